@@ -1,0 +1,106 @@
+package model
+
+import "time"
+
+// ReplicaStatus is where a replica stands. The numbers are upstream's.
+type ReplicaStatus int32
+
+// The states of a replica.
+const (
+	ReplicaUndefined   ReplicaStatus = 0
+	ReplicaInitialized ReplicaStatus = 1
+	ReplicaProcessing  ReplicaStatus = 2 // being written, not readable
+	ReplicaComplete    ReplicaStatus = 3 // readable
+	ReplicaRemoved     ReplicaStatus = 4
+	ReplicaFailed      ReplicaStatus = 5
+)
+
+// Replica says where one copy of an object lies: Size bytes at Address in the address
+// space of the node that Endpoint names.
+type Replica struct {
+	ID        uint64
+	SegmentID SegmentID
+	Segment   string // name of the segment
+	Endpoint  string
+	Protocol  string
+	Address   uint64
+	Size      uint64
+	Status    ReplicaStatus
+}
+
+// ChecksumKind names how a checksum is computed.
+type ChecksumKind uint8
+
+// The kinds.
+const (
+	ChecksumNone   ChecksumKind = 0
+	ChecksumCRC32C ChecksumKind = 1 // Castagnoli, in the low 32 bits
+)
+
+// Checksum is the checksum of an object's bytes, kept by the master from put to get.
+type Checksum struct {
+	Kind  ChecksumKind
+	Value uint64
+}
+
+// Object is what a reader needs to read an object.
+type Object struct {
+	Size     uint64
+	Checksum Checksum
+	// Replicas are the readable copies, best first in no particular order of the reader's.
+	Replicas []Replica
+	// LeaseTTL is how long, counted from before the request was sent, the master keeps
+	// the bytes in place. Data that arrives later must be thrown away.
+	LeaseTTL time.Duration
+}
+
+// DataType says what an object holds. The numbers are upstream's.
+type DataType int32
+
+// The data types.
+const (
+	DataUnknown        DataType = 0
+	DataKVCache        DataType = 1
+	DataTensor         DataType = 2
+	DataWeight         DataType = 3
+	DataSample         DataType = 4
+	DataActivation     DataType = 5
+	DataGradient       DataType = 6
+	DataOptimizerState DataType = 7
+	DataMetadata       DataType = 8
+	DataGeneral        DataType = 9
+)
+
+// ReplicateConfig says how objects of one put are to be placed.
+type ReplicateConfig struct {
+	// ReplicaNum is the number of copies wanted, at least 1. Best effort: with fewer
+	// segments than copies, fewer are made.
+	ReplicaNum uint32
+	// PreferredSegments are segment names to try first, in order.
+	PreferredSegments []string
+	// HardPin keeps the object from eviction until it is removed.
+	HardPin bool
+	// DataType is kept with the object.
+	DataType DataType
+}
+
+// DefaultReplicateConfig asks for one copy anywhere.
+func DefaultReplicateConfig() ReplicateConfig { return ReplicateConfig{ReplicaNum: 1} }
+
+// PutItem asks for room for one object.
+type PutItem struct {
+	Key  Key
+	Size uint64 // at least 1
+}
+
+// EndItem makes one object readable.
+type EndItem struct {
+	Key      Key
+	Checksum Checksum
+}
+
+// Result is the per-key answer of a batch call: a value, or an error with an errs.Code.
+type Result[T any] struct {
+	Value T
+	Err   error
+}

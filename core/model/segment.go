@@ -1,0 +1,69 @@
+package model
+
+// Segment is a range of one node's memory that the pool may place objects in.
+type Segment struct {
+	ID SegmentID
+	// Name is the node's name in the metadata service, host:port. Several segments of one
+	// node share it.
+	Name string
+	// Base is the address of the first byte in the node's own address space.
+	Base uint64
+	Size uint64
+	// Endpoint is the name under which peers look the node's transports up: equal to Name,
+	// or the address of its handshake daemon with P2PHANDSHAKE.
+	Endpoint string
+	// Protocol is the transport the node prefers, for display: "tcp", "rdma".
+	Protocol string
+	// HostID is the host part of the name, empty for loopback and wildcard addresses.
+	HostID string
+}
+
+// SegmentStatus is where a segment stands. The numbers are upstream's.
+type SegmentStatus int32
+
+// The states of a segment.
+const (
+	SegmentUndefined            SegmentStatus = 0
+	SegmentOK                   SegmentStatus = 1
+	SegmentDraining             SegmentStatus = 2
+	SegmentDrained              SegmentStatus = 3
+	SegmentGracefullyUnmounting SegmentStatus = 4
+	SegmentUnmounting           SegmentStatus = 5
+)
+
+// String returns upstream's name of the state.
+func (s SegmentStatus) String() string {
+	names := [...]string{"UNDEFINED", "OK", "DRAINING", "DRAINED", "GRACEFULLY_UNMOUNTING", "UNMOUNTING"}
+	if s < 0 || int(s) >= len(names) {
+		return "UNDEFINED"
+	}
+	return names[s]
+}
+
+// SegmentInfo is a segment as the master sees it.
+type SegmentInfo struct {
+	Segment
+	Client ClientID
+	Status SegmentStatus
+	// Used is what live extents take of it, rounding of the allocator included.
+	Used uint64
+}
+
+// ClientStatus is the master's answer to a ping. The numbers are upstream's.
+type ClientStatus int32
+
+// The answers.
+const (
+	ClientUndefined ClientStatus = 0
+	ClientOK        ClientStatus = 1
+	// ClientNeedRemount: the master does not know the client (it expired, or the master
+	// was restarted); mount every segment again.
+	ClientNeedRemount ClientStatus = 2
+)
+
+// PingReply answers a ping.
+type PingReply struct {
+	Status ClientStatus
+	// ViewVersion is the number of the leadership view, 0 without high availability.
+	ViewVersion uint64
+}

@@ -1,0 +1,105 @@
+package alloc
+
+import (
+	"context"
+
+	"github.com/mooncake-go/mooncake/sdk/internal/seal"
+	"github.com/mooncake-go/mooncake/sdk/plugin"
+)
+
+// API lists the versions of this contract that this module speaks.
+func API() []uint { return []uint{1} }
+
+// SpaceID names a space. The master never reuses one.
+type SpaceID uint64
+
+// Space is a range of offsets [0, Size) to allocate from.
+type Space struct {
+	ID   SpaceID
+	Size uint64
+}
+
+// Extent is an allocated range [Offset, Offset+Size) of a space.
+type Extent struct {
+	Space  SpaceID
+	Offset uint64
+	// Size is the size that was asked for. What the allocator really sets aside may be
+	// more, see Stats.
+	Size uint64
+}
+
+// Request asks for one extent.
+type Request struct {
+	// Size is at least 1.
+	Size uint64
+	// Align is a power of two, or 0 for no wish. The offset is a multiple of it. An
+	// allocator must honour at least 4096; it may refuse more with InvalidParams.
+	Align uint64
+	// Candidates are the spaces to try, in order; the first that fits is taken.
+	Candidates []SpaceID
+}
+
+// Result answers one Request: an extent, or an error.
+type Result struct {
+	Extent Extent
+	Err    error
+}
+
+// Stats describes one space, in bytes and counts.
+type Stats struct {
+	Size      uint64 // of the space
+	Requested uint64 // sum of the sizes of live extents, as asked for
+	Reserved  uint64 // what they really take, rounding included
+	Extents   uint64 // live extents
+	// LargestFree is the largest size that an allocation without alignment would be
+	// given now, a lower bound where the allocator cannot tell exactly.
+	LargestFree uint64
+}
+
+// Allocator hands out extents of spaces.
+type Allocator interface {
+	plugin.Component
+	// AddSpace makes a space known. InvalidParams for size 0 or an ID already in use.
+	AddSpace(ctx context.Context, s Space) error
+	// RemoveSpace forgets a space with all its extents; they must not be freed any more.
+	// SegmentNotFound when it is unknown.
+	RemoveSpace(ctx context.Context, id SpaceID) error
+	// Alloc answers every request, in order, with results[i] for requests[i]. Live extents
+	// of a space never overlap and lie inside it. The error is for the call as a whole (a
+	// dead subprocess); then nothing may be assumed to be allocated.
+	Alloc(ctx context.Context, requests []Request) (results []Result, err error)
+	// Free gives extents back, exactly as Alloc returned them. errs is nil when all went
+	// well, else it has an entry for each extent.
+	Free(ctx context.Context, extents []Extent) (errs []error, err error)
+	// Stats describes a space; SegmentNotFound when it is unknown.
+	Stats(ctx context.Context, id SpaceID) (Stats, error)
+}
+
+// Factory makes allocators. Obtain one from Define.
+type Factory interface {
+	plugin.Factory
+	// New makes an allocator from a validated configuration of the type of DefaultConfig.
+	// It acquires nothing but memory.
+	New(cfg plugin.Config) (Allocator, error)
+}
+
+type factory[C plugin.Config] struct {
+	plugin.Base
+	create func(C) (Allocator, error)
+}
+
+func (f factory[C]) New(cfg plugin.Config) (Allocator, error) {
+	c, ok := cfg.(C)
+	if !ok {
+		return nil, plugin.WrongConfig(f.Manifest().ID, f.DefaultConfig(), cfg)
+	}
+	return f.create(c)
+}
+
+// Define makes a Factory. defaults returns a new configuration with the defaults; create
+// makes an allocator from one and acquires nothing but memory. It panics when the
+// manifest is not a valid alloc manifest.
+func Define[C plugin.Config](m plugin.Manifest, defaults func() C, create func(C) (Allocator, error)) Factory {
+	base := plugin.NewBase(seal.Token{}, plugin.KindAlloc, m, func() plugin.Config { return defaults() })
+	return factory[C]{Base: base, create: create}
+}

@@ -1,0 +1,34 @@
+package errs
+
+// Class says what a caller may do about a failed transfer, without knowing the
+// transport it came from.
+type Class uint8
+
+const (
+	// ClassUnknown: nothing is known; treat like ClassTransientPath, once.
+	ClassUnknown Class = iota
+	// ClassTransientPath: this connection or rail failed; another path to the same peer,
+	// or the same one after a pause, may work.
+	ClassTransientPath
+	// ClassTransientPeer: the peer is down, restarted or overloaded; use another replica
+	// now, and this peer later.
+	ClassTransientPeer
+	// ClassLocalDevice: this machine's device or memory failed; use another local device.
+	ClassLocalDevice
+	// ClassPermanent: the request is wrong and will fail everywhere; do not retry.
+	ClassPermanent
+)
+
+var classNames = [...]string{"unknown", "transient-path", "transient-peer", "local-device", "permanent"}
+
+// String returns the name used in logs and metrics labels.
+func (c Class) String() string {
+	if int(c) < len(classNames) {
+		return classNames[c]
+	}
+	return "unknown"
+}
+
+// Retryable reports whether the same request may succeed if tried again, on this or
+// another path.
+func (c Class) Retryable() bool { return c != ClassPermanent }

@@ -1,0 +1,113 @@
+package evict
+
+import (
+	"context"
+
+	"github.com/mooncake-go/mooncake/sdk/internal/seal"
+	"github.com/mooncake-go/mooncake/sdk/plugin"
+)
+
+// API lists the versions of this contract that this module speaks.
+func API() []uint { return []uint{1} }
+
+// ID identifies an object towards a policy. The master never reuses one while the policy
+// may still know it. Zero is no object.
+type ID uint64
+
+// Op says what happened to an object.
+type Op uint8
+
+// The events.
+const (
+	// Insert: the object became readable. An ID that is already known counts as Access.
+	Insert Op = 1
+	// Access: the object was read. An unknown ID is ignored: it may have been evicted a
+	// moment ago.
+	Access Op = 2
+	// Remove: the object is gone for another reason than eviction. An unknown ID is ignored.
+	Remove Op = 3
+)
+
+// Event is one thing that happened to one object.
+type Event struct {
+	Op Op
+	ID ID
+	// Size is the object's size in bytes, set on Insert.
+	Size uint64
+	// Parent is the object that must be present for this one to be of use: the page
+	// before it in the prompt. Zero where there is none or it is not known.
+	Parent ID
+}
+
+// Candidate is a proposed victim.
+type Candidate struct {
+	ID   ID
+	Size uint64
+}
+
+// Verdict is what the master decided about a candidate.
+type Verdict struct {
+	ID ID
+	// Evicted is true when the object is gone; false spares it: a lease, a pin or a write
+	// protects it, and the policy should rank it as if it had just been looked at and not
+	// propose it again before other objects.
+	Evicted bool
+}
+
+// Stats counts what a policy holds.
+type Stats struct {
+	Objects  uint64 // known objects, proposed ones included
+	Bytes    uint64 // the sum of their sizes
+	Proposed uint64 // proposed and not yet resolved
+}
+
+// Policy ranks objects for eviction.
+//
+// An object is unknown, ranked, or proposed. Insert makes it ranked; Propose makes ranked
+// objects proposed; Resolve makes proposed ones unknown (evicted) or ranked again
+// (spared). Remove makes it unknown from either state. An Access to a proposed object is
+// remembered and counts once it is spared.
+type Policy interface {
+	plugin.Component
+	// Record applies events in order. It never refuses one; an error means that the
+	// policy itself failed (its process died) and that its ranking may be stale.
+	Record(ctx context.Context, events []Event) error
+	// Propose appends victims to dst, best first, until their sizes add up to at least
+	// bytes, the capacity of dst is used up, or nothing is left to propose, and returns
+	// the result. A proposed object is not proposed again until it is resolved.
+	Propose(ctx context.Context, dst []Candidate, bytes uint64) ([]Candidate, error)
+	// Resolve tells the outcome for proposed objects. A verdict on an object that is not
+	// proposed is ignored.
+	Resolve(ctx context.Context, verdicts []Verdict) error
+	// Stats returns the current counts.
+	Stats(ctx context.Context) (Stats, error)
+}
+
+// Factory makes policies. Obtain one from Define.
+type Factory interface {
+	plugin.Factory
+	// New makes a policy from a validated configuration of the type of DefaultConfig. It
+	// acquires nothing but memory.
+	New(cfg plugin.Config) (Policy, error)
+}
+
+type factory[C plugin.Config] struct {
+	plugin.Base
+	create func(C) (Policy, error)
+}
+
+func (f factory[C]) New(cfg plugin.Config) (Policy, error) {
+	c, ok := cfg.(C)
+	if !ok {
+		return nil, plugin.WrongConfig(f.Manifest().ID, f.DefaultConfig(), cfg)
+	}
+	return f.create(c)
+}
+
+// Define makes a Factory. defaults returns a new configuration with the defaults; create
+// makes a policy from one and acquires nothing but memory. It panics when the manifest is
+// not a valid evict manifest.
+func Define[C plugin.Config](m plugin.Manifest, defaults func() C, create func(C) (Policy, error)) Factory {
+	base := plugin.NewBase(seal.Token{}, plugin.KindEvict, m, func() plugin.Config { return defaults() })
+	return factory[C]{Base: base, create: create}
+}

@@ -1,0 +1,111 @@
+package plugin
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+
+	"github.com/mooncake-go/mooncake/sdk/internal/seal"
+)
+
+// Config is the decoded configuration of a plugin: a pointer to a struct with `json`
+// tags. A type without settings is NoConfig.
+type Config interface {
+	// Validate reports the first setting that cannot work, naming it, its value and what
+	// is allowed. It has no side effects.
+	Validate() error
+}
+
+// NoConfig is the configuration of a plugin that has no settings.
+type NoConfig struct{}
+
+// Validate accepts.
+func (*NoConfig) Validate() error { return nil }
+
+// Host is what a plugin gets from the program it runs in. It is valid from Start until
+// Stop returns, and safe for concurrent use.
+type Host interface {
+	// Logger returns a logger that already names the plugin.
+	Logger() *slog.Logger
+	// Report tells the host about a change of health. It does not block.
+	Report(Health)
+}
+
+// Component is the lifecycle that the object behind every contract has.
+type Component interface {
+	// Start acquires what the object needs. It returns when the object is ready, or an
+	// error with nothing left behind. The context bounds the start only.
+	Start(ctx context.Context, host Host) error
+	// Stop drains, then frees. It may be called at any time, also before Start, more than
+	// once and concurrently; a second call waits for the first. When the context ends
+	// first, what could not be drained is dropped and Stop still frees everything.
+	Stop(ctx context.Context) error
+}
+
+// State is where a plugin stands, as `plugins list` and the metrics show it.
+type State string
+
+// The states.
+const (
+	StateAvailable  State = "available" // known, not in use
+	StateStarting   State = "starting"
+	StateOK         State = "ok"
+	StateDegraded   State = "degraded"
+	StateRestarting State = "restarting"
+	StateFailed     State = "failed"
+	StateStopping   State = "stopping"
+	StateStopped    State = "stopped"
+)
+
+// Health is a state with the reason for it, empty for ok.
+type Health struct {
+	State  State
+	Reason string
+}
+
+// Factory makes plugins of one kind. Obtain one from the Define function of the kind;
+// the interface is sealed so that it can grow without breaking authors.
+type Factory interface {
+	// Manifest describes the plugin. It has no side effects and always answers the same.
+	Manifest() Manifest
+	// DefaultConfig returns a new Config holding the defaults.
+	DefaultConfig() Config
+	// Sealed is implemented by Define alone.
+	Sealed() seal.Token
+}
+
+// Base implements the part of Factory that all kinds share. It is for the Define
+// functions of this module and is useless elsewhere.
+type Base struct {
+	manifest Manifest
+	config   func() Config
+}
+
+// NewBase is for the Define functions of this module. It panics when the manifest is
+// invalid or of another kind, since both are errors of the plugin's author.
+func NewBase(_ seal.Token, kind string, m Manifest, config func() Config) Base {
+	if err := m.Validate(); err != nil {
+		panic(err)
+	}
+	if m.Kind != kind {
+		panic("plugin " + m.ID.String() + " was defined as a " + kind + " plugin")
+	}
+	if config == nil {
+		config = func() Config { return new(NoConfig) }
+	}
+	return Base{manifest: m, config: config}
+}
+
+// Manifest implements Factory.
+func (b Base) Manifest() Manifest { return b.manifest }
+
+// DefaultConfig implements Factory.
+func (b Base) DefaultConfig() Config { return b.config() }
+
+// Sealed implements Factory.
+func (b Base) Sealed() seal.Token { return seal.Token{} }
+
+// WrongConfig is the error of a factory that got a configuration of another plugin.
+func WrongConfig(id ID, want, got Config) error {
+	return fmt.Errorf("%s: configuration has type %T, want %T", id, got, want)
+}

@@ -1,0 +1,155 @@
+package transport
+
+import (
+	"context"
+	"time"
+
+	"github.com/mooncake-go/mooncake/sdk/errs"
+	"github.com/mooncake-go/mooncake/sdk/plugin"
+)
+
+// API lists the versions of this contract that this module speaks.
+func API() []uint { return []uint{1} }
+
+// Capabilities of transports.
+const (
+	// CapLocalAny: Op.Local may be any memory of the process, registered or not.
+	CapLocalAny plugin.Capability = "local-any"
+)
+
+// RegionID names a region within one process. The caller of Register picks it; 0 is no
+// region.
+type RegionID uint64
+
+// Access says what peers may do with a region.
+type Access uint8
+
+// The rights, to be combined. AccessLocal alone keeps peers out: the memory is only
+// used as the local side of operations.
+const (
+	AccessLocal       Access = 0
+	AccessRemoteRead  Access = 1 << 0
+	AccessRemoteWrite Access = 1 << 1
+	AccessRemote             = AccessRemoteRead | AccessRemoteWrite
+)
+
+// Region is a piece of this process's memory that takes part in transfers.
+type Region struct {
+	ID RegionID
+	// Mem is the memory. It stays valid and in place until Deregister returned.
+	Mem []byte
+	// FD is a descriptor of the shared memory that Mem maps from FDOffset on, -1 where
+	// the memory is not shareable. The transport must not close it.
+	FD       int
+	FDOffset int64
+	// Location is where the memory lives: "cpu:0", "cuda:1", "*" for unknown.
+	Location string
+	Access   Access
+}
+
+// Endpoint is where peers reach a transport: opaque but for the incarnation.
+type Endpoint struct {
+	// Blob is made and understood by transports of one name only, at most 4 KiB.
+	Blob []byte
+	// Incarnation differs for every start of a transport.
+	Incarnation uint64
+}
+
+// Key is what a peer needs to address a region: opaque, at most 4 KiB.
+type Key []byte
+
+// Transport moves bytes between this process and others.
+type Transport interface {
+	plugin.Component
+	// Endpoint returns the address for peers. Valid after Start.
+	Endpoint() Endpoint
+	// Register makes a region usable. InvalidParams for an ID in use, an empty region or
+	// one that overlaps another.
+	Register(ctx context.Context, r Region) (Key, error)
+	// Deregister ends it. It returns once no operation of a peer touches the memory any
+	// more; when the context ends first the region is closed to new operations all the
+	// same, and the error says that the memory must not be reused yet.
+	Deregister(ctx context.Context, id RegionID) error
+	// Dial makes a path to a peer. It may return before a connection exists; operations
+	// then wait for it or fail with a class.
+	Dial(ctx context.Context, peer Endpoint) (Path, error)
+}
+
+// RemoteID names an imported key on one path.
+type RemoteID uint64
+
+// OpKind is the direction of an operation.
+type OpKind uint8
+
+// The directions.
+const (
+	// Read copies from the peer's memory into Local.
+	Read OpKind = 1
+	// Write copies Local into the peer's memory.
+	Write OpKind = 2
+)
+
+// Op is one operation: len(Local) bytes between Local and [Offset, Offset+len(Local)) of
+// the remote region.
+type Op struct {
+	// ID comes back in the completion. The caller picks it; the transport does not
+	// interpret it.
+	ID   uint64
+	Kind OpKind
+	// Local is this side's memory. It lies inside one registered region, unless the
+	// transport has CapLocalAny. Zero length completes without a round trip.
+	Local []byte
+	// Remote and Offset name the peer's memory. Offset counts from the start of the region.
+	Remote RemoteID
+	Offset uint64
+	// Deadline ends the operation with a failed completion, class transient-path; zero
+	// means the transport's own limit, never no limit.
+	Deadline time.Time
+}
+
+// Status is how an operation ended.
+type Status uint8
+
+// The terminal states.
+const (
+	// OK: all bytes are in place. For a Write this means in the peer's memory.
+	OK Status = 1
+	// Failed: an unknown part of the bytes was moved; the buffer is free again.
+	Failed Status = 2
+	// Quarantined: failed, and the transport cannot prove that the local buffer (Read) or
+	// the remote range (Write) will not be touched later.
+	Quarantined Status = 3
+)
+
+// Completion is the end of one accepted operation.
+type Completion struct {
+	ID     uint64
+	Status Status
+	// Err is nil for OK; else it carries an errs.Code and an errs.Class.
+	Err error
+}
+
+// Class is the class of the completion's error.
+func (c Completion) Class() errs.Class { return errs.ClassOf(c.Err) }
+
+// Path leads to one peer. It outlives lost connections; the transport connects again.
+type Path interface {
+	// Import makes a key of the peer usable on this path. A malformed key, or one of
+	// another incarnation than the dialled endpoint's, is an error.
+	Import(ctx context.Context, k Key) (RemoteID, error)
+	// Submit hands over operations and never blocks. It accepts the first `accepted` of
+	// them; a short count with a nil error is back-pressure: reap, then submit the rest.
+	// An error concerns ops[accepted], which was refused and gets no completion: a nil
+	// Local that is not empty, an unknown RemoteID, a range past the end of the region
+	// (class permanent), or a closed path.
+	Submit(ops []Op) (accepted int, err error)
+	// Reap waits until at least one completion is there or the context ends, and stores
+	// up to len(dst). Every accepted operation completes exactly once. After Close, Reap
+	// gives out what is left, then returns 0 and an error for which
+	// errors.Is(err, ErrPathClosed) holds. It never returns 0 with a nil error, unless dst
+	// is empty.
+	Reap(ctx context.Context, dst []Completion) (int, error)
+	// Close fails the operations under way, class transient-path, and frees the path.
+	// Completions can still be reaped. Repeatable.
+	Close(ctx context.Context) error
+}
