@@ -71,6 +71,12 @@ type Allocator interface {
 	// Free gives extents back, exactly as Alloc returned them. errs is nil when all went
 	// well, else it has an entry for each extent.
 	Free(ctx context.Context, extents []Extent) (errs []error, err error)
+	// Reserve takes exactly these extents, which an earlier instance of the same allocator
+	// with the same configuration gave out, so that a restarted allocator knows what is in
+	// use. Per space it is called after AddSpace and before the first Alloc, once or more
+	// often. errs as for Free: InvalidWrite for an extent that overlaps a live one or leaves
+	// its space, NoAvailableHandle for one that this allocator could never have given.
+	Reserve(ctx context.Context, extents []Extent) (errs []error, err error)
 	// Stats describes a space; SegmentNotFound when it is unknown.
 	Stats(ctx context.Context, id SpaceID) (Stats, error)
 }

@@ -557,6 +557,95 @@ func (x *FreeResponse) GetErrors() []*v1.Error {
 	return nil
 }
 
+type ReserveRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Extents       []*Extent              `protobuf:"bytes,1,rep,name=extents,proto3" json:"extents,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReserveRequest) Reset() {
+	*x = ReserveRequest{}
+	mi := &file_mooncake_alloc_v1_alloc_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReserveRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReserveRequest) ProtoMessage() {}
+
+func (x *ReserveRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_mooncake_alloc_v1_alloc_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReserveRequest.ProtoReflect.Descriptor instead.
+func (*ReserveRequest) Descriptor() ([]byte, []int) {
+	return file_mooncake_alloc_v1_alloc_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *ReserveRequest) GetExtents() []*Extent {
+	if x != nil {
+		return x.Extents
+	}
+	return nil
+}
+
+type ReserveResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Empty when all went well, else one entry an extent.
+	Errors        []*v1.Error `protobuf:"bytes,1,rep,name=errors,proto3" json:"errors,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReserveResponse) Reset() {
+	*x = ReserveResponse{}
+	mi := &file_mooncake_alloc_v1_alloc_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReserveResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReserveResponse) ProtoMessage() {}
+
+func (x *ReserveResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_mooncake_alloc_v1_alloc_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReserveResponse.ProtoReflect.Descriptor instead.
+func (*ReserveResponse) Descriptor() ([]byte, []int) {
+	return file_mooncake_alloc_v1_alloc_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *ReserveResponse) GetErrors() []*v1.Error {
+	if x != nil {
+		return x.Errors
+	}
+	return nil
+}
+
 type StatsRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Space         uint64                 `protobuf:"varint,1,opt,name=space,proto3" json:"space,omitempty"`
@@ -566,7 +655,7 @@ type StatsRequest struct {
 
 func (x *StatsRequest) Reset() {
 	*x = StatsRequest{}
-	mi := &file_mooncake_alloc_v1_alloc_proto_msgTypes[11]
+	mi := &file_mooncake_alloc_v1_alloc_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -578,7 +667,7 @@ func (x *StatsRequest) String() string {
 func (*StatsRequest) ProtoMessage() {}
 
 func (x *StatsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_alloc_v1_alloc_proto_msgTypes[11]
+	mi := &file_mooncake_alloc_v1_alloc_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -591,7 +680,7 @@ func (x *StatsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatsRequest.ProtoReflect.Descriptor instead.
 func (*StatsRequest) Descriptor() ([]byte, []int) {
-	return file_mooncake_alloc_v1_alloc_proto_rawDescGZIP(), []int{11}
+	return file_mooncake_alloc_v1_alloc_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *StatsRequest) GetSpace() uint64 {
@@ -615,7 +704,7 @@ type StatsResponse struct {
 
 func (x *StatsResponse) Reset() {
 	*x = StatsResponse{}
-	mi := &file_mooncake_alloc_v1_alloc_proto_msgTypes[12]
+	mi := &file_mooncake_alloc_v1_alloc_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -627,7 +716,7 @@ func (x *StatsResponse) String() string {
 func (*StatsResponse) ProtoMessage() {}
 
 func (x *StatsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_alloc_v1_alloc_proto_msgTypes[12]
+	mi := &file_mooncake_alloc_v1_alloc_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -640,7 +729,7 @@ func (x *StatsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatsResponse.ProtoReflect.Descriptor instead.
 func (*StatsResponse) Descriptor() ([]byte, []int) {
-	return file_mooncake_alloc_v1_alloc_proto_rawDescGZIP(), []int{12}
+	return file_mooncake_alloc_v1_alloc_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *StatsResponse) GetError() *v1.Error {
@@ -719,6 +808,10 @@ const file_mooncake_alloc_v1_alloc_proto_rawDesc = "" +
 	"\vFreeRequest\x123\n" +
 	"\aextents\x18\x01 \x03(\v2\x19.mooncake.alloc.v1.ExtentR\aextents\"A\n" +
 	"\fFreeResponse\x121\n" +
+	"\x06errors\x18\x01 \x03(\v2\x19.mooncake.plugin.v1.ErrorR\x06errors\"E\n" +
+	"\x0eReserveRequest\x123\n" +
+	"\aextents\x18\x01 \x03(\v2\x19.mooncake.alloc.v1.ExtentR\aextents\"D\n" +
+	"\x0fReserveResponse\x121\n" +
 	"\x06errors\x18\x01 \x03(\v2\x19.mooncake.plugin.v1.ErrorR\x06errors\"$\n" +
 	"\fStatsRequest\x12\x14\n" +
 	"\x05space\x18\x01 \x01(\x04R\x05space\"\xcb\x01\n" +
@@ -728,12 +821,13 @@ const file_mooncake_alloc_v1_alloc_proto_rawDesc = "" +
 	"\trequested\x18\x03 \x01(\x04R\trequested\x12\x1a\n" +
 	"\breserved\x18\x04 \x01(\x04R\breserved\x12\x18\n" +
 	"\aextents\x18\x05 \x01(\x04R\aextents\x12!\n" +
-	"\flargest_free\x18\x06 \x01(\x04R\vlargestFree2\xa2\x03\n" +
+	"\flargest_free\x18\x06 \x01(\x04R\vlargestFree2\xf4\x03\n" +
 	"\fAllocService\x12S\n" +
 	"\bAddSpace\x12\".mooncake.alloc.v1.AddSpaceRequest\x1a#.mooncake.alloc.v1.AddSpaceResponse\x12\\\n" +
 	"\vRemoveSpace\x12%.mooncake.alloc.v1.RemoveSpaceRequest\x1a&.mooncake.alloc.v1.RemoveSpaceResponse\x12J\n" +
 	"\x05Alloc\x12\x1f.mooncake.alloc.v1.AllocRequest\x1a .mooncake.alloc.v1.AllocResponse\x12G\n" +
-	"\x04Free\x12\x1e.mooncake.alloc.v1.FreeRequest\x1a\x1f.mooncake.alloc.v1.FreeResponse\x12J\n" +
+	"\x04Free\x12\x1e.mooncake.alloc.v1.FreeRequest\x1a\x1f.mooncake.alloc.v1.FreeResponse\x12P\n" +
+	"\aReserve\x12!.mooncake.alloc.v1.ReserveRequest\x1a\".mooncake.alloc.v1.ReserveResponse\x12J\n" +
 	"\x05Stats\x12\x1f.mooncake.alloc.v1.StatsRequest\x1a .mooncake.alloc.v1.StatsResponseBEZCgithub.com/mooncake-go/mooncake/sdk/proto/mooncake/alloc/v1;allocv1b\x06proto3"
 
 var (
@@ -748,7 +842,7 @@ func file_mooncake_alloc_v1_alloc_proto_rawDescGZIP() []byte {
 	return file_mooncake_alloc_v1_alloc_proto_rawDescData
 }
 
-var file_mooncake_alloc_v1_alloc_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
+var file_mooncake_alloc_v1_alloc_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
 var file_mooncake_alloc_v1_alloc_proto_goTypes = []any{
 	(*AddSpaceRequest)(nil),     // 0: mooncake.alloc.v1.AddSpaceRequest
 	(*AddSpaceResponse)(nil),    // 1: mooncake.alloc.v1.AddSpaceResponse
@@ -761,35 +855,41 @@ var file_mooncake_alloc_v1_alloc_proto_goTypes = []any{
 	(*AllocResponse)(nil),       // 8: mooncake.alloc.v1.AllocResponse
 	(*FreeRequest)(nil),         // 9: mooncake.alloc.v1.FreeRequest
 	(*FreeResponse)(nil),        // 10: mooncake.alloc.v1.FreeResponse
-	(*StatsRequest)(nil),        // 11: mooncake.alloc.v1.StatsRequest
-	(*StatsResponse)(nil),       // 12: mooncake.alloc.v1.StatsResponse
-	(*v1.Error)(nil),            // 13: mooncake.plugin.v1.Error
+	(*ReserveRequest)(nil),      // 11: mooncake.alloc.v1.ReserveRequest
+	(*ReserveResponse)(nil),     // 12: mooncake.alloc.v1.ReserveResponse
+	(*StatsRequest)(nil),        // 13: mooncake.alloc.v1.StatsRequest
+	(*StatsResponse)(nil),       // 14: mooncake.alloc.v1.StatsResponse
+	(*v1.Error)(nil),            // 15: mooncake.plugin.v1.Error
 }
 var file_mooncake_alloc_v1_alloc_proto_depIdxs = []int32{
-	13, // 0: mooncake.alloc.v1.AddSpaceResponse.error:type_name -> mooncake.plugin.v1.Error
-	13, // 1: mooncake.alloc.v1.RemoveSpaceResponse.error:type_name -> mooncake.plugin.v1.Error
+	15, // 0: mooncake.alloc.v1.AddSpaceResponse.error:type_name -> mooncake.plugin.v1.Error
+	15, // 1: mooncake.alloc.v1.RemoveSpaceResponse.error:type_name -> mooncake.plugin.v1.Error
 	5,  // 2: mooncake.alloc.v1.AllocRequest.items:type_name -> mooncake.alloc.v1.AllocItem
 	4,  // 3: mooncake.alloc.v1.AllocResult.extent:type_name -> mooncake.alloc.v1.Extent
-	13, // 4: mooncake.alloc.v1.AllocResult.error:type_name -> mooncake.plugin.v1.Error
+	15, // 4: mooncake.alloc.v1.AllocResult.error:type_name -> mooncake.plugin.v1.Error
 	7,  // 5: mooncake.alloc.v1.AllocResponse.results:type_name -> mooncake.alloc.v1.AllocResult
 	4,  // 6: mooncake.alloc.v1.FreeRequest.extents:type_name -> mooncake.alloc.v1.Extent
-	13, // 7: mooncake.alloc.v1.FreeResponse.errors:type_name -> mooncake.plugin.v1.Error
-	13, // 8: mooncake.alloc.v1.StatsResponse.error:type_name -> mooncake.plugin.v1.Error
-	0,  // 9: mooncake.alloc.v1.AllocService.AddSpace:input_type -> mooncake.alloc.v1.AddSpaceRequest
-	2,  // 10: mooncake.alloc.v1.AllocService.RemoveSpace:input_type -> mooncake.alloc.v1.RemoveSpaceRequest
-	6,  // 11: mooncake.alloc.v1.AllocService.Alloc:input_type -> mooncake.alloc.v1.AllocRequest
-	9,  // 12: mooncake.alloc.v1.AllocService.Free:input_type -> mooncake.alloc.v1.FreeRequest
-	11, // 13: mooncake.alloc.v1.AllocService.Stats:input_type -> mooncake.alloc.v1.StatsRequest
-	1,  // 14: mooncake.alloc.v1.AllocService.AddSpace:output_type -> mooncake.alloc.v1.AddSpaceResponse
-	3,  // 15: mooncake.alloc.v1.AllocService.RemoveSpace:output_type -> mooncake.alloc.v1.RemoveSpaceResponse
-	8,  // 16: mooncake.alloc.v1.AllocService.Alloc:output_type -> mooncake.alloc.v1.AllocResponse
-	10, // 17: mooncake.alloc.v1.AllocService.Free:output_type -> mooncake.alloc.v1.FreeResponse
-	12, // 18: mooncake.alloc.v1.AllocService.Stats:output_type -> mooncake.alloc.v1.StatsResponse
-	14, // [14:19] is the sub-list for method output_type
-	9,  // [9:14] is the sub-list for method input_type
-	9,  // [9:9] is the sub-list for extension type_name
-	9,  // [9:9] is the sub-list for extension extendee
-	0,  // [0:9] is the sub-list for field type_name
+	15, // 7: mooncake.alloc.v1.FreeResponse.errors:type_name -> mooncake.plugin.v1.Error
+	4,  // 8: mooncake.alloc.v1.ReserveRequest.extents:type_name -> mooncake.alloc.v1.Extent
+	15, // 9: mooncake.alloc.v1.ReserveResponse.errors:type_name -> mooncake.plugin.v1.Error
+	15, // 10: mooncake.alloc.v1.StatsResponse.error:type_name -> mooncake.plugin.v1.Error
+	0,  // 11: mooncake.alloc.v1.AllocService.AddSpace:input_type -> mooncake.alloc.v1.AddSpaceRequest
+	2,  // 12: mooncake.alloc.v1.AllocService.RemoveSpace:input_type -> mooncake.alloc.v1.RemoveSpaceRequest
+	6,  // 13: mooncake.alloc.v1.AllocService.Alloc:input_type -> mooncake.alloc.v1.AllocRequest
+	9,  // 14: mooncake.alloc.v1.AllocService.Free:input_type -> mooncake.alloc.v1.FreeRequest
+	11, // 15: mooncake.alloc.v1.AllocService.Reserve:input_type -> mooncake.alloc.v1.ReserveRequest
+	13, // 16: mooncake.alloc.v1.AllocService.Stats:input_type -> mooncake.alloc.v1.StatsRequest
+	1,  // 17: mooncake.alloc.v1.AllocService.AddSpace:output_type -> mooncake.alloc.v1.AddSpaceResponse
+	3,  // 18: mooncake.alloc.v1.AllocService.RemoveSpace:output_type -> mooncake.alloc.v1.RemoveSpaceResponse
+	8,  // 19: mooncake.alloc.v1.AllocService.Alloc:output_type -> mooncake.alloc.v1.AllocResponse
+	10, // 20: mooncake.alloc.v1.AllocService.Free:output_type -> mooncake.alloc.v1.FreeResponse
+	12, // 21: mooncake.alloc.v1.AllocService.Reserve:output_type -> mooncake.alloc.v1.ReserveResponse
+	14, // 22: mooncake.alloc.v1.AllocService.Stats:output_type -> mooncake.alloc.v1.StatsResponse
+	17, // [17:23] is the sub-list for method output_type
+	11, // [11:17] is the sub-list for method input_type
+	11, // [11:11] is the sub-list for extension type_name
+	11, // [11:11] is the sub-list for extension extendee
+	0,  // [0:11] is the sub-list for field type_name
 }
 
 func init() { file_mooncake_alloc_v1_alloc_proto_init() }
@@ -803,7 +903,7 @@ func file_mooncake_alloc_v1_alloc_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_mooncake_alloc_v1_alloc_proto_rawDesc), len(file_mooncake_alloc_v1_alloc_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   13,
+			NumMessages:   15,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

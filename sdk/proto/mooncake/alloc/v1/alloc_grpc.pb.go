@@ -25,6 +25,7 @@ const (
 	AllocService_RemoveSpace_FullMethodName = "/mooncake.alloc.v1.AllocService/RemoveSpace"
 	AllocService_Alloc_FullMethodName       = "/mooncake.alloc.v1.AllocService/Alloc"
 	AllocService_Free_FullMethodName        = "/mooncake.alloc.v1.AllocService/Free"
+	AllocService_Reserve_FullMethodName     = "/mooncake.alloc.v1.AllocService/Reserve"
 	AllocService_Stats_FullMethodName       = "/mooncake.alloc.v1.AllocService/Stats"
 )
 
@@ -38,6 +39,7 @@ type AllocServiceClient interface {
 	RemoveSpace(ctx context.Context, in *RemoveSpaceRequest, opts ...grpc.CallOption) (*RemoveSpaceResponse, error)
 	Alloc(ctx context.Context, in *AllocRequest, opts ...grpc.CallOption) (*AllocResponse, error)
 	Free(ctx context.Context, in *FreeRequest, opts ...grpc.CallOption) (*FreeResponse, error)
+	Reserve(ctx context.Context, in *ReserveRequest, opts ...grpc.CallOption) (*ReserveResponse, error)
 	Stats(ctx context.Context, in *StatsRequest, opts ...grpc.CallOption) (*StatsResponse, error)
 }
 
@@ -89,6 +91,16 @@ func (c *allocServiceClient) Free(ctx context.Context, in *FreeRequest, opts ...
 	return out, nil
 }
 
+func (c *allocServiceClient) Reserve(ctx context.Context, in *ReserveRequest, opts ...grpc.CallOption) (*ReserveResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ReserveResponse)
+	err := c.cc.Invoke(ctx, AllocService_Reserve_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *allocServiceClient) Stats(ctx context.Context, in *StatsRequest, opts ...grpc.CallOption) (*StatsResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(StatsResponse)
@@ -109,6 +121,7 @@ type AllocServiceServer interface {
 	RemoveSpace(context.Context, *RemoveSpaceRequest) (*RemoveSpaceResponse, error)
 	Alloc(context.Context, *AllocRequest) (*AllocResponse, error)
 	Free(context.Context, *FreeRequest) (*FreeResponse, error)
+	Reserve(context.Context, *ReserveRequest) (*ReserveResponse, error)
 	Stats(context.Context, *StatsRequest) (*StatsResponse, error)
 	mustEmbedUnimplementedAllocServiceServer()
 }
@@ -131,6 +144,9 @@ func (UnimplementedAllocServiceServer) Alloc(context.Context, *AllocRequest) (*A
 }
 func (UnimplementedAllocServiceServer) Free(context.Context, *FreeRequest) (*FreeResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Free not implemented")
+}
+func (UnimplementedAllocServiceServer) Reserve(context.Context, *ReserveRequest) (*ReserveResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Reserve not implemented")
 }
 func (UnimplementedAllocServiceServer) Stats(context.Context, *StatsRequest) (*StatsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Stats not implemented")
@@ -228,6 +244,24 @@ func _AllocService_Free_Handler(srv interface{}, ctx context.Context, dec func(i
 	return interceptor(ctx, in, info, handler)
 }
 
+func _AllocService_Reserve_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ReserveRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AllocServiceServer).Reserve(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: AllocService_Reserve_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AllocServiceServer).Reserve(ctx, req.(*ReserveRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _AllocService_Stats_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(StatsRequest)
 	if err := dec(in); err != nil {
@@ -268,6 +302,10 @@ var AllocService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Free",
 			Handler:    _AllocService_Free_Handler,
+		},
+		{
+			MethodName: "Reserve",
+			Handler:    _AllocService_Reserve_Handler,
 		},
 		{
 			MethodName: "Stats",
