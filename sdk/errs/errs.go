@@ -25,7 +25,8 @@ type Error struct {
 	Err   error
 }
 
-// Error formats "op: CODE_NAME: cause (hint)", leaving out what is empty.
+// Error formats "op: CODE_NAME: cause (hint)", leaving out what is empty and a code that
+// the cause already names.
 func (e *Error) Error() string {
 	s := e.Op
 	join := func(part string) {
@@ -37,7 +38,7 @@ func (e *Error) Error() string {
 		}
 		s += part
 	}
-	if e.Code != OK && e.Code != Internal {
+	if e.Code != OK && e.Code != Internal && !(e.Err != nil && CodeOf(e.Err) == e.Code) {
 		join(e.Code.String())
 	}
 	if e.Err != nil {

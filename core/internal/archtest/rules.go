@@ -1,0 +1,160 @@
+package archtest
+
+import "strings"
+
+const (
+	module = "github.com/mooncake-go/mooncake/"
+	sdk    = module + "sdk/"
+)
+
+// rule forbids imports. A package it applies to may import path only if allow says so.
+type rule struct {
+	name string
+	// why is shown with a violation: what the rule protects.
+	why string
+	// applies selects the importing packages, by import path below the module.
+	applies func(pkg string) bool
+	// allow decides about one direct import of such a package.
+	allow func(pkg, imported string) bool
+}
+
+// floors orders the rooms of core from the ground up: a room imports its own floor's
+// listed neighbours never, and higher floors never.
+var floors = [][]string{
+	{"core/config", "core/model", "core/internal"},
+	{"core/plugins", "core/topology", "core/observe"},
+	{"core/transfer", "core/metadata", "core/memory"},
+	{"core/master", "core/store", "core/ha", "core/tier"},
+	{"core/api", "core/bench"},
+	{"core/app"},
+}
+
+func rules() []rule {
+	return []rule{
+		{
+			name:    "contracts use the standard library only",
+			why:     "a plugin author inherits every dependency of the contracts",
+			applies: in("sdk/plugin", "sdk/transport", "sdk/alloc", "sdk/evict", "sdk/errs", "sdk/internal"),
+			allow: func(_, imp string) bool {
+				return std(imp) || under(imp, sdk+"plugin") || under(imp, sdk+"errs") || under(imp, sdk+"internal")
+			},
+		},
+		{
+			name:    "sdk does not know the core",
+			why:     "sdk is what third parties import; it must build without the rest",
+			applies: in("sdk"),
+			allow: func(_, imp string) bool {
+				return !strings.HasPrefix(imp, module) || strings.HasPrefix(imp, sdk)
+			},
+		},
+		{
+			name:    "sdk stays light",
+			why:     "no cgo, quic, etcd, koanf or fx reaches the author of a plugin",
+			applies: in("sdk"),
+			allow: func(_, imp string) bool {
+				return imp != "C" && !any3p(imp, "github.com/quic-go", "go.etcd.io", "github.com/knadh/koanf", "go.uber.org/fx", "go.uber.org/dig")
+			},
+		},
+		{
+			name:    "plugins use the sdk, nothing of the core, and not each other",
+			why:     "a built-in plugin is written exactly as a third party would write it",
+			applies: in("plugins"),
+			allow: func(pkg, imp string) bool {
+				return !strings.HasPrefix(imp, module) || strings.HasPrefix(imp, sdk) || under(imp, module+pluginDir(pkg))
+			},
+		},
+		{
+			name:    "only the built-in list links plugins",
+			why:     "the core must not know which plugins exist",
+			applies: func(p string) bool { return !under(p, "plugins") && !under(p, "cmd/mooncake/builtin") },
+			allow:   func(_, imp string) bool { return !strings.HasPrefix(imp, module+"plugins/") },
+		},
+		{
+			name:    "rooms of the core import downwards",
+			why:     "every room can be built and tested without its neighbours; peers meet as interfaces in core/app",
+			applies: in("core"),
+			allow:   downwards,
+		},
+		{
+			name:    "koanf only in core/config",
+			why:     "one room knows where a setting comes from",
+			applies: func(p string) bool { return !under(p, "core/config") },
+			allow:   func(_, imp string) bool { return !any3p(imp, "github.com/knadh/koanf") },
+		},
+		{
+			name:    "go-plugin only in sdk/wire, sdk/serve and core/plugins/launch",
+			why:     "the rest must not be able to tell a subprocess from an object",
+			applies: func(p string) bool { return !in("sdk/wire", "sdk/serve", "core/plugins/launch")(p) },
+			allow:   func(_, imp string) bool { return !any3p(imp, "github.com/hashicorp/go-plugin") },
+		},
+		{
+			name:    "cgo only in the verbs binding and the C library",
+			why:     "everything else builds with CGO_ENABLED=0",
+			applies: func(p string) bool { return !in("plugins/transport-rdma/internal/verbs", "cmd/libmooncake")(p) },
+			allow:   func(_, imp string) bool { return imp != "C" },
+		},
+	}
+}
+
+// downwards allows imports of lower floors and of the room itself.
+func downwards(pkg, imp string) bool {
+	rel, ours := strings.CutPrefix(imp, module)
+	if !ours || !under(rel, "core") {
+		return true
+	}
+	pf, pr := floor(pkg)
+	imf, imr := floor(rel)
+	if pr == imr {
+		return true
+	}
+	if pf < 0 || imf < 0 {
+		return false // A new room has to be given a floor.
+	}
+	// The ground floor is data and helpers: its rooms may use each other's.
+	return imf < pf || (imf == 0 && pf == 0)
+}
+
+// floor returns the index of the floor of a package and the room that holds it.
+func floor(pkg string) (int, string) {
+	for i, rooms := range floors {
+		for _, r := range rooms {
+			if under(pkg, r) {
+				return i, r
+			}
+		}
+	}
+	return -1, pkg
+}
+
+func in(rooms ...string) func(string) bool {
+	return func(pkg string) bool {
+		for _, r := range rooms {
+			if under(pkg, r) {
+				return true
+			}
+		}
+		return false
+	}
+}
+
+func under(path, dir string) bool { return path == dir || strings.HasPrefix(path, dir+"/") }
+
+func any3p(imp string, modules ...string) bool {
+	for _, m := range modules {
+		if under(imp, m) {
+			return true
+		}
+	}
+	return false
+}
+
+func std(imp string) bool {
+	first, _, _ := strings.Cut(imp, "/")
+	return !strings.Contains(first, ".") && imp != "C"
+}
+
+// pluginDir returns plugins/<kind>-<name> of a package below it.
+func pluginDir(pkg string) string {
+	parts := strings.SplitN(pkg, "/", 3)
+	return strings.Join(parts[:min(2, len(parts))], "/")
+}
