@@ -1,0 +1,85 @@
+# Mooncake: every target that a person needs. `make` alone lists them.
+SHELL := /bin/bash
+.SHELLFLAGS := -o pipefail -ec
+.DEFAULT_GOAL := help
+
+VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+LDFLAGS  := -s -w -X github.com/mooncake-go/mooncake/cmd/mooncake/cli.version=$(VERSION)
+BIN      := bin
+TOOLS    := .tools
+MODULES  := . sdk
+# Upstream's program names: the same binary answers to them.
+ALIASES  := mooncake_master mooncake_client mooncake_http_metadata_server
+PLUGINS  := $(wildcard plugins/*/cmd/mooncake-plugin-*)
+FUZZTIME ?= 60s
+DEMOFLAGS ?=
+
+.PHONY: help
+help: ## List the targets
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: setup
+setup: ## Check for Go, gcc and git, and install what Debian or Ubuntu can give
+	@./scripts/setup.sh
+
+.PHONY: build
+build: setup ## Build every binary into bin/
+	go build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/ ./cmd/mooncake $(addprefix ./,$(PLUGINS))
+	@for a in $(ALIASES); do ln -sf mooncake $(BIN)/$$a; done
+
+.PHONY: demo
+demo: build ## Run the main job: a master, three stores and two workers on loopback
+	$(BIN)/mooncake demo $(DEMOFLAGS)
+
+.PHONY: test
+test: setup ## Run all tests, with the race detector where it is affordable
+	go test -race -timeout 10m ./core/... ./plugins/... ./cmd/...
+	cd sdk && go test -race -timeout 10m ./...
+	go test -timeout 10m ./test/...
+
+.PHONY: test-short
+test-short: setup ## Run the tests without the race detector and without real processes
+	go test -short -timeout 5m ./core/... ./plugins/... ./cmd/...
+	cd sdk && go test -short -timeout 5m ./...
+
+.PHONY: bench
+bench: build ## Measure the parts on this machine, each beside its limit
+	$(BIN)/mooncake bench
+
+.PHONY: fuzz
+fuzz: setup ## Run every fuzz target for FUZZTIME (default 60s)
+	./scripts/fuzz.sh $(FUZZTIME)
+
+.PHONY: fmt
+fmt: ## Format the sources
+	gofmt -w $$(git ls-files '*.go')
+
+.PHONY: lint
+lint: tools ## Run the linters, the proto linter and the check for generated code
+	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); echo 'run: make fmt'; exit 1; }
+	@for m in $(MODULES); do (cd $$m && $(CURDIR)/$(TOOLS)/golangci-lint run --config $(CURDIR)/.golangci.yml ./...); done
+	cd sdk/proto && $(CURDIR)/$(TOOLS)/buf lint
+
+.PHONY: generate
+generate: tools ## Generate the protobuf code
+	cd sdk/proto && PATH=$(CURDIR)/$(TOOLS):$$PATH buf generate
+
+.PHONY: vuln
+vuln: tools ## Look for known vulnerabilities in what the binaries use (needs the network)
+	@for m in $(MODULES); do (cd $$m && $(CURDIR)/$(TOOLS)/govulncheck ./...); done
+
+.PHONY: tools
+tools: setup $(TOOLS)/.stamp ## Build the pinned linters and generators into .tools/
+
+$(TOOLS)/.stamp: internal/tools/go.mod internal/tools/go.sum
+	cd internal/tools && go build -o $(CURDIR)/$(TOOLS)/ \
+		github.com/golangci/golangci-lint/v2/cmd/golangci-lint \
+		github.com/bufbuild/buf/cmd/buf \
+		golang.org/x/vuln/cmd/govulncheck \
+		google.golang.org/protobuf/cmd/protoc-gen-go \
+		google.golang.org/grpc/cmd/protoc-gen-go-grpc
+	@touch $@
+
+.PHONY: clean
+clean: ## Remove what was built
+	rm -rf $(BIN) $(TOOLS) dist
