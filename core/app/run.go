@@ -1,0 +1,114 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"go.uber.org/dig"
+	"go.uber.org/fx"
+	"go.uber.org/fx/fxevent"
+)
+
+// The bounds on start and stop of a role. Stop drains first, so it is the longer one.
+const (
+	StartTimeout = 60 * time.Second
+	StopTimeout  = 45 * time.Second
+)
+
+// ErrKilled says that a second signal cut the shutdown short.
+var ErrKilled = errors.New("a second signal ended the process before it had drained")
+
+// Run builds a role, starts it, and serves until the context ends, SIGINT or SIGTERM
+// comes, or a component asks for a shutdown (fx.Shutdowner) because it failed. The first
+// signal drains, a second one returns ErrKilled at once; the caller then exits without
+// further ado. A component's failure comes back as its error.
+func Run(ctx context.Context, log *slog.Logger, role ...fx.Option) error {
+	failed := make(chan error, 1)
+	report := Failer(func(err error) {
+		select {
+		case failed <- err:
+		default: // only the first failure counts
+		}
+	})
+	app := fx.New(append(role, base(log), fx.Supply(report))...)
+	if err := app.Err(); err != nil {
+		return plain(err)
+	}
+
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
+	defer signal.Stop(signals)
+
+	startCtx, cancelStart := context.WithTimeout(ctx, StartTimeout)
+	defer cancelStart()
+	started := make(chan error, 1)
+	go func() { started <- app.Start(startCtx) }()
+	var cause error
+	select {
+	case err := <-started:
+		if err != nil {
+			return plain(err) // fx has already stopped what had started
+		}
+		select {
+		case sig := <-signals:
+			log.Info("draining; a second signal ends the process at once", "signal", sig.String())
+		case cause = <-failed:
+			log.Error("shutting down after a failure", "error", cause)
+		case <-ctx.Done():
+		}
+	case sig := <-signals:
+		log.Info("interrupted while starting", "signal", sig.String())
+		cancelStart()
+		<-started
+	}
+
+	stopCtx, cancelStop := context.WithTimeout(context.WithoutCancel(ctx), StopTimeout)
+	defer cancelStop()
+	stopped := make(chan error, 1)
+	go func() { stopped <- app.Stop(stopCtx) }()
+	select {
+	case err := <-stopped:
+		if err != nil && cause == nil {
+			return fmt.Errorf("shutdown: %w", plain(err))
+		}
+		return cause
+	case <-signals:
+		return ErrKilled
+	}
+}
+
+// Check builds a role without starting it: every constructor runs, nothing is acquired.
+func Check(log *slog.Logger, role ...fx.Option) error {
+	return plain(fx.New(append(role, base(log), fx.Supply(Failer(func(error) {})))...).Err())
+}
+
+// Failer is how a component that serves reports, once, that it cannot go on.
+type Failer func(error)
+
+func base(log *slog.Logger) fx.Option {
+	return fx.Options(
+		fx.Supply(log),
+		fx.WithLogger(func() fxevent.Logger {
+			l := &fxevent.SlogLogger{Logger: log}
+			l.UseLogLevel(slog.LevelDebug)
+			l.UseErrorLevel(slog.LevelDebug) // the error itself is returned and shown once
+			return l
+		}),
+		fx.StartTimeout(StartTimeout),
+		fx.StopTimeout(StopTimeout),
+	)
+}
+
+// plain unwraps fx's description of the graph, which means nothing to an operator.
+func plain(err error) error {
+	if err == nil {
+		return nil
+	}
+	return dig.RootCause(err)
+}

@@ -1,0 +1,97 @@
+package app_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/fx"
+
+	"github.com/mooncake-go/mooncake/core/app"
+)
+
+var quiet = slog.New(slog.DiscardHandler)
+
+type part struct{ events chan string }
+
+func role(p *part, start, stop func(context.Context) error) fx.Option {
+	return fx.Invoke(func(lc fx.Lifecycle) {
+		lc.Append(fx.Hook{
+			OnStart: func(ctx context.Context) error { p.events <- "start"; return start(ctx) },
+			OnStop:  func(ctx context.Context) error { p.events <- "stop"; return stop(ctx) },
+		})
+	})
+}
+
+func ok(context.Context) error { return nil }
+
+func run(opts ...fx.Option) chan error {
+	done := make(chan error, 1)
+	go func() { done <- app.Run(context.Background(), quiet, opts...) }()
+	return done
+}
+
+func wait(t *testing.T, done chan error) error {
+	t.Helper()
+	select {
+	case err := <-done:
+		return err
+	case <-time.After(20 * time.Second):
+		t.Fatal("Run did not return")
+		return nil
+	}
+}
+
+func TestSigtermDrains(t *testing.T) {
+	p := &part{make(chan string, 4)}
+	done := run(role(p, ok, ok))
+	require.Equal(t, "start", <-p.events)
+	require.NoError(t, syscall.Kill(syscall.Getpid(), syscall.SIGTERM))
+	assert.NoError(t, wait(t, done))
+	assert.Equal(t, "stop", <-p.events)
+}
+
+func TestSecondSignalEndsAtOnce(t *testing.T) {
+	p := &part{make(chan string, 4)}
+	release := make(chan struct{})
+	defer close(release)
+	done := run(role(p, ok, func(context.Context) error { <-release; return nil }))
+	require.Equal(t, "start", <-p.events)
+	require.NoError(t, syscall.Kill(syscall.Getpid(), syscall.SIGTERM))
+	require.Equal(t, "stop", <-p.events)
+	require.NoError(t, syscall.Kill(syscall.Getpid(), syscall.SIGTERM))
+	assert.ErrorIs(t, wait(t, done), app.ErrKilled)
+}
+
+func TestStartFailureIsShownPlainly(t *testing.T) {
+	p := &part{make(chan string, 4)}
+	boom := errors.New("listen tcp :50051: address already in use")
+	err := wait(t, run(role(p, func(context.Context) error { return boom }, ok)))
+	assert.Equal(t, boom.Error(), err.Error())
+}
+
+func TestConstructorFailureIsShownPlainly(t *testing.T) {
+	boom := errors.New("master.lease_ttl: 0 is not allowed")
+	err := app.Check(quiet, fx.Provide(func() (*part, error) { return nil, boom }), fx.Invoke(func(*part) {}))
+	assert.Equal(t, boom, err)
+}
+
+func TestFailureOfAComponentComesBack(t *testing.T) {
+	p := &part{make(chan string, 4)}
+	boom := errors.New("the RPC listener died")
+	err := wait(t, run(role(p, ok, ok), fx.Invoke(func(lc fx.Lifecycle, fail app.Failer) {
+		lc.Append(fx.StartHook(func() { go fail(boom) }))
+	})))
+	assert.Equal(t, boom, err)
+}
+
+func TestCheckStartsNothing(t *testing.T) {
+	p := &part{make(chan string, 4)}
+	require.NoError(t, app.Check(quiet, role(p, ok, ok)))
+	assert.Empty(t, p.events)
+}
