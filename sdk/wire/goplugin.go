@@ -1,0 +1,83 @@
+package wire
+
+import (
+	"context"
+	"errors"
+
+	goplugin "github.com/hashicorp/go-plugin"
+	"google.golang.org/grpc"
+
+	"github.com/mooncake-go/mooncake/sdk/plugin"
+)
+
+// PluginName is the name under which a plugin process dispenses its one plugin.
+const PluginName = "plugin"
+
+// LifelineEnv names the environment variable that tells a plugin process the number of
+// the file descriptor whose end of file means that the host is gone.
+const LifelineEnv = "MOONCAKE_PLUGIN_LIFELINE_FD"
+
+// Handshake returns what host and plugin must agree on before anything else. It keeps a
+// plugin from being run by hand; it is no security measure.
+func Handshake() goplugin.HandshakeConfig {
+	return goplugin.HandshakeConfig{
+		MagicCookieKey:   "MOONCAKE_PLUGIN_COOKIE",
+		MagicCookieValue: "3d6b0f1c-mooncake-plugin",
+	}
+}
+
+// ServerPlugins maps the contract versions that both the manifest and this package name
+// onto the server, for go-plugin's version negotiation.
+func ServerPlugins(s *Server) map[int]goplugin.PluginSet {
+	m := s.factory.Manifest()
+	return versions(m.API, API(m.Kind), &glue{server: s})
+}
+
+// ClientPlugins is the host's side of ServerPlugins. Dispense(PluginName) returns an
+// *Evict or an *Alloc, as o.ID says.
+func ClientPlugins(apis []uint, o ClientOptions) map[int]goplugin.PluginSet {
+	return versions(apis, apis, &glue{client: o})
+}
+
+func versions(a, b []uint, p goplugin.Plugin) map[int]goplugin.PluginSet {
+	out := map[int]goplugin.PluginSet{}
+	for _, v := range a {
+		for _, w := range b {
+			if v == w {
+				out[int(v)] = goplugin.PluginSet{PluginName: p}
+			}
+		}
+	}
+	return out
+}
+
+// GRPCDialOptions are the limits that a connection to a plugin needs.
+func GRPCDialOptions() []grpc.DialOption {
+	return []grpc.DialOption{grpc.WithDefaultCallOptions(
+		grpc.MaxCallRecvMsgSize(MaxMessage), grpc.MaxCallSendMsgSize(MaxMessage))}
+}
+
+// glue fits both sides into go-plugin.
+type glue struct {
+	goplugin.NetRPCUnsupportedPlugin
+	server *Server
+	client ClientOptions
+}
+
+func (g *glue) GRPCServer(_ *goplugin.GRPCBroker, s *grpc.Server) error {
+	if g.server == nil {
+		return errors.New("the host's side serves nothing")
+	}
+	g.server.Register(s)
+	return nil
+}
+
+func (g *glue) GRPCClient(_ context.Context, _ *goplugin.GRPCBroker, conn *grpc.ClientConn) (any, error) {
+	switch g.client.ID.Kind {
+	case plugin.KindEvict:
+		return NewEvict(conn, g.client), nil
+	case plugin.KindAlloc:
+		return NewAlloc(conn, g.client), nil
+	}
+	return nil, errors.New("plugins of kind " + g.client.ID.Kind + " cannot run in a process of their own yet")
+}

@@ -1,0 +1,217 @@
+package wire
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"slices"
+	"sync"
+
+	"google.golang.org/grpc"
+
+	"github.com/mooncake-go/mooncake/sdk/alloc"
+	"github.com/mooncake-go/mooncake/sdk/errs"
+	"github.com/mooncake-go/mooncake/sdk/evict"
+	"github.com/mooncake-go/mooncake/sdk/plugin"
+	allocv1 "github.com/mooncake-go/mooncake/sdk/proto/mooncake/alloc/v1"
+	evictv1 "github.com/mooncake-go/mooncake/sdk/proto/mooncake/evict/v1"
+	pluginv1 "github.com/mooncake-go/mooncake/sdk/proto/mooncake/plugin/v1"
+)
+
+// ServerOptions are what the object behind a Server gets from its surroundings.
+type ServerOptions struct {
+	// Logger is handed to the object through plugin.Host; nil discards.
+	Logger *slog.Logger
+}
+
+// Server serves one object of one factory: the plugin's side of the wire. Safe for
+// concurrent use.
+type Server struct {
+	pluginv1.UnimplementedLifecycleServiceServer
+
+	factory  plugin.Factory
+	manifest []byte
+	host     *serverHost
+
+	mu      sync.Mutex
+	object  plugin.Component // nil until Configure
+	started bool
+}
+
+// NewServer wraps a factory of kind evict or alloc; NotSupported for another kind.
+func NewServer(f plugin.Factory, o ServerOptions) (*Server, error) {
+	id := f.Manifest().ID
+	switch f.(type) {
+	case evict.Factory, alloc.Factory:
+	default:
+		return nil, errs.New(errs.NotSupported, "serve "+id.String(), "plugins of kind %s cannot run in a process of their own yet", id.Kind)
+	}
+	manifest, err := json.Marshal(f.Manifest())
+	if err != nil {
+		return nil, errs.Wrap(errs.InvalidParams, "serve "+id.String()+": manifest", err)
+	}
+	logger := o.Logger
+	if logger == nil {
+		logger = slog.New(slog.DiscardHandler)
+	}
+	return &Server{factory: f, manifest: manifest, host: newServerHost(logger)}, nil
+}
+
+// API lists the contract versions of a kind that this package speaks, nil for a kind
+// that cannot go over the wire.
+func API(kind string) []uint {
+	switch kind {
+	case plugin.KindEvict:
+		return evict.API()
+	case plugin.KindAlloc:
+		return alloc.API()
+	}
+	return nil
+}
+
+// Register adds the services of the plugin's kind to a gRPC server, which should have
+// been made with GRPCServerOptions.
+func (s *Server) Register(r grpc.ServiceRegistrar) {
+	pluginv1.RegisterLifecycleServiceServer(r, s)
+	switch s.factory.(type) {
+	case evict.Factory:
+		evictv1.RegisterEvictServiceServer(r, &evictServer{lookup: lookup[evict.Policy](s)})
+	case alloc.Factory:
+		allocv1.RegisterAllocServiceServer(r, &allocServer{lookup: lookup[alloc.Allocator](s)})
+	}
+}
+
+// GRPCServerOptions are the limits that a gRPC server needs for these services.
+func GRPCServerOptions() []grpc.ServerOption {
+	return []grpc.ServerOption{
+		grpc.MaxRecvMsgSize(MaxMessage), grpc.MaxSendMsgSize(MaxMessage), grpc.MaxConcurrentStreams(maxInFlight + 16),
+	}
+}
+
+// Close stops the object, if there is one, for a program that ends.
+func (s *Server) Close(ctx context.Context) error {
+	s.mu.Lock()
+	object := s.object
+	s.mu.Unlock()
+	s.host.close()
+	if object == nil {
+		return nil
+	}
+	return object.Stop(ctx)
+}
+
+// Describe implements LifecycleService.
+func (s *Server) Describe(context.Context, *pluginv1.DescribeRequest) (*pluginv1.DescribeResponse, error) {
+	return &pluginv1.DescribeResponse{ManifestJson: s.manifest}, nil
+}
+
+// Configure implements LifecycleService. A refused configuration may be followed by
+// another one; an accepted one is final.
+func (s *Server) Configure(_ context.Context, m *pluginv1.ConfigureRequest) (*pluginv1.ConfigureResponse, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	object, err := s.create(m)
+	if err != nil {
+		return nil, ToStatus(err)
+	}
+	s.object = object
+	return &pluginv1.ConfigureResponse{}, nil
+}
+
+// create makes the object. The caller holds mu.
+func (s *Server) create(m *pluginv1.ConfigureRequest) (object plugin.Component, err error) {
+	id := s.factory.Manifest().ID
+	op := id.String() + ": configure"
+	if s.object != nil {
+		return nil, errs.New(errs.UnavailableInCurrentStatus, op, "the plugin is configured already; a new configuration needs a new process")
+	}
+	speaks := s.factory.Manifest().API
+	if !slices.Contains(speaks, uint(m.GetApi())) || !slices.Contains(API(id.Kind), uint(m.GetApi())) {
+		return nil, errs.New(errs.InvalidVersion, op, "the host chose contract version %d, the plugin speaks %v", m.GetApi(), speaks)
+	}
+	cfg, err := DecodeConfig(s.factory, m.GetConfigJson())
+	if err != nil {
+		return nil, err
+	}
+	switch f := s.factory.(type) {
+	case evict.Factory:
+		object, err = f.New(cfg)
+	case alloc.Factory:
+		object, err = f.New(cfg)
+	}
+	if err != nil {
+		return nil, errs.Wrap(errs.CodeOf(err), op, err)
+	}
+	if object == nil {
+		return nil, errs.New(errs.Internal, op, "the plugin made nothing")
+	}
+	return object, nil
+}
+
+// Start implements LifecycleService.
+func (s *Server) Start(ctx context.Context, _ *pluginv1.StartRequest) (*pluginv1.StartResponse, error) {
+	op := s.factory.Manifest().ID.String() + ": start"
+	s.mu.Lock()
+	object, again := s.object, s.started
+	s.started = s.started || object != nil
+	s.mu.Unlock()
+	if object == nil || again {
+		return nil, ToStatus(errs.New(errs.UnavailableInCurrentStatus, op, "start comes once, after configure"))
+	}
+	s.host.Report(plugin.Health{State: plugin.StateStarting})
+	if err := object.Start(ctx, s.host); err != nil {
+		s.host.Report(plugin.Health{State: plugin.StateFailed, Reason: err.Error()})
+		return nil, ToStatus(errs.Wrap(errs.CodeOf(err), op, err))
+	}
+	s.host.started()
+	return &pluginv1.StartResponse{}, nil
+}
+
+// Stop implements LifecycleService.
+func (s *Server) Stop(ctx context.Context, _ *pluginv1.StopRequest) (*pluginv1.StopResponse, error) {
+	s.mu.Lock()
+	object := s.object
+	s.mu.Unlock()
+	if object != nil {
+		if err := object.Stop(ctx); err != nil {
+			return nil, ToStatus(errs.Wrap(errs.CodeOf(err), s.factory.Manifest().ID.String()+": stop", err))
+		}
+	}
+	s.host.Report(plugin.Health{State: plugin.StateStopped})
+	return &pluginv1.StopResponse{}, nil
+}
+
+// WatchHealth implements LifecycleService. A watcher that is slower than the changes sees
+// the latest of them.
+func (s *Server) WatchHealth(_ *pluginv1.WatchHealthRequest, stream grpc.ServerStreamingServer[pluginv1.WatchHealthResponse]) error {
+	for seen := uint64(0); ; {
+		h, version, changed := s.host.latest()
+		if version != seen {
+			seen = version
+			if err := stream.Send(&pluginv1.WatchHealthResponse{State: string(h.State), Reason: clip(h.Reason, maxText)}); err != nil {
+				return err
+			}
+			continue
+		}
+		select {
+		case <-changed:
+		case <-s.host.closed:
+			return nil
+		case <-stream.Context().Done():
+			return nil
+		}
+	}
+}
+
+// lookup returns the way for a service to get the object as what its contract calls it.
+func lookup[T any](s *Server) func() (T, error) {
+	return func() (T, error) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		object, ok := s.object.(T)
+		if !ok {
+			return object, ToStatus(errs.New(errs.UnavailableInCurrentStatus, s.factory.Manifest().ID.String(), "the plugin is not configured yet"))
+		}
+		return object, nil
+	}
+}
