@@ -1,0 +1,61 @@
+package rpc_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mooncake-go/mooncake/core/api/rpc"
+	"github.com/mooncake-go/mooncake/core/model"
+)
+
+// benchClient is connected over loopback to a master with 256 objects of one replica.
+func benchClient(b *testing.B) (*rpc.Client, []model.Key) {
+	m := newTableMaster()
+	var items []model.PutItem
+	var ends []model.EndItem
+	var keys []model.Key
+	for i := range 256 {
+		k := fmt.Sprintf("Qwen3-32B@tp4/0123456789abcdef0123456789abcdef-%06d", i)
+		keys = append(keys, k)
+		items = append(items, model.PutItem{Key: k, Size: 1 << 20})
+		ends = append(ends, model.EndItem{Key: k, Checksum: model.Checksum{Kind: model.ChecksumCRC32C, Value: uint64(i) << 24}})
+	}
+	_, err := m.PutStart(context.Background(), model.UUID{}, items, model.DefaultReplicateConfig())
+	require.NoError(b, err)
+	_, err = m.PutEnd(context.Background(), model.UUID{}, ends)
+	require.NoError(b, err)
+	return connect(b, m), keys
+}
+
+func BenchmarkGetReplicas256(b *testing.B) {
+	c, keys := benchClient(b)
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := c.GetReplicas(context.Background(), keys); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkExist256(b *testing.B) {
+	c, keys := benchClient(b)
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := c.Exist(context.Background(), keys); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkPing(b *testing.B) {
+	c, _ := benchClient(b)
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := c.Ping(context.Background(), model.UUID{}); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,159 @@
+package rpc
+
+import (
+	"context"
+	"errors"
+	"net"
+	"strconv"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/status"
+
+	masterv1 "github.com/mooncake-go/mooncake/sdk/proto/mooncake/master/v1"
+	pluginv1 "github.com/mooncake-go/mooncake/sdk/proto/mooncake/plugin/v1"
+
+	"github.com/mooncake-go/mooncake/core/store"
+	"github.com/mooncake-go/mooncake/sdk/errs"
+)
+
+// Options are the settings of a Client; the zero value is usable.
+type Options struct {
+	// Timeout bounds one call to the master, unless the caller's context ends earlier.
+	// Default 30 s.
+	Timeout time.Duration
+	// ConnectTimeout is how long one attempt to connect may take before the calls that
+	// wait for it fail. Default 2 s.
+	ConnectTimeout time.Duration
+	// MaxRetryDelay is the longest pause between attempts to connect. Default 2 s.
+	MaxRetryDelay time.Duration
+	// Version of this program, for error texts and the master's log.
+	Version string
+	// MaxItems and MaxBytes bound one call; larger batches are cut. Defaults 4096 items
+	// and 4 MiB.
+	MaxItems, MaxBytes int
+}
+
+func (o Options) withDefaults() Options {
+	def := func(d *time.Duration, v time.Duration) {
+		if *d <= 0 {
+			*d = v
+		}
+	}
+	def(&o.Timeout, 30*time.Second)
+	def(&o.ConnectTimeout, 2*time.Second)
+	def(&o.MaxRetryDelay, 2*time.Second)
+	if o.MaxItems <= 0 || o.MaxItems > maxItems {
+		o.MaxItems = 4096
+	}
+	if o.MaxBytes <= 0 || o.MaxBytes > MaxMessageSize/2 {
+		o.MaxBytes = 4 << 20
+	}
+	return o
+}
+
+// Client is a master somewhere else. It connects with the first call, and again by itself
+// after the master went away; calls made meanwhile fail at once with RPCFail. Safe for
+// concurrent use.
+type Client struct {
+	addr string
+	opts Options
+	conn *grpc.ClientConn
+	rpc  masterv1.MasterServiceClient
+}
+
+var _ store.Master = (*Client)(nil)
+
+// Dial returns a client of the master at addr, "host:port". It does not connect: an error
+// is always about addr.
+func Dial(addr string, opts Options) (*Client, error) {
+	opts = opts.withDefaults()
+	if err := checkAddr(addr); err != nil {
+		return nil, err
+	}
+	// passthrough: the name is resolved anew with every attempt, by the standard resolver.
+	conn, err := grpc.NewClient("passthrough:///"+addr,
+		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithNoProxy(),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(MaxMessageSize), grpc.MaxCallSendMsgSize(MaxMessageSize)),
+		grpc.WithConnectParams(grpc.ConnectParams{
+			Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: opts.MaxRetryDelay},
+			MinConnectTimeout: opts.ConnectTimeout,
+		}),
+		// A master that vanished without closing is noticed within 15 s.
+		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 10 * time.Second, Timeout: 5 * time.Second, PermitWithoutStream: true}),
+		grpc.WithIdleTimeout(0),
+	)
+	if err != nil {
+		return nil, errs.Wrap(errs.InvalidParams, "master address "+strconv.Quote(addr), err)
+	}
+	return &Client{addr: addr, opts: opts, conn: conn, rpc: masterv1.NewMasterServiceClient(conn)}, nil
+}
+
+func checkAddr(addr string) error {
+	host, port, err := net.SplitHostPort(addr)
+	if err == nil {
+		var n uint64
+		if n, err = strconv.ParseUint(port, 10, 16); err == nil && (n == 0 || host == "") {
+			err = errors.New("it has no host or no port")
+		}
+	}
+	if err != nil {
+		return errs.WithHint(errs.New(errs.InvalidParams, "master address "+strconv.Quote(addr), "%w", err), "use host:port, for example 127.0.0.1:50051")
+	}
+	return nil
+}
+
+// Close ends the connection; calls in flight fail. Repeatable.
+func (c *Client) Close() error {
+	if err := c.conn.Close(); err != nil && status.Code(err) != codes.Canceled {
+		return err
+	}
+	return nil
+}
+
+// call makes one bounded call and gives its error the form that store.Master promises.
+func call[In, Out any](ctx context.Context, c *Client, op string, f func(context.Context, In, ...grpc.CallOption) (Out, error), in In) (Out, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.opts.Timeout)
+	defer cancel()
+	out, err := f(ctx, in)
+	if err != nil {
+		var none Out
+		return none, c.callError(op, err)
+	}
+	return out, nil
+}
+
+// callError returns the master's own error where it answered with one, else an error that
+// says why there is no answer.
+func (c *Client) callError(op string, err error) error {
+	st := status.Convert(err)
+	for _, d := range st.Details() {
+		if e, ok := d.(*pluginv1.Error); ok {
+			return goError(e)
+		}
+	}
+	op = "master " + c.addr + ": " + op
+	code := fromGRPC(st.Code())
+	wrapped := errs.New(code, op, "%s", st.Message())
+	switch st.Code() {
+	case codes.Canceled:
+		return &errs.Error{Code: code, Class: errs.ClassUnknown, Op: op, Err: context.Canceled}
+	case codes.DeadlineExceeded:
+		return errs.WithHint(&errs.Error{Code: code, Class: errs.ClassTransientPeer, Op: op, Err: context.DeadlineExceeded},
+			"the master did not answer in time; look at its load and its log")
+	case codes.Unimplemented:
+		return errs.WithHint(errs.New(code, op, "this side (version %q) speaks protocol %d.%d, which the master does not: %s",
+			c.opts.Version, ProtocolMajor, ProtocolMinor, st.Message()), "run the same release on both sides")
+	case codes.ResourceExhausted:
+		return errs.WithHint(wrapped, "a message holds at most %d MiB; ask for less at once", MaxMessageSize>>20)
+	case codes.Unavailable, codes.Unknown:
+		return errs.WithHint(wrapped, "is the master running at %s? start one with: mooncake master", c.addr)
+	default:
+		return wrapped
+	}
+}

@@ -1,0 +1,83 @@
+package rpc
+
+import (
+	"context"
+
+	masterv1 "github.com/mooncake-go/mooncake/sdk/proto/mooncake/master/v1"
+
+	"github.com/mooncake-go/mooncake/core/model"
+)
+
+func keySize(k *model.Key) int { return len(*k) }
+
+func failedItem[T any](err error) model.Result[T] { return model.Result[T]{Err: err} }
+
+func sameError(err error) error { return err }
+
+// Exist implements store.Master.
+func (c *Client) Exist(ctx context.Context, keys []model.Key) ([]model.Result[bool], error) {
+	return inPieces(c, keys, keySize, failedItem[bool], func(keys []model.Key) ([]model.Result[bool], error) {
+		out, err := call(ctx, c, "exist", c.rpc.Exist, &masterv1.ExistRequest{Keys: keyBytes(keys)})
+		if err != nil {
+			return nil, err
+		}
+		return goExist(len(keys), out)
+	})
+}
+
+// GetReplicas implements store.Master.
+func (c *Client) GetReplicas(ctx context.Context, keys []model.Key) ([]model.Result[model.Object], error) {
+	return inPieces(c, keys, keySize, failedItem[model.Object], func(keys []model.Key) ([]model.Result[model.Object], error) {
+		out, err := call(ctx, c, "get replicas", c.rpc.GetReplicas, &masterv1.GetReplicasRequest{Keys: keyBytes(keys)})
+		if err != nil {
+			return nil, err
+		}
+		return goObjects(len(keys), out)
+	})
+}
+
+// PutStart implements store.Master.
+func (c *Client) PutStart(ctx context.Context, client model.ClientID, items []model.PutItem, cfg model.ReplicateConfig) ([]model.Result[[]model.Replica], error) {
+	size := func(it *model.PutItem) int { return len(it.Key) }
+	return inPieces(c, items, size, failedItem[[]model.Replica], func(items []model.PutItem) ([]model.Result[[]model.Replica], error) {
+		out, err := call(ctx, c, "put start", c.rpc.PutStart, wirePutStart(client, items, cfg))
+		if err != nil {
+			return nil, err
+		}
+		return goAllocations(len(items), out)
+	})
+}
+
+// PutEnd implements store.Master.
+func (c *Client) PutEnd(ctx context.Context, client model.ClientID, items []model.EndItem) ([]error, error) {
+	size := func(it *model.EndItem) int { return len(it.Key) }
+	return inPieces(c, items, size, sameError, func(items []model.EndItem) ([]error, error) {
+		out, err := call(ctx, c, "put end", c.rpc.PutEnd, wirePutEnd(client, items))
+		if err != nil {
+			return nil, err
+		}
+		return goErrors(len(items), out.GetErrors())
+	})
+}
+
+// PutRevoke implements store.Master.
+func (c *Client) PutRevoke(ctx context.Context, client model.ClientID, keys []model.Key) ([]error, error) {
+	return inPieces(c, keys, keySize, sameError, func(keys []model.Key) ([]error, error) {
+		out, err := call(ctx, c, "put revoke", c.rpc.PutRevoke, &masterv1.PutRevokeRequest{Client: wireUUID(client), Keys: keyBytes(keys)})
+		if err != nil {
+			return nil, err
+		}
+		return goErrors(len(keys), out.GetErrors())
+	})
+}
+
+// Remove implements store.Master.
+func (c *Client) Remove(ctx context.Context, keys []model.Key, force bool) ([]error, error) {
+	return inPieces(c, keys, keySize, sameError, func(keys []model.Key) ([]error, error) {
+		out, err := call(ctx, c, "remove", c.rpc.Remove, &masterv1.RemoveRequest{Keys: keyBytes(keys), Force: force})
+		if err != nil {
+			return nil, err
+		}
+		return goErrors(len(keys), out.GetErrors())
+	})
+}

@@ -1,0 +1,114 @@
+package rpc
+
+import (
+	"math"
+	"time"
+
+	masterv1 "github.com/mooncake-go/mooncake/sdk/proto/mooncake/master/v1"
+
+	"github.com/mooncake-go/mooncake/core/model"
+)
+
+func wireObjects(res []model.Result[model.Object]) *masterv1.GetReplicasResponse {
+	replicas := 0
+	for i := range res {
+		replicas += len(res[i].Value.Replicas)
+	}
+	w := newReplicaWriter(len(res), replicas)
+	out := &masterv1.GetReplicasResponse{
+		Sizes:         make([]uint64, len(res)),
+		ChecksumKinds: make([]uint32, len(res)),
+		Checksums:     make([]uint64, len(res)),
+		LeaseTtlsUs:   make([]uint64, len(res)),
+	}
+	for i := range res {
+		o := &res[i].Value
+		w.add(o.Replicas)
+		out.Sizes[i] = o.Size
+		out.ChecksumKinds[i] = uint32(o.Checksum.Kind)
+		out.Checksums[i] = o.Checksum.Value
+		out.LeaseTtlsUs[i] = uint64(max(o.LeaseTTL, 0) / time.Microsecond)
+	}
+	out.Replicas = w.out
+	out.Errors = itemErrors(len(res), func(i int) error { return res[i].Err })
+	return out
+}
+
+// goObjects returns the answer for n keys.
+func goObjects(n int, in *masterv1.GetReplicasResponse) ([]model.Result[model.Object], error) {
+	if len(in.GetSizes()) != n || len(in.GetChecksumKinds()) != n || len(in.GetChecksums()) != n || len(in.GetLeaseTtlsUs()) != n {
+		return nil, malformed("object columns of lengths %d, %d, %d and %d for %d keys",
+			len(in.GetSizes()), len(in.GetChecksumKinds()), len(in.GetChecksums()), len(in.GetLeaseTtlsUs()), n)
+	}
+	out := make([]model.Result[model.Object], n)
+	for i := range out {
+		sum, err := goChecksum(in.GetChecksumKinds()[i], in.GetChecksums()[i])
+		if err != nil {
+			return nil, err
+		}
+		out[i].Value = model.Object{
+			Size: in.GetSizes()[i], Checksum: sum,
+			LeaseTTL: time.Duration(min(in.GetLeaseTtlsUs()[i], math.MaxInt64/1000)) * time.Microsecond,
+		}
+	}
+	if err := readReplicas(n, in.GetReplicas(), func(i int, l []model.Replica) { out[i].Value.Replicas = l }); err != nil {
+		return nil, err
+	}
+	return out, spreadErrors(n, in.GetErrors(), func(i int, err error) { out[i] = model.Result[model.Object]{Err: err} })
+}
+
+// goChecksum refuses a kind that does not fit; one that this release does not know passes
+// and is for the reader to judge.
+func goChecksum(kind uint32, value uint64) (model.Checksum, error) {
+	if kind > math.MaxUint8 {
+		return model.Checksum{}, malformed("checksum kind %d", kind)
+	}
+	return model.Checksum{Kind: model.ChecksumKind(kind), Value: value}, nil
+}
+
+func wireAllocations(res []model.Result[[]model.Replica]) *masterv1.PutStartResponse {
+	replicas := 0
+	for i := range res {
+		replicas += len(res[i].Value)
+	}
+	w := newReplicaWriter(len(res), replicas)
+	for i := range res {
+		w.add(res[i].Value)
+	}
+	return &masterv1.PutStartResponse{
+		Replicas: w.out,
+		Errors:   itemErrors(len(res), func(i int) error { return res[i].Err }),
+	}
+}
+
+func goAllocations(n int, in *masterv1.PutStartResponse) ([]model.Result[[]model.Replica], error) {
+	out := make([]model.Result[[]model.Replica], n)
+	if err := readReplicas(n, in.GetReplicas(), func(i int, l []model.Replica) { out[i].Value = l }); err != nil {
+		return nil, err
+	}
+	return out, spreadErrors(n, in.GetErrors(), func(i int, err error) { out[i] = model.Result[[]model.Replica]{Err: err} })
+}
+
+func wireExist(res []model.Result[bool]) *masterv1.ExistResponse {
+	return &masterv1.ExistResponse{
+		Exist:  mapSlice(res, func(r model.Result[bool]) bool { return r.Value }),
+		Errors: itemErrors(len(res), func(i int) error { return res[i].Err }),
+	}
+}
+
+func goExist(n int, in *masterv1.ExistResponse) ([]model.Result[bool], error) {
+	if len(in.GetExist()) != n {
+		return nil, malformed("%d answers for %d keys", len(in.GetExist()), n)
+	}
+	out := make([]model.Result[bool], n)
+	for i, e := range in.GetExist() {
+		out[i].Value = e
+	}
+	return out, spreadErrors(n, in.GetErrors(), func(i int, err error) { out[i] = model.Result[bool]{Err: err} })
+}
+
+// goErrors returns the answer of a call that has only errors an item.
+func goErrors(n int, in []*masterv1.ItemError) ([]error, error) {
+	out := make([]error, n)
+	return out, spreadErrors(n, in, func(i int, err error) { out[i] = err })
+}

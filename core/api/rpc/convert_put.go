@@ -1,0 +1,73 @@
+package rpc
+
+import (
+	masterv1 "github.com/mooncake-go/mooncake/sdk/proto/mooncake/master/v1"
+
+	"github.com/mooncake-go/mooncake/core/model"
+)
+
+func wirePutStart(client model.ClientID, items []model.PutItem, cfg model.ReplicateConfig) *masterv1.PutStartRequest {
+	return &masterv1.PutStartRequest{
+		Client: wireUUID(client),
+		Keys:   mapSlice(items, func(it model.PutItem) []byte { return keyAsBytes(it.Key) }),
+		Sizes:  mapSlice(items, func(it model.PutItem) uint64 { return it.Size }),
+		Config: &masterv1.ReplicateConfig{
+			ReplicaNum: cfg.ReplicaNum, PreferredSegments: mapSlice(cfg.PreferredSegments, text),
+			HardPin: cfg.HardPin, DataType: int32(cfg.DataType),
+		},
+	}
+}
+
+func goPutStart(in *masterv1.PutStartRequest) ([]model.PutItem, model.ReplicateConfig, error) {
+	cfg := model.ReplicateConfig{
+		ReplicaNum: in.GetConfig().GetReplicaNum(), PreferredSegments: in.GetConfig().GetPreferredSegments(),
+		HardPin: in.GetConfig().GetHardPin(), DataType: model.DataType(in.GetConfig().GetDataType()),
+	}
+	if err := checkItems(len(in.GetKeys())); err != nil {
+		return nil, cfg, err
+	}
+	if len(in.GetSizes()) != len(in.GetKeys()) {
+		return nil, cfg, malformed("%d sizes for %d keys", len(in.GetSizes()), len(in.GetKeys()))
+	}
+	items := make([]model.PutItem, len(in.GetKeys()))
+	for i, k := range keyStrings(in.GetKeys()) {
+		items[i] = model.PutItem{Key: k, Size: in.GetSizes()[i]}
+	}
+	return items, cfg, nil
+}
+
+func wirePutEnd(client model.ClientID, items []model.EndItem) *masterv1.PutEndRequest {
+	return &masterv1.PutEndRequest{
+		Client:        wireUUID(client),
+		Keys:          mapSlice(items, func(it model.EndItem) []byte { return keyAsBytes(it.Key) }),
+		ChecksumKinds: mapSlice(items, func(it model.EndItem) uint32 { return uint32(it.Checksum.Kind) }),
+		Checksums:     mapSlice(items, func(it model.EndItem) uint64 { return it.Checksum.Value }),
+	}
+}
+
+func goPutEnd(in *masterv1.PutEndRequest) ([]model.EndItem, error) {
+	n := len(in.GetKeys())
+	if err := checkItems(n); err != nil {
+		return nil, err
+	}
+	if len(in.GetChecksumKinds()) != n || len(in.GetChecksums()) != n {
+		return nil, malformed("%d checksum kinds and %d checksums for %d keys", len(in.GetChecksumKinds()), len(in.GetChecksums()), n)
+	}
+	items := make([]model.EndItem, n)
+	for i, k := range keyStrings(in.GetKeys()) {
+		sum, err := goChecksum(in.GetChecksumKinds()[i], in.GetChecksums()[i])
+		if err != nil {
+			return nil, err
+		}
+		items[i] = model.EndItem{Key: k, Checksum: sum}
+	}
+	return items, nil
+}
+
+// goKeys returns the keys of a request.
+func goKeys(in [][]byte) ([]model.Key, error) {
+	if err := checkItems(len(in)); err != nil {
+		return nil, err
+	}
+	return keyStrings(in), nil
+}

@@ -1,0 +1,40 @@
+package rpc
+
+import (
+	"context"
+	"log/slog"
+	"runtime/debug"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"github.com/mooncake-go/mooncake/sdk/errs"
+)
+
+// bounded ends a call after limit at the latest.
+func bounded(limit time.Duration) grpc.UnaryServerInterceptor {
+	return func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
+		ctx, cancel := context.WithTimeout(ctx, limit)
+		defer cancel()
+		return next(ctx, req)
+	}
+}
+
+// guarded turns errors into statuses that carry their code, and a panic into Internal for
+// that call alone.
+func guarded(log *slog.Logger) grpc.UnaryServerInterceptor {
+	return func(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (resp any, err error) {
+		defer func() {
+			if p := recover(); p != nil {
+				log.ErrorContext(ctx, "a call panicked; it answers INTERNAL_ERROR, the master goes on",
+					"method", info.FullMethod, "panic", p, "stack", string(debug.Stack()))
+				resp, err = nil, statusError(errs.New(errs.Internal, "master: "+info.FullMethod, "it failed on a fault of its own; its log says more"))
+			}
+		}()
+		resp, err = next(ctx, req)
+		if err != nil {
+			return nil, statusError(err)
+		}
+		return resp, nil
+	}
+}

@@ -1,0 +1,59 @@
+package rpc_test
+
+import (
+	"context"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/mooncake-go/mooncake/core/api/rpc"
+	"github.com/mooncake-go/mooncake/core/store"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// serve runs a server of m on loopback until the test ends, and returns its address.
+func serve(t testing.TB, m store.Master, opts rpc.ServerOptions) string {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	start(t, m, opts, ln)
+	return ln.Addr().String()
+}
+
+// start serves on ln and returns a function that stops, which also runs with the test's end.
+func start(t testing.TB, m store.Master, opts rpc.ServerOptions, ln net.Listener) (stop func()) {
+	t.Helper()
+	s := rpc.NewServer(m, opts)
+	done := make(chan error, 1)
+	go func() { done <- s.Serve(ln) }()
+	stopped := false
+	stop = func() {
+		if stopped {
+			return
+		}
+		stopped = true
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		s.Stop(ctx)
+		require.NoError(t, <-done)
+	}
+	t.Cleanup(stop)
+	return stop
+}
+
+func dial(t testing.TB, addr string, opts rpc.Options) *rpc.Client {
+	t.Helper()
+	c, err := rpc.Dial(addr, opts)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, c.Close()) })
+	return c
+}
+
+// connect returns a client of a server of m.
+func connect(t testing.TB, m store.Master) *rpc.Client {
+	return dial(t, serve(t, m, rpc.ServerOptions{}), rpc.Options{})
+}

@@ -1,0 +1,93 @@
+package rpc
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/keepalive"
+
+	masterv1 "github.com/mooncake-go/mooncake/sdk/proto/mooncake/master/v1"
+
+	"github.com/mooncake-go/mooncake/core/store"
+)
+
+// ServerOptions are the settings of a Server; the zero value is usable.
+type ServerOptions struct {
+	// Logger, nil for none.
+	Logger *slog.Logger
+	// CallTimeout bounds one call, also where the caller allowed more. Default 30 s.
+	CallTimeout time.Duration
+	// MaxStreams bounds the calls in flight on one connection. Default 1024.
+	MaxStreams uint32
+	// HandshakeTimeout is how long a connection may take to speak gRPC. Default 10 s.
+	HandshakeTimeout time.Duration
+}
+
+func (o ServerOptions) withDefaults() ServerOptions {
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.CallTimeout <= 0 {
+		o.CallTimeout = 30 * time.Second
+	}
+	if o.MaxStreams == 0 {
+		o.MaxStreams = 1024
+	}
+	if o.HandshakeTimeout <= 0 {
+		o.HandshakeTimeout = 10 * time.Second
+	}
+	return o
+}
+
+// Server serves a master on a listener. A call that panics fails alone.
+type Server struct {
+	grpc *grpc.Server
+}
+
+// NewServer returns a server of m. Nothing runs before Serve.
+func NewServer(m store.Master, opts ServerOptions) *Server {
+	opts = opts.withDefaults()
+	s := &Server{grpc: grpc.NewServer(
+		grpc.MaxRecvMsgSize(MaxMessageSize),
+		grpc.MaxSendMsgSize(MaxMessageSize),
+		grpc.MaxConcurrentStreams(opts.MaxStreams),
+		grpc.MaxHeaderListSize(64<<10),
+		grpc.ConnectionTimeout(opts.HandshakeTimeout),
+		// A client may ask for a sign of life every 5 s; one that is silent for 40 s
+		// while the connection is idle is gone.
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
+		grpc.KeepaliveParams(keepalive.ServerParameters{Time: 30 * time.Second, Timeout: 10 * time.Second}),
+		grpc.ChainUnaryInterceptor(bounded(opts.CallTimeout), guarded(opts.Logger)),
+	)}
+	masterv1.RegisterMasterServiceServer(s.grpc, &service{master: m})
+	return s
+}
+
+// Serve answers on ln until Stop, and closes it. It returns nil after Stop.
+func (s *Server) Serve(ln net.Listener) error {
+	err := s.grpc.Serve(ln)
+	if errors.Is(err, grpc.ErrServerStopped) {
+		return nil
+	}
+	return err
+}
+
+// Stop takes no new calls and waits for those in flight until ctx is done, then cuts
+// them off. Repeatable; also before Serve.
+func (s *Server) Stop(ctx context.Context) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		s.grpc.GracefulStop()
+	}()
+	select {
+	case <-done:
+	case <-ctx.Done():
+		s.grpc.Stop()
+		<-done
+	}
+}

@@ -1,0 +1,79 @@
+package rpc
+
+import (
+	"context"
+
+	masterv1 "github.com/mooncake-go/mooncake/sdk/proto/mooncake/master/v1"
+)
+
+func (s *service) Exist(ctx context.Context, in *masterv1.ExistRequest) (*masterv1.ExistResponse, error) {
+	keys, err := goKeys(in.GetKeys())
+	if err != nil {
+		return nil, err
+	}
+	res, err := s.master.Exist(ctx, keys)
+	if err != nil {
+		return nil, err
+	}
+	return wireExist(res), checkAnswer("exist", len(keys), len(res))
+}
+
+func (s *service) GetReplicas(ctx context.Context, in *masterv1.GetReplicasRequest) (*masterv1.GetReplicasResponse, error) {
+	keys, err := goKeys(in.GetKeys())
+	if err != nil {
+		return nil, err
+	}
+	res, err := s.master.GetReplicas(ctx, keys)
+	if err != nil {
+		return nil, err
+	}
+	return wireObjects(res), checkAnswer("get replicas", len(keys), len(res))
+}
+
+func (s *service) PutStart(ctx context.Context, in *masterv1.PutStartRequest) (*masterv1.PutStartResponse, error) {
+	items, cfg, err := goPutStart(in)
+	if err != nil {
+		return nil, err
+	}
+	res, err := s.master.PutStart(ctx, goUUID(in.GetClient()), items, cfg)
+	if err != nil {
+		return nil, err
+	}
+	return wireAllocations(res), checkAnswer("put start", len(items), len(res))
+}
+
+func (s *service) PutEnd(ctx context.Context, in *masterv1.PutEndRequest) (*masterv1.PutEndResponse, error) {
+	items, err := goPutEnd(in)
+	if err != nil {
+		return nil, err
+	}
+	res, err := s.master.PutEnd(ctx, goUUID(in.GetClient()), items)
+	if err != nil {
+		return nil, err
+	}
+	return &masterv1.PutEndResponse{Errors: itemErrors(len(res), func(i int) error { return res[i] })}, checkAnswer("put end", len(items), len(res))
+}
+
+func (s *service) PutRevoke(ctx context.Context, in *masterv1.PutRevokeRequest) (*masterv1.PutRevokeResponse, error) {
+	keys, err := goKeys(in.GetKeys())
+	if err != nil {
+		return nil, err
+	}
+	res, err := s.master.PutRevoke(ctx, goUUID(in.GetClient()), keys)
+	if err != nil {
+		return nil, err
+	}
+	return &masterv1.PutRevokeResponse{Errors: itemErrors(len(res), func(i int) error { return res[i] })}, checkAnswer("put revoke", len(keys), len(res))
+}
+
+func (s *service) Remove(ctx context.Context, in *masterv1.RemoveRequest) (*masterv1.RemoveResponse, error) {
+	keys, err := goKeys(in.GetKeys())
+	if err != nil {
+		return nil, err
+	}
+	res, err := s.master.Remove(ctx, keys, in.GetForce())
+	if err != nil {
+		return nil, err
+	}
+	return &masterv1.RemoveResponse{Errors: itemErrors(len(res), func(i int) error { return res[i] })}, checkAnswer("remove", len(keys), len(res))
+}
