@@ -1,0 +1,211 @@
+package memtransport
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/mooncake-go/mooncake/sdk/errs"
+	"github.com/mooncake-go/mooncake/sdk/transport"
+)
+
+type path struct {
+	from *Transport
+	peer transport.Endpoint
+	wake chan struct{} // capacity 1
+
+	mu      sync.Mutex
+	remotes map[transport.RemoteID]transport.RegionID
+	done    []transport.Completion
+	open    []*pending
+	count   int // operations submitted
+	live    int // operations accepted and not reaped
+	closed  bool
+}
+
+// pending is an operation that waits for a timer or for the path to close.
+type pending struct {
+	id    uint64
+	timer *time.Timer
+	end   bool
+}
+
+var errClosing = errs.WithClass(errs.ClassTransientPath, "memtransport", errors.New("the path was closed"))
+
+// Import implements transport.Path.
+func (p *path) Import(_ context.Context, k transport.Key) (transport.RemoteID, error) {
+	if len(k) != 16 || binary.LittleEndian.Uint64(k[8:]) != p.peer.Incarnation {
+		return 0, errs.New(errs.InvalidParams, "memtransport: import", "the key is malformed or of another incarnation")
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	id := transport.RemoteID(len(p.remotes) + 1)
+	p.remotes[id] = transport.RegionID(binary.LittleEndian.Uint64(k))
+	return id, nil
+}
+
+// Submit implements transport.Path.
+func (p *path) Submit(ops []transport.Op) (int, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for i, op := range ops {
+		switch {
+		case p.closed:
+			return i, transport.ErrPathClosed
+		case p.remotes[op.Remote] == 0:
+			return i, errs.New(errs.InvalidParams, "memtransport: submit", "no remote %d", op.Remote)
+		case p.live >= p.from.depth:
+			return i, nil
+		}
+		p.live++
+		p.count++
+		p.start(op)
+	}
+	return len(ops), nil
+}
+
+// start runs one operation up to its completion or its timer. The caller holds p.mu.
+func (p *path) start(op transport.Op) {
+	var f Fault
+	if h := p.from.hook.Load(); h != nil {
+		f = (*h)(Event{From: p.from.name, To: string(p.peer.Blob), Kind: op.Kind, Len: len(op.Local), N: p.count})
+	}
+	c := transport.Completion{ID: op.ID, Status: transport.OK}
+	wait := f.Delay
+	switch {
+	case f.Hang:
+		p.open = append(p.open, &pending{id: op.ID})
+		return
+	case f.Stall:
+		c.Status, c.Err = transport.Failed, errs.WithClass(errs.ClassTransientPath, "memtransport", errors.New("the deadline passed"))
+		wait = time.Until(op.Deadline)
+	default:
+		if f.Err == nil || f.Partial {
+			c.Err = p.move(op, f)
+		}
+		if f.Err != nil {
+			c.Err = f.Err
+		}
+		if c.Err != nil {
+			c.Status = transport.Failed
+		}
+	}
+	if f.Quarantine {
+		c.Status = transport.Quarantined
+	}
+	if wait <= 0 {
+		p.finish(c, f.Duplicate)
+		return
+	}
+	w := &pending{id: op.ID}
+	p.open = append(p.open, w)
+	w.timer = time.AfterFunc(wait, func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if !w.end {
+			w.end = true
+			p.finish(c, f.Duplicate)
+		}
+	})
+}
+
+// move copies the bytes. The caller holds p.mu.
+func (p *path) move(op transport.Op, f Fault) error {
+	t, err := p.from.net.find(p.peer)
+	if err != nil {
+		return err
+	}
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	r, ok := t.regions[p.remotes[op.Remote]]
+	if !ok {
+		return errs.WithClass(errs.ClassTransientPeer, "memtransport", errors.New("the region is gone"))
+	}
+	n := uint64(len(op.Local))
+	need := transport.AccessRemoteRead
+	if op.Kind == transport.Write {
+		need = transport.AccessRemoteWrite
+	}
+	if op.Offset > uint64(len(r.Mem)) || n > uint64(len(r.Mem))-op.Offset || r.Access&need == 0 {
+		return errs.New(errs.InvalidParams, "memtransport", "the range is not open to this")
+	}
+	if f.Partial {
+		n /= 2
+	}
+	dst, src := op.Local[:n], r.Mem[op.Offset:op.Offset+n]
+	if op.Kind == transport.Write {
+		dst, src = src, dst
+	}
+	copy(dst, src)
+	if f.Corrupt && n > 0 {
+		dst[n/2] ^= 1
+	}
+	return nil
+}
+
+// finish queues a completion. The caller holds p.mu.
+func (p *path) finish(c transport.Completion, twice bool) {
+	p.done = append(p.done, c)
+	if twice {
+		p.done = append(p.done, c)
+		p.live++
+	}
+	select {
+	case p.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Reap implements transport.Path.
+func (p *path) Reap(ctx context.Context, dst []transport.Completion) (int, error) {
+	for len(dst) > 0 {
+		p.mu.Lock()
+		n := copy(dst, p.done)
+		p.done = p.done[n:]
+		p.live -= n
+		if len(p.done) > 0 || p.closed {
+			select {
+			case p.wake <- struct{}{}:
+			default:
+			}
+		}
+		closed := p.closed
+		p.mu.Unlock()
+		switch {
+		case n > 0:
+			return n, nil
+		case closed:
+			return 0, transport.ErrPathClosed
+		}
+		select {
+		case <-p.wake:
+		case <-ctx.Done():
+			return 0, ctx.Err()
+		}
+	}
+	return 0, nil
+}
+
+// Close implements transport.Path.
+func (p *path) Close(context.Context) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.closed = true
+	for _, w := range p.open {
+		if w.timer != nil {
+			w.timer.Stop()
+		}
+		if !w.end {
+			w.end = true
+			p.finish(transport.Completion{ID: w.id, Status: transport.Failed, Err: errClosing}, false)
+		}
+	}
+	p.open = nil
+	select {
+	case p.wake <- struct{}{}:
+	default:
+	}
+	return nil
+}

@@ -1,0 +1,135 @@
+package memory
+
+import (
+	"bytes"
+	"fmt"
+	"io/fs"
+	"math"
+	"os"
+	"path"
+	"strconv"
+	"strings"
+
+	"github.com/mooncake-go/mooncake/sdk/errs"
+)
+
+// Limits is how much memory this process can have at all, in bytes.
+type Limits struct {
+	Physical uint64 // of the machine; 0 where unknown
+	Cgroup   uint64 // of the tightest control group around the process; 0 for none
+}
+
+// ReadLimits reads the limits from a file system rooted at "/"; nil means the machine's.
+// What cannot be read counts as unknown.
+func ReadLimits(root fs.FS) Limits {
+	if root == nil {
+		root = os.DirFS("/")
+	}
+	var l Limits
+	if b, err := fs.ReadFile(root, "proc/meminfo"); err == nil {
+		l.Physical = parseMemTotal(b)
+	}
+	if b, err := fs.ReadFile(root, "proc/self/cgroup"); err == nil {
+		l.Cgroup = cgroupLimit(root, b)
+	}
+	return l
+}
+
+// Check reports a size that can never fit, code InvalidParams, naming the size and the
+// limit.
+func (l Limits) Check(size uint64) error {
+	if l.Physical != 0 && size > l.Physical {
+		return tooLarge(size, l.Physical, "this machine has", "ask for less or use a machine with more memory")
+	}
+	if l.Cgroup != 0 && size > l.Cgroup {
+		return tooLarge(size, l.Cgroup, "the control group of this process allows", "ask for less or raise the memory limit of the container or service")
+	}
+	return nil
+}
+
+func tooLarge(size, limit uint64, who, hint string) error {
+	return errs.WithHint(errs.New(errs.InvalidParams, "memory: allocate",
+		"%s (%d bytes) were asked for, but %s %s (%d bytes)", Human(size), size, who, Human(limit), limit), "%s", hint)
+}
+
+// parseMemTotal returns MemTotal of /proc/meminfo in bytes, 0 when it is not there.
+func parseMemTotal(text []byte) uint64 {
+	for line := range bytes.Lines(text) {
+		rest, ok := bytes.CutPrefix(line, []byte("MemTotal:"))
+		if !ok {
+			continue
+		}
+		f := strings.Fields(string(rest))
+		if len(f) != 2 || f[1] != "kB" {
+			return 0
+		}
+		kib, err := strconv.ParseUint(f[0], 10, 64)
+		if err != nil || kib > math.MaxUint64>>10 {
+			return 0
+		}
+		return kib << 10
+	}
+	return 0
+}
+
+// cgroupLimit returns the smallest limit on the way from the process's group to the root,
+// 0 for none. self is /proc/self/cgroup.
+func cgroupLimit(root fs.FS, self []byte) uint64 {
+	best := uint64(0)
+	for line := range bytes.Lines(self) {
+		f := strings.SplitN(strings.TrimSpace(string(line)), ":", 3)
+		if len(f) != 3 {
+			continue
+		}
+		switch {
+		case f[0] == "0" && f[1] == "": // version 2
+			best = smaller(best, walkGroup(root, "sys/fs/cgroup", f[2], "memory.max"))
+		case strings.Contains(","+f[1]+",", ",memory,"): // version 1
+			best = smaller(best, walkGroup(root, "sys/fs/cgroup/memory", f[2], "memory.limit_in_bytes"))
+		}
+	}
+	return best
+}
+
+// walkGroup looks at group and its ancestors below base. Inside a container the path is
+// often that of the host and does not exist here; the mount's root then holds the limit.
+func walkGroup(root fs.FS, base, group, file string) uint64 {
+	best := uint64(0)
+	for dir := path.Clean("/" + group); ; dir = path.Dir(dir) {
+		if b, err := fs.ReadFile(root, path.Join(base, dir, file)); err == nil {
+			best = smaller(best, parseGroupLimit(b))
+		}
+		if dir == "/" {
+			return best
+		}
+	}
+}
+
+// parseGroupLimit returns 0 for "max" and for version 1's "no limit", a number near 2^63.
+func parseGroupLimit(b []byte) uint64 {
+	v, err := strconv.ParseUint(strings.TrimSpace(string(b)), 10, 64)
+	if err != nil || v >= 1<<62 {
+		return 0
+	}
+	return v
+}
+
+func smaller(a, b uint64) uint64 {
+	if a == 0 || b != 0 && b < a {
+		return b
+	}
+	return a
+}
+
+// Human formats a number of bytes with a binary unit and at most one decimal.
+func Human(n uint64) string {
+	const units = "KMGTPE"
+	if n < 1<<10 {
+		return fmt.Sprintf("%d B", n)
+	}
+	v, u := float64(n)/1024, 0
+	for v >= 1024 && u < len(units)-1 {
+		v, u = v/1024, u+1
+	}
+	return strings.TrimSuffix(fmt.Sprintf("%.1f", v), ".0") + " " + units[u:u+1] + "iB"
+}

@@ -1,0 +1,62 @@
+package memory
+
+import (
+	"fmt"
+	"io/fs"
+	"strings"
+)
+
+// HugePages is the size of the pages of a block, in bytes.
+type HugePages uint64
+
+// The page sizes. HugeNone means the machine's ordinary pages.
+const (
+	HugeNone HugePages = 0
+	Huge2M   HugePages = 2 << 20
+	Huge1G   HugePages = 1 << 30
+)
+
+// ParseHugePages reads "" or "off", "2MB" and "1GB", in any case.
+func ParseHugePages(s string) (HugePages, error) {
+	switch strings.ToLower(strings.TrimSpace(s)) {
+	case "", "off", "none":
+		return HugeNone, nil
+	case "2mb", "2m", "2mib":
+		return Huge2M, nil
+	case "1gb", "1g", "1gib":
+		return Huge1G, nil
+	}
+	return HugeNone, fmt.Errorf("huge page size %q is not one of off, 2MB, 1GB", s)
+}
+
+// String returns the form that ParseHugePages reads.
+func (h HugePages) String() string {
+	switch h {
+	case Huge2M:
+		return "2MB"
+	case Huge1G:
+		return "1GB"
+	default:
+		return "off"
+	}
+}
+
+// Options of Allocate. The zero value asks for lazily touched ordinary pages.
+type Options struct {
+	// Name shows up in /proc/<pid>/maps; "mooncake" when empty.
+	Name string
+	// Location is where the memory lives, as transports understand it; "cpu:0" by
+	// convention, "*" (unknown) when empty.
+	Location string
+	// HugePages backs the block by reserved huge pages. They are taken at Allocate, not on
+	// first touch.
+	HugePages HugePages
+	// Prefault touches every page before Allocate returns.
+	Prefault bool
+	// Guard keeps the address range reserved and inaccessible after Close, so that a use
+	// after Close faults at the culprit instead of reaching what is mapped there next. It
+	// costs address space, not memory.
+	Guard bool
+	// Root is the file system that limits are read from, the machine's own when nil.
+	Root fs.FS
+}

@@ -1,0 +1,90 @@
+package transfer
+
+import (
+	"log/slog"
+	"time"
+
+	"github.com/mooncake-go/mooncake/core/memory"
+	"github.com/mooncake-go/mooncake/core/metadata"
+	"github.com/mooncake-go/mooncake/sdk/errs"
+	"github.com/mooncake-go/mooncake/sdk/transport"
+)
+
+// Config of an Engine. DefaultConfig has the defaults; a zero field is refused.
+type Config struct {
+	// SliceSize is the largest piece of a request that is one operation, in bytes.
+	SliceSize int
+	// Window bounds the bytes under way on one path.
+	Window int64
+	// Timeout bounds a request that has no deadline of its own.
+	Timeout time.Duration
+	// SliceTimeout bounds one attempt at one slice.
+	SliceTimeout time.Duration
+	// ConnectTimeout bounds looking a peer up and dialling it.
+	ConnectTimeout time.Duration
+	// CoolDown is how long a peer that failed is left alone; it doubles with every further
+	// failure up to MaxCoolDown.
+	CoolDown    time.Duration
+	MaxCoolDown time.Duration
+	// MaxPeers bounds the peers with open paths; the longest unused one gives way.
+	MaxPeers int
+}
+
+// DefaultConfig returns the defaults.
+func DefaultConfig() Config {
+	return Config{
+		SliceSize:      1 << 20,
+		Window:         64 << 20,
+		Timeout:        30 * time.Second,
+		SliceTimeout:   10 * time.Second,
+		ConnectTimeout: 5 * time.Second,
+		CoolDown:       200 * time.Millisecond,
+		MaxCoolDown:    5 * time.Second,
+		MaxPeers:       4096,
+	}
+}
+
+// Validate reports the first setting that cannot work.
+func (c Config) Validate() error {
+	bad := func(name string, got any, want string) error {
+		return errs.New(errs.InvalidParams, "transfer: configuration", "%s is %v, must be %s", name, got, want)
+	}
+	switch {
+	case c.SliceSize < 4<<10:
+		return bad("slice size", c.SliceSize, "at least 4096 bytes")
+	case c.Window < int64(c.SliceSize):
+		return bad("window", c.Window, "at least the slice size")
+	case c.Timeout <= 0:
+		return bad("timeout", c.Timeout, "above 0")
+	case c.SliceTimeout <= 0:
+		return bad("slice timeout", c.SliceTimeout, "above 0")
+	case c.ConnectTimeout <= 0:
+		return bad("connect timeout", c.ConnectTimeout, "above 0")
+	case c.CoolDown <= 0 || c.MaxCoolDown < c.CoolDown:
+		return bad("cool-down", c.CoolDown, "above 0 and at most its maximum")
+	case c.MaxPeers < 1:
+		return bad("number of peers", c.MaxPeers, "at least 1")
+	}
+	return nil
+}
+
+// Carrier is a transport as the engine uses it: started, and stopped after the engine
+// was closed, by whoever made it.
+type Carrier struct {
+	// Name is the name of the plugin, under which peers find the same one: "tcp".
+	Name      string
+	Transport transport.Transport
+	// LocalAny says that the plugin has transport.CapLocalAny.
+	LocalAny bool
+}
+
+// Deps is what an Engine works with.
+type Deps struct {
+	Directory metadata.Directory
+	// Carriers are the transports, best first. At least one.
+	Carriers []Carrier
+	// Staging is for transports that move registered memory only: bytes from elsewhere go
+	// through it. Its memory is registered by who made it. Nil without such a transport.
+	Staging *memory.Pool
+	Log     *slog.Logger
+}

@@ -1,0 +1,184 @@
+package transfer
+
+import (
+	"context"
+	"errors"
+	"sort"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/semaphore"
+
+	"github.com/mooncake-go/mooncake/sdk/errs"
+	"github.com/mooncake-go/mooncake/sdk/transport"
+)
+
+// remote is one range of the peer's memory that is usable on a link.
+type remote struct {
+	addr, length uint64
+	key          string
+	id           transport.RemoteID
+}
+
+// link is one path to one peer over one transport, with the goroutine that reaps it.
+type link struct {
+	carrier  *Carrier
+	endpoint transport.Endpoint
+	path     transport.Path
+	window   *semaphore.Weighted
+	// space is signalled (capacity 1) when completions were reaped.
+	space chan struct{}
+	// done is closed when the reaper ended: nothing of the path is touched any more.
+	done chan struct{}
+	dead atomic.Bool
+	// lastOK is when an operation last succeeded, in nanoseconds since the engine's start.
+	lastOK atomic.Int64
+
+	remotes atomic.Pointer[[]remote] // sorted by address
+
+	mu    sync.Mutex
+	slots []slot
+	free  []uint32
+}
+
+// slot holds an operation under way. An operation's ID is the slot's index and how often
+// the slot was used, so that a completion that comes twice or too late finds nothing.
+type slot struct {
+	s   *slice
+	gen uint32
+}
+
+// find returns the remote range that holds addr.
+func (l *link) find(addr uint64) (remote, bool) {
+	all := *l.remotes.Load()
+	i := sort.Search(len(all), func(i int) bool { return all[i].addr+all[i].length > addr })
+	if i == len(all) || addr < all[i].addr {
+		return remote{}, false
+	}
+	return all[i], true
+}
+
+// enter gives a slice a slot and returns the ID of its operation.
+func (l *link) enter(s *slice) uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var i uint32
+	if n := len(l.free); n > 0 {
+		i, l.free = l.free[n-1], l.free[:n-1]
+	} else {
+		i = uint32(len(l.slots))
+		l.slots = append(l.slots, slot{})
+	}
+	l.slots[i].s = s
+	l.slots[i].gen++
+	return uint64(l.slots[i].gen)<<32 | uint64(i)
+}
+
+// leave empties a slot and returns its slice, nil when the ID is not under way.
+func (l *link) leave(id uint64) *slice {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	i, gen := uint32(id), uint32(id>>32)
+	if int(i) >= len(l.slots) || l.slots[i].gen != gen || l.slots[i].s == nil {
+		return nil
+	}
+	s := l.slots[i].s
+	l.slots[i].s = nil
+	l.free = append(l.free, i)
+	return s
+}
+
+// submit hands slices over, for which the caller holds their share of the window. It
+// returns how many were accepted; the others are still the caller's. ops is scratch.
+func (l *link) submit(batch []*slice, ops []transport.Op) (int, error) {
+	ops = ops[:0]
+	for _, s := range batch {
+		ops = append(ops, transport.Op{
+			ID: l.enter(s), Kind: s.kind, Local: s.memory(), Remote: s.remote.id,
+			Offset: s.addr - s.remote.addr, Deadline: s.deadline,
+		})
+	}
+	n, err := l.path.Submit(ops)
+	n = min(max(n, 0), len(batch))
+	// An accepted slice may belong to the reaper, or be done, by now: only the rest is
+	// looked at.
+	for _, op := range ops[n:] {
+		l.leave(op.ID)
+	}
+	clear(ops)
+	if errors.Is(err, transport.ErrPathClosed) {
+		l.dead.Store(true)
+	}
+	return n, err
+}
+
+// reap dispatches completions until the path is closed.
+func (l *link) reap(e *Engine) {
+	defer close(l.done)
+	ctx := e.reaping
+	var dst [64]transport.Completion
+	for closing := false; ; {
+		n, err := l.path.Reap(ctx, dst[:])
+		for _, c := range dst[:max(n, 0)] {
+			s := l.leave(c.ID)
+			if s == nil {
+				e.stats.stray.Add(1)
+				continue
+			}
+			if c.Status == transport.OK {
+				l.lastOK.Store(int64(time.Since(e.born)))
+			}
+			l.window.Release(int64(len(s.local)))
+			s.end(c)
+		}
+		if n > 0 {
+			notify(l.space)
+			continue
+		}
+		l.dead.Store(true)
+		if closing || errors.Is(err, transport.ErrPathClosed) {
+			l.abandon()
+			return
+		}
+		// Reaping failed: the path has to go, with one more chance to say what became of
+		// its operations.
+		closing = true
+		e.log.Warn("a path failed", "transport", l.carrier.Name, "error", err)
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), grace)
+		defer cancel()
+		_ = l.path.Close(ctx) // A failed close leaves nothing else to do.
+	}
+}
+
+// abandon fails what never completed although the path is closed.
+func (l *link) abandon() {
+	l.mu.Lock()
+	var lost []*slice
+	for i := range l.slots {
+		if s := l.slots[i].s; s != nil {
+			l.slots[i].s = nil
+			lost = append(lost, s)
+		}
+	}
+	l.mu.Unlock()
+	for _, s := range lost {
+		l.window.Release(int64(len(s.local)))
+		s.end(transport.Completion{Status: transport.Quarantined, Err: errs.WithClass(errs.ClassTransientPath, "transport/"+l.carrier.Name,
+			errors.New("the path ended without saying what became of the operation"))})
+	}
+}
+
+// close ends the path; the reaper ends by itself.
+func (l *link) close(ctx context.Context) {
+	l.dead.Store(true)
+	_ = l.path.Close(ctx) // The reaper reports what matters: operations that did not end.
+}
+
+func notify(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}

@@ -1,0 +1,82 @@
+package transfer
+
+import (
+	"slices"
+	"sort"
+	"sync"
+	"sync/atomic"
+
+	"github.com/mooncake-go/mooncake/sdk/errs"
+	"github.com/mooncake-go/mooncake/sdk/transport"
+)
+
+// region is one registered range of this process's memory.
+type region struct {
+	id       transport.RegionID
+	mem      []byte
+	addr     uint64
+	location string
+	access   transport.Access
+	keys     []transport.Key // by carrier; nil where it is not registered
+	// ready is set once keys is complete; until then the region only keeps others out.
+	ready atomic.Bool
+
+	// use is held shared by copies within the process and exclusively to end the region.
+	use  sync.RWMutex
+	gone bool
+}
+
+func (r *region) end() uint64 { return r.addr + uint64(len(r.mem)) }
+
+// regions is the table, sorted by address. Lookups take no lock.
+type regions struct {
+	mu     sync.Mutex
+	sorted atomic.Pointer[[]*region]
+}
+
+func (t *regions) all() []*region {
+	if p := t.sorted.Load(); p != nil {
+		return *p
+	}
+	return nil
+}
+
+// add inserts a region; InvalidParams when it overlaps another.
+func (t *regions) add(r *region) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	old := t.all()
+	i := sort.Search(len(old), func(i int) bool { return old[i].end() > r.addr })
+	if i < len(old) && old[i].addr < r.end() {
+		return errs.New(errs.InvalidParams, "transfer: register memory", "[%#x, %#x) overlaps the registered [%#x, %#x)",
+			r.addr, r.end(), old[i].addr, old[i].end())
+	}
+	next := slices.Insert(slices.Clone(old), i, r)
+	t.sorted.Store(&next)
+	return nil
+}
+
+// remove takes a region out; nil when no region has the id.
+func (t *regions) remove(id transport.RegionID) *region {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	old := t.all()
+	i := slices.IndexFunc(old, func(r *region) bool { return r.id == id })
+	if i < 0 {
+		return nil
+	}
+	r := old[i]
+	next := slices.Delete(slices.Clone(old), i, i+1)
+	t.sorted.Store(&next)
+	return r
+}
+
+// find returns the region that holds [addr, addr+n), nil when none does.
+func (t *regions) find(addr, n uint64) *region {
+	all := t.all()
+	i := sort.Search(len(all), func(i int) bool { return all[i].end() > addr })
+	if i == len(all) || addr < all[i].addr || n > all[i].end()-addr || !all[i].ready.Load() {
+		return nil
+	}
+	return all[i]
+}

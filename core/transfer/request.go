@@ -1,0 +1,55 @@
+package transfer
+
+import (
+	"errors"
+	"time"
+
+	"github.com/mooncake-go/mooncake/sdk/errs"
+	"github.com/mooncake-go/mooncake/sdk/transport"
+)
+
+// ErrQuarantined is in the chain of the error of a request whose memory may still be
+// touched: the local buffer of a read, the peer's range of a write. It must not be used
+// for anything else.
+var ErrQuarantined = errors.New("the memory may still be touched by the failed operation")
+
+// ErrClosed is what a closed engine answers.
+var ErrClosed = errors.New("the transfer engine is closed")
+
+// Request asks for one range of bytes to be moved.
+type Request struct {
+	Kind transport.OpKind
+	// Local is this side's memory. It must not be changed (a write) or used (a read) until
+	// Transfer returned.
+	Local []byte
+	// Peer is the name under which the other side published itself.
+	Peer string
+	// Addr is the first byte in the peer's address space. [Addr, Addr+len(Local)) lies in
+	// memory that the peer registered.
+	Addr uint64
+	// Deadline ends the request; zero means Config.Timeout from now. The context's deadline
+	// counts as well.
+	Deadline time.Time
+}
+
+// Result is how a request ended.
+type Result struct {
+	// Err is nil when all bytes are in place; else an unknown part of them was moved. It
+	// carries an errs.Code and an errs.Class.
+	Err error
+	// Done is when the last byte arrived or the request was given up.
+	Done time.Time
+}
+
+func (r *Request) validate() error {
+	n := uint64(len(r.Local))
+	switch {
+	case r.Kind != transport.Read && r.Kind != transport.Write:
+		return errs.New(errs.InvalidParams, "transfer", "the direction %d is neither read nor write", r.Kind)
+	case r.Peer == "":
+		return errs.New(errs.InvalidParams, "transfer", "the request names no peer")
+	case r.Addr+n < r.Addr:
+		return errs.New(errs.InvalidParams, "transfer", "%d bytes at address %#x run over the end of the address space", n, r.Addr)
+	}
+	return nil
+}

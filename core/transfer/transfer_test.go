@@ -1,0 +1,305 @@
+package transfer_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mooncake-go/mooncake/core/internal/testkit/memtransport"
+	"github.com/mooncake-go/mooncake/core/memory"
+	"github.com/mooncake-go/mooncake/core/metadata"
+	"github.com/mooncake-go/mooncake/core/transfer"
+	"github.com/mooncake-go/mooncake/sdk/errs"
+	"github.com/mooncake-go/mooncake/sdk/transport"
+)
+
+func TestWriteThenReadInSlices(t *testing.T) {
+	for _, size := range []int{0, 1, 4095, 4096, 4097, 300_000} {
+		w := newWorld(t, "tcp")
+		a, b := w.node("a", []string{"tcp"}, 0), w.node("b", []string{"tcp"}, 1<<20)
+		want := pattern(size, 3)
+		require.NoError(t, a.move(transport.Write, b, 100, want))
+		require.Equal(t, want, b.mem[100:100+size])
+		got := make([]byte, size)
+		require.NoError(t, a.move(transport.Read, b, 100, got))
+		require.Equal(t, want, got)
+		require.Equal(t, uint64(size), a.Stats().ReadBytes)
+		require.LessOrEqual(t, w.asked("b"), 1, "the descriptor is cached")
+	}
+}
+
+func TestOwnNameIsACopy(t *testing.T) {
+	w := newWorld(t, "tcp")
+	a := w.node("a", []string{"tcp"}, 16<<20)
+	want := pattern(6<<20, 1)
+	reqs := []transfer.Request{
+		{Kind: transport.Write, Local: want, Peer: "a", Addr: a.base},
+		{Kind: transport.Write, Local: want, Peer: "a", Addr: a.base + 8<<20},
+	}
+	for _, r := range a.Transfer(t.Context(), reqs) {
+		require.NoError(t, r.Err)
+	}
+	require.Equal(t, want, a.mem[8<<20:14<<20])
+	require.Equal(t, uint64(2), a.Stats().LocalCopies)
+	require.Zero(t, a.wires["tcp"].Dials())
+
+	err := a.move(transport.Read, a, 16<<20-10, make([]byte, 11))
+	require.True(t, errs.Is(err, errs.InvalidReplica), "past the end of the region: %v", err)
+	closed := pattern(100, 1)
+	id, err := a.Register(t.Context(), transfer.Memory{Bytes: closed, FD: -1})
+	require.NoError(t, err)
+	at := transfer.Request{Kind: transport.Read, Local: make([]byte, 10), Peer: "a", Addr: memory.AddrOf(closed)}
+	require.True(t, errs.Is(a.Transfer(t.Context(), []transfer.Request{at})[0].Err, errs.InvalidParams), "not open to peers")
+	require.NoError(t, a.Deregister(t.Context(), id))
+	require.True(t, errs.Is(a.Transfer(t.Context(), []transfer.Request{at})[0].Err, errs.InvalidReplica), "given up")
+}
+
+func TestBadRequestsHarmNobodyElse(t *testing.T) {
+	w := newWorld(t, "tcp")
+	a, b := w.node("a", []string{"tcp"}, 0), w.node("b", []string{"tcp"}, 1<<20)
+	w.entries["hostile"] = &metadata.Descriptor{Name: "hostile", Transports: []metadata.TransportEndpoint{{
+		Name: "tcp", Blob: []byte("b"), Incarnation: 99, Regions: []metadata.RegionKey{{Addr: 1, Length: 1<<64 - 1, Key: []byte("x")}, {Addr: 5, Length: 5, Key: []byte("x")}},
+	}}}
+	w.entries["foreign"] = &metadata.Descriptor{Name: "foreign", Transports: []metadata.TransportEndpoint{{Name: "rdma"}}}
+	buf := make([]byte, 10)
+	good := make([]byte, 10)
+	reqs := []transfer.Request{
+		{Kind: transport.Read, Local: buf, Peer: "", Addr: b.base},
+		{Kind: 9, Local: buf, Peer: "b", Addr: b.base},
+		{Kind: transport.Read, Local: buf, Peer: "b", Addr: 1<<64 - 3},
+		{Kind: transport.Read, Local: buf, Peer: "b", Addr: b.base + 1<<20 - 9},
+		{Kind: transport.Read, Local: buf, Peer: "b", Addr: 12345},
+		{Kind: transport.Read, Local: buf, Peer: "nobody", Addr: 1},
+		{Kind: transport.Read, Local: buf, Peer: "hostile", Addr: 5},
+		{Kind: transport.Read, Local: buf, Peer: "foreign", Addr: 5},
+		{Kind: transport.Read, Local: good, Peer: "b", Addr: b.base},
+	}
+	codes := []errs.Code{errs.InvalidParams, errs.InvalidParams, errs.InvalidParams, errs.InvalidReplica, errs.InvalidReplica,
+		errs.TransferFail, errs.TransferFail, errs.TransferFail, errs.OK}
+	for i, r := range a.Transfer(t.Context(), reqs) {
+		require.Equal(t, codes[i], errs.CodeOf(r.Err), "request %d: %v", i, r.Err)
+		require.False(t, r.Done.IsZero())
+	}
+	require.ErrorIs(t, a.Transfer(t.Context(), reqs[5:6])[0].Err, metadata.ErrNotFound)
+}
+
+func TestRetryLadder(t *testing.T) {
+	path := errs.WithClass(errs.ClassTransientPath, "test", errors.New("cut"))
+	device := errs.WithClass(errs.ClassLocalDevice, "test", errors.New("no device"))
+	permanent := errs.New(errs.InvalidParams, "test", "refused")
+	for name, c := range map[string]struct {
+		hook               memtransport.Hook
+		ok                 bool
+		retries, failovers uint64
+		second             bool // the second transport was used
+		lookups            int
+	}{
+		"one cut connection: the same path again": {
+			hook: func(e memtransport.Event) memtransport.Fault { return fail(e.N == 1, path) }, ok: true, retries: 1, lookups: 1},
+		"a dead path: the next transport": {
+			hook: func(memtransport.Event) memtransport.Fault { return fail(true, path) }, ok: true, retries: 2, failovers: 1, second: true, lookups: 1},
+		"a dead device: the next transport at once": {
+			hook: func(memtransport.Event) memtransport.Fault { return fail(true, device) }, ok: true, retries: 1, failovers: 1, second: true, lookups: 1},
+		"a wrong request: no retry": {
+			hook: func(memtransport.Event) memtransport.Fault { return fail(true, permanent) }, lookups: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, "rdma", "tcp")
+			a, b := w.node("a", []string{"rdma", "tcp"}, 0), w.node("b", []string{"rdma", "tcp"}, 1<<20)
+			a.wires["rdma"].SetHook(c.hook)
+			var used sync.Once
+			second := false
+			a.wires["tcp"].SetHook(func(memtransport.Event) memtransport.Fault {
+				used.Do(func() { second = true })
+				return memtransport.Fault{}
+			})
+			err := a.move(transport.Write, b, 0, pattern(4096, 1))
+			require.Equal(t, c.ok, err == nil, "%v", err)
+			require.Equal(t, c.retries, a.Stats().Retries)
+			require.Equal(t, c.failovers, a.Stats().Failovers)
+			require.Equal(t, c.second, second)
+			require.Equal(t, c.lookups, w.asked("b"))
+		})
+	}
+}
+
+func fail(yes bool, err error) memtransport.Fault {
+	if yes {
+		return memtransport.Fault{Err: err}
+	}
+	return memtransport.Fault{}
+}
+
+func TestRestartedPeerIsLookedUpAnew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, "tcp")
+		a, b := w.node("a", []string{"tcp"}, 0), w.node("b", []string{"tcp"}, 1<<20)
+		require.NoError(t, a.move(transport.Write, b, 0, pattern(10, 1)))
+		again := w.node("b", []string{"tcp"}, 1<<20)
+		time.Sleep(time.Second)
+		require.NoError(t, a.move(transport.Write, again, 0, pattern(10, 2)))
+		require.Equal(t, pattern(10, 2), again.mem[:10])
+		require.Equal(t, 2, w.asked("b"))
+		require.Equal(t, 2, a.wires["tcp"].Dials())
+		for _, n := range []*node{a, b, again} {
+			n.stop(t)
+		}
+	})
+}
+
+// TestRestartInTheMiddle: a request whose first slices went to a process that is no more
+// must not go on with the memory of its successor.
+func TestRestartInTheMiddle(t *testing.T) {
+	w := newWorld(t, "tcp")
+	narrow := func(c *transfer.Config, _ *transfer.Deps) { c.Window = int64(c.SliceSize) }
+	a, b := w.node("a", []string{"tcp"}, 0, narrow), w.node("b", []string{"tcp"}, 1<<20)
+	var once sync.Once
+	a.wires["tcp"].SetHook(func(e memtransport.Event) memtransport.Fault {
+		if e.N == 3 {
+			once.Do(func() {
+				// The successor answers for the very same addresses.
+				successor := w.nets["tcp"].New("b")
+				key, err := successor.Register(context.Background(), transport.Region{ID: 1, Mem: make([]byte, 1<<20), FD: -1, Access: transport.AccessRemote})
+				if err != nil {
+					panic(err)
+				}
+				d := b.Descriptor()
+				d.Transports[0].Incarnation = successor.Endpoint().Incarnation
+				d.Transports[0].Regions[0].Key = key
+				_ = directory{w, "b"}.Publish(context.Background(), d)
+			})
+		}
+		return memtransport.Fault{}
+	})
+	err := a.move(transport.Read, b, 0, make([]byte, 10*4096))
+	require.ErrorContains(t, err, "restarted in the middle")
+	require.NoError(t, a.move(transport.Read, b, 0, make([]byte, 10*4096)), "a new request is fine")
+}
+
+func TestMemoryRegisteredLaterIsFound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, "tcp")
+		a, b := w.node("a", []string{"tcp"}, 0), w.node("b", []string{"tcp"}, 1<<20)
+		require.NoError(t, a.move(transport.Write, b, 0, pattern(10, 1)))
+		more := make([]byte, 8192)
+		_, err := b.Register(t.Context(), transfer.Memory{Bytes: more, FD: -1, Access: transport.AccessRemote})
+		require.NoError(t, err)
+		require.NoError(t, b.Publish(t.Context()))
+		time.Sleep(time.Second) // Asking again at once is of no use.
+		r := a.Transfer(t.Context(), []transfer.Request{{Kind: transport.Write, Local: pattern(8192, 5), Peer: "b", Addr: memory.AddrOf(more)}})
+		require.NoError(t, r[0].Err)
+		require.Equal(t, pattern(8192, 5), more)
+		require.Equal(t, 1, a.wires["tcp"].Dials(), "the path is kept")
+		a.stop(t)
+		b.stop(t)
+	})
+}
+
+func TestQuarantineReachesTheCaller(t *testing.T) {
+	w := newWorld(t, "tcp")
+	a, b := w.node("a", []string{"tcp"}, 0), w.node("b", []string{"tcp"}, 1<<20)
+	a.wires["tcp"].SetHook(func(e memtransport.Event) memtransport.Fault {
+		return memtransport.Fault{Err: errs.WithClass(errs.ClassTransientPath, "test", errors.New("cut")), Quarantine: e.N == 2}
+	})
+	err := a.move(transport.Write, b, 0, pattern(4096, 1))
+	require.ErrorIs(t, err, transfer.ErrQuarantined)
+	require.Equal(t, uint64(1), a.Stats().Quarantined)
+}
+
+func TestDuplicateCompletionsAreIgnored(t *testing.T) {
+	w := newWorld(t, "tcp")
+	a, b := w.node("a", []string{"tcp"}, 0), w.node("b", []string{"tcp"}, 1<<20)
+	a.wires["tcp"].SetHook(func(memtransport.Event) memtransport.Fault { return memtransport.Fault{Duplicate: true} })
+	for i := range 3 {
+		require.NoError(t, a.move(transport.Write, b, 0, pattern(200_000, byte(i))))
+		require.Equal(t, pattern(200_000, byte(i)), b.mem[:200_000])
+	}
+	require.NotZero(t, a.Stats().Stray)
+}
+
+func TestBackPressureAndWindow(t *testing.T) {
+	w := newWorld(t, "tcp")
+	a, b := w.node("a", []string{"tcp"}, 0), w.node("b", []string{"tcp"}, 1<<20)
+	a.wires["tcp"].SetDepth(2)
+	var wg sync.WaitGroup
+	for i := range 8 {
+		wg.Go(func() {
+			want := pattern(100_000, byte(i))
+			if err := a.move(transport.Write, b, i*100_000, want); err != nil {
+				t.Error(err)
+			}
+			got := make([]byte, len(want))
+			if err := a.move(transport.Read, b, i*100_000, got); err != nil || string(got) != string(want) {
+				t.Error("wrong bytes", err)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func TestStagingForUnregisteredMemory(t *testing.T) {
+	w := newWorld(t, "rdma")
+	staging, err := memory.NewPool(make([]byte, 32<<10))
+	require.NoError(t, err)
+	strict := func(_ *transfer.Config, d *transfer.Deps) { d.Carriers[0].LocalAny, d.Staging = false, staging }
+	a, b := w.node("a", []string{"rdma"}, 0, strict), w.node("b", []string{"rdma"}, 1<<20)
+	_, err = a.Register(t.Context(), transfer.Memory{Bytes: staging.Memory(), FD: -1})
+	require.NoError(t, err)
+	want := pattern(500_000, 9)
+	require.NoError(t, a.move(transport.Write, b, 0, want))
+	got := make([]byte, len(want))
+	require.NoError(t, a.move(transport.Read, b, 0, got))
+	require.Equal(t, want, got)
+	require.Equal(t, uint64(2*len(want)), a.Stats().StagedBytes)
+	require.Zero(t, staging.Used(), "every buffer came back")
+
+	_, err = a.Register(t.Context(), transfer.Memory{Bytes: got, FD: -1})
+	require.NoError(t, err)
+	require.NoError(t, a.move(transport.Read, b, 0, got))
+	require.Equal(t, uint64(2*len(want)), a.Stats().StagedBytes, "registered memory is not copied")
+}
+
+func TestConfigIsChecked(t *testing.T) {
+	for _, breakIt := range []func(*transfer.Config){
+		func(c *transfer.Config) { c.SliceSize = 0 }, func(c *transfer.Config) { c.Window = 1 }, func(c *transfer.Config) { c.Timeout = 0 },
+		func(c *transfer.Config) { c.SliceTimeout = -1 }, func(c *transfer.Config) { c.ConnectTimeout = 0 },
+		func(c *transfer.Config) { c.CoolDown = time.Hour }, func(c *transfer.Config) { c.MaxPeers = 0 },
+	} {
+		cfg := transfer.DefaultConfig()
+		breakIt(&cfg)
+		_, err := transfer.New(cfg, transfer.Deps{})
+		require.True(t, errs.Is(err, errs.InvalidParams))
+	}
+	_, err := transfer.New(transfer.DefaultConfig(), transfer.Deps{})
+	require.ErrorContains(t, err, "directory")
+}
+
+func TestRegisterRefusesOverlapAndEmpty(t *testing.T) {
+	w := newWorld(t, "tcp")
+	a := w.node("a", []string{"tcp"}, 4096)
+	for _, mem := range [][]byte{nil, a.mem[:1], a.mem[4095:], a.mem[10:20]} {
+		_, err := a.Register(t.Context(), transfer.Memory{Bytes: mem, FD: -1})
+		require.True(t, errs.Is(err, errs.InvalidParams), "%v", err)
+	}
+	require.True(t, errs.Is(a.Deregister(t.Context(), 77), errs.InvalidParams))
+}
+
+func TestPublished(t *testing.T) {
+	w := newWorld(t, "tcp")
+	a := w.node("a", []string{"tcp"}, 4096)
+	ok, err := a.Published(t.Context())
+	require.NoError(t, err)
+	require.True(t, ok)
+	delete(w.entries, "a")
+	ok, err = a.Published(t.Context())
+	require.NoError(t, err)
+	require.False(t, ok)
+	w.broken = errors.New("down")
+	_, err = a.Published(t.Context())
+	require.Error(t, err)
+}
