@@ -1,0 +1,144 @@
+package report
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/mooncake-go/mooncake/core/bench/latency"
+	"github.com/mooncake-go/mooncake/core/bench/trace"
+	"github.com/mooncake-go/mooncake/core/bench/worker"
+	"github.com/mooncake-go/mooncake/core/bench/worker/workertest"
+	"github.com/mooncake-go/mooncake/core/bench/workload"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func op(busy time.Duration, failed map[string]uint64, each ...time.Duration) worker.Op {
+	h := latency.New()
+	for _, d := range each {
+		h.Record(d)
+	}
+	return worker.Op{Busy: busy, Failed: failed, Latency: h}
+}
+
+// two is made so that every figure can be worked out in the head.
+func two() []worker.Result {
+	a := worker.Result{
+		Worker:   0,
+		Progress: worker.Progress{Requests: 3, BlocksLooked: 60, BlocksHit: 30, PagesVerified: 30, BytesPut: 4e9, BytesGet: 6e9},
+		Lookup:   op(time.Second, nil, time.Millisecond, time.Millisecond),
+		Get:      op(2*time.Second, map[string]uint64{"OBJECT_NOT_FOUND": 2}, 2*time.Millisecond),
+		Put:      op(1*time.Second, map[string]uint64{"NO_AVAILABLE_HANDLE": 1}, 3*time.Millisecond),
+		PutsOK:   27, PutsExisting: 2, Filling: time.Second, Verifying: time.Second,
+	}
+	b := worker.Result{
+		Worker:   1,
+		Progress: worker.Progress{Requests: 1, BlocksLooked: 40, BlocksHit: 10, PagesVerified: 10, PagesWrong: 1, BytesPut: 2e9, BytesGet: 3e9},
+		Lookup:   op(time.Second, map[string]uint64{"RPC_FAIL": 5}, 100*time.Millisecond),
+		Get:      op(4*time.Second, map[string]uint64{"OBJECT_NOT_FOUND": 1}, 40*time.Millisecond),
+		Put:      op(2*time.Second, nil, 50*time.Millisecond),
+		PutsOK:   29, Filling: time.Second, Wrong: []string{"block 0x3 is wrong from byte 7 of 72 on"},
+	}
+	return []worker.Result{b, a}
+}
+
+var facts = Facts{Evictions: 12, PageSize: 1 << 20, PoolBytes: 3 << 29, WorkingSetBytes: 3 << 30, Elapsed: 12500 * time.Millisecond, ChecksumGBps: 20}
+
+func TestBuild(t *testing.T) {
+	r := Build(two(), facts)
+	require.EqualValues(t, 4, r.Requests)
+	require.EqualValues(t, 40, r.PagesVerified)
+	require.EqualValues(t, 1, r.PagesWrong)
+	require.InDelta(t, 0.4, r.HitRatioBlocks, 1e-12)
+	require.InDelta(t, 6.0/3*2, r.PutGBps, 1e-9, "6 GB in a mean of 1.5 s")
+	require.InDelta(t, 9.0/6*2, r.GetGBps, 1e-9, "9 GB in a mean of 3 s")
+	require.InEpsilon(t, 1000, r.LookupP50us, 0.01)
+	require.InEpsilon(t, 100e3, r.LookupP99us, 0.01)
+	require.InEpsilon(t, 2000, r.GetP50us, 0.01)
+	require.InEpsilon(t, 50e3, r.PutP99us, 0.01)
+	require.EqualValues(t, 1, r.PutsFailed)
+	require.EqualValues(t, 3, r.GetsFailed)
+	require.EqualValues(t, 5, r.LookupsFailed)
+	require.Equal(t, map[string]uint64{"OBJECT_NOT_FOUND": 3, "NO_AVAILABLE_HANDLE": 1, "RPC_FAIL": 5}, r.Failures)
+	require.InDelta(t, 3, r.ContentSeconds, 1e-9)
+	require.InDelta(t, 15.0/20/9, r.ChecksumShare, 1e-9)
+	require.Len(t, r.Wrong, 1)
+	require.False(t, r.Passed())
+	r.PagesWrong = 0
+	require.True(t, r.Passed())
+	require.False(t, Report{}.Passed(), "a run that read nothing shows nothing")
+}
+
+// TestKeys holds the JSON to the keys that scripts rely on.
+func TestKeys(t *testing.T) {
+	text, err := json.Marshal(Build(nil, Facts{}))
+	require.NoError(t, err)
+	var got map[string]any
+	require.NoError(t, json.Unmarshal(text, &got))
+	for _, k := range []string{
+		"pages_verified", "pages_wrong", "hit_ratio_blocks", "put_gbps", "get_gbps", "lookup_p50_us", "lookup_p99_us", "get_p50_us",
+		"get_p99_us", "put_p50_us", "put_p99_us", "evictions", "bytes_put", "bytes_get", "requests", "workers", "page_size", "pool_bytes",
+		"working_set_bytes", "seconds", "puts_failed", "gets_failed",
+	} {
+		require.Contains(t, got, k)
+	}
+}
+
+func TestTable(t *testing.T) {
+	var b bytes.Buffer
+	require.NoError(t, Build(two(), facts).WriteTable(&b))
+	golden := filepath.Join("testdata", "table.golden")
+	if os.Getenv("UPDATE_GOLDEN") != "" {
+		require.NoError(t, os.WriteFile(golden, b.Bytes(), 0o644))
+	}
+	want, err := os.ReadFile(golden)
+	require.NoError(t, err)
+	require.Empty(t, cmp.Diff(string(want), b.String()))
+}
+
+func TestBytes(t *testing.T) {
+	for n, want := range map[uint64]string{
+		0: "0 B", 1023: "1023 B", 1024: "1 KiB", 1536: "1.5 KiB", 1<<20 - 1: "1 MiB", 1 << 20: "1 MiB", 5 << 29: "2.5 GiB", 1<<64 - 1: "16 EiB",
+	} {
+		require.Equal(t, want, Bytes(n))
+	}
+}
+
+// TestOfARealRun goes the whole way: two workers, events, decoder, report.
+func TestOfARealRun(t *testing.T) {
+	cfg := workload.Default()
+	cfg.Requests = 100
+	pool := workertest.NewPool(300)
+	var results []worker.Result
+	for n := range 2 {
+		load, err := workload.New(cfg)
+		require.NoError(t, err)
+		var share trace.Source
+		share, err = workload.Split(load, n, 2)
+		require.NoError(t, err)
+		w, err := worker.New(worker.Config{Worker: n, Model: "m", PageSize: 256}, pool)
+		require.NoError(t, err)
+		var pipe bytes.Buffer
+		require.NoError(t, worker.Serve(t.Context(), w, share, &pipe, time.Hour))
+		ev, err := worker.NewDecoder(&pipe).Next()
+		require.NoError(t, err)
+		results = append(results, *ev.Result)
+	}
+	r := Build(results, Facts{Evictions: uint64(pool.Evictions()), PageSize: 256})
+	require.True(t, r.Passed())
+	require.EqualValues(t, 100, r.Requests)
+	require.Equal(t, r.PagesVerified, r.BlocksHit)
+	require.Equal(t, r.BytesGet, r.PagesVerified*256)
+	require.Equal(t, r.BlocksLooked, r.BlocksHit+r.PutsOK+r.PutsExisting)
+	require.EqualValues(t, 300, r.PutsOK-r.Evictions)
+	require.Positive(t, r.PutGBps)
+	require.Positive(t, r.LookupP99us)
+}
