@@ -23,7 +23,8 @@ type rule struct {
 var floors = [][]string{
 	{"core/config", "core/model", "core/internal"},
 	{"core/plugins", "core/topology", "core/observe"},
-	{"core/transfer", "core/metadata", "core/memory"},
+	{"core/metadata", "core/memory"},
+	{"core/transfer"},
 	{"core/master", "core/store", "core/ha", "core/tier"},
 	{"core/api", "core/bench"},
 	{"core/app"},
