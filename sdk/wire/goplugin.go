@@ -17,6 +17,10 @@ const PluginName = "plugin"
 // the file descriptor whose end of file means that the host is gone.
 const LifelineEnv = "MOONCAKE_PLUGIN_LIFELINE_FD"
 
+// LogLevelEnv names the environment variable that tells a plugin process which log
+// records its host wants: debug, info, warn or error.
+const LogLevelEnv = "MOONCAKE_PLUGIN_LOG_LEVEL"
+
 // Handshake returns what host and plugin must agree on before anything else. It keeps a
 // plugin from being run by hand; it is no security measure.
 func Handshake() goplugin.HandshakeConfig {

@@ -1,0 +1,86 @@
+package serve
+
+import (
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"syscall"
+
+	goplugin "github.com/hashicorp/go-plugin"
+
+	"github.com/mooncake-go/mooncake/sdk/wire"
+)
+
+// watchHost makes the process leave when the host is gone: when the lifeline closes, and
+// on SIGTERM and SIGHUP, which the kernel sends for a host that died.
+func watchHost(getenv func(string) string) error {
+	line, err := openLifeline(getenv(wire.LifelineEnv))
+	if err != nil {
+		return err
+	}
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, syscall.SIGTERM, syscall.SIGHUP)
+	go func() {
+		<-signals
+		leave(getenv)
+	}()
+	if line == nil {
+		return nil
+	}
+	go func() {
+		var b [64]byte
+		for {
+			if _, err := line.Read(b[:]); err != nil {
+				leave(getenv)
+			}
+		}
+	}()
+	return nil
+}
+
+// openLifeline returns nil for a host that speaks go-plugin but has no lifeline.
+func openLifeline(text string) (*os.File, error) {
+	if text == "" {
+		return nil, nil
+	}
+	fd, err := strconv.Atoi(text)
+	if err != nil || fd < 3 {
+		return nil, fmt.Errorf("%s=%q is not the number of an open file descriptor", wire.LifelineEnv, text)
+	}
+	// Whatever the plugin starts must not hold the lifeline.
+	syscall.CloseOnExec(fd)
+	if err := syscall.SetNonblock(fd, true); err != nil {
+		return nil, fmt.Errorf("%s=%q: %w", wire.LifelineEnv, text, err)
+	}
+	return os.NewFile(uintptr(fd), "lifeline"), nil
+}
+
+// leave ends the process at once, with all that it started, and takes the socket along
+// that nobody else would remove.
+func leave(getenv func(string) string) {
+	removeSockets(getenv(goplugin.EnvUnixSocketDir))
+	if pid := os.Getpid(); syscall.Getpgrp() == pid {
+		// The host gave this process a group of its own; the signal ends this process too.
+		_ = syscall.Kill(-pid, syscall.SIGKILL)
+	}
+	os.Exit(ExitHostGone)
+}
+
+// removeSockets removes the sockets of a folder, and the folder where that empties it.
+func removeSockets(dir string) {
+	if dir == "" {
+		return
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return
+	}
+	for _, e := range entries {
+		if e.Type() == os.ModeSocket {
+			_ = os.Remove(filepath.Join(dir, e.Name()))
+		}
+	}
+	_ = os.Remove(dir)
+}
