@@ -1,0 +1,93 @@
+package tcp
+
+import (
+	"errors"
+	"net"
+	"time"
+)
+
+const (
+	// maxGreeting bounds the accepted connections that have not said hello yet.
+	maxGreeting = 256
+	// acceptPause is the wait after accept failed, which it does when the process has no
+	// descriptors left.
+	acceptPause = 20 * time.Millisecond
+)
+
+// accept hands connections over until the listener is closed.
+func (n *node) accept(ln net.Listener) {
+	defer n.serving.Done()
+	failing := false
+	for {
+		conn, err := ln.Accept()
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err != nil {
+			if !failing {
+				n.log.Warn("cannot accept connections; trying on", "error", err)
+			}
+			failing = true
+			time.Sleep(acceptPause)
+			continue
+		}
+		failing = false
+		if c := n.admit(conn); c != nil {
+			go c.run()
+		}
+	}
+}
+
+// admit makes a server connection, or closes conn and returns nil where too many are open
+// or the node is stopping.
+func (n *node) admit(conn net.Conn) *serverConn {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.state != stateRunning || n.greeting >= maxGreeting {
+		n.stats.overflow.Add(1)
+		_ = conn.Close()
+		return nil
+	}
+	c := newServerConn(n, n.wrap(conn))
+	n.conns[c] = struct{}{}
+	n.greeting++
+	n.serving.Add(1)
+	return c
+}
+
+// welcome counts a connection that said hello, or gives the reason to refuse it.
+func (n *node) welcome(c *serverConn, h *hello) reason {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	switch {
+	case n.state != stateRunning:
+		return reasonStopping
+	case h.Incarnation != n.incarnation:
+		return reasonStale
+	case h.Low > wireVersion || h.High < wireVersion:
+		return reasonVersion
+	case len(n.conns)-n.greeting >= n.cfg.MaxConnections || n.perPeer[h.Session] >= n.cfg.MaxConnectionsPerPeer:
+		return reasonBusy
+	}
+	n.greeting--
+	n.perPeer[h.Session]++
+	c.peer, c.welcomed = h.Session, true
+	n.stats.accepted.Add(1)
+	n.stats.connsIn.Add(1)
+	return reasonNone
+}
+
+// leave ends the accounting of a connection.
+func (n *node) leave(c *serverConn) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	delete(n.conns, c)
+	if !c.welcomed {
+		n.greeting--
+		return
+	}
+	n.stats.connsIn.Add(-1)
+	if n.perPeer[c.peer]--; n.perPeer[c.peer] <= 0 {
+		delete(n.perPeer, c.peer)
+	}
+}

@@ -1,0 +1,147 @@
+package tcp
+
+import (
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Config holds the settings of the TCP transport. Sizes are bytes.
+type Config struct {
+	// Host is the address to listen on; empty listens on all, IPv4 and IPv6.
+	Host string `json:"host"`
+	// Port is the first port to try, 0 for any free one; PortMax the last, 0 for Port alone.
+	Port    int `json:"port"`
+	PortMax int `json:"port_max"`
+	// Advertise lists the hosts, or host:port pairs, that peers dial, in order. Empty
+	// means Host, or the addresses of this machine where Host is empty.
+	Advertise []string `json:"advertise"`
+	// ConnectionsPerPeer bounds the pool of each path. Connections are made as they are
+	// needed.
+	ConnectionsPerPeer int `json:"connections_per_peer"`
+	// MaxConnections bounds the accepted connections, MaxConnectionsPerPeer those of one peer.
+	MaxConnections        int `json:"max_connections"`
+	MaxConnectionsPerPeer int `json:"max_connections_per_peer"`
+	// SliceBytes is the size of the pieces that an operation is moved in.
+	SliceBytes int `json:"slice_bytes"`
+	// MaxInflightBytes and MaxInflightOps are how much a path accepts before Submit
+	// returns a short count. An operation larger than MaxInflightBytes is accepted alone.
+	MaxInflightBytes int64 `json:"max_inflight_bytes"`
+	MaxInflightOps   int   `json:"max_inflight_ops"`
+	// OpTimeout bounds an operation without a deadline of its own, and how long this side
+	// works on one request of a peer.
+	OpTimeout time.Duration `json:"op_timeout"`
+	// DialTimeout bounds one attempt to connect to one address, hello included.
+	DialTimeout time.Duration `json:"dial_timeout"`
+	// HandshakeTimeout bounds how long an accepted connection may take to say hello.
+	HandshakeTimeout time.Duration `json:"handshake_timeout"`
+	// StallTimeout closes a connection that has work and makes no progress for so long.
+	StallTimeout time.Duration `json:"stall_timeout"`
+	// IdleTimeout closes a connection that has had no work for so long.
+	IdleTimeout time.Duration `json:"idle_timeout"`
+	// SendBuffer and ReceiveBuffer size the sockets; 0 leaves it to the kernel.
+	SendBuffer    int `json:"send_buffer"`
+	ReceiveBuffer int `json:"receive_buffer"`
+	// Checksum asks for a CRC32C of each payload. It is used where either side asks.
+	Checksum bool `json:"checksum"`
+}
+
+// DefaultConfig returns the defaults.
+func DefaultConfig() *Config {
+	return &Config{
+		ConnectionsPerPeer:    4,
+		MaxConnections:        4096,
+		MaxConnectionsPerPeer: 64,
+		SliceBytes:            1 << 20,
+		MaxInflightBytes:      64 << 20,
+		MaxInflightOps:        4096,
+		OpTimeout:             30 * time.Second,
+		DialTimeout:           3 * time.Second,
+		HandshakeTimeout:      5 * time.Second,
+		StallTimeout:          10 * time.Second,
+		IdleTimeout:           5 * time.Minute,
+	}
+}
+
+// The bounds of SliceBytes, which peers may rely on: no frame is longer than maxSlice.
+const (
+	minSlice = 4 << 10
+	maxSlice = 64 << 20
+)
+
+// maxAddresses bounds the addresses of one endpoint.
+const maxAddresses = 8
+
+// Validate implements plugin.Config.
+func (c *Config) Validate() error {
+	for _, f := range []struct {
+		name     string
+		val      int64
+		low, top int64
+	}{
+		{"port", int64(c.Port), 0, 65535},
+		{"port_max", int64(c.PortMax), 0, 65535},
+		{"connections_per_peer", int64(c.ConnectionsPerPeer), 1, 64},
+		{"max_connections", int64(c.MaxConnections), 1, 65536},
+		{"max_connections_per_peer", int64(c.MaxConnectionsPerPeer), 1, 65536},
+		{"slice_bytes", int64(c.SliceBytes), minSlice, maxSlice},
+		{"max_inflight_bytes", c.MaxInflightBytes, minSlice, 1 << 50},
+		{"max_inflight_ops", int64(c.MaxInflightOps), 1, 1 << 20},
+		{"send_buffer", int64(c.SendBuffer), 0, 1 << 30},
+		{"receive_buffer", int64(c.ReceiveBuffer), 0, 1 << 30},
+	} {
+		if f.val < f.low || f.val > f.top {
+			return fmt.Errorf("%s is %d, must be %d to %d", f.name, f.val, f.low, f.top)
+		}
+	}
+	for _, d := range []struct {
+		name string
+		val  time.Duration
+	}{
+		{"op_timeout", c.OpTimeout}, {"dial_timeout", c.DialTimeout}, {"handshake_timeout", c.HandshakeTimeout},
+		{"stall_timeout", c.StallTimeout}, {"idle_timeout", c.IdleTimeout},
+	} {
+		if d.val < time.Millisecond || d.val > 24*time.Hour {
+			return fmt.Errorf("%s is %s, must be 1ms to 24h", d.name, d.val)
+		}
+	}
+	if c.PortMax != 0 && (c.Port == 0 || c.PortMax < c.Port) {
+		return fmt.Errorf("port_max is %d, must be 0 or at least port (%d), and port must be set", c.PortMax, c.Port)
+	}
+	if len(c.Advertise) > maxAddresses {
+		return fmt.Errorf("advertise has %d addresses, must be at most %d", len(c.Advertise), maxAddresses)
+	}
+	for _, a := range c.Advertise {
+		if _, err := withPort(a, 1); err != nil {
+			return fmt.Errorf("advertise %q: %w", a, err)
+		}
+	}
+	return nil
+}
+
+// withPort returns addr as host:port, adding port where addr is a host alone. A bare IPv6
+// address needs no brackets.
+func withPort(addr string, port int) (string, error) {
+	bare := !strings.Contains(addr, ":") || net.ParseIP(strings.Trim(addr, "[]")) != nil
+	if bare {
+		addr = net.JoinHostPort(strings.Trim(addr, "[]"), strconv.Itoa(port))
+	}
+	return addr, checkAddress(addr)
+}
+
+// checkAddress accepts host:port with a host of 1 to 255 bytes and a port of 1 to 65535.
+func checkAddress(addr string) error {
+	host, text, err := net.SplitHostPort(addr)
+	if err != nil {
+		return err
+	}
+	if host == "" || len(host) > 255 || strings.ContainsAny(host, " \t\r\n\x00/") {
+		return fmt.Errorf("%q is not a host name or an IP address", host)
+	}
+	if port, err := strconv.ParseUint(text, 10, 16); err != nil || port == 0 {
+		return fmt.Errorf("port %q is not a number from 1 to 65535", text)
+	}
+	return nil
+}

@@ -1,0 +1,91 @@
+package tcp
+
+import (
+	"net"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/mooncake-go/mooncake/sdk/conformance/transporttest"
+	"github.com/mooncake-go/mooncake/sdk/plugin"
+	"github.com/mooncake-go/mooncake/sdk/transport"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func loopback() *Config {
+	c := DefaultConfig()
+	c.Host = "127.0.0.1"
+	return c
+}
+
+func TestConformance(t *testing.T) {
+	for name, change := range map[string]func(*Config){
+		"defaults":   func(*Config) {},
+		"checksums":  func(c *Config) { c.Checksum = true },
+		"small":      func(c *Config) { c.SliceBytes, c.ConnectionsPerPeer, c.MaxInflightBytes = 4096, 1, 64<<10 },
+		"many lanes": func(c *Config) { c.SliceBytes, c.ConnectionsPerPeer = 16<<10, 16 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			config := func() plugin.Config {
+				c := loopback()
+				c.MaxInflightBytes = 8 << 20
+				change(c)
+				return c
+			}
+			transporttest.Run(t, Factory(),
+				transporttest.WithConfig(config),
+				transporttest.WithLimit(8<<20),
+				transporttest.WithFrozen(frozen),
+				transporttest.WithRestart(func(cfg plugin.Config, ep transport.Endpoint) plugin.Config {
+					e, err := decodeEndpoint(ep.Blob)
+					require.NoError(t, err)
+					_, port, err := net.SplitHostPort(e.Addrs[0])
+					require.NoError(t, err)
+					cfg.(*Config).Port, err = strconv.Atoi(port)
+					require.NoError(t, err)
+					return cfg
+				}))
+		})
+	}
+}
+
+// frozen returns an endpoint where a listener takes connections, says hello as the live
+// peer would, and never says anything again.
+func frozen(t testing.TB, live transport.Endpoint) transport.Endpoint {
+	e, err := decodeEndpoint(live.Blob)
+	require.NoError(t, err)
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		var conns []net.Conn
+		defer func() {
+			for _, c := range conns {
+				_ = c.Close()
+			}
+		}()
+		for {
+			c, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			conns = append(conns, c)
+			_, _ = c.Write(helloOf(e.Incarnation))
+		}
+	}()
+	t.Cleanup(func() { _ = ln.Close(); <-done })
+	e.Addrs = []string{ln.Addr().String()}
+	return transport.Endpoint{Blob: e.encode(), Incarnation: e.Incarnation}
+}
+
+func helloOf(incarnation uint64) []byte {
+	h := hello{Low: wireVersion, High: wireVersion, Incarnation: incarnation, MaxFrame: maxSlice, Idle: time.Minute}
+	b := make([]byte, headerSize)
+	h.put(b)
+	return b
+}

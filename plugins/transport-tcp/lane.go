@@ -1,0 +1,246 @@
+package tcp
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	"github.com/mooncake-go/mooncake/sdk/errs"
+)
+
+const (
+	// maxPending bounds the requests under way on one lane.
+	maxPending = 128
+	// minShare is how many bytes a lane may have under way whatever its share is.
+	minShare = 256 << 10
+)
+
+// lane is one connection to the peer and the two goroutines that work it: run, which
+// connects and then writes, and one that reads. Fields below conn are guarded by path.mu,
+// except where a goroutine is named.
+type lane struct {
+	p        *path
+	conn     net.Conn
+	maxSlice int
+	idle     time.Duration
+	checks   bool
+
+	up       bool // connected and not yet at its end
+	err      error
+	slots    [maxPending]*part
+	free     []uint16 // free slots
+	serial   uint64   // makes request ids of one slot different
+	inflight int64    // bytes of requests under way
+	parked   bool     // the writer waits for wake
+	wake     chan struct{}
+	lastUsed time.Time
+	proven   bool // an answer came, so the backoff may start anew
+
+	quietSince time.Time // the last time something arrived, or began to be awaited
+	readBy     time.Time // the read deadline that is set
+	writing    bool
+
+	w laneWriter // of run
+	r laneReader // of the reader
+}
+
+// kick finds a lane for work that waits, or makes one. path.mu is held.
+func (p *path) kick() {
+	if p.queue.head == nil || p.closed {
+		return
+	}
+	var best *lane
+	for _, l := range p.lanes {
+		if l.parked && l.hasRoom() && (best == nil || l.inflight < best.inflight) {
+			best = l
+		}
+	}
+	if best != nil && (best.inflight < minShare || len(p.lanes) >= p.n.cfg.ConnectionsPerPeer || p.dialling) {
+		best.rouse()
+		return
+	}
+	for _, l := range p.lanes {
+		if l.up && !l.parked && l.inflight < minShare {
+			return // Its writer runs and will look at the queue next.
+		}
+	}
+	if !p.dialling && len(p.lanes) < p.n.cfg.ConnectionsPerPeer {
+		l := &lane{p: p, wake: make(chan struct{}, 1)}
+		p.lanes = append(p.lanes, l)
+		p.dialling = true
+		p.lanesDone.Add(1)
+		go l.run()
+	}
+	if best != nil {
+		best.rouse()
+	}
+}
+
+// hasRoom reports whether the lane may take more: an equal share of what the path has
+// under way, so that no lane takes all and leaves the others idle.
+func (l *lane) hasRoom() bool {
+	share := max(minShare, l.p.bytes/int64(l.p.n.cfg.ConnectionsPerPeer))
+	return l.up && len(l.free) > 0 && (l.inflight == 0 || l.inflight < share)
+}
+
+// rouse wakes the writer.
+func (l *lane) rouse() {
+	l.parked = false
+	select {
+	case l.wake <- struct{}{}:
+	default:
+	}
+}
+
+// run is the life of a lane.
+func (l *lane) run() {
+	p := l.p
+	defer p.lanesDone.Done()
+	if l.connect() {
+		stats := &p.n.stats
+		stats.connsOut.Add(1)
+		read := make(chan struct{})
+		go func() { defer close(read); l.fail(l.read()) }()
+		l.fail(l.write())
+		<-read
+		stats.connsOut.Add(-1)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	l.bury()
+}
+
+// connect makes the connection, as long as there is work for it.
+func (l *lane) connect() bool {
+	p := l.p
+	for {
+		p.mu.Lock()
+		if p.closed || p.queue.head == nil {
+			p.dialling = false
+			p.mu.Unlock()
+			return false
+		}
+		pause := time.Until(p.retry.notBefore)
+		p.mu.Unlock()
+		if pause > 0 {
+			timer := time.NewTimer(pause)
+			select {
+			case <-timer.C:
+			case <-p.ctx.Done():
+				timer.Stop()
+			}
+			continue
+		}
+		conn, h, err := p.dial()
+		p.mu.Lock()
+		if err == nil && p.closed {
+			_ = conn.Close()
+			err = p.errClosed()
+		}
+		if err == nil {
+			l.begin(conn, &h)
+			p.mu.Unlock()
+			return true
+		}
+		p.noteDialFailure(err)
+		p.mu.Unlock()
+	}
+}
+
+// begin takes a connection into use. path.mu is held.
+func (l *lane) begin(conn net.Conn, h *hello) {
+	p, cfg := l.p, &l.p.n.cfg
+	l.conn, l.up, l.lastUsed = conn, true, time.Now()
+	l.maxSlice = min(cfg.SliceBytes, int(h.MaxFrame))
+	// Leave well before the peer would close, so that no request meets a closing end.
+	l.idle = max(min(cfg.IdleTimeout, h.Idle/2), time.Millisecond)
+	l.checks = cfg.Checksum || h.Flags&flagChecksum != 0
+	l.w.pace = pacer{conn: conn, stall: cfg.StallTimeout, stats: &p.n.stats}
+	l.free = make([]uint16, maxPending)
+	for i := range l.free {
+		l.free[i] = uint16(maxPending - 1 - i)
+	}
+	p.dialling = false
+	p.retry.last, p.retry.gone = nil, nil
+	p.kick() // More lanes may be wanted.
+}
+
+// fail ends the lane with err; nil is an orderly end.
+func (l *lane) fail(err error) {
+	l.p.mu.Lock()
+	defer l.p.mu.Unlock()
+	l.die(err)
+}
+
+// die closes the connection, once. What is under way is settled by bury, when neither
+// goroutine touches memory any more. path.mu is held.
+func (l *lane) die(err error) {
+	if !l.up {
+		return
+	}
+	l.up, l.err = false, err
+	_ = l.conn.Close()
+	l.rouse()
+}
+
+// stop ends the move of a part that the lane works with, whose operation has failed.
+func (l *lane) stop(pt *part, why error) {
+	if pt.state == partReceiving {
+		pt.cancelled, l.readBy = true, time.Time{}
+		_ = l.conn.SetReadDeadline(time.Unix(1, 0)) // Wakes the reader; it goes on without storing.
+		return
+	}
+	// A frame that was begun cannot be taken back.
+	l.die(errs.WithClass(errs.ClassTransientPath, l.p.name, fmt.Errorf("connection given up in the middle of a frame: %w", why)))
+}
+
+// bury settles what is left and leaves the path. path.mu is held, both goroutines are
+// at their end.
+func (l *lane) bury() {
+	p := l.p
+	lost := 0
+	for i, pt := range l.slots {
+		if pt == nil {
+			continue
+		}
+		lost++
+		l.slots[i] = nil
+		doubt := pt.write && !pt.answered
+		err := l.cutError()
+		if pt.answered {
+			err = pt.answer
+		}
+		p.settle(pt, err, doubt)
+		p.freeParts = append(p.freeParts, pt)
+	}
+	for i, x := range p.lanes {
+		if x == l {
+			p.lanes = append(p.lanes[:i], p.lanes[i+1:]...)
+			break
+		}
+	}
+	if lost > 0 && !p.closed {
+		p.n.stats.connsCut.Add(1)
+	}
+	if l.conn != nil && !l.proven && l.err != nil {
+		p.retry.failed(l.err, time.Now()) // A peer that takes connections and drops them.
+	}
+	p.kick()
+}
+
+// errQuiet ends a connection whose peer owes answers and sends nothing.
+var errQuiet = errors.New("the peer stopped answering")
+
+// cutError is what the operations of a lost connection fail with.
+func (l *lane) cutError() error {
+	err := l.err
+	if err == nil {
+		err = errors.New("connection closed")
+	}
+	class := errs.ClassOf(err)
+	if class == errs.ClassUnknown {
+		class = errs.ClassTransientPath
+	}
+	return &errs.Error{Code: errs.TransferFail, Class: class, Op: l.p.name, Err: fmt.Errorf("connection lost: %w", err)}
+}

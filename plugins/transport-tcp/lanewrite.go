@@ -1,0 +1,166 @@
+package tcp
+
+import (
+	"net"
+	"time"
+
+	"github.com/mooncake-go/mooncake/sdk/transport"
+)
+
+// laneWriter is the state of a lane's writing goroutine.
+type laneWriter struct {
+	pace  pacer
+	train [maxTrain]header
+	parts [maxTrain]*part // of the train; nil for a Read, which the writer must not touch
+	count int
+	raw   [maxTrain * headerSize]byte
+	vec   [maxTrain + 1][]byte
+	used  int // of vec
+	bufs  net.Buffers
+}
+
+// write sends trains until the lane ends; nil when it had no work for its idle time.
+func (l *lane) write() error {
+	timer := time.NewTimer(l.idle)
+	defer timer.Stop()
+	for {
+		more, err := l.next(timer)
+		if !more {
+			return err
+		}
+		err = l.send()
+		l.sent(err)
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// next waits for work and makes a train of it. False means that the lane is at its end.
+func (l *lane) next(timer *time.Timer) (bool, error) {
+	p := l.p
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for l.up && !p.closed {
+		now := time.Now()
+		if l.fill(now) {
+			p.kick() // Others may help with the rest.
+			return true, nil
+		}
+		if len(l.free) == maxPending && now.Sub(l.lastUsed) >= l.idle {
+			return false, nil
+		}
+		l.parked = true
+		timer.Reset(l.idle)
+		p.mu.Unlock()
+		select {
+		case <-l.wake:
+		case <-timer.C:
+		}
+		p.mu.Lock()
+		l.parked = false
+	}
+	return false, l.err
+}
+
+// fill takes from the queue what fits one train. path.mu is held.
+func (l *lane) fill(now time.Time) bool {
+	p, w := l.p, &l.w
+	w.count, w.used = 0, 1
+	payload := 0
+	for w.count < maxTrain && p.queue.head != nil && l.hasRoom() {
+		o := p.queue.head
+		if o.kind == transport.Write && payload > 0 && payload+min(len(o.local)-o.cut, l.maxSlice) > trainBytes {
+			break
+		}
+		at := o.offset + uint64(o.cut)
+		pt := p.newPart(o, l.maxSlice)
+		slot := l.free[len(l.free)-1]
+		l.free = l.free[:len(l.free)-1]
+		l.serial++
+		pt.lane, pt.id = l, l.serial<<16|uint64(slot)
+		l.slots[slot] = pt
+		l.inflight += int64(pt.size)
+		h := &w.train[w.count]
+		*h = header{Type: frameRead, ID: pt.id, Region: o.key.Region, Token: o.key.Token, Offset: at, Length: uint32(pt.size)}
+		w.parts[w.count] = nil
+		if pt.write {
+			h.Type = frameWrite
+			w.parts[w.count] = pt
+			w.vec[w.used] = pt.buf
+			w.used++
+			payload += pt.size
+		}
+		w.count++
+	}
+	if w.count == 0 {
+		return false
+	}
+	if len(l.free)+w.count == maxPending { // Nothing was awaited before.
+		l.quietSince = now
+		l.armRead(now)
+	}
+	l.lastUsed, l.writing = now, true
+	return true
+}
+
+// send puts the train on the wire. When it returns the payload is no longer referred to.
+func (l *lane) send() error {
+	w := &l.w
+	if l.checks {
+		for i, pt := range w.parts[:w.count] {
+			if pt != nil {
+				w.train[i].Sum = checksum(pt.buf)
+			}
+		}
+	}
+	w.vec[0] = putTrain(w.raw[:], w.train[:w.count])
+	w.bufs = w.vec[:w.used]
+	err := w.pace.writeAll(&w.bufs, time.Time{})
+	clear(w.vec[:w.used])
+	return err
+}
+
+// sent hands the parts of the train over to the reader.
+func (l *lane) sent(err error) {
+	p := l.p
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	l.writing, l.quietSince = false, time.Now()
+	for _, pt := range l.w.parts[:l.w.count] {
+		if pt == nil {
+			continue
+		}
+		switch {
+		case pt.answered:
+			l.drop(pt)
+			p.settle(pt, pt.answer, false)
+			p.freeParts = append(p.freeParts, pt)
+		case err == nil:
+			pt.state = partWaiting
+			if pt.op.err != nil { // It failed meanwhile; the answer does not matter any more.
+				p.settle(pt, nil, true)
+			}
+		}
+	}
+}
+
+// drop takes an answered part out of its slot. path.mu is held.
+func (l *lane) drop(pt *part) {
+	slot := uint16(pt.id)
+	l.slots[slot] = nil
+	l.free = append(l.free, slot)
+	l.inflight -= int64(pt.size)
+	if l.parked && l.p.queue.head != nil && l.hasRoom() {
+		l.rouse()
+	}
+}
+
+// armRead moves the read deadline to stall_timeout from now. path.mu is held.
+func (l *lane) armRead(now time.Time) {
+	stall := l.p.n.cfg.StallTimeout
+	if by := now.Add(stall); l.readBy.Before(by.Add(-stall / 8)) {
+		l.readBy = by
+		_ = l.conn.SetReadDeadline(by) // Fails only on a closed connection.
+	}
+}

@@ -1,0 +1,239 @@
+package tcp
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"fmt"
+	"log/slog"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/mooncake-go/mooncake/sdk/errs"
+	"github.com/mooncake-go/mooncake/sdk/plugin"
+	"github.com/mooncake-go/mooncake/sdk/transport"
+)
+
+type nodeState uint8
+
+const (
+	stateNew nodeState = iota
+	stateRunning
+	stateStopping
+)
+
+// node implements transport.Transport: a listener that serves the registered regions,
+// and the paths to peers.
+type node struct {
+	cfg     Config
+	stats   counters
+	regions regionTable
+	stopped chan struct{}
+	// wrap is put around every connection; tests look on through it.
+	wrap    func(net.Conn) net.Conn
+	scratch sync.Pool // of *scratch
+
+	life sync.Mutex // held by Start, and by Stop while it decides
+
+	mu          sync.Mutex
+	state       nodeState
+	log         *slog.Logger
+	incarnation uint64
+	session     session
+	listener    net.Listener
+	addrs       []string
+	conns       map[*serverConn]struct{}
+	perPeer     map[session]int
+	greeting    int // accepted connections that have not said hello yet
+	paths       map[*path]struct{}
+	serving     sync.WaitGroup // the accept loop and one for each accepted connection
+}
+
+var (
+	_ transport.Transport = (*node)(nil)
+	_ StatsReporter       = (*node)(nil)
+)
+
+// scratch is a buffer for payload that nobody wants. One connection uses at most one.
+type scratch [32 << 10]byte
+
+func newNode(cfg Config) *node {
+	return &node{
+		scratch: sync.Pool{New: func() any { return new(scratch) }},
+		cfg:     cfg, stopped: make(chan struct{}), wrap: func(c net.Conn) net.Conn { return c },
+		conns: map[*serverConn]struct{}{}, perPeer: map[session]int{}, paths: map[*path]struct{}{},
+	}
+}
+
+// Start implements plugin.Component: it listens and serves.
+func (n *node) Start(ctx context.Context, host plugin.Host) error {
+	n.life.Lock()
+	defer n.life.Unlock()
+	n.mu.Lock()
+	state := n.state
+	n.mu.Unlock()
+	if state != stateNew {
+		return errs.New(errs.UnavailableInCurrentStatus, "transport/tcp: start", "started or stopped before; make a new one")
+	}
+	var random [24]byte
+	if _, err := rand.Read(random[:]); err != nil {
+		return fmt.Errorf("transport/tcp: start: %w", err)
+	}
+	ln, err := listen(ctx, &n.cfg)
+	if err != nil {
+		return err
+	}
+	addrs, err := advertised(&n.cfg, ln.Addr())
+	if err != nil {
+		_ = ln.Close()
+		return err
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.incarnation = max(binary.LittleEndian.Uint64(random[:8]), 1)
+	n.session = session(random[8:])
+	n.log, n.listener, n.addrs, n.state = host.Logger(), ln, addrs, stateRunning
+	n.serving.Add(1)
+	go n.accept(ln)
+	n.log.Info("listening", "address", ln.Addr().String(), "advertised", addrs)
+	return nil
+}
+
+// Stop implements plugin.Component. It closes the paths of this side, lets requests of
+// peers that are being served finish, at most for stall_timeout, and frees everything.
+func (n *node) Stop(ctx context.Context) error {
+	n.life.Lock()
+	n.mu.Lock()
+	was := n.state
+	n.state = stateStopping
+	paths, conns := keys(n.paths), keys(n.conns)
+	for c := range n.conns {
+		if !c.welcomed {
+			_ = c.conn.Close() // Nothing is under way on it.
+		}
+	}
+	n.mu.Unlock()
+	n.life.Unlock()
+	switch was {
+	case stateNew:
+		close(n.stopped)
+		return nil
+	case stateStopping:
+		select {
+		case <-n.stopped:
+			return nil
+		case <-ctx.Done():
+			return fmt.Errorf("transport/tcp: stop: another call is at it: %w", ctx.Err())
+		}
+	}
+	defer close(n.stopped)
+	_ = n.listener.Close()
+	for _, p := range paths {
+		_ = p.Close(ctx) // Ends soon also when the context has ended; see below.
+	}
+	for _, c := range conns {
+		c.drain()
+	}
+	served := make(chan struct{})
+	go func() { n.serving.Wait(); close(served) }()
+	grace := time.NewTimer(n.cfg.StallTimeout)
+	defer grace.Stop()
+	select {
+	case <-served:
+	case <-ctx.Done():
+	case <-grace.C:
+	}
+	n.mu.Lock()
+	for c := range n.conns {
+		_ = c.conn.Close()
+	}
+	n.mu.Unlock()
+	<-served
+	for _, p := range paths {
+		p.lanesDone.Wait() // Their connections are closed.
+	}
+	n.regions.clear()
+	return nil
+}
+
+// Endpoint implements transport.Transport.
+func (n *node) Endpoint() transport.Endpoint {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.state == stateNew || n.incarnation == 0 {
+		return transport.Endpoint{}
+	}
+	return transport.Endpoint{
+		Blob:        endpoint{Incarnation: n.incarnation, Addrs: n.addrs}.encode(),
+		Incarnation: n.incarnation,
+	}
+}
+
+// running returns the incarnation, or an error outside Start and Stop.
+func (n *node) running(op string) (uint64, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.state != stateRunning {
+		return 0, errs.New(errs.UnavailableInCurrentStatus, op, "the transport is not running")
+	}
+	return n.incarnation, nil
+}
+
+// Register implements transport.Transport.
+func (n *node) Register(_ context.Context, in transport.Region) (transport.Key, error) {
+	inc, err := n.running("transport/tcp: register")
+	if err != nil {
+		return nil, err
+	}
+	r, err := n.regions.add(in)
+	if err != nil {
+		return nil, err
+	}
+	k := remoteKey{Incarnation: inc, Region: uint64(r.id), Token: r.token, Length: uint64(len(r.mem)), Access: r.access}
+	return k.encode(), nil
+}
+
+// drainGrace is how long Deregister lets requests finish before it closes connections.
+const drainGrace = time.Second
+
+// Deregister implements transport.Transport. A peer that is still at the memory after a
+// second loses its connection.
+func (n *node) Deregister(ctx context.Context, id transport.RegionID) error {
+	return n.regions.remove(ctx, id, min(drainGrace, n.cfg.StallTimeout))
+}
+
+// Dial implements transport.Transport. It returns at once; the first operation connects.
+func (n *node) Dial(_ context.Context, peer transport.Endpoint) (transport.Path, error) {
+	const op = "transport/tcp: dial"
+	if _, err := n.running(op); err != nil {
+		return nil, err
+	}
+	e, err := decodeEndpoint(peer.Blob)
+	if err != nil {
+		return nil, errs.Wrap(errs.InvalidParams, op, err)
+	}
+	if e.Incarnation != peer.Incarnation {
+		return nil, errs.New(errs.InvalidParams, op, "incarnation %d does not belong to this endpoint", peer.Incarnation)
+	}
+	p := newPath(n, e)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.state != stateRunning {
+		p.cancel()
+		return nil, errs.New(errs.UnavailableInCurrentStatus, op, "the transport is not running")
+	}
+	n.paths[p] = struct{}{}
+	return p, nil
+}
+
+// Stats implements StatsReporter.
+func (n *node) Stats() Stats { return n.stats.snapshot() }
+
+func keys[K comparable](m map[K]struct{}) []K {
+	out := make([]K, 0, len(m))
+	for k := range m {
+		out = append(out, k)
+	}
+	return out
+}

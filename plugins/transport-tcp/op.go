@@ -1,0 +1,197 @@
+package tcp
+
+import (
+	"time"
+
+	"github.com/mooncake-go/mooncake/sdk/transport"
+)
+
+// op is an accepted operation. All fields are guarded by path.mu.
+type op struct {
+	id       uint64
+	kind     transport.OpKind
+	local    []byte
+	key      *remoteKey
+	offset   uint64
+	deadline time.Time
+
+	cut    int     // bytes of local that were made into parts so far
+	parts  []*part // parts under way
+	err    error   // the first failure; no parts are cut after it
+	doubt  bool    // the peer may still store bytes of this Write
+	index  int     // place in path.active
+	queued bool
+	next   *op
+	prev   *op
+}
+
+// partState is who works with the memory of a part.
+type partState uint8
+
+const (
+	partWaiting   partState = iota // nobody: the request is out, the answer is not there
+	partSending                    // the lane's writer: it sends the payload of a Write
+	partReceiving                  // the lane's reader: it stores the payload of a Read
+)
+
+// part is one request on one lane: a slice of an op. All fields are guarded by path.mu,
+// except that the goroutine that state names may use buf.
+type part struct {
+	op    *op // nil once detached: the answer is awaited only to be thrown away
+	lane  *lane
+	id    uint64
+	buf   []byte
+	write bool
+	size  int
+	state partState
+	index int // place in op.parts
+	// answered and answer hold an answer that arrived while the part was partSending.
+	answered bool
+	answer   error
+	// cancelled asks the reader to stop storing.
+	cancelled bool
+}
+
+// opQueue is the operations with bytes that were not made into parts yet.
+type opQueue struct{ head, tail *op }
+
+func (q *opQueue) push(o *op) {
+	o.queued, o.prev, o.next = true, q.tail, nil
+	if q.tail != nil {
+		q.tail.next = o
+	} else {
+		q.head = o
+	}
+	q.tail = o
+}
+
+// remove takes o out if it is queued.
+func (q *opQueue) remove(o *op) {
+	if !o.queued {
+		return
+	}
+	if o.prev != nil {
+		o.prev.next = o.next
+	} else {
+		q.head = o.next
+	}
+	if o.next != nil {
+		o.next.prev = o.prev
+	} else {
+		q.tail = o.prev
+	}
+	o.queued, o.prev, o.next = false, nil, nil
+}
+
+func (p *path) newOp() *op {
+	if n := len(p.freeOps); n > 0 {
+		o := p.freeOps[n-1]
+		p.freeOps = p.freeOps[:n-1]
+		return o
+	}
+	return new(op)
+}
+
+// newPart makes the next slice of o, at most limit bytes, and moves o to the end of the
+// queue so that operations share the lanes.
+func (p *path) newPart(o *op, limit int) *part {
+	var pt *part
+	if n := len(p.freeParts); n > 0 {
+		pt, p.freeParts = p.freeParts[n-1], p.freeParts[:n-1]
+	} else {
+		pt = new(part)
+	}
+	size := min(limit, len(o.local)-o.cut)
+	*pt = part{op: o, buf: o.local[o.cut : o.cut+size], size: size, write: o.kind == transport.Write, index: len(o.parts)}
+	if pt.write {
+		pt.state = partSending
+	}
+	o.parts = append(o.parts, pt)
+	o.cut += size
+	p.queue.remove(o)
+	if o.cut < len(o.local) {
+		p.queue.push(o)
+	}
+	return pt
+}
+
+// detach parts a part from its operation, which no longer waits for it.
+func (pt *part) detach() {
+	o := pt.op
+	last := len(o.parts) - 1
+	o.parts[pt.index] = o.parts[last]
+	o.parts[pt.index].index = pt.index
+	o.parts[last] = nil
+	o.parts = o.parts[:last]
+	pt.op, pt.buf = nil, nil
+}
+
+// settle ends a part whose memory nobody works with any more. doubt says that the peer
+// may still store it.
+func (p *path) settle(pt *part, err error, doubt bool) {
+	o := pt.op
+	if o == nil {
+		return
+	}
+	pt.detach()
+	if err != nil || o.err != nil {
+		o.doubt = o.doubt || doubt
+	}
+	if err != nil && o.err == nil {
+		p.abort(o, err, false)
+		return
+	}
+	p.finish(o)
+}
+
+// abort fails an operation. Parts that nobody works with end at once; those being moved
+// end when the lane is done with them, or, with force, as soon as it can be stopped.
+func (p *path) abort(o *op, err error, force bool) {
+	if o.err == nil {
+		o.err = err
+	}
+	p.queue.remove(o)
+	for i := len(o.parts) - 1; i >= 0; i-- {
+		pt := o.parts[i]
+		switch {
+		case pt.state == partWaiting:
+			o.doubt = o.doubt || pt.write
+			pt.detach()
+		case force:
+			pt.lane.stop(pt, err)
+		}
+	}
+	p.finish(o)
+}
+
+// finish completes an operation that has nothing left to do.
+func (p *path) finish(o *op) {
+	if len(o.parts) > 0 || (o.err == nil && o.cut < len(o.local)) {
+		return
+	}
+	last := len(p.active) - 1
+	p.active[o.index] = p.active[last]
+	p.active[o.index].index = o.index
+	p.active[last] = nil
+	p.active = p.active[:last]
+	p.bytes -= int64(len(o.local))
+	done := transport.Completion{ID: o.id, Status: transport.OK, Err: o.err}
+	stats := &p.n.stats
+	switch {
+	case o.err == nil && o.kind == transport.Read:
+		stats.opsOK.Add(1)
+		stats.bytesRead.Add(uint64(len(o.local)))
+	case o.err == nil:
+		stats.opsOK.Add(1)
+		stats.bytesWritten.Add(uint64(len(o.local)))
+	case o.doubt:
+		stats.opsQuarantined.Add(1)
+		done.Status = transport.Quarantined
+	default:
+		stats.opsFailed.Add(1)
+		done.Status = transport.Failed
+	}
+	p.complete(done)
+	*o = op{parts: o.parts[:0]}
+	p.freeOps = append(p.freeOps, o)
+}

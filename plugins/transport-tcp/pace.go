@@ -1,0 +1,94 @@
+package tcp
+
+import (
+	"errors"
+	"net"
+	"os"
+	"time"
+)
+
+// pacer reads and writes a connection so that no call waits longer than stall without
+// progress. One goroutine may read and another write at the same time.
+type pacer struct {
+	conn  net.Conn
+	stall time.Duration
+	stats *counters
+
+	readBy, writeBy time.Time // deadlines that are set now
+}
+
+// near reports whether a deadline that is set is close enough to the wanted one, which
+// saves most calls that would only move it a little.
+func (p *pacer) near(set, want time.Time) bool {
+	return !set.After(want) && set.After(want.Add(-p.stall/8))
+}
+
+// readFull fills b. It fails when stall passes without a byte, and at limit, if any.
+func (p *pacer) readFull(b []byte, limit time.Time) error {
+	for len(b) > 0 {
+		if by := p.by(limit); !p.near(p.readBy, by) {
+			if err := p.conn.SetReadDeadline(by); err != nil {
+				return err
+			}
+			p.readBy = by
+		}
+		p.stats.readCalls.Add(1)
+		n, err := p.conn.Read(b)
+		b = b[n:]
+		if err != nil && len(b) > 0 && !p.goOn(n, err, limit) {
+			return err
+		}
+	}
+	return nil
+}
+
+// writeAll writes and consumes bufs. It fails when stall passes without a byte, and at
+// limit, if any. After it returned nothing refers to the buffers any more.
+func (p *pacer) writeAll(bufs *net.Buffers, limit time.Time) error {
+	for {
+		if by := p.by(limit); !p.near(p.writeBy, by) {
+			if err := p.conn.SetWriteDeadline(by); err != nil {
+				return err
+			}
+			p.writeBy = by
+		}
+		p.stats.writeCalls.Add(1)
+		n, err := bufs.WriteTo(p.conn)
+		if err == nil {
+			return nil
+		}
+		if !p.goOn(int(n), err, limit) {
+			return err
+		}
+	}
+}
+
+func (p *pacer) by(limit time.Time) time.Time {
+	by := time.Now().Add(p.stall)
+	if !limit.IsZero() && limit.Before(by) {
+		return limit
+	}
+	return by
+}
+
+// goOn reports whether err is a deadline that came although there was progress.
+func (p *pacer) goOn(n int, err error, limit time.Time) bool {
+	return n > 0 && errors.Is(err, os.ErrDeadlineExceeded) && (limit.IsZero() || time.Now().Before(limit))
+}
+
+// tune sets the options of a connection. TCP_NODELAY is on already; Go does it.
+func tune(c net.Conn, cfg *Config) error {
+	t, ok := c.(*net.TCPConn)
+	if !ok {
+		return nil
+	}
+	if cfg.SendBuffer > 0 {
+		if err := t.SetWriteBuffer(cfg.SendBuffer); err != nil {
+			return err
+		}
+	}
+	if cfg.ReceiveBuffer > 0 {
+		return t.SetReadBuffer(cfg.ReceiveBuffer)
+	}
+	return nil
+}

@@ -1,0 +1,148 @@
+package tcp
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"time"
+)
+
+// errTooLong ends a connection whose peer announced more payload than allowed.
+var errTooLong = errors.New("frame too long")
+
+// outbox gathers the answers of one train, so that they leave in one call. It refers to
+// the memory of regions and holds them until flushed.
+type outbox struct {
+	train []header
+	vec   [][]byte // payloads, in order
+	held  []*region
+	bytes int
+	raw   [maxTrain * headerSize]byte
+	bufs  net.Buffers
+}
+
+func (o *outbox) add(h header, payload []byte, r *region) {
+	o.train = append(o.train, h)
+	if r != nil {
+		o.held = append(o.held, r)
+	}
+	if len(payload) > 0 {
+		o.vec = append(o.vec, payload)
+		o.bytes += len(payload)
+	}
+}
+
+func (o *outbox) full() bool { return len(o.train) == maxTrain || o.bytes >= trainBytes }
+
+// release lets go of the regions and empties the outbox.
+func (o *outbox) release(c *serverConn) {
+	for _, r := range o.held {
+		r.release(c)
+	}
+	clear(o.held)
+	clear(o.vec)
+	o.train, o.vec, o.held, o.bytes = o.train[:0], o.vec[:0], o.held[:0], 0
+}
+
+// serve answers requests until the connection ends.
+func (c *serverConn) serve() error {
+	for {
+		train, err := c.next()
+		if err != nil {
+			return err
+		}
+		for i := range train {
+			if err := c.request(&train[i]); err != nil {
+				return err
+			}
+			if c.out.full() {
+				if err := c.flush(); err != nil {
+					return err
+				}
+			}
+		}
+		if err := c.flush(); err != nil {
+			return err
+		}
+	}
+}
+
+// request carries out one request up to its answer, which it leaves in the outbox. An
+// error ends the connection.
+func (c *serverConn) request(h *header) error {
+	switch {
+	case h.Type != frameRead && h.Type != frameWrite:
+		return fmt.Errorf("%w: type %d is no request", errFrame, h.Type)
+	case h.Length > maxSlice:
+		return errTooLong
+	}
+	r, mem, why := c.n.regions.acquire(h, c)
+	if h.Type == frameRead {
+		if why != reasonNone {
+			c.refuse(why, h)
+			return nil
+		}
+		answer := header{Type: frameData, ID: h.ID, Length: h.Length}
+		if c.checks {
+			answer.Sum = checksum(mem)
+		}
+		c.out.add(answer, mem, r)
+		c.n.stats.servedReads.Add(1)
+		c.n.stats.servedBytesRead.Add(uint64(len(mem)))
+		return nil
+	}
+	limit := time.Now().Add(c.n.cfg.OpTimeout)
+	if why != reasonNone {
+		c.refuse(why, h)
+		return c.discard(int(h.Length), limit)
+	}
+	defer r.release(c)
+	if err := c.pace.readFull(mem, limit); err != nil {
+		return err
+	}
+	if c.checks && checksum(mem) != h.Sum {
+		c.refuse(reasonChecksum, h)
+		return nil
+	}
+	c.out.add(header{Type: frameDone, ID: h.ID}, nil, nil)
+	c.n.stats.servedWrites.Add(1)
+	c.n.stats.servedBytesWritten.Add(uint64(len(mem)))
+	return nil
+}
+
+func (c *serverConn) refuse(why reason, h *header) {
+	c.n.stats.refuse(why)
+	c.out.add(why.header(frameError, h.ID), nil, nil)
+}
+
+// flush sends the answers.
+func (c *serverConn) flush() error {
+	o := &c.out
+	if len(o.train) == 0 {
+		return nil
+	}
+	defer o.release(c)
+	raw := putTrain(o.raw[:], o.train)
+	o.bufs = append(o.bufs[:0], raw)
+	o.bufs = append(o.bufs, o.vec...)
+	whole := o.bufs // Writing consumes o.bufs; keep the array for the next time.
+	err := c.pace.writeAll(&o.bufs, time.Now().Add(c.n.cfg.OpTimeout))
+	clear(whole)
+	o.bufs = whole
+	return err
+}
+
+// discard reads n bytes and throws them away.
+func (c *serverConn) discard(n int, limit time.Time) error {
+	buf := c.n.scratch.Get().(*scratch)
+	defer c.n.scratch.Put(buf)
+	for n > 0 {
+		b := buf[:min(n, len(buf))]
+		if err := c.pace.readFull(b, limit); err != nil {
+			return err
+		}
+		n -= len(b)
+		c.n.stats.discarded.Add(uint64(len(b)))
+	}
+	return nil
+}

@@ -1,0 +1,182 @@
+package tcp
+
+import (
+	"errors"
+	"io"
+	"net"
+	"sync"
+	"time"
+)
+
+// serverConn serves one accepted connection. Its goroutine runs run; drain may be called
+// by any.
+type serverConn struct {
+	n        *node
+	conn     net.Conn
+	pace     pacer
+	peer     session
+	welcomed bool
+	checks   bool // payload checksums were agreed on
+
+	in    [maxTrain * headerSize]byte
+	train [maxTrain]header
+	out   outbox
+
+	mu      sync.Mutex
+	waiting bool // between trains
+	closing bool
+}
+
+func newServerConn(n *node, conn net.Conn) *serverConn {
+	return &serverConn{n: n, conn: conn, pace: pacer{conn: conn, stall: n.cfg.StallTimeout, stats: &n.stats}}
+}
+
+// errStopping ends a connection because the node stops.
+var errStopping = errors.New("stopping")
+
+func (c *serverConn) run() {
+	defer c.n.serving.Done()
+	defer c.n.leave(c)
+	defer func() { _ = c.conn.Close() }()
+	if !c.greet() {
+		return
+	}
+	err := c.serve()
+	c.out.release(c)
+	switch {
+	case errors.Is(err, errFrame):
+		c.n.log.Warn("closing a connection that sent garbage", "peer", c.conn.RemoteAddr().String(), "error", err)
+		c.farewell(reasonBadFrame)
+	case errors.Is(err, errTooLong):
+		c.farewell(reasonTooLong)
+	case errors.Is(err, errStopping):
+		c.farewell(reasonStopping)
+	}
+}
+
+// greet exchanges hellos. False means that the connection is of no use.
+func (c *serverConn) greet() bool {
+	cfg := &c.n.cfg
+	limit := time.Now().Add(cfg.HandshakeTimeout)
+	// The mark alone first: a stranger may have sent less than a hello, and waits.
+	if tune(c.conn, cfg) != nil || c.pace.readFull(c.in[:len(helloMagic)], limit) != nil {
+		return false
+	}
+	if string(c.in[:len(helloMagic)]) != helloMagic {
+		c.n.stats.foreign.Add(1)
+		return false
+	}
+	if c.pace.readFull(c.in[len(helloMagic):headerSize], limit) != nil {
+		return false
+	}
+	var theirs hello
+	if theirs.decode(c.in[:headerSize]) != nil {
+		c.n.stats.refuse(reasonBadFrame)
+		return false
+	}
+	why := c.n.welcome(c, &theirs)
+	ours := hello{
+		Low: wireVersion, High: wireVersion, Reason: why, Incarnation: c.n.incarnation, Session: c.n.session,
+		MaxFrame: maxSlice, Idle: cfg.IdleTimeout,
+	}
+	if cfg.Checksum {
+		ours.Flags |= flagChecksum
+	}
+	c.checks = cfg.Checksum || theirs.Flags&flagChecksum != 0
+	ours.put(c.in[:])
+	answer := net.Buffers{c.in[:headerSize]}
+	if err := c.pace.writeAll(&answer, limit); err != nil {
+		return false
+	}
+	if why != reasonNone {
+		c.n.stats.refuse(why)
+		c.linger()
+		return false
+	}
+	return true
+}
+
+// next reads the headers of one train. Between trains the peer may take idle_timeout.
+func (c *serverConn) next() ([]header, error) {
+	first := c.in[:headerSize]
+	if err := c.await(first); err != nil {
+		return nil, err
+	}
+	if err := c.train[0].decode(first); err != nil {
+		return nil, err
+	}
+	more := int(c.train[0].Follow)
+	if more == 0 {
+		return c.train[:1], nil
+	}
+	rest := c.in[headerSize : headerSize*(1+more)]
+	if err := c.pace.readFull(rest, time.Time{}); err != nil {
+		return nil, err
+	}
+	return c.train[:1+more], decodeTrain(rest, c.train[:1+more])
+}
+
+// await reads the first header of a train. Only its first byte may take idle_timeout.
+func (c *serverConn) await(b []byte) error {
+	c.mu.Lock()
+	if c.closing {
+		c.mu.Unlock()
+		return errStopping
+	}
+	// Under the lock, so that drain can move the deadline afterwards but not before.
+	c.waiting, c.pace.readBy = true, time.Time{}
+	err := c.conn.SetReadDeadline(time.Now().Add(c.n.cfg.IdleTimeout))
+	c.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	c.n.stats.readCalls.Add(1)
+	got, err := c.conn.Read(b)
+	c.mu.Lock()
+	c.waiting = false
+	closing := c.closing
+	c.mu.Unlock()
+	if got == 0 && closing {
+		return errStopping
+	}
+	if got < len(b) && err != nil {
+		return err
+	}
+	return c.pace.readFull(b[got:], time.Time{})
+}
+
+// drain ends the connection after the train that is being served.
+func (c *serverConn) drain() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.closing = true
+	if c.waiting {
+		_ = c.conn.SetReadDeadline(time.Unix(1, 0)) // Wakes the reader; it still says goodbye.
+	}
+}
+
+// farewell tells the peer why and closes.
+func (c *serverConn) farewell(why reason) {
+	c.n.stats.refuse(why)
+	c.out.add(why.header(frameGoAway, 0), nil, nil)
+	if c.flush() == nil {
+		c.linger()
+	}
+}
+
+// The bounds of linger.
+const (
+	lingerTime  = 250 * time.Millisecond
+	lingerBytes = 1 << 20
+)
+
+// linger gives the peer a moment to read what was sent: closing a socket with unread
+// input resets the connection and may destroy it.
+func (c *serverConn) linger() {
+	if t, ok := c.conn.(*net.TCPConn); ok {
+		if t.CloseWrite() != nil || t.SetReadDeadline(time.Now().Add(lingerTime)) != nil {
+			return
+		}
+		_, _ = io.CopyN(io.Discard, t, lingerBytes) // Whatever ends it, the connection is over.
+	}
+}

@@ -1,0 +1,110 @@
+package transporttest
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mooncake-go/mooncake/sdk/errs"
+	"github.com/mooncake-go/mooncake/sdk/transport"
+)
+
+// deregisterUnderWay withdraws a region while peers write it, and then uses the memory
+// for something else: nothing may touch it any more.
+func (s *suite) deregisterUnderWay(t *testing.T) {
+	const size, piece = 1 << 20, 32 << 10
+	server, client := s.start(t), s.start(t)
+	mem, key := register(t, server, 1, size, transport.AccessRemote)
+	buf := s.local(t, client, 1, size)
+	p, ids := dial(t, client, server, key)
+	fill(buf, 3)
+	stop := make(chan struct{})
+	began := make(chan struct{})
+	done := make(chan error, 1)
+	go func() {
+		done <- func() error {
+			dst := make([]transport.Completion, 64)
+			for i, open := 0, 0; ; i++ {
+				select {
+				case <-stop:
+					stop = nil
+				default:
+				}
+				if stop == nil && open == 0 {
+					return nil
+				}
+				if stop != nil {
+					at := i * piece % size
+					n, err := p.Submit([]transport.Op{{ID: uint64(i), Kind: transport.Write, Local: buf[at:][:piece], Remote: ids[0], Offset: uint64(at)}})
+					if err != nil {
+						return err
+					}
+					open += n
+				}
+				if open < 16 && stop != nil {
+					continue
+				}
+				n, err := p.Reap(t.Context(), dst)
+				if err != nil {
+					return err
+				}
+				for _, c := range dst[:n] {
+					if c.Status == transport.OK && i > 20 && began != nil {
+						close(began)
+						began = nil
+					}
+				}
+				open -= n
+			}
+		}()
+	}()
+	<-began
+	require.NoError(t, server.Deregister(within(t), 1))
+	for i := range mem { // The race detector watches too.
+		mem[i] = 0xee
+	}
+	close(stop)
+	require.NoError(t, <-done)
+	for i, b := range mem {
+		require.Equal(t, byte(0xee), b, "byte %d was written after Deregister returned", i)
+	}
+	fails(t, p, transport.Op{ID: 1, Kind: transport.Read, Local: buf[:8], Remote: ids[0]}, errs.ClassTransientPeer, errs.ClassPermanent)
+	require.Error(t, server.Deregister(within(t), 1), "once is enough")
+}
+
+func (s *suite) deadlinePast(t *testing.T) {
+	server, client := s.start(t), s.start(t)
+	_, key := register(t, server, 1, 64, transport.AccessRemote)
+	p, ids := dial(t, client, server, key)
+	buf := s.local(t, client, 1, 64)
+	fails(t, p, transport.Op{ID: 1, Kind: transport.Read, Local: buf, Remote: ids[0], Deadline: time.Now().Add(-time.Second)}, errs.ClassTransientPath)
+	must(t, p, transport.Op{ID: 2, Kind: transport.Read, Local: buf, Remote: ids[0], Deadline: time.Now().Add(patience)})
+}
+
+// frozenPeer: deadlines hold although the other side does not answer, and so does Close.
+func (s *suite) frozenPeer(t *testing.T) {
+	if s.frozen == nil {
+		t.Skip("needs WithFrozen")
+	}
+	server, client := s.start(t), s.start(t)
+	_, key := register(t, server, 1, 4<<20, transport.AccessRemote)
+	p, ids := dialAt(t, client, s.frozen(t, server.Endpoint()), key)
+	buf := s.local(t, client, 1, 4<<20)
+	got := do(t, p,
+		soon(transport.Op{ID: 1, Kind: transport.Read, Local: buf[:2<<20], Remote: ids[0]}),
+		soon(transport.Op{ID: 2, Kind: transport.Write, Local: buf[2<<20:], Remote: ids[0]}))
+	for _, c := range got {
+		require.NotEqual(t, transport.OK, c.Status)
+		require.Equal(t, errs.ClassTransientPath, c.Class(), "%v", c.Err)
+	}
+	n, err := p.Submit([]transport.Op{{ID: 3, Kind: transport.Read, Local: buf, Remote: ids[0]}})
+	require.NoError(t, err)
+	require.Equal(t, 1, n)
+	require.NoError(t, p.Close(within(t)))
+	dst := make([]transport.Completion, 1)
+	n, err = p.Reap(within(t), dst)
+	require.NoError(t, err)
+	require.Equal(t, 1, n)
+	require.Equal(t, errs.ClassTransientPath, dst[0].Class())
+}

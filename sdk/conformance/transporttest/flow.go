@@ -1,0 +1,242 @@
+package transporttest
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/mooncake-go/mooncake/sdk/errs"
+	"github.com/mooncake-go/mooncake/sdk/transport"
+)
+
+// backPressure submits without reaping: at some point Submit gives a short count with no
+// error, and goes on after reaping.
+func (s *suite) backPressure(t *testing.T) {
+	const size, most = 64 << 10, 1 << 20
+	server, client := s.start(t), s.start(t)
+	_, key := register(t, server, 1, size, transport.AccessRemote)
+	p, ids := dial(t, client, server, key)
+	buf := s.local(t, client, 1, size)
+	accepted := 0
+	for ; accepted < most; accepted++ {
+		n, err := p.Submit([]transport.Op{{ID: uint64(accepted), Kind: transport.Write, Local: buf, Remote: ids[0]}})
+		require.NoError(t, err)
+		if n == 0 {
+			break
+		}
+	}
+	require.Less(t, accepted, most, "a path that is not reaped must stop accepting")
+	require.Positive(t, accepted)
+	seen := map[uint64]bool{}
+	dst := make([]transport.Completion, 100)
+	for len(seen) < accepted {
+		n, err := p.Reap(within(t), dst)
+		require.NoError(t, err)
+		for _, c := range dst[:n] {
+			require.False(t, seen[c.ID])
+			require.Equal(t, transport.OK, c.Status, "%v", c.Err)
+			seen[c.ID] = true
+		}
+	}
+	must(t, p, transport.Op{ID: 1, Kind: transport.Write, Local: buf, Remote: ids[0]})
+}
+
+// exactlyOnce is a state machine over one path: what was accepted and not yet reaped is
+// the model.
+func (s *suite) exactlyOnce(t *testing.T) {
+	server, client := s.start(t), s.start(t)
+	_, key := register(t, server, 1, 1<<20, transport.AccessRemote)
+	_, hidden := register(t, server, 2, 1<<20, transport.AccessLocal)
+	buf := s.local(t, client, 1, 1<<20)
+	rapid.Check(t, func(rt *rapid.T) {
+		p, err := client.Dial(context.Background(), server.Endpoint())
+		require.NoError(t, err)
+		defer func() { require.NoError(t, p.Close(context.Background())) }()
+		open, err := p.Import(context.Background(), key)
+		require.NoError(t, err)
+		denied, err := p.Import(context.Background(), hidden)
+		require.NoError(t, err)
+
+		type expect struct{ failed bool }
+		model := map[uint64]expect{}
+		next, closed := uint64(0), false
+		take := func(rt *rapid.T, c transport.Completion) {
+			e, ok := model[c.ID]
+			if !ok {
+				rt.Fatalf("operation %d completed, which is not under way", c.ID)
+			}
+			delete(model, c.ID)
+			wellFormed(t, c)
+			if e.failed && c.Status == transport.OK {
+				rt.Fatalf("operation %d had to fail", c.ID)
+			}
+			if !closed && !e.failed && c.Status != transport.OK {
+				rt.Fatalf("operation %d: %v", c.ID, c.Err)
+			}
+		}
+		rt.Repeat(map[string]func(*rapid.T){
+			"submit": func(rt *rapid.T) {
+				var ops []transport.Op
+				for range rapid.IntRange(0, 20).Draw(rt, "count") {
+					n := rapid.IntRange(0, 100_000).Draw(rt, "length")
+					o := transport.Op{ID: next, Kind: transport.Read, Local: buf[:n], Remote: open}
+					if rapid.Bool().Draw(rt, "denied") {
+						o.Remote = denied
+					}
+					next++
+					ops = append(ops, o)
+				}
+				n, err := p.Submit(ops)
+				if closed && len(ops) > 0 {
+					require.ErrorIs(t, err, transport.ErrPathClosed)
+				} else if err != nil {
+					rt.Fatalf("submit: %v", err)
+				}
+				for _, o := range ops[:n] {
+					model[o.ID] = expect{failed: o.Remote == denied && len(o.Local) > 0}
+				}
+			},
+			"reap": func(rt *rapid.T) {
+				if len(model) == 0 {
+					return
+				}
+				dst := make([]transport.Completion, rapid.IntRange(1, 30).Draw(rt, "room"))
+				ctx, cancel := context.WithTimeout(context.Background(), patience)
+				defer cancel()
+				n, err := p.Reap(ctx, dst)
+				require.NoError(t, err)
+				require.Positive(t, n)
+				for _, c := range dst[:n] {
+					take(rt, c)
+				}
+			},
+			"close": func(rt *rapid.T) {
+				if rapid.IntRange(0, 9).Draw(rt, "really") == 0 {
+					require.NoError(t, p.Close(context.Background()))
+					closed = true
+				}
+			},
+		})
+		require.NoError(t, p.Close(context.Background()))
+		closed = true
+		dst := make([]transport.Completion, 7)
+		for {
+			ctx, cancel := context.WithTimeout(context.Background(), patience)
+			n, err := p.Reap(ctx, dst)
+			cancel()
+			for _, c := range dst[:n] {
+				take(rt, c)
+			}
+			if err != nil {
+				require.Zero(t, n)
+				require.ErrorIs(t, err, transport.ErrPathClosed)
+				break
+			}
+		}
+		if len(model) != 0 {
+			rt.Fatalf("%d accepted operations never completed", len(model))
+		}
+	})
+}
+
+func (s *suite) reapWaits(t *testing.T) {
+	server, client := s.start(t), s.start(t)
+	p, _ := dial(t, client, server)
+	ctx, cancel := context.WithCancel(context.Background())
+	result := make(chan error, 1)
+	go func() {
+		n, err := p.Reap(ctx, make([]transport.Completion, 1))
+		if n != 0 {
+			t.Errorf("reaped %d of nothing", n)
+		}
+		result <- err
+	}()
+	cancel()
+	require.True(t, ended(<-result))
+	n, err := p.Reap(context.Background(), nil)
+	require.Zero(t, n)
+	require.NoError(t, err, "an empty dst does not wait")
+}
+
+func (s *suite) reapAfterClose(t *testing.T) {
+	server, client := s.start(t), s.start(t)
+	_, key := register(t, server, 1, 64, transport.AccessRemote)
+	p, ids := dial(t, client, server, key)
+	buf := s.local(t, client, 1, 64)
+	ops := []transport.Op{
+		{ID: 1, Kind: transport.Read, Local: buf[:32], Remote: ids[0]}, {ID: 2, Kind: transport.Read, Local: buf[32:], Remote: ids[0]},
+	}
+	n, err := p.Submit(ops)
+	require.NoError(t, err)
+	require.Equal(t, 2, n)
+	require.NoError(t, p.Close(within(t)))
+	require.NoError(t, p.Close(within(t)), "repeatable")
+	n, err = p.Submit(ops)
+	require.Zero(t, n)
+	require.ErrorIs(t, err, transport.ErrPathClosed)
+	_, err = p.Import(within(t), key)
+	require.ErrorIs(t, err, transport.ErrPathClosed)
+	one := make([]transport.Completion, 1)
+	for range 2 {
+		n, err := p.Reap(within(t), one)
+		require.NoError(t, err)
+		require.Equal(t, 1, n)
+		wellFormed(t, one[0])
+	}
+	for range 2 {
+		n, err := p.Reap(within(t), one)
+		require.Zero(t, n)
+		require.ErrorIs(t, err, transport.ErrPathClosed)
+	}
+}
+
+func (s *suite) closeWakes(t *testing.T) {
+	server, client := s.start(t), s.start(t)
+	p, _ := dial(t, client, server)
+	results := make(chan error, 4)
+	for range cap(results) {
+		go func() {
+			_, err := p.Reap(context.Background(), make([]transport.Completion, 1))
+			results <- err
+		}()
+	}
+	require.NoError(t, p.Close(within(t)))
+	for range cap(results) {
+		require.ErrorIs(t, <-results, transport.ErrPathClosed)
+	}
+}
+
+func (s *suite) closeUnderWay(t *testing.T) {
+	const size, count = 1 << 20, 32
+	server, client := s.start(t), s.start(t)
+	_, key := register(t, server, 1, size, transport.AccessRemote)
+	buf := s.local(t, client, 1, size)
+	p, ids := dial(t, client, server, key)
+	var ops []transport.Op
+	for i := range count {
+		ops = append(ops, transport.Op{ID: uint64(i), Kind: transport.OpKind(1 + i%2), Local: buf[i*1024:][:1024], Remote: ids[0]})
+	}
+	n, err := p.Submit(ops)
+	require.NoError(t, err)
+	require.NoError(t, p.Close(within(t)))
+	seen := map[uint64]bool{}
+	dst := make([]transport.Completion, 5)
+	for {
+		got, err := p.Reap(within(t), dst)
+		if err != nil {
+			require.ErrorIs(t, err, transport.ErrPathClosed)
+			break
+		}
+		for _, c := range dst[:got] {
+			require.False(t, seen[c.ID])
+			seen[c.ID] = true
+			wellFormed(t, c)
+			if c.Status != transport.OK {
+				require.Equal(t, errs.ClassTransientPath, c.Class(), "%v", c.Err)
+			}
+		}
+	}
+	require.Len(t, seen, n)
+}

@@ -1,0 +1,127 @@
+package transporttest
+
+import (
+	"context"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mooncake-go/mooncake/sdk/errs"
+	"github.com/mooncake-go/mooncake/sdk/plugin"
+	"github.com/mooncake-go/mooncake/sdk/transport"
+)
+
+func (s *suite) manifest(t *testing.T) {
+	m := s.f.Manifest()
+	require.NoError(t, m.Validate())
+	require.Equal(t, plugin.KindTransport, m.Kind)
+	_, err := plugin.NegotiateAPI(transport.API(), m.API)
+	require.NoError(t, err)
+	require.NoError(t, s.f.DefaultConfig().Validate())
+	require.NotSame(t, s.f.DefaultConfig(), s.f.DefaultConfig())
+	_, err = s.f.New(&strangeConfig{})
+	require.Error(t, err, "a configuration of another plugin")
+}
+
+type strangeConfig struct{}
+
+func (*strangeConfig) Validate() error { return nil }
+
+func (s *suite) stopBeforeStart(t *testing.T) {
+	tr := s.create(t, s.settings())
+	require.NoError(t, tr.Stop(within(t)))
+	require.NoError(t, tr.Stop(within(t)))
+}
+
+func (s *suite) stopTwice(t *testing.T) {
+	tr := s.start(t)
+	_, key := register(t, tr, 1, 64, transport.AccessRemote)
+	p, ids := dial(t, tr, tr, key)
+	must(t, p, transport.Op{ID: 1, Kind: transport.Read, Local: s.local(t, tr, 2, 8), Remote: ids[0]})
+	var wg sync.WaitGroup
+	for range 3 {
+		wg.Go(func() {
+			if err := tr.Stop(within(t)); err != nil {
+				t.Errorf("stop: %v", err)
+			}
+		})
+	}
+	wg.Wait()
+	require.NoError(t, tr.Stop(within(t)))
+}
+
+func (s *suite) outsideLife(t *testing.T) {
+	live := s.start(t)
+	stopped := s.start(t)
+	require.NoError(t, stopped.Stop(within(t)))
+	for name, tr := range map[string]transport.Transport{"before start": s.create(t, s.settings()), "after stop": stopped} {
+		_, err := tr.Register(within(t), region(1, make([]byte, 8), transport.AccessRemote))
+		require.Error(t, err, "register %s", name)
+		_, err = tr.Dial(within(t), live.Endpoint())
+		require.Error(t, err, "dial %s", name)
+		require.Error(t, tr.Deregister(within(t), 1), "deregister %s", name)
+	}
+}
+
+func (s *suite) incarnations(t *testing.T) {
+	seen := map[uint64]bool{}
+	for range 3 {
+		ep := s.start(t).Endpoint()
+		require.NotEmpty(t, ep.Blob)
+		require.LessOrEqual(t, len(ep.Blob), 4<<10)
+		require.False(t, seen[ep.Incarnation], "every start has its own")
+		seen[ep.Incarnation] = true
+	}
+}
+
+func (s *suite) registerRefuses(t *testing.T) {
+	tr := s.start(t)
+	mem := make([]byte, 4096)
+	key, err := tr.Register(within(t), region(7, mem[1024:2048], transport.AccessRemote))
+	require.NoError(t, err)
+	require.NotEmpty(t, key)
+	require.LessOrEqual(t, len(key), 4<<10)
+	for name, r := range map[string]transport.Region{
+		"ID in use":       region(7, mem[3000:3100], transport.AccessRemote),
+		"no ID":           region(0, mem[3000:3100], transport.AccessRemote),
+		"empty":           region(8, mem[:0], transport.AccessRemote),
+		"the same memory": region(8, mem[1024:2048], transport.AccessRemote),
+		"inside":          region(8, mem[1030:1031], transport.AccessRemote),
+		"around":          region(8, mem, transport.AccessRemote),
+		"over the start":  region(8, mem[1000:1025], transport.AccessRemote),
+		"over the end":    region(8, mem[2047:2049], transport.AccessRemote),
+	} {
+		_, err := tr.Register(within(t), r)
+		require.Equal(t, errs.InvalidParams, code(err), "%s: %v", name, err)
+	}
+	for i, r := range [][]byte{mem[:1024], mem[2048:]} {
+		_, err := tr.Register(within(t), region(transport.RegionID(20+i), r, transport.AccessRemote))
+		require.NoError(t, err, "neighbours do not overlap")
+	}
+	require.Error(t, tr.Deregister(within(t), 99), "never registered")
+}
+
+func (s *suite) registerAgain(t *testing.T) {
+	server, client := s.start(t), s.start(t)
+	mem, old := register(t, server, 1, 256, transport.AccessRemote)
+	require.NoError(t, server.Deregister(within(t), 1))
+	key, err := server.Register(within(t), region(1, mem, transport.AccessRemote))
+	require.NoError(t, err)
+	p, ids := dial(t, client, server, old, key)
+	buf := s.local(t, client, 1, 256)
+	fails(t, p, transport.Op{ID: 1, Kind: transport.Read, Local: buf, Remote: ids[0]}, errs.ClassPermanent, errs.ClassTransientPeer)
+	require.Equal(t, make([]byte, 256), buf, "the key of the ended registration opens nothing")
+	must(t, p, transport.Op{ID: 2, Kind: transport.Read, Local: buf, Remote: ids[1]})
+	require.Equal(t, mem, buf)
+}
+
+func (s *suite) peerStops(t *testing.T) {
+	server, client := s.start(t), s.start(t)
+	_, key := register(t, server, 1, 4096, transport.AccessRemote)
+	p, ids := dial(t, client, server, key)
+	buf := s.local(t, client, 1, 4096)
+	must(t, p, transport.Op{ID: 1, Kind: transport.Read, Local: buf, Remote: ids[0]})
+	require.NoError(t, server.Stop(context.Background()))
+	fails(t, p, soon(transport.Op{ID: 2, Kind: transport.Read, Local: buf, Remote: ids[0]}), errs.ClassTransientPath, errs.ClassTransientPeer)
+}

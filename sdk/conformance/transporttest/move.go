@@ -1,0 +1,153 @@
+package transporttest
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/mooncake-go/mooncake/sdk/transport"
+)
+
+func (s *suite) content(t *testing.T) {
+	server, client := s.start(t), s.start(t)
+	const size = 3<<20 + 77
+	mem, key := register(t, server, 1, size, transport.AccessRemote)
+	p, ids := dial(t, client, server, key)
+	buf := s.local(t, client, 1, size+64)
+	for i, n := range []int{1, 2, 63, 64, 65, 4095, 4096, 4097, 65536, 1<<20 - 1, 1 << 20, 1<<20 + 1, size} {
+		for _, at := range []int{0, 1, size - n} {
+			if at+n > size {
+				continue
+			}
+			got := buf[i : i+n] // Unaligned too.
+			clear(buf)
+			must(t, p, transport.Op{ID: 1, Kind: transport.Read, Local: got, Remote: ids[0], Offset: uint64(at)})
+			require.True(t, bytes.Equal(mem[at:at+n], got), "read %d at %d", n, at)
+			require.True(t, zero(buf[:i]) && zero(buf[i+n:]), "read %d at %d wrote outside its buffer", n, at)
+
+			fill(got, uint64(n+at))
+			want := bytes.Clone(mem)
+			copy(want[at:], got)
+			must(t, p, transport.Op{ID: 2, Kind: transport.Write, Local: got, Remote: ids[0], Offset: uint64(at)})
+			require.True(t, bytes.Equal(want, mem), "write %d at %d", n, at)
+		}
+	}
+}
+
+func zero(b []byte) bool { return len(bytes.Trim(b, "\x00")) == 0 }
+
+// contentAtRandom compares batches of disjoint writes and then reads with a copy of the
+// memory.
+func (s *suite) contentAtRandom(t *testing.T) {
+	server, client := s.start(t), s.start(t)
+	const size = 1 << 20
+	mem, key := register(t, server, 1, size, transport.AccessRemote)
+	model := bytes.Clone(mem)
+	p, ids := dial(t, client, server, key)
+	buf := s.local(t, client, 1, size)
+	rapid.Check(t, func(rt *rapid.T) {
+		cuts := rapid.SliceOfNDistinct(rapid.IntRange(0, size), 1, 12, rapid.ID[int]).Draw(rt, "cuts")
+		var writes, reads []transport.Op
+		seed := rapid.Uint64().Draw(rt, "seed")
+		fill(buf, seed)
+		for i, c := range cuts {
+			end := size
+			for _, other := range cuts {
+				if other > c {
+					end = min(end, other)
+				}
+			}
+			end = min(end, c+rapid.IntRange(0, 96<<10).Draw(rt, "length"))
+			copy(model[c:end], buf[c:end])
+			writes = append(writes, transport.Op{ID: uint64(i), Kind: transport.Write, Local: buf[c:end], Remote: ids[0], Offset: uint64(c)})
+			reads = append(reads, transport.Op{ID: uint64(i), Kind: transport.Read, Local: buf[c:end], Remote: ids[0], Offset: uint64(c)})
+		}
+		must(t, p, writes...)
+		if !bytes.Equal(model, mem) {
+			rt.Fatalf("the peer's memory differs after %d writes", len(writes))
+		}
+		clear(buf)
+		must(t, p, reads...)
+		for _, o := range reads {
+			if !bytes.Equal(o.Local, model[o.Offset:o.Offset+uint64(len(o.Local))]) {
+				rt.Fatalf("read %d at %d differs", len(o.Local), o.Offset)
+			}
+		}
+	})
+}
+
+func (s *suite) large(t *testing.T) {
+	server, client := s.start(t), s.start(t)
+	size := 80 << 20
+	if s.limitBytes > 0 {
+		size = s.limitBytes + 3<<20 + 5
+	}
+	mem, key := register(t, server, 1, size, transport.AccessRemote)
+	p, ids := dial(t, client, server, key)
+	buf := s.local(t, client, 1, size)
+	must(t, p, transport.Op{ID: 1, Kind: transport.Read, Local: buf, Remote: ids[0]})
+	require.True(t, bytes.Equal(mem, buf))
+	fill(buf[:4096], 9)
+	must(t, p, transport.Op{ID: 1, Kind: transport.Write, Local: buf, Remote: ids[0]})
+	require.True(t, bytes.Equal(mem, buf))
+}
+
+// many lets goroutines share paths, each in a range of its own.
+func (s *suite) many(t *testing.T) {
+	const paths, workers, rounds, piece = 3, 6, 12, 40_000
+	server, client := s.start(t), s.start(t)
+	mem, key := register(t, server, 1, paths*workers*piece, transport.AccessRemote)
+	buf := s.local(t, client, 1, 2*len(mem))
+	var wg sync.WaitGroup
+	for i := range paths {
+		p, ids := dial(t, client, server, key)
+		d := demux(t, p)
+		for j := range workers {
+			at := (i*workers + j) * piece
+			out, in := buf[at:at+piece], buf[len(mem)+at:len(mem)+at+piece]
+			wg.Go(func() {
+				rng := rand.New(rand.NewPCG(uint64(i), uint64(j)))
+				for range rounds {
+					n := 1 + rng.IntN(piece)
+					fill(out[:n], rng.Uint64())
+					err := d.do(transport.Op{Kind: transport.Write, Local: out[:n], Remote: ids[0], Offset: uint64(at)})
+					if err == nil {
+						err = d.do(transport.Op{Kind: transport.Read, Local: in[:n], Remote: ids[0], Offset: uint64(at)})
+					}
+					if err == nil && !bytes.Equal(in[:n], out[:n]) {
+						err = fmt.Errorf("%d bytes at %d came back different", n, at)
+					}
+					if err != nil {
+						t.Errorf("worker %d of path %d: %v", j, i, err)
+						return
+					}
+				}
+			})
+		}
+	}
+	wg.Wait()
+}
+
+func (s *suite) itself(t *testing.T) {
+	tr := s.start(t)
+	mem, key := register(t, tr, 1, 100_000, transport.AccessRemote)
+	p, ids := dial(t, tr, tr, key)
+	buf := s.local(t, tr, 2, 100_000)
+	must(t, p, transport.Op{ID: 1, Kind: transport.Read, Local: buf, Remote: ids[0]})
+	require.True(t, bytes.Equal(mem, buf))
+}
+
+func (s *suite) zeroLength(t *testing.T) {
+	server, client := s.start(t), s.start(t)
+	_, key := register(t, server, 1, 64, transport.AccessRemote)
+	p, ids := dial(t, client, server, key)
+	require.NoError(t, server.Stop(within(t)))
+	must(t, p, // Without a round trip: there is nobody to answer.
+		transport.Op{ID: 1, Kind: transport.Read, Remote: ids[0]},
+		transport.Op{ID: 2, Kind: transport.Write, Local: []byte{}, Remote: ids[0], Offset: 64})
+}

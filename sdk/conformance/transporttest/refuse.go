@@ -1,0 +1,175 @@
+package transporttest
+
+import (
+	"bytes"
+	"errors"
+	"math"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mooncake-go/mooncake/sdk/errs"
+	"github.com/mooncake-go/mooncake/sdk/transport"
+)
+
+// soon gives an operation a deadline, for those that are expected to run into it.
+func soon(o transport.Op) transport.Op {
+	o.Deadline = time.Now().Add(150 * time.Millisecond)
+	return o
+}
+
+func (s *suite) submitRefuses(t *testing.T) {
+	server, client := s.start(t), s.start(t)
+	mem, key := register(t, server, 1, 1000, transport.AccessRemote)
+	before := bytes.Clone(mem)
+	p, ids := dial(t, client, server, key)
+	buf := s.local(t, client, 1, 1000)
+	good := transport.Op{ID: 1, Kind: transport.Read, Local: buf[:10], Remote: ids[0]}
+	for name, bad := range map[string]transport.Op{
+		"no remote":             {Kind: transport.Read, Local: buf[:10]},
+		"unknown remote":        {Kind: transport.Read, Local: buf[:10], Remote: ids[0] + 1000},
+		"past the end":          {Kind: transport.Write, Local: buf[:10], Remote: ids[0], Offset: 991},
+		"far past the end":      {Kind: transport.Read, Local: buf[:10], Remote: ids[0], Offset: 1 << 40},
+		"overflow":              {Kind: transport.Write, Local: buf[:10], Remote: ids[0], Offset: math.MaxUint64 - 4},
+		"empty, past the end":   {Kind: transport.Read, Remote: ids[0], Offset: 1001},
+		"neither read or write": {Kind: 9, Local: buf[:10], Remote: ids[0]},
+	} {
+		bad.ID = 2
+		n, err := p.Submit([]transport.Op{good, bad, good})
+		require.Equal(t, 1, n, "%s: operations before the bad one are accepted", name)
+		require.Equal(t, errs.ClassPermanent, errs.ClassOf(err), "%s: %v", name, err)
+		got := do(t, p, transport.Op{ID: 3, Kind: transport.Read, Local: buf[10:20], Remote: ids[0]})
+		if len(got) == 1 { // The accepted one is still to come.
+			buf := make([]transport.Completion, 2)
+			n, err := p.Reap(within(t), buf)
+			require.NoError(t, err)
+			require.Equal(t, 1, n, "a refused operation gets no completion")
+		}
+	}
+	require.Equal(t, before, mem)
+	n, err := p.Submit(nil)
+	require.Zero(t, n)
+	require.NoError(t, err)
+}
+
+func (s *suite) importRefuses(t *testing.T) {
+	server, other, client := s.start(t), s.start(t), s.start(t)
+	_, key := register(t, server, 1, 64, transport.AccessRemote)
+	_, foreign := register(t, other, 1, 64, transport.AccessRemote)
+	p, _ := dial(t, client, server)
+	for name, k := range map[string]transport.Key{
+		"nil": nil, "empty": {}, "noise": bytes.Repeat([]byte{0xa5}, 100), "cut off": key[:len(key)-1],
+		"too long": append(bytes.Clone(key), 0), "huge": make([]byte, 1<<16),
+	} {
+		_, err := p.Import(within(t), k)
+		require.Error(t, err, name)
+	}
+	_, err := p.Import(within(t), foreign)
+	require.Error(t, err, "a key of another incarnation")
+	require.NotEqual(t, errs.ClassPermanent, errs.ClassOf(err), "other keys of that peer would work")
+	a, err := p.Import(within(t), key)
+	require.NoError(t, err)
+	require.NotZero(t, a)
+}
+
+func (s *suite) dialRefuses(t *testing.T) {
+	tr := s.start(t)
+	ep := tr.Endpoint()
+	for name, bad := range map[string]transport.Endpoint{
+		"nothing": {}, "noise": {Blob: bytes.Repeat([]byte{0x5a}, 200), Incarnation: 1},
+		"cut off":   {Blob: ep.Blob[:len(ep.Blob)-1], Incarnation: ep.Incarnation},
+		"too large": {Blob: make([]byte, 1<<16), Incarnation: ep.Incarnation},
+	} {
+		_, err := tr.Dial(within(t), bad)
+		require.Error(t, err, name)
+	}
+}
+
+func (s *suite) rights(t *testing.T) {
+	server, client := s.start(t), s.start(t)
+	buf := s.local(t, client, 1, 128)
+	for id, access := range map[transport.RegionID]transport.Access{
+		1: transport.AccessLocal, 2: transport.AccessRemoteRead, 3: transport.AccessRemoteWrite, 4: transport.AccessRemote,
+	} {
+		mem, key := register(t, server, id, 128, access)
+		before := bytes.Clone(mem)
+		p, ids := dial(t, client, server, key)
+		clear(buf)
+		read := transport.Op{ID: 1, Kind: transport.Read, Local: buf, Remote: ids[0]}
+		if access&transport.AccessRemoteRead != 0 {
+			must(t, p, read)
+			require.Equal(t, before, buf)
+		} else {
+			fails(t, p, read, errs.ClassPermanent)
+			require.Equal(t, make([]byte, 128), buf, "nothing leaks")
+		}
+		fill(buf, 77)
+		write := transport.Op{ID: 2, Kind: transport.Write, Local: buf, Remote: ids[0]}
+		if access&transport.AccessRemoteWrite != 0 {
+			must(t, p, write)
+			require.Equal(t, buf, mem)
+		} else {
+			fails(t, p, write, errs.ClassPermanent)
+			require.Equal(t, before, mem)
+		}
+	}
+}
+
+// foreignKey: whoever holds the key of one region gets at no other.
+func (s *suite) foreignKey(t *testing.T) {
+	server, client := s.start(t), s.start(t)
+	secret, key := register(t, server, 1, 256, transport.AccessRemote)
+	before := bytes.Clone(secret)
+	p, _ := dial(t, client, server)
+	for i := range key { // Every damaged key is refused, or opens nothing.
+		bent := bytes.Clone(key)
+		bent[i] ^= 1
+		id, err := p.Import(within(t), bent)
+		if err != nil {
+			continue
+		}
+		buf := s.local(t, client, transport.RegionID(100+i), 256)
+		c := do(t, p, transport.Op{ID: 1, Kind: transport.Read, Local: buf, Remote: id})[1]
+		if c.Status == transport.OK {
+			require.Equal(t, before, buf, "byte %d does not matter, then the key is the same", i)
+		}
+	}
+	require.Equal(t, before, secret)
+}
+
+func (s *suite) restarted(t *testing.T) {
+	if s.restartAt == nil {
+		t.Skip("needs WithRestart")
+	}
+	client := s.start(t)
+	first := s.start(t)
+	_, key := register(t, first, 1, 256, transport.AccessRemote)
+	old := first.Endpoint()
+	p, ids := dial(t, client, first, key)
+	buf := s.local(t, client, 1, 256)
+	must(t, p, transport.Op{ID: 1, Kind: transport.Read, Local: buf, Remote: ids[0]})
+	require.NoError(t, first.Stop(within(t)))
+
+	second := s.create(t, s.restartAt(s.settings(), old))
+	require.NoError(t, second.Start(within(t), host{}))
+	mem, fresh := register(t, second, 1, 256, transport.AccessRemote)
+	fill(mem, 4711)
+	before := bytes.Clone(mem)
+	require.NotEqual(t, old.Incarnation, second.Endpoint().Incarnation)
+
+	write := transport.Op{ID: 2, Kind: transport.Write, Local: buf, Remote: ids[0]}
+	c := do(t, p, write)[2]
+	if c.Class() == errs.ClassTransientPath { // It met the connection that was being lost.
+		c = do(t, p, write)[2]
+	}
+	require.Equal(t, errs.ClassTransientPeer, c.Class(), "%v", c.Err)
+	require.Equal(t, before, mem, "a key of the old incarnation never touches memory of the new one")
+
+	q, ids := dial(t, client, second, fresh)
+	must(t, q, transport.Op{ID: 3, Kind: transport.Read, Local: buf, Remote: ids[0]})
+	require.Equal(t, before, buf)
+	_, err := p.Import(within(t), fresh)
+	require.Error(t, err, "a key of the new incarnation on a path to the old")
+	require.False(t, errors.Is(err, transport.ErrPathClosed))
+}

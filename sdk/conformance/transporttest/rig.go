@@ -1,0 +1,163 @@
+package transporttest
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mooncake-go/mooncake/sdk/errs"
+	"github.com/mooncake-go/mooncake/sdk/plugin"
+	"github.com/mooncake-go/mooncake/sdk/transport"
+)
+
+// patience bounds each wait of the suite; reaching it is a failure, never a result.
+const patience = 30 * time.Second
+
+type suite struct {
+	options
+	f transport.Factory
+}
+
+// host is the program around a transport: it drops logs and health.
+type host struct{}
+
+func (host) Logger() *slog.Logger { return slog.New(slog.DiscardHandler) }
+func (host) Report(plugin.Health) {}
+
+func within(t testing.TB) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func (s *suite) settings() plugin.Config {
+	if s.config != nil {
+		return s.config()
+	}
+	return s.f.DefaultConfig()
+}
+
+func (s *suite) create(t testing.TB, cfg plugin.Config) transport.Transport {
+	require.NoError(t, cfg.Validate())
+	tr, err := s.f.New(cfg)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, tr.Stop(context.Background())) })
+	return tr
+}
+
+// start makes a running transport, which ends with t.
+func (s *suite) start(t testing.TB) transport.Transport {
+	tr := s.create(t, s.settings())
+	require.NoError(t, tr.Start(within(t), host{}))
+	return tr
+}
+
+// register publishes memory of size bytes, filled from seed.
+func register(t testing.TB, tr transport.Transport, id transport.RegionID, size int, access transport.Access) ([]byte, transport.Key) {
+	mem := make([]byte, size)
+	fill(mem, uint64(id))
+	key, err := tr.Register(within(t), region(id, mem, access))
+	require.NoError(t, err)
+	return mem, key
+}
+
+func region(id transport.RegionID, mem []byte, access transport.Access) transport.Region {
+	return transport.Region{ID: id, Mem: mem, FD: -1, Location: "*", Access: access}
+}
+
+// local returns memory that may be the local side of operations of tr.
+func (s *suite) local(t testing.TB, tr transport.Transport, id transport.RegionID, size int) []byte {
+	mem := make([]byte, size)
+	if !s.f.Manifest().Has(transport.CapLocalAny) && size > 0 {
+		_, err := tr.Register(within(t), region(id, mem, transport.AccessLocal))
+		require.NoError(t, err)
+	}
+	return mem
+}
+
+// dial makes a path and imports the keys. The path ends with t.
+func dial(t testing.TB, from, to transport.Transport, keys ...transport.Key) (transport.Path, []transport.RemoteID) {
+	return dialAt(t, from, to.Endpoint(), keys...)
+}
+
+func dialAt(t testing.TB, from transport.Transport, to transport.Endpoint, keys ...transport.Key) (transport.Path, []transport.RemoteID) {
+	p, err := from.Dial(within(t), to)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, p.Close(context.Background())) })
+	ids := make([]transport.RemoteID, len(keys))
+	for i, k := range keys {
+		ids[i], err = p.Import(within(t), k)
+		require.NoError(t, err)
+	}
+	return p, ids
+}
+
+// fill writes bytes that follow from seed and differ from place to place.
+func fill(b []byte, seed uint64) {
+	x := seed*0x9e3779b97f4a7c15 + 1
+	for i := range b {
+		x ^= x << 13
+		x ^= x >> 7
+		x ^= x << 17
+		b[i] = byte(x)
+	}
+}
+
+// do runs operations to their end and returns the completions by op ID.
+func do(t testing.TB, p transport.Path, ops ...transport.Op) map[uint64]transport.Completion {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	out := map[uint64]transport.Completion{}
+	buf := make([]transport.Completion, 16)
+	for open := 0; len(ops) > 0 || open > 0; {
+		n, err := p.Submit(ops)
+		require.NoError(t, err)
+		ops, open = ops[n:], open+n
+		got, err := p.Reap(ctx, buf)
+		require.NoError(t, err)
+		for _, c := range buf[:got] {
+			require.NotContains(t, out, c.ID, "completed twice")
+			wellFormed(t, c)
+			out[c.ID] = c
+		}
+		open -= got
+	}
+	return out
+}
+
+// must runs operations and requires each to end OK.
+func must(t testing.TB, p transport.Path, ops ...transport.Op) {
+	for id, c := range do(t, p, ops...) {
+		require.Equal(t, transport.OK, c.Status, "operation %d: %v", id, c.Err)
+	}
+}
+
+// fails runs one operation and requires it to fail, in one of the classes.
+func fails(t testing.TB, p transport.Path, o transport.Op, classes ...errs.Class) transport.Completion {
+	c := do(t, p, o)[o.ID]
+	require.NotEqual(t, transport.OK, c.Status, "must not succeed")
+	require.Contains(t, classes, c.Class(), "%v", c.Err)
+	return c
+}
+
+// wellFormed checks what holds for every completion.
+func wellFormed(t testing.TB, c transport.Completion) {
+	if c.Status == transport.OK {
+		require.NoError(t, c.Err)
+		return
+	}
+	require.Contains(t, []transport.Status{transport.Failed, transport.Quarantined}, c.Status)
+	var e *errs.Error
+	require.ErrorAs(t, c.Err, &e, "a failure carries a code and a class")
+	require.Less(t, int32(e.Code), int32(0))
+}
+
+func code(err error) errs.Code { return errs.CodeOf(err) }
+
+func ended(err error) bool {
+	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
+}
