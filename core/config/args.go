@@ -1,0 +1,111 @@
+package config
+
+import (
+	"errors"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/mooncake-go/mooncake/core/config/internal/value"
+)
+
+// NormalizeArgs turns the command line syntax of gflags into that of pflag, knowing the
+// flags of fs: -flag and --flag are the same, --noflag is --flag=false for a boolean one,
+// dashes and underscores in names are the same, -- ends the flags. Shorthands such as -o
+// json, arguments and what is unknown are left as they are. args is not changed.
+func NormalizeArgs(args []string, fs *pflag.FlagSet) []string {
+	out := make([]string, 0, len(args))
+	for i := 0; i < len(args); i++ {
+		arg := args[i]
+		if arg == "--" {
+			return append(out, args[i:]...)
+		}
+		normal, takesNext := normalizeArg(arg, fs)
+		out = append(out, normal)
+		if takesNext && i+1 < len(args) {
+			i++
+			out = append(out, args[i])
+		}
+	}
+	return out
+}
+
+// normalizeArg returns one argument, and whether the next is its value.
+func normalizeArg(arg string, fs *pflag.FlagSet) (string, bool) {
+	if len(arg) < 2 || arg[0] != '-' {
+		return arg, false
+	}
+	name, text, hasText := strings.Cut(strings.TrimPrefix(arg[1:], "-"), "=")
+	if name == "" || name[0] == '-' {
+		return arg, false
+	}
+	switch name {
+	case "helpfull", "helpshort":
+		return "--help", false
+	}
+	if f := fs.Lookup(name); f != nil {
+		normal := "--" + f.Name
+		if hasText {
+			return normal + "=" + text, false
+		}
+		return normal, f.NoOptDefVal == ""
+	}
+	if positive, ok := strings.CutPrefix(name, "no"); ok && !hasText {
+		if f := fs.Lookup(positive); f != nil && f.Value.Type() == "bool" {
+			return "--" + f.Name + "=false", false
+		}
+	}
+	if arg[1] != '-' && len(name) == 1 && !hasText {
+		f := fs.ShorthandLookup(name)
+		return arg, f != nil && f.NoOptDefVal == ""
+	}
+	return arg, false
+}
+
+// FlagError turns an error of fs.Parse into a Problem that names the nearest flag. It is
+// for cobra's SetFlagErrorFunc.
+func FlagError(fs *pflag.FlagSet, err error) error {
+	if err == nil || errors.Is(err, pflag.ErrHelp) {
+		return err
+	}
+	p := &Problem{Origin: Origin{Layer: LayerFlag, Name: "on the command line"}, Reason: err.Error(), Hint: "--help lists the flags"}
+	var unknown *pflag.NotExistError
+	var missing *pflag.ValueRequiredError
+	switch {
+	case errors.As(err, &unknown):
+		name := unknown.GetSpecifiedName()
+		p.Origin.Name, p.Reason = "--"+name, "unknown flag"
+		if near := nearestFlag(fs, name); near != "" {
+			p.Hint = "did you mean --" + near + "?"
+		}
+	case errors.As(err, &missing):
+		p.Origin.Name, p.Reason = "--"+missing.GetSpecifiedName(), "needs a value"
+		p.Hint = "write --" + missing.GetSpecifiedName() + "=VALUE"
+	}
+	return Problems{p}
+}
+
+func nearestFlag(fs *pflag.FlagSet, name string) string {
+	var names []string
+	fs.VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+	if near := value.Nearest(name, names); near != "" {
+		return near
+	}
+	if positive, ok := strings.CutPrefix(name, "no"); ok {
+		return value.Nearest(positive, names)
+	}
+	return ""
+}
+
+// ParseArgs registers the flags of role on a new set and parses args in gflags' or
+// pflag's syntax. It returns the set, for Options.Flags, and the arguments that are not
+// flags.
+func ParseArgs(role Role, args []string) (*pflag.FlagSet, []string, error) {
+	fs := pflag.NewFlagSet(string(role), pflag.ContinueOnError)
+	fs.Usage = func() {}
+	RegisterFlags(fs, role)
+	if err := fs.Parse(NormalizeArgs(args, fs)); err != nil {
+		return nil, nil, FlagError(fs, err)
+	}
+	return fs, fs.Args(), nil
+}

@@ -1,0 +1,100 @@
+package config
+
+import "github.com/mooncake-go/mooncake/core/config/internal/upstream"
+
+// Role is what a process is. It decides which flags there are and which of the reference
+// implementation's names apply; every role reads all sections.
+type Role string
+
+// The roles. RoleClient differs from RoleStore only in contributing no memory by default.
+// RoleAll is for commands that are none of the others, such as `config check` and `demo`.
+const (
+	RoleMaster   Role = "master"
+	RoleMetadata Role = "metadata"
+	RoleStore    Role = "store"
+	RoleClient   Role = "client"
+	RoleAll      Role = "all"
+)
+
+// Roles lists the roles.
+func Roles() []Role { return []Role{RoleMaster, RoleMetadata, RoleStore, RoleClient, RoleAll} }
+
+// section is the one whose settings are flags without a prefix.
+func (r Role) section() string {
+	switch r {
+	case RoleMaster, RoleMetadata:
+		return string(r)
+	case RoleStore, RoleClient:
+		return "store"
+	default:
+		return ""
+	}
+}
+
+func (r Role) node() bool { return r == RoleStore || r == RoleClient }
+
+// program is the reference implementation's program in this role.
+func (r Role) program() string {
+	switch {
+	case r == RoleMaster:
+		return "mooncake_master"
+	case r.node():
+		return "mooncake_client"
+	default:
+		return ""
+	}
+}
+
+func (r Role) upstreamFlags() []upstream.Name {
+	switch {
+	case r == RoleMaster:
+		return upstream.Distinct(upstream.MasterFlags(), upstream.ProcessFlags())
+	case r.node():
+		return upstream.Distinct(upstream.ClientFlags(), upstream.ProcessFlags())
+	default:
+		return nil
+	}
+}
+
+// upstreamKeys returns the keys of the reference implementation's file.
+func (r Role) upstreamKeys() []upstream.Name {
+	var out []upstream.Name
+	switch {
+	case r == RoleMaster:
+		out = upstream.MasterFlags()
+		for key, flag := range upstream.MasterFileNames() {
+			n, _ := upstream.Find(out, flag) // a test checks that it exists
+			n.Name = key
+			out = append(out, n)
+		}
+	case r.node():
+		out = upstream.Distinct(upstream.ServiceKeys(), upstream.ClientFlags())
+	}
+	return dropFileNames(out)
+}
+
+// isFileFlag reports the flags that name the file; they mean nothing inside it.
+func isFileFlag(name string) bool { return name == "config_path" || name == "conf_path" }
+
+func dropFileNames(names []upstream.Name) []upstream.Name {
+	out := names[:0:0]
+	for _, n := range names {
+		if !isFileFlag(n.Name) {
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+func (r Role) readers() upstream.Reader {
+	switch {
+	case r == RoleMaster:
+		return upstream.Master
+	case r == RoleMetadata:
+		return upstream.Metadata
+	case r.node():
+		return upstream.Node
+	default:
+		return upstream.Everyone
+	}
+}

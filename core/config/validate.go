@@ -1,0 +1,88 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/mooncake-go/mooncake/core/config/internal/value"
+)
+
+// check refuses settings that are fine alone and cannot work together.
+func (l *loader) check(c Config) {
+	m, s := c.Master, c.Store
+	if m.PutStartReleaseTimeout <= m.PutStartDiscardTimeout {
+		l.clash("master.put_start_release_timeout", duration(m.PutStartReleaseTimeout),
+			"must be longer than master.put_start_discard_timeout ("+duration(m.PutStartDiscardTimeout)+")")
+	}
+	l.checkPorts(m)
+	if s.MaxInflightBytes < s.SliceSize {
+		l.clash("store.max_inflight_bytes", s.MaxInflightBytes.String(), "must be at least store.slice_size ("+s.SliceSize.String()+")")
+	}
+	if err := checkMetadataServer(s.MetadataServer); err != nil {
+		l.clash("store.metadata_server", s.MetadataServer, err.Error())
+	}
+	if strings.TrimSpace(s.LocalHostname) == "" {
+		l.clash("store.local_hostname", s.LocalHostname, "must not be empty")
+	}
+	if len(s.Transports) == 0 {
+		l.clash("store.transports", "", "must name at least one transport plugin")
+	}
+	seen := map[string]bool{}
+	for _, t := range s.Transports {
+		if _, err := pluginName(t); err != nil {
+			l.clash("store.transports", t, err.Error())
+		} else if seen[t] {
+			l.clash("store.transports", t, "is listed twice")
+		}
+		seen[t] = true
+	}
+}
+
+func duration(d time.Duration) string { return value.FormatDuration(d) }
+
+// checkPorts refuses two servers of the master on one port.
+func (l *loader) checkPorts(m Master) {
+	type server struct {
+		key  string
+		port int
+	}
+	servers := []server{{"master.rpc_port", m.RPCPort}, {"master.metrics_port", m.MetricsPort}}
+	if m.EnableHTTPMetadataServer {
+		servers = append(servers, server{"master.http_metadata_server_port", m.HTTPMetadataServerPort})
+	}
+	for i, a := range servers {
+		for _, b := range servers[:i] {
+			if a.port == b.port && a.port != 0 {
+				l.clash(a.key, fmt.Sprint(a.port), "is the same port as "+b.key)
+			}
+		}
+	}
+}
+
+// checkMetadataServer accepts P2PHANDSHAKE and a URL of a metadata server.
+func checkMetadataServer(text string) error {
+	const want = "must be P2PHANDSHAKE or http://host:port/metadata"
+	if text == "P2PHANDSHAKE" {
+		return nil
+	}
+	u, err := url.Parse(text)
+	switch {
+	case err != nil:
+		return errors.New(want)
+	case (u.Scheme == "http" || u.Scheme == "https") && u.Host != "":
+		return nil
+	case u.Scheme == "etcd" || u.Scheme == "redis":
+		return fmt.Errorf("%s; %s as a metadata store is not supported yet", want, u.Scheme)
+	default:
+		return errors.New(want)
+	}
+}
+
+// clash reports a problem with a value in effect, at its origin.
+func (l *loader) clash(key, text, reason string) {
+	o := l.layers.origins[key]
+	l.problem(o, key, &text, reason, "")
+}
