@@ -1,0 +1,84 @@
+package master
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/mooncake-go/mooncake/core/master/placement"
+)
+
+// Config is the master's configuration. Make one with DefaultConfig.
+type Config struct {
+	// Version is what Ready answers; a client refuses a master with another one.
+	Version string
+	// LeaseTTL is how long a read keeps an object in place (default_kv_lease_ttl). Default
+	// 10 s; 0 protects no reader.
+	LeaseTTL time.Duration
+	// ClientTTL is how long a client may be silent before its segments are unmounted
+	// (client_ttl). Default 10 s.
+	ClientTTL time.Duration
+	// PutDiscardTimeout is the age from which an unfinished put stands in nobody's way
+	// (put_start_discard_timeout_sec). Default 30 s.
+	PutDiscardTimeout time.Duration
+	// PutReleaseTimeout is the age from which the memory of an unfinished put is used
+	// again; a writer must have stopped by then (put_start_release_timeout_sec). Default
+	// 600 s, more than PutDiscardTimeout.
+	PutReleaseTimeout time.Duration
+	// EvictionRatio is the share of the used bytes that one eviction at the watermark frees
+	// beyond the watermark itself (eviction_ratio). Default 0.05, 0 to 1.
+	EvictionRatio float64
+	// EvictionHighWatermark is the share of the capacity from which objects are evicted
+	// ahead of need (eviction_high_watermark_ratio). Default 0.9; 1 turns that off and
+	// leaves eviction to puts that find no room.
+	EvictionHighWatermark float64
+	// AllocationStrategy is random or free_ratio_first (allocation_strategy).
+	AllocationStrategy string
+	// ExistRanks lets lookups count as reads in the eviction order. Off by default: a
+	// prefix lookup asks for far more keys than it reads.
+	ExistRanks bool
+	// MetricReporting writes the periodic log line (enable_metric_reporting). Default on.
+	MetricReporting bool
+	// MaxBatch is the most keys in one call. Default 65536.
+	MaxBatch int
+}
+
+// DefaultConfig returns the defaults.
+func DefaultConfig() Config {
+	return Config{
+		Version:               "2.0.0",
+		LeaseTTL:              10 * time.Second,
+		ClientTTL:             10 * time.Second,
+		PutDiscardTimeout:     30 * time.Second,
+		PutReleaseTimeout:     600 * time.Second,
+		EvictionRatio:         0.05,
+		EvictionHighWatermark: 0.90,
+		AllocationStrategy:    "random",
+		MetricReporting:       true,
+		MaxBatch:              65536,
+	}
+}
+
+// Validate reports the first setting that cannot work.
+func (c Config) Validate() error {
+	switch {
+	case c.LeaseTTL < 0:
+		return fmt.Errorf("master: lease TTL is %s; it must not be negative", c.LeaseTTL)
+	case c.ClientTTL < time.Second:
+		return fmt.Errorf("master: client TTL is %s; it must be at least 1s, because clients ping about once a second", c.ClientTTL)
+	case c.PutDiscardTimeout <= 0:
+		return fmt.Errorf("master: put discard timeout is %s; it must be positive", c.PutDiscardTimeout)
+	case c.PutReleaseTimeout <= c.PutDiscardTimeout:
+		return fmt.Errorf("master: put release timeout is %s; it must be longer than the put discard timeout, %s", c.PutReleaseTimeout, c.PutDiscardTimeout)
+	case !(c.EvictionRatio >= 0 && c.EvictionRatio <= 1):
+		return fmt.Errorf("master: eviction ratio is %g; it must be 0 to 1", c.EvictionRatio)
+	case !(c.EvictionHighWatermark >= 0 && c.EvictionHighWatermark <= 1):
+		return fmt.Errorf("master: eviction high watermark is %g; it must be 0 to 1", c.EvictionHighWatermark)
+	case c.MaxBatch < 1 || c.MaxBatch > 1<<20:
+		return fmt.Errorf("master: largest batch is %d keys; it must be 1 to %d", c.MaxBatch, 1<<20)
+	}
+	if _, err := placement.New(c.AllocationStrategy); err != nil {
+		return fmt.Errorf("master: %w; choose one of %s", err, strings.Join(placement.Names(), ", "))
+	}
+	return nil
+}

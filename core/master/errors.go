@@ -1,0 +1,55 @@
+package master
+
+import (
+	"github.com/mooncake-go/mooncake/core/master/objects"
+	"github.com/mooncake-go/mooncake/core/model"
+	"github.com/mooncake-go/mooncake/sdk/errs"
+)
+
+// keyText is an error whose text is only put together when somebody reads it: a lookup of
+// absent keys makes many that nobody does.
+type keyText struct{ key, text string }
+
+// Error implements error.
+func (k keyText) Error() string {
+	const most = 128
+	if len(k.key) > most {
+		return "\"" + k.key[:most] + "...\": " + k.text
+	}
+	return "\"" + k.key + "\": " + k.text
+}
+
+// keyError names the operation and the key.
+func keyError(code errs.Code, class errs.Class, op, key, text string) error {
+	return &errs.Error{Code: code, Class: class, Op: op, Err: keyText{key: key, text: text}}
+}
+
+// outcomeError turns an outcome into the error of an operation, nil for Done.
+func outcomeError(out objects.Outcome, op string, key model.Key) error {
+	switch out {
+	case objects.Done:
+		return nil
+	case objects.Missing:
+		return keyError(errs.ObjectNotFound, errs.ClassPermanent, op, key, "there is no such object; it was never written, or evicted, removed or lost with its segment")
+	case objects.Exists:
+		return keyError(errs.ObjectAlreadyExists, errs.ClassPermanent, op, key, "it is there already, or another client is writing it")
+	case objects.Unfinished:
+		return keyError(errs.ReplicaIsNotReady, errs.ClassUnknown, op, key, "it is still being written")
+	case objects.Foreign:
+		return keyError(errs.IllegalClient, errs.ClassPermanent, op, key, "another client began this put; only that one may end or revoke it")
+	case objects.Written:
+		return keyError(errs.InvalidWrite, errs.ClassPermanent, op, key, "it has been written completely; remove it instead")
+	case objects.Leased:
+		return keyError(errs.ObjectHasLease, errs.ClassUnknown, op, key, "a reader holds a lease on it; try again later, or force the removal")
+	default:
+		return keyError(errs.Internal, errs.ClassUnknown, op, key, "unexpected outcome")
+	}
+}
+
+// validKey names the operation in the error of a malformed key.
+func validKey(op string, key model.Key) error {
+	if err := model.ValidateKey(key); err != nil {
+		return errs.Wrap(errs.InvalidParams, op, err)
+	}
+	return nil
+}

@@ -1,0 +1,11 @@
+// Package evictor makes room: it feeds the eviction policy with what happened, asks it for
+// victims, and takes away those that no reader is counting on.
+//
+// A proposed victim that is leased is parked: it stays proposed towards the policy and is
+// the first candidate once its lease ends, in the policy's own order. Sparing it instead
+// would move it to the recent end of the order, where reads alone should bring an object.
+// A parked object that is read meanwhile is spared, at the place its read gives it.
+//
+// The policy may be a subprocess: every call carries a batch, has a time limit, and is made
+// without a lock of the object table. One eviction runs at a time.
+package evictor

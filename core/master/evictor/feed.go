@@ -1,0 +1,136 @@
+package evictor
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/mooncake-go/mooncake/sdk/evict"
+)
+
+// maxOwed bounds the verdicts that wait for a policy that does not answer. What does not
+// fit leaves a proposed object behind that no longer exists, until the policy restarts.
+const maxOwed = 1 << 16
+
+// recordBatch is the most events told to a policy in one call when it is taught anew.
+const recordBatch = 4096
+
+// Drain tells the policy what happened since the last time. It is called by the background
+// loop, and by whoever sees that the table holds many events.
+func (e *Evictor) Drain(ctx context.Context) error {
+	if err := e.lock(ctx); err != nil {
+		return err
+	}
+	defer e.unlock()
+	return e.drain(ctx)
+}
+
+func (e *Evictor) drain(ctx context.Context) error {
+	e.drained = e.table.Drain(e.drained[:0])
+	if e.stale {
+		return e.repair(ctx)
+	}
+	if len(e.owed) > 0 {
+		owed := e.owed
+		e.owed = nil
+		e.resolve(ctx, owed)
+	}
+	if len(e.drained) == 0 {
+		return nil
+	}
+	e.events, e.verdicts = e.events[:0], e.verdicts[:0]
+	for _, x := range e.drained {
+		e.events = append(e.events, x.Event)
+		// Spared before its access is recorded, it gets the place that the access deserves.
+		if x.Op != evict.Insert && e.parked.drop(x.ID) && x.Op == evict.Access {
+			e.verdicts = append(e.verdicts, evict.Verdict{ID: x.ID})
+		}
+	}
+	e.resolve(ctx, e.verdicts)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), CallTimeout)
+	defer cancel()
+	if err := e.policy.Record(ctx, e.events); err != nil {
+		e.fail(err)
+		return err
+	}
+	return nil
+}
+
+func (e *Evictor) resolve(ctx context.Context, verdicts []evict.Verdict) {
+	if len(verdicts) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), CallTimeout)
+	defer cancel()
+	if err := e.policy.Resolve(ctx, verdicts); err != nil {
+		room := min(max(maxOwed-len(e.owed), 0), len(verdicts))
+		e.owed = append(e.owed, verdicts[:room]...)
+		e.log.Warn("the eviction policy does not answer; verdicts wait for it", "waiting", len(e.owed), "error", err)
+	}
+}
+
+// fail notes that the policy missed something. It will be taught anew, by its supervisor
+// through Replay or by repair.
+func (e *Evictor) fail(err error) {
+	if !e.stale {
+		e.log.Warn("the eviction policy failed a call; its order will be rebuilt", "error", err)
+	}
+	e.stale = true
+	e.nextRepair = e.clock.Now().Add(repairPause)
+}
+
+// repair teaches the policy anew if it answers again.
+func (e *Evictor) repair(ctx context.Context) error {
+	if e.clock.Now() < e.nextRepair {
+		return fmt.Errorf("the eviction policy is not available; the next attempt is in %s", e.nextRepair.Sub(e.clock.Now()))
+	}
+	probe, cancel := context.WithTimeout(ctx, CallTimeout)
+	defer cancel()
+	if _, err := e.policy.Stats(probe); err != nil {
+		e.fail(err)
+		return err
+	}
+	if err := e.teach(ctx, e.policy, true); err != nil {
+		e.fail(err)
+		return err
+	}
+	return nil
+}
+
+// Replay teaches a freshly started policy every object that may be evicted, least recently
+// used first. Called by the plugin's supervisor before it lets other calls through.
+func (e *Evictor) Replay(ctx context.Context, p evict.Policy) error {
+	if err := e.lock(ctx); err != nil {
+		return err
+	}
+	defer e.unlock()
+	return e.teach(ctx, p, false)
+}
+
+// teach records the table's order. anew is for a policy that lived on: it may count
+// objects as proposed although its proposal was lost, so each is removed first.
+func (e *Evictor) teach(ctx context.Context, p evict.Policy, anew bool) error {
+	// Earlier events are part of what the table says now; later ones follow by the journal.
+	e.drained = e.table.Drain(e.drained[:0])
+	all := e.table.Ranking()
+	for rest := all; len(rest) > 0; {
+		n := min(len(rest), recordBatch)
+		e.events = e.events[:0]
+		for _, insert := range rest[:n] {
+			if anew {
+				e.events = append(e.events, evict.Event{Op: evict.Remove, ID: insert.ID})
+			}
+			e.events = append(e.events, insert)
+		}
+		if err := p.Record(ctx, e.events); err != nil {
+			return fmt.Errorf("teach eviction policy: record %d of %d objects: %w", len(all)-len(rest), len(all), err)
+		}
+		rest = rest[n:]
+	}
+	if anew && len(e.owed) > 0 {
+		if err := p.Resolve(ctx, e.owed); err != nil {
+			return fmt.Errorf("teach eviction policy: resolve %d verdicts: %w", len(e.owed), err)
+		}
+	}
+	e.owed, e.parked, e.stale = nil, newParking(), false
+	return nil
+}

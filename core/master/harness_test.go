@@ -1,0 +1,184 @@
+package master_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/mooncake-go/mooncake/core/master"
+	"github.com/mooncake-go/mooncake/core/master/internal/mastertest"
+	"github.com/mooncake-go/mooncake/core/model"
+	"github.com/mooncake-go/mooncake/sdk/errs"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const page = 1 << 10
+
+// rig is a running master over test plugins, with one client.
+type rig struct {
+	*master.Service
+	t      testing.TB
+	ctx    context.Context
+	alloc  *mastertest.Alloc
+	lru    *mastertest.LRU
+	client model.ClientID
+	segs   []model.Segment
+}
+
+// start runs a master whose pool has one segment of each size, in pages, on a node of its
+// own. Proactive eviction is off unless configure turns it on.
+func start(t testing.TB, configure func(*master.Config), pages ...int) *rig {
+	t.Helper()
+	cfg := master.DefaultConfig()
+	cfg.EvictionHighWatermark = 1
+	cfg.MetricReporting = false
+	if configure != nil {
+		configure(&cfg)
+	}
+	r := &rig{t: t, ctx: context.Background(), alloc: mastertest.NewAlloc(), lru: mastertest.NewLRU(), client: model.UUID{Hi: 1, Lo: 1}}
+	var err error
+	r.Service, err = master.New(cfg, master.Deps{Alloc: r.alloc, Evict: r.lru, Log: slog.New(slog.NewTextHandler(io.Discard, nil))})
+	require.NoError(t, err)
+	require.NoError(t, r.Start(r.ctx))
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		require.NoError(t, r.Stop(ctx))
+	})
+	for i, n := range pages {
+		r.segs = append(r.segs, segment(i, n*page))
+		require.NoError(t, r.MountSegment(r.ctx, r.client, r.segs[i]))
+	}
+	return r
+}
+
+func segment(i, size int) model.Segment {
+	name := fmt.Sprintf("node-%d:1", i)
+	return model.Segment{ID: model.UUID{Hi: 7, Lo: uint64(i + 1)}, Name: name, Endpoint: name, Base: uint64(i+1) << 40, Size: uint64(size), Protocol: "tcp"}
+}
+
+func items(keys []string, size int) []model.PutItem {
+	out := make([]model.PutItem, len(keys))
+	for i, k := range keys {
+		out[i] = model.PutItem{Key: k, Size: uint64(size)}
+	}
+	return out
+}
+
+func ends(keys []string) []model.EndItem {
+	out := make([]model.EndItem, len(keys))
+	for i, k := range keys {
+		out[i] = model.EndItem{Key: k, Checksum: model.Checksum{Kind: model.ChecksumCRC32C, Value: uint64(len(k))}}
+	}
+	return out
+}
+
+// begin starts puts of one page each and returns the code of each.
+func (r *rig) begin(keys ...string) []errs.Code {
+	r.t.Helper()
+	got, err := r.PutStart(r.ctx, r.client, items(keys, page), model.DefaultReplicateConfig())
+	require.NoError(r.t, err)
+	return codes(got)
+}
+
+// end ends puts.
+func (r *rig) end(keys ...string) []errs.Code {
+	r.t.Helper()
+	got, err := r.PutEnd(r.ctx, r.client, ends(keys))
+	require.NoError(r.t, err)
+	return errCodes(got)
+}
+
+// put writes objects of one page each, which must succeed.
+func (r *rig) put(keys ...string) {
+	r.t.Helper()
+	for i, c := range r.begin(keys...) {
+		require.Equal(r.t, errs.OK, c, "put start %s", keys[i])
+	}
+	for i, c := range r.end(keys...) {
+		require.Equal(r.t, errs.OK, c, "put end %s", keys[i])
+	}
+}
+
+// get reads objects and returns the code of each.
+func (r *rig) get(keys ...string) []errs.Code {
+	r.t.Helper()
+	got, err := r.GetReplicas(r.ctx, keys)
+	require.NoError(r.t, err)
+	return codes(got)
+}
+
+func (r *rig) exist(keys ...string) []bool {
+	r.t.Helper()
+	got, err := r.Exist(r.ctx, keys)
+	require.NoError(r.t, err)
+	out := make([]bool, len(got))
+	for i, g := range got {
+		require.NoError(r.t, g.Err)
+		out[i] = g.Value
+	}
+	return out
+}
+
+func (r *rig) remove(force bool, keys ...string) []errs.Code {
+	r.t.Helper()
+	got, err := r.Remove(r.ctx, keys, force)
+	require.NoError(r.t, err)
+	return errCodes(got)
+}
+
+// here lists the readable keys.
+func (r *rig) here() []string {
+	r.t.Helper()
+	keys, err := r.ListKeys(r.ctx, "", "", 1<<16)
+	require.NoError(r.t, err)
+	return keys
+}
+
+// value reads one series from /metrics.
+func (r *rig) value(name string) float64 {
+	r.t.Helper()
+	families, err := r.Metrics().Gather()
+	require.NoError(r.t, err)
+	for _, f := range families {
+		if f.GetName() == name {
+			m := f.GetMetric()[0]
+			return m.GetCounter().GetValue() + m.GetGauge().GetValue()
+		}
+	}
+	r.t.Fatalf("no metric %s", name)
+	return 0
+}
+
+func codes[T any](results []model.Result[T]) []errs.Code {
+	out := make([]errs.Code, len(results))
+	for i, x := range results {
+		out[i] = errs.CodeOf(x.Err)
+	}
+	return out
+}
+
+func errCodes(all []error) []errs.Code {
+	out := make([]errs.Code, len(all))
+	for i, err := range all {
+		out[i] = errs.CodeOf(err)
+	}
+	return out
+}
+
+func one(c errs.Code) []errs.Code { return []errs.Code{c} }
+
+func names(prefix string, from, to int) []string {
+	var out []string
+	for i := from; i < to; i++ {
+		out = append(out, fmt.Sprintf("%s%05d", prefix, i))
+	}
+	return out
+}

@@ -1,0 +1,98 @@
+package master
+
+import (
+	"container/heap"
+	"context"
+	"regexp"
+	"slices"
+
+	"github.com/mooncake-go/mooncake/core/master/objects"
+	"github.com/mooncake-go/mooncake/core/model"
+	"github.com/mooncake-go/mooncake/sdk/errs"
+)
+
+// maxList is the most keys that one ListKeys returns.
+const maxList = 1 << 16
+
+// ListKeys returns up to limit keys after a key, sorted; more than 65536 come in several
+// calls. It looks at every key there is.
+func (s *Service) ListKeys(ctx context.Context, expr string, after model.Key, limit int) ([]model.Key, error) {
+	const op = "master: list keys"
+	if err := s.admit(ctx, op, 0); err != nil {
+		return nil, err
+	}
+	if limit < 1 {
+		return nil, errs.New(errs.InvalidParams, op, "the limit is %d; it must be at least 1", limit)
+	}
+	var re *regexp.Regexp
+	if expr != "" {
+		var err error
+		if re, err = compile(op, expr); err != nil {
+			return nil, err
+		}
+	}
+	first := smallest{limit: min(limit, maxList)}
+	var keys []model.Key
+	for i := range objects.Shards {
+		if err := ctx.Err(); err != nil {
+			return nil, errs.Wrap(errs.RPCTimeout, op, err)
+		}
+		keys = s.table.Keys(i, keys[:0])
+		for _, k := range keys {
+			if k > after && first.wants(k) && (re == nil || re.MatchString(k)) {
+				first.offer(k)
+			}
+		}
+	}
+	out := []model.Key(first.keys)
+	slices.Sort(out)
+	return out, nil
+}
+
+// WalkKeys calls yield for every readable key until it returns false. No lock is held
+// meanwhile.
+func (s *Service) WalkKeys(yield func(model.Key) bool) {
+	var keys []model.Key
+	for i := range objects.Shards {
+		keys = s.table.Keys(i, keys[:0])
+		for _, k := range keys {
+			if !yield(k) {
+				return
+			}
+		}
+	}
+}
+
+// smallest keeps the smallest keys it was offered.
+type smallest struct {
+	limit int
+	keys  maxHeap
+}
+
+func (s *smallest) wants(k model.Key) bool { return len(s.keys) < s.limit || k < s.keys[0] }
+
+func (s *smallest) offer(k model.Key) {
+	if len(s.keys) < s.limit {
+		heap.Push(&s.keys, k)
+		return
+	}
+	s.keys[0] = k
+	heap.Fix(&s.keys, 0)
+}
+
+// maxHeap has the greatest key first.
+type maxHeap []model.Key
+
+func (h maxHeap) Len() int           { return len(h) }
+func (h maxHeap) Less(i, j int) bool { return h[i] > h[j] }
+func (h maxHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+
+// Push implements heap.Interface.
+func (h *maxHeap) Push(x any) { *h = append(*h, x.(model.Key)) }
+
+// Pop implements heap.Interface.
+func (h *maxHeap) Pop() any {
+	last := (*h)[len(*h)-1]
+	*h = (*h)[:len(*h)-1]
+	return last
+}

@@ -1,0 +1,95 @@
+package placement
+
+import (
+	"slices"
+
+	"github.com/mooncake-go/mooncake/core/master/segments"
+	"github.com/mooncake-go/mooncake/sdk/alloc"
+)
+
+// Wish is what a put asks of placement.
+type Wish struct {
+	// Copies is how many copies are wanted, at least 1.
+	Copies int
+	// Preferred are segment names to try first, in order. Unknown names are ignored.
+	Preferred []string
+}
+
+// Planner makes the candidate lists of the objects of one put call. Not safe for
+// concurrent use; cheap to make.
+type Planner struct {
+	view     *segments.View
+	strategy Strategy
+	wish     Wish
+	plain    bool
+}
+
+// NewPlanner plans against one view.
+func NewPlanner(v *segments.View, s Strategy, w Wish) *Planner {
+	w.Copies = min(w.Copies, v.Names())
+	plain := w.Copies <= 1 && len(w.Preferred) == 0
+	return &Planner{view: v, strategy: s, wish: w, plain: plain}
+}
+
+// Copies returns how many copies are possible: no more than there are segment names.
+func (p *Planner) Copies() int { return p.wish.Copies }
+
+// First appends one candidate list for each copy of one object. The lists share no
+// segment name, so the copies cannot meet on one node whatever the allocator picks.
+func (p *Planner) First(dst [][]alloc.SpaceID) [][]alloc.SpaceID {
+	if p.wish.Copies == 0 {
+		return dst
+	}
+	if p.plain {
+		// The result may be kept by several requests, so there is no scratch to share.
+		return append(dst, p.strategy.Order(p.view, nil))
+	}
+	groups := make([][]alloc.SpaceID, p.wish.Copies)
+	at := make(map[string]int, p.view.Names())
+	for _, id := range p.order() {
+		name := p.view.Space(id).Name
+		g, ok := at[name]
+		if !ok {
+			g = len(at) % p.wish.Copies
+			at[name] = g
+		}
+		groups[g] = append(groups[g], id)
+	}
+	return append(dst, groups...)
+}
+
+// Rest returns the candidates for one more copy of an object that already has copies on
+// the given segments: every other name. Empty when there is none.
+func (p *Planner) Rest(taken []*segments.Segment) []alloc.SpaceID {
+	var out []alloc.SpaceID
+	for _, id := range p.order() {
+		name := p.view.Space(id).Name
+		if !slices.ContainsFunc(taken, func(s *segments.Segment) bool { return s.Name == name }) {
+			out = append(out, id)
+		}
+	}
+	return out
+}
+
+// order is the strategy's order with the preferred segments moved to the front.
+func (p *Planner) order() []alloc.SpaceID {
+	base := p.strategy.Order(p.view, nil)
+	if len(p.wish.Preferred) == 0 {
+		return base
+	}
+	var out []alloc.SpaceID
+	for _, name := range p.wish.Preferred {
+		for _, s := range p.view.Named(name) {
+			if !slices.Contains(out, s.Space) {
+				out = append(out, s.Space)
+			}
+		}
+	}
+	head := len(out)
+	for _, id := range base {
+		if !slices.Contains(out[:head], id) {
+			out = append(out, id)
+		}
+	}
+	return out
+}

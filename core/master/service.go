@@ -1,0 +1,160 @@
+package master
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/mooncake-go/mooncake/core/master/evictor"
+	"github.com/mooncake-go/mooncake/core/master/lease"
+	"github.com/mooncake-go/mooncake/core/master/metrics"
+	"github.com/mooncake-go/mooncake/core/master/objects"
+	"github.com/mooncake-go/mooncake/core/master/placement"
+	"github.com/mooncake-go/mooncake/core/master/segments"
+	"github.com/mooncake-go/mooncake/core/master/space"
+	"github.com/mooncake-go/mooncake/sdk/alloc"
+	"github.com/mooncake-go/mooncake/sdk/errs"
+	"github.com/mooncake-go/mooncake/sdk/evict"
+)
+
+// Deps is what a Service needs. Alloc and Evict are started by the caller before Start
+// and stopped after Stop; where they are supervised subprocesses, their calls must fail,
+// not wait, while the process is down or being taught (ReplayAlloc, ReplayEvict).
+type Deps struct {
+	Alloc alloc.Allocator
+	Evict evict.Policy
+	Log   *slog.Logger
+}
+
+// Service is the master. It is safe for concurrent use.
+type Service struct {
+	cfg      Config
+	log      *slog.Logger
+	clock    lease.Clock
+	strategy placement.Strategy
+
+	table    *objects.Table
+	registry *segments.Registry
+	clients  *segments.Clients
+	pool     *space.Pool
+	evictor  *evictor.Evictor
+
+	counters metrics.Set
+	summary  *metrics.Summary
+	gatherer *prometheus.Registry
+
+	// mounting is held while the set of segments changes.
+	mounting chan struct{}
+	// sweep asks the sweeper to look for copies on dead segments.
+	sweep chan struct{}
+
+	serving atomic.Bool
+	life    sync.Mutex
+	cancel  context.CancelFunc
+	loops   sync.WaitGroup
+}
+
+// New makes a master. It acquires nothing and starts nothing.
+func New(cfg Config, deps Deps) (*Service, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	if deps.Alloc == nil || deps.Evict == nil || deps.Log == nil {
+		return nil, fmt.Errorf("master: an allocator, an eviction policy and a logger are needed")
+	}
+	strategy, err := placement.New(cfg.AllocationStrategy)
+	if err != nil {
+		return nil, err
+	}
+	s := &Service{
+		cfg: cfg, log: deps.Log, clock: lease.NewClock(), strategy: strategy,
+		table:    objects.New(),
+		registry: segments.NewRegistry(),
+		clients:  segments.NewClients(),
+		pool:     space.New(deps.Alloc, deps.Log),
+		mounting: make(chan struct{}, 1),
+		sweep:    make(chan struct{}, 1),
+	}
+	s.evictor = evictor.New(deps.Evict, s.table, s.pool, s.clock, deps.Log)
+	s.summary = metrics.NewSummary(&s.counters)
+	s.gatherer = metrics.NewRegistry(&s.counters, s.gauges)
+	return s, nil
+}
+
+// Start begins to serve and starts the background loops. ctx bounds the start only.
+func (s *Service) Start(context.Context) error {
+	s.life.Lock()
+	defer s.life.Unlock()
+	if s.cancel != nil {
+		return fmt.Errorf("master: it was started before")
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	s.cancel = cancel
+	s.summary.Mark()
+	for _, loop := range []func(context.Context){s.evictLoop, s.monitorLoop, s.sweepLoop, s.reportLoop} {
+		s.loops.Go(func() { loop(ctx) })
+	}
+	s.serving.Store(true)
+	return nil
+}
+
+// Stop refuses further calls and ends the loops. It may be called at any time and more
+// than once. When ctx ends first it returns its error; the loops end soon after, since
+// every plugin call has a time limit.
+func (s *Service) Stop(ctx context.Context) error {
+	s.serving.Store(false)
+	s.life.Lock()
+	cancel := s.cancel
+	s.life.Unlock()
+	if cancel == nil {
+		return nil
+	}
+	cancel()
+	done := make(chan struct{})
+	go func() {
+		s.loops.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("master: stop: background work did not end in time: %w", ctx.Err())
+	}
+}
+
+// Ready answers with the version, or UnavailableInCurrentStatus while the master does not
+// serve.
+func (s *Service) Ready(context.Context) (string, error) {
+	if !s.serving.Load() {
+		return "", errs.New(errs.UnavailableInCurrentStatus, "master: ready", "it is starting or stopping")
+	}
+	return s.cfg.Version, nil
+}
+
+// admit refuses a call while the master does not serve, and one that is too large.
+func (s *Service) admit(ctx context.Context, op string, items int) error {
+	if err := ctx.Err(); err != nil {
+		return errs.Wrap(errs.RPCTimeout, op, err)
+	}
+	if !s.serving.Load() {
+		return errs.New(errs.UnavailableInCurrentStatus, op, "the master is starting or stopping")
+	}
+	if items > s.cfg.MaxBatch {
+		return errs.New(errs.InvalidParams, op, "the call has %d keys; split it into calls of at most %d", items, s.cfg.MaxBatch)
+	}
+	return nil
+}
+
+// feed drains the events when they pile up between two ticks.
+func (s *Service) feed(ctx context.Context) {
+	if s.table.Full() {
+		if err := s.evictor.Drain(ctx); err != nil {
+			s.log.Debug("events for the eviction policy could not be delivered", "error", err)
+		}
+	}
+}

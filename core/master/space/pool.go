@@ -1,0 +1,169 @@
+package space
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/mooncake-go/mooncake/core/master/lease"
+	"github.com/mooncake-go/mooncake/core/master/segments"
+	"github.com/mooncake-go/mooncake/sdk/alloc"
+	"github.com/mooncake-go/mooncake/sdk/errs"
+)
+
+// CallTimeout bounds one call of the allocator.
+const CallTimeout = 5 * time.Second
+
+// maxOwed bounds the extents that wait for an allocator that does not answer. What does
+// not fit is lost until the allocator restarts and is taught anew.
+const maxOwed = 1 << 20
+
+// Pool is the pool's memory as the master manages it. Safe for concurrent use.
+type Pool struct {
+	alloc alloc.Allocator
+	log   *slog.Logger
+	gate  sync.RWMutex
+
+	mu         sync.Mutex
+	owed       []alloc.Extent  // to be freed once the allocator answers
+	owedSpaces []alloc.SpaceID // to be removed once it answers
+	held       quarantine
+	lost       uint64
+	heldBytes  uint64 // in quarantine
+	staging    uint64 // the part of heldBytes that stems from discarded puts
+}
+
+// New returns a pool over an allocator.
+func New(a alloc.Allocator, log *slog.Logger) *Pool { return &Pool{alloc: a, log: log} }
+
+// Enter and Leave mark a change of what is allocated, see the package comment.
+func (p *Pool) Enter() { p.gate.RLock() }
+
+// Leave ends what Enter began.
+func (p *Pool) Leave() { p.gate.RUnlock() }
+
+// Alloc asks the allocator and accounts for what it gives. Call it inside the gate. The
+// error is for the call as a whole; then nothing is allocated.
+func (p *Pool) Alloc(ctx context.Context, v *segments.View, requests []alloc.Request) ([]alloc.Result, error) {
+	// A caller who hangs up in the middle would leave extents behind that nobody owns.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), CallTimeout)
+	defer cancel()
+	results, err := p.alloc.Alloc(ctx, requests)
+	if err == nil && len(results) != len(requests) {
+		err = errs.New(errs.Internal, "allocator", "it answered %d of %d requests", len(results), len(requests))
+	}
+	if err != nil {
+		return nil, err
+	}
+	for i := range results {
+		if results[i].Err != nil {
+			continue
+		}
+		s := v.Space(results[i].Extent.Space)
+		if s == nil {
+			results[i].Err = errs.New(errs.Internal, "allocator", "it answered with space %d, which was not asked for", results[i].Extent.Space)
+			continue
+		}
+		s.Take(requests[i].Size)
+	}
+	return results, nil
+}
+
+// Free gives extents back. Call it inside the gate, after they have left the table. It
+// never fails: what the allocator cannot take now is tried again by Tick.
+func (p *Pool) Free(ctx context.Context, extents []segments.Extent) {
+	batch := make([]alloc.Extent, 0, len(extents))
+	for _, e := range extents {
+		e.Seg.Give(e.Size)
+		if e.Seg.Alive() {
+			batch = append(batch, e.Alloc())
+		}
+	}
+	p.free(ctx, batch)
+}
+
+func (p *Pool) free(ctx context.Context, batch []alloc.Extent) {
+	if len(batch) == 0 {
+		return
+	}
+	// A caller who hangs up must not cost the pool its memory.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), CallTimeout)
+	defer cancel()
+	each, err := p.alloc.Free(ctx, batch)
+	if err != nil {
+		p.owe(batch, err)
+		return
+	}
+	for i, e := range each {
+		if e != nil && !errs.Is(e, errs.SegmentNotFound) {
+			p.log.Error("the allocator refused to take an extent back; its accounting and the master's differ",
+				"space", batch[i].Space, "offset", batch[i].Offset, "size", batch[i].Size, "error", e)
+		}
+	}
+}
+
+func (p *Pool) owe(batch []alloc.Extent, cause error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	room := min(max(maxOwed-len(p.owed), 0), len(batch))
+	p.owed = append(p.owed, batch[:room]...)
+	p.lost += uint64(len(batch) - room)
+	p.log.Warn("the allocator does not answer; freed extents wait for it", "waiting", len(p.owed), "lost", p.lost, "error", cause)
+}
+
+// AddSpace makes a segment known to the allocator. Call it inside the gate, and publish
+// the segment before leaving.
+func (p *Pool) AddSpace(ctx context.Context, s *segments.Segment) error {
+	ctx, cancel := context.WithTimeout(ctx, CallTimeout)
+	defer cancel()
+	return p.alloc.AddSpace(ctx, alloc.Space{ID: s.Space, Size: s.Size})
+}
+
+// RemoveSpace makes the allocator forget a dead segment. Call it inside the gate. It never
+// fails, like Free.
+func (p *Pool) RemoveSpace(ctx context.Context, id alloc.SpaceID) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), CallTimeout)
+	defer cancel()
+	err := p.alloc.RemoveSpace(ctx, id)
+	if err == nil || errs.Is(err, errs.SegmentNotFound) {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.owedSpaces) < segments.MaxSegments {
+		p.owedSpaces = append(p.owedSpaces, id)
+	}
+	p.log.Warn("the allocator does not answer; a removed segment waits for it", "space", id, "error", err)
+}
+
+// Stats describes one space as the allocator sees it.
+func (p *Pool) Stats(ctx context.Context, id alloc.SpaceID) (alloc.Stats, error) {
+	ctx, cancel := context.WithTimeout(ctx, CallTimeout)
+	defer cancel()
+	return p.alloc.Stats(ctx, id)
+}
+
+// Tick does what is due: it gives back what the allocator would not take before and what
+// has been held long enough. It returns how many extents of discarded puts were released.
+func (p *Pool) Tick(ctx context.Context, now lease.Instant) (released int) {
+	p.mu.Lock()
+	idle := len(p.owed) == 0 && len(p.owedSpaces) == 0 && !p.held.due(now)
+	p.mu.Unlock()
+	if idle {
+		return 0
+	}
+	p.Enter()
+	defer p.Leave()
+	p.mu.Lock()
+	owed, spaces := p.owed, p.owedSpaces
+	p.owed, p.owedSpaces = nil, nil
+	due, released := p.release(now)
+	p.mu.Unlock()
+	for _, id := range spaces {
+		p.RemoveSpace(ctx, id)
+	}
+	p.free(ctx, owed)
+	p.Free(ctx, due)
+	return released
+}
