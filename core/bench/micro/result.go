@@ -1,0 +1,70 @@
+package micro
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+)
+
+// Result is one measured operation.
+type Result struct {
+	Suite string `json:"suite"`
+	Name  string `json:"name"`
+	// Bytes that one operation moves or covers, 0 where it works on numbers alone.
+	Bytes int `json:"bytes,omitempty"`
+	// NsPerOp is the median over rounds of the time of one operation, nanoseconds.
+	NsPerOp float64 `json:"ns_per_op"`
+	// GBps is Bytes by that time, 10^9 bytes a second.
+	GBps float64 `json:"gbps,omitempty"`
+	// Limit names what the operation is compared with, and OfLimit is its speed as a share
+	// of that one's.
+	Limit   string  `json:"limit,omitempty"`
+	OfLimit float64 `json:"of_limit,omitempty"`
+}
+
+// Results is the outcome of a run.
+type Results []Result
+
+// WriteTable prints the results for people.
+func (rs Results) WriteTable(w io.Writer) error {
+	var b strings.Builder
+	t := tabwriter.NewWriter(&b, 0, 8, 2, ' ', 0)
+	_, _ = fmt.Fprintf(t, "suite\toperation\t%12s\t%8s\t%s\n", "ns/op", "GB/s", "of the limit")
+	for _, r := range rs {
+		gbps, limit := "-", "-"
+		if r.Bytes > 0 {
+			gbps = fmt.Sprintf("%.2f", r.GBps)
+		}
+		if r.Limit != "" {
+			limit = fmt.Sprintf("%.0f %% of %s", 100*r.OfLimit, r.Limit)
+		}
+		_, _ = fmt.Fprintf(t, "%s\t%s\t%12.1f\t%8s\t%s\n", r.Suite, r.Name, r.NsPerOp, gbps, limit)
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// WriteJSON prints one JSON object with the list "results".
+func (rs Results) WriteJSON(w io.Writer) error {
+	if rs == nil {
+		rs = Results{}
+	}
+	enc := json.NewEncoder(w)
+	enc.SetIndent("", "  ")
+	return enc.Encode(map[string]Results{"results": rs})
+}
+
+// Find returns the result of an operation.
+func (rs Results) Find(suite, name string) (Result, bool) {
+	for _, r := range rs {
+		if r.Suite == suite && r.Name == name {
+			return r, true
+		}
+	}
+	return Result{}, false
+}
