@@ -1,0 +1,98 @@
+// Package httpd is an http.Server whose every wait has a bound: the server under all HTTP
+// faces.
+package httpd
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// Options are the settings of a Server; the zero value is usable.
+type Options struct {
+	// MaxConnections are served at once; more wait in the kernel's queue. Default 512.
+	MaxConnections int
+	// ReadTimeout bounds the reading of a request, ReadHeaderTimeout its head. Defaults
+	// 30 s and 5 s.
+	ReadTimeout, ReadHeaderTimeout time.Duration
+	// WriteTimeout bounds an answer from the end of the request's head; a handler that
+	// streams extends it. Default 30 s.
+	WriteTimeout time.Duration
+	// IdleTimeout is how long a connection without a request is kept. Default 60 s.
+	IdleTimeout time.Duration
+	// MaxHeaderBytes bounds the head of a request. Default 1 MiB.
+	MaxHeaderBytes int
+	// Logger, nil for none.
+	Logger *slog.Logger
+}
+
+// Server serves one handler on one listener.
+type Server struct {
+	http *http.Server
+	max  int
+
+	mu   sync.Mutex
+	done chan struct{} // closed when Serve has returned, nil before Start
+	err  error
+}
+
+// New returns a server of h. Nothing runs before Start.
+func New(h http.Handler, opts Options) *Server {
+	def := func(v, d time.Duration) time.Duration {
+		if v > 0 {
+			return v
+		}
+		return d
+	}
+	if opts.MaxConnections <= 0 {
+		opts.MaxConnections = 512
+	}
+	if opts.MaxHeaderBytes <= 0 {
+		opts.MaxHeaderBytes = 1 << 20
+	}
+	if opts.Logger == nil {
+		opts.Logger = slog.New(slog.DiscardHandler)
+	}
+	return &Server{max: opts.MaxConnections, http: &http.Server{
+		Handler:           h,
+		ReadTimeout:       def(opts.ReadTimeout, 30*time.Second),
+		ReadHeaderTimeout: def(opts.ReadHeaderTimeout, 5*time.Second),
+		WriteTimeout:      def(opts.WriteTimeout, 30*time.Second),
+		IdleTimeout:       def(opts.IdleTimeout, 60*time.Second),
+		MaxHeaderBytes:    opts.MaxHeaderBytes,
+		ErrorLog:          slog.NewLogLogger(opts.Logger.Handler(), slog.LevelDebug),
+	}}
+}
+
+// Start serves on ln, which it closes in the end, and returns at once. Once.
+func (s *Server) Start(ln net.Listener) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.done = make(chan struct{})
+	go func() {
+		defer close(s.done)
+		if err := s.http.Serve(limit(ln, s.max)); !errors.Is(err, http.ErrServerClosed) {
+			s.err = err
+		}
+	}()
+}
+
+// Stop takes no new requests and waits for those being answered until ctx is done, then
+// cuts them off. It returns what ended the server before. Repeatable; also before Start.
+func (s *Server) Stop(ctx context.Context) error {
+	if s.http.Shutdown(ctx) != nil {
+		s.http.Close()
+	}
+	s.mu.Lock()
+	done := s.done
+	s.mu.Unlock()
+	if done == nil {
+		return nil
+	}
+	<-done
+	return s.err
+}

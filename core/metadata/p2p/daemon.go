@@ -1,0 +1,161 @@
+package p2p
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/mooncake-go/mooncake/core/metadata"
+)
+
+// DaemonOptions are the settings of a Daemon; the zero value is usable.
+type DaemonOptions struct {
+	// BindHost is the address to listen on; empty for all.
+	BindHost string
+	// Port to listen on; 0 picks one from MinPort to MaxPort.
+	Port int
+	// MaxConnections are served at once; more are closed at once. Default 256.
+	MaxConnections int
+	// MaxLength of a frame. Default DefaultMaxLength.
+	MaxLength int
+	// ReadTimeout is how long a peer may take to send its frame. Default 10 s.
+	ReadTimeout time.Duration
+	// HandlerTimeout bounds a handler, and then the write of its answer. Default 10 s.
+	HandlerTimeout time.Duration
+	// LingerTimeout is how long the daemon waits for the peer to close after the answer.
+	// Default 5 s.
+	LingerTimeout time.Duration
+	// Logger, nil for none.
+	Logger *slog.Logger
+}
+
+func (o DaemonOptions) withDefaults() DaemonOptions {
+	ints := func(v *int, d int) {
+		if *v <= 0 {
+			*v = d
+		}
+	}
+	times := func(v *time.Duration, d time.Duration) {
+		if *v <= 0 {
+			*v = d
+		}
+	}
+	ints(&o.MaxConnections, 256)
+	ints(&o.MaxLength, DefaultMaxLength)
+	times(&o.ReadTimeout, 10*time.Second)
+	times(&o.HandlerTimeout, 10*time.Second)
+	times(&o.LingerTimeout, 5*time.Second)
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	return o
+}
+
+// ConnectionHandler answers a request to set a connection up. Both sides are JSON; an
+// error answers null. Called from many goroutines.
+type ConnectionHandler func(ctx context.Context, request []byte) ([]byte, error)
+
+// NotifyHandler takes a notification; an error rejects it. Called from many goroutines.
+type NotifyHandler func(ctx context.Context, n metadata.Notification) error
+
+// Daemon answers handshakes, each connection on its own.
+type Daemon struct {
+	opts DaemonOptions
+	ln   net.Listener
+
+	descriptor atomic.Pointer[[]byte]
+	connection atomic.Pointer[ConnectionHandler]
+	notify     atomic.Pointer[NotifyHandler]
+
+	ctx    context.Context
+	cancel context.CancelFunc
+	slots  chan struct{}
+	wg     sync.WaitGroup
+}
+
+// Listen starts a daemon; Stop ends it.
+func Listen(ctx context.Context, opts DaemonOptions) (*Daemon, error) {
+	opts = opts.withDefaults()
+	ln, err := listen(ctx, opts.BindHost, opts.Port)
+	if err != nil {
+		return nil, err
+	}
+	d := &Daemon{opts: opts, ln: ln, slots: make(chan struct{}, opts.MaxConnections)}
+	d.ctx, d.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	d.wg.Go(d.accept)
+	return d, nil
+}
+
+// Port returns the port that the daemon listens on.
+func (d *Daemon) Port() int {
+	if a, ok := d.ln.Addr().(*net.TCPAddr); ok {
+		return a.Port
+	}
+	return 0
+}
+
+// SetDescriptor sets the JSON that peers get; nil for none. The daemon keeps it.
+func (d *Daemon) SetDescriptor(json []byte) {
+	if json == nil {
+		d.descriptor.Store(nil)
+		return
+	}
+	d.descriptor.Store(&json)
+}
+
+// SetConnectionHandler sets who sets connections up; without one peers get null.
+func (d *Daemon) SetConnectionHandler(h ConnectionHandler) { d.connection.Store(&h) }
+
+// SetNotifyHandler sets who takes notifications; without one they are rejected.
+func (d *Daemon) SetNotifyHandler(h NotifyHandler) { d.notify.Store(&h) }
+
+// Stop closes the listener, cuts the connections off and waits until ctx is done.
+// Repeatable.
+func (d *Daemon) Stop(ctx context.Context) error {
+	d.cancel()
+	d.ln.Close()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		d.wg.Wait()
+	}()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (d *Daemon) accept() {
+	for {
+		conn, err := d.ln.Accept()
+		switch {
+		case errors.Is(err, net.ErrClosed):
+			return
+		case err != nil: // Out of descriptors, most likely: try again when some are free.
+			d.opts.Logger.Warn("handshake daemon: accept", "error", err)
+			select {
+			case <-d.ctx.Done():
+				return
+			case <-time.After(50 * time.Millisecond):
+			}
+			continue
+		}
+		select {
+		case d.slots <- struct{}{}:
+			d.wg.Go(func() {
+				defer func() { <-d.slots }()
+				d.serve(conn)
+			})
+		default:
+			d.opts.Logger.Warn("handshake daemon: too many connections, one more was closed",
+				"peer", conn.RemoteAddr(), "limit", d.opts.MaxConnections)
+			conn.Close()
+		}
+	}
+}
