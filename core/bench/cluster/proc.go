@@ -23,7 +23,10 @@ type Spec struct {
 	Args    []string
 	// Env is the whole environment.
 	Env []string
-	// Stdout receives the standard output, nil discards it.
+	// Stdin is the standard input, nil for none.
+	Stdin io.Reader
+	// Stdout receives the standard output, nil discards it. An *os.File is handed over as it
+	// is and stays open here.
 	Stdout io.Writer
 	// Log receives the standard error besides the kept tail, nil for none.
 	Log io.Writer
@@ -43,6 +46,7 @@ func Start(s Spec) (*Proc, error) {
 	p := &Proc{Name: s.Name, tail: newTail(40), done: make(chan struct{})}
 	p.cmd = exec.Command(s.Program, s.Args...) //nolint:noctx // ended by Stop and Kill, and with the parent
 	p.cmd.Env = s.Env
+	p.cmd.Stdin = s.Stdin
 	p.cmd.Stdout = s.Stdout
 	p.cmd.Stderr = p.tail
 	if s.Log != nil {

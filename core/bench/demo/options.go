@@ -1,0 +1,128 @@
+package demo
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/mooncake-go/mooncake/core/bench/workload"
+	"github.com/mooncake-go/mooncake/sdk/errs"
+)
+
+// Options of a demo. Start from Default; sizes are bytes.
+type Options struct {
+	// Program is the mooncake executable that plays every role.
+	Program string
+	// Environ is the environment of every process.
+	Environ []string
+	Stores  int
+	Workers int
+	// PageSize is the size of one block's page.
+	PageSize uint64
+	// PoolPages is what all stores hold together, in pages; it is spread evenly, rounded up.
+	PoolPages int
+	// Window is the number of pages that a worker holds, and of one put or get.
+	Window int
+	// Load is the generated conversation; Trace, when set, a file in the FAST'25 format that
+	// is replayed instead, its first Load.Requests requests.
+	Load  workload.Config
+	Trace string
+	// LeaseTTL is how long a read protects a page.
+	LeaseTTL time.Duration
+	// Evictor and Allocator are the names of the plugins; Mode is where they run: auto,
+	// inprocess or subprocess. PluginDirs are searched for their binaries.
+	Evictor    string
+	Allocator  string
+	Mode       string
+	PluginDirs []string
+	// Kill ends a process with SIGKILL in the middle, nil for none.
+	Kill *Kill
+	// Log receives what the processes log, each line behind the name of its process; nil
+	// discards it.
+	Log io.Writer
+	// Progress is where progress is shown: bars when it is a terminal, else plain lines.
+	Progress io.Writer
+}
+
+// Default is a demo of well under a minute on two cores: 1 MiB pages in a pool of 768 MiB
+// under a working set of 1.8 GiB.
+func Default() Options {
+	return Options{
+		Stores: 3, Workers: 2, PageSize: 1 << 20, PoolPages: 768, Window: 64,
+		Load: workload.Default(), LeaseTTL: 200 * time.Millisecond,
+		Evictor: "lru", Allocator: "arena", Mode: "auto",
+	}
+}
+
+// Validate reports the first option that cannot work.
+func (o Options) Validate() error {
+	refuse := func(format string, args ...any) error {
+		return errs.New(errs.InvalidParams, "demo", format, args...)
+	}
+	switch {
+	case o.Stores < 1 || o.Stores > 64:
+		return refuse("%d stores, want 1 to 64", o.Stores)
+	case o.Workers < 1 || o.Workers > 64:
+		return refuse("%d workers, want 1 to 64", o.Workers)
+	case o.PageSize < 4096 || o.PageSize > 256<<20 || o.PageSize%8 != 0:
+		return refuse("a page of %d bytes, want a multiple of 8 from 4096 to %d", o.PageSize, 256<<20)
+	case o.PoolPages < o.Stores:
+		return refuse("a pool of %d pages on %d stores, want at least one page each", o.PoolPages, o.Stores)
+	case o.Window < 1 || o.Window > 4096:
+		return refuse("a window of %d pages, want 1 to 4096", o.Window)
+	case o.LeaseTTL < time.Millisecond:
+		return refuse("a lease of %v, want at least 1ms", o.LeaseTTL)
+	case o.Mode != "auto" && o.Mode != "inprocess" && o.Mode != "subprocess":
+		return refuse("plugin mode %q is not auto, inprocess or subprocess", o.Mode)
+	case o.Kill != nil && o.Kill.Role == "store" && o.Stores < 2:
+		return refuse("killing the only store leaves no pool; use --stores 2 or more")
+	}
+	if o.Trace != "" {
+		return nil
+	}
+	return o.Load.Validate()
+}
+
+// segmentSize is the bytes of one store.
+func (o Options) segmentSize() uint64 {
+	pages := (o.PoolPages + o.Stores - 1) / o.Stores
+	return uint64(pages) * o.PageSize
+}
+
+// poolPages is what the stores really hold.
+func (o Options) poolPages() int {
+	return (o.PoolPages + o.Stores - 1) / o.Stores * o.Stores
+}
+
+// Kill says what to end with SIGKILL, and when.
+type Kill struct {
+	// Role is "store" (the first one, which stays away) or "master" (which is started again).
+	Role string
+	// At is the share of all requests after which it happens, above 0 and below 1.
+	At float64
+}
+
+// ParseKill reads "store@0.5" or "master@0.5"; the share defaults to a half.
+func ParseKill(s string) (*Kill, error) {
+	if s == "" {
+		return nil, nil //nolint:nilnil // nothing to kill is a value here
+	}
+	role, share, found := strings.Cut(s, "@")
+	k := &Kill{Role: role, At: 0.5}
+	if found {
+		at, err := strconv.ParseFloat(share, 64)
+		if err != nil || !(at > 0 && at < 1) {
+			return nil, errs.New(errs.InvalidParams, "demo", "kill %q: the share %q is not a number above 0 and below 1", s, share)
+		}
+		k.At = at
+	}
+	if role != "store" && role != "master" {
+		return nil, errs.New(errs.InvalidParams, "demo", "kill %q: want store or master, with @ and a share of the requests, for example store@0.5", s)
+	}
+	return k, nil
+}
+
+// String is the form that ParseKill reads.
+func (k Kill) String() string { return fmt.Sprintf("%s@%g", k.Role, k.At) }

@@ -1,0 +1,249 @@
+package demo
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/mooncake-go/mooncake/core/bench/cluster"
+)
+
+// readyTimeout bounds how long one process may take to serve.
+const readyTimeout = 30 * time.Second
+
+// pool is the master and the stores.
+type pool struct {
+	opts   Options
+	dir    string // for the configuration file, removed at the end
+	rpc    string
+	admin  string
+	meta   string
+	master *cluster.Proc
+	stores []*cluster.Proc
+	log    *prefixer
+}
+
+// newPool starts a master and the stores and waits until all memory is mounted.
+func newPool(ctx context.Context, opts Options) (*pool, error) {
+	dir, err := os.MkdirTemp("", "mooncake-demo-")
+	if err != nil {
+		return nil, fmt.Errorf("demo: %w", err)
+	}
+	ports, err := cluster.FreePorts(3)
+	if err != nil {
+		os.RemoveAll(dir) //nolint:errcheck // nothing is in it
+		return nil, err
+	}
+	at := func(i int) string { return "127.0.0.1:" + strconv.Itoa(ports[i]) }
+	p := &pool{
+		opts: opts, dir: dir, rpc: at(0), admin: at(1), meta: "http://" + at(2) + "/metadata",
+		log: &prefixer{out: opts.Log},
+	}
+	if err := p.writeConfig(ports); err != nil {
+		p.close()
+		return nil, err
+	}
+	if err := p.startMaster(ctx); err != nil {
+		p.close()
+		return nil, err
+	}
+	for i := range opts.Stores {
+		if err := p.startStore(i); err != nil {
+			p.close()
+			return nil, err
+		}
+	}
+	if err := p.waitMounted(ctx, opts.Stores); err != nil {
+		p.close()
+		return nil, err
+	}
+	return p, nil
+}
+
+// writeConfig writes the master's settings. A watermark of 1 leaves eviction to the puts
+// that need room, so that the pool is exactly as large as it says.
+func (p *pool) writeConfig(ports []int) error {
+	plugin := func(name string) map[string]any { return map[string]any{name: map[string]any{"mode": p.opts.Mode}} }
+	conf := map[string]any{
+		"master": map[string]any{
+			"rpc_address": "127.0.0.1", "rpc_port": ports[0],
+			"metrics_host": "127.0.0.1", "metrics_port": ports[1],
+			"enable_http_metadata_server": true, "http_metadata_server_host": "127.0.0.1", "http_metadata_server_port": ports[2],
+			"lease_ttl": p.opts.LeaseTTL.String(), "eviction_high_watermark_ratio": 1.0,
+			"client_ttl": "5s", "evictor": p.opts.Evictor, "allocator": p.opts.Allocator,
+		},
+		"plugins": map[string]any{
+			"dirs": p.opts.PluginDirs, "evict": plugin(p.opts.Evictor), "alloc": plugin(p.opts.Allocator),
+		},
+	}
+	text, err := json.MarshalIndent(conf, "", "  ")
+	if err != nil {
+		return fmt.Errorf("demo: %w", err)
+	}
+	return os.WriteFile(p.config(), text, 0o600)
+}
+
+func (p *pool) config() string { return filepath.Join(p.dir, "master.json") }
+
+func (p *pool) start(name string, args ...string) (*cluster.Proc, error) {
+	return cluster.Start(cluster.Spec{
+		Name: name, Program: p.opts.Program, Args: args, Env: p.opts.Environ, Log: p.log.named(name),
+	})
+}
+
+func (p *pool) startMaster(ctx context.Context) error {
+	proc, err := p.start("master", "master", "--config", p.config())
+	if err != nil {
+		return err
+	}
+	p.master = proc
+	return cluster.Poll(proc, readyTimeout, func() error {
+		_, err := p.get(ctx, "/health")
+		return err
+	})
+}
+
+func (p *pool) startStore(i int) error {
+	name := "store-" + strconv.Itoa(i+1)
+	proc, err := p.start(name, "store",
+		"--master_server_address", p.rpc, "--metadata_server", p.meta, "--local_hostname", "127.0.0.1",
+		"--global_segment_size", strconv.FormatUint(p.opts.segmentSize(), 10))
+	if err != nil {
+		return err
+	}
+	p.stores = append(p.stores, proc)
+	return nil
+}
+
+// waitMounted waits until the master knows n segments.
+func (p *pool) waitMounted(ctx context.Context, n int) error {
+	// Any of the processes may be the one that does not come up; the first one that ended
+	// is the news.
+	watch := p.stores[len(p.stores)-1]
+	return cluster.Poll(watch, readyTimeout, func() error {
+		for _, s := range p.stores {
+			select {
+			case <-s.Done():
+				return fmt.Errorf("%s has ended; its last log lines:\n%s", s.Name, s.Tail())
+			default:
+			}
+		}
+		text, err := p.get(ctx, "/get_all_segments")
+		if err != nil {
+			return err
+		}
+		if have := len(strings.Fields(text)); have < n {
+			return fmt.Errorf("%d of %d stores are mounted", have, n)
+		}
+		return nil
+	})
+}
+
+// get asks the admin port.
+func (p *pool) get(ctx context.Context, path string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+p.admin+path, nil)
+	if err != nil {
+		return "", err
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return "", err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, 16<<20))
+	if err != nil {
+		return "", err
+	}
+	if resp.StatusCode != http.StatusOK {
+		return "", fmt.Errorf("%s answered %s", path, resp.Status)
+	}
+	return string(body), nil
+}
+
+// counter reads one metric without labels from the master.
+func (p *pool) counter(ctx context.Context, name string) (uint64, error) {
+	text, err := p.get(ctx, "/metrics")
+	if err != nil {
+		return 0, err
+	}
+	lines := bufio.NewScanner(strings.NewReader(text))
+	for lines.Scan() {
+		if v, ok := strings.CutPrefix(lines.Text(), name+" "); ok {
+			f, err := strconv.ParseFloat(v, 64)
+			return uint64(f), err
+		}
+	}
+	return 0, errors.Join(fmt.Errorf("the master has no metric %s", name), lines.Err())
+}
+
+// close stops everything: stores first, so that they can say goodbye to the master.
+func (p *pool) close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	var wg sync.WaitGroup
+	errList := make([]error, len(p.stores)+1)
+	for i, s := range p.stores {
+		wg.Go(func() { errList[i] = s.Stop(ctx) })
+	}
+	wg.Wait()
+	if p.master != nil {
+		errList[len(p.stores)] = p.master.Stop(ctx)
+	}
+	return errors.Join(errors.Join(errList...), os.RemoveAll(p.dir))
+}
+
+// prefixer puts the name of its process before every line.
+type prefixer struct {
+	mu  sync.Mutex
+	out io.Writer
+}
+
+func (p *prefixer) named(name string) io.Writer {
+	if p.out == nil {
+		return nil
+	}
+	return &prefixed{p: p, name: []byte(name + " | ")}
+}
+
+type prefixed struct {
+	p    *prefixer
+	name []byte
+	part []byte
+}
+
+// maxLogLine bounds a line without an end, in bytes.
+const maxLogLine = 64 << 10
+
+func (w *prefixed) Write(b []byte) (int, error) {
+	w.part = append(w.part, b...)
+	for {
+		i := bytes.IndexByte(w.part, '\n')
+		if i < 0 && len(w.part) < maxLogLine {
+			return len(b), nil
+		}
+		if i < 0 {
+			i = len(w.part) - 1
+		}
+		line := append(append([]byte(nil), w.name...), w.part[:i+1]...)
+		w.part = append(w.part[:0], w.part[i+1:]...)
+		w.p.mu.Lock()
+		_, err := w.p.out.Write(line)
+		w.p.mu.Unlock()
+		if err != nil {
+			return 0, err
+		}
+	}
+}

@@ -1,0 +1,144 @@
+package demo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/mooncake-go/mooncake/core/bench/progress"
+	"github.com/mooncake-go/mooncake/core/bench/report"
+	"github.com/mooncake-go/mooncake/core/bench/worker"
+)
+
+// Run runs the demo and ends every process that it started, also on an error. The report
+// is valid with an error of a worker and then holds what the others did. Facts that need
+// measuring beside the run (the checksum's speed) are the caller's, see checksumGBps.
+func Run(ctx context.Context, opts Options, checksumGBps float64) (report.Report, error) {
+	if err := opts.Validate(); err != nil {
+		return report.Report{}, err
+	}
+	load, err := measure(opts)
+	if err != nil {
+		return report.Report{}, err
+	}
+	p, err := newPool(ctx, opts)
+	if err != nil {
+		return report.Report{}, err
+	}
+	rep, err := p.replay(ctx, load, checksumGBps)
+	return rep, errors.Join(err, p.close())
+}
+
+// replay runs the workers over a pool that is up.
+func (p *pool) replay(ctx context.Context, load sizes, checksumGBps float64) (report.Report, error) {
+	began := time.Now()
+	workers := make([]*runner, 0, p.opts.Workers)
+	defer func() {
+		for _, r := range workers {
+			r.proc.Kill()
+			<-r.done
+		}
+	}()
+	for i := range p.opts.Workers {
+		r, err := p.startWorker(ctx, p.job(i, load.perWorker[i]))
+		if err != nil {
+			return report.Report{}, err
+		}
+		workers = append(workers, r)
+	}
+
+	show := progress.New(p.opts.Progress, load.perWorker)
+	defer show.Close()
+	killer := killer{pool: p, total: load.requests}
+	failed := wait(ctx, workers, func() error {
+		for i, r := range workers {
+			if latest := r.latest.Load(); latest != nil {
+				show.Update(i, *latest)
+			}
+		}
+		note, err := killer.tick(ctx, requests(workers))
+		if note != "" {
+			show.Note(note)
+		}
+		return err
+	})
+	elapsed := time.Since(began)
+	if failed == nil {
+		failed = killer.missed()
+	}
+
+	evictions, err := p.counter(ctx, "master_evicted_key_count")
+	results := make([]worker.Result, 0, len(workers))
+	for _, r := range workers {
+		select {
+		case <-r.done:
+			if r.result != nil {
+				results = append(results, *r.result)
+			}
+		default: // still running: wait ended early
+		}
+	}
+	rep := report.Build(results, report.Facts{
+		Evictions: evictions + killer.evictions, PageSize: p.opts.PageSize,
+		PoolBytes:       uint64(p.opts.poolPages()) * p.opts.PageSize,
+		WorkingSetBytes: uint64(load.distinct) * p.opts.PageSize,
+		Elapsed:         elapsed, ChecksumGBps: checksumGBps,
+	})
+	return rep, errors.Join(failed, err)
+}
+
+func (p *pool) job(i, total int) Job {
+	return Job{
+		Worker: worker.Config{
+			Worker: i, Total: total, Model: "demo", Seed: p.opts.Load.Seed,
+			PageSize: int(p.opts.PageSize), Window: p.opts.Window,
+		},
+		Workers: p.opts.Workers, Load: p.opts.Load, Trace: p.opts.Trace,
+		Master: p.rpc, Metadata: p.meta,
+		AllocWait: max(10*p.opts.LeaseTTL, 2*time.Second),
+	}
+}
+
+// killer ends a process once, at its share of the load.
+type killer struct {
+	pool  *pool
+	total int
+	done  bool
+	// evictions is what a killed master had counted.
+	evictions uint64
+}
+
+func (k *killer) tick(ctx context.Context, requests uint64) (note string, err error) {
+	kill := k.pool.opts.Kill
+	if kill == nil || k.done || float64(requests) < kill.At*float64(k.total) {
+		return "", nil
+	}
+	k.done = true
+	if kill.Role == "store" {
+		victim := k.pool.stores[0]
+		victim.Kill()
+		k.pool.stores = k.pool.stores[1:]
+		return fmt.Sprintf("killed %s (SIGKILL) after %d of %d requests", victim.Name, requests, k.total), nil
+	}
+	k.evictions, err = k.pool.counter(ctx, "master_evicted_key_count")
+	if err != nil {
+		return "", err
+	}
+	k.pool.master.Kill()
+	if err := k.pool.startMaster(ctx); err != nil {
+		return "", err
+	}
+	if err := k.pool.waitMounted(ctx, k.pool.opts.Stores); err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("killed the master (SIGKILL) after %d of %d requests; it is back and all stores have mounted again", requests, k.total), nil
+}
+
+// missed reports that the load ended before its share was reached.
+func (k *killer) missed() error {
+	if k.pool.opts.Kill == nil || k.done {
+		return nil
+	}
+	return fmt.Errorf("demo: the load ended before %s came due; use more requests", k.pool.opts.Kill)
+}
