@@ -30,7 +30,7 @@ func (m *meter) memory(ctx context.Context, size int) error {
 	src, dst := make([]byte, size), make([]byte, size)
 	content.Fill(src, 1, 1)
 	label := func(op string) string { return fmt.Sprintf("%s %s", op, sizeName(size)) }
-	limit, err := m.measure(ctx, label("memcpy"), size, nil, repeat(func() { copy(dst, src) }))
+	base, err := m.measure(ctx, label("memcpy"), size, nil, repeat(func() { copy(dst, src) }))
 	if err != nil {
 		return err
 	}
@@ -50,7 +50,7 @@ func (m *meter) memory(ctx context.Context, size int) error {
 			}
 		}},
 	} {
-		if _, err := m.measure(ctx, label(op.name), size, &limit, repeat(op.do)); err != nil {
+		if _, err := m.measure(ctx, label(op.name), size, &base, repeat(op.do)); err != nil {
 			return err
 		}
 	}
@@ -74,7 +74,7 @@ func (m *meter) cold(ctx context.Context, size int) error {
 		return p
 	}
 	half := pages / 2
-	limit, err := m.measure(ctx, "memcpy cold "+sizeName(size), size, nil, repeat(func() {
+	base, err := m.measure(ctx, "memcpy cold "+sizeName(size), size, nil, repeat(func() {
 		to := area[(at+half)%pages*size:][:size]
 		copy(to, next())
 	}))
@@ -83,7 +83,7 @@ func (m *meter) cold(ctx context.Context, size int) error {
 	}
 	table := crc32.MakeTable(crc32.Castagnoli)
 	var sum uint32
-	_, err = m.measure(ctx, "crc32c cold "+sizeName(size), size, &limit, repeat(func() { sum ^= crc32.Checksum(next(), table) }))
+	_, err = m.measure(ctx, "crc32c cold "+sizeName(size), size, &base, repeat(func() { sum ^= crc32.Checksum(next(), table) }))
 	return err
 }
 

@@ -34,11 +34,11 @@ func plausible(t *testing.T, rs Results) {
 	for _, r := range rs {
 		require.Positive(t, r.NsPerOp, r.Name)
 		require.Equal(t, r.Bytes > 0, r.GBps > 0, r.Name)
-		require.Equal(t, r.Limit != "", r.OfLimit > 0, r.Name)
-		if r.Limit != "" {
-			limit, ok := rs.Find(r.Suite, r.Limit)
-			require.True(t, ok, "the limit %q is itself a result", r.Limit)
-			require.InEpsilon(t, limit.NsPerOp/r.NsPerOp, r.OfLimit, 1e-9)
+		require.Equal(t, r.Baseline != "", r.OfBaseline > 0, r.Name)
+		if r.Baseline != "" {
+			base, ok := rs.Find(r.Suite, r.Baseline)
+			require.True(t, ok, "the baseline %q is itself a result", r.Baseline)
+			require.InEpsilon(t, base.NsPerOp/r.NsPerOp, r.OfBaseline, 1e-9)
 		}
 	}
 }
@@ -90,8 +90,8 @@ func TestTransport(t *testing.T) {
 	require.NoError(t, err)
 	plausible(t, rs)
 	require.Equal(t, []string{
-		"raw TCP stream 64 KiB", "write 64 KiB depth 1", "write 64 KiB depth 32", "read 64 KiB depth 1", "read 64 KiB depth 32",
-		"raw TCP stream 1 MiB", "write 1 MiB depth 1", "write 1 MiB depth 32", "read 1 MiB depth 1", "read 1 MiB depth 32",
+		"raw TCP 1 stream 64 KiB", "raw TCP 4 streams 64 KiB", "write 64 KiB depth 1", "write 64 KiB depth 32", "read 64 KiB depth 1", "read 64 KiB depth 32",
+		"raw TCP 1 stream 1 MiB", "raw TCP 4 streams 1 MiB", "write 1 MiB depth 1", "write 1 MiB depth 32", "read 1 MiB depth 1", "read 1 MiB depth 32",
 	}, names(rs))
 	require.LessOrEqual(t, w.most, deepest)
 	for _, x := range w.all {
@@ -179,7 +179,7 @@ func TestMeasure(t *testing.T) {
 func TestOutput(t *testing.T) {
 	rs := Results{
 		{Suite: "memory", Name: "memcpy 1 MiB", Bytes: 1 << 20, NsPerOp: 50000, GBps: 20.97152},
-		{Suite: "memory", Name: "crc32c 1 MiB", Bytes: 1 << 20, NsPerOp: 100000, GBps: 10.48576, Limit: "memcpy 1 MiB", OfLimit: 0.5},
+		{Suite: "memory", Name: "crc32c 1 MiB", Bytes: 1 << 20, NsPerOp: 100000, GBps: 10.48576, Baseline: "memcpy 1 MiB", OfBaseline: 0.5},
 		{Suite: "evict/lru", Name: "access", NsPerOp: 12.34},
 	}
 	var b bytes.Buffer

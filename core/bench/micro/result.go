@@ -18,10 +18,10 @@ type Result struct {
 	NsPerOp float64 `json:"ns_per_op"`
 	// GBps is Bytes by that time, 10^9 bytes a second.
 	GBps float64 `json:"gbps,omitempty"`
-	// Limit names what the operation is compared with, and OfLimit is its speed as a share
+	// Baseline names what the operation is compared with, and OfBaseline is its speed as a share
 	// of that one's.
-	Limit   string  `json:"limit,omitempty"`
-	OfLimit float64 `json:"of_limit,omitempty"`
+	Baseline   string  `json:"baseline,omitempty"`
+	OfBaseline float64 `json:"of_baseline,omitempty"`
 }
 
 // Results is the outcome of a run.
@@ -31,16 +31,16 @@ type Results []Result
 func (rs Results) WriteTable(w io.Writer) error {
 	var b strings.Builder
 	t := tabwriter.NewWriter(&b, 0, 8, 2, ' ', 0)
-	_, _ = fmt.Fprintf(t, "suite\toperation\t%12s\t%8s\t%s\n", "ns/op", "GB/s", "of the limit")
+	_, _ = fmt.Fprintf(t, "suite\toperation\t%12s\t%8s\t%s\n", "ns/op", "GB/s", "of the baseline")
 	for _, r := range rs {
-		gbps, limit := "-", "-"
+		gbps, baseline := "-", "-"
 		if r.Bytes > 0 {
 			gbps = fmt.Sprintf("%.2f", r.GBps)
 		}
-		if r.Limit != "" {
-			limit = fmt.Sprintf("%.0f %% of %s", 100*r.OfLimit, r.Limit)
+		if r.Baseline != "" {
+			baseline = fmt.Sprintf("%.0f %% of %s", 100*r.OfBaseline, r.Baseline)
 		}
-		_, _ = fmt.Fprintf(t, "%s\t%s\t%12.1f\t%8s\t%s\n", r.Suite, r.Name, r.NsPerOp, gbps, limit)
+		_, _ = fmt.Fprintf(t, "%s\t%s\t%12.1f\t%8s\t%s\n", r.Suite, r.Name, r.NsPerOp, gbps, baseline)
 	}
 	if err := t.Flush(); err != nil {
 		return err

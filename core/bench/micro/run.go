@@ -81,9 +81,9 @@ type meter struct {
 // maxOps bounds the operations of a round.
 const maxOps = 1 << 30
 
-// measure times do, which runs an operation n times, and appends the result. limit is the
-// result to compare with, nil for none.
-func (m *meter) measure(ctx context.Context, name string, bytes int, limit *Result, do func(n int) error) (Result, error) {
+// measure times do, which runs an operation n times, and appends the result. baseline
+// is the result to compare with, nil for none.
+func (m *meter) measure(ctx context.Context, name string, bytes int, baseline *Result, do func(n int) error) (Result, error) {
 	// Warm up and find how many operations fill a round.
 	n := 1
 	for {
@@ -110,8 +110,8 @@ func (m *meter) measure(ctx context.Context, name string, bytes int, limit *Resu
 	}
 	r := Result{Suite: m.suite, Name: name, Bytes: bytes, NsPerOp: median(perOp)}
 	r.GBps = float64(bytes) / r.NsPerOp
-	if limit != nil {
-		r.Limit, r.OfLimit = limit.Name, limit.NsPerOp/r.NsPerOp
+	if baseline != nil {
+		r.Baseline, r.OfBaseline = baseline.Name, baseline.NsPerOp/r.NsPerOp
 	}
 	m.results = append(m.results, r)
 	if m.Each != nil {

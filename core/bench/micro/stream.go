@@ -8,52 +8,70 @@ import (
 	"io"
 	"net"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 )
 
-// stream measures one TCP connection over loopback that carries messages of size bytes
-// one behind the other: what one socket gives with nothing on top. A round ends when the
-// receiver has everything.
-func (m *meter) stream(ctx context.Context, size int) (Result, error) {
+// streams measures plain TCP connections over loopback that share the carrying of pages,
+// one page behind the other: what sockets give with nothing on top. A round ends when the
+// receivers have everything.
+func (m *meter) streams(ctx context.Context, size, count int) (Result, error) {
 	lis, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return Result{}, err
 	}
-	served := make(chan error, 1)
-	go func() { served <- sink(lis, size) }()
-	res, err := m.send(ctx, lis.Addr().String(), size)
+	var sinks errgroup.Group
+	for range count {
+		sinks.Go(func() error { return sink(lis, size) })
+	}
+	res, err := m.send(ctx, lis.Addr().String(), size, count)
 	// Closing ends a sink that nobody came to; one with a connection ends with that.
-	closed := lis.Close()
-	return res, errors.Join(err, closed, <-served)
+	return res, errors.Join(err, lis.Close(), sinks.Wait())
 }
 
-func (m *meter) send(ctx context.Context, addr string, size int) (Result, error) {
-	var d net.Dialer
-	conn, err := d.DialContext(ctx, "tcp", addr)
-	if err != nil {
-		return Result{}, err
+func (m *meter) send(ctx context.Context, addr string, size, count int) (res Result, err error) {
+	conns := make([]net.Conn, count)
+	for i := range conns {
+		var d net.Dialer
+		if conns[i], err = d.DialContext(ctx, "tcp", addr); err != nil {
+			return Result{}, err
+		}
+		defer func() { err = errors.Join(err, conns[i].Close()) }()
 	}
 	page := make([]byte, size)
-	res, err := m.measure(ctx, "raw TCP stream "+sizeName(size), size, nil, func(n int) error {
-		if err := conn.SetDeadline(time.Now().Add(roundTimeout)); err != nil {
-			return err
+	name := fmt.Sprintf("raw TCP %d streams %s", count, sizeName(size))
+	if count == 1 {
+		name = "raw TCP 1 stream " + sizeName(size)
+	}
+	return m.measure(ctx, name, size, nil, func(n int) error {
+		var all errgroup.Group
+		for i, conn := range conns {
+			share := n/count + min(1, max(0, n%count-i))
+			all.Go(func() error { return sendPages(conn, page, share) })
 		}
-		var head [8]byte
-		binary.LittleEndian.PutUint64(head[:], uint64(n))
-		if _, err := conn.Write(head[:]); err != nil {
-			return err
-		}
-		for range n {
-			if _, err := conn.Write(page); err != nil {
-				return err
-			}
-		}
-		_, err := io.ReadFull(conn, head[:1])
-		return err
+		return all.Wait()
 	})
-	return res, errors.Join(err, conn.Close())
 }
 
-// sink takes one connection: rounds of a count, that many messages, and a byte back.
+func sendPages(conn net.Conn, page []byte, n int) error {
+	if err := conn.SetDeadline(time.Now().Add(roundTimeout)); err != nil {
+		return err
+	}
+	var head [8]byte
+	binary.LittleEndian.PutUint64(head[:], uint64(n))
+	if _, err := conn.Write(head[:]); err != nil {
+		return err
+	}
+	for range n {
+		if _, err := conn.Write(page); err != nil {
+			return err
+		}
+	}
+	_, err := io.ReadFull(conn, head[:1])
+	return err
+}
+
+// sink takes one connection: rounds of a count, that many pages, and a byte back.
 func sink(lis net.Listener, size int) error {
 	conn, err := lis.Accept()
 	if errors.Is(err, net.ErrClosed) {

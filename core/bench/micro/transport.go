@@ -22,8 +22,8 @@ const (
 )
 
 // Transport measures two instances of a transport in this process: reads and writes of 64
-// KiB and 1 MiB, one and 32 at a time, next to a plain TCP connection over loopback that
-// carries the same sizes as one stream. Before it measures it checks that the bytes
+// KiB and 1 MiB, one at a time next to one plain TCP connection over loopback that carries
+// pages of that size as a stream, and 32 at a time next to four of them. Before it measures it checks that the bytes
 // arrive. cfg is the transport's configuration, nil for its default.
 func Transport(f transport.Factory, cfg plugin.Config) Suite {
 	return Suite{Name: f.Manifest().String(), run: func(ctx context.Context, m *meter) error {
@@ -67,14 +67,21 @@ func (m *meter) pair(ctx context.Context, near, far transport.Transport) (err er
 		return err
 	}
 	for _, size := range []int{64 << 10, largest} {
-		limit, err := m.stream(ctx, size)
+		one, err := m.streams(ctx, size, 1)
+		if err != nil {
+			return err
+		}
+		several, err := m.streams(ctx, size, 4)
 		if err != nil {
 			return err
 		}
 		for _, kind := range []transport.OpKind{transport.Write, transport.Read} {
-			for _, depth := range []int{1, deepest} {
-				name := fmt.Sprintf("%s %s depth %d", kindName(kind), sizeName(size), depth)
-				if _, err := m.measure(ctx, name, size, &limit, func(n int) error { return l.move(ctx, kind, size, depth, n) }); err != nil {
+			for _, d := range []struct {
+				depth int
+				base  *Result
+			}{{1, &one}, {deepest, &several}} {
+				name := fmt.Sprintf("%s %s depth %d", kindName(kind), sizeName(size), d.depth)
+				if _, err := m.measure(ctx, name, size, d.base, func(n int) error { return l.move(ctx, kind, size, d.depth, n) }); err != nil {
 					return err
 				}
 			}
