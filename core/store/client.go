@@ -1,0 +1,96 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/mooncake-go/mooncake/core/model"
+	"github.com/mooncake-go/mooncake/sdk/errs"
+	"github.com/mooncake-go/mooncake/sdk/transport"
+)
+
+// ErrClosed is what a closed client answers.
+var ErrClosed = errors.New("the store client is closed")
+
+// Client puts objects into the pool and gets them out. Safe for concurrent use.
+//
+// Errors carry an errs.Code. Batch methods answer per key, in the order of the keys; an
+// error that concerns the whole call is every key's answer.
+type Client struct {
+	cfg     Config
+	id      model.ClientID
+	master  Master
+	engine  engine
+	log     *quiet
+	metrics *metrics
+
+	mu      sync.Mutex
+	closed  bool
+	calls   sync.WaitGroup
+	buffers map[uint64]transport.RegionID // by address
+}
+
+// NewClient makes a client. It acquires nothing.
+func NewClient(cfg Config, deps Deps) (*Client, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	if err := deps.validate(); err != nil {
+		return nil, err
+	}
+	m, err := newMetrics(deps.Metrics, deps.Engine)
+	if err != nil {
+		return nil, errs.Wrap(errs.Internal, "store: register metrics", err)
+	}
+	return &Client{
+		cfg: cfg, id: deps.ID, master: deps.Master, engine: deps.Engine, log: &quiet{log: deps.Log}, metrics: m,
+		buffers: map[uint64]transport.RegionID{},
+	}, nil
+}
+
+// Ready answers with the master's version, or why it cannot be reached.
+func (c *Client) Ready(ctx context.Context) (string, error) { return c.master.Ready(ctx) }
+
+// Close refuses new calls, waits for those under way until the context ends, and ends the
+// registration of buffers. Repeatable.
+func (c *Client) Close(ctx context.Context) error {
+	c.mu.Lock()
+	c.closed = true
+	buffers := c.buffers
+	c.buffers = map[uint64]transport.RegionID{}
+	c.mu.Unlock()
+
+	done := make(chan struct{})
+	go func() { c.calls.Wait(); close(done) }()
+	var err error
+	select {
+	case <-done:
+	case <-ctx.Done():
+		err = errs.Wrap(errs.Internal, "store: close with calls under way", ctx.Err())
+	}
+	for _, id := range buffers {
+		err = errors.Join(err, c.engine.Deregister(ctx, id))
+	}
+	return err
+}
+
+// enter notes a call under way, to be ended with c.calls.Done.
+func (c *Client) enter() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return errs.Wrap(errs.Internal, "store", ErrClosed)
+	}
+	c.calls.Add(1)
+	return nil
+}
+
+// finishing is a context for what has to happen even though the caller's ended.
+func (c *Client) finishing(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), c.cfg.FinishTimeout)
+}
+
+// rpc observes one call to the master that began at t0.
+func (c *Client) rpc(name string, t0 time.Time) { c.metrics.rpc(name, time.Since(t0)) }

@@ -1,0 +1,110 @@
+package store
+
+import (
+	"context"
+	"time"
+
+	"github.com/mooncake-go/mooncake/core/model"
+	"github.com/mooncake-go/mooncake/sdk/errs"
+)
+
+// Exist reports whether an object can be read, and grants it a read lease.
+func (c *Client) Exist(ctx context.Context, key model.Key) (bool, error) {
+	r := c.BatchExist(ctx, []model.Key{key})[0]
+	return r.Value, r.Err
+}
+
+// BatchExist is Exist for many keys.
+func (c *Client) BatchExist(ctx context.Context, keys []model.Key) []model.Result[bool] {
+	return perKey(ctx, c, keys, func(ctx context.Context, keys []model.Key) ([]model.Result[bool], error) {
+		defer c.rpc("BatchExistKey", time.Now())
+		return c.master.Exist(ctx, keys)
+	})
+}
+
+// Prefix returns how many of the keys, from the first on, can be read without a gap.
+func (c *Client) Prefix(ctx context.Context, keys []model.Key) (int, error) {
+	for i, r := range c.BatchExist(ctx, keys) {
+		if r.Err != nil || !r.Value {
+			return i, r.Err
+		}
+	}
+	return len(keys), nil
+}
+
+// Size returns the size of an object in bytes. ObjectNotFound, ReplicaIsNotReady.
+func (c *Client) Size(ctx context.Context, key model.Key) (uint64, error) {
+	r := c.Query(ctx, []model.Key{key})[0]
+	return r.Value.Size, r.Err
+}
+
+// Query says where objects lie, and grants them a read lease.
+func (c *Client) Query(ctx context.Context, keys []model.Key) []model.Result[model.Object] {
+	return perKey(ctx, c, keys, func(ctx context.Context, keys []model.Key) ([]model.Result[model.Object], error) {
+		defer c.rpc("BatchGetReplicaList", time.Now())
+		return c.master.GetReplicas(ctx, keys)
+	})
+}
+
+// Remove deletes an object. ObjectNotFound; ObjectHasLease while readers may be at it,
+// unless force; ReplicaIsNotReady while it is being put.
+func (c *Client) Remove(ctx context.Context, key model.Key, force bool) error {
+	return c.BatchRemove(ctx, []model.Key{key}, force)[0]
+}
+
+// BatchRemove is Remove for many keys.
+func (c *Client) BatchRemove(ctx context.Context, keys []model.Key, force bool) []error {
+	res := perKey(ctx, c, keys, func(ctx context.Context, keys []model.Key) ([]model.Result[struct{}], error) {
+		defer c.rpc("BatchRemove", time.Now())
+		got, err := c.master.Remove(ctx, keys, force)
+		out := make([]model.Result[struct{}], len(got))
+		for i, e := range got {
+			out[i].Err = e
+		}
+		return out, err
+	})
+	out := make([]error, len(keys))
+	for i, r := range res {
+		out[i] = r.Err
+	}
+	return out
+}
+
+// RemoveByRegex deletes what matches (RE2 syntax, unanchored) and may be removed, and
+// returns how many. InvalidParams for a malformed expression.
+func (c *Client) RemoveByRegex(ctx context.Context, expr string, force bool) (int, error) {
+	if err := c.enter(); err != nil {
+		return 0, err
+	}
+	defer c.calls.Done()
+	defer c.rpc("RemoveByRegex", time.Now())
+	return c.master.RemoveByRegex(ctx, expr, force)
+}
+
+// RemoveAll deletes everything that may be removed and returns how many.
+func (c *Client) RemoveAll(ctx context.Context, force bool) (int, error) {
+	if err := c.enter(); err != nil {
+		return 0, err
+	}
+	defer c.calls.Done()
+	defer c.rpc("RemoveAll", time.Now())
+	return c.master.RemoveAll(ctx, force)
+}
+
+// ListKeys returns up to limit keys greater than after in byte order, sorted, that contain
+// a match of expr ("" for all). The last one returned is the next call's after.
+func (c *Client) ListKeys(ctx context.Context, expr string, after model.Key, limit int) ([]model.Key, error) {
+	if limit < 1 {
+		return nil, errs.New(errs.InvalidParams, "store: list keys", "the limit is %d, must be at least 1", limit)
+	}
+	if err := c.enter(); err != nil {
+		return nil, err
+	}
+	defer c.calls.Done()
+	defer c.rpc("ListKeys", time.Now())
+	return c.master.ListKeys(ctx, expr, after, limit)
+}
+
+func shortAnswer(got, want int) error {
+	return errs.New(errs.RPCFail, "store", "the master answered for %d keys of %d", got, want)
+}
