@@ -124,6 +124,7 @@ func (b *bump) Free(_ context.Context, extents []alloc.Extent) ([]error, error) 
 type wires struct {
 	all  []*wire
 	most int // operations under way on one path
+	ops  int // accepted so far
 	// spoil may change a completion and the bytes that arrived.
 	spoil func(op transport.Op, peer []byte, c *transport.Completion)
 }
@@ -181,6 +182,7 @@ func (p *wirePath) Submit(ops []transport.Op) (int, error) {
 		if i == 5 {
 			return i, nil
 		}
+		p.near.net.ops++
 		peer := p.far.regions[0].Mem[op.Offset:][:len(op.Local)]
 		if op.Kind == transport.Write {
 			copy(peer, op.Local)

@@ -100,6 +100,28 @@ func TestTransport(t *testing.T) {
 	}
 }
 
+// TestMoveRunsAsManyAsAsked, with none left under way, whatever the depth.
+func TestMoveRunsAsManyAsAsked(t *testing.T) {
+	for _, depth := range []int{1, 4, deepest} {
+		for _, n := range []int{1, 7, 100} {
+			w := &wires{}
+			f := w.factory()
+			for range 2 {
+				x, err := f.New(f.DefaultConfig())
+				require.NoError(t, err)
+				_, err = x.Register(t.Context(), region(make([]byte, 8*deepest), transport.AccessRemote))
+				require.NoError(t, err)
+			}
+			path := &wirePath{near: w.all[0], far: w.all[1]}
+			l := &link{path: path, local: make([]byte, 8*deepest)}
+			require.NoError(t, l.move(t.Context(), transport.Write, 8, depth, n))
+			require.Equal(t, n, w.ops)
+			require.Empty(t, path.done)
+			require.LessOrEqual(t, w.most, depth)
+		}
+	}
+}
+
 func TestTransportThatFails(t *testing.T) {
 	boom := errors.New("cable cut")
 	count := 0

@@ -179,6 +179,21 @@ func TestSplitKeepsSessionsTogether(t *testing.T) {
 	}
 }
 
+// TestShortPromptsDoNotChainSessions: every prompt is the shared system block and one of
+// its own, so that each ends where all others do.
+func TestShortPromptsDoNotChainSessions(t *testing.T) {
+	var reqs []trace.Request
+	for i := range 100 {
+		reqs = append(reqs, trace.Request{Seq: i, Session: trace.NoSession, Blocks: []uint64{0, uint64(i + 1)}})
+		reqs = append(reqs, trace.Request{Seq: i, Session: trace.NoSession, Blocks: []uint64{0, uint64(i + 1), uint64(i + 1000)}})
+	}
+	for w := range 2 {
+		src, err := Split(trace.FromSlice(reqs), w, 2)
+		require.NoError(t, err)
+		require.Greater(t, len(collect(t, src)), 20, "worker %d", w)
+	}
+}
+
 func TestSplitRefusesAWorkerThatIsNotThere(t *testing.T) {
 	for _, c := range [][2]int{{0, 0}, {-1, 2}, {2, 2}} {
 		_, err := Split(trace.FromSlice(nil), c[0], c[1])
