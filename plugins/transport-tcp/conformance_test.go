@@ -32,13 +32,13 @@ func TestConformance(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			config := func() plugin.Config {
 				c := loopback()
-				c.MaxInflightBytes = 8 << 20
+				c.MaxInflightBytes = 4 << 20
 				change(c)
 				return c
 			}
 			transporttest.Run(t, Factory(),
 				transporttest.WithConfig(config),
-				transporttest.WithLimit(8<<20),
+				transporttest.WithLimit(4<<20),
 				transporttest.WithFrozen(frozen),
 				transporttest.WithRestart(func(cfg plugin.Config, ep transport.Endpoint) plugin.Config {
 					e, err := decodeEndpoint(ep.Blob)

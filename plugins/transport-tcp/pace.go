@@ -53,7 +53,7 @@ func (p *pacer) writeAll(bufs *net.Buffers, limit time.Time) error {
 			p.writeBy = by
 		}
 		p.stats.writeCalls.Add(1)
-		n, err := bufs.WriteTo(p.conn)
+		n, err := writeVec(p.conn, bufs)
 		if err == nil {
 			return nil
 		}

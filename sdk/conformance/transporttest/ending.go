@@ -1,6 +1,7 @@
 package transporttest
 
 import (
+	"bytes"
 	"testing"
 	"time"
 
@@ -24,6 +25,7 @@ func (s *suite) deregisterUnderWay(t *testing.T) {
 	done := make(chan error, 1)
 	go func() {
 		done <- func() error {
+			stop, began := stop, began
 			dst := make([]transport.Completion, 64)
 			for i, open := 0, 0; ; i++ {
 				select {
@@ -61,14 +63,11 @@ func (s *suite) deregisterUnderWay(t *testing.T) {
 	}()
 	<-began
 	require.NoError(t, server.Deregister(within(t), 1))
-	for i := range mem { // The race detector watches too.
-		mem[i] = 0xee
-	}
+	other := bytes.Repeat([]byte{0xee}, size)
+	copy(mem, other) // The race detector watches too.
 	close(stop)
 	require.NoError(t, <-done)
-	for i, b := range mem {
-		require.Equal(t, byte(0xee), b, "byte %d was written after Deregister returned", i)
-	}
+	require.True(t, bytes.Equal(other, mem), "memory was written after Deregister returned")
 	fails(t, p, transport.Op{ID: 1, Kind: transport.Read, Local: buf[:8], Remote: ids[0]}, errs.ClassTransientPeer, errs.ClassPermanent)
 	require.Error(t, server.Deregister(within(t), 1), "once is enough")
 }

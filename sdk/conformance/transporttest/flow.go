@@ -14,14 +14,16 @@ import (
 // backPressure submits without reaping: at some point Submit gives a short count with no
 // error, and goes on after reaping.
 func (s *suite) backPressure(t *testing.T) {
-	const size, most = 64 << 10, 1 << 20
+	const size, span, most = 16 << 10, 64 << 20, 1 << 20
 	server, client := s.start(t), s.start(t)
-	_, key := register(t, server, 1, size, transport.AccessRemote)
+	_, key := registerBlank(t, server, 1, span)
 	p, ids := dial(t, client, server, key)
 	buf := s.local(t, client, 1, size)
 	accepted := 0
 	for ; accepted < most; accepted++ {
-		n, err := p.Submit([]transport.Op{{ID: uint64(accepted), Kind: transport.Write, Local: buf, Remote: ids[0]}})
+		n, err := p.Submit([]transport.Op{{
+			ID: uint64(accepted), Kind: transport.Write, Local: buf, Remote: ids[0], Offset: uint64(accepted * size % span),
+		}})
 		require.NoError(t, err)
 		if n == 0 {
 			break
@@ -47,9 +49,11 @@ func (s *suite) backPressure(t *testing.T) {
 // the model.
 func (s *suite) exactlyOnce(t *testing.T) {
 	server, client := s.start(t), s.start(t)
-	_, key := register(t, server, 1, 1<<20, transport.AccessRemote)
-	_, hidden := register(t, server, 2, 1<<20, transport.AccessLocal)
-	buf := s.local(t, client, 1, 1<<20)
+	const longest, span = 50_000, 64 << 20
+	_, key := register(t, server, 1, longest, transport.AccessRemote)
+	_, hidden := register(t, server, 2, longest, transport.AccessLocal)
+	buf := s.local(t, client, 1, span+longest)
+	at := 0 // Operations under way have buffers of their own.
 	rapid.Check(t, func(rt *rapid.T) {
 		p, err := client.Dial(context.Background(), server.Endpoint())
 		require.NoError(t, err)
@@ -80,8 +84,9 @@ func (s *suite) exactlyOnce(t *testing.T) {
 			"submit": func(rt *rapid.T) {
 				var ops []transport.Op
 				for range rapid.IntRange(0, 20).Draw(rt, "count") {
-					n := rapid.IntRange(0, 100_000).Draw(rt, "length")
-					o := transport.Op{ID: next, Kind: transport.Read, Local: buf[:n], Remote: open}
+					n := rapid.IntRange(0, longest).Draw(rt, "length")
+					o := transport.Op{ID: next, Kind: transport.Read, Local: buf[at : at+n], Remote: open}
+					at = (at + n) % span
 					if rapid.Bool().Draw(rt, "denied") {
 						o.Remote = denied
 					}
@@ -216,7 +221,7 @@ func (s *suite) closeUnderWay(t *testing.T) {
 	p, ids := dial(t, client, server, key)
 	var ops []transport.Op
 	for i := range count {
-		ops = append(ops, transport.Op{ID: uint64(i), Kind: transport.OpKind(1 + i%2), Local: buf[i*1024:][:1024], Remote: ids[0]})
+		ops = append(ops, transport.Op{ID: uint64(i), Kind: transport.OpKind(1 + i%2), Local: buf[i*1024:][:1024], Remote: ids[0], Offset: uint64(i * 1024)})
 	}
 	n, err := p.Submit(ops)
 	require.NoError(t, err)

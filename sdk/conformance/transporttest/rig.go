@@ -65,6 +65,14 @@ func register(t testing.TB, tr transport.Transport, id transport.RegionID, size 
 	return mem, key
 }
 
+// registerBlank publishes zeros, for regions too large to fill each time.
+func registerBlank(t testing.TB, tr transport.Transport, id transport.RegionID, size int) ([]byte, transport.Key) {
+	mem := make([]byte, size)
+	key, err := tr.Register(within(t), region(id, mem, transport.AccessRemote))
+	require.NoError(t, err)
+	return mem, key
+}
+
 func region(id transport.RegionID, mem []byte, access transport.Access) transport.Region {
 	return transport.Region{ID: id, Mem: mem, FD: -1, Location: "*", Access: access}
 }

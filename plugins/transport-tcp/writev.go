@@ -1,0 +1,8 @@
+//go:build !race
+
+package tcp
+
+import "net"
+
+// writeVec writes and consumes bufs, all in one system call where the connection can.
+func writeVec(c net.Conn, bufs *net.Buffers) (int64, error) { return bufs.WriteTo(c) }
