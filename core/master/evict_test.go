@@ -1,0 +1,199 @@
+package master_test
+
+import (
+	"math/rand/v2"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mooncake-go/mooncake/core/master"
+	"github.com/mooncake-go/mooncake/core/model"
+	"github.com/mooncake-go/mooncake/sdk/errs"
+)
+
+func startWith(t *testing.T, strategy string, pages ...int) *rig {
+	return start(t, func(c *master.Config) { c.AllocationStrategy = strategy }, pages...)
+}
+
+func noLease(c *master.Config) { c.LeaseTTL = 0 }
+
+func TestFailedAllocationEvictsExactlyWhatIsMissing(t *testing.T) {
+	r := start(t, noLease, 4, 4)
+	r.put(names("a", 0, 8)...)
+	r.get("a00000", "a00002")
+	r.put(names("b", 0, 3)...)
+	require.Equal(t, []string{"a00000", "a00002", "a00005", "a00006", "a00007", "b00000", "b00001", "b00002"}, r.here(),
+		"the three least recently used went, and no more")
+	require.Equal(t, 3.0, r.value("master_evicted_key_count"))
+	require.Equal(t, 3.0*page, r.value("master_evicted_size_bytes"))
+	require.Zero(t, r.value("master_put_start_alloc_failures_total"))
+}
+
+func TestExistDoesNotRefreshTheRank(t *testing.T) {
+	for _, ranks := range []bool{false, true} {
+		r := start(t, func(c *master.Config) { c.LeaseTTL = 0; c.ExistRanks = ranks }, 2)
+		r.put("a", "b")
+		r.exist("a")
+		r.put("c")
+		require.Equal(t, []bool{ranks}, r.exist("a"))
+	}
+}
+
+func TestHardPinIsNeverEvicted(t *testing.T) {
+	r := start(t, noLease, 2)
+	got, err := r.PutStart(r.ctx, r.client, items([]string{"pinned"}, page), model.ReplicateConfig{ReplicaNum: 1, HardPin: true})
+	require.NoError(t, err)
+	require.NoError(t, got[0].Err)
+	r.end("pinned")
+	for _, k := range names("k", 0, 20) {
+		r.put(k)
+	}
+	require.Equal(t, []string{"k00019", "pinned"}, r.here())
+	require.Equal(t, one(errs.OK), r.remove(false, "pinned"))
+}
+
+func TestLeasedVictimsAreParkedInOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, nil, 5)
+		r.put("a", "b", "c", "d", "e")
+		r.exist("a", "b", "c") // leased, still the least recent
+		r.put("f")
+		require.Equal(t, []bool{false}, r.exist("d"), "the first without a lease went")
+		r.keepAlive(5 * time.Second)
+		r.get("b") // read while parked: leased longer, and recent now
+		r.keepAlive(6 * time.Second)
+		r.put("g")
+		require.Equal(t, []string{"b", "c", "e", "f", "g"}, r.here(), "a goes first: it was first in line")
+		r.put("h")
+		require.Equal(t, []string{"b", "e", "f", "g", "h"}, r.here(), "then c")
+		r.keepAlive(5 * time.Second)
+		r.put("i", "j", "k")
+		require.Equal(t, []string{"g", "h", "i", "j", "k"}, r.here(), "b was read after f was put, but before g")
+	})
+}
+
+func TestEverythingLeased(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, nil, 3)
+		r.put("a", "b", "c")
+		r.get("a", "b", "c")
+		got, err := r.PutStart(r.ctx, r.client, items([]string{"x", "y"}, page), model.DefaultReplicateConfig())
+		require.NoError(t, err)
+		require.Equal(t, []errs.Code{errs.NoAvailableHandle, errs.NoAvailableHandle}, codes(got))
+		require.ErrorContains(t, got[0].Err, "no room for 2.00 KB more; 3.00 KB in 3 objects are leased by readers, the first for another 10s")
+		require.Equal(t, 2.0, r.value("master_put_start_alloc_failures_total"))
+		r.keepAlive(10 * time.Second)
+		r.put("x", "y")
+		require.Equal(t, []string{"c", "x", "y"}, r.here())
+		r.begin("z")
+		r.begin("w")
+		got, err = r.PutStart(r.ctx, r.client, items([]string{"v", "u", "t"}, page), model.DefaultReplicateConfig())
+		require.NoError(t, err)
+		require.Equal(t, []errs.Code{errs.OK, errs.NoAvailableHandle, errs.NoAvailableHandle}, codes(got))
+		require.ErrorContains(t, got[1].Err, "3.00 KB are being written")
+	})
+}
+
+func TestWatermark(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, func(c *master.Config) { c.EvictionHighWatermark, c.EvictionRatio = 0.9, 0.05 }, 100)
+		r.put(names("k", 0, 90)...)
+		time.Sleep(time.Second)
+		require.Len(t, r.here(), 90, "at the watermark, not above")
+		r.put(names("k", 90, 98)...)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		// 0.98-0.9+0.05 of 98 pages is 12.74.
+		require.Equal(t, names("k", 13, 98), r.here(), "in the order in which they were put")
+		r.get(names("k", 13, 98)...)
+		r.put(names("n", 0, 10)...)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		require.Equal(t, names("k", 13, 98), r.here(), "leases protect, the new ones do not have any")
+		r.keepAlive(10 * time.Second)
+		r.put(names("m", 0, 6)...)
+		time.Sleep(20 * time.Millisecond)
+		synctest.Wait()
+		// 0.91-0.9+0.05 of 91 pages is 5.46.
+		require.Equal(t, append(names("k", 19, 98), names("m", 0, 6)...), r.here(), "leases have ended: the least recent go")
+	})
+}
+
+// The pool with one client must behave as a textbook LRU cache that knows nothing of
+// batches, proposals or events.
+func TestPoolIsExactlyAnLRUCache(t *testing.T) {
+	const capacity, universe = 64, 160
+	rng := rand.New(rand.NewPCG(1, 2))
+	r := start(t, noLease, capacity/4, capacity/4, capacity/2)
+	var cache []string // least recent first
+	touch := func(k string) {
+		for i, x := range cache {
+			if x == k {
+				cache = append(append(cache[:i:i], cache[i+1:]...), k)
+				return
+			}
+		}
+		if cache = append(cache, k); len(cache) > capacity {
+			cache = cache[1:]
+		}
+	}
+	has := func(k string) bool {
+		for _, x := range cache {
+			if x == k {
+				return true
+			}
+		}
+		return false
+	}
+	hits := 0
+	for range 4000 {
+		first, n := rng.IntN(universe), 1+rng.IntN(12)
+		prompt := names("page", first, first+n)
+		prefix := 0
+		for prefix < n && has(prompt[prefix]) {
+			prefix++
+		}
+		found := 0
+		for _, ok := range r.exist(prompt...) {
+			if !ok {
+				break
+			}
+			found++
+		}
+		require.Equal(t, prefix, found)
+		for _, c := range r.get(prompt[:found]...) {
+			require.Equal(t, errs.OK, c)
+		}
+		var rest []string
+		for i, c := range r.begin(prompt[found:]...) {
+			if c == errs.OK {
+				rest = append(rest, prompt[found+i])
+			} else {
+				require.Equal(t, errs.ObjectAlreadyExists, c)
+			}
+		}
+		r.end(rest...)
+		for _, k := range prompt[:prefix] {
+			touch(k)
+			hits++
+		}
+		// A put of what is there already is no access.
+		fresh := rest[:0:0]
+		for _, k := range prompt[prefix:] {
+			if !has(k) {
+				fresh = append(fresh, k)
+			}
+		}
+		require.Equal(t, fresh, append(rest[:0:0], rest...))
+		for _, k := range fresh {
+			touch(k)
+		}
+	}
+	require.Positive(t, hits)
+	require.Len(t, r.here(), capacity)
+	for _, k := range r.here() {
+		require.True(t, has(k), k)
+	}
+}

@@ -1,0 +1,164 @@
+package master_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mooncake-go/mooncake/core/model"
+	"github.com/mooncake-go/mooncake/sdk/errs"
+)
+
+func TestMountingSegments(t *testing.T) {
+	r := start(t, nil, 4)
+	require.NoError(t, r.MountSegment(r.ctx, r.client, r.segs[0]), "mounting again")
+	changed := r.segs[0]
+	changed.Size *= 2
+	good := segment(1, page)
+	overlap := segment(1, page)
+	overlap.Base = r.segs[0].Base + page
+	for name, c := range map[string]struct {
+		client model.ClientID
+		seg    model.Segment
+	}{
+		"changed":        {r.client, changed},
+		"other client":   {model.UUID{Hi: 5}, r.segs[0]},
+		"overlap":        {r.client, overlap},
+		"no base":        {r.client, model.Segment{ID: good.ID, Name: "n", Size: 1}},
+		"no size":        {r.client, model.Segment{ID: good.ID, Name: "n", Base: 1}},
+		"no name":        {r.client, model.Segment{ID: good.ID, Base: 1, Size: 1}},
+		"no id":          {r.client, model.Segment{Name: "n", Base: 1, Size: 1}},
+		"no client":      {model.ClientID{}, good},
+		"beyond the end": {r.client, model.Segment{ID: good.ID, Name: "n", Base: 1 << 63, Size: 1<<63 + 1}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			require.Equal(t, errs.InvalidParams, errs.CodeOf(r.MountSegment(r.ctx, c.client, c.seg)))
+		})
+	}
+	require.Equal(t, errs.InvalidParams, errs.CodeOf(r.RemountSegments(r.ctx, r.client, []model.Segment{good, changed})))
+	list, err := r.Segments(r.ctx)
+	require.NoError(t, err)
+	require.Len(t, list, 1, "all of a remount or nothing")
+	require.Equal(t, model.SegmentInfo{Segment: r.segs[0], Client: r.client, Status: model.SegmentOK}, list[0])
+	r.put("k")
+	list, err = r.Segments(r.ctx)
+	require.NoError(t, err)
+	require.Equal(t, uint64(page), list[0].Used)
+}
+
+func TestUnmountingTakesReplicasAlong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, nil, 4)
+		r.put("old")
+		require.NoError(t, r.MountSegment(r.ctx, r.client, segment(1, 4*page)))
+		require.Equal(t, errs.IllegalClient, errs.CodeOf(r.UnmountSegment(r.ctx, model.UUID{Hi: 5}, r.segs[0].ID)))
+		require.Equal(t, one(errs.OK), r.get("old"))
+		require.NoError(t, r.UnmountSegment(r.ctx, r.client, r.segs[0].ID))
+		require.Equal(t, one(errs.ObjectNotFound), r.get("old"), "at once, before the sweep")
+		require.Equal(t, []bool{false}, r.exist("old"))
+		require.Equal(t, one(errs.OK), r.begin("old"), "nothing stands in the way")
+		require.NoError(t, r.UnmountSegment(r.ctx, r.client, r.segs[0].ID), "unknown is a success")
+		synctest.Wait()
+		require.Equal(t, 1.0, r.value("master_key_count"))
+		require.Equal(t, float64(page), r.value("master_allocated_bytes"))
+		require.NoError(t, r.MountSegment(r.ctx, r.client, r.segs[0]), "the same ID again")
+	})
+}
+
+func TestSweepForgetsObjects(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, nil, 64)
+		r.put(names("k", 0, 30)...)
+		r.begin("unfinished")
+		require.NoError(t, r.UnmountSegment(r.ctx, r.client, r.segs[0].ID))
+		time.Sleep(20 * time.Millisecond)
+		synctest.Wait()
+		require.Zero(t, r.value("master_key_count"))
+		require.Zero(t, r.value("mem_cache_nums_"))
+		st, err := r.lru.Stats(r.ctx)
+		require.NoError(t, err)
+		require.Zero(t, st.Objects, "the policy has heard of it")
+	})
+}
+
+func TestClientExpiry(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, nil)
+		dead, alive := model.UUID{Hi: 2}, r.client
+		require.NoError(t, r.MountSegment(r.ctx, dead, segment(0, page)))
+		r.put("lost")
+		require.NoError(t, r.MountSegment(r.ctx, alive, segment(1, 4*page)))
+		got, err := r.PutStart(r.ctx, dead, items([]string{"halfway"}, page), model.DefaultReplicateConfig())
+		require.NoError(t, err)
+		require.Equal(t, one(errs.OK), codes(got))
+		r.keepAlive(12 * time.Second)
+
+		require.Equal(t, one(errs.ObjectNotFound), r.get("lost"))
+		reply, err := r.Ping(r.ctx, dead)
+		require.NoError(t, err)
+		require.Equal(t, model.ClientNeedRemount, reply.Status)
+		require.Equal(t, 1.0, r.value("master_active_clients"))
+		require.Equal(t, one(errs.OK), r.begin("halfway"), "the put of the dead client was discarded")
+		require.Len(t, r.alloc.Live(), 2, "its memory is not used again yet")
+		list, err := r.Segments(r.ctx)
+		require.NoError(t, err)
+		require.Len(t, list, 1)
+
+		require.NoError(t, r.RemountSegments(r.ctx, dead, []model.Segment{segment(0, page)}))
+		reply, err = r.Ping(r.ctx, dead)
+		require.NoError(t, err)
+		require.Equal(t, model.ClientOK, reply.Status)
+		require.Equal(t, one(errs.ObjectNotFound), r.get("lost"), "what was dropped stays dropped")
+		require.NoError(t, r.RemountSegments(r.ctx, model.UUID{Hi: 3}, nil), "a client without segments")
+	})
+}
+
+func TestReplicas(t *testing.T) {
+	r := start(t, nil, 8, 8, 8)
+	place := func(key string, cfg model.ReplicateConfig) []string {
+		got, err := r.PutStart(r.ctx, r.client, items([]string{key}, page), cfg)
+		require.NoError(t, err)
+		require.NoError(t, got[0].Err)
+		var nodes []string
+		for _, x := range got[0].Value {
+			nodes = append(nodes, x.Segment)
+		}
+		return nodes
+	}
+	require.ElementsMatch(t, []string{"node-0:1", "node-1:1", "node-2:1"}, place("three", model.ReplicateConfig{ReplicaNum: 3}))
+	require.Len(t, place("five", model.ReplicateConfig{ReplicaNum: 5}), 3, "best effort")
+	require.Equal(t, 1.0, r.value("master_put_start_partial_allocations_total"))
+	require.Equal(t, []string{"node-2:1"}, place("preferred", model.ReplicateConfig{ReplicaNum: 1, PreferredSegments: []string{"nowhere", "node-2:1"}}))
+	require.Equal(t, []string{"node-1:1", "node-0:1"}, place("two", model.ReplicateConfig{ReplicaNum: 2, PreferredSegments: []string{"node-1:1", "node-0:1"}}))
+
+	r.end("three")
+	require.NoError(t, r.UnmountSegment(r.ctx, r.client, r.segs[1].ID))
+	got, err := r.GetReplicas(r.ctx, []string{"three"})
+	require.NoError(t, err)
+	require.Len(t, got[0].Value.Replicas, 2, "the others can still be read")
+}
+
+func TestCopiesStayApartWhenOneNodeIsFull(t *testing.T) {
+	r := start(t, nil, 1, 4, 4)
+	for i, key := range names("k", 0, 4) {
+		got, err := r.PutStart(r.ctx, r.client, items([]string{key}, page), model.ReplicateConfig{ReplicaNum: 2})
+		require.NoError(t, err)
+		require.NoError(t, got[0].Err)
+		require.Len(t, got[0].Value, 2, "object %d", i)
+		require.NotEqual(t, got[0].Value[0].Segment, got[0].Value[1].Segment)
+	}
+}
+
+func TestFreeRatioFirstBalances(t *testing.T) {
+	r := startWith(t, "free_ratio_first", 100, 100, 100)
+	for _, k := range names("k", 0, 150) {
+		r.put(k)
+	}
+	list, err := r.Segments(r.ctx)
+	require.NoError(t, err)
+	for _, s := range list {
+		require.InDelta(t, 50*page, s.Used, page)
+	}
+}
