@@ -16,7 +16,8 @@ import (
 // one page behind the other: what sockets give with nothing on top. A round ends when the
 // receivers have everything.
 func (m *meter) streams(ctx context.Context, size, count int) (Result, error) {
-	lis, err := net.Listen("tcp", "127.0.0.1:0")
+	var lc net.ListenConfig
+	lis, err := lc.Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return Result{}, err
 	}

@@ -1,6 +1,7 @@
 package workload
 
 import (
+	"math"
 	"time"
 
 	"github.com/mooncake-go/mooncake/sdk/errs"
@@ -67,7 +68,7 @@ func (c Config) Validate() error {
 			return err
 		}
 	}
-	if !(c.Skew >= 0 && c.Skew <= 4) {
+	if math.IsNaN(c.Skew) || c.Skew < 0 || c.Skew > 4 {
 		return errs.New(errs.InvalidParams, "workload", "skew is %g, want 0 to 4", c.Skew)
 	}
 	if c.ThinkTime < time.Millisecond || c.ThinkTime > 24*time.Hour {

@@ -3,6 +3,7 @@ package workload
 import (
 	"errors"
 	"io"
+	"math"
 	"testing"
 	"time"
 
@@ -225,6 +226,7 @@ func TestConfigRefusals(t *testing.T) {
 		"prompt_blocks":  func(c *Config) { c.PromptBlocks = c.MaxBlocks },
 		"output_blocks":  func(c *Config) { c.OutputBlocks = 0 },
 		"skew":           func(c *Config) { c.Skew = -1 },
+		"skew is NaN":    func(c *Config) { c.Skew = math.NaN() },
 		"think_time":     func(c *Config) { c.ThinkTime = 0 },
 	}
 	for name, spoil := range cases {
