@@ -1,0 +1,95 @@
+package rest
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/mooncake-go/mooncake/core/model"
+)
+
+// allSegments lists one name a mounted segment: a node with several appears as often.
+func (h *handler) allSegments(w http.ResponseWriter, r *http.Request) {
+	list, err := h.master.Segments(r.Context())
+	if err != nil {
+		h.log.Warn("admin: list segments", "error", err)
+		send(w, http.StatusInternalServerError, typeMetrics, "Failed to get all segments")
+		return
+	}
+	var b strings.Builder
+	for _, s := range list {
+		if s.Status == model.SegmentOK {
+			b.WriteString(s.Name)
+			b.WriteByte('\n')
+		}
+	}
+	send(w, http.StatusOK, typeMetrics, b.String())
+}
+
+// querySegment adds up the segments of a name. The blank before the second colon is what
+// scripts parse.
+func (h *handler) querySegment(w http.ResponseWriter, r *http.Request) {
+	name := r.URL.Query().Get("segment")
+	list, err := h.master.Segments(r.Context())
+	var used, capacity uint64
+	found := false
+	for _, s := range list {
+		if s.Name == name {
+			used, capacity, found = used+s.Used, capacity+s.Size, true
+		}
+	}
+	if err != nil || !found {
+		send(w, http.StatusInternalServerError, typeMetrics, "Failed to query segment")
+		return
+	}
+	send(w, http.StatusOK, typeMetrics, fmt.Sprintf("%s\nUsed(bytes): %d\nCapacity(bytes) : %d\n", name, used, capacity))
+}
+
+type segmentDetail struct {
+	Name         string  `json:"segment_name"`
+	ID           string  `json:"segment_id"`
+	Client       string  `json:"client_id"`
+	Base         string  `json:"base_address"`
+	Size         uint64  `json:"size_bytes"`
+	SizeHuman    string  `json:"size_human"`
+	Endpoint     string  `json:"te_endpoint"`
+	Protocol     string  `json:"protocol"`
+	Status       string  `json:"status"`
+	Used         uint64  `json:"allocator_used_bytes"`
+	Capacity     uint64  `json:"allocator_capacity_bytes"`
+	UsagePercent float64 `json:"allocator_usage_percent"`
+}
+
+func (h *handler) segmentsDetail(w http.ResponseWriter, r *http.Request) {
+	list, err := h.master.Segments(r.Context())
+	if err != nil {
+		h.sendError(w, r, err)
+		return
+	}
+	out := struct {
+		Total    int             `json:"total_segments"`
+		Segments []segmentDetail `json:"segments"`
+	}{len(list), make([]segmentDetail, 0, len(list))}
+	for _, s := range list {
+		d := segmentDetail{
+			Name: s.Name, ID: s.ID.String(), Client: s.Client.String(), Base: fmt.Sprintf("0x%x", s.Base),
+			Size: s.Size, SizeHuman: human(s.Size), Endpoint: s.Endpoint, Protocol: s.Protocol, Status: s.Status.String(),
+			Used: s.Used, Capacity: s.Size,
+		}
+		if s.Size > 0 {
+			d.UsagePercent = 100 * float64(s.Used) / float64(s.Size)
+		}
+		out.Segments = append(out.Segments, d)
+	}
+	sendJSON(w, http.StatusOK, out)
+}
+
+// human rounds a size down to the largest unit that fits.
+func human(n uint64) string {
+	units := []string{"B", "KiB", "MiB", "GiB"}
+	i := 0
+	for n >= 1024 && i < len(units)-1 {
+		n, i = n>>10, i+1
+	}
+	return fmt.Sprintf("%d %s", n, units[i])
+}
