@@ -1,0 +1,121 @@
+package arena
+
+// ranges is the part of a space that knows which byte belongs to whom: the list of nodes
+// and the index of the free ones. It knows nothing of classes.
+type ranges struct {
+	nodes  nodes
+	bySize tree // size of holes -> first hole of that size
+	// byOffset finds holes by offset. It is built for Reserve and dropped by the first
+	// allocation, nil otherwise.
+	byOffset *tree
+}
+
+func newRanges(size, seed uint64) ranges {
+	r := ranges{nodes: newNodes(), bySize: newTree(seed)}
+	if size > 0 {
+		r.addHole(r.nodes.insertBefore(0, 0, size, hole))
+	}
+	return r
+}
+
+// addHole puts a node of kind hole into the index.
+func (r *ranges) addHole(i uint32) {
+	n := r.nodes.at(i)
+	n.kind, n.a, n.b = hole, 0, 0
+	if t := r.bySize.find(n.size); t != 0 {
+		head := r.bySize.nodes[t].value
+		n.b = head
+		r.nodes.at(head).a = i
+		r.bySize.nodes[t].value = i
+	} else {
+		r.bySize.insert(n.size, i)
+	}
+	if r.byOffset != nil {
+		r.byOffset.insert(n.off, i)
+	}
+}
+
+// takeHole takes a hole out of the index.
+func (r *ranges) takeHole(i uint32) {
+	n := r.nodes.at(i)
+	if n.b != 0 {
+		r.nodes.at(n.b).a = n.a
+	}
+	switch {
+	case n.a != 0:
+		r.nodes.at(n.a).b = n.b
+	case n.b != 0:
+		r.bySize.nodes[r.bySize.find(n.size)].value = n.b
+	default:
+		r.bySize.remove(n.size)
+	}
+	if r.byOffset != nil {
+		r.byOffset.remove(n.off)
+	}
+}
+
+// carve cuts [off, off+size) out of a hole that holds it and returns the node, with kind k.
+func (r *ranges) carve(i uint32, off, size uint64, k kind) uint32 {
+	r.takeHole(i)
+	n := r.nodes.at(i)
+	if before := off - n.off; before > 0 {
+		r.addHole(r.nodes.insertBefore(i, n.off, before, hole))
+	}
+	if after := n.off + n.size - off - size; after > 0 {
+		r.addHole(r.nodes.insertBefore(n.next, off+size, after, hole))
+	}
+	n.off, n.size, n.kind, n.a, n.b, n.slack = off, size, k, 0, 0, 0
+	return i
+}
+
+// release makes a node free and merges it with free neighbours.
+func (r *ranges) release(i uint32) {
+	n := r.nodes.at(i)
+	if p := r.nodes.at(n.prev); p.kind == hole {
+		r.takeHole(n.prev)
+		n.off, n.size = p.off, n.size+p.size
+		r.nodes.drop(n.prev)
+	}
+	if x := r.nodes.at(n.next); x.kind == hole {
+		r.takeHole(n.next)
+		n.size += x.size
+		r.nodes.drop(n.next)
+	}
+	r.addHole(i)
+}
+
+// tries bounds how many free ranges a search visits that are large enough but may not be
+// aligned. After that only those count that fit whatever their alignment.
+const tries = 64
+
+// fit returns the smallest hole that holds size bytes at a multiple of align, and that
+// offset; 0 where none does. size is at most maxSpace.
+func (r *ranges) fit(size, align uint64) (i uint32, off uint64) {
+	t := r.bySize.ceil(size)
+	for n := 0; t != 0 && n < tries; t = r.bySize.ceil(r.bySize.nodes[t].key + 1) {
+		for i = r.bySize.nodes[t].value; i != 0 && n < tries; i = r.nodes.at(i).b {
+			if off, ok := r.within(i, size, align); ok {
+				return i, off
+			}
+			n++
+		}
+	}
+	if t = r.bySize.ceil(size + align); t == 0 {
+		return 0, 0
+	}
+	i = r.bySize.nodes[t].value
+	off, _ = r.within(i, size, align)
+	return i, off
+}
+
+// within returns the first aligned offset of a hole at which size bytes fit.
+func (r *ranges) within(i uint32, size, align uint64) (off uint64, ok bool) {
+	n := r.nodes.at(i)
+	off = (n.off + align - 1) &^ (align - 1)
+	return off, off >= n.off && off-n.off <= n.size-size
+}
+
+// largest returns the size of the largest hole.
+func (r *ranges) largest() uint64 {
+	return r.bySize.nodes[r.bySize.last()].key
+}

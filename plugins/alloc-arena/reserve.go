@@ -1,0 +1,51 @@
+package arena
+
+// verdict is the outcome of a reservation.
+type verdict uint8
+
+const (
+	reserved verdict = iota
+	overlaps
+	outside
+	impossible
+)
+
+// take makes exactly [off, off+size) a live extent.
+func (s *space) take(off, size uint64) verdict {
+	switch {
+	case size > s.size || off > s.size-size:
+		return outside
+	case size == 0, off%s.cfg.GranuleBytes != 0, size > s.limit, s.slot(size) > s.limit, off > s.limit-s.slot(size),
+		s.ranges.nodes.full():
+		return impossible
+	}
+	slot := s.slot(size)
+	s.giveUpArenas()
+	s.indexByOffset()
+	r := &s.ranges
+	t := r.byOffset.floor(off)
+	if t == 0 {
+		return overlaps
+	}
+	i := r.byOffset.nodes[t].value
+	if n := r.nodes.at(i); off-n.off > n.size || n.size-(off-n.off) < slot {
+		return overlaps
+	}
+	s.enter(r.carve(i, off, slot, live), size)
+	return reserved
+}
+
+// indexByOffset makes the index of free ranges by offset, unless there is one.
+func (s *space) indexByOffset() {
+	r := &s.ranges
+	if r.byOffset != nil {
+		return
+	}
+	t := newTree(r.bySize.seed)
+	for i := r.nodes.at(0).next; i != 0; i = r.nodes.at(i).next {
+		if n := r.nodes.at(i); n.kind == hole {
+			t.insert(n.off, i)
+		}
+	}
+	r.byOffset = &t
+}
