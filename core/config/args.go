@@ -12,7 +12,7 @@ import (
 // NormalizeArgs turns the command line syntax of gflags into that of pflag, knowing the
 // flags of fs: -flag and --flag are the same, --noflag is --flag=false for a boolean one,
 // dashes and underscores in names are the same, -- ends the flags. Shorthands such as -o
-// json, arguments and what is unknown are left as they are. args is not changed.
+// json and arguments are left as they are. args is not changed.
 func NormalizeArgs(args []string, fs *pflag.FlagSet) []string {
 	out := make([]string, 0, len(args))
 	for i := 0; i < len(args); i++ {
@@ -55,11 +55,14 @@ func normalizeArg(arg string, fs *pflag.FlagSet) (string, bool) {
 			return "--" + f.Name + "=false", false
 		}
 	}
-	if arg[1] != '-' && len(name) == 1 && !hasText {
-		f := fs.ShorthandLookup(name)
-		return arg, f != nil && f.NoOptDefVal == ""
+	if arg[1] == '-' || name[0] == 'h' {
+		return arg, false
 	}
-	return arg, false
+	f := fs.ShorthandLookup(name[:1])
+	if f == nil {
+		return "-" + arg, false // so that the error names the whole flag
+	}
+	return arg, len(name) == 1 && !hasText && f.NoOptDefVal == ""
 }
 
 // FlagError turns an error of fs.Parse into a Problem that names the nearest flag. It is

@@ -54,6 +54,9 @@ func (l *loader) file(path string, namedBy Origin) {
 	}
 	r := &fileReader{loader: l, path: path, upstream: l.Role.upstreamKeys()}
 	for _, f := range root.Fields {
+		if r.full() {
+			break
+		}
 		r.entry(strings.Split(f.Key, "."), f.Value)
 	}
 	l.commit()

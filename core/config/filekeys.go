@@ -112,6 +112,9 @@ func (r *fileReader) candidates(key string) []upstream.Name {
 }
 
 func (r *fileReader) unknown(key string, n doctree.Node) {
+	if r.full() {
+		return
+	}
 	hint := ""
 	if near := r.nearestKey(key); near != "" {
 		hint = "did you mean " + near + "?"

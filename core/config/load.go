@@ -189,7 +189,18 @@ func (l *loader) subject(o Origin, key string) string {
 	return key
 }
 
+// maxProblems bounds what is reported of one configuration.
+const maxProblems = 50
+
+func (l *loader) full() bool { return len(l.problems) > maxProblems }
+
 func (l *loader) problem(o Origin, key string, text *string, reason, hint string) {
+	if l.full() {
+		return
+	}
+	if len(l.problems) == maxProblems {
+		o, key, text, reason, hint = Origin{Layer: o.Layer, File: o.File, Name: o.Name}, "", nil, "there is more that is wrong", "mend these first"
+	}
 	if text != nil {
 		shown := Redact(key+" "+o.Name, *text)
 		if len(shown) > 80 {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
@@ -14,12 +15,13 @@ import (
 func (l *loader) check(c Config) {
 	m, s := c.Master, c.Store
 	if m.PutStartReleaseTimeout <= m.PutStartDiscardTimeout {
-		l.clash("master.put_start_release_timeout", duration(m.PutStartReleaseTimeout),
-			"must be longer than master.put_start_discard_timeout ("+duration(m.PutStartDiscardTimeout)+")")
+		l.between(pair{"master.put_start_release_timeout", duration(m.PutStartReleaseTimeout)}, "must be longer than",
+			pair{"master.put_start_discard_timeout", duration(m.PutStartDiscardTimeout)}, "must be shorter than")
 	}
 	l.checkPorts(m)
 	if s.MaxInflightBytes < s.SliceSize {
-		l.clash("store.max_inflight_bytes", s.MaxInflightBytes.String(), "must be at least store.slice_size ("+s.SliceSize.String()+")")
+		l.between(pair{"store.max_inflight_bytes", s.MaxInflightBytes.String()}, "must be at least",
+			pair{"store.slice_size", s.SliceSize.String()}, "must be at most")
 	}
 	if err := checkMetadataServer(s.MetadataServer); err != nil {
 		l.clash("store.metadata_server", s.MetadataServer, err.Error())
@@ -45,21 +47,29 @@ func duration(d time.Duration) string { return value.FormatDuration(d) }
 
 // checkPorts refuses two servers of the master on one port.
 func (l *loader) checkPorts(m Master) {
-	type server struct {
-		key  string
-		port int
-	}
-	servers := []server{{"master.rpc_port", m.RPCPort}, {"master.metrics_port", m.MetricsPort}}
+	servers := []pair{{"master.rpc_port", strconv.Itoa(m.RPCPort)}, {"master.metrics_port", strconv.Itoa(m.MetricsPort)}}
 	if m.EnableHTTPMetadataServer {
-		servers = append(servers, server{"master.http_metadata_server_port", m.HTTPMetadataServerPort})
+		servers = append(servers, pair{"master.http_metadata_server_port", strconv.Itoa(m.HTTPMetadataServerPort)})
 	}
 	for i, a := range servers {
 		for _, b := range servers[:i] {
-			if a.port == b.port && a.port != 0 {
-				l.clash(a.key, fmt.Sprint(a.port), "is the same port as "+b.key)
+			if a.text == b.text && a.text != "0" {
+				l.between(a, "must differ from", b, "must differ from")
 			}
 		}
 	}
+}
+
+// pair is a setting and its value.
+type pair struct{ key, text string }
+
+// between reports two settings that do not fit together, at the one that was given in the
+// higher layer.
+func (l *loader) between(a pair, wantA string, b pair, wantB string) {
+	if l.layers.origins[b.key].Layer > l.layers.origins[a.key].Layer {
+		a, b, wantA = b, a, wantB
+	}
+	l.clash(a.key, a.text, wantA+" "+b.key+" ("+b.text+")")
 }
 
 // checkMetadataServer accepts P2PHANDSHAKE and a URL of a metadata server.
