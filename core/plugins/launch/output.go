@@ -1,0 +1,153 @@
+package launch
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+)
+
+const (
+	// maxLine bounds one line of a plugin's output; the rest of a longer one is dropped.
+	maxLine = 16 << 10
+	// maxTailLine bounds a line that is kept for an error.
+	maxTailLine = 512
+	// maxAttrs bounds the attributes of one log record of a plugin.
+	maxAttrs = 32
+)
+
+// output turns what a plugin writes into log records and keeps the last lines. Nothing
+// that a plugin writes can fail here or grow without bound.
+type output struct {
+	logger *slog.Logger
+	keep   int
+
+	mu   sync.Mutex
+	tail []string
+	// fatal counts the lines since the Go runtime said why it ends; the stack that follows
+	// must not push the reason out of the tail.
+	fatal int
+}
+
+// pump reads lines until the end or an error.
+func (o *output) pump(r io.Reader) {
+	br := bufio.NewReaderSize(r, maxLine)
+	for {
+		line, long, err := br.ReadLine()
+		if len(line) > 0 {
+			o.line(line)
+		}
+		for long && err == nil {
+			_, long, err = br.ReadLine()
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// Write takes what the plugin printed through the connection; it need not end a line.
+func (o *output) Write(p []byte) (int, error) {
+	for line := range bytes.Lines(p) {
+		if line = bytes.TrimRight(line, "\r\n"); len(line) > 0 {
+			o.line(line[:min(len(line), maxLine)])
+		}
+	}
+	return len(p), nil
+}
+
+func (o *output) line(line []byte) {
+	level, msg, attrs, ok := parseRecord(line)
+	if !ok {
+		msg = printable(string(line))
+		level = o.trace(level)
+	}
+	o.remember(level, msg, attrs)
+	o.logger.LogAttrs(context.Background(), level, msg, attrs...)
+}
+
+// trace follows a stack trace: all of its lines are errors.
+func (o *output) trace(level slog.Level) slog.Level {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.fatal > 0 || level == slog.LevelError {
+		o.fatal++
+		return slog.LevelError
+	}
+	return level
+}
+
+func (o *output) remember(level slog.Level, msg string, attrs []slog.Attr) {
+	if level < slog.LevelInfo {
+		return
+	}
+	text := msg
+	for _, a := range attrs {
+		text += " " + a.String()
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.fatal > 1 {
+		return
+	}
+	o.tail = append(o.tail, text[:min(len(text), maxTailLine)])
+	if len(o.tail) > o.keep {
+		o.tail = slices.Delete(o.tail, 0, len(o.tail)-o.keep)
+	}
+}
+
+func (o *output) lines() []string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return slices.Clone(o.tail)
+}
+
+// parseRecord reads a line of slog's JSON handler, or of hclog's. ok is false for any
+// other line, which is a plain one: info, or error where the Go runtime speaks.
+func parseRecord(line []byte) (level slog.Level, msg string, attrs []slog.Attr, ok bool) {
+	var fields map[string]any
+	if len(line) == 0 || line[0] != '{' || json.Unmarshal(line, &fields) != nil {
+		for _, mark := range []string{"panic: ", "fatal error: "} {
+			if bytes.HasPrefix(line, []byte(mark)) {
+				return slog.LevelError, "", nil, false
+			}
+		}
+		return slog.LevelInfo, "", nil, false
+	}
+	for _, names := range [][3]string{{"msg", "level", "time"}, {"@message", "@level", "@timestamp"}} {
+		text, isText := fields[names[0]].(string)
+		if !isText {
+			continue
+		}
+		if name, isName := fields[names[1]].(string); !isName || level.UnmarshalText([]byte(name)) != nil {
+			level = slog.LevelInfo
+		}
+		for _, n := range names {
+			delete(fields, n)
+		}
+		for _, k := range slices.Sorted(maps.Keys(fields)) {
+			if len(attrs) == maxAttrs {
+				break
+			}
+			attrs = append(attrs, slog.Any(printable(k), fields[k]))
+		}
+		return level, printable(text), attrs, true
+	}
+	return slog.LevelInfo, "", nil, false
+}
+
+// printable keeps a plugin from writing control sequences to the operator's terminal.
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' && r != '\t' || r == 0x7f || r >= 0x80 && r < 0xa0 {
+			return -1
+		}
+		return r
+	}, strings.ToValidUTF8(s, "?"))
+}
