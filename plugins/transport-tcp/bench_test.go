@@ -31,6 +31,11 @@ type pair struct {
 }
 
 func newPair(t testing.TB, size int, change ...func(*Config)) *pair {
+	return newPairSeen(t, size, func(c net.Conn) net.Conn { return c }, change...)
+}
+
+// newPairSeen is newPair with something around every connection.
+func newPairSeen(t testing.TB, size int, wrap func(net.Conn) net.Conn, change ...func(*Config)) *pair {
 	cfg := loopback()
 	for _, c := range change {
 		c(cfg)
@@ -38,6 +43,7 @@ func newPair(t testing.TB, size int, change ...func(*Config)) *pair {
 	require.NoError(t, cfg.Validate())
 	r := &pair{server: newNode(*cfg), client: newNode(*cfg), mem: make([]byte, size)}
 	for _, n := range []*node{r.server, r.client} {
+		n.wrap = wrap
 		require.NoError(t, n.Start(context.Background(), quiet{}))
 		t.Cleanup(func() { require.NoError(t, n.Stop(context.Background())) })
 	}
@@ -61,16 +67,24 @@ func (r *pair) dial(t testing.TB, ep transport.Endpoint) {
 func (r *pair) pump(t testing.TB, kind transport.OpKind, local []byte, size, depth, count int) {
 	dst := make([]transport.Completion, depth)
 	ops := make([]transport.Op, 0, depth)
-	slots := len(local) / size
+	free := make([]uint64, len(local)/size) // Pieces of local without an operation; the ID is the piece.
+	for i := range free {
+		free[i] = uint64(len(free) - 1 - i)
+	}
 	for sent, open, ended := 0, 0, 0; ended < count; {
 		ops = ops[:0]
-		for i := sent; i < count && open+len(ops) < depth; i++ {
-			at := i % slots * size
-			ops = append(ops, transport.Op{ID: uint64(i), Kind: kind, Local: local[at : at+size], Remote: r.id, Offset: uint64(at)})
+		for len(free) > 0 && sent+len(ops) < count && open+len(ops) < depth {
+			id := free[len(free)-1]
+			free = free[:len(free)-1]
+			at := int(id) * size
+			ops = append(ops, transport.Op{ID: id, Kind: kind, Local: local[at : at+size], Remote: r.id, Offset: uint64(at)})
 		}
 		n, err := r.path.Submit(ops)
 		if err != nil {
 			t.Fatal(err)
+		}
+		for _, o := range ops[n:] {
+			free = append(free, o.ID)
 		}
 		sent, open = sent+n, open+n
 		n, err = r.path.Reap(context.Background(), dst)
@@ -81,6 +95,7 @@ func (r *pair) pump(t testing.TB, kind transport.OpKind, local []byte, size, dep
 			if c.Status != transport.OK {
 				t.Fatal(c.Err)
 			}
+			free = append(free, c.ID)
 		}
 		open, ended = open-n, ended+n
 	}

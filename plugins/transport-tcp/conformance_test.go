@@ -24,10 +24,9 @@ func loopback() *Config {
 
 func TestConformance(t *testing.T) {
 	for name, change := range map[string]func(*Config){
-		"defaults":   func(*Config) {},
-		"checksums":  func(c *Config) { c.Checksum = true },
-		"small":      func(c *Config) { c.SliceBytes, c.ConnectionsPerPeer, c.MaxInflightBytes = 4096, 1, 64<<10 },
-		"many lanes": func(c *Config) { c.SliceBytes, c.ConnectionsPerPeer = 16<<10, 16 },
+		"defaults":              func(*Config) {},
+		"small":                 func(c *Config) { c.SliceBytes, c.ConnectionsPerPeer, c.MaxInflightBytes = 4096, 1, 64<<10 },
+		"many lanes, checksums": func(c *Config) { c.SliceBytes, c.ConnectionsPerPeer, c.Checksum = 16<<10, 16, true },
 	} {
 		t.Run(name, func(t *testing.T) {
 			config := func() plugin.Config {

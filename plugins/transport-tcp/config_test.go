@@ -1,0 +1,117 @@
+package tcp
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"reflect"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mooncake-go/mooncake/sdk/plugin"
+)
+
+func TestManifestMatchesConfig(t *testing.T) {
+	require.True(t, strings.HasPrefix(manifestText, `{"mooncake_plugin_manifest":1`))
+	m, err := plugin.ScanManifest([]byte("\x7fELF" + manifestText))
+	require.NoError(t, err)
+	require.Equal(t, "transport/tcp", m.ID.String())
+	var schema struct {
+		Properties map[string]struct{ Default any }
+	}
+	dec := json.NewDecoder(bytes.NewReader(m.ConfigSchema))
+	dec.UseNumber()
+	require.NoError(t, dec.Decode(&schema))
+	v := reflect.ValueOf(*DefaultConfig())
+	require.Len(t, schema.Properties, v.NumField())
+	for i := range v.NumField() {
+		name := v.Type().Field(i).Tag.Get("json")
+		p, ok := schema.Properties[name]
+		require.True(t, ok, "%s is not in the schema", name)
+		if p.Default == nil {
+			require.True(t, v.Field(i).IsZero(), name)
+			continue
+		}
+		require.Equal(t, fmt.Sprint(v.Field(i).Interface()), fmt.Sprint(p.Default), name)
+	}
+}
+
+func TestConfigRefuses(t *testing.T) {
+	require.NoError(t, DefaultConfig().Validate())
+	for want, change := range map[string]func(*Config){
+		"port is 65536":                 func(c *Config) { c.Port = 65536 },
+		"port is -1":                    func(c *Config) { c.Port = -1 },
+		"port_max is 9":                 func(c *Config) { c.Port, c.PortMax = 10, 9 },
+		"port_max is 5":                 func(c *Config) { c.PortMax = 5 },
+		"connections_per_peer is 0":     func(c *Config) { c.ConnectionsPerPeer = 0 },
+		"connections_per_peer is 65":    func(c *Config) { c.ConnectionsPerPeer = 65 },
+		"max_connections is 0":          func(c *Config) { c.MaxConnections = 0 },
+		"max_connections_per_peer is 0": func(c *Config) { c.MaxConnectionsPerPeer = 0 },
+		"slice_bytes is 4095":           func(c *Config) { c.SliceBytes = 4095 },
+		"slice_bytes is 67108865":       func(c *Config) { c.SliceBytes = 64<<20 + 1 },
+		"max_inflight_bytes is 1":       func(c *Config) { c.MaxInflightBytes = 1 },
+		"max_inflight_ops is 0":         func(c *Config) { c.MaxInflightOps = 0 },
+		"op_timeout is 0s":              func(c *Config) { c.OpTimeout = 0 },
+		"stall_timeout is -1s":          func(c *Config) { c.StallTimeout = -time.Second },
+		"dial_timeout is 25h0m0s":       func(c *Config) { c.DialTimeout = 25 * time.Hour },
+		"handshake_timeout is 1ns":      func(c *Config) { c.HandshakeTimeout = 1 },
+		"idle_timeout is 0s":            func(c *Config) { c.IdleTimeout = 0 },
+		"send_buffer is -1":             func(c *Config) { c.SendBuffer = -1 },
+		"receive_buffer is -1":          func(c *Config) { c.ReceiveBuffer = -1 },
+		"advertise has 9 addresses":     func(c *Config) { c.Advertise = make([]string, 9) },
+		`advertise ""`:                  func(c *Config) { c.Advertise = []string{""} },
+		`advertise "a b"`:               func(c *Config) { c.Advertise = []string{"a b"} },
+		`advertise "h:99999"`:           func(c *Config) { c.Advertise = []string{"h:99999"} },
+	} {
+		c := DefaultConfig()
+		change(c)
+		require.ErrorContains(t, c.Validate(), want)
+	}
+}
+
+func TestAdvertised(t *testing.T) {
+	at := &net.TCPAddr{IP: net.IPv4zero, Port: 77}
+	for _, c := range []struct {
+		host string
+		adv  []string
+		want []string
+	}{
+		{"10.1.2.3", nil, []string{"10.1.2.3:77"}},
+		{"::1", nil, []string{"[::1]:77"}},
+		{"", []string{"a.example", "b.example:9", "fe80::1", "[fe80::2]", "[fe80::3]:8"}, []string{"a.example:77", "b.example:9", "[fe80::1]:77", "[fe80::2]:77", "[fe80::3]:8"}},
+	} {
+		got, err := advertised(&Config{Host: c.host, Advertise: c.adv}, at)
+		require.NoError(t, err)
+		require.Equal(t, c.want, got)
+	}
+	for _, host := range []string{"", "0.0.0.0", "::"} {
+		got, err := advertised(&Config{Host: host}, at)
+		require.NoError(t, err)
+		require.NotEmpty(t, got)
+		require.LessOrEqual(t, len(got), maxAddresses)
+	}
+}
+
+func TestPortInUse(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer func() { _ = ln.Close() }()
+	_, text, _ := net.SplitHostPort(ln.Addr().String())
+	port, _ := strconv.Atoi(text)
+	cfg := loopback()
+	cfg.Port = port
+	err = newNode(*cfg).Start(context.Background(), quiet{})
+	require.ErrorContains(t, err, "address already in use")
+	require.ErrorContains(t, err, "port_max", "the error says what to do")
+
+	cfg.PortMax = min(port+50, 65535)
+	n := newNode(*cfg)
+	require.NoError(t, n.Start(context.Background(), quiet{}))
+	require.NoError(t, n.Stop(context.Background()))
+}

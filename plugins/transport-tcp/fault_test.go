@@ -1,0 +1,266 @@
+package tcp
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"net"
+	"runtime"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mooncake-go/mooncake/sdk/errs"
+	"github.com/mooncake-go/mooncake/sdk/transport"
+)
+
+// limit bounds each wait of a test; reaching it is a failure.
+const limit = 30 * time.Second
+
+// run brings operations to their end.
+func (r *pair) run(t testing.TB, ops ...transport.Op) []transport.Completion {
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	n, err := r.path.Submit(ops)
+	require.NoError(t, err)
+	require.Equal(t, len(ops), n)
+	out := make([]transport.Completion, 0, n)
+	for len(out) < n {
+		got, err := r.path.Reap(ctx, out[len(out):n])
+		require.NoError(t, err)
+		out = out[:len(out)+got]
+	}
+	return out
+}
+
+func (r *pair) read(buf []byte) transport.Op {
+	return transport.Op{ID: 1, Kind: transport.Read, Local: buf, Remote: r.id}
+}
+
+func (r *pair) write(buf []byte) transport.Op {
+	return transport.Op{ID: 2, Kind: transport.Write, Local: buf, Remote: r.id}
+}
+
+func (r *pair) ok(t testing.TB, ops ...transport.Op) {
+	for _, c := range r.run(t, ops...) {
+		require.Equal(t, transport.OK, c.Status, "%v", c.Err)
+	}
+}
+
+// until waits for a condition that another goroutine brings about.
+func until(t testing.TB, what string, cond func() bool) {
+	for end := time.Now().Add(limit); !cond(); runtime.Gosched() {
+		if time.Now().After(end) {
+			t.Fatalf("never happened: %s", what)
+		}
+	}
+}
+
+// impatient has limits short enough to be met in a test.
+func impatient(c *Config) {
+	c.StallTimeout, c.OpTimeout, c.DialTimeout = 60*time.Millisecond, 2*time.Second, time.Second
+	c.ConnectionsPerPeer, c.SliceBytes = 1, 1<<20
+}
+
+func throughProxy(t *testing.T, size int, change ...func(*Config)) (*pair, *faulty) {
+	r := newPair(t, size, append([]func(*Config){impatient}, change...)...)
+	f, ep := proxy(t, r.server.Endpoint())
+	r.dial(t, ep)
+	return r, f
+}
+
+// TestCutConnection: what was under way fails at once, and the path connects again.
+func TestCutConnection(t *testing.T) {
+	r, f := throughProxy(t, 1<<20)
+	buf := make([]byte, 1<<20)
+	for i, up := range []bool{false, true} {
+		var once atomic.Bool
+		f.set(func(dir bool, at int64, _ []byte) verdict {
+			if dir == up && at > 100_000 && once.CompareAndSwap(false, true) {
+				return cut
+			}
+			return pass
+		})
+		op := r.read(buf)
+		want := transport.Failed
+		if up {
+			op, want = r.write(buf), transport.Quarantined // The peer may hold more of it than it stored.
+		}
+		c := r.run(t, op)[0]
+		require.Equal(t, want, c.Status)
+		require.Equal(t, errs.ClassTransientPath, c.Class(), "%v", c.Err)
+		r.ok(t, r.read(buf))
+		r.ok(t, r.write(buf))
+		require.Equal(t, i+2, f.accepted(), "one new connection for each cut")
+	}
+	s := r.client.Stats()
+	require.EqualValues(t, 2, s.ConnectionsCut)
+	require.EqualValues(t, 1, s.OpsFailed)
+	require.EqualValues(t, 1, s.OpsQuarantined)
+}
+
+// TestCorruptHeader: a damaged header ends the connection, typed, whichever side sees it.
+func TestCorruptHeader(t *testing.T) {
+	r, f := throughProxy(t, 4096)
+	buf := make([]byte, 4096)
+	for _, up := range []bool{true, false} {
+		var once atomic.Bool
+		f.set(func(dir bool, at int64, b []byte) verdict {
+			if dir == up && at == headerSize && once.CompareAndSwap(false, true) {
+				b[20] ^= 4
+			}
+			return pass
+		})
+		f.cutAll()
+		until(t, "lane gone", func() bool { return r.client.Stats().ConnectionsOut == 0 })
+		c := r.run(t, r.read(buf))[0]
+		require.Equal(t, transport.Failed, c.Status)
+		require.Equal(t, errs.ClassTransientPath, c.Class(), "%v", c.Err)
+		r.ok(t, r.read(buf))
+	}
+	require.EqualValues(t, 1, r.server.Stats().Refused["bad-frame"])
+}
+
+// TestCorruptPayload: with checksums on, a damaged payload fails its operation alone.
+func TestCorruptPayload(t *testing.T) {
+	r, f := throughProxy(t, 8192, func(c *Config) { c.Checksum = true })
+	buf := make([]byte, 8192)
+	r.ok(t, r.read(buf))
+	for _, up := range []bool{false, true} {
+		var once atomic.Bool
+		f.set(func(dir bool, _ int64, b []byte) verdict {
+			if dir == up && len(b) > 1000 && once.CompareAndSwap(false, true) {
+				b[len(b)-1] ^= 1
+			}
+			return pass
+		})
+		op := r.read(buf)
+		if up {
+			op = r.write(buf)
+		}
+		c := r.run(t, op)[0]
+		require.Equal(t, transport.Failed, c.Status)
+		require.True(t, errs.Is(c.Err, errs.ChecksumMismatch), "%v", c.Err)
+		require.Equal(t, errs.ClassTransientPath, c.Class())
+		r.ok(t, r.read(buf))
+		r.ok(t, r.write(buf))
+	}
+	require.Equal(t, 1, f.accepted(), "the connection lives on")
+}
+
+// TestSilence: a peer that goes quiet with an answer outstanding loses the connection
+// after stall_timeout, in the middle of a payload as well as before it.
+func TestSilence(t *testing.T) {
+	for name, from := range map[string]int64{"before the answer": headerSize, "in the payload": 200_000} {
+		t.Run(name, func(t *testing.T) {
+			r, f := throughProxy(t, 1<<20)
+			f.set(func(up bool, at int64, _ []byte) verdict {
+				if !up && at >= from {
+					return drop
+				}
+				return pass
+			})
+			buf := make([]byte, 1<<20)
+			c := r.run(t, r.read(buf))[0]
+			require.Equal(t, transport.Failed, c.Status)
+			require.ErrorIs(t, c.Err, errQuiet)
+			f.set(nil)
+			r.ok(t, r.read(buf))
+		})
+	}
+}
+
+// TestDeadlineInPayload: an operation that ends while its payload arrives is drained and
+// harms no other; its buffer is not touched after the completion.
+func TestDeadlineInPayload(t *testing.T) {
+	r, f := throughProxy(t, 4<<20, func(c *Config) { c.StallTimeout = limit })
+	fillWith(r.mem, 0x77)
+	gate := make(chan struct{})
+	arrived := make(chan struct{})
+	var once atomic.Bool
+	f.set(func(up bool, at int64, _ []byte) verdict {
+		if !up && at > 100_000 && once.CompareAndSwap(false, true) {
+			close(arrived)
+			<-gate
+		}
+		return pass
+	})
+	buf := make([]byte, 1<<20)
+	slow := r.read(buf)
+	slow.Deadline = time.Now().Add(time.Hour)
+	n, err := r.path.Submit([]transport.Op{slow})
+	require.NoError(t, err)
+	require.Equal(t, 1, n)
+	<-arrived
+	r.path.mu.Lock()
+	r.path.active[0].deadline = time.Now() // As if the hour had passed.
+	r.path.mu.Unlock()
+	r.path.expire()
+	out := make([]transport.Completion, 1)
+	_, err = r.path.Reap(context.Background(), out)
+	require.NoError(t, err)
+	require.Equal(t, transport.Failed, out[0].Status)
+	require.True(t, errs.Is(out[0].Err, errs.RPCTimeout))
+	require.ErrorIs(t, out[0].Err, context.DeadlineExceeded)
+	fillWith(buf, 0x11)
+	close(gate)
+	other := make([]byte, 4096)
+	r.ok(t, r.read(other))
+	require.Equal(t, r.mem[:4096], other)
+	require.Equal(t, 1<<20, bytes.Count(buf, []byte{0x11}), "a completed operation's buffer is left alone")
+	require.Equal(t, 1, f.accepted(), "the connection lives on")
+	require.Positive(t, r.client.Stats().DiscardedBytes)
+}
+
+func fillWith(b []byte, v byte) {
+	for i := range b {
+		b[i] = v
+	}
+}
+
+// TestReconnectWaits: operations submitted while nobody listens wait, and are carried
+// out once the peer is there.
+func TestReconnectWaits(t *testing.T) {
+	r := newPair(t, 4096, impatient)
+	e, err := decodeEndpoint(r.server.Endpoint().Blob)
+	require.NoError(t, err)
+	hole, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	addr := hole.Addr().String()
+	require.NoError(t, hole.Close())
+	real := e.Addrs[0]
+	e.Addrs = []string{addr}
+	r.dial(t, transport.Endpoint{Blob: e.encode(), Incarnation: e.Incarnation})
+	buf := make([]byte, 4096)
+	n, err := r.path.Submit([]transport.Op{r.read(buf)})
+	require.NoError(t, err)
+	require.Equal(t, 1, n)
+	until(t, "two attempts", func() bool { return r.client.Stats().DialsFailed >= 2 })
+	ln, err := net.Listen("tcp", addr)
+	require.NoError(t, err)
+	f := &faulty{ln: ln, target: real, conns: map[net.Conn]bool{}}
+	f.wg.Add(1)
+	go f.accept()
+	defer func() { _ = ln.Close(); f.cutAll(); f.wg.Wait() }()
+	out := make([]transport.Completion, 1)
+	_, err = r.path.Reap(context.Background(), out)
+	require.NoError(t, err)
+	require.Equal(t, transport.OK, out[0].Status, "%v", out[0].Err)
+}
+
+// TestNobodyThere: the deadline holds while the path tries to connect, and the error
+// names why it could not.
+func TestNobodyThere(t *testing.T) {
+	r := newPair(t, 4096, impatient)
+	require.NoError(t, r.server.Stop(context.Background()))
+	op := r.read(make([]byte, 10))
+	op.Deadline = time.Now().Add(80 * time.Millisecond)
+	c := r.run(t, op)[0]
+	require.Equal(t, transport.Failed, c.Status)
+	require.Equal(t, errs.ClassTransientPath, c.Class())
+	require.ErrorContains(t, c.Err, "refused")
+	var op1 *net.OpError
+	require.True(t, errors.As(c.Err, &op1))
+}

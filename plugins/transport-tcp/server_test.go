@@ -1,0 +1,301 @@
+package tcp
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mooncake-go/mooncake/sdk/errs"
+	"github.com/mooncake-go/mooncake/sdk/transport"
+)
+
+// rawConn connects to the server without any of the client's code.
+func (r *pair) rawConn(t testing.TB) net.Conn {
+	e, err := decodeEndpoint(r.server.Endpoint().Blob)
+	require.NoError(t, err)
+	c, err := net.Dial("tcp", e.Addrs[0])
+	require.NoError(t, err)
+	require.NoError(t, c.SetDeadline(time.Now().Add(limit)))
+	t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+// greeted is a raw connection after the hello.
+func (r *pair) greeted(t testing.TB) net.Conn {
+	c := r.rawConn(t)
+	_, err := c.Write(helloOf(r.server.incarnation))
+	require.NoError(t, err)
+	b := make([]byte, headerSize)
+	_, err = io.ReadFull(c, b)
+	require.NoError(t, err)
+	var h hello
+	require.NoError(t, h.decode(b))
+	require.Equal(t, reasonNone, h.Reason)
+	return c
+}
+
+func answerOf(t testing.TB, c net.Conn) header {
+	b := make([]byte, headerSize)
+	_, err := io.ReadFull(c, b)
+	require.NoError(t, err)
+	var h header
+	require.NoError(t, h.decode(b))
+	return h
+}
+
+func closedByPeer(t testing.TB, c net.Conn) {
+	n, err := io.Copy(io.Discard, c)
+	require.Zero(t, n, "nothing more is said")
+	require.NotErrorIs(t, err, os.ErrDeadlineExceeded, "the server left the connection open")
+}
+
+// TestStrangers: other protocols on the port are closed at once and counted.
+func TestStrangers(t *testing.T) {
+	r := newPair(t, 4096)
+	for i, first := range []string{
+		"GET / HTTP/1.1\r\nHost: example\r\n\r\n",
+		"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+		"SSH-2.0-OpenSSH_9.6\r\n",
+		string(make([]byte, 24)), // The reference implementation's header.
+		"\x00\x10\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x7f\x00\x00\x00\x01\x00\x00\x00\x00\x00\x00\x00",
+	} {
+		c := r.rawConn(t)
+		_, err := c.Write([]byte(first))
+		require.NoError(t, err)
+		closedByPeer(t, c)
+		require.EqualValues(t, i+1, r.server.Stats().Foreign)
+	}
+	r.ok(t, r.read(make([]byte, 4096)))
+}
+
+// TestSlowGreeting: a connection that says nothing, or half a hello, costs handshake_timeout.
+func TestSlowGreeting(t *testing.T) {
+	r := newPair(t, 4096, func(c *Config) { c.HandshakeTimeout = 30 * time.Millisecond })
+	for _, part := range []int{0, 5, 40} {
+		c := r.rawConn(t)
+		_, err := c.Write(helloOf(1)[:part])
+		require.NoError(t, err)
+		closedByPeer(t, c)
+	}
+	r.ok(t, r.read(make([]byte, 4096)))
+}
+
+func TestHelloRefusals(t *testing.T) {
+	r := newPair(t, 4096, func(c *Config) { c.MaxConnectionsPerPeer = 1 })
+	say := func(change func(*hello)) reason {
+		h := hello{Low: 1, High: 1, Incarnation: r.server.incarnation, MaxFrame: maxSlice}
+		change(&h)
+		b := make([]byte, headerSize)
+		h.put(b)
+		c := r.rawConn(t)
+		_, err := c.Write(b)
+		require.NoError(t, err)
+		_, err = io.ReadFull(c, b)
+		require.NoError(t, err)
+		require.NoError(t, h.decode(b))
+		return h.Reason
+	}
+	require.Equal(t, reasonStale, say(func(h *hello) { h.Incarnation++ }))
+	require.Equal(t, reasonVersion, say(func(h *hello) { h.Low, h.High = 2, 9 }))
+	require.Equal(t, reasonNone, say(func(h *hello) { h.Session[0] = 1 }))
+	require.Equal(t, reasonBusy, say(func(h *hello) { h.Session[0] = 1 }))
+	require.Equal(t, reasonNone, say(func(h *hello) { h.Session[0] = 2 }))
+	require.Equal(t, map[string]uint64{"stale": 1, "version": 1, "busy": 1}, r.server.Stats().Refused)
+}
+
+// TestRequestsRefused goes past the client's own checks: the server decides.
+func TestRequestsRefused(t *testing.T) {
+	r := newPair(t, 1000)
+	k, err := decodeKey(r.key)
+	require.NoError(t, err)
+	secret := make([]byte, 100)
+	_, err = r.server.Register(context.Background(), transport.Region{ID: 2, Mem: secret, FD: -1})
+	require.NoError(t, err)
+	c := r.greeted(t)
+	for i, x := range []struct {
+		why    reason
+		change func(*header)
+	}{
+		{reasonUnknownRegion, func(h *header) { h.Region = 99 }},
+		{reasonWrongToken, func(h *header) { h.Token[15] ^= 1 }},
+		{reasonWrongToken, func(h *header) { h.Region = 2 }},
+		{reasonRange, func(h *header) { h.Offset = 991 }},
+		{reasonRange, func(h *header) { h.Offset = 1 << 63 }},
+		{reasonRange, func(h *header) { h.Offset = ^uint64(0) - 5 }},
+		{reasonReadDenied, func(h *header) { h.Region, h.Token = 2, r.server.regions.byID[2].token }},
+	} {
+		for _, kind := range []frameType{frameRead, frameWrite} {
+			h := header{Type: kind, ID: uint64(i), Region: k.Region, Token: k.Token, Length: 10}
+			x.change(&h)
+			msg := encoded(h)
+			want := x.why
+			if kind == frameWrite {
+				msg = append(msg, make([]byte, 10)...)
+				if want == reasonReadDenied {
+					want = reasonWriteDenied
+				}
+			}
+			_, err := c.Write(msg)
+			require.NoError(t, err)
+			got := answerOf(t, c)
+			require.Equal(t, frameError, got.Type)
+			require.Equal(t, want, got.Reason)
+			require.Equal(t, h.ID, got.ID)
+			require.Equal(t, want.info().code, got.Code)
+			require.Equal(t, want.info().class, got.Class)
+		}
+	}
+	// The connection survived all of it.
+	_, err = c.Write(encoded(header{Type: frameRead, ID: 50, Region: k.Region, Token: k.Token, Length: 10}))
+	require.NoError(t, err)
+	require.Equal(t, frameData, answerOf(t, c).Type)
+}
+
+// TestFramingLost: the server says why, and closes.
+func TestFramingLost(t *testing.T) {
+	r := newPair(t, 1000)
+	k, err := decodeKey(r.key)
+	require.NoError(t, err)
+	for name, x := range map[string]struct {
+		msg []byte
+		why reason
+	}{
+		"garbage":       {make([]byte, headerSize), reasonBadFrame},
+		"no request":    {encoded(header{Type: frameDone}), reasonBadFrame},
+		"broken train":  {append(encoded(header{Type: frameRead, Follow: 1}), encoded(header{Type: frameRead, Follow: 1})...), reasonBadFrame},
+		"too long":      {encoded(header{Type: frameWrite, Region: k.Region, Token: k.Token, Length: maxSlice + 1}), reasonTooLong},
+		"read too long": {encoded(header{Type: frameRead, Region: k.Region, Token: k.Token, Length: 1 << 31}), reasonTooLong},
+	} {
+		c := r.greeted(t)
+		_, err := c.Write(x.msg)
+		require.NoError(t, err, name)
+		h := answerOf(t, c)
+		require.Equal(t, frameGoAway, h.Type, name)
+		require.Equal(t, x.why, h.Reason, name)
+		closedByPeer(t, c)
+	}
+	r.ok(t, r.read(make([]byte, 1000)))
+}
+
+// TestDeafPeer asks for much and reads nothing: it stalls itself and is cut off, others
+// are served meanwhile, and the region can be withdrawn.
+func TestDeafPeer(t *testing.T) {
+	r := newPair(t, 8<<20, func(c *Config) { c.StallTimeout = 50 * time.Millisecond })
+	k, err := decodeKey(r.key)
+	require.NoError(t, err)
+	c := r.greeted(t)
+	for i := range 20 {
+		_, err := c.Write(encoded(header{Type: frameRead, ID: uint64(i), Region: k.Region, Token: k.Token, Length: 8 << 20}))
+		require.NoError(t, err)
+	}
+	until(t, "the server is stuck in an answer", func() bool { return r.server.Stats().ServedReads > 0 })
+	r.ok(t, r.read(make([]byte, 1<<20)))
+	until(t, "the server gave up on it", func() bool { return r.server.Stats().ConnectionsIn == 1 })
+	require.Less(t, r.server.Stats().ServedReads, uint64(20), "requests were not queued up")
+}
+
+// held waits until a request of a peer is at work on the region.
+func (r *pair) held(t testing.TB) {
+	region := r.server.regions.byID[1]
+	until(t, "a request holds the region", func() bool {
+		region.mu.Lock()
+		defer region.mu.Unlock()
+		return len(region.holders) > 0
+	})
+}
+
+// TestDeregisterCutsStalledPeer: a peer in the middle of a Write that never comes does
+// not hold the region for longer than the grace.
+func TestDeregisterCutsStalledPeer(t *testing.T) {
+	r := newPair(t, 4096)
+	k, err := decodeKey(r.key)
+	require.NoError(t, err)
+	c := r.greeted(t)
+	half := append(encoded(header{Type: frameWrite, Region: k.Region, Token: k.Token, Length: 4096}), make([]byte, 100)...)
+	_, err = c.Write(half)
+	require.NoError(t, err)
+	r.held(t)
+	ended, cancel := context.WithCancel(context.Background())
+	cancel()
+	err = r.server.Deregister(ended, 1)
+	require.True(t, err == nil || errs.Is(err, errs.UnavailableInCurrentStatus), "%v", err)
+	if err != nil {
+		require.ErrorIs(t, err, context.Canceled)
+		_, err = r.server.Register(context.Background(), transport.Region{ID: 1, Mem: make([]byte, 1), FD: -1})
+		require.Error(t, err, "the ID is not free yet")
+		require.NoError(t, r.server.Deregister(context.Background(), 1))
+	}
+	closedByPeer(t, c)
+	require.Empty(t, r.server.regions.byAddr)
+}
+
+// TestDeregisterGrace does the same without an ended context.
+func TestDeregisterGrace(t *testing.T) {
+	r := newPair(t, 4096, func(c *Config) { c.StallTimeout = 40 * time.Millisecond })
+	k, err := decodeKey(r.key)
+	require.NoError(t, err)
+	c := r.greeted(t)
+	_, err = c.Write(encoded(header{Type: frameWrite, Region: k.Region, Token: k.Token, Length: 4096}))
+	require.NoError(t, err)
+	r.held(t)
+	require.NoError(t, r.server.Deregister(context.Background(), 1))
+}
+
+// TestStopSaysGoodbye: an idle peer is told that the server stops.
+func TestStopSaysGoodbye(t *testing.T) {
+	r := newPair(t, 4096)
+	c := r.greeted(t)
+	done := make(chan error)
+	go func() { done <- r.server.Stop(context.Background()) }()
+	h := answerOf(t, c)
+	require.Equal(t, frameGoAway, h.Type)
+	require.Equal(t, reasonStopping, h.Reason)
+	_ = c.Close()
+	require.NoError(t, <-done)
+}
+
+// TestStopWithStuckPeer: Stop returns although a peer never finishes its request.
+func TestStopWithStuckPeer(t *testing.T) {
+	r := newPair(t, 4096)
+	k, err := decodeKey(r.key)
+	require.NoError(t, err)
+	c := r.greeted(t)
+	_, err = c.Write(encoded(header{Type: frameWrite, Region: k.Region, Token: k.Token, Length: 4096}))
+	require.NoError(t, err)
+	r.held(t)
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	require.NoError(t, r.server.Stop(ctx))
+	require.Zero(t, r.server.Stats().ConnectionsIn)
+}
+
+// TestDescriptors: connections that come and go leave no descriptor behind.
+func TestDescriptors(t *testing.T) {
+	open := func() int {
+		l, err := os.ReadDir("/proc/self/fd")
+		if err != nil {
+			t.Skip("no /proc")
+		}
+		return len(l)
+	}
+	cycle := func(i int) {
+		t.Run(fmt.Sprint(i), func(t *testing.T) {
+			r := newPair(t, 4096)
+			r.ok(t, r.read(make([]byte, 4096)))
+			_, _ = r.rawConn(t).Write([]byte("hello?"))
+			require.NoError(t, r.server.Stop(context.Background()))
+		})
+	}
+	cycle(0)
+	before := open()
+	for i := range 20 {
+		cycle(1 + i)
+	}
+	require.LessOrEqual(t, open(), before+1)
+}
