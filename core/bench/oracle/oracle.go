@@ -10,6 +10,7 @@ package oracle
 import (
 	"errors"
 	"io"
+	"slices"
 
 	"github.com/mooncake-go/mooncake/core/bench/trace"
 )
@@ -31,6 +32,9 @@ type Rule struct {
 	LookupTouches bool
 	// PutTouches: a refused put makes the block that is there the most recent.
 	PutTouches bool
+	// PutBatch is how many blocks are put in one call, 0 for one. Within a call the pool
+	// first refuses what is there, then makes room for the rest at once, then inserts.
+	PutBatch int
 }
 
 // Count is what happened, in blocks.
@@ -109,15 +113,27 @@ func (o *Oracle) prefix(blocks []uint64) (hits int) {
 	for _, b := range blocks[:hits] {
 		o.pool.touch(b)
 	}
-	for _, b := range blocks[hits:] {
+	for batch := range slices.Chunk(blocks[hits:], max(o.rule.PutBatch, 1)) {
+		o.put(batch)
+	}
+	return hits
+}
+
+func (o *Oracle) put(batch []uint64) {
+	missing := make([]uint64, 0, len(batch))
+	for _, b := range batch {
 		switch {
 		case !o.pool.has(b):
-			o.insert(b)
+			missing = append(missing, b)
 		case o.rule.PutTouches:
 			o.pool.touch(b)
 		}
 	}
-	return hits
+	for _, b := range missing {
+		if !o.pool.has(b) { // it may stand twice in the batch
+			o.insert(b)
+		}
+	}
 }
 
 func (o *Oracle) insert(b uint64) {
