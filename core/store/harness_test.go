@@ -1,0 +1,346 @@
+package store_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/mooncake-go/mooncake/core/internal/testkit/memtransport"
+	"github.com/mooncake-go/mooncake/core/master"
+	"github.com/mooncake-go/mooncake/core/metadata"
+	"github.com/mooncake-go/mooncake/core/model"
+	"github.com/mooncake-go/mooncake/core/store"
+	"github.com/mooncake-go/mooncake/core/transfer"
+	arena "github.com/mooncake-go/mooncake/plugins/alloc-arena"
+	lru "github.com/mooncake-go/mooncake/plugins/evict-lru"
+	"github.com/mooncake-go/mooncake/sdk/errs"
+	"github.com/mooncake-go/mooncake/sdk/plugin"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// host is what plugins of a test run in.
+type host struct{}
+
+func (host) Logger() *slog.Logger { return silent() }
+func (host) Report(plugin.Health) {}
+
+func silent() *slog.Logger { return slog.New(slog.NewTextHandler(io.Discard, nil)) }
+
+// pool is a master, a network and a directory in one process.
+type pool struct {
+	t      testing.TB
+	net    *memtransport.Network
+	dir    *shared
+	master *outage
+	config func(*master.Config)
+	stop   func()
+}
+
+func newPool(t testing.TB, configure func(*master.Config)) *pool {
+	p := &pool{t: t, net: memtransport.NewNetwork(), dir: &shared{entries: map[string]*metadata.Descriptor{}}, master: &outage{}, config: configure}
+	p.boot()
+	t.Cleanup(func() { p.kill() })
+	return p
+}
+
+// boot starts a master that knows nothing.
+func (p *pool) boot() {
+	p.t.Helper()
+	ctx := context.Background()
+	a, err := arena.Factory().New(arena.Factory().DefaultConfig())
+	require.NoError(p.t, err)
+	require.NoError(p.t, a.Start(ctx, host{}))
+	e, err := lru.Factory().New(lru.Factory().DefaultConfig())
+	require.NoError(p.t, err)
+	require.NoError(p.t, e.Start(ctx, host{}))
+	cfg := master.DefaultConfig()
+	cfg.MetricReporting = false
+	if p.config != nil {
+		p.config(&cfg)
+	}
+	m, err := master.New(cfg, master.Deps{Alloc: a, Evict: e, Log: silent()})
+	require.NoError(p.t, err)
+	require.NoError(p.t, m.Start(ctx))
+	p.master.set(m)
+	p.stop = sync.OnceFunc(func() {
+		p.master.set(nil)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		require.NoError(p.t, m.Stop(ctx))
+		require.NoError(p.t, e.Stop(ctx))
+		require.NoError(p.t, a.Stop(ctx))
+	})
+}
+
+// kill ends the master as kill -9 does: it forgets everything.
+func (p *pool) kill() { p.stop() }
+
+// member is one process: an engine, a client, and a node where it contributes memory.
+type member struct {
+	*store.Client
+	name    string
+	wire    *memtransport.Transport
+	engine  *transfer.Engine
+	node    *store.Node
+	metrics *prometheus.Registry
+	deps    store.Deps
+	stop    func()
+}
+
+type memberOptions struct {
+	segments []uint64
+	client   func(*store.Config)
+	engine   func(*transfer.Config)
+	node     func(*store.NodeConfig)
+}
+
+func (p *pool) member(name string, o memberOptions) *member {
+	p.t.Helper()
+	m := &member{name: name, wire: p.net.New(name), metrics: prometheus.NewRegistry()}
+	ecfg := transfer.DefaultConfig()
+	if o.engine != nil {
+		o.engine(&ecfg)
+	}
+	var err error
+	m.engine, err = transfer.New(ecfg, transfer.Deps{
+		Directory: view{p.dir, name}, Log: silent(), Carriers: []transfer.Carrier{{Name: "mem", Transport: m.wire, LocalAny: true}},
+	})
+	require.NoError(p.t, err)
+	m.deps = store.Deps{ID: model.NewUUID(), Master: p.master, Engine: m.engine, Log: silent(), Metrics: m.metrics}
+	cfg := store.DefaultConfig()
+	if o.client != nil {
+		o.client(&cfg)
+	}
+	m.Client, err = store.NewClient(cfg, m.deps)
+	require.NoError(p.t, err)
+	if len(o.segments) > 0 {
+		ncfg := store.DefaultNodeConfig()
+		ncfg.Segments = o.segments
+		if o.node != nil {
+			o.node(&ncfg)
+		}
+		m.node, err = store.NewNode(ncfg, m.deps)
+		require.NoError(p.t, err)
+		require.NoError(p.t, m.node.Start(context.Background()))
+	}
+	m.stop = sync.OnceFunc(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		require.NoError(p.t, m.Client.Close(ctx))
+		if m.node != nil {
+			require.NoError(p.t, m.node.Stop(ctx))
+		}
+		require.NoError(p.t, m.engine.Close(ctx))
+	})
+	p.t.Cleanup(m.stop)
+	return m
+}
+
+// count reads a counter of a member.
+func (m *member) count(t testing.TB, name string) int {
+	t.Helper()
+	all, err := m.metrics.Gather()
+	require.NoError(t, err)
+	for _, f := range all {
+		if f.GetName() == name {
+			return int(f.GetMetric()[0].GetCounter().GetValue())
+		}
+	}
+	t.Fatalf("no metric %s", name)
+	return 0
+}
+
+// shared is a metadata service in memory.
+type shared struct {
+	mu      sync.Mutex
+	entries map[string]*metadata.Descriptor
+	broken  error
+}
+
+func (s *shared) forget() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	clear(s.entries)
+}
+
+func (s *shared) knows(name string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.entries[name] != nil
+}
+
+type view struct {
+	*shared
+	name string
+}
+
+func (v view) LocalName() string { return v.name }
+
+func (v view) Publish(_ context.Context, d *metadata.Descriptor) error {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.broken == nil {
+		v.entries[v.name] = d
+	}
+	return v.broken
+}
+
+func (v view) Lookup(_ context.Context, name string) (*metadata.Descriptor, error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.broken != nil {
+		return nil, v.broken
+	}
+	if d := v.entries[name]; d != nil {
+		return d, nil
+	}
+	return nil, metadata.ErrNotFound
+}
+
+func (v view) Withdraw(context.Context) error {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	delete(v.entries, v.name)
+	return nil
+}
+
+func (v view) Close(ctx context.Context) error { return v.Withdraw(ctx) }
+
+// call describes one call to the master to a hook.
+type call struct {
+	name string
+	keys int
+}
+
+// outage stands between clients and a master that comes and goes. A hook may refuse a
+// call before it reaches the master, or take its time.
+type outage struct {
+	m    atomic.Pointer[master.Service]
+	hook atomic.Pointer[func(call) error]
+}
+
+var errDown = errs.New(errs.RPCFail, "test: call the master", "it is down")
+
+func (o *outage) set(m *master.Service)      { o.m.Store(m) }
+func (o *outage) setHook(f func(call) error) { o.hook.Store(&f) }
+
+func (o *outage) on(name string, keys int) (*master.Service, error) {
+	if h := o.hook.Load(); h != nil && *h != nil {
+		if err := (*h)(call{name, keys}); err != nil {
+			return nil, err
+		}
+	}
+	if m := o.m.Load(); m != nil {
+		return m, nil
+	}
+	return nil, errDown
+}
+
+func via[T any](o *outage, name string, keys int, f func(*master.Service) (T, error)) (T, error) {
+	m, err := o.on(name, keys)
+	if err != nil {
+		var zero T
+		return zero, err
+	}
+	return f(m)
+}
+
+func (o *outage) Ready(ctx context.Context) (string, error) {
+	return via(o, "Ready", 0, func(m *master.Service) (string, error) { return m.Ready(ctx) })
+}
+
+func (o *outage) MountSegment(ctx context.Context, c model.ClientID, s model.Segment) error {
+	_, err := via(o, "MountSegment", 0, func(m *master.Service) (any, error) { return nil, m.MountSegment(ctx, c, s) })
+	return err
+}
+
+func (o *outage) RemountSegments(ctx context.Context, c model.ClientID, s []model.Segment) error {
+	_, err := via(o, "RemountSegments", 0, func(m *master.Service) (any, error) { return nil, m.RemountSegments(ctx, c, s) })
+	return err
+}
+
+func (o *outage) UnmountSegment(ctx context.Context, c model.ClientID, id model.SegmentID) error {
+	_, err := via(o, "UnmountSegment", 0, func(m *master.Service) (any, error) { return nil, m.UnmountSegment(ctx, c, id) })
+	return err
+}
+
+func (o *outage) Ping(ctx context.Context, c model.ClientID) (model.PingReply, error) {
+	return via(o, "Ping", 0, func(m *master.Service) (model.PingReply, error) { return m.Ping(ctx, c) })
+}
+
+func (o *outage) Segments(ctx context.Context) ([]model.SegmentInfo, error) {
+	return via(o, "Segments", 0, func(m *master.Service) ([]model.SegmentInfo, error) { return m.Segments(ctx) })
+}
+
+func (o *outage) Exist(ctx context.Context, keys []model.Key) ([]model.Result[bool], error) {
+	return via(o, "Exist", len(keys), func(m *master.Service) ([]model.Result[bool], error) { return m.Exist(ctx, keys) })
+}
+
+func (o *outage) GetReplicas(ctx context.Context, keys []model.Key) ([]model.Result[model.Object], error) {
+	return via(o, "GetReplicas", len(keys), func(m *master.Service) ([]model.Result[model.Object], error) { return m.GetReplicas(ctx, keys) })
+}
+
+func (o *outage) PutStart(ctx context.Context, c model.ClientID, it []model.PutItem, cfg model.ReplicateConfig) ([]model.Result[[]model.Replica], error) {
+	return via(o, "PutStart", len(it), func(m *master.Service) ([]model.Result[[]model.Replica], error) { return m.PutStart(ctx, c, it, cfg) })
+}
+
+func (o *outage) PutEnd(ctx context.Context, c model.ClientID, it []model.EndItem) ([]error, error) {
+	return via(o, "PutEnd", len(it), func(m *master.Service) ([]error, error) { return m.PutEnd(ctx, c, it) })
+}
+
+func (o *outage) PutRevoke(ctx context.Context, c model.ClientID, keys []model.Key) ([]error, error) {
+	return via(o, "PutRevoke", len(keys), func(m *master.Service) ([]error, error) { return m.PutRevoke(ctx, c, keys) })
+}
+
+func (o *outage) Remove(ctx context.Context, keys []model.Key, force bool) ([]error, error) {
+	return via(o, "Remove", len(keys), func(m *master.Service) ([]error, error) { return m.Remove(ctx, keys, force) })
+}
+
+func (o *outage) RemoveByRegex(ctx context.Context, expr string, force bool) (int, error) {
+	return via(o, "RemoveByRegex", 0, func(m *master.Service) (int, error) { return m.RemoveByRegex(ctx, expr, force) })
+}
+
+func (o *outage) RemoveAll(ctx context.Context, force bool) (int, error) {
+	return via(o, "RemoveAll", 0, func(m *master.Service) (int, error) { return m.RemoveAll(ctx, force) })
+}
+
+func (o *outage) ListKeys(ctx context.Context, expr string, after model.Key, limit int) ([]model.Key, error) {
+	return via(o, "ListKeys", 0, func(m *master.Service) ([]model.Key, error) { return m.ListKeys(ctx, expr, after, limit) })
+}
+
+var _ store.Master = (*outage)(nil)
+
+var one = model.DefaultReplicateConfig()
+
+func two() model.ReplicateConfig { return model.ReplicateConfig{ReplicaNum: 2} }
+
+// content is the value that belongs to a key, so that wrong bytes are found without
+// keeping a copy.
+func content(key string, size int) []byte {
+	b := make([]byte, size)
+	h := uint32(2166136261)
+	for i := range key {
+		h = (h ^ uint32(key[i])) * 16777619
+	}
+	for i := range b {
+		h = h*1664525 + 1013904223
+		b[i] = byte(h >> 24)
+	}
+	return b
+}
+
+var errCut = errs.WithClass(errs.ClassTransientPath, "test", errors.New("cut"))
+
+func withChecksum(on bool) func(*store.Config) {
+	return func(c *store.Config) { c.Checksum = on }
+}

@@ -1,0 +1,205 @@
+package store_test
+
+import (
+	"bytes"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"testing/fstest"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mooncake-go/mooncake/core/store"
+	"github.com/mooncake-go/mooncake/sdk/errs"
+)
+
+// TestMasterForgets: kill -9 and restart of the master. The node mounts again by itself;
+// what it held is gone, what is put from then on is there.
+func TestMasterForgets(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPool(t, nil)
+		var text lines
+		a := p.member("a:1", memberOptions{})
+		a.deps.Log = slog.New(slog.NewTextHandler(&text, nil))
+		a.deps.Metrics = nil
+		cfg := store.DefaultNodeConfig()
+		cfg.Segments = []uint64{1 << 20, 1 << 20}
+		n, err := store.NewNode(cfg, a.deps)
+		require.NoError(t, err)
+		require.NoError(t, n.Start(t.Context()))
+		require.NoError(t, a.Put(t.Context(), "old", content("old", 5000), one))
+
+		p.kill()
+		time.Sleep(30 * time.Second)
+		require.False(t, n.Mounted())
+		require.Equal(t, 1, text.count("trying on"), "a change of state is logged, not every ping")
+		_, err = a.Get(t.Context(), "old")
+		require.True(t, errs.Is(err, errs.RPCFail))
+
+		p.dir.forget() // An embedded metadata service goes with the master.
+		p.boot()
+		time.Sleep(5 * time.Second)
+		require.True(t, n.Mounted())
+		require.True(t, p.dir.knows("a:1"), "published again")
+		require.Equal(t, 1, text.count("mounted at the master again"))
+		segs, err := p.master.Segments(t.Context())
+		require.NoError(t, err)
+		require.Len(t, segs, 2)
+		_, err = a.Get(t.Context(), "old")
+		require.True(t, errs.Is(err, errs.ObjectNotFound))
+		require.NoError(t, a.Put(t.Context(), "new", content("new", 5000), one))
+		got, err := a.Get(t.Context(), "new")
+		require.NoError(t, err)
+		require.Equal(t, content("new", 5000), got)
+
+		require.NoError(t, n.Stop(t.Context()))
+		require.NoError(t, n.Stop(t.Context()))
+		require.False(t, p.dir.knows("a:1"))
+		segs, err = p.master.Segments(t.Context())
+		require.NoError(t, err)
+		require.Empty(t, segs)
+	})
+}
+
+func TestNodeStaysMountedByPings(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPool(t, nil)
+		a := p.member("a:1", memberOptions{segments: []uint64{1 << 20}})
+		require.NoError(t, a.Put(t.Context(), "k", content("k", 5000), one))
+		time.Sleep(time.Minute)
+		got, err := a.Get(t.Context(), "k")
+		require.NoError(t, err)
+		require.Equal(t, content("k", 5000), got)
+	})
+}
+
+func TestMetadataServiceForgets(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPool(t, nil)
+		p.member("a:1", memberOptions{segments: []uint64{1 << 20}})
+		p.dir.forget()
+		time.Sleep(20 * time.Second)
+		require.True(t, p.dir.knows("a:1"))
+	})
+}
+
+func TestNodeStartsBeforeTheMaster(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPool(t, nil)
+		p.kill()
+		a := p.member("a:1", memberOptions{})
+		a.deps.Metrics = nil
+		cfg := store.DefaultNodeConfig()
+		cfg.Segments = []uint64{1 << 20}
+		n, err := store.NewNode(cfg, a.deps)
+		require.NoError(t, err)
+		err = n.Start(t.Context())
+		require.True(t, errs.Is(err, errs.RPCFail), "%v", err)
+		require.ErrorContains(t, err, "check that the master")
+		require.NoError(t, a.engine.Close(t.Context()), "nothing is left behind")
+
+		b := p.member("b:1", memberOptions{})
+		b.deps.Metrics = nil
+		cfg.StartWait = time.Minute
+		n, err = store.NewNode(cfg, b.deps)
+		require.NoError(t, err)
+		booted := make(chan struct{})
+		go func() { time.Sleep(10 * time.Second); p.boot(); close(booted) }()
+		require.NoError(t, n.Start(t.Context()))
+		<-booted
+		require.True(t, errs.Is(n.Start(t.Context()), errs.Internal), "twice")
+		require.NoError(t, n.Stop(t.Context()))
+	})
+}
+
+func TestNodeStopWithoutTheMaster(t *testing.T) {
+	p := newPool(t, nil)
+	a := p.member("a:1", memberOptions{segments: []uint64{1 << 20}})
+	p.kill()
+	require.NoError(t, a.node.Stop(t.Context()), "the memory is freed all the same")
+}
+
+func TestNodeBadInput(t *testing.T) {
+	small := fstest.MapFS{"proc/meminfo": {Data: []byte("MemTotal: 1024 kB\n")}}
+	for name, c := range map[string]struct {
+		change func(*store.NodeConfig)
+		text   string
+	}{
+		"no segment":         {func(c *store.NodeConfig) { c.Segments = nil }, "number of segments is 0"},
+		"empty segment":      {func(c *store.NodeConfig) { c.Segments = []uint64{1, 0} }, "segment size is 0"},
+		"sum overflows":      {func(c *store.NodeConfig) { c.Segments = []uint64{1 << 63, 1 << 63} }, "segment size"},
+		"larger than memory": {func(c *store.NodeConfig) { c.Root = small; c.Segments = []uint64{1 << 20, 1} }, "this machine has 1 MiB"},
+		"ping":               {func(c *store.NodeConfig) { c.PingInterval = 0 }, "ping interval"},
+		"call timeout":       {func(c *store.NodeConfig) { c.RPCTimeout = 0 }, "call timeout"},
+		"check interval":     {func(c *store.NodeConfig) { c.CheckInterval = 0 }, "check interval"},
+		"start wait":         {func(c *store.NodeConfig) { c.StartWait = -1 }, "start wait"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg := store.DefaultNodeConfig()
+			cfg.Segments = []uint64{1 << 20}
+			c.change(&cfg)
+			_, err := store.NewNode(cfg, store.Deps{})
+			require.True(t, errs.Is(err, errs.InvalidParams), "%v", err)
+			require.ErrorContains(t, err, c.text)
+		})
+	}
+}
+
+func TestNodeThatCannotPublish(t *testing.T) {
+	p := newPool(t, nil)
+	a := p.member("a:1", memberOptions{})
+	a.deps.Metrics = nil
+	p.dir.broken = errors.New("no route")
+	cfg := store.DefaultNodeConfig()
+	cfg.Segments = []uint64{1 << 20}
+	n, err := store.NewNode(cfg, a.deps)
+	require.NoError(t, err)
+	require.ErrorIs(t, n.Start(t.Context()), p.dir.broken)
+	require.Empty(t, a.engine.Descriptor().Buffers, "nothing is left behind")
+}
+
+func TestPutWaitsForRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPool(t, nil)
+		c := p.member("c:1", memberOptions{client: func(cfg *store.Config) { cfg.AllocWait = time.Minute }})
+		hasty := p.member("h:1", memberOptions{})
+		p.member("a:1", memberOptions{segments: []uint64{1 << 20}})
+		full := content("full", 900<<10)
+		pin := one
+		pin.HardPin = true
+		require.NoError(t, hasty.Put(t.Context(), "full", full, pin))
+		err := hasty.Put(t.Context(), "more", full, one)
+		require.True(t, errs.Is(err, errs.NoAvailableHandle), "%v", err)
+		require.ErrorContains(t, err, "mount more segments")
+		go func() {
+			time.Sleep(20 * time.Second)
+			_ = hasty.Remove(t.Context(), "full", true)
+		}()
+		require.NoError(t, c.Put(t.Context(), "more", full, one))
+		start := time.Now()
+		require.NoError(t, c.Put(t.Context(), "much", full, pin))
+		require.LessOrEqual(t, time.Since(start), time.Minute)
+	})
+}
+
+// lines counts what is logged.
+type lines struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.Write(p)
+}
+
+func (l *lines) count(s string) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.Count(l.buf.String(), s)
+}
