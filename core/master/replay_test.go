@@ -163,3 +163,20 @@ func TestPolicyThatFailsForAWhile(t *testing.T) {
 		require.LessOrEqual(t, st.Objects, uint64(4), "no ghosts")
 	})
 }
+
+// What the policy proposed in an answer that never arrived must come up again.
+func TestLostProposal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, noLease, 3)
+		r.put("a", "b", "c")
+		r.lru.LoseReply.Store(true)
+		require.Equal(t, one(errs.NoAvailableHandle), r.begin("d"))
+		r.lru.LoseReply.Store(false)
+		r.keepAlive(2 * time.Second)
+		r.put("d")
+		require.Equal(t, []string{"b", "c", "d"}, r.here(), "still the least recent")
+		st, err := r.lru.Stats(r.ctx)
+		require.NoError(t, err)
+		require.Zero(t, st.Proposed)
+	})
+}

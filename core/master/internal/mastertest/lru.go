@@ -14,6 +14,8 @@ import (
 type LRU struct {
 	RecordCalls, ProposeCalls, ResolveCalls atomic.Int64
 	Down                                    atomic.Bool
+	// LoseReply lets Propose work and then fail, like a connection that breaks.
+	LoseReply atomic.Bool
 
 	mu    sync.Mutex
 	order list.List // *lruItem, least recent first
@@ -86,6 +88,9 @@ func (l *LRU) Propose(_ context.Context, dst []evict.Candidate, bytes uint64) ([
 		it.at = nil
 		sum += it.size
 		dst = append(dst, evict.Candidate{ID: it.id, Size: it.size})
+	}
+	if l.LoseReply.Load() {
+		return nil, ErrDown
 	}
 	return dst, nil
 }

@@ -1,0 +1,143 @@
+package evictor
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mooncake-go/mooncake/core/master/internal/mastertest"
+	"github.com/mooncake-go/mooncake/core/master/lease"
+	"github.com/mooncake-go/mooncake/core/master/objects"
+	"github.com/mooncake-go/mooncake/core/master/segments"
+	"github.com/mooncake-go/mooncake/core/master/space"
+	"github.com/mooncake-go/mooncake/core/model"
+	"github.com/mooncake-go/mooncake/sdk/alloc"
+	"github.com/mooncake-go/mooncake/sdk/evict"
+)
+
+// fixture is an evictor over a table with objects of one byte each.
+type fixture struct {
+	*Evictor
+	table *objects.Table
+	lru   *mastertest.LRU
+	seg   *segments.Segment
+	alloc *mastertest.Alloc
+}
+
+func newFixture(t *testing.T, policy evict.Policy) *fixture {
+	b := &fixture{table: objects.New(), alloc: mastertest.NewAlloc(), lru: mastertest.NewLRU()}
+	if policy == nil {
+		policy = b.lru
+	}
+	b.seg = &segments.Segment{Segment: model.Segment{Base: 1, Size: 1 << 20}, Space: 1}
+	require.NoError(t, b.alloc.AddSpace(t.Context(), alloc.Space{ID: 1, Size: 1 << 20}))
+	log := slog.New(slog.DiscardHandler)
+	b.Evictor = New(policy, b.table, space.New(b.alloc, log), lease.NewClock(), log)
+	return b
+}
+
+func (b *fixture) put(t *testing.T, from, to int) {
+	t.Helper()
+	for i := from; i < to; i++ {
+		key := fmt.Sprint(i)
+		x := segments.Extent{Seg: b.seg, Offset: uint64(i), Size: 1}
+		_, err := b.alloc.Reserve(t.Context(), []alloc.Extent{x.Alloc()})
+		require.NoError(t, err)
+		_, _, out := b.table.Put(objects.NewObject{Key: key, Size: 1, Extents: []segments.Extent{x}}, 1, time.Minute, nil, nil)
+		require.Equal(t, objects.Done, out)
+		require.Equal(t, objects.Done, b.table.Finish(key, model.ClientID{}, model.Checksum{}))
+	}
+}
+
+func (b *fixture) lease(from, to int) {
+	until := b.clock.Now().Add(time.Hour)
+	for i := from; i < to; i++ {
+		b.table.Exist(fmt.Sprint(i), objects.Grant{Until: until})
+	}
+}
+
+func TestEvictionFreesAtLeastWhatWasAskedFor(t *testing.T) {
+	b := newFixture(t, nil)
+	b.put(t, 0, 10)
+	res := b.Evict(t.Context(), 3)
+	require.Equal(t, Result{Keys: 3, Bytes: 3}, res)
+	require.Len(t, b.alloc.Live(), 7)
+	require.Equal(t, Result{Keys: 7, Bytes: 7}, b.Evict(t.Context(), 1000), "no more than there is")
+	require.Equal(t, Result{}, b.Evict(t.Context(), 1))
+}
+
+func TestParkedCandidatesAreNotProposedAgain(t *testing.T) {
+	b := newFixture(t, nil)
+	b.put(t, 0, 100)
+	b.lease(0, 100)
+	require.Equal(t, Result{}, b.Evict(t.Context(), 50))
+	l := b.Leased(t.Context())
+	require.Equal(t, 100, l.Keys)
+	require.Equal(t, uint64(100), l.Bytes)
+	require.Positive(t, l.FirstEnd)
+	calls := b.lru.ProposeCalls.Load()
+	b.Evict(t.Context(), 50)
+	require.Equal(t, calls+1, b.lru.ProposeCalls.Load(), "it has nothing left to propose")
+
+	b.table.Exist("7", objects.Grant{Rank: true})
+	require.NoError(t, b.Drain(t.Context()))
+	st, err := b.lru.Stats(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, uint64(99), st.Proposed, "what is read is spared")
+	b.table.Remove("8", b.clock.Now(), true)
+	require.NoError(t, b.Drain(t.Context()))
+	require.Equal(t, 98, b.Leased(t.Context()).Keys)
+}
+
+func TestParkingIsBounded(t *testing.T) {
+	p := newParking()
+	for i := range evict.ID(maxParked) {
+		require.True(t, p.add(evict.Candidate{ID: i + 1, Size: 1}, 10))
+	}
+	require.False(t, p.add(evict.Candidate{ID: maxParked + 1, Size: 1}, 10))
+	require.True(t, p.drop(5))
+	require.False(t, p.drop(5))
+	require.True(t, p.add(evict.Candidate{ID: 5, Size: 1}, 20), "room again")
+	require.Equal(t, maxParked, p.leased(0).Keys)
+	require.Equal(t, 1, p.leased(10).Keys)
+	var order []evict.ID
+	p.retry(10, func(c candidate) (lease.Instant, bool) {
+		order = append(order, c.ID)
+		return 0, false
+	})
+	require.Len(t, order, maxParked-1)
+	require.Equal(t, []evict.ID{1, 2, 3, 4, 6}, order[:5], "in order, and 5 lost its place")
+	require.False(t, p.due(19))
+	require.True(t, p.due(20))
+}
+
+// ghosts proposes objects that do not exist, for ever.
+type ghosts struct{ *mastertest.LRU }
+
+func (g ghosts) Propose(ctx context.Context, dst []evict.Candidate, bytes uint64) ([]evict.Candidate, error) {
+	g.ProposeCalls.Add(1)
+	return append(dst, evict.Candidate{ID: 1 << 60, Size: 1}, evict.Candidate{}), nil
+}
+
+func TestPolicyThatProposesNonsense(t *testing.T) {
+	g := ghosts{mastertest.NewLRU()}
+	b := newFixture(t, g)
+	b.put(t, 0, 5)
+	require.Equal(t, Result{}, b.Evict(t.Context(), 3))
+	require.Equal(t, int64(maxIdleRounds), g.ProposeCalls.Load())
+}
+
+func TestWaitingForOthersIsBoundedByTheContext(t *testing.T) {
+	b := newFixture(t, nil)
+	b.turn <- struct{}{}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.ErrorIs(t, b.Evict(ctx, 1).Err, context.Canceled)
+	require.ErrorIs(t, b.Drain(ctx), context.Canceled)
+	require.ErrorIs(t, b.Replay(ctx, b.lru), context.Canceled)
+	<-b.turn
+}
