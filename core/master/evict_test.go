@@ -1,7 +1,6 @@
 package master_test
 
 import (
-	"math/rand/v2"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -119,81 +118,4 @@ func TestWatermark(t *testing.T) {
 		// 0.91-0.9+0.05 of 91 pages is 5.46.
 		require.Equal(t, append(names("k", 19, 98), names("m", 0, 6)...), r.here(), "leases have ended: the least recent go")
 	})
-}
-
-// The pool with one client must behave as a textbook LRU cache that knows nothing of
-// batches, proposals or events.
-func TestPoolIsExactlyAnLRUCache(t *testing.T) {
-	const capacity, universe = 64, 160
-	rng := rand.New(rand.NewPCG(1, 2))
-	r := start(t, noLease, capacity/4, capacity/4, capacity/2)
-	var cache []string // least recent first
-	touch := func(k string) {
-		for i, x := range cache {
-			if x == k {
-				cache = append(append(cache[:i:i], cache[i+1:]...), k)
-				return
-			}
-		}
-		if cache = append(cache, k); len(cache) > capacity {
-			cache = cache[1:]
-		}
-	}
-	has := func(k string) bool {
-		for _, x := range cache {
-			if x == k {
-				return true
-			}
-		}
-		return false
-	}
-	hits := 0
-	for range 4000 {
-		first, n := rng.IntN(universe), 1+rng.IntN(12)
-		prompt := names("page", first, first+n)
-		prefix := 0
-		for prefix < n && has(prompt[prefix]) {
-			prefix++
-		}
-		found := 0
-		for _, ok := range r.exist(prompt...) {
-			if !ok {
-				break
-			}
-			found++
-		}
-		require.Equal(t, prefix, found)
-		for _, c := range r.get(prompt[:found]...) {
-			require.Equal(t, errs.OK, c)
-		}
-		var rest []string
-		for i, c := range r.begin(prompt[found:]...) {
-			if c == errs.OK {
-				rest = append(rest, prompt[found+i])
-			} else {
-				require.Equal(t, errs.ObjectAlreadyExists, c)
-			}
-		}
-		r.end(rest...)
-		for _, k := range prompt[:prefix] {
-			touch(k)
-			hits++
-		}
-		// A put of what is there already is no access.
-		fresh := rest[:0:0]
-		for _, k := range prompt[prefix:] {
-			if !has(k) {
-				fresh = append(fresh, k)
-			}
-		}
-		require.Equal(t, fresh, append(rest[:0:0], rest...))
-		for _, k := range fresh {
-			touch(k)
-		}
-	}
-	require.Positive(t, hits)
-	require.Len(t, r.here(), capacity)
-	for _, k := range r.here() {
-		require.True(t, has(k), k)
-	}
 }

@@ -3,7 +3,6 @@ package master_test
 import (
 	"context"
 	"fmt"
-	"io"
 	"log/slog"
 	"testing"
 	"time"
@@ -14,14 +13,19 @@ import (
 	"github.com/mooncake-go/mooncake/core/master"
 	"github.com/mooncake-go/mooncake/core/master/internal/mastertest"
 	"github.com/mooncake-go/mooncake/core/model"
+	arena "github.com/mooncake-go/mooncake/plugins/alloc-arena"
+	lru "github.com/mooncake-go/mooncake/plugins/evict-lru"
+	"github.com/mooncake-go/mooncake/sdk/alloc"
 	"github.com/mooncake-go/mooncake/sdk/errs"
+	"github.com/mooncake-go/mooncake/sdk/evict"
+	"github.com/mooncake-go/mooncake/sdk/plugin"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const page = 1 << 10
 
-// rig is a running master over test plugins, with one client.
+// rig is a running master with one client. alloc and lru are nil over the real plugins.
 type rig struct {
 	*master.Service
 	t      testing.TB
@@ -36,15 +40,42 @@ type rig struct {
 // own. Proactive eviction is off unless configure turns it on.
 func start(t testing.TB, configure func(*master.Config), pages ...int) *rig {
 	t.Helper()
+	a, l := mastertest.NewAlloc(), mastertest.NewLRU()
+	r := startOn(t, a, l, configure, pages...)
+	r.alloc, r.lru = a, l
+	return r
+}
+
+// startReal is start with the plugins that the program brings along.
+func startReal(t testing.TB, configure func(*master.Config), pages ...int) *rig {
+	t.Helper()
+	a, err := arena.Factory().New(arena.Factory().DefaultConfig())
+	require.NoError(t, err)
+	p, err := lru.Factory().New(lru.Factory().DefaultConfig())
+	require.NoError(t, err)
+	for _, c := range []plugin.Component{a, p} {
+		require.NoError(t, c.Start(t.Context(), quietHost{}))
+		t.Cleanup(func() { require.NoError(t, c.Stop(context.Background())) })
+	}
+	return startOn(t, a, p, configure, pages...)
+}
+
+type quietHost struct{}
+
+func (quietHost) Logger() *slog.Logger { return slog.New(slog.DiscardHandler) }
+func (quietHost) Report(plugin.Health) {}
+
+func startOn(t testing.TB, a alloc.Allocator, p evict.Policy, configure func(*master.Config), pages ...int) *rig {
+	t.Helper()
 	cfg := master.DefaultConfig()
 	cfg.EvictionHighWatermark = 1
 	cfg.MetricReporting = false
 	if configure != nil {
 		configure(&cfg)
 	}
-	r := &rig{t: t, ctx: context.Background(), alloc: mastertest.NewAlloc(), lru: mastertest.NewLRU(), client: model.UUID{Hi: 1, Lo: 1}}
+	r := &rig{t: t, ctx: context.Background(), client: model.UUID{Hi: 1, Lo: 1}}
 	var err error
-	r.Service, err = master.New(cfg, master.Deps{Alloc: r.alloc, Evict: r.lru, Log: slog.New(slog.NewTextHandler(io.Discard, nil))})
+	r.Service, err = master.New(cfg, master.Deps{Alloc: a, Evict: p, Log: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
 	require.NoError(t, r.Start(r.ctx))
 	t.Cleanup(func() {

@@ -1,0 +1,85 @@
+package master_test
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mooncake-go/mooncake/core/master"
+	"github.com/mooncake-go/mooncake/sdk/errs"
+)
+
+// textbook is an LRU cache that knows nothing of batches, proposals or events.
+type textbook struct {
+	capacity int
+	keys     []string // least recent first
+}
+
+func (c *textbook) has(k string) bool { return slices.Contains(c.keys, k) }
+
+func (c *textbook) touch(k string) {
+	if i := slices.Index(c.keys, k); i >= 0 {
+		c.keys = slices.Delete(c.keys, i, i+1)
+	}
+	if c.keys = append(c.keys, k); len(c.keys) > c.capacity {
+		c.keys = c.keys[1:]
+	}
+}
+
+// One client looks up the longest prefix of a prompt, reads it and puts the rest: the pool
+// must hit exactly where a textbook LRU cache of its size does.
+func TestPoolIsExactlyAnLRUCache(t *testing.T) {
+	t.Run("test plugins", func(t *testing.T) { exactLRU(t, start) })
+	t.Run("real plugins", func(t *testing.T) { exactLRU(t, startReal) })
+}
+
+func exactLRU(t *testing.T, start func(testing.TB, func(*master.Config), ...int) *rig) {
+	const capacity, universe = 64, 160
+	rng := rand.New(rand.NewPCG(1, 2))
+	r := start(t, noLease, capacity/4, capacity/4, capacity/2)
+	cache := textbook{capacity: capacity}
+	hits := 0
+	for range 3000 {
+		first := rng.IntN(universe)
+		prompt := names("page", first, first+1+rng.IntN(12))
+		prefix := slices.IndexFunc(prompt, func(k string) bool { return !cache.has(k) })
+		if prefix < 0 {
+			prefix = len(prompt)
+		}
+		found := slices.Index(r.exist(prompt...), false)
+		if found < 0 {
+			found = len(prompt)
+		}
+		require.Equal(t, prefix, found)
+		hits += found
+		for _, c := range r.get(prompt[:found]...) {
+			require.Equal(t, errs.OK, c)
+		}
+		var written, missing []string
+		for i, c := range r.begin(prompt[found:]...) {
+			if c == errs.OK {
+				written = append(written, prompt[found+i])
+			} else {
+				require.Equal(t, errs.ObjectAlreadyExists, c)
+			}
+		}
+		r.end(written...)
+		for _, k := range prompt[:prefix] {
+			cache.touch(k)
+		}
+		// A put of what is there already is no access.
+		for _, k := range prompt[prefix:] {
+			if !cache.has(k) {
+				missing = append(missing, k)
+			}
+		}
+		require.Equal(t, missing, written)
+		for _, k := range missing {
+			cache.touch(k)
+		}
+	}
+	require.Positive(t, hits)
+	require.ElementsMatch(t, cache.keys, r.here())
+}
