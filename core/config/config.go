@@ -73,6 +73,7 @@ type Metadata struct {
 type Store struct {
 	LocalHostname       string   `koanf:"local_hostname" default:"localhost" doc:"name or address, with or without a port, under which peers reach this node; the name of its segment"`
 	MetadataServer      string   `koanf:"metadata_server" default:"P2PHANDSHAKE" doc:"where nodes find each other: http://host:port/metadata, or P2PHANDSHAKE to ask each other"`
+	MetadataClusterID   string   `koanf:"metadata_cluster_id" default:"" doc:"separates clusters that share one metadata server: empty, or letters, digits and _ . -"`
 	MasterServerAddress string   `koanf:"master_server_address" type:"address" default:"127.0.0.1:50051" doc:"host:port of the master"`
 	Protocol            string   `koanf:"protocol" type:"plugin" default:"tcp" doc:"preferred transport: the name of a transport plugin"`
 	DeviceNames         []string `koanf:"device_names" default:"" doc:"network devices a transport may use; empty leaves the choice to it"`

@@ -20,7 +20,7 @@ func (r *fileReader) plugin(path []string, n doctree.Node) {
 			r.problem(r.at(n), key, nil, err.Error(), "")
 			return
 		}
-		r.pluginEntry(path[:3])
+		r.pluginEntry(path[:3], r.at(n))
 	}
 	switch {
 	case len(path) == 4 && path[3] != "config":

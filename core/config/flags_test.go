@@ -1,6 +1,7 @@
 package config
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/spf13/pflag"
@@ -191,4 +192,17 @@ func equal(a, b []string) bool {
 		}
 	}
 	return true
+}
+
+func TestFlagUsages(t *testing.T) {
+	fs := pflag.NewFlagSet("", pflag.ContinueOnError)
+	fs.Bool("own", false, "one of the command's own")
+	RegisterFlags(fs, RoleMaster)
+	text := FlagUsages(fs)
+	require.Contains(t, text, "--lease_ttl duration")
+	require.Contains(t, text, "(default 10s)")
+	require.Contains(t, text, "--default_kv_lease_ttl duration")
+	require.NotContains(t, text, "enable_ha")
+	require.Less(t, strings.Index(text, "--own"), strings.Index(text, "--config"))
+	require.Less(t, strings.Index(text, "--config"), strings.Index(text, "--default_kv_lease_ttl"))
 }

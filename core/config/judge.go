@@ -45,7 +45,7 @@ func (l *loader) assignPlugin(key, text string, o Origin, n *upstream.Name) {
 		l.problem(o, key, nil, err.Error(), "")
 		return
 	}
-	l.pluginEntry(path[:3])
+	l.pluginEntry(path[:3], o)
 	if path[3] == "config" && len(path) > 4 {
 		l.layer.setPath(path, typed(text, n), o)
 		return

@@ -66,10 +66,14 @@ type loader struct {
 	problems Problems
 	warnings []Warning
 	warned   map[string]bool
+	plugins  map[string]bool // plugins.<kind>.<name> with an entry
 }
 
 func newLoader(o Options) *loader {
-	l := &loader{Options: o, fields: schema(), byKey: map[string]field{}, environ: map[string]string{}, layers: newLayers(), warned: map[string]bool{}}
+	l := &loader{
+		Options: o, fields: schema(), byKey: map[string]field{}, environ: map[string]string{}, layers: newLayers(), layer: newLayer(),
+		warned: map[string]bool{}, plugins: map[string]bool{},
+	}
 	for _, f := range l.fields {
 		l.byKey[f.key] = f
 	}
@@ -78,7 +82,6 @@ func newLoader(o Options) *loader {
 			l.environ[name] = text
 		}
 	}
-	l.layer = newLayer()
 	return l
 }
 
@@ -122,21 +125,34 @@ func (l *loader) upstreamDefaults() {
 func (l *loader) pluginDefaults() {
 	ids := slices.SortedFunc(maps.Keys(l.PluginDefaults), func(a, b plugin.ID) int { return strings.Compare(a.String(), b.String()) })
 	for _, id := range ids {
+		o := Origin{Layer: LayerPlugin, Name: id.String()}
 		settings, err := asMap(l.PluginDefaults[id])
 		if err != nil {
-			l.problem(Origin{Layer: LayerPlugin, Name: id.String()}, "", nil, fmt.Sprintf("the plugin's defaults cannot be shown: %v", err), "this is an error of the plugin")
+			l.problem(o, "", nil, fmt.Sprintf("the plugin's defaults cannot be shown: %v", err), "this is an error of the plugin")
 			continue
 		}
 		prefix := []string{"plugins", id.Kind, id.Name}
-		l.pluginEntry(prefix)
-		l.layer.setTree(append(prefix, "config"), settings, func([]string) Origin { return Origin{Layer: LayerPlugin, Name: id.String()} })
+		l.pluginEntry(prefix, o)
+		l.layer.setTree(append(prefix, "config"), settings, func([]string) Origin { return o })
 	}
 	l.commit()
 }
 
+// maxPlugins bounds the entries of plugins.
+const maxPlugins = 100
+
 // pluginEntry gives the entry of a plugin its defaults, where it has none yet.
-func (l *loader) pluginEntry(path []string) {
-	for _, f := range pluginFields(strings.Join(path, ".")) {
+func (l *loader) pluginEntry(path []string, o Origin) {
+	id := strings.Join(path, ".")
+	if l.plugins[id] {
+		return
+	}
+	if len(l.plugins) >= maxPlugins {
+		l.problem(o, id, nil, fmt.Sprintf("is one plugin more than a configuration may have (%d)", maxPlugins), "")
+		return
+	}
+	l.plugins[id] = true
+	for _, f := range pluginFields(id) {
 		if !l.layers.has(f.key) {
 			v, _, _ := f.parse(f.def, f.unit) // a test checks that the defaults parse
 			l.layers.base(f.key, v, Origin{Layer: LayerDefault})

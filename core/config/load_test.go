@@ -115,6 +115,9 @@ func TestEveryKeyInEveryLayer(t *testing.T) {
 			values = [3]string{f.enum[0], f.enum[1], f.enum[0]}
 		}
 		require.NotEmpty(t, values[0], "%s has the untested kind %s", f.key, f.kind)
+		if f.key == "plugins.lock" {
+			continue // refused, see TestStrictFile
+		}
 		if role == "" {
 			role = RoleAll
 		}

@@ -107,11 +107,13 @@ func (l *loader) warnSoon(out *Loaded) {
 func (l *Loaded) index(fields []field, tree map[string]any) {
 	l.tree = tree
 	flatten(tree, "", l.values)
+	ours := map[string]bool{}
 	for _, f := range fields {
+		ours[f.key] = true
 		l.order = append(l.order, f.key)
 	}
 	for _, key := range slices.Sorted(maps.Keys(l.values)) {
-		if !slices.Contains(l.order, key) {
+		if !ours[key] {
 			l.order = append(l.order, key)
 		}
 	}

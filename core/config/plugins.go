@@ -6,7 +6,7 @@ import "github.com/mooncake-go/mooncake/sdk/plugin"
 // by master.evictor, master.allocator and store.transports.
 type Plugins struct {
 	Dirs []string `koanf:"dirs" default:"" doc:"folders searched for plugin binaries, before the standard ones"`
-	Lock string   `koanf:"lock" default:"" doc:"lock file with the versions and checksums of plugin binaries"`
+	Lock string   `koanf:"lock" default:"" soon:"the lock file of plugins; refused until it is checked" doc:"lock file with the versions and checksums of plugin binaries"`
 
 	// By kind and name.
 	Transport map[string]Plugin `koanf:"transport"`

@@ -51,6 +51,8 @@ func TestStrictFile(t *testing.T) {
 		{RoleMaster, "store: {metadata_server: nowhere}\n", []string{"P2PHANDSHAKE or http://"}},
 		{RoleMaster, "store: {local_hostname: ''}\n", []string{"must not be empty"}},
 		{RoleMaster, "store: {max_inflight_bytes: 64KiB}\n", []string{"at least store.slice_size (1MiB)"}},
+		{RoleMaster, "store: {metadata_cluster_id: a/b}\n", []string{"letters, digits"}},
+		{RoleMaster, "plugins: {lock: /etc/lock.yaml}\n", []string{"protect nothing"}},
 		{RoleMaster, "cluster_id: 'a b'\n", []string{"letters, digits"}},
 		{RoleMaster, "put_start_release_timeout_sec: 30\n", []string{":1", "longer than master.put_start_discard_timeout (30s)"}},
 		{RoleMaster, "put_start_discard_timeout_sec: 700\n", []string{":1", "shorter than master.put_start_release_timeout (10m)"}},
@@ -99,6 +101,22 @@ func TestReportsAreBounded(t *testing.T) {
 	require.ErrorAs(t, err, &ps)
 	require.Len(t, ps, maxProblems+1)
 	require.ErrorContains(t, ps[maxProblems], "more that is wrong")
+
+	text.Reset()
+	text.WriteString("plugins:\n  evict:\n")
+	for i := range 2000 {
+		fmt.Fprintf(&text, "    p%d: {}\n", i)
+	}
+	_, err = load(t, RoleAll, nil, nil, text.String())
+	require.ErrorContains(t, err, "one plugin more")
+
+	text.Reset()
+	text.WriteString("plugins: {evict: {lru: {config: {\n")
+	for i := range 5000 {
+		fmt.Fprintf(&text, " k%d: 1,\n", i)
+	}
+	l := mustLoad(t, RoleAll, nil, nil, text.String()+"}}}}\n")
+	require.Len(t, l.Config.Plugins.Evict["lru"].Config, 5000)
 }
 
 func TestFilesOfBothForms(t *testing.T) {

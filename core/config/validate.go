@@ -29,6 +29,12 @@ func (l *loader) check(c Config) {
 	if strings.TrimSpace(s.LocalHostname) == "" {
 		l.clash("store.local_hostname", s.LocalHostname, "must not be empty")
 	}
+	if id := s.MetadataClusterID; id != "" && !clusterRE.MatchString(id) {
+		l.clash("store.metadata_cluster_id", id, "must be empty or 1 to 128 letters, digits and _ . -")
+	}
+	if c.Plugins.Lock != "" {
+		l.clash("plugins.lock", c.Plugins.Lock, "plugin binaries are not checked against a lock file yet, so it would protect nothing; remove it")
+	}
 	if len(s.Transports) == 0 {
 		l.clash("store.transports", "", "must name at least one transport plugin")
 	}

@@ -4,6 +4,7 @@ package upstream
 func envEngine() []Name {
 	return concat([]Name{
 		{Name: "MC_SLICE_SIZE", Type: Uint64, Default: "65536", Key: "store.slice_size", Readers: Node},
+		{Name: "MC_METADATA_CLUSTER_ID", Type: String, Key: "store.metadata_cluster_id", Readers: Node},
 		{Name: "MC_TCP_BIND_ADDRESS", Type: String, Key: "plugins.transport.tcp.config.host", Readers: Node},
 		{Name: "MC_TCP_LANES_PER_PEER", Type: Int32, Default: "4", Key: "plugins.transport.tcp.config.connections_per_peer", Readers: Node},
 		{Name: "MC_TCP_SLICE_SIZE", Type: Uint64, Default: "65536", Key: "plugins.transport.tcp.config.slice_bytes", Readers: Node},
@@ -18,7 +19,6 @@ func envEngine() []Name {
 			"MC_TCP_MAX_CONNECTIONS_PER_PEER int32", "MC_TCP_MAX_QUEUED_TRANSFERS_PER_PEER int32 1024",
 			"MC_TCP_MAX_PENDING_ADMISSIONS_PER_PEER int32 1024", "MC_TCP_ADMISSION_TIMEOUT_MS int32 1000",
 			"MC_TCP_PROTO int32", "MC_TCP_STATUS_TIMEOUT_SEC int32 30"),
-		later(Node|Master, metaCluster, "MC_METADATA_CLUSTER_ID string"),
 		later(Node|Master, redis, "MC_REDIS_USERNAME string", "MC_REDIS_PASSWORD string", "MC_REDIS_DB_INDEX int32 0"),
 		later(Node, tent, "MC_USE_TENT presence", "MC_USE_TEV1 presence", "MC_TENT_CONF string", "MC_TENT_RPC_THREADS int32 1", "MC_TE_FILTERS_EXCLUDE string"),
 	)

@@ -20,7 +20,6 @@ const (
 	kvEvents     = "KV events"
 	localClients = "local clients over shared memory"
 	metaCleanup  = "removal of a dead client's metadata"
-	metaCluster  = "a metadata prefix for each cluster"
 	mmapArena    = "the mmap arena"
 	nof          = "NVMe-oF pools"
 	numa         = "NUMA placement"
