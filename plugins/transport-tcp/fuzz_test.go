@@ -3,7 +3,9 @@ package tcp
 import (
 	"bytes"
 	"context"
+	"io"
 	"log/slog"
+	"math"
 	"net"
 	"testing"
 	"time"
@@ -122,7 +124,8 @@ func FuzzServer(f *testing.F) {
 		require.NoError(t, err)
 		b.token = a.token
 
-		send := func(data []byte) []byte {
+		// send says hello and data, and leaves after want bytes, or when the server closes.
+		send := func(data []byte, want int64) []byte {
 			ours, theirs := net.Pipe()
 			c := n.admit(theirs)
 			require.NotNil(t, c)
@@ -130,7 +133,13 @@ func FuzzServer(f *testing.F) {
 			go func() { c.run(); close(served) }()
 			var got bytes.Buffer
 			read := make(chan struct{})
-			go func() { _, _ = got.ReadFrom(ours); close(read) }()
+			go func() {
+				_, _ = io.CopyN(&got, ours, want)
+				if want < math.MaxInt64 {
+					_ = ours.Close()
+				}
+				close(read)
+			}()
 			if wrapped {
 				_, _ = ours.Write(helloOf(1))
 			}
@@ -143,15 +152,16 @@ func FuzzServer(f *testing.F) {
 		if wrapped {
 			in = script(in, a.token)
 		}
-		send(in)
+		send(in, math.MaxInt64)
 		copy(before[guard:], open) // The one region that may change.
 		require.True(t, bytes.Equal(before, mem), "memory outside the writable region was written")
 		require.Empty(t, a.holders)
 
 		wrapped = true
-		got := send(encoded(header{Type: frameRead, ID: 3, Region: 1, Token: a.token, Length: 8}))
-		require.GreaterOrEqual(t, len(got), 2*headerSize+8, "the server serves on")
-		require.Equal(t, open[:8], got[2*headerSize:2*headerSize+8])
+		n.cfg.StallTimeout, n.cfg.HandshakeTimeout, n.cfg.IdleTimeout = limit, limit, limit
+		got := send(encoded(header{Type: frameRead, ID: 3, Region: 1, Token: a.token, Length: 8}), 2*headerSize+8)
+		require.Len(t, got, 2*headerSize+8, "the server serves on")
+		require.Equal(t, open[:8], got[2*headerSize:])
 		require.NoError(t, n.regions.remove(context.Background(), 1, time.Second))
 		require.Equal(t, errs.InvalidParams, errs.CodeOf(n.regions.remove(context.Background(), 1, time.Second)))
 		require.Empty(t, n.conns)
