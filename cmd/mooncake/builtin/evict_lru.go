@@ -1,0 +1,10 @@
+//go:build !mooncake_no_evict_lru
+
+package builtin
+
+import (
+	lru "github.com/mooncake-go/mooncake/plugins/evict-lru"
+	"github.com/mooncake-go/mooncake/sdk/plugin"
+)
+
+func evictors() []plugin.Factory { return []plugin.Factory{lru.Factory()} }

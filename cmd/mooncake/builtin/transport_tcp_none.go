@@ -1,0 +1,7 @@
+//go:build mooncake_no_transport_tcp
+
+package builtin
+
+import "github.com/mooncake-go/mooncake/sdk/plugin"
+
+func transports() []plugin.Factory { return nil }

@@ -1,0 +1,290 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/mooncake-go/mooncake/core/app"
+	"github.com/mooncake-go/mooncake/core/config"
+	"github.com/mooncake-go/mooncake/core/model"
+	"github.com/mooncake-go/mooncake/core/store"
+	"github.com/mooncake-go/mooncake/sdk/errs"
+)
+
+func (e *env) clientCmd() *cobra.Command {
+	cmd := withRole(&cobra.Command{
+		Use:   "client",
+		Short: "Put, get, look up, list and remove objects",
+		Long: `Talks to a running pool. It needs the master's address and the metadata service that the
+store nodes use.`,
+		Example: `  mooncake client put greeting --value hello --metadata_server http://127.0.0.1:8080/metadata
+  mooncake client get greeting --metadata_server http://127.0.0.1:8080/metadata
+  mooncake client ls`,
+		Args: unknownVerb,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}, config.RoleClient)
+	cmd.AddCommand(e.putCmd(), e.getCmd(), e.existCmd(), e.removeCmd(), e.lsCmd())
+	for _, sub := range cmd.Commands() {
+		sub.SetUsageTemplate(clientUsage)
+	}
+	return cmd
+}
+
+// clientUsage leaves the settings, which are many and the same for every verb, to the
+// help of the client command.
+const clientUsage = `Usage:
+  {{.UseLine}}
+
+Examples:
+{{.Example}}
+
+Flags:
+{{.LocalFlags.FlagUsages | trimTrailingWhitespaces}}
+
+How to reach the pool (all of them: mooncake client --help):
+      --master_server_address address   host:port of the master (default 127.0.0.1:50051)
+      --metadata_server string          http://host:port/metadata, or P2PHANDSHAKE (default)
+`
+
+// withClient runs do with a client that is ready, and closes it.
+func (e *env) withClient(cmd *cobra.Command, do func(context.Context, *store.Client) error) error {
+	loaded, log, err := e.load(cmd)
+	if err != nil {
+		return err
+	}
+	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	c, err := app.OpenClient(ctx, loaded.Config, e.builtins, app.ClientOptions{Log: log})
+	if err != nil {
+		return err
+	}
+	if _, err = c.Store.Ready(ctx); err == nil {
+		err = do(ctx, c.Store)
+	}
+	return errors.Join(err, c.Close(context.WithoutCancel(ctx)))
+}
+
+// wantArgs checks the number of arguments; most -1 is any number.
+func wantArgs(least, most int, what string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) < least || most >= 0 && len(args) > most {
+			return usagef("%s takes %s, got %d arguments", cmd.CommandPath(), what, len(args))
+		}
+		for _, key := range args {
+			if err := model.ValidateKey(key); err != nil {
+				return usage(err)
+			}
+		}
+		return nil
+	}
+}
+
+func (e *env) putCmd() *cobra.Command {
+	var value, file string
+	replicate := model.DefaultReplicateConfig()
+	cmd := &cobra.Command{
+		Use:   "put KEY",
+		Short: "Store an object; an existing key is left as it is",
+		Example: `  mooncake client put greeting --value hello
+  mooncake client put model/page-1 --file page.bin --replicas 2
+  cat page.bin | mooncake client put model/page-1`,
+		Args: wantArgs(1, 1, "one key"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			data, err := e.readValue(cmd, value, file)
+			if err != nil {
+				return err
+			}
+			if len(data) == 0 {
+				return usagef("the value of %q is empty; an object has at least one byte", args[0])
+			}
+			return e.withClient(cmd, func(ctx context.Context, c *store.Client) error {
+				return c.Put(ctx, args[0], data, replicate)
+			})
+		},
+	}
+	cmd.Flags().StringVar(&value, "value", "", "the object's bytes as text")
+	cmd.Flags().StringVar(&file, "file", "", "file with the object's bytes (default: standard input)")
+	cmd.Flags().Uint32Var(&replicate.ReplicaNum, "replicas", 1, "copies, each on another segment, as far as there are segments")
+	cmd.Flags().BoolVar(&replicate.HardPin, "hard-pin", false, "never evict it")
+	cmd.MarkFlagsMutuallyExclusive("value", "file")
+	return cmd
+}
+
+func (e *env) readValue(cmd *cobra.Command, value, file string) ([]byte, error) {
+	switch {
+	case cmd.Flags().Changed("value"):
+		return []byte(value), nil
+	case file != "":
+		data, err := os.ReadFile(file)
+		return data, usage(err)
+	default:
+		data, err := io.ReadAll(e.stdin)
+		if err != nil {
+			return nil, fmt.Errorf("read the value from standard input: %w", err)
+		}
+		return data, nil
+	}
+}
+
+func (e *env) getCmd() *cobra.Command {
+	var file string
+	cmd := &cobra.Command{
+		Use:   "get KEY",
+		Short: "Write an object to standard output or a file; exit code 3 if there is none",
+		Example: `  mooncake client get greeting
+  mooncake client get model/page-1 --file page.bin`,
+		Args: wantArgs(1, 1, "one key"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return e.withClient(cmd, func(ctx context.Context, c *store.Client) error {
+				data, err := c.Get(ctx, args[0])
+				if err != nil {
+					return err
+				}
+				if file != "" {
+					return os.WriteFile(file, data, 0o666) //nolint:gosec // the umask decides, as for any output file
+				}
+				_, err = e.stdout.Write(data)
+				return err
+			})
+		},
+	}
+	cmd.Flags().StringVar(&file, "file", "", "file to write (default: standard output)")
+	return cmd
+}
+
+func (e *env) existCmd() *cobra.Command {
+	return &cobra.Command{
+		Use:     "exist KEY...",
+		Short:   "Print for each key whether it can be read; exit code 3 unless all can",
+		Example: "  mooncake client exist greeting model/page-1",
+		Args:    wantArgs(1, -1, "one key or more"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return e.withClient(cmd, func(ctx context.Context, c *store.Client) error {
+				missing := false
+				for i, r := range c.BatchExist(ctx, args) {
+					if r.Err != nil {
+						return r.Err
+					}
+					fmt.Fprintf(e.stdout, "%s\t%t\n", args[i], r.Value)
+					missing = missing || !r.Value
+				}
+				if missing {
+					return &errQuiet{exitNotFound}
+				}
+				return nil
+			})
+		},
+	}
+}
+
+func (e *env) removeCmd() *cobra.Command {
+	var force, all bool
+	var regex string
+	cmd := &cobra.Command{
+		Use:     "remove KEY...",
+		Aliases: []string{"rm"},
+		Short:   "Remove objects; one that is being read stays unless forced",
+		Example: `  mooncake client remove greeting
+  mooncake client remove --regex '^demo/' --force
+  mooncake client remove --all`,
+		Args: wantArgs(0, -1, "keys"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ways := 0
+			for _, used := range []bool{len(args) > 0, all, regex != ""} {
+				if used {
+					ways++
+				}
+			}
+			if ways != 1 {
+				return usagef("remove takes either keys, or --regex, or --all")
+			}
+			return e.withClient(cmd, func(ctx context.Context, c *store.Client) error {
+				if len(args) > 0 {
+					return e.removeKeys(ctx, c, args, force)
+				}
+				remove := func() (int, error) { return c.RemoveAll(ctx, force) }
+				if regex != "" {
+					remove = func() (int, error) { return c.RemoveByRegex(ctx, regex, force) }
+				}
+				n, err := remove()
+				if err != nil {
+					return err
+				}
+				fmt.Fprintf(e.stdout, "removed %d\n", n)
+				return nil
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&force, "force", false, "also what is being read")
+	cmd.Flags().BoolVar(&all, "all", false, "every object")
+	cmd.Flags().StringVar(&regex, "regex", "", "every object whose key has a match (RE2)")
+	return cmd
+}
+
+// removeKeys removes each key and reports all failures; a missing key decides the exit
+// code only where nothing worse happened.
+func (e *env) removeKeys(ctx context.Context, c *store.Client, keys []string, force bool) error {
+	var missing, failed error
+	for i, err := range c.BatchRemove(ctx, keys, force) {
+		switch {
+		case err == nil:
+		case errs.Is(err, errs.ObjectNotFound):
+			missing = errors.Join(missing, fmt.Errorf("remove %q: %w", keys[i], err))
+		default:
+			failed = errors.Join(failed, fmt.Errorf("remove %q: %w", keys[i], err))
+		}
+	}
+	return errors.Join(failed, missing)
+}
+
+func (e *env) lsCmd() *cobra.Command {
+	var output, after string
+	limit := 1000
+	cmd := &cobra.Command{
+		Use:   "ls [REGEX]",
+		Short: "List keys in order, all or those with a match of an expression (RE2)",
+		Example: `  mooncake client ls
+  mooncake client ls '^demo/' --limit 10 -o json`,
+		Args: wantArgs(0, 1, "at most one expression"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if output != "text" && output != "json" {
+				return badOutput(output, "text", "json")
+			}
+			if limit < 1 {
+				return usagef("--limit is %d, must be at least 1", limit)
+			}
+			expr := ""
+			if len(args) == 1 {
+				expr = args[0]
+			}
+			return e.withClient(cmd, func(ctx context.Context, c *store.Client) error {
+				keys, err := c.ListKeys(ctx, expr, after, limit)
+				if err != nil {
+					return err
+				}
+				if output == "json" {
+					return json.NewEncoder(e.stdout).Encode(append([]string{}, keys...))
+				}
+				for _, k := range keys {
+					fmt.Fprintln(e.stdout, k)
+				}
+				if len(keys) == limit {
+					fmt.Fprintf(e.stderr, "only the first %d; go on with --after %q\n", limit, keys[limit-1])
+				}
+				return nil
+			})
+		},
+	}
+	cmd.Flags().StringVarP(&output, "output", "o", "text", "text or json")
+	cmd.Flags().StringVar(&after, "after", "", "start behind this key")
+	cmd.Flags().IntVar(&limit, "limit", limit, "most keys to list")
+	return cmd
+}

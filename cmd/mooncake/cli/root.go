@@ -1,0 +1,121 @@
+// Package cli is the command line: one file a verb. It parses, calls core/app, and maps
+// errors to exit codes; it decides nothing about the pool.
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/mooncake-go/mooncake/sdk/plugin"
+)
+
+// env is what a verb gets from the process around it.
+type env struct {
+	builtins []plugin.Factory
+	stdin    io.Reader
+	stdout   io.Writer
+	stderr   io.Writer
+	environ  []string
+	program  string // path of this executable, for the verbs that start others
+	upstream bool   // called by the name of a program of upstream
+}
+
+// aliases maps upstream's program names to verbs.
+func aliases() map[string]string {
+	return map[string]string{
+		"mooncake_master":               "master",
+		"mooncake_client":               "store",
+		"mooncake_http_metadata_server": "metadata",
+	}
+}
+
+// Main runs the program and returns its exit code. args[0] is the name it was called by.
+func Main(args []string, builtins []plugin.Factory) int {
+	e := &env{builtins: builtins, stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, environ: os.Environ()}
+	if p, err := os.Executable(); err == nil {
+		e.program = p
+	} else {
+		e.program = args[0]
+	}
+	return e.run(args)
+}
+
+func (e *env) run(args []string) int {
+	rest := args[1:]
+	if verb, ok := aliases()[strings.TrimSuffix(filepath.Base(args[0]), ".exe")]; ok {
+		rest = append([]string{verb}, rest...)
+		e.upstream = true
+	}
+	root := e.root()
+	if e.upstream && slices.Contains([]string{"--version", "-version"}, strings.Join(rest[1:], " ")) {
+		rest = []string{"version"}
+	}
+	root.SetArgs(normalize(root, rest))
+	cmd, err := root.ExecuteC()
+	code := exitCode(err)
+	var quiet *errQuiet
+	if err != nil && !errors.As(err, &quiet) {
+		fmt.Fprintf(e.stderr, "mooncake: %v\n", err)
+		if code == exitUsage {
+			fmt.Fprintf(e.stderr, "Run '%s --help' for what it takes.\n", cmd.CommandPath())
+		}
+	}
+	return code
+}
+
+func (e *env) root() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "mooncake",
+		Short: "A pool of memory for the KV cache of LLM inference",
+		Long: `Mooncake pools the memory of many machines for the key/value cache of LLM inference:
+a master places objects in segments that store nodes contribute; clients put and get
+pages directly between machines.
+
+Try it on this machine:  mooncake demo`,
+		Example: `  mooncake master --enable_http_metadata_server
+  mooncake store --global_segment_size 4GB --metadata_server http://127.0.0.1:8080/metadata
+  mooncake client put greeting --value hello
+  mooncake plugins list`,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		Args:          unknownVerb,
+		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	root.SetIn(e.stdin)
+	root.SetOut(e.stdout)
+	root.SetErr(e.stderr)
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage(err) })
+	root.AddCommand(
+		e.masterCmd(), e.metadataCmd(), e.storeCmd(), e.clientCmd(),
+		e.pluginsCmd(), e.configCmd(), e.demoCmd(), e.workerCmd(), e.benchCmd(), e.versionCmd(),
+		&cobra.Command{Use: "exit-codes", Short: "What the exit codes mean", Long: exitHelp},
+	)
+	return root
+}
+
+// unknownVerb turns a word that is no verb into an error that names the nearest ones.
+func unknownVerb(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	msg := fmt.Sprintf("unknown command %q", args[0])
+	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+		msg += "; did you mean " + strings.Join(near, " or ") + "?"
+	}
+	return usagef("%s", msg)
+}
+
+// noArgs refuses positional arguments.
+func noArgs(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return usagef("%s takes no arguments, got %q", cmd.CommandPath(), args)
+	}
+	return nil
+}

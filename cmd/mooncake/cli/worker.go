@@ -1,0 +1,107 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/mooncake-go/mooncake/core/app"
+	"github.com/mooncake-go/mooncake/core/bench/demo"
+	"github.com/mooncake-go/mooncake/core/config"
+	"github.com/mooncake-go/mooncake/core/memory"
+	"github.com/mooncake-go/mooncake/core/model"
+	"github.com/mooncake-go/mooncake/core/observe"
+	"github.com/mooncake-go/mooncake/core/store"
+)
+
+// workerCmd is a worker process of the demo: a job on standard input, events on standard
+// output.
+func (e *env) workerCmd() *cobra.Command {
+	return &cobra.Command{
+		Use:    "demo-worker",
+		Short:  "A worker process of the demo",
+		Hidden: true,
+		Args:   noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			job, err := demo.ReadJob(e.stdin)
+			if err != nil {
+				return usage(err)
+			}
+			loaded, err := config.Load(config.Options{Role: config.RoleClient, PluginDefaults: e.pluginDefaults()})
+			if err != nil {
+				return err
+			}
+			cfg := loaded.Config
+			cfg.Store.MasterServerAddress, cfg.Store.MetadataServer = job.Master, job.Metadata
+			cfg.Store.LocalHostname = "127.0.0.1"
+			log, err := observe.NewLogger(e.stderr, "info", "text")
+			if err != nil {
+				return err
+			}
+			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+			defer stop()
+			c, err := app.OpenClient(ctx, cfg, e.builtins, app.ClientOptions{Log: log, AllocWait: job.AllocWait})
+			if err != nil {
+				return err
+			}
+			err = job.Serve(ctx, &demoPool{c: c.Store}, e.stdout)
+			return errors.Join(err, c.Close(context.WithoutCancel(ctx)))
+		},
+	}
+}
+
+// demoPool lets a demo's worker use a store client.
+type demoPool struct{ c *store.Client }
+
+// Exist implements worker.Pool.
+func (p *demoPool) Exist(ctx context.Context, keys []string) ([]bool, error) {
+	out := make([]bool, len(keys))
+	for i, r := range p.c.BatchExist(ctx, keys) {
+		if r.Err != nil {
+			return nil, r.Err
+		}
+		out[i] = r.Value
+	}
+	return out, nil
+}
+
+// GetInto implements worker.Pool.
+func (p *demoPool) GetInto(ctx context.Context, keys []string, dst [][]byte) []error {
+	out := make([]error, len(keys))
+	for i, r := range p.c.BatchGetInto(ctx, keys, dst) {
+		out[i] = r.Err
+	}
+	return out
+}
+
+// PutFrom implements worker.Pool.
+func (p *demoPool) PutFrom(ctx context.Context, keys []string, src [][]byte) []error {
+	return p.c.BatchPut(ctx, keys, src, model.DefaultReplicateConfig())
+}
+
+// Buffer implements worker.Pool with one block of registered memory.
+func (p *demoPool) Buffer(n, size int) (pages [][]byte, release func(), err error) {
+	block, err := memory.Allocate(uint64(n)*uint64(size), memory.Options{Name: "mooncake-demo-pages"})
+	if err != nil {
+		return nil, nil, err
+	}
+	mem := block.Bytes()
+	if err := p.c.RegisterBuffer(context.Background(), mem, block.Location()); err != nil {
+		return nil, nil, errors.Join(err, block.Close())
+	}
+	for i := range n {
+		pages = append(pages, mem[i*size:(i+1)*size:(i+1)*size])
+	}
+	return pages, func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		if err := p.c.UnregisterBuffer(ctx, mem); err == nil {
+			_ = block.Close() // The process ends next; there is nobody to tell.
+		}
+	}, nil
+}

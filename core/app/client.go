@@ -1,0 +1,54 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/mooncake-go/mooncake/core/config"
+	"github.com/mooncake-go/mooncake/core/store"
+	"github.com/mooncake-go/mooncake/sdk/plugin"
+)
+
+// ClientOptions are the settings of a client that are not configuration.
+type ClientOptions struct {
+	Log *slog.Logger
+	// AllocWait is how long a put that finds no room keeps asking; 0 fails at once.
+	AllocWait time.Duration
+}
+
+// Client is a store client with everything below it.
+type Client struct {
+	Store *store.Client
+	peer  *peer
+}
+
+// OpenClient connects a client to a pool. It does not wait for the master: Store.Ready
+// does. Close it.
+func OpenClient(ctx context.Context, cfg config.Config, builtins []plugin.Factory, o ClientOptions) (*Client, error) {
+	p, err := newPeer(cfg, builtins, o.Log)
+	if err != nil {
+		return nil, err
+	}
+	if err := p.start(ctx); err != nil {
+		return nil, err
+	}
+	sc := p.clientConfig()
+	sc.AllocWait = o.AllocWait
+	c, err := store.NewClient(sc, p.deps(nil))
+	if err != nil {
+		return nil, errors.Join(err, p.stop(context.WithoutCancel(ctx)))
+	}
+	return &Client{Store: c, peer: p}, nil
+}
+
+// closeTimeout bounds Close.
+const closeTimeout = 10 * time.Second
+
+// Close waits for calls under way, bounded, and gives everything back.
+func (c *Client) Close(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, closeTimeout)
+	defer cancel()
+	return errors.Join(c.Store.Close(ctx), c.peer.stop(ctx))
+}

@@ -1,0 +1,156 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+
+	"go.uber.org/fx"
+
+	"github.com/mooncake-go/mooncake/core/api/rest"
+	"github.com/mooncake-go/mooncake/core/api/rpc"
+	"github.com/mooncake-go/mooncake/core/config"
+	"github.com/mooncake-go/mooncake/core/master"
+	metahttp "github.com/mooncake-go/mooncake/core/metadata/http"
+	"github.com/mooncake-go/mooncake/core/metadata/memory"
+	"github.com/mooncake-go/mooncake/core/plugins"
+	"github.com/mooncake-go/mooncake/core/store"
+	"github.com/mooncake-go/mooncake/sdk/alloc"
+	"github.com/mooncake-go/mooncake/sdk/evict"
+	"github.com/mooncake-go/mooncake/sdk/plugin"
+)
+
+// The master meets its clients and its admin port as interfaces.
+var (
+	_ store.Master = (*master.Service)(nil)
+	_ rest.Master  = (*master.Service)(nil)
+)
+
+// Master is the master with its admin port and, where the configuration asks for it, an
+// embedded metadata server.
+func Master(cfg config.Config, builtins []plugin.Factory) fx.Option {
+	return fx.Options(
+		fx.Provide(func(log *slog.Logger) (*masterRole, error) { return newMaster(cfg, builtins, log) }),
+		fx.Invoke(func(lc fx.Lifecycle, m *masterRole, log *slog.Logger, fail Failer) error {
+			return m.serve(lc, log, fail)
+		}),
+	)
+}
+
+// masterRole is the master with the plugins it works with.
+type masterRole struct {
+	cfg     config.Config
+	catalog *plugins.Catalog
+	evict   evict.Policy
+	alloc   alloc.Allocator
+	evictID plugin.ID
+	allocID plugin.ID
+	service *master.Service
+}
+
+func newMaster(cfg config.Config, builtins []plugin.Factory, log *slog.Logger) (*masterRole, error) {
+	m := &masterRole{
+		cfg:     cfg,
+		evictID: plugin.ID{Kind: plugin.KindEvict, Name: cfg.Master.Evictor},
+		allocID: plugin.ID{Kind: plugin.KindAlloc, Name: cfg.Master.Allocator},
+	}
+	var err error
+	if m.catalog, err = Catalog(cfg, builtins, log); err != nil {
+		return nil, err
+	}
+	// A restarted plugin process is refilled by the service, which is made after it.
+	m.evict, err = m.catalog.OpenEvict(context.Background(), m.evictID, spec(cfg.Plugins.Get(m.evictID)), plugins.EvictOptions{
+		Replay: func(ctx context.Context, p evict.Policy) error { return m.service.ReplayEvict(ctx, p) },
+	})
+	if err != nil {
+		return nil, fmt.Errorf("master.evictor: %w", err)
+	}
+	m.alloc, err = m.catalog.OpenAlloc(context.Background(), m.allocID, spec(cfg.Plugins.Get(m.allocID)), plugins.AllocOptions{
+		Replay: func(ctx context.Context, a alloc.Allocator) error { return m.service.ReplayAlloc(ctx, a) },
+	})
+	if err != nil {
+		return nil, fmt.Errorf("master.allocator: %w", err)
+	}
+	m.service, err = master.New(masterConfig(cfg.Master), master.Deps{Alloc: m.alloc, Evict: m.evict, Log: log})
+	return m, err
+}
+
+func masterConfig(c config.Master) master.Config {
+	out := master.DefaultConfig()
+	out.LeaseTTL, out.ClientTTL = c.LeaseTTL, c.ClientTTL
+	out.PutDiscardTimeout, out.PutReleaseTimeout = c.PutStartDiscardTimeout, c.PutStartReleaseTimeout
+	out.EvictionRatio, out.EvictionHighWatermark = c.EvictionRatio, c.EvictionHighWatermarkRatio
+	out.AllocationStrategy = c.AllocationStrategy
+	out.MetricReporting = c.EnableMetricReporting
+	return out
+}
+
+// serve adds the hooks: plugins first, then the service, then its faces; the RPC port
+// last, so that whoever reaches it finds everything there.
+func (m *masterRole) serve(lc fx.Lifecycle, log *slog.Logger, fail Failer) error {
+	lc.Append(fx.Hook{
+		OnStart: func(ctx context.Context) error { return m.evict.Start(ctx, newHost(m.evictID, log)) },
+		OnStop:  func(ctx context.Context) error { return errors.Join(m.evict.Stop(ctx), m.catalog.Close(ctx)) },
+	})
+	lc.Append(fx.Hook{
+		OnStart: func(ctx context.Context) error { return m.alloc.Start(ctx, newHost(m.allocID, log)) },
+		OnStop:  m.alloc.Stop,
+	})
+	lc.Append(fx.Hook{OnStart: m.service.Start, OnStop: m.service.Stop})
+	c := m.cfg.Master
+	if c.EnableHTTPMetadataServer {
+		httpFace{"metadata server", c.HTTPMetadataServerHost, c.HTTPMetadataServerPort, "http_metadata_server_port"}.
+			serve(lc, log, metahttp.NewHandler(memory.New(memory.Limits{})))
+	}
+	httpFace{"admin port", c.MetricsHost, c.MetricsPort, "metrics_port"}.
+		serve(lc, log, rest.NewHandler(m.service, rest.Options{Logger: log}))
+	return m.serveRPC(lc, log, fail)
+}
+
+func (m *masterRole) serveRPC(lc fx.Lifecycle, log *slog.Logger, fail Failer) error {
+	host, err := bindHost(m.cfg.Master)
+	if err != nil {
+		return err
+	}
+	server := rpc.NewServer(m.service, rpc.ServerOptions{Logger: log})
+	lc.Append(fx.Hook{
+		OnStart: func(ctx context.Context) error {
+			ln, err := listen(ctx, "master", host, m.cfg.Master.RPCPort, "rpc_port")
+			if err != nil {
+				return err
+			}
+			go func() {
+				if err := server.Serve(ln); err != nil {
+					fail(fmt.Errorf("master: the RPC server on %s ended: %w", ln.Addr(), err))
+				}
+			}()
+			log.Info("master is serving", "address", ln.Addr().String())
+			return nil
+		},
+		OnStop: func(ctx context.Context) error { server.Stop(ctx); return nil },
+	})
+	return nil
+}
+
+// bindHost is the address to bind: that of the interface where one is named.
+func bindHost(c config.Master) (string, error) {
+	if c.RPCInterface == "" {
+		return c.RPCAddress, nil
+	}
+	ifc, err := net.InterfaceByName(c.RPCInterface)
+	if err != nil {
+		return "", fmt.Errorf("master.rpc_interface: %q: %w; 'ip -brief addr' lists the interfaces", c.RPCInterface, err)
+	}
+	addrs, err := ifc.Addrs()
+	if err != nil {
+		return "", fmt.Errorf("master.rpc_interface: %q: %w", c.RPCInterface, err)
+	}
+	for _, a := range addrs {
+		if n, ok := a.(*net.IPNet); ok && n.IP.To4() != nil {
+			return n.IP.String(), nil
+		}
+	}
+	return "", fmt.Errorf("master.rpc_interface: %q has no IPv4 address; 'ip -brief addr' lists what it has", c.RPCInterface)
+}

@@ -1,0 +1,253 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net"
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/mooncake-go/mooncake/core/api/rpc"
+	"github.com/mooncake-go/mooncake/core/config"
+	"github.com/mooncake-go/mooncake/core/memory"
+	"github.com/mooncake-go/mooncake/core/metadata/open"
+	"github.com/mooncake-go/mooncake/core/model"
+	"github.com/mooncake-go/mooncake/core/plugins"
+	"github.com/mooncake-go/mooncake/core/store"
+	"github.com/mooncake-go/mooncake/core/transfer"
+	"github.com/mooncake-go/mooncake/sdk/errs"
+	"github.com/mooncake-go/mooncake/sdk/plugin"
+	"github.com/mooncake-go/mooncake/sdk/transport"
+)
+
+// peer is what a store node and a client have in common: a place in the directory,
+// transports with an engine over them, and a way to the master.
+type peer struct {
+	cfg     config.Config
+	catalog *plugins.Catalog
+	log     *slog.Logger
+
+	id       model.ClientID
+	carriers []transfer.Carrier // made, not started
+	master   *rpc.Client
+	dir      open.Directory
+	stage    *memory.Block
+	engine   *transfer.Engine
+}
+
+// newPeer makes the transports and checks what can be checked without acquiring anything.
+func newPeer(cfg config.Config, builtins []plugin.Factory, log *slog.Logger) (*peer, error) {
+	catalog, err := Catalog(cfg, builtins, log)
+	if err != nil {
+		return nil, err
+	}
+	p := &peer{cfg: cfg, catalog: catalog, log: log, id: model.NewUUID()}
+	for _, name := range cfg.Store.Transports {
+		id := plugin.ID{Kind: plugin.KindTransport, Name: name}
+		t, err := catalog.OpenTransport(context.Background(), id, p.transportSpec(id, builtins))
+		switch {
+		case err == nil:
+			p.carriers = append(p.carriers, transfer.Carrier{
+				Name: name, Transport: t, LocalAny: manifest(builtins, id).Has(transport.CapLocalAny),
+			})
+		case cfg.Plugins.Get(id).Required:
+			return nil, fmt.Errorf("store.transports: %w", err)
+		default:
+			log.Warn("a transport is left out", "transport", name, "error", err)
+		}
+	}
+	return p, nil
+}
+
+// manifest returns the manifest of a linked-in plugin, the zero one for another.
+func manifest(builtins []plugin.Factory, id plugin.ID) plugin.Manifest {
+	for _, f := range builtins {
+		if m := f.Manifest(); m.ID == id {
+			return m
+		}
+	}
+	return plugin.Manifest{}
+}
+
+// transportSpec gives a transport that has a setting "advertise" the host of this node's
+// name there, where the configuration says nothing else.
+func (p *peer) transportSpec(id plugin.ID, builtins []plugin.Factory) plugins.Spec {
+	s := spec(p.cfg.Plugins.Get(id))
+	var schema struct {
+		Properties map[string]any `json:"properties"`
+	}
+	host := p.cfg.Store.LocalHostname
+	if h, _, err := net.SplitHostPort(host); err == nil {
+		host = h
+	}
+	if err := json.Unmarshal(manifest(builtins, id).ConfigSchema, &schema); err != nil || host == "" || host == "localhost" {
+		return s
+	}
+	if _, takes := schema.Properties["advertise"]; !takes {
+		return s
+	}
+	settings := maps.Clone(s.Config)
+	if settings == nil {
+		settings = map[string]any{}
+	}
+	if given, ok := settings["advertise"]; !ok || fmt.Sprint(given) == "[]" {
+		settings["advertise"] = []any{host}
+	}
+	s.Config = settings
+	return s
+}
+
+// start acquires everything, or nothing.
+func (p *peer) start(ctx context.Context) error {
+	if err := p.open(ctx); err != nil {
+		return errors.Join(err, p.stop(context.WithoutCancel(ctx)))
+	}
+	return nil
+}
+
+func (p *peer) open(ctx context.Context) error {
+	s := p.cfg.Store
+	var err error
+	if p.master, err = rpc.Dial(s.MasterServerAddress, rpc.Options{Timeout: s.RPCTimeout}); err != nil {
+		return err
+	}
+	name, err := localName(ctx, s.LocalHostname)
+	if err != nil {
+		return err
+	}
+	if p.dir, err = open.Open(ctx, s.MetadataServer, open.Options{LocalName: name, Logger: p.log}); err != nil {
+		return err
+	}
+	carriers, err := p.startTransports(ctx)
+	if err != nil {
+		return err
+	}
+	return p.build(ctx, carriers)
+}
+
+// startTransports starts the transports in the order of preference. One that is not
+// required and does not start is left out with a warning; at least one has to.
+func (p *peer) startTransports(ctx context.Context) ([]transfer.Carrier, error) {
+	var started []transfer.Carrier
+	var failed error
+	for _, c := range p.carriers {
+		id := plugin.ID{Kind: plugin.KindTransport, Name: c.Name}
+		err := c.Transport.Start(ctx, newHost(id, p.log))
+		switch {
+		case err == nil:
+			started = append(started, c)
+		case p.cfg.Plugins.Get(id).Required:
+			return nil, err
+		default:
+			p.log.Warn("a transport is left out", "transport", c.Name, "error", err)
+			failed = errors.Join(failed, err)
+		}
+	}
+	if len(started) == 0 {
+		return nil, errs.WithHint(errs.Wrap(errs.TransferFail, "store: no transport is left", failed), "'mooncake plugins list' shows which there are")
+	}
+	return started, nil
+}
+
+func (p *peer) build(ctx context.Context, carriers []transfer.Carrier) error {
+	s := p.cfg.Store
+	cfg := transfer.DefaultConfig()
+	cfg.SliceSize, cfg.Window, cfg.Timeout = int(s.SliceSize), int64(s.MaxInflightBytes), s.TransferTimeout
+	cfg.SliceTimeout = min(cfg.SliceTimeout, cfg.Timeout)
+	deps := transfer.Deps{Directory: p.dir, Carriers: carriers, Log: p.log}
+	for _, c := range carriers {
+		if c.LocalAny || s.LocalBufferSize == 0 || deps.Staging != nil {
+			continue
+		}
+		block, err := memory.Allocate(uint64(s.LocalBufferSize), memory.Options{Name: "mooncake-staging"})
+		if err != nil {
+			return err
+		}
+		p.stage = block
+		if deps.Staging, err = memory.NewPool(block.Bytes()); err != nil {
+			return err
+		}
+	}
+	var err error
+	if p.engine, err = transfer.New(cfg, deps); err != nil {
+		return err
+	}
+	if p.stage != nil {
+		_, err = p.engine.Register(ctx, transfer.BlockMemory(p.stage, 0))
+	}
+	return err
+}
+
+// stop gives everything back, in reverse. Repeatable.
+func (p *peer) stop(ctx context.Context) error {
+	var err error
+	if p.engine != nil {
+		err = errors.Join(err, p.engine.Close(ctx))
+		p.engine = nil
+	}
+	err = errors.Join(err, p.catalog.Close(ctx))
+	if p.stage != nil && err == nil {
+		err = p.stage.Close()
+		p.stage = nil
+	}
+	if p.dir != nil {
+		err = errors.Join(err, p.dir.Close(ctx))
+		p.dir = nil
+	}
+	if p.master != nil {
+		err = errors.Join(err, p.master.Close())
+		p.master = nil
+	}
+	return err
+}
+
+func (p *peer) deps(metrics prometheus.Registerer) store.Deps {
+	return store.Deps{ID: p.id, Master: p.master, Engine: p.engine, Log: p.log, Metrics: metrics}
+}
+
+func (p *peer) clientConfig() store.Config {
+	cfg := store.DefaultConfig()
+	cfg.Checksum = p.cfg.Store.Checksum
+	cfg.TransferTimeout = p.cfg.Store.TransferTimeout
+	return cfg
+}
+
+// The automatic ports of node names, as upstream has them.
+const (
+	firstAutoPort = 12300
+	lastAutoPort  = 14300
+)
+
+// localName completes a host to host:port with a port that nobody listens on, so that
+// nodes of one host get different names.
+func localName(ctx context.Context, host string) (string, error) {
+	if host == "" {
+		return "", errs.New(errs.InvalidParams, "store.local_hostname", "it is empty; give this machine's name or address")
+	}
+	if _, _, err := net.SplitHostPort(host); err == nil {
+		return host, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	span := lastAutoPort - firstAutoPort + 1
+	start := int(model.NewUUID().Lo % uint64(span))
+	for i := range span {
+		port := firstAutoPort + (start+i)%span
+		var lc net.ListenConfig
+		ln, err := lc.Listen(ctx, "tcp", ":"+strconv.Itoa(port))
+		if err == nil {
+			ln.Close()
+			return net.JoinHostPort(host, strconv.Itoa(port)), nil
+		}
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	return "", errs.New(errs.Internal, "store.local_hostname", "no port from %d to %d is free on this machine; give %s with a port", firstAutoPort, lastAutoPort, fmt.Sprintf("%q", host))
+}

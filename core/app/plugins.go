@@ -1,0 +1,56 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+
+	"github.com/mooncake-go/mooncake/core/config"
+	"github.com/mooncake-go/mooncake/core/plugins"
+	"github.com/mooncake-go/mooncake/sdk/errs"
+	"github.com/mooncake-go/mooncake/sdk/plugin"
+)
+
+// Catalog makes the catalog of a configuration: the built-ins, and the folders of
+// plugins.dirs before the standard ones. It looks at no folder yet.
+func Catalog(cfg config.Config, builtins []plugin.Factory, log *slog.Logger) (*plugins.Catalog, error) {
+	var dirs []string
+	for _, d := range cfg.Plugins.Dirs {
+		if !filepath.IsAbs(d) {
+			return nil, errs.New(errs.InvalidParams, "plugins.dirs", "%q must be an absolute path: what is run must not depend on the working directory", d)
+		}
+		dirs = append(dirs, d)
+	}
+	if cfg.Plugins.Lock != "" {
+		return nil, errs.New(errs.NotSupported, "plugins.lock", "%q: lock files come with a later release; remove the setting", cfg.Plugins.Lock)
+	}
+	return plugins.New(builtins, plugins.Options{Dirs: append(dirs, plugins.StandardDirs(os.Getenv)...), Logger: log})
+}
+
+func spec(entry config.Plugin) plugins.Spec {
+	return plugins.Spec{Mode: plugins.Mode(entry.Mode), Config: entry.Config}
+}
+
+// host is what a plugin that runs in this process gets.
+type host struct {
+	id  plugin.ID
+	log *slog.Logger
+}
+
+func newHost(id plugin.ID, log *slog.Logger) host {
+	return host{id, log.With("plugin", id.String())}
+}
+
+// Logger implements plugin.Host.
+func (h host) Logger() *slog.Logger { return h.log }
+
+// Report implements plugin.Host.
+func (h host) Report(health plugin.Health) {
+	level := slog.LevelInfo
+	if health.State == plugin.StateDegraded || health.State == plugin.StateFailed || health.State == plugin.StateRestarting {
+		level = slog.LevelWarn
+	}
+	h.log.Log(context.Background(), level, fmt.Sprintf("plugin is %s", health.State), "reason", health.Reason)
+}

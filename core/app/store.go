@@ -1,0 +1,66 @@
+package app
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"go.uber.org/fx"
+
+	"github.com/mooncake-go/mooncake/core/config"
+	"github.com/mooncake-go/mooncake/core/store"
+	"github.com/mooncake-go/mooncake/sdk/errs"
+	"github.com/mooncake-go/mooncake/sdk/plugin"
+)
+
+// startWait is how long a node that starts keeps trying to reach the master and the
+// metadata service, which may be starting at the same time.
+const startWait = 20 * time.Second
+
+// Store is a node that contributes memory.
+func Store(cfg config.Config, builtins []plugin.Factory) fx.Option {
+	return fx.Options(
+		fx.Provide(func(log *slog.Logger) (*storeRole, error) { return newStore(cfg, builtins, log) }),
+		fx.Invoke(func(lc fx.Lifecycle, s *storeRole) {
+			lc.Append(fx.Hook{OnStart: s.peer.start, OnStop: s.peer.stop})
+			lc.Append(fx.Hook{OnStart: s.start, OnStop: s.stop})
+		}),
+	)
+}
+
+type storeRole struct {
+	peer *peer
+	cfg  store.NodeConfig
+	node *store.Node
+}
+
+func newStore(cfg config.Config, builtins []plugin.Factory, log *slog.Logger) (*storeRole, error) {
+	p, err := newPeer(cfg, builtins, log)
+	if err != nil {
+		return nil, err
+	}
+	if cfg.Store.GlobalSegmentSize == 0 {
+		return nil, errs.New(errs.InvalidParams, "store.global_segment_size", "it is 0; a node that contributes no memory has nothing to do, give a size such as 4GB")
+	}
+	n := store.DefaultNodeConfig()
+	n.Segments = []uint64{uint64(cfg.Store.GlobalSegmentSize)}
+	n.Protocol = cfg.Store.Protocol
+	n.StartWait = startWait
+	n.RPCTimeout = min(n.RPCTimeout, cfg.Store.RPCTimeout)
+	return &storeRole{peer: p, cfg: n}, n.Validate()
+}
+
+func (s *storeRole) start(ctx context.Context) error {
+	var err error
+	if s.node, err = store.NewNode(s.cfg, s.peer.deps(nil)); err != nil {
+		return err
+	}
+	return s.node.Start(ctx)
+}
+
+func (s *storeRole) stop(ctx context.Context) error {
+	if s.node == nil {
+		return nil
+	}
+	return s.node.Stop(ctx)
+}
