@@ -200,7 +200,7 @@ func TestProfilingOnlyWhenAsked(t *testing.T) {
 	h := rest.NewHandler(newFixedMaster(), rest.Options{Profiling: true})
 	for _, path := range []string{"/debug/pprof/", "/debug/pprof/goroutine", "/debug/pprof/cmdline"} {
 		w := httptest.NewRecorder()
-		h.ServeHTTP(w, httptest.NewRequest("GET", path, nil))
+		h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
 		assert.Equal(t, 200, w.Code, path)
 	}
 }

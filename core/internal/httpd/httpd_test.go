@@ -5,6 +5,8 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -79,4 +81,25 @@ func TestConnectionLimit(t *testing.T) {
 	second.SetReadDeadline(time.Now().Add(10 * time.Second))
 	_, err = second.Read(make([]byte, 1))
 	assert.NoError(t, err)
+}
+
+func TestGarbageDisturbsNobody(t *testing.T) {
+	s := httpd.New(http.NotFoundHandler(), httpd.Options{ReadHeaderTimeout: 50 * time.Millisecond, MaxHeaderBytes: 4 << 10})
+	ln := listen(t)
+	s.Start(ln)
+	defer func() { require.NoError(t, s.Stop(t.Context())) }()
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	for _, payload := range []string{"", "\x16\x03\x01\x00\xa5\x01\x00\x00\xa1", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "GET /", "\x00\xff\r\n\r\n",
+		"GET / HTTP/1.1\r\nHost: x\r\nA: " + strings.Repeat("a", 64<<10)} {
+		conn, err := net.Dial("tcp", ln.Addr().String())
+		require.NoError(t, err)
+		_, _ = io.WriteString(conn, payload) // The server may have closed already.
+		resp, err := client.Get("http://" + ln.Addr().String())
+		require.NoError(t, err)
+		resp.Body.Close()
+		conn.SetReadDeadline(time.Now().Add(10 * time.Second))
+		_, err = io.Copy(io.Discard, conn)
+		assert.NotErrorIs(t, err, os.ErrDeadlineExceeded, "%.20q", payload)
+		conn.Close()
+	}
 }

@@ -98,6 +98,21 @@ func TestClientEqualsStore(t *testing.T) {
 	})
 }
 
+// TestKeysAreSpelledAsUpstreamDoes: its server compares keys as they were written.
+func TestKeysAreSpelledAsUpstreamDoes(t *testing.T) {
+	var query, contentType string
+	srv := httptest.NewServer(nethttp.HandlerFunc(func(_ nethttp.ResponseWriter, r *nethttp.Request) {
+		query, contentType = r.URL.RawQuery, r.Header.Get("Content-Type")
+	}))
+	defer srv.Close()
+	c, err := http.NewClient(srv.URL, http.ClientOptions{})
+	require.NoError(t, err)
+	defer c.Close()
+	require.NoError(t, c.Put(t.Context(), "mooncake/ram/a b:1+~-._", []byte("v")))
+	assert.Equal(t, "key=mooncake%2Fram%2Fa%20b%3A1%2B~-._", query)
+	assert.Equal(t, "application/json", contentType)
+}
+
 func TestUnreachableService(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)

@@ -68,11 +68,12 @@ func listen(t testing.TB, opts p2p.DaemonOptions) (*p2p.Daemon, metadata.Address
 // recorded descriptor: it must answer byte for byte, then close its side.
 func TestRecordedExchange(t *testing.T) {
 	frames := recorded(t)
-	d, a := listen(t, p2p.DaemonOptions{})
+	d, a := listen(t, p2p.DaemonOptions{LingerTimeout: time.Minute})
 	d.SetDescriptor(bytes.TrimSpace(frames[1][9:]))
 	conn, err := net.Dial("tcp", a.String())
 	require.NoError(t, err)
 	defer conn.Close()
+	require.NoError(t, conn.SetDeadline(time.Now().Add(10*time.Second)))
 	_, err = conn.Write(frames[0])
 	require.NoError(t, err)
 	answer, err := io.ReadAll(conn)
