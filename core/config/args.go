@@ -40,7 +40,7 @@ func normalizeArg(arg string, fs *pflag.FlagSet) (string, bool) {
 		return arg, false
 	}
 	switch name {
-	case "helpfull", "helpshort":
+	case "helpfull", "helpshort": //nolint:misspell // gflags' spelling
 		return "--help", false
 	}
 	if f := fs.Lookup(name); f != nil {

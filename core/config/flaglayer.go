@@ -32,7 +32,7 @@ func (l *loader) flags() {
 		}
 		o := Origin{Layer: LayerFlag, Name: "--" + f.Name}
 		n, theirs := upstream.Find(table, f.Name)
-		if own, ok := ours[f.Name]; ok && !(theirs && n.ZeroUnset) {
+		if own, ok := ours[f.Name]; ok && (!theirs || !n.ZeroUnset) {
 			l.assign(own.key, v.String(), o, nil)
 		} else if theirs {
 			o.Upstream = !ok

@@ -64,7 +64,7 @@ func TestBadFlags(t *testing.T) {
 		require.True(t, IsUsage(err), c.arg)
 		require.ErrorContains(t, err, c.want, c.arg)
 	}
-	_, _, err := ParseArgs(RoleMaster, []string{"--helpfull"})
+	_, _, err := ParseArgs(RoleMaster, []string{"--helpshort"})
 	require.ErrorIs(t, err, pflag.ErrHelp)
 }
 

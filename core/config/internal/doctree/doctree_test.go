@@ -2,6 +2,7 @@ package doctree
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -102,7 +103,8 @@ func FuzzParse(f *testing.F) {
 		for _, parse := range []func([]byte) (Node, error){ParseYAML, ParseJSON} {
 			n, err := parse(data)
 			if err != nil {
-				if _, ok := err.(*Error); !ok {
+				var e *Error
+				if !errors.As(err, &e) {
 					t.Fatalf("error of type %T", err)
 				}
 				continue
