@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -233,7 +234,8 @@ func TestListPages(t *testing.T) {
 	require.NoError(t, err)
 	got, err := c.ListKeys(t.Context(), "", "", 1<<20)
 	require.NoError(t, err)
-	assert.True(t, len(want) == 20_200 && fmt.Sprint(want) == fmt.Sprint(got))
+	require.Len(t, want, 20_200)
+	assert.True(t, slices.Equal(want, got))
 	got, err = c.ListKeys(t.Context(), "", "", 17_000)
 	require.NoError(t, err)
 	assert.Len(t, got, 17_000)
