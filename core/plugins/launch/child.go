@@ -45,7 +45,11 @@ type child struct {
 }
 
 func newChild(o Options, out *output) *child {
-	return &child{path: o.Path, out: out, reaped: make(chan struct{}), done: make(chan struct{}), cmd: exec.Command(o.Path)}
+	cmd := exec.Command(o.Path) // Its end is ours to decide, not a context's.
+	if o.Name != "" {
+		cmd.Args[0] = o.Name
+	}
+	return &child{path: o.Path, out: out, reaped: make(chan struct{}), done: make(chan struct{}), cmd: cmd}
 }
 
 // Start implements runner.Runner. The thread that starts a process must outlive it,

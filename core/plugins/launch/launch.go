@@ -37,6 +37,8 @@ const (
 type Options struct {
 	// Path is the program, absolute. The caller has checked that it may be trusted.
 	Path string
+	// Name is what the program is told that it is called, Path where it is empty.
+	Name string
 	// ID is the plugin that the program must turn out to be.
 	ID plugin.ID
 	// API lists the contract versions that the host speaks.

@@ -1,0 +1,188 @@
+package plugins
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/mooncake-go/mooncake/sdk/errs"
+	"github.com/mooncake-go/mooncake/sdk/plugin"
+)
+
+// Options say where plugins are looked for.
+type Options struct {
+	// Dirs are absolute paths of folders, searched in this order. One that does not exist
+	// holds nothing.
+	Dirs []string
+	// Env names variables of this process that plugin processes get on top of the few that
+	// all of them get.
+	Env []string
+	// Logger is used for the catalog and, with the plugin's name, for its processes; nil
+	// discards.
+	Logger *slog.Logger
+}
+
+// Catalog is the one place that knows where plugins live. Safe for concurrent use.
+type Catalog struct {
+	builtins []plugin.Factory
+	opts     Options
+	uid      int
+
+	mu     sync.Mutex
+	closed bool
+	open   []opened // in the order of opening
+}
+
+// opened is what the catalog must stop at the end.
+type opened interface {
+	plugin.Component
+	instance() Instance
+}
+
+// New makes a catalog of built-in plugins and of folders. It looks at no folder yet.
+// InvalidParams for two built-ins of one name, and for a folder that is not absolute.
+func New(builtins []plugin.Factory, o Options) (*Catalog, error) {
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	seen := map[plugin.ID]bool{}
+	for _, f := range builtins {
+		if id := f.Manifest().ID; seen[id] {
+			return nil, errs.New(errs.InvalidParams, "plugins", "two built-in plugins are called %s", id)
+		}
+		seen[f.Manifest().ID] = true
+	}
+	for _, d := range o.Dirs {
+		if !filepath.IsAbs(d) {
+			return nil, errs.New(errs.InvalidParams, "plugins", "the plugin folder %q must be an absolute path, so that what is run does not depend on the working directory", d)
+		}
+	}
+	return &Catalog{builtins: slices.Clone(builtins), opts: o, uid: os.Geteuid()}, nil
+}
+
+// List returns every plugin that is linked in or found, also the refused and the damaged
+// ones, by kind and name. It runs nothing. A plugin that is in use has the state of its
+// instance.
+func (c *Catalog) List() []Entry {
+	out := c.known()
+	for _, in := range c.Instances() {
+		for i := range out {
+			if out[i].Home == in.Home && out[i].ID() == in.ID() {
+				out[i].State, out[i].Reason = in.State, in.Reason
+			}
+		}
+	}
+	sortEntries(out)
+	return out
+}
+
+func (c *Catalog) known() []Entry {
+	var out []Entry
+	for _, f := range c.builtins {
+		out = append(out, entryOf(f.Manifest(), HomeBuiltin))
+	}
+	return append(out, discover(c.opts.Dirs, c.uid)...)
+}
+
+// Instances returns what was opened and is not stopped yet, oldest first.
+func (c *Catalog) Instances() []Instance {
+	c.mu.Lock()
+	open := slices.Clone(c.open)
+	c.mu.Unlock()
+	out := make([]Instance, len(open))
+	for i, o := range open {
+		out[i] = o.instance()
+	}
+	return out
+}
+
+// Close stops everything that is open, newest first, and refuses to open more.
+func (c *Catalog) Close(ctx context.Context) error {
+	c.mu.Lock()
+	c.closed = true
+	open := slices.Clone(c.open)
+	c.mu.Unlock()
+	var failed []error
+	for _, o := range slices.Backward(open) {
+		failed = append(failed, o.Stop(ctx))
+	}
+	return errors.Join(failed...)
+}
+
+func (c *Catalog) add(o opened) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return errs.New(errs.UnavailableInCurrentStatus, "", "the program is shutting down")
+	}
+	c.open = append(c.open, o)
+	return nil
+}
+
+func (c *Catalog) remove(o opened) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.open = slices.DeleteFunc(c.open, func(x opened) bool { return x == o })
+}
+
+// home is where a plugin will run: exactly one of the two is set.
+type home struct {
+	factory plugin.Factory
+	entry   Entry
+}
+
+// resolve finds the home of a plugin.
+func (c *Catalog) resolve(id plugin.ID, mode Mode) (home, error) {
+	if err := id.Validate(); err != nil {
+		return home{}, errs.Wrap(errs.InvalidParams, "", err)
+	}
+	switch mode {
+	case "", ModeAuto, ModeInProcess, ModeSubprocess:
+	default:
+		return home{}, errs.New(errs.InvalidParams, "", "mode %q is not auto, inprocess or subprocess", mode)
+	}
+	if mode != ModeSubprocess {
+		for _, f := range c.builtins {
+			if f.Manifest().ID == id {
+				return home{factory: f}, nil
+			}
+		}
+	}
+	if mode == ModeInProcess {
+		return home{}, errs.New(errs.NotSupported, "", "it is not linked into this program, and mode inprocess allows nothing else; built in are: %s", c.names(id.Kind))
+	}
+	var why []string
+	for _, e := range discover(c.opts.Dirs, c.uid) {
+		switch {
+		case e.ID() != id:
+		case e.usable():
+			return home{entry: e}, nil
+		default:
+			why = append(why, e.Home+" was refused: "+e.Reason)
+		}
+	}
+	if len(why) > 0 {
+		return home{}, errs.New(errs.FileOpenFail, "", "%s", strings.Join(why, "; "))
+	}
+	return home{}, errs.New(errs.FileNotFound, "", "there is no such plugin: built in are %s, and no file %s in %s",
+		c.names(id.Kind), id.BinaryName(), strings.Join(c.opts.Dirs, ", "))
+}
+
+// names lists the built-in plugins of a kind for an error message.
+func (c *Catalog) names(kind string) string {
+	var out []string
+	for _, f := range c.builtins {
+		if f.Manifest().Kind == kind {
+			out = append(out, f.Manifest().Name)
+		}
+	}
+	if len(out) == 0 {
+		return "none of kind " + kind
+	}
+	return strings.Join(out, ", ")
+}
