@@ -96,7 +96,7 @@ func (p *peer) transportSpec(id plugin.ID, builtins []plugin.Factory) plugins.Sp
 	if settings == nil {
 		settings = map[string]any{}
 	}
-	if given, ok := settings["advertise"]; !ok || fmt.Sprint(given) == "[]" {
+	if given, _ := settings["advertise"].([]any); len(given) == 0 {
 		settings["advertise"] = []any{host}
 	}
 	s.Config = settings
@@ -121,7 +121,7 @@ func (p *peer) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if p.dir, err = open.Open(ctx, s.MetadataServer, open.Options{LocalName: name, Logger: p.log}); err != nil {
+	if p.dir, err = open.Open(ctx, s.MetadataServer, open.Options{LocalName: name, Cluster: s.MetadataClusterID, Logger: p.log}); err != nil {
 		return err
 	}
 	carriers, err := p.startTransports(ctx)

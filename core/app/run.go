@@ -24,6 +24,9 @@ const (
 // ErrKilled says that a second signal cut the shutdown short.
 var ErrKilled = errors.New("a second signal ended the process before it had drained")
 
+// Role is a composition of rooms that Run and Check take.
+type Role = fx.Option
+
 // Run builds a role, starts it, and serves until the context ends, SIGINT or SIGTERM
 // comes, or a component asks for a shutdown (fx.Shutdowner) because it failed. The first
 // signal drains, a second one returns ErrKilled at once; the caller then exits without

@@ -8,7 +8,6 @@ import (
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
-	"go.uber.org/fx"
 
 	"github.com/mooncake-go/mooncake/core/app"
 	"github.com/mooncake-go/mooncake/core/config"
@@ -147,8 +146,8 @@ role without starting it: no port, memory, device or process is touched.`,
 }
 
 // graphs returns the roles to build for a check.
-func (e *env) graphs(cfg config.Config, r config.Role) map[config.Role]fx.Option {
-	all := map[config.Role]fx.Option{
+func (e *env) graphs(cfg config.Config, r config.Role) map[config.Role]app.Role {
+	all := map[config.Role]app.Role{
 		config.RoleMaster:   app.Master(cfg, e.builtins),
 		config.RoleMetadata: app.Metadata(cfg),
 		config.RoleStore:    app.Store(cfg, e.builtins),
@@ -159,7 +158,7 @@ func (e *env) graphs(cfg config.Config, r config.Role) map[config.Role]fx.Option
 	case config.RoleClient:
 		r = config.RoleStore
 	}
-	return map[config.Role]fx.Option{r: all[r]}
+	return map[config.Role]app.Role{r: all[r]}
 }
 
 func (e *env) configReferenceCmd() *cobra.Command {
