@@ -62,7 +62,17 @@ func mapMemory(size uint64, o Options, k kernel) (mem []byte, fd int, err error)
 		_ = unix.Close(fd) // Mapping failed; that is the news.
 		return nil, -1, mapError(size, err)
 	}
+	prefer(mem, o.HugePages)
 	return mem, fd, nil
+}
+
+// prefer asks for transparent huge pages, which make the first touch of a large range many
+// times cheaper. For shared memory the kernel heeds it where
+// /sys/kernel/mm/transparent_hugepage/shmem_enabled is advise.
+func prefer(mem []byte, huge HugePages) {
+	if huge == HugeNone && len(mem) >= int(Huge2M) {
+		_ = unix.Madvise(mem, unix.MADV_HUGEPAGE) // A wish; kernels without them refuse.
+	}
 }
 
 func mapAnonymous(size uint64, huge HugePages) ([]byte, error) {
@@ -74,6 +84,9 @@ func mapAnonymous(size uint64, huge HugePages) ([]byte, error) {
 		flags |= unix.MAP_HUGETLB | unix.MAP_HUGE_1GB
 	}
 	mem, err := unix.Mmap(-1, 0, int(size), unix.PROT_READ|unix.PROT_WRITE, flags)
+	if err == nil {
+		prefer(mem, huge)
+	}
 	return mem, mapError(size, err)
 }
 

@@ -17,13 +17,13 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
 
-const segment = 32 << 20
+const segment = 24 << 20
 
 func TestPutAndGet(t *testing.T) {
 	p := newPool(t, nil)
 	node := p.member("node:1", memberOptions{segments: []uint64{segment}})
 	remote := p.member("remote:1", memberOptions{})
-	for _, size := range []int{1, 4095, 1 << 20, 5<<20 + 3} {
+	for _, size := range []int{1, 4095, 1 << 20, 2<<20 + 3} {
 		for _, c := range []*member{node, remote} {
 			key := c.name + strings.Repeat("k", size%97+1)
 			require.NoError(t, c.Put(t.Context(), key, content(key, size), one))

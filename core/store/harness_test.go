@@ -2,6 +2,7 @@ package store_test
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"io"
 	"log/slog"
@@ -95,6 +96,7 @@ type member struct {
 	metrics *prometheus.Registry
 	deps    store.Deps
 	stop    func()
+	kill    func(context.Context) error // of the transport alone
 }
 
 type memberOptions struct {
@@ -327,16 +329,16 @@ func two() model.ReplicateConfig { return model.ReplicateConfig{ReplicaNum: 2} }
 // content is the value that belongs to a key, so that wrong bytes are found without
 // keeping a copy.
 func content(key string, size int) []byte {
-	b := make([]byte, size)
-	h := uint32(2166136261)
+	h := uint64(14695981039346656037)
 	for i := range key {
-		h = (h ^ uint32(key[i])) * 16777619
+		h = (h ^ uint64(key[i])) * 1099511628211
 	}
-	for i := range b {
-		h = h*1664525 + 1013904223
-		b[i] = byte(h >> 24)
+	b := make([]byte, size+8)
+	for i := 0; i < size; i += 8 {
+		h = h*6364136223846793005 + 1442695040888963407
+		binary.LittleEndian.PutUint64(b[i:], h^h>>29)
 	}
-	return b
+	return b[:size:size]
 }
 
 var errCut = errs.WithClass(errs.ClassTransientPath, "test", errors.New("cut"))

@@ -18,7 +18,8 @@ type Config struct {
 	Window int64
 	// Timeout bounds a request that has no deadline of its own.
 	Timeout time.Duration
-	// SliceTimeout bounds one attempt at one slice.
+	// SliceTimeout bounds one attempt at one slice. A peer from which nothing arrives for
+	// as long counts as one that does not answer.
 	SliceTimeout time.Duration
 	// ConnectTimeout bounds looking a peer up and dialling it.
 	ConnectTimeout time.Duration
@@ -36,7 +37,7 @@ func DefaultConfig() Config {
 		SliceSize:      1 << 20,
 		Window:         64 << 20,
 		Timeout:        30 * time.Second,
-		SliceTimeout:   10 * time.Second,
+		SliceTimeout:   5 * time.Second,
 		ConnectTimeout: 5 * time.Second,
 		CoolDown:       200 * time.Millisecond,
 		MaxCoolDown:    5 * time.Second,

@@ -137,6 +137,13 @@ func (p *peer) failed(err error) {
 	}
 }
 
+// stale makes the next request ask the directory anew.
+func (p *peer) stale() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.fresh = false
+}
+
 // worked notes that the peer answers.
 func (p *peer) worked() {
 	p.mu.Lock()

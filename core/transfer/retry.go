@@ -36,8 +36,16 @@ func (g *group) failed(s *slice) {
 		g.reject(s, g.late(err))
 		return
 	}
+	silent := g.silent(s)
+	if silent && s.rail+1 >= len(g.lane.links) {
+		// Another attempt would take as long again; the caller may have another copy.
+		g.stalled(s)
+		g.recycle(s)
+		g.endAll(g.late(err))
+		return
+	}
 	g.e.stats.retries.Add(1)
-	again := class == errs.ClassTransientPath || class == errs.ClassUnknown
+	again := !silent && (class == errs.ClassTransientPath || class == errs.ClassUnknown)
 	switch {
 	case again && !s.again && !s.link.dead.Load():
 		s.again = true
@@ -91,14 +99,20 @@ func (g *group) reject(s *slice, err error) {
 	g.skip()
 }
 
-// stalled notes a peer from which nothing came for as long as an operation took to fail.
+// silent reports whether a slice ran into its deadline while nothing came over its link.
+func (g *group) silent(s *slice) bool {
+	return !time.Now().Before(s.deadline) && s.link.lastOK.Load() < int64(s.started.Sub(g.e.born))
+}
+
+// stalled notes a peer that was silent for a while worth mentioning: a caller in a hurry
+// says nothing about its peer.
 func (g *group) stalled(s *slice) {
-	took := time.Since(s.started)
-	if g.lost || took < g.e.cfg.CoolDown || s.link.lastOK.Load() >= int64(s.started.Sub(g.e.born)) {
+	if g.lost || time.Since(s.started) < g.e.cfg.CoolDown || !g.silent(s) {
 		return
 	}
 	g.lost = true
 	g.p.failed(s.result.Err)
+	g.p.stale()
 }
 
 // late is the error of a job whose deadline passed.
