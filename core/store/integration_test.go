@@ -108,8 +108,8 @@ func (c *cluster) member(o memberOptions) *member {
 // nodes, every byte is compared, and nothing goes through a buffer of ours.
 func TestOverTCPAndGRPC(t *testing.T) {
 	c := newCluster(t)
-	c.member(memberOptions{segments: []uint64{segment}})
-	n := c.member(memberOptions{segments: []uint64{segment}})
+	c.member(memberOptions{segments: []uint64{2 * segment}})
+	n := c.member(memberOptions{segments: []uint64{2 * segment}})
 	workers := []*member{n, c.member(memberOptions{}), c.member(memberOptions{})}
 	var wg sync.WaitGroup
 	for w, m := range workers {

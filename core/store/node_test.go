@@ -174,7 +174,7 @@ func TestPutWaitsForRoom(t *testing.T) {
 		require.NoError(t, hasty.Put(t.Context(), "full", full, pin))
 		err := hasty.Put(t.Context(), "more", full, one)
 		require.True(t, errs.Is(err, errs.NoAvailableHandle), "%v", err)
-		require.ErrorContains(t, err, "mount more segments")
+		require.ErrorContains(t, err, "no room")
 		go func() {
 			time.Sleep(20 * time.Second)
 			_ = hasty.Remove(t.Context(), "full", true)

@@ -137,9 +137,6 @@ func (c *Client) putStart(ctx context.Context, items []*putItem, cfg model.Repli
 		case errs.Is(got[i].Err, errs.ObjectAlreadyExists):
 			it.err = nil
 			c.metrics.existed.Inc()
-		case errs.Is(got[i].Err, errs.NoAvailableHandle):
-			it.err = errs.WithHint(errs.Wrap(errs.NoAvailableHandle, "store: put "+quote(it.key), got[i].Err),
-				"the pool has no room for %d bytes; mount more segments or lower eviction_high_watermark_ratio", len(it.value))
 		case got[i].Err != nil:
 			it.err = errs.Wrap(errs.CodeOf(got[i].Err), "store: put "+quote(it.key), got[i].Err)
 		default:
