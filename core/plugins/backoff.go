@@ -33,5 +33,5 @@ func pause(n int, shortest, longest time.Duration) time.Duration {
 		d *= 2
 	}
 	d = min(d, longest)
-	return d - d/4 + rand.N(d/2+1)
+	return d - d/4 + rand.N(2*(d/4)+1)
 }
