@@ -32,7 +32,7 @@ func TestMain(m *testing.M) {
 	}
 	dir, err := os.MkdirTemp("", "plugins")
 	if err == nil {
-		err = testplugin.Build(dir, "evict", "alloc")
+		err = testplugin.Build(context.Background(), dir, "evict", "alloc")
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

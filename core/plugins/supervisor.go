@@ -78,7 +78,7 @@ func (s *supervisor[T]) Start(ctx context.Context, host plugin.Host) error {
 	s.set(plugin.Health{State: plugin.StateStarting}, nil)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	defer context.AfterFunc(s.ctx, cancel)()
+	defer context.AfterFunc(s.ctx, cancel)() //nolint:contextcheck // Stop ends a start that is under way.
 	r, err := s.bringUp(ctx, false)
 	if err != nil {
 		s.set(plugin.Health{State: plugin.StateFailed, Reason: err.Error()}, nil)

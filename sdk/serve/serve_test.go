@@ -118,7 +118,7 @@ func TestManifestFlagPrintsWhatAHostCanScan(t *testing.T) {
 	require.Equal(t, ExitOK, code)
 	var m plugin.Manifest
 	require.NoError(t, json.Unmarshal([]byte(stdout), &m))
-	assert.Equal(t, "evict/talker", m.ID.String())
+	assert.Equal(t, "evict/talker", m.String())
 	assert.NoError(t, m.Validate())
 }
 

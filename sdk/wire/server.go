@@ -150,7 +150,7 @@ func (s *Server) create(m *pluginv1.ConfigureRequest) (object plugin.Component, 
 
 // Start implements LifecycleService.
 func (s *Server) Start(ctx context.Context, _ *pluginv1.StartRequest) (*pluginv1.StartResponse, error) {
-	op := s.factory.Manifest().ID.String() + ": start"
+	op := s.factory.Manifest().String() + ": start"
 	s.mu.Lock()
 	object, again := s.object, s.started
 	s.started = s.started || object != nil
@@ -174,7 +174,7 @@ func (s *Server) Stop(ctx context.Context, _ *pluginv1.StopRequest) (*pluginv1.S
 	s.mu.Unlock()
 	if object != nil {
 		if err := object.Stop(ctx); err != nil {
-			return nil, ToStatus(errs.Wrap(errs.CodeOf(err), s.factory.Manifest().ID.String()+": stop", err))
+			return nil, ToStatus(errs.Wrap(errs.CodeOf(err), s.factory.Manifest().String()+": stop", err))
 		}
 	}
 	s.host.Report(plugin.Health{State: plugin.StateStopped})
@@ -210,7 +210,7 @@ func lookup[T any](s *Server) func() (T, error) {
 		defer s.mu.Unlock()
 		object, ok := s.object.(T)
 		if !ok {
-			return object, ToStatus(errs.New(errs.UnavailableInCurrentStatus, s.factory.Manifest().ID.String(), "the plugin is not configured yet"))
+			return object, ToStatus(errs.New(errs.UnavailableInCurrentStatus, s.factory.Manifest().String(), "the plugin is not configured yet"))
 		}
 		return object, nil
 	}

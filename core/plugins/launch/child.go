@@ -44,8 +44,8 @@ type child struct {
 	byHost    bool // it was killed before it was collected
 }
 
-func newChild(o Options, out *output) *child {
-	cmd := exec.Command(o.Path) // Its end is ours to decide, not a context's.
+func newChild(ctx context.Context, o Options, out *output) *child {
+	cmd := exec.CommandContext(ctx, o.Path) // Its end is the host's to decide, see kill.
 	if o.Name != "" {
 		cmd.Args[0] = o.Name
 	}
@@ -76,7 +76,7 @@ func (c *child) Start(context.Context) error {
 		close(c.done)
 		return err
 	}
-	go c.drain()
+	go c.drain() //nolint:contextcheck // The log outlives the start.
 	return nil
 }
 

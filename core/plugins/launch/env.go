@@ -16,19 +16,19 @@ var passed = []string{
 
 // environment lists the variables for a child: the allow-list, what the options add, and
 // the level of its log.
-func environment(o Options) []string {
+func environment(ctx context.Context, o Options) []string {
 	var out []string
 	for _, name := range slices.Compact(slices.Sorted(slices.Values(append(slices.Clone(passed), o.Env...)))) {
 		if v, ok := o.lookupEnv(name); ok {
 			out = append(out, name+"="+v)
 		}
 	}
-	return append(out, wire.LogLevelEnv+"="+logLevel(o.Logger))
+	return append(out, wire.LogLevelEnv+"="+logLevel(ctx, o.Logger))
 }
 
-func logLevel(l *slog.Logger) string {
+func logLevel(ctx context.Context, l *slog.Logger) string {
 	for _, level := range []slog.Level{slog.LevelDebug, slog.LevelInfo, slog.LevelWarn} {
-		if l.Enabled(context.Background(), level) {
+		if l.Enabled(ctx, level) {
 			return level.String()
 		}
 	}

@@ -83,11 +83,10 @@ type Process struct {
 func Start(ctx context.Context, o Options) (*Process, error) {
 	o.fill()
 	out := &output{logger: o.Logger, keep: o.StderrLines}
-	p := &Process{child: newChild(o, out), closed: make(chan struct{})}
-	p.host = goplugin.NewClient(p.config(o))
-
+	p := &Process{child: newChild(context.WithoutCancel(ctx), o, out), closed: make(chan struct{})}
 	ctx, cancel := context.WithTimeout(ctx, o.StartTimeout)
 	defer cancel()
+	p.host = goplugin.NewClient(p.config(ctx, o))
 	// Whatever hangs below ends when the child does.
 	give := context.AfterFunc(ctx, p.child.kill)
 	err := p.connect(ctx, o)
@@ -115,13 +114,13 @@ func (o *Options) fill() {
 	}
 }
 
-func (p *Process) config(o Options) *goplugin.ClientConfig {
+func (p *Process) config(ctx context.Context, o Options) *goplugin.ClientConfig {
 	return &goplugin.ClientConfig{
 		HandshakeConfig:  wire.Handshake(),
 		VersionedPlugins: wire.ClientPlugins(o.API, wire.ClientOptions{ID: o.ID, Timeout: o.CallTimeout}),
 		AllowedProtocols: []goplugin.Protocol{goplugin.ProtocolGRPC},
 		RunnerFunc: func(_ hclog.Logger, spec *exec.Cmd, _ string) (runner.Runner, error) {
-			p.child.cmd.Env = append(spec.Env, environment(o)...)
+			p.child.cmd.Env = append(spec.Env, environment(ctx, o)...)
 			return p.child, nil
 		},
 		SkipHostEnv:      true,

@@ -32,7 +32,7 @@ var moody string
 func TestMain(m *testing.M) {
 	dir, err := os.MkdirTemp("", "launch")
 	if err == nil {
-		err = testplugin.Build(dir, "evict")
+		err = testplugin.Build(context.Background(), dir, "evict")
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -198,6 +198,7 @@ func TestStartEndsWithItsContext(t *testing.T) {
 func TestCloseOfAHungChild(t *testing.T) {
 	p, _, _ := start(t, "")
 	require.NoError(t, syscall.Kill(p.PID(), syscall.SIGSTOP))
+	eventually(t, "every thread stands", func() bool { return stopped(t, p.PID()) })
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	require.NoError(t, p.Close(ctx))
@@ -205,11 +206,23 @@ func TestCloseOfAHungChild(t *testing.T) {
 	assert.Contains(t, p.Ending(), "was killed by the host")
 }
 
+func stopped(t *testing.T, pid int) bool {
+	stats, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+	require.NoError(t, err)
+	for _, path := range stats {
+		stat, err := os.ReadFile(path)
+		if _, after, _ := strings.Cut(string(stat), ") "); err != nil || !strings.HasPrefix(after, "T") {
+			return false
+		}
+	}
+	return len(stats) > 0
+}
+
 func TestEnvironmentIsAnAllowList(t *testing.T) {
 	o := Options{Env: []string{"EXTRA", "PATH"}}
 	o.fill()
 	o.lookupEnv = func(name string) (string, bool) { return "v", name != "HOME" }
-	env := environment(o)
+	env := environment(t.Context(), o)
 	assert.Contains(t, env, "EXTRA=v")
 	assert.Contains(t, env, "PATH=v")
 	assert.NotContains(t, strings.Join(env, "\n"), "HOME=")

@@ -75,7 +75,7 @@ func connect(t testing.TB, f plugin.Factory, cfg plugin.Config) (*grpc.ClientCon
 	if err != nil {
 		return nil, err
 	}
-	listener, err := net.Listen("unix", filepath.Join(dir, "s"))
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "unix", filepath.Join(dir, "s"))
 	if err != nil {
 		_ = os.RemoveAll(dir)
 		return nil, err

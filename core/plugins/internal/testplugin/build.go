@@ -2,6 +2,7 @@
 package testplugin
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"os/exec"
@@ -11,11 +12,11 @@ import (
 
 // Build compiles the plugins of the kinds, evict and alloc, into dir, under the names
 // that discovery looks for.
-func Build(dir string, kinds ...string) error {
+func Build(ctx context.Context, dir string, kinds ...string) error {
 	_, here, _, _ := runtime.Caller(0)
 	for _, kind := range kinds {
 		out := filepath.Join(dir, "mooncake-plugin-"+kind+"-moody")
-		cmd := exec.Command("go", "build", "-ldflags=-s -w", "-o", out, "./"+kind)
+		cmd := exec.CommandContext(ctx, "go", "build", "-ldflags=-s -w", "-o", out, "./"+kind)
 		cmd.Dir = filepath.Dir(here)
 		if text, err := cmd.CombinedOutput(); err != nil {
 			return fmt.Errorf("build %s: %w\n%s", out, err, text)

@@ -72,10 +72,10 @@ type policy struct {
 	proposed map[evict.ID]uint64
 }
 
-func (p *policy) Start(_ context.Context, h plugin.Host) error {
+func (p *policy) Start(ctx context.Context, h plugin.Host) error {
 	p.host = h
 	if p.cfg.Spawn {
-		child := exec.Command("sleep", "1000")
+		child := exec.CommandContext(context.WithoutCancel(ctx), "sleep", "1000")
 		child.Stdout, child.Stderr = os.Stdout, os.Stderr
 		if err := child.Start(); err != nil {
 			return err
