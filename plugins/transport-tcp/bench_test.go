@@ -6,8 +6,11 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"slices"
 	"sync"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -67,15 +70,17 @@ func (r *pair) dial(t testing.TB, ep transport.Endpoint) {
 func (r *pair) pump(t testing.TB, kind transport.OpKind, local []byte, size, depth, count int) {
 	dst := make([]transport.Completion, depth)
 	ops := make([]transport.Op, 0, depth)
-	free := make([]uint64, len(local)/size) // Pieces of local without an operation; the ID is the piece.
-	for i := range free {
-		free[i] = uint64(len(free) - 1 - i)
+	// The pieces of local without an operation, the one not used for longest first, so that
+	// caches do not flatter; the ID is the piece.
+	pieces := len(local) / size
+	free := make(chan uint64, pieces)
+	for i := range pieces {
+		free <- uint64(i)
 	}
 	for sent, open, ended := 0, 0, 0; ended < count; {
 		ops = ops[:0]
 		for len(free) > 0 && sent+len(ops) < count && open+len(ops) < depth {
-			id := free[len(free)-1]
-			free = free[:len(free)-1]
+			id := <-free
 			at := int(id) * size
 			ops = append(ops, transport.Op{ID: id, Kind: kind, Local: local[at : at+size], Remote: r.id, Offset: uint64(at)})
 		}
@@ -84,7 +89,7 @@ func (r *pair) pump(t testing.TB, kind transport.OpKind, local []byte, size, dep
 			t.Fatal(err)
 		}
 		for _, o := range ops[n:] {
-			free = append(free, o.ID)
+			free <- o.ID
 		}
 		sent, open = sent+n, open+n
 		n, err = r.path.Reap(context.Background(), dst)
@@ -95,7 +100,7 @@ func (r *pair) pump(t testing.TB, kind transport.OpKind, local []byte, size, dep
 			if c.Status != transport.OK {
 				t.Fatal(c.Err)
 			}
-			free = append(free, c.ID)
+			free <- c.ID
 		}
 		open, ended = open-n, ended+n
 	}
@@ -125,53 +130,97 @@ func BenchmarkTransport(b *testing.B) {
 	}
 }
 
-// BenchmarkRaw is the limit: plain connections that only stream, no framing and no
-// answers, from memory into memory.
-func BenchmarkRaw(b *testing.B) {
-	for _, conns := range []int{1, 2, 4} {
-		for _, size := range []int{64 << 10, 1 << 20} {
-			b.Run(fmt.Sprintf("size=%dK/conns=%d", size>>10, conns), func(b *testing.B) {
-				raw(b, conns, size)
+// BenchmarkAgainstRaw alternates between the transport and the limit of it: the same
+// number of plain connections that only stream from memory into memory, no framing and
+// no answers. Medians, so that a disturbed round does not count; the ratio of processor
+// time is what to look at on a machine that does other things too.
+func BenchmarkAgainstRaw(b *testing.B) {
+	const span, conns = 64 << 20, 4
+	for _, c := range []struct{ size, depth int }{{64 << 10, 32}, {1 << 20, 16}} {
+		for kind, name := range map[transport.OpKind]string{transport.Read: "read", transport.Write: "write"} {
+			b.Run(fmt.Sprintf("%s/size=%dK/depth=%d", name, c.size>>10, c.depth), func(b *testing.B) {
+				r := newPair(b, span, func(cfg *Config) { cfg.ConnectionsPerPeer = conns })
+				stream := newRaw(b, conns, span)
+				local := make([]byte, span)
+				ours := func() { r.pump(b, kind, local, c.size, c.depth, span/c.size) }
+				limit := func() { stream.run(b, c.size) }
+				ours()
+				limit()
+				var rate, rawRate, wall, cpu []float64
+				for b.Loop() {
+					t1, c1 := measure(ours)
+					t2, c2 := measure(limit)
+					rate, rawRate = append(rate, span/t1/1e9), append(rawRate, span/t2/1e9)
+					wall, cpu = append(wall, t2/t1), append(cpu, c2/c1)
+				}
+				b.ReportMetric(median(rate), "GB/s")
+				b.ReportMetric(median(rawRate), "raw-GB/s")
+				b.ReportMetric(median(wall), "of-raw")
+				b.ReportMetric(median(cpu), "of-raw-per-cpu")
+				b.ReportMetric(0, "ns/op")
 			})
 		}
 	}
 }
 
-func raw(b *testing.B, conns, size int) {
-	const span = 64 << 20
+// measure returns the seconds that f takes, on the clock and of the processors.
+func measure(f func()) (wall, cpu float64) {
+	used := func() float64 {
+		var u syscall.Rusage
+		if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {
+			return 0
+		}
+		return float64(u.Utime.Nano()+u.Stime.Nano()) / 1e9
+	}
+	start, before := time.Now(), used()
+	f()
+	return time.Since(start).Seconds(), used() - before
+}
+
+func median(v []float64) float64 {
+	slices.Sort(v)
+	return v[len(v)/2]
+}
+
+// rawStream is plain connections with memory at both ends.
+type rawStream struct {
+	out, in  []net.Conn
+	from, to []byte
+}
+
+func newRaw(b *testing.B, conns, span int) *rawStream {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(b, err)
 	defer func() { _ = ln.Close() }()
-	from, to := make([]byte, span), make([]byte, span)
-	b.SetBytes(int64(size))
-	var wg sync.WaitGroup
-	part := span / conns
-	b.ResetTimer()
-	for i := range conns {
-		n := b.N / conns
-		if i == 0 {
-			n += b.N % conns
-		}
+	s := &rawStream{from: make([]byte, span), to: make([]byte, span)}
+	for range conns {
 		out, err := net.Dial("tcp", ln.Addr().String())
 		require.NoError(b, err)
 		in, err := ln.Accept()
 		require.NoError(b, err)
-		src, dst := from[i*part:(i+1)*part], to[i*part:(i+1)*part]
+		b.Cleanup(func() { _, _ = out.Close(), in.Close() })
+		s.out, s.in = append(s.out, out), append(s.in, in)
+	}
+	return s
+}
+
+// run streams all of from into to, in calls of size bytes.
+func (s *rawStream) run(b *testing.B, size int) {
+	var wg sync.WaitGroup
+	part := len(s.from) / len(s.out)
+	for i := range s.out {
+		src, dst := s.from[i*part:][:part], s.to[i*part:][:part]
 		wg.Go(func() {
-			defer func() { _ = out.Close() }()
-			for j := range n {
-				at := j * size % part
-				if _, err := out.Write(src[at : at+size]); err != nil {
+			for at := 0; at < part; at += size {
+				if _, err := s.out[i].Write(src[at : at+size]); err != nil {
 					b.Error(err)
 					return
 				}
 			}
 		})
 		wg.Go(func() {
-			defer func() { _ = in.Close() }()
-			for j := range n {
-				at := j * size % part
-				if _, err := io.ReadFull(in, dst[at:at+size]); err != nil {
+			for at := 0; at < part; at += size {
+				if _, err := io.ReadFull(s.in[i], dst[at:at+size]); err != nil {
 					b.Error(err)
 					return
 				}

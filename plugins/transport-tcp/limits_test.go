@@ -1,0 +1,110 @@
+package tcp
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mooncake-go/mooncake/sdk/errs"
+	"github.com/mooncake-go/mooncake/sdk/transport"
+)
+
+// TestByteLimit: a peer that does not answer makes Submit stop at max_inflight_bytes; one
+// operation larger than that is accepted alone.
+func TestByteLimit(t *testing.T) {
+	r := newPair(t, 16<<20, func(c *Config) { c.MaxInflightBytes = 5 << 20 })
+	r.dial(t, frozen(t, r.server.Endpoint()))
+	buf := make([]byte, 16<<20)
+	var ops []transport.Op
+	for i := range 16 {
+		ops = append(ops, transport.Op{ID: uint64(i), Kind: transport.Write, Local: buf[i<<20:][:1<<20], Remote: r.id})
+	}
+	n, err := r.path.Submit(ops)
+	require.NoError(t, err)
+	require.Equal(t, 5, n)
+	n, err = r.path.Submit(ops[5:])
+	require.NoError(t, err)
+	require.Zero(t, n)
+
+	r.dial(t, frozen(t, r.server.Endpoint()))
+	n, err = r.path.Submit([]transport.Op{r.read(buf), r.read(buf[:1])})
+	require.NoError(t, err)
+	require.Equal(t, 1, n)
+}
+
+// TestOpLimit counts operations that were not reaped, done or not.
+func TestOpLimit(t *testing.T) {
+	r := newPair(t, 4096, func(c *Config) { c.MaxInflightOps = 3 })
+	ops := []transport.Op{r.read(nil), r.read(nil), r.read(make([]byte, 1)), r.read(nil)}
+	n, err := r.path.Submit(ops)
+	require.NoError(t, err)
+	require.Equal(t, 3, n)
+	dst := make([]transport.Completion, 1)
+	_, err = r.path.Reap(context.Background(), dst)
+	require.NoError(t, err)
+	n, err = r.path.Submit(ops)
+	require.NoError(t, err)
+	require.Equal(t, 1, n)
+}
+
+// TestDeadlineWhileSending: a Write whose payload the peer does not take ends at its
+// deadline, and its buffer is free then.
+func TestDeadlineWhileSending(t *testing.T) {
+	r := newPair(t, 64<<20, func(c *Config) { c.StallTimeout, c.SliceBytes, c.ConnectionsPerPeer = limit, 64<<20, 1 })
+	r.dial(t, frozen(t, r.server.Endpoint()))
+	buf := make([]byte, 64<<20) // More than the sockets hold.
+	n, err := r.path.Submit([]transport.Op{r.write(buf)})
+	require.NoError(t, err)
+	require.Equal(t, 1, n)
+	until(t, "the lane sends", func() bool { return r.client.Stats().WriteCalls >= 2 })
+	r.path.mu.Lock()
+	r.path.active[0].deadline = r.path.active[0].deadline.Add(-1000 * limit)
+	r.path.mu.Unlock()
+	r.path.expire()
+	dst := make([]transport.Completion, 1)
+	_, err = r.path.Reap(context.Background(), dst)
+	require.NoError(t, err)
+	require.Equal(t, transport.Quarantined, dst[0].Status, "the peer holds a part of it")
+	require.True(t, errs.Is(dst[0].Err, errs.RPCTimeout), "%v", dst[0].Err)
+	fillWith(buf[:1<<20], 1) // The race detector watches.
+}
+
+// TestClosedRegionTakesNoMore: between the call of Deregister and the last request.
+func TestClosedRegionTakesNoMore(t *testing.T) {
+	var table regionTable
+	reg, err := table.add(transport.Region{ID: 1, Mem: make([]byte, 100), Access: transport.AccessRemote})
+	require.NoError(t, err)
+	h := header{Type: frameRead, Region: 1, Token: reg.token, Length: 100}
+	busy := new(serverConn)
+	_, mem, why := table.acquire(&h, busy)
+	require.Equal(t, reasonNone, why)
+	require.Len(t, mem, 100)
+	idle := reg.close()
+	_, _, why = table.acquire(&h, new(serverConn))
+	require.Equal(t, reasonDraining, why)
+	select {
+	case <-idle:
+		t.Fatal("a request is still at it")
+	default:
+	}
+	reg.release(busy)
+	<-idle
+	require.Equal(t, idle, reg.close(), "repeatable")
+}
+
+// TestConnectionLimit: beyond max_connections peers are told, and served once there is room.
+func TestConnectionLimit(t *testing.T) {
+	r := newPair(t, 4096, func(c *Config) { c.MaxConnections, c.ConnectionsPerPeer = 1, 1 })
+	other := r.greeted(t)
+	op := r.read(make([]byte, 10))
+	n, err := r.path.Submit([]transport.Op{op})
+	require.NoError(t, err)
+	require.Equal(t, 1, n)
+	until(t, "the path was turned away", func() bool { return r.server.Stats().Refused["busy"] > 0 })
+	require.NoError(t, other.Close())
+	dst := make([]transport.Completion, 1)
+	_, err = r.path.Reap(context.Background(), dst)
+	require.NoError(t, err)
+	require.Equal(t, transport.OK, dst[0].Status, "%v", dst[0].Err)
+}
