@@ -40,7 +40,7 @@ type Evictor struct {
 	nextRepair lease.Instant
 
 	// Buffers that are used again, bounded by the journal and by proposeBatch.
-	drained    []objects.Event
+	drained    objects.DrainBuffer
 	events     []evict.Event
 	candidates []evict.Candidate
 	verdicts   []evict.Verdict

@@ -25,7 +25,7 @@ func (e *Evictor) Drain(ctx context.Context) error {
 }
 
 func (e *Evictor) drain(ctx context.Context) error {
-	e.drained = e.table.Drain(e.drained[:0])
+	drained := e.table.Drain(&e.drained)
 	if e.stale {
 		return e.repair(ctx)
 	}
@@ -34,11 +34,11 @@ func (e *Evictor) drain(ctx context.Context) error {
 		e.owed = nil
 		e.resolve(ctx, owed)
 	}
-	if len(e.drained) == 0 {
+	if len(drained) == 0 {
 		return nil
 	}
 	e.events, e.verdicts = e.events[:0], e.verdicts[:0]
-	for _, x := range e.drained {
+	for _, x := range drained {
 		e.events = append(e.events, x.Event)
 		// Spared before its access is recorded, it gets the place that the access deserves.
 		if x.Op != evict.Insert && e.parked.drop(x.ID) && x.Op == evict.Access {
@@ -110,7 +110,7 @@ func (e *Evictor) Replay(ctx context.Context, p evict.Policy) error {
 // objects as proposed although its proposal was lost, so each is removed first.
 func (e *Evictor) teach(ctx context.Context, p evict.Policy, anew bool) error {
 	// Earlier events are part of what the table says now; later ones follow by the journal.
-	e.drained = e.table.Drain(e.drained[:0])
+	e.table.Drain(&e.drained)
 	all := e.table.Ranking()
 	for rest := all; len(rest) > 0; {
 		n := min(len(rest), recordBatch)

@@ -51,16 +51,20 @@ func (t *Table) Full() bool { return t.journal.full.Load() }
 // DroppedAccesses returns how many accesses were not noted because nobody drained.
 func (t *Table) DroppedAccesses() uint64 { return t.journal.dropped.Load() }
 
-// Drain appends all events noted so far to dst, in order, and forgets them. Events of
-// calls that run at the same time may come with this or the next Drain.
-func (t *Table) Drain(dst []Event) []Event {
+// DrainBuffer is memory that Drain uses again and again. The zero value is ready.
+type DrainBuffer struct{ raw, ordered []Event }
+
+// Drain returns all events noted so far, in order, and forgets them. Events of calls that
+// run at the same time may come with this or the next Drain. The result is valid until the
+// next Drain with the same buffer.
+func (t *Table) Drain(b *DrainBuffer) []Event {
 	t.journal.full.Store(false)
-	head := len(dst)
+	b.raw = b.raw[:0]
 	for w := range t.journal.dirty {
 		for set := t.journal.dirty[w].Swap(0); set != 0; set &= set - 1 {
 			s := &t.shards[w*64+bits.TrailingZeros64(set)]
 			s.mu.Lock()
-			dst = append(dst, s.events...)
+			b.raw = append(b.raw, s.events...)
 			if cap(s.events) > hardEvents {
 				s.events = nil
 			}
@@ -68,6 +72,34 @@ func (t *Table) Drain(dst []Event) []Event {
 			s.mu.Unlock()
 		}
 	}
-	slices.SortFunc(dst[head:], func(a, b Event) int { return cmp.Compare(a.Seq, b.Seq) })
-	return dst
+	return b.order()
+}
+
+// order sorts what was collected. The numbers are nearly without gaps, so that each event
+// can be put in its place directly.
+func (b *DrainBuffer) order() []Event {
+	if len(b.raw) == 0 {
+		return nil
+	}
+	lo, hi := b.raw[0].Seq, b.raw[0].Seq
+	for i := range b.raw {
+		lo, hi = min(lo, b.raw[i].Seq), max(hi, b.raw[i].Seq)
+	}
+	span := hi - lo + 1
+	if span > 4*uint64(len(b.raw)) {
+		slices.SortFunc(b.raw, func(x, y Event) int { return cmp.Compare(x.Seq, y.Seq) })
+		return b.raw
+	}
+	b.ordered = slices.Grow(b.ordered[:0], int(span))[:span]
+	clear(b.ordered)
+	for i := range b.raw {
+		b.ordered[b.raw[i].Seq-lo] = b.raw[i]
+	}
+	out := b.ordered[:0]
+	for i := range b.ordered {
+		if b.ordered[i].Seq != 0 {
+			out = append(out, b.ordered[i])
+		}
+	}
+	return out
 }

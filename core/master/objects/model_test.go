@@ -51,6 +51,7 @@ type machine struct {
 	// policy is what an eviction policy would know, fed by the events alone.
 	policy map[evict.ID]bool
 	last   uint64
+	buffer DrainBuffer
 }
 
 func (m *machine) key(t *rapid.T) string {
@@ -215,7 +216,7 @@ func (m *machine) holds(key string) bool { return m.table.shards[m.table.index(k
 
 // drain checks that events come in order and make sense one by one.
 func (m *machine) drain(t *rapid.T) {
-	for _, x := range m.table.Drain(nil) {
+	for _, x := range m.table.Drain(&m.buffer) {
 		require.Greater(t, x.Seq, m.last)
 		m.last = x.Seq
 		switch x.Op {
@@ -334,10 +335,14 @@ func TestEventsComeInOrderAndAreBounded(t *testing.T) {
 		require.Equal(t, Done, out)
 		require.Equal(t, Done, table.Finish(key, model.ClientID{}, model.Checksum{}))
 	}
-	events := table.Drain(nil)
+	events := table.Drain(new(DrainBuffer))
 	require.Len(t, events, 500)
 	require.True(t, slices.IsSortedFunc(events, func(a, b Event) int { return cmp.Compare(a.ID>>shardBits, b.ID>>shardBits) }))
-	require.Empty(t, table.Drain(nil))
+	require.Empty(t, table.Drain(new(DrainBuffer)))
+	sparse := DrainBuffer{raw: []Event{{Seq: 900}, {Seq: 7}, {Seq: 8}}}
+	require.Equal(t, []Event{{Seq: 7}, {Seq: 8}, {Seq: 900}}, sparse.order())
+	gaps := DrainBuffer{raw: []Event{{Seq: 9}, {Seq: 4}, {Seq: 7}}}
+	require.Equal(t, []Event{{Seq: 4}, {Seq: 7}, {Seq: 9}}, gaps.order())
 
 	require.False(t, table.Full())
 	for range 10 * hardEvents {
@@ -345,6 +350,6 @@ func TestEventsComeInOrderAndAreBounded(t *testing.T) {
 	}
 	require.True(t, table.Full())
 	require.Equal(t, uint64(9*hardEvents), table.DroppedAccesses())
-	require.Len(t, table.Drain(nil), hardEvents)
+	require.Len(t, table.Drain(new(DrainBuffer)), hardEvents)
 	require.False(t, table.Full())
 }
