@@ -54,29 +54,21 @@ func (a *allocator) RemoveSpace(_ context.Context, id alloc.SpaceID) error {
 	a.change.Lock()
 	defer a.change.Unlock()
 	old := *a.spaces.Load()
-	s := old[id]
-	if s == nil {
+	if old[id] == nil {
 		return errUnknownSpace(id)
 	}
 	spaces := maps.Clone(old)
 	delete(spaces, id)
 	a.spaces.Store(&spaces)
-	s.mu.Lock()
-	s.gone = true
-	s.mu.Unlock()
 	return nil
 }
 
-// lock returns a space with its lock held, nil when it is unknown.
+// lock returns a space with its lock held, nil when it is unknown. Who holds a space that
+// is removed meanwhile was first.
 func (a *allocator) lock(id alloc.SpaceID) *space {
 	s := (*a.spaces.Load())[id]
-	if s == nil {
-		return nil
-	}
-	s.mu.Lock()
-	if s.gone {
-		s.mu.Unlock()
-		return nil
+	if s != nil {
+		s.mu.Lock()
 	}
 	return s
 }

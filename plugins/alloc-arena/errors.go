@@ -1,6 +1,8 @@
 package arena
 
 import (
+	"fmt"
+
 	"github.com/mooncake-go/mooncake/sdk/alloc"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
@@ -28,9 +30,20 @@ func errRequest(r *alloc.Request) error {
 	return errs.New(errs.InvalidParams, op, "the alignment is %d, it must be 0 or a power of two", r.Align)
 }
 
+// noRoom is the cause of a refusal. It formats when it is printed: a full pool refuses
+// often, and the master answers with an eviction rather than a message.
+type noRoom struct {
+	size, align uint64
+	candidates  int
+}
+
+func (e *noRoom) Error() string {
+	return fmt.Sprintf("no free range of %d bytes (alignment %d) in %d candidate spaces; evict something or add memory",
+		e.size, e.align, e.candidates)
+}
+
 func errFull(r *alloc.Request) error {
-	return errs.New(errs.NoAvailableHandle, "alloc/arena: allocate",
-		"no free range of %d bytes (alignment %d) in %d candidate spaces; evict something or add memory", r.Size, r.Align, len(r.Candidates))
+	return &errs.Error{Code: errs.NoAvailableHandle, Op: "alloc/arena: allocate", Err: &noRoom{r.Size, r.Align, len(r.Candidates)}}
 }
 
 func errNotLive(e alloc.Extent) error {

@@ -18,7 +18,6 @@ type space struct {
 	limit uint64 // what is handed out: size in whole granules
 
 	mu        sync.Mutex
-	gone      bool // removed; who still holds a pointer must not use it
 	ranges    ranges
 	classes   classes
 	extents   table

@@ -68,7 +68,7 @@ func testHostile(t *testing.T, f alloc.Factory) {
 
 // testBatches works in batches of thousands.
 func testBatches(t *testing.T, f alloc.Factory) {
-	const n, size = 10_000, 16 * kib
+	const n, size = 4000, 16 * kib
 	s := newSubject(t, f, alloc.Space{ID: 1, Size: 2 * n * size})
 	requests := make([]alloc.Request, n)
 	for i := range requests {

@@ -14,7 +14,11 @@ import (
 func testReserve(t *testing.T, f alloc.Factory) {
 	space := alloc.Space{ID: 1, Size: 16 * mib}
 	first := newSubject(t, f, space)
-	a, b := first.must(1, 64*kib), first.must(1, 1000)
+	low, a, b := first.must(1, 64*kib), first.must(1, 64*kib), first.must(1, 1000)
+	if low.Offset > a.Offset {
+		low, a = a, low
+	}
+	allNil(t, first.free(low))
 
 	s := newSubject(t, f, space)
 	assert.Empty(t, s.reserve())
@@ -25,6 +29,9 @@ func testReserve(t *testing.T, f alloc.Factory) {
 		assert.Equal(t, before, s.stats(1), "%s changes nothing", what)
 	}
 	refused("a second reservation", errs.InvalidWrite, a)
+	refused("an extent that runs into one in use", errs.InvalidWrite,
+		alloc.Extent{Space: 1, Offset: low.Offset, Size: a.Offset - low.Offset + 1})
+	refused("an extent inside one in use", errs.InvalidWrite, alloc.Extent{Space: 1, Offset: a.Offset + 32*kib, Size: 100})
 	refused("an extent past the end", errs.InvalidWrite, alloc.Extent{Space: 1, Offset: 16 * mib, Size: 64 * kib})
 	refused("an extent over the end", errs.InvalidWrite, alloc.Extent{Space: 1, Offset: 16*mib - 4*kib, Size: 64 * kib})
 	refused("an end past 2^64", errs.InvalidWrite, alloc.Extent{Space: 1, Offset: 64 * kib, Size: ^uint64(0)})

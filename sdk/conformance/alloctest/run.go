@@ -24,8 +24,8 @@ func Run(t *testing.T, f alloc.Factory) {
 	t.Run("reserve", func(t *testing.T) { testReserve(t, f) })
 	t.Run("restart", func(t *testing.T) { testRestart(t, f) })
 	t.Run("hostile", func(t *testing.T) { testHostile(t, f) })
-	t.Run("batches", func(t *testing.T) { testBatches(t, f) })
 	t.Run("model", func(t *testing.T) { testModel(t, f) })
+	t.Run("batches", func(t *testing.T) { testBatches(t, f) })
 	t.Run("concurrent", func(t *testing.T) { testConcurrent(t, f) })
 }
 

@@ -1,0 +1,174 @@
+package arena
+
+import (
+	"encoding/binary"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mooncake-go/mooncake/sdk/alloc"
+)
+
+// verify walks a space and checks that every structure says the same about it.
+func verify(t testing.TB, s *space) {
+	t.Helper()
+	var at, live0, requested, held uint64
+	holes, arenas := 0, 0
+	r := &s.ranges
+	prev, before := uint32(0), unused
+	for i := r.nodes.at(0).next; i != 0; i = r.nodes.at(i).next {
+		n := r.nodes.at(i)
+		require.Equal(t, at, n.off, "the nodes cover the space without gaps")
+		require.Equal(t, prev, n.prev)
+		require.Positive(t, n.size)
+		switch n.kind {
+		case live:
+			live0++
+			requested += n.size - uint64(n.slack)
+			held += n.size
+			require.Equal(t, i, s.extents.find(&r.nodes, n.off), "a live extent is found by its offset")
+			require.Equal(t, n.size, s.classes.all[n.a].slot)
+		case hole:
+			holes++
+			require.NotEqual(t, hole, before, "two free ranges are neighbours")
+			require.True(t, indexed(r, i), "a free range is in the index")
+			if r.byOffset != nil {
+				require.Equal(t, i, r.byOffset.nodes[r.byOffset.find(n.off)].value)
+			}
+		case spare:
+			arenas++
+			require.Equal(t, i, s.classes.all[n.a].arena)
+		default:
+			t.Fatalf("node %d of kind %d is in the list", i, n.kind)
+		}
+		prev, before = i, n.kind
+		at += n.size
+	}
+	require.Equal(t, s.limit, at)
+	require.Equal(t, []uint64{live0, requested, held}, []uint64{s.live, s.requested, s.reserved})
+	require.Equal(t, arenas, len(s.classes.arenas))
+	for _, p := range s.extents.parts {
+		live0 -= uint64(p.count)
+	}
+	require.Zero(t, live0, "the table holds live extents only")
+	for t0 := r.bySize.ceil(0); t0 != 0; t0 = r.bySize.ceil(r.bySize.nodes[t0].key + 1) {
+		for i := r.bySize.nodes[t0].value; i != 0; i = r.nodes.at(i).b {
+			holes--
+		}
+	}
+	require.Zero(t, holes, "the index holds free ranges only")
+}
+
+func indexed(r *ranges, want uint32) bool {
+	t := r.bySize.find(r.nodes.at(want).size)
+	if t == 0 {
+		return false
+	}
+	for i := r.bySize.nodes[t].value; i != 0; i = r.nodes.at(i).b {
+		if i == want {
+			return true
+		}
+	}
+	return false
+}
+
+// FuzzSpace drives one space with a string of operations, 4 bytes each, next to a map of
+// what is live, and verifies the structures after each.
+func FuzzSpace(f *testing.F) {
+	f.Add(uint16(1000), []byte("\x00\x10\x00\x00\x00\x10\x00\x00\x04\x00\x00\x00\x00\x10\x00\x00"))
+	f.Add(uint16(64), []byte("\x00\x01\x00\x00\x01\x01\x00\x06\x05\x01\x00\x00\x03\x20\x00\x10\x00\x00\x01\x00"))
+	f.Add(uint16(9), []byte("\x00\x40\x00\x00\x00\x40\x00\x00\x00\x40\x00\x00\x00\x40\x00\x00\x04\x01\x00\x00\x02\x03\x00\x05"))
+	f.Fuzz(func(t *testing.T, size uint16, ops []byte) {
+		s := newSpace(Config{ArenaBytes: 1 << 12, GranuleBytes: 16}, alloc.Space{ID: 1, Size: uint64(size) * 16}, 1)
+		held := map[uint64]uint64{}
+		var order []uint64
+		for ; len(ops) >= 4 && len(order) < 200; ops = ops[4:] {
+			n := uint64(binary.LittleEndian.Uint16(ops[1:]))
+			switch ops[0] % 6 {
+			case 0, 1, 2:
+				if off, ok := s.alloc(n+1, 1<<(ops[3]%13)); ok {
+					require.NotContains(t, held, off)
+					require.Zero(t, off%(1<<(ops[3]%13)))
+					held[off] = n + 1
+					order = append(order, off)
+				}
+			case 3:
+				if off := uint64(ops[3]) * 16; s.take(off, n+1) == reserved {
+					require.NotContains(t, held, off)
+					held[off] = n + 1
+					order = append(order, off)
+				}
+			case 4:
+				if len(order) > 0 {
+					off := order[n%uint64(len(order))]
+					size, is := held[off]
+					require.Equal(t, is, s.free(off, size))
+					delete(held, off)
+				}
+			case 5:
+				_, is := held[n]
+				require.Equal(t, is && held[n] == uint64(ops[3]), s.free(n, uint64(ops[3])))
+				if is && held[n] == uint64(ops[3]) {
+					delete(held, n)
+				}
+			}
+			verify(t, s)
+			require.Len(t, held, int(s.live))
+		}
+	})
+}
+
+// TestSteadyStateAllocatesNothing: a full space that turns over asks nothing of the heap.
+func TestSteadyStateAllocatesNothing(t *testing.T) {
+	const slots = 4096
+	s := newSpace(*DefaultConfig(), alloc.Space{ID: 1, Size: slots << 20}, 1)
+	var offs [slots]uint64
+	for i := range offs {
+		off, ok := s.alloc(1<<20, 1)
+		require.True(t, ok)
+		offs[i] = off
+	}
+	at := uint64(0)
+	assert.Zero(t, testing.AllocsPerRun(20, func() {
+		for range slots {
+			at = at*2862933555777941757 + 3037000493
+			i := (at >> 33) % slots
+			_ = s.free(offs[i], 1<<20)
+			offs[i], _ = s.alloc(1<<20, 1)
+		}
+	}))
+	verify(t, s)
+}
+
+// TestSizesAreKeptApart: two sizes that arrive in turn end up in runs, not side by side.
+func TestSizesAreKeptApart(t *testing.T) {
+	s := newSpace(*DefaultConfig(), alloc.Space{ID: 1, Size: 8 << 30}, 1)
+	for range 2000 {
+		for _, size := range []uint64{1 << 20, 64 << 10} {
+			_, ok := s.alloc(size, 1)
+			require.True(t, ok)
+		}
+	}
+	changes, last := 0, uint32(0)
+	for i := s.ranges.nodes.at(0).next; i != 0; i = s.ranges.nodes.at(i).next {
+		if n := s.ranges.nodes.at(i); n.kind == live && n.a != last {
+			changes, last = changes+1, n.a
+		}
+	}
+	assert.Less(t, changes, 100)
+	verify(t, s)
+}
+
+// TestNearlyAlignedRanges: more unaligned free ranges than a search visits do not hide
+// one that fits.
+func TestNearlyAlignedRanges(t *testing.T) {
+	s := newSpace(*DefaultConfig(), alloc.Space{ID: 1, Size: 1 << 20}, 1)
+	for off := uint64(64); off+4224 < 900<<10; off += 8192 {
+		require.Equal(t, reserved, s.take(off+4160, 8192-4160)) // leaves 4160 bytes at an uneven offset
+	}
+	off, ok := s.alloc(4160, 4096)
+	require.True(t, ok)
+	assert.Zero(t, off%4096)
+	verify(t, s)
+}
