@@ -83,10 +83,11 @@ Try it on this machine:  mooncake demo`,
   mooncake store --global_segment_size 4GB --metadata_server http://127.0.0.1:8080/metadata
   mooncake client put greeting --value hello
   mooncake plugins list`,
-		SilenceUsage:  true,
-		SilenceErrors: true,
-		Args:          unknownVerb,
-		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		SuggestionsMinimumDistance: 2,
+		SilenceUsage:               true,
+		SilenceErrors:              true,
+		Args:                       unknownVerb,
+		RunE:                       func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.SetIn(e.stdin)
 	root.SetOut(e.stdout)

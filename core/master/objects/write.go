@@ -22,11 +22,20 @@ type NewObject struct {
 // CanPut reports whether a put of the key may begin: Exists while it is readable, or
 // unfinished and younger than patience. It is a hint before memory is asked for; Put
 // decides.
+//
+// A put that finds the object there counts as a use of it: somebody needed the page, had
+// lost the one before it, and computed both again.
 func (t *Table) CanPut(key string, now lease.Instant, patience time.Duration) Outcome {
-	s := &t.shards[t.index(key)]
+	i := t.index(key)
+	s := &t.shards[i]
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return blocks(s.byKey[key], now, patience)
+	o := s.byKey[key]
+	out := blocks(o, now, patience)
+	if out == Exists && o.complete {
+		t.grant(i, s, o, Grant{Rank: true})
+	}
+	return out
 }
 
 // blocks says whether an entry stands in the way of a put.

@@ -1,0 +1,86 @@
+package e2e
+
+import (
+	"fmt"
+	"math"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mooncake-go/mooncake/core/bench/oracle"
+	"github.com/mooncake-go/mooncake/core/bench/report"
+	"github.com/mooncake-go/mooncake/core/bench/workload"
+)
+
+// The demo of these tests: pages small enough to be quick, a pool well below the working
+// set, and a window that holds the longest request, so that a request is one put.
+const (
+	pageSize = 256 << 10
+	pages    = 768
+	window   = 64
+	requests = 400
+)
+
+func demoArgs(extra ...string) []string {
+	return append([]string{
+		"demo", "-o", "json", "--page-size", fmt.Sprint(pageSize), "--pool-size", fmt.Sprint(pages * pageSize),
+		"--window", fmt.Sprint(window), "--lease-ttl", "150ms", "--requests", fmt.Sprint(requests),
+	}, extra...)
+}
+
+func runDemo(t *testing.T, extra ...string) report.Report {
+	t.Helper()
+	r := mooncake(t, demoArgs(extra...)...)
+	require.Equal(t, 0, r.code, "%s\n%s", r.stderr, r.stdout)
+	rep := decode[report.Report](t, r.stdout)
+	assert.Zero(t, rep.PagesWrong)
+	assert.Positive(t, rep.PagesVerified)
+	return rep
+}
+
+// expected is what a textbook LRU pool of the demo's size hits on the demo's sequence.
+func expected(t *testing.T) oracle.Count {
+	t.Helper()
+	load := workload.Default()
+	load.Requests = requests
+	src, err := workload.New(load)
+	require.NoError(t, err)
+	// The demo's client puts what is left of a request in one call, and a refused put is a
+	// use of the page.
+	want, err := oracle.Run(src, pages, oracle.Rule{PutTouches: true, PutBatch: window})
+	require.NoError(t, err)
+	require.Positive(t, want.Evictions, "the pool must be too small for the load")
+	return want
+}
+
+func TestOneWorkerHitsWhatAnLRUPoolHits(t *testing.T) {
+	rep := runDemo(t, "--workers", "1")
+	want := expected(t)
+	assert.EqualValues(t, want.Lookups, rep.BlocksLooked)
+	assert.EqualValues(t, want.Hits, rep.BlocksHit)
+	assert.EqualValues(t, want.Evictions, rep.Evictions)
+	assert.InDelta(t, want.HitRatio(), rep.HitRatioBlocks, 1e-9)
+}
+
+func TestTwoWorkersStayWithinTwoPoints(t *testing.T) {
+	rep := runDemo(t, "--workers", "2")
+	assert.Less(t, math.Abs(expected(t).HitRatio()-rep.HitRatioBlocks), 0.02)
+}
+
+func TestPluginsAsSubprocessesChangeNothing(t *testing.T) {
+	rep := runDemo(t, "--workers", "1", "--plugin-mode", "subprocess", "--plugin-dir", bin)
+	assert.EqualValues(t, expected(t).Hits, rep.BlocksHit)
+}
+
+func TestKilledStoreIsAMissNotAnError(t *testing.T) {
+	rep := runDemo(t, "--kill", "store@0.5")
+	assert.EqualValues(t, requests, rep.Requests, "both workers finish")
+	assert.Less(t, rep.HitRatioBlocks, expected(t).HitRatio(), "what the store held is lost")
+}
+
+func TestKilledMasterComesBack(t *testing.T) {
+	rep := runDemo(t, "--kill", "master@0.5")
+	assert.EqualValues(t, requests, rep.Requests, "both workers finish")
+	assert.Positive(t, rep.HitRatioBlocks)
+}
