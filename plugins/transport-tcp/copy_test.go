@@ -52,7 +52,8 @@ func TestNoCopy(t *testing.T) {
 				elsewhere += n
 			}
 		}
-		r = newPairSeen(t, count*size, func(c net.Conn) net.Conn { return witness{c, see} })
+		r = newPairSeen(t, count*size, func(c net.Conn) net.Conn { return witness{c, see} },
+			func(c *Config) { c.ConnectionsPerPeer = 1 })
 		r.pump(t, transport.Read, local, size, 16, count)
 		r.pump(t, transport.Write, local, size, 16, count)
 		s := r.client.Stats()

@@ -75,6 +75,7 @@ func (c *serverConn) greet() bool {
 		return false
 	}
 	why := c.n.welcome(c, &theirs)
+	c.n.stats.refuse(why)
 	ours := hello{
 		Low: wireVersion, High: wireVersion, Reason: why, Incarnation: c.n.incarnation, Session: c.n.session,
 		MaxFrame: maxSlice, Idle: cfg.IdleTimeout,
@@ -89,7 +90,6 @@ func (c *serverConn) greet() bool {
 		return false
 	}
 	if why != reasonNone {
-		c.n.stats.refuse(why)
 		c.linger()
 		return false
 	}

@@ -51,8 +51,9 @@ type counters struct {
 	refused                             [numReasons]atomic.Uint64
 }
 
+// refuse counts a refusal; reasonNone is none.
 func (c *counters) refuse(r reason) {
-	if r < numReasons {
+	if r > reasonNone && r < numReasons {
 		c.refused[r].Add(1)
 	}
 }
