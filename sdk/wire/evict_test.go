@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/mooncake-go/mooncake/sdk/alloc"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/evict"
 	evictv1 "github.com/mooncake-go/mooncake/sdk/proto/mooncake/evict/v1"
@@ -158,4 +159,26 @@ func TestServerRefusesOversizedProposal(t *testing.T) {
 	_, err := e.rpc.Propose(t.Context(), &evictv1.ProposeRequest{Bytes: 1, MaxCandidates: 1 << 31})
 	assert.ErrorIs(t, FromStatus("x", err), errs.InvalidParams.Err())
 	require.NoError(t, errors.Join(e.Record(t.Context(), inserts(1))), "and goes on")
+}
+
+// TestServerTakesBackWhatNobodyHearsOf: the caller's time ran out while the policy
+// proposed or the allocator allocated.
+func TestServerTakesBackWhatNobodyHearsOf(t *testing.T) {
+	late, cancel := context.WithCancel(t.Context())
+	cancel()
+	p := &fifo{proposed: map[evict.ID]uint64{}}
+	require.NoError(t, p.Record(late, inserts(3)))
+	es := &evictServer{lookup: func() (evict.Policy, error) { return p, nil }}
+	_, err := es.Propose(late, &evictv1.ProposeRequest{Bytes: 100, MaxCandidates: 3})
+	assert.Error(t, err)
+	st, err := p.Stats(late)
+	require.NoError(t, err)
+	assert.Equal(t, evict.Stats{Objects: 3}, st)
+
+	b := newBump()
+	as := &allocServer{lookup: func() (alloc.Allocator, error) { return b, nil }}
+	_, err = as.Alloc(late, encodeItems(requests(3)))
+	assert.Error(t, err)
+	assert.Positive(t, b.next[3])
+	assert.Empty(t, b.live)
 }
