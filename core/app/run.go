@@ -68,7 +68,12 @@ func Run(ctx context.Context, log *slog.Logger, role ...fx.Option) error {
 	case sig := <-signals:
 		log.Info("interrupted while starting", "signal", sig.String())
 		cancelStart()
-		<-started
+		select {
+		case err := <-started:
+			log.Debug("the start was rolled back", "error", err)
+		case <-signals:
+			return ErrKilled
+		}
 	}
 
 	stopCtx, cancelStop := context.WithTimeout(context.WithoutCancel(ctx), StopTimeout)

@@ -126,11 +126,12 @@ func (p *put) allocate(ctx context.Context) error {
 			rest = append(rest, i)
 			continue
 		}
-		head, out := len(p.buf), objects.Done
+		head := len(p.buf)
 		object := objects.NewObject{
 			Key: p.items[i].Key, Size: p.items[i].Size, Client: p.client, Extents: extents, Pinned: p.cfg.HardPin, DataType: p.cfg.DataType,
 		}
 		before := len(given)
+		var out objects.Outcome
 		p.buf, given, out = s.table.Put(object, p.now, s.cfg.PutDiscardTimeout, p.buf, given)
 		if len(given) > before {
 			s.counters.Discarded.Add(1)

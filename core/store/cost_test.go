@@ -8,7 +8,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/mooncake-go/mooncake/core/model"
 	"github.com/mooncake-go/mooncake/core/store"
 )
 
@@ -87,7 +86,7 @@ func BenchmarkLocal(b *testing.B) {
 			n := 0
 			for b.Loop() {
 				n++
-				if err := a.Put(ctx, model.Key(fmt.Sprint("p", n)), value, one); err != nil {
+				if err := a.Put(ctx, fmt.Sprint("p", n), value, one); err != nil {
 					b.Fatal(err)
 				}
 			}

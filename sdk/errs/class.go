@@ -5,17 +5,17 @@ package errs
 type Class uint8
 
 const (
-	// ClassUnknown: nothing is known; treat like ClassTransientPath, once.
+	// ClassUnknown means that nothing is known; treat like ClassTransientPath, once.
 	ClassUnknown Class = iota
-	// ClassTransientPath: this connection or rail failed; another path to the same peer,
+	// ClassTransientPath means that this connection or rail failed; another path to the same peer,
 	// or the same one after a pause, may work.
 	ClassTransientPath
-	// ClassTransientPeer: the peer is down, restarted or overloaded; use another replica
+	// ClassTransientPeer means that the peer is down, restarted or overloaded; use another replica
 	// now, and this peer later.
 	ClassTransientPeer
-	// ClassLocalDevice: this machine's device or memory failed; use another local device.
+	// ClassLocalDevice means that this machine's device or memory failed; use another local device.
 	ClassLocalDevice
-	// ClassPermanent: the request is wrong and will fail everywhere; do not retry.
+	// ClassPermanent means that the request is wrong and will fail everywhere; do not retry.
 	ClassPermanent
 )
 

@@ -24,9 +24,9 @@ type Capability string
 // Manifest is everything `mooncake plugins list` shows of a plugin, readable without
 // running it.
 //
-// A plugin keeps its manifest as a JSON file that it embeds in the program with
-// go:embed, as a string, and parses with MustParseManifest. A host reads the same bytes
-// out of the executable file with ScanManifest, so the two cannot disagree.
+// A plugin keeps its manifest as a JSON file that it embeds in the program as a string
+// and parses with MustParseManifest. A host reads the same bytes out of the executable
+// file with ScanManifest, so the two cannot disagree.
 type Manifest struct {
 	// Format is the version of this layout. It is the first key of the file, because
 	// ScanManifest looks for it; always 1.

@@ -27,7 +27,7 @@ func TestParseManifest(t *testing.T) {
 
 func TestManifestRefusals(t *testing.T) {
 	for name, c := range map[string]struct{ from, to, want string }{
-		"unknown key":   {`"version"`, `"versoin"`, "versoin"},
+		"unknown key":   {`"version"`, `"versino"`, "versino"},
 		"other format":  {`manifest": 1`, `manifest": 2`, "format 2"},
 		"unknown kind":  {`"evict"`, `"evicter"`, `"evicter" is not one of`},
 		"bad name":      {`"lru"`, `"L R U"`, "lower-case"},

@@ -2,6 +2,7 @@ package demo
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
@@ -114,7 +115,7 @@ func FuzzReadJob(f *testing.F) {
 		if src, done, err := source(j.Load, ""); err == nil {
 			defer done()
 			for range 3 {
-				if _, err := src.Next(); err == io.EOF {
+				if _, err := src.Next(); errors.Is(err, io.EOF) {
 					return
 				}
 			}

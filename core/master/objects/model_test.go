@@ -266,12 +266,6 @@ func (m *machine) abandon(t *rapid.T) {
 	require.Equal(t, want, puts)
 }
 
-// glance compares the totals.
-func (m *machine) glance(t *rapid.T) {
-	m.drain(t)
-	require.Equal(t, len(m.model), m.table.Len())
-}
-
 // check compares everything that can be seen from outside.
 func (m *machine) check(t *rapid.T) {
 	m.drain(t)
