@@ -31,7 +31,7 @@ func RegisterFlags(fs *pflag.FlagSet, role Role) {
 	add(fs, GroupMain, "set", "key=value", "set any key, also one of a plugin: plugins.evict.lru.config.<setting>; repeatable", "")
 	for _, f := range schema() {
 		if name := f.flag(role); name != "" {
-			add(fs, f.group(role), name, f.kind, f.usage(), f.def)
+			add(fs, f.group(role), name, f.kind, f.usage(), f.defaultFor(role))
 		}
 	}
 	for _, n := range role.upstreamFlags() {
@@ -52,6 +52,14 @@ func (f field) group(role Role) string {
 	default:
 		return GroupPlugins
 	}
+}
+
+// defaultFor is the default in a role: a client contributes no memory.
+func (f field) defaultFor(role Role) string {
+	if role == RoleClient && f.key == "store.global_segment_size" {
+		return "0"
+	}
+	return f.def
 }
 
 func (f field) usage() string {

@@ -94,9 +94,7 @@ func (l *loader) commit() {
 
 func (l *loader) defaults() {
 	for _, f := range l.fields {
-		if l.Role == RoleClient && f.key == "store.global_segment_size" {
-			f.def = "0"
-		}
+		f.def = f.defaultFor(l.Role)
 		v, _, err := f.parse(f.def, f.unit)
 		if err != nil {
 			l.problem(Origin{}, f.key, &f.def, err.Error(), "")

@@ -33,26 +33,28 @@ store nodes use.`,
 	}, config.RoleClient)
 	cmd.AddCommand(e.putCmd(), e.getCmd(), e.existCmd(), e.removeCmd(), e.lsCmd())
 	for _, sub := range cmd.Commands() {
-		sub.SetUsageTemplate(clientUsage)
+		sub.SetUsageFunc(clientUsage)
 	}
 	return cmd
 }
 
 // clientUsage leaves the settings, which are many and the same for every verb, to the
 // help of the client command.
-const clientUsage = `Usage:
-  {{.UseLine}}
+func clientUsage(c *cobra.Command) error {
+	fmt.Fprintf(c.OutOrStderr(), `Usage:
+  %s
 
 Examples:
-{{.Example}}
+%s
 
 Flags:
-{{.LocalFlags.FlagUsages | trimTrailingWhitespaces}}
-
-How to reach the pool (all of them: mooncake client --help):
+%s
+How to reach the pool (all of it: mooncake client --help):
       --master_server_address address   host:port of the master (default 127.0.0.1:50051)
       --metadata_server string          http://host:port/metadata, or P2PHANDSHAKE (default)
-`
+`, c.UseLine(), c.Example, c.LocalFlags().FlagUsages())
+	return nil
+}
 
 // withClient runs do with a client that is ready, and closes it.
 func (e *env) withClient(cmd *cobra.Command, do func(context.Context, *store.Client) error) error {
@@ -113,7 +115,7 @@ func (e *env) putCmd() *cobra.Command {
 	cmd.Flags().StringVar(&value, "value", "", "the object's bytes as text")
 	cmd.Flags().StringVar(&file, "file", "", "file with the object's bytes (default: standard input)")
 	cmd.Flags().Uint32Var(&replicate.ReplicaNum, "replicas", 1, "copies, each on another segment, as far as there are segments")
-	cmd.Flags().BoolVar(&replicate.HardPin, "hard-pin", false, "never evict it")
+	cmd.Flags().BoolVar(&replicate.HardPin, "hard_pin", false, "never evict it")
 	cmd.MarkFlagsMutuallyExclusive("value", "file")
 	return cmd
 }

@@ -22,6 +22,17 @@ func withRole(cmd *cobra.Command, role config.Role) *cobra.Command {
 	cmd.Annotations = map[string]string{roleAnnotation: string(role)}
 	config.RegisterFlags(cmd.PersistentFlags(), role)
 	cmd.PersistentFlags().SortFlags = false
+	cmd.SetUsageFunc(func(c *cobra.Command) error {
+		fmt.Fprintf(c.OutOrStderr(), "Usage:\n  %s\n\nExamples:\n%s\n", c.UseLine(), c.Example)
+		if c.HasAvailableSubCommands() {
+			fmt.Fprintln(c.OutOrStderr(), "Commands:")
+		}
+		for _, sub := range c.Commands() {
+			fmt.Fprintf(c.OutOrStderr(), "  %-10s %s\n", sub.Name(), sub.Short)
+		}
+		fmt.Fprintf(c.OutOrStderr(), "\n%s", config.FlagUsages(c.Flags()))
+		return nil
+	})
 	cmd.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return usage(config.FlagError(c.Flags(), err)) })
 	return cmd
 }
