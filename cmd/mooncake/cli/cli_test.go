@@ -1,0 +1,93 @@
+package cli
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mooncake-go/mooncake/cmd/mooncake/builtin"
+	"github.com/mooncake-go/mooncake/core/app"
+	"github.com/mooncake-go/mooncake/sdk/errs"
+)
+
+func testEnv() (e *env, stdout, stderr *bytes.Buffer) {
+	stdout, stderr = new(bytes.Buffer), new(bytes.Buffer)
+	return &env{builtins: builtin.Plugins(), stdin: strings.NewReader(""), stdout: stdout, stderr: stderr, program: "mooncake"}, stdout, stderr
+}
+
+func TestExitCodes(t *testing.T) {
+	for want, err := range map[int]error{
+		0:   nil,
+		1:   errors.New("port in use"),
+		2:   usage(errors.New("no such flag")),
+		3:   fmt.Errorf("get: %w", errs.New(errs.ObjectNotFound, "get", "gone")),
+		130: fmt.Errorf("stop: %w", app.ErrKilled),
+		7:   &errQuiet{7},
+	} {
+		assert.Equal(t, want, exitCode(err), "%v", err)
+	}
+	assert.Equal(t, exitUsage, exitCode(errs.New(errs.InvalidParams, "key", "it is empty")))
+	for code := range map[int]bool{exitOK: true, exitFailure: true, exitUsage: true, exitNotFound: true, exitKilled: true} {
+		assert.Contains(t, exitHelp, fmt.Sprintf("%5d  ", code), "every code is documented")
+	}
+}
+
+// TestEveryCommandIsDocumented: a short text, an example where there is something to run,
+// and no flag that shows twice.
+func TestEveryCommandIsDocumented(t *testing.T) {
+	e, _, _ := testEnv()
+	var walk func(c *cobra.Command)
+	walk = func(c *cobra.Command) {
+		assert.NotEmpty(t, c.Short, c.CommandPath())
+		if c.Runnable() && !c.HasSubCommands() && !c.Hidden {
+			assert.NotEmpty(t, c.Example, "%s has no example", c.CommandPath())
+		}
+		var help bytes.Buffer
+		c.SetOut(&help)
+		c.SetErr(&help)
+		require.NoError(t, c.Help())
+		seen := map[string]bool{}
+		for _, line := range strings.Split(help.String(), "\n") {
+			name, _, _ := strings.Cut(strings.TrimSpace(line), " ")
+			if strings.HasPrefix(name, "--") {
+				assert.False(t, seen[name], "%s shows %s twice", c.CommandPath(), name)
+				seen[name] = true
+			}
+		}
+		for _, sub := range c.Commands() {
+			walk(sub)
+		}
+	}
+	walk(e.root())
+}
+
+func TestGflagsSyntaxReachesTheRole(t *testing.T) {
+	e, _, _ := testEnv()
+	root := e.root()
+	assert.Equal(t, []string{"master", "--rpc_port", "1", "--enable_metric_reporting=false"},
+		normalize(root, []string{"master", "-rpc_port", "1", "-noenable_metric_reporting"}))
+	assert.Equal(t, []string{"client", "put", "k", "--value", "-v", "--master_server_address=h:1"},
+		normalize(root, []string{"client", "put", "k", "-value", "-v", "-master_server_address=h:1"}))
+	assert.Equal(t, []string{"plugins", "list", "-o", "json"}, normalize(root, []string{"plugins", "list", "-o", "json"}))
+}
+
+func TestUnknownVerbNamesTheNearest(t *testing.T) {
+	e, _, stderr := testEnv()
+	assert.Equal(t, exitUsage, e.run([]string{"mooncake", "stroe"}))
+	assert.Contains(t, stderr.String(), `unknown command "stroe"; did you mean store?`)
+}
+
+func TestVersion(t *testing.T) {
+	e, stdout, _ := testEnv()
+	assert.Equal(t, exitOK, e.run([]string{"mooncake", "version", "-o", "json"}))
+	assert.Contains(t, stdout.String(), `"evict": [`)
+	stdout.Reset()
+	assert.Equal(t, exitOK, e.run([]string{"/usr/bin/mooncake_master", "--version"}))
+	assert.True(t, strings.HasPrefix(stdout.String(), "mooncake "))
+}
