@@ -119,29 +119,50 @@ func MustParseManifest(text string) Manifest {
 // ErrNoManifest says that a program carries no manifest.
 var ErrNoManifest = errors.New("the file carries no Mooncake plugin manifest")
 
-// maxManifest bounds one manifest inside a program, in bytes.
-const maxManifest = 256 << 10
+const (
+	// maxManifest bounds one manifest inside a program, in bytes.
+	maxManifest = 256 << 10
+	// maxDamaged bounds how many places that only look like the start of a manifest are
+	// decoded in one program. Honest programs have none; without a bound a small file full
+	// of such places costs hours.
+	maxDamaged = 16
+)
 
 // ScanManifest finds the manifest inside the bytes of an executable. It never runs
-// anything and accepts hostile input. ErrNoManifest means that there is none.
+// anything and accepts hostile input: what it does is proportional to the length of the
+// program, and it gives up on one with too many damaged manifests. ErrNoManifest means
+// that there is none.
 func ScanManifest(program []byte) (Manifest, error) {
+	return scan(program, decodeManifest)
+}
+
+// scan tries decode at every place that looks like the start of a manifest.
+func scan(program []byte, decode func([]byte) (Manifest, error)) (Manifest, error) {
 	mark := manifestMark()
 	err := ErrNoManifest
-	for rest := program; ; {
+	for rest, tried := program, 0; ; tried++ {
 		i := bytes.Index(rest, mark)
 		if i < 0 {
 			return Manifest{}, err
 		}
+		if tried == maxDamaged {
+			return Manifest{}, fmt.Errorf("the file has more than %d damaged plugin manifests; the last: %w", maxDamaged, err)
+		}
 		rest = rest[i:]
-		dec := json.NewDecoder(bytes.NewReader(rest[:min(len(rest), maxManifest)]))
-		var m Manifest
-		if e := dec.Decode(&m); e != nil {
-			err = fmt.Errorf("plugin manifest in the file is damaged: %w", e)
-		} else if e := m.Validate(); e != nil {
-			err = e
-		} else {
+		m, e := decode(rest[:min(len(rest), maxManifest)])
+		if e == nil {
 			return m, nil
 		}
+		err = e
 		rest = rest[len(mark):]
 	}
+}
+
+// decodeManifest decodes the manifest that text begins with.
+func decodeManifest(text []byte) (Manifest, error) {
+	var m Manifest
+	if err := json.NewDecoder(bytes.NewReader(text)).Decode(&m); err != nil {
+		return Manifest{}, fmt.Errorf("plugin manifest in the file is damaged: %w", err)
+	}
+	return m, m.Validate()
 }
