@@ -84,3 +84,16 @@ func TestKilledMasterComesBack(t *testing.T) {
 	assert.EqualValues(t, requests, rep.Requests, "both workers finish")
 	assert.Positive(t, rep.HitRatioBlocks)
 }
+
+// TestKilledPluginIsRefilled: the process of a plugin dies in the middle of the load. The
+// master starts it again and teaches it what there is; puts that meet the gap fail, and
+// nothing else.
+func TestKilledPluginIsRefilled(t *testing.T) {
+	for _, kind := range []string{"evict", "alloc"} {
+		t.Run(kind, func(t *testing.T) {
+			rep := runDemo(t, "--workers", "1", "--plugin-mode", "subprocess", "--plugin-dir", bin, "--kill", kind+"@0.5")
+			assert.EqualValues(t, requests, rep.Requests)
+			assert.Less(t, math.Abs(expected(t).HitRatio()-rep.HitRatioBlocks), 0.05)
+		})
+	}
+}

@@ -92,7 +92,7 @@ wrong or a worker failed. Ends everything it started, however it ends.`,
 	f.StringVar(&o.Allocator, "allocator", o.Allocator, "allocator (an alloc plugin)")
 	f.StringVar(&o.Mode, "plugin-mode", o.Mode, "where these two run: auto, inprocess or subprocess")
 	f.StringSliceVar(&o.PluginDirs, "plugin-dir", nil, "folders with plugin binaries (default: where this program is)")
-	f.StringVar(&kill, "kill", "", "end a process with SIGKILL in the middle: store@0.5 or master@0.5")
+	f.StringVar(&kill, "kill", "", "end a process with SIGKILL in the middle: store@0.5; also master, evict, alloc")
 	f.BoolVar(&logs, "logs", false, "show what the processes log")
 	return cmd
 }

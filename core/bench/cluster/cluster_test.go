@@ -121,3 +121,13 @@ func TestChildDiesWithAKilledParent(t *testing.T) {
 		return err != nil || strings.Contains(string(stat), ") Z ") || syscall.Kill(pid, 0) != nil
 	}, 20*time.Second, 10*time.Millisecond, "the child outlived its parent")
 }
+
+func TestChild(t *testing.T) {
+	p := sh(t, `sleep 60 & wait`)
+	require.Eventually(t, func() bool {
+		pid, err := Child(p.PID(), "sleep")
+		return err == nil && pid > 0
+	}, 20*time.Second, 10*time.Millisecond)
+	_, err := Child(p.PID(), "nosuch")
+	assert.ErrorContains(t, err, "has no child nosuch")
+}

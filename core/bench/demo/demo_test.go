@@ -22,7 +22,7 @@ func TestParseKill(t *testing.T) {
 	k, err := ParseKill("")
 	require.NoError(t, err)
 	assert.Nil(t, k)
-	for text, want := range map[string]Kill{"store": {"store", 0.5}, "master@0.25": {"master", 0.25}} {
+	for text, want := range map[string]Kill{"store": {"store", 0.5}, "master@0.25": {"master", 0.25}, "evict@0.1": {"evict", 0.1}} {
 		k, err := ParseKill(text)
 		require.NoError(t, err, text)
 		assert.Equal(t, want, *k)
@@ -47,6 +47,7 @@ func TestOptionsRefusals(t *testing.T) {
 		"window of 0":     func(o *Options) { o.Window = 0 },
 		"lease of 0s":     func(o *Options) { o.LeaseTTL = 0 },
 		`"elsewhere"`:     func(o *Options) { o.Mode = "elsewhere" },
+		"of its own":      func(o *Options) { o.Kill = &Kill{"alloc", 0.5} },
 		"only store":      func(o *Options) { o.Stores = 1; o.Kill = &Kill{"store", 0.5} },
 		"requests is 0":   func(o *Options) { o.Load.Requests = 0 },
 	} {

@@ -3,12 +3,14 @@ package demo
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/mooncake-go/mooncake/core/bench/workload"
 	"github.com/mooncake-go/mooncake/sdk/errs"
+	"github.com/mooncake-go/mooncake/sdk/plugin"
 )
 
 // Options of a demo. Start from Default; sizes are bytes.
@@ -76,6 +78,8 @@ func (o Options) Validate() error {
 		return refuse("a lease of %v, want at least 1ms", o.LeaseTTL)
 	case o.Mode != "auto" && o.Mode != "inprocess" && o.Mode != "subprocess":
 		return refuse("plugin mode %q is not auto, inprocess or subprocess", o.Mode)
+	case o.Kill != nil && o.Kill.plugin() && o.Mode != "subprocess":
+		return refuse("killing the %s plugin needs it in a process of its own; use --plugin-mode subprocess", o.Kill.Role)
 	case o.Kill != nil && o.Kill.Role == "store" && o.Stores < 2:
 		return refuse("killing the only store leaves no pool; use --stores 2 or more")
 	}
@@ -98,13 +102,15 @@ func (o Options) poolPages() int {
 
 // Kill says what to end with SIGKILL, and when.
 type Kill struct {
-	// Role is "store" (the first one, which stays away) or "master" (which is started again).
+	// Role is "store" (the first one, which stays away), "master" (which is started again),
+	// or "evict" or "alloc" (the subprocess of the master's plugin, which the master starts
+	// again).
 	Role string
 	// At is the share of all requests after which it happens, above 0 and below 1.
 	At float64
 }
 
-// ParseKill reads "store@0.5" or "master@0.5"; the share defaults to a half.
+// ParseKill reads "store@0.5", "master@0.5" and the like; the share defaults to a half.
 func ParseKill(s string) (*Kill, error) {
 	if s == "" {
 		return nil, nil //nolint:nilnil // nothing to kill is a value here
@@ -118,11 +124,13 @@ func ParseKill(s string) (*Kill, error) {
 		}
 		k.At = at
 	}
-	if role != "store" && role != "master" {
-		return nil, errs.New(errs.InvalidParams, "demo", "kill %q: want store or master, with @ and a share of the requests, for example store@0.5", s)
+	if !slices.Contains([]string{"store", "master", plugin.KindEvict, plugin.KindAlloc}, role) {
+		return nil, errs.New(errs.InvalidParams, "demo", "kill %q: want store, master, evict or alloc, with @ and a share of the requests, for example store@0.5", s)
 	}
 	return k, nil
 }
+
+func (k Kill) plugin() bool { return k.Role == plugin.KindEvict || k.Role == plugin.KindAlloc }
 
 // String is the form that ParseKill reads.
 func (k Kill) String() string { return fmt.Sprintf("%s@%g", k.Role, k.At) }

@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"syscall"
 	"time"
 
+	"github.com/mooncake-go/mooncake/core/bench/cluster"
 	"github.com/mooncake-go/mooncake/core/bench/progress"
 	"github.com/mooncake-go/mooncake/core/bench/report"
 	"github.com/mooncake-go/mooncake/core/bench/worker"
+	"github.com/mooncake-go/mooncake/sdk/plugin"
 )
 
 // Run runs the demo and ends every process that it started, also on an error. The report
@@ -68,7 +71,7 @@ func (p *pool) replay(ctx context.Context, load sizes, checksumGBps float64) (re
 		failed = killer.missed()
 	}
 
-	evictions, err := p.counter(ctx, "master_evicted_key_count")
+	evictions, err := p.counter(ctx, evictedKeys)
 	results := make([]worker.Result, 0, len(workers))
 	for _, r := range workers {
 		select {
@@ -115,25 +118,43 @@ func (k *killer) tick(ctx context.Context, requests uint64) (note string, err er
 		return "", nil
 	}
 	k.done = true
-	if kill.Role == "store" {
-		victim := k.pool.stores[0]
-		victim.Kill()
-		k.pool.stores = k.pool.stores[1:]
-		return fmt.Sprintf("killed %s (SIGKILL) after %d of %d requests", victim.Name, requests, k.total), nil
-	}
-	k.evictions, err = k.pool.counter(ctx, "master_evicted_key_count")
-	if err != nil {
-		return "", err
-	}
-	k.pool.master.Kill()
-	if err := k.pool.startMaster(ctx); err != nil {
-		return "", err
-	}
-	if err := k.pool.waitMounted(ctx, k.pool.opts.Stores); err != nil {
-		return "", err
-	}
-	return fmt.Sprintf("killed the master (SIGKILL) after %d of %d requests; it is back and all stores have mounted again", requests, k.total), nil
+	what, err := k.strike(ctx, kill)
+	return fmt.Sprintf("killed %s (SIGKILL) after %d of %d requests", what, requests, k.total), err
 }
+
+// strike kills, and returns what was killed.
+func (k *killer) strike(ctx context.Context, kill *Kill) (what string, err error) {
+	p := k.pool
+	switch kill.Role {
+	case "store":
+		victim := p.stores[0]
+		victim.Kill()
+		p.stores = p.stores[1:]
+		return victim.Name, nil
+	case "master":
+		if k.evictions, err = p.counter(ctx, evictedKeys); err != nil {
+			return "", err
+		}
+		p.master.Kill()
+		if err := p.startMaster(ctx); err != nil {
+			return "", err
+		}
+		return "the master, which is back with all stores mounted again,", p.waitMounted(ctx, p.opts.Stores)
+	default:
+		id := plugin.ID{Kind: kill.Role, Name: p.opts.Evictor}
+		if kill.Role == plugin.KindAlloc {
+			id.Name = p.opts.Allocator
+		}
+		pid, err := cluster.Child(p.master.PID(), id.BinaryName())
+		if err != nil {
+			return "", err
+		}
+		return "the process of " + id.String(), syscall.Kill(pid, syscall.SIGKILL)
+	}
+}
+
+// evictedKeys is the master's counter of evicted objects.
+const evictedKeys = "master_evicted_key_count"
 
 // missed reports that the load ended before its share was reached.
 func (k *killer) missed() error {

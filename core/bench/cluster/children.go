@@ -1,0 +1,48 @@
+package cluster
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// Child returns the number of the child process of parent whose executable has the name.
+func Child(parent int, executable string) (int, error) {
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return 0, fmt.Errorf("list processes: %w", err)
+	}
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil || parentOf(pid) != parent {
+			continue
+		}
+		// A sealed or replaced file shows with a suffix; the command line has the name as well.
+		line, err := os.ReadFile(filepath.Join("/proc", e.Name(), "cmdline"))
+		if first, _, _ := strings.Cut(string(line), "\x00"); err == nil && filepath.Base(first) == executable {
+			return pid, nil
+		}
+	}
+	return 0, fmt.Errorf("process %d has no child %s", parent, executable)
+}
+
+// parentOf returns the parent of a process, 0 where it is gone.
+func parentOf(pid int) int {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0
+	}
+	// The name, in parentheses, may hold anything; the state and the parent follow it.
+	_, rest, ok := strings.Cut(string(stat[strings.LastIndexByte(string(stat), ')'):]), ") ")
+	fields := strings.Fields(rest)
+	if !ok || len(fields) < 2 {
+		return 0
+	}
+	ppid, err := strconv.Atoi(fields[1])
+	if err != nil {
+		return 0
+	}
+	return ppid
+}
