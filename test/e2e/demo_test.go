@@ -97,3 +97,17 @@ func TestKilledPluginIsRefilled(t *testing.T) {
 		})
 	}
 }
+
+// TestDamagedMemoryIsNeverServed: somebody changes a store's memory. With checksums that
+// is a miss with a code of its own; without, the demo finds it and fails.
+func TestDamagedMemoryIsNeverServed(t *testing.T) {
+	rep := runDemo(t, "--corrupt", "0.5")
+	assert.EqualValues(t, requests, rep.Requests)
+	assert.Positive(t, rep.Failures["CHECKSUM_MISMATCH"])
+
+	r := mooncake(t, demoArgs("--corrupt", "0.5", "--checksum=false")...)
+	assert.Equal(t, 1, r.code, r.stderr)
+	rep = decode[report.Report](t, r.stdout)
+	assert.Positive(t, rep.PagesWrong)
+	assert.NotEmpty(t, rep.Wrong)
+}

@@ -37,7 +37,8 @@ wrong or a worker failed. Ends everything it started, however it ends.`,
   mooncake demo -o json --workers 1 --requests 100
   mooncake demo --trace conversation_trace.jsonl --requests 500 --page-size 256KiB
   mooncake demo --plugin-mode subprocess --plugin-dir bin
-  mooncake demo --kill store@0.5`,
+  mooncake demo --kill store@0.5
+  mooncake demo --corrupt 0.5`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if output != "table" && output != "json" {
@@ -93,6 +94,8 @@ wrong or a worker failed. Ends everything it started, however it ends.`,
 	f.StringVar(&o.Mode, "plugin-mode", o.Mode, "where these two run: auto, inprocess or subprocess")
 	f.StringSliceVar(&o.PluginDirs, "plugin-dir", nil, "folders with plugin binaries (default: where this program is)")
 	f.StringVar(&kill, "kill", "", "end a process with SIGKILL in the middle: store@0.5; also master, evict, alloc")
+	f.Float64Var(&o.Corrupt, "corrupt", 0, "flip a byte in every page of a store's memory after this share of the requests")
+	f.BoolVar(&o.Checksum, "checksum", o.Checksum, "checksum every page; without, wrong bytes are found by their content only")
 	f.BoolVar(&logs, "logs", false, "show what the processes log")
 	return cmd
 }

@@ -38,7 +38,7 @@ func (e *env) workerCmd() *cobra.Command {
 			}
 			cfg := loaded.Config
 			cfg.Store.MasterServerAddress, cfg.Store.MetadataServer = job.Master, job.Metadata
-			cfg.Store.LocalHostname = "127.0.0.1"
+			cfg.Store.LocalHostname, cfg.Store.Checksum = "127.0.0.1", job.Checksum
 			log, err := observe.NewLogger(e.stderr, "info", "text")
 			if err != nil {
 				return err

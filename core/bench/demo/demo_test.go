@@ -47,6 +47,7 @@ func TestOptionsRefusals(t *testing.T) {
 		"window of 0":     func(o *Options) { o.Window = 0 },
 		"lease of 0s":     func(o *Options) { o.LeaseTTL = 0 },
 		`"elsewhere"`:     func(o *Options) { o.Mode = "elsewhere" },
+		"corrupt at 1":    func(o *Options) { o.Corrupt = 1 },
 		"of its own":      func(o *Options) { o.Kill = &Kill{"alloc", 0.5} },
 		"only store":      func(o *Options) { o.Stores = 1; o.Kill = &Kill{"store", 0.5} },
 		"requests is 0":   func(o *Options) { o.Load.Requests = 0 },

@@ -23,6 +23,7 @@ type Job struct {
 	// Master and Metadata are where the pool is.
 	Master   string `json:"master"`
 	Metadata string `json:"metadata"`
+	Checksum bool   `json:"checksum"`
 	// AllocWait is how long a put waits for room that read leases hold.
 	AllocWait time.Duration `json:"alloc_wait"`
 }

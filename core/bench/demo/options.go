@@ -41,6 +41,11 @@ type Options struct {
 	PluginDirs []string
 	// Kill ends a process with SIGKILL in the middle, nil for none.
 	Kill *Kill
+	// Corrupt flips a byte in every page of the first store's memory after this share of all
+	// requests, 0 for never.
+	Corrupt float64
+	// Checksum lets the workers' clients compute and check checksums, as they do by default.
+	Checksum bool
 	// Log receives what the processes log, each line behind the name of its process; nil
 	// discards it.
 	Log io.Writer
@@ -53,7 +58,7 @@ type Options struct {
 func Default() Options {
 	return Options{
 		Stores: 3, Workers: 2, PageSize: 1 << 20, PoolPages: 768, Window: 64,
-		Load: workload.Default(), LeaseTTL: 200 * time.Millisecond,
+		Load: workload.Default(), LeaseTTL: 200 * time.Millisecond, Checksum: true,
 		Evictor: "lru", Allocator: "arena", Mode: "auto",
 	}
 }
@@ -78,6 +83,8 @@ func (o Options) Validate() error {
 		return refuse("a lease of %v, want at least 1ms", o.LeaseTTL)
 	case o.Mode != "auto" && o.Mode != "inprocess" && o.Mode != "subprocess":
 		return refuse("plugin mode %q is not auto, inprocess or subprocess", o.Mode)
+	case !(o.Corrupt >= 0 && o.Corrupt < 1):
+		return refuse("corrupt at %g of the load, want 0 (never) or a share below 1", o.Corrupt)
 	case o.Kill != nil && o.Kill.plugin() && o.Mode != "subprocess":
 		return refuse("killing the %s plugin needs it in a process of its own; use --plugin-mode subprocess", o.Kill.Role)
 	case o.Kill != nil && o.Kill.Role == "store" && o.Stores < 2:

@@ -54,17 +54,23 @@ func (p *pool) replay(ctx context.Context, load sizes, checksumGBps float64) (re
 	show := progress.New(p.opts.Progress, load.perWorker)
 	defer show.Close()
 	killer := killer{pool: p, total: load.requests}
+	damage := corruptor{pool: p, total: load.requests}
 	failed := wait(ctx, workers, func() error {
 		for i, r := range workers {
 			if latest := r.latest.Load(); latest != nil {
 				show.Update(i, *latest)
 			}
 		}
-		note, err := killer.tick(ctx, requests(workers))
-		if note != "" {
-			show.Note(note)
+		for _, trouble := range []func(context.Context, uint64) (string, error){killer.tick, damage.tick} {
+			note, err := trouble(ctx, requests(workers))
+			if note != "" {
+				show.Note(note)
+			}
+			if err != nil {
+				return err
+			}
 		}
-		return err
+		return nil
 	})
 	elapsed := time.Since(began)
 	if failed == nil {
@@ -98,7 +104,7 @@ func (p *pool) job(i, total int) Job {
 			PageSize: int(p.opts.PageSize), Window: p.opts.Window,
 		},
 		Workers: p.opts.Workers, Load: p.opts.Load, Trace: p.opts.Trace,
-		Master: p.rpc, Metadata: p.meta,
+		Master: p.rpc, Metadata: p.meta, Checksum: p.opts.Checksum,
 		AllocWait: max(10*p.opts.LeaseTTL, 2*time.Second),
 	}
 }
