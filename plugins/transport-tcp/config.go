@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/mooncake-go/mooncake/sdk/plugin"
 )
 
 // Config holds the settings of the TCP transport. Sizes are bytes.
@@ -32,15 +34,15 @@ type Config struct {
 	MaxInflightOps   int   `json:"max_inflight_ops"`
 	// OpTimeout bounds an operation without a deadline of its own, and how long this side
 	// works on one request of a peer.
-	OpTimeout time.Duration `json:"op_timeout"`
+	OpTimeout plugin.Duration `json:"op_timeout"`
 	// DialTimeout bounds one attempt to connect to one address, hello included.
-	DialTimeout time.Duration `json:"dial_timeout"`
+	DialTimeout plugin.Duration `json:"dial_timeout"`
 	// HandshakeTimeout bounds how long an accepted connection may take to say hello.
-	HandshakeTimeout time.Duration `json:"handshake_timeout"`
+	HandshakeTimeout plugin.Duration `json:"handshake_timeout"`
 	// StallTimeout closes a connection that has work and makes no progress for so long.
-	StallTimeout time.Duration `json:"stall_timeout"`
+	StallTimeout plugin.Duration `json:"stall_timeout"`
 	// IdleTimeout closes a connection that has had no work for so long.
-	IdleTimeout time.Duration `json:"idle_timeout"`
+	IdleTimeout plugin.Duration `json:"idle_timeout"`
 	// SendBuffer and ReceiveBuffer size the sockets; 0 leaves it to the kernel.
 	SendBuffer    int `json:"send_buffer"`
 	ReceiveBuffer int `json:"receive_buffer"`
@@ -57,11 +59,28 @@ func DefaultConfig() *Config {
 		SliceBytes:            1 << 20,
 		MaxInflightBytes:      64 << 20,
 		MaxInflightOps:        4096,
-		OpTimeout:             30 * time.Second,
-		DialTimeout:           3 * time.Second,
-		HandshakeTimeout:      5 * time.Second,
-		StallTimeout:          10 * time.Second,
-		IdleTimeout:           5 * time.Minute,
+		OpTimeout:             plugin.Duration(30 * time.Second),
+		DialTimeout:           plugin.Duration(3 * time.Second),
+		HandshakeTimeout:      plugin.Duration(5 * time.Second),
+		StallTimeout:          plugin.Duration(10 * time.Second),
+		IdleTimeout:           plugin.Duration(5 * time.Minute),
+	}
+}
+
+// settings is a Config with its durations in the form that the rest of the package uses.
+type settings struct {
+	Config
+	OpTimeout, DialTimeout, HandshakeTimeout, StallTimeout, IdleTimeout time.Duration
+}
+
+func settingsOf(c Config) settings {
+	return settings{
+		Config:           c,
+		OpTimeout:        time.Duration(c.OpTimeout),
+		DialTimeout:      time.Duration(c.DialTimeout),
+		HandshakeTimeout: time.Duration(c.HandshakeTimeout),
+		StallTimeout:     time.Duration(c.StallTimeout),
+		IdleTimeout:      time.Duration(c.IdleTimeout),
 	}
 }
 
@@ -98,12 +117,12 @@ func (c *Config) Validate() error {
 	}
 	for _, d := range []struct {
 		name string
-		val  time.Duration
+		val  plugin.Duration
 	}{
 		{"op_timeout", c.OpTimeout}, {"dial_timeout", c.DialTimeout}, {"handshake_timeout", c.HandshakeTimeout},
 		{"stall_timeout", c.StallTimeout}, {"idle_timeout", c.IdleTimeout},
 	} {
-		if d.val < time.Millisecond || d.val > 24*time.Hour {
+		if d.val < plugin.Duration(time.Millisecond) || d.val > plugin.Duration(24*time.Hour) {
 			return fmt.Errorf("%s is %s, must be 1ms to 24h", d.name, d.val)
 		}
 	}

@@ -58,8 +58,8 @@ func TestConfigRefuses(t *testing.T) {
 		"max_inflight_bytes is 1":       func(c *Config) { c.MaxInflightBytes = 1 },
 		"max_inflight_ops is 0":         func(c *Config) { c.MaxInflightOps = 0 },
 		"op_timeout is 0s":              func(c *Config) { c.OpTimeout = 0 },
-		"stall_timeout is -1s":          func(c *Config) { c.StallTimeout = -time.Second },
-		"dial_timeout is 25h0m0s":       func(c *Config) { c.DialTimeout = 25 * time.Hour },
+		"stall_timeout is -1s":          func(c *Config) { c.StallTimeout = plugin.Duration(-time.Second) },
+		"dial_timeout is 25h0m0s":       func(c *Config) { c.DialTimeout = plugin.Duration(25 * time.Hour) },
 		"handshake_timeout is 1ns":      func(c *Config) { c.HandshakeTimeout = 1 },
 		"idle_timeout is 0s":            func(c *Config) { c.IdleTimeout = 0 },
 		"send_buffer is -1":             func(c *Config) { c.SendBuffer = -1 },
@@ -114,4 +114,18 @@ func TestPortInUse(t *testing.T) {
 	n := newNode(*cfg)
 	require.NoError(t, n.Start(context.Background(), quiet{}))
 	require.NoError(t, n.Stop(context.Background()))
+}
+
+// ms is a duration of a configuration.
+func ms(n int) plugin.Duration { return plugin.Duration(time.Duration(n) * time.Millisecond) }
+
+func TestDurationsAreTextInTheConfiguration(t *testing.T) {
+	text, err := json.Marshal(DefaultConfig())
+	require.NoError(t, err)
+	require.Contains(t, string(text), `"op_timeout":"30s"`)
+	cfg := DefaultConfig()
+	require.NoError(t, json.Unmarshal([]byte(`{"op_timeout":"10s","idle_timeout":"1m30s"}`), cfg))
+	require.Equal(t, 10*time.Second, newNode(*cfg).cfg.OpTimeout)
+	require.Equal(t, 90*time.Second, newNode(*cfg).cfg.IdleTimeout)
+	require.ErrorContains(t, json.Unmarshal([]byte(`{"op_timeout":10}`), cfg), `"30s"`)
 }

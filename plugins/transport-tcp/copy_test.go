@@ -5,7 +5,6 @@ import (
 	"net"
 	"sync"
 	"testing"
-	"time"
 	"unsafe"
 
 	"github.com/stretchr/testify/require"
@@ -116,7 +115,7 @@ func TestNoGarbage(t *testing.T) {
 
 // TestIdleLaneLeaves: a connection without work is given up, and made again for work.
 func TestIdleLaneLeaves(t *testing.T) {
-	r := newPair(t, 4096, func(c *Config) { c.IdleTimeout = 20 * time.Millisecond })
+	r := newPair(t, 4096, func(c *Config) { c.IdleTimeout = ms(20) })
 	buf := make([]byte, 4096)
 	for i := range 3 {
 		r.ok(t, r.read(buf))

@@ -68,7 +68,7 @@ func (p *path) dialOne(addr string) (net.Conn, hello, error) {
 		err = errors.Join(ctx.Err(), err)
 	}
 	if err == nil {
-		err = tune(raw, &p.n.cfg)
+		err = tune(raw, &p.n.cfg.Config)
 	}
 	if err != nil {
 		_ = conn.Close()

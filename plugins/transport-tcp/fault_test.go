@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mooncake-go/mooncake/sdk/errs"
+	"github.com/mooncake-go/mooncake/sdk/plugin"
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
 
@@ -60,7 +61,7 @@ func until(t testing.TB, what string, cond func() bool) {
 
 // impatient has limits short enough to be met in a test.
 func impatient(c *Config) {
-	c.StallTimeout, c.OpTimeout, c.DialTimeout = 60*time.Millisecond, 2*time.Second, time.Second
+	c.StallTimeout, c.OpTimeout, c.DialTimeout = ms(60), ms(2000), ms(1000)
 	c.ConnectionsPerPeer, c.SliceBytes = 1, 1<<20
 }
 
@@ -175,7 +176,7 @@ func TestSilence(t *testing.T) {
 // TestDeadlineInPayload: an operation that ends while its payload arrives is drained and
 // harms no other; its buffer is not touched after the completion.
 func TestDeadlineInPayload(t *testing.T) {
-	r, f := throughProxy(t, 4<<20, func(c *Config) { c.StallTimeout = limit })
+	r, f := throughProxy(t, 4<<20, func(c *Config) { c.StallTimeout = plugin.Duration(limit) })
 	fillWith(r.mem, 0x77)
 	gate := make(chan struct{})
 	arrived := make(chan struct{})

@@ -108,7 +108,7 @@ func FuzzServer(f *testing.F) {
 	f.Add(make([]byte, 24), false)
 	f.Fuzz(func(t *testing.T, in []byte, wrapped bool) {
 		cfg := loopback()
-		cfg.StallTimeout, cfg.HandshakeTimeout, cfg.IdleTimeout = 20*time.Millisecond, 20*time.Millisecond, 20*time.Millisecond
+		cfg.StallTimeout, cfg.HandshakeTimeout, cfg.IdleTimeout = ms(20), ms(20), ms(20)
 		n := newNode(*cfg)
 		n.log, n.state, n.incarnation = slog.New(slog.DiscardHandler), stateRunning, 1
 		const guard, size = 256, 1024

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mooncake-go/mooncake/sdk/errs"
+	"github.com/mooncake-go/mooncake/sdk/plugin"
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
 
@@ -51,7 +52,9 @@ func TestOpLimit(t *testing.T) {
 // TestDeadlineWhileSending: a Write whose payload the peer does not take ends at its
 // deadline, and its buffer is free then.
 func TestDeadlineWhileSending(t *testing.T) {
-	r := newPair(t, 64<<20, func(c *Config) { c.StallTimeout, c.SliceBytes, c.ConnectionsPerPeer = limit, 64<<20, 1 })
+	r := newPair(t, 64<<20, func(c *Config) {
+		c.StallTimeout, c.SliceBytes, c.ConnectionsPerPeer = plugin.Duration(limit), 64<<20, 1
+	})
 	r.dial(t, frozen(t, r.server.Endpoint()))
 	buf := make([]byte, 64<<20) // More than the sockets hold.
 	n, err := r.path.Submit([]transport.Op{r.write(buf)})

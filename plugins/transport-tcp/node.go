@@ -26,7 +26,7 @@ const (
 // node implements transport.Transport: a listener that serves the registered regions,
 // and the paths to peers.
 type node struct {
-	cfg     Config
+	cfg     settings
 	stats   counters
 	regions regionTable
 	stopped chan struct{}
@@ -61,7 +61,7 @@ type scratch [32 << 10]byte
 func newNode(cfg Config) *node {
 	return &node{
 		scratch: sync.Pool{New: func() any { return new(scratch) }},
-		cfg:     cfg, stopped: make(chan struct{}), wrap: func(c net.Conn) net.Conn { return c },
+		cfg:     settingsOf(cfg), stopped: make(chan struct{}), wrap: func(c net.Conn) net.Conn { return c },
 		conns: map[*serverConn]struct{}{}, perPeer: map[session]int{}, paths: map[*path]struct{}{},
 	}
 }
@@ -80,11 +80,11 @@ func (n *node) Start(ctx context.Context, host plugin.Host) error {
 	if _, err := rand.Read(random[:]); err != nil {
 		return fmt.Errorf("transport/tcp: start: %w", err)
 	}
-	ln, err := listen(ctx, &n.cfg)
+	ln, err := listen(ctx, &n.cfg.Config)
 	if err != nil {
 		return err
 	}
-	addrs, err := advertised(&n.cfg, ln.Addr())
+	addrs, err := advertised(&n.cfg.Config, ln.Addr())
 	if err != nil {
 		_ = ln.Close()
 		return err

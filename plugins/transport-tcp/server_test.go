@@ -76,7 +76,7 @@ func TestStrangers(t *testing.T) {
 
 // TestSlowGreeting: a connection that says nothing, or half a hello, costs handshake_timeout.
 func TestSlowGreeting(t *testing.T) {
-	r := newPair(t, 4096, func(c *Config) { c.HandshakeTimeout = 30 * time.Millisecond })
+	r := newPair(t, 4096, func(c *Config) { c.HandshakeTimeout = ms(30) })
 	for _, part := range []int{0, 5, 40} {
 		c := r.rawConn(t)
 		_, err := c.Write(helloOf(1)[:part])
@@ -186,7 +186,7 @@ func TestFramingLost(t *testing.T) {
 // TestDeafPeer asks for much and reads nothing: it stalls itself and is cut off, others
 // are served meanwhile, and the region can be withdrawn.
 func TestDeafPeer(t *testing.T) {
-	r := newPair(t, 8<<20, func(c *Config) { c.StallTimeout = 50 * time.Millisecond })
+	r := newPair(t, 8<<20, func(c *Config) { c.StallTimeout = ms(50) })
 	k, err := decodeKey(r.key)
 	require.NoError(t, err)
 	c := r.greeted(t)
@@ -237,7 +237,7 @@ func TestDeregisterCutsStalledPeer(t *testing.T) {
 
 // TestDeregisterGrace does the same without an ended context.
 func TestDeregisterGrace(t *testing.T) {
-	r := newPair(t, 4096, func(c *Config) { c.StallTimeout = 40 * time.Millisecond })
+	r := newPair(t, 4096, func(c *Config) { c.StallTimeout = ms(40) })
 	k, err := decodeKey(r.key)
 	require.NoError(t, err)
 	c := r.greeted(t)

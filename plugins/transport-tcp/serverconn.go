@@ -59,7 +59,7 @@ func (c *serverConn) greet() bool {
 	cfg := &c.n.cfg
 	limit := time.Now().Add(cfg.HandshakeTimeout)
 	// The mark alone first: a stranger may have sent less than a hello, and waits.
-	if tune(c.conn, cfg) != nil || c.pace.readFull(c.in[:len(helloMagic)], limit) != nil {
+	if tune(c.conn, &cfg.Config) != nil || c.pace.readFull(c.in[:len(helloMagic)], limit) != nil {
 		return false
 	}
 	if string(c.in[:len(helloMagic)]) != helloMagic {
