@@ -3,10 +3,14 @@ package app
 import (
 	"context"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
 	"go.uber.org/fx"
 
+	"github.com/mooncake-go/mooncake/core/api/rest"
 	"github.com/mooncake-go/mooncake/core/config"
 	"github.com/mooncake-go/mooncake/core/store"
 	"github.com/mooncake-go/mooncake/sdk/errs"
@@ -21,7 +25,11 @@ const startWait = 20 * time.Second
 func Store(cfg config.Config, builtins []plugin.Factory) fx.Option {
 	return fx.Options(
 		fx.Provide(func(log *slog.Logger) (*storeRole, error) { return newStore(cfg, builtins, log) }),
-		fx.Invoke(func(lc fx.Lifecycle, s *storeRole) {
+		fx.Invoke(func(lc fx.Lifecycle, s *storeRole, log *slog.Logger) {
+			if cfg.Store.EnableHTTPServer {
+				httpFace{"node port", "0.0.0.0", cfg.Store.HTTPPort, "http_port"}.
+					serve(lc, log, rest.NewNodeHandler(s.started, s.metrics, log))
+			}
 			lc.Append(fx.Hook{OnStart: s.peer.start, OnStop: s.peer.stop})
 			lc.Append(fx.Hook{OnStart: s.start, OnStop: s.stop})
 		}),
@@ -31,7 +39,9 @@ func Store(cfg config.Config, builtins []plugin.Factory) fx.Option {
 type storeRole struct {
 	peer *peer
 	cfg  store.NodeConfig
-	node *store.Node
+	// metrics holds the node's own and those of its Go runtime.
+	metrics *prometheus.Registry
+	node    atomic.Pointer[store.Node]
 }
 
 func newStore(cfg config.Config, builtins []plugin.Factory, log *slog.Logger) (*storeRole, error) {
@@ -47,20 +57,31 @@ func newStore(cfg config.Config, builtins []plugin.Factory, log *slog.Logger) (*
 	n.Protocol = cfg.Store.Protocol
 	n.StartWait = startWait
 	n.RPCTimeout = min(n.RPCTimeout, cfg.Store.RPCTimeout)
-	return &storeRole{peer: p, cfg: n}, n.Validate()
+	reg := prometheus.NewRegistry()
+	reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return &storeRole{peer: p, cfg: n, metrics: reg}, n.Validate()
 }
 
 func (s *storeRole) start(ctx context.Context) error {
-	var err error
-	if s.node, err = store.NewNode(s.cfg, s.peer.deps(nil)); err != nil {
+	node, err := store.NewNode(s.cfg, s.peer.deps(s.metrics))
+	if err != nil {
 		return err
 	}
-	return s.node.Start(ctx)
+	s.node.Store(node)
+	return node.Start(ctx)
 }
 
 func (s *storeRole) stop(ctx context.Context) error {
-	if s.node == nil {
-		return nil
+	if node := s.node.Load(); node != nil {
+		return node.Stop(ctx)
 	}
-	return s.node.Stop(ctx)
+	return nil
+}
+
+// started returns the node, nil before it is there.
+func (s *storeRole) started() rest.Node {
+	if node := s.node.Load(); node != nil {
+		return node
+	}
+	return nil
 }

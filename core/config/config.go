@@ -89,6 +89,6 @@ type Store struct {
 	RPCTimeout       time.Duration `koanf:"rpc_timeout" unit:"ms" default:"30s" range:"1ms..24h" doc:"bound on one call to the master"`
 
 	Port             int  `koanf:"port" type:"port" default:"50052" soon:"local clients over shared memory" doc:"port for clients of this host that share this node's memory"`
-	EnableHTTPServer bool `koanf:"enable_http_server" default:"false" soon:"the HTTP server of a node" doc:"serve health and metrics of this node over HTTP"`
-	HTTPPort         int  `koanf:"http_port" type:"port" default:"9300" soon:"the HTTP server of a node" doc:"port for health and metrics of this node"`
+	EnableHTTPServer bool `koanf:"enable_http_server" default:"false" doc:"serve health and metrics of this node over HTTP"`
+	HTTPPort         int  `koanf:"http_port" type:"port" default:"9300" doc:"port for health and metrics of this node"`
 }

@@ -74,7 +74,7 @@ func TestKilledStoreIsDropped(t *testing.T) {
 
 // TestUpstreamNames runs a pool under the names and flags that operators have in scripts.
 func TestUpstreamNames(t *testing.T) {
-	ports, err := cluster.FreePorts(3)
+	ports, err := cluster.FreePorts(4)
 	require.NoError(t, err)
 	text := func(i int) string { b, _ := json.Marshal(ports[i]); return string(b) }
 	meta := "http://127.0.0.1:" + text(2) + "/metadata"
@@ -84,8 +84,16 @@ func TestUpstreamNames(t *testing.T) {
 		"-metrics_host", "127.0.0.1", "-default_kv_lease_ttl", "200", "-noenable_metric_reporting")
 	require.NoError(t, cluster.Poll(p.master, 30*time.Second, func() error { _, err := p.get(t, "/health"); return err }))
 	p.stores = append(p.stores, start(t, "client", "mooncake_client", "-host", "127.0.0.1", "-global_segment_size", "32 MB",
-		"-master_server_address="+p.rpc, "-metadata_server", meta, "--protocol=tcp"))
+		"-master_server_address="+p.rpc, "-metadata_server", meta, "--protocol=tcp",
+		"-enable_http_server", "-http_port", text(3)))
 	p.waitMounted(t, 1)
+	node := &pool{admin: "127.0.0.1:" + text(3)}
+	health, err := node.get(t, "/health")
+	require.NoError(t, err)
+	assert.Equal(t, `{"status":"healthy","code":0}`, health)
+	metrics, err := node.get(t, "/metrics")
+	require.NoError(t, err)
+	assert.Contains(t, metrics, "mooncake_node_mounted 1")
 	p.mustPutGet(t, "under-the-old-names")
 	assert.Contains(t, p.master.Tail(), "Master service started on port "+text(0))
 	assert.NotContains(t, http.Tail(), "level=ERROR")

@@ -2,9 +2,11 @@ package rest
 
 import (
 	"bytes"
+	"log/slog"
 	"net/http"
 	"strings"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/common/expfmt"
 )
 
@@ -28,10 +30,15 @@ func (h *handler) summary(w http.ResponseWriter, _ *http.Request) {
 }
 
 func (h *handler) metrics(w http.ResponseWriter, _ *http.Request) {
-	families, err := h.master.Metrics().Gather()
+	sendMetrics(w, h.master.Metrics(), h.log)
+}
+
+// sendMetrics answers with everything a registry gathers, in Prometheus' text format.
+func sendMetrics(w http.ResponseWriter, from prometheus.Gatherer, log *slog.Logger) {
+	families, err := from.Gather()
 	if err != nil {
 		// What could be gathered is still worth having.
-		h.log.Warn("admin: gather metrics", "error", err)
+		log.Warn("gather metrics", "error", err)
 		if len(families) == 0 {
 			send(w, http.StatusInternalServerError, typeText, "metrics: "+err.Error())
 			return
@@ -40,7 +47,7 @@ func (h *handler) metrics(w http.ResponseWriter, _ *http.Request) {
 	var buf bytes.Buffer
 	for _, f := range families {
 		if _, err := expfmt.MetricFamilyToText(&buf, f); err != nil {
-			h.log.Warn("admin: write metrics", "metric", f.GetName(), "error", err)
+			log.Warn("write metrics", "metric", f.GetName(), "error", err)
 		}
 	}
 	send(w, http.StatusOK, typeMetrics, buf.String())

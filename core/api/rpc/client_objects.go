@@ -61,13 +61,14 @@ func (c *Client) PutEnd(ctx context.Context, client model.ClientID, items []mode
 }
 
 // PutRevoke implements store.Master.
-func (c *Client) PutRevoke(ctx context.Context, client model.ClientID, keys []model.Key) ([]error, error) {
-	return inPieces(c, keys, keySize, sameError, func(keys []model.Key) ([]error, error) {
-		out, err := call(ctx, c, "put revoke", c.rpc.PutRevoke, &masterv1.PutRevokeRequest{Client: wireUUID(client), Keys: keyBytes(keys)})
+func (c *Client) PutRevoke(ctx context.Context, client model.ClientID, items []model.RevokeItem) ([]error, error) {
+	size := func(it *model.RevokeItem) int { return len(it.Key) }
+	return inPieces(c, items, size, sameError, func(items []model.RevokeItem) ([]error, error) {
+		out, err := call(ctx, c, "put revoke", c.rpc.PutRevoke, wirePutRevoke(client, items))
 		if err != nil {
 			return nil, err
 		}
-		return goErrors(len(keys), out.GetErrors())
+		return goErrors(len(items), out.GetErrors())
 	})
 }
 

@@ -42,6 +42,7 @@ func wirePutEnd(client model.ClientID, items []model.EndItem) *masterv1.PutEndRe
 		Keys:          mapSlice(items, func(it model.EndItem) []byte { return keyAsBytes(it.Key) }),
 		ChecksumKinds: mapSlice(items, func(it model.EndItem) uint32 { return uint32(it.Checksum.Kind) }),
 		Checksums:     mapSlice(items, func(it model.EndItem) uint64 { return it.Checksum.Value }),
+		Puts:          mapSlice(items, func(it model.EndItem) uint64 { return it.Put }),
 	}
 }
 
@@ -53,15 +54,55 @@ func goPutEnd(in *masterv1.PutEndRequest) ([]model.EndItem, error) {
 	if len(in.GetChecksumKinds()) != n || len(in.GetChecksums()) != n {
 		return nil, malformed("%d checksum kinds and %d checksums for %d keys", len(in.GetChecksumKinds()), len(in.GetChecksums()), n)
 	}
+	puts, err := putsOf(in.GetPuts(), n)
+	if err != nil {
+		return nil, err
+	}
 	items := make([]model.EndItem, n)
 	for i, k := range keyStrings(in.GetKeys()) {
 		sum, err := goChecksum(in.GetChecksumKinds()[i], in.GetChecksums()[i])
 		if err != nil {
 			return nil, err
 		}
-		items[i] = model.EndItem{Key: k, Checksum: sum}
+		items[i] = model.EndItem{Key: k, Checksum: sum, Put: puts(i)}
 	}
 	return items, nil
+}
+
+func wirePutRevoke(client model.ClientID, items []model.RevokeItem) *masterv1.PutRevokeRequest {
+	return &masterv1.PutRevokeRequest{
+		Client: wireUUID(client),
+		Keys:   mapSlice(items, func(it model.RevokeItem) []byte { return keyAsBytes(it.Key) }),
+		Puts:   mapSlice(items, func(it model.RevokeItem) uint64 { return it.Put }),
+	}
+}
+
+func goPutRevoke(in *masterv1.PutRevokeRequest) ([]model.RevokeItem, error) {
+	keys, err := goKeys(in.GetKeys())
+	if err != nil {
+		return nil, err
+	}
+	puts, err := putsOf(in.GetPuts(), len(keys))
+	if err != nil {
+		return nil, err
+	}
+	items := make([]model.RevokeItem, len(keys))
+	for i, k := range keys {
+		items[i] = model.RevokeItem{Key: k, Put: puts(i)}
+	}
+	return items, nil
+}
+
+// putsOf returns the i-th of n puts. A client of protocol 1.0 sends none, and means any.
+func putsOf(column []uint64, n int) (func(int) uint64, error) {
+	switch len(column) {
+	case n:
+		return func(i int) uint64 { return column[i] }, nil
+	case 0:
+		return func(int) uint64 { return 0 }, nil
+	default:
+		return nil, malformed("%d puts for %d keys", len(column), n)
+	}
 }
 
 // goKeys returns the keys of a request.

@@ -197,7 +197,7 @@ func (m *tableMaster) PutEnd(_ context.Context, c model.ClientID, items []model.
 	}), nil
 }
 
-func (m *tableMaster) PutRevoke(_ context.Context, c model.ClientID, keys []model.Key) ([]error, error) {
+func (m *tableMaster) PutRevoke(_ context.Context, c model.ClientID, items []model.RevokeItem) ([]error, error) {
 	return m.each(keys, func(k model.Key, e *entry) error {
 		if e.owner != c || e.complete {
 			return errs.IllegalClient.Err()

@@ -55,15 +55,15 @@ func (s *service) PutEnd(ctx context.Context, in *masterv1.PutEndRequest) (*mast
 }
 
 func (s *service) PutRevoke(ctx context.Context, in *masterv1.PutRevokeRequest) (*masterv1.PutRevokeResponse, error) {
-	keys, err := goKeys(in.GetKeys())
+	items, err := goPutRevoke(in)
 	if err != nil {
 		return nil, err
 	}
-	res, err := s.master.PutRevoke(ctx, goUUID(in.GetClient()), keys)
+	res, err := s.master.PutRevoke(ctx, goUUID(in.GetClient()), items)
 	if err != nil {
 		return nil, err
 	}
-	return &masterv1.PutRevokeResponse{Errors: itemErrors(len(res), func(i int) error { return res[i] })}, checkAnswer("put revoke", len(keys), len(res))
+	return &masterv1.PutRevokeResponse{Errors: itemErrors(len(res), func(i int) error { return res[i] })}, checkAnswer("put revoke", len(items), len(res))
 }
 
 func (s *service) Remove(ctx context.Context, in *masterv1.RemoveRequest) (*masterv1.RemoveResponse, error) {
