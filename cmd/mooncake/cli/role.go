@@ -90,7 +90,7 @@ func (e *env) load(cmd *cobra.Command) (*config.Loaded, *slog.Logger, error) {
 	if err != nil {
 		return nil, nil, usage(err)
 	}
-	log, err := observe.NewLogger(e.stderr, loaded.Config.Log.Level, loaded.Config.Log.Format)
+	log, err := observe.NewLogger(e.stderr, logLevel(loaded, roleOf(cmd)), loaded.Config.Log.Format)
 	if err != nil {
 		return nil, nil, usage(err)
 	}
@@ -98,6 +98,17 @@ func (e *env) load(cmd *cobra.Command) (*config.Loaded, *slog.Logger, error) {
 		log.Warn(w.String())
 	}
 	return loaded, log, nil
+}
+
+// logLevel is the configured level. A client command is over in a moment and its user
+// wants its result: without a level of their own they get warnings and errors only.
+func logLevel(l *config.Loaded, role config.Role) string {
+	for _, entry := range l.Entries() {
+		if entry.Key == "log.level" && entry.Origin.Layer == config.LayerDefault && role == config.RoleClient {
+			return "warn"
+		}
+	}
+	return l.Config.Log.Level
 }
 
 func (e *env) pluginDefaults() map[plugin.ID]any {
