@@ -77,7 +77,8 @@ func (p *pool) replay(ctx context.Context, load sizes, checksumGBps float64) (re
 		failed = killer.missed()
 	}
 
-	evictions, err := p.counter(ctx, evictedKeys)
+	// Also after an interrupt: what was done until then is reported.
+	evictions, err := p.counter(context.WithoutCancel(ctx), evictedKeys)
 	results := make([]worker.Result, 0, len(workers))
 	for _, r := range workers {
 		select {

@@ -66,7 +66,9 @@ func (r *runner) read(ctx context.Context, events *worker.Decoder) error {
 		}
 		switch {
 		case errors.Is(err, worker.ErrEvent):
-			failure = errors.Join(failure, err)
+			if failure == nil { // the first says enough, however many follow
+				failure = err
+			}
 		case err != nil:
 			return errors.Join(failure, err)
 		case ev.Progress != nil:
@@ -119,7 +121,7 @@ func wait(ctx context.Context, workers []*runner, tick func() error) error {
 			}
 			return failed
 		case <-ctx.Done():
-			return context.Cause(ctx)
+			return fmt.Errorf("demo: ended before the load did: %w", context.Cause(ctx))
 		case <-ticker.C:
 			if err := tick(); err != nil {
 				return err
