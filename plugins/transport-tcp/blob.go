@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
 
@@ -104,8 +103,4 @@ func decodeKey(b []byte) (remoteKey, error) {
 		return remoteKey{}, fmt.Errorf("%w key: region %d of %d bytes, access %d", errBlob, k.Region, k.Length, k.Access)
 	}
 	return k, nil
-}
-
-func wrapInvalid(op string, err error) error {
-	return errs.Wrap(errs.InvalidParams, op, err)
 }

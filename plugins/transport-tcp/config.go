@@ -35,7 +35,8 @@ type Config struct {
 	// OpTimeout bounds an operation without a deadline of its own, and how long this side
 	// works on one request of a peer.
 	OpTimeout plugin.Duration `json:"op_timeout"`
-	// DialTimeout bounds one attempt to connect to one address, hello included.
+	// DialTimeout bounds one attempt to connect, hello included; the addresses of the peer
+	// share it. It is also how long operations wait for a peer that cannot be reached.
 	DialTimeout plugin.Duration `json:"dial_timeout"`
 	// HandshakeTimeout bounds how long an accepted connection may take to say hello.
 	HandshakeTimeout plugin.Duration `json:"handshake_timeout"`

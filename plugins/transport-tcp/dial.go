@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"slices"
+	"syscall"
 	"time"
 
 	"github.com/mooncake-go/mooncake/sdk/errs"
@@ -22,8 +23,9 @@ const (
 type backoff struct {
 	pause     time.Duration
 	notBefore time.Time
-	last      error // why the last attempt failed; nil after success
-	gone      error // set while the process of the dialled incarnation is known to be gone
+	last      error     // why the last attempt failed; nil after success
+	down      error     // what operations fail with at once until notBefore; nil where they may wait
+	since     time.Time // when the attempts began that failed in a row, without a lane up
 }
 
 // failed notes a failure. The pause is drawn from its upper half, so that many paths do
@@ -34,27 +36,47 @@ func (b *backoff) failed(err error, now time.Time) {
 	b.last = err
 }
 
-// errGone marks the error of an address where another incarnation answered.
-var errGone = errors.New("another incarnation")
+// errGone marks the error of an address where another incarnation answered, errLeaving
+// that of one where the peer answered that it is stopping.
+var (
+	errGone    = errors.New("another incarnation")
+	errLeaving = errors.New("the peer is stopping")
+)
 
-// dial connects to the first address that answers as the peer. It fails with errGone
-// when another process answered and no address led to the peer.
-func (p *path) dial() (net.Conn, hello, error) {
-	var failures []error
-	for _, addr := range p.peer.Addrs {
+// dialFailure is why no address led to the peer.
+type dialFailure struct {
+	err    error
+	absent bool // nobody serves the peer's incarnation at any of its addresses now
+	heard  bool // something answered at one of them
+}
+
+func (f *dialFailure) add(addr string, err error) {
+	var refused *errs.Error
+	f.heard = f.heard || errors.Is(err, errGone) || errors.As(err, &refused)
+	f.absent = f.absent && (errors.Is(err, errGone) || errors.Is(err, errLeaving) || errors.Is(err, syscall.ECONNREFUSED))
+	f.err = errors.Join(f.err, fmt.Errorf("%s: %w", addr, err))
+}
+
+// dial connects to the first address that answers as the peer, within dial_timeout: each
+// address gets an equal share of what is left of it. The failure is nil on success.
+func (p *path) dial() (net.Conn, hello, *dialFailure) {
+	limit := time.Now().Add(p.n.cfg.DialTimeout)
+	failure := &dialFailure{absent: true}
+	for i, addr := range p.peer.Addrs {
 		p.n.stats.dials.Add(1)
-		conn, h, err := p.dialOne(addr)
+		share := time.Until(limit) / time.Duration(len(p.peer.Addrs)-i)
+		conn, h, err := p.dialOne(addr, time.Now().Add(share))
 		if err == nil {
 			return conn, h, nil
 		}
 		p.n.stats.dialsFailed.Add(1)
-		failures = append(failures, fmt.Errorf("%s: %w", addr, err))
+		failure.add(addr, err)
 	}
-	return nil, hello{}, errors.Join(failures...)
+	return nil, hello{}, failure
 }
 
-func (p *path) dialOne(addr string) (net.Conn, hello, error) {
-	ctx, cancel := context.WithTimeout(p.ctx, p.n.cfg.DialTimeout)
+func (p *path) dialOne(addr string, limit time.Time) (net.Conn, hello, error) {
+	ctx, cancel := context.WithDeadline(p.ctx, limit)
 	defer cancel()
 	raw, err := new(net.Dialer).DialContext(ctx, "tcp", addr)
 	if err != nil {
@@ -63,7 +85,7 @@ func (p *path) dialOne(addr string) (net.Conn, hello, error) {
 	conn := p.n.wrap(raw)
 	// Closing the path ends the exchange of hellos.
 	unhook := context.AfterFunc(ctx, func() { _ = raw.Close() })
-	h, err := p.greet(conn)
+	h, err := p.greet(conn, limit)
 	if !unhook() {
 		err = errors.Join(ctx.Err(), err)
 	}
@@ -78,7 +100,7 @@ func (p *path) dialOne(addr string) (net.Conn, hello, error) {
 }
 
 // greet exchanges hellos as the side that dialled.
-func (p *path) greet(conn net.Conn) (hello, error) {
+func (p *path) greet(conn net.Conn, limit time.Time) (hello, error) {
 	cfg := &p.n.cfg
 	var b [headerSize]byte
 	ours := hello{
@@ -89,7 +111,6 @@ func (p *path) greet(conn net.Conn) (hello, error) {
 		ours.Flags |= flagChecksum
 	}
 	ours.put(b[:])
-	limit := time.Now().Add(cfg.DialTimeout)
 	pace := pacer{conn: conn, stall: cfg.DialTimeout, stats: &p.n.stats}
 	out := net.Buffers{b[:]}
 	if err := pace.writeAll(&out, limit); err != nil {
@@ -105,6 +126,8 @@ func (p *path) greet(conn net.Conn) (hello, error) {
 	switch {
 	case h.Incarnation != p.peer.Incarnation:
 		return h, errGone
+	case h.Reason == reasonStopping:
+		return h, errLeaving
 	case h.Reason != reasonNone:
 		i := h.Reason.info()
 		return h, &errs.Error{Code: i.code, Class: i.class, Op: "hello", Err: errors.New(i.text)}
@@ -114,21 +137,36 @@ func (p *path) greet(conn net.Conn) (hello, error) {
 	return h, conn.SetDeadline(time.Time{})
 }
 
-// noteDialFailure sets the next attempt, and fails what waits where the peer is known to
-// be gone. path.mu is held.
-func (p *path) noteDialFailure(err error) {
-	p.retry.failed(err, time.Now())
-	if !errors.Is(err, errGone) || slices.ContainsFunc(p.lanes, func(l *lane) bool { return l.up }) {
+// noteDialFailure sets the next attempt and fails what waits where waiting is of no use:
+// the peer is not there, or could not be reached for dial_timeout. Operations submitted
+// before the next attempt is due fail as well; later ones make it. path.mu is held.
+func (p *path) noteDialFailure(f *dialFailure, began time.Time) {
+	now := time.Now()
+	r := &p.retry
+	r.failed(f.err, now)
+	if f.heard || r.since.IsZero() {
+		r.since = began
+	}
+	if slices.ContainsFunc(p.lanes, func(l *lane) bool { return l.up }) {
+		r.since = time.Time{}
 		return
 	}
-	p.retry.gone = &errs.Error{
-		Code: errs.TransferFail, Class: errs.ClassTransientPeer, Op: p.name,
-		Err:  fmt.Errorf("the peer was restarted: %w", err),
-		Hint: "fetch its endpoint and keys again and dial anew",
+	down := &errs.Error{Code: errs.TransferFail, Class: errs.ClassTransientPeer, Op: p.name}
+	switch {
+	case errors.Is(f.err, errGone):
+		down.Err, down.Hint = fmt.Errorf("the peer was restarted: %w", f.err), "fetch its endpoint and keys again and dial anew"
+	case f.absent:
+		down.Err, down.Hint = fmt.Errorf("the peer is not there: %w", f.err), "see whether its process runs"
+	case !f.heard && now.Sub(r.since) >= p.n.cfg.DialTimeout:
+		down.Err, down.Hint = fmt.Errorf("the peer cannot be reached: %w", f.err), "see whether its machine runs and the network leads to it"
+	default:
+		r.down = nil
+		return
 	}
+	r.down = down
 	for i := len(p.active) - 1; i >= 0; i-- {
 		if o := p.active[i]; o.err == nil {
-			p.abort(o, p.retry.gone, false)
+			p.abort(o, down, false)
 		}
 	}
 }

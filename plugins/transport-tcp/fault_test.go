@@ -7,6 +7,7 @@ import (
 	"net"
 	"runtime"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -221,47 +222,147 @@ func fillWith(b []byte, v byte) {
 	}
 }
 
-// TestReconnectWaits: operations submitted while nobody listens wait, and are carried
-// out once the peer is there.
-func TestReconnectWaits(t *testing.T) {
+// hole is an address where nobody listens.
+func hole(t testing.TB) string {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	require.NoError(t, ln.Close())
+	return ln.Addr().String()
+}
+
+// at is the live endpoint under other addresses.
+func at(t testing.TB, live transport.Endpoint, addrs ...string) transport.Endpoint {
+	e, err := decodeEndpoint(live.Blob)
+	require.NoError(t, err)
+	e.Addrs = addrs
+	return transport.Endpoint{Blob: e.encode(), Incarnation: e.Incarnation}
+}
+
+// patient is an operation that its deadline does not end within a test.
+func patient(op transport.Op) transport.Op {
+	op.Deadline = time.Now().Add(time.Hour)
+	return op
+}
+
+// TestRefusedFailsAtOnce: operations do not wait for a peer that is not there, those
+// submitted before the next attempt is due cost none, and the path works once the peer is
+// back.
+func TestRefusedFailsAtOnce(t *testing.T) {
 	r := newPair(t, 4096, impatient)
 	e, err := decodeEndpoint(r.server.Endpoint().Blob)
 	require.NoError(t, err)
-	hole, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	addr := hole.Addr().String()
-	require.NoError(t, hole.Close())
-	real := e.Addrs[0]
-	e.Addrs = []string{addr}
-	r.dial(t, transport.Endpoint{Blob: e.encode(), Incarnation: e.Incarnation})
+	addr := hole(t)
+	r.dial(t, at(t, r.server.Endpoint(), addr, hole(t)))
 	buf := make([]byte, 4096)
-	n, err := r.path.Submit([]transport.Op{r.read(buf)})
-	require.NoError(t, err)
-	require.Equal(t, 1, n)
-	until(t, "two attempts", func() bool { return r.client.Stats().DialsFailed >= 2 })
+	for _, c := range r.run(t, patient(r.read(buf)), patient(r.write(buf))) {
+		require.Equal(t, transport.Failed, c.Status)
+		require.Equal(t, errs.ClassTransientPeer, c.Class(), "%v", c.Err)
+		require.ErrorIs(t, c.Err, syscall.ECONNREFUSED)
+	}
+	require.EqualValues(t, 2, r.client.Stats().DialsFailed, "one attempt, two addresses")
+	r.path.mu.Lock()
+	r.path.retry.notBefore = time.Now().Add(time.Hour)
+	r.path.mu.Unlock()
+	require.ErrorIs(t, r.run(t, patient(r.read(buf)))[0].Err, syscall.ECONNREFUSED)
+	require.EqualValues(t, 2, r.client.Stats().DialsFailed)
+
 	ln, err := net.Listen("tcp", addr)
 	require.NoError(t, err)
-	f := &faulty{ln: ln, target: real, conns: map[net.Conn]bool{}}
+	f := &faulty{ln: ln, target: e.Addrs[0], conns: map[net.Conn]bool{}}
 	f.wg.Add(1)
 	go f.accept()
 	defer func() { _ = ln.Close(); f.cutAll(); f.wg.Wait() }()
-	out := make([]transport.Completion, 1)
-	_, err = r.path.Reap(context.Background(), out)
-	require.NoError(t, err)
-	require.Equal(t, transport.OK, out[0].Status, "%v", out[0].Err)
+	r.path.mu.Lock()
+	r.path.retry.notBefore = time.Now()
+	r.path.mu.Unlock()
+	r.ok(t, patient(r.read(buf)))
 }
 
-// TestNobodyThere: the deadline holds while the path tries to connect, and the error
-// names why it could not.
-func TestNobodyThere(t *testing.T) {
+// TestKilledPeer: what is under way when the peer dies fails, and so does what comes after,
+// long before its deadline.
+func TestKilledPeer(t *testing.T) {
 	r := newPair(t, 4096, impatient)
+	buf := make([]byte, 4096)
+	r.ok(t, r.read(buf))
 	require.NoError(t, r.server.Stop(context.Background()))
+	for range 3 {
+		c := r.run(t, patient(r.read(buf)))[0]
+		require.Equal(t, transport.Failed, c.Status)
+		require.Contains(t, []errs.Class{errs.ClassTransientPeer, errs.ClassTransientPath}, c.Class(), "%v", c.Err)
+	}
+}
+
+// TestMuteListener: a peer that takes connections and says nothing is given up after
+// dial_timeout, not after the operations' own time.
+func TestMuteListener(t *testing.T) {
+	r := newPair(t, 4096, impatient, func(c *Config) { c.DialTimeout = plugin.Duration(50 * time.Millisecond) })
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer func() { _ = ln.Close() }()
+	r.dial(t, at(t, r.server.Endpoint(), ln.Addr().String(), ln.Addr().String()))
+	c := r.run(t, patient(r.read(make([]byte, 10))))[0]
+	require.Equal(t, transport.Failed, c.Status)
+	require.Equal(t, errs.ClassTransientPeer, c.Class(), "%v", c.Err)
+	require.ErrorIs(t, c.Err, context.DeadlineExceeded)
+	require.EqualValues(t, 2, r.client.Stats().DialsFailed, "one attempt, two addresses")
+}
+
+// TestDialFailures says for which failures to connect operations still wait.
+func TestDialFailures(t *testing.T) {
+	busy := &errs.Error{Code: errs.TransferFail, Class: errs.ClassTransientPeer, Err: errors.New("busy")}
+	for name, c := range map[string]struct {
+		errs  []error
+		ago   time.Duration // since the first of the attempts began
+		up    bool          // another connection lives
+		waits bool
+	}{
+		"refused":                   {errs: []error{syscall.ECONNREFUSED}},
+		"refused everywhere":        {errs: []error{syscall.ECONNREFUSED, syscall.ECONNREFUSED}},
+		"restarted":                 {errs: []error{syscall.ETIMEDOUT, errGone}},
+		"stopping":                  {errs: []error{errLeaving}},
+		"refused, another lane up":  {errs: []error{syscall.ECONNREFUSED}, up: true, waits: true},
+		"refused at one":            {errs: []error{syscall.ECONNREFUSED, syscall.EHOSTUNREACH}, waits: true},
+		"no route":                  {errs: []error{syscall.EHOSTUNREACH}, waits: true},
+		"no route for too long":     {errs: []error{syscall.EHOSTUNREACH}, ago: time.Minute},
+		"too long, another lane up": {errs: []error{syscall.EHOSTUNREACH}, ago: time.Minute, up: true, waits: true},
+		"busy":                      {errs: []error{busy}, ago: time.Minute, waits: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newPair(t, 4096, impatient)
+			r.dial(t, at(t, r.server.Endpoint(), "127.0.0.1:1"))
+			f := &dialFailure{absent: true}
+			for _, err := range c.errs {
+				f.add("x", err)
+			}
+			p := r.path
+			p.mu.Lock()
+			if c.up {
+				p.lanes = append(p.lanes, &lane{p: p, up: true})
+			}
+			p.dialling = true // Nobody is to dial.
+			p.mu.Unlock()
+			n, err := p.Submit([]transport.Op{patient(r.read(make([]byte, 1)))})
+			require.NoError(t, err)
+			require.Equal(t, 1, n)
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			p.noteDialFailure(f, time.Now().Add(-c.ago))
+			require.Equal(t, c.waits, len(p.active) == 1)
+			p.lanes = nil
+		})
+	}
+}
+
+// TestDeadlineWhileConnecting: the deadline holds while the path tries to connect, and the
+// error names why it could not.
+func TestDeadlineWhileConnecting(t *testing.T) {
+	r := newPair(t, 4096, func(c *Config) { c.MaxConnections = 1 })
+	other := r.greeted(t)
+	defer func() { _ = other.Close() }()
 	op := r.read(make([]byte, 10))
 	op.Deadline = time.Now().Add(80 * time.Millisecond)
 	c := r.run(t, op)[0]
 	require.Equal(t, transport.Failed, c.Status)
-	require.Equal(t, errs.ClassTransientPath, c.Class())
-	require.ErrorContains(t, c.Err, "refused")
-	var op1 *net.OpError
-	require.True(t, errors.As(c.Err, &op1))
+	require.True(t, errs.Is(c.Err, errs.RPCTimeout), "%v", c.Err)
+	require.ErrorContains(t, c.Err, "as many connections as it allows")
 }

@@ -132,18 +132,19 @@ func (l *lane) connect() bool {
 			}
 			continue
 		}
-		conn, h, err := p.dial()
+		began := time.Now()
+		conn, h, failure := p.dial()
 		p.mu.Lock()
-		if err == nil && p.closed {
+		switch {
+		case failure != nil:
+			p.noteDialFailure(failure, began)
+		case p.closed:
 			_ = conn.Close()
-			err = p.errClosed()
-		}
-		if err == nil {
+		default:
 			l.begin(conn, &h)
 			p.mu.Unlock()
 			return true
 		}
-		p.noteDialFailure(err)
 		p.mu.Unlock()
 	}
 }
@@ -162,7 +163,7 @@ func (l *lane) begin(conn net.Conn, h *hello) {
 		l.free[i] = uint16(maxPending - 1 - i)
 	}
 	p.dialling = false
-	p.retry.last, p.retry.gone = nil, nil
+	p.retry.last, p.retry.down, p.retry.since = nil, nil, time.Time{}
 	p.kick() // More lanes may be wanted.
 }
 

@@ -151,8 +151,8 @@ func (p *path) accept(in *transport.Op, key *remoteKey, now time.Time) {
 	switch {
 	case !o.deadline.After(now):
 		p.abort(o, p.errDeadline(), false)
-	case p.retry.gone != nil && now.Before(p.retry.notBefore):
-		p.abort(o, p.retry.gone, false)
+	case p.retry.down != nil && now.Before(p.retry.notBefore):
+		p.abort(o, p.retry.down, false)
 	case p.timerAt.IsZero() || o.deadline.Before(p.timerAt):
 		p.setTimer(o.deadline, now)
 	}
