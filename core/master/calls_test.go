@@ -76,7 +76,7 @@ func TestManyClientsAtOnce(t *testing.T) {
 							continue
 						}
 						if rng.IntN(5) == 0 {
-							_, err = r.PutRevoke(r.ctx, me, keys[i:i+1])
+							_, err = r.PutRevoke(r.ctx, me, revokes(keys[i:i+1]))
 						} else {
 							_, err = r.PutEnd(r.ctx, me, ends(keys[i:i+1]))
 						}

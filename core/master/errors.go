@@ -39,6 +39,8 @@ func outcomeError(out objects.Outcome, op string, key model.Key) error {
 		return keyError(errs.IllegalClient, errs.ClassPermanent, op, key, "another client began this put; only that one may end or revoke it")
 	case objects.Written:
 		return keyError(errs.InvalidWrite, errs.ClassPermanent, op, key, "it has been written completely; remove it instead")
+	case objects.Superseded:
+		return keyError(errs.InvalidWrite, errs.ClassPermanent, op, key, "this put was overdue and another one of this client took its place; what it wrote is discarded")
 	case objects.Leased:
 		return keyError(errs.ObjectHasLease, errs.ClassUnknown, op, key, "a reader holds a lease on it; try again later, or force the removal")
 	default:

@@ -111,6 +111,14 @@ func ends(keys []string) []model.EndItem {
 	return out
 }
 
+func revokes(keys []string) []model.RevokeItem {
+	out := make([]model.RevokeItem, len(keys))
+	for i, k := range keys {
+		out[i] = model.RevokeItem{Key: k}
+	}
+	return out
+}
+
 // begin starts puts of one page each and returns the code of each.
 func (r *rig) begin(keys ...string) []errs.Code {
 	r.t.Helper()

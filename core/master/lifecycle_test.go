@@ -62,15 +62,15 @@ func TestWritersAreToldApart(t *testing.T) {
 	got, err := r.PutEnd(r.ctx, other, ends([]string{"k"}))
 	require.NoError(t, err)
 	require.Equal(t, one(errs.IllegalClient), errCodes(got))
-	got, err = r.PutRevoke(r.ctx, other, []string{"k"})
+	got, err = r.PutRevoke(r.ctx, other, revokes([]string{"k"}))
 	require.NoError(t, err)
 	require.Equal(t, one(errs.IllegalClient), errCodes(got))
-	got, err = r.PutRevoke(r.ctx, r.client, []string{"k", "none", ""})
+	got, err = r.PutRevoke(r.ctx, r.client, revokes([]string{"k", "none", ""}))
 	require.NoError(t, err)
 	require.Equal(t, []errs.Code{errs.OK, errs.ObjectNotFound, errs.InvalidParams}, errCodes(got))
 	require.Empty(t, r.alloc.Live(), "revoking frees the memory")
 	r.put("k")
-	got, err = r.PutRevoke(r.ctx, r.client, []string{"k"})
+	got, err = r.PutRevoke(r.ctx, r.client, revokes([]string{"k"}))
 	require.NoError(t, err)
 	require.Equal(t, one(errs.InvalidWrite), errCodes(got))
 }
@@ -94,7 +94,7 @@ func TestWhatPutStartRefuses(t *testing.T) {
 			require.ErrorContains(t, got[0].Err, c.text)
 			require.Less(t, len(got[0].Err.Error()), 400)
 			require.NoError(t, got[1].Err, "the other key is not harmed")
-			require.NoError(t, errOf(r.PutRevoke(r.ctx, r.client, []string{"good"})))
+			require.NoError(t, errOf(r.PutRevoke(r.ctx, r.client, revokes([]string{"good"}))))
 		})
 	}
 	for name, call := range map[string]func() error{
@@ -198,6 +198,38 @@ func TestUnfinishedPuts(t *testing.T) {
 		r.keepAlive(601 * time.Second)
 		require.Equal(t, one(errs.ObjectNotFound), r.end("late"), "given up")
 		require.Len(t, r.alloc.Live(), 1)
+	})
+}
+
+// A writer that was too slow must neither end nor revoke the put that took its place: its
+// bytes are elsewhere, and the other put's memory is still being written.
+func TestOverduePutDoesNotTouchItsSuccessor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, nil, 4)
+		first, err := r.PutStart(r.ctx, r.client, items([]string{"k"}, page), model.DefaultReplicateConfig())
+		require.NoError(t, err)
+		r.keepAlive(31 * time.Second)
+		second, err := r.PutStart(r.ctx, r.client, items([]string{"k"}, page), model.DefaultReplicateConfig())
+		require.NoError(t, err)
+		require.NoError(t, second[0].Err)
+		old, young := first[0].Value[0].ID, second[0].Value[0].ID
+		sum := model.Checksum{Kind: model.ChecksumCRC32C, Value: 2}
+
+		late, err := r.PutEnd(r.ctx, r.client, []model.EndItem{{Key: "k", Put: old}})
+		require.NoError(t, err)
+		require.Equal(t, one(errs.InvalidWrite), errCodes(late))
+		require.ErrorContains(t, late[0], "another one of this client took its place")
+		late, err = r.PutRevoke(r.ctx, r.client, []model.RevokeItem{{Key: "k", Put: old}})
+		require.NoError(t, err)
+		require.Equal(t, one(errs.InvalidWrite), errCodes(late))
+		require.Len(t, r.alloc.Live(), 2)
+		require.Equal(t, one(errs.ReplicaIsNotReady), r.get("k"))
+
+		require.NoError(t, errOf(r.PutEnd(r.ctx, r.client, []model.EndItem{{Key: "k", Put: young, Checksum: sum}})))
+		got, err := r.GetReplicas(r.ctx, []string{"k"})
+		require.NoError(t, err)
+		require.Equal(t, sum, got[0].Value.Checksum)
+		require.Equal(t, young, got[0].Value.Replicas[0].ID)
 	})
 }
 

@@ -65,7 +65,7 @@ func (s *Service) PutEnd(ctx context.Context, client model.ClientID, items []mod
 	out, failed := make([]error, len(items)), 0
 	for i, it := range items {
 		if out[i] = validKey(op, it.Key); out[i] == nil {
-			out[i] = outcomeError(s.table.Finish(it.Key, client, it.Checksum), op, it.Key)
+			out[i] = outcomeError(s.table.Finish(it.Key, it.Put, client, it.Checksum), op, it.Key)
 		}
 		if out[i] != nil {
 			failed++
@@ -77,19 +77,19 @@ func (s *Service) PutEnd(ctx context.Context, client model.ClientID, items []mod
 }
 
 // PutRevoke gives up unfinished puts; their memory is free at once.
-func (s *Service) PutRevoke(ctx context.Context, client model.ClientID, keys []model.Key) ([]error, error) {
+func (s *Service) PutRevoke(ctx context.Context, client model.ClientID, items []model.RevokeItem) ([]error, error) {
 	const op = "master: put revoke"
-	if err := s.admit(ctx, op, len(keys)); err != nil {
+	if err := s.admit(ctx, op, len(items)); err != nil {
 		return nil, err
 	}
-	out, failed := make([]error, len(keys)), 0
+	out, failed := make([]error, len(items)), 0
 	var freed []segments.Extent
 	s.pool.Enter()
-	for i, k := range keys {
-		if out[i] = validKey(op, k); out[i] == nil {
+	for i, it := range items {
+		if out[i] = validKey(op, it.Key); out[i] == nil {
 			var got objects.Outcome
-			freed, got = s.table.Revoke(k, client, freed)
-			out[i] = outcomeError(got, op, k)
+			freed, got = s.table.Revoke(it.Key, it.Put, client, freed)
+			out[i] = outcomeError(got, op, it.Key)
 		}
 		if out[i] != nil {
 			failed++
@@ -97,7 +97,7 @@ func (s *Service) PutRevoke(ctx context.Context, client model.ClientID, keys []m
 	}
 	s.pool.Free(ctx, freed)
 	s.pool.Leave()
-	s.counters.PutRevoke.Done(len(keys), failed)
+	s.counters.PutRevoke.Done(len(items), failed)
 	return out, nil
 }
 

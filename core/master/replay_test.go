@@ -96,7 +96,7 @@ func TestReplayUnderLoad(t *testing.T) {
 				}
 				switch i % 3 {
 				case 0:
-					_, _ = r.PutRevoke(r.ctx, r.client, []string{key})
+					_, _ = r.PutRevoke(r.ctx, r.client, revokes([]string{key}))
 				case 1:
 					_, _ = r.PutEnd(r.ctx, r.client, ends([]string{key}))
 					_, _ = r.Remove(r.ctx, []string{key}, true)

@@ -97,6 +97,16 @@ type PutItem struct {
 type EndItem struct {
 	Key      Key
 	Checksum Checksum
+	// Put says which put of the key is meant: the ID of the first replica that PutStart
+	// answered with. 0 is whichever put of the client is under way, also one that took the
+	// place of the caller's own when that was overdue.
+	Put uint64
+}
+
+// RevokeItem gives up one put.
+type RevokeItem struct {
+	Key Key
+	Put uint64 // as in EndItem
 }
 
 // Result is the per-key answer of a batch call: a value, or an error with an errs.Code.

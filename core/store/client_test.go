@@ -215,6 +215,27 @@ func TestQuarantinedPutIsNotRevoked(t *testing.T) {
 	require.True(t, errs.Is(err, errs.ReplicaIsNotReady), "%v", err)
 }
 
+// A put that gave way to another one of the same client must not make that one's memory
+// readable, which is still being written.
+func TestOverduePutFails(t *testing.T) {
+	p := newPool(t, func(c *master.Config) { c.PutDiscardTimeout = 1 })
+	p.member("node:1", memberOptions{segments: []uint64{segment}})
+	c := p.member("client:1", memberOptions{})
+	p.master.setHook(func(k call) error {
+		if k.name == "PutEnd" {
+			p.master.setHook(nil)
+			got, err := p.master.PutStart(t.Context(), c.deps.ID, []model.PutItem{{Key: "k", Size: 100}}, one)
+			require.NoError(t, err)
+			require.NoError(t, got[0].Err)
+		}
+		return nil
+	})
+	err := c.Put(t.Context(), "k", content("k", 100), one)
+	require.True(t, errs.Is(err, errs.InvalidWrite), "%v", err)
+	_, err = c.Get(t.Context(), "k")
+	require.True(t, errs.Is(err, errs.ReplicaIsNotReady), "%v", err)
+}
+
 func TestMasterFailsInTheMiddleOfAPut(t *testing.T) {
 	for _, name := range []string{"PutStart", "PutEnd"} {
 		p := newPool(t, nil)

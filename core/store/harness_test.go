@@ -300,8 +300,8 @@ func (o *outage) PutEnd(ctx context.Context, c model.ClientID, it []model.EndIte
 	return via(o, "PutEnd", len(it), func(m *master.Service) ([]error, error) { return m.PutEnd(ctx, c, it) })
 }
 
-func (o *outage) PutRevoke(ctx context.Context, c model.ClientID, keys []model.Key) ([]error, error) {
-	return via(o, "PutRevoke", len(keys), func(m *master.Service) ([]error, error) { return m.PutRevoke(ctx, c, keys) })
+func (o *outage) PutRevoke(ctx context.Context, c model.ClientID, it []model.RevokeItem) ([]error, error) {
+	return via(o, "PutRevoke", len(it), func(m *master.Service) ([]error, error) { return m.PutRevoke(ctx, c, it) })
 }
 
 func (o *outage) Remove(ctx context.Context, keys []model.Key, force bool) ([]error, error) {

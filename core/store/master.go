@@ -38,11 +38,12 @@ type Master interface {
 	GetReplicas(ctx context.Context, keys []model.Key) ([]model.Result[model.Object], error)
 	// PutStart allocates. Per key ObjectAlreadyExists, NoAvailableHandle or InvalidParams.
 	PutStart(ctx context.Context, client model.ClientID, items []model.PutItem, cfg model.ReplicateConfig) ([]model.Result[[]model.Replica], error)
-	// PutEnd makes objects readable. Per key ObjectNotFound, IllegalClient, InvalidWrite;
-	// ending twice is a success.
+	// PutEnd makes objects readable. Per key ObjectNotFound, IllegalClient, InvalidWrite
+	// when another put of the client took this one's place; ending twice is a success.
 	PutEnd(ctx context.Context, client model.ClientID, items []model.EndItem) ([]error, error)
-	// PutRevoke gives up unfinished puts. Errors as PutEnd.
-	PutRevoke(ctx context.Context, client model.ClientID, keys []model.Key) ([]error, error)
+	// PutRevoke gives up unfinished puts, whose memory is used again at once: the caller
+	// writes no more. Errors as PutEnd, and InvalidWrite for what is readable.
+	PutRevoke(ctx context.Context, client model.ClientID, items []model.RevokeItem) ([]error, error)
 	// Remove deletes. Per key ObjectNotFound, ObjectHasLease (unless force),
 	// ReplicaIsNotReady for an unfinished put (also with force).
 	Remove(ctx context.Context, keys []model.Key, force bool) ([]error, error)

@@ -35,6 +35,14 @@ type putItem struct {
 	poisoned bool
 }
 
+// put names the item's put to the master, 0 where the master named no place.
+func (it *putItem) put() uint64 {
+	if len(it.replicas) == 0 {
+		return 0
+	}
+	return it.replicas[0].ID
+}
+
 func (c *Client) put(ctx context.Context, keys []model.Key, values [][]byte, cfg model.ReplicateConfig) []error {
 	out := make([]error, len(keys))
 	fill := func(err error) []error {
@@ -154,7 +162,7 @@ func (c *Client) putEnd(ctx context.Context, items []*putItem) {
 	for _, it := range items {
 		if it.err == nil {
 			done = append(done, it)
-			ends = append(ends, model.EndItem{Key: it.key, Checksum: it.sum})
+			ends = append(ends, model.EndItem{Key: it.key, Checksum: it.sum, Put: it.put()})
 		}
 	}
 	if len(done) == 0 {
@@ -179,21 +187,21 @@ func (c *Client) putEnd(ctx context.Context, items []*putItem) {
 // putRevoke gives back the room of the puts that failed. Where a peer may still write it
 // is left to the master's timeout instead, which is made for slow writers.
 func (c *Client) putRevoke(ctx context.Context, items []*putItem) {
-	var keys []model.Key
+	var given []model.RevokeItem
 	for _, it := range items {
 		switch {
 		case it.err != nil && !it.poisoned:
-			keys = append(keys, it.key)
+			given = append(given, model.RevokeItem{Key: it.key, Put: it.put()})
 		case it.err != nil:
 			c.metrics.unrevoked.Inc()
 		}
 	}
-	if len(keys) == 0 {
+	if len(given) == 0 {
 		return
 	}
 	defer c.rpc("BatchPutRevoke", time.Now())
-	if _, err := c.master.PutRevoke(ctx, c.id, keys); err != nil {
-		c.log.Warn("failed puts could not be revoked, the master releases them by its timeout", "keys", len(keys), "error", err)
+	if _, err := c.master.PutRevoke(ctx, c.id, given); err != nil {
+		c.log.Warn("failed puts could not be revoked, the master releases them by its timeout", "keys", len(given), "error", err)
 	}
 }
 

@@ -93,7 +93,8 @@ func goPutRevoke(in *masterv1.PutRevokeRequest) ([]model.RevokeItem, error) {
 	return items, nil
 }
 
-// putsOf returns the i-th of n puts. A client of protocol 1.0 sends none, and means any.
+// putsOf returns the i-th of n puts. A client that knows no puts sends no column, and means
+// any.
 func putsOf(column []uint64, n int) (func(int) uint64, error) {
 	switch len(column) {
 	case n:

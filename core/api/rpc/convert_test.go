@@ -104,7 +104,8 @@ func FuzzRequest(f *testing.F) {
 		f.Add(b)
 	}
 	add(wirePutStart(model.UUID{Hi: 1}, []model.PutItem{{Key: "a", Size: 1}, {Key: "\xff", Size: 1 << 63}}, model.ReplicateConfig{ReplicaNum: 2, PreferredSegments: []string{"s"}}))
-	add(wirePutEnd(model.UUID{Lo: 1}, []model.EndItem{{Key: "a", Checksum: model.Checksum{Kind: 1, Value: 7}}}))
+	add(wirePutEnd(model.UUID{Lo: 1}, []model.EndItem{{Key: "a", Checksum: model.Checksum{Kind: 1, Value: 7}, Put: 3}}))
+	add(wirePutRevoke(model.UUID{Lo: 1}, []model.RevokeItem{{Key: "a", Put: 1 << 63}}))
 	add(&masterv1.RemountSegmentsRequest{Client: wireUUID(model.UUID{Lo: 2}), Segments: []*masterv1.Segment{wireSegment(model.Segment{Name: "n", Size: 3})}})
 	f.Fuzz(func(t *testing.T, b []byte) {
 		start := new(masterv1.PutStartRequest)
@@ -120,6 +121,14 @@ func FuzzRequest(f *testing.F) {
 		if proto.Unmarshal(b, end) == nil {
 			if items, err := goPutEnd(end); err == nil {
 				back, err := goPutEnd(wirePutEnd(goUUID(end.GetClient()), items))
+				require.NoError(t, err)
+				require.Equal(t, items, back)
+			}
+		}
+		revoke := new(masterv1.PutRevokeRequest)
+		if proto.Unmarshal(b, revoke) == nil {
+			if items, err := goPutRevoke(revoke); err == nil {
+				back, err := goPutRevoke(wirePutRevoke(goUUID(revoke.GetClient()), items))
 				require.NoError(t, err)
 				require.Equal(t, items, back)
 			}
@@ -158,4 +167,19 @@ func FuzzAnswer(f *testing.F) {
 			}
 		}
 	})
+}
+
+func TestPutsAreAColumnThatOldClientsLeaveOut(t *testing.T) {
+	keys := [][]byte{[]byte("a"), []byte("b")}
+	items, err := goPutRevoke(&masterv1.PutRevokeRequest{Keys: keys})
+	require.NoError(t, err)
+	require.Equal(t, []model.RevokeItem{{Key: "a"}, {Key: "b"}}, items)
+	ended, err := goPutEnd(&masterv1.PutEndRequest{Keys: keys, ChecksumKinds: []uint32{1, 1}, Checksums: []uint64{2, 3}, Puts: []uint64{4, 0}})
+	require.NoError(t, err)
+	require.Equal(t, []uint64{4, 0}, []uint64{ended[0].Put, ended[1].Put})
+
+	_, err = goPutRevoke(&masterv1.PutRevokeRequest{Keys: keys, Puts: []uint64{1}})
+	require.Equal(t, errs.DeserializeFail, errs.CodeOf(err))
+	_, err = goPutEnd(&masterv1.PutEndRequest{Keys: keys, ChecksumKinds: []uint32{1, 1}, Checksums: []uint64{2, 3}, Puts: []uint64{1, 2, 3}})
+	require.Equal(t, errs.DeserializeFail, errs.CodeOf(err))
 }

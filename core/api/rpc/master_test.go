@@ -180,31 +180,37 @@ func (m *tableMaster) each(keys []model.Key, f func(model.Key, *entry) error) []
 }
 
 func (m *tableMaster) PutEnd(_ context.Context, c model.ClientID, items []model.EndItem) ([]error, error) {
-	keys := make([]model.Key, len(items))
-	for j, it := range items {
-		keys[j] = it.Key
+	out := make([]error, len(items))
+	for i, it := range items {
+		out[i] = m.each([]model.Key{it.Key}, func(_ model.Key, e *entry) error {
+			switch {
+			case e.owner != c:
+				return errs.IllegalClient.Err()
+			case it.Put != 0 && it.Put != e.object.Replicas[0].ID:
+				return errs.InvalidWrite.Err()
+			}
+			e.complete, e.object.Checksum = true, it.Checksum
+			return nil
+		})[0]
 	}
-	sums := map[model.Key]model.Checksum{}
-	for _, it := range items {
-		sums[it.Key] = it.Checksum
-	}
-	return m.each(keys, func(k model.Key, e *entry) error {
-		if e.owner != c {
-			return errs.IllegalClient.Err()
-		}
-		e.complete, e.object.Checksum = true, sums[k]
-		return nil
-	}), nil
+	return out, nil
 }
 
 func (m *tableMaster) PutRevoke(_ context.Context, c model.ClientID, items []model.RevokeItem) ([]error, error) {
-	return m.each(keys, func(k model.Key, e *entry) error {
-		if e.owner != c || e.complete {
-			return errs.IllegalClient.Err()
-		}
-		delete(m.objects, k)
-		return nil
-	}), nil
+	out := make([]error, len(items))
+	for i, it := range items {
+		out[i] = m.each([]model.Key{it.Key}, func(k model.Key, e *entry) error {
+			switch {
+			case e.owner != c || e.complete:
+				return errs.IllegalClient.Err()
+			case it.Put != 0 && it.Put != e.object.Replicas[0].ID:
+				return errs.InvalidWrite.Err()
+			}
+			delete(m.objects, k)
+			return nil
+		})[0]
+	}
+	return out, nil
 }
 
 func (m *tableMaster) Remove(_ context.Context, keys []model.Key, force bool) ([]error, error) {

@@ -10,7 +10,7 @@ import (
 // InvalidVersion; a higher minor number only adds.
 const (
 	ProtocolMajor = 1
-	ProtocolMinor = 1
+	ProtocolMinor = 0
 )
 
 // MaxMessageSize bounds a message in bytes, in both directions.

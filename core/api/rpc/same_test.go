@@ -38,6 +38,7 @@ func TestRemoteEqualsLocal(t *testing.T) {
 		keyGen := rapid.OneOf(rapid.SampledFrom([]string{"a", "b", "c", "\xff\x00", "päge/1", ""}), rapid.StringN(1, 8, 80))
 		keysGen := rapid.SliceOfN(keyGen, 0, 12)
 		clients := rapid.SampledFrom([]model.ClientID{{Hi: 1}, {Hi: ^uint64(0), Lo: ^uint64(0)}})
+		puts := rapid.OneOf(rapid.Just(uint64(0)), rapid.Uint64Range(1, 6))
 		rt.Repeat(map[string]func(*rapid.T){
 			"mount": func(rt *rapid.T) {
 				c := clients.Draw(rt, "client")
@@ -70,13 +71,17 @@ func TestRemoteEqualsLocal(t *testing.T) {
 				var items []model.EndItem
 				for _, k := range keysGen.Draw(rt, "keys") {
 					// One checksum a key: repeats in one batch would depend on the cuts.
-					items = append(items, model.EndItem{Key: k, Checksum: model.Checksum{Kind: model.ChecksumKind(len(k)), Value: uint64(len(k))}})
+					items = append(items, model.EndItem{Key: k, Checksum: model.Checksum{Kind: model.ChecksumKind(len(k)), Value: uint64(len(k))}, Put: puts.Draw(rt, "put")})
 				}
 				both(func(m store.Master) (any, error) { return m.PutEnd(ctx, c, items) })
 			},
 			"revoke": func(rt *rapid.T) {
-				c, keys := clients.Draw(rt, "client"), keysGen.Draw(rt, "keys")
-				both(func(m store.Master) (any, error) { return m.PutRevoke(ctx, c, keys) })
+				c := clients.Draw(rt, "client")
+				var items []model.RevokeItem
+				for _, k := range keysGen.Draw(rt, "keys") {
+					items = append(items, model.RevokeItem{Key: k, Put: puts.Draw(rt, "put")})
+				}
+				both(func(m store.Master) (any, error) { return m.PutRevoke(ctx, c, items) })
 			},
 			"exist and get": func(rt *rapid.T) {
 				keys := keysGen.Draw(rt, "keys")

@@ -49,7 +49,7 @@ func (b *fixture) put(t *testing.T, from, to int) {
 		require.NoError(t, err)
 		_, _, out := b.table.Put(objects.NewObject{Key: key, Size: 1, Extents: []segments.Extent{x}}, 1, time.Minute, nil, nil)
 		require.Equal(t, objects.Done, out)
-		require.Equal(t, objects.Done, b.table.Finish(key, model.ClientID{}, model.Checksum{}))
+		require.Equal(t, objects.Done, b.table.Finish(key, 0, model.ClientID{}, model.Checksum{}))
 	}
 }
 

@@ -23,6 +23,7 @@ const patience = 30 * time.Second
 // entry is an object as the model knows it: one map, no shards, no numbers.
 type entry struct {
 	client   model.ClientID
+	put      uint64 // 0 while no copy of it was alive to be told of
 	size     uint64
 	segs     []*segments.Segment
 	started  lease.Instant
@@ -97,18 +98,39 @@ func (m *machine) put(t *rapid.T) {
 	if old := m.model[key]; old != nil {
 		require.Len(t, given, len(old.segs), "what was displaced is handed back")
 	}
+	if len(replicas) > 0 {
+		e.put = replicas[0].ID
+	}
 	m.model[key] = e
+}
+
+// named draws the put that a caller names: any, the one under way, or another one.
+func (m *machine) named(t *rapid.T, key string) (put uint64, meant bool) {
+	e := m.model[key]
+	switch rapid.IntRange(0, 2).Draw(t, "named") {
+	case 0:
+		return 0, true
+	case 1:
+		return 1 << 60, false
+	}
+	if e == nil {
+		return 0, true
+	}
+	return e.put, true
 }
 
 func (m *machine) finish(t *rapid.T) {
 	key, client, sum := m.key(t), m.client(t), rapid.Uint64().Draw(t, "sum")
-	got := m.table.Finish(key, client, model.Checksum{Kind: model.ChecksumCRC32C, Value: sum})
+	put, meant := m.named(t, key)
+	got := m.table.Finish(key, put, client, model.Checksum{Kind: model.ChecksumCRC32C, Value: sum})
 	e := m.present(key)
 	switch {
 	case e == nil:
 		require.Equal(t, Missing, got)
 	case e.client != client:
 		require.Equal(t, Foreign, got)
+	case !e.complete && !meant:
+		require.Equal(t, Superseded, got)
 	default:
 		require.Equal(t, Done, got)
 		if !e.complete {
@@ -119,7 +141,8 @@ func (m *machine) finish(t *rapid.T) {
 
 func (m *machine) revoke(t *rapid.T) {
 	key, client := m.key(t), m.client(t)
-	freed, got := m.table.Revoke(key, client, nil)
+	put, meant := m.named(t, key)
+	freed, got := m.table.Revoke(key, put, client, nil)
 	e := m.present(key)
 	switch {
 	case e == nil:
@@ -128,6 +151,9 @@ func (m *machine) revoke(t *rapid.T) {
 		require.Equal(t, Foreign, got)
 	case e.complete:
 		require.Equal(t, Written, got)
+	case !meant:
+		require.Equal(t, Superseded, got)
+		require.Empty(t, freed)
 	default:
 		require.Equal(t, Done, got)
 		require.Len(t, freed, len(e.segs))
@@ -327,7 +353,7 @@ func TestEventsComeInOrderAndAreBounded(t *testing.T) {
 		key := fmt.Sprint(i)
 		_, _, out := table.Put(NewObject{Key: key, Size: 1, Extents: []segments.Extent{{Seg: seg, Size: 1}}}, 1, patience, nil, nil)
 		require.Equal(t, Done, out)
-		require.Equal(t, Done, table.Finish(key, model.ClientID{}, model.Checksum{}))
+		require.Equal(t, Done, table.Finish(key, 0, model.ClientID{}, model.Checksum{}))
 	}
 	events := table.Drain(new(DrainBuffer))
 	require.Len(t, events, 500)

@@ -17,6 +17,7 @@ const (
 	Unfinished         // being written
 	Foreign            // being written by another client, or written by one
 	Written            // already readable, cannot be revoked
+	Superseded         // another put of the same client took this one's place
 	Leased             // a reader may be reading it
 	Pinned             // never to be evicted
 )

@@ -33,7 +33,7 @@ type shard struct {
 	byID  map[evict.ID]*object
 	// unfinished are the entries being written, so that looking for overdue ones does not
 	// walk everything.
-	unfinished map[evict.ID]*object
+	unfinished map[evict.ID]writing
 	events     []Event
 	_          [64]byte // keeps two shards off one cache line
 }
@@ -45,7 +45,7 @@ func New() *Table {
 		s := &t.shards[i]
 		s.byKey = map[string]*object{}
 		s.byID = map[evict.ID]*object{}
-		s.unfinished = map[evict.ID]*object{}
+		s.unfinished = map[evict.ID]writing{}
 	}
 	return t
 }
@@ -70,11 +70,21 @@ func (t *Table) newID(shard int) evict.ID {
 
 func shardOf(id evict.ID) int { return int(id & (Shards - 1)) }
 
+// writing is an entry being written, and the put that does it: the ID of the first copy
+// that its writer was told of.
+type writing struct {
+	*object
+	put uint64
+}
+
+// meant reports whether a caller who names a put, or 0 for any, means this one.
+func (w writing) meant(put uint64) bool { return put == 0 || put == w.put }
+
 // link puts an unfinished object into its shard, whose lock is held.
-func (t *Table) link(s *shard, o *object) {
+func (t *Table) link(s *shard, o *object, put uint64) {
 	s.byKey[o.key] = o
 	s.byID[o.id] = o
-	s.unfinished[o.id] = o
+	s.unfinished[o.id] = writing{o, put}
 	t.count.Add(1)
 	t.writing.Add(int64(o.footprint()))
 }

@@ -73,12 +73,17 @@ func (t *Table) Put(n NewObject, now lease.Instant, patience time.Duration, dst 
 		t.unlink(i, s, old, true)
 	}
 	o.id = t.newID(i)
-	t.link(s, o)
-	return o.replicas(dst, model.ReplicaProcessing), given, Done
+	put, head := o.places[0].id, len(dst)
+	if dst = o.replicas(dst, model.ReplicaProcessing); len(dst) > head {
+		put = dst[head].ID
+	}
+	t.link(s, o, put)
+	return dst, given, Done
 }
 
-// Finish makes an object readable. Doing it twice is Done; Missing, Foreign.
-func (t *Table) Finish(key string, client model.ClientID, sum model.Checksum) Outcome {
+// Finish makes an object readable, put as in model.EndItem. Doing it twice is Done;
+// Missing, Foreign, Superseded.
+func (t *Table) Finish(key string, put uint64, client model.ClientID, sum model.Checksum) Outcome {
 	i := t.index(key)
 	s := &t.shards[i]
 	s.mu.Lock()
@@ -91,6 +96,8 @@ func (t *Table) Finish(key string, client model.ClientID, sum model.Checksum) Ou
 		return Foreign
 	case o.complete:
 		return Done
+	case !s.unfinished[o.id].meant(put):
+		return Superseded
 	}
 	delete(s.unfinished, o.id)
 	t.writing.Add(-int64(o.footprint()))
@@ -104,8 +111,9 @@ func (t *Table) Finish(key string, client model.ClientID, sum model.Checksum) Ou
 }
 
 // Revoke gives up an unfinished put at the wish of its writer, who writes no more, and
-// appends its extents to dst. Missing, Foreign, or Written.
-func (t *Table) Revoke(key string, client model.ClientID, dst []segments.Extent) ([]segments.Extent, Outcome) {
+// appends its extents to dst, put as in model.EndItem. Missing, Foreign, Written, or
+// Superseded.
+func (t *Table) Revoke(key string, put uint64, client model.ClientID, dst []segments.Extent) ([]segments.Extent, Outcome) {
 	i := t.index(key)
 	s := &t.shards[i]
 	s.mu.Lock()
@@ -118,6 +126,8 @@ func (t *Table) Revoke(key string, client model.ClientID, dst []segments.Extent)
 		return dst, Foreign
 	case o.complete:
 		return dst, Written
+	case !s.unfinished[o.id].meant(put):
+		return dst, Superseded
 	}
 	t.unlink(i, s, o, true)
 	return o.extents(dst), Done
@@ -133,7 +143,7 @@ func (t *Table) Abandon(match func(client model.ClientID, started lease.Instant)
 		for _, o := range s.unfinished {
 			if match(o.client, o.started) {
 				dst = o.held(dst)
-				t.unlink(i, s, o, true)
+				t.unlink(i, s, o.object, true)
 				puts++
 			}
 		}

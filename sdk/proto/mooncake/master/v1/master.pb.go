@@ -1490,6 +1490,10 @@ type PutEndRequest struct {
 	Keys          [][]byte               `protobuf:"bytes,2,rep,name=keys,proto3" json:"keys,omitempty"`
 	ChecksumKinds []uint32               `protobuf:"varint,3,rep,packed,name=checksum_kinds,json=checksumKinds,proto3" json:"checksum_kinds,omitempty"`
 	Checksums     []uint64               `protobuf:"fixed64,4,rep,packed,name=checksums,proto3" json:"checksums,omitempty"`
+	// The ID of the first replica that PutStart answered with: a put that was overdue and
+	// gave way must not end the one that took its place. 0, or no column at all, is any put
+	// of the client.
+	Puts          []uint64 `protobuf:"varint,5,rep,packed,name=puts,proto3" json:"puts,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1552,6 +1556,13 @@ func (x *PutEndRequest) GetChecksums() []uint64 {
 	return nil
 }
 
+func (x *PutEndRequest) GetPuts() []uint64 {
+	if x != nil {
+		return x.Puts
+	}
+	return nil
+}
+
 type PutEndResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Errors        []*ItemError           `protobuf:"bytes,1,rep,name=errors,proto3" json:"errors,omitempty"`
@@ -1597,9 +1608,11 @@ func (x *PutEndResponse) GetErrors() []*ItemError {
 }
 
 type PutRevokeRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Client        *UUID                  `protobuf:"bytes,1,opt,name=client,proto3" json:"client,omitempty"`
-	Keys          [][]byte               `protobuf:"bytes,2,rep,name=keys,proto3" json:"keys,omitempty"`
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Client *UUID                  `protobuf:"bytes,1,opt,name=client,proto3" json:"client,omitempty"`
+	Keys   [][]byte               `protobuf:"bytes,2,rep,name=keys,proto3" json:"keys,omitempty"`
+	// As in PutEndRequest.
+	Puts          []uint64 `protobuf:"varint,3,rep,packed,name=puts,proto3" json:"puts,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1644,6 +1657,13 @@ func (x *PutRevokeRequest) GetClient() *UUID {
 func (x *PutRevokeRequest) GetKeys() [][]byte {
 	if x != nil {
 		return x.Keys
+	}
+	return nil
+}
+
+func (x *PutRevokeRequest) GetPuts() []uint64 {
+	if x != nil {
+		return x.Puts
 	}
 	return nil
 }
@@ -2180,17 +2200,19 @@ const file_mooncake_master_v1_master_proto_rawDesc = "" +
 	"\x06config\x18\x04 \x01(\v2#.mooncake.master.v1.ReplicateConfigR\x06config\"\x83\x01\n" +
 	"\x10PutStartResponse\x128\n" +
 	"\breplicas\x18\x01 \x01(\v2\x1c.mooncake.master.v1.ReplicasR\breplicas\x125\n" +
-	"\x06errors\x18\x02 \x03(\v2\x1d.mooncake.master.v1.ItemErrorR\x06errors\"\x9a\x01\n" +
+	"\x06errors\x18\x02 \x03(\v2\x1d.mooncake.master.v1.ItemErrorR\x06errors\"\xae\x01\n" +
 	"\rPutEndRequest\x120\n" +
 	"\x06client\x18\x01 \x01(\v2\x18.mooncake.master.v1.UUIDR\x06client\x12\x12\n" +
 	"\x04keys\x18\x02 \x03(\fR\x04keys\x12%\n" +
 	"\x0echecksum_kinds\x18\x03 \x03(\rR\rchecksumKinds\x12\x1c\n" +
-	"\tchecksums\x18\x04 \x03(\x06R\tchecksums\"G\n" +
+	"\tchecksums\x18\x04 \x03(\x06R\tchecksums\x12\x12\n" +
+	"\x04puts\x18\x05 \x03(\x04R\x04puts\"G\n" +
 	"\x0ePutEndResponse\x125\n" +
-	"\x06errors\x18\x01 \x03(\v2\x1d.mooncake.master.v1.ItemErrorR\x06errors\"X\n" +
+	"\x06errors\x18\x01 \x03(\v2\x1d.mooncake.master.v1.ItemErrorR\x06errors\"l\n" +
 	"\x10PutRevokeRequest\x120\n" +
 	"\x06client\x18\x01 \x01(\v2\x18.mooncake.master.v1.UUIDR\x06client\x12\x12\n" +
-	"\x04keys\x18\x02 \x03(\fR\x04keys\"J\n" +
+	"\x04keys\x18\x02 \x03(\fR\x04keys\x12\x12\n" +
+	"\x04puts\x18\x03 \x03(\x04R\x04puts\"J\n" +
 	"\x11PutRevokeResponse\x125\n" +
 	"\x06errors\x18\x01 \x03(\v2\x1d.mooncake.master.v1.ItemErrorR\x06errors\"9\n" +
 	"\rRemoveRequest\x12\x12\n" +
