@@ -15,8 +15,8 @@ import (
 // CallTimeout bounds one call of the allocator.
 const CallTimeout = 5 * time.Second
 
-// maxOwed bounds the extents that wait for an allocator that does not answer. What does
-// not fit is lost until the allocator restarts and is taught anew.
+// maxOwed bounds the extents that wait for an allocator that is down. What does not fit is
+// lost until the allocator restarts and is taught anew.
 const maxOwed = 1 << 20
 
 // Pool is the pool's memory as the master manages it. Safe for concurrent use.
@@ -71,7 +71,8 @@ func (p *Pool) Alloc(ctx context.Context, v *segments.View, requests []alloc.Req
 }
 
 // Free gives extents back. Call it inside the gate, after they have left the table. It
-// never fails: what the allocator cannot take now is tried again by Tick.
+// never fails: what the allocator cannot take now is tried again by Tick, unless it may
+// have taken it already.
 func (p *Pool) Free(ctx context.Context, extents []segments.Extent) {
 	batch := make([]alloc.Extent, 0, len(extents))
 	for _, e := range extents {
@@ -103,13 +104,23 @@ func (p *Pool) free(ctx context.Context, batch []alloc.Extent) {
 	}
 }
 
+// owe keeps what an allocator that is down did not take. A call without an answer may have
+// been carried out, or may be yet, and the memory may be somebody else's by now: trying
+// again would free that. So it counts as lost until the allocator is taught anew, which
+// its supervisor brings about when it goes on not answering.
 func (p *Pool) owe(batch []alloc.Extent, cause error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if !errs.Is(cause, errs.RPCFail) && !errs.Is(cause, errs.UnavailableInCurrentStatus) {
+		p.lost += uint64(len(batch))
+		p.log.Error("the allocator did not say whether it took freed extents back; until it restarts they may be out of use",
+			"extents", len(batch), "lost", p.lost, "error", cause)
+		return
+	}
 	room := min(max(maxOwed-len(p.owed), 0), len(batch))
 	p.owed = append(p.owed, batch[:room]...)
 	p.lost += uint64(len(batch) - room)
-	p.log.Warn("the allocator does not answer; freed extents wait for it", "waiting", len(p.owed), "lost", p.lost, "error", cause)
+	p.log.Warn("the allocator is down; freed extents wait for it", "waiting", len(p.owed), "lost", p.lost, "error", cause)
 }
 
 // AddSpace makes a segment known to the allocator. Call it inside the gate, and publish

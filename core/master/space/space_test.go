@@ -1,6 +1,7 @@
 package space
 
 import (
+	"context"
 	"log/slog"
 	"testing"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"github.com/mooncake-go/mooncake/core/master/segments"
 	"github.com/mooncake-go/mooncake/core/model"
 	"github.com/mooncake-go/mooncake/sdk/alloc"
+	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
 func fixture(t *testing.T) (*Pool, *mastertest.Alloc, *segments.Registry, *segments.Segment) {
@@ -88,6 +90,28 @@ func TestFreesWaitForAnAllocatorThatIsDown(t *testing.T) {
 	calls := a.FreeCalls.Load()
 	p.Tick(t.Context(), 1)
 	require.Equal(t, calls, a.FreeCalls.Load(), "freed once")
+}
+
+// forgetful frees, but its answers never arrive.
+type forgetful struct{ alloc.Allocator }
+
+func (f forgetful) Free(ctx context.Context, x []alloc.Extent) ([]error, error) {
+	_, _ = f.Allocator.Free(ctx, x)
+	return nil, errs.New(errs.RPCTimeout, "test", "no answer")
+}
+
+// An extent whose free was not answered may be somebody else's already.
+func TestUnansweredFreesAreNotTriedAgain(t *testing.T) {
+	p, a, r, _ := fixture(t)
+	x := take(t, p, r, 100)
+	p.alloc = forgetful{a}
+	p.Free(t.Context(), x)
+	p.alloc = a
+	again := take(t, p, r, 100)
+	require.Equal(t, x, again)
+	p.Tick(t.Context(), 1)
+	require.Equal(t, []alloc.Extent{again[0].Alloc()}, a.Live(), "the new owner keeps it")
+	require.Equal(t, uint64(1), p.lost)
 }
 
 func TestWhatWaitsIsBounded(t *testing.T) {

@@ -4,7 +4,6 @@ package mastertest
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -15,7 +14,7 @@ import (
 )
 
 // ErrDown is what a plugin that was made to fail answers.
-var ErrDown = errors.New("plugin process is gone")
+var ErrDown = errs.New(errs.RPCFail, "test plugin", "its process is gone")
 
 // Alloc is a first-fit allocator that checks every rule of the contract.
 type Alloc struct {
