@@ -26,6 +26,7 @@ setup: ## Check for Go, gcc and git, and install what Debian or Ubuntu can give
 build: setup ## Build every binary into bin/
 	go build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/ ./cmd/mooncake $(addprefix ./,$(PLUGINS))
 	@for a in $(ALIASES); do ln -sf mooncake $(BIN)/$$a; done
+	@chmod go-w $(BIN) $(BIN)/* # a plugin binary that others can change is not run
 
 .PHONY: demo
 demo: build ## Run the main job: a master, three stores and two workers on loopback

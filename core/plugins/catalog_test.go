@@ -90,7 +90,7 @@ func TestListRunsNothingAndShowsEverything(t *testing.T) {
 		"empty":                         "carries no Mooncake plugin manifest",
 		"torn":                          "damaged",
 		"mooncake-plugin-nonsense":      "not named mooncake-plugin-<kind>-<name>",
-		"open":                          "can be changed by others (mode 0775); chmod go-w it",
+		"open":                          "can be changed by others (mode 0775); run: chmod go-w ",
 		"dull":                          "is not executable",
 		"suid":                          "setuid",
 		"fifo":                          "not a regular file",

@@ -57,7 +57,7 @@ func checkDir(dir string, uid int) error {
 
 func checkOwner(what, path string, info fs.FileInfo, uid int) error {
 	if mode := info.Mode().Perm(); mode&0o022 != 0 {
-		return fmt.Errorf("the %s %s can be changed by others (mode %#o); chmod go-w it", what, path, mode)
+		return fmt.Errorf("the %s %s can be changed by others (mode %#o); run: chmod go-w %s", what, path, mode, path)
 	}
 	st, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {
