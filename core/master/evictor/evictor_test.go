@@ -141,3 +141,24 @@ func TestWaitingForOthersIsBoundedByTheContext(t *testing.T) {
 	require.ErrorIs(t, b.Replay(ctx, b.lru), context.Canceled)
 	<-b.turn
 }
+
+// With the parking full, a candidate is refused without a walk through all that are parked:
+// an eviction brings thousands of them.
+func TestFullParkingRefusesAtOnce(t *testing.T) {
+	p := newParking()
+	for i := range evict.ID(maxParked) {
+		require.True(t, p.add(evict.Candidate{ID: i + 1, Size: 1}, 10))
+	}
+	require.True(t, p.drop(1))
+	require.True(t, p.add(evict.Candidate{ID: 1, Size: 1}, 20), "one place is void, and does not count")
+	require.Equal(t, maxParked+1, len(p.queue))
+	require.False(t, p.add(evict.Candidate{ID: maxParked + 1, Size: 1}, 10))
+	require.Equal(t, maxParked+1, len(p.queue), "nothing was walked through")
+	for i := range 4 * maxParked {
+		id := evict.ID(i%maxParked) + 1
+		require.True(t, p.drop(id))
+		require.True(t, p.add(evict.Candidate{ID: id, Size: 1}, 30))
+		require.LessOrEqual(t, len(p.queue), 2*maxParked)
+	}
+	require.Equal(t, maxParked, p.leased(0).Keys)
+}

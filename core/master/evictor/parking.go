@@ -34,11 +34,13 @@ func newParking() parking {
 
 // add parks a candidate. It reports false when there is no room.
 func (p *parking) add(c evict.Candidate, until lease.Instant) bool {
-	if len(p.queue) >= maxParked {
-		p.compact()
-	}
-	if len(p.queue) >= maxParked {
+	if len(p.valid) >= maxParked {
 		return false
+	}
+	// At twice the bound half of the queue is void, so that the work of compacting is spread
+	// over as many additions.
+	if len(p.queue) >= 2*maxParked {
+		p.compact()
 	}
 	p.next++
 	p.queue = append(p.queue, candidate{Candidate: c, until: until, ticket: p.next})
