@@ -71,6 +71,7 @@ func (s *Service) add(ctx context.Context, op string, client model.ClientID, seg
 	s.pool.Enter()
 	defer s.pool.Leave()
 	if err := s.pool.AddSpace(ctx, m); err != nil {
+		s.pool.RemoveSpace(ctx, m.Space) // It may know the space all the same.
 		return nil, errs.WithHint(errs.Wrap(errs.CodeOf(err), op+" "+seg.Name, err), "the allocator refused the segment; see the master's log, then try again")
 	}
 	s.registry.Add(m)

@@ -31,6 +31,11 @@ func (s *Service) PutStart(ctx context.Context, client model.ClientID, items []m
 	}
 	p.admit()
 	p.run(ctx)
+	if err := ctx.Err(); err != nil {
+		p.takeBack(ctx)
+		s.counters.PutStart.Done(len(items), len(items))
+		return nil, errs.Wrap(errs.RPCTimeout, opPutStart, err)
+	}
 	failed := 0
 	for i := range p.out {
 		if p.out[i].Err != nil {

@@ -98,6 +98,20 @@ func (p *put) refuse(err error) {
 	p.todo = nil
 }
 
+// takeBack revokes what got room. The caller has gone and will never hear where it lies, so
+// that nobody writes there and the memory is free at once.
+func (p *put) takeBack(ctx context.Context) {
+	p.s.pool.Enter()
+	defer p.s.pool.Leave()
+	var freed []segments.Extent
+	for i := range p.out {
+		if replicas := p.out[i].Value; len(replicas) > 0 {
+			freed, _ = p.s.table.Revoke(p.items[i].Key, replicas[0].ID, p.client, freed)
+		}
+	}
+	p.s.pool.Free(ctx, freed)
+}
+
 // allocate makes one call to the allocator for all of todo, one more for copies that found
 // no room where they were planned, and enters what got room. todo is left with the rest.
 func (p *put) allocate(ctx context.Context) error {
