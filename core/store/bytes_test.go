@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -47,21 +48,55 @@ func TestDamagedBytesAreNeverServed(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, want, got, "the other copy serves")
 	}
-	require.Equal(t, 1, a.count(t, "mooncake_client_checksum_mismatches_total"), "its own copy comes first")
+	require.Equal(t, 2, a.count(t, "mooncake_client_checksum_mismatches_total"), "its own copy comes first, and is read twice")
 
 	require.Equal(t, 1, damage(b.node, want))
-	for _, r := range []*member{a, b, c} {
-		got, err := r.Get(t.Context(), "k")
-		require.True(t, errs.Is(err, errs.ChecksumMismatch), "%v", err)
-		require.True(t, store.IsMiss(err))
-		require.Nil(t, got)
-		n, err := r.GetInto(t.Context(), "k", make([]byte, len(want)))
-		require.True(t, errs.Is(err, errs.ChecksumMismatch), "%v", err)
-		require.Zero(t, n)
-	}
 	got, err := blind.Get(t.Context(), "k")
 	require.NoError(t, err, "this is what the checksum is for")
 	require.NotEqual(t, want, got)
+	n, err := c.GetInto(t.Context(), "k", make([]byte, len(want)))
+	require.True(t, errs.Is(err, errs.ChecksumMismatch), "%v", err)
+	require.True(t, store.IsMiss(err))
+	require.Zero(t, n)
+}
+
+// An object that cannot be read any more makes room for one that can.
+func TestDamagedObjectCanBePutAgain(t *testing.T) {
+	p := newPool(t, nil)
+	a := p.member("a:1", memberOptions{segments: []uint64{1 << 20}})
+	c := p.member("c:1", memberOptions{})
+	want := content("k", 10_000)
+	require.NoError(t, c.Put(t.Context(), "k", want, one))
+	require.NoError(t, c.Put(t.Context(), "other", content("other", 100), one))
+	require.Equal(t, 1, damage(a.node, want))
+	got, err := c.Get(t.Context(), "k")
+	require.True(t, errs.Is(err, errs.ChecksumMismatch), "%v", err)
+	require.Nil(t, got)
+	require.Equal(t, 1, c.count(t, "mooncake_client_damaged_objects_removed_total"))
+
+	require.NoError(t, c.Put(t.Context(), "k", want, one))
+	got, err = c.Get(t.Context(), "k")
+	require.NoError(t, err)
+	require.Equal(t, want, got)
+	_, err = c.Get(t.Context(), "other")
+	require.NoError(t, err, "nothing else was removed")
+}
+
+// One damaged and one unreachable copy: the second may still be good, so the object stays.
+func TestHalfDamagedObjectStays(t *testing.T) {
+	p := newPool(t, nil)
+	a := p.member("a:1", memberOptions{segments: []uint64{1 << 20}})
+	b := p.member("b:1", memberOptions{segments: []uint64{1 << 20}})
+	c := p.member("c:1", memberOptions{})
+	want := content("k", 10_000)
+	require.NoError(t, c.Put(t.Context(), "k", want, two()))
+	require.Equal(t, 1, damage(a.node, want))
+	b.wire.Kill()
+	_, err := c.Get(t.Context(), "k")
+	require.True(t, errs.Is(err, errs.ChecksumMismatch), "%v", err)
+	there, err := c.Exist(t.Context(), "k")
+	require.NoError(t, err)
+	require.True(t, there)
 }
 
 func TestBytesDamagedOnTheWay(t *testing.T) {
@@ -77,13 +112,16 @@ func TestBytesDamagedOnTheWay(t *testing.T) {
 	require.NoError(t, c.Put(t.Context(), "read", content("read", 5000), one))
 	_, err := c.Get(t.Context(), "written")
 	require.True(t, errs.Is(err, errs.ChecksumMismatch), "%v", err)
+	var reads atomic.Int32
+	c.wire.SetHook(func(e memtransport.Event) memtransport.Fault {
+		return memtransport.Fault{Corrupt: e.Kind == transport.Read && reads.Add(1) == 1}
+	})
+	got, err := c.Get(t.Context(), "read")
+	require.NoError(t, err, "it is read once more")
+	require.Equal(t, content("read", 5000), got)
 	c.wire.SetHook(corrupt(transport.Read))
 	_, err = c.Get(t.Context(), "read")
 	require.True(t, errs.Is(err, errs.ChecksumMismatch), "%v", err)
-	c.wire.SetHook(nil)
-	got, err := c.Get(t.Context(), "read")
-	require.NoError(t, err)
-	require.Equal(t, content("read", 5000), got)
 }
 
 func TestUnreachableCopyIsReplaced(t *testing.T) {

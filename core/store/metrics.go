@@ -16,7 +16,7 @@ type metrics struct {
 	rpcCount                     *prometheus.CounterVec
 	rpcLatency                   *prometheus.HistogramVec
 
-	mismatches, expired, failovers, existed, noSpace, unrevoked prometheus.Counter
+	mismatches, dropped, expired, failovers, existed, noSpace, unrevoked prometheus.Counter
 }
 
 func newMetrics(reg prometheus.Registerer, e *transfer.Engine) (*metrics, error) {
@@ -32,6 +32,7 @@ func newMetrics(reg prometheus.Registerer, e *transfer.Engine) (*metrics, error)
 		rpcLatency: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "mooncake_client_rpc_latency", Help: "Time of a call to the master in microseconds.",
 			Buckets: latencyBuckets()}, []string{"rpc_name"}),
 		mismatches: r.counter("mooncake_client_checksum_mismatches_total", "Copies of objects whose bytes did not have the checksum of the object."),
+		dropped:    r.counter("mooncake_client_damaged_objects_removed_total", "Objects removed because none of their copies had the bytes that were put."),
 		expired:    r.counter("mooncake_client_leases_expired_total", "Reads thrown away because they outlived their lease."),
 		failovers:  r.counter("mooncake_client_replica_failovers_total", "Reads that went on with another copy of the object."),
 		existed:    r.counter("mooncake_client_puts_existing_total", "Puts of keys that were there already."),

@@ -21,7 +21,8 @@ type readItem struct {
 	expires  time.Time
 	next     int   // index of the replica to be tried
 	last     error // why the replica before failed
-	damaged  bool  // a replica had wrong bytes
+	twice    bool  // the replica to be tried had wrong bytes once
+	damaged  int   // replicas that had wrong bytes twice
 	ok       bool
 	err      error
 }
@@ -37,6 +38,7 @@ func (it *readItem) bytes() []byte {
 // read takes items through query, transfer and checks. Those whose lease ran out start
 // again, a bounded number of times.
 func (c *Client) read(ctx context.Context, items []*readItem) {
+	defer c.dropDamaged(ctx, items)
 	for round := 0; ; round++ {
 		late := c.readRound(ctx, items)
 		if len(late) == 0 {
@@ -99,12 +101,13 @@ func (c *Client) readRound(ctx context.Context, items []*readItem) (late []*read
 
 // another moves on to the next replica; false, with the item decided, when there is none.
 func (c *Client) another(it *readItem) bool {
+	it.twice = false
 	if it.next++; it.next < len(it.obj.Replicas) {
 		c.metrics.failovers.Inc()
 		return true
 	}
 	op, n := "store: get "+quote(it.key), len(it.obj.Replicas)
-	if it.damaged {
+	if it.damaged > 0 {
 		it.err = errs.Wrap(errs.ChecksumMismatch, op, errors.Join(errors.New("no copy has the bytes that were put"), it.last))
 	} else {
 		it.err = errs.Wrap(errs.TransferFail, op, errors.Join(errs.New(errs.TransferFail, "", "none of %d copies could be read", n), it.last))
@@ -113,7 +116,7 @@ func (c *Client) another(it *readItem) bool {
 }
 
 // verify checks what arrived and decides the items that are right. It returns those that
-// have another replica to try.
+// are to be read again: once from the same replica, then from another.
 func (c *Client) verify(items []*readItem) (again []*readItem) {
 	sums := make([]model.Checksum, len(items))
 	if c.cfg.Checksum {
@@ -129,8 +132,13 @@ func (c *Client) verify(items []*readItem) (again []*readItem) {
 			r := it.obj.Replicas[it.next]
 			c.metrics.mismatches.Inc()
 			c.log.Warn("a copy of an object has wrong bytes", "key", it.key, "segment", r.Segment, "endpoint", r.Endpoint, "bytes", r.Size)
-			it.damaged = true
 			it.last = errs.New(errs.ChecksumMismatch, r.Endpoint, "the checksum is %08x, not %08x", sums[i].Value, it.obj.Checksum.Value)
+			if !it.twice { // It may have happened on the way.
+				it.twice = true
+				again = append(again, it)
+				continue
+			}
+			it.damaged++
 			if c.another(it) {
 				again = append(again, it)
 			}
@@ -166,7 +174,7 @@ func (c *Client) locate(ctx context.Context, items []*readItem) []*readItem {
 			e = got[i].Err
 		}
 		if e == nil {
-			it.obj, it.next, it.last, it.damaged = got[i].Value, 0, nil, false
+			it.obj, it.next, it.last, it.twice, it.damaged = got[i].Value, 0, nil, false, 0
 			it.expires = asked.Add(it.obj.LeaseTTL)
 			if it.obj.LeaseTTL <= 0 && c.checked(it) {
 				// A master without leases protects no reader; the checksum still does.

@@ -1,0 +1,36 @@
+package store
+
+import (
+	"context"
+	"time"
+
+	"github.com/mooncake-go/mooncake/core/model"
+)
+
+// dropDamaged removes the objects of which every copy was read and had wrong bytes. They
+// can never be read again, and while they are there nobody can put them anew. A copy that
+// could not be reached may still be good, so its object stays.
+func (c *Client) dropDamaged(ctx context.Context, items []*readItem) {
+	var keys []model.Key
+	for _, it := range items {
+		if n := len(it.obj.Replicas); !it.ok && n > 0 && it.damaged == n {
+			keys = append(keys, it.key)
+		}
+	}
+	if len(keys) == 0 {
+		return
+	}
+	ctx, cancel := c.finishing(ctx)
+	defer cancel()
+	t0 := time.Now()
+	answers, err := c.master.Remove(ctx, keys, true)
+	c.rpc("BatchRemove", t0)
+	removed := 0
+	for _, e := range answers {
+		if e == nil {
+			removed++
+		}
+	}
+	c.metrics.dropped.Add(float64(removed))
+	c.log.Warn("damaged objects were removed, so that they can be put again", "objects", len(keys), "removed", removed, "error", err)
+}
