@@ -60,15 +60,18 @@ func newMaster(cfg config.Config, builtins []plugin.Factory, log *slog.Logger) (
 	if m.catalog, err = Catalog(cfg, builtins, log); err != nil {
 		return nil, err
 	}
+	bounds := plugins.Supervision{CallTimeout: master.PluginTimeout}
 	// A restarted plugin process is refilled by the service, which is made after it.
 	m.evict, err = m.catalog.OpenEvict(context.Background(), m.evictID, spec(cfg.Plugins.Get(m.evictID)), plugins.EvictOptions{
-		Replay: func(ctx context.Context, p evict.Policy) error { return m.service.ReplayEvict(ctx, p) },
+		Supervision: bounds,
+		Replay:      func(ctx context.Context, p evict.Policy) error { return m.service.ReplayEvict(ctx, p) },
 	})
 	if err != nil {
 		return nil, fmt.Errorf("master.evictor: %w", err)
 	}
 	m.alloc, err = m.catalog.OpenAlloc(context.Background(), m.allocID, spec(cfg.Plugins.Get(m.allocID)), plugins.AllocOptions{
-		Replay: func(ctx context.Context, a alloc.Allocator) error { return m.service.ReplayAlloc(ctx, a) },
+		Supervision: bounds,
+		Replay:      func(ctx context.Context, a alloc.Allocator) error { return m.service.ReplayAlloc(ctx, a) },
 	})
 	if err != nil {
 		return nil, fmt.Errorf("master.allocator: %w", err)

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -29,6 +30,11 @@ type Deps struct {
 	Evict evict.Policy
 	Log   *slog.Logger
 }
+
+// PluginTimeout is how long a supervised allocator or policy may take for one call. It is
+// shorter than the master waits, so that an answer that does not come is put down to the
+// plugin, which its supervisor replaces after a few, and not to a caller who left.
+const PluginTimeout = min(space.CallTimeout, evictor.CallTimeout) - time.Second
 
 // Service is the master. It is safe for concurrent use.
 type Service struct {
