@@ -61,7 +61,7 @@ func (p *path) kick() {
 		return
 	}
 	for _, l := range p.lanes {
-		if l.up && !l.parked && l.inflight < minShare {
+		if !l.parked && l.inflight < minShare && l.hasRoom() {
 			return // Its writer runs and will look at the queue next.
 		}
 	}
@@ -81,7 +81,14 @@ func (p *path) kick() {
 // under way, so that no lane takes all and leaves the others idle.
 func (l *lane) hasRoom() bool {
 	share := max(minShare, l.p.bytes/int64(l.p.n.cfg.ConnectionsPerPeer))
-	return l.up && len(l.free) > 0 && (l.inflight == 0 || l.inflight < share)
+	return l.up && len(l.free) > 0 && (l.inflight == 0 || l.inflight < share) && !l.silent(time.Now())
+}
+
+// silent reports whether the lane owes answers and nothing has arrived for a while. The
+// peer answers in order: whatever is sent after a request that it does not answer waits
+// behind it, so new work goes elsewhere.
+func (l *lane) silent(now time.Time) bool {
+	return len(l.free) < maxPending && now.Sub(l.quietSince) > l.p.n.cfg.StallTimeout/8
 }
 
 // rouse wakes the writer.

@@ -148,8 +148,8 @@ func (l *lane) readFull(b []byte, pt *part) (int, error) {
 	return len(b), nil
 }
 
-// beforeRead sets the deadline for the next read; moved says that bytes arrived just now. With nothing to be awaited an old one
-// may stay; quiet takes it away.
+// beforeRead sets the deadline for the next read; moved says that bytes arrived just now.
+// With nothing to be awaited an old deadline may stay; quiet takes it away.
 func (l *lane) beforeRead(pt *part, moved bool) error {
 	p := l.p
 	p.mu.Lock()
@@ -161,6 +161,7 @@ func (l *lane) beforeRead(pt *part, moved bool) error {
 		now := time.Now()
 		if moved {
 			l.quietSince = now
+			l.invite()
 		}
 		l.armRead(now)
 	}

@@ -51,6 +51,7 @@ func (l *lane) next(timer *time.Timer) (bool, error) {
 			return false, nil
 		}
 		l.parked = true
+		p.kick() // Who relied on this lane to take what waits may have been wrong.
 		timer.Reset(l.idle)
 		p.mu.Unlock()
 		select {
@@ -68,6 +69,9 @@ func (l *lane) fill(now time.Time) bool {
 	p, w := l.p, &l.w
 	w.count, w.used = 0, 1
 	payload := 0
+	if len(l.free) == maxPending {
+		l.quietSince = now // Nothing was awaited before.
+	}
 	for w.count < maxTrain && p.queue.head != nil && l.hasRoom() {
 		o := p.queue.head
 		if o.kind == transport.Write && payload > 0 && payload+min(len(o.local)-o.cut, l.maxSlice) > trainBytes {
@@ -96,8 +100,7 @@ func (l *lane) fill(now time.Time) bool {
 	if w.count == 0 {
 		return false
 	}
-	if len(l.free)+w.count == maxPending { // Nothing was awaited before.
-		l.quietSince = now
+	if len(l.free)+w.count == maxPending {
 		l.armRead(now)
 	}
 	l.lastUsed, l.writing = now, true
@@ -151,6 +154,11 @@ func (l *lane) drop(pt *part) {
 	l.slots[slot] = nil
 	l.free = append(l.free, slot)
 	l.inflight -= int64(pt.size)
+	l.invite()
+}
+
+// invite wakes the writer if it can take work that waits. path.mu is held.
+func (l *lane) invite() {
 	if l.parked && l.p.queue.head != nil && l.hasRoom() {
 		l.rouse()
 	}
