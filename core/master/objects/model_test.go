@@ -95,8 +95,10 @@ func (m *machine) put(t *rapid.T) {
 		return
 	}
 	require.Len(t, replicas, e.alive())
-	if old := m.model[key]; old != nil {
+	if old := m.model[key]; old != nil && old.alive() > 0 {
 		require.Len(t, given, len(old.segs), "what was displaced is handed back")
+	} else {
+		require.Empty(t, given, "what died with its segments is no given-up put")
 	}
 	if len(replicas) > 0 {
 		e.put = replicas[0].ID

@@ -47,9 +47,9 @@ func blocks(o *object, now lease.Instant, patience time.Duration) Outcome {
 }
 
 // Put enters an object as being written and appends its copies to dst. It displaces what
-// CanPut says does not stand in the way and appends the extents of that to given.
-// Missing when every segment of n.Extents has been unmounted meanwhile. After any outcome
-// but Done the caller still owns n.Extents.
+// CanPut says does not stand in the way, and appends the extents of a put that is given up
+// so to given. Missing when every segment of n.Extents has been unmounted meanwhile. After
+// any outcome but Done the caller still owns n.Extents.
 func (t *Table) Put(n NewObject, now lease.Instant, patience time.Duration, dst []model.Replica, given []Held) ([]model.Replica, []Held, Outcome) {
 	i := t.index(n.Key)
 	o := &object{key: n.Key, size: n.Size, client: n.Client, started: now, pinned: n.Pinned, dataType: n.DataType}
@@ -69,7 +69,9 @@ func (t *Table) Put(n NewObject, now lease.Instant, patience time.Duration, dst 
 		return dst, given, Missing
 	}
 	if old != nil {
-		given = old.held(given)
+		if old.alive() {
+			given = old.held(given)
+		}
 		t.unlink(i, s, old, true)
 	}
 	o.id = t.newID(i)
