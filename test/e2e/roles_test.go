@@ -88,8 +88,9 @@ func TestUpstreamNames(t *testing.T) {
 		"-enable_http_server", "-http_port", text(3)))
 	p.waitMounted(t, 1)
 	node := &pool{admin: "127.0.0.1:" + text(3)}
-	health, err := node.get(t, "/health")
-	require.NoError(t, err)
+	var health string
+	// The master shows the segment a moment before the node has the answer to its mount.
+	require.NoError(t, cluster.Poll(p.stores[0], 30*time.Second, func() (err error) { health, err = node.get(t, "/health"); return err }))
 	assert.Equal(t, `{"status":"healthy","code":0}`, health)
 	metrics, err := node.get(t, "/metrics")
 	require.NoError(t, err)
