@@ -17,6 +17,11 @@ import (
 // before its path is closed, and after that before its memory is given up.
 const grace = 2 * time.Second
 
+// asleep is how late this process may notice that a time has come before it has to assume
+// that it did not run: the machine was paused, or is overloaded. That nothing arrived
+// meanwhile says nothing about a peer.
+const asleep = time.Second
+
 // Engine moves bytes. Safe for concurrent use.
 type Engine struct {
 	cfg      Config

@@ -142,9 +142,10 @@ func (g *group) skip() {
 // await takes at least one ended slice, and all that ended by then. When operations
 // outlive their deadlines, their paths are closed, and then given up.
 func (g *group) await() {
-	timer := time.NewTimer(time.Until(g.latest) + grace)
+	due := g.latest.Add(grace)
+	timer := time.NewTimer(time.Until(due))
 	defer timer.Stop()
-	for closed := false; ; {
+	for closed, excused := false, false; ; {
 		select {
 		case s := <-g.done:
 			g.take(s)
@@ -153,6 +154,12 @@ func (g *group) await() {
 			}
 			return
 		case <-timer.C:
+		}
+		if now := time.Now(); !excused && now.Sub(due) >= asleep { // Nor did the transport have its time.
+			excused = true
+			due = now.Add(grace)
+			timer.Reset(grace)
+			continue
 		}
 		for _, l := range g.used {
 			if closed {
@@ -165,6 +172,7 @@ func (g *group) await() {
 			}
 		}
 		closed = true
+		due = time.Now().Add(2 * grace)
 		timer.Reset(2 * grace)
 	}
 }

@@ -99,9 +99,11 @@ func (g *group) reject(s *slice, err error) {
 	g.skip()
 }
 
-// silent reports whether a slice ran into its deadline while nothing came over its link.
+// silent reports whether a slice ran into its deadline while nothing came over its link,
+// although this process was there to see it.
 func (g *group) silent(s *slice) bool {
-	return !time.Now().Before(s.deadline) && s.link.lastOK.Load() < int64(s.started.Sub(g.e.born))
+	late := time.Since(s.deadline)
+	return late >= 0 && late < asleep && s.link.lastOK.Load() < int64(s.started.Sub(g.e.born))
 }
 
 // stalled notes a peer that was silent for a while worth mentioning: a caller in a hurry

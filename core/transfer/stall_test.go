@@ -64,6 +64,31 @@ func TestDeadPeerDoesNotStallOthers(t *testing.T) {
 	})
 }
 
+// TestPausedProcessBlamesNobody: a failure that is noticed long after its deadline says
+// that this process did not run; the request goes on, and the peer is not left alone.
+func TestPausedProcessBlamesNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, "tcp")
+		a, b := w.node("a", []string{"tcp"}, 0), w.node("b", []string{"tcp"}, 1<<20)
+		cfg := transfer.DefaultConfig()
+		var once sync.Once
+		a.wires["tcp"].SetHook(func(memtransport.Event) (f memtransport.Fault) {
+			once.Do(func() {
+				late := errs.WithClass(errs.ClassTransientPath, "wire", context.DeadlineExceeded)
+				f = memtransport.Fault{Delay: cfg.SliceTimeout + 1500*time.Millisecond, Err: late}
+			})
+			return f
+		})
+		time.Sleep(time.Second) // Nothing has ever arrived since.
+		require.NoError(t, a.move(transport.Read, b, 0, make([]byte, 10)))
+		now := time.Now()
+		require.NoError(t, a.move(transport.Read, b, 0, make([]byte, 10)))
+		require.Zero(t, time.Since(now))
+		a.stop(t)
+		b.stop(t)
+	})
+}
+
 // TestUnreachablePeerIsAskedForOnce: many requests at once cost one look-up, and further
 // ones none while the peer cools down.
 func TestUnreachablePeerIsAskedForOnce(t *testing.T) {
