@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"maps"
 	"net"
+	"net/netip"
 	"strconv"
 	"time"
 
@@ -76,31 +77,47 @@ func manifest(builtins []plugin.Factory, id plugin.ID) plugin.Manifest {
 }
 
 // transportSpec gives a transport that has a setting "advertise" the host of this node's
-// name there, where the configuration says nothing else.
+// name there, and one that has a setting "host" the address to bind, where the
+// configuration says nothing else.
 func (p *peer) transportSpec(id plugin.ID, builtins []plugin.Factory) plugins.Spec {
 	s := spec(p.cfg.Plugins.Get(id))
 	var schema struct {
 		Properties map[string]any `json:"properties"`
 	}
-	host := p.cfg.Store.LocalHostname
-	if h, _, err := net.SplitHostPort(host); err == nil {
-		host = h
-	}
+	host := hostPart(p.cfg.Store.LocalHostname)
 	if err := json.Unmarshal(manifest(builtins, id).ConfigSchema, &schema); err != nil || host == "" || host == "localhost" {
-		return s
-	}
-	if _, takes := schema.Properties["advertise"]; !takes {
 		return s
 	}
 	settings := maps.Clone(s.Config)
 	if settings == nil {
 		settings = map[string]any{}
 	}
-	if given, _ := settings["advertise"].([]any); len(given) == 0 {
+	if given, _ := settings["advertise"].([]any); len(given) == 0 && schema.Properties["advertise"] != nil {
 		settings["advertise"] = []any{host}
+	}
+	if given, _ := settings["host"].(string); given == "" && schema.Properties["host"] != nil {
+		settings["host"] = bindFor(host)
 	}
 	s.Config = settings
 	return s
+}
+
+// hostPart returns the host of host or host:port.
+func hostPart(name string) string {
+	if h, _, err := net.SplitHostPort(name); err == nil {
+		return h
+	}
+	return name
+}
+
+// bindFor is the address to listen on for peers that reach this node as host: loopback for
+// a loopback address, so that a pool on one machine is not open to others, else all (""),
+// since the name that peers use need not be an address of this machine.
+func bindFor(host string) string {
+	if ip, err := netip.ParseAddr(host); err == nil && ip.IsLoopback() {
+		return host
+	}
+	return ""
 }
 
 // start acquires everything, or nothing.
@@ -121,7 +138,7 @@ func (p *peer) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if p.dir, err = open.Open(ctx, s.MetadataServer, open.Options{LocalName: name, Cluster: s.MetadataClusterID, Logger: p.log}); err != nil {
+	if p.dir, err = open.Open(ctx, s.MetadataServer, open.Options{LocalName: name, Cluster: s.MetadataClusterID, BindHost: bindFor(hostPart(name)), Logger: p.log}); err != nil {
 		return err
 	}
 	carriers, err := p.startTransports(ctx)

@@ -46,6 +46,18 @@ func TestTransportsLearnTheNodesHost(t *testing.T) {
 	}), "what is configured stays")
 }
 
+func TestLoopbackNodesListenOnLoopback(t *testing.T) {
+	id := plugin.ID{Kind: plugin.KindTransport, Name: "tcp"}
+	bound := func(name string) any {
+		p := &peer{cfg: settings(t, func(c *config.Config) { c.Store.LocalHostname = name }), log: quiet}
+		return p.transportSpec(id, builtins()).Config["host"]
+	}
+	assert.Equal(t, "127.0.0.1", bound("127.0.0.1:12345"))
+	assert.Equal(t, "::1", bound("[::1]:12345"))
+	assert.Equal(t, "", bound("10.0.0.7"))
+	assert.Equal(t, "", bound("node-7:12345"))
+}
+
 func TestAMissingTransportIsFatalOnlyWhereRequired(t *testing.T) {
 	_, err := newPeer(settings(t, func(c *config.Config) { c.Store.Transports = []string{"rdma", "tcp"} }), builtins(), quiet)
 	assert.ErrorContains(t, err, "transport/rdma")

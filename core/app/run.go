@@ -76,20 +76,29 @@ func Run(ctx context.Context, log *slog.Logger, role ...fx.Option) error {
 		}
 	}
 
+	stopping := time.Now()
 	stopCtx, cancelStop := context.WithTimeout(context.WithoutCancel(ctx), StopTimeout)
 	defer cancelStop()
 	stopped := make(chan error, 1)
 	go func() { stopped <- app.Stop(stopCtx) }()
-	select {
-	case err := <-stopped:
-		if err != nil && cause == nil {
-			return fmt.Errorf("shutdown: %w", plain(err))
+	for {
+		select {
+		case err := <-stopped:
+			if err != nil && cause == nil {
+				return fmt.Errorf("shutdown: %w", plain(err))
+			}
+			return cause
+		case <-signals:
+			if time.Since(stopping) > echo {
+				return ErrKilled
+			}
 		}
-		return cause
-	case <-signals:
-		return ErrKilled
 	}
 }
+
+// echo is how long after the first signal another one counts as the same: timeout(1) and
+// terminals signal a process and its group at once.
+const echo = 300 * time.Millisecond
 
 // Check builds a role without starting it: every constructor runs, nothing is acquired.
 func Check(log *slog.Logger, role ...fx.Option) error {

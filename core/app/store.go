@@ -27,7 +27,7 @@ func Store(cfg config.Config, builtins []plugin.Factory) fx.Option {
 		fx.Provide(func(log *slog.Logger) (*storeRole, error) { return newStore(cfg, builtins, log) }),
 		fx.Invoke(func(lc fx.Lifecycle, s *storeRole, log *slog.Logger) {
 			if cfg.Store.EnableHTTPServer {
-				httpFace{"node port", "0.0.0.0", cfg.Store.HTTPPort, "http_port"}.
+				httpFace{"node port", bindFor(hostPart(cfg.Store.LocalHostname)), cfg.Store.HTTPPort, "http_port"}.
 					serve(lc, log, rest.NewNodeHandler(s.started, s.metrics, log))
 			}
 			lc.Append(fx.Hook{OnStart: s.peer.start, OnStop: s.peer.stop})
