@@ -58,7 +58,7 @@ func TestOneWorkerHitsWhatAnLRUPoolHits(t *testing.T) {
 	rep := runDemo(t, "--workers", "1")
 	want := expected(t)
 	assert.EqualValues(t, want.Lookups, rep.BlocksLooked)
-	assert.EqualValues(t, want.Hits, rep.BlocksHit)
+	assert.EqualValues(t, want.Hits, rep.BlocksHit, "failures: %v", rep.Failures)
 	assert.EqualValues(t, want.Evictions, rep.Evictions)
 	assert.InDelta(t, want.HitRatio(), rep.HitRatioBlocks, 1e-9)
 }

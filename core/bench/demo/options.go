@@ -102,6 +102,15 @@ func (o Options) segmentSize() uint64 {
 	return uint64(pages) * o.PageSize
 }
 
+// clientTTL is how long a store may be silent: long enough that one on a busy machine is
+// not taken for dead, and short where one is going to be.
+func (o Options) clientTTL() time.Duration {
+	if o.Kill != nil && o.Kill.Role == "store" {
+		return 5 * time.Second
+	}
+	return 30 * time.Second
+}
+
 // poolPages is what the stores really hold.
 func (o Options) poolPages() int {
 	return (o.PoolPages + o.Stores - 1) / o.Stores * o.Stores

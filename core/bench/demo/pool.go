@@ -81,7 +81,7 @@ func (p *pool) writeConfig(ports []int) error {
 			"metrics_host": "127.0.0.1", "metrics_port": ports[1],
 			"enable_http_metadata_server": true, "http_metadata_server_host": "127.0.0.1", "http_metadata_server_port": ports[2],
 			"lease_ttl": p.opts.LeaseTTL.String(), "eviction_high_watermark_ratio": 1.0,
-			"client_ttl": "5s", "evictor": p.opts.Evictor, "allocator": p.opts.Allocator,
+			"client_ttl": p.opts.clientTTL().String(), "evictor": p.opts.Evictor, "allocator": p.opts.Allocator,
 		},
 		"plugins": map[string]any{
 			"dirs": p.opts.PluginDirs, "evict": plugin(p.opts.Evictor), "alloc": plugin(p.opts.Allocator),
