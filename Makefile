@@ -61,6 +61,11 @@ lint: tools ## Run the linters, the proto linter and the check for generated cod
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); echo 'run: make fmt'; exit 1; }
 	@for m in $(MODULES); do (cd $$m && $(CURDIR)/$(TOOLS)/golangci-lint run --config $(CURDIR)/.golangci.yml ./...); done
 	cd sdk/proto && $(CURDIR)/$(TOOLS)/buf lint
+	@out=$$(mktemp -d); trap 'rm -rf '$$out EXIT; \
+		(cd sdk/proto && PATH=$(CURDIR)/$(TOOLS):$$PATH buf generate -o $$out); \
+		for f in $$(cd $$out && find . -name '*.pb.go'); do \
+			cmp -s $$out/$$f sdk/proto/$$f || { echo "sdk/proto/$$f is not what its .proto file says; run: make generate"; exit 1; }; \
+		done
 
 .PHONY: generate
 generate: tools ## Generate the protobuf code
