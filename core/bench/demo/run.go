@@ -55,12 +55,15 @@ func (p *pool) replay(ctx context.Context, load sizes, checksumGBps float64) (re
 	defer show.Close()
 	killer := killer{pool: p, total: load.requests}
 	damage := corruptor{pool: p, total: load.requests}
-	failed := wait(ctx, workers, func() error {
+	update := func() {
 		for i, r := range workers {
 			if latest := r.latest.Load(); latest != nil {
 				show.Update(i, *latest)
 			}
 		}
+	}
+	failed := wait(ctx, workers, func() error {
+		update()
 		for _, trouble := range []func(context.Context, uint64) (string, error){killer.tick, damage.tick} {
 			note, err := trouble(ctx, requests(workers))
 			if note != "" {
@@ -73,6 +76,7 @@ func (p *pool) replay(ctx context.Context, load sizes, checksumGBps float64) (re
 		return nil
 	})
 	elapsed := time.Since(began)
+	update()
 	if failed == nil {
 		failed = killer.missed()
 	}

@@ -26,7 +26,7 @@ func NewBars(w io.Writer, totals []int) Display {
 		latest.Store(&worker.Progress{})
 		b.bars[n] = b.box.AddBar(int64(total), mpb.BarWidth(width),
 			mpb.PrependDecorators(
-				decor.Name(fmt.Sprintf("worker %d ", n)),
+				decor.Name(fmt.Sprintf("worker-%d ", n+1)),
 				decor.Any(func(decor.Statistics) string { return count(latest.Load().Requests, total) }),
 			),
 			mpb.AppendDecorators(decor.Any(func(decor.Statistics) string { return short(*latest.Load()) })),
