@@ -55,8 +55,9 @@ func exactLRU(t *testing.T, start func(testing.TB, func(*master.Config), ...int)
 		}
 		require.Equal(t, prefix, found)
 		hits += found
-		for _, c := range r.get(prompt[:found]...) {
+		for i, c := range r.get(prompt[:found]...) {
 			require.Equal(t, errs.OK, c)
+			cache.touch(prompt[i])
 		}
 		var missing []string
 		for i := found; i < len(prompt); i++ {
@@ -65,11 +66,31 @@ func exactLRU(t *testing.T, start func(testing.TB, func(*master.Config), ...int)
 				missing = append(missing, prompt[i])
 			}
 		}
-		r.put(missing...)
-		for _, k := range append(prompt[:found:found], missing...) {
+		// All of the rest is put; what is there already is refused, which is a use of it.
+		var written []string
+		for i, c := range r.begin(prompt[found:]...) {
+			if c == errs.OK {
+				written = append(written, prompt[found+i])
+				continue
+			}
+			require.Equal(t, errs.ObjectAlreadyExists, c)
+			cache.touch(prompt[found+i])
+		}
+		require.Equal(t, missing, written)
+		r.end(written...)
+		for _, k := range missing {
 			cache.touch(k)
 		}
 	}
 	require.Positive(t, hits)
 	require.ElementsMatch(t, cache.keys, r.here())
+}
+
+// A put that is refused because the object is there keeps it from being the next to go.
+func TestRefusedPutIsAUse(t *testing.T) {
+	r := start(t, noLease, 3)
+	r.put("a", "b", "c")
+	require.Equal(t, []errs.Code{errs.ObjectAlreadyExists}, r.begin("a"))
+	r.put("d")
+	require.ElementsMatch(t, []string{"a", "c", "d"}, r.here())
 }
