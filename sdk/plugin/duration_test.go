@@ -35,3 +35,23 @@ func TestDurationRefusals(t *testing.T) {
 		assert.Equal(t, plugin.Duration(7), d, "a refused value changes nothing")
 	}
 }
+
+func FuzzDuration(f *testing.F) {
+	for _, seed := range []string{`"30s"`, `"1m30s"`, `"-1ns"`, `30`, `null`, `"9999999h"`, `"\u0033s"`} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		d := plugin.Duration(7)
+		if err := d.UnmarshalJSON(text); err != nil {
+			if d != 7 {
+				t.Fatalf("%q was refused and changed the value to %v", text, d)
+			}
+			return
+		}
+		again, err := json.Marshal(d)
+		var back plugin.Duration
+		if err != nil || json.Unmarshal(again, &back) != nil || back != d {
+			t.Fatalf("%q -> %v -> %s -> %v, %v", text, d, again, back, err)
+		}
+	})
+}
