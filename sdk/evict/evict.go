@@ -35,8 +35,13 @@ type Event struct {
 	// Size is the object's size in bytes, set on Insert.
 	Size uint64
 	// Parent is the object that must be present for this one to be of use: the page
-	// before it in the prompt. Zero where there is none or it is not known.
+	// before it in the prompt. Zero where there is none or it is not known. Set on Insert
+	// and Access; the parent's own event comes first.
 	Parent ID
+	// Fingerprint is a hash of the object's key, set on Insert: by it a policy recognises
+	// an object that comes back after its eviction, under a new ID. Zero is unknown. It is
+	// the same for one key as long as the master runs; two keys may share one.
+	Fingerprint uint64
 }
 
 // Candidate is a proposed victim.

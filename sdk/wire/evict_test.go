@@ -135,6 +135,7 @@ func TestMalformedEvictMessages(t *testing.T) {
 		"ids short":     {Ops: []byte{1, 1}, Ids: one, Sizes: two, Parents: two},
 		"sizes long":    {Ops: []byte{1}, Ids: one, Sizes: two, Parents: one},
 		"parents short": {Ops: []byte{1}, Ids: one, Sizes: one},
+		"prints long":   {Ops: []byte{1}, Ids: one, Sizes: one, Parents: one, Fingerprints: two},
 		"op 0":          {Ops: []byte{0}, Ids: one, Sizes: one, Parents: one},
 		"op 4":          {Ops: []byte{4}, Ids: one, Sizes: one, Parents: one},
 		"too many":      encodeEvents(inserts(maxEvents + 1)),

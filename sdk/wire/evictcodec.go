@@ -10,9 +10,11 @@ func encodeEvents(events []evict.Event) *evictv1.RecordRequest {
 	n := len(events)
 	m := &evictv1.RecordRequest{
 		Ops: make([]byte, n), Ids: make([]uint64, n), Sizes: make([]uint64, n), Parents: make([]uint64, n),
+		Fingerprints: make([]uint64, n),
 	}
 	for i, e := range events {
 		m.Ops[i], m.Ids[i], m.Sizes[i], m.Parents[i] = byte(e.Op), uint64(e.ID), e.Size, uint64(e.Parent)
+		m.Fingerprints[i] = e.Fingerprint
 	}
 	return m
 }
@@ -22,6 +24,10 @@ func decodeEvents(m *evictv1.RecordRequest) ([]evict.Event, error) {
 	if err := columns("evict record", n, maxEvents, len(m.GetIds()), len(m.GetSizes()), len(m.GetParents())); err != nil {
 		return nil, err
 	}
+	prints := m.GetFingerprints()
+	if len(prints) > 0 && len(prints) != n {
+		return nil, errs.New(errs.InvalidParams, "evict record", "it has %d events and %d fingerprints", n, len(prints))
+	}
 	events := make([]evict.Event, n)
 	for i, op := range m.GetOps() {
 		if op < byte(evict.Insert) || op > byte(evict.Remove) {
@@ -29,6 +35,9 @@ func decodeEvents(m *evictv1.RecordRequest) ([]evict.Event, error) {
 		}
 		events[i] = evict.Event{
 			Op: evict.Op(op), ID: evict.ID(m.GetIds()[i]), Size: m.GetSizes()[i], Parent: evict.ID(m.GetParents()[i]),
+		}
+		if len(prints) > 0 {
+			events[i].Fingerprint = prints[i]
 		}
 	}
 	return events, nil

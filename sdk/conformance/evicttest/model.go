@@ -57,6 +57,8 @@ func (m *model) stepRecord(rt *rapid.T) {
 			ID:     evict.ID(rapid.IntRange(0, idSpace).Draw(rt, "id")),
 			Size:   rapid.Uint64Range(0, 100).Draw(rt, "size"),
 			Parent: evict.ID(rapid.IntRange(0, idSpace).Draw(rt, "parent")),
+
+			Fingerprint: rapid.Uint64Range(0, 2*idSpace).Draw(rt, "fingerprint"),
 		}
 	}), 0, 12).Draw(rt, "events")
 	m.record(events...)

@@ -26,10 +26,12 @@ const (
 type RecordRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// One byte an event: evict.Op.
-	Ops           []byte   `protobuf:"bytes,1,opt,name=ops,proto3" json:"ops,omitempty"`
-	Ids           []uint64 `protobuf:"fixed64,2,rep,packed,name=ids,proto3" json:"ids,omitempty"`
-	Sizes         []uint64 `protobuf:"varint,3,rep,packed,name=sizes,proto3" json:"sizes,omitempty"`
-	Parents       []uint64 `protobuf:"fixed64,4,rep,packed,name=parents,proto3" json:"parents,omitempty"`
+	Ops     []byte   `protobuf:"bytes,1,opt,name=ops,proto3" json:"ops,omitempty"`
+	Ids     []uint64 `protobuf:"fixed64,2,rep,packed,name=ids,proto3" json:"ids,omitempty"`
+	Sizes   []uint64 `protobuf:"varint,3,rep,packed,name=sizes,proto3" json:"sizes,omitempty"`
+	Parents []uint64 `protobuf:"fixed64,4,rep,packed,name=parents,proto3" json:"parents,omitempty"`
+	// May be absent as a whole: then all of them are unknown.
+	Fingerprints  []uint64 `protobuf:"fixed64,5,rep,packed,name=fingerprints,proto3" json:"fingerprints,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -88,6 +90,13 @@ func (x *RecordRequest) GetSizes() []uint64 {
 func (x *RecordRequest) GetParents() []uint64 {
 	if x != nil {
 		return x.Parents
+	}
+	return nil
+}
+
+func (x *RecordRequest) GetFingerprints() []uint64 {
+	if x != nil {
+		return x.Fingerprints
 	}
 	return nil
 }
@@ -423,12 +432,13 @@ var File_mooncake_evict_v1_evict_proto protoreflect.FileDescriptor
 
 const file_mooncake_evict_v1_evict_proto_rawDesc = "" +
 	"\n" +
-	"\x1dmooncake/evict/v1/evict.proto\x12\x11mooncake.evict.v1\"c\n" +
+	"\x1dmooncake/evict/v1/evict.proto\x12\x11mooncake.evict.v1\"\x87\x01\n" +
 	"\rRecordRequest\x12\x10\n" +
 	"\x03ops\x18\x01 \x01(\fR\x03ops\x12\x10\n" +
 	"\x03ids\x18\x02 \x03(\x06R\x03ids\x12\x14\n" +
 	"\x05sizes\x18\x03 \x03(\x04R\x05sizes\x12\x18\n" +
-	"\aparents\x18\x04 \x03(\x06R\aparents\"\x10\n" +
+	"\aparents\x18\x04 \x03(\x06R\aparents\x12\"\n" +
+	"\ffingerprints\x18\x05 \x03(\x06R\ffingerprints\"\x10\n" +
 	"\x0eRecordResponse\"M\n" +
 	"\x0eProposeRequest\x12\x14\n" +
 	"\x05bytes\x18\x01 \x01(\x04R\x05bytes\x12%\n" +
