@@ -16,7 +16,7 @@ const maxList = 1 << 16
 
 // ListKeys returns up to limit keys after a key, sorted; more than 65536 come in several
 // calls. It looks at every key there is.
-func (s *Service) ListKeys(ctx context.Context, expr string, after model.Key, limit int) ([]model.Key, error) {
+func (s *Service) ListKeys(ctx context.Context, _ model.Caller, expr string, after model.Key, limit int) ([]model.Key, error) {
 	const op = "master: list keys"
 	if err := s.admit(ctx, op, 0); err != nil {
 		return nil, err

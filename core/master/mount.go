@@ -3,6 +3,7 @@ package master
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/mooncake-go/mooncake/core/master/metrics"
 	"github.com/mooncake-go/mooncake/core/master/segments"
@@ -92,7 +93,7 @@ func (s *Service) drop(ctx context.Context, m *segments.Segment) {
 }
 
 // UnmountSegment takes a segment out. An unknown one is a success.
-func (s *Service) UnmountSegment(ctx context.Context, client model.ClientID, id model.SegmentID) error {
+func (s *Service) UnmountSegment(ctx context.Context, client model.ClientID, id model.SegmentID, _ time.Duration) error {
 	err := s.unmount(ctx, client, id)
 	s.counters.Unmount.Done(err != nil)
 	return err
@@ -120,7 +121,7 @@ func (s *Service) unmount(ctx context.Context, client model.ClientID, id model.S
 }
 
 // Ping keeps a client alive.
-func (s *Service) Ping(ctx context.Context, client model.ClientID) (model.PingReply, error) {
+func (s *Service) Ping(ctx context.Context, client model.ClientID, _ model.PingReport) (model.PingReply, error) {
 	err := s.admit(ctx, "master: ping", 0)
 	s.counters.Ping.Done(err != nil)
 	switch {

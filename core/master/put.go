@@ -16,15 +16,15 @@ const (
 )
 
 // PutStart allocates room for objects and enters them as being written.
-func (s *Service) PutStart(ctx context.Context, client model.ClientID, items []model.PutItem, cfg model.ReplicateConfig) ([]model.Result[[]model.Replica], error) {
+func (s *Service) PutStart(ctx context.Context, caller model.Caller, items []model.PutItem, cfg model.ReplicateConfig) ([]model.Result[[]model.Replica], error) {
 	if err := s.admit(ctx, opPutStart, len(items)); err != nil {
 		return nil, err
 	}
-	if err := checkPut(client, cfg); err != nil {
+	if err := checkPut(caller.Client, cfg); err != nil {
 		return nil, err
 	}
 	p := &put{
-		s: s, client: client, cfg: cfg, items: items, now: s.clock.Now(),
+		s: s, client: caller.Client, cfg: cfg, items: items, now: s.clock.Now(),
 		out: make([]model.Result[[]model.Replica], len(items)),
 		// One backing array for the common case of one copy a key.
 		buf: make([]model.Replica, 0, len(items)),
@@ -62,7 +62,7 @@ func checkPut(client model.ClientID, cfg model.ReplicateConfig) error {
 }
 
 // PutEnd makes objects readable.
-func (s *Service) PutEnd(ctx context.Context, client model.ClientID, items []model.EndItem) ([]error, error) {
+func (s *Service) PutEnd(ctx context.Context, caller model.Caller, items []model.EndItem) ([]error, error) {
 	const op = "master: put end"
 	if err := s.admit(ctx, op, len(items)); err != nil {
 		return nil, err
@@ -70,7 +70,7 @@ func (s *Service) PutEnd(ctx context.Context, client model.ClientID, items []mod
 	out, failed := make([]error, len(items)), 0
 	for i, it := range items {
 		if out[i] = validKey(op, it.Key); out[i] == nil {
-			out[i] = outcomeError(s.table.Finish(it.Key, it.Put, client, it.Checksum), op, it.Key)
+			out[i] = outcomeError(s.table.Finish(it.Key, it.Put, caller.Client, it.Checksum), op, it.Key)
 		}
 		if out[i] != nil {
 			failed++
@@ -82,7 +82,7 @@ func (s *Service) PutEnd(ctx context.Context, client model.ClientID, items []mod
 }
 
 // PutRevoke gives up unfinished puts; their memory is free at once.
-func (s *Service) PutRevoke(ctx context.Context, client model.ClientID, items []model.RevokeItem) ([]error, error) {
+func (s *Service) PutRevoke(ctx context.Context, caller model.Caller, items []model.RevokeItem) ([]error, error) {
 	const op = "master: put revoke"
 	if err := s.admit(ctx, op, len(items)); err != nil {
 		return nil, err
@@ -93,7 +93,7 @@ func (s *Service) PutRevoke(ctx context.Context, client model.ClientID, items []
 	for i, it := range items {
 		if out[i] = validKey(op, it.Key); out[i] == nil {
 			var got objects.Outcome
-			freed, got = s.table.Revoke(it.Key, it.Put, client, freed)
+			freed, got = s.table.Revoke(it.Key, it.Put, caller.Client, freed)
 			out[i] = outcomeError(got, op, it.Key)
 		}
 		if out[i] != nil {

@@ -8,7 +8,7 @@ import (
 )
 
 // Exist reports which keys are readable and grants those a read lease.
-func (s *Service) Exist(ctx context.Context, keys []model.Key) ([]model.Result[bool], error) {
+func (s *Service) Exist(ctx context.Context, _ model.Caller, keys []model.Key) ([]model.Result[bool], error) {
 	const op = "master: exist"
 	if err := s.admit(ctx, op, len(keys)); err != nil {
 		return nil, err
@@ -28,7 +28,7 @@ func (s *Service) Exist(ctx context.Context, keys []model.Key) ([]model.Result[b
 }
 
 // GetReplicas says where objects lie and grants a read lease.
-func (s *Service) GetReplicas(ctx context.Context, keys []model.Key) ([]model.Result[model.Object], error) {
+func (s *Service) GetReplicas(ctx context.Context, _ model.Caller, keys []model.Key) ([]model.Result[model.Object], error) {
 	const op = "master: get replicas"
 	if err := s.admit(ctx, op, len(keys)); err != nil {
 		return nil, err

@@ -15,7 +15,7 @@ import (
 const maxExpr = 4 << 10
 
 // Remove deletes objects.
-func (s *Service) Remove(ctx context.Context, keys []model.Key, force bool) ([]error, error) {
+func (s *Service) Remove(ctx context.Context, _ model.Caller, keys []model.Key, force bool) ([]error, error) {
 	const op = "master: remove"
 	if err := s.admit(ctx, op, len(keys)); err != nil {
 		return nil, err
@@ -65,7 +65,7 @@ func (s *Service) giveUp(gone objects.Removed, now lease.Instant, free []segment
 
 // RemoveByRegex deletes what matches and may be removed, and returns how many. An error in
 // the middle leaves what was removed so far removed.
-func (s *Service) RemoveByRegex(ctx context.Context, expr string, force bool) (int, error) {
+func (s *Service) RemoveByRegex(ctx context.Context, _ model.Caller, expr string, force bool) (int, error) {
 	const op = "master: remove by regex"
 	if err := s.admit(ctx, op, 0); err != nil {
 		return 0, err
@@ -81,7 +81,7 @@ func (s *Service) RemoveByRegex(ctx context.Context, expr string, force bool) (i
 }
 
 // RemoveAll deletes everything that may be removed and returns how many.
-func (s *Service) RemoveAll(ctx context.Context, force bool) (int, error) {
+func (s *Service) RemoveAll(ctx context.Context, _ model.Caller, force bool) (int, error) {
 	const op = "master: remove all"
 	if err := s.admit(ctx, op, 0); err != nil {
 		return 0, err

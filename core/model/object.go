@@ -15,17 +15,49 @@ const (
 	ReplicaFailed      ReplicaStatus = 5
 )
 
-// Replica says where one copy of an object lies: Size bytes at Address in the address
+// Part is a piece of a copy that lies in one segment: Size bytes at Address in the address
 // space of the node that Endpoint names.
-type Replica struct {
-	ID        uint64
+type Part struct {
 	SegmentID SegmentID
 	Segment   string // name of the segment
 	Endpoint  string
 	Protocol  string
 	Address   uint64
 	Size      uint64
-	Status    ReplicaStatus
+}
+
+// Replica says where one copy of an object lies.
+type Replica struct {
+	ID     uint64
+	Status ReplicaStatus
+	// Part is the first piece, the whole copy as a rule.
+	Part
+	// More are the further pieces, in the order of the bytes, of a copy that is striped
+	// over several segments.
+	More []Part
+}
+
+// Bytes is the size of the whole copy.
+func (r *Replica) Bytes() uint64 {
+	n := r.Size
+	for i := range r.More {
+		n += r.More[i].Size
+	}
+	return n
+}
+
+// Parts yields the pieces with the offset of each in the object.
+func (r *Replica) Parts(yield func(offset uint64, p Part) bool) {
+	if !yield(0, r.Part) {
+		return
+	}
+	at := r.Size
+	for _, p := range r.More {
+		if !yield(at, p) {
+			return
+		}
+		at += p.Size
+	}
 }
 
 // ChecksumKind names how a checksum is computed.
@@ -47,7 +79,7 @@ type Checksum struct {
 type Object struct {
 	Size     uint64
 	Checksum Checksum
-	// Replicas are the readable copies, best first in no particular order of the reader's.
+	// Replicas are the readable copies, in no particular order.
 	Replicas []Replica
 	// LeaseTTL is how long, counted from before the request was sent, the master keeps
 	// the bytes in place. Data that arrives later must be thrown away.
@@ -73,15 +105,43 @@ const (
 
 // ReplicateConfig says how objects of one put are to be placed.
 type ReplicateConfig struct {
+	// Upsert replaces an object that is there. Without it such a put is refused.
+	Upsert bool
 	// ReplicaNum is the number of copies wanted, at least 1. Best effort: with fewer
 	// segments than copies, fewer are made.
 	ReplicaNum uint32
 	// PreferredSegments are segment names to try first, in order.
 	PreferredSegments []string
+	// SameNode puts all objects of the call on one host, that of the writer if it has
+	// room (prefer_alloc_in_same_node).
+	SameNode bool
+	// HostID is the writer's host as its segments state it, for the strategies that
+	// prefer it. Empty is unknown.
+	HostID string
+	// SoftPin protects the object from eviction as long as others can go.
+	SoftPin SoftPin
 	// HardPin keeps the object from eviction until it is removed.
 	HardPin bool
 	// DataType is kept with the object.
 	DataType DataType
+}
+
+// SoftPinAction says what a put does to the soft pin of a key. The numbers are upstream's.
+type SoftPinAction uint8
+
+// The actions.
+const (
+	SoftPinPreserve SoftPinAction = 0 // as it was; a new object has none
+	SoftPinEnable   SoftPinAction = 1
+	SoftPinDisable  SoftPinAction = 2
+)
+
+// SoftPin is what a put says of the soft pin. It begins when the object becomes readable
+// and reads do not extend it.
+type SoftPin struct {
+	Action SoftPinAction
+	// TTL is how long it lasts with SoftPinEnable; nil is the master's default, 0 no pin.
+	TTL *time.Duration
 }
 
 // DefaultReplicateConfig asks for one copy anywhere.
@@ -91,6 +151,9 @@ func DefaultReplicateConfig() ReplicateConfig { return ReplicateConfig{ReplicaNu
 type PutItem struct {
 	Key  Key
 	Size uint64 // at least 1
+	// Group joins the object to others that are of use only together: a read protects
+	// them all, and they are evicted together. Empty is none.
+	Group string
 }
 
 // EndItem makes one object readable.

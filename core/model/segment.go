@@ -1,5 +1,7 @@
 package model
 
+import "time"
+
 // Segment is a range of one node's memory that the pool may place objects in.
 type Segment struct {
 	ID SegmentID
@@ -47,6 +49,12 @@ type SegmentInfo struct {
 	Status SegmentStatus
 	// Used is what live extents take of it, rounding of the allocator included.
 	Used uint64
+	// Weight is the share of new objects that the segment gets beside a healthy one, 0 to
+	// 1. It falls at once when its node is silent, slow or fails transfers, and comes back
+	// gradually.
+	Weight float64
+	// Deadline is when a graceful unmount becomes final, zero where none is under way.
+	Deadline time.Time
 }
 
 // ClientStatus is the master's answer to a ping. The numbers are upstream's.
@@ -66,4 +74,22 @@ type PingReply struct {
 	Status ClientStatus
 	// ViewVersion is the number of the leadership view, 0 without high availability.
 	ViewVersion uint64
+}
+
+// PingReport is what a client tells the master while it says that it is alive.
+type PingReport struct {
+	// Peers says how transfers with other nodes went since the last report.
+	Peers []PeerReport
+}
+
+// PeerReport is what one client saw of one endpoint.
+type PeerReport struct {
+	Endpoint string
+	// Done and Failed count transfers. Failures that the peer is not to blame for, such as
+	// a deadline of the caller, are not counted.
+	Done, Failed uint32
+	// Bytes were moved by those that were done, in Busy of time with at least one of them
+	// under way.
+	Bytes uint64
+	Busy  time.Duration
 }

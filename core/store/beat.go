@@ -51,7 +51,7 @@ func (n *Node) beat(ctx context.Context) {
 func (n *Node) ping(ctx context.Context) error {
 	call, cancel := context.WithTimeout(ctx, n.cfg.RPCTimeout)
 	defer cancel()
-	reply, err := n.master.Ping(call, n.id)
+	reply, err := n.master.Ping(call, n.id, model.PingReport{})
 	if err != nil || reply.Status != model.ClientNeedRemount {
 		return errs.Wrap(errs.RPCFail, "store node: ping", err)
 	}

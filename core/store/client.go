@@ -20,7 +20,7 @@ var ErrClosed = errors.New("the store client is closed")
 // error that concerns the whole call is every key's answer.
 type Client struct {
 	cfg     Config
-	id      model.ClientID
+	caller  model.Caller
 	master  Master
 	engine  engine
 	log     *quiet
@@ -45,7 +45,7 @@ func NewClient(cfg Config, deps Deps) (*Client, error) {
 		return nil, errs.Wrap(errs.Internal, "store: register metrics", err)
 	}
 	return &Client{
-		cfg: cfg, id: deps.ID, master: deps.Master, engine: deps.Engine, log: &quiet{log: deps.Log}, metrics: m,
+		cfg: cfg, caller: model.Caller{Client: deps.ID}, master: deps.Master, engine: deps.Engine, log: &quiet{log: deps.Log}, metrics: m,
 		buffers: map[uint64]transport.RegionID{},
 	}, nil
 }

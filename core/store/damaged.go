@@ -23,7 +23,7 @@ func (c *Client) dropDamaged(ctx context.Context, items []*readItem) {
 	ctx, cancel := c.finishing(ctx)
 	defer cancel()
 	t0 := time.Now()
-	answers, err := c.master.Remove(ctx, keys, true)
+	answers, err := c.master.Remove(ctx, c.caller, keys, true)
 	c.rpc("BatchRemove", t0)
 	removed := 0
 	for _, e := range answers {

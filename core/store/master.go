@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"time"
 
 	"github.com/mooncake-go/mooncake/core/model"
 )
@@ -23,36 +24,70 @@ type Master interface {
 	// RemountSegments is MountSegment for all segments of a client that the master has
 	// forgotten: all of them or none.
 	RemountSegments(ctx context.Context, client model.ClientID, segs []model.Segment) error
-	// UnmountSegment takes a segment out; its replicas are unreadable at once. An unknown
-	// segment is a success; IllegalClient when it belongs to another client.
-	UnmountSegment(ctx context.Context, client model.ClientID, id model.SegmentID) error
-	// Ping keeps a client alive.
-	Ping(ctx context.Context, client model.ClientID) (model.PingReply, error)
+	// UnmountSegment takes a segment out. With a grace it takes no more objects and stays
+	// readable until the grace is over; without, its replicas are unreadable at once. An
+	// unknown segment is a success; IllegalClient when it belongs to another client.
+	UnmountSegment(ctx context.Context, client model.ClientID, id model.SegmentID, grace time.Duration) error
+	// Ping keeps a client alive and tells what it saw of other nodes.
+	Ping(ctx context.Context, client model.ClientID, report model.PingReport) (model.PingReply, error)
 	// Segments lists what is mounted.
 	Segments(ctx context.Context) ([]model.SegmentInfo, error)
+	// QueryHosts returns the hosts of the segments of those clients that are known.
+	QueryHosts(ctx context.Context, clients []model.ClientID) (map[model.ClientID][]string, error)
 
-	// Exist reports which keys are readable and grants those a read lease.
-	Exist(ctx context.Context, keys []model.Key) ([]model.Result[bool], error)
+	// Exist reports which keys are readable and protects those for a while.
+	Exist(ctx context.Context, caller model.Caller, keys []model.Key) ([]model.Result[bool], error)
 	// GetReplicas says where objects lie and grants a read lease. Per key ObjectNotFound,
 	// or ReplicaIsNotReady when nothing readable is left or there yet.
-	GetReplicas(ctx context.Context, keys []model.Key) ([]model.Result[model.Object], error)
-	// PutStart allocates. Per key ObjectAlreadyExists, NoAvailableHandle or InvalidParams.
-	PutStart(ctx context.Context, client model.ClientID, items []model.PutItem, cfg model.ReplicateConfig) ([]model.Result[[]model.Replica], error)
+	GetReplicas(ctx context.Context, caller model.Caller, keys []model.Key) ([]model.Result[model.Object], error)
+	// GetReplicasByRegex is GetReplicas for the keys that ListKeys returns.
+	GetReplicasByRegex(ctx context.Context, caller model.Caller, expr string, after model.Key, limit int) ([]model.Key, []model.Result[model.Object], error)
+	// PutStart allocates. Per key ObjectAlreadyExists, NoAvailableHandle, InvalidParams,
+	// TenantQuotaExceeded, TenantNotRegistered; with cfg.Upsert ObjectReplicaBusy and
+	// ObjectHasReplicationTask, and no ObjectAlreadyExists.
+	PutStart(ctx context.Context, caller model.Caller, items []model.PutItem, cfg model.ReplicateConfig) ([]model.Result[[]model.Replica], error)
 	// PutEnd makes objects readable. Per key ObjectNotFound, IllegalClient, InvalidWrite
 	// when another put of the client took this one's place; ending twice is a success.
-	PutEnd(ctx context.Context, client model.ClientID, items []model.EndItem) ([]error, error)
+	PutEnd(ctx context.Context, caller model.Caller, items []model.EndItem) ([]error, error)
 	// PutRevoke gives up unfinished puts, whose memory is used again at once: the caller
 	// writes no more. Errors as PutEnd, and InvalidWrite for what is readable.
-	PutRevoke(ctx context.Context, client model.ClientID, items []model.RevokeItem) ([]error, error)
+	PutRevoke(ctx context.Context, caller model.Caller, items []model.RevokeItem) ([]error, error)
 	// Remove deletes. Per key ObjectNotFound, ObjectHasLease (unless force),
-	// ReplicaIsNotReady for an unfinished put (also with force).
-	Remove(ctx context.Context, keys []model.Key, force bool) ([]error, error)
+	// ReplicaIsNotReady for an unfinished put (also with force), ObjectHasReplicationTask.
+	Remove(ctx context.Context, caller model.Caller, keys []model.Key, force bool) ([]error, error)
 	// RemoveByRegex deletes what matches (RE2 syntax, unanchored) and may be removed, and
 	// returns how many. InvalidParams for a malformed expression.
-	RemoveByRegex(ctx context.Context, expr string, force bool) (int, error)
-	// RemoveAll deletes everything that may be removed and returns how many.
-	RemoveAll(ctx context.Context, force bool) (int, error)
+	RemoveByRegex(ctx context.Context, caller model.Caller, expr string, force bool) (int, error)
+	// RemoveAll deletes everything of a tenant, or of model.AllTenants, that may be
+	// removed and returns how many.
+	RemoveAll(ctx context.Context, caller model.Caller, force bool) (int, error)
 	// ListKeys returns up to limit keys greater than after in byte order, sorted, that
 	// contain a match of expr ("" for all).
-	ListKeys(ctx context.Context, expr string, after model.Key, limit int) ([]model.Key, error)
+	ListKeys(ctx context.Context, caller model.Caller, expr string, after model.Key, limit int) ([]model.Key, error)
+	// ClearReplicas takes away the copies on a segment, or with "" the whole object, of
+	// those keys that owner put and nobody is reading, and returns those keys.
+	ClearReplicas(ctx context.Context, caller model.Caller, keys []model.Key, owner model.ClientID, segment string) ([]model.Key, error)
+	// Why tells what the master knows of a key. An unknown key is an answer, not an error.
+	Why(ctx context.Context, caller model.Caller, key model.Key) (model.Story, error)
+
+	// CopyStart begins a copy or move of one object and allocates its targets; the source
+	// stays in place until CopyEnd or CopyRevoke by the same client. ObjectNotFound,
+	// ReplicaNotFound (no copy on the source), SegmentNotFound, UnavailableInCurrentStatus,
+	// NoAvailableHandle, ObjectHasReplicationTask, InvalidParams.
+	CopyStart(ctx context.Context, caller model.Caller, kind model.CopyKind, key model.Key, source string, targets []string) (model.CopyPlan, error)
+	// CopyEnd makes the targets readable; a move takes the source away.
+	// ObjectNoReplicationTask, IllegalClient, ReplicaIsGone, InvalidParams (other kind).
+	CopyEnd(ctx context.Context, caller model.Caller, kind model.CopyKind, key model.Key) error
+	// CopyRevoke gives the targets up. Errors as CopyEnd.
+	CopyRevoke(ctx context.Context, caller model.Caller, kind model.CopyKind, key model.Key) error
+	// CreateTask has a copy or move carried out by the client that owns the source.
+	// ObjectNotFound, SegmentNotFound, TaskPendingLimitExceeded, InvalidParams.
+	CreateTask(ctx context.Context, caller model.Caller, spec model.TaskSpec) (model.TaskID, error)
+	// QueryTask answers with a task, or TaskNotFound.
+	QueryTask(ctx context.Context, id model.TaskID) (model.Task, error)
+	// FetchTasks gives the caller up to limit of the tasks that wait for it.
+	FetchTasks(ctx context.Context, caller model.Caller, limit int) ([]model.Assignment, error)
+	// CompleteTask reports a fetched task as TaskSuccess or TaskFailed. TaskNotFound,
+	// IllegalClient.
+	CompleteTask(ctx context.Context, caller model.Caller, id model.TaskID, status model.TaskStatus, message string) error
 }

@@ -206,7 +206,7 @@ func (n *Node) depart(ctx context.Context) {
 	n.mounted.Store(false)
 	for _, p := range n.pieces {
 		if p.mounted {
-			if failed = n.master.UnmountSegment(ctx, n.id, p.segment.ID); failed != nil {
+			if failed = n.master.UnmountSegment(ctx, n.id, p.segment.ID, 0); failed != nil {
 				break
 			}
 		}

@@ -132,7 +132,7 @@ func (c *Client) putStart(ctx context.Context, items []*putItem, cfg model.Repli
 		ask[i] = model.PutItem{Key: it.key, Size: uint64(len(it.value))}
 	}
 	t0 := time.Now()
-	got, err := c.master.PutStart(ctx, c.id, ask, cfg)
+	got, err := c.master.PutStart(ctx, c.caller, ask, cfg)
 	c.rpc("BatchPutStart", t0)
 	if err == nil && len(got) != len(items) {
 		err = shortAnswer(len(got), len(items))
@@ -169,7 +169,7 @@ func (c *Client) putEnd(ctx context.Context, items []*putItem) {
 		return
 	}
 	defer c.rpc("BatchPutEnd", time.Now())
-	got, err := c.master.PutEnd(ctx, c.id, ends)
+	got, err := c.master.PutEnd(ctx, c.caller, ends)
 	if err == nil && len(got) != len(done) {
 		err = shortAnswer(len(got), len(done))
 	}
@@ -200,7 +200,7 @@ func (c *Client) putRevoke(ctx context.Context, items []*putItem) {
 		return
 	}
 	defer c.rpc("BatchPutRevoke", time.Now())
-	if _, err := c.master.PutRevoke(ctx, c.id, given); err != nil {
+	if _, err := c.master.PutRevoke(ctx, c.caller, given); err != nil {
 		c.log.Warn("failed puts could not be revoked, the master releases them by its timeout", "keys", len(given), "error", err)
 	}
 }

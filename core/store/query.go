@@ -18,7 +18,7 @@ func (c *Client) Exist(ctx context.Context, key model.Key) (bool, error) {
 func (c *Client) BatchExist(ctx context.Context, keys []model.Key) []model.Result[bool] {
 	return perKey(ctx, c, keys, func(ctx context.Context, keys []model.Key) ([]model.Result[bool], error) {
 		defer c.rpc("BatchExistKey", time.Now())
-		return c.master.Exist(ctx, keys)
+		return c.master.Exist(ctx, c.caller, keys)
 	})
 }
 
@@ -42,7 +42,7 @@ func (c *Client) Size(ctx context.Context, key model.Key) (uint64, error) {
 func (c *Client) Query(ctx context.Context, keys []model.Key) []model.Result[model.Object] {
 	return perKey(ctx, c, keys, func(ctx context.Context, keys []model.Key) ([]model.Result[model.Object], error) {
 		defer c.rpc("BatchGetReplicaList", time.Now())
-		return c.master.GetReplicas(ctx, keys)
+		return c.master.GetReplicas(ctx, c.caller, keys)
 	})
 }
 
@@ -56,7 +56,7 @@ func (c *Client) Remove(ctx context.Context, key model.Key, force bool) error {
 func (c *Client) BatchRemove(ctx context.Context, keys []model.Key, force bool) []error {
 	res := perKey(ctx, c, keys, func(ctx context.Context, keys []model.Key) ([]model.Result[struct{}], error) {
 		defer c.rpc("BatchRemove", time.Now())
-		got, err := c.master.Remove(ctx, keys, force)
+		got, err := c.master.Remove(ctx, c.caller, keys, force)
 		out := make([]model.Result[struct{}], len(got))
 		for i, e := range got {
 			out[i].Err = e
@@ -78,7 +78,7 @@ func (c *Client) RemoveByRegex(ctx context.Context, expr string, force bool) (in
 	}
 	defer c.calls.Done()
 	defer c.rpc("RemoveByRegex", time.Now())
-	return c.master.RemoveByRegex(ctx, expr, force)
+	return c.master.RemoveByRegex(ctx, c.caller, expr, force)
 }
 
 // RemoveAll deletes everything that may be removed and returns how many.
@@ -88,7 +88,7 @@ func (c *Client) RemoveAll(ctx context.Context, force bool) (int, error) {
 	}
 	defer c.calls.Done()
 	defer c.rpc("RemoveAll", time.Now())
-	return c.master.RemoveAll(ctx, force)
+	return c.master.RemoveAll(ctx, c.caller, force)
 }
 
 // ListKeys returns up to limit keys greater than after in byte order, sorted, that contain
@@ -102,7 +102,7 @@ func (c *Client) ListKeys(ctx context.Context, expr string, after model.Key, lim
 	}
 	defer c.calls.Done()
 	defer c.rpc("ListKeys", time.Now())
-	return c.master.ListKeys(ctx, expr, after, limit)
+	return c.master.ListKeys(ctx, c.caller, expr, after, limit)
 }
 
 func shortAnswer(got, want int) error {

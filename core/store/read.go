@@ -162,7 +162,7 @@ func (c *Client) locate(ctx context.Context, items []*readItem) []*readItem {
 		keys[i] = it.key
 	}
 	asked := time.Now()
-	got, err := c.master.GetReplicas(ctx, keys)
+	got, err := c.master.GetReplicas(ctx, c.caller, keys)
 	c.rpc("BatchGetReplicaList", asked)
 	if err == nil && len(got) != len(items) {
 		err = shortAnswer(len(got), len(items))

@@ -33,7 +33,7 @@ func (h *handler) queryKey(w http.ResponseWriter, r *http.Request) {
 		h.sendError(w, r, err)
 		return
 	}
-	res, err := h.master.GetReplicas(r.Context(), []model.Key{key})
+	res, err := h.master.GetReplicas(r.Context(), model.Caller{}, []model.Key{key})
 	if err == nil && len(res) != 1 {
 		err = errs.New(errs.Internal, "admin: query key", "%d answers for one key", len(res))
 	}
@@ -143,7 +143,7 @@ func (h *handler) removeAll(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	n, err := h.master.RemoveAll(r.Context(), force)
+	n, err := h.master.RemoveAll(r.Context(), model.Caller{}, force)
 	if err != nil {
 		h.sendError(w, r, err)
 		return

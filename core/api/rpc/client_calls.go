@@ -2,6 +2,7 @@ package rpc
 
 import (
 	"context"
+	"time"
 
 	masterv1 "github.com/mooncake-go/mooncake/sdk/proto/mooncake/master/v1"
 
@@ -33,15 +34,15 @@ func (c *Client) RemountSegments(ctx context.Context, client model.ClientID, seg
 }
 
 // UnmountSegment implements store.Master.
-func (c *Client) UnmountSegment(ctx context.Context, client model.ClientID, id model.SegmentID) error {
+func (c *Client) UnmountSegment(ctx context.Context, client model.ClientID, id model.SegmentID, grace time.Duration) error {
 	_, err := call(ctx, c, "unmount segment", c.rpc.UnmountSegment,
-		&masterv1.UnmountSegmentRequest{Client: wireUUID(client), Segment: wireUUID(id)})
+		&masterv1.UnmountSegmentRequest{Client: wireUUID(client), Segment: wireUUID(id), GraceMs: wireMillis(grace)})
 	return err
 }
 
 // Ping implements store.Master.
-func (c *Client) Ping(ctx context.Context, client model.ClientID) (model.PingReply, error) {
-	out, err := call(ctx, c, "ping", c.rpc.Ping, &masterv1.PingRequest{Client: wireUUID(client)})
+func (c *Client) Ping(ctx context.Context, client model.ClientID, report model.PingReport) (model.PingReply, error) {
+	out, err := call(ctx, c, "ping", c.rpc.Ping, &masterv1.PingRequest{Client: wireUUID(client), Peers: mapSlice(report.Peers, wirePeerReport)})
 	if err != nil {
 		return model.PingReply{}, err
 	}
@@ -58,9 +59,9 @@ func (c *Client) Segments(ctx context.Context) ([]model.SegmentInfo, error) {
 }
 
 // RemoveByRegex implements store.Master.
-func (c *Client) RemoveByRegex(ctx context.Context, expr string, force bool) (int, error) {
+func (c *Client) RemoveByRegex(ctx context.Context, caller model.Caller, expr string, force bool) (int, error) {
 	out, err := call(ctx, c, "remove by regex", c.rpc.RemoveByRegex,
-		&masterv1.RemoveByRegexRequest{Expression: []byte(expr), Force: force})
+		&masterv1.RemoveByRegexRequest{Caller: wireCaller(caller), Expression: []byte(expr), Force: force})
 	if err != nil {
 		return 0, err
 	}
@@ -68,8 +69,8 @@ func (c *Client) RemoveByRegex(ctx context.Context, expr string, force bool) (in
 }
 
 // RemoveAll implements store.Master.
-func (c *Client) RemoveAll(ctx context.Context, force bool) (int, error) {
-	out, err := call(ctx, c, "remove all", c.rpc.RemoveAll, &masterv1.RemoveAllRequest{Force: force})
+func (c *Client) RemoveAll(ctx context.Context, caller model.Caller, force bool) (int, error) {
+	out, err := call(ctx, c, "remove all", c.rpc.RemoveAll, &masterv1.RemoveAllRequest{Caller: wireCaller(caller), Force: force})
 	if err != nil {
 		return 0, err
 	}
@@ -77,10 +78,11 @@ func (c *Client) RemoveAll(ctx context.Context, force bool) (int, error) {
 }
 
 // ListKeys implements store.Master, page by page.
-func (c *Client) ListKeys(ctx context.Context, expr string, after model.Key, limit int) ([]model.Key, error) {
+func (c *Client) ListKeys(ctx context.Context, caller model.Caller, expr string, after model.Key, limit int) ([]model.Key, error) {
 	var keys []model.Key
 	for limit > len(keys) {
 		out, err := call(ctx, c, "list keys", c.rpc.ListKeys, &masterv1.ListKeysRequest{
+			Caller:     wireCaller(caller),
 			Expression: []byte(expr), After: keyAsBytes(after), Limit: uint32(min(limit-len(keys), maxListKeys)),
 		})
 		if err != nil {

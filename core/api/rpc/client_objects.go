@@ -15,9 +15,9 @@ func failedItem[T any](err error) model.Result[T] { return model.Result[T]{Err: 
 func sameError(err error) error { return err }
 
 // Exist implements store.Master.
-func (c *Client) Exist(ctx context.Context, keys []model.Key) ([]model.Result[bool], error) {
+func (c *Client) Exist(ctx context.Context, caller model.Caller, keys []model.Key) ([]model.Result[bool], error) {
 	return inPieces(c, keys, keySize, failedItem[bool], func(keys []model.Key) ([]model.Result[bool], error) {
-		out, err := call(ctx, c, "exist", c.rpc.Exist, &masterv1.ExistRequest{Keys: keyBytes(keys)})
+		out, err := call(ctx, c, "exist", c.rpc.Exist, &masterv1.ExistRequest{Caller: wireCaller(caller), Keys: keyBytes(keys)})
 		if err != nil {
 			return nil, err
 		}
@@ -26,9 +26,9 @@ func (c *Client) Exist(ctx context.Context, keys []model.Key) ([]model.Result[bo
 }
 
 // GetReplicas implements store.Master.
-func (c *Client) GetReplicas(ctx context.Context, keys []model.Key) ([]model.Result[model.Object], error) {
+func (c *Client) GetReplicas(ctx context.Context, caller model.Caller, keys []model.Key) ([]model.Result[model.Object], error) {
 	return inPieces(c, keys, keySize, failedItem[model.Object], func(keys []model.Key) ([]model.Result[model.Object], error) {
-		out, err := call(ctx, c, "get replicas", c.rpc.GetReplicas, &masterv1.GetReplicasRequest{Keys: keyBytes(keys)})
+		out, err := call(ctx, c, "get replicas", c.rpc.GetReplicas, &masterv1.GetReplicasRequest{Caller: wireCaller(caller), Keys: keyBytes(keys)})
 		if err != nil {
 			return nil, err
 		}
@@ -37,10 +37,10 @@ func (c *Client) GetReplicas(ctx context.Context, keys []model.Key) ([]model.Res
 }
 
 // PutStart implements store.Master.
-func (c *Client) PutStart(ctx context.Context, client model.ClientID, items []model.PutItem, cfg model.ReplicateConfig) ([]model.Result[[]model.Replica], error) {
+func (c *Client) PutStart(ctx context.Context, caller model.Caller, items []model.PutItem, cfg model.ReplicateConfig) ([]model.Result[[]model.Replica], error) {
 	size := func(it *model.PutItem) int { return len(it.Key) }
 	return inPieces(c, items, size, failedItem[[]model.Replica], func(items []model.PutItem) ([]model.Result[[]model.Replica], error) {
-		out, err := call(ctx, c, "put start", c.rpc.PutStart, wirePutStart(client, items, cfg))
+		out, err := call(ctx, c, "put start", c.rpc.PutStart, wirePutStart(caller, items, cfg))
 		if err != nil {
 			return nil, err
 		}
@@ -49,10 +49,10 @@ func (c *Client) PutStart(ctx context.Context, client model.ClientID, items []mo
 }
 
 // PutEnd implements store.Master.
-func (c *Client) PutEnd(ctx context.Context, client model.ClientID, items []model.EndItem) ([]error, error) {
+func (c *Client) PutEnd(ctx context.Context, caller model.Caller, items []model.EndItem) ([]error, error) {
 	size := func(it *model.EndItem) int { return len(it.Key) }
 	return inPieces(c, items, size, sameError, func(items []model.EndItem) ([]error, error) {
-		out, err := call(ctx, c, "put end", c.rpc.PutEnd, wirePutEnd(client, items))
+		out, err := call(ctx, c, "put end", c.rpc.PutEnd, wirePutEnd(caller, items))
 		if err != nil {
 			return nil, err
 		}
@@ -61,10 +61,10 @@ func (c *Client) PutEnd(ctx context.Context, client model.ClientID, items []mode
 }
 
 // PutRevoke implements store.Master.
-func (c *Client) PutRevoke(ctx context.Context, client model.ClientID, items []model.RevokeItem) ([]error, error) {
+func (c *Client) PutRevoke(ctx context.Context, caller model.Caller, items []model.RevokeItem) ([]error, error) {
 	size := func(it *model.RevokeItem) int { return len(it.Key) }
 	return inPieces(c, items, size, sameError, func(items []model.RevokeItem) ([]error, error) {
-		out, err := call(ctx, c, "put revoke", c.rpc.PutRevoke, wirePutRevoke(client, items))
+		out, err := call(ctx, c, "put revoke", c.rpc.PutRevoke, wirePutRevoke(caller, items))
 		if err != nil {
 			return nil, err
 		}
@@ -73,9 +73,9 @@ func (c *Client) PutRevoke(ctx context.Context, client model.ClientID, items []m
 }
 
 // Remove implements store.Master.
-func (c *Client) Remove(ctx context.Context, keys []model.Key, force bool) ([]error, error) {
+func (c *Client) Remove(ctx context.Context, caller model.Caller, keys []model.Key, force bool) ([]error, error) {
 	return inPieces(c, keys, keySize, sameError, func(keys []model.Key) ([]error, error) {
-		out, err := call(ctx, c, "remove", c.rpc.Remove, &masterv1.RemoveRequest{Keys: keyBytes(keys), Force: force})
+		out, err := call(ctx, c, "remove", c.rpc.Remove, &masterv1.RemoveRequest{Caller: wireCaller(caller), Keys: keyBytes(keys), Force: force})
 		if err != nil {
 			return nil, err
 		}

@@ -6,9 +6,9 @@ import (
 	"github.com/mooncake-go/mooncake/core/model"
 )
 
-func wirePutStart(client model.ClientID, items []model.PutItem, cfg model.ReplicateConfig) *masterv1.PutStartRequest {
+func wirePutStart(caller model.Caller, items []model.PutItem, cfg model.ReplicateConfig) *masterv1.PutStartRequest {
 	return &masterv1.PutStartRequest{
-		Client: wireUUID(client),
+		Caller: wireCaller(caller),
 		Keys:   mapSlice(items, func(it model.PutItem) []byte { return keyAsBytes(it.Key) }),
 		Sizes:  mapSlice(items, func(it model.PutItem) uint64 { return it.Size }),
 		Config: &masterv1.ReplicateConfig{
@@ -36,9 +36,9 @@ func goPutStart(in *masterv1.PutStartRequest) ([]model.PutItem, model.ReplicateC
 	return items, cfg, nil
 }
 
-func wirePutEnd(client model.ClientID, items []model.EndItem) *masterv1.PutEndRequest {
+func wirePutEnd(caller model.Caller, items []model.EndItem) *masterv1.PutEndRequest {
 	return &masterv1.PutEndRequest{
-		Client:        wireUUID(client),
+		Caller:        wireCaller(caller),
 		Keys:          mapSlice(items, func(it model.EndItem) []byte { return keyAsBytes(it.Key) }),
 		ChecksumKinds: mapSlice(items, func(it model.EndItem) uint32 { return uint32(it.Checksum.Kind) }),
 		Checksums:     mapSlice(items, func(it model.EndItem) uint64 { return it.Checksum.Value }),
@@ -69,9 +69,9 @@ func goPutEnd(in *masterv1.PutEndRequest) ([]model.EndItem, error) {
 	return items, nil
 }
 
-func wirePutRevoke(client model.ClientID, items []model.RevokeItem) *masterv1.PutRevokeRequest {
+func wirePutRevoke(caller model.Caller, items []model.RevokeItem) *masterv1.PutRevokeRequest {
 	return &masterv1.PutRevokeRequest{
-		Client: wireUUID(client),
+		Caller: wireCaller(caller),
 		Keys:   mapSlice(items, func(it model.RevokeItem) []byte { return keyAsBytes(it.Key) }),
 		Puts:   mapSlice(items, func(it model.RevokeItem) uint64 { return it.Put }),
 	}

@@ -92,8 +92,8 @@ func readReplicas(n int, in *masterv1.Replicas, set func(int, []model.Replica)) 
 		}
 		p := in.GetPlaces()[at]
 		all[i] = model.Replica{
-			ID: in.GetIds()[i], SegmentID: goUUID(p.GetSegment()), Segment: p.GetName(), Endpoint: p.GetEndpoint(), Protocol: p.GetProtocol(),
-			Address: in.GetAddresses()[i], Size: in.GetSizes()[i], Status: model.ReplicaStatus(in.GetStatuses()[i]),
+			ID: in.GetIds()[i], Part: model.Part{SegmentID: goUUID(p.GetSegment()), Segment: p.GetName(), Endpoint: p.GetEndpoint(), Protocol: p.GetProtocol(),
+				Address: in.GetAddresses()[i], Size: in.GetSizes()[i]}, Status: model.ReplicaStatus(in.GetStatuses()[i]),
 		}
 	}
 	for i, c := range in.GetCounts() {

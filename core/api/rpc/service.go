@@ -39,11 +39,11 @@ func (s *service) RemountSegments(ctx context.Context, in *masterv1.RemountSegme
 }
 
 func (s *service) UnmountSegment(ctx context.Context, in *masterv1.UnmountSegmentRequest) (*masterv1.UnmountSegmentResponse, error) {
-	return &masterv1.UnmountSegmentResponse{}, s.master.UnmountSegment(ctx, goUUID(in.GetClient()), goUUID(in.GetSegment()))
+	return &masterv1.UnmountSegmentResponse{}, s.master.UnmountSegment(ctx, goUUID(in.GetClient()), goUUID(in.GetSegment()), goMillis(in.GetGraceMs()))
 }
 
 func (s *service) Ping(ctx context.Context, in *masterv1.PingRequest) (*masterv1.PingResponse, error) {
-	reply, err := s.master.Ping(ctx, goUUID(in.GetClient()))
+	reply, err := s.master.Ping(ctx, goUUID(in.GetClient()), model.PingReport{Peers: mapSlice(in.GetPeers(), goPeerReport)})
 	if err != nil {
 		return nil, err
 	}
@@ -59,7 +59,7 @@ func (s *service) Segments(ctx context.Context, _ *masterv1.SegmentsRequest) (*m
 }
 
 func (s *service) RemoveByRegex(ctx context.Context, in *masterv1.RemoveByRegexRequest) (*masterv1.RemoveByRegexResponse, error) {
-	n, err := s.master.RemoveByRegex(ctx, string(in.GetExpression()), in.GetForce())
+	n, err := s.master.RemoveByRegex(ctx, goCaller(in.GetCaller()), string(in.GetExpression()), in.GetForce())
 	if err != nil {
 		return nil, err
 	}
@@ -67,7 +67,7 @@ func (s *service) RemoveByRegex(ctx context.Context, in *masterv1.RemoveByRegexR
 }
 
 func (s *service) RemoveAll(ctx context.Context, in *masterv1.RemoveAllRequest) (*masterv1.RemoveAllResponse, error) {
-	n, err := s.master.RemoveAll(ctx, in.GetForce())
+	n, err := s.master.RemoveAll(ctx, goCaller(in.GetCaller()), in.GetForce())
 	if err != nil {
 		return nil, err
 	}
@@ -76,7 +76,7 @@ func (s *service) RemoveAll(ctx context.Context, in *masterv1.RemoveAllRequest) 
 
 func (s *service) ListKeys(ctx context.Context, in *masterv1.ListKeysRequest) (*masterv1.ListKeysResponse, error) {
 	limit := int(min(in.GetLimit(), maxListKeys))
-	keys, err := s.master.ListKeys(ctx, string(in.GetExpression()), string(in.GetAfter()), limit)
+	keys, err := s.master.ListKeys(ctx, goCaller(in.GetCaller()), string(in.GetExpression()), string(in.GetAfter()), limit)
 	if err != nil {
 		return nil, err
 	}

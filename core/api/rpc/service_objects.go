@@ -11,7 +11,7 @@ func (s *service) Exist(ctx context.Context, in *masterv1.ExistRequest) (*master
 	if err != nil {
 		return nil, err
 	}
-	res, err := s.master.Exist(ctx, keys)
+	res, err := s.master.Exist(ctx, goCaller(in.GetCaller()), keys)
 	if err != nil {
 		return nil, err
 	}
@@ -23,7 +23,7 @@ func (s *service) GetReplicas(ctx context.Context, in *masterv1.GetReplicasReque
 	if err != nil {
 		return nil, err
 	}
-	res, err := s.master.GetReplicas(ctx, keys)
+	res, err := s.master.GetReplicas(ctx, goCaller(in.GetCaller()), keys)
 	if err != nil {
 		return nil, err
 	}
@@ -35,7 +35,7 @@ func (s *service) PutStart(ctx context.Context, in *masterv1.PutStartRequest) (*
 	if err != nil {
 		return nil, err
 	}
-	res, err := s.master.PutStart(ctx, goUUID(in.GetClient()), items, cfg)
+	res, err := s.master.PutStart(ctx, goCaller(in.GetCaller()), items, cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -47,7 +47,7 @@ func (s *service) PutEnd(ctx context.Context, in *masterv1.PutEndRequest) (*mast
 	if err != nil {
 		return nil, err
 	}
-	res, err := s.master.PutEnd(ctx, goUUID(in.GetClient()), items)
+	res, err := s.master.PutEnd(ctx, goCaller(in.GetCaller()), items)
 	if err != nil {
 		return nil, err
 	}
@@ -59,7 +59,7 @@ func (s *service) PutRevoke(ctx context.Context, in *masterv1.PutRevokeRequest) 
 	if err != nil {
 		return nil, err
 	}
-	res, err := s.master.PutRevoke(ctx, goUUID(in.GetClient()), items)
+	res, err := s.master.PutRevoke(ctx, goCaller(in.GetCaller()), items)
 	if err != nil {
 		return nil, err
 	}
@@ -71,7 +71,7 @@ func (s *service) Remove(ctx context.Context, in *masterv1.RemoveRequest) (*mast
 	if err != nil {
 		return nil, err
 	}
-	res, err := s.master.Remove(ctx, keys, in.GetForce())
+	res, err := s.master.Remove(ctx, goCaller(in.GetCaller()), keys, in.GetForce())
 	if err != nil {
 		return nil, err
 	}

@@ -67,8 +67,8 @@ func (o *object) replicas(dst []model.Replica, status model.ReplicaStatus) []mod
 			continue
 		}
 		dst = append(dst, model.Replica{
-			ID: p.id, SegmentID: p.seg.ID, Segment: p.seg.Name, Endpoint: p.seg.Endpoint, Protocol: p.seg.Protocol,
-			Address: p.seg.Base + p.offset, Size: o.size, Status: status,
+			ID: p.id, Status: status, Part: model.Part{SegmentID: p.seg.ID, Segment: p.seg.Name, Endpoint: p.seg.Endpoint, Protocol: p.seg.Protocol,
+				Address: p.seg.Base + p.offset, Size: o.size},
 		})
 	}
 	return dst

@@ -245,6 +245,60 @@ func (x *ReadyResponse) GetProtocol() *Protocol {
 	return nil
 }
 
+// Caller is who asks, and whose keys are meant.
+type Caller struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Client *UUID                  `protobuf:"bytes,1,opt,name=client,proto3" json:"client,omitempty"`
+	// Empty is the tenant "default".
+	Tenant        string `protobuf:"bytes,2,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Caller) Reset() {
+	*x = Caller{}
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Caller) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Caller) ProtoMessage() {}
+
+func (x *Caller) ProtoReflect() protoreflect.Message {
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Caller.ProtoReflect.Descriptor instead.
+func (*Caller) Descriptor() ([]byte, []int) {
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *Caller) GetClient() *UUID {
+	if x != nil {
+		return x.Client
+	}
+	return nil
+}
+
+func (x *Caller) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
+}
+
 // Protocol numbers this contract. A peer with another major number is refused; a higher
 // minor number only adds.
 type Protocol struct {
@@ -257,7 +311,7 @@ type Protocol struct {
 
 func (x *Protocol) Reset() {
 	*x = Protocol{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[4]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -269,7 +323,7 @@ func (x *Protocol) String() string {
 func (*Protocol) ProtoMessage() {}
 
 func (x *Protocol) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[4]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -282,7 +336,7 @@ func (x *Protocol) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Protocol.ProtoReflect.Descriptor instead.
 func (*Protocol) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{4}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Protocol) GetMajor() uint32 {
@@ -316,7 +370,7 @@ type Segment struct {
 
 func (x *Segment) Reset() {
 	*x = Segment{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[5]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -328,7 +382,7 @@ func (x *Segment) String() string {
 func (*Segment) ProtoMessage() {}
 
 func (x *Segment) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[5]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -341,7 +395,7 @@ func (x *Segment) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Segment.ProtoReflect.Descriptor instead.
 func (*Segment) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{5}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Segment) GetId() *UUID {
@@ -403,7 +457,7 @@ type MountSegmentRequest struct {
 
 func (x *MountSegmentRequest) Reset() {
 	*x = MountSegmentRequest{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[6]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -415,7 +469,7 @@ func (x *MountSegmentRequest) String() string {
 func (*MountSegmentRequest) ProtoMessage() {}
 
 func (x *MountSegmentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[6]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -428,7 +482,7 @@ func (x *MountSegmentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MountSegmentRequest.ProtoReflect.Descriptor instead.
 func (*MountSegmentRequest) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{6}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *MountSegmentRequest) GetClient() *UUID {
@@ -453,7 +507,7 @@ type MountSegmentResponse struct {
 
 func (x *MountSegmentResponse) Reset() {
 	*x = MountSegmentResponse{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[7]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -465,7 +519,7 @@ func (x *MountSegmentResponse) String() string {
 func (*MountSegmentResponse) ProtoMessage() {}
 
 func (x *MountSegmentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[7]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -478,7 +532,7 @@ func (x *MountSegmentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MountSegmentResponse.ProtoReflect.Descriptor instead.
 func (*MountSegmentResponse) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{7}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{8}
 }
 
 type RemountSegmentsRequest struct {
@@ -491,7 +545,7 @@ type RemountSegmentsRequest struct {
 
 func (x *RemountSegmentsRequest) Reset() {
 	*x = RemountSegmentsRequest{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[8]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -503,7 +557,7 @@ func (x *RemountSegmentsRequest) String() string {
 func (*RemountSegmentsRequest) ProtoMessage() {}
 
 func (x *RemountSegmentsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[8]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -516,7 +570,7 @@ func (x *RemountSegmentsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemountSegmentsRequest.ProtoReflect.Descriptor instead.
 func (*RemountSegmentsRequest) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{8}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *RemountSegmentsRequest) GetClient() *UUID {
@@ -541,7 +595,7 @@ type RemountSegmentsResponse struct {
 
 func (x *RemountSegmentsResponse) Reset() {
 	*x = RemountSegmentsResponse{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[9]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -553,7 +607,7 @@ func (x *RemountSegmentsResponse) String() string {
 func (*RemountSegmentsResponse) ProtoMessage() {}
 
 func (x *RemountSegmentsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[9]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -566,20 +620,22 @@ func (x *RemountSegmentsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemountSegmentsResponse.ProtoReflect.Descriptor instead.
 func (*RemountSegmentsResponse) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{9}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{10}
 }
 
 type UnmountSegmentRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Client        *UUID                  `protobuf:"bytes,1,opt,name=client,proto3" json:"client,omitempty"`
-	Segment       *UUID                  `protobuf:"bytes,2,opt,name=segment,proto3" json:"segment,omitempty"`
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Client  *UUID                  `protobuf:"bytes,1,opt,name=client,proto3" json:"client,omitempty"`
+	Segment *UUID                  `protobuf:"bytes,2,opt,name=segment,proto3" json:"segment,omitempty"`
+	// For how long readers may go on, in milliseconds; 0 ends it at once.
+	GraceMs       uint64 `protobuf:"varint,3,opt,name=grace_ms,json=graceMs,proto3" json:"grace_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *UnmountSegmentRequest) Reset() {
 	*x = UnmountSegmentRequest{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[10]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -591,7 +647,7 @@ func (x *UnmountSegmentRequest) String() string {
 func (*UnmountSegmentRequest) ProtoMessage() {}
 
 func (x *UnmountSegmentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[10]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -604,7 +660,7 @@ func (x *UnmountSegmentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnmountSegmentRequest.ProtoReflect.Descriptor instead.
 func (*UnmountSegmentRequest) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{10}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *UnmountSegmentRequest) GetClient() *UUID {
@@ -621,6 +677,13 @@ func (x *UnmountSegmentRequest) GetSegment() *UUID {
 	return nil
 }
 
+func (x *UnmountSegmentRequest) GetGraceMs() uint64 {
+	if x != nil {
+		return x.GraceMs
+	}
+	return 0
+}
+
 type UnmountSegmentResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -629,7 +692,7 @@ type UnmountSegmentResponse struct {
 
 func (x *UnmountSegmentResponse) Reset() {
 	*x = UnmountSegmentResponse{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[11]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -641,7 +704,7 @@ func (x *UnmountSegmentResponse) String() string {
 func (*UnmountSegmentResponse) ProtoMessage() {}
 
 func (x *UnmountSegmentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[11]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -654,19 +717,20 @@ func (x *UnmountSegmentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnmountSegmentResponse.ProtoReflect.Descriptor instead.
 func (*UnmountSegmentResponse) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{11}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{12}
 }
 
 type PingRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Client        *UUID                  `protobuf:"bytes,1,opt,name=client,proto3" json:"client,omitempty"`
+	Peers         []*PeerReport          `protobuf:"bytes,2,rep,name=peers,proto3" json:"peers,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *PingRequest) Reset() {
 	*x = PingRequest{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[12]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -678,7 +742,7 @@ func (x *PingRequest) String() string {
 func (*PingRequest) ProtoMessage() {}
 
 func (x *PingRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[12]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -691,7 +755,7 @@ func (x *PingRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PingRequest.ProtoReflect.Descriptor instead.
 func (*PingRequest) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{12}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *PingRequest) GetClient() *UUID {
@@ -699,6 +763,90 @@ func (x *PingRequest) GetClient() *UUID {
 		return x.Client
 	}
 	return nil
+}
+
+func (x *PingRequest) GetPeers() []*PeerReport {
+	if x != nil {
+		return x.Peers
+	}
+	return nil
+}
+
+// PeerReport is what one client saw of one endpoint since its last ping.
+type PeerReport struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Endpoint      string                 `protobuf:"bytes,1,opt,name=endpoint,proto3" json:"endpoint,omitempty"`
+	Done          uint32                 `protobuf:"varint,2,opt,name=done,proto3" json:"done,omitempty"`
+	Failed        uint32                 `protobuf:"varint,3,opt,name=failed,proto3" json:"failed,omitempty"`
+	Bytes         uint64                 `protobuf:"varint,4,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	BusyUs        uint64                 `protobuf:"varint,5,opt,name=busy_us,json=busyUs,proto3" json:"busy_us,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PeerReport) Reset() {
+	*x = PeerReport{}
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PeerReport) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PeerReport) ProtoMessage() {}
+
+func (x *PeerReport) ProtoReflect() protoreflect.Message {
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PeerReport.ProtoReflect.Descriptor instead.
+func (*PeerReport) Descriptor() ([]byte, []int) {
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *PeerReport) GetEndpoint() string {
+	if x != nil {
+		return x.Endpoint
+	}
+	return ""
+}
+
+func (x *PeerReport) GetDone() uint32 {
+	if x != nil {
+		return x.Done
+	}
+	return 0
+}
+
+func (x *PeerReport) GetFailed() uint32 {
+	if x != nil {
+		return x.Failed
+	}
+	return 0
+}
+
+func (x *PeerReport) GetBytes() uint64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
+func (x *PeerReport) GetBusyUs() uint64 {
+	if x != nil {
+		return x.BusyUs
+	}
+	return 0
 }
 
 type PingResponse struct {
@@ -712,7 +860,7 @@ type PingResponse struct {
 
 func (x *PingResponse) Reset() {
 	*x = PingResponse{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[13]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -724,7 +872,7 @@ func (x *PingResponse) String() string {
 func (*PingResponse) ProtoMessage() {}
 
 func (x *PingResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[13]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -737,7 +885,7 @@ func (x *PingResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PingResponse.ProtoReflect.Descriptor instead.
 func (*PingResponse) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{13}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *PingResponse) GetStatus() int32 {
@@ -762,7 +910,7 @@ type SegmentsRequest struct {
 
 func (x *SegmentsRequest) Reset() {
 	*x = SegmentsRequest{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[14]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -774,7 +922,7 @@ func (x *SegmentsRequest) String() string {
 func (*SegmentsRequest) ProtoMessage() {}
 
 func (x *SegmentsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[14]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -787,23 +935,27 @@ func (x *SegmentsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SegmentsRequest.ProtoReflect.Descriptor instead.
 func (*SegmentsRequest) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{14}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{16}
 }
 
 // SegmentInfo is a segment as the master sees it.
 type SegmentInfo struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Segment       *Segment               `protobuf:"bytes,1,opt,name=segment,proto3" json:"segment,omitempty"`
-	Client        *UUID                  `protobuf:"bytes,2,opt,name=client,proto3" json:"client,omitempty"`
-	Status        int32                  `protobuf:"varint,3,opt,name=status,proto3" json:"status,omitempty"`
-	Used          uint64                 `protobuf:"varint,4,opt,name=used,proto3" json:"used,omitempty"`
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Segment *Segment               `protobuf:"bytes,1,opt,name=segment,proto3" json:"segment,omitempty"`
+	Client  *UUID                  `protobuf:"bytes,2,opt,name=client,proto3" json:"client,omitempty"`
+	Status  int32                  `protobuf:"varint,3,opt,name=status,proto3" json:"status,omitempty"`
+	Used    uint64                 `protobuf:"varint,4,opt,name=used,proto3" json:"used,omitempty"`
+	// 0 to 1: the share of new objects it gets beside a healthy segment.
+	Weight float64 `protobuf:"fixed64,5,opt,name=weight,proto3" json:"weight,omitempty"`
+	// When a graceful unmount becomes final, in microseconds since 1970; 0 is none.
+	DeadlineUs    int64 `protobuf:"varint,6,opt,name=deadline_us,json=deadlineUs,proto3" json:"deadline_us,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *SegmentInfo) Reset() {
 	*x = SegmentInfo{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[15]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -815,7 +967,7 @@ func (x *SegmentInfo) String() string {
 func (*SegmentInfo) ProtoMessage() {}
 
 func (x *SegmentInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[15]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -828,7 +980,7 @@ func (x *SegmentInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SegmentInfo.ProtoReflect.Descriptor instead.
 func (*SegmentInfo) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{15}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *SegmentInfo) GetSegment() *Segment {
@@ -859,6 +1011,20 @@ func (x *SegmentInfo) GetUsed() uint64 {
 	return 0
 }
 
+func (x *SegmentInfo) GetWeight() float64 {
+	if x != nil {
+		return x.Weight
+	}
+	return 0
+}
+
+func (x *SegmentInfo) GetDeadlineUs() int64 {
+	if x != nil {
+		return x.DeadlineUs
+	}
+	return 0
+}
+
 type SegmentsResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Segments      []*SegmentInfo         `protobuf:"bytes,1,rep,name=segments,proto3" json:"segments,omitempty"`
@@ -868,7 +1034,7 @@ type SegmentsResponse struct {
 
 func (x *SegmentsResponse) Reset() {
 	*x = SegmentsResponse{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[16]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -880,7 +1046,7 @@ func (x *SegmentsResponse) String() string {
 func (*SegmentsResponse) ProtoMessage() {}
 
 func (x *SegmentsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[16]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -893,7 +1059,7 @@ func (x *SegmentsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SegmentsResponse.ProtoReflect.Descriptor instead.
 func (*SegmentsResponse) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{16}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *SegmentsResponse) GetSegments() []*SegmentInfo {
@@ -906,13 +1072,14 @@ func (x *SegmentsResponse) GetSegments() []*SegmentInfo {
 type ExistRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Keys          [][]byte               `protobuf:"bytes,1,rep,name=keys,proto3" json:"keys,omitempty"`
+	Caller        *Caller                `protobuf:"bytes,2,opt,name=caller,proto3" json:"caller,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ExistRequest) Reset() {
 	*x = ExistRequest{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[17]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -924,7 +1091,7 @@ func (x *ExistRequest) String() string {
 func (*ExistRequest) ProtoMessage() {}
 
 func (x *ExistRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[17]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -937,12 +1104,19 @@ func (x *ExistRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExistRequest.ProtoReflect.Descriptor instead.
 func (*ExistRequest) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{17}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ExistRequest) GetKeys() [][]byte {
 	if x != nil {
 		return x.Keys
+	}
+	return nil
+}
+
+func (x *ExistRequest) GetCaller() *Caller {
+	if x != nil {
+		return x.Caller
 	}
 	return nil
 }
@@ -957,7 +1131,7 @@ type ExistResponse struct {
 
 func (x *ExistResponse) Reset() {
 	*x = ExistResponse{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[18]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -969,7 +1143,7 @@ func (x *ExistResponse) String() string {
 func (*ExistResponse) ProtoMessage() {}
 
 func (x *ExistResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[18]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -982,7 +1156,7 @@ func (x *ExistResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExistResponse.ProtoReflect.Descriptor instead.
 func (*ExistResponse) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{18}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ExistResponse) GetExist() []bool {
@@ -1012,7 +1186,7 @@ type Place struct {
 
 func (x *Place) Reset() {
 	*x = Place{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[19]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1024,7 +1198,7 @@ func (x *Place) String() string {
 func (*Place) ProtoMessage() {}
 
 func (x *Place) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[19]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1037,7 +1211,7 @@ func (x *Place) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Place.ProtoReflect.Descriptor instead.
 func (*Place) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{19}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Place) GetSegment() *UUID {
@@ -1068,14 +1242,15 @@ func (x *Place) GetProtocol() string {
 	return ""
 }
 
-// Replicas are the replicas of a batch of objects.
+// Replicas are the replicas of a batch of objects. A copy that is striped over several
+// segments takes several rows, one after the other, with the same ID.
 type Replicas struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Each place that a replica refers to, once.
 	Places []*Place `protobuf:"bytes,1,rep,name=places,proto3" json:"places,omitempty"`
-	// One entry an item: how many replicas it has.
+	// One entry an item: how many rows it has.
 	Counts []uint32 `protobuf:"varint,2,rep,packed,name=counts,proto3" json:"counts,omitempty"`
-	// One entry a replica, item after item.
+	// One entry a row, item after item.
 	Ids []uint64 `protobuf:"varint,3,rep,packed,name=ids,proto3" json:"ids,omitempty"`
 	// Index into places.
 	Place         []uint32 `protobuf:"varint,4,rep,packed,name=place,proto3" json:"place,omitempty"`
@@ -1088,7 +1263,7 @@ type Replicas struct {
 
 func (x *Replicas) Reset() {
 	*x = Replicas{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[20]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1100,7 +1275,7 @@ func (x *Replicas) String() string {
 func (*Replicas) ProtoMessage() {}
 
 func (x *Replicas) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[20]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1113,7 +1288,7 @@ func (x *Replicas) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Replicas.ProtoReflect.Descriptor instead.
 func (*Replicas) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{20}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Replicas) GetPlaces() []*Place {
@@ -1168,13 +1343,14 @@ func (x *Replicas) GetStatuses() []int32 {
 type GetReplicasRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Keys          [][]byte               `protobuf:"bytes,1,rep,name=keys,proto3" json:"keys,omitempty"`
+	Caller        *Caller                `protobuf:"bytes,2,opt,name=caller,proto3" json:"caller,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *GetReplicasRequest) Reset() {
 	*x = GetReplicasRequest{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[21]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1186,7 +1362,7 @@ func (x *GetReplicasRequest) String() string {
 func (*GetReplicasRequest) ProtoMessage() {}
 
 func (x *GetReplicasRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[21]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1199,12 +1375,19 @@ func (x *GetReplicasRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetReplicasRequest.ProtoReflect.Descriptor instead.
 func (*GetReplicasRequest) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{21}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *GetReplicasRequest) GetKeys() [][]byte {
 	if x != nil {
 		return x.Keys
+	}
+	return nil
+}
+
+func (x *GetReplicasRequest) GetCaller() *Caller {
+	if x != nil {
+		return x.Caller
 	}
 	return nil
 }
@@ -1225,7 +1408,7 @@ type GetReplicasResponse struct {
 
 func (x *GetReplicasResponse) Reset() {
 	*x = GetReplicasResponse{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[22]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1237,7 +1420,7 @@ func (x *GetReplicasResponse) String() string {
 func (*GetReplicasResponse) ProtoMessage() {}
 
 func (x *GetReplicasResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[22]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1250,7 +1433,7 @@ func (x *GetReplicasResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetReplicasResponse.ProtoReflect.Descriptor instead.
 func (*GetReplicasResponse) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{22}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *GetReplicasResponse) GetReplicas() *Replicas {
@@ -1302,13 +1485,20 @@ type ReplicateConfig struct {
 	PreferredSegments []string               `protobuf:"bytes,2,rep,name=preferred_segments,json=preferredSegments,proto3" json:"preferred_segments,omitempty"`
 	HardPin           bool                   `protobuf:"varint,3,opt,name=hard_pin,json=hardPin,proto3" json:"hard_pin,omitempty"`
 	DataType          int32                  `protobuf:"varint,4,opt,name=data_type,json=dataType,proto3" json:"data_type,omitempty"`
-	unknownFields     protoimpl.UnknownFields
-	sizeCache         protoimpl.SizeCache
+	Upsert            bool                   `protobuf:"varint,5,opt,name=upsert,proto3" json:"upsert,omitempty"`
+	SameNode          bool                   `protobuf:"varint,6,opt,name=same_node,json=sameNode,proto3" json:"same_node,omitempty"`
+	HostId            string                 `protobuf:"bytes,7,opt,name=host_id,json=hostId,proto3" json:"host_id,omitempty"`
+	// 0 keeps what the key has, 1 pins, 2 unpins.
+	SoftPinAction int32 `protobuf:"varint,8,opt,name=soft_pin_action,json=softPinAction,proto3" json:"soft_pin_action,omitempty"`
+	// Absent is the master's default.
+	SoftPinTtlMs  *uint64 `protobuf:"varint,9,opt,name=soft_pin_ttl_ms,json=softPinTtlMs,proto3,oneof" json:"soft_pin_ttl_ms,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ReplicateConfig) Reset() {
 	*x = ReplicateConfig{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[23]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1320,7 +1510,7 @@ func (x *ReplicateConfig) String() string {
 func (*ReplicateConfig) ProtoMessage() {}
 
 func (x *ReplicateConfig) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[23]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1333,7 +1523,7 @@ func (x *ReplicateConfig) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplicateConfig.ProtoReflect.Descriptor instead.
 func (*ReplicateConfig) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{23}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ReplicateConfig) GetReplicaNum() uint32 {
@@ -1364,19 +1554,56 @@ func (x *ReplicateConfig) GetDataType() int32 {
 	return 0
 }
 
+func (x *ReplicateConfig) GetUpsert() bool {
+	if x != nil {
+		return x.Upsert
+	}
+	return false
+}
+
+func (x *ReplicateConfig) GetSameNode() bool {
+	if x != nil {
+		return x.SameNode
+	}
+	return false
+}
+
+func (x *ReplicateConfig) GetHostId() string {
+	if x != nil {
+		return x.HostId
+	}
+	return ""
+}
+
+func (x *ReplicateConfig) GetSoftPinAction() int32 {
+	if x != nil {
+		return x.SoftPinAction
+	}
+	return 0
+}
+
+func (x *ReplicateConfig) GetSoftPinTtlMs() uint64 {
+	if x != nil && x.SoftPinTtlMs != nil {
+		return *x.SoftPinTtlMs
+	}
+	return 0
+}
+
 type PutStartRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Client        *UUID                  `protobuf:"bytes,1,opt,name=client,proto3" json:"client,omitempty"`
-	Keys          [][]byte               `protobuf:"bytes,2,rep,name=keys,proto3" json:"keys,omitempty"`
-	Sizes         []uint64               `protobuf:"varint,3,rep,packed,name=sizes,proto3" json:"sizes,omitempty"`
-	Config        *ReplicateConfig       `protobuf:"bytes,4,opt,name=config,proto3" json:"config,omitempty"`
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Caller *Caller                `protobuf:"bytes,1,opt,name=caller,proto3" json:"caller,omitempty"`
+	Keys   [][]byte               `protobuf:"bytes,2,rep,name=keys,proto3" json:"keys,omitempty"`
+	Sizes  []uint64               `protobuf:"varint,3,rep,packed,name=sizes,proto3" json:"sizes,omitempty"`
+	Config *ReplicateConfig       `protobuf:"bytes,4,opt,name=config,proto3" json:"config,omitempty"`
+	// One entry an item, or no column at all: no groups.
+	Groups        []string `protobuf:"bytes,5,rep,name=groups,proto3" json:"groups,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *PutStartRequest) Reset() {
 	*x = PutStartRequest{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[24]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1388,7 +1615,7 @@ func (x *PutStartRequest) String() string {
 func (*PutStartRequest) ProtoMessage() {}
 
 func (x *PutStartRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[24]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1401,12 +1628,12 @@ func (x *PutStartRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutStartRequest.ProtoReflect.Descriptor instead.
 func (*PutStartRequest) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{24}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{26}
 }
 
-func (x *PutStartRequest) GetClient() *UUID {
+func (x *PutStartRequest) GetCaller() *Caller {
 	if x != nil {
-		return x.Client
+		return x.Caller
 	}
 	return nil
 }
@@ -1432,6 +1659,13 @@ func (x *PutStartRequest) GetConfig() *ReplicateConfig {
 	return nil
 }
 
+func (x *PutStartRequest) GetGroups() []string {
+	if x != nil {
+		return x.Groups
+	}
+	return nil
+}
+
 type PutStartResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Replicas      *Replicas              `protobuf:"bytes,1,opt,name=replicas,proto3" json:"replicas,omitempty"`
@@ -1442,7 +1676,7 @@ type PutStartResponse struct {
 
 func (x *PutStartResponse) Reset() {
 	*x = PutStartResponse{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[25]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1454,7 +1688,7 @@ func (x *PutStartResponse) String() string {
 func (*PutStartResponse) ProtoMessage() {}
 
 func (x *PutStartResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[25]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1467,7 +1701,7 @@ func (x *PutStartResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutStartResponse.ProtoReflect.Descriptor instead.
 func (*PutStartResponse) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{25}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *PutStartResponse) GetReplicas() *Replicas {
@@ -1486,7 +1720,7 @@ func (x *PutStartResponse) GetErrors() []*ItemError {
 
 type PutEndRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Client        *UUID                  `protobuf:"bytes,1,opt,name=client,proto3" json:"client,omitempty"`
+	Caller        *Caller                `protobuf:"bytes,1,opt,name=caller,proto3" json:"caller,omitempty"`
 	Keys          [][]byte               `protobuf:"bytes,2,rep,name=keys,proto3" json:"keys,omitempty"`
 	ChecksumKinds []uint32               `protobuf:"varint,3,rep,packed,name=checksum_kinds,json=checksumKinds,proto3" json:"checksum_kinds,omitempty"`
 	Checksums     []uint64               `protobuf:"fixed64,4,rep,packed,name=checksums,proto3" json:"checksums,omitempty"`
@@ -1500,7 +1734,7 @@ type PutEndRequest struct {
 
 func (x *PutEndRequest) Reset() {
 	*x = PutEndRequest{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[26]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1512,7 +1746,7 @@ func (x *PutEndRequest) String() string {
 func (*PutEndRequest) ProtoMessage() {}
 
 func (x *PutEndRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[26]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1525,12 +1759,12 @@ func (x *PutEndRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutEndRequest.ProtoReflect.Descriptor instead.
 func (*PutEndRequest) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{26}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{28}
 }
 
-func (x *PutEndRequest) GetClient() *UUID {
+func (x *PutEndRequest) GetCaller() *Caller {
 	if x != nil {
-		return x.Client
+		return x.Caller
 	}
 	return nil
 }
@@ -1572,7 +1806,7 @@ type PutEndResponse struct {
 
 func (x *PutEndResponse) Reset() {
 	*x = PutEndResponse{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[27]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1584,7 +1818,7 @@ func (x *PutEndResponse) String() string {
 func (*PutEndResponse) ProtoMessage() {}
 
 func (x *PutEndResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[27]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1597,7 +1831,7 @@ func (x *PutEndResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutEndResponse.ProtoReflect.Descriptor instead.
 func (*PutEndResponse) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{27}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *PutEndResponse) GetErrors() []*ItemError {
@@ -1609,7 +1843,7 @@ func (x *PutEndResponse) GetErrors() []*ItemError {
 
 type PutRevokeRequest struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
-	Client *UUID                  `protobuf:"bytes,1,opt,name=client,proto3" json:"client,omitempty"`
+	Caller *Caller                `protobuf:"bytes,1,opt,name=caller,proto3" json:"caller,omitempty"`
 	Keys   [][]byte               `protobuf:"bytes,2,rep,name=keys,proto3" json:"keys,omitempty"`
 	// As in PutEndRequest.
 	Puts          []uint64 `protobuf:"varint,3,rep,packed,name=puts,proto3" json:"puts,omitempty"`
@@ -1619,7 +1853,7 @@ type PutRevokeRequest struct {
 
 func (x *PutRevokeRequest) Reset() {
 	*x = PutRevokeRequest{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[28]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1631,7 +1865,7 @@ func (x *PutRevokeRequest) String() string {
 func (*PutRevokeRequest) ProtoMessage() {}
 
 func (x *PutRevokeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[28]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1644,12 +1878,12 @@ func (x *PutRevokeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutRevokeRequest.ProtoReflect.Descriptor instead.
 func (*PutRevokeRequest) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{28}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{30}
 }
 
-func (x *PutRevokeRequest) GetClient() *UUID {
+func (x *PutRevokeRequest) GetCaller() *Caller {
 	if x != nil {
-		return x.Client
+		return x.Caller
 	}
 	return nil
 }
@@ -1677,7 +1911,7 @@ type PutRevokeResponse struct {
 
 func (x *PutRevokeResponse) Reset() {
 	*x = PutRevokeResponse{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[29]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1689,7 +1923,7 @@ func (x *PutRevokeResponse) String() string {
 func (*PutRevokeResponse) ProtoMessage() {}
 
 func (x *PutRevokeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[29]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1702,7 +1936,7 @@ func (x *PutRevokeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutRevokeResponse.ProtoReflect.Descriptor instead.
 func (*PutRevokeResponse) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{29}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *PutRevokeResponse) GetErrors() []*ItemError {
@@ -1716,13 +1950,14 @@ type RemoveRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Keys          [][]byte               `protobuf:"bytes,1,rep,name=keys,proto3" json:"keys,omitempty"`
 	Force         bool                   `protobuf:"varint,2,opt,name=force,proto3" json:"force,omitempty"`
+	Caller        *Caller                `protobuf:"bytes,3,opt,name=caller,proto3" json:"caller,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *RemoveRequest) Reset() {
 	*x = RemoveRequest{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[30]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1734,7 +1969,7 @@ func (x *RemoveRequest) String() string {
 func (*RemoveRequest) ProtoMessage() {}
 
 func (x *RemoveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[30]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1747,7 +1982,7 @@ func (x *RemoveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveRequest.ProtoReflect.Descriptor instead.
 func (*RemoveRequest) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{30}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *RemoveRequest) GetKeys() [][]byte {
@@ -1764,6 +1999,13 @@ func (x *RemoveRequest) GetForce() bool {
 	return false
 }
 
+func (x *RemoveRequest) GetCaller() *Caller {
+	if x != nil {
+		return x.Caller
+	}
+	return nil
+}
+
 type RemoveResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Errors        []*ItemError           `protobuf:"bytes,1,rep,name=errors,proto3" json:"errors,omitempty"`
@@ -1773,7 +2015,7 @@ type RemoveResponse struct {
 
 func (x *RemoveResponse) Reset() {
 	*x = RemoveResponse{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[31]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1785,7 +2027,7 @@ func (x *RemoveResponse) String() string {
 func (*RemoveResponse) ProtoMessage() {}
 
 func (x *RemoveResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[31]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1798,7 +2040,7 @@ func (x *RemoveResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveResponse.ProtoReflect.Descriptor instead.
 func (*RemoveResponse) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{31}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *RemoveResponse) GetErrors() []*ItemError {
@@ -1812,13 +2054,14 @@ type RemoveByRegexRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Expression    []byte                 `protobuf:"bytes,1,opt,name=expression,proto3" json:"expression,omitempty"`
 	Force         bool                   `protobuf:"varint,2,opt,name=force,proto3" json:"force,omitempty"`
+	Caller        *Caller                `protobuf:"bytes,3,opt,name=caller,proto3" json:"caller,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *RemoveByRegexRequest) Reset() {
 	*x = RemoveByRegexRequest{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[32]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1830,7 +2073,7 @@ func (x *RemoveByRegexRequest) String() string {
 func (*RemoveByRegexRequest) ProtoMessage() {}
 
 func (x *RemoveByRegexRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[32]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1843,7 +2086,7 @@ func (x *RemoveByRegexRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveByRegexRequest.ProtoReflect.Descriptor instead.
 func (*RemoveByRegexRequest) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{32}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *RemoveByRegexRequest) GetExpression() []byte {
@@ -1860,6 +2103,13 @@ func (x *RemoveByRegexRequest) GetForce() bool {
 	return false
 }
 
+func (x *RemoveByRegexRequest) GetCaller() *Caller {
+	if x != nil {
+		return x.Caller
+	}
+	return nil
+}
+
 type RemoveByRegexResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Removed       uint64                 `protobuf:"varint,1,opt,name=removed,proto3" json:"removed,omitempty"`
@@ -1869,7 +2119,7 @@ type RemoveByRegexResponse struct {
 
 func (x *RemoveByRegexResponse) Reset() {
 	*x = RemoveByRegexResponse{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[33]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1881,7 +2131,7 @@ func (x *RemoveByRegexResponse) String() string {
 func (*RemoveByRegexResponse) ProtoMessage() {}
 
 func (x *RemoveByRegexResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[33]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1894,7 +2144,7 @@ func (x *RemoveByRegexResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveByRegexResponse.ProtoReflect.Descriptor instead.
 func (*RemoveByRegexResponse) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{33}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *RemoveByRegexResponse) GetRemoved() uint64 {
@@ -1905,15 +2155,17 @@ func (x *RemoveByRegexResponse) GetRemoved() uint64 {
 }
 
 type RemoveAllRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Force         bool                   `protobuf:"varint,1,opt,name=force,proto3" json:"force,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Force bool                   `protobuf:"varint,1,opt,name=force,proto3" json:"force,omitempty"`
+	// The tenant "_all" is every tenant.
+	Caller        *Caller `protobuf:"bytes,2,opt,name=caller,proto3" json:"caller,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *RemoveAllRequest) Reset() {
 	*x = RemoveAllRequest{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[34]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1925,7 +2177,7 @@ func (x *RemoveAllRequest) String() string {
 func (*RemoveAllRequest) ProtoMessage() {}
 
 func (x *RemoveAllRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[34]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1938,7 +2190,7 @@ func (x *RemoveAllRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveAllRequest.ProtoReflect.Descriptor instead.
 func (*RemoveAllRequest) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{34}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *RemoveAllRequest) GetForce() bool {
@@ -1946,6 +2198,13 @@ func (x *RemoveAllRequest) GetForce() bool {
 		return x.Force
 	}
 	return false
+}
+
+func (x *RemoveAllRequest) GetCaller() *Caller {
+	if x != nil {
+		return x.Caller
+	}
+	return nil
 }
 
 type RemoveAllResponse struct {
@@ -1957,7 +2216,7 @@ type RemoveAllResponse struct {
 
 func (x *RemoveAllResponse) Reset() {
 	*x = RemoveAllResponse{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[35]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1969,7 +2228,7 @@ func (x *RemoveAllResponse) String() string {
 func (*RemoveAllResponse) ProtoMessage() {}
 
 func (x *RemoveAllResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[35]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1982,7 +2241,7 @@ func (x *RemoveAllResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveAllResponse.ProtoReflect.Descriptor instead.
 func (*RemoveAllResponse) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{35}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *RemoveAllResponse) GetRemoved() uint64 {
@@ -1998,14 +2257,15 @@ type ListKeysRequest struct {
 	// Keys greater than this one, in byte order.
 	After []byte `protobuf:"bytes,2,opt,name=after,proto3" json:"after,omitempty"`
 	// At most this many; the master may return fewer.
-	Limit         uint32 `protobuf:"varint,3,opt,name=limit,proto3" json:"limit,omitempty"`
+	Limit         uint32  `protobuf:"varint,3,opt,name=limit,proto3" json:"limit,omitempty"`
+	Caller        *Caller `protobuf:"bytes,4,opt,name=caller,proto3" json:"caller,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ListKeysRequest) Reset() {
 	*x = ListKeysRequest{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[36]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2017,7 +2277,7 @@ func (x *ListKeysRequest) String() string {
 func (*ListKeysRequest) ProtoMessage() {}
 
 func (x *ListKeysRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[36]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2030,7 +2290,7 @@ func (x *ListKeysRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListKeysRequest.ProtoReflect.Descriptor instead.
 func (*ListKeysRequest) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{36}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ListKeysRequest) GetExpression() []byte {
@@ -2054,6 +2314,13 @@ func (x *ListKeysRequest) GetLimit() uint32 {
 	return 0
 }
 
+func (x *ListKeysRequest) GetCaller() *Caller {
+	if x != nil {
+		return x.Caller
+	}
+	return nil
+}
+
 type ListKeysResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Keys  [][]byte               `protobuf:"bytes,1,rep,name=keys,proto3" json:"keys,omitempty"`
@@ -2065,7 +2332,7 @@ type ListKeysResponse struct {
 
 func (x *ListKeysResponse) Reset() {
 	*x = ListKeysResponse{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[37]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2077,7 +2344,7 @@ func (x *ListKeysResponse) String() string {
 func (*ListKeysResponse) ProtoMessage() {}
 
 func (x *ListKeysResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[37]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2090,7 +2357,7 @@ func (x *ListKeysResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListKeysResponse.ProtoReflect.Descriptor instead.
 func (*ListKeysResponse) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{37}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *ListKeysResponse) GetKeys() [][]byte {
@@ -2105,6 +2372,1525 @@ func (x *ListKeysResponse) GetMore() bool {
 		return x.More
 	}
 	return false
+}
+
+type GetReplicasByRegexRequest struct {
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	Caller     *Caller                `protobuf:"bytes,1,opt,name=caller,proto3" json:"caller,omitempty"`
+	Expression []byte                 `protobuf:"bytes,2,opt,name=expression,proto3" json:"expression,omitempty"`
+	// As in ListKeysRequest.
+	After         []byte `protobuf:"bytes,3,opt,name=after,proto3" json:"after,omitempty"`
+	Limit         uint32 `protobuf:"varint,4,opt,name=limit,proto3" json:"limit,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetReplicasByRegexRequest) Reset() {
+	*x = GetReplicasByRegexRequest{}
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[40]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetReplicasByRegexRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetReplicasByRegexRequest) ProtoMessage() {}
+
+func (x *GetReplicasByRegexRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[40]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetReplicasByRegexRequest.ProtoReflect.Descriptor instead.
+func (*GetReplicasByRegexRequest) Descriptor() ([]byte, []int) {
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{40}
+}
+
+func (x *GetReplicasByRegexRequest) GetCaller() *Caller {
+	if x != nil {
+		return x.Caller
+	}
+	return nil
+}
+
+func (x *GetReplicasByRegexRequest) GetExpression() []byte {
+	if x != nil {
+		return x.Expression
+	}
+	return nil
+}
+
+func (x *GetReplicasByRegexRequest) GetAfter() []byte {
+	if x != nil {
+		return x.After
+	}
+	return nil
+}
+
+func (x *GetReplicasByRegexRequest) GetLimit() uint32 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
+}
+
+type GetReplicasByRegexResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Keys  [][]byte               `protobuf:"bytes,1,rep,name=keys,proto3" json:"keys,omitempty"`
+	// One item a key; keys that went away meanwhile have errors.
+	Objects       *GetReplicasResponse `protobuf:"bytes,2,opt,name=objects,proto3" json:"objects,omitempty"`
+	More          bool                 `protobuf:"varint,3,opt,name=more,proto3" json:"more,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetReplicasByRegexResponse) Reset() {
+	*x = GetReplicasByRegexResponse{}
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[41]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetReplicasByRegexResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetReplicasByRegexResponse) ProtoMessage() {}
+
+func (x *GetReplicasByRegexResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[41]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetReplicasByRegexResponse.ProtoReflect.Descriptor instead.
+func (*GetReplicasByRegexResponse) Descriptor() ([]byte, []int) {
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{41}
+}
+
+func (x *GetReplicasByRegexResponse) GetKeys() [][]byte {
+	if x != nil {
+		return x.Keys
+	}
+	return nil
+}
+
+func (x *GetReplicasByRegexResponse) GetObjects() *GetReplicasResponse {
+	if x != nil {
+		return x.Objects
+	}
+	return nil
+}
+
+func (x *GetReplicasByRegexResponse) GetMore() bool {
+	if x != nil {
+		return x.More
+	}
+	return false
+}
+
+type ClearReplicasRequest struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Caller *Caller                `protobuf:"bytes,1,opt,name=caller,proto3" json:"caller,omitempty"`
+	Keys   [][]byte               `protobuf:"bytes,2,rep,name=keys,proto3" json:"keys,omitempty"`
+	// The client that put the objects.
+	Owner *UUID `protobuf:"bytes,3,opt,name=owner,proto3" json:"owner,omitempty"`
+	// Name of the segment whose copies go; empty is the whole object.
+	Segment       string `protobuf:"bytes,4,opt,name=segment,proto3" json:"segment,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ClearReplicasRequest) Reset() {
+	*x = ClearReplicasRequest{}
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[42]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ClearReplicasRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ClearReplicasRequest) ProtoMessage() {}
+
+func (x *ClearReplicasRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[42]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ClearReplicasRequest.ProtoReflect.Descriptor instead.
+func (*ClearReplicasRequest) Descriptor() ([]byte, []int) {
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{42}
+}
+
+func (x *ClearReplicasRequest) GetCaller() *Caller {
+	if x != nil {
+		return x.Caller
+	}
+	return nil
+}
+
+func (x *ClearReplicasRequest) GetKeys() [][]byte {
+	if x != nil {
+		return x.Keys
+	}
+	return nil
+}
+
+func (x *ClearReplicasRequest) GetOwner() *UUID {
+	if x != nil {
+		return x.Owner
+	}
+	return nil
+}
+
+func (x *ClearReplicasRequest) GetSegment() string {
+	if x != nil {
+		return x.Segment
+	}
+	return ""
+}
+
+type ClearReplicasResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Cleared       [][]byte               `protobuf:"bytes,1,rep,name=cleared,proto3" json:"cleared,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ClearReplicasResponse) Reset() {
+	*x = ClearReplicasResponse{}
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[43]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ClearReplicasResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ClearReplicasResponse) ProtoMessage() {}
+
+func (x *ClearReplicasResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[43]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ClearReplicasResponse.ProtoReflect.Descriptor instead.
+func (*ClearReplicasResponse) Descriptor() ([]byte, []int) {
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{43}
+}
+
+func (x *ClearReplicasResponse) GetCleared() [][]byte {
+	if x != nil {
+		return x.Cleared
+	}
+	return nil
+}
+
+type WhyRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Caller        *Caller                `protobuf:"bytes,1,opt,name=caller,proto3" json:"caller,omitempty"`
+	Key           []byte                 `protobuf:"bytes,2,opt,name=key,proto3" json:"key,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WhyRequest) Reset() {
+	*x = WhyRequest{}
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[44]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WhyRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WhyRequest) ProtoMessage() {}
+
+func (x *WhyRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[44]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WhyRequest.ProtoReflect.Descriptor instead.
+func (*WhyRequest) Descriptor() ([]byte, []int) {
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{44}
+}
+
+func (x *WhyRequest) GetCaller() *Caller {
+	if x != nil {
+		return x.Caller
+	}
+	return nil
+}
+
+func (x *WhyRequest) GetKey() []byte {
+	if x != nil {
+		return x.Key
+	}
+	return nil
+}
+
+// Times are microseconds since 1970, spans are microseconds; 0 is none.
+type WhyResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Fate          int32                  `protobuf:"varint,1,opt,name=fate,proto3" json:"fate,omitempty"`
+	WhenUs        int64                  `protobuf:"varint,2,opt,name=when_us,json=whenUs,proto3" json:"when_us,omitempty"`
+	Reason        string                 `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
+	SinceUs       int64                  `protobuf:"varint,4,opt,name=since_us,json=sinceUs,proto3" json:"since_us,omitempty"`
+	Size          uint64                 `protobuf:"varint,5,opt,name=size,proto3" json:"size,omitempty"`
+	ChecksumKind  uint32                 `protobuf:"varint,6,opt,name=checksum_kind,json=checksumKind,proto3" json:"checksum_kind,omitempty"`
+	Checksum      uint64                 `protobuf:"fixed64,7,opt,name=checksum,proto3" json:"checksum,omitempty"`
+	DataType      int32                  `protobuf:"varint,8,opt,name=data_type,json=dataType,proto3" json:"data_type,omitempty"`
+	Group         string                 `protobuf:"bytes,9,opt,name=group,proto3" json:"group,omitempty"`
+	Creator       *UUID                  `protobuf:"bytes,10,opt,name=creator,proto3" json:"creator,omitempty"`
+	LeaseLeftUs   int64                  `protobuf:"varint,11,opt,name=lease_left_us,json=leaseLeftUs,proto3" json:"lease_left_us,omitempty"`
+	ProbeLeftUs   int64                  `protobuf:"varint,12,opt,name=probe_left_us,json=probeLeftUs,proto3" json:"probe_left_us,omitempty"`
+	SoftPinLeftUs int64                  `protobuf:"varint,13,opt,name=soft_pin_left_us,json=softPinLeftUs,proto3" json:"soft_pin_left_us,omitempty"`
+	HardPin       bool                   `protobuf:"varint,14,opt,name=hard_pin,json=hardPin,proto3" json:"hard_pin,omitempty"`
+	LastReader    *UUID                  `protobuf:"bytes,15,opt,name=last_reader,json=lastReader,proto3" json:"last_reader,omitempty"`
+	LastReadUs    int64                  `protobuf:"varint,16,opt,name=last_read_us,json=lastReadUs,proto3" json:"last_read_us,omitempty"`
+	Replicas      *Replicas              `protobuf:"bytes,17,opt,name=replicas,proto3" json:"replicas,omitempty"`
+	Copying       bool                   `protobuf:"varint,18,opt,name=copying,proto3" json:"copying,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WhyResponse) Reset() {
+	*x = WhyResponse{}
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[45]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WhyResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WhyResponse) ProtoMessage() {}
+
+func (x *WhyResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[45]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WhyResponse.ProtoReflect.Descriptor instead.
+func (*WhyResponse) Descriptor() ([]byte, []int) {
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{45}
+}
+
+func (x *WhyResponse) GetFate() int32 {
+	if x != nil {
+		return x.Fate
+	}
+	return 0
+}
+
+func (x *WhyResponse) GetWhenUs() int64 {
+	if x != nil {
+		return x.WhenUs
+	}
+	return 0
+}
+
+func (x *WhyResponse) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *WhyResponse) GetSinceUs() int64 {
+	if x != nil {
+		return x.SinceUs
+	}
+	return 0
+}
+
+func (x *WhyResponse) GetSize() uint64 {
+	if x != nil {
+		return x.Size
+	}
+	return 0
+}
+
+func (x *WhyResponse) GetChecksumKind() uint32 {
+	if x != nil {
+		return x.ChecksumKind
+	}
+	return 0
+}
+
+func (x *WhyResponse) GetChecksum() uint64 {
+	if x != nil {
+		return x.Checksum
+	}
+	return 0
+}
+
+func (x *WhyResponse) GetDataType() int32 {
+	if x != nil {
+		return x.DataType
+	}
+	return 0
+}
+
+func (x *WhyResponse) GetGroup() string {
+	if x != nil {
+		return x.Group
+	}
+	return ""
+}
+
+func (x *WhyResponse) GetCreator() *UUID {
+	if x != nil {
+		return x.Creator
+	}
+	return nil
+}
+
+func (x *WhyResponse) GetLeaseLeftUs() int64 {
+	if x != nil {
+		return x.LeaseLeftUs
+	}
+	return 0
+}
+
+func (x *WhyResponse) GetProbeLeftUs() int64 {
+	if x != nil {
+		return x.ProbeLeftUs
+	}
+	return 0
+}
+
+func (x *WhyResponse) GetSoftPinLeftUs() int64 {
+	if x != nil {
+		return x.SoftPinLeftUs
+	}
+	return 0
+}
+
+func (x *WhyResponse) GetHardPin() bool {
+	if x != nil {
+		return x.HardPin
+	}
+	return false
+}
+
+func (x *WhyResponse) GetLastReader() *UUID {
+	if x != nil {
+		return x.LastReader
+	}
+	return nil
+}
+
+func (x *WhyResponse) GetLastReadUs() int64 {
+	if x != nil {
+		return x.LastReadUs
+	}
+	return 0
+}
+
+func (x *WhyResponse) GetReplicas() *Replicas {
+	if x != nil {
+		return x.Replicas
+	}
+	return nil
+}
+
+func (x *WhyResponse) GetCopying() bool {
+	if x != nil {
+		return x.Copying
+	}
+	return false
+}
+
+type CopyStartRequest struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Caller *Caller                `protobuf:"bytes,1,opt,name=caller,proto3" json:"caller,omitempty"`
+	// 0 copy, 1 move.
+	Kind int32  `protobuf:"varint,2,opt,name=kind,proto3" json:"kind,omitempty"`
+	Key  []byte `protobuf:"bytes,3,opt,name=key,proto3" json:"key,omitempty"`
+	// Names of segments; an empty source is any.
+	Source        string   `protobuf:"bytes,4,opt,name=source,proto3" json:"source,omitempty"`
+	Targets       []string `protobuf:"bytes,5,rep,name=targets,proto3" json:"targets,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CopyStartRequest) Reset() {
+	*x = CopyStartRequest{}
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[46]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CopyStartRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CopyStartRequest) ProtoMessage() {}
+
+func (x *CopyStartRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[46]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CopyStartRequest.ProtoReflect.Descriptor instead.
+func (*CopyStartRequest) Descriptor() ([]byte, []int) {
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{46}
+}
+
+func (x *CopyStartRequest) GetCaller() *Caller {
+	if x != nil {
+		return x.Caller
+	}
+	return nil
+}
+
+func (x *CopyStartRequest) GetKind() int32 {
+	if x != nil {
+		return x.Kind
+	}
+	return 0
+}
+
+func (x *CopyStartRequest) GetKey() []byte {
+	if x != nil {
+		return x.Key
+	}
+	return nil
+}
+
+func (x *CopyStartRequest) GetSource() string {
+	if x != nil {
+		return x.Source
+	}
+	return ""
+}
+
+func (x *CopyStartRequest) GetTargets() []string {
+	if x != nil {
+		return x.Targets
+	}
+	return nil
+}
+
+type CopyStartResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Two items: the source, one replica; the targets.
+	Replicas      *Replicas `protobuf:"bytes,1,opt,name=replicas,proto3" json:"replicas,omitempty"`
+	ChecksumKind  uint32    `protobuf:"varint,2,opt,name=checksum_kind,json=checksumKind,proto3" json:"checksum_kind,omitempty"`
+	Checksum      uint64    `protobuf:"fixed64,3,opt,name=checksum,proto3" json:"checksum,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CopyStartResponse) Reset() {
+	*x = CopyStartResponse{}
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[47]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CopyStartResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CopyStartResponse) ProtoMessage() {}
+
+func (x *CopyStartResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[47]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CopyStartResponse.ProtoReflect.Descriptor instead.
+func (*CopyStartResponse) Descriptor() ([]byte, []int) {
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{47}
+}
+
+func (x *CopyStartResponse) GetReplicas() *Replicas {
+	if x != nil {
+		return x.Replicas
+	}
+	return nil
+}
+
+func (x *CopyStartResponse) GetChecksumKind() uint32 {
+	if x != nil {
+		return x.ChecksumKind
+	}
+	return 0
+}
+
+func (x *CopyStartResponse) GetChecksum() uint64 {
+	if x != nil {
+		return x.Checksum
+	}
+	return 0
+}
+
+type CopyEndRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Caller        *Caller                `protobuf:"bytes,1,opt,name=caller,proto3" json:"caller,omitempty"`
+	Kind          int32                  `protobuf:"varint,2,opt,name=kind,proto3" json:"kind,omitempty"`
+	Key           []byte                 `protobuf:"bytes,3,opt,name=key,proto3" json:"key,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CopyEndRequest) Reset() {
+	*x = CopyEndRequest{}
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[48]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CopyEndRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CopyEndRequest) ProtoMessage() {}
+
+func (x *CopyEndRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[48]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CopyEndRequest.ProtoReflect.Descriptor instead.
+func (*CopyEndRequest) Descriptor() ([]byte, []int) {
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{48}
+}
+
+func (x *CopyEndRequest) GetCaller() *Caller {
+	if x != nil {
+		return x.Caller
+	}
+	return nil
+}
+
+func (x *CopyEndRequest) GetKind() int32 {
+	if x != nil {
+		return x.Kind
+	}
+	return 0
+}
+
+func (x *CopyEndRequest) GetKey() []byte {
+	if x != nil {
+		return x.Key
+	}
+	return nil
+}
+
+type CopyEndResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CopyEndResponse) Reset() {
+	*x = CopyEndResponse{}
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[49]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CopyEndResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CopyEndResponse) ProtoMessage() {}
+
+func (x *CopyEndResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[49]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CopyEndResponse.ProtoReflect.Descriptor instead.
+func (*CopyEndResponse) Descriptor() ([]byte, []int) {
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{49}
+}
+
+type CopyRevokeRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Caller        *Caller                `protobuf:"bytes,1,opt,name=caller,proto3" json:"caller,omitempty"`
+	Kind          int32                  `protobuf:"varint,2,opt,name=kind,proto3" json:"kind,omitempty"`
+	Key           []byte                 `protobuf:"bytes,3,opt,name=key,proto3" json:"key,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CopyRevokeRequest) Reset() {
+	*x = CopyRevokeRequest{}
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[50]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CopyRevokeRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CopyRevokeRequest) ProtoMessage() {}
+
+func (x *CopyRevokeRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[50]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CopyRevokeRequest.ProtoReflect.Descriptor instead.
+func (*CopyRevokeRequest) Descriptor() ([]byte, []int) {
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{50}
+}
+
+func (x *CopyRevokeRequest) GetCaller() *Caller {
+	if x != nil {
+		return x.Caller
+	}
+	return nil
+}
+
+func (x *CopyRevokeRequest) GetKind() int32 {
+	if x != nil {
+		return x.Kind
+	}
+	return 0
+}
+
+func (x *CopyRevokeRequest) GetKey() []byte {
+	if x != nil {
+		return x.Key
+	}
+	return nil
+}
+
+type CopyRevokeResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CopyRevokeResponse) Reset() {
+	*x = CopyRevokeResponse{}
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[51]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CopyRevokeResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CopyRevokeResponse) ProtoMessage() {}
+
+func (x *CopyRevokeResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[51]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CopyRevokeResponse.ProtoReflect.Descriptor instead.
+func (*CopyRevokeResponse) Descriptor() ([]byte, []int) {
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{51}
+}
+
+// TaskSpec is a copy or move for a client to carry out.
+type TaskSpec struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Kind          int32                  `protobuf:"varint,1,opt,name=kind,proto3" json:"kind,omitempty"`
+	Tenant        string                 `protobuf:"bytes,2,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	Key           []byte                 `protobuf:"bytes,3,opt,name=key,proto3" json:"key,omitempty"`
+	Source        string                 `protobuf:"bytes,4,opt,name=source,proto3" json:"source,omitempty"`
+	Targets       []string               `protobuf:"bytes,5,rep,name=targets,proto3" json:"targets,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TaskSpec) Reset() {
+	*x = TaskSpec{}
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[52]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TaskSpec) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TaskSpec) ProtoMessage() {}
+
+func (x *TaskSpec) ProtoReflect() protoreflect.Message {
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[52]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TaskSpec.ProtoReflect.Descriptor instead.
+func (*TaskSpec) Descriptor() ([]byte, []int) {
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{52}
+}
+
+func (x *TaskSpec) GetKind() int32 {
+	if x != nil {
+		return x.Kind
+	}
+	return 0
+}
+
+func (x *TaskSpec) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
+}
+
+func (x *TaskSpec) GetKey() []byte {
+	if x != nil {
+		return x.Key
+	}
+	return nil
+}
+
+func (x *TaskSpec) GetSource() string {
+	if x != nil {
+		return x.Source
+	}
+	return ""
+}
+
+func (x *TaskSpec) GetTargets() []string {
+	if x != nil {
+		return x.Targets
+	}
+	return nil
+}
+
+type CreateTaskRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Caller        *Caller                `protobuf:"bytes,1,opt,name=caller,proto3" json:"caller,omitempty"`
+	Spec          *TaskSpec              `protobuf:"bytes,2,opt,name=spec,proto3" json:"spec,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CreateTaskRequest) Reset() {
+	*x = CreateTaskRequest{}
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[53]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CreateTaskRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CreateTaskRequest) ProtoMessage() {}
+
+func (x *CreateTaskRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[53]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CreateTaskRequest.ProtoReflect.Descriptor instead.
+func (*CreateTaskRequest) Descriptor() ([]byte, []int) {
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{53}
+}
+
+func (x *CreateTaskRequest) GetCaller() *Caller {
+	if x != nil {
+		return x.Caller
+	}
+	return nil
+}
+
+func (x *CreateTaskRequest) GetSpec() *TaskSpec {
+	if x != nil {
+		return x.Spec
+	}
+	return nil
+}
+
+type CreateTaskResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            *UUID                  `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CreateTaskResponse) Reset() {
+	*x = CreateTaskResponse{}
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[54]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CreateTaskResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CreateTaskResponse) ProtoMessage() {}
+
+func (x *CreateTaskResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[54]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CreateTaskResponse.ProtoReflect.Descriptor instead.
+func (*CreateTaskResponse) Descriptor() ([]byte, []int) {
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{54}
+}
+
+func (x *CreateTaskResponse) GetId() *UUID {
+	if x != nil {
+		return x.Id
+	}
+	return nil
+}
+
+type QueryTaskRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            *UUID                  `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *QueryTaskRequest) Reset() {
+	*x = QueryTaskRequest{}
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[55]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *QueryTaskRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*QueryTaskRequest) ProtoMessage() {}
+
+func (x *QueryTaskRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[55]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use QueryTaskRequest.ProtoReflect.Descriptor instead.
+func (*QueryTaskRequest) Descriptor() ([]byte, []int) {
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{55}
+}
+
+func (x *QueryTaskRequest) GetId() *UUID {
+	if x != nil {
+		return x.Id
+	}
+	return nil
+}
+
+type QueryTaskResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Spec  *TaskSpec              `protobuf:"bytes,1,opt,name=spec,proto3" json:"spec,omitempty"`
+	// 0 pending, 1 processing, 2 failed, 3 success.
+	Status        int32  `protobuf:"varint,2,opt,name=status,proto3" json:"status,omitempty"`
+	CreatedUs     int64  `protobuf:"varint,3,opt,name=created_us,json=createdUs,proto3" json:"created_us,omitempty"`
+	UpdatedUs     int64  `protobuf:"varint,4,opt,name=updated_us,json=updatedUs,proto3" json:"updated_us,omitempty"`
+	Assigned      *UUID  `protobuf:"bytes,5,opt,name=assigned,proto3" json:"assigned,omitempty"`
+	Message       string `protobuf:"bytes,6,opt,name=message,proto3" json:"message,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *QueryTaskResponse) Reset() {
+	*x = QueryTaskResponse{}
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[56]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *QueryTaskResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*QueryTaskResponse) ProtoMessage() {}
+
+func (x *QueryTaskResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[56]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use QueryTaskResponse.ProtoReflect.Descriptor instead.
+func (*QueryTaskResponse) Descriptor() ([]byte, []int) {
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{56}
+}
+
+func (x *QueryTaskResponse) GetSpec() *TaskSpec {
+	if x != nil {
+		return x.Spec
+	}
+	return nil
+}
+
+func (x *QueryTaskResponse) GetStatus() int32 {
+	if x != nil {
+		return x.Status
+	}
+	return 0
+}
+
+func (x *QueryTaskResponse) GetCreatedUs() int64 {
+	if x != nil {
+		return x.CreatedUs
+	}
+	return 0
+}
+
+func (x *QueryTaskResponse) GetUpdatedUs() int64 {
+	if x != nil {
+		return x.UpdatedUs
+	}
+	return 0
+}
+
+func (x *QueryTaskResponse) GetAssigned() *UUID {
+	if x != nil {
+		return x.Assigned
+	}
+	return nil
+}
+
+func (x *QueryTaskResponse) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
+type FetchTasksRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Caller        *Caller                `protobuf:"bytes,1,opt,name=caller,proto3" json:"caller,omitempty"`
+	Limit         uint32                 `protobuf:"varint,2,opt,name=limit,proto3" json:"limit,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FetchTasksRequest) Reset() {
+	*x = FetchTasksRequest{}
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[57]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FetchTasksRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FetchTasksRequest) ProtoMessage() {}
+
+func (x *FetchTasksRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[57]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FetchTasksRequest.ProtoReflect.Descriptor instead.
+func (*FetchTasksRequest) Descriptor() ([]byte, []int) {
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{57}
+}
+
+func (x *FetchTasksRequest) GetCaller() *Caller {
+	if x != nil {
+		return x.Caller
+	}
+	return nil
+}
+
+func (x *FetchTasksRequest) GetLimit() uint32 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
+}
+
+type FetchTasksResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Tasks         []*Assignment          `protobuf:"bytes,1,rep,name=tasks,proto3" json:"tasks,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FetchTasksResponse) Reset() {
+	*x = FetchTasksResponse{}
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[58]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FetchTasksResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FetchTasksResponse) ProtoMessage() {}
+
+func (x *FetchTasksResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[58]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FetchTasksResponse.ProtoReflect.Descriptor instead.
+func (*FetchTasksResponse) Descriptor() ([]byte, []int) {
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{58}
+}
+
+func (x *FetchTasksResponse) GetTasks() []*Assignment {
+	if x != nil {
+		return x.Tasks
+	}
+	return nil
+}
+
+type Assignment struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            *UUID                  `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Spec          *TaskSpec              `protobuf:"bytes,2,opt,name=spec,proto3" json:"spec,omitempty"`
+	CreatedUs     int64                  `protobuf:"varint,3,opt,name=created_us,json=createdUs,proto3" json:"created_us,omitempty"`
+	MaxRetries    uint32                 `protobuf:"varint,4,opt,name=max_retries,json=maxRetries,proto3" json:"max_retries,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Assignment) Reset() {
+	*x = Assignment{}
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[59]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Assignment) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Assignment) ProtoMessage() {}
+
+func (x *Assignment) ProtoReflect() protoreflect.Message {
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[59]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Assignment.ProtoReflect.Descriptor instead.
+func (*Assignment) Descriptor() ([]byte, []int) {
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{59}
+}
+
+func (x *Assignment) GetId() *UUID {
+	if x != nil {
+		return x.Id
+	}
+	return nil
+}
+
+func (x *Assignment) GetSpec() *TaskSpec {
+	if x != nil {
+		return x.Spec
+	}
+	return nil
+}
+
+func (x *Assignment) GetCreatedUs() int64 {
+	if x != nil {
+		return x.CreatedUs
+	}
+	return 0
+}
+
+func (x *Assignment) GetMaxRetries() uint32 {
+	if x != nil {
+		return x.MaxRetries
+	}
+	return 0
+}
+
+type CompleteTaskRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Caller        *Caller                `protobuf:"bytes,1,opt,name=caller,proto3" json:"caller,omitempty"`
+	Id            *UUID                  `protobuf:"bytes,2,opt,name=id,proto3" json:"id,omitempty"`
+	Status        int32                  `protobuf:"varint,3,opt,name=status,proto3" json:"status,omitempty"`
+	Message       string                 `protobuf:"bytes,4,opt,name=message,proto3" json:"message,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CompleteTaskRequest) Reset() {
+	*x = CompleteTaskRequest{}
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[60]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CompleteTaskRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CompleteTaskRequest) ProtoMessage() {}
+
+func (x *CompleteTaskRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[60]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CompleteTaskRequest.ProtoReflect.Descriptor instead.
+func (*CompleteTaskRequest) Descriptor() ([]byte, []int) {
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{60}
+}
+
+func (x *CompleteTaskRequest) GetCaller() *Caller {
+	if x != nil {
+		return x.Caller
+	}
+	return nil
+}
+
+func (x *CompleteTaskRequest) GetId() *UUID {
+	if x != nil {
+		return x.Id
+	}
+	return nil
+}
+
+func (x *CompleteTaskRequest) GetStatus() int32 {
+	if x != nil {
+		return x.Status
+	}
+	return 0
+}
+
+func (x *CompleteTaskRequest) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
+type CompleteTaskResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CompleteTaskResponse) Reset() {
+	*x = CompleteTaskResponse{}
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[61]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CompleteTaskResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CompleteTaskResponse) ProtoMessage() {}
+
+func (x *CompleteTaskResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[61]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CompleteTaskResponse.ProtoReflect.Descriptor instead.
+func (*CompleteTaskResponse) Descriptor() ([]byte, []int) {
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{61}
+}
+
+type QueryHostsRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Clients       []*UUID                `protobuf:"bytes,1,rep,name=clients,proto3" json:"clients,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *QueryHostsRequest) Reset() {
+	*x = QueryHostsRequest{}
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[62]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *QueryHostsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*QueryHostsRequest) ProtoMessage() {}
+
+func (x *QueryHostsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[62]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use QueryHostsRequest.ProtoReflect.Descriptor instead.
+func (*QueryHostsRequest) Descriptor() ([]byte, []int) {
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{62}
+}
+
+func (x *QueryHostsRequest) GetClients() []*UUID {
+	if x != nil {
+		return x.Clients
+	}
+	return nil
+}
+
+type QueryHostsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// One entry a client that is known.
+	Clients       []*ClientHosts `protobuf:"bytes,1,rep,name=clients,proto3" json:"clients,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *QueryHostsResponse) Reset() {
+	*x = QueryHostsResponse{}
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[63]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *QueryHostsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*QueryHostsResponse) ProtoMessage() {}
+
+func (x *QueryHostsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[63]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use QueryHostsResponse.ProtoReflect.Descriptor instead.
+func (*QueryHostsResponse) Descriptor() ([]byte, []int) {
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{63}
+}
+
+func (x *QueryHostsResponse) GetClients() []*ClientHosts {
+	if x != nil {
+		return x.Clients
+	}
+	return nil
+}
+
+type ClientHosts struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Client        *UUID                  `protobuf:"bytes,1,opt,name=client,proto3" json:"client,omitempty"`
+	Hosts         []string               `protobuf:"bytes,2,rep,name=hosts,proto3" json:"hosts,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ClientHosts) Reset() {
+	*x = ClientHosts{}
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[64]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ClientHosts) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ClientHosts) ProtoMessage() {}
+
+func (x *ClientHosts) ProtoReflect() protoreflect.Message {
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[64]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ClientHosts.ProtoReflect.Descriptor instead.
+func (*ClientHosts) Descriptor() ([]byte, []int) {
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{64}
+}
+
+func (x *ClientHosts) GetClient() *UUID {
+	if x != nil {
+		return x.Client
+	}
+	return nil
+}
+
+func (x *ClientHosts) GetHosts() []string {
+	if x != nil {
+		return x.Hosts
+	}
+	return nil
 }
 
 var File_mooncake_master_v1_master_proto protoreflect.FileDescriptor
@@ -2123,7 +3909,10 @@ const file_mooncake_master_v1_master_proto_rawDesc = "" +
 	"\bprotocol\x18\x02 \x01(\v2\x1c.mooncake.master.v1.ProtocolR\bprotocol\"c\n" +
 	"\rReadyResponse\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\tR\aversion\x128\n" +
-	"\bprotocol\x18\x02 \x01(\v2\x1c.mooncake.master.v1.ProtocolR\bprotocol\"6\n" +
+	"\bprotocol\x18\x02 \x01(\v2\x1c.mooncake.master.v1.ProtocolR\bprotocol\"R\n" +
+	"\x06Caller\x120\n" +
+	"\x06client\x18\x01 \x01(\v2\x18.mooncake.master.v1.UUIDR\x06client\x12\x16\n" +
+	"\x06tenant\x18\x02 \x01(\tR\x06tenant\"6\n" +
 	"\bProtocol\x12\x14\n" +
 	"\x05major\x18\x01 \x01(\rR\x05major\x12\x14\n" +
 	"\x05minor\x18\x02 \x01(\rR\x05minor\"\xc0\x01\n" +
@@ -2142,26 +3931,39 @@ const file_mooncake_master_v1_master_proto_rawDesc = "" +
 	"\x16RemountSegmentsRequest\x120\n" +
 	"\x06client\x18\x01 \x01(\v2\x18.mooncake.master.v1.UUIDR\x06client\x127\n" +
 	"\bsegments\x18\x02 \x03(\v2\x1b.mooncake.master.v1.SegmentR\bsegments\"\x19\n" +
-	"\x17RemountSegmentsResponse\"}\n" +
+	"\x17RemountSegmentsResponse\"\x98\x01\n" +
 	"\x15UnmountSegmentRequest\x120\n" +
 	"\x06client\x18\x01 \x01(\v2\x18.mooncake.master.v1.UUIDR\x06client\x122\n" +
-	"\asegment\x18\x02 \x01(\v2\x18.mooncake.master.v1.UUIDR\asegment\"\x18\n" +
-	"\x16UnmountSegmentResponse\"?\n" +
+	"\asegment\x18\x02 \x01(\v2\x18.mooncake.master.v1.UUIDR\asegment\x12\x19\n" +
+	"\bgrace_ms\x18\x03 \x01(\x04R\agraceMs\"\x18\n" +
+	"\x16UnmountSegmentResponse\"u\n" +
 	"\vPingRequest\x120\n" +
-	"\x06client\x18\x01 \x01(\v2\x18.mooncake.master.v1.UUIDR\x06client\"I\n" +
+	"\x06client\x18\x01 \x01(\v2\x18.mooncake.master.v1.UUIDR\x06client\x124\n" +
+	"\x05peers\x18\x02 \x03(\v2\x1e.mooncake.master.v1.PeerReportR\x05peers\"\x83\x01\n" +
+	"\n" +
+	"PeerReport\x12\x1a\n" +
+	"\bendpoint\x18\x01 \x01(\tR\bendpoint\x12\x12\n" +
+	"\x04done\x18\x02 \x01(\rR\x04done\x12\x16\n" +
+	"\x06failed\x18\x03 \x01(\rR\x06failed\x12\x14\n" +
+	"\x05bytes\x18\x04 \x01(\x04R\x05bytes\x12\x17\n" +
+	"\abusy_us\x18\x05 \x01(\x04R\x06busyUs\"I\n" +
 	"\fPingResponse\x12\x16\n" +
 	"\x06status\x18\x01 \x01(\x05R\x06status\x12!\n" +
 	"\fview_version\x18\x02 \x01(\x04R\vviewVersion\"\x11\n" +
-	"\x0fSegmentsRequest\"\xa2\x01\n" +
+	"\x0fSegmentsRequest\"\xdb\x01\n" +
 	"\vSegmentInfo\x125\n" +
 	"\asegment\x18\x01 \x01(\v2\x1b.mooncake.master.v1.SegmentR\asegment\x120\n" +
 	"\x06client\x18\x02 \x01(\v2\x18.mooncake.master.v1.UUIDR\x06client\x12\x16\n" +
 	"\x06status\x18\x03 \x01(\x05R\x06status\x12\x12\n" +
-	"\x04used\x18\x04 \x01(\x04R\x04used\"O\n" +
+	"\x04used\x18\x04 \x01(\x04R\x04used\x12\x16\n" +
+	"\x06weight\x18\x05 \x01(\x01R\x06weight\x12\x1f\n" +
+	"\vdeadline_us\x18\x06 \x01(\x03R\n" +
+	"deadlineUs\"O\n" +
 	"\x10SegmentsResponse\x12;\n" +
-	"\bsegments\x18\x01 \x03(\v2\x1f.mooncake.master.v1.SegmentInfoR\bsegments\"\"\n" +
+	"\bsegments\x18\x01 \x03(\v2\x1f.mooncake.master.v1.SegmentInfoR\bsegments\"V\n" +
 	"\fExistRequest\x12\x12\n" +
-	"\x04keys\x18\x01 \x03(\fR\x04keys\"\\\n" +
+	"\x04keys\x18\x01 \x03(\fR\x04keys\x122\n" +
+	"\x06caller\x18\x02 \x01(\v2\x1a.mooncake.master.v1.CallerR\x06caller\"\\\n" +
 	"\rExistResponse\x12\x14\n" +
 	"\x05exist\x18\x01 \x03(\bR\x05exist\x125\n" +
 	"\x06errors\x18\x02 \x03(\v2\x1d.mooncake.master.v1.ItemErrorR\x06errors\"\x87\x01\n" +
@@ -2177,70 +3979,193 @@ const file_mooncake_master_v1_master_proto_rawDesc = "" +
 	"\x05place\x18\x04 \x03(\rR\x05place\x12\x1c\n" +
 	"\taddresses\x18\x05 \x03(\x06R\taddresses\x12\x14\n" +
 	"\x05sizes\x18\x06 \x03(\x04R\x05sizes\x12\x1a\n" +
-	"\bstatuses\x18\a \x03(\x05R\bstatuses\"(\n" +
+	"\bstatuses\x18\a \x03(\x05R\bstatuses\"\\\n" +
 	"\x12GetReplicasRequest\x12\x12\n" +
-	"\x04keys\x18\x01 \x03(\fR\x04keys\"\x85\x02\n" +
+	"\x04keys\x18\x01 \x03(\fR\x04keys\x122\n" +
+	"\x06caller\x18\x02 \x01(\v2\x1a.mooncake.master.v1.CallerR\x06caller\"\x85\x02\n" +
 	"\x13GetReplicasResponse\x128\n" +
 	"\breplicas\x18\x01 \x01(\v2\x1c.mooncake.master.v1.ReplicasR\breplicas\x12\x14\n" +
 	"\x05sizes\x18\x02 \x03(\x04R\x05sizes\x12%\n" +
 	"\x0echecksum_kinds\x18\x03 \x03(\rR\rchecksumKinds\x12\x1c\n" +
 	"\tchecksums\x18\x04 \x03(\x06R\tchecksums\x12\"\n" +
 	"\rlease_ttls_us\x18\x05 \x03(\x04R\vleaseTtlsUs\x125\n" +
-	"\x06errors\x18\x06 \x03(\v2\x1d.mooncake.master.v1.ItemErrorR\x06errors\"\x99\x01\n" +
+	"\x06errors\x18\x06 \x03(\v2\x1d.mooncake.master.v1.ItemErrorR\x06errors\"\xcf\x02\n" +
 	"\x0fReplicateConfig\x12\x1f\n" +
 	"\vreplica_num\x18\x01 \x01(\rR\n" +
 	"replicaNum\x12-\n" +
 	"\x12preferred_segments\x18\x02 \x03(\tR\x11preferredSegments\x12\x19\n" +
 	"\bhard_pin\x18\x03 \x01(\bR\ahardPin\x12\x1b\n" +
-	"\tdata_type\x18\x04 \x01(\x05R\bdataType\"\xaa\x01\n" +
-	"\x0fPutStartRequest\x120\n" +
-	"\x06client\x18\x01 \x01(\v2\x18.mooncake.master.v1.UUIDR\x06client\x12\x12\n" +
+	"\tdata_type\x18\x04 \x01(\x05R\bdataType\x12\x16\n" +
+	"\x06upsert\x18\x05 \x01(\bR\x06upsert\x12\x1b\n" +
+	"\tsame_node\x18\x06 \x01(\bR\bsameNode\x12\x17\n" +
+	"\ahost_id\x18\a \x01(\tR\x06hostId\x12&\n" +
+	"\x0fsoft_pin_action\x18\b \x01(\x05R\rsoftPinAction\x12*\n" +
+	"\x0fsoft_pin_ttl_ms\x18\t \x01(\x04H\x00R\fsoftPinTtlMs\x88\x01\x01B\x12\n" +
+	"\x10_soft_pin_ttl_ms\"\xc4\x01\n" +
+	"\x0fPutStartRequest\x122\n" +
+	"\x06caller\x18\x01 \x01(\v2\x1a.mooncake.master.v1.CallerR\x06caller\x12\x12\n" +
 	"\x04keys\x18\x02 \x03(\fR\x04keys\x12\x14\n" +
 	"\x05sizes\x18\x03 \x03(\x04R\x05sizes\x12;\n" +
-	"\x06config\x18\x04 \x01(\v2#.mooncake.master.v1.ReplicateConfigR\x06config\"\x83\x01\n" +
+	"\x06config\x18\x04 \x01(\v2#.mooncake.master.v1.ReplicateConfigR\x06config\x12\x16\n" +
+	"\x06groups\x18\x05 \x03(\tR\x06groups\"\x83\x01\n" +
 	"\x10PutStartResponse\x128\n" +
 	"\breplicas\x18\x01 \x01(\v2\x1c.mooncake.master.v1.ReplicasR\breplicas\x125\n" +
-	"\x06errors\x18\x02 \x03(\v2\x1d.mooncake.master.v1.ItemErrorR\x06errors\"\xae\x01\n" +
-	"\rPutEndRequest\x120\n" +
-	"\x06client\x18\x01 \x01(\v2\x18.mooncake.master.v1.UUIDR\x06client\x12\x12\n" +
+	"\x06errors\x18\x02 \x03(\v2\x1d.mooncake.master.v1.ItemErrorR\x06errors\"\xb0\x01\n" +
+	"\rPutEndRequest\x122\n" +
+	"\x06caller\x18\x01 \x01(\v2\x1a.mooncake.master.v1.CallerR\x06caller\x12\x12\n" +
 	"\x04keys\x18\x02 \x03(\fR\x04keys\x12%\n" +
 	"\x0echecksum_kinds\x18\x03 \x03(\rR\rchecksumKinds\x12\x1c\n" +
 	"\tchecksums\x18\x04 \x03(\x06R\tchecksums\x12\x12\n" +
 	"\x04puts\x18\x05 \x03(\x04R\x04puts\"G\n" +
 	"\x0ePutEndResponse\x125\n" +
-	"\x06errors\x18\x01 \x03(\v2\x1d.mooncake.master.v1.ItemErrorR\x06errors\"l\n" +
-	"\x10PutRevokeRequest\x120\n" +
-	"\x06client\x18\x01 \x01(\v2\x18.mooncake.master.v1.UUIDR\x06client\x12\x12\n" +
+	"\x06errors\x18\x01 \x03(\v2\x1d.mooncake.master.v1.ItemErrorR\x06errors\"n\n" +
+	"\x10PutRevokeRequest\x122\n" +
+	"\x06caller\x18\x01 \x01(\v2\x1a.mooncake.master.v1.CallerR\x06caller\x12\x12\n" +
 	"\x04keys\x18\x02 \x03(\fR\x04keys\x12\x12\n" +
 	"\x04puts\x18\x03 \x03(\x04R\x04puts\"J\n" +
 	"\x11PutRevokeResponse\x125\n" +
-	"\x06errors\x18\x01 \x03(\v2\x1d.mooncake.master.v1.ItemErrorR\x06errors\"9\n" +
+	"\x06errors\x18\x01 \x03(\v2\x1d.mooncake.master.v1.ItemErrorR\x06errors\"m\n" +
 	"\rRemoveRequest\x12\x12\n" +
 	"\x04keys\x18\x01 \x03(\fR\x04keys\x12\x14\n" +
-	"\x05force\x18\x02 \x01(\bR\x05force\"G\n" +
+	"\x05force\x18\x02 \x01(\bR\x05force\x122\n" +
+	"\x06caller\x18\x03 \x01(\v2\x1a.mooncake.master.v1.CallerR\x06caller\"G\n" +
 	"\x0eRemoveResponse\x125\n" +
-	"\x06errors\x18\x01 \x03(\v2\x1d.mooncake.master.v1.ItemErrorR\x06errors\"L\n" +
+	"\x06errors\x18\x01 \x03(\v2\x1d.mooncake.master.v1.ItemErrorR\x06errors\"\x80\x01\n" +
 	"\x14RemoveByRegexRequest\x12\x1e\n" +
 	"\n" +
 	"expression\x18\x01 \x01(\fR\n" +
 	"expression\x12\x14\n" +
-	"\x05force\x18\x02 \x01(\bR\x05force\"1\n" +
+	"\x05force\x18\x02 \x01(\bR\x05force\x122\n" +
+	"\x06caller\x18\x03 \x01(\v2\x1a.mooncake.master.v1.CallerR\x06caller\"1\n" +
 	"\x15RemoveByRegexResponse\x12\x18\n" +
-	"\aremoved\x18\x01 \x01(\x04R\aremoved\"(\n" +
+	"\aremoved\x18\x01 \x01(\x04R\aremoved\"\\\n" +
 	"\x10RemoveAllRequest\x12\x14\n" +
-	"\x05force\x18\x01 \x01(\bR\x05force\"-\n" +
+	"\x05force\x18\x01 \x01(\bR\x05force\x122\n" +
+	"\x06caller\x18\x02 \x01(\v2\x1a.mooncake.master.v1.CallerR\x06caller\"-\n" +
 	"\x11RemoveAllResponse\x12\x18\n" +
-	"\aremoved\x18\x01 \x01(\x04R\aremoved\"]\n" +
+	"\aremoved\x18\x01 \x01(\x04R\aremoved\"\x91\x01\n" +
 	"\x0fListKeysRequest\x12\x1e\n" +
 	"\n" +
 	"expression\x18\x01 \x01(\fR\n" +
 	"expression\x12\x14\n" +
 	"\x05after\x18\x02 \x01(\fR\x05after\x12\x14\n" +
-	"\x05limit\x18\x03 \x01(\rR\x05limit\":\n" +
+	"\x05limit\x18\x03 \x01(\rR\x05limit\x122\n" +
+	"\x06caller\x18\x04 \x01(\v2\x1a.mooncake.master.v1.CallerR\x06caller\":\n" +
 	"\x10ListKeysResponse\x12\x12\n" +
 	"\x04keys\x18\x01 \x03(\fR\x04keys\x12\x12\n" +
-	"\x04more\x18\x02 \x01(\bR\x04more2\xcf\n" +
+	"\x04more\x18\x02 \x01(\bR\x04more\"\x9b\x01\n" +
+	"\x19GetReplicasByRegexRequest\x122\n" +
+	"\x06caller\x18\x01 \x01(\v2\x1a.mooncake.master.v1.CallerR\x06caller\x12\x1e\n" +
 	"\n" +
+	"expression\x18\x02 \x01(\fR\n" +
+	"expression\x12\x14\n" +
+	"\x05after\x18\x03 \x01(\fR\x05after\x12\x14\n" +
+	"\x05limit\x18\x04 \x01(\rR\x05limit\"\x87\x01\n" +
+	"\x1aGetReplicasByRegexResponse\x12\x12\n" +
+	"\x04keys\x18\x01 \x03(\fR\x04keys\x12A\n" +
+	"\aobjects\x18\x02 \x01(\v2'.mooncake.master.v1.GetReplicasResponseR\aobjects\x12\x12\n" +
+	"\x04more\x18\x03 \x01(\bR\x04more\"\xa8\x01\n" +
+	"\x14ClearReplicasRequest\x122\n" +
+	"\x06caller\x18\x01 \x01(\v2\x1a.mooncake.master.v1.CallerR\x06caller\x12\x12\n" +
+	"\x04keys\x18\x02 \x03(\fR\x04keys\x12.\n" +
+	"\x05owner\x18\x03 \x01(\v2\x18.mooncake.master.v1.UUIDR\x05owner\x12\x18\n" +
+	"\asegment\x18\x04 \x01(\tR\asegment\"1\n" +
+	"\x15ClearReplicasResponse\x12\x18\n" +
+	"\acleared\x18\x01 \x03(\fR\acleared\"R\n" +
+	"\n" +
+	"WhyRequest\x122\n" +
+	"\x06caller\x18\x01 \x01(\v2\x1a.mooncake.master.v1.CallerR\x06caller\x12\x10\n" +
+	"\x03key\x18\x02 \x01(\fR\x03key\"\xe6\x04\n" +
+	"\vWhyResponse\x12\x12\n" +
+	"\x04fate\x18\x01 \x01(\x05R\x04fate\x12\x17\n" +
+	"\awhen_us\x18\x02 \x01(\x03R\x06whenUs\x12\x16\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason\x12\x19\n" +
+	"\bsince_us\x18\x04 \x01(\x03R\asinceUs\x12\x12\n" +
+	"\x04size\x18\x05 \x01(\x04R\x04size\x12#\n" +
+	"\rchecksum_kind\x18\x06 \x01(\rR\fchecksumKind\x12\x1a\n" +
+	"\bchecksum\x18\a \x01(\x06R\bchecksum\x12\x1b\n" +
+	"\tdata_type\x18\b \x01(\x05R\bdataType\x12\x14\n" +
+	"\x05group\x18\t \x01(\tR\x05group\x122\n" +
+	"\acreator\x18\n" +
+	" \x01(\v2\x18.mooncake.master.v1.UUIDR\acreator\x12\"\n" +
+	"\rlease_left_us\x18\v \x01(\x03R\vleaseLeftUs\x12\"\n" +
+	"\rprobe_left_us\x18\f \x01(\x03R\vprobeLeftUs\x12'\n" +
+	"\x10soft_pin_left_us\x18\r \x01(\x03R\rsoftPinLeftUs\x12\x19\n" +
+	"\bhard_pin\x18\x0e \x01(\bR\ahardPin\x129\n" +
+	"\vlast_reader\x18\x0f \x01(\v2\x18.mooncake.master.v1.UUIDR\n" +
+	"lastReader\x12 \n" +
+	"\flast_read_us\x18\x10 \x01(\x03R\n" +
+	"lastReadUs\x128\n" +
+	"\breplicas\x18\x11 \x01(\v2\x1c.mooncake.master.v1.ReplicasR\breplicas\x12\x18\n" +
+	"\acopying\x18\x12 \x01(\bR\acopying\"\x9e\x01\n" +
+	"\x10CopyStartRequest\x122\n" +
+	"\x06caller\x18\x01 \x01(\v2\x1a.mooncake.master.v1.CallerR\x06caller\x12\x12\n" +
+	"\x04kind\x18\x02 \x01(\x05R\x04kind\x12\x10\n" +
+	"\x03key\x18\x03 \x01(\fR\x03key\x12\x16\n" +
+	"\x06source\x18\x04 \x01(\tR\x06source\x12\x18\n" +
+	"\atargets\x18\x05 \x03(\tR\atargets\"\x8e\x01\n" +
+	"\x11CopyStartResponse\x128\n" +
+	"\breplicas\x18\x01 \x01(\v2\x1c.mooncake.master.v1.ReplicasR\breplicas\x12#\n" +
+	"\rchecksum_kind\x18\x02 \x01(\rR\fchecksumKind\x12\x1a\n" +
+	"\bchecksum\x18\x03 \x01(\x06R\bchecksum\"j\n" +
+	"\x0eCopyEndRequest\x122\n" +
+	"\x06caller\x18\x01 \x01(\v2\x1a.mooncake.master.v1.CallerR\x06caller\x12\x12\n" +
+	"\x04kind\x18\x02 \x01(\x05R\x04kind\x12\x10\n" +
+	"\x03key\x18\x03 \x01(\fR\x03key\"\x11\n" +
+	"\x0fCopyEndResponse\"m\n" +
+	"\x11CopyRevokeRequest\x122\n" +
+	"\x06caller\x18\x01 \x01(\v2\x1a.mooncake.master.v1.CallerR\x06caller\x12\x12\n" +
+	"\x04kind\x18\x02 \x01(\x05R\x04kind\x12\x10\n" +
+	"\x03key\x18\x03 \x01(\fR\x03key\"\x14\n" +
+	"\x12CopyRevokeResponse\"z\n" +
+	"\bTaskSpec\x12\x12\n" +
+	"\x04kind\x18\x01 \x01(\x05R\x04kind\x12\x16\n" +
+	"\x06tenant\x18\x02 \x01(\tR\x06tenant\x12\x10\n" +
+	"\x03key\x18\x03 \x01(\fR\x03key\x12\x16\n" +
+	"\x06source\x18\x04 \x01(\tR\x06source\x12\x18\n" +
+	"\atargets\x18\x05 \x03(\tR\atargets\"y\n" +
+	"\x11CreateTaskRequest\x122\n" +
+	"\x06caller\x18\x01 \x01(\v2\x1a.mooncake.master.v1.CallerR\x06caller\x120\n" +
+	"\x04spec\x18\x02 \x01(\v2\x1c.mooncake.master.v1.TaskSpecR\x04spec\">\n" +
+	"\x12CreateTaskResponse\x12(\n" +
+	"\x02id\x18\x01 \x01(\v2\x18.mooncake.master.v1.UUIDR\x02id\"<\n" +
+	"\x10QueryTaskRequest\x12(\n" +
+	"\x02id\x18\x01 \x01(\v2\x18.mooncake.master.v1.UUIDR\x02id\"\xeb\x01\n" +
+	"\x11QueryTaskResponse\x120\n" +
+	"\x04spec\x18\x01 \x01(\v2\x1c.mooncake.master.v1.TaskSpecR\x04spec\x12\x16\n" +
+	"\x06status\x18\x02 \x01(\x05R\x06status\x12\x1d\n" +
+	"\n" +
+	"created_us\x18\x03 \x01(\x03R\tcreatedUs\x12\x1d\n" +
+	"\n" +
+	"updated_us\x18\x04 \x01(\x03R\tupdatedUs\x124\n" +
+	"\bassigned\x18\x05 \x01(\v2\x18.mooncake.master.v1.UUIDR\bassigned\x12\x18\n" +
+	"\amessage\x18\x06 \x01(\tR\amessage\"]\n" +
+	"\x11FetchTasksRequest\x122\n" +
+	"\x06caller\x18\x01 \x01(\v2\x1a.mooncake.master.v1.CallerR\x06caller\x12\x14\n" +
+	"\x05limit\x18\x02 \x01(\rR\x05limit\"J\n" +
+	"\x12FetchTasksResponse\x124\n" +
+	"\x05tasks\x18\x01 \x03(\v2\x1e.mooncake.master.v1.AssignmentR\x05tasks\"\xa8\x01\n" +
+	"\n" +
+	"Assignment\x12(\n" +
+	"\x02id\x18\x01 \x01(\v2\x18.mooncake.master.v1.UUIDR\x02id\x120\n" +
+	"\x04spec\x18\x02 \x01(\v2\x1c.mooncake.master.v1.TaskSpecR\x04spec\x12\x1d\n" +
+	"\n" +
+	"created_us\x18\x03 \x01(\x03R\tcreatedUs\x12\x1f\n" +
+	"\vmax_retries\x18\x04 \x01(\rR\n" +
+	"maxRetries\"\xa5\x01\n" +
+	"\x13CompleteTaskRequest\x122\n" +
+	"\x06caller\x18\x01 \x01(\v2\x1a.mooncake.master.v1.CallerR\x06caller\x12(\n" +
+	"\x02id\x18\x02 \x01(\v2\x18.mooncake.master.v1.UUIDR\x02id\x12\x16\n" +
+	"\x06status\x18\x03 \x01(\x05R\x06status\x12\x18\n" +
+	"\amessage\x18\x04 \x01(\tR\amessage\"\x16\n" +
+	"\x14CompleteTaskResponse\"G\n" +
+	"\x11QueryHostsRequest\x122\n" +
+	"\aclients\x18\x01 \x03(\v2\x18.mooncake.master.v1.UUIDR\aclients\"O\n" +
+	"\x12QueryHostsResponse\x129\n" +
+	"\aclients\x18\x01 \x03(\v2\x1f.mooncake.master.v1.ClientHostsR\aclients\"U\n" +
+	"\vClientHosts\x120\n" +
+	"\x06client\x18\x01 \x01(\v2\x18.mooncake.master.v1.UUIDR\x06client\x12\x14\n" +
+	"\x05hosts\x18\x02 \x03(\tR\x05hosts2\xd1\x12\n" +
 	"\rMasterService\x12L\n" +
 	"\x05Ready\x12 .mooncake.master.v1.ReadyRequest\x1a!.mooncake.master.v1.ReadyResponse\x12a\n" +
 	"\fMountSegment\x12'.mooncake.master.v1.MountSegmentRequest\x1a(.mooncake.master.v1.MountSegmentResponse\x12j\n" +
@@ -2256,7 +4181,22 @@ const file_mooncake_master_v1_master_proto_rawDesc = "" +
 	"\x06Remove\x12!.mooncake.master.v1.RemoveRequest\x1a\".mooncake.master.v1.RemoveResponse\x12d\n" +
 	"\rRemoveByRegex\x12(.mooncake.master.v1.RemoveByRegexRequest\x1a).mooncake.master.v1.RemoveByRegexResponse\x12X\n" +
 	"\tRemoveAll\x12$.mooncake.master.v1.RemoveAllRequest\x1a%.mooncake.master.v1.RemoveAllResponse\x12U\n" +
-	"\bListKeys\x12#.mooncake.master.v1.ListKeysRequest\x1a$.mooncake.master.v1.ListKeysResponseBGZEgithub.com/mooncake-go/mooncake/sdk/proto/mooncake/master/v1;masterv1b\x06proto3"
+	"\bListKeys\x12#.mooncake.master.v1.ListKeysRequest\x1a$.mooncake.master.v1.ListKeysResponse\x12s\n" +
+	"\x12GetReplicasByRegex\x12-.mooncake.master.v1.GetReplicasByRegexRequest\x1a..mooncake.master.v1.GetReplicasByRegexResponse\x12d\n" +
+	"\rClearReplicas\x12(.mooncake.master.v1.ClearReplicasRequest\x1a).mooncake.master.v1.ClearReplicasResponse\x12F\n" +
+	"\x03Why\x12\x1e.mooncake.master.v1.WhyRequest\x1a\x1f.mooncake.master.v1.WhyResponse\x12X\n" +
+	"\tCopyStart\x12$.mooncake.master.v1.CopyStartRequest\x1a%.mooncake.master.v1.CopyStartResponse\x12R\n" +
+	"\aCopyEnd\x12\".mooncake.master.v1.CopyEndRequest\x1a#.mooncake.master.v1.CopyEndResponse\x12[\n" +
+	"\n" +
+	"CopyRevoke\x12%.mooncake.master.v1.CopyRevokeRequest\x1a&.mooncake.master.v1.CopyRevokeResponse\x12[\n" +
+	"\n" +
+	"CreateTask\x12%.mooncake.master.v1.CreateTaskRequest\x1a&.mooncake.master.v1.CreateTaskResponse\x12X\n" +
+	"\tQueryTask\x12$.mooncake.master.v1.QueryTaskRequest\x1a%.mooncake.master.v1.QueryTaskResponse\x12[\n" +
+	"\n" +
+	"FetchTasks\x12%.mooncake.master.v1.FetchTasksRequest\x1a&.mooncake.master.v1.FetchTasksResponse\x12a\n" +
+	"\fCompleteTask\x12'.mooncake.master.v1.CompleteTaskRequest\x1a(.mooncake.master.v1.CompleteTaskResponse\x12[\n" +
+	"\n" +
+	"QueryHosts\x12%.mooncake.master.v1.QueryHostsRequest\x1a&.mooncake.master.v1.QueryHostsResponseBGZEgithub.com/mooncake-go/mooncake/sdk/proto/mooncake/master/v1;masterv1b\x06proto3"
 
 var (
 	file_mooncake_master_v1_master_proto_rawDescOnce sync.Once
@@ -2270,112 +4210,196 @@ func file_mooncake_master_v1_master_proto_rawDescGZIP() []byte {
 	return file_mooncake_master_v1_master_proto_rawDescData
 }
 
-var file_mooncake_master_v1_master_proto_msgTypes = make([]protoimpl.MessageInfo, 38)
+var file_mooncake_master_v1_master_proto_msgTypes = make([]protoimpl.MessageInfo, 65)
 var file_mooncake_master_v1_master_proto_goTypes = []any{
-	(*UUID)(nil),                    // 0: mooncake.master.v1.UUID
-	(*ItemError)(nil),               // 1: mooncake.master.v1.ItemError
-	(*ReadyRequest)(nil),            // 2: mooncake.master.v1.ReadyRequest
-	(*ReadyResponse)(nil),           // 3: mooncake.master.v1.ReadyResponse
-	(*Protocol)(nil),                // 4: mooncake.master.v1.Protocol
-	(*Segment)(nil),                 // 5: mooncake.master.v1.Segment
-	(*MountSegmentRequest)(nil),     // 6: mooncake.master.v1.MountSegmentRequest
-	(*MountSegmentResponse)(nil),    // 7: mooncake.master.v1.MountSegmentResponse
-	(*RemountSegmentsRequest)(nil),  // 8: mooncake.master.v1.RemountSegmentsRequest
-	(*RemountSegmentsResponse)(nil), // 9: mooncake.master.v1.RemountSegmentsResponse
-	(*UnmountSegmentRequest)(nil),   // 10: mooncake.master.v1.UnmountSegmentRequest
-	(*UnmountSegmentResponse)(nil),  // 11: mooncake.master.v1.UnmountSegmentResponse
-	(*PingRequest)(nil),             // 12: mooncake.master.v1.PingRequest
-	(*PingResponse)(nil),            // 13: mooncake.master.v1.PingResponse
-	(*SegmentsRequest)(nil),         // 14: mooncake.master.v1.SegmentsRequest
-	(*SegmentInfo)(nil),             // 15: mooncake.master.v1.SegmentInfo
-	(*SegmentsResponse)(nil),        // 16: mooncake.master.v1.SegmentsResponse
-	(*ExistRequest)(nil),            // 17: mooncake.master.v1.ExistRequest
-	(*ExistResponse)(nil),           // 18: mooncake.master.v1.ExistResponse
-	(*Place)(nil),                   // 19: mooncake.master.v1.Place
-	(*Replicas)(nil),                // 20: mooncake.master.v1.Replicas
-	(*GetReplicasRequest)(nil),      // 21: mooncake.master.v1.GetReplicasRequest
-	(*GetReplicasResponse)(nil),     // 22: mooncake.master.v1.GetReplicasResponse
-	(*ReplicateConfig)(nil),         // 23: mooncake.master.v1.ReplicateConfig
-	(*PutStartRequest)(nil),         // 24: mooncake.master.v1.PutStartRequest
-	(*PutStartResponse)(nil),        // 25: mooncake.master.v1.PutStartResponse
-	(*PutEndRequest)(nil),           // 26: mooncake.master.v1.PutEndRequest
-	(*PutEndResponse)(nil),          // 27: mooncake.master.v1.PutEndResponse
-	(*PutRevokeRequest)(nil),        // 28: mooncake.master.v1.PutRevokeRequest
-	(*PutRevokeResponse)(nil),       // 29: mooncake.master.v1.PutRevokeResponse
-	(*RemoveRequest)(nil),           // 30: mooncake.master.v1.RemoveRequest
-	(*RemoveResponse)(nil),          // 31: mooncake.master.v1.RemoveResponse
-	(*RemoveByRegexRequest)(nil),    // 32: mooncake.master.v1.RemoveByRegexRequest
-	(*RemoveByRegexResponse)(nil),   // 33: mooncake.master.v1.RemoveByRegexResponse
-	(*RemoveAllRequest)(nil),        // 34: mooncake.master.v1.RemoveAllRequest
-	(*RemoveAllResponse)(nil),       // 35: mooncake.master.v1.RemoveAllResponse
-	(*ListKeysRequest)(nil),         // 36: mooncake.master.v1.ListKeysRequest
-	(*ListKeysResponse)(nil),        // 37: mooncake.master.v1.ListKeysResponse
-	(*v1.Error)(nil),                // 38: mooncake.plugin.v1.Error
+	(*UUID)(nil),                       // 0: mooncake.master.v1.UUID
+	(*ItemError)(nil),                  // 1: mooncake.master.v1.ItemError
+	(*ReadyRequest)(nil),               // 2: mooncake.master.v1.ReadyRequest
+	(*ReadyResponse)(nil),              // 3: mooncake.master.v1.ReadyResponse
+	(*Caller)(nil),                     // 4: mooncake.master.v1.Caller
+	(*Protocol)(nil),                   // 5: mooncake.master.v1.Protocol
+	(*Segment)(nil),                    // 6: mooncake.master.v1.Segment
+	(*MountSegmentRequest)(nil),        // 7: mooncake.master.v1.MountSegmentRequest
+	(*MountSegmentResponse)(nil),       // 8: mooncake.master.v1.MountSegmentResponse
+	(*RemountSegmentsRequest)(nil),     // 9: mooncake.master.v1.RemountSegmentsRequest
+	(*RemountSegmentsResponse)(nil),    // 10: mooncake.master.v1.RemountSegmentsResponse
+	(*UnmountSegmentRequest)(nil),      // 11: mooncake.master.v1.UnmountSegmentRequest
+	(*UnmountSegmentResponse)(nil),     // 12: mooncake.master.v1.UnmountSegmentResponse
+	(*PingRequest)(nil),                // 13: mooncake.master.v1.PingRequest
+	(*PeerReport)(nil),                 // 14: mooncake.master.v1.PeerReport
+	(*PingResponse)(nil),               // 15: mooncake.master.v1.PingResponse
+	(*SegmentsRequest)(nil),            // 16: mooncake.master.v1.SegmentsRequest
+	(*SegmentInfo)(nil),                // 17: mooncake.master.v1.SegmentInfo
+	(*SegmentsResponse)(nil),           // 18: mooncake.master.v1.SegmentsResponse
+	(*ExistRequest)(nil),               // 19: mooncake.master.v1.ExistRequest
+	(*ExistResponse)(nil),              // 20: mooncake.master.v1.ExistResponse
+	(*Place)(nil),                      // 21: mooncake.master.v1.Place
+	(*Replicas)(nil),                   // 22: mooncake.master.v1.Replicas
+	(*GetReplicasRequest)(nil),         // 23: mooncake.master.v1.GetReplicasRequest
+	(*GetReplicasResponse)(nil),        // 24: mooncake.master.v1.GetReplicasResponse
+	(*ReplicateConfig)(nil),            // 25: mooncake.master.v1.ReplicateConfig
+	(*PutStartRequest)(nil),            // 26: mooncake.master.v1.PutStartRequest
+	(*PutStartResponse)(nil),           // 27: mooncake.master.v1.PutStartResponse
+	(*PutEndRequest)(nil),              // 28: mooncake.master.v1.PutEndRequest
+	(*PutEndResponse)(nil),             // 29: mooncake.master.v1.PutEndResponse
+	(*PutRevokeRequest)(nil),           // 30: mooncake.master.v1.PutRevokeRequest
+	(*PutRevokeResponse)(nil),          // 31: mooncake.master.v1.PutRevokeResponse
+	(*RemoveRequest)(nil),              // 32: mooncake.master.v1.RemoveRequest
+	(*RemoveResponse)(nil),             // 33: mooncake.master.v1.RemoveResponse
+	(*RemoveByRegexRequest)(nil),       // 34: mooncake.master.v1.RemoveByRegexRequest
+	(*RemoveByRegexResponse)(nil),      // 35: mooncake.master.v1.RemoveByRegexResponse
+	(*RemoveAllRequest)(nil),           // 36: mooncake.master.v1.RemoveAllRequest
+	(*RemoveAllResponse)(nil),          // 37: mooncake.master.v1.RemoveAllResponse
+	(*ListKeysRequest)(nil),            // 38: mooncake.master.v1.ListKeysRequest
+	(*ListKeysResponse)(nil),           // 39: mooncake.master.v1.ListKeysResponse
+	(*GetReplicasByRegexRequest)(nil),  // 40: mooncake.master.v1.GetReplicasByRegexRequest
+	(*GetReplicasByRegexResponse)(nil), // 41: mooncake.master.v1.GetReplicasByRegexResponse
+	(*ClearReplicasRequest)(nil),       // 42: mooncake.master.v1.ClearReplicasRequest
+	(*ClearReplicasResponse)(nil),      // 43: mooncake.master.v1.ClearReplicasResponse
+	(*WhyRequest)(nil),                 // 44: mooncake.master.v1.WhyRequest
+	(*WhyResponse)(nil),                // 45: mooncake.master.v1.WhyResponse
+	(*CopyStartRequest)(nil),           // 46: mooncake.master.v1.CopyStartRequest
+	(*CopyStartResponse)(nil),          // 47: mooncake.master.v1.CopyStartResponse
+	(*CopyEndRequest)(nil),             // 48: mooncake.master.v1.CopyEndRequest
+	(*CopyEndResponse)(nil),            // 49: mooncake.master.v1.CopyEndResponse
+	(*CopyRevokeRequest)(nil),          // 50: mooncake.master.v1.CopyRevokeRequest
+	(*CopyRevokeResponse)(nil),         // 51: mooncake.master.v1.CopyRevokeResponse
+	(*TaskSpec)(nil),                   // 52: mooncake.master.v1.TaskSpec
+	(*CreateTaskRequest)(nil),          // 53: mooncake.master.v1.CreateTaskRequest
+	(*CreateTaskResponse)(nil),         // 54: mooncake.master.v1.CreateTaskResponse
+	(*QueryTaskRequest)(nil),           // 55: mooncake.master.v1.QueryTaskRequest
+	(*QueryTaskResponse)(nil),          // 56: mooncake.master.v1.QueryTaskResponse
+	(*FetchTasksRequest)(nil),          // 57: mooncake.master.v1.FetchTasksRequest
+	(*FetchTasksResponse)(nil),         // 58: mooncake.master.v1.FetchTasksResponse
+	(*Assignment)(nil),                 // 59: mooncake.master.v1.Assignment
+	(*CompleteTaskRequest)(nil),        // 60: mooncake.master.v1.CompleteTaskRequest
+	(*CompleteTaskResponse)(nil),       // 61: mooncake.master.v1.CompleteTaskResponse
+	(*QueryHostsRequest)(nil),          // 62: mooncake.master.v1.QueryHostsRequest
+	(*QueryHostsResponse)(nil),         // 63: mooncake.master.v1.QueryHostsResponse
+	(*ClientHosts)(nil),                // 64: mooncake.master.v1.ClientHosts
+	(*v1.Error)(nil),                   // 65: mooncake.plugin.v1.Error
 }
 var file_mooncake_master_v1_master_proto_depIdxs = []int32{
-	38, // 0: mooncake.master.v1.ItemError.error:type_name -> mooncake.plugin.v1.Error
-	4,  // 1: mooncake.master.v1.ReadyRequest.protocol:type_name -> mooncake.master.v1.Protocol
-	4,  // 2: mooncake.master.v1.ReadyResponse.protocol:type_name -> mooncake.master.v1.Protocol
-	0,  // 3: mooncake.master.v1.Segment.id:type_name -> mooncake.master.v1.UUID
-	0,  // 4: mooncake.master.v1.MountSegmentRequest.client:type_name -> mooncake.master.v1.UUID
-	5,  // 5: mooncake.master.v1.MountSegmentRequest.segment:type_name -> mooncake.master.v1.Segment
-	0,  // 6: mooncake.master.v1.RemountSegmentsRequest.client:type_name -> mooncake.master.v1.UUID
-	5,  // 7: mooncake.master.v1.RemountSegmentsRequest.segments:type_name -> mooncake.master.v1.Segment
-	0,  // 8: mooncake.master.v1.UnmountSegmentRequest.client:type_name -> mooncake.master.v1.UUID
-	0,  // 9: mooncake.master.v1.UnmountSegmentRequest.segment:type_name -> mooncake.master.v1.UUID
-	0,  // 10: mooncake.master.v1.PingRequest.client:type_name -> mooncake.master.v1.UUID
-	5,  // 11: mooncake.master.v1.SegmentInfo.segment:type_name -> mooncake.master.v1.Segment
-	0,  // 12: mooncake.master.v1.SegmentInfo.client:type_name -> mooncake.master.v1.UUID
-	15, // 13: mooncake.master.v1.SegmentsResponse.segments:type_name -> mooncake.master.v1.SegmentInfo
-	1,  // 14: mooncake.master.v1.ExistResponse.errors:type_name -> mooncake.master.v1.ItemError
-	0,  // 15: mooncake.master.v1.Place.segment:type_name -> mooncake.master.v1.UUID
-	19, // 16: mooncake.master.v1.Replicas.places:type_name -> mooncake.master.v1.Place
-	20, // 17: mooncake.master.v1.GetReplicasResponse.replicas:type_name -> mooncake.master.v1.Replicas
-	1,  // 18: mooncake.master.v1.GetReplicasResponse.errors:type_name -> mooncake.master.v1.ItemError
-	0,  // 19: mooncake.master.v1.PutStartRequest.client:type_name -> mooncake.master.v1.UUID
-	23, // 20: mooncake.master.v1.PutStartRequest.config:type_name -> mooncake.master.v1.ReplicateConfig
-	20, // 21: mooncake.master.v1.PutStartResponse.replicas:type_name -> mooncake.master.v1.Replicas
-	1,  // 22: mooncake.master.v1.PutStartResponse.errors:type_name -> mooncake.master.v1.ItemError
-	0,  // 23: mooncake.master.v1.PutEndRequest.client:type_name -> mooncake.master.v1.UUID
-	1,  // 24: mooncake.master.v1.PutEndResponse.errors:type_name -> mooncake.master.v1.ItemError
-	0,  // 25: mooncake.master.v1.PutRevokeRequest.client:type_name -> mooncake.master.v1.UUID
-	1,  // 26: mooncake.master.v1.PutRevokeResponse.errors:type_name -> mooncake.master.v1.ItemError
-	1,  // 27: mooncake.master.v1.RemoveResponse.errors:type_name -> mooncake.master.v1.ItemError
-	2,  // 28: mooncake.master.v1.MasterService.Ready:input_type -> mooncake.master.v1.ReadyRequest
-	6,  // 29: mooncake.master.v1.MasterService.MountSegment:input_type -> mooncake.master.v1.MountSegmentRequest
-	8,  // 30: mooncake.master.v1.MasterService.RemountSegments:input_type -> mooncake.master.v1.RemountSegmentsRequest
-	10, // 31: mooncake.master.v1.MasterService.UnmountSegment:input_type -> mooncake.master.v1.UnmountSegmentRequest
-	12, // 32: mooncake.master.v1.MasterService.Ping:input_type -> mooncake.master.v1.PingRequest
-	14, // 33: mooncake.master.v1.MasterService.Segments:input_type -> mooncake.master.v1.SegmentsRequest
-	17, // 34: mooncake.master.v1.MasterService.Exist:input_type -> mooncake.master.v1.ExistRequest
-	21, // 35: mooncake.master.v1.MasterService.GetReplicas:input_type -> mooncake.master.v1.GetReplicasRequest
-	24, // 36: mooncake.master.v1.MasterService.PutStart:input_type -> mooncake.master.v1.PutStartRequest
-	26, // 37: mooncake.master.v1.MasterService.PutEnd:input_type -> mooncake.master.v1.PutEndRequest
-	28, // 38: mooncake.master.v1.MasterService.PutRevoke:input_type -> mooncake.master.v1.PutRevokeRequest
-	30, // 39: mooncake.master.v1.MasterService.Remove:input_type -> mooncake.master.v1.RemoveRequest
-	32, // 40: mooncake.master.v1.MasterService.RemoveByRegex:input_type -> mooncake.master.v1.RemoveByRegexRequest
-	34, // 41: mooncake.master.v1.MasterService.RemoveAll:input_type -> mooncake.master.v1.RemoveAllRequest
-	36, // 42: mooncake.master.v1.MasterService.ListKeys:input_type -> mooncake.master.v1.ListKeysRequest
-	3,  // 43: mooncake.master.v1.MasterService.Ready:output_type -> mooncake.master.v1.ReadyResponse
-	7,  // 44: mooncake.master.v1.MasterService.MountSegment:output_type -> mooncake.master.v1.MountSegmentResponse
-	9,  // 45: mooncake.master.v1.MasterService.RemountSegments:output_type -> mooncake.master.v1.RemountSegmentsResponse
-	11, // 46: mooncake.master.v1.MasterService.UnmountSegment:output_type -> mooncake.master.v1.UnmountSegmentResponse
-	13, // 47: mooncake.master.v1.MasterService.Ping:output_type -> mooncake.master.v1.PingResponse
-	16, // 48: mooncake.master.v1.MasterService.Segments:output_type -> mooncake.master.v1.SegmentsResponse
-	18, // 49: mooncake.master.v1.MasterService.Exist:output_type -> mooncake.master.v1.ExistResponse
-	22, // 50: mooncake.master.v1.MasterService.GetReplicas:output_type -> mooncake.master.v1.GetReplicasResponse
-	25, // 51: mooncake.master.v1.MasterService.PutStart:output_type -> mooncake.master.v1.PutStartResponse
-	27, // 52: mooncake.master.v1.MasterService.PutEnd:output_type -> mooncake.master.v1.PutEndResponse
-	29, // 53: mooncake.master.v1.MasterService.PutRevoke:output_type -> mooncake.master.v1.PutRevokeResponse
-	31, // 54: mooncake.master.v1.MasterService.Remove:output_type -> mooncake.master.v1.RemoveResponse
-	33, // 55: mooncake.master.v1.MasterService.RemoveByRegex:output_type -> mooncake.master.v1.RemoveByRegexResponse
-	35, // 56: mooncake.master.v1.MasterService.RemoveAll:output_type -> mooncake.master.v1.RemoveAllResponse
-	37, // 57: mooncake.master.v1.MasterService.ListKeys:output_type -> mooncake.master.v1.ListKeysResponse
-	43, // [43:58] is the sub-list for method output_type
-	28, // [28:43] is the sub-list for method input_type
-	28, // [28:28] is the sub-list for extension type_name
-	28, // [28:28] is the sub-list for extension extendee
-	0,  // [0:28] is the sub-list for field type_name
+	65, // 0: mooncake.master.v1.ItemError.error:type_name -> mooncake.plugin.v1.Error
+	5,  // 1: mooncake.master.v1.ReadyRequest.protocol:type_name -> mooncake.master.v1.Protocol
+	5,  // 2: mooncake.master.v1.ReadyResponse.protocol:type_name -> mooncake.master.v1.Protocol
+	0,  // 3: mooncake.master.v1.Caller.client:type_name -> mooncake.master.v1.UUID
+	0,  // 4: mooncake.master.v1.Segment.id:type_name -> mooncake.master.v1.UUID
+	0,  // 5: mooncake.master.v1.MountSegmentRequest.client:type_name -> mooncake.master.v1.UUID
+	6,  // 6: mooncake.master.v1.MountSegmentRequest.segment:type_name -> mooncake.master.v1.Segment
+	0,  // 7: mooncake.master.v1.RemountSegmentsRequest.client:type_name -> mooncake.master.v1.UUID
+	6,  // 8: mooncake.master.v1.RemountSegmentsRequest.segments:type_name -> mooncake.master.v1.Segment
+	0,  // 9: mooncake.master.v1.UnmountSegmentRequest.client:type_name -> mooncake.master.v1.UUID
+	0,  // 10: mooncake.master.v1.UnmountSegmentRequest.segment:type_name -> mooncake.master.v1.UUID
+	0,  // 11: mooncake.master.v1.PingRequest.client:type_name -> mooncake.master.v1.UUID
+	14, // 12: mooncake.master.v1.PingRequest.peers:type_name -> mooncake.master.v1.PeerReport
+	6,  // 13: mooncake.master.v1.SegmentInfo.segment:type_name -> mooncake.master.v1.Segment
+	0,  // 14: mooncake.master.v1.SegmentInfo.client:type_name -> mooncake.master.v1.UUID
+	17, // 15: mooncake.master.v1.SegmentsResponse.segments:type_name -> mooncake.master.v1.SegmentInfo
+	4,  // 16: mooncake.master.v1.ExistRequest.caller:type_name -> mooncake.master.v1.Caller
+	1,  // 17: mooncake.master.v1.ExistResponse.errors:type_name -> mooncake.master.v1.ItemError
+	0,  // 18: mooncake.master.v1.Place.segment:type_name -> mooncake.master.v1.UUID
+	21, // 19: mooncake.master.v1.Replicas.places:type_name -> mooncake.master.v1.Place
+	4,  // 20: mooncake.master.v1.GetReplicasRequest.caller:type_name -> mooncake.master.v1.Caller
+	22, // 21: mooncake.master.v1.GetReplicasResponse.replicas:type_name -> mooncake.master.v1.Replicas
+	1,  // 22: mooncake.master.v1.GetReplicasResponse.errors:type_name -> mooncake.master.v1.ItemError
+	4,  // 23: mooncake.master.v1.PutStartRequest.caller:type_name -> mooncake.master.v1.Caller
+	25, // 24: mooncake.master.v1.PutStartRequest.config:type_name -> mooncake.master.v1.ReplicateConfig
+	22, // 25: mooncake.master.v1.PutStartResponse.replicas:type_name -> mooncake.master.v1.Replicas
+	1,  // 26: mooncake.master.v1.PutStartResponse.errors:type_name -> mooncake.master.v1.ItemError
+	4,  // 27: mooncake.master.v1.PutEndRequest.caller:type_name -> mooncake.master.v1.Caller
+	1,  // 28: mooncake.master.v1.PutEndResponse.errors:type_name -> mooncake.master.v1.ItemError
+	4,  // 29: mooncake.master.v1.PutRevokeRequest.caller:type_name -> mooncake.master.v1.Caller
+	1,  // 30: mooncake.master.v1.PutRevokeResponse.errors:type_name -> mooncake.master.v1.ItemError
+	4,  // 31: mooncake.master.v1.RemoveRequest.caller:type_name -> mooncake.master.v1.Caller
+	1,  // 32: mooncake.master.v1.RemoveResponse.errors:type_name -> mooncake.master.v1.ItemError
+	4,  // 33: mooncake.master.v1.RemoveByRegexRequest.caller:type_name -> mooncake.master.v1.Caller
+	4,  // 34: mooncake.master.v1.RemoveAllRequest.caller:type_name -> mooncake.master.v1.Caller
+	4,  // 35: mooncake.master.v1.ListKeysRequest.caller:type_name -> mooncake.master.v1.Caller
+	4,  // 36: mooncake.master.v1.GetReplicasByRegexRequest.caller:type_name -> mooncake.master.v1.Caller
+	24, // 37: mooncake.master.v1.GetReplicasByRegexResponse.objects:type_name -> mooncake.master.v1.GetReplicasResponse
+	4,  // 38: mooncake.master.v1.ClearReplicasRequest.caller:type_name -> mooncake.master.v1.Caller
+	0,  // 39: mooncake.master.v1.ClearReplicasRequest.owner:type_name -> mooncake.master.v1.UUID
+	4,  // 40: mooncake.master.v1.WhyRequest.caller:type_name -> mooncake.master.v1.Caller
+	0,  // 41: mooncake.master.v1.WhyResponse.creator:type_name -> mooncake.master.v1.UUID
+	0,  // 42: mooncake.master.v1.WhyResponse.last_reader:type_name -> mooncake.master.v1.UUID
+	22, // 43: mooncake.master.v1.WhyResponse.replicas:type_name -> mooncake.master.v1.Replicas
+	4,  // 44: mooncake.master.v1.CopyStartRequest.caller:type_name -> mooncake.master.v1.Caller
+	22, // 45: mooncake.master.v1.CopyStartResponse.replicas:type_name -> mooncake.master.v1.Replicas
+	4,  // 46: mooncake.master.v1.CopyEndRequest.caller:type_name -> mooncake.master.v1.Caller
+	4,  // 47: mooncake.master.v1.CopyRevokeRequest.caller:type_name -> mooncake.master.v1.Caller
+	4,  // 48: mooncake.master.v1.CreateTaskRequest.caller:type_name -> mooncake.master.v1.Caller
+	52, // 49: mooncake.master.v1.CreateTaskRequest.spec:type_name -> mooncake.master.v1.TaskSpec
+	0,  // 50: mooncake.master.v1.CreateTaskResponse.id:type_name -> mooncake.master.v1.UUID
+	0,  // 51: mooncake.master.v1.QueryTaskRequest.id:type_name -> mooncake.master.v1.UUID
+	52, // 52: mooncake.master.v1.QueryTaskResponse.spec:type_name -> mooncake.master.v1.TaskSpec
+	0,  // 53: mooncake.master.v1.QueryTaskResponse.assigned:type_name -> mooncake.master.v1.UUID
+	4,  // 54: mooncake.master.v1.FetchTasksRequest.caller:type_name -> mooncake.master.v1.Caller
+	59, // 55: mooncake.master.v1.FetchTasksResponse.tasks:type_name -> mooncake.master.v1.Assignment
+	0,  // 56: mooncake.master.v1.Assignment.id:type_name -> mooncake.master.v1.UUID
+	52, // 57: mooncake.master.v1.Assignment.spec:type_name -> mooncake.master.v1.TaskSpec
+	4,  // 58: mooncake.master.v1.CompleteTaskRequest.caller:type_name -> mooncake.master.v1.Caller
+	0,  // 59: mooncake.master.v1.CompleteTaskRequest.id:type_name -> mooncake.master.v1.UUID
+	0,  // 60: mooncake.master.v1.QueryHostsRequest.clients:type_name -> mooncake.master.v1.UUID
+	64, // 61: mooncake.master.v1.QueryHostsResponse.clients:type_name -> mooncake.master.v1.ClientHosts
+	0,  // 62: mooncake.master.v1.ClientHosts.client:type_name -> mooncake.master.v1.UUID
+	2,  // 63: mooncake.master.v1.MasterService.Ready:input_type -> mooncake.master.v1.ReadyRequest
+	7,  // 64: mooncake.master.v1.MasterService.MountSegment:input_type -> mooncake.master.v1.MountSegmentRequest
+	9,  // 65: mooncake.master.v1.MasterService.RemountSegments:input_type -> mooncake.master.v1.RemountSegmentsRequest
+	11, // 66: mooncake.master.v1.MasterService.UnmountSegment:input_type -> mooncake.master.v1.UnmountSegmentRequest
+	13, // 67: mooncake.master.v1.MasterService.Ping:input_type -> mooncake.master.v1.PingRequest
+	16, // 68: mooncake.master.v1.MasterService.Segments:input_type -> mooncake.master.v1.SegmentsRequest
+	19, // 69: mooncake.master.v1.MasterService.Exist:input_type -> mooncake.master.v1.ExistRequest
+	23, // 70: mooncake.master.v1.MasterService.GetReplicas:input_type -> mooncake.master.v1.GetReplicasRequest
+	26, // 71: mooncake.master.v1.MasterService.PutStart:input_type -> mooncake.master.v1.PutStartRequest
+	28, // 72: mooncake.master.v1.MasterService.PutEnd:input_type -> mooncake.master.v1.PutEndRequest
+	30, // 73: mooncake.master.v1.MasterService.PutRevoke:input_type -> mooncake.master.v1.PutRevokeRequest
+	32, // 74: mooncake.master.v1.MasterService.Remove:input_type -> mooncake.master.v1.RemoveRequest
+	34, // 75: mooncake.master.v1.MasterService.RemoveByRegex:input_type -> mooncake.master.v1.RemoveByRegexRequest
+	36, // 76: mooncake.master.v1.MasterService.RemoveAll:input_type -> mooncake.master.v1.RemoveAllRequest
+	38, // 77: mooncake.master.v1.MasterService.ListKeys:input_type -> mooncake.master.v1.ListKeysRequest
+	40, // 78: mooncake.master.v1.MasterService.GetReplicasByRegex:input_type -> mooncake.master.v1.GetReplicasByRegexRequest
+	42, // 79: mooncake.master.v1.MasterService.ClearReplicas:input_type -> mooncake.master.v1.ClearReplicasRequest
+	44, // 80: mooncake.master.v1.MasterService.Why:input_type -> mooncake.master.v1.WhyRequest
+	46, // 81: mooncake.master.v1.MasterService.CopyStart:input_type -> mooncake.master.v1.CopyStartRequest
+	48, // 82: mooncake.master.v1.MasterService.CopyEnd:input_type -> mooncake.master.v1.CopyEndRequest
+	50, // 83: mooncake.master.v1.MasterService.CopyRevoke:input_type -> mooncake.master.v1.CopyRevokeRequest
+	53, // 84: mooncake.master.v1.MasterService.CreateTask:input_type -> mooncake.master.v1.CreateTaskRequest
+	55, // 85: mooncake.master.v1.MasterService.QueryTask:input_type -> mooncake.master.v1.QueryTaskRequest
+	57, // 86: mooncake.master.v1.MasterService.FetchTasks:input_type -> mooncake.master.v1.FetchTasksRequest
+	60, // 87: mooncake.master.v1.MasterService.CompleteTask:input_type -> mooncake.master.v1.CompleteTaskRequest
+	62, // 88: mooncake.master.v1.MasterService.QueryHosts:input_type -> mooncake.master.v1.QueryHostsRequest
+	3,  // 89: mooncake.master.v1.MasterService.Ready:output_type -> mooncake.master.v1.ReadyResponse
+	8,  // 90: mooncake.master.v1.MasterService.MountSegment:output_type -> mooncake.master.v1.MountSegmentResponse
+	10, // 91: mooncake.master.v1.MasterService.RemountSegments:output_type -> mooncake.master.v1.RemountSegmentsResponse
+	12, // 92: mooncake.master.v1.MasterService.UnmountSegment:output_type -> mooncake.master.v1.UnmountSegmentResponse
+	15, // 93: mooncake.master.v1.MasterService.Ping:output_type -> mooncake.master.v1.PingResponse
+	18, // 94: mooncake.master.v1.MasterService.Segments:output_type -> mooncake.master.v1.SegmentsResponse
+	20, // 95: mooncake.master.v1.MasterService.Exist:output_type -> mooncake.master.v1.ExistResponse
+	24, // 96: mooncake.master.v1.MasterService.GetReplicas:output_type -> mooncake.master.v1.GetReplicasResponse
+	27, // 97: mooncake.master.v1.MasterService.PutStart:output_type -> mooncake.master.v1.PutStartResponse
+	29, // 98: mooncake.master.v1.MasterService.PutEnd:output_type -> mooncake.master.v1.PutEndResponse
+	31, // 99: mooncake.master.v1.MasterService.PutRevoke:output_type -> mooncake.master.v1.PutRevokeResponse
+	33, // 100: mooncake.master.v1.MasterService.Remove:output_type -> mooncake.master.v1.RemoveResponse
+	35, // 101: mooncake.master.v1.MasterService.RemoveByRegex:output_type -> mooncake.master.v1.RemoveByRegexResponse
+	37, // 102: mooncake.master.v1.MasterService.RemoveAll:output_type -> mooncake.master.v1.RemoveAllResponse
+	39, // 103: mooncake.master.v1.MasterService.ListKeys:output_type -> mooncake.master.v1.ListKeysResponse
+	41, // 104: mooncake.master.v1.MasterService.GetReplicasByRegex:output_type -> mooncake.master.v1.GetReplicasByRegexResponse
+	43, // 105: mooncake.master.v1.MasterService.ClearReplicas:output_type -> mooncake.master.v1.ClearReplicasResponse
+	45, // 106: mooncake.master.v1.MasterService.Why:output_type -> mooncake.master.v1.WhyResponse
+	47, // 107: mooncake.master.v1.MasterService.CopyStart:output_type -> mooncake.master.v1.CopyStartResponse
+	49, // 108: mooncake.master.v1.MasterService.CopyEnd:output_type -> mooncake.master.v1.CopyEndResponse
+	51, // 109: mooncake.master.v1.MasterService.CopyRevoke:output_type -> mooncake.master.v1.CopyRevokeResponse
+	54, // 110: mooncake.master.v1.MasterService.CreateTask:output_type -> mooncake.master.v1.CreateTaskResponse
+	56, // 111: mooncake.master.v1.MasterService.QueryTask:output_type -> mooncake.master.v1.QueryTaskResponse
+	58, // 112: mooncake.master.v1.MasterService.FetchTasks:output_type -> mooncake.master.v1.FetchTasksResponse
+	61, // 113: mooncake.master.v1.MasterService.CompleteTask:output_type -> mooncake.master.v1.CompleteTaskResponse
+	63, // 114: mooncake.master.v1.MasterService.QueryHosts:output_type -> mooncake.master.v1.QueryHostsResponse
+	89, // [89:115] is the sub-list for method output_type
+	63, // [63:89] is the sub-list for method input_type
+	63, // [63:63] is the sub-list for extension type_name
+	63, // [63:63] is the sub-list for extension extendee
+	0,  // [0:63] is the sub-list for field type_name
 }
 
 func init() { file_mooncake_master_v1_master_proto_init() }
@@ -2383,13 +4407,14 @@ func file_mooncake_master_v1_master_proto_init() {
 	if File_mooncake_master_v1_master_proto != nil {
 		return
 	}
+	file_mooncake_master_v1_master_proto_msgTypes[25].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_mooncake_master_v1_master_proto_rawDesc), len(file_mooncake_master_v1_master_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   38,
+			NumMessages:   65,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

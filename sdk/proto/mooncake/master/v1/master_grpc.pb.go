@@ -29,21 +29,32 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	MasterService_Ready_FullMethodName           = "/mooncake.master.v1.MasterService/Ready"
-	MasterService_MountSegment_FullMethodName    = "/mooncake.master.v1.MasterService/MountSegment"
-	MasterService_RemountSegments_FullMethodName = "/mooncake.master.v1.MasterService/RemountSegments"
-	MasterService_UnmountSegment_FullMethodName  = "/mooncake.master.v1.MasterService/UnmountSegment"
-	MasterService_Ping_FullMethodName            = "/mooncake.master.v1.MasterService/Ping"
-	MasterService_Segments_FullMethodName        = "/mooncake.master.v1.MasterService/Segments"
-	MasterService_Exist_FullMethodName           = "/mooncake.master.v1.MasterService/Exist"
-	MasterService_GetReplicas_FullMethodName     = "/mooncake.master.v1.MasterService/GetReplicas"
-	MasterService_PutStart_FullMethodName        = "/mooncake.master.v1.MasterService/PutStart"
-	MasterService_PutEnd_FullMethodName          = "/mooncake.master.v1.MasterService/PutEnd"
-	MasterService_PutRevoke_FullMethodName       = "/mooncake.master.v1.MasterService/PutRevoke"
-	MasterService_Remove_FullMethodName          = "/mooncake.master.v1.MasterService/Remove"
-	MasterService_RemoveByRegex_FullMethodName   = "/mooncake.master.v1.MasterService/RemoveByRegex"
-	MasterService_RemoveAll_FullMethodName       = "/mooncake.master.v1.MasterService/RemoveAll"
-	MasterService_ListKeys_FullMethodName        = "/mooncake.master.v1.MasterService/ListKeys"
+	MasterService_Ready_FullMethodName              = "/mooncake.master.v1.MasterService/Ready"
+	MasterService_MountSegment_FullMethodName       = "/mooncake.master.v1.MasterService/MountSegment"
+	MasterService_RemountSegments_FullMethodName    = "/mooncake.master.v1.MasterService/RemountSegments"
+	MasterService_UnmountSegment_FullMethodName     = "/mooncake.master.v1.MasterService/UnmountSegment"
+	MasterService_Ping_FullMethodName               = "/mooncake.master.v1.MasterService/Ping"
+	MasterService_Segments_FullMethodName           = "/mooncake.master.v1.MasterService/Segments"
+	MasterService_Exist_FullMethodName              = "/mooncake.master.v1.MasterService/Exist"
+	MasterService_GetReplicas_FullMethodName        = "/mooncake.master.v1.MasterService/GetReplicas"
+	MasterService_PutStart_FullMethodName           = "/mooncake.master.v1.MasterService/PutStart"
+	MasterService_PutEnd_FullMethodName             = "/mooncake.master.v1.MasterService/PutEnd"
+	MasterService_PutRevoke_FullMethodName          = "/mooncake.master.v1.MasterService/PutRevoke"
+	MasterService_Remove_FullMethodName             = "/mooncake.master.v1.MasterService/Remove"
+	MasterService_RemoveByRegex_FullMethodName      = "/mooncake.master.v1.MasterService/RemoveByRegex"
+	MasterService_RemoveAll_FullMethodName          = "/mooncake.master.v1.MasterService/RemoveAll"
+	MasterService_ListKeys_FullMethodName           = "/mooncake.master.v1.MasterService/ListKeys"
+	MasterService_GetReplicasByRegex_FullMethodName = "/mooncake.master.v1.MasterService/GetReplicasByRegex"
+	MasterService_ClearReplicas_FullMethodName      = "/mooncake.master.v1.MasterService/ClearReplicas"
+	MasterService_Why_FullMethodName                = "/mooncake.master.v1.MasterService/Why"
+	MasterService_CopyStart_FullMethodName          = "/mooncake.master.v1.MasterService/CopyStart"
+	MasterService_CopyEnd_FullMethodName            = "/mooncake.master.v1.MasterService/CopyEnd"
+	MasterService_CopyRevoke_FullMethodName         = "/mooncake.master.v1.MasterService/CopyRevoke"
+	MasterService_CreateTask_FullMethodName         = "/mooncake.master.v1.MasterService/CreateTask"
+	MasterService_QueryTask_FullMethodName          = "/mooncake.master.v1.MasterService/QueryTask"
+	MasterService_FetchTasks_FullMethodName         = "/mooncake.master.v1.MasterService/FetchTasks"
+	MasterService_CompleteTask_FullMethodName       = "/mooncake.master.v1.MasterService/CompleteTask"
+	MasterService_QueryHosts_FullMethodName         = "/mooncake.master.v1.MasterService/QueryHosts"
 )
 
 // MasterServiceClient is the client API for MasterService service.
@@ -69,6 +80,17 @@ type MasterServiceClient interface {
 	RemoveByRegex(ctx context.Context, in *RemoveByRegexRequest, opts ...grpc.CallOption) (*RemoveByRegexResponse, error)
 	RemoveAll(ctx context.Context, in *RemoveAllRequest, opts ...grpc.CallOption) (*RemoveAllResponse, error)
 	ListKeys(ctx context.Context, in *ListKeysRequest, opts ...grpc.CallOption) (*ListKeysResponse, error)
+	GetReplicasByRegex(ctx context.Context, in *GetReplicasByRegexRequest, opts ...grpc.CallOption) (*GetReplicasByRegexResponse, error)
+	ClearReplicas(ctx context.Context, in *ClearReplicasRequest, opts ...grpc.CallOption) (*ClearReplicasResponse, error)
+	Why(ctx context.Context, in *WhyRequest, opts ...grpc.CallOption) (*WhyResponse, error)
+	CopyStart(ctx context.Context, in *CopyStartRequest, opts ...grpc.CallOption) (*CopyStartResponse, error)
+	CopyEnd(ctx context.Context, in *CopyEndRequest, opts ...grpc.CallOption) (*CopyEndResponse, error)
+	CopyRevoke(ctx context.Context, in *CopyRevokeRequest, opts ...grpc.CallOption) (*CopyRevokeResponse, error)
+	CreateTask(ctx context.Context, in *CreateTaskRequest, opts ...grpc.CallOption) (*CreateTaskResponse, error)
+	QueryTask(ctx context.Context, in *QueryTaskRequest, opts ...grpc.CallOption) (*QueryTaskResponse, error)
+	FetchTasks(ctx context.Context, in *FetchTasksRequest, opts ...grpc.CallOption) (*FetchTasksResponse, error)
+	CompleteTask(ctx context.Context, in *CompleteTaskRequest, opts ...grpc.CallOption) (*CompleteTaskResponse, error)
+	QueryHosts(ctx context.Context, in *QueryHostsRequest, opts ...grpc.CallOption) (*QueryHostsResponse, error)
 }
 
 type masterServiceClient struct {
@@ -229,6 +251,116 @@ func (c *masterServiceClient) ListKeys(ctx context.Context, in *ListKeysRequest,
 	return out, nil
 }
 
+func (c *masterServiceClient) GetReplicasByRegex(ctx context.Context, in *GetReplicasByRegexRequest, opts ...grpc.CallOption) (*GetReplicasByRegexResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(GetReplicasByRegexResponse)
+	err := c.cc.Invoke(ctx, MasterService_GetReplicasByRegex_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *masterServiceClient) ClearReplicas(ctx context.Context, in *ClearReplicasRequest, opts ...grpc.CallOption) (*ClearReplicasResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ClearReplicasResponse)
+	err := c.cc.Invoke(ctx, MasterService_ClearReplicas_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *masterServiceClient) Why(ctx context.Context, in *WhyRequest, opts ...grpc.CallOption) (*WhyResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(WhyResponse)
+	err := c.cc.Invoke(ctx, MasterService_Why_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *masterServiceClient) CopyStart(ctx context.Context, in *CopyStartRequest, opts ...grpc.CallOption) (*CopyStartResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(CopyStartResponse)
+	err := c.cc.Invoke(ctx, MasterService_CopyStart_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *masterServiceClient) CopyEnd(ctx context.Context, in *CopyEndRequest, opts ...grpc.CallOption) (*CopyEndResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(CopyEndResponse)
+	err := c.cc.Invoke(ctx, MasterService_CopyEnd_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *masterServiceClient) CopyRevoke(ctx context.Context, in *CopyRevokeRequest, opts ...grpc.CallOption) (*CopyRevokeResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(CopyRevokeResponse)
+	err := c.cc.Invoke(ctx, MasterService_CopyRevoke_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *masterServiceClient) CreateTask(ctx context.Context, in *CreateTaskRequest, opts ...grpc.CallOption) (*CreateTaskResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(CreateTaskResponse)
+	err := c.cc.Invoke(ctx, MasterService_CreateTask_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *masterServiceClient) QueryTask(ctx context.Context, in *QueryTaskRequest, opts ...grpc.CallOption) (*QueryTaskResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(QueryTaskResponse)
+	err := c.cc.Invoke(ctx, MasterService_QueryTask_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *masterServiceClient) FetchTasks(ctx context.Context, in *FetchTasksRequest, opts ...grpc.CallOption) (*FetchTasksResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(FetchTasksResponse)
+	err := c.cc.Invoke(ctx, MasterService_FetchTasks_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *masterServiceClient) CompleteTask(ctx context.Context, in *CompleteTaskRequest, opts ...grpc.CallOption) (*CompleteTaskResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(CompleteTaskResponse)
+	err := c.cc.Invoke(ctx, MasterService_CompleteTask_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *masterServiceClient) QueryHosts(ctx context.Context, in *QueryHostsRequest, opts ...grpc.CallOption) (*QueryHostsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(QueryHostsResponse)
+	err := c.cc.Invoke(ctx, MasterService_QueryHosts_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // MasterServiceServer is the server API for MasterService service.
 // All implementations must embed UnimplementedMasterServiceServer
 // for forward compatibility.
@@ -252,6 +384,17 @@ type MasterServiceServer interface {
 	RemoveByRegex(context.Context, *RemoveByRegexRequest) (*RemoveByRegexResponse, error)
 	RemoveAll(context.Context, *RemoveAllRequest) (*RemoveAllResponse, error)
 	ListKeys(context.Context, *ListKeysRequest) (*ListKeysResponse, error)
+	GetReplicasByRegex(context.Context, *GetReplicasByRegexRequest) (*GetReplicasByRegexResponse, error)
+	ClearReplicas(context.Context, *ClearReplicasRequest) (*ClearReplicasResponse, error)
+	Why(context.Context, *WhyRequest) (*WhyResponse, error)
+	CopyStart(context.Context, *CopyStartRequest) (*CopyStartResponse, error)
+	CopyEnd(context.Context, *CopyEndRequest) (*CopyEndResponse, error)
+	CopyRevoke(context.Context, *CopyRevokeRequest) (*CopyRevokeResponse, error)
+	CreateTask(context.Context, *CreateTaskRequest) (*CreateTaskResponse, error)
+	QueryTask(context.Context, *QueryTaskRequest) (*QueryTaskResponse, error)
+	FetchTasks(context.Context, *FetchTasksRequest) (*FetchTasksResponse, error)
+	CompleteTask(context.Context, *CompleteTaskRequest) (*CompleteTaskResponse, error)
+	QueryHosts(context.Context, *QueryHostsRequest) (*QueryHostsResponse, error)
 	mustEmbedUnimplementedMasterServiceServer()
 }
 
@@ -306,6 +449,39 @@ func (UnimplementedMasterServiceServer) RemoveAll(context.Context, *RemoveAllReq
 }
 func (UnimplementedMasterServiceServer) ListKeys(context.Context, *ListKeysRequest) (*ListKeysResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListKeys not implemented")
+}
+func (UnimplementedMasterServiceServer) GetReplicasByRegex(context.Context, *GetReplicasByRegexRequest) (*GetReplicasByRegexResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetReplicasByRegex not implemented")
+}
+func (UnimplementedMasterServiceServer) ClearReplicas(context.Context, *ClearReplicasRequest) (*ClearReplicasResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ClearReplicas not implemented")
+}
+func (UnimplementedMasterServiceServer) Why(context.Context, *WhyRequest) (*WhyResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Why not implemented")
+}
+func (UnimplementedMasterServiceServer) CopyStart(context.Context, *CopyStartRequest) (*CopyStartResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method CopyStart not implemented")
+}
+func (UnimplementedMasterServiceServer) CopyEnd(context.Context, *CopyEndRequest) (*CopyEndResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method CopyEnd not implemented")
+}
+func (UnimplementedMasterServiceServer) CopyRevoke(context.Context, *CopyRevokeRequest) (*CopyRevokeResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method CopyRevoke not implemented")
+}
+func (UnimplementedMasterServiceServer) CreateTask(context.Context, *CreateTaskRequest) (*CreateTaskResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method CreateTask not implemented")
+}
+func (UnimplementedMasterServiceServer) QueryTask(context.Context, *QueryTaskRequest) (*QueryTaskResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method QueryTask not implemented")
+}
+func (UnimplementedMasterServiceServer) FetchTasks(context.Context, *FetchTasksRequest) (*FetchTasksResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method FetchTasks not implemented")
+}
+func (UnimplementedMasterServiceServer) CompleteTask(context.Context, *CompleteTaskRequest) (*CompleteTaskResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method CompleteTask not implemented")
+}
+func (UnimplementedMasterServiceServer) QueryHosts(context.Context, *QueryHostsRequest) (*QueryHostsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method QueryHosts not implemented")
 }
 func (UnimplementedMasterServiceServer) mustEmbedUnimplementedMasterServiceServer() {}
 func (UnimplementedMasterServiceServer) testEmbeddedByValue()                       {}
@@ -598,6 +774,204 @@ func _MasterService_ListKeys_Handler(srv interface{}, ctx context.Context, dec f
 	return interceptor(ctx, in, info, handler)
 }
 
+func _MasterService_GetReplicasByRegex_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetReplicasByRegexRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(MasterServiceServer).GetReplicasByRegex(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: MasterService_GetReplicasByRegex_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(MasterServiceServer).GetReplicasByRegex(ctx, req.(*GetReplicasByRegexRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _MasterService_ClearReplicas_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ClearReplicasRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(MasterServiceServer).ClearReplicas(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: MasterService_ClearReplicas_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(MasterServiceServer).ClearReplicas(ctx, req.(*ClearReplicasRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _MasterService_Why_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(WhyRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(MasterServiceServer).Why(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: MasterService_Why_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(MasterServiceServer).Why(ctx, req.(*WhyRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _MasterService_CopyStart_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(CopyStartRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(MasterServiceServer).CopyStart(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: MasterService_CopyStart_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(MasterServiceServer).CopyStart(ctx, req.(*CopyStartRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _MasterService_CopyEnd_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(CopyEndRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(MasterServiceServer).CopyEnd(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: MasterService_CopyEnd_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(MasterServiceServer).CopyEnd(ctx, req.(*CopyEndRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _MasterService_CopyRevoke_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(CopyRevokeRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(MasterServiceServer).CopyRevoke(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: MasterService_CopyRevoke_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(MasterServiceServer).CopyRevoke(ctx, req.(*CopyRevokeRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _MasterService_CreateTask_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(CreateTaskRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(MasterServiceServer).CreateTask(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: MasterService_CreateTask_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(MasterServiceServer).CreateTask(ctx, req.(*CreateTaskRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _MasterService_QueryTask_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(QueryTaskRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(MasterServiceServer).QueryTask(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: MasterService_QueryTask_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(MasterServiceServer).QueryTask(ctx, req.(*QueryTaskRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _MasterService_FetchTasks_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(FetchTasksRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(MasterServiceServer).FetchTasks(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: MasterService_FetchTasks_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(MasterServiceServer).FetchTasks(ctx, req.(*FetchTasksRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _MasterService_CompleteTask_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(CompleteTaskRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(MasterServiceServer).CompleteTask(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: MasterService_CompleteTask_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(MasterServiceServer).CompleteTask(ctx, req.(*CompleteTaskRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _MasterService_QueryHosts_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(QueryHostsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(MasterServiceServer).QueryHosts(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: MasterService_QueryHosts_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(MasterServiceServer).QueryHosts(ctx, req.(*QueryHostsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // MasterService_ServiceDesc is the grpc.ServiceDesc for MasterService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -664,6 +1038,50 @@ var MasterService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ListKeys",
 			Handler:    _MasterService_ListKeys_Handler,
+		},
+		{
+			MethodName: "GetReplicasByRegex",
+			Handler:    _MasterService_GetReplicasByRegex_Handler,
+		},
+		{
+			MethodName: "ClearReplicas",
+			Handler:    _MasterService_ClearReplicas_Handler,
+		},
+		{
+			MethodName: "Why",
+			Handler:    _MasterService_Why_Handler,
+		},
+		{
+			MethodName: "CopyStart",
+			Handler:    _MasterService_CopyStart_Handler,
+		},
+		{
+			MethodName: "CopyEnd",
+			Handler:    _MasterService_CopyEnd_Handler,
+		},
+		{
+			MethodName: "CopyRevoke",
+			Handler:    _MasterService_CopyRevoke_Handler,
+		},
+		{
+			MethodName: "CreateTask",
+			Handler:    _MasterService_CreateTask_Handler,
+		},
+		{
+			MethodName: "QueryTask",
+			Handler:    _MasterService_QueryTask_Handler,
+		},
+		{
+			MethodName: "FetchTasks",
+			Handler:    _MasterService_FetchTasks_Handler,
+		},
+		{
+			MethodName: "CompleteTask",
+			Handler:    _MasterService_CompleteTask_Handler,
+		},
+		{
+			MethodName: "QueryHosts",
+			Handler:    _MasterService_QueryHosts_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},
