@@ -22,7 +22,8 @@ const (
 //
 // The tags of the fields are the schema: koanf is the key, default, range, enum and unit
 // (what a bare number counts in) are what is allowed, doc is the line in the reference,
-// and soon names the capability of a setting that is accepted and has no effect yet.
+// and soon names the capability of a setting that is accepted and has no effect yet, which
+// is an error instead of a warning where refuse says that it would break a promise.
 type Config struct {
 	Log      Log      `koanf:"log"`
 	Master   Master   `koanf:"master"`
@@ -34,33 +35,12 @@ type Config struct {
 // Log is what every process says and how.
 type Log struct {
 	Level  string `koanf:"level" default:"info" enum:"debug|info|warn|error" doc:"least severe messages that are written"`
-	Format string `koanf:"format" default:"text" enum:"text|json" doc:"form of the log lines on standard error"`
-}
+	Format string `koanf:"format" default:"text" enum:"text|json" doc:"form of the log lines"`
+	Dir    string `koanf:"dir" default:"" doc:"directory of the log file PROGRAM.HOST.USER.log.INFO.TIME.PID, with the link PROGRAM.INFO to the newest; empty for none"`
+	Stderr string `koanf:"stderr" default:"auto" enum:"auto|also|only" doc:"whether lines go to standard error: auto where there is no dir, and errors always; also beside the file; only instead of it"`
 
-// Master is the master's section. Port 0 means any free port.
-type Master struct {
-	RPCAddress   string `koanf:"rpc_address" default:"0.0.0.0" doc:"address the RPC server binds"`
-	RPCPort      int    `koanf:"rpc_port" type:"port" default:"50051" doc:"port of the RPC server"`
-	RPCInterface string `koanf:"rpc_interface" default:"" doc:"network interface whose IPv4 address replaces rpc_address"`
-
-	Evictor   string `koanf:"evictor" type:"plugin" default:"lru" doc:"eviction policy: the name of an evict plugin"`
-	Allocator string `koanf:"allocator" type:"plugin" default:"arena" doc:"memory allocator: the name of an alloc plugin"`
-
-	LeaseTTL                   time.Duration `koanf:"lease_ttl" unit:"ms" default:"10s" range:"1ms..720h" doc:"how long a read keeps an object from being evicted or removed"`
-	EvictionHighWatermarkRatio float64       `koanf:"eviction_high_watermark_ratio" default:"0.9" range:"0..1" doc:"used share of the memory at which eviction starts; 1 evicts only when an allocation fails"`
-	EvictionRatio              float64       `koanf:"eviction_ratio" default:"0.05" range:"0..1" doc:"share of the memory that one round of eviction frees"`
-	ClientTTL                  time.Duration `koanf:"client_ttl" unit:"s" default:"10s" range:"1s..24h" doc:"how long a node may be silent before its segments are dropped"`
-	PutStartDiscardTimeout     time.Duration `koanf:"put_start_discard_timeout" unit:"s" default:"30s" range:"1s..24h" doc:"age at which an unfinished put gives way to another put of the key"`
-	PutStartReleaseTimeout     time.Duration `koanf:"put_start_release_timeout" unit:"s" default:"10m" range:"1s..168h" doc:"age at which the memory of an unfinished put is freed; longer than put_start_discard_timeout"`
-	AllocationStrategy         string        `koanf:"allocation_strategy" default:"random" enum:"random|free_ratio_first" later:"local_first|ssd_free_ratio_first|cxl" fallback:"random" doc:"how the segments of an object are chosen"`
-	ClusterID                  string        `koanf:"cluster_id" type:"cluster" default:"mooncake_cluster" doc:"name of the cluster: 1 to 128 letters, digits and _ . -"`
-
-	EnableMetricReporting    bool   `koanf:"enable_metric_reporting" default:"true" doc:"write a log line with the metrics every 10 s"`
-	MetricsHost              string `koanf:"metrics_host" default:"0.0.0.0" doc:"address the admin HTTP server binds"`
-	MetricsPort              int    `koanf:"metrics_port" type:"port" default:"9003" doc:"port of the admin HTTP server"`
-	EnableHTTPMetadataServer bool   `koanf:"enable_http_metadata_server" default:"false" doc:"serve the metadata of the transfer engine over HTTP"`
-	HTTPMetadataServerHost   string `koanf:"http_metadata_server_host" default:"0.0.0.0" doc:"address the embedded metadata server binds"`
-	HTTPMetadataServerPort   int    `koanf:"http_metadata_server_port" type:"port" default:"8080" doc:"port of the embedded metadata server"`
+	MaxSize Size `koanf:"max_size" default:"1800MiB" range:"1MiB..1TiB" doc:"size at which a new log file is begun"`
+	Keep    int  `koanf:"keep" default:"10" range:"1..10000" doc:"log files of one program that are kept in dir; older ones are removed"`
 }
 
 // Metadata is the section of the metadata server that runs as its own process.
@@ -87,6 +67,33 @@ type Store struct {
 	MaxInflightBytes Size          `koanf:"max_inflight_bytes" default:"64MiB" range:"4KiB..1TiB" doc:"bytes under way to one peer; at least slice_size"`
 	TransferTimeout  time.Duration `koanf:"transfer_timeout" default:"30s" range:"1ms..24h" doc:"bound on moving one object"`
 	RPCTimeout       time.Duration `koanf:"rpc_timeout" unit:"ms" default:"30s" range:"1ms..24h" doc:"bound on one call to the master"`
+
+	RPCConnectTimeout time.Duration `koanf:"rpc_connect_timeout" unit:"ms" default:"30s" range:"1ms..24h" soon:"a bound of its own on connecting to the master" doc:"bound on connecting to the master"`
+	MasterDownTimeout time.Duration `koanf:"master_down_timeout" unit:"ms" default:"1s" range:"1ms..24h" soon:"a bound on calls while the master is away" doc:"bound on one call while the master is not reachable"`
+
+	TenantID  string `koanf:"tenant_id" type:"tenant" default:"default" soon:"multi-tenancy" refuse:"true" doc:"tenant whose objects this process sees"`
+	ClusterID string `koanf:"cluster_id" type:"cluster" default:"mooncake_cluster" soon:"names of clusters at the client" doc:"name of the cluster that the master belongs to"`
+	Memcpy    string `koanf:"memcpy" default:"auto" enum:"auto|on|off" soon:"the choice; local reads are always a memory copy" doc:"copy between buffers of one process without a transport; auto decides by the transports"`
+
+	LocalHotCacheSize          Size `koanf:"local_hot_cache_size" default:"0" soon:"the local hot cache" doc:"memory for copies of remote objects that are read often; 0 for none"`
+	LocalHotBlockSize          Size `koanf:"local_hot_block_size" default:"16MiB" range:"4KiB..1TiB" soon:"the local hot cache" doc:"block of the local hot cache; a larger object is not kept in it"`
+	LocalHotCacheUseShm        bool `koanf:"local_hot_cache_use_shm" default:"false" soon:"the local hot cache" doc:"share the local hot cache with the local clients of this node"`
+	LocalHotAdmissionThreshold int  `koanf:"local_hot_admission_threshold" default:"2" range:"0..255" soon:"the local hot cache" doc:"reads after which an object enters the local hot cache"`
+
+	ClientMetric          bool          `koanf:"client_metric" default:"true" soon:"metrics of the client" doc:"count what this client does"`
+	ClientMetricInterval  time.Duration `koanf:"client_metric_interval" unit:"s" default:"0s" range:"0s..24h" soon:"metrics of the client" doc:"how often the client's metrics are written to the log; 0 for never"`
+	ClientMetricBandwidth bool          `koanf:"client_metric_bandwidth" default:"true" soon:"metrics of the client" doc:"count bandwidth among the client's metrics"`
+
+	ClientMinPort int `koanf:"client_min_port" default:"12300" range:"1024..65535" doc:"first port that a local_hostname without a port may get; from 1024 to 32767 or from 61000 to 65535"`
+	ClientMaxPort int `koanf:"client_max_port" default:"14300" range:"1024..65535" doc:"last port that a local_hostname without a port may get; in the same range as client_min_port"`
+	SetupRetries  int `koanf:"setup_retries" default:"20" range:"1..1000" doc:"how often the ports are gone through, 100 ms apart, before the start fails"`
+
+	UseHugepage       bool   `koanf:"use_hugepage" default:"false" doc:"take segments and buffers from reserved huge pages; too few of them is an error, never ordinary pages"`
+	HugepageSize      string `koanf:"hugepage_size" default:"2mb" enum:"2mb|1gb" doc:"size of the huge pages that use_hugepage takes"`
+	NUMANode          int    `koanf:"numa_node" default:"-1" range:"-1..1023" doc:"NUMA node whose memory segments and buffers prefer; -1 leaves it to the kernel"`
+	NUMAStrict        bool   `koanf:"numa_strict" default:"false" doc:"take memory of numa_node only, instead of going on with another node's when it is full"`
+	MmapArenaPoolSize Size   `koanf:"mmap_arena_pool_size" default:"0" range:"0..16TiB" doc:"one mapping from which host buffers are cut; 0 maps each buffer by itself, and so does a pool that cannot be had"`
+	DisableMmapArena  bool   `koanf:"disable_mmap_arena" default:"false" doc:"map each host buffer by itself whatever mmap_arena_pool_size says"`
 
 	Port             int  `koanf:"port" type:"port" default:"50052" soon:"local clients over shared memory" doc:"port for clients of this host that share this node's memory"`
 	EnableHTTPServer bool `koanf:"enable_http_server" default:"false" doc:"serve health and metrics of this node over HTTP"`

@@ -27,10 +27,15 @@ func (l *loader) judge(n upstream.Name, text string, o Origin) {
 			l.warn(o, n.Name, "has no effect; not supported yet: "+n.Feature)
 		}
 	case upstream.Refused:
-		l.problem(o, l.subject(o, n.Name), &text, n.Feature+" is not supported yet, and running without would break what this setting promises",
-			"remove it to run without, or stay with the reference implementation where you need it")
+		l.refuse(o, n.Name, text, n.Feature)
 	case upstream.Same:
 	}
+}
+
+// refuse says that a setting promises what cannot be given yet.
+func (l *loader) refuse(o Origin, name, text, feature string) {
+	l.problem(o, l.subject(o, name), &text, feature+" is not supported yet, and running without would break what this setting promises",
+		"remove it to run without, or stay with the reference implementation where you need it")
 }
 
 // assignPlugin puts a plugin's setting into the layer. key is plugins.<kind>.<name>.mode,

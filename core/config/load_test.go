@@ -97,9 +97,9 @@ func TestTheHighestLayerWins(t *testing.T) {
 // The same for every key that has a flag, with a value of the layer's own.
 func TestEveryKeyInEveryLayer(t *testing.T) {
 	sample := map[string][3]string{
-		"string": {"a", "b", "c"}, "bool": {"true", "false", "true"}, "port": {"1001", "1002", "1003"}, "number": {"0.1", "0.2", "0.3"},
+		"string": {"a", "b", "c"}, "bool": {"true", "false", "true"}, "port": {"1001", "1002", "1003"}, "int": {"1", "2", "3"}, "number": {"0.1", "0.2", "0.3"},
 		"size": {"65KiB", "66KiB", "67KiB"}, "duration": {"41s", "42s", "43s"}, "list": {"a,b", "c", "d,e"}, "plugin": {"x", "y", "z"},
-		"address": {"a:1", "b:2", "c:3"}, "cluster": {"a", "b", "c"},
+		"address": {"a:1", "b:2", "c:3"}, "cluster": {"a", "b", "c"}, "tenant": {"a", "b", "c"},
 	}
 	for _, f := range schema() {
 		role := map[string]Role{"master": RoleMaster, "metadata": RoleMetadata, "store": RoleStore}[f.section]
@@ -109,14 +109,20 @@ func TestEveryKeyInEveryLayer(t *testing.T) {
 			values = [3]string{"P2PHANDSHAKE", "http://a/m", "http://b/m"}
 		case f.key == "store.max_inflight_bytes":
 			values = [3]string{"65MiB", "66MiB", "67MiB"}
-		case f.key == "master.put_start_release_timeout":
+		case f.key == "master.stripe_size", f.key == "log.max_size":
+			values = [3]string{"65MiB", "66MiB", "67MiB"}
+		case f.key == "store.client_min_port", f.key == "store.client_max_port":
+			values = [3]string{"12301", "12302", "12303"}
+		case f.key == "master.put_start_release_timeout", f.key == "master.max_soft_pin_ttl":
 			values = [3]string{"41m", "42m", "43m"}
+		case len(f.enum) == 1:
+			values = [3]string{f.enum[0], f.enum[0], f.enum[0]}
 		case len(f.enum) > 1:
 			values = [3]string{f.enum[0], f.enum[1], f.enum[0]}
 		}
 		require.NotEmpty(t, values[0], "%s has the untested kind %s", f.key, f.kind)
-		if f.key == "plugins.lock" {
-			continue // refused, see TestStrictFile
+		if f.key == "plugins.lock" || f.refuse && f.soon != "" {
+			continue // refused, see TestStrictFile and TestRefusedFeatures
 		}
 		if role == "" {
 			role = RoleAll

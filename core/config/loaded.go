@@ -66,6 +66,9 @@ func (l *loader) finish() (*Loaded, error) {
 	}
 	out.index(l.fields, l.layers.k.Raw())
 	l.warnSoon(out)
+	if len(l.problems) > 0 {
+		return nil, l.problems
+	}
 	out.Warnings = l.warnings
 	for _, o := range out.origins {
 		if o.Layer == LayerFile {
@@ -89,14 +92,20 @@ func (l *loader) followProtocol() {
 	l.commit()
 }
 
-// warnSoon names the settings that were given and have no effect yet.
+// warnSoon names the settings that were given and have no effect yet, and refuses those
+// that promise something.
 func (l *loader) warnSoon(out *Loaded) {
 	for _, f := range l.fields {
 		o := out.origins[f.key]
 		if f.soon == "" || o.Layer <= LayerPlugin {
 			continue
 		}
-		if usual, _, err := f.parse(f.def, f.unit); err == nil && format(usual) != format(out.values[f.key]) {
+		usual, _, err := f.parse(f.def, f.unit)
+		switch given := format(out.values[f.key]); {
+		case err != nil || format(usual) == given:
+		case f.refuse:
+			l.refuse(o, f.key, given, f.soon)
+		default:
 			l.warn(o, f.key, "has no effect; not supported yet: "+f.soon)
 		}
 	}

@@ -95,10 +95,14 @@ func (d FieldDoc) names() string {
 }
 
 func keyOrFeature(n UpstreamDoc) string {
-	if n.Key != "" {
+	switch {
+	case n.Key == "":
+		return n.Feature
+	case n.Feature != "":
+		return code(n.Key) + ": " + n.Feature
+	default:
 		return code(n.Key)
 	}
-	return n.Feature
 }
 
 func deprecated(is bool) string {

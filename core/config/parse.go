@@ -49,6 +49,8 @@ func (f field) parse(text string, unit value.Unit) (v any, note string, err erro
 		v, err = pluginName(text)
 	case "address":
 		v, err = address(text)
+	case "tenant":
+		v, err = tenant(text)
 	case "cluster":
 		if v = text; !clusterRE.MatchString(text) {
 			err = errors.New("must be 1 to 128 letters, digits and _ . -")
@@ -68,6 +70,8 @@ func (f field) parseEnum(text string) (any, string, error) {
 		return "warn", "", nil
 	case f.key == "log.level" && word == "trace":
 		return "debug", "", nil
+	case f.fallback == "" && slices.Contains(f.later, word):
+		return nil, "", fmt.Errorf("is not supported yet; must be one of %s", strings.Join(f.enum, ", "))
 	case f.fallback == "":
 		return nil, "", errors.New("must be one of " + strings.Join(f.enum, ", "))
 	case slices.Contains(f.later, word):
@@ -124,6 +128,18 @@ func plainText(text string) (string, error) {
 		return "", errors.New("must not hold control characters")
 	}
 	return text, nil
+}
+
+// tenant reads the name of a tenant; the empty one is the default tenant.
+func tenant(text string) (string, error) {
+	switch {
+	case text == "":
+		return "default", nil
+	case len(text) > 256:
+		return "", errors.New("must be at most 256 bytes long")
+	default:
+		return plainText(text)
+	}
 }
 
 func address(text string) (string, error) {

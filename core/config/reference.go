@@ -69,7 +69,8 @@ type UpstreamDoc struct {
 	Name, Type, Default string
 	// State is supported, no effect yet, refused, or read by other programs.
 	State string
-	// Key is ours where it is supported, Feature the missing capability elsewhere.
+	// Key is ours where there is one, Feature the missing capability where there is none
+	// or where the key has no effect yet.
 	Key, Feature string
 	Deprecated   bool
 }
@@ -83,6 +84,10 @@ type UpstreamTable struct {
 // UpstreamReference lists every name of the reference implementation that is known.
 func UpstreamReference() []UpstreamTable {
 	var out []UpstreamTable
+	byKey := map[string]field{}
+	for _, f := range schema() {
+		byKey[f.key] = f
+	}
 	for _, t := range upstreamTables() {
 		table := UpstreamTable{Title: t.title}
 		for _, n := range t.names {
@@ -90,7 +95,14 @@ func UpstreamReference() []UpstreamTable {
 				table.Names = append(table.Names, UpstreamDoc{Name: t.prefix + n.Name, Type: "string", State: "supported", Key: "(names the file)", Deprecated: n.Deprecated})
 				continue
 			}
-			table.Names = append(table.Names, UpstreamDoc{t.prefix + n.Name, string(n.Type), n.Default, n.State(), n.Key, n.Feature, n.Deprecated})
+			d := UpstreamDoc{t.prefix + n.Name, string(n.Type), n.Default, n.State(), n.Key, n.Feature, n.Deprecated}
+			if f := byKey[n.Key]; f.soon != "" {
+				d.State, d.Feature = "no effect yet", f.soon
+				if f.refuse {
+					d.State = "refused"
+				}
+			}
+			table.Names = append(table.Names, d)
 		}
 		out = append(out, table)
 	}

@@ -11,13 +11,14 @@ import (
 // field is the schema of one setting, read from the tags of Config.
 type field struct {
 	key, section, name string
-	kind               string // string, bool, int, port, number, duration, size, list, plugin, address, cluster
+	kind               string // string, bool, int, port, number, duration, size, list, plugin, address, cluster, tenant
 	def                string
 	low, high          string // bounds as text, empty for none
 	enum, later        []string
 	fallback           string
 	unit               value.Unit
 	soon, doc          string
+	refuse             bool // an error, not a warning, while soon is set
 }
 
 // schema lists the settings in the order of the struct. The entries of plugins are not in
@@ -48,6 +49,7 @@ func newField(sf reflect.StructField, key string) field {
 		key: key, name: sf.Tag.Get("koanf"), kind: kindOf(sf), def: sf.Tag.Get("default"),
 		enum: words(sf.Tag.Get("enum")), later: words(sf.Tag.Get("later")), fallback: sf.Tag.Get("fallback"),
 		soon: sf.Tag.Get("soon"), doc: sf.Tag.Get("doc"),
+		refuse: sf.Tag.Get("refuse") == "true",
 	}
 	f.section, _, _ = strings.Cut(key, ".")
 	f.low, f.high, _ = strings.Cut(sf.Tag.Get("range"), "..")

@@ -58,6 +58,16 @@ func TestStrictFile(t *testing.T) {
 		{RoleMaster, "put_start_discard_timeout_sec: 700\n", []string{":1", "shorter than master.put_start_release_timeout (10m)"}},
 		{RoleMaster, "enable_http_metadata_server: true\nhttp_metadata_server_port: 9003\n", []string{":2", "must differ from master.metrics_port"}},
 		{RoleMaster, "rpc_port: 9003\n", []string{":1", "master.rpc_port", "must differ from master.metrics_port (9003)"}},
+		{RoleMaster, "default_kv_soft_pin_ttl: 25h\n", []string{":1", "master.soft_pin_ttl", "must be at most master.max_soft_pin_ttl (24h)"}},
+		{RoleMaster, "max_kv_soft_pin_ttl: 60000\n", []string{":1", "master.max_soft_pin_ttl", "must be at least master.soft_pin_ttl (30m)"}},
+		{RoleMaster, "tenant_quota_connector_type: etcd\n", []string{":1", "not supported yet", "file"}},
+		{RoleMaster, "tenant_quota_connector_type: mysql\n", []string{"must be one of file"}},
+		{RoleMaster, "store: {client_min_port: 40000}\n", []string{"from 1024 to 32767 or from 61000 to 65535"}},
+		{RoleMaster, "store: {client_max_port: 60999}\n", []string{"from 1024 to 32767 or from 61000 to 65535"}},
+		{RoleMaster, "store: {client_max_port: 61000}\n", []string{"same range"}},
+		{RoleMaster, "store: {client_min_port: 14301}\n", []string{"at most store.client_max_port (14300)"}},
+		{RoleMaster, "store: {tenant_id: " + strings.Repeat("x", 257) + "}\n", []string{"at most 256 bytes"}},
+		{RoleMaster, "store: {rpc_timeout: -5}\n", []string{"must be a duration"}},
 		{RoleMaster, "memory_allocator: malloc\n", []string{"offset, cachelib"}},
 		{RoleMaster, "default_kv_lease_ttl: 5s\nmaster:\n  lease_ttl: 6s\n", []string{":3", "was also given by file", ":1 default_kv_lease_ttl", "keep one"}},
 		{RoleMaster, "master.lease_ttl: 5s\nmaster: {lease_ttl: 6s}\n", []string{"was also given"}},
@@ -174,11 +184,15 @@ func TestUnreadableFiles(t *testing.T) {
 }
 
 func TestValuesThatFallBack(t *testing.T) {
-	for given, want := range map[string]string{"local_first": "which is not supported yet; random is used", "fastest": "which is not one of random, free_ratio_first; random is used"} {
+	for given, want := range map[string]string{"cxl": "which is not supported yet; random is used", "ssd_free_ratio_first": "which is not supported yet; random is used", "fastest": "which is not one of random, free_ratio_first, local_first; random is used"} {
 		l := mustLoad(t, RoleMaster, []string{"-allocation_strategy", given}, nil, "")
 		require.Equal(t, "random", l.Config.Master.AllocationStrategy)
 		require.Len(t, l.Warnings, 1)
 		require.Contains(t, l.Warnings[0].String(), want)
 	}
-	require.Equal(t, "free_ratio_first", mustLoad(t, RoleMaster, []string{"-allocation_strategy", "free_ratio_first"}, nil, "").Config.Master.AllocationStrategy)
+	for _, given := range []string{"random", "free_ratio_first", "local_first"} {
+		l := mustLoad(t, RoleMaster, []string{"-allocation_strategy", given}, nil, "")
+		require.Equal(t, given, l.Config.Master.AllocationStrategy)
+		require.Empty(t, l.Warnings)
+	}
 }

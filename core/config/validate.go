@@ -18,12 +18,17 @@ func (l *loader) check(c Config) {
 		l.between(pair{"master.put_start_release_timeout", duration(m.PutStartReleaseTimeout)}, "must be longer than",
 			pair{"master.put_start_discard_timeout", duration(m.PutStartDiscardTimeout)}, "must be shorter than")
 	}
+	if m.SoftPinTTL > m.MaxSoftPinTTL {
+		l.between(pair{"master.soft_pin_ttl", duration(m.SoftPinTTL)}, "must be at most",
+			pair{"master.max_soft_pin_ttl", duration(m.MaxSoftPinTTL)}, "must be at least")
+	}
 	l.checkPorts(m)
+	l.checkAutoPorts(s)
 	if s.MaxInflightBytes < s.SliceSize {
 		l.between(pair{"store.max_inflight_bytes", s.MaxInflightBytes.String()}, "must be at least",
 			pair{"store.slice_size", s.SliceSize.String()}, "must be at most")
 	}
-	if err := checkMetadataServer(s.MetadataServer); err != nil {
+	if err := checkMetadataServer(s.MetadataServer); err != nil && l.readsMetadataServer(m) {
 		l.clash("store.metadata_server", s.MetadataServer, err.Error())
 	}
 	if strings.TrimSpace(s.LocalHostname) == "" {
@@ -63,6 +68,40 @@ func (l *loader) checkPorts(m Master) {
 				l.between(a, "must differ from", b, "must differ from")
 			}
 		}
+	}
+}
+
+// readsMetadataServer reports whether the process uses store.metadata_server, where the
+// variable that names it is one that all processes of a host share: a master only removes
+// dead nodes from it.
+func (l *loader) readsMetadataServer(m Master) bool {
+	o := l.layers.origins["store.metadata_server"]
+	return l.Role != RoleMaster || m.EnableMetadataCleanupOnTimeout || o.Layer != LayerEnv || !o.Upstream
+}
+
+// The ports that may be chosen for a node: those that systems hand out by themselves are
+// left out between the two ranges.
+const (
+	lowPortsEnd    = 32767
+	highPortsBegin = 61000
+)
+
+func (l *loader) checkAutoPorts(s Store) {
+	low, high := pair{"store.client_min_port", strconv.Itoa(s.ClientMinPort)}, pair{"store.client_max_port", strconv.Itoa(s.ClientMaxPort)}
+	for _, p := range []struct {
+		pair
+		port int
+	}{{low, s.ClientMinPort}, {high, s.ClientMaxPort}} {
+		if p.port > lowPortsEnd && p.port < highPortsBegin {
+			l.clash(p.key, p.text, "must be from 1024 to 32767 or from 61000 to 65535")
+			return
+		}
+	}
+	switch {
+	case s.ClientMinPort > s.ClientMaxPort:
+		l.between(low, "must be at most", high, "must be at least")
+	case s.ClientMinPort <= lowPortsEnd && s.ClientMaxPort >= highPortsBegin:
+		l.between(low, "must be in the same range, 1024 to 32767 or 61000 to 65535, as", high, "must be in the same range, 1024 to 32767 or 61000 to 65535, as")
 	}
 }
 

@@ -4,7 +4,7 @@ package upstream
 func envEngine() []Name {
 	return concat([]Name{
 		{Name: "MC_SLICE_SIZE", Type: Uint64, Default: "65536", Key: "store.slice_size", Readers: Node},
-		{Name: "MC_METADATA_CLUSTER_ID", Type: String, Key: "store.metadata_cluster_id", Readers: Node},
+		{Name: "MC_METADATA_CLUSTER_ID", Type: String, Key: "store.metadata_cluster_id", Readers: Node | Master},
 		{Name: "MC_TCP_BIND_ADDRESS", Type: String, Key: "plugins.transport.tcp.config.host", Readers: Node},
 		{Name: "MC_TCP_LANES_PER_PEER", Type: Int32, Default: "4", Key: "plugins.transport.tcp.config.connections_per_peer", Readers: Node},
 		{Name: "MC_TCP_SLICE_SIZE", Type: Uint64, Default: "65536", Key: "plugins.transport.tcp.config.slice_bytes", Readers: Node},

@@ -1,5 +1,7 @@
 package upstream
 
+import "github.com/mooncake-go/mooncake/core/config/internal/value"
+
 func masterHA() []Name {
 	return []Name{
 		{Name: "enable_ha", Type: Bool, Default: "false", Feature: ha, Refuse: true},
@@ -30,17 +32,17 @@ func masterHA() []Name {
 
 func masterExtras() []Name {
 	return []Name{
-		{Name: "dynamic_replication_mode", Type: String, Default: "off", Enum: "off|observe|enforce", Feature: dynamicRepl},
+		{Name: "dynamic_replication_mode", Type: String, Default: "off", Enum: "off|observe|enforce", Feature: dynamicRepl, RefuseOnly: "enforce"},
 		{Name: "dynamic_replication_heat_window_seconds", Type: Uint32, Default: "10", Range: "1..", Feature: dynamicRepl},
-		{Name: "dynamic_replication_admission_qps_threshold", Type: Double, Default: "0.8", Range: "0..", Feature: dynamicRepl},
+		{Name: "dynamic_replication_admission_qps_threshold", Type: Double, Default: "0.8", Range: ">0..", Feature: dynamicRepl},
 		{Name: "dynamic_replication_max_memory_replicas", Type: Uint64, Default: "2", Range: "1..", Feature: dynamicRepl},
-		{Name: "enable_multi_tenants", Type: Bool, Default: "false", Feature: tenants, Refuse: true},
-		{Name: "tenant_quota_connector_type", Type: String, Default: "file", Enum: "file|etcd", Feature: tenants},
-		{Name: "tenant_quota_connector_uri", Type: String, Feature: tenants},
+		{Name: "enable_multi_tenants", Type: Bool, Default: "false", Key: "master.enable_multi_tenants"},
+		{Name: "tenant_quota_connector_type", Type: String, Default: "file", Enum: "file|etcd", Key: "master.tenant_quota_connector_type"},
+		{Name: "tenant_quota_connector_uri", Type: String, Key: "master.tenant_quota_connector_uri"},
 		{Name: "enable_cxl", Type: Bool, Default: "false", Feature: cxl, Refuse: true},
 		{Name: "cxl_path", Type: String, Default: "/dev/dax0.0", Feature: cxl},
 		{Name: "cxl_size", Type: Uint64, Default: "8589934592", Feature: cxl},
-		{Name: "enable_kv_events", Type: Bool, Default: "false", Feature: kvEvents},
+		{Name: "enable_kv_events", Type: Bool, Default: "false", Feature: kvEvents, Refuse: true},
 		{Name: "kv_events_bind_endpoint", Type: String, Feature: kvEvents},
 		{Name: "kv_events_backend_id", Type: String, Feature: kvEvents},
 		{Name: "kv_events_queue_capacity", Type: Uint32, Default: "65536", Feature: kvEvents},
@@ -57,11 +59,11 @@ func masterExtras() []Name {
 
 func masterTasks() []Name {
 	return []Name{
-		{Name: "max_total_finished_tasks", Type: Uint32, Default: "10000", Feature: tasks},
-		{Name: "max_total_pending_tasks", Type: Uint32, Default: "10000", Feature: tasks},
-		{Name: "max_total_processing_tasks", Type: Uint32, Default: "10000", Feature: tasks},
-		{Name: "pending_task_timeout_sec", Type: Uint64, Default: "300", Feature: tasks},
-		{Name: "processing_task_timeout_sec", Type: Uint64, Default: "300", Feature: tasks},
-		{Name: "max_retry_attempts", Type: Uint32, Default: "10", Feature: tasks},
+		{Name: "max_total_finished_tasks", Type: Uint32, Default: "10000", Key: "master.max_total_finished_tasks"},
+		{Name: "max_total_pending_tasks", Type: Uint32, Default: "10000", Key: "master.max_total_pending_tasks"},
+		{Name: "max_total_processing_tasks", Type: Uint32, Default: "10000", Key: "master.max_total_processing_tasks"},
+		{Name: "pending_task_timeout_sec", Type: Uint64, Default: "300", Key: "master.pending_task_timeout", Unit: value.Second},
+		{Name: "processing_task_timeout_sec", Type: Uint64, Default: "300", Key: "master.processing_task_timeout", Unit: value.Second},
+		{Name: "max_retry_attempts", Type: Uint32, Default: "10", Key: "master.max_retry_attempts"},
 	}
 }

@@ -17,8 +17,8 @@ type Name struct {
 	Type Type
 	// Default is upstream's default, as text.
 	Default string
-	// Bounds upstream enforces: a closed range as "min..max" with either side empty, and
-	// the allowed words separated by |.
+	// Bounds upstream enforces: a closed range as "min..max" with either side empty, > before
+	// a minimum that is not allowed itself, and the allowed words separated by |.
 	Range, Enum string
 
 	// Key is our key, empty where the setting has no effect here.
@@ -29,6 +29,9 @@ type Name struct {
 	Values map[string]string
 	// ZeroUnset says that 0 means "not given".
 	ZeroUnset bool
+	// Negative is the value of Key that a negative number stands for, empty where one is
+	// an error, and Suffix what is put behind a number so that Key understands it.
+	Negative, Suffix string
 	// Fallback says that the setting counts only where no other name gives the same key.
 	Fallback bool
 
@@ -37,6 +40,8 @@ type Name struct {
 	// Refuse says that running without the setting would break what it promises
 	// (durability, availability, isolation): any value but the default is refused.
 	Refuse bool
+	// RefuseOnly is the one value that is refused so, where the others only have no effect.
+	RefuseOnly string
 	// Readers says which of our processes the setting concerns. Flags and file keys leave
 	// it 0: they were addressed to the process that got them.
 	Readers Reader
@@ -79,6 +84,8 @@ func (n Name) State() string {
 		return "read by other programs"
 	case n.Refuse:
 		return "refused"
+	case n.RefuseOnly != "":
+		return n.RefuseOnly + " refused"
 	default:
 		return "no effect yet"
 	}
@@ -94,7 +101,7 @@ func (n Name) Judge(text string) (Verdict, string, error) {
 		if n.ZeroUnset && strings.TrimSpace(text) == "0" {
 			return Same, "", nil
 		}
-		return Mapped, text, nil
+		return Mapped, n.inOurs(strings.TrimSpace(text)), nil
 	}
 	got, err := n.canonical(text)
 	if err != nil {
@@ -104,14 +111,28 @@ func (n Name) Judge(text string) (Verdict, string, error) {
 	switch {
 	case err == nil && got == usual:
 		return Same, "", nil
-	case n.Refuse:
+	case n.Refuse, n.RefuseOnly != "" && got == n.RefuseOnly:
 		return Refused, "", nil
 	default:
 		return Later, "", nil
 	}
 }
 
+// inOurs is a number as Key takes it.
+func (n Name) inOurs(text string) string {
+	if n.Negative != "" && len(text) > 1 && text[0] == '-' && strings.Trim(text[1:], "0123456789") == "" {
+		return n.Negative
+	}
+	if text != "" && strings.Trim(text, "0123456789") == "" {
+		return text + n.Suffix
+	}
+	return text
+}
+
 func (n Name) translate(text string) (Verdict, string, error) {
+	if _, err := n.Type.canonical(text); err != nil && n.Type != Presence {
+		return 0, "", err
+	}
 	ours, ok := n.Values[strings.ToLower(strings.TrimSpace(text))]
 	if !ok {
 		ours, ok = n.Values["*"]
@@ -146,11 +167,14 @@ func (n Name) inRange(number string) error {
 		return nil
 	}
 	low, high, _ := strings.Cut(n.Range, "..")
+	low, open := strings.CutPrefix(low, ">")
 	v, err := value.Float(number)
 	if err != nil {
 		return err
 	}
-	if l, err := value.Float(low); err == nil && v < l {
+	if l, err := value.Float(low); err == nil && open && v <= l {
+		return errors.New("must be greater than " + low)
+	} else if err == nil && v < l {
 		return errors.New("must be at least " + low)
 	}
 	if h, err := value.Float(high); err == nil && v > h {
@@ -158,3 +182,18 @@ func (n Name) inRange(number string) error {
 	}
 	return nil
 }
+
+// switched translates the spellings of a switch to the words of a key.
+func switched(on, off string) map[string]string {
+	out := map[string]string{}
+	for _, word := range []string{"1", "true", "t", "yes", "y", "on", "enable"} {
+		out[word] = on
+	}
+	for _, word := range []string{"0", "false", "f", "no", "n", "off", "disable"} {
+		out[word] = off
+	}
+	return out
+}
+
+// longest is the longest wait, for what asks for one without an end.
+const longest = "24h"

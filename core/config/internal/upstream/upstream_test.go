@@ -102,12 +102,25 @@ func TestJudge(t *testing.T) {
 		{"root_fs_dir", "/data", Refused, ""},
 		{"memory_allocator", "Offset", Same, ""},
 		{"memory_allocator", "cachelib", Refused, ""},
-		{"tenant_id", "default", Same, ""},
-		{"tenant_id", "blue", Refused, ""},
+		{"tenant_id", "blue", Mapped, "blue"},
+		{"dynamic_replication_mode", "off", Same, ""},
+		{"dynamic_replication_mode", "observe", Later, ""},
+		{"dynamic_replication_mode", "enforce", Refused, ""},
+		{"enable_kv_events", "true", Refused, ""},
+		{"promotion_on_hit", "true", Refused, ""},
+		{"dynamic_replication_admission_qps_threshold", "0.01", Later, ""},
 		{"max_threads", "16", Same, ""},
 		{"max_threads", "4", Later, ""},
-		{"default_kv_soft_pin_ttl", "30m", Same, ""},
-		{"default_kv_soft_pin_ttl", "31m", Later, ""},
+		{"default_kv_soft_pin_ttl", "31m", Mapped, "31m"},
+		{"max_log_size", "100", Mapped, "100MiB"},
+		{"logtostderr", "1", Mapped, "only"},
+		{"logtostderr", "false", Same, ""},
+		{"alsologtostderr", "yes", Mapped, "also"},
+		{"MC_STORE_MEMCPY", "0", Mapped, "off"},
+		{"MC_STORE_MEMCPY", "True", Mapped, "on"},
+		{"MC_RPC_TIMEOUT_MS", "-1", Mapped, "24h"},
+		{"MC_RPC_CONNECT_TIMEOUT_MS", "250", Mapped, "250"},
+		{"MC_RPC_CONNECT_TIMEOUT_MS", "-x", Mapped, "-x"},
 		{"nof_eviction_ratio", "0.050", Same, ""},
 		{"rpc_port", "0", Same, ""},
 		{"rpc_port", "7", Mapped, "7"},
@@ -128,7 +141,7 @@ func TestJudge(t *testing.T) {
 	}
 	for name, text := range map[string]string{
 		"enable_ha": "perhaps", "memory_allocator": "malloc", "offload_cap_ratio": "1.5", "offloading_queue_limit": "0", "snapshot_retention_count": "0",
-		"max_total_pending_tasks": "-1", "cxl_size": "8GB", "oplog_poll_interval_ms": "3000000000", "default_kv_soft_pin_ttl": "-1", "ha_backend_type": "zookeeper",
+		"logtostderr": "perhaps", "v": "loud", "dynamic_replication_admission_qps_threshold": "0", "dynamic_replication_max_memory_replicas": "0", "cxl_size": "8GB", "oplog_poll_interval_ms": "3000000000", "ha_backend_type": "zookeeper",
 		"minloglevel": "9",
 	} {
 		n, ok := Find(all, name)
@@ -156,7 +169,7 @@ func TestUnitsOfDurationsFollowTheNames(t *testing.T) {
 			continue
 		}
 		switch {
-		case strings.HasSuffix(n.Name, "_sec"), n.Name == "client_ttl":
+		case strings.HasSuffix(n.Name, "_sec"), strings.HasSuffix(n.Name, "_seconds"), n.Name == "client_ttl", n.Name == "MC_STORE_CLIENT_METRIC_INTERVAL":
 			require.Equal(t, value.Second, n.Unit, n.Name)
 		case strings.HasSuffix(n.Name, "_MS"), n.Type == Duration:
 			require.Equal(t, value.Millisecond, n.Unit, n.Name)
