@@ -36,8 +36,9 @@ func rules() []rule {
 			name:    "contracts use the standard library only",
 			why:     "a plugin author inherits every dependency of the contracts",
 			applies: in("sdk/plugin", "sdk/transport", "sdk/alloc", "sdk/evict", "sdk/errs", "sdk/internal"),
-			allow: func(_, imp string) bool {
-				return std(imp) || under(imp, sdk+"plugin") || under(imp, sdk+"errs") || under(imp, sdk+"internal")
+			allow: func(pkg, imp string) bool {
+				return std(imp) || under(imp, sdk+"plugin") || under(imp, sdk+"errs") || under(imp, sdk+"internal") ||
+					(under(pkg, "sdk/evict/ranked") && imp == sdk+"evict")
 			},
 		},
 		{

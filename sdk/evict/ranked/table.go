@@ -1,4 +1,4 @@
-package lru
+package ranked
 
 import "github.com/mooncake-go/mooncake/sdk/evict"
 
@@ -31,23 +31,6 @@ func mix(id evict.ID) uint64 {
 }
 
 func (t *table) part(h uint64) *part { return &t.parts[h>>(64-partBits)] }
-
-// find returns the index of id's entry, 0 where there is none.
-func (t *table) find(es *entries, id evict.ID) uint32 {
-	h := mix(id)
-	p := t.part(h)
-	if p.count == 0 {
-		return 0
-	}
-	mask := uint32(len(p.slots) - 1)
-	for at := uint32(h) & mask; p.slots[at] != 0; at = (at + 1) & mask {
-		s := p.slots[at]
-		if uint32(s>>32) == uint32(h) && es.at(uint32(s)).id == id {
-			return uint32(s)
-		}
-	}
-	return 0
-}
 
 // add enters an ID that is not in the table.
 func (t *table) add(id evict.ID, index uint32) {

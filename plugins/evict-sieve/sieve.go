@@ -1,0 +1,68 @@
+package sieve
+
+import (
+	"github.com/mooncake-go/mooncake/sdk/evict"
+	"github.com/mooncake-go/mooncake/sdk/evict/ranked"
+)
+
+// state is what the policy knows of an object.
+type state struct {
+	// visited says that it was read since the hand last came by.
+	visited bool
+}
+
+// order implements ranked.Order.
+type order struct {
+	set *ranked.Set[state]
+	// queue has the oldest object in front.
+	queue ranked.List
+	// hand is the next object to look at, 0 for the oldest.
+	hand uint32
+}
+
+func newPolicy() evict.Policy {
+	return ranked.New(func(s *ranked.Set[state]) ranked.Order {
+		return &order{set: s, queue: s.NewList()}
+	})
+}
+
+// Insert implements ranked.Order.
+func (o *order) Insert(at uint32, _ *evict.Event) { o.set.PushBack(o.queue, at) }
+
+// Access implements ranked.Order.
+func (o *order) Access(at uint32, _ *evict.Event) { o.set.At(at).State.visited = true }
+
+// Next implements ranked.Order. It ends after one full turn at the latest, in which it
+// takes all the marks away.
+func (o *order) Next() uint32 {
+	for {
+		if o.hand == 0 {
+			if o.hand = o.set.Front(o.queue); o.hand == 0 {
+				return 0
+			}
+		}
+		e := o.set.At(o.hand)
+		if !e.State.visited {
+			return o.hand
+		}
+		e.State.visited = false
+		o.hand = o.set.Next(o.queue, o.hand)
+	}
+}
+
+// Leave implements ranked.Order.
+func (o *order) Leave(at uint32) {
+	if at == o.hand {
+		o.hand = o.set.Next(o.queue, at)
+	}
+}
+
+// Spare implements ranked.Order. The place behind the hand, with a mark, is the last that
+// the hand comes to a second time, when it has taken all others.
+func (o *order) Spare(at uint32) {
+	o.set.At(at).State.visited = true
+	o.set.InsertBefore(o.queue, o.hand, at)
+}
+
+// Evicted implements ranked.Order.
+func (*order) Evicted(uint32) {}
