@@ -10,14 +10,17 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
-// Block is one mapping of host memory, zeroed at first. Its methods are safe for
-// concurrent use; who uses the bytes must be done before Close.
+// Block is host memory: a mapping of its own, zeroed at first, or a piece of an arena,
+// whose content is unspecified. Its methods are safe for concurrent use; who uses the
+// bytes must be done before Close.
 type Block struct {
 	mem      []byte
 	addr     uint64
 	fd       int
+	offset   int64
 	location string
 	guard    bool
+	piece    Piece // of an arena; its zero value for a mapping of its own
 
 	mu     sync.Mutex
 	closed bool
@@ -42,29 +45,54 @@ func allocate(size uint64, o Options, k kernel) (*Block, error) {
 		return nil, errs.New(errs.InvalidParams, "memory: allocate", "%d bytes do not fit an address space", size)
 	}
 	size = (size + page - 1) / page * page
-	if err := ReadLimits(o.Root).Check(size); err != nil {
+	root := rootOr(o.Root)
+	if err := ReadLimits(root).Check(size); err != nil {
 		return nil, err
 	}
-	if err := checkHuge(o.Root, o.HugePages, size); err != nil {
+	if err := checkHuge(root, o.HugePages, size); err != nil {
+		return nil, err
+	}
+	if err := o.Placement.check(root, o.HugePages, size); err != nil {
 		return nil, err
 	}
 	b := &Block{fd: -1, location: o.Location, guard: o.Guard}
 	if b.location == "" {
-		b.location = "*"
+		b.location = o.Placement.location()
 	}
 	var err error
 	if b.mem, b.fd, err = mapMemory(size, o, k); err != nil {
 		return nil, err
 	}
 	b.addr = AddrOf(b.mem)
-	if o.Prefault {
-		if err := k.populate(b.mem); err != nil {
-			_ = b.Close() // The failure to populate is the news.
-			return nil, errs.WithHint(errs.Wrap(errs.Internal, "memory: touch "+Human(size), err),
-				"less memory is free than was asked for; ask for less or leave prefault off")
-		}
+	if err := b.settle(o, k); err != nil {
+		_ = b.Close() // What failed is the news.
+		return nil, err
 	}
 	return b, nil
+}
+
+// settle places the pages and, where asked for, makes the kernel provide them.
+func (b *Block) settle(o Options, k kernel) error {
+	placed, err := place(b.mem, o.Placement, k)
+	if err != nil {
+		return err
+	}
+	if !placed {
+		if o.Location == "" {
+			b.location = "*"
+		}
+		if o.Log != nil {
+			o.Log.Warn("memory could not be placed on its NUMA node: the system does not permit mbind", "nodes", o.Placement.Nodes, "size", Human(b.Size()))
+		}
+	}
+	if !o.Prefault && (o.HugePages == HugeNone || o.Placement.Policy != Bind) {
+		return nil
+	}
+	if err := populateAll(b.mem, o.HugePages, k.populate); err != nil {
+		return errs.WithHint(errs.Wrap(errs.Internal, "memory: touch "+Human(b.Size()), err),
+			"less memory is free than was asked for; ask for less or leave prefault off")
+	}
+	return nil
 }
 
 // Bytes returns the memory, nil after Close.
@@ -83,9 +111,13 @@ func (b *Block) Addr() uint64 { return b.addr }
 // Size returns the length in bytes, after rounding.
 func (b *Block) Size() uint64 { return uint64(len(b.mem)) }
 
-// FD returns the descriptor of the shared memory that the block maps from offset 0, or -1
-// where the kernel did not allow one. It belongs to the block; Close closes it.
+// FD returns the descriptor of the shared memory that the block maps from Offset on, or -1
+// where the kernel did not allow one. It belongs to the block or its arena; it is valid
+// until Close.
 func (b *Block) FD() int { return b.fd }
+
+// Offset returns where in FD the block begins, in bytes.
+func (b *Block) Offset() int64 { return b.offset }
 
 // Location returns where the memory lives.
 func (b *Block) Location() string { return b.location }
@@ -99,6 +131,10 @@ func (b *Block) Close() error {
 		return nil
 	}
 	b.closed = true
+	if b.piece.arena != nil {
+		b.piece.Release()
+		return nil
+	}
 	err := b.unmap()
 	if b.fd >= 0 {
 		if e := unix.Close(b.fd); err == nil {

@@ -66,6 +66,7 @@ func TestAllocateRefuses(t *testing.T) {
 		"proc/meminfo":               {Data: []byte("MemTotal:       1048576 kB\n")},
 		"proc/self/cgroup":           {Data: []byte("0::/a/b\n")},
 		"sys/fs/cgroup/a/memory.max": {Data: []byte("536870912\n")},
+		"sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages":   {Data: []byte("10\n")},
 		"sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages": {Data: []byte("3\n")},
 	}
 	cases := []struct {

@@ -9,28 +9,26 @@ import (
 	"path"
 	"strconv"
 	"strings"
-
-	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
 // Limits is how much memory this process can have at all, in bytes.
 type Limits struct {
-	Physical uint64 // of the machine; 0 where unknown
-	Cgroup   uint64 // of the tightest control group around the process; 0 for none
+	Physical  uint64 // of the machine; 0 where unknown
+	Available uint64 // of it, free or freed on demand at the moment; 0 where unknown
+	Cgroup    uint64 // of the tightest control group around the process; 0 for none
 }
 
 // ReadLimits reads the limits from a file system rooted at "/"; nil means the machine's.
 // What cannot be read counts as unknown.
 func ReadLimits(root fs.FS) Limits {
-	if root == nil {
-		root = os.DirFS("/")
-	}
+	root = rootOr(root)
 	var l Limits
 	if b, err := fs.ReadFile(root, "proc/meminfo"); err == nil {
-		l.Physical = parseMemTotal(b)
+		l.Physical = parseMeminfo(b, "MemTotal")
+		l.Available = parseMeminfo(b, "MemAvailable")
 	}
 	if b, err := fs.ReadFile(root, "proc/self/cgroup"); err == nil {
-		l.Cgroup = cgroupLimit(root, b)
+		l.Cgroup = groupLimit(root, b, "memory", "memory.max", "memory.limit_in_bytes")
 	}
 	return l
 }
@@ -48,14 +46,15 @@ func (l Limits) Check(size uint64) error {
 }
 
 func tooLarge(size, limit uint64, who, hint string) error {
-	return errs.WithHint(errs.New(errs.InvalidParams, "memory: allocate",
-		"%s (%d bytes) were asked for, but %s %s (%d bytes)", Human(size), size, who, Human(limit), limit), "%s", hint)
+	s := &Shortage{Kind: "memory", Need: size, Have: limit,
+		text: fmt.Sprintf("%s (%d bytes) were asked for, but %s %s (%d bytes)", Human(size), size, who, Human(limit), limit)}
+	return s.error(hint)
 }
 
-// parseMemTotal returns MemTotal of /proc/meminfo in bytes, 0 when it is not there.
-func parseMemTotal(text []byte) uint64 {
+// parseMeminfo returns a value of /proc/meminfo in bytes, 0 when it is not there.
+func parseMeminfo(text []byte, name string) uint64 {
 	for line := range bytes.Lines(text) {
-		rest, ok := bytes.CutPrefix(line, []byte("MemTotal:"))
+		rest, ok := bytes.CutPrefix(line, []byte(name+":"))
 		if !ok {
 			continue
 		}
@@ -72,9 +71,10 @@ func parseMemTotal(text []byte) uint64 {
 	return 0
 }
 
-// cgroupLimit returns the smallest limit on the way from the process's group to the root,
-// 0 for none. self is /proc/self/cgroup.
-func cgroupLimit(root fs.FS, self []byte) uint64 {
+// groupLimit returns the smallest limit on the way from the process's control group to the
+// root, 0 for none. self is /proc/self/cgroup; v2 and v1 are the names of the file with
+// the limit in the two versions of control groups, controller its name in version 1.
+func groupLimit(root fs.FS, self []byte, controller, v2, v1 string) uint64 {
 	best := uint64(0)
 	for line := range bytes.Lines(self) {
 		f := strings.SplitN(strings.TrimSpace(string(line)), ":", 3)
@@ -82,10 +82,10 @@ func cgroupLimit(root fs.FS, self []byte) uint64 {
 			continue
 		}
 		switch {
-		case f[0] == "0" && f[1] == "": // version 2
-			best = smaller(best, walkGroup(root, "sys/fs/cgroup", f[2], "memory.max"))
-		case strings.Contains(","+f[1]+",", ",memory,"): // version 1
-			best = smaller(best, walkGroup(root, "sys/fs/cgroup/memory", f[2], "memory.limit_in_bytes"))
+		case f[0] == "0" && f[1] == "":
+			best = smaller(best, walkGroup(root, "sys/fs/cgroup", f[2], v2))
+		case strings.Contains(","+f[1]+",", ","+controller+","):
+			best = smaller(best, walkGroup(root, "sys/fs/cgroup/"+controller, f[2], v1))
 		}
 	}
 	return best
@@ -132,4 +132,12 @@ func Human(n uint64) string {
 		v, u = v/1024, u+1
 	}
 	return strings.TrimSuffix(fmt.Sprintf("%.1f", v), ".0") + " " + units[u:u+1] + "iB"
+}
+
+// rootOr returns the machine's own file system for nil.
+func rootOr(root fs.FS) fs.FS {
+	if root == nil {
+		return os.DirFS("/")
+	}
+	return root
 }

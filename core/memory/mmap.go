@@ -3,10 +3,7 @@ package memory
 import (
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"strconv"
-	"strings"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -17,21 +14,48 @@ import (
 type kernel interface {
 	memfd(name string, flags int) (int, error)
 	populate(mem []byte) error
+	mbind(mem []byte, mode uintptr, nodes []int) error
 }
 
 type system struct{}
 
 func (system) memfd(name string, flags int) (int, error) { return unix.MemfdCreate(name, flags) }
 
-func (system) populate(mem []byte) error {
-	err := unix.Madvise(mem, unix.MADV_POPULATE_WRITE)
-	if !errors.Is(err, unix.EINVAL) {
-		return err
+func (system) mbind(mem []byte, mode uintptr, nodes []int) error {
+	var mask [(maxNode + 1) / 64]uint64
+	for _, n := range nodes {
+		mask[n/64] |= 1 << (n % 64)
 	}
-	for i := 0; i < len(mem); i += os.Getpagesize() { // Kernels before 5.14.
-		mem[i] = 0
+	_, _, errno := unix.Syscall6(unix.SYS_MBIND, uintptr(unsafe.Pointer(unsafe.SliceData(mem))), uintptr(len(mem)), mode,
+		uintptr(unsafe.Pointer(&mask)), maxNode+2, 0) // The kernel takes one bit less than it is told.
+	if errno != 0 {
+		return errno
 	}
 	return nil
+}
+
+// The modes of mbind, as <linux/mempolicy.h> has them.
+const (
+	mpolPreferred  = 1
+	mpolBind       = 2
+	mpolInterleave = 3
+)
+
+// place binds mem, which nobody has touched yet. A system that forbids mbind (a seccomp
+// profile) or lacks it is an error for Bind only: the other policies are wishes, and ok
+// tells whether they came true.
+func place(mem []byte, p Placement, k kernel) (ok bool, err error) {
+	mode := map[Policy]uintptr{Prefer: mpolPreferred, Bind: mpolBind, Interleave: mpolInterleave}[p.Policy]
+	if mode == 0 {
+		return true, nil
+	}
+	err = k.mbind(mem, mode, p.Nodes)
+	refused := errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES) || errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EINVAL)
+	if refused && p.Policy != Bind {
+		return false, nil
+	}
+	return err == nil, errs.WithHint(errs.Wrap(errs.Internal, fmt.Sprintf("memory: bind to NUMA nodes %v", p.Nodes), err),
+		"a container needs CAP_SYS_NICE or a seccomp profile that permits mbind; or let the node be a preference (store.numa_strict off)")
 }
 
 // mapMemory maps size bytes, over a memfd where that is permitted.
@@ -96,27 +120,4 @@ func mapError(size uint64, err error) error {
 	}
 	return errs.WithHint(errs.Wrap(errs.Internal, "memory: map "+Human(size), err),
 		"the kernel refused the mapping; check `ulimit -v`, vm.overcommit_memory and free huge pages, or ask for less")
-}
-
-// checkHuge reports too few free huge pages before the kernel does so with a bare ENOMEM.
-func checkHuge(root fs.FS, huge HugePages, size uint64) error {
-	if huge == HugeNone {
-		return nil
-	}
-	if root == nil {
-		root = os.DirFS("/")
-	}
-	file := fmt.Sprintf("sys/kernel/mm/hugepages/hugepages-%dkB/free_hugepages", uint64(huge)>>10)
-	need := size / uint64(huge)
-	b, err := fs.ReadFile(root, file)
-	if err != nil {
-		return errs.WithHint(errs.New(errs.InvalidParams, "memory: allocate", "this machine has no huge pages of %s", huge),
-			"turn huge pages off or boot with hugepagesz=%s", strings.TrimSuffix(huge.String(), "B"))
-	}
-	free, err := strconv.ParseUint(strings.TrimSpace(string(b)), 10, 64)
-	if err != nil || free < need {
-		return errs.WithHint(errs.New(errs.InvalidParams, "memory: allocate", "%d huge pages of %s are needed, %d are free", need, huge, free),
-			"reserve them with `echo %d > /%s` as root, or turn huge pages off", need, strings.Replace(file, "free_", "nr_", 1))
-	}
-	return nil
 }

@@ -3,6 +3,7 @@ package memory
 import (
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"strings"
 )
 
@@ -46,10 +47,14 @@ type Options struct {
 	// Name shows up in /proc/<pid>/maps; "mooncake" when empty.
 	Name string
 	// Location is where the memory lives, as transports understand it; "cpu:0" by
-	// convention, "*" (unknown) when empty.
+	// convention. When empty it is the node of Placement, "*" (unknown) without one.
 	Location string
-	// HugePages backs the block by reserved huge pages. They are taken at Allocate, not on
-	// first touch.
+	// Placement is the NUMA nodes the pages come from. Where the system forbids it, Bind
+	// fails and the others are dropped with a warning.
+	Placement Placement
+	// HugePages backs the block by reserved huge pages, or Allocate fails. They are set
+	// aside at Allocate; with Placement Bind they are touched as well, since a node that has
+	// too few would otherwise end the process with SIGBUS later.
 	HugePages HugePages
 	// Prefault touches every page before Allocate returns.
 	Prefault bool
@@ -59,4 +64,6 @@ type Options struct {
 	Guard bool
 	// Root is the file system that limits are read from, the machine's own when nil.
 	Root fs.FS
+	// Log takes the warning of a Placement that was dropped; nil means nobody.
+	Log *slog.Logger
 }
