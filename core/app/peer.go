@@ -9,8 +9,6 @@ import (
 	"maps"
 	"net"
 	"net/netip"
-	"strconv"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -38,6 +36,7 @@ type peer struct {
 	carriers []transfer.Carrier // made, not started
 	master   *rpc.Client
 	dir      open.Directory
+	host     *memory.Host
 	stage    *memory.Block
 	engine   *transfer.Engine
 }
@@ -107,7 +106,7 @@ func hostPart(name string) string {
 	if h, _, err := net.SplitHostPort(name); err == nil {
 		return h
 	}
-	return name
+	return plainHost(name)
 }
 
 // bindFor is the address to listen on for peers that reach this node as host: loopback for
@@ -134,7 +133,7 @@ func (p *peer) open(ctx context.Context) error {
 	if p.master, err = rpc.Dial(s.MasterServerAddress, rpc.Options{Timeout: s.RPCTimeout}); err != nil {
 		return err
 	}
-	name, err := localName(ctx, s.LocalHostname)
+	name, err := localName(ctx, s)
 	if err != nil {
 		return err
 	}
@@ -178,11 +177,15 @@ func (p *peer) build(ctx context.Context, carriers []transfer.Carrier) error {
 	cfg.SliceSize, cfg.Window, cfg.Timeout = int(s.SliceSize), int64(s.MaxInflightBytes), s.TransferTimeout
 	cfg.SliceTimeout = min(cfg.SliceTimeout, cfg.Timeout)
 	deps := transfer.Deps{Directory: p.dir, Carriers: carriers, Log: p.log}
+	var err error
+	if p.host, err = hostMemory(s, p.log); err != nil {
+		return err
+	}
 	for _, c := range carriers {
 		if c.LocalAny || s.LocalBufferSize == 0 || deps.Staging != nil {
 			continue
 		}
-		block, err := memory.Allocate(uint64(s.LocalBufferSize), memory.Options{Name: "mooncake-staging"})
+		block, err := p.host.Allocate("mooncake-staging", uint64(s.LocalBufferSize))
 		if err != nil {
 			return err
 		}
@@ -191,7 +194,6 @@ func (p *peer) build(ctx context.Context, carriers []transfer.Carrier) error {
 			return err
 		}
 	}
-	var err error
 	if p.engine, err = transfer.New(cfg, deps); err != nil {
 		return err
 	}
@@ -213,6 +215,10 @@ func (p *peer) stop(ctx context.Context) error {
 		err = p.stage.Close()
 		p.stage = nil
 	}
+	if p.host != nil && err == nil {
+		err = p.host.Close()
+		p.host = nil
+	}
 	if p.dir != nil {
 		err = errors.Join(err, p.dir.Close(ctx))
 		p.dir = nil
@@ -233,38 +239,4 @@ func (p *peer) clientConfig() store.Config {
 	cfg.Checksum = p.cfg.Store.Checksum
 	cfg.TransferTimeout = p.cfg.Store.TransferTimeout
 	return cfg
-}
-
-// The automatic ports of node names, as upstream has them.
-const (
-	firstAutoPort = 12300
-	lastAutoPort  = 14300
-)
-
-// localName completes a host to host:port with a port that nobody listens on, so that
-// nodes of one host get different names.
-func localName(ctx context.Context, host string) (string, error) {
-	if host == "" {
-		return "", errs.New(errs.InvalidParams, "store.local_hostname", "it is empty; give this machine's name or address")
-	}
-	if _, _, err := net.SplitHostPort(host); err == nil {
-		return host, nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
-	defer cancel()
-	span := lastAutoPort - firstAutoPort + 1
-	start := int(model.NewUUID().Lo % uint64(span))
-	for i := range span {
-		port := firstAutoPort + (start+i)%span
-		var lc net.ListenConfig
-		ln, err := lc.Listen(ctx, "tcp", ":"+strconv.Itoa(port))
-		if err == nil {
-			ln.Close()
-			return net.JoinHostPort(host, strconv.Itoa(port)), nil
-		}
-		if ctx.Err() != nil {
-			break
-		}
-	}
-	return "", errs.New(errs.Internal, "store.local_hostname", "no port from %d to %d is free on this machine; give %s with a port", firstAutoPort, lastAutoPort, fmt.Sprintf("%q", host))
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/mooncake-go/mooncake/core/api/rest"
 	"github.com/mooncake-go/mooncake/core/config"
+	"github.com/mooncake-go/mooncake/core/memory"
 	"github.com/mooncake-go/mooncake/core/store"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
@@ -53,7 +54,11 @@ func newStore(cfg config.Config, builtins []plugin.Factory, log *slog.Logger) (*
 		return nil, errs.New(errs.InvalidParams, "store.global_segment_size", "it is 0; a node that contributes no memory has nothing to do, give a size such as 4GB")
 	}
 	n := store.DefaultNodeConfig()
-	n.Segments = []uint64{uint64(cfg.Store.GlobalSegmentSize)}
+	n.Segments = memory.Pieces(uint64(cfg.Store.GlobalSegmentSize), maxRegistration)
+	if n.HugePages, err = hugePages(cfg.Store); err != nil {
+		return nil, err
+	}
+	n.Placement, n.Location = memory.OnNode(cfg.Store.NUMANode, cfg.Store.NUMAStrict), ""
 	n.Protocol = cfg.Store.Protocol
 	n.StartWait = startWait
 	n.RPCTimeout = min(n.RPCTimeout, cfg.Store.RPCTimeout)

@@ -109,7 +109,7 @@ func (n *Node) allocate(ctx context.Context) error {
 	for i, size := range n.cfg.Segments {
 		b, err := memory.Allocate(size, memory.Options{
 			Name: fmt.Sprintf("mooncake-segment-%d", i), Location: n.cfg.Location,
-			HugePages: n.cfg.HugePages, Prefault: n.cfg.Prefault, Root: n.cfg.Root,
+			HugePages: n.cfg.HugePages, Prefault: n.cfg.Prefault, Placement: n.cfg.Placement, Root: n.cfg.Root, Log: n.deps.Log,
 		})
 		if err != nil {
 			return errs.Wrap(errs.CodeOf(err), fmt.Sprintf("store node: segment %d", i), err)

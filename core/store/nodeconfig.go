@@ -14,10 +14,11 @@ import (
 type NodeConfig struct {
 	// Segments are the sizes in bytes of the pieces of memory to contribute, at most 256.
 	Segments []uint64
-	// HugePages, Prefault and Location are those of memory.Options.
+	// HugePages, Prefault, Location and Placement are those of memory.Options.
 	HugePages memory.HugePages
 	Prefault  bool
 	Location  string
+	Placement memory.Placement
 	// Protocol is the transport that the node prefers, for display. Default "tcp".
 	Protocol string
 	// StartWait is how long Start keeps trying to reach the master and the metadata

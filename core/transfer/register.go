@@ -23,7 +23,7 @@ type Memory struct {
 
 // BlockMemory describes a block to Register.
 func BlockMemory(b *memory.Block, access transport.Access) Memory {
-	return Memory{Bytes: b.Bytes(), FD: b.FD(), Location: b.Location(), Access: access}
+	return Memory{Bytes: b.Bytes(), FD: b.FD(), FDOffset: b.Offset(), Location: b.Location(), Access: access}
 }
 
 // Register makes memory usable on every transport and returns the id to Deregister it by.
