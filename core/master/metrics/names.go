@@ -1,51 +1,19 @@
 package metrics
 
 import (
-	"fmt"
+	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/mooncake-go/mooncake/core/model"
 )
 
 // series lists every series without labels.
 func series(s *Set) []metric {
 	var l list
 	l.gauges()
-	for _, o := range []struct {
-		name, what string
-		op         *Op
-	}{
-		{"exist_key", "lookups of one key", &s.Exist.One},
-		{"put_start", "puts of one key that began", &s.PutStart.One},
-		{"put_end", "puts of one key that ended", &s.PutEnd.One},
-		{"put_revoke", "puts of one key that were given up", &s.PutRevoke.One},
-		{"get_replica_list", "reads of one key", &s.Get.One},
-		{"remove", "removals by key", &s.Remove},
-		{"remove_by_regex", "removals by expression", &s.RemoveByRegex},
-		{"remove_all", "removals of everything", &s.RemoveAll},
-		{"mount_segment", "mounts of a segment", &s.Mount},
-		{"unmount_segment", "unmounts of a segment", &s.Unmount},
-		{"remount_segment", "remounts by a client", &s.Remount},
-		{"ping", "pings of clients", &s.Ping},
-	} {
-		l.op(o.name, o.what, o.op)
-	}
-	for _, name := range unusedOps() {
-		l.op(name, name+" calls; not supported, always 0", new(Op))
-	}
-	for _, b := range []struct {
-		name, what string
-		batch      *Batch
-	}{
-		{"exist_key", "lookups of several keys", &s.Exist.Many},
-		{"get_replica_list", "reads of several keys", &s.Get.Many},
-		{"put_start", "puts of several keys that began", &s.PutStart.Many},
-		{"put_end", "puts of several keys that ended", &s.PutEnd.Many},
-		{"put_revoke", "puts of several keys that were given up", &s.PutRevoke.Many},
-		{"query_ip", "address queries; not supported, always 0", new(Batch)},
-		{"replica_clear", "replica clearings; not supported, always 0", new(Batch)},
-	} {
-		l.batch(b.name, b.what, b.batch)
-	}
+	l.ops(s)
+	l.batches(s)
 	l.counters(s)
 	l.unused()
 	return l
@@ -65,53 +33,97 @@ func (l *list) counter(name, help string, c *Counter) {
 	l.add(prometheus.CounterValue, name, help, func(*Gauges) float64 { return float64(c.Load()) })
 }
 
+func (l *list) gauges() {
+	l.gauge("master_allocated_bytes", "Bytes that objects occupy in memory segments.", func(g *Gauges) float64 { return float64(g.Used) })
+	l.gauge("master_total_capacity_bytes", "Size in bytes of all mounted memory segments.", func(g *Gauges) float64 { return float64(g.Capacity) })
+	l.gauge("master_key_count", "Number of objects, unfinished puts included.", func(g *Gauges) float64 { return float64(g.Keys) })
+	l.gauge("master_soft_pin_key_count", "Number of objects that are softly pinned.", func(g *Gauges) float64 { return float64(g.SoftPinned) })
+	l.gauge("master_active_clients", "Number of clients that are alive.", func(g *Gauges) float64 { return float64(g.Clients) })
+	l.gauge("mem_cache_nums_", "Number of readable objects in memory segments.", func(g *Gauges) float64 { return float64(g.Readable) })
+	l.gauge("master_put_start_discarded_staging_size", "Bytes held back because a writer that was given up may still write there.",
+		func(g *Gauges) float64 { return float64(g.StagingBytes) })
+	l.gauge("master_tasks_pending", "Number of copies and moves that wait for their client.", func(g *Gauges) float64 { return float64(g.TasksPending) })
+	l.gauge("master_tasks_processing", "Number of copies and moves that a client carries out.", func(g *Gauges) float64 { return float64(g.TasksProcessing) })
+	l.gauge("mooncake_tenant_quota_allocatable_capacity_bytes", "Bytes that the tenants' quotas share.",
+		func(g *Gauges) float64 { return float64(g.TenantCapacity) })
+	l.gauge("mooncake_tenant_quota_requested_bytes_sum", "Bytes of all quotas as the policy says.",
+		func(g *Gauges) float64 { return sum(g, func(t *model.TenantQuota) uint64 { return t.Requested }) })
+	l.gauge("mooncake_tenant_quota_effective_bytes_sum", "Bytes of all quotas as the capacity allows.",
+		func(g *Gauges) float64 { return sum(g, func(t *model.TenantQuota) uint64 { return t.Effective }) })
+}
+
+// sum adds in floating point: quotas may be larger together than an integer holds.
+func sum(g *Gauges, of func(*model.TenantQuota) uint64) (n float64) {
+	for i := range g.Tenants {
+		n += float64(of(&g.Tenants[i]))
+	}
+	return n
+}
+
+func (l *list) ops(s *Set) {
+	for _, o := range []struct {
+		name, what string
+		op         *Op
+	}{
+		{"exist_key", "lookups of one key", &s.Exist.One},
+		{"put_start", "puts of one key that began", &s.PutStart.One},
+		{"put_end", "puts of one key that ended", &s.PutEnd.One},
+		{"put_revoke", "puts of one key that were given up", &s.PutRevoke.One},
+		{"get_replica_list", "reads of one key", &s.Get.One},
+		{"get_replica_list_by_regex", "reads by expression", &s.GetByRegex},
+		{"remove", "removals by key", &s.Remove},
+		{"remove_by_regex", "removals by expression", &s.RemoveByRegex},
+		{"remove_all", "removals of everything", &s.RemoveAll},
+		{"mount_segment", "mounts of a segment", &s.Mount},
+		{"unmount_segment", "unmounts of a segment", &s.Unmount},
+		{"remount_segment", "remounts by a client", &s.Remount},
+		{"ping", "pings of clients", &s.Ping},
+		{"copy_start", "copies that began", &s.Copy.Start},
+		{"copy_end", "copies that ended", &s.Copy.End},
+		{"copy_revoke", "copies that were given up", &s.Copy.Revoke},
+		{"move_start", "moves that began", &s.Move.Start},
+		{"move_end", "moves that ended", &s.Move.End},
+		{"move_revoke", "moves that were given up", &s.Move.Revoke},
+		{"create_copy_task", "orders to copy an object", &s.CreateCopyTask},
+		{"create_move_task", "orders to move an object", &s.CreateMoveTask},
+		{"query_task", "questions after a task", &s.QueryTask},
+		{"fetch_tasks", "questions of clients for their tasks", &s.FetchTasks},
+		{"update_task", "reports that a task has ended", &s.CompleteTask},
+	} {
+		l.op(o.name, o.what, o.op)
+	}
+}
+
 func (l *list) op(name, what string, o *Op) {
 	l.counter("master_"+name+"_requests_total", "Number of "+what+".", &o.Requests)
 	l.counter("master_"+name+"_failures_total", "Number of "+what+", that failed.", &o.Failures)
 }
 
-func (l *list) batch(name, what string, b *Batch) {
-	for _, f := range []struct {
-		suffix, help string
-		c            *Counter
+func (l *list) batches(s *Set) {
+	for _, b := range []struct {
+		name, what, item string
+		batch            *Batch
 	}{
-		{"requests", "Number of %s.", &b.Requests},
-		{"failures", "Number of %s, in which every key failed.", &b.Failures},
-		{"partial_successes", "Number of %s, in which some keys failed.", &b.Partial},
-		{"items", "Number of keys in %s.", &b.Items},
-		{"failed_items", "Number of keys that failed in %s.", &b.FailedItems},
+		{"exist_key", "lookups of several keys", "key", &s.Exist.Many},
+		{"get_replica_list", "reads of several keys", "key", &s.Get.Many},
+		{"put_start", "puts of several keys that began", "key", &s.PutStart.Many},
+		{"put_end", "puts of several keys that ended", "key", &s.PutEnd.Many},
+		{"put_revoke", "puts of several keys that were given up", "key", &s.PutRevoke.Many},
+		{"query_ip", "questions after the hosts of clients", "client", &s.QueryHosts},
+		{"replica_clear", "clearings of copies", "key", &s.ClearReplicas},
 	} {
-		l.counter("master_batch_"+name+"_"+f.suffix+"_total", fmt.Sprintf(f.help, what), f.c)
-	}
-}
-
-func (l *list) gauges() {
-	l.gauge("master_allocated_bytes", "Bytes that objects occupy in memory segments.", func(g *Gauges) float64 { return float64(g.Used) })
-	l.gauge("master_total_capacity_bytes", "Size in bytes of all mounted memory segments.", func(g *Gauges) float64 { return float64(g.Capacity) })
-	l.gauge("master_key_count", "Number of objects, unfinished puts included.", func(g *Gauges) float64 { return float64(g.Keys) })
-	l.gauge("master_active_clients", "Number of clients that are alive.", func(g *Gauges) float64 { return float64(g.Clients) })
-	l.gauge("mem_cache_nums_", "Number of readable objects in memory segments.", func(g *Gauges) float64 { return float64(g.Readable) })
-	l.gauge("master_put_start_discarded_staging_size", "Bytes held back because a writer that was given up may still write there.",
-		func(g *Gauges) float64 { return float64(g.StagingBytes) })
-}
-
-func (l *list) counters(s *Set) {
-	l.counter("master_put_start_alloc_failures_total", "Number of puts that found no room.", &s.AllocFailures)
-	l.counter("master_put_start_partial_allocations_total", "Number of puts that got fewer copies than they asked for.", &s.PartialAllocs)
-	l.counter("mem_cache_hit_nums_", "Number of reads answered from memory segments.", &s.MemHits)
-	l.counter("mem_cache_hit_bytes_total", "Bytes of the reads answered from memory segments.", &s.MemHitBytes)
-	l.counter("valid_get_nums_", "Number of keys read that had a readable copy.", &s.ValidGets)
-	l.counter("total_get_nums_", "Number of keys read.", &s.Gets)
-	for _, tier := range []string{"", "_mem"} {
-		suffix := "_total"
-		if tier != "" {
-			suffix = ""
+		for _, f := range []struct {
+			suffix, help string
+			c            *Counter
+		}{
+			{"requests", "Number of $what.", &b.batch.Requests},
+			{"failures", "Number of $what, in which every $item failed.", &b.batch.Failures},
+			{"partial_successes", "Number of $what, in which some but not every $item failed.", &b.batch.Partial},
+			{"items", "Number of $items in $what.", &b.batch.Items},
+			{"failed_items", "Number of $items that failed in $what.", &b.batch.FailedItems},
+		} {
+			help := strings.NewReplacer("$what", b.what, "$item", b.item).Replace(f.help)
+			l.counter("master_batch_"+b.name+"_"+f.suffix+"_total", help, f.c)
 		}
-		l.counter("master_successful_evictions"+tier+suffix, "Number of evictions that freed something.", &s.EvictSuccesses)
-		l.counter("master_attempted_evictions"+tier+suffix, "Number of evictions that began.", &s.EvictAttempts)
-		l.counter("master_evicted_key_count"+tier, "Number of objects evicted.", &s.EvictedKeys)
-		l.counter("master_evicted_size_bytes"+tier, "Bytes of the objects evicted.", &s.EvictedBytes)
 	}
-	l.counter("master_put_start_discard_cnt", "Number of unfinished puts that were given up.", &s.Discarded)
-	l.counter("master_put_start_release_cnt", "Number of copies of given-up puts whose memory was freed.", &s.Released)
 }

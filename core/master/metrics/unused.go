@@ -1,40 +1,72 @@
 package metrics
 
-const noFeature = "Not supported by this master, always 0."
+import "time"
 
-func unusedOps() []string {
-	return []string{
-		"get_replica_list_by_regex", "mount_nof_segment", "unmount_nof_segment", "remount_nof_segment",
-		"copy_start", "copy_end", "copy_revoke", "move_start", "move_end", "move_revoke", "evict_disk_replica",
-		"create_copy_task", "create_move_task", "query_task", "fetch_tasks", "update_task",
-	}
-}
+const noFeature = "Not supported by this master, always 0."
 
 // unused adds the series of features that this master does not have.
 func (l *list) unused() {
 	zero := func(*Gauges) float64 { return 0 }
 	for _, name := range []string{
 		"master_nof_allocated_bytes", "master_total_nof_capacity_bytes",
-		"master_allocated_file_size_bytes", "master_total_file_capacity_bytes", "master_soft_pin_key_count",
+		"master_allocated_file_size_bytes", "master_total_file_capacity_bytes",
 		"file_cache_nums_", "master_promotion_in_flight",
 		"ha_oplog_last_sequence_id", "ha_oplog_applied_sequence_id", "ha_oplog_standby_lag", "ha_oplog_pending_entries",
 		"ha_pending_mutation_queue_size", "ha_standby_state",
+		"ha_batch_record_committed_queue_depth", "ha_batch_record_callback_queue_depth", "ha_batch_record_last_batch_id",
+		"ha_batch_record_durable_sequence",
 	} {
 		l.gauge(name, noFeature, zero)
+	}
+	for _, name := range []string{"mount_nof_segment", "unmount_nof_segment", "remount_nof_segment", "evict_disk_replica"} {
+		l.op(name, name+" calls; not supported, always 0", new(Op))
 	}
 	names := []string{
 		"file_cache_hit_nums_", "file_cache_hit_bytes_total", "master_snapshot_success", "master_snapshot_fail",
 		"master_successful_evictions_nof", "master_attempted_evictions_nof", "master_evicted_key_count_nof", "master_evicted_size_bytes_nof",
+		"master_nof_segments_unmounted_by_heartbeat_total", "ha_state_transitions_total",
 	}
-	for _, x := range []string{
+	names = append(names, each("master_promotion_", "_total",
 		"admitted", "completed", "completed_bytes", "expired", "failed", "cancelled",
 		"rejected_frequency", "rejected_watermark", "rejected_cap",
 		"candidate_recorded", "candidate_admitted", "candidate_admission_rejected",
-		"candidate_expired_evaluated", "candidate_expired_unevaluated", "candidate_dropped_limit",
-	} {
-		names = append(names, "master_promotion_"+x+"_total")
-	}
+		"candidate_expired_evaluated", "candidate_expired_unevaluated", "candidate_dropped_limit")...)
+	names = append(names, each("master_nof_heartbeat_", "_total", "success", "failure", "timeout")...)
+	names = append(names, each("ha_oplog_", "_total",
+		"skipped_entries", "checksum_failures", "gap_resolve_attempts", "gap_resolve_success", "etcd_write_failures",
+		"etcd_write_retries", "watch_disconnections", "applied_entries", "dropped_put_end", "batch_commits", "sync_batch_commits")...)
+	names = append(names, each("ha_batch_record_", "_total", "durable_batches", "durable_entries", "retry")...)
 	for _, name := range names {
 		l.counter(name, noFeature, new(Counter))
+	}
+}
+
+func each(prefix, suffix string, middles ...string) []string {
+	out := make([]string, len(middles))
+	for i, m := range middles {
+		out[i] = prefix + m + suffix
+	}
+	return out
+}
+
+type unusedHistogram struct {
+	name   string
+	bounds []uint64
+	unit   float64
+}
+
+// unusedHistograms are the histograms of features that this master does not have.
+func unusedHistograms() []unusedHistogram {
+	const ms, us = float64(time.Millisecond), float64(time.Microsecond)
+	return []unusedHistogram{
+		{"master_nof_heartbeat_probe_latency_ms", durationBounds, ms},
+		{"master_snapshot_duration_ms", durationBounds, ms},
+		{"ha_oplog_etcd_write_latency_us", durationBounds, us},
+		{"ha_oplog_apply_latency_us", durationBounds, us},
+		{"ha_batch_record_txn_latency_us", durationBounds, us},
+		{"ha_batch_record_commit_to_durable_us", durationBounds, us},
+		{"ha_batch_record_callback_latency_us", durationBounds, us},
+		{"ha_batch_record_batch_entries", sizeBounds, 1},
+		{"ha_batch_record_batch_bytes", sizeBounds, 1},
 	}
 }

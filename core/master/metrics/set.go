@@ -1,0 +1,103 @@
+package metrics
+
+import "github.com/mooncake-go/mooncake/core/model"
+
+// Set is all counters of a master. The zero value is ready.
+type Set struct {
+	Exist, Get, PutStart, PutEnd, PutRevoke Keyed
+
+	Remove, RemoveByRegex, RemoveAll, Mount, Unmount, Remount, Ping Op
+	// GetByRegex counts calls, Get the keys that they found.
+	GetByRegex Op
+	// QueryHosts counts clients as items, ClearReplicas keys.
+	QueryHosts, ClearReplicas Batch
+
+	Copy, Move                                                          Transfer
+	CreateCopyTask, CreateMoveTask, QueryTask, FetchTasks, CompleteTask Op
+	// TaskTimes are from the creation of a task to its end, failed ones included.
+	TaskTimes Durations
+	// DrainedObjects and DrainedBytes were moved away by drain jobs.
+	DrainedObjects, DrainedBytes Counter
+
+	// AllocFailures are puts that found no room, PartialAllocs puts that got fewer copies
+	// than they wanted.
+	AllocFailures, PartialAllocs Counter
+	ValueSizes                   Sizes
+	// PutTimes are from the start of a put to its end.
+	PutTimes Durations
+	// Upserts replaced a value that was there; UpsertsInPlace of them in its own memory.
+	Upserts, UpsertsInPlace Counter
+
+	// MemHits and MemHitBytes are reads that were answered; Gets counts every key asked
+	// for, ValidGets those with a readable copy.
+	MemHits, MemHitBytes, Gets, ValidGets Counter
+
+	// EvictAttempts are evictions that began, EvictSuccesses those that freed something.
+	EvictAttempts, EvictSuccesses, EvictedKeys, EvictedBytes Counter
+	// EvictTimes are how long evictions took; EvictedAges how long ago the objects that
+	// they took had been put.
+	EvictTimes  Durations
+	EvictedAges Ages
+	// LeaseWaits are observed by a put that finds no room while readers hold some: how
+	// long until the first of their leases ends.
+	LeaseWaits Durations
+
+	// Discarded are unfinished puts that were given up, Released those whose memory has
+	// been freed since.
+	Discarded, Released Counter
+
+	// TenantRejects has the labels tenant and reason (RejectQuota and so on),
+	// TenantEvictedBytes the label tenant.
+	TenantRejects, TenantEvictedBytes Labelled
+
+	// RPC is how long calls took, by method; fed by the face that serves them.
+	RPC Methods
+}
+
+// The reasons of TenantRejects. The first is upstream's.
+const (
+	RejectQuota        = "quota_exceeded"
+	RejectUnregistered = "not_registered"
+	RejectClosed       = "admission_closed"
+)
+
+// Transfer returns the counters of a kind of copy.
+func (s *Set) Transfer(kind model.CopyKind) *Transfer {
+	if kind == model.MoveObject {
+		return &s.Move
+	}
+	return &s.Copy
+}
+
+// CreateTask returns the counter of the creation of tasks of a kind.
+func (s *Set) CreateTask(kind model.CopyKind) *Op {
+	if kind == model.MoveObject {
+		return &s.CreateMoveTask
+	}
+	return &s.CreateCopyTask
+}
+
+// Gauges is what a master holds at one moment.
+type Gauges struct {
+	Used, Capacity uint64
+	Segments       []SegmentGauge
+	Keys, Readable int
+	// SoftPinned are the objects whose soft pin has not run out.
+	SoftPinned   int
+	Clients      int
+	StagingBytes uint64
+	// TasksPending wait for their client, TasksProcessing are being carried out.
+	TasksPending, TasksProcessing int
+	// Tenants is empty and TenantCapacity, the bytes that quotas share, 0 while there is
+	// one tenant only.
+	Tenants        []model.TenantQuota
+	TenantCapacity uint64
+}
+
+// SegmentGauge is one segment name with what all segments of that name hold.
+type SegmentGauge struct {
+	Name           string
+	Used, Capacity uint64
+	// Weight is the smallest of their weights, 0 to 1.
+	Weight float64
+}
