@@ -14,7 +14,7 @@ import (
 // listen binds a port for a face. what names the face and flag the setting of its port,
 // for the error.
 func listen(ctx context.Context, what, host string, port int, flag string) (net.Listener, error) {
-	addr := net.JoinHostPort(host, strconv.Itoa(port))
+	addr := net.JoinHostPort(plainHost(host), strconv.Itoa(port))
 	var lc net.ListenConfig
 	ln, err := lc.Listen(ctx, "tcp", addr)
 	if err == nil {
@@ -27,7 +27,22 @@ func listen(ctx context.Context, what, host string, port int, flag string) (net.
 	case errors.Is(err, syscall.EACCES):
 		return nil, errs.WithHint(err, "ports below 1024 need privileges; choose another port with --%s", flag)
 	case errors.Is(err, syscall.EADDRNOTAVAIL):
-		return nil, errs.WithHint(err, "this machine does not have the address %s", host)
+		return nil, errs.WithHint(err, "this machine does not have the address %s; 'ip -brief addr' lists those it has", host)
+	case errors.Is(err, syscall.EAFNOSUPPORT):
+		return nil, errs.WithHint(err, "this machine has no IPv6; 0.0.0.0 stands for all of its IPv4 addresses")
 	}
 	return nil, err
+}
+
+// delayed is a TCP listener whose connections may collect small messages (no
+// TCP_NODELAY).
+type delayed struct{ net.Listener }
+
+// Accept waits for the next connection.
+func (d delayed) Accept() (net.Conn, error) {
+	c, err := d.Listener.Accept()
+	if tcp, ok := c.(*net.TCPConn); ok && err == nil {
+		_ = tcp.SetNoDelay(false) // a connection that is gone fails on its own
+	}
+	return c, err
 }

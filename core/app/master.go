@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 
 	"go.uber.org/fx"
 
@@ -29,13 +28,12 @@ var (
 )
 
 // Master is the master with its admin port and, where the configuration asks for it, an
-// embedded metadata server.
+// embedded metadata server. Where the configuration names a network interface that has no
+// address, it is an error before anything starts.
 func Master(cfg config.Config, builtins []plugin.Factory) fx.Option {
 	return fx.Options(
 		fx.Provide(func(log *slog.Logger) (*masterRole, error) { return newMaster(cfg, builtins, log) }),
-		fx.Invoke(func(lc fx.Lifecycle, m *masterRole, log *slog.Logger, fail Failer) error {
-			return m.serve(lc, log, fail)
-		}),
+		fx.Invoke(func(lc fx.Lifecycle, m *masterRole, log *slog.Logger, fail Failer) { m.serve(lc, log, fail) }),
 	)
 }
 
@@ -51,12 +49,15 @@ type masterRole struct {
 }
 
 func newMaster(cfg config.Config, builtins []plugin.Factory, log *slog.Logger) (*masterRole, error) {
+	cfg, err := ResolveInterface(cfg)
+	if err != nil {
+		return nil, err
+	}
 	m := &masterRole{
 		cfg:     cfg,
 		evictID: plugin.ID{Kind: plugin.KindEvict, Name: cfg.Master.Evictor},
 		allocID: plugin.ID{Kind: plugin.KindAlloc, Name: cfg.Master.Allocator},
 	}
-	var err error
 	if m.catalog, err = Catalog(cfg, builtins, log); err != nil {
 		return nil, err
 	}
@@ -92,7 +93,7 @@ func masterConfig(c config.Master) master.Config {
 
 // serve adds the hooks: plugins first, then the service, then its faces; the RPC port
 // last, so that whoever reaches it finds everything there.
-func (m *masterRole) serve(lc fx.Lifecycle, log *slog.Logger, fail Failer) error {
+func (m *masterRole) serve(lc fx.Lifecycle, log *slog.Logger, fail Failer) {
 	lc.Append(fx.Hook{
 		OnStart: func(ctx context.Context) error { return m.evict.Start(ctx, newHost(m.evictID, log)) },
 		OnStop:  func(ctx context.Context) error { return errors.Join(m.evict.Stop(ctx), m.catalog.Close(ctx)) },
@@ -109,20 +110,20 @@ func (m *masterRole) serve(lc fx.Lifecycle, log *slog.Logger, fail Failer) error
 	}
 	httpFace{"admin port", c.MetricsHost, c.MetricsPort, "metrics_port"}.
 		serve(lc, log, rest.NewHandler(m.service, rest.Options{Logger: log}))
-	return m.serveRPC(lc, log, fail)
+	m.serveRPC(lc, log, fail)
 }
 
-func (m *masterRole) serveRPC(lc fx.Lifecycle, log *slog.Logger, fail Failer) error {
-	host, err := bindHost(m.cfg.Master)
-	if err != nil {
-		return err
-	}
-	server := rpc.NewServer(m.service, rpc.ServerOptions{Logger: log})
+func (m *masterRole) serveRPC(lc fx.Lifecycle, log *slog.Logger, fail Failer) {
+	c := m.cfg.Master
+	server := rpc.NewServer(m.service, rpc.ServerOptions{Logger: log, IdleTimeout: c.RPCConnTimeout})
 	lc.Append(fx.Hook{
 		OnStart: func(ctx context.Context) error {
-			ln, err := listen(ctx, "master", host, m.cfg.Master.RPCPort, "rpc_port")
+			ln, err := listen(ctx, "master", c.RPCAddress, c.RPCPort, "rpc_port")
 			if err != nil {
 				return err
+			}
+			if !c.RPCEnableTCPNoDelay {
+				ln = delayed{ln}
 			}
 			go func() {
 				if err := server.Serve(ln); err != nil {
@@ -134,26 +135,4 @@ func (m *masterRole) serveRPC(lc fx.Lifecycle, log *slog.Logger, fail Failer) er
 		},
 		OnStop: func(ctx context.Context) error { server.Stop(ctx); return nil },
 	})
-	return nil
-}
-
-// bindHost is the address to bind: that of the interface where one is named.
-func bindHost(c config.Master) (string, error) {
-	if c.RPCInterface == "" {
-		return c.RPCAddress, nil
-	}
-	ifc, err := net.InterfaceByName(c.RPCInterface)
-	if err != nil {
-		return "", fmt.Errorf("master.rpc_interface: %q: %w; 'ip -brief addr' lists the interfaces", c.RPCInterface, err)
-	}
-	addrs, err := ifc.Addrs()
-	if err != nil {
-		return "", fmt.Errorf("master.rpc_interface: %q: %w", c.RPCInterface, err)
-	}
-	for _, a := range addrs {
-		if n, ok := a.(*net.IPNet); ok && n.IP.To4() != nil {
-			return n.IP.String(), nil
-		}
-	}
-	return "", fmt.Errorf("master.rpc_interface: %q has no IPv4 address; 'ip -brief addr' lists what it has", c.RPCInterface)
 }

@@ -3,8 +3,6 @@ package app
 import (
 	"context"
 	"log/slog"
-	"net"
-	"strconv"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -74,43 +72,6 @@ func TestPluginFoldersMustNotDependOnTheWorkingDirectory(t *testing.T) {
 	_, err := Catalog(cfg, builtins(), quiet)
 	assert.ErrorIs(t, err, errs.InvalidParams.Err())
 	assert.ErrorContains(t, err, "absolute")
-}
-
-func TestLocalName(t *testing.T) {
-	name, err := localName(t.Context(), "10.0.0.7:4711")
-	require.NoError(t, err)
-	assert.Equal(t, "10.0.0.7:4711", name)
-	name, err = localName(t.Context(), "node-7")
-	require.NoError(t, err)
-	host, port, err := net.SplitHostPort(name)
-	require.NoError(t, err)
-	n, err := strconv.Atoi(port)
-	require.NoError(t, err)
-	assert.Equal(t, "node-7", host)
-	assert.GreaterOrEqual(t, n, firstAutoPort)
-	assert.LessOrEqual(t, n, lastAutoPort)
-	_, err = localName(t.Context(), "")
-	assert.ErrorIs(t, err, errs.InvalidParams.Err())
-}
-
-func TestListenSaysWhoToAsk(t *testing.T) {
-	ln, err := listen(t.Context(), "admin port", "127.0.0.1", 0, "metrics_port")
-	require.NoError(t, err)
-	defer ln.Close()
-	_, err = listen(t.Context(), "admin port", "127.0.0.1", ln.Addr().(*net.TCPAddr).Port, "metrics_port")
-	assert.ErrorContains(t, err, "address already in use")
-	assert.ErrorContains(t, err, "--metrics_port")
-	_, err = listen(t.Context(), "admin port", "203.0.113.1", 0, "metrics_port")
-	assert.ErrorContains(t, err, "does not have the address")
-}
-
-func TestRPCInterface(t *testing.T) {
-	host, err := bindHost(config.Master{RPCInterface: "lo", RPCAddress: "0.0.0.0"})
-	require.NoError(t, err)
-	assert.Equal(t, "127.0.0.1", host)
-	_, err = bindHost(config.Master{RPCInterface: "nosuch0"})
-	assert.ErrorContains(t, err, "nosuch0")
-	assert.ErrorContains(t, err, "ip -brief addr")
 }
 
 // TestOpenClientLeavesNothingBehind: a client that cannot start gives everything back.

@@ -33,6 +33,19 @@ func (r Role) section() string {
 
 func (r Role) node() bool { return r == RoleStore || r == RoleClient }
 
+// Program is the name of the reference implementation's program in this role, after which
+// log files are named; that of a role that it does not have begins with mooncake_.
+func (r Role) Program() string {
+	switch {
+	case r == RoleMetadata:
+		return "mooncake_http_metadata_server"
+	case r.program() != "":
+		return r.program()
+	default:
+		return "mooncake_" + string(r)
+	}
+}
+
 // program is the reference implementation's program in this role.
 func (r Role) program() string {
 	switch {

@@ -26,6 +26,9 @@ const exitHelp = `Exit codes of every mooncake command:
        configuration that cannot work, a key that is empty or too long
     3  the object does not exist (client get, exist, remove)
   130  a second signal ended it before it had drained
+
+Under the names of upstream's programs, such as mooncake_master, 1 stands for 2 as well,
+as it does there.
 `
 
 // usageError marks an error of the caller: exit code 2.

@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"log/slog"
+	"runtime"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -10,7 +11,6 @@ import (
 
 	"github.com/mooncake-go/mooncake/core/app"
 	"github.com/mooncake-go/mooncake/core/config"
-	"github.com/mooncake-go/mooncake/core/observe"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 )
 
@@ -33,6 +33,7 @@ func withRole(cmd *cobra.Command, role config.Role) *cobra.Command {
 		fmt.Fprintf(c.OutOrStderr(), "\n%s", config.FlagUsages(c.Flags()))
 		return nil
 	})
+	addVersion(cmd)
 	cmd.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return usage(config.FlagError(c.Flags(), err)) })
 	return cmd
 }
@@ -90,25 +91,14 @@ func (e *env) load(cmd *cobra.Command) (*config.Loaded, *slog.Logger, error) {
 	if err != nil {
 		return nil, nil, usage(err)
 	}
-	log, err := observe.NewLogger(e.stderr, logLevel(loaded, roleOf(cmd)), loaded.Config.Log.Format)
+	log, err := e.logger(loaded, roleOf(cmd))
 	if err != nil {
-		return nil, nil, usage(err)
+		return nil, nil, err
 	}
 	for _, w := range loaded.Warnings {
 		log.Warn(w.String())
 	}
 	return loaded, log, nil
-}
-
-// logLevel is the configured level. A client command is over in a moment and its user
-// wants its result: without a level of their own they get warnings and errors only.
-func logLevel(l *config.Loaded, role config.Role) string {
-	for _, entry := range l.Entries() {
-		if entry.Key == "log.level" && entry.Origin.Layer == config.LayerDefault && role == config.RoleClient {
-			return "warn"
-		}
-	}
-	return l.Config.Log.Level
 }
 
 func (e *env) pluginDefaults() map[plugin.ID]any {
@@ -135,22 +125,14 @@ runs short. It never sees a page. Answers to upstream's flags, also with one das
 			if err != nil {
 				return err
 			}
-			log.Info(startLine(loaded))
-			return app.Run(cmd.Context(), log, app.Master(loaded.Config, e.builtins))
+			cfg, err := app.ResolveInterface(loaded.Config)
+			if err != nil {
+				return err
+			}
+			log.Info(config.StartLine(cfg, runtime.GOMAXPROCS(0)))
+			return app.Run(cmd.Context(), log, app.Master(cfg, e.builtins))
 		},
 	}, config.RoleMaster)
-}
-
-// startLine is the line with every effective setting that operators grep for.
-func startLine(l *config.Loaded) string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "Master service started on port %d", l.Config.Master.RPCPort)
-	for _, entry := range l.Entries() {
-		if name, ok := strings.CutPrefix(entry.Key, "master."); ok {
-			fmt.Fprintf(&b, ", %s=%s", name, entry.Value)
-		}
-	}
-	return b.String()
 }
 
 func (e *env) metadataCmd() *cobra.Command {

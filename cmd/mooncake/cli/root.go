@@ -8,7 +8,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -25,6 +24,7 @@ type env struct {
 	environ  []string
 	program  string // path of this executable, for the verbs that start others
 	upstream bool   // called by the name of a program of upstream
+	closers  []io.Closer
 }
 
 // aliases maps upstream's program names to verbs.
@@ -33,6 +33,7 @@ func aliases() map[string]string {
 		"mooncake_master":               "master",
 		"mooncake_client":               "store",
 		"mooncake_http_metadata_server": "metadata",
+		"mooncake-hicache-sizing":       "hicache-sizing",
 	}
 }
 
@@ -54,11 +55,11 @@ func (e *env) run(args []string) int {
 		e.upstream = true
 	}
 	root := e.root()
-	if e.upstream && slices.Contains([]string{"--version", "-version"}, strings.Join(rest[1:], " ")) {
-		rest = []string{"version"}
-	}
 	root.SetArgs(normalize(root, rest))
 	cmd, err := root.ExecuteC()
+	for _, c := range e.closers {
+		_ = c.Close() // every line in it is written
+	}
 	code := exitCode(err)
 	var quiet *errQuiet
 	if err != nil && !errors.As(err, &quiet) {
@@ -66,6 +67,9 @@ func (e *env) run(args []string) int {
 		if code == exitUsage {
 			fmt.Fprintf(e.stderr, "Run '%s --help' for what it takes.\n", cmd.CommandPath())
 		}
+	}
+	if code == exitUsage && e.upstream {
+		return exitFailure // as upstream's programs end
 	}
 	return code
 }
@@ -89,13 +93,14 @@ Try it on this machine:  mooncake demo`,
 		Args:                       unknownVerb,
 		RunE:                       func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
+	addVersion(root)
 	root.SetIn(e.stdin)
 	root.SetOut(e.stdout)
 	root.SetErr(e.stderr)
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage(err) })
 	root.AddCommand(
 		e.masterCmd(), e.metadataCmd(), e.storeCmd(), e.clientCmd(),
-		e.pluginsCmd(), e.configCmd(), e.demoCmd(), e.workerCmd(), e.benchCmd(), e.versionCmd(),
+		e.pluginsCmd(), e.configCmd(), e.demoCmd(), e.workerCmd(), e.benchCmd(), e.doctorCmd(), e.hicacheSizingCmd(), e.versionCmd(),
 		&cobra.Command{Use: "exit-codes", Short: "What the exit codes mean", Long: exitHelp},
 	)
 	return root

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"runtime"
 	"runtime/debug"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -25,6 +26,48 @@ type versionInfo struct {
 	Contracts map[string][]uint `json:"contracts"`
 }
 
+// String is the one line that --version prints, with the revision where the build knew it.
+func (v versionInfo) String() string {
+	details := []string{v.Go, v.Platform}
+	if v.Revision != "" {
+		details = append([]string{"revision " + v.Revision}, details...)
+	}
+	return fmt.Sprintf("mooncake %s (%s)", v.Version, strings.Join(details, ", "))
+}
+
+func thisVersion() versionInfo {
+	v := versionInfo{
+		Version: version, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH,
+		Contracts: map[string][]uint{
+			plugin.KindTransport: transport.API(), plugin.KindAlloc: alloc.API(), plugin.KindEvict: evict.API(),
+		},
+	}
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, s := range info.Settings {
+			if s.Key == "vcs.revision" {
+				v.Revision = s.Value
+			}
+		}
+	}
+	return v
+}
+
+// addVersion gives a command the flag --version, which does nothing but print it.
+func addVersion(cmd *cobra.Command) {
+	if cmd.RunE == nil {
+		return
+	}
+	show := cmd.Flags().Bool("version", false, "print the version and end")
+	run := cmd.RunE
+	cmd.RunE = func(c *cobra.Command, args []string) error {
+		if *show {
+			fmt.Fprintln(c.OutOrStdout(), thisVersion())
+			return nil
+		}
+		return run(c, args)
+	}
+}
+
 func (e *env) versionCmd() *cobra.Command {
 	var output string
 	cmd := &cobra.Command{
@@ -33,26 +76,14 @@ func (e *env) versionCmd() *cobra.Command {
 		Example: "  mooncake version -o json",
 		Args:    noArgs,
 		RunE: func(*cobra.Command, []string) error {
-			v := versionInfo{
-				Version: version, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH,
-				Contracts: map[string][]uint{
-					plugin.KindTransport: transport.API(), plugin.KindAlloc: alloc.API(), plugin.KindEvict: evict.API(),
-				},
-			}
-			if info, ok := debug.ReadBuildInfo(); ok {
-				for _, s := range info.Settings {
-					if s.Key == "vcs.revision" {
-						v.Revision = s.Value
-					}
-				}
-			}
+			v := thisVersion()
 			switch output {
 			case "json":
 				enc := json.NewEncoder(e.stdout)
 				enc.SetIndent("", "  ")
 				return enc.Encode(v)
 			case "text":
-				fmt.Fprintf(e.stdout, "mooncake %s (%s, %s)\n", v.Version, v.Go, v.Platform)
+				fmt.Fprintln(e.stdout, v)
 				for _, k := range plugin.Kinds() {
 					fmt.Fprintf(e.stdout, "  %-9s contract %v\n", k, v.Contracts[k])
 				}

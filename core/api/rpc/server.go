@@ -25,6 +25,9 @@ type ServerOptions struct {
 	MaxStreams uint32
 	// HandshakeTimeout is how long a connection may take to speak gRPC. Default 10 s.
 	HandshakeTimeout time.Duration
+	// IdleTimeout is how long a connection may have no call in flight before the server
+	// closes it; the client connects again with its next call. 0 never closes it.
+	IdleTimeout time.Duration
 }
 
 func (o ServerOptions) withDefaults() ServerOptions {
@@ -60,7 +63,9 @@ func NewServer(m store.Master, opts ServerOptions) *Server {
 		// A client may ask for a sign of life every 5 s; one that is silent for 40 s
 		// while the connection is idle is gone.
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
-		grpc.KeepaliveParams(keepalive.ServerParameters{Time: 30 * time.Second, Timeout: 10 * time.Second}),
+		grpc.KeepaliveParams(keepalive.ServerParameters{
+			MaxConnectionIdle: opts.IdleTimeout, Time: 30 * time.Second, Timeout: 10 * time.Second,
+		}),
 		grpc.ChainUnaryInterceptor(bounded(opts.CallTimeout), guarded(opts.Logger)),
 	)}
 	masterv1.RegisterMasterServiceServer(s.grpc, &service{master: m})
