@@ -11,12 +11,13 @@ type Config struct {
 	// of objects there are; 0.9 by default, 0 to 4. 0 remembers none.
 	GhostRatio float64 `json:"ghost_ratio"`
 	// PromoteReads is how many reads in the small queue bring an object into the main
-	// queue; 2 by default, 1 to 3.
+	// queue; 1 by default, 1 to 3.
 	PromoteReads int `json:"promote_reads"`
 }
 
-// DefaultConfig returns the values of the paper.
-func DefaultConfig() *Config { return &Config{SmallRatio: 0.1, GhostRatio: 0.9, PromoteReads: 2} }
+// DefaultConfig returns the values of the paper, with one read where it has two: pages of a
+// prompt that come back at all come back once, as a rule.
+func DefaultConfig() *Config { return &Config{SmallRatio: 0.1, GhostRatio: 0.9, PromoteReads: 1} }
 
 // Validate implements plugin.Config. The conditions are put so that they refuse NaN.
 func (c *Config) Validate() error {

@@ -80,8 +80,10 @@ func TestSettings(t *testing.T) {
 	}
 }
 
-func TestOneReadIsNotEnough(t *testing.T) {
-	p := newPolicy(t, s3fifo.DefaultConfig())
+func TestPromoteReads(t *testing.T) {
+	cfg := s3fifo.DefaultConfig()
+	cfg.PromoteReads = 2
+	p := newPolicy(t, cfg)
 	record(t, p, evict.Insert, 1, 2, 3, 4)
 	record(t, p, evict.Access, 1, 2, 2, 3, 3, 3)
 	assert.Equal(t, []evict.ID{1, 4, 2, 3}, propose(t, p, 9), "2 and 3 are promoted, and their reads count anew")

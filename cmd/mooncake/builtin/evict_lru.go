@@ -7,4 +7,4 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 )
 
-func evictors() []plugin.Factory { return []plugin.Factory{lru.Factory()} }
+func evictLRU() []plugin.Factory { return []plugin.Factory{lru.Factory()} }

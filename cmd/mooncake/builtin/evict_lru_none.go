@@ -4,4 +4,4 @@ package builtin
 
 import "github.com/mooncake-go/mooncake/sdk/plugin"
 
-func evictors() []plugin.Factory { return nil }
+func evictLRU() []plugin.Factory { return nil }

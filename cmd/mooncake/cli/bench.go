@@ -28,7 +28,8 @@ ns an operation, transports in GB/s over loopback beside raw TCP streams. Each f
 the median of several rounds. Suites: ` + strings.Join(e.suiteNames(), ", ") + ` (all by default).`,
 		Example: `  mooncake bench
   mooncake bench memory transport/tcp
-  mooncake bench evict/lru --rounds 9 -o json`,
+  mooncake bench evict/lru --rounds 9 -o json
+  mooncake bench evict --trace conversation_trace.jsonl`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if output != "table" && output != "json" {
 				return badOutput(output, "table", "json")
@@ -50,6 +51,7 @@ the median of several rounds. Suites: ` + strings.Join(e.suiteNames(), ", ") + `
 			return results.WriteTable(e.stdout)
 		},
 	}
+	cmd.AddCommand(e.benchEvictCmd())
 	cmd.Flags().StringVarP(&output, "output", "o", "table", "table or json")
 	cmd.Flags().IntVar(&opts.Rounds, "rounds", 5, "how often each operation is measured")
 	cmd.Flags().DurationVar(&opts.RoundTime, "round-time", 0, "least time of a round (default 50ms)")

@@ -1,0 +1,115 @@
+package evictsim
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/mooncake-go/mooncake/sdk/evict"
+	"github.com/mooncake-go/mooncake/sdk/plugin"
+)
+
+// OptimumName is the name of the optimum among the policies.
+const OptimumName = "optimum"
+
+// Contender is what a sweep compares: a policy plugin with its default configuration, or
+// the optimum where Factory is nil.
+type Contender struct {
+	Name    string
+	Factory evict.Factory
+	// Default marks the policy that a master uses unless told otherwise.
+	Default bool
+}
+
+// Options says what to simulate.
+type Options struct {
+	Contenders []Contender
+	Capacities []int // in blocks, at least 1 each
+	// Parallel is how many simulations run at a time, at least 1.
+	Parallel int
+	// Each is called after each simulation with how many are done, where it is set. Calls
+	// do not overlap.
+	Each func(done, total int)
+}
+
+// Sweep simulates every contender at every capacity and returns the results in the order
+// of the options. The first failure ends it, and says which simulation it was.
+func Sweep(ctx context.Context, t *Trace, o Options) (Results, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	results := make(Results, 0, len(o.Contenders)*len(o.Capacities))
+	for _, c := range o.Contenders {
+		for _, capacity := range o.Capacities {
+			results = append(results, Result{Policy: c.Name, Capacity: capacity, Default: c.Default})
+		}
+	}
+	var mu sync.Mutex
+	done := 0
+	var wg sync.WaitGroup
+	jobs := make(chan int)
+	for range min(max(o.Parallel, 1), len(results)) {
+		wg.Go(func() {
+			for i := range jobs {
+				r := &results[i]
+				hits, err := run(ctx, t, o.Contenders[i/len(o.Capacities)], r.Capacity)
+				if err != nil {
+					cancel(fmt.Errorf("%s at %d blocks: %w", r.Policy, r.Capacity, err))
+					continue
+				}
+				r.BlockHitRatio = float64(hits.Blocks) / float64(t.Blocks())
+				r.PrefixHitRatio = float64(hits.Prefix) / float64(t.Blocks())
+				mu.Lock()
+				if done++; o.Each != nil {
+					o.Each(done, len(results))
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	for i := range results {
+		if ctx.Err() != nil {
+			break
+		}
+		jobs <- i
+	}
+	close(jobs)
+	wg.Wait()
+	if err := context.Cause(ctx); err != nil {
+		return nil, err
+	}
+	return results, nil
+}
+
+// stopTimeout bounds how long a policy may take to stop.
+const stopTimeout = 10 * time.Second
+
+func run(ctx context.Context, t *Trace, c Contender, capacity int) (Hits, error) {
+	if c.Factory == nil {
+		return Optimum(t, capacity), nil
+	}
+	p, err := c.Factory.New(c.Factory.DefaultConfig())
+	if err != nil {
+		return Hits{}, err
+	}
+	if err := p.Start(ctx, quiet{}); err != nil {
+		return Hits{}, fmt.Errorf("start: %w", err)
+	}
+	hits, err := Simulate(ctx, t, p, capacity)
+	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
+	defer cancel()
+	if e := p.Stop(stop); e != nil && err == nil {
+		err = fmt.Errorf("stop: %w", e)
+	}
+	return hits, err
+}
+
+// quiet is the host of a simulated policy.
+type quiet struct{}
+
+// Logger implements plugin.Host.
+func (quiet) Logger() *slog.Logger { return slog.New(slog.DiscardHandler) }
+
+// Report implements plugin.Host.
+func (quiet) Report(plugin.Health) {}
