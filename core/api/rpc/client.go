@@ -118,11 +118,14 @@ func (c *Client) Close() error {
 
 // call makes one bounded call and gives its error the form that store.Master promises.
 func call[In, Out any](ctx context.Context, c *Client, op string, f func(context.Context, In, ...grpc.CallOption) (Out, error), in In) (Out, error) {
+	var none Out
+	if err := checkCaller(in); err != nil {
+		return none, err
+	}
 	ctx, cancel := context.WithTimeout(ctx, c.opts.Timeout)
 	defer cancel()
 	out, err := f(ctx, in)
 	if err != nil {
-		var none Out
 		return none, c.callError(op, err)
 	}
 	return out, nil

@@ -40,9 +40,11 @@ func (c *Client) UnmountSegment(ctx context.Context, client model.ClientID, id m
 	return err
 }
 
-// Ping implements store.Master.
+// Ping implements store.Master. Reports on more than maxPeers endpoints are cut.
 func (c *Client) Ping(ctx context.Context, client model.ClientID, report model.PingReport) (model.PingReply, error) {
-	out, err := call(ctx, c, "ping", c.rpc.Ping, &masterv1.PingRequest{Client: wireUUID(client), Peers: mapSlice(report.Peers, wirePeerReport)})
+	out, err := call(ctx, c, "ping", c.rpc.Ping, &masterv1.PingRequest{
+		Client: wireUUID(client), Peers: mapSlice(report.Peers[:min(len(report.Peers), maxPeers)], wirePeerReport),
+	})
 	if err != nil {
 		return model.PingReply{}, err
 	}
@@ -58,45 +60,19 @@ func (c *Client) Segments(ctx context.Context) ([]model.SegmentInfo, error) {
 	return mapSlice(out.GetSegments(), goSegmentInfo), nil
 }
 
-// RemoveByRegex implements store.Master.
-func (c *Client) RemoveByRegex(ctx context.Context, caller model.Caller, expr string, force bool) (int, error) {
-	out, err := call(ctx, c, "remove by regex", c.rpc.RemoveByRegex,
-		&masterv1.RemoveByRegexRequest{Caller: wireCaller(caller), Expression: []byte(expr), Force: force})
-	if err != nil {
-		return 0, err
-	}
-	return int(out.GetRemoved()), nil
-}
-
-// RemoveAll implements store.Master.
-func (c *Client) RemoveAll(ctx context.Context, caller model.Caller, force bool) (int, error) {
-	out, err := call(ctx, c, "remove all", c.rpc.RemoveAll, &masterv1.RemoveAllRequest{Caller: wireCaller(caller), Force: force})
-	if err != nil {
-		return 0, err
-	}
-	return int(out.GetRemoved()), nil
-}
-
-// ListKeys implements store.Master, page by page.
-func (c *Client) ListKeys(ctx context.Context, caller model.Caller, expr string, after model.Key, limit int) ([]model.Key, error) {
-	var keys []model.Key
-	for limit > len(keys) {
-		out, err := call(ctx, c, "list keys", c.rpc.ListKeys, &masterv1.ListKeysRequest{
-			Caller:     wireCaller(caller),
-			Expression: []byte(expr), After: keyAsBytes(after), Limit: uint32(min(limit-len(keys), maxListKeys)),
-		})
+// QueryHosts implements store.Master.
+func (c *Client) QueryHosts(ctx context.Context, clients []model.ClientID) (map[model.ClientID][]string, error) {
+	hosts := make(map[model.ClientID][]string)
+	for len(clients) > 0 {
+		piece := clients[:min(len(clients), c.opts.MaxItems)]
+		out, err := call(ctx, c, "query hosts", c.rpc.QueryHosts, &masterv1.QueryHostsRequest{Clients: mapSlice(piece, wireUUID)})
 		if err != nil {
 			return nil, err
 		}
-		page := keyStrings(out.GetKeys())
-		if len(page) > limit-len(keys) || len(page) > 0 && page[0] <= after {
-			return nil, malformed("a page of %d keys that does not follow %q", len(page), after)
+		for _, h := range out.GetClients() {
+			hosts[goUUID(h.GetClient())] = h.GetHosts()
 		}
-		keys = append(keys, page...)
-		if !out.GetMore() || len(page) == 0 {
-			break
-		}
-		after = page[len(page)-1]
+		clients = clients[len(piece):]
 	}
-	return keys, nil
+	return hosts, nil
 }

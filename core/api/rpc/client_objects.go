@@ -38,7 +38,10 @@ func (c *Client) GetReplicas(ctx context.Context, caller model.Caller, keys []mo
 
 // PutStart implements store.Master.
 func (c *Client) PutStart(ctx context.Context, caller model.Caller, items []model.PutItem, cfg model.ReplicateConfig) ([]model.Result[[]model.Replica], error) {
-	size := func(it *model.PutItem) int { return len(it.Key) }
+	if err := checkPut(items, cfg); err != nil {
+		return nil, err
+	}
+	size := func(it *model.PutItem) int { return len(it.Key) + len(it.Group) }
 	return inPieces(c, items, size, failedItem[[]model.Replica], func(items []model.PutItem) ([]model.Result[[]model.Replica], error) {
 		out, err := call(ctx, c, "put start", c.rpc.PutStart, wirePutStart(caller, items, cfg))
 		if err != nil {

@@ -63,7 +63,7 @@ func TestUnreachableMaster(t *testing.T) {
 	addr := ln.Addr().String()
 	ln.Close()
 	c := dial(t, addr, rpc.Options{})
-	_, err = c.Exist(t.Context(), []string{"k"})
+	_, err = c.Exist(t.Context(), nobody, []string{"k"})
 	assert.Equal(t, errs.RPCFail, errs.CodeOf(err))
 	assert.Equal(t, errs.ClassTransientPeer, errs.ClassOf(err))
 	assert.ErrorContains(t, err, "is the master running at "+addr)
@@ -91,7 +91,7 @@ func TestCallsAreBounded(t *testing.T) {
 	m.before = func(context.Context, []model.Key) { <-release }
 	addr := serve(t, m, rpc.ServerOptions{})
 	c := dial(t, addr, rpc.Options{Timeout: 20 * time.Millisecond})
-	_, err := c.Exist(context.Background(), []string{"k"})
+	_, err := c.Exist(context.Background(), nobody, []string{"k"})
 	close(release)
 	assert.Equal(t, errs.RPCTimeout, errs.CodeOf(err))
 	assert.ErrorIs(t, err, context.DeadlineExceeded)
@@ -99,7 +99,7 @@ func TestCallsAreBounded(t *testing.T) {
 
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err = c.Exist(ctx, []string{"k"})
+	_, err = c.Exist(ctx, nobody, []string{"k"})
 	assert.ErrorIs(t, err, context.Canceled)
 }
 
@@ -107,7 +107,7 @@ func TestServerBoundsCallsToo(t *testing.T) {
 	m := newTableMaster()
 	m.before = func(ctx context.Context, _ []model.Key) { <-ctx.Done() }
 	c := dial(t, serve(t, m, rpc.ServerOptions{CallTimeout: 10 * time.Millisecond}), rpc.Options{})
-	_, err := c.Exist(context.Background(), []string{"k"})
+	_, err := c.Exist(context.Background(), nobody, []string{"k"})
 	require.NoError(t, err, "the server's own bound ended the wait in the master")
 }
 
@@ -119,10 +119,10 @@ func TestPanicFailsOneCall(t *testing.T) {
 		}
 	}
 	c := connect(t, m)
-	_, err := c.Exist(t.Context(), []string{"panic"})
+	_, err := c.Exist(t.Context(), nobody, []string{"panic"})
 	assert.Equal(t, errs.Internal, errs.CodeOf(err))
 	assert.NotContains(t, err.Error(), "boom", "the inside stays in the log")
-	_, err = c.Exist(t.Context(), []string{"k"})
+	_, err = c.Exist(t.Context(), nobody, []string{"k"})
 	assert.NoError(t, err)
 }
 
@@ -191,7 +191,7 @@ func TestLargeBatchesAreCut(t *testing.T) {
 	for i := range keys {
 		keys[i] = fmt.Sprintf("%04d", i) + strings.Repeat("k", 60<<10) // 18 MiB together
 	}
-	res, err := c.Exist(t.Context(), keys)
+	res, err := c.Exist(t.Context(), nobody, keys)
 	require.NoError(t, err)
 	assert.Len(t, res, len(keys))
 	assert.Greater(t, len(m.batches), 3)
@@ -201,7 +201,7 @@ func TestLargeBatchesAreCut(t *testing.T) {
 	for i := range many {
 		many[i] = fmt.Sprint(i)
 	}
-	objs, err := c.GetReplicas(t.Context(), many)
+	objs, err := c.GetReplicas(t.Context(), nobody, many)
 	require.NoError(t, err)
 	assert.Equal(t, []int{4096, 4096, 1808}, m.batches)
 	assert.ErrorContains(t, objs[9_999].Err, `"9999"`)
@@ -216,7 +216,7 @@ func TestErrorInALaterPiece(t *testing.T) {
 		}
 	}
 	c := dial(t, serve(t, m, rpc.ServerOptions{}), rpc.Options{MaxItems: 2})
-	res, err := c.Exist(t.Context(), []string{"a", "b", "c", "d", "e"})
+	res, err := c.Exist(t.Context(), nobody, []string{"a", "b", "c", "d", "e"})
 	require.NoError(t, err)
 	for i, r := range res {
 		assert.Equal(t, i >= 2, r.Err != nil, i)
@@ -234,13 +234,13 @@ func TestListPages(t *testing.T) {
 		m.objects[fmt.Sprintf("x%03d", i)+strings.Repeat("x", 60<<10)] = &entry{complete: true}
 	}
 	c := connect(t, m)
-	want, err := m.ListKeys(t.Context(), "", "", 1<<20)
+	want, err := m.ListKeys(t.Context(), nobody, "", "", 1<<20)
 	require.NoError(t, err)
-	got, err := c.ListKeys(t.Context(), "", "", 1<<20)
+	got, err := c.ListKeys(t.Context(), nobody, "", "", 1<<20)
 	require.NoError(t, err)
 	require.Len(t, want, 20_200)
 	assert.True(t, slices.Equal(want, got))
-	got, err = c.ListKeys(t.Context(), "", "", 17_000)
+	got, err = c.ListKeys(t.Context(), nobody, "", "", 17_000)
 	require.NoError(t, err)
 	assert.Len(t, got, 17_000)
 }
@@ -264,7 +264,7 @@ func TestStopCutsOffWhatDoesNotEnd(t *testing.T) {
 	go func() { served <- s.Serve(ln) }()
 	c := dial(t, ln.Addr().String(), rpc.Options{})
 	failed := make(chan error, 1)
-	go func() { _, err := c.Exist(context.Background(), []string{"k"}); failed <- err }()
+	go func() { _, err := c.Exist(context.Background(), nobody, []string{"k"}); failed <- err }()
 	<-entered
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()

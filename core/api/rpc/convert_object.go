@@ -2,7 +2,6 @@ package rpc
 
 import (
 	"math"
-	"time"
 
 	masterv1 "github.com/mooncake-go/mooncake/sdk/proto/mooncake/master/v1"
 
@@ -10,11 +9,11 @@ import (
 )
 
 func wireObjects(res []model.Result[model.Object]) *masterv1.GetReplicasResponse {
-	replicas := 0
+	rows := 0
 	for i := range res {
-		replicas += len(res[i].Value.Replicas)
+		rows += rowsOf(res[i].Value.Replicas)
 	}
-	w := newReplicaWriter(len(res), replicas)
+	w := newReplicaWriter(len(res), rows)
 	out := &masterv1.GetReplicasResponse{
 		Sizes:         make([]uint64, len(res)),
 		ChecksumKinds: make([]uint32, len(res)),
@@ -27,7 +26,7 @@ func wireObjects(res []model.Result[model.Object]) *masterv1.GetReplicasResponse
 		out.Sizes[i] = o.Size
 		out.ChecksumKinds[i] = uint32(o.Checksum.Kind)
 		out.Checksums[i] = o.Checksum.Value
-		out.LeaseTtlsUs[i] = uint64(max(o.LeaseTTL, 0) / time.Microsecond)
+		out.LeaseTtlsUs[i] = wireMicros(o.LeaseTTL)
 	}
 	out.Replicas = w.out
 	out.Errors = itemErrors(len(res), func(i int) error { return res[i].Err })
@@ -48,7 +47,7 @@ func goObjects(n int, in *masterv1.GetReplicasResponse) ([]model.Result[model.Ob
 		}
 		out[i].Value = model.Object{
 			Size: in.GetSizes()[i], Checksum: sum,
-			LeaseTTL: time.Duration(min(in.GetLeaseTtlsUs()[i], math.MaxInt64/1000)) * time.Microsecond,
+			LeaseTTL: goMicros(in.GetLeaseTtlsUs()[i]),
 		}
 	}
 	if err := readReplicas(n, in.GetReplicas(), func(i int, l []model.Replica) { out[i].Value.Replicas = l }); err != nil {
@@ -67,11 +66,11 @@ func goChecksum(kind uint32, value uint64) (model.Checksum, error) {
 }
 
 func wireAllocations(res []model.Result[[]model.Replica]) *masterv1.PutStartResponse {
-	replicas := 0
+	rows := 0
 	for i := range res {
-		replicas += len(res[i].Value)
+		rows += rowsOf(res[i].Value)
 	}
-	w := newReplicaWriter(len(res), replicas)
+	w := newReplicaWriter(len(res), rows)
 	for i := range res {
 		w.add(res[i].Value)
 	}

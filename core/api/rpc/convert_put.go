@@ -1,39 +1,104 @@
 package rpc
 
 import (
+	"math"
+	"slices"
+
 	masterv1 "github.com/mooncake-go/mooncake/sdk/proto/mooncake/master/v1"
 
 	"github.com/mooncake-go/mooncake/core/model"
+	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
 func wirePutStart(caller model.Caller, items []model.PutItem, cfg model.ReplicateConfig) *masterv1.PutStartRequest {
-	return &masterv1.PutStartRequest{
+	in := &masterv1.PutStartRequest{
 		Caller: wireCaller(caller),
 		Keys:   mapSlice(items, func(it model.PutItem) []byte { return keyAsBytes(it.Key) }),
 		Sizes:  mapSlice(items, func(it model.PutItem) uint64 { return it.Size }),
-		Config: &masterv1.ReplicateConfig{
-			ReplicaNum: cfg.ReplicaNum, PreferredSegments: mapSlice(cfg.PreferredSegments, text),
-			HardPin: cfg.HardPin, DataType: int32(cfg.DataType),
-		},
+		Config: wireConfig(cfg),
 	}
+	if slices.ContainsFunc(items, func(it model.PutItem) bool { return it.Group != "" }) {
+		in.Groups = mapSlice(items, func(it model.PutItem) string { return it.Group })
+	}
+	return in
 }
 
 func goPutStart(in *masterv1.PutStartRequest) ([]model.PutItem, model.ReplicateConfig, error) {
-	cfg := model.ReplicateConfig{
-		ReplicaNum: in.GetConfig().GetReplicaNum(), PreferredSegments: in.GetConfig().GetPreferredSegments(),
-		HardPin: in.GetConfig().GetHardPin(), DataType: model.DataType(in.GetConfig().GetDataType()),
-	}
-	if err := checkItems(len(in.GetKeys())); err != nil {
+	cfg, err := goConfig(in.GetConfig())
+	if err != nil {
 		return nil, cfg, err
 	}
-	if len(in.GetSizes()) != len(in.GetKeys()) {
-		return nil, cfg, malformed("%d sizes for %d keys", len(in.GetSizes()), len(in.GetKeys()))
+	n := len(in.GetKeys())
+	if err := checkItems(n); err != nil {
+		return nil, cfg, err
 	}
-	items := make([]model.PutItem, len(in.GetKeys()))
+	if len(in.GetSizes()) != n || len(in.GetGroups()) != n && len(in.GetGroups()) != 0 {
+		return nil, cfg, malformed("%d sizes and %d groups for %d keys", len(in.GetSizes()), len(in.GetGroups()), n)
+	}
+	if err := checkText("group", in.GetGroups()...); err != nil {
+		return nil, cfg, err
+	}
+	items := make([]model.PutItem, n)
 	for i, k := range keyStrings(in.GetKeys()) {
 		items[i] = model.PutItem{Key: k, Size: in.GetSizes()[i]}
 	}
+	for i, g := range in.GetGroups() {
+		items[i].Group = g
+	}
 	return items, cfg, nil
+}
+
+// checkPut refuses what cannot be sent as it is: a group that is put right could become
+// another one, and a negative span none.
+func checkPut(items []model.PutItem, cfg model.ReplicateConfig) error {
+	if ttl := cfg.SoftPin.TTL; ttl != nil && *ttl < 0 {
+		return errs.New(errs.InvalidParams, "master: put start", "the soft pin's TTL is %v", *ttl)
+	}
+	for i := range items {
+		if err := checkText("group", items[i].Group); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func wireConfig(cfg model.ReplicateConfig) *masterv1.ReplicateConfig {
+	out := &masterv1.ReplicateConfig{
+		ReplicaNum: cfg.ReplicaNum, PreferredSegments: mapSlice(cfg.PreferredSegments, text),
+		HardPin: cfg.HardPin, DataType: int32(cfg.DataType),
+		Upsert: cfg.Upsert, SameNode: cfg.SameNode, HostId: text(cfg.HostID), SoftPinAction: int32(cfg.SoftPin.Action),
+	}
+	if ttl := cfg.SoftPin.TTL; ttl != nil {
+		ms := wireMillis(*ttl)
+		out.SoftPinTtlMs = &ms
+	}
+	return out
+}
+
+func goConfig(in *masterv1.ReplicateConfig) (model.ReplicateConfig, error) {
+	cfg := model.ReplicateConfig{
+		ReplicaNum: in.GetReplicaNum(), PreferredSegments: in.GetPreferredSegments(),
+		HardPin: in.GetHardPin(), DataType: model.DataType(in.GetDataType()),
+		Upsert: in.GetUpsert(), SameNode: in.GetSameNode(), HostID: in.GetHostId(),
+	}
+	if err := checkCount("preferred segments", len(cfg.PreferredSegments), maxNames); err != nil {
+		return cfg, err
+	}
+	if err := checkText("preferred segment", cfg.PreferredSegments...); err != nil {
+		return cfg, err
+	}
+	if err := checkText("host", cfg.HostID); err != nil {
+		return cfg, err
+	}
+	if a := in.GetSoftPinAction(); a < 0 || a > math.MaxUint8 {
+		return cfg, malformed("soft pin action %d", a)
+	}
+	cfg.SoftPin.Action = model.SoftPinAction(in.GetSoftPinAction())
+	if in != nil && in.SoftPinTtlMs != nil {
+		ttl := goMillis(in.GetSoftPinTtlMs())
+		cfg.SoftPin.TTL = &ttl
+	}
+	return cfg, nil
 }
 
 func wirePutEnd(caller model.Caller, items []model.EndItem) *masterv1.PutEndRequest {

@@ -33,6 +33,7 @@ func goSegment(s *masterv1.Segment) model.Segment {
 func wireSegmentInfo(s model.SegmentInfo) *masterv1.SegmentInfo {
 	return &masterv1.SegmentInfo{
 		Segment: wireSegment(s.Segment), Client: wireUUID(s.Client), Status: int32(s.Status), Used: s.Used,
+		Weight: s.Weight, DeadlineUs: wireTime(s.Deadline),
 	}
 }
 
@@ -40,7 +41,31 @@ func goSegmentInfo(s *masterv1.SegmentInfo) model.SegmentInfo {
 	return model.SegmentInfo{
 		Segment: goSegment(s.GetSegment()), Client: goUUID(s.GetClient()),
 		Status: model.SegmentStatus(s.GetStatus()), Used: s.GetUsed(),
+		Weight: s.GetWeight(), Deadline: goTime(s.GetDeadlineUs()),
 	}
+}
+
+func wirePeerReport(r model.PeerReport) *masterv1.PeerReport {
+	return &masterv1.PeerReport{
+		Endpoint: text(r.Endpoint), Done: r.Done, Failed: r.Failed, Bytes: r.Bytes, BusyUs: wireMicros(r.Busy),
+	}
+}
+
+// goPing refuses a report that is longer than any client of ours sends.
+func goPing(in *masterv1.PingRequest) (model.PingReport, error) {
+	if err := checkCount("peers of a ping", len(in.GetPeers()), maxPeers); err != nil {
+		return model.PingReport{}, err
+	}
+	report := model.PingReport{Peers: make([]model.PeerReport, len(in.GetPeers()))}
+	for i, r := range in.GetPeers() {
+		if err := checkText("endpoint", r.GetEndpoint()); err != nil {
+			return model.PingReport{}, err
+		}
+		report.Peers[i] = model.PeerReport{
+			Endpoint: r.GetEndpoint(), Done: r.GetDone(), Failed: r.GetFailed(), Bytes: r.GetBytes(), Busy: goMicros(r.GetBusyUs()),
+		}
+	}
+	return report, nil
 }
 
 // mapSlice applies f to every element.

@@ -3,7 +3,6 @@ package rpc
 import (
 	"context"
 	"errors"
-	"strings"
 
 	"google.golang.org/grpc/status"
 
@@ -45,11 +44,15 @@ func wireError(err error) *pluginv1.Error {
 	case code == errs.Internal && errors.Is(err, context.DeadlineExceeded):
 		code = errs.RPCTimeout
 	}
-	text := err.Error()
-	if len(text) > maxErrorBytes {
-		text = text[:maxErrorBytes] + "..."
+	return &pluginv1.Error{Code: int32(code), Class: uint32(errs.ClassOf(err)), Message: clip(err.Error())}
+}
+
+// clip makes a sentence fit for a message.
+func clip(s string) string {
+	if len(s) > maxErrorBytes {
+		s = s[:maxErrorBytes] + "..."
 	}
-	return &pluginv1.Error{Code: int32(code), Class: uint32(errs.ClassOf(err)), Message: strings.ToValidUTF8(text, "\uFFFD")}
+	return text(s)
 }
 
 // goError returns the error in a message. A number that cannot be an error (0 or above)

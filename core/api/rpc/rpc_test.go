@@ -10,8 +10,12 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/mooncake-go/mooncake/core/api/rpc"
+	"github.com/mooncake-go/mooncake/core/model"
 	"github.com/mooncake-go/mooncake/core/store"
 )
+
+// nobody is a caller without a name.
+var nobody model.Caller
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 

@@ -5,6 +5,7 @@ import (
 	"net"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -38,6 +39,29 @@ func TestRemoteEqualsLocal(t *testing.T) {
 		keyGen := rapid.OneOf(rapid.SampledFrom([]string{"a", "b", "c", "\xff\x00", "päge/1", ""}), rapid.StringN(1, 8, 80))
 		keysGen := rapid.SliceOfN(keyGen, 0, 12)
 		clients := rapid.SampledFrom([]model.ClientID{{Hi: 1}, {Hi: ^uint64(0), Lo: ^uint64(0)}})
+		tenants := rapid.SampledFrom([]string{"", "default", "pörk"})
+		callers := rapid.Custom(func(t *rapid.T) model.Caller {
+			return model.Caller{Client: clients.Draw(t, "client"), Tenant: tenants.Draw(t, "tenant")}
+		})
+		as := model.Caller{Client: model.ClientID{Hi: 1}}
+		groups := rapid.SampledFrom([]string{"", "", "g", "grüppe"})
+		kinds := rapid.SampledFrom([]model.CopyKind{model.CopyObject, model.MoveObject})
+		names := rapid.Map(rapid.SliceOfN(rapid.SampledFrom([]string{"x:1", "y:2", "z:3"}), 0, 5), func(l []string) []string {
+			return append([]string(nil), l...) // an empty list crosses the wire as nil
+		})
+		configs := rapid.Custom(func(t *rapid.T) model.ReplicateConfig {
+			cfg := model.ReplicateConfig{
+				Upsert: rapid.Bool().Draw(t, "upsert"), ReplicaNum: rapid.Uint32Range(0, 3).Draw(t, "replicas"), PreferredSegments: names.Draw(t, "preferred"),
+				SameNode: rapid.Bool().Draw(t, "same node"), HostID: rapid.SampledFrom([]string{"", "10.0.0.1"}).Draw(t, "host"),
+				HardPin: rapid.Bool().Draw(t, "hard"), DataType: model.DataType(rapid.Int32().Draw(t, "type")),
+			}
+			cfg.SoftPin.Action = model.SoftPinAction(rapid.Byte().Draw(t, "action"))
+			if rapid.Bool().Draw(t, "with TTL") {
+				ttl := rapid.SampledFrom([]time.Duration{0, time.Millisecond, 100 * time.Hour}).Draw(t, "ttl")
+				cfg.SoftPin.TTL = &ttl
+			}
+			return cfg
+		})
 		puts := rapid.OneOf(rapid.Just(uint64(0)), rapid.Uint64Range(1, 6))
 		rt.Repeat(map[string]func(*rapid.T){
 			"mount": func(rt *rapid.T) {
@@ -51,23 +75,29 @@ func TestRemoteEqualsLocal(t *testing.T) {
 			},
 			"unmount": func(rt *rapid.T) {
 				c, id := clients.Draw(rt, "client"), model.UUID{Lo: rapid.Uint64Range(0, 3).Draw(rt, "id")}
-				both(func(m store.Master) (any, error) { return nil, m.UnmountSegment(ctx, c, id) })
+				grace := rapid.SampledFrom([]time.Duration{0, time.Millisecond, time.Hour}).Draw(rt, "grace")
+				both(func(m store.Master) (any, error) { return nil, m.UnmountSegment(ctx, c, id, grace) })
 			},
 			"ping and segments": func(rt *rapid.T) {
 				c := clients.Draw(rt, "client")
-				both(func(m store.Master) (any, error) { return m.Ping(ctx, c) })
+				report := model.PingReport{Peers: []model.PeerReport{{
+					Endpoint: "e:2", Done: rapid.Uint32().Draw(rt, "done"), Failed: rapid.Uint32().Draw(rt, "failed"),
+					Bytes: rapid.Uint64().Draw(rt, "bytes"), Busy: time.Duration(rapid.Int32Min(0).Draw(rt, "busy")) * time.Microsecond,
+				}}}
+				both(func(m store.Master) (any, error) { return m.Ping(ctx, c, report) })
 				both(func(m store.Master) (any, error) { return m.Segments(ctx) })
+				both(func(m store.Master) (any, error) { return m.QueryHosts(ctx, []model.ClientID{{Hi: 1}, {}, {}, {}, c}) })
 			},
 			"put start": func(rt *rapid.T) {
-				c, cfg := clients.Draw(rt, "client"), model.ReplicateConfig{ReplicaNum: rapid.Uint32Range(0, 3).Draw(rt, "replicas"), PreferredSegments: []string{"x:1"}}
+				c, cfg := callers.Draw(rt, "caller"), configs.Draw(rt, "config")
 				var items []model.PutItem
 				for _, k := range keysGen.Draw(rt, "keys") {
-					items = append(items, model.PutItem{Key: k, Size: rapid.Uint64().Draw(rt, "size")})
+					items = append(items, model.PutItem{Key: k, Size: rapid.Uint64Range(0, 1<<40).Draw(rt, "size"), Group: groups.Draw(rt, "group")})
 				}
 				both(func(m store.Master) (any, error) { return m.PutStart(ctx, c, items, cfg) })
 			},
 			"put end": func(rt *rapid.T) {
-				c := clients.Draw(rt, "client")
+				c := callers.Draw(rt, "caller")
 				var items []model.EndItem
 				for _, k := range keysGen.Draw(rt, "keys") {
 					// One checksum a key: repeats in one batch would depend on the cuts.
@@ -76,7 +106,7 @@ func TestRemoteEqualsLocal(t *testing.T) {
 				both(func(m store.Master) (any, error) { return m.PutEnd(ctx, c, items) })
 			},
 			"revoke": func(rt *rapid.T) {
-				c := clients.Draw(rt, "client")
+				c := callers.Draw(rt, "caller")
 				var items []model.RevokeItem
 				for _, k := range keysGen.Draw(rt, "keys") {
 					items = append(items, model.RevokeItem{Key: k, Put: puts.Draw(rt, "put")})
@@ -85,20 +115,56 @@ func TestRemoteEqualsLocal(t *testing.T) {
 			},
 			"exist and get": func(rt *rapid.T) {
 				keys := keysGen.Draw(rt, "keys")
-				both(func(m store.Master) (any, error) { return m.Exist(ctx, keys) })
-				both(func(m store.Master) (any, error) { return m.GetReplicas(ctx, keys) })
+				both(func(m store.Master) (any, error) { return m.Exist(ctx, as, keys) })
+				both(func(m store.Master) (any, error) { return m.GetReplicas(ctx, as, keys) })
 			},
 			"remove": func(rt *rapid.T) {
 				keys, force := keysGen.Draw(rt, "keys"), rapid.Bool().Draw(rt, "force")
-				both(func(m store.Master) (any, error) { return m.Remove(ctx, keys, force) })
+				both(func(m store.Master) (any, error) { return m.Remove(ctx, as, keys, force) })
 			},
 			"remove by regex": func(rt *rapid.T) {
 				expr := rapid.SampledFrom([]string{"a", "^b$", "(", "\xff"}).Draw(rt, "expr")
-				both(func(m store.Master) (any, error) { return m.RemoveByRegex(ctx, expr, true) })
+				both(func(m store.Master) (any, error) { return m.RemoveByRegex(ctx, as, expr, true) })
 			},
 			"list": func(rt *rapid.T) {
 				after, limit := keyGen.Draw(rt, "after"), rapid.IntRange(0, 4).Draw(rt, "limit")
-				both(func(m store.Master) (any, error) { return m.ListKeys(ctx, "", after, limit) })
+				both(func(m store.Master) (any, error) { return m.ListKeys(ctx, as, "", after, limit) })
+				both(func(m store.Master) (any, error) {
+					keys, objects, err := m.GetReplicasByRegex(ctx, as, "", after, limit)
+					return []any{shown(keys), shown(objects)}, err
+				})
+			},
+			"clear": func(rt *rapid.T) {
+				keys, owner := keysGen.Draw(rt, "keys"), clients.Draw(rt, "owner")
+				both(func(m store.Master) (any, error) { return m.ClearReplicas(ctx, as, keys, owner, "x:1") })
+			},
+			"why": func(rt *rapid.T) {
+				key, c := keyGen.Draw(rt, "key"), callers.Draw(rt, "caller")
+				both(func(m store.Master) (any, error) { return m.Why(ctx, c, key) })
+			},
+			"copy": func(rt *rapid.T) {
+				key, c, kind := keyGen.Draw(rt, "key"), callers.Draw(rt, "caller"), kinds.Draw(rt, "kind")
+				source, targets := rapid.SampledFrom([]string{"", "x:1", "?"}).Draw(rt, "source"), names.Draw(rt, "targets")
+				both(func(m store.Master) (any, error) { return m.CopyStart(ctx, c, kind, key, source, targets) })
+			},
+			"end of copy": func(rt *rapid.T) {
+				key, c, kind := keyGen.Draw(rt, "key"), callers.Draw(rt, "caller"), kinds.Draw(rt, "kind")
+				both(func(m store.Master) (any, error) { return nil, m.CopyEnd(ctx, c, kind, key) })
+				both(func(m store.Master) (any, error) { return nil, m.CopyRevoke(ctx, c, kind, key) })
+			},
+			"task": func(rt *rapid.T) {
+				c, limit := callers.Draw(rt, "caller"), rapid.IntRange(-1, 3).Draw(rt, "limit")
+				spec := model.TaskSpec{
+					Kind: kinds.Draw(rt, "kind"), Tenant: tenants.Draw(rt, "tenant"), Key: keyGen.Draw(rt, "key"), Source: "x:1", Targets: names.Draw(rt, "targets"),
+				}
+				both(func(m store.Master) (any, error) { return m.CreateTask(ctx, c, spec) })
+				both(func(m store.Master) (any, error) { return m.FetchTasks(ctx, c, max(limit, 0)) })
+			},
+			"complete": func(rt *rapid.T) {
+				c, id := callers.Draw(rt, "caller"), model.TaskID{Hi: 9, Lo: rapid.Uint64Range(0, 5).Draw(rt, "id")}
+				status := rapid.SampledFrom([]model.TaskStatus{model.TaskFailed, model.TaskSuccess, 99, -1}).Draw(rt, "status")
+				both(func(m store.Master) (any, error) { return nil, m.CompleteTask(ctx, c, id, status, "why not") })
+				both(func(m store.Master) (any, error) { return m.QueryTask(ctx, id) })
 			},
 		})
 	})
@@ -121,6 +187,8 @@ func shown(v any) any {
 		return results(v)
 	case []model.SegmentInfo:
 		return append([]model.SegmentInfo{}, v...)
+	case []model.Assignment:
+		return append([]model.Assignment{}, v...)
 	case []model.Key:
 		return append([]model.Key{}, v...)
 	}

@@ -66,7 +66,7 @@ func NewServer(m store.Master, opts ServerOptions) *Server {
 		grpc.KeepaliveParams(keepalive.ServerParameters{
 			MaxConnectionIdle: opts.IdleTimeout, Time: 30 * time.Second, Timeout: 10 * time.Second,
 		}),
-		grpc.ChainUnaryInterceptor(bounded(opts.CallTimeout), guarded(opts.Logger)),
+		grpc.ChainUnaryInterceptor(bounded(opts.CallTimeout), guarded(opts.Logger), checkedCaller),
 	)}
 	masterv1.RegisterMasterServiceServer(s.grpc, &service{master: m})
 	return s

@@ -5,13 +5,12 @@ import (
 
 	masterv1 "github.com/mooncake-go/mooncake/sdk/proto/mooncake/master/v1"
 
-	"github.com/mooncake-go/mooncake/core/model"
 	"github.com/mooncake-go/mooncake/core/store"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
-// service translates calls; the errors it returns become statuses in guarded. The batch
-// calls are in service_objects.go.
+// service translates calls; the errors it returns become statuses in guarded. The calls
+// on objects are in service_objects.go and service_keys.go, those on copies in service_tasks.go.
 type service struct {
 	masterv1.UnimplementedMasterServiceServer
 	master store.Master
@@ -43,7 +42,11 @@ func (s *service) UnmountSegment(ctx context.Context, in *masterv1.UnmountSegmen
 }
 
 func (s *service) Ping(ctx context.Context, in *masterv1.PingRequest) (*masterv1.PingResponse, error) {
-	reply, err := s.master.Ping(ctx, goUUID(in.GetClient()), model.PingReport{Peers: mapSlice(in.GetPeers(), goPeerReport)})
+	report, err := goPing(in)
+	if err != nil {
+		return nil, err
+	}
+	reply, err := s.master.Ping(ctx, goUUID(in.GetClient()), report)
 	if err != nil {
 		return nil, err
 	}
@@ -58,41 +61,19 @@ func (s *service) Segments(ctx context.Context, _ *masterv1.SegmentsRequest) (*m
 	return &masterv1.SegmentsResponse{Segments: mapSlice(list, wireSegmentInfo)}, nil
 }
 
-func (s *service) RemoveByRegex(ctx context.Context, in *masterv1.RemoveByRegexRequest) (*masterv1.RemoveByRegexResponse, error) {
-	n, err := s.master.RemoveByRegex(ctx, goCaller(in.GetCaller()), string(in.GetExpression()), in.GetForce())
+func (s *service) QueryHosts(ctx context.Context, in *masterv1.QueryHostsRequest) (*masterv1.QueryHostsResponse, error) {
+	if err := checkItems(len(in.GetClients())); err != nil {
+		return nil, err
+	}
+	hosts, err := s.master.QueryHosts(ctx, mapSlice(in.GetClients(), goUUID))
 	if err != nil {
 		return nil, err
 	}
-	return &masterv1.RemoveByRegexResponse{Removed: uint64(max(n, 0))}, nil
-}
-
-func (s *service) RemoveAll(ctx context.Context, in *masterv1.RemoveAllRequest) (*masterv1.RemoveAllResponse, error) {
-	n, err := s.master.RemoveAll(ctx, goCaller(in.GetCaller()), in.GetForce())
-	if err != nil {
-		return nil, err
+	out := &masterv1.QueryHostsResponse{Clients: make([]*masterv1.ClientHosts, 0, len(hosts))}
+	for client, names := range hosts {
+		out.Clients = append(out.Clients, &masterv1.ClientHosts{Client: wireUUID(client), Hosts: mapSlice(names, text)})
 	}
-	return &masterv1.RemoveAllResponse{Removed: uint64(max(n, 0))}, nil
-}
-
-func (s *service) ListKeys(ctx context.Context, in *masterv1.ListKeysRequest) (*masterv1.ListKeysResponse, error) {
-	limit := int(min(in.GetLimit(), maxListKeys))
-	keys, err := s.master.ListKeys(ctx, goCaller(in.GetCaller()), string(in.GetExpression()), string(in.GetAfter()), limit)
-	if err != nil {
-		return nil, err
-	}
-	page := firstBytes(keys, maxListBytes)
-	return &masterv1.ListKeysResponse{Keys: keyBytes(page), More: len(page) < len(keys) || len(keys) >= limit && limit > 0}, nil
-}
-
-// firstBytes returns the longest prefix of keys with at most limit bytes, at least one key.
-func firstBytes(keys []model.Key, limit int) []model.Key {
-	size := 0
-	for i, k := range keys {
-		if size += len(k); size > limit && i > 0 {
-			return keys[:i]
-		}
-	}
-	return keys
+	return out, nil
 }
 
 // checkAnswer refuses an answer of the master that does not fit the question.

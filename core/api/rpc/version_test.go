@@ -21,7 +21,7 @@ type laterMaster struct {
 }
 
 func (laterMaster) Ready(context.Context, *masterv1.ReadyRequest) (*masterv1.ReadyResponse, error) {
-	return &masterv1.ReadyResponse{Version: "9.9", Protocol: &masterv1.Protocol{Major: 2, Minor: 5}}, nil
+	return &masterv1.ReadyResponse{Version: "9.9", Protocol: &masterv1.Protocol{Major: 3, Minor: 5}}, nil
 }
 
 func TestMasterOfAnotherProtocol(t *testing.T) {
@@ -36,9 +36,9 @@ func TestMasterOfAnotherProtocol(t *testing.T) {
 
 	_, err = c.Ready(t.Context())
 	assert.ErrorIs(t, err, errs.InvalidVersion.Err())
-	for _, part := range []string{ln.Addr().String(), `"9.9"`, "2.5", `"0.1"`, "1.0"} {
+	for _, part := range []string{ln.Addr().String(), `"9.9"`, "3.5", `"0.1"`, "2.0"} {
 		assert.ErrorContains(t, err, part)
 	}
-	_, err = c.Exist(t.Context(), []string{"k"})
+	_, err = c.Exist(t.Context(), nobody, []string{"k"})
 	assert.ErrorIs(t, err, errs.InvalidVersion.Err(), "a call that the master does not know")
 }
