@@ -1,6 +1,9 @@
 package config
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
 // Whatever a file holds, it either loads, and then what is printed loads again, or is
 // refused with problems.
@@ -39,6 +42,40 @@ func FuzzFile(f *testing.F) {
 					t.Fatalf("no origin for %s", e.Key)
 				}
 			}
+		}
+	})
+}
+
+// Whatever a flag is given, it is either refused with a problem that names the flag, or
+// what is then in effect can be said and given back.
+func FuzzFlagValue(f *testing.F) {
+	flags := RoleMaster.upstreamFlags()
+	for i, s := range []string{"0", "1", "-1", "true", "10s", "1.5", "::", "random", "", "18446744073709551616", "4 GB", "a,b", "1e308", "\x00", "0x10", " 7 "} {
+		f.Add(uint16(i), s)
+		f.Add(uint16(i*7), s)
+	}
+	f.Fuzz(func(t *testing.T, i uint16, text string) {
+		n := flags[int(i)%len(flags)]
+		if isFileFlag(n.Name) {
+			return
+		}
+		l, err := load(t, RoleMaster, []string{"--" + n.Name + "=" + text}, nil, "")
+		if err != nil {
+			if !IsUsage(err) || !strings.Contains(err.Error(), n.Name) && !strings.Contains(err.Error(), n.Key) {
+				t.Fatalf("--%s=%q: %v", n.Name, text, err)
+			}
+			return
+		}
+		out, err := l.Dump()
+		if err != nil {
+			t.Fatal(err)
+		}
+		back, err := Check(RoleMaster, write(t, "dump.yaml", string(out)), nil)
+		if err != nil {
+			t.Fatalf("--%s=%q: %v\n%s", n.Name, text, err, out)
+		}
+		if a, b := StartLine(l.Config, 1), StartLine(back.Config, 1); a != b {
+			t.Fatalf("--%s=%q: %s\n%s", n.Name, text, a, b)
 		}
 	})
 }

@@ -136,7 +136,7 @@ func TestEveryKeyInEveryLayer(t *testing.T) {
 		if f.kind == "list" {
 			sources[0].file = f.section + ":\n  " + f.name + ": [" + values[0] + "]"
 		}
-		for mask := 1; mask < 8; mask++ {
+		for _, mask := range []int{1, 3, 5, 7} { // each layer over those below it
 			var args, env []string
 			file, top := "", 0
 			for i, s := range sources {
