@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/mooncake-go/mooncake/core/config/internal/value"
 )
@@ -26,6 +27,9 @@ const maxText = 4096
 func (f field) parse(text string, unit value.Unit) (v any, note string, err error) {
 	if len(text) > maxText {
 		return nil, "", fmt.Errorf("must be at most %d bytes long", maxText)
+	}
+	if !utf8.ValidString(text) {
+		return nil, "", errors.New("must be UTF-8 text")
 	}
 	if len(f.enum) > 0 {
 		return f.parseEnum(text)
