@@ -52,7 +52,7 @@ func allocate(size uint64, o Options, k kernel) (*Block, error) {
 	if err := checkHuge(root, o.HugePages, size); err != nil {
 		return nil, err
 	}
-	if err := o.Placement.check(root, o.HugePages, size); err != nil {
+	if err := o.Placement.Check(root, o.HugePages, size); err != nil {
 		return nil, err
 	}
 	b := &Block{fd: -1, location: o.Location, guard: o.Guard}

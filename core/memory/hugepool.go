@@ -19,8 +19,10 @@ type HugePool struct {
 	Total, Free, Reserved uint64
 	// Surplus pages exist beyond Total at the moment, of Overcommit that the kernel may make.
 	Surplus, Overcommit uint64
-	// Limit is what the tightest control group allows, in bytes; 0 for no limit.
-	Limit uint64
+	// Limit is what the tightest control group allows, in bytes, where Limited says that one
+	// does. A container that was not given huge pages often has the limit 0.
+	Limit   uint64
+	Limited bool
 }
 
 // Available returns the number of pages that a new mapping can get without the kernel
@@ -71,7 +73,9 @@ func ReadHugePool(root fs.FS, page HugePages) (HugePool, error) {
 	if b, err := fs.ReadFile(root, "proc/meminfo"); err == nil {
 		p.Default = parseMeminfo(b, "Hugepagesize") == uint64(page)
 	}
-	p.Limit = hugeLimit(root, page)
+	if n := hugeLimit(root, page); n != noLimit {
+		p.Limit, p.Limited = n, true
+	}
 	return p, nil
 }
 
@@ -90,11 +94,11 @@ func ReadHugePools(root fs.FS) []HugePool {
 func hugeLimit(root fs.FS, page HugePages) uint64 {
 	self, err := fs.ReadFile(root, "proc/self/cgroup")
 	if err != nil {
-		return 0
+		return noLimit
 	}
 	prefix := "hugetlb." + page.String()
 	best := groupLimit(root, self, "hugetlb", prefix+".max", prefix+".limit_in_bytes")
-	return smaller(best, groupLimit(root, self, "hugetlb", prefix+".rsvd.max", prefix+".rsvd.limit_in_bytes"))
+	return min(best, groupLimit(root, self, "hugetlb", prefix+".rsvd.max", prefix+".rsvd.limit_in_bytes"))
 }
 
 // checkHuge reports too few huge pages before the kernel does so with a bare ENOMEM, or,
@@ -127,7 +131,7 @@ func (p HugePool) Check(size uint64) error {
 		}
 		return s.error("turn huge pages off")
 	}
-	if p.Limit != 0 && need*page > p.Limit {
+	if p.Limited && need*page > p.Limit {
 		s := &Shortage{
 			Kind: "huge pages of " + p.Page.String(), Need: need * page, Have: p.Limit,
 			text: fmt.Sprintf("%s of huge pages of %s are needed, but the control group of this process allows %s", Human(need*page), p.Page, Human(p.Limit)),

@@ -47,8 +47,9 @@ func TestHugePageShortages(t *testing.T) {
 			"8 MiB of huge pages of 2MB are needed, but the control group of this process allows 4 MiB (raise the limit hugepages-2Mi of the container, ask for less, or turn huge pages off)"},
 		{"the control group's reservations", pool(fstest.MapFS{"sys/fs/cgroup/hugetlb.2MB.rsvd.max": file("2097152"), "sys/fs/cgroup/pod/hugetlb.2MB.max": file("max")}), Huge2M, 8 << 20,
 			"allows 2 MiB"},
+		{"a container without huge pages", pool(fstest.MapFS{"sys/fs/cgroup/pod/hugetlb.2MB.max": file("0\n")}), Huge2M, 2 << 20, "allows 0 B"},
 		{"the control group, version 1", pool(fstest.MapFS{
-			"proc/self/cgroup": file("5:hugetlb:/pod\n"), "sys/fs/cgroup/hugetlb/pod/hugetlb.2MB.limit_in_bytes": file("0"),
+			"proc/self/cgroup": file("5:hugetlb:/pod\n"), "sys/fs/cgroup/hugetlb/pod/hugetlb.2MB.limit_in_bytes": file("9223372036854771712"),
 			"sys/fs/cgroup/hugetlb/hugetlb.2MB.limit_in_bytes": file("2097152"),
 		}), Huge2M, 8 << 20, "allows 2 MiB"},
 		{"the kernel may make more, not enough", pool(fstest.MapFS{pool2M + "nr_overcommit_hugepages": file("5"), pool2M + "surplus_hugepages": file("1")}), Huge2M, 32 << 20,

@@ -28,7 +28,9 @@ func ReadLimits(root fs.FS) Limits {
 		l.Available = parseMeminfo(b, "MemAvailable")
 	}
 	if b, err := fs.ReadFile(root, "proc/self/cgroup"); err == nil {
-		l.Cgroup = groupLimit(root, b, "memory", "memory.max", "memory.limit_in_bytes")
+		if n := groupLimit(root, b, "memory", "memory.max", "memory.limit_in_bytes"); n != noLimit {
+			l.Cgroup = n
+		}
 	}
 	return l
 }
@@ -72,10 +74,10 @@ func parseMeminfo(text []byte, name string) uint64 {
 }
 
 // groupLimit returns the smallest limit on the way from the process's control group to the
-// root, 0 for none. self is /proc/self/cgroup; v2 and v1 are the names of the file with
+// root, noLimit for none. self is /proc/self/cgroup; v2 and v1 are the names of the file with
 // the limit in the two versions of control groups, controller its name in version 1.
 func groupLimit(root fs.FS, self []byte, controller, v2, v1 string) uint64 {
-	best := uint64(0)
+	best := uint64(noLimit)
 	for line := range bytes.Lines(self) {
 		f := strings.SplitN(strings.TrimSpace(string(line)), ":", 3)
 		if len(f) != 3 {
@@ -83,9 +85,9 @@ func groupLimit(root fs.FS, self []byte, controller, v2, v1 string) uint64 {
 		}
 		switch {
 		case f[0] == "0" && f[1] == "":
-			best = smaller(best, walkGroup(root, "sys/fs/cgroup", f[2], v2))
+			best = min(best, walkGroup(root, "sys/fs/cgroup", f[2], v2))
 		case strings.Contains(","+f[1]+",", ","+controller+","):
-			best = smaller(best, walkGroup(root, "sys/fs/cgroup/"+controller, f[2], v1))
+			best = min(best, walkGroup(root, "sys/fs/cgroup/"+controller, f[2], v1))
 		}
 	}
 	return best
@@ -94,10 +96,10 @@ func groupLimit(root fs.FS, self []byte, controller, v2, v1 string) uint64 {
 // walkGroup looks at group and its ancestors below base. Inside a container the path is
 // often that of the host and does not exist here; the mount's root then holds the limit.
 func walkGroup(root fs.FS, base, group, file string) uint64 {
-	best := uint64(0)
+	best := uint64(noLimit)
 	for dir := path.Clean("/" + group); ; dir = path.Dir(dir) {
 		if b, err := fs.ReadFile(root, path.Join(base, dir, file)); err == nil {
-			best = smaller(best, parseGroupLimit(b))
+			best = min(best, parseGroupLimit(b))
 		}
 		if dir == "/" {
 			return best
@@ -105,20 +107,17 @@ func walkGroup(root fs.FS, base, group, file string) uint64 {
 	}
 }
 
-// parseGroupLimit returns 0 for "max" and for version 1's "no limit", a number near 2^63.
+// noLimit is the limit of a control group that has none.
+const noLimit = math.MaxUint64
+
+// parseGroupLimit returns noLimit for "max" and for version 1's form of it, a number near
+// 2^63.
 func parseGroupLimit(b []byte) uint64 {
 	v, err := strconv.ParseUint(strings.TrimSpace(string(b)), 10, 64)
 	if err != nil || v >= 1<<62 {
-		return 0
+		return noLimit
 	}
 	return v
-}
-
-func smaller(a, b uint64) uint64 {
-	if a == 0 || b != 0 && b < a {
-		return b
-	}
-	return a
 }
 
 // Human formats a number of bytes with a binary unit and at most one decimal.

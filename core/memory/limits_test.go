@@ -56,7 +56,7 @@ func FuzzLimits(f *testing.F) {
 			"proc/meminfo": {Data: meminfo}, "proc/self/cgroup": {Data: self},
 			"sys/fs/cgroup/a/memory.max": {Data: limit}, "sys/fs/cgroup/memory/memory.limit_in_bytes": {Data: limit},
 		})
-		if l.Physical%1024 != 0 || l.Cgroup >= 1<<62 {
+		if l.Physical%1024 != 0 || l.Available%1024 != 0 || l.Cgroup >= 1<<62 {
 			t.Fatalf("%+v", l)
 		}
 	})

@@ -71,7 +71,7 @@ func TestPlacementChecks(t *testing.T) {
 		{Placement{Policy: Interleave, Nodes: []int{0, 1}}, HugeNone, 1, ""},
 	}
 	for _, c := range cases {
-		err := c.p.check(root, c.page, c.size)
+		err := c.p.Check(root, c.page, c.size)
 		if c.want == "" {
 			require.NoError(t, err)
 			continue
@@ -79,7 +79,7 @@ func TestPlacementChecks(t *testing.T) {
 		require.ErrorContains(t, err, c.want)
 		require.True(t, errs.Is(err, errs.InvalidParams))
 	}
-	require.ErrorContains(t, OnNode(0, false).check(fstest.MapFS{}, HugeNone, 1), "no NUMA nodes")
+	require.ErrorContains(t, OnNode(0, false).Check(fstest.MapFS{}, HugeNone, 1), "no NUMA nodes")
 }
 
 // numaKernel records what is bound, or refuses.

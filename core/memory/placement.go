@@ -52,8 +52,9 @@ func (p Placement) location() string {
 	return "cpu:" + strconv.Itoa(p.Nodes[0])
 }
 
-// check refuses nodes that are not there and, for Bind, a size that a node can never hold.
-func (p Placement) check(root fs.FS, page HugePages, size uint64) error {
+// Check refuses nodes that are not there and, for Bind, a size that a node cannot hold;
+// code InvalidParams. root is rooted at "/", nil means the machine's.
+func (p Placement) Check(root fs.FS, page HugePages, size uint64) error {
 	if p.Policy == Anywhere {
 		return nil
 	}

@@ -24,7 +24,7 @@ var floors = [][]string{
 	{"core/config", "core/model", "core/internal"},
 	{"core/plugins", "core/topology", "core/observe"},
 	{"core/metadata", "core/memory"},
-	{"core/transfer"},
+	{"core/transfer", "core/doctor"},
 	{"core/master", "core/store", "core/ha", "core/tier"},
 	{"core/api", "core/bench"},
 	{"core/app"},
