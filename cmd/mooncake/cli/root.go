@@ -68,7 +68,7 @@ func (e *env) run(args []string) int {
 			fmt.Fprintf(e.stderr, "Run '%s --help' for what it takes.\n", cmd.CommandPath())
 		}
 	}
-	if code == exitUsage && e.upstream {
+	if code == exitUsage && e.upstream && quiet == nil {
 		return exitFailure // as upstream's programs end
 	}
 	return code
