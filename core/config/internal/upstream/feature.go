@@ -10,7 +10,7 @@ const (
 	dynamicRepl  = "dynamic replication"
 	engine       = "tuning of the transfer engine"
 	flagFiles    = "flag files"
-	glog         = "glog's output options; logs go to stderr, see log.level and log.format"
+	glog         = "glog's output options; log.dir, log.stderr, log.level and log.format decide"
 	gpu          = "GPU memory"
 	ha           = "high availability"
 	handshake    = "tuning of the handshake"
