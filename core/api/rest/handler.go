@@ -5,7 +5,12 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/pprof"
+	"slices"
 	"strconv"
+	"strings"
+
+	"github.com/mooncake-go/mooncake/core/master/metrics"
+	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
 // Options are the settings of the handler; the zero value is usable.
@@ -13,6 +18,8 @@ type Options struct {
 	// Profiling serves /debug/pprof. Profiles cost time and show what runs here: only for
 	// ports that strangers cannot reach.
 	Profiling bool
+	// Status says what the master is; nil is metrics.Serving, for a master alone.
+	Status func() metrics.Status
 	// Logger, nil for none.
 	Logger *slog.Logger
 }
@@ -24,7 +31,7 @@ const (
 	typeJSON    = "application/json; charset=utf-8"
 )
 
-// maxBody bounds the body of a request; no route reads one.
+// maxBody bounds the body of a request in bytes.
 const maxBody = 1 << 20
 
 // NewHandler serves m. The server around it bounds times and connections; the handler
@@ -33,50 +40,89 @@ func NewHandler(m Master, opts Options) http.Handler {
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)
 	}
-	h := &handler{master: m, log: opts.Logger}
-	routes := map[string]http.HandlerFunc{
-		"GET /health":              h.health,
-		"GET /role":                fixed(typeText, "leader"),
-		"GET /ha_status":           fixed(typeText, "serving"),
-		"GET /leader":              fixed(typeJSON, `{"present":false,"leader_address":null,"view_version":null}`),
-		"GET /metrics":             h.metrics,
-		"GET /metrics/summary":     h.summary,
-		"GET /query_key":           h.queryKey,
-		"GET /batch_query_keys":    h.batchQueryKeys,
-		"GET /get_all_keys":        h.allKeys,
-		"GET /get_all_segments":    h.allSegments,
-		"GET /get_segments_detail": h.segmentsDetail,
-		"GET /query_segment":       h.querySegment,
-		"POST /api/v1/remove_all":  h.removeAll,
+	if opts.Status == nil {
+		opts.Status = metrics.Serving
 	}
-	if opts.Profiling {
-		routes["GET /debug/pprof/cmdline"] = pprof.Cmdline
-		routes["GET /debug/pprof/profile"] = pprof.Profile
-		routes["GET /debug/pprof/symbol"] = pprof.Symbol
-		routes["GET /debug/pprof/trace"] = pprof.Trace
+	h := &handler{master: m, status: opts.Status, log: opts.Logger, paths: map[string]map[string]route{}}
+	for _, r := range routes() {
+		if h.paths[r.path] == nil {
+			h.paths[r.path] = map[string]route{}
+		}
+		h.paths[r.path][r.method] = r
 	}
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		r.Body = http.MaxBytesReader(w, r.Body, maxBody)
-		if route, ok := routes[r.Method+" "+r.URL.Path]; ok {
-			route(w, r)
-			return
-		}
-		if opts.Profiling && r.Method == http.MethodGet && isProfile(r.URL.Path) {
-			pprof.Index(w, r)
-			return
-		}
-		w.Header()["Content-Type"] = nil
-		reply(w, http.StatusNotFound, "404 Not Found")
-	})
+	if !opts.Profiling {
+		return h
+	}
+	mux := http.NewServeMux()
+	mux.Handle("/", h)
+	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
+	mux.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)
+	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
+	mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
+	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
+	return mux
 }
 
 type handler struct {
 	master Master
+	status func() metrics.Status
 	log    *slog.Logger
+	paths  map[string]map[string]route // by path and method
 }
 
-func fixed(contentType, body string) http.HandlerFunc {
-	return func(w http.ResponseWriter, _ *http.Request) { send(w, http.StatusOK, contentType, body) }
+// ServeHTTP implements http.Handler.
+func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	methods, known := h.paths[r.URL.Path]
+	if !known {
+		h.notFound(w, r)
+		return
+	}
+	method := r.Method
+	if method == http.MethodHead {
+		method = http.MethodGet // The server leaves the body out.
+	}
+	rt, ok := methods[method]
+	switch {
+	case !ok:
+		h.wrongMethod(w, r, methods)
+	case r.ContentLength > maxBody:
+		w.Header().Set("Connection", "close")
+		sendJSON(w, http.StatusRequestEntityTooLarge, failureOf(errTooLarge()))
+	case rt.data && !h.status().Ready:
+		rt.refuse(w, "service plane is not active")
+	default:
+		r.Body = http.MaxBytesReader(w, r.Body, maxBody)
+		rt.serve(h, w, r)
+	}
+}
+
+func errTooLarge() error {
+	return errs.New(errs.InvalidParams, "admin", "the body is larger than %d bytes", maxBody)
+}
+
+// notFound answers as upstream does, and below /api/ in JSON.
+func (h *handler) notFound(w http.ResponseWriter, r *http.Request) {
+	if strings.HasPrefix(r.URL.Path, "/api/") {
+		sendJSON(w, http.StatusNotFound, failureOf(errs.New(errs.InvalidParams, "admin", "there is no route %.200q", r.URL.Path)))
+		return
+	}
+	w.Header()["Content-Type"] = nil
+	reply(w, http.StatusNotFound, "404 Not Found")
+}
+
+func (h *handler) wrongMethod(w http.ResponseWriter, r *http.Request, methods map[string]route) {
+	var allow []string
+	for m := range methods {
+		allow = append(allow, m)
+		if m == http.MethodGet {
+			allow = append(allow, http.MethodHead)
+		}
+	}
+	slices.Sort(allow)
+	list := strings.Join(allow, ", ")
+	w.Header().Set("Allow", list)
+	sendJSON(w, http.StatusMethodNotAllowed,
+		failureOf(errs.New(errs.InvalidParams, "admin", "%s does not take %.20q; it takes %s", r.URL.Path, r.Method, list)))
 }
 
 func send(w http.ResponseWriter, status int, contentType, body string) {

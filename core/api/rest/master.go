@@ -19,8 +19,19 @@ type Master interface {
 	WalkKeys(yield func(model.Key) bool)
 	// Segments lists what is mounted.
 	Segments(ctx context.Context) ([]model.SegmentInfo, error)
-	// RemoveAll deletes everything that may be removed.
+	// RemoveAll deletes everything of a tenant, or of model.AllTenants, that may be removed.
 	RemoveAll(ctx context.Context, caller model.Caller, force bool) (int, error)
+	// Remove deletes. Per key ObjectNotFound, ObjectHasLease (unless force),
+	// ReplicaIsNotReady for an unfinished put, ObjectHasReplicationTask.
+	Remove(ctx context.Context, caller model.Caller, keys []model.Key, force bool) ([]error, error)
+	// ListKeys returns up to limit keys greater than after in byte order, sorted, that
+	// contain a match of expr ("" for all).
+	ListKeys(ctx context.Context, caller model.Caller, expr string, after model.Key, limit int) ([]model.Key, error)
+	// CreateTask has a copy or move carried out by the client that owns the source.
+	// ObjectNotFound, SegmentNotFound, TaskPendingLimitExceeded, InvalidParams.
+	CreateTask(ctx context.Context, caller model.Caller, spec model.TaskSpec) (model.TaskID, error)
+	// QueryTask answers with a task, or TaskNotFound.
+	QueryTask(ctx context.Context, id model.TaskID) (model.Task, error)
 	// Why tells what the master knows of a key. An unknown key is an answer, not an error.
 	Why(ctx context.Context, caller model.Caller, key model.Key) (model.Story, error)
 	// CreateDrainJob begins to empty segments. InvalidParams, SegmentNotFound,

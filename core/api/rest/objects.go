@@ -3,7 +3,6 @@ package rest
 import (
 	"bufio"
 	"net/http"
-	"strconv"
 	"strings"
 	"time"
 
@@ -18,36 +17,59 @@ type replica struct {
 	Endpoint string `json:"transport_endpoint_"`
 }
 
+// replicas lists every part of every copy.
 func replicas(o model.Object) []replica {
 	out := make([]replica, 0, len(o.Replicas))
-	for _, r := range o.Replicas {
-		out = append(out, replica{Size: r.Size, Address: r.Address, Protocol: r.Protocol, Endpoint: r.Endpoint})
+	for i := range o.Replicas {
+		for _, p := range o.Replicas[i].Parts {
+			out = append(out, replica{Size: p.Size, Address: p.Address, Protocol: p.Protocol, Endpoint: p.Endpoint})
+		}
 	}
 	return out
 }
 
-// queryKey grants a read lease, because upstream's does.
+// queryKey grants a read lease, because upstream's does, unless it is asked not to.
 func (h *handler) queryKey(w http.ResponseWriter, r *http.Request) {
-	key := r.URL.Query().Get("key")
-	if err := model.ValidateKey(key); err != nil {
-		h.sendError(w, r, err)
+	o, err := h.query(r)
+	if errs.Is(err, errs.ReplicaIsNotReady) { // Upstream says of every miss that it is one.
+		f := failureOf(err)
+		f.Detail = ""
+		sendJSON(w, http.StatusNotFound, f)
 		return
-	}
-	res, err := h.master.GetReplicas(r.Context(), model.Caller{}, []model.Key{key})
-	if err == nil && len(res) != 1 {
-		err = errs.New(errs.Internal, "admin: query key", "%d answers for one key", len(res))
-	}
-	if err == nil {
-		err = res[0].Err
 	}
 	if err != nil {
 		h.sendError(w, r, err)
 		return
 	}
-	sendJSON(w, http.StatusOK, struct {
-		Success bool      `json:"success"`
-		Data    []replica `json:"data"`
-	}{true, replicas(res[0].Value)})
+	sendData(w, replicas(o))
+}
+
+func (h *handler) query(r *http.Request) (o model.Object, err error) {
+	q, err := lenient(r)
+	if err != nil {
+		return o, err
+	}
+	key, err := q.key()
+	if err != nil {
+		return o, err
+	}
+	lease, err := q.flag("lease", true)
+	if err != nil {
+		return o, err
+	}
+	var res []model.Result[model.Object]
+	if lease {
+		res, err = h.master.GetReplicas(r.Context(), model.Caller{}, []model.Key{key})
+	} else {
+		res = h.master.PeekReplicas([]model.Key{key})
+	}
+	switch {
+	case err != nil:
+		return o, err
+	case len(res) != 1:
+		return o, errs.New(errs.Internal, "admin: query key", "%d answers for one key", len(res))
+	}
+	return res[0].Value, res[0].Err
 }
 
 // keyAnswer is one key of batchQueryKeys. The kinds of replicas that do not exist here
@@ -63,17 +85,19 @@ type keyAnswer struct {
 
 // batchQueryKeys reads without a lease. A key that is asked for twice appears once.
 func (h *handler) batchQueryKeys(w http.ResponseWriter, r *http.Request) {
+	q, err := lenient(r)
+	if err != nil {
+		h.sendError(w, r, err)
+		return
+	}
 	var keys []model.Key
-	for _, k := range strings.Split(r.URL.Query().Get("keys"), ",") {
+	for k := range strings.SplitSeq(q["keys"], ",") {
 		if k != "" {
 			keys = append(keys, k)
 		}
 	}
 	if len(keys) == 0 {
-		sendJSON(w, http.StatusBadRequest, struct {
-			Success bool   `json:"success"`
-			Error   string `json:"error"`
-		}{false, "No keys provided. Use ?keys=key1,key2,..."})
+		sendJSON(w, http.StatusBadRequest, plainFailure{Error: "No keys provided. Use ?keys=key1,key2,..."})
 		return
 	}
 	data := make(map[string]keyAnswer, len(keys))
@@ -88,10 +112,7 @@ func (h *handler) batchQueryKeys(w http.ResponseWriter, r *http.Request) {
 		}
 		data[keys[i]] = keyAnswer{OK: true, Values: replicas(res.Value)}
 	}
-	sendJSON(w, http.StatusOK, struct {
-		Success bool                 `json:"success"`
-		Data    map[string]keyAnswer `json:"data"`
-	}{true, data})
+	sendData(w, data)
 }
 
 // writeGrace is how long the reader of a stream may take for one buffer of it.
@@ -101,6 +122,9 @@ const writeGrace = 10 * time.Second
 // contains a line feed cannot be told from two.
 func (h *handler) allKeys(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", typeMetrics)
+	if r.Method == http.MethodHead {
+		return
+	}
 	control := http.NewResponseController(w)
 	out := bufio.NewWriterSize(deadlineWriter{w, control}, 64<<10)
 	h.master.WalkKeys(func(k model.Key) bool {
@@ -125,31 +149,4 @@ type deadlineWriter struct {
 func (d deadlineWriter) Write(b []byte) (int, error) {
 	_ = d.control.SetWriteDeadline(time.Now().Add(writeGrace)) // Without it the server's bound stays.
 	return d.w.Write(b)
-}
-
-// removeAll deletes what may be removed. There is one tenant, whose name is "default" or
-// left out.
-func (h *handler) removeAll(w http.ResponseWriter, r *http.Request) {
-	q := r.URL.Query()
-	if t := q.Get("tenant_id"); t != "" && t != "default" {
-		h.sendError(w, r, errs.New(errs.TenantNotRegistered, "admin: remove all", "no tenant %q", t))
-		return
-	}
-	force := false
-	if v := q.Get("force"); v != "" {
-		var err error
-		if force, err = strconv.ParseBool(v); err != nil {
-			h.sendError(w, r, errs.Wrap(errs.InvalidParams, "admin: remove all: force", err))
-			return
-		}
-	}
-	n, err := h.master.RemoveAll(r.Context(), model.Caller{}, force)
-	if err != nil {
-		h.sendError(w, r, err)
-		return
-	}
-	sendJSON(w, http.StatusOK, struct {
-		Success bool `json:"success"`
-		Removed int  `json:"removed_count"`
-	}{true, n})
 }

@@ -29,8 +29,12 @@ func (h *handler) allSegments(w http.ResponseWriter, r *http.Request) {
 // querySegment adds up the segments of a name. The blank before the second colon is what
 // scripts parse.
 func (h *handler) querySegment(w http.ResponseWriter, r *http.Request) {
-	name := r.URL.Query().Get("segment")
-	list, err := h.master.Segments(r.Context())
+	q, err := lenient(r)
+	var list []model.SegmentInfo
+	if err == nil {
+		list, err = h.master.Segments(r.Context())
+	}
+	name := q["segment"]
 	var used, capacity uint64
 	found := false
 	for _, s := range list {
@@ -84,12 +88,5 @@ func (h *handler) segmentsDetail(w http.ResponseWriter, r *http.Request) {
 	sendJSON(w, http.StatusOK, out)
 }
 
-// human rounds a size down to the largest unit that fits.
-func human(n uint64) string {
-	units := []string{"B", "KiB", "MiB", "GiB"}
-	i := 0
-	for n >= 1024 && i < len(units)-1 {
-		n, i = n>>10, i+1
-	}
-	return fmt.Sprintf("%d %s", n, units[i])
-}
+// human is a size in GiB with at most six digits, whatever the size.
+func human(n uint64) string { return fmt.Sprintf("%.6g GiB", float64(n)/(1<<30)) }

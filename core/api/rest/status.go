@@ -4,29 +4,64 @@ import (
 	"bytes"
 	"log/slog"
 	"net/http"
-	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/common/expfmt"
 )
 
-// haSummary is what a master without high availability says about it.
-const haSummary = "HA Metrics Summary: last_seq=0, applied_seq=0, lag=0, pending=0, mutation_queue=0, batch_commits=0, " +
-	"sync_commits=0, skipped=0, checksum_fail=0, etcd_fail=0, watch_disconn=0, state=0"
+// leadership is null where no leader is known.
+type leadership struct {
+	Address *string `json:"leader_address"`
+	View    *uint64 `json:"view_version"`
+}
 
-// StatusLine wraps the master's summary into the line of /metrics/summary and, after
-// "Master Admin Metrics: ", of the periodic log.
-func StatusLine(masterSummary string) string {
-	return "role=leader, state=serving, service_ready=true, master={" + masterSummary + "}, ha={" + haSummary + "}"
+func (h *handler) leadership() leadership {
+	s := h.status()
+	if s.Leader == "" {
+		return leadership{}
+	}
+	return leadership{&s.Leader, &s.View}
 }
 
 func (h *handler) health(w http.ResponseWriter, _ *http.Request) {
-	send(w, http.StatusOK, typeJSON,
-		`{"status":"ok","role":"leader","ha_state":"serving","service_ready":true,"leader_address":null,"view_version":null}`)
+	s := h.status()
+	sendJSON(w, http.StatusOK, struct {
+		Status string `json:"status"`
+		Role   string `json:"role"`
+		State  string `json:"ha_state"`
+		Ready  bool   `json:"service_ready"`
+		leadership
+	}{"ok", s.Role, s.State, s.Ready, h.leadership()})
+}
+
+func (h *handler) role(w http.ResponseWriter, _ *http.Request) {
+	send(w, http.StatusOK, typeText, h.status().Role)
+}
+
+func (h *handler) haStatus(w http.ResponseWriter, _ *http.Request) {
+	send(w, http.StatusOK, typeText, h.status().State)
+}
+
+func (h *handler) leader(w http.ResponseWriter, _ *http.Request) {
+	l := h.leadership()
+	sendJSON(w, http.StatusOK, struct {
+		Present bool `json:"present"`
+		leadership
+	}{l.Address != nil, l})
+}
+
+func (h *handler) kvEvents(w http.ResponseWriter, _ *http.Request) {
+	sendJSON(w, http.StatusOK, struct {
+		Enabled bool   `json:"enabled"`
+		Batches uint64 `json:"published_batches"`
+		Events  uint64 `json:"published_events"`
+		Dropped uint64 `json:"dropped_events"`
+		Skipped uint64 `json:"skipped_unparsed_keys"`
+	}{})
 }
 
 func (h *handler) summary(w http.ResponseWriter, _ *http.Request) {
-	send(w, http.StatusOK, typeMetrics, StatusLine(h.master.Summary()))
+	send(w, http.StatusOK, typeMetrics, h.status().Line(h.master.Summary()))
 }
 
 func (h *handler) metrics(w http.ResponseWriter, _ *http.Request) {
@@ -52,5 +87,3 @@ func sendMetrics(w http.ResponseWriter, from prometheus.Gatherer, log *slog.Logg
 	}
 	send(w, http.StatusOK, typeMetrics, buf.String())
 }
-
-func isProfile(path string) bool { return strings.HasPrefix(path, "/debug/pprof/") }

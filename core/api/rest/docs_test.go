@@ -1,0 +1,91 @@
+package rest_test
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mooncake-go/mooncake/core/api/rest"
+)
+
+var update = flag.Bool("update", false, "rewrite docs/admin-http.md")
+
+const docFile = "../../../docs/admin-http.md"
+
+// example is a request of the documentation; its answer comes from the fake.
+type example struct{ query, body string }
+
+func examples() map[string]example {
+	return map[string]example{
+		"GET /query_key":                 {query: "?key=page-1"},
+		"GET /batch_query_keys":          {query: "?keys=page-1,page-3"},
+		"GET /query_segment":             {query: "?segment=10.0.0.7:12300"},
+		"GET /api/v1/why":                {query: "?key=page-1"},
+		"GET /api/v1/keys":               {query: "?regex=^page-&limit=1"},
+		"POST /api/v1/remove":            {query: "?key=page-1&force=true"},
+		"POST /api/v1/remove_all":        {query: "?tenant_id=team-a"},
+		"GET /api/v1/segments/status":    {query: "?segment=10.0.0.7:12300"},
+		"POST /api/v1/drain_jobs":        {body: `{"segments":["10.0.0.7:12300"],"target_segments":["10.0.0.8:12300"],"max_concurrency":8}`},
+		"GET /api/v1/drain_jobs/query":   {query: "?job_id=7-8"},
+		"POST /api/v1/drain_jobs/cancel": {query: "?job_id=7-8"},
+		"POST /api/v1/tasks":             {body: `{"kind":"move","key":"page-1","source":"10.0.0.7:12300","targets":["10.0.0.8:12300"]}`},
+		"GET /api/v1/tasks":              {query: "?task_id=4-4"},
+		"PUT /api/v1/tenant_quotas":      {query: "?tenant_id=team-b", body: `{"requested_quota_bytes":1073741824}`},
+		"DELETE /api/v1/tenant_quotas":   {query: "?tenant_id=team-a"},
+	}
+}
+
+const intro = `# Admin HTTP of the master
+
+What the admin port (` + "`metrics_port`" + `, 9003) answers. Generated from the table of routes and from what they answer:
+` + "`go test ./core/api/rest -update`" + `. What differs from upstream: [compatibility.md](compatibility.md#admin-http-of-the-master-9003).
+
+- Nothing here is authenticated: keep the port inside the pool's network.
+- Parameters are percent-encoded; a plus sign is a plus sign. Below ` + "`/api/`" + ` an unknown parameter is refused.
+- Errors: ` + "`{\"success\":false,\"error_code\":-704,\"error_message\":\"OBJECT_NOT_FOUND\"}`" + `, below ` + "`/api/`" + ` with a ` + "`detail`" + ` for people.
+  400 for what is wrong with the request, 404 for what is not there, 409 for what cannot be done now, 413 for a body above 1 MiB,
+  429 for too many tasks, 503 for a master that does not serve, 500 for the rest. A wrong method is 405, with ` + "`Allow`" + `.
+- Times are RFC 3339 in UTC, spans are in milliseconds, sizes in bytes.
+- HEAD answers as GET, without the body.
+`
+
+// TestEveryRouteIsDocumented compares the documentation, which has an example of every
+// route with its exact answer.
+func TestEveryRouteIsDocumented(t *testing.T) {
+	var b strings.Builder
+	b.WriteString(intro)
+	all := examples()
+	for _, r := range rest.Routes() {
+		name := r.Method + " " + r.Path
+		x := all[name]
+		delete(all, name)
+		assert.Equal(t, len(r.Params) > 0 && name != "GET /api/v1/tenant_quotas", x.query != "", "%s has an example of its parameters", name)
+		assert.Equal(t, r.Body != "", x.body != "", "%s has an example of its body", name)
+		w := askBody(full(), r.Method, r.Path+strings.ReplaceAll(x.query, "^", "%5E"), x.body)
+		assert.Equal(t, 200, w.Code, "%s: %s", name, w.Body)
+		fmt.Fprintf(&b, "\n## `%s`\n\n%s\n", name, r.What)
+		if len(r.Params) > 0 {
+			fmt.Fprintf(&b, "\nParameters: `%s`.\n", strings.Join(r.Params, "`, `"))
+		}
+		if r.Body != "" {
+			fmt.Fprintf(&b, "\nBody, JSON: %s.\n", r.Body)
+		}
+		fmt.Fprintf(&b, "\n```\n%s%s\n", name, x.query)
+		if x.body != "" {
+			fmt.Fprintf(&b, "%s\n", x.body)
+		}
+		fmt.Fprintf(&b, "\n200 %s\n%s\n```\n", w.Header().Get("Content-Type"), strings.TrimSuffix(w.Body.String(), "\n"))
+	}
+	assert.Empty(t, all, "examples of routes that are not there")
+	if *update {
+		require.NoError(t, os.WriteFile(docFile, []byte(b.String()), 0o600))
+	}
+	have, err := os.ReadFile(docFile)
+	require.NoError(t, err)
+	assert.Equal(t, b.String(), string(have), "run: go test ./core/api/rest -update")
+}

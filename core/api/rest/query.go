@@ -1,0 +1,126 @@
+package rest
+
+import (
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/mooncake-go/mooncake/core/model"
+	"github.com/mooncake-go/mooncake/sdk/errs"
+)
+
+// query is the parameters of a request. Of one that is given twice the first counts.
+type query map[string]string
+
+// parseQuery decodes percent signs. A plus sign is a plus sign, not a blank: it is common
+// in keys and in expressions, and scripts do not encode it.
+func parseQuery(raw string) (query, error) {
+	q := query{}
+	for pair := range strings.SplitSeq(raw, "&") {
+		name, value, _ := strings.Cut(pair, "=")
+		name, err := url.PathUnescape(name)
+		if err == nil {
+			value, err = url.PathUnescape(value)
+		}
+		if err != nil {
+			return nil, errs.New(errs.InvalidParams, "admin", "the parameter %.100q is not encoded properly; a percent sign is written %%25", pair)
+		}
+		if _, twice := q[name]; !twice && name != "" {
+			q[name] = value
+		}
+	}
+	return q, nil
+}
+
+// lenient reads the parameters of a route of upstream's, which ignores names it does not
+// know.
+func lenient(r *http.Request) (query, error) { return parseQuery(r.URL.RawQuery) }
+
+// strict reads the parameters and refuses names that the route does not have.
+func (h *handler) strict(r *http.Request) (query, error) {
+	q, err := parseQuery(r.URL.RawQuery)
+	if err != nil {
+		return nil, err
+	}
+	method := r.Method
+	if method == http.MethodHead {
+		method = http.MethodGet
+	}
+	known := h.paths[r.URL.Path][method].params
+	for name := range q {
+		if !slices.Contains(known, name) {
+			return nil, errs.New(errs.InvalidParams, "admin", "%s has no parameter %.100q; it has %s", r.URL.Path, name, orNone(known))
+		}
+	}
+	return q, nil
+}
+
+func orNone(names []string) string {
+	if len(names) == 0 {
+		return "none"
+	}
+	return strings.Join(names, ", ")
+}
+
+// flag reads a truth value, which is def where it is left out.
+func (q query) flag(name string, def bool) (bool, error) {
+	v := q[name]
+	if v == "" {
+		return def, nil
+	}
+	b, err := strconv.ParseBool(v)
+	if err != nil {
+		return def, errs.New(errs.InvalidParams, "admin", "%s is %.100q; it is true or false", name, v)
+	}
+	return b, nil
+}
+
+// number reads a number from 1 to most, which is def where it is left out.
+func (q query) number(name string, def, most int) (int, error) {
+	v := q[name]
+	if v == "" {
+		return def, nil
+	}
+	n, err := strconv.Atoi(v)
+	if err != nil || n < 1 || n > most {
+		return def, errs.New(errs.InvalidParams, "admin", "%s is %.100q; it is a number from 1 to %d", name, v, most)
+	}
+	return n, nil
+}
+
+// key reads the parameter key, which has to be there.
+func (q query) key() (model.Key, error) {
+	k := q["key"]
+	if err := model.ValidateKey(k); err != nil {
+		return "", errs.Wrap(errs.InvalidParams, "admin", err)
+	}
+	return k, nil
+}
+
+// id reads an identifier, which has to be there.
+func (q query) id(name string) (model.UUID, error) {
+	id, err := model.ParseUUID(q[name])
+	if err != nil {
+		return id, errs.New(errs.InvalidParams, "admin", "Missing or invalid %s: %w", name, err)
+	}
+	return id, nil
+}
+
+// tenant checks that a tenant exists, so that a master with one tenant only does not
+// answer for another with that one's objects.
+func (h *handler) tenant(r *http.Request, name string) (model.Caller, error) {
+	c := model.Caller{Tenant: name}
+	if err := model.ValidateTenant(name); err != nil {
+		return c, errs.Wrap(errs.InvalidParams, "admin", err)
+	}
+	if name == "" || name == model.DefaultTenant {
+		return c, nil
+	}
+	_, err := h.master.TenantQuota(r.Context(), name)
+	if errs.Is(err, errs.UnavailableInCurrentMode) || errs.Is(err, errs.NotSupported) {
+		err = errs.New(errs.TenantNotRegistered, "admin", "no tenant %q: the master serves the tenant %q only", name, model.DefaultTenant)
+	}
+	return c, err
+}

@@ -1,0 +1,106 @@
+package rest
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/mooncake-go/mooncake/core/model"
+	"github.com/mooncake-go/mooncake/sdk/errs"
+)
+
+// TaskRequest is the body that creates a task.
+type TaskRequest struct {
+	Kind    string   `json:"kind"` // copy or move
+	Key     string   `json:"key"`
+	Tenant  string   `json:"tenant_id,omitempty"`
+	Source  string   `json:"source,omitempty"`
+	Targets []string `json:"targets"`
+}
+
+func (t TaskRequest) spec() (model.TaskSpec, error) {
+	spec := model.TaskSpec{Tenant: t.Tenant, Key: t.Key, Source: t.Source, Targets: t.Targets}
+	const op = "admin: task"
+	switch t.Kind {
+	case model.CopyObject.String():
+	case model.MoveObject.String():
+		spec.Kind = model.MoveObject
+	default:
+		return spec, errs.New(errs.InvalidParams, op, "kind is %.100q; it is copy or move", t.Kind)
+	}
+	if err := model.ValidateKey(t.Key); err != nil {
+		return spec, errs.Wrap(errs.InvalidParams, op, err)
+	}
+	switch {
+	case len(t.Targets) == 0:
+		return spec, errs.New(errs.InvalidParams, op, "targets is empty; name the segments to write to")
+	case spec.Kind == model.MoveObject && (len(t.Targets) != 1 || t.Source == ""):
+		return spec, errs.New(errs.InvalidParams, op, "a move has a source and exactly one target")
+	}
+	return spec, nil
+}
+
+// Task is a copy or move that a client carries out.
+type Task struct {
+	ID       string    `json:"task_id"`
+	Kind     string    `json:"kind"`
+	Tenant   string    `json:"tenant_id"`
+	Key      string    `json:"key"`
+	Source   string    `json:"source"`
+	Targets  []string  `json:"targets"`
+	Status   string    `json:"status"`
+	Created  time.Time `json:"created"`
+	Updated  time.Time `json:"updated"`
+	Assigned string    `json:"assigned_client"`
+	Message  string    `json:"message"`
+}
+
+// TaskCreated names a new task.
+type TaskCreated struct {
+	ID string `json:"task_id"`
+}
+
+func (h *handler) createTask(w http.ResponseWriter, r *http.Request) {
+	var body TaskRequest
+	_, err := h.strict(r)
+	if err == nil {
+		err = readJSON(r, &body, true)
+	}
+	var spec model.TaskSpec
+	if err == nil {
+		spec, err = body.spec()
+	}
+	var caller model.Caller
+	if err == nil {
+		caller, err = h.tenant(r, body.Tenant)
+	}
+	var id model.TaskID
+	if err == nil {
+		id, err = h.master.CreateTask(r.Context(), caller, spec)
+	}
+	if err != nil {
+		h.explain(w, r, err)
+		return
+	}
+	sendData(w, TaskCreated{id.String()})
+}
+
+func (h *handler) queryTask(w http.ResponseWriter, r *http.Request) {
+	q, err := h.strict(r)
+	var id model.TaskID
+	if err == nil {
+		id, err = q.id("task_id")
+	}
+	var t model.Task
+	if err == nil {
+		t, err = h.master.QueryTask(r.Context(), id)
+	}
+	if err != nil {
+		h.explain(w, r, err)
+		return
+	}
+	sendData(w, Task{
+		ID: t.ID.String(), Kind: t.Spec.Kind.String(), Tenant: t.Spec.Tenant, Key: t.Spec.Key, Source: t.Spec.Source,
+		Targets: append([]string{}, t.Spec.Targets...), Status: t.Status.String(), Created: t.Created, Updated: t.Updated,
+		Assigned: t.Assigned.String(), Message: t.Message,
+	})
+}
