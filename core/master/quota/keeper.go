@@ -1,0 +1,169 @@
+package quota
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/mooncake-go/mooncake/core/model"
+	"github.com/mooncake-go/mooncake/sdk/errs"
+)
+
+// lookInterval is how often the file is looked at.
+const lookInterval = 10 * time.Second
+
+// Keeper keeps the ledger and the file of the policy in step: a change through Set or
+// Delete is in the file before it is in force, and a change of the file is taken over by
+// Reload. Safe for concurrent use. A nil Keeper is off: calls answer
+// UnavailableInCurrentMode, and its ledger is nil.
+type Keeper struct {
+	path   string
+	log    *slog.Logger
+	ledger *Ledger
+
+	mu     sync.Mutex
+	policy Policy
+	seen   stamp // of the file when it was last read, or could not be
+}
+
+// OpenKeeper loads the policy from a file. FileNotFound, FileReadFail, InvalidParams: the
+// master must not start, since it could not tell who may write.
+func OpenKeeper(path string, log *slog.Logger) (*Keeper, error) {
+	k := &Keeper{path: path, log: log, ledger: NewLedger()}
+	if path == "" {
+		return nil, errs.WithHint(errs.New(errs.InvalidParams, "tenant quota policy", "there is no file to read it from"), "set tenant_quota_connector_uri")
+	}
+	if _, err := k.Reload(); err != nil {
+		return nil, err
+	}
+	return k, nil
+}
+
+// Ledger returns the ledger that the policy governs.
+func (k *Keeper) Ledger() *Ledger {
+	if k == nil {
+		return nil
+	}
+	return k.ledger
+}
+
+// Set registers a tenant or changes its quota, and answers with the tenant as it is then.
+// InvalidParams, FileWriteFail, and the errors of Reload when the file was edited since
+// and cannot be read: it is not overwritten then.
+func (k *Keeper) Set(t model.Tenant, bytes uint64) (model.TenantQuota, error) {
+	const op = "tenant quota: set"
+	if k == nil {
+		return model.TenantQuota{}, off(op)
+	}
+	t = name(t)
+	if err := model.ValidateTenant(t); err != nil {
+		return model.TenantQuota{}, errs.Wrap(errs.InvalidParams, op, err)
+	}
+	if bytes < 1 || bytes > MaxQuota {
+		return model.TenantQuota{}, errs.New(errs.InvalidParams, op, "a quota of %d bytes for tenant %q; it has 1 to %d", bytes, t, uint64(MaxQuota))
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if _, err := k.reload(); err != nil {
+		return model.TenantQuota{}, err
+	}
+	next := k.policy.with(t, bytes)
+	if len(next.Tenants) > MaxTenants {
+		return model.TenantQuota{}, errs.New(errs.InvalidParams, op, "the policy names %d tenants, the most there may be", MaxTenants)
+	}
+	if err := k.commit(next); err != nil {
+		return model.TenantQuota{}, err
+	}
+	k.ledger.Apply(next)
+	return k.ledger.Get(t)
+}
+
+// Delete takes out a tenant that has no objects. TenantNotRegistered, TenantNotEmpty,
+// FileWriteFail, and as Set.
+func (k *Keeper) Delete(t model.Tenant) error {
+	if k == nil {
+		return off("tenant quota: delete")
+	}
+	t = name(t)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if _, err := k.reload(); err != nil {
+		return err
+	}
+	if err := k.ledger.close(t); err != nil {
+		return err
+	}
+	if err := k.commit(k.policy.with(t, 0)); err != nil {
+		k.ledger.Apply(k.policy)
+		return err
+	}
+	return nil
+}
+
+// Reload takes over what the file says now, and reports whether that is something new. A
+// file that cannot be read changes nothing. FileNotFound, FileReadFail, InvalidParams.
+func (k *Keeper) Reload() (bool, error) {
+	if k == nil {
+		return false, off("tenant quota: reload")
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.reload()
+}
+
+func (k *Keeper) reload() (bool, error) {
+	k.seen = stampOf(k.path)
+	p, err := load(k.path)
+	if err != nil {
+		return false, err
+	}
+	if slices.Equal(p.Tenants, k.policy.Tenants) {
+		return false, nil
+	}
+	k.policy = p
+	k.ledger.Apply(p)
+	return true, nil
+}
+
+func (k *Keeper) commit(p Policy) error {
+	if err := save(k.path, p); err != nil {
+		return err
+	}
+	k.policy, k.seen = p, stampOf(k.path)
+	return nil
+}
+
+// Run takes over changes of the file, which it looks for every 10 seconds, until ctx ends.
+func (k *Keeper) Run(ctx context.Context) {
+	if k == nil {
+		return
+	}
+	ticker := time.NewTicker(lookInterval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+			k.look()
+		}
+	}
+}
+
+// look reloads a file that has changed. One that cannot be read is reported once.
+func (k *Keeper) look() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if stampOf(k.path) == k.seen {
+		return
+	}
+	changed, err := k.reload()
+	switch {
+	case err != nil:
+		k.log.Error("the tenant quota policy changed and cannot be read; the old one stays in force", "file", k.path, "error", err)
+	case changed:
+		k.log.Info("the tenant quota policy changed", "file", k.path, "tenants", len(k.policy.Tenants))
+	}
+}
