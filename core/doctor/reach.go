@@ -26,7 +26,8 @@ func (e *exam) master(ctx context.Context) Result {
 	addr := e.cfg.Store.MasterServerAddress
 	version, err := e.Master(ctx, addr)
 	if err != nil {
-		return e.unreachable(fmt.Sprintf("%s: %v", addr, short(ctx, err)), "nodes wait for it at the start for a while, and clients get errors",
+		reason := strings.TrimPrefix(short(ctx, err).Error(), "master "+addr+": ")
+		return e.unreachable(fmt.Sprintf("%s: %s", addr, reason), "nodes wait for it at the start for a while, and clients get errors",
 			"start it (mooncake master), or correct store.master_server_address; check the firewall between")
 	}
 	return ok("%s serves, version %s", addr, version)

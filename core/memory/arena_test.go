@@ -238,3 +238,16 @@ func BenchmarkHostBuffer(b *testing.B) {
 		}
 	})
 }
+
+// BenchmarkPrefault is the time to provide a block's pages, in bytes per second.
+func BenchmarkPrefault(b *testing.B) {
+	const size = 1 << 30
+	b.SetBytes(size)
+	for b.Loop() {
+		x, err := Allocate(size, Options{Prefault: true})
+		if err != nil {
+			b.Fatal(err)
+		}
+		_ = x.Close()
+	}
+}

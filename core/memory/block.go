@@ -85,10 +85,10 @@ func (b *Block) settle(o Options, k kernel) error {
 			o.Log.Warn("memory could not be placed on its NUMA node: the system does not permit mbind", "nodes", o.Placement.Nodes, "size", Human(b.Size()))
 		}
 	}
-	if !o.Prefault && (o.HugePages == HugeNone || o.Placement.Policy != Bind) {
+	if !o.touches() {
 		return nil
 	}
-	if err := populateAll(b.mem, o.HugePages, k.populate); err != nil {
+	if err := populateAll(b.mem, max(populateStep, int(o.HugePages)), k.populate); err != nil {
 		return errs.WithHint(errs.Wrap(errs.Internal, "memory: touch "+Human(b.Size()), err),
 			"less memory is free than was asked for; ask for less or leave prefault off")
 	}

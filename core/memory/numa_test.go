@@ -2,6 +2,7 @@ package memory
 
 import (
 	"bytes"
+	"errors"
 	"log/slog"
 	"sync/atomic"
 	"testing"
@@ -162,8 +163,35 @@ func TestPlacementIsReal(t *testing.T) {
 func TestPopulateSharesTheWork(t *testing.T) {
 	k := &numaKernel{}
 	mem := make([]byte, 5<<20)
-	require.NoError(t, populateAll(mem, 1<<20, func(part []byte) error { k.steps.Add(int64(len(part))); return nil }))
-	require.Equal(t, int64(len(mem)), k.steps.Load(), "every byte once")
+	require.NoError(t, populateAll(mem, 2<<20, func(part []byte) error {
+		k.steps.Add(1)
+		for i := range part {
+			part[i]++
+		}
+		return nil
+	}))
+	require.Equal(t, int64(3), k.steps.Load())
+	require.Equal(t, len(mem), bytes.Count(mem, []byte{1}), "every byte once")
+
+	stop := errors.New("stop")
+	calls := 0
+	mem = mem[:4<<10]
+	require.ErrorIs(t, populateAll(mem, len(mem), func([]byte) error { calls++; return stop }), stop)
+	require.Equal(t, 1, calls)
+
+	for _, c := range []struct {
+		o    Options
+		want bool
+	}{
+		{Options{}, false},
+		{Options{Prefault: true}, true},
+		{Options{HugePages: Huge2M}, false},
+		{Options{HugePages: Huge2M, Placement: OnNode(0, false)}, false},
+		{Options{HugePages: Huge2M, Placement: OnNode(0, true)}, true},
+		{Options{Placement: OnNode(0, true)}, false},
+	} {
+		require.Equal(t, c.want, c.o.touches(), "%+v", c.o)
+	}
 
 	k = &numaKernel{fail: true}
 	_, err := allocate(1<<20, Options{Prefault: true}, k)

@@ -67,3 +67,8 @@ type Options struct {
 	// Log takes the warning of a Placement that was dropped; nil means nobody.
 	Log *slog.Logger
 }
+
+// touches reports whether Allocate has to provide the pages itself.
+func (o Options) touches() bool {
+	return o.Prefault || o.HugePages != HugeNone && o.Placement.Policy == Bind
+}

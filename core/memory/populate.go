@@ -14,11 +14,10 @@ import (
 // a multiple of every page size up to 1 GiB's half, and small enough to share out.
 const populateStep = 256 << 20
 
-// populateAll touches mem from as many threads as there are CPUs for this process, at most
-// one a step: clearing pages is what takes the time, and one thread cannot use the
+// populateAll calls one for every step bytes of mem, from as many threads as there are CPUs
+// for this process: clearing pages is what takes the time, and one thread cannot use the
 // machine's bandwidth. It returns the first error, after all have stopped.
-func populateAll(mem []byte, page HugePages, one func([]byte) error) error {
-	step := max(populateStep, int(page))
+func populateAll(mem []byte, step int, one func([]byte) error) error {
 	steps := (len(mem) + step - 1) / step
 	var next atomic.Int64
 	var failed atomic.Pointer[error]
