@@ -25,6 +25,13 @@ func listen(t *testing.T) net.Listener {
 	return ln
 }
 
+// canceled is a context that has ended.
+func canceled(t *testing.T) context.Context {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	return ctx
+}
+
 func TestServesAndStops(t *testing.T) {
 	s := httpd.New(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "yes") }), httpd.Options{})
 	require.NoError(t, s.Stop(t.Context()), "before Start")
@@ -53,9 +60,7 @@ func TestStopCutsOffASlowAnswer(t *testing.T) {
 	failed := make(chan error, 1)
 	go func() { _, err := http.Get("http://" + ln.Addr().String()); failed <- err }()
 	<-entered
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	require.NoError(t, s.Stop(ctx))
+	require.NoError(t, s.Stop(canceled(t)))
 	assert.Error(t, <-failed)
 }
 

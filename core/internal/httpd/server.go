@@ -14,7 +14,8 @@ import (
 
 // Options are the settings of a Server; the zero value is usable.
 type Options struct {
-	// MaxConnections are served at once; more wait in the kernel's queue. Default 512.
+	// MaxConnections are served at once, by default 512. Another one takes the place of
+	// the connection that has waited longest for its client.
 	MaxConnections int
 	// ReadTimeout bounds the reading of a request, ReadHeaderTimeout its head. Defaults
 	// 30 s and 5 s.
@@ -58,7 +59,8 @@ func New(h http.Handler, opts Options) *Server {
 		opts.Logger = slog.New(slog.DiscardHandler)
 	}
 	return &Server{max: opts.MaxConnections, http: &http.Server{
-		Handler:           h,
+		Handler:           tracked(h),
+		ConnContext:       func(ctx context.Context, c net.Conn) context.Context { return context.WithValue(ctx, connKey{}, c) },
 		ReadTimeout:       def(opts.ReadTimeout, 30*time.Second),
 		ReadHeaderTimeout: def(opts.ReadHeaderTimeout, 5*time.Second),
 		WriteTimeout:      def(opts.WriteTimeout, 30*time.Second),
@@ -95,4 +97,24 @@ func (s *Server) Stop(ctx context.Context) error {
 	}
 	<-done
 	return s.err
+}
+
+// connKey finds the connection of a request in its context.
+type connKey struct{}
+
+// tracked tells the connection when a handler works and when its client is waited for.
+func tracked(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		c, ok := r.Context().Value(connKey{}).(*limitConn)
+		if !ok {
+			h.ServeHTTP(w, r)
+			return
+		}
+		c.busy()
+		defer c.wait()
+		if r.Body != http.NoBody {
+			r.Body = waitingBody{r.Body, c}
+		}
+		h.ServeHTTP(w, r)
+	})
 }
