@@ -14,14 +14,16 @@ const parallelSum = 2 << 20
 
 // checksums computes the checksum of the i-th of n values and hands it to done, which is
 // called concurrently. A few large values are cut up, many small ones are shared out.
-func checksums(n int, value func(int) []byte, done func(int, model.Checksum)) {
+func checksums(n int, value func(int) []span, done func(int, model.Checksum)) {
 	one := func(i int, sum func([]byte) uint32) {
-		done(i, model.Checksum{Kind: model.ChecksumCRC32C, Value: uint64(sum(value(i)))})
+		done(i, model.Checksum{Kind: model.ChecksumCRC32C, Value: uint64(sumOf(value(i), sum))})
 	}
 	workers := min(runtime.GOMAXPROCS(0), n)
 	total := 0
 	for i := 0; i < n && total < parallelSum; i++ {
-		total += len(value(i))
+		for _, s := range value(i) {
+			total += len(s.mem)
+		}
 	}
 	switch {
 	case total < parallelSum:

@@ -4,9 +4,10 @@ import (
 	"context"
 	"errors"
 	"sync"
-	"time"
 
+	"github.com/mooncake-go/mooncake/core/memory"
 	"github.com/mooncake-go/mooncake/core/model"
+	"github.com/mooncake-go/mooncake/core/store/hotcache"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
@@ -21,10 +22,15 @@ var ErrClosed = errors.New("the store client is closed")
 type Client struct {
 	cfg     Config
 	caller  model.Caller
+	session *Session
+	own     bool // the session ends with the client
 	master  Master
 	engine  engine
+	pool    *memory.Pool
+	hot     *hotcache.Cache // nil when off
 	log     *quiet
 	metrics *metrics
+	host    string
 
 	mu      sync.Mutex
 	closed  bool
@@ -40,18 +46,36 @@ func NewClient(cfg Config, deps Deps) (*Client, error) {
 	if err := deps.validate(); err != nil {
 		return nil, err
 	}
-	m, err := newMetrics(deps.Metrics, deps.Engine)
+	m, err := newMetrics(deps.registerer(), deps.Engine)
 	if err != nil {
 		return nil, errs.Wrap(errs.Internal, "store: register metrics", err)
 	}
-	return &Client{
-		cfg: cfg, caller: model.Caller{Client: deps.ID}, master: deps.Master, engine: deps.Engine, log: &quiet{log: deps.Log}, metrics: m,
+	s, own, err := deps.session()
+	if err != nil {
+		return nil, err
+	}
+	c := &Client{
+		cfg: cfg, caller: model.Caller{Client: deps.ID, Tenant: cfg.Tenant}, session: s, own: own, master: deps.Master,
+		engine: deps.Engine, pool: deps.Buffers, log: &quiet{log: deps.Log}, metrics: m, host: hostOf(deps.Engine.LocalName()),
 		buffers: map[uint64]transport.RegionID{},
-	}, nil
+	}
+	if cfg.HotCache.Size > 0 {
+		c.hot = hotcache.New(cfg.HotCache, c.reread)
+		m.cache(deps.registerer(), c.hot)
+	}
+	return c, nil
 }
 
 // Ready answers with the master's version, or why it cannot be reached.
-func (c *Client) Ready(ctx context.Context) (string, error) { return c.master.Ready(ctx) }
+func (c *Client) Ready(ctx context.Context) (string, error) {
+	return ask(ctx, c.session, "ServiceReady", c.master.Ready)
+}
+
+// Health tells whether the master answers, as far as is known without asking it.
+func (c *Client) Health() Health { return c.session.Health() }
+
+// Hostname is the name of this process's segments, "host:port".
+func (c *Client) Hostname() string { return c.engine.LocalName() }
 
 // Close refuses new calls, waits for those under way until the context ends, and ends the
 // registration of buffers. Repeatable.
@@ -69,6 +93,12 @@ func (c *Client) Close(ctx context.Context) error {
 	case <-done:
 	case <-ctx.Done():
 		err = errs.Wrap(errs.Internal, "store: close with calls under way", ctx.Err())
+	}
+	if c.hot != nil {
+		c.hot.Close()
+	}
+	if c.own {
+		c.session.Close()
 	}
 	for _, id := range buffers {
 		err = errors.Join(err, c.engine.Deregister(ctx, id))
@@ -91,6 +121,3 @@ func (c *Client) enter() error {
 func (c *Client) finishing(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), c.cfg.FinishTimeout)
 }
-
-// rpc observes one call to the master that began at t0.
-func (c *Client) rpc(name string, t0 time.Time) { c.metrics.rpc(name, time.Since(t0)) }

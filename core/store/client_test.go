@@ -224,7 +224,7 @@ func TestOverduePutFails(t *testing.T) {
 	p.master.setHook(func(k call) error {
 		if k.name == "PutEnd" {
 			p.master.setHook(nil)
-			got, err := p.master.PutStart(t.Context(), c.deps.ID, []model.PutItem{{Key: "k", Size: 100}}, one)
+			got, err := p.master.PutStart(t.Context(), model.Caller{Client: c.deps.ID}, []model.PutItem{{Key: "k", Size: 100}}, one)
 			require.NoError(t, err)
 			require.NoError(t, got[0].Err)
 		}

@@ -6,7 +6,9 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/mooncake-go/mooncake/core/memory"
 	"github.com/mooncake-go/mooncake/core/model"
+	"github.com/mooncake-go/mooncake/core/store/hotcache"
 	"github.com/mooncake-go/mooncake/core/transfer"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
@@ -29,6 +31,11 @@ type Config struct {
 	ReadRetries int
 	// MaxBatch is how many keys of a batch are worked on at a time. Default 1024.
 	MaxBatch int
+	// Tenant is whose keys the client works with. Empty is model.DefaultTenant.
+	Tenant model.Tenant
+	// HotCache keeps objects that are read often from other nodes in this process. Off by
+	// default (size 0).
+	HotCache hotcache.Config
 	// MaxObjectSize bounds the memory that Get allocates for one object. Default 16 GiB.
 	MaxObjectSize uint64
 }
@@ -42,6 +49,7 @@ func DefaultConfig() Config {
 		ReadRetries:     2,
 		MaxBatch:        1024,
 		MaxObjectSize:   16 << 30,
+		HotCache:        hotcache.DefaultConfig(),
 	}
 }
 
@@ -63,8 +71,13 @@ func (c Config) Validate() error {
 		return bad("batch size", c.MaxBatch, "at least 1")
 	case c.MaxObjectSize < 1:
 		return bad("object size bound", c.MaxObjectSize, "at least 1")
+	case c.HotCache.Size > 0 && !c.Checksum:
+		return bad("checksum", c.Checksum, "on with a hot cache, which could not tell a changed object otherwise")
 	}
-	return nil
+	if err := model.ValidateTenant(c.Tenant); err != nil {
+		return err
+	}
+	return c.HotCache.Validate()
 }
 
 // Deps is what a Client and a Node work with. The caller keeps and closes all of it.
@@ -74,13 +87,49 @@ type Deps struct {
 	Master Master
 	Engine *transfer.Engine
 	Log    *slog.Logger
+	// Session is shared by the Client and the Node of a process. Nil: each makes one of its
+	// own, with the defaults, and ends it with itself.
+	Session *Session
+	// Buffers lends the memory of GetBuffer, which should be registered with the engine. Nil:
+	// it comes from the heap.
+	Buffers *memory.Pool
 	// Metrics may be nil. A registry serves one Client and one Node.
 	Metrics prometheus.Registerer
+	// ClusterID and ClientMode are labels of every metric of the client. An empty ClusterID
+	// is left out; an empty ClientMode is "real".
+	ClusterID, ClientMode string
 }
 
 func (d Deps) validate() error {
 	if d.ID.IsZero() || d.Master == nil || d.Engine == nil || d.Log == nil {
 		return errs.New(errs.InvalidParams, "store", "an ID, a master, a transfer engine and a logger are needed")
 	}
+	if d.Session != nil && d.Session.id != d.ID {
+		return errs.New(errs.InvalidParams, "store", "the session is that of %v, not of %v", d.Session.id, d.ID)
+	}
 	return nil
+}
+
+// registerer is Metrics with the labels that every metric of a client has.
+func (d Deps) registerer() prometheus.Registerer {
+	if d.Metrics == nil {
+		return nil
+	}
+	labels := prometheus.Labels{"client_mode": d.ClientMode}
+	if d.ClientMode == "" {
+		labels["client_mode"] = "real"
+	}
+	if d.ClusterID != "" {
+		labels["cluster_id"] = d.ClusterID
+	}
+	return prometheus.WrapRegistererWith(labels, d.Metrics)
+}
+
+// session returns the shared session, or a new one that is the caller's to close.
+func (d Deps) session() (s *Session, own bool, err error) {
+	if d.Session != nil {
+		return d.Session, false, nil
+	}
+	s, err = NewSession(DefaultSessionConfig(), d)
+	return s, true, err
 }

@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"time"
 
 	"github.com/mooncake-go/mooncake/core/model"
 )
@@ -22,9 +21,9 @@ func (c *Client) dropDamaged(ctx context.Context, items []*readItem) {
 	}
 	ctx, cancel := c.finishing(ctx)
 	defer cancel()
-	t0 := time.Now()
-	answers, err := c.master.Remove(ctx, c.caller, keys, true)
-	c.rpc("BatchRemove", t0)
+	answers, err := ask(ctx, c.session, "BatchRemove", func(ctx context.Context) ([]error, error) {
+		return c.master.Remove(ctx, c.caller, keys, true)
+	})
 	removed := 0
 	for _, e := range answers {
 		if e == nil {

@@ -7,7 +7,6 @@ import (
 	"io"
 	"log/slog"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -54,6 +53,15 @@ func newPool(t testing.TB, configure func(*master.Config)) *pool {
 	return p
 }
 
+// newLedgerPool is a pool with a ledger in the master's place.
+func newLedgerPool(t testing.TB) (*pool, *ledger) {
+	l := newLedger()
+	p := &pool{t: t, net: memtransport.NewNetwork(), dir: &shared{entries: map[string]*metadata.Descriptor{}}, master: &outage{}}
+	p.master.set(l)
+	p.stop = func() { p.master.set(nil) }
+	return p, l
+}
+
 // boot starts a master that knows nothing.
 func (p *pool) boot() {
 	p.t.Helper()
@@ -95,6 +103,7 @@ type member struct {
 	node    *store.Node
 	metrics *prometheus.Registry
 	deps    store.Deps
+	session *store.Session
 	stop    func()
 	kill    func(context.Context) error // of the transport alone
 }
@@ -119,6 +128,9 @@ func (p *pool) member(name string, o memberOptions) *member {
 	})
 	require.NoError(p.t, err)
 	m.deps = store.Deps{ID: model.NewUUID(), Master: p.master, Engine: m.engine, Log: silent(), Metrics: m.metrics}
+	m.session, err = store.NewSession(store.DefaultSessionConfig(), m.deps)
+	require.NoError(p.t, err)
+	m.deps.Session = m.session
 	cfg := store.DefaultConfig()
 	if o.client != nil {
 		o.client(&cfg)
@@ -142,6 +154,7 @@ func (p *pool) member(name string, o memberOptions) *member {
 		if m.node != nil {
 			require.NoError(p.t, m.node.Stop(ctx))
 		}
+		m.session.Close()
 		require.NoError(p.t, m.engine.Close(ctx))
 	})
 	p.t.Cleanup(m.stop)
@@ -217,110 +230,6 @@ func (v view) Withdraw(context.Context) error {
 }
 
 func (v view) Close(ctx context.Context) error { return v.Withdraw(ctx) }
-
-// call describes one call to the master to a hook.
-type call struct {
-	name string
-	keys int
-}
-
-// outage stands between clients and a master that comes and goes. A hook may refuse a
-// call before it reaches the master, or take its time.
-type outage struct {
-	m    atomic.Pointer[master.Service]
-	hook atomic.Pointer[func(call) error]
-}
-
-var errDown = errs.New(errs.RPCFail, "test: call the master", "it is down")
-
-func (o *outage) set(m *master.Service)      { o.m.Store(m) }
-func (o *outage) setHook(f func(call) error) { o.hook.Store(&f) }
-
-func (o *outage) on(name string, keys int) (*master.Service, error) {
-	if h := o.hook.Load(); h != nil && *h != nil {
-		if err := (*h)(call{name, keys}); err != nil {
-			return nil, err
-		}
-	}
-	if m := o.m.Load(); m != nil {
-		return m, nil
-	}
-	return nil, errDown
-}
-
-func via[T any](o *outage, name string, keys int, f func(*master.Service) (T, error)) (T, error) {
-	m, err := o.on(name, keys)
-	if err != nil {
-		var zero T
-		return zero, err
-	}
-	return f(m)
-}
-
-func (o *outage) Ready(ctx context.Context) (string, error) {
-	return via(o, "Ready", 0, func(m *master.Service) (string, error) { return m.Ready(ctx) })
-}
-
-func (o *outage) MountSegment(ctx context.Context, c model.ClientID, s model.Segment) error {
-	_, err := via(o, "MountSegment", 0, func(m *master.Service) (any, error) { return nil, m.MountSegment(ctx, c, s) })
-	return err
-}
-
-func (o *outage) RemountSegments(ctx context.Context, c model.ClientID, s []model.Segment) error {
-	_, err := via(o, "RemountSegments", 0, func(m *master.Service) (any, error) { return nil, m.RemountSegments(ctx, c, s) })
-	return err
-}
-
-func (o *outage) UnmountSegment(ctx context.Context, c model.ClientID, id model.SegmentID) error {
-	_, err := via(o, "UnmountSegment", 0, func(m *master.Service) (any, error) { return nil, m.UnmountSegment(ctx, c, id) })
-	return err
-}
-
-func (o *outage) Ping(ctx context.Context, c model.ClientID) (model.PingReply, error) {
-	return via(o, "Ping", 0, func(m *master.Service) (model.PingReply, error) { return m.Ping(ctx, c) })
-}
-
-func (o *outage) Segments(ctx context.Context) ([]model.SegmentInfo, error) {
-	return via(o, "Segments", 0, func(m *master.Service) ([]model.SegmentInfo, error) { return m.Segments(ctx) })
-}
-
-func (o *outage) Exist(ctx context.Context, keys []model.Key) ([]model.Result[bool], error) {
-	return via(o, "Exist", len(keys), func(m *master.Service) ([]model.Result[bool], error) { return m.Exist(ctx, keys) })
-}
-
-func (o *outage) GetReplicas(ctx context.Context, keys []model.Key) ([]model.Result[model.Object], error) {
-	return via(o, "GetReplicas", len(keys), func(m *master.Service) ([]model.Result[model.Object], error) { return m.GetReplicas(ctx, keys) })
-}
-
-func (o *outage) PutStart(ctx context.Context, c model.ClientID, it []model.PutItem, cfg model.ReplicateConfig) ([]model.Result[[]model.Replica], error) {
-	return via(o, "PutStart", len(it), func(m *master.Service) ([]model.Result[[]model.Replica], error) { return m.PutStart(ctx, c, it, cfg) })
-}
-
-func (o *outage) PutEnd(ctx context.Context, c model.ClientID, it []model.EndItem) ([]error, error) {
-	return via(o, "PutEnd", len(it), func(m *master.Service) ([]error, error) { return m.PutEnd(ctx, c, it) })
-}
-
-func (o *outage) PutRevoke(ctx context.Context, c model.ClientID, it []model.RevokeItem) ([]error, error) {
-	return via(o, "PutRevoke", len(it), func(m *master.Service) ([]error, error) { return m.PutRevoke(ctx, c, it) })
-}
-
-func (o *outage) Remove(ctx context.Context, keys []model.Key, force bool) ([]error, error) {
-	return via(o, "Remove", len(keys), func(m *master.Service) ([]error, error) { return m.Remove(ctx, keys, force) })
-}
-
-func (o *outage) RemoveByRegex(ctx context.Context, expr string, force bool) (int, error) {
-	return via(o, "RemoveByRegex", 0, func(m *master.Service) (int, error) { return m.RemoveByRegex(ctx, expr, force) })
-}
-
-func (o *outage) RemoveAll(ctx context.Context, force bool) (int, error) {
-	return via(o, "RemoveAll", 0, func(m *master.Service) (int, error) { return m.RemoveAll(ctx, force) })
-}
-
-func (o *outage) ListKeys(ctx context.Context, expr string, after model.Key, limit int) ([]model.Key, error) {
-	return via(o, "ListKeys", 0, func(m *master.Service) ([]model.Key, error) { return m.ListKeys(ctx, expr, after, limit) })
-}
-
-var _ store.Master = (*outage)(nil)
 
 var one = model.DefaultReplicateConfig()
 

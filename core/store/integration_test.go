@@ -71,6 +71,9 @@ func (c *cluster) member(o memberOptions) *member {
 	})
 	require.NoError(t, err)
 	m.deps = store.Deps{ID: model.NewUUID(), Master: client, Engine: m.engine, Log: silent(), Metrics: m.metrics}
+	m.session, err = store.NewSession(store.SessionConfig{PingInterval: 50 * time.Millisecond, MaxPingInterval: 100 * time.Millisecond, MasterDownTimeout: time.Second}, m.deps)
+	require.NoError(t, err)
+	m.deps.Session = m.session
 	scfg := store.DefaultConfig()
 	if o.client != nil {
 		o.client(&scfg)
@@ -80,7 +83,6 @@ func (c *cluster) member(o memberOptions) *member {
 	if len(o.segments) > 0 {
 		ncfg := store.DefaultNodeConfig()
 		ncfg.Segments = o.segments
-		ncfg.PingInterval = 50 * time.Millisecond
 		if o.node != nil {
 			o.node(&ncfg)
 		}
@@ -95,6 +97,7 @@ func (c *cluster) member(o memberOptions) *member {
 		if m.node != nil {
 			require.NoError(t, m.node.Stop(ctx))
 		}
+		m.session.Close()
 		require.NoError(t, m.engine.Close(ctx))
 		require.NoError(t, tr.Stop(ctx))
 		require.NoError(t, dir.Close(ctx))

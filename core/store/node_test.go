@@ -129,11 +129,10 @@ func TestNodeBadInput(t *testing.T) {
 		change func(*store.NodeConfig)
 		text   string
 	}{
-		"no segment":         {func(c *store.NodeConfig) { c.Segments = nil }, "number of segments is 0"},
+		"too many segments":  {func(c *store.NodeConfig) { c.Segments = make([]uint64, 4097) }, "number of segments is 4097"},
 		"empty segment":      {func(c *store.NodeConfig) { c.Segments = []uint64{1, 0} }, "segment size is 0"},
 		"sum overflows":      {func(c *store.NodeConfig) { c.Segments = []uint64{1 << 63, 1 << 63} }, "segment size"},
 		"larger than memory": {func(c *store.NodeConfig) { c.Root = small; c.Segments = []uint64{1 << 20, 1} }, "this machine has 1 MiB"},
-		"ping":               {func(c *store.NodeConfig) { c.PingInterval = 0 }, "ping interval"},
 		"call timeout":       {func(c *store.NodeConfig) { c.RPCTimeout = 0 }, "call timeout"},
 		"check interval":     {func(c *store.NodeConfig) { c.CheckInterval = 0 }, "check interval"},
 		"start wait":         {func(c *store.NodeConfig) { c.StartWait = -1 }, "start wait"},

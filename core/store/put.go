@@ -8,12 +8,38 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
+// Item is one object to be put.
+type Item struct {
+	Key model.Key
+	// Parts are the object's bytes, one piece after the other. They are read where they lie
+	// and must not change until the put returned.
+	Parts [][]byte
+	// Group is that of model.PutItem.
+	Group string
+}
+
+// PutResult is how one put ended.
+type PutResult struct {
+	// Existed is true where a value was there already and nothing was written, which is a
+	// success.
+	Existed bool
+	Err     error
+}
+
 // Put stores an object. A key that is there already is a success and nothing is written.
 // The value must not change until Put returned. InvalidParams for a bad key or an empty
-// value; NoAvailableHandle when the pool has no room; TransferFail.
+// value; NoAvailableHandle when the pool has no room; TransferFail. With cfg.Upsert the
+// value that is there is replaced; see Upsert.
 func (c *Client) Put(ctx context.Context, key model.Key, value []byte, cfg model.ReplicateConfig) error {
 	defer observe(c.metrics.put, time.Now())
-	return c.put(ctx, []model.Key{key}, [][]byte{value}, cfg)[0]
+	parts := [1][]byte{value}
+	return c.put(ctx, "put", []Item{{Key: key, Parts: parts[:]}}, cfg)[0].Err
+}
+
+// PutParts is Put of a value that lies in several pieces of memory.
+func (c *Client) PutParts(ctx context.Context, key model.Key, parts [][]byte, cfg model.ReplicateConfig) error {
+	defer observe(c.metrics.put, time.Now())
+	return c.put(ctx, "put_parts", []Item{{Key: key, Parts: parts}}, cfg)[0].Err
 }
 
 // BatchPut is Put for many objects: the bytes of all of them move in parallel, and the
@@ -21,194 +47,115 @@ func (c *Client) Put(ctx context.Context, key model.Key, value []byte, cfg model
 // the others share its answer.
 func (c *Client) BatchPut(ctx context.Context, keys []model.Key, values [][]byte, cfg model.ReplicateConfig) []error {
 	defer observe(c.metrics.batchPut, time.Now())
-	return c.put(ctx, keys, values, cfg)
+	return c.batchPut(ctx, "batch_put", keys, values, cfg)
 }
 
-// putItem is one object on its way into the pool.
-type putItem struct {
-	key      model.Key
-	value    []byte
-	sum      model.Checksum
-	replicas []model.Replica
-	err      error
-	// poisoned: a peer may still write to the object's place after the put failed.
-	poisoned bool
+// PutItems is BatchPut for objects in several pieces, and with groups. It says of each
+// whether it was there already.
+func (c *Client) PutItems(ctx context.Context, items []Item, cfg model.ReplicateConfig) []PutResult {
+	defer observe(c.metrics.batchPut, time.Now())
+	return c.put(ctx, "batch_put", items, cfg)
 }
 
-// put names the item's put to the master, 0 where the master named no place.
-func (it *putItem) put() uint64 {
-	if len(it.replicas) == 0 {
-		return 0
-	}
-	return it.replicas[0].ID
+// Upsert stores an object in place of the one that is there, if any. Readers get one value
+// or the other. ObjectReplicaBusy and ObjectHasReplicationTask while the old value cannot be
+// replaced, InvalidParams for another group than it has, and what Put answers.
+func (c *Client) Upsert(ctx context.Context, key model.Key, value []byte, cfg model.ReplicateConfig) error {
+	cfg.Upsert = true
+	return c.Put(ctx, key, value, cfg)
 }
 
-func (c *Client) put(ctx context.Context, keys []model.Key, values [][]byte, cfg model.ReplicateConfig) []error {
+// UpsertParts is Upsert of a value that lies in several pieces of memory.
+func (c *Client) UpsertParts(ctx context.Context, key model.Key, parts [][]byte, cfg model.ReplicateConfig) error {
+	cfg.Upsert = true
+	return c.PutParts(ctx, key, parts, cfg)
+}
+
+// BatchUpsert is Upsert for many objects. Of several values for one key the last counts,
+// and the others share its answer.
+func (c *Client) BatchUpsert(ctx context.Context, keys []model.Key, values [][]byte, cfg model.ReplicateConfig) []error {
+	cfg.Upsert = true
+	return c.BatchPut(ctx, keys, values, cfg)
+}
+
+func (c *Client) batchPut(ctx context.Context, op string, keys []model.Key, values [][]byte, cfg model.ReplicateConfig) []error {
 	out := make([]error, len(keys))
-	fill := func(err error) []error {
+	if len(keys) != len(values) {
+		err := errs.New(errs.InvalidParams, "store: put", "%d keys came with %d values", len(keys), len(values))
 		for i := range out {
 			out[i] = err
 		}
 		return out
 	}
-	if len(keys) != len(values) {
-		return fill(errs.New(errs.InvalidParams, "store: put", "%d keys came with %d values", len(keys), len(values)))
-	}
-	if err := c.enter(); err != nil {
-		return fill(err)
-	}
-	defer c.calls.Done()
-
-	items := make([]*putItem, len(keys))
-	todo := make([]*putItem, 0, len(keys))
-	first := map[model.Key]*putItem{}
+	items := make([]Item, len(keys))
 	for i, k := range keys {
-		if len(keys) > 1 {
-			if it := first[k]; it != nil {
-				items[i] = it
-				continue
-			}
-		}
-		it := &putItem{key: k, value: values[i], err: model.ValidateKey(k)}
-		if it.err == nil && len(it.value) == 0 {
-			it.err = errs.New(errs.InvalidParams, "store: put "+quote(k), "the value is empty; an object has at least 1 byte")
-		}
-		items[i] = it
-		if len(keys) > 1 {
-			first[k] = it
-		}
-		if it.err == nil {
-			todo = append(todo, it)
-		}
+		items[i] = Item{Key: k, Parts: values[i : i+1]}
 	}
-	inBatches(len(todo), c.cfg.MaxBatch, func(lo, hi int) { c.putWaiting(ctx, todo[lo:hi], cfg) })
-	for i, it := range items {
-		out[i] = it.err
+	for i, r := range c.put(ctx, op, items, cfg) {
+		out[i] = r.Err
 	}
 	return out
 }
 
-// putWaiting puts items, and those that found no room again until AllocWait is over.
-func (c *Client) putWaiting(ctx context.Context, items []*putItem, cfg model.ReplicateConfig) {
-	end := time.Now().Add(c.cfg.AllocWait)
-	for pause := 10 * time.Millisecond; ; pause = min(2*pause, 500*time.Millisecond) {
-		c.putOnce(ctx, items, cfg)
-		var full []*putItem
-		for _, it := range items {
-			if errs.Is(it.err, errs.NoAvailableHandle) {
-				full = append(full, it)
-			}
+// put checks items, joins those of one key, and works on the rest in batches.
+func (c *Client) put(ctx context.Context, op string, in []Item, cfg model.ReplicateConfig) []PutResult {
+	out := make([]PutResult, len(in))
+	if err := c.enter(); err != nil {
+		for i := range out {
+			out[i].Err = err
 		}
-		if len(full) == 0 || !time.Now().Add(pause).Before(end) {
-			c.metrics.noSpace.Add(float64(len(full)))
-			return
-		}
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
-			return
-		}
-		items = full
+		return out
 	}
-}
-
-// putOnce takes items through start, transfer and end.
-func (c *Client) putOnce(ctx context.Context, items []*putItem, cfg model.ReplicateConfig) {
-	started := c.putStart(ctx, items, cfg)
-	if len(started) == 0 {
-		return
-	}
-	c.write(ctx, started)
-	ctx, cancel := c.finishing(ctx)
-	defer cancel()
-	c.putEnd(ctx, started)
-	c.putRevoke(ctx, started)
-}
-
-// putStart asks for room and returns the items that got some.
-func (c *Client) putStart(ctx context.Context, items []*putItem, cfg model.ReplicateConfig) []*putItem {
-	ask := make([]model.PutItem, len(items))
-	for i, it := range items {
-		ask[i] = model.PutItem{Key: it.key, Size: uint64(len(it.value))}
-	}
+	defer c.calls.Done()
 	t0 := time.Now()
-	got, err := c.master.PutStart(ctx, c.caller, ask, cfg)
-	c.rpc("BatchPutStart", t0)
-	if err == nil && len(got) != len(items) {
-		err = shortAnswer(len(got), len(items))
+	if cfg.HostID == "" {
+		cfg.HostID = c.host
 	}
-	started := make([]*putItem, 0, len(items))
+	if cfg.Upsert {
+		op = "upsert"
+	}
+	items, todo := c.putItems(in, cfg.Upsert)
+	inBatches(len(todo), c.cfg.MaxBatch, func(lo, hi int) { c.putWaiting(ctx, todo[lo:hi], cfg) })
+	bytes := uint64(0)
 	for i, it := range items {
-		switch {
-		case err != nil:
-			it.err = errs.Wrap(errs.CodeOf(err), "store: put "+quote(it.key), err)
-		case errs.Is(got[i].Err, errs.ObjectAlreadyExists):
-			it.err = nil
-			c.metrics.existed.Inc()
-		case got[i].Err != nil:
-			it.err = errs.Wrap(errs.CodeOf(got[i].Err), "store: put "+quote(it.key), got[i].Err)
-		default:
-			it.err, it.replicas = nil, got[i].Value
-			started = append(started, it)
+		out[i] = PutResult{Existed: it.existed, Err: it.err}
+		if it.err == nil && !it.existed {
+			bytes += it.size
 		}
 	}
-	return started
+	c.metrics.writes.done(op, bytes, t0)
+	return out
 }
 
-// putEnd makes the objects readable whose bytes are in place.
-func (c *Client) putEnd(ctx context.Context, items []*putItem) {
-	var done []*putItem
-	var ends []model.EndItem
-	for _, it := range items {
-		if it.err == nil {
-			done = append(done, it)
-			ends = append(ends, model.EndItem{Key: it.key, Checksum: it.sum, Put: it.put()})
+// putItems returns the item of each input, and those that are to be worked on.
+func (c *Client) putItems(in []Item, last bool) (items, todo []*putItem) {
+	items, todo = make([]*putItem, len(in)), make([]*putItem, 0, len(in))
+	var byKey map[model.Key]*putItem
+	if len(in) > 1 {
+		byKey = make(map[model.Key]*putItem, len(in))
+	}
+	for i := range in {
+		if it := byKey[in[i].Key]; it != nil {
+			if items[i] = it; last {
+				it.set(&in[i])
+			}
+			continue
+		}
+		it := &putItem{}
+		it.set(&in[i])
+		items[i] = it
+		if byKey != nil {
+			byKey[it.key] = it
 		}
 	}
-	if len(done) == 0 {
-		return
-	}
-	defer c.rpc("BatchPutEnd", time.Now())
-	got, err := c.master.PutEnd(ctx, c.caller, ends)
-	if err == nil && len(got) != len(done) {
-		err = shortAnswer(len(got), len(done))
-	}
-	for i, it := range done {
-		e := err
-		if e == nil {
-			e = got[i]
+	for i, it := range items {
+		if it.err == nil && (byKey == nil || byKey[it.key] == it) {
+			todo = append(todo, items[i])
+			delete(byKey, it.key)
 		}
-		it.err = errs.Wrap(errs.CodeOf(e), "store: end put "+quote(it.key), e)
-		// Not to be revoked: the master has decided, or does not answer.
-		it.poisoned = it.poisoned || e != nil
-	}
-}
-
-// putRevoke gives back the room of the puts that failed. Where a peer may still write it
-// is left to the master's timeout instead, which is made for slow writers.
-func (c *Client) putRevoke(ctx context.Context, items []*putItem) {
-	var given []model.RevokeItem
-	for _, it := range items {
-		switch {
-		case it.err != nil && !it.poisoned:
-			given = append(given, model.RevokeItem{Key: it.key, Put: it.put()})
-		case it.err != nil:
-			c.metrics.unrevoked.Inc()
+		if c.hot != nil {
+			c.hot.Drop(it.key)
 		}
 	}
-	if len(given) == 0 {
-		return
-	}
-	defer c.rpc("BatchPutRevoke", time.Now())
-	if _, err := c.master.PutRevoke(ctx, c.caller, given); err != nil {
-		c.log.Warn("failed puts could not be revoked, the master releases them by its timeout", "keys", len(given), "error", err)
-	}
-}
-
-// quote shows a key in an error, shortened.
-func quote(k model.Key) string {
-	if len(k) > 64 {
-		k = k[:64] + "..."
-	}
-	return "\"" + k + "\""
+	return items, todo
 }

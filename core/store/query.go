@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"time"
 
 	"github.com/mooncake-go/mooncake/core/model"
 	"github.com/mooncake-go/mooncake/sdk/errs"
@@ -17,8 +16,9 @@ func (c *Client) Exist(ctx context.Context, key model.Key) (bool, error) {
 // BatchExist is Exist for many keys.
 func (c *Client) BatchExist(ctx context.Context, keys []model.Key) []model.Result[bool] {
 	return perKey(ctx, c, keys, func(ctx context.Context, keys []model.Key) ([]model.Result[bool], error) {
-		defer c.rpc("BatchExistKey", time.Now())
-		return c.master.Exist(ctx, c.caller, keys)
+		return ask(ctx, c.session, "BatchExistKey", func(ctx context.Context) ([]model.Result[bool], error) {
+			return c.master.Exist(ctx, c.caller, keys)
+		})
 	})
 }
 
@@ -32,7 +32,7 @@ func (c *Client) Prefix(ctx context.Context, keys []model.Key) (int, error) {
 	return len(keys), nil
 }
 
-// Size returns the size of an object in bytes. ObjectNotFound, ReplicaIsNotReady.
+// Size returns the size of an object in bytes, and grants a read lease. ObjectNotFound, ReplicaIsNotReady.
 func (c *Client) Size(ctx context.Context, key model.Key) (uint64, error) {
 	r := c.Query(ctx, []model.Key{key})[0]
 	return r.Value.Size, r.Err
@@ -41,8 +41,9 @@ func (c *Client) Size(ctx context.Context, key model.Key) (uint64, error) {
 // Query says where objects lie, and grants them a read lease.
 func (c *Client) Query(ctx context.Context, keys []model.Key) []model.Result[model.Object] {
 	return perKey(ctx, c, keys, func(ctx context.Context, keys []model.Key) ([]model.Result[model.Object], error) {
-		defer c.rpc("BatchGetReplicaList", time.Now())
-		return c.master.GetReplicas(ctx, c.caller, keys)
+		return ask(ctx, c.session, "BatchGetReplicaList", func(ctx context.Context) ([]model.Result[model.Object], error) {
+			return c.master.GetReplicas(ctx, c.caller, keys)
+		})
 	})
 }
 
@@ -55,14 +56,16 @@ func (c *Client) Remove(ctx context.Context, key model.Key, force bool) error {
 // BatchRemove is Remove for many keys.
 func (c *Client) BatchRemove(ctx context.Context, keys []model.Key, force bool) []error {
 	res := perKey(ctx, c, keys, func(ctx context.Context, keys []model.Key) ([]model.Result[struct{}], error) {
-		defer c.rpc("BatchRemove", time.Now())
-		got, err := c.master.Remove(ctx, c.caller, keys, force)
+		got, err := ask(ctx, c.session, "BatchRemove", func(ctx context.Context) ([]error, error) {
+			return c.master.Remove(ctx, c.caller, keys, force)
+		})
 		out := make([]model.Result[struct{}], len(got))
 		for i, e := range got {
 			out[i].Err = e
 		}
 		return out, err
 	})
+	c.forgetHot(keys)
 	out := make([]error, len(keys))
 	for i, r := range res {
 		out[i] = r.Err
@@ -77,8 +80,10 @@ func (c *Client) RemoveByRegex(ctx context.Context, expr string, force bool) (in
 		return 0, err
 	}
 	defer c.calls.Done()
-	defer c.rpc("RemoveByRegex", time.Now())
-	return c.master.RemoveByRegex(ctx, c.caller, expr, force)
+	defer c.forgetHot(nil)
+	return ask(ctx, c.session, "RemoveByRegex", func(ctx context.Context) (int, error) {
+		return c.master.RemoveByRegex(ctx, c.caller, expr, force)
+	})
 }
 
 // RemoveAll deletes everything that may be removed and returns how many.
@@ -87,8 +92,10 @@ func (c *Client) RemoveAll(ctx context.Context, force bool) (int, error) {
 		return 0, err
 	}
 	defer c.calls.Done()
-	defer c.rpc("RemoveAll", time.Now())
-	return c.master.RemoveAll(ctx, c.caller, force)
+	defer c.forgetHot(nil)
+	return ask(ctx, c.session, "RemoveAll", func(ctx context.Context) (int, error) {
+		return c.master.RemoveAll(ctx, c.caller, force)
+	})
 }
 
 // ListKeys returns up to limit keys greater than after in byte order, sorted, that contain
@@ -101,8 +108,9 @@ func (c *Client) ListKeys(ctx context.Context, expr string, after model.Key, lim
 		return nil, err
 	}
 	defer c.calls.Done()
-	defer c.rpc("ListKeys", time.Now())
-	return c.master.ListKeys(ctx, c.caller, expr, after, limit)
+	return ask(ctx, c.session, "ListKeys", func(ctx context.Context) ([]model.Key, error) {
+		return c.master.ListKeys(ctx, c.caller, expr, after, limit)
+	})
 }
 
 func shortAnswer(got, want int) error {

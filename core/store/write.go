@@ -12,31 +12,33 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
 
-// write moves the bytes of all items to all their replicas and computes the checksums
-// meanwhile. One failed replica fails its item.
+// write moves the bytes of all items to all parts of all their replicas in parallel and
+// computes the checksums meanwhile. One failed replica fails its item.
 func (c *Client) write(ctx context.Context, items []*putItem) {
 	var sums sync.WaitGroup
 	if c.cfg.Checksum {
 		sums.Go(func() {
-			checksums(len(items), func(i int) []byte { return items[i].value }, func(i int, s model.Checksum) { items[i].sum = s })
+			checksums(len(items), func(i int) []span { return items[i].spans }, func(i int, s model.Checksum) { items[i].sum = s })
 		})
 	}
 	deadline := time.Now().Add(c.cfg.TransferTimeout)
 	reqs := make([]transfer.Request, 0, len(items))
 	owner := make([]*putItem, 0, len(items))
 	for _, it := range items {
-		if it.err = checkPlaces(it); it.err != nil {
+		if it.err = it.checkPlaces(); it.err != nil {
 			continue
 		}
-		for _, r := range it.replicas {
-			reqs = append(reqs, transfer.Request{Kind: transport.Write, Local: it.value, Peer: r.Endpoint, Addr: r.Address, Deadline: deadline})
+		for i := range it.replicas {
+			reqs = requests(reqs, transport.Write, it.spans, &it.replicas[i], deadline)
+		}
+		for len(owner) < len(reqs) {
 			owner = append(owner, it)
 		}
 	}
-	for i, r := range c.engine.Transfer(ctx, reqs) {
+	for i, r := range c.session.move(ctx, c.engine, reqs) {
 		it := owner[i]
 		if r.Err == nil {
-			c.metrics.writeBytes.Add(float64(len(it.value)))
+			c.metrics.writeBytes.Add(float64(len(reqs[i].Local)))
 			continue
 		}
 		it.poisoned = it.poisoned || errors.Is(r.Err, transfer.ErrQuarantined)
@@ -45,17 +47,4 @@ func (c *Client) write(ctx context.Context, items []*putItem) {
 		}
 	}
 	sums.Wait()
-}
-
-// checkPlaces refuses an answer of the master that does not fit the value.
-func checkPlaces(it *putItem) error {
-	if len(it.replicas) == 0 {
-		return errs.New(errs.InvalidReplica, "store: put "+quote(it.key), "the master gave no place to write to")
-	}
-	for _, r := range it.replicas {
-		if r.Size != uint64(len(it.value)) {
-			return errs.New(errs.InvalidReplica, "store: put "+quote(it.key), "the master gave %d bytes of room for %d", r.Size, len(it.value))
-		}
-	}
-	return nil
 }

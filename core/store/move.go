@@ -1,0 +1,56 @@
+package store
+
+import (
+	"context"
+	"time"
+
+	"github.com/mooncake-go/mooncake/core/transfer"
+)
+
+// move has the engine carry out requests and notes how each peer did.
+func (s *Session) move(ctx context.Context, e engine, reqs []transfer.Request) []transfer.Result {
+	self, now := e.LocalName(), time.Now()
+	var few [4]tally
+	peers := few[:0]
+	for i := range reqs {
+		if name := reqs[i].Peer; name != self && tallyOf(peers, name) == nil {
+			peers = append(peers, tally{endpoint: name})
+			s.peers.begin(name, now)
+		}
+	}
+	results := e.Transfer(ctx, reqs)
+	for i := range results {
+		t := tallyOf(peers, reqs[i].Peer)
+		if t == nil {
+			continue
+		}
+		r := &results[i]
+		switch {
+		case r.Err == nil:
+			t.done++
+			t.bytes += uint64(len(reqs[i].Local))
+		case blamed(ctx, r.Err, now):
+			t.failed++
+		}
+		if r.Done.After(t.last) {
+			t.last = r.Done
+		}
+	}
+	for i := range peers {
+		s.peers.end(&peers[i])
+	}
+	if len(peers) > 0 && s.peers.first() {
+		s.nudge()
+	}
+	return results
+}
+
+// tallyOf finds an endpoint's tally. The peers of one call are few.
+func tallyOf(peers []tally, endpoint string) *tally {
+	for i := range peers {
+		if peers[i].endpoint == endpoint {
+			return &peers[i]
+		}
+	}
+	return nil
+}

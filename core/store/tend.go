@@ -1,0 +1,66 @@
+package store
+
+import (
+	"context"
+	"time"
+)
+
+// pinged implements member.
+func (n *Node) pinged(err error, forgotten bool) {
+	ok := err == nil && !forgotten
+	was := n.mounted.Swap(ok)
+	switch {
+	case err != nil && was:
+		n.deps.Log.Warn("the master does not keep this node's memory mounted, trying on", "error", err)
+	case forgotten:
+		select {
+		case n.remount <- struct{}{}:
+		default:
+		}
+	case ok && !was:
+		n.deps.Log.Info("the memory is mounted at the master again")
+	}
+}
+
+// tend mounts again when the master has forgotten the node, and publishes again when the
+// metadata service has, until the context ends.
+func (n *Node) tend(ctx context.Context) {
+	ticker := time.NewTicker(n.cfg.CheckInterval)
+	defer ticker.Stop()
+	for lost := false; ; {
+		select {
+		case <-ctx.Done():
+			return
+		case <-n.remount:
+			n.deps.Log.Info("the master does not know this node, mounting again", "segments", len(n.staying()))
+			if err := n.announce(ctx, n.mountAgain); err != nil {
+				if ctx.Err() == nil {
+					n.deps.Log.Warn("mounting again failed, trying on", "error", err)
+				}
+				continue
+			}
+			n.pinged(nil, false)
+		case <-ticker.C:
+			lost = n.check(ctx, lost)
+		}
+	}
+}
+
+// check publishes again when the metadata service has forgotten the node. It returns
+// whether something is wrong with the service.
+func (n *Node) check(ctx context.Context, lost bool) bool {
+	ctx, cancel := context.WithTimeout(ctx, n.cfg.RPCTimeout)
+	defer cancel()
+	known, err := n.engine.Published(ctx)
+	if err == nil && !known {
+		n.deps.Log.Info("the metadata service does not know this node, publishing again")
+		err = n.engine.Publish(ctx)
+	}
+	if ctx.Err() == nil && err != nil && !lost {
+		n.deps.Log.Warn("the metadata service does not answer, trying on", "error", err)
+	}
+	if err == nil && lost {
+		n.deps.Log.Info("the metadata service answers again")
+	}
+	return err != nil
+}
