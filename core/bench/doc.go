@@ -4,7 +4,8 @@
 //	trace     reads and writes the request traces of the FAST'25 format
 //	workload  makes a multi-turn conversation load, and shares a load among workers
 //	content   page content by block, and its verification
-//	oracle    an independent count of what an LRU pool would have hit
+//	oracle    an independent count of what an LRU pool would have hit, and the optimum
+//	evictsim  plays a trace against eviction policies and counts hits
 //	worker    replays a load against a pool, measures, and reports over a pipe
 //	report    one report out of the results of all workers
 //	progress  progress bars on a terminal, plain lines elsewhere

@@ -1,6 +1,7 @@
 // Package oracle counts what a pool of a given size with exact LRU replacement would have
-// hit, from the sequence of requests alone. It shares no code with any eviction policy,
-// so that the two can be compared.
+// hit, from the sequence of requests alone, and which hits the best possible replacement
+// would have had (Optimum). It shares no code with any eviction policy, so that they can be
+// compared.
 //
 // The count is that of one client whose requests do not overlap, in a pool that evicts
 // one block at a time and only when it is full. A real pool that evicts ahead of need at a
