@@ -19,7 +19,7 @@ func hugePages(s config.Store) (memory.HugePages, error) {
 	return memory.ParseHugePages(s.HugepageSize)
 }
 
-// hostMemory maps the arena of a node or client, where it has one.
+// hostMemory is where the buffers of a node or client come from. It maps nothing yet.
 func hostMemory(s config.Store, log *slog.Logger) (*memory.Host, error) {
 	pages, err := hugePages(s)
 	if err != nil {

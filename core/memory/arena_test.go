@@ -165,6 +165,15 @@ func TestHostFallsBack(t *testing.T) {
 	require.Nil(t, b.Bytes())
 	require.NoError(t, h.Close())
 	require.NoError(t, h.Close())
+
+	unused := NewHost(HostConfig{Arena: 1 << 20})
+	require.NoError(t, unused.Close())
+	x, err := unused.Allocate("x", 1)
+	require.NoError(t, err)
+	require.Zero(t, unused.Stats().Arena, "none is made after Close")
+	require.NoError(t, x.Close())
+	_, err = unused.Allocate("x", 0)
+	require.True(t, errs.Is(err, errs.InvalidParams))
 }
 
 // The arena is a wish, huge pages are not.
@@ -173,10 +182,11 @@ func TestHostWithoutItsArena(t *testing.T) {
 	root := twoNodes() // seven huge pages
 	root["proc/meminfo"] = file("MemTotal: 1048576 kB\n")
 	h := NewHost(HostConfig{Arena: 64 << 20, Options: Options{HugePages: Huge2M, Root: root}, Log: slog.New(slog.NewTextHandler(&out, nil))})
-	require.Contains(t, out.String(), "32 huge pages of 2MB are needed, 7 are free")
-	require.Zero(t, h.Stats().Arena)
+	require.Empty(t, out.String(), "no arena before the first buffer")
 	_, err := h.Allocate("x", 16<<20)
 	require.True(t, errs.Is(err, errs.InvalidParams), "never ordinary pages: %v", err)
+	require.Contains(t, out.String(), "32 huge pages of 2MB are needed, 7 are free")
+	require.Zero(t, h.Stats().Arena)
 	require.NoError(t, h.Close())
 
 	h = NewHost(HostConfig{Arena: 2 << 40, Options: Options{Root: root}})

@@ -13,7 +13,8 @@ type HostConfig struct {
 	// Options are those of every mapping. HugePages is a hard requirement for each of them.
 	Options Options
 	// Arena is the size in bytes of the mapping that buffers are cut from, 0 for none. It is
-	// a wish: where it cannot be had, each buffer is mapped by itself.
+	// made with the first buffer, and is a wish: where it cannot be had, each buffer is mapped
+	// by itself.
 	Arena uint64
 	// Log takes the warnings; nil means nobody.
 	Log *slog.Logger
@@ -22,45 +23,51 @@ type HostConfig struct {
 // Host hands out buffers of this process that take part in transfers: cut from an arena
 // while it has room, else mapped one by one. Safe for concurrent use.
 type Host struct {
-	cfg   HostConfig
-	log   *slog.Logger
-	arena *Arena // nil for none
+	cfg HostConfig
+	log *slog.Logger
 
+	first  sync.Once // makes the arena, or with Close sees that none is made any more
+	arena  atomic.Pointer[Arena]
 	full   sync.Once
 	direct atomic.Int64
 }
 
-// NewHost maps the arena. That it cannot be had is a warning, never an error.
+// NewHost makes a Host. It maps nothing.
 func NewHost(cfg HostConfig) *Host {
 	h := &Host{cfg: cfg, log: cfg.Log}
 	if h.log == nil {
 		h.log = slog.New(slog.DiscardHandler)
 	}
-	if cfg.Arena == 0 {
-		return h
-	}
-	o := cfg.Options
-	o.Name = "mooncake-arena"
-	a, err := NewArena(cfg.Arena, o)
-	if err != nil {
-		h.log.Warn("no arena for host buffers; each is mapped by itself, which is slower", "mmap_arena_pool_size", Human(cfg.Arena), "error", err)
-		return h
-	}
-	h.arena = a
 	return h
+}
+
+// open makes the arena. That it cannot be had is a warning, never an error.
+func (h *Host) open() {
+	if h.cfg.Arena == 0 {
+		return
+	}
+	o := h.cfg.Options
+	o.Name = "mooncake-arena"
+	a, err := NewArena(h.cfg.Arena, o)
+	if err != nil {
+		h.log.Warn("no arena for host buffers; each is mapped by itself, which is slower", "mmap_arena_pool_size", Human(h.cfg.Arena), "error", err)
+		return
+	}
+	h.arena.Store(a)
 }
 
 // Allocate returns size bytes; the errors are those of the function Allocate. The content
 // is unspecified. Close gives the block back.
 func (h *Host) Allocate(name string, size uint64) (*Block, error) {
-	if h.arena != nil {
-		if p, ok := h.arena.Take(size); ok {
-			return &Block{mem: p.Bytes(), addr: AddrOf(p.Bytes()), fd: h.arena.FD(), offset: p.Offset(), location: h.arena.block.location, piece: p}, nil
+	h.first.Do(h.open)
+	if a := h.arena.Load(); a != nil && size > 0 {
+		if p, ok := a.Take(size); ok {
+			return &Block{mem: p.Bytes(), addr: AddrOf(p.Bytes()), fd: a.FD(), offset: p.Offset(), location: a.block.location, piece: p}, nil
 		}
 		h.full.Do(func() {
-			used, pieces := h.arena.Used()
+			used, pieces := a.Used()
 			h.log.Warn("the arena for host buffers has no room for another; it and what comes is mapped by itself, which is slower",
-				"asked", Human(size), "arena", Human(h.arena.Size()), "used", Human(used), "buffers", pieces)
+				"asked", Human(size), "arena", Human(a.Size()), "used", Human(used), "buffers", pieces)
 		})
 	}
 	o := h.cfg.Options
@@ -85,17 +92,18 @@ type HostStats struct {
 // Stats returns where the buffers came from.
 func (h *Host) Stats() HostStats {
 	s := HostStats{Direct: h.direct.Load()}
-	if h.arena != nil {
-		s.Arena = h.arena.Size()
-		s.Used, s.Pieces = h.arena.Used()
+	if a := h.arena.Load(); a != nil {
+		s.Arena = a.Size()
+		s.Used, s.Pieces = a.Used()
 	}
 	return s
 }
 
 // Close gives the arena back; every buffer must have been closed. Repeatable.
 func (h *Host) Close() error {
-	if h.arena == nil {
-		return nil
+	h.first.Do(func() {})
+	if a := h.arena.Load(); a != nil {
+		return errs.Wrap(errs.Internal, "memory: close host buffers", a.Close())
 	}
-	return errs.Wrap(errs.Internal, "memory: close host buffers", h.arena.Close())
+	return nil
 }

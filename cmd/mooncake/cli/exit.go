@@ -28,7 +28,7 @@ const exitHelp = `Exit codes of every mooncake command:
   130  a second signal ended it before it had drained
 
 Under the names of upstream's programs, such as mooncake_master, 1 stands for 2 as well,
-as it does there.
+as it does there. 'mooncake hicache-sizing' has codes of its own, 0, 1, 2 and 64; see its help.
 `
 
 // usageError marks an error of the caller: exit code 2.
