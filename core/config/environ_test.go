@@ -40,6 +40,38 @@ func TestUpstreamMemoryVariables(t *testing.T) {
 	require.Zero(t, mustLoad(t, RoleStore, []string{"--nouse_mmap_arena_allocator"}, nil, "").Config.Store.MmapArenaPoolSize)
 }
 
+// The client's settings, under the names of the reference implementation.
+func TestUpstreamClientVariables(t *testing.T) {
+	l := mustLoad(t, RoleStore, nil, []string{
+		"MC_RPC_TIMEOUT_MS=-1", "MC_STORE_CLIENT_MIN_PORT=61000", "MC_STORE_CLIENT_MAX_PORT=65535", "MC_STORE_CLIENT_SETUP_RETRIES=3", "MOONCAKE_TENANT_ID=default",
+	}, "")
+	require.Empty(t, l.Warnings)
+	s := l.Config.Store
+	require.Equal(t, []any{"24h", 61000, 65535, 3, "default"}, []any{duration(s.RPCTimeout), s.ClientMinPort, s.ClientMaxPort, s.SetupRetries, s.TenantID})
+
+	l = mustLoad(t, RoleStore, nil, []string{
+		"MC_RPC_CONNECT_TIMEOUT_MS=250", "MC_STORE_MEMCPY=1", "MC_STORE_CLIENT_METRIC=0", "MC_STORE_CLIENT_METRIC_INTERVAL=5", "MC_STORE_CLIENT_METRIC_BANDWIDTH=no",
+		"MC_STORE_LOCAL_HOT_CACHE_SIZE=1073741824", "MC_STORE_LOCAL_HOT_BLOCK_SIZE=1048576", "MC_STORE_LOCAL_HOT_CACHE_USE_SHM=1", "MC_STORE_LOCAL_HOT_ADMISSION_THRESHOLD=1",
+		"MC_STORE_CLUSTER_ID=blue",
+	}, "")
+	s = l.Config.Store
+	require.Equal(t, []any{"250ms", "on", false, "5s", false, GiB, MiB, true, 1, "blue"}, []any{duration(s.RPCConnectTimeout), s.Memcpy, s.ClientMetric, duration(s.ClientMetricInterval),
+		s.ClientMetricBandwidth, s.LocalHotCacheSize, s.LocalHotBlockSize, s.LocalHotCacheUseShm, s.LocalHotAdmissionThreshold, s.ClusterID})
+}
+
+// A master shares the variables of the metadata service with its neighbours, and minds
+// one that it cannot use only where it would use it.
+func TestTheMetadataServiceOfAMaster(t *testing.T) {
+	env := []string{"MOONCAKE_TE_META_DATA_SERVER=etcd://e:2379", "MC_METADATA_CLUSTER_ID=blue"}
+	l := mustLoad(t, RoleMaster, nil, env, "")
+	require.Empty(t, l.Warnings)
+	require.Equal(t, "blue", l.Config.Store.MetadataClusterID)
+	_, err := load(t, RoleMaster, []string{"--enable_metadata_cleanup_on_timeout"}, env, "")
+	require.ErrorContains(t, err, "etcd as a metadata store is not supported yet")
+	_, err = load(t, RoleStore, nil, env, "")
+	require.True(t, IsUsage(err))
+}
+
 func TestOurVariablesWinOverUpstreams(t *testing.T) {
 	l := mustLoad(t, RoleStore, nil, []string{"MOONCAKE_STORE_MASTER_SERVER_ADDRESS=ours:1", "MOONCAKE_MASTER=theirs:1"}, "")
 	require.Equal(t, "ours:1", l.Config.Store.MasterServerAddress)
