@@ -27,6 +27,7 @@ func malformed() map[upstream.Type][]string {
 // Every flag of the master and of the client refuses what its type does not take, as a
 // flag and in the file, and says where it was given.
 func TestEveryFlagRefusesWhatIsMalformed(t *testing.T) {
+	t.Parallel()
 	for _, role := range []Role{RoleMaster, RoleStore} {
 		for _, n := range role.upstreamFlags() {
 			for _, text := range malformed()[n.Type] {
@@ -121,6 +122,7 @@ func TestDurationSyntaxOfFlags(t *testing.T) {
 // A flag wins over the file under any of its names, also with the value of its default;
 // the variable stands between them.
 func TestEveryFlagWinsOverTheFile(t *testing.T) {
+	t.Parallel()
 	other := map[upstream.Type]string{upstream.String: "x", upstream.Int32: "17", upstream.Int64: "17", upstream.Uint32: "17", upstream.Uint64: "45", upstream.Double: "0.25",
 		upstream.Duration: "45m", upstream.Size: "45MB"}
 	keys := newLoader(Options{}).byKey

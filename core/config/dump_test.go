@@ -47,6 +47,7 @@ plugins: {transport: {x: {config: {secret: hush, nested: {api_key: 77001}, list:
 
 // What Dump prints loads back to the same configuration.
 func TestDumpRoundTrip(t *testing.T) {
+	t.Parallel()
 	scalar := rapid.OneOf(rapid.Just[any](nil), rapid.Bool().AsAny(), rapid.Int64().AsAny(), rapid.Float64Range(-1e9, 1e9).AsAny(), rapid.StringMatching(`[ -~]{0,8}`).AsAny())
 	name := rapid.StringMatching(`[a-z.:#'"0 -]{1,6}`)
 	rapid.Check(t, func(rt *rapid.T) {

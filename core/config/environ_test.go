@@ -34,6 +34,9 @@ func TestUpstreamMemoryVariables(t *testing.T) {
 	_, err := load(t, RoleStore, nil, []string{"MC_STORE_HUGEPAGE_SIZE=4MB"}, "")
 	require.ErrorContains(t, err, "must be one of 2MB, 1GB")
 
+	_, err = load(t, RoleStore, nil, []string{"MOONCAKE_STORE_NUMA_STRICT=true"}, "")
+	require.ErrorContains(t, err, "needs a store.numa_node")
+
 	// The flag alone switches on a pool of 8 GiB; a size that is given wins.
 	require.Equal(t, 8*GiB, mustLoad(t, RoleStore, []string{"--use_mmap_arena_allocator=true"}, nil, "").Config.Store.MmapArenaPoolSize)
 	require.Equal(t, 2*GiB, mustLoad(t, RoleStore, []string{"--use_mmap_arena_allocator", "--mmap_arena_pool_size=2147483648"}, nil, "").Config.Store.MmapArenaPoolSize)
@@ -102,6 +105,7 @@ func TestVariablesOfOtherRolesAreNotMentioned(t *testing.T) {
 // Every variable of the table either sets its key, or says that it does not, or belongs
 // to another program. None does nothing in silence.
 func TestEveryVariableSpeaksUp(t *testing.T) {
+	t.Parallel()
 	sample := map[upstream.Type]string{upstream.String: "xyzzy", upstream.Bool: "true", upstream.Int32: "7", upstream.Int64: "7", upstream.Uint32: "7", upstream.Uint64: "70000",
 		upstream.Double: "0.25", upstream.Size: "7GB", upstream.Presence: "1"}
 	byKey := newLoader(Options{}).byKey

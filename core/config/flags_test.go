@@ -84,6 +84,7 @@ func TestShorthandsAndForeignFlagsAreLeftAlone(t *testing.T) {
 // Every flag of the reference implementation's programs is accepted with its default,
 // and changes nothing then; only what has an effect is shown in help.
 func TestEveryUpstreamFlagWithItsDefault(t *testing.T) {
+	t.Parallel()
 	for _, role := range []Role{RoleMaster, RoleStore} {
 		before, err := Load(Options{Role: role, UpstreamDefaults: true})
 		require.NoError(t, err)

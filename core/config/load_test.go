@@ -55,6 +55,7 @@ func TestUpstreamDefaults(t *testing.T) {
 // Any subset of the ways to set the lease gives the value of the highest, and the origin
 // names it.
 func TestTheHighestLayerWins(t *testing.T) {
+	t.Parallel()
 	ways := []struct {
 		origin string
 		args   []string
@@ -96,6 +97,7 @@ func TestTheHighestLayerWins(t *testing.T) {
 
 // The same for every key that has a flag, with a value of the layer's own.
 func TestEveryKeyInEveryLayer(t *testing.T) {
+	t.Parallel()
 	sample := map[string][3]string{
 		"string": {"a", "b", "c"}, "bool": {"true", "false", "true"}, "port": {"1001", "1002", "1003"}, "int": {"1", "2", "3"}, "number": {"0.1", "0.2", "0.3"},
 		"size": {"65KiB", "66KiB", "67KiB"}, "duration": {"41s", "42s", "43s"}, "list": {"a,b", "c", "d,e"}, "plugin": {"x", "y", "z"},
@@ -122,7 +124,7 @@ func TestEveryKeyInEveryLayer(t *testing.T) {
 		}
 		require.NotEmpty(t, values[0], "%s has the untested kind %s", f.key, f.kind)
 		if f.key == "plugins.lock" || f.refuse && f.soon != "" {
-			continue // refused, see TestStrictFile and TestRefusedFeatures
+			continue // refused, at all or alone; see TestStrictFile and TestUpstreamMemoryVariables and TestRefusedFeatures
 		}
 		if role == "" {
 			role = RoleAll
