@@ -30,9 +30,11 @@ type order struct {
 }
 
 func newPolicy(cfg Config) evict.Policy {
-	return ranked.New(func(s *ranked.Set[state]) ranked.Order {
-		return &order{cfg: cfg, set: s, small: s.NewList(), main: s.NewList(), spared: s.NewList(), ghost: newGhost()}
-	})
+	return ranked.New(func(s *ranked.Set[state]) ranked.Order { return newOrder(cfg, s) })
+}
+
+func newOrder(cfg Config, s *ranked.Set[state]) *order {
+	return &order{cfg: cfg, set: s, small: s.NewList(), main: s.NewList(), spared: s.NewList(), ghost: newGhost()}
 }
 
 // Insert implements ranked.Order.

@@ -144,3 +144,18 @@ func TestSparedWaitForTheNextInsert(t *testing.T) {
 	record(t, p, evict.Insert, 4)
 	assert.Equal(t, []evict.ID{4, 1, 3, 2}, propose(t, p, 9), "all have one read to their name")
 }
+
+func TestSparedCountAsReadAfterTheNextInsert(t *testing.T) {
+	p := newPolicy(t, s3fifo.DefaultConfig())
+	record(t, p, evict.Insert, 1, 2)
+	require.Equal(t, []evict.ID{1, 2}, propose(t, p, 2))
+	resolve(t, p, true, 2)
+	resolve(t, p, false, 1)
+	record(t, p, evict.Insert, 1002) // remembered, so it enters the main queue
+	require.Equal(t, []evict.ID{1002, 1}, propose(t, p, 2), "1 goes around once for being spared")
+	resolve(t, p, false, 1002, 1)
+	record(t, p, evict.Insert, 5)
+	require.Equal(t, []evict.ID{5}, propose(t, p, 1))
+	record(t, p, evict.Access, 1002, 1002)
+	assert.Equal(t, []evict.ID{1, 1002}, propose(t, p, 2), "the spared one is of the main queue again")
+}

@@ -1,6 +1,7 @@
 package s3fifo_test
 
 import (
+	"math/rand/v2"
 	"slices"
 	"testing"
 
@@ -75,7 +76,9 @@ func TestTextbook(t *testing.T) {
 		b := &textbook{cfg: cfg, reads: map[uint64]int{}}
 		held := map[uint64]evict.ID{}
 		next := evict.ID(1)
-		for _, key := range rapid.SliceOfN(rapid.Uint64Range(1, 80), 1, 400).Draw(rt, "requests") {
+		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 1))
+		for range 1000 {
+			key := 1 + rng.Uint64N(1+rng.Uint64N(80)) // low keys come often
 			if id, hit := held[key]; hit {
 				b.reads[key] = min(b.reads[key]+1, 3)
 				record(rt, p, evict.Access, id)

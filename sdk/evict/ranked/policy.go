@@ -102,7 +102,7 @@ func (p *policy[T]) Resolve(_ context.Context, verdicts []evict.Verdict) error {
 	for _, v := range verdicts {
 		at := p.set.Find(v.ID)
 		switch {
-		case v.ID == 0 || at == 0 || p.set.Linked(at): // unknown, or not proposed
+		case at == 0 || p.set.Linked(at): // unknown, or not proposed
 		case v.Evicted:
 			p.order.Evicted(at)
 			p.remove(at)
