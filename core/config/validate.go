@@ -31,6 +31,9 @@ func (l *loader) check(c Config) {
 	if err := checkMetadataServer(s.MetadataServer); err != nil && l.readsMetadataServer(m) {
 		l.clash("store.metadata_server", s.MetadataServer, err.Error())
 	}
+	if s.NUMAStrict && s.NUMANode < 0 {
+		l.clash("store.numa_strict", "true", "needs a store.numa_node, the node to take memory of only")
+	}
 	if strings.TrimSpace(s.LocalHostname) == "" {
 		l.clash("store.local_hostname", s.LocalHostname, "must not be empty")
 	}
