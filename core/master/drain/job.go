@@ -1,0 +1,266 @@
+package drain
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/mooncake-go/mooncake/core/model"
+	"github.com/mooncake-go/mooncake/sdk/errs"
+)
+
+const (
+	// pagesPerStep bounds how long one step takes.
+	pagesPerStep = 32
+	// maxTroubled is how many objects of a job may have failed to move and not yet have
+	// succeeded; with more something is wrong with the pool, not with them.
+	maxTroubled = 1000
+	// maxPause is how long a job waits between walks on which it can begin nothing.
+	maxPause = 10 * time.Second
+)
+
+type objectID struct {
+	tenant model.Tenant
+	key    model.Key
+}
+
+// copyID is one copy of an object: what the contract calls a unit.
+type copyID struct {
+	objectID
+	segment string
+}
+
+// move is a unit under way. An object has one at a time, whichever of its copies that moves.
+type move struct {
+	task    model.TaskID
+	segment string
+	size    uint64
+}
+
+// trouble is a unit whose move has failed.
+type trouble struct {
+	failures int
+	why      string // of the last failure
+	walk     int    // the last walk that met it
+}
+
+// job is a drain job. The engine's lock guards it.
+type job struct {
+	model.DrainJob
+	engine *Engine
+
+	moves    map[objectID]move
+	troubled map[copyID]*trouble
+
+	walk      walk
+	number    int // of the walk
+	found     tally
+	before    tally // of the walk before
+	least     int   // units that were waiting on the walk that found the fewest
+	empty     int   // walks in a row that found nothing
+	nextWalk  time.Time
+	pause     time.Duration
+	improved  time.Time // when something last got better
+	heldUntil time.Time // begins no moves before
+}
+
+func newJob(e *Engine, spec model.DrainSpec, now time.Time) *job {
+	j := &job{
+		engine: e, moves: map[objectID]move{}, troubled: map[copyID]*trouble{}, improved: now,
+		DrainJob: model.DrainJob{ID: model.NewUUID(), Spec: spec, Status: model.JobCreated, Created: now, Updated: now},
+	}
+	return j
+}
+
+// step looks after the job once and reports whether it wants to go on at once.
+func (j *job) step(now time.Time) bool {
+	j.collect(now)
+	for _, s := range j.Spec.Segments {
+		if err := j.engine.pool.StillDraining(s); err != nil {
+			j.end(model.JobFailed, fmt.Sprintf("segment %q can be drained no more: %v", s, err), now)
+			return false
+		}
+	}
+	if len(j.troubled) > maxTroubled {
+		j.end(model.JobFailed, list(len(j.troubled), "could not be moved", j.troubles()), now)
+		return false
+	}
+	if now.Sub(j.improved) >= j.engine.cfg.NoProgress {
+		j.end(model.JobFailed, fmt.Sprintf("nothing has got better for %s; %s", j.engine.cfg.NoProgress, j.obstacles()), now)
+		return false
+	}
+	switch j.Status {
+	case model.JobCreated:
+		j.enter(model.JobPlanning, now)
+		j.begin()
+		fallthrough
+	case model.JobPlanning:
+		return j.plan(now)
+	}
+	return j.run(now)
+}
+
+// plan counts what there is to move.
+func (j *job) plan(now time.Time) bool {
+	for budget := pagesPerStep; ; j.walk.at++ {
+		u, segment := j.walk.unit(&budget)
+		if u == nil {
+			break
+		}
+		j.found.waiting++
+		j.found.bytes += u.Size
+		if u.Blocked != "" {
+			j.block(u, segment, u.Blocked)
+		}
+	}
+	if !j.walk.over() {
+		return true
+	}
+	j.enter(model.JobRunning, now)
+	j.Message = fmt.Sprintf("%d objects of %d bytes are to be moved", j.found.waiting, j.found.bytes)
+	j.before, j.least, j.Blocked = j.found, j.found.waiting, uint64(j.found.blocked)
+	j.begin()
+	return true
+}
+
+// run begins moves as the walk meets objects.
+func (j *job) run(now time.Time) bool {
+	if now.Before(j.heldUntil) || now.Before(j.nextWalk) {
+		return false
+	}
+	for budget := pagesPerStep; ; {
+		u, segment := j.walk.unit(&budget)
+		if u == nil {
+			break
+		}
+		if len(j.moves) >= j.Spec.MaxConcurrency || !j.meet(u, segment, now) {
+			return false // the end of a move, or the next tick, goes on from here
+		}
+		j.walk.at++
+	}
+	if !j.walk.over() {
+		return true
+	}
+	j.finishWalk(now)
+	return false
+}
+
+// begin starts a walk.
+func (j *job) begin() {
+	j.number++
+	j.walk = walk{pool: j.engine.pool, segments: slices.Clone(j.Spec.Segments)}
+	j.found = tally{}
+}
+
+// finishWalk judges what the walk found: whether the job is done, has come further, or has
+// to wait.
+func (j *job) finishWalk(now time.Time) {
+	for id, t := range j.troubled {
+		if _, moving := j.moves[id.objectID]; t.walk < j.number && !moving {
+			delete(j.troubled, id) // somebody removed it
+		}
+	}
+	f := j.found
+	j.Blocked, j.Failed, j.Updated = uint64(f.blocked), uint64(f.failed), now
+	if f.waiting > 0 || len(j.moves) > 0 {
+		j.empty = 0
+	} else if j.empty++; j.empty >= 2 {
+		// Twice, since what had been allocated before the segment was closed may have come
+		// into the table behind the first walk.
+		if f.failed > 0 {
+			j.end(model.JobFailed, list(f.failed, "could not be moved", f.why), now)
+		} else {
+			j.end(model.JobSucceeded, "", now)
+		}
+		return
+	}
+	if f.waiting < j.least {
+		j.least, j.improved = f.waiting, now
+	}
+	j.Message = ""
+	if f.blocked+f.failed > 0 {
+		j.Message = list(f.blocked+f.failed, "stand in the way", f.why)
+	}
+	j.before = f
+	if j.pause = min(max(2*j.pause, j.engine.cfg.Interval), maxPause); f.started > 0 || j.empty > 0 {
+		j.pause = j.engine.cfg.Interval
+	}
+	j.nextWalk = now.Add(j.pause)
+	j.begin()
+}
+
+func (j *job) enter(s model.JobStatus, now time.Time) { j.Status, j.Updated = s, now }
+
+// end ends the job and gives its segments their state.
+func (j *job) end(s model.JobStatus, message string, now time.Time) {
+	if n := len(j.moves); n > 0 {
+		message += fmt.Sprintf("; %d moves are under way and end by themselves", n)
+	}
+	j.enter(s, now)
+	j.Message = message
+	j.moves, j.troubled, j.walk = nil, nil, walk{}
+	if s == model.JobSucceeded {
+		j.Blocked = 0
+		j.engine.pool.SetDrained(j.Spec.Segments)
+	} else {
+		j.engine.pool.SetOK(j.Spec.Segments)
+	}
+	j.engine.log.Info("drain job ended", "job", j.ID, "status", s.String(), "moved", j.Succeeded, "bytes", j.MigratedBytes, "message", message)
+}
+
+// obstacles names what keeps the job from getting on.
+func (j *job) obstacles() string {
+	f := j.before
+	if len(f.why) == 0 {
+		f = j.found
+	}
+	switch {
+	case len(f.why) > 0:
+		return list(f.blocked+f.failed, "stand in the way", f.why)
+	case len(j.moves) > 0:
+		return list(len(j.moves), "are being moved", underWay(j.moves))
+	}
+	return "too many tasks wait already for one more (max_total_pending_tasks); see why the clients do not fetch theirs"
+}
+
+func (j *job) troubles() []string {
+	var out []string
+	for id, t := range j.troubled {
+		if len(out) < maxListed {
+			out = append(out, fmt.Sprintf("%s on %s (%s)", brief(id.key), id.segment, t.why))
+		}
+	}
+	return out
+}
+
+func (j *job) snapshot() model.DrainJob {
+	s := j.DrainJob
+	s.Spec.Segments, s.Spec.Targets = slices.Clone(s.Spec.Segments), slices.Clone(s.Spec.Targets)
+	s.Active = uint64(len(j.moves))
+	return s
+}
+
+func (j *job) block(u *Unit, segment, why string) {
+	j.found.blocked++
+	j.found.note(u, segment, why)
+}
+
+// gone reports whether an error says that there is nothing to move any more.
+func gone(err error) bool {
+	switch errs.CodeOf(err) {
+	case errs.ObjectNotFound, errs.ReplicaNotFound, errs.ReplicaIsGone:
+		return true
+	}
+	return false
+}
+
+// passing reports whether an error says that the object cannot be moved now, rather than
+// that moving it failed.
+func passing(err error) bool {
+	switch errs.CodeOf(err) {
+	case errs.ObjectHasLease, errs.ObjectHasReplicationTask, errs.ObjectReplicaBusy, errs.ReplicaIsNotReady,
+		errs.NoAvailableHandle, errs.SegmentNotFound, errs.UnavailableInCurrentStatus:
+		return true
+	}
+	return false
+}
