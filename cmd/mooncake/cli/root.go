@@ -99,7 +99,7 @@ Try it on this machine:  mooncake demo`,
 	root.SetErr(e.stderr)
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage(err) })
 	root.AddCommand(
-		e.masterCmd(), e.metadataCmd(), e.storeCmd(), e.clientCmd(),
+		e.masterCmd(), e.metadataCmd(), e.storeCmd(), e.clientCmd(), e.whyCmd(), e.adminCmd(),
 		e.pluginsCmd(), e.configCmd(), e.demoCmd(), e.workerCmd(), e.benchCmd(), e.doctorCmd(), e.hicacheSizingCmd(), e.versionCmd(),
 		&cobra.Command{Use: "exit-codes", Short: "What the exit codes mean", Long: exitHelp},
 	)

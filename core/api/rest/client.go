@@ -6,9 +6,11 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -111,8 +113,8 @@ type params map[string]string
 
 func (p params) encode() string {
 	s, sep := "", "?"
-	for name, value := range p {
-		if value != "" {
+	for _, name := range slices.Sorted(maps.Keys(p)) {
+		if value := p[name]; value != "" {
 			s, sep = s+sep+name+"="+escape(value), "&"
 		}
 	}
