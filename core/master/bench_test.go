@@ -2,6 +2,7 @@ package master_test
 
 import (
 	"fmt"
+	"github.com/mooncake-go/mooncake/core/model"
 	"testing"
 )
 
@@ -31,7 +32,7 @@ func BenchmarkGetBatch(b *testing.B) {
 	b.ReportAllocs()
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {
-			if got, err := r.GetReplicas(r.ctx, keys); err != nil || got[0].Err != nil {
+			if got, err := r.GetReplicas(r.ctx, model.Caller{}, keys); err != nil || got[0].Err != nil {
 				b.Error(err)
 			}
 		}
@@ -45,7 +46,7 @@ func BenchmarkExistBatch(b *testing.B) {
 	b.ReportAllocs()
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {
-			if got, err := r.Exist(r.ctx, keys); err != nil || !got[0].Value {
+			if got, err := r.Exist(r.ctx, model.Caller{}, keys); err != nil || !got[0].Value {
 				b.Error(err)
 			}
 		}

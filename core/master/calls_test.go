@@ -50,35 +50,35 @@ func TestManyClientsAtOnce(t *testing.T) {
 				}
 				switch rng.IntN(10) {
 				case 0:
-					_, _ = r.Remove(r.ctx, keys, rng.IntN(2) == 0)
+					_, _ = r.Remove(r.ctx, model.Caller{}, keys, rng.IntN(2) == 0)
 				case 1:
-					_, _ = r.Exist(r.ctx, keys)
+					_, _ = r.Exist(r.ctx, model.Caller{}, keys)
 				case 2:
-					_, _ = r.RemoveByRegex(r.ctx, "7$", false)
+					_, _ = r.RemoveByRegex(r.ctx, model.Caller{}, "7$", false)
 				case 3:
 					seg := segment(10+w, 20*page)
 					_ = r.MountSegment(r.ctx, me, seg)
-					_ = r.UnmountSegment(r.ctx, me, seg.ID)
+					_ = r.UnmountSegment(r.ctx, me, seg.ID, 0)
 				case 4:
-					_, _ = r.ListKeys(r.ctx, "", "", 10)
+					_, _ = r.ListKeys(r.ctx, model.Caller{}, "", "", 10)
 					_ = r.Summary()
 				case 5, 6:
-					got, err := r.GetReplicas(r.ctx, keys)
+					got, err := r.GetReplicas(r.ctx, model.Caller{}, keys)
 					require.NoError(t, err)
 					for i := range got {
 						require.Equal(t, got[i].Err == nil, len(got[i].Value.Replicas) > 0)
 					}
 				default:
-					got, err := r.PutStart(r.ctx, me, items(keys, 1+rng.IntN(2*page)), model.ReplicateConfig{ReplicaNum: 1 + uint32(rng.IntN(2))})
+					got, err := r.PutStart(r.ctx, model.Caller{Client: me}, items(keys, 1+rng.IntN(2*page)), model.ReplicateConfig{ReplicaNum: 1 + uint32(rng.IntN(2))})
 					require.NoError(t, err)
 					for i := range got {
 						if got[i].Err != nil {
 							continue
 						}
 						if rng.IntN(5) == 0 {
-							_, err = r.PutRevoke(r.ctx, me, revokes(keys[i:i+1]))
+							_, err = r.PutRevoke(r.ctx, model.Caller{Client: me}, revokes(keys[i:i+1]))
 						} else {
-							_, err = r.PutEnd(r.ctx, me, ends(keys[i:i+1]))
+							_, err = r.PutEnd(r.ctx, model.Caller{Client: me}, ends(keys[i:i+1]))
 						}
 						require.NoError(t, err)
 					}
@@ -87,7 +87,7 @@ func TestManyClientsAtOnce(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	_, err := r.RemoveAll(r.ctx, true)
+	_, err := r.RemoveAll(r.ctx, model.Caller{}, true)
 	require.NoError(t, err)
 	require.Zero(t, r.value("master_key_count"))
 	require.Zero(t, r.value("master_allocated_bytes"))
@@ -100,7 +100,7 @@ func TestMemoryThatIsTooScattered(t *testing.T) {
 	for i := 0; i < 16; i += 2 {
 		r.get(names("small", i, i+1)...) // every second one is recent
 	}
-	got, err := r.PutStart(r.ctx, r.client, items([]string{"large"}, 4*page), model.DefaultReplicateConfig())
+	got, err := r.PutStart(r.ctx, model.Caller{Client: r.client}, items([]string{"large"}, 4*page), model.DefaultReplicateConfig())
 	require.NoError(t, err)
 	require.Equal(t, one(errs.OK), codes(got), "evicts until the room is in one piece")
 }

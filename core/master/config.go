@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/mooncake-go/mooncake/core/master/placement"
+	"github.com/mooncake-go/mooncake/core/master/tasks"
 )
 
 // Config is the master's configuration. Make one with DefaultConfig.
@@ -34,6 +35,26 @@ type Config struct {
 	EvictionHighWatermark float64
 	// AllocationStrategy is random or free_ratio_first (allocation_strategy).
 	AllocationStrategy string
+	// ProbeTTL is how long a lookup keeps an object in place; unlike a read it gives way when
+	// there is no room otherwise (probe_lease_ttl). 0 is LeaseTTL.
+	ProbeTTL time.Duration
+	// SoftPinTTL is how long a soft pin lasts that names no time (default_kv_soft_pin_ttl),
+	// MaxSoftPinTTL the most that one may ask for (max_kv_soft_pin_ttl). Defaults 30 min and
+	// 24 h.
+	SoftPinTTL, MaxSoftPinTTL time.Duration
+	// EvictSoftPinned lets softly pinned objects go when nothing else can
+	// (allow_evict_soft_pinned_objects). Default on.
+	EvictSoftPinned bool
+	// StripeSize is the size from which an object is laid over several segments
+	// (stripe_size). Default 64 MiB.
+	StripeSize uint64
+	// History is how many keys that are gone the master remembers (why_history). Default
+	// 262144, 32 bytes each; 0 remembers none.
+	History int
+	// UnmountGrace is the grace of an unmount that asks for none (unmount_grace).
+	UnmountGrace time.Duration
+	// Tasks bounds the copies and moves that clients carry out for the master.
+	Tasks tasks.Config
 	// ExistRanks lets lookups count as reads in the eviction order. Off by default: a
 	// prefix lookup asks for far more keys than it reads.
 	ExistRanks bool
@@ -54,6 +75,12 @@ func DefaultConfig() Config {
 		EvictionRatio:         0.05,
 		EvictionHighWatermark: 0.90,
 		AllocationStrategy:    "random",
+		SoftPinTTL:            30 * time.Minute,
+		MaxSoftPinTTL:         24 * time.Hour,
+		EvictSoftPinned:       true,
+		StripeSize:            64 << 20,
+		History:               1 << 18,
+		Tasks:                 tasks.DefaultConfig(),
 		MetricReporting:       true,
 		MaxBatch:              65536,
 	}
@@ -74,8 +101,21 @@ func (c Config) Validate() error {
 		return fmt.Errorf("master: eviction ratio is %g; it must be 0 to 1", c.EvictionRatio)
 	case !(c.EvictionHighWatermark >= 0 && c.EvictionHighWatermark <= 1):
 		return fmt.Errorf("master: eviction high watermark is %g; it must be 0 to 1", c.EvictionHighWatermark)
+	case c.ProbeTTL < 0:
+		return fmt.Errorf("master: probe lease TTL is %s; it must not be negative", c.ProbeTTL)
+	case c.SoftPinTTL < 0 || c.SoftPinTTL > c.MaxSoftPinTTL:
+		return fmt.Errorf("master: soft pin TTL is %s; it must be 0 to the longest allowed, %s", c.SoftPinTTL, c.MaxSoftPinTTL)
+	case c.StripeSize < 1<<20:
+		return fmt.Errorf("master: stripe size is %d bytes; it must be at least 1 MiB", c.StripeSize)
+	case c.History < 0 || c.History > 1<<24:
+		return fmt.Errorf("master: the history of gone keys has %d entries; it must be 0 to %d", c.History, 1<<24)
+	case c.UnmountGrace < 0 || c.UnmountGrace > maxGrace:
+		return fmt.Errorf("master: unmount grace is %s; it must be 0 to %s", c.UnmountGrace, maxGrace)
 	case c.MaxBatch < 1 || c.MaxBatch > 1<<20:
 		return fmt.Errorf("master: largest batch is %d keys; it must be 1 to %d", c.MaxBatch, 1<<20)
+	}
+	if err := c.Tasks.Validate(); err != nil {
+		return fmt.Errorf("master: %w", err)
 	}
 	if _, err := placement.New(c.AllocationStrategy); err != nil {
 		return fmt.Errorf("master: %w; choose one of %s", err, strings.Join(placement.Names(), ", "))

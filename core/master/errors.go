@@ -43,6 +43,20 @@ func outcomeError(out objects.Outcome, op string, key model.Key) error {
 		return keyError(errs.InvalidWrite, errs.ClassPermanent, op, key, "this put was overdue and another one of this client took its place; what it wrote is discarded")
 	case objects.Leased:
 		return keyError(errs.ObjectHasLease, errs.ClassUnknown, op, key, "a reader holds a lease on it; try again later, or force the removal")
+	case objects.Probed:
+		return keyError(errs.ObjectHasLease, errs.ClassUnknown, op, key, "a lookup found it a moment ago and its reader may be about to come; try again later, or force the removal")
+	case objects.Copying:
+		return keyError(errs.ObjectHasReplicationTask, errs.ClassUnknown, op, key, "a copy or move of it is under way; try again when that has ended")
+	case objects.NotCopying:
+		return keyError(errs.ObjectNoReplicationTask, errs.ClassPermanent, op, key, "no copy or move of it is under way; it ended, or was given up as overdue")
+	case objects.WrongKind:
+		return keyError(errs.InvalidParams, errs.ClassPermanent, op, key, "what is under way is a move where a copy was meant, or a copy where a move was")
+	case objects.NoReplica:
+		return keyError(errs.ReplicaNotFound, errs.ClassPermanent, op, key, "it has no copy on that segment")
+	case objects.SourceGone:
+		return keyError(errs.ReplicaIsGone, errs.ClassUnknown, op, key, "the copy that was read, or a target, went away meanwhile; the rest was given up")
+	case objects.WrongGroup:
+		return keyError(errs.InvalidParams, errs.ClassPermanent, op, key, "it belongs to another group; the group of an object cannot change, remove it first")
 	default:
 		return keyError(errs.Internal, errs.ClassUnknown, op, key, "unexpected outcome")
 	}

@@ -122,7 +122,7 @@ func revokes(keys []string) []model.RevokeItem {
 // begin starts puts of one page each and returns the code of each.
 func (r *rig) begin(keys ...string) []errs.Code {
 	r.t.Helper()
-	got, err := r.PutStart(r.ctx, r.client, items(keys, page), model.DefaultReplicateConfig())
+	got, err := r.PutStart(r.ctx, model.Caller{Client: r.client}, items(keys, page), model.DefaultReplicateConfig())
 	require.NoError(r.t, err)
 	return codes(got)
 }
@@ -130,7 +130,7 @@ func (r *rig) begin(keys ...string) []errs.Code {
 // end ends puts.
 func (r *rig) end(keys ...string) []errs.Code {
 	r.t.Helper()
-	got, err := r.PutEnd(r.ctx, r.client, ends(keys))
+	got, err := r.PutEnd(r.ctx, model.Caller{Client: r.client}, ends(keys))
 	require.NoError(r.t, err)
 	return errCodes(got)
 }
@@ -149,14 +149,14 @@ func (r *rig) put(keys ...string) {
 // get reads objects and returns the code of each.
 func (r *rig) get(keys ...string) []errs.Code {
 	r.t.Helper()
-	got, err := r.GetReplicas(r.ctx, keys)
+	got, err := r.GetReplicas(r.ctx, model.Caller{}, keys)
 	require.NoError(r.t, err)
 	return codes(got)
 }
 
 func (r *rig) exist(keys ...string) []bool {
 	r.t.Helper()
-	got, err := r.Exist(r.ctx, keys)
+	got, err := r.Exist(r.ctx, model.Caller{}, keys)
 	require.NoError(r.t, err)
 	out := make([]bool, len(got))
 	for i, g := range got {
@@ -168,7 +168,7 @@ func (r *rig) exist(keys ...string) []bool {
 
 func (r *rig) remove(force bool, keys ...string) []errs.Code {
 	r.t.Helper()
-	got, err := r.Remove(r.ctx, keys, force)
+	got, err := r.Remove(r.ctx, model.Caller{}, keys, force)
 	require.NoError(r.t, err)
 	return errCodes(got)
 }
@@ -176,7 +176,7 @@ func (r *rig) remove(force bool, keys ...string) []errs.Code {
 // here lists the readable keys.
 func (r *rig) here() []string {
 	r.t.Helper()
-	keys, err := r.ListKeys(r.ctx, "", "", 1<<16)
+	keys, err := r.ListKeys(r.ctx, model.Caller{}, "", "", 1<<16)
 	require.NoError(r.t, err)
 	return keys
 }

@@ -35,20 +35,20 @@ func TestLifecycleOfAnObject(t *testing.T) {
 
 func TestAnswerOfARead(t *testing.T) {
 	r := start(t, nil, 8)
-	got, err := r.PutStart(r.ctx, r.client, items([]string{"k"}, 100), model.DefaultReplicateConfig())
+	got, err := r.PutStart(r.ctx, model.Caller{Client: r.client}, items([]string{"k"}, 100), model.DefaultReplicateConfig())
 	require.NoError(t, err)
 	require.Len(t, got[0].Value, 1)
 	w := got[0].Value[0]
 	require.Equal(t, model.Replica{
-		ID: 1, SegmentID: r.segs[0].ID, Segment: "node-0:1", Endpoint: "node-0:1", Protocol: "tcp",
-		Address: r.segs[0].Base, Size: 100, Status: model.ReplicaProcessing,
+		ID: 1, Status: model.ReplicaProcessing,
+		Part: model.Part{SegmentID: r.segs[0].ID, Segment: "node-0:1", Endpoint: "node-0:1", Protocol: "tcp", Address: r.segs[0].Base, Size: 100},
 	}, w)
 	sum := model.Checksum{Kind: model.ChecksumCRC32C, Value: 0xdeadbeef}
-	ended, err := r.PutEnd(r.ctx, r.client, []model.EndItem{{Key: "k", Checksum: sum}})
+	ended, err := r.PutEnd(r.ctx, model.Caller{Client: r.client}, []model.EndItem{{Key: "k", Checksum: sum}})
 	require.NoError(t, err)
 	require.NoError(t, ended[0])
 
-	read, err := r.GetReplicas(r.ctx, []string{"k"})
+	read, err := r.GetReplicas(r.ctx, model.Caller{}, []string{"k"})
 	require.NoError(t, err)
 	w.Status = model.ReplicaComplete
 	require.Equal(t, model.Object{Size: 100, Checksum: sum, Replicas: []model.Replica{w}, LeaseTTL: 10 * time.Second}, read[0].Value)
@@ -59,18 +59,18 @@ func TestWritersAreToldApart(t *testing.T) {
 	r := start(t, nil, 8)
 	other := model.UUID{Hi: 9, Lo: 9}
 	r.begin("k")
-	got, err := r.PutEnd(r.ctx, other, ends([]string{"k"}))
+	got, err := r.PutEnd(r.ctx, model.Caller{Client: other}, ends([]string{"k"}))
 	require.NoError(t, err)
 	require.Equal(t, one(errs.IllegalClient), errCodes(got))
-	got, err = r.PutRevoke(r.ctx, other, revokes([]string{"k"}))
+	got, err = r.PutRevoke(r.ctx, model.Caller{Client: other}, revokes([]string{"k"}))
 	require.NoError(t, err)
 	require.Equal(t, one(errs.IllegalClient), errCodes(got))
-	got, err = r.PutRevoke(r.ctx, r.client, revokes([]string{"k", "none", ""}))
+	got, err = r.PutRevoke(r.ctx, model.Caller{Client: r.client}, revokes([]string{"k", "none", ""}))
 	require.NoError(t, err)
 	require.Equal(t, []errs.Code{errs.OK, errs.ObjectNotFound, errs.InvalidParams}, errCodes(got))
 	require.Empty(t, r.alloc.Live(), "revoking frees the memory")
 	r.put("k")
-	got, err = r.PutRevoke(r.ctx, r.client, revokes([]string{"k"}))
+	got, err = r.PutRevoke(r.ctx, model.Caller{Client: r.client}, revokes([]string{"k"}))
 	require.NoError(t, err)
 	require.Equal(t, one(errs.InvalidWrite), errCodes(got))
 }
@@ -85,29 +85,29 @@ func TestWhatPutStartRefuses(t *testing.T) {
 		{"empty key", model.PutItem{Size: 1}, "empty"},
 		{"huge key", model.PutItem{Key: strings.Repeat("x", 2<<20), Size: 1}, "bytes"},
 		{"size 0", model.PutItem{Key: "k"}, "at least 1 byte"},
-		{"larger than any segment", model.PutItem{Key: "k", Size: 8*page + 1}, "the largest segment has 8192"},
+		{"larger than the pool", model.PutItem{Key: "k", Size: 8*page + 1}, "the whole pool has 8192"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got, err := r.PutStart(r.ctx, r.client, []model.PutItem{c.item, {Key: "good", Size: 1}}, model.DefaultReplicateConfig())
+			got, err := r.PutStart(r.ctx, model.Caller{Client: r.client}, []model.PutItem{c.item, {Key: "good", Size: 1}}, model.DefaultReplicateConfig())
 			require.NoError(t, err)
 			require.Equal(t, errs.InvalidParams, errs.CodeOf(got[0].Err))
 			require.ErrorContains(t, got[0].Err, c.text)
 			require.Less(t, len(got[0].Err.Error()), 400)
 			require.NoError(t, got[1].Err, "the other key is not harmed")
-			require.NoError(t, errOf(r.PutRevoke(r.ctx, r.client, revokes([]string{"good"}))))
+			require.NoError(t, errOf(r.PutRevoke(r.ctx, model.Caller{Client: r.client}, revokes([]string{"good"}))))
 		})
 	}
 	for name, call := range map[string]func() error{
 		"no copies": func() error {
-			return second(r.PutStart(r.ctx, r.client, items([]string{"k"}, 1), model.ReplicateConfig{}))
+			return second(r.PutStart(r.ctx, model.Caller{Client: r.client}, items([]string{"k"}, 1), model.ReplicateConfig{}))
 		},
 		"no client": func() error {
-			return second(r.PutStart(r.ctx, model.ClientID{}, items([]string{"k"}, 1), model.DefaultReplicateConfig()))
+			return second(r.PutStart(r.ctx, model.Caller{Client: model.ClientID{}}, items([]string{"k"}, 1), model.DefaultReplicateConfig()))
 		},
-		"too many keys": func() error { return second(r.Exist(r.ctx, names("k", 0, 5))) },
-		"bad regex":     func() error { return second(r.RemoveByRegex(r.ctx, "(", true)) },
-		"long regex":    func() error { return second(r.RemoveByRegex(r.ctx, strings.Repeat("a", 5000), true)) },
-		"limit 0":       func() error { return second(r.ListKeys(r.ctx, "", "", 0)) },
+		"too many keys": func() error { return second(r.Exist(r.ctx, model.Caller{}, names("k", 0, 5))) },
+		"bad regex":     func() error { return second(r.RemoveByRegex(r.ctx, model.Caller{}, "(", true)) },
+		"long regex":    func() error { return second(r.RemoveByRegex(r.ctx, model.Caller{}, strings.Repeat("a", 5000), true)) },
+		"limit 0":       func() error { return second(r.ListKeys(r.ctx, model.Caller{}, "", "", 0)) },
 	} {
 		t.Run(name, func(t *testing.T) { require.Equal(t, errs.InvalidParams, errs.CodeOf(call())) })
 	}
@@ -116,7 +116,7 @@ func TestWhatPutStartRefuses(t *testing.T) {
 
 func TestNoSegmentMeansNoRoom(t *testing.T) {
 	r := start(t, nil)
-	got, err := r.PutStart(r.ctx, r.client, items([]string{"k"}, 1), model.DefaultReplicateConfig())
+	got, err := r.PutStart(r.ctx, model.Caller{Client: r.client}, items([]string{"k"}, 1), model.DefaultReplicateConfig())
 	require.NoError(t, err)
 	require.Equal(t, errs.NoAvailableHandle, errs.CodeOf(got[0].Err))
 	require.ErrorContains(t, got[0].Err, "no segment is mounted")
@@ -134,14 +134,14 @@ func TestRemovingMany(t *testing.T) {
 	r.put(names("b", 0, 10)...)
 	r.begin("unfinished")
 	r.get("a00003")
-	n, err := r.RemoveByRegex(r.ctx, "^a", false)
+	n, err := r.RemoveByRegex(r.ctx, model.Caller{}, "^a", false)
 	require.NoError(t, err)
 	require.Equal(t, 9, n, "the leased one stays")
-	n, err = r.RemoveAll(r.ctx, false)
+	n, err = r.RemoveAll(r.ctx, model.Caller{}, false)
 	require.NoError(t, err)
 	require.Equal(t, 10, n)
 	require.Equal(t, []string{"a00003"}, r.here())
-	n, err = r.RemoveAll(r.ctx, true)
+	n, err = r.RemoveAll(r.ctx, model.Caller{}, true)
 	require.NoError(t, err)
 	require.Equal(t, 1, n)
 	require.Equal(t, one(errs.OK), r.end("unfinished"))
@@ -152,7 +152,7 @@ func TestListing(t *testing.T) {
 	r.put(names("a", 0, 20)...)
 	r.put(names("b", 0, 5)...)
 	r.begin("unfinished")
-	got, err := r.ListKeys(r.ctx, "^a", "a00004", 7)
+	got, err := r.ListKeys(r.ctx, model.Caller{}, "^a", "a00004", 7)
 	require.NoError(t, err)
 	require.Equal(t, names("a", 5, 12), got)
 	seen := 0
@@ -206,27 +206,27 @@ func TestUnfinishedPuts(t *testing.T) {
 func TestOverduePutDoesNotTouchItsSuccessor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, nil, 4)
-		first, err := r.PutStart(r.ctx, r.client, items([]string{"k"}, page), model.DefaultReplicateConfig())
+		first, err := r.PutStart(r.ctx, model.Caller{Client: r.client}, items([]string{"k"}, page), model.DefaultReplicateConfig())
 		require.NoError(t, err)
 		r.keepAlive(31 * time.Second)
-		second, err := r.PutStart(r.ctx, r.client, items([]string{"k"}, page), model.DefaultReplicateConfig())
+		second, err := r.PutStart(r.ctx, model.Caller{Client: r.client}, items([]string{"k"}, page), model.DefaultReplicateConfig())
 		require.NoError(t, err)
 		require.NoError(t, second[0].Err)
 		old, young := first[0].Value[0].ID, second[0].Value[0].ID
 		sum := model.Checksum{Kind: model.ChecksumCRC32C, Value: 2}
 
-		late, err := r.PutEnd(r.ctx, r.client, []model.EndItem{{Key: "k", Put: old}})
+		late, err := r.PutEnd(r.ctx, model.Caller{Client: r.client}, []model.EndItem{{Key: "k", Put: old}})
 		require.NoError(t, err)
 		require.Equal(t, one(errs.InvalidWrite), errCodes(late))
 		require.ErrorContains(t, late[0], "another one of this client took its place")
-		late, err = r.PutRevoke(r.ctx, r.client, []model.RevokeItem{{Key: "k", Put: old}})
+		late, err = r.PutRevoke(r.ctx, model.Caller{Client: r.client}, []model.RevokeItem{{Key: "k", Put: old}})
 		require.NoError(t, err)
 		require.Equal(t, one(errs.InvalidWrite), errCodes(late))
 		require.Len(t, r.alloc.Live(), 2)
 		require.Equal(t, one(errs.ReplicaIsNotReady), r.get("k"))
 
-		require.NoError(t, errOf(r.PutEnd(r.ctx, r.client, []model.EndItem{{Key: "k", Put: young, Checksum: sum}})))
-		got, err := r.GetReplicas(r.ctx, []string{"k"})
+		require.NoError(t, errOf(r.PutEnd(r.ctx, model.Caller{Client: r.client}, []model.EndItem{{Key: "k", Put: young, Checksum: sum}})))
+		got, err := r.GetReplicas(r.ctx, model.Caller{}, []string{"k"})
 		require.NoError(t, err)
 		require.Equal(t, sum, got[0].Value.Checksum)
 		require.Equal(t, young, got[0].Value.Replicas[0].ID)
@@ -238,7 +238,7 @@ func (r *rig) keepAlive(d time.Duration) {
 	r.t.Helper()
 	for ; d > 0; d -= time.Second {
 		time.Sleep(min(d, time.Second))
-		got, err := r.Ping(r.ctx, r.client)
+		got, err := r.Ping(r.ctx, r.client, model.PingReport{})
 		require.NoError(r.t, err)
 		require.Equal(r.t, model.ClientOK, got.Status)
 	}
@@ -265,5 +265,5 @@ func TestStoppedMasterRefuses(t *testing.T) {
 	require.NoError(t, r.Stop(r.ctx))
 	require.NoError(t, r.Stop(r.ctx), "stopped twice")
 	require.Equal(t, errs.UnavailableInCurrentStatus, errs.CodeOf(second(r.Ready(r.ctx))))
-	require.Equal(t, errs.UnavailableInCurrentStatus, errs.CodeOf(second(r.Exist(r.ctx, []string{"k"}))))
+	require.Equal(t, errs.UnavailableInCurrentStatus, errs.CodeOf(second(r.Exist(r.ctx, model.Caller{}, []string{"k"}))))
 }

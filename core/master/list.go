@@ -16,9 +16,16 @@ const maxList = 1 << 16
 
 // ListKeys returns up to limit keys after a key, sorted; more than 65536 come in several
 // calls. It looks at every key there is.
-func (s *Service) ListKeys(ctx context.Context, _ model.Caller, expr string, after model.Key, limit int) ([]model.Key, error) {
-	const op = "master: list keys"
+func (s *Service) ListKeys(ctx context.Context, caller model.Caller, expr string, after model.Key, limit int) ([]model.Key, error) {
+	return s.list(ctx, "master: list keys", caller, expr, after, limit)
+}
+
+func (s *Service) list(ctx context.Context, op string, caller model.Caller, expr string, after model.Key, limit int) ([]model.Key, error) {
 	if err := s.admit(ctx, op, 0); err != nil {
+		return nil, err
+	}
+	c, err := s.scoped(op, caller)
+	if err != nil {
 		return nil, err
 	}
 	if limit < 1 {
@@ -26,20 +33,19 @@ func (s *Service) ListKeys(ctx context.Context, _ model.Caller, expr string, aft
 	}
 	var re *regexp.Regexp
 	if expr != "" {
-		var err error
 		if re, err = compile(op, expr); err != nil {
 			return nil, err
 		}
 	}
 	first := smallest{limit: min(limit, maxList)}
-	var keys []model.Key
+	var names []string
 	for i := range objects.Shards {
 		if err := ctx.Err(); err != nil {
 			return nil, errs.Wrap(errs.RPCTimeout, op, err)
 		}
-		keys = s.table.Keys(i, keys[:0])
-		for _, k := range keys {
-			if k > after && first.wants(k) && (re == nil || re.MatchString(k)) {
+		names = s.table.Keys(i, names[:0])
+		for _, name := range names {
+			if k, ok := c.key(name); ok && k > after && first.wants(k) && (re == nil || re.MatchString(k)) {
 				first.offer(k)
 			}
 		}
@@ -49,14 +55,15 @@ func (s *Service) ListKeys(ctx context.Context, _ model.Caller, expr string, aft
 	return out, nil
 }
 
-// WalkKeys calls yield for every readable key until it returns false. No lock is held
-// meanwhile.
+// WalkKeys calls yield for every readable key of the default tenant until it returns
+// false. No lock is held meanwhile.
 func (s *Service) WalkKeys(yield func(model.Key) bool) {
-	var keys []model.Key
+	c := s.defaultScope()
+	var names []string
 	for i := range objects.Shards {
-		keys = s.table.Keys(i, keys[:0])
-		for _, k := range keys {
-			if !yield(k) {
+		names = s.table.Keys(i, names[:0])
+		for _, name := range names {
+			if k, ok := c.key(name); ok && !yield(k) {
 				return
 			}
 		}

@@ -2,8 +2,10 @@ package master
 
 import (
 	"context"
+	"slices"
 	"time"
 
+	"github.com/mooncake-go/mooncake/core/master/history"
 	"github.com/mooncake-go/mooncake/core/master/lease"
 	"github.com/mooncake-go/mooncake/core/master/objects"
 	"github.com/mooncake-go/mooncake/core/model"
@@ -11,6 +13,7 @@ import (
 
 const (
 	evictTick   = 10 * time.Millisecond
+	healthTick  = 500 * time.Millisecond
 	monitorTick = time.Second
 	reportTick  = 10 * time.Second
 )
@@ -39,50 +42,67 @@ func (s *Service) evictLoop(ctx context.Context) {
 	})
 }
 
-// monitorLoop expires clients, gives up overdue puts and frees what was held back.
+// monitorLoop expires clients, gives up overdue puts and copies, ends soft pins and graceful
+// unmounts, and frees what was held back.
 func (s *Service) monitorLoop(ctx context.Context) {
 	every(ctx, monitorTick, func(ctx context.Context) {
 		now := s.clock.Now()
 		s.expireClients(ctx, now)
-		s.abandon(func(_ model.ClientID, started lease.Instant) bool { return started.Add(s.cfg.PutReleaseTimeout) <= now })
+		s.finishUnmounts(ctx)
+		s.abandon(ctx, history.PutOverdue, func(_ objects.Client, started lease.Instant) bool { return started.Add(s.cfg.PutReleaseTimeout) <= now })
+		s.table.Unpin(now)
+		s.tasks.Tick(time.Now())
 		s.counters.Released.Add(s.pool.Tick(ctx, now))
 	})
 }
 
-// expireClients unmounts the segments of clients that fell silent and gives up their puts.
+// healthLoop notices nodes that are silent or slow, and those that recover.
+func (s *Service) healthLoop(ctx context.Context) {
+	every(ctx, healthTick, func(context.Context) { s.health.Tick(s.clock.Now()) })
+}
+
+// expireClients unmounts the segments of clients that fell silent and gives up what they
+// were writing.
 func (s *Service) expireClients(ctx context.Context, now lease.Instant) {
 	if s.lockMounts(ctx, "master: expire clients") != nil {
 		return
 	}
-	defer s.unlockMounts()
 	gone := s.clients.Expire(now, s.cfg.ClientTTL)
+	dead, who := make(map[model.ClientID]bool, len(gone)), make(map[objects.Client]bool, len(gone))
+	for _, id := range gone {
+		dead[id], who[s.table.Who(id)] = true, true
+	}
+	var names []string
+	for _, m := range s.registry.View().All {
+		if dead[m.Client] {
+			s.drop(ctx, m, history.SegmentExpired)
+			names = append(names, m.Name)
+		}
+	}
+	s.unlockMounts()
 	if len(gone) == 0 {
 		return
 	}
-	dead := make(map[model.ClientID]bool, len(gone))
+	puts := s.abandon(ctx, history.PutClientExpired, func(client objects.Client, _ lease.Instant) bool { return who[client] })
 	for _, id := range gone {
-		dead[id] = true
-	}
-	n := 0
-	for _, m := range s.registry.View().All {
-		if dead[m.Client] {
-			s.drop(ctx, m)
-			n++
-		}
-	}
-	puts := s.abandon(func(client model.ClientID, _ lease.Instant) bool { return dead[client] })
-	for _, id := range gone {
+		s.tasks.Drop(id, time.Now())
 		s.log.Warn("client expired: it sent no ping in time", "client", id.String(), "client_ttl", s.cfg.ClientTTL)
 	}
-	s.log.Info("segments and puts of expired clients dropped", "clients", len(gone), "segments", n, "puts", puts)
+	s.log.Info("segments and puts of expired clients dropped", "clients", len(gone), "segments", len(names), "puts", puts)
+	if s.expired != nil && len(names) > 0 {
+		slices.Sort(names)
+		s.expired(ctx, slices.Compact(names))
+	}
 }
 
-// abandon gives up unfinished puts.
-func (s *Service) abandon(match func(model.ClientID, lease.Instant) bool) int {
+// abandon gives up unfinished puts and copies, and returns how many puts.
+func (s *Service) abandon(ctx context.Context, why history.Reason, match func(objects.Client, lease.Instant) bool) int {
 	s.pool.Enter()
 	defer s.pool.Leave()
-	given, puts := s.table.Abandon(match, nil)
-	s.discard(given)
+	var bin objects.Bin
+	puts := s.table.Abandon(match, &bin)
+	s.table.AbandonCopies(match, &bin)
+	s.bury(ctx, &bin, why, false)
 	s.counters.Discarded.Add(puts)
 	return puts
 }
@@ -95,12 +115,24 @@ func (s *Service) sweepLoop(ctx context.Context) {
 			return
 		case <-s.sweep:
 		}
-		gone := 0
+		why, gone := history.Reason(s.lost.Load()), 0
+		var bin objects.Bin
 		for i := 0; i < objects.Shards && ctx.Err() == nil; i++ {
-			gone += s.table.Sweep(i)
+			bin.Reset()
+			s.pool.Enter()
+			gone += s.table.Sweep(i, &bin)
+			s.bury(ctx, &bin, why, false)
+			s.pool.Leave()
 			s.feed(ctx)
 		}
 		s.log.Info("objects of unmounted segments cleared", "objects", gone)
+	}
+}
+
+// tenantLoop keeps the quotas in step with their file.
+func (s *Service) tenantLoop(ctx context.Context) {
+	if s.tenants != nil {
+		s.tenants.Run(ctx)
 	}
 }
 

@@ -3,8 +3,12 @@ package master
 import (
 	"context"
 	"errors"
+	"net"
+	"slices"
+	"strings"
 	"time"
 
+	"github.com/mooncake-go/mooncake/core/master/history"
 	"github.com/mooncake-go/mooncake/core/master/metrics"
 	"github.com/mooncake-go/mooncake/core/master/segments"
 	"github.com/mooncake-go/mooncake/core/model"
@@ -49,7 +53,7 @@ func (s *Service) mount(ctx context.Context, op string, client model.ClientID, s
 		m, err := s.add(ctx, op, client, seg)
 		if err != nil {
 			for _, a := range added {
-				s.drop(ctx, a)
+				s.drop(ctx, a, history.SegmentUnmounted)
 			}
 			return err
 		}
@@ -75,34 +79,45 @@ func (s *Service) add(ctx context.Context, op string, client model.ClientID, seg
 		s.pool.RemoveSpace(ctx, m.Space) // It may know the space all the same.
 		return nil, errs.WithHint(errs.Wrap(errs.CodeOf(err), op+" "+seg.Name, err), "the allocator refused the segment; see the master's log, then try again")
 	}
+	s.health.Mount(m, s.clock.Now())
 	s.registry.Add(m)
+	s.ledger.SetCapacity(s.registry.View().Capacity)
 	return m, nil
 }
 
 // drop takes a segment out: its replicas are unreadable at once, the entries of the table
 // follow in the background.
-func (s *Service) drop(ctx context.Context, m *segments.Segment) {
+func (s *Service) drop(ctx context.Context, m *segments.Segment, why history.Reason) {
 	s.pool.Enter()
 	s.registry.Remove(m)
 	s.pool.RemoveSpace(ctx, m.Space)
 	s.pool.Leave()
+	s.ledger.SetCapacity(s.registry.View().Capacity)
+	s.lost.Store(int32(why))
 	select {
 	case s.sweep <- struct{}{}:
 	default: // a sweep that has yet to begin will see it
 	}
 }
 
-// UnmountSegment takes a segment out. An unknown one is a success.
-func (s *Service) UnmountSegment(ctx context.Context, client model.ClientID, id model.SegmentID, _ time.Duration) error {
-	err := s.unmount(ctx, client, id)
+// maxGrace bounds the grace of an unmount.
+const maxGrace = 24 * time.Hour
+
+// UnmountSegment takes a segment out, after a grace if there is one. An unknown one is a
+// success.
+func (s *Service) UnmountSegment(ctx context.Context, client model.ClientID, id model.SegmentID, grace time.Duration) error {
+	err := s.unmount(ctx, client, id, grace)
 	s.counters.Unmount.Done(err != nil)
 	return err
 }
 
-func (s *Service) unmount(ctx context.Context, client model.ClientID, id model.SegmentID) error {
+func (s *Service) unmount(ctx context.Context, client model.ClientID, id model.SegmentID, grace time.Duration) error {
 	const op = "master: unmount segment"
 	if err := s.admit(ctx, op, 0); err != nil {
 		return err
+	}
+	if grace < 0 || grace > maxGrace {
+		return errs.New(errs.InvalidParams, op, "the grace is %s; it must be 0 to %s", grace, maxGrace)
 	}
 	if err := s.lockMounts(ctx, op); err != nil {
 		return err
@@ -115,24 +130,60 @@ func (s *Service) unmount(ctx context.Context, client model.ClientID, id model.S
 	case m.Client != client:
 		return errs.New(errs.IllegalClient, op, "segment %s (%s) belongs to client %s, not to %s", id, m.Name, m.Client, client)
 	}
-	s.drop(ctx, m)
-	s.log.Info("segment unmounted", "segment", m.Name, "id", id.String(), "client", client.String())
+	if grace == 0 {
+		grace = s.cfg.UnmountGrace
+	}
+	if grace == 0 {
+		s.drop(ctx, m, history.SegmentUnmounted)
+		s.log.Info("segment unmounted", "segment", m.Name, "id", id.String(), "client", client.String())
+		return nil
+	}
+	deadline := s.clock.Now().Add(grace)
+	if m.Status() == model.SegmentGracefullyUnmounting && m.Deadline() <= deadline {
+		return nil // An earlier request holds.
+	}
+	if err := s.registry.SetStatus(m, model.SegmentGracefullyUnmounting, deadline); err != nil {
+		return errs.Wrap(errs.UnavailableInCurrentStatus, op, err)
+	}
+	s.log.Info("segment unmounting", "segment", m.Name, "id", id.String(), "client", client.String(), "grace", grace)
 	return nil
 }
 
-// Ping keeps a client alive.
-func (s *Service) Ping(ctx context.Context, client model.ClientID, _ model.PingReport) (model.PingReply, error) {
-	err := s.admit(ctx, "master: ping", 0)
-	s.counters.Ping.Done(err != nil)
-	switch {
-	case err != nil:
-		return model.PingReply{}, err
-	case s.clients.Touch(client, s.clock.Now()):
-		return model.PingReply{Status: model.ClientOK}, nil
-	default:
-		return model.PingReply{Status: model.ClientNeedRemount}, nil
+// finishUnmounts drops the segments whose grace is over.
+func (s *Service) finishUnmounts(ctx context.Context) {
+	due := s.registry.Due(s.clock.Now())
+	if len(due) == 0 || s.lockMounts(ctx, "master: finish unmounts") != nil {
+		return
+	}
+	defer s.unlockMounts()
+	for _, m := range due {
+		s.drop(ctx, m, history.SegmentUnmounted)
+		s.log.Info("segment unmounted, its grace is over", "segment", m.Name, "id", m.ID.String(), "client", m.Client.String())
 	}
 }
+
+// Ping keeps a client alive and takes what it saw of other nodes.
+func (s *Service) Ping(ctx context.Context, client model.ClientID, report model.PingReport) (model.PingReply, error) {
+	const op = "master: ping"
+	err := s.admit(ctx, op, 0)
+	if err == nil && len(report.Peers) > maxPeers {
+		err = errs.New(errs.InvalidParams, op, "it reports on %d peers; the most is %d", len(report.Peers), maxPeers)
+	}
+	s.counters.Ping.Done(err != nil)
+	if err != nil {
+		return model.PingReply{}, err
+	}
+	now := s.clock.Now()
+	known := s.clients.Touch(client, now)
+	s.health.Report(client, report, now)
+	if !known {
+		return model.PingReply{Status: model.ClientNeedRemount}, nil
+	}
+	return model.PingReply{Status: model.ClientOK}, nil
+}
+
+// maxPeers bounds the reports of one ping.
+const maxPeers = 1 << 14
 
 // Segments lists what is mounted, with the allocator's own figures of use. While the
 // allocator does not answer, the master's are shown, which leave its rounding out.
@@ -144,7 +195,9 @@ func (s *Service) Segments(ctx context.Context) ([]model.SegmentInfo, error) {
 	out := make([]model.SegmentInfo, 0, len(v.All))
 	answers := true
 	for _, m := range v.All {
-		info := model.SegmentInfo{Segment: m.Segment, Client: m.Client, Status: model.SegmentOK, Used: m.Used()}
+		info := model.SegmentInfo{
+			Segment: m.Segment, Client: m.Client, Status: m.Status(), Used: m.Used(), Weight: m.Weight(), Deadline: s.clock.Time(m.Deadline()),
+		}
 		if answers {
 			st, err := s.pool.Stats(ctx, m.Space)
 			switch {
@@ -158,6 +211,34 @@ func (s *Service) Segments(ctx context.Context) ([]model.SegmentInfo, error) {
 		out = append(out, info)
 	}
 	return out, nil
+}
+
+// QueryHosts returns the hosts of the segments of those clients that have any.
+func (s *Service) QueryHosts(ctx context.Context, clients []model.ClientID) (map[model.ClientID][]string, error) {
+	const op = "master: query hosts"
+	if err := s.admit(ctx, op, len(clients)); err != nil {
+		return nil, err
+	}
+	asked := make(map[model.ClientID]bool, len(clients))
+	for _, c := range clients {
+		asked[c] = true
+	}
+	out := map[model.ClientID][]string{}
+	for _, m := range s.registry.View().All {
+		if host := hostOf(m.Endpoint); asked[m.Client] && !slices.Contains(out[m.Client], host) {
+			out[m.Client] = append(out[m.Client], host)
+		}
+	}
+	s.counters.QueryHosts.Done(len(asked), len(asked)-len(out))
+	return out, nil
+}
+
+// hostOf is the host of an endpoint, without a port and without the brackets of IPv6.
+func hostOf(endpoint string) string {
+	if host, _, err := net.SplitHostPort(endpoint); err == nil {
+		return host
+	}
+	return strings.Trim(endpoint, "[]")
 }
 
 func (s *Service) lockMounts(ctx context.Context, op string) error {

@@ -2,9 +2,8 @@ package master
 
 import (
 	"context"
+	"time"
 
-	"github.com/mooncake-go/mooncake/core/master/objects"
-	"github.com/mooncake-go/mooncake/core/master/segments"
 	"github.com/mooncake-go/mooncake/core/model"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
@@ -13,6 +12,8 @@ const (
 	opPutStart = "master: put start"
 	// maxPreferred bounds the preferred segments of one call.
 	maxPreferred = 1024
+	// maxGroup bounds the name of a group, in bytes.
+	maxGroup = 1 << 10
 )
 
 // PutStart allocates room for objects and enters them as being written.
@@ -20,17 +21,18 @@ func (s *Service) PutStart(ctx context.Context, caller model.Caller, items []mod
 	if err := s.admit(ctx, opPutStart, len(items)); err != nil {
 		return nil, err
 	}
-	if err := checkPut(caller.Client, cfg); err != nil {
+	if err := s.checkPut(caller.Client, cfg); err != nil {
 		return nil, err
 	}
-	p := &put{
-		s: s, client: caller.Client, cfg: cfg, items: items, now: s.clock.Now(),
-		out: make([]model.Result[[]model.Replica], len(items)),
-		// One backing array for the common case of one copy a key.
-		buf: make([]model.Replica, 0, len(items)),
+	c, err := s.scopedWrite(opPutStart, caller)
+	if err != nil {
+		return nil, err
 	}
+	p := s.newPut(caller, c, items, cfg)
 	p.admit()
+	p.charge(ctx)
 	p.run(ctx)
+	p.settle()
 	if err := ctx.Err(); err != nil {
 		p.takeBack(ctx)
 		s.counters.PutStart.Done(len(items), len(items))
@@ -49,67 +51,32 @@ func (s *Service) PutStart(ctx context.Context, caller model.Caller, items []mod
 	return p.out, nil
 }
 
-func checkPut(client model.ClientID, cfg model.ReplicateConfig) error {
-	switch {
+func (s *Service) checkPut(client model.ClientID, cfg model.ReplicateConfig) error {
+	switch pin := cfg.SoftPin; {
 	case client.IsZero():
 		return errs.New(errs.InvalidParams, opPutStart, "the client ID is zero")
 	case cfg.ReplicaNum == 0:
 		return errs.New(errs.InvalidParams, opPutStart, "the number of copies is 0; it must be at least 1")
 	case len(cfg.PreferredSegments) > maxPreferred:
 		return errs.New(errs.InvalidParams, opPutStart, "%d preferred segments are named; the most is %d", len(cfg.PreferredSegments), maxPreferred)
+	case pin.Action > model.SoftPinDisable:
+		return errs.New(errs.InvalidParams, opPutStart, "the soft pin action is %d; it must be 0 to %d", pin.Action, model.SoftPinDisable)
+	case pin.TTL != nil && pin.Action != model.SoftPinEnable:
+		return errs.New(errs.InvalidParams, opPutStart, "a time is given for a soft pin that is not to be enabled")
+	case pin.TTL != nil && (*pin.TTL < 0 || *pin.TTL > s.cfg.MaxSoftPinTTL):
+		return errs.New(errs.InvalidParams, opPutStart, "the soft pin is to last %s; the most is %s (max_kv_soft_pin_ttl)", *pin.TTL, s.cfg.MaxSoftPinTTL)
+	case cfg.DataType < 0 || cfg.DataType > model.DataGeneral:
+		return errs.New(errs.InvalidParams, opPutStart, "the data type is %d; it must be 0 to %d", cfg.DataType, model.DataGeneral)
 	}
 	return nil
 }
 
-// PutEnd makes objects readable.
-func (s *Service) PutEnd(ctx context.Context, caller model.Caller, items []model.EndItem) ([]error, error) {
-	const op = "master: put end"
-	if err := s.admit(ctx, op, len(items)); err != nil {
-		return nil, err
+func (s *Service) softTTL(pin model.SoftPin) time.Duration {
+	switch {
+	case pin.Action != model.SoftPinEnable:
+		return 0
+	case pin.TTL != nil:
+		return *pin.TTL
 	}
-	out, failed := make([]error, len(items)), 0
-	for i, it := range items {
-		if out[i] = validKey(op, it.Key); out[i] == nil {
-			out[i] = outcomeError(s.table.Finish(it.Key, it.Put, caller.Client, it.Checksum), op, it.Key)
-		}
-		if out[i] != nil {
-			failed++
-		}
-	}
-	s.counters.PutEnd.Done(len(items), failed)
-	s.feed(ctx)
-	return out, nil
-}
-
-// PutRevoke gives up unfinished puts; their memory is free at once.
-func (s *Service) PutRevoke(ctx context.Context, caller model.Caller, items []model.RevokeItem) ([]error, error) {
-	const op = "master: put revoke"
-	if err := s.admit(ctx, op, len(items)); err != nil {
-		return nil, err
-	}
-	out, failed := make([]error, len(items)), 0
-	var freed []segments.Extent
-	s.pool.Enter()
-	for i, it := range items {
-		if out[i] = validKey(op, it.Key); out[i] == nil {
-			var got objects.Outcome
-			freed, got = s.table.Revoke(it.Key, it.Put, caller.Client, freed)
-			out[i] = outcomeError(got, op, it.Key)
-		}
-		if out[i] != nil {
-			failed++
-		}
-	}
-	s.pool.Free(ctx, freed)
-	s.pool.Leave()
-	s.counters.PutRevoke.Done(len(items), failed)
-	return out, nil
-}
-
-// discard keeps the memory of given-up puts until their writers are surely done. Called
-// inside the gate.
-func (s *Service) discard(given []objects.Held) {
-	for _, h := range given {
-		s.pool.HoldPut(h.Extent, h.Started.Add(s.cfg.PutReleaseTimeout))
-	}
+	return s.cfg.SoftPinTTL
 }

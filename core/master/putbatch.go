@@ -3,12 +3,10 @@ package master
 import (
 	"context"
 
+	"github.com/mooncake-go/mooncake/core/master/history"
 	"github.com/mooncake-go/mooncake/core/master/lease"
 	"github.com/mooncake-go/mooncake/core/master/objects"
-	"github.com/mooncake-go/mooncake/core/master/placement"
-	"github.com/mooncake-go/mooncake/core/master/segments"
 	"github.com/mooncake-go/mooncake/core/model"
-	"github.com/mooncake-go/mooncake/sdk/alloc"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
@@ -18,36 +16,127 @@ const maxRounds = 8
 // put is one PutStart call under way.
 type put struct {
 	s      *Service
-	client model.ClientID
+	scope  scope
+	client objects.Client
 	cfg    model.ReplicateConfig
 	items  []model.PutItem
+	set    objects.Settings // of every item, but for the group
 	now    lease.Instant
 	out    []model.Result[[]model.Replica]
 	buf    []model.Replica
+	// charged is what each item's tenant pays until the item is entered; nil with one
+	// tenant only.
+	charged []uint64
+	split   uint64 // in how many pieces items are placed, as far as they are large
 
 	// todo are the items that still need room.
 	todo []int
 }
 
-// admit refuses what cannot work and leaves the rest in todo.
+func (s *Service) newPut(caller model.Caller, c scope, items []model.PutItem, cfg model.ReplicateConfig) *put {
+	return &put{
+		s: s, scope: c, client: s.table.Who(caller.Client), cfg: cfg, items: items, now: s.clock.Now(), split: 1,
+		set: objects.Settings{HardPin: cfg.HardPin, SoftPin: cfg.SoftPin.Action, SoftTTL: s.softTTL(cfg.SoftPin), DataType: cfg.DataType},
+		out: make([]model.Result[[]model.Replica], len(items)),
+		// One backing array for the common case of one copy a key.
+		buf: make([]model.Replica, 0, len(items)),
+	}
+}
+
+// admit refuses what cannot work, serves upserts that need no room, and leaves the rest in
+// todo.
 func (p *put) admit() {
-	largest := p.s.registry.View().Largest
+	capacity := p.s.registry.View().Capacity
+	var seen map[model.Key]bool
+	if p.cfg.Upsert && len(p.items) > 1 {
+		seen = make(map[model.Key]bool, len(p.items))
+	}
+	before := objects.Handle(0)
 	for i, it := range p.items {
-		switch err := validKey(opPutStart, it.Key); {
+		switch err := p.check(it, capacity); {
 		case err != nil:
 			p.out[i].Err = err
-		case it.Size == 0:
-			p.out[i].Err = keyError(errs.InvalidParams, errs.ClassPermanent, opPutStart, it.Key, "its size is 0; an object has at least 1 byte")
-		case largest > 0 && it.Size > largest:
-			p.out[i].Err = errs.New(errs.InvalidParams, opPutStart, "%q has %d bytes, but the largest segment has %d; store it in parts, or mount a larger segment",
-				short(it.Key), it.Size, largest)
+		case seen[it.Key]:
+			p.out[i].Err = keyError(errs.InvalidParams, errs.ClassPermanent, opPutStart, it.Key, "an upsert names it twice in one call")
+		case p.cfg.Upsert:
+			if seen != nil {
+				seen[it.Key] = true
+			}
+			p.overwrite(i)
 		default:
-			if out := p.s.table.CanPut(it.Key, p.now, p.s.cfg.PutDiscardTimeout); out != objects.Done {
+			at, out := p.s.table.CanPut(p.scope.name(it.Key), p.now, p.s.cfg.PutDiscardTimeout, before)
+			before = at
+			if out != objects.Done {
 				p.out[i].Err = outcomeError(out, opPutStart, it.Key)
 				continue
 			}
 			p.todo = append(p.todo, i)
 		}
+	}
+}
+
+func (p *put) check(it model.PutItem, capacity uint64) error {
+	switch err := validKey(opPutStart, it.Key); {
+	case err != nil:
+		return err
+	case it.Size == 0:
+		return keyError(errs.InvalidParams, errs.ClassPermanent, opPutStart, it.Key, "its size is 0; an object has at least 1 byte")
+	case len(it.Group) > maxGroup:
+		return errs.New(errs.InvalidParams, opPutStart, "%q: the group's name has %d bytes; the most is %d", short(it.Key), len(it.Group), maxGroup)
+	case capacity > 0 && it.Size > capacity:
+		return errs.New(errs.InvalidParams, opPutStart, "%q has %d bytes, but the whole pool has %d; store it in parts, or add segments", short(it.Key), it.Size, capacity)
+	}
+	return nil
+}
+
+// overwrite begins an upsert in place where that can be.
+func (p *put) overwrite(i int) {
+	head := len(p.buf)
+	n := p.object(i, nil)
+	var out objects.Outcome
+	p.buf, out = p.s.table.Overwrite(&n, int(p.cfg.ReplicaNum), p.now, p.buf)
+	switch out {
+	case objects.Done:
+		p.s.counters.Upserts.Add(1)
+		p.s.counters.UpsertsInPlace.Add(1)
+		p.out[i].Value = p.buf[head:len(p.buf):len(p.buf)]
+	case objects.NeedsRoom:
+		p.todo = append(p.todo, i)
+	default:
+		p.out[i].Err = outcomeError(out, opPutStart, p.items[i].Key)
+	}
+}
+
+// charge takes what the tenant cannot pay for out of todo.
+func (p *put) charge(ctx context.Context) {
+	if !p.scope.on {
+		return
+	}
+	p.charged = make([]uint64, len(p.items))
+	rest := p.todo[:0]
+	for _, i := range p.todo {
+		bytes := p.items[i].Size * uint64(p.cfg.ReplicaNum)
+		if err := p.s.charge(ctx, p.scope, bytes); err != nil {
+			p.out[i].Err = errs.Wrap(errs.CodeOf(err), opPutStart+" "+short(p.items[i].Key), err)
+			continue
+		}
+		p.charged[i] = bytes
+		rest = append(rest, i)
+	}
+	p.todo = rest
+}
+
+// settle gives back what was charged for copies that were not made.
+func (p *put) settle() {
+	for i, bytes := range p.charged {
+		if bytes == 0 {
+			continue
+		}
+		used := uint64(0)
+		for j := range p.out[i].Value {
+			used += p.out[i].Value[j].Bytes()
+		}
+		p.s.refund(p.scope, bytes-used)
 	}
 }
 
@@ -72,15 +161,42 @@ func (p *put) run(ctx context.Context) {
 			break
 		}
 		// Ask for exactly what is missing, so that no object goes without need. Only when
-		// that fails twice is the free memory too scattered, and more has to go.
-		if !p.s.makeRoom(ctx, full, full.missing<<max(round-1, 0)) {
+		// that fails twice is the free memory too scattered: then more has to go, and larger
+		// objects take it in pieces, as they do when nothing can go.
+		if !p.s.makeRoom(ctx, full, full.missing<<max(round-1, 0)) && !p.cut() {
 			break
+		}
+		if round > 0 {
+			p.cut()
 		}
 	}
 	if len(p.todo) > 0 {
 		p.s.counters.AllocFailures.Add(len(p.todo))
 		p.refuse(p.s.explain(ctx, full))
 	}
+}
+
+// Items are placed in 1, then 4, then 16 pieces, of at least minPiece bytes each.
+const (
+	splitFactor = 4
+	maxSplit    = 16
+	minPiece    = 64 << 10
+)
+
+// cut has larger items placed in more pieces than before. It reports whether that is news
+// to one of them.
+func (p *put) cut() bool {
+	if p.split == maxSplit {
+		return false
+	}
+	was := p.split
+	p.split *= splitFactor
+	for _, i := range p.todo {
+		if p.items[i].Size/was > minPiece {
+			return true
+		}
+	}
+	return false
 }
 
 // missing is how many bytes the items without room need.
@@ -103,128 +219,13 @@ func (p *put) refuse(err error) {
 func (p *put) takeBack(ctx context.Context) {
 	p.s.pool.Enter()
 	defer p.s.pool.Leave()
-	var freed []segments.Extent
+	var bin objects.Bin
 	for i := range p.out {
 		if replicas := p.out[i].Value; len(replicas) > 0 {
-			freed, _ = p.s.table.Revoke(p.items[i].Key, replicas[0].ID, p.client, freed)
+			p.s.table.Revoke(p.scope.name(p.items[i].Key), replicas[0].ID, p.client, &bin)
 		}
 	}
-	p.s.pool.Free(ctx, freed)
-}
-
-// allocate makes one call to the allocator for all of todo, one more for copies that found
-// no room where they were planned, and enters what got room. todo is left with the rest.
-func (p *put) allocate(ctx context.Context) error {
-	s := p.s
-	s.pool.Enter()
-	defer s.pool.Leave()
-	view := s.registry.View()
-	plan := placement.NewPlanner(view, s.strategy, placement.Wish{
-		Copies: int(min(p.cfg.ReplicaNum, segments.MaxSegments)), Preferred: p.cfg.PreferredSegments,
-	})
-	if plan.Copies() == 0 {
-		return nil
-	}
-	got, err := p.ask(ctx, view, plan)
-	if err != nil {
-		return err
-	}
-	var (
-		rest   []int
-		unused []segments.Extent
-		given  []objects.Held
-	)
-	for n, i := range p.todo {
-		extents := got[n]
-		if len(extents) == 0 {
-			rest = append(rest, i)
-			continue
-		}
-		head := len(p.buf)
-		object := objects.NewObject{
-			Key: p.items[i].Key, Size: p.items[i].Size, Client: p.client, Extents: extents, Pinned: p.cfg.HardPin, DataType: p.cfg.DataType,
-		}
-		before := len(given)
-		var out objects.Outcome
-		p.buf, given, out = s.table.Put(object, p.now, s.cfg.PutDiscardTimeout, p.buf, given)
-		if len(given) > before {
-			s.counters.Discarded.Add(1)
-		}
-		switch out {
-		case objects.Done:
-			p.out[i].Value = p.buf[head:len(p.buf):len(p.buf)]
-			if len(extents) < int(p.cfg.ReplicaNum) {
-				s.counters.PartialAllocs.Add(1)
-			}
-		case objects.Missing:
-			// Its segments went away between the two steps.
-			unused = append(unused, extents...)
-			rest = append(rest, i)
-		default:
-			unused = append(unused, extents...)
-			p.out[i].Err = outcomeError(out, opPutStart, p.items[i].Key)
-		}
-	}
-	p.todo = rest
-	s.discard(given)
-	s.pool.Free(ctx, unused)
-	return nil
-}
-
-// ask returns the extents for each item of todo, empty where there is no room.
-func (p *put) ask(ctx context.Context, v *segments.View, plan *placement.Planner) ([][]segments.Extent, error) {
-	var (
-		requests = make([]alloc.Request, 0, len(p.todo)*plan.Copies())
-		owner    = make([]int, 0, cap(requests))
-		backing  = make([]segments.Extent, len(p.todo)*plan.Copies())
-		got      = make([][]segments.Extent, len(p.todo))
-		lists    [][]alloc.SpaceID
-	)
-	for n, i := range p.todo {
-		got[n] = backing[n*plan.Copies() : n*plan.Copies() : (n+1)*plan.Copies()]
-		lists = plan.First(lists[:0])
-		for _, candidates := range lists {
-			requests = append(requests, alloc.Request{Size: p.items[i].Size, Candidates: candidates})
-			owner = append(owner, n)
-		}
-	}
-	if err := p.collect(ctx, v, requests, owner, got); err != nil || plan.Copies() == 1 {
-		return got, err
-	}
-	requests, owner = requests[:0], owner[:0]
-	for n, i := range p.todo {
-		if len(got[n]) == 0 || len(got[n]) == plan.Copies() {
-			continue
-		}
-		var taken []*segments.Segment
-		for _, e := range got[n] {
-			taken = append(taken, e.Seg)
-		}
-		if candidates := plan.Rest(taken); len(candidates) > 0 {
-			requests = append(requests, alloc.Request{Size: p.items[i].Size, Candidates: candidates})
-			owner = append(owner, n)
-		}
-	}
-	if len(requests) > 0 {
-		if err := p.collect(ctx, v, requests, owner, got); err != nil {
-			p.s.log.Warn("further copies could not be placed", "error", err)
-		}
-	}
-	return got, nil
-}
-
-// collect makes one call to the allocator and adds what it gives to got.
-func (p *put) collect(ctx context.Context, v *segments.View, requests []alloc.Request, owner []int, got [][]segments.Extent) error {
-	results, err := p.s.pool.Alloc(ctx, v, requests)
-	if err != nil {
-		return err
-	}
-	for j, r := range results {
-		if r.Err == nil {
-			got[owner[j]] = append(got[owner[j]], segments.Extent{Seg: v.Space(r.Extent.Space), Offset: r.Extent.Offset, Size: r.Extent.Size})
-		}
-	}
-	return nil
+	p.s.bury(ctx, &bin, history.PutRevoked, true)
 }
 
 // short cuts a key for a message.

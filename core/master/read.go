@@ -5,22 +5,38 @@ import (
 
 	"github.com/mooncake-go/mooncake/core/master/objects"
 	"github.com/mooncake-go/mooncake/core/model"
+	"github.com/mooncake-go/mooncake/sdk/evict"
 )
 
-// Exist reports which keys are readable and grants those a read lease.
-func (s *Service) Exist(ctx context.Context, _ model.Caller, keys []model.Key) ([]model.Result[bool], error) {
+// Exist reports which keys are readable and protects those for a while. The order of the
+// keys tells which page comes before which.
+func (s *Service) Exist(ctx context.Context, caller model.Caller, keys []model.Key) ([]model.Result[bool], error) {
 	const op = "master: exist"
 	if err := s.admit(ctx, op, len(keys)); err != nil {
 		return nil, err
 	}
-	g := objects.Grant{Until: s.clock.Now().Add(s.cfg.LeaseTTL), Rank: s.cfg.ExistRanks}
+	c, err := s.scoped(op, caller)
+	if err != nil {
+		return nil, err
+	}
+	ttl := s.cfg.ProbeTTL
+	if ttl == 0 {
+		ttl = s.cfg.LeaseTTL
+	}
+	g := objects.Grant{Probe: s.clock.Now().Add(ttl), Rank: s.cfg.ExistRanks}
 	out, failed := make([]model.Result[bool], len(keys)), 0
 	for i, k := range keys {
 		if out[i].Err = validKey(op, k); out[i].Err != nil {
+			g.Parent = 0
 			failed++
 			continue
 		}
-		out[i].Value = s.table.Exist(k, g)
+		name := c.name(k)
+		var at objects.Handle
+		if at, out[i].Value = s.table.Exist(name, g); !out[i].Value && g.Parent != 0 {
+			s.lineage.Note(s.table.Print(name), g.Parent)
+		}
+		g.Parent = at
 	}
 	s.counters.Exist.Done(len(keys), failed)
 	s.feed(ctx)
@@ -28,13 +44,40 @@ func (s *Service) Exist(ctx context.Context, _ model.Caller, keys []model.Key) (
 }
 
 // GetReplicas says where objects lie and grants a read lease.
-func (s *Service) GetReplicas(ctx context.Context, _ model.Caller, keys []model.Key) ([]model.Result[model.Object], error) {
+func (s *Service) GetReplicas(ctx context.Context, caller model.Caller, keys []model.Key) ([]model.Result[model.Object], error) {
 	const op = "master: get replicas"
 	if err := s.admit(ctx, op, len(keys)); err != nil {
 		return nil, err
 	}
-	g := objects.Grant{Until: s.clock.Now().Add(s.cfg.LeaseTTL), Rank: true}
-	out, bytes := s.read(op, keys, g)
+	c, err := s.scoped(op, caller)
+	if err != nil {
+		return nil, err
+	}
+	out := s.readCounted(op, caller, c, keys)
+	s.feed(ctx)
+	return out, nil
+}
+
+// GetReplicasByRegex is GetReplicas for the keys that ListKeys returns.
+func (s *Service) GetReplicasByRegex(ctx context.Context, caller model.Caller, expr string, after model.Key, limit int) ([]model.Key, []model.Result[model.Object], error) {
+	const op = "master: get replicas by regex"
+	keys, err := s.list(ctx, op, caller, expr, after, limit)
+	s.counters.GetByRegex.Done(err != nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	c, err := s.scoped(op, caller)
+	if err != nil {
+		return nil, nil, err
+	}
+	out := s.readCounted(op, caller, c, keys)
+	s.feed(ctx)
+	return keys, out, nil
+}
+
+func (s *Service) readCounted(op string, caller model.Caller, c scope, keys []model.Key) []model.Result[model.Object] {
+	g := objects.Grant{Lease: s.clock.Now().Add(s.cfg.LeaseTTL), Reader: s.table.Who(caller.Client), Rank: true}
+	out, bytes := s.read(op, c, keys, g)
 	failed := 0
 	for i := range out {
 		if out[i].Err != nil {
@@ -47,31 +90,43 @@ func (s *Service) GetReplicas(ctx context.Context, _ model.Caller, keys []model.
 	s.counters.ValidGets.Add(hits)
 	s.counters.MemHits.Add(hits)
 	s.counters.MemHitBytes.AddBytes(bytes)
-	s.feed(ctx)
-	return out, nil
+	return out
 }
 
 // PeekReplicas answers like GetReplicas without a lease and without counting as a read.
 func (s *Service) PeekReplicas(keys []model.Key) []model.Result[model.Object] {
-	out, _ := s.read("master: peek replicas", keys, objects.Grant{})
+	out, _ := s.read("master: peek replicas", s.defaultScope(), keys, objects.Grant{})
 	return out
 }
 
-func (s *Service) read(op string, keys []model.Key, g objects.Grant) (out []model.Result[model.Object], bytes uint64) {
+func (s *Service) defaultScope() scope {
+	return scope{tenant: model.DefaultTenant, on: s.tenants != nil}
+}
+
+func (s *Service) read(op string, c scope, keys []model.Key, g objects.Grant) (out []model.Result[model.Object], bytes uint64) {
 	out = make([]model.Result[model.Object], len(keys))
 	// One backing array for the common case of one copy a key.
 	buf := make([]model.Replica, 0, len(keys))
 	for i, k := range keys {
 		if out[i].Err = validKey(op, k); out[i].Err != nil {
+			g.Parent = 0
 			continue
 		}
-		var got objects.Outcome
-		out[i].Value, buf, got = s.table.Read(k, g, buf)
+		var (
+			name = c.name(k)
+			got  objects.Outcome
+			at   evict.ID
+		)
+		out[i].Value, buf, at, got = s.table.Read(name, g, buf)
+		if got == objects.Missing && g.Parent != 0 && g.Rank {
+			s.lineage.Note(s.table.Print(name), g.Parent)
+		}
+		g.Parent = at
 		if got != objects.Done {
 			out[i].Err = outcomeError(got, op, k)
 			continue
 		}
-		if g.Until != 0 {
+		if g.Lease != 0 {
 			out[i].Value.LeaseTTL = s.cfg.LeaseTTL
 		}
 		bytes += out[i].Value.Size

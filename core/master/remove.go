@@ -4,9 +4,8 @@ import (
 	"context"
 	"regexp"
 
-	"github.com/mooncake-go/mooncake/core/master/lease"
+	"github.com/mooncake-go/mooncake/core/master/history"
 	"github.com/mooncake-go/mooncake/core/master/objects"
-	"github.com/mooncake-go/mooncake/core/master/segments"
 	"github.com/mooncake-go/mooncake/core/model"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
@@ -15,15 +14,24 @@ import (
 const maxExpr = 4 << 10
 
 // Remove deletes objects.
-func (s *Service) Remove(ctx context.Context, _ model.Caller, keys []model.Key, force bool) ([]error, error) {
+func (s *Service) Remove(ctx context.Context, caller model.Caller, keys []model.Key, force bool) ([]error, error) {
 	const op = "master: remove"
 	if err := s.admit(ctx, op, len(keys)); err != nil {
 		return nil, err
 	}
-	out := make([]error, len(keys))
-	got, _ := s.removeAll(ctx, keys, force)
+	c, err := s.scoped(op, caller)
+	if err != nil {
+		return nil, err
+	}
+	out, names := make([]error, len(keys)), make([]string, len(keys))
 	for i, k := range keys {
 		if out[i] = validKey(op, k); out[i] == nil {
+			names[i] = c.name(k)
+		}
+	}
+	got, _ := s.removeAll(ctx, names, force, history.RemovedByKey)
+	for i, k := range keys {
+		if out[i] == nil {
 			out[i] = outcomeError(got[i], op, k)
 		}
 		s.counters.Remove.Done(out[i] != nil)
@@ -32,93 +40,102 @@ func (s *Service) Remove(ctx context.Context, _ model.Caller, keys []model.Key, 
 	return out, nil
 }
 
-// removeAll removes keys and gives their memory back in one call. Memory that a reader
-// still has a lease on stays as it is until the lease ends.
-func (s *Service) removeAll(ctx context.Context, keys []model.Key, force bool) (out []objects.Outcome, removed int) {
-	out = make([]objects.Outcome, len(keys))
-	var free []segments.Extent
+// removeAll removes what the table holds under names, and passes over empty ones. Memory
+// that a reader still has a lease on stays as it is until the lease ends.
+func (s *Service) removeAll(ctx context.Context, names []string, force bool, why history.Reason) (out []objects.Outcome, removed int) {
+	out = make([]objects.Outcome, len(names))
+	var bin objects.Bin
 	s.pool.Enter()
 	defer s.pool.Leave()
 	now := s.clock.Now()
-	for i, k := range keys {
-		gone, got := s.table.Remove(k, now, force)
-		out[i] = got
-		if got != objects.Done {
+	for i, name := range names {
+		if name == "" {
 			continue
 		}
-		removed++
-		free = s.giveUp(gone, now, free)
+		if out[i] = s.table.Remove(name, now, force, &bin); out[i] == objects.Done {
+			removed++
+		}
 	}
-	s.pool.Free(ctx, free)
+	s.bury(ctx, &bin, why, false)
 	return out, removed
-}
-
-func (s *Service) giveUp(gone objects.Removed, now lease.Instant, free []segments.Extent) []segments.Extent {
-	if gone.Lease <= now {
-		return append(free, gone.Extents...)
-	}
-	for _, e := range gone.Extents {
-		s.pool.HoldRead(e, gone.Lease)
-	}
-	return free
 }
 
 // RemoveByRegex deletes what matches and may be removed, and returns how many. An error in
 // the middle leaves what was removed so far removed.
-func (s *Service) RemoveByRegex(ctx context.Context, _ model.Caller, expr string, force bool) (int, error) {
+func (s *Service) RemoveByRegex(ctx context.Context, caller model.Caller, expr string, force bool) (int, error) {
 	const op = "master: remove by regex"
-	if err := s.admit(ctx, op, 0); err != nil {
-		return 0, err
-	}
-	re, err := compile(op, expr)
-	if err != nil {
-		s.counters.RemoveByRegex.Done(true)
-		return 0, err
-	}
-	n, err := s.removeWhere(ctx, op, re, force)
+	n, err := s.removeByRegex(ctx, op, caller, expr, force)
 	s.counters.RemoveByRegex.Done(err != nil)
 	return n, err
 }
 
-// RemoveAll deletes everything that may be removed and returns how many.
-func (s *Service) RemoveAll(ctx context.Context, _ model.Caller, force bool) (int, error) {
-	const op = "master: remove all"
+func (s *Service) removeByRegex(ctx context.Context, op string, caller model.Caller, expr string, force bool) (int, error) {
 	if err := s.admit(ctx, op, 0); err != nil {
 		return 0, err
 	}
-	n, err := s.removeWhere(ctx, op, nil, force)
+	c, err := s.scoped(op, caller)
+	if err != nil {
+		return 0, err
+	}
+	re, err := compile(op, expr)
+	if err != nil {
+		return 0, err
+	}
+	return s.removeWhere(ctx, op, matching(c, re), force, history.RemovedByRegex)
+}
+
+// RemoveAll deletes everything of a tenant, or of all, that may be removed and returns how
+// many.
+func (s *Service) RemoveAll(ctx context.Context, caller model.Caller, force bool) (int, error) {
+	n, err := s.removeEverything(ctx, caller, force)
 	s.counters.RemoveAll.Done(err != nil)
 	return n, err
 }
 
-// removeWhere goes through the shards. Matching runs without a lock.
-func (s *Service) removeWhere(ctx context.Context, op string, re *regexp.Regexp, force bool) (int, error) {
+func (s *Service) removeEverything(ctx context.Context, caller model.Caller, force bool) (int, error) {
+	const op = "master: remove all"
+	if err := s.admit(ctx, op, 0); err != nil {
+		return 0, err
+	}
+	match := func(string) bool { return true }
+	if caller.Tenant != model.AllTenants {
+		c, err := s.scoped(op, caller)
+		if err != nil {
+			return 0, err
+		}
+		match = matching(c, nil)
+	}
+	return s.removeWhere(ctx, op, match, force, history.RemovedWithAll)
+}
+
+// removeWhere goes through the shards. match runs without a lock.
+func (s *Service) removeWhere(ctx context.Context, op string, match func(name string) bool, force bool, why history.Reason) (int, error) {
 	total := 0
-	var keys []model.Key
+	var all, names []string
 	for i := range objects.Shards {
 		if err := ctx.Err(); err != nil {
 			return total, errs.Wrap(errs.RPCTimeout, op, err)
 		}
-		keys = match(s.table.Keys(i, keys[:0]), re)
-		_, n := s.removeAll(ctx, keys, force)
+		all, names = s.table.Keys(i, all[:0]), names[:0]
+		for _, name := range all {
+			if match(name) {
+				names = append(names, name)
+			}
+		}
+		_, n := s.removeAll(ctx, names, force, why)
 		total += n
 		s.feed(ctx)
 	}
 	return total, nil
 }
 
-// match keeps the keys that contain a match, all of them for a nil expression.
-func match(keys []model.Key, re *regexp.Regexp) []model.Key {
-	if re == nil {
-		return keys
+// matching selects the names whose keys belong to a caller and contain a match, all of them
+// for a nil expression.
+func matching(c scope, re *regexp.Regexp) func(name string) bool {
+	return func(name string) bool {
+		key, ok := c.key(name)
+		return ok && (re == nil || re.MatchString(key))
 	}
-	out := keys[:0]
-	for _, k := range keys {
-		if re.MatchString(k) {
-			out = append(out, k)
-		}
-	}
-	return out
 }
 
 func compile(op, expr string) (*regexp.Regexp, error) {
@@ -130,4 +147,37 @@ func compile(op, expr string) (*regexp.Regexp, error) {
 		return nil, errs.New(errs.InvalidParams, op, "the expression is malformed: %w; the syntax is RE2", err)
 	}
 	return re, nil
+}
+
+// ClearReplicas takes away the copies on a segment, or with "" the whole object, of those
+// keys that owner put and nobody is reading.
+func (s *Service) ClearReplicas(ctx context.Context, caller model.Caller, keys []model.Key, owner model.ClientID, segment string) ([]model.Key, error) {
+	const op = "master: clear replicas"
+	if err := s.admit(ctx, op, len(keys)); err != nil {
+		return nil, err
+	}
+	c, err := s.scoped(op, caller)
+	if err != nil {
+		return nil, err
+	}
+	if owner.IsZero() {
+		return nil, errs.New(errs.InvalidParams, op, "the owner is the zero client")
+	}
+	var (
+		cleared []model.Key
+		bin     objects.Bin
+		who     = s.table.Who(owner)
+		now     = s.clock.Now()
+	)
+	s.pool.Enter()
+	for _, k := range keys {
+		if k != "" && s.table.Clear(c.name(k), who, segment, now, &bin) == objects.Done {
+			cleared = append(cleared, k)
+		}
+	}
+	s.bury(ctx, &bin, history.ClearedByOwner, false)
+	s.pool.Leave()
+	s.counters.ClearReplicas.Done(len(keys), len(keys)-len(cleared))
+	s.feed(ctx)
+	return cleared, nil
 }

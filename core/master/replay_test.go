@@ -61,7 +61,7 @@ func TestAllocatorThatIsDown(t *testing.T) {
 
 		r.alloc.Down.Store(true)
 		r.remove(true, "b")
-		require.NoError(t, r.UnmountSegment(r.ctx, r.client, r.segs[0].ID))
+		require.NoError(t, r.UnmountSegment(r.ctx, r.client, r.segs[0].ID, 0))
 		r.keepAlive(time.Second)
 		r.alloc.Down.Store(false)
 		r.keepAlive(2 * time.Second)
@@ -91,17 +91,17 @@ func TestReplayUnderLoad(t *testing.T) {
 		wg.Go(func() {
 			for i := range 300 {
 				key := fmt.Sprintf("w%d-%d", w, i%40)
-				if got, err := r.PutStart(r.ctx, r.client, items([]string{key}, page), model.DefaultReplicateConfig()); err != nil || got[0].Err != nil {
+				if got, err := r.PutStart(r.ctx, model.Caller{Client: r.client}, items([]string{key}, page), model.DefaultReplicateConfig()); err != nil || got[0].Err != nil {
 					continue
 				}
 				switch i % 3 {
 				case 0:
-					_, _ = r.PutRevoke(r.ctx, r.client, revokes([]string{key}))
+					_, _ = r.PutRevoke(r.ctx, model.Caller{Client: r.client}, revokes([]string{key}))
 				case 1:
-					_, _ = r.PutEnd(r.ctx, r.client, ends([]string{key}))
-					_, _ = r.Remove(r.ctx, []string{key}, true)
+					_, _ = r.PutEnd(r.ctx, model.Caller{Client: r.client}, ends([]string{key}))
+					_, _ = r.Remove(r.ctx, model.Caller{}, []string{key}, true)
 				default:
-					_, _ = r.PutEnd(r.ctx, r.client, ends([]string{key}))
+					_, _ = r.PutEnd(r.ctx, model.Caller{Client: r.client}, ends([]string{key}))
 				}
 			}
 		})
@@ -113,7 +113,7 @@ func TestReplayUnderLoad(t *testing.T) {
 	r.restartAlloc()
 	require.Len(t, r.alloc.Live(), int(r.value("master_key_count")), "one extent for each object, no more")
 	require.Equal(t, r.value("master_key_count")*page, r.value("master_allocated_bytes"))
-	_, err := r.RemoveAll(r.ctx, true)
+	_, err := r.RemoveAll(r.ctx, model.Caller{}, true)
 	require.NoError(t, err)
 	require.Len(t, r.alloc.Live(), int(r.value("master_key_count")), "only unfinished ones are left")
 }
@@ -145,10 +145,10 @@ func TestPolicyThatFailsForAWhile(t *testing.T) {
 		require.Equal(t, one(errs.OK), r.begin("f"))
 		require.Equal(t, one(errs.OK), r.end("f"))
 		r.keepAlive(11 * time.Second)
-		got, err := r.PutStart(r.ctx, r.client, items([]string{"x"}, page), model.DefaultReplicateConfig())
+		got, err := r.PutStart(r.ctx, model.Caller{Client: r.client}, items([]string{"x"}, page), model.DefaultReplicateConfig())
 		require.NoError(t, err)
 		require.NoError(t, got[0].Err, "a parked candidate needs no policy")
-		got, err = r.PutStart(r.ctx, r.client, items([]string{"y"}, page), model.DefaultReplicateConfig())
+		got, err = r.PutStart(r.ctx, model.Caller{Client: r.client}, items([]string{"y"}, page), model.DefaultReplicateConfig())
 		require.NoError(t, err)
 		require.ErrorContains(t, got[0].Err, "eviction failed")
 		r.lru.Down.Store(false)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -15,7 +16,7 @@ func (s *Service) report(context.Context) {
 	text := s.Summary()
 	s.summary.Mark()
 	s.log.Info("Master Metrics: " + text)
-	s.log.Info("Master Admin Metrics: role=leader, state=serving, service_ready=true, master={" + text + "}, ha={" + metrics.HASummary + "}")
+	s.log.Info(metrics.Serving().LogLine(text))
 }
 
 // Summary is the text of the master's part of /metrics/summary and of the log line; its
@@ -27,15 +28,26 @@ func (s *Service) Summary() string {
 // Metrics is the source of /metrics.
 func (s *Service) Metrics() prometheus.Gatherer { return s.gatherer }
 
+// ObserveRPC counts one call over the network, for the latency histograms.
+func (s *Service) ObserveRPC(method string, took time.Duration) { s.counters.RPC.Observe(method, took) }
+
 func (s *Service) gauges() metrics.Gauges {
 	v := s.registry.View()
 	g := metrics.Gauges{
 		Capacity: v.Capacity, Keys: s.table.Len(), Readable: s.table.Readable(),
-		Clients: s.clients.Len(), StagingBytes: s.pool.StagingBytes(),
+		Clients: s.clients.Len(), StagingBytes: s.pool.StagingBytes(), SoftPinned: s.table.SoftPinned(),
+	}
+	t := s.tasks.Stats()
+	g.TasksPending, g.TasksProcessing = t.Pending, t.Processing
+	if s.tenants != nil {
+		g.Tenants, g.TenantCapacity = s.ledger.List(), s.ledger.Totals().Capacity
 	}
 	names := map[string]metrics.SegmentGauge{}
 	for _, m := range v.All {
-		n := names[m.Name]
+		n, seen := names[m.Name]
+		if w := m.Weight(); !seen || w < n.Weight {
+			n.Weight = w
+		}
 		n.Name = m.Name
 		n.Used += m.Used()
 		n.Capacity += m.Size

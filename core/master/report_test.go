@@ -2,6 +2,7 @@ package master_test
 
 import (
 	"bytes"
+	"github.com/mooncake-go/mooncake/core/model"
 	"log/slog"
 	"strings"
 	"testing"
@@ -23,7 +24,7 @@ func TestPeriodicLogLine(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, s.Start(t.Context()))
 		for range 5 {
-			_, err = s.Ping(t.Context(), segment(0, 1).ID)
+			_, err = s.Ping(t.Context(), segment(0, 1).ID, model.PingReport{})
 			require.NoError(t, err)
 		}
 		time.Sleep(10 * time.Second)

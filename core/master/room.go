@@ -6,7 +6,9 @@ import (
 	"time"
 
 	"github.com/mooncake-go/mooncake/core/master/evictor"
+	"github.com/mooncake-go/mooncake/core/master/history"
 	"github.com/mooncake-go/mooncake/core/master/metrics"
+	"github.com/mooncake-go/mooncake/core/master/quota"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
@@ -19,20 +21,31 @@ type shortage struct {
 // makeRoom evicts at least need bytes where it can. It reports whether asking the
 // allocator again is of use.
 func (s *Service) makeRoom(ctx context.Context, why *shortage, need uint64) bool {
-	why.last = s.evict(ctx, min(need, s.registry.View().Capacity))
+	need = min(need, s.registry.View().Capacity)
+	why.last = s.evict(ctx, evictor.Request{Need: need, Floor: need, Soft: s.cfg.EvictSoftPinned, Why: history.EvictedForPut})
 	return why.last.Keys > 0
 }
 
+// evictTenant makes room in a tenant's quota and returns how many objects went.
+func (s *Service) evictTenant(ctx context.Context, c scope, need uint64) int {
+	only := func(name string) bool { return quota.Owner(name) == c.tenant }
+	r := evictor.Request{Need: need, Floor: need, Soft: s.cfg.EvictSoftPinned, Only: only, Why: history.EvictedForQuota}
+	return s.evict(ctx, r).Keys
+}
+
 // evict runs one eviction and counts it.
-func (s *Service) evict(ctx context.Context, need uint64) evictor.Result {
+func (s *Service) evict(ctx context.Context, r evictor.Request) evictor.Result {
+	began := time.Now()
 	s.counters.EvictAttempts.Add(1)
-	res := s.evictor.Evict(ctx, need)
+	res := s.evictor.Evict(ctx, r)
+	s.counters.EvictTimes.Observe(time.Since(began))
 	if res.Keys > 0 {
 		s.counters.EvictSuccesses.Add(1)
 	}
 	s.counters.EvictedKeys.Add(res.Keys)
 	s.counters.EvictedBytes.AddBytes(res.Bytes)
-	s.log.Debug("[EVICT-RESULT]", "wanted_bytes", need, "freed_bytes", res.Bytes, "keys", res.Keys, "error", res.Err)
+	s.log.Debug("[EVICT-RESULT]", "wanted_bytes", r.Need, "floor_bytes", r.Floor, "freed_bytes", res.Bytes, "keys", res.Keys,
+		"looked_up", res.Probed, "soft_pinned", res.Soft, "why", r.Why.Text(), "error", res.Err)
 	return res
 }
 
@@ -49,8 +62,9 @@ func (s *Service) evictAtWatermark(ctx context.Context) {
 	}
 	share := min(over+s.cfg.EvictionRatio, 1)
 	need := uint64(share * float64(used))
-	s.log.Debug("[EVICT-TRIGGER]", "used_bytes", used, "capacity_bytes", v.Capacity, "target_bytes", need)
-	s.evict(ctx, max(need, 1))
+	floor := uint64(max(share/2, over) * float64(used))
+	s.log.Debug("[EVICT-TRIGGER]", "used_bytes", used, "capacity_bytes", v.Capacity, "target_bytes", need, "floor_bytes", floor)
+	s.evict(ctx, evictor.Request{Need: max(need, 1), Floor: floor, Soft: s.cfg.EvictSoftPinned, Why: history.EvictedAtWatermark})
 }
 
 // explain is the error of a put that found no room.
@@ -70,6 +84,7 @@ func (s *Service) explain(ctx context.Context, why *shortage) error {
 	hint := "try again, add a segment, or remove pinned objects"
 	if l := s.evictor.Leased(ctx); l.Keys > 0 {
 		left := max(l.FirstEnd.Sub(s.clock.Now()), 0).Round(time.Millisecond)
+		s.counters.LeaseWaits.Observe(left)
 		detail += fmt.Sprintf("; %s in %d objects are leased by readers, the first for another %s", metrics.Bytes(l.Bytes), l.Keys, left)
 		hint = fmt.Sprintf("try again after %s, add a segment, or shorten the lease TTL", left)
 	}

@@ -41,7 +41,7 @@ func TestMountingSegments(t *testing.T) {
 	list, err := r.Segments(r.ctx)
 	require.NoError(t, err)
 	require.Len(t, list, 1, "all of a remount or nothing")
-	require.Equal(t, model.SegmentInfo{Segment: r.segs[0], Client: r.client, Status: model.SegmentOK}, list[0])
+	require.Equal(t, model.SegmentInfo{Segment: r.segs[0], Client: r.client, Status: model.SegmentOK, Weight: 1}, list[0])
 	r.put("k")
 	list, err = r.Segments(r.ctx)
 	require.NoError(t, err)
@@ -53,13 +53,13 @@ func TestUnmountingTakesReplicasAlong(t *testing.T) {
 		r := start(t, nil, 4)
 		r.put("old")
 		require.NoError(t, r.MountSegment(r.ctx, r.client, segment(1, 4*page)))
-		require.Equal(t, errs.IllegalClient, errs.CodeOf(r.UnmountSegment(r.ctx, model.UUID{Hi: 5}, r.segs[0].ID)))
+		require.Equal(t, errs.IllegalClient, errs.CodeOf(r.UnmountSegment(r.ctx, model.UUID{Hi: 5}, r.segs[0].ID, 0)))
 		require.Equal(t, one(errs.OK), r.get("old"))
-		require.NoError(t, r.UnmountSegment(r.ctx, r.client, r.segs[0].ID))
+		require.NoError(t, r.UnmountSegment(r.ctx, r.client, r.segs[0].ID, 0))
 		require.Equal(t, one(errs.ObjectNotFound), r.get("old"), "at once, before the sweep")
 		require.Equal(t, []bool{false}, r.exist("old"))
 		require.Equal(t, one(errs.OK), r.begin("old"), "nothing stands in the way")
-		require.NoError(t, r.UnmountSegment(r.ctx, r.client, r.segs[0].ID), "unknown is a success")
+		require.NoError(t, r.UnmountSegment(r.ctx, r.client, r.segs[0].ID, 0), "unknown is a success")
 		synctest.Wait()
 		require.Equal(t, 1.0, r.value("master_key_count"))
 		require.Equal(t, float64(page), r.value("master_allocated_bytes"))
@@ -72,7 +72,7 @@ func TestSweepForgetsObjects(t *testing.T) {
 		r := start(t, nil, 64)
 		r.put(names("k", 0, 30)...)
 		r.begin("unfinished")
-		require.NoError(t, r.UnmountSegment(r.ctx, r.client, r.segs[0].ID))
+		require.NoError(t, r.UnmountSegment(r.ctx, r.client, r.segs[0].ID, 0))
 		time.Sleep(20 * time.Millisecond)
 		synctest.Wait()
 		require.Zero(t, r.value("master_key_count"))
@@ -90,13 +90,13 @@ func TestClientExpiry(t *testing.T) {
 		require.NoError(t, r.MountSegment(r.ctx, dead, segment(0, page)))
 		r.put("lost")
 		require.NoError(t, r.MountSegment(r.ctx, alive, segment(1, 4*page)))
-		got, err := r.PutStart(r.ctx, dead, items([]string{"halfway"}, page), model.DefaultReplicateConfig())
+		got, err := r.PutStart(r.ctx, model.Caller{Client: dead}, items([]string{"halfway"}, page), model.DefaultReplicateConfig())
 		require.NoError(t, err)
 		require.Equal(t, one(errs.OK), codes(got))
 		r.keepAlive(12 * time.Second)
 
 		require.Equal(t, one(errs.ObjectNotFound), r.get("lost"))
-		reply, err := r.Ping(r.ctx, dead)
+		reply, err := r.Ping(r.ctx, dead, model.PingReport{})
 		require.NoError(t, err)
 		require.Equal(t, model.ClientNeedRemount, reply.Status)
 		require.Equal(t, 1.0, r.value("master_active_clients"))
@@ -107,7 +107,7 @@ func TestClientExpiry(t *testing.T) {
 		require.Len(t, list, 1)
 
 		require.NoError(t, r.RemountSegments(r.ctx, dead, []model.Segment{segment(0, page)}))
-		reply, err = r.Ping(r.ctx, dead)
+		reply, err = r.Ping(r.ctx, dead, model.PingReport{})
 		require.NoError(t, err)
 		require.Equal(t, model.ClientOK, reply.Status)
 		require.Equal(t, one(errs.ObjectNotFound), r.get("lost"), "what was dropped stays dropped")
@@ -118,7 +118,7 @@ func TestClientExpiry(t *testing.T) {
 func TestReplicas(t *testing.T) {
 	r := start(t, nil, 8, 8, 8)
 	place := func(key string, cfg model.ReplicateConfig) []string {
-		got, err := r.PutStart(r.ctx, r.client, items([]string{key}, page), cfg)
+		got, err := r.PutStart(r.ctx, model.Caller{Client: r.client}, items([]string{key}, page), cfg)
 		require.NoError(t, err)
 		require.NoError(t, got[0].Err)
 		var nodes []string
@@ -134,8 +134,8 @@ func TestReplicas(t *testing.T) {
 	require.Equal(t, []string{"node-1:1", "node-0:1"}, place("two", model.ReplicateConfig{ReplicaNum: 2, PreferredSegments: []string{"node-1:1", "node-0:1"}}))
 
 	r.end("three")
-	require.NoError(t, r.UnmountSegment(r.ctx, r.client, r.segs[1].ID))
-	got, err := r.GetReplicas(r.ctx, []string{"three"})
+	require.NoError(t, r.UnmountSegment(r.ctx, r.client, r.segs[1].ID, 0))
+	got, err := r.GetReplicas(r.ctx, model.Caller{}, []string{"three"})
 	require.NoError(t, err)
 	require.Len(t, got[0].Value.Replicas, 2, "the others can still be read")
 }
@@ -143,7 +143,7 @@ func TestReplicas(t *testing.T) {
 func TestCopiesStayApartWhenOneNodeIsFull(t *testing.T) {
 	r := start(t, nil, 1, 4, 4)
 	for i, key := range names("k", 0, 4) {
-		got, err := r.PutStart(r.ctx, r.client, items([]string{key}, page), model.ReplicateConfig{ReplicaNum: 2})
+		got, err := r.PutStart(r.ctx, model.Caller{Client: r.client}, items([]string{key}, page), model.ReplicateConfig{ReplicaNum: 2})
 		require.NoError(t, err)
 		require.NoError(t, got[0].Err)
 		require.Len(t, got[0].Value, 2, "object %d", i)

@@ -10,13 +10,18 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/mooncake-go/mooncake/core/master/drain"
 	"github.com/mooncake-go/mooncake/core/master/evictor"
+	"github.com/mooncake-go/mooncake/core/master/history"
 	"github.com/mooncake-go/mooncake/core/master/lease"
+	"github.com/mooncake-go/mooncake/core/master/lineage"
 	"github.com/mooncake-go/mooncake/core/master/metrics"
 	"github.com/mooncake-go/mooncake/core/master/objects"
 	"github.com/mooncake-go/mooncake/core/master/placement"
+	"github.com/mooncake-go/mooncake/core/master/quota"
 	"github.com/mooncake-go/mooncake/core/master/segments"
 	"github.com/mooncake-go/mooncake/core/master/space"
+	"github.com/mooncake-go/mooncake/core/master/tasks"
 	"github.com/mooncake-go/mooncake/sdk/alloc"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/evict"
@@ -29,6 +34,13 @@ type Deps struct {
 	Alloc alloc.Allocator
 	Evict evict.Policy
 	Log   *slog.Logger
+	// Tenants holds the quotas of tenants; nil serves one tenant only. The caller made it
+	// and the Service keeps it up to date.
+	Tenants *quota.Keeper
+	// Expired, where set, is told the names of the segments of nodes that fell silent, so
+	// that what is published of them elsewhere can be taken back. Called from a background
+	// loop; it must not take longer than a few seconds.
+	Expired func(ctx context.Context, segments []string)
 }
 
 // PluginTimeout is how long a supervised allocator or policy may take for one call. It is
@@ -46,8 +58,16 @@ type Service struct {
 	table    *objects.Table
 	registry *segments.Registry
 	clients  *segments.Clients
+	health   *segments.Health
 	pool     *space.Pool
 	evictor  *evictor.Evictor
+	tasks    *tasks.Manager
+	drains   *drain.Engine
+	tenants  *quota.Keeper // nil with one tenant only
+	ledger   *quota.Ledger
+	history  *history.Table
+	lineage  *lineage.Table
+	expired  func(ctx context.Context, segments []string)
 
 	counters metrics.Set
 	summary  *metrics.Summary
@@ -55,8 +75,10 @@ type Service struct {
 
 	// mounting is held while the set of segments changes.
 	mounting chan struct{}
-	// sweep asks the sweeper to look for copies on dead segments.
+	// sweep asks the sweeper to look for copies on dead segments; lost is why the last one
+	// of them went.
 	sweep chan struct{}
+	lost  atomic.Int32
 
 	serving atomic.Bool
 	life    sync.Mutex
@@ -82,10 +104,19 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		registry: segments.NewRegistry(),
 		clients:  segments.NewClients(),
 		pool:     space.New(deps.Alloc, deps.Log),
+		tasks:    tasks.New(cfg.Tasks),
+		tenants:  deps.Tenants,
+		ledger:   deps.Tenants.Ledger(),
+		history:  history.New(cfg.History),
+		lineage:  lineage.New(lineage.DefaultEntries),
+		expired:  deps.Expired,
 		mounting: make(chan struct{}, 1),
 		sweep:    make(chan struct{}, 1),
 	}
-	s.evictor = evictor.New(deps.Evict, s.table, s.pool, s.clock, deps.Log)
+	s.health = segments.NewHealth(s.registry, s.clients)
+	s.evictor = evictor.New(deps.Evict, s.table, grave{s}, s.clock, deps.Log)
+	s.drains = drain.New(drain.DefaultConfig(), drainPool{s}, deps.Log)
+	s.tasks.Listen(s.taskEnded)
 	s.summary = metrics.NewSummary(&s.counters)
 	s.gatherer = metrics.NewRegistry(&s.counters, s.gauges)
 	return s, nil
@@ -101,7 +132,7 @@ func (s *Service) Start(context.Context) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	s.cancel = cancel
 	s.summary.Mark()
-	for _, loop := range []func(context.Context){s.evictLoop, s.monitorLoop, s.sweepLoop, s.reportLoop} {
+	for _, loop := range []func(context.Context){s.evictLoop, s.monitorLoop, s.healthLoop, s.sweepLoop, s.reportLoop, s.drains.Run, s.tenantLoop} {
 		s.loops.Go(func() { loop(ctx) })
 	}
 	s.serving.Store(true)

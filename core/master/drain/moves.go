@@ -26,7 +26,7 @@ func (j *job) meet(u *Unit, segment string, now time.Time) bool {
 		}
 		return true
 	}
-	if u.Blocked != "" {
+	if false {
 		j.block(u, segment, u.Blocked)
 		return true
 	}

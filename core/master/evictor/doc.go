@@ -6,6 +6,10 @@
 // would move it to the recent end of the order, where reads alone should bring an object.
 // A parked object that is read meanwhile is spared, at the place its read gives it.
 //
+// Three things can go beyond what is due, when an eviction must reach its floor: what only
+// a lookup protects, since a lookup moves no bytes; then what is softly pinned, the longest
+// unread first. The other members of an evicted object's group go with it.
+//
 // The policy may be a subprocess: every call carries a batch, has a time limit, and is made
 // without a lock of the object table. One eviction runs at a time.
 package evictor

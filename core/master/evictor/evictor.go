@@ -5,10 +5,9 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/mooncake-go/mooncake/core/master/history"
 	"github.com/mooncake-go/mooncake/core/master/lease"
 	"github.com/mooncake-go/mooncake/core/master/objects"
-	"github.com/mooncake-go/mooncake/core/master/segments"
-	"github.com/mooncake-go/mooncake/core/master/space"
 	"github.com/mooncake-go/mooncake/sdk/evict"
 )
 
@@ -19,16 +18,28 @@ const (
 	proposeBatch = 4096
 	// maxIdleRounds bounds how often a policy may propose nothing but objects that are gone.
 	maxIdleRounds = 16
+	// copyPause is when an object that was being copied is tried again.
+	copyPause = time.Second
+	// pinBatch is the most softly pinned objects that one eviction takes.
+	pinBatch = 4096
 	// repairPause is how long the evictor waits between attempts to repair a policy that
 	// failed a call.
 	repairPause = time.Second
 )
 
+// Grave takes what was evicted. The evictor calls Enter before it looks at candidates and
+// Leave after Bury, so that nobody sees the memory in two hands.
+type Grave interface {
+	Enter()
+	Bury(ctx context.Context, bin *objects.Bin, why history.Reason)
+	Leave()
+}
+
 // Evictor makes room. Safe for concurrent use; its methods run one at a time.
 type Evictor struct {
 	policy evict.Policy
 	table  *objects.Table
-	pool   *space.Pool
+	grave  Grave
 	clock  lease.Clock
 	log    *slog.Logger
 
@@ -39,50 +50,78 @@ type Evictor struct {
 	stale      bool            // the policy missed events
 	nextRepair lease.Instant
 
-	// Buffers that are used again, bounded by the journal and by proposeBatch.
+	// Buffers that are used again, bounded by the journal, by proposeBatch and by the size
+	// of groups.
 	drained    objects.DrainBuffer
 	events     []evict.Event
 	candidates []evict.Candidate
 	verdicts   []evict.Verdict
-	extents    []segments.Extent
+	mates      []evict.ID
+	bin, group objects.Bin
 }
 
 // New returns an evictor.
-func New(p evict.Policy, t *objects.Table, pool *space.Pool, clock lease.Clock, log *slog.Logger) *Evictor {
+func New(p evict.Policy, t *objects.Table, grave Grave, clock lease.Clock, log *slog.Logger) *Evictor {
 	return &Evictor{
-		policy: p, table: t, pool: pool, clock: clock, log: log,
+		policy: p, table: t, grave: grave, clock: clock, log: log,
 		turn:       make(chan struct{}, 1),
 		parked:     newParking(),
 		candidates: make([]evict.Candidate, 0, proposeBatch),
 	}
 }
 
+// Request says what an eviction is for.
+type Request struct {
+	// Need is how many bytes are to go, Floor how many of them must: to reach it, what
+	// only lookups protect goes as well, and then, with Soft, what is softly pinned.
+	Need, Floor uint64
+	Soft        bool
+	// Only, where set, leaves out keys for which it is false. It runs under a lock.
+	Only func(key string) bool
+	// Why is remembered with what goes.
+	Why history.Reason
+}
+
 // Result says what an eviction did.
 type Result struct {
 	Keys  int
 	Bytes uint64
+	// Probed and Soft are the keys among them that only the floor cost.
+	Probed, Soft int
 	// Err is why no more was evicted where a failure was the reason.
 	Err error
 }
 
-// Evict takes objects away in the policy's order until they made up at least need bytes,
+// Evict takes objects away in the policy's order until they made up at least r.Need bytes,
 // or nothing is left that may go. ctx bounds the wait for other evictions.
-func (e *Evictor) Evict(ctx context.Context, need uint64) (res Result) {
+func (e *Evictor) Evict(ctx context.Context, r Request) (res Result) {
 	if res.Err = e.lock(ctx); res.Err != nil {
 		return res
 	}
 	defer e.unlock()
 	res.Err = e.drain(ctx)
-	e.evictParked(ctx, need, &res)
-	for idle := 0; res.Bytes < need && res.Err == nil && idle < maxIdleRounds; {
+	if now := e.clock.Now(); e.parked.due(now) {
+		e.evictParked(ctx, &r, &res, false, func(c candidate) bool { return c.until <= now && res.Bytes < r.Need })
+	}
+	for idle := 0; res.Bytes < r.Need && res.Err == nil && idle < maxIdleRounds; {
 		keys, parked := res.Keys, e.parked.next
-		goOn, err := e.evictProposed(ctx, need, &res)
+		goOn, err := e.evictProposed(ctx, &r, &res)
 		if res.Err = err; !goOn {
 			break
 		}
 		if res.Keys == keys && e.parked.next == parked {
 			idle++
 		}
+	}
+	if res.Bytes < r.Floor {
+		before := res.Keys
+		e.evictParked(ctx, &r, &res, true, func(c candidate) bool { return c.probed && res.Bytes < r.Floor })
+		res.Probed = res.Keys - before
+	}
+	if res.Bytes < r.Floor && r.Soft {
+		before := res.Keys
+		e.evictPinned(ctx, &r, &res)
+		res.Soft = res.Keys - before
 	}
 	return res
 }
@@ -104,28 +143,36 @@ func (e *Evictor) Leased(ctx context.Context) (l Leased) {
 	return e.parked.leased(e.clock.Now())
 }
 
-// evictParked takes the parked candidates whose lease has ended.
-func (e *Evictor) evictParked(ctx context.Context, need uint64, res *Result) {
+// evictParked takes the parked candidates that pick selects; with probed also what lookups
+// protect.
+func (e *Evictor) evictParked(ctx context.Context, r *Request, res *Result, probed bool, pick func(candidate) bool) {
 	now := e.clock.Now()
-	if !e.parked.due(now) {
-		return
-	}
 	e.begin()
-	e.parked.retry(now, func(c candidate) (lease.Instant, bool) {
-		if res.Bytes >= need {
-			return c.until, true
-		}
-		return e.try(c.Candidate, now, res)
+	e.parked.retry(pick, func(c candidate) (candidate, bool) {
+		return e.try(c.Candidate, now, objects.Rules{Probed: probed, Only: r.Only}, false, res)
 	})
-	e.finish(ctx)
+	e.finish(ctx, r.Why)
+}
+
+// evictPinned takes softly pinned objects, which the policy does not know.
+func (e *Evictor) evictPinned(ctx context.Context, r *Request, res *Result) {
+	now := e.clock.Now()
+	e.begin()
+	for _, id := range e.table.Pinned(now, pinBatch) {
+		if res.Bytes >= r.Floor {
+			break
+		}
+		e.take(id, now, objects.Rules{Probed: true, Soft: true, Only: r.Only}, false, res)
+	}
+	e.finish(ctx, r.Why)
 }
 
 // evictProposed asks for one batch of victims. goOn is false when asking again is of no
 // use.
-func (e *Evictor) evictProposed(ctx context.Context, need uint64, res *Result) (goOn bool, err error) {
+func (e *Evictor) evictProposed(ctx context.Context, r *Request, res *Result) (goOn bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, CallTimeout)
 	defer cancel()
-	victims, err := e.policy.Propose(ctx, e.candidates[:0], need-res.Bytes)
+	victims, err := e.policy.Propose(ctx, e.candidates[:0], r.Need-res.Bytes)
 	if err != nil {
 		e.fail(err)
 		return false, err
@@ -136,49 +183,76 @@ func (e *Evictor) evictProposed(ctx context.Context, need uint64, res *Result) (
 	now, before, spared := e.clock.Now(), res.Keys, false
 	e.begin()
 	for _, c := range victims {
-		until, keep := lease.Instant(0), true
-		if res.Bytes < need {
-			until, keep = e.try(c, now, res)
+		left, keep := candidate{Candidate: c}, true
+		if res.Bytes < r.Need {
+			left, keep = e.try(c, now, objects.Rules{Only: r.Only}, false, res)
 		}
-		if keep && !e.parked.add(c, until) {
+		if keep && !e.parked.add(left) {
 			spared = true
 			e.verdicts = append(e.verdicts, evict.Verdict{ID: c.ID})
 		}
 	}
-	e.finish(ctx)
+	e.finish(ctx, r.Why)
 	// With the parking full, going on without success would turn the order over.
 	return !spared || res.Keys > before, nil
 }
 
 // begin and finish enclose the decisions about a batch of candidates.
 func (e *Evictor) begin() {
-	e.verdicts, e.extents = e.verdicts[:0], e.extents[:0]
-	e.pool.Enter()
+	e.verdicts = e.verdicts[:0]
+	e.bin.Reset()
+	e.group.Reset()
+	e.grave.Enter()
 }
 
-// try takes a candidate away. keep is true when it must wait until the given instant.
-func (e *Evictor) try(c evict.Candidate, now lease.Instant, res *Result) (until lease.Instant, keep bool) {
-	head := len(e.extents)
-	extents, until, out := e.table.Evict(c.ID, now, e.extents)
-	e.extents = extents
+// try takes a proposed candidate away. keep is true when it has to wait, and how.
+func (e *Evictor) try(c evict.Candidate, now lease.Instant, rules objects.Rules, tell bool, res *Result) (left candidate, keep bool) {
+	until, out := e.take(c.ID, now, rules, tell, res)
+	left = candidate{Candidate: c, until: until}
 	switch out {
-	case objects.Leased:
-		return until, true
-	case objects.Done:
-		res.Keys++
-		for _, x := range e.extents[head:] {
-			res.Bytes += x.Size
-		}
+	case objects.Leased, objects.Skipped:
+		return left, true
+	case objects.Probed:
+		left.probed = true
+		return left, true
+	case objects.Copying:
+		left.until = now.Add(copyPause)
+		return left, true
 	}
 	// Also for what is gone already, or should never have been proposed: the policy is to
 	// forget it.
 	e.verdicts = append(e.verdicts, evict.Verdict{ID: c.ID, Evicted: true})
-	return 0, false
+	return left, false
 }
 
-func (e *Evictor) finish(ctx context.Context) {
-	e.pool.Free(ctx, e.extents)
-	e.pool.Leave()
+// take takes an object away and the rest of its group with it.
+func (e *Evictor) take(id evict.ID, now lease.Instant, rules objects.Rules, tell bool, res *Result) (lease.Instant, objects.Outcome) {
+	head := len(e.bin.Objects)
+	mates, until, out := e.table.Evict(id, now, rules, tell, &e.bin, e.mates[:0])
+	e.mates = mates
+	count(&e.bin, head, res)
+	if len(mates) > 0 {
+		head = len(e.group.Objects)
+		for _, m := range mates {
+			// The policy hears of them by the journal: it may have proposed some as well.
+			e.table.Evict(m, now, rules, true, &e.group, nil)
+		}
+		count(&e.group, head, res)
+	}
+	return until, out
+}
+
+func count(b *objects.Bin, head int, res *Result) {
+	for _, g := range b.Objects[head:] {
+		res.Keys++
+		res.Bytes += g.Footprint
+	}
+}
+
+func (e *Evictor) finish(ctx context.Context, why history.Reason) {
+	e.grave.Bury(ctx, &e.bin, why)
+	e.grave.Bury(ctx, &e.group, history.EvictedWithGroup)
+	e.grave.Leave()
 	e.resolve(ctx, e.verdicts)
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mooncake-go/mooncake/core/master/history"
 	"github.com/mooncake-go/mooncake/core/master/internal/mastertest"
 	"github.com/mooncake-go/mooncake/core/master/lease"
 	"github.com/mooncake-go/mooncake/core/master/objects"
@@ -26,6 +27,8 @@ type fixture struct {
 	lru   *mastertest.LRU
 	seg   *segments.Segment
 	alloc *mastertest.Alloc
+
+	buried map[history.Reason][]string
 }
 
 func newFixture(t *testing.T, policy evict.Policy) *fixture {
@@ -36,51 +39,74 @@ func newFixture(t *testing.T, policy evict.Policy) *fixture {
 	b.seg = &segments.Segment{Segment: model.Segment{Base: 1, Size: 1 << 20}, Space: 1}
 	require.NoError(t, b.alloc.AddSpace(t.Context(), alloc.Space{ID: 1, Size: 1 << 20}))
 	log := slog.New(slog.DiscardHandler)
-	b.Evictor = New(policy, b.table, space.New(b.alloc, log), lease.NewClock(), log)
+	b.Evictor = New(policy, b.table, grave{space.New(b.alloc, log), b}, lease.NewClock(), log)
+	b.buried = map[history.Reason][]string{}
 	return b
 }
 
-func (b *fixture) put(t *testing.T, from, to int) {
+// grave frees what is buried and remembers why it went.
+type grave struct {
+	*space.Pool
+	b *fixture
+}
+
+func (g grave) Bury(ctx context.Context, bin *objects.Bin, why history.Reason) {
+	for o, extents := range bin.Each {
+		g.b.buried[why] = append(g.b.buried[why], o.Key)
+		g.Free(ctx, extents)
+	}
+}
+
+// need is an eviction as a put asks for it.
+func need(bytes uint64) Request {
+	return Request{Need: bytes, Floor: bytes, Soft: true, Why: history.EvictedForPut}
+}
+
+func (b *fixture) put(t *testing.T, from, to int) { b.putAs(t, objects.Settings{}, from, to) }
+
+func (b *fixture) putAs(t *testing.T, set objects.Settings, from, to int) {
 	t.Helper()
 	for i := from; i < to; i++ {
 		key := fmt.Sprint(i)
 		x := segments.Extent{Seg: b.seg, Offset: uint64(i), Size: 1}
 		_, err := b.alloc.Reserve(t.Context(), []alloc.Extent{x.Alloc()})
 		require.NoError(t, err)
-		_, _, out := b.table.Put(objects.NewObject{Key: key, Size: 1, Extents: []segments.Extent{x}}, 1, time.Minute, nil, nil)
+		n := objects.NewObject{Key: key, Size: 1, Copies: [][]segments.Extent{{x}}, Settings: set}
+		_, out := b.table.Put(&n, 1, time.Minute, nil, &objects.Bin{})
 		require.Equal(t, objects.Done, out)
-		require.Equal(t, objects.Done, b.table.Finish(key, 0, model.ClientID{}, model.Checksum{}))
+		_, out = b.table.Finish(key, 0, objects.Client{}, model.Checksum{}, 1, 0)
+		require.Equal(t, objects.Done, out)
 	}
 }
 
 func (b *fixture) lease(from, to int) {
 	until := b.clock.Now().Add(time.Hour)
 	for i := from; i < to; i++ {
-		b.table.Exist(fmt.Sprint(i), objects.Grant{Until: until})
+		b.table.Exist(fmt.Sprint(i), objects.Grant{Lease: until})
 	}
 }
 
 func TestEvictionFreesAtLeastWhatWasAskedFor(t *testing.T) {
 	b := newFixture(t, nil)
 	b.put(t, 0, 10)
-	res := b.Evict(t.Context(), 3)
+	res := b.Evict(t.Context(), need(3))
 	require.Equal(t, Result{Keys: 3, Bytes: 3}, res)
 	require.Len(t, b.alloc.Live(), 7)
-	require.Equal(t, Result{Keys: 7, Bytes: 7}, b.Evict(t.Context(), 1000), "no more than there is")
-	require.Equal(t, Result{}, b.Evict(t.Context(), 1))
+	require.Equal(t, Result{Keys: 7, Bytes: 7}, b.Evict(t.Context(), need(1000)), "no more than there is")
+	require.Equal(t, Result{}, b.Evict(t.Context(), need(1)))
 }
 
 func TestParkedCandidatesAreNotProposedAgain(t *testing.T) {
 	b := newFixture(t, nil)
 	b.put(t, 0, 100)
 	b.lease(0, 100)
-	require.Equal(t, Result{}, b.Evict(t.Context(), 50))
+	require.Equal(t, Result{}, b.Evict(t.Context(), need(50)))
 	l := b.Leased(t.Context())
 	require.Equal(t, 100, l.Keys)
 	require.Equal(t, uint64(100), l.Bytes)
 	require.Positive(t, l.FirstEnd)
 	calls := b.lru.ProposeCalls.Load()
-	b.Evict(t.Context(), 50)
+	b.Evict(t.Context(), need(50))
 	require.Equal(t, calls+1, b.lru.ProposeCalls.Load(), "it has nothing left to propose")
 
 	b.table.Exist("7", objects.Grant{Rank: true})
@@ -88,7 +114,7 @@ func TestParkedCandidatesAreNotProposedAgain(t *testing.T) {
 	st, err := b.lru.Stats(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, uint64(99), st.Proposed, "what is read is spared")
-	b.table.Remove("8", b.clock.Now(), true)
+	b.table.Remove("8", b.clock.Now(), true, &objects.Bin{})
 	require.NoError(t, b.Drain(t.Context()))
 	require.Equal(t, 98, b.Leased(t.Context()).Keys)
 }
@@ -96,18 +122,18 @@ func TestParkedCandidatesAreNotProposedAgain(t *testing.T) {
 func TestParkingIsBounded(t *testing.T) {
 	p := newParking()
 	for i := range evict.ID(maxParked) {
-		require.True(t, p.add(evict.Candidate{ID: i + 1, Size: 1}, 10))
+		require.True(t, p.add(candidate{Candidate: evict.Candidate{ID: i + 1, Size: 1}, until: 10}))
 	}
-	require.False(t, p.add(evict.Candidate{ID: maxParked + 1, Size: 1}, 10))
+	require.False(t, p.add(candidate{Candidate: evict.Candidate{ID: maxParked + 1, Size: 1}, until: 10}))
 	require.True(t, p.drop(5))
 	require.False(t, p.drop(5))
-	require.True(t, p.add(evict.Candidate{ID: 5, Size: 1}, 20), "room again")
+	require.True(t, p.add(candidate{Candidate: evict.Candidate{ID: 5, Size: 1}, until: 20}), "room again")
 	require.Equal(t, maxParked, p.leased(0).Keys)
 	require.Equal(t, 1, p.leased(10).Keys)
 	var order []evict.ID
-	p.retry(10, func(c candidate) (lease.Instant, bool) {
+	p.retry(func(c candidate) bool { return c.until <= 10 }, func(c candidate) (candidate, bool) {
 		order = append(order, c.ID)
-		return 0, false
+		return c, false
 	})
 	require.Len(t, order, maxParked-1)
 	require.Equal(t, []evict.ID{1, 2, 3, 4, 6}, order[:5], "in order, and 5 lost its place")
@@ -127,7 +153,7 @@ func TestPolicyThatProposesNonsense(t *testing.T) {
 	g := ghosts{mastertest.NewLRU()}
 	b := newFixture(t, g)
 	b.put(t, 0, 5)
-	require.Equal(t, Result{}, b.Evict(t.Context(), 3))
+	require.Equal(t, Result{}, b.Evict(t.Context(), need(3)))
 	require.Equal(t, int64(maxIdleRounds), g.ProposeCalls.Load())
 }
 
@@ -136,7 +162,7 @@ func TestWaitingForOthersIsBoundedByTheContext(t *testing.T) {
 	b.turn <- struct{}{}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	require.ErrorIs(t, b.Evict(ctx, 1).Err, context.Canceled)
+	require.ErrorIs(t, b.Evict(ctx, need(1)).Err, context.Canceled)
 	require.ErrorIs(t, b.Drain(ctx), context.Canceled)
 	require.ErrorIs(t, b.Replay(ctx, b.lru), context.Canceled)
 	<-b.turn
@@ -147,18 +173,82 @@ func TestWaitingForOthersIsBoundedByTheContext(t *testing.T) {
 func TestFullParkingRefusesAtOnce(t *testing.T) {
 	p := newParking()
 	for i := range evict.ID(maxParked) {
-		require.True(t, p.add(evict.Candidate{ID: i + 1, Size: 1}, 10))
+		require.True(t, p.add(candidate{Candidate: evict.Candidate{ID: i + 1, Size: 1}, until: 10}))
 	}
 	require.True(t, p.drop(1))
-	require.True(t, p.add(evict.Candidate{ID: 1, Size: 1}, 20), "one place is void, and does not count")
+	require.True(t, p.add(candidate{Candidate: evict.Candidate{ID: 1, Size: 1}, until: 20}), "one place is void, and does not count")
 	require.Equal(t, maxParked+1, len(p.queue))
-	require.False(t, p.add(evict.Candidate{ID: maxParked + 1, Size: 1}, 10))
+	require.False(t, p.add(candidate{Candidate: evict.Candidate{ID: maxParked + 1, Size: 1}, until: 10}))
 	require.Equal(t, maxParked+1, len(p.queue), "nothing was walked through")
 	for i := range 4 * maxParked {
 		id := evict.ID(i%maxParked) + 1
 		require.True(t, p.drop(id))
-		require.True(t, p.add(evict.Candidate{ID: id, Size: 1}, 30))
+		require.True(t, p.add(candidate{Candidate: evict.Candidate{ID: id, Size: 1}, until: 30}))
 		require.LessOrEqual(t, len(p.queue), 2*maxParked)
 	}
 	require.Equal(t, maxParked, p.leased(0).Keys)
+}
+
+// What only a lookup protects goes when the floor is not reached otherwise, and not before.
+func TestLookupsDoNotStarveEviction(t *testing.T) {
+	b := newFixture(t, nil)
+	b.put(t, 0, 10)
+	until := b.clock.Now().Add(time.Hour)
+	for i := range 8 {
+		b.table.Exist(fmt.Sprint(i), objects.Grant{Probe: until})
+	}
+	b.lease(0, 2)
+	require.Equal(t, Result{Keys: 2, Bytes: 2}, b.Evict(t.Context(), Request{Need: 5, Floor: 2}), "8 and 9 are free")
+	require.Equal(t, Result{Keys: 3, Bytes: 3, Probed: 3}, b.Evict(t.Context(), Request{Need: 5, Floor: 3}))
+	require.Equal(t, Result{Keys: 3, Bytes: 3, Probed: 3}, b.Evict(t.Context(), need(100)))
+	require.Equal(t, 2, b.Leased(t.Context()).Keys, "leased ones stay")
+}
+
+// Softly pinned objects go last, those read longest ago first, and only where allowed.
+func TestSoftPinsGoLast(t *testing.T) {
+	b := newFixture(t, nil)
+	b.putAs(t, objects.Settings{SoftPin: model.SoftPinEnable, SoftTTL: time.Hour}, 0, 4)
+	b.put(t, 4, 6)
+	b.table.Read("0", objects.Grant{Lease: 2}, nil)
+	require.Equal(t, Result{Keys: 2, Bytes: 2}, b.Evict(t.Context(), Request{Need: 4, Floor: 4}))
+	require.Equal(t, Result{Keys: 2, Bytes: 2, Soft: 2}, b.Evict(t.Context(), need(2)))
+	require.Equal(t, []string{"1", "2"}, b.buried[history.EvictedForPut])
+	require.Equal(t, Result{Keys: 2, Bytes: 2, Soft: 2}, b.Evict(t.Context(), need(9)))
+	require.Empty(t, b.alloc.Live())
+}
+
+func TestGroupsGoTogether(t *testing.T) {
+	b := newFixture(t, nil)
+	b.putAs(t, objects.Settings{Group: "g"}, 0, 3)
+	b.put(t, 3, 6)
+	require.Equal(t, Result{Keys: 3, Bytes: 3}, b.Evict(t.Context(), need(1)))
+	require.Equal(t, []string{"0"}, b.buried[history.EvictedForPut])
+	require.ElementsMatch(t, []string{"1", "2"}, b.buried[history.EvictedWithGroup])
+	require.Equal(t, Result{Keys: 3, Bytes: 3}, b.Evict(t.Context(), need(9)))
+	require.NoError(t, b.Drain(t.Context()))
+	st, err := b.lru.Stats(t.Context())
+	require.NoError(t, err)
+	require.Zero(t, st.Objects, "the policy forgot them")
+}
+
+// An eviction for one tenant leaves the others alone and keeps their order.
+func TestEvictionBySelection(t *testing.T) {
+	b := newFixture(t, nil)
+	b.put(t, 0, 10)
+	odd := func(key string) bool { return (key[0]-'0')%2 == 1 }
+	require.Equal(t, Result{Keys: 2, Bytes: 2}, b.Evict(t.Context(), Request{Need: 2, Floor: 2, Only: odd, Why: history.EvictedForQuota}))
+	require.Equal(t, []string{"1", "3"}, b.buried[history.EvictedForQuota])
+	require.Equal(t, Result{Keys: 3, Bytes: 3}, b.Evict(t.Context(), Request{Need: 9, Floor: 9, Only: odd, Why: history.EvictedForQuota}))
+	b.Evict(t.Context(), need(3))
+	require.Equal(t, []string{"0", "2", "4"}, b.buried[history.EvictedForPut], "in the policy's order")
+}
+
+func TestACopyUnderWayIsWaitedFor(t *testing.T) {
+	b := newFixture(t, nil)
+	b.put(t, 0, 2)
+	src, _ := b.table.CopySource("0", "")
+	_, out := b.table.CopyBegin("0", objects.Client{}, model.CopyObject, src.ID, nil, 1)
+	require.Equal(t, objects.Done, out)
+	require.Equal(t, Result{Keys: 1, Bytes: 1}, b.Evict(t.Context(), need(2)))
+	require.Equal(t, []string{"1"}, b.buried[history.EvictedForPut])
 }

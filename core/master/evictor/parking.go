@@ -14,6 +14,7 @@ const maxParked = 1 << 16
 type candidate struct {
 	evict.Candidate
 	until  lease.Instant
+	probed bool // only a lookup protects it until then
 	ticket uint64
 }
 
@@ -33,7 +34,7 @@ func newParking() parking {
 }
 
 // add parks a candidate. It reports false when there is no room.
-func (p *parking) add(c evict.Candidate, until lease.Instant) bool {
+func (p *parking) add(c candidate) bool {
 	if len(p.valid) >= maxParked {
 		return false
 	}
@@ -43,9 +44,10 @@ func (p *parking) add(c evict.Candidate, until lease.Instant) bool {
 		p.compact()
 	}
 	p.next++
-	p.queue = append(p.queue, candidate{Candidate: c, until: until, ticket: p.next})
+	c.ticket = p.next
+	p.queue = append(p.queue, c)
 	p.valid[c.ID] = p.next
-	p.soonest = min(p.soonest, until)
+	p.soonest = min(p.soonest, c.until)
 	return true
 }
 
@@ -58,30 +60,32 @@ func (p *parking) drop(id evict.ID) bool {
 
 func (p *parking) due(now lease.Instant) bool { return p.soonest <= now }
 
-// retry offers every candidate whose time has come, in order. try says whether it stays,
-// and until when.
-func (p *parking) retry(now lease.Instant, try func(candidate) (lease.Instant, bool)) {
+// retry offers the candidates that pick selects, in order. try says whether one stays, and
+// how.
+func (p *parking) retry(pick func(candidate) bool, try func(candidate) (candidate, bool)) {
 	kept := p.queue[:0]
 	p.soonest = math.MaxInt64
 	for _, c := range p.queue {
 		if p.valid[c.ID] != c.ticket {
 			continue
 		}
-		if c.until <= now {
-			stays := false
-			if c.until, stays = try(c); !stays {
+		if pick(c) {
+			left, stays := try(c)
+			if !stays {
 				delete(p.valid, c.ID)
 				continue
 			}
+			c.until, c.probed = left.until, left.probed
 		}
 		p.soonest = min(p.soonest, c.until)
 		kept = append(kept, c)
 	}
+	clear(p.queue[len(kept):])
 	p.queue = kept
 }
 
 func (p *parking) compact() {
-	p.retry(-1, nil)
+	p.retry(func(candidate) bool { return false }, nil)
 }
 
 // leased sums up the candidates that wait for a lease.

@@ -30,3 +30,11 @@ func NewClock() Clock { return Clock{epoch: time.Now()} }
 
 // Now returns the present instant, at least 1.
 func (c Clock) Now() Instant { return Instant(time.Since(c.epoch)) + 1 }
+
+// Time returns the wall clock's reading of an instant, the zero time for the zero instant.
+func (c Clock) Time(i Instant) time.Time {
+	if i == 0 {
+		return time.Time{}
+	}
+	return c.epoch.Add(time.Duration(i))
+}

@@ -15,17 +15,86 @@ const (
 	Missing            // no such object, or nothing is left of it
 	Exists             // readable, or somebody is writing it
 	Unfinished         // being written
-	Foreign            // being written by another client, or written by one
+	Foreign            // being written or copied by another client, or written by one
 	Written            // already readable, cannot be revoked
 	Superseded         // another put of the same client took this one's place
 	Leased             // a reader may be reading it
-	Pinned             // never to be evicted
+	Probed             // a lookup found it a moment ago
+	HardPinned         // never to be evicted
+	SoftPinned         // to be evicted after others only
+	Copying            // a copy or move of it is under way
+	NotCopying         // none is under way
+	WrongKind          // a move is under way where a copy was meant, or the other way round
+	NoReplica          // no copy lies where one was expected
+	SourceGone         // the source of the copy went away meanwhile
+	WrongGroup         // it belongs to another group
+	Skipped            // the caller's filter left it out
+	NeedsRoom          // cannot be overwritten in place, needs memory of its own
 )
 
-// Held is an extent of a put that was given up. Its writer may still be writing, so it
-// must not be used again before the writer's time is over.
-type Held struct {
-	segments.Extent
-	// Started is when the put began.
-	Started lease.Instant
+// Gone is what left the table: an object, or some of its copies.
+type Gone struct {
+	Key  string
+	Size uint64
+	// Footprint is what goes, over all copies that do.
+	Footprint uint64
+	// Lease is until when a reader may still be reading the extents.
+	Lease lease.Instant
+	// Since is when the put began if it was Unfinished: then its writer may be writing yet.
+	Since      lease.Instant
+	Unfinished bool
+	// Partial is true when the object itself lives on.
+	Partial bool
+	extents int
+}
+
+// Bin collects what operations took away. The caller owns the extents then. The zero
+// value is ready; use it again with Reset.
+type Bin struct {
+	Objects []Gone
+	extents []segments.Extent
+}
+
+// Reset empties the bin and keeps its memory.
+func (b *Bin) Reset() {
+	clear(b.Objects)
+	clear(b.extents)
+	b.Objects, b.extents = b.Objects[:0], b.extents[:0]
+}
+
+// Each yields what is in the bin, in order.
+func (b *Bin) Each(yield func(g *Gone, extents []segments.Extent) bool) {
+	at := 0
+	for i := range b.Objects {
+		g := &b.Objects[i]
+		if !yield(g, b.extents[at:at+g.extents]) {
+			return
+		}
+		at += g.extents
+	}
+}
+
+// whole puts an object in, which is still as it was in the table.
+func (b *Bin) whole(o *object) {
+	g := Gone{Key: o.key, Size: o.size, Footprint: o.footprint(), Lease: o.leaseEnd(), Since: o.since, Unfinished: !o.has(complete)}
+	if o.copying() { // Somebody may be writing its targets.
+		g.Unfinished, g.Since = true, o.more.task.started
+	}
+	head := len(b.extents)
+	b.extents = o.extents(b.extents)
+	g.extents = len(b.extents) - head
+	b.Objects = append(b.Objects, g)
+}
+
+// part puts one copy in.
+func (b *Bin) part(o *object, r *replica) {
+	g := Gone{
+		Key: o.key, Size: o.size, Footprint: o.size, Lease: o.leaseEnd(), Since: o.since,
+		Unfinished: !o.has(complete), Partial: true, extents: len(r.parts),
+	}
+	if r.target {
+		g.Unfinished, g.Since = true, o.more.task.started
+	}
+	b.extents = append(b.extents, r.parts...)
+	b.Objects = append(b.Objects, g)
 }

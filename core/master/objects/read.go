@@ -6,62 +6,67 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/evict"
 )
 
-// Grant is what a read does to an object.
+// Grant is what a read or a lookup does to an object.
 type Grant struct {
-	// Until extends the lease to this instant; zero grants none.
-	Until lease.Instant
-	// Rank counts the read as an access in the eviction order.
+	// Lease extends the readers' protection to this instant, Probe that of lookups; zero
+	// grants none.
+	Lease, Probe lease.Instant
+	// Reader is noted as the last reader where Lease is granted.
+	Reader Client
+	// Rank counts it as an access in the eviction order.
 	Rank bool
+	// Parent is the page before this one in the batch, 0 where unknown.
+	Parent evict.ID
 }
 
-// Exist reports whether a key is readable and applies the grant if so.
-func (t *Table) Exist(key string, g Grant) bool {
-	i := t.index(key)
-	s := &t.shards[i]
-	s.mu.Lock()
+// Exist reports whether a key is readable, applies the grant if so, and names the object.
+func (t *Table) Exist(key string, g Grant) (Handle, bool) {
+	i, s, o := t.open(key)
 	defer s.mu.Unlock()
-	o := s.byKey[key]
-	if o == nil || !o.complete || !o.alive() {
-		return false
+	if o == nil || !o.has(complete) || !o.alive() {
+		return 0, false
 	}
 	t.grant(i, s, o, g)
-	return true
+	return idOf(i, o), true
 }
 
 // Read answers with an object and applies the grant. The copies are appended to buf and
 // the answer points into the result. Missing or Unfinished.
-func (t *Table) Read(key string, g Grant, buf []model.Replica) (model.Object, []model.Replica, Outcome) {
-	i := t.index(key)
-	s := &t.shards[i]
-	s.mu.Lock()
+func (t *Table) Read(key string, g Grant, buf []model.Replica) (model.Object, []model.Replica, Handle, Outcome) {
+	i, s, o := t.open(key)
 	defer s.mu.Unlock()
-	o := s.byKey[key]
 	if o == nil {
-		return model.Object{}, buf, Missing
+		return model.Object{}, buf, 0, Missing
 	}
-	if !o.complete {
+	if !o.has(complete) {
 		if o.alive() {
-			return model.Object{}, buf, Unfinished
+			return model.Object{}, buf, 0, Unfinished
 		}
-		return model.Object{}, buf, Missing
+		return model.Object{}, buf, 0, Missing
 	}
 	head := len(buf)
-	buf = o.replicas(buf, model.ReplicaComplete)
+	buf = o.describe(buf, model.ReplicaComplete)
 	if len(buf) == head {
-		return model.Object{}, buf, Missing
+		return model.Object{}, buf, 0, Missing
 	}
 	t.grant(i, s, o, g)
 	return model.Object{
 		Size:     o.size,
 		Checksum: model.Checksum{Kind: o.sumKind, Value: o.checksum},
 		Replicas: buf[head:len(buf):len(buf)],
-	}, buf, Done
+	}, buf, idOf(i, o), Done
 }
 
 func (t *Table) grant(i int, s *shard, o *object, g Grant) {
-	o.lease = max(o.lease, g.Until)
-	if g.Rank && !o.pinned {
-		o.ranked = t.note(i, s, evict.Event{Op: evict.Access, ID: o.id})
+	if g.Lease > 0 {
+		o.lease, o.reader = max(o.lease, g.Lease), g.Reader.number
+	}
+	o.probe = max(o.probe, g.Probe)
+	if o.more != nil && o.more.group != nil {
+		o.more.group.extend(g.Lease, g.Probe)
+	}
+	if g.Rank && !o.has(hardPin|softPin) {
+		o.ranked = t.note(i, s, evict.Event{Op: evict.Access, ID: idOf(i, o), Parent: g.Parent})
 	}
 }
 
@@ -70,10 +75,10 @@ func (t *Table) Keys(i int, dst []string) []string {
 	s := &t.shards[i]
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for k, o := range s.byKey {
-		if o.complete && o.alive() {
-			dst = append(dst, k)
+	s.slots.each(func(o *object) {
+		if o.has(complete) && o.alive() {
+			dst = append(dst, o.key)
 		}
-	}
+	})
 	return dst
 }

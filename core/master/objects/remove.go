@@ -1,98 +1,152 @@
 package objects
 
 import (
+	"slices"
+
 	"github.com/mooncake-go/mooncake/core/master/lease"
-	"github.com/mooncake-go/mooncake/core/master/segments"
 	"github.com/mooncake-go/mooncake/sdk/evict"
 )
 
-// Removed is an object that a removal took away.
-type Removed struct {
-	Extents []segments.Extent
-	// Lease is until when a reader may still be reading the extents; it has passed unless
-	// the removal was forced.
-	Lease lease.Instant
-}
-
-// Remove takes a readable object away. Missing, Unfinished (also with force), or Leased
-// (unless force).
-func (t *Table) Remove(key string, now lease.Instant, force bool) (Removed, Outcome) {
-	i := t.index(key)
-	s := &t.shards[i]
-	s.mu.Lock()
+// Remove takes a readable object away. Missing; Unfinished and Copying, also with force;
+// Leased or Probed, unless force.
+func (t *Table) Remove(key string, now lease.Instant, force bool, bin *Bin) Outcome {
+	i, s, o := t.open(key)
 	defer s.mu.Unlock()
-	o := s.byKey[key]
 	switch {
 	case o == nil || !o.alive():
-		return Removed{}, Missing
-	case !o.complete:
-		return Removed{}, Unfinished
-	case o.lease > now && !force:
-		return Removed{}, Leased
+		return Missing
+	case !o.has(complete):
+		return Unfinished
+	case o.copying():
+		return Copying
+	case force:
+	case o.leaseEnd() > now:
+		return Leased
+	case o.probeEnd() > now:
+		return Probed
 	}
+	bin.whole(o)
 	t.unlink(i, s, o, true)
-	return Removed{Extents: o.extents(nil), Lease: o.lease}, Done
+	return Done
 }
 
-// Evict takes the object that the policy proposed away and appends its extents to dst.
-// Missing when it is gone; Leased with the end of the lease; Pinned or Unfinished when it
-// should never have been proposed.
-func (t *Table) Evict(id evict.ID, now lease.Instant, dst []segments.Extent) ([]segments.Extent, lease.Instant, Outcome) {
-	i := shardOf(id)
-	s := &t.shards[i]
-	s.mu.Lock()
+// Clear takes away the copies that lie on a segment, or with "" the whole object, of an
+// object that owner put and nobody is reading. Missing, Unfinished, Foreign, Leased,
+// Probed, Copying, NoReplica.
+func (t *Table) Clear(key string, owner Client, segment string, now lease.Instant, bin *Bin) Outcome {
+	i, s, o := t.open(key)
 	defer s.mu.Unlock()
-	o := s.byID[id]
+	switch {
+	case o == nil || !o.alive():
+		return Missing
+	case !o.has(complete):
+		return Unfinished
+	case o.creator != owner.number:
+		return Foreign
+	case o.copying():
+		return Copying
+	case o.leaseEnd() > now:
+		return Leased
+	case o.probeEnd() > now:
+		return Probed
+	case segment == "":
+		bin.whole(o)
+		t.unlink(i, s, o, true)
+		return Done
+	}
+	m := o.spread()
+	on := func(r replica) bool { return r.on(segment) }
+	switch {
+	case !slices.ContainsFunc(m.copies, on):
+		return NoReplica
+	case !slices.ContainsFunc(m.copies, func(r replica) bool { return !r.on(segment) && r.alive() }):
+		bin.whole(o)
+		t.unlink(i, s, o, true)
+	default:
+		t.cut(o, bin, on)
+	}
+	return Done
+}
+
+// cut takes the copies that match selects out of an object that has several.
+func (t *Table) cut(o *object, bin *Bin, match func(replica) bool) {
+	before := o.footprint()
+	m := o.spread()
+	for j := range m.copies {
+		if match(m.copies[j]) {
+			bin.part(o, &m.copies[j])
+		}
+	}
+	m.copies = slices.DeleteFunc(m.copies, match)
+	if !o.has(complete) {
+		t.writing.Add(int64(o.footprint()) - int64(before))
+	}
+}
+
+// Rules are how far an eviction may go.
+type Rules struct {
+	// Probed takes what only a lookup protects.
+	Probed bool
+	// Soft takes softly pinned objects.
+	Soft bool
+	// Only, where set, leaves out keys for which it is false. It runs under a lock.
+	Only func(key string) bool
+}
+
+// Evict takes an object away. Missing when it is gone; Leased, Probed or SoftPinned with
+// the end of that; Copying; HardPinned or Unfinished when it should never have been
+// proposed; Skipped. tell is false for what the policy itself proposed. The other members
+// of its group are appended to mates: they are of no use any more.
+func (t *Table) Evict(id evict.ID, now lease.Instant, rules Rules, tell bool, bin *Bin, mates []evict.ID) ([]evict.ID, lease.Instant, Outcome) {
+	i, s, o := t.byID(id)
+	defer s.mu.Unlock()
 	switch {
 	case o == nil:
-		return dst, 0, Missing
-	case o.pinned:
-		return dst, 0, Pinned
-	case !o.complete:
-		return dst, 0, Unfinished
-	case o.lease > now:
-		return dst, o.lease, Leased
+		return mates, 0, Missing
+	case o.has(hardPin):
+		return mates, 0, HardPinned
+	case !o.has(complete):
+		return mates, 0, Unfinished
+	case o.copying():
+		return mates, 0, Copying
+	case o.leaseEnd() > now:
+		return mates, o.leaseEnd(), Leased
+	case o.has(softPin) && !rules.Soft:
+		return mates, o.more.pinEnd, SoftPinned
+	case o.probeEnd() > now && !rules.Probed:
+		return mates, o.probeEnd(), Probed
+	case rules.Only != nil && !rules.Only(o.key):
+		return mates, 0, Skipped
 	}
-	t.unlink(i, s, o, false)
-	return o.extents(dst), 0, Done
+	if o.more != nil && o.more.group != nil {
+		mates = t.groups.others(o.more.group, id, mates)
+	}
+	bin.whole(o)
+	t.unlink(i, s, o, tell)
+	return mates, 0, Done
 }
 
 // Sweep drops the copies on dead segments of one shard, 0 to Shards-1, and the objects
-// that have no other. It returns how many objects went.
-func (t *Table) Sweep(i int) int {
+// that have no other. It returns how many objects went. What lies on live segments, as
+// pieces of a striped copy may, is in the bin.
+func (t *Table) Sweep(i int, bin *Bin) int {
 	s := &t.shards[i]
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	gone := 0
-	for _, o := range s.byKey {
-		dead := 0
-		for _, p := range o.places {
-			if !p.seg.Alive() {
-				dead++
-			}
-		}
-		switch {
-		case dead == len(o.places):
+	s.slots.each(func(o *object) {
+		if !o.alive() {
+			bin.whole(o)
 			t.unlink(i, s, o, true)
 			gone++
-		case dead > 0:
-			t.shrink(o)
+			return
 		}
-	}
+		for _, r := range o.several() {
+			if !r.alive() {
+				t.cut(o, bin, func(r replica) bool { return !r.alive() })
+				break
+			}
+		}
+	})
 	return gone
-}
-
-// shrink forgets the copies on dead segments of an object that has others.
-func (t *Table) shrink(o *object) {
-	before := o.footprint()
-	rest := make([]place, 0, len(o.places))
-	for _, p := range o.places {
-		if p.seg.Alive() {
-			rest = append(rest, p)
-		}
-	}
-	o.places = rest
-	if !o.complete {
-		t.writing.Add(int64(o.footprint()) - int64(before))
-	}
 }

@@ -13,14 +13,10 @@ func (t *Table) Extents(i int, dst []segments.Extent) []segments.Extent {
 	s := &t.shards[i]
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, o := range s.byKey {
-		for _, p := range o.places {
-			if p.seg.Alive() {
-				dst = append(dst, segments.Extent{Seg: p.seg, Offset: p.offset, Size: o.size})
-			}
-		}
-	}
-	return dst
+	head := len(dst)
+	s.slots.each(func(o *object) { dst = o.extents(dst) })
+	live := slices.DeleteFunc(dst[head:], func(e segments.Extent) bool { return !e.Seg.Alive() })
+	return dst[:head+len(live)]
 }
 
 // Ranking returns an Insert for every object that the policy should know, least recently
@@ -30,11 +26,13 @@ func (t *Table) Ranking() []evict.Event {
 	for i := range t.shards {
 		s := &t.shards[i]
 		s.mu.Lock()
-		for _, o := range s.byKey {
-			if o.complete && !o.pinned {
-				all = append(all, Event{Seq: o.ranked, Event: evict.Event{Op: evict.Insert, ID: o.id, Size: o.footprint()}})
+		s.slots.each(func(o *object) {
+			if o.has(complete) && !o.has(hardPin|softPin) {
+				all = append(all, Event{Seq: o.ranked, Event: evict.Event{
+					Op: evict.Insert, ID: idOf(i, o), Size: o.footprint(), Fingerprint: t.Print(o.key),
+				}})
 			}
-		}
+		})
 		s.mu.Unlock()
 	}
 	slices.SortFunc(all, func(a, b Event) int { return cmp.Compare(a.Seq, b.Seq) })

@@ -16,36 +16,39 @@ const shardBits = 10
 // Table is the table of objects. Make one with New.
 type Table struct {
 	seed     maphash.Seed
-	ids      atomic.Uint64
 	copies   atomic.Uint64
 	seq      atomic.Uint64
 	count    atomic.Int64
 	readable atomic.Int64
+	soft     atomic.Int64
 	writing  atomic.Int64
 
+	clients clients
+	groups  groups
 	journal journal
 	shards  [Shards]shard
 }
 
+// shard holds the objects of one part of the hash space. The maps hold slots.
 type shard struct {
 	mu    sync.Mutex
-	byKey map[string]*object
-	byID  map[evict.ID]*object
+	slots slots
 	// unfinished are the entries being written, so that looking for overdue ones does not
-	// walk everything.
-	unfinished map[evict.ID]writing
+	// walk everything, each with its put: the ID of the first copy that its writer was
+	// told of.
+	unfinished map[uint32]uint64
+	soft       map[uint32]struct{} // softly pinned
+	copying    map[uint32]struct{}
 	events     []Event
 	_          [64]byte // keeps two shards off one cache line
 }
 
 // New returns an empty table.
 func New() *Table {
-	t := &Table{seed: maphash.MakeSeed()}
+	t := &Table{seed: maphash.MakeSeed(), clients: newClients(), groups: newGroups()}
 	for i := range t.shards {
 		s := &t.shards[i]
-		s.byKey = map[string]*object{}
-		s.byID = map[evict.ID]*object{}
-		s.unfinished = map[evict.ID]writing{}
+		s.unfinished, s.soft, s.copying = map[uint32]uint64{}, map[uint32]struct{}{}, map[uint32]struct{}{}
 	}
 	return t
 }
@@ -56,52 +59,92 @@ func (t *Table) Len() int { return int(t.count.Load()) }
 // Readable returns how many objects have been written completely.
 func (t *Table) Readable() int { return int(t.readable.Load()) }
 
+// SoftPinned returns how many readable objects are softly pinned.
+func (t *Table) SoftPinned() int { return int(t.soft.Load()) }
+
 // WritingBytes returns what unfinished puts occupy.
 func (t *Table) WritingBytes() uint64 { return uint64(max(t.writing.Load(), 0)) }
 
-func (t *Table) index(key string) int {
-	return int(maphash.String(t.seed, key) & (Shards - 1))
+// Print returns the fingerprint of a key: a hash that is never 0 and is the same for one
+// key as long as the table lives.
+func (t *Table) Print(key string) uint64 {
+	if h := maphash.String(t.seed, key); h != 0 {
+		return h
+	}
+	return 1
 }
 
-// newID numbers an object. The low bits name its shard; a number is never used twice.
-func (t *Table) newID(shard int) evict.ID {
-	return evict.ID(t.ids.Add(1)<<shardBits | uint64(shard))
+// open locks the shard of a key and looks the key up, nil where it is not there.
+func (t *Table) open(key string) (i int, s *shard, o *object) {
+	h := t.Print(key)
+	i = int(h & (Shards - 1))
+	s = &t.shards[i]
+	s.mu.Lock()
+	return i, s, s.slots.find(key, h)
+}
+
+// An ID is the generation of a slot, the slot, and the shard. It is used again after 2^32
+// uses of one slot.
+const slotBits = 32 - shardBits
+
+func idOf(shard int, o *object) evict.ID {
+	return evict.ID(uint64(o.generation)<<32 | uint64(o.slot)<<shardBits | uint64(shard))
 }
 
 func shardOf(id evict.ID) int { return int(id & (Shards - 1)) }
 
-// writing is an entry being written, and the put that does it: the ID of the first copy
-// that its writer was told of.
-type writing struct {
-	*object
-	put uint64
-}
-
-// meant reports whether a caller who names a put, or 0 for any, means this one.
-func (w writing) meant(put uint64) bool { return put == 0 || put == w.put }
-
-// link puts an unfinished object into its shard, whose lock is held.
-func (t *Table) link(s *shard, o *object, put uint64) {
-	s.byKey[o.key] = o
-	s.byID[o.id] = o
-	s.unfinished[o.id] = writing{o, put}
-	t.count.Add(1)
-	t.writing.Add(int64(o.footprint()))
-}
-
-// unlink takes an object out of its shard, whose lock is held. Finished objects are taken
-// back from the policy unless the policy itself proposed them.
-func (t *Table) unlink(i int, s *shard, o *object, tell bool) {
-	delete(s.byKey, o.key)
-	delete(s.byID, o.id)
-	t.count.Add(-1)
-	if !o.complete {
-		delete(s.unfinished, o.id)
-		t.writing.Add(-int64(o.footprint()))
-		return
+// byID locks the shard of an ID and looks it up, nil where it is not there any more.
+func (t *Table) byID(id evict.ID) (i int, s *shard, o *object) {
+	i = shardOf(id)
+	s = &t.shards[i]
+	s.mu.Lock()
+	slot := uint32(id>>shardBits) & (1<<slotBits - 1)
+	if slot >= s.slots.used {
+		return i, s, nil
 	}
+	if o = s.slots.at(slot); o.generation != uint32(id>>32) || o.key == "" {
+		return i, s, nil
+	}
+	return i, s, o
+}
+
+// unlink takes an object out of its shard, whose lock is held. The policy is told of what
+// it knows, unless it proposed the object itself.
+func (t *Table) unlink(i int, s *shard, o *object, tell bool) {
+	t.count.Add(-1)
+	if o.has(complete) {
+		t.withdraw(i, s, o, tell)
+	} else {
+		delete(s.unfinished, o.slot)
+		t.writing.Add(-int64(o.footprint()))
+	}
+	delete(s.copying, o.slot)
+	if m := o.more; m != nil && m.group != nil {
+		t.groups.leave(m.group, idOf(i, o))
+	}
+	s.slots.remove(o, t.Print(o.key))
+}
+
+// publish makes a written object known: to readers by the flag, to the policy unless it is
+// pinned.
+func (t *Table) publish(i int, s *shard, o *object, parent evict.ID) {
+	o.set(complete)
+	t.readable.Add(1)
+	if !o.has(hardPin | softPin) {
+		o.ranked = t.note(i, s, evict.Event{Op: evict.Insert, ID: idOf(i, o), Size: o.footprint(), Parent: parent, Fingerprint: t.Print(o.key)})
+	}
+}
+
+// withdraw is the counterpart of publish.
+func (t *Table) withdraw(i int, s *shard, o *object, tell bool) {
+	o.clear(complete)
 	t.readable.Add(-1)
-	if tell && !o.pinned {
-		t.note(i, s, evict.Event{Op: evict.Remove, ID: o.id})
+	switch {
+	case o.has(softPin):
+		o.clear(softPin)
+		delete(s.soft, o.slot)
+		t.soft.Add(-1)
+	case tell && !o.has(hardPin):
+		t.note(i, s, evict.Event{Op: evict.Remove, ID: idOf(i, o)})
 	}
 }

@@ -11,11 +11,23 @@ import (
 
 // NewObject describes an object whose put begins.
 type NewObject struct {
-	Key      string
-	Size     uint64
-	Client   model.ClientID
-	Extents  []segments.Extent
-	Pinned   bool
+	Key    string
+	Size   uint64
+	Client Client
+	// Copies are the extents of each copy, in the order of the bytes.
+	Copies   [][]segments.Extent
+	Settings Settings
+	// Replace displaces a complete object and any unfinished one. What Settings leaves
+	// open is taken over from it.
+	Replace bool
+}
+
+// Settings is what a put says of an object beside its bytes.
+type Settings struct {
+	HardPin  bool
+	SoftPin  model.SoftPinAction
+	SoftTTL  time.Duration // with SoftPinEnable; 0 is no pin
+	Group    string        // of all tenants' groups; empty is none
 	DataType model.DataType
 }
 
@@ -24,132 +36,170 @@ type NewObject struct {
 // decides.
 //
 // A put that finds the object there counts as a use of it: somebody needed the page, had
-// lost the one before it, and computed both again.
-func (t *Table) CanPut(key string, now lease.Instant, patience time.Duration) Outcome {
-	i := t.index(key)
-	s := &t.shards[i]
-	s.mu.Lock()
+// lost the one before it, and computed both again. parent is the page before it, 0 where
+// unknown; the answer names the object that is there.
+func (t *Table) CanPut(key string, now lease.Instant, patience time.Duration, parent evict.ID) (Handle, Outcome) {
+	i, s, o := t.open(key)
 	defer s.mu.Unlock()
-	o := s.byKey[key]
 	out := blocks(o, now, patience)
-	if out == Exists && o.complete {
-		t.grant(i, s, o, Grant{Rank: true})
+	if out != Exists || !o.has(complete) {
+		return 0, out
 	}
-	return out
+	t.grant(i, s, o, Grant{Rank: true, Parent: parent})
+	return idOf(i, o), out
 }
 
 // blocks says whether an entry stands in the way of a put.
 func blocks(o *object, now lease.Instant, patience time.Duration) Outcome {
-	if o == nil || !o.alive() || (!o.complete && now.Sub(o.started) > patience) {
+	if o == nil || !o.alive() || (!o.has(complete) && now.Sub(o.since) > patience) {
 		return Done
 	}
 	return Exists
 }
 
 // Put enters an object as being written and appends its copies to dst. It displaces what
-// CanPut says does not stand in the way, and appends the extents of a put that is given up
-// so to given. Missing when every segment of n.Extents has been unmounted meanwhile. After
-// any outcome but Done the caller still owns n.Extents.
-func (t *Table) Put(n NewObject, now lease.Instant, patience time.Duration, dst []model.Replica, given []Held) ([]model.Replica, []Held, Outcome) {
-	i := t.index(n.Key)
-	o := &object{key: n.Key, size: n.Size, client: n.Client, started: now, pinned: n.Pinned, dataType: n.DataType}
-	o.places = make([]place, len(n.Extents))
-	for j, e := range n.Extents {
-		o.places[j] = place{id: t.copies.Add(1), seg: e.Seg, offset: e.Offset}
-	}
-	s := &t.shards[i]
-	s.mu.Lock()
+// CanPut says does not stand in the way, with n.Replace whatever CanReplace allows, and
+// puts what it displaces into the bin. Missing when every segment of n.Copies has been
+// unmounted meanwhile; Exists; as CanReplace. After any outcome but Done the caller still
+// owns n.Copies.
+func (t *Table) Put(n *NewObject, now lease.Instant, patience time.Duration, dst []model.Replica, bin *Bin) ([]model.Replica, Outcome) {
+	i, s, old := t.open(n.Key)
 	defer s.mu.Unlock()
-	old := s.byKey[n.Key]
-	if out := blocks(old, now, patience); out != Done {
-		return dst, given, out
+	set, pinEnd := n.Settings, lease.Instant(0)
+	if n.Replace {
+		if out := replaces(old, set.Group); out != Done {
+			return dst, out
+		}
+		set, pinEnd = inherit(set, old, now)
+	} else if out := blocks(old, now, patience); out != Done {
+		return dst, out
 	}
 	// Checked under the lock: a segment that dies after this is swept after this.
-	if !o.alive() {
-		return dst, given, Missing
+	if !anyAlive(n.Copies) {
+		return dst, Missing
 	}
 	if old != nil {
-		if old.alive() {
-			given = old.held(given)
-		}
+		bin.whole(old)
 		t.unlink(i, s, old, true)
 	}
-	o.id = t.newID(i)
-	put, head := o.places[0].id, len(dst)
-	if dst = o.replicas(dst, model.ReplicaProcessing); len(dst) > head {
+	o := s.slots.add(n.Key, t.Print(n.Key))
+	o.size, o.since, o.creator, o.dataType = n.Size, now, n.Client.number, uint8(set.DataType)
+	o.place(n.Copies, func() uint64 { return t.copies.Add(1) })
+	if set.HardPin {
+		o.set(hardPin)
+	}
+	t.prepare(i, o, set, pinEnd)
+	return t.begin(s, o, dst), Done
+}
+
+// prepare notes what takes effect when the object is complete.
+func (t *Table) prepare(i int, o *object, set Settings, pinEnd lease.Instant) {
+	if set.Group != "" {
+		o.extra().group = t.groups.join(set.Group, idOf(i, o))
+	}
+	switch {
+	case pinEnd > 0:
+		o.extra().pinEnd = pinEnd
+	case set.SoftPin == model.SoftPinEnable && set.SoftTTL > 0:
+		o.extra().pinTTL = int64(set.SoftTTL)
+	}
+}
+
+// begin enters an object, whose shard is locked, as being written.
+func (t *Table) begin(s *shard, o *object, dst []model.Replica) []model.Replica {
+	head := len(dst)
+	dst = o.describe(dst, model.ReplicaProcessing)
+	put := uint64(0)
+	if len(dst) > head {
 		put = dst[head].ID
 	}
-	t.link(s, o, put)
-	return dst, given, Done
+	s.unfinished[o.slot] = put
+	t.count.Add(1)
+	t.writing.Add(int64(o.footprint()))
+	return dst
+}
+
+func anyAlive(copies [][]segments.Extent) bool {
+	for _, parts := range copies {
+		if r := (replica{parts: parts}); r.alive() {
+			return true
+		}
+	}
+	return false
 }
 
 // Finish makes an object readable, put as in model.EndItem. Doing it twice is Done;
-// Missing, Foreign, Superseded.
-func (t *Table) Finish(key string, put uint64, client model.ClientID, sum model.Checksum) Outcome {
-	i := t.index(key)
-	s := &t.shards[i]
-	s.mu.Lock()
+// Missing, Foreign, Superseded. parent is the page before it, 0 where unknown.
+func (t *Table) Finish(key string, put uint64, client Client, sum model.Checksum, now lease.Instant, parent evict.ID) (Handle, Outcome) {
+	i, s, o := t.open(key)
 	defer s.mu.Unlock()
-	o := s.byKey[key]
+	if out := s.owned(o, put, client); out != Done {
+		if out == Written {
+			return idOf(i, o), Done
+		}
+		return 0, out
+	}
+	delete(s.unfinished, o.slot)
+	t.writing.Add(-int64(o.footprint()))
+	o.checksum, o.sumKind, o.since = sum.Value, sum.Kind, now
+	if m := o.more; m != nil {
+		if m.pinTTL > 0 {
+			m.pinEnd, m.pinTTL = now.Add(time.Duration(m.pinTTL)), 0
+		}
+		if m.pinEnd > now && !o.has(hardPin) {
+			o.set(softPin)
+			s.soft[o.slot] = struct{}{}
+			t.soft.Add(1)
+		}
+	}
+	t.publish(i, s, o, parent)
+	return idOf(i, o), Done
+}
+
+// owned says whether a client may end the put of an entry that it means: Done, or Written
+// when it has ended.
+func (s *shard) owned(o *object, put uint64, client Client) Outcome {
 	switch {
 	case o == nil || !o.alive():
 		return Missing
-	case o.client != client:
+	case o.creator != client.number:
 		return Foreign
-	case o.complete:
-		return Done
-	case !s.unfinished[o.id].meant(put):
+	case o.has(complete):
+		return Written
+	case put != 0 && put != s.unfinished[o.slot]:
 		return Superseded
-	}
-	delete(s.unfinished, o.id)
-	t.writing.Add(-int64(o.footprint()))
-	t.readable.Add(1)
-	o.complete = true
-	o.checksum, o.sumKind = sum.Value, sum.Kind
-	if !o.pinned {
-		o.ranked = t.note(i, s, evict.Event{Op: evict.Insert, ID: o.id, Size: o.footprint()})
 	}
 	return Done
 }
 
-// Revoke gives up an unfinished put at the wish of its writer, who writes no more, and
-// appends its extents to dst, put as in model.EndItem. Missing, Foreign, Written, or
-// Superseded.
-func (t *Table) Revoke(key string, put uint64, client model.ClientID, dst []segments.Extent) ([]segments.Extent, Outcome) {
-	i := t.index(key)
-	s := &t.shards[i]
-	s.mu.Lock()
+// Revoke gives up an unfinished put at the wish of its writer, who writes no more, put as
+// in model.EndItem. Missing, Foreign, Written, or Superseded.
+func (t *Table) Revoke(key string, put uint64, client Client, bin *Bin) Outcome {
+	i, s, o := t.open(key)
 	defer s.mu.Unlock()
-	o := s.byKey[key]
-	switch {
-	case o == nil || !o.alive():
-		return dst, Missing
-	case o.client != client:
-		return dst, Foreign
-	case o.complete:
-		return dst, Written
-	case !s.unfinished[o.id].meant(put):
-		return dst, Superseded
+	out := s.owned(o, put, client)
+	if out == Done {
+		bin.whole(o)
+		t.unlink(i, s, o, true)
 	}
-	t.unlink(i, s, o, true)
-	return o.extents(dst), Done
+	return out
 }
 
-// Abandon takes away every unfinished put that match selects and appends its extents to
-// dst. It returns how many puts that were. match runs under a lock and must be quick.
-func (t *Table) Abandon(match func(client model.ClientID, started lease.Instant) bool, dst []Held) ([]Held, int) {
+// Abandon takes away every unfinished put that match selects. It returns how many that
+// were. match runs under a lock and must be quick.
+func (t *Table) Abandon(match func(client Client, started lease.Instant) bool, bin *Bin) int {
 	puts := 0
 	for i := range t.shards {
 		s := &t.shards[i]
 		s.mu.Lock()
-		for _, o := range s.unfinished {
-			if match(o.client, o.started) {
-				dst = o.held(dst)
-				t.unlink(i, s, o.object, true)
+		for slot := range s.unfinished {
+			if o := s.slots.at(slot); match(Client{o.creator}, o.since) {
+				bin.whole(o)
+				t.unlink(i, s, o, true)
 				puts++
 			}
 		}
 		s.mu.Unlock()
 	}
-	return dst, puts
+	return puts
 }

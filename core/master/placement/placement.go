@@ -1,11 +1,12 @@
-// Package placement decides in which segments the copies of an object may go. Where
-// inside a segment is the allocator's business.
+// Package placement decides in which segments the copies of an object may go, and how an
+// object is cut over several. Where inside a segment is the allocator's business.
+//
+// Every candidate list is an order, never a refusal: a segment of little weight comes late
+// in it, one whose node is silent comes last.
 package placement
 
 import (
 	"fmt"
-	"math/rand/v2"
-	"slices"
 	"strings"
 
 	"github.com/mooncake-go/mooncake/core/master/segments"
@@ -15,17 +16,27 @@ import (
 // maxTries bounds the spaces that are tried for one copy.
 const maxTries = 100
 
-// Strategy orders the segments for one copy of one object. Implementations have no state
+// Object is what a strategy may know of the object that it places.
+type Object struct {
+	// Key is its key.
+	Key string
+	// Host is the writer's host, empty where it is unknown.
+	Host string
+	// Copies is how many copies are wanted.
+	Copies int
+}
+
+// Strategy orders the segments for the copies of one object. Implementations have no state
 // and are safe for concurrent use.
 type Strategy interface {
 	// Order returns the spaces to try, best first, at most maxTries. It may append to
 	// scratch[:0] and return that, or return memory of the view: the result is read only
 	// and valid until the next call with the same scratch.
-	Order(v *segments.View, scratch []alloc.SpaceID) []alloc.SpaceID
+	Order(v *segments.View, o Object, scratch []alloc.SpaceID) []alloc.SpaceID
 }
 
 // Names lists the strategies that New knows.
-func Names() []string { return []string{"random", "free_ratio_first"} }
+func Names() []string { return []string{"random", "free_ratio_first", "local_first"} }
 
 // New returns a strategy by its name.
 func New(name string) (Strategy, error) {
@@ -34,64 +45,9 @@ func New(name string) (Strategy, error) {
 		return Random{}, nil
 	case "free_ratio_first":
 		return FreeRatioFirst{}, nil
+	case "local_first":
+		return LocalFirst{}, nil
 	default:
 		return nil, fmt.Errorf("allocation strategy %q is not one of %s", name, strings.Join(Names(), ", "))
 	}
-}
-
-// Random scans the segments in a row from a random start.
-type Random struct{}
-
-// Order implements Strategy.
-func (Random) Order(v *segments.View, _ []alloc.SpaceID) []alloc.SpaceID {
-	n := len(v.All)
-	if n == 0 {
-		return nil
-	}
-	start := rand.IntN(n)
-	return v.Ring[start : start+min(n, maxTries) : start+min(n, maxTries)]
-}
-
-// FreeRatioFirst takes the emptiest of a few random segments, then scans like Random.
-type FreeRatioFirst struct{}
-
-// sampleSize is how many segments FreeRatioFirst compares.
-const sampleSize = 6
-
-// Order implements Strategy.
-func (FreeRatioFirst) Order(v *segments.View, scratch []alloc.SpaceID) []alloc.SpaceID {
-	n := len(v.All)
-	if n == 0 {
-		return nil
-	}
-	k := min(sampleSize, n)
-	var sample [sampleSize]*segments.Segment
-	start := rand.IntN(n)
-	for i := range k {
-		// A stride keeps the sample distinct without remembering what was drawn.
-		sample[i] = v.All[(start+i*max(n/k, 1))%n]
-	}
-	slices.SortStableFunc(sample[:k], func(a, b *segments.Segment) int {
-		switch fa, fb := a.FreeRatio(), b.FreeRatio(); {
-		case fa > fb:
-			return -1
-		case fa < fb:
-			return 1
-		default:
-			return 0
-		}
-	})
-	out := scratch[:0]
-	for _, s := range sample[:k] {
-		out = append(out, s.Space)
-	}
-	for _, id := range v.Ring[start : start+n] {
-		if len(out) >= maxTries {
-			break
-		}
-		if !slices.Contains(out[:k], id) {
-			out = append(out, id)
-		}
-	}
-	return out
 }

@@ -1,6 +1,7 @@
 package placement
 
 import (
+	"math/rand/v2"
 	"slices"
 
 	"github.com/mooncake-go/mooncake/core/master/segments"
@@ -13,6 +14,11 @@ type Wish struct {
 	Copies int
 	// Preferred are segment names to try first, in order. Unknown names are ignored.
 	Preferred []string
+	// HostID is the writer's host, empty where it is unknown.
+	HostID string
+	// SameNode keeps the objects of the call on one host as long as it has room: the
+	// writer's, or else one for the whole call.
+	SameNode bool
 }
 
 // Planner makes the candidate lists of the objects of one put call. Not safe for
@@ -21,18 +27,34 @@ type Planner struct {
 	view     *segments.View
 	strategy Strategy
 	wish     Wish
+	object   Object
 	plain    bool
 }
 
 // NewPlanner plans against one view.
 func NewPlanner(v *segments.View, s Strategy, w Wish) *Planner {
 	w.Copies = min(w.Copies, v.Names())
-	plain := w.Copies <= 1 && len(w.Preferred) == 0
-	return &Planner{view: v, strategy: s, wish: w, plain: plain}
+	if w.SameNode && w.HostID == "" && len(v.Hosts) > 0 {
+		w.HostID = v.Hosts[rand.IntN(len(v.Hosts))]
+	}
+	if _, local := s.(LocalFirst); local && len(w.Preferred) > 0 {
+		s = Random{} // what was asked for wins
+	}
+	return &Planner{
+		view: v, strategy: s, wish: w,
+		object: Object{Host: w.HostID, Copies: w.Copies},
+		plain:  w.Copies <= 1 && len(w.Preferred) == 0,
+	}
 }
 
 // Copies returns how many copies are possible: no more than there are segment names.
 func (p *Planner) Copies() int { return p.wish.Copies }
+
+// For says which object the next calls are for, and returns p.
+func (p *Planner) For(key string) *Planner {
+	p.object.Key = key
+	return p
+}
 
 // First appends one candidate list for each copy of one object. The lists share no
 // segment name, so the copies cannot meet on one node whatever the allocator picks.
@@ -42,7 +64,7 @@ func (p *Planner) First(dst [][]alloc.SpaceID) [][]alloc.SpaceID {
 	}
 	if p.plain {
 		// The result may be kept by several requests, so there is no scratch to share.
-		return append(dst, p.strategy.Order(p.view, nil))
+		return append(dst, p.base())
 	}
 	groups := make([][]alloc.SpaceID, p.wish.Copies)
 	at := make(map[string]int, p.view.Names())
@@ -71,16 +93,24 @@ func (p *Planner) Rest(taken []*segments.Segment) []alloc.SpaceID {
 	return out
 }
 
-// order is the strategy's order with the preferred segments moved to the front.
+// base is the order without what is preferred.
+func (p *Planner) base() []alloc.SpaceID {
+	if p.wish.SameNode {
+		return byHost(p.view, p.wish.HostID, p.object.Key, nil)
+	}
+	return p.strategy.Order(p.view, p.object, nil)
+}
+
+// order is the base with the preferred segments moved to the front.
 func (p *Planner) order() []alloc.SpaceID {
-	base := p.strategy.Order(p.view, nil)
+	base := p.base()
 	if len(p.wish.Preferred) == 0 {
 		return base
 	}
-	var out []alloc.SpaceID
+	out := make([]alloc.SpaceID, 0, len(base)+len(p.wish.Preferred))
 	for _, name := range p.wish.Preferred {
 		for _, s := range p.view.Named(name) {
-			if !slices.Contains(out, s.Space) {
+			if s.Allocatable() && !slices.Contains(out, s.Space) {
 				out = append(out, s.Space)
 			}
 		}

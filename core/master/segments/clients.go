@@ -53,6 +53,17 @@ func (c *Clients) Touch(id model.ClientID, now lease.Instant) bool {
 	return ok
 }
 
+// Seen returns when a client gave its last sign of life, false when it is not known.
+func (c *Clients) Seen(id model.ClientID) (lease.Instant, bool) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	at, ok := c.seen[id]
+	if !ok {
+		return 0, false
+	}
+	return lease.Instant(at.Load()), true
+}
+
 // Expire forgets the clients that gave no sign of life for ttl and returns them.
 func (c *Clients) Expire(now lease.Instant, ttl time.Duration) []model.ClientID {
 	c.mu.Lock()

@@ -78,6 +78,13 @@ func (r *Registry) Add(s *Segment) {
 	r.view.Store(newView(append(slices.Clone(r.view.Load().All), s)))
 }
 
+// judge brings Even of the present view up to date.
+func (r *Registry) judge() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.view.Load().judge()
+}
+
 // Remove kills a segment and takes it out of the view.
 func (r *Registry) Remove(s *Segment) {
 	s.Kill()

@@ -1,8 +1,10 @@
 package segments
 
 import (
+	"math"
 	"sync/atomic"
 
+	"github.com/mooncake-go/mooncake/core/master/lease"
 	"github.com/mooncake-go/mooncake/core/model"
 	"github.com/mooncake-go/mooncake/sdk/alloc"
 )
@@ -15,8 +17,26 @@ type Segment struct {
 	// Space is the allocator's name of this mount. Mounting again gives a new one.
 	Space alloc.SpaceID
 
-	dead atomic.Bool
-	used atomic.Int64
+	dead     atomic.Bool
+	status   atomic.Int32
+	deadline atomic.Int64
+	used     atomic.Int64
+	// weight holds the bits of the weight that differ from those of 1, so that a new
+	// segment has the full weight.
+	weight atomic.Uint64
+
+	// silent and ramp belong to Health.
+	silent bool
+	ramp   lease.Instant
+}
+
+// Host names the machine: the host that the segment states, or its name where it states
+// none because its address is one of loopback.
+func (s *Segment) Host() string {
+	if s.HostID == "" {
+		return s.Name
+	}
+	return s.HostID
 }
 
 // Alive reports whether the segment is still mounted. Replicas on a dead one are not
@@ -25,6 +45,32 @@ func (s *Segment) Alive() bool { return !s.dead.Load() }
 
 // Kill makes all replicas on the segment unreadable at once. There is no way back.
 func (s *Segment) Kill() { s.dead.Store(true) }
+
+// Status returns where the segment stands.
+func (s *Segment) Status() model.SegmentStatus {
+	if s.dead.Load() {
+		return model.SegmentUnmounting
+	}
+	if at := model.SegmentStatus(s.status.Load()); at != model.SegmentUndefined {
+		return at
+	}
+	return model.SegmentOK
+}
+
+// Allocatable reports whether new objects may go there.
+func (s *Segment) Allocatable() bool { return s.Status() == model.SegmentOK }
+
+// Deadline is when a graceful unmount becomes final, 0 where none is under way.
+func (s *Segment) Deadline() lease.Instant { return lease.Instant(s.deadline.Load()) }
+
+// Weight is the share of new objects that the segment gets beside a healthy one, from 0
+// to 1. It orders candidates and refuses none. Set by Health.
+func (s *Segment) Weight() float64 { return math.Float64frombits(s.weight.Load() ^ oneBits) }
+
+func (s *Segment) setWeight(w float64) { s.weight.Store(math.Float64bits(w) ^ oneBits) }
+
+// oneBits are the bits of 1.0.
+const oneBits = 0x3ff << 52
 
 // Take and Give account for bytes that objects occupy, as asked for.
 func (s *Segment) Take(n uint64) { s.used.Add(int64(n)) }

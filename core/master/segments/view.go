@@ -1,34 +1,59 @@
 package segments
 
 import (
+	"maps"
+	"slices"
+	"sync/atomic"
+
+	"github.com/mooncake-go/mooncake/core/model"
 	"github.com/mooncake-go/mooncake/sdk/alloc"
 )
 
-// View is what was mounted at one moment. It never changes and may be read without a
-// lock; a segment in it can have died since.
+// View is what was mounted at one moment. Its lists never change and may be read without
+// a lock; a segment in it can have died since.
 type View struct {
 	// All lists the segments in the order in which they were mounted.
 	All []*Segment
-	// Ring holds the spaces of All twice in a row, so that n of them starting anywhere are
-	// one slice. Read only.
+	// Open lists those of them that take new objects, in the same order.
+	Open []*Segment
+	// Ring holds the spaces of Open twice in a row, so that n of them starting anywhere
+	// are one slice. Read only.
 	Ring []alloc.SpaceID
-	// Capacity is the sum of the sizes, Largest the biggest of them, in bytes.
+	// Hosts lists the hosts of Open, see Segment.Host, sorted.
+	Hosts []string
+	// Capacity is the sum of the sizes of All, Largest the biggest of Open, in bytes.
 	Capacity, Largest uint64
 
-	names   int
-	bySpace map[alloc.SpaceID]*Segment
-	byName  map[string][]*Segment
+	names      int
+	uneven     atomic.Bool
+	bySpace    map[alloc.SpaceID]*Segment
+	byName     map[string][]*Segment
+	byClient   map[model.ClientID][]*Segment
+	byEndpoint map[string][]*Segment
+	openOn     map[string][]*Segment
 }
 
 // Space returns the segment behind a space, nil when it is not mounted.
 func (v *View) Space(id alloc.SpaceID) *Segment { return v.bySpace[id] }
 
-// Named returns the segments that carry a name.
+// Named returns the segments that carry a name, in any status.
 func (v *View) Named(name string) []*Segment { return v.byName[name] }
 
-// Names returns how many different names there are: copies of one object go to different
-// names, because segments of one name share a node.
+// OfClient returns the segments of a client, in any status.
+func (v *View) OfClient(id model.ClientID) []*Segment { return v.byClient[id] }
+
+// At returns the segments that peers reach under an endpoint, in any status.
+func (v *View) At(endpoint string) []*Segment { return v.byEndpoint[endpoint] }
+
+// OpenOn returns the segments of a host that take new objects.
+func (v *View) OpenOn(host string) []*Segment { return v.openOn[host] }
+
+// Names returns how many different names there are among Open: copies of one object go to
+// different names, because segments of one name share a node.
 func (v *View) Names() int { return v.names }
+
+// Even reports whether every segment of Open has its full weight.
+func (v *View) Even() bool { return !v.uneven.Load() }
 
 // Used returns the bytes that objects occupy, over all segments.
 func (v *View) Used() uint64 {
@@ -41,19 +66,39 @@ func (v *View) Used() uint64 {
 
 func newView(all []*Segment) *View {
 	v := &View{
-		All:     all,
-		Ring:    make([]alloc.SpaceID, 0, 2*len(all)),
-		bySpace: make(map[alloc.SpaceID]*Segment, len(all)),
-		byName:  make(map[string][]*Segment, len(all)),
+		All:        all,
+		Open:       make([]*Segment, 0, len(all)),
+		Ring:       make([]alloc.SpaceID, 0, 2*len(all)),
+		bySpace:    make(map[alloc.SpaceID]*Segment, len(all)),
+		byName:     make(map[string][]*Segment, len(all)),
+		byClient:   make(map[model.ClientID][]*Segment),
+		byEndpoint: make(map[string][]*Segment, len(all)),
+		openOn:     make(map[string][]*Segment),
 	}
+	open := make(map[string]struct{}, len(all))
 	for _, s := range all {
 		v.Capacity += s.Size
-		v.Largest = max(v.Largest, s.Size)
-		v.Ring = append(v.Ring, s.Space)
 		v.bySpace[s.Space] = s
 		v.byName[s.Name] = append(v.byName[s.Name], s)
+		v.byClient[s.Client] = append(v.byClient[s.Client], s)
+		v.byEndpoint[s.Endpoint] = append(v.byEndpoint[s.Endpoint], s)
+		if !s.Allocatable() {
+			continue
+		}
+		v.Open = append(v.Open, s)
+		v.Largest = max(v.Largest, s.Size)
+		v.Ring = append(v.Ring, s.Space)
+		v.openOn[s.Host()] = append(v.openOn[s.Host()], s)
+		open[s.Name] = struct{}{}
 	}
 	v.Ring = append(v.Ring, v.Ring...)
-	v.names = len(v.byName)
+	v.names = len(open)
+	v.Hosts = slices.Sorted(maps.Keys(v.openOn))
+	v.judge()
 	return v
+}
+
+// judge sets Even.
+func (v *View) judge() {
+	v.uneven.Store(slices.ContainsFunc(v.Open, func(s *Segment) bool { return s.Weight() < 1 }))
 }

@@ -1,0 +1,73 @@
+package master
+
+import (
+	"context"
+	"time"
+
+	"github.com/mooncake-go/mooncake/core/master/history"
+	"github.com/mooncake-go/mooncake/core/master/lease"
+	"github.com/mooncake-go/mooncake/core/master/objects"
+	"github.com/mooncake-go/mooncake/core/master/quota"
+	"github.com/mooncake-go/mooncake/core/master/segments"
+)
+
+// bury takes over what left the table: its memory, its tenant's account, and the memory of
+// what became of it. Called inside the gate. Memory that a reader holds a lease on, or that
+// a writer may be writing yet, stays as it is until that is over; writerDone says that the
+// writers themselves gave up.
+func (s *Service) bury(ctx context.Context, bin *objects.Bin, why history.Reason, writerDone bool) {
+	if len(bin.Objects) == 0 {
+		return
+	}
+	now := s.clock.Now()
+	var free []segments.Extent
+	for g, extents := range bin.Each {
+		switch {
+		case g.Unfinished && !writerDone:
+			for _, e := range extents {
+				s.pool.HoldPut(e, g.Since.Add(s.cfg.PutReleaseTimeout))
+			}
+		case g.Lease > now:
+			for _, e := range extents {
+				s.pool.HoldRead(e, g.Lease)
+			}
+		default:
+			free = append(free, extents...)
+		}
+		if s.tenants != nil {
+			s.ledger.Refund(quota.Owner(g.Key), g.Footprint)
+		}
+		if !g.Partial {
+			s.history.Record(s.table.Print(g.Key), history.Gone{Reason: why, Size: g.Size, Idle: s.idle(g, now)}, now)
+		}
+	}
+	s.pool.Free(ctx, free)
+}
+
+// idle is how long nobody had read it.
+func (s *Service) idle(g *objects.Gone, now lease.Instant) time.Duration {
+	read := g.Lease - lease.Instant(s.cfg.LeaseTTL)
+	return max(now.Sub(max(g.Since, read)), 0)
+}
+
+// grave is the Service as the evictor sees it.
+type grave struct{ *Service }
+
+// Enter implements evictor.Grave.
+func (g grave) Enter() { g.pool.Enter() }
+
+// Leave implements evictor.Grave.
+func (g grave) Leave() { g.pool.Leave() }
+
+// Bury implements evictor.Grave.
+func (g grave) Bury(ctx context.Context, bin *objects.Bin, why history.Reason) {
+	now := g.clock.Now()
+	for i := range bin.Objects {
+		o := &bin.Objects[i]
+		g.counters.EvictedAges.Observe(now.Sub(o.Since))
+		if g.tenants != nil {
+			g.counters.TenantEvictedBytes.Add(o.Footprint, quota.Owner(o.Key))
+		}
+	}
+	g.bury(ctx, bin, why, false)
+}

@@ -1,0 +1,173 @@
+package master
+
+import (
+	"context"
+	"slices"
+
+	"github.com/mooncake-go/mooncake/core/master/history"
+	"github.com/mooncake-go/mooncake/core/master/objects"
+	"github.com/mooncake-go/mooncake/core/master/segments"
+	"github.com/mooncake-go/mooncake/core/model"
+	"github.com/mooncake-go/mooncake/sdk/alloc"
+	"github.com/mooncake-go/mooncake/sdk/errs"
+)
+
+// maxTargets bounds the targets of one copy.
+const maxTargets = 64
+
+// CopyStart begins a copy or move of one object and allocates its targets.
+func (s *Service) CopyStart(ctx context.Context, caller model.Caller, kind model.CopyKind, key model.Key, source string, targets []string) (model.CopyPlan, error) {
+	op := "master: " + kind.String() + " start"
+	plan, err := s.copyStart(ctx, op, caller, kind, key, source, targets)
+	s.counters.Transfer(kind).Start.Done(err != nil)
+	return plan, err
+}
+
+func (s *Service) copyStart(ctx context.Context, op string, caller model.Caller, kind model.CopyKind, key model.Key, source string, targets []string) (plan model.CopyPlan, err error) {
+	c, err := s.copyScope(ctx, op, caller, key)
+	if err != nil {
+		return plan, err
+	}
+	if err := s.checkTargets(op, kind, source, targets); err != nil {
+		return plan, err
+	}
+	src, out := s.table.CopySource(c.name(key), source)
+	if out != objects.Done {
+		return plan, outcomeError(out, op, key)
+	}
+	// Where a copy lies already none is needed; a move then only drops the source.
+	targets = slices.DeleteFunc(slices.Clone(targets), func(t string) bool { return slices.Contains(src.Segments, t) })
+	bytes := src.Size * uint64(len(targets))
+	if err := s.chargeCopy(ctx, c, kind, bytes); err != nil {
+		return plan, errs.Wrap(errs.CodeOf(err), op, err)
+	}
+	s.pool.Enter()
+	defer s.pool.Leave()
+	got, err := s.allocCopies(ctx, op, src.Size, targets)
+	if err == nil {
+		plan, out = s.table.CopyBegin(c.name(key), s.table.Who(caller.Client), kind, src.ID, got, s.clock.Now())
+		err = outcomeError(out, op, key)
+	}
+	if err != nil {
+		s.refund(c, bytes)
+		s.pool.Free(ctx, slices.Concat(got...))
+	}
+	return plan, err
+}
+
+// copyScope checks what every call about a copy has in common.
+func (s *Service) copyScope(ctx context.Context, op string, caller model.Caller, key model.Key) (scope, error) {
+	if err := s.admit(ctx, op, 1); err != nil {
+		return scope{}, err
+	}
+	c, err := s.scoped(op, caller)
+	if err != nil {
+		return c, err
+	}
+	if caller.Client.IsZero() {
+		return c, errs.New(errs.InvalidParams, op, "the client ID is zero")
+	}
+	return c, validKey(op, key)
+}
+
+func (s *Service) checkTargets(op string, kind model.CopyKind, source string, targets []string) error {
+	switch {
+	case len(targets) == 0 || len(targets) > maxTargets:
+		return errs.New(errs.InvalidParams, op, "%d targets are named; it takes 1 to %d", len(targets), maxTargets)
+	case kind == model.MoveObject && len(targets) != 1:
+		return errs.New(errs.InvalidParams, op, "%d targets are named; a move has one", len(targets))
+	case kind == model.MoveObject && source == "":
+		return errs.New(errs.InvalidParams, op, "a move needs the name of the segment to move from")
+	case slices.Contains(targets, source):
+		return errs.New(errs.InvalidParams, op, "segment %q is both source and target", source)
+	}
+	v := s.registry.View()
+	for i, t := range targets {
+		if slices.Contains(targets[:i], t) {
+			return errs.New(errs.InvalidParams, op, "segment %q is named twice", t)
+		}
+		named := v.Named(t)
+		if len(named) == 0 {
+			return errs.New(errs.SegmentNotFound, op, "no segment is called %q", t)
+		}
+		if !slices.ContainsFunc(named, (*segments.Segment).Allocatable) {
+			return errs.New(errs.UnavailableInCurrentStatus, op, "segment %q is %s and takes no objects", t, named[0].Status())
+		}
+	}
+	return nil
+}
+
+// chargeCopy accounts for what a copy will occupy. A move gives it back when it ends.
+func (s *Service) chargeCopy(ctx context.Context, c scope, kind model.CopyKind, bytes uint64) error {
+	if kind == model.CopyObject {
+		return s.charge(ctx, c, bytes)
+	}
+	if c.on {
+		s.ledger.ChargeAnyway(c.tenant, bytes)
+	}
+	return nil
+}
+
+// allocCopies allocates one extent on each target, or none. Called inside the gate, so that
+// it evicts nothing: a copy is not worth another object.
+func (s *Service) allocCopies(ctx context.Context, op string, size uint64, targets []string) ([][]segments.Extent, error) {
+	v := s.registry.View()
+	requests := make([]alloc.Request, len(targets))
+	for i, t := range targets {
+		requests[i].Size = size
+		for _, m := range v.Named(t) {
+			if m.Allocatable() {
+				requests[i].Candidates = append(requests[i].Candidates, m.Space)
+			}
+		}
+	}
+	if len(requests) == 0 {
+		return nil, nil
+	}
+	results, err := s.pool.Alloc(ctx, v, requests)
+	if err != nil {
+		return nil, errs.WithHint(errs.Wrap(errs.NoAvailableHandle, op, err), "the allocator is not available; try again")
+	}
+	var got [][]segments.Extent
+	for i, r := range results {
+		if r.Err != nil {
+			err = errs.WithHint(errs.New(errs.NoAvailableHandle, op, "segment %q has no room for %d bytes", targets[i], size), "try again, or name another target")
+			continue
+		}
+		got = append(got, []segments.Extent{{Seg: v.Space(r.Extent.Space), Offset: r.Extent.Offset, Size: r.Extent.Size}})
+	}
+	return got, err
+}
+
+// CopyEnd makes the targets readable; a move takes the source away.
+func (s *Service) CopyEnd(ctx context.Context, caller model.Caller, kind model.CopyKind, key model.Key) error {
+	op := "master: " + kind.String() + " end"
+	err := s.copyDone(ctx, op, caller, key, false, func(name string, who objects.Client, bin *objects.Bin) objects.Outcome {
+		return s.table.CopyEnd(name, who, kind, bin)
+	})
+	s.counters.Transfer(kind).End.Done(err != nil)
+	return err
+}
+
+// CopyRevoke gives the targets up.
+func (s *Service) CopyRevoke(ctx context.Context, caller model.Caller, kind model.CopyKind, key model.Key) error {
+	op := "master: " + kind.String() + " revoke"
+	err := s.copyDone(ctx, op, caller, key, true, func(name string, who objects.Client, bin *objects.Bin) objects.Outcome {
+		return s.table.CopyRevoke(name, who, kind, bin)
+	})
+	s.counters.Transfer(kind).Revoke.Done(err != nil)
+	return err
+}
+
+func (s *Service) copyDone(ctx context.Context, op string, caller model.Caller, key model.Key, writerDone bool, do func(string, objects.Client, *objects.Bin) objects.Outcome) error {
+	c, err := s.copyScope(ctx, op, caller, key)
+	if err != nil {
+		return err
+	}
+	var bin objects.Bin
+	s.pool.Enter()
+	defer s.pool.Leave()
+	out := do(c.name(key), s.table.Who(caller.Client), &bin)
+	s.bury(ctx, &bin, history.MovedAway, writerDone)
+	return outcomeError(out, op, key)
+}

@@ -1,0 +1,76 @@
+package master
+
+import (
+	"context"
+
+	"github.com/mooncake-go/mooncake/core/master/history"
+	"github.com/mooncake-go/mooncake/core/master/objects"
+	"github.com/mooncake-go/mooncake/core/model"
+)
+
+// PutEnd makes objects readable. The order of the keys tells which page comes before
+// which.
+func (s *Service) PutEnd(ctx context.Context, caller model.Caller, items []model.EndItem) ([]error, error) {
+	const op = "master: put end"
+	if err := s.admit(ctx, op, len(items)); err != nil {
+		return nil, err
+	}
+	c, err := s.scoped(op, caller)
+	if err != nil {
+		return nil, err
+	}
+	var (
+		out, failed = make([]error, len(items)), 0
+		who         = s.table.Who(caller.Client)
+		now         = s.clock.Now()
+		before      objects.Handle
+	)
+	for i, it := range items {
+		if out[i] = validKey(op, it.Key); out[i] == nil {
+			name, parent := c.name(it.Key), before
+			if parent == 0 {
+				parent = s.lineage.Take(s.table.Print(name))
+			}
+			var got objects.Outcome
+			before, got = s.table.Finish(name, it.Put, who, it.Checksum, now, parent)
+			out[i] = outcomeError(got, op, it.Key)
+		}
+		if out[i] != nil {
+			before = 0
+			failed++
+		}
+	}
+	s.counters.PutEnd.Done(len(items), failed)
+	s.feed(ctx)
+	return out, nil
+}
+
+// PutRevoke gives up unfinished puts; their memory is free at once.
+func (s *Service) PutRevoke(ctx context.Context, caller model.Caller, items []model.RevokeItem) ([]error, error) {
+	const op = "master: put revoke"
+	if err := s.admit(ctx, op, len(items)); err != nil {
+		return nil, err
+	}
+	c, err := s.scoped(op, caller)
+	if err != nil {
+		return nil, err
+	}
+	var (
+		out, failed = make([]error, len(items)), 0
+		who         = s.table.Who(caller.Client)
+		bin         objects.Bin
+	)
+	s.pool.Enter()
+	for i, it := range items {
+		if out[i] = validKey(op, it.Key); out[i] == nil {
+			out[i] = outcomeError(s.table.Revoke(c.name(it.Key), it.Put, who, &bin), op, it.Key)
+		}
+		if out[i] != nil {
+			failed++
+		}
+	}
+	s.bury(ctx, &bin, history.PutRevoked, true)
+	s.pool.Leave()
+	s.counters.PutRevoke.Done(len(items), failed)
+	return out, nil
+}

@@ -1,0 +1,174 @@
+package objects
+
+import (
+	"slices"
+
+	"github.com/mooncake-go/mooncake/core/master/lease"
+	"github.com/mooncake-go/mooncake/core/master/segments"
+	"github.com/mooncake-go/mooncake/core/model"
+)
+
+// copying is a copy or move of an object under way.
+type copying struct {
+	kind    model.CopyKind
+	client  uint32
+	source  uint64 // ID of the copy that is read
+	started lease.Instant
+}
+
+// Source is what there is to copy.
+type Source struct {
+	ID   uint64
+	Size uint64
+	// Segments are the names of the segments on which the object has a copy.
+	Segments []string
+}
+
+// CopySource finds the copy of an object that lies on a segment, or any with "". Missing,
+// Unfinished, Copying, NoReplica.
+func (t *Table) CopySource(key, segment string) (Source, Outcome) {
+	_, s, o := t.open(key)
+	defer s.mu.Unlock()
+	if out := copyable(o); out != Done {
+		return Source{}, out
+	}
+	src := Source{Size: o.size}
+	for _, r := range o.describe(nil, model.ReplicaComplete) {
+		on := segment == ""
+		for _, p := range r.Parts {
+			src.Segments = append(src.Segments, p.Segment)
+			on = on || p.Segment == segment
+		}
+		if on && src.ID == 0 {
+			src.ID = r.ID
+		}
+	}
+	if src.ID == 0 {
+		return Source{}, NoReplica
+	}
+	return src, Done
+}
+
+func copyable(o *object) Outcome {
+	switch {
+	case o == nil || !o.alive():
+		return Missing
+	case !o.has(complete):
+		return Unfinished
+	case o.copying():
+		return Copying
+	}
+	return Done
+}
+
+// CopyBegin enters the targets of a copy or move, which may be none, and protects the
+// source until CopyEnd. As CopySource; SourceGone; Missing also when a target's segment has
+// been unmounted. After any outcome but Done the caller still owns the targets.
+func (t *Table) CopyBegin(key string, client Client, kind model.CopyKind, source uint64, targets [][]segments.Extent, now lease.Instant) (model.CopyPlan, Outcome) {
+	_, s, o := t.open(key)
+	defer s.mu.Unlock()
+	if out := copyable(o); out != Done {
+		return model.CopyPlan{}, out
+	}
+	m := o.spread()
+	at := slices.IndexFunc(m.copies, func(r replica) bool { return r.id == source && r.alive() })
+	if at < 0 {
+		return model.CopyPlan{}, SourceGone
+	}
+	plan := model.CopyPlan{Source: m.copies[at].describe(model.ReplicaComplete), Checksum: model.Checksum{Kind: o.sumKind, Value: o.checksum}}
+	for _, parts := range targets {
+		if r := (replica{parts: parts}); !r.alive() {
+			return model.CopyPlan{}, Missing
+		}
+	}
+	for _, parts := range targets {
+		r := replica{id: t.copies.Add(1), target: true, parts: parts}
+		m.copies = append(m.copies, r)
+		plan.Targets = append(plan.Targets, r.describe(model.ReplicaProcessing))
+	}
+	m.task = &copying{kind: kind, client: client.number, source: source, started: now}
+	s.copying[o.slot] = struct{}{}
+	return plan, Done
+}
+
+// task returns the copy that a client means. Missing, NotCopying, Foreign, WrongKind.
+func (o *object) task(client Client, kind model.CopyKind) Outcome {
+	switch {
+	case o == nil || !o.alive():
+		return Missing
+	case !o.copying():
+		return NotCopying
+	case o.more.task.client != client.number:
+		return Foreign
+	case o.more.task.kind != kind:
+		return WrongKind
+	}
+	return Done
+}
+
+// CopyEnd makes the targets readable; the source of a move goes into the bin. Missing,
+// NotCopying, Foreign, WrongKind; SourceGone when the source or a target is not there any
+// more, and then the copy is given up.
+func (t *Table) CopyEnd(key string, client Client, kind model.CopyKind, bin *Bin) Outcome {
+	_, s, o := t.open(key)
+	defer s.mu.Unlock()
+	if out := o.task(client, kind); out != Done {
+		return out
+	}
+	m := o.more
+	source, whole := m.task.source, true
+	found := false
+	for j := range m.copies {
+		found = found || m.copies[j].id == source
+		whole = whole && (!m.copies[j].target || m.copies[j].alive())
+	}
+	if !found || !whole {
+		t.dropTask(s, o, bin)
+		return SourceGone
+	}
+	m.task = nil
+	delete(s.copying, o.slot)
+	for j := range m.copies {
+		m.copies[j].target = false
+	}
+	if kind == model.MoveObject && len(m.copies) > 1 {
+		t.cut(o, bin, func(r replica) bool { return r.id == source })
+	}
+	return Done
+}
+
+// CopyRevoke gives a copy up; its targets go into the bin. Missing, NotCopying, Foreign,
+// WrongKind.
+func (t *Table) CopyRevoke(key string, client Client, kind model.CopyKind, bin *Bin) Outcome {
+	_, s, o := t.open(key)
+	defer s.mu.Unlock()
+	out := o.task(client, kind)
+	if out == Done {
+		t.dropTask(s, o, bin)
+	}
+	return out
+}
+
+func (t *Table) dropTask(s *shard, o *object, bin *Bin) {
+	t.cut(o, bin, func(r replica) bool { return r.target })
+	o.more.task = nil
+	delete(s.copying, o.slot)
+}
+
+// AbandonCopies gives up every copy that match selects and returns how many. match runs
+// under a lock and must be quick.
+func (t *Table) AbandonCopies(match func(client Client, started lease.Instant) bool, bin *Bin) int {
+	n := 0
+	for i := range t.shards {
+		s := &t.shards[i]
+		s.mu.Lock()
+		for slot := range s.copying {
+			if o := s.slots.at(slot); match(Client{o.more.task.client}, o.more.task.started) {
+				t.dropTask(s, o, bin)
+				n++
+			}
+		}
+		s.mu.Unlock()
+	}
+	return n
+}

@@ -1,0 +1,50 @@
+package objects
+
+import "github.com/mooncake-go/mooncake/core/master/lease"
+
+// Located is an object with a copy on a segment.
+type Located struct {
+	Key  string
+	Size uint64
+	// Out says whether it could be moved now: Done, Unfinished, Copying, Leased, Probed.
+	Out Outcome
+}
+
+// On appends the objects of one shard, 0 to Shards-1, that have a copy on segments of that
+// name.
+func (t *Table) On(i int, segment string, now lease.Instant, dst []Located) []Located {
+	s := &t.shards[i]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.slots.each(func(o *object) {
+		if !o.on(segment) || !o.alive() {
+			return
+		}
+		l := Located{Key: o.key, Size: o.size}
+		switch {
+		case !o.has(complete):
+			l.Out = Unfinished
+		case o.copying():
+			l.Out = Copying
+		case o.leaseEnd() > now:
+			l.Out = Leased
+		case o.probeEnd() > now:
+			l.Out = Probed
+		}
+		dst = append(dst, l)
+	})
+	return dst
+}
+
+func (o *object) on(segment string) bool {
+	copies := o.several()
+	if copies == nil {
+		return o.seg.Name == segment
+	}
+	for i := range copies {
+		if copies[i].on(segment) {
+			return true
+		}
+	}
+	return false
+}

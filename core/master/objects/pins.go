@@ -1,0 +1,57 @@
+package objects
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/mooncake-go/mooncake/core/master/lease"
+	"github.com/mooncake-go/mooncake/sdk/evict"
+)
+
+// Unpin ends the soft pins that are over and makes those objects known to the policy, as
+// new ones. It returns how many.
+func (t *Table) Unpin(now lease.Instant) int {
+	n := 0
+	for i := range t.shards {
+		s := &t.shards[i]
+		s.mu.Lock()
+		for slot := range s.soft {
+			if o := s.slots.at(slot); o.more.pinEnd <= now {
+				o.clear(softPin)
+				o.more.pinEnd = 0
+				delete(s.soft, slot)
+				t.soft.Add(-1)
+				o.ranked = t.note(i, s, evict.Event{Op: evict.Insert, ID: idOf(i, o), Size: o.footprint(), Fingerprint: t.Print(o.key)})
+				n++
+			}
+		}
+		s.mu.Unlock()
+	}
+	return n
+}
+
+// Pinned returns up to limit softly pinned objects that could be evicted now, those that
+// were read longest ago first.
+func (t *Table) Pinned(now lease.Instant, limit int) []evict.ID {
+	type pin struct {
+		id   evict.ID
+		used lease.Instant
+	}
+	var pins []pin
+	for i := range t.shards {
+		s := &t.shards[i]
+		s.mu.Lock()
+		for slot := range s.soft {
+			if o := s.slots.at(slot); o.leaseEnd() <= now {
+				pins = append(pins, pin{idOf(i, o), max(o.lease, o.since)})
+			}
+		}
+		s.mu.Unlock()
+	}
+	slices.SortFunc(pins, func(a, b pin) int { return cmp.Or(cmp.Compare(a.used, b.used), cmp.Compare(a.id, b.id)) })
+	ids := make([]evict.ID, 0, min(limit, len(pins)))
+	for _, p := range pins[:cap(ids)] {
+		ids = append(ids, p.id)
+	}
+	return ids
+}

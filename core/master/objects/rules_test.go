@@ -1,0 +1,157 @@
+package objects
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mooncake-go/mooncake/core/master/lease"
+	"github.com/mooncake-go/mooncake/core/master/segments"
+	"github.com/mooncake-go/mooncake/core/model"
+	"github.com/mooncake-go/mooncake/sdk/evict"
+)
+
+const second = lease.Instant(time.Second)
+
+// bench is a table with three segments.
+type rig struct {
+	*Table
+	t    *testing.T
+	segs []*segments.Segment
+	who  Client
+}
+
+func newRig(t *testing.T) *rig {
+	r := &rig{Table: New(), t: t}
+	m := &machine{}
+	for i := range 3 {
+		r.segs = append(r.segs, m.segment(i, i+1))
+	}
+	r.who = r.Who(model.UUID{Hi: 7})
+	return r
+}
+
+// at returns copies in one piece, one on each segment named.
+func (r *rig) at(size uint64, segs ...int) (copies [][]segments.Extent) {
+	for _, s := range segs {
+		copies = append(copies, []segments.Extent{{Seg: r.segs[s], Size: size}})
+	}
+	return copies
+}
+
+func (r *rig) put(key string, set Settings, segs ...int) evict.ID {
+	r.t.Helper()
+	_, out := r.Put(&NewObject{Key: key, Size: 8, Client: r.who, Copies: r.at(8, segs...), Settings: set}, 1, patience, nil, &Bin{})
+	require.Equal(r.t, Done, out)
+	id, out := r.Finish(key, 0, r.who, model.Checksum{}, 1, 0)
+	require.Equal(r.t, Done, out)
+	return id
+}
+
+func TestALeaseOnOneMemberProtectsItsGroup(t *testing.T) {
+	r := newRig(t)
+	a, b := r.put("a", Settings{Group: "g"}, 0), r.put("b", Settings{Group: "g"}, 1)
+	other := r.put("c", Settings{}, 0)
+	r.Read("a", Grant{Lease: 10 * second, Rank: true}, nil)
+	var bin Bin
+	_, until, out := r.Evict(b, second, Rules{}, false, &bin, nil)
+	assert.Equal(t, Leased, out)
+	assert.Equal(t, 10*second, until)
+	assert.Equal(t, Leased, r.Remove("b", second, false, &bin))
+	_, _, out = r.Evict(other, second, Rules{}, false, &bin, nil)
+	assert.Equal(t, Done, out)
+
+	mates, _, out := r.Evict(b, 11*second, Rules{}, false, &bin, nil)
+	assert.Equal(t, Done, out)
+	assert.Equal(t, []evict.ID{a}, mates, "the rest of the group is of no use")
+	r.Exist("a", Grant{Probe: 20 * second})
+	_, _, out = r.Evict(a, 11*second, Rules{}, false, &bin, nil)
+	assert.Equal(t, Probed, out)
+	_, _, out = r.Evict(a, 11*second, Rules{Probed: true}, false, &bin, nil)
+	assert.Equal(t, Done, out)
+	assert.Empty(t, r.groups.byName)
+}
+
+func TestCopyKeepsItsSourceAndFailsWithATarget(t *testing.T) {
+	r := newRig(t)
+	id := r.put("k", Settings{}, 0)
+	src, out := r.CopySource("k", "s0")
+	require.Equal(t, Done, out)
+	plan, out := r.CopyBegin("k", r.who, model.CopyObject, src.ID, r.at(8, 1, 2), second)
+	require.Equal(t, Done, out)
+	require.Len(t, plan.Targets, 2)
+	o, _, _, _ := r.Read("k", Grant{}, nil)
+	assert.Len(t, o.Replicas, 1, "a target is not readable before its end")
+	var bin Bin
+	_, _, out = r.Evict(id, second, Rules{Probed: true, Soft: true}, false, &bin, nil)
+	assert.Equal(t, Copying, out)
+	assert.Equal(t, Copying, r.Remove("k", second, true, &bin))
+
+	r.segs[2].Kill()
+	assert.Equal(t, SourceGone, r.CopyEnd("k", r.who, model.CopyObject, &bin), "a target went away")
+	require.Len(t, bin.Objects, 2)
+	assert.True(t, bin.Objects[0].Unfinished, "its writer may be writing yet")
+	assert.Equal(t, second, bin.Objects[0].Since)
+	o, _, _, _ = r.Read("k", Grant{}, nil)
+	assert.Len(t, o.Replicas, 1)
+	assert.Empty(t, r.shards[shardOf(id)].copying)
+}
+
+func TestARemovedObjectsTargetsAreHeld(t *testing.T) {
+	r := newRig(t)
+	r.put("k", Settings{}, 0)
+	src, _ := r.CopySource("k", "")
+	_, out := r.CopyBegin("k", r.who, model.MoveObject, src.ID, r.at(8, 1), 5*second)
+	require.Equal(t, Done, out)
+	r.segs[0].Kill()
+	var bin Bin
+	gone := 0
+	for i := range Shards {
+		gone += r.Sweep(i, &bin)
+	}
+	require.Equal(t, 1, gone)
+	assert.True(t, bin.Objects[0].Unfinished, "somebody writes to the target of the move")
+	assert.Equal(t, 5*second, bin.Objects[0].Since)
+	assert.Zero(t, r.AbandonCopies(func(Client, lease.Instant) bool { return true }, &bin))
+}
+
+func TestUpsertKeepsPins(t *testing.T) {
+	r := newRig(t)
+	r.put("k", Settings{HardPin: true, SoftPin: model.SoftPinEnable, SoftTTL: time.Minute}, 0)
+	_, out := r.Overwrite(&NewObject{Key: "k", Size: 8, Client: r.who}, 1, second, nil)
+	require.Equal(t, Done, out)
+	v, _ := r.Look("k")
+	assert.True(t, v.HardPin)
+	assert.False(t, v.Complete)
+
+	r.put("soft", Settings{SoftPin: model.SoftPinEnable, SoftTTL: time.Minute}, 0)
+	n := NewObject{Key: "soft", Size: 9, Client: r.who, Copies: r.at(9, 1), Replace: true}
+	var bin Bin
+	_, out = r.Put(&n, 10*second, patience, nil, &bin)
+	require.Equal(t, Done, out)
+	require.Len(t, bin.Objects, 1)
+	_, out = r.Finish("soft", 0, r.who, model.Checksum{}, 20*second, 0)
+	require.Equal(t, Done, out)
+	v, _ = r.Look("soft")
+	assert.Equal(t, 1+60*second, v.PinEnd, "the rest of the pin is carried over")
+	require.Equal(t, 1, r.SoftPinned())
+	assert.Zero(t, r.Unpin(60*second))
+	assert.Equal(t, 1, r.Unpin(62*second))
+}
+
+// A leased object is not overwritten under its reader.
+func TestUpsertOfALeasedObjectTakesNewMemory(t *testing.T) {
+	r := newRig(t)
+	r.put("k", Settings{}, 0)
+	r.Read("k", Grant{Lease: 10 * second}, nil)
+	_, out := r.Overwrite(&NewObject{Key: "k", Size: 8, Client: r.who}, 1, second, nil)
+	require.Equal(t, NeedsRoom, out)
+	var bin Bin
+	_, out = r.Put(&NewObject{Key: "k", Size: 8, Client: r.who, Copies: r.at(8, 1), Replace: true}, second, patience, nil, &bin)
+	require.Equal(t, Done, out)
+	require.Len(t, bin.Objects, 1)
+	assert.Equal(t, 10*second, bin.Objects[0].Lease)
+	assert.False(t, bin.Objects[0].Unfinished)
+}

@@ -1,0 +1,101 @@
+package objects
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+	"unsafe"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/mooncake-go/mooncake/core/master/segments"
+	"github.com/mooncake-go/mooncake/core/model"
+)
+
+// The index with hashes that collide, against a map.
+func TestSlotsAgainstMap(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var s slots
+		want := map[string]uint32{}
+		hashes := rapid.SliceOfN(rapid.Uint64Range(0, 7), 40, 40).Draw(t, "hashes")
+		hash := func(i int) uint64 { return hashes[i] << 32 }
+		seen := map[uint64]bool{}
+		for range rapid.IntRange(1, 200).Draw(t, "steps") {
+			i := rapid.IntRange(0, 39).Draw(t, "key")
+			key := fmt.Sprint(i)
+			o := s.find(key, hash(i))
+			if _, there := want[key]; !there {
+				require.Nil(t, o)
+				o = s.add(key, hash(i))
+				id := uint64(o.generation)<<32 | uint64(o.slot)
+				require.False(t, seen[id], "a slot comes back under another generation")
+				seen[id] = true
+				want[key] = o.slot
+				continue
+			}
+			require.NotNil(t, o)
+			require.Equal(t, want[key], o.slot)
+			if rapid.Bool().Draw(t, "remove") {
+				s.remove(o, hash(i))
+				delete(want, key)
+			}
+		}
+		var got []string
+		s.each(func(o *object) { got = append(got, o.key) })
+		slices.Sort(got)
+		require.Equal(t, slices.Sorted(maps.Keys(want)), got)
+		require.EqualValues(t, len(want), s.live)
+		for i := range 40 {
+			_, there := want[fmt.Sprint(i)]
+			require.Equal(t, there, s.find(fmt.Sprint(i), hash(i)) != nil)
+		}
+	})
+}
+
+func TestObjectIs128Bytes(t *testing.T) {
+	require.LessOrEqual(t, unsafe.Sizeof(object{}), uintptr(128), "there are tens of millions")
+}
+
+// Whatever order the shards are drained in, the policy hears events as they happened.
+func TestEventsComeInOrderAndAreBounded(t *testing.T) {
+	table := New()
+	seg := &segments.Segment{Segment: model.Segment{Base: 1, Size: 1 << 30}, Space: 1}
+	var last uint64
+	prints := map[uint64]bool{}
+	for i := range 500 {
+		key := fmt.Sprint(i)
+		n := NewObject{Key: key, Size: 1, Copies: [][]segments.Extent{{{Seg: seg, Size: 1}}}}
+		_, out := table.Put(&n, 1, patience, nil, &Bin{})
+		require.Equal(t, Done, out)
+		id, out := table.Finish(key, 0, Client{}, model.Checksum{}, 1, Handle(last))
+		require.Equal(t, Done, out)
+		last = uint64(id)
+		prints[table.Print(key)] = true
+	}
+	events := table.Drain(new(DrainBuffer))
+	require.Len(t, events, 500)
+	require.True(t, slices.IsSortedFunc(events, func(a, b Event) int { return cmp.Compare(a.Seq, b.Seq) }))
+	for i := range events {
+		require.True(t, prints[events[i].Fingerprint])
+		if i > 0 {
+			require.Equal(t, events[i-1].ID, events[i].Parent)
+		}
+	}
+	require.Empty(t, table.Drain(new(DrainBuffer)))
+	sparse := DrainBuffer{raw: []Event{{Seq: 900}, {Seq: 7}, {Seq: 8}}}
+	require.Equal(t, []Event{{Seq: 7}, {Seq: 8}, {Seq: 900}}, sparse.order())
+	gaps := DrainBuffer{raw: []Event{{Seq: 9}, {Seq: 4}, {Seq: 7}}}
+	require.Equal(t, []Event{{Seq: 4}, {Seq: 7}, {Seq: 9}}, gaps.order())
+
+	require.False(t, table.Full())
+	for range 10 * hardEvents {
+		table.Exist("7", Grant{Rank: true})
+	}
+	require.True(t, table.Full())
+	require.Equal(t, uint64(9*hardEvents), table.DroppedAccesses())
+	require.Len(t, table.Drain(new(DrainBuffer)), hardEvents)
+	require.False(t, table.Full())
+}

@@ -1,0 +1,95 @@
+package objects
+
+import (
+	"github.com/mooncake-go/mooncake/core/master/lease"
+	"github.com/mooncake-go/mooncake/core/model"
+)
+
+// replaces says whether an upsert may displace an entry: Copying, WrongGroup.
+func replaces(o *object, group string) Outcome {
+	switch {
+	case o == nil || !o.alive():
+		return Done
+	case o.copying():
+		return Copying
+	case group != o.group():
+		return WrongGroup
+	}
+	return Done
+}
+
+func (o *object) group() string {
+	if o.more == nil || o.more.group == nil {
+		return ""
+	}
+	return o.more.group.name
+}
+
+// inherit takes over what an upsert leaves open: a hard pin stays, and so does the rest of
+// a soft pin unless the upsert says otherwise.
+func inherit(set Settings, old *object, now lease.Instant) (Settings, lease.Instant) {
+	if old == nil || !old.alive() {
+		return set, 0
+	}
+	set.HardPin = set.HardPin || old.has(hardPin)
+	if set.SoftPin == model.SoftPinPreserve && old.more != nil && old.more.pinEnd > now {
+		return set, old.more.pinEnd
+	}
+	return set, 0
+}
+
+// Overwrite begins an upsert on the memory that the object has, and appends its copies to
+// dst. Until it is finished the object is not readable. NeedsRoom when there is no such
+// object, its size or number of copies differs, or a reader may be reading it: then memory
+// of its own is needed, and Put with Replace. Copying, WrongGroup.
+func (t *Table) Overwrite(n *NewObject, copies int, now lease.Instant, dst []model.Replica) ([]model.Replica, Outcome) {
+	i, s, o := t.open(n.Key)
+	defer s.mu.Unlock()
+	if out := replaces(o, n.Settings.Group); out != Done {
+		return dst, out
+	}
+	if o == nil || !o.has(complete) || o.size != n.Size || o.leaseEnd() > now || o.intact() != copies {
+		return dst, NeedsRoom
+	}
+	set, pinEnd := inherit(n.Settings, o, now)
+	t.withdraw(i, s, o, true)
+	t.count.Add(-1) // begin counts it again
+	o.since, o.creator, o.dataType = now, n.Client.number, uint8(set.DataType)
+	o.checksum, o.sumKind, o.lease, o.probe = 0, model.ChecksumNone, 0, 0
+	if set.HardPin {
+		o.set(hardPin)
+	}
+	if m := o.more; m != nil {
+		m.pinEnd, m.pinTTL = 0, 0
+	}
+	t.renumber(o)
+	set.Group = "" // it is a member already
+	t.prepare(i, o, set, pinEnd)
+	return t.begin(s, o, dst), Done
+}
+
+// intact is how many copies there are, 0 when one of them is dead: then the object is
+// better placed anew.
+func (o *object) intact() int {
+	copies := o.several()
+	if copies == nil {
+		return 1 // alive, or the caller would not have come this far
+	}
+	for i := range copies {
+		if !copies[i].alive() {
+			return 0
+		}
+	}
+	return len(copies)
+}
+
+// renumber gives the copies new IDs, since their bytes will be others.
+func (t *Table) renumber(o *object) {
+	copies := o.several()
+	if copies == nil {
+		o.id = t.copies.Add(1)
+	}
+	for i := range copies {
+		copies[i].id = t.copies.Add(1)
+	}
+}

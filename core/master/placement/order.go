@@ -1,0 +1,80 @@
+package placement
+
+import (
+	"math/rand/v2"
+
+	"github.com/mooncake-go/mooncake/core/master/segments"
+	"github.com/mooncake-go/mooncake/sdk/alloc"
+)
+
+// order collects candidates: those that are taken as they come, behind them those that
+// their weight held back, last those whose node is silent.
+type order struct {
+	out          []alloc.SpaceID
+	held, silent []alloc.SpaceID
+}
+
+// add takes one segment, which must not have been added yet. It is held back with the
+// probability that its weight leaves.
+func (o *order) add(s *segments.Segment) {
+	switch w := s.Weight(); {
+	case w >= 1 || w > 0 && rand.Float64() < w:
+		o.out = append(o.out, s.Space)
+	case w > 0:
+		o.held = append(o.held, s.Space)
+	default:
+		o.silent = append(o.silent, s.Space)
+	}
+}
+
+// full reports whether there is no use for more.
+func (o *order) full() bool { return len(o.out) >= maxTries }
+
+// list returns the candidates.
+func (o *order) list() []alloc.SpaceID {
+	for _, more := range [][]alloc.SpaceID{o.held, o.silent} {
+		o.out = append(o.out, more[:min(len(more), max(maxTries-len(o.out), 0))]...)
+	}
+	return o.out
+}
+
+// startTries bounds the draws for a start among n segments.
+const startTries = 16
+
+// draw returns a random place in v.Open. A segment is drawn in proportion to its weight,
+// so that what one does not get is spread over all, not left to the one behind it. ok is
+// false when so many were refused that the place is arbitrary.
+func draw(v *segments.View) (at int, ok bool) {
+	for range startTries {
+		at = rand.IntN(len(v.Open))
+		if w := v.Open[at].Weight(); w >= 1 || rand.Float64() < w {
+			return at, true
+		}
+	}
+	return at, false
+}
+
+// Random scans the segments in a row from a random start.
+type Random struct{}
+
+// Order implements Strategy. It allocates nothing while all weights are full.
+func (Random) Order(v *segments.View, _ Object, scratch []alloc.SpaceID) []alloc.SpaceID {
+	n := len(v.Open)
+	if n == 0 {
+		return nil
+	}
+	if v.Even() {
+		start := rand.IntN(n)
+		return v.Ring[start : start+min(n, maxTries) : start+min(n, maxTries)]
+	}
+	o := order{out: scratch[:0]}
+	start, ok := draw(v)
+	first := 0
+	if ok {
+		o.out, first = append(o.out, v.Open[start].Space), 1
+	}
+	for i := first; i < n && !o.full(); i++ {
+		o.add(v.Open[(start+i)%n])
+	}
+	return o.list()
+}

@@ -1,0 +1,108 @@
+package master
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+
+	"github.com/mooncake-go/mooncake/core/master/objects"
+	"github.com/mooncake-go/mooncake/core/master/tasks"
+	"github.com/mooncake-go/mooncake/core/model"
+	"github.com/mooncake-go/mooncake/sdk/errs"
+)
+
+// maxFetch bounds the tasks of one FetchTasks.
+const maxFetch = 1024
+
+// CreateTask has a copy or move carried out by the client that owns the source.
+func (s *Service) CreateTask(ctx context.Context, caller model.Caller, spec model.TaskSpec) (model.TaskID, error) {
+	id, err := s.createTask(ctx, caller, spec)
+	s.counters.CreateTask(spec.Kind).Done(err != nil)
+	return id, err
+}
+
+func (s *Service) createTask(ctx context.Context, caller model.Caller, spec model.TaskSpec) (model.TaskID, error) {
+	op := "master: create " + spec.Kind.String() + " task"
+	if err := s.admit(ctx, op, 1); err != nil {
+		return model.TaskID{}, err
+	}
+	c, err := s.scoped(op, caller)
+	if err != nil {
+		return model.TaskID{}, err
+	}
+	spec.Tenant = c.tenant
+	if err := tasks.Validate(spec); err != nil {
+		return model.TaskID{}, errs.Wrap(errs.CodeOf(err), op, err)
+	}
+	if err := s.checkTargets(op, spec.Kind, spec.Source, spec.Targets); err != nil {
+		return model.TaskID{}, err
+	}
+	v, ok := s.table.Look(c.name(spec.Key))
+	switch {
+	case !ok:
+		return model.TaskID{}, outcomeError(objects.Missing, op, spec.Key)
+	case !v.Complete:
+		return model.TaskID{}, outcomeError(objects.Unfinished, op, spec.Key)
+	}
+	var at []model.Replica
+	for _, r := range v.Replicas {
+		if spec.Source == "" || r.Segment == spec.Source {
+			at = append(at, r)
+		}
+	}
+	if len(at) == 0 {
+		if len(s.registry.View().Named(spec.Source)) == 0 {
+			return model.TaskID{}, errs.New(errs.SegmentNotFound, op, "no segment is called %q", spec.Source)
+		}
+		return model.TaskID{}, outcomeError(objects.NoReplica, op, spec.Key)
+	}
+	source := at[rand.IntN(len(at))]
+	owner := s.registry.Get(source.SegmentID)
+	if owner == nil {
+		return model.TaskID{}, outcomeError(objects.SourceGone, op, spec.Key)
+	}
+	spec.Source = source.Segment
+	id, err := s.tasks.Create(spec, owner.Client, time.Now())
+	return id, errs.Wrap(errs.CodeOf(err), op, err)
+}
+
+// QueryTask answers with a task.
+func (s *Service) QueryTask(ctx context.Context, id model.TaskID) (model.Task, error) {
+	err := s.admit(ctx, "master: query task", 0)
+	var t model.Task
+	if err == nil {
+		t, err = s.tasks.Query(id)
+	}
+	s.counters.QueryTask.Done(err != nil)
+	return t, err
+}
+
+// FetchTasks gives the caller up to limit of the tasks that wait for it.
+func (s *Service) FetchTasks(ctx context.Context, caller model.Caller, limit int) ([]model.Assignment, error) {
+	const op = "master: fetch tasks"
+	err := s.admit(ctx, op, 0)
+	if err == nil && limit < 1 {
+		err = errs.New(errs.InvalidParams, op, "the limit is %d; it must be at least 1", limit)
+	}
+	s.counters.FetchTasks.Done(err != nil)
+	if err != nil {
+		return nil, err
+	}
+	return s.tasks.Fetch(caller.Client, min(limit, maxFetch), time.Now()), nil
+}
+
+// CompleteTask reports a fetched task as done or failed.
+func (s *Service) CompleteTask(ctx context.Context, caller model.Caller, id model.TaskID, status model.TaskStatus, message string) error {
+	err := s.admit(ctx, "master: complete task", 0)
+	if err == nil {
+		err = s.tasks.Complete(caller.Client, id, status, message, time.Now())
+	}
+	s.counters.CompleteTask.Done(err != nil)
+	return err
+}
+
+// taskEnded is told of every task that ends.
+func (s *Service) taskEnded(t model.Task) {
+	s.counters.TaskTimes.Observe(t.Updated.Sub(t.Created))
+	s.drains.Wake()
+}

@@ -1,0 +1,76 @@
+package master
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/mooncake-go/mooncake/core/master/lease"
+	"github.com/mooncake-go/mooncake/core/master/objects"
+	"github.com/mooncake-go/mooncake/core/model"
+)
+
+// Why tells what the master knows of a key.
+func (s *Service) Why(ctx context.Context, caller model.Caller, key model.Key) (model.Story, error) {
+	const op = "master: why"
+	if err := s.admit(ctx, op, 1); err != nil {
+		return model.Story{}, err
+	}
+	c, err := s.scoped(op, caller)
+	if err != nil {
+		return model.Story{}, err
+	}
+	if err := validKey(op, key); err != nil {
+		return model.Story{}, err
+	}
+	story := model.Story{Key: key, Tenant: c.tenant, Since: s.clock.Time(s.history.Oldest())}
+	if v, ok := s.table.Look(c.name(key)); ok {
+		s.tell(&story, v)
+		return story, nil
+	}
+	e, ok := s.history.Look(s.table.Print(c.name(key)))
+	if !ok {
+		story.Reason = "the master does not know this key: it was never written, or it went before the time that the master remembers"
+		return story, nil
+	}
+	story.Fate, story.Size, story.When = e.Reason.Fate(), e.Size, s.clock.Time(e.When)
+	story.Reason = e.Reason.Text()
+	if e.Idle > 0 {
+		story.Reason += fmt.Sprintf("; nobody had read it for %s", e.Idle.Round(time.Second))
+	}
+	return story, nil
+}
+
+// tell describes an object that is there.
+func (s *Service) tell(story *model.Story, v objects.View) {
+	now := s.clock.Now()
+	left := func(end lease.Instant) time.Duration { return max(end.Sub(now), 0) }
+	story.Fate, story.When = model.FateReadable, s.clock.Time(v.Since)
+	story.Size, story.Checksum, story.DataType, story.Creator = v.Size, v.Checksum, v.DataType, v.Creator
+	story.Replicas, story.Copying, story.HardPin = v.Replicas, v.Copying, v.HardPin
+	if c := (scope{tenant: story.Tenant, on: s.tenants != nil}); v.Group != "" {
+		story.Group, _ = c.key(v.Group)
+	}
+	story.LeaseLeft, story.ProbeLeft = left(v.Lease), left(v.Probe)
+	if v.PinEnd > 0 {
+		story.SoftPinLeft = left(v.PinEnd)
+	}
+	if v.Lease > 0 {
+		story.LastReader, story.LastRead = v.Reader, s.clock.Time(v.Lease-lease.Instant(s.cfg.LeaseTTL))
+	}
+	switch {
+	case !v.Complete:
+		story.Fate = model.FateWriting
+		story.Reason = fmt.Sprintf("it is being written since %s; until its put ends nobody can read it", now.Sub(v.Since).Round(time.Millisecond))
+	case v.HardPin:
+		story.Reason = "it is readable, and hard pinned: it is never evicted"
+	case story.SoftPinLeft > 0:
+		story.Reason = "it is readable, and softly pinned: it is evicted only when nothing else can go"
+	case story.LeaseLeft > 0:
+		story.Reason = "it is readable, and a reader holds a lease on it: it is not evicted before that ends"
+	case story.ProbeLeft > 0:
+		story.Reason = "it is readable, and was looked up a moment ago: it is evicted only when others cannot go"
+	default:
+		story.Reason = "it is readable, and may be evicted when its turn comes"
+	}
+}
