@@ -44,7 +44,7 @@ func TestHotPathCost(t *testing.T) {
 		}
 	})
 	require.LessOrEqual(t, batch.allocs, 40+3*len(keys), "a batch of pages")
-	require.Less(t, batch.bytes, size/10)
+	require.Less(t, batch.bytes, size/8)
 	require.Zero(t, c.count(t, "mooncake_client_staged_bytes_total"))
 }
 

@@ -175,6 +175,20 @@ func (m *member) count(t testing.TB, name string) int {
 	return 0
 }
 
+// gauge reads a gauge of a member.
+func (m *member) gauge(t testing.TB, name string) int {
+	t.Helper()
+	all, err := m.metrics.Gather()
+	require.NoError(t, err)
+	for _, f := range all {
+		if f.GetName() == name {
+			return int(f.GetMetric()[0].GetGauge().GetValue())
+		}
+	}
+	t.Fatalf("no metric %s", name)
+	return 0
+}
+
 // shared is a metadata service in memory.
 type shared struct {
 	mu      sync.Mutex

@@ -180,11 +180,19 @@ func (b *peerBook) forget(now time.Time) bool {
 
 // blamed reports whether a failed transfer is the peer's fault. asked is when it began.
 func blamed(ctx context.Context, err error, asked time.Time) bool {
+	limit, bounded := ctx.Deadline()
 	switch {
+	case bounded && !time.Now().Before(limit): // The context may not know yet.
+		return false
 	case ctx.Err() != nil || errs.ClassOf(err) != errs.ClassTransientPeer && !errors.Is(err, transfer.ErrQuarantined):
 		return false
 	case errors.Is(err, context.DeadlineExceeded):
 		return time.Since(asked) >= blameAfter
+	}
+	for e := err; e != nil; e = errors.Unwrap(e) {
+		if own, ok := e.(*errs.Error); ok && own.Class == errs.ClassLocalDevice {
+			return false // The engine found no way to the peer because of this machine.
+		}
 	}
 	return true
 }

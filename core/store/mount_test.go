@@ -1,0 +1,170 @@
+package store_test
+
+import (
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mooncake-go/mooncake/core/model"
+	"github.com/mooncake-go/mooncake/core/store"
+	"github.com/mooncake-go/mooncake/core/transfer"
+	"github.com/mooncake-go/mooncake/sdk/errs"
+)
+
+// bare starts a node that has no memory yet.
+func bare(t *testing.T, m *member, change func(*store.NodeConfig)) *store.Node {
+	cfg := store.DefaultNodeConfig()
+	if change != nil {
+		change(&cfg)
+	}
+	m.deps.Metrics = nil
+	n, err := store.NewNode(cfg, m.deps)
+	require.NoError(t, err)
+	require.NoError(t, n.Start(t.Context()))
+	m.node = n // Stopped with the member.
+	return n
+}
+
+// TestSegmentsAtRunTime: a node takes memory up and gives it back while it runs, in pieces
+// that transports can register.
+func TestSegmentsAtRunTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, l := newLedgerPool(t)
+		n := bare(t, p.member("a:1", memberOptions{}), func(c *store.NodeConfig) { c.MaxPiece = 9 << 20 })
+		c := p.member("c:1", memberOptions{})
+		ids, err := n.MountSegment(t.Context(), store.MountOptions{Size: 20<<20 + 1})
+		require.NoError(t, err)
+		require.Len(t, ids, 3, "8 MiB, 8 MiB and the rest")
+		require.Equal(t, uint64(20<<20+1), n.Size())
+		var sizes []uint64
+		for _, s := range n.Segments() {
+			sizes = append(sizes, s.Size)
+		}
+		require.Equal(t, []uint64{8 << 20, 8 << 20, 4<<20 + 1}, sizes)
+		l.stripe = 6 << 20
+		value := content("k", 15<<20)
+		require.NoError(t, c.Put(t.Context(), "k", value, one), "over all pieces")
+		got, err := c.Get(t.Context(), "k")
+		require.NoError(t, err)
+		require.Equal(t, value, got)
+
+		foreign, freed := make([]byte, 1<<20), 0
+		more, err := n.MountSegment(t.Context(), store.MountOptions{Memory: transfer.Memory{Bytes: foreign, FD: -1}, Freed: func() { freed++ }})
+		require.NoError(t, err)
+		require.NoError(t, n.UnmountSegments(t.Context(), more, 0))
+		require.Equal(t, 1, freed)
+		require.NoError(t, n.UnmountSegments(t.Context(), ids, 5*time.Second))
+		require.Zero(t, n.Size())
+		got, err = c.Get(t.Context(), "k")
+		require.NoError(t, err, "readable during the grace")
+		require.Equal(t, value, got)
+		require.True(t, errs.Is(n.UnmountSegments(t.Context(), ids, 0), errs.SegmentNotFound), "it is on its way")
+		time.Sleep(16 * time.Second)
+		require.False(t, store.Holds(n), "freed after grace and some")
+		_, err = c.Get(t.Context(), "k")
+		require.True(t, store.IsMiss(err), "%v", err)
+		require.True(t, n.Mounted())
+	})
+}
+
+func TestReplaceSegments(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, l := newLedgerPool(t)
+		a := p.member("a:1", memberOptions{segments: []uint64{1 << 20, 1 << 20}})
+		c := p.member("c:1", memberOptions{})
+		old := a.node.Segments()
+		p.master.setHook(func(k call) error {
+			if k.name == "MountSegment" {
+				return errDown
+			}
+			return nil
+		})
+		_, err := a.node.Replace(t.Context(), store.MountOptions{Size: 2 << 20}, 0)
+		require.True(t, errs.Is(err, errs.RPCFail), "%v", err)
+		require.Equal(t, old, a.node.Segments(), "what cannot be replaced stays")
+		p.master.setHook(nil)
+		require.NoError(t, c.Put(t.Context(), "k", content("k", 100), one))
+		ids, err := a.node.Replace(t.Context(), store.MountOptions{Size: 2 << 20}, time.Second)
+		require.NoError(t, err)
+		segs, err := l.Segments(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, []model.SegmentID{ids[0]}, []model.SegmentID{segs[0].ID})
+		require.Len(t, segs, 1)
+		_, err = c.Get(t.Context(), "k")
+		require.NoError(t, err)
+		// A master that forgets gets what is there now, not what was.
+		l.mu.Lock()
+		l.segs, l.known = nil, map[model.ClientID]bool{}
+		l.mu.Unlock()
+		time.Sleep(3 * time.Second)
+		segs, err = l.Segments(t.Context())
+		require.NoError(t, err)
+		require.Len(t, segs, 1)
+		require.Equal(t, ids[0], segs[0].ID)
+	})
+}
+
+func TestMountBadInput(t *testing.T) {
+	p, l := newLedgerPool(t)
+	m := p.member("a:1", memberOptions{})
+	n := bare(t, m, nil)
+	freed := 0
+	for name, c := range map[string]struct {
+		err  error
+		code errs.Code
+	}{
+		"size 0":        {mountError(t, n, store.MountOptions{Freed: func() { freed++ }}), errs.InvalidParams},
+		"too large":     {mountError(t, n, store.MountOptions{Size: 1 << 62}), errs.InvalidParams},
+		"unknown":       {n.UnmountSegments(t.Context(), []model.SegmentID{model.NewUUID()}, 0), errs.SegmentNotFound},
+		"bad grace":     {n.UnmountSegments(t.Context(), nil, -1), errs.InvalidParams},
+		"overlap":       {mountError(t, n, twice(t, m, func() { freed++ })), errs.InvalidParams},
+		"nothing to do": {n.UnmountSegments(t.Context(), nil, 0), errs.OK},
+	} {
+		require.Equal(t, c.code, errs.CodeOf(c.err), "%s: %v", name, c.err)
+	}
+	require.Equal(t, 2, freed, "memory is given back when the mount fails")
+	require.Empty(t, n.Segments())
+	require.Empty(t, l.segs)
+	ids, err := n.MountSegment(t.Context(), store.MountOptions{Size: 4096})
+	require.NoError(t, err)
+	require.True(t, errs.Is(n.UnmountSegments(t.Context(), append(slices.Clone(ids), ids...), 0), errs.SegmentNotFound), "all or none")
+	require.Len(t, n.Segments(), 1)
+	require.NoError(t, n.Stop(t.Context()))
+	require.True(t, errs.Is(mountError(t, n, store.MountOptions{Size: 4096}), errs.UnavailableInCurrentStatus))
+	require.True(t, errs.Is(n.UnmountSegments(t.Context(), ids, 0), errs.UnavailableInCurrentStatus))
+}
+
+func mountError(t *testing.T, n *store.Node, o store.MountOptions) error {
+	_, err := n.MountSegment(t.Context(), o)
+	return err
+}
+
+// twice is memory that is registered already.
+func twice(t *testing.T, m *member, freed func()) store.MountOptions {
+	mem := make([]byte, 4096)
+	require.NoError(t, m.RegisterBuffer(t.Context(), mem, ""))
+	return store.MountOptions{Memory: transfer.Memory{Bytes: mem, FD: -1}, Freed: freed}
+}
+
+// TestStopWithGrace: readers finish, nothing new is placed, and the node stays alive at the
+// master until the end.
+func TestStopWithGrace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, l := newLedgerPool(t)
+		a := p.member("a:1", memberOptions{segments: []uint64{1 << 20}, node: func(c *store.NodeConfig) { c.StopGrace = 30 * time.Second }})
+		c := p.member("c:1", memberOptions{})
+		require.NoError(t, c.Put(t.Context(), "k", content("k", 100), one))
+		done := make(chan time.Duration, 1)
+		go func() { done <- took(a.stop) }()
+		time.Sleep(20 * time.Second)
+		_, err := c.Get(t.Context(), "k")
+		require.NoError(t, err)
+		require.Empty(t, l.segs)
+		require.Equal(t, 30*time.Second, <-done)
+		_, err = c.Get(t.Context(), "k")
+		require.True(t, store.IsMiss(err), "%v", err)
+	})
+}

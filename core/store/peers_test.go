@@ -1,0 +1,124 @@
+package store_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mooncake-go/mooncake/core/internal/testkit/memtransport"
+	"github.com/mooncake-go/mooncake/sdk/errs"
+	"github.com/mooncake-go/mooncake/sdk/transport"
+)
+
+// TestClientsReportPeers: what a client without memory saw of a node reaches the master with
+// the next ping, and there are no pings while there is nothing to say.
+func TestClientsReportPeers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, l := newLedgerPool(t)
+		a := p.member("a:1", memberOptions{segments: []uint64{segment}})
+		c := p.member("c:1", memberOptions{})
+		pings := 0
+		p.master.setHook(func(k call) error {
+			if k.name == "Ping" {
+				pings++
+			}
+			return nil
+		})
+		c.wire.SetHook(func(memtransport.Event) memtransport.Fault { return memtransport.Fault{Delay: 10 * time.Millisecond} })
+		for i := range 4 {
+			require.NoError(t, c.Put(t.Context(), fmt.Sprint("k", i), content("k", 1000), one))
+		}
+		_, err := c.Get(t.Context(), "k0")
+		require.NoError(t, err)
+		require.NoError(t, a.Put(t.Context(), "own", content("own", 1000), one), "a copy within the process is nobody's news")
+		time.Sleep(2 * time.Second)
+		r := l.report("a:1")
+		require.Equal(t, uint32(5), r.Done)
+		require.Zero(t, r.Failed)
+		require.Equal(t, uint64(5000), r.Bytes)
+		require.Equal(t, 50*time.Millisecond, r.Busy)
+
+		a.stop()
+		pings = 0
+		time.Sleep(time.Minute)
+		require.Zero(t, pings, "nothing to say")
+		c.wire.SetHook(func(memtransport.Event) memtransport.Fault {
+			return memtransport.Fault{Err: errs.WithClass(errs.ClassTransientPeer, "test", errCut)}
+		})
+	})
+}
+
+// TestWhoIsToBlame: failures count against a node only where they are its own.
+func TestWhoIsToBlame(t *testing.T) {
+	for name, c := range map[string]struct {
+		fault   memtransport.Fault
+		timeout time.Duration
+		failed  uint32
+	}{
+		"the peer fails":         {memtransport.Fault{Err: errs.WithClass(errs.ClassTransientPeer, "test", errCut)}, time.Minute, 1},
+		"nothing arrives":        {memtransport.Fault{Stall: true}, time.Minute, 3},
+		"this machine's device":  {memtransport.Fault{Err: errs.WithClass(errs.ClassLocalDevice, "test", errCut)}, time.Minute, 0},
+		"the request is wrong":   {memtransport.Fault{Err: errs.New(errs.InvalidParams, "test", "no")}, time.Minute, 0},
+		"the caller has no time": {memtransport.Fault{Stall: true}, 100 * time.Millisecond, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p, l := newLedgerPool(t)
+				p.member("a:1", memberOptions{segments: []uint64{segment}})
+				w := p.member("w:1", memberOptions{})
+				r := p.member("r:1", memberOptions{})
+				require.NoError(t, w.Put(t.Context(), "k", content("k", 1000), one))
+				r.wire.SetHook(func(memtransport.Event) memtransport.Fault { return c.fault })
+				ctx, cancel := context.WithTimeout(t.Context(), c.timeout)
+				defer cancel()
+				_, err := r.Get(ctx, "k")
+				require.Error(t, err)
+				time.Sleep(5 * time.Second)
+				require.Equal(t, c.failed, l.report("a:1").Failed)
+			})
+		})
+	}
+}
+
+// TestFailingEndpointIsAvoided: of two copies the one on a node that failed is left alone for
+// a while, and has its share of the reads again some time after the node is back.
+func TestFailingEndpointIsAvoided(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, _ := newLedgerPool(t)
+		p.member("a:1", memberOptions{segments: []uint64{segment}})
+		p.member("b:1", memberOptions{segments: []uint64{segment}})
+		c := p.member("c:1", memberOptions{})
+		require.NoError(t, c.Put(t.Context(), "k", content("k", 1000), two()))
+		reads := map[string]int{}
+		broken := true
+		c.wire.SetHook(func(e memtransport.Event) memtransport.Fault {
+			if e.Kind == transport.Read {
+				reads[e.To]++
+			}
+			if broken && e.To == "a:1" {
+				return memtransport.Fault{Err: errs.WithClass(errs.ClassTransientPeer, "test", errCut)}
+			}
+			return memtransport.Fault{}
+		})
+		many := func(n int) {
+			clear(reads)
+			for range n {
+				_, err := c.Get(t.Context(), "k")
+				require.NoError(t, err)
+				time.Sleep(time.Millisecond)
+			}
+		}
+		many(200)
+		require.LessOrEqual(t, reads["a:1"], 8, "a few tries, each seen by the engine and its retries")
+		require.GreaterOrEqual(t, reads["b:1"], 200)
+		broken = false
+		time.Sleep(5 * time.Minute)
+		many(400)
+		require.Greater(t, reads["a:1"], 100, "both have their share again")
+		require.Greater(t, reads["b:1"], 100)
+	})
+}
