@@ -4,6 +4,8 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -11,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mooncake-go/mooncake/core/api/rest"
+	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
 var update = flag.Bool("update", false, "rewrite docs/admin-http.md")
@@ -88,4 +91,34 @@ func TestEveryRouteIsDocumented(t *testing.T) {
 	have, err := os.ReadFile(docFile)
 	require.NoError(t, err)
 	assert.Equal(t, b.String(), string(have), "run: go test ./core/api/rest -update")
+}
+
+// TestCompatibilityTables: docs/compatibility.md has a row for every route and for every
+// error code, each once.
+func TestCompatibilityTables(t *testing.T) {
+	doc, err := os.ReadFile("../../../docs/compatibility.md")
+	require.NoError(t, err)
+	section := func(name string) string {
+		_, s, ok := strings.Cut(string(doc), "\n## "+name+"\n")
+		require.True(t, ok, name)
+		s, _, _ = strings.Cut(s, "\n## ")
+		return s
+	}
+	routes := section("Admin HTTP of the master (9003)")
+	for _, r := range rest.Routes() {
+		found := regexp.MustCompile("`"+regexp.QuoteMeta(r.Method+" "+r.Path)+"(\\?[^`]*)?`").FindAllString(routes, -1)
+		assert.Len(t, found, 1, "%s %s", r.Method, r.Path)
+	}
+	listed := map[string]int{}
+	for line := range strings.Lines(section("Error codes")) {
+		cells := strings.Split(line, "|")
+		if len(cells) == 4 {
+			for _, n := range strings.Split(cells[1], ",") {
+				listed[strings.TrimSpace(n)]++
+			}
+		}
+	}
+	for _, c := range errs.Codes() {
+		assert.Equal(t, 1, listed[strconv.Itoa(int(c))], "%d %s", c, c)
+	}
 }
