@@ -12,7 +12,7 @@ import (
 // statusOf maps error codes to HTTP.
 func statusOf(c errs.Code) int {
 	switch c {
-	case errs.InvalidParams, errs.InvalidKey:
+	case errs.InvalidParams, errs.InvalidKey, errs.SerializeUnsupported:
 		return http.StatusBadRequest
 	case errs.ObjectNotFound, errs.SegmentNotFound, errs.JobNotFound, errs.TenantNotRegistered, errs.TaskNotFound, errs.ReplicaNotFound:
 		return http.StatusNotFound

@@ -142,7 +142,7 @@ func TestErrorsOfTheMaster(t *testing.T) {
 		"GET /api/v1/tenant_quotas": "", "PUT /api/v1/tenant_quotas": "?tenant_id=t", "DELETE /api/v1/tenant_quotas": "?tenant_id=t",
 	}
 	for code, status := range map[errs.Code]int{
-		errs.InvalidParams: 400, errs.JobNotFound: 404, errs.SegmentNotFound: 404, errs.ObjectNotFound: 404, errs.TenantNotRegistered: 404,
+		errs.InvalidParams: 400, errs.SerializeUnsupported: 400, errs.JobNotFound: 404, errs.SegmentNotFound: 404, errs.ObjectNotFound: 404, errs.TenantNotRegistered: 404,
 		errs.TaskNotFound: 404, errs.UnavailableInCurrentMode: 409, errs.UnavailableInCurrentStatus: 409, errs.TenantNotEmpty: 409,
 		errs.ObjectHasLease: 409, errs.TaskPendingLimitExceeded: 429, errs.NotSupported: 501, errs.Internal: 500, errs.RPCFail: 500,
 	} {
