@@ -40,10 +40,7 @@ func (FreeRatioFirst) Order(v *segments.View, object Object, scratch []alloc.Spa
 		sample[i] = rated{s, s.FreeRatio() * s.Weight()}
 	}
 	slices.SortStableFunc(sample[:k], func(a, b rated) int { return cmp.Compare(b.ratio, a.ratio) })
-	o := order{out: scratch[:0]}
-	if cap(o.out) == 0 {
-		o.out = make([]alloc.SpaceID, 0, min(n, maxTries))
-	}
+	o := newOrder(n, scratch)
 	for _, r := range sample[:k] {
 		if r.seg.Weight() > 0 {
 			o.out = append(o.out, r.seg.Space)

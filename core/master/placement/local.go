@@ -23,10 +23,7 @@ func (LocalFirst) Order(v *segments.View, o Object, scratch []alloc.SpaceID) []a
 // of them. Inside a host the key says with which segment it begins, so that objects are
 // spread over the segments.
 func byHost(v *segments.View, host, key string, scratch []alloc.SpaceID) []alloc.SpaceID {
-	o := order{out: scratch[:0]}
-	if cap(o.out) == 0 {
-		o.out = make([]alloc.SpaceID, 0, min(len(v.Open), maxTries))
-	}
+	o := newOrder(len(v.Open), scratch)
 	h := hash(key)
 	first, _ := slices.BinarySearch(v.Hosts, host)
 	for i := range v.Hosts {

@@ -14,6 +14,14 @@ type order struct {
 	held, silent []alloc.SpaceID
 }
 
+// newOrder begins an order of n segments.
+func newOrder(n int, scratch []alloc.SpaceID) order {
+	if cap(scratch) == 0 {
+		scratch = make([]alloc.SpaceID, 0, min(n, maxTries))
+	}
+	return order{out: scratch[:0]}
+}
+
 // add takes one segment, which must not have been added yet. It is held back with the
 // probability that its weight leaves.
 func (o *order) add(s *segments.Segment) {
@@ -67,7 +75,7 @@ func (Random) Order(v *segments.View, _ Object, scratch []alloc.SpaceID) []alloc
 		start := rand.IntN(n)
 		return v.Ring[start : start+min(n, maxTries) : start+min(n, maxTries)]
 	}
-	o := order{out: scratch[:0]}
+	o := newOrder(n, scratch)
 	start, ok := draw(v)
 	first := 0
 	if ok {

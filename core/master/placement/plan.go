@@ -56,7 +56,8 @@ func (p *Planner) For(key string) *Planner {
 	return p
 }
 
-// First appends one candidate list for each copy of one object. The lists share no
+// First appends one candidate list for each copy of one object, fewer when the first
+// maxTries segments carry fewer names; Rest finds others. The lists share no
 // segment name, so the copies cannot meet on one node whatever the allocator picks.
 func (p *Planner) First(dst [][]alloc.SpaceID) [][]alloc.SpaceID {
 	if p.wish.Copies == 0 {
@@ -66,9 +67,13 @@ func (p *Planner) First(dst [][]alloc.SpaceID) [][]alloc.SpaceID {
 		// The result may be kept by several requests, so there is no scratch to share.
 		return append(dst, p.base())
 	}
+	order := p.order()
 	groups := make([][]alloc.SpaceID, p.wish.Copies)
-	at := make(map[string]int, p.view.Names())
-	for _, id := range p.order() {
+	for i := range groups {
+		groups[i] = make([]alloc.SpaceID, 0, len(order)/len(groups)+1)
+	}
+	at := make(map[string]int, len(order))
+	for _, id := range order {
 		name := p.view.Space(id).Name
 		g, ok := at[name]
 		if !ok {
@@ -77,7 +82,8 @@ func (p *Planner) First(dst [][]alloc.SpaceID) [][]alloc.SpaceID {
 		}
 		groups[g] = append(groups[g], id)
 	}
-	return append(dst, groups...)
+	// The strategy may have looked at fewer names than there are copies.
+	return append(dst, groups[:min(len(at), len(groups))]...)
 }
 
 // Rest returns the candidates for one more copy of an object that already has copies on
