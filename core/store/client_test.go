@@ -132,7 +132,7 @@ func TestBadInput(t *testing.T) {
 		{"put: empty key", c.Put(t.Context(), "", []byte("v"), one), errs.InvalidParams, "empty"},
 		{"put: 2 MiB key", c.Put(t.Context(), long, []byte("v"), one), errs.InvalidParams, "2097152 bytes"},
 		{"put: empty value", c.Put(t.Context(), "k", nil, one), errs.InvalidParams, `put "k": INVALID_PARAMS: the value is empty`},
-		{"put: more than the pool", c.Put(t.Context(), "k", make([]byte, 2*segment), one), errs.InvalidParams, "largest segment"},
+		{"put: more than the pool", c.Put(t.Context(), "k", make([]byte, 2*segment), one), errs.InvalidParams, "50331648 bytes"},
 		{"put: no copies", c.Put(t.Context(), "k", []byte("v"), model.ReplicateConfig{}), errs.InvalidParams, ""},
 		{"put: keys without values", c.BatchPut(t.Context(), []string{"k", "l"}, nil, one)[1], errs.InvalidParams, "2 keys came with 0 values"},
 		{"get: empty key", get("", nil), errs.InvalidParams, "empty"},

@@ -117,7 +117,7 @@ type memberOptions struct {
 
 func (p *pool) member(name string, o memberOptions) *member {
 	p.t.Helper()
-	m := &member{name: name, wire: p.net.New(name), metrics: prometheus.NewRegistry()}
+	m := &member{name: name, wire: p.net.New(name), metrics: newRegistry()}
 	ecfg := transfer.DefaultConfig()
 	if o.engine != nil {
 		o.engine(&ecfg)
@@ -269,3 +269,5 @@ var errCut = errs.WithClass(errs.ClassTransientPath, "test", errors.New("cut"))
 func withChecksum(on bool) func(*store.Config) {
 	return func(c *store.Config) { c.Checksum = on }
 }
+
+func newRegistry() *prometheus.Registry { return prometheus.NewRegistry() }

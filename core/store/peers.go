@@ -189,8 +189,8 @@ func blamed(ctx context.Context, err error, asked time.Time) bool {
 	case errors.Is(err, context.DeadlineExceeded):
 		return time.Since(asked) >= blameAfter
 	}
-	for e := err; e != nil; e = errors.Unwrap(e) {
-		if own, ok := e.(*errs.Error); ok && own.Class == errs.ClassLocalDevice {
+	for own := new(errs.Error); errors.As(err, &own); err = own.Err {
+		if own.Class == errs.ClassLocalDevice {
 			return false // The engine found no way to the peer because of this machine.
 		}
 	}

@@ -3,6 +3,7 @@ package store_test
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -21,10 +22,10 @@ func TestClientsReportPeers(t *testing.T) {
 		p, l := newLedgerPool(t)
 		a := p.member("a:1", memberOptions{segments: []uint64{segment}})
 		c := p.member("c:1", memberOptions{})
-		pings := 0
+		var pings atomic.Int32
 		p.master.setHook(func(k call) error {
 			if k.name == "Ping" {
-				pings++
+				pings.Add(1)
 			}
 			return nil
 		})
@@ -43,9 +44,9 @@ func TestClientsReportPeers(t *testing.T) {
 		require.Equal(t, 50*time.Millisecond, r.Busy)
 
 		a.stop()
-		pings = 0
+		pings.Store(0)
 		time.Sleep(time.Minute)
-		require.Zero(t, pings, "nothing to say")
+		require.Zero(t, pings.Load(), "nothing to say")
 		c.wire.SetHook(func(memtransport.Event) memtransport.Fault {
 			return memtransport.Fault{Err: errs.WithClass(errs.ClassTransientPeer, "test", errCut)}
 		})

@@ -2,6 +2,7 @@ package store_test
 
 import (
 	"fmt"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -94,9 +95,9 @@ func TestFailedStripe(t *testing.T) {
 	c := p.member("c:1", memberOptions{})
 	l.stripe = 1000
 	refuse := errs.New(errs.InvalidWrite, "test", "refused")
-	writes := 0
+	var writes, reads atomic.Int32
 	c.wire.SetHook(func(e memtransport.Event) memtransport.Fault {
-		if writes++; writes == 3 {
+		if writes.Add(1) == 3 {
 			return memtransport.Fault{Err: refuse}
 		}
 		return memtransport.Fault{}
@@ -108,10 +109,9 @@ func TestFailedStripe(t *testing.T) {
 	require.True(t, errs.Is(err, errs.ObjectNotFound), "%v", err)
 	c.wire.SetHook(nil)
 	require.NoError(t, c.Put(t.Context(), "k", value, two()))
-	reads := 0
 	c.wire.SetHook(func(e memtransport.Event) memtransport.Fault {
 		if e.Kind == transport.Read {
-			if reads++; reads == 2 {
+			if reads.Add(1) == 2 {
 				return memtransport.Fault{Err: refuse}
 			}
 		}

@@ -1,0 +1,127 @@
+package store_test
+
+import (
+	"context"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mooncake-go/mooncake/core/api/rpc"
+	"github.com/mooncake-go/mooncake/core/model"
+	"github.com/mooncake-go/mooncake/core/store"
+	"github.com/mooncake-go/mooncake/sdk/errs"
+)
+
+// serve answers gRPC at an address until it is stopped, as a process that is killed: what is
+// under way ends without an answer.
+func serve(t testing.TB, m store.Master, addr string) (at string, kill func()) {
+	ln, err := net.Listen("tcp", addr)
+	require.NoError(t, err)
+	srv := rpc.NewServer(m, rpc.ServerOptions{})
+	var wg sync.WaitGroup
+	wg.Go(func() { _ = srv.Serve(ln) })
+	kill = sync.OnceFunc(func() {
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel()
+		srv.Stop(ctx)
+		wg.Wait()
+	})
+	t.Cleanup(kill)
+	return ln.Addr().String(), kill
+}
+
+// TestMasterKilledAndRestarted is the whole way over gRPC and TCP: while the master is gone
+// every call fails with RPCFail, and at once when that is known; when it is back, knowing
+// nothing, the node mounts by itself and the pool works.
+func TestMasterKilledAndRestarted(t *testing.T) {
+	c := newCluster(t)
+	addr, kill := serve(t, c.master, "127.0.0.1:0")
+	c.addr = addr
+	n := c.member(memberOptions{segments: []uint64{segment}})
+	r := c.member(memberOptions{})
+	value := content("k", 300_000)
+	require.NoError(t, r.Put(t.Context(), "k", value, one))
+	kill()
+	c.kill()
+	require.Eventually(t, func() bool {
+		_, err := r.Get(t.Context(), "k")
+		require.Equal(t, errs.RPCFail, errs.CodeOf(err), "%v", err)
+		return r.Health().Down
+	}, 30*time.Second, time.Millisecond)
+	calls := r.rpcs(t)
+	for range 1000 {
+		require.Equal(t, errs.RPCFail, errs.CodeOf(r.Put(t.Context(), "l", value, one)))
+	}
+	require.Less(t, r.rpcs(t)-calls, 200, "the master is not asked for each of them")
+
+	c.boot()
+	serve(t, c.master, addr)
+	require.Eventually(t, func() bool { return !r.Health().Down && n.node.Mounted() }, 30*time.Second, 5*time.Millisecond)
+	_, err := r.Get(t.Context(), "k")
+	require.True(t, errs.Is(err, errs.ObjectNotFound), "%v", err)
+	require.NoError(t, r.Put(t.Context(), "k", value, one))
+	got, err := r.Get(t.Context(), "k")
+	require.NoError(t, err)
+	require.Equal(t, value, got)
+}
+
+// rpcs is how many calls of any kind the member made.
+func (m *member) rpcs(t testing.TB) int {
+	all, err := m.metrics.Gather()
+	require.NoError(t, err)
+	n := 0
+	for _, f := range all {
+		if f.GetName() == "mooncake_client_rpc_count" {
+			for _, x := range f.GetMetric() {
+				n += int(x.GetCounter().GetValue())
+			}
+		}
+	}
+	return n
+}
+
+// TestTasksOverTCP has the real master give a copy and a move to the node that holds the
+// object.
+func TestTasksOverTCP(t *testing.T) {
+	c := newCluster(t)
+	fast := func(c *store.NodeConfig) { c.TaskInterval = 20 * time.Millisecond }
+	a := c.member(memberOptions{segments: []uint64{segment}, node: fast})
+	b := c.member(memberOptions{segments: []uint64{segment}, node: fast})
+	r := c.member(memberOptions{})
+	on := one
+	on.PreferredSegments = []string{a.name}
+	value := content("k", 3_000_000)
+	require.NoError(t, r.Put(t.Context(), "k", value, on))
+	where := func() []string {
+		res := r.Query(t.Context(), []string{"k"})[0]
+		require.NoError(t, res.Err)
+		var out []string
+		for _, p := range res.Value.Replicas {
+			out = append(out, p.Segment)
+		}
+		return out
+	}
+	end := func(id model.TaskID, err error) {
+		require.NoError(t, err)
+		require.Eventually(t, func() bool {
+			task, err := r.QueryTask(t.Context(), id)
+			require.NoError(t, err)
+			require.NotEqual(t, model.TaskFailed, task.Status, task.Message)
+			return task.Status == model.TaskSuccess
+		}, 30*time.Second, 5*time.Millisecond)
+	}
+	end(r.CreateCopyTask(t.Context(), "k", []string{b.name}))
+	require.ElementsMatch(t, []string{a.name, b.name}, where())
+	end(r.CreateMoveTask(t.Context(), "k", a.name, b.name))
+	require.Equal(t, []string{b.name}, where())
+	require.NoError(t, a.kill(t.Context()))
+	got, err := r.Get(t.Context(), "k")
+	require.NoError(t, err)
+	require.Equal(t, value, got)
+	story, err := r.Why(t.Context(), "k")
+	require.NoError(t, err)
+	require.Equal(t, model.FateReadable, story.Fate)
+}
