@@ -1,7 +1,6 @@
 package store_test
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -54,7 +53,15 @@ func TestNeverWrongBytes(t *testing.T) {
 		})
 		key := rapid.Map(rapid.IntRange(0, 11), func(i int) string { return fmt.Sprint("key", i) })
 		size := func(k string) int { return 1 + len(content(k, 1))*int(k[len(k)-1]-'0')*3000 }
-		tried := map[string]bool{}
+		tried := map[string]map[string]bool{} // every value that a key was ever to have
+		next := 0
+		try := func(k string, v []byte) []byte {
+			if tried[k] == nil {
+				tried[k] = map[string]bool{}
+			}
+			tried[k][string(v)] = true
+			return v
+		}
 		who := func(t *rapid.T) *member { return rapid.SampledFrom(all).Draw(t, "who") }
 		ctx := context.Background()
 
@@ -63,19 +70,23 @@ func TestNeverWrongBytes(t *testing.T) {
 				keys := rapid.SliceOfN(key, 1, 5).Draw(t, "keys")
 				values := make([][]byte, len(keys))
 				for i, k := range keys {
-					values[i] = content(k, size(k))
-					tried[k] = true
+					values[i] = try(k, content(k, size(k)))
 				}
 				cfg := one
 				cfg.ReplicaNum = rapid.Uint32Range(1, 2).Draw(t, "copies")
 				_ = who(t).BatchPut(ctx, keys, values, cfg)
 			},
+			"upsert": func(t *rapid.T) {
+				next++
+				k := key.Draw(t, "key")
+				v := try(k, content(fmt.Sprint(k, "/", next), size(k)+next))
+				_ = who(t).UpsertParts(ctx, k, [][]byte{v[:len(v)/3], v[len(v)/3:]}, one)
+			},
 			"get": func(t *rapid.T) {
 				keys := rapid.SliceOfN(key, 1, 5).Draw(t, "keys")
 				for i, r := range who(t).BatchGet(ctx, keys) {
 					if r.Err == nil {
-						require.True(t, tried[keys[i]], "%s was never put", keys[i])
-						require.True(t, bytes.Equal(content(keys[i], size(keys[i])), r.Value), "wrong bytes of %s", keys[i])
+						require.True(t, tried[keys[i]][string(r.Value)], "wrong bytes of %s", keys[i])
 					}
 				}
 			},
@@ -93,7 +104,7 @@ func TestNeverWrongBytes(t *testing.T) {
 			"exist": func(t *rapid.T) {
 				k := key.Draw(t, "key")
 				ok, err := who(t).Exist(ctx, k)
-				require.True(t, err != nil || !ok || tried[k])
+				require.True(t, err != nil || !ok || len(tried[k]) > 0)
 			},
 		})
 	})
@@ -132,7 +143,7 @@ func faults(chance *float64, seed uint64) memtransport.Hook {
 func TestPoolIsAMap(t *testing.T) {
 	p := newPool(t, nil)
 	a := p.member("a:1", memberOptions{segments: []uint64{8 << 20}})
-	c := p.member("c:1", memberOptions{})
+	c := p.member("c:1", memberOptions{client: hot})
 	rapid.Check(t, func(rt *rapid.T) {
 		ctx := context.Background()
 		_, err := c.RemoveAll(ctx, true)
@@ -158,6 +169,22 @@ func TestPoolIsAMap(t *testing.T) {
 				}
 				require.NoError(t, err)
 				require.Equal(t, model[k], got)
+			},
+			"upsert": func(t *rapid.T) {
+				k, v := key.Draw(t, "key"), rapid.SliceOfN(rapid.Byte(), 1, 300).Draw(t, "value")
+				require.NoError(t, who.Draw(t, "who").UpsertParts(ctx, k, pieces(t, v, "piece"), one))
+				model[k] = v
+			},
+			"range": func(t *rapid.T) {
+				k, off := key.Draw(t, "key"), rapid.IntRange(0, 300).Draw(t, "offset")
+				dst := make([]byte, rapid.IntRange(1, 300).Draw(t, "length"))
+				r := who.Draw(t, "who").GetIntoRanges(ctx, []store.RangeRead{{Key: k, Ranges: []store.Range{{Offset: uint64(off), Dst: dst}}}})[0][0]
+				if off+len(dst) > len(model[k]) {
+					require.Error(t, r.Err)
+					return
+				}
+				require.NoError(t, r.Err)
+				require.Equal(t, model[k][off:off+len(dst)], dst)
 			},
 			"remove": func(t *rapid.T) {
 				k := key.Draw(t, "key")
