@@ -1,0 +1,119 @@
+package prefix
+
+import (
+	"math/bits"
+
+	"github.com/mooncake-go/mooncake/sdk/evict/ranked"
+)
+
+// state is what an entry holds beyond the object's ID and size, 8 bytes.
+type state struct {
+	key   uint32 // hash of the fingerprint; of the ID where the fingerprint is unknown
+	class uint8
+	uses  uint8 // up to maxUses, those before an eviction included
+}
+
+type (
+	objects = ranked.Set[state]
+	entry   = ranked.Entry[state]
+)
+
+// cells holds the ranked objects by class and age, except those of requests that are not
+// over and those spared lately. In every list the front goes first.
+//
+// Objects grow older by whole lists. A cell has two: one that fills, and one that waits.
+// When the time of a bucket is up, what waits goes to the next bucket and what filled
+// waits. So nothing is done for a single object.
+type cells struct {
+	set      *objects
+	fill     [classes * buckets]ranked.List
+	wait     [classes * buckets]ranked.List
+	spared   [2]ranked.List // as fill and wait
+	due      [buckets]uint64
+	youngest int // the bucket where objects start; a large cache need not look closer
+
+	cellAt [classes * buckets]uint16 // by rank, least worth first
+	rankOf [classes * buckets]uint16
+	filled [(classes*buckets + 63) / 64]uint64 // a bit for each rank; set ones may be empty
+}
+
+func (c *cells) init(set *objects) {
+	c.set = set
+	for i := range c.fill {
+		c.fill[i], c.wait[i] = set.NewList(), set.NewList()
+	}
+	c.spared = [2]ranked.List{set.NewList(), set.NewList()}
+}
+
+// put ranks an object that is in no list as one that was just used.
+func (c *cells) put(at uint32) {
+	cell := int(c.set.At(at).State.class)*buckets + c.youngest
+	c.set.PushBack(c.fill[cell], at)
+	c.mark(cell)
+}
+
+func (c *cells) mark(cell int) {
+	r := c.rankOf[cell]
+	c.filled[r/64] |= 1 << (r % 64)
+}
+
+// next returns the object of least worth, 0 when there is none.
+func (c *cells) next() uint32 {
+	for i := range c.filled {
+		for c.filled[i] != 0 {
+			low := bits.TrailingZeros64(c.filled[i])
+			cell := c.cellAt[i*64+low]
+			if at := c.set.Front(c.wait[cell]); at != 0 {
+				return at
+			}
+			if at := c.set.Front(c.fill[cell]); at != 0 {
+				return at
+			}
+			c.filled[i] &^= 1 << low
+		}
+	}
+	return 0
+}
+
+// rank takes over a new order of the cells.
+func (c *cells) rank(o *odds) {
+	c.filled = [len(c.filled)]uint64{}
+	for r, x := range o.order {
+		cell := int(uint32(x))
+		c.cellAt[r], c.rankOf[cell] = uint16(cell), uint16(r)
+		if c.set.Front(c.wait[cell]) != 0 || c.set.Front(c.fill[cell]) != 0 {
+			c.mark(cell)
+		}
+	}
+}
+
+// grow moves on the objects of the buckets whose time is up. An object spends one to two
+// periods in a bucket, which is its width on average.
+func (c *cells) grow(now uint64, a *ages) {
+	for b := buckets - 2; b >= 0; b-- {
+		if now < c.due[b] {
+			continue
+		}
+		c.due[b] = now + uint64(max(tick, a.width(b)*2/3))
+		if b == c.youngest {
+			c.release()
+		}
+		for class := range classes {
+			cell := class*buckets + b
+			if c.set.Front(c.wait[cell]) != 0 {
+				c.set.MoveAll(c.fill[cell+1], c.wait[cell])
+				c.mark(cell + 1)
+			}
+			c.set.MoveAll(c.wait[cell], c.fill[cell])
+		}
+	}
+}
+
+// release ranks the objects spared one to two periods ago.
+func (c *cells) release() {
+	for at := c.set.Front(c.spared[1]); at != 0; at = c.set.Front(c.spared[1]) {
+		c.set.Unlink(at)
+		c.put(at)
+	}
+	c.set.MoveAll(c.spared[1], c.spared[0])
+}

@@ -1,0 +1,2 @@
+// Package prefix is the eviction policy evict/prefix.
+package prefix

@@ -1,0 +1,103 @@
+package prefix
+
+import (
+	"math"
+	"slices"
+)
+
+// odds learns, for each class and bucket of ages, which part of the objects that reach
+// the bucket are used within it, and derives from it what a place in the cache is worth.
+// Counts are in events; old ones fade.
+type odds struct {
+	ages   ages
+	hits   [classes][buckets]float32 // used again in the bucket
+	passes [classes][buckets]float32 // used again in it, or left it unused
+	order  [classes * buckets]uint64 // worth and cell, least worth first
+}
+
+// What is not known yet is taken from the average of all classes, and what is not known
+// of that from a fixed guess. The weights are the numbers of events that a guess counts
+// for. They are large because the pages of a prompt share one fate: a hundred of them say
+// little more than one.
+const (
+	guess       = 0.03 // a chance that is the same in every bucket makes recency the rule
+	guessWeight = 2000
+	classWeight = 300
+	scaleWeight = 3
+	maxChance   = 0.9
+)
+
+func (o *odds) used(class uint8, b int, weight uint8) {
+	o.hits[class][b] += float32(weight)
+	o.passes[class][b] += float32(weight)
+}
+
+func (o *odds) passed(class uint8, b int, weight uint8) {
+	o.passes[class][b] += float32(weight)
+}
+
+// fade halves what was learned.
+func (o *odds) fade() {
+	for c := range classes {
+		for b := range buckets {
+			o.hits[c][b] /= 2
+			o.passes[c][b] /= 2
+		}
+	}
+}
+
+// weigh computes the worth of all cells and sorts them.
+func (o *odds) weigh() {
+	var all [buckets]float64
+	for b := range buckets {
+		h, p := guess*guessWeight, float64(guessWeight)
+		for c := range classes {
+			h += float64(o.hits[c][b])
+			p += float64(o.passes[c][b])
+		}
+		all[b] = h / p
+	}
+	for c := range classes {
+		o.weighClass(c, &all)
+	}
+	slices.Sort(o.order[:])
+}
+
+// weighClass fills the order with the cells of one class.
+//
+// The worth of an object at some age is the best rate, over all ages up to which one
+// could keep it, of expected uses to expected events in the cache. It is computed from the
+// last bucket back: a span of buckets takes in the spans behind it as long as they are
+// worth more than itself.
+func (o *odds) weighClass(c int, all *[buckets]float64) {
+	seen, expected := float64(scaleWeight), float64(scaleWeight)
+	for b := range buckets {
+		seen += float64(o.hits[c][b])
+		expected += float64(o.passes[c][b]) * all[b]
+	}
+	scale := seen / expected
+	type span struct{ uses, time, left float64 }
+	var spans [buckets]span
+	top := 0
+	for b := buckets - 1; b >= 0; b-- {
+		prior := min(maxChance, all[b]*scale)
+		chance := (float64(o.hits[c][b]) + classWeight*prior) / (float64(o.passes[c][b]) + classWeight)
+		width := float64(o.ages[buckets-1])
+		if b < buckets-1 {
+			width = float64(o.ages.width(b))
+		}
+		s := span{uses: chance, time: width * (1 - chance/2), left: 1 - chance}
+		for ; top > 0; top-- {
+			next := &spans[top-1]
+			if next.uses*s.time <= s.uses*next.time {
+				break
+			}
+			s.uses += s.left * next.uses
+			s.time += s.left * next.time
+			s.left *= next.left
+		}
+		spans[top] = s
+		top++
+		o.order[c*buckets+b] = uint64(math.Float32bits(float32(s.uses/s.time)))<<32 | uint64(c*buckets+b)
+	}
+}
