@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -24,7 +25,7 @@ type stuck struct {
 
 func (m *stuck) WalkKeys(yield func(model.Key) bool) {
 	m.walks.Add(1)
-	for yield("0123456789abcdef0123456789abcdef") {
+	for key := strings.Repeat("k", 32<<10); yield(key); {
 	}
 }
 
