@@ -1,0 +1,72 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"time"
+
+	"github.com/mooncake-go/mooncake/core/api/rpc"
+	"github.com/mooncake-go/mooncake/core/config"
+	"github.com/mooncake-go/mooncake/core/master"
+	"github.com/mooncake-go/mooncake/sdk/plugin"
+)
+
+// LocalMaster is a master in this process, for benchmarks: it serves on a free port of the
+// loopback address and has no admin port.
+type LocalMaster struct {
+	// Service is the master itself, Client reaches it over the network.
+	Service *master.Service
+	Client  *rpc.Client
+
+	role   *masterRole
+	server *rpc.Server
+}
+
+// StartLocalMaster starts one. Close it.
+func StartLocalMaster(ctx context.Context, cfg config.Config, builtins []plugin.Factory, log *slog.Logger) (*LocalMaster, error) {
+	role, err := newMaster(cfg, builtins, log)
+	if err != nil {
+		return nil, err
+	}
+	m := &LocalMaster{Service: role.service, role: role}
+	if err := m.start(ctx, log); err != nil {
+		return nil, errors.Join(err, m.Close(context.WithoutCancel(ctx)))
+	}
+	return m, nil
+}
+
+func (m *LocalMaster) start(ctx context.Context, log *slog.Logger) error {
+	if err := m.role.evict.Start(ctx, newHost(m.role.evictID, log)); err != nil {
+		return err
+	}
+	if err := m.role.alloc.Start(ctx, newHost(m.role.allocID, log)); err != nil {
+		return err
+	}
+	if err := m.Service.Start(ctx); err != nil {
+		return err
+	}
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	m.server = rpc.NewServer(m.Service, rpc.ServerOptions{Logger: log})
+	go func() { _ = m.server.Serve(ln) }() // It ends with Close, and its clients see it.
+	m.Client, err = rpc.Dial(ln.Addr().String(), rpc.Options{})
+	return err
+}
+
+// Close ends it, for 10 s at most.
+func (m *LocalMaster) Close(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	var err error
+	if m.Client != nil {
+		err = m.Client.Close()
+	}
+	if m.server != nil {
+		m.server.Stop(ctx)
+	}
+	return errors.Join(err, m.Service.Stop(ctx), m.role.alloc.Stop(ctx), m.role.evict.Stop(ctx), m.role.catalog.Close(ctx))
+}

@@ -1,0 +1,206 @@
+package masterload
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"github.com/mooncake-go/mooncake/core/bench/latency"
+	"github.com/mooncake-go/mooncake/core/model"
+	"github.com/mooncake-go/mooncake/sdk/errs"
+)
+
+// Master is what the load asks of a master.
+type Master interface {
+	MountSegment(ctx context.Context, client model.ClientID, seg model.Segment) error
+	Ping(ctx context.Context, client model.ClientID, report model.PingReport) (model.PingReply, error)
+	Exist(ctx context.Context, caller model.Caller, keys []model.Key) ([]model.Result[bool], error)
+	GetReplicas(ctx context.Context, caller model.Caller, keys []model.Key) ([]model.Result[model.Object], error)
+	PutStart(ctx context.Context, caller model.Caller, items []model.PutItem, cfg model.ReplicateConfig) ([]model.Result[[]model.Replica], error)
+	PutEnd(ctx context.Context, caller model.Caller, items []model.EndItem) ([]error, error)
+}
+
+// Options says what to do.
+type Options struct {
+	// Fill is called directly to write the keys, Load as clients reach the master, over the
+	// network. They are the same master, which runs in this process.
+	Fill, Load Master
+	// Keys is how many keys the pool has room for, at least 1000.
+	Keys int
+	// Clients is how many clients load it at a time. Default 4.
+	Clients int
+	// Batch is the number of keys of one call. Default 128.
+	Batch int
+	// Time is how long the load lasts. Default 20 s.
+	Time time.Duration
+	// Step is told of each part that begins.
+	Step func(text string)
+}
+
+// DefaultTime is how long a load lasts.
+const DefaultTime = 20 * time.Second
+
+// PageSize is the size of every object, in bytes.
+const PageSize = 64 << 10
+
+// KeySize is the length of every key, in bytes: a hash in hexadecimal and a rank.
+const KeySize = 40
+
+// segments is over how many segments the pool is spread.
+const segments = 16
+
+// Run fills the master and loads it.
+func Run(ctx context.Context, o Options) (Report, error) {
+	if o.Keys < 1000 || o.Keys > 1<<31 {
+		return Report{}, fmt.Errorf("%d keys; it takes 1000 to %d", o.Keys, 1<<31)
+	}
+	o = o.withDefaults()
+	l := &load{Options: o, client: model.NewUUID()}
+	before := heap()
+	if err := l.mount(ctx); err != nil {
+		return Report{}, err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var pings sync.WaitGroup
+	defer pings.Wait()
+	defer cancel()
+	pings.Go(func() { l.ping(ctx) })
+
+	r := Report{Keys: o.Keys, KeySize: KeySize, Clients: o.Clients, Batch: o.Batch}
+	o.Step(fmt.Sprintf("writing %d keys", o.Keys))
+	began := time.Now()
+	if err := l.fill(ctx); err != nil {
+		return r, fmt.Errorf("fill: %w", err)
+	}
+	r.FillKeysPerSecond = float64(o.Keys) / time.Since(began).Seconds()
+	o.Step("counting its memory")
+	after := heap()
+	r.HeapBytes = after - min(before, after)
+	r.BytesPerKey = float64(r.HeapBytes)/float64(o.Keys) - KeySize
+	o.Step(fmt.Sprintf("loading it with %d clients for %s", o.Clients, o.Time))
+	return r, l.run(ctx, &r)
+}
+
+func (o Options) withDefaults() Options {
+	if o.Clients == 0 {
+		o.Clients = 4
+	}
+	if o.Batch == 0 {
+		o.Batch = 128
+	}
+	if o.Time == 0 {
+		o.Time = DefaultTime
+	}
+	if o.Step == nil {
+		o.Step = func(string) {}
+	}
+	return o
+}
+
+// heap is what the garbage collector cannot free.
+func heap() uint64 {
+	debug.FreeOSMemory()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
+}
+
+type load struct {
+	Options
+	client model.ClientID
+}
+
+func (l *load) mount(ctx context.Context) error {
+	each := uint64(l.Keys) * PageSize / segments
+	each += PageSize // what rounding costs
+	for i := range segments {
+		name := fmt.Sprintf("bench-%d:1", i)
+		seg := model.Segment{ID: model.NewUUID(), Name: name, Endpoint: name, Protocol: "tcp", Base: uint64(i+1) << 46, Size: each}
+		if err := l.Fill.MountSegment(ctx, l.client, seg); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ping keeps the segments mounted.
+func (l *load) ping(ctx context.Context) {
+	t := time.NewTicker(time.Second)
+	defer t.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.C:
+			_, _ = l.Fill.Ping(ctx, l.client, model.PingReport{}) // The load tells when the master fails.
+		}
+	}
+}
+
+// key is the i-th key of a client, of KeySize bytes.
+func key(client, i int) model.Key {
+	return fmt.Sprintf("%08x%024x_%07d", client, uint64(i)*0x9e3779b97f4a7c15, i%1e7)
+}
+
+func (l *load) fill(ctx context.Context) error {
+	const writers = 2
+	var (
+		wg   sync.WaitGroup
+		fail [writers]error
+	)
+	for w := range writers {
+		wg.Go(func() {
+			for i := w * l.Batch; i < l.Keys && fail[w] == nil; i += writers * l.Batch {
+				fail[w] = l.put(ctx, l.Fill, 0, i, min(i+l.Batch, l.Keys), nil)
+			}
+		})
+	}
+	wg.Wait()
+	return errors.Join(fail[:]...)
+}
+
+// put writes keys and notes how long both calls took.
+func (l *load) put(ctx context.Context, m Master, client, from, to int, times *latency.Histogram) error {
+	items, ends := make([]model.PutItem, 0, to-from), make([]model.EndItem, 0, to-from)
+	for i := from; i < to; i++ {
+		k := key(client, i)
+		items = append(items, model.PutItem{Key: k, Size: PageSize})
+		ends = append(ends, model.EndItem{Key: k, Checksum: model.Checksum{Kind: model.ChecksumCRC32C, Value: uint64(i)}})
+	}
+	caller := model.Caller{Client: l.client}
+	t0 := time.Now()
+	got, err := m.PutStart(ctx, caller, items, model.DefaultReplicateConfig())
+	record(times, t0)
+	if err != nil {
+		return err
+	}
+	for _, g := range got {
+		if g.Err != nil && !errs.Is(g.Err, errs.ObjectAlreadyExists) {
+			return g.Err
+		}
+	}
+	t0 = time.Now()
+	done, err := m.PutEnd(ctx, caller, ends)
+	record(times, t0)
+	if err != nil {
+		return err
+	}
+	for _, e := range done {
+		if e != nil && !errs.Is(e, errs.ObjectNotFound) { // Another client may have made room with it.
+			return e
+		}
+	}
+	return nil
+}
+
+func record(h *latency.Histogram, t0 time.Time) {
+	if h != nil {
+		h.Record(time.Since(t0))
+	}
+}
