@@ -3,6 +3,7 @@ package rpc
 import (
 	"context"
 	"log/slog"
+	"path"
 	"runtime/debug"
 	"time"
 
@@ -10,6 +11,15 @@ import (
 
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
+
+// observed tells how long each call took, failed ones included.
+func observed(observe func(method string, took time.Duration)) grpc.UnaryServerInterceptor {
+	return func(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
+		start := time.Now()
+		defer func() { observe(path.Base(info.FullMethod), time.Since(start)) }()
+		return next(ctx, req)
+	}
+}
 
 // bounded ends a call after limit at the latest.
 func bounded(limit time.Duration) grpc.UnaryServerInterceptor {

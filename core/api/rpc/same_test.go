@@ -146,6 +146,7 @@ func TestRemoteEqualsLocal(t *testing.T) {
 				key, c, kind := keyGen.Draw(rt, "key"), callers.Draw(rt, "caller"), kinds.Draw(rt, "kind")
 				source, targets := rapid.SampledFrom([]string{"", "x:1", "?"}).Draw(rt, "source"), names.Draw(rt, "targets")
 				both(func(m store.Master) (any, error) { return m.CopyStart(ctx, c, kind, key, source, targets) })
+				both(func(m store.Master) (any, error) { return m.Why(ctx, c, key) })
 			},
 			"end of copy": func(rt *rapid.T) {
 				key, c, kind := keyGen.Draw(rt, "key"), callers.Draw(rt, "caller"), kinds.Draw(rt, "kind")

@@ -28,6 +28,9 @@ type ServerOptions struct {
 	// IdleTimeout is how long a connection may have no call in flight before the server
 	// closes it; the client connects again with its next call. 0 never closes it.
 	IdleTimeout time.Duration
+	// Observe, where set, is told how long each call took, by the bare name of its method,
+	// for example PutStart. Called from many goroutines; it must not block.
+	Observe func(method string, took time.Duration)
 }
 
 func (o ServerOptions) withDefaults() ServerOptions {
@@ -54,6 +57,10 @@ type Server struct {
 // NewServer returns a server of m. Nothing runs before Serve.
 func NewServer(m store.Master, opts ServerOptions) *Server {
 	opts = opts.withDefaults()
+	chain := []grpc.UnaryServerInterceptor{bounded(opts.CallTimeout), guarded(opts.Logger), checkedCaller}
+	if opts.Observe != nil {
+		chain = append([]grpc.UnaryServerInterceptor{observed(opts.Observe)}, chain...)
+	}
 	s := &Server{grpc: grpc.NewServer(
 		grpc.MaxRecvMsgSize(MaxMessageSize),
 		grpc.MaxSendMsgSize(MaxMessageSize),
@@ -66,7 +73,7 @@ func NewServer(m store.Master, opts ServerOptions) *Server {
 		grpc.KeepaliveParams(keepalive.ServerParameters{
 			MaxConnectionIdle: opts.IdleTimeout, Time: 30 * time.Second, Timeout: 10 * time.Second,
 		}),
-		grpc.ChainUnaryInterceptor(bounded(opts.CallTimeout), guarded(opts.Logger), checkedCaller),
+		grpc.ChainUnaryInterceptor(chain...),
 	)}
 	masterv1.RegisterMasterServiceServer(s.grpc, &service{master: m})
 	return s

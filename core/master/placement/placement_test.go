@@ -149,6 +149,11 @@ func TestPreferredComeFirst(t *testing.T) {
 		plan := NewPlanner(w.view(), s, Wish{Copies: 1, Preferred: []string{"b", "nowhere", "a"}, HostID: "c"})
 		require.Equal(t, spaces(all[1], all[3], all[0], all[2]), plan.First(nil)[0])
 	}
+	plan, first := NewPlanner(w.view(), LocalFirst{}, Wish{Copies: 1, Preferred: []string{"nowhere"}, HostID: "c"}), map[alloc.SpaceID]bool{}
+	for range 100 {
+		first[plan.First(nil)[0][0]] = true
+	}
+	require.Len(t, first, 4, "what is preferred takes the place of what is near")
 }
 
 func TestRandomStartsEverywhereAndIsBounded(t *testing.T) {
@@ -209,6 +214,18 @@ func TestSilentOnesComeLast(t *testing.T) {
 		s, err := New(name)
 		require.NoError(t, err)
 		require.Len(t, s.Order(w.view(), Object{Host: "h1"}, nil), 4, "a pool that is silent as a whole can be used")
+	}
+	var names []string
+	for i := range 20 {
+		names = append(names, fmt.Sprint("h", i, "/n"))
+	}
+	many, segs := pool(t, names...)
+	many.silence(segs[:10]...)
+	for _, name := range Names() {
+		s, err := New(name)
+		require.NoError(t, err)
+		list := s.Order(many.view(), Object{Host: "h1", Copies: 1}, nil)
+		require.ElementsMatch(t, spaces(segs[:10]...), list[:10], name)
 	}
 	one, _ := pool(t, "a")
 	one.silence()

@@ -104,6 +104,29 @@ func TestFailuresThatGoOnKeepTheWeightDown(t *testing.T) {
 	require.InDelta(t, 0.25, w.segs[0].Weight(), 0.05)
 }
 
+func TestMilderNewsDoesNotRaiseTheWeight(t *testing.T) {
+	w := newWorld(t, 2)
+	w.say(1, 0, model.PeerReport{Failed: 1})
+	w.pass(12 * time.Second)
+	require.InDelta(t, 0.41, w.segs[0].Weight(), 0.001)
+	w.say(1, 0, model.PeerReport{Done: 999, Failed: 1})
+	require.InDelta(t, 0.41, w.segs[0].Weight(), 0.001, "nor does it hold up the way back")
+	w.pass(3 * time.Second)
+	require.InDelta(t, 0.51, w.segs[0].Weight(), 0.001)
+}
+
+func TestAReportCountsForTheWindow(t *testing.T) {
+	at := func(s int) lease.Instant { return lease.Instant(1).Add(time.Duration(s) * time.Second) }
+	p := newPeer()
+	p.add(client(1), model.PeerReport{Done: 1}, at(0))
+	p.add(client(1), model.PeerReport{Done: 49, Failed: 50}, at(9))
+	require.InDelta(t, 0.5, p.failed(at(9)), 0.01)
+	require.InDelta(t, 0.5, p.failed(at(11)), 0.01, "the first half of the window is over, the second is not")
+	require.Zero(t, p.failed(at(20)))
+	p.expire(at(20))
+	require.Empty(t, p.tallies)
+}
+
 func TestOneClientAloneDoesNotZeroANode(t *testing.T) {
 	w := newWorld(t, 4)
 	w.say(1, 0, model.PeerReport{Done: 10})
@@ -115,6 +138,9 @@ func TestOneClientAloneDoesNotZeroANode(t *testing.T) {
 	w = newWorld(t, 4)
 	w.say(2, 0, model.PeerReport{Failed: 1000})
 	require.Equal(t, 0.01, w.segs[0].Weight(), "nobody says otherwise")
+	w.pass(60 * time.Second)
+	w.say(2, 0, model.PeerReport{Done: 60, Failed: 40})
+	require.InDelta(t, 0.0625, w.segs[0].Weight(), 0.001, "its own successes are no second opinion")
 	w.pass(60 * time.Second)
 	w.say(1, 0, model.PeerReport{Done: 1000})
 	w.say(2, 0, model.PeerReport{Failed: 1})
