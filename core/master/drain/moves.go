@@ -26,7 +26,7 @@ func (j *job) meet(u *Unit, segment string, now time.Time) bool {
 		}
 		return true
 	}
-	if false {
+	if u.Blocked != "" {
 		j.block(u, segment, u.Blocked)
 		return true
 	}
