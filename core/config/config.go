@@ -69,20 +69,20 @@ type Store struct {
 	RPCTimeout       time.Duration `koanf:"rpc_timeout" unit:"ms" default:"30s" range:"1ms..24h" doc:"bound on one call to the master"`
 
 	RPCConnectTimeout time.Duration `koanf:"rpc_connect_timeout" unit:"ms" default:"30s" range:"1ms..24h" soon:"a bound of its own on connecting to the master" doc:"bound on connecting to the master"`
-	MasterDownTimeout time.Duration `koanf:"master_down_timeout" unit:"ms" default:"1s" range:"1ms..24h" soon:"a bound on calls while the master is away" doc:"bound on one call while the master is not reachable"`
+	MasterDownTimeout time.Duration `koanf:"master_down_timeout" unit:"ms" default:"1s" range:"1ms..24h" doc:"bound on one call while the master is not reachable"`
 
-	TenantID  string `koanf:"tenant_id" type:"tenant" default:"default" soon:"multi-tenancy" refuse:"true" doc:"tenant whose objects this process sees"`
-	ClusterID string `koanf:"cluster_id" type:"cluster" default:"mooncake_cluster" soon:"names of clusters at the client" doc:"name of the cluster that the master belongs to"`
+	TenantID  string `koanf:"tenant_id" type:"tenant" default:"default" doc:"tenant whose objects this process sees"`
+	ClusterID string `koanf:"cluster_id" type:"cluster" default:"mooncake_cluster" doc:"name of the cluster that the master belongs to"`
 	Memcpy    string `koanf:"memcpy" default:"auto" enum:"auto|on|off" soon:"the choice; local reads are always a memory copy" doc:"copy between buffers of one process without a transport; auto decides by the transports"`
 
-	LocalHotCacheSize          Size `koanf:"local_hot_cache_size" default:"0" soon:"the local hot cache" doc:"memory for copies of remote objects that are read often; 0 for none"`
-	LocalHotBlockSize          Size `koanf:"local_hot_block_size" default:"16MiB" range:"4KiB..1TiB" soon:"the local hot cache" doc:"block of the local hot cache; a larger object is not kept in it"`
-	LocalHotCacheUseShm        bool `koanf:"local_hot_cache_use_shm" default:"false" soon:"the local hot cache" doc:"share the local hot cache with the local clients of this node"`
-	LocalHotAdmissionThreshold int  `koanf:"local_hot_admission_threshold" default:"2" range:"0..255" soon:"the local hot cache" doc:"reads after which an object enters the local hot cache"`
+	LocalHotCacheSize          Size `koanf:"local_hot_cache_size" default:"0" doc:"memory for copies of remote objects that are read often; 0 for none"`
+	LocalHotBlockSize          Size `koanf:"local_hot_block_size" default:"16MiB" range:"4KiB..1TiB" doc:"block of the local hot cache; a larger object is not kept in it"`
+	LocalHotCacheUseShm        bool `koanf:"local_hot_cache_use_shm" default:"false" soon:"local clients over shared memory" doc:"share the local hot cache with the local clients of this node"`
+	LocalHotAdmissionThreshold int  `koanf:"local_hot_admission_threshold" default:"2" range:"1..255" doc:"reads after which an object enters the local hot cache"`
 
-	ClientMetric          bool          `koanf:"client_metric" default:"true" soon:"metrics of the client" doc:"count what this client does"`
-	ClientMetricInterval  time.Duration `koanf:"client_metric_interval" unit:"s" default:"0s" range:"0s..24h" soon:"metrics of the client" doc:"how often the client's metrics are written to the log; 0 for never"`
-	ClientMetricBandwidth bool          `koanf:"client_metric_bandwidth" default:"true" soon:"metrics of the client" doc:"count bandwidth among the client's metrics"`
+	ClientMetric          bool          `koanf:"client_metric" default:"true" doc:"count what this client does"`
+	ClientMetricInterval  time.Duration `koanf:"client_metric_interval" unit:"s" default:"0s" range:"0s..24h" doc:"how often the client's metrics are written to the log; 0 for never"`
+	ClientMetricBandwidth bool          `koanf:"client_metric_bandwidth" default:"true" doc:"count bandwidth among the client's metrics"`
 
 	ClientMinPort int `koanf:"client_min_port" default:"12300" range:"1024..65535" doc:"first port that a local_hostname without a port may get; from 1024 to 32767 or from 61000 to 65535"`
 	ClientMaxPort int `koanf:"client_max_port" default:"14300" range:"1024..65535" doc:"last port that a local_hostname without a port may get; in the same range as client_min_port"`
@@ -96,6 +96,10 @@ type Store struct {
 	DisableMmapArena  bool   `koanf:"disable_mmap_arena" default:"false" doc:"map each host buffer by itself whatever mmap_arena_pool_size says"`
 
 	Port             int  `koanf:"port" type:"port" default:"50052" soon:"local clients over shared memory" doc:"port for clients of this host that share this node's memory"`
+	RESTHost    string        `koanf:"rest_host" default:"0.0.0.0" doc:"address the REST service binds"`
+	RESTPort    int           `koanf:"rest_port" type:"port" default:"0" doc:"port of the REST service (PUT /api/put and so on); 0 for no service. The flag of 'mooncake store' is --port"`
+	MaxWaitTime time.Duration `koanf:"max_wait_time" unit:"s" default:"60s" range:"0s..24h" doc:"how long the start keeps trying to reach the master and the metadata service"`
+
 	EnableHTTPServer bool `koanf:"enable_http_server" default:"false" doc:"serve health and metrics of this node over HTTP"`
 	HTTPPort         int  `koanf:"http_port" type:"port" default:"9300" doc:"port for health and metrics of this node"`
 }

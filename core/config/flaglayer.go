@@ -30,6 +30,10 @@ func (l *loader) flags() {
 			l.set(v.texts)
 			return
 		}
+		if f.Name == defineFlag {
+			l.define(v.texts)
+			return
+		}
 		o := Origin{Layer: LayerFlag, Name: "--" + f.Name}
 		n, theirs := upstream.Find(table, f.Name)
 		if own, ok := ours[f.Name]; ok && (!theirs || !n.ZeroUnset) {
@@ -57,6 +61,37 @@ func (l *loader) set(pairs []string) {
 		}
 		o.Name = "--set " + key
 		l.assign(key, text, o, nil)
+	}
+}
+
+// defineFlag is the store service's --define key=value.
+const defineFlag = "define"
+
+// define applies --define key=value, whose keys are those of the store service's file. The
+// last one for a key counts; one that is not known is left out with a warning.
+func (l *loader) define(pairs []string) {
+	table, last := upstream.ServiceKeys(), map[string]int{}
+	for i, pair := range pairs {
+		key, _, _ := strings.Cut(pair, "=")
+		last[key] = i
+	}
+	for i, pair := range pairs {
+		key, text, ok := strings.Cut(pair, "=")
+		o := Origin{Layer: LayerFlag, Name: "--define " + key}
+		n, known := upstream.Find(table, key)
+		switch {
+		case !ok:
+			l.problem(o, "", &pair, "must be key=value", "for example --define local_hostname=10.0.0.7")
+		case last[key] != i:
+		case known:
+			l.judge(n, text, o)
+		default:
+			text := "is not a key of the store service and is ignored"
+			if near := value.Nearest(key, upstream.Names(table)); near != "" {
+				text += "; did you mean " + near + "?"
+			}
+			l.warn(o, key, text)
+		}
 	}
 }
 

@@ -109,7 +109,7 @@ func (l *loader) defaults() {
 }
 
 func (l *loader) upstreamDefaults() {
-	for _, n := range l.Role.upstreamFlags() {
+	for _, n := range l.Role.usual() {
 		f, ours := l.byKey[n.Key]
 		if !ours || n.Default == "" || n.Values != nil || n.ZeroUnset || n.Deprecated || f.section == "log" {
 			continue

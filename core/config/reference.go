@@ -118,6 +118,7 @@ func upstreamTables() []titled {
 	return []titled{
 		{"Flags and file keys of mooncake_master", "--", upstream.MasterFlags()},
 		{"Flags and file keys of mooncake_client", "--", upstream.ClientFlags()},
+		{"Flags of the store service", "--", upstream.ServiceFlags()},
 		{"Keys of the store service's JSON file", "", upstream.ServiceKeys()},
 		{"Flags of every upstream process", "--", upstream.ProcessFlags()},
 		{"Environment variables", "", upstream.Environment()},

@@ -6,32 +6,37 @@ import "github.com/mooncake-go/mooncake/core/config/internal/upstream"
 // implementation's names apply; every role reads all sections.
 type Role string
 
-// The roles. RoleClient differs from RoleStore only in contributing no memory by default.
-// RoleAll is for commands that are none of the others, such as `config check` and `demo`.
+// The roles. RoleService is RoleStore with the flags of the reference implementation's store
+// service in place of mooncake_client's: --port is that of the REST service. RoleClient
+// differs from RoleStore only in contributing no memory by default. RoleAll is for commands
+// that are none of the others, such as `config check` and `demo`.
 const (
 	RoleMaster   Role = "master"
 	RoleMetadata Role = "metadata"
 	RoleStore    Role = "store"
+	RoleService  Role = "service"
 	RoleClient   Role = "client"
 	RoleAll      Role = "all"
 )
 
 // Roles lists the roles.
-func Roles() []Role { return []Role{RoleMaster, RoleMetadata, RoleStore, RoleClient, RoleAll} }
+func Roles() []Role {
+	return []Role{RoleMaster, RoleMetadata, RoleStore, RoleService, RoleClient, RoleAll}
+}
 
 // section is the one whose settings are flags without a prefix.
 func (r Role) section() string {
 	switch r {
 	case RoleMaster, RoleMetadata:
 		return string(r)
-	case RoleStore, RoleClient:
+	case RoleStore, RoleService, RoleClient:
 		return "store"
 	default:
 		return ""
 	}
 }
 
-func (r Role) node() bool { return r == RoleStore || r == RoleClient }
+func (r Role) node() bool { return r == RoleStore || r == RoleService || r == RoleClient }
 
 // Program is the name of the reference implementation's program in this role, after which
 // log files are named; that of a role that it does not have begins with mooncake_.
@@ -51,6 +56,8 @@ func (r Role) program() string {
 	switch {
 	case r == RoleMaster:
 		return "mooncake_master"
+	case r == RoleService:
+		return "mooncake_store_service"
 	case r.node():
 		return "mooncake_client"
 	default:
@@ -62,6 +69,8 @@ func (r Role) upstreamFlags() []upstream.Name {
 	switch {
 	case r == RoleMaster:
 		return upstream.Distinct(upstream.MasterFlags(), upstream.ProcessFlags())
+	case r == RoleService:
+		return upstream.Distinct(upstream.ServiceFlags(), upstream.ClientFlags(), upstream.ProcessFlags())
 	case r.node():
 		return upstream.Distinct(upstream.ClientFlags(), upstream.ProcessFlags())
 	default:
@@ -97,6 +106,15 @@ func dropFileNames(names []upstream.Name) []upstream.Name {
 		}
 	}
 	return out
+}
+
+// usual are the reference implementation's names whose defaults count for a process that
+// was started under its name.
+func (r Role) usual() []upstream.Name {
+	if r == RoleService {
+		return upstream.Distinct(upstream.ServiceFlags(), upstream.ServiceKeys())
+	}
+	return r.upstreamFlags()
 }
 
 func (r Role) readers() upstream.Reader {

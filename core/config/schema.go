@@ -104,6 +104,10 @@ func envName(key string) string {
 // flag is the name of the flag in a role, empty where the role has none.
 func (f field) flag(r Role) string {
 	switch {
+	case r == RoleService && f.key == "store.rest_port":
+		return "port"
+	case r == RoleService && f.key == "store.port":
+		return ""
 	case f.section == r.section():
 		return f.name
 	case f.section == "log":

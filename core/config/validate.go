@@ -14,6 +14,7 @@ import (
 // check refuses settings that are fine alone and cannot work together.
 func (l *loader) check(c Config) {
 	m, s := c.Master, c.Store
+	l.checkService()
 	if m.PutStartReleaseTimeout <= m.PutStartDiscardTimeout {
 		l.between(pair{"master.put_start_release_timeout", duration(m.PutStartReleaseTimeout)}, "must be longer than",
 			pair{"master.put_start_discard_timeout", duration(m.PutStartDiscardTimeout)}, "must be shorter than")
@@ -33,6 +34,9 @@ func (l *loader) check(c Config) {
 	}
 	if s.NUMAStrict && s.NUMANode < 0 {
 		l.clash("store.numa_strict", "true", "needs a store.numa_node, the node to take memory of only")
+	}
+	if s.LocalHotCacheSize > 0 && !s.Checksum {
+		l.between(pair{"store.local_hot_cache_size", s.LocalHotCacheSize.String()}, "must be 0 without", pair{"store.checksum", "false"}, "must be true with")
 	}
 	if strings.TrimSpace(s.LocalHostname) == "" {
 		l.clash("store.local_hostname", s.LocalHostname, "must not be empty")

@@ -1,5 +1,7 @@
 package upstream
 
+import "github.com/mooncake-go/mooncake/core/config/internal/value"
+
 // ClientFlags returns the flags of mooncake_client.
 func ClientFlags() []Name {
 	return []Name{
@@ -18,6 +20,14 @@ func ClientFlags() []Name {
 		{Name: "start_offload_rpc_server", Type: Bool, Default: "true", Feature: ssdTier},
 		{Name: "enable_http_server", Type: Bool, Default: "false", Key: "store.enable_http_server"},
 		{Name: "http_port", Type: Int32, Default: "9300", Key: "store.http_port"},
+	}
+}
+
+// ServiceFlags returns the flags of the store service.
+func ServiceFlags() []Name {
+	return []Name{
+		{Name: "port", Type: Int32, Default: "8080", Key: "store.rest_port"},
+		{Name: "max_wait_time", Type: Int32, Default: "60", Key: "store.max_wait_time", Unit: value.Second},
 	}
 }
 
