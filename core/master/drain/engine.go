@@ -117,6 +117,11 @@ func (e *Engine) Create(spec model.DrainSpec, now time.Time) (model.JobID, error
 			return model.JobID{}, errs.New(errs.SegmentNotFound, op, "no segment %q is mounted", name)
 		}
 	}
+	// A job whose segment went and came back must not take the new job's for its own.
+	for _, j := range e.active {
+		j.holds(now)
+	}
+	e.retire()
 	if err := e.pool.SetDraining(spec.Segments); err != nil {
 		return model.JobID{}, errs.Wrap(errs.CodeOf(err), op, err)
 	}

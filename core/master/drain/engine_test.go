@@ -212,6 +212,19 @@ func TestASegmentThatGoesAwayFailsTheJob(t *testing.T) {
 	require.Equal(t, model.SegmentOK, b.pool.segments["b"])
 }
 
+func TestASegmentThatCameBackIsNotTheOldJobs(t *testing.T) {
+	b := newBench(t, "a", "b")
+	b.pool.put("k", 1, "a").blocked = "leased"
+	before := b.create(model.DrainSpec{Segments: []string{"a"}, MaxConcurrency: 1})
+	b.settle(1)
+	b.pool.unmount("a")
+	b.pool.segments["a"] = model.SegmentOK
+	after := b.create(model.DrainSpec{Segments: []string{"a"}, MaxConcurrency: 1})
+	require.Equal(t, model.JobFailed, b.query(before).Status)
+	b.settle(4)
+	require.Equal(t, model.JobSucceeded, b.query(after).Status)
+}
+
 func TestTwoCopiesOfOneObjectAreMovedOneAfterTheOther(t *testing.T) {
 	b := newBench(t, "a", "b", "c", "d")
 	b.pool.put("k", 1, "a", "b")

@@ -75,11 +75,8 @@ func newJob(e *Engine, spec model.DrainSpec, now time.Time) *job {
 // step looks after the job once and reports whether it wants to go on at once.
 func (j *job) step(now time.Time) bool {
 	j.collect(now)
-	for _, s := range j.Spec.Segments {
-		if err := j.engine.pool.StillDraining(s); err != nil {
-			j.end(model.JobFailed, fmt.Sprintf("segment %q can be drained no more: %v", s, err), now)
-			return false
-		}
+	if !j.holds(now) {
+		return false
 	}
 	if len(j.troubled) > maxTroubled {
 		j.end(model.JobFailed, list(len(j.troubled), "could not be moved", j.troubles()), now)
@@ -98,6 +95,17 @@ func (j *job) step(now time.Time) bool {
 		return j.plan(now)
 	}
 	return j.run(now)
+}
+
+// holds ends the job when one of its segments is not its own any more.
+func (j *job) holds(now time.Time) bool {
+	for _, s := range j.Spec.Segments {
+		if err := j.engine.pool.StillDraining(s); err != nil {
+			j.end(model.JobFailed, fmt.Sprintf("segment %q can be drained no more: %v", s, err), now)
+			return false
+		}
+	}
+	return true
 }
 
 // plan counts what there is to move.
