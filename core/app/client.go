@@ -36,7 +36,7 @@ func OpenClient(ctx context.Context, cfg config.Config, builtins []plugin.Factor
 	}
 	sc := p.clientConfig()
 	sc.AllocWait = o.AllocWait
-	c, err := store.NewClient(sc, p.deps(nil))
+	c, err := store.NewClient(sc, p.deps())
 	if err != nil {
 		return nil, errors.Join(err, p.stop(context.WithoutCancel(ctx)))
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/mooncake-go/mooncake/core/api/rpc"
 	"github.com/mooncake-go/mooncake/core/config"
 	"github.com/mooncake-go/mooncake/core/master"
+	"github.com/mooncake-go/mooncake/core/master/quota"
 	metahttp "github.com/mooncake-go/mooncake/core/metadata/http"
 	"github.com/mooncake-go/mooncake/core/metadata/memory"
 	"github.com/mooncake-go/mooncake/core/plugins"
@@ -46,6 +47,10 @@ type masterRole struct {
 	evictID plugin.ID
 	allocID plugin.ID
 	service *master.Service
+	tenants *quota.Keeper // nil with one tenant only
+	// published is what the embedded metadata server serves, nil without one.
+	published *memory.Store
+	cleaner   *cleaner // nil where the keys of dead nodes stay
 }
 
 func newMaster(cfg config.Config, builtins []plugin.Factory, log *slog.Logger) (*masterRole, error) {
@@ -77,18 +82,29 @@ func newMaster(cfg config.Config, builtins []plugin.Factory, log *slog.Logger) (
 	if err != nil {
 		return nil, fmt.Errorf("master.allocator: %w", err)
 	}
-	m.service, err = master.New(masterConfig(cfg.Master), master.Deps{Alloc: m.alloc, Evict: m.evict, Log: log})
-	return m, err
+	return m, m.assemble(log)
 }
 
-func masterConfig(c config.Master) master.Config {
-	out := master.DefaultConfig()
-	out.LeaseTTL, out.ClientTTL = c.LeaseTTL, c.ClientTTL
-	out.PutDiscardTimeout, out.PutReleaseTimeout = c.PutStartDiscardTimeout, c.PutStartReleaseTimeout
-	out.EvictionRatio, out.EvictionHighWatermark = c.EvictionRatio, c.EvictionHighWatermarkRatio
-	out.AllocationStrategy = c.AllocationStrategy
-	out.MetricReporting = c.EnableMetricReporting
-	return out
+// assemble makes the service and what it works with beside its plugins.
+func (m *masterRole) assemble(log *slog.Logger) (err error) {
+	c := m.cfg.Master
+	if c.EnableMultiTenants {
+		if m.tenants, err = quota.OpenKeeper(c.TenantQuotaConnectorURI, log); err != nil {
+			return err
+		}
+	}
+	if c.EnableHTTPMetadataServer {
+		m.published = memory.New(memory.Limits{})
+	}
+	deps := master.Deps{Alloc: m.alloc, Evict: m.evict, Log: log, Tenants: m.tenants}
+	if c.EnableMetadataCleanupOnTimeout {
+		if m.cleaner, err = newCleaner(m.published, m.cfg.Store, log); err != nil {
+			return err
+		}
+		deps.Expired = m.cleaner.remove
+	}
+	m.service, err = master.New(masterConfig(c), deps)
+	return err
 }
 
 // serve adds the hooks: plugins first, then the service, then its faces; the RPC port
@@ -102,11 +118,17 @@ func (m *masterRole) serve(lc fx.Lifecycle, log *slog.Logger, fail Failer) {
 		OnStart: func(ctx context.Context) error { return m.alloc.Start(ctx, newHost(m.allocID, log)) },
 		OnStop:  m.alloc.Stop,
 	})
+	if m.cleaner != nil {
+		lc.Append(fx.Hook{OnStop: m.cleaner.close})
+	}
 	lc.Append(fx.Hook{OnStart: m.service.Start, OnStop: m.service.Stop})
+	if m.tenants != nil {
+		reloadOnHangup(lc, m.tenants, log)
+	}
 	c := m.cfg.Master
-	if c.EnableHTTPMetadataServer {
+	if m.published != nil {
 		httpFace{"metadata server", c.HTTPMetadataServerHost, c.HTTPMetadataServerPort, "http_metadata_server_port"}.
-			serve(lc, log, metahttp.NewHandler(memory.New(memory.Limits{})))
+			serve(lc, log, metahttp.NewHandler(m.published))
 	}
 	httpFace{"admin port", c.MetricsHost, c.MetricsPort, "metrics_port"}.
 		serve(lc, log, rest.NewHandler(m.service, rest.Options{Logger: log}))
@@ -115,7 +137,7 @@ func (m *masterRole) serve(lc fx.Lifecycle, log *slog.Logger, fail Failer) {
 
 func (m *masterRole) serveRPC(lc fx.Lifecycle, log *slog.Logger, fail Failer) {
 	c := m.cfg.Master
-	server := rpc.NewServer(m.service, rpc.ServerOptions{Logger: log, IdleTimeout: c.RPCConnTimeout})
+	server := rpc.NewServer(m.service, rpc.ServerOptions{Logger: log, IdleTimeout: c.RPCConnTimeout, Observe: m.service.ObserveRPC})
 	lc.Append(fx.Hook{
 		OnStart: func(ctx context.Context) error {
 			ln, err := listen(ctx, "master", c.RPCAddress, c.RPCPort, "rpc_port")

@@ -33,8 +33,11 @@ type peer struct {
 	log     *slog.Logger
 
 	id       model.ClientID
-	carriers []transfer.Carrier // made, not started
+	metrics  *prometheus.Registry // nil where nothing is counted
+	carriers []transfer.Carrier   // made, not started
 	master   *rpc.Client
+	session  *store.Session
+	report   *reporter
 	dir      open.Directory
 	host     *memory.Host
 	stage    *memory.Block
@@ -48,6 +51,9 @@ func newPeer(cfg config.Config, builtins []plugin.Factory, log *slog.Logger) (*p
 		return nil, err
 	}
 	p := &peer{cfg: cfg, catalog: catalog, log: log, id: model.NewUUID()}
+	if cfg.Store.ClientMetric {
+		p.metrics = prometheus.NewRegistry()
+	}
 	for _, name := range cfg.Store.Transports {
 		id := plugin.ID{Kind: plugin.KindTransport, Name: name}
 		t, err := catalog.OpenTransport(context.Background(), id, p.transportSpec(id, builtins))
@@ -133,6 +139,14 @@ func (p *peer) open(ctx context.Context) error {
 	if p.master, err = rpc.Dial(s.MasterServerAddress, rpc.Options{Timeout: s.RPCTimeout}); err != nil {
 		return err
 	}
+	sc := store.DefaultSessionConfig()
+	sc.MasterDownTimeout = s.MasterDownTimeout
+	if p.session, err = store.NewSession(sc, p.deps()); err != nil {
+		return err
+	}
+	if p.metrics != nil && s.ClientMetricInterval > 0 {
+		p.report = startReporter(p.metrics, s, p.log)
+	}
 	name, err := localName(ctx, s)
 	if err != nil {
 		return err
@@ -206,6 +220,14 @@ func (p *peer) build(ctx context.Context, carriers []transfer.Carrier) error {
 // stop gives everything back, in reverse. Repeatable.
 func (p *peer) stop(ctx context.Context) error {
 	var err error
+	if p.report != nil {
+		p.report.stop()
+		p.report = nil
+	}
+	if p.session != nil {
+		p.session.Close()
+		p.session = nil
+	}
 	if p.engine != nil {
 		err = errors.Join(err, p.engine.Close(ctx))
 		p.engine = nil
@@ -230,13 +252,24 @@ func (p *peer) stop(ctx context.Context) error {
 	return err
 }
 
-func (p *peer) deps(metrics prometheus.Registerer) store.Deps {
-	return store.Deps{ID: p.id, Master: p.master, Engine: p.engine, Log: p.log, Metrics: metrics}
+// deps is what a Client and a Node of this process work with.
+func (p *peer) deps() store.Deps {
+	d := store.Deps{ID: p.id, Master: p.master, Engine: p.engine, Log: p.log, Session: p.session, ClusterID: p.cfg.Store.ClusterID}
+	if p.metrics != nil {
+		d.Metrics = p.metrics
+	}
+	return d
 }
 
 func (p *peer) clientConfig() store.Config {
+	s := p.cfg.Store
 	cfg := store.DefaultConfig()
-	cfg.Checksum = p.cfg.Store.Checksum
-	cfg.TransferTimeout = p.cfg.Store.TransferTimeout
+	cfg.Checksum = s.Checksum
+	cfg.TransferTimeout = s.TransferTimeout
+	cfg.Tenant = s.TenantID
+	if hot := &cfg.HotCache; s.LocalHotCacheSize > 0 {
+		hot.Size, hot.Threshold = uint64(s.LocalHotCacheSize), s.LocalHotAdmissionThreshold
+		hot.BlockSize = min(uint64(s.LocalHotBlockSize), hot.Size)
+	}
 	return cfg
 }

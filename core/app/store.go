@@ -40,8 +40,8 @@ func Store(cfg config.Config, builtins []plugin.Factory) fx.Option {
 type storeRole struct {
 	peer *peer
 	cfg  store.NodeConfig
-	// metrics holds the node's own and those of its Go runtime.
-	metrics *prometheus.Registry
+	// metrics are the node's own and those of its Go runtime.
+	metrics prometheus.Gatherer
 	node    atomic.Pointer[store.Node]
 }
 
@@ -62,13 +62,17 @@ func newStore(cfg config.Config, builtins []plugin.Factory, log *slog.Logger) (*
 	n.Protocol = cfg.Store.Protocol
 	n.StartWait = startWait
 	n.RPCTimeout = min(n.RPCTimeout, cfg.Store.RPCTimeout)
-	reg := prometheus.NewRegistry()
-	reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	return &storeRole{peer: p, cfg: n, metrics: reg}, n.Validate()
+	runtime := prometheus.NewRegistry()
+	runtime.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	shown := prometheus.Gatherers{runtime}
+	if p.metrics != nil {
+		shown = append(shown, p.metrics)
+	}
+	return &storeRole{peer: p, cfg: n, metrics: shown}, n.Validate()
 }
 
 func (s *storeRole) start(ctx context.Context) error {
-	node, err := store.NewNode(s.cfg, s.peer.deps(s.metrics))
+	node, err := store.NewNode(s.cfg, s.peer.deps())
 	if err != nil {
 		return err
 	}

@@ -14,33 +14,33 @@ type Master struct {
 	Allocator string `koanf:"allocator" type:"plugin" default:"arena" doc:"memory allocator: the name of an alloc plugin"`
 
 	LeaseTTL                   time.Duration `koanf:"lease_ttl" unit:"ms" default:"10s" range:"1ms..720h" doc:"how long a read keeps an object from being evicted or removed"`
-	ProbeLeaseTTL              time.Duration `koanf:"probe_lease_ttl" unit:"ms" default:"0s" range:"0s..720h" soon:"leases of their own for lookups" doc:"how long a lookup that reads nothing keeps an object; 0 stands for lease_ttl"`
+	ProbeLeaseTTL              time.Duration `koanf:"probe_lease_ttl" unit:"ms" default:"0s" range:"0s..720h" doc:"how long a lookup that reads nothing keeps an object; 0 stands for lease_ttl"`
 	EvictionHighWatermarkRatio float64       `koanf:"eviction_high_watermark_ratio" default:"0.9" range:"0..1" doc:"used share of the memory at which eviction starts; 1 evicts only when an allocation fails"`
 	EvictionRatio              float64       `koanf:"eviction_ratio" default:"0.05" range:"0..1" doc:"share of the memory that one round of eviction frees"`
 	ClientTTL                  time.Duration `koanf:"client_ttl" unit:"s" default:"10s" range:"1s..24h" doc:"how long a node may be silent before its segments are dropped"`
 	PutStartDiscardTimeout     time.Duration `koanf:"put_start_discard_timeout" unit:"s" default:"30s" range:"1s..24h" doc:"age at which an unfinished put gives way to another put of the key"`
 	PutStartReleaseTimeout     time.Duration `koanf:"put_start_release_timeout" unit:"s" default:"10m" range:"1s..168h" doc:"age at which the memory of an unfinished put is freed; longer than put_start_discard_timeout"`
 	AllocationStrategy         string        `koanf:"allocation_strategy" default:"random" enum:"random|free_ratio_first|local_first" later:"ssd_free_ratio_first|cxl" fallback:"random" doc:"how the segments of an object are chosen"`
-	StripeSize                 Size          `koanf:"stripe_size" default:"64MiB" range:"1MiB..1TiB" soon:"striping over segments" doc:"an object larger than this is laid over several segments"`
-	UnmountGrace               time.Duration `koanf:"unmount_grace" default:"0s" range:"0s..24h" soon:"graceful unmounting" doc:"how long the objects of a segment that leaves stay readable; 0 drops them at once"`
+	StripeSize                 Size          `koanf:"stripe_size" default:"64MiB" range:"1MiB..1TiB" doc:"an object larger than this is laid over several segments"`
+	UnmountGrace               time.Duration `koanf:"unmount_grace" default:"0s" range:"0s..24h" doc:"how long the objects of a segment that leaves stay readable; 0 drops them at once"`
 	ClusterID                  string        `koanf:"cluster_id" type:"cluster" default:"mooncake_cluster" doc:"name of the cluster: 1 to 128 letters, digits and _ . -"`
 
-	SoftPinTTL                  time.Duration `koanf:"soft_pin_ttl" unit:"ms" default:"30m" range:"1ms..8760h" soon:"soft pins" doc:"how long a soft pin that names no time of its own holds; at most max_soft_pin_ttl"`
-	MaxSoftPinTTL               time.Duration `koanf:"max_soft_pin_ttl" unit:"ms" default:"24h" range:"1ms..8760h" soon:"soft pins" doc:"longest soft pin that a client may ask for"`
-	AllowEvictSoftPinnedObjects bool          `koanf:"allow_evict_soft_pinned_objects" default:"true" soon:"soft pins" doc:"evict soft-pinned objects where nothing else is left to evict"`
+	SoftPinTTL                  time.Duration `koanf:"soft_pin_ttl" unit:"ms" default:"30m" range:"1ms..8760h" doc:"how long a soft pin that names no time of its own holds; at most max_soft_pin_ttl"`
+	MaxSoftPinTTL               time.Duration `koanf:"max_soft_pin_ttl" unit:"ms" default:"24h" range:"1ms..8760h" doc:"longest soft pin that a client may ask for"`
+	AllowEvictSoftPinnedObjects bool          `koanf:"allow_evict_soft_pinned_objects" default:"true" doc:"evict soft-pinned objects where nothing else is left to evict"`
 
-	EnableMultiTenants       bool   `koanf:"enable_multi_tenants" default:"false" soon:"multi-tenancy" refuse:"true" doc:"keep the objects and the quotas of tenants apart"`
-	TenantQuotaConnectorType string `koanf:"tenant_quota_connector_type" default:"file" enum:"file" later:"etcd" soon:"multi-tenancy" doc:"where the quotas of tenants come from"`
-	TenantQuotaConnectorURI  string `koanf:"tenant_quota_connector_uri" default:"" soon:"multi-tenancy" doc:"path of the quota file; empty for none"`
+	EnableMultiTenants       bool   `koanf:"enable_multi_tenants" default:"false" doc:"keep the objects and the quotas of tenants apart"`
+	TenantQuotaConnectorType string `koanf:"tenant_quota_connector_type" default:"file" enum:"file" later:"etcd" doc:"where the quotas of tenants come from"`
+	TenantQuotaConnectorURI  string `koanf:"tenant_quota_connector_uri" default:"" doc:"path of the quota file; empty for none"`
 
-	MaxTotalFinishedTasks   int           `koanf:"max_total_finished_tasks" default:"10000" range:"0..4294967295" soon:"copy and move tasks" doc:"finished tasks that the master remembers"`
-	MaxTotalPendingTasks    int           `koanf:"max_total_pending_tasks" default:"10000" range:"0..4294967295" soon:"copy and move tasks" doc:"tasks that may wait for a node"`
-	MaxTotalProcessingTasks int           `koanf:"max_total_processing_tasks" default:"10000" range:"0..4294967295" soon:"copy and move tasks" doc:"tasks that nodes may work on"`
-	PendingTaskTimeout      time.Duration `koanf:"pending_task_timeout" unit:"s" default:"5m" range:"0s..8760h" soon:"copy and move tasks" doc:"age at which a waiting task fails; 0 for never"`
-	ProcessingTaskTimeout   time.Duration `koanf:"processing_task_timeout" unit:"s" default:"5m" range:"0s..8760h" soon:"copy and move tasks" doc:"age at which a task under way fails; 0 for never"`
-	MaxRetryAttempts        int           `koanf:"max_retry_attempts" default:"10" range:"0..4294967295" soon:"copy and move tasks" doc:"how often a node tries a task again"`
+	MaxTotalFinishedTasks   int           `koanf:"max_total_finished_tasks" default:"10000" range:"0..4294967295" doc:"finished tasks that the master remembers"`
+	MaxTotalPendingTasks    int           `koanf:"max_total_pending_tasks" default:"10000" range:"0..4294967295" doc:"tasks that may wait for a node"`
+	MaxTotalProcessingTasks int           `koanf:"max_total_processing_tasks" default:"10000" range:"0..4294967295" doc:"tasks that nodes may work on"`
+	PendingTaskTimeout      time.Duration `koanf:"pending_task_timeout" unit:"s" default:"5m" range:"0s..8760h" doc:"age at which a waiting task fails; 0 for never"`
+	ProcessingTaskTimeout   time.Duration `koanf:"processing_task_timeout" unit:"s" default:"5m" range:"0s..8760h" doc:"age at which a task under way fails; 0 for never"`
+	MaxRetryAttempts        int           `koanf:"max_retry_attempts" default:"10" range:"0..4294967295" doc:"how often a node tries a task again"`
 
-	WhyHistory int `koanf:"why_history" default:"262144" range:"0..16777216" soon:"the history of keys" doc:"how many keys that are gone the master can still explain"`
+	WhyHistory int `koanf:"why_history" default:"262144" range:"0..16777216" doc:"how many keys that are gone the master can still explain"`
 
 	EnableMetricReporting          bool   `koanf:"enable_metric_reporting" default:"true" doc:"write a log line with the metrics every 10 s"`
 	MetricsHost                    string `koanf:"metrics_host" default:"0.0.0.0" doc:"address the admin HTTP server binds; :: for every IPv6 and IPv4 address"`
@@ -48,5 +48,5 @@ type Master struct {
 	EnableHTTPMetadataServer       bool   `koanf:"enable_http_metadata_server" default:"false" doc:"serve the metadata of the transfer engine over HTTP"`
 	HTTPMetadataServerHost         string `koanf:"http_metadata_server_host" default:"0.0.0.0" doc:"address the embedded metadata server binds"`
 	HTTPMetadataServerPort         int    `koanf:"http_metadata_server_port" type:"port" default:"8080" doc:"port of the embedded metadata server"`
-	EnableMetadataCleanupOnTimeout bool   `koanf:"enable_metadata_cleanup_on_timeout" default:"false" soon:"removal of a dead client's metadata" doc:"remove the metadata of a node whose client_ttl is over"`
+	EnableMetadataCleanupOnTimeout bool   `koanf:"enable_metadata_cleanup_on_timeout" default:"false" doc:"remove the metadata of a node whose client_ttl is over"`
 }
