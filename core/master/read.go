@@ -23,7 +23,10 @@ func (s *Service) Exist(ctx context.Context, caller model.Caller, keys []model.K
 	if ttl == 0 {
 		ttl = s.cfg.LeaseTTL
 	}
-	g := objects.Grant{Probe: s.clock.Now().Add(ttl), Rank: s.cfg.ExistRanks}
+	g := objects.Grant{Rank: s.cfg.ExistRanks}
+	if ttl > 0 {
+		g.Probe = s.clock.Now().Add(ttl)
+	}
 	out, failed := make([]model.Result[bool], len(keys)), 0
 	for i, k := range keys {
 		if out[i].Err = validKey(op, k); out[i].Err != nil {

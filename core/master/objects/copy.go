@@ -32,7 +32,7 @@ func (t *Table) CopySource(key, segment string) (Source, Outcome) {
 	if out := copyable(o); out != Done {
 		return Source{}, out
 	}
-	src := Source{Size: o.size}
+	src := Source{Size: o.size()}
 	for _, r := range o.describe(nil, model.ReplicaComplete) {
 		on := segment == ""
 		for _, p := range r.Parts {
@@ -75,7 +75,7 @@ func (t *Table) CopyBegin(key string, client Client, kind model.CopyKind, source
 	if at < 0 {
 		return model.CopyPlan{}, SourceGone
 	}
-	plan := model.CopyPlan{Source: m.copies[at].describe(model.ReplicaComplete), Checksum: model.Checksum{Kind: o.sumKind, Value: o.checksum}}
+	plan := model.CopyPlan{Source: m.copies[at].describe(model.ReplicaComplete), Checksum: o.checksum()}
 	for _, parts := range targets {
 		if r := (replica{parts: parts}); !r.alive() {
 			return model.CopyPlan{}, Missing
@@ -87,7 +87,7 @@ func (t *Table) CopyBegin(key string, client Client, kind model.CopyKind, source
 		plan.Targets = append(plan.Targets, r.describe(model.ReplicaProcessing))
 	}
 	m.task = &copying{kind: kind, client: client.number, source: source, started: now}
-	s.copying[o.slot] = struct{}{}
+	s.copying[o.slot()] = struct{}{}
 	return plan, Done
 }
 
@@ -127,7 +127,7 @@ func (t *Table) CopyEnd(key string, client Client, kind model.CopyKind, bin *Bin
 		return SourceGone
 	}
 	m.task = nil
-	delete(s.copying, o.slot)
+	delete(s.copying, o.slot())
 	for j := range m.copies {
 		m.copies[j].target = false
 	}
@@ -152,7 +152,7 @@ func (t *Table) CopyRevoke(key string, client Client, kind model.CopyKind, bin *
 func (t *Table) dropTask(s *shard, o *object, bin *Bin) {
 	t.cut(o, bin, func(r replica) bool { return r.target })
 	o.more.task = nil
-	delete(s.copying, o.slot)
+	delete(s.copying, o.slot())
 }
 
 // AbandonCopies gives up every copy that match selects and returns how many. match runs

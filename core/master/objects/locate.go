@@ -20,7 +20,7 @@ func (t *Table) On(i int, segment string, now lease.Instant, dst []Located) []Lo
 		if !o.on(segment) || !o.alive() {
 			return
 		}
-		l := Located{Key: o.key, Size: o.size}
+		l := Located{Key: o.key, Size: o.size()}
 		switch {
 		case !o.has(complete):
 			l.Out = Unfinished

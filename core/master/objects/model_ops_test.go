@@ -199,7 +199,7 @@ func (m *machine) finish(t *rapid.T) {
 	want := m.ends(key, client, meant)
 	e := m.model[key]
 	if want == Done {
-		e.complete, e.sum, e.since = true, sum, m.now
+		e.complete, e.sum, e.since, e.probe = true, sum, m.now, 0
 		if e.pinTTL > 0 {
 			e.pinEnd, e.pinTTL = m.now.Add(e.pinTTL), 0
 		}
@@ -233,7 +233,9 @@ func (m *machine) read(t *rapid.T) {
 		_, ok := m.table.Exist(key, Grant{Probe: until})
 		require.Equal(t, e != nil && e.complete, ok)
 		if ok {
-			e.probe = max(e.probe, until)
+			if until > e.since {
+				e.probe = max(e.probe, until)
+			}
 			if e.groupOf != nil {
 				e.groupOf.probe = max(e.groupOf.probe, until)
 			}

@@ -1,20 +1,21 @@
 package objects
 
 import (
+	"math"
+	"time"
+
 	"github.com/mooncake-go/mooncake/core/master/lease"
 	"github.com/mooncake-go/mooncake/core/master/segments"
 	"github.com/mooncake-go/mooncake/core/model"
 	"github.com/mooncake-go/mooncake/sdk/evict"
 )
 
-// object is one entry, 128 bytes. There may be tens of millions: what few objects need is
-// in extra.
+// object is one entry, 104 bytes. There may be tens of millions: what does not fit into the
+// narrow fields, and what few objects need, is in extra.
 type object struct {
-	key      string // empty in an unused slot
-	size     uint64
-	checksum uint64
-	// lease is until when a reader may be reading, probe until when a lookup protects it.
-	lease, probe lease.Instant
+	key string // empty in an unused slot
+	// lease is until when a reader may be reading.
+	lease lease.Instant
 	// since is when the put began, or, once the object is complete, when that ended.
 	since lease.Instant
 	// ranked is the number of the last event that moved it in the eviction order.
@@ -25,16 +26,29 @@ type object struct {
 	offset uint64
 	more   *extra
 
+	size32     uint32 // the size, or wide: see extra
+	sum32      uint32 // the checksum, where its kind is not wide
+	probeMS    uint32 // how long after since a lookup protects it, in ms rounded up; 0 is not
 	creator    uint32 // who put it and who read it last, as clients numbers them
 	reader     uint32
 	generation uint32
-	slot       uint32 // of an unused slot: the next one, plus one
-	dataType   uint8
-	sumKind    model.ChecksumKind
-	flags      flags
+	bits       uint32 // from the lowest: flags, data type, kind of the checksum, slot
 }
 
-type flags uint8
+const (
+	wide = math.MaxUint32
+
+	flagBits = 3
+	typeBits = 4
+	kindBits = 3
+	wideKind = 1<<kindBits - 1
+
+	typeShift = flagBits
+	kindShift = typeShift + typeBits
+	slotShift = kindShift + kindBits // leaves slotBits
+)
+
+type flags uint32
 
 const (
 	complete flags = 1 << iota
@@ -42,12 +56,73 @@ const (
 	softPin        // complete and softly pinned
 )
 
-func (o *object) has(f flags) bool { return o.flags&f != 0 }
-func (o *object) set(f flags)      { o.flags |= f }
-func (o *object) clear(f flags)    { o.flags &^= f }
+func (o *object) has(f flags) bool { return o.bits&uint32(f) != 0 }
+func (o *object) set(f flags)      { o.bits |= uint32(f) }
+func (o *object) clear(f flags)    { o.bits &^= uint32(f) }
+
+// slot is where the object is in its shard; of an unused slot the next unused one, plus
+// one.
+func (o *object) slot() uint32 { return o.bits >> slotShift }
+
+func (o *object) dataType() model.DataType {
+	return model.DataType(o.bits >> typeShift & (1<<typeBits - 1))
+}
+
+func (o *object) setDataType(t model.DataType) {
+	o.bits = o.bits&^((1<<typeBits-1)<<typeShift) | uint32(t)&(1<<typeBits-1)<<typeShift
+}
+
+func (o *object) size() uint64 {
+	if o.size32 == wide {
+		return o.more.size
+	}
+	return uint64(o.size32)
+}
+
+func (o *object) setSize(n uint64) {
+	if n >= wide {
+		o.size32, o.extra().size = wide, n
+		return
+	}
+	o.size32 = uint32(n)
+}
+
+func (o *object) checksum() model.Checksum {
+	kind := o.bits >> kindShift & wideKind
+	if kind == wideKind {
+		return o.more.sum
+	}
+	return model.Checksum{Kind: model.ChecksumKind(kind), Value: uint64(o.sum32)}
+}
+
+func (o *object) setChecksum(c model.Checksum) {
+	kind := uint32(c.Kind)
+	if kind >= wideKind || c.Value > math.MaxUint32 {
+		kind, o.extra().sum = wideKind, c
+	}
+	o.sum32 = uint32(c.Value)
+	o.bits = o.bits&^(wideKind<<kindShift) | kind<<kindShift
+}
+
+// probe is until when a lookup protects it, zero where none does.
+func (o *object) probe() lease.Instant {
+	if o.probeMS == 0 {
+		return 0
+	}
+	return o.since.Add(time.Duration(o.probeMS) * time.Millisecond)
+}
+
+// setProbe extends that. It ends no later than 49 days after the put.
+func (o *object) setProbe(until lease.Instant) {
+	if d := until.Sub(o.since); d > 0 {
+		o.probeMS = max(o.probeMS, uint32(min((d+time.Millisecond-1)/time.Millisecond, math.MaxUint32)))
+	}
+}
 
 // extra is what few objects have.
 type extra struct {
+	size uint64         // where it does not fit
+	sum  model.Checksum // where it does not fit
 	// copies are all copies, where there are several or one in several pieces.
 	copies []replica
 	group  *group
@@ -84,7 +159,7 @@ func (o *object) several() []replica {
 func (o *object) spread() *extra {
 	m := o.extra()
 	if m.copies == nil {
-		m.copies = []replica{{id: o.id, parts: []segments.Extent{{Seg: o.seg, Offset: o.offset, Size: o.size}}}}
+		m.copies = []replica{{id: o.id, parts: []segments.Extent{{Seg: o.seg, Offset: o.offset, Size: o.size()}}}}
 		o.id, o.seg, o.offset = 0, nil, 0
 	}
 	return m
@@ -140,15 +215,15 @@ func (o *object) alive() bool {
 // footprint is what the object occupies, over all copies.
 func (o *object) footprint() uint64 {
 	if copies := o.several(); copies != nil {
-		return o.size * uint64(len(copies))
+		return o.size() * uint64(len(copies))
 	}
-	return o.size
+	return o.size()
 }
 
 func (o *object) extents(dst []segments.Extent) []segments.Extent {
 	copies := o.several()
 	if copies == nil {
-		return append(dst, segments.Extent{Seg: o.seg, Offset: o.offset, Size: o.size})
+		return append(dst, segments.Extent{Seg: o.seg, Offset: o.offset, Size: o.size()})
 	}
 	for i := range copies {
 		dst = append(dst, copies[i].parts...)
@@ -165,9 +240,9 @@ func (o *object) leaseEnd() lease.Instant {
 
 func (o *object) probeEnd() lease.Instant {
 	if o.more != nil && o.more.group != nil {
-		return max(o.probe, lease.Instant(o.more.group.probe.Load()))
+		return max(o.probe(), lease.Instant(o.more.group.probe.Load()))
 	}
-	return o.probe
+	return o.probe()
 }
 
 func (o *object) copying() bool { return o.more != nil && o.more.task != nil }
@@ -177,7 +252,7 @@ func (o *object) describe(dst []model.Replica, status model.ReplicaStatus) []mod
 	copies := o.several()
 	if copies == nil {
 		if o.seg.Alive() {
-			dst = append(dst, model.Replica{ID: o.id, Status: status, Part: partOf(o.seg, o.offset, o.size)})
+			dst = append(dst, model.Replica{ID: o.id, Status: status, Part: partOf(o.seg, o.offset, o.size())})
 		}
 		return dst
 	}

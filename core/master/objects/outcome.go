@@ -76,7 +76,7 @@ func (b *Bin) Each(yield func(g *Gone, extents []segments.Extent) bool) {
 
 // whole puts an object in, which is still as it was in the table.
 func (b *Bin) whole(o *object) {
-	g := Gone{Key: o.key, Size: o.size, Footprint: o.footprint(), Lease: o.leaseEnd(), Since: o.since, Unfinished: !o.has(complete)}
+	g := Gone{Key: o.key, Size: o.size(), Footprint: o.footprint(), Lease: o.leaseEnd(), Since: o.since, Unfinished: !o.has(complete)}
 	if o.copying() { // Somebody may be writing its targets.
 		g.Unfinished, g.Since = true, o.more.task.started
 	}
@@ -89,7 +89,7 @@ func (b *Bin) whole(o *object) {
 // part puts one copy in.
 func (b *Bin) part(o *object, r *replica) {
 	g := Gone{
-		Key: o.key, Size: o.size, Footprint: o.size, Lease: o.leaseEnd(), Since: o.since,
+		Key: o.key, Size: o.size(), Footprint: o.size(), Lease: o.leaseEnd(), Since: o.since,
 		Unfinished: !o.has(complete), Partial: true, extents: len(r.parts),
 	}
 	if r.target {

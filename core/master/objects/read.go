@@ -51,8 +51,8 @@ func (t *Table) Read(key string, g Grant, buf []model.Replica) (model.Object, []
 	}
 	t.grant(i, s, o, g)
 	return model.Object{
-		Size:     o.size,
-		Checksum: model.Checksum{Kind: o.sumKind, Value: o.checksum},
+		Size:     o.size(),
+		Checksum: o.checksum(),
 		Replicas: buf[head:len(buf):len(buf)],
 	}, buf, idOf(i, o), Done
 }
@@ -61,7 +61,7 @@ func (t *Table) grant(i int, s *shard, o *object, g Grant) {
 	if g.Lease > 0 {
 		o.lease, o.reader = max(o.lease, g.Lease), g.Reader.number
 	}
-	o.probe = max(o.probe, g.Probe)
+	o.setProbe(g.Probe)
 	if o.more != nil && o.more.group != nil {
 		o.more.group.extend(g.Lease, g.Probe)
 	}

@@ -1,7 +1,7 @@
 package objects
 
-// chunkSize is how many objects are allocated at a time. A chunk is 4 KiB.
-const chunkSize = 32
+// chunkSize is how many objects are allocated at a time: what fits into 4 KiB.
+const chunkSize = 39
 
 // slots stores the objects of one shard and finds them by their keys. Objects never move,
 // so that a pointer to one is good as long as it is in the table and the shard is locked.
@@ -46,19 +46,19 @@ func (t *slots) add(key string, h uint64) *object {
 	var o *object
 	if t.free != 0 {
 		o = t.at(t.free - 1)
-		slot, next := t.free-1, o.slot
+		slot, next := t.free-1, o.slot()
 		t.free = next
-		*o = object{slot: slot, generation: o.generation + 1}
+		*o = object{bits: slot << slotShift, generation: o.generation + 1}
 	} else {
 		if t.used == uint32(len(t.chunks))*chunkSize {
 			t.chunks = append(t.chunks, new([chunkSize]object))
 		}
 		o = t.at(t.used)
-		o.slot, o.generation = t.used, 1
+		o.bits, o.generation = t.used<<slotShift, 1
 		t.used++
 	}
 	o.key = key
-	t.insert(pack(tagOf(h), o.slot))
+	t.insert(pack(tagOf(h), o.slot()))
 	t.live++
 	return o
 }
@@ -85,7 +85,7 @@ func (t *slots) grow() {
 // remove takes an object out. Its slot is used again, under another generation.
 func (t *slots) remove(o *object, h uint64) {
 	mask := uint32(len(t.index) - 1)
-	e := pack(tagOf(h), o.slot)
+	e := pack(tagOf(h), o.slot())
 	at := tagOf(h) & mask
 	for t.index[at] != e {
 		at = (at + 1) & mask
@@ -100,8 +100,8 @@ func (t *slots) remove(o *object, h uint64) {
 	}
 	t.index[at] = 0
 	t.live--
-	slot, generation := o.slot, o.generation
-	*o = object{slot: t.free, generation: generation}
+	slot, generation := o.slot(), o.generation
+	*o = object{bits: t.free << slotShift, generation: generation}
 	t.free = slot + 1
 }
 

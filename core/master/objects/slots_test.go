@@ -6,11 +6,13 @@ import (
 	"maps"
 	"slices"
 	"testing"
+	"time"
 	"unsafe"
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/mooncake-go/mooncake/core/master/lease"
 	"github.com/mooncake-go/mooncake/core/master/segments"
 	"github.com/mooncake-go/mooncake/core/model"
 )
@@ -30,14 +32,14 @@ func TestSlotsAgainstMap(t *testing.T) {
 			if _, there := want[key]; !there {
 				require.Nil(t, o)
 				o = s.add(key, hash(i))
-				id := uint64(o.generation)<<32 | uint64(o.slot)
+				id := uint64(o.generation)<<32 | uint64(o.slot())
 				require.False(t, seen[id], "a slot comes back under another generation")
 				seen[id] = true
-				want[key] = o.slot
+				want[key] = o.slot()
 				continue
 			}
 			require.NotNil(t, o)
-			require.Equal(t, want[key], o.slot)
+			require.Equal(t, want[key], o.slot())
 			if rapid.Bool().Draw(t, "remove") {
 				s.remove(o, hash(i))
 				delete(want, key)
@@ -55,8 +57,8 @@ func TestSlotsAgainstMap(t *testing.T) {
 	})
 }
 
-func TestObjectIs128Bytes(t *testing.T) {
-	require.LessOrEqual(t, unsafe.Sizeof(object{}), uintptr(128), "there are tens of millions")
+func TestObjectsAreSmall(t *testing.T) {
+	require.LessOrEqual(t, unsafe.Sizeof(object{}), uintptr(104), "there are tens of millions")
 }
 
 // Whatever order the shards are drained in, the policy hears events as they happened.
@@ -98,4 +100,39 @@ func TestEventsComeInOrderAndAreBounded(t *testing.T) {
 	require.Equal(t, uint64(9*hardEvents), table.DroppedAccesses())
 	require.Len(t, table.Drain(new(DrainBuffer)), hardEvents)
 	require.False(t, table.Full())
+}
+
+func TestWideFields(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var o object
+		size, sum := rapid.Uint64().Draw(t, "size"), model.Checksum{Kind: model.ChecksumKind(rapid.Byte().Draw(t, "kind")), Value: rapid.Uint64().Draw(t, "sum")}
+		kind := model.DataType(rapid.IntRange(0, 15).Draw(t, "type"))
+		o.bits = 77 << slotShift
+		o.set(hardPin)
+		o.setSize(size)
+		o.setDataType(9)
+		o.setDataType(kind)
+		o.setChecksum(model.Checksum{Kind: 3, Value: 5})
+		o.setChecksum(sum)
+		o.set(softPin)
+		o.clear(hardPin)
+		require.Equal(t, size, o.size())
+		require.Equal(t, sum, o.checksum())
+		require.Equal(t, kind, o.dataType())
+		require.EqualValues(t, 77, o.slot())
+		require.True(t, o.has(softPin) && !o.has(hardPin) && !o.has(complete))
+
+		o.since = lease.Instant(rapid.Int64Range(0, 1<<50).Draw(t, "since"))
+		until := o.since + lease.Instant(rapid.Int64Range(0, 1<<50).Draw(t, "for"))
+		o.setProbe(until)
+		if until == o.since {
+			require.Zero(t, o.probe())
+		} else {
+			require.GreaterOrEqual(t, o.probe(), until)
+			require.Less(t, o.probe()-until, lease.Instant(time.Millisecond))
+		}
+		before := o.probe()
+		o.setProbe(o.since)
+		require.Equal(t, before, o.probe(), "it is never cut short")
+	})
 }

@@ -88,7 +88,7 @@ func (t *Table) open(key string) (i int, s *shard, o *object) {
 const slotBits = 32 - shardBits
 
 func idOf(shard int, o *object) evict.ID {
-	return evict.ID(uint64(o.generation)<<32 | uint64(o.slot)<<shardBits | uint64(shard))
+	return evict.ID(uint64(o.generation)<<32 | uint64(o.slot())<<shardBits | uint64(shard))
 }
 
 func shardOf(id evict.ID) int { return int(id & (Shards - 1)) }
@@ -115,10 +115,10 @@ func (t *Table) unlink(i int, s *shard, o *object, tell bool) {
 	if o.has(complete) {
 		t.withdraw(i, s, o, tell)
 	} else {
-		delete(s.unfinished, o.slot)
+		delete(s.unfinished, o.slot())
 		t.writing.Add(-int64(o.footprint()))
 	}
-	delete(s.copying, o.slot)
+	delete(s.copying, o.slot())
 	if m := o.more; m != nil && m.group != nil {
 		t.groups.leave(m.group, idOf(i, o))
 	}
@@ -142,7 +142,7 @@ func (t *Table) withdraw(i int, s *shard, o *object, tell bool) {
 	switch {
 	case o.has(softPin):
 		o.clear(softPin)
-		delete(s.soft, o.slot)
+		delete(s.soft, o.slot())
 		t.soft.Add(-1)
 	case tell && !o.has(hardPin):
 		t.note(i, s, evict.Event{Op: evict.Remove, ID: idOf(i, o)})

@@ -48,14 +48,15 @@ func (t *Table) Overwrite(n *NewObject, copies int, now lease.Instant, dst []mod
 	if out := replaces(o, n.Settings.Group); out != Done {
 		return dst, out
 	}
-	if o == nil || !o.has(complete) || o.size != n.Size || o.leaseEnd() > now || o.intact() != copies {
+	if o == nil || !o.has(complete) || o.size() != n.Size || o.leaseEnd() > now || o.intact() != copies {
 		return dst, NeedsRoom
 	}
 	set, pinEnd := inherit(n.Settings, o, now)
 	t.withdraw(i, s, o, true)
 	t.count.Add(-1) // begin counts it again
-	o.since, o.creator, o.dataType = now, n.Client.number, uint8(set.DataType)
-	o.checksum, o.sumKind, o.lease, o.probe = 0, model.ChecksumNone, 0, 0
+	o.since, o.creator, o.lease, o.probeMS = now, n.Client.number, 0, 0
+	o.setDataType(set.DataType)
+	o.setChecksum(model.Checksum{})
 	if set.HardPin {
 		o.set(hardPin)
 	}

@@ -83,7 +83,9 @@ func (t *Table) Put(n *NewObject, now lease.Instant, patience time.Duration, dst
 		t.unlink(i, s, old, true)
 	}
 	o := s.slots.add(n.Key, t.Print(n.Key))
-	o.size, o.since, o.creator, o.dataType = n.Size, now, n.Client.number, uint8(set.DataType)
+	o.since, o.creator = now, n.Client.number
+	o.setSize(n.Size)
+	o.setDataType(set.DataType)
 	o.place(n.Copies, func() uint64 { return t.copies.Add(1) })
 	if set.HardPin {
 		o.set(hardPin)
@@ -113,7 +115,7 @@ func (t *Table) begin(s *shard, o *object, dst []model.Replica) []model.Replica 
 	if len(dst) > head {
 		put = dst[head].ID
 	}
-	s.unfinished[o.slot] = put
+	s.unfinished[o.slot()] = put
 	t.count.Add(1)
 	t.writing.Add(int64(o.footprint()))
 	return dst
@@ -139,16 +141,17 @@ func (t *Table) Finish(key string, put uint64, client Client, sum model.Checksum
 		}
 		return 0, out
 	}
-	delete(s.unfinished, o.slot)
+	delete(s.unfinished, o.slot())
 	t.writing.Add(-int64(o.footprint()))
-	o.checksum, o.sumKind, o.since = sum.Value, sum.Kind, now
+	o.since, o.probeMS = now, 0
+	o.setChecksum(sum)
 	if m := o.more; m != nil {
 		if m.pinTTL > 0 {
 			m.pinEnd, m.pinTTL = now.Add(time.Duration(m.pinTTL)), 0
 		}
 		if m.pinEnd > now && !o.has(hardPin) {
 			o.set(softPin)
-			s.soft[o.slot] = struct{}{}
+			s.soft[o.slot()] = struct{}{}
 			t.soft.Add(1)
 		}
 	}
@@ -166,7 +169,7 @@ func (s *shard) owned(o *object, put uint64, client Client) Outcome {
 		return Foreign
 	case o.has(complete):
 		return Written
-	case put != 0 && put != s.unfinished[o.slot]:
+	case put != 0 && put != s.unfinished[o.slot()]:
 		return Superseded
 	}
 	return Done
