@@ -209,7 +209,9 @@ func TestSoftPinsGoLast(t *testing.T) {
 	b := newFixture(t, nil)
 	b.putAs(t, objects.Settings{SoftPin: model.SoftPinEnable, SoftTTL: time.Hour}, 0, 4)
 	b.put(t, 4, 6)
-	b.table.Read("0", objects.Grant{Lease: 2}, nil)
+	for i, key := range []string{"1", "2", "3", "0"} { // leases that are long over
+		b.table.Read(key, objects.Grant{Lease: lease.Instant(2 + i)}, nil)
+	}
 	require.Equal(t, Result{Keys: 2, Bytes: 2}, b.Evict(t.Context(), Request{Need: 4, Floor: 4}))
 	require.Equal(t, Result{Keys: 2, Bytes: 2, Soft: 2}, b.Evict(t.Context(), need(2)))
 	require.Equal(t, []string{"1", "2"}, b.buried[history.EvictedForPut])
