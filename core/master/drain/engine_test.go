@@ -1,10 +1,8 @@
 package drain
 
 import (
-	"context"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -133,6 +131,9 @@ func TestAFailedObjectThatGoesAwayByItselfIsForgiven(t *testing.T) {
 		b.pool.finishAll("no")
 	}
 	require.EqualValues(t, 1, b.query(id).Failed)
+	delete(b.pool.objects, "bad")
+	b.settle(60)
+	require.Empty(t, b.jobs[id].troubled)
 	clear(b.pool.objects)
 	b.settle(60)
 	require.Equal(t, model.JobSucceeded, b.query(id).Status)
@@ -229,6 +230,8 @@ func TestTwoCopiesOfOneObjectAreMovedOneAfterTheOther(t *testing.T) {
 	b := newBench(t, "a", "b", "c", "d")
 	b.pool.put("k", 1, "a", "b")
 	id := b.create(model.DrainSpec{Segments: []string{"a", "b"}, MaxConcurrency: 4})
+	b.settle(1)
+	require.Equal(t, `1 objects stand in the way: "k" on b (another copy of it is being moved)`, b.query(id).Message)
 	for range 20 {
 		b.settle(1)
 		require.LessOrEqual(t, len(b.pool.order), 1)
@@ -237,6 +240,34 @@ func TestTwoCopiesOfOneObjectAreMovedOneAfterTheOther(t *testing.T) {
 	j := b.query(id)
 	require.Equal(t, model.JobSucceeded, j.Status)
 	require.EqualValues(t, 2, j.Succeeded)
+}
+
+func TestWhatComesBehindTheFirstWalkIsMovedToo(t *testing.T) {
+	b := newBench(t, "a", "b")
+	id := b.create(model.DrainSpec{Segments: []string{"a"}, MaxConcurrency: 1})
+	b.settle(1)
+	require.Equal(t, model.JobRunning, b.query(id).Status)
+	b.pool.put("allocated before", 1, "a")
+	b.settle(2)
+	b.pool.finishAll("")
+	b.settle(6)
+	require.Equal(t, model.JobSucceeded, b.query(id).Status)
+	require.Equal(t, 1, b.pool.on("b"))
+}
+
+func TestObjectsThatOthersRemoveAreProgressToo(t *testing.T) {
+	b := newBench(t, "a", "b")
+	for i := range 4 {
+		b.pool.put(key(i), 1, "a").blocked = "leased"
+	}
+	id := b.create(model.DrainSpec{Segments: []string{"a"}, MaxConcurrency: 1})
+	for i := range 4 {
+		b.settle(int(DefaultConfig().NoProgress/tick) * 2 / 3)
+		require.Equal(t, model.JobRunning, b.query(id).Status)
+		delete(b.pool.objects, key(i))
+	}
+	b.settle(60)
+	require.Equal(t, model.JobSucceeded, b.query(id).Status)
 }
 
 func TestForgottenTasksAreFoundOutByLooking(t *testing.T) {
@@ -251,128 +282,4 @@ func TestForgottenTasksAreFoundOutByLooking(t *testing.T) {
 		b.pool.finishAll("")
 	}
 	require.Equal(t, model.JobSucceeded, b.query(id).Status)
-}
-
-func TestCancel(t *testing.T) {
-	b := newBench(t, "a", "b")
-	for i := range 4 {
-		b.pool.put(key(i), 1, "a")
-	}
-	require.True(t, errs.Is(b.Cancel(model.JobID{Hi: 1}, b.now), errs.JobNotFound))
-	_, err := b.Query(model.JobID{Hi: 1})
-	require.True(t, errs.Is(err, errs.JobNotFound))
-	id := b.create(model.DrainSpec{Segments: []string{"a"}, MaxConcurrency: 2})
-	b.settle(1)
-	require.True(t, errs.Is(b.Cancel(id, b.now), errs.UnavailableInCurrentStatus))
-	b.pool.finishAll("")
-	b.settle(2)
-	require.Empty(t, b.pool.order, "none begin after the wish to cancel")
-	require.NoError(t, b.Cancel(id, b.now))
-	require.Equal(t, model.JobCanceled, b.query(id).Status)
-	require.Equal(t, model.SegmentOK, b.pool.segments["a"])
-	require.Equal(t, 2, b.pool.on("a"))
-	require.Zero(t, b.Running())
-
-	id = b.create(model.DrainSpec{Segments: []string{"a"}, MaxConcurrency: 1})
-	b.settle(1)
-	require.Error(t, b.Cancel(id, b.now))
-	b.pool.finishAll("")
-	b.settle(int(cancelHold/tick) + 1)
-	require.Len(t, b.pool.order, 1, "nobody insisted, so it goes on")
-}
-
-func TestWhatCannotBeDrained(t *testing.T) {
-	b := newBench(t, "a", "b", "c")
-	many := make([]string, MaxSegments+1)
-	for _, c := range []struct {
-		spec model.DrainSpec
-		code errs.Code
-	}{
-		{model.DrainSpec{MaxConcurrency: 1}, errs.InvalidParams},
-		{model.DrainSpec{Segments: many, MaxConcurrency: 1}, errs.InvalidParams},
-		{model.DrainSpec{Segments: []string{"a"}}, errs.InvalidParams},
-		{model.DrainSpec{Segments: []string{"a"}, MaxConcurrency: MaxConcurrency + 1}, errs.InvalidParams},
-		{model.DrainSpec{Segments: []string{"a", "a"}, MaxConcurrency: 1}, errs.InvalidParams},
-		{model.DrainSpec{Segments: []string{""}, MaxConcurrency: 1}, errs.InvalidParams},
-		{model.DrainSpec{Segments: []string{"a"}, Targets: []string{"a"}, MaxConcurrency: 1}, errs.InvalidParams},
-		{model.DrainSpec{Segments: []string{"x"}, MaxConcurrency: 1}, errs.SegmentNotFound},
-		{model.DrainSpec{Segments: []string{"a"}, Targets: []string{"x"}, MaxConcurrency: 1}, errs.SegmentNotFound},
-	} {
-		_, err := b.Engine.Create(c.spec, b.now)
-		require.True(t, errs.Is(err, c.code), "%.100v: %v", c.spec, err)
-	}
-	require.Equal(t, model.SegmentOK, b.pool.segments["a"])
-	b.create(model.DrainSpec{Segments: []string{"a"}, MaxConcurrency: 1})
-	_, err := b.Engine.Create(model.DrainSpec{Segments: []string{"b", "a"}, MaxConcurrency: 1}, b.now)
-	require.True(t, errs.Is(err, errs.UnavailableInCurrentStatus), "another job has it")
-	require.Equal(t, model.SegmentOK, b.pool.segments["b"], "all or none")
-}
-
-func TestJobsAreBounded(t *testing.T) {
-	b := newBench(t, "a", "b", "c", "d")
-	b.cfg.KeepJobs, b.cfg.MaxJobs = 2, 2
-	b.create(model.DrainSpec{Segments: []string{"a"}, MaxConcurrency: 1})
-	b.create(model.DrainSpec{Segments: []string{"b"}, MaxConcurrency: 1})
-	_, err := b.Engine.Create(model.DrainSpec{Segments: []string{"c"}, MaxConcurrency: 1}, b.now)
-	require.True(t, errs.Is(err, errs.UnavailableInCurrentStatus))
-	require.Equal(t, model.SegmentOK, b.pool.segments["c"])
-	b.settle(4)
-	require.Zero(t, b.Running(), "empty segments are drained at once")
-	first := b.ended[0]
-	b.create(model.DrainSpec{Segments: []string{"c"}, MaxConcurrency: 1})
-	b.settle(4)
-	_, err = b.Query(first)
-	require.True(t, errs.Is(err, errs.JobNotFound))
-	require.Len(t, b.jobs, 2)
-}
-
-func TestTooMuchTroubleEndsTheJob(t *testing.T) {
-	b := newBench(t, "a", "b")
-	for i := range maxTroubled + 1 {
-		b.pool.put(key(i), 1, "a")
-	}
-	b.pool.refuse = errs.New(errs.Internal, "move", "broken")
-	id := b.create(model.DrainSpec{Segments: []string{"a"}, MaxConcurrency: 4})
-	b.pool.page = 500
-	b.settle(4)
-	j := b.query(id)
-	require.Equal(t, model.JobFailed, j.Status)
-	require.Contains(t, j.Message, "1001 objects could not be moved")
-	require.Equal(t, maxListed, strings.Count(j.Message, "broken"))
-}
-
-func TestRunDrivesJobsAndEndsThemWithTheMaster(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		pool := newFake(t.Errorf, "a", "b", "c")
-		pool.put("k", 1, "a")
-		pool.put("stuck", 1, "c").blocked = "leased"
-		e := New(DefaultConfig(), pool, quiet())
-		ctx, stop := context.WithCancel(t.Context())
-		done := make(chan struct{})
-		go func() { defer close(done); e.Run(ctx) }()
-		moved, err := e.Create(model.DrainSpec{Segments: []string{"a"}, MaxConcurrency: 1}, time.Now())
-		require.NoError(t, err)
-		stuck, err := e.Create(model.DrainSpec{Segments: []string{"c"}, MaxConcurrency: 1}, time.Now())
-		require.NoError(t, err)
-		synctest.Wait() // no time passes: Create woke it
-		e.mu.Lock()
-		require.Len(t, pool.order, 1)
-		pool.finishAll("")
-		e.mu.Unlock()
-		e.Wake()
-		e.Wake()
-		time.Sleep(5 * tick)
-		synctest.Wait()
-		j, err := e.Query(moved)
-		require.NoError(t, err)
-		require.Equal(t, model.JobSucceeded, j.Status)
-		stop()
-		<-done
-		j, err = e.Query(stuck)
-		require.NoError(t, err)
-		require.Equal(t, []any{model.JobFailed, "the master stopped"}, []any{j.Status, j.Message})
-		require.Equal(t, model.SegmentOK, pool.segments["c"])
-		_, err = e.Create(model.DrainSpec{Segments: []string{"c"}, MaxConcurrency: 1}, time.Now())
-		require.True(t, errs.Is(err, errs.UnavailableInCurrentStatus))
-	})
 }
