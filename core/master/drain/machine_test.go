@@ -31,7 +31,9 @@ func (m *machine) anyObject(t *rapid.T) *object {
 	return m.pool.objects[rapid.SampledFrom(slices.Sorted(maps.Keys(m.pool.objects))).Draw(t, "object")]
 }
 
-func (m *machine) anySegment(t *rapid.T) string { return rapid.SampledFrom(allSegments).Draw(t, "segment") }
+func (m *machine) anySegment(t *rapid.T) string {
+	return rapid.SampledFrom(allSegments).Draw(t, "segment")
+}
 
 // put adds an object, only where the master would: not to a segment that is drained.
 func (m *machine) put(t *rapid.T) {
