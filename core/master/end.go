@@ -2,6 +2,7 @@ package master
 
 import (
 	"context"
+	"time"
 
 	"github.com/mooncake-go/mooncake/core/master/history"
 	"github.com/mooncake-go/mooncake/core/master/objects"
@@ -32,7 +33,10 @@ func (s *Service) PutEnd(ctx context.Context, caller model.Caller, items []model
 				parent = s.lineage.Take(s.table.Print(name))
 			}
 			var got objects.Outcome
-			before, got = s.table.Finish(name, it.Put, who, it.Checksum, now, parent)
+			var took time.Duration
+			if before, took, got = s.table.Finish(name, it.Put, who, it.Checksum, now, parent); took > 0 {
+				s.counters.PutTimes.Observe(took)
+			}
 			out[i] = outcomeError(got, op, it.Key)
 		}
 		if out[i] != nil {

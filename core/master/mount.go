@@ -15,12 +15,14 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
+const opMount = "master: mount segment"
+
 // maxRemount bounds the segments of one call.
 const maxRemount = 1024
 
 // MountSegment adds a segment and makes the client known.
 func (s *Service) MountSegment(ctx context.Context, client model.ClientID, seg model.Segment) error {
-	err := s.mount(ctx, "master: mount segment", client, []model.Segment{seg})
+	err := s.mount(ctx, opMount, client, []model.Segment{seg})
 	s.counters.Mount.Done(err != nil)
 	return err
 }
@@ -70,8 +72,14 @@ func (s *Service) mount(ctx context.Context, op string, client model.ClientID, s
 // add mounts one segment, nil when it is mounted already.
 func (s *Service) add(ctx context.Context, op string, client model.ClientID, seg model.Segment) (*segments.Segment, error) {
 	m, known, err := s.registry.Prepare(client, seg)
-	if err != nil || known {
+	if err != nil {
 		return nil, err
+	}
+	if known {
+		if st := m.Status(); op == opMount && st != model.SegmentOK {
+			return nil, errs.New(errs.UnavailableInCurrentStatus, op, "segment %s (%s) is %s", m.ID, m.Name, st)
+		}
+		return nil, nil
 	}
 	s.pool.Enter()
 	defer s.pool.Leave()

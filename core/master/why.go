@@ -23,7 +23,7 @@ func (s *Service) Why(ctx context.Context, caller model.Caller, key model.Key) (
 	if err := validKey(op, key); err != nil {
 		return model.Story{}, err
 	}
-	story := model.Story{Key: key, Tenant: c.tenant, Since: s.clock.Time(s.history.Oldest())}
+	story := model.Story{Key: key, Tenant: c.tenant, Since: s.clock.Time(max(s.history.Oldest(), 1))}
 	if v, ok := s.table.Look(c.name(key)); ok {
 		s.tell(&story, v)
 		return story, nil

@@ -74,7 +74,7 @@ func (b *fixture) putAs(t *testing.T, set objects.Settings, from, to int) {
 		n := objects.NewObject{Key: key, Size: 1, Copies: [][]segments.Extent{{x}}, Settings: set}
 		_, out := b.table.Put(&n, 1, time.Minute, nil, &objects.Bin{})
 		require.Equal(t, objects.Done, out)
-		_, out = b.table.Finish(key, 0, objects.Client{}, model.Checksum{}, 1, 0)
+		_, _, out = b.table.Finish(key, 0, objects.Client{}, model.Checksum{}, 1, 0)
 		require.Equal(t, objects.Done, out)
 	}
 }

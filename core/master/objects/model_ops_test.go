@@ -195,7 +195,7 @@ func (m *machine) finish(t *rapid.T) {
 	key, sum := m.key(t), rapid.Uint64().Draw(t, "sum")
 	client, who := m.client(t)
 	put, meant := m.named(t, key)
-	id, got := m.table.Finish(key, put, who, model.Checksum{Kind: model.ChecksumCRC32C, Value: sum}, m.now, 0)
+	id, _, got := m.table.Finish(key, put, who, model.Checksum{Kind: model.ChecksumCRC32C, Value: sum}, m.now, 0)
 	want := m.ends(key, client, meant)
 	e := m.model[key]
 	if want == Done {

@@ -45,7 +45,7 @@ func (r *rig) put(key string, set Settings, segs ...int) evict.ID {
 	r.t.Helper()
 	_, out := r.Put(&NewObject{Key: key, Size: 8, Client: r.who, Copies: r.at(8, segs...), Settings: set}, 1, patience, nil, &Bin{})
 	require.Equal(r.t, Done, out)
-	id, out := r.Finish(key, 0, r.who, model.Checksum{}, 1, 0)
+	id, _, out := r.Finish(key, 0, r.who, model.Checksum{}, 1, 0)
 	require.Equal(r.t, Done, out)
 	return id
 }
@@ -132,7 +132,7 @@ func TestUpsertKeepsPins(t *testing.T) {
 	_, out = r.Put(&n, 10*second, patience, nil, &bin)
 	require.Equal(t, Done, out)
 	require.Len(t, bin.Objects, 1)
-	_, out = r.Finish("soft", 0, r.who, model.Checksum{}, 20*second, 0)
+	_, _, out = r.Finish("soft", 0, r.who, model.Checksum{}, 20*second, 0)
 	require.Equal(t, Done, out)
 	v, _ = r.Look("soft")
 	assert.Equal(t, 1+60*second, v.PinEnd, "the rest of the pin is carried over")

@@ -72,7 +72,7 @@ func TestEventsComeInOrderAndAreBounded(t *testing.T) {
 		n := NewObject{Key: key, Size: 1, Copies: [][]segments.Extent{{{Seg: seg, Size: 1}}}}
 		_, out := table.Put(&n, 1, patience, nil, &Bin{})
 		require.Equal(t, Done, out)
-		id, out := table.Finish(key, 0, Client{}, model.Checksum{}, 1, Handle(last))
+		id, _, out := table.Finish(key, 0, Client{}, model.Checksum{}, 1, Handle(last))
 		require.Equal(t, Done, out)
 		last = uint64(id)
 		prints[table.Print(key)] = true

@@ -131,16 +131,18 @@ func anyAlive(copies [][]segments.Extent) bool {
 }
 
 // Finish makes an object readable, put as in model.EndItem. Doing it twice is Done;
-// Missing, Foreign, Superseded. parent is the page before it, 0 where unknown.
-func (t *Table) Finish(key string, put uint64, client Client, sum model.Checksum, now lease.Instant, parent evict.ID) (Handle, Outcome) {
+// Missing, Foreign, Superseded. parent is the page before it, 0 where unknown. took is how
+// long the put lasted, 0 the second time.
+func (t *Table) Finish(key string, put uint64, client Client, sum model.Checksum, now lease.Instant, parent evict.ID) (id Handle, took time.Duration, out Outcome) {
 	i, s, o := t.open(key)
 	defer s.mu.Unlock()
 	if out := s.owned(o, put, client); out != Done {
 		if out == Written {
-			return idOf(i, o), Done
+			return idOf(i, o), 0, Done
 		}
-		return 0, out
+		return 0, 0, out
 	}
+	took = now.Sub(o.since)
 	delete(s.unfinished, o.slot())
 	t.writing.Add(-int64(o.footprint()))
 	o.since, o.probeMS = now, 0
@@ -156,7 +158,7 @@ func (t *Table) Finish(key string, put uint64, client Client, sum model.Checksum
 		}
 	}
 	t.publish(i, s, o, parent)
-	return idOf(i, o), Done
+	return idOf(i, o), took, Done
 }
 
 // owned says whether a client may end the put of an entry that it means: Done, or Written
