@@ -1,0 +1,96 @@
+package storeservice
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"golang.org/x/sync/semaphore"
+
+	"github.com/mooncake-go/mooncake/core/internal/httpd"
+	"github.com/mooncake-go/mooncake/core/model"
+	"github.com/mooncake-go/mooncake/core/store"
+)
+
+// Objects is what the service asks of the pool. *store.Client satisfies it.
+type Objects interface {
+	Put(ctx context.Context, key model.Key, value []byte, cfg model.ReplicateConfig) error
+	Get(ctx context.Context, key model.Key) ([]byte, error)
+	Size(ctx context.Context, key model.Key) (uint64, error)
+	Exist(ctx context.Context, key model.Key) (bool, error)
+	Remove(ctx context.Context, key model.Key, force bool) error
+	RemoveAll(ctx context.Context, force bool) (int, error)
+}
+
+// Segments is what the service asks of the node it belongs to. *store.Node satisfies it.
+type Segments interface {
+	MountSegment(ctx context.Context, o store.MountOptions) ([]model.SegmentID, error)
+	UnmountSegments(ctx context.Context, ids []model.SegmentID, grace time.Duration) error
+	Segments() []model.Segment
+}
+
+// Options are the settings of a Service; the zero value is usable.
+type Options struct {
+	// Memory bounds what the requests under way hold together, in bytes; one that is larger
+	// has it alone. Default 1 GiB.
+	Memory int64
+	// Dirs are the folders whose files may be mounted. Default /dev/shm and /dev/hugepages.
+	// The names of mount_shm are in the first.
+	Dirs []string
+	// Protocols are the transports that a mount may name; none allows every name.
+	Protocols []string
+	// Logger, nil for none.
+	Logger *slog.Logger
+}
+
+// The bounds of a request.
+const (
+	maxBody    = 100 << 20 // bytes, as upstream's
+	maxControl = 1 << 20   // bytes of a body that holds no value
+	callWait   = 2 * time.Minute
+	memoryWait = 5 * time.Second
+)
+
+// Service is the handler. Safe for concurrent use.
+type Service struct {
+	objects   Objects
+	segments  Segments
+	opts      Options
+	log       *slog.Logger
+	memory    *semaphore.Weighted
+	turn      chan struct{} // capacity 1: held while segments change
+	role      role          // what reconfigure mounted; guarded by turn
+	resources map[string]map[string]serve
+}
+
+// New makes the service of a node that is started.
+func New(objects Objects, segments Segments, opts Options) *Service {
+	if opts.Memory <= 0 {
+		opts.Memory = 1 << 30
+	}
+	if len(opts.Dirs) == 0 {
+		opts.Dirs = []string{"/dev/shm", "/dev/hugepages"}
+	}
+	if opts.Logger == nil {
+		opts.Logger = slog.New(slog.DiscardHandler)
+	}
+	s := &Service{
+		objects: objects, segments: segments, opts: opts, log: opts.Logger,
+		memory: semaphore.NewWeighted(opts.Memory), turn: make(chan struct{}, 1), resources: map[string]map[string]serve{},
+	}
+	for _, r := range routes() {
+		if s.resources[r.path] == nil {
+			s.resources[r.path] = map[string]serve{}
+		}
+		s.resources[r.path][r.method] = r.serve
+	}
+	return s
+}
+
+// NewServer returns a server for h, which bounds the times of each request itself. log may
+// be nil.
+func NewServer(h http.Handler, log *slog.Logger) *httpd.Server {
+	longest := callWait + maxBody/pace*time.Second + memoryWait
+	return httpd.New(h, httpd.Options{ReadTimeout: longest, WriteTimeout: longest, Logger: log})
+}
