@@ -104,5 +104,12 @@ func (s *Service) CompleteTask(ctx context.Context, caller model.Caller, id mode
 // taskEnded is told of every task that ends.
 func (s *Service) taskEnded(t model.Task) {
 	s.counters.TaskTimes.Observe(t.Updated.Sub(t.Created))
+	if t.Status == model.TaskSuccess && t.Spec.Kind == model.MoveObject && (drainPool{s}).StillDraining(t.Spec.Source) == nil {
+		c := scope{tenant: t.Spec.Tenant, on: s.tenants != nil}
+		if v, ok := s.table.Look(c.name(t.Spec.Key)); ok {
+			s.counters.DrainedObjects.Add(1)
+			s.counters.DrainedBytes.AddBytes(v.Size)
+		}
+	}
 	s.drains.Wake()
 }
