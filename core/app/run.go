@@ -15,7 +15,7 @@ import (
 	"go.uber.org/fx/fxevent"
 )
 
-// The bounds on start and stop of a role. Stop drains first, so it is the longer one.
+// The bounds on start and stop of a role, which may ask for a longer start.
 const (
 	StartTimeout = 60 * time.Second
 	StopTimeout  = 45 * time.Second
@@ -39,7 +39,7 @@ func Run(ctx context.Context, log *slog.Logger, role ...fx.Option) error {
 		default: // only the first failure counts
 		}
 	})
-	app := fx.New(append(role, base(log), fx.Supply(report))...)
+	app := fx.New(append([]fx.Option{base(log), fx.Supply(report)}, role...)...)
 	if err := app.Err(); err != nil {
 		return plain(err)
 	}
@@ -48,7 +48,7 @@ func Run(ctx context.Context, log *slog.Logger, role ...fx.Option) error {
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
 	defer signal.Stop(signals)
 
-	startCtx, cancelStart := context.WithTimeout(ctx, StartTimeout)
+	startCtx, cancelStart := context.WithTimeout(ctx, app.StartTimeout())
 	defer cancelStart()
 	started := make(chan error, 1)
 	go func() { started <- app.Start(startCtx) }()

@@ -2,9 +2,9 @@ package app
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"sync/atomic"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -18,21 +18,21 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 )
 
-// startWait is how long a node that starts keeps trying to reach the master and the
-// metadata service, which may be starting at the same time.
-const startWait = 20 * time.Second
-
-// Store is a node that contributes memory.
+// Store is a node that contributes memory, with the REST service where that has a port.
 func Store(cfg config.Config, builtins []plugin.Factory) fx.Option {
 	return fx.Options(
+		fx.StartTimeout(StartTimeout+cfg.Store.MaxWaitTime),
 		fx.Provide(func(log *slog.Logger) (*storeRole, error) { return newStore(cfg, builtins, log) }),
 		fx.Invoke(func(lc fx.Lifecycle, s *storeRole, log *slog.Logger) {
 			if cfg.Store.EnableHTTPServer {
 				httpFace{"node port", bindFor(hostPart(cfg.Store.LocalHostname)), cfg.Store.HTTPPort, "http_port"}.
 					serve(lc, log, rest.NewNodeHandler(s.started, s.metrics, log))
 			}
+			service := s.service(log)
+			lc.Append(fx.Hook{OnStart: service.probe})
 			lc.Append(fx.Hook{OnStart: s.peer.start, OnStop: s.peer.stop})
 			lc.Append(fx.Hook{OnStart: s.start, OnStop: s.stop})
+			lc.Append(fx.Hook{OnStart: service.start, OnStop: service.stop}) // Last: who can connect can use it.
 		}),
 	)
 }
@@ -42,7 +42,8 @@ type storeRole struct {
 	cfg  store.NodeConfig
 	// metrics are the node's own and those of its Go runtime.
 	metrics prometheus.Gatherer
-	node    atomic.Pointer[store.Node]
+	client  *store.Client
+	node    atomic.Pointer[store.Node] // nil until it is started
 }
 
 func newStore(cfg config.Config, builtins []plugin.Factory, log *slog.Logger) (*storeRole, error) {
@@ -50,8 +51,8 @@ func newStore(cfg config.Config, builtins []plugin.Factory, log *slog.Logger) (*
 	if err != nil {
 		return nil, err
 	}
-	if cfg.Store.GlobalSegmentSize == 0 {
-		return nil, errs.New(errs.InvalidParams, "store.global_segment_size", "it is 0; a node that contributes no memory has nothing to do, give a size such as 4GB")
+	if cfg.Store.GlobalSegmentSize == 0 && cfg.Store.RESTPort == 0 {
+		return nil, errs.New(errs.InvalidParams, "store.global_segment_size", "it is 0; a node that contributes no memory and has no REST service has nothing to do, give a size such as 4GB or a --port")
 	}
 	n := store.DefaultNodeConfig()
 	n.Segments = memory.Pieces(uint64(cfg.Store.GlobalSegmentSize), maxRegistration)
@@ -60,7 +61,7 @@ func newStore(cfg config.Config, builtins []plugin.Factory, log *slog.Logger) (*
 	}
 	n.Placement, n.Location = memory.OnNode(cfg.Store.NUMANode, cfg.Store.NUMAStrict), ""
 	n.Protocol = cfg.Store.Protocol
-	n.StartWait = startWait
+	n.StartWait = cfg.Store.MaxWaitTime
 	n.RPCTimeout = min(n.RPCTimeout, cfg.Store.RPCTimeout)
 	runtime := prometheus.NewRegistry()
 	runtime.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
@@ -72,25 +73,41 @@ func newStore(cfg config.Config, builtins []plugin.Factory, log *slog.Logger) (*
 }
 
 func (s *storeRole) start(ctx context.Context) error {
-	node, err := store.NewNode(s.cfg, s.peer.deps())
+	deps := s.peer.deps()
+	client, err := store.NewClient(s.peer.clientConfig(), deps)
 	if err != nil {
 		return err
 	}
+	node, err := store.NewNode(s.cfg, deps)
+	if err == nil {
+		err = node.Start(ctx)
+	}
+	if err != nil {
+		return errors.Join(err, client.Close(context.WithoutCancel(ctx)))
+	}
+	s.client = client
 	s.node.Store(node)
-	return node.Start(ctx)
+	return nil
 }
 
 func (s *storeRole) stop(ctx context.Context) error {
-	if node := s.node.Load(); node != nil {
-		return node.Stop(ctx)
+	node := s.node.Load()
+	if node == nil {
+		return nil
 	}
-	return nil
+	return errors.Join(s.client.Close(ctx), node.Stop(ctx))
 }
 
 // started returns the node, nil before it is there.
 func (s *storeRole) started() rest.Node {
 	if node := s.node.Load(); node != nil {
-		return node
+		return reachable{node}
 	}
 	return nil
 }
+
+// reachable is a node that counts as mounted only while the master answers.
+type reachable struct{ *store.Node }
+
+// Mounted implements rest.Node.
+func (r reachable) Mounted() bool { return r.Node.Mounted() && !r.Health().Down }

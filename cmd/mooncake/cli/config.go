@@ -26,7 +26,7 @@ func (e *env) configCmd() *cobra.Command {
 }
 
 func roleFlag(cmd *cobra.Command, role *string) {
-	cmd.Flags().StringVar(role, "role", string(config.RoleAll), "whose settings: master, metadata, store, client or all")
+	cmd.Flags().StringVar(role, "role", string(config.RoleAll), "whose settings: master, metadata, store, service (store, with the flags of its REST service), client or all")
 }
 
 func parseRole(s string) (config.Role, error) {
@@ -155,7 +155,7 @@ func (e *env) graphs(cfg config.Config, r config.Role) map[config.Role]app.Role 
 	switch r {
 	case config.RoleAll:
 		return all
-	case config.RoleClient:
+	case config.RoleClient, config.RoleService:
 		r = config.RoleStore
 	}
 	return map[config.Role]app.Role{r: all[r]}

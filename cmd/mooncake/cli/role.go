@@ -153,14 +153,21 @@ func (e *env) metadataCmd() *cobra.Command {
 }
 
 func (e *env) storeCmd() *cobra.Command {
+	role := config.RoleService
+	if e.called == "mooncake_client" {
+		role = config.RoleStore
+	}
 	return withRole(&cobra.Command{
 		Use:   "store",
 		Short: "Contribute memory of this machine to the pool",
 		Long: `A store node maps memory, which is touched only when it is used, registers it with the
 transports, and mounts it at the master. It mounts again by itself when the master was
-restarted. Answers to upstream's mooncake_client flags, also with one dash.`,
+restarted. With --port it serves the REST service of upstream's mooncake_store_service as
+well, once it is mounted. Answers to the flags of mooncake_store_service and, but for
+--port, of mooncake_client, also with one dash.`,
 		Example: `  mooncake store --global_segment_size 16GB --master_server_address 10.0.0.1:50051
   mooncake store --metadata_server http://10.0.0.1:8080/metadata --local_hostname 10.0.0.7
+  mooncake store --port 8080 --config store.json --max-wait-time 60 -D local_hostname=10.0.0.7
   mooncake_client -global_segment_size "4 GB" -master_server_address 10.0.0.1:50051`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -170,5 +177,5 @@ restarted. Answers to upstream's mooncake_client flags, also with one dash.`,
 			}
 			return app.Run(cmd.Context(), log, app.Store(loaded.Config, e.builtins))
 		},
-	}, config.RoleStore)
+	}, role)
 }

@@ -24,6 +24,7 @@ type env struct {
 	environ  []string
 	program  string // path of this executable, for the verbs that start others
 	upstream bool   // called by the name of a program of upstream
+	called   string // that name, empty for another
 	closers  []io.Closer
 }
 
@@ -32,6 +33,8 @@ func aliases() map[string]string {
 	return map[string]string{
 		"mooncake_master":               "master",
 		"mooncake_client":               "store",
+		"mooncake_store_service":        "store",
+		"mc_store_rest_server":          "store",
 		"mooncake_http_metadata_server": "metadata",
 		"mooncake-hicache-sizing":       "hicache-sizing",
 	}
@@ -50,9 +53,10 @@ func Main(args []string, builtins []plugin.Factory) int {
 
 func (e *env) run(args []string) int {
 	rest := args[1:]
-	if verb, ok := aliases()[strings.TrimSuffix(filepath.Base(args[0]), ".exe")]; ok {
+	name := strings.TrimSuffix(filepath.Base(args[0]), ".exe")
+	if verb, ok := aliases()[name]; ok {
 		rest = append([]string{verb}, rest...)
-		e.upstream = true
+		e.upstream, e.called = true, name
 	}
 	root := e.root()
 	root.SetArgs(normalize(root, rest))

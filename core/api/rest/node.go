@@ -17,8 +17,9 @@ type Node interface {
 }
 
 // NewNodeHandler serves health and metrics of a node. node returns nil until it is started.
-// A probe gets 200 only while the node is mounted; the bodies and codes are upstream's.
-// log may be nil.
+// A probe gets 200 only while the node is mounted; the bodies and codes are upstream's. from
+// holds everything; where the metrics of a client are not in it, the summary says that they
+// are not available. log may be nil.
 func NewNodeHandler(node func() Node, from prometheus.Gatherer, log *slog.Logger) http.Handler {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
@@ -41,7 +42,32 @@ func NewNodeHandler(node func() Node, from prometheus.Gatherer, log *slog.Logger
 			send(w, http.StatusServiceUnavailable, typeText, "client not initialized")
 			return
 		}
-		send(w, http.StatusOK, typeText, fmt.Sprintf("role=store, mounted=%t, segment_bytes=%d", n.Mounted(), n.Size()))
+		sum, err := clientTotals(from)
+		if err != nil {
+			log.Warn("gather metrics", "error", err)
+		}
+		if sum == nil {
+			send(w, http.StatusServiceUnavailable, typeText, "metrics not available")
+			return
+		}
+		send(w, http.StatusOK, typeText, fmt.Sprintf("role=store, mounted=%t, segment_bytes=%d, read_bytes=%.0f, write_bytes=%.0f, rpc_calls=%.0f",
+			n.Mounted(), n.Size(), sum["mooncake_transfer_read_bytes"], sum["mooncake_transfer_write_bytes"], sum["mooncake_client_rpc_count"]))
 	})
 	return mux
+}
+
+// clientTotals adds up the counters of each name, nil where there are none of a client.
+func clientTotals(from prometheus.Gatherer) (map[string]float64, error) {
+	families, err := from.Gather()
+	sum, found := map[string]float64{}, false
+	for _, f := range families {
+		found = found || f.GetName() == "mooncake_transfer_read_bytes"
+		for _, m := range f.GetMetric() {
+			sum[f.GetName()] += m.GetCounter().GetValue()
+		}
+	}
+	if !found {
+		return nil, err
+	}
+	return sum, err
 }
