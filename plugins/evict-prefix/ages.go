@@ -35,3 +35,7 @@ func (a *ages) bucket(age uint32) int {
 
 // width is how many events an object spends in a bucket that is not the last.
 func (a *ages) width(b int) uint32 { return a[b+1] - a[b] }
+
+// period is how many events lie between two times at which objects leave a bucket that is
+// not the last. They wait for one to two periods, which is the width on average.
+func (a *ages) period(b int) uint64 { return uint64(max(tick, a.width(b)*2/3)) }

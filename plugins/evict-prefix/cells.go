@@ -13,16 +13,13 @@ type state struct {
 	uses  uint8 // up to maxUses, those before an eviction included
 }
 
-type (
-	objects = ranked.Set[state]
-	entry   = ranked.Entry[state]
-)
+type objects = ranked.Set[state]
 
 // cells holds the ranked objects by class and age, except those of requests that are not
 // over and those spared lately. In every list the front goes first.
 //
 // Objects grow older by whole lists. A cell has two: one that fills, and one that waits.
-// When the time of a bucket is up, what waits goes to the next bucket and what filled
+// When a period of a bucket is over, what waits goes to the next bucket and what filled
 // waits. So nothing is done for a single object.
 type cells struct {
 	set      *objects
@@ -75,8 +72,9 @@ func (c *cells) next() uint32 {
 	return 0
 }
 
-// rank takes over a new order of the cells.
-func (c *cells) rank(o *odds) {
+// rank takes over a new order of the cells, given the number of objects.
+func (c *cells) rank(o *odds, live uint64) {
+	c.youngest = o.ages.bucket(uint32(min(live/64, 1<<30)))
 	c.filled = [len(c.filled)]uint64{}
 	for r, x := range o.order {
 		cell := int(uint32(x))
@@ -87,14 +85,13 @@ func (c *cells) rank(o *odds) {
 	}
 }
 
-// grow moves on the objects of the buckets whose time is up. An object spends one to two
-// periods in a bucket, which is its width on average.
+// grow moves on the objects of the buckets whose time is up.
 func (c *cells) grow(now uint64, a *ages) {
 	for b := buckets - 2; b >= 0; b-- {
 		if now < c.due[b] {
 			continue
 		}
-		c.due[b] = now + uint64(max(tick, a.width(b)*2/3))
+		c.due[b] = now + a.period(b)
 		if b == c.youngest {
 			c.release()
 		}
@@ -109,7 +106,18 @@ func (c *cells) grow(now uint64, a *ages) {
 	}
 }
 
-// release ranks the objects spared one to two periods ago.
+// spare ranks an object behind all others for one to two periods of the youngest bucket.
+func (c *cells) spare(at uint32) { c.set.PushBack(c.spared[0], at) }
+
+// nextSpared returns the object spared longest ago, 0 when there is none.
+func (c *cells) nextSpared() uint32 {
+	if at := c.set.Front(c.spared[1]); at != 0 {
+		return at
+	}
+	return c.set.Front(c.spared[0])
+}
+
+// release ranks the objects whose time of grace is over.
 func (c *cells) release() {
 	for at := c.set.Front(c.spared[1]); at != 0; at = c.set.Front(c.spared[1]) {
 		c.set.Unlink(at)

@@ -20,10 +20,10 @@ type odds struct {
 // for. They are large because the pages of a prompt share one fate: a hundred of them say
 // little more than one.
 const (
-	guess       = 0.03 // a chance that is the same in every bucket makes recency the rule
+	guess       = 0.015 // a chance that is the same in every bucket makes recency the rule
 	guessWeight = 2000
-	classWeight = 300
-	scaleWeight = 3
+	classWeight = 3000
+	scaleWeight = 10
 	maxChance   = 0.9
 )
 

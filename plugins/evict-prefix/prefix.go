@@ -1,61 +1,41 @@
 package prefix
 
 import (
-	"math/bits"
-
 	"github.com/mooncake-go/mooncake/sdk/evict"
 	"github.com/mooncake-go/mooncake/sdk/evict/ranked"
 )
 
-// order implements ranked.Order.
+// order implements ranked.Order, which also keeps its calls apart from each other.
 type order struct {
 	set      *objects
-	now      uint64 // events so far
+	now      uint64 // the clock: uses so far
 	cells    cells
 	requests requests
-	odds     odds
-	samples  samples
 	ghosts   ghosts
-	rate     uint32 // every rate-th use is sampled, a power of two
-	weighAt  uint64
-	fadeAt   uint64
+	learner  learner
 }
-
-// Periods in events.
-const (
-	minWeigh = 1024
-	minFade  = 1 << 16
-)
 
 func newPolicy() evict.Policy {
 	return ranked.New(func(s *objects) ranked.Order { return newOrder(s) })
 }
 
 func newOrder(s *objects) *order {
-	o := &order{set: s, samples: newSamples(), ghosts: newGhosts(), rate: 1, fadeAt: minFade}
-	o.odds.ages = newAges()
+	o := &order{set: s, ghosts: newGhosts(), learner: newLearner()}
 	o.cells.init(s)
-	for i := range o.requests.open {
-		o.requests.open[i].pages = s.NewList()
-	}
+	o.requests.init(s)
 	return o
 }
 
 // Insert implements ranked.Order.
 func (o *order) Insert(at uint32, ev *evict.Event) {
-	e := o.set.At(at)
-	e.State.key = fold(ev.Fingerprint)
-	if ev.Fingerprint == 0 {
-		e.State.key = fold(uint64(ev.ID) ^ 1<<63)
-	}
-	e.State.uses = o.ghosts.take(e.State.key)
+	s := &o.set.At(at).State
+	s.key = keyOf(ev)
+	s.uses = o.ghosts.take(s.key)
 	o.use(at, ev, true)
 }
 
 // Access implements ranked.Order.
-func (o *order) Access(at uint32, ev *evict.Event) {
-	o.use(at, ev, o.set.Linked(at))
-}
+func (o *order) Access(at uint32, ev *evict.Event) { o.use(at, ev, o.set.Linked(at)) }
 
 // use counts a use of an object and, unless it is proposed, puts it among the pages of its
 // request.
@@ -64,29 +44,28 @@ func (o *order) use(at uint32, ev *evict.Event, ranked bool) {
 		o.age()
 	}
 	e := o.set.At(at)
-	s := &e.State
-	if x := o.samples.take(s.key); x.weight != 0 {
-		o.odds.used(x.class, o.odds.ages.bucket(uint32(o.now)-x.time), x.weight)
-	}
+	o.learner.use(e.State.key, o.now)
 	q := o.requests.of(ev.Parent)
 	if q == nil {
 		q = o.begin(ev.Parent)
 	}
-	q.last, q.end, q.time = e.ID, at, o.now
+	q.last, q.time = e.ID, o.now
 	q.count++
-	if s.uses == 0 {
+	if e.State.uses == 0 {
 		q.added++
 	}
-	s.uses = min(s.uses+1, maxUses)
-	if ranked {
-		if o.set.Linked(at) {
-			o.set.Unlink(at)
-		}
-		o.set.InsertBefore(q.pages, o.set.Front(q.pages), at)
+	e.State.uses = min(e.State.uses+1, maxUses)
+	if !ranked {
+		return
 	}
+	if o.set.Linked(at) {
+		o.set.Unlink(at)
+	}
+	o.set.InsertBefore(q.pages, o.set.Front(q.pages), at)
 }
 
-// Next implements ranked.Order.
+// Next implements ranked.Order. Pages of open requests and spared objects go when nothing
+// else is left.
 func (o *order) Next() uint32 {
 	if at := o.cells.next(); at != 0 {
 		return at
@@ -96,17 +75,14 @@ func (o *order) Next() uint32 {
 			return at
 		}
 	}
-	if at := o.set.Front(o.cells.spared[1]); at != 0 {
-		return at
-	}
-	return o.set.Front(o.cells.spared[0])
+	return o.cells.nextSpared()
 }
 
 // Leave implements ranked.Order.
 func (*order) Leave(uint32) {}
 
 // Spare implements ranked.Order.
-func (o *order) Spare(at uint32) { o.set.PushBack(o.cells.spared[0], at) }
+func (o *order) Spare(at uint32) { o.cells.spare(at) }
 
 // Evicted implements ranked.Order.
 func (o *order) Evicted(at uint32) {
@@ -114,25 +90,27 @@ func (o *order) Evicted(at uint32) {
 	o.ghosts.add(s.key, s.uses)
 }
 
-// begin opens a request. Pages that go on where an earlier request ended show that its
-// last page was a full one.
+// begin opens a request in the place of the one that waits longest. Pages that go on
+// where an earlier request ended show that its last page was a full one.
 func (o *order) begin(parent evict.ID) *request {
 	q := o.requests.oldest()
 	o.finish(q)
-	if at := o.set.Find(parent); at != 0 {
-		q.count = 1
-		if s := &o.set.At(at).State; s.class == lastPage {
-			s.class = classOf(s.uses, 2, 0, false)
-			if o.set.Linked(at) {
-				o.set.Unlink(at)
-				o.cells.put(at)
-			}
+	at := o.set.Find(parent)
+	if at == 0 {
+		return q
+	}
+	q.count = 1
+	if s := &o.set.At(at).State; s.class == lastPage {
+		s.class = classOf(s.uses, 2, 0, false)
+		if o.set.Linked(at) {
+			o.set.Unlink(at)
+			o.cells.put(at)
 		}
 	}
 	return q
 }
 
-// finish ranks the pages of a request that is over.
+// finish ranks the pages of a request that is over, the last one foremost.
 func (o *order) finish(q *request) {
 	for at := o.set.Front(q.pages); at != 0; at = o.set.Front(q.pages) {
 		e := o.set.At(at)
@@ -140,15 +118,10 @@ func (o *order) finish(q *request) {
 		s.class = classOf(s.uses, q.count, q.added, e.ID == q.last)
 		o.set.Unlink(at)
 		o.cells.put(at)
-		if uint32(mix(o.now+uint64(s.key)))&(o.rate-1) == 0 {
-			o.samples.add(s.key, uint32(q.time), s.class, uint8(min(o.rate, maxWeight)))
-		}
+		o.learner.watch(s, q.time)
 	}
-	q.last, q.count, q.added, q.time = 0, 0, 0, 0
+	*q = request{pages: q.pages}
 }
-
-// maxWeight bounds what one sample counts for.
-const maxWeight = 8
 
 // age does what is due at this time.
 func (o *order) age() {
@@ -157,32 +130,20 @@ func (o *order) age() {
 			o.finish(q)
 		}
 	}
-	for b := buckets - 2; b >= 0; b-- {
-		if o.now >= o.cells.due[b] {
-			o.samples.pass(b, uint32(o.now), o.odds.ages[b+1], &o.odds)
-		}
-	}
-	o.cells.grow(o.now, &o.odds.ages)
-	if o.now >= o.weighAt {
-		live := o.set.Len()
-		o.ghosts.fit(live)
-		o.cells.youngest = o.odds.ages.bucket(uint32(min(live/64, 1<<30)))
-		o.rate = 1 << bits.Len64(live*sampleSpan/sampleRing)
-		o.odds.weigh()
-		o.cells.rank(&o.odds)
-		o.weighAt = o.now + max(minWeigh, live/8)
-	}
-	if o.now >= o.fadeAt {
-		o.odds.fade()
-		o.fadeAt = o.now + max(minFade, o.set.Len()*4)
+	o.cells.grow(o.now, &o.learner.odds.ages)
+	if o.learner.learn(o.now, o.set.Len()) {
+		o.ghosts.fit(o.set.Len())
+		o.cells.rank(&o.learner.odds, o.set.Len())
 	}
 }
 
-// sampleSpan is over how many events the samples reach back, in numbers of objects.
-const sampleSpan = 16
-
-// fold makes a key of a fingerprint.
-func fold(x uint64) uint32 { return uint32(mix(x)) }
+// keyOf returns what an object is recognised by.
+func keyOf(ev *evict.Event) uint32 {
+	if ev.Fingerprint == 0 {
+		return uint32(mix(^uint64(ev.ID)))
+	}
+	return uint32(mix(ev.Fingerprint))
+}
 
 func mix(h uint64) uint64 {
 	h *= 0x9E3779B97F4A7C15

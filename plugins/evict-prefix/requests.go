@@ -10,22 +10,27 @@ import (
 type request struct {
 	pages ranked.List // the last one in front
 	last  evict.ID    // 0 for a request that is over
-	end   uint32      // the entry of last, stale once that object is gone
-	count uint32      // pages, those that came before a pause included
+	count uint32      // pages, and one for a known page that it goes on from
 	added uint32      // pages never seen before
-	time  uint64      // of the last event
+	time  uint64      // of the last use
 }
 
 const (
 	openRequests = 16
-	// idleEvents is how many events may pass before a request is taken to be over.
-	idleEvents = 64
+	// idleEvents is how many uses may pass before a request is taken to be over.
+	idleEvents = 24
 )
 
 // requests are the open ones.
 type requests struct {
 	open   [openRequests]request
-	recent int // where the last event belonged
+	recent int // where the last use belonged
+}
+
+func (r *requests) init(set *objects) {
+	for i := range r.open {
+		r.open[i].pages = set.NewList()
+	}
 }
 
 // of returns the request that an object with this parent goes on with, or nil.

@@ -65,15 +65,14 @@ func (s *samples) take(key uint32) sample {
 	return out
 }
 
-// pass calls see for each sample that is still watched and has left bucket b, whose upper
-// bound is limit.
-func (s *samples) pass(b int, now, limit uint32, o *odds) {
+// pass tells the odds which samples have left bucket b unused.
+func (s *samples) pass(b int, now uint32, o *odds) {
 	for ; s.cursor[b] < s.born; s.cursor[b]++ {
 		x := &s.ring[s.cursor[b]&sampleMask]
 		if x.weight == 0 {
 			continue
 		}
-		if now-x.time < limit {
+		if now-x.time < o.ages[b+1] {
 			return
 		}
 		o.passed(x.class, b, x.weight)
