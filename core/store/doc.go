@@ -1,3 +1,16 @@
-// Package store is the client side of the pool: put, get and their batch forms over the
-// transfer engine, and the node that contributes memory.
+// Package store is the client side of the pool, and the node that contributes memory.
+//
+// A Session is what a process has in common at the master: its ID and signs of life, what it
+// saw of other nodes, and whether the master answers. While it does not, every call fails at
+// once; while that is being found out, within MasterDownTimeout (guard.go, outage.go).
+//
+// A Client puts and gets. A put (put.go) asks the master for room, writes all parts of all
+// copies in parallel and makes them readable only when every byte is in place. A get (get.go,
+// read.go) asks where the copies are, reads the nearest one straight into the caller's memory,
+// checks it, and goes on with the next copy when that fails. Package hotcache keeps what is
+// read often.
+//
+// A Node (node.go) mounts memory at start and at run time, gives it back with a grace, mounts
+// again at a master that forgot it, and carries out the copies and moves that the master
+// gives it (executor.go).
 package store

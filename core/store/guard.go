@@ -38,6 +38,9 @@ func ask[T any](ctx context.Context, s *Session, name string, f func(context.Con
 	case !unanswered(err):
 		s.worked()
 	case gaveUp:
+		if o := s.outage.Load(); o != nil && !errs.Is(o.cause, errs.RPCTimeout) {
+			return none, s.refused(o) // It was found out otherwise than by waiting.
+		}
 		return none, errs.WithHint(errs.WithClass(errs.ClassTransientPeer, "", errs.New(errs.RPCTimeout, "store: "+name, "the master did not answer within %v", time.Since(t0).Round(time.Millisecond))),
 			"is it running, and reachable from here? calls work again once it answers")
 	case ctx.Err() == nil:

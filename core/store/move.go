@@ -29,7 +29,7 @@ func (s *Session) move(ctx context.Context, e engine, reqs []transfer.Request) [
 		case r.Err == nil:
 			t.done++
 			t.bytes += uint64(len(reqs[i].Local))
-		case blamed(ctx, r.Err, now):
+		case blamed(ctx, &reqs[i], r, now):
 			t.failed++
 		}
 		if r.Done.After(t.last) {

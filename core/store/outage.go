@@ -53,6 +53,10 @@ func (s *Session) refuse() error {
 	if time.Since(s.born)-time.Duration(s.lastPing.Load()) >= minProbeGap {
 		s.hurry()
 	}
+	return s.refused(o)
+}
+
+func (s *Session) refused(o *outage) error {
 	err := errs.New(errs.RPCFail, "store", "the master has not answered since %s (%v ago): %w",
 		o.since.Format("15:04:05"), time.Since(o.since).Round(time.Second), o.cause)
 	return errs.WithHint(errs.WithClass(errs.ClassTransientPeer, "", err),

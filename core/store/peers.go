@@ -179,15 +179,16 @@ func (b *peerBook) forget(now time.Time) bool {
 }
 
 // blamed reports whether a failed transfer is the peer's fault. asked is when it began.
-func blamed(ctx context.Context, err error, asked time.Time) bool {
+func blamed(ctx context.Context, req *transfer.Request, res *transfer.Result, asked time.Time) bool {
+	err := res.Err
 	limit, bounded := ctx.Deadline()
 	switch {
 	case bounded && !time.Now().Before(limit): // The context may not know yet.
 		return false
 	case ctx.Err() != nil || errs.ClassOf(err) != errs.ClassTransientPeer && !errors.Is(err, transfer.ErrQuarantined):
 		return false
-	case errors.Is(err, context.DeadlineExceeded):
-		return time.Since(asked) >= blameAfter
+	case !res.Done.Before(req.Deadline) || errors.Is(err, context.DeadlineExceeded):
+		return res.Done.Sub(asked) >= blameAfter
 	}
 	for own := new(errs.Error); errors.As(err, &own); err = own.Err {
 		if own.Class == errs.ClassLocalDevice {

@@ -59,16 +59,21 @@ func TestWhoIsToBlame(t *testing.T) {
 		fault   memtransport.Fault
 		timeout time.Duration
 		failed  uint32
+		lease   time.Duration // 0 is the default
 	}{
-		"the peer fails":         {memtransport.Fault{Err: errs.WithClass(errs.ClassTransientPeer, "test", errCut)}, time.Minute, 1},
-		"nothing arrives":        {memtransport.Fault{Stall: true}, time.Minute, 3},
-		"this machine's device":  {memtransport.Fault{Err: errs.WithClass(errs.ClassLocalDevice, "test", errCut)}, time.Minute, 0},
-		"the request is wrong":   {memtransport.Fault{Err: errs.New(errs.InvalidParams, "test", "no")}, time.Minute, 0},
-		"the caller has no time": {memtransport.Fault{Stall: true}, 100 * time.Millisecond, 0},
+		"the peer fails":         {memtransport.Fault{Err: errs.WithClass(errs.ClassTransientPeer, "test", errCut)}, time.Minute, 1, 0},
+		"nothing arrives":        {memtransport.Fault{Stall: true}, time.Minute, 3, 0},
+		"this machine's device":  {memtransport.Fault{Err: errs.WithClass(errs.ClassLocalDevice, "test", errCut)}, time.Minute, 0, 0},
+		"the request is wrong":   {memtransport.Fault{Err: errs.New(errs.InvalidParams, "test", "no")}, time.Minute, 0, 0},
+		"the caller has no time": {memtransport.Fault{Stall: true}, 100 * time.Millisecond, 0, 0},
+		"the lease is short":     {memtransport.Fault{Stall: true}, time.Minute, 0, 100 * time.Millisecond},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				p, l := newLedgerPool(t)
+				if c.lease > 0 {
+					l.lease = c.lease
+				}
 				p.member("a:1", memberOptions{segments: []uint64{segment}})
 				w := p.member("w:1", memberOptions{})
 				r := p.member("r:1", memberOptions{})
@@ -115,6 +120,7 @@ func TestFailingEndpointIsAvoided(t *testing.T) {
 		}
 		many(200)
 		require.LessOrEqual(t, reads["a:1"], 8, "a few tries, each seen by the engine and its retries")
+		require.LessOrEqual(t, c.count(t, "mooncake_client_replica_failovers_total"), 3, "and all other reads went elsewhere at first")
 		require.GreaterOrEqual(t, reads["b:1"], 200)
 		broken = false
 		time.Sleep(5 * time.Minute)

@@ -3,6 +3,7 @@ package store_test
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -121,9 +122,13 @@ func TestCallersDeadlineSaysNothingOfTheMaster(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, _ := newLedgerPool(t)
 		c := p.member("a:1", memberOptions{})
+		var pings atomic.Int32
 		p.master.setHook(func(c call) error {
-			if c.name == "Exist" {
+			switch c.name {
+			case "Exist":
 				return hang(c)
+			case "Ping":
+				pings.Add(1)
 			}
 			return nil
 		})
@@ -139,6 +144,8 @@ func TestCallersDeadlineSaysNothingOfTheMaster(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		go func() { time.Sleep(time.Second / 4); cancel() }()
 		require.Equal(t, time.Second/4, took(func() { _, err := c.Exist(ctx, "k"); require.Error(t, err) }))
+		synctest.Wait()
+		require.Zero(t, pings.Load(), "nobody has to look after the master")
 	})
 }
 

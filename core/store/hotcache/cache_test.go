@@ -247,3 +247,25 @@ func TestConfig(t *testing.T) {
 		require.True(t, errs.Is(cfg.Validate(), errs.InvalidParams))
 	}
 }
+
+// The least recently used object that nobody is copying from gives way, not one in use.
+func TestObjectsInUseStay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		c := w.cache(small(2, 1))
+		defer c.Close()
+		for _, k := range []string{"a", "b"} {
+			c.Saw(k, 8)
+			synctest.Wait()
+		}
+		c.View("a", w.object("a"), func([]byte) bool {
+			require.True(t, holds(c, w, "b"), "a is the older one now")
+			c.Saw("d", 8)
+			synctest.Wait()
+			return true
+		})
+		require.True(t, holds(c, w, "a"))
+		require.True(t, holds(c, w, "d"))
+		require.False(t, holds(c, w, "b"))
+	})
+}
