@@ -1,0 +1,69 @@
+package serve
+
+import (
+	"log/slog"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/mooncake-go/mooncake/core/store"
+	"github.com/mooncake-go/mooncake/core/store/local/internal/frame"
+	"github.com/mooncake-go/mooncake/sdk/errs"
+)
+
+// Config of a Server. DefaultConfig has the defaults.
+type Config struct {
+	// Socket is where processes attach: an absolute path, or "@" and an abstract name, which
+	// needs no file and is gone with the process.
+	Socket string
+	// Any lets every user of the host attach. Default: this user and root.
+	Any bool
+	// LendSize is the memory that GetBuffer lends objects in, in bytes; 0 lends none. Default
+	// 256 MiB, of which pages are taken with their first use. One process may hold half of it.
+	LendSize uint64
+	// PingTimeout is how long a process may be silent. Default 10 s.
+	PingTimeout time.Duration
+	// CallTimeout bounds one call. Default 75 s, above the transfer timeout of the client.
+	CallTimeout time.Duration
+	// The bounds on what processes may have: processes attached, connections that have not
+	// said yet who they are; and of each process its regions of memory, their bytes
+	// together, calls under way, items of a call, objects lent. Defaults 64, 64, 256,
+	// 4 TiB, 64, 65536, 4096.
+	MaxPeers, MaxPending, MaxRegions int
+	MaxBytes                         uint64
+	MaxCalls, MaxItems, MaxLent      int
+}
+
+// DefaultConfig returns the defaults for a socket.
+func DefaultConfig(socket string) Config {
+	return Config{
+		Socket: socket, LendSize: 256 << 20, PingTimeout: 10 * time.Second, CallTimeout: 75 * time.Second,
+		MaxPeers: 64, MaxPending: 64, MaxRegions: 256, MaxBytes: 4 << 40, MaxCalls: 64, MaxItems: 65536, MaxLent: 4096,
+	}
+}
+
+// Validate reports the first setting that cannot work.
+func (c Config) Validate() error {
+	const op = "local service: configuration"
+	if err := frame.CheckSocket(c.Socket); err != nil {
+		return errs.Wrap(errs.InvalidParams, op, err)
+	}
+	if c.PingTimeout <= 0 || c.CallTimeout <= 0 {
+		return errs.New(errs.InvalidParams, op, "the ping timeout %v and the call timeout %v must be above 0", c.PingTimeout, c.CallTimeout)
+	}
+	if min(c.MaxPeers, c.MaxPending, c.MaxRegions, c.MaxCalls, c.MaxItems, c.MaxLent) < 1 || c.MaxBytes < 1 {
+		return errs.New(errs.InvalidParams, op, "every bound must be at least 1")
+	}
+	return nil
+}
+
+// Deps is what a Server works with. The caller keeps and closes all of it.
+type Deps struct {
+	// Client does what the processes ask for.
+	Client *store.Client
+	Log    *slog.Logger
+	// Version of this program, for the other side's log.
+	Version string
+	// Metrics may be nil.
+	Metrics prometheus.Registerer
+}
