@@ -3,6 +3,7 @@ package storeservice
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"strconv"
 
@@ -34,8 +35,9 @@ func (f *failure) because(err error) {
 		return
 	}
 	f.Detail = err.Error()
-	if code := errs.CodeOf(err); code != errs.OK {
-		f.Code = int32(code)
+	var coded *errs.Error
+	if errors.As(err, &coded) {
+		f.Code = int32(errs.CodeOf(err))
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 // put stores a text. A key that exists counts as success and is left as it is. What Python
 // takes for nothing (null, "", 0, false, [] and {}) is missing; another type is 500 there.
 func (s *Service) put(q *request) {
-	f, ok := s.decode(q, maxBody, http.StatusInternalServerError)
+	f, ok := s.decode(q, s.opts.MaxBody, http.StatusInternalServerError)
 	if !ok {
 		return
 	}

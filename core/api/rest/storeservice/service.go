@@ -35,6 +35,8 @@ type Options struct {
 	// Memory bounds what the requests under way hold together, in bytes; one that is larger
 	// has it alone. Default 1 GiB.
 	Memory int64
+	// MaxBody bounds the body of a put, in bytes. Default 100 MiB, as upstream's.
+	MaxBody int
 	// Dirs are the folders whose files may be mounted. Default /dev/shm and /dev/hugepages.
 	// The names of mount_shm are in the first.
 	Dirs []string
@@ -46,7 +48,7 @@ type Options struct {
 
 // The bounds of a request.
 const (
-	maxBody    = 100 << 20 // bytes, as upstream's
+	maxBody    = 100 << 20 // bytes, the default
 	maxControl = 1 << 20   // bytes of a body that holds no value
 	callWait   = 2 * time.Minute
 	memoryWait = 5 * time.Second
@@ -68,6 +70,9 @@ type Service struct {
 func New(objects Objects, segments Segments, opts Options) *Service {
 	if opts.Memory <= 0 {
 		opts.Memory = 1 << 30
+	}
+	if opts.MaxBody <= 0 {
+		opts.MaxBody = maxBody
 	}
 	if len(opts.Dirs) == 0 {
 		opts.Dirs = []string{"/dev/shm", "/dev/hugepages"}

@@ -64,14 +64,16 @@ func (src *source) place(q *request, f fields) bool {
 	return true
 }
 
-// errParameters marks what the caller got wrong: 400.
-var errParameters = errors.New("wrong parameters")
+// errParameters is what the caller got wrong: 400.
+type errParameters string
+
+func (e errParameters) Error() string { return string(e) }
 
 // contribute maps src and mounts it. What is mapped is freed with the segment.
 func (s *Service) contribute(ctx context.Context, src source, f fields) ([]model.SegmentID, error) {
 	o, err := s.mountOptions(f)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", errParameters, err)
+		return nil, errParameters(err.Error())
 	}
 	if o.Memory, o.Freed, err = mapFile(src); err != nil {
 		return nil, err
@@ -80,7 +82,8 @@ func (s *Service) contribute(ctx context.Context, src source, f fields) ([]model
 }
 
 func (s *Service) refused(q *request, text string, err error) {
-	if errors.Is(err, errParameters) {
+	var wrong errParameters
+	if errors.As(err, &wrong) {
 		q.fail(http.StatusBadRequest, "Invalid parameters", err)
 		return
 	}
@@ -95,5 +98,5 @@ func (s *Service) locate(path string) (source, error) {
 			return source{dir: dir, name: name}, nil
 		}
 	}
-	return source{}, fmt.Errorf("%w: path %q is not in %s; whoever reaches this port could have any other file overwritten", errParameters, path, strings.Join(s.opts.Dirs, " or "))
+	return source{}, errParameters(fmt.Sprintf("path %q is not in %s; whoever reaches this port could have any other file overwritten", path, strings.Join(s.opts.Dirs, " or ")))
 }
