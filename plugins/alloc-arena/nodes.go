@@ -1,7 +1,7 @@
 package arena
 
 // kind says what a node stands for.
-type kind uint8
+type kind uint64
 
 const (
 	unused kind = iota
@@ -10,18 +10,24 @@ const (
 	live        // extent
 )
 
-// node is one range of a space. The nodes of a space form a list in the order of their
-// offsets that covers it without gaps; no two holes are neighbours.
+// node is one range of a space, 24 bytes. The nodes of a space form a list in the order of
+// their offsets that covers it without gaps, so that each ends where the next begins; no
+// two holes are neighbours.
 type node struct {
-	off, size  uint64
+	place      uint64 // the offset and, in the lowest bits, the kind
 	prev, next uint32 // in the order of offsets; 0 is the sentinel at both ends
 	// a and b link holes of one size, 0 at the ends. In a live or spare node a is the
-	// class; in an unused one a chains the free list.
+	// class, and in a live one b is how much smaller the extent is than its slot. In an
+	// unused node a chains the free list.
 	a, b uint32
-	// slack is how much smaller the extent is than its slot. Only in a live node.
-	slack uint16
-	kind  kind
 }
+
+const kindBits = 2
+
+func (n *node) off() uint64 { return n.place >> kindBits }
+func (n *node) kind() kind  { return kind(n.place & (1<<kindBits - 1)) }
+
+func (n *node) set(off uint64, k kind) { n.place = off<<kindBits | uint64(k) }
 
 const (
 	pageBits = 8
@@ -38,12 +44,24 @@ type nodes struct {
 	used  uint32
 }
 
-func newNodes() nodes { return nodes{pages: [][]node{make([]node, pageSize)}, used: 1} }
+// newNodes makes the list of a space of that size, without a node but the sentinel.
+func newNodes(size uint64) nodes {
+	ns := nodes{pages: [][]node{make([]node, pageSize)}, used: 1}
+	ns.at(0).set(size, unused)
+	return ns
+}
 
 func (ns *nodes) at(i uint32) *node { return &ns.pages[i>>pageBits][i&pageMask] }
 
-// insertBefore makes a node in front of another and returns its index.
-func (ns *nodes) insertBefore(next uint32, off, size uint64, k kind) uint32 {
+// end returns where a node ends.
+func (ns *nodes) end(n *node) uint64 { return ns.at(n.next).off() }
+
+// size returns how long a node is.
+func (ns *nodes) size(n *node) uint64 { return ns.end(n) - n.off() }
+
+// insertBefore makes a node in front of another, out of the end of the one before that, and
+// returns its index.
+func (ns *nodes) insertBefore(next uint32, off uint64, k kind) uint32 {
 	i := ns.free
 	if i != 0 {
 		ns.free = ns.at(i).a
@@ -55,13 +73,14 @@ func (ns *nodes) insertBefore(next uint32, off, size uint64, k kind) uint32 {
 		ns.used++
 	}
 	prev := ns.at(next).prev
-	*ns.at(i) = node{off: off, size: size, prev: prev, next: next, kind: k}
+	*ns.at(i) = node{prev: prev, next: next}
+	ns.at(i).set(off, k)
 	ns.at(prev).next = i
 	ns.at(next).prev = i
 	return i
 }
 
-// drop takes a node out of the list.
+// drop takes a node out of the list. What it stood for belongs to the one before.
 func (ns *nodes) drop(i uint32) {
 	n := ns.at(i)
 	ns.at(n.prev).next = n.next

@@ -11,9 +11,9 @@ type ranges struct {
 }
 
 func newRanges(size, seed uint64) ranges {
-	r := ranges{nodes: newNodes(), bySize: newTree(seed)}
+	r := ranges{nodes: newNodes(size), bySize: newTree(seed)}
 	if size > 0 {
-		r.addHole(r.nodes.insertBefore(0, 0, size, hole))
+		r.addHole(r.nodes.insertBefore(0, 0, hole))
 	}
 	return r
 }
@@ -21,21 +21,22 @@ func newRanges(size, seed uint64) ranges {
 // addHole puts a node of kind hole into the index.
 func (r *ranges) addHole(i uint32) {
 	n := r.nodes.at(i)
-	n.kind, n.a, n.b = hole, 0, 0
-	if t := r.bySize.find(n.size); t != 0 {
+	size := r.nodes.size(n)
+	n.a, n.b = 0, 0
+	if t := r.bySize.find(size); t != 0 {
 		head := r.bySize.nodes[t].value
 		n.b = head
 		r.nodes.at(head).a = i
 		r.bySize.nodes[t].value = i
 	} else {
-		r.bySize.insert(n.size, i)
+		r.bySize.insert(size, i)
 	}
 	if r.byOffset != nil {
-		r.byOffset.insert(n.off, i)
+		r.byOffset.insert(n.off(), i)
 	}
 }
 
-// takeHole takes a hole out of the index.
+// takeHole takes a hole out of the index. It comes before any change of its ends.
 func (r *ranges) takeHole(i uint32) {
 	n := r.nodes.at(i)
 	if n.b != 0 {
@@ -45,12 +46,12 @@ func (r *ranges) takeHole(i uint32) {
 	case n.a != 0:
 		r.nodes.at(n.a).b = n.b
 	case n.b != 0:
-		r.bySize.nodes[r.bySize.find(n.size)].value = n.b
+		r.bySize.nodes[r.bySize.find(r.nodes.size(n))].value = n.b
 	default:
-		r.bySize.remove(n.size)
+		r.bySize.remove(r.nodes.size(n))
 	}
 	if r.byOffset != nil {
-		r.byOffset.remove(n.off)
+		r.byOffset.remove(n.off())
 	}
 }
 
@@ -58,29 +59,32 @@ func (r *ranges) takeHole(i uint32) {
 func (r *ranges) carve(i uint32, off, size uint64, k kind) uint32 {
 	r.takeHole(i)
 	n := r.nodes.at(i)
-	if before := off - n.off; before > 0 {
-		r.addHole(r.nodes.insertBefore(i, n.off, before, hole))
+	begin, end := n.off(), r.nodes.end(n)
+	n.set(off, k)
+	n.a, n.b = 0, 0
+	if begin < off {
+		r.addHole(r.nodes.insertBefore(i, begin, hole))
 	}
-	if after := n.off + n.size - off - size; after > 0 {
-		r.addHole(r.nodes.insertBefore(n.next, off+size, after, hole))
+	if off+size < end {
+		r.addHole(r.nodes.insertBefore(n.next, off+size, hole))
 	}
-	n.off, n.size, n.kind, n.a, n.b, n.slack = off, size, k, 0, 0, 0
 	return i
 }
 
 // release makes a node free and merges it with free neighbours.
 func (r *ranges) release(i uint32) {
 	n := r.nodes.at(i)
-	if p := r.nodes.at(n.prev); p.kind == hole {
+	begin := n.off()
+	if p := r.nodes.at(n.prev); p.kind() == hole {
+		begin = p.off()
 		r.takeHole(n.prev)
-		n.off, n.size = p.off, n.size+p.size
 		r.nodes.drop(n.prev)
 	}
-	if x := r.nodes.at(n.next); x.kind == hole {
+	if r.nodes.at(n.next).kind() == hole {
 		r.takeHole(n.next)
-		n.size += x.size
 		r.nodes.drop(n.next)
 	}
+	n.set(begin, hole)
 	r.addHole(i)
 }
 
@@ -111,8 +115,8 @@ func (r *ranges) fit(size, align uint64) (i uint32, off uint64) {
 // within returns the first aligned offset of a hole at which size bytes fit.
 func (r *ranges) within(i uint32, size, align uint64) (off uint64, ok bool) {
 	n := r.nodes.at(i)
-	off = (n.off + align - 1) &^ (align - 1)
-	return off, off >= n.off && off-n.off <= n.size-size
+	off = (n.off() + align - 1) &^ (align - 1)
+	return off, off >= n.off() && off-n.off() <= r.nodes.size(n)-size
 }
 
 // largest returns the size of the largest hole.

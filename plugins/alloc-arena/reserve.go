@@ -28,7 +28,7 @@ func (s *space) take(off, size uint64) verdict {
 		return overlaps
 	}
 	i := r.byOffset.nodes[t].value
-	if n := r.nodes.at(i); off-n.off > n.size || n.size-(off-n.off) < slot {
+	if end := r.nodes.end(r.nodes.at(i)); off > end || end-off < slot {
 		return overlaps
 	}
 	s.enter(r.carve(i, off, slot, live), size)
@@ -43,8 +43,8 @@ func (s *space) indexByOffset() {
 	}
 	t := newTree(r.bySize.seed)
 	for i := r.nodes.at(0).next; i != 0; i = r.nodes.at(i).next {
-		if n := r.nodes.at(i); n.kind == hole {
-			t.insert(n.off, i)
+		if n := r.nodes.at(i); n.kind() == hole {
+			t.insert(n.off(), i)
 		}
 	}
 	r.byOffset = &t

@@ -4,11 +4,12 @@ import (
 	"sync"
 
 	"github.com/mooncake-go/mooncake/sdk/alloc"
+	"github.com/mooncake-go/mooncake/sdk/slotindex"
 )
 
 // maxSpace is how much of a space is handed out at most, in bytes. It keeps sums of
-// offsets, sizes and alignments within 64 bits.
-const maxSpace = 1 << 62
+// offsets, sizes and alignments within 64 bits, and offsets in what a node has for them.
+const maxSpace = 1 << 61
 
 // space is one space with its lock.
 type space struct {
@@ -20,7 +21,7 @@ type space struct {
 	mu        sync.Mutex
 	ranges    ranges
 	classes   classes
-	extents   table
+	extents   slotindex.Split // live nodes by offset
 	live      uint64
 	requested uint64
 	reserved  uint64
@@ -53,7 +54,7 @@ func (s *space) alloc(size, align uint64) (off uint64, ok bool) {
 		return 0, false
 	}
 	s.enter(i, size)
-	return s.ranges.nodes.at(i).off, true
+	return s.ranges.nodes.at(i).off(), true
 }
 
 // multiple is up to how many slots a free range may have to count as left by extents of
@@ -67,7 +68,7 @@ func (s *space) place(c uint32, slot, align uint64) uint32 {
 	i, off := r.fit(slot, align)
 	var found uint64
 	if i != 0 {
-		found = r.nodes.at(i).size
+		found = r.nodes.size(r.nodes.at(i))
 	}
 	if c != 0 && found != slot {
 		if n := s.fromArena(c, slot, align); n != 0 {
@@ -94,18 +95,17 @@ func (s *space) fromArena(c uint32, slot, align uint64) uint32 {
 		return 0
 	}
 	n := s.ranges.nodes.at(a)
-	if n.off&(align-1) != 0 {
+	off := n.off()
+	if off&(align-1) != 0 {
 		return 0
 	}
-	if n.size == slot {
+	if s.ranges.nodes.size(n) == slot {
 		s.classes.clearArena(c)
-		n.kind = live
+		n.set(off, live)
 		return a
 	}
-	i := s.ranges.nodes.insertBefore(a, n.off, slot, live)
-	n.off += slot
-	n.size -= slot
-	return i
+	n.set(off+slot, spare)
+	return s.ranges.nodes.insertBefore(a, off, live)
 }
 
 // newArena gives a class without an arena one of as many slots as it has live extents,
@@ -141,28 +141,34 @@ func (s *space) giveUpArenas() {
 
 // enter makes a cut out slot a live extent of the given size.
 func (s *space) enter(i uint32, size uint64) {
-	n := s.ranges.nodes.at(i)
-	n.a, n.slack = s.classes.join(n.size), uint16(n.size-size)
-	s.extents.add(n.off, i)
+	n, slot := s.ranges.nodes.at(i), s.slot(size)
+	n.a, n.b = s.classes.join(slot), uint32(slot-size)
+	s.extents.Add(slotindex.Mix(n.off()), i, func(i uint32) uint64 { return slotindex.Mix(s.ranges.nodes.at(i).off()) })
 	s.live++
 	s.requested += size
-	s.reserved += n.size
+	s.reserved += slot
+}
+
+// find returns the live node at an offset, 0 where there is none.
+func (s *space) find(off uint64) uint32 {
+	return s.extents.Find(slotindex.Mix(off), func(i uint32) bool { return s.ranges.nodes.at(i).off() == off })
 }
 
 // free gives an extent back; false when it is not live.
 func (s *space) free(off, size uint64) bool {
-	i := s.extents.find(&s.ranges.nodes, off)
+	i := s.find(off)
 	if i == 0 {
 		return false
 	}
 	n := s.ranges.nodes.at(i)
-	if n.size-uint64(n.slack) != size {
+	slot := s.classes.all[n.a].slot
+	if slot-uint64(n.b) != size {
 		return false
 	}
-	s.extents.remove(off, i)
+	s.extents.Remove(slotindex.Mix(off), i)
 	s.live--
 	s.requested -= size
-	s.reserved -= n.size
+	s.reserved -= slot
 	left := s.classes.leave(n.a)
 	s.ranges.release(i)
 	if left != 0 {
@@ -174,7 +180,7 @@ func (s *space) free(off, size uint64) bool {
 func (s *space) stats() alloc.Stats {
 	largest := s.ranges.largest()
 	for _, c := range s.classes.arenas {
-		largest = max(largest, s.ranges.nodes.at(s.classes.all[c].arena).size)
+		largest = max(largest, s.ranges.nodes.size(s.ranges.nodes.at(s.classes.all[c].arena)))
 	}
 	return alloc.Stats{Size: s.size, Requested: s.requested, Reserved: s.reserved, Extents: s.live, LargestFree: largest}
 }

@@ -2,7 +2,9 @@ package arena
 
 import (
 	"encoding/binary"
+	"math"
 	"testing"
+	"unsafe"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -19,39 +21,38 @@ func verify(t testing.TB, s *space) {
 	prev, before := uint32(0), unused
 	for i := r.nodes.at(0).next; i != 0; i = r.nodes.at(i).next {
 		n := r.nodes.at(i)
-		require.Equal(t, at, n.off, "the nodes cover the space without gaps")
+		require.Equal(t, at, n.off(), "the nodes are in order")
 		require.Equal(t, prev, n.prev)
-		require.Positive(t, n.size)
-		switch n.kind {
+		require.Greater(t, r.nodes.end(n), at)
+		at = r.nodes.end(n)
+		switch n.kind() {
 		case live:
 			live0++
-			requested += n.size - uint64(n.slack)
-			held += n.size
-			require.Equal(t, i, s.extents.find(&r.nodes, n.off), "a live extent is found by its offset")
-			require.Equal(t, n.size, s.classes.all[n.a].slot)
+			requested += r.nodes.size(n) - uint64(n.b)
+			held += r.nodes.size(n)
+			require.Equal(t, i, s.find(n.off()), "a live extent is found by its offset")
+			require.Equal(t, r.nodes.size(n), s.classes.all[n.a].slot)
+			require.Less(t, uint64(n.b), s.cfg.GranuleBytes)
 		case hole:
 			holes++
 			require.NotEqual(t, hole, before, "two free ranges are neighbours")
 			require.True(t, indexed(r, i), "a free range is in the index")
 			if r.byOffset != nil {
-				require.Equal(t, i, r.byOffset.nodes[r.byOffset.find(n.off)].value)
+				require.Equal(t, i, r.byOffset.nodes[r.byOffset.find(n.off())].value)
 			}
 		case spare:
 			arenas++
 			require.Equal(t, i, s.classes.all[n.a].arena)
 		default:
-			t.Fatalf("node %d of kind %d is in the list", i, n.kind)
+			t.Fatalf("node %d of kind %d is in the list", i, n.kind())
 		}
-		prev, before = i, n.kind
-		at += n.size
+		prev, before = i, n.kind()
 	}
+	require.Equal(t, prev, r.nodes.at(0).prev)
 	require.Equal(t, s.limit, at)
 	require.Equal(t, []uint64{live0, requested, held}, []uint64{s.live, s.requested, s.reserved})
 	require.Equal(t, arenas, len(s.classes.arenas))
-	for _, p := range s.extents.parts {
-		live0 -= uint64(p.count)
-	}
-	require.Zero(t, live0, "the table holds live extents only")
+	require.EqualValues(t, live0, s.extents.Len(), "the index holds live extents only")
 	for t0 := r.bySize.ceil(0); t0 != 0; t0 = r.bySize.ceil(r.bySize.nodes[t0].key + 1) {
 		for i := r.bySize.nodes[t0].value; i != 0; i = r.nodes.at(i).b {
 			holes--
@@ -61,7 +62,7 @@ func verify(t testing.TB, s *space) {
 }
 
 func indexed(r *ranges, want uint32) bool {
-	t := r.bySize.find(r.nodes.at(want).size)
+	t := r.bySize.find(r.nodes.size(r.nodes.at(want)))
 	if t == 0 {
 		return false
 	}
@@ -142,6 +143,28 @@ func TestSteadyStateAllocatesNothing(t *testing.T) {
 	verify(t, s)
 }
 
+func TestNodesAreSmall(t *testing.T) {
+	require.EqualValues(t, 24, unsafe.Sizeof(node{}), "there are millions")
+}
+
+// TestLargestSpace: what is beyond the last offset that a node can hold is never given out.
+func TestLargestSpace(t *testing.T) {
+	s := newSpace(*DefaultConfig(), alloc.Space{ID: 1, Size: math.MaxUint64}, 1)
+	off, ok := s.alloc(maxSpace-64, 1)
+	require.True(t, ok)
+	require.Zero(t, off)
+	off, ok = s.alloc(1, 1)
+	require.True(t, ok)
+	require.EqualValues(t, maxSpace-64, off)
+	verify(t, s)
+	_, ok = s.alloc(1, 1)
+	require.False(t, ok)
+	require.Equal(t, impossible, s.take(maxSpace, 64))
+	require.True(t, s.free(off, 1))
+	require.Equal(t, reserved, s.take(maxSpace-64, 3))
+	verify(t, s)
+}
+
 // TestSizesAreKeptApart: two sizes that arrive in turn end up in runs, not side by side.
 func TestSizesAreKeptApart(t *testing.T) {
 	s := newSpace(*DefaultConfig(), alloc.Space{ID: 1, Size: 8 << 30}, 1)
@@ -153,7 +176,7 @@ func TestSizesAreKeptApart(t *testing.T) {
 	}
 	changes, last := 0, uint32(0)
 	for i := s.ranges.nodes.at(0).next; i != 0; i = s.ranges.nodes.at(i).next {
-		if n := s.ranges.nodes.at(i); n.kind == live && n.a != last {
+		if n := s.ranges.nodes.at(i); n.kind() == live && n.a != last {
 			changes, last = changes+1, n.a
 		}
 	}

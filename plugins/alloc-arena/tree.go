@@ -1,5 +1,7 @@
 package arena
 
+import "github.com/mooncake-go/mooncake/sdk/slotindex"
+
 // tree is an ordered map from uint64 to a node index, in one flat array. It is a treap
 // whose priorities are hashes of the keys under a random seed, so that no choice of sizes
 // can make it deep; the order of the keys, and with it every placement, does not depend
@@ -76,7 +78,7 @@ func (t *tree) insert(key uint64, value uint32) uint32 {
 		at = uint32(len(t.nodes))
 		t.nodes = append(t.nodes, treeNode{})
 	}
-	priority := uint32(mix(key^t.seed) >> 32)
+	priority := uint32(slotindex.Mix(key^t.seed) >> 32)
 	t.nodes[at] = treeNode{key: key, priority: priority, value: value}
 
 	link := &t.root

@@ -1,6 +1,7 @@
 package s3fifo
 
 import (
+	"math"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -12,8 +13,10 @@ import (
 
 func TestFold(t *testing.T) {
 	assert.Zero(t, fold(0), "unknown stays unknown")
-	assert.EqualValues(t, 1, fold(5<<32|5), "what is known is never unknown")
+	assert.EqualValues(t, 1, fold(5<<29|5), "what is known is never unknown")
 	assert.NotEqual(t, fold(7), fold(7<<32|1))
+	assert.NotEqual(t, fold(7), fold(7|1<<63), "every bit counts")
+	assert.Less(t, fold(math.MaxUint64), uint32(1<<29), "it leaves room for the rest of the state")
 }
 
 func TestGhostKeepsTheLatest(t *testing.T) {

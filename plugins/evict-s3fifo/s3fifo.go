@@ -8,12 +8,28 @@ import (
 // maxReads is where the count of an object's reads ends.
 const maxReads = 3
 
-// state is what the policy knows of an object.
-type state struct {
-	// fingerprint is that of the key, folded; 0 is unknown.
-	fingerprint uint32
-	reads       uint8
-	main        bool // in the main queue, or in spared; else in the small one
+// state is what the policy knows of an object, 4 bytes. From the lowest bit: whether it is
+// in the main queue, or in spared, and else in the small one; its reads; and the
+// fingerprint of its key, folded, 0 where that is unknown.
+type state uint32
+
+const (
+	inMain     state = 1
+	oneRead    state = 2
+	readsMask  state = maxReads * oneRead
+	printShift       = 3
+	printBits        = 32 - printShift
+)
+
+func (s state) main() bool          { return s&inMain != 0 }
+func (s state) reads() int          { return int(s & readsMask / oneRead) }
+func (s state) fingerprint() uint32 { return uint32(s >> printShift) }
+
+// read counts one read more.
+func (s *state) read() {
+	if s.reads() < maxReads {
+		*s += oneRead
+	}
 }
 
 // order implements ranked.Order.
@@ -40,22 +56,20 @@ func newOrder(cfg Config, s *ranked.Set[state]) *order {
 // Insert implements ranked.Order.
 func (o *order) Insert(at uint32, ev *evict.Event) {
 	o.set.MoveAll(o.main, o.spared)
-	e := o.set.At(at)
-	e.State.fingerprint = fold(ev.Fingerprint)
-	if e.State.main = o.ghost.take(e.State.fingerprint); e.State.main {
+	e, print := o.set.At(at), fold(ev.Fingerprint)
+	e.State = state(print) << printShift
+	if o.ghost.take(print) {
+		e.State |= inMain
 		o.set.PushBack(o.main, at)
-		o.mainBytes += e.Size
+		o.mainBytes += o.set.Size(at)
 	} else {
 		o.set.PushBack(o.small, at)
-		o.smallBytes += e.Size
+		o.smallBytes += o.set.Size(at)
 	}
 }
 
 // Access implements ranked.Order.
-func (o *order) Access(at uint32, _ *evict.Event) {
-	s := &o.set.At(at).State
-	s.reads = min(s.reads+1, maxReads)
-}
+func (o *order) Access(at uint32, _ *evict.Event) { o.set.At(at).State.read() }
 
 // Next implements ranked.Order.
 func (o *order) Next() uint32 {
@@ -63,16 +77,16 @@ func (o *order) Next() uint32 {
 		small, main := o.set.Front(o.small), o.set.Front(o.main)
 		switch {
 		case small != 0 && (main == 0 || o.smallIsFull()):
-			if e := o.set.At(small); int(e.State.reads) < o.cfg.PromoteReads {
+			if e := o.set.At(small); e.State.reads() < o.cfg.PromoteReads {
 				return small
 			}
 			o.promote(small)
 		case main != 0:
 			e := o.set.At(main)
-			if e.State.reads == 0 {
+			if e.State.reads() == 0 {
 				return main
 			}
-			e.State.reads--
+			e.State -= oneRead
 			o.set.Unlink(main)
 			o.set.PushBack(o.main, main)
 		case o.set.Front(o.spared) != 0:
@@ -90,19 +104,19 @@ func (o *order) smallIsFull() bool {
 // promote moves an object of the small queue to the main one, where its reads count anew.
 func (o *order) promote(at uint32) {
 	e := o.set.At(at)
-	e.State.main, e.State.reads = true, 0
+	e.State = e.State&^readsMask | inMain
 	o.set.Unlink(at)
 	o.set.PushBack(o.main, at)
-	o.smallBytes -= e.Size
-	o.mainBytes += e.Size
+	o.smallBytes -= o.set.Size(at)
+	o.mainBytes += o.set.Size(at)
 }
 
 // Leave implements ranked.Order.
 func (o *order) Leave(at uint32) {
-	if e := o.set.At(at); e.State.main {
-		o.mainBytes -= e.Size
+	if o.set.At(at).State.main() {
+		o.mainBytes -= o.set.Size(at)
 	} else {
-		o.smallBytes -= e.Size
+		o.smallBytes -= o.set.Size(at)
 	}
 	o.ghost.trim(uint64(o.cfg.GhostRatio * float64(o.set.Len())))
 }
@@ -110,17 +124,17 @@ func (o *order) Leave(at uint32) {
 // Spare implements ranked.Order.
 func (o *order) Spare(at uint32) {
 	e := o.set.At(at)
-	e.State.reads = min(e.State.reads+1, maxReads)
-	e.State.main = true
+	e.State.read()
+	e.State |= inMain
 	o.set.PushBack(o.spared, at)
-	o.mainBytes += e.Size
+	o.mainBytes += o.set.Size(at)
 }
 
 // Evicted implements ranked.Order. Only what goes out of the small queue is remembered:
 // the others had their chance.
 func (o *order) Evicted(at uint32) {
-	if s := o.set.At(at).State; !s.main {
-		o.ghost.add(s.fingerprint)
+	if s := o.set.At(at).State; !s.main() {
+		o.ghost.add(s.fingerprint())
 		o.ghost.trim(uint64(o.cfg.GhostRatio * float64(o.set.Len())))
 	}
 }

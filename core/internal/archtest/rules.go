@@ -35,10 +35,10 @@ func rules() []rule {
 		{
 			name:    "contracts use the standard library only",
 			why:     "a plugin author inherits every dependency of the contracts",
-			applies: in("sdk/plugin", "sdk/transport", "sdk/alloc", "sdk/evict", "sdk/errs", "sdk/internal"),
+			applies: in("sdk/plugin", "sdk/transport", "sdk/alloc", "sdk/evict", "sdk/errs", "sdk/slotindex", "sdk/internal"),
 			allow: func(pkg, imp string) bool {
 				return std(imp) || under(imp, sdk+"plugin") || under(imp, sdk+"errs") || under(imp, sdk+"internal") ||
-					(under(pkg, "sdk/evict/ranked") && imp == sdk+"evict")
+					(under(pkg, "sdk/evict/ranked") && (imp == sdk+"evict" || imp == sdk+"slotindex"))
 			},
 		},
 		{

@@ -31,6 +31,7 @@ type object struct {
 	probeMS    uint32 // how long after since a lookup protects it, in ms rounded up; 0 is not
 	creator    uint32 // who put it and who read it last, as clients numbers them
 	reader     uint32
+	hash       uint32 // of the key: see hashOf
 	generation uint32
 	bits       uint32 // from the lowest: flags, data type, kind of the checksum, slot
 }

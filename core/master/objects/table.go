@@ -122,7 +122,7 @@ func (t *Table) unlink(i int, s *shard, o *object, tell bool) {
 	if m := o.more; m != nil && m.group != nil {
 		t.groups.leave(m.group, idOf(i, o))
 	}
-	s.slots.remove(o, t.Print(o.key))
+	s.slots.remove(o)
 }
 
 // publish makes a written object known: to readers by the flag, to the policy unless it is

@@ -86,9 +86,9 @@ func (p *policy[T]) Propose(_ context.Context, dst []evict.Candidate, bytes uint
 		p.order.Leave(at)
 		p.set.Unlink(at)
 		p.proposed++
-		e := p.set.At(at)
-		dst = append(dst, evict.Candidate{ID: e.ID, Size: e.Size})
-		if found += e.Size; found < e.Size {
+		size := p.set.Size(at)
+		dst = append(dst, evict.Candidate{ID: p.set.At(at).ID, Size: size})
+		if found += size; found < size {
 			break // past 2^64 bytes, more than anyone can want
 		}
 	}

@@ -42,7 +42,7 @@ func (l *listed) check(rt *rapid.T) {
 			require.Equal(rt, at, l.set.Find(want[i]))
 			require.Equal(rt, uint64(want[i]), l.set.At(at).State)
 			require.True(rt, l.set.Linked(at))
-			bytes += l.set.At(at).Size
+			bytes += l.set.Size(at)
 			i++
 		}
 		require.Len(rt, want, i)
@@ -51,7 +51,7 @@ func (l *listed) check(rt *rapid.T) {
 		at := l.set.Find(id)
 		require.NotZero(rt, at)
 		require.False(rt, l.set.Linked(at))
-		bytes += l.set.At(at).Size
+		bytes += l.set.Size(at)
 	}
 	require.Equal(rt, uint64(len(l.want[0])+len(l.want[1])+len(l.loose)), l.set.Len())
 	require.Equal(rt, bytes, l.set.Bytes())
@@ -71,7 +71,9 @@ func TestSet(t *testing.T) {
 					require.Contains(rt, all(), id)
 					return
 				}
-				at := l.set.Add(id, rapid.Uint64().Draw(rt, "size"))
+				size := rapid.OneOf(rapid.Uint64(), rapid.Uint64Range(1<<32-3, 1<<32+3), rapid.Uint64Max(9)).Draw(rt, "size")
+				at := l.set.Add(id, size)
+				require.Equal(rt, size, l.set.Size(at))
 				require.Zero(rt, l.set.At(at).State)
 				l.set.At(at).State = uint64(id)
 				l.loose = append(l.loose, id)
@@ -147,6 +149,7 @@ func TestFullSetTakesNoMore(t *testing.T) {
 }
 
 func TestEntrySize(t *testing.T) {
+	require.EqualValues(t, 24, unsafe.Sizeof(Entry[uint32]{}))
+	require.EqualValues(t, 24, unsafe.Sizeof(Entry[struct{}]{}))
 	require.EqualValues(t, 32, unsafe.Sizeof(Entry[uint64]{}))
-	require.EqualValues(t, 32, unsafe.Sizeof(Entry[struct{}]{}))
 }
