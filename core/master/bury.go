@@ -25,7 +25,7 @@ func (s *Service) bury(ctx context.Context, bin *objects.Bin, why history.Reason
 		switch {
 		case g.Unfinished && !writerDone:
 			for _, e := range extents {
-				s.pool.HoldPut(e, g.Since.Add(s.cfg.PutReleaseTimeout))
+				s.pool.HoldPut(e, max(g.Since.Add(s.cfg.PutReleaseTimeout), g.Lease))
 			}
 		case g.Lease > now:
 			for _, e := range extents {

@@ -51,9 +51,9 @@ func (s *state) copyEnd(rt *rapid.T) {
 		return
 	}
 	switch c := code(s.CopyEnd(s.ctx, s.caller(m.client, x.tenant), m.kind, x.key)); {
-	case c == errs.ReplicaIsGone:
+	case c == errs.ReplicaIsGone && (m.lost || x.copies[m.source] == nil):
 		s.abandonTargets(x)
-	case c != errs.OK || x.copies[m.source] == nil:
+	case c != errs.OK, m.lost, x.copies[m.source] == nil:
 		rt.Fatalf("end of %+v: %v", m, c)
 	default:
 		maps.Copy(x.copies, m.targets)

@@ -70,6 +70,7 @@ type move struct {
 	source  uint64
 	targets map[uint64][]region
 	started time.Time
+	lost    bool // a target went with its segment
 }
 
 func (x *thing) leaseEnd() time.Time {
@@ -301,6 +302,7 @@ func (s *state) lose(id model.SegmentID) {
 		if x.task != nil {
 			for rid, c := range x.task.targets {
 				if slices.ContainsFunc(c, on) {
+					x.task.lost = true
 					delete(x.task.targets, rid)
 					s.protect(c, x.task.started.Add(stRelease), "the copy of "+x.key)
 				}
@@ -335,7 +337,9 @@ func (s *state) settleThing(rt *rapid.T, x *thing) {
 		if (story.Fate == model.FateReadable) != x.complete {
 			rt.Fatalf("%+v is %v: %s", x, story.Fate, story.Reason)
 		}
-		if !x.complete && (s.expired(x.writer, now, stSlack) || now.Sub(x.since) >= stRelease+stSlack) {
+		// A put that began when its client had been given up already waits for its own end.
+		mourned := s.expired(x.writer, now, stSlack) && x.since.Sub(s.clients[x.writer].seen) <= stClientTTL
+		if !x.complete && (mourned || now.Sub(x.since) >= stRelease+stSlack) {
 			rt.Fatalf("the put of %+v should have been given up", x)
 		}
 		s.sameCopies(rt, x, story)

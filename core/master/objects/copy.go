@@ -13,6 +13,7 @@ type copying struct {
 	kind    model.CopyKind
 	client  uint32
 	source  uint64 // ID of the copy that is read
+	targets int    // how many copies it makes
 	started lease.Instant
 }
 
@@ -86,7 +87,7 @@ func (t *Table) CopyBegin(key string, client Client, kind model.CopyKind, source
 		m.copies = append(m.copies, r)
 		plan.Targets = append(plan.Targets, r.describe(model.ReplicaProcessing))
 	}
-	m.task = &copying{kind: kind, client: client.number, source: source, started: now}
+	m.task = &copying{kind: kind, client: client.number, source: source, targets: len(targets), started: now}
 	s.copying[o.slot()] = struct{}{}
 	return plan, Done
 }
@@ -116,13 +117,15 @@ func (t *Table) CopyEnd(key string, client Client, kind model.CopyKind, bin *Bin
 		return out
 	}
 	m := o.more
-	source, whole := m.task.source, true
-	found := false
+	source, found, whole := m.task.source, false, 0
 	for j := range m.copies {
 		found = found || m.copies[j].id == source
-		whole = whole && (!m.copies[j].target || m.copies[j].alive())
+		if m.copies[j].target && m.copies[j].alive() {
+			whole++
+		}
 	}
-	if !found || !whole {
+	// A target whose segment went is dead, or was swept already.
+	if !found || whole < m.task.targets {
 		t.dropTask(s, o, bin)
 		return SourceGone
 	}
