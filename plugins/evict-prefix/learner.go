@@ -19,7 +19,7 @@ const (
 	// maxWeight bounds how many uses a sample stands for.
 	maxWeight = 8
 	minWeigh  = 512
-	minFade   = 40_000
+	minFade   = 1 << 14
 )
 
 func newLearner() learner {
@@ -37,7 +37,7 @@ func (l *learner) use(key uint32, now uint64) {
 
 // watch samples the use of an object at a time.
 func (l *learner) watch(s *state, time uint64) {
-	if mix(time^uint64(s.key)<<32)&(l.rate-1) == 0 {
+	if mix(time+uint64(s.key))&(l.rate-1) == 0 {
 		l.samples.add(s.key, uint32(time), s.class, uint8(min(l.rate, maxWeight)))
 	}
 }

@@ -48,7 +48,16 @@ func (o *odds) fade() {
 
 // weigh computes the worth of all cells and sorts them.
 func (o *odds) weigh() {
-	var all [buckets]float64
+	all := o.average()
+	for c := range classes {
+		chances := o.chances(c, &all)
+		o.weighClass(c, &chances)
+	}
+	slices.Sort(o.order[:])
+}
+
+// average returns the chances of all classes together.
+func (o *odds) average() (all [buckets]float64) {
 	for b := range buckets {
 		h, p := guess*guessWeight, float64(guessWeight)
 		for c := range classes {
@@ -57,10 +66,31 @@ func (o *odds) weigh() {
 		}
 		all[b] = h / p
 	}
-	for c := range classes {
-		o.weighClass(c, &all)
+	return all
+}
+
+// chances returns, for each bucket, which part of the objects of a class that reach it are
+// used in it.
+func (o *odds) chances(c int, all *[buckets]float64) (chances [buckets]float64) {
+	seen, expected := float64(scaleWeight), float64(scaleWeight)
+	for b := range buckets {
+		seen += float64(o.hits[c][b])
+		expected += float64(o.passes[c][b]) * all[b]
 	}
-	slices.Sort(o.order[:])
+	scale := seen / expected
+	for b := range buckets {
+		prior := min(maxChance, all[b]*scale)
+		chances[b] = (float64(o.hits[c][b]) + classWeight*prior) / (float64(o.passes[c][b]) + classWeight)
+	}
+	return chances
+}
+
+// width is how many events an object spends in a bucket.
+func (o *odds) width(b int) float64 {
+	if b == buckets-1 {
+		return float64(o.ages[b])
+	}
+	return float64(o.ages.width(b))
 }
 
 // weighClass fills the order with the cells of one class.
@@ -69,24 +99,12 @@ func (o *odds) weigh() {
 // could keep it, of expected uses to expected events in the cache. It is computed from the
 // last bucket back: a span of buckets takes in the spans behind it as long as they are
 // worth more than itself.
-func (o *odds) weighClass(c int, all *[buckets]float64) {
-	seen, expected := float64(scaleWeight), float64(scaleWeight)
-	for b := range buckets {
-		seen += float64(o.hits[c][b])
-		expected += float64(o.passes[c][b]) * all[b]
-	}
-	scale := seen / expected
+func (o *odds) weighClass(c int, chances *[buckets]float64) {
 	type span struct{ uses, time, left float64 }
 	var spans [buckets]span
 	top := 0
 	for b := buckets - 1; b >= 0; b-- {
-		prior := min(maxChance, all[b]*scale)
-		chance := (float64(o.hits[c][b]) + classWeight*prior) / (float64(o.passes[c][b]) + classWeight)
-		width := float64(o.ages[buckets-1])
-		if b < buckets-1 {
-			width = float64(o.ages.width(b))
-		}
-		s := span{uses: chance, time: width * (1 - chance/2), left: 1 - chance}
+		s := span{uses: chances[b], time: o.width(b) * (1 - chances[b]/2), left: 1 - chances[b]}
 		for ; top > 0; top-- {
 			next := &spans[top-1]
 			if next.uses*s.time <= s.uses*next.time {
@@ -98,6 +116,7 @@ func (o *odds) weighClass(c int, all *[buckets]float64) {
 		}
 		spans[top] = s
 		top++
-		o.order[c*buckets+b] = uint64(math.Float32bits(float32(s.uses/s.time)))<<32 | uint64(c*buckets+b)
+		worth := math.Float32bits(float32(s.uses / s.time))
+		o.order[c*buckets+b] = uint64(worth)<<32 | uint64(c*buckets+b)
 	}
 }

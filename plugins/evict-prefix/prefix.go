@@ -23,6 +23,8 @@ func newOrder(s *objects) *order {
 	o := &order{set: s, ghosts: newGhosts(), learner: newLearner()}
 	o.cells.init(s)
 	o.requests.init(s)
+	o.learner.odds.weigh()
+	o.cells.rank(&o.learner.odds, 0)
 	return o
 }
 

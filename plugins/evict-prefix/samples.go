@@ -21,7 +21,7 @@ type sample struct {
 }
 
 const (
-	sampleBits = 14
+	sampleBits = 15
 	sampleRing = 1 << sampleBits
 	sampleMask = sampleRing - 1
 	slotMask   = 2*sampleRing - 1
