@@ -30,7 +30,8 @@ func RegisterFlags(fs *pflag.FlagSet, role Role) {
 	add(fs, GroupMain, "config", "file", "configuration file (.yaml, .yml or .json)", "")
 	add(fs, GroupMain, "set", "key=value", "set any key, also one of a plugin: plugins.evict.lru.config.<setting>; repeatable", "")
 	if role == RoleService {
-		add(fs, GroupUpstream, defineFlag, "key=value", "set a key of the store service's JSON file, such as local_hostname; repeatable", "").Shorthand = "D"
+		f := fs.VarPF(&flagValue{kind: "key=value", many: true}, defineFlag, "D", "set a key of the store service's JSON file, such as local_hostname; repeatable")
+		f.Annotations = map[string][]string{groupAnnotation: {GroupUpstream}}
 	}
 	for _, f := range schema() {
 		if name := f.flag(role); name != "" {
@@ -95,7 +96,7 @@ func FlagGroup(f *pflag.Flag) string {
 }
 
 func add(fs *pflag.FlagSet, group, name, kind, usage, def string) *pflag.Flag {
-	f := fs.VarPF(&flagValue{kind: kind, many: kind == "list" || name == "set" || name == defineFlag}, name, "", usage)
+	f := fs.VarPF(&flagValue{kind: kind, many: kind == "list" || name == "set"}, name, "", usage)
 	f.Annotations = map[string][]string{groupAnnotation: {group}}
 	f.DefValue = def
 	if kind == "bool" {
