@@ -20,6 +20,8 @@ type Client struct {
 	alloc Allocator // of the local buffer
 	stage *memory.Pool
 	call  atomic.Uint64 // names calls
+	// traffic is the bytes that calls sent and received.
+	traffic atomic.Uint64
 
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -158,3 +160,7 @@ func (c *Client) Attached() bool {
 	defer c.mu.Unlock()
 	return c.link != nil
 }
+
+// Traffic is how many bytes calls sent and received so far: what they say of objects, never
+// the objects.
+func (c *Client) Traffic() uint64 { return c.traffic.Load() }

@@ -18,7 +18,7 @@ var errUnsettled = errors.New("the service did not let go of the memory that was
 func (c *Client) connect(ctx context.Context) (*link, error) {
 	c.change.Lock()
 	defer c.change.Unlock()
-	l, err := attach(ctx, c.cfg)
+	l, err := attach(ctx, c.cfg, &c.traffic)
 	if err == nil {
 		for _, g := range c.regions.all() {
 			if err = l.add(g); err != nil {

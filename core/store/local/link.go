@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -30,6 +31,7 @@ type link struct {
 	cfg      Config
 	line     frame.Conn
 	hostname string
+	traffic  *atomic.Uint64 // bytes on the connection for calls
 	conn     *grpc.ClientConn
 	rpc      localv1.LocalServiceClient
 	token    frame.Token
@@ -61,13 +63,13 @@ type answer struct {
 }
 
 // attach opens a link. The context bounds it.
-func attach(ctx context.Context, cfg Config) (*link, error) {
+func attach(ctx context.Context, cfg Config, traffic *atomic.Uint64) (*link, error) {
 	c, err := frame.Dial(ctx, cfg.Socket)
 	if err != nil {
 		return nil, err
 	}
 	l := &link{
-		cfg: cfg, line: frame.Conn{UnixConn: c}, answers: make(chan answer),
+		cfg: cfg, line: frame.Conn{UnixConn: c}, answers: make(chan answer), traffic: traffic,
 		ended: make(chan struct{}), over: make(chan struct{}), done: make(chan struct{}),
 	}
 	l.live, l.kill = context.WithCancel(context.Background())
@@ -165,7 +167,7 @@ func (l *link) prepareCalls() error {
 			go l.end(err)
 			return nil, err
 		}
-		return c, nil
+		return &counted{c, l.traffic}, nil
 	}
 	var err error
 	l.conn, err = grpc.NewClient("passthrough:///attached", grpc.WithContextDialer(dial), grpc.WithTransportCredentials(insecure.NewCredentials()),
@@ -270,4 +272,24 @@ func closeFD(fd int) {
 	if fd >= 0 {
 		_ = unix.Close(fd) // It was nothing of use.
 	}
+}
+
+// counted counts the bytes of a connection.
+type counted struct {
+	net.Conn
+	n *atomic.Uint64
+}
+
+// Read implements net.Conn.
+func (c *counted) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	c.n.Add(uint64(n))
+	return n, err
+}
+
+// Write implements net.Conn.
+func (c *counted) Write(b []byte) (int, error) {
+	n, err := c.Conn.Write(b)
+	c.n.Add(uint64(n))
+	return n, err
 }

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/mooncake-go/mooncake/core/store/local/internal/frame"
@@ -29,31 +30,34 @@ func (s *Server) accept() {
 			time.Sleep(50 * time.Millisecond) // Descriptors are short; more tries at once do not help.
 			continue
 		}
-		select {
-		case s.pending <- struct{}{}:
-		default:
-			s.refuse(c, errors.New("too many connections have not said what they are for"))
-			continue
-		}
-		s.mu.Lock()
-		if s.closed {
-			s.mu.Unlock()
-			<-s.pending
-			_ = c.Close() // The server ends.
-			continue
-		}
-		s.fresh[c] = struct{}{}
-		s.tasks.Go(func() { s.introduce(c) })
-		s.mu.Unlock()
+		s.admit(c)
 	}
 }
 
-// known ends the introduction of a connection.
-func (s *Server) known(c net.Conn) {
+// admit has a connection introduced. Where too many are silent the one that is for the
+// longest time makes room, so that silent ones keep nobody out.
+func (s *Server) admit(c *net.UnixConn) {
 	s.mu.Lock()
-	delete(s.fresh, c)
-	s.mu.Unlock()
-	<-s.pending
+	defer s.mu.Unlock()
+	if s.closed {
+		_ = c.Close() // The server ends.
+		return
+	}
+	if len(s.fresh) >= s.cfg.MaxPending {
+		_ = s.fresh[0].Close() // Its introduction ends.
+		s.fresh = s.fresh[1:]
+	}
+	s.fresh = append(s.fresh, c)
+	s.tasks.Go(func() { s.introduce(c) })
+}
+
+// known ends the introduction of a connection.
+func (s *Server) known(c *net.UnixConn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if i := slices.Index(s.fresh, c); i >= 0 {
+		s.fresh = slices.Delete(s.fresh, i, i+1)
+	}
 }
 
 func (s *Server) refuse(c net.Conn, err error) {

@@ -26,13 +26,12 @@ type Server struct {
 	cfg  Config
 	deps Deps
 
-	ln      *net.UnixListener
-	calls   *queue // connections on their way to grpc
-	grpc    *grpc.Server
-	lend    *shm.Mapping // nil when nothing is lent
-	pool    *memory.Pool
-	pending chan struct{} // a slot for each connection that has not said who it is
-	tasks   sync.WaitGroup
+	ln    *net.UnixListener
+	calls *queue // connections on their way to grpc
+	grpc  *grpc.Server
+	lend  *shm.Mapping // nil when nothing is lent
+	pool  *memory.Pool
+	tasks sync.WaitGroup
 
 	underway    atomic.Int64 // calls
 	served      atomic.Uint64
@@ -40,7 +39,7 @@ type Server struct {
 
 	mu     sync.Mutex
 	peers  map[frame.Token]*process
-	fresh  map[net.Conn]struct{} // connections that have not said who they are
+	fresh  []*net.UnixConn // connections that have not said what they are for, oldest first
 	closed bool
 }
 
@@ -53,8 +52,8 @@ func New(cfg Config, deps Deps) (*Server, error) {
 		return nil, errs.New(errs.InvalidParams, "local service", "a client and a logger are needed")
 	}
 	s := &Server{
-		cfg: cfg, deps: deps, calls: newQueue(), pending: make(chan struct{}, cfg.MaxPending),
-		peers: map[frame.Token]*process{}, fresh: map[net.Conn]struct{}{},
+		cfg: cfg, deps: deps, calls: newQueue(),
+		peers: map[frame.Token]*process{},
 	}
 	return s, s.register(deps.Metrics)
 }
@@ -145,7 +144,7 @@ func (s *Server) Stop(ctx context.Context) error {
 	for _, p := range s.peers {
 		peers = append(peers, p)
 	}
-	for c := range s.fresh {
+	for _, c := range s.fresh {
 		_ = c.Close() // It has said nothing yet.
 	}
 	s.mu.Unlock()
