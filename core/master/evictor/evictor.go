@@ -170,9 +170,11 @@ func (e *Evictor) evictPinned(ctx context.Context, r *Request, res *Result) {
 // evictProposed asks for one batch of victims. goOn is false when asking again is of no
 // use.
 func (e *Evictor) evictProposed(ctx context.Context, r *Request, res *Result) (goOn bool, err error) {
-	ctx, cancel := context.WithTimeout(ctx, CallTimeout)
+	// A caller who hangs up in the middle would lose the proposal, and the policy would have
+	// to be taught anew.
+	call, cancel := context.WithTimeout(context.WithoutCancel(ctx), CallTimeout)
 	defer cancel()
-	victims, err := e.policy.Propose(ctx, e.candidates[:0], r.Need-res.Bytes)
+	victims, err := e.policy.Propose(call, e.candidates[:0], r.Need-res.Bytes)
 	if err != nil {
 		e.fail(err)
 		return false, err

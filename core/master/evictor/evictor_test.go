@@ -254,3 +254,28 @@ func TestACopyUnderWayIsWaitedFor(t *testing.T) {
 	require.Equal(t, Result{Keys: 1, Bytes: 1}, b.Evict(t.Context(), need(2)))
 	require.Equal(t, []string{"1"}, b.buried[history.EvictedForPut])
 }
+
+// hangUp is a policy that fails once its caller has gone, as one in another process does.
+type hangUp struct {
+	*mastertest.LRU
+	hang func()
+}
+
+func (h hangUp) Propose(ctx context.Context, dst []evict.Candidate, bytes uint64) ([]evict.Candidate, error) {
+	h.hang()
+	if err := ctx.Err(); err != nil {
+		return dst, err
+	}
+	return h.LRU.Propose(ctx, dst, bytes)
+}
+
+func TestACallerWhoHangsUpDoesNotFailThePolicy(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	b := newFixture(t, nil)
+	b.policy = hangUp{b.lru, cancel}
+	b.put(t, 0, 4)
+	got := b.Evict(ctx, need(2))
+	require.NoError(t, got.Err)
+	require.Equal(t, 2, got.Keys)
+	require.False(t, b.stale)
+}
