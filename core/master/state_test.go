@@ -51,7 +51,7 @@ func (s *state) copyEnd(rt *rapid.T) {
 		return
 	}
 	switch c := code(s.CopyEnd(s.ctx, s.caller(m.client, x.tenant), m.kind, x.key)); {
-	case c == errs.ReplicaIsGone && (m.lost || x.copies[m.source] == nil):
+	case c == errs.ReplicaIsGone && (m.lost || x.copies[m.source] == nil || m.kind == model.MoveObject && len(x.copies)+len(m.targets) == 1):
 		s.abandonTargets(x)
 	case c != errs.OK, m.lost, x.copies[m.source] == nil:
 		rt.Fatalf("end of %+v: %v", m, c)

@@ -44,10 +44,13 @@ func (s *Service) createTask(ctx context.Context, caller model.Caller, spec mode
 	case !v.Complete:
 		return model.TaskID{}, outcomeError(objects.Unfinished, op, spec.Key)
 	}
-	var at []model.Replica
+	// A copy in pieces lies on several segments, and any of them names it.
+	var at []model.Part
 	for _, r := range v.Replicas {
-		if spec.Source == "" || r.Segment == spec.Source {
-			at = append(at, r)
+		for _, part := range r.Parts {
+			if spec.Source == "" || part.Segment == spec.Source {
+				at = append(at, part)
+			}
 		}
 	}
 	if len(at) == 0 {

@@ -64,7 +64,8 @@ func copyable(o *object) Outcome {
 
 // CopyBegin enters the targets of a copy or move, which may be none, and protects the
 // source until CopyEnd. As CopySource; SourceGone; Missing also when a target's segment has
-// been unmounted. After any outcome but Done the caller still owns the targets.
+// been unmounted; NoReplica for a move without a target when no other copy is left to
+// stay. After any outcome but Done the caller still owns the targets.
 func (t *Table) CopyBegin(key string, client Client, kind model.CopyKind, source uint64, targets [][]segments.Extent, now lease.Instant) (model.CopyPlan, Outcome) {
 	_, s, o := t.open(key)
 	defer s.mu.Unlock()
@@ -73,8 +74,11 @@ func (t *Table) CopyBegin(key string, client Client, kind model.CopyKind, source
 	}
 	m := o.spread()
 	at := slices.IndexFunc(m.copies, func(r replica) bool { return r.id == source && r.alive() })
-	if at < 0 {
+	switch {
+	case at < 0:
 		return model.CopyPlan{}, SourceGone
+	case kind == model.MoveObject && len(targets) == 0 && !o.outlives(source):
+		return model.CopyPlan{}, NoReplica
 	}
 	plan := model.CopyPlan{Source: m.copies[at].describe(model.ReplicaComplete), Checksum: o.checksum()}
 	for _, parts := range targets {
@@ -124,8 +128,10 @@ func (t *Table) CopyEnd(key string, client Client, kind model.CopyKind, bin *Bin
 			whole++
 		}
 	}
-	// A target whose segment went is dead, or was swept already.
-	if !found || whole < m.task.targets {
+	move := kind == model.MoveObject
+	// A target whose segment went is dead, or was swept already. So may be the copy that a
+	// move without a target was to leave.
+	if !found || whole < m.task.targets || move && whole == 0 && !o.outlives(source) {
 		t.dropTask(s, o, bin)
 		return SourceGone
 	}
@@ -134,10 +140,15 @@ func (t *Table) CopyEnd(key string, client Client, kind model.CopyKind, bin *Bin
 	for j := range m.copies {
 		m.copies[j].target = false
 	}
-	if kind == model.MoveObject && len(m.copies) > 1 {
+	if move {
 		t.cut(o, bin, func(r replica) bool { return r.id == source })
 	}
 	return Done
+}
+
+// outlives reports whether another copy than this one can be read.
+func (o *object) outlives(id uint64) bool {
+	return slices.ContainsFunc(o.several(), func(r replica) bool { return r.id != id && !r.target && r.alive() })
 }
 
 // CopyRevoke gives a copy up; its targets go into the bin. Missing, NotCopying, Foreign,

@@ -53,12 +53,12 @@ func (t *Table) Clear(key string, owner Client, segment string, now lease.Instan
 		bin.whole(o)
 		t.unlink(i, s, o, true)
 		return Done
+	case !o.on(segment):
+		return NoReplica
 	}
 	m := o.spread()
 	on := func(r replica) bool { return r.on(segment) }
 	switch {
-	case !slices.ContainsFunc(m.copies, on):
-		return NoReplica
 	case !slices.ContainsFunc(m.copies, func(r replica) bool { return !r.on(segment) && r.alive() }):
 		bin.whole(o)
 		t.unlink(i, s, o, true)

@@ -155,3 +155,31 @@ func TestUpsertOfALeasedObjectTakesNewMemory(t *testing.T) {
 	assert.Equal(t, 10*second, bin.Objects[0].Lease)
 	assert.False(t, bin.Objects[0].Unfinished)
 }
+
+func TestAMoveLeavesACopy(t *testing.T) {
+	r := newRig(t)
+	r.put("k", Settings{}, 0, 1)
+	src, out := r.CopySource("k", "s0")
+	require.Equal(t, Done, out)
+	_, out = r.CopyBegin("k", r.who, model.MoveObject, src.ID, nil, 1)
+	require.Equal(t, Done, out, "s1 has one already")
+	r.segs[1].Kill()
+	var bin Bin
+	assert.Equal(t, SourceGone, r.CopyEnd("k", r.who, model.MoveObject, &bin))
+	assert.Empty(t, bin.Objects)
+	got, _, _, out := r.Read("k", Grant{}, nil)
+	require.Equal(t, Done, out)
+	assert.Len(t, got.Replicas, 1)
+
+	_, out = r.CopyBegin("k", r.who, model.MoveObject, src.ID, nil, 1)
+	assert.Equal(t, NoReplica, out, "nothing would be left")
+}
+
+func TestAPutOnASegmentThatWentBeforeIsNotEntered(t *testing.T) {
+	r := newRig(t)
+	r.segs[1].Kill() // and the sweep has been by
+	n := NewObject{Key: "k", Size: 8, Client: r.who, Copies: r.at(8, 0, 1)}
+	_, out := r.Put(&n, 1, patience, nil, &Bin{})
+	assert.Equal(t, Missing, out)
+	assert.Zero(t, r.Len())
+}

@@ -59,7 +59,7 @@ func blocks(o *object, now lease.Instant, patience time.Duration) Outcome {
 
 // Put enters an object as being written and appends its copies to dst. It displaces what
 // CanPut says does not stand in the way, with n.Replace whatever CanReplace allows, and
-// puts what it displaces into the bin. Missing when every segment of n.Copies has been
+// puts what it displaces into the bin. Missing when a segment of n.Copies has been
 // unmounted meanwhile; Exists; as CanReplace. After any outcome but Done the caller still
 // owns n.Copies.
 func (t *Table) Put(n *NewObject, now lease.Instant, patience time.Duration, dst []model.Replica, bin *Bin) ([]model.Replica, Outcome) {
@@ -74,8 +74,9 @@ func (t *Table) Put(n *NewObject, now lease.Instant, patience time.Duration, dst
 	} else if out := blocks(old, now, patience); out != Done {
 		return dst, out
 	}
-	// Checked under the lock: a segment that dies after this is swept after this.
-	if !anyAlive(n.Copies) {
+	// Checked under the lock: a segment that dies after this is swept after this. What died
+	// before may have been swept already, and would stay.
+	if !allAlive(n.Copies) {
 		return dst, Missing
 	}
 	if old != nil {
@@ -121,13 +122,13 @@ func (t *Table) begin(s *shard, o *object, dst []model.Replica) []model.Replica 
 	return dst
 }
 
-func anyAlive(copies [][]segments.Extent) bool {
+func allAlive(copies [][]segments.Extent) bool {
 	for _, parts := range copies {
-		if r := (replica{parts: parts}); r.alive() {
-			return true
+		if r := (replica{parts: parts}); !r.alive() {
+			return false
 		}
 	}
-	return false
+	return true
 }
 
 // Finish makes an object readable, put as in model.EndItem. Doing it twice is Done;
