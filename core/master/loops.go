@@ -70,7 +70,10 @@ func (s *Service) expireClients(ctx context.Context, now lease.Instant) {
 	gone := s.clients.Expire(now, s.cfg.ClientTTL)
 	dead, who := make(map[model.ClientID]bool, len(gone)), make(map[objects.Client]bool, len(gone))
 	for _, id := range gone {
-		dead[id], who[s.table.Who(id)] = true, true
+		dead[id] = true
+		if c := s.table.Who(id); c != (objects.Client{}) { // which may be any of several
+			who[c] = true
+		}
 	}
 	var names []string
 	for _, m := range s.registry.View().All {

@@ -2,6 +2,8 @@ package master
 
 import (
 	"context"
+	"math"
+	"math/bits"
 
 	"github.com/mooncake-go/mooncake/core/master/history"
 	"github.com/mooncake-go/mooncake/core/master/lease"
@@ -24,10 +26,11 @@ type put struct {
 	now    lease.Instant
 	out    []model.Result[[]model.Replica]
 	buf    []model.Replica
-	// charged is what each item's tenant pays until the item is entered; nil with one
-	// tenant only.
-	charged []uint64
-	split   uint64 // in how many pieces items are placed, as far as they are large
+	copies int // how many are wanted, no more than there can be now
+	// unused is what each item's tenant was charged and does not occupy; nil with one tenant
+	// only.
+	unused []uint64
+	split  uint64 // in how many pieces items are placed, as far as they are large
 
 	// todo are the items that still need room.
 	todo []int
@@ -36,8 +39,9 @@ type put struct {
 func (s *Service) newPut(caller model.Caller, c scope, items []model.PutItem, cfg model.ReplicateConfig) *put {
 	return &put{
 		s: s, scope: c, client: s.table.Who(caller.Client), cfg: cfg, items: items, now: s.clock.Now(), split: 1,
-		set: objects.Settings{HardPin: cfg.HardPin, SoftPin: cfg.SoftPin.Action, SoftTTL: s.softTTL(cfg.SoftPin), DataType: cfg.DataType},
-		out: make([]model.Result[[]model.Replica], len(items)),
+		copies: int(min(cfg.ReplicaNum, uint32(max(s.registry.View().Names(), 1)))),
+		set:    objects.Settings{HardPin: cfg.HardPin, SoftPin: cfg.SoftPin.Action, SoftTTL: s.softTTL(cfg.SoftPin), DataType: cfg.DataType},
+		out:    make([]model.Result[[]model.Replica], len(items)),
 		// One backing array for the common case of one copy a key.
 		buf: make([]model.Replica, 0, len(items)),
 	}
@@ -91,10 +95,15 @@ func (p *put) check(it model.PutItem, capacity uint64) error {
 
 // overwrite begins an upsert in place where that can be.
 func (p *put) overwrite(i int) {
+	// It costs a tenant nothing, but one that may not write may not do this either.
+	if err := p.s.mayWrite(p.scope); err != nil {
+		p.deny(i, err)
+		return
+	}
 	head := len(p.buf)
 	n := p.object(i, nil)
 	var out objects.Outcome
-	p.buf, out = p.s.table.Overwrite(&n, int(p.cfg.ReplicaNum), p.now, p.buf)
+	p.buf, out = p.s.table.Overwrite(&n, p.copies, p.now, p.buf)
 	switch out {
 	case objects.Done:
 		p.s.counters.Upserts.Add(1)
@@ -112,15 +121,15 @@ func (p *put) charge(ctx context.Context) {
 	if !p.scope.on {
 		return
 	}
-	p.charged = make([]uint64, len(p.items))
+	p.unused = make([]uint64, len(p.items))
 	rest := p.todo[:0]
 	for _, i := range p.todo {
-		bytes := p.items[i].Size * uint64(p.cfg.ReplicaNum)
+		bytes := times(p.items[i].Size, p.copies)
 		if err := p.s.charge(ctx, p.scope, bytes); err != nil {
-			p.out[i].Err = errs.Wrap(errs.CodeOf(err), opPutStart+" "+short(p.items[i].Key), err)
+			p.deny(i, err)
 			continue
 		}
-		p.charged[i] = bytes
+		p.unused[i] = bytes
 		rest = append(rest, i)
 	}
 	p.todo = rest
@@ -128,16 +137,22 @@ func (p *put) charge(ctx context.Context) {
 
 // settle gives back what was charged for copies that were not made.
 func (p *put) settle() {
-	for i, bytes := range p.charged {
-		if bytes == 0 {
-			continue
-		}
-		used := uint64(0)
-		for j := range p.out[i].Value {
-			used += p.out[i].Value[j].Bytes()
-		}
-		p.s.refund(p.scope, bytes-used)
+	for _, bytes := range p.unused {
+		p.s.refund(p.scope, bytes)
 	}
+}
+
+// times multiplies. What does not fit is as large as can be, and so beyond any quota.
+func times(size uint64, copies int) uint64 {
+	if high, low := bits.Mul64(size, uint64(copies)); high == 0 {
+		return low
+	}
+	return math.MaxUint64
+}
+
+// deny refuses an item that its tenant may not write.
+func (p *put) deny(i int, err error) {
+	p.out[i].Err = errs.Wrap(errs.CodeOf(err), opPutStart+" "+short(p.items[i].Key), err)
 }
 
 // run allocates, and evicts what is missing, until everything has room or nothing more

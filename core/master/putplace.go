@@ -30,7 +30,7 @@ func (p *put) allocate(ctx context.Context) error {
 	defer s.pool.Leave()
 	view := s.registry.View()
 	plan := placement.NewPlanner(view, s.strategy, placement.Wish{
-		Copies: int(min(p.cfg.ReplicaNum, segments.MaxSegments)), Preferred: p.cfg.PreferredSegments,
+		Copies: p.copies, Preferred: p.cfg.PreferredSegments,
 		HostID: p.cfg.HostID, SameNode: p.cfg.SameNode,
 	})
 	if plan.Copies() == 0 {
@@ -77,6 +77,9 @@ func (p *put) enter(i int, copies [][]segments.Extent, bin *objects.Bin) objects
 		return out
 	}
 	p.out[i].Value = p.buf[head:len(p.buf):len(p.buf)]
+	if p.unused != nil {
+		p.unused[i] -= n.Size * uint64(len(copies))
+	}
 	if len(copies) < int(p.cfg.ReplicaNum) {
 		p.s.counters.PartialAllocs.Add(1)
 	}

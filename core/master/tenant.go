@@ -86,6 +86,20 @@ func (s *Service) charge(ctx context.Context, c scope, bytes uint64) error {
 	return err
 }
 
+// mayWrite is what charge says of a tenant that is not in the policy any more. Being over
+// its quota is no reason: nothing more is to be occupied.
+func (s *Service) mayWrite(c scope) error {
+	if !c.on {
+		return nil
+	}
+	err := s.ledger.Charge(c.tenant, 0)
+	if err == nil || !errs.Is(err, errs.TenantNotRegistered) {
+		return nil
+	}
+	s.counters.TenantRejects.Add(1, c.tenant, metrics.RejectUnregistered)
+	return err
+}
+
 // quotaTries is how often one charge evicts.
 const quotaTries = 2
 
