@@ -10,7 +10,7 @@ type Master struct {
 	RPCConnTimeout      time.Duration `koanf:"rpc_conn_timeout" unit:"s" default:"0s" range:"0s..24h" doc:"how long a connection may be without a call before the master closes it; 0 never closes it"`
 	RPCEnableTCPNoDelay bool          `koanf:"rpc_enable_tcp_no_delay" default:"true" doc:"send small messages of the RPC server at once (TCP_NODELAY)"`
 
-	Evictor   string `koanf:"evictor" type:"plugin" default:"lru" doc:"eviction policy: the name of an evict plugin"`
+	Evictor   string `koanf:"evictor" type:"plugin" default:"prefix" doc:"eviction policy: the name of an evict plugin"`
 	Allocator string `koanf:"allocator" type:"plugin" default:"arena" doc:"memory allocator: the name of an alloc plugin"`
 
 	LeaseTTL                   time.Duration `koanf:"lease_ttl" unit:"ms" default:"10s" range:"1ms..720h" doc:"how long a read keeps an object from being evicted or removed"`

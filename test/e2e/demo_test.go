@@ -25,7 +25,7 @@ const (
 func demoArgs(extra ...string) []string {
 	return append([]string{
 		"demo", "-o", "json", "--page-size", fmt.Sprint(pageSize), "--pool-size", fmt.Sprint(pages * pageSize),
-		"--window", fmt.Sprint(window), "--lease-ttl", "150ms", "--requests", fmt.Sprint(requests),
+		"--window", fmt.Sprint(window), "--lease-ttl", "150ms", "--requests", fmt.Sprint(requests), "--evictor", "lru",
 	}, extra...)
 }
 
@@ -81,6 +81,17 @@ func TestOneWorkerHitsWhatAnLRUPoolHits(t *testing.T) {
 func TestTwoWorkersStayWithinTwoPoints(t *testing.T) {
 	rep := runDemo(t, "--workers", "2")
 	assert.Less(t, math.Abs(expected(t, pages).HitRatio()-rep.HitRatioBlocks), 0.02)
+}
+
+// The default policy knows which page comes before which: on a load of conversations it hits
+// about what LRU does, wherever it runs.
+func TestDefaultPolicy(t *testing.T) {
+	want := expected(t, tightPages).HitRatio()
+	for _, mode := range []string{"inprocess", "subprocess"} {
+		rep := runDemo(t, tight("--evictor", "prefix", "--plugin-mode", mode, "--plugin-dir", bin)...)
+		assert.Greater(t, rep.HitRatioBlocks, want-0.03, mode)
+		assert.Positive(t, rep.Evictions, mode)
+	}
 }
 
 func TestPluginsAsSubprocessesChangeNothing(t *testing.T) {

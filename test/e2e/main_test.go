@@ -31,7 +31,8 @@ func run(m *testing.M) int {
 	bin = dir
 	// The folder is private to this user, as plugin folders must be.
 	build := exec.Command("go", "build", "-o", dir+"/", "./cmd/mooncake",
-		"./plugins/alloc-arena/cmd/mooncake-plugin-alloc-arena", "./plugins/evict-lru/cmd/mooncake-plugin-evict-lru")
+		"./plugins/alloc-arena/cmd/mooncake-plugin-alloc-arena", "./plugins/evict-lru/cmd/mooncake-plugin-evict-lru",
+		"./plugins/evict-prefix/cmd/mooncake-plugin-evict-prefix")
 	build.Dir = "../.."
 	if out, err := build.CombinedOutput(); err != nil {
 		fmt.Fprintf(os.Stderr, "build the programs: %v\n%s", err, out)

@@ -59,7 +59,7 @@ func Default() Options {
 	return Options{
 		Stores: 3, Workers: 2, PageSize: 1 << 20, PoolPages: 768, Window: 64,
 		Load: workload.Default(), LeaseTTL: 200 * time.Millisecond, Checksum: true,
-		Evictor: "lru", Allocator: "arena", Mode: "auto",
+		Evictor: "prefix", Allocator: "arena", Mode: "auto",
 	}
 }
 
