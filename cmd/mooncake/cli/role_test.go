@@ -25,3 +25,23 @@ func TestClientCommandsAreQuietUnlessTold(t *testing.T) {
 		assert.Equal(t, c.want, logLevel(loaded, c.role), "%s %v", c.role, c.environ)
 	}
 }
+
+// TestTheStoreHasItsServicesFlags: --port is that of the REST service, under each name.
+func TestTheStoreHasItsServicesFlags(t *testing.T) {
+	e, _, _ := testEnv()
+	cmd := e.storeCmd()
+	require.NoError(t, cmd.ParseFlags([]string{"--port=8088", "-D", "global_segment_size=1gb"}))
+	loaded, err := config.Load(config.Options{Role: roleOf(cmd), Flags: cmd.Flags()})
+	require.NoError(t, err)
+	assert.Equal(t, 8088, loaded.Config.Store.RESTPort)
+	assert.Equal(t, config.GiB, loaded.Config.Store.GlobalSegmentSize)
+	for _, name := range []string{"mooncake_store_service", "mc_store_rest_server"} {
+		e, stdout, _ := testEnv()
+		assert.Equal(t, exitOK, e.run([]string{"/usr/bin/" + name, "--help"}))
+		assert.Contains(t, stdout.String(), "--max_wait_time")
+		assert.Contains(t, stdout.String(), "-D, --define")
+		e, _, stderr := testEnv()
+		assert.Equal(t, exitFailure, e.run([]string{name}), "as upstream's, without a master")
+		assert.Contains(t, stderr.String(), "MOONCAKE_MASTER")
+	}
+}

@@ -2,6 +2,7 @@ package storeservice_test
 
 import (
 	"encoding/json"
+	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"strconv"
@@ -85,7 +86,7 @@ func FuzzKeys(f *testing.F) {
 		}
 		w := newWorld(t, storeservice.Options{})
 		w.objects[key] = []byte("it")
-		request := httptest.NewRequest("GET", "/api/get/"+url.PathEscape(key), nil)
+		request := httptest.NewRequest(http.MethodGet, "/api/get/"+url.PathEscape(key), nil)
 		rec := httptest.NewRecorder()
 		w.ServeHTTP(rec, request)
 		if rec.Code != 200 || rec.Body.String() != "it" {

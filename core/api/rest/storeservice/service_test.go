@@ -215,14 +215,14 @@ func TestBodiesHaveABound(t *testing.T) {
 				body = struct{ io.Reader }{body}
 			}
 			rec := httptest.NewRecorder()
-			w.ServeHTTP(rec, httptest.NewRequest("PUT", "/api/put", body))
+			w.ServeHTTP(rec, httptest.NewRequest(http.MethodPut, "/api/put", body))
 			require.Equal(t, c.status, rec.Code, rec.Body.String())
 			require.Len(t, w.objects["k"], map[int]int{200: c.size - frame}[c.status])
 		}
 	}
 	assert.Equal(t, 413, w.do("POST", "/api/mount", `{"size":1,"x":"`+strings.Repeat("x", 1<<20)+`"}`).Code)
 	rec := httptest.NewRecorder()
-	w.ServeHTTP(rec, httptest.NewRequest("PUT", "/api/put", io.MultiReader(strings.NewReader(`{"key"`), broken{})))
+	w.ServeHTTP(rec, httptest.NewRequest(http.MethodPut, "/api/put", io.MultiReader(strings.NewReader(`{"key"`), broken{})))
 	assert.Equal(t, 400, rec.Code, "a body that breaks off")
 	assert.Equal(t, int64(1<<30), w.FreeMemory())
 }

@@ -124,7 +124,7 @@ func TestMemoryIsBounded(t *testing.T) {
 		for range 3 {
 			go func() {
 				rec := httptest.NewRecorder()
-				w.ServeHTTP(rec, httptest.NewRequest("PUT", "/api/put", &reader{strings.Repeat(" ", 200<<10), wait}))
+				w.ServeHTTP(rec, httptest.NewRequest(http.MethodPut, "/api/put", &reader{strings.Repeat(" ", 200<<10), wait}))
 				codes <- rec.Code
 			}()
 			synctest.Wait()
@@ -171,7 +171,7 @@ func TestDeadlinesFollowTheBytes(t *testing.T) {
 		w := newWorld(t, storeservice.Options{})
 		d := &deadlines{ResponseRecorder: httptest.NewRecorder()}
 		value := strings.Repeat("x", 1<<20)
-		w.ServeHTTP(d, httptest.NewRequest("PUT", "/api/put", strings.NewReader(fmt.Sprintf(`{"key":"k","value":%q}`, value))))
+		w.ServeHTTP(d, httptest.NewRequest(http.MethodPut, "/api/put", strings.NewReader(fmt.Sprintf(`{"key":"k","value":%q}`, value))))
 		require.Equal(t, 200, d.Code)
 		require.Greater(t, len(d.reads), 4)
 		assert.True(t, d.reads[0].IsZero() && d.reads[len(d.reads)-1].IsZero())
@@ -179,7 +179,7 @@ func TestDeadlinesFollowTheBytes(t *testing.T) {
 			assert.False(t, r.Before(time.Now().Add(storeservice.PaceGrace)))
 		}
 		d = &deadlines{ResponseRecorder: httptest.NewRecorder()}
-		w.ServeHTTP(d, httptest.NewRequest("GET", "/api/get/k", nil))
+		w.ServeHTTP(d, httptest.NewRequest(http.MethodGet, "/api/get/k", nil))
 		require.Equal(t, value, d.Body.String())
 		require.Len(t, d.writes, 6, "one for the call, four for the pieces, one for the end")
 		for i, at := range d.writes[1:5] {
