@@ -20,9 +20,27 @@ import (
 
 // Store is a node that contributes memory, with the REST service where that has a port.
 func Store(cfg config.Config, builtins []plugin.Factory) fx.Option {
+	return node(cfg, builtins, useful)
+}
+
+// useful refuses a node that would do nothing.
+func useful(s config.Store) error {
+	if s.GlobalSegmentSize == 0 && s.RESTPort == 0 {
+		return errs.New(errs.InvalidParams, "store.global_segment_size", "it is 0; a node that contributes no memory and has no REST service has nothing to do, give a size such as 4GB or a --port")
+	}
+	return nil
+}
+
+// node is a node with all its ports; check may refuse its settings.
+func node(cfg config.Config, builtins []plugin.Factory, check func(config.Store) error) fx.Option {
 	return fx.Options(
 		fx.StartTimeout(StartTimeout+cfg.Store.MaxWaitTime),
-		fx.Provide(func(log *slog.Logger) (*storeRole, error) { return newStore(cfg, builtins, log) }),
+		fx.Provide(func(log *slog.Logger) (*storeRole, error) {
+			if err := check(cfg.Store); err != nil {
+				return nil, err
+			}
+			return newStore(cfg, builtins, log)
+		}),
 		fx.Invoke(func(lc fx.Lifecycle, s *storeRole, log *slog.Logger) {
 			if cfg.Store.EnableHTTPServer {
 				httpFace{"node port", bindFor(hostPart(cfg.Store.LocalHostname)), cfg.Store.HTTPPort, "http_port"}.
@@ -50,9 +68,6 @@ func newStore(cfg config.Config, builtins []plugin.Factory, log *slog.Logger) (*
 	p, err := newPeer(cfg, builtins, log)
 	if err != nil {
 		return nil, err
-	}
-	if cfg.Store.GlobalSegmentSize == 0 && cfg.Store.RESTPort == 0 {
-		return nil, errs.New(errs.InvalidParams, "store.global_segment_size", "it is 0; a node that contributes no memory and has no REST service has nothing to do, give a size such as 4GB or a --port")
 	}
 	n := store.DefaultNodeConfig()
 	n.Segments = memory.Pieces(uint64(cfg.Store.GlobalSegmentSize), maxRegistration)

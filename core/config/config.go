@@ -45,11 +45,8 @@ type Log struct {
 
 // Metadata is the section of the metadata server that runs as its own process.
 type Metadata struct {
-	Host          string `koanf:"host" default:"0.0.0.0" doc:"address the metadata server binds"`
-	Port          int    `koanf:"port" type:"port" default:"8080" doc:"port of the metadata server"`
-	LocalSocket   string `koanf:"local_socket" default:"" doc:"where processes of this host attach to 'mooncake client serve': an absolute path, or @ and an abstract name; empty is @@mooncake_client_PORT.sock of store.port"`
-	LocalAccess   string `koanf:"local_access" default:"user" enum:"user|any" doc:"who may attach, and whom to attach to: the own user and root, or any user of this host, who can then read and write what the processes share"`
-	LocalLendSize Size   `koanf:"local_lend_size" default:"256MiB" range:"0..1TiB" doc:"shared memory in which 'mooncake client serve' lends objects for reading; 0 lends none"`
+	Host string `koanf:"host" default:"0.0.0.0" doc:"address the metadata server binds"`
+	Port int    `koanf:"port" type:"port" default:"8080" doc:"port of the metadata server"`
 }
 
 // Store is the section of a node that contributes memory, and of a client.
@@ -98,10 +95,13 @@ type Store struct {
 	MmapArenaPoolSize Size   `koanf:"mmap_arena_pool_size" default:"0" range:"0..16TiB" doc:"one mapping from which host buffers are cut; 0 maps each buffer by itself, and so does a pool that cannot be had"`
 	DisableMmapArena  bool   `koanf:"disable_mmap_arena" default:"false" doc:"map each host buffer by itself whatever mmap_arena_pool_size says"`
 
-	Port        int           `koanf:"port" type:"port" default:"50052" soon:"local clients over shared memory" doc:"port for clients of this host that share this node's memory"`
-	RESTHost    string        `koanf:"rest_host" default:"0.0.0.0" doc:"address the REST service binds"`
-	RESTPort    int           `koanf:"rest_port" type:"port" default:"0" doc:"port of the REST service (PUT /api/put and so on); 0 for no service. The flag of 'mooncake store' is --port"`
-	MaxWaitTime time.Duration `koanf:"max_wait_time" unit:"s" default:"60s" range:"0s..24h" doc:"how long the start keeps trying to reach the master and the metadata service"`
+	Port          int           `koanf:"port" type:"port" default:"50052" doc:"port on which 'mooncake client serve' says what it is doing; processes attach at the socket of the same number"`
+	LocalSocket   string        `koanf:"local_socket" default:"" doc:"where processes of this host attach to 'mooncake client serve': an absolute path, or @ and an abstract name; empty is @@mooncake_client_PORT.sock of store.port"`
+	LocalAccess   string        `koanf:"local_access" default:"user" enum:"user|any" doc:"who may attach, and whom to attach to: the own user and root, or any user of this host, who can then read and write what the processes share"`
+	LocalLendSize Size          `koanf:"local_lend_size" default:"256MiB" range:"0..1TiB" doc:"shared memory in which 'mooncake client serve' lends objects for reading; 0 lends none"`
+	RESTHost      string        `koanf:"rest_host" default:"0.0.0.0" doc:"address the REST service binds"`
+	RESTPort      int           `koanf:"rest_port" type:"port" default:"0" doc:"port of the REST service (PUT /api/put and so on); 0 for no service. The flag of 'mooncake store' is --port"`
+	MaxWaitTime   time.Duration `koanf:"max_wait_time" unit:"s" default:"60s" range:"0s..24h" doc:"how long the start keeps trying to reach the master and the metadata service"`
 
 	EnableHTTPServer bool `koanf:"enable_http_server" default:"false" doc:"serve health and metrics of this node over HTTP"`
 	HTTPPort         int  `koanf:"http_port" type:"port" default:"9300" doc:"port for health and metrics of this node"`

@@ -141,7 +141,7 @@ func TestEveryUnsupportedFlagSpeaksUp(t *testing.T) {
 func TestRefusedFeatures(t *testing.T) {
 	for _, flag := range []string{"enable_ha", "enable_oplog", "enable_snapshot", "enable_snapshot_restore", "enable_offload", "enable_cxl",
 		"offload_on_evict", "offload_force_evict", "promotion_on_hit",
-		"dynamic_replication_mode=enforce", "enable_kv_events", "root_fs_dir=/x", "memory_allocator=cachelib", "flagfile=x"} {
+		"dynamic_replication_mode=enforce", "root_fs_dir=/x", "memory_allocator=cachelib", "flagfile=x"} {
 		_, err := load(t, RoleMaster, []string{"--" + flag}, nil, "")
 		require.True(t, IsUsage(err), flag)
 		require.ErrorContains(t, err, "not supported yet", flag)
@@ -154,10 +154,10 @@ func TestRefusedFeatures(t *testing.T) {
 }
 
 func TestSettingsWithoutAnEffectYet(t *testing.T) {
-	l := mustLoad(t, RoleStore, []string{"--port=7"}, nil, "store: {enable_http_server: true}\n")
+	l := mustLoad(t, RoleStore, []string{"--memcpy=on"}, nil, "store: {enable_http_server: true}\n")
 	require.Len(t, l.Warnings, 1) // the HTTP server has one
-	require.Contains(t, l.Warnings[0].String(), "flag --port has no effect; not supported yet: local clients")
-	require.Empty(t, mustLoad(t, RoleStore, []string{"--port=50052"}, nil, "").Warnings, "the default promises nothing")
+	require.Contains(t, l.Warnings[0].String(), "flag --memcpy has no effect; not supported yet: the choice")
+	require.Empty(t, mustLoad(t, RoleStore, []string{"--memcpy=auto"}, nil, "").Warnings, "the default promises nothing")
 }
 
 func FuzzNormalizeArgs(f *testing.F) {

@@ -12,7 +12,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/mooncake-go/mooncake/core/app"
 	"github.com/mooncake-go/mooncake/core/config"
 	"github.com/mooncake-go/mooncake/core/model"
 	"github.com/mooncake-go/mooncake/core/store"
@@ -22,9 +21,10 @@ import (
 func (e *env) clientCmd() *cobra.Command {
 	cmd := withRole(&cobra.Command{
 		Use:   "client",
-		Short: "Put, get, look up, list and remove objects",
+		Short: "Put, get, look up, list and remove objects, or serve a client to other processes",
 		Long: `Talks to a running pool. It needs the master's address and the metadata service that the
-store nodes use.`,
+store nodes use, or with --local nothing but a client that 'mooncake client serve' serves on
+this host.`,
 		Example: `  mooncake client put greeting --value hello --metadata_server http://127.0.0.1:8080/metadata
   mooncake client get greeting --metadata_server http://127.0.0.1:8080/metadata
   mooncake client ls`,
@@ -33,8 +33,10 @@ store nodes use.`,
 	}, config.RoleClient)
 	cmd.AddCommand(e.putCmd(), e.getCmd(), e.existCmd(), e.removeCmd(), e.lsCmd())
 	for _, sub := range cmd.Commands() {
+		localFlag(sub)
 		sub.SetUsageFunc(clientUsage)
 	}
+	cmd.AddCommand(e.serveCmd())
 	return cmd
 }
 
@@ -56,22 +58,23 @@ How to reach the pool (all of it: mooncake client --help):
 	return nil
 }
 
-// withClient runs do with a client that is ready, and closes it.
-func (e *env) withClient(cmd *cobra.Command, do func(context.Context, *store.Client) error) error {
+// withClient runs do with a client that is ready, and closes it. buffer is the largest
+// value that do puts, in bytes.
+func (e *env) withClient(cmd *cobra.Command, buffer int, do func(context.Context, store.Pool) error) error {
 	loaded, log, err := e.load(cmd)
 	if err != nil {
 		return err
 	}
 	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	c, err := app.OpenClient(ctx, loaded.Config, e.builtins, app.ClientOptions{Log: log})
+	c, done, err := e.openPool(ctx, cmd, loaded.Config, log, buffer)
 	if err != nil {
 		return err
 	}
-	if _, err = c.Store.Ready(ctx); err == nil {
-		err = do(ctx, c.Store)
+	if _, err = c.Ready(ctx); err == nil {
+		err = do(ctx, c)
 	}
-	return errors.Join(err, c.Close(context.WithoutCancel(ctx)))
+	return errors.Join(err, done(context.WithoutCancel(ctx)))
 }
 
 // wantArgs checks the number of arguments; most -1 is any number.
@@ -107,7 +110,7 @@ func (e *env) putCmd() *cobra.Command {
 			if len(data) == 0 {
 				return usagef("the value of %q is empty; an object has at least one byte", args[0])
 			}
-			return e.withClient(cmd, func(ctx context.Context, c *store.Client) error {
+			return e.withClient(cmd, len(data), func(ctx context.Context, c store.Pool) error {
 				return c.Put(ctx, args[0], data, replicate)
 			})
 		},
@@ -145,7 +148,7 @@ func (e *env) getCmd() *cobra.Command {
   mooncake client get model/page-1 --file page.bin`,
 		Args: wantArgs(1, 1, "one key"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return e.withClient(cmd, func(ctx context.Context, c *store.Client) error {
+			return e.withClient(cmd, 0, func(ctx context.Context, c store.Pool) error {
 				data, err := c.Get(ctx, args[0])
 				if err != nil {
 					return err
@@ -169,7 +172,7 @@ func (e *env) existCmd() *cobra.Command {
 		Example: "  mooncake client exist greeting model/page-1",
 		Args:    wantArgs(1, -1, "one key or more"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return e.withClient(cmd, func(ctx context.Context, c *store.Client) error {
+			return e.withClient(cmd, 0, func(ctx context.Context, c store.Pool) error {
 				missing := false
 				for i, r := range c.BatchExist(ctx, args) {
 					if r.Err != nil {
@@ -208,7 +211,7 @@ func (e *env) removeCmd() *cobra.Command {
 			if ways != 1 {
 				return usagef("remove takes either keys, or --regex, or --all")
 			}
-			return e.withClient(cmd, func(ctx context.Context, c *store.Client) error {
+			return e.withClient(cmd, 0, func(ctx context.Context, c store.Pool) error {
 				if len(args) > 0 {
 					return e.removeKeys(ctx, c, args, force)
 				}
@@ -233,7 +236,7 @@ func (e *env) removeCmd() *cobra.Command {
 
 // removeKeys removes each key and reports all failures; a missing key decides the exit
 // code only where nothing worse happened.
-func (e *env) removeKeys(ctx context.Context, c *store.Client, keys []string, force bool) error {
+func (e *env) removeKeys(ctx context.Context, c store.Pool, keys []string, force bool) error {
 	var missing, failed error
 	for i, err := range c.BatchRemove(ctx, keys, force) {
 		switch {
@@ -267,7 +270,7 @@ func (e *env) lsCmd() *cobra.Command {
 			if len(args) == 1 {
 				expr = args[0]
 			}
-			return e.withClient(cmd, func(ctx context.Context, c *store.Client) error {
+			return e.withClient(cmd, 0, func(ctx context.Context, c store.Pool) error {
 				keys, err := c.ListKeys(ctx, expr, after, limit)
 				if err != nil {
 					return err

@@ -153,10 +153,6 @@ func (e *env) metadataCmd() *cobra.Command {
 }
 
 func (e *env) storeCmd() *cobra.Command {
-	role := config.RoleService
-	if e.called == "mooncake_client" {
-		role = config.RoleStore
-	}
 	return withRole(&cobra.Command{
 		Use:   "store",
 		Short: "Contribute memory of this machine to the pool",
@@ -168,7 +164,7 @@ well, once it is mounted. Answers to the flags of mooncake_store_service and, bu
 		Example: `  mooncake store --global_segment_size 16GB --master_server_address 10.0.0.1:50051
   mooncake store --metadata_server http://10.0.0.1:8080/metadata --local_hostname 10.0.0.7
   mooncake store --port 8080 --config store.json --max-wait-time 60 -D local_hostname=10.0.0.7
-  mooncake_client -global_segment_size "4 GB" -master_server_address 10.0.0.1:50051`,
+  mooncake_store_service --config store.json --port 8080`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			loaded, log, err := e.load(cmd)
@@ -177,5 +173,5 @@ well, once it is mounted. Answers to the flags of mooncake_store_service and, bu
 			}
 			return app.Run(cmd.Context(), log, app.Store(loaded.Config, e.builtins))
 		},
-	}, role)
+	}, config.RoleService)
 }

@@ -32,7 +32,7 @@ type env struct {
 func aliases() map[string]string {
 	return map[string]string{
 		"mooncake_master":               "master",
-		"mooncake_client":               "store",
+		"mooncake_client":               "client serve",
 		"mooncake_store_service":        "store",
 		"mc_store_rest_server":          "store",
 		"mooncake_http_metadata_server": "metadata",
@@ -55,7 +55,7 @@ func (e *env) run(args []string) int {
 	rest := args[1:]
 	name := strings.TrimSuffix(filepath.Base(args[0]), ".exe")
 	if verb, ok := aliases()[name]; ok {
-		rest = append([]string{verb}, rest...)
+		rest = append(strings.Fields(verb), rest...)
 		e.upstream, e.called = true, name
 	}
 	root := e.root()

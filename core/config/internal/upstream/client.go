@@ -46,7 +46,7 @@ func ServiceKeys() []Name {
 		{Name: "rdma_devices", Type: String, Key: "store.device_names"},
 		{Name: "enable_client_http_server", Type: Bool, Default: "false", Key: "store.enable_http_server"},
 		{Name: "client_http_port", Type: Int32, Default: "9300", Key: "store.http_port"},
-		{Name: "ipc_socket_path", Type: String, Feature: localClients},
+		{Name: "ipc_socket_path", Type: String, Key: "store.local_socket"},
 		{Name: "tenant_id", Type: String, Default: "default", Key: "store.tenant_id"},
 		{Name: "enable_ssd_offload", Type: Bool, Default: "false", Feature: ssdTier, Refuse: true},
 		{Name: "enable_offload", Type: Bool, Default: "false", Feature: ssdTier, Refuse: true},
