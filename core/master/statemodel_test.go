@@ -369,7 +369,7 @@ func (s *state) sameCopies(rt *rapid.T, x *thing, story model.Story) {
 			rt.Fatalf("%+v has another copy %+v", x, r)
 		}
 	}
-	if want := max(x.leaseEnd().Sub(time.Now()), 0); story.LeaseLeft != want {
+	if want := max(time.Until(x.leaseEnd()), 0); story.LeaseLeft != want {
 		rt.Fatalf("%+v is leased for %s, not for %s", x, story.LeaseLeft, want)
 	}
 }
