@@ -2,6 +2,7 @@ package objects
 
 import (
 	"cmp"
+	"math"
 	"slices"
 
 	"github.com/mooncake-go/mooncake/core/master/lease"
@@ -15,8 +16,16 @@ func (t *Table) Unpin(now lease.Instant) int {
 	for i := range t.shards {
 		s := &t.shards[i]
 		s.mu.Lock()
+		if s.firstPin > now {
+			s.mu.Unlock()
+			continue
+		}
+		s.firstPin = math.MaxInt64
 		for slot := range s.soft {
-			if o := s.slots.at(slot); o.more.pinEnd <= now {
+			o := s.slots.at(slot)
+			if o.more.pinEnd > now {
+				s.firstPin = min(s.firstPin, o.more.pinEnd)
+			} else {
 				o.clear(softPin)
 				o.more.pinEnd = 0
 				delete(s.soft, slot)

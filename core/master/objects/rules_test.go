@@ -1,6 +1,7 @@
 package objects
 
 import (
+	"strconv"
 	"testing"
 	"time"
 
@@ -182,4 +183,40 @@ func TestAPutOnASegmentThatWentBeforeIsNotEntered(t *testing.T) {
 	_, out := r.Put(&n, 1, patience, nil, &Bin{})
 	assert.Equal(t, Missing, out)
 	assert.Zero(t, r.Len())
+}
+
+func TestSoftPinsEndEachAtItsTime(t *testing.T) {
+	r := newRig(t)
+	next := 0
+	pin := func(ttl time.Duration) { // all in one shard
+		for next++; r.Print(strconv.Itoa(next))%Shards != 5; next++ {
+		}
+		r.put(strconv.Itoa(next), Settings{SoftPin: model.SoftPinEnable, SoftTTL: ttl}, 0)
+	}
+	for _, ttl := range []time.Duration{5 * time.Second, 2 * time.Second, 9 * time.Second, 2 * time.Second} {
+		pin(ttl)
+	}
+	assert.Zero(t, r.Unpin(2*second))
+	assert.Equal(t, 2, r.Unpin(2*second+1))
+	pin(time.Second)
+	assert.Equal(t, 1, r.Unpin(4*second))
+	assert.Equal(t, 1, r.Unpin(6*second))
+	assert.Equal(t, 1, r.SoftPinned())
+	assert.Equal(t, 1, r.Unpin(10*second))
+}
+
+// The look for pins that have ended costs nothing where none has.
+func TestUnpinPassesOverWhatIsPinned(t *testing.T) {
+	r := newRig(t)
+	for i := range 100 {
+		r.put(string(rune('a'+i)), Settings{SoftPin: model.SoftPinEnable, SoftTTL: time.Hour}, 0)
+	}
+	r.Unpin(second)
+	for i := range r.shards {
+		if s := &r.shards[i]; len(s.soft) > 0 {
+			require.Equal(t, 3600*second+1, s.firstPin)
+		} else {
+			require.Greater(t, s.firstPin, second)
+		}
+	}
 }

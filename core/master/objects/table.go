@@ -5,6 +5,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/mooncake-go/mooncake/core/master/lease"
 	"github.com/mooncake-go/mooncake/sdk/evict"
 )
 
@@ -38,6 +39,7 @@ type shard struct {
 	// told of.
 	unfinished map[uint32]uint64
 	soft       map[uint32]struct{} // softly pinned
+	firstPin   lease.Instant       // none of them ends before
 	copying    map[uint32]struct{}
 	events     []Event
 	_          [64]byte // keeps two shards off one cache line

@@ -154,6 +154,9 @@ func (t *Table) Finish(key string, put uint64, client Client, sum model.Checksum
 		}
 		if m.pinEnd > now && !o.has(hardPin) {
 			o.set(softPin)
+			if len(s.soft) == 0 || m.pinEnd < s.firstPin {
+				s.firstPin = m.pinEnd
+			}
 			s.soft[o.slot()] = struct{}{}
 			t.soft.Add(1)
 		}
