@@ -5,9 +5,6 @@ import (
 	"slices"
 )
 
-// bucketSlots is how many slots a bucket has: with its counter, it is one cache line.
-const bucketSlots = 15
-
 // maxLoad is how many entries there are for each bucket before an index grows, times 2.
 const maxLoad = 27
 
@@ -16,16 +13,7 @@ const maxLoad = 27
 type Index struct {
 	buckets []bucket
 	count   uint32
-	width   uint8 // how many bits of a slot hold the number
-}
-
-// bucket holds the used slots in front; an unused slot is 0. An entry that finds its bucket
-// full goes to the next one that is not.
-type bucket struct {
-	// passed counts the entries that lie behind this bucket because it was full. Where
-	// there are none, a search ends.
-	passed uint32
-	slots  [bucketSlots]uint32
+	mask    uint32 // the bits of a slot that hold the number
 }
 
 // Len is the number of entries.
@@ -34,21 +22,13 @@ func (x *Index) Len() int { return int(x.count) }
 // Find returns the number that was added with this hash and of which is says that it is
 // the one, 0 where there is none. Only the lower 32 bits of a hash count.
 func (x *Index) Find(hash uint64, is func(number uint32) bool) uint32 {
-	width, want := x.width, uint32(hash)<<x.width
-	at := x.home(hash)
+	want, at, first := x.slot(hash, 0), x.home(hash), start(hash)
 	for range x.buckets {
 		b := &x.buckets[at]
-		for _, s := range &b.slots {
-			if s == 0 {
-				break
-			}
-			if (s^want)>>width == 0 {
-				if n := s &^ (^uint32(0) << width); is(n) {
-					return n
-				}
-			}
+		if n := b.find(first, want, x.mask, is); n != 0 {
+			return n
 		}
-		if b.passed == 0 {
+		if b.passed() == 0 {
 			break
 		}
 		at = x.next(at)
@@ -60,8 +40,8 @@ func (x *Index) Find(hash uint64, is func(number uint32) bool) uint32 {
 // hashes. hashOf returns the hash of a number that is there; it is asked when the index
 // grows.
 func (x *Index) Add(hash uint64, number uint32, hashOf func(number uint32) uint64) {
-	if width := uint8(bits.Len32(number)); width > x.width {
-		x.widen(width)
+	if number > x.mask {
+		x.widen(1<<bits.Len32(number) - 1)
 	}
 	if 2*uint64(x.count+1) > maxLoad*uint64(len(x.buckets)) {
 		x.grow(hashOf)
@@ -72,17 +52,14 @@ func (x *Index) Add(hash uint64, number uint32, hashOf func(number uint32) uint6
 
 // Remove takes out a number that was added with this hash. It panics where it is not there.
 func (x *Index) Remove(hash uint64, number uint32) {
-	slot := uint32(hash)<<x.width | number
-	at := x.home(hash)
+	slot, at, first := x.slot(hash, number), x.home(hash), start(hash)
 	for range x.buckets {
 		b := &x.buckets[at]
-		if i := slices.Index(b.slots[:], slot); i >= 0 {
-			last := b.used() - 1
-			b.slots[i], b.slots[last] = b.slots[last], 0
+		if b.replace(first, slot, 0) {
 			x.count--
 			return
 		}
-		b.passed--
+		b.pass(-1)
 		at = x.next(at)
 	}
 	panic("slotindex: asked to remove a number that is not there, or was added with another hash")
@@ -90,29 +67,20 @@ func (x *Index) Remove(hash uint64, number uint32) {
 
 // put enters a number; there is room for it.
 func (x *Index) put(hash uint64, number uint32) {
-	at := x.home(hash)
-	for {
-		b := &x.buckets[at]
-		if used := b.used(); used < bucketSlots {
-			b.slots[used] = uint32(hash)<<x.width | number
-			return
-		}
-		b.passed++
+	slot, at, first := x.slot(hash, number), x.home(hash), start(hash)
+	for !x.buckets[at].replace(first, 0, slot) {
+		x.buckets[at].pass(1)
 		at = x.next(at)
 	}
 }
 
-// used returns how many slots of a bucket are.
-func (b *bucket) used() int {
-	for i, s := range &b.slots {
-		if s == 0 {
-			return i
-		}
-	}
-	return bucketSlots
+// slot is what stands for a number: above it as much of the hash as there is room for,
+// beginning with the bits that home makes least of.
+func (x *Index) slot(hash uint64, number uint32) uint32 {
+	return bits.RotateLeft32(uint32(hash), 16)&^x.mask | number
 }
 
-// home is the bucket of a hash: by its upper bits, as the lower ones are in the slot.
+// home returns the bucket of a hash.
 func (x *Index) home(hash uint64) uint32 {
 	return uint32(uint64(uint32(hash)) * uint64(len(x.buckets)) >> 32)
 }
@@ -136,23 +104,18 @@ func (x *Index) grow(hashOf func(number uint32) uint64) {
 // each calls do with every number.
 func (x *Index) each(do func(number uint32)) {
 	for i := range x.buckets {
-		for _, s := range &x.buckets[i].slots {
-			if s == 0 {
-				break
-			}
-			do(s &^ (^uint32(0) << x.width))
-		}
+		x.buckets[i].each(func(slot uint32) uint32 {
+			do(slot & x.mask)
+			return slot
+		})
 	}
 }
 
-// widen makes room for longer numbers. It drops the uppermost bits of the hashes.
-func (x *Index) widen(width uint8) {
-	from := x.width
-	x.width = width
+// widen makes room for longer numbers. It drops the lowest bits of the hashes.
+func (x *Index) widen(mask uint32) {
+	gone := mask ^ x.mask
 	for i := range x.buckets {
-		b := &x.buckets[i]
-		for j, s := range &b.slots {
-			b.slots[j] = s>>from<<width | s&^(^uint32(0)<<from)
-		}
+		x.buckets[i].each(func(slot uint32) uint32 { return slot &^ gone })
 	}
+	x.mask = mask
 }

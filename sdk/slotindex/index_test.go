@@ -135,7 +135,7 @@ func TestLargeAndSteady(t *testing.T) {
 
 func passed(x *Index) (n int) {
 	for i := range x.buckets {
-		n += int(x.buckets[i].passed)
+		n += int(x.buckets[i].passed())
 	}
 	return n
 }
