@@ -12,6 +12,7 @@ import (
 	"github.com/mooncake-go/mooncake/core/api/rpc"
 	"github.com/mooncake-go/mooncake/core/config"
 	"github.com/mooncake-go/mooncake/core/master"
+	"github.com/mooncake-go/mooncake/core/master/kvevents"
 	"github.com/mooncake-go/mooncake/core/master/quota"
 	metahttp "github.com/mooncake-go/mooncake/core/metadata/http"
 	"github.com/mooncake-go/mooncake/core/metadata/memory"
@@ -50,7 +51,8 @@ type masterRole struct {
 	tenants *quota.Keeper // nil with one tenant only
 	// published is what the embedded metadata server serves, nil without one.
 	published *memory.Store
-	cleaner   *cleaner // nil where the keys of dead nodes stay
+	cleaner   *cleaner            // nil where the keys of dead nodes stay
+	events    *kvevents.Publisher // nil where nobody wants to know what comes and goes
 }
 
 func newMaster(cfg config.Config, builtins []plugin.Factory, log *slog.Logger) (*masterRole, error) {
@@ -103,6 +105,12 @@ func (m *masterRole) assemble(log *slog.Logger) (err error) {
 		}
 		deps.Expired = m.cleaner.remove
 	}
+	if c.EnableKVEvents {
+		if m.events, err = kvevents.New(kvEventsConfig(c, log)); err != nil {
+			return fmt.Errorf("master.kv_events_bind_endpoint: %w", err)
+		}
+		deps.Announcer = m.events
+	}
 	m.service, err = master.New(masterConfig(c), deps)
 	return err
 }
@@ -120,6 +128,9 @@ func (m *masterRole) serve(lc fx.Lifecycle, log *slog.Logger, fail Failer) {
 	})
 	if m.cleaner != nil {
 		lc.Append(fx.Hook{OnStop: m.cleaner.close})
+	}
+	if m.events != nil {
+		lc.Append(fx.Hook{OnStart: m.events.Start, OnStop: m.events.Stop})
 	}
 	lc.Append(fx.Hook{OnStart: m.service.Start, OnStop: m.service.Stop})
 	if m.tenants != nil {

@@ -1,8 +1,11 @@
 package app
 
 import (
+	"log/slog"
+
 	"github.com/mooncake-go/mooncake/core/config"
 	"github.com/mooncake-go/mooncake/core/master"
+	"github.com/mooncake-go/mooncake/core/master/kvevents"
 	"github.com/mooncake-go/mooncake/core/master/tasks"
 )
 
@@ -25,4 +28,12 @@ func masterConfig(c config.Master) master.Config {
 	}
 	out.MetricReporting = c.EnableMetricReporting
 	return out
+}
+
+// kvEventsConfig is what is to be published of the objects.
+func kvEventsConfig(c config.Master, log *slog.Logger) kvevents.Config {
+	return kvevents.Config{
+		Endpoint: c.KVEventsBindEndpoint, BackendID: c.KVEventsBackendID, QueueCapacity: c.KVEventsQueueCapacity,
+		LegacyCompat: c.KVEventsEmitLegacyCompat, ObjectKey: c.KVEventsEmitObjectKey, Logger: log,
+	}
 }

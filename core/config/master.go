@@ -40,6 +40,13 @@ type Master struct {
 	ProcessingTaskTimeout   time.Duration `koanf:"processing_task_timeout" unit:"s" default:"5m" range:"0s..8760h" doc:"age at which a task under way fails; 0 for never"`
 	MaxRetryAttempts        int           `koanf:"max_retry_attempts" default:"10" range:"0..4294967295" doc:"how often a node tries a task again"`
 
+	EnableKVEvents           bool   `koanf:"enable_kv_events" default:"false" doc:"publish an event for every object that becomes readable or goes, for routers; needs kv_events_bind_endpoint and kv_events_backend_id"`
+	KVEventsBindEndpoint     string `koanf:"kv_events_bind_endpoint" default:"" doc:"where subscribers of KV events connect: tcp://host:port, with * for any address of this machine, or ipc:///path"`
+	KVEventsBackendID        string `koanf:"kv_events_backend_id" default:"" doc:"name of this pool in every KV event"`
+	KVEventsQueueCapacity    int    `koanf:"kv_events_queue_capacity" default:"65536" range:"0..4294967295" doc:"KV events that may wait to be published before the oldest make way; 0 and more than 4194304 stand for 4194304"`
+	KVEventsEmitLegacyCompat bool   `koanf:"kv_events_emit_legacy_compat" default:"true" doc:"add the fields of inference engines to KV events: type, block_hashes, parent_block_hash"`
+	KVEventsEmitObjectKey    bool   `koanf:"kv_events_emit_object_key" default:"true" doc:"add the key to KV events; without it, events on keys that are no hash are left out"`
+
 	WhyHistory int `koanf:"why_history" default:"262144" range:"0..16777216" doc:"how many keys that are gone the master can still explain"`
 
 	EnableMetricReporting          bool   `koanf:"enable_metric_reporting" default:"true" doc:"write a log line with the metrics every 10 s"`

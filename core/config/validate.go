@@ -23,6 +23,7 @@ func (l *loader) check(c Config) {
 		l.between(pair{"master.soft_pin_ttl", duration(m.SoftPinTTL)}, "must be at most",
 			pair{"master.max_soft_pin_ttl", duration(m.MaxSoftPinTTL)}, "must be at least")
 	}
+	l.checkKVEvents(m)
 	l.checkPorts(m)
 	l.checkAutoPorts(s)
 	if s.MaxInflightBytes < s.SliceSize {
@@ -62,6 +63,19 @@ func (l *loader) check(c Config) {
 }
 
 func duration(d time.Duration) string { return value.FormatDuration(d) }
+
+// checkKVEvents refuses events that could not be published.
+func (l *loader) checkKVEvents(m Master) {
+	if !m.EnableKVEvents {
+		return
+	}
+	if at := m.KVEventsBindEndpoint; !strings.HasPrefix(at, "tcp://") && !strings.HasPrefix(at, "ipc://") {
+		l.between(pair{"master.enable_kv_events", "true"}, "needs tcp://host:port or ipc:///path as", pair{"master.kv_events_bind_endpoint", at}, "must be tcp://host:port or ipc:///path with")
+	}
+	if m.KVEventsBackendID == "" {
+		l.between(pair{"master.enable_kv_events", "true"}, "needs a name of this pool as", pair{"master.kv_events_backend_id", ""}, "must not be empty with")
+	}
+}
 
 // checkPorts refuses two servers of the master on one port.
 func (l *loader) checkPorts(m Master) {

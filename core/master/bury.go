@@ -37,6 +37,7 @@ func (s *Service) bury(ctx context.Context, bin *objects.Bin, why history.Reason
 		if s.tenants != nil {
 			s.ledger.Refund(quota.Owner(g.Key), g.Footprint)
 		}
+		s.announceGone(g)
 		if !g.Partial {
 			s.history.Record(s.table.Print(g.Key), history.Gone{Reason: why, Size: g.Size, Idle: s.idle(g, now)}, now)
 		}

@@ -38,6 +38,9 @@ func (s *Service) PutEnd(ctx context.Context, caller model.Caller, items []model
 				s.counters.PutTimes.Observe(took)
 			}
 			out[i] = outcomeError(got, op, it.Key)
+			if got == objects.Done {
+				s.announceStored(name)
+			}
 		}
 		if out[i] != nil {
 			before = 0

@@ -108,6 +108,7 @@ func (p *put) overwrite(i int) {
 	case objects.Done:
 		p.s.counters.Upserts.Add(1)
 		p.s.counters.UpsertsInPlace.Add(1)
+		p.s.announceOverwritten(n.Key, n.Settings.Group)
 		p.out[i].Value = p.buf[head:len(p.buf):len(p.buf)]
 	case objects.NeedsRoom:
 		p.todo = append(p.todo, i)

@@ -37,6 +37,7 @@ func (s *Service) gauges() metrics.Gauges {
 		Capacity: v.Capacity, Keys: s.table.Len(), Readable: s.table.Readable(),
 		Clients: s.clients.Len(), StagingBytes: s.pool.StagingBytes(), SoftPinned: s.table.SoftPinned(),
 	}
+	g.KVEvents = s.KVEvents()
 	t := s.tasks.Stats()
 	g.TasksPending, g.TasksProcessing = t.Pending, t.Processing
 	if s.tenants != nil {

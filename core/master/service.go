@@ -41,6 +41,9 @@ type Deps struct {
 	// that what is published of them elsewhere can be taken back. Called from a background
 	// loop; it must not take longer than a few seconds.
 	Expired func(ctx context.Context, segments []string)
+	// Announcer, where set, is told which objects can be read. The caller starts it before
+	// Start and stops it after Stop.
+	Announcer Announcer
 }
 
 // PluginTimeout is how long a supervised allocator or policy may take for one call. It is
@@ -68,6 +71,8 @@ type Service struct {
 	history  *history.Table
 	lineage  *lineage.Table
 	expired  func(ctx context.Context, segments []string)
+	// announcer is nil where nobody wants to know.
+	announcer Announcer
 
 	counters metrics.Set
 	summary  *metrics.Summary
@@ -100,18 +105,19 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	}
 	s := &Service{
 		cfg: cfg, log: deps.Log, clock: lease.NewClock(), strategy: strategy,
-		table:    objects.New(),
-		registry: segments.NewRegistry(),
-		clients:  segments.NewClients(),
-		pool:     space.New(deps.Alloc, deps.Log),
-		tasks:    tasks.New(cfg.Tasks),
-		tenants:  deps.Tenants,
-		ledger:   deps.Tenants.Ledger(),
-		history:  history.New(cfg.History),
-		lineage:  lineage.New(lineage.DefaultEntries),
-		expired:  deps.Expired,
-		mounting: make(chan struct{}, 1),
-		sweep:    make(chan struct{}, 1),
+		table:     objects.New(),
+		registry:  segments.NewRegistry(),
+		clients:   segments.NewClients(),
+		pool:      space.New(deps.Alloc, deps.Log),
+		tasks:     tasks.New(cfg.Tasks),
+		tenants:   deps.Tenants,
+		ledger:    deps.Tenants.Ledger(),
+		history:   history.New(cfg.History),
+		lineage:   lineage.New(lineage.DefaultEntries),
+		expired:   deps.Expired,
+		announcer: deps.Announcer,
+		mounting:  make(chan struct{}, 1),
+		sweep:     make(chan struct{}, 1),
 	}
 	s.health = segments.NewHealth(s.registry, s.clients)
 	s.evictor = evictor.New(deps.Evict, s.table, grave{s}, s.clock, deps.Log)

@@ -32,6 +32,7 @@ type fake struct {
 	job      model.DrainJob
 	task     model.Task
 	tenants  []model.TenantQuota // nil: one tenant only
+	kvEvents model.KVEventStats
 
 	leases int
 	asked  []any
@@ -176,6 +177,7 @@ func full() *fake {
 	at := time.Date(2026, 5, 4, 3, 2, 1, 500e6, time.UTC)
 	m.keys = []string{"page-1", "page-2"}
 	m.summary = "Mem Storage: 1.00 GB / 4.00 GB (25.0%) | …"
+	m.kvEvents = model.KVEventStats{Enabled: true, Batches: 12, Events: 340, Dropped: 5, Skipped: 7, Subscribers: 1, Missed: 2}
 	m.tenants = []model.TenantQuota{{Tenant: "team-a", Requested: 1 << 30, Effective: 1 << 29, Charged: 1 << 20, ExplicitPolicy: true}}
 	segment := model.Part{SegmentID: model.UUID{Hi: 1, Lo: 2}, Segment: "10.0.0.7:12300", Endpoint: "10.0.0.7:12300", Protocol: "tcp", Address: 0x7f00, Size: 4096}
 	second := segment
@@ -215,3 +217,5 @@ func askBody(m rest.Master, method, target, body string) *httptest.ResponseRecor
 	rest.NewHandler(m, rest.Options{}).ServeHTTP(w, httptest.NewRequest(method, target, strings.NewReader(body)))
 	return w
 }
+
+func (m *fake) KVEvents() model.KVEventStats { return m.kvEvents }

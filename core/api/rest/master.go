@@ -51,6 +51,8 @@ type Master interface {
 	SetTenantQuota(ctx context.Context, tenant model.Tenant, bytes uint64) (model.TenantQuota, error)
 	// DeleteTenantQuota takes a tenant out. TenantNotRegistered, TenantNotEmpty.
 	DeleteTenantQuota(ctx context.Context, tenant model.Tenant) error
+	// KVEvents says what became of the events about objects that come and go.
+	KVEvents() model.KVEventStats
 	// Summary is the text of the master's part of /metrics/summary and of the periodic
 	// log line, in upstream's layout; rates are over the time since the last log line.
 	Summary() string

@@ -51,13 +51,14 @@ func (h *handler) leader(w http.ResponseWriter, _ *http.Request) {
 }
 
 func (h *handler) kvEvents(w http.ResponseWriter, _ *http.Request) {
+	s := h.master.KVEvents()
 	sendJSON(w, http.StatusOK, struct {
 		Enabled bool   `json:"enabled"`
 		Batches uint64 `json:"published_batches"`
 		Events  uint64 `json:"published_events"`
 		Dropped uint64 `json:"dropped_events"`
 		Skipped uint64 `json:"skipped_unparsed_keys"`
-	}{})
+	}{s.Enabled, s.Batches, s.Events, s.Dropped, s.Skipped})
 }
 
 func (h *handler) summary(w http.ResponseWriter, _ *http.Request) {

@@ -15,6 +15,7 @@ func series(s *Set) []metric {
 	l.ops(s)
 	l.batches(s)
 	l.counters(s)
+	l.kvEvents()
 	l.unused()
 	return l
 }

@@ -92,6 +92,7 @@ type Gauges struct {
 	// one tenant only.
 	Tenants        []model.TenantQuota
 	TenantCapacity uint64
+	KVEvents       model.KVEventStats
 }
 
 // SegmentGauge is one segment name with what all segments of that name hold.

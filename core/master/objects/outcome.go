@@ -45,7 +45,10 @@ type Gone struct {
 	Unfinished bool
 	// Partial is true when the object itself lives on.
 	Partial bool
-	extents int
+	// Readable is true when it had been complete, Group what it belonged to.
+	Readable bool
+	Group    string
+	extents  int
 }
 
 // Bin collects what operations took away. The caller owns the extents then. The zero
@@ -76,7 +79,7 @@ func (b *Bin) Each(yield func(g *Gone, extents []segments.Extent) bool) {
 
 // whole puts an object in, which is still as it was in the table.
 func (b *Bin) whole(o *object) {
-	g := Gone{Key: o.key, Size: o.size(), Footprint: o.footprint(), Lease: o.leaseEnd(), Since: o.since, Unfinished: !o.has(complete)}
+	g := Gone{Key: o.key, Size: o.size(), Footprint: o.footprint(), Lease: o.leaseEnd(), Since: o.since, Unfinished: !o.has(complete), Readable: o.has(complete), Group: o.group()}
 	if o.copying() { // Somebody may be writing its targets.
 		g.Unfinished, g.Since = true, o.more.task.started
 	}

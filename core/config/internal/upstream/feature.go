@@ -15,7 +15,7 @@ const (
 	ha           = "high availability"
 	handshake    = "tuning of the handshake"
 	hotCache     = "the local hot cache"
-	kvEvents     = "KV events"
+	eventFields  = "fixed fields of KV events, which upstream ignores as well; a subscriber knows them from its registration"
 	localClients = "local clients over shared memory"
 	nof          = "NVMe-oF pools"
 	pinning      = "memory pinning"

@@ -106,7 +106,7 @@ func TestJudge(t *testing.T) {
 		{"dynamic_replication_mode", "off", Same, ""},
 		{"dynamic_replication_mode", "observe", Later, ""},
 		{"dynamic_replication_mode", "enforce", Refused, ""},
-		{"enable_kv_events", "true", Refused, ""},
+		{"enable_kv_events", "true", Mapped, "true"},
 		{"promotion_on_hit", "true", Refused, ""},
 		{"dynamic_replication_admission_qps_threshold", "0.01", Later, ""},
 		{"max_threads", "16", Same, ""},

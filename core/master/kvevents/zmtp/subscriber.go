@@ -1,0 +1,186 @@
+package zmtp
+
+import (
+	"bufio"
+	"errors"
+	"net"
+	"sync"
+	"time"
+)
+
+// errDone is why a subscriber left that took everything when the publisher ended.
+var errDone = errors.New("the publisher ended")
+
+// subscriber is one connection. Two goroutines work on it: one hears what it subscribes
+// to, the other writes.
+type subscriber struct {
+	pub  *Pub
+	conn net.Conn
+	in   *bufio.Reader
+	buf  []byte
+
+	// write keeps the frames of messages and the answers to pings apart.
+	write sync.Mutex
+
+	mu   sync.Mutex
+	on   bool   // subscribed to ""
+	from uint64 // where it began, while on
+	// change is told of every change of on.
+	change chan struct{}
+}
+
+// serve returns when the connection is of no more use, and why.
+func (p *Pub) serve(c net.Conn) error {
+	s := &subscriber{pub: p, conn: c, in: bufio.NewReaderSize(c, 512), change: make(chan struct{}, 1)}
+	if err := s.shake(); err != nil {
+		return err
+	}
+	p.subs.Add(1)
+	defer p.subs.Add(-1)
+	p.opts.Logger.Info("a subscriber came", "peer", peer(c))
+	gone, heard := make(chan struct{}), make(chan error, 1)
+	go func() {
+		heard <- s.listen()
+		close(gone)
+		c.Close() // a write that waits ends as well
+	}()
+	err := s.feed(gone)
+	c.Close()
+	if h := <-heard; err == nil || errors.Is(err, net.ErrClosed) {
+		err = h // the first of the two to end has the reason
+	}
+	return err
+}
+
+// shake exchanges the greetings and introductions.
+func (s *subscriber) shake() error {
+	if err := s.conn.SetDeadline(time.Now().Add(s.pub.opts.Handshake)); err != nil {
+		return err
+	}
+	// Both sides may send at once and wait for each other's bytes.
+	sent := make(chan error, 1)
+	go func() {
+		_, err := s.conn.Write(append(greeting(), ready()...))
+		sent <- err
+	}()
+	err := readGreeting(s.in)
+	if err == nil {
+		err = readReady(s.in, &s.buf)
+	}
+	if err != nil {
+		s.conn.Close()
+		<-sent
+		return err
+	}
+	if err := <-sent; err != nil {
+		return err
+	}
+	return s.conn.SetDeadline(time.Time{})
+}
+
+// listen hears subscriptions until the connection ends.
+func (s *subscriber) listen() error {
+	for {
+		f, err := readFrame(s.in, &s.buf)
+		if err != nil {
+			return err
+		}
+		if err := s.hear(f); err != nil {
+			return err
+		}
+	}
+}
+
+// hear understands subscriptions of ZMTP 3.1, which are commands, and of 3.0, which are
+// messages. Those to another topic than "" can never match.
+func (s *subscriber) hear(f frame) error {
+	if !f.command {
+		if !f.more && len(f.body) == 1 && f.body[0] <= 1 {
+			s.subscribe(f.body[0] == 1)
+		}
+		return nil
+	}
+	name, data, err := split(f.body)
+	if err != nil {
+		return err
+	}
+	switch {
+	case name == "SUBSCRIBE" && len(data) == 0:
+		s.subscribe(true)
+	case name == "CANCEL" && len(data) == 0:
+		s.subscribe(false)
+	case name == "PING" && len(data) >= 2: // a time to live, then what the answer repeats
+		return s.send(net.Buffers{appendCommand(nil, "PONG", data[2:])})
+	}
+	return nil
+}
+
+func (s *subscriber) subscribe(on bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if on && !s.on {
+		s.from = s.pub.log.end()
+	}
+	s.on = on
+	select {
+	case s.change <- struct{}{}:
+	default:
+	}
+}
+
+// state returns whether it is subscribed, and since when.
+func (s *subscriber) state() (on bool, from uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.on, s.from
+}
+
+// feed writes what is published, until gone.
+func (s *subscriber) feed(gone <-chan struct{}) error {
+	var (
+		batch [][]byte
+		at    uint64
+	)
+	for {
+		on, from := s.state()
+		if !on {
+			select {
+			case <-s.pub.log.ended:
+				return errDone
+			case <-s.change:
+			case <-gone:
+				return nil
+			}
+			continue
+		}
+		r := s.pub.log.read(max(at, from), batch[:0])
+		batch, at = r.messages, r.next
+		s.pub.missed.Add(r.missed)
+		switch {
+		case r.done:
+			return errDone
+		case len(batch) > 0:
+			if err := s.send(batch); err != nil {
+				return err
+			}
+			continue
+		}
+		select {
+		case <-r.wait:
+		case <-s.change:
+		case <-gone:
+			return nil
+		}
+	}
+}
+
+// send writes whole frames. It uses frames up.
+func (s *subscriber) send(frames net.Buffers) error {
+	s.write.Lock()
+	defer s.write.Unlock()
+	if err := s.conn.SetWriteDeadline(time.Now().Add(s.pub.opts.Stall)); err != nil {
+		return err
+	}
+	_, err := frames.WriteTo(s.conn)
+	return err
+}
