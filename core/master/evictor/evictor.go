@@ -234,7 +234,7 @@ func (e *Evictor) take(id evict.ID, now lease.Instant, rules objects.Rules, tell
 	e.mates = mates
 	count(&e.bin, head, res)
 	if len(mates) > 0 {
-		head = len(e.group.Objects)
+		head, rules.Mate = len(e.group.Objects), true
 		for _, m := range mates {
 			// The policy hears of them by the journal: it may have proposed some as well.
 			e.table.Evict(m, now, rules, true, &e.group, nil)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"runtime"
 	"testing"
 	"time"
 
@@ -278,4 +279,16 @@ func TestACallerWhoHangsUpDoesNotFailThePolicy(t *testing.T) {
 	require.NoError(t, got.Err)
 	require.Equal(t, 2, got.Keys)
 	require.False(t, b.stale)
+}
+
+// Were its members listed anew for each of them, a large group would stop the master.
+func TestALargeGroupIsListedOnce(t *testing.T) {
+	const members = 2000
+	b := newFixture(t, nil)
+	b.putAs(t, objects.Settings{Group: "g"}, 0, members)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	require.Equal(t, members, b.Evict(t.Context(), need(1)).Keys)
+	runtime.ReadMemStats(&after)
+	require.Less(t, (after.TotalAlloc-before.TotalAlloc)/members, uint64(8*members), "bytes a member")
 }

@@ -89,6 +89,8 @@ type Rules struct {
 	Probed bool
 	// Soft takes softly pinned objects.
 	Soft bool
+	// Mate is for one of the other members of a group: they are listed once only.
+	Mate bool
 	// Only, where set, leaves out keys for which it is false. It runs under a lock.
 	Only func(key string) bool
 }
@@ -96,7 +98,8 @@ type Rules struct {
 // Evict takes an object away. Missing when it is gone; Leased, Probed or SoftPinned with
 // the end of that; Copying; HardPinned or Unfinished when it should never have been
 // proposed; Skipped. tell is false for what the policy itself proposed. The other members
-// of its group are appended to mates: they are of no use any more.
+// of its group are appended to mates, unless it is a mate itself: they are of no use any
+// more.
 func (t *Table) Evict(id evict.ID, now lease.Instant, rules Rules, tell bool, bin *Bin, mates []evict.ID) ([]evict.ID, lease.Instant, Outcome) {
 	i, s, o := t.byID(id)
 	defer s.mu.Unlock()
@@ -118,7 +121,7 @@ func (t *Table) Evict(id evict.ID, now lease.Instant, rules Rules, tell bool, bi
 	case rules.Only != nil && !rules.Only(o.key):
 		return mates, 0, Skipped
 	}
-	if o.more != nil && o.more.group != nil {
+	if o.more != nil && o.more.group != nil && !rules.Mate {
 		mates = t.groups.others(o.more.group, id, mates)
 	}
 	bin.whole(o)
