@@ -17,7 +17,7 @@
 // so a request fails only when no free range is large enough. Pages of one size fill a
 // space to the last slot.
 //
-// Each space has its own lock and its own flat, pointer-free arrays: about 60 bytes for a
+// Each space has its own lock and its own flat, pointer-free arrays: about 30 bytes for a
 // live extent, kept at their largest until the space is removed. An operation takes
 // logarithmic time in the number of distinct sizes of free ranges.
 package arena
