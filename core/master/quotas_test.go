@@ -206,6 +206,7 @@ func TestEveryEndRefunds(t *testing.T) {
 		begin(model.ReplicateConfig{ReplicaNum: 5}, "k")
 		require.Equal(t, uint64(2), r.pagesOf("a"), "two nodes, two copies")
 		require.NoError(t, errOf(r.PutRevoke(r.ctx, a, revokes([]string{"k"}))))
+		require.Empty(t, r.alloc.Live(), "its writer writes no more: free at once")
 		require.Zero(t, r.pagesOf("a"))
 
 		begin(model.ReplicateConfig{ReplicaNum: 2}, "k")
@@ -230,6 +231,12 @@ func TestEveryEndRefunds(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, r.CopyRevoke(r.ctx, a, model.CopyObject, "k"))
 		require.Equal(t, uint64(1), r.pagesOf("a"))
+		_, err = r.CreateTask(r.ctx, a, model.TaskSpec{Key: "k", Targets: []string{"nowhere"}})
+		require.Equal(t, errs.SegmentNotFound, errs.CodeOf(err))
+		require.NoError(t, r.MountSegment(r.ctx, r.client, segment(2, page/2)))
+		_, err = r.CopyStart(r.ctx, a, model.CopyObject, "k", "", []string{"node-2:1"})
+		require.Equal(t, errs.NoAvailableHandle, errs.CodeOf(err))
+		require.Equal(t, uint64(1), r.pagesOf("a"), "a copy that found no room costs nothing")
 		time.Sleep(11 * time.Second) // the only node falls silent
 		synctest.Wait()
 		_, err = r.TenantQuota(r.ctx, "a")

@@ -12,7 +12,11 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
+// anyName is mostly that of an object that is there.
 func (s *state) anyName(rt *rapid.T) name {
+	if len(s.things) > 0 && rapid.IntRange(0, 3).Draw(rt, "there") > 0 {
+		return s.anyThing(rt, func(*thing) bool { return true }).name
+	}
 	return name{rapid.SampledFrom(s.tenants).Draw(rt, "tenant"), fmt.Sprintf("k%d", rapid.IntRange(0, 9).Draw(rt, "key"))}
 }
 
