@@ -42,8 +42,11 @@ type Engine struct {
 	reaping  context.Context
 	stopReap context.CancelFunc
 
-	mu     sync.Mutex
-	peers  map[string]*peer
+	// Order of locks: mu, then a peer's, then life.
+	mu    sync.Mutex
+	peers map[string]*peer
+
+	life   sync.Mutex
 	closed bool
 	calls  sync.WaitGroup // Transfer
 	tasks  sync.WaitGroup // connects and reapers
@@ -73,8 +76,10 @@ func (e *Engine) LocalName() string { return e.dir.LocalName() }
 // Close waits for transfers under way, until the context ends; then it closes the paths
 // and ends the regions that are left. Transports are stopped after it. Repeatable.
 func (e *Engine) Close(ctx context.Context) error {
-	e.mu.Lock()
+	e.life.Lock()
 	e.closed = true
+	e.life.Unlock()
+	e.mu.Lock()
 	peers := e.peers
 	e.peers = map[string]*peer{}
 	e.mu.Unlock()
@@ -93,8 +98,8 @@ func (e *Engine) Close(ctx context.Context) error {
 
 // spawn runs f unless the engine is closed.
 func (e *Engine) spawn(f func()) bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
+	e.life.Lock()
+	defer e.life.Unlock()
 	if e.closed {
 		return false
 	}
@@ -104,8 +109,8 @@ func (e *Engine) spawn(f func()) bool {
 
 // begin notes a transfer under way.
 func (e *Engine) begin() bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
+	e.life.Lock()
+	defer e.life.Unlock()
 	if e.closed {
 		return false
 	}
@@ -153,12 +158,14 @@ func (e *Engine) dropIdle() bool {
 	if oldest == nil {
 		return false
 	}
-	delete(e.peers, oldest.name)
-	e.tasks.Go(func() {
+	if !e.spawn(func() {
 		ctx, cancel := context.WithTimeout(e.ctx, e.cfg.ConnectTimeout)
 		defer cancel()
 		oldest.close(ctx)
-	})
+	}) {
+		return false // Close takes care of it.
+	}
+	delete(e.peers, oldest.name)
 	return true
 }
 
