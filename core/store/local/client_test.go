@@ -49,8 +49,8 @@ func TestNothingOfAnObjectInASocket(t *testing.T) {
 		}
 		return int(c.Traffic() - before)
 	}
-	small, large := count(4096), count(4<<20)
-	require.Less(t, large, small+8*64, "4 MiB objects need the control bytes of 4 KiB ones: %d and %d", large, small)
+	small, large := count(4096), count(1<<20)
+	require.Less(t, large, small+8*64, "1 MiB objects need the control bytes of 4 KiB ones: %d and %d", large, small)
 	require.Less(t, large, 8*4096)
 }
 

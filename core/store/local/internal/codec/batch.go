@@ -79,7 +79,7 @@ func RefsIn(in *localv1.Refs) ([]Ref, error) {
 }
 
 // Share divides n pieces among items by how many each has and calls f with the bounds of
-// each item.
+// each item. After an error what f was told is void.
 func Share(parts []uint32, items, n int, f func(item, lo, hi int)) error {
 	if len(parts) != items {
 		return uneven("numbers of pieces")
