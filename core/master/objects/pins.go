@@ -47,17 +47,25 @@ func (t *Table) Pinned(now lease.Instant, limit int) []evict.ID {
 		used lease.Instant
 	}
 	var pins []pin
+	older := func(a, b pin) int { return cmp.Or(cmp.Compare(a.used, b.used), cmp.Compare(a.id, b.id)) }
+	newest := pin{used: math.MaxInt64} // what comes behind it is not among them
 	for i := range t.shards {
 		s := &t.shards[i]
 		s.mu.Lock()
 		for slot := range s.soft {
-			if o := s.slots.at(slot); o.leaseEnd() <= now {
-				pins = append(pins, pin{idOf(i, o), max(o.lease, o.since)})
+			o := s.slots.at(slot)
+			if p := (pin{idOf(i, o), max(o.lease, o.since)}); o.leaseEnd() <= now && older(p, newest) < 0 {
+				pins = append(pins, p)
 			}
 		}
 		s.mu.Unlock()
+		if limit > 0 && len(pins) >= 2*limit {
+			slices.SortFunc(pins, older)
+			pins = pins[:limit]
+			newest = pins[limit-1]
+		}
 	}
-	slices.SortFunc(pins, func(a, b pin) int { return cmp.Or(cmp.Compare(a.used, b.used), cmp.Compare(a.id, b.id)) })
+	slices.SortFunc(pins, older)
 	ids := make([]evict.ID, 0, min(limit, len(pins)))
 	for _, p := range pins[:cap(ids)] {
 		ids = append(ids, p.id)

@@ -223,3 +223,25 @@ func TestUnpinPassesOverWhatIsPinned(t *testing.T) {
 		}
 	}
 }
+
+func TestPinnedAreThoseUnreadTheLongest(t *testing.T) {
+	r := newRig(t)
+	const n, limit = 3000, 10
+	var ids []evict.ID
+	for i := range n {
+		key := strconv.Itoa(i)
+		ids = append(ids, r.put(key, Settings{SoftPin: model.SoftPinEnable, SoftTTL: time.Hour}, 0))
+		r.Read(key, Grant{Lease: lease.Instant(2 + (i*7919)%n)}, nil)
+	}
+	var want []evict.ID
+	for used := range limit {
+		for i := range n {
+			if (i*7919)%n == used {
+				want = append(want, ids[i])
+			}
+		}
+	}
+	assert.Equal(t, want, r.Pinned(n+2, limit))
+	assert.Len(t, r.Pinned(n+2, n+1), n)
+	assert.Empty(t, r.Pinned(1, limit), "all are being read")
+}
