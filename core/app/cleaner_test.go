@@ -17,7 +17,7 @@ import (
 	"github.com/mooncake-go/mooncake/core/metadata/memory"
 	"github.com/mooncake-go/mooncake/core/model"
 	arena "github.com/mooncake-go/mooncake/plugins/alloc-arena"
-	lru "github.com/mooncake-go/mooncake/plugins/evict-lru"
+	prefix "github.com/mooncake-go/mooncake/plugins/evict-prefix"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 )
 
@@ -80,7 +80,7 @@ func TestSilentNodesAreTakenOutOfTheEmbeddedService(t *testing.T) {
 		cfg := settings(t, func(c *config.Config) {
 			c.Master.EnableHTTPMetadataServer, c.Master.EnableMetadataCleanupOnTimeout, c.Master.EnableMetricReporting = true, true, false
 		})
-		m, err := newMaster(cfg, []plugin.Factory{arena.Factory(), lru.Factory()}, quiet)
+		m, err := newMaster(cfg, []plugin.Factory{arena.Factory(), prefix.Factory()}, quiet)
 		require.NoError(t, err)
 		ctx := context.Background()
 		require.NoError(t, m.alloc.Start(ctx, newHost(m.allocID, quiet)))

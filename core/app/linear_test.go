@@ -11,14 +11,14 @@ import (
 	"github.com/mooncake-go/mooncake/core/master/statetest"
 	"github.com/mooncake-go/mooncake/core/model"
 	arena "github.com/mooncake-go/mooncake/plugins/alloc-arena"
-	lru "github.com/mooncake-go/mooncake/plugins/evict-lru"
+	prefix "github.com/mooncake-go/mooncake/plugins/evict-prefix"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 )
 
 // What clients see over the network has an order as well, each on a connection of its own.
 func TestCallsOverTheNetworkAreLinearizable(t *testing.T) {
 	cfg := settings(t, func(c *config.Config) { c.Master.LeaseTTL, c.Master.EvictionHighWatermarkRatio = 0, 1 })
-	m, err := newMaster(cfg, []plugin.Factory{arena.Factory(), lru.Factory()}, quiet)
+	m, err := newMaster(cfg, []plugin.Factory{arena.Factory(), prefix.Factory()}, quiet)
 	require.NoError(t, err)
 	ctx := t.Context()
 	require.NoError(t, m.alloc.Start(ctx, newHost(m.allocID, quiet)))

@@ -18,7 +18,7 @@ import (
 	"github.com/mooncake-go/mooncake/core/master/quota"
 	"github.com/mooncake-go/mooncake/core/model"
 	arena "github.com/mooncake-go/mooncake/plugins/alloc-arena"
-	lru "github.com/mooncake-go/mooncake/plugins/evict-lru"
+	prefix "github.com/mooncake-go/mooncake/plugins/evict-prefix"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 )
@@ -59,7 +59,7 @@ func TestEveryMasterSettingArrives(t *testing.T) {
 func TestTenantsNeedTheirFile(t *testing.T) {
 	multi := func(path string) (*masterRole, error) {
 		cfg := settings(t, func(c *config.Config) { c.Master.EnableMultiTenants, c.Master.TenantQuotaConnectorURI = true, path })
-		return newMaster(cfg, []plugin.Factory{arena.Factory(), lru.Factory()}, quiet)
+		return newMaster(cfg, []plugin.Factory{arena.Factory(), prefix.Factory()}, quiet)
 	}
 	_, err := multi("")
 	require.ErrorContains(t, err, "tenant_quota_connector_uri")
@@ -75,7 +75,7 @@ func TestTenantsNeedTheirFile(t *testing.T) {
 	data, err := os.ReadFile(path)
 	require.NoError(t, err)
 	require.Contains(t, string(data), "a")
-	single, err := newMaster(settings(t, nil), []plugin.Factory{arena.Factory(), lru.Factory()}, quiet)
+	single, err := newMaster(settings(t, nil), []plugin.Factory{arena.Factory(), prefix.Factory()}, quiet)
 	require.NoError(t, err)
 	_, err = single.service.TenantQuotas(t.Context())
 	require.Equal(t, errs.UnavailableInCurrentMode, errs.CodeOf(err))

@@ -15,7 +15,9 @@ func noDelay(t *testing.T, c net.Conn) bool {
 	require.NoError(t, err)
 	var on int
 	var failed error
-	require.NoError(t, raw.Control(func(fd uintptr) { on, failed = syscall.GetsockoptInt(int(fd), syscall.IPPROTO_TCP, syscall.TCP_NODELAY) }))
+	require.NoError(t, raw.Control(func(fd uintptr) {
+		on, failed = syscall.GetsockoptInt(int(fd), syscall.IPPROTO_TCP, syscall.TCP_NODELAY)
+	}))
 	require.NoError(t, failed)
 	return on != 0
 }

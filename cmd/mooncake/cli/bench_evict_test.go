@@ -37,7 +37,7 @@ func benchEvict(t *testing.T, args ...string) []evictRow {
 func TestBenchEvictComparesAll(t *testing.T) {
 	e, _, _ := testEnv()
 	names := e.policyNames()
-	require.Subset(t, names, []string{"lru", "s3fifo", "sieve", "optimum"})
+	require.Subset(t, names, []string{"prefix", "lru", "s3fifo", "sieve", "optimum"})
 	rows := benchEvict(t, "--trace", smallTrace, "--capacity", "20,100")
 	require.Len(t, rows, 2*len(names))
 	defaults := map[string]bool{}
@@ -82,7 +82,7 @@ func TestBenchEvictRefuses(t *testing.T) {
 		{"--trace " + smallTrace + " --capacity 5,7,5", "--capacity has 5 twice"},
 		{"--trace " + smallTrace + " --capacity=", `invalid argument "" for "--capacity"`},
 		{"--trace " + smallTrace + " --capacity many", "many"},
-		{"--trace " + smallTrace + " --policy lfu", `there is no policy "lfu"; there are all, lru, s3fifo, sieve`},
+		{"--trace " + smallTrace + " --policy lfu", `there is no policy "lfu"; there are all, prefix, lru, s3fifo, sieve`},
 		{"--trace " + smallTrace + " --policy all,lru", `there is no policy "all"`},
 		{"--trace " + smallTrace + " --policy lru,lru", `--policy has "lru" twice`},
 		{"--trace " + smallTrace + " --policy=", "--policy names none"},
