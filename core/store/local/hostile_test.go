@@ -17,6 +17,8 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 
+	"github.com/mooncake-go/mooncake/core/internal/testkit/memtransport"
+	"github.com/mooncake-go/mooncake/core/store/local"
 	"github.com/mooncake-go/mooncake/core/store/local/internal/frame"
 	"github.com/mooncake-go/mooncake/core/store/local/serve"
 	"github.com/mooncake-go/mooncake/sdk/errs"
@@ -185,7 +187,7 @@ func TestBadReferences(t *testing.T) {
 
 // TestGarbage: a connection that does not speak the protocol ends, and only that one.
 func TestGarbage(t *testing.T) {
-	_, socket := startServer(t, startPool(t), func(c *serve.Config) { c.MaxPending = 4 })
+	_, socket := startServer(t, startPool(t), func(c *serve.Config) { c.MaxPending, c.HelloTimeout = 4, time.Hour })
 	good, _ := attach(t, socket, nil)
 	lifeline := append([]byte("mclocal1\x01"), make([]byte, 23)...)
 	calls := append([]byte("mclocal1\x02"), make([]byte, 23)...)
@@ -207,10 +209,17 @@ func TestGarbage(t *testing.T) {
 		require.NoError(t, c.Close())
 	}
 	// Connections that say nothing keep nobody out, however many.
+	var silent []net.Conn
 	for range 20 {
 		c, err := frame.Dial(t.Context(), socket)
 		require.NoError(t, err)
 		defer c.Close()
+		silent = append(silent, c)
+	}
+	for _, c := range silent[:16] {
+		require.NoError(t, c.SetReadDeadline(time.Now().Add(30*time.Second)))
+		_, err := c.Read(make([]byte, 1))
+		require.True(t, errors.Is(err, io.EOF) || errors.Is(err, unix.ECONNRESET), "four may be silent: %v", err)
 	}
 	_, err := good.Ready(t.Context())
 	require.NoError(t, err)
@@ -274,4 +283,28 @@ func TestBounds(t *testing.T) {
 	}
 	_, err = r.rpc.Exist(t.Context(), &localv1.ExistRequest{Keys: keys})
 	require.Equal(t, errs.InvalidParams, errs.CodeOf(wire.FromStatus("", err)))
+}
+
+// TestLoanToTheDead: what a process that died was about to be lent comes back.
+func TestLoanToTheDead(t *testing.T) {
+	p := startPool(t)
+	s, socket := startServer(t, p, func(c *serve.Config) { c.LendSize = 2 << 20 })
+	good, _ := attach(t, socket, func(c *local.Config) { c.LocalBufferSize = 1 << 20 })
+	require.NoError(t, good.Put(t.Context(), "k", content("k", 1<<20), one))
+	for range 3 {
+		r := newRogue(t, socket)
+		p.wire.SetHook(func(memtransport.Event) memtransport.Fault {
+			_ = r.line.Close() // In the middle of the call.
+			return memtransport.Fault{Delay: 5 * time.Millisecond}
+		})
+		_, err := r.rpc.Lend(t.Context(), &localv1.LendRequest{Keys: [][]byte{[]byte("k")}})
+		require.Error(t, err)
+		require.Eventually(t, func() bool { return s.Figures().Attached == 1 }, 30*time.Second, time.Millisecond)
+		require.Zero(t, s.Figures().Calls)
+		p.wire.SetHook(nil)
+	}
+	r := newRogue(t, socket)
+	got, err := r.rpc.Lend(t.Context(), &localv1.LendRequest{Keys: [][]byte{[]byte("k")}})
+	require.NoError(t, err)
+	require.Empty(t, got.GetErrors())
 }

@@ -15,9 +15,6 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/wire"
 )
 
-// introduction is how long a connection may take to say what it is for.
-const introduction = 5 * time.Second
-
 // accept takes connections until the listener closes.
 func (s *Server) accept() {
 	for {
@@ -104,7 +101,7 @@ func (s *Server) hear(c *net.UnixConn) (frame.Kind, frame.Token, frame.Peer, err
 	if !s.cfg.Any && !who.Own() {
 		return 0, frame.Token{}, who, errs.New(errs.IllegalClient, "local service", "user %d (process %d) may not attach; this user and root may", who.UID, who.PID)
 	}
-	if err := c.SetDeadline(time.Now().Add(introduction)); err != nil {
+	if err := c.SetDeadline(time.Now().Add(s.cfg.HelloTimeout)); err != nil {
 		return 0, frame.Token{}, who, err
 	}
 	kind, token, err := frame.ReadPreamble(c)
@@ -117,7 +114,7 @@ func (s *Server) hear(c *net.UnixConn) (frame.Kind, frame.Token, frame.Peer, err
 // greet answers the first message of a lifeline and makes the process known.
 func (s *Server) greet(c frame.Conn, who frame.Peer) (*process, error) {
 	var req localv1.AttachRequest
-	fd, err := c.Recv(time.Now().Add(introduction), &req)
+	fd, err := c.Recv(time.Now().Add(s.cfg.HelloTimeout), &req)
 	closeFD(fd)
 	if err != nil {
 		return nil, err
@@ -146,7 +143,7 @@ func (s *Server) greet(c frame.Conn, who frame.Peer) (*process, error) {
 	if s.lend != nil {
 		w.LendBytes, lend = uint64(len(s.lend.Bytes())), s.lend.FD()
 	}
-	if err := c.Send(time.Now().Add(introduction), &localv1.AttachResponse{Welcome: w}, lend); err != nil {
+	if err := c.Send(time.Now().Add(s.cfg.HelloTimeout), &localv1.AttachResponse{Welcome: w}, lend); err != nil {
 		s.forget(p)
 		return nil, err
 	}

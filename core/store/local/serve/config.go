@@ -21,8 +21,9 @@ type Config struct {
 	// LendSize is the memory that GetBuffer lends objects in, in bytes; 0 lends none. Default
 	// 256 MiB, of which pages are taken with their first use. One process may hold half of it.
 	LendSize uint64
-	// PingTimeout is how long a process may be silent. Default 10 s.
-	PingTimeout time.Duration
+	// HelloTimeout is how long a connection may take to say what it is for, and PingTimeout how
+	// long a process may be silent then. Defaults 5 s and 10 s.
+	HelloTimeout, PingTimeout time.Duration
 	// CallTimeout bounds one call. Default 75 s, above the transfer timeout of the client.
 	CallTimeout time.Duration
 	// The bounds on what processes may have: processes attached, connections that have not
@@ -37,7 +38,7 @@ type Config struct {
 // DefaultConfig returns the defaults for a socket.
 func DefaultConfig(socket string) Config {
 	return Config{
-		Socket: socket, LendSize: 256 << 20, PingTimeout: 10 * time.Second, CallTimeout: 75 * time.Second,
+		Socket: socket, LendSize: 256 << 20, HelloTimeout: 5 * time.Second, PingTimeout: 10 * time.Second, CallTimeout: 75 * time.Second,
 		MaxPeers: 64, MaxPending: 64, MaxRegions: 256, MaxBytes: 4 << 40, MaxCalls: 64, MaxItems: 65536, MaxLent: 4096,
 	}
 }
@@ -48,8 +49,8 @@ func (c Config) Validate() error {
 	if err := frame.CheckSocket(c.Socket); err != nil {
 		return errs.Wrap(errs.InvalidParams, op, err)
 	}
-	if c.PingTimeout <= 0 || c.CallTimeout <= 0 {
-		return errs.New(errs.InvalidParams, op, "the ping timeout %v and the call timeout %v must be above 0", c.PingTimeout, c.CallTimeout)
+	if min(c.HelloTimeout, c.PingTimeout, c.CallTimeout) <= 0 {
+		return errs.New(errs.InvalidParams, op, "the hello timeout %v, the ping timeout %v and the call timeout %v must be above 0", c.HelloTimeout, c.PingTimeout, c.CallTimeout)
 	}
 	if min(c.MaxPeers, c.MaxPending, c.MaxRegions, c.MaxCalls, c.MaxItems, c.MaxLent) < 1 || c.MaxBytes < 1 {
 		return errs.New(errs.InvalidParams, op, "every bound must be at least 1")

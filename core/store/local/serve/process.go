@@ -25,7 +25,7 @@ type process struct {
 	token frame.Token
 	log   *slog.Logger
 
-	// ctx ends when the attachment does; every call's context ends with it.
+	// ctx ends when the attachment does. Those of calls end with their connection.
 	ctx    context.Context
 	cancel context.CancelFunc
 	calls  sync.WaitGroup
@@ -134,8 +134,8 @@ func (p *process) settle() {
 	}
 }
 
-// enter notes a call under way. The context ends with the attachment, with the time the
-// caller gave, and when the call is cancelled by its id. done ends the call.
+// enter notes a call under way. Its context ends also with the time that the caller gave,
+// and when the call is cancelled by its id. done ends the call.
 func (p *process) enter(ctx context.Context, call *localv1.Call) (_ context.Context, done func(), err error) {
 	limit := p.s.cfg.CallTimeout
 	if ns := call.GetTimeoutNs(); ns > 0 && ns < uint64(limit) {
@@ -153,7 +153,6 @@ func (p *process) enter(ctx context.Context, call *localv1.Call) (_ context.Cont
 		return nil, nil, errs.New(errs.InvalidParams, "local service", "a call %d is under way already", id)
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
-	unlink := context.AfterFunc(p.ctx, cancel)
 	p.calls.Add(1)
 	p.count++
 	if id != 0 {
@@ -161,7 +160,6 @@ func (p *process) enter(ctx context.Context, call *localv1.Call) (_ context.Cont
 	}
 	p.s.underway.Add(1)
 	return ctx, func() {
-		unlink()
 		cancel()
 		p.mu.Lock()
 		p.count--

@@ -4,9 +4,11 @@ import (
 	"context"
 	"net"
 	"os"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/keepalive"
 
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	localv1 "github.com/mooncake-go/mooncake/sdk/proto/mooncake/local/v1"
@@ -18,7 +20,8 @@ type StatusServer struct{ grpc *grpc.Server }
 
 // NewStatusServer makes one. Nothing runs before Serve.
 func NewStatusServer(s *Server) *StatusServer {
-	g := grpc.NewServer(grpc.MaxRecvMsgSize(4<<10), grpc.MaxConcurrentStreams(16), grpc.MaxHeaderListSize(16<<10), grpc.WaitForHandlers(true))
+	g := grpc.NewServer(grpc.MaxRecvMsgSize(4<<10), grpc.MaxConcurrentStreams(16), grpc.MaxHeaderListSize(16<<10), grpc.WaitForHandlers(true),
+		grpc.ConnectionTimeout(s.cfg.HelloTimeout), grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: time.Minute}))
 	localv1.RegisterStatusServiceServer(g, &status{s: s})
 	return &StatusServer{grpc: g}
 }
