@@ -98,7 +98,23 @@ func (x *Index) grow(hashOf func(number uint32) uint64) {
 	buckets := slices.Grow([]bucket(nil), max(len(old.buckets)*3/2, len(old.buckets)+1))
 	x.buckets = buckets[:cap(buckets)]
 	clear(x.buckets)
-	old.each(func(number uint32) { x.put(hashOf(number), number) })
+	// The keys are all over the memory: asking for several in a row waits for them at once.
+	var numbers [bucketSlots]uint32
+	var hashes [bucketSlots]uint64
+	for i := range old.buckets {
+		n := 0
+		old.buckets[i].each(func(slot uint32) uint32 {
+			numbers[n] = slot & x.mask
+			n++
+			return slot
+		})
+		for j, number := range numbers[:n] {
+			hashes[j] = hashOf(number)
+		}
+		for j, number := range numbers[:n] {
+			x.put(hashes[j], number)
+		}
+	}
 }
 
 // each calls do with every number.

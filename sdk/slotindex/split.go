@@ -2,11 +2,11 @@ package slotindex
 
 const (
 	// parts is over how many indexes a Split is spread: at 10 million entries, growing one
-	// moves 40 thousand.
+	// moves 20 thousand.
 	parts    = 1 << partBits
-	partBits = 8
+	partBits = 9
 	// splitAt is how many entries it takes to be spread.
-	splitAt = 1 << 13
+	splitAt = 1 << 14
 )
 
 // Split is an Index that becomes many, which grow on their own, once it is large. It is for
@@ -17,7 +17,7 @@ type Split struct {
 	parts *[parts]Index
 }
 
-// Find is Index.Find. Besides the lower 32 bits of the hash, the upper 8 count.
+// Find is Index.Find. Besides the lower 32 bits of the hash, the upper 9 count.
 func (s *Split) Find(hash uint64, is func(number uint32) bool) uint32 {
 	return s.part(hash).Find(hash, is)
 }
