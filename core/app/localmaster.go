@@ -47,7 +47,8 @@ func (m *LocalMaster) start(ctx context.Context, log *slog.Logger) error {
 	if err := m.Service.Start(ctx); err != nil {
 		return err
 	}
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	var lc net.ListenConfig
+	ln, err := lc.Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return err
 	}
