@@ -7,8 +7,8 @@ import (
 )
 
 // Announcer is told which objects can be read and which no longer can. Its methods are
-// called without a lock of the object table, from many goroutines at once, and must not
-// block. group is empty for none.
+// called from many goroutines at once, without a lock of the object table, but sometimes
+// inside the pool's gate: they must not block. group is empty for none.
 //
 // What is said last of a key is true. Before that something may be said twice, or be
 // overtaken, when calls on one key run at the same time.
@@ -74,7 +74,7 @@ func (s *Service) announce(name, group string, readable bool) {
 }
 
 func (s *Service) say(name, group string, readable bool) {
-	tenant, key := model.Tenant(model.DefaultTenant), name
+	tenant, key := model.DefaultTenant, name
 	if s.tenants != nil {
 		if t, k, ok := quota.Split(name); ok {
 			tenant, key = t, k

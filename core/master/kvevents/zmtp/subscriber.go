@@ -68,11 +68,12 @@ func (s *subscriber) shake() error {
 		err = readReady(s.in, &s.buf)
 	}
 	if err != nil {
-		s.conn.Close()
-		<-sent
-		return err
+		s.conn.Close() // so that the other half ends as well
 	}
-	if err := <-sent; err != nil {
+	if unsent := <-sent; err == nil {
+		err = unsent
+	}
+	if err != nil {
 		return err
 	}
 	return s.conn.SetDeadline(time.Time{})
