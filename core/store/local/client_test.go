@@ -138,6 +138,35 @@ func TestQuarantine(t *testing.T) {
 	require.NoError(t, a.Free(mem))
 }
 
+// TestUnregisterWaits: memory that a call still writes to is unmapped at the service only
+// after it.
+func TestUnregisterWaits(t *testing.T) {
+	p := startPool(t)
+	_, socket := startServer(t, p, nil)
+	c, a := attach(t, socket, nil)
+	mem, err := a.Alloc(1 << 20)
+	require.NoError(t, err)
+	fill(mem, "k")
+	require.NoError(t, c.RegisterBuffer(t.Context(), mem, ""))
+	require.NoError(t, c.Put(t.Context(), "k", mem, one))
+	clear(mem)
+	asked := make(chan struct{}, 64)
+	p.wire.SetHook(func(memtransport.Event) memtransport.Fault {
+		asked <- struct{}{}
+		return memtransport.Fault{Delay: 50 * time.Millisecond}
+	})
+	read := make(chan error)
+	go func() { _, err := c.GetInto(t.Context(), "k", mem); read <- err }()
+	<-asked
+	gone := make(chan error)
+	go func() { gone <- c.UnregisterBuffer(t.Context(), mem) }()
+	require.NoError(t, <-read)
+	require.NoError(t, <-gone)
+	p.wire.SetHook(nil)
+	require.Equal(t, content("k", 1<<20), mem)
+	require.NoError(t, a.Free(mem))
+}
+
 // TestRegister: only whole allocations, once, and not freed while in use.
 func TestRegister(t *testing.T) {
 	_, socket := startServer(t, startPool(t), nil)
