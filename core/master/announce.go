@@ -39,7 +39,7 @@ func (s *Service) announceStored(name string) {
 
 // announceGone tells of what left the table, as far as it could be read.
 func (s *Service) announceGone(g *objects.Gone) {
-	if s.announcer != nil && g.Readable && !g.Partial {
+	if s.announcer != nil && g.Readable {
 		s.announce(g.Key, g.Group, false)
 	}
 }

@@ -45,7 +45,8 @@ type Gone struct {
 	Unfinished bool
 	// Partial is true when the object itself lives on.
 	Partial bool
-	// Readable is true when it had been complete, Group what it belonged to.
+	// Readable is true when the object could be read until now, Group what it belonged to;
+	// unset where it is Partial.
 	Readable bool
 	Group    string
 	extents  int
