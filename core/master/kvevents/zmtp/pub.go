@@ -90,7 +90,7 @@ func (p *Pub) Publish(message []byte) { p.log.add(message) }
 func (p *Pub) Subscribers() int { return int(p.subs.Load()) }
 
 // Missed returns how many messages subscribers lost because they were too slow, each
-// counted for every subscriber that lost it.
+// counted for every subscriber that lost it, when that reads on.
 func (p *Pub) Missed() uint64 { return p.missed.Load() }
 
 // Close takes no more subscribers and no more messages, lets the subscribers take what is
