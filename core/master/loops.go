@@ -110,28 +110,6 @@ func (s *Service) abandon(ctx context.Context, why history.Reason, match func(ob
 	return puts
 }
 
-// sweepLoop clears the table of copies on segments that are gone.
-func (s *Service) sweepLoop(ctx context.Context) {
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-s.sweep:
-		}
-		why, gone := history.Reason(s.lost.Load()), 0
-		var bin objects.Bin
-		for i := 0; i < objects.Shards && ctx.Err() == nil; i++ {
-			bin.Reset()
-			s.pool.Enter()
-			gone += s.table.Sweep(i, &bin)
-			s.bury(ctx, &bin, why, false)
-			s.pool.Leave()
-			s.feed(ctx)
-		}
-		s.log.Info("objects of unmounted segments cleared", "objects", gone)
-	}
-}
-
 // tenantLoop keeps the quotas in step with their file.
 func (s *Service) tenantLoop(ctx context.Context) {
 	if s.tenants != nil {

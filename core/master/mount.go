@@ -50,6 +50,9 @@ func (s *Service) mount(ctx context.Context, op string, client model.ClientID, s
 	if err := s.clients.Register(client, s.clock.Now()); err != nil {
 		return err
 	}
+	if err := s.settle(ctx, op, client, segs); err != nil {
+		return err
+	}
 	var added []*segments.Segment
 	for _, seg := range segs {
 		m, err := s.add(ctx, op, client, seg)
@@ -81,26 +84,26 @@ func (s *Service) add(ctx context.Context, op string, client model.ClientID, seg
 		}
 		return nil, nil
 	}
-	s.pool.Enter()
-	defer s.pool.Leave()
-	if err := s.pool.AddSpace(ctx, m); err != nil {
-		s.pool.RemoveSpace(ctx, m.Space) // It may know the space all the same.
-		return nil, errs.WithHint(errs.Wrap(errs.CodeOf(err), op+" "+seg.Name, err), "the allocator refused the segment; see the master's log, then try again")
+	err = s.pool.Mount(ctx, m, func() {
+		s.health.Mount(m, s.clock.Now())
+		s.registry.Add(m)
+	})
+	if err != nil {
+		return nil, errs.Wrap(errs.CodeOf(err), op+" "+seg.Name, err)
 	}
-	s.health.Mount(m, s.clock.Now())
-	s.registry.Add(m)
 	s.ledger.SetCapacity(s.registry.View().Capacity)
 	return m, nil
 }
 
 // drop takes a segment out: its replicas are unreadable at once, the entries of the table
-// follow in the background.
+// follow in the background. Called with the mounts locked.
 func (s *Service) drop(ctx context.Context, m *segments.Segment, why history.Reason) {
 	s.pool.Enter()
 	s.registry.Remove(m)
 	s.pool.RemoveSpace(ctx, m.Space)
 	s.pool.Leave()
 	s.ledger.SetCapacity(s.registry.View().Capacity)
+	s.departed[m] = false
 	s.lost.Store(int32(why))
 	select {
 	case s.sweep <- struct{}{}:

@@ -78,8 +78,9 @@ type Service struct {
 	summary  *metrics.Summary
 	gatherer *prometheus.Registry
 
-	// mounting is held while the set of segments changes.
+	// mounting is held while the set of segments changes. It guards departed.
 	mounting chan struct{}
+	departed departed
 	// sweep asks the sweeper to look for copies on dead segments; lost is why the last one
 	// of them went.
 	sweep chan struct{}
@@ -117,6 +118,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		expired:   deps.Expired,
 		announcer: deps.Announcer,
 		mounting:  make(chan struct{}, 1),
+		departed:  departed{},
 		sweep:     make(chan struct{}, 1),
 	}
 	s.health = segments.NewHealth(s.registry, s.clients)

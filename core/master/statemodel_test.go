@@ -37,12 +37,17 @@ type region struct {
 
 func (r region) overlaps(o region) bool { return r.seg == o.seg && r.from < o.to && o.from < r.to }
 
-// guard is memory that nobody may be given before a time: somebody may be reading or
-// writing it.
+// guard is memory of a client's process that nobody may be given before a time: somebody
+// may be reading or writing it, whether or not it has been unmounted since.
 type guard struct {
-	region
-	until time.Time
-	why   string
+	client   int
+	from, to uint64 // addresses
+	until    time.Time
+	why      string
+}
+
+func (g guard) covers(p *place, r region) bool {
+	return g.client == p.client && g.from < p.Base+r.to && p.Base+r.from < g.to
 }
 
 type name struct{ tenant, key string }
@@ -186,7 +191,7 @@ func (s *state) claim(rt *rapid.T, regions []region) {
 			rt.Fatalf("%+v was given out; the segment is %+v", r, p)
 		}
 		for _, g := range s.guards {
-			if g.overlaps(r) && g.until.After(now) {
+			if g.covers(p, r) && g.until.After(now) {
 				rt.Fatalf("%+v was given out again %s before the end of %s", r, g.until.Sub(now), g.why)
 			}
 		}
@@ -216,7 +221,8 @@ func (x *thing) everything() map[uint64][]region {
 // protect notes that regions may be in use until a time.
 func (s *state) protect(regions []region, until time.Time, why string) {
 	for _, r := range regions {
-		s.guards = append(s.guards, guard{r, until, why})
+		p := s.places[r.seg]
+		s.guards = append(s.guards, guard{p.client, p.Base + r.from, p.Base + r.to, until, why})
 	}
 }
 
@@ -313,7 +319,6 @@ func (s *state) lose(id model.SegmentID) {
 			delete(s.things, x.name)
 		}
 	}
-	s.guards = slices.DeleteFunc(s.guards, func(g guard) bool { return on(g.region) })
 	delete(s.places, id)
 }
 

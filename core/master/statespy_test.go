@@ -199,6 +199,14 @@ func (s *allocSlot) Alloc(ctx context.Context, r []alloc.Request) ([]alloc.Resul
 	return a.Alloc(ctx, r)
 }
 
+func (s *allocSlot) Reserve(ctx context.Context, x []alloc.Extent) ([]error, error) {
+	a, err := s.get()
+	if err != nil {
+		return nil, err
+	}
+	return a.Reserve(ctx, x)
+}
+
 func (s *allocSlot) Free(ctx context.Context, x []alloc.Extent) ([]error, error) {
 	a, err := s.get()
 	if err != nil {

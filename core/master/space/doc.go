@@ -6,7 +6,7 @@
 // is made without any lock but the gate.
 //
 // The gate: whoever allocates and enters the result into the object table, or takes
-// objects out of the table and frees them, does both between Enter and Leave. Replay waits
-// until nobody is inside, and then table, quarantine and segments together say exactly what
-// is allocated. Do not wait for anything but the allocator while inside.
+// objects out of the table and frees them, does both between Enter and Leave. Replay and
+// Mount wait until nobody is inside, and then table, quarantine and segments together say
+// exactly what is allocated. Do not wait for anything but the allocator while inside.
 package space

@@ -123,14 +123,6 @@ func (p *Pool) owe(batch []alloc.Extent, cause error) {
 	p.log.Warn("the allocator is down; freed extents wait for it", "waiting", len(p.owed), "lost", p.lost, "error", cause)
 }
 
-// AddSpace makes a segment known to the allocator. Call it inside the gate, and publish
-// the segment before leaving.
-func (p *Pool) AddSpace(ctx context.Context, s *segments.Segment) error {
-	ctx, cancel := context.WithTimeout(ctx, CallTimeout)
-	defer cancel()
-	return p.alloc.AddSpace(ctx, alloc.Space{ID: s.Space, Size: s.Size})
-}
-
 // RemoveSpace makes the allocator forget a dead segment. Call it inside the gate. It never
 // fails, like Free.
 func (p *Pool) RemoveSpace(ctx context.Context, id alloc.SpaceID) {

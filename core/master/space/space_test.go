@@ -21,8 +21,7 @@ func fixture(t *testing.T) (*Pool, *mastertest.Alloc, *segments.Registry, *segme
 	p := New(a, slog.New(slog.DiscardHandler))
 	s, _, err := r.Prepare(model.UUID{Hi: 1}, model.Segment{ID: model.UUID{Hi: 2}, Name: "n", Base: 1, Size: 1000})
 	require.NoError(t, err)
-	require.NoError(t, p.AddSpace(t.Context(), s))
-	r.Add(s)
+	require.NoError(t, p.Mount(t.Context(), s, func() { r.Add(s) }))
 	return p, a, r, s
 }
 
