@@ -12,7 +12,12 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
-const opDrain = "master: drain"
+const (
+	opDrain = "master: drain"
+	// unitSteps and maxUnits bound what one call of Units looks at and brings.
+	unitSteps = 16
+	maxUnits  = 1024
+)
 
 // CreateDrainJob begins to empty segments.
 func (s *Service) CreateDrainJob(ctx context.Context, spec model.DrainSpec) (model.JobID, error) {
@@ -118,12 +123,17 @@ func (p drainPool) each(names []string, from, to model.SegmentStatus) {
 	}
 }
 
-// Units implements drain.Pool: one shard of the table at a time.
+// Units implements drain.Pool: so many steps of a walk through the table.
 func (p drainPool) Units(segment string, cursor uint64, dst []drain.Unit) ([]drain.Unit, uint64) {
-	if cursor >= objects.Shards {
-		return dst, 0
+	var found []objects.Located
+	at := objects.Cursor(cursor)
+	for range unitSteps {
+		found, at = p.s.table.On(at, segment, p.s.clock.Now(), found)
+		if at == 0 || len(found) > maxUnits/2 {
+			break
+		}
 	}
-	for _, l := range p.s.table.On(int(cursor), segment, p.s.clock.Now(), nil) {
+	for _, l := range found {
 		u := drain.Unit{Tenant: model.DefaultTenant, Key: l.Key, Size: l.Size, Blocked: blockedBy(l.Out)}
 		if p.s.tenants != nil {
 			if t, k, ok := quota.Split(l.Key); ok {
@@ -132,10 +142,7 @@ func (p drainPool) Units(segment string, cursor uint64, dst []drain.Unit) ([]dra
 		}
 		dst = append(dst, u)
 	}
-	if cursor++; cursor == objects.Shards {
-		return dst, 0
-	}
-	return dst, cursor
+	return dst, uint64(at)
 }
 
 func blockedBy(out objects.Outcome) string {

@@ -1,6 +1,8 @@
 package master
 
 import (
+	"fmt"
+
 	"github.com/mooncake-go/mooncake/core/master/objects"
 	"github.com/mooncake-go/mooncake/core/model"
 	"github.com/mooncake-go/mooncake/sdk/errs"
@@ -57,6 +59,9 @@ func outcomeError(out objects.Outcome, op string, key model.Key) error {
 		return keyError(errs.ReplicaIsGone, errs.ClassUnknown, op, key, "the copy that was read, or a target, went away meanwhile; the rest was given up")
 	case objects.WrongGroup:
 		return keyError(errs.InvalidParams, errs.ClassPermanent, op, key, "it belongs to another group; the group of an object cannot change, remove it first")
+	case objects.GroupFull:
+		return keyError(errs.InvalidParams, errs.ClassPermanent, op, key,
+			fmt.Sprintf("its group has %d members, the most there can be, since they are evicted together; use several groups", objects.MaxGroup))
 	default:
 		return keyError(errs.Internal, errs.ClassUnknown, op, key, "unexpected outcome")
 	}

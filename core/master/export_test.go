@@ -23,8 +23,8 @@ type Audit struct {
 // Audit delivers what the policy has not heard of yet and looks at everything.
 func (s *Service) Audit(ctx context.Context) (a Audit, err error) {
 	err = s.evictor.Drain(ctx)
-	for i := range objects.Shards {
-		a.Extents = s.table.Extents(i, a.Extents)
+	for at, more := objects.Cursor(0), true; more; more = at != 0 {
+		a.Extents, at = s.table.Extents(at, a.Extents)
 	}
 	a.Held = s.pool.HeldBytes()
 	for _, e := range s.table.Ranking() {

@@ -39,11 +39,11 @@ func (s *Service) list(ctx context.Context, op string, caller model.Caller, expr
 	}
 	first := smallest{limit: min(limit, maxList)}
 	var names []string
-	for i := range objects.Shards {
+	for at, more := objects.Cursor(0), true; more; more = at != 0 {
 		if err := ctx.Err(); err != nil {
 			return nil, errs.Wrap(errs.RPCTimeout, op, err)
 		}
-		names = s.table.Keys(i, names[:0])
+		names, at = s.table.Keys(at, names[:0])
 		for _, name := range names {
 			if k, ok := c.key(name); ok && k > after && first.wants(k) && (re == nil || re.MatchString(k)) {
 				first.offer(k)
@@ -60,8 +60,8 @@ func (s *Service) list(ctx context.Context, op string, caller model.Caller, expr
 func (s *Service) WalkKeys(yield func(model.Key) bool) {
 	c := s.defaultScope()
 	var names []string
-	for i := range objects.Shards {
-		names = s.table.Keys(i, names[:0])
+	for at, more := objects.Cursor(0), true; more; more = at != 0 {
+		names, at = s.table.Keys(at, names[:0])
 		for _, name := range names {
 			if k, ok := c.key(name); ok && !yield(k) {
 				return

@@ -32,10 +32,11 @@ func every(ctx context.Context, d time.Duration, do func(context.Context)) {
 	}
 }
 
-// evictLoop feeds the policy and keeps the pool below the watermark.
+// evictLoop feeds the policy, teaches it anew after a failure, and keeps the pool below the
+// watermark.
 func (s *Service) evictLoop(ctx context.Context) {
 	every(ctx, evictTick, func(ctx context.Context) {
-		if err := s.evictor.Drain(ctx); err != nil {
+		if err := s.evictor.Tend(ctx); err != nil {
 			s.log.Debug("events for the eviction policy could not be delivered", "error", err)
 		}
 		s.evictAtWatermark(ctx)

@@ -108,15 +108,16 @@ func (s *Service) removeEverything(ctx context.Context, caller model.Caller, for
 	return s.removeWhere(ctx, op, match, force, history.RemovedWithAll)
 }
 
-// removeWhere goes through the shards. match runs without a lock.
+// removeWhere walks through the table. match runs without a lock.
 func (s *Service) removeWhere(ctx context.Context, op string, match func(name string) bool, force bool, why history.Reason) (int, error) {
 	total := 0
 	var all, names []string
-	for i := range objects.Shards {
+	for at, more := objects.Cursor(0), true; more; more = at != 0 {
 		if err := ctx.Err(); err != nil {
 			return total, errs.Wrap(errs.RPCTimeout, op, err)
 		}
-		all, names = s.table.Keys(i, all[:0]), names[:0]
+		names = names[:0]
+		all, at = s.table.Keys(at, all[:0])
 		for _, name := range all {
 			if match(name) {
 				names = append(names, name)

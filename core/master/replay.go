@@ -16,8 +16,8 @@ import (
 func (s *Service) ReplayAlloc(ctx context.Context, a alloc.Allocator) error {
 	live := func(yield func([]segments.Extent) error) error {
 		var extents []segments.Extent
-		for i := range objects.Shards {
-			extents = s.table.Extents(i, extents[:0])
+		for at, more := objects.Cursor(0), true; more; more = at != 0 {
+			extents, at = s.table.Extents(at, extents[:0])
 			if err := yield(extents); err != nil {
 				return err
 			}

@@ -8,7 +8,6 @@ import (
 	"github.com/mooncake-go/mooncake/core/master/evictor"
 	"github.com/mooncake-go/mooncake/core/master/history"
 	"github.com/mooncake-go/mooncake/core/master/metrics"
-	"github.com/mooncake-go/mooncake/core/master/quota"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
@@ -26,10 +25,10 @@ func (s *Service) makeRoom(ctx context.Context, why *shortage, need uint64) bool
 	return why.last.Keys > 0
 }
 
-// evictTenant makes room in a tenant's quota and returns how many objects went.
+// evictTenant makes room in a tenant's quota and returns how many objects went. What others
+// have, and its place in the policy's order, is left alone.
 func (s *Service) evictTenant(ctx context.Context, c scope, need uint64) int {
-	only := func(name string) bool { return quota.Owner(name) == c.tenant }
-	r := evictor.Request{Need: need, Floor: need, Soft: s.cfg.EvictSoftPinned, Only: only, Why: history.EvictedForQuota}
+	r := evictor.Request{Need: need, Floor: need, Soft: s.cfg.EvictSoftPinned, Owner: c.tenant, Why: history.EvictedForQuota}
 	return s.evict(ctx, r).Keys
 }
 

@@ -121,6 +121,9 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		departed:  departed{},
 		sweep:     make(chan struct{}, 1),
 	}
+	if deps.Tenants != nil {
+		s.table.Own(quota.Owner)
+	}
 	s.health = segments.NewHealth(s.registry, s.clients)
 	s.evictor = evictor.New(deps.Evict, s.table, grave{s}, s.clock, deps.Log)
 	s.drains = drain.New(drain.DefaultConfig(), drainPool{s}, deps.Log)

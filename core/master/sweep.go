@@ -28,10 +28,12 @@ func (s *Service) sweepLoop(ctx context.Context) {
 func (s *Service) clearTable(ctx context.Context) {
 	why, gone := history.Reason(s.lost.Load()), 0
 	var bin objects.Bin
-	for i := 0; i < objects.Shards && ctx.Err() == nil; i++ {
+	for at, more := objects.Cursor(0), true; more && ctx.Err() == nil; more = at != 0 {
 		bin.Reset()
 		s.pool.Enter()
-		gone += s.table.Sweep(i, &bin)
+		n := 0
+		n, at = s.table.Sweep(at, &bin)
+		gone += n
 		s.bury(ctx, &bin, why, false)
 		s.pool.Leave()
 		s.feed(ctx)

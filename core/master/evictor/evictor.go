@@ -20,8 +20,6 @@ const (
 	maxIdleRounds = 16
 	// copyPause is when an object that was being copied is tried again.
 	copyPause = time.Second
-	// pinBatch is the most softly pinned objects that one eviction takes.
-	pinBatch = 4096
 	// repairPause is how long the evictor waits between attempts to repair a policy that
 	// failed a call.
 	repairPause = time.Second
@@ -49,6 +47,7 @@ type Evictor struct {
 	owed       []evict.Verdict // the policy has not heard of yet
 	stale      bool            // the policy missed events
 	nextRepair lease.Instant
+	pins       pins
 
 	// Buffers that are used again, bounded by the journal, by proposeBatch and by the size
 	// of groups.
@@ -76,8 +75,8 @@ type Request struct {
 	// only lookups protect goes as well, and then, with Soft, what is softly pinned.
 	Need, Floor uint64
 	Soft        bool
-	// Only, where set, leaves out keys for which it is false. It runs under a lock.
-	Only func(key string) bool
+	// Owner, where set, takes only what this owner has, and does not ask the policy.
+	Owner string
 	// Why is remembered with what goes.
 	Why history.Reason
 }
@@ -92,13 +91,18 @@ type Result struct {
 	Err error
 }
 
-// Evict takes objects away in the policy's order until they made up at least r.Need bytes,
-// or nothing is left that may go. ctx bounds the wait for other evictions.
+// Evict takes objects away in the policy's order, of one owner in about the order of their
+// last use, until they made up at least r.Need bytes, or nothing is left that may go. ctx
+// bounds the wait for other evictions.
 func (e *Evictor) Evict(ctx context.Context, r Request) (res Result) {
 	if res.Err = e.lock(ctx); res.Err != nil {
 		return res
 	}
 	defer e.unlock()
+	if r.Owner != "" {
+		e.evictOwned(ctx, &r, &res)
+		return res
+	}
 	res.Err = e.drain(ctx)
 	if now := e.clock.Now(); e.parked.due(now) {
 		e.evictParked(ctx, &r, &res, false, func(c candidate) bool { return c.until <= now && res.Bytes < r.Need })
@@ -126,44 +130,14 @@ func (e *Evictor) Evict(ctx context.Context, r Request) (res Result) {
 	return res
 }
 
-// Leased is what leases protect, as far as it came up as a candidate.
-type Leased struct {
-	Keys  int
-	Bytes uint64
-	// FirstEnd is the soonest end of such a lease, zero where there is none.
-	FirstEnd lease.Instant
-}
-
-// Leased looks through the parked candidates, for the explanation of a failed put.
-func (e *Evictor) Leased(ctx context.Context) (l Leased) {
-	if e.lock(ctx) != nil {
-		return l
-	}
-	defer e.unlock()
-	return e.parked.leased(e.clock.Now())
-}
-
 // evictParked takes the parked candidates that pick selects; with probed also what lookups
 // protect.
 func (e *Evictor) evictParked(ctx context.Context, r *Request, res *Result, probed bool, pick func(candidate) bool) {
 	now := e.clock.Now()
 	e.begin()
 	e.parked.retry(pick, func(c candidate) (candidate, bool) {
-		return e.try(c.Candidate, now, objects.Rules{Probed: probed, Only: r.Only}, false, res)
+		return e.try(c.Candidate, now, objects.Rules{Probed: probed}, res)
 	})
-	e.finish(ctx, r.Why)
-}
-
-// evictPinned takes softly pinned objects, which the policy does not know.
-func (e *Evictor) evictPinned(ctx context.Context, r *Request, res *Result) {
-	now := e.clock.Now()
-	e.begin()
-	for _, id := range e.table.Pinned(now, pinBatch) {
-		if res.Bytes >= r.Floor {
-			break
-		}
-		e.take(id, now, objects.Rules{Probed: true, Soft: true, Only: r.Only}, false, res)
-	}
 	e.finish(ctx, r.Why)
 }
 
@@ -187,7 +161,7 @@ func (e *Evictor) evictProposed(ctx context.Context, r *Request, res *Result) (g
 	for _, c := range victims {
 		left, keep := candidate{Candidate: c}, true
 		if res.Bytes < r.Need {
-			left, keep = e.try(c, now, objects.Rules{Only: r.Only}, false, res)
+			left, keep = e.try(c, now, objects.Rules{}, res)
 		}
 		if keep && !e.parked.add(left) {
 			spared = true
@@ -208,11 +182,11 @@ func (e *Evictor) begin() {
 }
 
 // try takes a proposed candidate away. keep is true when it has to wait, and how.
-func (e *Evictor) try(c evict.Candidate, now lease.Instant, rules objects.Rules, tell bool, res *Result) (left candidate, keep bool) {
-	until, out := e.take(c.ID, now, rules, tell, res)
+func (e *Evictor) try(c evict.Candidate, now lease.Instant, rules objects.Rules, res *Result) (left candidate, keep bool) {
+	until, out := e.take(c.ID, now, rules, false, res)
 	left = candidate{Candidate: c, until: until}
 	switch out {
-	case objects.Leased, objects.Skipped:
+	case objects.Leased:
 		return left, true
 	case objects.Probed:
 		left.probed = true

@@ -234,18 +234,6 @@ func TestGroupsGoTogether(t *testing.T) {
 	require.Zero(t, st.Objects, "the policy forgot them")
 }
 
-// An eviction for one tenant leaves the others alone and keeps their order.
-func TestEvictionBySelection(t *testing.T) {
-	b := newFixture(t, nil)
-	b.put(t, 0, 10)
-	odd := func(key string) bool { return (key[0]-'0')%2 == 1 }
-	require.Equal(t, Result{Keys: 2, Bytes: 2}, b.Evict(t.Context(), Request{Need: 2, Floor: 2, Only: odd, Why: history.EvictedForQuota}))
-	require.Equal(t, []string{"1", "3"}, b.buried[history.EvictedForQuota])
-	require.Equal(t, Result{Keys: 3, Bytes: 3}, b.Evict(t.Context(), Request{Need: 9, Floor: 9, Only: odd, Why: history.EvictedForQuota}))
-	b.Evict(t.Context(), need(3))
-	require.Equal(t, []string{"0", "2", "4"}, b.buried[history.EvictedForPut], "in the policy's order")
-}
-
 func TestACopyUnderWayIsWaitedFor(t *testing.T) {
 	b := newFixture(t, nil)
 	b.put(t, 0, 2)

@@ -2,6 +2,7 @@ package evictor
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/mooncake-go/mooncake/sdk/evict"
@@ -14,8 +15,11 @@ const maxOwed = 1 << 16
 // recordBatch is the most events told to a policy in one call when it is taught anew.
 const recordBatch = 4096
 
-// Drain tells the policy what happened since the last time. It is called by the background
-// loop, and by whoever sees that the table holds many events.
+// errStale is why nothing can be asked of the policy.
+var errStale = errors.New("the eviction policy failed; its order will be rebuilt as soon as it answers")
+
+// Drain tells the policy what happened since the last time. It is called by whoever sees
+// that the table holds many events.
 func (e *Evictor) Drain(ctx context.Context) error {
 	if err := e.lock(ctx); err != nil {
 		return err
@@ -24,10 +28,24 @@ func (e *Evictor) Drain(ctx context.Context) error {
 	return e.drain(ctx)
 }
 
+// Tend is Drain, and teaches the policy anew where that is due. It is called by the
+// background loop alone: teaching takes about a second for every million objects, and a
+// caller with a deadline would give up halfway and leave the next one to begin again.
+func (e *Evictor) Tend(ctx context.Context) error {
+	if err := e.lock(ctx); err != nil {
+		return err
+	}
+	defer e.unlock()
+	if e.stale && e.clock.Now() >= e.nextRepair {
+		return e.repair(ctx)
+	}
+	return e.drain(ctx)
+}
+
 func (e *Evictor) drain(ctx context.Context) error {
 	drained := e.table.Drain(&e.drained)
 	if e.stale {
-		return e.repair(ctx)
+		return errStale
 	}
 	if len(e.owed) > 0 {
 		owed := e.owed
@@ -46,13 +64,18 @@ func (e *Evictor) drain(ctx context.Context) error {
 		}
 	}
 	e.resolve(ctx, e.verdicts)
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), CallTimeout)
-	defer cancel()
-	if err := e.policy.Record(ctx, e.events); err != nil {
+	if err := e.record(context.WithoutCancel(ctx), e.policy); err != nil {
 		e.fail(err)
 		return err
 	}
 	return nil
+}
+
+// record tells a policy e.events.
+func (e *Evictor) record(ctx context.Context, p evict.Policy) error {
+	ctx, cancel := context.WithTimeout(ctx, CallTimeout)
+	defer cancel()
+	return p.Record(ctx, e.events)
 }
 
 func (e *Evictor) resolve(ctx context.Context, verdicts []evict.Verdict) {
@@ -80,9 +103,6 @@ func (e *Evictor) fail(err error) {
 
 // repair teaches the policy anew if it answers again.
 func (e *Evictor) repair(ctx context.Context) error {
-	if e.clock.Now() < e.nextRepair {
-		return fmt.Errorf("the eviction policy is not available; the next attempt is in %s", e.nextRepair.Sub(e.clock.Now()))
-	}
 	probe, cancel := context.WithTimeout(ctx, CallTimeout)
 	defer cancel()
 	if _, err := e.policy.Stats(probe); err != nil {
@@ -109,19 +129,11 @@ func (e *Evictor) Replay(ctx context.Context, p evict.Policy) error {
 // teach records the table's order. anew is for a policy that lived on: it may count
 // objects as proposed although its proposal was lost, so each is removed first.
 func (e *Evictor) teach(ctx context.Context, p evict.Policy, anew bool) error {
-	// Earlier events are part of what the table says now; later ones follow by the journal.
-	e.table.Drain(&e.drained)
 	all := e.table.Ranking()
 	for rest := all; len(rest) > 0; {
 		n := min(len(rest), recordBatch)
-		e.events = e.events[:0]
-		for _, insert := range rest[:n] {
-			if anew {
-				e.events = append(e.events, evict.Event{Op: evict.Remove, ID: insert.ID})
-			}
-			e.events = append(e.events, insert)
-		}
-		if err := p.Record(ctx, e.events); err != nil {
+		e.events = e.table.Inserts(rest[:n], anew, e.events[:0])
+		if err := e.record(ctx, p); err != nil {
 			return fmt.Errorf("teach eviction policy: record %d of %d objects: %w", len(all)-len(rest), len(all), err)
 		}
 		rest = rest[n:]

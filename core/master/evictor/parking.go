@@ -1,6 +1,7 @@
 package evictor
 
 import (
+	"context"
 	"math"
 
 	"github.com/mooncake-go/mooncake/core/master/lease"
@@ -86,6 +87,23 @@ func (p *parking) retry(pick func(candidate) bool, try func(candidate) (candidat
 
 func (p *parking) compact() {
 	p.retry(func(candidate) bool { return false }, nil)
+}
+
+// Leased is what leases protect, as far as it came up as a candidate.
+type Leased struct {
+	Keys  int
+	Bytes uint64
+	// FirstEnd is the soonest end of such a lease, zero where there is none.
+	FirstEnd lease.Instant
+}
+
+// Leased looks through the parked candidates, for the explanation of a failed put.
+func (e *Evictor) Leased(ctx context.Context) (l Leased) {
+	if e.lock(ctx) != nil {
+		return l
+	}
+	defer e.unlock()
+	return e.parked.leased(e.clock.Now())
 }
 
 // leased sums up the candidates that wait for a lease.

@@ -8,6 +8,9 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/evict"
 )
 
+// MaxGroup is the most members of a group: all of them are evicted in one go.
+const MaxGroup = 1 << 16
+
 // group joins objects that are of use only together. A lease on one protects all.
 type group struct {
 	name         string
@@ -33,6 +36,26 @@ func (g *groups) join(name string, id evict.ID) *group {
 	}
 	x.members[id] = struct{}{}
 	return x
+}
+
+// full reports whether a group can take no further member. Calls at the same time may each
+// add one beyond that.
+func (g *groups) full(name string) bool {
+	if name == "" {
+		return false
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	x := g.byName[name]
+	return x != nil && len(x.members) >= MaxGroup
+}
+
+// rename gives a member another ID.
+func (g *groups) rename(x *group, from, to evict.ID) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	delete(x.members, from)
+	x.members[to] = struct{}{}
 }
 
 func (g *groups) leave(x *group, id evict.ID) {

@@ -10,13 +10,9 @@ type Located struct {
 	Out Outcome
 }
 
-// On appends the objects of one shard, 0 to Shards-1, that have a copy on segments of that
-// name.
-func (t *Table) On(i int, segment string, now lease.Instant, dst []Located) []Located {
-	s := &t.shards[i]
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.slots.each(func(o *object) {
+// On appends the objects of one step of a walk that have a copy on segments of that name.
+func (t *Table) On(at Cursor, segment string, now lease.Instant, dst []Located) ([]Located, Cursor) {
+	next := t.walk(at, func(_ int, _ *shard, o *object) {
 		if !o.on(segment) || !o.alive() {
 			return
 		}
@@ -33,7 +29,7 @@ func (t *Table) On(i int, segment string, now lease.Instant, dst []Located) []Lo
 		}
 		dst = append(dst, l)
 	})
-	return dst
+	return dst, next
 }
 
 func (o *object) on(segment string) bool {

@@ -177,10 +177,11 @@ func (m *machine) drain(t *rapid.T) {
 func (m *machine) check(t *rapid.T) {
 	m.drain(t)
 	var keys, want []string
-	for i := range Shards {
-		keys = m.table.Keys(i, keys)
+	for at, more := Cursor(0), true; more; more = at != 0 {
+		keys, at = m.table.Keys(at, keys)
 	}
 	ranked, readable, soft, writing := 0, 0, 0, uint64(0)
+	owned := map[string]int{}
 	for k, e := range m.model {
 		if !e.complete {
 			writing += e.footprint()
@@ -192,6 +193,9 @@ func (m *machine) check(t *rapid.T) {
 		}
 		if !e.hard && !e.soft {
 			ranked++
+		}
+		if !e.hard {
+			owned[ownerOf(k)]++
 		}
 		if e.alive() > 0 {
 			want = append(want, k)
@@ -207,14 +211,17 @@ func (m *machine) check(t *rapid.T) {
 	require.Equal(t, writing, m.table.WritingBytes())
 	require.Len(t, m.policy, ranked, "the policy knows exactly what may be evicted")
 	require.Len(t, m.table.groups.byName, len(m.groups))
+	m.checkOwners(t, owned)
 	ranking := m.table.Ranking()
 	require.Len(t, ranking, ranked)
 	for _, x := range ranking {
 		require.True(t, m.policy[x.ID])
 	}
 	live := 0
-	for i := range Shards {
-		live += len(m.table.Extents(i, nil))
+	for at, more := Cursor(0), true; more; more = at != 0 {
+		var x []segments.Extent
+		x, at = m.table.Extents(at, nil)
+		live += len(x)
 	}
 	for _, e := range m.model {
 		for _, c := range e.copies {
@@ -254,6 +261,7 @@ func (m *machine) checkView(t *rapid.T, k string, e *entry) {
 func TestTableAgainstModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := &machine{table: New(), model: map[string]*entry{}, groups: map[string]*members{}, now: 1, policy: map[evict.ID]bool{}}
+		m.table.Own(ownerOf)
 		for i := range 3 {
 			m.segs = append(m.segs, m.segment(i, i+1))
 		}

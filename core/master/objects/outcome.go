@@ -28,7 +28,7 @@ const (
 	NoReplica          // no copy lies where one was expected
 	SourceGone         // the source of the copy went away meanwhile
 	WrongGroup         // it belongs to another group
-	Skipped            // the caller's filter left it out
+	GroupFull          // its group has MaxGroup members
 	NeedsRoom          // cannot be overwritten in place, needs memory of its own
 )
 

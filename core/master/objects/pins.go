@@ -30,7 +30,7 @@ func (t *Table) Unpin(now lease.Instant) int {
 				o.more.pinEnd = 0
 				delete(s.soft, slot)
 				t.soft.Add(-1)
-				o.ranked = t.note(i, s, evict.Event{Op: evict.Insert, ID: idOf(i, o), Size: o.footprint(), Fingerprint: t.Print(o.key)})
+				o.ranked = t.note(i, s, t.insert(idOf(i, o), o))
 				n++
 			}
 		}
@@ -54,7 +54,7 @@ func (t *Table) Pinned(now lease.Instant, limit int) []evict.ID {
 		s.mu.Lock()
 		for slot := range s.soft {
 			o := s.slots.at(slot)
-			if p := (pin{idOf(i, o), max(o.lease, o.since)}); o.leaseEnd() <= now && older(p, newest) < 0 {
+			if p := (pin{idOf(i, o), o.used()}); o.leaseEnd() <= now && older(p, newest) < 0 {
 				pins = append(pins, p)
 			}
 		}
@@ -72,3 +72,7 @@ func (t *Table) Pinned(now lease.Instant, limit int) []evict.ID {
 	}
 	return ids
 }
+
+// used is when a softly pinned object was read last, or else put: the policy does not know
+// it.
+func (o *object) used() lease.Instant { return max(o.lease, o.since) }

@@ -69,16 +69,3 @@ func (t *Table) grant(i int, s *shard, o *object, g Grant) {
 		o.ranked = t.note(i, s, evict.Event{Op: evict.Access, ID: idOf(i, o), Parent: g.Parent})
 	}
 }
-
-// Keys appends the readable keys of one shard, 0 to Shards-1, to dst.
-func (t *Table) Keys(i int, dst []string) []string {
-	s := &t.shards[i]
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.slots.each(func(o *object) {
-		if o.has(complete) && o.alive() {
-			dst = append(dst, o.key)
-		}
-	})
-	return dst
-}

@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"github.com/mooncake-go/mooncake/core/master/lease"
-	"github.com/mooncake-go/mooncake/sdk/evict"
 )
 
 // Remove takes a readable object away. Missing; Unfinished and Copying, also with force;
@@ -83,61 +82,11 @@ func (t *Table) cut(o *object, bin *Bin, match func(replica) bool) {
 	}
 }
 
-// Rules are how far an eviction may go.
-type Rules struct {
-	// Probed takes what only a lookup protects.
-	Probed bool
-	// Soft takes softly pinned objects.
-	Soft bool
-	// Mate is for one of the other members of a group: they are listed once only.
-	Mate bool
-	// Only, where set, leaves out keys for which it is false. It runs under a lock.
-	Only func(key string) bool
-}
-
-// Evict takes an object away. Missing when it is gone; Leased, Probed or SoftPinned with
-// the end of that; Copying; HardPinned or Unfinished when it should never have been
-// proposed; Skipped. tell is false for what the policy itself proposed. The other members
-// of its group are appended to mates, unless it is a mate itself: they are of no use any
-// more.
-func (t *Table) Evict(id evict.ID, now lease.Instant, rules Rules, tell bool, bin *Bin, mates []evict.ID) ([]evict.ID, lease.Instant, Outcome) {
-	i, s, o := t.byID(id)
-	defer s.mu.Unlock()
-	switch {
-	case o == nil:
-		return mates, 0, Missing
-	case o.has(hardPin):
-		return mates, 0, HardPinned
-	case !o.has(complete):
-		return mates, 0, Unfinished
-	case o.copying():
-		return mates, 0, Copying
-	case o.leaseEnd() > now:
-		return mates, o.leaseEnd(), Leased
-	case o.has(softPin) && !rules.Soft:
-		return mates, o.more.pinEnd, SoftPinned
-	case o.probeEnd() > now && !rules.Probed:
-		return mates, o.probeEnd(), Probed
-	case rules.Only != nil && !rules.Only(o.key):
-		return mates, 0, Skipped
-	}
-	if o.more != nil && o.more.group != nil && !rules.Mate {
-		mates = t.groups.others(o.more.group, id, mates)
-	}
-	bin.whole(o)
-	t.unlink(i, s, o, tell)
-	return mates, 0, Done
-}
-
-// Sweep drops the copies on dead segments of one shard, 0 to Shards-1, and the objects
-// that have no other. It returns how many objects went. What lies on live segments, as
-// pieces of a striped copy may, is in the bin.
-func (t *Table) Sweep(i int, bin *Bin) int {
-	s := &t.shards[i]
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	gone := 0
-	s.slots.each(func(o *object) {
+// Sweep drops the copies on dead segments of one step of a walk, and the objects that have
+// no other. It returns how many objects went. What lies on live segments, as pieces of a
+// striped copy may, is in the bin.
+func (t *Table) Sweep(at Cursor, bin *Bin) (gone int, next Cursor) {
+	next = t.walk(at, func(i int, s *shard, o *object) {
 		if !o.alive() {
 			bin.whole(o)
 			t.unlink(i, s, o, true)
@@ -151,5 +100,5 @@ func (t *Table) Sweep(i int, bin *Bin) int {
 			}
 		}
 	})
-	return gone
+	return gone, next
 }

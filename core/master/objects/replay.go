@@ -8,37 +8,67 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/evict"
 )
 
-// Extents appends every extent of one shard, 0 to Shards-1, that lies on a live segment.
-func (t *Table) Extents(i int, dst []segments.Extent) []segments.Extent {
+// Extents appends every extent of one step of a walk that lies on a live segment.
+func (t *Table) Extents(at Cursor, dst []segments.Extent) ([]segments.Extent, Cursor) {
+	head := len(dst)
+	next := t.walk(at, func(_ int, _ *shard, o *object) { dst = o.extents(dst) })
+	live := slices.DeleteFunc(dst[head:], func(e segments.Extent) bool { return !e.Seg.Alive() })
+	return dst[:head+len(live)], next
+}
+
+// Rank is the place of an object in the eviction order: the number of the event that moved
+// it there.
+type Rank struct {
+	Seq uint64
+	ID  evict.ID
+}
+
+// Ranking returns every object that the policy should know, least recently used first, 16
+// bytes each. The events so far are part of it and forgotten; Drain hands out what comes
+// after. The caller keeps Drain from running meanwhile.
+func (t *Table) Ranking() []Rank {
+	all := make([]Rank, 0, t.Readable())
+	for i := range t.shards {
+		all = t.rankShard(i, all)
+	}
+	slices.SortFunc(all, func(a, b Rank) int { return cmp.Compare(a.Seq, b.Seq) })
+	return all
+}
+
+// rankShard walks one shard without letting its lock go, since what it sees must end where
+// the events that are left begin.
+func (t *Table) rankShard(i int, all []Rank) []Rank {
 	s := &t.shards[i]
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	head := len(dst)
-	s.slots.each(func(o *object) { dst = o.extents(dst) })
-	live := slices.DeleteFunc(dst[head:], func(e segments.Extent) bool { return !e.Seg.Alive() })
-	return dst[:head+len(live)]
+	s.events = s.events[:0]
+	s.slots.each(func(o *object) {
+		if o.listed() {
+			all = append(all, Rank{o.ranked, idOf(i, o)})
+		}
+	})
+	return all
 }
 
-// Ranking returns an Insert for every object that the policy should know, least recently
-// used first.
-func (t *Table) Ranking() []evict.Event {
-	all := make([]Event, 0, t.Readable())
-	for i := range t.shards {
-		s := &t.shards[i]
-		s.mu.Lock()
-		s.slots.each(func(o *object) {
-			if o.has(complete) && !o.has(hardPin|softPin) {
-				all = append(all, Event{Seq: o.ranked, Event: evict.Event{
-					Op: evict.Insert, ID: idOf(i, o), Size: o.footprint(), Fingerprint: t.Print(o.key),
-				}})
+// listed reports whether the policy should know an object.
+func (o *object) listed() bool { return o.has(complete) && !o.has(hardPin|softPin) }
+
+// Inserts appends the events that teach a policy those objects, as far as they are still
+// there; anew removes each first.
+func (t *Table) Inserts(ranks []Rank, anew bool, dst []evict.Event) []evict.Event {
+	for _, r := range ranks {
+		_, s, o := t.byID(r.ID)
+		if o != nil && o.listed() {
+			if anew {
+				dst = append(dst, evict.Event{Op: evict.Remove, ID: r.ID})
 			}
-		})
+			dst = append(dst, t.insert(r.ID, o))
+		}
 		s.mu.Unlock()
 	}
-	slices.SortFunc(all, func(a, b Event) int { return cmp.Compare(a.Seq, b.Seq) })
-	out := make([]evict.Event, len(all))
-	for i, e := range all {
-		out[i] = e.Event
-	}
-	return out
+	return dst
+}
+
+func (t *Table) insert(id evict.ID, o *object) evict.Event {
+	return evict.Event{Op: evict.Insert, ID: id, Size: o.footprint(), Fingerprint: t.Print(o.key)}
 }

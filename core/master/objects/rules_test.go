@@ -111,11 +111,7 @@ func TestARemovedObjectsTargetsAreHeld(t *testing.T) {
 	require.Equal(t, Done, out)
 	r.segs[0].Kill()
 	var bin Bin
-	gone := 0
-	for i := range Shards {
-		gone += r.Sweep(i, &bin)
-	}
-	require.Equal(t, 1, gone)
+	require.Equal(t, 1, r.sweepAll(&bin))
 	assert.True(t, bin.Objects[0].Unfinished, "somebody writes to the target of the move")
 	assert.Equal(t, 5*second, bin.Objects[0].Since)
 	assert.Zero(t, r.AbandonCopies(func(Client, lease.Instant) bool { return true }, &bin))

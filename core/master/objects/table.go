@@ -26,6 +26,7 @@ type Table struct {
 
 	clients clients
 	groups  groups
+	owners  owners
 	journal journal
 	shards  [Shards]shard
 }
@@ -132,6 +133,9 @@ func (t *Table) unlink(i int, s *shard, o *object, tell bool) {
 func (t *Table) publish(i int, s *shard, o *object, parent evict.ID) {
 	o.set(complete)
 	t.readable.Add(1)
+	if !o.has(hardPin) {
+		t.owners.add(o.key, idOf(i, o))
+	}
 	if !o.has(hardPin | softPin) {
 		o.ranked = t.note(i, s, evict.Event{Op: evict.Insert, ID: idOf(i, o), Size: o.footprint(), Parent: parent, Fingerprint: t.Print(o.key)})
 	}
@@ -141,6 +145,9 @@ func (t *Table) publish(i int, s *shard, o *object, parent evict.ID) {
 func (t *Table) withdraw(i int, s *shard, o *object, tell bool) {
 	o.clear(complete)
 	t.readable.Add(-1)
+	if !o.has(hardPin) {
+		t.owners.remove(o.key, idOf(i, o))
+	}
 	switch {
 	case o.has(softPin):
 		o.clear(softPin)

@@ -54,6 +54,7 @@ func (t *Table) Overwrite(n *NewObject, copies int, now lease.Instant, dst []mod
 	set, pinEnd := inherit(n.Settings, o, now)
 	t.withdraw(i, s, o, true)
 	t.count.Add(-1) // begin counts it again
+	t.regenerate(i, o)
 	o.since, o.creator, o.lease, o.probeMS = now, n.Client.number, 0, 0
 	o.setDataType(set.DataType)
 	o.setChecksum(model.Checksum{})
@@ -92,5 +93,15 @@ func (t *Table) renumber(o *object) {
 	}
 	for i := range copies {
 		copies[i].id = t.copies.Add(1)
+	}
+}
+
+// regenerate gives an object a new ID: what anybody means to do to the old one, as to evict
+// it, is not meant for the new value.
+func (t *Table) regenerate(i int, o *object) {
+	old := idOf(i, o)
+	o.generation++
+	if o.more != nil && o.more.group != nil {
+		t.groups.rename(o.more.group, old, idOf(i, o))
 	}
 }

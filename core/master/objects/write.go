@@ -60,8 +60,8 @@ func blocks(o *object, now lease.Instant, patience time.Duration) Outcome {
 // Put enters an object as being written and appends its copies to dst. It displaces what
 // CanPut says does not stand in the way, with n.Replace whatever CanReplace allows, and
 // puts what it displaces into the bin. Missing when a segment of n.Copies has been
-// unmounted meanwhile; Exists; as CanReplace. After any outcome but Done the caller still
-// owns n.Copies.
+// unmounted meanwhile; Exists; GroupFull; as CanReplace. After any outcome but Done the
+// caller still owns n.Copies.
 func (t *Table) Put(n *NewObject, now lease.Instant, patience time.Duration, dst []model.Replica, bin *Bin) ([]model.Replica, Outcome) {
 	i, s, old := t.open(n.Key)
 	defer s.mu.Unlock()
@@ -78,6 +78,9 @@ func (t *Table) Put(n *NewObject, now lease.Instant, patience time.Duration, dst
 	// before may have been swept already, and would stay.
 	if !allAlive(n.Copies) {
 		return dst, Missing
+	}
+	if (old == nil || old.group() != set.Group) && t.groups.full(set.Group) {
+		return dst, GroupFull
 	}
 	if old != nil {
 		bin.whole(old)

@@ -1,0 +1,55 @@
+package objects
+
+import (
+	"github.com/mooncake-go/mooncake/core/master/lease"
+	"github.com/mooncake-go/mooncake/sdk/evict"
+)
+
+// Rules are how far an eviction may go.
+type Rules struct {
+	// Probed takes what only a lookup protects.
+	Probed bool
+	// Soft takes softly pinned objects.
+	Soft bool
+	// Mate is for one of the other members of a group: they are listed once only.
+	Mate bool
+}
+
+// Evict takes an object away. Missing when it is gone; Leased, Probed or SoftPinned with
+// the end of that; Copying; HardPinned or Unfinished when it should never have been
+// proposed. tell is false for what the policy itself proposed. The other members of its
+// group are appended to mates, unless it is a mate itself: they are of no use any more.
+func (t *Table) Evict(id evict.ID, now lease.Instant, rules Rules, tell bool, bin *Bin, mates []evict.ID) ([]evict.ID, lease.Instant, Outcome) {
+	i, s, o := t.byID(id)
+	defer s.mu.Unlock()
+	if until, out := o.spared(now, rules); out != Done {
+		return mates, until, out
+	}
+	if o.more != nil && o.more.group != nil && !rules.Mate {
+		mates = t.groups.others(o.more.group, id, mates)
+	}
+	bin.whole(o)
+	t.unlink(i, s, o, tell)
+	return mates, 0, Done
+}
+
+// spared says why an object may not be evicted, and until when where that is known.
+func (o *object) spared(now lease.Instant, rules Rules) (until lease.Instant, out Outcome) {
+	switch {
+	case o == nil:
+		return 0, Missing
+	case o.has(hardPin):
+		return 0, HardPinned
+	case !o.has(complete):
+		return 0, Unfinished
+	case o.copying():
+		return 0, Copying
+	case o.leaseEnd() > now:
+		return o.leaseEnd(), Leased
+	case o.has(softPin) && !rules.Soft:
+		return o.more.pinEnd, SoftPinned
+	case o.probeEnd() > now && !rules.Probed:
+		return o.probeEnd(), Probed
+	}
+	return 0, Done
+}

@@ -1,0 +1,51 @@
+package objects
+
+// Cursor is a place in a walk through the table. A walk begins with 0 and is over when 0
+// comes back. What is in the table from the first step to the last is met at least once.
+type Cursor uint64
+
+// walkPiece is how many slots one step of a walk looks at: few enough that no lock is held
+// for long.
+const walkPiece = 512
+
+// walk calls do for the objects of one step, each with its shard locked; do may remove the
+// object it is given.
+func (t *Table) walk(at Cursor, do func(i int, s *shard, o *object)) Cursor {
+	i, slot, left := int(at>>32), uint32(at), uint32(walkPiece)
+	for ; i < Shards; i, slot = i+1, 0 {
+		s := &t.shards[i]
+		s.mu.Lock()
+		end := s.slots.some(slot, left, func(o *object) { do(i, s, o) })
+		used := s.slots.used
+		s.mu.Unlock()
+		if end < used {
+			return Cursor(i)<<32 | Cursor(end)
+		}
+		if left -= end - slot; left == 0 && i+1 < Shards {
+			return Cursor(i+1) << 32
+		}
+	}
+	return 0
+}
+
+// some calls do for the objects in up to n slots from one on and returns the slot behind
+// them.
+func (t *slots) some(from, n uint32, do func(*object)) (end uint32) {
+	end = min(from+n, t.used)
+	for slot := from; slot < end; slot++ {
+		if o := t.at(slot); o.key != "" {
+			do(o)
+		}
+	}
+	return end
+}
+
+// Keys appends the readable keys of one step of a walk to dst.
+func (t *Table) Keys(at Cursor, dst []string) ([]string, Cursor) {
+	next := t.walk(at, func(_ int, _ *shard, o *object) {
+		if o.has(complete) && o.alive() {
+			dst = append(dst, o.key)
+		}
+	})
+	return dst, next
+}
