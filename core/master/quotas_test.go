@@ -5,7 +5,9 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -248,20 +250,28 @@ func TestEveryEndRefunds(t *testing.T) {
 // The nodes that fell silent are named, once, so that what they published can go.
 func TestExpiredNodesAreTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var told []string
-		tell := func(_ context.Context, segments []string) { told = append(told, strings.Join(segments, ",")) }
+		var all []string
+		var mu sync.Mutex
+		tell := func(_ context.Context, segments []string) {
+			mu.Lock()
+			defer mu.Unlock()
+			all = append(all, strings.Join(segments, ","))
+		}
+		told := func() []string {
+			synctest.Wait()
+			mu.Lock()
+			defer mu.Unlock()
+			return slices.Clone(all)
+		}
 		r := startDeps(t, func(d *master.Deps) { d.Expired = tell }, nil, 4, 4)
 		other := model.UUID{Hi: 9}
 		require.NoError(t, r.MountSegment(r.ctx, other, segment(2, page)))
 		require.NoError(t, r.UnmountSegment(r.ctx, r.client, r.segs[0].ID, 0))
 		r.keepAlive(5 * time.Second)
-		synctest.Wait()
-		require.Empty(t, told, "neither for an unmount nor before its time")
+		require.Empty(t, told(), "neither for an unmount nor before its time")
 		r.keepAlive(8 * time.Second)
-		synctest.Wait()
-		require.Equal(t, []string{"node-2:1"}, told)
+		require.Equal(t, []string{"node-2:1"}, told())
 		time.Sleep(12 * time.Second)
-		synctest.Wait()
-		require.Equal(t, []string{"node-2:1", "node-1:1"}, told)
+		require.Equal(t, []string{"node-2:1", "node-1:1"}, told())
 	})
 }

@@ -92,3 +92,27 @@ func TestATenantWithoutAQuotaOverwritesNothing(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, got[0].Err)
 }
+
+// A tenant can use its quota whatever the others have, and what they have stays as it is.
+func TestATenantBehindManyObjectsOfOthers(t *testing.T) {
+	r, keeper := startTenants(t, 1<<20)
+	_, err := keeper.Set("default", 1<<30)
+	require.NoError(t, err)
+	const others, call = 70_000, 5000 // more than can be parked
+	keys := names("d", 0, others)
+	caller := model.Caller{Client: r.client}
+	for from := 0; from < others; from += call {
+		got, err := r.PutStart(r.ctx, caller, items(keys[from:from+call], 16), model.DefaultReplicateConfig())
+		require.NoError(t, err)
+		require.NoError(t, got[0].Err)
+		_, err = r.PutEnd(r.ctx, caller, ends(keys[from:from+call]))
+		require.NoError(t, err)
+	}
+	for _, key := range names("b", 0, 30) {
+		require.Equal(t, errs.OK, r.putAs("blue", key, page, model.DefaultReplicateConfig()))
+	}
+	blue, err := r.ListKeys(r.ctx, model.Caller{Tenant: "blue"}, "", "", 100)
+	require.NoError(t, err)
+	require.Equal(t, names("b", 20, 30), blue, "the oldest of its own went")
+	require.Equal(t, uint64(others*16), r.charged("default"))
+}

@@ -48,6 +48,7 @@ type Evictor struct {
 	stale      bool            // the policy missed events
 	nextRepair lease.Instant
 	pins       pins
+	samples    map[string]sample // of owners
 
 	// Buffers that are used again, bounded by the journal, by proposeBatch and by the size
 	// of groups.
@@ -65,6 +66,7 @@ func New(p evict.Policy, t *objects.Table, grave Grave, clock lease.Clock, log *
 		policy: p, table: t, grave: grave, clock: clock, log: log,
 		turn:       make(chan struct{}, 1),
 		parked:     newParking(),
+		samples:    map[string]sample{},
 		candidates: make([]evict.Candidate, 0, proposeBatch),
 	}
 }
@@ -208,7 +210,7 @@ func (e *Evictor) take(id evict.ID, now lease.Instant, rules objects.Rules, tell
 	e.mates = mates
 	count(&e.bin, head, res)
 	if len(mates) > 0 {
-		head, rules.Mate = len(e.group.Objects), true
+		head, rules.Mate, rules.Seq = len(e.group.Objects), true, 0
 		for _, m := range mates {
 			// The policy hears of them by the journal: it may have proposed some as well.
 			e.table.Evict(m, now, rules, true, &e.group, nil)

@@ -109,6 +109,28 @@ func TestAnOwnerWhoseObjectsAreAllRead(t *testing.T) {
 	require.Equal(t, Result{}, b.Evict(t.Context(), of("all", 1)))
 }
 
+// One look at what an owner has serves many evictions, and takes nothing that was used
+// since.
+func TestASampleServesManyEvictions(t *testing.T) {
+	b := newFixture(t, nil)
+	b.table.Own(parity)
+	b.put(t, 0, 10)
+	require.Equal(t, 1, b.Evict(t.Context(), of("odd", 1)).Keys)
+	require.Len(t, b.samples["odd"].ranks, 4)
+	b.table.Exist("3", objects.Grant{Rank: true})
+	require.Equal(t, 2, b.Evict(t.Context(), of("odd", 2)).Keys)
+	require.Equal(t, []string{"1", "5", "7"}, b.buried[history.EvictedForQuota])
+	require.Len(t, b.samples["odd"].ranks, 1)
+	require.Equal(t, 2, b.Evict(t.Context(), of("odd", 9)).Keys)
+	require.Equal(t, []string{"1", "5", "7", "9", "3"}, b.buried[history.EvictedForQuota])
+	require.Empty(t, b.samples)
+
+	for i := range 3 * maxSamples {
+		b.keep(fmt.Sprint(i), []objects.Rank{{}}, 1)
+	}
+	require.LessOrEqual(t, len(b.samples), maxSamples)
+}
+
 // One look for softly pinned objects serves many evictions.
 func TestPinnedObjectsAreLookedForOnce(t *testing.T) {
 	b := newFixture(t, nil)

@@ -11,12 +11,14 @@ type Rules struct {
 	Probed bool
 	// Soft takes softly pinned objects.
 	Soft bool
+	// Seq, where set, leaves alone what has moved in the order since it had this number.
+	Seq uint64
 	// Mate is for one of the other members of a group: they are listed once only.
 	Mate bool
 }
 
 // Evict takes an object away. Missing when it is gone; Leased, Probed or SoftPinned with
-// the end of that; Copying; HardPinned or Unfinished when it should never have been
+// the end of that; Copying; Moved; HardPinned or Unfinished when it should never have been
 // proposed. tell is false for what the policy itself proposed. The other members of its
 // group are appended to mates, unless it is a mate itself: they are of no use any more.
 func (t *Table) Evict(id evict.ID, now lease.Instant, rules Rules, tell bool, bin *Bin, mates []evict.ID) ([]evict.ID, lease.Instant, Outcome) {
@@ -50,6 +52,8 @@ func (o *object) spared(now lease.Instant, rules Rules) (until lease.Instant, ou
 		return o.more.pinEnd, SoftPinned
 	case o.probeEnd() > now && !rules.Probed:
 		return o.probeEnd(), Probed
+	case rules.Seq != 0 && o.ranked != rules.Seq:
+		return 0, Moved
 	}
 	return 0, Done
 }

@@ -29,6 +29,7 @@ const (
 	SourceGone         // the source of the copy went away meanwhile
 	WrongGroup         // it belongs to another group
 	GroupFull          // its group has MaxGroup members
+	Moved              // it was used meanwhile
 	NeedsRoom          // cannot be overwritten in place, needs memory of its own
 )
 

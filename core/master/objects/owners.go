@@ -84,32 +84,31 @@ func (w *owners) sample(owner string, limit int) (ids []evict.ID, whole bool) {
 
 // Sample looks at up to limit objects of an owner, chosen by chance, or at all where it has
 // no more (whole), and returns those that Evict would take, the least recently used first
-// and softly pinned ones last. Empty unless Own was called.
-func (t *Table) Sample(owner string, now lease.Instant, rules Rules, limit int) (ids []evict.ID, whole bool) {
+// and softly pinned ones, whose Seq is 0, last. Empty unless Own was called.
+func (t *Table) Sample(owner string, now lease.Instant, rules Rules, limit int) (ranks []Rank, whole bool) {
 	type found struct {
-		id   evict.ID
-		soft int
-		used uint64
+		Rank
+		pinned lease.Instant
 	}
-	ids, whole = t.owners.sample(owner, limit)
+	ids, whole := t.owners.sample(owner, limit)
 	all := make([]found, 0, len(ids))
 	for _, id := range ids {
 		_, s, o := t.byID(id)
 		if _, out := o.spared(now, rules); out == Done {
-			f := found{id: id, used: o.ranked}
+			f := found{Rank: Rank{o.ranked, id}}
 			if o.has(softPin) {
-				f.soft, f.used = 1, uint64(o.used())
+				f.Seq, f.pinned = 0, o.used()
 			}
 			all = append(all, f)
 		}
 		s.mu.Unlock()
 	}
 	slices.SortFunc(all, func(a, b found) int {
-		return cmp.Or(cmp.Compare(a.soft, b.soft), cmp.Compare(a.used, b.used), cmp.Compare(a.id, b.id))
+		return cmp.Or(cmp.Compare(a.pinned, b.pinned), cmp.Compare(a.Seq, b.Seq), cmp.Compare(a.ID, b.ID))
 	})
-	ids = ids[:0]
+	ranks = make([]Rank, 0, len(all))
 	for _, f := range all {
-		ids = append(ids, f.id)
+		ranks = append(ranks, f.Rank)
 	}
-	return slices.Compact(ids), whole
+	return slices.Compact(ranks), whole
 }

@@ -50,16 +50,29 @@ func TestASampleIsInTheOrderOfUse(t *testing.T) {
 	r.Read("a2", Grant{Lease: second, Rank: true}, nil)
 	r.Exist("d2", Grant{Probe: 10 * second})
 
-	ids, whole := r.Sample("even", 2*second, Rules{}, 100)
+	ranks, whole := r.Sample("even", 2*second, Rules{}, 100)
 	assert.True(t, whole)
-	assert.Equal(t, []evict.ID{c, a}, ids)
-	ids, _ = r.Sample("even", 2*second, Rules{Probed: true}, 100)
-	assert.Equal(t, []evict.ID{c, d, a}, ids)
-	ids, _ = r.Sample("even", 2*second, Rules{Probed: true, Soft: true}, 100)
-	assert.Equal(t, []evict.ID{c, d, a, b}, ids, "pinned ones last")
-	ids, whole = r.Sample("nobody", 2*second, Rules{}, 100)
+	assert.Equal(t, []evict.ID{c, a}, idsOf(ranks))
+	more, _ := r.Sample("even", 2*second, Rules{Probed: true}, 100)
+	assert.Equal(t, []evict.ID{c, d, a}, idsOf(more))
+	more, _ = r.Sample("even", 2*second, Rules{Probed: true, Soft: true}, 100)
+	assert.Equal(t, []evict.ID{c, d, a, b}, idsOf(more), "pinned ones last")
+	more, whole = r.Sample("nobody", 2*second, Rules{}, 100)
 	assert.True(t, whole)
-	assert.Empty(t, ids)
+	assert.Empty(t, more)
+
+	r.Exist("c2", Grant{Rank: true})
+	_, _, out := r.Evict(c, 2*second, Rules{Seq: ranks[0].Seq}, true, &Bin{}, nil)
+	assert.Equal(t, Moved, out, "it was used since")
+	_, _, out = r.Evict(a, 2*second, Rules{Seq: ranks[1].Seq}, true, &Bin{}, nil)
+	assert.Equal(t, Done, out)
+}
+
+func idsOf(ranks []Rank) (ids []evict.ID) {
+	for _, x := range ranks {
+		ids = append(ids, x.ID)
+	}
+	return ids
 }
 
 func TestASampleIsBounded(t *testing.T) {
@@ -75,10 +88,10 @@ func TestASampleIsBounded(t *testing.T) {
 		ids, whole := r.Sample("even", second, Rules{}, limit)
 		require.False(t, whole)
 		require.LessOrEqual(t, len(ids), limit)
-		for i, id := range ids {
+		for i, id := range idsOf(ids) {
 			seen[id] = true
 			if i > 0 {
-				require.Less(t, order[ids[i-1]], order[id], "in order, none twice")
+				require.Less(t, order[ids[i-1].ID], order[id], "in order, none twice")
 			}
 		}
 	}

@@ -1,0 +1,91 @@
+package evictor
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mooncake-go/mooncake/core/master/internal/mastertest"
+	"github.com/mooncake-go/mooncake/core/master/objects"
+	"github.com/mooncake-go/mooncake/sdk/evict"
+)
+
+// strict is a policy that calls meanwhile within Record and counts what it heard.
+type strict struct {
+	*mastertest.LRU
+	meanwhile func()
+	inserts   map[evict.ID]int
+}
+
+func (s *strict) Record(ctx context.Context, events []evict.Event) error {
+	for _, x := range events {
+		if x.Op == evict.Insert {
+			s.inserts[x.ID]++
+		}
+	}
+	if s.meanwhile != nil {
+		s.meanwhile()
+	}
+	return s.LRU.Record(ctx, events)
+}
+
+// The table changes while a policy is taught; what it knows afterwards is right.
+func TestTeachingAPolicyWhileTheTableChanges(t *testing.T) {
+	b := newFixture(t, nil)
+	const n = 2*recordBatch + 100
+	b.put(t, 0, n)
+	b.table.Exist("0", objects.Grant{Rank: true})
+	p := &strict{LRU: mastertest.NewLRU(), inserts: map[evict.ID]int{}}
+	calls := 0
+	p.meanwhile = func() {
+		if calls++; calls > 1 {
+			return
+		}
+		b.put(t, n, n+10)
+		for _, key := range []int{1, recordBatch + 5, n - 1} { // of a batch that was told, and of later ones
+			require.Equal(t, objects.Done, b.table.Remove(fmt.Sprint(key), b.clock.Now(), true, &objects.Bin{}))
+		}
+	}
+	require.NoError(t, b.Replay(t.Context(), p))
+	b.policy = p
+	require.NoError(t, b.Drain(t.Context()))
+	st, err := p.Stats(t.Context())
+	require.NoError(t, err)
+	require.EqualValues(t, b.table.Readable(), st.Objects)
+	for id, times := range p.inserts {
+		require.Equal(t, 1, times, "object %d", id)
+	}
+	require.Equal(t, 2, b.Evict(t.Context(), Request{Need: 2}).Keys)
+	for key, want := range map[string]bool{"0": true, "2": false, "3": false, "4": true} {
+		_, there := b.table.Look(key)
+		require.Equal(t, want, there, "%s: the order is as it was", key)
+	}
+}
+
+// Only the background loop teaches a policy that failed: it has no deadline that would end
+// it halfway.
+func TestOnlyTheLoopTeachesAnew(t *testing.T) {
+	b := newFixture(t, nil)
+	b.put(t, 0, 10)
+	require.NoError(t, b.Drain(t.Context()))
+	b.lru.LoseReply.Store(true)
+	require.Error(t, b.Evict(t.Context(), need(3)).Err)
+	b.lru.LoseReply.Store(false)
+	b.nextRepair = 0
+	calls := b.lru.RecordCalls.Load()
+	require.ErrorIs(t, b.Drain(t.Context()), errStale)
+	require.ErrorIs(t, b.Evict(t.Context(), need(3)).Err, errStale)
+	require.Equal(t, calls, b.lru.RecordCalls.Load())
+	require.NoError(t, b.Tend(t.Context()))
+	require.Equal(t, Result{Keys: 3, Bytes: 3}, b.Evict(t.Context(), need(3)))
+	_, there := b.table.Look("3")
+	require.True(t, there)
+
+	b.lru.Down.Store(true)
+	b.put(t, 20, 21)
+	require.ErrorIs(t, b.Drain(t.Context()), mastertest.ErrDown)
+	b.nextRepair = b.clock.Now().Add(repairPause)
+	require.ErrorIs(t, b.Tend(t.Context()), errStale, "not before its time")
+}
