@@ -173,7 +173,7 @@ func (s *Service) finishUnmounts(ctx context.Context) {
 	}
 }
 
-// Ping keeps a client alive and takes what it saw of other nodes.
+// Ping keeps a client alive and takes what it saw of other nodes, of clients it knows only.
 func (s *Service) Ping(ctx context.Context, client model.ClientID, report model.PingReport) (model.PingReply, error) {
 	const op = "master: ping"
 	err := s.admit(ctx, op, 0)
@@ -185,11 +185,10 @@ func (s *Service) Ping(ctx context.Context, client model.ClientID, report model.
 		return model.PingReply{}, err
 	}
 	now := s.clock.Now()
-	known := s.clients.Touch(client, now)
-	s.health.Report(client, report, now)
-	if !known {
+	if !s.clients.Touch(client, now) {
 		return model.PingReply{Status: model.ClientNeedRemount}, nil
 	}
+	s.health.Report(client, report, now)
 	return model.PingReply{Status: model.ClientOK}, nil
 }
 

@@ -37,6 +37,25 @@ func TestPeriodicLogLine(t *testing.T) {
 	})
 }
 
+// Anybody may send a ping. Who is not known to the master cannot take a node's work away.
+func TestOnlyKnownClientsReportOnNodes(t *testing.T) {
+	r := start(t, nil, 8)
+	weight := func() float64 {
+		list, err := r.Segments(r.ctx)
+		require.NoError(t, err)
+		return list[0].Weight
+	}
+	bad := model.PingReport{Peers: []model.PeerReport{{Endpoint: "node-0:1", Done: 1, Failed: 100}}}
+	p, err := r.Ping(r.ctx, stranger.Client, bad)
+	require.NoError(t, err)
+	require.Equal(t, model.ClientNeedRemount, p.Status)
+	require.Equal(t, 1.0, weight())
+	require.NoError(t, r.RemountSegments(r.ctx, stranger.Client, nil), "it has no segments of its own")
+	_, err = r.Ping(r.ctx, stranger.Client, bad)
+	require.NoError(t, err)
+	require.Less(t, weight(), 0.5)
+}
+
 func TestConfigValidation(t *testing.T) {
 	require.NoError(t, master.DefaultConfig().Validate())
 	for text, change := range map[string]func(*master.Config){
