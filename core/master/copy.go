@@ -45,14 +45,22 @@ func (s *Service) copyStart(ctx context.Context, op string, caller model.Caller,
 	defer s.pool.Leave()
 	got, err := s.allocCopies(ctx, op, src.Size, targets)
 	if err == nil {
-		plan, out = s.table.CopyBegin(c.name(key), s.table.Who(caller.Client), kind, src.ID, got, s.clock.Now())
+		plan, out = s.table.CopyBegin(c.name(key), s.table.Known(caller.Client), kind, src.ID, got, s.clock.Now())
 		err = outcomeError(out, op, key)
 	}
 	if err != nil {
 		s.refund(c, bytes)
 		s.pool.Free(ctx, slices.Concat(got...))
+		return plan, err
 	}
-	return plan, err
+	if ctx.Err() != nil {
+		// The caller has gone and will never hear of the copy.
+		var bin objects.Bin
+		s.table.CopyRevoke(c.name(key), s.table.Known(caller.Client), kind, &bin)
+		s.bury(ctx, &bin, history.MovedAway, true)
+		return model.CopyPlan{}, errs.Wrap(errs.RPCTimeout, op, ctx.Err())
+	}
+	return plan, nil
 }
 
 // copyScope checks what every call about a copy has in common.
@@ -167,7 +175,7 @@ func (s *Service) copyDone(ctx context.Context, op string, caller model.Caller, 
 	var bin objects.Bin
 	s.pool.Enter()
 	defer s.pool.Leave()
-	out := do(c.name(key), s.table.Who(caller.Client), &bin)
+	out := do(c.name(key), s.table.Known(caller.Client), &bin)
 	s.bury(ctx, &bin, history.MovedAway, writerDone)
 	return outcomeError(out, op, key)
 }

@@ -22,7 +22,7 @@ func (s *Service) PutEnd(ctx context.Context, caller model.Caller, items []model
 	}
 	var (
 		out, failed = make([]error, len(items)), 0
-		who         = s.table.Who(caller.Client)
+		who         = s.table.Known(caller.Client)
 		now         = s.clock.Now()
 		before      objects.Handle
 	)
@@ -64,7 +64,7 @@ func (s *Service) PutRevoke(ctx context.Context, caller model.Caller, items []mo
 	}
 	var (
 		out, failed = make([]error, len(items)), 0
-		who         = s.table.Who(caller.Client)
+		who         = s.table.Known(caller.Client)
 		bin         objects.Bin
 	)
 	s.pool.Enter()

@@ -62,6 +62,9 @@ func outcomeError(out objects.Outcome, op string, key model.Key) error {
 	case objects.GroupFull:
 		return keyError(errs.InvalidParams, errs.ClassPermanent, op, key,
 			fmt.Sprintf("its group has %d members, the most there can be, since they are evicted together; use several groups", objects.MaxGroup))
+	case objects.CopyLimit:
+		return errs.WithHint(keyError(errs.TaskPendingLimitExceeded, errs.ClassUnknown, op, key, fmt.Sprintf("this client has %d copies and moves under way, the most there may be", objects.MaxCopies)),
+			"end or revoke some, then try again")
 	default:
 		return keyError(errs.Internal, errs.ClassUnknown, op, key, "unexpected outcome")
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mooncake-go/mooncake/core/master/internal/mastertest"
+	"github.com/mooncake-go/mooncake/core/master/objects"
 	"github.com/mooncake-go/mooncake/core/model"
 	"github.com/mooncake-go/mooncake/sdk/alloc"
 	"github.com/mooncake-go/mooncake/sdk/errs"
@@ -24,6 +25,53 @@ func TestPutStartOfACallerWhoHasGoneHoldsNoMemory(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 	require.Empty(t, inner.Live())
 	require.Equal(t, []errs.Code{errs.OK, errs.OK}, r.begin("a", "b"), "the keys are free at once")
+}
+
+// A copy that nobody hears of would keep its object from being evicted or removed.
+func TestCopyStartOfACallerWhoHasGonePinsNothing(t *testing.T) {
+	for _, kind := range []model.CopyKind{model.CopyObject, model.MoveObject} {
+		inner := mastertest.NewAlloc()
+		a := &leaving{Allocator: inner, hangUp: func() {}}
+		r := startOn(t, a, mastertest.NewLRU(), nil, 8)
+		r.put("k")
+		require.NoError(t, r.MountSegment(r.ctx, r.client, segment(1, 8*page)))
+		ctx, hangUp := context.WithCancel(t.Context())
+		a.hangUp = hangUp
+		_, err := r.CopyStart(ctx, model.Caller{Client: r.client}, kind, "k", "node-0:1", []string{"node-1:1"})
+		require.ErrorIs(t, err, context.Canceled)
+		require.Len(t, inner.Live(), 1)
+		require.Equal(t, one(errs.OK), r.remove(true, "k"), "no copy is under way")
+		require.Empty(t, inner.Live())
+	}
+}
+
+// A copy without a target costs nothing and protects its object, so that one client may
+// have only so many.
+func TestOneClientCannotPinEverything(t *testing.T) {
+	r := start(t, noLease, 2048)
+	keys := names("k", 0, objects.MaxCopies+1)
+	r.put(keys...)
+	begin := func(client model.ClientID, key string) errs.Code {
+		_, err := r.CopyStart(r.ctx, model.Caller{Client: client}, model.CopyObject, key, "", []string{"node-0:1"})
+		return errs.CodeOf(err)
+	}
+	for _, k := range keys[1:] {
+		require.Equal(t, errs.OK, begin(r.client, k))
+	}
+	require.Equal(t, errs.TaskPendingLimitExceeded, begin(r.client, keys[0]))
+	require.Equal(t, errs.OK, begin(stranger.Client, keys[0]), "others are not concerned")
+	require.NoError(t, r.CopyRevoke(r.ctx, stranger, model.CopyObject, keys[0]))
+	require.NoError(t, r.CopyEnd(r.ctx, model.Caller{Client: r.client}, model.CopyObject, keys[1]))
+	require.Equal(t, errs.OK, begin(r.client, keys[0]))
+	require.Equal(t, errs.TaskPendingLimitExceeded, begin(r.client, keys[1]))
+	require.NoError(t, r.CopyRevoke(r.ctx, model.Caller{Client: r.client}, model.CopyObject, keys[2]))
+	require.Equal(t, errs.OK, begin(r.client, keys[1]))
+	require.NoError(t, r.UnmountSegment(r.ctx, r.client, r.segs[0].ID, 0)) // every object goes
+	fresh := segment(0, 2048*page)
+	fresh.Base *= 9
+	require.NoError(t, r.MountSegment(r.ctx, r.client, fresh))
+	r.put(keys...)
+	require.Equal(t, errs.OK, begin(r.client, keys[0]), "copies of objects that went count no more")
 }
 
 // leaving ends its caller's context while it allocates.

@@ -75,6 +75,32 @@ func TestWritersAreToldApart(t *testing.T) {
 	require.Equal(t, one(errs.InvalidWrite), errCodes(got))
 }
 
+// A writer that sleeps through its own next put of a key must not hear that the first one
+// is what can be read.
+func TestALatePutIsToldSoAfterTheNextIsComplete(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, nil, 8)
+		begin := func() uint64 {
+			got, err := r.PutStart(r.ctx, model.Caller{Client: r.client}, items([]string{"k"}, page), model.DefaultReplicateConfig())
+			require.NoError(t, err)
+			require.NoError(t, got[0].Err)
+			return got[0].Value[0].ID
+		}
+		end := func(put uint64) errs.Code {
+			got, err := r.PutEnd(r.ctx, model.Caller{Client: r.client}, []model.EndItem{{Key: "k", Put: put}})
+			require.NoError(t, err)
+			return errs.CodeOf(got[0])
+		}
+		old := begin()
+		r.keepAlive(31 * time.Second)
+		next := begin()
+		require.Equal(t, errs.OK, end(next))
+		require.Equal(t, errs.InvalidWrite, end(old))
+		require.Equal(t, errs.OK, end(next), "its answer may have been lost")
+		require.Equal(t, errs.OK, end(0))
+	})
+}
+
 func TestWhatPutStartRefuses(t *testing.T) {
 	r := start(t, func(c *master.Config) { c.MaxBatch = 4 }, 8)
 	for _, c := range []struct {

@@ -50,7 +50,7 @@ func (s *Service) monitorLoop(ctx context.Context) {
 		now := s.clock.Now()
 		s.expireClients(ctx, now)
 		s.finishUnmounts(ctx)
-		s.abandon(ctx, history.PutOverdue, func(_ objects.Client, started lease.Instant) bool { return started.Add(s.cfg.PutReleaseTimeout) <= now })
+		s.abandon(ctx, history.PutOverdue, func(_ model.ClientID, started lease.Instant) bool { return started.Add(s.cfg.PutReleaseTimeout) <= now })
 		s.table.Unpin(now)
 		s.tasks.Tick(time.Now())
 		s.counters.Released.Add(s.pool.Tick(ctx, now))
@@ -69,12 +69,9 @@ func (s *Service) expireClients(ctx context.Context, now lease.Instant) {
 		return
 	}
 	gone := s.clients.Expire(now, s.cfg.ClientTTL)
-	dead, who := make(map[model.ClientID]bool, len(gone)), make(map[objects.Client]bool, len(gone))
+	dead := make(map[model.ClientID]bool, len(gone))
 	for _, id := range gone {
 		dead[id] = true
-		if c := s.table.Who(id); c != (objects.Client{}) { // which may be any of several
-			who[c] = true
-		}
 	}
 	var names []string
 	for _, m := range s.registry.View().All {
@@ -87,7 +84,7 @@ func (s *Service) expireClients(ctx context.Context, now lease.Instant) {
 	if len(gone) == 0 {
 		return
 	}
-	puts := s.abandon(ctx, history.PutClientExpired, func(client objects.Client, _ lease.Instant) bool { return who[client] })
+	puts := s.abandon(ctx, history.PutClientExpired, func(client model.ClientID, _ lease.Instant) bool { return dead[client] })
 	for _, id := range gone {
 		s.tasks.Drop(id, time.Now())
 		s.log.Warn("client expired: it sent no ping in time", "client", id.String(), "client_ttl", s.cfg.ClientTTL)
@@ -100,7 +97,7 @@ func (s *Service) expireClients(ctx context.Context, now lease.Instant) {
 }
 
 // abandon gives up unfinished puts and copies, and returns how many puts.
-func (s *Service) abandon(ctx context.Context, why history.Reason, match func(objects.Client, lease.Instant) bool) int {
+func (s *Service) abandon(ctx context.Context, why history.Reason, match func(model.ClientID, lease.Instant) bool) int {
 	s.pool.Enter()
 	defer s.pool.Leave()
 	var bin objects.Bin

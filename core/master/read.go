@@ -79,7 +79,7 @@ func (s *Service) GetReplicasByRegex(ctx context.Context, caller model.Caller, e
 }
 
 func (s *Service) readCounted(op string, caller model.Caller, c scope, keys []model.Key) []model.Result[model.Object] {
-	g := objects.Grant{Lease: s.clock.Now().Add(s.cfg.LeaseTTL), Reader: s.table.Who(caller.Client), Rank: true}
+	g := objects.Grant{Lease: s.clock.Now().Add(s.cfg.LeaseTTL), Reader: s.reader(caller.Client), Rank: true}
 	out, bytes := s.read(op, c, keys, g)
 	failed := 0
 	for i := range out {
@@ -94,6 +94,15 @@ func (s *Service) readCounted(op string, caller model.Caller, c scope, keys []mo
 	s.counters.MemHits.Add(hits)
 	s.counters.MemHitBytes.AddBytes(bytes)
 	return out
+}
+
+// reader names who reads. Who is not known to the master is not remembered: anybody may
+// name any ID.
+func (s *Service) reader(id model.ClientID) objects.Client {
+	if _, known := s.clients.Seen(id); known {
+		return s.table.Who(id)
+	}
+	return s.table.Known(id)
 }
 
 // PeekReplicas answers like GetReplicas without a lease and without counting as a read.

@@ -167,7 +167,7 @@ func (s *Service) ClearReplicas(ctx context.Context, caller model.Caller, keys [
 	var (
 		cleared []model.Key
 		bin     objects.Bin
-		who     = s.table.Who(owner)
+		who     = s.table.Known(owner)
 		now     = s.clock.Now()
 	)
 	s.pool.Enter()

@@ -10,30 +10,35 @@ import (
 const maxNumbered = 1 << 20
 
 // clients gives clients small numbers, so that each object can name two of them in eight
-// bytes. Number 0 is nobody, and everybody who comes when all numbers are given.
+// bytes: who wrote it, and who read it last. Number 0 is nobody, and everybody who comes
+// when all numbers are given; who may end a put or a copy is told by the whole ID.
 type clients struct {
 	mu      *sync.RWMutex
+	most    int
 	numbers map[model.ClientID]uint32
 	ids     []model.ClientID
 }
 
 func newClients() clients {
-	return clients{mu: &sync.RWMutex{}, numbers: map[model.ClientID]uint32{}, ids: make([]model.ClientID, 1)}
+	return clients{mu: &sync.RWMutex{}, most: maxNumbered, numbers: map[model.ClientID]uint32{}, ids: make([]model.ClientID, 1)}
 }
 
-func (c *clients) number(id model.ClientID) uint32 {
-	if id.IsZero() {
-		return 0
-	}
+// known returns the number of a client, 0 where it has none.
+func (c *clients) known(id model.ClientID) uint32 {
 	c.mu.RLock()
-	n, ok := c.numbers[id]
-	c.mu.RUnlock()
-	if ok {
+	defer c.mu.RUnlock()
+	return c.numbers[id]
+}
+
+// number is known, but that it gives a client a number that has none.
+func (c *clients) number(id model.ClientID) uint32 {
+	if n := c.known(id); n != 0 || id.IsZero() {
 		return n
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if n, ok = c.numbers[id]; ok || len(c.ids) >= maxNumbered {
+	n, ok := c.numbers[id]
+	if ok || len(c.ids) >= c.most {
 		return n
 	}
 	n = uint32(len(c.ids))
@@ -48,8 +53,18 @@ func (c *clients) id(number uint32) model.ClientID {
 	return c.ids[number]
 }
 
-// Who numbers a client once for all items of a call.
-func (t *Table) Who(id model.ClientID) Client { return Client{t.clients.number(id)} }
+// Who names a client that is to be remembered, once for all items of a call: a writer, or
+// a reader whom the master knows.
+func (t *Table) Who(id model.ClientID) Client { return Client{id, t.clients.number(id)} }
+
+// Known names a client that need not be remembered.
+func (t *Table) Known(id model.ClientID) Client { return Client{id, t.clients.known(id)} }
 
 // Client is a client as the table names it.
-type Client struct{ number uint32 }
+type Client struct {
+	id     model.ClientID
+	number uint32
+}
+
+// is reports whether a number is surely this client's.
+func (c Client) is(number uint32) bool { return number != 0 && number == c.number }

@@ -11,7 +11,7 @@ import (
 // copying is a copy or move of an object under way.
 type copying struct {
 	kind    model.CopyKind
-	client  uint32
+	client  model.ClientID
 	source  uint64 // ID of the copy that is read
 	targets int    // how many copies it makes
 	started lease.Instant
@@ -63,7 +63,7 @@ func copyable(o *object) Outcome {
 }
 
 // CopyBegin enters the targets of a copy or move, which may be none, and protects the
-// source until CopyEnd. As CopySource; SourceGone; Missing also when a target's segment has
+// source until CopyEnd. As CopySource; SourceGone; CopyLimit; Missing also when a target's segment has
 // been unmounted; NoReplica for a move without a target when no other copy is left to
 // stay. After any outcome but Done the caller still owns the targets.
 func (t *Table) CopyBegin(key string, client Client, kind model.CopyKind, source uint64, targets [][]segments.Extent, now lease.Instant) (model.CopyPlan, Outcome) {
@@ -86,12 +86,15 @@ func (t *Table) CopyBegin(key string, client Client, kind model.CopyKind, source
 			return model.CopyPlan{}, Missing
 		}
 	}
+	if !t.copiers.enter(client.id) {
+		return model.CopyPlan{}, CopyLimit
+	}
 	for _, parts := range targets {
 		r := replica{id: t.copies.Add(1), target: true, parts: parts}
 		m.copies = append(m.copies, r)
 		plan.Targets = append(plan.Targets, r.describe(model.ReplicaProcessing))
 	}
-	m.task = &copying{kind: kind, client: client.number, source: source, targets: len(targets), started: now}
+	m.task = &copying{kind: kind, client: client.id, source: source, targets: len(targets), started: now}
 	s.copying[o.slot()] = struct{}{}
 	return plan, Done
 }
@@ -103,7 +106,7 @@ func (o *object) task(client Client, kind model.CopyKind) Outcome {
 		return Missing
 	case !o.copying():
 		return NotCopying
-	case o.more.task.client != client.number:
+	case o.more.task.client != client.id:
 		return Foreign
 	case o.more.task.kind != kind:
 		return WrongKind
@@ -135,8 +138,7 @@ func (t *Table) CopyEnd(key string, client Client, kind model.CopyKind, bin *Bin
 		t.dropTask(s, o, bin)
 		return SourceGone
 	}
-	m.task = nil
-	delete(s.copying, o.slot())
+	t.endTask(s, o)
 	for j := range m.copies {
 		m.copies[j].target = false
 	}
@@ -165,19 +167,27 @@ func (t *Table) CopyRevoke(key string, client Client, kind model.CopyKind, bin *
 
 func (t *Table) dropTask(s *shard, o *object, bin *Bin) {
 	t.cut(o, bin, func(r replica) bool { return r.target })
-	o.more.task = nil
-	delete(s.copying, o.slot())
+	t.endTask(s, o)
+}
+
+// endTask notes that no copy of an object is under way any more.
+func (t *Table) endTask(s *shard, o *object) {
+	if o.copying() {
+		t.copiers.leave(o.more.task.client)
+		o.more.task = nil
+		delete(s.copying, o.slot())
+	}
 }
 
 // AbandonCopies gives up every copy that match selects and returns how many. match runs
 // under a lock and must be quick.
-func (t *Table) AbandonCopies(match func(client Client, started lease.Instant) bool, bin *Bin) int {
+func (t *Table) AbandonCopies(match func(client model.ClientID, started lease.Instant) bool, bin *Bin) int {
 	n := 0
 	for i := range t.shards {
 		s := &t.shards[i]
 		s.mu.Lock()
 		for slot := range s.copying {
-			if o := s.slots.at(slot); match(Client{o.more.task.client}, o.more.task.started) {
+			if o := s.slots.at(slot); match(o.more.task.client, o.more.task.started) {
 				t.dropTask(s, o, bin)
 				n++
 			}

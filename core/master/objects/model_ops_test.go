@@ -183,10 +183,10 @@ func (m *machine) ends(key string, client int, meant bool) Outcome {
 		return Missing
 	case e.client != client:
 		return Foreign
-	case e.complete:
-		return Written
 	case !meant:
 		return Superseded
+	case e.complete:
+		return Written
 	}
 	return Done
 }
@@ -263,7 +263,9 @@ func (m *machine) read(t *rapid.T) {
 
 func (m *machine) abandon(t *rapid.T) {
 	client, who := m.client(t)
-	match := func(c Client, started lease.Instant) bool { return c == who || m.now.Sub(started) > 2*patience }
+	match := func(c model.ClientID, started lease.Instant) bool {
+		return c == who.id || m.now.Sub(started) > 2*patience
+	}
 	over := func(c int, since lease.Instant) bool { return c == client || m.now.Sub(since) > 2*patience }
 	puts, copies, bytes := 0, 0, uint64(0)
 	for k, e := range m.model {

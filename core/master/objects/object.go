@@ -126,6 +126,7 @@ type extra struct {
 	sum  model.Checksum // where it does not fit
 	// copies are all copies, where there are several or one in several pieces.
 	copies []replica
+	put    uint64 // with copies: see object.put
 	group  *group
 	// pinEnd is when the soft pin ends; pinTTL how long it is to last once the object is
 	// complete.
@@ -161,9 +162,19 @@ func (o *object) spread() *extra {
 	m := o.extra()
 	if m.copies == nil {
 		m.copies = []replica{{id: o.id, parts: []segments.Extent{{Seg: o.seg, Offset: o.offset, Size: o.size()}}}}
+		m.put = o.id
 		o.id, o.seg, o.offset = 0, nil, 0
 	}
 	return m
+}
+
+// put is the number of the put that wrote it: the ID of the first copy that its writer was
+// told of.
+func (o *object) put() uint64 {
+	if o.several() == nil {
+		return o.id
+	}
+	return o.more.put
 }
 
 // place sets the copies of a new object and gives them IDs.

@@ -30,6 +30,7 @@ const (
 	WrongGroup         // it belongs to another group
 	GroupFull          // its group has MaxGroup members
 	Moved              // it was used meanwhile
+	CopyLimit          // the client has as many copies under way as it may
 	NeedsRoom          // cannot be overwritten in place, needs memory of its own
 )
 

@@ -114,7 +114,7 @@ func TestARemovedObjectsTargetsAreHeld(t *testing.T) {
 	require.Equal(t, 1, r.sweepAll(&bin))
 	assert.True(t, bin.Objects[0].Unfinished, "somebody writes to the target of the move")
 	assert.Equal(t, 5*second, bin.Objects[0].Since)
-	assert.Zero(t, r.AbandonCopies(func(Client, lease.Instant) bool { return true }, &bin))
+	assert.Zero(t, r.AbandonCopies(func(model.ClientID, lease.Instant) bool { return true }, &bin))
 }
 
 func TestUpsertKeepsPins(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/mooncake-go/mooncake/core/master/lease"
+	"github.com/mooncake-go/mooncake/core/model"
 	"github.com/mooncake-go/mooncake/sdk/evict"
 )
 
@@ -25,6 +26,7 @@ type Table struct {
 	writing  atomic.Int64
 
 	clients clients
+	copiers copiers
 	groups  groups
 	owners  owners
 	journal journal
@@ -36,9 +38,8 @@ type shard struct {
 	mu    sync.Mutex
 	slots slots
 	// unfinished are the entries being written, so that looking for overdue ones does not
-	// walk everything, each with its put: the ID of the first copy that its writer was
-	// told of.
-	unfinished map[uint32]uint64
+	// walk everything, each with its writer.
+	unfinished map[uint32]model.ClientID
 	soft       map[uint32]struct{} // softly pinned
 	firstPin   lease.Instant       // none of them ends before
 	copying    map[uint32]struct{}
@@ -48,10 +49,10 @@ type shard struct {
 
 // New returns an empty table.
 func New() *Table {
-	t := &Table{seed: maphash.MakeSeed(), clients: newClients(), groups: newGroups()}
+	t := &Table{seed: maphash.MakeSeed(), clients: newClients(), copiers: newCopiers(), groups: newGroups()}
 	for i := range t.shards {
 		s := &t.shards[i]
-		s.unfinished, s.soft, s.copying = map[uint32]uint64{}, map[uint32]struct{}{}, map[uint32]struct{}{}
+		s.unfinished, s.soft, s.copying = map[uint32]model.ClientID{}, map[uint32]struct{}{}, map[uint32]struct{}{}
 	}
 	return t
 }
@@ -121,7 +122,7 @@ func (t *Table) unlink(i int, s *shard, o *object, tell bool) {
 		delete(s.unfinished, o.slot())
 		t.writing.Add(-int64(o.footprint()))
 	}
-	delete(s.copying, o.slot())
+	t.endTask(s, o)
 	if m := o.more; m != nil && m.group != nil {
 		t.groups.leave(m.group, idOf(i, o))
 	}

@@ -67,7 +67,7 @@ func (t *Table) Overwrite(n *NewObject, copies int, now lease.Instant, dst []mod
 	t.renumber(o)
 	set.Group = "" // it is a member already
 	t.prepare(i, o, set, pinEnd)
-	return t.begin(s, o, dst), Done
+	return t.begin(s, o, n.Client, dst), Done
 }
 
 // intact is how many copies there are, 0 when one of them is dead: then the object is

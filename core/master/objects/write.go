@@ -95,7 +95,7 @@ func (t *Table) Put(n *NewObject, now lease.Instant, patience time.Duration, dst
 		o.set(hardPin)
 	}
 	t.prepare(i, o, set, pinEnd)
-	return t.begin(s, o, dst), Done
+	return t.begin(s, o, n.Client, dst), Done
 }
 
 // prepare notes what takes effect when the object is complete.
@@ -112,14 +112,13 @@ func (t *Table) prepare(i int, o *object, set Settings, pinEnd lease.Instant) {
 }
 
 // begin enters an object, whose shard is locked, as being written.
-func (t *Table) begin(s *shard, o *object, dst []model.Replica) []model.Replica {
+func (t *Table) begin(s *shard, o *object, writer Client, dst []model.Replica) []model.Replica {
 	head := len(dst)
 	dst = o.describe(dst, model.ReplicaProcessing)
-	put := uint64(0)
-	if len(dst) > head {
-		put = dst[head].ID
+	if o.several() != nil && len(dst) > head {
+		o.more.put = dst[head].ID
 	}
-	s.unfinished[o.slot()] = put
+	s.unfinished[o.slot()] = writer.id
 	t.count.Add(1)
 	t.writing.Add(int64(o.footprint()))
 	return dst
@@ -174,12 +173,14 @@ func (s *shard) owned(o *object, put uint64, client Client) Outcome {
 	switch {
 	case o == nil || !o.alive():
 		return Missing
-	case o.creator != client.number:
+	case !o.has(complete) && s.unfinished[o.slot()] != client.id:
 		return Foreign
+	case o.has(complete) && !client.is(o.creator) && (o.creator != 0 || put == 0):
+		return Foreign // Where nobody knows who wrote it, the number of the put tells.
+	case put != 0 && put != o.put():
+		return Superseded
 	case o.has(complete):
 		return Written
-	case put != 0 && put != s.unfinished[o.slot()]:
-		return Superseded
 	}
 	return Done
 }
@@ -199,13 +200,13 @@ func (t *Table) Revoke(key string, put uint64, client Client, bin *Bin) Outcome 
 
 // Abandon takes away every unfinished put that match selects. It returns how many that
 // were. match runs under a lock and must be quick.
-func (t *Table) Abandon(match func(client Client, started lease.Instant) bool, bin *Bin) int {
+func (t *Table) Abandon(match func(writer model.ClientID, started lease.Instant) bool, bin *Bin) int {
 	puts := 0
 	for i := range t.shards {
 		s := &t.shards[i]
 		s.mu.Lock()
-		for slot := range s.unfinished {
-			if o := s.slots.at(slot); match(Client{o.creator}, o.since) {
+		for slot, writer := range s.unfinished {
+			if o := s.slots.at(slot); match(writer, o.since) {
 				bin.whole(o)
 				t.unlink(i, s, o, true)
 				puts++
