@@ -10,6 +10,10 @@
 // a lookup protects, since a lookup moves no bytes; then what is softly pinned, the longest
 // unread first. The other members of an evicted object's group go with it.
 //
+// An eviction for the quota of one owner does not ask the policy, which ranks the objects of
+// all together: it takes the least recently used of a sample of what the owner has, all of
+// it where that is little.
+//
 // The policy may be a subprocess: every call carries a batch, has a time limit, and is made
 // without a lock of the object table. One eviction runs at a time.
 package evictor

@@ -3,6 +3,7 @@ package evictor
 import (
 	"context"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/mooncake-go/mooncake/core/master/history"
@@ -40,6 +41,10 @@ type Evictor struct {
 	grave  Grave
 	clock  lease.Clock
 	log    *slog.Logger
+
+	// teaching is the number of the last event before a policy began to be taught, 0 when
+	// none is.
+	teaching atomic.Uint64
 
 	// turn is held by whoever works on the fields below.
 	turn       chan struct{}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/mooncake-go/mooncake/sdk/evict"
 )
@@ -15,12 +16,23 @@ const maxOwed = 1 << 16
 // recordBatch is the most events told to a policy in one call when it is taught anew.
 const recordBatch = 4096
 
+// maxRecord is the most events told to a policy in one call.
+const maxRecord = 1 << 16
+
 // errStale is why nothing can be asked of the policy.
 var errStale = errors.New("the eviction policy failed; its order will be rebuilt as soon as it answers")
 
+// maxMeanwhile bounds the events that may happen while a policy is taught before callers
+// wait for the end of that.
+const maxMeanwhile = 1 << 19
+
 // Drain tells the policy what happened since the last time. It is called by whoever sees
-// that the table holds many events.
+// that the table holds many events. While a policy is taught they wait in the table, and
+// not their callers.
 func (e *Evictor) Drain(ctx context.Context) error {
+	if from := e.teaching.Load(); from != 0 && e.table.Noted()-from < maxMeanwhile {
+		return nil
+	}
 	if err := e.lock(ctx); err != nil {
 		return err
 	}
@@ -64,18 +76,19 @@ func (e *Evictor) drain(ctx context.Context) error {
 		}
 	}
 	e.resolve(ctx, e.verdicts)
-	if err := e.record(context.WithoutCancel(ctx), e.policy); err != nil {
-		e.fail(err)
-		return err
+	for batch := range slices.Chunk(e.events, maxRecord) {
+		if err := e.record(context.WithoutCancel(ctx), e.policy, batch); err != nil {
+			e.fail(err)
+			return err
+		}
 	}
 	return nil
 }
 
-// record tells a policy e.events.
-func (e *Evictor) record(ctx context.Context, p evict.Policy) error {
+func (e *Evictor) record(ctx context.Context, p evict.Policy, events []evict.Event) error {
 	ctx, cancel := context.WithTimeout(ctx, CallTimeout)
 	defer cancel()
-	return p.Record(ctx, e.events)
+	return p.Record(ctx, events)
 }
 
 func (e *Evictor) resolve(ctx context.Context, verdicts []evict.Verdict) {
@@ -129,11 +142,13 @@ func (e *Evictor) Replay(ctx context.Context, p evict.Policy) error {
 // teach records the table's order. anew is for a policy that lived on: it may count
 // objects as proposed although its proposal was lost, so each is removed first.
 func (e *Evictor) teach(ctx context.Context, p evict.Policy, anew bool) error {
+	e.teaching.Store(max(e.table.Noted(), 1))
+	defer e.teaching.Store(0)
 	all := e.table.Ranking()
 	for rest := all; len(rest) > 0; {
 		n := min(len(rest), recordBatch)
 		e.events = e.table.Inserts(rest[:n], anew, e.events[:0])
-		if err := e.record(ctx, p); err != nil {
+		if err := e.record(ctx, p, e.events); err != nil {
 			return fmt.Errorf("teach eviction policy: record %d of %d objects: %w", len(all)-len(rest), len(all), err)
 		}
 		rest = rest[n:]

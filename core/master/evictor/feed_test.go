@@ -64,6 +64,39 @@ func TestTeachingAPolicyWhileTheTableChanges(t *testing.T) {
 	}
 }
 
+// Whoever reads or writes while a policy is taught does not wait for that, until very much
+// has happened.
+func TestNobodyWaitsWhileAPolicyIsTaught(t *testing.T) {
+	b := newFixture(t, nil)
+	b.put(t, 0, 10)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	p := &strict{LRU: mastertest.NewLRU(), inserts: map[evict.ID]int{}}
+	drains := 0
+	p.meanwhile = func() {
+		drains++
+		require.NoError(t, b.Drain(ctx))
+		from := b.teaching.Load()
+		b.teaching.Store(b.table.Noted() - maxMeanwhile) // as if so much had happened
+		require.ErrorIs(t, b.Drain(ctx), context.Canceled)
+		b.teaching.Store(from)
+	}
+	require.NoError(t, b.Replay(t.Context(), p))
+	require.Equal(t, 1, drains)
+	require.Zero(t, b.teaching.Load())
+}
+
+// What piled up is told in several calls.
+func TestEventsAreToldInBoundedCalls(t *testing.T) {
+	b := newFixture(t, nil)
+	b.put(t, 0, maxRecord+1)
+	require.NoError(t, b.Drain(t.Context()))
+	require.Equal(t, int64(2), b.lru.RecordCalls.Load())
+	st, err := b.lru.Stats(t.Context())
+	require.NoError(t, err)
+	require.EqualValues(t, maxRecord+1, st.Objects)
+}
+
 // Only the background loop teaches a policy that failed: it has no deadline that would end
 // it halfway.
 func TestOnlyTheLoopTeachesAnew(t *testing.T) {

@@ -45,6 +45,9 @@ func (t *Table) note(i int, s *shard, e evict.Event) uint64 {
 	return seq
 }
 
+// Noted returns the number of the last event, whether it was kept or dropped.
+func (t *Table) Noted() uint64 { return t.seq.Load() }
+
 // Full reports that a shard holds many events: call Drain soon.
 func (t *Table) Full() bool { return t.journal.full.Load() }
 
@@ -54,11 +57,17 @@ func (t *Table) DroppedAccesses() uint64 { return t.journal.dropped.Load() }
 // DrainBuffer is memory that Drain uses again and again. The zero value is ready.
 type DrainBuffer struct{ raw, ordered []Event }
 
+// maxBuffered is the most events for which a buffer keeps its memory.
+const maxBuffered = 2 * Shards * softEvents
+
 // Drain returns all events noted so far, in order, and forgets them. Events of calls that
 // run at the same time may come with this or the next Drain. The result is valid until the
 // next Drain with the same buffer.
 func (t *Table) Drain(b *DrainBuffer) []Event {
 	t.journal.full.Store(false)
+	if cap(b.raw) > maxBuffered {
+		*b = DrainBuffer{}
+	}
 	b.raw = b.raw[:0]
 	for w := range t.journal.dirty {
 		for set := t.journal.dirty[w].Swap(0); set != 0; set &= set - 1 {
