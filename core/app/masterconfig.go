@@ -19,7 +19,6 @@ func masterConfig(c config.Master) master.Config {
 	out.EvictSoftPinned = c.AllowEvictSoftPinnedObjects
 	out.AllocationStrategy = c.AllocationStrategy
 	out.StripeSize = uint64(c.StripeSize)
-	out.UnmountGrace = c.UnmountGrace
 	out.History = c.WhyHistory
 	out.Tasks = tasks.Config{
 		MaxPending: c.MaxTotalPendingTasks, MaxProcessing: c.MaxTotalProcessingTasks, MaxFinished: c.MaxTotalFinishedTasks,

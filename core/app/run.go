@@ -15,7 +15,7 @@ import (
 	"go.uber.org/fx/fxevent"
 )
 
-// The bounds on start and stop of a role, which may ask for a longer start.
+// The bounds on start and stop of a role, which may ask for more.
 const (
 	StartTimeout = 60 * time.Second
 	StopTimeout  = 45 * time.Second
@@ -77,7 +77,7 @@ func Run(ctx context.Context, log *slog.Logger, role ...fx.Option) error {
 	}
 
 	stopping := time.Now()
-	stopCtx, cancelStop := context.WithTimeout(context.WithoutCancel(ctx), StopTimeout)
+	stopCtx, cancelStop := context.WithTimeout(context.WithoutCancel(ctx), app.StopTimeout())
 	defer cancelStop()
 	stopped := make(chan error, 1)
 	go func() { stopped <- app.Stop(stopCtx) }()

@@ -107,3 +107,18 @@ func TestCheckStartsNothing(t *testing.T) {
 	require.NoError(t, app.Check(quiet, role(p, ok, ok)))
 	assert.Empty(t, p.events)
 }
+
+// A node that lingers while its readers finish needs longer than others to stop.
+func TestARoleMayTakeLongerToStop(t *testing.T) {
+	p, left := &part{make(chan string, 4)}, make(chan time.Duration, 1)
+	stop := func(ctx context.Context) error {
+		end, _ := ctx.Deadline()
+		left <- time.Until(end)
+		return nil
+	}
+	done := run(role(p, ok, stop), fx.StopTimeout(app.StopTimeout+time.Hour))
+	require.Equal(t, "start", <-p.events)
+	require.NoError(t, syscall.Kill(syscall.Getpid(), syscall.SIGTERM))
+	assert.NoError(t, wait(t, done))
+	assert.Greater(t, <-left, time.Hour)
+}

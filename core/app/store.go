@@ -35,6 +35,7 @@ func useful(s config.Store) error {
 func node(cfg config.Config, builtins []plugin.Factory, check func(config.Store) error) fx.Option {
 	return fx.Options(
 		fx.StartTimeout(StartTimeout+cfg.Store.MaxWaitTime),
+		fx.StopTimeout(StopTimeout+cfg.Store.UnmountGrace),
 		fx.Provide(func(log *slog.Logger) (*storeRole, error) {
 			if err := check(cfg.Store); err != nil {
 				return nil, err
@@ -76,7 +77,7 @@ func newStore(cfg config.Config, builtins []plugin.Factory, log *slog.Logger) (*
 	}
 	n.Placement, n.Location = memory.OnNode(cfg.Store.NUMANode, cfg.Store.NUMAStrict), ""
 	n.Protocol = cfg.Store.Protocol
-	n.StartWait = cfg.Store.MaxWaitTime
+	n.StartWait, n.StopGrace = cfg.Store.MaxWaitTime, cfg.Store.UnmountGrace
 	n.RPCTimeout = min(n.RPCTimeout, cfg.Store.RPCTimeout)
 	runtime := prometheus.NewRegistry()
 	runtime.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))

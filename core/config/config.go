@@ -103,6 +103,8 @@ type Store struct {
 	RESTPort      int           `koanf:"rest_port" type:"port" default:"0" doc:"port of the REST service (PUT /api/put and so on); 0 for no service. The flag of 'mooncake store' is --port"`
 	MaxWaitTime   time.Duration `koanf:"max_wait_time" unit:"s" default:"60s" range:"0s..24h" doc:"how long the start keeps trying to reach the master and the metadata service"`
 
+	UnmountGrace time.Duration `koanf:"unmount_grace" default:"0s" range:"0s..1h" doc:"how long a store node that stops leaves its objects readable, while the master places no more there; 0 drops them at once"`
+
 	EnableHTTPServer bool `koanf:"enable_http_server" default:"false" doc:"serve health and metrics of this node over HTTP"`
 	HTTPPort         int  `koanf:"http_port" type:"port" default:"9300" doc:"port for health and metrics of this node"`
 }

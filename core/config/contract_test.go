@@ -98,7 +98,6 @@ func TestBoundsOfFlags(t *testing.T) {
 		{"why_history", "0", "-1"},
 		{"why_history", "16777216", "16777217"},
 		{"probe_lease_ttl", "0", "-1"},
-		{"unmount_grace", "24h", "25h"},
 	} {
 		_, err := load(t, RoleMaster, []string{"-" + c.flag, c.good}, nil, "")
 		require.NoError(t, err, "%s %s", c.flag, c.good)

@@ -22,7 +22,6 @@ type Master struct {
 	PutStartReleaseTimeout     time.Duration `koanf:"put_start_release_timeout" unit:"s" default:"10m" range:"1s..168h" doc:"age at which the memory of an unfinished put is freed; longer than put_start_discard_timeout"`
 	AllocationStrategy         string        `koanf:"allocation_strategy" default:"random" enum:"random|free_ratio_first|local_first" later:"ssd_free_ratio_first|cxl" fallback:"random" doc:"how the segments of an object are chosen"`
 	StripeSize                 Size          `koanf:"stripe_size" default:"64MiB" range:"1MiB..1TiB" doc:"an object larger than this is laid over several segments"`
-	UnmountGrace               time.Duration `koanf:"unmount_grace" default:"0s" range:"0s..24h" doc:"how long the objects of a segment that leaves stay readable; 0 drops them at once"`
 	ClusterID                  string        `koanf:"cluster_id" type:"cluster" default:"mooncake_cluster" doc:"name of the cluster: 1 to 128 letters, digits and _ . -"`
 
 	SoftPinTTL                  time.Duration `koanf:"soft_pin_ttl" unit:"ms" default:"30m" range:"1ms..8760h" doc:"how long a soft pin that names no time of its own holds; at most max_soft_pin_ttl"`

@@ -51,8 +51,6 @@ type Config struct {
 	// History is how many keys that are gone the master remembers (why_history). Default
 	// 262144, 32 bytes each; 0 remembers none.
 	History int
-	// UnmountGrace is the grace of an unmount that asks for none (unmount_grace).
-	UnmountGrace time.Duration
 	// Tasks bounds the copies and moves that clients carry out for the master.
 	Tasks tasks.Config
 	// ExistRanks lets lookups count as reads in the eviction order. Off by default: a
@@ -109,8 +107,6 @@ func (c Config) Validate() error {
 		return fmt.Errorf("master: stripe size is %d bytes; it must be at least 1 MiB", c.StripeSize)
 	case c.History < 0 || c.History > 1<<24:
 		return fmt.Errorf("master: the history of gone keys has %d entries; it must be 0 to %d", c.History, 1<<24)
-	case c.UnmountGrace < 0 || c.UnmountGrace > maxGrace:
-		return fmt.Errorf("master: unmount grace is %s; it must be 0 to %s", c.UnmountGrace, maxGrace)
 	case c.MaxBatch < 1 || c.MaxBatch > 1<<20:
 		return fmt.Errorf("master: largest batch is %d keys; it must be 1 to %d", c.MaxBatch, 1<<20)
 	}

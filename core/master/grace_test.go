@@ -7,7 +7,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/mooncake-go/mooncake/core/master"
 	"github.com/mooncake-go/mooncake/core/model"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
@@ -43,18 +42,6 @@ func TestUnmountWithAGrace(t *testing.T) {
 		list, err = r.Segments(r.ctx)
 		require.NoError(t, err)
 		require.Len(t, list, 1)
-	})
-}
-
-func TestTheMastersOwnGrace(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := start(t, func(c *master.Config) { noLease(c); c.UnmountGrace = 5 * time.Second }, 8)
-		r.put("k")
-		require.NoError(t, r.UnmountSegment(r.ctx, r.client, r.segs[0].ID, 0))
-		require.Equal(t, one(errs.OK), r.get("k"))
-		require.Equal(t, one(errs.NoAvailableHandle), r.begin("l"))
-		r.keepAlive(7 * time.Second)
-		require.Equal(t, one(errs.ObjectNotFound), r.get("k"))
 	})
 }
 

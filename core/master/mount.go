@@ -142,9 +142,6 @@ func (s *Service) unmount(ctx context.Context, client model.ClientID, id model.S
 		return errs.New(errs.IllegalClient, op, "segment %s (%s) belongs to client %s, not to %s", id, m.Name, m.Client, client)
 	}
 	if grace == 0 {
-		grace = s.cfg.UnmountGrace
-	}
-	if grace == 0 {
 		s.drop(ctx, m, history.SegmentUnmounted)
 		s.log.Info("segment unmounted", "segment", m.Name, "id", id.String(), "client", client.String())
 		return nil

@@ -1,0 +1,22 @@
+package app
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/fx"
+
+	"github.com/mooncake-go/mooncake/core/config"
+)
+
+func TestANodeThatStopsLingersForItsGrace(t *testing.T) {
+	for _, grace := range []time.Duration{0, 20 * time.Second} {
+		cfg := settings(t, func(c *config.Config) { c.Store.UnmountGrace = grace })
+		s, err := newStore(cfg, builtins(), quiet)
+		require.NoError(t, err)
+		require.Equal(t, grace, s.cfg.StopGrace)
+		role := node(cfg, builtins(), func(config.Store) error { return nil })
+		require.Equal(t, StopTimeout+grace, fx.New(base(quiet), role, fx.Supply(Failer(func(error) {}))).StopTimeout())
+	}
+}
