@@ -134,7 +134,7 @@ func (e *env) writeSegments(list []rest.Segment) {
 func (e *env) adminSummaryCmd(a *adminFlags) *cobra.Command {
 	return &cobra.Command{
 		Use:   "summary",
-		Short: "What the pool holds now and what it did since the master started",
+		Short: "Say what the pool holds now and what it did since the master started",
 		Example: `  mooncake admin summary
   mooncake admin summary -o json`,
 		Args: noArgs,

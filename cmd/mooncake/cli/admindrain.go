@@ -20,7 +20,9 @@ func (e *env) adminDrainCmd(a *adminFlags) *cobra.Command {
 		Short: "Move everything off segments before their node is stopped",
 		Long: `A drain job moves the objects of segments to others. The segments take no new objects
 meanwhile, and stay drained when the job has succeeded; when it fails or is canceled they
-take objects again.`,
+take objects again. Segments have the names that 'mooncake admin segments' shows.`,
+		Example: `  mooncake admin drain start 10.0.0.7:12300 --wait
+  mooncake admin drain status 7-8`,
 		Args: unknownVerb,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -64,7 +66,7 @@ func (e *env) drainStatusCmd(a *adminFlags) *cobra.Command {
 	wait := false
 	cmd := &cobra.Command{
 		Use:     "status JOB",
-		Short:   "How far a job is",
+		Short:   "Say how far a job is",
 		Example: "  mooncake admin drain status 7-8 --wait",
 		Args:    count(1, 1, "one job"),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -15,7 +15,9 @@ func (e *env) adminTasksCmd(a *adminFlags) *cobra.Command {
 		Use:   "tasks",
 		Short: "Copy or move single objects between segments",
 		Long: `The client that owns the source carries a task out; a store node does so by itself, within
-seconds.`,
+seconds. Segments have the names that 'mooncake admin segments' shows.`,
+		Example: `  mooncake admin tasks move page-1 --from 10.0.0.7:12300 --to 10.0.0.8:12300
+  mooncake admin tasks status 4-4`,
 		Args: unknownVerb,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -56,7 +58,7 @@ func (e *env) taskCreateCmd(a *adminFlags, kind string) *cobra.Command {
 func (e *env) taskStatusCmd(a *adminFlags) *cobra.Command {
 	return &cobra.Command{
 		Use:     "status TASK",
-		Short:   "How far a task is",
+		Short:   "Say how far a task is",
 		Example: "  mooncake admin tasks status 4-4",
 		Args:    count(1, 1, "one task"),
 		RunE: func(cmd *cobra.Command, args []string) error {

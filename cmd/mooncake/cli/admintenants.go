@@ -17,9 +17,12 @@ func (e *env) adminTenantsCmd(a *adminFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "tenants",
 		Short: "List tenants and their quotas, set or take away a quota",
-		Long:  `Needs a master with enable_multi_tenants. A tenant without a quota may not write.`,
-		Args:  unknownVerb,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Long: `Needs a master with enable_multi_tenants. A tenant without a quota may not write.
+Where quotas add up to more than the pool has, each tenant gets the same share of its own.`,
+		Example: `  mooncake admin tenants list
+  mooncake admin tenants set team-a 200GB`,
+		Args: unknownVerb,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(e.tenantsListCmd(a), e.tenantsSetCmd(a), e.tenantsDeleteCmd(a))
 	return cmd

@@ -18,8 +18,10 @@ func (e *env) configCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "config",
 		Short: "Show the effective configuration and where it comes from, or check a file",
-		Args:  unknownVerb,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Example: `  mooncake config check --role store pool.yaml
+  mooncake config show --role store --config pool.yaml --origin`,
+		Args: unknownVerb,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(e.configShowCmd(), e.configCheckCmd(), e.configReferenceCmd())
 	return cmd

@@ -22,8 +22,10 @@ func (e *env) pluginsCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "plugins",
 		Short: "Show the transports, allocators and eviction policies that are there",
-		Args:  unknownVerb,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Example: `  mooncake plugins list
+  mooncake plugins list --kind evict`,
+		Args: unknownVerb,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(e.pluginsListCmd())
 	return cmd

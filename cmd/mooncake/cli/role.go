@@ -25,7 +25,7 @@ func withRole(cmd *cobra.Command, role config.Role) *cobra.Command {
 	cmd.SetUsageFunc(func(c *cobra.Command) error {
 		fmt.Fprintf(c.OutOrStderr(), "Usage:\n  %s\n\nExamples:\n%s\n", c.UseLine(), c.Example)
 		if c.HasAvailableSubCommands() {
-			fmt.Fprintln(c.OutOrStderr(), "Commands:")
+			fmt.Fprintln(c.OutOrStderr(), "\nCommands:")
 		}
 		for _, sub := range c.Commands() {
 			fmt.Fprintf(c.OutOrStderr(), "  %-10s %s\n", sub.Name(), sub.Short)

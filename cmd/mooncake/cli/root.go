@@ -87,10 +87,11 @@ a master places objects in segments that store nodes contribute; clients put and
 pages directly between machines.
 
 Try it on this machine:  mooncake demo`,
-		Example: `  mooncake master --enable_http_metadata_server
-  mooncake store --global_segment_size 4GB --metadata_server http://127.0.0.1:8080/metadata
+		Example: `  mooncake master
+  mooncake store --global_segment_size 4GB
   mooncake client put greeting --value hello
-  mooncake plugins list`,
+  mooncake why greeting
+  mooncake admin segments`,
 		SuggestionsMinimumDistance: 2,
 		SilenceUsage:               true,
 		SilenceErrors:              true,

@@ -19,12 +19,12 @@ func (e *env) serveCmd() *cobra.Command {
 		Long: `Owns the transports, and memory of the pool unless --global_segment_size is 0, for
 processes of this host that attach to it: they share their memory with it, which the
 transports read and write where it lies. They attach at the abstract socket
-@mooncake_client_PORT.sock, or at store.local_socket, as the same user or root; the port
-itself only tells over gRPC what goes on. Either side may be restarted: the processes attach
+@@mooncake_client_PORT.sock (the first @ stands for the zero byte), or at --local_socket, as
+the same user or root; the port itself only tells over gRPC what goes on. Either side may be restarted: the processes attach
 again by themselves. Answers to upstream's mooncake_client flags, also with one dash.`,
 		Example: `  mooncake client serve --global_segment_size 16GB --master_server_address 10.0.0.1:50051
   mooncake client serve --global_segment_size 0 --local_socket /run/mooncake/client.sock
-  mooncake_client -global_segment_size "4 GB" -master_server_address 10.0.0.1:50051 -port 50052`,
+  mooncake_client -global_segment_size "4 GB" -master_server_address 10.0.0.1:50051 -host 10.0.0.7 -port 50052`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			loaded, log, err := e.load(cmd)

@@ -72,7 +72,7 @@ func (e *env) versionCmd() *cobra.Command {
 	var output string
 	cmd := &cobra.Command{
 		Use:     "version",
-		Short:   "The version, and the contract versions that plugins have to match",
+		Short:   "Print the version and the contract versions that plugins have to match",
 		Example: "  mooncake version -o json",
 		Args:    noArgs,
 		RunE: func(*cobra.Command, []string) error {

@@ -18,7 +18,7 @@ func (e *env) whyCmd() *cobra.Command {
 	tenant := ""
 	cmd := &cobra.Command{
 		Use:   "why KEY",
-		Short: "What the master knows of a key: where it is and what protects it, or when and why it went",
+		Short: "Say what the master knows of a key: where it is and what protects it, or when and why it went",
 		Long: `Explains the state of one key: whether it can be read, where its bytes lie, who wrote and
 read it, and what keeps it from eviction; or that it was evicted, removed or lost, when and
 why. Asking changes nothing: it grants no lease and counts as no use. The master remembers
