@@ -8,7 +8,6 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/mooncake-go/mooncake/core/master/lease"
-	"github.com/mooncake-go/mooncake/core/master/segments"
 	"github.com/mooncake-go/mooncake/core/model"
 )
 
@@ -293,71 +292,4 @@ func (m *machine) endCopy(e *entry) uint64 {
 	e.copies = slices.DeleteFunc(slices.Clone(e.copies), func(s spot) bool { return s.target })
 	e.copying = false
 	return uint64(before-len(e.copies)) * e.size
-}
-
-// unmount kills a segment; the sweep comes at once, later or with the next one.
-func (m *machine) unmount(t *rapid.T) {
-	i := rapid.IntRange(0, len(m.segs)-1).Draw(t, "segment")
-	m.segs[i].Kill()
-	m.segs[i] = m.segment(i, 100+int(m.now))
-	if !rapid.Bool().Draw(t, "sweep") {
-		return
-	}
-	var bin Bin
-	bytes := uint64(0)
-	m.table.sweepAll(&bin)
-	for k, e := range m.model {
-		if e.alive() == 0 {
-			bytes += e.footprint()
-			m.forget(k)
-			continue
-		}
-		before := len(e.copies)
-		e.copies = slices.DeleteFunc(slices.Clone(e.copies), func(s spot) bool { return !s.alive() })
-		bytes += uint64(before-len(e.copies)) * e.size
-	}
-	require.Equal(t, bytes, inBin(&bin))
-}
-
-func (m *machine) copyBegin(t *rapid.T) {
-	key := m.key(t)
-	client, who := m.client(t)
-	from := rapid.SampledFrom([]string{"", "s0", "s1", "s2"}).Draw(t, "from")
-	e := m.present(key)
-	src, got := m.table.CopySource(key, from)
-	switch {
-	case e == nil:
-		require.Equal(t, Missing, got)
-		return
-	case !e.complete:
-		require.Equal(t, Unfinished, got)
-		return
-	case e.copying:
-		require.Equal(t, Copying, got)
-		return
-	}
-	if !slices.ContainsFunc(e.copies, func(s spot) bool { return s.alive() && (from == "" || s.on(from)) }) {
-		require.Equal(t, NoReplica, got)
-		return
-	}
-	require.Equal(t, Done, got)
-	kind := model.CopyKind(rapid.IntRange(0, 1).Draw(t, "kind"))
-	extents, spots := m.drawCopies(t, e.size, rapid.IntRange(0, 2).Draw(t, "targets"))
-	plan, got := m.table.CopyBegin(key, who, kind, src.ID, extents, m.now)
-	stays := slices.ContainsFunc(e.copies, func(s spot) bool { return s.alive() && s.id != src.ID })
-	if kind == model.MoveObject && len(spots) == 0 && !stays {
-		require.Equal(t, NoReplica, got, "nothing would be left")
-		return
-	}
-	require.Equal(t, Done, got)
-	require.Equal(t, src.ID, plan.Source.ID)
-	for i := range spots {
-		spots[i].target, spots[i].id = true, plan.Targets[i].ID
-	}
-	e.copies = append(slices.Clone(e.copies), spots...)
-	e.copying, e.copier, e.kind, e.source, e.copyBegan = true, client, kind, src.ID, m.now
-}
-
-func (s spot) on(name string) bool {
-	return slices.ContainsFunc(s.segs, func(x *segments.Segment) bool { return x.Name == name })
 }
