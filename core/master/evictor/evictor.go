@@ -3,6 +3,7 @@ package evictor
 import (
 	"context"
 	"log/slog"
+	"math"
 	"sync/atomic"
 	"time"
 
@@ -19,6 +20,9 @@ const (
 	proposeBatch = 4096
 	// maxIdleRounds bounds how often a policy may propose nothing but objects that are gone.
 	maxIdleRounds = 16
+	// barrenPause is for how long nobody asks the policy again after everything that it has
+	// was protected.
+	barrenPause = 50 * time.Millisecond
 	// copyPause is when an object that was being copied is tried again.
 	copyPause = time.Second
 	// repairPause is how long the evictor waits between attempts to repair a policy that
@@ -52,6 +56,7 @@ type Evictor struct {
 	owed       []evict.Verdict // the policy has not heard of yet
 	stale      bool            // the policy missed events
 	nextRepair lease.Instant
+	barren     lease.Instant // until when asking the policy is of no use
 	pins       pins
 	samples    map[string]sample // of owners
 
@@ -114,20 +119,17 @@ func (e *Evictor) Evict(ctx context.Context, r Request) (res Result) {
 	if now := e.clock.Now(); e.parked.due(now) {
 		e.evictParked(ctx, &r, &res, false, func(c candidate) bool { return c.until <= now && res.Bytes < r.Need })
 	}
-	for idle := 0; res.Bytes < r.Need && res.Err == nil && idle < maxIdleRounds; {
-		keys, parked := res.Keys, e.parked.next
-		goOn, err := e.evictProposed(ctx, &r, &res)
-		if res.Err = err; !goOn {
-			break
-		}
-		if res.Keys == keys && e.parked.next == parked {
-			idle++
-		}
-	}
+	spared := e.proposals(ctx, &r, &res, r.Need, false)
 	if res.Bytes < r.Floor {
 		before := res.Keys
 		e.evictParked(ctx, &r, &res, true, func(c candidate) bool { return c.probed && res.Bytes < r.Floor })
+		if spared { // Some of those that lookups protect may be among them.
+			spared = e.proposals(ctx, &r, &res, r.Floor, true)
+		}
 		res.Probed = res.Keys - before
+	}
+	if spared && res.Keys == 0 {
+		e.barren = e.clock.Now().Add(barrenPause)
 	}
 	if res.Bytes < r.Floor && r.Soft {
 		before := res.Keys
@@ -135,6 +137,31 @@ func (e *Evictor) Evict(ctx context.Context, r Request) (res Result) {
 		res.Soft = res.Keys - before
 	}
 	return res
+}
+
+// proposals takes what the policy proposes until res.Bytes reaches goal, or everything has
+// been proposed once; with probed also what lookups protect. It reports whether candidates
+// were spared since the parking is full: then the policy has others first.
+func (e *Evictor) proposals(ctx context.Context, r *Request, res *Result, goal uint64, probed bool) (spared bool) {
+	if e.clock.Now() < e.barren {
+		return false
+	}
+	ask := goal - min(res.Bytes, goal)
+	for idle := e.table.Readable()/proposeBatch + maxIdleRounds; idle > 0 && res.Bytes < goal && res.Err == nil; {
+		keys := res.Keys
+		proposed, some := e.evictProposed(ctx, r, res, goal, ask, probed)
+		spared = spared || some
+		switch {
+		case proposed == 0:
+			return spared
+		case res.Keys > keys:
+			ask = goal - min(res.Bytes, goal)
+		default:
+			idle--
+			ask = min(ask, math.MaxInt64/2) * 2 // The next ones may be protected as well.
+		}
+	}
+	return spared
 }
 
 // evictParked takes the parked candidates that pick selects; with probed also what lookups
@@ -148,27 +175,28 @@ func (e *Evictor) evictParked(ctx context.Context, r *Request, res *Result, prob
 	e.finish(ctx, r.Why)
 }
 
-// evictProposed asks for one batch of victims. goOn is false when asking again is of no
-// use.
-func (e *Evictor) evictProposed(ctx context.Context, r *Request, res *Result) (goOn bool, err error) {
+// evictProposed asks for one batch of victims worth ask bytes. It returns how many were
+// proposed, and whether some were spared since there is no room to park them.
+func (e *Evictor) evictProposed(ctx context.Context, r *Request, res *Result, goal, ask uint64, probed bool) (proposed int, spared bool) {
 	// A caller who hangs up in the middle would lose the proposal, and the policy would have
 	// to be taught anew.
 	call, cancel := context.WithTimeout(context.WithoutCancel(ctx), CallTimeout)
 	defer cancel()
-	victims, err := e.policy.Propose(call, e.candidates[:0], r.Need-res.Bytes)
+	victims, err := e.policy.Propose(call, e.candidates[:0], ask)
 	if err != nil {
 		e.fail(err)
-		return false, err
+		res.Err = err
+		return 0, false
 	}
 	if len(victims) == 0 {
-		return false, nil
+		return 0, false
 	}
-	now, before, spared := e.clock.Now(), res.Keys, false
+	now := e.clock.Now()
 	e.begin()
 	for _, c := range victims {
 		left, keep := candidate{Candidate: c}, true
-		if res.Bytes < r.Need {
-			left, keep = e.try(c, now, objects.Rules{}, res)
+		if res.Bytes < goal {
+			left, keep = e.try(c, now, objects.Rules{Probed: probed}, res)
 		}
 		if keep && !e.parked.add(left) {
 			spared = true
@@ -176,8 +204,7 @@ func (e *Evictor) evictProposed(ctx context.Context, r *Request, res *Result) (g
 		}
 	}
 	e.finish(ctx, r.Why)
-	// With the parking full, going on without success would turn the order over.
-	return !spared || res.Keys > before, nil
+	return len(victims), spared
 }
 
 // begin and finish enclose the decisions about a batch of candidates.

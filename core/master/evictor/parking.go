@@ -9,7 +9,7 @@ import (
 )
 
 // maxParked bounds the parked candidates; more are spared.
-const maxParked = 1 << 16
+const maxParked = 1 << 13
 
 // candidate is a proposed object that could not go yet.
 type candidate struct {
