@@ -66,7 +66,10 @@ func (s *state) copyEnd(rt *rapid.T) {
 
 // pass lets time go by while the clients that are not silent ping.
 func (s *state) pass(rt *rapid.T) {
-	left := rapid.SampledFrom([]time.Duration{15 * time.Millisecond, 400 * time.Millisecond, time.Second, 2500 * time.Millisecond, 6 * time.Second}).Draw(rt, "time")
+	s.wait(rt, rapid.SampledFrom([]time.Duration{15 * time.Millisecond, 400 * time.Millisecond, time.Second, 2500 * time.Millisecond, 6 * time.Second}).Draw(rt, "time"))
+}
+
+func (s *state) wait(rt *rapid.T, left time.Duration) {
 	for left > 0 {
 		step := min(left, time.Second)
 		time.Sleep(step)

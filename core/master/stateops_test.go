@@ -126,12 +126,29 @@ func (s *state) put(rt *rapid.T) {
 			rt.Fatalf("put of %s without an allocator", it.Key)
 		}
 	}
+	old := s.groups[name{tenant, group}]
+	had := group != "" && s.hasMembers(tenant, group)
 	s.replaced(rt, before, items, got)
+	vague := had && !s.hasMembers(tenant, group)
 	for i, it := range items {
 		if got[i].Err == nil {
 			s.enter(rt, name{tenant, it.Key}, c, &items[i], cfg, before[it.Key], got[i].Value)
 		}
 	}
+	if vague {
+		// Whether the group's last old member went before the first new one came depends on the
+		// order within the call. With the old protection over it makes no difference.
+		s.wait(rt, max(time.Until(old[0]), time.Until(old[1]), 0)+time.Millisecond)
+	}
+}
+
+func (s *state) hasMembers(tenant model.Tenant, group string) bool {
+	for _, o := range s.things {
+		if o.group == group && o.tenant == tenant {
+			return true
+		}
+	}
+	return false
 }
 
 func (s *state) capacity() (n uint64) {
@@ -198,10 +215,8 @@ func (s *state) claimFor(rt *rapid.T, r []region, old *thing, upsert bool) {
 // groupOf returns what the members of a group share, as long as it has any.
 func (s *state) groupOf(x *thing) *[2]time.Time {
 	key := name{x.tenant, x.group}
-	for _, o := range s.things {
-		if o.group == x.group && o.tenant == x.tenant {
-			return s.groups[key]
-		}
+	if s.hasMembers(x.tenant, x.group) {
+		return s.groups[key]
 	}
 	s.groups[key] = &[2]time.Time{}
 	return s.groups[key]
