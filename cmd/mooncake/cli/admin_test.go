@@ -81,7 +81,7 @@ func TestAdminVerbs(t *testing.T) {
 		{args: "admin drain start n:1 --to n:2 --moves 8", answers: map[string][]string{"POST /api/v1/drain_jobs": {`{"success":true,"job_id":"7-8"}`}},
 			asked: `POST /api/v1/drain_jobs {"segments":["n:1"],"target_segments":["n:2"],"max_concurrency":8}`, out: []string{"job 7-8; follow it: mooncake admin drain status 7-8 --wait"}},
 		{args: "admin drain status 7-8", answers: map[string][]string{"GET /api/v1/drain_jobs/query": {jobRunning}}, asked: "GET /api/v1/drain_jobs/query?job_id=7-8",
-			out: []string{"job 7-8: RUNNING\n", "moved     10 objects, 40.00 KB\n", "under way 4, blocked 2 (being read, written or pinned), failed 0\n"}},
+			out: []string{"job 7-8: RUNNING\n", "moved     10 objects, 40.00 KB\n", "under way 4, blocked 2 (being read, written or copied, or without room), failed 0\n"}},
 		{args: "admin drain status 7-8 --wait", answers: map[string][]string{"GET /api/v1/drain_jobs/query": {jobRunning, jobSucceeded}}, asked: "GET /api/v1/drain_jobs/query?job_id=7-8",
 			out: []string{"job 7-8: SUCCEEDED\n"}},
 		{args: "admin drain start n:1 --wait", answers: map[string][]string{"POST /api/v1/drain_jobs": {`{"success":true,"job_id":"7-8"}`}, "GET /api/v1/drain_jobs/query": {jobFailed}},

@@ -133,7 +133,7 @@ func (e *env) writeJob(j rest.Job) {
 	fmt.Fprintf(e.stdout, "job %s: %s\n", j.ID, j.Name)
 	fmt.Fprintf(e.stdout, "  segments  %q\n", j.Segments)
 	fmt.Fprintf(e.stdout, "  moved     %d objects, %s\n", j.Succeeded, metrics.Bytes(j.Migrated))
-	fmt.Fprintf(e.stdout, "  under way %d, blocked %d (being read, written or pinned), failed %d\n", j.Active, j.Blocked, j.Failed)
+	fmt.Fprintf(e.stdout, "  under way %d, blocked %d (being read, written or copied, or without room), failed %d\n", j.Active, j.Blocked, j.Failed)
 	if j.Text != "" {
 		fmt.Fprintf(e.stdout, "  %s\n", j.Text)
 	}
