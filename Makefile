@@ -9,7 +9,8 @@ BIN      := bin
 TOOLS    := .tools
 MODULES  := . sdk
 # Upstream's program names: the same binary answers to them.
-ALIASES  := mooncake_master mooncake_client mooncake_http_metadata_server
+ALIASES  := mooncake_master mooncake_client mooncake_http_metadata_server \
+            mooncake_store_service mc_store_rest_server mooncake-hicache-sizing
 PLUGINS  := $(wildcard plugins/*/cmd/mooncake-plugin-*)
 FUZZTIME ?= 60s
 DEMOFLAGS ?=

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
@@ -49,10 +51,17 @@ func call[Q, R any](ctx context.Context, c *caller, op string, f rpc[Q, R], q *Q
 	switch {
 	case err == nil:
 		return r, nil
-	case bounded.Err() != nil && ctx.Err() == nil:
+	case (bounded.Err() != nil || overdue(err)) && ctx.Err() == nil:
 		return nil, errs.New(errs.RPCTimeout, op, "the plugin did not answer within %s", c.timeout)
 	}
 	return nil, lost(ctx, op, err)
+}
+
+// overdue reports that the call's own time limit ended it. The plugin's side counts the same
+// limit and may be first to end the call; what a plugin itself answers carries a detail.
+func overdue(err error) bool {
+	st := status.Convert(err)
+	return st.Code() == codes.DeadlineExceeded && len(st.Details()) == 0
 }
 
 // callGiving does a call whose answer gives something out. When ctx ends first the caller

@@ -8,10 +8,14 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/mooncake-go/mooncake/sdk/alloc"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/evict"
+	"github.com/mooncake-go/mooncake/sdk/plugin"
 	evictv1 "github.com/mooncake-go/mooncake/sdk/proto/mooncake/evict/v1"
 )
 
@@ -182,4 +186,15 @@ func TestServerTakesBackWhatNobodyHearsOf(t *testing.T) {
 	assert.Error(t, err)
 	assert.Positive(t, b.next[3])
 	assert.Empty(t, b.live)
+}
+
+// Either side may be first to notice that a call's time is over.
+func TestWhoeverEndsACallItsTimeIsNamed(t *testing.T) {
+	bare := status.Error(codes.DeadlineExceeded, "stream terminated by RST_STREAM with error code: CANCEL")
+	c := newCaller(ClientOptions{ID: plugin.ID{Kind: plugin.KindEvict, Name: "x"}, Timeout: time.Hour})
+	f := func(context.Context, *int, ...grpc.CallOption) (*int, error) { return nil, bare }
+	_, err := call(t.Context(), c, "propose", f, new(int))
+	assert.ErrorIs(t, err, errs.RPCTimeout.Err())
+	assert.ErrorContains(t, err, "evict/x: propose")
+	assert.ErrorContains(t, err, "did not answer within 1h0m0s")
 }
