@@ -26,10 +26,10 @@ func localName(ctx context.Context, s config.Store) (string, error) {
 	if host == "" {
 		return "", errs.New(errs.InvalidParams, "store.local_hostname", "it is empty; give this machine's name or address")
 	}
-	if _, _, err := net.SplitHostPort(host); err == nil {
-		return host, nil
+	if h, port, err := net.SplitHostPort(host); err == nil {
+		return net.JoinHostPort(notWildcard(h), port), nil
 	}
-	host = plainHost(host)
+	host = notWildcard(plainHost(host))
 	ctx, cancel := context.WithTimeout(ctx, nameSearch)
 	defer cancel()
 	for try := range max(s.SetupRetries, 1) {
@@ -48,6 +48,33 @@ func localName(ctx context.Context, s config.Store) (string, error) {
 	}
 	return "", errs.New(errs.Internal, "store.local_hostname",
 		"no port from %d to %d is free on this machine; give %q with a port, or another range with store.client_min_port and store.client_max_port", s.ClientMinPort, s.ClientMaxPort, host)
+}
+
+// notWildcard replaces a wildcard, which upstream's mooncake_client takes for its own address,
+// by the first address of this machine that others can reach, or by loopback where there
+// is none.
+func notWildcard(host string) string {
+	ip := net.ParseIP(host)
+	if ip == nil || !ip.IsUnspecified() {
+		return host
+	}
+	addrs, err := net.InterfaceAddrs()
+	if err != nil {
+		addrs = nil
+	}
+	return firstReachable(addrs, ip.To4() == nil)
+}
+
+func firstReachable(addrs []net.Addr, v6 bool) string {
+	for _, a := range addrs {
+		if n, ok := a.(*net.IPNet); ok && n.IP.IsGlobalUnicast() && (n.IP.To4() == nil) == v6 {
+			return n.IP.String()
+		}
+	}
+	if v6 {
+		return "::1"
+	}
+	return "127.0.0.1"
 }
 
 // freePort returns a port that can be listened on.

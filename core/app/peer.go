@@ -242,7 +242,10 @@ func (p *peer) stop(ctx context.Context) error {
 		p.host = nil
 	}
 	if p.dir != nil {
-		err = errors.Join(err, p.dir.Close(ctx))
+		// A metadata service that is gone before its nodes is how a whole pool is stopped.
+		if e := p.dir.Close(ctx); e != nil {
+			p.log.Warn("what is published of this node stays until its name is used again", "error", e)
+		}
 		p.dir = nil
 	}
 	if p.master != nil {

@@ -20,6 +20,7 @@ type ledger struct {
 
 	mu      sync.Mutex
 	segs    []*ledgerSegment
+	graces  []time.Duration          // of each unmount
 	objects map[string]*ledgerObject // by tenant and key
 	open    map[string]*ledgerObject // puts under way
 	copies  map[string]*ledgerCopy
@@ -86,6 +87,7 @@ func (l *ledger) RemountSegments(ctx context.Context, c model.ClientID, segs []m
 func (l *ledger) UnmountSegment(_ context.Context, _ model.ClientID, id model.SegmentID, grace time.Duration) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.graces = append(l.graces, grace)
 	for i, s := range l.segs {
 		if s.ID == id {
 			l.segs = append(l.segs[:i:i], l.segs[i+1:]...)

@@ -106,6 +106,12 @@ func (n *Node) fadeOut(ctx context.Context) {
 	case <-timer.C:
 	case <-ctx.Done():
 	}
+	// Told once more, the master takes them out before the memory goes, not at its next look.
+	n.mu.Lock()
+	for _, p := range pieces {
+		p.mounted = true
+	}
+	n.mu.Unlock()
 }
 
 // leave undoes what allocate and announce did, in reverse.
