@@ -35,8 +35,11 @@ func (s *Service) copyStart(ctx context.Context, op string, caller model.Caller,
 	if out != objects.Done {
 		return plan, outcomeError(out, op, key)
 	}
-	// Where a copy lies already none is needed; a move then only drops the source.
-	targets = slices.DeleteFunc(slices.Clone(targets), func(t string) bool { return slices.Contains(src.Segments, t) })
+	// Where a copy lies already none is needed; a move then only drops the source. A striped
+	// copy may move to a segment that has a piece of it.
+	targets = slices.DeleteFunc(slices.Clone(targets), func(t string) bool {
+		return slices.Contains(src.Others, t) || (kind == model.CopyObject || len(src.Own) == 1) && slices.Contains(src.Own, t)
+	})
 	bytes := src.Size * uint64(len(targets))
 	if err := s.chargeCopy(ctx, c, kind, bytes); err != nil {
 		return plan, errs.Wrap(errs.CodeOf(err), op, err)

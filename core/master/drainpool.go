@@ -2,6 +2,7 @@ package master
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/mooncake-go/mooncake/core/master/drain"
@@ -159,7 +160,7 @@ func blockedBy(out objects.Outcome) string {
 	return ""
 }
 
-// Target implements drain.Pool: the emptiest segment that has no copy of the key.
+// Target implements drain.Pool: the emptiest segment that has no other copy of the key.
 func (p drainPool) Target(segment string, u drain.Unit, candidates []string) (string, bool) {
 	c := scope{tenant: u.Tenant, on: p.s.tenants != nil}
 	v, ok := p.s.table.Look(c.name(u.Key))
@@ -168,8 +169,10 @@ func (p drainPool) Target(segment string, u drain.Unit, candidates []string) (st
 	}
 	taken := map[string]bool{segment: true}
 	for _, r := range v.Replicas {
-		for _, part := range r.Parts {
-			taken[part.Segment] = true
+		if names := segmentsOf(r); !slices.Contains(names, segment) {
+			for _, name := range names {
+				taken[name] = true
+			}
 		}
 	}
 	wanted := map[string]bool{}
@@ -187,6 +190,14 @@ func (p drainPool) Target(segment string, u drain.Unit, candidates []string) (st
 		return "", false
 	}
 	return best.Name, true
+}
+
+// segmentsOf returns the names of the segments on which a copy lies.
+func segmentsOf(r model.Replica) (names []string) {
+	for _, p := range r.Parts {
+		names = append(names, p.Segment)
+	}
+	return names
 }
 
 // StartMove implements drain.Pool.

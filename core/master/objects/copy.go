@@ -21,8 +21,9 @@ type copying struct {
 type Source struct {
 	ID   uint64
 	Size uint64
-	// Segments are the names of the segments on which the object has a copy.
-	Segments []string
+	// Own are the names of the segments on which this copy lies, several where it is striped;
+	// Others those of the object's other copies.
+	Own, Others []string
 }
 
 // CopySource finds the copy of an object that lies on a segment, or any with "". Missing,
@@ -35,13 +36,14 @@ func (t *Table) CopySource(key, segment string) (Source, Outcome) {
 	}
 	src := Source{Size: o.size()}
 	for _, r := range o.describe(nil, model.ReplicaComplete) {
-		on := segment == ""
+		var names []string
 		for _, p := range r.Parts {
-			src.Segments = append(src.Segments, p.Segment)
-			on = on || p.Segment == segment
+			names = append(names, p.Segment)
 		}
-		if on && src.ID == 0 {
-			src.ID = r.ID
+		if src.ID == 0 && (segment == "" || slices.Contains(names, segment)) {
+			src.ID, src.Own = r.ID, names
+		} else {
+			src.Others = append(src.Others, names...)
 		}
 	}
 	if src.ID == 0 {
