@@ -25,7 +25,9 @@ type cells struct {
 	set      *objects
 	fill     [classes * buckets]ranked.List
 	wait     [classes * buckets]ranked.List
-	spared   [2]ranked.List // as fill and wait
+	spared   [2][classes]ranked.List // as fill and wait
+	grace    uint64                  // half of how long spared ones stay behind, in events
+	over     uint64                  // when the next of them come back
 	due      [buckets]uint64
 	youngest int // the bucket where objects start; a large cache need not look closer
 
@@ -39,7 +41,9 @@ func (c *cells) init(set *objects) {
 	for i := range c.fill {
 		c.fill[i], c.wait[i] = set.NewList(), set.NewList()
 	}
-	c.spared = [2]ranked.List{set.NewList(), set.NewList()}
+	for i := range classes {
+		c.spared[0][i], c.spared[1][i] = set.NewList(), set.NewList()
+	}
 }
 
 // put ranks an object that is in no list as one that was just used.
@@ -75,6 +79,7 @@ func (c *cells) next() uint32 {
 // rank takes over a new order of the cells, given the number of objects.
 func (c *cells) rank(o *odds, live uint64) {
 	c.youngest = o.ages.bucket(uint32(min(live/64, 1<<30)))
+	c.grace = max(o.ages.period(c.youngest), live/4)
 	c.filled = [len(c.filled)]uint64{}
 	for r, x := range o.order {
 		cell := int(uint32(x))
@@ -87,14 +92,15 @@ func (c *cells) rank(o *odds, live uint64) {
 
 // grow moves on the objects of the buckets whose time is up.
 func (c *cells) grow(now uint64, a *ages) {
+	if now >= c.over {
+		c.over = now + max(c.grace, tick)
+		c.release()
+	}
 	for b := buckets - 2; b >= 0; b-- {
 		if now < c.due[b] {
 			continue
 		}
 		c.due[b] = now + a.period(b)
-		if b == c.youngest {
-			c.release()
-		}
 		for class := range classes {
 			cell := class*buckets + b
 			if c.set.Front(c.wait[cell]) != 0 {
@@ -106,22 +112,30 @@ func (c *cells) grow(now uint64, a *ages) {
 	}
 }
 
-// spare ranks an object behind all others for one to two periods of the youngest bucket.
-func (c *cells) spare(at uint32) { c.set.PushBack(c.spared[0], at) }
+// spare ranks an object behind all others for one to two times the grace: somebody needs
+// it, and may for as long as it takes to use a good part of the cache.
+func (c *cells) spare(at uint32) { c.set.PushBack(c.spared[0][c.set.At(at).State.class], at) }
 
-// nextSpared returns the object spared longest ago, 0 when there is none.
+// nextSpared returns an object among those that were spared longest ago, 0 when there is
+// none.
 func (c *cells) nextSpared() uint32 {
-	if at := c.set.Front(c.spared[1]); at != 0 {
-		return at
+	for _, side := range []int{1, 0} {
+		for class := range classes {
+			if at := c.set.Front(c.spared[side][class]); at != 0 {
+				return at
+			}
+		}
 	}
-	return c.set.Front(c.spared[0])
+	return 0
 }
 
-// release ranks the objects whose time of grace is over.
+// release ranks the objects whose time of grace is over as if they had just been used.
 func (c *cells) release() {
-	for at := c.set.Front(c.spared[1]); at != 0; at = c.set.Front(c.spared[1]) {
-		c.set.Unlink(at)
-		c.put(at)
+	for class := range classes {
+		if cell := class*buckets + c.youngest; c.set.Front(c.spared[1][class]) != 0 {
+			c.set.MoveAll(c.fill[cell], c.spared[1][class])
+			c.mark(cell)
+		}
+		c.set.MoveAll(c.spared[1][class], c.spared[0][class])
 	}
-	c.set.MoveAll(c.spared[1], c.spared[0])
 }
