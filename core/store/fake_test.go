@@ -3,6 +3,7 @@ package store_test
 import (
 	"context"
 	"regexp"
+	"slices"
 	"sort"
 	"sync"
 	"time"
@@ -82,6 +83,13 @@ func (l *ledger) RemountSegments(ctx context.Context, c model.ClientID, segs []m
 		_ = l.MountSegment(ctx, c, s)
 	}
 	return nil
+}
+
+// told returns the grace of each unmount so far.
+func (l *ledger) told() []time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.graces)
 }
 
 func (l *ledger) UnmountSegment(_ context.Context, _ model.ClientID, id model.SegmentID, grace time.Duration) error {
