@@ -1,0 +1,57 @@
+package prefix
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mooncake-go/mooncake/sdk/evict"
+)
+
+// What somebody is reading is proposed after everything else while a quarter of the cache
+// is used; then it is ranked again.
+func TestSparedObjectsStayBehindForAWhile(t *testing.T) {
+	const live, spared = 4000, 100
+	for _, c := range []struct {
+		name   string
+		uses   int
+		behind bool
+	}{
+		{"soon after", live / 8, true},
+		{"long after", live, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := newProbe(t)
+			for id := evict.ID(1); id <= live; id++ {
+				p.record(page(id, 0))
+			}
+			got, err := p.p.Propose(t.Context(), make([]evict.Candidate, 0, spared), live)
+			require.NoError(t, err)
+			require.Len(t, got, spared)
+			was := map[evict.ID]bool{}
+			verdicts := make([]evict.Verdict, spared)
+			for i, v := range got {
+				was[v.ID], verdicts[i].ID = true, v.ID
+			}
+			require.NoError(t, p.p.Resolve(t.Context(), verdicts))
+			for i := range c.uses { // of objects that were not spared
+				p.record(evict.Event{Op: evict.Access, ID: live - evict.ID(i%1000)})
+			}
+			all, err := p.p.Propose(t.Context(), make([]evict.Candidate, 0, live), 2*live)
+			require.NoError(t, err)
+			require.Len(t, all, live)
+			last := 0
+			for _, v := range all[live-spared:] {
+				if was[v.ID] {
+					last++
+				}
+			}
+			if c.behind {
+				assert.Equal(t, spared, last)
+			} else {
+				assert.Zero(t, last)
+			}
+		})
+	}
+}
