@@ -10,10 +10,15 @@ TOOLS    := .tools
 MODULES  := . sdk
 # Upstream's program names: the same binary answers to them.
 ALIASES  := mooncake_master mooncake_client mooncake_http_metadata_server \
-            mooncake_store_service mc_store_rest_server mooncake-hicache-sizing
+            mooncake_store_service mc_store_rest_server mooncake-hicache-sizing \
+            transfer_engine_bench
 PLUGINS  := $(wildcard plugins/*/cmd/mooncake-plugin-*)
 FUZZTIME ?= 60s
+PYTHON   ?= python3
+PYTESTFLAGS ?=
 DEMOFLAGS ?=
+# What moves the demo's pages: the name of a transport plugin.
+PROTOCOL ?= tcp
 
 .PHONY: help
 help: ## List the targets
@@ -23,6 +28,10 @@ help: ## List the targets
 setup: ## Check for Go, gcc and git, and install what Debian or Ubuntu can give
 	@./scripts/setup.sh
 
+.PHONY: setup-tests
+setup-tests: # also for what the tests are better with
+	@./scripts/setup.sh --tests
+
 .PHONY: build
 build: setup ## Build every binary into bin/
 	go build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/ ./cmd/mooncake $(addprefix ./,$(PLUGINS))
@@ -30,17 +39,54 @@ build: setup ## Build every binary into bin/
 	@chmod go-w $(BIN) $(BIN)/* # a plugin binary that others can change is not run
 
 .PHONY: demo
-demo: build ## Run the main job: a master, three stores and two workers on loopback
-	$(BIN)/mooncake demo $(DEMOFLAGS)
+demo: $(if $(RDMA_VM),,build) ## Run the main job: a master, three stores and two workers on loopback
+	$(BIN)/mooncake demo --protocol $(PROTOCOL) $(DEMOFLAGS)
+
+.PHONY: demo-rdma
+demo-rdma: build ## Run the main job over RDMA, in a VM with software devices
+	test/rdma-vm/rdma-vm --ro -- $(MAKE) --no-print-directory demo PROTOCOL=rdma \
+		DEMOFLAGS='$(or $(DEMOFLAGS),--page-size 64KiB --pool-size 24MiB --requests 100 --window 32 --lease-ttl 5s)'
 
 .PHONY: test
-test: setup ## Run all tests, with the race detector where it is affordable
+test: setup-tests ## Run all tests, with the race detector where it is affordable
 	go test -race -timeout 10m ./core/... ./plugins/... ./cmd/...
 	cd sdk && go test -race -timeout 10m ./...
 	@# What the race detector leaves out: allocation counts, and the code of ordinary builds.
 	go test -timeout 5m ./plugins/...
 	cd docs/examples/evict-fifo && go test ./...
 	go test -timeout 10m ./test/...
+	$(MAKE) --no-print-directory test-python test-python-asan
+
+.PHONY: pydev
+pydev: setup ## Build what the Python package needs in place, for PYTHONPATH=sdk/python
+	$(PYTHON) sdk/python/build_native.py sdk/python/mooncake
+
+.PHONY: libmooncake
+libmooncake: setup ## Build the library for programs in C, with headers, into dist/libmooncake
+	./scripts/libmooncake.sh
+
+.PHONY: wheel
+wheel: setup ## Build the Python wheel for other machines, and the source distribution, into dist/
+	PYTHON=$(PYTHON) ./scripts/wheel.sh
+
+.PHONY: test-python
+test-python: setup-tests $(TOOLS)/python/.stamp ## Run the tests of the Python package, over real processes
+	$(MAKE) --no-print-directory pydev PYTHON=$(TOOLS)/python/bin/python
+	$(TOOLS)/python/bin/python -m pytest -q -p no:cacheprovider sdk/python/tests $(PYTESTFLAGS)
+	./scripts/test-python-torch.sh $(PYTESTFLAGS)
+
+.PHONY: test-python-asan
+test-python-asan: setup-tests $(TOOLS)/python/.stamp # the extension's own tests, with sanitizers
+	PYTHON=$(CURDIR)/$(TOOLS)/python/bin/python sdk/python/native/asan.sh
+
+$(TOOLS)/python/.stamp: sdk/python/tests/requirements.txt
+	$(PYTHON) -m venv --clear $(TOOLS)/python
+	$(TOOLS)/python/bin/pip install -q --disable-pip-version-check -r $<
+	@touch $@
+
+.PHONY: test-rdma
+test-rdma: setup ## Run the tests that need RDMA devices, in a VM that has them; results in dist/test-rdma
+	./scripts/test-rdma.sh
 
 .PHONY: test-short
 test-short: setup ## Run the tests without the race detector and without real processes
@@ -51,6 +97,10 @@ test-short: setup ## Run the tests without the race detector and without real pr
 bench: build ## Measure the parts on this machine, each beside its limit
 	$(BIN)/mooncake bench
 
+.PHONY: bench-python
+bench-python: pydev ## Measure the Python package beside Go, and threads beside one another
+	$(PYTHON) sdk/python/bench/measure.py --goals
+
 .PHONY: fuzz
 fuzz: setup ## Run every fuzz target for FUZZTIME (default 60s)
 	./scripts/fuzz.sh $(FUZZTIME)
@@ -60,9 +110,10 @@ fmt: ## Format the sources
 	gofmt -w $$(git ls-files '*.go')
 
 .PHONY: lint
-lint: tools ## Run the linters, the proto linter and the check for generated code
+lint: setup-tests tools $(TOOLS)/python/.stamp ## Run the linters, the proto linter and the check for generated code
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); echo 'run: make fmt'; exit 1; }
 	@for m in $(MODULES); do (cd $$m && $(CURDIR)/$(TOOLS)/golangci-lint run --config $(CURDIR)/.golangci.yml ./...); done
+	$(TOOLS)/python/bin/ruff check -q sdk/python && $(TOOLS)/python/bin/ruff format -q --check sdk/python
 	cd sdk/proto && $(CURDIR)/$(TOOLS)/buf lint
 	@out=$$(mktemp -d); trap 'rm -rf '$$out EXIT; \
 		(cd sdk/proto && PATH=$(CURDIR)/$(TOOLS):$$PATH buf generate -o $$out); \

@@ -108,13 +108,14 @@ func TestDelayed(t *testing.T) {
 
 func TestLocalName(t *testing.T) {
 	s := config.Store{LocalHostname: "10.0.0.7:4711", ClientMinPort: 12300, ClientMaxPort: 14300, SetupRetries: 1}
-	name, err := localName(t.Context(), s)
+	name, claim, err := localName(t.Context(), s)
 	require.NoError(t, err)
 	assert.Equal(t, "10.0.0.7:4711", name)
+	assert.Nil(t, claim)
 
 	for given, want := range map[string]string{"node-7": "node-7", "::1": "::1", "[2001:db8::7]": "2001:db8::7"} {
 		s.LocalHostname = given
-		name, err = localName(t.Context(), s)
+		name, claim, err = localName(t.Context(), s)
 		require.NoError(t, err)
 		host, port, err := net.SplitHostPort(name)
 		require.NoError(t, err)
@@ -123,17 +124,31 @@ func TestLocalName(t *testing.T) {
 		assert.Equal(t, want, host)
 		assert.GreaterOrEqual(t, n, s.ClientMinPort)
 		assert.LessOrEqual(t, n, s.ClientMaxPort)
+
+		own := config.Store{LocalHostname: given, ClientMinPort: n, ClientMaxPort: n, SetupRetries: 1}
+		_, _, err = localName(t.Context(), own)
+		assert.Error(t, err, "two processes of a host do not get one name")
+		if conn, err := net.Dial("tcp", "127.0.0.1:"+port); assert.NoError(t, err) {
+			_, err = conn.Read(make([]byte, 1))
+			assert.Error(t, err, "nothing is served there")
+			assert.NoError(t, conn.Close())
+		}
+		require.NoError(t, claim.Close())
+		name, claim, err = localName(t.Context(), own)
+		require.NoError(t, err)
+		assert.Equal(t, net.JoinHostPort(want, port), name)
+		require.NoError(t, claim.Close())
 	}
 
 	s.LocalHostname = ""
-	_, err = localName(t.Context(), s)
+	_, _, err = localName(t.Context(), s)
 	assert.ErrorIs(t, err, errs.InvalidParams.Err())
 
 	ln, err := net.Listen("tcp", ":0")
 	require.NoError(t, err)
 	defer ln.Close()
 	taken := ln.Addr().(*net.TCPAddr).Port
-	_, err = localName(t.Context(), config.Store{LocalHostname: "n", ClientMinPort: taken, ClientMaxPort: taken, SetupRetries: 2})
+	_, _, err = localName(t.Context(), config.Store{LocalHostname: "n", ClientMinPort: taken, ClientMaxPort: taken, SetupRetries: 2})
 	assert.ErrorContains(t, err, "no port from "+strconv.Itoa(taken))
 	assert.ErrorContains(t, err, "store.client_min_port")
 }

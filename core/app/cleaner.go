@@ -8,7 +8,6 @@ import (
 
 	"github.com/mooncake-go/mooncake/core/config"
 	"github.com/mooncake-go/mooncake/core/metadata"
-	metahttp "github.com/mooncake-go/mooncake/core/metadata/http"
 	"github.com/mooncake-go/mooncake/core/metadata/memory"
 	"github.com/mooncake-go/mooncake/core/metadata/open"
 )
@@ -34,11 +33,10 @@ func newCleaner(embedded *memory.Store, s config.Store, log *slog.Logger) (*clea
 	case s.MetadataServer == open.P2PHandshake:
 		log.Warn("nothing is removed when a node falls silent: with P2PHANDSHAKE there is no metadata service", "setting", "enable_metadata_cleanup_on_timeout")
 	default:
-		client, err := metahttp.NewClient(s.MetadataServer, metahttp.ClientOptions{})
-		if err != nil {
+		var err error
+		if c.store, c.idle, err = open.Store(s.MetadataServer, directoryOptions(s, "", log)); err != nil {
 			return nil, err
 		}
-		c.store, c.idle = client, client.Close
 	}
 	return c, nil
 }

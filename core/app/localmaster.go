@@ -20,8 +20,9 @@ type LocalMaster struct {
 	Service *master.Service
 	Client  *rpc.Client
 
-	role   *masterRole
-	server *rpc.Server
+	role    *masterRole
+	server  *rpc.Server
+	address string
 }
 
 // StartLocalMaster starts one. Close it.
@@ -52,6 +53,7 @@ func (m *LocalMaster) start(ctx context.Context, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
+	m.address = ln.Addr().String()
 	m.server = rpc.NewServer(m.Service, rpc.ServerOptions{Logger: log})
 	go func() { _ = m.server.Serve(ln) }() // It ends with Close, and its clients see it.
 	m.Client, err = rpc.Dial(ln.Addr().String(), rpc.Options{})
@@ -71,3 +73,6 @@ func (m *LocalMaster) Close(ctx context.Context) error {
 	}
 	return errors.Join(err, m.Service.Stop(ctx), m.role.alloc.Stop(ctx), m.role.evict.Stop(ctx), m.role.catalog.Close(ctx))
 }
+
+// Address is where it serves, host:port.
+func (m *LocalMaster) Address() string { return m.address }

@@ -2,6 +2,8 @@ package app
 
 import (
 	"context"
+	"errors"
+	"io"
 	"net"
 	"strconv"
 	"time"
@@ -19,15 +21,16 @@ const (
 )
 
 // localName completes store.local_hostname to host:port with a port of the configured
-// range that nobody listens on, so that nodes of one host get different names. The search
-// begins at a random port.
-func localName(ctx context.Context, s config.Store) (string, error) {
+// range that nobody listens on. The search begins at a random port. The claim, nil for a
+// name that has its port, keeps other processes of the host from choosing the same; close
+// it when the name is not used any more.
+func localName(ctx context.Context, s config.Store) (name string, claim io.Closer, err error) {
 	host := s.LocalHostname
 	if host == "" {
-		return "", errs.New(errs.InvalidParams, "store.local_hostname", "it is empty; give this machine's name or address")
+		return "", nil, errs.New(errs.InvalidParams, "store.local_hostname", "it is empty; give this machine's name or address")
 	}
 	if h, port, err := net.SplitHostPort(host); err == nil {
-		return net.JoinHostPort(notWildcard(h), port), nil
+		return net.JoinHostPort(notWildcard(h), port), nil, nil
 	}
 	host = notWildcard(plainHost(host))
 	ctx, cancel := context.WithTimeout(ctx, nameSearch)
@@ -39,14 +42,14 @@ func localName(ctx context.Context, s config.Store) (string, error) {
 			case <-time.After(retryAfter):
 			}
 		}
-		if port, ok := freePort(ctx, s.ClientMinPort, s.ClientMaxPort); ok {
-			return net.JoinHostPort(host, strconv.Itoa(port)), nil
+		if port, claim, ok := claimPort(ctx, s.ClientMinPort, s.ClientMaxPort); ok {
+			return net.JoinHostPort(host, strconv.Itoa(port)), claim, nil
 		}
 		if ctx.Err() != nil {
 			break
 		}
 	}
-	return "", errs.New(errs.Internal, "store.local_hostname",
+	return "", nil, errs.New(errs.Internal, "store.local_hostname",
 		"no port from %d to %d is free on this machine; give %q with a port, or another range with store.client_min_port and store.client_max_port", s.ClientMinPort, s.ClientMaxPort, host)
 }
 
@@ -77,21 +80,56 @@ func firstReachable(addrs []net.Addr, v6 bool) string {
 	return "127.0.0.1"
 }
 
-// freePort returns a port that can be listened on.
-func freePort(ctx context.Context, low, high int) (int, bool) {
+// claimPort takes a port that nobody listens on, on any address, and listens on it on
+// loopback: a name is taken as long as its process lives, although nothing is served there.
+func claimPort(ctx context.Context, low, high int) (int, io.Closer, bool) {
 	span := high - low + 1
 	start := int(model.NewUUID().Lo % uint64(span))
+	var lc net.ListenConfig
 	for i := range span {
 		port := low + (start+i)%span
-		var lc net.ListenConfig
 		ln, err := lc.Listen(ctx, "tcp", ":"+strconv.Itoa(port))
 		if err == nil {
 			_ = ln.Close() // nobody has connected
-			return port, true
+			if ln, err = lc.Listen(ctx, "tcp", "127.0.0.1:"+strconv.Itoa(port)); err == nil {
+				return port, hold(ln), true
+			}
 		}
 		if ctx.Err() != nil {
 			break
 		}
 	}
-	return 0, false
+	return 0, nil, false
+}
+
+// held is a listener that turns everybody away.
+type held struct {
+	net.Listener
+	done chan struct{}
+}
+
+func hold(ln net.Listener) io.Closer {
+	h := held{ln, make(chan struct{})}
+	go func() {
+		defer close(h.done)
+		for {
+			conn, err := ln.Accept()
+			if errors.Is(err, net.ErrClosed) {
+				return
+			}
+			if err != nil {
+				time.Sleep(retryAfter) // Out of descriptors, most likely.
+				continue
+			}
+			_ = conn.Close()
+		}
+	}()
+	return h
+}
+
+// Close ends the listener and waits for its goroutine.
+func (h held) Close() error {
+	err := h.Listener.Close()
+	<-h.done
+	return err
 }

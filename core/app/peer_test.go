@@ -29,42 +29,27 @@ func builtins() []plugin.Factory { return []plugin.Factory{tcp.Factory()} }
 
 var quiet = slog.New(slog.DiscardHandler)
 
-func TestTransportsLearnTheNodesHost(t *testing.T) {
-	id := plugin.ID{Kind: plugin.KindTransport, Name: "tcp"}
-	advertised := func(change func(*config.Config)) any {
-		p := &peer{cfg: settings(t, change), log: quiet}
-		return p.transportSpec(id, builtins()).Config["advertise"]
-	}
-	assert.Nil(t, advertised(nil), "the default name says nothing about the address")
-	assert.Equal(t, []any{"10.0.0.7"}, advertised(func(c *config.Config) { c.Store.LocalHostname = "10.0.0.7" }))
-	assert.Equal(t, []any{"node-7"}, advertised(func(c *config.Config) { c.Store.LocalHostname = "node-7:12345" }))
-	assert.Equal(t, []any{"192.168.0.7"}, advertised(func(c *config.Config) {
-		c.Store.LocalHostname = "10.0.0.7"
-		c.Plugins.Transport = map[string]config.Plugin{"tcp": {Config: map[string]any{"advertise": []any{"192.168.0.7"}}}}
-	}), "what is configured stays")
-}
-
-func TestLoopbackNodesListenOnLoopback(t *testing.T) {
-	id := plugin.ID{Kind: plugin.KindTransport, Name: "tcp"}
-	bound := func(name string) any {
-		p := &peer{cfg: settings(t, func(c *config.Config) { c.Store.LocalHostname = name }), log: quiet}
-		return p.transportSpec(id, builtins()).Config["host"]
-	}
-	assert.Equal(t, "127.0.0.1", bound("127.0.0.1:12345"))
-	assert.Equal(t, "::1", bound("[::1]:12345"))
-	assert.Equal(t, "", bound("10.0.0.7"))
-	assert.Equal(t, "", bound("node-7:12345"))
-}
-
 func TestAMissingTransportIsFatalOnlyWhereRequired(t *testing.T) {
-	_, err := newPeer(settings(t, func(c *config.Config) { c.Store.Transports = []string{"rdma", "tcp"} }), builtins(), quiet)
-	assert.ErrorContains(t, err, "transport/rdma")
-	p, err := newPeer(settings(t, func(c *config.Config) {
-		c.Store.Transports = []string{"rdma", "tcp"}
-		c.Plugins.Transport = map[string]config.Plugin{"rdma": {Mode: config.ModeAuto, Required: false}}
-	}), builtins(), quiet)
+	with := func(transports []string, required bool) (*peer, error) {
+		return newPeer(settings(t, func(c *config.Config) {
+			c.Store.Transports = transports
+			c.Plugins.Transport = map[string]config.Plugin{"missing": {Mode: config.ModeAuto, Required: required}}
+		}), builtins(), quiet)
+	}
+	p, err := with([]string{"missing", "tcp"}, false)
 	require.NoError(t, err)
 	assert.Len(t, p.carriers, 1)
+	_, err = with([]string{"missing", "tcp"}, true)
+	assert.ErrorContains(t, err, "transport/missing")
+	_, err = with([]string{"missing"}, false)
+	assert.ErrorContains(t, err, "transport/missing", "no other is left")
+}
+
+func TestWrongSettingsOfATransportAreFatal(t *testing.T) {
+	_, err := newPeer(settings(t, func(c *config.Config) {
+		c.Plugins.Transport = map[string]config.Plugin{"tcp": {Mode: config.ModeAuto, Config: map[string]any{"no_such": 1}}}
+	}), builtins(), quiet)
+	assert.ErrorContains(t, err, "no_such")
 }
 
 func TestPluginFoldersMustNotDependOnTheWorkingDirectory(t *testing.T) {

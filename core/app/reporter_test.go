@@ -13,9 +13,9 @@ import (
 )
 
 func TestClientSettingsArrive(t *testing.T) {
-	p := &peer{cfg: settings(t, func(c *config.Config) {
+	p := &peer{fabric: fabric{cfg: settings(t, func(c *config.Config) {
 		c.Store.TenantID, c.Store.LocalHotCacheSize, c.Store.LocalHotAdmissionThreshold = "blue", 64<<20, 5
-	})}
+	})}}
 	got := p.clientConfig()
 	require.NoError(t, got.Validate())
 	require.Equal(t, "blue", got.Tenant)

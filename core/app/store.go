@@ -34,7 +34,7 @@ func useful(s config.Store) error {
 // node is a node with all its ports; check may refuse its settings.
 func node(cfg config.Config, builtins []plugin.Factory, check func(config.Store) error) fx.Option {
 	return fx.Options(
-		fx.StartTimeout(StartTimeout+cfg.Store.MaxWaitTime),
+		fx.StartTimeout(StartTimeout+cfg.Store.MaxWaitTime+memoryTime(uint64(cfg.Store.GlobalSegmentSize))),
 		fx.StopTimeout(StopTimeout+cfg.Store.UnmountGrace),
 		fx.Provide(func(log *slog.Logger) (*storeRole, error) {
 			if err := check(cfg.Store); err != nil {
@@ -70,6 +70,11 @@ func newStore(cfg config.Config, builtins []plugin.Factory, log *slog.Logger) (*
 	if err != nil {
 		return nil, err
 	}
+	return newStoreOn(p, cfg)
+}
+
+func newStoreOn(p *peer, cfg config.Config) (*storeRole, error) {
+	var err error
 	n := store.DefaultNodeConfig()
 	n.Segments = memory.Pieces(uint64(cfg.Store.GlobalSegmentSize), maxRegistration)
 	if n.HugePages, err = hugePages(cfg.Store); err != nil {

@@ -51,13 +51,25 @@ type Metadata struct {
 
 // Store is the section of a node that contributes memory, and of a client.
 type Store struct {
-	LocalHostname       string   `koanf:"local_hostname" default:"localhost" doc:"name or address, with or without a port, under which peers reach this node; the name of its segment"`
-	MetadataServer      string   `koanf:"metadata_server" default:"P2PHANDSHAKE" doc:"where nodes find each other: http://host:port/metadata, or P2PHANDSHAKE to ask each other"`
-	MetadataClusterID   string   `koanf:"metadata_cluster_id" default:"" doc:"separates clusters that share one metadata server: empty, or letters, digits and _ . -"`
-	MasterServerAddress string   `koanf:"master_server_address" type:"address" default:"127.0.0.1:50051" doc:"host:port of the master"`
-	Protocol            string   `koanf:"protocol" type:"plugin" default:"tcp" doc:"preferred transport: the name of a transport plugin"`
-	DeviceNames         []string `koanf:"device_names" default:"" doc:"network devices a transport may use; empty leaves the choice to it"`
-	Transports          []string `koanf:"transports" default:"tcp" doc:"transport plugins, best first; follows protocol where it is not given itself"`
+	LocalHostname       string        `koanf:"local_hostname" default:"localhost" doc:"name or address, with or without a port, under which peers reach this node; the name of its segment"`
+	MetadataServer      string        `koanf:"metadata_server" default:"P2PHANDSHAKE" doc:"where nodes find each other: http://host:port/metadata, etcd://host:port,host:port, redis://host:port, or P2PHANDSHAKE to ask each other; a bare host:port is etcd"`
+	MetadataClusterID   string        `koanf:"metadata_cluster_id" default:"" doc:"separates clusters that share one metadata server: empty, or letters, digits and _ . -"`
+	MetadataRefresh     time.Duration `koanf:"metadata_refresh" unit:"s" default:"0s" range:"0s..24h" doc:"how often the descriptors of known peers are looked up anew; 0 only when something is missing"`
+	MetadataCache       bool          `koanf:"metadata_cache" default:"true" doc:"keep the descriptors of peers between transfers"`
+	MetadataUsername    string        `koanf:"metadata_username" default:"" doc:"user at a redis or etcd metadata service"`
+	MetadataPassword    string        `koanf:"metadata_password" default:"" doc:"password at a redis or etcd metadata service"`
+	MetadataDB          int           `koanf:"metadata_db" default:"0" range:"0..255" doc:"number of the database in redis"`
+	AdvertiseHost       string        `koanf:"advertise_host" default:"" doc:"address or name under which peers connect to this node; empty for the host of local_hostname"`
+	MasterServerAddress string        `koanf:"master_server_address" type:"address" default:"127.0.0.1:50051" doc:"host:port of the master"`
+	Protocol            string        `koanf:"protocol" type:"plugin" default:"tcp" doc:"preferred transport: the name of a transport plugin"`
+	DeviceNames         []string      `koanf:"device_names" default:"" doc:"network devices a transport may use; empty, or auto-discovery, leaves the choice to it"`
+	AutoDiscovery       string        `koanf:"auto_discovery" default:"auto" enum:"auto|on|off" doc:"where a transport's network devices come from: device_names, or the machine where it is empty; always the machine; only device_names"`
+	DeviceFilter        []string      `koanf:"device_filter" default:"" doc:"of the devices that are found without device_names, those that may be used; empty allows all"`
+	DeviceAllow         []string      `koanf:"device_allow" default:"" doc:"network devices that may be used at all; empty allows all"`
+	DeviceExclude       []string      `koanf:"device_exclude" default:"" doc:"network devices that are never used"`
+	PeerAffinity        string        `koanf:"peer_affinity" default:"" doc:"which network devices of peers go with which of this node: local=peer,peer;local=peer; empty pairs them by name, then by order"`
+	TopologyFile        string        `koanf:"topology_file" default:"" doc:"JSON file with the priority matrix of this machine's network devices, in place of what the machine says"`
+	Transports          []string      `koanf:"transports" default:"tcp" doc:"transport plugins, best first; follows protocol where it is not given itself"`
 
 	GlobalSegmentSize Size `koanf:"global_segment_size" default:"4GiB" doc:"memory this node contributes to the pool; 0 contributes none"`
 	LocalBufferSize   Size `koanf:"local_buffer_size" default:"16MiB" range:"0..1TiB" doc:"staging memory for puts and gets from unregistered memory"`
@@ -66,6 +78,9 @@ type Store struct {
 	SliceSize        Size          `koanf:"slice_size" default:"1MiB" range:"4KiB..64MiB" doc:"largest piece that an object is cut into for moving"`
 	MaxInflightBytes Size          `koanf:"max_inflight_bytes" default:"64MiB" range:"4KiB..1TiB" doc:"bytes under way to one peer; at least slice_size"`
 	TransferTimeout  time.Duration `koanf:"transfer_timeout" default:"30s" range:"1ms..24h" doc:"bound on moving one object"`
+	SliceTimeout     time.Duration `koanf:"slice_timeout" unit:"s" default:"5s" range:"1ms..24h" doc:"bound on one attempt to move one piece"`
+	RetryCount       int           `koanf:"retry_count" default:"9" range:"1..127" doc:"how often one piece is tried again, on another path where there is one"`
+	RailPause        time.Duration `koanf:"rail_pause" unit:"s" default:"30s" range:"1s..24h" doc:"longest pause of a path between two devices that keeps failing; the first is 1 s, and it doubles"`
 	RPCTimeout       time.Duration `koanf:"rpc_timeout" unit:"ms" default:"30s" range:"1ms..24h" doc:"bound on one call to the master"`
 
 	RPCConnectTimeout time.Duration `koanf:"rpc_connect_timeout" unit:"ms" default:"30s" range:"1ms..24h" soon:"a bound of its own on connecting to the master" doc:"bound on connecting to the master"`
@@ -86,6 +101,8 @@ type Store struct {
 
 	ClientMinPort int `koanf:"client_min_port" default:"12300" range:"1024..65535" doc:"first port that a local_hostname without a port may get; from 1024 to 32767 or from 61000 to 65535"`
 	ClientMaxPort int `koanf:"client_max_port" default:"14300" range:"1024..65535" doc:"last port that a local_hostname without a port may get; in the same range as client_min_port"`
+	RPCMinPort    int `koanf:"rpc_min_port" default:"15000" range:"1024..65535" doc:"first port that the handshake and the transports of this node may listen on; from 1024 to 32767 or from 61000 to 65535"`
+	RPCMaxPort    int `koanf:"rpc_max_port" default:"17000" range:"1024..65535" doc:"last port that the handshake and the transports of this node may listen on; in the same range as rpc_min_port"`
 	SetupRetries  int `koanf:"setup_retries" default:"20" range:"1..1000" doc:"how often the ports are gone through, 100 ms apart, before the start fails"`
 
 	UseHugepage       bool   `koanf:"use_hugepage" default:"false" doc:"take segments and buffers from reserved huge pages; too few of them is an error, never ordinary pages"`
@@ -102,6 +119,12 @@ type Store struct {
 	RESTHost      string        `koanf:"rest_host" default:"0.0.0.0" doc:"address the REST service binds"`
 	RESTPort      int           `koanf:"rest_port" type:"port" default:"0" doc:"port of the REST service (PUT /api/put and so on); 0 for no service. The flag of 'mooncake store' is --port"`
 	MaxWaitTime   time.Duration `koanf:"max_wait_time" unit:"s" default:"60s" range:"0s..24h" doc:"how long the start keeps trying to reach the master and the metadata service"`
+
+	HandshakePort           int           `koanf:"handshake_port" type:"port" default:"12001" range:"1..65535" doc:"port of the handshake in names of nodes that have none"`
+	HandshakePortFromName   bool          `koanf:"handshake_port_from_name" default:"false" doc:"let the handshake listen on the port in local_hostname"`
+	HandshakeBacklog        int           `koanf:"handshake_backlog" default:"128" range:"1..65535" doc:"handshakes that may wait to be accepted"`
+	HandshakeConnectTimeout time.Duration `koanf:"handshake_connect_timeout" unit:"s" default:"5s" range:"1ms..24h" doc:"bound on looking a peer up and connecting to it"`
+	HandshakeMaxLength      Size          `koanf:"handshake_max_length" default:"1MiB" range:"1MiB..128MiB" doc:"largest message of a handshake, which with P2PHANDSHAKE is a whole descriptor"`
 
 	UnmountGrace time.Duration `koanf:"unmount_grace" default:"0s" range:"0s..1h" doc:"how long a store node that stops leaves its objects readable, while the master places no more there; 0 drops them at once"`
 

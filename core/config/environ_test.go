@@ -20,7 +20,8 @@ func TestUpstreamVariables(t *testing.T) {
 	require.Equal(t, []any{"m:50051", "http://m:8080/metadata", []string{"mlx5_0", "mlx5_1"}, 50 * GiB, Size(0), "n1", false, "1.5s", "debug", 64 * KiB, "tcp"},
 		[]any{s.MasterServerAddress, s.MetadataServer, s.DeviceNames, s.GlobalSegmentSize, s.LocalBufferSize, s.LocalHostname, s.Checksum, duration(s.RPCTimeout),
 			l.Config.Log.Level, s.SliceSize, s.Protocol})
-	require.Equal(t, map[string]any{"host": "10.0.0.1", "slice_bytes": int64(131072)}, l.Config.Plugins.Transport["tcp"].Config)
+	require.Equal(t, "10.0.0.1", s.AdvertiseHost)
+	require.Equal(t, map[string]any{"slice_bytes": int64(131072)}, l.Config.Plugins.Transport["tcp"].Config)
 	o, _ := l.Origin("store.metadata_server")
 	require.Equal(t, "env MOONCAKE_TE_META_DATA_SERVER (upstream name)", o.String())
 }
@@ -65,14 +66,20 @@ func TestUpstreamClientVariables(t *testing.T) {
 // A master shares the variables of the metadata service with its neighbours, and minds
 // one that it cannot use only where it would use it.
 func TestTheMetadataServiceOfAMaster(t *testing.T) {
-	env := []string{"MOONCAKE_TE_META_DATA_SERVER=etcd://e:2379", "MC_METADATA_CLUSTER_ID=blue"}
+	env := []string{"MOONCAKE_TE_META_DATA_SERVER=zookeeper://e:2181", "MC_METADATA_CLUSTER_ID=blue"}
 	l := mustLoad(t, RoleMaster, nil, env, "")
 	require.Empty(t, l.Warnings)
 	require.Equal(t, "blue", l.Config.Store.MetadataClusterID)
 	_, err := load(t, RoleMaster, []string{"--enable_metadata_cleanup_on_timeout"}, env, "")
-	require.ErrorContains(t, err, "etcd as a metadata store is not supported yet")
+	require.ErrorContains(t, err, "etcd://host:port,host:port")
 	_, err = load(t, RoleStore, nil, env, "")
 	require.True(t, IsUsage(err))
+}
+
+func TestMetadataServices(t *testing.T) {
+	for _, conn := range []string{"P2PHANDSHAKE", "http://m:8080/metadata", "https://m/metadata", "etcd://a:2379,b:2379", "a:2379,b:2379", "redis://r:6379"} {
+		require.Equal(t, conn, mustLoad(t, RoleStore, nil, []string{"MC_METADATA_SERVER=" + conn}, "").Config.Store.MetadataServer)
+	}
 }
 
 func TestOurVariablesWinOverUpstreams(t *testing.T) {
@@ -96,10 +103,10 @@ func TestUnknownVariables(t *testing.T) {
 }
 
 func TestVariablesOfOtherRolesAreNotMentioned(t *testing.T) {
-	env := []string{"MOONCAKE_MASTER=m:1", "MC_GID_INDEX=3", "MOONCAKE_CONFIG_PATH=/nowhere.json", "MOONCAKE_OFFLOAD_ENABLED=1"}
+	env := []string{"MOONCAKE_MASTER=m:1", "MC_WORKERS_PER_CTX=3", "MOONCAKE_CONFIG_PATH=/nowhere.json", "MOONCAKE_OFFLOAD_ENABLED=1"}
 	require.Empty(t, mustLoad(t, RoleMaster, nil, env, "").Warnings)
 	require.Empty(t, mustLoad(t, RoleMetadata, nil, env, "").Warnings)
-	require.Equal(t, []string{"env MC_GID_INDEX (upstream name) has no effect; not supported yet: RDMA"}, warningTexts(mustLoad(t, RoleStore, nil, env[:2], "")))
+	require.Equal(t, []string{"env MC_WORKERS_PER_CTX (upstream name) has no effect; not supported yet: tuning of threads and paths; paths are chosen by topology and measured speed here"}, warningTexts(mustLoad(t, RoleStore, nil, env[:2], "")))
 }
 
 // Every variable of the table either sets its key, or says that it does not, or belongs
@@ -120,10 +127,14 @@ func TestEveryVariableSpeaksUp(t *testing.T) {
 			continue
 		case n.Default == "true":
 			text = "false"
+		case n.Key == "store.rpc_min_port", n.Key == "store.rpc_max_port":
+			text = "16000"
 		case strings.HasSuffix(n.Name, "_PORT") && n.Key != "":
 			text = "14000"
 		case n.Key == "store.memcpy":
 			text = "0"
+		case n.Key == "store.handshake_max_length":
+			text = "2097152"
 		case n.Key == "store.metadata_server":
 			text = "http://x/metadata"
 		case n.Key == "store.master_server_address":
@@ -154,7 +165,7 @@ func TestEveryVariableSpeaksUp(t *testing.T) {
 func TestMalformedVariables(t *testing.T) {
 	_, err := load(t, RoleStore, nil, []string{"MC_RPC_TIMEOUT_MS=soon"}, "")
 	require.ErrorContains(t, err, `env MC_RPC_TIMEOUT_MS (upstream name) = "soon": must be a duration`)
-	l := mustLoad(t, RoleStore, nil, []string{"MC_NUM_QP_PER_EP=many"}, "")
+	l := mustLoad(t, RoleStore, nil, []string{"MC_WORKERS_PER_CTX=many"}, "")
 	require.Len(t, l.Warnings, 1) // it would have no effect either way
 }
 

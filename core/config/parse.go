@@ -74,6 +74,8 @@ func (f field) parseEnum(text string) (any, string, error) {
 		return "warn", "", nil
 	case f.key == "log.level" && word == "trace":
 		return "debug", "", nil
+	case f.key == "log.level" && (word == "critical" || word == "fatal"): // names of Python's logging
+		return "error", "", nil
 	case f.fallback == "" && slices.Contains(f.later, word):
 		return nil, "", fmt.Errorf("is not supported yet; must be one of %s", strings.Join(f.enum, ", "))
 	case f.fallback == "":

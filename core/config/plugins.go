@@ -24,7 +24,7 @@ const (
 // Plugin is the entry of one plugin, plugins.<kind>.<name>.
 type Plugin struct {
 	Mode     string `koanf:"mode" default:"auto" enum:"auto|inprocess|subprocess" doc:"where the plugin runs"`
-	Required bool   `koanf:"required" default:"true" doc:"whether its failure at start is the node's failure"`
+	Required bool   `koanf:"required" default:"false" doc:"of a transport: whether the node refuses to start where it cannot; else the node goes on with the next of store.transports, with a warning"`
 	// Config holds the plugin's own settings over its defaults, in JSON's general types
 	// with int64, uint64 and float64 for numbers. core/plugins decodes it strictly.
 	Config map[string]any `koanf:"config"`
@@ -35,7 +35,7 @@ func (p Plugins) Get(id plugin.ID) Plugin {
 	if entry, ok := p.kind(id.Kind)[id.Name]; ok {
 		return entry
 	}
-	return Plugin{Mode: ModeAuto, Required: true}
+	return Plugin{Mode: ModeAuto}
 }
 
 func (p Plugins) kind(kind string) map[string]Plugin {

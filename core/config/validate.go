@@ -2,7 +2,7 @@ package config
 
 import (
 	"errors"
-	"fmt"
+	"net"
 	"net/url"
 	"strconv"
 	"strings"
@@ -108,20 +108,25 @@ const (
 )
 
 func (l *loader) checkAutoPorts(s Store) {
-	low, high := pair{"store.client_min_port", strconv.Itoa(s.ClientMinPort)}, pair{"store.client_max_port", strconv.Itoa(s.ClientMaxPort)}
+	l.checkPortRange("store.client_min_port", s.ClientMinPort, "store.client_max_port", s.ClientMaxPort)
+	l.checkPortRange("store.rpc_min_port", s.RPCMinPort, "store.rpc_max_port", s.RPCMaxPort)
+}
+
+func (l *loader) checkPortRange(lowKey string, first int, highKey string, last int) {
+	low, high := pair{lowKey, strconv.Itoa(first)}, pair{highKey, strconv.Itoa(last)}
 	for _, p := range []struct {
 		pair
 		port int
-	}{{low, s.ClientMinPort}, {high, s.ClientMaxPort}} {
+	}{{low, first}, {high, last}} {
 		if p.port > lowPortsEnd && p.port < highPortsBegin {
 			l.clash(p.key, p.text, "must be from 1024 to 32767 or from 61000 to 65535")
 			return
 		}
 	}
 	switch {
-	case s.ClientMinPort > s.ClientMaxPort:
+	case first > last:
 		l.between(low, "must be at most", high, "must be at least")
-	case s.ClientMinPort <= lowPortsEnd && s.ClientMaxPort >= highPortsBegin:
+	case first <= lowPortsEnd && last >= highPortsBegin:
 		l.between(low, "must be in the same range, 1024 to 32767 or 61000 to 65535, as", high, "must be in the same range, 1024 to 32767 or 61000 to 65535, as")
 	}
 }
@@ -138,23 +143,32 @@ func (l *loader) between(a pair, wantA string, b pair, wantB string) {
 	l.clash(a.key, a.text, wantA+" "+b.key+" ("+b.text+")")
 }
 
-// checkMetadataServer accepts P2PHANDSHAKE and a URL of a metadata server.
+// checkMetadataServer accepts P2PHANDSHAKE, the URL of a metadata server, and host:port,
+// which is an etcd. The service itself looks closer.
 func checkMetadataServer(text string) error {
-	const want = "must be P2PHANDSHAKE or http://host:port/metadata"
+	want := errors.New("must be P2PHANDSHAKE, http://host:port/metadata, etcd://host:port,host:port or redis://host:port")
 	if text == "P2PHANDSHAKE" {
 		return nil
 	}
-	u, err := url.Parse(text)
-	switch {
-	case err != nil:
-		return errors.New(want)
-	case (u.Scheme == "http" || u.Scheme == "https") && u.Host != "":
+	scheme, rest, ok := strings.Cut(text, "://")
+	if !ok {
+		if _, _, err := net.SplitHostPort(strings.Split(text, ",")[0]); err != nil {
+			return want
+		}
 		return nil
-	case u.Scheme == "etcd" || u.Scheme == "redis":
-		return fmt.Errorf("%s; %s as a metadata store is not supported yet", want, u.Scheme)
-	default:
-		return errors.New(want)
 	}
+	switch scheme {
+	case "etcd", "redis":
+		if strings.Trim(rest, "/,") == "" {
+			return want
+		}
+		return nil
+	case "http", "https":
+		if u, err := url.Parse(text); err == nil && u.Host != "" {
+			return nil
+		}
+	}
+	return want
 }
 
 // clash reports a problem with a value in effect, at its origin.

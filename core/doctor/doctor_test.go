@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -19,6 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mooncake-go/mooncake/core/config"
+	"github.com/mooncake-go/mooncake/sdk/advice"
 )
 
 func file(text string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(text)} }
@@ -208,6 +210,31 @@ func TestOneThingAtATime(t *testing.T) {
 		require.Equal(t, c.status, r.Status, "%s: %+v", c.check, r)
 		require.Contains(t, r.Found, c.want, c.check)
 	}
+}
+
+// TestRDMASettings: what a device does not have, in the words of the transport's error.
+func TestRDMASettings(t *testing.T) {
+	look := func(files map[string]string, sets ...string) Result {
+		m := machine(tree(t, "server"))
+		for name, text := range files {
+			m.Root.(fstest.MapFS)[name] = file(text)
+		}
+		return find(t, Run(t.Context(), m, settings(t, config.RoleStore, append(sets, "STORE_PROTOCOL=rdma")...)), "rdma")
+	}
+	require.NotContains(t, look(nil, "MC_GID_INDEX=0").Why, "GID 0")
+	r := look(nil, "MC_GID_INDEX=7")
+	a := advice.NoGID("mlx5_0", 1, 7)
+	require.Equal(t, []any{Fail, a.Why, a.Do}, []any{r.Status, r.Why, r.Do})
+	mtu := func(dev, mtu string) map[string]string {
+		return map[string]string{"sys/class/infiniband/" + dev + "/ports/1/gid_attrs/ndevs/0": "eth-" + dev, "sys/class/net/eth-" + dev + "/mtu": mtu}
+	}
+	files := mtu("mlx5_0", "4200")
+	maps.Copy(files, mtu("mlx5_1", "1500"))
+	r = look(files)
+	require.Equal(t, Warn, r.Status)
+	require.Contains(t, r.Why, "4200")
+	require.Contains(t, r.Why, "1500")
+	require.Contains(t, strings.Join(r.Details, "\n"), "interface eth-mlx5_0 of MTU 4200")
 }
 
 // Whatever the files hold, the report is whole.

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/mooncake-go/mooncake/core/memory"
+	"github.com/mooncake-go/mooncake/sdk/advice"
 )
 
 // unlimited is a limit that is none.
@@ -56,8 +57,8 @@ func (e *exam) memlock(context.Context) Result {
 		return ok("%s; only RDMA locks memory, and store.transports has none", found)
 	}
 	if n < need {
-		return fail(fmt.Sprintf("%s, and RDMA locks %s", found, memory.Human(need)), "a transport over RDMA cannot register the segment: ENOMEM at the start",
-			"ulimit -l unlimited; LimitMEMLOCK=infinity in a systemd unit; --ulimit memlock=-1 for a container")
+		a := advice.Memlock(need, n)
+		return fail(fmt.Sprintf("%s, and RDMA locks %s", found, memory.Human(need)), a.Why, a.Do)
 	}
 	return ok("%s", found)
 }

@@ -65,7 +65,10 @@ func settings(t testing.TB, role config.Role, sets ...string) Request {
 	t.Helper()
 	var env []string
 	for _, s := range sets {
-		env = append(env, "MOONCAKE_"+s)
+		if !strings.HasPrefix(s, "MC_") {
+			s = "MOONCAKE_" + s
+		}
+		env = append(env, s)
 	}
 	l, err := config.Load(config.Options{Role: role, Environ: env})
 	require.NoError(t, err)

@@ -6,13 +6,19 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"strconv"
 	"strings"
+
+	"github.com/mooncake-go/mooncake/sdk/advice"
+	"github.com/mooncake-go/mooncake/sdk/plugin"
 )
 
 // hca is one RDMA device.
 type hca struct {
 	name, line   string
 	active, uses bool // a port is up and has an address; the program may open it
+	port         string
+	mtu          int64 // of the network interface, 0 for unknown
 }
 
 // rdma lists the devices and says whether a transport over RDMA could use them.
@@ -43,6 +49,7 @@ func (e *exam) rdma(context.Context) Result {
 		r.Status, r.Why, r.Do = s, why, do
 		return r
 	}
+	told := func(a advice.Advice) Result { return bad(Fail, a.Why, a.Do) }
 	switch {
 	case !e.usesRDMA() && openable > 0:
 		r.Found += "; store.transports does not name rdma"
@@ -50,14 +57,24 @@ func (e *exam) rdma(context.Context) Result {
 	case !e.usesRDMA():
 		return r
 	case len(devices) == 0:
-		return bad(Fail, "store.transports names rdma, and there is no device in /sys/class/infiniband", "load the driver, pass the devices to the container, or use tcp")
+		return told(advice.NoDevice())
 	case active == 0:
-		return bad(Fail, "no device has a port that is up and has an address (GID)", "ibv_devinfo; check cable, switch and, for RoCE, the IP address of the interface")
+		return told(advice.NoPort())
 	case openable == 0:
-		return bad(Fail, "the devices cannot be opened: /dev/infiniband/uverbs* is missing", "pass --device=/dev/infiniband to the container")
+		return told(advice.NotOpenable())
 	case library == "":
-		return bad(Fail, "the transport opens libibverbs.so.1 when it starts", "apt-get install libibverbs1 ibverbs-providers, or dnf install libibverbs")
-	case active < len(devices):
+		return told(advice.NoLibrary())
+	}
+	if r, is := e.gidIndex(devices, told); is {
+		return r
+	}
+	for _, d := range devices[1:] {
+		if first := devices[0]; d.mtu != 0 && first.mtu != 0 && d.mtu != first.mtu {
+			a := advice.MTUMismatch("the interface of "+first.name, int(first.mtu), int(d.mtu))
+			return bad(Warn, "the interfaces of "+first.name+" and "+d.name+" differ in their MTU: "+a.Why, a.Do)
+		}
+	}
+	if active < len(devices) {
 		return bad(Warn, "ports that are down carry nothing", "check cables and switches, or name the devices to use in store.device_names")
 	}
 	return r
@@ -76,7 +93,12 @@ func (e *exam) device(name string) hca {
 		if i > 0 && !up {
 			continue
 		}
+		d.port = p.Name()
 		d.line = fmt.Sprintf("%s: port %s %s, %s, %s, %s", name, p.Name(), state, e.text(port+"/link_layer"), e.text(port+"/rate"), count(gids, "GID"))
+		if netdev := e.text(port + "/gid_attrs/ndevs/0"); netdev != "" {
+			d.mtu, _ = e.number("sys/class/net/" + netdev + "/mtu")
+			d.line += fmt.Sprintf(", interface %s of MTU %d", netdev, d.mtu)
+		}
 		if up {
 			d.active = true
 			break
@@ -89,6 +111,23 @@ func (e *exam) device(name string) hca {
 		d.line += ", no uverbs device"
 	}
 	return d
+}
+
+// gidIndex looks for the address that the configuration names.
+func (e *exam) gidIndex(devices []hca, told func(advice.Advice) Result) (Result, bool) {
+	id := plugin.ID{Kind: plugin.KindTransport, Name: "rdma"}
+	index, given := e.cfg.Plugins.Get(id).Config["gid_index"].(int64)
+	if !given || index < 0 {
+		return Result{}, false
+	}
+	for _, d := range devices {
+		gid := e.text(fmt.Sprintf("sys/class/infiniband/%s/ports/%s/gids/%d", d.name, d.port, index))
+		if d.active && strings.Trim(gid, "0:") == "" {
+			port, _ := strconv.Atoi(d.port) //nolint:errcheck // 0 where the kernel names ports in another way.
+			return told(advice.NoGID(d.name, port, int(index))), true
+		}
+	}
+	return Result{}, false
 }
 
 // gids counts the addresses of a port that are set.

@@ -60,7 +60,7 @@ func place(mem []byte, p Placement, k kernel) (ok bool, err error) {
 
 // mapMemory maps size bytes, over a memfd where that is permitted.
 func mapMemory(size uint64, o Options, k kernel) (mem []byte, fd int, err error) {
-	flags := unix.MFD_CLOEXEC
+	flags := unix.MFD_CLOEXEC | unix.MFD_ALLOW_SEALING
 	switch o.HugePages {
 	case Huge2M:
 		flags |= unix.MFD_HUGETLB | unix.MFD_HUGE_2MB
@@ -86,6 +86,9 @@ func mapMemory(size uint64, o Options, k kernel) (mem []byte, fd int, err error)
 		_ = unix.Close(fd) // Mapping failed; that is the news.
 		return nil, -1, mapError(size, err)
 	}
+	// Who maps memory of another process is safe from its owner only where the memory cannot
+	// shrink. Without the seal, which any memfd takes, nobody else maps it.
+	_, _ = unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, unix.F_SEAL_SHRINK|unix.F_SEAL_GROW)
 	prefer(mem, o.HugePages)
 	return mem, fd, nil
 }

@@ -18,12 +18,18 @@ const MaxNameSize = 1024
 // IPv6 address, or one with a zone and a port, "fe80::1%eth0:port". The port is
 // DefaultPort where the name has none. InvalidParams for anything else.
 func ParseName(name string) (host string, port int, err error) {
+	return ParseNamePort(name, DefaultPort)
+}
+
+// ParseNamePort is ParseName with another port for names that have none; 0 tells them
+// apart.
+func ParseNamePort(name string, defaultPort int) (host string, port int, err error) {
 	host, portText, hasPort := splitName(name)
 	if err := checkHost(name, host); err != nil {
 		return "", 0, err
 	}
 	if !hasPort {
-		return host, DefaultPort, nil
+		return host, defaultPort, nil
 	}
 	n, err := strconv.ParseUint(portText, 10, 16)
 	if err != nil || n == 0 || portText[0] == '0' {

@@ -24,9 +24,10 @@ type transportJSON struct {
 }
 
 type regionJSON struct {
-	Addr   uint64 `json:"addr"`
-	Key    []byte `json:"key"`
-	Length uint64 `json:"length"`
+	Addr     uint64 `json:"addr"`
+	Key      []byte `json:"key"`
+	Length   uint64 `json:"length"`
+	Location string `json:"location,omitempty"`
 }
 
 // encodeSide returns nil where there is nothing to say.
@@ -38,7 +39,7 @@ func encodeSide(list []TransportEndpoint) (json.RawMessage, error) {
 	for _, t := range list {
 		j := transportJSON{Name: t.Name, Blob: notNil(t.Blob), Incarnation: t.Incarnation, Regions: make([]regionJSON, 0, len(t.Regions))}
 		for _, r := range t.Regions {
-			j.Regions = append(j.Regions, regionJSON{Addr: r.Addr, Length: r.Length, Key: notNil(r.Key)})
+			j.Regions = append(j.Regions, regionJSON{Addr: r.Addr, Length: r.Length, Key: notNil(r.Key), Location: r.Location})
 		}
 		s.Transports = append(s.Transports, j)
 	}
@@ -77,7 +78,7 @@ func decodeSide(raw json.RawMessage) ([]TransportEndpoint, error) {
 			if r.Length == 0 || r.Addr+r.Length < r.Addr {
 				return nil, errs.New(errs.InvalidParams, "x_mooncake_go", "transport %q: region %d of %d bytes at %#x is no range", j.Name, n, r.Length, r.Addr)
 			}
-			t.Regions = append(t.Regions, RegionKey{Addr: r.Addr, Length: r.Length, Key: notNil(r.Key)})
+			t.Regions = append(t.Regions, RegionKey{Addr: r.Addr, Length: r.Length, Key: notNil(r.Key), Location: r.Location})
 		}
 		out = append(out, t)
 	}

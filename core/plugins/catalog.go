@@ -84,7 +84,11 @@ func (c *Catalog) List() []Entry {
 func (c *Catalog) known() []Entry {
 	var out []Entry
 	for _, f := range c.builtins {
-		out = append(out, entryOf(f.Manifest(), HomeBuiltin))
+		e := entryOf(f.Manifest(), HomeBuiltin)
+		if err := f.Check(); err != nil {
+			e.State, e.Reason = plugin.StateUnavailable, err.Error()
+		}
+		out = append(out, e)
 	}
 	return append(out, discover(c.opts.Dirs, c.uid)...)
 }

@@ -188,3 +188,17 @@ func TestStandardDirs(t *testing.T) {
 	env["XDG_DATA_HOME"] = "relative"
 	assert.Equal(t, []string{"/usr/lib/mooncake/plugins"}, StandardDirs(get))
 }
+
+// TestAPluginOfNoUseHere is listed with the reason, without being made.
+func TestAPluginOfNoUseHere(t *testing.T) {
+	m := manifestOf(plugin.ID{Kind: plugin.KindTransport, Name: "needy"}, transport.API()...)
+	f := transport.Define(m, func() *plugin.NoConfig { return new(plugin.NoConfig) },
+		func(*plugin.NoConfig) (transport.Transport, error) { panic("made by a listing") },
+		plugin.WithCheck(func() error { return errors.New("there is no device") }))
+	c, err := New([]plugin.Factory{f}, Options{})
+	require.NoError(t, err)
+	got := c.List()
+	require.Len(t, got, 1)
+	require.Equal(t, plugin.StateUnavailable, got[0].State)
+	require.Equal(t, "there is no device", got[0].Reason)
+}

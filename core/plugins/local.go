@@ -70,3 +70,6 @@ type localTransport struct {
 
 func (t *localTransport) Start(ctx context.Context, h plugin.Host) error { return t.start(ctx, h) }
 func (t *localTransport) Stop(ctx context.Context) error                 { return t.stop(ctx) }
+
+// Unwrap lets transport.As find what the transport implements beyond the contract.
+func (t *localTransport) Unwrap() any { return t.Transport }

@@ -19,7 +19,11 @@ var ErrClosed = errors.New("the store client is closed")
 //
 // Errors carry an errs.Code. Batch methods answer per key, in the order of the keys; an
 // error that concerns the whole call is every key's answer.
+//
+// A client is one user of layer-wise sessions; NewLayers makes more.
 type Client struct {
+	*Layers
+
 	cfg     Config
 	caller  model.Caller
 	session *Session
@@ -31,6 +35,7 @@ type Client struct {
 	log     *quiet
 	metrics *metrics
 	host    string
+	table   *layerTable
 
 	mu      sync.Mutex
 	closed  bool
@@ -59,6 +64,8 @@ func NewClient(cfg Config, deps Deps) (*Client, error) {
 		engine: deps.Engine, pool: deps.Buffers, log: &quiet{log: deps.Log}, metrics: m, host: hostOf(deps.Engine.LocalName()),
 		buffers: map[uint64]transport.RegionID{},
 	}
+	c.table = newLayerTable(c)
+	c.Layers = c.NewLayers()
 	if cfg.HotCache.Size > 0 {
 		c.hot = hotcache.New(cfg.HotCache, c.reread)
 		m.cache(deps.registerer(), c.hot)
@@ -77,8 +84,8 @@ func (c *Client) Health() Health { return c.session.Health() }
 // Hostname is the name of this process's segments, "host:port".
 func (c *Client) Hostname() string { return c.engine.LocalName() }
 
-// Close refuses new calls, waits for those under way until the context ends, and ends the
-// registration of buffers. Repeatable.
+// Close refuses new calls, waits for those under way until the context ends, revokes the
+// puts whose sessions are open, and ends the registration of buffers. Repeatable.
 func (c *Client) Close(ctx context.Context) error {
 	c.mu.Lock()
 	c.closed = true
@@ -94,6 +101,7 @@ func (c *Client) Close(ctx context.Context) error {
 	case <-ctx.Done():
 		err = errs.Wrap(errs.Internal, "store: close with calls under way", ctx.Err())
 	}
+	c.table.close(ctx)
 	if c.hot != nil {
 		c.hot.Close()
 	}

@@ -38,6 +38,8 @@ type Config struct {
 	HotCache hotcache.Config
 	// MaxObjectSize bounds the memory that Get allocates for one object. Default 16 GiB.
 	MaxObjectSize uint64
+	// Layers bounds layer-wise sessions.
+	Layers LayersConfig
 }
 
 // DefaultConfig returns the defaults.
@@ -50,6 +52,7 @@ func DefaultConfig() Config {
 		MaxBatch:        1024,
 		MaxObjectSize:   16 << 30,
 		HotCache:        hotcache.DefaultConfig(),
+		Layers:          DefaultLayersConfig(),
 	}
 }
 
@@ -75,6 +78,9 @@ func (c Config) Validate() error {
 		return bad("checksum", c.Checksum, "on with a hot cache, which could not tell a changed object otherwise")
 	}
 	if err := model.ValidateTenant(c.Tenant); err != nil {
+		return err
+	}
+	if err := c.Layers.validate(); err != nil {
 		return err
 	}
 	return c.HotCache.Validate()

@@ -48,6 +48,49 @@ func TestHotPathCost(t *testing.T) {
 	require.Zero(t, c.count(t, "mooncake_client_staged_bytes_total"))
 }
 
+// TestLayerCost gates what one layer of a batch costs, as TestHotPathCost does.
+func TestLayerCost(t *testing.T) {
+	p := newPool(t, nil)
+	p.member("a:1", memberOptions{segments: []uint64{segment}})
+	c := p.member("c:1", memberOptions{})
+	const size, layer = 256 << 10, 64 << 10
+	ctx := context.Background()
+	keys, sizes := make([]string, 16), make([]uint64, 16)
+	reads, writes := make([]store.RangeRead, len(keys)), make([]store.RangeWrite, len(keys))
+	for i := range keys {
+		keys[i], sizes[i] = fmt.Sprint("page", i), size
+		mem := make([]byte, layer)
+		require.NoError(t, c.RegisterBuffer(ctx, mem, "cpu:0"))
+		reads[i], writes[i] = read(keys[i], layer, mem), write(keys[i], layer, mem)
+	}
+	require.NoError(t, c.BatchPutSessionStart(ctx, keys, sizes, one, nil)[0])
+	put := measure(func() {
+		for _, r := range c.PutSessionRanges(ctx, writes) {
+			if r.Err != nil {
+				t.Error(r.Err)
+			}
+		}
+	})
+	require.NoError(t, c.BatchPutSessionRevoke(ctx, keys)[0])
+	for i := range keys {
+		require.NoError(t, c.Put(ctx, keys[i], make([]byte, size), one))
+	}
+	require.NoError(t, c.BatchGetSessionStart(ctx, keys)[0])
+	get := measure(func() {
+		for _, r := range c.GetSessionRanges(ctx, reads) {
+			if r.Err != nil {
+				t.Error(r.Err)
+			}
+		}
+	})
+	t.Log("a layer of 16 objects: put", put, "get", get)
+	require.LessOrEqual(t, get.allocs, 40+5*len(keys))
+	require.LessOrEqual(t, put.allocs, 40+5*len(keys))
+	require.Less(t, get.bytes, layer)
+	require.Less(t, put.bytes, layer)
+	require.Zero(t, c.count(t, "mooncake_client_staged_bytes_total"))
+}
+
 type cost struct{ allocs, bytes int }
 
 // measure returns what one call allocates on average, in the whole process.

@@ -48,6 +48,23 @@ func (c *Client) locate(ctx context.Context, items []*readItem) []*readItem {
 // found takes over what the master said of an item's object.
 func (c *Client) found(it *readItem, o model.Object, asked time.Time) error {
 	it.obj, it.next, it.last, it.twice, it.damaged = o, 0, nil, false, 0
+	if err := c.readable(&o); err != nil {
+		return err
+	}
+	if err := c.place(it); err != nil {
+		return err
+	}
+	it.expires = asked.Add(o.LeaseTTL)
+	if o.LeaseTTL <= 0 && c.checked(it) {
+		// A master without leases protects no reader; the checksum still does.
+		it.expires = asked.Add(c.cfg.TransferTimeout)
+	}
+	c.rank(it.obj.Replicas, asked)
+	return nil
+}
+
+// readable refuses an object that cannot be read as the master describes it.
+func (c *Client) readable(o *model.Object) error {
 	switch {
 	case len(o.Replicas) == 0 || o.Size == 0:
 		return errs.New(errs.ReplicaIsNotReady, "", "there is no copy to read")
@@ -59,15 +76,6 @@ func (c *Client) found(it *readItem, o model.Object, asked time.Time) error {
 			return errs.New(errs.InvalidReplica, "", "a copy on %s has %d bytes, the object %d", r.Endpoint, r.Bytes(), o.Size)
 		}
 	}
-	if err := c.place(it); err != nil {
-		return err
-	}
-	it.expires = asked.Add(o.LeaseTTL)
-	if o.LeaseTTL <= 0 && c.checked(it) {
-		// A master without leases protects no reader; the checksum still does.
-		it.expires = asked.Add(c.cfg.TransferTimeout)
-	}
-	c.rank(it.obj.Replicas, asked)
 	return nil
 }
 

@@ -51,6 +51,9 @@ type NodeConfig struct {
 	TaskWorkers  int
 	TaskInterval time.Duration
 	TaskTimeout  time.Duration
+	// SharedEngine says that the engine has other users: a node that leaves publishes without
+	// its memory instead of taking back what is published.
+	SharedEngine bool
 	// Root is the file system that memory limits are read from, the machine's own when nil.
 	Root fs.FS
 }

@@ -15,7 +15,7 @@ type Lent interface {
 
 // Pool is what programs do with the objects of a pool, whoever moves the bytes: a Client of
 // this process (Direct), or one that several processes of a host share (core/store/local).
-// The methods are documented at Client. Safe for concurrent use.
+// The methods are documented at Client, those with Session in their names at Layers. Safe for concurrent use.
 type Pool interface {
 	Ready(ctx context.Context) (string, error)
 	Hostname() string
@@ -54,6 +54,14 @@ type Pool interface {
 	CreateCopyTask(ctx context.Context, key model.Key, targets []string) (model.TaskID, error)
 	CreateMoveTask(ctx context.Context, key model.Key, source, target string) (model.TaskID, error)
 	QueryTask(ctx context.Context, id model.TaskID) (model.Task, error)
+
+	BatchGetSessionStart(ctx context.Context, keys []model.Key) []error
+	GetSessionRanges(ctx context.Context, reads []RangeRead) []model.Result[int]
+	BatchGetSessionEnd(ctx context.Context, keys []model.Key) error
+	BatchPutSessionStart(ctx context.Context, keys []model.Key, sizes []uint64, cfg model.ReplicateConfig, groups []string) []error
+	PutSessionRanges(ctx context.Context, writes []RangeWrite) []model.Result[int]
+	BatchPutSessionEnd(ctx context.Context, keys []model.Key) []error
+	BatchPutSessionRevoke(ctx context.Context, keys []model.Key) []error
 
 	RegisterBuffer(ctx context.Context, mem []byte, location string) error
 	UnregisterBuffer(ctx context.Context, mem []byte) error

@@ -115,7 +115,9 @@ func (c *Client) put(ctx context.Context, op string, in []Item, cfg model.Replic
 		op = "upsert"
 	}
 	items, todo := c.putItems(in, cfg.Upsert)
-	inBatches(len(todo), c.cfg.MaxBatch, func(lo, hi int) { c.putWaiting(ctx, todo[lo:hi], cfg) })
+	inBatches(len(todo), c.cfg.MaxBatch, func(lo, hi int) {
+		c.putWaiting(ctx, todo[lo:hi], func(items []*putItem) { c.putOnce(ctx, items, cfg) })
+	})
 	bytes := uint64(0)
 	for i, it := range items {
 		out[i] = PutResult{Existed: it.existed, Err: it.err}

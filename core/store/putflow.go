@@ -8,11 +8,11 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
-// putWaiting puts items, and those that found no room again until AllocWait is over.
-func (c *Client) putWaiting(ctx context.Context, items []*putItem, cfg model.ReplicateConfig) {
+// putWaiting has items put, and those that found no room again until AllocWait is over.
+func (c *Client) putWaiting(ctx context.Context, items []*putItem, put func([]*putItem)) {
 	end := time.Now().Add(c.cfg.AllocWait)
 	for pause := 10 * time.Millisecond; ; pause = min(2*pause, 500*time.Millisecond) {
-		c.putOnce(ctx, items, cfg)
+		put(items)
 		var full []*putItem
 		for _, it := range items {
 			if errs.Is(it.err, errs.NoAvailableHandle) {
@@ -124,10 +124,18 @@ func (c *Client) putRevoke(ctx context.Context, items []*putItem) {
 	if len(given) == 0 {
 		return
 	}
-	_, err := ask(ctx, c.session, "BatchPutRevoke", func(ctx context.Context) ([]error, error) {
-		return c.master.PutRevoke(ctx, c.caller, given)
-	})
-	if err != nil {
+	if _, err := c.revoke(ctx, given); err != nil {
 		c.log.Warn("failed puts could not be revoked, the master releases them by its timeout", "keys", len(given), "error", err)
 	}
+}
+
+// revoke tells the master that puts are given up, and answers for each.
+func (c *Client) revoke(ctx context.Context, given []model.RevokeItem) ([]error, error) {
+	got, err := ask(ctx, c.session, "BatchPutRevoke", func(ctx context.Context) ([]error, error) {
+		return c.master.PutRevoke(ctx, c.caller, given)
+	})
+	if err == nil && len(got) != len(given) {
+		err = shortAnswer(len(got), len(given))
+	}
+	return got, err
 }

@@ -1,6 +1,8 @@
 package store
 
 import (
+	"time"
+
 	"github.com/mooncake-go/mooncake/core/model"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
@@ -14,6 +16,7 @@ type putItem struct {
 	size     uint64
 	sum      model.Checksum
 	replicas []model.Replica
+	deadline time.Time // of the transfer
 	existed  bool
 	err      error
 	// poisoned: a peer may still write to the object's place after the put failed.

@@ -34,13 +34,18 @@ func (c *Client) read(ctx context.Context, items []*readItem) {
 // readRound asks where the items lie, reads them, and returns those that outlived their
 // lease. All others are decided.
 func (c *Client) readRound(ctx context.Context, items []*readItem) (late []*readItem) {
-	pending := c.fromCache(c.locate(ctx, items))
+	return c.fetch(ctx, c.fromCache(c.locate(ctx, items)))
+}
+
+// fetch reads items that are located, and returns those that outlived their lease. All
+// others are decided.
+func (c *Client) fetch(ctx context.Context, pending []*readItem) (late []*readItem) {
 	for len(pending) > 0 {
 		end := time.Now().Add(c.cfg.TransferTimeout)
 		reqs := make([]transfer.Request, 0, len(pending))
 		for _, it := range pending {
 			deadline := it.expires
-			if end.Before(deadline) {
+			if it.held != nil || end.Before(deadline) { // What is held is renewed meanwhile.
 				deadline = end
 			}
 			it.first = len(reqs)
@@ -61,7 +66,7 @@ func (c *Client) readRound(ctx context.Context, items []*readItem) (late []*read
 			switch {
 			case quarantined && it.mode == callers, ctx.Err() != nil && res.Err != nil:
 				it.err = errs.Wrap(errs.TransferFail, "store: get "+quote(it.key), res.Err)
-			case !res.Done.Before(it.expires):
+			case !res.Done.Before(c.table.until(it)):
 				late = append(late, it)
 			case res.Err != nil:
 				it.last = res.Err

@@ -34,11 +34,13 @@ type readItem struct {
 	spans   []span // what is read, of obj
 	whole   bool   // spans are all of obj, in order
 	expires time.Time
-	first   int   // index of the first request of the current round
-	next    int   // index of the replica to be tried
-	last    error // why the replica before failed
-	twice   bool  // the replica to be tried had wrong bytes once
-	damaged int   // replicas that had wrong bytes twice
+	held    *heldObject // what a session holds of obj, nil outside of one
+	lapses  int         // of held, when the read began
+	first   int         // index of the first request of the current round
+	next    int         // index of the replica to be tried
+	last    error       // why the replica before failed
+	twice   bool        // the replica to be tried had wrong bytes once
+	damaged int         // replicas that had wrong bytes twice
 	ok      bool
 	err     error
 }

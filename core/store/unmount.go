@@ -126,6 +126,13 @@ func (n *Node) leave(ctx context.Context) error {
 	n.depart(ctx, pieces, told)
 	err := n.free(ctx, pieces)
 	n.remove(pieces)
+	if told && n.cfg.SharedEngine {
+		ctx, cancel := context.WithTimeout(ctx, n.cfg.RPCTimeout)
+		defer cancel()
+		if e := n.engine.Publish(ctx); e != nil {
+			n.deps.Log.Warn("the metadata service still lists memory of a node that left", "error", e)
+		}
+	}
 	return err
 }
 
@@ -134,7 +141,7 @@ func (n *Node) leave(ctx context.Context) error {
 func (n *Node) depart(ctx context.Context, pieces []*piece, told bool) {
 	n.mounted.Store(false)
 	failed := n.unmount(ctx, pieces, 0)
-	if told {
+	if told && !n.cfg.SharedEngine {
 		ctx, cancel := context.WithTimeout(ctx, n.cfg.RPCTimeout)
 		defer cancel()
 		failed = errors.Join(failed, n.engine.Withdraw(ctx))

@@ -22,6 +22,16 @@ func (c *Client) write(ctx context.Context, items []*putItem) {
 		})
 	}
 	deadline := time.Now().Add(c.cfg.TransferTimeout)
+	for _, it := range items {
+		it.deadline = deadline
+	}
+	c.send(ctx, items)
+	sums.Wait()
+}
+
+// send moves the bytes of all items to all parts of all their replicas in parallel, each
+// until its deadline.
+func (c *Client) send(ctx context.Context, items []*putItem) {
 	reqs := make([]transfer.Request, 0, len(items))
 	owner := make([]*putItem, 0, len(items))
 	for _, it := range items {
@@ -29,7 +39,7 @@ func (c *Client) write(ctx context.Context, items []*putItem) {
 			continue
 		}
 		for i := range it.replicas {
-			reqs = requests(reqs, transport.Write, it.spans, &it.replicas[i], deadline)
+			reqs = requests(reqs, transport.Write, it.spans, &it.replicas[i], it.deadline)
 		}
 		for len(owner) < len(reqs) {
 			owner = append(owner, it)
@@ -46,5 +56,4 @@ func (c *Client) write(ctx context.Context, items []*putItem) {
 			it.err = errs.Wrap(errs.TransferFail, "store: put "+quote(it.key)+" to "+reqs[i].Peer, r.Err)
 		}
 	}
-	sums.Wait()
 }

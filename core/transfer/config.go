@@ -7,6 +7,7 @@ import (
 	"github.com/mooncake-go/mooncake/core/memory"
 	"github.com/mooncake-go/mooncake/core/metadata"
 	"github.com/mooncake-go/mooncake/sdk/errs"
+	"github.com/mooncake-go/mooncake/sdk/matrix"
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
 
@@ -21,6 +22,9 @@ type Config struct {
 	// SliceTimeout bounds one attempt at one slice. A peer from which nothing arrives for
 	// as long counts as one that does not answer.
 	SliceTimeout time.Duration
+	// Retries bounds the further attempts at one slice, over all rails, transports and
+	// look-ups: 1 to 127.
+	Retries int
 	// ConnectTimeout bounds looking a peer up and dialling it.
 	ConnectTimeout time.Duration
 	// CoolDown is how long a peer that failed is left alone; it doubles with every further
@@ -29,19 +33,42 @@ type Config struct {
 	MaxCoolDown time.Duration
 	// MaxPeers bounds the peers with open paths; the longest unused one gives way.
 	MaxPeers int
+	// RailErrors within RailWindow pause a rail for RailPause, which doubles with every
+	// pause that did not help up to MaxRailPause. A path without rails counts as one.
+	RailErrors   int
+	RailWindow   time.Duration
+	RailPause    time.Duration
+	MaxRailPause time.Duration
+	// PeerAffinity says which devices of peers go with which of this machine; nil pairs them
+	// by name and then by order. Others are used only when none of these is in order.
+	PeerAffinity map[string][]string
+	// NoCache asks the directory for the peer with every call instead of using the last
+	// answer. For debugging: it costs a round trip each.
+	NoCache bool
+	// RefreshInterval is how often the descriptors of known peers are fetched anew; 0 for
+	// only when they turn out to be old.
+	RefreshInterval time.Duration
+	// MaxNotifications bounds those that arrived and were not taken yet.
+	MaxNotifications int
 }
 
 // DefaultConfig returns the defaults.
 func DefaultConfig() Config {
 	return Config{
-		SliceSize:      1 << 20,
-		Window:         64 << 20,
-		Timeout:        30 * time.Second,
-		SliceTimeout:   5 * time.Second,
-		ConnectTimeout: 5 * time.Second,
-		CoolDown:       200 * time.Millisecond,
-		MaxCoolDown:    5 * time.Second,
-		MaxPeers:       4096,
+		SliceSize:        1 << 20,
+		Window:           64 << 20,
+		Timeout:          30 * time.Second,
+		SliceTimeout:     5 * time.Second,
+		Retries:          9,
+		ConnectTimeout:   5 * time.Second,
+		CoolDown:         200 * time.Millisecond,
+		MaxCoolDown:      5 * time.Second,
+		MaxPeers:         4096,
+		RailErrors:       5,
+		RailWindow:       5 * time.Second,
+		RailPause:        time.Second,
+		MaxRailPause:     30 * time.Second,
+		MaxNotifications: 4096,
 	}
 }
 
@@ -65,6 +92,18 @@ func (c Config) Validate() error {
 		return bad("cool-down", c.CoolDown, "above 0 and at most its maximum")
 	case c.MaxPeers < 1:
 		return bad("number of peers", c.MaxPeers, "at least 1")
+	case c.Retries < 1 || c.Retries > 127:
+		return bad("number of retries", c.Retries, "from 1 to 127")
+	case c.RailErrors < 1 || c.RailErrors > 1024:
+		return bad("number of errors of a rail", c.RailErrors, "from 1 to 1024")
+	case c.RailWindow <= 0:
+		return bad("window of a rail's errors", c.RailWindow, "above 0")
+	case c.RailPause <= 0 || c.MaxRailPause < c.RailPause:
+		return bad("pause of a rail", c.RailPause, "above 0 and at most its maximum")
+	case c.RefreshInterval < 0:
+		return bad("refresh interval", c.RefreshInterval, "0 or above")
+	case c.MaxNotifications < 1:
+		return bad("number of notifications", c.MaxNotifications, "at least 1")
 	}
 	return nil
 }
@@ -87,5 +126,7 @@ type Deps struct {
 	// Staging is for transports that move registered memory only: bytes from elsewhere go
 	// through it. Its memory is registered by who made it. Nil without such a transport.
 	Staging *memory.Pool
-	Log     *slog.Logger
+	// Topology says which devices are near which memory; empty makes all alike.
+	Topology matrix.Matrix
+	Log      *slog.Logger
 }

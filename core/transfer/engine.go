@@ -11,6 +11,7 @@ import (
 	"github.com/mooncake-go/mooncake/core/memory"
 	"github.com/mooncake-go/mooncake/core/metadata"
 	"github.com/mooncake-go/mooncake/sdk/errs"
+	"github.com/mooncake-go/mooncake/sdk/matrix"
 )
 
 // grace is how long after its deadline an operation may take to be reported as ended
@@ -28,17 +29,26 @@ type Engine struct {
 	dir      metadata.Directory
 	carriers []Carrier
 	staging  *memory.Pool
+	topology matrix.Matrix
 	log      *slog.Logger
 	born     time.Time
 	stats    counters
+	groups   sync.Pool // of *group
+	batches  batches
+	notes    notes
+	joined   sync.Once
+	watched  sync.Once
+	public   publication
 
 	regions    regions
 	nextRegion atomic.Uint64
 
-	// ctx ends when Close begins: nothing new is connected. reaping ends when Close gives
-	// up waiting.
+	// ctx ends when Close begins: nothing new is connected. work ends when Close gives up
+	// waiting: batches are cancelled. reaping ends after that.
 	ctx      context.Context
 	cancel   context.CancelFunc
+	work     context.Context
+	stopWork context.CancelCauseFunc
 	reaping  context.Context
 	stopReap context.CancelFunc
 
@@ -48,8 +58,8 @@ type Engine struct {
 
 	life   sync.Mutex
 	closed bool
-	calls  sync.WaitGroup // Transfer
-	tasks  sync.WaitGroup // connects and reapers
+	calls  sync.WaitGroup // Transfer, and what Batch.Submit began
+	tasks  sync.WaitGroup // connects, reapers, watchers
 }
 
 // New makes an engine. It acquires nothing; the carriers' transports must be started
@@ -62,10 +72,14 @@ func New(cfg Config, deps Deps) (*Engine, error) {
 		return nil, errs.New(errs.InvalidParams, "transfer: make engine", "a directory, a logger and at least one transport are needed")
 	}
 	e := &Engine{
-		cfg: cfg, dir: deps.Directory, carriers: deps.Carriers, staging: deps.Staging, log: deps.Log,
-		born: time.Now(), peers: map[string]*peer{},
+		cfg: cfg, dir: deps.Directory, carriers: deps.Carriers, staging: deps.Staging,
+		topology: deps.Topology, log: deps.Log, born: time.Now(), peers: map[string]*peer{},
 	}
+	e.batches.init()
+	e.public.turn = make(chan struct{}, 1)
+	e.notes.limit = cfg.MaxNotifications
 	e.ctx, e.cancel = context.WithCancel(context.Background())
+	e.work, e.stopWork = context.WithCancelCause(context.Background())
 	e.reaping, e.stopReap = context.WithCancel(context.Background())
 	return e, nil
 }
@@ -73,8 +87,9 @@ func New(cfg Config, deps Deps) (*Engine, error) {
 // LocalName is the name under which this process's memory is published.
 func (e *Engine) LocalName() string { return e.dir.LocalName() }
 
-// Close waits for transfers under way, until the context ends; then it closes the paths
-// and ends the regions that are left. Transports are stopped after it. Repeatable.
+// Close waits for transfers under way, also those of batches, until the context ends; then
+// it cancels batches and gives them a few seconds. It closes the paths and ends the regions
+// that are left. Transports are stopped after it. Repeatable.
 func (e *Engine) Close(ctx context.Context) error {
 	e.life.Lock()
 	e.closed = true
@@ -85,13 +100,24 @@ func (e *Engine) Close(ctx context.Context) error {
 	e.mu.Unlock()
 	e.cancel()
 	err := await(ctx, &e.calls)
+	e.stopWork(ErrClosed)
+	if err != nil {
+		rest, stop := context.WithTimeout(context.WithoutCancel(ctx), 2*grace)
+		defer stop()
+		ctx = rest
+	}
 	for _, p := range peers {
 		p.close(ctx)
+	}
+	if err != nil {
+		_ = await(ctx, &e.calls) // That it took too long is reported already.
 	}
 	err = errors.Join(err, await(ctx, &e.tasks))
 	e.stopReap()
 	for _, r := range e.regions.all() {
-		err = errors.Join(err, e.Deregister(ctx, r.id))
+		if r := e.regions.retire(r.id); r != nil {
+			err = errors.Join(err, e.end(ctx, r))
+		}
 	}
 	return errs.Wrap(errs.Internal, "transfer: close", err)
 }
@@ -118,57 +144,6 @@ func (e *Engine) begin() bool {
 	return true
 }
 
-// peer returns the peer of a name, to be given back with release.
-func (e *Engine) peer(name string) (*peer, error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	p := e.peers[name]
-	if p == nil {
-		if len(e.peers) >= e.cfg.MaxPeers && !e.dropIdle() {
-			return nil, errs.New(errs.TransferFail, "transfer: connect to "+name, "%d peers are in use, the bound", len(e.peers))
-		}
-		p = &peer{name: name, e: e}
-		e.peers[name] = p
-	}
-	p.mu.Lock()
-	p.users++
-	p.mu.Unlock()
-	return p, nil
-}
-
-func (e *Engine) release(p *peer) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.users--
-	p.lastUsed = time.Now()
-}
-
-// dropIdle closes the longest unused peer. The caller holds e.mu.
-func (e *Engine) dropIdle() bool {
-	var oldest *peer
-	var since time.Time
-	for _, p := range e.peers {
-		p.mu.Lock()
-		idle := p.users == 0 && p.pending == nil
-		if idle && (oldest == nil || p.lastUsed.Before(since)) {
-			oldest, since = p, p.lastUsed
-		}
-		p.mu.Unlock()
-	}
-	if oldest == nil {
-		return false
-	}
-	if !e.spawn(func() {
-		ctx, cancel := context.WithTimeout(e.ctx, e.cfg.ConnectTimeout)
-		defer cancel()
-		oldest.close(ctx)
-	}) {
-		return false // Close takes care of it.
-	}
-	delete(e.peers, oldest.name)
-	return true
-}
-
 // close closes the peer's links.
 func (p *peer) close(ctx context.Context) {
 	p.mu.Lock()
@@ -188,6 +163,17 @@ func await(ctx context.Context, wg *sync.WaitGroup) error {
 	case <-done:
 		return nil
 	case <-ctx.Done():
+	}
+	// A context that has ended still learns that there is nothing to wait for.
+	t := time.NewTimer(lastLook)
+	defer t.Stop()
+	select {
+	case <-done:
+		return nil
+	case <-t.C:
 		return ctx.Err()
 	}
 }
+
+// lastLook is how long after its context an await looks whether it is over all the same.
+const lastLook = 20 * time.Millisecond

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
 
@@ -17,15 +16,14 @@ const (
 )
 
 // group is the requests of one call to one peer. One goroutine runs it; reapers only send
-// into done.
+// into done. Groups are used again after they ran.
 type group struct {
-	e       *Engine
-	ctx     context.Context
-	peer    string
-	reqs    []Request
-	results []Result
-	index   []int // of the requests that are in the group
+	e    *Engine
+	ctx  context.Context
+	b    *Batch // nil for Transfer
+	peer string
 
+	began    time.Time
 	p        *peer
 	lane     lane
 	renewed  bool // the peer was looked up anew on behalf of this group
@@ -37,27 +35,56 @@ type group struct {
 	idle     []*slice
 	done     chan *slice
 	underway int
+	limit    int       // of underway; done has room for as many
+	piece    int       // the size to cut, at most Config.SliceSize
 	used     []*link   // what slices of the group were submitted to
 	latest   time.Time // deadline of anything under way
+	due      time.Time // first deadline of a job
+	timer    *time.Timer
 	ops      []transport.Op
 	batch    []*slice
 }
 
-// job is one request as the group sees it.
-type job struct {
-	req      *Request
-	result   *Result
-	deadline time.Time
-	off      int // how far it is cut up
-	left     int // bytes that did not arrive yet
-	ended    bool
-	// epoch of the peer from which bytes of this request were moved, if touched.
-	epoch   uint64
-	touched bool
+// newGroup returns an empty group to add jobs to and run.
+func (e *Engine) newGroup(ctx context.Context, b *Batch, peer string) *group {
+	g, ok := e.groups.Get().(*group)
+	if !ok {
+		g = &group{e: e, ops: make([]transport.Op, 0, maxBatch), batch: make([]*slice, 0, maxBatch), timer: time.NewTimer(time.Hour)}
+		g.timer.Stop()
+	}
+	g.ctx, g.b, g.peer, g.began = ctx, b, peer, time.Now()
+	return g
 }
 
+// maxKept bounds what a group that is not in use keeps of its jobs and slices.
+const maxKept = 1024
+
+// free makes the group ready for its next use. Nothing of it is under way.
+func (g *group) free() {
+	if cap(g.jobs) > maxKept || cap(g.idle) > maxKept || cap(g.retry) > maxKept {
+		return
+	}
+	clear(g.jobs)
+	clear(g.used)
+	clear(g.retry[:cap(g.retry)])
+	*g = group{
+		e: g.e, jobs: g.jobs[:0], retry: g.retry[:0], idle: g.idle, done: g.done, used: g.used[:0],
+		timer: g.timer, ops: g.ops[:0], batch: g.batch[:0],
+	}
+	g.e.groups.Put(g)
+}
+
+// run brings every job to its end. It returns when nothing of the group is under way.
 func (g *group) run() {
+	g.serve()
+	g.free()
+}
+
+func (g *group) serve() {
 	g.prepare()
+	if g.next == len(g.jobs) {
+		return
+	}
 	p, err := g.e.peer(g.peer)
 	if err != nil {
 		g.endAll(err)
@@ -65,17 +92,17 @@ func (g *group) run() {
 	}
 	defer g.e.release(p)
 	g.p = p
-	if g.next == len(g.jobs) {
-		return
-	}
-	if g.lane, err = g.connected(func(ctx context.Context) (lane, error) { return p.lane(ctx) }); err != nil {
+	if err := p.admit(); err != nil {
 		g.endAll(err)
 		return
 	}
+	if err := g.attach(); err != nil {
+		g.endAll(err)
+		return
+	}
+	g.measure()
 	for {
-		if err := g.ctx.Err(); err != nil {
-			g.endAll(errs.Wrap(errs.TransferFail, "transfer: "+g.peer, err))
-		}
+		g.stop()
 		blocked := g.fill()
 		switch {
 		case g.underway > 0:
@@ -95,12 +122,11 @@ func (g *group) run() {
 func (g *group) prepare() {
 	now := time.Now()
 	limit, bounded := g.ctx.Deadline()
-	g.jobs = make([]job, len(g.index))
 	cuts := 0
-	for k, i := range g.index {
-		r := &g.reqs[i]
+	for k := range g.jobs {
 		j := &g.jobs[k]
-		*j = job{req: r, result: &g.results[i], deadline: r.Deadline, left: len(r.Local)}
+		r := &j.task.req
+		j.deadline, j.left = r.Deadline, len(r.Local)
 		if j.deadline.IsZero() {
 			j.deadline = now.Add(g.e.cfg.Timeout)
 		}
@@ -108,100 +134,26 @@ func (g *group) prepare() {
 			j.deadline = limit
 		}
 		if j.left == 0 {
-			j.end(nil)
+			g.end(j, nil)
+			continue
 		}
-		cuts += (j.left + g.e.cfg.SliceSize - 1) / g.e.cfg.SliceSize
+		if cuts < maxUnderway {
+			cuts += j.left/min(minPiece, g.e.cfg.SliceSize) + 1
+		}
 	}
 	g.skip()
-	n := min(max(cuts, 1), maxUnderway)
-	g.done = make(chan *slice, n)
-	g.batch = make([]*slice, 0, min(n, maxBatch))
-	g.ops = make([]transport.Op, 0, min(n, maxBatch))
-}
-
-// connected bounds a connect by the latest deadline of the jobs.
-func (g *group) connected(f func(context.Context) (lane, error)) (lane, error) {
-	var last time.Time
-	for i := range g.jobs {
-		if j := &g.jobs[i]; !j.ended && j.deadline.After(last) {
-			last = j.deadline
-		}
+	g.limit = min(max(cuts, 1), maxUnderway)
+	if cap(g.done) < g.limit {
+		g.done = make(chan *slice, g.limit)
 	}
-	ctx, cancel := context.WithDeadline(g.ctx, last)
-	defer cancel()
-	return f(ctx)
+	g.due = g.earliest()
 }
 
 // skip moves next past jobs that are done with or cut up.
 func (g *group) skip() {
-	for g.next < len(g.jobs) && (g.jobs[g.next].ended || g.jobs[g.next].off == len(g.jobs[g.next].req.Local)) {
+	for g.next < len(g.jobs) && (g.jobs[g.next].ended || g.jobs[g.next].off == len(g.jobs[g.next].task.req.Local)) {
 		g.next++
 	}
-}
-
-// await takes at least one ended slice, and all that ended by then. When operations
-// outlive their deadlines, their paths are closed, and then given up.
-func (g *group) await() {
-	due := g.latest.Add(grace)
-	timer := time.NewTimer(time.Until(due))
-	defer timer.Stop()
-	for closed, excused := false, false; ; {
-		select {
-		case s := <-g.done:
-			g.take(s)
-			for len(g.done) > 0 {
-				g.take(<-g.done)
-			}
-			return
-		case <-timer.C:
-		}
-		if now := time.Now(); !excused && now.Sub(due) >= asleep { // Nor did the transport have its time.
-			excused = true
-			due = now.Add(grace)
-			timer.Reset(grace)
-			continue
-		}
-		for _, l := range g.used {
-			if closed {
-				l.abandon()
-			} else {
-				g.e.log.Error("operations outlive their deadline, the path is closed", "peer", g.peer, "transport", l.carrier.Name)
-				ctx, cancel := context.WithTimeout(context.Background(), grace)
-				l.close(ctx)
-				cancel()
-			}
-		}
-		closed = true
-		due = time.Now().Add(2 * grace)
-		timer.Reset(2 * grace)
-	}
-}
-
-func (g *group) take(s *slice) {
-	g.underway--
-	s.held = false
-	s.settle()
-	j := s.job
-	if s.result.Status != transport.OK {
-		g.failed(s)
-		return
-	}
-	g.worked = true
-	if j.touched && j.epoch != s.epoch {
-		g.reject(s, errRestarted(g.peer))
-		return
-	}
-	j.left -= len(s.local)
-	j.touched, j.epoch = true, s.epoch
-	if s.kind == transport.Read {
-		g.e.stats.read.Add(uint64(len(s.local)))
-	} else {
-		g.e.stats.wrote.Add(uint64(len(s.local)))
-	}
-	if j.left == 0 {
-		j.end(nil)
-	}
-	g.recycle(s)
 }
 
 func (g *group) recycle(s *slice) {
@@ -209,29 +161,18 @@ func (g *group) recycle(s *slice) {
 	g.idle = append(g.idle, s)
 }
 
+// spare returns an empty slice.
+func (g *group) spare() *slice {
+	if n := len(g.idle); n > 0 {
+		s := g.idle[n-1]
+		g.idle = g.idle[:n-1]
+		return s
+	}
+	return new(slice)
+}
+
 func (g *group) note(l *link) {
 	if !slices.Contains(g.used, l) {
 		g.used = append(g.used, l)
 	}
-}
-
-// end decides a job; the first decision counts.
-func (j *job) end(err error) {
-	if !j.ended {
-		j.ended = true
-		j.result.Err, j.result.Done = err, time.Now()
-	}
-}
-
-// endAll decides every job that is still open and drops what was not submitted.
-func (g *group) endAll(err error) {
-	for i := range g.jobs {
-		g.jobs[i].end(err)
-	}
-	g.next = len(g.jobs)
-	for _, s := range g.retry {
-		g.unhold(s)
-		g.recycle(s)
-	}
-	g.retry = g.retry[:0]
 }

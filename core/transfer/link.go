@@ -3,6 +3,7 @@ package transfer
 import (
 	"context"
 	"errors"
+	"slices"
 	"sort"
 	"sync"
 	"sync/atomic"
@@ -18,14 +19,17 @@ import (
 type remote struct {
 	addr, length uint64
 	key          string
+	location     string
 	id           transport.RemoteID
 }
 
 // link is one path to one peer over one transport, with the goroutine that reaps it.
 type link struct {
 	carrier  *Carrier
+	index    int // of the carrier
 	endpoint transport.Endpoint
 	path     transport.Path
+	rails    *rails
 	window   *semaphore.Weighted
 	// space is signalled (capacity 1) when completions were reaped.
 	space chan struct{}
@@ -36,6 +40,10 @@ type link struct {
 	lastOK atomic.Int64
 
 	remotes atomic.Pointer[[]remote] // sorted by address
+
+	// handing is held shared from before operations have slots until those that were
+	// refused have none, and exclusively by abandon: what was refused is the group's again.
+	handing sync.RWMutex
 
 	mu    sync.Mutex
 	slots []slot
@@ -89,14 +97,23 @@ func (l *link) leave(id uint64) *slice {
 	return s
 }
 
+// carries reports whether something of a group is under way.
+func (l *link) carries(g *group) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.ContainsFunc(l.slots, func(o slot) bool { return o.s != nil && o.s.group == g })
+}
+
 // submit hands slices over, for which the caller holds their share of the window. It
 // returns how many were accepted; the others are still the caller's. ops is scratch.
 func (l *link) submit(batch []*slice, ops []transport.Op) (int, error) {
 	ops = ops[:0]
+	l.handing.RLock()
+	defer l.handing.RUnlock()
 	for _, s := range batch {
 		ops = append(ops, transport.Op{
 			ID: l.enter(s), Kind: s.kind, Local: s.memory(), Remote: s.remote.id,
-			Offset: s.addr - s.remote.addr, Deadline: s.deadline,
+			Offset: s.addr - s.remote.addr, Rail: s.way.ID, Deadline: s.deadline,
 		})
 	}
 	n, err := l.path.Submit(ops)
@@ -120,6 +137,7 @@ func (l *link) reap(e *Engine) {
 	var dst [64]transport.Completion
 	for closing := false; ; {
 		n, err := l.path.Reap(ctx, dst[:])
+		now := time.Now()
 		for _, c := range dst[:max(n, 0)] {
 			s := l.leave(c.ID)
 			if s == nil {
@@ -127,8 +145,9 @@ func (l *link) reap(e *Engine) {
 				continue
 			}
 			if c.Status == transport.OK {
-				l.lastOK.Store(int64(time.Since(e.born)))
+				l.lastOK.Store(int64(now.Sub(e.born)))
 			}
+			l.rails.done(s, c, now)
 			l.window.Release(int64(len(s.local)))
 			s.end(c)
 		}
@@ -154,6 +173,8 @@ func (l *link) reap(e *Engine) {
 
 // abandon fails what never completed although the path is closed.
 func (l *link) abandon() {
+	l.handing.Lock()
+	defer l.handing.Unlock()
 	l.mu.Lock()
 	var lost []*slice
 	for i := range l.slots {
@@ -163,10 +184,13 @@ func (l *link) abandon() {
 		}
 	}
 	l.mu.Unlock()
+	now := time.Now()
 	for _, s := range lost {
+		c := transport.Completion{Status: transport.Quarantined, Err: errs.WithClass(errs.ClassTransientPath, "transport/"+l.carrier.Name,
+			errors.New("the path ended without saying what became of the operation"))}
+		l.rails.done(s, c, now)
 		l.window.Release(int64(len(s.local)))
-		s.end(transport.Completion{Status: transport.Quarantined, Err: errs.WithClass(errs.ClassTransientPath, "transport/"+l.carrier.Name,
-			errors.New("the path ended without saying what became of the operation"))})
+		s.end(c)
 	}
 }
 

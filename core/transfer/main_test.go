@@ -29,11 +29,14 @@ type world struct {
 	mu      sync.Mutex
 	entries map[string]*metadata.Descriptor
 	lookups map[string]int
+	tells   map[string]int  // publications
+	hangs   map[string]bool // names that are never answered
 	broken  error
 }
 
 func newWorld(t testing.TB, nets ...string) *world {
-	w := &world{t: t, nets: map[string]*memtransport.Network{}, entries: map[string]*metadata.Descriptor{}, lookups: map[string]int{}}
+	w := &world{t: t, nets: map[string]*memtransport.Network{}, entries: map[string]*metadata.Descriptor{}, lookups: map[string]int{},
+		tells: map[string]int{}, hangs: map[string]bool{}}
 	for _, n := range nets {
 		w.nets[n] = memtransport.NewNetwork()
 	}
@@ -52,11 +55,17 @@ func (d directory) Publish(_ context.Context, desc *metadata.Descriptor) error {
 	d.w.mu.Lock()
 	defer d.w.mu.Unlock()
 	d.w.entries[d.name] = desc
-	return nil
+	d.w.tells[d.name]++
+	return d.w.broken
 }
 
-func (d directory) Lookup(_ context.Context, name string) (*metadata.Descriptor, error) {
+func (d directory) Lookup(ctx context.Context, name string) (*metadata.Descriptor, error) {
 	d.w.mu.Lock()
+	if d.w.hangs[name] {
+		d.w.mu.Unlock()
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
 	defer d.w.mu.Unlock()
 	d.w.lookups[name]++
 	if d.w.broken != nil {
@@ -138,3 +147,5 @@ func pattern(n int, seed byte) []byte {
 	}
 	return b
 }
+
+func addrOf(b []byte) uint64 { return memory.AddrOf(b) }

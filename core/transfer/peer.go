@@ -1,7 +1,7 @@
 package transfer
 
 import (
-	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -14,11 +14,13 @@ type peer struct {
 	e    *Engine
 
 	mu       sync.Mutex
-	links    []*link // of the last connect, best first; empty before
-	fresh    bool    // links may be used without asking the directory
-	gen      uint64  // counts connects
-	epoch    uint64  // counts restarts of the peer that were noticed
-	asked    time.Time
+	links    []*link   // of the last connect, best first; empty before
+	fresh    bool      // links may be used without asking the directory
+	gen      uint64    // counts connects
+	epoch    uint64    // counts restarts of the peer that were noticed
+	asked    time.Time // when the look-up began that links are of
+	tried    time.Time // when the last connect ended
+	lacks    bool      // a transport that both sides have has no link
 	pending  *attempt
 	fails    int // failures in a row
 	cool     time.Time
@@ -29,8 +31,11 @@ type peer struct {
 
 // attempt is a connect that several requests wait for.
 type attempt struct {
-	done chan struct{}
-	err  error
+	began time.Time
+	done  chan struct{}
+	err   error
+	// refresh: nobody needs it, the links in use work.
+	refresh bool
 }
 
 // lane is the links of a peer as one group uses them.
@@ -40,67 +45,86 @@ type lane struct {
 	epoch uint64
 }
 
-// lane returns the links, connecting first where there are none. It fails fast while the
-// peer cools down, but for one request that finds out whether the peer is back.
-func (p *peer) lane(ctx context.Context) (lane, error) {
+// admit fails fast while the peer cools down, but for one request that finds out whether
+// the peer is back.
+func (p *peer) admit() error {
 	p.mu.Lock()
-	if p.fails > 0 {
-		now := time.Now()
-		if now.Before(p.cool) || p.pending != nil {
-			err := p.cause
-			p.mu.Unlock()
-			return lane{}, errs.WithClass(errs.ClassTransientPeer, "transfer: "+p.name+" failed a moment ago and is left alone for now", err)
-		}
-		p.cool = now.Add(p.pause())
+	defer p.mu.Unlock()
+	if p.e.cfg.NoCache && p.pending == nil {
+		p.fresh = false
 	}
-	return p.obtain(ctx)
+	if p.fails == 0 {
+		return nil
+	}
+	now := time.Now()
+	if now.Before(p.cool) || p.pending != nil {
+		return errs.WithClass(errs.ClassTransientPeer, "transfer: "+p.name+" failed a moment ago and is left alone for now", p.cause)
+	}
+	p.cool = now.Add(p.pause())
+	return nil
 }
 
-// renew is lane with a fresh answer of the directory, for a group that failed with the
-// links of gen. Groups that fail together share one renewal.
-func (p *peer) renew(ctx context.Context, gen uint64) (lane, error) {
+// renew asks the directory anew, for a group that failed with the links of gen. Groups
+// that fail together share one renewal.
+func (p *peer) renew(gen uint64) {
 	p.mu.Lock()
+	defer p.mu.Unlock()
 	if p.gen == gen {
 		p.fresh = false
 	}
-	return p.obtain(ctx)
 }
 
-// recent reports whether the directory's answer is so new that asking again is of no use.
-func (p *peer) recent() bool {
+// ask asks the directory anew for a group that misses something in the links of gen, which
+// stay in use. No attempt where they were renewed meanwhile.
+func (p *peer) ask(gen uint64) (*attempt, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return time.Since(p.asked) < p.e.cfg.CoolDown
+	if p.gen != gen {
+		return nil, nil
+	}
+	return p.start(true)
 }
 
-// obtain waits for links. The caller holds p.mu, which is unlocked on return.
-func (p *peer) obtain(ctx context.Context) (lane, error) {
-	for {
-		if p.usable() {
-			ln := lane{links: p.links, gen: p.gen, epoch: p.epoch}
-			p.mu.Unlock()
-			return ln, nil
-		}
-		a := p.pending
-		if a == nil {
-			a = &attempt{done: make(chan struct{})}
-			p.pending = a
-			if !p.e.spawn(func() { p.connect(a) }) {
-				p.pending = nil
-				p.mu.Unlock()
-				return lane{}, errs.Wrap(errs.TransferFail, "transfer", ErrClosed)
-			}
-		}
-		p.mu.Unlock()
-		select {
-		case <-a.done:
-		case <-ctx.Done():
-			return lane{}, errs.WithClass(errs.ClassTransientPeer, "transfer: connect to "+p.name, errs.Wrap(errs.TransferFail, "", ctx.Err()))
-		}
-		if a.err != nil {
-			return lane{}, a.err
-		}
-		p.mu.Lock()
+// askedSince reports whether the links are of a look-up that began after t: what the peer had
+// registered at t is known.
+func (p *peer) askedSince(t time.Time) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.asked.After(t)
+}
+
+// obtain returns the links, or the connect to wait for. It does not block.
+func (p *peer) obtain() (lane, *attempt, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.usable() {
+		p.mend()
+		return lane{links: p.links, gen: p.gen, epoch: p.epoch}, nil, nil
+	}
+	a, err := p.start(false)
+	return lane{}, a, err
+}
+
+// start returns the connect under way, or begins one. The caller holds p.mu.
+func (p *peer) start(refresh bool) (*attempt, error) {
+	if p.pending != nil {
+		return p.pending, nil
+	}
+	a := &attempt{began: time.Now(), done: make(chan struct{}), refresh: refresh}
+	p.pending = a
+	if !p.e.spawn(func() { p.connect(a) }) {
+		p.pending = nil
+		return nil, errs.Wrap(errs.TransferFail, "transfer", ErrClosed)
+	}
+	return a, nil
+}
+
+// mend connects anew in the background while a transport that both sides have is not in
+// use, now and then; requests go over the others meanwhile. The caller holds p.mu.
+func (p *peer) mend() {
+	broken := p.lacks || slices.ContainsFunc(p.links, func(l *link) bool { return l.dead.Load() })
+	if broken && time.Since(p.tried) >= p.e.cfg.MaxRailPause {
+		_, _ = p.start(true) // A closed engine needs none.
 	}
 }
 

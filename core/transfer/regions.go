@@ -18,7 +18,8 @@ type region struct {
 	location string
 	access   transport.Access
 	keys     []transport.Key // by carrier; nil where it is not registered
-	// ready is set once keys is complete; until then the region only keeps others out.
+	// ready is set once keys is complete and cleared when the region ends; before and after,
+	// the region only keeps others out.
 	ready atomic.Bool
 
 	// use is held shared by copies within the process and exclusively to end the region.
@@ -56,26 +57,35 @@ func (t *regions) add(r *region) error {
 	return nil
 }
 
-// remove takes a region out; nil when no region has the id.
-func (t *regions) remove(id transport.RegionID) *region {
+// remove takes a region out.
+func (t *regions) remove(r *region) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	old := t.all()
-	i := slices.IndexFunc(old, func(r *region) bool { return r.id == id })
-	if i < 0 {
-		return nil
+	if i := slices.Index(old, r); i >= 0 {
+		next := slices.Delete(slices.Clone(old), i, i+1)
+		t.sorted.Store(&next)
 	}
-	r := old[i]
-	next := slices.Delete(slices.Clone(old), i, i+1)
-	t.sorted.Store(&next)
-	return r
 }
 
-// find returns the region that holds [addr, addr+n), nil when none does.
-func (t *regions) find(addr, n uint64) *region {
+// retire closes a region to new users; nil when no region has the id, or another call ends
+// it already. The region stays in the table until it is removed.
+func (t *regions) retire(id transport.RegionID) *region {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, r := range t.all() {
+		if r.id == id && r.ready.CompareAndSwap(true, false) {
+			return r
+		}
+	}
+	return nil
+}
+
+// at returns the region that holds addr, nil when none does.
+func (t *regions) at(addr uint64) *region {
 	all := t.all()
 	i := sort.Search(len(all), func(i int) bool { return all[i].end() > addr })
-	if i == len(all) || addr < all[i].addr || n > all[i].end()-addr || !all[i].ready.Load() {
+	if i == len(all) || addr < all[i].addr || !all[i].ready.Load() {
 		return nil
 	}
 	return all[i]

@@ -13,14 +13,27 @@ import (
 // for anything else.
 var ErrQuarantined = errors.New("the memory may still be touched by the failed operation")
 
-// ErrClosed is what a closed engine answers.
-var ErrClosed = errors.New("the transfer engine is closed")
+// What errors.Is finds in the errors of an Engine.
+var (
+	// ErrClosed is what a closed engine answers.
+	ErrClosed = errors.New("the transfer engine is closed")
+	// ErrTimeout: the deadline of the request passed.
+	ErrTimeout = errors.New("the deadline passed")
+	// ErrCanceled: the batch was cancelled.
+	ErrCanceled = errors.New("the batch was cancelled")
+	// ErrTooManyRequests: the batch has no room for the request, or the engine for the batch.
+	ErrTooManyRequests = errors.New("too many requests")
+	// ErrBatchBusy: a request of the batch is not in a terminal state.
+	ErrBatchBusy = errors.New("the batch is busy")
+	// ErrStaleBatch: no batch of this engine has the id; it was freed, or is another's.
+	ErrStaleBatch = errors.New("no such batch")
+)
 
 // Request asks for one range of bytes to be moved.
 type Request struct {
 	Kind transport.OpKind
 	// Local is this side's memory. It must not be changed (a write) or used (a read) until
-	// Transfer returned.
+	// Transfer returned or the request's state is terminal.
 	Local []byte
 	// Peer is the name under which the other side published itself.
 	Peer string

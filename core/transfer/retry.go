@@ -2,7 +2,6 @@ package transfer
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -10,22 +9,30 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
 
-// failed decides what becomes of a slice that ended without success: the same link once
-// more, the next link, the peer looked up anew, or the end of its job.
+// failed decides what becomes of a slice that ended without success: another rail of the
+// link, the same link once more, the next link, the peer looked up anew, or the end of its
+// job.
+//
+// A quarantined operation is never tried again. An old attempt at a write that arrives
+// after a new one was reported as done would overwrite what was put there since; one at a
+// read, what the caller did with the buffer. The caller learns that the range is lost to
+// it (ErrQuarantined) and can use another.
 func (g *group) failed(s *slice) {
 	j, c := s.job, s.result
 	err := c.Err
 	if err == nil {
-		err = errors.New("the transport reported a failure without a reason")
+		err = errNoReason
 	}
 	class := errs.ClassOf(err)
 	switch {
 	case c.Status == transport.Quarantined:
 		g.e.stats.quarantined.Add(1)
-		j.quarantine(errs.Wrap(errs.TransferFail, "transfer: "+g.peer, fmt.Errorf("%w: %w", ErrQuarantined, err)))
+		g.quarantine(j, errs.Wrap(errs.TransferFail, "transfer: "+g.peer, fmt.Errorf("%w: %w", ErrQuarantined, err)))
 		g.recycle(s)
+		g.skip()
 		return
 	case j.ended:
+		g.stalled(s)
 		g.recycle(s)
 		return
 	case class == errs.ClassPermanent:
@@ -36,67 +43,85 @@ func (g *group) failed(s *slice) {
 		g.reject(s, g.late(err))
 		return
 	}
+	s.attempts++
+	if s.attempts > g.e.cfg.Retries {
+		g.reject(s, errs.Wrap(errs.TransferFail, fmt.Sprintf("transfer: %s: given up after %d attempts", g.peer, s.attempts), err))
+		return
+	}
+	other := s.link.rails.exclude(s, class)
 	silent := g.silent(s)
-	if silent && s.rail+1 >= len(g.lane.links) {
+	if silent && (s.quiet || !other && s.rung+1 >= len(g.lane.links)) {
 		// Another attempt would take as long again; the caller may have another copy.
 		g.stalled(s)
 		g.recycle(s)
 		g.endAll(g.late(err))
 		return
 	}
+	s.quiet = s.quiet || silent
 	g.e.stats.retries.Add(1)
 	again := !silent && (class == errs.ClassTransientPath || class == errs.ClassUnknown)
 	switch {
-	case again && !s.again && !s.link.dead.Load():
-		s.again = true
 	case class == errs.ClassTransientPeer:
-		s.rail, s.again = len(g.lane.links), false
+		s.toLink(len(g.lane.links))
+	case other && !s.link.dead.Load():
+		g.e.stats.reroutes.Add(1)
+	case again && !s.again && !s.link.dead.Load():
+		s.toLink(s.rung)
+		s.again = true
 	default:
-		s.rail, s.again = s.rail+1, false
+		s.toLink(s.rung + 1)
 		g.e.stats.failovers.Add(1)
 	}
 	s.result = transport.Completion{Err: err}
 	g.push(s)
 }
 
-// exhausted is the end of the links for a slice: the peer is looked up anew once, since it
-// may have restarted or registered more memory. missing: it has no such memory.
+// exhausted is the end of the links for a slice. The peer is looked up anew once, since it
+// may have restarted. missing: a link did not know the range.
 func (g *group) exhausted(s *slice, missing bool) {
 	cause := s.result.Err
-	if missing && cause == nil {
-		if g.renewed || g.p.recent() {
-			err := errs.New(errs.InvalidReplica, "transfer: "+g.peer, "%d bytes at %#x are not in its registered memory", len(s.local), s.addr)
-			g.reject(s, errs.WithClass(errs.ClassTransientPeer, "", err))
-			return
-		}
-	}
-	if cause == nil {
-		cause = errors.New("no path to it works")
+	switch {
+	case cause == nil && missing:
+		g.unknown(s)
+		return
+	case cause == nil:
+		cause = errNoPath
+	case errs.ClassOf(cause) == errs.ClassLocalDevice: // That says nothing about the peer.
+		g.reject(s, errs.Wrap(errs.TransferFail, "transfer: "+g.peer, cause))
+		return
 	}
 	if !g.renewed {
 		g.renewed = true
-		gen := g.lane.gen
-		ln, err := g.connected(func(ctx context.Context) (lane, error) { return g.p.renew(ctx, gen) })
+		g.p.renew(g.lane.gen)
+		err := g.attach()
 		if err == nil {
-			g.lane = ln
 			g.push(s)
 			return
 		}
-		g.lost = true
 		cause = err
 	} else {
-		g.lost = true
 		g.p.failed(cause)
 	}
+	g.lost = true
 	g.recycle(s)
 	g.endAll(errs.WithClass(errs.ClassTransientPeer, "transfer: "+g.peer, errs.Wrap(errs.TransferFail, "", cause)))
 }
 
-// reject decides a slice's job and drops the slice.
-func (g *group) reject(s *slice, err error) {
-	s.job.end(err)
-	g.recycle(s)
-	g.skip()
+// unknown has the peer looked up anew, once, for a slice whose range no link knows: it may
+// have registered more memory. The links work, so that whatever comes of it concerns the
+// one request only.
+func (g *group) unknown(s *slice) {
+	var err error = errs.New(errs.InvalidReplica, "transfer: "+g.peer, "%d bytes at %#x are not in its registered memory", len(s.local), s.addr)
+	if !g.renewed && !g.p.askedSince(g.began) {
+		g.renewed = true
+		failed := g.ask()
+		if failed == nil {
+			g.push(s)
+			return
+		}
+		err = errs.Wrap(errs.TransferFail, fmt.Sprintf("transfer: %s: %d bytes at %#x are not in its memory as far as known", g.peer, len(s.local), s.addr), failed)
+	}
+	g.reject(s, errs.WithClass(errs.ClassTransientPeer, "", err))
 }
 
 // silent reports whether a slice ran into its deadline while nothing came over its link,
@@ -122,18 +147,7 @@ func (g *group) late(cause error) error {
 	if cause == nil {
 		cause = context.DeadlineExceeded
 	}
-	return errs.WithClass(errs.ClassTransientPeer, "transfer: "+g.peer, errs.Wrap(errs.TransferFail, "deadline passed", cause))
-}
-
-// quarantine decides a job even if it was decided: that the memory may be touched has to
-// reach the caller.
-func (j *job) quarantine(err error) {
-	if j.ended && j.result.Err != nil {
-		j.result.Err = fmt.Errorf("%w; also %w", err, j.result.Err)
-		return
-	}
-	j.ended = true
-	j.result.Err, j.result.Done = err, time.Now()
+	return errs.WithClass(errs.ClassTransientPeer, "transfer: "+g.peer, errs.Wrap(errs.TransferFail, "", fmt.Errorf("%w: %w", ErrTimeout, cause)))
 }
 
 // errRestarted keeps the memory of two lives of a peer from being mixed in one request.

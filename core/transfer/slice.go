@@ -1,6 +1,7 @@
 package transfer
 
 import (
+	"errors"
 	"time"
 
 	"github.com/mooncake-go/mooncake/core/memory"
@@ -16,17 +17,26 @@ type slice struct {
 	kind  transport.OpKind
 	local []byte
 	addr  uint64
+	home  *region // that holds all of local, nil for none
 
 	link     *link
-	gen      uint64 // of the lane that rail counts in
+	gen      uint64 // of the lane that rung counts in
 	epoch    uint64 // of the lane
-	rail     int    // index of the link among the lane's
+	rung     int    // index of the link among the lane's
 	again    bool   // tried twice on this link
+	quiet    bool   // ran into its deadline before, while nothing arrived
+	force    bool   // goes over a paused rail, since there is nothing else
 	held     bool   // its share of the link's window is taken
+	attempts int
 	remote   remote
 	staging  *memory.Buffer
 	started  time.Time
 	deadline time.Time
+	waiting  time.Time // since when every rail of the link is down
+
+	way    *rail  // that the slice is counted on
+	queued int64  // bytes under way on it when the slice was added, with the slice's
+	tried  bitset // rails of the link that failed
 
 	result transport.Completion
 }
@@ -46,16 +56,38 @@ func (s *slice) end(c transport.Completion) {
 	s.group.done <- s
 }
 
-// settle ends the use of a staging buffer after the operation ended.
-func (s *slice) settle() {
-	if s.staging == nil {
+// settle ends the use of a staging buffer after the operation ended. The buffer of a read
+// that may still be written is never lent again; the caller's memory is safe then, so that
+// the read may be tried again. What is in doubt of a write is the peer's memory only.
+func (g *group) settle(s *slice) {
+	switch b := s.staging; {
+	case b == nil:
 		return
+	case s.kind == transport.Read && s.result.Status == transport.Quarantined:
+		g.e.stats.quarantined.Add(1)
+		s.result.Status = transport.Failed
+	default:
+		if s.kind == transport.Read && s.result.Status == transport.OK {
+			copy(s.local, b.Bytes())
+		}
+		b.Release()
 	}
-	if s.result.Status == transport.OK && s.kind == transport.Read {
-		copy(s.local, s.staging.Bytes())
-	}
-	if s.result.Status != transport.Quarantined {
-		s.staging.Release()
-	}
-	s.staging = nil // A quarantined buffer is never lent again.
+	s.staging = nil
 }
+
+// toLink points the slice at another link of the lane.
+func (s *slice) toLink(rung int) {
+	s.rung, s.again, s.force, s.waiting, s.tried = rung, false, false, time.Time{}, bitset{}
+}
+
+// bitset is a set of small numbers.
+type bitset [maxRails / 64]uint64
+
+func (b *bitset) has(i int) bool { return b[i/64]&(1<<(i%64)) != 0 }
+func (b *bitset) add(i int)      { b[i/64] |= 1 << (i % 64) }
+
+var (
+	errConnecting = errors.New("there is no connection yet")
+	errNoReason   = errors.New("the transport reported a failure without a reason")
+	errNoPath     = errors.New("no path to it works")
+)

@@ -6,10 +6,14 @@ import (
 )
 
 // staged reports whether a slice still needs a staging buffer: its transport moves only
-// registered memory and the caller's is not.
+// registered memory and the caller's is not registered with it.
 func (g *group) staged(s *slice) bool {
-	return s.staging == nil && !s.link.carrier.LocalAny && g.e.staging != nil &&
-		g.e.regions.find(memory.AddrOf(s.local), uint64(len(s.local))) == nil
+	return s.staging == nil && g.e.staging != nil && !s.link.knows(s.home)
+}
+
+// knows reports whether the link can move memory of a region, nil for memory of none.
+func (l *link) knows(home *region) bool {
+	return l.carrier.LocalAny || home != nil && home.keys[l.index] != nil
 }
 
 func (g *group) stage(s *slice, b *memory.Buffer) {

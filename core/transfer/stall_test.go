@@ -89,6 +89,24 @@ func TestPausedProcessBlamesNobody(t *testing.T) {
 	})
 }
 
+// TestCallerThatGaveUpLearntSomething: that the peer was silent up to the deadline, which
+// counts even if nobody waits for the result any more.
+func TestCallerThatGaveUpLearntSomething(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, "tcp")
+		a, b := w.node("a", []string{"tcp"}, 0), w.node("b", []string{"tcp"}, 1<<20)
+		a.wires["tcp"].SetHook(func(memtransport.Event) memtransport.Fault { return memtransport.Fault{Stall: true} })
+		time.Sleep(time.Second) // Nothing has ever arrived since.
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(2*time.Second, cancel)
+		req := []transfer.Request{{Kind: transport.Read, Local: make([]byte, 100_000), Peer: "b", Addr: b.base, Deadline: time.Now().Add(3 * time.Second)}}
+		require.ErrorIs(t, a.Transfer(ctx, req)[0].Err, context.Canceled)
+		require.ErrorContains(t, a.move(transport.Read, b, 0, make([]byte, 10)), "left alone")
+		a.stop(t)
+		b.stop(t)
+	})
+}
+
 // TestUnreachablePeerIsAskedForOnce: many requests at once cost one look-up, and further
 // ones none while the peer cools down.
 func TestUnreachablePeerIsAskedForOnce(t *testing.T) {

@@ -19,31 +19,22 @@ import (
 func (e *Engine) Transfer(ctx context.Context, reqs []Request) []Result {
 	results := make([]Result, len(reqs))
 	if !e.begin() {
-		failAll(results, errs.Wrap(errs.TransferFail, "transfer", ErrClosed))
+		err, now := errs.Wrap(errs.TransferFail, "transfer", ErrClosed), time.Now()
+		for i := range results {
+			results[i] = Result{Err: err, Done: now}
+		}
 		return results
 	}
 	defer e.calls.Done()
 
-	self := e.dir.LocalName()
-	var local []int
-	var groups []*group
+	tasks := make([]task, len(reqs))
 	for i := range reqs {
-		r := &reqs[i]
-		if err := r.validate(); err != nil {
-			results[i] = Result{Err: err, Done: time.Now()}
-			continue
+		tasks[i].req = reqs[i]
+		if err := reqs[i].validate(); err != nil {
+			tasks[i].finish(Invalid, err, time.Now())
 		}
-		if r.Peer == self {
-			local = append(local, i)
-			continue
-		}
-		g := find(groups, r.Peer)
-		if g == nil {
-			g = &group{e: e, ctx: ctx, peer: r.Peer, reqs: reqs, results: results}
-			groups = append(groups, g)
-		}
-		g.index = append(g.index, i)
 	}
+	groups, local := e.sort(ctx, nil, tasks)
 	var wg sync.WaitGroup
 	for i, g := range groups {
 		if i == len(groups)-1 && len(local) == 0 {
@@ -52,12 +43,55 @@ func (e *Engine) Transfer(ctx context.Context, reqs []Request) []Result {
 			wg.Go(g.run)
 		}
 	}
-	e.copyLocal(ctx, reqs, results, local)
+	e.copyLocal(ctx, nil, local)
 	wg.Wait()
+	for i := range tasks {
+		results[i] = Result{Err: tasks[i].err, Done: tasks[i].done}
+	}
 	return results
 }
 
-// find looks a group up by its peer. The groups of one call are few.
+// fewPeers is up to how many groups looking through them beats a map.
+const fewPeers = 16
+
+// sort puts the tasks that are not decided into groups by their peers, those of this
+// process itself apart.
+func (e *Engine) sort(ctx context.Context, b *Batch, tasks []task) (groups []*group, local []*task) {
+	self := e.dir.LocalName()
+	var byPeer map[string]*group
+	for i := range tasks {
+		t := &tasks[i]
+		switch {
+		case State(t.state.Load()).Terminal():
+			continue
+		case t.req.Peer == self:
+			local = append(local, t)
+			continue
+		}
+		var g *group
+		if byPeer != nil {
+			g = byPeer[t.req.Peer]
+		} else {
+			g = find(groups, t.req.Peer)
+		}
+		if g == nil {
+			g = e.newGroup(ctx, b, t.req.Peer)
+			groups = append(groups, g)
+			switch {
+			case byPeer != nil:
+				byPeer[g.peer] = g
+			case len(groups) > fewPeers:
+				byPeer = make(map[string]*group, 2*fewPeers)
+				for _, g := range groups {
+					byPeer[g.peer] = g
+				}
+			}
+		}
+		g.jobs = append(g.jobs, job{task: t})
+	}
+	return groups, local
+}
+
 func find(groups []*group, peer string) *group {
 	for _, g := range groups {
 		if g.peer == peer {
@@ -65,11 +99,4 @@ func find(groups []*group, peer string) *group {
 		}
 	}
 	return nil
-}
-
-func failAll(results []Result, err error) {
-	now := time.Now()
-	for i := range results {
-		results[i] = Result{Err: err, Done: now}
-	}
 }

@@ -1,6 +1,7 @@
 package prefix
 
 import (
+	"math"
 	"math/bits"
 
 	"github.com/mooncake-go/mooncake/sdk/evict/ranked"
@@ -11,6 +12,8 @@ type state struct {
 	key   uint32 // hash of the fingerprint; of the ID where the fingerprint is unknown
 	class uint8
 	uses  uint8 // up to maxUses, those before an eviction included
+
+	spared uint16 // when it was spared last; see moment
 }
 
 type objects = ranked.Set[state]
@@ -27,6 +30,7 @@ type cells struct {
 	wait     [classes * buckets]ranked.List
 	spared   [2][classes]ranked.List // as fill and wait
 	grace    uint64                  // half of how long spared ones stay behind, in events
+	since    uint64                  // when spared[0] began to fill
 	over     uint64                  // when the next of them come back
 	due      [buckets]uint64
 	youngest int // the bucket where objects start; a large cache need not look closer
@@ -93,7 +97,7 @@ func (c *cells) rank(o *odds, live uint64) {
 // grow moves on the objects of the buckets whose time is up.
 func (c *cells) grow(now uint64, a *ages) {
 	if now >= c.over {
-		c.over = now + max(c.grace, tick)
+		c.since, c.over = now, now+max(c.grace, tick)
 		c.release()
 	}
 	for b := buckets - 2; b >= 0; b-- {
@@ -114,16 +118,31 @@ func (c *cells) grow(now uint64, a *ages) {
 
 // spare ranks an object behind all others for one to two times the grace: somebody needs
 // it, and may for as long as it takes to use a good part of the cache.
-func (c *cells) spare(at uint32) { c.set.PushBack(c.spared[0][c.set.At(at).State.class], at) }
+func (c *cells) spare(at uint32, now uint64) {
+	st := &c.set.At(at).State
+	st.spared = c.moment(now)
+	c.set.PushBack(c.spared[0][st.class], at)
+}
+
+// moment is a time since spared[0] began to fill, to the event in a grace of up to 65536
+// of them and coarser in a longer one.
+func (c *cells) moment(now uint64) uint16 {
+	return uint16(min((now-c.since)>>bits.Len64((c.over-c.since)>>16), math.MaxUint16))
+}
 
 // nextSpared returns an object among those that were spared longest ago, 0 when there is
 // none.
 func (c *cells) nextSpared() uint32 {
 	for _, side := range []int{1, 0} {
+		var first uint32
 		for class := range classes {
-			if at := c.set.Front(c.spared[side][class]); at != 0 {
-				return at
+			at := c.set.Front(c.spared[side][class])
+			if at != 0 && (first == 0 || c.set.At(at).State.spared < c.set.At(first).State.spared) {
+				first = at
 			}
+		}
+		if first != 0 {
+			return first
 		}
 	}
 	return 0

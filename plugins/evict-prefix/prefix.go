@@ -84,7 +84,7 @@ func (o *order) Next() uint32 {
 func (*order) Leave(uint32) {}
 
 // Spare implements ranked.Order.
-func (o *order) Spare(at uint32) { o.cells.spare(at) }
+func (o *order) Spare(at uint32) { o.cells.spare(at, o.now) }
 
 // Evicted implements ranked.Order.
 func (o *order) Evicted(at uint32) {

@@ -1,6 +1,7 @@
 package prefix
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -53,5 +54,44 @@ func TestSparedObjectsStayBehindForAWhile(t *testing.T) {
 				assert.Zero(t, last)
 			}
 		})
+	}
+}
+
+// TestSparedFirstGoesFirst: of spared objects the one that was spared first is proposed
+// first, also where their classes differ.
+func TestSparedFirstGoesFirst(t *testing.T) {
+	const live, other = 12, 100
+	order := make([]evict.ID, live)
+	for i := range order {
+		order[i] = evict.ID(i + 1)
+	}
+	for _, name := range []string{"oldest first", "newest first"} {
+		t.Run(name, func(t *testing.T) {
+			p := newProbe(t)
+			for id := evict.ID(1); id <= live; id++ { // requests of one, two and more pages
+				p.record(page(id, []evict.ID{0, 0, 0, 3, 0, 5, 6, 0, 8, 9, 10, 0}[id-1]))
+			}
+			for id := evict.ID(other); id < 4*other; id++ { // so many others that those are over
+				p.record(page(id, 0))
+			}
+			for id := evict.ID(other + 1); id < 4*other; id++ {
+				p.record(evict.Event{Op: evict.Remove, ID: id})
+			}
+			got, err := p.p.Propose(t.Context(), make([]evict.Candidate, 0, live+1), 2*other)
+			require.NoError(t, err)
+			require.Len(t, got, live+1)
+			for _, id := range order {
+				require.NoError(t, p.p.Resolve(t.Context(), []evict.Verdict{{ID: id}}))
+				p.record(evict.Event{Op: evict.Access, ID: other}) // time goes on
+			}
+			got, err = p.p.Propose(t.Context(), make([]evict.Candidate, 0, live), 2*other)
+			require.NoError(t, err)
+			ids := make([]evict.ID, 0, live)
+			for _, c := range got {
+				ids = append(ids, c.ID)
+			}
+			assert.Equal(t, order, ids)
+		})
+		slices.Reverse(order)
 	}
 }

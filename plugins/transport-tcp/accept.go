@@ -8,7 +8,8 @@ import (
 
 const (
 	// maxGreeting bounds the accepted connections that have not said hello yet.
-	maxGreeting = 256
+	// An initiator of upstream opens one for each request of a batch, all at once.
+	maxGreeting = 1024
 	// acceptPause is the wait after accept failed, which it does when the process has no
 	// descriptors left.
 	acceptPause = 20 * time.Millisecond
@@ -77,6 +78,24 @@ func (n *node) welcome(c *serverConn, h *hello) reason {
 	return reasonNone
 }
 
+// welcomeUpstream is welcome for a connection that began with a request of upstream.
+func (n *node) welcomeUpstream(c *serverConn) reason {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	switch {
+	case n.state != stateRunning:
+		return reasonStopping
+	case len(n.conns)-n.greeting >= n.cfg.MaxConnections || n.upstreamIn >= n.cfg.MaxUpstreamConnections:
+		return reasonBusy
+	}
+	n.greeting--
+	n.upstreamIn++
+	c.upstream, c.welcomed = true, true
+	n.stats.acceptedUpstream.Add(1)
+	n.stats.connsIn.Add(1)
+	return reasonNone
+}
+
 // leave ends the accounting of a connection.
 func (n *node) leave(c *serverConn) {
 	n.mu.Lock()
@@ -87,6 +106,10 @@ func (n *node) leave(c *serverConn) {
 		return
 	}
 	n.stats.connsIn.Add(-1)
+	if c.upstream {
+		n.upstreamIn--
+		return
+	}
 	if n.perPeer[c.peer]--; n.perPeer[c.peer] <= 0 {
 		delete(n.perPeer, c.peer)
 	}

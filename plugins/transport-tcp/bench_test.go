@@ -178,7 +178,7 @@ func measure(f func()) (wall, cpu float64) {
 }
 
 func median(v []float64) float64 {
-	slices.Sort(v)
+	v = slices.Sorted(slices.Values(v))
 	return v[len(v)/2]
 }
 

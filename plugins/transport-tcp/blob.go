@@ -9,10 +9,12 @@ import (
 )
 
 const (
-	endpointMagic = 0x31504554 // "TEP1"
-	keyMagic      = 0x3159454b // "KEY1"
-	keySize       = 56
-	maxBlob       = 4 << 10
+	endpointMagic   = 0x31504554 // "TEP1"
+	keyMagic        = 0x3159454b // "KEY1"
+	upEndpointMagic = 0x31555054 // "TPU1": of a node of upstream
+	upKeyMagic      = 0x3155454b // "KEU1"
+	keySize         = 56
+	maxBlob         = 4 << 10
 )
 
 var errBlob = errors.New("malformed")
@@ -21,22 +23,31 @@ var errBlob = errors.New("malformed")
 type endpoint struct {
 	Incarnation uint64
 	Addrs       []string // host:port, in the order to try
+	// Upstream is the version of upstream's protocol that the peer gets, 0 for ours.
+	Upstream uint8
 }
 
 func (e endpoint) encode() []byte {
 	le := binary.LittleEndian
-	b := le.AppendUint32(nil, endpointMagic)
+	magic := uint32(endpointMagic)
+	if e.Upstream != 0 {
+		magic = upEndpointMagic
+	}
+	b := le.AppendUint32(nil, magic)
 	b = le.AppendUint64(b, e.Incarnation)
 	b = append(b, byte(len(e.Addrs)))
 	for _, a := range e.Addrs {
 		b = append(le.AppendUint16(b, uint16(len(a))), a...)
+	}
+	if e.Upstream != 0 {
+		b = append(b, e.Upstream)
 	}
 	return le.AppendUint32(b, checksum(b))
 }
 
 func decodeEndpoint(b []byte) (endpoint, error) {
 	le := binary.LittleEndian
-	if len(b) < 17 || len(b) > maxBlob || le.Uint32(b) != endpointMagic {
+	if len(b) < 17 || len(b) > maxBlob || (le.Uint32(b) != endpointMagic && le.Uint32(b) != upEndpointMagic) {
 		return endpoint{}, fmt.Errorf("%w endpoint: %d bytes that are not an endpoint of transport/tcp", errBlob, len(b))
 	}
 	body, sum := b[:len(b)-4], le.Uint32(b[len(b)-4:])
@@ -59,6 +70,12 @@ func decodeEndpoint(b []byte) (endpoint, error) {
 		}
 		e.Addrs, rest = append(e.Addrs, addr), rest[2+n:]
 	}
+	if le.Uint32(b) == upEndpointMagic {
+		if len(rest) == 0 || rest[0] < 1 || rest[0] > 2 {
+			return endpoint{}, fmt.Errorf("%w endpoint: no known version of upstream's protocol", errBlob)
+		}
+		e.Upstream, rest = rest[0], rest[1:]
+	}
 	if len(rest) != 0 {
 		return endpoint{}, fmt.Errorf("%w endpoint: %d bytes too many", errBlob, len(rest))
 	}
@@ -72,12 +89,18 @@ type remoteKey struct {
 	Token       token
 	Length      uint64
 	Access      transport.Access
+	// Upstream marks a buffer of a node of upstream: Region is its address, and there is no
+	// token.
+	Upstream bool
 }
 
 func (k *remoteKey) encode() transport.Key {
 	b := make([]byte, keySize)
 	le := binary.LittleEndian
 	le.PutUint32(b[0:], keyMagic)
+	if k.Upstream {
+		le.PutUint32(b[0:], upKeyMagic)
+	}
 	b[4] = byte(k.Access)
 	le.PutUint64(b[8:], k.Incarnation)
 	le.PutUint64(b[16:], k.Region)
@@ -89,7 +112,7 @@ func (k *remoteKey) encode() transport.Key {
 
 func decodeKey(b []byte) (remoteKey, error) {
 	le := binary.LittleEndian
-	if len(b) != keySize || le.Uint32(b) != keyMagic || le.Uint32(b[52:]) != checksum(b[:52]) {
+	if len(b) != keySize || (le.Uint32(b) != keyMagic && le.Uint32(b) != upKeyMagic) || le.Uint32(b[52:]) != checksum(b[:52]) {
 		return remoteKey{}, fmt.Errorf("%w key: %d bytes that are not a key of transport/tcp", errBlob, len(b))
 	}
 	k := remoteKey{
@@ -98,6 +121,7 @@ func decodeKey(b []byte) (remoteKey, error) {
 		Token:       token(b[24:40]),
 		Length:      le.Uint64(b[40:]),
 		Access:      transport.Access(b[4]),
+		Upstream:    le.Uint32(b) == upKeyMagic,
 	}
 	if k.Region == 0 || k.Length == 0 || k.Access&^transport.AccessRemote != 0 {
 		return remoteKey{}, fmt.Errorf("%w key: region %d of %d bytes, access %d", errBlob, k.Region, k.Length, k.Access)

@@ -44,9 +44,22 @@ type Config struct {
 	StallTimeout plugin.Duration `json:"stall_timeout"`
 	// IdleTimeout closes a connection that has had no work for so long.
 	IdleTimeout plugin.Duration `json:"idle_timeout"`
-	// SendBuffer and ReceiveBuffer size the sockets; 0 leaves it to the kernel.
+	// SendBuffer and ReceiveBuffer size the sockets; 0 leaves it to the kernel, but for the
+	// send buffer between processes of one machine, which is 512 KiB then.
 	SendBuffer    int `json:"send_buffer"`
 	ReceiveBuffer int `json:"receive_buffer"`
+	// Upstream serves and dials nodes of kvcache-ai/Mooncake too. Their protocol knows no keys:
+	// whoever reaches the port may use every region that is open to peers.
+	Upstream bool `json:"upstream"`
+	// UpstreamProto is the version to speak to such a node: 1, or 0 or 2 for the one that it
+	// publishes.
+	UpstreamProto int `json:"upstream_proto"`
+	// UpstreamStatusTimeout bounds how long such a node may take to answer, counted from when
+	// the request is out, and to go on with its answer.
+	UpstreamStatusTimeout plugin.Duration `json:"upstream_status_timeout"`
+	// MaxUpstreamConnections bounds the accepted connections of such nodes, within
+	// MaxConnections.
+	MaxUpstreamConnections int `json:"max_upstream_connections"`
 	// Checksum asks for a CRC32C of each payload. It is used where either side asks.
 	Checksum bool `json:"checksum"`
 }
@@ -65,13 +78,17 @@ func DefaultConfig() *Config {
 		HandshakeTimeout:      plugin.Duration(5 * time.Second),
 		StallTimeout:          plugin.Duration(10 * time.Second),
 		IdleTimeout:           plugin.Duration(5 * time.Minute),
+
+		Upstream:               true,
+		UpstreamStatusTimeout:  plugin.Duration(30 * time.Second),
+		MaxUpstreamConnections: 1024,
 	}
 }
 
 // settings is a Config with its durations in the form that the rest of the package uses.
 type settings struct {
 	Config
-	OpTimeout, DialTimeout, HandshakeTimeout, StallTimeout, IdleTimeout time.Duration
+	OpTimeout, DialTimeout, HandshakeTimeout, StallTimeout, IdleTimeout, UpstreamStatusTimeout time.Duration
 }
 
 func settingsOf(c Config) settings {
@@ -82,6 +99,8 @@ func settingsOf(c Config) settings {
 		HandshakeTimeout: time.Duration(c.HandshakeTimeout),
 		StallTimeout:     time.Duration(c.StallTimeout),
 		IdleTimeout:      time.Duration(c.IdleTimeout),
+
+		UpstreamStatusTimeout: time.Duration(c.UpstreamStatusTimeout),
 	}
 }
 
@@ -111,6 +130,8 @@ func (c *Config) Validate() error {
 		{"max_inflight_ops", int64(c.MaxInflightOps), 1, 1 << 20},
 		{"send_buffer", int64(c.SendBuffer), 0, 1 << 30},
 		{"receive_buffer", int64(c.ReceiveBuffer), 0, 1 << 30},
+		{"upstream_proto", int64(c.UpstreamProto), 0, 2},
+		{"max_upstream_connections", int64(c.MaxUpstreamConnections), 1, 65536},
 	} {
 		if f.val < f.low || f.val > f.top {
 			return fmt.Errorf("%s is %d, must be %d to %d", f.name, f.val, f.low, f.top)
@@ -121,7 +142,7 @@ func (c *Config) Validate() error {
 		val  plugin.Duration
 	}{
 		{"op_timeout", c.OpTimeout}, {"dial_timeout", c.DialTimeout}, {"handshake_timeout", c.HandshakeTimeout},
-		{"stall_timeout", c.StallTimeout}, {"idle_timeout", c.IdleTimeout},
+		{"stall_timeout", c.StallTimeout}, {"idle_timeout", c.IdleTimeout}, {"upstream_status_timeout", c.UpstreamStatusTimeout},
 	} {
 		if d.val < plugin.Duration(time.Millisecond) || d.val > plugin.Duration(24*time.Hour) {
 			return fmt.Errorf("%s is %s, must be 1ms to 24h", d.name, d.val)

@@ -2,6 +2,7 @@ package tcp
 
 import (
 	"net"
+	"os"
 	"strconv"
 	"testing"
 	"time"
@@ -14,7 +15,12 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if os.Getenv(serveEnv) != "" {
+		os.Exit(serveBench())
+	}
+	goleak.VerifyTestMain(m)
+}
 
 func loopback() *Config {
 	c := DefaultConfig()

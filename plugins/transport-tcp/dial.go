@@ -85,7 +85,10 @@ func (p *path) dialOne(addr string, limit time.Time) (net.Conn, hello, error) {
 	conn := p.n.wrap(raw)
 	// Closing the path ends the exchange of hellos.
 	unhook := context.AfterFunc(ctx, func() { _ = raw.Close() })
-	h, err := p.greet(conn, limit)
+	h, err := hello{MaxFrame: maxSlice, Idle: upIdle}, error(nil)
+	if p.peer.Upstream == 0 {
+		h, err = p.greet(conn, limit)
+	}
 	if !unhook() {
 		err = errors.Join(ctx.Err(), err)
 	}

@@ -19,6 +19,10 @@
 // moves the bytes, answers. A peer that does not read its answers therefore stalls itself
 // and nobody else, and a connection never holds more than a few KiB of this process.
 //
+// Upstream. A connection that does not begin with our mark but with a request of
+// kvcache-ai/Mooncake is served by that protocol, and a path to such a node speaks it; see
+// upstreamwire.go. It has no keys: README.md says what that means.
+//
 // When a Write is Quarantined. Once a byte of a Write request has been given to the
 // kernel, the peer may still receive and store it, also after the connection is gone. A
 // Write that ends without the peer's answer is therefore Quarantined, not Failed. The

@@ -23,6 +23,8 @@ type lane struct {
 	p        *path
 	conn     net.Conn
 	maxSlice int
+	depth    int           // requests that may be under way
+	stall    time.Duration // longest wait for an answer, or the next bytes of it
 	idle     time.Duration
 	checks   bool
 
@@ -40,6 +42,7 @@ type lane struct {
 	quietSince time.Time // the last time something arrived, or began to be awaited
 	readBy     time.Time // the read deadline that is set
 	writing    bool
+	hearing    bool // the writer failed; the reader gets what the peer said before
 
 	w laneWriter // of run
 	r laneReader // of the reader
@@ -56,7 +59,7 @@ func (p *path) kick() {
 			best = l
 		}
 	}
-	if best != nil && (best.inflight < minShare || len(p.lanes) >= p.n.cfg.ConnectionsPerPeer || p.dialling) {
+	if best != nil && (best.inflight < minShare || len(p.lanes) >= p.maxLanes || p.dialling) {
 		best.rouse()
 		return
 	}
@@ -65,7 +68,7 @@ func (p *path) kick() {
 			return // Its writer runs and will look at the queue next.
 		}
 	}
-	if !p.dialling && len(p.lanes) < p.n.cfg.ConnectionsPerPeer {
+	if !p.dialling && len(p.lanes) < p.maxLanes {
 		l := &lane{p: p, wake: make(chan struct{}, 1)}
 		p.lanes = append(p.lanes, l)
 		p.dialling = true
@@ -80,15 +83,18 @@ func (p *path) kick() {
 // hasRoom reports whether the lane may take more: an equal share of what the path has
 // under way, so that no lane takes all and leaves the others idle.
 func (l *lane) hasRoom() bool {
-	share := max(minShare, l.p.bytes/int64(l.p.n.cfg.ConnectionsPerPeer))
+	share := max(minShare, l.p.bytes/int64(l.p.maxLanes))
 	return l.up && len(l.free) > 0 && (l.inflight == 0 || l.inflight < share) && !l.silent(time.Now())
 }
+
+// owed reports whether the peer owes an answer.
+func (l *lane) owed() bool { return len(l.free) < l.depth }
 
 // silent reports whether the lane owes answers and nothing has arrived for a while. The
 // peer answers in order: whatever is sent after a request that it does not answer waits
 // behind it, so new work goes elsewhere.
 func (l *lane) silent(now time.Time) bool {
-	return len(l.free) < maxPending && now.Sub(l.quietSince) > l.p.n.cfg.StallTimeout/8
+	return l.owed() && now.Sub(l.quietSince) > l.p.n.cfg.StallTimeout/8
 }
 
 // rouse wakes the writer.
@@ -108,8 +114,13 @@ func (l *lane) run() {
 		stats := &p.n.stats
 		stats.connsOut.Add(1)
 		read := make(chan struct{})
-		go func() { defer close(read); l.fail(l.read()) }()
-		l.fail(l.write())
+		go func() { defer close(read); l.fail(l.readAny()) }()
+		err := l.write()
+		if err != nil && p.peer.Upstream != 0 {
+			l.hearOut()
+			<-read
+		}
+		l.fail(err)
 		<-read
 		stats.connsOut.Add(-1)
 	}
@@ -160,14 +171,17 @@ func (l *lane) connect() bool {
 func (l *lane) begin(conn net.Conn, h *hello) {
 	p, cfg := l.p, &l.p.n.cfg
 	l.conn, l.up, l.lastUsed = conn, true, time.Now()
-	l.maxSlice = min(cfg.SliceBytes, int(h.MaxFrame))
+	l.maxSlice, l.depth, l.stall = min(cfg.SliceBytes, int(h.MaxFrame)), maxPending, cfg.StallTimeout
+	if p.peer.Upstream != 0 {
+		l.depth, l.stall = 1, cfg.UpstreamStatusTimeout
+	}
 	// Leave well before the peer would close, so that no request meets a closing end.
 	l.idle = max(min(cfg.IdleTimeout, h.Idle/2), time.Millisecond)
 	l.checks = cfg.Checksum || h.Flags&flagChecksum != 0
 	l.w.pace = pacer{conn: conn, stall: cfg.StallTimeout, stats: &p.n.stats}
-	l.free = make([]uint16, maxPending)
+	l.free = make([]uint16, l.depth)
 	for i := range l.free {
-		l.free[i] = uint16(maxPending - 1 - i)
+		l.free[i] = uint16(l.depth - 1 - i)
 	}
 	p.dialling = false
 	p.retry.last, p.retry.down, p.retry.since = nil, nil, time.Time{}
@@ -192,9 +206,18 @@ func (l *lane) die(err error) {
 	l.rouse()
 }
 
+// forsake is called when an operation no longer waits for the answer to one of its parts.
+// An upstream lane does nothing else but wait for it, so a new connection is cheaper. path.mu
+// is held.
+func (l *lane) forsake(why error) {
+	if l.p.peer.Upstream != 0 {
+		l.die(errs.WithClass(errs.ClassTransientPath, l.p.name, fmt.Errorf("connection given up with its request: %w", why)))
+	}
+}
+
 // stop ends the move of a part that the lane works with, whose operation has failed.
 func (l *lane) stop(pt *part, why error) {
-	if pt.state == partReceiving {
+	if pt.state == partReceiving && l.p.peer.Upstream == 0 {
 		pt.cancelled, l.readBy = true, time.Time{}
 		_ = l.conn.SetReadDeadline(time.Unix(1, 0)) // Wakes the reader; it goes on without storing.
 		return

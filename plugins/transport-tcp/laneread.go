@@ -15,6 +15,13 @@ type laneReader struct {
 	train [maxTrain]header
 }
 
+func (l *lane) readAny() error {
+	if l.p.peer.Upstream != 0 {
+		return l.readUpstream()
+	}
+	return l.read()
+}
+
 // read takes answers until the connection ends. It always returns an error.
 func (l *lane) read() error {
 	r := &l.r
@@ -61,7 +68,7 @@ func (l *lane) answer(h *header) error {
 	case h.Type == frameError:
 		l.resolve(pt, h.refusal(p.name))
 	case h.Type == frameData && !pt.write && h.Length == uint32(pt.size):
-		return l.receive(pt, h)
+		return l.receive(pt, nil, h.Sum)
 	default:
 		return fmt.Errorf("%w: answer of type %d, %d bytes, to a request of %d bytes", errFrame, h.Type, h.Length, pt.size)
 	}
@@ -81,19 +88,21 @@ func (l *lane) resolve(pt *part, err error) {
 	p.freeParts = append(p.freeParts, pt)
 }
 
-// receive stores the payload of an answered Read. path.mu is held, and released while
-// bytes move.
-func (l *lane) receive(pt *part, h *header) error {
+// receive stores the payload of an answered Read, of which head was read already. path.mu
+// is held, and released while bytes move.
+func (l *lane) receive(pt *part, head []byte, sum uint32) error {
 	p := l.p
-	got := 0
+	got := len(head)
 	var err error
 	if pt.op != nil {
 		buf := pt.buf
 		pt.state = partReceiving
 		p.mu.Unlock()
-		got, err = l.readFull(buf, pt)
+		copy(buf, head)
+		got, err = l.readFull(buf[len(head):], pt)
+		got += len(head)
 		var bad error
-		if err == nil && l.checks && checksum(buf) != h.Sum {
+		if err == nil && l.checks && checksum(buf) != sum {
 			bad = errs.WithClass(errs.ClassTransientPath, p.name, errs.New(errs.ChecksumMismatch, "read", "%s", reasonChecksum.info().text))
 		}
 		p.mu.Lock()
@@ -157,7 +166,7 @@ func (l *lane) beforeRead(pt *part, moved bool) error {
 	if pt != nil && pt.cancelled {
 		return errCancelled
 	}
-	if len(l.free) < maxPending {
+	if l.owed() {
 		now := time.Now()
 		if moved {
 			l.quietSince = now
@@ -175,11 +184,14 @@ func (l *lane) quiet(n int) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	l.readBy = time.Time{}
-	if len(l.free) == maxPending {
+	if l.hearing {
+		return errWordless
+	}
+	if !l.owed() {
 		return l.conn.SetReadDeadline(time.Time{})
 	}
-	if n == 0 && !l.writing && time.Since(l.quietSince) >= p.n.cfg.StallTimeout {
-		return errs.WithClass(errs.ClassTransientPath, p.name, fmt.Errorf("%w for %s", errQuiet, p.n.cfg.StallTimeout))
+	if n == 0 && !l.writing && time.Since(l.quietSince) >= l.stall {
+		return errs.WithClass(errs.ClassTransientPath, p.name, fmt.Errorf("%w for %s", errQuiet, l.stall))
 	}
 	return nil
 }

@@ -47,7 +47,7 @@ func (l *lane) next(timer *time.Timer) (bool, error) {
 			p.kick() // Others may help with the rest.
 			return true, nil
 		}
-		if len(l.free) == maxPending && now.Sub(l.lastUsed) >= l.idle {
+		if !l.owed() && now.Sub(l.lastUsed) >= l.idle {
 			return false, nil
 		}
 		l.parked = true
@@ -69,16 +69,16 @@ func (l *lane) fill(now time.Time) bool {
 	p, w := l.p, &l.w
 	w.count, w.used = 0, 1
 	payload := 0
-	if len(l.free) == maxPending {
+	if !l.owed() {
 		l.quietSince = now // Nothing was awaited before.
 	}
 	for w.count < maxTrain && p.queue.head != nil && l.hasRoom() {
 		o := p.queue.head
-		if o.kind == transport.Write && payload > 0 && payload+min(len(o.local)-o.cut, l.maxSlice) > trainBytes {
+		if o.kind == transport.Write && payload > 0 && payload+min(len(o.local)-o.cut, l.cut(o)) > trainBytes {
 			break
 		}
 		at := o.offset + uint64(o.cut)
-		pt := p.newPart(o, l.maxSlice)
+		pt := p.newPart(o, l.cut(o))
 		slot := l.free[len(l.free)-1]
 		l.free = l.free[:len(l.free)-1]
 		l.serial++
@@ -100,7 +100,7 @@ func (l *lane) fill(now time.Time) bool {
 	if w.count == 0 {
 		return false
 	}
-	if len(l.free)+w.count == maxPending {
+	if len(l.free)+w.count == l.depth {
 		l.armRead(now)
 	}
 	l.lastUsed, l.writing = now, true
@@ -110,6 +110,9 @@ func (l *lane) fill(now time.Time) bool {
 // send puts the train on the wire. When it returns the payload is no longer referred to.
 func (l *lane) send() error {
 	w := &l.w
+	if l.p.peer.Upstream != 0 {
+		return l.sendUpstream()
+	}
 	if l.checks {
 		for i, pt := range w.parts[:w.count] {
 			if pt != nil {
@@ -164,10 +167,12 @@ func (l *lane) invite() {
 	}
 }
 
-// armRead moves the read deadline to stall_timeout from now. path.mu is held.
+// armRead moves the read deadline to l.stall from now. path.mu is held.
 func (l *lane) armRead(now time.Time) {
-	stall := l.p.n.cfg.StallTimeout
-	if by := now.Add(stall); l.readBy.Before(by.Add(-stall / 8)) {
+	if l.hearing {
+		return
+	}
+	if by := now.Add(l.stall); l.readBy.Before(by.Add(-l.stall / 8)) {
 		l.readBy = by
 		_ = l.conn.SetReadDeadline(by) // Fails only on a closed connection.
 	}

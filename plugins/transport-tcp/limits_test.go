@@ -2,6 +2,9 @@ package tcp
 
 import (
 	"context"
+	"net"
+	"sync"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -71,6 +74,33 @@ func TestDeadlineWhileSending(t *testing.T) {
 	require.Equal(t, transport.Quarantined, dst[0].Status, "the peer holds a part of it")
 	require.True(t, errs.Is(dst[0].Err, errs.RPCTimeout), "%v", dst[0].Err)
 	fillWith(buf[:1<<20], 1) // The race detector watches.
+}
+
+// TestSendBuffer: bounded within a machine, at both ends, unless it is configured.
+func TestSendBuffer(t *testing.T) {
+	for configured, want := range map[int]int{0: localSendBuffer, 64 << 10: 64 << 10} {
+		var mu sync.Mutex
+		var conns []*net.TCPConn
+		r := newPairSeen(t, 64, func(c net.Conn) net.Conn {
+			mu.Lock()
+			defer mu.Unlock()
+			conns = append(conns, c.(*net.TCPConn))
+			return c
+		}, func(c *Config) { c.SendBuffer = configured })
+		r.ok(t, r.read(make([]byte, 64)))
+		mu.Lock()
+		defer mu.Unlock()
+		require.Len(t, conns, 2)
+		for _, c := range conns {
+			raw, err := c.SyscallConn()
+			require.NoError(t, err)
+			var got int
+			require.NoError(t, raw.Control(func(fd uintptr) { got, err = syscall.GetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_SNDBUF) }))
+			require.NoError(t, err)
+			require.LessOrEqual(t, got, 2*want, "Linux doubles it, and has a limit of its own")
+			require.GreaterOrEqual(t, got, min(2*want, 400<<10))
+		}
+	}
 }
 
 // TestClosedRegionTakesNoMore: between the call of Deregister and the last request.

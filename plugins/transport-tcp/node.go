@@ -45,13 +45,16 @@ type node struct {
 	addrs       []string
 	conns       map[*serverConn]struct{}
 	perPeer     map[session]int
-	greeting    int // accepted connections that have not said hello yet
+	upstreamIn  int    // accepted connections of upstream peers
+	greeting    int    // accepted connections that have not said hello yet
+	segment     string // what Join said
 	paths       map[*path]struct{}
 	serving     sync.WaitGroup // the accept loop and one for each accepted connection
 }
 
 var (
 	_ transport.Transport = (*node)(nil)
+	_ transport.Upstream  = (*node)(nil)
 	_ StatsReporter       = (*node)(nil)
 )
 

@@ -157,6 +157,7 @@ func (p *path) abort(o *op, err error, force bool) {
 		case pt.state == partWaiting:
 			o.doubt = o.doubt || pt.write
 			pt.detach()
+			pt.lane.forsake(err)
 		case force:
 			pt.lane.stop(pt, err)
 		}

@@ -18,6 +18,7 @@ const maxKeys = 1 << 16
 type path struct {
 	n         *node
 	peer      endpoint
+	maxLanes  int
 	name      string // for errors
 	ctx       context.Context
 	cancel    context.CancelFunc
@@ -47,7 +48,10 @@ func newPath(n *node, peer endpoint) *path {
 	ctx, cancel := context.WithCancel(context.Background())
 	p := &path{
 		n: n, peer: peer, name: "transport/tcp: path to " + peer.Addrs[0], ctx: ctx, cancel: cancel,
-		ready: make(chan struct{}, 1), imported: map[remoteKey]transport.RemoteID{},
+		ready: make(chan struct{}, 1), imported: map[remoteKey]transport.RemoteID{}, maxLanes: n.cfg.ConnectionsPerPeer,
+	}
+	if peer.Upstream != 0 {
+		p.maxLanes = min(p.maxLanes, upMaxLanes)
 	}
 	p.timer = time.AfterFunc(time.Hour, p.expire)
 	p.timer.Stop()
@@ -61,7 +65,7 @@ func (p *path) Import(_ context.Context, blob transport.Key) (transport.RemoteID
 	if err != nil {
 		return 0, errs.Wrap(errs.InvalidKey, where, err)
 	}
-	if k.Incarnation != p.peer.Incarnation {
+	if k.Incarnation != p.peer.Incarnation || k.Upstream != (p.peer.Upstream != 0) {
 		return 0, &errs.Error{
 			Code: errs.InvalidKey, Class: errs.ClassTransientPeer, Op: where,
 			Err:  fmt.Errorf("the key is of incarnation %d, the dialled endpoint of %d", k.Incarnation, p.peer.Incarnation),

@@ -60,12 +60,7 @@ func (t *regionTable) add(in transport.Region) (*region, error) {
 	if t.byID[in.ID] != nil {
 		return nil, errs.New(errs.InvalidParams, op, "region ID %d is in use", in.ID)
 	}
-	i, _ := slices.BinarySearchFunc(t.byAddr, r.start(), func(x *region, at uintptr) int {
-		if x.end() <= at {
-			return -1
-		}
-		return 1
-	})
+	i := t.search(r.start())
 	if i < len(t.byAddr) && t.byAddr[i].start() < r.end() {
 		return nil, errs.New(errs.InvalidParams, op, "region %d (%d bytes) overlaps region %d", in.ID, len(in.Mem), t.byAddr[i].id)
 	}
@@ -96,13 +91,29 @@ func (t *regionTable) acquire(h *header, by *serverConn) (*region, []byte, reaso
 	if h.Offset > size || uint64(h.Length) > size-h.Offset {
 		return nil, nil, reasonRange
 	}
+	return r.hold(by, h.Offset, uint64(h.Length))
+}
+
+// search returns the index of the first region that ends after an address. t.mu is held.
+func (t *regionTable) search(at uintptr) int {
+	i, _ := slices.BinarySearchFunc(t.byAddr, at, func(x *region, at uintptr) int {
+		if x.end() <= at {
+			return -1
+		}
+		return 1
+	})
+	return i
+}
+
+// hold keeps the region in place until release, and returns a part of its memory.
+func (r *region) hold(by *serverConn, offset, size uint64) (*region, []byte, reason) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.closing {
 		return nil, nil, reasonDraining
 	}
 	r.holders[by]++
-	return r, r.mem[h.Offset : h.Offset+uint64(h.Length)], reasonNone
+	return r, r.mem[offset : offset+size], reasonNone
 }
 
 func (r *region) release(by *serverConn) {

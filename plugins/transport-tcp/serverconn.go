@@ -17,6 +17,8 @@ type serverConn struct {
 	peer     session
 	welcomed bool
 	checks   bool // payload checksums were agreed on
+	upstream bool // the peer speaks upstream's protocol
+	up       upHeader
 
 	in    [maxTrain * headerSize]byte
 	train [maxTrain]header
@@ -41,6 +43,10 @@ func (c *serverConn) run() {
 	if !c.greet() {
 		return
 	}
+	if c.upstream {
+		_ = c.serveUpstream() // The peer knows why, or its protocol has no words for it.
+		return
+	}
 	err := c.serve()
 	c.out.release(c)
 	switch {
@@ -54,7 +60,8 @@ func (c *serverConn) run() {
 	}
 }
 
-// greet exchanges hellos. False means that the connection is of no use.
+// greet exchanges hellos, or reads the first request of an upstream peer, whose protocol
+// has none. False means that the connection is of no use.
 func (c *serverConn) greet() bool {
 	cfg := &c.n.cfg
 	limit := time.Now().Add(cfg.HandshakeTimeout)
@@ -63,8 +70,7 @@ func (c *serverConn) greet() bool {
 		return false
 	}
 	if string(c.in[:len(helloMagic)]) != helloMagic {
-		c.n.stats.foreign.Add(1)
-		return false
+		return c.greetUpstream(limit)
 	}
 	if c.pace.readFull(c.in[len(helloMagic):headerSize], limit) != nil {
 		return false

@@ -27,11 +27,14 @@ type Stats struct {
 	ReadCalls, WriteCalls uint64
 	// Dials and DialsFailed count attempts to connect; Accepted connections that said hello.
 	Dials, DialsFailed, Accepted uint64
+	// AcceptedUpstream counts connections that began with a request of upstream's protocol.
+	AcceptedUpstream uint64
 	// ConnectionsOut and ConnectionsIn are gauges.
 	ConnectionsOut, ConnectionsIn int64
 	// ConnectionsCut counts connections that ended with an error while they had work.
 	ConnectionsCut uint64
-	// Foreign counts connections of other protocols, Overflow those closed because too
+	// Foreign counts connections of other protocols, which upstream's is where it is switched
+	// off, Overflow those closed because too
 	// many were open.
 	Foreign, Overflow uint64
 	// Refused counts what this side refused its peers, by reason.
@@ -46,6 +49,7 @@ type counters struct {
 	servedBytesRead, servedBytesWritten atomic.Uint64
 	discarded, readCalls, writeCalls    atomic.Uint64
 	dials, dialsFailed, accepted        atomic.Uint64
+	acceptedUpstream                    atomic.Uint64
 	connsOut, connsIn                   atomic.Int64
 	connsCut, foreign, overflow         atomic.Uint64
 	refused                             [numReasons]atomic.Uint64
@@ -66,7 +70,8 @@ func (c *counters) snapshot() Stats {
 		ServedBytesRead: c.servedBytesRead.Load(), ServedBytesWrite: c.servedBytesWritten.Load(),
 		DiscardedBytes: c.discarded.Load(), ReadCalls: c.readCalls.Load(), WriteCalls: c.writeCalls.Load(),
 		Dials: c.dials.Load(), DialsFailed: c.dialsFailed.Load(), Accepted: c.accepted.Load(),
-		ConnectionsOut: c.connsOut.Load(), ConnectionsIn: c.connsIn.Load(), ConnectionsCut: c.connsCut.Load(),
+		AcceptedUpstream: c.acceptedUpstream.Load(),
+		ConnectionsOut:   c.connsOut.Load(), ConnectionsIn: c.connsIn.Load(), ConnectionsCut: c.connsCut.Load(),
 		Foreign: c.foreign.Load(), Overflow: c.overflow.Load(), Refused: map[string]uint64{},
 	}
 	for r := reasonNone + 1; r < numReasons; r++ {

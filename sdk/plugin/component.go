@@ -47,14 +47,16 @@ type State string
 
 // The states.
 const (
-	StateAvailable  State = "available" // known, not in use
-	StateStarting   State = "starting"
-	StateOK         State = "ok"
-	StateDegraded   State = "degraded"
-	StateRestarting State = "restarting"
-	StateFailed     State = "failed"
-	StateStopping   State = "stopping"
-	StateStopped    State = "stopped"
+	StateAvailable State = "available" // known, not in use
+	// StateUnavailable is known and of no use on this machine.
+	StateUnavailable State = "unavailable"
+	StateStarting    State = "starting"
+	StateOK          State = "ok"
+	StateDegraded    State = "degraded"
+	StateRestarting  State = "restarting"
+	StateFailed      State = "failed"
+	StateStopping    State = "stopping"
+	StateStopped     State = "stopped"
 )
 
 // Health is a state with the reason for it, empty for ok.
@@ -70,6 +72,9 @@ type Factory interface {
 	Manifest() Manifest
 	// DefaultConfig returns a new Config holding the defaults.
 	DefaultConfig() Config
+	// Check says why the plugin is of no use on this machine, nil where nothing speaks
+	// against it. It is quick and leaves nothing behind.
+	Check() error
 	// Sealed is implemented by Define alone.
 	Sealed() seal.Token
 }
@@ -79,11 +84,19 @@ type Factory interface {
 type Base struct {
 	manifest Manifest
 	config   func() Config
+	check    func() error
 }
+
+// Option changes what a Define function makes.
+type Option func(*Base)
+
+// WithCheck gives a plugin that depends on the machine, on a library or a device, a way to
+// tell before it is used: see Factory.Check.
+func WithCheck(check func() error) Option { return func(b *Base) { b.check = check } }
 
 // NewBase is for the Define functions of this module. It panics when the manifest is
 // invalid or of another kind, since both are errors of the plugin's author.
-func NewBase(_ seal.Token, kind string, m Manifest, config func() Config) Base {
+func NewBase(_ seal.Token, kind string, m Manifest, config func() Config, opts ...Option) Base {
 	if err := m.Validate(); err != nil {
 		panic(err)
 	}
@@ -93,7 +106,11 @@ func NewBase(_ seal.Token, kind string, m Manifest, config func() Config) Base {
 	if config == nil {
 		config = func() Config { return new(NoConfig) }
 	}
-	return Base{manifest: m, config: config}
+	b := Base{manifest: m, config: config, check: func() error { return nil }}
+	for _, o := range opts {
+		o(&b)
+	}
+	return b
 }
 
 // Manifest implements Factory.
@@ -101,6 +118,9 @@ func (b Base) Manifest() Manifest { return b.manifest }
 
 // DefaultConfig implements Factory.
 func (b Base) DefaultConfig() Config { return b.config() }
+
+// Check implements Factory.
+func (b Base) Check() error { return b.check() }
 
 // Sealed implements Factory.
 func (b Base) Sealed() seal.Token { return seal.Token{} }

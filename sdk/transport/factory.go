@@ -34,7 +34,7 @@ func (f factory[C]) New(cfg plugin.Config) (Transport, error) {
 // Define makes a Factory. defaults returns a new configuration with the defaults; create
 // makes a transport from one and acquires nothing but memory. It panics when the manifest
 // is not a valid transport manifest.
-func Define[C plugin.Config](m plugin.Manifest, defaults func() C, create func(C) (Transport, error)) Factory {
-	base := plugin.NewBase(seal.Token{}, plugin.KindTransport, m, func() plugin.Config { return defaults() })
+func Define[C plugin.Config](m plugin.Manifest, defaults func() C, create func(C) (Transport, error), opts ...plugin.Option) Factory {
+	base := plugin.NewBase(seal.Token{}, plugin.KindTransport, m, func() plugin.Config { return defaults() }, opts...)
 	return factory[C]{Base: base, create: create}
 }

@@ -15,6 +15,10 @@ func API() []uint { return []uint{1} }
 const (
 	// CapLocalAny: Op.Local may be any memory of the process, registered or not.
 	CapLocalAny plugin.Capability = "local-any"
+	// CapRails: paths implement Railed.
+	CapRails plugin.Capability = "rails"
+	// CapUpstream: the transport implements Upstream.
+	CapUpstream plugin.Capability = "upstream"
 )
 
 // RegionID names a region within one process. The caller of Register picks it; 0 is no
@@ -102,6 +106,9 @@ type Op struct {
 	// Remote and Offset name the peer's memory. Offset counts from the start of the region.
 	Remote RemoteID
 	Offset uint64
+	// Rail is the way to take on a path that is Railed. An operation for a rail that is
+	// down fails with class transient-path.
+	Rail RailID
 	// Deadline ends the operation with a failed completion, class transient-path; zero
 	// means the transport's own limit, never no limit.
 	Deadline time.Time

@@ -65,7 +65,7 @@ func TestBadInput(t *testing.T) {
 		{"demo without workers", []string{"demo", "--workers", "0"}, 2, []string{"0 workers"}},
 		{"demo trace missing", []string{"demo", "--trace", "/nonexistent/t.jsonl"}, 1, []string{"/nonexistent/t.jsonl"}},
 		{"demo trace broken", []string{"demo", "--trace", file("t.jsonl", "{\"hash_ids\": 1}\n")}, 2, []string{"line 1"}},
-		{"unsupported metadata service", []string{"store", "--metadata_server", "etcd://127.0.0.1:2379"}, 2, []string{"etcd://127.0.0.1:2379", "P2PHANDSHAKE"}},
+		{"unknown metadata service", []string{"store", "--metadata_server", "ftp://127.0.0.1:21"}, 2, []string{"ftp://127.0.0.1:21", "P2PHANDSHAKE"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := mooncake(t, c.args...)

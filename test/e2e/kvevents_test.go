@@ -63,7 +63,8 @@ func TestKVEvents(t *testing.T) {
 			require.NoError(t, s.Ping())
 
 			for _, key := range []string{"0xfedcba9876543210", "42", "model@7"} {
-				require.Equal(t, 0, p.client(t, "", "put", key, "--value", "x").code)
+				r := p.client(t, "", "put", key, "--value", "x")
+				require.Equal(t, 0, r.code, r.stderr)
 			}
 			require.Equal(t, 0, p.client(t, "", "remove", "42", "--force").code)
 			require.Equal(t, 0, p.client(t, "", "remove", "--all", "--force").code)

@@ -114,9 +114,9 @@ func TestPeerToPeerMetadata(t *testing.T) {
 }
 
 func TestKnownButUnsupportedIsSaidOnce(t *testing.T) {
-	r := program(t, "mooncake", []string{"MC_SLICE_TIMEOUT=3", "MOONCAKE_MASTR=x"}, "", "config", "show", "--role", "client")
+	r := program(t, "mooncake", []string{"MC_FRAGMENT_RATIO=3", "MOONCAKE_MASTR=x"}, "", "config", "show", "--role", "client")
 	assert.Equal(t, 0, r.code, r.stderr)
-	assert.Equal(t, 1, strings.Count(r.stderr, "MC_SLICE_TIMEOUT"), r.stderr)
+	assert.Equal(t, 1, strings.Count(r.stderr, "MC_FRAGMENT_RATIO"), r.stderr)
 	assert.Contains(t, r.stderr, "MOONCAKE_MASTER")
 }
 

@@ -7,4 +7,4 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 )
 
-func transports() []plugin.Factory { return []plugin.Factory{tcp.Factory()} }
+func transportTCP() []plugin.Factory { return []plugin.Factory{tcp.Factory()} }

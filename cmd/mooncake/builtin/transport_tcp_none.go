@@ -4,4 +4,4 @@ package builtin
 
 import "github.com/mooncake-go/mooncake/sdk/plugin"
 
-func transports() []plugin.Factory { return nil }
+func transportTCP() []plugin.Factory { return nil }

@@ -29,7 +29,8 @@ the median of several rounds. Suites: ` + strings.Join(e.suiteNames(), ", ") + `
 		Example: `  mooncake bench
   mooncake bench memory transport/tcp
   mooncake bench evict/lru --rounds 9 -o json
-  mooncake bench evict --trace conversation_trace.jsonl`,
+  mooncake bench evict --trace conversation_trace.jsonl
+  mooncake bench transfer --sweep`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if output != "table" && output != "json" {
 				return badOutput(output, "table", "json")
@@ -51,7 +52,7 @@ the median of several rounds. Suites: ` + strings.Join(e.suiteNames(), ", ") + `
 			return results.WriteTable(e.stdout)
 		},
 	}
-	cmd.AddCommand(e.benchEvictCmd(), e.benchMasterCmd())
+	cmd.AddCommand(e.benchEvictCmd(), e.benchMasterCmd(), e.benchTransferCmd())
 	cmd.Flags().StringVarP(&output, "output", "o", "table", "table or json")
 	cmd.Flags().IntVar(&opts.Rounds, "rounds", 5, "how often each operation is measured")
 	cmd.Flags().DurationVar(&opts.RoundTime, "round-time", 0, "least time of a round (default 50ms)")

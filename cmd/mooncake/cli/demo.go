@@ -37,6 +37,7 @@ wrong or a worker failed. Ends everything it started, however it ends.`,
   mooncake demo -o json --workers 1 --requests 100
   mooncake demo --trace conversation_trace.jsonl --requests 500 --page-size 256KiB
   mooncake demo --plugin-mode subprocess --plugin-dir bin
+  mooncake demo --protocol rdma
   mooncake demo --kill store@0.5
   mooncake demo --corrupt 0.5`,
 		Args: noArgs,
@@ -89,6 +90,7 @@ wrong or a worker failed. Ends everything it started, however it ends.`,
 	f.IntVar(&o.Window, "window", o.Window, "pages that a worker holds, and of one get or put")
 	f.Uint64Var(&o.Load.Seed, "seed", o.Load.Seed, "picks one load out of all")
 	f.DurationVar(&o.LeaseTTL, "lease-ttl", o.LeaseTTL, "how long a read protects a page from eviction")
+	f.StringVar(&o.Protocol, "protocol", o.Protocol, "what moves the pages (a transport plugin); no other one takes its place")
 	f.StringVar(&o.Evictor, "evictor", o.Evictor, "eviction policy (an evict plugin)")
 	f.StringVar(&o.Allocator, "allocator", o.Allocator, "allocator (an alloc plugin)")
 	f.StringVar(&o.Mode, "plugin-mode", o.Mode, "where these two run: auto, inprocess or subprocess")

@@ -22,9 +22,10 @@ type env struct {
 	stdout   io.Writer
 	stderr   io.Writer
 	environ  []string
-	program  string // path of this executable, for the verbs that start others
-	upstream bool   // called by the name of a program of upstream
-	called   string // that name, empty for another
+	program  string   // path of this executable, for the verbs that start others
+	upstream bool     // called by the name of a program of upstream
+	called   string   // that name, empty for another
+	args     []string // verbs and flags, for the verb that starts itself again
 	closers  []io.Closer
 }
 
@@ -37,6 +38,7 @@ func aliases() map[string]string {
 		"mc_store_rest_server":          "store",
 		"mooncake_http_metadata_server": "metadata",
 		"mooncake-hicache-sizing":       "hicache-sizing",
+		transferProgram:                 "bench transfer",
 	}
 }
 
@@ -59,7 +61,8 @@ func (e *env) run(args []string) int {
 		e.upstream, e.called = true, name
 	}
 	root := e.root()
-	root.SetArgs(normalize(root, rest))
+	e.args = normalize(root, rest)
+	root.SetArgs(e.args)
 	cmd, err := root.ExecuteC()
 	for _, c := range e.closers {
 		_ = c.Close() // every line in it is written
@@ -105,7 +108,7 @@ Try it on this machine:  mooncake demo`,
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage(err) })
 	root.AddCommand(
 		e.masterCmd(), e.metadataCmd(), e.storeCmd(), e.clientCmd(), e.whyCmd(), e.adminCmd(),
-		e.pluginsCmd(), e.configCmd(), e.demoCmd(), e.workerCmd(), e.benchCmd(), e.doctorCmd(), e.hicacheSizingCmd(), e.versionCmd(),
+		e.pluginsCmd(), e.configCmd(), e.demoCmd(), e.workerCmd(), e.benchCmd(), e.doctorCmd(), e.topologyCmd(), e.hicacheSizingCmd(), e.versionCmd(),
 		&cobra.Command{Use: "exit-codes", Short: "What the exit codes mean", Long: exitHelp},
 	)
 	return root

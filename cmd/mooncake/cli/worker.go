@@ -39,6 +39,9 @@ func (e *env) workerCmd() *cobra.Command {
 			cfg := loaded.Config
 			cfg.Store.MasterServerAddress, cfg.Store.MetadataServer = job.Master, job.Metadata
 			cfg.Store.LocalHostname, cfg.Store.Checksum = "127.0.0.1", job.Checksum
+			if job.Protocol != "" {
+				cfg.Store.Protocol, cfg.Store.Transports = job.Protocol, []string{job.Protocol}
+			}
 			log, err := observe.NewLogger(e.stderr, "info", "text")
 			if err != nil {
 				return err

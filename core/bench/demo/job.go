@@ -24,6 +24,8 @@ type Job struct {
 	Master   string `json:"master"`
 	Metadata string `json:"metadata"`
 	Checksum bool   `json:"checksum"`
+	// Protocol is the transport plugin that moves the pages.
+	Protocol string `json:"protocol"`
 	// AllocWait is how long a put waits for room that read leases hold.
 	AllocWait time.Duration `json:"alloc_wait"`
 }

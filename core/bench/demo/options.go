@@ -33,6 +33,8 @@ type Options struct {
 	Trace string
 	// LeaseTTL is how long a read protects a page.
 	LeaseTTL time.Duration
+	// Protocol is the name of the transport plugin that moves the pages, and the only one.
+	Protocol string
 	// Evictor and Allocator are the names of the plugins; Mode is where they run: auto,
 	// inprocess or subprocess. PluginDirs are searched for their binaries.
 	Evictor    string
@@ -59,7 +61,7 @@ func Default() Options {
 	return Options{
 		Stores: 3, Workers: 2, PageSize: 1 << 20, PoolPages: 768, Window: 64,
 		Load: workload.Default(), LeaseTTL: 200 * time.Millisecond, Checksum: true,
-		Evictor: "prefix", Allocator: "arena", Mode: "auto",
+		Protocol: "tcp", Evictor: "prefix", Allocator: "arena", Mode: "auto",
 	}
 }
 
@@ -81,6 +83,8 @@ func (o Options) Validate() error {
 		return refuse("a window of %d pages, want 1 to 4096", o.Window)
 	case o.LeaseTTL < time.Millisecond:
 		return refuse("a lease of %v, want at least 1ms", o.LeaseTTL)
+	case o.Protocol == "":
+		return refuse("no protocol, want the name of a transport plugin, for example tcp")
 	case o.Mode != "auto" && o.Mode != "inprocess" && o.Mode != "subprocess":
 		return refuse("plugin mode %q is not auto, inprocess or subprocess", o.Mode)
 	case !(o.Corrupt >= 0 && o.Corrupt < 1):

@@ -118,6 +118,7 @@ func (p *pool) startStore(i int) error {
 	name := "store-" + strconv.Itoa(i+1)
 	proc, err := p.start(name, "store",
 		"--master_server_address", p.rpc, "--metadata_server", p.meta, "--local_hostname", "127.0.0.1",
+		"--protocol", p.opts.Protocol, "--transports", p.opts.Protocol,
 		"--global_segment_size", strconv.FormatUint(p.opts.segmentSize(), 10))
 	if err != nil {
 		return err

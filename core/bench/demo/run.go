@@ -109,7 +109,7 @@ func (p *pool) job(i, total int) Job {
 			PageSize: int(p.opts.PageSize), Window: p.opts.Window,
 		},
 		Workers: p.opts.Workers, Load: p.opts.Load, Trace: p.opts.Trace,
-		Master: p.rpc, Metadata: p.meta, Checksum: p.opts.Checksum,
+		Master: p.rpc, Metadata: p.meta, Checksum: p.opts.Checksum, Protocol: p.opts.Protocol,
 		AllocWait: max(10*p.opts.LeaseTTL, 2*time.Second),
 	}
 }

@@ -9,6 +9,7 @@ import (
 	nethttp "net/http"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/mooncake-go/mooncake/core/metadata"
@@ -24,12 +25,13 @@ type ClientOptions struct {
 }
 
 // Client is a metadata.Store at a URL. It does not retry: the callers know what may be
-// repeated. Errors beside those of metadata.Store are RPCFail and RPCTimeout. Safe for
-// concurrent use.
+// repeated. Errors beside those of metadata.Store are RPCFail, RPCTimeout, and
+// UnavailableInCurrentStatus after Close. Safe for concurrent use.
 type Client struct {
-	url  string
-	http *nethttp.Client
-	idle func()
+	url    string
+	http   *nethttp.Client
+	idle   func()
+	closed atomic.Bool
 }
 
 var _ metadata.Store = (*Client)(nil)
@@ -67,8 +69,11 @@ func NewClient(rawURL string, opts ClientOptions) (*Client, error) {
 	}, nil
 }
 
-// Close frees idle connections. Repeatable.
-func (c *Client) Close() { c.idle() }
+// Close frees the connections; calls in progress end by themselves. Repeatable.
+func (c *Client) Close() {
+	c.closed.Store(true)
+	c.idle()
+}
 
 // Get implements metadata.Store.
 func (c *Client) Get(ctx context.Context, key string) ([]byte, error) {
@@ -113,6 +118,9 @@ func (c *Client) Delete(ctx context.Context, key string) error {
 }
 
 func (c *Client) do(ctx context.Context, method, key string, body []byte) (int, []byte, error) {
+	if c.closed.Load() {
+		return 0, nil, errs.New(errs.UnavailableInCurrentStatus, "metadata service "+c.url, "the client was closed")
+	}
 	var content io.Reader
 	if body != nil {
 		content = bytes.NewReader(body)

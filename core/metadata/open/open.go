@@ -4,15 +4,14 @@ package open
 import (
 	"context"
 	"log/slog"
-	"strings"
 	"time"
 
 	"github.com/mooncake-go/mooncake/core/metadata"
 	"github.com/mooncake-go/mooncake/core/metadata/central"
-	"github.com/mooncake-go/mooncake/core/metadata/http"
+	"github.com/mooncake-go/mooncake/core/metadata/etcd"
 	"github.com/mooncake-go/mooncake/core/metadata/memory"
 	"github.com/mooncake-go/mooncake/core/metadata/p2p"
-	"github.com/mooncake-go/mooncake/sdk/errs"
+	"github.com/mooncake-go/mooncake/core/metadata/redis"
 )
 
 // P2PHandshake is the connection string of the directory without a service.
@@ -31,6 +30,18 @@ type Options struct {
 	// addresses, 0 for a free port.
 	BindHost      string
 	HandshakePort int
+	// PortFromName makes the daemon listen on the port of LocalName where HandshakePort is
+	// 0, so that with P2PHANDSHAKE the name stays as it is.
+	PortFromName bool
+	// DefaultPort is the port of names without one. Default metadata.DefaultPort.
+	DefaultPort int
+	// Daemon and Dialer are the rest of the handshake. BindHost and HandshakePort above
+	// count, not those of Daemon.
+	Daemon p2p.DaemonOptions
+	Dialer p2p.Dialer
+	// Etcd and Redis are for these services; Logger is that of the directory by default.
+	Etcd  etcd.Options
+	Redis redis.Options
 	// Memory is the service behind "memory://".
 	Memory *memory.Store
 	// Refresh as in central.Options.
@@ -47,50 +58,49 @@ type Directory interface {
 	Daemon() *p2p.Daemon
 }
 
-// Open starts the directory that conn names: "P2PHANDSHAKE", "http://host:port/metadata"
-// (or https), or "memory://". NotSupported for services of later releases, InvalidParams
-// for a name or address that cannot be. It does not contact the service.
+// Open starts the directory that conn names: "P2PHANDSHAKE", or a service as with Store.
+// InvalidParams for a name or address that cannot be. It does not contact the service.
 func Open(ctx context.Context, conn string, opts Options) (Directory, error) {
-	daemon := p2p.DaemonOptions{BindHost: opts.BindHost, Port: opts.HandshakePort, Logger: opts.Logger}
-	scheme, _, hasScheme := strings.Cut(conn, "://")
-	switch {
-	case conn == P2PHandshake:
-		name := opts.LocalName
-		if opts.AdvertiseHost != "" {
-			name = metadata.JoinName(opts.AdvertiseHost, metadata.DefaultPort)
+	if opts.DefaultPort == 0 {
+		opts.DefaultPort = metadata.DefaultPort
+	}
+	daemon := opts.Daemon
+	daemon.BindHost, daemon.Port, daemon.Logger = opts.BindHost, opts.HandshakePort, opts.Logger
+	if opts.PortFromName && daemon.Port == 0 {
+		var err error
+		if _, daemon.Port, err = metadata.ParseNamePort(opts.LocalName, opts.DefaultPort); err != nil {
+			return nil, err
 		}
-		d, err := p2p.Open(ctx, p2p.Options{LocalName: name, Daemon: daemon, Logger: opts.Logger})
+	}
+	if conn == P2PHandshake {
+		d, err := p2p.Open(ctx, p2p.Options{LocalName: opts.advertised(), Daemon: daemon, Dialer: opts.Dialer, DefaultPort: opts.DefaultPort, Logger: opts.Logger})
 		if err != nil {
 			return nil, err
 		}
 		return d, nil
-	case scheme == "http" || scheme == "https":
-		client, err := http.NewClient(conn, http.ClientOptions{})
-		if err != nil {
-			return nil, err
-		}
-		return overStore(ctx, client, client.Close, daemon, opts)
-	case conn == "memory://":
-		if opts.Memory == nil {
-			return nil, errs.New(errs.InvalidParams, "metadata service memory://", "it exists only inside one process, and this one has none")
-		}
-		return overStore(ctx, opts.Memory, nil, daemon, opts)
-	case scheme == "etcd" || scheme == "redis" || !hasScheme && conn != "":
-		return nil, errs.WithHint(errs.New(errs.NotSupported, "metadata service", "%q comes with a later release", conn),
-			"use http://host:port/metadata or %s", P2PHandshake)
-	default:
-		return nil, errs.WithHint(errs.New(errs.InvalidParams, "metadata service", "%q is not an address", conn),
-			"use http://host:port/metadata or %s", P2PHandshake)
 	}
-}
-
-func overStore(ctx context.Context, store metadata.Store, onClose func(), daemon p2p.DaemonOptions, opts Options) (Directory, error) {
-	d, err := central.Open(ctx, store, central.Options{
-		LocalName: opts.LocalName, Host: opts.AdvertiseHost, Keys: metadata.Keys{Cluster: opts.Cluster},
-		Daemon: daemon, Refresh: opts.Refresh, OnClose: onClose, Logger: opts.Logger,
-	})
+	store, end, err := Store(conn, opts)
 	if err != nil {
 		return nil, err
 	}
+	d, err := central.Open(ctx, store, central.Options{
+		LocalName: opts.LocalName, Host: opts.AdvertiseHost, Keys: metadata.Keys{Cluster: opts.Cluster},
+		Daemon: daemon, Dialer: opts.Dialer, Refresh: opts.Refresh, OnClose: end, Logger: opts.Logger,
+	})
+	if err != nil {
+		end()
+		return nil, err
+	}
 	return d, nil
+}
+
+// advertised is LocalName with the host where peers reach this node.
+func (o Options) advertised() string {
+	if o.AdvertiseHost == "" {
+		return o.LocalName
+	}
+	if _, port, err := metadata.ParseNamePort(o.LocalName, 0); err == nil && port != 0 {
+		return metadata.JoinName(o.AdvertiseHost, port)
+	}
+	return o.AdvertiseHost
 }

@@ -18,9 +18,13 @@ type DaemonOptions struct {
 	BindHost string
 	// Port to listen on; 0 picks one from MinPort to MaxPort.
 	Port int
+	// MinPort and MaxPort, as CheckPortRange allows. Default 15000 and 17000.
+	MinPort, MaxPort int
+	// Backlog is how many connections may wait to be accepted. Default the system's limit.
+	Backlog int
 	// MaxConnections are served at once; more are closed at once. Default 256.
 	MaxConnections int
-	// MaxLength of a frame. Default DefaultMaxLength.
+	// MaxLength of a frame, as CheckMaxLength allows. Default DefaultMaxLength.
 	MaxLength int
 	// ReadTimeout is how long a peer may take to send its frame. Default 10 s.
 	ReadTimeout time.Duration
@@ -44,6 +48,8 @@ func (o DaemonOptions) withDefaults() DaemonOptions {
 			*v = d
 		}
 	}
+	ints(&o.MinPort, MinPort)
+	ints(&o.MaxPort, MaxPort)
 	ints(&o.MaxConnections, 256)
 	ints(&o.MaxLength, DefaultMaxLength)
 	times(&o.ReadTimeout, 10*time.Second)
@@ -77,10 +83,14 @@ type Daemon struct {
 	wg     sync.WaitGroup
 }
 
-// Listen starts a daemon; Stop ends it.
+// Listen starts a daemon; Stop ends it. InvalidParams for options out of their ranges and a
+// port that is taken.
 func Listen(ctx context.Context, opts DaemonOptions) (*Daemon, error) {
 	opts = opts.withDefaults()
-	ln, err := listen(ctx, opts.BindHost, opts.Port)
+	if err := CheckMaxLength(opts.MaxLength); err != nil {
+		return nil, err
+	}
+	ln, err := listen(ctx, opts)
 	if err != nil {
 		return nil, err
 	}

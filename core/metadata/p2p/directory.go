@@ -16,6 +16,9 @@ type Options struct {
 	LocalName string
 	// Daemon's Port becomes the port of the name.
 	Daemon DaemonOptions
+	// DefaultPort is where peers listen whose name has no port. Default
+	// metadata.DefaultPort.
+	DefaultPort int
 	// Dialer asks peers.
 	Dialer Dialer
 	// Logger, nil for none.
@@ -25,9 +28,10 @@ type Options struct {
 // Directory is the directory without a metadata service: a name is the address of the
 // node's daemon.
 type Directory struct {
-	name   string
-	daemon *Daemon
-	dialer Dialer
+	name        string
+	daemon      *Daemon
+	dialer      Dialer
+	defaultPort int
 
 	mu  sync.RWMutex
 	own []byte
@@ -40,9 +44,15 @@ var (
 
 // Open starts the daemon. Close ends it.
 func Open(ctx context.Context, opts Options) (*Directory, error) {
-	host, _, err := metadata.ParseName(opts.LocalName)
+	host, asked, err := metadata.ParseNamePort(opts.LocalName, 0)
 	if err != nil {
 		return nil, err
+	}
+	if opts.DefaultPort == 0 {
+		opts.DefaultPort = metadata.DefaultPort
+	}
+	if opts.Logger == nil {
+		opts.Logger = slog.New(slog.DiscardHandler)
 	}
 	if err := metadata.CheckAdvertised(host); err != nil {
 		return nil, err
@@ -54,7 +64,12 @@ func Open(ctx context.Context, opts Options) (*Directory, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Directory{name: metadata.JoinName(host, daemon.Port()), daemon: daemon, dialer: opts.Dialer}, nil
+	name := metadata.JoinName(host, daemon.Port())
+	if asked != 0 && asked != daemon.Port() {
+		opts.Logger.Info("metadata: without a metadata service a node is called by the port of its handshake daemon, not by the port of its own name",
+			"asked for", opts.LocalName, "name", name)
+	}
+	return &Directory{name: name, daemon: daemon, dialer: opts.Dialer, defaultPort: opts.DefaultPort}, nil
 }
 
 // Daemon returns the daemon, for its handlers.
@@ -126,7 +141,7 @@ func (d *Directory) Close(ctx context.Context) error {
 
 // Address implements metadata.Peers.
 func (d *Directory) Address(_ context.Context, name string) (metadata.Address, error) {
-	host, port, err := metadata.ParseName(name)
+	host, port, err := metadata.ParseNamePort(name, d.defaultPort)
 	return metadata.Address{Host: host, Port: port}, err
 }
 

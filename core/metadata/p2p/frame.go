@@ -18,8 +18,21 @@ const (
 	TypeProbe      Type = 3
 )
 
-// DefaultMaxLength is the longest frame taken, in bytes after the length.
-const DefaultMaxLength = 1 << 20
+// DefaultMaxLength is the longest frame taken, in bytes after the length, unless another
+// limit up to MaxMaxLength is set.
+const (
+	DefaultMaxLength = 1 << 20
+	MaxMaxLength     = 128 << 20
+)
+
+// CheckMaxLength reports a limit for frames that upstream's nodes would not take either.
+// InvalidParams.
+func CheckMaxLength(n int) error {
+	if n < DefaultMaxLength || n > MaxMaxLength {
+		return errs.New(errs.InvalidParams, "handshake: longest frame", "%d bytes; %d to %d are allowed", n, DefaultMaxLength, MaxMaxLength)
+	}
+	return nil
+}
 
 // Frame is one message.
 type Frame struct {

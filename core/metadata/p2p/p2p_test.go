@@ -250,6 +250,8 @@ func FuzzReadFrame(f *testing.F) {
 		f.Add(raw)
 	}
 	f.Add([]byte("\x02\x00\x00\x00\x00\x00\x00\x00{}"))
+	f.Add([]byte("GET / HTTP/1.1\r\n\r\n"))
+	f.Add([]byte("\x01\x00\x00\x00\x00\x00\x00\x00\x03"))
 	f.Add([]byte("\xff\xff\xff\xff\xff\xff\xff\xff\x01"))
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		frame, err := p2p.ReadFrame(bytes.NewReader(raw), p2p.DefaultMaxLength)

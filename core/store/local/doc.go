@@ -6,6 +6,9 @@
 // Memory comes from an Allocator. Values in other memory are copied once, within this
 // process, through a buffer of Config.LocalBufferSize.
 //
+// Layer-wise sessions (layers.go) are the service's, apart for each process, and end with the
+// attachment; puts among them are revoked then.
+//
 // When the other process goes away, calls fail with RPCFail within Config.OutageWait, and
 // the client attaches again by itself, with all its memory, as soon as there is somebody to
 // attach to. Memory stays valid throughout. A call that touches memory returns only when

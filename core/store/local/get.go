@@ -66,14 +66,19 @@ func (c *Client) BatchGetIntoParts(ctx context.Context, keys []model.Key, dst []
 	return out
 }
 
-// scatter fills pieces of memory with an object, each before the next.
+// scatter fills pieces of memory with an object, each before the next. Memory that is too
+// small is not touched.
 func scatter(key model.Key, obj []byte, dst [][]byte) (int, error) {
+	room := 0
+	for _, d := range dst {
+		room += len(d)
+	}
+	if len(obj) > room {
+		return 0, errs.New(errs.InvalidParams, "local client: get", "%.64q has %d bytes, the buffer %d", key, len(obj), room)
+	}
 	left := obj
 	for _, d := range dst {
 		left = left[copy(d, left):]
-	}
-	if len(left) > 0 {
-		return 0, errs.New(errs.InvalidParams, "local client: get", "%.64q has %d bytes, %d more than there is room for", key, len(obj), len(left))
 	}
 	return len(obj), nil
 }

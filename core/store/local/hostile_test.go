@@ -167,12 +167,30 @@ func TestBadReferences(t *testing.T) {
 		"fewer parts":     {Keys: key, Parts: []uint32{0}, Refs: ok},
 		"no parts":        {Keys: key, Refs: ok},
 		"object offsets":  {Keys: key, Parts: []uint32{1}, Refs: ok, ObjectOffsets: []uint64{1, 2}},
+		"session":         {Keys: key, Parts: []uint32{1}, Refs: ok, Session: true},
+		"session parts":   {Keys: key, Parts: []uint32{2}, Refs: ok, ObjectOffsets: []uint64{1}, Session: true},
 		"too many pieces": {Keys: key, Parts: []uint32{1 << 17}, Refs: &localv1.Refs{Region: make([]uint64, 1<<17), Offset: make([]uint64, 1<<17), Length: make([]uint64, 1<<17)}},
 	} {
 		_, err := r.rpc.Get(t.Context(), req)
 		require.Equal(t, errs.InvalidParams, errs.CodeOf(wire.FromStatus("", err)), name)
+		if req.Session {
+			_, err = r.rpc.Put(t.Context(), &localv1.PutRequest{Keys: req.Keys, Parts: req.Parts, Refs: req.Refs, ObjectOffsets: req.ObjectOffsets, Session: true})
+			require.Equal(t, errs.InvalidParams, errs.CodeOf(wire.FromStatus("", err)), name)
+		}
 	}
-	_, err := r.rpc.Release(t.Context(), &localv1.ReleaseRequest{Leases: []uint64{0, 1, 99}})
+	many := make([][]byte, 1<<17)
+	_, err := r.rpc.StartGet(t.Context(), &localv1.StartGetRequest{Keys: many})
+	require.Equal(t, errs.InvalidParams, errs.CodeOf(wire.FromStatus("", err)))
+	_, err = r.rpc.StartPut(t.Context(), &localv1.StartPutRequest{Keys: many, Sizes: make([]uint64, 1<<17)})
+	require.Equal(t, errs.InvalidParams, errs.CodeOf(wire.FromStatus("", err)))
+	_, err = r.rpc.EndPut(t.Context(), &localv1.EndPutRequest{Keys: many})
+	require.Equal(t, errs.InvalidParams, errs.CodeOf(wire.FromStatus("", err)))
+	_, err = r.rpc.EndGet(t.Context(), &localv1.EndGetRequest{Keys: many})
+	require.Equal(t, errs.InvalidParams, errs.CodeOf(wire.FromStatus("", err)))
+	short, err := r.rpc.StartPut(t.Context(), &localv1.StartPutRequest{Keys: key, Sizes: []uint64{1, 2}})
+	require.NoError(t, err)
+	require.Len(t, short.GetErrors(), 1)
+	_, err = r.rpc.Release(t.Context(), &localv1.ReleaseRequest{Leases: []uint64{0, 1, 99}})
 	require.NoError(t, err, "what is not held is not released")
 	// Nobody else noticed.
 	require.NoError(t, victim.Put(t.Context(), "mine", mine, one))

@@ -1,6 +1,7 @@
 package local_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"testing"
@@ -39,7 +40,7 @@ func TestPool(t *testing.T) {
 	}
 	for name, open := range ways {
 		for what, check := range map[string]func(*testing.T, under){
-			"put and get": putAndGet, "pieces": pieces, "ranges": ranges, "buffers": buffers, "keys": keysOf, "errors": refusals, "tasks": tasks,
+			"put and get": putAndGet, "pieces": pieces, "ranges": ranges, "buffers": buffers, "keys": keysOf, "errors": refusals, "tasks": tasks, "layers": layers,
 		} {
 			t.Run(name+"/"+what, func(t *testing.T) { check(t, open(t)) })
 		}
@@ -114,6 +115,10 @@ func pieces(t *testing.T, u under) {
 	require.NoError(t, err)
 	require.Equal(t, 10_000, n)
 	require.Equal(t, want, append(append(append([]byte{}, x...), y...), z[:1000]...))
+	clear(y)
+	_, err = u.GetIntoParts(ctx, "p", [][]byte{y, x})
+	require.Equal(t, errs.InvalidParams, errs.CodeOf(err))
+	require.Equal(t, len(y), bytes.Count(y, []byte{0}), "memory that is too small is not touched")
 	got, err := u.Get(ctx, "q")
 	require.NoError(t, err)
 	require.Equal(t, append(append([]byte{}, want[3000:]...), want[:3000]...), got)

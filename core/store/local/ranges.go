@@ -14,12 +14,13 @@ import (
 
 // rangeBatch collects parts of objects for one call.
 type rangeBatch struct {
-	c      *Client
-	req    *localv1.GetRequest
-	refs   []codec.Ref
-	answer []*model.Result[int] // of each piece
-	copies []func()             // from the local buffer to where the parts belong
-	staged []*memory.Buffer
+	c       *Client
+	session bool // the answers are of objects, not of pieces
+	req     *localv1.GetRequest
+	refs    []codec.Ref
+	answer  []*model.Result[int] // of each piece
+	copies  []func()             // from the local buffer to where the parts belong
+	staged  []*memory.Buffer
 }
 
 // add takes the parts of one object in.
@@ -42,7 +43,11 @@ func (b *rangeBatch) add(ctx context.Context, r *store.RangeRead, out []model.Re
 			from := at[:len(g.Dst)]
 			at = at[len(g.Dst):]
 			refs[k], _ = b.c.regions.ref(from) // The local buffer is a region.
-			b.copies = append(b.copies, func() { copy(g.Dst, from[:out[k].Value]) })
+			got := func() int { return out[k].Value }
+			if b.session {
+				got = func() int { return whole(out[0].Err, len(from)) }
+			}
+			b.copies = append(b.copies, func() { copy(g.Dst, from[:got()]) })
 		}
 	}
 	b.req.Keys = append(b.req.Keys, []byte(r.Key))
@@ -53,14 +58,27 @@ func (b *rangeBatch) add(ctx context.Context, r *store.RangeRead, out []model.Re
 		}
 		b.refs = append(b.refs, ref)
 		b.req.ObjectOffsets = append(b.req.ObjectOffsets, r.Ranges[k].Offset)
-		b.answer = append(b.answer, &out[k])
+		if !b.session {
+			b.answer = append(b.answer, &out[k])
+		}
 	}
+	if b.session {
+		b.answer = append(b.answer, &out[0])
+	}
+}
+
+// whole is n, or 0 after an error.
+func whole(err error, n int) int {
+	if err != nil {
+		return 0
+	}
+	return n
 }
 
 // send has the service read what was collected.
 func (b *rangeBatch) send(ctx context.Context) {
 	req, answer, copies, staged := b.req, b.answer, b.copies, b.staged
-	req.Refs = codec.RefsOut(b.refs)
+	req.Refs, req.Session = codec.RefsOut(b.refs), b.session
 	b.req, b.answer, b.copies, b.staged, b.refs = &localv1.GetRequest{}, nil, nil, nil, nil
 	if len(answer) == 0 {
 		return

@@ -16,7 +16,7 @@ import (
 func (s *suite) deregisterUnderWay(t *testing.T) {
 	const size, piece = 1 << 20, 32 << 10
 	server, client := s.start(t), s.start(t)
-	mem, key := register(t, server, 1, size, transport.AccessRemote)
+	mem, key := s.register(t, server, 1, size, transport.AccessRemote)
 	buf := s.local(t, client, 1, size)
 	p, ids := dial(t, client, server, key)
 	fill(buf, 3)
@@ -74,7 +74,7 @@ func (s *suite) deregisterUnderWay(t *testing.T) {
 
 func (s *suite) deadlinePast(t *testing.T) {
 	server, client := s.start(t), s.start(t)
-	_, key := register(t, server, 1, 64, transport.AccessRemote)
+	_, key := s.register(t, server, 1, 64, transport.AccessRemote)
 	p, ids := dial(t, client, server, key)
 	buf := s.local(t, client, 1, 64)
 	fails(t, p, transport.Op{ID: 1, Kind: transport.Read, Local: buf, Remote: ids[0], Deadline: time.Now().Add(-time.Second)}, errs.ClassTransientPath)
@@ -87,7 +87,7 @@ func (s *suite) frozenPeer(t *testing.T) {
 		t.Skip("needs WithFrozen")
 	}
 	server, client := s.start(t), s.start(t)
-	_, key := register(t, server, 1, 4<<20, transport.AccessRemote)
+	_, key := s.register(t, server, 1, 4<<20, transport.AccessRemote)
 	p, ids := dialAt(t, client, s.frozen(t, server.Endpoint()), key)
 	buf := s.local(t, client, 1, 4<<20)
 	got := do(t, p,

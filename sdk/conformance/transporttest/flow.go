@@ -16,7 +16,7 @@ import (
 func (s *suite) backPressure(t *testing.T) {
 	const size, span, most = 16 << 10, 64 << 20, 1 << 20
 	server, client := s.start(t), s.start(t)
-	_, key := registerBlank(t, server, 1, span)
+	_, key := s.registerBlank(t, server, 1, span)
 	p, ids := dial(t, client, server, key)
 	buf := s.local(t, client, 1, size)
 	accepted := 0
@@ -50,8 +50,8 @@ func (s *suite) backPressure(t *testing.T) {
 func (s *suite) exactlyOnce(t *testing.T) {
 	server, client := s.start(t), s.start(t)
 	const longest, span = 50_000, 64 << 20
-	_, key := register(t, server, 1, longest, transport.AccessRemote)
-	_, hidden := register(t, server, 2, longest, transport.AccessLocal)
+	_, key := s.register(t, server, 1, longest, transport.AccessRemote)
+	_, hidden := s.register(t, server, 2, longest, transport.AccessLocal)
 	buf := s.local(t, client, 1, span+longest)
 	at := 0 // Operations under way have buffers of their own.
 	rapid.Check(t, func(rt *rapid.T) {
@@ -167,7 +167,7 @@ func (s *suite) reapWaits(t *testing.T) {
 
 func (s *suite) reapAfterClose(t *testing.T) {
 	server, client := s.start(t), s.start(t)
-	_, key := register(t, server, 1, 64, transport.AccessRemote)
+	_, key := s.register(t, server, 1, 64, transport.AccessRemote)
 	p, ids := dial(t, client, server, key)
 	buf := s.local(t, client, 1, 64)
 	ops := []transport.Op{
@@ -216,7 +216,7 @@ func (s *suite) closeWakes(t *testing.T) {
 func (s *suite) closeUnderWay(t *testing.T) {
 	const size, count = 1 << 20, 32
 	server, client := s.start(t), s.start(t)
-	_, key := register(t, server, 1, size, transport.AccessRemote)
+	_, key := s.register(t, server, 1, size, transport.AccessRemote)
 	buf := s.local(t, client, 1, size)
 	p, ids := dial(t, client, server, key)
 	var ops []transport.Op

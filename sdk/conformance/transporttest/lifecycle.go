@@ -36,7 +36,7 @@ func (s *suite) stopBeforeStart(t *testing.T) {
 
 func (s *suite) stopTwice(t *testing.T) {
 	tr := s.start(t)
-	_, key := register(t, tr, 1, 64, transport.AccessRemote)
+	_, key := s.register(t, tr, 1, 64, transport.AccessRemote)
 	p, ids := dial(t, tr, tr, key)
 	must(t, p, transport.Op{ID: 1, Kind: transport.Read, Local: s.local(t, tr, 2, 8), Remote: ids[0]})
 	var wg sync.WaitGroup
@@ -56,7 +56,7 @@ func (s *suite) outsideLife(t *testing.T) {
 	stopped := s.start(t)
 	require.NoError(t, stopped.Stop(within(t)))
 	for name, tr := range map[string]transport.Transport{"before start": s.create(t, s.settings()), "after stop": stopped} {
-		_, err := tr.Register(within(t), region(1, make([]byte, 8), transport.AccessRemote))
+		_, err := tr.Register(within(t), s.region(1, s.memory(t, 8), transport.AccessRemote))
 		require.Error(t, err, "register %s", name)
 		_, err = tr.Dial(within(t), live.Endpoint())
 		require.Error(t, err, "dial %s", name)
@@ -77,26 +77,26 @@ func (s *suite) incarnations(t *testing.T) {
 
 func (s *suite) registerRefuses(t *testing.T) {
 	tr := s.start(t)
-	mem := make([]byte, 4096)
-	key, err := tr.Register(within(t), region(7, mem[1024:2048], transport.AccessRemote))
+	mem := s.memory(t, 4096)
+	key, err := tr.Register(within(t), s.region(7, mem[1024:2048], transport.AccessRemote))
 	require.NoError(t, err)
 	require.NotEmpty(t, key)
 	require.LessOrEqual(t, len(key), 4<<10)
 	for name, r := range map[string]transport.Region{
-		"ID in use":       region(7, mem[3000:3100], transport.AccessRemote),
-		"no ID":           region(0, mem[3000:3100], transport.AccessRemote),
-		"empty":           region(8, mem[:0], transport.AccessRemote),
-		"the same memory": region(8, mem[1024:2048], transport.AccessRemote),
-		"inside":          region(8, mem[1030:1031], transport.AccessRemote),
-		"around":          region(8, mem, transport.AccessRemote),
-		"over the start":  region(8, mem[1000:1025], transport.AccessRemote),
-		"over the end":    region(8, mem[2047:2049], transport.AccessRemote),
+		"ID in use":       s.region(7, mem[3000:3100], transport.AccessRemote),
+		"no ID":           s.region(0, mem[3000:3100], transport.AccessRemote),
+		"empty":           s.region(8, mem[:0], transport.AccessRemote),
+		"the same memory": s.region(8, mem[1024:2048], transport.AccessRemote),
+		"inside":          s.region(8, mem[1030:1031], transport.AccessRemote),
+		"around":          s.region(8, mem, transport.AccessRemote),
+		"over the start":  s.region(8, mem[1000:1025], transport.AccessRemote),
+		"over the end":    s.region(8, mem[2047:2049], transport.AccessRemote),
 	} {
 		_, err := tr.Register(within(t), r)
 		require.Equal(t, errs.InvalidParams, code(err), "%s: %v", name, err)
 	}
 	for i, r := range [][]byte{mem[:1024], mem[2048:]} {
-		_, err := tr.Register(within(t), region(transport.RegionID(20+i), r, transport.AccessRemote))
+		_, err := tr.Register(within(t), s.region(transport.RegionID(20+i), r, transport.AccessRemote))
 		require.NoError(t, err, "neighbours do not overlap")
 	}
 	require.Error(t, tr.Deregister(within(t), 99), "never registered")
@@ -104,9 +104,9 @@ func (s *suite) registerRefuses(t *testing.T) {
 
 func (s *suite) registerAgain(t *testing.T) {
 	server, client := s.start(t), s.start(t)
-	mem, old := register(t, server, 1, 256, transport.AccessRemote)
+	mem, old := s.register(t, server, 1, 256, transport.AccessRemote)
 	require.NoError(t, server.Deregister(within(t), 1))
-	key, err := server.Register(within(t), region(1, mem, transport.AccessRemote))
+	key, err := server.Register(within(t), s.region(1, mem, transport.AccessRemote))
 	require.NoError(t, err)
 	p, ids := dial(t, client, server, old, key)
 	buf := s.local(t, client, 1, 256)
@@ -118,7 +118,7 @@ func (s *suite) registerAgain(t *testing.T) {
 
 func (s *suite) peerStops(t *testing.T) {
 	server, client := s.start(t), s.start(t)
-	_, key := register(t, server, 1, 4096, transport.AccessRemote)
+	_, key := s.register(t, server, 1, 4096, transport.AccessRemote)
 	p, ids := dial(t, client, server, key)
 	buf := s.local(t, client, 1, 4096)
 	must(t, p, transport.Op{ID: 1, Kind: transport.Read, Local: buf, Remote: ids[0]})

@@ -16,7 +16,7 @@ import (
 func (s *suite) content(t *testing.T) {
 	server, client := s.start(t), s.start(t)
 	const size = 2<<20 + 77
-	mem, key := register(t, server, 1, size, transport.AccessRemote)
+	mem, key := s.register(t, server, 1, size, transport.AccessRemote)
 	p, ids := dial(t, client, server, key)
 	buf := s.local(t, client, 1, size+64)
 	want, noise := bytes.Clone(mem), make([]byte, size+1000)
@@ -47,7 +47,7 @@ func zero(b []byte) bool { return len(bytes.TrimLeft(b, "\x00")) == 0 }
 func (s *suite) contentAtRandom(t *testing.T) {
 	server, client := s.start(t), s.start(t)
 	const size = 300 << 10
-	mem, key := register(t, server, 1, size, transport.AccessRemote)
+	mem, key := s.register(t, server, 1, size, transport.AccessRemote)
 	model := bytes.Clone(mem)
 	p, ids := dial(t, client, server, key)
 	buf := s.local(t, client, 1, size)
@@ -87,7 +87,7 @@ func (s *suite) large(t *testing.T) {
 	if s.limitBytes > 0 {
 		size = s.limitBytes + 3<<20 + 5
 	}
-	mem, key := register(t, server, 1, size, transport.AccessRemote)
+	mem, key := s.register(t, server, 1, size, transport.AccessRemote)
 	p, ids := dial(t, client, server, key)
 	buf := s.local(t, client, 1, size)
 	must(t, p, transport.Op{ID: 1, Kind: transport.Read, Local: buf, Remote: ids[0]})
@@ -101,7 +101,7 @@ func (s *suite) large(t *testing.T) {
 func (s *suite) many(t *testing.T) {
 	const paths, workers, rounds, piece = 3, 6, 12, 40_000
 	server, client := s.start(t), s.start(t)
-	mem, key := register(t, server, 1, paths*workers*piece, transport.AccessRemote)
+	mem, key := s.register(t, server, 1, paths*workers*piece, transport.AccessRemote)
 	buf := s.local(t, client, 1, 2*len(mem))
 	var wg sync.WaitGroup
 	for i := range paths {
@@ -135,7 +135,7 @@ func (s *suite) many(t *testing.T) {
 
 func (s *suite) itself(t *testing.T) {
 	tr := s.start(t)
-	mem, key := register(t, tr, 1, 100_000, transport.AccessRemote)
+	mem, key := s.register(t, tr, 1, 100_000, transport.AccessRemote)
 	p, ids := dial(t, tr, tr, key)
 	buf := s.local(t, tr, 2, 100_000)
 	must(t, p, transport.Op{ID: 1, Kind: transport.Read, Local: buf, Remote: ids[0]})
@@ -144,7 +144,7 @@ func (s *suite) itself(t *testing.T) {
 
 func (s *suite) zeroLength(t *testing.T) {
 	server, client := s.start(t), s.start(t)
-	_, key := register(t, server, 1, 64, transport.AccessRemote)
+	_, key := s.register(t, server, 1, 64, transport.AccessRemote)
 	p, ids := dial(t, client, server, key)
 	require.NoError(t, server.Stop(within(t)))
 	must(t, p, // Without a round trip: there is nobody to answer.

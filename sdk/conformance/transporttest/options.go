@@ -15,6 +15,9 @@ type options struct {
 	restartAt  func(plugin.Config, transport.Endpoint) plugin.Config
 	frozen     func(testing.TB, transport.Endpoint) transport.Endpoint
 	limitBytes int
+	deviceDown func(testing.TB, string) func()
+	without    map[string]string
+	shared     func(testing.TB, int) ([]byte, int)
 }
 
 // WithConfig makes every transport of the suite from config(), which returns a fresh
@@ -40,6 +43,29 @@ func WithFrozen(frozen func(t testing.TB, live transport.Endpoint) transport.End
 // the operations are smaller than that. Without it the check only looks for some limit.
 func WithLimit(bytes int) Option {
 	return func(o *options) { o.limitBytes = bytes }
+}
+
+// Without leaves out a check, by name, that cannot hold for what is tested, and says why.
+func Without(check, why string) Option {
+	return func(o *options) {
+		if o.without == nil {
+			o.without = map[string]string{}
+		}
+		o.without[check] = why
+	}
+}
+
+// WithDeviceDown lets the suite take a device of this machine away, for all transports that
+// use it. down returns when that was begun; what it returns gives the device back.
+func WithDeviceDown(down func(t testing.TB, device string) (up func())) Option {
+	return func(o *options) { o.deviceDown = down }
+}
+
+// WithSharedMemory has the suite open memory to peers that shared returns: size zeroed bytes
+// from the beginning of what the descriptor stands for. It frees them with t.Cleanup. Without
+// it, such memory is the heap's and has no descriptor.
+func WithSharedMemory(shared func(t testing.TB, size int) (mem []byte, fd int)) Option {
+	return func(o *options) { o.shared = shared }
 }
 
 // Run checks the transports that f makes.
@@ -81,7 +107,15 @@ func Run(t *testing.T, f transport.Factory, opts ...Option) {
 		{"a deadline in the past", (*suite).deadlinePast},
 		{"a frozen peer", (*suite).frozenPeer},
 		{"the peer stops", (*suite).peerStops},
+		{"content over each rail", (*suite).rails},
+		{"a rail that does not exist", (*suite).unknownRail},
+		{"a device goes down and comes back", (*suite).railDown},
 	} {
-		t.Run(c.name, func(t *testing.T) { c.run(s, t) })
+		t.Run(c.name, func(t *testing.T) {
+			if why, ok := s.without[c.name]; ok {
+				t.Skip(why)
+			}
+			c.run(s, t)
+		})
 	}
 }

@@ -21,7 +21,7 @@ func soon(o transport.Op) transport.Op {
 
 func (s *suite) submitRefuses(t *testing.T) {
 	server, client := s.start(t), s.start(t)
-	mem, key := register(t, server, 1, 1000, transport.AccessRemote)
+	mem, key := s.register(t, server, 1, 1000, transport.AccessRemote)
 	before := bytes.Clone(mem)
 	p, ids := dial(t, client, server, key)
 	buf := s.local(t, client, 1, 1000)
@@ -55,8 +55,8 @@ func (s *suite) submitRefuses(t *testing.T) {
 
 func (s *suite) importRefuses(t *testing.T) {
 	server, other, client := s.start(t), s.start(t), s.start(t)
-	_, key := register(t, server, 1, 64, transport.AccessRemote)
-	_, foreign := register(t, other, 1, 64, transport.AccessRemote)
+	_, key := s.register(t, server, 1, 64, transport.AccessRemote)
+	_, foreign := s.register(t, other, 1, 64, transport.AccessRemote)
 	p, _ := dial(t, client, server)
 	for name, k := range map[string]transport.Key{
 		"nil": nil, "empty": {}, "noise": bytes.Repeat([]byte{0xa5}, 100), "cut off": key[:len(key)-1],
@@ -92,7 +92,7 @@ func (s *suite) rights(t *testing.T) {
 	for id, access := range map[transport.RegionID]transport.Access{
 		1: transport.AccessLocal, 2: transport.AccessRemoteRead, 3: transport.AccessRemoteWrite, 4: transport.AccessRemote,
 	} {
-		mem, key := register(t, server, id, 128, access)
+		mem, key := s.register(t, server, id, 128, access)
 		before := bytes.Clone(mem)
 		p, ids := dial(t, client, server, key)
 		clear(buf)
@@ -119,7 +119,7 @@ func (s *suite) rights(t *testing.T) {
 // foreignKey: whoever holds the key of one region gets at no other.
 func (s *suite) foreignKey(t *testing.T) {
 	server, client := s.start(t), s.start(t)
-	secret, key := register(t, server, 1, 256, transport.AccessRemote)
+	secret, key := s.register(t, server, 1, 256, transport.AccessRemote)
 	before := bytes.Clone(secret)
 	p, _ := dial(t, client, server)
 	for i := range key { // Every damaged key is refused, or opens nothing.
@@ -144,7 +144,7 @@ func (s *suite) restarted(t *testing.T) {
 	}
 	client := s.start(t)
 	first := s.start(t)
-	_, key := register(t, first, 1, 256, transport.AccessRemote)
+	_, key := s.register(t, first, 1, 256, transport.AccessRemote)
 	old := first.Endpoint()
 	p, ids := dial(t, client, first, key)
 	buf := s.local(t, client, 1, 256)
@@ -153,7 +153,7 @@ func (s *suite) restarted(t *testing.T) {
 
 	second := s.create(t, s.restartAt(s.settings(), old))
 	require.NoError(t, second.Start(within(t), host{}))
-	mem, fresh := register(t, second, 1, 256, transport.AccessRemote)
+	mem, fresh := s.register(t, second, 1, 256, transport.AccessRemote)
 	fill(mem, 4711)
 	before := bytes.Clone(mem)
 	require.NotEqual(t, old.Incarnation, second.Endpoint().Incarnation)

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/stretchr/testify/require"
 
@@ -19,7 +20,8 @@ const patience = 30 * time.Second
 
 type suite struct {
 	options
-	f transport.Factory
+	f      transport.Factory
+	blocks []block // of WithSharedMemory
 }
 
 // host is the program around a transport: it drops logs and health.
@@ -57,31 +59,59 @@ func (s *suite) start(t testing.TB) transport.Transport {
 }
 
 // register publishes memory of size bytes, filled from seed.
-func register(t testing.TB, tr transport.Transport, id transport.RegionID, size int, access transport.Access) ([]byte, transport.Key) {
-	mem := make([]byte, size)
+func (s *suite) register(t testing.TB, tr transport.Transport, id transport.RegionID, size int, access transport.Access) ([]byte, transport.Key) {
+	mem := s.memory(t, size)
 	fill(mem, uint64(id))
-	key, err := tr.Register(within(t), region(id, mem, access))
+	key, err := tr.Register(within(t), s.region(id, mem, access))
 	require.NoError(t, err)
 	return mem, key
 }
 
 // registerBlank publishes zeros, for regions too large to fill each time.
-func registerBlank(t testing.TB, tr transport.Transport, id transport.RegionID, size int) ([]byte, transport.Key) {
-	mem := make([]byte, size)
-	key, err := tr.Register(within(t), region(id, mem, transport.AccessRemote))
+func (s *suite) registerBlank(t testing.TB, tr transport.Transport, id transport.RegionID, size int) ([]byte, transport.Key) {
+	mem := s.memory(t, size)
+	key, err := tr.Register(within(t), s.region(id, mem, transport.AccessRemote))
 	require.NoError(t, err)
 	return mem, key
 }
 
-func region(id transport.RegionID, mem []byte, access transport.Access) transport.Region {
-	return transport.Region{ID: id, Mem: mem, FD: -1, Location: "*", Access: access}
+// memory returns zeroed memory that can be registered for peers.
+func (s *suite) memory(t testing.TB, size int) []byte {
+	if s.shared == nil {
+		return make([]byte, size)
+	}
+	mem, fd := s.shared(t, size)
+	require.Len(t, mem, size)
+	s.blocks = append(s.blocks, block{mem: mem, fd: fd})
+	return mem
+}
+
+// block is memory with a descriptor.
+type block struct {
+	mem []byte
+	fd  int
+}
+
+// region describes memory, and the descriptor it has, to Register.
+func (s *suite) region(id transport.RegionID, mem []byte, access transport.Access) transport.Region {
+	r := transport.Region{ID: id, Mem: mem, FD: -1, Location: "*", Access: access}
+	at := uintptr(unsafe.Pointer(unsafe.SliceData(mem)))
+	for i := len(s.blocks) - 1; i >= 0; i-- { // The latest first: the memory of one that ended may be used again.
+		b := s.blocks[i]
+		start := uintptr(unsafe.Pointer(unsafe.SliceData(b.mem)))
+		if at >= start && at-start < uintptr(len(b.mem)) {
+			r.FD, r.FDOffset = b.fd, int64(at-start)
+			break
+		}
+	}
+	return r
 }
 
 // local returns memory that may be the local side of operations of tr.
 func (s *suite) local(t testing.TB, tr transport.Transport, id transport.RegionID, size int) []byte {
 	mem := make([]byte, size)
 	if !s.f.Manifest().Has(transport.CapLocalAny) && size > 0 {
-		_, err := tr.Register(within(t), region(id, mem, transport.AccessLocal))
+		_, err := tr.Register(within(t), s.region(id, mem, transport.AccessLocal))
 		require.NoError(t, err)
 	}
 	return mem

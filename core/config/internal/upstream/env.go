@@ -84,7 +84,7 @@ func envClient() []Name {
 	},
 		later(Node, clientRPC, "MC_RPC_CLIENT_IO_THREADS int32 16", "MC_TE_RPC_CLIENT_IO_THREADS int32",
 			"MC_STORE_RPC_CLIENT_IO_THREADS int32"),
-		later(Node|Master, rdma, "MC_RPC_PROTOCOL string tcp"),
+		later(Node|Master, rdmaRPC, "MC_RPC_PROTOCOL string tcp"),
 		later(Node, pinning, "MC_STORE_PIN_MEMORY_MAX_BYTES uint64"),
 		later(Node, hotCache, "MC_STORE_LOCAL_HOT_* string"),
 		later(Node, scoring, "MC_STORE_REPLICA_SCORING bool false"),
@@ -97,6 +97,6 @@ func envClient() []Name {
 // envElsewhere is read by programs that share the environment with ours.
 func envElsewhere() []Name {
 	return later(Elsewhere, "", "MOONCAKE_CLIENT string", "MOONCAKE_CHECK_SERVER bool false", "MOONCAKE_STANDALONE_STORAGE bool false",
-		"MOONCAKE_CLIENT_METRICS_PORT_BASE int32", "MOONCAKE_PREFERRED_SEGMENT string", "NCCL_IB_GID_INDEX int32", "POD_NAME string",
+		"MOONCAKE_CLIENT_METRICS_PORT_BASE int32", "MOONCAKE_PREFERRED_SEGMENT string", "POD_NAME string",
 		"POD_NAMESPACE string", "ASCEND_* string", "HCCL_RDMA_TC int32", "HCCL_RDMA_SL int32")
 }

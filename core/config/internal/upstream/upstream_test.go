@@ -169,7 +169,8 @@ func TestUnitsOfDurationsFollowTheNames(t *testing.T) {
 			continue
 		}
 		switch {
-		case strings.HasSuffix(n.Name, "_sec"), strings.HasSuffix(n.Name, "_seconds"), n.Name == "client_ttl", n.Name == "MC_STORE_CLIENT_METRIC_INTERVAL":
+		case strings.HasSuffix(n.Name, "_sec"), strings.HasSuffix(n.Name, "_seconds"), n.Name == "client_ttl", n.Name == "MC_STORE_CLIENT_METRIC_INTERVAL",
+			strings.HasSuffix(n.Name, "_SECONDS"), n.Name == "MC_SLICE_TIMEOUT", n.Name == "MC_TRANSFER_TIMEOUT", n.Name == "MC_HANDSHAKE_CONNECT_TIMEOUT":
 			require.Equal(t, value.Second, n.Unit, n.Name)
 		case strings.HasSuffix(n.Name, "_MS"), n.Type == Duration:
 			require.Equal(t, value.Millisecond, n.Unit, n.Name)

@@ -35,6 +35,9 @@ func (v *service) Put(ctx context.Context, req *localv1.PutRequest) (*localv1.Pu
 	if g := len(req.GetGroups()); g != 0 && g != len(items) {
 		return nil, errs.New(errs.InvalidParams, "local service: put", "%d groups came with %d keys", g, len(items))
 	}
+	if req.GetSession() {
+		return v.layersIn(ctx, req, mem)
+	}
 	err = codec.Share(req.GetParts(), len(items), len(mem.mem), func(i, lo, hi int) {
 		items[i] = store.Item{Key: string(req.GetKeys()[i]), Parts: mem.mem[lo:hi]}
 		if len(req.GetGroups()) > 0 {
@@ -59,7 +62,7 @@ func (v *service) Get(ctx context.Context, req *localv1.GetRequest) (*localv1.Ge
 		return nil, err
 	}
 	defer done()
-	if n := len(req.GetObjectOffsets()); n > 0 {
+	if n := len(req.GetObjectOffsets()); n > 0 || req.GetSession() {
 		if n != len(mem.mem) {
 			return nil, errs.New(errs.InvalidParams, "local service: get", "%d places in objects came with %d pieces", n, len(mem.mem))
 		}
@@ -95,6 +98,9 @@ func (v *service) ranges(ctx context.Context, req *localv1.GetRequest, mem *piec
 	})
 	if err != nil {
 		return nil, err
+	}
+	if req.GetSession() {
+		return v.layersOut(ctx, req, reads, mem), nil
 	}
 	flat := make([]model.Result[int], 0, len(mem.mem))
 	for _, rs := range v.client().GetIntoRanges(ctx, reads) {

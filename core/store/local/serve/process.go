@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/mooncake-go/mooncake/core/memory"
+	"github.com/mooncake-go/mooncake/core/store"
 	"github.com/mooncake-go/mooncake/core/store/local/internal/frame"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	localv1 "github.com/mooncake-go/mooncake/sdk/proto/mooncake/local/v1"
@@ -24,6 +25,8 @@ type process struct {
 	who   frame.Peer
 	token frame.Token
 	log   *slog.Logger
+	// layers are the sessions of the process.
+	layers *store.Layers
 
 	// ctx ends when the attachment does. Those of calls end with their connection.
 	ctx    context.Context
@@ -47,6 +50,7 @@ func newProcess(s *Server, c frame.Conn, who frame.Peer) *process {
 		s: s, line: c, who: who, token: frame.NewToken(), log: s.deps.Log.With("process", who.PID, "user", who.UID),
 		regions: map[uint64]*region{}, leases: map[uint64]*memory.Buffer{}, running: map[uint64]context.CancelFunc{},
 	}
+	p.layers = s.deps.Client.NewLayers()
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	return p
 }
@@ -118,6 +122,7 @@ func (p *process) step() error {
 // settle waits until no call touches the process's memory, and gives everything back.
 func (p *process) settle() {
 	p.calls.Wait()
+	p.endLayers()
 	p.mu.Lock()
 	for id, b := range p.leases {
 		b.Release()

@@ -721,8 +721,12 @@ type PutRequest struct {
 	Parts []uint32 `protobuf:"varint,3,rep,packed,name=parts,proto3" json:"parts,omitempty"`
 	Refs  *Refs    `protobuf:"bytes,4,opt,name=refs,proto3" json:"refs,omitempty"`
 	// None, or one an item.
-	Groups        []string         `protobuf:"bytes,5,rep,name=groups,proto3" json:"groups,omitempty"`
-	Config        *ReplicateConfig `protobuf:"bytes,6,opt,name=config,proto3" json:"config,omitempty"`
+	Groups []string         `protobuf:"bytes,5,rep,name=groups,proto3" json:"groups,omitempty"`
+	Config *ReplicateConfig `protobuf:"bytes,6,opt,name=config,proto3" json:"config,omitempty"`
+	// With a session: one a piece, where in the object it begins.
+	ObjectOffsets []uint64 `protobuf:"varint,7,rep,packed,name=object_offsets,json=objectOffsets,proto3" json:"object_offsets,omitempty"`
+	// A session is open for each object. Else each object is its pieces in order.
+	Session       bool `protobuf:"varint,8,opt,name=session,proto3" json:"session,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -799,6 +803,20 @@ func (x *PutRequest) GetConfig() *ReplicateConfig {
 	return nil
 }
 
+func (x *PutRequest) GetObjectOffsets() []uint64 {
+	if x != nil {
+		return x.ObjectOffsets
+	}
+	return nil
+}
+
+func (x *PutRequest) GetSession() bool {
+	if x != nil {
+		return x.Session
+	}
+	return false
+}
+
 type PutResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// One an item: a value was there already.
@@ -861,6 +879,9 @@ type GetRequest struct {
 	// None: each object fills its pieces in order. Else one a piece: where in the object it
 	// begins.
 	ObjectOffsets []uint64 `protobuf:"varint,5,rep,packed,name=object_offsets,json=objectOffsets,proto3" json:"object_offsets,omitempty"`
+	// With object_offsets: a session is open for each object, and each is read as a whole or
+	// not at all.
+	Session       bool `protobuf:"varint,6,opt,name=session,proto3" json:"session,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -930,9 +951,17 @@ func (x *GetRequest) GetObjectOffsets() []uint64 {
 	return nil
 }
 
+func (x *GetRequest) GetSession() bool {
+	if x != nil {
+		return x.Session
+	}
+	return false
+}
+
 type GetResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// One an item, or with object_offsets one a piece, and so are the indexes of errors.
+	// One an item, or with object_offsets and without a session one a piece, and so are the
+	// indexes of errors.
 	Sizes  []uint64     `protobuf:"varint,1,rep,packed,name=sizes,proto3" json:"sizes,omitempty"`
 	Errors []*ItemError `protobuf:"bytes,2,rep,name=errors,proto3" json:"errors,omitempty"`
 	// Of the failed ones, those whose memory may still be written to.
@@ -992,6 +1021,384 @@ func (x *GetResponse) GetQuarantined() []uint32 {
 	return nil
 }
 
+type StartGetRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Keys          [][]byte               `protobuf:"bytes,1,rep,name=keys,proto3" json:"keys,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StartGetRequest) Reset() {
+	*x = StartGetRequest{}
+	mi := &file_mooncake_local_v1_local_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StartGetRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StartGetRequest) ProtoMessage() {}
+
+func (x *StartGetRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_mooncake_local_v1_local_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StartGetRequest.ProtoReflect.Descriptor instead.
+func (*StartGetRequest) Descriptor() ([]byte, []int) {
+	return file_mooncake_local_v1_local_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *StartGetRequest) GetKeys() [][]byte {
+	if x != nil {
+		return x.Keys
+	}
+	return nil
+}
+
+type StartGetResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Errors        []*ItemError           `protobuf:"bytes,1,rep,name=errors,proto3" json:"errors,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StartGetResponse) Reset() {
+	*x = StartGetResponse{}
+	mi := &file_mooncake_local_v1_local_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StartGetResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StartGetResponse) ProtoMessage() {}
+
+func (x *StartGetResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_mooncake_local_v1_local_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StartGetResponse.ProtoReflect.Descriptor instead.
+func (*StartGetResponse) Descriptor() ([]byte, []int) {
+	return file_mooncake_local_v1_local_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *StartGetResponse) GetErrors() []*ItemError {
+	if x != nil {
+		return x.Errors
+	}
+	return nil
+}
+
+type EndGetRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Keys          [][]byte               `protobuf:"bytes,1,rep,name=keys,proto3" json:"keys,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EndGetRequest) Reset() {
+	*x = EndGetRequest{}
+	mi := &file_mooncake_local_v1_local_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EndGetRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EndGetRequest) ProtoMessage() {}
+
+func (x *EndGetRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_mooncake_local_v1_local_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EndGetRequest.ProtoReflect.Descriptor instead.
+func (*EndGetRequest) Descriptor() ([]byte, []int) {
+	return file_mooncake_local_v1_local_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *EndGetRequest) GetKeys() [][]byte {
+	if x != nil {
+		return x.Keys
+	}
+	return nil
+}
+
+type EndGetResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EndGetResponse) Reset() {
+	*x = EndGetResponse{}
+	mi := &file_mooncake_local_v1_local_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EndGetResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EndGetResponse) ProtoMessage() {}
+
+func (x *EndGetResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_mooncake_local_v1_local_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EndGetResponse.ProtoReflect.Descriptor instead.
+func (*EndGetResponse) Descriptor() ([]byte, []int) {
+	return file_mooncake_local_v1_local_proto_rawDescGZIP(), []int{19}
+}
+
+type StartPutRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Keys  [][]byte               `protobuf:"bytes,1,rep,name=keys,proto3" json:"keys,omitempty"`
+	Sizes []uint64               `protobuf:"varint,2,rep,packed,name=sizes,proto3" json:"sizes,omitempty"`
+	// None, or one an item.
+	Groups        []string         `protobuf:"bytes,3,rep,name=groups,proto3" json:"groups,omitempty"`
+	Config        *ReplicateConfig `protobuf:"bytes,4,opt,name=config,proto3" json:"config,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StartPutRequest) Reset() {
+	*x = StartPutRequest{}
+	mi := &file_mooncake_local_v1_local_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StartPutRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StartPutRequest) ProtoMessage() {}
+
+func (x *StartPutRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_mooncake_local_v1_local_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StartPutRequest.ProtoReflect.Descriptor instead.
+func (*StartPutRequest) Descriptor() ([]byte, []int) {
+	return file_mooncake_local_v1_local_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *StartPutRequest) GetKeys() [][]byte {
+	if x != nil {
+		return x.Keys
+	}
+	return nil
+}
+
+func (x *StartPutRequest) GetSizes() []uint64 {
+	if x != nil {
+		return x.Sizes
+	}
+	return nil
+}
+
+func (x *StartPutRequest) GetGroups() []string {
+	if x != nil {
+		return x.Groups
+	}
+	return nil
+}
+
+func (x *StartPutRequest) GetConfig() *ReplicateConfig {
+	if x != nil {
+		return x.Config
+	}
+	return nil
+}
+
+type StartPutResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Errors        []*ItemError           `protobuf:"bytes,1,rep,name=errors,proto3" json:"errors,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StartPutResponse) Reset() {
+	*x = StartPutResponse{}
+	mi := &file_mooncake_local_v1_local_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StartPutResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StartPutResponse) ProtoMessage() {}
+
+func (x *StartPutResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_mooncake_local_v1_local_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StartPutResponse.ProtoReflect.Descriptor instead.
+func (*StartPutResponse) Descriptor() ([]byte, []int) {
+	return file_mooncake_local_v1_local_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *StartPutResponse) GetErrors() []*ItemError {
+	if x != nil {
+		return x.Errors
+	}
+	return nil
+}
+
+type EndPutRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Keys  [][]byte               `protobuf:"bytes,1,rep,name=keys,proto3" json:"keys,omitempty"`
+	// The puts are given up.
+	Revoke        bool `protobuf:"varint,2,opt,name=revoke,proto3" json:"revoke,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EndPutRequest) Reset() {
+	*x = EndPutRequest{}
+	mi := &file_mooncake_local_v1_local_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EndPutRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EndPutRequest) ProtoMessage() {}
+
+func (x *EndPutRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_mooncake_local_v1_local_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EndPutRequest.ProtoReflect.Descriptor instead.
+func (*EndPutRequest) Descriptor() ([]byte, []int) {
+	return file_mooncake_local_v1_local_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *EndPutRequest) GetKeys() [][]byte {
+	if x != nil {
+		return x.Keys
+	}
+	return nil
+}
+
+func (x *EndPutRequest) GetRevoke() bool {
+	if x != nil {
+		return x.Revoke
+	}
+	return false
+}
+
+type EndPutResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Errors        []*ItemError           `protobuf:"bytes,1,rep,name=errors,proto3" json:"errors,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EndPutResponse) Reset() {
+	*x = EndPutResponse{}
+	mi := &file_mooncake_local_v1_local_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EndPutResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EndPutResponse) ProtoMessage() {}
+
+func (x *EndPutResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_mooncake_local_v1_local_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EndPutResponse.ProtoReflect.Descriptor instead.
+func (*EndPutResponse) Descriptor() ([]byte, []int) {
+	return file_mooncake_local_v1_local_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *EndPutResponse) GetErrors() []*ItemError {
+	if x != nil {
+		return x.Errors
+	}
+	return nil
+}
+
 type LendRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Call          *Call                  `protobuf:"bytes,1,opt,name=call,proto3" json:"call,omitempty"`
@@ -1002,7 +1409,7 @@ type LendRequest struct {
 
 func (x *LendRequest) Reset() {
 	*x = LendRequest{}
-	mi := &file_mooncake_local_v1_local_proto_msgTypes[16]
+	mi := &file_mooncake_local_v1_local_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1014,7 +1421,7 @@ func (x *LendRequest) String() string {
 func (*LendRequest) ProtoMessage() {}
 
 func (x *LendRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_local_v1_local_proto_msgTypes[16]
+	mi := &file_mooncake_local_v1_local_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1027,7 +1434,7 @@ func (x *LendRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LendRequest.ProtoReflect.Descriptor instead.
 func (*LendRequest) Descriptor() ([]byte, []int) {
-	return file_mooncake_local_v1_local_proto_rawDescGZIP(), []int{16}
+	return file_mooncake_local_v1_local_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *LendRequest) GetCall() *Call {
@@ -1057,7 +1464,7 @@ type LendResponse struct {
 
 func (x *LendResponse) Reset() {
 	*x = LendResponse{}
-	mi := &file_mooncake_local_v1_local_proto_msgTypes[17]
+	mi := &file_mooncake_local_v1_local_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1069,7 +1476,7 @@ func (x *LendResponse) String() string {
 func (*LendResponse) ProtoMessage() {}
 
 func (x *LendResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_local_v1_local_proto_msgTypes[17]
+	mi := &file_mooncake_local_v1_local_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1082,7 +1489,7 @@ func (x *LendResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LendResponse.ProtoReflect.Descriptor instead.
 func (*LendResponse) Descriptor() ([]byte, []int) {
-	return file_mooncake_local_v1_local_proto_rawDescGZIP(), []int{17}
+	return file_mooncake_local_v1_local_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *LendResponse) GetLeases() []uint64 {
@@ -1122,7 +1529,7 @@ type ReleaseRequest struct {
 
 func (x *ReleaseRequest) Reset() {
 	*x = ReleaseRequest{}
-	mi := &file_mooncake_local_v1_local_proto_msgTypes[18]
+	mi := &file_mooncake_local_v1_local_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1134,7 +1541,7 @@ func (x *ReleaseRequest) String() string {
 func (*ReleaseRequest) ProtoMessage() {}
 
 func (x *ReleaseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_local_v1_local_proto_msgTypes[18]
+	mi := &file_mooncake_local_v1_local_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1147,7 +1554,7 @@ func (x *ReleaseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseRequest.ProtoReflect.Descriptor instead.
 func (*ReleaseRequest) Descriptor() ([]byte, []int) {
-	return file_mooncake_local_v1_local_proto_rawDescGZIP(), []int{18}
+	return file_mooncake_local_v1_local_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ReleaseRequest) GetLeases() []uint64 {
@@ -1165,7 +1572,7 @@ type ReleaseResponse struct {
 
 func (x *ReleaseResponse) Reset() {
 	*x = ReleaseResponse{}
-	mi := &file_mooncake_local_v1_local_proto_msgTypes[19]
+	mi := &file_mooncake_local_v1_local_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1177,7 +1584,7 @@ func (x *ReleaseResponse) String() string {
 func (*ReleaseResponse) ProtoMessage() {}
 
 func (x *ReleaseResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_local_v1_local_proto_msgTypes[19]
+	mi := &file_mooncake_local_v1_local_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1190,7 +1597,7 @@ func (x *ReleaseResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseResponse.ProtoReflect.Descriptor instead.
 func (*ReleaseResponse) Descriptor() ([]byte, []int) {
-	return file_mooncake_local_v1_local_proto_rawDescGZIP(), []int{19}
+	return file_mooncake_local_v1_local_proto_rawDescGZIP(), []int{27}
 }
 
 type CancelRequest struct {
@@ -1202,7 +1609,7 @@ type CancelRequest struct {
 
 func (x *CancelRequest) Reset() {
 	*x = CancelRequest{}
-	mi := &file_mooncake_local_v1_local_proto_msgTypes[20]
+	mi := &file_mooncake_local_v1_local_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1214,7 +1621,7 @@ func (x *CancelRequest) String() string {
 func (*CancelRequest) ProtoMessage() {}
 
 func (x *CancelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_local_v1_local_proto_msgTypes[20]
+	mi := &file_mooncake_local_v1_local_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1227,7 +1634,7 @@ func (x *CancelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelRequest.ProtoReflect.Descriptor instead.
 func (*CancelRequest) Descriptor() ([]byte, []int) {
-	return file_mooncake_local_v1_local_proto_rawDescGZIP(), []int{20}
+	return file_mooncake_local_v1_local_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *CancelRequest) GetId() uint64 {
@@ -1247,7 +1654,7 @@ type CancelResponse struct {
 
 func (x *CancelResponse) Reset() {
 	*x = CancelResponse{}
-	mi := &file_mooncake_local_v1_local_proto_msgTypes[21]
+	mi := &file_mooncake_local_v1_local_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1259,7 +1666,7 @@ func (x *CancelResponse) String() string {
 func (*CancelResponse) ProtoMessage() {}
 
 func (x *CancelResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_local_v1_local_proto_msgTypes[21]
+	mi := &file_mooncake_local_v1_local_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1272,7 +1679,7 @@ func (x *CancelResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelResponse.ProtoReflect.Descriptor instead.
 func (*CancelResponse) Descriptor() ([]byte, []int) {
-	return file_mooncake_local_v1_local_proto_rawDescGZIP(), []int{21}
+	return file_mooncake_local_v1_local_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *CancelResponse) GetFound() bool {
@@ -1291,7 +1698,7 @@ type ExistRequest struct {
 
 func (x *ExistRequest) Reset() {
 	*x = ExistRequest{}
-	mi := &file_mooncake_local_v1_local_proto_msgTypes[22]
+	mi := &file_mooncake_local_v1_local_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1303,7 +1710,7 @@ func (x *ExistRequest) String() string {
 func (*ExistRequest) ProtoMessage() {}
 
 func (x *ExistRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_local_v1_local_proto_msgTypes[22]
+	mi := &file_mooncake_local_v1_local_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1316,7 +1723,7 @@ func (x *ExistRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExistRequest.ProtoReflect.Descriptor instead.
 func (*ExistRequest) Descriptor() ([]byte, []int) {
-	return file_mooncake_local_v1_local_proto_rawDescGZIP(), []int{22}
+	return file_mooncake_local_v1_local_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *ExistRequest) GetKeys() [][]byte {
@@ -1336,7 +1743,7 @@ type ExistResponse struct {
 
 func (x *ExistResponse) Reset() {
 	*x = ExistResponse{}
-	mi := &file_mooncake_local_v1_local_proto_msgTypes[23]
+	mi := &file_mooncake_local_v1_local_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1348,7 +1755,7 @@ func (x *ExistResponse) String() string {
 func (*ExistResponse) ProtoMessage() {}
 
 func (x *ExistResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_local_v1_local_proto_msgTypes[23]
+	mi := &file_mooncake_local_v1_local_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1361,7 +1768,7 @@ func (x *ExistResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExistResponse.ProtoReflect.Descriptor instead.
 func (*ExistResponse) Descriptor() ([]byte, []int) {
-	return file_mooncake_local_v1_local_proto_rawDescGZIP(), []int{23}
+	return file_mooncake_local_v1_local_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ExistResponse) GetExist() []bool {
@@ -1387,7 +1794,7 @@ type QueryRequest struct {
 
 func (x *QueryRequest) Reset() {
 	*x = QueryRequest{}
-	mi := &file_mooncake_local_v1_local_proto_msgTypes[24]
+	mi := &file_mooncake_local_v1_local_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1399,7 +1806,7 @@ func (x *QueryRequest) String() string {
 func (*QueryRequest) ProtoMessage() {}
 
 func (x *QueryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_local_v1_local_proto_msgTypes[24]
+	mi := &file_mooncake_local_v1_local_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1412,7 +1819,7 @@ func (x *QueryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueryRequest.ProtoReflect.Descriptor instead.
 func (*QueryRequest) Descriptor() ([]byte, []int) {
-	return file_mooncake_local_v1_local_proto_rawDescGZIP(), []int{24}
+	return file_mooncake_local_v1_local_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *QueryRequest) GetKeys() [][]byte {
@@ -1432,7 +1839,7 @@ type QueryResponse struct {
 
 func (x *QueryResponse) Reset() {
 	*x = QueryResponse{}
-	mi := &file_mooncake_local_v1_local_proto_msgTypes[25]
+	mi := &file_mooncake_local_v1_local_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1444,7 +1851,7 @@ func (x *QueryResponse) String() string {
 func (*QueryResponse) ProtoMessage() {}
 
 func (x *QueryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_local_v1_local_proto_msgTypes[25]
+	mi := &file_mooncake_local_v1_local_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1457,7 +1864,7 @@ func (x *QueryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueryResponse.ProtoReflect.Descriptor instead.
 func (*QueryResponse) Descriptor() ([]byte, []int) {
-	return file_mooncake_local_v1_local_proto_rawDescGZIP(), []int{25}
+	return file_mooncake_local_v1_local_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *QueryResponse) GetObjects() []*Object {
@@ -1485,7 +1892,7 @@ type QueryByRegexRequest struct {
 
 func (x *QueryByRegexRequest) Reset() {
 	*x = QueryByRegexRequest{}
-	mi := &file_mooncake_local_v1_local_proto_msgTypes[26]
+	mi := &file_mooncake_local_v1_local_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1497,7 +1904,7 @@ func (x *QueryByRegexRequest) String() string {
 func (*QueryByRegexRequest) ProtoMessage() {}
 
 func (x *QueryByRegexRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_local_v1_local_proto_msgTypes[26]
+	mi := &file_mooncake_local_v1_local_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1510,7 +1917,7 @@ func (x *QueryByRegexRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueryByRegexRequest.ProtoReflect.Descriptor instead.
 func (*QueryByRegexRequest) Descriptor() ([]byte, []int) {
-	return file_mooncake_local_v1_local_proto_rawDescGZIP(), []int{26}
+	return file_mooncake_local_v1_local_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *QueryByRegexRequest) GetExpression() string {
@@ -1545,7 +1952,7 @@ type QueryByRegexResponse struct {
 
 func (x *QueryByRegexResponse) Reset() {
 	*x = QueryByRegexResponse{}
-	mi := &file_mooncake_local_v1_local_proto_msgTypes[27]
+	mi := &file_mooncake_local_v1_local_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1557,7 +1964,7 @@ func (x *QueryByRegexResponse) String() string {
 func (*QueryByRegexResponse) ProtoMessage() {}
 
 func (x *QueryByRegexResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_local_v1_local_proto_msgTypes[27]
+	mi := &file_mooncake_local_v1_local_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1570,7 +1977,7 @@ func (x *QueryByRegexResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueryByRegexResponse.ProtoReflect.Descriptor instead.
 func (*QueryByRegexResponse) Descriptor() ([]byte, []int) {
-	return file_mooncake_local_v1_local_proto_rawDescGZIP(), []int{27}
+	return file_mooncake_local_v1_local_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *QueryByRegexResponse) GetKeys() [][]byte {
@@ -1605,7 +2012,7 @@ type ListKeysRequest struct {
 
 func (x *ListKeysRequest) Reset() {
 	*x = ListKeysRequest{}
-	mi := &file_mooncake_local_v1_local_proto_msgTypes[28]
+	mi := &file_mooncake_local_v1_local_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1617,7 +2024,7 @@ func (x *ListKeysRequest) String() string {
 func (*ListKeysRequest) ProtoMessage() {}
 
 func (x *ListKeysRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_local_v1_local_proto_msgTypes[28]
+	mi := &file_mooncake_local_v1_local_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1630,7 +2037,7 @@ func (x *ListKeysRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListKeysRequest.ProtoReflect.Descriptor instead.
 func (*ListKeysRequest) Descriptor() ([]byte, []int) {
-	return file_mooncake_local_v1_local_proto_rawDescGZIP(), []int{28}
+	return file_mooncake_local_v1_local_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *ListKeysRequest) GetExpression() string {
@@ -1663,7 +2070,7 @@ type ListKeysResponse struct {
 
 func (x *ListKeysResponse) Reset() {
 	*x = ListKeysResponse{}
-	mi := &file_mooncake_local_v1_local_proto_msgTypes[29]
+	mi := &file_mooncake_local_v1_local_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1675,7 +2082,7 @@ func (x *ListKeysResponse) String() string {
 func (*ListKeysResponse) ProtoMessage() {}
 
 func (x *ListKeysResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_local_v1_local_proto_msgTypes[29]
+	mi := &file_mooncake_local_v1_local_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1688,7 +2095,7 @@ func (x *ListKeysResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListKeysResponse.ProtoReflect.Descriptor instead.
 func (*ListKeysResponse) Descriptor() ([]byte, []int) {
-	return file_mooncake_local_v1_local_proto_rawDescGZIP(), []int{29}
+	return file_mooncake_local_v1_local_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ListKeysResponse) GetKeys() [][]byte {
@@ -1708,7 +2115,7 @@ type RemoveRequest struct {
 
 func (x *RemoveRequest) Reset() {
 	*x = RemoveRequest{}
-	mi := &file_mooncake_local_v1_local_proto_msgTypes[30]
+	mi := &file_mooncake_local_v1_local_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1720,7 +2127,7 @@ func (x *RemoveRequest) String() string {
 func (*RemoveRequest) ProtoMessage() {}
 
 func (x *RemoveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_local_v1_local_proto_msgTypes[30]
+	mi := &file_mooncake_local_v1_local_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1733,7 +2140,7 @@ func (x *RemoveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveRequest.ProtoReflect.Descriptor instead.
 func (*RemoveRequest) Descriptor() ([]byte, []int) {
-	return file_mooncake_local_v1_local_proto_rawDescGZIP(), []int{30}
+	return file_mooncake_local_v1_local_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *RemoveRequest) GetKeys() [][]byte {
@@ -1759,7 +2166,7 @@ type RemoveResponse struct {
 
 func (x *RemoveResponse) Reset() {
 	*x = RemoveResponse{}
-	mi := &file_mooncake_local_v1_local_proto_msgTypes[31]
+	mi := &file_mooncake_local_v1_local_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1771,7 +2178,7 @@ func (x *RemoveResponse) String() string {
 func (*RemoveResponse) ProtoMessage() {}
 
 func (x *RemoveResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_local_v1_local_proto_msgTypes[31]
+	mi := &file_mooncake_local_v1_local_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1784,7 +2191,7 @@ func (x *RemoveResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveResponse.ProtoReflect.Descriptor instead.
 func (*RemoveResponse) Descriptor() ([]byte, []int) {
-	return file_mooncake_local_v1_local_proto_rawDescGZIP(), []int{31}
+	return file_mooncake_local_v1_local_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *RemoveResponse) GetErrors() []*ItemError {
@@ -1805,7 +2212,7 @@ type RemoveManyRequest struct {
 
 func (x *RemoveManyRequest) Reset() {
 	*x = RemoveManyRequest{}
-	mi := &file_mooncake_local_v1_local_proto_msgTypes[32]
+	mi := &file_mooncake_local_v1_local_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1817,7 +2224,7 @@ func (x *RemoveManyRequest) String() string {
 func (*RemoveManyRequest) ProtoMessage() {}
 
 func (x *RemoveManyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_local_v1_local_proto_msgTypes[32]
+	mi := &file_mooncake_local_v1_local_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1830,7 +2237,7 @@ func (x *RemoveManyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveManyRequest.ProtoReflect.Descriptor instead.
 func (*RemoveManyRequest) Descriptor() ([]byte, []int) {
-	return file_mooncake_local_v1_local_proto_rawDescGZIP(), []int{32}
+	return file_mooncake_local_v1_local_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *RemoveManyRequest) GetExpression() string {
@@ -1856,7 +2263,7 @@ type RemoveManyResponse struct {
 
 func (x *RemoveManyResponse) Reset() {
 	*x = RemoveManyResponse{}
-	mi := &file_mooncake_local_v1_local_proto_msgTypes[33]
+	mi := &file_mooncake_local_v1_local_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1868,7 +2275,7 @@ func (x *RemoveManyResponse) String() string {
 func (*RemoveManyResponse) ProtoMessage() {}
 
 func (x *RemoveManyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_local_v1_local_proto_msgTypes[33]
+	mi := &file_mooncake_local_v1_local_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1881,7 +2288,7 @@ func (x *RemoveManyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveManyResponse.ProtoReflect.Descriptor instead.
 func (*RemoveManyResponse) Descriptor() ([]byte, []int) {
-	return file_mooncake_local_v1_local_proto_rawDescGZIP(), []int{33}
+	return file_mooncake_local_v1_local_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *RemoveManyResponse) GetRemoved() uint64 {
@@ -1901,7 +2308,7 @@ type ClearReplicasRequest struct {
 
 func (x *ClearReplicasRequest) Reset() {
 	*x = ClearReplicasRequest{}
-	mi := &file_mooncake_local_v1_local_proto_msgTypes[34]
+	mi := &file_mooncake_local_v1_local_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1913,7 +2320,7 @@ func (x *ClearReplicasRequest) String() string {
 func (*ClearReplicasRequest) ProtoMessage() {}
 
 func (x *ClearReplicasRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_local_v1_local_proto_msgTypes[34]
+	mi := &file_mooncake_local_v1_local_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1926,7 +2333,7 @@ func (x *ClearReplicasRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClearReplicasRequest.ProtoReflect.Descriptor instead.
 func (*ClearReplicasRequest) Descriptor() ([]byte, []int) {
-	return file_mooncake_local_v1_local_proto_rawDescGZIP(), []int{34}
+	return file_mooncake_local_v1_local_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *ClearReplicasRequest) GetKeys() [][]byte {
@@ -1952,7 +2359,7 @@ type ClearReplicasResponse struct {
 
 func (x *ClearReplicasResponse) Reset() {
 	*x = ClearReplicasResponse{}
-	mi := &file_mooncake_local_v1_local_proto_msgTypes[35]
+	mi := &file_mooncake_local_v1_local_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1964,7 +2371,7 @@ func (x *ClearReplicasResponse) String() string {
 func (*ClearReplicasResponse) ProtoMessage() {}
 
 func (x *ClearReplicasResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_local_v1_local_proto_msgTypes[35]
+	mi := &file_mooncake_local_v1_local_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1977,7 +2384,7 @@ func (x *ClearReplicasResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClearReplicasResponse.ProtoReflect.Descriptor instead.
 func (*ClearReplicasResponse) Descriptor() ([]byte, []int) {
-	return file_mooncake_local_v1_local_proto_rawDescGZIP(), []int{35}
+	return file_mooncake_local_v1_local_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *ClearReplicasResponse) GetKeys() [][]byte {
@@ -2000,7 +2407,7 @@ type CreateTaskRequest struct {
 
 func (x *CreateTaskRequest) Reset() {
 	*x = CreateTaskRequest{}
-	mi := &file_mooncake_local_v1_local_proto_msgTypes[36]
+	mi := &file_mooncake_local_v1_local_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2012,7 +2419,7 @@ func (x *CreateTaskRequest) String() string {
 func (*CreateTaskRequest) ProtoMessage() {}
 
 func (x *CreateTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_local_v1_local_proto_msgTypes[36]
+	mi := &file_mooncake_local_v1_local_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2025,7 +2432,7 @@ func (x *CreateTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateTaskRequest.ProtoReflect.Descriptor instead.
 func (*CreateTaskRequest) Descriptor() ([]byte, []int) {
-	return file_mooncake_local_v1_local_proto_rawDescGZIP(), []int{36}
+	return file_mooncake_local_v1_local_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *CreateTaskRequest) GetKey() []byte {
@@ -2065,7 +2472,7 @@ type CreateTaskResponse struct {
 
 func (x *CreateTaskResponse) Reset() {
 	*x = CreateTaskResponse{}
-	mi := &file_mooncake_local_v1_local_proto_msgTypes[37]
+	mi := &file_mooncake_local_v1_local_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2077,7 +2484,7 @@ func (x *CreateTaskResponse) String() string {
 func (*CreateTaskResponse) ProtoMessage() {}
 
 func (x *CreateTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_local_v1_local_proto_msgTypes[37]
+	mi := &file_mooncake_local_v1_local_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2090,7 +2497,7 @@ func (x *CreateTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateTaskResponse.ProtoReflect.Descriptor instead.
 func (*CreateTaskResponse) Descriptor() ([]byte, []int) {
-	return file_mooncake_local_v1_local_proto_rawDescGZIP(), []int{37}
+	return file_mooncake_local_v1_local_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *CreateTaskResponse) GetTask() *UUID {
@@ -2109,7 +2516,7 @@ type QueryTaskRequest struct {
 
 func (x *QueryTaskRequest) Reset() {
 	*x = QueryTaskRequest{}
-	mi := &file_mooncake_local_v1_local_proto_msgTypes[38]
+	mi := &file_mooncake_local_v1_local_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2121,7 +2528,7 @@ func (x *QueryTaskRequest) String() string {
 func (*QueryTaskRequest) ProtoMessage() {}
 
 func (x *QueryTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_local_v1_local_proto_msgTypes[38]
+	mi := &file_mooncake_local_v1_local_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2134,7 +2541,7 @@ func (x *QueryTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueryTaskRequest.ProtoReflect.Descriptor instead.
 func (*QueryTaskRequest) Descriptor() ([]byte, []int) {
-	return file_mooncake_local_v1_local_proto_rawDescGZIP(), []int{38}
+	return file_mooncake_local_v1_local_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *QueryTaskRequest) GetTask() *UUID {
@@ -2162,7 +2569,7 @@ type QueryTaskResponse struct {
 
 func (x *QueryTaskResponse) Reset() {
 	*x = QueryTaskResponse{}
-	mi := &file_mooncake_local_v1_local_proto_msgTypes[39]
+	mi := &file_mooncake_local_v1_local_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2174,7 +2581,7 @@ func (x *QueryTaskResponse) String() string {
 func (*QueryTaskResponse) ProtoMessage() {}
 
 func (x *QueryTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_local_v1_local_proto_msgTypes[39]
+	mi := &file_mooncake_local_v1_local_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2187,7 +2594,7 @@ func (x *QueryTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueryTaskResponse.ProtoReflect.Descriptor instead.
 func (*QueryTaskResponse) Descriptor() ([]byte, []int) {
-	return file_mooncake_local_v1_local_proto_rawDescGZIP(), []int{39}
+	return file_mooncake_local_v1_local_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *QueryTaskResponse) GetTask() *UUID {
@@ -2271,7 +2678,7 @@ type UUID struct {
 
 func (x *UUID) Reset() {
 	*x = UUID{}
-	mi := &file_mooncake_local_v1_local_proto_msgTypes[40]
+	mi := &file_mooncake_local_v1_local_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2283,7 +2690,7 @@ func (x *UUID) String() string {
 func (*UUID) ProtoMessage() {}
 
 func (x *UUID) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_local_v1_local_proto_msgTypes[40]
+	mi := &file_mooncake_local_v1_local_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2296,7 +2703,7 @@ func (x *UUID) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UUID.ProtoReflect.Descriptor instead.
 func (*UUID) Descriptor() ([]byte, []int) {
-	return file_mooncake_local_v1_local_proto_rawDescGZIP(), []int{40}
+	return file_mooncake_local_v1_local_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *UUID) GetHi() uint64 {
@@ -2330,7 +2737,7 @@ type ReplicateConfig struct {
 
 func (x *ReplicateConfig) Reset() {
 	*x = ReplicateConfig{}
-	mi := &file_mooncake_local_v1_local_proto_msgTypes[41]
+	mi := &file_mooncake_local_v1_local_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2342,7 +2749,7 @@ func (x *ReplicateConfig) String() string {
 func (*ReplicateConfig) ProtoMessage() {}
 
 func (x *ReplicateConfig) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_local_v1_local_proto_msgTypes[41]
+	mi := &file_mooncake_local_v1_local_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2355,7 +2762,7 @@ func (x *ReplicateConfig) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplicateConfig.ProtoReflect.Descriptor instead.
 func (*ReplicateConfig) Descriptor() ([]byte, []int) {
-	return file_mooncake_local_v1_local_proto_rawDescGZIP(), []int{41}
+	return file_mooncake_local_v1_local_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *ReplicateConfig) GetUpsert() bool {
@@ -2428,7 +2835,7 @@ type Object struct {
 
 func (x *Object) Reset() {
 	*x = Object{}
-	mi := &file_mooncake_local_v1_local_proto_msgTypes[42]
+	mi := &file_mooncake_local_v1_local_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2440,7 +2847,7 @@ func (x *Object) String() string {
 func (*Object) ProtoMessage() {}
 
 func (x *Object) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_local_v1_local_proto_msgTypes[42]
+	mi := &file_mooncake_local_v1_local_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2453,7 +2860,7 @@ func (x *Object) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Object.ProtoReflect.Descriptor instead.
 func (*Object) Descriptor() ([]byte, []int) {
-	return file_mooncake_local_v1_local_proto_rawDescGZIP(), []int{42}
+	return file_mooncake_local_v1_local_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *Object) GetSize() uint64 {
@@ -2503,7 +2910,7 @@ type Replica struct {
 
 func (x *Replica) Reset() {
 	*x = Replica{}
-	mi := &file_mooncake_local_v1_local_proto_msgTypes[43]
+	mi := &file_mooncake_local_v1_local_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2515,7 +2922,7 @@ func (x *Replica) String() string {
 func (*Replica) ProtoMessage() {}
 
 func (x *Replica) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_local_v1_local_proto_msgTypes[43]
+	mi := &file_mooncake_local_v1_local_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2528,7 +2935,7 @@ func (x *Replica) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Replica.ProtoReflect.Descriptor instead.
 func (*Replica) Descriptor() ([]byte, []int) {
-	return file_mooncake_local_v1_local_proto_rawDescGZIP(), []int{43}
+	return file_mooncake_local_v1_local_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *Replica) GetId() uint64 {
@@ -2566,7 +2973,7 @@ type Part struct {
 
 func (x *Part) Reset() {
 	*x = Part{}
-	mi := &file_mooncake_local_v1_local_proto_msgTypes[44]
+	mi := &file_mooncake_local_v1_local_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2578,7 +2985,7 @@ func (x *Part) String() string {
 func (*Part) ProtoMessage() {}
 
 func (x *Part) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_local_v1_local_proto_msgTypes[44]
+	mi := &file_mooncake_local_v1_local_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2591,7 +2998,7 @@ func (x *Part) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Part.ProtoReflect.Descriptor instead.
 func (*Part) Descriptor() ([]byte, []int) {
-	return file_mooncake_local_v1_local_proto_rawDescGZIP(), []int{44}
+	return file_mooncake_local_v1_local_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *Part) GetSegmentId() *UUID {
@@ -2644,7 +3051,7 @@ type StatusRequest struct {
 
 func (x *StatusRequest) Reset() {
 	*x = StatusRequest{}
-	mi := &file_mooncake_local_v1_local_proto_msgTypes[45]
+	mi := &file_mooncake_local_v1_local_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2656,7 +3063,7 @@ func (x *StatusRequest) String() string {
 func (*StatusRequest) ProtoMessage() {}
 
 func (x *StatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_local_v1_local_proto_msgTypes[45]
+	mi := &file_mooncake_local_v1_local_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2669,7 +3076,7 @@ func (x *StatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusRequest.ProtoReflect.Descriptor instead.
 func (*StatusRequest) Descriptor() ([]byte, []int) {
-	return file_mooncake_local_v1_local_proto_rawDescGZIP(), []int{45}
+	return file_mooncake_local_v1_local_proto_rawDescGZIP(), []int{53}
 }
 
 type StatusResponse struct {
@@ -2689,7 +3096,7 @@ type StatusResponse struct {
 
 func (x *StatusResponse) Reset() {
 	*x = StatusResponse{}
-	mi := &file_mooncake_local_v1_local_proto_msgTypes[46]
+	mi := &file_mooncake_local_v1_local_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2701,7 +3108,7 @@ func (x *StatusResponse) String() string {
 func (*StatusResponse) ProtoMessage() {}
 
 func (x *StatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_local_v1_local_proto_msgTypes[46]
+	mi := &file_mooncake_local_v1_local_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2714,7 +3121,7 @@ func (x *StatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusResponse.ProtoReflect.Descriptor instead.
 func (*StatusResponse) Descriptor() ([]byte, []int) {
-	return file_mooncake_local_v1_local_proto_rawDescGZIP(), []int{46}
+	return file_mooncake_local_v1_local_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *StatusResponse) GetVersion() string {
@@ -2817,7 +3224,7 @@ const file_mooncake_local_v1_local_proto_rawDesc = "" +
 	"timeout_ns\x18\x02 \x01(\x04R\ttimeoutNs\"\x0e\n" +
 	"\fReadyRequest\")\n" +
 	"\rReadyResponse\x12\x18\n" +
-	"\aversion\x18\x01 \x01(\tR\aversion\"\xe4\x01\n" +
+	"\aversion\x18\x01 \x01(\tR\aversion\"\xa5\x02\n" +
 	"\n" +
 	"PutRequest\x12+\n" +
 	"\x04call\x18\x01 \x01(\v2\x17.mooncake.local.v1.CallR\x04call\x12\x12\n" +
@@ -2825,21 +3232,43 @@ const file_mooncake_local_v1_local_proto_rawDesc = "" +
 	"\x05parts\x18\x03 \x03(\rR\x05parts\x12+\n" +
 	"\x04refs\x18\x04 \x01(\v2\x17.mooncake.local.v1.RefsR\x04refs\x12\x16\n" +
 	"\x06groups\x18\x05 \x03(\tR\x06groups\x12:\n" +
-	"\x06config\x18\x06 \x01(\v2\".mooncake.local.v1.ReplicateConfigR\x06config\"]\n" +
+	"\x06config\x18\x06 \x01(\v2\".mooncake.local.v1.ReplicateConfigR\x06config\x12%\n" +
+	"\x0eobject_offsets\x18\a \x03(\x04R\robjectOffsets\x12\x18\n" +
+	"\asession\x18\b \x01(\bR\asession\"]\n" +
 	"\vPutResponse\x12\x18\n" +
 	"\aexisted\x18\x01 \x03(\bR\aexisted\x124\n" +
-	"\x06errors\x18\x02 \x03(\v2\x1c.mooncake.local.v1.ItemErrorR\x06errors\"\xb7\x01\n" +
+	"\x06errors\x18\x02 \x03(\v2\x1c.mooncake.local.v1.ItemErrorR\x06errors\"\xd1\x01\n" +
 	"\n" +
 	"GetRequest\x12+\n" +
 	"\x04call\x18\x01 \x01(\v2\x17.mooncake.local.v1.CallR\x04call\x12\x12\n" +
 	"\x04keys\x18\x02 \x03(\fR\x04keys\x12\x14\n" +
 	"\x05parts\x18\x03 \x03(\rR\x05parts\x12+\n" +
 	"\x04refs\x18\x04 \x01(\v2\x17.mooncake.local.v1.RefsR\x04refs\x12%\n" +
-	"\x0eobject_offsets\x18\x05 \x03(\x04R\robjectOffsets\"{\n" +
+	"\x0eobject_offsets\x18\x05 \x03(\x04R\robjectOffsets\x12\x18\n" +
+	"\asession\x18\x06 \x01(\bR\asession\"{\n" +
 	"\vGetResponse\x12\x14\n" +
 	"\x05sizes\x18\x01 \x03(\x04R\x05sizes\x124\n" +
 	"\x06errors\x18\x02 \x03(\v2\x1c.mooncake.local.v1.ItemErrorR\x06errors\x12 \n" +
-	"\vquarantined\x18\x03 \x03(\rR\vquarantined\"N\n" +
+	"\vquarantined\x18\x03 \x03(\rR\vquarantined\"%\n" +
+	"\x0fStartGetRequest\x12\x12\n" +
+	"\x04keys\x18\x01 \x03(\fR\x04keys\"H\n" +
+	"\x10StartGetResponse\x124\n" +
+	"\x06errors\x18\x01 \x03(\v2\x1c.mooncake.local.v1.ItemErrorR\x06errors\"#\n" +
+	"\rEndGetRequest\x12\x12\n" +
+	"\x04keys\x18\x01 \x03(\fR\x04keys\"\x10\n" +
+	"\x0eEndGetResponse\"\x8f\x01\n" +
+	"\x0fStartPutRequest\x12\x12\n" +
+	"\x04keys\x18\x01 \x03(\fR\x04keys\x12\x14\n" +
+	"\x05sizes\x18\x02 \x03(\x04R\x05sizes\x12\x16\n" +
+	"\x06groups\x18\x03 \x03(\tR\x06groups\x12:\n" +
+	"\x06config\x18\x04 \x01(\v2\".mooncake.local.v1.ReplicateConfigR\x06config\"H\n" +
+	"\x10StartPutResponse\x124\n" +
+	"\x06errors\x18\x01 \x03(\v2\x1c.mooncake.local.v1.ItemErrorR\x06errors\";\n" +
+	"\rEndPutRequest\x12\x12\n" +
+	"\x04keys\x18\x01 \x03(\fR\x04keys\x12\x16\n" +
+	"\x06revoke\x18\x02 \x01(\bR\x06revoke\"F\n" +
+	"\x0eEndPutResponse\x124\n" +
+	"\x06errors\x18\x01 \x03(\v2\x1c.mooncake.local.v1.ItemErrorR\x06errors\"N\n" +
 	"\vLendRequest\x12+\n" +
 	"\x04call\x18\x01 \x01(\v2\x17.mooncake.local.v1.CallR\x04call\x12\x12\n" +
 	"\x04keys\x18\x02 \x03(\fR\x04keys\"\x90\x01\n" +
@@ -2963,14 +3392,18 @@ const file_mooncake_local_v1_local_proto_rawDesc = "" +
 	"\fmapped_bytes\x18\x06 \x01(\x04R\vmappedBytes\x12\x1d\n" +
 	"\n" +
 	"lent_bytes\x18\a \x01(\x04R\tlentBytes\x12\x14\n" +
-	"\x05calls\x18\b \x01(\rR\x05calls2\xdf\t\n" +
+	"\x05calls\x18\b \x01(\rR\x05calls2\xa7\f\n" +
 	"\fLocalService\x12J\n" +
 	"\x05Ready\x12\x1f.mooncake.local.v1.ReadyRequest\x1a .mooncake.local.v1.ReadyResponse\x12D\n" +
 	"\x03Put\x12\x1d.mooncake.local.v1.PutRequest\x1a\x1e.mooncake.local.v1.PutResponse\x12D\n" +
 	"\x03Get\x12\x1d.mooncake.local.v1.GetRequest\x1a\x1e.mooncake.local.v1.GetResponse\x12G\n" +
 	"\x04Lend\x12\x1e.mooncake.local.v1.LendRequest\x1a\x1f.mooncake.local.v1.LendResponse\x12P\n" +
 	"\aRelease\x12!.mooncake.local.v1.ReleaseRequest\x1a\".mooncake.local.v1.ReleaseResponse\x12M\n" +
-	"\x06Cancel\x12 .mooncake.local.v1.CancelRequest\x1a!.mooncake.local.v1.CancelResponse\x12J\n" +
+	"\x06Cancel\x12 .mooncake.local.v1.CancelRequest\x1a!.mooncake.local.v1.CancelResponse\x12S\n" +
+	"\bStartGet\x12\".mooncake.local.v1.StartGetRequest\x1a#.mooncake.local.v1.StartGetResponse\x12M\n" +
+	"\x06EndGet\x12 .mooncake.local.v1.EndGetRequest\x1a!.mooncake.local.v1.EndGetResponse\x12S\n" +
+	"\bStartPut\x12\".mooncake.local.v1.StartPutRequest\x1a#.mooncake.local.v1.StartPutResponse\x12M\n" +
+	"\x06EndPut\x12 .mooncake.local.v1.EndPutRequest\x1a!.mooncake.local.v1.EndPutResponse\x12J\n" +
 	"\x05Exist\x12\x1f.mooncake.local.v1.ExistRequest\x1a .mooncake.local.v1.ExistResponse\x12J\n" +
 	"\x05Query\x12\x1f.mooncake.local.v1.QueryRequest\x1a .mooncake.local.v1.QueryResponse\x12_\n" +
 	"\fQueryByRegex\x12&.mooncake.local.v1.QueryByRegexRequest\x1a'.mooncake.local.v1.QueryByRegexResponse\x12S\n" +
@@ -2997,7 +3430,7 @@ func file_mooncake_local_v1_local_proto_rawDescGZIP() []byte {
 	return file_mooncake_local_v1_local_proto_rawDescData
 }
 
-var file_mooncake_local_v1_local_proto_msgTypes = make([]protoimpl.MessageInfo, 47)
+var file_mooncake_local_v1_local_proto_msgTypes = make([]protoimpl.MessageInfo, 55)
 var file_mooncake_local_v1_local_proto_goTypes = []any{
 	(*AttachRequest)(nil),         // 0: mooncake.local.v1.AttachRequest
 	(*AttachResponse)(nil),        // 1: mooncake.local.v1.AttachResponse
@@ -3015,106 +3448,126 @@ var file_mooncake_local_v1_local_proto_goTypes = []any{
 	(*PutResponse)(nil),           // 13: mooncake.local.v1.PutResponse
 	(*GetRequest)(nil),            // 14: mooncake.local.v1.GetRequest
 	(*GetResponse)(nil),           // 15: mooncake.local.v1.GetResponse
-	(*LendRequest)(nil),           // 16: mooncake.local.v1.LendRequest
-	(*LendResponse)(nil),          // 17: mooncake.local.v1.LendResponse
-	(*ReleaseRequest)(nil),        // 18: mooncake.local.v1.ReleaseRequest
-	(*ReleaseResponse)(nil),       // 19: mooncake.local.v1.ReleaseResponse
-	(*CancelRequest)(nil),         // 20: mooncake.local.v1.CancelRequest
-	(*CancelResponse)(nil),        // 21: mooncake.local.v1.CancelResponse
-	(*ExistRequest)(nil),          // 22: mooncake.local.v1.ExistRequest
-	(*ExistResponse)(nil),         // 23: mooncake.local.v1.ExistResponse
-	(*QueryRequest)(nil),          // 24: mooncake.local.v1.QueryRequest
-	(*QueryResponse)(nil),         // 25: mooncake.local.v1.QueryResponse
-	(*QueryByRegexRequest)(nil),   // 26: mooncake.local.v1.QueryByRegexRequest
-	(*QueryByRegexResponse)(nil),  // 27: mooncake.local.v1.QueryByRegexResponse
-	(*ListKeysRequest)(nil),       // 28: mooncake.local.v1.ListKeysRequest
-	(*ListKeysResponse)(nil),      // 29: mooncake.local.v1.ListKeysResponse
-	(*RemoveRequest)(nil),         // 30: mooncake.local.v1.RemoveRequest
-	(*RemoveResponse)(nil),        // 31: mooncake.local.v1.RemoveResponse
-	(*RemoveManyRequest)(nil),     // 32: mooncake.local.v1.RemoveManyRequest
-	(*RemoveManyResponse)(nil),    // 33: mooncake.local.v1.RemoveManyResponse
-	(*ClearReplicasRequest)(nil),  // 34: mooncake.local.v1.ClearReplicasRequest
-	(*ClearReplicasResponse)(nil), // 35: mooncake.local.v1.ClearReplicasResponse
-	(*CreateTaskRequest)(nil),     // 36: mooncake.local.v1.CreateTaskRequest
-	(*CreateTaskResponse)(nil),    // 37: mooncake.local.v1.CreateTaskResponse
-	(*QueryTaskRequest)(nil),      // 38: mooncake.local.v1.QueryTaskRequest
-	(*QueryTaskResponse)(nil),     // 39: mooncake.local.v1.QueryTaskResponse
-	(*UUID)(nil),                  // 40: mooncake.local.v1.UUID
-	(*ReplicateConfig)(nil),       // 41: mooncake.local.v1.ReplicateConfig
-	(*Object)(nil),                // 42: mooncake.local.v1.Object
-	(*Replica)(nil),               // 43: mooncake.local.v1.Replica
-	(*Part)(nil),                  // 44: mooncake.local.v1.Part
-	(*StatusRequest)(nil),         // 45: mooncake.local.v1.StatusRequest
-	(*StatusResponse)(nil),        // 46: mooncake.local.v1.StatusResponse
-	(*v1.Error)(nil),              // 47: mooncake.plugin.v1.Error
+	(*StartGetRequest)(nil),       // 16: mooncake.local.v1.StartGetRequest
+	(*StartGetResponse)(nil),      // 17: mooncake.local.v1.StartGetResponse
+	(*EndGetRequest)(nil),         // 18: mooncake.local.v1.EndGetRequest
+	(*EndGetResponse)(nil),        // 19: mooncake.local.v1.EndGetResponse
+	(*StartPutRequest)(nil),       // 20: mooncake.local.v1.StartPutRequest
+	(*StartPutResponse)(nil),      // 21: mooncake.local.v1.StartPutResponse
+	(*EndPutRequest)(nil),         // 22: mooncake.local.v1.EndPutRequest
+	(*EndPutResponse)(nil),        // 23: mooncake.local.v1.EndPutResponse
+	(*LendRequest)(nil),           // 24: mooncake.local.v1.LendRequest
+	(*LendResponse)(nil),          // 25: mooncake.local.v1.LendResponse
+	(*ReleaseRequest)(nil),        // 26: mooncake.local.v1.ReleaseRequest
+	(*ReleaseResponse)(nil),       // 27: mooncake.local.v1.ReleaseResponse
+	(*CancelRequest)(nil),         // 28: mooncake.local.v1.CancelRequest
+	(*CancelResponse)(nil),        // 29: mooncake.local.v1.CancelResponse
+	(*ExistRequest)(nil),          // 30: mooncake.local.v1.ExistRequest
+	(*ExistResponse)(nil),         // 31: mooncake.local.v1.ExistResponse
+	(*QueryRequest)(nil),          // 32: mooncake.local.v1.QueryRequest
+	(*QueryResponse)(nil),         // 33: mooncake.local.v1.QueryResponse
+	(*QueryByRegexRequest)(nil),   // 34: mooncake.local.v1.QueryByRegexRequest
+	(*QueryByRegexResponse)(nil),  // 35: mooncake.local.v1.QueryByRegexResponse
+	(*ListKeysRequest)(nil),       // 36: mooncake.local.v1.ListKeysRequest
+	(*ListKeysResponse)(nil),      // 37: mooncake.local.v1.ListKeysResponse
+	(*RemoveRequest)(nil),         // 38: mooncake.local.v1.RemoveRequest
+	(*RemoveResponse)(nil),        // 39: mooncake.local.v1.RemoveResponse
+	(*RemoveManyRequest)(nil),     // 40: mooncake.local.v1.RemoveManyRequest
+	(*RemoveManyResponse)(nil),    // 41: mooncake.local.v1.RemoveManyResponse
+	(*ClearReplicasRequest)(nil),  // 42: mooncake.local.v1.ClearReplicasRequest
+	(*ClearReplicasResponse)(nil), // 43: mooncake.local.v1.ClearReplicasResponse
+	(*CreateTaskRequest)(nil),     // 44: mooncake.local.v1.CreateTaskRequest
+	(*CreateTaskResponse)(nil),    // 45: mooncake.local.v1.CreateTaskResponse
+	(*QueryTaskRequest)(nil),      // 46: mooncake.local.v1.QueryTaskRequest
+	(*QueryTaskResponse)(nil),     // 47: mooncake.local.v1.QueryTaskResponse
+	(*UUID)(nil),                  // 48: mooncake.local.v1.UUID
+	(*ReplicateConfig)(nil),       // 49: mooncake.local.v1.ReplicateConfig
+	(*Object)(nil),                // 50: mooncake.local.v1.Object
+	(*Replica)(nil),               // 51: mooncake.local.v1.Replica
+	(*Part)(nil),                  // 52: mooncake.local.v1.Part
+	(*StatusRequest)(nil),         // 53: mooncake.local.v1.StatusRequest
+	(*StatusResponse)(nil),        // 54: mooncake.local.v1.StatusResponse
+	(*v1.Error)(nil),              // 55: mooncake.plugin.v1.Error
 }
 var file_mooncake_local_v1_local_proto_depIdxs = []int32{
 	2,  // 0: mooncake.local.v1.AttachRequest.hello:type_name -> mooncake.local.v1.Hello
 	4,  // 1: mooncake.local.v1.AttachRequest.add:type_name -> mooncake.local.v1.AddRegion
 	5,  // 2: mooncake.local.v1.AttachRequest.drop:type_name -> mooncake.local.v1.DropRegion
 	6,  // 3: mooncake.local.v1.AttachRequest.beat:type_name -> mooncake.local.v1.Beat
-	47, // 4: mooncake.local.v1.AttachResponse.error:type_name -> mooncake.plugin.v1.Error
+	55, // 4: mooncake.local.v1.AttachResponse.error:type_name -> mooncake.plugin.v1.Error
 	3,  // 5: mooncake.local.v1.AttachResponse.welcome:type_name -> mooncake.local.v1.Welcome
-	47, // 6: mooncake.local.v1.ItemError.error:type_name -> mooncake.plugin.v1.Error
+	55, // 6: mooncake.local.v1.ItemError.error:type_name -> mooncake.plugin.v1.Error
 	9,  // 7: mooncake.local.v1.PutRequest.call:type_name -> mooncake.local.v1.Call
 	8,  // 8: mooncake.local.v1.PutRequest.refs:type_name -> mooncake.local.v1.Refs
-	41, // 9: mooncake.local.v1.PutRequest.config:type_name -> mooncake.local.v1.ReplicateConfig
+	49, // 9: mooncake.local.v1.PutRequest.config:type_name -> mooncake.local.v1.ReplicateConfig
 	7,  // 10: mooncake.local.v1.PutResponse.errors:type_name -> mooncake.local.v1.ItemError
 	9,  // 11: mooncake.local.v1.GetRequest.call:type_name -> mooncake.local.v1.Call
 	8,  // 12: mooncake.local.v1.GetRequest.refs:type_name -> mooncake.local.v1.Refs
 	7,  // 13: mooncake.local.v1.GetResponse.errors:type_name -> mooncake.local.v1.ItemError
-	9,  // 14: mooncake.local.v1.LendRequest.call:type_name -> mooncake.local.v1.Call
-	7,  // 15: mooncake.local.v1.LendResponse.errors:type_name -> mooncake.local.v1.ItemError
-	7,  // 16: mooncake.local.v1.ExistResponse.errors:type_name -> mooncake.local.v1.ItemError
-	42, // 17: mooncake.local.v1.QueryResponse.objects:type_name -> mooncake.local.v1.Object
-	7,  // 18: mooncake.local.v1.QueryResponse.errors:type_name -> mooncake.local.v1.ItemError
-	42, // 19: mooncake.local.v1.QueryByRegexResponse.objects:type_name -> mooncake.local.v1.Object
-	7,  // 20: mooncake.local.v1.QueryByRegexResponse.errors:type_name -> mooncake.local.v1.ItemError
-	7,  // 21: mooncake.local.v1.RemoveResponse.errors:type_name -> mooncake.local.v1.ItemError
-	40, // 22: mooncake.local.v1.CreateTaskResponse.task:type_name -> mooncake.local.v1.UUID
-	40, // 23: mooncake.local.v1.QueryTaskRequest.task:type_name -> mooncake.local.v1.UUID
-	40, // 24: mooncake.local.v1.QueryTaskResponse.task:type_name -> mooncake.local.v1.UUID
-	40, // 25: mooncake.local.v1.QueryTaskResponse.assigned:type_name -> mooncake.local.v1.UUID
-	43, // 26: mooncake.local.v1.Object.replicas:type_name -> mooncake.local.v1.Replica
-	44, // 27: mooncake.local.v1.Replica.parts:type_name -> mooncake.local.v1.Part
-	40, // 28: mooncake.local.v1.Part.segment_id:type_name -> mooncake.local.v1.UUID
-	10, // 29: mooncake.local.v1.LocalService.Ready:input_type -> mooncake.local.v1.ReadyRequest
-	12, // 30: mooncake.local.v1.LocalService.Put:input_type -> mooncake.local.v1.PutRequest
-	14, // 31: mooncake.local.v1.LocalService.Get:input_type -> mooncake.local.v1.GetRequest
-	16, // 32: mooncake.local.v1.LocalService.Lend:input_type -> mooncake.local.v1.LendRequest
-	18, // 33: mooncake.local.v1.LocalService.Release:input_type -> mooncake.local.v1.ReleaseRequest
-	20, // 34: mooncake.local.v1.LocalService.Cancel:input_type -> mooncake.local.v1.CancelRequest
-	22, // 35: mooncake.local.v1.LocalService.Exist:input_type -> mooncake.local.v1.ExistRequest
-	24, // 36: mooncake.local.v1.LocalService.Query:input_type -> mooncake.local.v1.QueryRequest
-	26, // 37: mooncake.local.v1.LocalService.QueryByRegex:input_type -> mooncake.local.v1.QueryByRegexRequest
-	28, // 38: mooncake.local.v1.LocalService.ListKeys:input_type -> mooncake.local.v1.ListKeysRequest
-	30, // 39: mooncake.local.v1.LocalService.Remove:input_type -> mooncake.local.v1.RemoveRequest
-	32, // 40: mooncake.local.v1.LocalService.RemoveMany:input_type -> mooncake.local.v1.RemoveManyRequest
-	34, // 41: mooncake.local.v1.LocalService.ClearReplicas:input_type -> mooncake.local.v1.ClearReplicasRequest
-	36, // 42: mooncake.local.v1.LocalService.CreateTask:input_type -> mooncake.local.v1.CreateTaskRequest
-	38, // 43: mooncake.local.v1.LocalService.QueryTask:input_type -> mooncake.local.v1.QueryTaskRequest
-	45, // 44: mooncake.local.v1.StatusService.Status:input_type -> mooncake.local.v1.StatusRequest
-	11, // 45: mooncake.local.v1.LocalService.Ready:output_type -> mooncake.local.v1.ReadyResponse
-	13, // 46: mooncake.local.v1.LocalService.Put:output_type -> mooncake.local.v1.PutResponse
-	15, // 47: mooncake.local.v1.LocalService.Get:output_type -> mooncake.local.v1.GetResponse
-	17, // 48: mooncake.local.v1.LocalService.Lend:output_type -> mooncake.local.v1.LendResponse
-	19, // 49: mooncake.local.v1.LocalService.Release:output_type -> mooncake.local.v1.ReleaseResponse
-	21, // 50: mooncake.local.v1.LocalService.Cancel:output_type -> mooncake.local.v1.CancelResponse
-	23, // 51: mooncake.local.v1.LocalService.Exist:output_type -> mooncake.local.v1.ExistResponse
-	25, // 52: mooncake.local.v1.LocalService.Query:output_type -> mooncake.local.v1.QueryResponse
-	27, // 53: mooncake.local.v1.LocalService.QueryByRegex:output_type -> mooncake.local.v1.QueryByRegexResponse
-	29, // 54: mooncake.local.v1.LocalService.ListKeys:output_type -> mooncake.local.v1.ListKeysResponse
-	31, // 55: mooncake.local.v1.LocalService.Remove:output_type -> mooncake.local.v1.RemoveResponse
-	33, // 56: mooncake.local.v1.LocalService.RemoveMany:output_type -> mooncake.local.v1.RemoveManyResponse
-	35, // 57: mooncake.local.v1.LocalService.ClearReplicas:output_type -> mooncake.local.v1.ClearReplicasResponse
-	37, // 58: mooncake.local.v1.LocalService.CreateTask:output_type -> mooncake.local.v1.CreateTaskResponse
-	39, // 59: mooncake.local.v1.LocalService.QueryTask:output_type -> mooncake.local.v1.QueryTaskResponse
-	46, // 60: mooncake.local.v1.StatusService.Status:output_type -> mooncake.local.v1.StatusResponse
-	45, // [45:61] is the sub-list for method output_type
-	29, // [29:45] is the sub-list for method input_type
-	29, // [29:29] is the sub-list for extension type_name
-	29, // [29:29] is the sub-list for extension extendee
-	0,  // [0:29] is the sub-list for field type_name
+	7,  // 14: mooncake.local.v1.StartGetResponse.errors:type_name -> mooncake.local.v1.ItemError
+	49, // 15: mooncake.local.v1.StartPutRequest.config:type_name -> mooncake.local.v1.ReplicateConfig
+	7,  // 16: mooncake.local.v1.StartPutResponse.errors:type_name -> mooncake.local.v1.ItemError
+	7,  // 17: mooncake.local.v1.EndPutResponse.errors:type_name -> mooncake.local.v1.ItemError
+	9,  // 18: mooncake.local.v1.LendRequest.call:type_name -> mooncake.local.v1.Call
+	7,  // 19: mooncake.local.v1.LendResponse.errors:type_name -> mooncake.local.v1.ItemError
+	7,  // 20: mooncake.local.v1.ExistResponse.errors:type_name -> mooncake.local.v1.ItemError
+	50, // 21: mooncake.local.v1.QueryResponse.objects:type_name -> mooncake.local.v1.Object
+	7,  // 22: mooncake.local.v1.QueryResponse.errors:type_name -> mooncake.local.v1.ItemError
+	50, // 23: mooncake.local.v1.QueryByRegexResponse.objects:type_name -> mooncake.local.v1.Object
+	7,  // 24: mooncake.local.v1.QueryByRegexResponse.errors:type_name -> mooncake.local.v1.ItemError
+	7,  // 25: mooncake.local.v1.RemoveResponse.errors:type_name -> mooncake.local.v1.ItemError
+	48, // 26: mooncake.local.v1.CreateTaskResponse.task:type_name -> mooncake.local.v1.UUID
+	48, // 27: mooncake.local.v1.QueryTaskRequest.task:type_name -> mooncake.local.v1.UUID
+	48, // 28: mooncake.local.v1.QueryTaskResponse.task:type_name -> mooncake.local.v1.UUID
+	48, // 29: mooncake.local.v1.QueryTaskResponse.assigned:type_name -> mooncake.local.v1.UUID
+	51, // 30: mooncake.local.v1.Object.replicas:type_name -> mooncake.local.v1.Replica
+	52, // 31: mooncake.local.v1.Replica.parts:type_name -> mooncake.local.v1.Part
+	48, // 32: mooncake.local.v1.Part.segment_id:type_name -> mooncake.local.v1.UUID
+	10, // 33: mooncake.local.v1.LocalService.Ready:input_type -> mooncake.local.v1.ReadyRequest
+	12, // 34: mooncake.local.v1.LocalService.Put:input_type -> mooncake.local.v1.PutRequest
+	14, // 35: mooncake.local.v1.LocalService.Get:input_type -> mooncake.local.v1.GetRequest
+	24, // 36: mooncake.local.v1.LocalService.Lend:input_type -> mooncake.local.v1.LendRequest
+	26, // 37: mooncake.local.v1.LocalService.Release:input_type -> mooncake.local.v1.ReleaseRequest
+	28, // 38: mooncake.local.v1.LocalService.Cancel:input_type -> mooncake.local.v1.CancelRequest
+	16, // 39: mooncake.local.v1.LocalService.StartGet:input_type -> mooncake.local.v1.StartGetRequest
+	18, // 40: mooncake.local.v1.LocalService.EndGet:input_type -> mooncake.local.v1.EndGetRequest
+	20, // 41: mooncake.local.v1.LocalService.StartPut:input_type -> mooncake.local.v1.StartPutRequest
+	22, // 42: mooncake.local.v1.LocalService.EndPut:input_type -> mooncake.local.v1.EndPutRequest
+	30, // 43: mooncake.local.v1.LocalService.Exist:input_type -> mooncake.local.v1.ExistRequest
+	32, // 44: mooncake.local.v1.LocalService.Query:input_type -> mooncake.local.v1.QueryRequest
+	34, // 45: mooncake.local.v1.LocalService.QueryByRegex:input_type -> mooncake.local.v1.QueryByRegexRequest
+	36, // 46: mooncake.local.v1.LocalService.ListKeys:input_type -> mooncake.local.v1.ListKeysRequest
+	38, // 47: mooncake.local.v1.LocalService.Remove:input_type -> mooncake.local.v1.RemoveRequest
+	40, // 48: mooncake.local.v1.LocalService.RemoveMany:input_type -> mooncake.local.v1.RemoveManyRequest
+	42, // 49: mooncake.local.v1.LocalService.ClearReplicas:input_type -> mooncake.local.v1.ClearReplicasRequest
+	44, // 50: mooncake.local.v1.LocalService.CreateTask:input_type -> mooncake.local.v1.CreateTaskRequest
+	46, // 51: mooncake.local.v1.LocalService.QueryTask:input_type -> mooncake.local.v1.QueryTaskRequest
+	53, // 52: mooncake.local.v1.StatusService.Status:input_type -> mooncake.local.v1.StatusRequest
+	11, // 53: mooncake.local.v1.LocalService.Ready:output_type -> mooncake.local.v1.ReadyResponse
+	13, // 54: mooncake.local.v1.LocalService.Put:output_type -> mooncake.local.v1.PutResponse
+	15, // 55: mooncake.local.v1.LocalService.Get:output_type -> mooncake.local.v1.GetResponse
+	25, // 56: mooncake.local.v1.LocalService.Lend:output_type -> mooncake.local.v1.LendResponse
+	27, // 57: mooncake.local.v1.LocalService.Release:output_type -> mooncake.local.v1.ReleaseResponse
+	29, // 58: mooncake.local.v1.LocalService.Cancel:output_type -> mooncake.local.v1.CancelResponse
+	17, // 59: mooncake.local.v1.LocalService.StartGet:output_type -> mooncake.local.v1.StartGetResponse
+	19, // 60: mooncake.local.v1.LocalService.EndGet:output_type -> mooncake.local.v1.EndGetResponse
+	21, // 61: mooncake.local.v1.LocalService.StartPut:output_type -> mooncake.local.v1.StartPutResponse
+	23, // 62: mooncake.local.v1.LocalService.EndPut:output_type -> mooncake.local.v1.EndPutResponse
+	31, // 63: mooncake.local.v1.LocalService.Exist:output_type -> mooncake.local.v1.ExistResponse
+	33, // 64: mooncake.local.v1.LocalService.Query:output_type -> mooncake.local.v1.QueryResponse
+	35, // 65: mooncake.local.v1.LocalService.QueryByRegex:output_type -> mooncake.local.v1.QueryByRegexResponse
+	37, // 66: mooncake.local.v1.LocalService.ListKeys:output_type -> mooncake.local.v1.ListKeysResponse
+	39, // 67: mooncake.local.v1.LocalService.Remove:output_type -> mooncake.local.v1.RemoveResponse
+	41, // 68: mooncake.local.v1.LocalService.RemoveMany:output_type -> mooncake.local.v1.RemoveManyResponse
+	43, // 69: mooncake.local.v1.LocalService.ClearReplicas:output_type -> mooncake.local.v1.ClearReplicasResponse
+	45, // 70: mooncake.local.v1.LocalService.CreateTask:output_type -> mooncake.local.v1.CreateTaskResponse
+	47, // 71: mooncake.local.v1.LocalService.QueryTask:output_type -> mooncake.local.v1.QueryTaskResponse
+	54, // 72: mooncake.local.v1.StatusService.Status:output_type -> mooncake.local.v1.StatusResponse
+	53, // [53:73] is the sub-list for method output_type
+	33, // [33:53] is the sub-list for method input_type
+	33, // [33:33] is the sub-list for extension type_name
+	33, // [33:33] is the sub-list for extension extendee
+	0,  // [0:33] is the sub-list for field type_name
 }
 
 func init() { file_mooncake_local_v1_local_proto_init() }
@@ -3128,15 +3581,15 @@ func file_mooncake_local_v1_local_proto_init() {
 		(*AttachRequest_Drop)(nil),
 		(*AttachRequest_Beat)(nil),
 	}
-	file_mooncake_local_v1_local_proto_msgTypes[32].OneofWrappers = []any{}
-	file_mooncake_local_v1_local_proto_msgTypes[41].OneofWrappers = []any{}
+	file_mooncake_local_v1_local_proto_msgTypes[40].OneofWrappers = []any{}
+	file_mooncake_local_v1_local_proto_msgTypes[49].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_mooncake_local_v1_local_proto_rawDesc), len(file_mooncake_local_v1_local_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   47,
+			NumMessages:   55,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

@@ -32,6 +32,10 @@ const (
 	LocalService_Lend_FullMethodName          = "/mooncake.local.v1.LocalService/Lend"
 	LocalService_Release_FullMethodName       = "/mooncake.local.v1.LocalService/Release"
 	LocalService_Cancel_FullMethodName        = "/mooncake.local.v1.LocalService/Cancel"
+	LocalService_StartGet_FullMethodName      = "/mooncake.local.v1.LocalService/StartGet"
+	LocalService_EndGet_FullMethodName        = "/mooncake.local.v1.LocalService/EndGet"
+	LocalService_StartPut_FullMethodName      = "/mooncake.local.v1.LocalService/StartPut"
+	LocalService_EndPut_FullMethodName        = "/mooncake.local.v1.LocalService/EndPut"
 	LocalService_Exist_FullMethodName         = "/mooncake.local.v1.LocalService/Exist"
 	LocalService_Query_FullMethodName         = "/mooncake.local.v1.LocalService/Query"
 	LocalService_QueryByRegex_FullMethodName  = "/mooncake.local.v1.LocalService/QueryByRegex"
@@ -57,6 +61,12 @@ type LocalServiceClient interface {
 	Release(ctx context.Context, in *ReleaseRequest, opts ...grpc.CallOption) (*ReleaseResponse, error)
 	// Cancel ends another call of the same process early; that call still answers.
 	Cancel(ctx context.Context, in *CancelRequest, opts ...grpc.CallOption) (*CancelResponse, error)
+	// Sessions about one object each, between whose start and end Get and Put move pieces of
+	// it. They end with the attachment; puts are revoked then.
+	StartGet(ctx context.Context, in *StartGetRequest, opts ...grpc.CallOption) (*StartGetResponse, error)
+	EndGet(ctx context.Context, in *EndGetRequest, opts ...grpc.CallOption) (*EndGetResponse, error)
+	StartPut(ctx context.Context, in *StartPutRequest, opts ...grpc.CallOption) (*StartPutResponse, error)
+	EndPut(ctx context.Context, in *EndPutRequest, opts ...grpc.CallOption) (*EndPutResponse, error)
 	Exist(ctx context.Context, in *ExistRequest, opts ...grpc.CallOption) (*ExistResponse, error)
 	Query(ctx context.Context, in *QueryRequest, opts ...grpc.CallOption) (*QueryResponse, error)
 	QueryByRegex(ctx context.Context, in *QueryByRegexRequest, opts ...grpc.CallOption) (*QueryByRegexResponse, error)
@@ -130,6 +140,46 @@ func (c *localServiceClient) Cancel(ctx context.Context, in *CancelRequest, opts
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(CancelResponse)
 	err := c.cc.Invoke(ctx, LocalService_Cancel_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *localServiceClient) StartGet(ctx context.Context, in *StartGetRequest, opts ...grpc.CallOption) (*StartGetResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(StartGetResponse)
+	err := c.cc.Invoke(ctx, LocalService_StartGet_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *localServiceClient) EndGet(ctx context.Context, in *EndGetRequest, opts ...grpc.CallOption) (*EndGetResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(EndGetResponse)
+	err := c.cc.Invoke(ctx, LocalService_EndGet_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *localServiceClient) StartPut(ctx context.Context, in *StartPutRequest, opts ...grpc.CallOption) (*StartPutResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(StartPutResponse)
+	err := c.cc.Invoke(ctx, LocalService_StartPut_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *localServiceClient) EndPut(ctx context.Context, in *EndPutRequest, opts ...grpc.CallOption) (*EndPutResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(EndPutResponse)
+	err := c.cc.Invoke(ctx, LocalService_EndPut_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -240,6 +290,12 @@ type LocalServiceServer interface {
 	Release(context.Context, *ReleaseRequest) (*ReleaseResponse, error)
 	// Cancel ends another call of the same process early; that call still answers.
 	Cancel(context.Context, *CancelRequest) (*CancelResponse, error)
+	// Sessions about one object each, between whose start and end Get and Put move pieces of
+	// it. They end with the attachment; puts are revoked then.
+	StartGet(context.Context, *StartGetRequest) (*StartGetResponse, error)
+	EndGet(context.Context, *EndGetRequest) (*EndGetResponse, error)
+	StartPut(context.Context, *StartPutRequest) (*StartPutResponse, error)
+	EndPut(context.Context, *EndPutRequest) (*EndPutResponse, error)
 	Exist(context.Context, *ExistRequest) (*ExistResponse, error)
 	Query(context.Context, *QueryRequest) (*QueryResponse, error)
 	QueryByRegex(context.Context, *QueryByRegexRequest) (*QueryByRegexResponse, error)
@@ -276,6 +332,18 @@ func (UnimplementedLocalServiceServer) Release(context.Context, *ReleaseRequest)
 }
 func (UnimplementedLocalServiceServer) Cancel(context.Context, *CancelRequest) (*CancelResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Cancel not implemented")
+}
+func (UnimplementedLocalServiceServer) StartGet(context.Context, *StartGetRequest) (*StartGetResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method StartGet not implemented")
+}
+func (UnimplementedLocalServiceServer) EndGet(context.Context, *EndGetRequest) (*EndGetResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method EndGet not implemented")
+}
+func (UnimplementedLocalServiceServer) StartPut(context.Context, *StartPutRequest) (*StartPutResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method StartPut not implemented")
+}
+func (UnimplementedLocalServiceServer) EndPut(context.Context, *EndPutRequest) (*EndPutResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method EndPut not implemented")
 }
 func (UnimplementedLocalServiceServer) Exist(context.Context, *ExistRequest) (*ExistResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Exist not implemented")
@@ -429,6 +497,78 @@ func _LocalService_Cancel_Handler(srv interface{}, ctx context.Context, dec func
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(LocalServiceServer).Cancel(ctx, req.(*CancelRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _LocalService_StartGet_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(StartGetRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(LocalServiceServer).StartGet(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: LocalService_StartGet_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(LocalServiceServer).StartGet(ctx, req.(*StartGetRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _LocalService_EndGet_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(EndGetRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(LocalServiceServer).EndGet(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: LocalService_EndGet_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(LocalServiceServer).EndGet(ctx, req.(*EndGetRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _LocalService_StartPut_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(StartPutRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(LocalServiceServer).StartPut(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: LocalService_StartPut_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(LocalServiceServer).StartPut(ctx, req.(*StartPutRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _LocalService_EndPut_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(EndPutRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(LocalServiceServer).EndPut(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: LocalService_EndPut_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(LocalServiceServer).EndPut(ctx, req.(*EndPutRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -625,6 +765,22 @@ var LocalService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Cancel",
 			Handler:    _LocalService_Cancel_Handler,
+		},
+		{
+			MethodName: "StartGet",
+			Handler:    _LocalService_StartGet_Handler,
+		},
+		{
+			MethodName: "EndGet",
+			Handler:    _LocalService_EndGet_Handler,
+		},
+		{
+			MethodName: "StartPut",
+			Handler:    _LocalService_StartPut_Handler,
+		},
+		{
+			MethodName: "EndPut",
+			Handler:    _LocalService_EndPut_Handler,
 		},
 		{
 			MethodName: "Exist",

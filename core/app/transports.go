@@ -1,0 +1,150 @@
+package app
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"maps"
+	"net"
+	"net/netip"
+	"reflect"
+	"slices"
+
+	"github.com/mooncake-go/mooncake/core/plugins"
+	"github.com/mooncake-go/mooncake/core/transfer"
+	"github.com/mooncake-go/mooncake/sdk/errs"
+	"github.com/mooncake-go/mooncake/sdk/plugin"
+	"github.com/mooncake-go/mooncake/sdk/transport"
+)
+
+// manifest returns the manifest of a linked-in plugin, the zero one for another.
+func manifest(builtins []plugin.Factory, id plugin.ID) plugin.Manifest {
+	for _, f := range builtins {
+		if m := f.Manifest(); m.ID == id {
+			return m
+		}
+	}
+	return plugin.Manifest{}
+}
+
+// openTransport makes a transport with the settings of the configuration.
+func (f *fabric) openTransport(id plugin.ID, builtins []plugin.Factory) (transport.Transport, error) {
+	s, err := f.transportSpec(id, builtins)
+	if err != nil {
+		return nil, err
+	}
+	return f.catalog.OpenTransport(context.Background(), id, s)
+}
+
+// transportSpec gives a transport the settings it has for what the configuration says of
+// the node, where the configuration says nothing of the transport's own: "advertise" the
+// address that peers are told, "host" the address to bind, "port" and "port_max" the ports
+// of the node, "devices" the network devices.
+func (f *fabric) transportSpec(id plugin.ID, builtins []plugin.Factory) (plugins.Spec, error) {
+	s := spec(f.cfg.Plugins.Get(id))
+	node := f.cfg.Store
+	var schema struct {
+		Properties map[string]any `json:"properties"`
+	}
+	if err := json.Unmarshal(manifest(builtins, id).ConfigSchema, &schema); err != nil {
+		return s, nil //nolint:nilerr // A plugin that does not tell its settings gets none.
+	}
+	settings := maps.Clone(s.Config)
+	if settings == nil {
+		settings = map[string]any{}
+	}
+	// A setting that has its default, which is empty for all of these, was not given.
+	open := func(name string) bool { return schema.Properties[name] != nil && empty(settings[name]) }
+	offer := func(name string, value any) {
+		if open(name) {
+			settings[name] = value
+		}
+	}
+	host := cmp.Or(node.AdvertiseHost, hostPart(node.LocalHostname))
+	if host != "" && host != "localhost" {
+		offer("advertise", []any{host})
+		offer("host", bindFor(host))
+	}
+	if open("port") && schema.Properties["port_max"] != nil {
+		offer("port", node.RPCMinPort)
+		offer("port_max", node.RPCMaxPort)
+	}
+	if open("devices") {
+		names, err := f.devices()
+		if err != nil {
+			return s, err
+		}
+		offer("devices", anys(names))
+	}
+	s.Config = settings
+	return s, nil
+}
+
+func anys(names []string) []any {
+	out := make([]any, len(names))
+	for i, n := range names {
+		out[i] = n
+	}
+	return out
+}
+
+// hostPart returns the host of host or host:port.
+func hostPart(name string) string {
+	if h, _, err := net.SplitHostPort(name); err == nil {
+		return h
+	}
+	return plainHost(name)
+}
+
+// bindFor is the address to listen on for peers that reach this node as host: loopback for
+// a loopback address, so that a pool on one machine is not open to others, else all (""),
+// since the name that peers use need not be an address of this machine.
+func bindFor(host string) string {
+	if ip, err := netip.ParseAddr(host); err == nil && ip.IsLoopback() {
+		return host
+	}
+	return ""
+}
+
+// startTransports starts the transports in the order of preference. One that is not
+// required and does not start is left out with a warning; at least one has to.
+func (f *fabric) startTransports(ctx context.Context) ([]transfer.Carrier, error) {
+	var started []transfer.Carrier
+	var failed error
+	for _, c := range f.carriers {
+		id := plugin.ID{Kind: plugin.KindTransport, Name: c.Name}
+		err := c.Transport.Start(ctx, newHost(id, f.log))
+		switch {
+		case err == nil:
+			started = append(started, c)
+		case f.cfg.Plugins.Get(id).Required:
+			return nil, err
+		default:
+			f.leaveOut(c.Name, err)
+			failed = errors.Join(failed, err)
+		}
+	}
+	if len(started) == 0 {
+		return nil, errs.WithHint(errs.Wrap(errs.TransferFail, "store: no transport is left", failed), "'mooncake plugins list' shows which there are")
+	}
+	return started, nil
+}
+
+// leaveOut says that a transport is not used, and which one is in its place.
+func (f *fabric) leaveOut(name string, err error) {
+	instead := "none"
+	if i := slices.Index(f.cfg.Store.Transports, name); i+1 < len(f.cfg.Store.Transports) {
+		instead = f.cfg.Store.Transports[i+1]
+	}
+	f.log.Warn("a transport is left out", "transport", name, "instead", instead, "error", err)
+}
+
+// empty reports whether a setting is missing, zero, or has no elements.
+func empty(v any) bool {
+	if v == nil {
+		return true
+	}
+	r := reflect.ValueOf(v)
+	return r.IsZero() || r.Kind() == reflect.Slice && r.Len() == 0
+}

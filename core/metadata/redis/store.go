@@ -1,0 +1,161 @@
+package redis
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"log/slog"
+	"strings"
+	"time"
+	"unicode"
+
+	goredis "github.com/redis/go-redis/v9"
+
+	"github.com/mooncake-go/mooncake/core/metadata"
+	"github.com/mooncake-go/mooncake/core/metadata/internal/line"
+	"github.com/mooncake-go/mooncake/sdk/errs"
+)
+
+// Options are the settings of a Store; the zero value is usable.
+type Options struct {
+	// Username and Password; a password alone is that of the default user.
+	Username, Password string
+	// DB is the number of the database.
+	DB int
+	// TLS, nil for plain connections.
+	TLS *tls.Config
+	// Timeout bounds one call. Default 3 s.
+	Timeout time.Duration
+	// Logger gets what the library has to say, at the level debug; nil for none. The
+	// library has one logger in a process: the last store made sets it.
+	Logger *slog.Logger
+}
+
+// Store is a metadata.Store in Redis. It connects with the first call and again after the
+// server was away. Errors beside those of metadata.Store are RPCFail, RPCTimeout,
+// InvalidParams for a key or value that cannot be kept, and UnavailableInCurrentStatus
+// after Close. Safe for concurrent use.
+type Store struct {
+	client  *goredis.Client
+	name    string
+	timeout time.Duration
+}
+
+var _ metadata.Store = (*Store)(nil)
+
+// claimTries bounds how often a claim starts over because its key came and went meanwhile.
+const claimTries = 8
+
+// New returns a store at "redis://host:port". It does not connect. InvalidParams.
+func New(conn string, opts Options) (*Store, error) {
+	addr, err := parse(conn)
+	if err != nil {
+		return nil, err
+	}
+	if opts.DB < 0 {
+		return nil, errs.New(errs.InvalidParams, "metadata service "+conn, "%d is not the number of a database", opts.DB)
+	}
+	if opts.Username != "" && opts.Password == "" {
+		return nil, errs.New(errs.InvalidParams, "metadata service "+conn, "a user name without a password")
+	}
+	if opts.Timeout <= 0 {
+		opts.Timeout = 3 * time.Second
+	}
+	if opts.Logger == nil {
+		opts.Logger = slog.New(slog.DiscardHandler)
+	}
+	goredis.SetLogger(bridge{opts.Logger})
+	return &Store{client: dial(addr, opts), name: "redis://" + addr, timeout: opts.Timeout}, nil
+}
+
+// Close ends the connections. Repeatable.
+func (s *Store) Close() {
+	_ = s.client.Close() // It only tells that it was closed already.
+}
+
+// Get implements metadata.Store.
+func (s *Store) Get(ctx context.Context, key string) ([]byte, error) {
+	var out []byte
+	err := s.do(ctx, key, func(ctx context.Context) error {
+		kept, err := s.get(ctx, key)
+		out = line.Cut(kept)
+		return err
+	})
+	return out, err
+}
+
+// get does not read more of a value than a descriptor may have.
+func (s *Store) get(ctx context.Context, key string) ([]byte, error) {
+	kept, err := s.client.GetRange(ctx, key, 0, metadata.MaxDescriptorSize+1).Bytes()
+	if err != nil || len(kept) > 0 {
+		if len(kept) > metadata.MaxDescriptorSize+1 {
+			return nil, errs.New(errs.DeserializeFail, "metadata service "+s.name, "the value of %q is larger than %d bytes", key, metadata.MaxDescriptorSize)
+		}
+		return kept, err
+	}
+	n, err := s.client.Exists(ctx, key).Result()
+	if err == nil && n == 0 {
+		err = metadata.ErrNotFound
+	}
+	return nil, err
+}
+
+// Put implements metadata.Store. InvalidParams also for a key with white space, which
+// upstream's nodes could not ask for.
+func (s *Store) Put(ctx context.Context, key string, value []byte) error {
+	switch {
+	case strings.ContainsFunc(key, unicode.IsSpace):
+		return errs.New(errs.InvalidParams, "metadata service "+s.name, "the key %q has white space, which other nodes cannot ask Redis for", key)
+	case len(value) > metadata.MaxDescriptorSize:
+		return errs.New(errs.InvalidParams, "metadata service "+s.name, "a value of %d bytes; at most %d are allowed", len(value), metadata.MaxDescriptorSize)
+	}
+	kept := line.Append(value)
+	return s.do(ctx, key, func(ctx context.Context) error {
+		if !metadata.IsRPCMeta(key) {
+			return s.client.Set(ctx, key, kept, 0).Err()
+		}
+		return s.claim(ctx, key, value, kept)
+	})
+}
+
+// claim sets a key that nobody has; the service decides who comes first.
+func (s *Store) claim(ctx context.Context, key string, value, kept []byte) error {
+	for range claimTries {
+		err := s.client.SetArgs(ctx, key, kept, goredis.SetArgs{Mode: "NX"}).Err()
+		if !errors.Is(err, goredis.Nil) {
+			return err
+		}
+		holder, err := s.get(ctx, key)
+		switch {
+		case errors.Is(err, metadata.ErrNotFound):
+			continue
+		case err != nil:
+			return err
+		case string(line.Cut(holder)) == string(value):
+			return nil
+		}
+		return metadata.ErrDuplicate
+	}
+	return metadata.ErrDuplicate
+}
+
+// Delete implements metadata.Store.
+func (s *Store) Delete(ctx context.Context, key string) error {
+	return s.do(ctx, key, func(ctx context.Context) error {
+		n, err := s.client.Del(ctx, key).Result()
+		if err == nil && n == 0 {
+			err = metadata.ErrNotFound
+		}
+		return err
+	})
+}
+
+// do runs one call within its time and explains its error.
+func (s *Store) do(ctx context.Context, key string, call func(context.Context) error) error {
+	if key == "" {
+		return errs.New(errs.InvalidParams, "metadata service "+s.name, "the key is empty")
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.timeout)
+	defer cancel()
+	return s.explain(call(ctx))
+}

@@ -1,0 +1,224 @@
+package store_test
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mooncake-go/mooncake/core/internal/testkit/memtransport"
+	"github.com/mooncake-go/mooncake/core/model"
+	"github.com/mooncake-go/mooncake/core/store"
+	"github.com/mooncake-go/mooncake/core/transfer"
+	"github.com/mooncake-go/mooncake/sdk/errs"
+	"github.com/mooncake-go/mooncake/sdk/transport"
+)
+
+// TestStartOfWhatIsThere: nobody writes what is there or being written.
+func TestStartOfWhatIsThere(t *testing.T) {
+	p := newPool(t, nil)
+	p.member("a:1", memberOptions{segments: []uint64{segment}})
+	c, d := p.member("c:1", memberOptions{}), p.member("d:1", memberOptions{})
+	ctx := t.Context()
+	require.NoError(t, c.Put(ctx, "there", []byte("v"), one))
+	got := c.BatchPutSessionStart(ctx, []string{"there", "new", "", "new", "empty", "big", "huge"}, []uint64{1, 4, 1, 4, 0, segment / 2, segment * 3 / 4}, one, nil)
+	require.Equal(t, []errs.Code{errs.ObjectAlreadyExists, errs.OK, errs.InvalidParams, errs.ObjectAlreadyExists, errs.InvalidParams, errs.OK, errs.NoAvailableHandle}, codes(got))
+	require.Equal(t, errs.ObjectAlreadyExists, errs.CodeOf(d.BatchPutSessionStart(ctx, []string{"new"}, []uint64{4}, one, nil)[0]))
+	up := one
+	up.Upsert = true
+	require.Equal(t, errs.ObjectAlreadyExists, errs.CodeOf(c.BatchPutSessionStart(ctx, []string{"new"}, []uint64{4}, up, nil)[0]), "by this user")
+	require.Equal(t, errs.InvalidParams, errs.CodeOf(c.PutSessionRanges(ctx, []store.RangeWrite{write("there", 0, []byte("x"))})[0].Err))
+	require.NoError(t, c.PutSessionRanges(ctx, []store.RangeWrite{write("new", 0, []byte("full"))})[0].Err)
+	require.Equal(t, []errs.Code{errs.InvalidParams, errs.OK, errs.OK}, codes(c.BatchPutSessionEnd(ctx, []string{"there", "new", "new"})))
+	putOne(t, c, "there", []byte("replaced"), up)
+	for k, v := range map[string]string{"there": "replaced", "new": "full"} {
+		b, err := d.Get(ctx, k)
+		require.NoError(t, err)
+		require.Equal(t, v, string(b))
+	}
+	require.NoError(t, c.BatchPutSessionRevoke(ctx, []string{"big"})[0])
+	require.NoError(t, c.BatchPutSessionStart(ctx, []string{"huge"}, []uint64{segment * 3 / 4}, one, nil)[0], "a start that failed left nothing, and one that was revoked")
+}
+
+// TestIncompletePut: what has gaps is refused and leaves its room to others.
+func TestIncompletePut(t *testing.T) {
+	p := newPool(t, nil)
+	p.member("a:1", memberOptions{segments: []uint64{1 << 20}})
+	c := p.member("c:1", memberOptions{})
+	ctx, value := t.Context(), content("k", 700_000)
+	for _, gap := range [][2]int{{0, 1}, {350_000, 350_001}, {699_999, 700_000}} {
+		require.NoError(t, c.BatchPutSessionStart(ctx, []string{"k"}, []uint64{700_000}, one, nil)[0])
+		w := store.RangeWrite{Key: "k", Ranges: []store.Source{{Offset: uint64(gap[1]), Src: value[gap[1]:]}, {Src: value[:gap[0]]}}}
+		require.NoError(t, c.PutSessionRanges(ctx, []store.RangeWrite{w})[0].Err)
+		err := c.BatchPutSessionEnd(ctx, []string{"k"})[0]
+		require.Equal(t, errs.InvalidParams, errs.CodeOf(err))
+		require.ErrorContains(t, err, "not all of its 700000 bytes")
+		there, err := c.Exist(ctx, "k")
+		require.NoError(t, err)
+		require.False(t, there)
+	}
+	// Written twice: complete, and nobody knows the checksum.
+	require.NoError(t, c.BatchPutSessionStart(ctx, []string{"k"}, []uint64{700_000}, one, nil)[0])
+	for _, w := range []store.RangeWrite{write("k", 1, value[1:]), write("k", 0, value[:400_000])} {
+		require.NoError(t, c.PutSessionRanges(ctx, []store.RangeWrite{w})[0].Err)
+	}
+	require.NoError(t, c.BatchPutSessionEnd(ctx, []string{"k"})[0])
+	require.Equal(t, model.ChecksumNone, c.Query(ctx, []string{"k"})[0].Value.Checksum.Kind)
+	got, err := c.Get(ctx, "k")
+	require.NoError(t, err)
+	require.Equal(t, value, got)
+}
+
+// TestFailedWriteSpoilsItsObjectAlone: the others of the call are put.
+func TestFailedWriteSpoilsItsObjectAlone(t *testing.T) {
+	for _, quarantine := range []bool{false, true} {
+		p := newPool(t, nil)
+		p.member("a:1", memberOptions{segments: []uint64{segment}})
+		c := p.member("c:1", memberOptions{})
+		ctx, keys := t.Context(), []string{"good", "bad"}
+		b := p.member("b:1", memberOptions{segments: []uint64{segment}})
+		for i, k := range keys {
+			on := one
+			on.PreferredSegments = []string{[]string{"a:1", "b:1"}[i]}
+			require.NoError(t, c.BatchPutSessionStart(ctx, []string{k}, []uint64{2000}, on, nil)[0])
+		}
+		c.wire.SetHook(func(e memtransport.Event) memtransport.Fault {
+			if e.To != b.name {
+				return memtransport.Fault{}
+			}
+			return memtransport.Fault{Err: errCut, Partial: true, Quarantine: quarantine}
+		})
+		half := func(at int) []model.Result[int] {
+			return c.PutSessionRanges(ctx, []store.RangeWrite{write("good", at, content("good", 2000)[at:at+1000]), write("bad", at, content("bad", 2000)[at:at+1000])})
+		}
+		got := half(0)
+		require.NoError(t, got[0].Err)
+		require.Equal(t, errs.TransferFail, errs.CodeOf(got[1].Err))
+		require.Zero(t, got[1].Value)
+		c.wire.SetHook(nil)
+		got = half(1000)
+		require.NoError(t, got[0].Err)
+		require.Equal(t, errs.TransferFail, errs.CodeOf(got[1].Err), "it cannot be completed any more")
+		require.Equal(t, errs.TransferFail, errs.CodeOf(c.PutSessionRanges(ctx, []store.RangeWrite{write("bad", 0, content("bad", 2000))})[0].Err))
+		asked := p.tally()
+		require.Equal(t, []errs.Code{errs.OK, errs.TransferFail}, codes(c.BatchPutSessionEnd(ctx, keys)))
+		require.NoError(t, c.BatchPutSessionRevoke(ctx, keys[1:])[0], "connectors revoke what they could not end")
+		want := map[string]int{"PutEnd": 1, "PutRevoke": 1}
+		if quarantine {
+			delete(want, "PutRevoke") // A peer may still write there.
+			require.Equal(t, 1, c.count(t, "mooncake_client_puts_unrevoked_total"))
+		}
+		require.Equal(t, want, asked.take())
+		read, err := c.Get(ctx, "good")
+		require.NoError(t, err)
+		require.Equal(t, content("good", 2000), read)
+	}
+}
+
+// TestEndWithoutAnswer: the session stays, takes no writes, and is ended or revoked later.
+func TestEndWithoutAnswer(t *testing.T) {
+	for _, revoke := range []bool{false, true} {
+		p := newPool(t, nil)
+		p.member("a:1", memberOptions{segments: []uint64{segment}})
+		c := p.member("c:1", memberOptions{})
+		ctx, keys := t.Context(), []string{"k"}
+		require.NoError(t, c.BatchPutSessionStart(ctx, keys, []uint64{5}, one, nil)[0])
+		require.NoError(t, c.PutSessionRanges(ctx, []store.RangeWrite{write("k", 0, []byte("value"))})[0].Err)
+		var down atomic.Int32
+		p.master.setHook(func(k call) error {
+			if (k.name == "PutEnd" || k.name == "PutRevoke") && down.Add(1) == 1 {
+				return errDown
+			}
+			return nil
+		})
+		end := c.BatchPutSessionEnd
+		if revoke {
+			end = c.BatchPutSessionRevoke
+		}
+		require.Equal(t, errs.RPCFail, errs.CodeOf(end(ctx, keys)[0]))
+		require.Equal(t, errs.InvalidParams, errs.CodeOf(c.PutSessionRanges(ctx, []store.RangeWrite{write("k", 0, []byte("value"))})[0].Err), "it may be readable")
+		require.Equal(t, errs.ObjectAlreadyExists, errs.CodeOf(c.BatchPutSessionStart(ctx, keys, []uint64{5}, one, nil)[0]))
+		require.NoError(t, end(ctx, keys)[0])
+		there, err := c.Exist(ctx, "k")
+		require.NoError(t, err)
+		require.Equal(t, !revoke, there)
+		require.EqualValues(t, 2, down.Load())
+	}
+}
+
+// TestEndWaitsForWrites: an object is not made readable while it is written.
+func TestEndWaitsForWrites(t *testing.T) {
+	p := newPool(t, nil)
+	p.member("a:1", memberOptions{segments: []uint64{segment}})
+	c := p.member("c:1", memberOptions{})
+	ctx := t.Context()
+	require.NoError(t, c.BatchPutSessionStart(ctx, []string{"k"}, []uint64{5}, one, nil)[0])
+	writing, ending := make(chan struct{}), make(chan struct{})
+	c.wire.SetHook(func(e memtransport.Event) memtransport.Fault {
+		if e.Kind == transport.Write {
+			close(writing)
+			<-ending
+		}
+		return memtransport.Fault{}
+	})
+	var wrote model.Result[int]
+	var wg sync.WaitGroup
+	wg.Go(func() { wrote = c.PutSessionRanges(ctx, []store.RangeWrite{write("k", 0, []byte("value"))})[0] })
+	<-writing
+	ended := make(chan error, 1)
+	wg.Go(func() { ended <- c.BatchPutSessionEnd(ctx, []string{"k"})[0] })
+	for !errs.Is(c.PutSessionRanges(ctx, []store.RangeWrite{write("k", 0, nil)})[0].Err, errs.InvalidParams) { // Until the end has begun.
+	}
+	require.Equal(t, errs.UnavailableInCurrentStatus, errs.CodeOf(c.BatchPutSessionRevoke(ctx, []string{"k"})[0]), "one call at a time")
+	require.Empty(t, ended)
+	close(ending)
+	wg.Wait()
+	require.NoError(t, wrote.Err)
+	require.NoError(t, <-ended)
+	got, err := c.Get(ctx, "k")
+	require.NoError(t, err)
+	require.Equal(t, "value", string(got))
+}
+
+// lying is a master that names places of another size than was asked for.
+type lying struct{ *ledger }
+
+func (l lying) PutStart(ctx context.Context, c model.Caller, items []model.PutItem, cfg model.ReplicateConfig) ([]model.Result[[]model.Replica], error) {
+	out, err := l.ledger.PutStart(ctx, c, items, cfg)
+	for _, r := range out {
+		r.Value[0].Size--
+	}
+	return out, err
+}
+
+// TestPlacesThatDoNotFit are given back.
+func TestPlacesThatDoNotFit(t *testing.T) {
+	p, l := newLedgerPool(t)
+	p.member("a:1", memberOptions{segments: []uint64{segment}})
+	c := p.member("c:1", memberOptions{})
+	p.master.set(lying{l})
+	require.Equal(t, errs.InvalidReplica, errs.CodeOf(c.BatchPutSessionStart(t.Context(), []string{"k"}, []uint64{9}, one, nil)[0]))
+	p.master.set(l)
+	putOne(t, c, "k", []byte("value"), one)
+}
+
+// TestRoomThatMayStillBeWritten is left to the master's timeout, whoever gives the put up.
+func TestRoomThatMayStillBeWritten(t *testing.T) {
+	p := newPool(t, nil)
+	p.member("a:1", memberOptions{segments: []uint64{segment}})
+	c := p.member("c:1", memberOptions{})
+	c.wire.SetHook(func(memtransport.Event) memtransport.Fault { return memtransport.Fault{Err: errCut, Quarantine: true} })
+	user := c.NewLayers()
+	for _, l := range []*store.Layers{c.Layers, user} {
+		key := map[bool]string{true: "revoked", false: "closed"}[l == c.Layers]
+		require.NoError(t, l.BatchPutSessionStart(t.Context(), []string{key}, []uint64{1}, one, nil)[0])
+		require.ErrorIs(t, l.PutSessionRanges(t.Context(), []store.RangeWrite{write(key, 0, []byte("v"))})[0].Err, transfer.ErrQuarantined)
+	}
+	asked := p.tally()
+	require.NoError(t, c.BatchPutSessionRevoke(t.Context(), []string{"revoked"})[0])
+	require.NoError(t, user.Close(t.Context()))
+	require.Empty(t, asked.take())
+	require.Equal(t, 2, c.count(t, "mooncake_client_puts_unrevoked_total"))
+}

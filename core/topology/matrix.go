@@ -1,0 +1,63 @@
+package topology
+
+import (
+	"slices"
+
+	"github.com/mooncake-go/mooncake/sdk/matrix"
+)
+
+// Matrix returns the topology matrix over these RDMA devices: for memory of a NUMA node the
+// devices of the node are preferred; for a GPU those nearest to it in the PCI tree, among
+// the devices of its node, or among all where its node has none. The rest is available.
+func (m Machine) Matrix(devices []string) matrix.Matrix {
+	var nics []NIC
+	for _, n := range m.NICs {
+		if slices.Contains(devices, n.Name) {
+			nics = append(nics, n)
+		}
+	}
+	entries := map[string]matrix.Entry{}
+	for _, node := range m.Nodes {
+		entries[node.Location()] = split(nics, func(n NIC) bool { return n.Node == node.ID })
+	}
+	for _, g := range m.GPUs {
+		near := nearest(g, nics)
+		entries[g.Name] = split(nics, func(n NIC) bool { return slices.Contains(near, n.Name) })
+	}
+	out, err := matrix.New(entries)
+	if err != nil {
+		return matrix.Matrix{} // Discover names no device that it refuses.
+	}
+	return out
+}
+
+func split(nics []NIC, preferred func(NIC) bool) (e matrix.Entry) {
+	for _, n := range nics {
+		if preferred(n) {
+			e.Preferred = append(e.Preferred, n.Name)
+		} else {
+			e.Available = append(e.Available, n.Name)
+		}
+	}
+	return e
+}
+
+// nearest returns the devices that a GPU prefers.
+func nearest(g GPU, nics []NIC) (names []string) {
+	candidates := slices.DeleteFunc(slices.Clone(nics), func(n NIC) bool { return g.Node < 0 || n.Node != g.Node })
+	if len(candidates) == 0 {
+		candidates = nics
+	}
+	best, known := 0, false
+	for _, n := range candidates {
+		d, ok := Distance(g.Device, n.Device)
+		switch {
+		case !ok && known, ok && known && d > best:
+			continue
+		case ok && (!known || d < best):
+			best, known, names = d, true, nil
+		}
+		names = append(names, n.Name)
+	}
+	return names
+}

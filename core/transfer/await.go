@@ -1,0 +1,115 @@
+package transfer
+
+import (
+	"context"
+	"time"
+
+	"github.com/mooncake-go/mooncake/sdk/transport"
+)
+
+// await takes at least one ended slice, and all that ended by then. Jobs whose deadline
+// passes meanwhile, or all when the caller gives up, are decided at once. When operations
+// outlive their deadlines, their paths are closed, and then given up.
+func (g *group) await() {
+	limit := g.latest.Add(grace)
+	stopped := g.ctx.Done()
+	if g.ctx.Err() != nil {
+		stopped = nil
+	}
+	for closed, excused := false, false; ; {
+		wake := limit
+		if !g.due.IsZero() && g.due.Before(wake) {
+			wake = g.due
+		}
+		g.timer.Reset(time.Until(wake))
+		select {
+		case s := <-g.done:
+			g.timer.Stop()
+			g.take(s)
+			for len(g.done) > 0 {
+				g.take(<-g.done)
+			}
+			return
+		case <-stopped:
+			stopped = nil
+			g.stop()
+			continue
+		case <-g.timer.C:
+		}
+		now := time.Now()
+		if !g.due.IsZero() && !now.Before(g.due) {
+			g.expire(now, nil)
+		}
+		switch {
+		case now.Before(limit):
+		case !excused && now.Sub(limit) >= asleep: // Nor did the transport have its time.
+			excused, limit = true, now.Add(grace)
+		default:
+			g.giveUp(closed)
+			closed, limit = true, time.Now().Add(2*grace)
+		}
+	}
+}
+
+// giveUp closes the paths that have something of the group, and the second time abandons
+// them.
+func (g *group) giveUp(closed bool) {
+	for _, l := range g.used {
+		if !l.carries(g) {
+			continue
+		}
+		if closed {
+			l.abandon()
+			continue
+		}
+		g.e.log.Error("operations outlive their deadline, the path is closed", "peer", g.peer, "transport", l.carrier.Name)
+		ctx, cancel := context.WithTimeout(context.Background(), grace)
+		l.close(ctx)
+		cancel()
+	}
+}
+
+// take handles a slice that came back.
+func (g *group) take(s *slice) {
+	j := s.job
+	g.underway--
+	j.underway--
+	s.held = false
+	g.settle(s)
+	switch {
+	case s.result.Status != transport.OK:
+		g.failed(s)
+	case j.touched && j.epoch != s.epoch:
+		g.worked = true
+		g.reject(s, errRestarted(g.peer))
+	default:
+		g.worked = true
+		g.arrived(s)
+	}
+	switch {
+	case j.ended:
+		g.publish(j)
+	case j.underway == 0 && (g.due.IsZero() || j.deadline.Before(g.due)):
+		g.due = j.deadline
+	}
+}
+
+// arrived counts the bytes of a slice.
+func (g *group) arrived(s *slice) {
+	j, n := s.job, uint64(len(s.local))
+	j.left -= int(n)
+	j.touched, j.epoch = true, s.epoch
+	j.task.moved.Add(n)
+	if g.b != nil {
+		g.b.moved.Add(n)
+	}
+	if s.kind == transport.Read {
+		g.e.stats.read.Add(n)
+	} else {
+		g.e.stats.wrote.Add(n)
+	}
+	g.recycle(s)
+	if j.left == 0 {
+		g.end(j, nil)
+	}
+}

@@ -1,0 +1,155 @@
+package transfer
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+
+	"github.com/mooncake-go/mooncake/core/metadata"
+	"github.com/mooncake-go/mooncake/sdk/errs"
+)
+
+// Batch is a set of requests that move while the caller does something else. Each request
+// reaches exactly one terminal state. Safe for concurrent use.
+type Batch struct {
+	e      *Engine
+	id     BatchID
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	moved  atomic.Uint64
+
+	hook func(*task) // told of every end before Done is; nil for none
+
+	tasks []task       // as many as the capacity
+	used  atomic.Int64 // of tasks
+
+	mu        sync.Mutex
+	live      int // requests that are not terminal
+	count     [Failed + 1]int
+	failure   error // the first one
+	canceled  bool
+	freed     bool
+	due       []dueNote // to be sent when all is well
+	sending   int       // goroutines that send
+	sent      int
+	noteErr   error
+	settled   chan struct{} // closed while nothing is going on
+	isSettled bool
+}
+
+// Submission is what became of one request of a Submit.
+type Submission struct {
+	// Index is what Status knows the request by: accepted requests of a batch are counted
+	// from 0, over all calls of Submit. -1 for a refused one.
+	Index int
+	// Err is why the request was refused, nil for an accepted one.
+	Err error
+}
+
+// Submit starts requests and answers for each, in their order: accepted, or refused and
+// why. One that is refused does not keep others from being accepted. It returns at once,
+// whatever the peers and the directory do. The requests are copied; their memory is not.
+//
+// ErrTooManyRequests for those beyond the capacity, InvalidParams for one that cannot be,
+// ErrCanceled after Cancel, ErrStaleBatch after Free, ErrClosed.
+func (b *Batch) Submit(reqs []Request) []Submission { return b.submit(reqs, nil) }
+
+// SubmitNotify is Submit with a message to the peer of the first request. It is sent once
+// when every request of the batch is completed; it is not sent when one failed or a request
+// of this call was refused. Notified tells.
+func (b *Batch) SubmitNotify(reqs []Request, n metadata.Notification) []Submission {
+	return b.submit(reqs, &n)
+}
+
+func (b *Batch) submit(reqs []Request, n *metadata.Notification) []Submission {
+	out := make([]Submission, len(reqs))
+	if !b.e.begin() {
+		err := errs.Wrap(errs.TransferFail, "transfer: submit", ErrClosed)
+		for i := range out {
+			out[i] = Submission{Index: -1, Err: err}
+		}
+		return out
+	}
+	defer b.e.calls.Done()
+
+	b.mu.Lock()
+	first := int(b.used.Load())
+	next := first
+	refused := false
+	for i := range reqs {
+		if err := b.refusal(&reqs[i], next); err != nil {
+			out[i], refused = Submission{Index: -1, Err: err}, true
+			continue
+		}
+		b.tasks[next].req, b.tasks[next].index = reqs[i], next
+		out[i].Index = next
+		next++
+	}
+	b.used.Store(int64(next))
+	b.live += next - first
+	if n != nil {
+		b.plan(reqs, *n, refused)
+	}
+	b.settle()
+	b.mu.Unlock()
+	if next > first {
+		b.start(b.tasks[first:next])
+	}
+	return out
+}
+
+// refusal is why a request cannot be the one of index next. The caller holds b.mu.
+func (b *Batch) refusal(r *Request, next int) error {
+	switch {
+	case b.freed:
+		return stale(b.id)
+	case b.canceled:
+		return errs.Wrap(errs.TransferFail, "transfer: submit", ErrCanceled)
+	case next == len(b.tasks):
+		return errs.WithHint(errs.Wrap(errs.NoAvailableHandle, "transfer: submit", ErrTooManyRequests),
+			"the batch was made for %d requests", len(b.tasks))
+	}
+	return r.validate()
+}
+
+// start runs tasks in the background.
+func (b *Batch) start(tasks []task) {
+	groups, local := b.e.sort(b.ctx, b, tasks)
+	for _, g := range groups {
+		b.e.calls.Go(g.run)
+	}
+	if len(local) > 0 {
+		b.e.calls.Go(func() { b.e.copyLocal(b.ctx, b, local) })
+	}
+}
+
+// ended is called once for each accepted request, after it became terminal.
+func (b *Batch) ended(t *task) {
+	if b.hook != nil {
+		b.hook(t)
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.live--
+	b.count[t.state.Load()]++
+	if t.err != nil && b.failure == nil {
+		b.failure = t.err
+	}
+	b.settle()
+}
+
+// settle sends what is due when all requests ended, and keeps the channel of Done as it
+// has to be. The caller holds b.mu.
+func (b *Batch) settle() {
+	if b.live == 0 && len(b.due) > 0 {
+		b.send()
+	}
+	switch idle := b.live == 0 && b.sending == 0; {
+	case idle && !b.isSettled:
+		close(b.settled)
+		b.isSettled = true
+	case !idle && b.isSettled:
+		b.settled = make(chan struct{})
+		b.isSettled = false
+	}
+}

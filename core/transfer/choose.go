@@ -1,0 +1,117 @@
+package transfer
+
+import (
+	"time"
+
+	"github.com/mooncake-go/mooncake/sdk/errs"
+	"github.com/mooncake-go/mooncake/sdk/transport"
+)
+
+// probeEvery is how many slices go where they are expected to be fastest before one goes
+// where none went for longest, so that a rail that became fast is noticed. Upstream's TENT
+// probes 1 % as well.
+const probeEvery = 100
+
+// take counts a slice on the rail that is expected to move it soonest, among those that
+// the places of its memory prefer. False when all those are full.
+func (r *rails) take(s *slice) bool {
+	now := time.Now()
+	n := int64(len(s.local))
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var best *rail
+	var soonest float64
+	tier := ^uint8(0)
+	probe := r.turn%probeEvery == probeEvery-1
+	for _, c := range r.tiersOf(s) {
+		if c.tier > tier {
+			break
+		}
+		w := r.list[c.rail]
+		if !w.Up || s.tried.has(w.index) || !s.force && !w.health.open(now, w.slices) {
+			continue
+		}
+		tier = c.tier
+		if w.full {
+			continue
+		}
+		at := float64(w.bytes+n) / w.speed.guess(r.fastest)
+		if probe {
+			at = float64(w.turn)
+		}
+		if best == nil || at < soonest || at == soonest && w.turn < best.turn {
+			best, soonest = w, at
+		}
+	}
+	if best == nil {
+		return false
+	}
+	r.turn++
+	best.turn = r.turn
+	best.slices++
+	best.bytes += n
+	s.way, s.queued = best, best.bytes
+	return true
+}
+
+// untake gives back the places of slices that were not accepted; full: for lack of room.
+func (r *rails) untake(batch []*slice, full bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, s := range batch {
+		s.way.slices--
+		s.way.bytes -= int64(len(s.local))
+	}
+	// A rail is full until something ends on it. With nothing under way it is the path that
+	// has no room, which says nothing about the rail.
+	if w := batch[0].way; full && w.slices > 0 {
+		w.full = true
+	}
+}
+
+// done counts the end of a slice. now is when it was reaped.
+func (r *rails) done(s *slice, c transport.Completion, now time.Time) {
+	w := s.way
+	paused, whole := r.count(s, c, now)
+	switch {
+	case paused > 0:
+		r.log.Warn("a rail fails and is left alone for a while", "local", w.Local, "remote", w.Remote, "pause", paused, "error", c.Err)
+	case whole:
+		r.log.Info("a rail works again", "local", w.Local, "remote", w.Remote)
+	}
+}
+
+// count is done but for the log: how long the rail was paused by it, or whether it is
+// whole again.
+func (r *rails) count(s *slice, c transport.Completion, now time.Time) (paused time.Duration, whole bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	w := s.way
+	w.slices--
+	w.bytes -= int64(len(s.local))
+	w.full = false
+	if c.Status == transport.OK {
+		w.ended++
+		w.last = now
+		w.moved += uint64(len(s.local))
+		w.speed.sample(s.queued, now.Sub(s.started))
+		r.fastest = max(r.fastest, w.speed.mean)
+		return 0, w.health.worked(s.started, now)
+	}
+	w.errors++
+	if blames(s, c, now, r.cfg, w.last) && w.health.failed(r.cfg, s.started, now) {
+		paused = w.health.length
+	}
+	return paused, false
+}
+
+// blames reports whether a failure speaks against the rail, on which something arrived at
+// last: not that of a request that is wrong, of a peer that is gone, of a caller in a hurry,
+// or of a deadline that passed while others of the rail were served.
+func blames(s *slice, c transport.Completion, now time.Time, cfg *Config, last time.Time) bool {
+	switch c.Class() {
+	case errs.ClassPermanent, errs.ClassTransientPeer:
+		return false
+	}
+	return now.Before(s.deadline) || now.Sub(s.started) >= cfg.CoolDown && last.Before(s.started)
+}

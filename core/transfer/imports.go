@@ -1,0 +1,75 @@
+package transfer
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/mooncake-go/mooncake/core/metadata"
+	"github.com/mooncake-go/mooncake/sdk/errs"
+)
+
+const (
+	// maxRegions bounds the ranges of one peer that are imported on one path.
+	maxRegions = 1 << 14
+	// maxReasons bounds the reasons in an error about them.
+	maxReasons = 4
+)
+
+// imports makes the peer's ranges usable, and forgets those it no longer has. A range that
+// cannot be imported is left out, and the error tells; full: for lack of room in the path.
+func (l *link) imports(ctx context.Context, keys []metadata.RegionKey) (full bool, err error) {
+	known := *l.remotes.Load()
+	next := make([]remote, 0, len(keys))
+	var reasons []error
+	without := 0
+	fail := func(err error) {
+		if without++; len(reasons) < maxReasons {
+			reasons = append(reasons, err)
+		}
+	}
+	for i, k := range keys {
+		if i == maxRegions {
+			fail(errs.New(errs.InvalidParams, "", "it has %d ranges, of which %d can be used", len(keys), maxRegions))
+			break
+		}
+		if k.Length == 0 || k.Addr+k.Length < k.Addr {
+			fail(errs.New(errs.InvalidParams, "", "a range of %d bytes at %#x is not possible", k.Length, k.Addr))
+			continue
+		}
+		r := remote{addr: k.Addr, length: k.Length, key: string(k.Key), location: k.Location}
+		i, found := slices.BinarySearchFunc(known, r.addr, func(o remote, addr uint64) int { return cmp.Compare(o.addr, addr) })
+		if found && known[i].key == r.key && known[i].length == r.length {
+			r.id = known[i].id
+			next = append(next, r)
+			continue
+		}
+		id, err := l.path.Import(ctx, k.Key)
+		if err != nil {
+			full = full || errs.Is(err, errs.BufferOverflow)
+			fail(err)
+			continue
+		}
+		r.id = id
+		next = append(next, r)
+	}
+	slices.SortFunc(next, func(a, b remote) int { return cmp.Compare(a.addr, b.addr) })
+	end := uint64(0)
+	next = slices.DeleteFunc(next, func(r remote) bool { // Of overlapping ranges, the first counts.
+		overlaps := r.addr < end
+		if !overlaps {
+			end = r.addr + r.length
+		}
+		return overlaps
+	})
+	l.remotes.Store(&next)
+	if without == 0 {
+		return false, nil
+	}
+	if more := without - len(reasons); more > 0 {
+		reasons = append(reasons, fmt.Errorf("and %d more", more))
+	}
+	return full, errs.Wrap(errs.TransferFail, "transport/"+l.carrier.Name+": import", errors.Join(reasons...))
+}

@@ -1,0 +1,187 @@
+package verbs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"syscall"
+	"time"
+	"unsafe"
+)
+
+// CQ is a completion queue with a completion channel of its own.
+type CQ struct {
+	life life
+	c    *Context
+	// mu guards all below and the C side of the queue, but for its channel.
+	mu sync.Mutex
+	h  unsafe.Pointer
+	// free is how many entries no QP has claimed. stale are entries of closed QPs: their
+	// completions may still lie in the queue.
+	free, stale int
+	entries     int
+	shut        bool
+
+	sleep *sleeper
+	// eventErr is what reading the channel failed with. Guarded by sleep.idle.
+	eventErr int32
+}
+
+// CreateCQ makes a queue of at least entries entries. Its interrupts go to the vector modulo
+// the number of CompletionVectors.
+func (c *Context) CreateCQ(entries, vector int) (*CQ, error) {
+	if err := c.life.hold(); err != nil {
+		return nil, err
+	}
+	vector %= max(1, c.attr.CompletionVectors)
+	object := fmt.Sprintf("%d entries, vector %d", entries, vector)
+	if entries < 1 || vector < 0 {
+		return nil, errors.Join(c.fail("ibv_create_cq", int32(syscall.EINVAL), object), c.life.drop())
+	}
+	channel, fd, errno := sysCreateChannel(c.h)
+	if errno != 0 {
+		return nil, errors.Join(c.fail("ibv_create_comp_channel", errno, ""), c.life.drop())
+	}
+	cq := &CQ{c: c, life: life{parent: &c.life}}
+	h, got, errno := sysCreateCQ(c.h, channel, entries, vector)
+	if errno != 0 {
+		err := c.fail("ibv_create_cq", errno, object)
+		return nil, errors.Join(err, c.fail("ibv_destroy_comp_channel", sysDestroyChannel(channel), ""), c.life.drop())
+	}
+	cq.h, cq.entries, cq.free = h, got, got
+	queueGone := false
+	cq.life.free = func() error {
+		if !queueGone {
+			if errno := sysDestroyCQ(h); errno != 0 {
+				return c.fail("ibv_destroy_cq", errno, "")
+			}
+			queueGone = true
+		}
+		return c.fail("ibv_destroy_comp_channel", sysDestroyChannel(channel), "")
+	}
+	var err error
+	cq.sleep, err = newSleeper(fd, c.info.Name+" completions", cq.takeEvents)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("verbs: completion channel of %s: %w", c.info.Name, err), cq.life.close())
+	}
+	return cq, nil
+}
+
+// Entries returns the size of the queue.
+func (q *CQ) Entries() int { return q.entries }
+
+// Free returns how many entries are left for the depths of further QPs. What closed QPs had
+// counts again after a Poll found the queue empty.
+func (q *CQ) Free() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.free
+}
+
+// Strays returns how many completions belonged to no request that was under way: what a closed
+// QP left behind, or a fault of the device.
+func (q *CQ) Strays() uint64 {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.shut {
+		return 0
+	}
+	return sysStrays(q.h)
+}
+
+// Poll stores the results that are there, up to len(dst), without waiting.
+func (q *CQ) Poll(dst []Result) (int, error) {
+	if len(dst) == 0 {
+		return 0, nil
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.shut {
+		return 0, ErrClosed
+	}
+	n, errno := sysPoll(q.h, dst)
+	if errno != 0 {
+		return n, q.c.fail("ibv_poll_cq", errno, "")
+	}
+	if n < len(dst) {
+		q.free += q.stale
+		q.stale = 0
+	}
+	return n, nil
+}
+
+// Spin limits of Wait: so many polls at most, whatever the time.
+const maxSpins = 1 << 16
+
+// Wait is Poll that waits for at least one result. Before it sleeps it polls for as long as
+// spin, which costs a core meanwhile; 0 sleeps at once. It returns 0 only with an error: that
+// of the context, ErrClosed after Close, or ErrBusy for a second Wait.
+func (q *CQ) Wait(ctx context.Context, dst []Result, spin time.Duration) (int, error) {
+	n, err := q.spin(dst, spin)
+	if n > 0 || err != nil || len(dst) == 0 {
+		return n, err
+	}
+	waitErr := q.sleep.wait(ctx, func() bool {
+		n, err = q.armAndPoll(dst)
+		return n > 0 || err != nil
+	})
+	return n, errors.Join(err, waitErr)
+}
+
+func (q *CQ) spin(dst []Result, limit time.Duration) (int, error) {
+	n, err := q.Poll(dst)
+	if n > 0 || err != nil || limit <= 0 {
+		return n, err
+	}
+	end := time.Now().Add(limit)
+	for range maxSpins {
+		if n, err = q.Poll(dst); n > 0 || err != nil || time.Now().After(end) {
+			break
+		}
+	}
+	return n, err
+}
+
+// armAndPoll asks for an event of the next completion, then polls: a completion before the
+// request is found, one after it makes the channel readable. Called with sleep.idle held.
+func (q *CQ) armAndPoll(dst []Result) (int, error) {
+	if errno := q.eventErr; errno != 0 {
+		q.eventErr = 0
+		return 0, q.c.fail("ibv_get_cq_event", errno, "")
+	}
+	q.mu.Lock()
+	if q.shut {
+		q.mu.Unlock()
+		return 0, ErrClosed
+	}
+	errno := sysArm(q.h)
+	q.mu.Unlock()
+	if errno != 0 {
+		return 0, q.c.fail("ibv_req_notify_cq", errno, "")
+	}
+	return q.Poll(dst)
+}
+
+// takeEvents empties the channel.
+func (q *CQ) takeEvents() bool {
+	errno := sysTakeCQEvents(q.h)
+	if errno == int32(syscall.EAGAIN) {
+		return false
+	}
+	q.eventErr = errno
+	return true
+}
+
+// Wake makes a Wait look at the queue again; it goes back to sleep if there is nothing.
+func (q *CQ) Wake() { q.sleep.wake() }
+
+// Close ends Wait and frees the queue once its QPs are closed. Results that nobody polled are
+// lost: poll first. Repeatable.
+func (q *CQ) Close() error {
+	q.mu.Lock()
+	q.shut = true
+	q.mu.Unlock()
+	q.sleep.stop()
+	return q.life.close()
+}

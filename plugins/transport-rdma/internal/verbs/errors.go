@@ -1,0 +1,85 @@
+package verbs
+
+import (
+	"errors"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+var (
+	// ErrUnavailable says that there is no libibverbs to work with. See UnavailableError.
+	ErrUnavailable = errors.New("verbs: libibverbs is not available")
+	// ErrClosed is returned for an object after its Close.
+	ErrClosed = errors.New("verbs: closed")
+	// ErrBusy is returned for a second CQ.Wait or Context.NextEvent at the same time.
+	ErrBusy = errors.New("verbs: another goroutine is waiting already")
+	// ErrState is returned for an operation that the state of the QP does not allow.
+	ErrState = errors.New("verbs: the state of the QP does not allow this")
+	// ErrBudget is returned for a QP whose depth is more than its CQ has left.
+	ErrBudget = errors.New("verbs: the completion queue has no room for the depth of the QP")
+	// ErrUnsupported is returned for what this version of the library cannot do.
+	ErrUnsupported = errors.New("verbs: not supported by this libibverbs")
+)
+
+// UnavailableError says why libibverbs cannot be used. It matches ErrUnavailable.
+type UnavailableError struct {
+	// Path is what was opened.
+	Path string
+	// Reason is the dynamic linker's.
+	Reason string
+}
+
+// Error implements error.
+func (e *UnavailableError) Error() string {
+	return ErrUnavailable.Error() + ": " + e.Path + ": " + e.Reason
+}
+
+// Is reports whether target is ErrUnavailable.
+func (e *UnavailableError) Is(target error) bool { return target == ErrUnavailable }
+
+// Error is a verbs call that failed. It unwraps to its Errno, so
+// errors.Is(err, syscall.ENOMEM) works.
+type Error struct {
+	// Call is the function of libibverbs: "ibv_reg_mr".
+	Call string
+	// Errno is what it returned.
+	Errno syscall.Errno
+	// Device is the device's name, "" before one is open.
+	Device string
+	// Object says what the call was about, with its numbers: "QP 17 to RTR", "4096 bytes at 0xc000".
+	Object string
+}
+
+// Error implements error.
+func (e *Error) Error() string {
+	var b strings.Builder
+	b.WriteString("verbs: ")
+	b.WriteString(e.Call)
+	if e.Device != "" {
+		b.WriteString(" on ")
+		b.WriteString(e.Device)
+	}
+	if e.Object != "" {
+		b.WriteString(" (")
+		b.WriteString(e.Object)
+		b.WriteString(")")
+	}
+	b.WriteString(": ")
+	b.WriteString(e.Errno.Error())
+	b.WriteString(" (errno ")
+	b.WriteString(strconv.Itoa(int(e.Errno)))
+	b.WriteString(")")
+	return b.String()
+}
+
+// Unwrap returns the Errno.
+func (e *Error) Unwrap() error { return e.Errno }
+
+// callError makes an *Error of a positive errno, nil of 0.
+func callError(call string, errno int32, device, object string) error {
+	if errno == 0 {
+		return nil
+	}
+	return &Error{Call: call, Errno: syscall.Errno(errno), Device: device, Object: object}
+}

@@ -1,0 +1,58 @@
+package shm
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mooncake-go/mooncake/sdk/plugin"
+)
+
+func TestManifestMatchesConfig(t *testing.T) {
+	require.True(t, strings.HasPrefix(manifestText, `{"mooncake_plugin_manifest":1`))
+	m, err := plugin.ScanManifest([]byte("\x7fELF" + manifestText))
+	require.NoError(t, err)
+	require.Equal(t, "transport/shm", m.ID.String())
+	var schema struct {
+		Properties map[string]struct{ Default any }
+	}
+	dec := json.NewDecoder(bytes.NewReader(m.ConfigSchema))
+	dec.UseNumber()
+	require.NoError(t, dec.Decode(&schema))
+	v := reflect.ValueOf(*DefaultConfig())
+	require.Len(t, schema.Properties, v.NumField())
+	for i := range v.NumField() {
+		name := v.Type().Field(i).Tag.Get("json")
+		p, ok := schema.Properties[name]
+		require.True(t, ok, "%s is not in the schema", name)
+		require.Equal(t, fmt.Sprint(v.Field(i).Interface()), fmt.Sprint(p.Default), name)
+	}
+}
+
+func TestConfigRefuses(t *testing.T) {
+	require.NoError(t, DefaultConfig().Validate())
+	for want, change := range map[string]func(*Config){
+		`access is "group"`:          func(c *Config) { c.Access = "group" },
+		"workers is -1":              func(c *Config) { c.Workers = -1 },
+		"workers is 65":              func(c *Config) { c.Workers = 65 },
+		"slice_bytes is 65535":       func(c *Config) { c.SliceBytes = 65535 },
+		"max_inflight_bytes is 4095": func(c *Config) { c.MaxInflightBytes = 4095 },
+		"max_inflight_ops is 0":      func(c *Config) { c.MaxInflightOps = 0 },
+		"max_mappings is 0":          func(c *Config) { c.MaxMappings = 0 },
+		"max_connections is 0":       func(c *Config) { c.MaxConnections = 0 },
+		"op_timeout is 0s":           func(c *Config) { c.OpTimeout = 0 },
+		"dial_timeout is 0s":         func(c *Config) { c.DialTimeout = 0 },
+		"handshake_timeout is 0s":    func(c *Config) { c.HandshakeTimeout = 0 },
+		"revoke_timeout is 48h0m0s":  func(c *Config) { c.RevokeTimeout = plugin.Duration(48 * time.Hour) },
+	} {
+		c := DefaultConfig()
+		change(c)
+		require.ErrorContains(t, c.Validate(), want)
+	}
+}

@@ -1,0 +1,28 @@
+// Package shm is the transport between processes of one host: the owner of a region hands
+// its peers the descriptor of the shared memory, they map it, and an operation is one copy
+// by the process that submitted it.
+//
+// Meeting. An endpoint names the host (boot and network namespace), an abstract socket and
+// a secret of this start. Dial refuses an endpoint of another host with class
+// transient-path before it tries anything. Both ends of a connection ask the kernel who the
+// other one is (SO_PEERCRED) and go on only as the access setting allows. The connection is
+// SOCK_SEQPACKET and carries messages of 64 bytes, see wire.go: hello, then one attach for
+// each region that is used, answered with its descriptor.
+//
+// Copying. Submit queues; a bounded pool of workers copies. Operations are cut into slices,
+// and take turns; small ones are taken several at a time. Nothing but this process ever
+// moves its bytes, so an operation that failed is Failed, never Quarantined.
+//
+// Giving memory back. Deregister closes a region to new peers, tells those who mapped it,
+// and waits until each unmapped it. A peer unmaps once its running copies ended. A
+// connection that ends says the same: this transport closes its end only after everything is
+// unmapped, and the kernel closes it for a process only after the last of its threads left
+// user space; a descriptor that somebody else inherited delays the end, it never
+// brings it forward. A peer that lives and does not answer keeps the memory: the error says
+// that it must not be reused yet. The owner therefore never closes a connection over which
+// memory is out, whatever the peer did.
+//
+// Memory of others. A mapping of memory that shrinks ends the reader with SIGBUS. Only
+// memfds that are sealed against shrinking are handed out and taken, and what is mapped lies
+// within their size.
+package shm

@@ -1,0 +1,14 @@
+package shm
+
+import (
+	"github.com/mooncake-go/mooncake/sdk/plugin"
+	"github.com/mooncake-go/mooncake/sdk/transport"
+)
+
+// Factory makes shared-memory transports; see Config for the settings. A transport made by
+// it also implements StatsReporter.
+func Factory() transport.Factory {
+	return transport.Define(manifest(), DefaultConfig, func(c *Config) (transport.Transport, error) {
+		return newNode(*c), nil
+	}, plugin.WithCheck(func() error { _, err := thisHost(); return err }))
+}

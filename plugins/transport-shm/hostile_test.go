@@ -1,0 +1,260 @@
+package shm
+
+import (
+	"context"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/mooncake-go/mooncake/sdk/errs"
+	"github.com/mooncake-go/mooncake/sdk/plugin"
+	"github.com/mooncake-go/mooncake/sdk/transport"
+)
+
+// knock connects to a transport without being one.
+func knock(t *testing.T, n *node) conn {
+	c, err := dial(t.Context(), n.self.Socket)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+// greet is knock with a proper hello.
+func greet(t *testing.T, n *node) conn {
+	c := knock(t, n)
+	require.NoError(t, c.send(message{Type: msgHello, Number: n.self.Incarnation, Token: n.self.Secret}, -1))
+	m, _, err := c.recv()
+	require.NoError(t, err)
+	require.Equal(t, msgWelcome, m.Type)
+	return c
+}
+
+// until reads messages to the end of the connection and returns the last reason that was told.
+func until(t *testing.T, c conn) (why reason) {
+	for {
+		m, fd, err := c.recv()
+		closeFD(fd)
+		if err != nil {
+			require.True(t, ended(err), "%v", err)
+			if m, fd, err = c.recv(); err != nil { // A reset comes before what was sent.
+				return why
+			}
+			closeFD(fd)
+		}
+		if m.Type == msgGoAway {
+			why = m.Reason
+		}
+	}
+}
+
+// TestHostilePeers: whoever sends nonsense is told so and sent away; others do not notice.
+func TestHostilePeers(t *testing.T) {
+	r := newPair(t, 1<<20)
+	k, err := decodeKey(r.key)
+	require.NoError(t, err)
+	raw := func(change func(b *[messageSize]byte), m message) []byte {
+		var b [messageSize]byte
+		m.put(&b)
+		change(&b)
+		return b[:]
+	}
+	plain := func(*[messageSize]byte) {}
+	hello := message{Type: msgHello, Number: r.server.self.Incarnation, Token: r.server.self.Secret}
+	attach := message{Type: msgAttach, Handle: 7, Number: k.Region, Token: k.Token}
+	for name, c := range map[string]struct {
+		say  [][]byte
+		want reason
+	}{
+		"noise":           {[][]byte{make([]byte, 20)}, reasonProtocol},
+		"an empty packet": {[][]byte{{}}, reasonProtocol},
+		"too long":        {[][]byte{make([]byte, 4096)}, reasonProtocol},
+		"no hello":        {[][]byte{raw(plain, attach)}, reasonProtocol},
+		"another version": {[][]byte{raw(func(b *[messageSize]byte) { b[4] = 2 }, hello)}, reasonVersion},
+		"wrong secret":    {[][]byte{raw(func(b *[messageSize]byte) { b[32] ^= 1 }, hello)}, reasonStale},
+		"old incarnation": {[][]byte{raw(func(b *[messageSize]byte) { b[16] ^= 1 }, hello)}, reasonStale},
+		"two hellos":      {[][]byte{raw(plain, hello), raw(plain, hello)}, reasonProtocol},
+		"noise later":     {[][]byte{raw(plain, hello), make([]byte, messageSize)}, reasonProtocol},
+		"a handle twice":  {[][]byte{raw(plain, hello), raw(plain, attach), raw(plain, attach)}, reasonProtocol},
+		"a region twice": {[][]byte{raw(plain, hello), raw(plain, attach),
+			raw(func(b *[messageSize]byte) { b[8] = 9 }, attach)}, reasonProtocol},
+		"detached what it never had": {[][]byte{raw(plain, hello), raw(plain, message{Type: msgDetached, Handle: 3})}, reasonProtocol},
+		"plays the server":           {[][]byte{raw(plain, hello), raw(plain, message{Type: msgRevoke, Handle: 1})}, reasonProtocol},
+	} {
+		t.Run(name, func(t *testing.T) {
+			peer := knock(t, r.server)
+			for _, b := range c.say {
+				if _, err := peer.Write(b); err != nil {
+					break // Sent away already.
+				}
+			}
+			require.Equal(t, c.want, until(t, peer))
+			require.Equal(t, transport.OK, one(t, r.path, transport.Op{Kind: transport.Read, Local: make([]byte, 100), Remote: r.id}).Status)
+		})
+	}
+}
+
+// TestFlood: a peer that asks and never reads fills its socket, is sent away within bounds,
+// and holds up nobody. What it was given stays its own until it is gone.
+func TestFlood(t *testing.T) {
+	r := newPair(t, 1<<20)
+	k, err := decodeKey(r.key)
+	require.NoError(t, err)
+	peer := greet(t, r.server)
+	require.NoError(t, peer.send(message{Type: msgAttach, Handle: 1, Number: k.Region, Token: k.Token}, -1))
+	for i := uint64(2); err == nil; i++ {
+		err = peer.SetWriteDeadline(time.Now().Add(50 * time.Millisecond))
+		require.NoError(t, err)
+		var b [messageSize]byte
+		m := message{Type: msgAttach, Handle: i, Number: 99}
+		m.put(&b)
+		_, err = peer.Write(b[:])
+	}
+	require.Equal(t, transport.OK, one(t, r.path, transport.Op{Kind: transport.Read, Local: make([]byte, 100), Remote: r.id}).Status)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	require.ErrorContains(t, r.server.Deregister(ctx, 1), "must not be reused yet")
+	require.NoError(t, peer.Close())
+	require.NoError(t, r.server.Deregister(t.Context(), 1))
+}
+
+// TestMisbehavingHolderKeepsTheRegion: sending a peer away does not unmap what it has.
+func TestMisbehavingHolderKeepsTheRegion(t *testing.T) {
+	r := newPair(t, 1<<20)
+	k, err := decodeKey(r.key)
+	require.NoError(t, err)
+	peer := greet(t, r.server)
+	require.NoError(t, peer.send(message{Type: msgAttach, Handle: 1, Number: k.Region, Token: k.Token}, -1))
+	m, fd, err := peer.recv()
+	require.NoError(t, err)
+	require.Equal(t, msgAttached, m.Type)
+	closeFD(fd)
+	_, err = peer.Write(make([]byte, messageSize))
+	require.NoError(t, err)
+	require.Equal(t, reasonProtocol, until(t, peer))
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	require.Error(t, r.server.Deregister(ctx, 1))
+	require.NoError(t, peer.Close())
+	require.NoError(t, r.server.Deregister(t.Context(), 1))
+}
+
+// hostileOwner listens like a transport and answers each attach as give says.
+func hostileOwner(t *testing.T, live *node, give func(c conn, m message)) transport.Endpoint {
+	ln, name, err := listen(context.Background())
+	require.NoError(t, err)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			c, err := ln.AcceptUnix()
+			if err != nil {
+				return
+			}
+			for err == nil {
+				var m message
+				if m, _, err = (conn{c}).recv(); m.Type == msgHello {
+					_ = conn{c}.send(message{Type: msgWelcome, Number: m.Number}, -1)
+				} else if err == nil && m.Type == msgAttach {
+					give(conn{c}, m)
+				}
+			}
+			_ = c.Close()
+		}
+	}()
+	t.Cleanup(func() { _ = ln.Close(); <-done })
+	e := live.self
+	e.Socket = name
+	return transport.Endpoint{Blob: e.encode(), Incarnation: e.Incarnation}
+}
+
+// TestHostileOwners: what could end this process with SIGBUS is not mapped; operations fail
+// and other transports take over. Nothing stays mapped or open.
+func TestHostileOwners(t *testing.T) {
+	const size = 1 << 20
+	live := fresh(t)
+	small, smallFD := sealed(t, 4096)
+	_, loose := memfd(t, size, 0)
+	_, good := sealed(t, size)
+	file, err := os.Create(t.TempDir() + "/plain")
+	require.NoError(t, err)
+	defer file.Close()
+	require.NoError(t, file.Truncate(size))
+	pipe, err := os.Open("/dev/null")
+	require.NoError(t, err)
+	defer pipe.Close()
+	require.Len(t, small, 4096)
+	key := remoteKey{Incarnation: live.self.Incarnation, Region: 1, Length: size, Access: transport.AccessRemote}
+	attached := message{Type: msgAttached, Length: size, Access: transport.AccessRemote}
+	for name, c := range map[string]struct {
+		fd     int
+		change func(*message)
+	}{
+		"shorter than announced":    {smallFD, func(*message) {}},
+		"can shrink":                {loose, func(*message) {}},
+		"a plain file":              {int(file.Fd()), func(*message) {}},
+		"no memory at all":          {int(pipe.Fd()), func(*message) {}},
+		"no descriptor":             {-1, func(*message) {}},
+		"offset past the end":       {good, func(m *message) { m.Number = 4096 }},
+		"offset and length wrap":    {good, func(m *message) { m.Number = 1<<64 - 4096 }},
+		"another length":            {good, func(m *message) { m.Length = size / 2 }},
+		"other rights":              {good, func(m *message) { m.Access = transport.AccessRemoteRead }},
+		"a handle nobody asked for": {good, func(m *message) { m.Handle = 77 }},
+		"no answer but nonsense":    {good, func(m *message) { m.Type = msgHello }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			client := fresh(t)
+			_, maps := resources(t)
+			ep := hostileOwner(t, live, func(o conn, m message) {
+				a := attached
+				a.Handle = m.Handle
+				c.change(&a)
+				_ = o.send(a, c.fd)
+			})
+			p, id := dialTo(t, client, ep, key.encode())
+			got := one(t, p, transport.Op{Kind: transport.Read, Local: make([]byte, 4096), Remote: id})
+			require.Equal(t, transport.Failed, got.Status)
+			require.NotEqual(t, errs.ClassUnknown, got.Class())
+			if c.fd == good && strings.HasPrefix(name, "offset") {
+				require.ErrorContains(t, got.Err, "announced", "it is not left to the kernel")
+			}
+			require.NoError(t, p.Close(t.Context()))
+			require.Zero(t, client.stats.mappings.Load())
+			_, after := resources(t)
+			require.Equal(t, maps, after)
+		})
+	}
+}
+
+// TestManyDescriptors: descriptors that nobody asked for are closed.
+func TestManyDescriptors(t *testing.T) {
+	n := fresh(t)
+	_, fd := sealed(t, 4096)
+	c := greet(t, n)
+	before, _ := resources(t)
+	var b [messageSize]byte
+	m := message{Type: msgAttach, Handle: 1, Number: 1}
+	m.put(&b)
+	_, _, err := c.WriteMsgUnix(b[:], unix.UnixRights(fd, fd, fd, fd, fd, fd), nil)
+	require.NoError(t, err)
+	require.Equal(t, reasonProtocol, until(t, c))
+	after, _ := resources(t)
+	require.Equal(t, before, after)
+}
+
+// TestConnectionsAreBounded: too many are told so, and one that does not say hello gives its
+// place up.
+func TestConnectionsAreBounded(t *testing.T) {
+	n := fresh(t, func(c *Config) {
+		c.MaxConnections, c.HandshakeTimeout = 1, plugin.Duration(500*time.Millisecond)
+	})
+	silent := knock(t, n)
+	require.Eventually(t, func() bool { return n.stats.connsIn.Load() == 1 }, time.Minute, time.Millisecond)
+	require.Equal(t, reasonBusy, until(t, knock(t, n)))
+	require.Equal(t, reasonProtocol, until(t, silent))
+	require.Eventually(t, func() bool { return n.stats.connsIn.Load() == 0 }, time.Minute, time.Millisecond)
+	greet(t, n)
+}

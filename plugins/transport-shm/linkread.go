@@ -1,0 +1,169 @@
+package shm
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/mooncake-go/mooncake/sdk/errs"
+)
+
+// read takes the peer's messages until the link is lost.
+func (l *link) read() {
+	err := l.welcome()
+	for err == nil {
+		var m message
+		var fd int
+		if m, fd, err = l.recv(); err == nil {
+			err = l.handle(&m, fd)
+			closeFD(fd)
+		}
+	}
+	l.p.mu.Lock()
+	defer l.p.mu.Unlock()
+	l.lose(err)
+	l.silent = true
+	l.rouse()
+}
+
+// recv is conn.recv, with an error that says what it means for operations.
+func (l *link) recv() (message, int, error) {
+	m, fd, err := l.conn.recv()
+	if errors.Is(err, unix.ECONNRESET) {
+		m, fd, err = l.conn.recv() // The error comes before the messages that are there.
+	}
+	var bad errMessage
+	var version errVersion
+	switch {
+	case err == nil:
+		return m, fd, nil
+	case errors.As(err, &version):
+		err = errs.WithClass(errs.ClassTransientPath, l.p.name, errs.Wrap(errs.NotSupported, "", err))
+	case errors.As(err, &bad):
+		err = errs.WithClass(errs.ClassTransientPath, l.p.name, errs.Wrap(errs.TransferFail, "the peer sent", err))
+	case ended(err):
+		err = errs.WithClass(errs.ClassTransientPeer, l.p.name, errs.New(errs.TransferFail, "", "the peer closed the connection or died"))
+	default:
+		err = errs.WithClass(errs.ClassTransientPeer, l.p.name, errs.Wrap(errs.TransferFail, "the peer does not answer", err))
+	}
+	return m, -1, err
+}
+
+// welcome waits for the answer to the hello, and asks for the regions that are waited for.
+func (l *link) welcome() error {
+	p := l.p
+	if err := l.limit(time.Now().Add(time.Duration(p.n.cfg.DialTimeout))); err != nil {
+		return err
+	}
+	m, fd, err := l.recv()
+	if err != nil {
+		return err
+	}
+	closeFD(fd)
+	switch {
+	case m.Type == msgGoAway:
+		return m.Reason.error(p.name)
+	case m.Type != msgWelcome:
+		return l.nonsense(&m)
+	case m.Number != p.peer.Incarnation:
+		return reasonStale.error(p.name)
+	}
+	if err := l.limit(time.Time{}); err != nil {
+		return err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	l.welcomed, p.retry = true, backoff{}
+	for _, r := range p.remotes {
+		if r.state == remoteAttaching {
+			l.post(r)
+		}
+	}
+	return nil
+}
+
+// limit bounds the wait for messages, unless the link is lost: then the wait is over.
+func (l *link) limit(until time.Time) error {
+	l.p.mu.Lock()
+	defer l.p.mu.Unlock()
+	if l.lost == nil {
+		_ = l.conn.SetReadDeadline(until) // It fails on a closed connection only.
+	}
+	return l.lost
+}
+
+func (l *link) nonsense(m *message) error {
+	return errs.WithClass(errs.ClassTransientPath, l.p.name, errs.New(errs.TransferFail, "", "the peer sent a message of type %d, which is out of place", m.Type))
+}
+
+// handle takes one message. The descriptor stays the caller's.
+func (l *link) handle(m *message, fd int) error {
+	p := l.p
+	if m.Type == msgGoAway {
+		return m.Reason.error(p.name)
+	}
+	p.mu.Lock()
+	var r *remote
+	state := remoteIdle
+	if m.Handle > 0 && m.Handle <= uint64(len(p.remotes)) {
+		r = p.remotes[m.Handle-1]
+		state = r.state
+	}
+	p.mu.Unlock()
+	switch {
+	case m.Type == msgAttached && fd >= 0 && state == remoteAttaching:
+		l.adopt(r, m, fd)
+	case m.Type == msgDenied && state == remoteAttaching:
+		p.denied(r, m.Reason.error(p.name))
+	case m.Type == msgRevoke && state == remoteReady:
+		p.mu.Lock()
+		r.revoked = true
+		l.leave(r, &errs.Error{Code: errs.InvalidKey, Class: errs.ClassTransientPeer, Op: p.name, Err: errWithdrawn})
+		p.mu.Unlock()
+	case m.Type == msgRevoke && r != nil: // It crossed our msgDetached.
+	default:
+		return l.nonsense(m)
+	}
+	return nil
+}
+
+// adopt maps a region that the peer gave.
+func (l *link) adopt(r *remote, m *message, fd int) {
+	p := l.p
+	if m.Length != r.key.Length || m.Access != r.key.Access {
+		l.giveBack(r, errs.WithClass(errs.ClassPermanent, p.name, errs.New(errs.InvalidKey, "",
+			"the key says %d bytes with access %d, the peer %d with %d", r.key.Length, r.key.Access, m.Length, m.Access)))
+		return
+	}
+	if p.n.stats.mappings.Add(1) > int64(p.n.cfg.MaxMappings) {
+		p.n.stats.mappings.Add(-1)
+		l.giveBack(r, errs.WithClass(errs.ClassTransientPath, p.name, errs.New(errs.BufferOverflow, "",
+			"%d regions of peers are mapped, the most (max_mappings)", p.n.cfg.MaxMappings)))
+		return
+	}
+	user, err := l.conn.peerUser()
+	var mapping []byte
+	var lead int
+	if err == nil {
+		mapping, lead, err = adopt(fd, terms{
+			offset: m.Number, length: m.Length, write: r.key.writable(), foreign: foreign(user),
+		})
+	}
+	if err != nil {
+		p.n.stats.mappings.Add(-1)
+		l.giveBack(r, errs.WithClass(errs.ClassTransientPath, p.name, errs.Wrap(errs.TransferFail, fmt.Sprintf("map region %d of the peer", r.key.Region), err)))
+		return
+	}
+	if !p.mapped(l, r, mapping, lead) {
+		p.n.stats.mappings.Add(-1)
+		_ = unix.Munmap(mapping) // It was mapped a moment ago.
+	}
+}
+
+// giveBack tells the peer that a region is not used, and fails what waits for it.
+func (l *link) giveBack(r *remote, err error) {
+	l.say(message{Type: msgDetached, Handle: r.handle})
+	l.p.denied(r, err)
+}

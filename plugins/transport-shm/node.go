@@ -1,0 +1,229 @@
+package shm
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/mooncake-go/mooncake/sdk/errs"
+	"github.com/mooncake-go/mooncake/sdk/plugin"
+	"github.com/mooncake-go/mooncake/sdk/transport"
+)
+
+type nodeState uint8
+
+const (
+	stateNew nodeState = iota
+	stateRunning
+	stateStopping
+)
+
+// node implements transport.Transport: a listener that hands out the registered regions,
+// the paths to peers, and the workers that copy.
+type node struct {
+	cfg     Config
+	stats   counters
+	regions regionTable
+	work    *pool
+	halted  chan struct{} // closed when Stop begins
+	stopped chan struct{} // closed when it is through
+	stopErr error         // set before stopped is closed
+
+	life sync.Mutex // held by Start, and by Stop while it decides
+
+	mu       sync.Mutex
+	state    nodeState
+	log      *slog.Logger
+	self     endpoint // set by Start, then constant
+	listener *net.UnixListener
+	sessions map[*session]bool // true once they said hello
+	paths    map[*path]struct{}
+	serving  sync.WaitGroup // the accept loop and one for each session
+	remarked bool           // a region that peers cannot map was logged
+}
+
+var (
+	_ transport.Transport = (*node)(nil)
+	_ StatsReporter       = (*node)(nil)
+)
+
+func newNode(cfg Config) *node {
+	n := &node{
+		cfg: cfg, halted: make(chan struct{}), stopped: make(chan struct{}),
+		sessions: map[*session]bool{}, paths: map[*path]struct{}{},
+	}
+	n.work = newPool(&n.stats, cfg.SliceBytes, cfg.workers())
+	return n
+}
+
+// Start implements plugin.Component: it listens and starts the workers.
+func (n *node) Start(ctx context.Context, host plugin.Host) error {
+	n.life.Lock()
+	defer n.life.Unlock()
+	n.mu.Lock()
+	state := n.state
+	n.mu.Unlock()
+	if state != stateNew {
+		return errs.New(errs.UnavailableInCurrentStatus, "transport/shm: start", "started or stopped before; make a new one")
+	}
+	here, err := thisHost()
+	if err != nil {
+		return err
+	}
+	var random [24]byte
+	if _, err := rand.Read(random[:]); err != nil {
+		return fmt.Errorf("transport/shm: start: %w", err)
+	}
+	ln, name, err := listen(ctx)
+	if err != nil {
+		return err
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.self = endpoint{
+		Host: here, Incarnation: max(binary.LittleEndian.Uint64(random[:8]), 1), Secret: token(random[8:]), Socket: name,
+	}
+	n.log, n.listener, n.state = host.Logger(), ln, stateRunning
+	n.serving.Add(1)
+	go n.accept(ln)
+	n.work.start()
+	n.log.Info("processes of this host can map registered memory", "access", n.cfg.Access, "socket", name)
+	return nil
+}
+
+// Endpoint implements transport.Transport.
+func (n *node) Endpoint() transport.Endpoint {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.self.Incarnation == 0 {
+		return transport.Endpoint{}
+	}
+	return transport.Endpoint{Blob: n.self.encode(), Incarnation: n.self.Incarnation}
+}
+
+// running is an error outside Start and Stop.
+func (n *node) running(op string) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.state != stateRunning {
+		return errs.New(errs.UnavailableInCurrentStatus, op, "the transport is not running")
+	}
+	return nil
+}
+
+// Register implements transport.Transport. NotSupported for memory that is to be open to
+// peers and is no sealed memfd; memory for local use may be any.
+func (n *node) Register(_ context.Context, in transport.Region) (transport.Key, error) {
+	if err := n.running("transport/shm: register"); err != nil {
+		return nil, err
+	}
+	r, err := n.regions.add(in)
+	if err != nil {
+		if errs.Is(err, errs.NotSupported) {
+			n.remark(err)
+		}
+		return nil, err
+	}
+	k := remoteKey{Incarnation: n.self.Incarnation, Region: uint64(r.id), Token: r.token, Length: uint64(len(r.mem)), Access: r.access}
+	return k.encode(), nil
+}
+
+// remark logs once that there is memory which peers cannot map.
+func (n *node) remark(err error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if !n.remarked {
+		n.remarked = true
+		n.log.Info("memory that peers cannot map is left to other transports; this is not said again", "error", err)
+	}
+}
+
+// Deregister implements transport.Transport. It waits revoke_timeout at most.
+func (n *node) Deregister(ctx context.Context, id transport.RegionID) error {
+	const op = "transport/shm: deregister"
+	r := n.regions.get(id)
+	if r == nil {
+		return errs.New(errs.InvalidParams, op, "region %d is not registered", id)
+	}
+	idle, tell := r.close()
+	for s, handle := range tell {
+		n.stats.revoked.Add(1)
+		go s.tell(message{Type: msgRevoke, Handle: handle}) // One that does not read holds up nobody, and ends within sendLimit.
+	}
+	timer := time.NewTimer(time.Duration(n.cfg.RevokeTimeout))
+	defer timer.Stop()
+	var cause error
+	select {
+	case <-idle:
+		n.regions.remove(r)
+		return nil
+	case <-ctx.Done():
+		cause = ctx.Err()
+	case <-timer.C:
+		cause = fmt.Errorf("no answer for %s", n.cfg.RevokeTimeout)
+	}
+	return &errs.Error{
+		Code: errs.UnavailableInCurrentStatus, Class: errs.ClassLocalDevice, Op: op,
+		Err:  fmt.Errorf("region %d is still mapped by a peer that lives, its memory must not be reused yet: %w", id, cause),
+		Hint: "deregister it again with more time, or end the peer",
+	}
+}
+
+// Dial implements transport.Transport. It connects at once and says hello in the background.
+func (n *node) Dial(ctx context.Context, peer transport.Endpoint) (transport.Path, error) {
+	const op = "transport/shm: dial"
+	if err := n.running(op); err != nil {
+		return nil, err
+	}
+	e, err := decodeEndpoint(peer.Blob)
+	if err != nil {
+		return nil, errs.Wrap(errs.InvalidParams, op, err)
+	}
+	if e.Incarnation != peer.Incarnation {
+		return nil, errs.New(errs.InvalidParams, op, "incarnation %d does not belong to this endpoint", peer.Incarnation)
+	}
+	if e.Host.NetNS != n.self.Host.NetNS || !bytes.Equal(e.Host.Boot[:], n.self.Host.Boot[:]) {
+		return nil, errs.WithClass(errs.ClassTransientPath, op, errs.New(errs.NotSupported, "", "the peer is on another host, or in another network namespace"))
+	}
+	p := newPath(n, e)
+	c, err := n.connect(ctx, e)
+	if err != nil {
+		return nil, err
+	}
+	p.mu.Lock() // Stop, once it sees the path, finds the connection too.
+	defer p.mu.Unlock()
+	n.mu.Lock()
+	if n.state != stateRunning {
+		n.mu.Unlock()
+		_ = c.Close()
+		return nil, errs.New(errs.UnavailableInCurrentStatus, op, "the transport is not running")
+	}
+	n.paths[p] = struct{}{}
+	n.mu.Unlock()
+	p.attend(c)
+	return p, nil
+}
+
+// Stats implements StatsReporter.
+func (n *node) Stats() Stats { return n.stats.snapshot() }
+
+// pause waits a little; false when Stop began.
+func (n *node) pause() bool {
+	t := time.NewTimer(20 * time.Millisecond)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-n.halted:
+		return false
+	}
+}
+
+var errStillMapped = errors.New("peers that live did not unmap it")

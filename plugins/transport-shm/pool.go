@@ -1,0 +1,147 @@
+package shm
+
+import "sync"
+
+const (
+	// smallBytes and smallCount bound the operations that a worker takes in one go.
+	smallBytes = 64 << 10
+	smallCount = 16
+	// minStep is the least part of an operation that is worth another worker's while, in bytes.
+	minStep = 256 << 10
+)
+
+// piece is a part of an operation that a worker copies.
+type piece struct {
+	op       *op
+	from, to int
+	dst, src []byte // nil where there is nothing to copy any more
+	cold     []byte // the mapping, where this piece of it is touched for the first time
+	at       int    // where in the mapping the operation begins
+}
+
+// pool is the workers of a node and their queue, in which operations take turns.
+type pool struct {
+	stats   *counters
+	slice   int
+	workers int
+	running sync.WaitGroup
+
+	mu    sync.Mutex
+	more  sync.Cond
+	queue opQueue
+	idle  int
+	ended bool
+}
+
+func newPool(stats *counters, slice, workers int) *pool {
+	w := &pool{stats: stats, slice: slice, workers: workers}
+	w.more.L = &w.mu
+	return w
+}
+
+func (w *pool) start() {
+	for range w.workers {
+		w.running.Go(w.run)
+	}
+}
+
+// stop ends the workers; nothing is queued any more.
+func (w *pool) stop() {
+	w.mu.Lock()
+	w.ended = true
+	w.more.Broadcast()
+	w.mu.Unlock()
+	w.running.Wait()
+}
+
+// push queues an operation. Its path.mu is held.
+func (w *pool) push(o *op) {
+	o.step = w.step(len(o.local))
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	o.queued = true
+	w.queue.push(o)
+	if w.idle > 0 {
+		w.more.Signal()
+	}
+}
+
+// step cuts an operation into equal parts of whole cache lines, one for each worker unless
+// they get too small, and none larger than a slice.
+func (w *pool) step(size int) int {
+	n := (size/w.workers + 63) &^ 63
+	return min(max(n, minStep), w.slice)
+}
+
+// withdraw takes what no worker has begun out of the queue and returns how many bytes that is.
+// The operation's path.mu is held.
+func (w *pool) withdraw(o *op) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !o.queued {
+		return 0
+	}
+	w.queue.remove(o)
+	o.queued = false
+	return len(o.local) - o.cut
+}
+
+// take waits for work: one part of a large operation, or several small ones of one path.
+// None when the pool ends.
+func (w *pool) take(batch *[smallCount]piece) (n int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for w.queue.head == nil {
+		if w.ended {
+			return 0
+		}
+		w.idle++
+		w.more.Wait()
+		w.idle--
+	}
+	p, total := w.queue.head.path, 0
+	for o := w.queue.head; o != nil && n < smallCount && o.path == p; o = w.queue.head {
+		size := min(len(o.local)-o.cut, o.step)
+		if n > 0 && total+size > smallBytes {
+			break
+		}
+		batch[n] = piece{op: o, from: o.cut, to: o.cut + size}
+		n, total = n+1, total+size
+		o.cut += size
+		w.queue.remove(o)
+		if o.queued = o.cut < len(o.local); o.queued {
+			w.queue.push(o)
+		}
+		if total >= smallBytes {
+			break
+		}
+	}
+	if w.queue.head != nil && w.idle > 0 {
+		w.more.Signal()
+	}
+	return n
+}
+
+// run is one worker.
+func (w *pool) run() {
+	var room [smallCount]piece
+	for {
+		n := w.take(&room)
+		if n == 0 {
+			return
+		}
+		batch := room[:n]
+		p := batch[0].op.path
+		w.stats.batches.Add(1)
+		p.begin(batch)
+		for i := range batch {
+			c := &batch[i]
+			if c.cold != nil {
+				fault(c.cold, c.at+c.from, c.at+c.to)
+			}
+			copy(c.dst, c.src)
+		}
+		p.end(batch)
+		clear(batch)
+	}
+}

@@ -1,0 +1,164 @@
+package shm
+
+import (
+	"errors"
+	"time"
+
+	"github.com/mooncake-go/mooncake/sdk/errs"
+	"github.com/mooncake-go/mooncake/sdk/transport"
+)
+
+// remoteState is where an imported region stands.
+type remoteState uint8
+
+const (
+	remoteIdle      remoteState = iota // not mapped
+	remoteAttaching                    // asked for, or to be asked for once there is a link
+	remoteReady                        // mapped
+	remoteLeaving                      // to be unmapped once its copies ended
+	remoteGone                         // the peer has withdrawn it, for good
+)
+
+// remote is an imported region. path.mu guards it.
+type remote struct {
+	key     remoteKey
+	handle  uint64
+	state   remoteState
+	mapping []byte // what is mapped, whole pages
+	mem     []byte // the region in it
+	lead    int    // where in it the region begins
+	touched touched
+	running int  // pieces that workers copy now
+	revoked bool // the peer takes it back: it is gone once it is unmapped
+	waiting opQueue
+	// err is why the last attempt to map it failed, until not before; or why it is gone.
+	err       error
+	notBefore time.Time
+}
+
+// attachPause is how long operations on a region that could not be mapped fail at once.
+const attachPause = time.Second
+
+// refused is why an operation on a remote fails at once, nil if it does not.
+func (p *path) refused(r *remote, kind transport.OpKind, now time.Time) error {
+	switch {
+	case kind == transport.Read && r.key.Access&transport.AccessRemoteRead == 0:
+		return errs.WithClass(errs.ClassPermanent, p.name, errs.New(errs.InvalidRead, "", "the region does not allow peers to read"))
+	case kind == transport.Write && r.key.Access&transport.AccessRemoteWrite == 0:
+		return errs.WithClass(errs.ClassPermanent, p.name, errs.New(errs.InvalidWrite, "", "the region does not allow peers to write"))
+	case r.state == remoteReady:
+		return nil
+	case r.state == remoteGone || r.state == remoteLeaving || now.Before(r.notBefore):
+		return r.err
+	case p.link != nil:
+		return p.link.lost
+	case now.Before(p.retry.notBefore):
+		return p.retry.err
+	}
+	return nil
+}
+
+// want has a remote mapped that operations wait for.
+func (p *path) want(r *remote, now time.Time) {
+	if r.state != remoteIdle {
+		return
+	}
+	r.state = remoteAttaching
+	switch {
+	case p.link == nil:
+		p.reconnect(now)
+	case p.link.welcomed:
+		p.link.post(r)
+	}
+}
+
+// mapped takes a mapping into use. False: nobody wants it any more.
+func (p *path) mapped(l *link, r *remote, mapping []byte, lead int) bool {
+	mem := mapping[lead:][:r.key.Length:r.key.Length]
+	units := newTouched(len(mapping))
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if l.lost != nil || r.state != remoteAttaching {
+		return false
+	}
+	r.state, r.mapping, r.mem, r.err, r.notBefore = remoteReady, mapping, mem, nil, time.Time{}
+	r.lead, r.touched = lead, units
+	l.mapped++
+	p.n.stats.attached.Add(1)
+	p.n.stats.mappedBytes.Add(int64(len(mapping)))
+	for o := r.waiting.head; o != nil; o = r.waiting.head {
+		r.waiting.remove(o)
+		o.waiting = false
+		p.n.work.push(o)
+	}
+	return true
+}
+
+// denied fails what waits for a remote that could not be mapped.
+func (p *path) denied(r *remote, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if r.state != remoteAttaching {
+		return
+	}
+	r.state, r.err, r.notBefore = remoteIdle, err, time.Now().Add(attachPause)
+	if errs.ClassOf(err) == errs.ClassPermanent || errs.Is(err, errs.InvalidKey) {
+		r.state = remoteGone
+	}
+	p.abortAll(r, err)
+}
+
+// leave ends the use of a mapped remote. path.mu is held.
+func (l *link) leave(r *remote, err error) {
+	if r.state != remoteReady {
+		return
+	}
+	r.state, r.err = remoteLeaving, err
+	l.p.abortAll(r, err)
+	if r.running == 0 {
+		l.post(r)
+	}
+}
+
+// begin makes the pieces of a batch ready to be copied, and leaves those out whose operation
+// has ended.
+func (p *path) begin(batch []piece) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for i := range batch {
+		c := &batch[i]
+		o := c.op
+		if o.err != nil {
+			continue
+		}
+		o.remote.running++
+		far, near := o.remote.mem[o.offset:][c.from:c.to], o.local[c.from:c.to]
+		if c.dst, c.src = near, far; o.kind == transport.Write {
+			c.dst, c.src = far, near
+		}
+		at := o.remote.lead + int(o.offset)
+		if o.remote.touched.first(at+c.from, at+c.to) {
+			c.cold, c.at = o.remote.mapping, at
+		}
+	}
+}
+
+// end settles the pieces of a batch.
+func (p *path) end(batch []piece) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for i := range batch {
+		c := &batch[i]
+		r := c.op.remote
+		if c.dst != nil {
+			p.n.stats.slices.Add(1)
+			if r.running--; r.running == 0 && r.state == remoteLeaving {
+				p.link.post(r)
+			}
+		}
+		c.op.left -= c.to - c.from
+		p.finish(c.op)
+	}
+}
+
+var errWithdrawn = errors.New("the peer has withdrawn the region")

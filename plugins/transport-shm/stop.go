@@ -1,0 +1,89 @@
+package shm
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/mooncake-go/mooncake/sdk/errs"
+)
+
+// Stop implements plugin.Component. It closes the paths of this side and has the peers
+// unmap what they were given, for revoke_timeout at most. An error says that some did not:
+// their memory must not be reused while they live.
+func (n *node) Stop(ctx context.Context) error {
+	n.life.Lock()
+	n.mu.Lock()
+	was := n.state
+	n.state = stateStopping
+	n.mu.Unlock()
+	n.life.Unlock()
+	switch was {
+	case stateNew:
+		close(n.stopped)
+		return nil
+	case stateStopping:
+		select {
+		case <-n.stopped:
+			return n.stopErr
+		case <-ctx.Done():
+			return fmt.Errorf("transport/shm: stop: another call is at it: %w", ctx.Err())
+		}
+	}
+	defer close(n.stopped)
+	close(n.halted)
+	_ = n.listener.Close()
+	n.mu.Lock()
+	paths := make([]*path, 0, len(n.paths))
+	for p := range n.paths {
+		paths = append(paths, p)
+	}
+	n.mu.Unlock()
+	for _, p := range paths {
+		_ = p.Close(ctx) // Ends soon also when the context has ended; see below.
+	}
+	n.dismiss(ctx)
+	for _, p := range paths {
+		p.links.Wait() // Their connections are closed, and copies are short.
+	}
+	n.work.stop()
+	if held := n.regions.clear(); held > 0 {
+		n.stopErr = &errs.Error{
+			Code: errs.UnavailableInCurrentStatus, Class: errs.ClassLocalDevice, Op: "transport/shm: stop",
+			Err:  fmt.Errorf("registered memory is still mapped %d times, it must not be reused: %w", held, errStillMapped),
+			Hint: "end those processes first",
+		}
+	}
+	return n.stopErr
+}
+
+// dismiss asks all peers to go and waits for them.
+func (n *node) dismiss(ctx context.Context) {
+	n.mu.Lock()
+	var greeted []*session
+	for s, hello := range n.sessions {
+		if hello {
+			greeted = append(greeted, s)
+		} else {
+			_ = s.conn.Close() // It has nothing of us.
+		}
+	}
+	n.mu.Unlock()
+	for _, s := range greeted {
+		s.tell(message{Type: msgGoAway, Reason: reasonStopping})
+	}
+	served := make(chan struct{})
+	go func() { n.serving.Wait(); close(served) }()
+	grace := time.NewTimer(time.Duration(n.cfg.RevokeTimeout))
+	defer grace.Stop()
+	select {
+	case <-served:
+		return
+	case <-ctx.Done():
+	case <-grace.C:
+	}
+	for _, s := range greeted {
+		_ = s.conn.Close() // Its goroutine ends; what it was given stays noted.
+	}
+	<-served
+}
