@@ -1,0 +1,150 @@
+package main
+
+/*
+#include "cgo.h"
+*/
+import "C"
+
+import (
+	"strconv"
+	"unsafe"
+
+	"github.com/mooncake-go/mooncake/cmd/libmooncake/internal/handles"
+	"github.com/mooncake-go/mooncake/cmd/libmooncake/internal/storeface"
+	"github.com/mooncake-go/mooncake/core/model"
+)
+
+// wrong is the status of an argument that cannot be.
+const wrong = -1
+
+func useC(s C.mooncake_store_t) storeUse {
+	return handles.Begin[*storeface.Store](&objects, int64(s))
+}
+
+// or is a text of C, or another where there is none.
+func or(p *C.mck_const_char, instead string) string {
+	if p == nil {
+		return instead
+	}
+	return C.GoString(p)
+}
+
+// placing is how C wants objects placed.
+func placing(c *C.mck_const_config) *storeface.Replicate {
+	r := &storeface.Replicate{ReplicaNum: 1}
+	if c == nil {
+		return r
+	}
+	r.ReplicaNum, r.HardPin = uint64(c.replica_num), c.with_hard_pin != 0
+	if c.with_soft_pin != 0 {
+		r.SoftPinAction = int32(model.SoftPinEnable)
+	}
+	if c.preferred_segments != nil && c.preferred_segments_count <= maxBatch {
+		for _, p := range view[*C.char](c.preferred_segments, c.preferred_segments_count) {
+			if p != nil {
+				r.PreferredSegments = append(r.PreferredSegments, C.GoString(p))
+			}
+		}
+	}
+	return r
+}
+
+// keysOf copies keys, false where one is missing, and for more than any list has.
+func keysOf(keys *C.mck_const_text, n C.size_t) ([]string, bool) {
+	if keys == nil || n > maxBatch {
+		return nil, false
+	}
+	out := make([]string, n)
+	for i, p := range view[*C.char](keys, n) {
+		if p == nil {
+			return nil, false
+		}
+		out[i] = C.GoString(p)
+	}
+	return out, true
+}
+
+// single is one object in one piece.
+func single(at unsafe.Pointer, n C.size_t) storeface.Pieces {
+	return storeface.Pieces{Ptrs: []uint64{uint64(uintptr(at))}, Sizes: []uint64{uint64(n)}}
+}
+
+//export mooncake_store_create
+func mooncake_store_create() C.mooncake_store_t { return C.mooncake_store_t(newStore()) }
+
+//export mooncake_store_destroy
+func mooncake_store_destroy(s C.mooncake_store_t) { free[*storeface.Store](int64(s)) }
+
+//export mooncake_store_setup
+func mooncake_store_setup(s C.mooncake_store_t, hostname, metadata *C.mck_const_char, segment, buffer C.uint64_t,
+	protocol, device, master *C.mck_const_char) C.int {
+	return setup(s, map[string]string{
+		"local_hostname": or(hostname, ""), "metadata_server": or(metadata, ""),
+		"global_segment_size": strconv.FormatUint(uint64(segment), 10), "local_buffer_size": strconv.FormatUint(uint64(buffer), 10),
+		"protocol": or(protocol, ""), "rdma_devices": or(device, ""), "master_server_addr": or(master, ""),
+	})
+}
+
+//export mooncake_store_init_all
+func mooncake_store_init_all(s C.mooncake_store_t, protocol, device *C.mck_const_char, segment C.uint64_t) C.int {
+	return setup(s, map[string]string{
+		"local_hostname": "localhost:12345", "metadata_server": "127.0.0.1:2379",
+		"global_segment_size": strconv.FormatUint(uint64(segment), 10), "local_buffer_size": strconv.FormatUint(1<<30, 10),
+		"protocol": or(protocol, ""), "rdma_devices": or(device, ""),
+	})
+}
+
+func setup(s C.mooncake_store_t, given map[string]string) C.int {
+	u := useC(s)
+	defer u.Done()
+	if !u.OK {
+		return wrong
+	}
+	return C.int(u.Value.Setup(given, true, nil))
+}
+
+//export mooncake_store_health_check
+func mooncake_store_health_check(s C.mooncake_store_t) C.int {
+	u := useC(s)
+	defer u.Done()
+	if !u.OK {
+		return 1
+	}
+	return C.int(u.Value.Health())
+}
+
+//export mooncake_store_get_hostname
+func mooncake_store_get_hostname(s C.mooncake_store_t, out *C.char, size C.size_t) C.int {
+	u := useC(s)
+	defer u.Done()
+	if !u.OK || out == nil {
+		return wrong
+	}
+	name := u.Value.Hostname()
+	if name == "" || uint64(len(name)) >= uint64(size) {
+		return wrong
+	}
+	to := view[byte](out, size)
+	to[copy(to, name)] = 0
+	return 0
+}
+
+//export mooncake_store_register_buffer
+func mooncake_store_register_buffer(s C.mooncake_store_t, at unsafe.Pointer, size C.size_t) C.int {
+	u := useC(s)
+	defer u.Done()
+	if !u.OK {
+		return wrong
+	}
+	return C.int(u.Value.Register(uint64(uintptr(at)), uint64(size)))
+}
+
+//export mooncake_store_unregister_buffer
+func mooncake_store_unregister_buffer(s C.mooncake_store_t, at unsafe.Pointer) C.int {
+	u := useC(s)
+	defer u.Done()
+	if !u.OK {
+		return wrong
+	}
+	return C.int(u.Value.Unregister(uint64(uintptr(at))))
+}

@@ -1,0 +1,147 @@
+package main
+
+/*
+#include "cgo.h"
+*/
+import "C"
+
+import (
+	"unsafe"
+
+	"github.com/mooncake-go/mooncake/cmd/libmooncake/internal/storeface"
+)
+
+//export mooncake_store_put
+func mooncake_store_put(s C.mooncake_store_t, key *C.mck_const_char, value C.mck_const_memory, size C.size_t, config *C.mck_const_config) C.int {
+	return putOne(s, key, unsafe.Pointer(value), size, config)
+}
+
+//export mooncake_store_put_from
+func mooncake_store_put_from(s C.mooncake_store_t, key *C.mck_const_char, at unsafe.Pointer, size C.size_t, config *C.mck_const_config) C.int {
+	return putOne(s, key, at, size, config)
+}
+
+func putOne(s C.mooncake_store_t, key *C.mck_const_char, at unsafe.Pointer, size C.size_t, config *C.mck_const_config) C.int {
+	u := useC(s)
+	defer u.Done()
+	if !u.OK || key == nil || at == nil && size > 0 {
+		return wrong
+	}
+	var out [1]int64
+	call(func() { u.Value.Put([]string{or(key, "")}, single(at, size), placing(config), 0, out[:]) })
+	return C.int(out[0])
+}
+
+//export mooncake_store_batch_put_from
+func mooncake_store_batch_put_from(s C.mooncake_store_t, keys *C.mck_const_text, at *unsafe.Pointer, sizes *C.mck_const_size, n C.size_t,
+	config *C.mck_const_config, results *C.int) C.int {
+	u := useC(s)
+	defer u.Done()
+	names, ok := keysOf(keys, n)
+	if !u.OK || !ok || at == nil || sizes == nil || results == nil {
+		return wrong
+	}
+	out := make([]int64, n)
+	call(func() { u.Value.Put(names, many(at, sizes, n), placing(config), 0, out) })
+	narrow(results, out)
+	return 0
+}
+
+//export mooncake_store_get_into
+func mooncake_store_get_into(s C.mooncake_store_t, key *C.mck_const_char, at unsafe.Pointer, size C.size_t) C.int64_t {
+	u := useC(s)
+	defer u.Done()
+	if !u.OK || key == nil || at == nil {
+		return wrong
+	}
+	var out [1]int64
+	call(func() { u.Value.GetInto([]string{or(key, "")}, single(at, size), out[:]) })
+	return C.int64_t(out[0])
+}
+
+//export mooncake_store_batch_get_into
+func mooncake_store_batch_get_into(s C.mooncake_store_t, keys *C.mck_const_text, at *unsafe.Pointer, sizes *C.mck_const_size, n C.size_t,
+	results *C.int64_t) C.int {
+	u := useC(s)
+	defer u.Done()
+	names, ok := keysOf(keys, n)
+	if !u.OK || !ok || at == nil || sizes == nil || results == nil {
+		return wrong
+	}
+	call(func() { u.Value.GetInto(names, many(at, sizes, n), view[int64](results, n)) })
+	return 0
+}
+
+// many are objects in one piece each. Addresses and sizes of C have 64 bits.
+func many(at *unsafe.Pointer, sizes *C.mck_const_size, n C.size_t) storeface.Pieces {
+	return storeface.Pieces{Ptrs: view[uint64](at, n), Sizes: view[uint64](sizes, n)}
+}
+
+// narrow hands out results as ints.
+func narrow(to *C.int, results []int64) {
+	out := view[C.int](to, C.uint64_t(len(results)))
+	for i, r := range results {
+		out[i] = C.int(r)
+	}
+}
+
+// one is the answer of a call about one key.
+func one(s C.mooncake_store_t, key *C.mck_const_char, do func(*storeface.Store, []string, []int64)) int64 {
+	u := useC(s)
+	defer u.Done()
+	if !u.OK || key == nil {
+		return wrong
+	}
+	var out [1]int64
+	do(u.Value, []string{or(key, "")}, out[:])
+	return out[0]
+}
+
+//export mooncake_store_is_exist
+func mooncake_store_is_exist(s C.mooncake_store_t, key *C.mck_const_char) C.int {
+	return C.int(one(s, key, (*storeface.Store).Exist))
+}
+
+//export mooncake_store_batch_is_exist
+func mooncake_store_batch_is_exist(s C.mooncake_store_t, keys *C.mck_const_text, n C.size_t, results *C.int) C.int {
+	u := useC(s)
+	defer u.Done()
+	names, ok := keysOf(keys, n)
+	if !u.OK || !ok || results == nil {
+		return wrong
+	}
+	out := make([]int64, n)
+	u.Value.Exist(names, out)
+	narrow(results, out)
+	return 0
+}
+
+//export mooncake_store_get_size
+func mooncake_store_get_size(s C.mooncake_store_t, key *C.mck_const_char) C.int64_t {
+	return C.int64_t(one(s, key, (*storeface.Store).Size))
+}
+
+//export mooncake_store_remove
+func mooncake_store_remove(s C.mooncake_store_t, key *C.mck_const_char, force C.int) C.int {
+	return C.int(one(s, key, func(s *storeface.Store, keys []string, out []int64) { s.Remove(keys, force != 0, out) }))
+}
+
+//export mooncake_store_remove_by_regex
+func mooncake_store_remove_by_regex(s C.mooncake_store_t, pattern *C.mck_const_char, force C.int) C.int64_t {
+	u := useC(s)
+	defer u.Done()
+	if !u.OK || pattern == nil {
+		return wrong
+	}
+	return C.int64_t(u.Value.RemoveByRegex(or(pattern, ""), force != 0))
+}
+
+//export mooncake_store_remove_all
+func mooncake_store_remove_all(s C.mooncake_store_t, force C.int) C.int64_t {
+	u := useC(s)
+	defer u.Done()
+	if !u.OK {
+		return wrong
+	}
+	return C.int64_t(u.Value.RemoveAll(force != 0))
+}

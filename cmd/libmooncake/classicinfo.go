@@ -1,0 +1,113 @@
+package main
+
+/*
+#include "classic.h"
+*/
+import "C"
+
+import (
+	"unsafe"
+
+	"github.com/mooncake-go/mooncake/cmd/libmooncake/internal/classic"
+)
+
+// shutdown ends engines at a signal, for those that asked for it.
+var shutdown classic.Shutdown
+
+//export enableGracefulShutdown
+func enableGracefulShutdown(engine C.transfer_engine_t) {
+	if h := int64(C.te_number(engine)); known(engine) == 0 {
+		shutdown.Add(h, func() { free[*classic.Engine](h) })
+	}
+}
+
+//export getNotifsFromEngine
+func getNotifsFromEngine(engine C.transfer_engine_t, size *C.int) *C.notify_msg_t {
+	if size == nil {
+		return nil
+	}
+	*size = 0
+	u := classicUse(engine)
+	defer u.Done()
+	if !u.OK {
+		return nil
+	}
+	list, err := u.Value.Notices()
+	if err != nil {
+		u.Value.Log("getNotifsFromEngine", err)
+	}
+	if len(list) == 0 {
+		return nil
+	}
+	first := C.te_messages(C.size_t(len(list)))
+	if first == nil {
+		return nil
+	}
+	out := unsafe.Slice(first, len(list))
+	for i, n := range list {
+		out[i] = C.notify_msg_t{name: cstring(n.Name), msg: cstring(n.Message)}
+	}
+	*size = C.int(len(list))
+	return first
+}
+
+//export freeNotifsMsgBuf
+func freeNotifsMsgBuf(list *C.notify_msg_t, size C.int) C.int {
+	if list == nil {
+		return 0
+	}
+	for _, n := range unsafe.Slice(list, int(max(size, 0))) {
+		C.free(unsafe.Pointer(n.name))
+		C.free(unsafe.Pointer(n.msg))
+	}
+	C.free(unsafe.Pointer(list))
+	return 0
+}
+
+//export genNotifyInEngine
+func genNotifyInEngine(engine C.transfer_engine_t, target C.uint64_t, notify C.notify_msg_t) C.int {
+	u := classicUse(engine)
+	defer u.Done()
+	if !u.OK {
+		return invalid
+	}
+	return result(u.Value, "genNotifyInEngine", u.Value.Notify(uint64(target), *notice(notify)))
+}
+
+//export getNicLoadStats
+func getNicLoadStats(engine C.transfer_engine_t, stats *C.nic_load_stat_t, count *C.size_t) C.int {
+	u := classicUse(engine)
+	defer u.Done()
+	if !u.OK || stats == nil || count == nil {
+		return invalid
+	}
+	loads := u.Value.Loads()
+	out := unsafe.Slice(stats, int(min(*count, C.size_t(len(loads)))))
+	for i := range out {
+		copyOut(&out[i].device_name[0], C.size_t(len(out[i].device_name)), loads[i].Device)
+		out[i].inflight_bytes, out[i].ewma_bandwidth_bps = C.uint64_t(loads[i].Inflight), C.double(loads[i].Speed)
+	}
+	*count = C.size_t(len(loads))
+	return 0
+}
+
+//export showLinks
+func showLinks(engine C.transfer_engine_t, buf *C.char, size C.size_t, json C.int) C.int {
+	u := classicUse(engine)
+	defer u.Done()
+	if !u.OK || buf == nil || size == 0 {
+		return invalid
+	}
+	picture, err := u.Value.Links()
+	if err != nil {
+		return result(u.Value, "showLinks", err)
+	}
+	text := picture.Text()
+	if json != 0 {
+		if text, err = picture.JSON(); err != nil {
+			return result(u.Value, "showLinks", err)
+		}
+	}
+	copyOut(buf, size, text)
+	return 0
+}

@@ -1,0 +1,150 @@
+package main
+
+/*
+#include "classic.h"
+*/
+import "C"
+
+import (
+	"unsafe"
+
+	"github.com/mooncake-go/mooncake/cmd/libmooncake/internal/classic"
+	"github.com/mooncake-go/mooncake/cmd/libmooncake/internal/engineface"
+	"github.com/mooncake-go/mooncake/cmd/libmooncake/internal/storeface"
+)
+
+//export openSegment
+func openSegment(engine C.transfer_engine_t, name *C.te_const_char) C.int32_t {
+	return open(engine, name, (*classic.Engine).Open)
+}
+
+//export openSegmentNoCache
+func openSegmentNoCache(engine C.transfer_engine_t, name *C.te_const_char) C.int32_t {
+	return open(engine, name, (*classic.Engine).OpenFresh)
+}
+
+func open(engine C.transfer_engine_t, name *C.te_const_char, how func(*classic.Engine, string) (int32, error)) C.int32_t {
+	u := classicUse(engine)
+	defer u.Done()
+	if !u.OK {
+		return invalid
+	}
+	id, err := how(u.Value, cString(name))
+	if err != nil {
+		return result(u.Value, "openSegment", err)
+	}
+	return C.int32_t(id)
+}
+
+//export closeSegment
+func closeSegment(engine C.transfer_engine_t, _ C.int32_t) C.int { return known(engine) }
+
+//export warmupEfaSegment
+func warmupEfaSegment(engine C.transfer_engine_t, _ *C.te_const_char) C.int { return known(engine) }
+
+// known is 0 for an engine.
+func known(engine C.transfer_engine_t) C.int {
+	u := classicUse(engine)
+	defer u.Done()
+	if !u.OK {
+		return invalid
+	}
+	return 0
+}
+
+//export removeLocalSegment
+func removeLocalSegment(engine C.transfer_engine_t, name *C.te_const_char) C.int {
+	u := classicUse(engine)
+	defer u.Done()
+	if !u.OK {
+		return invalid
+	}
+	return result(u.Value, "removeLocalSegment", u.Value.Remove(cString(name)))
+}
+
+//export syncSegmentCache
+func syncSegmentCache(engine C.transfer_engine_t) C.int {
+	u := classicUse(engine)
+	defer u.Done()
+	if !u.OK {
+		return invalid
+	}
+	return result(u.Value, "syncSegmentCache", u.Value.Sync(""))
+}
+
+// maxBatch is more requests than any batch may have, and elements than any list.
+const maxBatch = 1 << 30
+
+//export allocateBatchID
+func allocateBatchID(engine C.transfer_engine_t, n C.size_t) C.uint64_t {
+	u := classicUse(engine)
+	defer u.Done()
+	if !u.OK {
+		return C.INVALID_BATCH
+	}
+	id, err := u.Value.NewBatch(int(min(n, maxBatch)))
+	if err != nil {
+		u.Value.Log("allocateBatchID", err)
+		return C.INVALID_BATCH
+	}
+	return C.uint64_t(id)
+}
+
+//export submitTransfer
+func submitTransfer(engine C.transfer_engine_t, batch C.uint64_t, list *C.struct_transfer_request, n C.size_t) C.int {
+	return submit(engine, batch, list, n, nil)
+}
+
+//export submitTransferWithNotify
+func submitTransferWithNotify(engine C.transfer_engine_t, batch C.uint64_t, list *C.struct_transfer_request, n C.size_t, notify C.notify_msg_t) C.int {
+	return submit(engine, batch, list, n, notice(notify))
+}
+
+func notice(n C.notify_msg_t) *engineface.Notice {
+	return &engineface.Notice{Name: C.GoString(n.name), Message: C.GoString(n.msg)}
+}
+
+func submit(engine C.transfer_engine_t, batch C.uint64_t, list *C.struct_transfer_request, n C.size_t, notify *engineface.Notice) C.int {
+	u := classicUse(engine)
+	defer u.Done()
+	if !u.OK || list == nil || n == 0 || n > maxBatch {
+		return classic.InvalidArgument
+	}
+	reqs := make([]classic.Request, int(n))
+	for i, r := range unsafe.Slice(list, int(n)) {
+		local, ok := storeface.At(uint64(uintptr(r.source)), uint64(r.length))
+		if !ok {
+			return classic.InvalidArgument
+		}
+		reqs[i] = classic.Request{Kind: int(r.opcode), Segment: int32(r.target_id), Local: local, Addr: uint64(r.target_offset)}
+	}
+	err := u.Value.Submit(uint64(batch), reqs, notify)
+	if err != nil {
+		u.Value.Log("submitTransfer", err)
+	}
+	return C.int(classic.Status(err))
+}
+
+//export getTransferStatus
+func getTransferStatus(engine C.transfer_engine_t, batch C.uint64_t, task C.size_t, out *C.struct_transfer_status) C.int {
+	u := classicUse(engine)
+	defer u.Done()
+	if !u.OK || out == nil {
+		return classic.InvalidArgument
+	}
+	state, bytes, err := u.Value.Status(uint64(batch), int(min(task, maxBatch)))
+	if err == nil {
+		out.status, out.transferred_bytes = C.int(state), C.uint64_t(bytes)
+	}
+	return C.int(classic.Status(err))
+}
+
+//export freeBatchID
+func freeBatchID(engine C.transfer_engine_t, batch C.uint64_t) C.int {
+	u := classicUse(engine)
+	defer u.Done()
+	if !u.OK {
+		return classic.InvalidArgument
+	}
+	return C.int(classic.Status(u.Value.Free(uint64(batch))))
+}

@@ -1,0 +1,106 @@
+package main
+
+/*
+#include "cgo.h"
+*/
+import "C"
+
+import (
+	"github.com/mooncake-go/mooncake/cmd/libmooncake/internal/engineface"
+	"github.com/mooncake-go/mooncake/cmd/libmooncake/internal/handles"
+	"github.com/mooncake-go/mooncake/core/app"
+)
+
+type engineUse = handles.Use[*engineface.Engine]
+
+func useEngine(h C.mck_handle) engineUse {
+	return handles.Begin[*engineface.Engine](&objects, int64(h))
+}
+
+// engineOf finds the initialized engine that a handle stands for, for a store that shares
+// it. done ends the use of the handle.
+func engineOf(h int64) (e *app.Engine, done func(), ok bool) {
+	u := handles.Begin[*engineface.Engine](&objects, h)
+	if !u.OK {
+		return nil, func() {}, false
+	}
+	e, err := u.Value.Core()
+	return e, u.Done, err == nil
+}
+
+//export mck_engine_new
+func mck_engine_new() C.mck_handle { return C.mck_handle(objects.Add(engineface.New(source))) }
+
+//export mck_engine_free
+func mck_engine_free(h C.mck_handle) { free[*engineface.Engine](int64(h)) }
+
+//export mck_engine_initialize
+func mck_engine_initialize(h C.mck_handle, data *C.mck_const_char, size C.uint64_t) C.int32_t {
+	u := useEngine(h)
+	defer u.Done()
+	if !u.OK {
+		return -1
+	}
+	if err := u.Value.Initialize(text(data, size)); err != nil {
+		return -1
+	}
+	return 0
+}
+
+//export mck_engine_rpc_port
+func mck_engine_rpc_port(h C.mck_handle) C.int32_t {
+	u := useEngine(h)
+	defer u.Done()
+	if !u.OK {
+		return 0
+	}
+	return C.int32_t(u.Value.RPCPort())
+}
+
+//export mck_engine_register
+func mck_engine_register(h C.mck_handle, n C.uint64_t, ptrs, sizes *C.mck_const_u64, location *C.mck_const_char, size C.uint64_t) C.int32_t {
+	u := useEngine(h)
+	defer u.Done()
+	if !u.OK {
+		return C.MCK_INVALID_PARAMS
+	}
+	list, err := memoryAt(view[uint64](ptrs, n), view[uint64](sizes, n))
+	if err != nil {
+		return C.int32_t(engineface.Code(u.Value.Failed(err)))
+	}
+	return C.int32_t(engineface.Code(u.Value.Register(list, text(location, size), true)))
+}
+
+//export mck_engine_unregister
+func mck_engine_unregister(h C.mck_handle, n C.uint64_t, ptrs *C.mck_const_u64) C.int32_t {
+	u := useEngine(h)
+	defer u.Done()
+	if !u.OK {
+		return C.MCK_INVALID_PARAMS
+	}
+	return C.int32_t(engineface.Code(u.Value.Unregister(view[uint64](ptrs, n))))
+}
+
+//export mck_engine_alloc
+func mck_engine_alloc(h C.mck_handle, size C.uint64_t) C.uint64_t {
+	u := useEngine(h)
+	defer u.Done()
+	if !u.OK {
+		return 0
+	}
+	addr, err := u.Value.Allocate(uint64(size))
+	if err != nil {
+		return 0
+	}
+	return C.uint64_t(addr)
+}
+
+//export mck_engine_free_memory
+func mck_engine_free_memory(h C.mck_handle, ptr, _ C.uint64_t) C.int32_t {
+	u := useEngine(h)
+	defer u.Done()
+	if !u.OK {
+		return C.MCK_INVALID_PARAMS
+	}
+	return C.int32_t(engineface.Code(u.Value.Release(uint64(ptr))))
+}

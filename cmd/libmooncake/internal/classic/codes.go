@@ -1,0 +1,56 @@
+package classic
+
+import (
+	"errors"
+
+	"github.com/mooncake-go/mooncake/cmd/libmooncake/internal/engineface"
+	"github.com/mooncake-go/mooncake/core/transfer"
+	"github.com/mooncake-go/mooncake/sdk/errs"
+)
+
+// The numbers of what can go wrong. Functions about transfers return them as they are, the
+// others with the sign changed.
+const (
+	OK                   = 0
+	InvalidArgument      = 1
+	TooManyRequests      = 2
+	AddressNotRegistered = 3
+	BatchBusy            = 4
+	AddressOverlapped    = 7
+	NotSupported         = 8
+	Metadata             = 200
+	Endpoint             = 201
+	Context              = 202
+)
+
+// Status is the number for an error of a call about transfers.
+func Status(err error) int {
+	switch {
+	case err == nil:
+		return OK
+	case errors.Is(err, transfer.ErrBatchBusy):
+		return BatchBusy
+	case errors.Is(err, transfer.ErrTooManyRequests):
+		return TooManyRequests
+	case errors.Is(err, engineface.ErrOverlap):
+		return AddressOverlapped
+	case errors.Is(err, engineface.ErrNotRegistered):
+		return AddressNotRegistered
+	}
+	switch errs.CodeOf(err) {
+	case errs.InvalidParams:
+		return InvalidArgument
+	case errs.NoAvailableHandle:
+		return TooManyRequests
+	case errs.NotSupported:
+		return NotSupported
+	case errs.RPCFail, errs.RPCTimeout:
+		return Metadata
+	case errs.TransferFail:
+		return Endpoint
+	}
+	return Context
+}
+
+// Result is the number for an error of the other calls.
+func Result(err error) int { return -Status(err) }

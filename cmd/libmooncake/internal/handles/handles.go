@@ -1,0 +1,124 @@
+// Package handles gives things of this process numbers that C can hold. A number is never
+// 0 and never used twice, so that one that is kept too long finds nothing instead of
+// something else.
+package handles
+
+import (
+	"slices"
+	"sync"
+	"time"
+)
+
+// Table gives out numbers. The zero value is empty. Safe for concurrent use.
+type Table struct {
+	mu   sync.Mutex
+	last int64
+	all  map[int64]*entry
+}
+
+type entry struct {
+	value any
+	calls int
+	taken bool
+	idle  chan struct{} // made by Take; closed when the last call ended
+}
+
+// Add gives value a number.
+func (t *Table) Add(value any) int64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.all == nil {
+		t.all = map[int64]*entry{}
+	}
+	t.last++
+	t.all[t.last] = &entry{value: value}
+	return t.last
+}
+
+// Len is how many numbers stand for something.
+func (t *Table) Len() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.all)
+}
+
+// Handles lists the numbers that stand for something, in the order of Add.
+func (t *Table) Handles() []int64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	out := make([]int64, 0, len(t.all))
+	for h := range t.all {
+		out = append(out, h)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// Use is a call under way with what a number stands for. End it with Done.
+type Use[T any] struct {
+	// Value is the zero one where OK is false.
+	Value T
+	// OK is false for a number that stands for nothing, or for something else than a T.
+	OK bool
+
+	table *Table
+	entry *entry
+}
+
+// Begin notes a call with the T that h stands for.
+func Begin[T any](t *Table, h int64) Use[T] {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	e := t.all[h]
+	if e == nil {
+		return Use[T]{}
+	}
+	v, ok := e.value.(T)
+	if !ok {
+		return Use[T]{}
+	}
+	e.calls++
+	return Use[T]{Value: v, OK: true, table: t, entry: e}
+}
+
+// Done ends the call. Once; nothing where OK is false.
+func (u Use[T]) Done() {
+	if !u.OK {
+		return
+	}
+	u.table.mu.Lock()
+	defer u.table.mu.Unlock()
+	if u.entry.calls--; u.entry.calls == 0 && u.entry.taken {
+		close(u.entry.idle)
+	}
+}
+
+// Take ends the number of a T: no call begins with it any more. It waits for those under
+// way, at most for wait, and reports whether they ended. ok is false as with Begin.
+func Take[T any](t *Table, h int64, wait time.Duration) (value T, idle, ok bool) {
+	t.mu.Lock()
+	e := t.all[h]
+	if e == nil {
+		t.mu.Unlock()
+		return value, false, false
+	}
+	value, ok = e.value.(T)
+	if !ok {
+		t.mu.Unlock()
+		return value, false, false
+	}
+	delete(t.all, h)
+	e.taken, e.idle = true, make(chan struct{})
+	if e.calls == 0 {
+		close(e.idle)
+	}
+	t.mu.Unlock()
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-e.idle:
+		return value, true, true
+	case <-timer.C:
+		return value, false, true
+	}
+}

@@ -1,0 +1,57 @@
+package main
+
+/*
+#include "cgo.h"
+*/
+import "C"
+
+import "github.com/mooncake-go/mooncake/cmd/libmooncake/internal/storeface"
+
+//export mck_store_get_session_start
+func mck_store_get_session_start(s C.mck_handle, keys C.mck_texts, results *C.int64_t) {
+	eachKey(s, keys, results, (*storeface.Store).StartGets)
+}
+
+//export mck_store_get_session_ranges
+func mck_store_get_session_ranges(s C.mck_handle, keys C.mck_texts, to C.mck_pieces, at *C.mck_const_u64, results *C.int64_t) {
+	moveKeys(s, keys, results, func(t *storeface.Store, keys []string, out []int64) {
+		p := pieces(to)
+		t.GetHeld(keys, p, offsets(at, p), out)
+	})
+}
+
+//export mck_store_get_session_end
+func mck_store_get_session_end(s C.mck_handle, keys C.mck_texts) C.int32_t {
+	u := useStore(s)
+	defer u.Done()
+	if !u.OK {
+		return C.MCK_INVALID_PARAMS
+	}
+	return C.int32_t(u.Value.EndGets(texts(keys)))
+}
+
+//export mck_store_put_session_start
+func mck_store_put_session_start(s C.mck_handle, keys C.mck_texts, sizes *C.mck_const_u64, how *C.mck_const_replicate, results *C.int64_t) {
+	r := replicate(how)
+	eachKey(s, keys, results, func(t *storeface.Store, names []string, out []int64) {
+		t.StartPuts(names, view[uint64](sizes, keys.n), &r, out)
+	})
+}
+
+//export mck_store_put_session_ranges
+func mck_store_put_session_ranges(s C.mck_handle, keys C.mck_texts, from C.mck_pieces, at *C.mck_const_u64, results *C.int64_t) {
+	moveKeys(s, keys, results, func(t *storeface.Store, keys []string, out []int64) {
+		p := pieces(from)
+		t.PutHeld(keys, p, offsets(at, p), out)
+	})
+}
+
+//export mck_store_put_session_end
+func mck_store_put_session_end(s C.mck_handle, keys C.mck_texts, results *C.int64_t) {
+	eachKey(s, keys, results, (*storeface.Store).EndPuts)
+}
+
+//export mck_store_put_session_revoke
+func mck_store_put_session_revoke(s C.mck_handle, keys C.mck_texts, results *C.int64_t) {
+	eachKey(s, keys, results, (*storeface.Store).RevokePuts)
+}

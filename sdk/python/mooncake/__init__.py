@@ -1,0 +1,29 @@
+"""Mooncake: memory of many machines as one pool for the KV cache of LLM inference.
+
+mooncake.store has the store, mooncake.engine the transfer engine.
+"""
+
+from __future__ import annotations
+
+import pkgutil
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .buffer_pool import BufferPool, RegisteredBufferPool
+
+# Packages of other distributions may add modules to this one.
+__path__ = pkgutil.extend_path(__path__, __name__)
+
+__all__ = ["BufferPool", "RegisteredBufferPool"]
+
+
+def __getattr__(name: str) -> Any:
+    if name in __all__:
+        from . import buffer_pool
+
+        return getattr(buffer_pool, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

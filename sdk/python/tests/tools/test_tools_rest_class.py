@@ -1,0 +1,157 @@
+"""What MooncakeStoreService answers when the store fails, which no real store does on demand."""
+
+import asyncio
+import json
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from mooncake.mooncake_config import MooncakeConfig
+from mooncake.mooncake_store_service import MooncakeStoreService
+
+pytest.importorskip("aiohttp")
+
+
+class Store:
+    """A store whose answers a test decides, and that says what it was asked."""
+
+    def __init__(self) -> None:
+        self.code = 0
+        self.broken: set[str] = set()
+        self.calls: list[tuple[Any, ...]] = []
+
+    def _did(self, *call: Any) -> int:
+        self.calls.append(call)
+        return self.code
+
+    def put(self, key: str, value: bytes) -> int:
+        return self._did("put", key, value)
+
+    def get(self, key: str) -> bytes:
+        return b""
+
+    def is_exist(self, key: str) -> int:
+        return self._did("is_exist", key) or 1
+
+    def remove(self, key: str) -> int:
+        return self._did("remove", key)
+
+    def remove_all(self) -> int:
+        return self._did("remove_all")
+
+    def allocate_and_mount_segment(self, size: int, protocol: str, location: str) -> dict[str, Any]:
+        return {"ret": self._did("allocate", size, protocol, location), "segment_ids": ["1-1"], "allocated_size": 4096}
+
+    def unmount_and_free_segment(self, ids: list[str], grace: int) -> int:
+        return self._did("free", ids, grace)
+
+    def mount_segment(self, path: str, size: int, offset: int, protocol: str, location: str) -> dict[str, Any]:
+        return {"ret": self._did("mount", path, size, offset, protocol, location), "segment_ids": ["2-2"]}
+
+    def unmount_segment(self, ids: list[str], grace: int) -> int:
+        return -1 if set(ids) & self.broken else self._did("unmount", ids, grace)
+
+    def unmount_local_disk_segment(self, grace: int) -> int:
+        return self._did("disk", grace)
+
+
+class Request:
+    """As much of a request as the handlers look at."""
+
+    def __init__(self, body: Any) -> None:
+        self._body = body
+        self.match_info = {"key": "k"}
+
+    async def json(self) -> Any:
+        return self._body
+
+
+@pytest.fixture
+def service() -> MooncakeStoreService:
+    """A service as upstream's tests make one: without its constructor."""
+    made = MooncakeStoreService.__new__(MooncakeStoreService)
+    made.store = Store()
+    made.config = SimpleNamespace(protocol="tcp")
+    made.current_mode = "prefill"
+    made.mounted_segment_ids = []
+    made.last_mount_info = {}
+    made._state_lock = asyncio.Lock()
+    return made
+
+
+def ask(handler: Any, body: Any = None) -> tuple[int, Any]:
+    answer = asyncio.run(handler(Request(body)))
+    if answer.content_type != "application/json":
+        return answer.status, answer.body
+    return answer.status, json.loads(answer.text)
+
+
+@pytest.mark.parametrize(
+    ("handler", "body", "text"),
+    [
+        ("handle_put", {"key": "k", "value": "v"}, "PUT operation failed"),
+        ("handle_exist", None, "Exist check failed"),
+        ("handle_remove", None, "Remove operation failed"),
+        ("handle_remove_all", None, "RemoveAll operation failed"),
+        ("handle_mount", {"size": 1}, "Mount operation failed"),
+        ("handle_unmount", {"segment_ids": "1-1"}, "Unmount operation failed"),
+        ("handle_mount_shm", {"name": "x", "size": 1}, "Mount shm operation failed"),
+        ("handle_unmount_local_disk", {}, "Unmount local disk operation failed"),
+        ("handle_reconfigure", {"mode": "decode", "path": "/dev/shm/x", "size": 1}, "Reconfigure failed, the previous"),
+    ],
+)
+def test_an_error_code_is_passed_on(service: MooncakeStoreService, handler: str, body: Any, text: str) -> None:
+    service.store.code = -800
+    status, answer = ask(getattr(service, handler), body)
+    assert (status, answer["error_code"]) == (500, -800)
+    assert answer["error"].startswith(text)
+
+
+def test_what_a_store_is_asked(service: MooncakeStoreService) -> None:
+    assert ask(service.handle_put, {"key": "k", "value": "ü"})[0] == 200
+    assert ask(service.handle_mount, {"size": 7, "location": "cpu:1"})[1]["allocated_size"] == 4096
+    assert ask(service.handle_unmount, {"segment_ids": ["1-1"], "grace_period_seconds": 4})[0] == 200
+    shm = {"name": "/x", "size": 8, "offset": 9, "protocol": "rdma", "location": "cpu:0"}
+    assert ask(service.handle_mount_shm, shm) == (200, {"status": "success", "segment_ids": ["2-2"]})
+    assert ask(service.handle_unmount_local_disk, {"grace_period_seconds": 3600})[0] == 200
+    assert service.store.calls == [
+        ("put", "k", "ü".encode()),
+        ("allocate", 7, "tcp", "cpu:1"),
+        ("free", ["1-1"], 4),
+        ("mount", "/dev/shm/x", 8, 9, "rdma", "cpu:0"),
+        ("disk", 3600),
+    ]
+
+
+def test_an_empty_object_is_there(service: MooncakeStoreService) -> None:
+    assert ask(service.handle_get) == (200, b"")
+
+
+def test_a_store_that_raises(service: MooncakeStoreService) -> None:
+    service.store = None
+    status, answer = ask(service.handle_remove_all)
+    assert (status, answer["error"]) == (500, "RemoveAll operation failed")
+
+
+def test_segments_that_stay_are_remembered(service: MooncakeStoreService) -> None:
+    decode = {"mode": "decode", "path": "/dev/shm/x", "size": 1}
+    service.current_mode, service.mounted_segment_ids = "decode", ["1-1"]
+    service.store.broken = {"1-1"}
+    status, answer = ask(service.handle_reconfigure, decode)
+    assert (status, answer["failed_segment_ids"], answer["mode"]) == (500, ["1-1"], "decode")
+    assert service.mounted_segment_ids == ["1-1", "2-2"], "both are mounted"
+    service.store.broken = set()
+    status, answer = ask(service.handle_unmount_shm, {"segment_ids": ["1-1"], "grace_period_seconds": 3})
+    assert (status, service.current_mode, service.mounted_segment_ids) == (200, "decode", ["2-2"])
+    assert service.store.calls[-1] == ("unmount", ["1-1"], 3)
+    assert ask(service.handle_unmount_shm, {"segment_ids": "2-2"})[0] == 200
+    assert (service.current_mode, service.mounted_segment_ids, service.last_mount_info) == ("prefill", [], {})
+
+
+def test_the_settings_of_a_service(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MOONCAKE_MASTER", "m:50051")
+    service = MooncakeStoreService(defines={"local_hostname": "n", "unknown": "x"})
+    assert isinstance(service.config, MooncakeConfig)
+    assert (service.config.local_hostname, service.port) == ("n", 0)
+    assert not hasattr(service.config, "unknown")

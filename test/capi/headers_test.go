@@ -1,0 +1,31 @@
+package capi_test
+
+import (
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// declared finds the name of a function in a header that went through the preprocessor.
+var declared = regexp.MustCompile(`(?m)\b([A-Za-z_]\w*)\s*\([^;{}]*\)\s*;`)
+
+// headerNames are the functions that the headers of this project declare.
+func headerNames(t *testing.T) map[string]bool {
+	t.Helper()
+	files, err := filepath.Glob(root + "/cmd/libmooncake/include/*.h")
+	require.NoError(t, err)
+	require.NotEmpty(t, files)
+	names := map[string]bool{}
+	for _, file := range files {
+		// Without the lines of the system's headers, which come with markers.
+		text, err := exec.CommandContext(t.Context(), "gcc", "-E", "-fpreprocessed", "-dD", file).Output()
+		require.NoError(t, err)
+		for _, m := range declared.FindAllStringSubmatch(string(text), -1) {
+			names[m[1]] = true
+		}
+	}
+	return names
+}

@@ -1,0 +1,189 @@
+package deploy
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+const patience = time.Minute
+
+// site puts what is written for a cluster onto loopback: a port for each, and every host here.
+type site struct {
+	hosts []string
+	ports map[string]string
+}
+
+var number = regexp.MustCompile(`\b(50051|9003|8080|8088|9300)\b`)
+
+func newSite(t *testing.T, hosts ...string) *site {
+	s := &site{hosts: hosts, ports: map[string]string{}}
+	for _, given := range []string{"50051", "9003", "8080", "8088", "9300"} {
+		s.ports[given] = freePort(t)
+	}
+	return s
+}
+
+// port replaces ports only: in arguments, the name of a host may be a verb.
+func (s *site) port(text string) string {
+	return number.ReplaceAllStringFunc(text, func(p string) string { return s.ports[p] })
+}
+
+func (s *site) local(text string) string {
+	for _, h := range s.hosts {
+		if text == h {
+			return "127.0.0.1"
+		}
+		text = strings.ReplaceAll(text, h+":", "127.0.0.1:")
+	}
+	return s.port(text)
+}
+
+func freePort(t *testing.T) string {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer l.Close()
+	_, p, err := net.SplitHostPort(l.Addr().String())
+	require.NoError(t, err)
+	return p
+}
+
+// process is a program that runs until the test ends.
+type process struct {
+	cmd  *exec.Cmd
+	done chan error
+	mu   sync.Mutex
+	out  bytes.Buffer
+}
+
+func (p *process) Write(b []byte) (int, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.out.Write(b)
+}
+
+func (p *process) log() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.out.String()
+}
+
+// start runs a command line of a container: the image's program under the name that it gives.
+func start(t *testing.T, line, env []string, attr *syscall.SysProcAttr) *process {
+	t.Helper()
+	if len(line) > 2 && line[1] == "-m" {
+		line = append([]string{strings.TrimPrefix(line[2], "mooncake.")}, line[3:]...) // As the package's module does.
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
+	t.Cleanup(cancel)
+	name := filepath.Join("/usr/bin", filepath.Base(line[0]))
+	if attr == nil {
+		name = filepath.Join(root, name)
+	}
+	cmd := exec.CommandContext(ctx, name, line[1:]...)
+	cmd.Env, cmd.SysProcAttr, cmd.Dir = append([]string{"PATH=/usr/bin"}, env...), attr, "/"
+	p := &process{cmd: cmd, done: make(chan error, 1)}
+	cmd.Stdout, cmd.Stderr = p, p
+	require.NoError(t, cmd.Start())
+	go func() { p.done <- cmd.Wait() }()
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		if t.Failed() {
+			t.Logf("%v\n%s", line, p.log())
+		}
+	})
+	return p
+}
+
+// stop ends it as a container is ended.
+func (p *process) stop(t *testing.T) {
+	t.Helper()
+	require.NoError(t, p.cmd.Process.Signal(syscall.SIGTERM))
+	select {
+	case err := <-p.done:
+		assert.NoError(t, err, p.log())
+	case <-time.After(patience):
+		t.Errorf("%v does not end", p.cmd.Args)
+	}
+}
+
+// passes waits until a probe says yes.
+func (s *site) passes(t *testing.T, p *process, c container, pr *probe) {
+	t.Helper()
+	if pr == nil {
+		return
+	}
+	ask := func() error { return s.ask(t.Context(), c, pr) }
+	var last error
+	require.Eventually(t, func() bool {
+		select {
+		case err := <-p.done:
+			p.done <- err
+			last = fmt.Errorf("it ended: %w\n%s", err, p.log())
+			return true
+		default:
+			last = ask()
+			return last == nil
+		}
+	}, patience, 20*time.Millisecond, "%s: %v", c.Name, pr)
+	require.NoError(t, last, c.Name)
+}
+
+func (s *site) ask(ctx context.Context, c container, pr *probe) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	if pr.TCPSocket != nil {
+		conn, err := new(net.Dialer).DialContext(ctx, "tcp", "127.0.0.1:"+s.probed(c, pr.TCPSocket.Port))
+		if err == nil {
+			err = conn.Close()
+		}
+		return err
+	}
+	_, err := get(ctx, "http://127.0.0.1:"+s.probed(c, pr.HTTPGet.Port)+pr.HTTPGet.Path)
+	return err
+}
+
+// probed returns the local port for one of a container, by its name or number.
+func (s *site) probed(c container, which string) string {
+	for _, p := range c.Ports {
+		if p.Name == which {
+			which = fmt.Sprint(p.ContainerPort)
+		}
+	}
+	return s.local(which)
+}
+
+func get(ctx context.Context, url string) (string, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return "", err
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return "", err
+	}
+	defer res.Body.Close()
+	b, err := io.ReadAll(io.LimitReader(res.Body, 1<<20))
+	if err == nil && res.StatusCode != http.StatusOK {
+		err = fmt.Errorf("%s: %s", url, res.Status)
+	}
+	return string(b), err
+}
+
+// isRoot says whether a test may change the root folder.
+func isRoot() bool { return os.Geteuid() == 0 }
