@@ -90,6 +90,7 @@ wrong or a worker failed. Ends everything it started, however it ends.`,
 	f.IntVar(&o.Window, "window", o.Window, "pages that a worker holds, and of one get or put")
 	f.Uint64Var(&o.Load.Seed, "seed", o.Load.Seed, "picks one load out of all")
 	f.DurationVar(&o.LeaseTTL, "lease-ttl", o.LeaseTTL, "how long a read protects a page from eviction")
+	f.DurationVar(&o.Think, "think-time", o.Think, "how long a worker waits after each request, as an engine computes between two")
 	f.StringVar(&o.Protocol, "protocol", o.Protocol, "what moves the pages (a transport plugin); no other one takes its place")
 	f.StringVar(&o.Evictor, "evictor", o.Evictor, "eviction policy (an evict plugin)")
 	f.StringVar(&o.Allocator, "allocator", o.Allocator, "allocator (an alloc plugin)")

@@ -46,6 +46,7 @@ func TestOptionsRefusals(t *testing.T) {
 		"pool of 2 pages": func(o *Options) { o.PoolPages = 2 },
 		"window of 0":     func(o *Options) { o.Window = 0 },
 		"lease of 0s":     func(o *Options) { o.LeaseTTL = 0 },
+		"think time":      func(o *Options) { o.Think = -1 },
 		"no protocol":     func(o *Options) { o.Protocol = "" },
 		`"elsewhere"`:     func(o *Options) { o.Mode = "elsewhere" },
 		"corrupt at 1":    func(o *Options) { o.Corrupt = 1 },

@@ -33,6 +33,8 @@ type Options struct {
 	Trace string
 	// LeaseTTL is how long a read protects a page.
 	LeaseTTL time.Duration
+	// Think is how long a worker waits after each request, as an engine computes between two.
+	Think time.Duration
 	// Protocol is the name of the transport plugin that moves the pages, and the only one.
 	Protocol string
 	// Evictor and Allocator are the names of the plugins; Mode is where they run: auto,
@@ -83,6 +85,8 @@ func (o Options) Validate() error {
 		return refuse("a window of %d pages, want 1 to 4096", o.Window)
 	case o.LeaseTTL < time.Millisecond:
 		return refuse("a lease of %v, want at least 1ms", o.LeaseTTL)
+	case o.Think < 0:
+		return refuse("a think time of %v, want 0 or more", o.Think)
 	case o.Protocol == "":
 		return refuse("no protocol, want the name of a transport plugin, for example tcp")
 	case o.Mode != "auto" && o.Mode != "inprocess" && o.Mode != "subprocess":

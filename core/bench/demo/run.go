@@ -106,7 +106,7 @@ func (p *pool) job(i, total int) Job {
 	return Job{
 		Worker: worker.Config{
 			Worker: i, Total: total, Model: "demo", Seed: p.opts.Load.Seed,
-			PageSize: int(p.opts.PageSize), Window: p.opts.Window,
+			PageSize: int(p.opts.PageSize), Window: p.opts.Window, Think: p.opts.Think,
 		},
 		Workers: p.opts.Workers, Load: p.opts.Load, Trace: p.opts.Trace,
 		Master: p.rpc, Metadata: p.meta, Checksum: p.opts.Checksum, Protocol: p.opts.Protocol,

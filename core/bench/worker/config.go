@@ -29,6 +29,9 @@ type Config struct {
 	// Patience is how long a failing lookup is tried again, for a master that restarts,
 	// before the worker gives up. Default 30 s.
 	Patience time.Duration `json:"patience"`
+	// Think is how long the worker waits after each request, as an engine computes between
+	// two: 0 for not at all.
+	Think time.Duration `json:"think,omitempty"`
 }
 
 // withDefaults returns a complete and valid configuration.
@@ -54,8 +57,8 @@ func (c Config) withDefaults() (Config, error) {
 		return refuse("page size is %d bytes, want 8 to %d", c.PageSize, 1<<30)
 	case c.Window < 1 || c.Window > 4096:
 		return refuse("window is %d pages, want 1 to 4096", c.Window)
-	case c.OpTimeout < 0 || c.Patience < 0:
-		return refuse("time limits of %v and %v may not be negative", c.OpTimeout, c.Patience)
+	case c.OpTimeout < 0 || c.Patience < 0 || c.Think < 0:
+		return refuse("times of %v, %v and %v may not be negative", c.OpTimeout, c.Patience, c.Think)
 	}
 	return c, nil
 }

@@ -78,6 +78,22 @@ func (r *replay) all(ctx context.Context, src trace.Source) error {
 		}
 		r.res.Requests++
 		r.publish()
+		if err := r.think(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// think waits for the worker's pause between two requests.
+func (r *replay) think(ctx context.Context) error {
+	if r.cfg.Think == 0 {
+		return nil
+	}
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(r.cfg.Think):
+		return nil
 	}
 }
 
