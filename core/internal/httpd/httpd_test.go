@@ -5,9 +5,10 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"os"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -48,8 +49,9 @@ func TestServesAndStops(t *testing.T) {
 	http.DefaultClient.CloseIdleConnections()
 	require.NoError(t, s.Stop(t.Context()))
 	require.NoError(t, s.Stop(t.Context()))
-	_, err = http.Get("http://" + ln.Addr().String())
-	assert.Error(t, err)
+	// The port may be somebody else's by now.
+	_, err = ln.Accept()
+	assert.ErrorIs(t, err, net.ErrClosed)
 }
 
 func TestStopCutsOffASlowAnswer(t *testing.T) {
@@ -64,47 +66,106 @@ func TestStopCutsOffASlowAnswer(t *testing.T) {
 	assert.Error(t, <-failed)
 }
 
-func TestConnectionLimit(t *testing.T) {
-	s := httpd.New(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "yes") }), httpd.Options{MaxConnections: 1})
-	ln := listen(t)
-	s.Start(ln)
-	defer func() { require.NoError(t, s.Stop(t.Context())) }()
-	first, err := net.Dial("tcp", ln.Addr().String())
-	require.NoError(t, err)
-	io.WriteString(first, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
-	_, err = first.Read(make([]byte, 1))
-	require.NoError(t, err)
-
-	second, err := net.Dial("tcp", ln.Addr().String())
-	require.NoError(t, err)
-	defer second.Close()
-	io.WriteString(second, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
-	second.SetReadDeadline(time.Now().Add(20 * time.Millisecond))
-	_, err = second.Read(make([]byte, 1))
-	require.Error(t, err, "the second connection waits")
-	first.Close()
-	second.SetReadDeadline(time.Now().Add(10 * time.Second))
-	_, err = second.Read(make([]byte, 1))
-	assert.NoError(t, err)
+// pipes is a listener whose connections are pipes, which work on the clock of a bubble.
+type pipes struct {
+	conns  chan net.Conn
+	closed chan struct{}
+	once   sync.Once
 }
 
+func newPipes() *pipes { return &pipes{conns: make(chan net.Conn), closed: make(chan struct{})} }
+
+func (p *pipes) Accept() (net.Conn, error) {
+	select {
+	case c := <-p.conns:
+		return c, nil
+	case <-p.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (p *pipes) Close() error { p.once.Do(func() { close(p.closed) }); return nil }
+
+func (p *pipes) Addr() net.Addr { return &net.UnixAddr{Name: "pipes", Net: "unix"} }
+
+// dial returns when the server has taken the connection.
+func (p *pipes) dial(ctx context.Context) (net.Conn, error) {
+	near, far := net.Pipe()
+	select {
+	case p.conns <- far:
+		return near, nil
+	case <-p.closed:
+		return nil, net.ErrClosed
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// TestConnectionLimit: one more connection waits while the others are not idle for long.
+func TestConnectionLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := httpd.New(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "yes") }), httpd.Options{MaxConnections: 1})
+		ln := newPipes()
+		s.Start(ln)
+		first, err := ln.dial(t.Context())
+		require.NoError(t, err)
+		answered := make(chan error, 1)
+		ask := func(c net.Conn) { // The pipe holds nothing: somebody has to take all of the answer.
+			go func() { io.WriteString(c, "GET / HTTP/1.1\r\nHost: x\r\n\r\n") }()
+			go func() {
+				_, err := c.Read(make([]byte, 1))
+				answered <- err
+				_, _ = io.Copy(io.Discard, c)
+			}()
+		}
+		ask(first)
+		require.NoError(t, <-answered)
+
+		second, err := ln.dial(t.Context())
+		require.NoError(t, err)
+		ask(second)
+		time.Sleep(20 * time.Millisecond)
+		synctest.Wait()
+		require.Empty(t, answered, "the second connection waits")
+		start := time.Now()
+		first.Close()
+		require.NoError(t, <-answered)
+		require.Zero(t, time.Since(start), "it gets the room of the first at once")
+		second.Close()
+		require.NoError(t, s.Stop(t.Context()))
+	})
+}
+
+// TestGarbageDisturbsNobody: whoever sends it is cut off, and others are answered meanwhile.
 func TestGarbageDisturbsNobody(t *testing.T) {
-	s := httpd.New(http.NotFoundHandler(), httpd.Options{ReadHeaderTimeout: 50 * time.Millisecond, MaxHeaderBytes: 4 << 10})
-	ln := listen(t)
-	s.Start(ln)
-	defer func() { require.NoError(t, s.Stop(t.Context())) }()
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-	for _, payload := range []string{"", "\x16\x03\x01\x00\xa5\x01\x00\x00\xa1", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "GET /", "\x00\xff\r\n\r\n",
-		"GET / HTTP/1.1\r\nHost: x\r\nA: " + strings.Repeat("a", 64<<10)} {
-		conn, err := net.Dial("tcp", ln.Addr().String())
-		require.NoError(t, err)
-		_, _ = io.WriteString(conn, payload) // The server may have closed already.
-		resp, err := client.Get("http://" + ln.Addr().String())
-		require.NoError(t, err)
-		resp.Body.Close()
-		conn.SetReadDeadline(time.Now().Add(10 * time.Second))
-		_, err = io.Copy(io.Discard, conn)
-		assert.NotErrorIs(t, err, os.ErrDeadlineExceeded, "%.20q", payload)
-		conn.Close()
+	for name, payload := range map[string]string{
+		"nothing": "", "TLS": "\x16\x03\x01\x00\xa5\x01\x00\x00\xa1", "HTTP/2": "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "half a line": "GET /", "zeros": "\x00\xff\r\n\r\n",
+		"a long head": "GET / HTTP/1.1\r\nHost: x\r\nA: " + strings.Repeat("a", 64<<10),
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := httpd.New(http.NotFoundHandler(), httpd.Options{ReadHeaderTimeout: 5 * time.Second, MaxHeaderBytes: 4 << 10})
+				ln := newPipes()
+				s.Start(ln)
+				conn, err := ln.dial(t.Context())
+				require.NoError(t, err)
+				go func() { _, _ = io.WriteString(conn, payload) }() // The server may have closed already.
+				ended := make(chan struct{})
+				start := time.Now()
+				go func() { _, _ = io.Copy(io.Discard, conn); close(ended) }()
+				client := &http.Client{Transport: &http.Transport{
+					DisableKeepAlives: true,
+					DialContext:       func(ctx context.Context, _, _ string) (net.Conn, error) { return ln.dial(ctx) },
+				}}
+				resp, err := client.Get("http://pipes/")
+				require.NoError(t, err)
+				resp.Body.Close()
+				require.Zero(t, time.Since(start))
+				<-ended
+				require.LessOrEqual(t, time.Since(start), 6*time.Second)
+				conn.Close()
+				require.NoError(t, s.Stop(t.Context()))
+			})
+		})
 	}
 }
