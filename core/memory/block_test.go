@@ -46,7 +46,7 @@ func TestAllocatePrefault(t *testing.T) {
 	defer b.Close() //nolint:errcheck // The test is about the pages.
 	var st unix.Stat_t
 	require.NoError(t, unix.Fstat(b.FD(), &st))
-	require.Equal(t, int64(1<<20), st.Blocks*512)
+	require.GreaterOrEqual(t, st.Blocks*512, int64(1<<20), "more where the kernel takes huge pages for shared memory")
 }
 
 func TestAllocateWithoutMemfd(t *testing.T) {
