@@ -159,6 +159,7 @@ echo '{"end":{"sum_received":{"bits_per_second":16e9}}}'
 	p, err := NewIperf(2)
 	require.NoError(t, err)
 	defer p.Close()
+	p.began = p.began.Add(time.Hour) // However long three processes take here.
 	for _, kind := range []transport.OpKind{transport.Read, transport.Write} {
 		limit, err := p.Measure(t.Context(), kind, time.Millisecond)
 		require.NoError(t, err)
