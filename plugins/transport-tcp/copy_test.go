@@ -5,6 +5,7 @@ import (
 	"net"
 	"sync"
 	"testing"
+	"time"
 	"unsafe"
 
 	"github.com/stretchr/testify/require"
@@ -115,7 +116,8 @@ func TestNoGarbage(t *testing.T) {
 
 // TestIdleLaneLeaves: a connection without work is given up, and made again for work.
 func TestIdleLaneLeaves(t *testing.T) {
-	r := newPair(t, 4096, func(c *Config) { c.IdleTimeout = ms(20) })
+	r := newPair(t, 4096)
+	r.client.cfg.IdleTimeout = 20 * time.Millisecond // The server's would cut what has just begun.
 	buf := make([]byte, 4096)
 	for i := range 3 {
 		r.ok(t, r.read(buf))

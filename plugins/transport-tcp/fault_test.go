@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"os"
 	"runtime"
@@ -61,14 +62,36 @@ func until(t testing.TB, what string, cond func() bool) {
 	}
 }
 
-// impatient has limits short enough to be met in a test.
-func impatient(c *Config) {
-	c.StallTimeout, c.OpTimeout, c.DialTimeout = ms(60), ms(2000), ms(1000)
+// single has one connection, and no limit that a busy machine meets. What a test is to run
+// into it makes short itself.
+func single(c *Config) {
+	c.StallTimeout, c.OpTimeout, c.DialTimeout = plugin.Duration(limit), plugin.Duration(limit), plugin.Duration(limit)
 	c.ConnectionsPerPeer, c.SliceBytes = 1, 1<<20
 }
 
+// works waits until a Read succeeds.
+func (r *pair) works(t testing.TB, buf []byte) {
+	until(t, "it works", func() bool { return r.run(t, r.read(buf))[0].Status == transport.OK })
+}
+
+// expireNow makes the path take the deadline of its first operation for passed.
+func (r *pair) expireNow() {
+	r.path.mu.Lock()
+	r.path.active[0].deadline = time.Now()
+	r.path.mu.Unlock()
+	r.path.expire()
+}
+
+// reap waits for one completion.
+func (r *pair) reap(t testing.TB) transport.Completion {
+	out := make([]transport.Completion, 1)
+	_, err := r.path.Reap(context.Background(), out)
+	require.NoError(t, err)
+	return out[0]
+}
+
 func throughProxy(t *testing.T, size int, change ...func(*Config)) (*pair, *faulty) {
-	r := newPair(t, size, append([]func(*Config){impatient}, change...)...)
+	r := newPair(t, size, append([]func(*Config){single}, change...)...)
 	f, ep := proxy(t, r.server.Endpoint())
 	r.dial(t, ep)
 	return r, f
@@ -158,7 +181,7 @@ func TestCorruptPayload(t *testing.T) {
 func TestSilence(t *testing.T) {
 	for name, from := range map[string]int64{"before the answer": headerSize, "in the payload": 200_000} {
 		t.Run(name, func(t *testing.T) {
-			r, f := throughProxy(t, 1<<20)
+			r, f := throughProxy(t, 1<<20, func(c *Config) { c.StallTimeout = ms(60) })
 			f.set(func(up bool, at int64, _ []byte) verdict {
 				if !up && at >= from {
 					return drop
@@ -170,7 +193,7 @@ func TestSilence(t *testing.T) {
 			require.Equal(t, transport.Failed, c.Status)
 			require.ErrorIs(t, c.Err, errQuiet)
 			f.set(nil)
-			r.ok(t, r.read(buf))
+			r.works(t, buf) // Not always at once: the machine may be quiet for as long.
 		})
 	}
 }
@@ -178,7 +201,7 @@ func TestSilence(t *testing.T) {
 // TestDeadlineInPayload: an operation that ends while its payload arrives is drained and
 // harms no other; its buffer is not touched after the completion.
 func TestDeadlineInPayload(t *testing.T) {
-	r, f := throughProxy(t, 4<<20, func(c *Config) { c.StallTimeout = plugin.Duration(limit) })
+	r, f := throughProxy(t, 4<<20)
 	fillWith(r.mem, 0x77)
 	gate := make(chan struct{})
 	arrived := make(chan struct{})
@@ -191,22 +214,13 @@ func TestDeadlineInPayload(t *testing.T) {
 		return pass
 	})
 	buf := make([]byte, 1<<20)
-	slow := r.read(buf)
-	slow.Deadline = time.Now().Add(time.Hour)
-	n, err := r.path.Submit([]transport.Op{slow})
-	require.NoError(t, err)
-	require.Equal(t, 1, n)
+	r.submit(t, patient(r.read(buf)))
 	<-arrived
-	r.path.mu.Lock()
-	r.path.active[0].deadline = time.Now() // As if the hour had passed.
-	r.path.mu.Unlock()
-	r.path.expire()
-	out := make([]transport.Completion, 1)
-	_, err = r.path.Reap(context.Background(), out)
-	require.NoError(t, err)
-	require.Equal(t, transport.Failed, out[0].Status)
-	require.True(t, errs.Is(out[0].Err, errs.RPCTimeout))
-	require.ErrorIs(t, out[0].Err, context.DeadlineExceeded)
+	r.expireNow()
+	c := r.reap(t)
+	require.Equal(t, transport.Failed, c.Status)
+	require.True(t, errs.Is(c.Err, errs.RPCTimeout))
+	require.ErrorIs(t, c.Err, context.DeadlineExceeded)
 	fillWith(buf, 0x11)
 	close(gate)
 	other := make([]byte, 4096)
@@ -223,12 +237,22 @@ func fillWith(b []byte, v byte) {
 	}
 }
 
-// hole is an address where nobody listens.
-func hole(t testing.TB) string {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
+// hole is an address where nobody listens. It is taken, so that nobody else can; listen
+// makes a listener of it.
+func hole(t testing.TB) (addr string, listen func() net.Listener) {
+	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
 	require.NoError(t, err)
-	require.NoError(t, ln.Close())
-	return ln.Addr().String()
+	f := os.NewFile(uintptr(fd), "hole")
+	t.Cleanup(func() { _ = f.Close() })
+	require.NoError(t, syscall.Bind(fd, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}))
+	here, err := syscall.Getsockname(fd)
+	require.NoError(t, err)
+	return fmt.Sprintf("127.0.0.1:%d", here.(*syscall.SockaddrInet4).Port), func() net.Listener {
+		require.NoError(t, syscall.Listen(fd, 16))
+		ln, err := net.FileListener(f)
+		require.NoError(t, err)
+		return ln
+	}
 }
 
 // at is the live endpoint under other addresses.
@@ -249,11 +273,12 @@ func patient(op transport.Op) transport.Op {
 // submitted before the next attempt is due cost none, and the path works once the peer is
 // back.
 func TestRefusedFailsAtOnce(t *testing.T) {
-	r := newPair(t, 4096, impatient)
+	r := newPair(t, 4096, single)
 	e, err := decodeEndpoint(r.server.Endpoint().Blob)
 	require.NoError(t, err)
-	addr := hole(t)
-	r.dial(t, at(t, r.server.Endpoint(), addr, hole(t)))
+	addr, listen := hole(t)
+	other, _ := hole(t)
+	r.dial(t, at(t, r.server.Endpoint(), addr, other))
 	buf := make([]byte, 4096)
 	for _, c := range r.run(t, patient(r.read(buf)), patient(r.write(buf))) {
 		require.Equal(t, transport.Failed, c.Status)
@@ -267,8 +292,7 @@ func TestRefusedFailsAtOnce(t *testing.T) {
 	require.ErrorIs(t, r.run(t, patient(r.read(buf)))[0].Err, syscall.ECONNREFUSED)
 	require.EqualValues(t, 2, r.client.Stats().DialsFailed)
 
-	ln, err := net.Listen("tcp", addr)
-	require.NoError(t, err)
+	ln := listen()
 	f := &faulty{ln: ln, target: e.Addrs[0], conns: map[net.Conn]bool{}}
 	f.wg.Add(1)
 	go f.accept()
@@ -282,7 +306,7 @@ func TestRefusedFailsAtOnce(t *testing.T) {
 // TestKilledPeer: what is under way when the peer dies fails, and so does what comes after,
 // long before its deadline.
 func TestKilledPeer(t *testing.T) {
-	r := newPair(t, 4096, impatient)
+	r := newPair(t, 4096, single)
 	buf := make([]byte, 4096)
 	r.ok(t, r.read(buf))
 	require.NoError(t, r.server.Stop(context.Background()))
@@ -296,7 +320,7 @@ func TestKilledPeer(t *testing.T) {
 // TestMuteListener: a peer that takes connections and says nothing is given up after
 // dial_timeout, not after the operations' own time.
 func TestMuteListener(t *testing.T) {
-	r := newPair(t, 4096, impatient, func(c *Config) { c.DialTimeout = plugin.Duration(50 * time.Millisecond) })
+	r := newPair(t, 4096, single, func(c *Config) { c.DialTimeout = plugin.Duration(50 * time.Millisecond) })
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	defer func() { _ = ln.Close() }()
@@ -330,7 +354,7 @@ func TestDialFailures(t *testing.T) {
 		"busy":                      {errs: []error{busy}, ago: time.Minute, waits: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := newPair(t, 4096, impatient)
+			r := newPair(t, 4096, single)
 			r.dial(t, at(t, r.server.Endpoint(), "127.0.0.1:1"))
 			f := &dialFailure{absent: true}
 			for _, err := range c.errs {
@@ -361,9 +385,14 @@ func TestDeadlineWhileConnecting(t *testing.T) {
 	r := newPair(t, 4096, func(c *Config) { c.MaxConnections = 1 })
 	other := r.greeted(t)
 	defer func() { _ = other.Close() }()
-	op := r.read(make([]byte, 10))
-	op.Deadline = time.Now().Add(80 * time.Millisecond)
-	c := r.run(t, op)[0]
+	r.submit(t, patient(r.read(make([]byte, 10))))
+	until(t, "the path was turned away", func() bool {
+		r.path.mu.Lock()
+		defer r.path.mu.Unlock()
+		return r.path.retry.last != nil
+	})
+	r.expireNow()
+	c := r.reap(t)
 	require.Equal(t, transport.Failed, c.Status)
 	require.True(t, errs.Is(c.Err, errs.RPCTimeout), "%v", c.Err)
 	require.ErrorContains(t, c.Err, "as many connections as it allows")

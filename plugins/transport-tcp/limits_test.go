@@ -64,15 +64,10 @@ func TestDeadlineWhileSending(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 1, n)
 	until(t, "the lane sends", func() bool { return r.client.Stats().WriteCalls >= 2 })
-	r.path.mu.Lock()
-	r.path.active[0].deadline = r.path.active[0].deadline.Add(-1000 * limit)
-	r.path.mu.Unlock()
-	r.path.expire()
-	dst := make([]transport.Completion, 1)
-	_, err = r.path.Reap(context.Background(), dst)
-	require.NoError(t, err)
-	require.Equal(t, transport.Quarantined, dst[0].Status, "the peer holds a part of it")
-	require.True(t, errs.Is(dst[0].Err, errs.RPCTimeout), "%v", dst[0].Err)
+	r.expireNow()
+	c := r.reap(t)
+	require.Equal(t, transport.Quarantined, c.Status, "the peer holds a part of it")
+	require.True(t, errs.Is(c.Err, errs.RPCTimeout), "%v", c.Err)
 	fillWith(buf[:1<<20], 1) // The race detector watches.
 }
 

@@ -32,7 +32,7 @@ func TestTenThousandRounds(t *testing.T) {
 	}
 	for name, upstream := range map[string]int{"ours": 0, "upstream version 1": 1, "upstream version 2": 2} {
 		t.Run(name, func(t *testing.T) {
-			r := newPair(t, 4096, func(c *Config) { c.ConnectionsPerPeer = 1 })
+			r := newPair(t, 4096, single)
 			if upstream > 0 {
 				r.dialUpstream(t, upstream, r.server.Segment().DataPort)
 			}

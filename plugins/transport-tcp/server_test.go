@@ -82,7 +82,7 @@ func TestSlowGreeting(t *testing.T) {
 		require.NoError(t, err)
 		closedByPeer(t, c)
 	}
-	r.ok(t, r.read(make([]byte, 4096)))
+	r.works(t, make([]byte, 4096)) // Its own hello may be late too.
 }
 
 func TestHelloRefusals(t *testing.T) {
@@ -185,16 +185,18 @@ func TestFramingLost(t *testing.T) {
 // TestDeafPeer asks for much and reads nothing: it stalls itself and is cut off, others
 // are served meanwhile, and the region can be withdrawn.
 func TestDeafPeer(t *testing.T) {
-	r := newPair(t, 8<<20, func(c *Config) { c.StallTimeout = ms(50) })
+	r := newPair(t, 8<<20, func(c *Config) { c.StallTimeout = ms(200) })
 	k, err := decodeKey(r.key)
 	require.NoError(t, err)
 	c := r.greeted(t)
+	var much []byte
 	for i := range 20 {
-		_, err := c.Write(encoded(header{Type: frameRead, ID: uint64(i), Region: k.Region, Token: k.Token, Length: 8 << 20}))
-		require.NoError(t, err)
+		much = append(much, encoded(header{Type: frameRead, ID: uint64(i), Region: k.Region, Token: k.Token, Length: 8 << 20})...)
 	}
+	_, err = c.Write(much) // At once: the server may have given up between two.
+	require.NoError(t, err)
 	until(t, "the server is stuck in an answer", func() bool { return r.server.Stats().ServedReads > 0 })
-	r.ok(t, r.read(make([]byte, 1<<20)))
+	r.works(t, make([]byte, 1<<20))
 	until(t, "the server gave up on it", func() bool { return r.server.Stats().ConnectionsIn == 1 })
 	require.Less(t, r.server.Stats().ServedReads, uint64(20), "requests were not queued up")
 }
@@ -234,9 +236,10 @@ func TestDeregisterCutsStalledPeer(t *testing.T) {
 	require.Empty(t, r.server.regions.byAddr)
 }
 
-// TestDeregisterGrace does the same without an ended context.
+// TestDeregisterGrace does the same without an ended context, and takes the second of grace:
+// a peer that was cut off for its silence would hold nothing any more.
 func TestDeregisterGrace(t *testing.T) {
-	r := newPair(t, 4096, func(c *Config) { c.StallTimeout = ms(40) })
+	r := newPair(t, 4096)
 	k, err := decodeKey(r.key)
 	require.NoError(t, err)
 	c := r.greeted(t)
@@ -296,5 +299,5 @@ func TestDescriptors(t *testing.T) {
 	for i := range 20 {
 		cycle(1 + i)
 	}
-	require.LessOrEqual(t, open(), before+1)
+	until(t, "descriptors are closed", func() bool { return open() <= before+1 })
 }

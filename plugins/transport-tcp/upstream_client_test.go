@@ -7,7 +7,6 @@ import (
 	"net"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -18,7 +17,7 @@ import (
 
 // against is a path to a scripted peer that claims size bytes.
 func against(t testing.TB, version, size int, each func(net.Conn), change ...func(*Config)) (*pair, *scripted) {
-	r := newPair(t, size, append([]func(*Config){impatient}, change...)...)
+	r := newPair(t, size, append([]func(*Config){single}, change...)...)
 	s := newScripted(t)
 	s.serve(each)
 	r.dialUpstream(t, version, s.port())
@@ -106,7 +105,7 @@ func TestUpstreamEarlyRejection(t *testing.T) {
 		_, _ = request(c)
 		_, _ = c.Write(putStatus(make([]byte, 8), upStatusRejected))
 		_, _ = io.CopyN(io.Discard, c, 1<<20)
-	}, func(c *Config) { c.StallTimeout = plugin.Duration(limit) })
+	})
 	buf := make([]byte, 64<<20)
 	got := r.run(t, patient(r.write(buf)))[0]
 	require.Equal(t, transport.Failed, got.Status)
@@ -146,14 +145,14 @@ func TestUpstreamSilentPeer(t *testing.T) {
 		"half status": silent(putStatus(make([]byte, 8), 0)[:3]),
 	} {
 		t.Run(name, func(t *testing.T) {
-			r, _ := against(t, 2, 4096, each, func(c *Config) { c.UpstreamStatusTimeout, c.OpTimeout = ms(50), plugin.Duration(limit) })
+			r, _ := against(t, 2, 4096, each, func(c *Config) { c.UpstreamStatusTimeout = ms(50) })
 			got := r.run(t, r.read(make([]byte, 4096)))[0]
 			require.Equal(t, transport.Failed, got.Status)
 			require.ErrorIs(t, got.Err, errQuiet)
 			require.Equal(t, errs.ClassTransientPath, got.Class())
 		})
 	}
-	r, _ := against(t, 2, 4096, silent(nil), func(c *Config) { c.UpstreamStatusTimeout, c.OpTimeout = ms(50), plugin.Duration(limit) })
+	r, _ := against(t, 2, 4096, silent(nil), func(c *Config) { c.UpstreamStatusTimeout = ms(50) })
 	got := r.run(t, r.write(make([]byte, 4096)))[0]
 	require.Equal(t, transport.Quarantined, got.Status, "the peer has the bytes and may store them")
 	require.ErrorIs(t, got.Err, errQuiet)
@@ -162,17 +161,19 @@ func TestUpstreamSilentPeer(t *testing.T) {
 // TestUpstreamDeadline: an operation ends at its deadline although the peer is silent, and
 // the lane does not wait for an answer that nobody wants.
 func TestUpstreamDeadline(t *testing.T) {
-	var answer atomic.Bool
+	var asked, answer atomic.Bool
 	r, s := against(t, 2, 64, func(c net.Conn) {
 		h, _ := request(c)
+		asked.Store(true)
 		if answer.Load() {
 			_, _ = c.Write(append(putStatus(make([]byte, 8), 0), make([]byte, h.Size)...))
 		}
 		_, _ = io.Copy(io.Discard, c)
 	}, func(c *Config) { c.UpstreamStatusTimeout = plugin.Duration(limit) })
-	op := r.read(make([]byte, 64))
-	op.Deadline = time.Now().Add(20 * time.Millisecond)
-	got := r.run(t, op)[0]
+	r.submit(t, patient(r.read(make([]byte, 64))))
+	until(t, "the peer has the request", asked.Load)
+	r.expireNow()
+	got := r.reap(t)
 	require.Equal(t, transport.Failed, got.Status)
 	require.True(t, errs.Is(got.Err, errs.RPCTimeout), "%v", got.Err)
 	answer.Store(true)

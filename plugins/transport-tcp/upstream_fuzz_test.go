@@ -120,7 +120,7 @@ func FuzzUpstreamAnswer(f *testing.F) {
 	f.Add([]byte{1}, false, false)
 	f.Add(make([]byte, 65), false, true)
 	cfg := loopback()
-	impatient(cfg)
+	single(cfg)
 	cfg.UpstreamStatusTimeout = ms(100)
 	n := newNode(*cfg)
 	require.NoError(f, n.Start(context.Background(), quiet{}))

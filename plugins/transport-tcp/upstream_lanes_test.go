@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mooncake-go/mooncake/sdk/errs"
-	"github.com/mooncake-go/mooncake/sdk/plugin"
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
 
@@ -35,7 +34,7 @@ func TestUpstreamLanes(t *testing.T) {
 				_, _ = c.Write(append(putStatus(make([]byte, 8), 0), make([]byte, h.Size)...))
 			}
 		}, func(c *Config) {
-			c.ConnectionsPerPeer, c.OpTimeout, c.DialTimeout = lanes, plugin.Duration(limit), plugin.Duration(limit)
+			c.ConnectionsPerPeer = lanes
 		})
 		buf := make([]byte, 1<<20)
 		var ops []transport.Op
@@ -123,7 +122,7 @@ func TestUpstreamRejectionEndsTheLane(t *testing.T) {
 // TestUpstreamAbsent: a peer that is not there fails operations at once, with the advice
 // for that, and is tried again.
 func TestUpstreamAbsent(t *testing.T) {
-	r := upPair(t, 2, 64, impatient)
+	r := upPair(t, 2, 64, single)
 	require.NoError(t, r.server.Stop(context.Background()))
 	got := r.run(t, r.write(make([]byte, 64)))[0]
 	require.Equal(t, transport.Failed, got.Status)

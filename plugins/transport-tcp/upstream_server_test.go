@@ -209,7 +209,7 @@ func TestUpstreamSlowPeers(t *testing.T) {
 // TestUpstreamDeregister: a request under way is waited for, then cut off; afterwards the
 // address is refused.
 func TestUpstreamDeregister(t *testing.T) {
-	r := newPair(t, 4096, func(c *Config) { c.StallTimeout = ms(200) })
+	r := newPair(t, 4096)
 	idle := r.rawConn(t)
 	say(t, idle, ask(true, upRead, r.mem))
 	hear(t, idle, 8+4096)
@@ -225,7 +225,7 @@ func TestUpstreamDeregister(t *testing.T) {
 
 // TestUpstreamStop ends connections that are idle and those in the middle of a request.
 func TestUpstreamStop(t *testing.T) {
-	r := newPair(t, 4096, func(c *Config) { c.StallTimeout = ms(100) })
+	r := newPair(t, 4096, func(c *Config) { c.StallTimeout = ms(2000) })
 	idle, stuck := r.rawConn(t), r.rawConn(t)
 	say(t, idle, ask(true, upRead, r.mem))
 	hear(t, idle, 8+4096)
