@@ -201,6 +201,7 @@ func TestOwnerIsKilled(t *testing.T) {
 	p.links.Wait()
 	_, after := resources(t)
 	require.Equal(t, before, after)
+	_ = owner.Wait() // Its sockets close one after the other.
 	_, err := client.Dial(t.Context(), o.Endpoint)
 	require.Equal(t, errs.ClassTransientPath, errs.ClassOf(err), "nobody listens: other transports may know more")
 }

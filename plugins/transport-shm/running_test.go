@@ -11,14 +11,10 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
 
-// held is an operation that a worker, played by the test, has begun and not ended. It has a
-// deadline after limit, none with 0.
-func held(t *testing.T, r *pair, o transport.Op, limit time.Duration) []piece {
+// held is an operation that a worker, played by the test, has begun and not ended.
+func held(t *testing.T, r *pair, o transport.Op) []piece {
 	require.Equal(t, transport.OK, one(t, r.path, transport.Op{Kind: transport.Read, Local: make([]byte, 1), Remote: r.id}).Status)
 	r.client.work.stop()
-	if limit > 0 {
-		o.Deadline = time.Now().Add(limit)
-	}
 	n, err := r.path.Submit([]transport.Op{o})
 	require.NoError(t, err)
 	require.Equal(t, 1, n)
@@ -51,7 +47,7 @@ func TestRunningCopyHoldsTheRegion(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newPair(t, size)
-			batch := held(t, r, transport.Op{ID: 5, Kind: transport.Write, Local: make([]byte, size), Remote: r.id}, 0)
+			batch := held(t, r, transport.Op{ID: 5, Kind: transport.Write, Local: make([]byte, size), Remote: r.id})
 			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
 			defer cancel()
 			require.ErrorContains(t, end(r, ctx), "must not be reused yet")
@@ -76,12 +72,15 @@ func TestRunningCopyHoldsTheRegion(t *testing.T) {
 func TestRunningCopyHoldsTheBuffer(t *testing.T) {
 	const size = 4 << 20
 	r := newPair(t, size, func(c *Config) { c.Workers = 2 })
-	batch := held(t, r, transport.Op{ID: 5, Kind: transport.Read, Local: make([]byte, size), Remote: r.id}, 500*time.Millisecond)
-	require.Eventually(t, func() bool {
-		r.path.mu.Lock()
-		defer r.path.mu.Unlock()
-		return r.path.active[0].err != nil
-	}, time.Minute, time.Millisecond)
+	batch := held(t, r, transport.Op{ID: 5, Kind: transport.Read, Local: make([]byte, size), Remote: r.id})
+	r.path.mu.Lock()
+	o := r.path.active[0]
+	o.deadline = time.Now() // As if it had come in the middle of the copy.
+	r.path.mu.Unlock()
+	r.path.expire()
+	r.path.mu.Lock()
+	require.Error(t, o.err)
+	r.path.mu.Unlock()
 	nothingYet(t, r.path)
 	r.path.end(batch)
 	dst := make([]transport.Completion, 1)
