@@ -11,6 +11,7 @@ import (
 
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 	"github.com/mooncake-go/mooncake/sdk/transport"
+	"github.com/mooncake-go/mooncake/test/fakeverbs"
 )
 
 // testHost remembers the health that was reported.
@@ -101,6 +102,34 @@ func run(t testing.TB, p transport.Path, ops ...transport.Op) map[uint64]transpo
 	return out
 }
 
+// late is run, but the deadline of the first operation passes as soon as the device has met a
+// fault.
+func late(t testing.TB, p *path, rule *fakeverbs.Rule, ops ...transport.Op) map[uint64]transport.Completion {
+	n, err := p.Submit(ops)
+	require.NoError(t, err)
+	require.Equal(t, len(ops), n)
+	eventually(t, "the device has met the fault", func() bool { return rule.Hits() > 0 })
+	p.mu.Lock()
+	for _, o := range p.active {
+		if o.id == ops[0].ID {
+			o.deadline = time.Now()
+		}
+	}
+	p.mu.Unlock()
+	p.expire()
+	out := map[uint64]transport.Completion{}
+	dst := make([]transport.Completion, 32)
+	for len(out) < len(ops) {
+		n, err := p.Reap(within(t), dst)
+		require.NoError(t, err)
+		for _, c := range dst[:n] {
+			require.NotContains(t, out, c.ID)
+			out[c.ID] = c
+		}
+	}
+	return out
+}
+
 func fine(t testing.TB, p transport.Path, ops ...transport.Op) {
 	t.Helper()
 	for id, c := range run(t, p, ops...) {
@@ -113,8 +142,6 @@ func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	require.Eventually(t, ok, short, time.Millisecond, what)
 }
-
-func soon() time.Time { return time.Now().Add(100 * time.Millisecond) }
 
 // couple is two nodes of one world, with a path and memory on both sides.
 type couple struct {

@@ -7,6 +7,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"strconv"
@@ -20,19 +21,18 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
 
-// peerEnv asks the test binary to be a peer of TestKilledPeer: "library port".
+// peerEnv asks the test binary to be a peer of TestKilledPeer: "library port last-port".
 const peerEnv = "MOONCAKE_TEST_RDMA_PEER"
 
 // TestPeerProcess is the peer: it shares memory, says where, and waits to be killed.
 func TestPeerProcess(t *testing.T) {
-	lib, port, ok := strings.Cut(os.Getenv(peerEnv), " ")
+	lib, ports, ok := strings.Cut(os.Getenv(peerEnv), " ")
 	if !ok {
 		t.Skip("only as a child of TestKilledPeer")
 	}
 	c := DefaultConfig()
 	c.Host, c.Library = "127.0.0.1", lib
-	var err error
-	c.Port, err = strconv.Atoi(port)
+	_, err := fmt.Sscan(ports, &c.Port, &c.PortMax)
 	require.NoError(t, err)
 	n := launch(t, c)
 	_, key := share(t, n, 1, 1<<20)
@@ -42,9 +42,9 @@ func TestPeerProcess(t *testing.T) {
 }
 
 // child starts a peer in a process of its own and returns what it publishes.
-func child(t *testing.T, lib string, port int) (transport.Endpoint, transport.Key, *exec.Cmd) {
+func child(t *testing.T, lib string, port, last int) (transport.Endpoint, transport.Key, *exec.Cmd) {
 	cmd := exec.Command(os.Args[0], "-test.run=^TestPeerProcess$", "-test.v")
-	cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%s %d", peerEnv, lib, port))
+	cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%s %d %d", peerEnv, lib, port, last))
 	in, err := cmd.StdinPipe()
 	require.NoError(t, err)
 	out, err := cmd.StdoutPipe()
@@ -78,7 +78,10 @@ func TestKilledPeer(t *testing.T) {
 	if w != nil {
 		lib = w.Path()
 	}
-	ep, key, cmd := child(t, lib, 0)
+	// Below those that the kernel gives to whoever asks for any, so that nobody has taken the
+	// port when it is needed again.
+	first := 20_000 + rand.IntN(10_000)
+	ep, key, cmd := child(t, lib, first, first+100)
 	client, other := launch(t, cfg()), launch(t, cfg())
 	_, otherKey := share(t, other, 1, 1<<20)
 	buf := own(t, client, 1, 1<<20)
@@ -138,7 +141,8 @@ func TestKilledPeer(t *testing.T) {
 	_, port, _ := strings.Cut(e.Addrs[0], ":")
 	at, err := strconv.Atoi(port)
 	require.NoError(t, err)
-	fresh, freshKey, _ := child(t, lib, at)
+	_ = cmd.Wait() // The kernel has closed its listener.
+	fresh, freshKey, _ := child(t, lib, at, at)
 	require.NotEqual(t, ep.Incarnation, fresh.Incarnation)
 	p2, ids2 := reach(t, client, fresh, freshKey)
 	fill(buf, 7)

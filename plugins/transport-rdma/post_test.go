@@ -60,12 +60,11 @@ func TestAcrossConnections(t *testing.T) {
 	}, 1<<20)
 	fine(t, c.p, c.read(1000, 0, 1))
 	fill(c.buf, 6)
-	w.Fault(fakeverbs.Fault{Action: fakeverbs.Stall, Device: -1})
+	rule := w.Fault(fakeverbs.Fault{Action: fakeverbs.Stall, Device: -1})
 	w.FailCall("ibv_modify_qp/ERR", -1, 0, 1, syscall.EIO) // So that nothing is flushed at once.
 	hangs := c.write(1, 0, 4096)
-	hangs.Deadline = soon()
 	long := c.write(2, 4096, 64<<10) // Its first work request waits behind.
-	got := run(t, c.p, hangs, long)
+	got := late(t, c.p, rule, hangs, long)
 	require.Equal(t, errs.RPCTimeout, errs.CodeOf(got[1].Err), "%v", got[1].Err)
 	require.Equal(t, transport.OK, got[2].Status, "%v", got[2].Err)
 	require.True(t, bytes.Equal(c.buf[4096:4096+64<<10], c.mem[4096:4096+64<<10]))

@@ -156,9 +156,7 @@ func TestUpstreamRestarts(t *testing.T) {
 	l := newLegacy(t, cfg, 4096)
 	fine(t, l.pa, l.write(1, 0, 10))
 	require.NoError(t, l.b.n.Stop(within(t)))
-	op := l.write(2, 0, 10)
-	op.Deadline = soon()
-	got := run(t, l.pa, op)[2]
+	got := run(t, l.pa, l.write(2, 0, 10))[2]
 	require.Equal(t, transport.Quarantined, got.Status, "%v", got.Err)
 	require.Equal(t, errs.ClassTransientPath, got.Class())
 
