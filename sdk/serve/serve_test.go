@@ -184,7 +184,8 @@ func TestServesAHostAndDiesWithIt(t *testing.T) {
 	grandchild := 0
 	var seen strings.Builder
 	for grandchild == 0 {
-		line := <-lines
+		line, more := <-lines
+		require.True(t, more, "the plugin ended: %s", seen.String())
 		seen.WriteString(line + "\n")
 		if pid, ok := strings.CutPrefix(line, "grandchild "); ok {
 			grandchild, err = strconv.Atoi(pid)

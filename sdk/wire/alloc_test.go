@@ -95,7 +95,7 @@ func TestAbandonedExtentsAreFreed(t *testing.T) {
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		return b.next[3] > 0 && len(b.live) == 0
-	}, 10*time.Second, time.Millisecond)
+	}, 30*time.Second, time.Millisecond)
 }
 
 // TestLyingAllocator: an extent that was not asked for would make the master overwrite

@@ -110,7 +110,7 @@ func TestAbandonedProposalsAreSpared(t *testing.T) {
 	require.Eventually(t, func() bool {
 		st, err := e.Stats(t.Context())
 		return err == nil && st == evict.Stats{Objects: 5}
-	}, 10*time.Second, time.Millisecond)
+	}, 30*time.Second, time.Millisecond)
 }
 
 func TestLostConnection(t *testing.T) {
