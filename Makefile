@@ -49,6 +49,8 @@ demo-rdma: build ## Run the main job over RDMA, in a VM with software devices
 
 .PHONY: test
 test: setup-tests ## Run all tests, with the race detector where it is affordable
+	@# What go has to download first, so that a network that fails once does not fail a test.
+	@for m in $(MODULES) docs/examples/evict-fifo; do (cd $$m && $(CURDIR)/scripts/retry.sh go list -deps -test ./... >/dev/null); done
 	go test -race -timeout 10m ./core/... ./plugins/... ./cmd/...
 	cd sdk && go test -race -timeout 10m ./...
 	@# What the race detector leaves out: allocation counts, and the code of ordinary builds.
@@ -81,7 +83,7 @@ test-python-asan: setup-tests $(TOOLS)/python/.stamp # the extension's own tests
 
 $(TOOLS)/python/.stamp: sdk/python/tests/requirements.txt
 	$(PYTHON) -m venv --clear $(TOOLS)/python
-	$(TOOLS)/python/bin/pip install -q --disable-pip-version-check -r $<
+	./scripts/retry.sh $(TOOLS)/python/bin/pip install -q --disable-pip-version-check -r $<
 	@touch $@
 
 .PHONY: test-rdma
@@ -112,7 +114,7 @@ fmt: ## Format the sources
 .PHONY: lint
 lint: setup-tests tools $(TOOLS)/python/.stamp ## Run the linters, the proto linter and the check for generated code
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); echo 'run: make fmt'; exit 1; }
-	@for m in $(MODULES); do (cd $$m && $(CURDIR)/$(TOOLS)/golangci-lint run --config $(CURDIR)/.golangci.yml ./...); done
+	@for m in $(MODULES); do (cd $$m && $(CURDIR)/$(TOOLS)/golangci-lint run --allow-parallel-runners --config $(CURDIR)/.golangci.yml ./...); done
 	$(TOOLS)/python/bin/ruff check -q sdk/python && $(TOOLS)/python/bin/ruff format -q --check sdk/python
 	cd sdk/proto && $(CURDIR)/$(TOOLS)/buf lint
 	@out=$$(mktemp -d); trap 'rm -rf '$$out EXIT; \
@@ -132,13 +134,15 @@ vuln: tools ## Look for known vulnerabilities in what the binaries use (needs th
 .PHONY: tools
 tools: setup $(TOOLS)/.stamp ## Build the pinned linters and generators into .tools/
 
+TOOL_PACKAGES := github.com/golangci/golangci-lint/v2/cmd/golangci-lint \
+                 github.com/bufbuild/buf/cmd/buf \
+                 golang.org/x/vuln/cmd/govulncheck \
+                 google.golang.org/protobuf/cmd/protoc-gen-go \
+                 google.golang.org/grpc/cmd/protoc-gen-go-grpc
+
 $(TOOLS)/.stamp: internal/tools/go.mod internal/tools/go.sum
-	cd internal/tools && go build -o $(CURDIR)/$(TOOLS)/ \
-		github.com/golangci/golangci-lint/v2/cmd/golangci-lint \
-		github.com/bufbuild/buf/cmd/buf \
-		golang.org/x/vuln/cmd/govulncheck \
-		google.golang.org/protobuf/cmd/protoc-gen-go \
-		google.golang.org/grpc/cmd/protoc-gen-go-grpc
+	cd internal/tools && $(CURDIR)/scripts/retry.sh go list -deps $(TOOL_PACKAGES) >/dev/null
+	cd internal/tools && go build -o $(CURDIR)/$(TOOLS)/ $(TOOL_PACKAGES)
 	@touch $@
 
 .PHONY: clean

@@ -16,8 +16,10 @@ sudo=""
 # install PACKAGE...: from the distribution, quietly.
 install() {
   echo "setup: installing $*" >&2
-  $sudo apt-get update -qq &&
-    DEBIAN_FRONTEND=noninteractive $sudo apt-get install -y -qq --no-install-recommends "$@" >&2
+  # Networks fail now and then, and another program may be installing something, too.
+  local patient=(-o Acquire::Retries=3 -o DPkg::Lock::Timeout=300)
+  $sudo apt-get "${patient[@]}" update -qq &&
+    DEBIAN_FRONTEND=noninteractive $sudo apt-get "${patient[@]}" install -y -qq --no-install-recommends "$@" >&2
 }
 
 if [ ${#missing[@]} -gt 0 ]; then

@@ -18,7 +18,8 @@ ls sdk/python/mooncake/_native.abi3.so >/dev/null 2>&1 || leave_out "the extensi
 if ! cmp -s sdk/python/tests/requirements.txt $venv/.requirements; then
   $python -m venv --clear --system-site-packages $venv >/dev/null || leave_out "$python has no venv; on Debian or Ubuntu: apt install python3-venv"
   # Not numpy: torch is built for the distribution's.
-  grep -v '^numpy' sdk/python/tests/requirements.txt | $venv/bin/pip install -q --disable-pip-version-check -r /dev/stdin
+  grep -v '^numpy' sdk/python/tests/requirements.txt >$venv/without-numpy.txt
+  ./scripts/retry.sh $venv/bin/pip install -q --disable-pip-version-check -r $venv/without-numpy.txt
   cp sdk/python/tests/requirements.txt $venv/.requirements
 fi
 echo "test-python: the tests of tensors, with PyTorch $($venv/bin/python -c 'import torch; print(torch.__version__)')"

@@ -15,7 +15,7 @@ python=${PYTHON:-python3}
 made_of=$(cat scripts/wheel-requirements.txt; "$python" --version)
 if [ "$made_of" != "$(cat $venv/.made-of 2>/dev/null)" ]; then
   "$python" -m venv --clear $venv || { echo "wheel: $python has no venv; on Debian or Ubuntu: apt install python3-venv" >&2; exit 1; }
-  $venv/bin/pip install -q --disable-pip-version-check -r scripts/wheel-requirements.txt
+  ./scripts/retry.sh $venv/bin/pip install -q --disable-pip-version-check -r scripts/wheel-requirements.txt
   echo "$made_of" >$venv/.made-of
 fi
 
