@@ -172,7 +172,7 @@ func TestConfigRefusals(t *testing.T) {
 		"1 to 128":  func(c *worker.Config) { c.Model = strings.Repeat("x", 129) },
 		"page size": func(c *worker.Config) { c.PageSize = 7 },
 		"window":    func(c *worker.Config) { c.Window = -1 },
-		"limits":    func(c *worker.Config) { c.Patience = -1 },
+		"negative":  func(c *worker.Config) { c.Patience = -1 },
 	}
 	for want, spoil := range cases {
 		cfg := config()
