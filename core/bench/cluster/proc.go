@@ -53,7 +53,7 @@ func Start(s Spec) (*Proc, error) {
 		p.cmd.Stderr = io.MultiWriter(p.tail, s.Log)
 	}
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-	p.cmd.WaitDelay = 2 * time.Second
+	p.cmd.WaitDelay = 10 * time.Second
 
 	started := make(chan error, 1)
 	go func() {
