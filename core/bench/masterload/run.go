@@ -41,8 +41,10 @@ func (l *load) run(ctx context.Context, r *Report) error {
 			put: latency.New(), get: latency.New(), look: latency.New(),
 		}
 		wg.Go(func() {
-			for time.Now().Before(end) && fail[i] == nil {
-				fail[i] = loaders[i].round(ctx)
+			for { // One round at least, however late it begins.
+				if fail[i] = loaders[i].round(ctx); fail[i] != nil || !time.Now().Before(end) {
+					return
+				}
 			}
 		})
 	}
