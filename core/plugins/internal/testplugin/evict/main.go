@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"sync"
+	"time"
 
 	"github.com/mooncake-go/mooncake/sdk/evict"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
@@ -26,16 +27,24 @@ func main() {
 		fmt.Fprintln(os.Stderr, "no device of this kind")
 		os.Exit(7)
 	case "silent":
-		select {}
+		stand()
 	case "babble":
 		fmt.Fprintln(os.Stderr, `{"@message": 5, "@level": ["x"]}`)
 		fmt.Println("hello, I am no plugin")
-		select {}
+		stand()
 	}
 	serve.Main(evict.Define(plugin.MustParseManifest(manifest), func() *config { return &config{} },
 		func(c *config) (evict.Policy, error) {
 			return &policy{cfg: *c, proposed: map[evict.ID]uint64{}}, nil
 		}))
+}
+
+// stand waits forever. A bare select ends the program where the runtime sees that nothing
+// else is going on.
+func stand() {
+	for {
+		time.Sleep(time.Hour)
+	}
 }
 
 type config struct {
