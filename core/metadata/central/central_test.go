@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/mooncake-go/mooncake/core/internal/testkit/heldport"
 	"github.com/mooncake-go/mooncake/core/metadata"
 	"github.com/mooncake-go/mooncake/core/metadata/central"
 	"github.com/mooncake-go/mooncake/core/metadata/memory"
@@ -79,11 +80,10 @@ func TestNameOfALivingNodeIsRefused(t *testing.T) {
 }
 
 func TestNameOfADeadNodeIsTakenOver(t *testing.T) {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	_, port, err := metadata.ParseName(heldport.Address(t))
 	require.NoError(t, err)
-	dead, err := metadata.EncodeAddress(metadata.Address{Host: "127.0.0.1", Port: ln.Addr().(*net.TCPAddr).Port})
+	dead, err := metadata.EncodeAddress(metadata.Address{Host: "127.0.0.1", Port: port})
 	require.NoError(t, err)
-	ln.Close()
 	for _, left := range [][]byte{dead, []byte("garbage")} {
 		s := memory.New(memory.Limits{})
 		require.NoError(t, s.Put(t.Context(), metadata.Keys{}.RPCMeta("127.0.0.1:1"), left))
@@ -102,7 +102,7 @@ func TestRestartedServiceIsToldAgain(t *testing.T) {
 	require.NoError(t, d.Publish(ctx, descriptor("127.0.0.1:1")))
 	require.NoError(t, s.Delete(ctx, metadata.Keys{}.Segment("127.0.0.1:1")))
 	require.NoError(t, s.Delete(ctx, metadata.Keys{}.RPCMeta("127.0.0.1:1")))
-	require.Eventually(t, func() bool { _, err := d.Lookup(ctx, "127.0.0.1:1"); return err == nil }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { _, err := d.Lookup(ctx, "127.0.0.1:1"); return err == nil }, 30*time.Second, time.Millisecond)
 	require.NoError(t, d.Withdraw(ctx))
 	assert.Never(t, func() bool { return s.Len() > 0 }, 10*time.Millisecond, time.Millisecond, "what was withdrawn stays away")
 }

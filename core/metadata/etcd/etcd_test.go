@@ -36,11 +36,9 @@ func TestContract(t *testing.T) {
 		return s, s.Close
 	}
 	storetest.Run(t, storetest.Service{
-		Open: func(t testing.TB) (metadata.Store, func()) { return openAt(t, srv.Address, 0) },
-		OpenAt: func(t testing.TB, address string) (metadata.Store, func()) {
-			return openAt(t, address, 400*time.Millisecond)
-		},
-		Stop: func(testing.TB) { srv.Stop() }, Start: srv.Start,
+		Open:   func(t testing.TB) (metadata.Store, func()) { return openAt(t, srv.Address, 0) },
+		OpenAt: openAt,
+		Stop:   func(testing.TB) { srv.Stop() }, Start: srv.Start,
 	})
 }
 

@@ -35,10 +35,8 @@ func TestContract(t *testing.T) {
 	start(t)
 	defer stop(t)
 	storetest.Run(t, storetest.Service{
-		Open: func(t testing.TB) (metadata.Store, func()) { return openAt(t, address, 0) },
-		OpenAt: func(t testing.TB, address string) (metadata.Store, func()) {
-			return openAt(t, address, 50*time.Millisecond)
-		},
-		Stop: stop, Start: start, Forgets: true,
+		Open:   func(t testing.TB) (metadata.Store, func()) { return openAt(t, address, 0) },
+		OpenAt: openAt,
+		Stop:   stop, Start: start, Forgets: true,
 	})
 }

@@ -15,6 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/mooncake-go/mooncake/core/internal/httpgolden"
+	"github.com/mooncake-go/mooncake/core/internal/testkit/heldport"
 	"github.com/mooncake-go/mooncake/core/metadata"
 	"github.com/mooncake-go/mooncake/core/metadata/http"
 	"github.com/mooncake-go/mooncake/core/metadata/memory"
@@ -114,10 +115,7 @@ func TestKeysAreSpelledAsUpstreamDoes(t *testing.T) {
 }
 
 func TestUnreachableService(t *testing.T) {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	url := "http://" + ln.Addr().String() + "/metadata"
-	ln.Close()
+	url := "http://" + heldport.Address(t) + "/metadata"
 	c, err := http.NewClient(url, http.ClientOptions{})
 	require.NoError(t, err)
 	defer c.Close()

@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/mooncake-go/mooncake/core/internal/testkit/heldport"
 	"github.com/mooncake-go/mooncake/core/metadata"
 	"github.com/mooncake-go/mooncake/core/metadata/p2p"
 	"github.com/mooncake-go/mooncake/sdk/errs"
@@ -73,7 +74,7 @@ func TestRecordedExchange(t *testing.T) {
 	conn, err := net.Dial("tcp", a.String())
 	require.NoError(t, err)
 	defer conn.Close()
-	require.NoError(t, conn.SetDeadline(time.Now().Add(10*time.Second)))
+	require.NoError(t, conn.SetDeadline(time.Now().Add(30*time.Second)))
 	_, err = conn.Write(frames[0])
 	require.NoError(t, err)
 	answer, err := io.ReadAll(conn)
@@ -139,7 +140,8 @@ func TestConnection(t *testing.T) {
 }
 
 func TestGarbageDisturbsNobody(t *testing.T) {
-	_, a := listen(t, p2p.DaemonOptions{ReadTimeout: 50 * time.Millisecond})
+	_, a := listen(t, p2p.DaemonOptions{ReadTimeout: 3 * time.Second}) // The probes have to make it as well.
+	var strangers sync.WaitGroup
 	for name, payload := range map[string]string{
 		"http":         "GET / HTTP/1.1\r\nHost: x\r\n\r\n",
 		"tls":          "\x16\x03\x01\x00\xa5\x01\x00\x00\xa1\x03\x03",
@@ -152,13 +154,16 @@ func TestGarbageDisturbsNobody(t *testing.T) {
 		require.NoError(t, err, name)
 		_, _ = io.WriteString(conn, payload) // The daemon may have closed already.
 		require.NoError(t, p2p.Dialer{}.Probe(t.Context(), a), name)
-		require.NoError(t, conn.SetReadDeadline(time.Now().Add(10*time.Second)))
-		b, err := io.ReadAll(conn)
-		var timeout net.Error
-		assert.False(t, errors.As(err, &timeout) && timeout.Timeout(), name)
-		assert.Empty(t, b, name)
-		conn.Close()
+		strangers.Go(func() {
+			defer conn.Close()
+			assert.NoError(t, conn.SetReadDeadline(time.Now().Add(30*time.Second)))
+			b, err := io.ReadAll(conn)
+			var timeout net.Error
+			assert.False(t, errors.As(err, &timeout) && timeout.Timeout(), name)
+			assert.Empty(t, b, name)
+		})
 	}
+	strangers.Wait()
 	// Garbage that is a frame gets an answer.
 	reply, err := p2p.Dialer{}.Exchange(t.Context(), a, p2p.TypeNotify, []byte("nonsense"))
 	require.NoError(t, err)
@@ -180,16 +185,18 @@ func TestConnectionsAreCapped(t *testing.T) {
 	assert.Equal(t, errs.RPCFail, errs.CodeOf(err), "the third connection is closed")
 	close(release)
 	done.Wait()
-	require.Eventually(t, func() bool { return p2p.Dialer{}.Probe(t.Context(), a) == nil }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return p2p.Dialer{}.Probe(t.Context(), a) == nil }, 30*time.Second, time.Millisecond)
 }
 
 func TestDialErrors(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	a := metadata.Address{Host: "127.0.0.1", Port: ln.Addr().(*net.TCPAddr).Port}
+	defer ln.Close()
 	err = p2p.Dialer{Timeout: 20 * time.Millisecond}.Probe(t.Context(), a)
 	assert.Equal(t, errs.RPCTimeout, errs.CodeOf(err), "a daemon that does not answer: %v", err)
-	ln.Close()
+	_, a.Port, err = metadata.ParseName(heldport.Address(t))
+	require.NoError(t, err)
 	err = p2p.Dialer{}.Probe(t.Context(), a)
 	assert.Equal(t, errs.RPCFail, errs.CodeOf(err))
 	assert.Equal(t, errs.ClassTransientPeer, errs.ClassOf(err))

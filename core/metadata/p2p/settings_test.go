@@ -3,8 +3,10 @@ package p2p_test
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"io"
 	"net"
+	"os"
 	"strconv"
 	"strings"
 	"sync"
@@ -35,9 +37,11 @@ func TestPortRanges(t *testing.T) {
 // TestARangeIsUsedUp: each port of a range is found, and then it is said that none is left.
 func TestARangeIsUsedUp(t *testing.T) {
 	const first, last = 21000, 21009
+	pid := os.Getpid() // An address of loopback that no other process of this test has.
+	host := fmt.Sprintf("127.%d.%d.%d", 1+pid>>16&0x3f, pid>>8&0xff, pid&0xff)
 	got := map[int]bool{}
 	for range last - first + 1 {
-		d, err := p2p.Listen(t.Context(), p2p.DaemonOptions{BindHost: "127.0.0.1", MinPort: first, MaxPort: last})
+		d, err := p2p.Listen(t.Context(), p2p.DaemonOptions{BindHost: host, MinPort: first, MaxPort: last})
 		if err != nil { // Another process has some of them.
 			break
 		}
@@ -46,7 +50,7 @@ func TestARangeIsUsedUp(t *testing.T) {
 		assert.True(t, d.Port() >= first && d.Port() <= last)
 	}
 	require.NotEmpty(t, got)
-	_, err := p2p.Listen(t.Context(), p2p.DaemonOptions{BindHost: "127.0.0.1", MinPort: first, MaxPort: last})
+	_, err := p2p.Listen(t.Context(), p2p.DaemonOptions{BindHost: host, MinPort: first, MaxPort: last})
 	assert.ErrorContains(t, err, "21000 to 21009")
 	assert.ErrorContains(t, err, "another range")
 }

@@ -35,11 +35,9 @@ func TestContract(t *testing.T) {
 		return s, s.Close
 	}
 	storetest.Run(t, storetest.Service{
-		Open: func(t testing.TB) (metadata.Store, func()) { return openAt(t, srv.Address, 0) },
-		OpenAt: func(t testing.TB, address string) (metadata.Store, func()) {
-			return openAt(t, address, 50*time.Millisecond)
-		},
-		Stop: srv.Stop, Start: srv.Start,
+		Open:   func(t testing.TB) (metadata.Store, func()) { return openAt(t, srv.Address, 0) },
+		OpenAt: openAt,
+		Stop:   srv.Stop, Start: srv.Start,
 	})
 }
 

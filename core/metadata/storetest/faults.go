@@ -84,7 +84,7 @@ func closed(t *testing.T, s Service) {
 
 func nobodyThere(t *testing.T, s Service) {
 	address := FreeAddress(t)
-	store := s.at(t, address)
+	store := s.at(t, address, time.Minute)
 	for name, call := range calls(store, "mooncake/k") {
 		err := call(t.Context())
 		assert.Equal(t, errs.RPCFail, errs.CodeOf(err), "%s: %v", name, err)
@@ -105,7 +105,7 @@ func silent(t *testing.T, s Service) {
 	ln, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	defer ln.Close()
-	store := s.at(t, ln.Addr().String())
+	store := s.at(t, ln.Addr().String(), 200*time.Millisecond)
 	var wg sync.WaitGroup
 	for name, call := range calls(store, "mooncake/k") {
 		wg.Go(func() {

@@ -2,13 +2,13 @@ package storetest
 
 import (
 	"context"
-	"fmt"
-	"net"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mooncake-go/mooncake/core/internal/testkit/heldport"
 	"github.com/mooncake-go/mooncake/core/metadata"
 )
 
@@ -17,9 +17,9 @@ type Service struct {
 	// Open returns a store with connections of its own, and what closes it; nil for
 	// nothing to close.
 	Open func(t testing.TB) (metadata.Store, func())
-	// OpenAt returns a store whose service is at "host:port", and what closes it. Its calls
-	// are to take a fraction of a second at most. Nil for a service in this process.
-	OpenAt func(t testing.TB, address string) (metadata.Store, func())
+	// OpenAt returns a store whose service is at "host:port" and whose calls take that long
+	// at most, and what closes it. Nil for a service in this process.
+	OpenAt func(t testing.TB, address string, timeout time.Duration) (metadata.Store, func())
 	// Stop ends the service and Start starts it again at its address; nil where that cannot
 	// be.
 	Stop, Start func(t testing.TB)
@@ -53,11 +53,11 @@ func (s Service) open(t testing.TB) (metadata.Store, string) {
 }
 
 // at is open for a service at an address.
-func (s Service) at(t testing.TB, address string) metadata.Store {
+func (s Service) at(t testing.TB, address string, timeout time.Duration) metadata.Store {
 	if s.OpenAt == nil {
 		t.Skip("this service has no address")
 	}
-	store, end := s.OpenAt(t, address)
+	store, end := s.OpenAt(t, address, timeout)
 	t.Cleanup(end)
 	return store
 }
@@ -86,10 +86,6 @@ func calls(s metadata.Store, key string) map[string]func(context.Context) error 
 	}
 }
 
-// FreeAddress returns an address of loopback that nobody listens on.
-func FreeAddress(t testing.TB) string {
-	ln, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	defer ln.Close()
-	return fmt.Sprint(ln.Addr())
-}
+// FreeAddress returns an address of loopback that nobody listens on, nor will before the test
+// does.
+func FreeAddress(t testing.TB) string { return heldport.Address(t) }
