@@ -11,13 +11,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mooncake-go/mooncake/core/api/rest"
+	"github.com/mooncake-go/mooncake/core/internal/testkit/heldport"
 	"github.com/mooncake-go/mooncake/core/model"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
 func connect(t *testing.T, h http.Handler) *rest.Client {
 	srv := httptest.NewServer(h)
-	c, err := rest.NewClient(srv.Listener.Addr().String(), 10*time.Second)
+	c, err := rest.NewClient(srv.Listener.Addr().String(), time.Minute)
 	require.NoError(t, err)
 	t.Cleanup(func() { c.Close(); srv.Close() })
 	return c
@@ -89,7 +90,9 @@ func TestClientWithoutMaster(t *testing.T) {
 	defer c.Close()
 	_, err = c.Segments(t.Context())
 	assert.Equal(t, errs.RPCTimeout, errs.CodeOf(err))
-	ln.Close()
+	c, err = rest.NewClient(heldport.Address(t), time.Minute)
+	require.NoError(t, err)
+	defer c.Close()
 	_, err = c.Segments(t.Context())
 	assert.Equal(t, errs.RPCFail, errs.CodeOf(err))
 	assert.ErrorContains(t, err, "metrics_port")
