@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mooncake-go/mooncake/core/config"
+	"github.com/mooncake-go/mooncake/core/internal/testkit/heldport"
 	"github.com/mooncake-go/mooncake/core/model"
 	"github.com/mooncake-go/mooncake/core/transfer"
 	arena "github.com/mooncake-go/mooncake/plugins/alloc-arena"
@@ -110,12 +111,9 @@ func TestNodesOnOneEngine(t *testing.T) {
 }
 
 func TestOpenNodeWithoutAMasterFailsAndLeavesNothing(t *testing.T) {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	nobody := ln.Addr().String()
-	require.NoError(t, ln.Close())
+	nobody := heldport.Address(t)
 	for _, size := range []config.Size{0, 16 * config.MiB} {
-		_, err = OpenNode(t.Context(), nodeSettings(t, nobody, func(s *config.Store) { s.GlobalSegmentSize = size }), builtins(), NodeOptions{Log: quiet})
+		_, err := OpenNode(t.Context(), nodeSettings(t, nobody, func(s *config.Store) { s.GlobalSegmentSize = size }), builtins(), NodeOptions{Log: quiet})
 		assert.ErrorIs(t, err, errs.RPCFail.Err())
 		assert.ErrorContains(t, err, "check that the master")
 	}
@@ -160,9 +158,9 @@ func (d timed) Register(ctx context.Context, r transport.Region) (transport.Key,
 // TestANameWithAPortIsKept where the port is free, and another one is taken where not.
 func TestANameWithAPortIsKept(t *testing.T) {
 	master := localMaster(t)
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	name := heldport.Address(t)
+	ln, err := net.Listen("tcp", name)
 	require.NoError(t, err)
-	name := ln.Addr().String()
 	open := func() string {
 		n, err := OpenNode(t.Context(), nodeSettings(t, master, func(s *config.Store) { s.LocalHostname = name }), builtins(), NodeOptions{Log: quiet})
 		require.NoError(t, err)

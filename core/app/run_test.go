@@ -41,7 +41,7 @@ func wait(t *testing.T, done chan error) error {
 	select {
 	case err := <-done:
 		return err
-	case <-time.After(20 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal("Run did not return")
 		return nil
 	}
@@ -62,6 +62,7 @@ func TestSecondSignalEndsAtOnce(t *testing.T) {
 	defer close(release)
 	done := run(role(p, ok, func(context.Context) error { <-release; return nil }))
 	require.Equal(t, "start", <-p.events)
+	first := time.Now()
 	require.NoError(t, syscall.Kill(syscall.Getpid(), syscall.SIGTERM))
 	require.Equal(t, "stop", <-p.events)
 	// One at the same moment is the same signal; a person's second one comes later.
@@ -72,7 +73,7 @@ func TestSecondSignalEndsAtOnce(t *testing.T) {
 		select {
 		case err := <-done:
 			assert.ErrorIs(t, err, app.ErrKilled)
-			assert.Greater(t, n, 1, "the first repetition is an echo")
+			assert.GreaterOrEqual(t, time.Since(first), app.Echo, "what comes before is an echo")
 			return
 		case <-again.C:
 			require.Less(t, n, 1000, "the second signal has no effect")
