@@ -39,7 +39,7 @@ func newCluster(t testing.TB) *cluster {
 		}
 	})
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
 		srv.Stop(ctx)
 		wg.Wait()
@@ -71,7 +71,7 @@ func (c *cluster) member(o memberOptions) *member {
 	})
 	require.NoError(t, err)
 	m.deps = store.Deps{ID: model.NewUUID(), Master: client, Engine: m.engine, Log: silent(), Metrics: m.metrics}
-	m.session, err = store.NewSession(store.SessionConfig{PingInterval: 50 * time.Millisecond, MaxPingInterval: 100 * time.Millisecond, MasterDownTimeout: time.Second}, m.deps)
+	m.session, err = store.NewSession(store.SessionConfig{PingInterval: 50 * time.Millisecond, MaxPingInterval: 100 * time.Millisecond, MasterDownTimeout: 10 * time.Second}, m.deps)
 	require.NoError(t, err)
 	m.deps.Session = m.session
 	scfg := store.DefaultConfig()
@@ -152,7 +152,7 @@ func TestKilledNodeOverTCP(t *testing.T) {
 	c := newCluster(t)
 	a := c.member(memberOptions{segments: []uint64{segment}})
 	b := c.member(memberOptions{segments: []uint64{segment}})
-	r := c.member(memberOptions{engine: func(c *transfer.Config) { c.SliceTimeout = time.Second }})
+	r := c.member(memberOptions{engine: func(c *transfer.Config) { c.SliceTimeout = 10 * time.Second }})
 	on := func(m *member, key string) {
 		cfg := one
 		cfg.PreferredSegments = []string{m.name}

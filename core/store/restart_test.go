@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mooncake-go/mooncake/core/api/rpc"
+	"github.com/mooncake-go/mooncake/core/internal/testkit/heldport"
 	"github.com/mooncake-go/mooncake/core/model"
 	"github.com/mooncake-go/mooncake/core/store"
 	"github.com/mooncake-go/mooncake/sdk/errs"
@@ -38,7 +39,7 @@ func serve(t testing.TB, m store.Master, addr string) (at string, kill func()) {
 // nothing, the node mounts by itself and the pool works.
 func TestMasterKilledAndRestarted(t *testing.T) {
 	c := newCluster(t)
-	addr, kill := serve(t, c.master, "127.0.0.1:0")
+	addr, kill := serve(t, c.master, heldport.Address(t))
 	c.addr = addr
 	n := c.member(memberOptions{segments: []uint64{segment}})
 	r := c.member(memberOptions{})

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc/connectivity"
 
 	"github.com/mooncake-go/mooncake/core/internal/testkit/memtransport"
 	"github.com/mooncake-go/mooncake/core/store/local"
@@ -31,7 +32,7 @@ func TestBounds(t *testing.T) {
 	line := frame.Conn{UnixConn: c}
 	require.NoError(t, line.Send(time.Time{}, &localv1.AttachRequest{Step: &localv1.AttachRequest_Hello{Hello: &localv1.Hello{}}}, -1))
 	var resp localv1.AttachResponse
-	_, err = line.Recv(time.Now().Add(10*time.Second), &resp)
+	_, err = line.Recv(time.Now().Add(30*time.Second), &resp)
 	require.NoError(t, err)
 	require.ErrorContains(t, wire.FromProto(resp.GetError()), "2 processes are attached")
 
@@ -62,7 +63,10 @@ func TestLoanToTheDead(t *testing.T) {
 	for range 3 {
 		r := newRogue(t, socket)
 		p.wire.SetHook(func(memtransport.Event) memtransport.Fault {
-			_ = r.line.Close() // In the middle of the call.
+			_ = r.line.Close() // In the middle of the call, and not before the service noticed it goes on.
+			for end := time.Now().Add(30 * time.Second); r.conn.GetState() == connectivity.Ready && time.Now().Before(end); {
+				time.Sleep(time.Millisecond)
+			}
 			return memtransport.Fault{Delay: 5 * time.Millisecond}
 		})
 		_, err := r.rpc.Lend(t.Context(), &localv1.LendRequest{Keys: [][]byte{[]byte("k")}})

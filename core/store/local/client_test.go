@@ -106,7 +106,7 @@ func TestCancel(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	p.wire.SetHook(func(memtransport.Event) memtransport.Fault {
 		cancel()
-		return memtransport.Fault{Delay: 10 * time.Millisecond}
+		return memtransport.Fault{Delay: time.Second} // It takes a while until the service knows.
 	})
 	_, err := c.GetInto(ctx, "k", mem)
 	require.Error(t, err)
@@ -234,6 +234,7 @@ func TestAttach(t *testing.T) {
 // TestFrozenService: a service that does not answer is given up in time, and what it may
 // still do to memory is said.
 func TestFrozenService(t *testing.T) {
+	t.Parallel() // It waits for longer than a machine stalls.
 	socket := newSocket()
 	ln, err := net.ListenUnix("unix", &net.UnixAddr{Name: socket, Net: "unix"})
 	require.NoError(t, err)
@@ -266,7 +267,7 @@ func TestFrozenService(t *testing.T) {
 		}
 	})
 	cfg := local.DefaultConfig(socket)
-	cfg.PingInterval, cfg.PingTimeout, cfg.SettleTimeout, cfg.OutageWait = time.Millisecond, 20*time.Millisecond, 20*time.Millisecond, 0
+	cfg.PingInterval, cfg.PingTimeout, cfg.SettleTimeout, cfg.OutageWait = time.Millisecond, 3*time.Second, 20*time.Millisecond, 0
 	c, err := local.Attach(t.Context(), cfg)
 	require.NoError(t, err)
 	err = c.Put(t.Context(), "k", []byte("v"), one)

@@ -28,6 +28,7 @@ type rogue struct {
 	t     *testing.T
 	line  frame.Conn
 	token frame.Token
+	conn  *grpc.ClientConn
 	rpc   localv1.LocalServiceClient
 }
 
@@ -51,16 +52,16 @@ func newRogue(t *testing.T, socket string) *rogue {
 		}))
 	require.NoError(t, err)
 	t.Cleanup(func() { conn.Close() })
-	r.rpc = localv1.NewLocalServiceClient(conn)
+	r.conn, r.rpc = conn, localv1.NewLocalServiceClient(conn)
 	return r
 }
 
 func (r *rogue) step(req *localv1.AttachRequest, fd int) (*localv1.AttachResponse, error) {
-	if err := r.line.Send(time.Now().Add(10*time.Second), req, fd); err != nil {
+	if err := r.line.Send(time.Now().Add(30*time.Second), req, fd); err != nil {
 		return nil, err
 	}
 	resp := &localv1.AttachResponse{}
-	got, err := r.line.Recv(time.Now().Add(10*time.Second), resp)
+	got, err := r.line.Recv(time.Now().Add(30*time.Second), resp)
 	if got >= 0 {
 		require.NoError(r.t, unix.Close(got))
 	}
@@ -253,7 +254,7 @@ func TestLentMemoryIsReadOnly(t *testing.T) {
 	require.NoError(t, frame.WritePreamble(c, frame.Lifeline, frame.Token{}))
 	require.NoError(t, line.Send(time.Time{}, &localv1.AttachRequest{Step: &localv1.AttachRequest_Hello{Hello: &localv1.Hello{}}}, -1))
 	var resp localv1.AttachResponse
-	fd, err := line.Recv(time.Now().Add(10*time.Second), &resp)
+	fd, err := line.Recv(time.Now().Add(30*time.Second), &resp)
 	require.NoError(t, err)
 	defer unix.Close(fd)
 	_, err = unix.Mmap(fd, 0, 4096, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)

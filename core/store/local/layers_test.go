@@ -118,7 +118,7 @@ func TestSessionsOfProcesses(t *testing.T) {
 	require.Eventually(t, func() bool {
 		err := p.client.BatchPutSessionStart(ctx, []string{"k2"}, []uint64{5}, model.DefaultReplicateConfig(), nil)[0]
 		return err == nil
-	}, 10*time.Second, time.Millisecond, "the put of a process that is gone is revoked")
+	}, 30*time.Second, time.Millisecond, "the put of a process that is gone is revoked")
 	for _, c := range ways[1:] {
 		got := make([]byte, 5)
 		require.NoError(t, c.GetSessionRanges(ctx, []store.RangeRead{{Key: "k", Ranges: []store.Range{{Dst: got}}}})[0].Err)
