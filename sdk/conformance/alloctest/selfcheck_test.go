@@ -249,7 +249,7 @@ func TestSuiteRefusesBrokenAllocators(t *testing.T) {
 	for _, fault := range faults {
 		t.Run(fault, func(t *testing.T) {
 			t.Parallel()
-			cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestFaulty$", "-test.timeout=1m", "-test.failfast",
+			cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestFaulty$", "-test.timeout=9m", "-test.failfast",
 				"-rapid.nofailfile", "-rapid.shrinktime=0s")
 			cmd.Env = append(os.Environ(), faultEnv+"="+fault)
 			out, err := cmd.CombinedOutput()

@@ -151,7 +151,7 @@ func TestSuiteRefusesBrokenPolicies(t *testing.T) {
 	for _, fault := range faults {
 		t.Run(fault, func(t *testing.T) {
 			t.Parallel()
-			cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestFaulty$", "-test.timeout=1m", "-rapid.nofailfile", "-rapid.shrinktime=0s")
+			cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestFaulty$", "-test.timeout=9m", "-rapid.nofailfile", "-rapid.shrinktime=0s")
 			cmd.Env = append(os.Environ(), faultEnv+"="+fault)
 			out, err := cmd.CombinedOutput()
 			var exit *exec.ExitError
