@@ -58,12 +58,28 @@ func strangerRole() error {
 	}
 }
 
-// TestOtherUsers: a process of another user gets nothing by default; with access any it gets
-// regions that are all of their memory object, with no more rights than they have.
-func TestOtherUsers(t *testing.T) {
+// becomeOther makes a process another user's. It skips the test where that cannot be: without
+// root, where there is one user only, or where others may not run the test binary.
+func becomeOther(t *testing.T) func(*exec.Cmd) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can become another user")
 	}
+	as := func(cmd *exec.Cmd) {
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+	}
+	probe := exec.Command("/proc/self/exe", "-test.run=^$")
+	as(probe)
+	if err := probe.Start(); err != nil {
+		t.Skipf("the test binary does not run as another user: %v", err)
+	}
+	_ = probe.Wait() // That it began is enough.
+	return as
+}
+
+// TestOtherUsers: a process of another user gets nothing by default; with access any it gets
+// regions that are all of their memory object, with no more rights than they have.
+func TestOtherUsers(t *testing.T) {
+	other := becomeOther(t)
 	for _, c := range []struct {
 		name, access string
 		size, length int
@@ -80,9 +96,7 @@ func TestOtherUsers(t *testing.T) {
 			mem, fd := sealed(t, c.size)
 			key, err := n.Register(t.Context(), transport.Region{ID: 1, Mem: mem[:c.length], FD: fd, Access: c.rights})
 			require.NoError(t, err)
-			got := startWith(t, "stranger", offer{n.Endpoint(), key}, func(cmd *exec.Cmd) {
-				cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
-			})
+			got := startWith(t, "stranger", offer{n.Endpoint(), key}, other)
 			require.True(t, strings.HasPrefix(got.line, c.want), got.line)
 		})
 	}
