@@ -21,13 +21,22 @@ import pytest
 TESTS = Path(__file__).resolve().parent
 PACKAGE_ROOT = TESTS.parent
 REPOSITORY = PACKAGE_ROOT.parent.parent
-LONGEST_TEST_S = 180
+LONGEST_TEST_S = 600  # more than all that is waited for in one test
 
 sys.path.insert(0, str(TESTS))
 if not os.environ.get("MOONCAKE_TEST_INSTALLED"):
     sys.path.insert(0, str(PACKAGE_ROOT))
 
-from processes import WAIT_S, LocalService, Master, Node, Process, clean_environment
+from processes import PATIENT, WAIT_S, LocalService, Master, Node, Process, clean_environment
+
+try:
+    from hypothesis import HealthCheck, settings
+except ImportError:
+    pass  # with it the tests that need it are missing
+else:
+    # The time that an example takes says nothing on a machine that may stand still for a while.
+    settings.register_profile("mooncake", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    settings.load_profile("mooncake")
 
 if TYPE_CHECKING:
     from mooncake.store import MooncakeDistributedStore
@@ -37,6 +46,7 @@ GIVEN_PROGRAMS = os.environ.get("MOONCAKE_TEST_PROGRAMS")
 INSTALLED = bool(os.environ.get("MOONCAKE_TEST_INSTALLED"))
 for name in [n for n in os.environ if n not in clean_environment()]:
     del os.environ[name]
+os.environ.update(PATIENT)
 # Inference engines run with a proxy set, at times; nothing here may go through one.
 os.environ["NO_PROXY"] = "*"
 
@@ -46,8 +56,8 @@ def _children() -> set[int]:
     for task in Path("/proc/self/task").iterdir():
         try:
             found |= {int(p) for p in (task / "children").read_text().split()}
-        except FileNotFoundError:
-            continue
+        except (FileNotFoundError, ProcessLookupError):
+            continue  # a thread that ended meanwhile
     return found
 
 
@@ -82,6 +92,10 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+# What was read is leased whatever happens on the machine between two lines of a test.
+LONG_LEASES = "--default_kv_lease_ttl=600000"
+
+
 class Processes:
     """Starts what a test needs and ends it, the last first."""
 
@@ -109,6 +123,11 @@ class Processes:
         """Another interpreter that runs the code, to be talked to by lines."""
         command = [sys.executable, "-u", "-c", code, *args]
         return self._keep(Process(command, self._folder, _with_package(env)))
+
+    def forget_lines(self) -> None:
+        """Drops what all of them have written so far."""
+        for p in self._started:
+            getattr(p, "process", p).lines.clear()
 
     def stop(self) -> None:
         """Ends everything; the first failure is raised when all have been told."""
@@ -151,16 +170,17 @@ def master(processes: Processes) -> Master:
 
 
 @pytest.fixture
-def pool(master: Master, processes: Processes) -> Master:
+def pool(processes: Processes) -> Master:
     """A master of this test alone, whose pool has the 64 MiB of one node."""
-    processes.node(master)
-    return master
+    m = processes.master(LONG_LEASES)
+    processes.node(m)
+    return m
 
 
 @pytest.fixture(scope="module")
 def shared_pool(module_processes: Processes) -> Master:
     """The master of a pool of 256 MiB for a whole file; use keys of your own (fixture key)."""
-    m = module_processes.master()
+    m = module_processes.master(LONG_LEASES)
     module_processes.node(m, "256MB")
     return m
 

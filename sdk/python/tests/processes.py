@@ -11,24 +11,40 @@ import subprocess
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
-WAIT_S = 30.0
+WAIT_S = 90.0
 """Bound on every wait for another process."""
+
+PATIENT = {"MOONCAKE_STORE_MASTER_DOWN_TIMEOUT": "60s"}
+"""Settings of every process of the tests: on a busy machine a master may be silent for longer than the second after
+which stores call it down, and fail. One that was killed is found out at once, by its closed port."""
 
 
 def clean_environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
-    """This process's environment without settings of a pool, and with extra."""
+    """This process's environment without settings of a pool but those of PATIENT, and with extra."""
     env = {k: v for k, v in os.environ.items() if not k.startswith(("MOONCAKE_", "MC_"))}
-    return env | dict(extra or {})
+    return env | PATIENT | dict(extra or {})
 
 
-_PORTS = itertools.cycle(random.sample(range(20000, 30000), 10000))
+def _candidates() -> list[int]:
+    """Ports between 20000 and 30000, without those that the kernel gives to connections where there are enough."""
+    ports = range(20000, 30000)
+    try:
+        low, high = (int(n) for n in Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split())
+    except (OSError, ValueError):
+        return list(ports)
+    safe = [p for p in ports if not low <= p <= high]
+    return safe if len(safe) >= 1000 else list(ports)
+
+
+_PORTS = itertools.cycle(random.sample(found := _candidates(), len(found)))
 
 
 def free_port() -> int:
     """A port nothing listens on, outside the ranges that the kernel and the nodes choose from.
 
-    It comes again only after 10,000 others: whoever asked for one may listen on it later.
+    It comes again only after all others: whoever asked for one may listen on it later.
     """
     for port in itertools.islice(_PORTS, 200):
         with socket.socket() as s:
@@ -38,6 +54,17 @@ def free_port() -> int:
                 continue
         return port
     raise RuntimeError("no free port between 20000 and 30000")
+
+
+def with_free_ports(start: Callable[[], Any]) -> Any:
+    """What start returns, which takes ports from free_port: it is called again where others were quicker to listen."""
+    for _ in range(4):
+        try:
+            return start()
+        except AssertionError as e:
+            if "address already in use" not in str(e):
+                raise
+    return start()
 
 
 class Process:
@@ -139,11 +166,14 @@ class Master:
 
     def __init__(self, programs: Path, cwd: Path, flags: Sequence[str] = ()) -> None:
         self._programs, self._cwd, self._flags = programs, cwd, list(flags)
+        self.process = with_free_ports(self._first)
+
+    def _first(self) -> Process:
         self.port, self.metrics_port, self.metadata_port = free_port(), free_port(), free_port()
         self.rpc = f"127.0.0.1:{self.port}"
         self.admin = f"http://127.0.0.1:{self.metrics_port}"
         self.metadata = f"http://127.0.0.1:{self.metadata_port}/metadata"
-        self.process = self._start()
+        return self._start()
 
     def _start(self) -> Process:
         p = Process(
@@ -207,9 +237,12 @@ class LocalService:
     """A mooncake_client: what dummy clients of this machine attach to."""
 
     def __init__(self, programs: Path, cwd: Path, master: Master, size: str = "0", flags: Sequence[str] = ()) -> None:
+        self.process = with_free_ports(lambda: self._start(programs, cwd, master, size, flags))
+
+    def _start(self, programs: Path, cwd: Path, master: Master, size: str, flags: Sequence[str]) -> Process:
         self.port = free_port()
         self.address = f"127.0.0.1:{self.port}"
-        self.process = Process(
+        p = Process(
             [
                 programs / "mooncake_client", "-host", "127.0.0.1", "-port", str(self.port), "-global_segment_size", size,
                 "-master_server_address", master.rpc, "-metadata_server", "P2PHANDSHAKE", *flags,
@@ -217,10 +250,11 @@ class LocalService:
             cwd,
         )  # fmt: skip
         try:
-            self.process.wait_line("local service is serving")
+            p.wait_line("local service is serving")
         except AssertionError:
-            self.process.stop()
+            p.stop()
             raise
+        return p
 
     def kill(self) -> None:
         """kill -9."""

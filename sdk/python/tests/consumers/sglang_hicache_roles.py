@@ -159,7 +159,7 @@ def _wait_for_segments(admin: str, asked: str) -> None:
 
 
 def segments(_: Worker | None, admin: str) -> str:
-    with urllib.request.urlopen(f"{admin}/get_all_segments", timeout=3) as answer:
+    with urllib.request.urlopen(f"{admin}/get_all_segments", timeout=60) as answer:
         return answer.read().decode()
 
 

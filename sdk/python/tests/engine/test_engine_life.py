@@ -179,7 +179,7 @@ def descriptor(url: str, name: str) -> dict | None:
     """What the metadata service has of a node, or None."""
     try:
         with urllib.request.urlopen(
-            f"{url}?key={urllib.parse.quote(f'mooncake/ram/{name}', safe='')}", timeout=5
+            f"{url}?key={urllib.parse.quote(f'mooncake/ram/{name}', safe='')}", timeout=60
         ) as answer:
             return json.load(answer)
     except urllib.error.HTTPError as error:

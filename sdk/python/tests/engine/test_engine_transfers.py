@@ -1,5 +1,6 @@
 """Every transfer call, positional and by keyword, with contents compared in the other process."""
 
+import signal
 import threading
 
 import pytest
@@ -244,22 +245,27 @@ def test_threads_share_the_engine(side):
 
 
 def test_a_waiting_call_lets_other_threads_run(side):
-    """A thread that only counts goes on while another is within one long call."""
-    batches, counted, done = [0], [0], threading.Event()
+    """A thread that only counts goes on while another is within one long call, which waits for a peer that stands still."""
+    answers, counted = [], 0
     sizes = [16 << 20] * 8
-
-    def move():
-        at = [side.memory.address] * len(sizes)
-        batches[0] = side.engine.batch_transfer_sync_read(side.target, at, [side.there] * len(sizes), sizes)
-        done.set()
-
-    mover = threading.Thread(target=move)
-    mover.start()
-    while not done.is_set():
-        counted[0] += 1
-    mover.join()
-    assert batches[0] == 0
-    assert counted[0] > 1000
+    mover = threading.Thread(
+        target=lambda: answers.append(
+            side.engine.batch_transfer_sync_read(
+                side.target, [side.memory.address] * len(sizes), [side.there] * len(sizes), sizes
+            )
+        )
+    )
+    side.peer.process.send_signal(signal.SIGSTOP)
+    try:
+        mover.start()
+        while counted < 100_000 and not answers:
+            counted += 1
+        ended = list(answers)
+    finally:
+        side.peer.process.send_signal(signal.SIGCONT)
+        mover.join()
+    assert ended == [], f"the call was over after {counted}"
+    assert answers == [0]
 
 
 def poke(worker, address, data):

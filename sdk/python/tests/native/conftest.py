@@ -99,7 +99,7 @@ def script(fake_folder: Path) -> Callable[..., str]:
     def run(text: str, folder: Path = fake_folder, want: int = 0) -> str:
         head = f"{LOAD}\nfolder = {str(folder)!r}\nname = {build_native.extension_name()!r}\n"
         done = subprocess.run(
-            [sys.executable, "-I", "-c", head + text], capture_output=True, text=True, timeout=60, check=False
+            [sys.executable, "-I", "-c", head + text], capture_output=True, text=True, timeout=300, check=False
         )
         assert done.returncode == want, done.stdout + done.stderr
         return done.stdout + done.stderr

@@ -11,7 +11,7 @@ def fork(child):
     sys.stdout.flush()
     pid = os.fork()
     if pid == 0:
-        signal.alarm(20)
+        signal.alarm(120)
         try:
             child()
             sys.stdout.flush()
@@ -153,7 +153,7 @@ q = context.SimpleQueue()
 p = context.Process(target=work, args=(q,))
 p.start()
 assert q.get() == TEXT
-p.join(20)
+p.join(120)
 assert p.exitcode == 0, p.exitcode
 assert subprocess.run(["true"]).returncode == 0
 assert native.store_exist(1, ["k"]) == [0]

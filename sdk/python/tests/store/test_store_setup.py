@@ -226,11 +226,11 @@ def test_http_server_of_the_client(shared_pool: Master) -> None:
     port = free_port()
     store = MooncakeDistributedStore()
     assert store.setup(*arguments(shared_pool), enable_client_http_server=True, client_http_port=port) == 0
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=10) as answer:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=60) as answer:
         assert b"healthy" in answer.read()
     assert store.close() == 0
     with pytest.raises(OSError):
-        urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=10)
+        urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=60)
 
 
 def test_init_all_is_setup_on_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -216,7 +216,7 @@ s = MooncakeDistributedStore()
 {before}
 pid = os.fork()
 if pid == 0:
-    signal.alarm(30)
+    signal.alarm(90)
     {child}
     sys.stdout.flush()
     os._exit(0)

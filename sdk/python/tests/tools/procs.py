@@ -15,7 +15,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-PATIENCE = 60.0  # seconds until a test gives up on what has to come
+from processes import PATIENT
+
+PATIENCE = 90.0  # seconds until a test gives up on what has to come
 
 SOURCE = Path(__file__).parents[2] / "mooncake"
 """The package in this checkout."""
@@ -90,7 +92,7 @@ class Package:
     def env(self, **more: str) -> dict[str, str]:
         """A small environment in which the copy is the package."""
         keep = {name: os.environ[name] for name in ("PATH", "HOME", "TMPDIR") if name in os.environ}
-        return keep | {"PYTHONPATH": str(self.root), "PYTHONDONTWRITEBYTECODE": "1"} | more
+        return keep | PATIENT | {"PYTHONPATH": str(self.root), "PYTHONDONTWRITEBYTECODE": "1"} | more
 
     def run(self, *command: str, **env: str) -> subprocess.CompletedProcess[str]:
         """Runs python with these arguments to its end."""

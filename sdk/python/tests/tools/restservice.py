@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from processes import free_port
+from processes import free_port, with_free_ports
 from procs import Package, Process, eventually, http
 
 # MooncakeStoreService, as a program has it that imports it.
@@ -32,9 +32,16 @@ class Master:
 
     def __init__(self, package: Package, *, later: bool = False) -> None:
         self._package = package
-        self.rpc, self.admin, self.metadata = free_port(), free_port(), free_port()
+        self._choose_ports()
         if not later:
-            self.start()
+            with_free_ports(self._first)
+
+    def _choose_ports(self) -> None:
+        self.rpc, self.admin, self.metadata = free_port(), free_port(), free_port()
+
+    def _first(self) -> None:
+        self._choose_ports()
+        self.start()
 
     def start(self) -> None:
         """Starts it, and waits until it serves."""
