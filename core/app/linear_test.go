@@ -3,6 +3,7 @@ package app
 import (
 	"net"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -17,7 +18,10 @@ import (
 
 // What clients see over the network has an order as well, each on a connection of its own.
 func TestCallsOverTheNetworkAreLinearizable(t *testing.T) {
-	cfg := settings(t, func(c *config.Config) { c.Master.LeaseTTL, c.Master.EvictionHighWatermarkRatio = 0, 1 })
+	cfg := settings(t, func(c *config.Config) {
+		c.Master.LeaseTTL, c.Master.EvictionHighWatermarkRatio = 0, 1
+		c.Master.ClientTTL = time.Hour // The node does not ping, however long it takes.
+	})
 	m, err := newMaster(cfg, []plugin.Factory{arena.Factory(), prefix.Factory()}, quiet)
 	require.NoError(t, err)
 	ctx := t.Context()
