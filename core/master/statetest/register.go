@@ -210,7 +210,7 @@ func Contend(t testing.TB, seed uint64, clients, each int, to func(client int) C
 		})
 	}
 	wg.Wait()
-	if got := porcupine.CheckOperationsTimeout(register(), history, 20*time.Second); got != porcupine.Ok {
+	if got := porcupine.CheckOperationsTimeout(register(), history, 2*time.Minute); got != porcupine.Ok {
 		t.Fatalf("seed %d: %d calls are %s, not linearizable", seed, len(history), got)
 	}
 }
