@@ -1,7 +1,9 @@
 package e2e
 
 import (
+	"errors"
 	"fmt"
+	"io"
 	"math"
 	"testing"
 
@@ -10,6 +12,7 @@ import (
 
 	"github.com/mooncake-go/mooncake/core/bench/oracle"
 	"github.com/mooncake-go/mooncake/core/bench/report"
+	"github.com/mooncake-go/mooncake/core/bench/trace"
 	"github.com/mooncake-go/mooncake/core/bench/workload"
 )
 
@@ -84,9 +87,70 @@ func TestOneWorkerHitsWhatAnLRUPoolHits(t *testing.T) {
 	assert.InDelta(t, want.HitRatio(), rep.HitRatioBlocks, 1e-9)
 }
 
+// spread returns the least and the most that a textbook LRU pool hits on the requests of two
+// workers. Which of them comes first is up to the machine: one may start later than the
+// other, or stand for a moment, and then it stays behind.
+func spread(t *testing.T, pages int) (least, most float64) {
+	t.Helper()
+	var shares [2][]trace.Request
+	for i := range shares {
+		load := workload.Default()
+		load.Requests = requests
+		src, err := workload.New(load)
+		require.NoError(t, err)
+		share, err := workload.Split(src, i, len(shares))
+		require.NoError(t, err)
+		for {
+			r, err := share.Next()
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			require.NoError(t, err)
+			shares[i] = append(shares[i], r)
+		}
+	}
+	least, most = 1, 0
+	for behind := 0; behind <= 120; behind += 20 {
+		for from := 0; from <= 150; from += 50 {
+			for late := range shares {
+				order := inTurn(shares, late, from, behind)
+				require.Len(t, order, requests)
+				got, err := oracle.Run(trace.FromSlice(order), pages, oracle.Rule{PutTouches: true, PutBatch: window})
+				require.NoError(t, err)
+				least, most = min(least, got.HitRatio()), max(most, got.HitRatio())
+			}
+		}
+	}
+	return least, most
+}
+
+// inTurn takes requests of both workers in turn, except that one is a number of requests
+// behind the other from one of its requests on.
+func inTurn(shares [2][]trace.Request, late, from, behind int) (order []trace.Request) {
+	other := 1 - late
+	var next [2]int
+	for next[late] < len(shares[late]) || next[other] < len(shares[other]) {
+		ahead := next[late]
+		if next[late] >= from {
+			ahead += behind
+		}
+		w := late
+		if next[late] == len(shares[late]) || next[other] < len(shares[other]) && next[other] <= ahead {
+			w = other
+		}
+		order = append(order, shares[w][next[w]])
+		next[w]++
+	}
+	return order
+}
+
 func TestTwoWorkersStayWithinTwoPoints(t *testing.T) {
+	least, most := spread(t, pages)
+	require.Less(t, most-least, 0.08, "else this says little")
 	rep := runDemo(t, "--workers", "2")
-	assert.Less(t, math.Abs(expected(t, pages).HitRatio()-rep.HitRatioBlocks), 0.02)
+	assert.Greater(t, rep.HitRatioBlocks, least-0.02)
+	assert.Less(t, rep.HitRatioBlocks, most+0.02)
+	t.Logf("%.4f, a pool without leases has %.4f to %.4f", rep.HitRatioBlocks, least, most)
 }
 
 // The default policy knows which page comes before which: on a load of conversations it hits
@@ -106,13 +170,13 @@ func TestPluginsAsSubprocessesChangeNothing(t *testing.T) {
 }
 
 func TestKilledStoreIsAMissNotAnError(t *testing.T) {
-	rep := runDemo(t, "--kill", "store@0.5")
+	rep := runDemo(t, "--kill", "store@0.3")
 	assert.EqualValues(t, requests, rep.Requests, "both workers finish")
 	assert.Less(t, rep.HitRatioBlocks, expected(t, pages).HitRatio(), "what the store held is lost")
 }
 
 func TestKilledMasterComesBack(t *testing.T) {
-	rep := runDemo(t, "--kill", "master@0.5")
+	rep := runDemo(t, "--kill", "master@0.3")
 	assert.EqualValues(t, requests, rep.Requests, "both workers finish")
 	assert.Positive(t, rep.HitRatioBlocks)
 }
@@ -123,7 +187,9 @@ func TestKilledMasterComesBack(t *testing.T) {
 func TestKilledPluginIsRefilled(t *testing.T) {
 	for _, kind := range []string{"evict", "alloc"} {
 		t.Run(kind, func(t *testing.T) {
-			rep := runDemo(t, "--workers", "1", "--plugin-mode", "subprocess", "--plugin-dir", bin, "--kill", kind+"@0.5")
+			// Paced so that few requests come before a process is there again, also where it
+			// takes a second to start.
+			rep := runDemo(t, "--workers", "1", "--think-time", "30ms", "--plugin-mode", "subprocess", "--plugin-dir", bin, "--kill", kind+"@0.3")
 			assert.EqualValues(t, requests, rep.Requests)
 			assert.Less(t, math.Abs(expected(t, pages).HitRatio()-rep.HitRatioBlocks), 0.05)
 		})
@@ -133,11 +199,11 @@ func TestKilledPluginIsRefilled(t *testing.T) {
 // TestDamagedMemoryIsNeverServed: somebody changes a store's memory. With checksums that
 // is a miss with a code of its own; without, the demo finds it and fails.
 func TestDamagedMemoryIsNeverServed(t *testing.T) {
-	rep := runDemo(t, "--corrupt", "0.5")
+	rep := runDemo(t, "--corrupt", "0.3")
 	assert.EqualValues(t, requests, rep.Requests)
 	assert.Positive(t, rep.Failures["CHECKSUM_MISMATCH"])
 
-	r := mooncake(t, demoArgs("--corrupt", "0.5", "--checksum=false")...)
+	r := mooncake(t, demoArgs("--corrupt", "0.3", "--checksum=false")...)
 	assert.Equal(t, 1, r.code, r.stderr)
 	rep = decode[report.Report](t, r.stdout)
 	assert.Positive(t, rep.PagesWrong)

@@ -55,7 +55,7 @@ func TestKVEvents(t *testing.T) {
 			c.endpoint = "ipc://" + c.address
 		}
 		t.Run(name, func(t *testing.T) {
-			p := startPool(t, 1, "--enable_kv_events", "--kv_events_bind_endpoint", c.endpoint, "--kv_events_backend_id", "pool-a")
+			p := startPool(t, 1, append(killable[:len(killable):len(killable)], "--enable_kv_events", "--kv_events_bind_endpoint", c.endpoint, "--kv_events_backend_id", "pool-a")...)
 			require.Equal(t, kvStatus{Enabled: true}, p.kvStatus(t))
 			s, err := eventstest.Dial(c.network, c.address, time.Now().Add(time.Minute))
 			require.NoError(t, err)

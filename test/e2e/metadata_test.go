@@ -29,7 +29,7 @@ func TestMetadataServices(t *testing.T) {
 			p := &pool{rpc: fmt.Sprintf("127.0.0.1:%d", ports[0]), admin: fmt.Sprintf("127.0.0.1:%d", ports[1]), meta: meta}
 			p.masterArgs = []string{
 				"master", "--rpc_address", "127.0.0.1", "--rpc_port", fmt.Sprint(ports[0]), "--metrics_host", "127.0.0.1", "--metrics_port", fmt.Sprint(ports[1]),
-				"--client_ttl", "2s", "--enable_metadata_cleanup_on_timeout", "--set", "store.metadata_server=" + meta,
+				"--client_ttl", "5s", "--enable_metadata_cleanup_on_timeout", "--set", "store.metadata_server=" + meta,
 			}
 			p.startMaster(t)
 			store := func() *cluster.Proc {

@@ -40,6 +40,17 @@ func start(t *testing.T, name, program string, args ...string) *cluster.Proc {
 	return p
 }
 
+// killable is for pools whose stores are killed: the master gives them up soon, and still
+// does not take one for dead that stood for a moment on a busy machine. In other pools it
+// waits longer than any test does.
+var killable = []string{"--client_ttl", "5s"}
+
+// says waits until a process has logged a text: what it wrote is read in the background.
+func says(t *testing.T, p *cluster.Proc, text string) {
+	t.Helper()
+	require.Eventually(t, func() bool { return strings.Contains(p.Tail(), text) }, 30*time.Second, time.Millisecond, "%s says %q", p.Name, text)
+}
+
 func startPool(t *testing.T, stores int, masterFlags ...string) *pool {
 	t.Helper()
 	ports, err := cluster.FreePorts(3)
@@ -50,7 +61,7 @@ func startPool(t *testing.T, stores int, masterFlags ...string) *pool {
 		"master", "--rpc_address", "127.0.0.1", "--rpc_port", fmt.Sprint(ports[0]),
 		"--metrics_host", "127.0.0.1", "--metrics_port", fmt.Sprint(ports[1]),
 		"--enable_http_metadata_server", "--http_metadata_server_host", "127.0.0.1", "--http_metadata_server_port", fmt.Sprint(ports[2]),
-		"--lease_ttl", "200ms", "--client_ttl", "2s",
+		"--lease_ttl", "200ms", "--client_ttl", "1m",
 	}, masterFlags...)
 	p.startMaster(t)
 	for i := range stores {
@@ -83,7 +94,7 @@ func (p *pool) waitMounted(t *testing.T, n int) {
 
 // get asks the admin port.
 func (p *pool) get(t *testing.T, path string) (string, error) {
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+p.admin+path, nil)
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 
 // sharedPool is a pool whose store offers shared memory beside TCP.
 func sharedPool(t *testing.T) (*pool, func() *cluster.Proc) {
-	p := startPool(t, 0)
+	p := startPool(t, 0, killable...)
 	return p, func() *cluster.Proc {
 		s := start(t, "store", "mooncake", "store", "--master_server_address", p.rpc, "--metadata_server", p.meta,
 			"--local_hostname", "127.0.0.1", "--global_segment_size", "32MiB", "--transports", "shm,tcp")

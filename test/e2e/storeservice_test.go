@@ -134,7 +134,7 @@ func TestStoreService(t *testing.T) {
 		t.Run(program, func(t *testing.T) {
 			p := startPool(t, 0)
 			s := startService(t, p, program).ready(t)
-			assert.Contains(t, s.proc.Tail(), "unheard_of", "what -D does not know is said")
+			says(t, s.proc, "unheard_of") // What -D does not know is said.
 			p.waitMounted(t, 1)
 			s.mustPutGet(t, "by/the/service")
 			assert.Equal(t, 0, p.client(t, "", "get", "by/the/service").code, "the pool has it")
@@ -237,7 +237,7 @@ func TestReconfigureUnderLoad(t *testing.T) {
 // TestKilledStoreServiceComesBack: the range of its file is free again, and what the dead
 // one had is dropped by the master.
 func TestKilledStoreServiceComesBack(t *testing.T) {
-	p := startPool(t, 0)
+	p := startPool(t, 0, killable...)
 	file := shm(t, 8<<20)
 	mount := fmt.Sprintf(`{"mode":"decode","path":%q,"size":%d}`, file, 8<<20)
 	first := startService(t, p, "mooncake").ready(t)
@@ -259,7 +259,7 @@ func TestStoreServiceWaits(t *testing.T) {
 	require.NoError(t, err)
 	port := fmt.Sprint(ports[0])
 	env := []string{fmt.Sprintf("MOONCAKE_MASTER=127.0.0.1:%d", ports[1]), "MOONCAKE_GLOBAL_SEGMENT_SIZE=32mb", "MOONCAKE_LOCAL_HOSTNAME=127.0.0.1"}
-	r := program(t, "mooncake", env, "", "store", "--port", port, "--max-wait-time", "1")
+	r := program(t, "mooncake", env, "", "store", "--port", port, "--max-wait-time", "5")
 	assert.Equal(t, 1, r.code)
 	assert.Contains(t, r.stderr, "connection refused")
 	assert.NotContains(t, r.stderr, "store service is serving")
