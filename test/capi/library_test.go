@@ -81,10 +81,10 @@ func program(t *testing.T, source string) string {
 	return out
 }
 
-// run runs a program, a minute at most, and wants it to succeed.
+// run runs a program, four minutes at most, and wants it to succeed.
 func run(t *testing.T, program string, args ...string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
 	defer cancel()
 	text, err := exec.CommandContext(ctx, program, args...).CombinedOutput()
 	require.NoError(t, err, string(text))
