@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -19,6 +20,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/mooncake-go/mooncake/core/bench/cluster"
 )
 
 const patience = time.Minute
@@ -55,12 +58,10 @@ func (s *site) local(text string) string {
 }
 
 func freePort(t *testing.T) string {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	t.Helper()
+	ports, err := cluster.FreePorts(1)
 	require.NoError(t, err)
-	defer l.Close()
-	_, p, err := net.SplitHostPort(l.Addr().String())
-	require.NoError(t, err)
-	return p
+	return strconv.Itoa(ports[0])
 }
 
 // process is a program that runs until the test ends.
