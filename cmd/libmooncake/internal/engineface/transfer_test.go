@@ -1,12 +1,14 @@
 package engineface_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/mooncake-go/mooncake/cmd/libmooncake/internal/engineface"
+	"github.com/mooncake-go/mooncake/core/bench/cluster"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
@@ -50,8 +52,13 @@ func TestNoticeComesAfterTheData(t *testing.T) {
 // next call, however often it was called in between.
 func TestDeadAndBack(t *testing.T) {
 	near := started(t)
-	far, mem := opened(t, 4096)
-	name := far.Name()
+	// A port of its own: one of those that the kernel deals out may be somebody's when the
+	// peer comes back.
+	ports, err := cluster.FreePorts(1)
+	require.NoError(t, err)
+	name := fmt.Sprintf("127.0.0.1:%d", ports[0])
+	far, mem := opened(t, 4096, func(o *engineface.Options) { o.Name, o.KeepPort = name, true })
+	require.Equal(t, name, far.Name())
 	kind, list := write([]byte("hello"), at(mem, 0))
 	require.NoError(t, near.Transfer(name, kind, list, nil))
 	id, err := near.Submit(name, kind, list)
