@@ -17,7 +17,7 @@ const (
 	// stopTimeout bounds a plugin's Stop where the context does not.
 	stopTimeout = 10 * time.Second
 	// lastWords bounds the wait for the end of a process whose connection broke.
-	lastWords = time.Second
+	lastWords = 3 * time.Second
 )
 
 // process is a plugin process after the handshake. Package launch makes the real ones.

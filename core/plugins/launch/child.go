@@ -21,7 +21,7 @@ import (
 
 // drainTime bounds how long the output of a child is read after its end, in case that
 // something which left its process group holds the pipes.
-const drainTime = time.Second
+const drainTime = 3 * time.Second
 
 const killedByHost = "was killed by the host"
 
