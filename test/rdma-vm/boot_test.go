@@ -56,8 +56,9 @@ exit 7`
 
 func TestTimeout(t *testing.T) {
 	dir, env := boots(t)
-	r := run(t, dir, env, "--timeout", "6", "--", "sleep", "100")
-	assert.Equal(t, 124, r.code)
+	// On a slow machine the time is up before the VM is: that is the same.
+	r := run(t, dir, env, "--timeout", "6", "--", "sleep", "1000")
+	assert.Equal(t, 124, r.code, r.stderr)
 	assert.Contains(t, r.stderr, "no result after 6 s")
 	empty(t, env)
 }
@@ -67,9 +68,10 @@ func TestTwoNodes(t *testing.T) {
 	r := run(t, dir, env, "--nodes", "2", "--", "sh", "-c", `
 ip -br addr show eth0 | grep -o '10.77.0.[0-9]'
 if [ "$RDMA_VM_NODE" = 0 ]; then
-  timeout 30 rping -s -a 10.77.0.1 -C 3 >&2 || exit 9
+  timeout 150 rping -s -a 10.77.0.1 -C 3 >&2 || exit 9
 else
-  until timeout 5 rping -c -a 10.77.0.1 -C 3 >&2; do [ $((n += 1)) -lt 20 ] || exit 9; done
+  # Until the other VM is up and listens.
+  until timeout 60 rping -c -a 10.77.0.1 -C 3 >&2; do [ $((n += 1)) -lt 100 ] || exit 9; sleep 1; done
 fi
 exit $((RDMA_VM_NODE * 3))`)
 	assert.Equal(t, 3, r.code, r.stderr)
@@ -81,7 +83,7 @@ exit $((RDMA_VM_NODE * 3))`)
 // its temporary files.
 func TestKilled(t *testing.T) {
 	dir, env := boots(t)
-	cmd := tool(t, dir, env, "--", "sh", "-c", "echo up; sleep 100")
+	cmd := tool(t, dir, env, "--", "sh", "-c", "echo up; sleep 1000")
 	var out bytes.Buffer
 	up := make(chan struct{})
 	cmd.Stdout = writer(func(b []byte) (int, error) {
@@ -93,7 +95,7 @@ func TestKilled(t *testing.T) {
 	require.NoError(t, cmd.Start())
 	select {
 	case <-up:
-	case <-time.After(time.Minute):
+	case <-time.After(patience):
 		t.Error("the VM does not come up")
 	}
 	require.NoError(t, cmd.Process.Kill())

@@ -25,10 +25,19 @@ as_root() {
   if [[ $EUID -eq 0 ]]; then "$@"; else sudo -n "$@"; fi
 }
 
-# apt COMMAND...: apt-get that asks nothing and waits for another one to end.
+# unavailable MESSAGE: ends a setup that nobody here can help, with a status of its own.
+unavailable() {
+  log "$*"
+  [[ $only != setup ]] || exit 75
+  exit 125
+}
+
+# apt COMMAND...: apt-get that asks nothing, waits for another one to end and does not give
+# up on a mirror at once, nor wait for it for ever.
 apt() {
   as_root env DEBIAN_FRONTEND=noninteractive \
-    apt-get -qq -o Dpkg::Use-Pty=0 -o DPkg::Lock::Timeout=600 "$@" </dev/null >&2
+    apt-get -qq -o Dpkg::Use-Pty=0 -o DPkg::Lock::Timeout=600 -o Acquire::Retries=3 \
+    -o Acquire::http::Timeout=30 -o Acquire::https::Timeout=30 "$@" </dev/null >&2
 }
 
 # refresh_lists: apt-get update, once in a run at most.
@@ -52,7 +61,9 @@ install_packages() {
   mapfile -t missing < <(missing_packages)
   [[ ${#missing[@]} -gt 0 ]] || return 0
   log "installing ${missing[*]}"
-  refresh_lists
+  refresh_lists || log "the lists of packages are not fresh"
+  apt install -y --no-install-recommends --download-only "${missing[@]}" ||
+    unavailable "cannot download ${missing[*]}"
   apt install -y --no-install-recommends "${missing[@]}"
 }
 
@@ -143,10 +154,14 @@ prepare_image() {
     declare -f build_image fetch_packages extract_vmlinux
   } | sha256sum | cut -c 1-16)
   image=$cache/$key
-  [[ ! -e $image/complete ]] || return 0
+  if [[ -e $image/complete ]]; then
+    touch "$image"                    # not one of older recipes, for other builders
+    return 0
+  fi
 
   exec {lock}>"$cache/lock"
-  flock "$lock"                       # one builder at a time
+  flock --wait 900 "$lock" ||         # one builder at a time
+    die "another run is still building the image after 900 s"
   if [[ ! -e $image/complete ]]; then
     # Whatever a builder left that was killed, and images of older recipes.
     rm -rf "$cache"/build.*
@@ -157,7 +172,10 @@ prepare_image() {
     set -m
     build_image "$work" </dev/null & children+=("-$!")
     set +m
-    wait $! || die "building the VM's image failed"
+    wait $! || {
+      (cd "$work" && fetch_packages) || unavailable "cannot download $KERNEL_PACKAGE and busybox-static"
+      die "building the VM's image failed"
+    }
     touch "$work/complete"
     chmod 755 "$work"
     rm -rf "$image"

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -20,17 +21,20 @@ type result struct {
 	stdout, stderr string
 }
 
+// patience is how long a VM may take, which is up in seconds where nothing else goes on.
+const patience = 3 * time.Minute
+
 // tool is the command that runs rdma-vm in dir, with these variables besides the test's
-// own, for two minutes at most.
+// own.
 func tool(t *testing.T, dir string, env []string, args ...string) *exec.Cmd {
 	t.Helper()
 	path, err := filepath.Abs("rdma-vm")
 	require.NoError(t, err)
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), patience+time.Minute)
 	t.Cleanup(cancel)
 	cmd := exec.CommandContext(ctx, path, args...)
 	cmd.Dir, cmd.Env = dir, append(os.Environ(), env...)
-	cmd.WaitDelay = 10 * time.Second
+	cmd.WaitDelay = 30 * time.Second
 	return cmd
 }
 
@@ -98,4 +102,33 @@ func TestOtherMachines(t *testing.T) {
 		assert.Equal(t, 125, r.code)
 		assert.Contains(t, r.stderr, want)
 	}
+}
+
+// TestNoDownload: a setup that finds a package missing, and no mirror, has a status of its
+// own; a run fails as always.
+func TestNoDownload(t *testing.T) {
+	bin, cache := t.TempDir(), t.TempDir()
+	for name, script := range map[string]string{
+		"apt-get":    "echo no mirror >&2; exit 100",
+		"dpkg-query": "exit 1",
+		"sudo":       `[ "$1" != -n ] || shift; exec "$@"`,
+	} {
+		require.NoError(t, os.WriteFile(filepath.Join(bin, name), []byte("#!/bin/sh\n"+script+"\n"), 0o700))
+	}
+	env := []string{"PATH=" + bin + ":" + os.Getenv("PATH"), "XDG_CACHE_HOME=" + cache}
+	for want, args := range map[int][]string{75: {"--setup"}, 125: {"--", "true"}} {
+		r := run(t, ".", env, args...)
+		assert.Equal(t, want, r.code, r.stderr)
+		assert.Contains(t, r.stderr, "no mirror")
+		assert.Contains(t, r.stderr, "rdma-vm: cannot download qemu-system-x86")
+	}
+}
+
+// TestNoStart: a VM that QEMU cannot start is tried a few times, and the run ends.
+func TestNoStart(t *testing.T) {
+	_, env := boots(t)
+	r := run(t, ".", env, "--ro", "--mem", "999999999", "--", "true")
+	assert.Equal(t, 125, r.code, r.stderr)
+	assert.Equal(t, 2, strings.Count(r.stderr, "starting the VM again"), r.stderr)
+	empty(t, env)
 }

@@ -48,11 +48,14 @@ func built(name string) string { return filepath.Join(os.Getenv(envBin), name) }
 
 func devices(ctx context.Context, t *testing.T) {
 	removeDevices(ctx, t)
-	out := output(ctx, t, "ibv_devinfo")
+	var out string
+	eventually(ctx, t, "both ports are active", func() bool {
+		out = output(ctx, t, "ibv_devinfo")
+		return strings.Count(out, "PORT_ACTIVE") == 2
+	})
 	for _, want := range []string{deviceA, deviceB} {
 		require.Regexp(t, `hca_id:\s+`+want, out)
 	}
-	require.Equal(t, 2, strings.Count(out, "PORT_ACTIVE"), out)
 }
 
 // addDevices makes the other two devices, removeDevices ends them.
