@@ -58,8 +58,8 @@ type Engine struct {
 
 	life   sync.Mutex
 	closed bool
-	calls  sync.WaitGroup // Transfer, and what Batch.Submit began
-	tasks  sync.WaitGroup // connects, reapers, watchers
+	calls  tally // Transfer, and what Batch.Submit began
+	tasks  tally // connects, reapers, watchers
 }
 
 // New makes an engine. It acquires nothing; the carriers' transports must be started
@@ -112,6 +112,11 @@ func (e *Engine) Close(ctx context.Context) error {
 	if err != nil {
 		_ = await(ctx, &e.calls) // That it took too long is reported already.
 	}
+	if ctx.Err() != nil { // What is left has been told to end and needs its turn only.
+		last, stop := context.WithTimeout(context.WithoutCancel(ctx), grace)
+		defer stop()
+		ctx = last
+	}
 	err = errors.Join(err, await(ctx, &e.tasks))
 	e.stopReap()
 	for _, r := range e.regions.all() {
@@ -155,25 +160,45 @@ func (p *peer) close(ctx context.Context) {
 	}
 }
 
-// await waits for a group until the context ends.
-func await(ctx context.Context, wg *sync.WaitGroup) error {
+// tally is a sync.WaitGroup that can say at once that there is nothing to wait for.
+type tally struct {
+	wg sync.WaitGroup
+	n  atomic.Int64
+}
+
+func (t *tally) Add(n int) {
+	t.n.Add(int64(n))
+	t.wg.Add(n)
+}
+
+func (t *tally) Done() {
+	t.n.Add(-1)
+	t.wg.Done()
+}
+
+func (t *tally) Go(f func()) {
+	t.Add(1)
+	go func() {
+		defer t.Done()
+		f()
+	}()
+}
+
+// await waits for all of a tally until the context ends. One that has ended still learns
+// that there is nothing to wait for.
+func await(ctx context.Context, t *tally) error {
+	if t.n.Load() == 0 {
+		return nil
+	}
 	done := make(chan struct{})
-	go func() { wg.Wait(); close(done) }()
+	go func() { t.wg.Wait(); close(done) }()
 	select {
 	case <-done:
 		return nil
 	case <-ctx.Done():
 	}
-	// A context that has ended still learns that there is nothing to wait for.
-	t := time.NewTimer(lastLook)
-	defer t.Stop()
-	select {
-	case <-done:
+	if t.n.Load() == 0 {
 		return nil
-	case <-t.C:
-		return ctx.Err()
 	}
+	return ctx.Err()
 }
-
-// lastLook is how long after its context an await looks whether it is over all the same.
-const lastLook = 20 * time.Millisecond

@@ -30,5 +30,5 @@ func TestConnectingDoesNotNeedTheTableOfPeers(t *testing.T) {
 	require.True(t, e.begin())
 	p.mu.Unlock()
 	<-looked
-	e.tasks.Wait()
+	e.tasks.wg.Wait()
 }

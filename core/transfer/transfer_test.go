@@ -205,12 +205,15 @@ func TestCopyKeepsItsDeadline(t *testing.T) {
 }
 
 // TestCloseOfAnIdleEngineNeedsNoTime: with a context that has ended there is nothing to wait
-// for, and no error.
+// for, and no error; what an engine does in the background is no work of anybody.
 func TestCloseOfAnIdleEngineNeedsNoTime(t *testing.T) {
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	for range 20 {
 		w := newWorld(t, "tcp")
 		require.NoError(t, w.node("a", []string{"tcp"}, 0).Close(ended))
+		b, c := w.node("b", []string{"tcp"}, 4096), w.node("c", []string{"tcp"}, 4096)
+		require.NoError(t, b.move(transport.Write, c, 0, pattern(10, 1)))
+		require.NoError(t, b.Close(ended))
 	}
 }
