@@ -47,7 +47,9 @@ func output(ctx context.Context, t *testing.T, name string, args ...string) stri
 func built(name string) string { return filepath.Join(os.Getenv(envBin), name) }
 
 func devices(ctx context.Context, t *testing.T) {
-	removeDevices(ctx, t)
+	if strings.Contains(output(ctx, t, "rdma", "link"), deviceC) { // Not when this runs again.
+		removeDevices(ctx, t)
+	}
 	var out string
 	eventually(ctx, t, "both ports are active", func() bool {
 		out = output(ctx, t, "ibv_devinfo")
