@@ -1,0 +1,144 @@
+package shm
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// Memory is a mapped piece of a memory file.
+type Memory struct {
+	fd     int // -1 where the descriptor was not kept
+	bytes  []byte
+	close1 sync.Once
+	err    error
+}
+
+// Create makes a memory file of size bytes, sealed against every change of its size, and
+// maps it. The memory is zero. name is for people: /proc/PID/maps shows it.
+func Create(name string, size int) (*Memory, error) {
+	if size <= 0 {
+		return nil, fmt.Errorf("shared memory %q: %d bytes, want more than 0", name, size)
+	}
+	fd, err := unix.MemfdCreate(name, unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+	if err != nil {
+		return nil, fmt.Errorf("shared memory %q: %w", name, os.NewSyscallError("memfd_create", err))
+	}
+	m := &Memory{fd: fd}
+	err = os.NewSyscallError("ftruncate", unix.Ftruncate(fd, int64(size)))
+	if err == nil {
+		_, err = unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, unix.F_SEAL_SHRINK|unix.F_SEAL_GROW|unix.F_SEAL_SEAL)
+		err = os.NewSyscallError("fcntl(F_ADD_SEALS)", err)
+	}
+	if err == nil {
+		m.bytes, err = mapFile(fd, 0, size, 0, unix.PROT_READ|unix.PROT_WRITE)
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("shared memory %q of %d bytes: %w", name, size, err), m.Close())
+	}
+	return m, nil
+}
+
+// MapOptions say how Map maps.
+type MapOptions struct {
+	// Offset is where in the file the memory begins, a multiple of the page size.
+	Offset int64
+	// Size is the number of bytes.
+	Size int
+	// ReadOnly maps without the right to write.
+	ReadOnly bool
+	// Near asks for an address, 0 for none: the memory is mapped there where nothing else is,
+	// and anywhere else otherwise.
+	Near uintptr
+}
+
+// Map maps a memory file that another process made. The descriptor stays the caller's and
+// may be closed afterwards. A file that can shrink, or that is too small, is an error: see
+// CheckSealed.
+func Map(fd int, o MapOptions) (*Memory, error) {
+	if o.Size <= 0 || o.Offset < 0 || o.Offset%int64(os.Getpagesize()) != 0 {
+		return nil, fmt.Errorf("map shared memory: %d bytes at offset %d; the size must be above 0 and the offset a multiple of the page size", o.Size, o.Offset)
+	}
+	size, err := CheckSealed(fd)
+	if err != nil {
+		return nil, fmt.Errorf("map shared memory: %w", err)
+	}
+	if o.Offset > size || int64(o.Size) > size-o.Offset {
+		return nil, fmt.Errorf("map shared memory: %d bytes at offset %d reach past the end of the file (%d bytes)", o.Size, o.Offset, size)
+	}
+	prot := unix.PROT_READ | unix.PROT_WRITE
+	if o.ReadOnly {
+		prot = unix.PROT_READ
+	}
+	b, err := mapFile(fd, o.Offset, o.Size, o.Near, prot)
+	if err != nil {
+		return nil, fmt.Errorf("map shared memory of %d bytes: %w", o.Size, err)
+	}
+	return &Memory{fd: -1, bytes: b}, nil
+}
+
+// CheckSealed returns the size of a memory file, and an error where the file can shrink and
+// cannot be sealed against it: whoever maps such a file is killed by SIGBUS when another
+// process cuts it short.
+func CheckSealed(fd int) (size int64, err error) {
+	seals, err := unix.FcntlInt(uintptr(fd), unix.F_GET_SEALS, 0)
+	if err != nil {
+		return 0, fmt.Errorf("the descriptor is no memory file that can be sealed (memfd_create): %w", err)
+	}
+	if seals&unix.F_SEAL_SHRINK == 0 {
+		if _, err := unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, unix.F_SEAL_SHRINK); err != nil {
+			return 0, fmt.Errorf("the memory file can shrink, and cannot be sealed against it (MFD_ALLOW_SEALING): %w", err)
+		}
+	}
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return 0, os.NewSyscallError("fstat", err)
+	}
+	return st.Size, nil
+}
+
+// Bytes returns the memory. It must not be used after Close.
+func (m *Memory) Bytes() []byte { return m.bytes }
+
+// FD returns the descriptor of a memory that was created here, -1 for one that was mapped.
+// It stays the Memory's.
+func (m *Memory) FD() int { return m.fd }
+
+// Close unmaps the memory and closes its descriptor. Repeatable.
+func (m *Memory) Close() error {
+	m.close1.Do(func() {
+		if m.bytes != nil {
+			m.err = unmap(m.bytes)
+			m.bytes = nil
+		}
+		if m.fd >= 0 {
+			m.err = errors.Join(m.err, unix.Close(m.fd))
+			m.fd = -1
+		}
+	})
+	return m.err
+}
+
+// mapFile maps at an address where nothing is, else anywhere.
+func mapFile(fd int, offset int64, size int, near uintptr, prot int) ([]byte, error) {
+	if near != 0 {
+		at := *(*unsafe.Pointer)(unsafe.Pointer(&near)) // An address of no Go object.
+		p, err := unix.MmapPtr(fd, offset, at, uintptr(size), prot, unix.MAP_SHARED|unix.MAP_FIXED_NOREPLACE)
+		if err == nil {
+			return unsafe.Slice((*byte)(p), size), nil
+		}
+	}
+	p, err := unix.MmapPtr(fd, offset, nil, uintptr(size), prot, unix.MAP_SHARED)
+	if err != nil {
+		return nil, os.NewSyscallError("mmap", err)
+	}
+	return unsafe.Slice((*byte)(p), size), nil
+}
+
+func unmap(b []byte) error {
+	return os.NewSyscallError("munmap", unix.MunmapPtr(unsafe.Pointer(unsafe.SliceData(b)), uintptr(len(b))))
+}

@@ -1,0 +1,293 @@
+package shm
+
+import (
+	"context"
+	"encoding/binary"
+	"os"
+	"runtime"
+	"sync/atomic"
+	"testing"
+	"time"
+	"unsafe"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+)
+
+func addrOf(b []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(b))) }
+
+// ringMemory is memory as a ring needs it.
+func ringMemory(l Layout) []byte {
+	mem := make([]byte, l.Bytes()+128)
+	skip := -addrOf(mem) & 127
+	return mem[skip : skip+uintptr(l.Bytes())]
+}
+
+func ends(t require.TestingT, l Layout, b Bell) (*Producer, *Consumer, []byte) {
+	mem := ringMemory(l)
+	p, err := NewProducer(mem, l, b)
+	require.NoError(t, err)
+	c, err := NewConsumer(mem, l, b, 0)
+	require.NoError(t, err)
+	return p, c, mem
+}
+
+// TestRingIsAQueue: whatever is put, published, looked at and freed in whatever order
+// comes out once, in order, and the numbers of free and ready entries are those of a queue.
+func TestRingIsAQueue(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		l := Layout{Entries: 1 << rapid.IntRange(0, 4).Draw(t, "log entries"), EntrySize: 16}
+		p, c, _ := ends(t, l, nil)
+		// Indices wrap around as well.
+		start := rapid.SampledFrom([]uint64{0, ^uint64(0), ^uint64(0) - 7}).Draw(t, "start")
+		p.next, p.published, p.freed, c.next, c.seen = start, start, start, start, start
+		p.tail.Store(start)
+		p.head.Store(start)
+		var queue []uint64 // written and not freed
+		put, published := 0, 0
+		next := uint64(1)
+		entry := make([]byte, 16)
+		t.Repeat(map[string]func(*rapid.T){
+			"put": func(t *rapid.T) {
+				free, err := p.Free()
+				require.NoError(t, err)
+				require.Equal(t, l.Entries-len(queue), free)
+				for range rapid.IntRange(0, free).Draw(t, "n") {
+					binary.NativeEndian.PutUint64(entry, next)
+					binary.NativeEndian.PutUint64(entry[8:], ^next)
+					p.Put(entry)
+					queue = append(queue, next)
+					next++
+					put++
+				}
+			},
+			"publish": func(t *rapid.T) {
+				require.NoError(t, p.Publish())
+				published = len(queue)
+			},
+			"take": func(t *rapid.T) {
+				ready, err := c.Ready()
+				require.NoError(t, err)
+				require.Equal(t, published, ready)
+				for i := range ready {
+					require.Equal(t, 16, c.Copy(i, entry))
+					require.Equal(t, queue[i], binary.NativeEndian.Uint64(entry))
+					require.Equal(t, ^queue[i], binary.NativeEndian.Uint64(entry[8:]))
+				}
+				n := rapid.IntRange(0, ready).Draw(t, "freed")
+				c.Free(n)
+				queue, published = queue[n:], published-n
+			},
+		})
+	})
+}
+
+// TestCorruptIndices: whatever a peer writes into the indices, an end says so or goes on
+// within its memory; it never claims more than a ring full.
+func TestCorruptIndices(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		l := Layout{Entries: 8, EntrySize: 8}
+		p, c, _ := ends(t, l, nil)
+		entry := make([]byte, 8)
+		for range rapid.IntRange(0, 30).Draw(t, "steps") {
+			switch rapid.IntRange(0, 3).Draw(t, "step") {
+			case 0:
+				p.tail.Store(rapid.Uint64().Draw(t, "tail"))
+			case 1:
+				p.head.Store(rapid.Uint64().Draw(t, "head"))
+			case 2:
+				free, err := p.Free()
+				if err != nil {
+					require.ErrorIs(t, err, ErrCorrupt)
+					return
+				}
+				require.LessOrEqual(t, free, l.Entries)
+				require.GreaterOrEqual(t, free, 0)
+				for range free {
+					p.Put(entry)
+				}
+				require.NoError(t, p.Publish())
+			case 3:
+				ready, err := c.Ready()
+				if err != nil {
+					require.ErrorIs(t, err, ErrCorrupt)
+					return
+				}
+				require.LessOrEqual(t, ready, l.Entries)
+				require.GreaterOrEqual(t, ready, 0)
+				for i := range ready {
+					c.Copy(i, entry)
+				}
+				c.Free(ready)
+			}
+		}
+	})
+}
+
+func TestIndicesThatGoBack(t *testing.T) {
+	p, c, _ := ends(t, Layout{Entries: 8, EntrySize: 8}, nil)
+	for range 5 {
+		p.Put(nil)
+	}
+	require.NoError(t, p.Publish())
+	n, err := c.Ready()
+	require.NoError(t, err)
+	require.Equal(t, 5, n)
+	p.tail.Store(4)
+	_, err = c.Ready()
+	require.ErrorIs(t, err, ErrCorrupt, "what was there is gone")
+	p.tail.Store(5)
+	c.Free(3)
+	_, err = p.Free()
+	require.NoError(t, err)
+	p.head.Store(2)
+	_, err = p.Free()
+	require.ErrorIs(t, err, ErrCorrupt, "what was read is unread")
+	p.head.Store(6)
+	_, err = p.Free()
+	require.ErrorIs(t, err, ErrCorrupt, "what was not written is read")
+}
+
+func TestLayouts(t *testing.T) {
+	for _, l := range []Layout{{}, {3, 8}, {-8, 8}, {2 * MaxEntries, 8}, {8, 0}, {8, 12}, {8, MaxEntrySize + 8}} {
+		require.Error(t, l.Validate(), "%+v", l)
+		_, err := NewProducer(make([]byte, 1<<20), l, nil)
+		require.Error(t, err)
+	}
+	l := Layout{Entries: 8, EntrySize: 8}
+	mem := ringMemory(l)
+	_, err := NewConsumer(mem[8:], l, nil, 0)
+	require.Error(t, err, "not aligned")
+	_, err = NewConsumer(mem[:len(mem)-1], l, nil, 0)
+	require.Error(t, err, "too small")
+}
+
+func eventBell(t *testing.T) *EventBell {
+	b, err := NewEventBell()
+	require.NoError(t, err)
+	t.Cleanup(func() { b.Close() })
+	return b
+}
+
+// TestNoWakeUpIsLost: a consumer that sleeps between any two entries gets all of them.
+func TestNoWakeUpIsLost(t *testing.T) {
+	b := eventBell(t)
+	p, c, _ := ends(t, Layout{Entries: 4, EntrySize: 8}, b)
+	const total = 2_000
+	failed := make(chan error, 1)
+	go func() {
+		entry := make([]byte, 8)
+		for i := uint64(0); i < total; {
+			free, err := p.Free()
+			if err != nil {
+				failed <- err
+				return
+			}
+			if free == 0 {
+				runtime.Gosched()
+			}
+			for range free {
+				binary.NativeEndian.PutUint64(entry, i)
+				p.Put(entry)
+				i++
+			}
+			if err := p.Publish(); err != nil {
+				failed <- err
+				return
+			}
+		}
+		failed <- nil
+	}()
+	entry := make([]byte, 8)
+	for i := uint64(0); i < total; {
+		n, err := c.Wait(t.Context())
+		require.NoError(t, err)
+		for k := range n {
+			c.Copy(k, entry)
+			require.Equal(t, i, binary.NativeEndian.Uint64(entry))
+			i++
+		}
+		c.Free(n)
+	}
+	require.NoError(t, <-failed)
+}
+
+func TestWaitEnds(t *testing.T) {
+	b := eventBell(t)
+	p, c, _ := ends(t, Layout{Entries: 4, EntrySize: 8}, b)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	_, err := c.Wait(ctx)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	_, err = c.Wait(ctx)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	assert.Zero(t, c.waiting.Load(), "nobody waits")
+
+	p.Put(nil)
+	require.NoError(t, p.Publish())
+	n, err := c.Wait(t.Context())
+	require.NoError(t, err, "an old context does not end a new wait")
+	require.Equal(t, 1, n)
+	c.Free(1)
+
+	ended := make(chan error, 1)
+	go func() {
+		_, err := c.Wait(t.Context())
+		ended <- err
+	}()
+	require.Eventually(t, func() bool { return c.waiting.Load() == 1 }, time.Minute, time.Millisecond)
+	require.NoError(t, b.Close())
+	select {
+	case err := <-ended:
+		require.ErrorIs(t, err, os.ErrClosed)
+	case <-time.After(time.Minute):
+		t.Fatal("the wait goes on")
+	}
+}
+
+// TestFalseAlarms: a peer that rings for nothing costs time and nothing else.
+func TestFalseAlarms(t *testing.T) {
+	b := eventBell(t)
+	p, c, _ := ends(t, Layout{Entries: 4, EntrySize: 8}, b)
+	var stop atomic.Bool
+	alarms := make(chan struct{})
+	go func() {
+		defer close(alarms)
+		for !stop.Load() {
+			p.waiting.Store(0)
+			_ = b.Ring(p.waiting)
+			runtime.Gosched()
+		}
+	}()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	_, err := c.Wait(ctx)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	stop.Store(true)
+	<-alarms
+}
+
+// TestBetweenProcesses: the numbers that a child sends back are those that it got.
+func TestBetweenProcesses(t *testing.T) {
+	p := startEcho(t, "eventfd", 0)
+	entry := make([]byte, echo.EntrySize)
+	for sent, got := uint64(0), uint64(0); got < 5000; {
+		free, err := p.out.Free()
+		require.NoError(t, err)
+		for range min(free, 1+int(sent%7)) {
+			binary.NativeEndian.PutUint64(entry, sent)
+			p.out.Put(entry)
+			sent++
+		}
+		require.NoError(t, p.out.Publish())
+		n, err := p.in.Wait(t.Context())
+		require.NoError(t, err)
+		for i := range n {
+			p.in.Copy(i, entry)
+			require.Equal(t, got, binary.NativeEndian.Uint64(entry))
+			got++
+		}
+		p.in.Free(n)
+	}
+}
