@@ -13,7 +13,7 @@ import (
 func (g *group) await() {
 	limit := g.latest.Add(grace)
 	stopped := g.ctx.Done()
-	if g.ctx.Err() != nil {
+	if g.stopped {
 		stopped = nil
 	}
 	for closed, excused := false, false; ; {

@@ -29,6 +29,7 @@ type group struct {
 	renewed  bool // the peer was looked up anew on behalf of this group
 	lost     bool // the peer does not answer
 	worked   bool // something arrived
+	stopped  bool // the caller gave up, and all jobs know
 	jobs     []job
 	next     int      // first job that is not cut up
 	retry    []*slice // to be submitted before anything new

@@ -65,6 +65,7 @@ func (g *group) endAll(err error) {
 // stop ends everything when the caller gave up.
 func (g *group) stop() {
 	if err := ended(g.ctx); err != nil {
+		g.stopped = true
 		g.endAll(errs.Wrap(errs.TransferFail, "transfer: "+g.peer, err))
 	}
 }

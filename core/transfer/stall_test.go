@@ -194,3 +194,21 @@ func TestPeersAreBounded(t *testing.T) {
 	}
 	require.Equal(t, 9, a.wires["tcp"].Dials(), "each turn finds its peer gone")
 }
+
+// TestCancelWhileSubmitting: who gives up while the operations are being handed over is
+// not told that they arrived.
+func TestCancelWhileSubmitting(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, "tcp")
+		a, b := w.node("a", []string{"tcp"}, 0), w.node("b", []string{"tcp"}, 1<<20)
+		ctx, cancel := context.WithCancel(t.Context())
+		a.wires["tcp"].SetHook(func(memtransport.Event) memtransport.Fault {
+			cancel()
+			return memtransport.Fault{Delay: time.Second}
+		})
+		results := a.Transfer(ctx, []transfer.Request{write(b, 0, pattern(10, 1))})
+		require.ErrorIs(t, results[0].Err, context.Canceled)
+		a.stop(t)
+		b.stop(t)
+	})
+}
