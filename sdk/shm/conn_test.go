@@ -127,4 +127,9 @@ func TestEndOfAConn(t *testing.T) {
 	r.Close()
 	_, err = NewConn(fd, "test")
 	require.Error(t, err, "a pipe is no socket")
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	require.NoError(t, err)
+	defer unix.Close(fds[1])
+	_, err = NewConn(fds[0], "test")
+	require.ErrorIs(t, err, unix.EPROTOTYPE, "a stream keeps no messages apart")
 }

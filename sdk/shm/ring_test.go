@@ -156,10 +156,10 @@ func TestLayouts(t *testing.T) {
 		require.Error(t, err)
 	}
 	l := Layout{Entries: 8, EntrySize: 8}
-	mem := ringMemory(l)
+	mem := ringMemory(Layout{Entries: 64, EntrySize: 8})
 	_, err := NewConsumer(mem[8:], l, nil, 0)
 	require.Error(t, err, "not aligned")
-	_, err = NewConsumer(mem[:len(mem)-1], l, nil, 0)
+	_, err = NewConsumer(mem[:l.Bytes()-1], l, nil, 0)
 	require.Error(t, err, "too small")
 }
 
