@@ -50,14 +50,15 @@ demo-rdma: build ## Run the main job over RDMA, in a VM with software devices
 .PHONY: test
 test: setup-tests ## Run all tests, with the race detector where it is affordable
 	@# What go has to download first, so that a network that fails once does not fail a test.
-	@for m in $(MODULES) docs/examples/evict-fifo; do (cd $$m && $(CURDIR)/scripts/retry.sh go list -deps -test ./... >/dev/null); done
-	go test -race -timeout 20m ./core/... ./plugins/... ./cmd/...
+	@for m in $(MODULES) examples/evict-fifo examples/transport-uds; do (cd $$m && $(CURDIR)/scripts/retry.sh go list -deps -test ./... >/dev/null); done
+	go test -race -timeout 20m ./core/... ./plugins/... ./cmd/... ./bench/...
 	cd sdk && go test -race -timeout 20m ./...
 	@# What the race detector leaves out: allocation counts, and the code of ordinary builds.
 	go test -timeout 10m ./plugins/...
-	cd docs/examples/evict-fifo && go test ./...
+	cd examples/evict-fifo && go test ./...
+	cd examples/transport-uds && go test -race ./...
 	go test -timeout 20m ./test/...
-	$(MAKE) --no-print-directory test-python test-python-asan
+	$(MAKE) --no-print-directory test-examples-python test-python test-python-asan
 
 .PHONY: pydev
 pydev: setup ## Build what the Python package needs in place, for PYTHONPATH=sdk/python
@@ -77,6 +78,11 @@ test-python: setup-tests $(TOOLS)/python/.stamp ## Run the tests of the Python p
 	$(TOOLS)/python/bin/python -m pytest -q -p no:cacheprovider sdk/python/tests $(PYTESTFLAGS)
 	./scripts/test-python-torch.sh $(PYTESTFLAGS)
 
+.PHONY: test-examples-python
+test-examples-python: setup-tests $(TOOLS)/examples-python/.stamp ## Run the tests of the plugin in Python, alone and under a real host
+	cd examples/evict-python && $(CURDIR)/$(TOOLS)/examples-python/bin/python -m pytest $(PYTESTFLAGS)
+	MOONCAKE_TEST_EXAMPLES_PYTHON=$(CURDIR)/$(TOOLS)/examples-python/bin/python go test -timeout 10m -count 1 -run Python ./test/examples/
+
 .PHONY: test-python-asan
 test-python-asan: setup-tests $(TOOLS)/python/.stamp # the extension's own tests, with sanitizers
 	PYTHON=$(CURDIR)/$(TOOLS)/python/bin/python sdk/python/native/asan.sh
@@ -86,22 +92,65 @@ $(TOOLS)/python/.stamp: sdk/python/tests/requirements.txt
 	./scripts/retry.sh $(TOOLS)/python/bin/pip install -q --disable-pip-version-check -r $<
 	@touch $@
 
+$(TOOLS)/examples-python/.stamp: examples/evict-python/requirements.txt
+	$(PYTHON) -m venv --clear $(TOOLS)/examples-python
+	./scripts/retry.sh $(TOOLS)/examples-python/bin/pip install -q --disable-pip-version-check -r $<
+	@touch $@
+
 .PHONY: test-rdma
 test-rdma: setup ## Run the tests that need RDMA devices, in a VM that has them; results in dist/test-rdma
 	./scripts/test-rdma.sh
 
 .PHONY: test-short
 test-short: setup ## Run the tests without the race detector and without real processes
-	go test -short -timeout 5m ./core/... ./plugins/... ./cmd/...
+	go test -short -timeout 5m ./core/... ./plugins/... ./cmd/... ./bench/...
 	cd sdk && go test -short -timeout 5m ./...
 
 .PHONY: bench
 bench: build ## Measure the parts on this machine, each beside its limit
 	$(BIN)/mooncake bench
 
+.PHONY: bench-plugins
+bench-plugins: ## Measure what a transport costs that runs as a process of its own, as ratios
+	MOONCAKE_BENCH_PLUGINS=9 go test ./test/subprocess -count 1 -run TestRatios -v
+
+.PHONY: test-netem
+test-netem: ## Run the test of links with distance and loss over tc netem, in a VM whose kernel has it
+	go test -c -o dist/netem.test ./test/netem
+	test/rdma-vm/rdma-vm --ro -- dist/netem.test -test.v -test.run TestFarAndLossy
+
+.PHONY: bench-quic
+bench-quic: ## Measure quic beside tcp on links with distance and loss (root; about 20 minutes)
+	go test -run '^$$' -bench Links -benchtime=1x -timeout 1h ./test/netem
+
+.PHONY: profile
+profile: build ## Write profiles and flame graphs of a store and a master under load into dist/profile
+	$(BIN)/mooncake bench profile --out dist/profile --seconds 15
+
 .PHONY: bench-python
 bench-python: pydev ## Measure the Python package beside Go, and threads beside one another
 	$(PYTHON) sdk/python/bench/measure.py --goals
+
+# WORKS: which ones, separated by commas. FULL=1: also what takes long. OUT: a file for JSON.
+PEERS := $(TOOLS)/peers
+.PHONY: bench-peers
+bench-peers: build pydev bench-peers-setup ## Measure this project beside its peers and the machine's limits, in turn; OUT=FILE for JSON
+	go build -o $(PEERS)/bench ./bench
+	$(PEERS)/bench -programs $(BIN) -upstream $(PEERS)/upstream -python $(PYTHON) $(if $(WORKS),-only $(WORKS)) \
+		$(if $(FULL),-full) $(if $(ROUNDS),-rounds $(ROUNDS)) $(if $(TRACE),-trace $(TRACE)) $(if $(OUT),-out $(OUT))
+
+.PHONY: bench-peers-setup
+bench-peers-setup: # install the peers, as far as they can be had
+	@mkdir -p $(PEERS)
+	@./scripts/bench-peers-setup.sh $(PEERS) $(PYTHON)
+
+.PHONY: conformance
+conformance: build ## Hold every plugin to its contract; reports in dist/conformance
+	./scripts/conformance.sh $(BIN) dist/conformance
+
+.PHONY: conformance-docs
+conformance-docs: build # the same, and its table goes into docs/plugins/testing.md
+	./scripts/conformance.sh --docs $(BIN) dist/conformance
 
 .PHONY: fuzz
 fuzz: setup ## Run every fuzz target for FUZZTIME (default 60s)
@@ -115,7 +164,7 @@ fmt: ## Format the sources
 lint: setup-tests tools $(TOOLS)/python/.stamp ## Run the linters, the proto linter and the check for generated code
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); echo 'run: make fmt'; exit 1; }
 	@for m in $(MODULES); do (cd $$m && $(CURDIR)/$(TOOLS)/golangci-lint run --allow-parallel-runners --config $(CURDIR)/.golangci.yml ./...); done
-	$(TOOLS)/python/bin/ruff check -q sdk/python && $(TOOLS)/python/bin/ruff format -q --check sdk/python
+	$(TOOLS)/python/bin/ruff check -q sdk/python examples bench && $(TOOLS)/python/bin/ruff format -q --check sdk/python examples bench
 	cd sdk/proto && $(CURDIR)/$(TOOLS)/buf lint
 	@out=$$(mktemp -d); trap 'rm -rf '$$out EXIT; \
 		(cd sdk/proto && PATH=$(CURDIR)/$(TOOLS):$$PATH buf generate -o $$out); \

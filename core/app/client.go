@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/mooncake-go/mooncake/core/config"
+	"github.com/mooncake-go/mooncake/core/plugins"
 	"github.com/mooncake-go/mooncake/core/store"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 )
@@ -22,6 +23,7 @@ type ClientOptions struct {
 type Client struct {
 	Store *store.Client
 	peer  *peer
+	admin *adminSocket
 }
 
 // OpenClient connects a client to a pool. It does not wait for the master: Store.Ready
@@ -40,8 +42,11 @@ func OpenClient(ctx context.Context, cfg config.Config, builtins []plugin.Factor
 	if err != nil {
 		return nil, errors.Join(err, p.stop(context.WithoutCancel(ctx)))
 	}
-	return &Client{Store: c, peer: p}, nil
+	return &Client{Store: c, peer: p, admin: openAdmin(ctx, cfg, "client", p.catalog, o.Log)}, nil
 }
+
+// Plugins returns the plugins that the client has in use.
+func (c *Client) Plugins() []plugins.Instance { return c.peer.catalog.Instances() }
 
 // closeTimeout bounds Close.
 const closeTimeout = 10 * time.Second
@@ -50,5 +55,5 @@ const closeTimeout = 10 * time.Second
 func (c *Client) Close(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, closeTimeout)
 	defer cancel()
-	return errors.Join(c.Store.Close(ctx), c.peer.stop(ctx))
+	return errors.Join(c.Store.Close(ctx), c.peer.stop(ctx), c.admin.stop(ctx))
 }

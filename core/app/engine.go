@@ -23,6 +23,7 @@ type Engine struct {
 	// Transfer registers memory and moves bytes.
 	Transfer *transfer.Engine
 	fabric   *fabric
+	admin    *adminSocket
 
 	mu    sync.Mutex
 	holds int // what has to be closed before it ends
@@ -55,7 +56,7 @@ func OpenEngine(ctx context.Context, cfg config.Config, builtins []plugin.Factor
 	if err != nil {
 		return nil, errors.Join(err, f.stop(context.WithoutCancel(ctx)))
 	}
-	return &Engine{Transfer: f.engine, fabric: f, holds: 1}, nil
+	return &Engine{Transfer: f.engine, fabric: f, admin: openAdmin(ctx, cfg, "engine", f.catalog, o.Log), holds: 1}, nil
 }
 
 // Hold makes one more Close necessary before the engine ends: it has another user. False
@@ -105,5 +106,5 @@ func (e *Engine) Close(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, closeTimeout)
 	defer cancel()
-	return e.fabric.stop(ctx)
+	return errors.Join(e.fabric.stop(ctx), e.admin.stop(ctx))
 }

@@ -17,7 +17,6 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/matrix"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
-	"github.com/mooncake-go/mooncake/sdk/transport"
 )
 
 // fabric is all that moving bytes between processes takes, without a master: a place in
@@ -54,12 +53,10 @@ func newFabric(cfg config.Config, builtins []plugin.Factory, log *slog.Logger) (
 	var missing error
 	for _, name := range cfg.Store.Transports {
 		id := plugin.ID{Kind: plugin.KindTransport, Name: name}
-		t, err := f.openTransport(id, builtins)
+		c, err := f.openTransport(id)
 		switch {
 		case err == nil:
-			f.carriers = append(f.carriers, transfer.Carrier{
-				Name: name, Transport: t, LocalAny: manifest(builtins, id).Has(transport.CapLocalAny),
-			})
+			f.carriers = append(f.carriers, c)
 		case cfg.Plugins.Get(id).Required, errors.Is(err, errs.InvalidParams.Err()): // Wrong settings are no matter of the machine.
 			return nil, fmt.Errorf("store.transports: %w", err)
 		default:

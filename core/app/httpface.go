@@ -8,6 +8,7 @@ import (
 	"go.uber.org/fx"
 
 	"github.com/mooncake-go/mooncake/core/api/rest"
+	"github.com/mooncake-go/mooncake/core/internal/profiling"
 )
 
 // httpFace is one HTTP port of a role.
@@ -16,10 +17,15 @@ type httpFace struct {
 	host string
 	port int
 	flag string
+	// profiles are served beside what the face is for, nil for none.
+	profiles *profiling.Handler
 }
 
 // serve binds the port when the role starts and stops serving when it ends.
 func (f httpFace) serve(lc fx.Lifecycle, log *slog.Logger, h http.Handler) {
+	if f.profiles != nil {
+		h = f.profiles.Over(h)
+	}
 	server := rest.NewServer(h, log)
 	lc.Append(fx.Hook{
 		OnStart: func(ctx context.Context) error {
@@ -29,8 +35,16 @@ func (f httpFace) serve(lc fx.Lifecycle, log *slog.Logger, h http.Handler) {
 			}
 			server.Start(ln)
 			log.Info(f.what+" is serving", "address", ln.Addr().String())
+			if f.profiles != nil {
+				log.Warn(f.what+" serves profiles to whoever reaches it: debug.pprof is http", "address", ln.Addr().String())
+			}
 			return nil
 		},
-		OnStop: server.Stop,
+		OnStop: func(ctx context.Context) error {
+			if f.profiles != nil {
+				f.profiles.Stop()
+			}
+			return server.Stop(ctx)
+		},
 	})
 }

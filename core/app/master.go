@@ -35,6 +35,7 @@ var (
 func Master(cfg config.Config, builtins []plugin.Factory) fx.Option {
 	return fx.Options(
 		fx.Provide(func(log *slog.Logger) (*masterRole, error) { return newMaster(cfg, builtins, log) }),
+		fx.Provide(func(m *masterRole) *plugins.Catalog { return m.catalog }),
 		fx.Invoke(func(lc fx.Lifecycle, m *masterRole, log *slog.Logger, fail Failer) { m.serve(lc, log, fail) }),
 	)
 }
@@ -138,10 +139,10 @@ func (m *masterRole) serve(lc fx.Lifecycle, log *slog.Logger, fail Failer) {
 	}
 	c := m.cfg.Master
 	if m.published != nil {
-		httpFace{"metadata server", c.HTTPMetadataServerHost, c.HTTPMetadataServerPort, "http_metadata_server_port"}.
+		httpFace{what: "metadata server", host: c.HTTPMetadataServerHost, port: c.HTTPMetadataServerPort, flag: "http_metadata_server_port"}.
 			serve(lc, log, metahttp.NewHandler(m.published))
 	}
-	httpFace{"admin port", c.MetricsHost, c.MetricsPort, "metrics_port"}.
+	httpFace{what: "admin port", host: c.MetricsHost, port: c.MetricsPort, flag: "metrics_port", profiles: onPort(m.cfg.Debug)}.
 		serve(lc, log, rest.NewHandler(m.service, rest.Options{Logger: log}))
 	m.serveRPC(lc, log, fail)
 }

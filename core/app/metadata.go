@@ -15,7 +15,7 @@ func Metadata(cfg config.Config) fx.Option {
 	return fx.Options(
 		fx.Provide(func() *memory.Store { return memory.New(memory.Limits{}) }),
 		fx.Invoke(func(lc fx.Lifecycle, log *slog.Logger, store *memory.Store) {
-			httpFace{"metadata server", cfg.Metadata.Host, cfg.Metadata.Port, "port"}.serve(lc, log, metahttp.NewHandler(store))
+			httpFace{what: "metadata server", host: cfg.Metadata.Host, port: cfg.Metadata.Port, flag: "port"}.serve(lc, log, metahttp.NewHandler(store))
 		}),
 	)
 }

@@ -34,6 +34,8 @@ type Node struct {
 	role *storeRole
 	face *rest.Server // nil where there is none
 	at   net.Addr     // of face
+
+	admin *adminSocket // nil on the engine of somebody else, who has one
 }
 
 const (
@@ -66,6 +68,9 @@ func OpenNode(ctx context.Context, cfg config.Config, builtins []plugin.Factory,
 		return nil, errors.Join(err, r.stop(ctx), r.peer.stop(ctx))
 	}
 	n.Client, n.Node = r.client, r.node.Load()
+	if o.Engine == nil {
+		n.admin = openAdmin(ctx, cfg, "node", r.peer.catalog, o.Log)
+	}
 	if cfg.Store.EnableHTTPServer {
 		n.serve(ctx, cfg.Store, o.Log)
 	}
@@ -109,7 +114,11 @@ func (n *Node) Close(ctx context.Context) error {
 	if n.face != nil {
 		err = n.face.Stop(ctx)
 	}
-	return errors.Join(err, n.role.stop(ctx), n.role.peer.stop(ctx))
+	err = errors.Join(err, n.role.stop(ctx), n.role.peer.stop(ctx))
+	if n.admin != nil {
+		err = errors.Join(err, n.admin.stop(ctx))
+	}
+	return err
 }
 
 // newSharedStore is newStore for a process that may have several.

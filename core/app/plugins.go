@@ -9,6 +9,9 @@ import (
 
 	"github.com/mooncake-go/mooncake/core/config"
 	"github.com/mooncake-go/mooncake/core/plugins"
+	"github.com/mooncake-go/mooncake/core/plugins/find"
+	"github.com/mooncake-go/mooncake/core/plugins/launch"
+	"github.com/mooncake-go/mooncake/core/plugins/trust"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 )
@@ -23,14 +26,20 @@ func Catalog(cfg config.Config, builtins []plugin.Factory, log *slog.Logger) (*p
 		}
 		dirs = append(dirs, d)
 	}
-	if cfg.Plugins.Lock != "" {
-		return nil, errs.New(errs.NotSupported, "plugins.lock", "%q: lock files come with a later release; remove the setting", cfg.Plugins.Lock)
-	}
-	return plugins.New(builtins, plugins.Options{Dirs: append(dirs, plugins.StandardDirs(os.Getenv)...), Logger: log})
+	return plugins.New(builtins, plugins.Options{
+		Dirs: append(dirs, find.StandardDirs(os.Getenv)...),
+		Lock: cfg.Plugins.Lock, Trust: trust.Mode(cfg.Plugins.Trust), Logger: log,
+	})
 }
 
 func spec(entry config.Plugin) plugins.Spec {
-	return plugins.Spec{Mode: plugins.Mode(entry.Mode), Config: entry.Config}
+	l := entry.Limits
+	return plugins.Spec{
+		Mode: plugins.Mode(entry.Mode), Config: entry.Config, Env: entry.Env,
+		Limits: launch.Limits{
+			Memory: uint64(l.Memory), Files: uint64(l.Files), Processes: uint64(l.Processes), CPU: l.CPU, Required: l.Required,
+		},
+	}
 }
 
 // host is what a plugin that runs in this process gets.

@@ -56,7 +56,10 @@ func Run(ctx context.Context, log *slog.Logger, role ...fx.Option) error {
 	select {
 	case err := <-started:
 		if err != nil {
-			return plain(err) // fx has already stopped what had started
+			if e := rollBack(ctx, startCtx, app); e != nil {
+				log.Error("what had started does not stop", "error", e)
+			}
+			return plain(err)
 		}
 		select {
 		case sig := <-signals:
@@ -94,6 +97,17 @@ func Run(ctx context.Context, log *slog.Logger, role ...fx.Option) error {
 			}
 		}
 	}
+}
+
+// rollBack stops what a start that failed has left. fx has stopped what had started, unless
+// the context ended just as the start did: then it reports the context and stops nothing.
+func rollBack(ctx, startCtx context.Context, app *fx.App) error {
+	if startCtx.Err() == nil {
+		return nil
+	}
+	stopCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), app.StopTimeout())
+	defer cancel()
+	return plain(app.Stop(stopCtx))
 }
 
 // echo is how long after the first signal another one counts as the same: timeout(1) and

@@ -13,6 +13,7 @@ import (
 	"github.com/mooncake-go/mooncake/core/api/rest"
 	"github.com/mooncake-go/mooncake/core/config"
 	"github.com/mooncake-go/mooncake/core/memory"
+	"github.com/mooncake-go/mooncake/core/plugins"
 	"github.com/mooncake-go/mooncake/core/store"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
@@ -42,9 +43,10 @@ func node(cfg config.Config, builtins []plugin.Factory, check func(config.Store)
 			}
 			return newStore(cfg, builtins, log)
 		}),
+		fx.Provide(func(s *storeRole) *plugins.Catalog { return s.peer.catalog }),
 		fx.Invoke(func(lc fx.Lifecycle, s *storeRole, log *slog.Logger) {
 			if cfg.Store.EnableHTTPServer {
-				httpFace{"node port", bindFor(hostPart(cfg.Store.LocalHostname)), cfg.Store.HTTPPort, "http_port"}.
+				httpFace{what: "node port", host: bindFor(hostPart(cfg.Store.LocalHostname)), port: cfg.Store.HTTPPort, flag: "http_port", profiles: onPort(cfg.Debug)}.
 					serve(lc, log, rest.NewNodeHandler(s.started, s.metrics, log))
 			}
 			service := s.service(log)

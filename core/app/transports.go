@@ -18,36 +18,38 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
 
-// manifest returns the manifest of a linked-in plugin, the zero one for another.
-func manifest(builtins []plugin.Factory, id plugin.ID) plugin.Manifest {
-	for _, f := range builtins {
-		if m := f.Manifest(); m.ID == id {
-			return m
-		}
-	}
-	return plugin.Manifest{}
-}
-
 // openTransport makes a transport with the settings of the configuration.
-func (f *fabric) openTransport(id plugin.ID, builtins []plugin.Factory) (transport.Transport, error) {
-	s, err := f.transportSpec(id, builtins)
+func (f *fabric) openTransport(id plugin.ID) (transfer.Carrier, error) {
+	m, err := f.catalog.Manifest(id, plugins.Mode(f.cfg.Plugins.Get(id).Mode))
 	if err != nil {
-		return nil, err
+		return transfer.Carrier{}, err
 	}
-	return f.catalog.OpenTransport(context.Background(), id, s)
+	s, err := f.transportSpec(m)
+	if err != nil {
+		return transfer.Carrier{}, err
+	}
+	t, err := f.catalog.OpenTransport(context.Background(), id, s, plugins.TransportOptions{})
+	if err != nil {
+		return transfer.Carrier{}, err
+	}
+	// In a process of its own one may still need memory that has a descriptor.
+	_, apart := t.(transport.Renewing)
+	return transfer.Carrier{
+		Name: id.Name, Transport: t, LocalAny: m.Has(transport.CapLocalAny) && !(apart && m.Has(transport.CapNoForeign)),
+	}, nil
 }
 
 // transportSpec gives a transport the settings it has for what the configuration says of
 // the node, where the configuration says nothing of the transport's own: "advertise" the
 // address that peers are told, "host" the address to bind, "port" and "port_max" the ports
 // of the node, "devices" the network devices.
-func (f *fabric) transportSpec(id plugin.ID, builtins []plugin.Factory) (plugins.Spec, error) {
-	s := spec(f.cfg.Plugins.Get(id))
+func (f *fabric) transportSpec(m plugin.Manifest) (plugins.Spec, error) {
+	s := spec(f.cfg.Plugins.Get(m.ID))
 	node := f.cfg.Store
 	var schema struct {
 		Properties map[string]any `json:"properties"`
 	}
-	if err := json.Unmarshal(manifest(builtins, id).ConfigSchema, &schema); err != nil {
+	if err := json.Unmarshal(m.ConfigSchema, &schema); err != nil {
 		return s, nil //nolint:nilerr // A plugin that does not tell its settings gets none.
 	}
 	settings := maps.Clone(s.Config)
@@ -118,7 +120,7 @@ func (f *fabric) startTransports(ctx context.Context) ([]transfer.Carrier, error
 		switch {
 		case err == nil:
 			started = append(started, c)
-		case f.cfg.Plugins.Get(id).Required:
+		case f.cfg.Plugins.Get(id).Required, wrongSettings(err):
 			return nil, err
 		default:
 			f.leaveOut(c.Name, err)
@@ -129,6 +131,13 @@ func (f *fabric) startTransports(ctx context.Context) ([]transfer.Carrier, error
 		return nil, errs.WithHint(errs.Wrap(errs.TransferFail, "store: no transport is left", failed), "'mooncake plugins list' shows which there are")
 	}
 	return started, nil
+}
+
+// wrongSettings reports whether a plugin refused its settings, which is no matter of the
+// machine. One in a process of its own does so when it is started.
+func wrongSettings(err error) bool {
+	var at *plugins.OpenError
+	return errors.As(err, &at) && at.Stage == plugins.StageConfig && errs.CodeOf(err) == errs.InvalidParams
 }
 
 // leaveOut says that a transport is not used, and which one is in its place.

@@ -14,11 +14,20 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
 
+func manifestOf(id plugin.ID, factories []plugin.Factory) plugin.Manifest {
+	for _, f := range factories {
+		if f.Manifest().ID == id {
+			return f.Manifest()
+		}
+	}
+	return plugin.Manifest{}
+}
+
 // offered returns the settings that a transport gets.
 func offered(t *testing.T, id plugin.ID, factories []plugin.Factory, change func(*config.Config)) plugins.Spec {
 	t.Helper()
 	f := &fabric{cfg: settings(t, change), log: quiet}
-	s, err := f.transportSpec(id, factories)
+	s, err := f.transportSpec(manifestOf(id, factories))
 	require.NoError(t, err)
 	return s
 }
@@ -98,6 +107,6 @@ func TestDevicesAreOfferedToThoseWhoTakeThem(t *testing.T) {
 		c.Plugins.Transport = map[string]config.Plugin{"nic": {Config: map[string]any{"devices": []any{"mlx5_7"}}}}
 	}).Config["devices"])
 	f := &fabric{cfg: settings(t, func(c *config.Config) { c.Store.AutoDiscovery = "off" }), log: quiet}
-	_, err := f.transportSpec(id, takes)
+	_, err := f.transportSpec(manifestOf(id, takes))
 	assert.ErrorContains(t, err, "device", "discovery is off, and no device is named")
 }

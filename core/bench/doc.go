@@ -7,6 +7,7 @@
 //	oracle    an independent count of what an LRU pool would have hit, and the optimum
 //	evictsim  plays a trace against eviction policies and counts hits
 //	masterload fills a master with keys and loads it while it evicts
+//	profile   profiles and flame graphs of a store and a master under load
 //	worker    replays a load against a pool, measures, and reports over a pipe
 //	report    one report out of the results of all workers
 //	progress  progress bars on a terminal, plain lines elsewhere

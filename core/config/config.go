@@ -29,8 +29,36 @@ type Config struct {
 	Master   Master   `koanf:"master"`
 	Metadata Metadata `koanf:"metadata"`
 	Store    Store    `koanf:"store"`
+	Admin    Admin    `koanf:"admin"`
+	Debug    Debug    `koanf:"debug"`
 	Plugins  Plugins  `koanf:"plugins"`
 }
+
+// Admin is how the commands of this machine reach a process.
+type Admin struct {
+	Socket string `koanf:"socket" type:"socket" default:"auto" doc:"unix socket on which commands of this machine, such as 'mooncake plugins list', reach the process: auto makes one for a master, metadata server, store or served client, in $XDG_RUNTIME_DIR/mooncake/admin, /run/mooncake/admin, /tmp/mooncake-UID or /dev/shm/mooncake-UID; on makes one also for the library in a process of its user; off makes none; an absolute path is where it is made"`
+}
+
+// The values of Admin.Socket that are no path.
+const (
+	SocketAuto = "auto" // where the process is a role of its own
+	SocketOn   = "on"   // also for a library in somebody's process
+	SocketOff  = "off"
+)
+
+// Debug is what shows the inside of a process to whoever works on it.
+type Debug struct {
+	Pprof                string `koanf:"pprof" default:"off" enum:"off|socket|http" doc:"where profiles of the Go runtime are served, below /debug/pprof: off nowhere; socket on the admin socket, for the own user and root; http also on the admin port of a master and the HTTP port of a store or served client, for whoever reaches those"`
+	BlockProfileRate     int    `koanf:"block_profile_rate" default:"0" range:"0..1000000000" doc:"nanoseconds of waiting of which one sample is taken for the block profile; 0 takes none, 1 all; only where pprof serves profiles"`
+	MutexProfileFraction int    `koanf:"mutex_profile_fraction" default:"0" range:"0..1000000" doc:"of how many waits for a lock one is noted in the mutex profile; 0 notes none, 1 all; only where pprof serves profiles"`
+}
+
+// The values of Debug.Pprof.
+const (
+	PprofOff    = "off"
+	PprofSocket = "socket" // only the user of the process and root
+	PprofHTTP   = "http"   // also on the HTTP port for operators
+)
 
 // Log is what every process says and how.
 type Log struct {
@@ -70,6 +98,7 @@ type Store struct {
 	PeerAffinity        string        `koanf:"peer_affinity" default:"" doc:"which network devices of peers go with which of this node: local=peer,peer;local=peer; empty pairs them by name, then by order"`
 	TopologyFile        string        `koanf:"topology_file" default:"" doc:"JSON file with the priority matrix of this machine's network devices, in place of what the machine says"`
 	Transports          []string      `koanf:"transports" default:"tcp" doc:"transport plugins, best first; follows protocol where it is not given itself"`
+	SharedMemory        string        `koanf:"shared_memory" default:"auto" enum:"auto|off" doc:"whether peers on this host are reached through shared memory: auto puts the transport shm before what protocol names, where transports is not given itself"`
 
 	GlobalSegmentSize Size `koanf:"global_segment_size" default:"4GiB" doc:"memory this node contributes to the pool; 0 contributes none"`
 	LocalBufferSize   Size `koanf:"local_buffer_size" default:"16MiB" range:"0..1TiB" doc:"staging memory for puts and gets from unregistered memory"`

@@ -22,13 +22,14 @@ func (r *fileReader) plugin(path []string, n doctree.Node) {
 		}
 		r.pluginEntry(path[:3], r.at(n))
 	}
+	limits := len(path) >= 4 && path[3] == "limits"
 	switch {
-	case len(path) == 4 && path[3] != "config":
+	case len(path) == 4 && path[3] != "config" && !limits, len(path) == 5 && limits:
 		r.pluginSetting(path, n)
 	case len(path) > 4 && path[3] != "config":
 		r.unknown(key, n)
 	case n.Kind == doctree.Null && len(path) <= 4:
-	case len(path) >= 4:
+	case len(path) >= 4 && !limits:
 		r.pluginConfig(path, n)
 	case n.Kind != doctree.Map:
 		r.problem(r.at(n), key, nil, "must be a mapping of keys to values, not "+n.Kind.String(), "")
@@ -41,7 +42,7 @@ func (r *fileReader) plugin(path []string, n doctree.Node) {
 
 func (r *fileReader) pluginSetting(path []string, n doctree.Node) {
 	for _, f := range pluginFields(strings.Join(path[:3], ".")) {
-		if f.name == path[3] {
+		if f.key == strings.Join(path, ".") {
 			r.byKey[f.key] = f
 			r.leaf(f, n)
 			return
@@ -149,10 +150,13 @@ func (r *fileReader) nearestKey(key string) string {
 	for _, name := range upstream.Names(r.upstream) {
 		add(name, name)
 	}
-	if path := strings.Split(key, "."); len(path) == 4 && path[0] == "plugins" {
+	if path := strings.Split(key, "."); len(path) >= 4 && len(path) <= 5 && path[0] == "plugins" {
 		prefix := strings.Join(path[:3], ".")
-		for _, name := range []string{"mode", "required", "config"} {
-			add(prefix+"."+name, prefix+"."+name)
+		for _, name := range []string{prefix + ".limits", prefix + ".config"} {
+			add(name, name)
+		}
+		for _, f := range pluginFields(prefix) {
+			add(f.key, f.key)
 		}
 	}
 	return shown[value.Nearest(key, keys)]

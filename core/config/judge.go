@@ -38,8 +38,8 @@ func (l *loader) refuse(o Origin, name, text, feature string) {
 		"remove it to run without, or stay with the reference implementation where you need it")
 }
 
-// assignPlugin puts a plugin's setting into the layer. key is plugins.<kind>.<name>.mode,
-// .required or .config.<setting>.
+// assignPlugin puts a plugin's setting into the layer. key is one of pluginFields, or
+// plugins.<kind>.<name>.config.<setting>.
 func (l *loader) assignPlugin(key, text string, o Origin, n *upstream.Name) {
 	path := strings.Split(key, ".")
 	if len(path) < 4 || path[0] != "plugins" {
@@ -62,7 +62,7 @@ func (l *loader) assignPlugin(key, text string, o Origin, n *upstream.Name) {
 			return
 		}
 	}
-	l.problem(o, key, nil, "unknown key", "a plugin has mode, required and config.<setting>")
+	l.problem(o, key, nil, "unknown key", "a plugin has mode, required, env, limits.<limit> and config.<setting>")
 }
 
 // typed gives a free-form value the type it looks like, or the one its upstream name has.
@@ -89,7 +89,7 @@ func typed(text string, n *upstream.Name) any {
 func (f field) wants() string {
 	what := map[string]string{
 		"bool": "true or false", "int": "a whole number", "port": "a port", "number": "a number", "size": "a size", "duration": "a duration",
-		"list": "a list", "plugin": "the name of a plugin", "address": "host:port",
+		"list": "a list", "plugin": "the name of a plugin", "address": "host:port", "socket": "auto, on, off or an absolute path",
 	}[f.kind]
 	if what == "" || len(f.enum) > 0 {
 		what = "a text"

@@ -26,7 +26,7 @@ func TestDefaults(t *testing.T) {
 	require.True(t, m.EnableMetricReporting)
 	s := l.Config.Store
 	require.Equal(t, 4*GiB, s.GlobalSegmentSize)
-	require.Equal(t, []string{"tcp"}, s.Transports)
+	require.Equal(t, []string{"shm", "tcp"}, s.Transports)
 	require.Equal(t, []string{}, s.DeviceNames)
 	require.Equal(t, Plugin{Mode: "auto"}, l.Config.Plugins.Get(plugin.ID{Kind: "evict", Name: "lru"}))
 	for _, e := range l.Entries() {
@@ -102,11 +102,16 @@ func TestEveryKeyInEveryLayer(t *testing.T) {
 		"string": {"a", "b", "c"}, "bool": {"true", "false", "true"}, "port": {"1001", "1002", "1003"}, "int": {"1", "2", "3"}, "number": {"0.1", "0.2", "0.3"},
 		"size": {"65KiB", "66KiB", "67KiB"}, "duration": {"41s", "42s", "43s"}, "list": {"a,b", "c", "d,e"}, "plugin": {"x", "y", "z"},
 		"address": {"a:1", "b:2", "c:3"}, "cluster": {"a", "b", "c"}, "tenant": {"a", "b", "c"},
+		"socket": {"off", "on", "/run/x.sock"},
 	}
 	for _, f := range schema() {
 		role := map[string]Role{"master": RoleMaster, "metadata": RoleMetadata, "store": RoleStore}[f.section]
 		values := sample[f.kind]
 		switch {
+		case f.key == "plugins.lock":
+			values = [3]string{"/etc/a.yaml", "/etc/b.yaml", "/etc/c.yaml"}
+		case f.key == "plugins.trust":
+			values = [3]string{"auto", "off", "auto"} // the others need a lock file
 		case f.key == "store.metadata_server":
 			values = [3]string{"P2PHANDSHAKE", "http://a/m", "http://b/m"}
 		case f.key == "store.max_inflight_bytes":
@@ -125,7 +130,7 @@ func TestEveryKeyInEveryLayer(t *testing.T) {
 			values = [3]string{f.enum[0], f.enum[1], f.enum[0]}
 		}
 		require.NotEmpty(t, values[0], "%s has the untested kind %s", f.key, f.kind)
-		if f.key == "plugins.lock" || f.key == "store.numa_strict" || f.key == "master.enable_kv_events" || f.refuse && f.soon != "" {
+		if f.key == "store.numa_strict" || f.key == "master.enable_kv_events" || f.refuse && f.soon != "" {
 			continue // refused, at all or alone; see TestStrictFile, TestUpstreamMemoryVariables, TestKVEventsNeedAnEndpointAndAName and TestRefusedFeatures
 		}
 		if role == "" {
@@ -181,7 +186,7 @@ func TestPluginDefaultsAreALayer(t *testing.T) {
 		"a.b": true}}}}}`)
 	l, err := Load(Options{Role: RoleMaster, File: path, PluginDefaults: map[plugin.ID]any{id: &lru{Capacity: 5, Ratio: 0.25, Deep: map[string]any{"a": 1, "b": 2}}}})
 	require.NoError(t, err)
-	require.Equal(t, Plugin{Mode: "subprocess", Config: map[string]any{
+	require.Equal(t, Plugin{Mode: "subprocess", Env: []string{}, Config: map[string]any{
 		"capacity": int64(5), "ratio": 0.5, "deep": map[string]any{"a": int64(1), "b": int64(3)}, "a.b": true,
 	}}, l.Config.Plugins.Get(id))
 	for key, want := range map[string]string{
@@ -201,7 +206,7 @@ func TestPluginDefaultsAreALayer(t *testing.T) {
 func TestSet(t *testing.T) {
 	l := mustLoad(t, RoleAll, []string{"--set", "plugins.evict.lru.mode=subprocess", "--set=plugins.evict.lru.config.depth=3", "--set", "plugins.alloc.arena.config.name=x",
 		"--set", "store.slice_size=2MiB", "--set", "plugins.evict.lru.required=no"}, nil, "")
-	require.Equal(t, Plugin{Mode: "subprocess", Config: map[string]any{"depth": int64(3)}}, l.Config.Plugins.Evict["lru"])
+	require.Equal(t, Plugin{Mode: "subprocess", Env: []string{}, Config: map[string]any{"depth": int64(3)}}, l.Config.Plugins.Evict["lru"])
 	require.Equal(t, map[string]any{"name": "x"}, l.Config.Plugins.Alloc["arena"].Config)
 	require.Equal(t, 2*MiB, l.Config.Store.SliceSize)
 	o, _ := l.Origin("store.slice_size")
@@ -214,11 +219,23 @@ func TestSet(t *testing.T) {
 
 func TestTransportsFollowTheProtocol(t *testing.T) {
 	l := mustLoad(t, RoleStore, nil, []string{"MOONCAKE_PROTOCOL=rdma"}, "")
-	require.Equal(t, []string{"rdma", "tcp"}, l.Config.Store.Transports)
+	require.Equal(t, []string{"shm", "rdma", "tcp"}, l.Config.Store.Transports)
 	o, _ := l.Origin("store.transports")
 	require.Equal(t, "env MOONCAKE_PROTOCOL (upstream name)", o.String())
 	l = mustLoad(t, RoleStore, []string{"--transports=shm,tcp"}, []string{"MOONCAKE_PROTOCOL=rdma"}, "")
 	require.Equal(t, []string{"shm", "tcp"}, l.Config.Store.Transports)
+	for name, c := range map[string]struct {
+		args, env []string
+		want      []string
+	}{
+		"off":                  {args: []string{"--shared_memory=off", "--protocol=rdma"}, want: []string{"rdma", "tcp"}},
+		"off by the variable":  {env: []string{"MOONCAKE_STORE_SHARED_MEMORY=off"}, want: []string{"tcp"}},
+		"named itself":         {args: []string{"--protocol=shm"}, want: []string{"shm", "tcp"}},
+		"TCP and nothing else": {env: []string{"MC_FORCE_TCP=1", "MOONCAKE_PROTOCOL=rdma"}, want: []string{"tcp"}},
+		"tcp asked for":        {args: []string{"--protocol=tcp"}, want: []string{"shm", "tcp"}},
+	} {
+		require.Equal(t, c.want, mustLoad(t, RoleStore, c.args, c.env, "").Config.Store.Transports, name)
+	}
 }
 
 func TestWhereTheFileIsNamed(t *testing.T) {

@@ -78,16 +78,27 @@ func (l *loader) finish() (*Loaded, error) {
 	return out, nil
 }
 
+// forceTCP is the reference implementation's variable for TCP and nothing else.
+const forceTCP = "MC_FORCE_TCP"
+
 // followProtocol derives the transports from the preferred one where only that was given.
-// TCP stays as the last resort.
+// Shared memory comes first, which serves peers on this host and no others; TCP stays as
+// the last resort.
 func (l *loader) followProtocol() {
 	if l.layers.origins["store.transports"].Layer > LayerPlugin {
 		return
 	}
-	transports := []string{l.layers.k.String("store.protocol")}
-	if transports[0] != "tcp" {
-		transports = append(transports, "tcp")
+	var transports []string
+	add := func(name string) {
+		if !slices.Contains(transports, name) {
+			transports = append(transports, name)
+		}
 	}
+	if l.layers.k.String("store.shared_memory") != "off" && l.layers.origins["store.protocol"].Name != forceTCP {
+		add("shm")
+	}
+	add(l.layers.k.String("store.protocol"))
+	add("tcp")
 	l.layer.set("store.transports", transports, l.layers.origins["store.protocol"])
 	l.commit()
 }

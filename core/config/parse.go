@@ -59,6 +59,8 @@ func (f field) parse(text string, unit value.Unit) (v any, note string, err erro
 		if v = text; !clusterRE.MatchString(text) {
 			err = errors.New("must be 1 to 128 letters, digits and _ . -")
 		}
+	case "socket":
+		v, err = socket(text)
 	default:
 		v, err = plainText(text)
 	}
@@ -143,6 +145,21 @@ func tenant(text string) (string, error) {
 		return "default", nil
 	case len(text) > 256:
 		return "", errors.New("must be at most 256 bytes long")
+	default:
+		return plainText(text)
+	}
+}
+
+// maxSocketPath is what the kernel allows for the path of a unix socket, in bytes.
+const maxSocketPath = 107
+
+// socket reads whether there is a socket, or its path.
+func socket(text string) (string, error) {
+	switch word := strings.ToLower(strings.TrimSpace(text)); {
+	case word == SocketAuto, word == SocketOn, word == SocketOff:
+		return word, nil
+	case !strings.HasPrefix(text, "/"), strings.HasSuffix(text, "/"), len(text) > maxSocketPath:
+		return "", fmt.Errorf("must be %s, %s, %s, or an absolute path of at most %d bytes", SocketAuto, SocketOn, SocketOff, maxSocketPath)
 	default:
 		return plainText(text)
 	}

@@ -6,7 +6,9 @@ import "github.com/mooncake-go/mooncake/sdk/plugin"
 // by master.evictor, master.allocator and store.transports.
 type Plugins struct {
 	Dirs []string `koanf:"dirs" default:"" doc:"folders searched for plugin binaries, before the standard ones"`
-	Lock string   `koanf:"lock" default:"" soon:"the lock file of plugins; refused until it is checked" doc:"lock file with the versions and checksums of plugin binaries"`
+	Lock string   `koanf:"lock" default:"" doc:"lock file with the versions and checksums of plugin binaries, an absolute path; mooncake plugins lock writes it"`
+	// Trust is resolved by core/plugins.
+	Trust string `koanf:"trust" default:"auto" enum:"auto|locked|tofu|off" doc:"which plugin binaries may run: those in the lock file with this checksum; tofu, those and what runs for the first time, which enters it; off, all, with a warning each time; auto is locked where plugins.lock is set, else off"`
 
 	// By kind and name.
 	Transport map[string]Plugin `koanf:"transport"`
@@ -25,9 +27,21 @@ const (
 type Plugin struct {
 	Mode     string `koanf:"mode" default:"auto" enum:"auto|inprocess|subprocess" doc:"where the plugin runs"`
 	Required bool   `koanf:"required" default:"false" doc:"of a transport: whether the node refuses to start where it cannot; else the node goes on with the next of store.transports, with a warning"`
+	// Env and Limits are of a plugin that runs as a process of its own.
+	Env    []string     `koanf:"env" default:"" doc:"variables of this process's environment that the plugin's process gets too; without, it gets PATH, HOME, TMPDIR, TZ, LANG, LC_ALL and Go's own"`
+	Limits PluginLimits `koanf:"limits"`
 	// Config holds the plugin's own settings over its defaults, in JSON's general types
 	// with int64, uint64 and float64 for numbers. core/plugins decodes it strictly.
 	Config map[string]any `koanf:"config"`
+}
+
+// PluginLimits bound the process of a plugin; 0 bounds nothing.
+type PluginLimits struct {
+	Memory    Size    `koanf:"memory" default:"0" range:"0..16TiB" doc:"memory of the plugin's process, without what it shares with this one; 0 for no limit"`
+	Files     int     `koanf:"files" default:"0" range:"0..1048576" doc:"descriptors that the plugin's process may have open; 0 for no limit of its own"`
+	Processes int     `koanf:"processes" default:"0" range:"0..1000000" doc:"processes and threads of the plugin; 0 for no limit"`
+	CPU       float64 `koanf:"cpu" default:"0" range:"0..4096" doc:"CPUs whose time the plugin may use, such as 1.5; 0 for no limit; needs a control group"`
+	Required  bool    `koanf:"required" default:"false" doc:"whether a plugin whose limits cannot be enforced on this machine is refused; else it runs, with a warning"`
 }
 
 // Get returns the entry of a plugin, the defaults where it has none.

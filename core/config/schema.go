@@ -11,7 +11,7 @@ import (
 // field is the schema of one setting, read from the tags of Config.
 type field struct {
 	key, section, name string
-	kind               string // string, bool, int, port, number, duration, size, list, plugin, address, cluster, tenant
+	kind               string // string, bool, int, port, number, duration, size, list, plugin, address, cluster, tenant, socket
 	def                string
 	low, high          string // bounds as text, empty for none
 	enum, later        []string
@@ -25,7 +25,7 @@ type field struct {
 // it, see pluginFields.
 func schema() []field { return fieldsOf(reflect.TypeFor[Config](), "") }
 
-// pluginFields lists the settings of one entry of plugins, mode and required.
+// pluginFields lists the settings of one entry of plugins but its own, config.
 func pluginFields(prefix string) []field { return fieldsOf(reflect.TypeFor[Plugin](), prefix) }
 
 func fieldsOf(t reflect.Type, prefix string) []field {
@@ -110,12 +110,16 @@ func (f field) flag(r Role) string {
 		return ""
 	case f.section == r.section():
 		return f.name
-	case f.section == "log":
-		return "log_" + f.name
+	case f.section == "log", f.section == "debug":
+		return f.section + "_" + f.name
+	case f.key == "admin.socket":
+		return "admin_socket"
 	case f.key == "plugins.dirs":
 		return "plugin_dir"
 	case f.key == "plugins.lock":
 		return "plugin_lock"
+	case f.key == "plugins.trust":
+		return "plugin_trust"
 	default:
 		return ""
 	}

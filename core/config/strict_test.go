@@ -53,7 +53,7 @@ func TestStrictFile(t *testing.T) {
 		{RoleMaster, "store: {local_hostname: ''}\n", []string{"must not be empty"}},
 		{RoleMaster, "store: {max_inflight_bytes: 64KiB}\n", []string{"at least store.slice_size (1MiB)"}},
 		{RoleMaster, "store: {metadata_cluster_id: a/b}\n", []string{"letters, digits"}},
-		{RoleMaster, "plugins: {lock: /etc/lock.yaml}\n", []string{"protect nothing"}},
+		{RoleMaster, "plugins: {lock: lock.yaml}\n", []string{"lock.yaml", "must be an absolute path"}},
 		{RoleMaster, "cluster_id: 'a b'\n", []string{"letters, digits"}},
 		{RoleMaster, "put_start_release_timeout_sec: 30\n", []string{":1", "longer than master.put_start_discard_timeout (30s)"}},
 		{RoleMaster, "put_start_discard_timeout_sec: 700\n", []string{":1", "shorter than master.put_start_release_timeout (10m)"}},

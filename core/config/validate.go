@@ -45,9 +45,7 @@ func (l *loader) check(c Config) {
 	if id := s.MetadataClusterID; id != "" && !clusterRE.MatchString(id) {
 		l.clash("store.metadata_cluster_id", id, "must be empty or 1 to 128 letters, digits and _ . -")
 	}
-	if c.Plugins.Lock != "" {
-		l.clash("plugins.lock", c.Plugins.Lock, "plugin binaries are not checked against a lock file yet, so it would protect nothing; remove it")
-	}
+	l.checkTrust(c.Plugins)
 	if len(s.Transports) == 0 {
 		l.clash("store.transports", "", "must name at least one transport plugin")
 	}

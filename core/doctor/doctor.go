@@ -71,6 +71,8 @@ func checks() []check {
 		{"memlock", (*exam).node, (*exam).memlock},
 		{"open files", always, (*exam).files},
 		{"rdma", (*exam).node, (*exam).rdma},
+		{"quic network", (*exam).asksQUIC, (*exam).quicNetwork},
+		{"quic certificates", (*exam).asksQUIC, (*exam).quicCerts},
 		{"clock", always, (*exam).clock},
 		{"ports", always, (*exam).ports},
 		{"plugins", always, (*exam).plugins},

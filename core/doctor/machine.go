@@ -15,8 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Machine is how the checks see a machine. The functions are called once, with a context
-// that bounds them.
+// Machine is how the checks see a machine. The functions that take a context are called once, and
+// are bounded by it.
 type Machine struct {
 	// Root is its file system, rooted at "/".
 	Root fs.FS

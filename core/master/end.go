@@ -52,7 +52,8 @@ func (s *Service) PutEnd(ctx context.Context, caller model.Caller, items []model
 	return out, nil
 }
 
-// PutRevoke gives up unfinished puts; their memory is free at once.
+// PutRevoke gives up unfinished puts. Their keys are free at once, and so is their memory;
+// that of items in quarantine when PutReleaseTimeout is over.
 func (s *Service) PutRevoke(ctx context.Context, caller model.Caller, items []model.RevokeItem) ([]error, error) {
 	const op = "master: put revoke"
 	if err := s.admit(ctx, op, len(items)); err != nil {
@@ -63,21 +64,28 @@ func (s *Service) PutRevoke(ctx context.Context, caller model.Caller, items []mo
 		return nil, err
 	}
 	var (
-		out, failed = make([]error, len(items)), 0
-		who         = s.table.Known(caller.Client)
-		bin         objects.Bin
+		out, failed   = make([]error, len(items)), 0
+		who           = s.table.Known(caller.Client)
+		done, doubted objects.Bin
 	)
 	s.pool.Enter()
 	for i, it := range items {
 		if out[i] = validKey(op, it.Key); out[i] == nil {
-			out[i] = outcomeError(s.table.Revoke(c.name(it.Key), it.Put, who, &bin), op, it.Key)
+			bin := &done
+			if it.Quarantined {
+				bin = &doubted
+			}
+			out[i] = outcomeError(s.table.Revoke(c.name(it.Key), it.Put, who, bin), op, it.Key)
 		}
 		if out[i] != nil {
 			failed++
 		}
 	}
-	s.bury(ctx, &bin, history.PutRevoked, true)
+	s.bury(ctx, &done, history.PutRevoked, true)
+	s.bury(ctx, &doubted, history.PutQuarantined, false)
 	s.pool.Leave()
+	s.counters.Discarded.Add(len(doubted.Objects))
+	s.counters.Quarantined.Add(len(doubted.Objects))
 	s.counters.PutRevoke.Done(len(items), failed)
 	return out, nil
 }

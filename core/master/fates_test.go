@@ -55,6 +55,10 @@ func TestEveryFateIsTold(t *testing.T) {
 			r.begin("k")
 			require.NoError(r.t, errOf(r.PutRevoke(r.ctx, model.Caller{Client: r.client}, revokes([]string{"k"}))))
 		}},
+		"revoked in doubt": {model.FateRevoked, "ended in doubt", func(r *rig) {
+			r.begin("k")
+			require.NoError(r.t, errOf(r.PutRevoke(r.ctx, model.Caller{Client: r.client}, []model.RevokeItem{{Key: "k", Quarantined: true}})))
+		}},
 		"overdue": {model.FateOverdue, "put_start_release_timeout", func(r *rig) { r.begin("k"); r.keepAlive(602 * time.Second) }},
 		"writer silent": {model.FateOverdue, "its writer expired", func(r *rig) {
 			other := model.UUID{Hi: 5}

@@ -87,8 +87,10 @@ func mapMemory(size uint64, o Options, k kernel) (mem []byte, fd int, err error)
 		return nil, -1, mapError(size, err)
 	}
 	// Who maps memory of another process is safe from its owner only where the memory cannot
-	// shrink. Without the seal, which any memfd takes, nobody else maps it.
-	_, _ = unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, unix.F_SEAL_SHRINK|unix.F_SEAL_GROW)
+	// shrink. Without the seal, which any memfd takes, nobody else maps it. The last one keeps
+	// those who get the descriptor from adding others: F_SEAL_FUTURE_WRITE would keep the next
+	// process of a plugin from mapping the memory.
+	_, _ = unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, unix.F_SEAL_SHRINK|unix.F_SEAL_GROW|unix.F_SEAL_SEAL)
 	prefer(mem, o.HugePages)
 	return mem, fd, nil
 }

@@ -20,6 +20,8 @@ func TestSharedMemoryCannotShrink(t *testing.T) {
 		require.NoError(t, err)
 		require.NotZero(t, seals&unix.F_SEAL_SHRINK)
 		require.ErrorIs(t, unix.Ftruncate(b.FD(), 0), unix.EPERM)
+		_, err = unix.FcntlInt(uintptr(b.FD()), unix.F_ADD_SEALS, unix.F_SEAL_FUTURE_WRITE)
+		require.ErrorIs(t, err, unix.EPERM, "nobody who is given it can keep others from mapping it")
 		b.Bytes()[0] = 1
 		require.NoError(t, b.Close())
 	}

@@ -26,7 +26,7 @@ func EncodeDescriptor(d *Descriptor) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	side, err := encodeSide(d.Transports)
+	side, err := encodeSide(d.Life, d.Transports)
 	if err != nil {
 		return nil, errs.Wrap(errs.InvalidParams, "metadata: encode descriptor of "+quote(d.Name), err)
 	}
@@ -116,7 +116,7 @@ func (j *descriptorJSON) descriptor() (*Descriptor, error) {
 		}
 		d.Buffers = append(d.Buffers, b)
 	}
-	if d.Transports, err = decodeSide(j.Side); err != nil {
+	if d.Life, d.Transports, err = decodeSide(j.Side); err != nil {
 		return nil, err
 	}
 	return d, validate(d)

@@ -32,7 +32,12 @@ type Descriptor struct {
 	// ones that it reaches.
 	Matrix  json.RawMessage
 	Buffers []Buffer
-	// Transports is the side key "x_mooncake_go": what our own nodes use.
+	// Life and Transports are the side key "x_mooncake_go": what our own nodes use.
+	//
+	// Life differs for every start of the node, 0 for a node that does not tell. The same life
+	// with another incarnation of a transport means that the transport was started again,
+	// and the memory is what it was.
+	Life       uint64
 	Transports []TransportEndpoint
 }
 

@@ -136,6 +136,7 @@ func drawDescriptor(t *rapid.T) *metadata.Descriptor {
 				Location: rapid.SampledFrom([]string{"", "cpu:0"}).Draw(t, "where")})
 		}
 		d.Transports = append(d.Transports, e)
+		d.Life = rapid.Uint64().Draw(t, "life")
 	}
 	return d
 }

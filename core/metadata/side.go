@@ -12,6 +12,7 @@ const sideVersion = 1
 
 // sideJSON is the side key "x_mooncake_go". Bytes are base64.
 type sideJSON struct {
+	Life       uint64          `json:"life,omitempty"`
 	Transports []transportJSON `json:"transports"`
 	Version    int             `json:"v"`
 }
@@ -31,11 +32,11 @@ type regionJSON struct {
 }
 
 // encodeSide returns nil where there is nothing to say.
-func encodeSide(list []TransportEndpoint) (json.RawMessage, error) {
+func encodeSide(life uint64, list []TransportEndpoint) (json.RawMessage, error) {
 	if len(list) == 0 {
 		return nil, nil
 	}
-	s := sideJSON{Version: sideVersion, Transports: make([]transportJSON, 0, len(list))}
+	s := sideJSON{Life: life, Version: sideVersion, Transports: make([]transportJSON, 0, len(list))}
 	for _, t := range list {
 		j := transportJSON{Name: t.Name, Blob: notNil(t.Blob), Incarnation: t.Incarnation, Regions: make([]regionJSON, 0, len(t.Regions))}
 		for _, r := range t.Regions {
@@ -47,42 +48,41 @@ func encodeSide(list []TransportEndpoint) (json.RawMessage, error) {
 	if err != nil {
 		return nil, err
 	}
-	_, err = decodeSide(raw) // What peers would refuse is not published.
+	_, _, err = decodeSide(raw) // What peers would refuse is not published.
 	return raw, err
 }
 
-func decodeSide(raw json.RawMessage) ([]TransportEndpoint, error) {
+func decodeSide(raw json.RawMessage) (life uint64, out []TransportEndpoint, err error) {
 	var version struct {
 		V int `json:"v"`
 	}
 	if len(raw) == 0 {
-		return nil, nil
+		return 0, nil, nil
 	}
 	if err := json.Unmarshal(raw, &version); err != nil {
-		return nil, errs.Wrap(errs.InvalidParams, "x_mooncake_go", err)
+		return 0, nil, errs.Wrap(errs.InvalidParams, "x_mooncake_go", err)
 	}
 	if version.V != sideVersion {
-		return nil, nil
+		return 0, nil, nil
 	}
 	var s sideJSON
 	if err := json.Unmarshal(raw, &s); err != nil {
-		return nil, errs.Wrap(errs.InvalidParams, "x_mooncake_go", err)
+		return 0, nil, errs.Wrap(errs.InvalidParams, "x_mooncake_go", err)
 	}
-	var out []TransportEndpoint
 	for i, j := range s.Transports {
 		if j.Name == "" {
-			return nil, errs.New(errs.InvalidParams, "x_mooncake_go", "transport %d has no name", i)
+			return 0, nil, errs.New(errs.InvalidParams, "x_mooncake_go", "transport %d has no name", i)
 		}
 		t := TransportEndpoint{Name: j.Name, Blob: notNil(j.Blob), Incarnation: j.Incarnation}
 		for n, r := range j.Regions {
 			if r.Length == 0 || r.Addr+r.Length < r.Addr {
-				return nil, errs.New(errs.InvalidParams, "x_mooncake_go", "transport %q: region %d of %d bytes at %#x is no range", j.Name, n, r.Length, r.Addr)
+				return 0, nil, errs.New(errs.InvalidParams, "x_mooncake_go", "transport %q: region %d of %d bytes at %#x is no range", j.Name, n, r.Length, r.Addr)
 			}
 			t.Regions = append(t.Regions, RegionKey{Addr: r.Addr, Length: r.Length, Key: notNil(r.Key), Location: r.Location})
 		}
 		out = append(out, t)
 	}
-	return out, nil
+	return s.Life, out, nil
 }
 
 // notNil makes an empty value "" rather than null.

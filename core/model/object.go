@@ -170,6 +170,9 @@ type EndItem struct {
 type RevokeItem struct {
 	Key Key
 	Put uint64 // as in EndItem
+	// Quarantined: a peer may still write to its place. The key is free at once, the memory
+	// when nobody can be writing there any more.
+	Quarantined bool
 }
 
 // Result is the per-key answer of a batch call: a value, or an error with an errs.Code.

@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 
+	"github.com/mooncake-go/mooncake/core/plugins/find"
+	"github.com/mooncake-go/mooncake/core/plugins/trust"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 )
@@ -19,6 +19,10 @@ type Options struct {
 	// Dirs are absolute paths of folders, searched in this order. One that does not exist
 	// holds nothing.
 	Dirs []string
+	// Lock is the absolute path of the lock file, empty for none.
+	Lock string
+	// Trust says which programs may run; trust.ModeAuto where it is empty.
+	Trust trust.Mode
 	// Env names variables of this process that plugin processes get on top of the few that
 	// all of them get.
 	Env []string
@@ -31,7 +35,7 @@ type Options struct {
 type Catalog struct {
 	builtins []plugin.Factory
 	opts     Options
-	uid      int
+	finder   *find.Finder
 
 	mu     sync.Mutex
 	closed bool
@@ -45,7 +49,8 @@ type opened interface {
 }
 
 // New makes a catalog of built-in plugins and of folders. It looks at no folder yet.
-// InvalidParams for two built-ins of one name, and for a folder that is not absolute.
+// InvalidParams for two built-ins of one name, for a folder or a lock file that is
+// not absolute, and for a trust that needs a lock file without one.
 func New(builtins []plugin.Factory, o Options) (*Catalog, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
@@ -57,12 +62,11 @@ func New(builtins []plugin.Factory, o Options) (*Catalog, error) {
 		}
 		seen[f.Manifest().ID] = true
 	}
-	for _, d := range o.Dirs {
-		if !filepath.IsAbs(d) {
-			return nil, errs.New(errs.InvalidParams, "plugins", "the plugin folder %q must be an absolute path, so that what is run does not depend on the working directory", d)
-		}
+	finder, err := find.New(find.Options{Dirs: o.Dirs, Lock: o.Lock, Trust: o.Trust})
+	if err != nil {
+		return nil, err
 	}
-	return &Catalog{builtins: slices.Clone(builtins), opts: o, uid: os.Geteuid()}, nil
+	return &Catalog{builtins: slices.Clone(builtins), opts: o, finder: finder}, nil
 }
 
 // List returns every plugin that is linked in or found, also the refused and the damaged
@@ -84,13 +88,13 @@ func (c *Catalog) List() []Entry {
 func (c *Catalog) known() []Entry {
 	var out []Entry
 	for _, f := range c.builtins {
-		e := entryOf(f.Manifest(), HomeBuiltin)
+		e := find.EntryOf(f.Manifest(), HomeBuiltin)
 		if err := f.Check(); err != nil {
 			e.State, e.Reason = plugin.StateUnavailable, err.Error()
 		}
 		out = append(out, e)
 	}
-	return append(out, discover(c.opts.Dirs, c.uid)...)
+	return append(out, c.finder.Find(plugin.ID{})...)
 }
 
 // Instances returns what was opened and is not stopped yet, oldest first.
@@ -161,10 +165,10 @@ func (c *Catalog) resolve(id plugin.ID, mode Mode) (home, error) {
 		return home{}, errs.New(errs.NotSupported, "", "it is not linked into this program, and mode inprocess allows nothing else; built in are: %s", c.names(id.Kind))
 	}
 	var why []string
-	for _, e := range discover(c.opts.Dirs, c.uid) {
+	for _, e := range c.finder.Find(id) {
 		switch {
 		case e.ID() != id:
-		case e.usable():
+		case e.Usable():
 			return home{entry: e}, nil
 		default:
 			why = append(why, e.Home+" was refused: "+e.Reason)

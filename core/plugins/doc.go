@@ -15,13 +15,20 @@
 //	err = policy.Stop(ctx)
 //	err = catalog.Close(ctx)                        // stops what is still open
 //
+// # Parts
+//
+//	trust    whose programs may run: owners of files, the lock file
+//	find     looks for programs, reads their manifests, admits what may run
+//	launch   runs one process: its bytes, environment, limits, connection
+//	relay    what the process of a transport must know, kept here
+//	conform  holds a plugin of a catalog to its contract
+//
+// This package itself is the catalog, opening, supervision and reload.
+//
 // # Finding
 //
-// A plugin binary is named mooncake-plugin-<kind>-<name>. It is looked for in the given
-// folders, the first one wins; never in $PATH or the working directory. A file or folder
-// that group or others may write, or that belongs to somebody other than root or this
-// user, is refused: listed with state failed and the reason, never run. The manifest is
-// read out of the file without running it.
+// A built-in plugin is taken first, then a program named mooncake-plugin-<kind>-<name> in
+// the given folders, see package find.
 //
 // # Supervision
 //
@@ -29,12 +36,16 @@
 // and, through Replay, told what it must know; calls meanwhile fail at once with
 // RPCFail, class transient-peer. Too many failures within a window end that: the state
 // is failed, with the last lines that the process wrote, and calls fail with class
-// local-device. A call that the process does not answer in time is an RPCTimeout, and
-// several in a row get the process killed and started again.
+// local-device, until Reload. A call that the process does not answer in time is an
+// RPCTimeout, and several in a row get the process killed and started again; so do
+// questions whether it is there.
 //
 // When Replay begins, calls of others have been failing since the process ended; they
 // succeed again after it returned. What happened in between is for the caller of Replay
-// to know, so it should note failed calls and repeat them.
+// to know, so it should note failed calls and repeat them. At a Reload no call fails, see
+// EvictOptions.
+//
+// What a transport's process must know is kept here, by package relay: see OpenTransport.
 //
 // # Errors
 //

@@ -4,46 +4,15 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/mooncake-go/mooncake/core/plugins/find"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 )
 
 // HomeBuiltin is the home of a plugin that is linked into the program.
-const HomeBuiltin = "built-in"
+const HomeBuiltin = find.HomeBuiltin
 
 // Entry is one plugin as `mooncake plugins list` shows it.
-type Entry struct {
-	Kind    string `json:"kind" yaml:"kind"`
-	Name    string `json:"name" yaml:"name"`
-	Version string `json:"version" yaml:"version"`
-	// API lists the contract versions that it speaks, never nil.
-	API []uint `json:"api" yaml:"api"`
-	// Home is HomeBuiltin or the path of the binary.
-	Home  string       `json:"home" yaml:"home"`
-	State plugin.State `json:"state" yaml:"state"`
-	// Summary is one sentence by the author.
-	Summary string `json:"summary" yaml:"summary"`
-	// Reason explains a state that is not available or ok.
-	Reason string `json:"reason,omitempty" yaml:"reason,omitempty"`
-
-	manifest plugin.Manifest
-	real     string // the path with symlinks resolved, for a binary
-}
-
-// ID returns the plugin's kind and name.
-func (e Entry) ID() plugin.ID { return plugin.ID{Kind: e.Kind, Name: e.Name} }
-
-func (e Entry) usable() bool { return e.State != plugin.StateFailed }
-
-func entryOf(m plugin.Manifest, home string) Entry {
-	return Entry{
-		Kind: m.Kind, Name: m.Name, Version: m.Version, API: append([]uint{}, m.API...), Home: home,
-		State: plugin.StateAvailable, Summary: m.Summary, manifest: m,
-	}
-}
-
-func refused(id plugin.ID, path string, why error) Entry {
-	return Entry{Kind: id.Kind, Name: id.Name, API: []uint{}, Home: path, State: plugin.StateFailed, Reason: why.Error()}
-}
+type Entry = find.Entry
 
 // sortEntries orders by kind, name and home; built-ins come first.
 func sortEntries(es []Entry) {

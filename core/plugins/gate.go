@@ -3,36 +3,98 @@ package plugins
 import (
 	"context"
 	"log/slog"
+	"time"
 
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 )
 
-// call runs f on the plugin, or fails at once while there is none.
+// call runs f on the plugin, or fails at once while there is none. While the process is
+// changed for another it waits, within bounds.
 func (s *supervisor[T]) call(ctx context.Context, op string, f func(T) error) error {
-	r := s.current.Load()
-	if r == nil {
-		return s.refuse(op)
+	for {
+		r := s.current.Load()
+		if r == nil {
+			if s.swapped(ctx) {
+				continue
+			}
+			return s.refuse(op)
+		}
+		if !r.enter() {
+			continue
+		}
+		err := f(r.Object())
+		r.calls.RUnlock()
+		s.observe(ctx, r, err)
+		return err
 	}
-	err := f(r.Object())
-	switch {
-	case !errs.Is(err, errs.RPCTimeout):
-		r.timeouts.Store(0)
-	case ctx.Err() == nil && int(r.timeouts.Add(1)) == s.bounds.MaxTimeouts:
-		s.logger(s.log).Error("plugin does not answer and is killed", "plugin", s.id.String(), "pid", r.PID(), "timeouts", s.bounds.MaxTimeouts, "error", err)
-		r.Kill()
+}
+
+// enter admits a call, which unlocks r.calls at its end; false where the process is shut.
+func (r *running[T]) enter() bool {
+	r.calls.RLock()
+	if r.shut {
+		r.calls.RUnlock()
+		return false
 	}
-	return err
+	return true
+}
+
+// swapped waits for the end of a change of processes; false when there is none, or it takes
+// too long.
+func (s *supervisor[T]) swapped(ctx context.Context) bool {
+	done := s.swapping.Load()
+	if done == nil {
+		return s.current.Load() != nil
+	}
+	timer := time.NewTimer(s.bounds.CallTimeout)
+	defer timer.Stop()
+	select {
+	case <-*done:
+		return true
+	case <-ctx.Done():
+	case <-timer.C:
+	}
+	return false
+}
+
+// close shuts the process in use to calls and waits for those under way. Until open, others
+// wait, or fail.
+func (s *supervisor[T]) close(r *running[T], wait bool) {
+	if wait {
+		s.swapping.Store(new(make(chan struct{})))
+	}
+	s.current.Store(nil)
+	r.calls.Lock()
+	r.shut = true
+	r.calls.Unlock()
+}
+
+// open lets calls through to a process again. use has made it the current one, or does so
+// before the calls look.
+func (s *supervisor[T]) open(r *running[T]) {
+	r.calls.Lock()
+	r.shut = false
+	r.calls.Unlock()
+	if !r.ended() {
+		s.current.Store(r)
+		if r.ended() {
+			s.current.CompareAndSwap(r, nil)
+		}
+	}
+	if done := s.swapping.Swap(nil); done != nil {
+		close(*done)
+	}
 }
 
 // refuse is the error of a call that found no process.
 func (s *supervisor[T]) refuse(op string) error {
-	in := s.instance()
+	in := s.status.instance()
 	op = s.id.String() + ": " + op
 	switch in.State {
 	case plugin.StateFailed:
 		err := errs.WithClass(errs.ClassLocalDevice, "", errs.New(errs.RPCFail, op, "the plugin has failed: %s", in.Reason))
-		return errs.WithHint(err, "see its log, correct the cause and start this program again")
+		return errs.WithHint(err, "see its log, correct the cause, then run: mooncake plugins reload %s", s.id)
 	case plugin.StateAvailable, plugin.StateStarting, plugin.StateStopping, plugin.StateStopped:
 		return errs.New(errs.UnavailableInCurrentStatus, op, "the plugin is not running (%s)", in.State)
 	}

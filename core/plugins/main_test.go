@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"path/filepath"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -73,25 +72,13 @@ func insert(ids ...evict.ID) []evict.Event {
 	return out
 }
 
-// install copies a test plugin into a fresh folder and returns the path of the copy.
+// install copies a test plugin into a folder and returns the path of the copy.
 func install(t *testing.T, dir, name string, content []byte) string {
 	t.Helper()
-	path := filepath.Join(dir, name)
-	if err := os.WriteFile(path, content, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chmod(path, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	return path
+	return testplugin.Put(t, dir, name, content)
 }
 
-// folder makes a folder that only its owner may write.
 func folder(t *testing.T) string {
 	t.Helper()
-	dir := t.TempDir()
-	if err := os.Chmod(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	return dir
+	return testplugin.Folder(t)
 }

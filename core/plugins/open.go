@@ -5,7 +5,6 @@ import (
 	"errors"
 	"log/slog"
 
-	"github.com/mooncake-go/mooncake/core/plugins/launch"
 	"github.com/mooncake-go/mooncake/sdk/alloc"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/evict"
@@ -22,6 +21,11 @@ type EvictOptions struct {
 	// the new process itself; the one from OpenEvict refuses calls until Replay returned.
 	// An error counts as a failed restart. It must return when its context ends. It is not
 	// called for the first start, and never for a plugin in process.
+	//
+	// At a Reload the old process serves until Replay makes its first call of the new one;
+	// from then on calls wait until Replay returned. So Replay has to keep out, from before
+	// it looks at what there is, whoever would change that: with a lock that they hold while
+	// they call the policy.
 	Replay func(ctx context.Context, p evict.Policy) error
 }
 
@@ -53,10 +57,11 @@ func (c *Catalog) OpenEvict(ctx context.Context, id plugin.ID, spec Spec, o Evic
 		}
 		return p, nil
 	}
-	s, err := supervised(c, h.entry, spec, o.Supervision, o.Replay)
+	s, err := supervised[evict.Policy](c, h.entry, spec, o.Supervision)
 	if err != nil {
 		return nil, err
 	}
+	s.replay, s.announce = o.Replay, announcePolicy
 	return policyProxy{s}, nil
 }
 
@@ -80,41 +85,56 @@ func (c *Catalog) OpenAlloc(ctx context.Context, id plugin.ID, spec Spec, o Allo
 		}
 		return a, nil
 	}
-	s, err := supervised(c, h.entry, spec, o.Supervision, o.Replay)
+	s, err := supervised[alloc.Allocator](c, h.entry, spec, o.Supervision)
 	if err != nil {
 		return nil, err
 	}
+	s.replay, s.announce = o.Replay, announceAllocator
 	return allocatorProxy{s}, nil
 }
 
-// OpenTransport makes a transport that is linked in; NotSupported for one that is only
-// there as a binary. The error is an *OpenError.
-func (c *Catalog) OpenTransport(ctx context.Context, id plugin.ID, spec Spec) (transport.Transport, error) {
-	if spec.Mode == ModeSubprocess {
-		return nil, &OpenError{ID: id, Stage: StageFind, Err: noTransportProcess()}
-	}
+// OpenTransport makes a transport: the linked-in one, or a supervised process that its
+// Start starts. Nothing is acquired before Start. The error is an *OpenError.
+//
+// One in a process of its own implements transport.Renewing: after a restart or a Reload
+// regions have other keys and the endpoint another incarnation, while paths, and what was
+// imported on them, stay the caller's. What the manifest's capabilities name is there as
+// well.
+func (c *Catalog) OpenTransport(ctx context.Context, id plugin.ID, spec Spec, o TransportOptions) (transport.Transport, error) {
 	h, err := c.find(ctx, plugin.KindTransport, id, spec)
 	if err != nil {
 		return nil, err
 	}
-	if h.factory == nil {
-		return nil, &OpenError{ID: id, Stage: StageFind, Err: errs.Wrap(errs.NotSupported, h.entry.Home, noTransportProcess())}
+	if h.factory != nil {
+		t := &localTransport{}
+		err := c.makeLocal(h.factory, spec, func(cfg plugin.Config, l *local) (_ opened, err error) {
+			t.local = l
+			t.Transport, err = h.factory.(transport.Factory).New(cfg)
+			l.object = t.Transport
+			return t, err
+		})
+		if err != nil {
+			return nil, err
+		}
+		return t, nil
 	}
-	t := &localTransport{}
-	err = c.makeLocal(h.factory, spec, func(cfg plugin.Config, l *local) (_ opened, err error) {
-		t.local = l
-		t.Transport, err = h.factory.(transport.Factory).New(cfg)
-		l.object = t.Transport
-		return t, err
-	})
+	s, err := supervised[transport.Transport](c, h.entry, spec, o.Supervision)
 	if err != nil {
 		return nil, err
 	}
-	return t, nil
+	return newTransportProxy(s, h.entry.Manifest()), nil
 }
 
-func noTransportProcess() error {
-	return errs.New(errs.NotSupported, "", "transports cannot run as a subprocess yet; use mode auto or inprocess with one that is linked in")
+// Manifest returns the manifest of what would be opened. The error is an *OpenError.
+func (c *Catalog) Manifest(id plugin.ID, mode Mode) (plugin.Manifest, error) {
+	h, err := c.resolve(id, mode)
+	switch {
+	case err != nil:
+		return plugin.Manifest{}, &OpenError{ID: id, Stage: StageFind, Err: err}
+	case h.factory != nil:
+		return h.factory.Manifest(), nil
+	}
+	return h.entry.Manifest(), nil
 }
 
 func (c *Catalog) find(ctx context.Context, kind string, id plugin.ID, spec Spec) (home, error) {
@@ -159,7 +179,7 @@ func (c *Catalog) makeLocal(f plugin.Factory, spec Spec, create func(plugin.Conf
 }
 
 // supervised makes the supervisor of a process that is not started yet.
-func supervised[T plugin.Component](c *Catalog, e Entry, spec Spec, bounds Supervision, replay func(context.Context, T) error) (*supervisor[T], error) {
+func supervised[T plugin.Component](c *Catalog, e Entry, spec Spec, bounds Supervision) (*supervisor[T], error) {
 	id := e.ID()
 	if _, err := plugin.NegotiateAPI(wire.API(id.Kind), e.API); err != nil {
 		return nil, &OpenError{ID: id, Stage: StageFind, Err: errs.Wrap(errs.InvalidVersion, e.Home, err)}
@@ -168,12 +188,10 @@ func supervised[T plugin.Component](c *Catalog, e Entry, spec Spec, bounds Super
 	if err != nil {
 		return nil, &OpenError{ID: id, Stage: StageConfig, Err: err}
 	}
-	s := &supervisor[T]{status: newStatus(id, e.Home), id: id, bounds: bounds.withDefaults(), log: c.logger(id), replay: replay}
-	s.ctx, s.cancel = context.WithCancel(context.Background())
+	s := newSupervisor[T](id, e.Home, bounds, c.logger(id))
 	s.stopped = func() { c.remove(s) }
-	s.launch = func(ctx context.Context, log *slog.Logger) (process[T], error) {
-		return start[T](ctx, c, e.Home, id, text, s.bounds, log)
-	}
+	run := starter[T]{c: c, entry: e, spec: spec, settings: text, bounds: s.bounds}
+	s.launch = run.start
 	if err := c.add(s); err != nil {
 		s.cancel()
 		return nil, &OpenError{ID: id, Stage: StageFind, Err: err}
@@ -184,38 +202,3 @@ func supervised[T plugin.Component](c *Catalog, e Entry, spec Spec, bounds Super
 func (c *Catalog) logger(id plugin.ID) *slog.Logger {
 	return c.opts.Logger.With("plugin", id.String())
 }
-
-// launched makes a launch.Process a process.
-type launched[T plugin.Component] struct {
-	*launch.Process
-	settings []byte
-	object   T
-}
-
-// start runs the program once more, after looking at the file again: it may have been
-// replaced since.
-func start[T plugin.Component](ctx context.Context, c *Catalog, path string, id plugin.ID, text []byte, b Supervision, log *slog.Logger) (process[T], error) {
-	e := inspect(path, c.uid)
-	if !e.usable() {
-		return nil, errs.New(errs.FileOpenFail, path, "%s", e.Reason)
-	}
-	p, err := launch.Start(ctx, launch.Options{
-		Path: e.real, Name: path, ID: id, API: wire.API(id.Kind), Env: c.opts.Env,
-		StartTimeout: b.StartTimeout, CallTimeout: b.CallTimeout, Logger: log,
-	})
-	if err != nil {
-		return nil, err
-	}
-	object, ok := p.Client().(T)
-	if !ok {
-		_ = p.Close(ctx)
-		return nil, errs.New(errs.Internal, path, "the client of %s is a %T", id, p.Client())
-	}
-	return launched[T]{p, text, object}, nil
-}
-
-func (l launched[T]) Configure(ctx context.Context) error {
-	return l.Client().Configure(ctx, l.API(), l.settings)
-}
-
-func (l launched[T]) Object() T { return l.object }

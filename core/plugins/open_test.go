@@ -96,7 +96,6 @@ func TestOpenRefusals(t *testing.T) {
 	dir := folder(t)
 	install(t, dir, "mooncake-plugin-evict-future", text(t, manifestOf(plugin.ID{Kind: "evict", Name: "future"}, 9)))
 	install(t, dir, "mooncake-plugin-evict-broken", nil)
-	install(t, dir, "mooncake-plugin-transport-rdma", text(t, manifestOf(plugin.ID{Kind: "transport", Name: "rdma"}, 1)))
 	c := catalog(t, []plugin.Factory{builtin("evict", "lru"), builtin("transport", "tcp")}, dir)
 	ctx := t.Context()
 	evictErr := func(id plugin.ID, s Spec) error {
@@ -104,7 +103,7 @@ func TestOpenRefusals(t *testing.T) {
 		return err
 	}
 	transportErr := func(name string, s Spec) error {
-		_, err := c.OpenTransport(ctx, plugin.ID{Kind: "transport", Name: name}, s)
+		_, err := c.OpenTransport(ctx, plugin.ID{Kind: "transport", Name: name}, s, TransportOptions{})
 		return err
 	}
 	_, allocErr := c.OpenAlloc(ctx, plugin.ID{Kind: "alloc", Name: "arena"}, Spec{}, AllocOptions{})
@@ -118,22 +117,21 @@ func TestOpenRefusals(t *testing.T) {
 		code  errs.Code
 		want  string
 	}{
-		"unknown name":      {evictErr(plugin.ID{Kind: "evict", Name: "fifo"}, Spec{}), StageFind, errs.FileNotFound, "no file mooncake-plugin-evict-fifo in " + dir},
-		"nothing of a kind": {allocErr, StageFind, errs.FileNotFound, "built in are none of kind alloc"},
-		"bad name":          {evictErr(plugin.ID{Kind: "evict", Name: "L R U"}, Spec{}), StageFind, errs.InvalidParams, "lower-case"},
-		"bad mode":          {evictErr(lru(), Spec{Mode: "remote"}), StageFind, errs.InvalidParams, `mode "remote" is not`},
-		"other kind":        {evictErr(plugin.ID{Kind: "alloc", Name: "lru"}, Spec{}), StageFind, errs.InvalidParams, "a plugin of kind evict is needed"},
-		"not linked in":     {evictErr(plugin.ID{Kind: "evict", Name: "future"}, Spec{Mode: ModeInProcess}), StageFind, errs.NotSupported, "not linked into this program"},
-		"no binary":         {evictErr(lru(), Spec{Mode: ModeSubprocess}), StageFind, errs.FileNotFound, "no such plugin"},
-		"refused binary":    {evictErr(plugin.ID{Kind: "evict", Name: "broken"}, Spec{}), StageFind, errs.FileOpenFail, "was refused: the file carries no"},
-		"future contract":   {evictErr(plugin.ID{Kind: "evict", Name: "future"}, Spec{}), StageFind, errs.InvalidVersion, "this host speaks [1], the plugin [9]"},
-		"unknown setting":   {evictErr(lru(), Spec{Config: map[string]any{"sise": 1}}), StageConfig, errs.InvalidParams, `did you mean "size"?`},
-		"bad setting":       {evictErr(lru(), Spec{Config: map[string]any{"size": 0}}), StageConfig, errs.InvalidParams, "size must be at least 1"},
-		"no JSON":           {evictErr(lru(), Spec{Config: map[string]any{"size": func() {}}}), StageConfig, errs.InvalidParams, "cannot be written as JSON"},
-		"transport process": {transportErr("tcp", Spec{Mode: ModeSubprocess}), StageFind, errs.NotSupported, "transports cannot run as a subprocess yet"},
-		"transport binary":  {transportErr("rdma", Spec{}), StageFind, errs.NotSupported, "mooncake-plugin-transport-rdma"},
-		"failing transport": {transportErr("tcp", Spec{}), StageConfig, errs.Internal, "cannot make one"},
-		"cancelled":         {cancelledErr, StageFind, errs.Internal, "context canceled"},
+		"unknown name":        {evictErr(plugin.ID{Kind: "evict", Name: "fifo"}, Spec{}), StageFind, errs.FileNotFound, "no file mooncake-plugin-evict-fifo in " + dir},
+		"nothing of a kind":   {allocErr, StageFind, errs.FileNotFound, "built in are none of kind alloc"},
+		"bad name":            {evictErr(plugin.ID{Kind: "evict", Name: "L R U"}, Spec{}), StageFind, errs.InvalidParams, "lower-case"},
+		"bad mode":            {evictErr(lru(), Spec{Mode: "remote"}), StageFind, errs.InvalidParams, `mode "remote" is not`},
+		"other kind":          {evictErr(plugin.ID{Kind: "alloc", Name: "lru"}, Spec{}), StageFind, errs.InvalidParams, "a plugin of kind evict is needed"},
+		"not linked in":       {evictErr(plugin.ID{Kind: "evict", Name: "future"}, Spec{Mode: ModeInProcess}), StageFind, errs.NotSupported, "not linked into this program"},
+		"no binary":           {evictErr(lru(), Spec{Mode: ModeSubprocess}), StageFind, errs.FileNotFound, "no such plugin"},
+		"refused binary":      {evictErr(plugin.ID{Kind: "evict", Name: "broken"}, Spec{}), StageFind, errs.FileOpenFail, "was refused: the file carries no"},
+		"future contract":     {evictErr(plugin.ID{Kind: "evict", Name: "future"}, Spec{}), StageFind, errs.InvalidVersion, "this host speaks [1], the plugin [9]"},
+		"unknown setting":     {evictErr(lru(), Spec{Config: map[string]any{"sise": 1}}), StageConfig, errs.InvalidParams, `did you mean "size"?`},
+		"bad setting":         {evictErr(lru(), Spec{Config: map[string]any{"size": 0}}), StageConfig, errs.InvalidParams, "size must be at least 1"},
+		"no JSON":             {evictErr(lru(), Spec{Config: map[string]any{"size": func() {}}}), StageConfig, errs.InvalidParams, "cannot be written as JSON"},
+		"no transport binary": {transportErr("tcp", Spec{Mode: ModeSubprocess}), StageFind, errs.FileNotFound, "no file mooncake-plugin-transport-tcp"},
+		"failing transport":   {transportErr("tcp", Spec{}), StageConfig, errs.Internal, "cannot make one"},
+		"cancelled":           {cancelledErr, StageFind, errs.Internal, "context canceled"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var oe *OpenError

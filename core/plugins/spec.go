@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"time"
 
+	"github.com/mooncake-go/mooncake/core/plugins/launch"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 	"github.com/mooncake-go/mooncake/sdk/wire"
@@ -25,6 +26,11 @@ type Spec struct {
 	// Config holds the plugin's settings as JSON has them, decoded strictly over its
 	// defaults.
 	Config map[string]any
+	// Env names variables of this process that the plugin's process gets on top of those
+	// that all get.
+	Env []string
+	// Limits bound the plugin's process.
+	Limits launch.Limits
 }
 
 // Supervision bounds a plugin process. Every zero field takes the default.
@@ -42,9 +48,19 @@ type Supervision struct {
 	// Defaults 5 and 1 min.
 	MaxRestarts int
 	Window      time.Duration
-	// MaxTimeouts calls in a row without an answer get the process killed. Default 3;
-	// negative for never.
+	// MaxTimeouts calls in a row without an answer get the process killed, and so do as many
+	// pings. Default 3; negative for never.
 	MaxTimeouts int
+	// PulseEvery is how often a process is asked whether it is there. Default 5 s; negative
+	// for never.
+	PulseEvery time.Duration
+	// PublishGrace is how long the old process of a transport goes on serving peers after a
+	// Reload where nobody says that they can find the new one. Default 10 s.
+	PublishGrace time.Duration
+	// StopTimeout bounds Stop, after which the process is killed. Default 10 s.
+	StopTimeout time.Duration
+	// DrainTimeout bounds what the old process has to finish after a Reload. Default 1 min.
+	DrainTimeout time.Duration
 }
 
 func (s Supervision) withDefaults() Supervision {
@@ -59,6 +75,12 @@ func (s Supervision) withDefaults() Supervision {
 	set(&s.BackoffMin, 100*time.Millisecond)
 	set(&s.BackoffMax, 10*time.Second)
 	set(&s.Window, time.Minute)
+	set(&s.StopTimeout, stopTimeout)
+	set(&s.PublishGrace, 10*time.Second)
+	set(&s.DrainTimeout, time.Minute)
+	if s.PulseEvery == 0 {
+		s.PulseEvery = 5 * time.Second
+	}
 	if s.MaxRestarts <= 0 {
 		s.MaxRestarts = 5
 	}

@@ -3,6 +3,7 @@ package plugins
 import (
 	"log/slog"
 	"sync"
+	"time"
 
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 )
@@ -18,6 +19,18 @@ type Instance struct {
 	PID int `json:"pid,omitempty" yaml:"pid,omitempty"`
 	// Restarts counts the attempts to start its process again.
 	Restarts int `json:"restarts" yaml:"restarts"`
+	// Version and SHA256 are those of the program that runs, empty for one in process.
+	Version string `json:"version,omitempty" yaml:"version,omitempty"`
+	SHA256  string `json:"sha256,omitempty" yaml:"sha256,omitempty"`
+	// Since is when the state was entered.
+	Since time.Time `json:"since,omitzero" yaml:"since,omitempty"`
+	// Ended says how the process before this one ended, with Log, its last lines.
+	Ended string   `json:"ended,omitempty" yaml:"ended,omitempty"`
+	Log   []string `json:"log,omitempty" yaml:"log,omitempty"`
+	// Figures are what the host counts of a transport's process, by name: operations,
+	// bytes copied, the way that foreign memory takes; and of any process its limits, which
+	// hold and which do not.
+	Figures map[string]string `json:"figures,omitempty" yaml:"figures,omitempty"`
 }
 
 // ID returns the plugin's kind and name.
@@ -62,6 +75,9 @@ func (s *status) setIf(still func() bool, h plugin.Health, edit func(*Instance))
 		return
 	}
 	s.mu.Lock()
+	if s.now.State != h.State {
+		s.now.Since = time.Now()
+	}
 	s.now.State, s.now.Reason = h.State, h.Reason
 	if edit != nil {
 		edit(&s.now)
@@ -71,6 +87,13 @@ func (s *status) setIf(still func() bool, h plugin.Health, edit func(*Instance))
 	if host != nil {
 		host.Report(h)
 	}
+}
+
+// edit changes what is not the state.
+func (s *status) edit(f func(*Instance)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f(&s.now)
 }
 
 // logger returns the host's logger, else the fallback.

@@ -27,6 +27,7 @@ type puppet struct {
 	host  plugin.Host
 	stats func(context.Context) error
 	stops int
+	stuck bool // it is killed and does not end
 }
 
 func (p *puppet) Configure(context.Context) error { return nil }
@@ -35,7 +36,12 @@ func (p *puppet) PID() int                        { return p.nr }
 func (p *puppet) Done() <-chan struct{}           { return p.done }
 func (p *puppet) Ending() string                  { return "the string broke" }
 func (p *puppet) Kill()                           { p.once.Do(func() { close(p.done) }) }
-func (p *puppet) Close(context.Context) error     { p.Kill(); return nil }
+func (p *puppet) Close(context.Context) error {
+	if !p.stuck {
+		p.Kill()
+	}
+	return nil
+}
 
 func (p *puppet) Start(_ context.Context, h plugin.Host) error { p.host = h; return nil }
 func (p *puppet) Stop(context.Context) error                   { p.stops++; return nil }
@@ -59,11 +65,8 @@ type stage struct {
 
 func newStage(b Supervision, replay func(context.Context, evict.Policy) error) *stage {
 	s := &stage{}
-	s.supervisor = &supervisor[evict.Policy]{
-		status: newStatus(moodyEvict, "/x"), id: moodyEvict, bounds: b.withDefaults(),
-		log: slog.New(slog.DiscardHandler), replay: replay, stopped: func() {},
-	}
-	s.ctx, s.cancel = context.WithCancel(context.Background())
+	s.supervisor = newSupervisor[evict.Policy](moodyEvict, "/x", b, slog.New(slog.DiscardHandler))
+	s.replay, s.announce = replay, announcePolicy
 	s.launch = func(context.Context, *slog.Logger) (process[evict.Policy], error) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -153,7 +156,8 @@ func TestCrashLoopEndsInFailed(t *testing.T) {
 		s.fail = errs.New(errs.RPCFail, "launch", "exploded")
 		s.mu.Unlock()
 		s.last().Kill()
-		s.loop.Wait()
+		time.Sleep(time.Hour)
+		synctest.Wait()
 
 		assert.Len(t, s.launchAt, 1+b.MaxRestarts)
 		for i, want := range []time.Duration{time.Second, 2 * time.Second, 3 * time.Second, 3 * time.Second} {
@@ -291,5 +295,21 @@ func TestBudgetNeverExceedsItsWindow(t *testing.T) {
 				taken = append(taken, now)
 			}
 		}
+	})
+}
+
+// TestStopDoesNotWaitForEver: a process that is killed and does not end, since something
+// traces it, is an error and no end of the host.
+func TestStopDoesNotWaitForEver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(Supervision{}, nil)
+		require.NoError(t, s.Start(t.Context(), nil))
+		p := s.puppets[0]
+		p.stuck = true
+		began := time.Now()
+		err := s.Stop(t.Context())
+		require.ErrorContains(t, err, "does not end although it was killed")
+		require.Equal(t, s.bounds.StopTimeout, time.Since(began))
+		p.Kill() // The goroutines of the test.
 	})
 }

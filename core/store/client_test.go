@@ -11,7 +11,6 @@ import (
 	"github.com/mooncake-go/mooncake/core/master"
 	"github.com/mooncake-go/mooncake/core/model"
 	"github.com/mooncake-go/mooncake/core/store"
-	"github.com/mooncake-go/mooncake/core/transfer"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
@@ -190,28 +189,6 @@ func TestFailedPutIsRevoked(t *testing.T) {
 	_, err := c.Get(t.Context(), "b")
 	require.True(t, errs.Is(err, errs.ObjectNotFound), "the space was given back: %v", err)
 	require.NoError(t, c.Put(t.Context(), "b", content("b", 100), one), "and the key is free")
-}
-
-// TestQuarantinedPutIsNotRevoked: where the peer may still write, the master must not give
-// the space to another object before its timeout.
-func TestQuarantinedPutIsNotRevoked(t *testing.T) {
-	p := newPool(t, nil)
-	p.member("node:1", memberOptions{segments: []uint64{segment}})
-	c := p.member("client:1", memberOptions{})
-	c.wire.SetHook(func(memtransport.Event) memtransport.Fault { return memtransport.Fault{Err: errCut, Quarantine: true} })
-	revoked := 0
-	p.master.setHook(func(k call) error {
-		if k.name == "PutRevoke" {
-			revoked++
-		}
-		return nil
-	})
-	err := c.Put(t.Context(), "k", content("k", 100), one)
-	require.ErrorIs(t, err, transfer.ErrQuarantined)
-	require.Zero(t, revoked)
-	require.Equal(t, 1, c.count(t, "mooncake_client_puts_unrevoked_total"))
-	_, err = c.Get(t.Context(), "k")
-	require.True(t, errs.Is(err, errs.ReplicaIsNotReady), "%v", err)
 }
 
 // A put that gave way to another one of the same client must not make that one's memory

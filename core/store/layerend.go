@@ -22,8 +22,8 @@ func (l *Layers) BatchPutSessionEnd(ctx context.Context, keys []model.Key) []err
 
 // BatchPutSessionRevoke gives up puts and ends their sessions. It waits for writes under
 // way. A key without a session, or whose put the master gave up already, is a success.
-// RPCFail and RPCTimeout as BatchPutSessionEnd. Where a peer may still write, the room is
-// left to the master's timeout.
+// RPCFail and RPCTimeout as BatchPutSessionEnd. Where a peer may still write, the master
+// keeps the room out of use until its timeout.
 func (l *Layers) BatchPutSessionRevoke(ctx context.Context, keys []model.Key) []error {
 	none := func(string, model.Key) error { return nil }
 	return l.finish(ctx, keys, none, func(ctx context.Context, puts []*openPut) { l.revoke(ctx, puts) })
@@ -92,7 +92,7 @@ func (t *layerTable) release(user *Layers, puts []*openPut, stays func(*openPut)
 	defer t.mu.Unlock()
 	for _, p := range puts {
 		if stays(p) {
-			p.busy, p.item.err, p.item.poisoned = false, nil, false
+			p.busy, p.item.err, p.item.decided = false, nil, false
 			continue
 		}
 		t.dropPut(layerKey{user, p.item.key})
@@ -119,26 +119,24 @@ func (l *Layers) end(ctx context.Context, puts []*openPut) {
 
 // revoke tells the master of puts that are given up.
 func (l *Layers) revoke(ctx context.Context, puts []*openPut) {
-	var told []*openPut
-	var given []model.RevokeItem
-	for _, p := range puts {
-		if p.item.poisoned {
-			l.c.metrics.unrevoked.Inc()
-			continue
-		}
-		told = append(told, p)
-		given = append(given, model.RevokeItem{Key: p.item.key, Put: p.item.put()})
-	}
-	if len(given) == 0 {
+	if len(puts) == 0 {
 		return
 	}
+	given := make([]model.RevokeItem, len(puts))
+	for i, p := range puts {
+		given[i] = p.item.revoked()
+	}
 	got, err := l.c.revoke(ctx, given)
-	for i, p := range told {
+	for i, p := range puts {
 		e := err
 		if e == nil {
 			e = got[i]
 		}
-		if !errs.Is(e, errs.ObjectNotFound) {
+		switch {
+		case errs.Is(e, errs.ObjectNotFound):
+		case errs.Is(e, errs.NotSupported) && p.item.doubted:
+			l.c.metrics.unrevoked.Inc() // As the master does where a writer is never heard of again.
+		default:
 			p.item.err = errs.Wrap(errs.CodeOf(e), "store: revoke the put of "+quote(p.item.key), e)
 		}
 	}

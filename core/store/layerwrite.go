@@ -132,7 +132,7 @@ func (t *layerTable) wrote(w layerWrite, sums []uint32) {
 		if p.failed == nil {
 			p.failed = w.out.Err
 		}
-		p.item.poisoned = p.item.poisoned || w.item.poisoned
+		p.item.doubted = p.item.doubted || w.item.doubted
 		return
 	}
 	for i, s := range w.item.spans {

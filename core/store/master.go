@@ -50,7 +50,9 @@ type Master interface {
 	// when another put of the client took this one's place; ending twice is a success.
 	PutEnd(ctx context.Context, caller model.Caller, items []model.EndItem) ([]error, error)
 	// PutRevoke gives up unfinished puts, whose memory is used again at once: the caller
-	// writes no more. Errors as PutEnd, and InvalidWrite for what is readable.
+	// writes no more. Where it cannot promise that, Quarantined keeps the memory out of use
+	// until the master's put release timeout; NotSupported from a master that cannot, which
+	// goes on as without the call. Errors as PutEnd, and InvalidWrite for what is readable.
 	PutRevoke(ctx context.Context, caller model.Caller, items []model.RevokeItem) ([]error, error)
 	// Remove deletes. Per key ObjectNotFound, ObjectHasLease (unless force),
 	// ReplicaIsNotReady for an unfinished put (also with force), ObjectHasReplicationTask.

@@ -34,6 +34,8 @@ func (o *outage) set(m store.Master) {
 	o.m.Store(&m)
 }
 
+func (o *outage) current() store.Master { return *o.m.Load() }
+
 func (o *outage) setHook(f func(call) error) { o.hook.Store(&f) }
 
 func (o *outage) on(ctx context.Context, name string, keys int) (store.Master, error) {

@@ -29,7 +29,8 @@ type PutResult struct {
 // Put stores an object. A key that is there already is a success and nothing is written.
 // The value must not change until Put returned. InvalidParams for a bad key or an empty
 // value; NoAvailableHandle when the pool has no room; TransferFail. With cfg.Upsert the
-// value that is there is replaced; see Upsert.
+// value that is there is replaced; see Upsert. Where it is in doubt whether bytes arrived,
+// the put is made once more in other room.
 func (c *Client) Put(ctx context.Context, key model.Key, value []byte, cfg model.ReplicateConfig) error {
 	defer observe(c.metrics.put, time.Now())
 	parts := [1][]byte{value}
@@ -59,7 +60,8 @@ func (c *Client) PutItems(ctx context.Context, items []Item, cfg model.Replicate
 
 // Upsert stores an object in place of the one that is there, if any. Readers get one value
 // or the other. ObjectReplicaBusy and ObjectHasReplicationTask while the old value cannot be
-// replaced, InvalidParams for another group than it has, and what Put answers.
+// replaced, InvalidParams for another group than it has, and what Put answers. A second
+// attempt inherits no pin: by then the old value is gone.
 func (c *Client) Upsert(ctx context.Context, key model.Key, value []byte, cfg model.ReplicateConfig) error {
 	cfg.Upsert = true
 	return c.Put(ctx, key, value, cfg)

@@ -32,19 +32,6 @@ func (c *Client) putWaiting(ctx context.Context, items []*putItem, put func([]*p
 	}
 }
 
-// putOnce takes items through start, transfer and end.
-func (c *Client) putOnce(ctx context.Context, items []*putItem, cfg model.ReplicateConfig) {
-	started := c.putStart(ctx, items, cfg)
-	if len(started) == 0 {
-		return
-	}
-	c.write(ctx, started)
-	ctx, cancel := c.finishing(ctx)
-	defer cancel()
-	c.putEnd(ctx, started)
-	c.putRevoke(ctx, started)
-}
-
 // putStart asks for room and returns the items that got some.
 func (c *Client) putStart(ctx context.Context, items []*putItem, cfg model.ReplicateConfig) []*putItem {
 	want := make([]model.PutItem, len(items))
@@ -104,29 +91,41 @@ func (c *Client) putEnd(ctx context.Context, items []*putItem) {
 			e = got[i]
 		}
 		it.err = errs.Wrap(errs.CodeOf(e), "store: end put "+quote(it.key), e)
-		// Not to be revoked: the master has decided, or does not answer.
-		it.poisoned = it.poisoned || e != nil
+		it.decided = e != nil
 	}
 }
 
-// putRevoke gives back the room of the puts that failed. Where a peer may still write it
-// is left to the master's timeout instead, which is made for slow writers.
-func (c *Client) putRevoke(ctx context.Context, items []*putItem) {
+// putRevoke gives back the room of the puts that failed. It returns those whose room the
+// master holds in quarantine now: whatever a peer still writes there, nobody is given it.
+func (c *Client) putRevoke(ctx context.Context, items []*putItem) (held []*putItem) {
+	var failed []*putItem
 	var given []model.RevokeItem
 	for _, it := range items {
 		switch {
-		case it.err != nil && !it.poisoned:
-			given = append(given, model.RevokeItem{Key: it.key, Put: it.put()})
+		case it.err != nil && !it.decided:
+			failed = append(failed, it)
+			given = append(given, it.revoked())
 		case it.err != nil:
 			c.metrics.unrevoked.Inc()
 		}
 	}
 	if len(given) == 0 {
-		return
+		return nil
 	}
-	if _, err := c.revoke(ctx, given); err != nil {
+	got, err := c.revoke(ctx, given)
+	if err != nil {
 		c.log.Warn("failed puts could not be revoked, the master releases them by its timeout", "keys", len(given), "error", err)
 	}
+	for i, it := range failed {
+		switch {
+		case !it.doubted:
+		case err == nil && got[i] == nil:
+			held = append(held, it)
+		default:
+			c.metrics.unrevoked.Inc()
+		}
+	}
+	return held
 }
 
 // revoke tells the master that puts are given up, and answers for each.

@@ -19,8 +19,11 @@ type putItem struct {
 	deadline time.Time // of the transfer
 	existed  bool
 	err      error
-	// poisoned: a peer may still write to the object's place after the put failed.
-	poisoned bool
+	// doubted: a peer may still write to the object's place after the put failed.
+	doubted bool
+	// decided: the master has ended the put, or may have; there is nothing to revoke.
+	decided  bool
+	repeated bool // it is the second attempt
 }
 
 // set makes the item that of an input, or says in err why it cannot be.
@@ -38,6 +41,11 @@ func (it *putItem) put() uint64 {
 		return 0
 	}
 	return it.replicas[0].ID
+}
+
+// revoked gives the item's put up.
+func (it *putItem) revoked() model.RevokeItem {
+	return model.RevokeItem{Key: it.key, Put: it.put(), Quarantined: it.doubted}
 }
 
 // checkPlaces refuses an answer of the master that does not fit the value.

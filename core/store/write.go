@@ -23,7 +23,9 @@ func (c *Client) write(ctx context.Context, items []*putItem) {
 	}
 	deadline := time.Now().Add(c.cfg.TransferTimeout)
 	for _, it := range items {
-		it.deadline = deadline
+		if !it.repeated {
+			it.deadline = deadline
+		}
 	}
 	c.send(ctx, items)
 	sums.Wait()
@@ -51,7 +53,7 @@ func (c *Client) send(ctx context.Context, items []*putItem) {
 			c.metrics.writeBytes.Add(float64(len(reqs[i].Local)))
 			continue
 		}
-		it.poisoned = it.poisoned || errors.Is(r.Err, transfer.ErrQuarantined)
+		it.doubted = it.doubted || errors.Is(r.Err, transfer.ErrQuarantined)
 		if it.err == nil {
 			it.err = errs.Wrap(errs.TransferFail, "store: put "+quote(it.key)+" to "+reqs[i].Peer, r.Err)
 		}

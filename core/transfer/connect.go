@@ -20,9 +20,11 @@ func (p *peer) connect(a *attempt) {
 	defer cancel()
 	p.e.watch()
 	p.mu.Lock()
-	old := p.links
+	old, was := p.links, p.life
 	p.mu.Unlock()
-	links, lacks, restarted, err := p.open(ctx, old)
+	links, lacks, restarted, life, err := p.open(ctx, old)
+	// Another incarnation in the same life is a transport that was started again.
+	restarted = restarted && (life == 0 || life != was)
 	if err != nil {
 		err = errs.WithClass(errs.ClassTransientPeer, "transfer: connect to "+p.name, err)
 		if !a.refresh {
@@ -32,7 +34,7 @@ func (p *peer) connect(a *attempt) {
 
 	p.mu.Lock()
 	if err == nil {
-		p.links, p.fresh, p.asked, p.lacks = links, true, a.began, lacks
+		p.links, p.fresh, p.asked, p.lacks, p.life = links, true, a.began, lacks, life
 		p.gen++
 		if restarted {
 			p.epoch++
@@ -47,7 +49,9 @@ func (p *peer) connect(a *attempt) {
 	}
 	if err == nil {
 		for _, l := range old {
-			if !slices.Contains(links, l) {
+			switch {
+			case slices.Contains(links, l):
+			case restarted || !p.e.spawn(func() { l.linger(p.e) }):
 				l.close(ctx)
 			}
 		}
@@ -56,10 +60,10 @@ func (p *peer) connect(a *attempt) {
 
 // open returns a link for every transport that both sides have, reusing those of old that
 // still lead to the same incarnation. lacks: there is none for some of them.
-func (p *peer) open(ctx context.Context, old []*link) (links []*link, lacks, restarted bool, err error) {
+func (p *peer) open(ctx context.Context, old []*link) (links []*link, lacks, restarted bool, life uint64, err error) {
 	d, err := p.e.dir.Lookup(ctx, p.name)
 	if err != nil {
-		return nil, false, false, errs.Wrap(errs.TransferFail, "look up in the metadata service", err)
+		return nil, false, false, 0, errs.Wrap(errs.TransferFail, "look up in the metadata service", err)
 	}
 	there := ranking(d.Matrix)
 	offers, failed := p.e.offers(ctx, p.name, d)
@@ -77,11 +81,11 @@ func (p *peer) open(ctx context.Context, old []*link) (links []*link, lacks, res
 		if failed != nil {
 			p.e.log.Warn("a part of a peer, or a way to it, is out of reach", "peer", p.name, "error", failed)
 		}
-		return links, len(links) < len(offers), restarted, nil
+		return links, len(links) < len(offers), restarted, d.Life, nil
 	case failed != nil:
-		return nil, true, restarted, errs.Wrap(errs.TransferFail, "", failed)
+		return nil, true, restarted, d.Life, errs.Wrap(errs.TransferFail, "", failed)
 	}
-	return nil, true, restarted, errs.WithHint(errs.New(errs.TransferFail, "", "it offers no transport that this process has"),
+	return nil, true, restarted, d.Life, errs.WithHint(errs.New(errs.TransferFail, "", "it offers no transport that this process has"),
 		"enable a common transport on both sides")
 }
 

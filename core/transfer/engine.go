@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -32,6 +33,7 @@ type Engine struct {
 	topology matrix.Matrix
 	log      *slog.Logger
 	born     time.Time
+	id       uint64 // tells this engine from one before it
 	stats    counters
 	groups   sync.Pool // of *group
 	batches  batches
@@ -73,7 +75,7 @@ func New(cfg Config, deps Deps) (*Engine, error) {
 	}
 	e := &Engine{
 		cfg: cfg, dir: deps.Directory, carriers: deps.Carriers, staging: deps.Staging,
-		topology: deps.Topology, log: deps.Log, born: time.Now(), peers: map[string]*peer{},
+		topology: deps.Topology, log: deps.Log, born: time.Now(), id: max(rand.Uint64(), 1), peers: map[string]*peer{},
 	}
 	e.batches.init()
 	e.public.turn = make(chan struct{}, 1)

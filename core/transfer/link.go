@@ -194,6 +194,29 @@ func (l *link) abandon() {
 	}
 }
 
+// lingerPoll is how often a link that is not needed any more is looked at.
+const lingerPoll = 5 * time.Millisecond
+
+// linger closes a link that another one took over from, when what is under way on it ended:
+// its peer may still serve the operations, and closing the path would leave writes in doubt.
+func (l *link) linger(e *Engine) {
+	for limit := time.Now().Add(e.cfg.SliceTimeout); !l.dead.Load() && l.busy() && time.Now().Before(limit); {
+		if !e.sleep(lingerPoll) {
+			break
+		}
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(e.ctx), grace)
+	defer cancel()
+	l.close(ctx)
+}
+
+// busy reports whether something is under way.
+func (l *link) busy() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.free) < len(l.slots)
+}
+
 // close ends the path; the reaper ends by itself.
 func (l *link) close(ctx context.Context) {
 	l.dead.Store(true)

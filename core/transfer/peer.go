@@ -18,6 +18,7 @@ type peer struct {
 	fresh    bool      // links may be used without asking the directory
 	gen      uint64    // counts connects
 	epoch    uint64    // counts restarts of the peer that were noticed
+	life     uint64    // of the peer at the last connect, 0 where it does not tell
 	asked    time.Time // when the look-up began that links are of
 	tried    time.Time // when the last connect ended
 	lacks    bool      // a transport that both sides have has no link

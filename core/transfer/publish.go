@@ -8,6 +8,7 @@ import (
 
 	"github.com/mooncake-go/mooncake/core/metadata"
 	"github.com/mooncake-go/mooncake/sdk/errs"
+	"github.com/mooncake-go/mooncake/sdk/transport"
 )
 
 // publication is what the directory was told.
@@ -49,12 +50,14 @@ func (e *Engine) republish(ctx context.Context) error {
 	}
 	defer e.public.release()
 	if !e.public.on {
+		e.tellCarriers(e.present)
 		return nil
 	}
 	d := e.Descriptor()
 	if e.public.last != nil {
 		d.Timestamp = e.public.last.Timestamp
 		if reflect.DeepEqual(d, e.public.last) {
+			e.told(d)
 			return nil // Only rails changed, which peers do not see.
 		}
 		d.Timestamp = metadata.Timestamp(time.Now())
@@ -68,8 +71,16 @@ func (e *Engine) tell(ctx context.Context, d *metadata.Descriptor) error {
 	err := e.dir.Publish(ctx, d)
 	if err == nil {
 		e.public.last = d
+		e.told(d)
 	}
 	return err
+}
+
+// told passes on what the directory has now.
+func (e *Engine) told(d *metadata.Descriptor) {
+	e.tellCarriers(func(i int) transport.Endpoint {
+		return transport.Endpoint{Blob: d.Transports[i].Blob, Incarnation: d.Transports[i].Incarnation}
+	})
 }
 
 // Withdraw takes what is published back.

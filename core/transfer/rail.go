@@ -29,10 +29,17 @@ type rail struct {
 	last                 time.Time // something arrived
 }
 
+// wayward is a path that can be down as a whole, and comes back by itself: its transport runs
+// in a process that was started again.
+type wayward interface {
+	Up() bool
+}
+
 // rails are the ways of one link. Safe for concurrent use; calls are short.
 type rails struct {
 	cfg    *Config
 	railed transport.Railed // nil for a link without rails
+	whole  wayward          // a link without rails that can be down as a whole, else nil
 	here   matrix.Matrix
 	log    *slog.Logger
 
@@ -66,6 +73,10 @@ func newRails(cfg *Config, path transport.Path, here matrix.Matrix, log *slog.Lo
 		return r
 	}
 	r.list = []*rail{{Rail: transport.Rail{Up: true}}}
+	if whole, ok := transport.As[wayward](path); ok {
+		r.whole = whole
+		r.refresh()
+	}
 	return r
 }
 
@@ -99,11 +110,14 @@ func (r *rails) look(tried *bitset) verdict {
 // exclude notes that a slice failed on its rail, or with its local device, and reports
 // whether another rail of the link may do better.
 func (r *rails) exclude(s *slice, class errs.Class) bool {
-	if r.railed == nil || s.way == nil {
+	if s.way == nil {
 		return false
 	}
 	if class != errs.ClassPermanent {
 		r.refresh()
+	}
+	if r.railed == nil {
+		return false
 	}
 	r.mu.Lock()
 	for _, w := range r.list {

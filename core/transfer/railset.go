@@ -10,11 +10,15 @@ import (
 
 // refresh asks the path for its rails again.
 func (r *rails) refresh() {
-	if r.railed == nil {
+	if r.railed == nil && r.whole == nil {
 		return
 	}
 	r.asking.Lock()
 	defer r.asking.Unlock()
+	if r.railed == nil {
+		r.turnTo(r.whole.Up())
+		return
+	}
 	now := r.railed.Rails()
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -40,6 +44,17 @@ func (r *rails) refresh() {
 		}
 		w.Up, w.Speed, w.speed.nominal = n.Up, n.Speed, float64(n.Speed)/8
 	}
+}
+
+// turnTo notes whether a link without rails is up.
+func (r *rails) turnTo(up bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	w := r.list[0]
+	if up && !w.Up {
+		w.health.back(time.Now())
+	}
+	w.Up = up
 }
 
 // drained forgets the back-pressure: what was under way ended, or time passed.
@@ -79,6 +94,9 @@ func add(names []string, name string) []string {
 func (r *rails) names() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.railed == nil {
+		return "the path as a whole"
+	}
 	var b strings.Builder
 	for i, w := range r.list {
 		if i == 8 {

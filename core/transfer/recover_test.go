@@ -98,6 +98,7 @@ func TestRestartInTheMiddle(t *testing.T) {
 					panic(err)
 				}
 				d := b.Descriptor()
+				d.Life++
 				d.Transports[0].Incarnation = successor.Endpoint().Incarnation
 				d.Transports[0].Regions[0].Key = key
 				_ = directory{w, "b"}.Publish(context.Background(), d)

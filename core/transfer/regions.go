@@ -17,7 +17,9 @@ type region struct {
 	addr     uint64
 	location string
 	access   transport.Access
-	keys     []transport.Key // by carrier; nil where it is not registered
+	fd       int
+	offset   int64
+	keys     []keyring // by carrier
 	// ready is set once keys is complete and cleared when the region ends; before and after,
 	// the region only keeps others out.
 	ready atomic.Bool
@@ -26,6 +28,27 @@ type region struct {
 	use  sync.RWMutex
 	gone bool
 }
+
+// keyring is the key of a region on one carrier, which may change while others look.
+type keyring struct {
+	key atomic.Pointer[transport.Key] // nil where it is not registered
+	// later: it could not be registered with a transport that was away, and is when that is
+	// back.
+	later atomic.Bool
+}
+
+// has reports whether the region is registered with the carrier.
+func (k *keyring) has() bool { return k.key.Load() != nil }
+
+// get returns what peers need, empty where they cannot reach the region.
+func (k *keyring) get() transport.Key {
+	if p := k.key.Load(); p != nil {
+		return *p
+	}
+	return nil
+}
+
+func (k *keyring) set(key transport.Key) { k.key.Store(&key) }
 
 func (r *region) end() uint64 { return r.addr + uint64(len(r.mem)) }
 

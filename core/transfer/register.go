@@ -51,9 +51,15 @@ func (e *Engine) reserve(m *Memory) (*region, error) {
 	}
 	r := &region{
 		id: transport.RegionID(e.nextRegion.Add(1)), mem: m.Bytes, addr: memory.AddrOf(m.Bytes),
-		location: cmp.Or(m.Location, matrix.Wildcard), access: m.Access, keys: make([]transport.Key, len(e.carriers)),
+		location: cmp.Or(m.Location, matrix.Wildcard), access: m.Access, keys: make([]keyring, len(e.carriers)),
+		fd: m.FD, offset: m.FDOffset,
 	}
 	return r, e.regions.add(r)
+}
+
+// forTransport is the region as transports have it.
+func (r *region) forTransport() transport.Region {
+	return transport.Region{ID: r.id, Mem: r.mem, FD: r.fd, FDOffset: r.offset, Location: r.location, Access: r.access}
 }
 
 // admit registers a reserved region with the transports, or gives it up.
@@ -61,15 +67,15 @@ func (e *Engine) admit(ctx context.Context, r *region, m *Memory) error {
 	var failed error
 	taken, broken := 0, false
 	for i, c := range e.carriers {
-		key, err := c.Transport.Register(ctx, transport.Region{
-			ID: r.id, Mem: m.Bytes, FD: m.FD, FDOffset: m.FDOffset, Location: r.location, Access: m.Access,
-		})
+		key, err := c.Transport.Register(ctx, r.forTransport())
 		if err != nil {
+			r.keys[i].later.Store(errs.ClassOf(err) != errs.ClassPermanent)
 			failed = errors.Join(failed, errs.WithClass(errs.ClassOf(err), "transport/"+c.Name, err))
 			broken = broken || !errs.Is(err, errs.NotSupported)
 			continue
 		}
-		r.keys[i], taken = key, taken+1
+		r.keys[i].set(key)
+		taken++
 	}
 	if taken == 0 {
 		e.regions.remove(r)
@@ -105,7 +111,7 @@ func (e *Engine) end(ctx context.Context, r *region) error {
 	r.use.Unlock()
 	var failed error
 	for i, c := range e.carriers {
-		if r.keys[i] == nil {
+		if !r.keys[i].has() {
 			continue
 		}
 		if err := c.Transport.Deregister(ctx, r.id); err != nil {

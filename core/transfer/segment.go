@@ -31,6 +31,7 @@ func (e *Engine) Descriptor() *metadata.Descriptor {
 	e.join()
 	d := &metadata.Descriptor{
 		Name:            e.dir.LocalName(),
+		Life:            e.id,
 		TCPProtoVersion: 1,
 		Timestamp:       metadata.Timestamp(time.Now()),
 	}
@@ -40,15 +41,17 @@ func (e *Engine) Descriptor() *metadata.Descriptor {
 			open = append(open, r)
 		}
 	}
-	for i, c := range e.carriers {
+	for i := range e.carriers {
+		c := &e.carriers[i]
+		e.renewKeys(i, open)
 		if u, ok := c.upstream(); ok {
 			e.describe(d, u.Segment())
 		}
 		ep := c.Transport.Endpoint()
 		te := metadata.TransportEndpoint{Name: c.Name, Blob: ep.Blob, Incarnation: ep.Incarnation}
 		for _, r := range open {
-			if r.keys[i] != nil {
-				te.Regions = append(te.Regions, metadata.RegionKey{Addr: r.addr, Length: uint64(len(r.mem)), Key: r.keys[i], Location: r.location})
+			if key := r.keys[i].get(); key != nil {
+				te.Regions = append(te.Regions, metadata.RegionKey{Addr: r.addr, Length: uint64(len(r.mem)), Key: key, Location: r.location})
 			}
 		}
 		d.Transports = append(d.Transports, te)

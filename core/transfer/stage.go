@@ -13,7 +13,7 @@ func (g *group) staged(s *slice) bool {
 
 // knows reports whether the link can move memory of a region, nil for memory of none.
 func (l *link) knows(home *region) bool {
-	return l.carrier.LocalAny || home != nil && home.keys[l.index] != nil
+	return l.carrier.LocalAny || home != nil && home.keys[l.index].has()
 }
 
 func (g *group) stage(s *slice, b *memory.Buffer) {

@@ -22,7 +22,7 @@ func (e *Engine) watch() {
 		for i := range e.carriers {
 			c := &e.carriers[i]
 			if ch, ok := transport.As[transport.Changing](c.Transport); ok {
-				e.spawn(func() { e.follow(c, ch.Changed()) })
+				e.spawn(func() { e.follow(i, ch.Changed()) })
 			}
 		}
 		if e.cfg.RefreshInterval > 0 {
@@ -32,7 +32,8 @@ func (e *Engine) watch() {
 }
 
 // follow reads the rails again and publishes anew after each change of a transport.
-func (e *Engine) follow(c *Carrier, changed <-chan struct{}) {
+func (e *Engine) follow(i int, changed <-chan struct{}) {
+	c := &e.carriers[i]
 	for {
 		select {
 		case <-e.ctx.Done():
@@ -51,6 +52,7 @@ func (e *Engine) follow(c *Carrier, changed <-chan struct{}) {
 		wait := 2 * settleTime
 		for try := 1; ; try++ {
 			ctx, cancel := context.WithTimeout(e.ctx, e.cfg.ConnectTimeout)
+			e.catchUp(ctx, i)
 			err := e.republish(ctx)
 			cancel()
 			if err == nil {

@@ -188,3 +188,28 @@ func TestConfig(t *testing.T) {
 }
 
 func BenchmarkArena(b *testing.B) { alloctest.Bench(b, arena.Factory()) }
+
+// TestUniformUtilisation gates what one size fills of a space, for sizes at and beside powers
+// of two: 0.99 at first and after any amount of churn, but for what rounding up to the granule
+// costs, which is more at 4 KiB and 17 bytes.
+func TestUniformUtilisation(t *testing.T) {
+	granule := arena.DefaultConfig().GranuleBytes
+	for power := 12; power <= 26; power += 2 {
+		for _, off := range []int{0, 17, -17} {
+			size := uint64(1<<power + off)
+			rounded := (size + granule - 1) / granule * granule
+			space := max(16<<20, 1024*rounded)
+			goal := min(0.99, 0.999*float64(size)/float64(rounded))
+			a := newSpace(t, arena.DefaultConfig(), space)
+			rng := rand.New(rand.NewPCG(size, 1))
+			held := allocate(t, a, size, int(space/size)+1)
+			for turn := range 5 {
+				require.GreaterOrEqual(t, float64(uint64(len(held))*size)/float64(space), goal, "%d bytes, turn %d", size, turn)
+				rng.Shuffle(len(held), func(i, j int) { held[i], held[j] = held[j], held[i] })
+				half := len(held) / 2
+				free(t, a, held[:half])
+				held = append(held[half:], allocate(t, a, size, half+1)...)
+			}
+		}
+	}
+}

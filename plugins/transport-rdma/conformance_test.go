@@ -12,6 +12,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/mooncake-go/mooncake/plugins/transport-rdma/internal/blob"
+	"github.com/mooncake-go/mooncake/sdk/conformance"
 	"github.com/mooncake-go/mooncake/sdk/conformance/transporttest"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 	"github.com/mooncake-go/mooncake/sdk/transport"
@@ -60,7 +61,7 @@ func TestConformance(t *testing.T) {
 				}),
 				transporttest.WithLimit(4<<20),
 				transporttest.WithFrozen(frozen),
-				transporttest.WithDeviceDown(func(t testing.TB, device string) func() { return takeDown(t, w, device) }),
+				transporttest.WithDeviceDown(func(t conformance.TB, device string) func() { return takeDown(t, w, device) }),
 				transporttest.WithRestart(func(cfg plugin.Config, ep transport.Endpoint) plugin.Config {
 					e, err := blob.DecodeEndpoint(ep.Blob)
 					require.NoError(t, err)
@@ -75,7 +76,7 @@ func TestConformance(t *testing.T) {
 }
 
 // takeDown takes the port of a device down. What it returns brings it up again.
-func takeDown(t testing.TB, w *fakeverbs.World, device string) (up func()) {
+func takeDown(t conformance.TB, w *fakeverbs.World, device string) (up func()) {
 	if w == nil {
 		link := "rdma" + device[len(device)-1:] // The interface of rxe0 is rdma0.
 		ip := func(state string) {
@@ -91,7 +92,7 @@ func takeDown(t testing.TB, w *fakeverbs.World, device string) (up func()) {
 }
 
 // frozen returns an endpoint where a listener takes connections and never says anything.
-func frozen(t testing.TB, live transport.Endpoint) transport.Endpoint {
+func frozen(t conformance.TB, live transport.Endpoint) transport.Endpoint {
 	e, err := blob.DecodeEndpoint(live.Blob)
 	require.NoError(t, err)
 	ln, err := net.Listen("tcp", "127.0.0.1:0")

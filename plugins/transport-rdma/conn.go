@@ -149,14 +149,14 @@ func (c *conn) fill(p *pair, room int, done *opList) (n int) {
 func (c *conn) request(p *pair, o *op) verbs.WR {
 	k := c.link
 	lkey, local := o.region.lookup(o.addr+o.cut, k.dev.index)
-	at := o.offset + o.cut
+	at := o.Offset + o.cut
 	chunk := at / o.key.Chunk
 	size := min(o.size()-o.cut, c.slice, local, (chunk+1)*o.key.Chunk-at)
 	w := verbs.WR{
 		ID: p.head, Local: o.addr + o.cut, LKey: lkey, Remote: o.key.Base + at, RKey: o.key.RKey(chunk, o.lane.index),
 		Len: uint32(size), Op: verbs.OpWrite,
 	}
-	if o.kind == transport.Read {
+	if o.Kind == transport.Read {
 		w.Op = verbs.OpRead
 	}
 	if o.region.gpu {

@@ -11,7 +11,6 @@ import (
 	"github.com/mooncake-go/mooncake/plugins/transport-rdma/internal/verbs"
 	"github.com/mooncake-go/mooncake/sdk/advice"
 	"github.com/mooncake-go/mooncake/sdk/errs"
-	"github.com/mooncake-go/mooncake/sdk/transport"
 )
 
 // advised makes an error of an advice; causes say where it came from.
@@ -99,8 +98,4 @@ func errStopping(op string) error {
 
 func errWithdrawn(op string) error {
 	return errs.WithClass(errs.ClassPermanent, op, errs.New(errs.InvalidParams, "", "the local memory was withdrawn while the operation was under way"))
-}
-
-func errClosed(op string) error {
-	return &errs.Error{Code: errs.TransferFail, Class: errs.ClassTransientPath, Op: op, Err: transport.ErrPathClosed}
 }

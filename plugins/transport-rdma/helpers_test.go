@@ -3,6 +3,7 @@ package rdma
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -110,13 +111,12 @@ func late(t testing.TB, p *path, rule *fakeverbs.Rule, ops ...transport.Op) map[
 	require.Equal(t, len(ops), n)
 	eventually(t, "the device has met the fault", func() bool { return rule.Hits() > 0 })
 	p.mu.Lock()
-	for _, o := range p.active {
-		if o.id == ops[0].ID {
-			o.deadline = time.Now()
+	for o := range p.Active() {
+		if o.ID == ops[0].ID {
+			p.expire(slices.Values([]*op{o}))
 		}
 	}
 	p.mu.Unlock()
-	p.expire()
 	out := map[uint64]transport.Completion{}
 	dst := make([]transport.Completion, 32)
 	for len(out) < len(ops) {

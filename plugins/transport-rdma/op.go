@@ -1,10 +1,8 @@
 package rdma
 
 import (
-	"time"
-
 	"github.com/mooncake-go/mooncake/plugins/transport-rdma/internal/blob"
-	"github.com/mooncake-go/mooncake/sdk/transport"
+	"github.com/mooncake-go/mooncake/sdk/transport/pathkit"
 )
 
 // opStage is where an accepted operation stands.
@@ -17,20 +15,15 @@ const (
 	opEnded                 // only the completion is left
 )
 
-// op is an accepted operation. index is guarded by path.mu, the rest below it by link.mu
-// once the operation has a link.
+// op is an accepted operation. What stands above stage does not change before it ends; the rest is
+// guarded by link.mu once the operation has a link.
 type op struct {
-	id       uint64
-	kind     transport.OpKind
-	local    []byte
-	addr     uint64 // of local
-	region   *region
-	key      *blob.Key
-	offset   uint64
-	deadline time.Time
-	path     *path
-	lane     *lane // nil for an operation that ends without a link
-	index    int   // place in path.active
+	pathkit.Record
+	addr   uint64 // of Local
+	region *region
+	key    *blob.Key
+	path   *path
+	lane   *lane // nil for an operation that ends without a link
 
 	stage opStage
 	cut   uint64 // bytes posted so far
@@ -44,7 +37,7 @@ type op struct {
 	next, prev *op // in lane, or next alone in an opList
 }
 
-func (o *op) size() uint64 { return uint64(len(o.local)) }
+func (o *op) size() uint64 { return uint64(len(o.Local)) }
 
 // maxTries is how often an operation is begun again because of the fault of another one.
 const maxTries = 3

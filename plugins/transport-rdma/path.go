@@ -10,49 +10,34 @@ import (
 
 	"github.com/mooncake-go/mooncake/plugins/transport-rdma/internal/blob"
 	"github.com/mooncake-go/mooncake/plugins/transport-rdma/internal/handshake"
-	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/transport"
+	"github.com/mooncake-go/mooncake/sdk/transport/pathkit"
 )
-
-// maxKeys bounds the keys that one path holds.
-const maxKeys = 1 << 16
 
 // path implements transport.Path and transport.Railed. Its operations wait and are carried
 // out in links, which it shares with other paths to the same peer.
 type path struct {
-	n     *node
-	peer  *blob.Endpoint
-	text  string // the blob of the peer's endpoint
-	name  string // for errors
-	ready chan struct{}
+	n    *node
+	peer *blob.Endpoint
+	text string // the blob of the peer's endpoint
 	// lanes are the rails: lanes[i] is that of RailID i+1. Constant after Dial.
 	lanes []*lane
 	ended chan struct{} // closed when nothing of the path is left
-	// pending is how many completions can be reaped, asleep how many reapers wait for one.
-	pending, asleep atomic.Int64
+	// asleep is how many reapers wait for a completion.
+	asleep atomic.Int64
 
-	mu       sync.Mutex
-	closed   bool
-	keys     []*blob.Key
-	imported map[string]transport.RemoteID
-	active   []*op // accepted and not completed
-	idle     chan struct{}
-	done     []transport.Completion
-	reaped   int // how much of done was given out
-	timer    *time.Timer
-	timerAt  time.Time
-	free     []*op
-	touched  []*link // of the Submit under way
-	turn     int
+	mu sync.Mutex
+	pathkit.Base[*blob.Key, op, *op]
+	idle    chan struct{}
+	touched []*link // of the Submit under way
+	turn    int
 }
 
 func newPath(n *node, peer *blob.Endpoint, text string) *path {
-	p := &path{
-		n: n, peer: peer, text: text, name: "transport/rdma: path to " + peer.Addrs[0], ready: make(chan struct{}, 1),
-		ended: make(chan struct{}), idle: make(chan struct{}), imported: map[string]transport.RemoteID{},
-	}
-	p.timer = time.AfterFunc(time.Hour, p.expire)
-	p.timer.Stop()
+	p := &path{n: n, peer: peer, text: text, ended: make(chan struct{}), idle: make(chan struct{})}
+	p.Init(&p.mu, "transport/rdma: path to "+peer.Addrs[0], pathkit.Limits{
+		Ops: n.cfg.MaxInflightOps, Timeout: n.cfg.OpTimeout, Rails: len(n.devices) * len(peer.Devices),
+	}, p.expire)
 	return p
 }
 
@@ -90,48 +75,28 @@ func (n *node) linkFor(key linkKey, d *device, remote blob.Device, peer *blob.En
 
 // Import implements transport.Path. Importing a key twice gives the same RemoteID.
 func (p *path) Import(_ context.Context, text transport.Key) (transport.RemoteID, error) {
-	where := p.name + ": import key"
 	k, err := blob.DecodeKey(text)
 	if err != nil {
-		return 0, errs.Wrap(errs.InvalidKey, where, err)
+		return 0, p.ErrKey(err)
 	}
 	if k.Incarnation != p.peer.Incarnation {
-		return 0, &errs.Error{
-			Code: errs.InvalidKey, Class: errs.ClassTransientPeer, Op: where,
-			Err:  fmt.Errorf("the key is of incarnation %d, the dialled endpoint of %d", k.Incarnation, p.peer.Incarnation),
-			Hint: "fetch the peer's endpoint and keys again",
-		}
+		return 0, p.ErrIncarnation(k.Incarnation, p.peer.Incarnation)
 	}
 	if k.Devices != len(p.peer.Devices) {
-		return 0, errs.New(errs.InvalidKey, where, "the key is for %d devices, the peer has %d", k.Devices, len(p.peer.Devices))
+		return 0, p.ErrKey(fmt.Errorf("the key is for %d devices, the peer has %d", k.Devices, len(p.peer.Devices)))
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.closed {
-		return 0, errClosed(p.name)
-	}
-	if id, ok := p.imported[string(text)]; ok {
-		return id, nil
-	}
-	if len(p.keys) >= maxKeys {
-		return 0, errs.New(errs.BufferOverflow, where, "the path holds %d keys, the most it may; dial again", maxKeys)
-	}
-	p.keys = append(p.keys, k)
-	id := transport.RemoteID(len(p.keys))
-	p.imported[string(text)] = id
-	return id, nil
+	return p.AddKey(text, k.Region, k.Length, k)
 }
 
 // Close implements transport.Path. What was posted gets a moment to end well; then its
 // connection is given up.
 func (p *path) Close(ctx context.Context) error {
 	p.mu.Lock()
-	if !p.closed {
-		p.closed = true
-		p.timer.Stop()
-		p.abortAll(errClosed(p.name), false)
+	if p.Shut() {
+		p.abortAll(p.ErrClosed(), false)
 		p.checkIdle()
-		p.signal() // Reap may have to say that this is the end.
 		spawn(&p.n.traffic, p.end)
 	}
 	p.mu.Unlock()
@@ -141,13 +106,13 @@ func (p *path) Close(ctx context.Context) error {
 	case <-ctx.Done():
 	}
 	p.mu.Lock()
-	p.abortAll(errClosed(p.name), true)
+	p.abortAll(p.ErrClosed(), true)
 	p.mu.Unlock()
 	select {
 	case <-p.ended:
 		return nil
 	default:
-		return fmt.Errorf("%s: close: operations are still ending: %w", p.name, ctx.Err())
+		return fmt.Errorf("%s: close: operations are still ending: %w", p.Name(), ctx.Err())
 	}
 }
 
@@ -164,7 +129,7 @@ func (p *path) end() {
 	}
 	if !wait(p.idle, grace) {
 		p.mu.Lock()
-		p.abortAll(errClosed(p.name), true)
+		p.abortAll(p.ErrClosed(), true)
 		p.mu.Unlock()
 		<-p.idle // A conn that was killed ends within its timeouts.
 	}
@@ -179,8 +144,8 @@ func (p *path) end() {
 // abortAll ends every operation; with force also those that the device works on. p.mu is
 // held.
 func (p *path) abortAll(err error, force bool) {
-	for i := len(p.active) - 1; i >= 0; i-- {
-		p.abort(p.active[i], err, force)
+	for o := range p.Active() {
+		p.abort(o, err, force)
 	}
 }
 
@@ -197,7 +162,7 @@ func (p *path) abort(o *op, err error, force bool) {
 
 // checkIdle notes that a closed path has nothing under way. p.mu is held.
 func (p *path) checkIdle() {
-	if !p.closed || len(p.active) > 0 {
+	if !p.Closed() || p.Len() > 0 {
 		return
 	}
 	select {

@@ -48,7 +48,7 @@ func (c *conn) result(p *pair, done *opList) {
 	k := c.link
 	switch st := statusOf(r.Status); {
 	case r.Status == verbs.StatusSuccess:
-		k.stats.moved(o.kind, n)
+		k.stats.moved(o.Kind, n)
 		k.works()
 	case r.Status.Flushed():
 		// The cause is known where this side gave up, or an earlier result told it.
@@ -56,7 +56,7 @@ func (c *conn) result(p *pair, done *opList) {
 			Code: errs.TransferFail, Class: errs.ClassTransientPath, Op: k.name,
 			Err: fmt.Errorf("the device stopped the connection: %s", r.Status),
 		}, true)
-		o.doubt = o.doubt || o.kind == transport.Write
+		o.doubt = o.doubt || o.Kind == transport.Write
 		o.redo = true
 		if !c.clean && o.err == nil {
 			o.err = c.cause
@@ -71,7 +71,7 @@ func (c *conn) result(p *pair, done *opList) {
 			k.failed(err, true)
 		}
 		c.kill(err, !st.way)
-		o.doubt = o.doubt || o.kind == transport.Write && !st.refused
+		o.doubt = o.doubt || o.Kind == transport.Write && !st.refused
 		if o.err == nil {
 			o.err = err
 		}

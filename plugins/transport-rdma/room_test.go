@@ -65,17 +65,17 @@ func TestPollFailsWithResults(t *testing.T) {
 		}
 		require.True(t, time.Now().Before(end), "the queue's goroutine never leaves it to reapers")
 		write(id)
-		eventually(t, "a completion", func() bool { q.help(); return c.p.pending.Load() > 0 })
-		c.p.take(done[:])
+		eventually(t, "a completion", func() bool { q.help(); return c.p.Pending() > 0 })
+		c.p.Take(done[:])
 		time.Sleep(time.Millisecond) // It may be on its way.
 	}
 	c.buf[0] = 7
 	write(1 << 40)
 	eventually(t, "the bytes arrive", func() bool { return c.mem[0] == 7 })
 	failed := w.FailCall("ibv_poll_cq", -1, 1, 1, syscall.EIO)
-	eventually(t, "the completion", func() bool { q.help(); return c.p.pending.Load() > 0 })
+	eventually(t, "the completion", func() bool { q.help(); return c.p.Pending() > 0 })
 	require.Equal(t, 1, failed.Hits())
-	c.p.take(done[:])
+	c.p.Take(done[:])
 	require.Equal(t, transport.OK, done[0].Status, "%v", done[0].Err)
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mooncake-go/mooncake/sdk/conformance"
 	"github.com/mooncake-go/mooncake/sdk/conformance/transporttest"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 	"github.com/mooncake-go/mooncake/sdk/transport"
@@ -28,7 +29,7 @@ func TestConformance(t *testing.T) {
 			transporttest.Run(t, Factory(),
 				transporttest.WithConfig(config),
 				transporttest.WithLimit(4<<20),
-				transporttest.WithSharedMemory(sealed),
+				transporttest.WithSharedMemory(transporttest.SealedMemory),
 				transporttest.WithFrozen(frozen),
 				// A new start is never where an earlier one was, whatever its settings.
 				transporttest.WithRestart(func(c plugin.Config, _ transport.Endpoint) plugin.Config { return c }))
@@ -37,7 +38,7 @@ func TestConformance(t *testing.T) {
 }
 
 // frozen returns an endpoint where a listener takes connections and never says anything.
-func frozen(t testing.TB, live transport.Endpoint) transport.Endpoint {
+func frozen(t conformance.TB, live transport.Endpoint) transport.Endpoint {
 	e, err := decodeEndpoint(live.Blob)
 	require.NoError(t, err)
 	ln, name, err := listen(context.Background())

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/mooncake-go/mooncake/sdk/shm"
 )
 
 // sendLimit bounds how long one message may wait for room in the socket.
@@ -52,55 +54,24 @@ func (e errMessage) Unwrap() error { return e.error }
 // recv reads one message and the descriptor that came with it, -1 for none. The descriptor
 // is the caller's, and comes without an error only. errMessage for what is no message.
 func (c conn) recv() (message, int, error) {
-	var b [messageSize + 1]byte
-	rights := make([]byte, unix.CmsgSpace(4))
-	n, k, flags, _, err := c.ReadMsgUnix(b[:], rights)
-	fd, extra := descriptors(rights[:max(k, 0)])
-	if err == nil && n == 0 {
-		err = io.EOF
-	}
-	var m message
-	switch {
-	case err != nil:
-	case extra || flags&(unix.MSG_CTRUNC|unix.MSG_TRUNC) != 0:
-		err = errMessage{errors.New("a message with too much in it")}
-	default:
-		if m, err = decodeMessage(b[:n]); err != nil {
-			err = errMessage{err}
-		}
+	var b [messageSize]byte
+	n, fds, err := shm.ReadMsg(c.UnixConn, b[:], 1)
+	if errors.Is(err, shm.ErrMessage) {
+		err = errMessage{err}
 	}
 	if err != nil {
-		closeFD(fd)
 		return message{}, -1, err
 	}
-	return m, fd, nil
-}
-
-// descriptors returns the first descriptor, -1 for none. It closes others and reports them.
-func descriptors(rights []byte) (fd int, extra bool) {
-	fd = -1
-	if len(rights) == 0 {
-		return fd, false
+	fd := -1
+	if len(fds) > 0 {
+		fd = fds[0]
 	}
-	messages, err := unix.ParseSocketControlMessage(rights)
+	m, err := decodeMessage(b[:n])
 	if err != nil {
-		return fd, true
+		closeFD(fd)
+		return message{}, -1, errMessage{err}
 	}
-	for i := range messages {
-		got, err := unix.ParseUnixRights(&messages[i])
-		if err != nil {
-			continue // Not descriptors; the kernel sends nothing else unasked.
-		}
-		for _, f := range got {
-			if fd < 0 {
-				fd = f
-				continue
-			}
-			extra = true
-			closeFD(f)
-		}
-	}
-	return fd, extra
+	return m, fd, nil
 }
 
 // ended reports whether an error of recv means that the other end is closed: by the process,

@@ -35,7 +35,8 @@ func TestHugePages(t *testing.T) {
 	}
 	require.Equal(t, transport.OK, one(t, p, transport.Op{Kind: transport.Write, Local: local, Remote: id}).Status)
 	require.Equal(t, local, mem[from:from+length])
-	require.Len(t, p.remotes[0].mapping, page)
+	r, _ := p.Remote(id)
+	require.Len(t, r.mapping, page)
 	require.NoError(t, server.Deregister(t.Context(), 1))
 	require.Zero(t, client.Stats().Mappings)
 

@@ -72,16 +72,16 @@ func (p *path) reconnect(now time.Time) {
 		c, err := p.n.connect(ctx, p.peer)
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		if err == nil && !p.closed {
+		if err == nil && !p.Closed() {
 			p.attend(c)
 			return
 		}
 		if err == nil {
 			_ = c.Close()
-			err = p.errClosed()
+			err = p.ErrClosed()
 		}
 		// Nobody listens where the peer did: it stopped, or died.
-		err = errs.WithClass(errs.ClassTransientPeer, p.name, err)
+		err = errs.WithClass(errs.ClassTransientPeer, p.Name(), err)
 		p.retry.failed(err, now)
 		l.silent = true
 		l.lose(err)
@@ -119,7 +119,7 @@ func (l *link) lose(err error) {
 	l.lost = err
 	p := l.p
 	p.abortAll(nil, err)
-	for _, r := range p.remotes {
+	for r := range p.Remotes() {
 		if r.state == remoteAttaching {
 			r.state = remoteIdle
 		}
@@ -195,5 +195,5 @@ func (l *link) say(m message) {
 	}
 	l.p.mu.Lock()
 	defer l.p.mu.Unlock()
-	l.lose(errs.WithClass(errs.ClassTransientPeer, l.p.name, errs.Wrap(errs.TransferFail, "the peer does not take messages", err)))
+	l.lose(errs.WithClass(errs.ClassTransientPeer, l.p.Name(), errs.Wrap(errs.TransferFail, "the peer does not take messages", err)))
 }

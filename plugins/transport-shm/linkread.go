@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/mooncake-go/mooncake/sdk/errs"
+	"github.com/mooncake-go/mooncake/sdk/transport"
 )
 
 // read takes the peer's messages until the link is lost.
@@ -40,13 +41,13 @@ func (l *link) recv() (message, int, error) {
 	case err == nil:
 		return m, fd, nil
 	case errors.As(err, &version):
-		err = errs.WithClass(errs.ClassTransientPath, l.p.name, errs.Wrap(errs.NotSupported, "", err))
+		err = errs.WithClass(errs.ClassTransientPath, l.p.Name(), errs.Wrap(errs.NotSupported, "", err))
 	case errors.As(err, &bad):
-		err = errs.WithClass(errs.ClassTransientPath, l.p.name, errs.Wrap(errs.TransferFail, "the peer sent", err))
+		err = errs.WithClass(errs.ClassTransientPath, l.p.Name(), errs.Wrap(errs.TransferFail, "the peer sent", err))
 	case ended(err):
-		err = errs.WithClass(errs.ClassTransientPeer, l.p.name, errs.New(errs.TransferFail, "", "the peer closed the connection or died"))
+		err = errs.WithClass(errs.ClassTransientPeer, l.p.Name(), errs.New(errs.TransferFail, "", "the peer closed the connection or died"))
 	default:
-		err = errs.WithClass(errs.ClassTransientPeer, l.p.name, errs.Wrap(errs.TransferFail, "the peer does not answer", err))
+		err = errs.WithClass(errs.ClassTransientPeer, l.p.Name(), errs.Wrap(errs.TransferFail, "the peer does not answer", err))
 	}
 	return m, -1, err
 }
@@ -64,11 +65,11 @@ func (l *link) welcome() error {
 	closeFD(fd)
 	switch {
 	case m.Type == msgGoAway:
-		return m.Reason.error(p.name)
+		return m.Reason.error(p.Name())
 	case m.Type != msgWelcome:
 		return l.nonsense(&m)
 	case m.Number != p.peer.Incarnation:
-		return reasonStale.error(p.name)
+		return reasonStale.error(p.Name())
 	}
 	if err := l.limit(time.Time{}); err != nil {
 		return err
@@ -76,7 +77,7 @@ func (l *link) welcome() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	l.welcomed, p.retry = true, backoff{}
-	for _, r := range p.remotes {
+	for r := range p.Remotes() {
 		if r.state == remoteAttaching {
 			l.post(r)
 		}
@@ -95,20 +96,20 @@ func (l *link) limit(until time.Time) error {
 }
 
 func (l *link) nonsense(m *message) error {
-	return errs.WithClass(errs.ClassTransientPath, l.p.name, errs.New(errs.TransferFail, "", "the peer sent a message of type %d, which is out of place", m.Type))
+	return errs.WithClass(errs.ClassTransientPath, l.p.Name(), errs.New(errs.TransferFail, "", "the peer sent a message of type %d, which is out of place", m.Type))
 }
 
 // handle takes one message. The descriptor stays the caller's.
 func (l *link) handle(m *message, fd int) error {
 	p := l.p
 	if m.Type == msgGoAway {
-		return m.Reason.error(p.name)
+		return m.Reason.error(p.Name())
 	}
 	p.mu.Lock()
 	var r *remote
 	state := remoteIdle
-	if m.Handle > 0 && m.Handle <= uint64(len(p.remotes)) {
-		r = p.remotes[m.Handle-1]
+	if known, ok := p.Remote(transport.RemoteID(m.Handle)); ok {
+		r = known
 		state = r.state
 	}
 	p.mu.Unlock()
@@ -116,11 +117,11 @@ func (l *link) handle(m *message, fd int) error {
 	case m.Type == msgAttached && fd >= 0 && state == remoteAttaching:
 		l.adopt(r, m, fd)
 	case m.Type == msgDenied && state == remoteAttaching:
-		p.denied(r, m.Reason.error(p.name))
+		p.denied(r, m.Reason.error(p.Name()))
 	case m.Type == msgRevoke && state == remoteReady:
 		p.mu.Lock()
 		r.revoked = true
-		l.leave(r, &errs.Error{Code: errs.InvalidKey, Class: errs.ClassTransientPeer, Op: p.name, Err: errWithdrawn})
+		l.leave(r, &errs.Error{Code: errs.InvalidKey, Class: errs.ClassTransientPeer, Op: p.Name(), Err: errWithdrawn})
 		p.mu.Unlock()
 	case m.Type == msgRevoke && r != nil: // It crossed our msgDetached.
 	default:
@@ -133,13 +134,13 @@ func (l *link) handle(m *message, fd int) error {
 func (l *link) adopt(r *remote, m *message, fd int) {
 	p := l.p
 	if m.Length != r.key.Length || m.Access != r.key.Access {
-		l.giveBack(r, errs.WithClass(errs.ClassPermanent, p.name, errs.New(errs.InvalidKey, "",
+		l.giveBack(r, errs.WithClass(errs.ClassPermanent, p.Name(), errs.New(errs.InvalidKey, "",
 			"the key says %d bytes with access %d, the peer %d with %d", r.key.Length, r.key.Access, m.Length, m.Access)))
 		return
 	}
 	if p.n.stats.mappings.Add(1) > int64(p.n.cfg.MaxMappings) {
 		p.n.stats.mappings.Add(-1)
-		l.giveBack(r, errs.WithClass(errs.ClassTransientPath, p.name, errs.New(errs.BufferOverflow, "",
+		l.giveBack(r, errs.WithClass(errs.ClassTransientPath, p.Name(), errs.New(errs.BufferOverflow, "",
 			"%d regions of peers are mapped, the most (max_mappings)", p.n.cfg.MaxMappings)))
 		return
 	}
@@ -153,7 +154,7 @@ func (l *link) adopt(r *remote, m *message, fd int) {
 	}
 	if err != nil {
 		p.n.stats.mappings.Add(-1)
-		l.giveBack(r, errs.WithClass(errs.ClassTransientPath, p.name, errs.Wrap(errs.TransferFail, fmt.Sprintf("map region %d of the peer", r.key.Region), err)))
+		l.giveBack(r, errs.WithClass(errs.ClassTransientPath, p.Name(), errs.Wrap(errs.TransferFail, fmt.Sprintf("map region %d of the peer", r.key.Region), err)))
 		return
 	}
 	if !p.mapped(l, r, mapping, lead) {

@@ -1,25 +1,19 @@
 package shm
 
 import (
-	"time"
-
 	"github.com/mooncake-go/mooncake/sdk/transport"
+	"github.com/mooncake-go/mooncake/sdk/transport/pathkit"
 )
 
 // op is an accepted operation. path.mu guards it, but for what belongs to the pool while it
 // is queued.
 type op struct {
-	path     *path
-	id       uint64
-	kind     transport.OpKind
-	local    []byte
-	remote   *remote
-	offset   uint64
-	deadline time.Time
+	pathkit.Record
+	path   *path
+	remote *remote
 
 	left    int   // bytes that are not settled yet
 	err     error // the first failure; nothing is copied after it
-	index   int   // place in path.active
 	waiting bool  // in remote.waiting
 
 	// The pool's, under its lock.
@@ -57,15 +51,6 @@ func (q *opQueue) remove(o *op) {
 	o.prev, o.next = nil, nil
 }
 
-func (p *path) newOp() *op {
-	if n := len(p.freeOps); n > 0 {
-		o := p.freeOps[n-1]
-		p.freeOps = p.freeOps[:n-1]
-		return o
-	}
-	return new(op)
-}
-
 // abort fails an operation. It completes at once, or when the copies under way ended.
 func (p *path) abort(o *op, err error) {
 	if o.err != nil {
@@ -84,9 +69,9 @@ func (p *path) abort(o *op, err error) {
 
 // abortAll fails what is under way: on the remote, or all with nil.
 func (p *path) abortAll(r *remote, err error) {
-	for i := len(p.active) - 1; i >= 0; i-- {
-		if i < len(p.active) && (r == nil || p.active[i].remote == r) {
-			p.abort(p.active[i], err)
+	for o := range p.Active() {
+		if r == nil || o.remote == r {
+			p.abort(o, err)
 		}
 	}
 }
@@ -96,24 +81,15 @@ func (p *path) finish(o *op) {
 	if o.left > 0 {
 		return
 	}
-	last := len(p.active) - 1
-	p.active[o.index] = p.active[last]
-	p.active[o.index].index = o.index
-	p.active[last] = nil
-	p.active = p.active[:last]
-	p.bytes -= int64(len(o.local))
-	p.completeOp(o.id, o.kind, len(o.local), o.err)
-	*o = op{}
-	p.freeOps = append(p.freeOps, o)
+	p.count(o.Kind, len(o.Local), o.err)
+	p.Finish(o, o.err, false)
 }
 
-// completeOp counts and queues a completion.
-func (p *path) completeOp(id uint64, kind transport.OpKind, size int, err error) {
+// count counts an operation that ended.
+func (p *path) count(kind transport.OpKind, size int, err error) {
 	stats := &p.n.stats
-	done := transport.Completion{ID: id, Status: transport.OK, Err: err}
 	switch {
 	case err != nil:
-		done.Status = transport.Failed
 		stats.opsFailed.Add(1)
 	case kind == transport.Read:
 		stats.opsOK.Add(1)
@@ -122,5 +98,4 @@ func (p *path) completeOp(id uint64, kind transport.OpKind, size int, err error)
 		stats.opsOK.Add(1)
 		stats.bytesWritten.Add(uint64(size))
 	}
-	p.complete(done)
 }

@@ -56,7 +56,7 @@ func (w *pool) stop() {
 
 // push queues an operation. Its path.mu is held.
 func (w *pool) push(o *op) {
-	o.step = w.step(len(o.local))
+	o.step = w.step(len(o.Local))
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	o.queued = true
@@ -83,7 +83,7 @@ func (w *pool) withdraw(o *op) int {
 	}
 	w.queue.remove(o)
 	o.queued = false
-	return len(o.local) - o.cut
+	return len(o.Local) - o.cut
 }
 
 // take waits for work: one part of a large operation, or several small ones of one path.
@@ -101,7 +101,7 @@ func (w *pool) take(batch *[smallCount]piece) (n int) {
 	}
 	p, total := w.queue.head.path, 0
 	for o := w.queue.head; o != nil && n < smallCount && o.path == p; o = w.queue.head {
-		size := min(len(o.local)-o.cut, o.step)
+		size := min(len(o.Local)-o.cut, o.step)
 		if n > 0 && total+size > smallBytes {
 			break
 		}
@@ -109,7 +109,7 @@ func (w *pool) take(batch *[smallCount]piece) (n int) {
 		n, total = n+1, total+size
 		o.cut += size
 		w.queue.remove(o)
-		if o.queued = o.cut < len(o.local); o.queued {
+		if o.queued = o.cut < len(o.Local); o.queued {
 			w.queue.push(o)
 		}
 		if total >= smallBytes {

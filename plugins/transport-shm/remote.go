@@ -43,9 +43,9 @@ const attachPause = time.Second
 func (p *path) refused(r *remote, kind transport.OpKind, now time.Time) error {
 	switch {
 	case kind == transport.Read && r.key.Access&transport.AccessRemoteRead == 0:
-		return errs.WithClass(errs.ClassPermanent, p.name, errs.New(errs.InvalidRead, "", "the region does not allow peers to read"))
+		return errs.WithClass(errs.ClassPermanent, p.Name(), errs.New(errs.InvalidRead, "", "the region does not allow peers to read"))
 	case kind == transport.Write && r.key.Access&transport.AccessRemoteWrite == 0:
-		return errs.WithClass(errs.ClassPermanent, p.name, errs.New(errs.InvalidWrite, "", "the region does not allow peers to write"))
+		return errs.WithClass(errs.ClassPermanent, p.Name(), errs.New(errs.InvalidWrite, "", "the region does not allow peers to write"))
 	case r.state == remoteReady:
 		return nil
 	case r.state == remoteGone || r.state == remoteLeaving || now.Before(r.notBefore):
@@ -132,11 +132,11 @@ func (p *path) begin(batch []piece) {
 			continue
 		}
 		o.remote.running++
-		far, near := o.remote.mem[o.offset:][c.from:c.to], o.local[c.from:c.to]
-		if c.dst, c.src = near, far; o.kind == transport.Write {
+		far, near := o.remote.mem[o.Offset:][c.from:c.to], o.Local[c.from:c.to]
+		if c.dst, c.src = near, far; o.Kind == transport.Write {
 			c.dst, c.src = far, near
 		}
-		at := o.remote.lead + int(o.offset)
+		at := o.remote.lead + int(o.Offset)
 		if o.remote.touched.first(at+c.from, at+c.to) {
 			c.cold, c.at = o.remote.mapping, at
 		}

@@ -2,6 +2,7 @@ package shm
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"time"
 
@@ -74,11 +75,10 @@ func TestRunningCopyHoldsTheBuffer(t *testing.T) {
 	r := newPair(t, size, func(c *Config) { c.Workers = 2 })
 	batch := held(t, r, transport.Op{ID: 5, Kind: transport.Read, Local: make([]byte, size), Remote: r.id})
 	r.path.mu.Lock()
-	o := r.path.active[0]
-	o.deadline = time.Now() // As if it had come in the middle of the copy.
-	r.path.mu.Unlock()
-	r.path.expire()
-	r.path.mu.Lock()
+	var o *op
+	for o = range r.path.Active() {
+	}
+	r.path.expire(slices.Values([]*op{o})) // As if its deadline had come in the middle of the copy.
 	require.Error(t, o.err)
 	r.path.mu.Unlock()
 	nothingYet(t, r.path)

@@ -42,7 +42,7 @@ func TestFirstTouch(t *testing.T) {
 	}
 	require.Equal(t, transport.OK, one(t, p, transport.Op{Kind: transport.Write, Local: local, Remote: id}).Status)
 	require.Equal(t, local, mem[100:])
-	r := p.remotes[0]
+	r, _ := p.Remote(id)
 	require.Equal(t, 100, r.lead)
 	require.False(t, r.touched.first(0, size), "all of it was touched")
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/mooncake-go/mooncake/sdk/conformance"
 	"github.com/mooncake-go/mooncake/sdk/conformance/transporttest"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 	"github.com/mooncake-go/mooncake/sdk/transport"
@@ -60,7 +61,7 @@ func TestConformance(t *testing.T) {
 
 // frozen returns an endpoint where a listener takes connections, says hello as the live
 // peer would, and never says anything again.
-func frozen(t testing.TB, live transport.Endpoint) transport.Endpoint {
+func frozen(t conformance.TB, live transport.Endpoint) transport.Endpoint {
 	e, err := decodeEndpoint(live.Blob)
 	require.NoError(t, err)
 	ln, err := net.Listen("tcp", "127.0.0.1:0")

@@ -88,6 +88,29 @@ func TestFewCalls(t *testing.T) {
 	require.LessOrEqual(t, r.server.Stats().WriteCalls-served.WriteCalls, uint64(1), "one call answers all of them")
 }
 
+// TestCallsPerMiB: whoever sends payload makes one call for a slice, header and all, and
+// whoever receives reads into the whole of what is missing, not piece by piece. How much has
+// arrived by then is up to the kernel; its smallest helping on loopback is about 64 KiB.
+func TestCallsPerMiB(t *testing.T) {
+	const size, count, depth, readsPerMiB = 1 << 20, 64, 16, 48
+	r := newPair(t, depth*size)
+	local := make([]byte, depth*size)
+	for _, kind := range []transport.OpKind{transport.Read, transport.Write} {
+		r.pump(t, kind, local, size, depth, 2*depth)
+		client, server := r.client.Stats(), r.server.Stats()
+		r.pump(t, kind, local, size, depth, count)
+		c, s := r.client.Stats(), r.server.Stats()
+		// One write for a request or its payload at the client, one for the answer at the server;
+		// a call that the kernel cuts short is made again.
+		require.LessOrEqual(t, c.WriteCalls-client.WriteCalls, uint64(count*3/2), "kind %v", kind)
+		require.LessOrEqual(t, s.WriteCalls-server.WriteCalls, uint64(count*3/2), "kind %v", kind)
+		reads := c.ReadCalls - client.ReadCalls + s.ReadCalls - server.ReadCalls
+		require.LessOrEqual(t, reads, uint64(count*readsPerMiB), "kind %v", kind)
+		t.Logf("kind %v, calls for %d MiB: client writes %d, server writes %d, reads %d",
+			kind, count, c.WriteCalls-client.WriteCalls, s.WriteCalls-server.WriteCalls, reads)
+	}
+}
+
 // TestNoGarbage: operations allocate nothing once the path has warmed up.
 func TestNoGarbage(t *testing.T) {
 	if testing.CoverMode() != "" || raceBuild {

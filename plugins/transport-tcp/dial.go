@@ -154,7 +154,7 @@ func (p *path) noteDialFailure(f *dialFailure, began time.Time) {
 		r.since = time.Time{}
 		return
 	}
-	down := &errs.Error{Code: errs.TransferFail, Class: errs.ClassTransientPeer, Op: p.name}
+	down := &errs.Error{Code: errs.TransferFail, Class: errs.ClassTransientPeer, Op: p.Name()}
 	switch {
 	case errors.Is(f.err, errGone):
 		down.Err, down.Hint = fmt.Errorf("the peer was restarted: %w", f.err), "fetch its endpoint and keys again and dial anew"
@@ -167,8 +167,8 @@ func (p *path) noteDialFailure(f *dialFailure, began time.Time) {
 		return
 	}
 	r.down = down
-	for i := len(p.active) - 1; i >= 0; i-- {
-		if o := p.active[i]; o.err == nil {
+	for o := range p.Active() {
+		if o.err == nil {
 			p.abort(o, down, false)
 		}
 	}

@@ -70,13 +70,16 @@ func FuzzKey(f *testing.F) {
 
 // script is what FuzzServer makes of its input: headers with right checksums and bodies,
 // or raw bytes.
-func script(in []byte, tok token) []byte {
+func script(in []byte, first, second token) []byte {
 	var out []byte
 	for len(in) >= 8 {
 		op, region, at, n := in[0], in[1], in[2:4], int(in[4])|int(in[5])<<8
 		h := header{
 			Type: frameType(op%8 + 1), Follow: uint16(in[6] % 4), ID: uint64(in[7]), Region: uint64(region % 4),
-			Token: tok, Offset: uint64(at[0]) | uint64(at[1])<<8, Length: uint32(n),
+			Token: first, Offset: uint64(at[0]) | uint64(at[1])<<8, Length: uint32(n),
+		}
+		if h.Region == 2 {
+			h.Token = second
 		}
 		if op&0x80 != 0 {
 			h.Token[0]++
@@ -118,11 +121,10 @@ func FuzzServer(f *testing.F) {
 		}
 		before := bytes.Clone(mem)
 		open, shut := mem[guard:guard+size], mem[2*guard+size:2*guard+2*size]
-		a, err := n.regions.add(transport.Region{ID: 1, Mem: open, Access: transport.AccessRemote})
+		a, err := n.regions.Add("register", transport.Region{ID: 1, Mem: open, Access: transport.AccessRemote})
 		require.NoError(t, err)
-		b, err := n.regions.add(transport.Region{ID: 2, Mem: shut, Access: transport.AccessRemoteRead})
+		b, err := n.regions.Add("register", transport.Region{ID: 2, Mem: shut, Access: transport.AccessRemoteRead})
 		require.NoError(t, err)
-		b.token = a.token
 
 		// send says hello and data, and leaves after want bytes, or when the server closes.
 		send := func(data []byte, want int64) []byte {
@@ -150,20 +152,20 @@ func FuzzServer(f *testing.F) {
 			return got.Bytes()
 		}
 		if wrapped {
-			in = script(in, a.token)
+			in = script(in, a.Token(), b.Token())
 		}
 		send(in, math.MaxInt64)
 		copy(before[guard:], open) // The one region that may change.
 		require.True(t, bytes.Equal(before, mem), "memory outside the writable region was written")
-		require.Empty(t, a.holders)
+		require.Zero(t, a.Held())
 
 		wrapped = true
 		n.cfg.StallTimeout, n.cfg.HandshakeTimeout, n.cfg.IdleTimeout = limit, limit, limit
-		got := send(encoded(header{Type: frameRead, ID: 3, Region: 1, Token: a.token, Length: 8}), 2*headerSize+8)
+		got := send(encoded(header{Type: frameRead, ID: 3, Region: 1, Token: a.Token(), Length: 8}), 2*headerSize+8)
 		require.Len(t, got, 2*headerSize+8, "the server serves on")
 		require.Equal(t, open[:8], got[2*headerSize:])
-		require.NoError(t, n.regions.remove(context.Background(), 1, time.Second))
-		require.Equal(t, errs.InvalidParams, errs.CodeOf(n.regions.remove(context.Background(), 1, time.Second)))
+		require.NoError(t, n.regions.Remove(context.Background(), "deregister", 1, time.Second))
+		require.Equal(t, errs.InvalidParams, errs.CodeOf(n.regions.Remove(context.Background(), "deregister", 1, time.Second)))
 		require.Empty(t, n.conns)
 		require.Zero(t, n.greeting)
 	})

@@ -43,6 +43,7 @@ type lane struct {
 	readBy     time.Time // the read deadline that is set
 	writing    bool
 	hearing    bool // the writer failed; the reader gets what the peer said before
+	renounced  bool // the peer said that it carries out nothing that it has not answered
 
 	w laneWriter // of run
 	r laneReader // of the reader
@@ -50,7 +51,7 @@ type lane struct {
 
 // kick finds a lane for work that waits, or makes one. path.mu is held.
 func (p *path) kick() {
-	if p.queue.head == nil || p.closed {
+	if p.queue.head == nil || p.Closed() {
 		return
 	}
 	var best *lane
@@ -83,8 +84,8 @@ func (p *path) kick() {
 // hasRoom reports whether the lane may take more: an equal share of what the path has
 // under way, so that no lane takes all and leaves the others idle.
 func (l *lane) hasRoom() bool {
-	share := max(minShare, l.p.bytes/int64(l.p.maxLanes))
-	return l.up && len(l.free) > 0 && (l.inflight == 0 || l.inflight < share) && !l.silent(time.Now())
+	share := max(minShare, l.p.Bytes()/int64(l.p.maxLanes))
+	return l.up && !l.hearing && len(l.free) > 0 && (l.inflight == 0 || l.inflight < share) && !l.silent(time.Now())
 }
 
 // owed reports whether the peer owes an answer.
@@ -116,7 +117,7 @@ func (l *lane) run() {
 		read := make(chan struct{})
 		go func() { defer close(read); l.fail(l.readAny()) }()
 		err := l.write()
-		if err != nil && p.peer.Upstream != 0 {
+		if err != nil {
 			l.hearOut()
 			<-read
 		}
@@ -134,7 +135,7 @@ func (l *lane) connect() bool {
 	p := l.p
 	for {
 		p.mu.Lock()
-		if p.closed || p.queue.head == nil {
+		if p.Closed() || p.queue.head == nil {
 			p.dialling = false
 			p.mu.Unlock()
 			return false
@@ -156,7 +157,7 @@ func (l *lane) connect() bool {
 		switch {
 		case failure != nil:
 			p.noteDialFailure(failure, began)
-		case p.closed:
+		case p.Closed():
 			_ = conn.Close()
 		default:
 			l.begin(conn, &h)
@@ -211,7 +212,7 @@ func (l *lane) die(err error) {
 // is held.
 func (l *lane) forsake(why error) {
 	if l.p.peer.Upstream != 0 {
-		l.die(errs.WithClass(errs.ClassTransientPath, l.p.name, fmt.Errorf("connection given up with its request: %w", why)))
+		l.die(errs.WithClass(errs.ClassTransientPath, l.p.Name(), fmt.Errorf("connection given up with its request: %w", why)))
 	}
 }
 
@@ -223,7 +224,7 @@ func (l *lane) stop(pt *part, why error) {
 		return
 	}
 	// A frame that was begun cannot be taken back.
-	l.die(errs.WithClass(errs.ClassTransientPath, l.p.name, fmt.Errorf("connection given up in the middle of a frame: %w", why)))
+	l.die(errs.WithClass(errs.ClassTransientPath, l.p.Name(), fmt.Errorf("connection given up in the middle of a frame: %w", why)))
 }
 
 // bury settles what is left and leaves the path. path.mu is held, both goroutines are
@@ -237,7 +238,7 @@ func (l *lane) bury() {
 		}
 		lost++
 		l.slots[i] = nil
-		doubt := pt.write && !pt.answered
+		doubt := pt.write && !pt.answered && !l.renounced
 		err := l.cutError()
 		if pt.answered {
 			err = pt.answer
@@ -251,7 +252,7 @@ func (l *lane) bury() {
 			break
 		}
 	}
-	if lost > 0 && !p.closed {
+	if lost > 0 && !p.Closed() {
 		p.n.stats.connsCut.Add(1)
 	}
 	if l.conn != nil && !l.proven && l.err != nil {
@@ -273,5 +274,5 @@ func (l *lane) cutError() error {
 	if class == errs.ClassUnknown {
 		class = errs.ClassTransientPath
 	}
-	return &errs.Error{Code: errs.TransferFail, Class: class, Op: l.p.name, Err: fmt.Errorf("connection lost: %w", err)}
+	return &errs.Error{Code: errs.TransferFail, Class: class, Op: l.p.Name(), Err: fmt.Errorf("connection lost: %w", err)}
 }

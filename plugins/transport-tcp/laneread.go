@@ -52,12 +52,15 @@ func (l *lane) read() error {
 
 // answer handles one answer with its payload.
 func (l *lane) answer(h *header) error {
-	if h.Type == frameGoAway {
-		return h.refusal("peer said goodbye")
-	}
 	p := l.p
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if h.Type == frameGoAway {
+		// Who stops answers all that it has carried out before it says so. Who leaves for
+		// another reason may owe answers.
+		l.renounced = h.Reason == reasonStopping
+		return h.refusal("peer said goodbye")
+	}
 	pt := l.slots[uint16(h.ID)%maxPending]
 	if pt == nil || pt.id != h.ID || pt.answered {
 		return fmt.Errorf("%w: answer to request %#x, which was not asked", errFrame, h.ID)
@@ -66,7 +69,7 @@ func (l *lane) answer(h *header) error {
 	case h.Type == frameDone && pt.write:
 		l.resolve(pt, nil)
 	case h.Type == frameError:
-		l.resolve(pt, h.refusal(p.name))
+		l.resolve(pt, h.refusal(p.Name()))
 	case h.Type == frameData && !pt.write && h.Length == uint32(pt.size):
 		return l.receive(pt, nil, h.Sum)
 	default:
@@ -103,7 +106,7 @@ func (l *lane) receive(pt *part, head []byte, sum uint32) error {
 		got += len(head)
 		var bad error
 		if err == nil && l.checks && checksum(buf) != sum {
-			bad = errs.WithClass(errs.ClassTransientPath, p.name, errs.New(errs.ChecksumMismatch, "read", "%s", reasonChecksum.info().text))
+			bad = errs.WithClass(errs.ClassTransientPath, p.Name(), errs.New(errs.ChecksumMismatch, "read", "%s", reasonChecksum.info().text))
 		}
 		p.mu.Lock()
 		if err == nil {
@@ -191,7 +194,7 @@ func (l *lane) quiet(n int) error {
 		return l.conn.SetReadDeadline(time.Time{})
 	}
 	if n == 0 && !l.writing && time.Since(l.quietSince) >= l.stall {
-		return errs.WithClass(errs.ClassTransientPath, p.name, fmt.Errorf("%w for %s", errQuiet, l.stall))
+		return errs.WithClass(errs.ClassTransientPath, p.Name(), fmt.Errorf("%w for %s", errQuiet, l.stall))
 	}
 	return nil
 }

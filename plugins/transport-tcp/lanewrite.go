@@ -41,7 +41,7 @@ func (l *lane) next(timer *time.Timer) (bool, error) {
 	p := l.p
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for l.up && !p.closed {
+	for l.up && !p.Closed() {
 		now := time.Now()
 		if l.fill(now) {
 			p.kick() // Others may help with the rest.
@@ -74,10 +74,10 @@ func (l *lane) fill(now time.Time) bool {
 	}
 	for w.count < maxTrain && p.queue.head != nil && l.hasRoom() {
 		o := p.queue.head
-		if o.kind == transport.Write && payload > 0 && payload+min(len(o.local)-o.cut, l.cut(o)) > trainBytes {
+		if o.Kind == transport.Write && payload > 0 && payload+min(len(o.Local)-o.cut, l.cut(o)) > trainBytes {
 			break
 		}
-		at := o.offset + uint64(o.cut)
+		at := o.Offset + uint64(o.cut)
 		pt := p.newPart(o, l.cut(o))
 		slot := l.free[len(l.free)-1]
 		l.free = l.free[:len(l.free)-1]
@@ -144,7 +144,7 @@ func (l *lane) sent(err error) {
 			p.freeParts = append(p.freeParts, pt)
 		case err == nil:
 			pt.state = partWaiting
-			if pt.op.err != nil { // It failed meanwhile; the answer does not matter any more.
+			if pt.op.err != nil && !pt.op.patient { // It failed meanwhile; the answer does not matter any more.
 				p.settle(pt, nil, true)
 			}
 		}

@@ -98,29 +98,6 @@ func TestSendBuffer(t *testing.T) {
 	}
 }
 
-// TestClosedRegionTakesNoMore: between the call of Deregister and the last request.
-func TestClosedRegionTakesNoMore(t *testing.T) {
-	var table regionTable
-	reg, err := table.add(transport.Region{ID: 1, Mem: make([]byte, 100), Access: transport.AccessRemote})
-	require.NoError(t, err)
-	h := header{Type: frameRead, Region: 1, Token: reg.token, Length: 100}
-	busy := new(serverConn)
-	_, mem, why := table.acquire(&h, busy)
-	require.Equal(t, reasonNone, why)
-	require.Len(t, mem, 100)
-	idle := reg.close()
-	_, _, why = table.acquire(&h, new(serverConn))
-	require.Equal(t, reasonDraining, why)
-	select {
-	case <-idle:
-		t.Fatal("a request is still at it")
-	default:
-	}
-	reg.release(busy)
-	<-idle
-	require.Equal(t, idle, reg.close(), "repeatable")
-}
-
 // TestConnectionLimit: beyond max_connections peers are told, and served once there is room.
 func TestConnectionLimit(t *testing.T) {
 	r := newPair(t, 4096, func(c *Config) { c.MaxConnections, c.ConnectionsPerPeer = 1, 1 })

@@ -31,8 +31,10 @@ type node struct {
 	regions regionTable
 	stopped chan struct{}
 	// wrap is put around every connection; tests look on through it.
-	wrap    func(net.Conn) net.Conn
-	scratch sync.Pool // of *scratch
+	wrap func(net.Conn) net.Conn
+	// stopLinger is for tests as well.
+	stopLinger time.Duration
+	scratch    sync.Pool // of *scratch
 
 	life sync.Mutex // held by Start, and by Stop while it decides
 
@@ -64,7 +66,7 @@ type scratch [32 << 10]byte
 func newNode(cfg Config) *node {
 	return &node{
 		scratch: sync.Pool{New: func() any { return new(scratch) }},
-		cfg:     settingsOf(cfg), stopped: make(chan struct{}), wrap: func(c net.Conn) net.Conn { return c },
+		cfg:     settingsOf(cfg), stopLinger: stopLinger, stopped: make(chan struct{}), wrap: func(c net.Conn) net.Conn { return c },
 		conns: map[*serverConn]struct{}{}, perPeer: map[session]int{}, paths: map[*path]struct{}{},
 	}
 }
@@ -104,7 +106,8 @@ func (n *node) Start(ctx context.Context, host plugin.Host) error {
 }
 
 // Stop implements plugin.Component. It closes the paths of this side, lets requests of
-// peers that are being served finish, at most for stall_timeout, and frees everything.
+// peers that are being served finish, at most for stall_timeout, and frees everything. Peers
+// are told that it stops: what they had sent beyond that has failed and is not in doubt.
 func (n *node) Stop(ctx context.Context) error {
 	n.life.Lock()
 	n.mu.Lock()
@@ -156,7 +159,7 @@ func (n *node) Stop(ctx context.Context) error {
 	for _, p := range paths {
 		p.lanesDone.Wait() // Their connections are closed.
 	}
-	n.regions.clear()
+	n.regions.Clear()
 	return nil
 }
 
@@ -185,15 +188,16 @@ func (n *node) running(op string) (uint64, error) {
 
 // Register implements transport.Transport.
 func (n *node) Register(_ context.Context, in transport.Region) (transport.Key, error) {
-	inc, err := n.running("transport/tcp: register")
+	const op = "transport/tcp: register"
+	inc, err := n.running(op)
 	if err != nil {
 		return nil, err
 	}
-	r, err := n.regions.add(in)
+	r, err := n.regions.Add(op, in)
 	if err != nil {
 		return nil, err
 	}
-	k := remoteKey{Incarnation: inc, Region: uint64(r.id), Token: r.token, Length: uint64(len(r.mem)), Access: r.access}
+	k := remoteKey{Incarnation: inc, Region: uint64(r.ID()), Token: r.Token(), Length: r.Size(), Access: r.Access()}
 	return k.encode(), nil
 }
 
@@ -203,7 +207,7 @@ const drainGrace = time.Second
 // Deregister implements transport.Transport. A peer that is still at the memory after a
 // second loses its connection.
 func (n *node) Deregister(ctx context.Context, id transport.RegionID) error {
-	return n.regions.remove(ctx, id, min(drainGrace, n.cfg.StallTimeout))
+	return n.regions.Remove(ctx, "transport/tcp: deregister", id, min(drainGrace, n.cfg.StallTimeout))
 }
 
 // Dial implements transport.Transport. It returns at once; the first operation connects.

@@ -1,28 +1,25 @@
 package tcp
 
 import (
-	"time"
-
 	"github.com/mooncake-go/mooncake/sdk/transport"
+	"github.com/mooncake-go/mooncake/sdk/transport/pathkit"
 )
 
 // op is an accepted operation. All fields are guarded by path.mu.
 type op struct {
-	id       uint64
-	kind     transport.OpKind
-	local    []byte
-	key      *remoteKey
-	offset   uint64
-	deadline time.Time
+	pathkit.Record
+	key *remoteKey
 
-	cut    int     // bytes of local that were made into parts so far
-	parts  []*part // parts under way
-	err    error   // the first failure; no parts are cut after it
-	doubt  bool    // the peer may still store bytes of this Write
-	index  int     // place in path.active
-	queued bool
-	next   *op
-	prev   *op
+	cut   int     // bytes of local that were made into parts so far
+	parts []*part // parts under way
+	err   error   // the first failure; no parts are cut after it
+	doubt bool    // the peer may still store bytes of this Write
+	// patient: it failed, and what became of its other parts is awaited, so that they are not
+	// in doubt as well.
+	patient bool
+	queued  bool
+	next    *op
+	prev    *op
 }
 
 // partState is who works with the memory of a part.
@@ -83,15 +80,6 @@ func (q *opQueue) remove(o *op) {
 	o.queued, o.prev, o.next = false, nil, nil
 }
 
-func (p *path) newOp() *op {
-	if n := len(p.freeOps); n > 0 {
-		o := p.freeOps[n-1]
-		p.freeOps = p.freeOps[:n-1]
-		return o
-	}
-	return new(op)
-}
-
 // newPart makes the next slice of o, at most limit bytes, and moves o to the end of the
 // queue so that operations share the lanes.
 func (p *path) newPart(o *op, limit int) *part {
@@ -101,15 +89,15 @@ func (p *path) newPart(o *op, limit int) *part {
 	} else {
 		pt = new(part)
 	}
-	size := min(limit, len(o.local)-o.cut)
-	*pt = part{op: o, buf: o.local[o.cut : o.cut+size], size: size, write: o.kind == transport.Write, index: len(o.parts)}
+	size := min(limit, len(o.Local)-o.cut)
+	*pt = part{op: o, buf: o.Local[o.cut : o.cut+size], size: size, write: o.Kind == transport.Write, index: len(o.parts)}
 	if pt.write {
 		pt.state = partSending
 	}
 	o.parts = append(o.parts, pt)
 	o.cut += size
 	p.queue.remove(o)
-	if o.cut < len(o.local) {
+	if o.cut < len(o.Local) {
 		p.queue.push(o)
 	}
 	return pt
@@ -137,9 +125,26 @@ func (p *path) settle(pt *part, err error, doubt bool) {
 	if err != nil || o.err != nil {
 		o.doubt = o.doubt || doubt
 	}
-	if err != nil && o.err == nil {
+	switch {
+	case err != nil && o.err == nil && !o.doubt && p.peer.Upstream == 0:
+		p.refuse(o, err)
+	case err != nil && o.err == nil, o.patient && o.doubt:
 		p.abort(o, err, false)
-		return
+	default:
+		p.finish(o)
+	}
+}
+
+// refuse fails an operation that the peer refused, or that it had not begun when it stopped.
+// The parts of a Write that are out are awaited: most likely the peer refuses them too, and
+// then nothing is in doubt.
+func (p *path) refuse(o *op, err error) {
+	o.err, o.patient = err, true
+	p.queue.remove(o)
+	for i := len(o.parts) - 1; i >= 0; i-- {
+		if pt := o.parts[i]; pt.state == partWaiting && !pt.write {
+			pt.detach()
+		}
 	}
 	p.finish(o)
 }
@@ -150,6 +155,7 @@ func (p *path) abort(o *op, err error, force bool) {
 	if o.err == nil {
 		o.err = err
 	}
+	o.patient = false
 	p.queue.remove(o)
 	for i := len(o.parts) - 1; i >= 0; i-- {
 		pt := o.parts[i]
@@ -167,32 +173,23 @@ func (p *path) abort(o *op, err error, force bool) {
 
 // finish completes an operation that has nothing left to do.
 func (p *path) finish(o *op) {
-	if len(o.parts) > 0 || (o.err == nil && o.cut < len(o.local)) {
+	if len(o.parts) > 0 || (o.err == nil && o.cut < len(o.Local)) {
 		return
 	}
-	last := len(p.active) - 1
-	p.active[o.index] = p.active[last]
-	p.active[o.index].index = o.index
-	p.active[last] = nil
-	p.active = p.active[:last]
-	p.bytes -= int64(len(o.local))
-	done := transport.Completion{ID: o.id, Status: transport.OK, Err: o.err}
 	stats := &p.n.stats
 	switch {
-	case o.err == nil && o.kind == transport.Read:
+	case o.err == nil && o.Kind == transport.Read:
 		stats.opsOK.Add(1)
-		stats.bytesRead.Add(uint64(len(o.local)))
+		stats.bytesRead.Add(uint64(len(o.Local)))
 	case o.err == nil:
 		stats.opsOK.Add(1)
-		stats.bytesWritten.Add(uint64(len(o.local)))
+		stats.bytesWritten.Add(uint64(len(o.Local)))
 	case o.doubt:
 		stats.opsQuarantined.Add(1)
-		done.Status = transport.Quarantined
 	default:
 		stats.opsFailed.Add(1)
-		done.Status = transport.Failed
 	}
-	p.complete(done)
-	*o = op{parts: o.parts[:0]}
-	p.freeOps = append(p.freeOps, o)
+	parts := o.parts[:0]
+	p.Finish(o, o.err, o.doubt)
+	o.parts = parts // For the next operation that gets this memory.
 }

@@ -37,7 +37,7 @@ func (o *outbox) full() bool { return len(o.train) == maxTrain || o.bytes >= tra
 // release lets go of the regions and empties the outbox.
 func (o *outbox) release(c *serverConn) {
 	for _, r := range o.held {
-		r.release(c)
+		r.Release(c)
 	}
 	clear(o.held)
 	clear(o.vec)
@@ -76,7 +76,7 @@ func (c *serverConn) request(h *header) error {
 	case h.Length > maxSlice:
 		return errTooLong
 	}
-	r, mem, why := c.n.regions.acquire(h, c)
+	r, mem, why := c.acquire(h)
 	if h.Type == frameRead {
 		if why != reasonNone {
 			c.refuse(why, h)
@@ -96,7 +96,7 @@ func (c *serverConn) request(h *header) error {
 		c.refuse(why, h)
 		return c.discard(int(h.Length), limit)
 	}
-	defer r.release(c)
+	defer r.Release(c)
 	if err := c.pace.readFull(mem, limit); err != nil {
 		return err
 	}

@@ -127,7 +127,7 @@ func TestRequestsRefused(t *testing.T) {
 		{reasonRange, func(h *header) { h.Offset = 991 }},
 		{reasonRange, func(h *header) { h.Offset = 1 << 63 }},
 		{reasonRange, func(h *header) { h.Offset = ^uint64(0) - 5 }},
-		{reasonReadDenied, func(h *header) { h.Region, h.Token = 2, r.server.regions.byID[2].token }},
+		{reasonReadDenied, func(h *header) { h.Region, h.Token = 2, r.server.regions.Get(2).Token() }},
 	} {
 		for _, kind := range []frameType{frameRead, frameWrite} {
 			h := header{Type: kind, ID: uint64(i), Region: k.Region, Token: k.Token, Length: 10}
@@ -203,12 +203,8 @@ func TestDeafPeer(t *testing.T) {
 
 // held waits until a request of a peer is at work on the region.
 func (r *pair) held(t testing.TB) {
-	region := r.server.regions.byID[1]
-	until(t, "a request holds the region", func() bool {
-		region.mu.Lock()
-		defer region.mu.Unlock()
-		return len(region.holders) > 0
-	})
+	region := r.server.regions.Get(1)
+	until(t, "a request holds the region", func() bool { return region.Held() > 0 })
 }
 
 // TestDeregisterCutsStalledPeer: a peer in the middle of a Write that never comes does
@@ -233,7 +229,7 @@ func TestDeregisterCutsStalledPeer(t *testing.T) {
 		require.NoError(t, r.server.Deregister(context.Background(), 1))
 	}
 	closedByPeer(t, c)
-	require.Empty(t, r.server.regions.byAddr)
+	require.Nil(t, r.server.regions.Get(1))
 }
 
 // TestDeregisterGrace does the same without an ended context, and takes the second of grace:
@@ -251,13 +247,16 @@ func TestDeregisterGrace(t *testing.T) {
 
 // TestStopSaysGoodbye: an idle peer is told that the server stops.
 func TestStopSaysGoodbye(t *testing.T) {
-	r := newPair(t, 4096)
+	r := newPair(t, 4096, single)
+	r.server.stopLinger = limit
 	c := r.greeted(t)
 	done := make(chan error)
 	go func() { done <- r.server.Stop(context.Background()) }()
 	h := answerOf(t, c)
 	require.Equal(t, frameGoAway, h.Type)
 	require.Equal(t, reasonStopping, h.Reason)
+	_, err := c.Write(make([]byte, 4<<20)) // It was on the way.
+	require.NoError(t, err, "a reset could destroy what the server said")
 	_ = c.Close()
 	require.NoError(t, <-done)
 }

@@ -3,6 +3,7 @@ package tcp
 import (
 	"errors"
 	"io"
+	"math"
 	"net"
 	"sync"
 	"time"
@@ -52,11 +53,12 @@ func (c *serverConn) run() {
 	switch {
 	case errors.Is(err, errFrame):
 		c.n.log.Warn("closing a connection that sent garbage", "peer", c.conn.RemoteAddr().String(), "error", err)
-		c.farewell(reasonBadFrame)
+		c.farewell(reasonBadFrame, lingerTime, lingerBytes)
 	case errors.Is(err, errTooLong):
-		c.farewell(reasonTooLong)
+		c.farewell(reasonTooLong, lingerTime, lingerBytes)
 	case errors.Is(err, errStopping):
-		c.farewell(reasonStopping)
+		// What the peer has sent by now is not carried out, and it is not to take that for lost.
+		c.farewell(reasonStopping, min(c.n.stopLinger, c.n.cfg.StallTimeout), math.MaxInt64)
 	}
 }
 
@@ -96,7 +98,7 @@ func (c *serverConn) greet() bool {
 		return false
 	}
 	if why != reasonNone {
-		c.linger()
+		c.linger(lingerTime, lingerBytes)
 		return false
 	}
 	return true
@@ -161,12 +163,12 @@ func (c *serverConn) drain() {
 	}
 }
 
-// farewell tells the peer why and closes.
-func (c *serverConn) farewell(why reason) {
+// farewell tells the peer why, and lets it close for a while and some bytes.
+func (c *serverConn) farewell(why reason, limit time.Duration, bytes int64) {
 	c.n.stats.refuse(why)
 	c.out.add(why.header(frameGoAway, 0), nil, nil)
 	if c.flush() == nil {
-		c.linger()
+		c.linger(limit, bytes)
 	}
 }
 
@@ -174,15 +176,16 @@ func (c *serverConn) farewell(why reason) {
 const (
 	lingerTime  = 250 * time.Millisecond
 	lingerBytes = 1 << 20
+	stopLinger  = 5 * time.Second // of a node that stops; peers that read close at once
 )
 
 // linger gives the peer a moment to read what was sent: closing a socket with unread
 // input resets the connection and may destroy it.
-func (c *serverConn) linger() {
+func (c *serverConn) linger(limit time.Duration, bytes int64) {
 	if t, ok := c.conn.(*net.TCPConn); ok {
-		if t.CloseWrite() != nil || t.SetReadDeadline(time.Now().Add(lingerTime)) != nil {
+		if t.CloseWrite() != nil || t.SetReadDeadline(time.Now().Add(limit)) != nil {
 			return
 		}
-		_, _ = io.CopyN(io.Discard, t, lingerBytes) // Whatever ends it, the connection is over.
+		_, _ = io.CopyN(io.Discard, t, bytes) // Whatever ends it, the connection is over.
 	}
 }

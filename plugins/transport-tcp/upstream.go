@@ -38,7 +38,7 @@ func (n *node) Segment() transport.Segment {
 	if at, ok := ln.Addr().(*net.TCPAddr); ok {
 		s.DataPort, s.DataVersion = at.Port, 2
 	}
-	s.Buffers = n.regions.buffers(name)
+	s.Buffers = n.buffers(name)
 	return s
 }
 

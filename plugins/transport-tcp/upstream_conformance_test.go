@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mooncake-go/mooncake/sdk/conformance"
 	"github.com/mooncake-go/mooncake/sdk/conformance/transporttest"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 	"github.com/mooncake-go/mooncake/sdk/transport"
@@ -19,6 +20,9 @@ type asUpstream struct {
 	transport.Transport
 	version int
 }
+
+// Unwrap lets transport.As find the companions.
+func (u asUpstream) Unwrap() any { return u.Transport }
 
 func (u asUpstream) peer(buffers ...transport.Buffer) transport.PeerSegment {
 	s := u.Transport.(transport.Upstream).Segment()
@@ -66,7 +70,7 @@ func TestConformanceUpstream(t *testing.T) {
 }
 
 // frozenUpstream returns an endpoint where connections are taken and nothing is answered.
-func frozenUpstream(t testing.TB, live transport.Endpoint) transport.Endpoint {
+func frozenUpstream(t conformance.TB, live transport.Endpoint) transport.Endpoint {
 	e, err := decodeEndpoint(live.Blob)
 	require.NoError(t, err)
 	ln, err := net.Listen("tcp", "127.0.0.1:0")

@@ -82,9 +82,9 @@ func FuzzUpstreamServer(f *testing.F) {
 		mem := bytes.Repeat([]byte{0xc3}, 4096)
 		before := bytes.Clone(mem)
 		open, shut := mem[256:1280], mem[2048:3072]
-		a, err := n.regions.add(transport.Region{ID: 1, Mem: open, Access: transport.AccessRemote})
+		a, err := n.regions.Add("register", transport.Region{ID: 1, Mem: open, Access: transport.AccessRemote})
 		require.NoError(t, err)
-		b, err := n.regions.add(transport.Region{ID: 2, Mem: shut, Access: transport.AccessRemoteRead})
+		b, err := n.regions.Add("register", transport.Region{ID: 2, Mem: shut, Access: transport.AccessRemoteRead})
 		require.NoError(t, err)
 		if wrapped {
 			in = upScript(in, bufferOf(mem).Addr)
@@ -101,8 +101,8 @@ func FuzzUpstreamServer(f *testing.F) {
 		<-heard
 		copy(before[256:], open) // The one region that may change.
 		require.True(t, bytes.Equal(before, mem), "memory outside the writable region was written")
-		require.Empty(t, a.holders)
-		require.Empty(t, b.holders)
+		require.Zero(t, a.Held())
+		require.Zero(t, b.Held())
 		require.Empty(t, n.conns)
 		require.Zero(t, n.greeting)
 		require.Zero(t, n.upstreamIn)

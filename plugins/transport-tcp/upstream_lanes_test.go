@@ -6,6 +6,7 @@ import (
 	"net"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -103,13 +104,15 @@ func TestUpstreamRejectionEndsTheLane(t *testing.T) {
 	conn, peer := net.Pipe()
 	defer func() { _ = peer.Close() }()
 	l := &lane{p: r.path, conn: conn, wake: make(chan struct{}, 1), depth: 1, up: true}
-	o := &op{id: 7, kind: transport.Read, local: make([]byte, 64), cut: 64}
-	pt := &part{op: o, lane: l, buf: o.local, size: 64, state: partWaiting}
-	o.parts, l.slots[0], r.path.active = []*part{pt}, pt, []*op{o}
+	r.path.mu.Lock()
+	o := r.path.Accept(&transport.Op{ID: 7, Kind: transport.Read, Local: make([]byte, 64)}, time.Now())
+	r.path.mu.Unlock()
+	o.cut = 64
+	pt := &part{op: o, lane: l, buf: o.Local, size: 64, state: partWaiting}
+	o.parts, l.slots[0] = []*part{pt}, pt
 	require.Error(t, l.answerUpstream(putStatus(make([]byte, 8), upStatusRejected)))
 	r.path.mu.Lock()
 	up := l.up
-	r.path.bytes = 0 // The operation was not submitted.
 	r.path.mu.Unlock()
 	require.False(t, up)
 	dst := make([]transport.Completion, 1)

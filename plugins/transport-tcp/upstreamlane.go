@@ -25,7 +25,7 @@ func (l *lane) cut(o *op) int {
 	if l.p.peer.Upstream == 0 {
 		return l.maxSlice
 	}
-	share := (len(o.local) + l.p.maxLanes - 1) / l.p.maxLanes
+	share := (len(o.Local) + l.p.maxLanes - 1) / l.p.maxLanes
 	return min(max(l.maxSlice, (share+upAlign-1)&^(upAlign-1)), upMaxPart)
 }
 
@@ -85,7 +85,7 @@ func (l *lane) answerUpstream(head []byte) error {
 			return err
 		}
 		if status != upStatusOK {
-			refused := upRefusal(p.name, status)
+			refused := upRefusal(p.Name(), status)
 			l.die(refused) // The peer closes the connection. First, so that it takes no more work.
 			l.resolve(pt, refused)
 			return refused
@@ -120,6 +120,9 @@ func (l *lane) closedUpstream(got int, err error) error {
 // errWordless ends a connection that could not be written to and on which nothing was said.
 var errWordless = errors.New("the peer takes no more bytes and gave no reason")
 
+// hearTime is for a machine that is busy; what the peer said is there already.
+const hearTime = 2 * time.Second
+
 // hearOut lets the reader go on for a moment after the writer failed: a peer that rejects a
 // WRITE says so and closes, and the writer may notice the second before the reader the first.
 func (l *lane) hearOut() {
@@ -127,6 +130,6 @@ func (l *lane) hearOut() {
 	defer l.p.mu.Unlock()
 	if l.up {
 		l.hearing = true
-		_ = l.conn.SetReadDeadline(time.Now().Add(lingerTime))
+		_ = l.conn.SetReadDeadline(time.Now().Add(hearTime))
 	}
 }

@@ -52,15 +52,15 @@ func (c *serverConn) serveUpstream() error {
 // answerUpstream carries out one request. An error ends the connection.
 func (c *serverConn) answerUpstream(h *upHeader) error {
 	limit := time.Now().Add(c.n.cfg.OpTimeout)
-	r, mem, why := c.n.regions.acquireAt(h, c)
+	r, mem, why := c.acquireAt(h)
 	if why != reasonNone {
 		c.n.stats.refuse(why)
 		if h.V2 && c.sendUpstream(upStatusRejected, nil, limit) == nil {
-			c.linger()
+			c.linger(lingerTime, lingerBytes)
 		}
 		return errRejected
 	}
-	defer r.release(c)
+	defer r.Release(c)
 	limit = limit.Add(time.Duration(len(mem)/upSlowest) * time.Second)
 	stats := &c.n.stats
 	if h.Op == upRead {

@@ -33,9 +33,6 @@ const (
 	frameGoAway frameType = 6 // the sender closes the connection for the stated reason
 )
 
-// token proves that whoever sends it was given the key of a region.
-type token [16]byte
-
 // header is the fixed part of a frame. Region, Token and Offset are those of a request,
 // Reason, Class and Code those of frameError and frameGoAway.
 type header struct {

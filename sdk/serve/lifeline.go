@@ -10,6 +10,7 @@ import (
 
 	goplugin "github.com/hashicorp/go-plugin"
 
+	"github.com/mooncake-go/mooncake/sdk/shm"
 	"github.com/mooncake-go/mooncake/sdk/wire"
 )
 
@@ -55,6 +56,23 @@ func openLifeline(text string) (*os.File, error) {
 		return nil, fmt.Errorf("%s=%q: %w", wire.LifelineEnv, text, err)
 	}
 	return os.NewFile(uintptr(fd), "lifeline"), nil
+}
+
+// openData returns the socket over which a transport gets descriptors, nil where the host
+// gave none.
+func openData(text string) (*shm.Conn, error) {
+	if text == "" {
+		return nil, nil
+	}
+	fd, err := strconv.Atoi(text)
+	if err != nil || fd < 3 {
+		return nil, fmt.Errorf("%s=%q is not the number of an open file descriptor", wire.DataEnv, text)
+	}
+	conn, err := shm.NewConn(fd, "the host's socket for descriptors")
+	if err != nil {
+		return nil, fmt.Errorf("%s=%q: %w", wire.DataEnv, text, err)
+	}
+	return conn, nil
 }
 
 // leave ends the process at once, with all that it started, and takes the socket along

@@ -114,7 +114,15 @@ func (p program) print(text string, err error) int {
 // serve speaks with the host until it ends the conversation.
 func (p program) serve(f plugin.Factory) int {
 	logger := slog.New(slog.NewJSONHandler(p.stderr, &slog.HandlerOptions{Level: level(p.getenv(wire.LogLevelEnv))}))
-	srv, err := wire.NewServer(f, wire.ServerOptions{Logger: logger})
+	data, err := openData(p.getenv(wire.DataEnv))
+	if err != nil {
+		fmt.Fprintln(p.stderr, err)
+		return ExitFailure
+	}
+	if data != nil {
+		defer data.Close()
+	}
+	srv, err := wire.NewServer(f, wire.ServerOptions{Logger: logger, Data: data})
 	if err != nil {
 		fmt.Fprintln(p.stderr, err)
 		return ExitUsage

@@ -2,12 +2,13 @@ package shm
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
+	"sync"
 	"sync/atomic"
 	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -24,88 +25,146 @@ type Bell interface {
 	Close() error
 }
 
-// EventBell is a Bell over an eventfd: waiting costs a goroutine, no thread. Sleeping on the
-// ring's word itself, with futex(2), wakes sooner where nothing else is to do, but a
-// goroutine that sleeps in a system call keeps its processor (the P of the Go scheduler)
-// for up to 10 ms from those that could use it; see BenchmarkRing.
-type EventBell struct{ file *os.File }
+// FileBell is a Bell over a descriptor, an eventfd or one end of a pipe: waiting costs a
+// goroutine, no thread. Sleeping on the ring's word itself, with futex(2), wakes sooner
+// where nothing else is to do, but a goroutine that sleeps in a system call keeps its
+// processor (the P of the Go scheduler) for up to 10 ms from those that could use it; see
+// BenchmarkRing.
+//
+// Between processes that do not trust each other it has to be a pipe. Both sides have the
+// same eventfd: one of them can fill its counter and make it a descriptor that blocks, and
+// the other one's Ring never returns. The ends of a pipe have flags of their own.
+//
+// One goroutine at a time may Wait. Neither Ring nor a Wait with the context of the Wait
+// before allocates.
+type FileBell struct {
+	file *os.File
+
+	mu sync.RWMutex // held to read fd, and to end it
+	fd int          // -1 once closed
+
+	// The waiter's, who changes done and stop with mu held. done is of the context that stop
+	// was made for.
+	done  <-chan struct{}
+	stop  func() bool
+	count [64]byte
+}
 
 // NewEventBell makes an eventfd.
-func NewEventBell() (*EventBell, error) {
+func NewEventBell() (*FileBell, error) {
 	fd, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
 	if err != nil {
 		return nil, os.NewSyscallError("eventfd", err)
 	}
-	return &EventBell{os.NewFile(uintptr(fd), "eventfd")}, nil
+	return newFileBell(fd), nil
 }
 
-// EventBellOf takes over an eventfd of another process.
-func EventBellOf(fd int) (*EventBell, error) {
+// NewPipeBell makes a pipe. ours is the end that rings, or else the one that waits; theirs
+// is the other end, for BellOf in another process. It is the caller's, who keeps it open as
+// long as ours is in use: then a process that is gone neither fails a Ring nor ends a Wait.
+func NewPipeBell(rings bool) (ours *FileBell, theirs int, err error) {
+	var ends [2]int
+	if err := unix.Pipe2(ends[:], unix.O_CLOEXEC|unix.O_NONBLOCK); err != nil {
+		return nil, -1, os.NewSyscallError("pipe2", err)
+	}
+	if rings {
+		return newFileBell(ends[1]), ends[0], nil
+	}
+	return newFileBell(ends[0]), ends[1], nil
+}
+
+// BellOf takes over a bell's descriptor of another process.
+func BellOf(fd int) (*FileBell, error) {
 	unix.CloseOnExec(fd)
 	if err := unix.SetNonblock(fd, true); err != nil {
 		_ = unix.Close(fd)
-		return nil, fmt.Errorf("descriptor %d is not an eventfd: %w", fd, err)
+		return nil, fmt.Errorf("descriptor %d is no bell: %w", fd, err)
 	}
-	return &EventBell{os.NewFile(uintptr(fd), "eventfd")}, nil
+	return newFileBell(fd), nil
+}
+
+func newFileBell(fd int) *FileBell {
+	return &FileBell{file: os.NewFile(uintptr(fd), "bell"), fd: fd}
 }
 
 // FD returns the descriptor, which stays the bell's; -1 for a bell that is closed.
-func (b *EventBell) FD() int {
-	fd := -1
-	// File.Fd would make every Wait hold a thread.
-	if raw, err := b.file.SyscallConn(); err == nil {
-		_ = raw.Control(func(n uintptr) { fd = int(n) })
-	}
-	return fd
+func (b *FileBell) FD() int {
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	return b.fd
 }
 
 // Ring implements Bell. A counter that is full, which only a hostile reader brings about,
 // is no error: the other side has been told often enough.
-func (b *EventBell) Ring(*atomic.Uint32) error {
-	var one [8]byte
-	binary.NativeEndian.PutUint64(one[:], 1)
-	raw, err := b.file.SyscallConn()
-	if err != nil {
-		return err
+func (b *FileBell) Ring(*atomic.Uint32) error {
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	if b.fd < 0 {
+		return os.ErrClosed
 	}
-	var got error
-	// Control does not wait, as Write would for a counter that is full.
-	if err := raw.Control(func(fd uintptr) { _, got = unix.Write(int(fd), one[:]) }); err != nil {
-		return err
+	one := uint64(1)
+	// The descriptor does not block, so the scheduler need not know of the call.
+	_, _, e := unix.RawSyscall(unix.SYS_WRITE, uintptr(b.fd), uintptr(unsafe.Pointer(&one)), unsafe.Sizeof(one))
+	if e != 0 && e != unix.EAGAIN {
+		return os.NewSyscallError("write", e)
 	}
-	if errors.Is(got, unix.EAGAIN) {
-		return nil
-	}
-	return got
+	return nil
 }
 
 // Wait implements Bell.
-func (b *EventBell) Wait(ctx context.Context, _ *atomic.Uint32) error {
+func (b *FileBell) Wait(ctx context.Context, _ *atomic.Uint32) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if ctx.Done() != nil {
-		if err := b.file.SetReadDeadline(time.Time{}); err != nil {
+	if done := ctx.Done(); done != nil && done != b.done {
+		if err := b.heed(ctx); err != nil {
 			return err
 		}
-		late := make(chan struct{})
-		stop := context.AfterFunc(ctx, func() {
-			_ = b.file.SetReadDeadline(time.Unix(1, 0))
-			close(late)
-		})
-		defer func() {
-			if !stop() {
-				<-late
-			}
-		}()
 	}
-	var n [8]byte
-	_, err := b.file.Read(n[:])
-	if errors.Is(err, os.ErrDeadlineExceeded) && ctx.Err() != nil {
-		return ctx.Err()
+	_, err := b.file.Read(b.count[:])
+	if !errors.Is(err, os.ErrDeadlineExceeded) {
+		return err
 	}
-	return err
+	// The alarm may have been that of an earlier context, or Wake's. First it is put off, then
+	// the own context is looked at: it ends before it raises one.
+	if err := b.file.SetReadDeadline(time.Time{}); err != nil {
+		return err
+	}
+	return ctx.Err()
 }
 
-// Close implements Bell.
-func (b *EventBell) Close() error { return b.file.Close() }
+// Wake ends the Wait under way, or else the next one, with no error. Unlike Ring the other
+// side has no part in it.
+func (b *FileBell) Wake() { b.late() }
+
+// heed arranges for late at the end of the context, until another one is heeded or the bell
+// is closed.
+func (b *FileBell) heed(ctx context.Context) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.fd < 0 {
+		return os.ErrClosed
+	}
+	if b.stop != nil {
+		b.stop()
+	}
+	b.done, b.stop = ctx.Done(), context.AfterFunc(ctx, b.late)
+	return nil
+}
+
+// late ends a Wait.
+func (b *FileBell) late() { _ = b.file.SetReadDeadline(time.Unix(1, 0)) }
+
+// Close implements Bell. Repeatable.
+func (b *FileBell) Close() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.fd < 0 {
+		return nil
+	}
+	b.fd = -1
+	if b.stop != nil {
+		b.stop()
+	}
+	return b.file.Close()
+}

@@ -92,19 +92,12 @@ func (c *Conn) Receive(ctx context.Context, buf []byte) (n int, fds []int, err e
 		n, oobn, flags, _, err = unix.Recvmsg(fd, buf, oob, unix.MSG_CMSG_CLOEXEC)
 		return err
 	})
-	if err == nil {
-		fds, err = rights(oob[:oobn])
-	}
-	switch {
-	case err != nil:
-	case flags&(unix.MSG_TRUNC|unix.MSG_CTRUNC) != 0:
-		err = errors.New("the message is too long, or descriptors were lost on its way (is the limit on open files reached?)")
-	case n == 0:
+	if err == nil && n == 0 {
 		err = io.EOF
-	default:
+	}
+	if fds, err = received(oob[:oobn], flags, MaxFDs, err); err == nil {
 		return n, fds, nil
 	}
-	closeFDs(fds)
 	if errors.Is(err, unix.ECONNRESET) {
 		err = io.EOF
 	}
@@ -170,23 +163,4 @@ func (c *Conn) Close() error {
 		return err
 	}
 	return nil
-}
-
-func rights(oob []byte) (fds []int, err error) {
-	if len(oob) == 0 {
-		return nil, nil
-	}
-	messages, err := unix.ParseSocketControlMessage(oob)
-	for i := range messages {
-		got, e := unix.ParseUnixRights(&messages[i])
-		fds = append(fds, got...)
-		err = errors.Join(err, e)
-	}
-	return fds, err
-}
-
-func closeFDs(fds []int) {
-	for _, fd := range fds {
-		_ = unix.Close(fd)
-	}
 }

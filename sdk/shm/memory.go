@@ -83,16 +83,18 @@ func Map(fd int, o MapOptions) (*Memory, error) {
 
 // CheckSealed returns the size of a memory file, and an error where the file can shrink and
 // cannot be sealed against it: whoever maps such a file is killed by SIGBUS when another
-// process cuts it short.
+// process cuts it short. A file that can still be sealed can not any more afterwards, so
+// that who is given the descriptor cannot keep others from writing (F_SEAL_FUTURE_WRITE).
 func CheckSealed(fd int) (size int64, err error) {
 	seals, err := unix.FcntlInt(uintptr(fd), unix.F_GET_SEALS, 0)
 	if err != nil {
 		return 0, fmt.Errorf("the descriptor is no memory file that can be sealed (memfd_create): %w", err)
 	}
-	if seals&unix.F_SEAL_SHRINK == 0 {
-		if _, err := unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, unix.F_SEAL_SHRINK); err != nil {
-			return 0, fmt.Errorf("the memory file can shrink, and cannot be sealed against it (MFD_ALLOW_SEALING): %w", err)
-		}
+	if seals&unix.F_SEAL_SEAL == 0 || seals&unix.F_SEAL_SHRINK == 0 {
+		_, err = unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, unix.F_SEAL_SHRINK|unix.F_SEAL_SEAL)
+	}
+	if err != nil && seals&unix.F_SEAL_SHRINK == 0 { // A descriptor for reading adds none, and needs none but this.
+		return 0, fmt.Errorf("the memory file can shrink, and cannot be sealed against it (MFD_ALLOW_SEALING): %w", err)
 	}
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {

@@ -84,8 +84,8 @@ func bells(kind string, fds []int) (there, back Bell) {
 	if kind == "futex" {
 		return &futexBell{}, &futexBell{}
 	}
-	a, _ := EventBellOf(fds[0])
-	b, _ := EventBellOf(fds[1])
+	a, _ := BellOf(fds[0])
+	b, _ := BellOf(fds[1])
 	return a, b
 }
 
@@ -105,6 +105,14 @@ func startEcho(tb testing.TB, kind string, spins int) *peer {
 	fds := []int{mem.FD()}
 	if kind == "futex" {
 		there, back = &futexBell{}, &futexBell{}
+	} else if kind == "pipe" {
+		a, far, err := NewPipeBell(true)
+		require.NoError(tb, err)
+		b, near, err := NewPipeBell(false)
+		require.NoError(tb, err)
+		there, back = a, b
+		fds = append(fds, far, near)
+		defer closeFDs([]int{far, near})
 	} else {
 		a, err := NewEventBell()
 		require.NoError(tb, err)
@@ -139,7 +147,7 @@ func startEcho(tb testing.TB, kind string, spins int) *peer {
 }
 
 func BenchmarkRing(b *testing.B) {
-	for _, kind := range []string{"eventfd", "futex"} {
+	for _, kind := range []string{"eventfd", "pipe", "futex"} {
 		for _, spins := range []int{0, 1000} {
 			for _, depth := range []int{1, 32} {
 				b.Run(fmt.Sprintf("%s/spins=%d/depth=%d", kind, spins, depth), func(b *testing.B) {

@@ -113,6 +113,16 @@ func (p *Producer) Free() (int, error) {
 	return p.Entries - int(p.next-head), nil
 }
 
+// Written returns the index of the entry that is put next; the first of all is 0.
+func (p *Producer) Written() uint64 { return p.next }
+
+// Consumed returns the index of the first entry that the other side does not claim to have
+// read. Errors as for Free.
+func (p *Producer) Consumed() (uint64, error) {
+	_, err := p.Free()
+	return p.freed, err
+}
+
 // Put writes an entry, which the other side sees after Publish. What is shorter than an
 // entry leaves the rest of it as it is. The caller knows from Free that there is room.
 func (p *Producer) Put(entry []byte) {
@@ -184,16 +194,21 @@ func (c *Consumer) Wait(ctx context.Context) (int, error) {
 		if i < c.spin {
 			continue
 		}
-		c.waiting.Store(1)
-		// What was published before the other side could see the 1 is seen here.
-		if n, err = c.Ready(); n > 0 || err != nil {
-			c.waiting.Store(0)
-			return n, err
-		}
-		err = c.bell.Wait(ctx, c.waiting)
-		c.waiting.Store(0)
-		if err != nil {
+		if err := c.Sleep(ctx); err != nil {
 			return 0, err
 		}
 	}
+}
+
+// Sleep waits until there may be something to read, or until somebody rings for another
+// reason: what a caller of Wait would not see. Errors are those of Wait.
+func (c *Consumer) Sleep(ctx context.Context) error {
+	c.waiting.Store(1)
+	// What was published before the other side could see the 1 is seen here.
+	n, err := c.Ready()
+	if n == 0 && err == nil {
+		err = c.bell.Wait(ctx, c.waiting)
+	}
+	c.waiting.Store(0)
+	return err
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 	"pgregory.net/rapid"
 )
 
@@ -163,7 +164,7 @@ func TestLayouts(t *testing.T) {
 	require.Error(t, err, "too small")
 }
 
-func eventBell(t *testing.T) *EventBell {
+func eventBell(t *testing.T) *FileBell {
 	b, err := NewEventBell()
 	require.NoError(t, err)
 	t.Cleanup(func() { b.Close() })
@@ -290,4 +291,99 @@ func TestBetweenProcesses(t *testing.T) {
 		}
 		p.in.Free(n)
 	}
+}
+
+// TestBellHeedsEachContext: a bell remembers the context of the Wait before; one that ended
+// meanwhile, or later, ends no other's Wait and is not forgotten for its own.
+func TestBellHeedsEachContext(t *testing.T) {
+	b := eventBell(t)
+	for range 200 {
+		first, cancel := context.WithCancel(t.Context())
+		second, cancelSecond := context.WithCancel(t.Context())
+		require.NoError(t, b.Ring(nil))
+		require.NoError(t, b.Wait(first, nil))
+		ended := make(chan error, 1)
+		go cancel()
+		wait := func(ctx context.Context) (err error) {
+			for err == nil { // Woken for nothing, which is allowed.
+				err = b.Wait(ctx, nil)
+			}
+			return err
+		}
+		go func() { ended <- wait(second) }()
+		select {
+		case err := <-ended:
+			t.Fatalf("ended by another's context: %v", err)
+		default:
+		}
+		cancelSecond()
+		require.ErrorIs(t, <-ended, context.Canceled)
+		require.ErrorIs(t, wait(first), context.Canceled)
+	}
+}
+
+func TestBellAllocatesNothing(t *testing.T) {
+	b := eventBell(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	require.Zero(t, testing.AllocsPerRun(1000, func() {
+		_ = b.Ring(nil)
+		_ = b.Wait(ctx, nil)
+	}))
+	require.NoError(t, b.Close())
+	require.NoError(t, b.Close())
+	require.Error(t, b.Ring(nil))
+	require.Error(t, b.Wait(context.WithoutCancel(ctx), nil))
+	require.Error(t, b.Wait(t.Context(), nil))
+	require.Equal(t, -1, b.FD())
+}
+
+// TestPipeBell: each side has an end with flags of its own, and nobody hangs on a pipe that
+// is full.
+func TestPipeBell(t *testing.T) {
+	out, theirs, err := NewPipeBell(true)
+	require.NoError(t, err)
+	defer out.Close()
+	in, err := BellOf(theirs)
+	require.NoError(t, err)
+	defer in.Close()
+	require.NoError(t, unix.SetNonblock(in.FD(), false), "what a hostile reader may do")
+	for range 20_000 {
+		require.NoError(t, out.Ring(nil))
+	}
+	require.NoError(t, unix.SetNonblock(in.FD(), true))
+	require.NoError(t, in.Wait(t.Context(), nil))
+	ours, theirs, err := NewPipeBell(false)
+	require.NoError(t, err)
+	defer ours.Close()
+	ring, err := BellOf(theirs)
+	require.NoError(t, err)
+	defer ring.Close()
+	require.NoError(t, ring.Ring(nil))
+	require.NoError(t, ours.Wait(t.Context(), nil))
+	ended := make(chan error, 1)
+	go func() { ended <- ours.Wait(t.Context(), nil) }()
+	ours.Wake()
+	require.NoError(t, <-ended)
+	ours.Wake()
+	require.NoError(t, ours.Wait(t.Context(), nil), "also the one that comes later")
+}
+
+func TestWhatWasConsumed(t *testing.T) {
+	p, c, _ := ends(t, Layout{Entries: 4, EntrySize: 8}, eventBell(t))
+	for i := range uint64(3) {
+		require.Equal(t, i, p.Written())
+		p.Put(nil)
+	}
+	require.NoError(t, p.Publish())
+	n, err := c.Ready()
+	require.NoError(t, err)
+	require.Equal(t, 3, n)
+	c.Free(2)
+	got, err := p.Consumed()
+	require.NoError(t, err)
+	require.EqualValues(t, 2, got)
+	p.head.Store(9)
+	_, err = p.Consumed()
+	require.ErrorIs(t, err, ErrCorrupt)
 }

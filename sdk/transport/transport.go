@@ -17,6 +17,10 @@ const (
 	CapLocalAny plugin.Capability = "local-any"
 	// CapRails: paths implement Railed.
 	CapRails plugin.Capability = "rails"
+	// CapNoForeign: in a process of its own the transport takes only memory that has a
+	// descriptor. Without it the process is given other memory of the host as the local side
+	// of operations, by copying.
+	CapNoForeign plugin.Capability = "no-foreign"
 	// CapUpstream: the transport implements Upstream.
 	CapUpstream plugin.Capability = "upstream"
 )
@@ -63,6 +67,14 @@ type Endpoint struct {
 type Key []byte
 
 // Transport moves bytes between this process and others.
+//
+// Stop owes something to peers as well. From its begin on nothing new of theirs is carried
+// out, and what had begun is finished and answered. What they had sent beyond that is
+// answered, not dropped: with a refusal for each, or with one for the connection after which
+// nothing of it is carried out. Such operations are Failed for them, with ClassTransientPeer,
+// and may be tried again elsewhere; a connection that just ends leaves their Writes
+// Quarantined. Stop then gives peers a moment to hear it. An upgrade of a plugin counts on
+// this: its old process is stopped while peers may still be at it.
 type Transport interface {
 	plugin.Component
 	// Endpoint returns the address for peers. Valid after Start.
@@ -148,12 +160,15 @@ type Path interface {
 	// them; a short count with a nil error is back-pressure: reap, then submit the rest.
 	// An error concerns ops[accepted], which was refused and gets no completion: a nil
 	// Local that is not empty, an unknown RemoteID, a range past the end of the region
-	// (class permanent), or a closed path.
+	// (class permanent), or a closed path. A transport in a process of its own, which alone
+	// knows how long a remote region is, accepts an operation on a range past its end and
+	// fails it, class permanent.
 	Submit(ops []Op) (accepted int, err error)
 	// Reap waits until at least one completion is there or the context ends, and stores
 	// up to len(dst). Every accepted operation completes exactly once. After Close, Reap
 	// gives out what is left, then returns 0 and an error for which
-	// errors.Is(err, ErrPathClosed) holds. It never returns 0 with a nil error, unless dst
+	// errors.Is(err, ErrPathClosed) holds; so it does after the transport's Stop, whether or
+	// not the path was closed. It never returns 0 with a nil error, unless dst
 	// is empty.
 	Reap(ctx context.Context, dst []Completion) (int, error)
 	// Close fails the operations under way, class transient-path, and frees the path.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
+	"github.com/mooncake-go/mooncake/sdk/shm"
 )
 
 // ClientOptions name and bound a client.
@@ -19,7 +20,41 @@ type ClientOptions struct {
 	ID plugin.ID
 	// Timeout bounds every call of the kind; 0 is DefaultTimeout.
 	Timeout time.Duration
+	// Data is the socket for the descriptors of a transport, nil for other kinds. It stays
+	// the caller's, who closes it once the process is gone.
+	Data *shm.Conn
+
+	// The rest is for transports.
+
+	// Kill is told, at most once and in a goroutine of its own, that the process broke the
+	// contract or is silent. Who gets it ends the process, collects it, and calls
+	// Transport.Ended; until then operations under way stay so. Nil does nothing.
+	Kill func(reason string)
+	// Overdue is how long after its deadline an operation may stay without a completion before
+	// Kill; 0 is DefaultOverdue.
+	Overdue time.Duration
+	// Foreign says how memory without a descriptor is reached.
+	Foreign Foreign
+	// Staging is the size in bytes of the area through which such memory goes; 0 is
+	// DefaultStaging.
+	Staging int
 }
+
+// Foreign is a choice of how a transport in a process of its own reaches memory of the host
+// that has no descriptor.
+type Foreign uint8
+
+// The choices.
+const (
+	// ForeignAuto: the plugin copies where the kernel permits it, else the host does.
+	ForeignAuto Foreign = iota
+	// ForeignVM: the plugin copies, with process_vm_readv and process_vm_writev, or nobody.
+	ForeignVM
+	// ForeignStaging: the host copies.
+	ForeignStaging
+	// ForeignRefuse: nobody does; only memory with a descriptor is taken.
+	ForeignRefuse
+)
 
 // caller issues the calls of one client: at most maxInFlight at a time, none without a
 // bound.

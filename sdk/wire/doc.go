@@ -12,7 +12,15 @@
 //	err = policy.Configure(ctx, 1, []byte(`{"shards": 8}`))
 //	err = policy.Start(ctx, host)
 //
-// Kinds evict and alloc exist; transports come with the shared-memory ring.
+// # Transports
+//
+// For a transport only control is a call. Descriptors of memory, rings and bells go over
+// the socket ClientOptions.Data, each message under a token that the call names to which it
+// belongs. The operations of a path go through two rings in shared memory, and no byte of
+// memory that has a descriptor is copied; see package internal/datapath. What the plugin
+// writes is checked, and ClientOptions.Kill is told of what cannot be right and of silence.
+// Whoever ends the process tells Transport.Ended once it is collected: until then nothing
+// that was under way completes, because the process may still touch the memory.
 //
 // # Limits
 //

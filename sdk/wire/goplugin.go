@@ -17,6 +17,16 @@ const PluginName = "plugin"
 // the file descriptor whose end of file means that the host is gone.
 const LifelineEnv = "MOONCAKE_PLUGIN_LIFELINE_FD"
 
+// DataEnv names the environment variable that tells the process of a transport the number
+// of the file descriptor over which descriptors of memory, rings and bells come: one end of
+// shm.Pair. Other kinds do not have it.
+const DataEnv = "MOONCAKE_PLUGIN_DATA_FD"
+
+// PathEnv names the environment variable that tells a plugin process the path of the file
+// that it was made from. It runs as a copy in memory, so that neither /proc/self/exe nor,
+// for a script, the first argument say it.
+const PathEnv = "MOONCAKE_PLUGIN_PATH"
+
 // LogLevelEnv names the environment variable that tells a plugin process which log
 // records its host wants: debug, info, warn or error.
 const LogLevelEnv = "MOONCAKE_PLUGIN_LOG_LEVEL"
@@ -38,7 +48,7 @@ func ServerPlugins(s *Server) map[int]goplugin.PluginSet {
 }
 
 // ClientPlugins is the host's side of ServerPlugins. Dispense(PluginName) returns an
-// *Evict or an *Alloc, as o.ID says.
+// *Evict, an *Alloc or a *Transport, as o.ID says.
 func ClientPlugins(apis []uint, o ClientOptions) map[int]goplugin.PluginSet {
 	return versions(apis, apis, &glue{client: o})
 }
@@ -82,6 +92,8 @@ func (g *glue) GRPCClient(_ context.Context, _ *goplugin.GRPCBroker, conn *grpc.
 		return NewEvict(conn, g.client), nil
 	case plugin.KindAlloc:
 		return NewAlloc(conn, g.client), nil
+	case plugin.KindTransport:
+		return NewTransport(conn, g.client), nil
 	}
-	return nil, errors.New("plugins of kind " + g.client.ID.Kind + " cannot run in a process of their own yet")
+	return nil, errors.New("plugins of kind " + g.client.ID.Kind + " cannot run in a process of their own")
 }

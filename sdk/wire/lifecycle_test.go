@@ -14,7 +14,6 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 	pluginv1 "github.com/mooncake-go/mooncake/sdk/proto/mooncake/plugin/v1"
-	"github.com/mooncake-go/mooncake/sdk/transport"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -83,14 +82,6 @@ func TestInFlightCallsAreLimited(t *testing.T) {
 		require.NoError(t, e.caller.acquire(t.Context()))
 	}
 	assert.ErrorIs(t, e.Record(t.Context(), inserts(1)), errs.RPCTimeout.Err())
-}
-
-func TestTransportsHaveNoWireYet(t *testing.T) {
-	f := transport.Define(testManifest("transport", "x"), func() *plugin.NoConfig { return nil },
-		func(*plugin.NoConfig) (transport.Transport, error) { return nil, nil })
-	_, err := NewServer(f, ServerOptions{})
-	assert.ErrorIs(t, err, errs.NotSupported.Err())
-	assert.Nil(t, API("transport"))
 }
 
 func TestVersionsOfThePluginSets(t *testing.T) {

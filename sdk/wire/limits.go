@@ -13,6 +13,26 @@ const (
 	// LifecycleTimeout bounds Configure, Start and Stop where the context does not.
 	LifecycleTimeout = 30 * time.Second
 
+	// DefaultOverdue is how long after its deadline an operation of a transport may stay
+	// without a completion.
+	DefaultOverdue = 5 * time.Second
+	// OpTimeout is the time limit of an operation of a transport without a deadline.
+	OpTimeout = 30 * time.Second
+	// DefaultStaging is the size in bytes of the area through which a transport gets at memory
+	// that has no descriptor.
+	DefaultStaging = 32 << 20
+
+	// pathSlots is how many operations can be under way on a path.
+	pathSlots = 1024
+	// maxBlob bounds a key and the blob of an endpoint, in bytes.
+	maxBlob = 4 << 10
+	// maxRails bounds the rails of a path.
+	maxRails = 4 << 10
+	// maxAccept bounds what transport.Upstream.Accept takes and gives, in bytes.
+	maxAccept = 1 << 20
+	// maxUnclaimed bounds the messages with descriptors that no call asked for yet.
+	maxUnclaimed = 64
+
 	// maxEvents, maxVerdicts and maxCandidates bound one evict message: at most 37 bytes an
 	// item, so 1.2 MiB.
 	maxEvents     = 32 << 10

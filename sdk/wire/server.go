@@ -16,12 +16,18 @@ import (
 	allocv1 "github.com/mooncake-go/mooncake/sdk/proto/mooncake/alloc/v1"
 	evictv1 "github.com/mooncake-go/mooncake/sdk/proto/mooncake/evict/v1"
 	pluginv1 "github.com/mooncake-go/mooncake/sdk/proto/mooncake/plugin/v1"
+	transportv1 "github.com/mooncake-go/mooncake/sdk/proto/mooncake/transport/v1"
+	"github.com/mooncake-go/mooncake/sdk/shm"
+	"github.com/mooncake-go/mooncake/sdk/transport"
 )
 
 // ServerOptions are what the object behind a Server gets from its surroundings.
 type ServerOptions struct {
 	// Logger is handed to the object through plugin.Host; nil discards.
 	Logger *slog.Logger
+	// Data is the socket over which the descriptors of a transport come; nil for other kinds.
+	// It stays the caller's, who closes it after Close.
+	Data *shm.Conn
 }
 
 // Server serves one object of one factory: the plugin's side of the wire. Safe for
@@ -32,19 +38,20 @@ type Server struct {
 	factory  plugin.Factory
 	manifest []byte
 	host     *serverHost
+	paths    *transportServer // nil for other kinds than transport
 
 	mu      sync.Mutex
 	object  plugin.Component // nil until Configure
 	started bool
 }
 
-// NewServer wraps a factory of kind evict or alloc; NotSupported for another kind.
+// NewServer wraps a factory of kind evict, alloc or transport; NotSupported for another.
 func NewServer(f plugin.Factory, o ServerOptions) (*Server, error) {
 	id := f.Manifest().ID
 	switch f.(type) {
-	case evict.Factory, alloc.Factory:
+	case evict.Factory, alloc.Factory, transport.Factory:
 	default:
-		return nil, errs.New(errs.NotSupported, "serve "+id.String(), "plugins of kind %s cannot run in a process of their own yet", id.Kind)
+		return nil, errs.New(errs.NotSupported, "serve "+id.String(), "plugins of kind %s cannot run in a process of their own", id.Kind)
 	}
 	manifest, err := json.Marshal(f.Manifest())
 	if err != nil {
@@ -54,7 +61,11 @@ func NewServer(f plugin.Factory, o ServerOptions) (*Server, error) {
 	if logger == nil {
 		logger = slog.New(slog.DiscardHandler)
 	}
-	return &Server{factory: f, manifest: manifest, host: newServerHost(logger)}, nil
+	s := &Server{factory: f, manifest: manifest, host: newServerHost(logger)}
+	if id.Kind == plugin.KindTransport {
+		s.paths = newTransportServer(s, o.Data, logger)
+	}
+	return s, nil
 }
 
 // API lists the contract versions of a kind that this package speaks, nil for a kind
@@ -65,6 +76,8 @@ func API(kind string) []uint {
 		return evict.API()
 	case plugin.KindAlloc:
 		return alloc.API()
+	case plugin.KindTransport:
+		return transport.API()
 	}
 	return nil
 }
@@ -78,6 +91,8 @@ func (s *Server) Register(r grpc.ServiceRegistrar) {
 		evictv1.RegisterEvictServiceServer(r, &evictServer{lookup: lookup[evict.Policy](s)})
 	case alloc.Factory:
 		allocv1.RegisterAllocServiceServer(r, &allocServer{lookup: lookup[alloc.Allocator](s)})
+	case transport.Factory:
+		transportv1.RegisterTransportServiceServer(r, s.paths)
 	}
 }
 
@@ -94,10 +109,21 @@ func (s *Server) Close(ctx context.Context) error {
 	object := s.object
 	s.mu.Unlock()
 	s.host.close()
+	if s.paths != nil {
+		defer s.paths.close()
+	}
 	if object == nil {
 		return nil
 	}
-	return object.Stop(ctx)
+	return s.stop(ctx, object)
+}
+
+// stop stops the object, and frees what was made for it.
+func (s *Server) stop(ctx context.Context, object plugin.Component) error {
+	if err := object.Stop(ctx); err != nil || s.paths == nil {
+		return err
+	}
+	return s.paths.stopped(ctx)
 }
 
 // Describe implements LifecycleService.
@@ -138,6 +164,8 @@ func (s *Server) create(m *pluginv1.ConfigureRequest) (object plugin.Component, 
 		object, err = f.New(cfg)
 	case alloc.Factory:
 		object, err = f.New(cfg)
+	case transport.Factory:
+		object, err = f.New(cfg)
 	}
 	if err != nil {
 		return nil, errs.Wrap(errs.CodeOf(err), op, err)
@@ -173,7 +201,7 @@ func (s *Server) Stop(ctx context.Context, _ *pluginv1.StopRequest) (*pluginv1.S
 	object := s.object
 	s.mu.Unlock()
 	if object != nil {
-		if err := object.Stop(ctx); err != nil {
+		if err := s.stop(ctx, object); err != nil {
 			return nil, ToStatus(errs.Wrap(errs.CodeOf(err), s.factory.Manifest().String()+": stop", err))
 		}
 	}

@@ -14,6 +14,8 @@ import (
 	"github.com/mooncake-go/mooncake/core/bench/report"
 	"github.com/mooncake-go/mooncake/core/bench/trace"
 	"github.com/mooncake-go/mooncake/core/bench/workload"
+	core "github.com/mooncake-go/mooncake/core/plugins"
+	"github.com/mooncake-go/mooncake/sdk/plugin"
 )
 
 // The demo of these tests: pages small enough to be quick, a pool well below the working
@@ -169,6 +171,52 @@ func TestPluginsAsSubprocessesChangeNothing(t *testing.T) {
 	assert.EqualValues(t, expected(t, tightPages).Hits, rep.BlocksHit, "failures: %v", rep.Failures)
 }
 
+// transports returns what the report says of a transport in every process that has it.
+func transports(t *testing.T, rep report.Report, name string) (out []report.Plugin) {
+	t.Helper()
+	for _, p := range rep.Plugins {
+		if p.Kind == "transport" && p.Name == name {
+			out = append(out, p)
+		}
+	}
+	require.Len(t, out, 3+rep.Workers, "stores and workers")
+	return out
+}
+
+// TestTransportsAsSubprocessesChangeNothing: every byte moves through processes of their
+// own, none is copied on the way, and the policy sees the same.
+func TestTransportsAsSubprocessesChangeNothing(t *testing.T) {
+	rep := runDemo(t, tight("--transport", "tcp", "--transport-mode", "subprocess", "--plugin-mode", "subprocess", "--plugin-dir", bin)...)
+	assert.EqualValues(t, expected(t, tightPages).Hits, rep.BlocksHit, "failures: %v", rep.Failures)
+	for _, p := range transports(t, rep, "tcp") {
+		assert.NotEqual(t, core.HomeBuiltin, p.Home, p.Where)
+		assert.Equal(t, "0", p.Figures["bytes_copied"], p.Where)
+		assert.Equal(t, "mapped", p.Figures["memory"], p.Where)
+		assert.Equal(t, plugin.StateOK, p.State, p.Where)
+	}
+}
+
+// TestKilledTransportComesBack: of a store, then of a worker, in the middle of the load.
+func TestKilledTransportComesBack(t *testing.T) {
+	for kill, where := range map[string]string{"transport": "store-1", "worker-transport": "worker-1"} {
+		t.Run(kill, func(t *testing.T) {
+			rep := runDemo(t, "--transport-mode", "subprocess", "--plugin-dir", bin, "--kill", kill+"@0.3")
+			assert.EqualValues(t, requests, rep.Requests, "both workers finish")
+			for _, p := range transports(t, rep, "tcp") {
+				if p.Where == where {
+					assert.Positive(t, p.Restarts)
+				}
+			}
+		})
+	}
+	r := mooncake(t, demoArgs("--kill", "transport")...)
+	assert.Equal(t, 2, r.code, "it is linked in")
+	assert.Contains(t, r.stderr, "--transport-mode subprocess")
+	r = mooncake(t, demoArgs("--transport", "nosuch", "--plugin-dir", bin)...)
+	assert.Equal(t, 1, r.code)
+	assert.Contains(t, r.stderr, "mooncake-plugin-transport-nosuch")
+}
+
 func TestKilledStoreIsAMissNotAnError(t *testing.T) {
 	rep := runDemo(t, "--kill", "store@0.3")
 	assert.EqualValues(t, requests, rep.Requests, "both workers finish")
@@ -208,4 +256,20 @@ func TestDamagedMemoryIsNeverServed(t *testing.T) {
 	rep = decode[report.Report](t, r.stdout)
 	assert.Positive(t, rep.PagesWrong)
 	assert.NotEmpty(t, rep.Wrong)
+}
+
+// TestDemoOverQUIC: with an authority and certificates of its own, and no other transport that
+// could have moved the pages instead.
+func TestDemoOverQUIC(t *testing.T) {
+	const asked = 60
+	rep := runDemo(t, "--transport", "quic", "--requests", fmt.Sprint(asked), "--page-size", "65536", "--pool-size", "8388608", "--think-time", "0")
+	assert.EqualValues(t, asked, rep.Requests)
+	assert.Positive(t, rep.BytesPut)
+	assert.Positive(t, rep.BytesGet)
+	for _, p := range transports(t, rep, "quic") {
+		assert.Equal(t, plugin.StateOK, p.State, "%s: %s", p.Where, p.Reason)
+	}
+	for _, p := range rep.Plugins {
+		assert.False(t, p.Kind == "transport" && p.Name != "quic", "%s has %s too", p.Where, p.Name)
+	}
 }

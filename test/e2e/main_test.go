@@ -32,10 +32,27 @@ func run(m *testing.M) int {
 	// The folder is private to this user, as plugin folders must be.
 	build := exec.Command("go", "build", "-o", dir+"/", "./cmd/mooncake",
 		"./plugins/alloc-arena/cmd/mooncake-plugin-alloc-arena", "./plugins/evict-lru/cmd/mooncake-plugin-evict-lru",
-		"./plugins/evict-prefix/cmd/mooncake-plugin-evict-prefix")
+		"./plugins/evict-prefix/cmd/mooncake-plugin-evict-prefix", "./plugins/transport-tcp/cmd/mooncake-plugin-transport-tcp")
 	build.Dir = "../.."
 	if out, err := build.CombinedOutput(); err != nil {
 		fmt.Fprintf(os.Stderr, "build the programs: %v\n%s", err, out)
+		return 1
+	}
+	moody := exec.Command("go", "build", "-o", filepath.Join(dir, "mooncake-plugin-evict-moody"), "./core/plugins/internal/testplugin/evict")
+	moody.Dir = "../.."
+	if out, err := moody.CombinedOutput(); err != nil {
+		fmt.Fprintf(os.Stderr, "build a plugin with moods: %v\n%s", err, out)
+		return 1
+	}
+	// Admin sockets of these tests' processes, and of no others of the machine.
+	runtime, err := os.MkdirTemp("/tmp", "me2e")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(runtime)
+	if err := os.Setenv("XDG_RUNTIME_DIR", runtime); err != nil {
+		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
 	for _, alias := range []string{"mooncake_master", "mooncake_client", "mooncake_http_metadata_server"} {

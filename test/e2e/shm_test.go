@@ -14,12 +14,13 @@ import (
 	"github.com/mooncake-go/mooncake/core/bench/cluster"
 )
 
-// sharedPool is a pool whose store offers shared memory beside TCP.
+// sharedPool is a pool whose store offers shared memory beside TCP, as every node does
+// where nobody says anything of transports.
 func sharedPool(t *testing.T) (*pool, func() *cluster.Proc) {
 	p := startPool(t, 0, killable...)
 	return p, func() *cluster.Proc {
 		s := start(t, "store", "mooncake", "store", "--master_server_address", p.rpc, "--metadata_server", p.meta,
-			"--local_hostname", "127.0.0.1", "--global_segment_size", "32MiB", "--transports", "shm,tcp")
+			"--local_hostname", "127.0.0.1", "--global_segment_size", "32MiB")
 		p.waitMounted(t, 1)
 		return s
 	}
@@ -51,7 +52,7 @@ func TestSharedMemoryBesideTCP(t *testing.T) {
 	}
 }
 
-// TestSharedMemoryIsGivenBack: a client that stays maps the store's segment and gives it back
+// TestSharedMemoryIsGivenBack: nobody asked for shared memory. A client that stays maps the store's segment and gives it back
 // when the store stops in order, or is killed. It finds the next store by itself.
 func TestSharedMemoryIsGivenBack(t *testing.T) {
 	p, store := sharedPool(t)
@@ -59,7 +60,7 @@ func TestSharedMemoryIsGivenBack(t *testing.T) {
 	ports, err := cluster.FreePorts(1)
 	require.NoError(t, err)
 	c := start(t, "client", "mooncake_client", "-host", "127.0.0.1", "-port", fmt.Sprint(ports[0]), "-global_segment_size", "0",
-		"-master_server_address="+p.rpc, "-metadata_server", p.meta, "--transports", "shm,tcp")
+		"-master_server_address="+p.rpc, "-metadata_server", p.meta)
 	local := func(stdin string, args ...string) result {
 		return program(t, "mooncake", nil, stdin, append(append([]string{"client"}, args...), "--local", "--port", fmt.Sprint(ports[0]))...)
 	}

@@ -52,7 +52,7 @@ the median of several rounds. Suites: ` + strings.Join(e.suiteNames(), ", ") + `
 			return results.WriteTable(e.stdout)
 		},
 	}
-	cmd.AddCommand(e.benchEvictCmd(), e.benchMasterCmd(), e.benchTransferCmd())
+	cmd.AddCommand(e.benchEvictCmd(), e.benchMasterCmd(), e.benchProfileCmd(), e.benchTransferCmd())
 	cmd.Flags().StringVarP(&output, "output", "o", "table", "table or json")
 	cmd.Flags().IntVar(&opts.Rounds, "rounds", 5, "how often each operation is measured")
 	cmd.Flags().DurationVar(&opts.RoundTime, "round-time", 0, "least time of a round (default 50ms)")

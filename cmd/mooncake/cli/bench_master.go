@@ -57,6 +57,7 @@ Ten million keys take about 3 GiB of memory and a minute.`,
 	f.DurationVar(&o.Time, "time", 0, "how long the load lasts (default 20s)")
 	f.StringVar(&policy, "policy", "", "eviction policy: the name of an evict plugin (default the master's)")
 	f.StringVarP(&output, "output", "o", "text", "text or json")
+	cmd.AddCommand(e.benchCallsCmd())
 	cmd.PreRun = func(c *cobra.Command, _ []string) {
 		if !c.Flags().Changed("time") {
 			o.Time = masterload.DefaultTime

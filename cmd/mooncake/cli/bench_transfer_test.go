@@ -65,7 +65,7 @@ func TestWrongFlagsOfBenchTransfer(t *testing.T) {
 		{"--mode=target --sweep", "for the initiator"},
 		{"--mode=target --protocol=local", "no target to start"},
 		{"--operation=mix", "neither read nor write"},
-		{"--protocol=quic", `no transport plugin "quic"; there are`},
+		{"--protocol=pigeon", `no transport plugin "pigeon"; there are`},
 		{"--protocol=,", "names no transport"},
 		{"--block_size=64KiB,1MiB", "for --sweep"},
 		{"--operation=read,write", "for --sweep"},

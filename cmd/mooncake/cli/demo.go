@@ -13,9 +13,11 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/mooncake-go/mooncake/core/bench/demo"
 	"github.com/mooncake-go/mooncake/core/bench/report"
+	"github.com/mooncake-go/mooncake/sdk/plugin"
 )
 
 func (e *env) demoCmd() *cobra.Command {
@@ -37,7 +39,8 @@ wrong or a worker failed. Ends everything it started, however it ends.`,
   mooncake demo -o json --workers 1 --requests 100
   mooncake demo --trace conversation_trace.jsonl --requests 500 --page-size 256KiB
   mooncake demo --plugin-mode subprocess --plugin-dir bin
-  mooncake demo --protocol rdma
+  mooncake demo --transport rdma
+  mooncake demo --transport tcp --transport-mode subprocess --kill transport@0.5
   mooncake demo --kill store@0.5
   mooncake demo --corrupt 0.5`,
 		Args: noArgs,
@@ -53,7 +56,14 @@ wrong or a worker failed. Ends everything it started, however it ends.`,
 			if pool > 0 {
 				o.PoolPages = int(uint64(pool) / max(o.PageSize, 1))
 			}
-			o.Program, o.Environ, o.Progress = e.program, childEnv(e.environ), e.stderr
+			o.Program, o.Environ, o.Progress, o.Ask = e.program, childEnv(e.environ), e.stderr, e.pluginsOf
+			o.Linked = slices.ContainsFunc(e.builtins, func(f plugin.Factory) bool {
+				return f.Manifest().ID == plugin.ID{Kind: plugin.KindTransport, Name: o.Protocol}
+			})
+			o.Certificates = e.wantsCertificates(plugin.ID{Kind: plugin.KindTransport, Name: o.Protocol})
+			if o.Certificates && !cmd.Flags().Changed("lease-ttl") {
+				o.LeaseTTL = 10 * o.LeaseTTL // A transport that encrypts shares the processors with the load.
+			}
 			if logs {
 				o.Log = e.stderr
 			}
@@ -80,6 +90,12 @@ wrong or a worker failed. Ends everything it started, however it ends.`,
 	}
 	f := cmd.Flags()
 	f.SortFlags = false
+	f.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
+		if name == "protocol" { // what the settings of a node call it
+			name = "transport"
+		}
+		return pflag.NormalizedName(name)
+	})
 	f.StringVarP(&output, "output", "o", "table", "table or json")
 	f.StringVar(&o.Trace, "trace", "", "replay this file in the FAST'25 format instead of the generated load")
 	f.IntVar(&o.Load.Requests, "requests", o.Load.Requests, "number of requests of all workers together")
@@ -91,16 +107,33 @@ wrong or a worker failed. Ends everything it started, however it ends.`,
 	f.Uint64Var(&o.Load.Seed, "seed", o.Load.Seed, "picks one load out of all")
 	f.DurationVar(&o.LeaseTTL, "lease-ttl", o.LeaseTTL, "how long a read protects a page from eviction")
 	f.DurationVar(&o.Think, "think-time", o.Think, "how long a worker waits after each request, as an engine computes between two")
-	f.StringVar(&o.Protocol, "protocol", o.Protocol, "what moves the pages (a transport plugin); no other one takes its place")
+	f.StringVar(&o.Protocol, "transport", o.Protocol, "what moves the pages (a transport plugin), also as --protocol; no other one takes its place")
+	f.StringVar(&o.TransportMode, "transport-mode", o.TransportMode, "where it runs in stores and workers: auto, inprocess or subprocess")
 	f.StringVar(&o.Evictor, "evictor", o.Evictor, "eviction policy (an evict plugin)")
 	f.StringVar(&o.Allocator, "allocator", o.Allocator, "allocator (an alloc plugin)")
-	f.StringVar(&o.Mode, "plugin-mode", o.Mode, "where these two run: auto, inprocess or subprocess")
+	f.StringVar(&o.Mode, "plugin-mode", o.Mode, "where these two run, in the master: auto, inprocess or subprocess")
 	f.StringSliceVar(&o.PluginDirs, "plugin-dir", nil, "folders with plugin binaries (default: where this program is)")
-	f.StringVar(&kill, "kill", "", "end a process with SIGKILL in the middle: store@0.5; also master, evict, alloc")
+	f.StringVar(&kill, "kill", "", "end a process with SIGKILL in the middle: store@0.5; also master, evict, alloc, transport (of a store), worker-transport")
 	f.Float64Var(&o.Corrupt, "corrupt", 0, "flip a byte in every page of a store's memory after this share of the requests")
 	f.BoolVar(&o.Checksum, "checksum", o.Checksum, "checksum every page; without, wrong bytes are found by their content only")
 	f.BoolVar(&logs, "logs", false, "show what the processes log")
 	return cmd
+}
+
+// wantsCertificates reports whether a plugin that is linked in has the settings ca, cert
+// and key.
+func (e *env) wantsCertificates(id plugin.ID) bool {
+	for _, f := range e.builtins {
+		if m := f.Manifest(); m.ID == id {
+			var schema struct{ Properties map[string]any }
+			if json.Unmarshal(m.ConfigSchema, &schema) != nil {
+				return false
+			}
+			p := schema.Properties
+			return p["ca"] != nil && p["cert"] != nil && p["key"] != nil
+		}
+	}
+	return false
 }
 
 func (e *env) writeReport(rep report.Report, output string) error {

@@ -24,7 +24,8 @@ const exitHelp = `Exit codes of every mooncake command:
        a plugin that does not start, a pool that is full
     2  it was asked wrongly: an unknown flag or key, a malformed size or duration, a
        configuration that cannot work, a key that is empty or too long
-    3  the object does not exist (client get, exist, remove)
+    3  the object does not exist (client get, exist, remove), or no process uses the
+       plugin (plugins reload)
   130  a second signal ended it before it had drained
 
 Under the names of upstream's programs, such as mooncake_master, 1 stands for 2 as well,

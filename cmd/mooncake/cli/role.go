@@ -130,7 +130,7 @@ runs short. It never sees a page. Answers to upstream's flags, also with one das
 				return err
 			}
 			log.Info(config.StartLine(cfg, runtime.GOMAXPROCS(0)))
-			return app.Run(cmd.Context(), log, app.Master(cfg, e.builtins))
+			return app.Run(cmd.Context(), log, app.Admin(cfg, "master", version), app.Master(cfg, e.builtins))
 		},
 	}, config.RoleMaster)
 }
@@ -147,7 +147,7 @@ func (e *env) metadataCmd() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return app.Run(cmd.Context(), log, app.Metadata(loaded.Config))
+			return app.Run(cmd.Context(), log, app.Admin(loaded.Config, "metadata", version), app.Metadata(loaded.Config))
 		},
 	}, config.RoleMetadata)
 }
@@ -171,7 +171,7 @@ well, once it is mounted. Answers to the flags of mooncake_store_service and, bu
 			if err != nil {
 				return err
 			}
-			return app.Run(cmd.Context(), log, app.Store(loaded.Config, e.builtins))
+			return app.Run(cmd.Context(), log, app.Admin(loaded.Config, "store", version), app.Store(loaded.Config, e.builtins))
 		},
 	}, config.RoleService)
 }

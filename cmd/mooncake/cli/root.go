@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -27,6 +28,7 @@ type env struct {
 	called   string   // that name, empty for another
 	args     []string // verbs and flags, for the verb that starts itself again
 	closers  []io.Closer
+	patience time.Duration // with a process that is asked, 0 for the usual
 }
 
 // aliases maps upstream's program names to verbs.
@@ -108,7 +110,7 @@ Try it on this machine:  mooncake demo`,
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage(err) })
 	root.AddCommand(
 		e.masterCmd(), e.metadataCmd(), e.storeCmd(), e.clientCmd(), e.whyCmd(), e.adminCmd(),
-		e.pluginsCmd(), e.configCmd(), e.demoCmd(), e.workerCmd(), e.benchCmd(), e.doctorCmd(), e.topologyCmd(), e.hicacheSizingCmd(), e.versionCmd(),
+		e.pluginsCmd(), e.certsCmd(), e.configCmd(), e.demoCmd(), e.workerCmd(), e.benchCmd(), e.doctorCmd(), e.topologyCmd(), e.hicacheSizingCmd(), e.versionCmd(),
 		&cobra.Command{Use: "exit-codes", Short: "What the exit codes mean", Long: exitHelp},
 	)
 	return root

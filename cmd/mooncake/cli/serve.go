@@ -31,7 +31,7 @@ again by themselves. Answers to upstream's mooncake_client flags, also with one 
 			if err != nil {
 				return err
 			}
-			return app.Run(cmd.Context(), log, app.Serve(loaded.Config, e.builtins))
+			return app.Run(cmd.Context(), log, app.Admin(loaded.Config, "client", version), app.Serve(loaded.Config, e.builtins))
 		},
 	}, config.RoleStore)
 }

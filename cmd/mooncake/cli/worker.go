@@ -1,8 +1,10 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"maps"
 	"os"
 	"os/signal"
 	"syscall"
@@ -16,7 +18,10 @@ import (
 	"github.com/mooncake-go/mooncake/core/memory"
 	"github.com/mooncake-go/mooncake/core/model"
 	"github.com/mooncake-go/mooncake/core/observe"
+	"github.com/mooncake-go/mooncake/core/plugins"
 	"github.com/mooncake-go/mooncake/core/store"
+	"github.com/mooncake-go/mooncake/core/transfer"
+	"github.com/mooncake-go/mooncake/sdk/plugin"
 )
 
 // workerCmd is a worker process of the demo: a job on standard input, events on standard
@@ -41,7 +46,10 @@ func (e *env) workerCmd() *cobra.Command {
 			cfg.Store.LocalHostname, cfg.Store.Checksum = "127.0.0.1", job.Checksum
 			if job.Protocol != "" {
 				cfg.Store.Protocol, cfg.Store.Transports = job.Protocol, []string{job.Protocol}
+				cfg.Plugins.Transport = map[string]config.Plugin{job.Protocol: transportEntry(cfg, job)}
 			}
+			cfg.Plugins.Dirs = job.PluginDirs
+			cfg.Admin.Socket = config.SocketOn // It shows in `plugins list` like the rest of the pool.
 			log, err := observe.NewLogger(e.stderr, "info", "text")
 			if err != nil {
 				return err
@@ -52,14 +60,37 @@ func (e *env) workerCmd() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			err = job.Serve(ctx, &demoPool{c: c.Store}, e.stdout)
+			err = job.Serve(ctx, &demoPool{c: c.Store, client: c}, e.stdout)
 			return errors.Join(err, c.Close(context.WithoutCancel(ctx)))
 		},
 	}
 }
 
+// transportEntry is what the configuration says of the demo's transport, in the job's mode.
+func transportEntry(cfg config.Config, job demo.Job) config.Plugin {
+	entry := cfg.Plugins.Get(plugin.ID{Kind: plugin.KindTransport, Name: job.Protocol})
+	entry.Mode, entry.Required = cmp.Or(job.TransportMode, entry.Mode), true
+	if len(job.Transport) > 0 {
+		settings := maps.Clone(entry.Config)
+		if settings == nil {
+			settings = map[string]any{}
+		}
+		for k, v := range job.Transport {
+			settings[k] = v
+		}
+		entry.Config = settings
+	}
+	return entry
+}
+
 // demoPool lets a demo's worker use a store client.
-type demoPool struct{ c *store.Client }
+type demoPool struct {
+	c      *store.Client
+	client *app.Client
+}
+
+// Plugins implements worker.Plugged.
+func (p *demoPool) Plugins() []plugins.Instance { return p.client.Plugins() }
 
 // Exist implements worker.Pool.
 func (p *demoPool) Exist(ctx context.Context, keys []string) ([]bool, error) {
@@ -94,7 +125,7 @@ func (p *demoPool) Buffer(n, size int) (pages [][]byte, release func(), err erro
 		return nil, nil, err
 	}
 	mem := block.Bytes()
-	if err := p.c.RegisterBuffer(context.Background(), mem, block.Location()); err != nil {
+	if err := p.c.RegisterMemory(context.Background(), transfer.BlockMemory(block, 0)); err != nil {
 		return nil, nil, errors.Join(err, block.Close())
 	}
 	for i := range n {

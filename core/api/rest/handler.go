@@ -4,7 +4,6 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
-	"net/http/pprof"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,9 +14,6 @@ import (
 
 // Options are the settings of the handler; the zero value is usable.
 type Options struct {
-	// Profiling serves /debug/pprof. Profiles cost time and show what runs here: only for
-	// ports that strangers cannot reach.
-	Profiling bool
 	// Status says what the master is; nil is metrics.Serving, for a master alone.
 	Status func() metrics.Status
 	// Logger, nil for none.
@@ -50,17 +46,7 @@ func NewHandler(m Master, opts Options) http.Handler {
 		}
 		h.paths[r.path][r.method] = r
 	}
-	if !opts.Profiling {
-		return h
-	}
-	mux := http.NewServeMux()
-	mux.Handle("/", h)
-	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
-	mux.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)
-	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
-	mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
-	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
-	return mux
+	return h
 }
 
 type handler struct {

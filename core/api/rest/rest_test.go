@@ -223,15 +223,6 @@ func TestStandby(t *testing.T) {
 	}
 }
 
-func TestProfilingOnlyWhenAsked(t *testing.T) {
-	h := rest.NewHandler(newFake(), rest.Options{Profiling: true})
-	for _, path := range []string{"/debug/pprof/", "/debug/pprof/goroutine", "/debug/pprof/cmdline", "/health"} {
-		w := httptest.NewRecorder()
-		h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
-		assert.Equal(t, 200, w.Code, path)
-	}
-}
-
 // endless has keys as long as somebody reads them.
 type endless struct {
 	*fake

@@ -14,6 +14,8 @@ import (
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/status"
 
+	"github.com/mooncake-go/mooncake/core/api/lean"
+	"github.com/mooncake-go/mooncake/core/api/mastercodec"
 	masterv1 "github.com/mooncake-go/mooncake/sdk/proto/mooncake/master/v1"
 	pluginv1 "github.com/mooncake-go/mooncake/sdk/proto/mooncake/plugin/v1"
 
@@ -36,6 +38,8 @@ type Options struct {
 	// MaxItems and MaxBytes bound one call; larger batches are cut. Defaults 4096 items
 	// and 4 MiB.
 	MaxItems, MaxBytes int
+	// GRPC has all calls go over gRPC, also to a master that speaks package lean.
+	GRPC bool
 }
 
 func (o Options) withDefaults() Options {
@@ -62,7 +66,8 @@ func (o Options) withDefaults() Options {
 type Client struct {
 	addr string
 	opts Options
-	conn *grpc.ClientConn
+	lean *lean.Client
+	conn *grpc.ClientConn // for a master that does not speak package lean
 	rpc  masterv1.MasterServiceClient
 }
 
@@ -91,7 +96,15 @@ func Dial(addr string, opts Options) (*Client, error) {
 	if err != nil {
 		return nil, errs.Wrap(errs.InvalidParams, "master address "+strconv.Quote(addr), err)
 	}
-	return &Client{addr: addr, opts: opts, conn: conn, rpc: masterv1.NewMasterServiceClient(conn)}, nil
+	c := &Client{addr: addr, opts: opts, conn: conn}
+	c.lean = lean.NewClient(addr, lean.ClientOptions{
+		Limits: lean.Limits{Frame: MaxMessageSize}, ConnectTimeout: opts.ConnectTimeout, RetryMax: opts.MaxRetryDelay, Fallback: conn, Codec: mastercodec.Codec{},
+	})
+	c.rpc = masterv1.NewMasterServiceClient(c.lean)
+	if opts.GRPC {
+		c.rpc = masterv1.NewMasterServiceClient(conn)
+	}
+	return c, nil
 }
 
 func checkAddr(addr string) error {
@@ -110,6 +123,9 @@ func checkAddr(addr string) error {
 
 // Close ends the connection; calls in flight fail. Repeatable.
 func (c *Client) Close() error {
+	if err := c.lean.Close(); err != nil {
+		return err
+	}
 	if err := c.conn.Close(); err != nil && status.Code(err) != codes.Canceled {
 		return err
 	}

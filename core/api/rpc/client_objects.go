@@ -71,7 +71,7 @@ func (c *Client) PutRevoke(ctx context.Context, caller model.Caller, items []mod
 		if err != nil {
 			return nil, err
 		}
-		return goErrors(len(items), out.GetErrors())
+		return goRevoked(items, out)
 	})
 }
 

@@ -134,30 +134,6 @@ func goPutEnd(in *masterv1.PutEndRequest) ([]model.EndItem, error) {
 	return items, nil
 }
 
-func wirePutRevoke(caller model.Caller, items []model.RevokeItem) *masterv1.PutRevokeRequest {
-	return &masterv1.PutRevokeRequest{
-		Caller: wireCaller(caller),
-		Keys:   mapSlice(items, func(it model.RevokeItem) []byte { return keyAsBytes(it.Key) }),
-		Puts:   mapSlice(items, func(it model.RevokeItem) uint64 { return it.Put }),
-	}
-}
-
-func goPutRevoke(in *masterv1.PutRevokeRequest) ([]model.RevokeItem, error) {
-	keys, err := goKeys(in.GetKeys())
-	if err != nil {
-		return nil, err
-	}
-	puts, err := putsOf(in.GetPuts(), len(keys))
-	if err != nil {
-		return nil, err
-	}
-	items := make([]model.RevokeItem, len(keys))
-	for i, k := range keys {
-		items[i] = model.RevokeItem{Key: k, Put: puts(i)}
-	}
-	return items, nil
-}
-
 // putsOf returns the i-th of n puts. A client that knows no puts sends no column, and means
 // any.
 func putsOf(column []uint64, n int) (func(int) uint64, error) {

@@ -23,7 +23,7 @@ func FuzzRequest(f *testing.F) {
 	}
 	add(wirePutStart(model.Caller{Client: model.UUID{Hi: 1}}, []model.PutItem{{Key: "a", Size: 1}, {Key: "\xff", Size: 1 << 63, Group: "g"}}, model.ReplicateConfig{ReplicaNum: 2, PreferredSegments: []string{"s"}}))
 	add(wirePutEnd(model.Caller{Client: model.UUID{Lo: 1}}, []model.EndItem{{Key: "a", Checksum: model.Checksum{Kind: 1, Value: 7}, Put: 3}}))
-	add(wirePutRevoke(model.Caller{Client: model.UUID{Lo: 1}}, []model.RevokeItem{{Key: "a", Put: 1 << 63}}))
+	add(wirePutRevoke(model.Caller{Client: model.UUID{Lo: 1}}, []model.RevokeItem{{Key: "a", Put: 1 << 63}, {Key: "b", Quarantined: true}}))
 	add(&masterv1.PingRequest{Peers: []*masterv1.PeerReport{wirePeerReport(model.PeerReport{Endpoint: "e", Done: 1, Failed: 2, Bytes: 3, Busy: time.Second})}})
 	add(wireTaskSpec(model.TaskSpec{Kind: model.MoveObject, Tenant: "t", Key: "k", Source: "s", Targets: []string{"u"}}))
 	add(&masterv1.RemountSegmentsRequest{Client: wireUUID(model.UUID{Lo: 2}), Segments: []*masterv1.Segment{wireSegment(model.Segment{Name: "n", Size: 3})}})

@@ -3,6 +3,8 @@ package rpc_test
 import (
 	"context"
 	"net"
+	"os"
+	"os/exec"
 	"testing"
 	"time"
 
@@ -18,6 +20,22 @@ import (
 var nobody model.Caller
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// overGRPC names the variable with which these tests run over gRPC alone.
+const overGRPC = "MOONCAKE_TEST_OVER_GRPC"
+
+// TestEverythingOverGRPC runs all tests once more, over gRPC, which others than this
+// program's client speak.
+func TestEverythingOverGRPC(t *testing.T) {
+	if os.Getenv(overGRPC) != "" {
+		t.Skip("this is it")
+	}
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.timeout=10m", "-test.v")
+	cmd.Env = append(os.Environ(), overGRPC+"=1")
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	require.Contains(t, string(out), "--- PASS: TestRemoteEqualsLocal")
+}
 
 // serve runs a server of m on loopback until the test ends, and returns its address.
 func serve(t testing.TB, m store.Master, opts rpc.ServerOptions) string {
@@ -51,6 +69,7 @@ func start(t testing.TB, m store.Master, opts rpc.ServerOptions, ln net.Listener
 
 func dial(t testing.TB, addr string, opts rpc.Options) *rpc.Client {
 	t.Helper()
+	opts.GRPC = opts.GRPC || os.Getenv(overGRPC) != ""
 	c, err := rpc.Dial(addr, opts)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, c.Close()) })

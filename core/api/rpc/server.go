@@ -5,11 +5,14 @@ import (
 	"errors"
 	"log/slog"
 	"net"
+	"sync"
 	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/keepalive"
 
+	"github.com/mooncake-go/mooncake/core/api/lean"
+	"github.com/mooncake-go/mooncake/core/api/mastercodec"
 	masterv1 "github.com/mooncake-go/mooncake/sdk/proto/mooncake/master/v1"
 
 	"github.com/mooncake-go/mooncake/core/store"
@@ -52,6 +55,7 @@ func (o ServerOptions) withDefaults() ServerOptions {
 // Server serves a master on a listener. A call that panics fails alone.
 type Server struct {
 	grpc *grpc.Server
+	lean *lean.Server
 }
 
 // NewServer returns a server of m. Nothing runs before Serve.
@@ -75,13 +79,17 @@ func NewServer(m store.Master, opts ServerOptions) *Server {
 		}),
 		grpc.ChainUnaryInterceptor(chain...),
 	)}
+	s.lean = lean.NewServer(lean.Limits{Frame: MaxMessageSize, Calls: int(opts.MaxStreams), Stall: opts.HandshakeTimeout, Idle: opts.IdleTimeout}, chain...)
+	s.lean.Codec = mastercodec.Codec{}
 	masterv1.RegisterMasterServiceServer(s.grpc, &service{master: m})
+	masterv1.RegisterMasterServiceServer(s.lean, &service{master: m})
 	return s
 }
 
-// Serve answers on ln until Stop, and closes it. It returns nil after Stop.
+// Serve answers on ln until Stop, and closes it: calls over gRPC, and over the leaner
+// framing of package lean. It returns nil after Stop.
 func (s *Server) Serve(ln net.Listener) error {
-	err := s.grpc.Serve(ln)
+	err := s.grpc.Serve(lean.Split(ln, s.lean))
 	if errors.Is(err, grpc.ErrServerStopped) {
 		return nil
 	}
@@ -94,7 +102,10 @@ func (s *Server) Stop(ctx context.Context) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		s.grpc.GracefulStop()
+		var both sync.WaitGroup
+		both.Go(s.grpc.GracefulStop)
+		both.Go(func() { s.lean.Stop(ctx) })
+		both.Wait()
 	}()
 	select {
 	case <-done:

@@ -63,7 +63,7 @@ func (s *service) PutRevoke(ctx context.Context, in *masterv1.PutRevokeRequest) 
 	if err != nil {
 		return nil, err
 	}
-	return &masterv1.PutRevokeResponse{Errors: itemErrors(len(res), func(i int) error { return res[i] })}, checkAnswer("put revoke", len(items), len(res))
+	return wireRevoked(in, res), checkAnswer("put revoke", len(items), len(res))
 }
 
 func (s *service) Remove(ctx context.Context, in *masterv1.RemoveRequest) (*masterv1.RemoveResponse, error) {

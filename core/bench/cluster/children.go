@@ -8,15 +8,19 @@ import (
 	"strings"
 )
 
-// Child returns the number of the child process of parent whose executable has the name.
-func Child(parent int, executable string) (int, error) {
+// deepest bounds the generations that are climbed, should processes be replaced meanwhile.
+const deepest = 16
+
+// Descendant returns the number of the process below ancestor whose executable has the name.
+// A plugin is no child of its host's: a keeper stands between them.
+func Descendant(ancestor int, executable string) (int, error) {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
 		return 0, fmt.Errorf("list processes: %w", err)
 	}
 	for _, e := range entries {
 		pid, err := strconv.Atoi(e.Name())
-		if err != nil || parentOf(pid) != parent {
+		if err != nil || !below(pid, ancestor) {
 			continue
 		}
 		// A sealed or replaced file shows with a suffix; the command line has the name as well.
@@ -25,7 +29,16 @@ func Child(parent int, executable string) (int, error) {
 			return pid, nil
 		}
 	}
-	return 0, fmt.Errorf("process %d has no child %s", parent, executable)
+	return 0, fmt.Errorf("there is no %s below process %d", executable, ancestor)
+}
+
+func below(pid, ancestor int) bool {
+	for range deepest {
+		if pid = parentOf(pid); pid <= 1 || pid == ancestor {
+			break
+		}
+	}
+	return pid == ancestor
 }
 
 // parentOf returns the parent of a process, 0 where it is gone.

@@ -126,12 +126,12 @@ func TestChildDiesWithAKilledParent(t *testing.T) {
 	}, 20*time.Second, 10*time.Millisecond, "the child outlived its parent")
 }
 
-func TestChild(t *testing.T) {
-	p := sh(t, `sleep 60 & wait`)
+func TestDescendant(t *testing.T) {
+	p := sh(t, `sh -c 'sleep 60 & wait' & wait`)
 	require.Eventually(t, func() bool {
-		pid, err := Child(p.PID(), "sleep")
+		pid, err := Descendant(p.PID(), "sleep")
 		return err == nil && pid > 0
 	}, 20*time.Second, 10*time.Millisecond)
-	_, err := Child(p.PID(), "nosuch")
-	assert.ErrorContains(t, err, "has no child nosuch")
+	_, err := Descendant(p.PID(), "nosuch")
+	assert.ErrorContains(t, err, "there is no nosuch below process")
 }

@@ -22,7 +22,7 @@ func TestParseKill(t *testing.T) {
 	k, err := ParseKill("")
 	require.NoError(t, err)
 	assert.Nil(t, k)
-	for text, want := range map[string]Kill{"store": {"store", 0.5}, "master@0.25": {"master", 0.25}, "evict@0.1": {"evict", 0.1}} {
+	for text, want := range map[string]Kill{"store": {"store", 0.5}, "master@0.25": {"master", 0.25}, "evict@0.1": {"evict", 0.1}, "transport": {"transport", 0.5}, "worker-transport@0.9": {"worker-transport", 0.9}} {
 		k, err := ParseKill(text)
 		require.NoError(t, err, text)
 		assert.Equal(t, want, *k)
@@ -39,20 +39,23 @@ func TestParseKill(t *testing.T) {
 func TestOptionsRefusals(t *testing.T) {
 	require.NoError(t, Default().Validate())
 	for want, change := range map[string]func(*Options){
-		"0 stores":        func(o *Options) { o.Stores = 0 },
-		"0 workers":       func(o *Options) { o.Workers = 0 },
-		"page of 12":      func(o *Options) { o.PageSize = 12 },
-		"page of 4097":    func(o *Options) { o.PageSize = 4097 },
-		"pool of 2 pages": func(o *Options) { o.PoolPages = 2 },
-		"window of 0":     func(o *Options) { o.Window = 0 },
-		"lease of 0s":     func(o *Options) { o.LeaseTTL = 0 },
-		"think time":      func(o *Options) { o.Think = -1 },
-		"no protocol":     func(o *Options) { o.Protocol = "" },
-		`"elsewhere"`:     func(o *Options) { o.Mode = "elsewhere" },
-		"corrupt at 1":    func(o *Options) { o.Corrupt = 1 },
-		"of its own":      func(o *Options) { o.Kill = &Kill{"alloc", 0.5} },
-		"only store":      func(o *Options) { o.Stores = 1; o.Kill = &Kill{"store", 0.5} },
-		"requests is 0":   func(o *Options) { o.Load.Requests = 0 },
+		"0 stores":                    func(o *Options) { o.Stores = 0 },
+		"0 workers":                   func(o *Options) { o.Workers = 0 },
+		"page of 12":                  func(o *Options) { o.PageSize = 12 },
+		"page of 4097":                func(o *Options) { o.PageSize = 4097 },
+		"pool of 2 pages":             func(o *Options) { o.PoolPages = 2 },
+		"window of 0":                 func(o *Options) { o.Window = 0 },
+		"lease of 0s":                 func(o *Options) { o.LeaseTTL = 0 },
+		"think time":                  func(o *Options) { o.Think = -1 },
+		"no protocol":                 func(o *Options) { o.Protocol = "" },
+		`"elsewhere"`:                 func(o *Options) { o.Mode = "elsewhere" },
+		`mode "there"`:                func(o *Options) { o.TransportMode = "there" },
+		"--transport-mode subprocess": func(o *Options) { o.Kill, o.Linked = &Kill{"transport", 0.5}, true },
+		"killing the transport needs": func(o *Options) { o.Kill, o.TransportMode = &Kill{"worker-transport", 0.5}, "inprocess" },
+		"corrupt at 1":                func(o *Options) { o.Corrupt = 1 },
+		"of its own":                  func(o *Options) { o.Kill = &Kill{"alloc", 0.5} },
+		"only store":                  func(o *Options) { o.Stores = 1; o.Kill = &Kill{"store", 0.5} },
+		"requests is 0":               func(o *Options) { o.Load.Requests = 0 },
 	} {
 		o := Default()
 		change(&o)

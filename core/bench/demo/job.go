@@ -26,6 +26,11 @@ type Job struct {
 	Checksum bool   `json:"checksum"`
 	// Protocol is the transport plugin that moves the pages.
 	Protocol string `json:"protocol"`
+	// TransportMode is where it runs, and PluginDirs where its binary is looked for.
+	TransportMode string   `json:"transport_mode,omitempty"`
+	PluginDirs    []string `json:"plugin_dirs,omitempty"`
+	// Transport is what the transport is set to, beside its own defaults.
+	Transport map[string]string `json:"transport,omitempty"`
 	// AllocWait is how long a put waits for room that read leases hold.
 	AllocWait time.Duration `json:"alloc_wait"`
 }

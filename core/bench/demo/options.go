@@ -1,6 +1,7 @@
 package demo
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"slices"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/mooncake-go/mooncake/core/bench/workload"
+	"github.com/mooncake-go/mooncake/core/plugins"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 )
@@ -36,13 +38,23 @@ type Options struct {
 	// Think is how long a worker waits after each request, as an engine computes between two.
 	Think time.Duration
 	// Protocol is the name of the transport plugin that moves the pages, and the only one.
+	// TransportMode is where it runs in the stores and workers: auto, inprocess or subprocess.
+	// Linked says that Program has it inside.
 	Protocol string
+	// Certificates says that the transport has the settings ca, cert and key. The demo then makes
+	// an authority and a certificate that live with it.
+	Certificates  bool
+	TransportMode string
+	Linked        bool
 	// Evictor and Allocator are the names of the plugins; Mode is where they run: auto,
 	// inprocess or subprocess. PluginDirs are searched for their binaries.
 	Evictor    string
 	Allocator  string
 	Mode       string
 	PluginDirs []string
+	// Ask returns the plugins that a process of this number has in use, for the report; nil
+	// leaves out what master and stores use.
+	Ask func(ctx context.Context, pid int) ([]plugins.Instance, error)
 	// Kill ends a process with SIGKILL in the middle, nil for none.
 	Kill *Kill
 	// Corrupt flips a byte in every page of the first store's memory after this share of all
@@ -63,9 +75,11 @@ func Default() Options {
 	return Options{
 		Stores: 3, Workers: 2, PageSize: 1 << 20, PoolPages: 768, Window: 64,
 		Load: workload.Default(), LeaseTTL: 200 * time.Millisecond, Checksum: true,
-		Protocol: "tcp", Evictor: "prefix", Allocator: "arena", Mode: "auto",
+		Protocol: "tcp", TransportMode: "auto", Evictor: "prefix", Allocator: "arena", Mode: "auto",
 	}
 }
+
+var modes = []string{"auto", "inprocess", "subprocess"}
 
 // Validate reports the first option that cannot work.
 func (o Options) Validate() error {
@@ -89,12 +103,16 @@ func (o Options) Validate() error {
 		return refuse("a think time of %v, want 0 or more", o.Think)
 	case o.Protocol == "":
 		return refuse("no protocol, want the name of a transport plugin, for example tcp")
-	case o.Mode != "auto" && o.Mode != "inprocess" && o.Mode != "subprocess":
+	case !slices.Contains(modes, o.Mode):
 		return refuse("plugin mode %q is not auto, inprocess or subprocess", o.Mode)
+	case !slices.Contains(modes, o.TransportMode):
+		return refuse("transport mode %q is not auto, inprocess or subprocess", o.TransportMode)
 	case !(o.Corrupt >= 0 && o.Corrupt < 1):
 		return refuse("corrupt at %g of the load, want 0 (never) or a share below 1", o.Corrupt)
 	case o.Kill != nil && o.Kill.plugin() && o.Mode != "subprocess":
 		return refuse("killing the %s plugin needs it in a process of its own; use --plugin-mode subprocess", o.Kill.Role)
+	case o.Kill != nil && o.Kill.transport() && (o.TransportMode == "inprocess" || o.TransportMode == "auto" && o.Linked):
+		return refuse("killing the transport needs it in a process of its own; use --transport-mode subprocess")
 	case o.Kill != nil && o.Kill.Role == "store" && o.Stores < 2:
 		return refuse("killing the only store leaves no pool; use --stores 2 or more")
 	}
@@ -127,8 +145,9 @@ func (o Options) poolPages() int {
 // Kill says what to end with SIGKILL, and when.
 type Kill struct {
 	// Role is "store" (the first one, which stays away), "master" (which is started again),
-	// or "evict" or "alloc" (the subprocess of the master's plugin, which the master starts
-	// again).
+	// "evict" or "alloc" (the subprocess of the master's plugin, which the master starts
+	// again), or "transport" or "worker-transport" (that of the first store's or worker's
+	// transport, which the store or worker starts again).
 	Role string
 	// At is the share of all requests after which it happens, above 0 and below 1.
 	At float64
@@ -148,11 +167,16 @@ func ParseKill(s string) (*Kill, error) {
 		}
 		k.At = at
 	}
-	if !slices.Contains([]string{"store", "master", plugin.KindEvict, plugin.KindAlloc}, role) {
-		return nil, errs.New(errs.InvalidParams, "demo", "kill %q: want store, master, evict or alloc, with @ and a share of the requests, for example store@0.5", s)
+	if !slices.Contains([]string{"store", "master", plugin.KindEvict, plugin.KindAlloc, plugin.KindTransport, workerTransport}, role) {
+		return nil, errs.New(errs.InvalidParams, "demo", "kill %q: want store, master, evict, alloc, transport or worker-transport, with @ and a share of the requests, for example store@0.5", s)
 	}
 	return k, nil
 }
+
+// workerTransport is the transport's process of a worker.
+const workerTransport = "worker-" + plugin.KindTransport
+
+func (k Kill) transport() bool { return k.Role == plugin.KindTransport || k.Role == workerTransport }
 
 func (k Kill) plugin() bool { return k.Role == plugin.KindEvict || k.Role == plugin.KindAlloc }
 

@@ -8,9 +8,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -31,7 +33,9 @@ type pool struct {
 	meta   string
 	master *cluster.Proc
 	stores []*cluster.Proc
-	log    *prefixer
+	// transport is what the transport is set to, beside its own defaults.
+	transport map[string]string
+	log       *prefixer
 }
 
 // newPool starts a master and the stores and waits until all memory is mounted.
@@ -49,6 +53,10 @@ func newPool(ctx context.Context, opts Options) (*pool, error) {
 	p := &pool{
 		opts: opts, dir: dir, rpc: at(0), admin: at(1), meta: "http://" + at(2) + "/metadata",
 		log: &prefixer{out: opts.Log},
+	}
+	if err := p.makeCertificates(); err != nil {
+		p.close()
+		return nil, err
 	}
 	if err := p.writeConfig(ports); err != nil {
 		p.close()
@@ -116,10 +124,17 @@ func (p *pool) startMaster(ctx context.Context) error {
 
 func (p *pool) startStore(i int) error {
 	name := "store-" + strconv.Itoa(i+1)
-	proc, err := p.start(name, "store",
+	args := []string{"store",
 		"--master_server_address", p.rpc, "--metadata_server", p.meta, "--local_hostname", "127.0.0.1",
 		"--protocol", p.opts.Protocol, "--transports", p.opts.Protocol,
-		"--global_segment_size", strconv.FormatUint(p.opts.segmentSize(), 10))
+		"--set", "plugins.transport." + p.opts.Protocol + ".mode=" + p.opts.TransportMode,
+		"--set", "plugins.transport." + p.opts.Protocol + ".required=true",
+		"--plugin_dir", strings.Join(p.opts.PluginDirs, ","),
+		"--global_segment_size", strconv.FormatUint(p.opts.segmentSize(), 10)}
+	for _, key := range slices.Sorted(maps.Keys(p.transport)) {
+		args = append(args, "--set", "plugins.transport."+p.opts.Protocol+".config."+key+"="+p.transport[key])
+	}
+	proc, err := p.start(name, args...)
 	if err != nil {
 		return err
 	}

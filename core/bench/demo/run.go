@@ -11,6 +11,7 @@ import (
 	"github.com/mooncake-go/mooncake/core/bench/progress"
 	"github.com/mooncake-go/mooncake/core/bench/report"
 	"github.com/mooncake-go/mooncake/core/bench/worker"
+	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 )
 
@@ -53,7 +54,7 @@ func (p *pool) replay(ctx context.Context, load sizes, checksumGBps float64) (re
 
 	show := progress.New(p.opts.Progress, load.perWorker)
 	defer show.Close()
-	killer := killer{pool: p, total: load.requests}
+	killer := killer{pool: p, workers: workers, total: load.requests}
 	damage := corruptor{pool: p, total: load.requests}
 	update := func() {
 		for i, r := range workers {
@@ -94,6 +95,7 @@ func (p *pool) replay(ctx context.Context, load sizes, checksumGBps float64) (re
 		}
 	}
 	rep := report.Build(results, report.Facts{
+		Plugins:   p.plugins(context.WithoutCancel(ctx)),
 		Evictions: evictions + killer.evictions, PageSize: p.opts.PageSize,
 		PoolBytes:       uint64(p.opts.poolPages()) * p.opts.PageSize,
 		WorkingSetBytes: uint64(load.distinct) * p.opts.PageSize,
@@ -109,16 +111,18 @@ func (p *pool) job(i, total int) Job {
 			PageSize: int(p.opts.PageSize), Window: p.opts.Window, Think: p.opts.Think,
 		},
 		Workers: p.opts.Workers, Load: p.opts.Load, Trace: p.opts.Trace,
-		Master: p.rpc, Metadata: p.meta, Checksum: p.opts.Checksum, Protocol: p.opts.Protocol,
+		Master: p.rpc, Metadata: p.meta, Checksum: p.opts.Checksum, Protocol: p.opts.Protocol, TransportMode: p.opts.TransportMode, PluginDirs: p.opts.PluginDirs,
+		Transport: p.transport,
 		AllocWait: max(10*p.opts.LeaseTTL, 2*time.Second),
 	}
 }
 
 // killer ends a process once, at its share of the load.
 type killer struct {
-	pool  *pool
-	total int
-	done  bool
+	pool    *pool
+	workers []*runner
+	total   int
+	done    bool
 	// evictions is what a killed master had counted.
 	evictions uint64
 }
@@ -131,6 +135,21 @@ func (k *killer) tick(ctx context.Context, requests uint64) (note string, err er
 	k.done = true
 	what, err := k.strike(ctx, kill)
 	return fmt.Sprintf("killed %s (SIGKILL) after %d of %d requests", what, requests, k.total), err
+}
+
+// victim returns the plugin of a role, and the process that has it.
+func (k *killer) victim(role string) (*cluster.Proc, plugin.ID) {
+	o := k.pool.opts
+	switch role {
+	case plugin.KindEvict:
+		return k.pool.master, plugin.ID{Kind: role, Name: o.Evictor}
+	case plugin.KindAlloc:
+		return k.pool.master, plugin.ID{Kind: role, Name: o.Allocator}
+	case workerTransport:
+		return k.workers[0].proc, plugin.ID{Kind: plugin.KindTransport, Name: o.Protocol}
+	default:
+		return k.pool.stores[0], plugin.ID{Kind: plugin.KindTransport, Name: o.Protocol}
+	}
 }
 
 // strike kills, and returns what was killed.
@@ -152,15 +171,12 @@ func (k *killer) strike(ctx context.Context, kill *Kill) (what string, err error
 		}
 		return "the master, which is back with all stores mounted again,", p.waitMounted(ctx, p.opts.Stores)
 	default:
-		id := plugin.ID{Kind: kill.Role, Name: p.opts.Evictor}
-		if kill.Role == plugin.KindAlloc {
-			id.Name = p.opts.Allocator
-		}
-		pid, err := cluster.Child(p.master.PID(), id.BinaryName())
+		host, id := k.victim(kill.Role)
+		pid, err := cluster.Descendant(host.PID(), id.BinaryName())
 		if err != nil {
-			return "", err
+			return "", errs.WithHint(err, "%s runs inside %s; --plugin-mode subprocess and --transport-mode subprocess give plugins processes of their own", id, host.Name)
 		}
-		return "the process of " + id.String(), syscall.Kill(pid, syscall.SIGKILL)
+		return "the process of " + id.String() + " of " + host.Name, syscall.Kill(pid, syscall.SIGKILL)
 	}
 }
 

@@ -4,6 +4,7 @@ package report
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"time"
 
@@ -23,6 +24,8 @@ type Facts struct {
 	Elapsed time.Duration
 	// ChecksumGBps is the measured speed of the checksum on one core, 0 if not measured.
 	ChecksumGBps float64
+	// Plugins are those of the master and of the stores.
+	Plugins []Plugin
 }
 
 // Report is the outcome of a run. The JSON keys are relied on by scripts: they are added
@@ -70,6 +73,8 @@ type Report struct {
 	// the time in puts and gets that it accounts for at that speed. 0 if not measured.
 	ChecksumGBps  float64 `json:"checksum_gbps,omitempty"`
 	ChecksumShare float64 `json:"checksum_share,omitempty"`
+	// Plugins are those that the processes had in use in the end, each with its process.
+	Plugins []Plugin `json:"plugins,omitempty"`
 	// Wrong describes the first wrong pages.
 	Wrong []string `json:"wrong,omitempty"`
 }
@@ -85,6 +90,7 @@ func Build(results []worker.Result, facts Facts) Report {
 		Evictions: facts.Evictions, PageSize: facts.PageSize, PoolBytes: facts.PoolBytes,
 		WorkingSetBytes: facts.WorkingSetBytes, Seconds: facts.Elapsed.Seconds(),
 		Workers: len(results), ChecksumGBps: facts.ChecksumGBps, Failures: map[string]uint64{},
+		Plugins: slices.Clone(facts.Plugins),
 	}
 	var lookup, get, put ops
 	for _, w := range slices.SortedFunc(slices.Values(results), func(a, b worker.Result) int { return cmp.Compare(a.Worker, b.Worker) }) {
@@ -102,6 +108,9 @@ func Build(results []worker.Result, facts Facts) Report {
 		r.LookupsFailed += lookup.add(w.Lookup, r.Failures)
 		r.ContentSeconds += (w.Filling + w.Verifying).Seconds()
 		r.Wrong = append(r.Wrong, w.Wrong...)
+		for _, in := range w.Plugins {
+			r.Plugins = append(r.Plugins, Plugin{Where: fmt.Sprintf("worker-%d", w.Worker+1), Instance: in})
+		}
 	}
 	r.Wrong = r.Wrong[:min(len(r.Wrong), maxWrong)]
 	if r.BlocksLooked > 0 {

@@ -32,6 +32,7 @@ func (r Report) WriteTable(w io.Writer) error {
 	if len(r.Failures) > 0 {
 		row("failed", "%d puts, %d gets, %d lookups: %s", r.PutsFailed, r.GetsFailed, r.LookupsFailed, r.failures())
 	}
+	r.pluginRows(row)
 	row("verified pages", "%d", r.PagesVerified)
 	row("wrong pages", "%d", r.PagesWrong)
 	for _, detail := range r.Wrong {

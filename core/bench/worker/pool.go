@@ -4,6 +4,7 @@ import (
 	"context"
 	"strconv"
 
+	"github.com/mooncake-go/mooncake/core/plugins"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
@@ -22,6 +23,11 @@ type Pool interface {
 	// Buffer returns n pages of size bytes each that GetInto and PutFrom can use without a
 	// copy, until release is called.
 	Buffer(n, size int) (pages [][]byte, release func(), err error)
+}
+
+// Plugged is a Pool that tells which plugins it has in use.
+type Plugged interface {
+	Plugins() []plugins.Instance
 }
 
 // Key names a block's page in the pool: demo/<model>/<seed>/<block in hex>/<page size>.

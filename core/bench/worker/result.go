@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/mooncake-go/mooncake/core/bench/latency"
+	"github.com/mooncake-go/mooncake/core/plugins"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
@@ -69,6 +70,8 @@ type Result struct {
 	Wall time.Duration `json:"wall_ns"`
 	// Wrong describes the first wrong pages.
 	Wrong []string `json:"wrong,omitempty"`
+	// Plugins are those that the worker's pool has in use in the end, where it tells.
+	Plugins []plugins.Instance `json:"plugins,omitempty"`
 }
 
 func newResult(cfg Config) Result {

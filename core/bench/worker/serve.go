@@ -44,6 +44,9 @@ func Serve(ctx context.Context, w *Worker, src trace.Source, out io.Writer, inte
 	if cause := context.Cause(ctx); errors.Is(err, context.Canceled) && !errors.Is(cause, context.Canceled) {
 		err = cause
 	}
+	if p, ok := w.pool.(Plugged); ok {
+		res.Plugins = p.Plugins()
+	}
 	werr := enc.Encode(Event{Worker: w.cfg.Worker, Result: &res})
 	if err != nil && werr == nil {
 		werr = enc.Encode(Event{Worker: w.cfg.Worker, Error: &Failure{Code: errs.CodeOf(err), Message: err.Error()}})

@@ -103,6 +103,8 @@ func violations(r rule, pkgs []listed) []string {
 func TestRulesCanFail(t *testing.T) {
 	cases := []struct{ rule, pkg, bad, good string }{
 		{"contracts use the standard library only", "sdk/evict", "golang.org/x/sys/unix", "context"},
+		{"contracts use the standard library only", "sdk/transport/pathkit", sdk + "shm", sdk + "transport"},
+		{"contracts use the standard library only", "sdk/transport/regionkit", sdk + "transport/pathkit", sdk + "transport"},
 		{"sdk does not know the core", "sdk/serve", module + "core/model", sdk + "plugin"},
 		{"sdk stays light", "sdk/wire", "go.uber.org/fx", "google.golang.org/grpc"},
 		{"plugins use the sdk, nothing of the core, and not each other", "plugins/evict-lru", module + "plugins/alloc-arena", sdk + "evict"},

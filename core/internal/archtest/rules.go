@@ -21,7 +21,7 @@ type rule struct {
 // floors orders the rooms of core from the ground up: a room imports its own floor's
 // listed neighbours never, and higher floors never.
 var floors = [][]string{
-	{"core/config", "core/model", "core/internal"},
+	{"core/config", "core/model", "core/certs", "core/internal"},
 	{"core/plugins", "core/topology", "core/observe"},
 	{"core/metadata", "core/memory"},
 	{"core/transfer", "core/doctor"},
@@ -38,7 +38,8 @@ func rules() []rule {
 			applies: in("sdk/plugin", "sdk/transport", "sdk/alloc", "sdk/evict", "sdk/errs", "sdk/advice", "sdk/slotindex", "sdk/internal"),
 			allow: func(pkg, imp string) bool {
 				return std(imp) || under(imp, sdk+"plugin") || under(imp, sdk+"errs") || under(imp, sdk+"internal") ||
-					(under(pkg, "sdk/evict/ranked") && (imp == sdk+"evict" || imp == sdk+"slotindex"))
+					(under(pkg, "sdk/evict/ranked") && (imp == sdk+"evict" || imp == sdk+"slotindex")) ||
+					((under(pkg, "sdk/transport/pathkit") || under(pkg, "sdk/transport/regionkit")) && imp == sdk+"transport")
 			},
 		},
 		{

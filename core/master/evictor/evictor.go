@@ -61,7 +61,8 @@ type Evictor struct {
 	samples    map[string]sample // of owners
 
 	// Buffers that are used again, bounded by the journal, by proposeBatch and by the size
-	// of groups.
+	// of groups. Those of events are given back when there are none: see rest.
+	quiet      int // calls of Tend since the last event
 	drained    objects.DrainBuffer
 	events     []evict.Event
 	candidates []evict.Candidate

@@ -40,22 +40,41 @@ func (e *Evictor) Drain(ctx context.Context) error {
 	return e.drain(ctx)
 }
 
-// Tend is Drain, and teaches the policy anew where that is due. It is called by the
-// background loop alone: teaching takes about a second for every million objects, and a
-// caller with a deadline would give up halfway and leave the next one to begin again.
+// quietTends is after how many calls of Tend that saw no event, but for the first, the
+// buffers of events are given back: a fifth of a second, which is longer than the pauses
+// between the batches of a busy client.
+const quietTends = 20
+
+// Tend is Drain, teaches the policy anew where that is due, and gives back the memory of
+// events when there are none. It is called by the background loop alone: teaching takes
+// about a second for every million objects, and a caller with a deadline would give up
+// halfway and leave the next one to begin again.
 func (e *Evictor) Tend(ctx context.Context) error {
 	if err := e.lock(ctx); err != nil {
 		return err
 	}
 	defer e.unlock()
+	defer e.rest()
 	if e.stale && e.clock.Now() >= e.nextRepair {
 		return e.repair(ctx)
 	}
 	return e.drain(ctx)
 }
 
+// rest counts the calls of Tend since the last event, and gives back what events needed,
+// once each time that there are none for a while.
+func (e *Evictor) rest() {
+	if e.quiet++; e.quiet == quietTends {
+		e.table.Shrink(&e.drained)
+		e.events = nil
+	}
+}
+
 func (e *Evictor) drain(ctx context.Context) error {
 	drained := e.table.Drain(&e.drained)
+	if len(drained) > 0 {
+		e.quiet = 0
+	}
 	if e.stale {
 		return errStale
 	}
@@ -144,6 +163,7 @@ func (e *Evictor) Replay(ctx context.Context, p evict.Policy) error {
 func (e *Evictor) teach(ctx context.Context, p evict.Policy, anew bool) error {
 	e.teaching.Store(max(e.table.Noted(), 1))
 	defer e.teaching.Store(0)
+	e.quiet = 0
 	all := e.table.Ranking()
 	for rest := all; len(rest) > 0; {
 		n := min(len(rest), recordBatch)

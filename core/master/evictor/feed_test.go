@@ -97,6 +97,35 @@ func TestEventsAreToldInBoundedCalls(t *testing.T) {
 	require.EqualValues(t, maxRecord+1, st.Objects)
 }
 
+// Buffers of events are kept as long as there are events now and then, given back when there
+// are none, and grow again.
+func TestARestingEvictorGivesBuffersBack(t *testing.T) {
+	b := newFixture(t, nil)
+	tend := func(times int) {
+		for range times {
+			require.NoError(t, b.Tend(t.Context()))
+		}
+	}
+	b.put(t, 0, 1000)
+	tend(quietTends - 1)
+	b.put(t, 1000, 1001)
+	tend(quietTends - 1)
+	require.GreaterOrEqual(t, cap(b.events), 1000, "the time counts from the last event")
+	require.NotZero(t, b.drained)
+	tend(1)
+	require.Nil(t, b.events)
+	require.Zero(t, b.drained)
+
+	b.put(t, 1001, 2000)
+	tend(1)
+	require.NotZero(t, b.drained)
+	st, err := b.lru.Stats(t.Context())
+	require.NoError(t, err)
+	require.EqualValues(t, 2000, st.Objects)
+	tend(quietTends)
+	require.Nil(t, b.events, "each time anew")
+}
+
 // Only the background loop teaches a policy that failed: it has no deadline that would end
 // it halfway.
 func TestOnlyTheLoopTeachesAnew(t *testing.T) {

@@ -25,6 +25,7 @@ const (
 	ReplacedByUpsert               // a new value was written
 	ReplacedWhileUnfinished        // another put took the place of an overdue one
 	MovedAway                      // the copy was moved and the new one lost since
+	PutQuarantined                 // its writer gave the put up, and a peer may still write to its place
 	reasons                        // how many there are
 )
 
@@ -61,6 +62,8 @@ var meanings = [reasons]meaning{
 	ReplacedWhileUnfinished: {model.FateReplaced, "never readable: its writer did not finish within put_start_discard_timeout, " +
 		"and another put took its place"},
 	MovedAway: {model.FateLost, "moved to another segment; that copy is gone as well"},
+	PutQuarantined: {model.FateRevoked, "never readable: its writer gave the put up because a transfer ended in doubt, as when a transport's process dies; " +
+		"its memory is held back until put_start_release_timeout, and the writer's log says why"},
 }
 
 // Fate returns what the reason makes of a key.

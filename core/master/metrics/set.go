@@ -42,9 +42,10 @@ type Set struct {
 	// long until the first of their leases ends.
 	LeaseWaits Durations
 
-	// Discarded are unfinished puts that were given up, Released those whose memory has
-	// been freed since.
-	Discarded, Released Counter
+	// Discarded are unfinished puts whose memory was held back, because their writers were
+	// given up or, Quarantined, could not tell whether they are done; Released are copies
+	// whose memory has been freed since.
+	Discarded, Quarantined, Released Counter
 
 	// TenantRejects has the labels tenant and reason (RejectQuota and so on),
 	// TenantEvictedBytes the label tenant.

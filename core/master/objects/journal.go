@@ -84,6 +84,25 @@ func (t *Table) Drain(b *DrainBuffer) []Event {
 	return b.order()
 }
 
+// keptEvents is for how many events a shard at rest keeps room, so that calls now and then
+// allocate nothing.
+const keptEvents = 16
+
+// Shrink gives back what a burst of events made the journal and b grow to, tens of MB at
+// their bounds, for when nothing has happened for a while. No event is lost; what Drain
+// returned with b is valid no more.
+func (t *Table) Shrink(b *DrainBuffer) {
+	*b = DrainBuffer{}
+	for i := range t.shards {
+		s := &t.shards[i]
+		s.mu.Lock()
+		if len(s.events) == 0 && cap(s.events) > keptEvents {
+			s.events = nil
+		}
+		s.mu.Unlock()
+	}
+}
+
 // order sorts what was collected. The numbers are nearly without gaps, so that each event
 // can be put in its place directly.
 func (b *DrainBuffer) order() []Event {

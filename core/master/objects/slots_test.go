@@ -102,6 +102,52 @@ func TestEventsComeInOrderAndAreBounded(t *testing.T) {
 	require.False(t, table.Full())
 }
 
+// What a burst needs is given back, what is noted is not lost, and calls now and then keep
+// their little.
+func TestJournalShrinks(t *testing.T) {
+	table := New()
+	seg := &segments.Segment{Segment: model.Segment{Base: 1, Size: 1 << 30}, Space: 1}
+	// Each in a shard of its own, which the seed of the table chooses.
+	var keys []string
+	shards := map[uint64]bool{}
+	for i := 0; len(keys) < 3; i++ {
+		key := fmt.Sprint(i)
+		if shard := table.Print(key) & (Shards - 1); !shards[shard] {
+			shards[shard], keys = true, append(keys, key)
+		}
+	}
+	burst, calm, kept := keys[0], keys[1], keys[2]
+	for _, key := range keys {
+		n := NewObject{Key: key, Size: 1, Copies: [][]segments.Extent{{{Seg: seg, Size: 1}}}}
+		_, out := table.Put(&n, 1, patience, nil, &Bin{})
+		require.Equal(t, Done, out)
+		_, _, out = table.Finish(key, 0, Client{}, model.Checksum{}, 1, 0)
+		require.Equal(t, Done, out)
+	}
+	read := func(key string, times int) {
+		for range times {
+			table.Exist(key, Grant{Rank: true})
+		}
+	}
+	room := func(key string) int { return cap(table.shards[table.Print(key)&(Shards-1)].events) }
+
+	var b DrainBuffer
+	read(burst, hardEvents-1)
+	read(calm, 3)
+	require.Len(t, table.Drain(&b), 3+hardEvents-1+3)
+	read(kept, 2*keptEvents)
+	require.GreaterOrEqual(t, room(burst), hardEvents)
+	calmRoom := room(calm)
+
+	table.Shrink(&b)
+	require.Zero(t, room(burst))
+	require.Equal(t, calmRoom, room(calm))
+	require.Equal(t, DrainBuffer{}, b)
+	require.Len(t, table.Drain(&b), 2*keptEvents, "it waited to be drained")
+	read(burst, 2)
+	require.Len(t, table.Drain(&b), 2)
+}
+
 func TestWideFields(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var o object

@@ -28,28 +28,31 @@ const killedByHost = "was killed by the host"
 // child is one process. It is the runner that go-plugin drives; the package itself
 // decides when it dies.
 type child struct {
-	path string
-	cmd  *exec.Cmd
-	out  *output
+	path   string
+	image  *Image
+	limits *limiter
+	cmd    *exec.Cmd // of the keeper, where there is one
+	kept   *kept     // nil where there is none
+	out    *output
 
 	stdout, stderr *os.File // our ends
 	lifeline       *os.File // our end; closing it tells the child to leave
+	data           *os.File // the child's end of the socket for descriptors, nil for none
 
 	reaped chan struct{} // closed once the child is collected
 	done   chan struct{} // closed once its log is read as well
 
 	mu        sync.Mutex
-	killed    bool // we killed it, or will not start it
-	collected bool // the process number is not ours any more
-	byHost    bool // it was killed before it was collected
+	killed    bool   // we killed it, or will not start it
+	collected bool   // the process number is not ours any more
+	byHost    bool   // it was killed before it was collected
+	why       string // what it did to be killed, empty where it did nothing
 }
 
 func newChild(ctx context.Context, o Options, out *output) *child {
 	cmd := exec.CommandContext(ctx, o.Path) // Its end is the host's to decide, see kill.
-	if o.Name != "" {
-		cmd.Args[0] = o.Name
-	}
-	return &child{path: o.Path, out: out, reaped: make(chan struct{}), done: make(chan struct{}), cmd: cmd}
+	cmd.Args[0] = o.Name
+	return &child{path: o.Path, image: o.Image, limits: newLimiter(o), out: out, reaped: make(chan struct{}), done: make(chan struct{}), cmd: cmd}
 }
 
 // Start implements runner.Runner. The thread that starts a process must outlive it,
@@ -106,8 +109,22 @@ func (c *child) wire() (theirs []*os.File, err error) {
 	c.cmd.Stdout, c.cmd.Stderr = stdout, stderr
 	c.cmd.ExtraFiles = []*os.File{line} // becomes descriptor 3
 	c.cmd.Env = append(c.cmd.Env, wire.LifelineEnv+"=3")
+	if c.data != nil {
+		theirs = append(theirs, c.data)
+		c.cmd.ExtraFiles = append(c.cmd.ExtraFiles, c.data)
+		c.cmd.Env = append(c.cmd.Env, wire.DataEnv+"="+strconv.Itoa(2+len(c.cmd.ExtraFiles)))
+	}
+	// Last, and without a close on exec: an interpreter opens its script by this name.
+	c.cmd.ExtraFiles = append(c.cmd.ExtraFiles, c.image.file)
+	c.cmd.Path = "/proc/self/fd/" + strconv.Itoa(2+len(c.cmd.ExtraFiles))
 	c.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
-	return theirs, nil
+	k, more, err := keep(c.cmd, c.limits.system)
+	if err != nil {
+		c.limits.log.Warn("the plugin runs without a keeper: what leaves its process group outlives it, and what it starts may outlive this host", "reason", err)
+		return theirs, nil
+	}
+	c.kept, c.limits.kept = k, k
+	return append(theirs, more...), nil
 }
 
 func (c *child) start() error {
@@ -116,12 +133,28 @@ func (c *child) start() error {
 	if c.killed {
 		return errors.New("given up before it was started")
 	}
-	return c.cmd.Start()
+	var err error
+	c.cmd, err = c.limits.start(c.cmd)
+	switch {
+	case c.kept == nil:
+		return err
+	case err != nil:
+		_ = c.kept.report.Close()
+		return err
+	}
+	if err = c.kept.meet(); err != nil {
+		c.limits.giveUp(c.cmd)
+		c.cmd.Process = nil // It never ran.
+	}
+	return err
 }
 
 // collect waits for the end, then kills what is left of the group while the number of
 // the dead leader still keeps the number of the group from being used again.
 func (c *child) collect() {
+	if c.kept != nil {
+		c.kept.wait(c.cmd.Process.Pid)
+	}
 	err := error(unix.EINTR)
 	for errors.Is(err, unix.EINTR) {
 		err = unix.Waitid(unix.P_PID, c.cmd.Process.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil)
@@ -132,7 +165,11 @@ func (c *child) collect() {
 	}
 	_ = c.cmd.Wait() // The exit status is in cmd.ProcessState.
 	c.collected, c.byHost = true, c.killed
+	if c.kept != nil {
+		c.kept.free()
+	}
 	c.mu.Unlock()
+	c.limits.end()
 	_ = c.lifeline.Close()
 	deadline := time.Now().Add(drainTime)
 	_ = c.stdout.SetReadDeadline(deadline)
@@ -154,12 +191,54 @@ func (c *child) kill() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.killed = true
-	if c.cmd.Process != nil && !c.collected {
+	switch {
+	case c.cmd.Process == nil || c.collected:
+	case c.kept != nil:
+		c.kept.kill(c.cmd.Process.Pid)
+	default:
 		_ = unix.Kill(-c.cmd.Process.Pid, unix.SIGKILL)
+		// It may have left its group for another one of the session, as the host's.
+		_ = unix.Kill(c.cmd.Process.Pid, unix.SIGKILL)
+		// Its end is told to who traces it, not to its parent.
+		if tracer := tracerOf(c.cmd.Process.Pid); tracer > 1 {
+			_ = unix.Kill(tracer, unix.SIGKILL)
+		}
 	}
 }
 
-// ending says how the child ended; valid once done is closed.
+// tracerOf returns who traces a process, 0 for nobody and for a thread of this process, which
+// does so while it sets limits.
+func tracerOf(pid int) int {
+	status, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status")
+	if err != nil {
+		return 0
+	}
+	for line := range strings.Lines(string(status)) {
+		if text, ok := strings.CutPrefix(line, "TracerPid:"); ok {
+			tracer, err := strconv.Atoi(strings.TrimSpace(text))
+			if err != nil {
+				return 0
+			}
+			if _, err := os.Stat("/proc/self/task/" + strconv.Itoa(tracer)); err == nil {
+				return 0
+			}
+			return tracer
+		}
+	}
+	return 0
+}
+
+// killFor kills it because it broke the contract.
+func (c *child) killFor(reason string) {
+	c.mu.Lock()
+	if c.why == "" {
+		c.why = ": " + reason
+	}
+	c.mu.Unlock()
+	c.kill()
+}
+
+// ending says how the child ended; valid once it is reaped.
 func (c *child) ending() string {
 	state := c.cmd.ProcessState
 	if state == nil {
@@ -168,7 +247,7 @@ func (c *child) ending() string {
 	ws, ok := state.Sys().(syscall.WaitStatus)
 	switch {
 	case ok && c.byHost && ws.Signaled() && ws.Signal() == syscall.SIGKILL:
-		return killedByHost
+		return killedByHost + c.why
 	case ok && ws.Signaled():
 		return "was killed by signal " + strconv.Itoa(int(ws.Signal())) + " (" + ws.Signal().String() + ")"
 	}
@@ -176,8 +255,11 @@ func (c *child) ending() string {
 }
 
 func (c *child) pid() int {
-	if c.cmd.Process == nil {
+	switch {
+	case c.cmd.Process == nil:
 		return 0
+	case c.kept != nil:
+		return c.kept.pid
 	}
 	return c.cmd.Process.Pid
 }

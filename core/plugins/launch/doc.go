@@ -7,11 +7,25 @@
 // What it writes to standard error becomes log records, and the last lines are kept for
 // the error that explains its end.
 //
+// # What runs
+//
+// The bytes that run are those of an Image: a copy in sealed memory, made and hashed before
+// the start, so that nothing that happens to the file later changes them. A script is run by
+// the interpreter that it names, which reads the script from that copy; what the script
+// imports comes from files and is not covered.
+//
 // # Nothing stays behind
 //
-// When the child ends, for whatever reason, its process group is killed before the child
-// is collected, so that the group's number cannot have been given to anybody else. When
-// the host ends, even by SIGKILL, the child notices through the lifeline, and through
-// SIGTERM that the kernel sends. Only a grandchild that left the group on its own
-// (setsid) escapes.
+// Between the host and the plugin stands a keeper (internal/keeper), a process of a few KiB
+// that adopts whatever the plugin starts and loses. When the plugin ends, for whatever
+// reason, the keeper kills all that is left below it, in its process group or not, before
+// the child counts as ended. When the host ends, even by SIGKILL, the plugin notices
+// through the lifeline; the keeper sends it SIGTERM, kills it two seconds later, and what it
+// started with it. A keeper that does not come to an end is killed.
+//
+// Where there can be no keeper (an architecture that it was not written for, a kernel before
+// 5.3, or one that runs no memory files) a warning says so: the process group is killed then,
+// before its leader is collected, so that its number cannot have been given to anybody else;
+// who left the group on its own (setsid) escapes, unless the child has a control group for
+// its limits, and a plugin that stands still outlives its host.
 package launch

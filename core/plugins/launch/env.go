@@ -14,8 +14,8 @@ var passed = []string{
 	"GOMAXPROCS", "GOMEMLIMIT", "GOGC", "GOTRACEBACK", "GODEBUG",
 }
 
-// environment lists the variables for a child: the allow-list, what the options add, and
-// the level of its log.
+// environment lists the variables for a child: the allow-list, what the options add, its
+// name and the level of its log.
 func environment(ctx context.Context, o Options) []string {
 	var out []string
 	for _, name := range slices.Compact(slices.Sorted(slices.Values(append(slices.Clone(passed), o.Env...)))) {
@@ -23,7 +23,7 @@ func environment(ctx context.Context, o Options) []string {
 			out = append(out, name+"="+v)
 		}
 	}
-	return append(out, wire.LogLevelEnv+"="+logLevel(ctx, o.Logger))
+	return append(out, wire.PathEnv+"="+o.Name, wire.LogLevelEnv+"="+logLevel(ctx, o.Logger))
 }
 
 func logLevel(ctx context.Context, l *slog.Logger) string {

@@ -2,11 +2,13 @@ package launch
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
 	"os"
 	"os/exec"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -16,10 +18,12 @@ import (
 	"github.com/hashicorp/go-plugin/runner"
 
 	"github.com/hashicorp/go-hclog"
+	"golang.org/x/sys/unix"
 
 	"github.com/mooncake-go/mooncake/core/internal/hclogbridge"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
+	"github.com/mooncake-go/mooncake/sdk/shm"
 	"github.com/mooncake-go/mooncake/sdk/wire"
 )
 
@@ -35,9 +39,13 @@ const (
 
 // Options say what to start and how.
 type Options struct {
-	// Path is the program, absolute. The caller has checked that it may be trusted.
+	// Path is the program, absolute, for messages where there is an Image. The caller has
+	// checked that it may be trusted.
 	Path string
-	// Name is what the program is told that it is called, Path where it is empty.
+	// Image holds the bytes that are run; Start closes it. nil makes one of Path.
+	Image *Image
+	// Name is what the program is told that it is called, Path where it is empty. A script
+	// is told by wire.PathEnv only: the kernel calls it by a name of its own.
 	Name string
 	// ID is the plugin that the program must turn out to be.
 	ID plugin.ID
@@ -45,6 +53,8 @@ type Options struct {
 	API []uint
 	// Env names further variables of the host that the child gets.
 	Env []string
+	// Limits bound what the child may use.
+	Limits Limits
 	// StartTimeout is DefaultStartTimeout where it is 0.
 	StartTimeout time.Duration
 	// CallTimeout bounds each call of the kind; wire.DefaultTimeout where it is 0.
@@ -55,6 +65,7 @@ type Options struct {
 	Logger *slog.Logger
 
 	lookupEnv func(string) (string, bool)
+	system    system
 }
 
 // Client is what both clients of package wire share.
@@ -71,6 +82,8 @@ type Process struct {
 	client   Client
 	manifest plugin.Manifest
 	api      uint
+	secure   *tls.Config
+	data     *shm.Conn // for the descriptors of a transport, nil for other kinds
 
 	closing sync.Once
 	closed  chan struct{}
@@ -82,14 +95,35 @@ type Process struct {
 // ended or talks nonsense.
 func Start(ctx context.Context, o Options) (*Process, error) {
 	o.fill()
+	op := "launch " + o.ID.String()
+	var err error
+	if o.Image == nil {
+		if o.Image, err = OpenImage(o.Path); err != nil {
+			return nil, errs.Wrap(errs.CodeOf(err), op+" ("+o.Path+")", err)
+		}
+	}
+	defer o.Image.Close()
+	if !o.Image.Sealed {
+		o.Logger.Warn("the program runs from its file, because this kernel runs no copies in memory (vm.memfd_noexec): who may write the file can change it while it runs",
+			"path", o.Path)
+	}
+	secure, certificate, err := identity()
+	if err != nil {
+		return nil, errs.Wrap(errs.Internal, op, err)
+	}
 	out := &output{logger: o.Logger, keep: o.StderrLines}
-	p := &Process{child: newChild(context.WithoutCancel(ctx), o, out), closed: make(chan struct{})}
+	p := &Process{child: newChild(context.WithoutCancel(ctx), o, out), secure: secure, closed: make(chan struct{})}
 	ctx, cancel := context.WithTimeout(ctx, o.StartTimeout)
 	defer cancel()
-	p.host = goplugin.NewClient(p.config(ctx, o))
+	if o.ID.Kind == plugin.KindTransport {
+		if p.data, p.child.data, err = shm.Pair("descriptors of " + o.ID.String()); err != nil {
+			return nil, errs.Wrap(errs.Internal, op, err)
+		}
+	}
+	p.host = goplugin.NewClient(p.config(ctx, o, certificate))
 	// Whatever hangs below ends when the child does.
 	give := context.AfterFunc(ctx, p.child.kill)
-	err := p.connect(ctx, o)
+	err = p.connect(ctx, o)
 	if give() && err == nil {
 		return p, nil
 	}
@@ -106,6 +140,9 @@ func (o *Options) fill() {
 	if o.StderrLines <= 0 {
 		o.StderrLines = DefaultStderrLines
 	}
+	if o.Name == "" {
+		o.Name = o.Path
+	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -114,17 +151,18 @@ func (o *Options) fill() {
 	}
 }
 
-func (p *Process) config(ctx context.Context, o Options) *goplugin.ClientConfig {
+func (p *Process) config(ctx context.Context, o Options, certificate string) *goplugin.ClientConfig {
 	return &goplugin.ClientConfig{
 		HandshakeConfig:  wire.Handshake(),
-		VersionedPlugins: wire.ClientPlugins(o.API, wire.ClientOptions{ID: o.ID, Timeout: o.CallTimeout}),
+		VersionedPlugins: wire.ClientPlugins(o.API, wire.ClientOptions{ID: o.ID, Timeout: o.CallTimeout, Data: p.data, Kill: p.child.killFor}),
 		AllowedProtocols: []goplugin.Protocol{goplugin.ProtocolGRPC},
 		RunnerFunc: func(_ hclog.Logger, spec *exec.Cmd, _ string) (runner.Runner, error) {
 			p.child.cmd.Env = append(spec.Env, environment(ctx, o)...)
+			p.child.cmd.Env = append(p.child.cmd.Env, clientCertEnv+"="+certificate)
 			return p.child, nil
 		},
 		SkipHostEnv:      true,
-		AutoMTLS:         true,
+		TLSConfig:        p.secure,
 		StartTimeout:     o.StartTimeout,
 		Logger:           hclogbridge.New(o.Logger, slog.LevelDebug),
 		SyncStdout:       p.child.out,
@@ -175,7 +213,7 @@ func (p *Process) explain(ctx context.Context, o Options, err error) error {
 	_ = p.Close(ctx)
 	op := "launch " + o.ID.String() + " (" + o.Path + ")"
 	switch text := err.Error(); {
-	case errs.CodeOf(err) == errs.InvalidVersion || errs.CodeOf(err) == errs.InvalidParams:
+	case slices.Contains([]errs.Code{errs.InvalidVersion, errs.InvalidParams, errs.NotSupported}, errs.CodeOf(err)):
 		return errs.Wrap(errs.CodeOf(err), op, err)
 	case strings.Contains(text, "incompatible API version"):
 		_, text, _ = strings.Cut(text, "with plugin. ")
@@ -185,6 +223,8 @@ func (p *Process) explain(ctx context.Context, o Options, err error) error {
 		err = errs.New(errs.RPCTimeout, op, "no handshake within %s", o.StartTimeout)
 	case ctx.Err() != nil:
 		return errs.Wrap(errs.RPCFail, op, ctx.Err())
+	case errors.Is(err, unix.ENOEXEC):
+		return errs.New(errs.FileOpenFail, op, "it is neither a program for %s/%s nor a script that begins with #! and its interpreter: %w", runtime.GOOS, runtime.GOARCH, err)
 	case p.child.cmd.Process == nil:
 		return errs.Wrap(errs.FileOpenFail, op, err)
 	default:
@@ -209,7 +249,7 @@ func firstLine(text string) string {
 	return printable(line)
 }
 
-// Client returns the plugin: an *wire.Evict or *wire.Alloc, as the ID says.
+// Client returns the plugin: a *wire.Evict, *wire.Alloc or *wire.Transport, as the ID says.
 func (p *Process) Client() Client { return p.client }
 
 // Manifest returns what the program says of itself.
@@ -218,11 +258,23 @@ func (p *Process) Manifest() plugin.Manifest { return p.manifest }
 // API returns the contract version that both sides use.
 func (p *Process) API() uint { return p.api }
 
+// SHA256 is the checksum of the bytes that run.
+func (p *Process) SHA256() string { return p.child.image.SHA256 }
+
+// Limits says which limits hold, and which do not and why; empty where none were asked for.
+func (p *Process) Limits() string { return p.child.limits.String() }
+
 // PID returns the process number, for logs.
 func (p *Process) PID() int { return p.child.pid() }
 
 // Done is closed when the process is gone and its log is read.
 func (p *Process) Done() <-chan struct{} { return p.child.done }
+
+// Reaped is closed when the process is collected; its log may still be read.
+func (p *Process) Reaped() <-chan struct{} { return p.child.reaped }
+
+// Lines returns the last lines that the process wrote.
+func (p *Process) Lines() []string { return p.child.out.lines() }
 
 // Kill ends the process group at once, without waiting. Repeatable.
 func (p *Process) Kill() { p.child.kill() }
@@ -249,6 +301,9 @@ func (p *Process) Close(ctx context.Context) error {
 			defer timer.Stop()
 			p.host.Kill()
 			p.child.kill()
+			if p.data != nil {
+				_ = p.data.Close()
+			}
 		}()
 	})
 	select {

@@ -30,6 +30,9 @@ import (
 var moody string
 
 func TestMain(m *testing.M) {
+	if mode := os.Getenv(asImpostor); mode != "" {
+		impostor(mode == "shown")
+	}
 	dir, err := os.MkdirTemp("", "launch")
 	if err == nil {
 		err = testplugin.Build(context.Background(), dir, "evict")
@@ -206,6 +209,28 @@ func TestCloseOfAHungChild(t *testing.T) {
 	assert.Contains(t, p.Ending(), "was killed by the host")
 }
 
+// TestCloseOfAChildThatLeftItsGroup: a signal for the group does not reach it, and still it
+// goes.
+func TestCloseOfAChildThatLeftItsGroup(t *testing.T) {
+	o, _ := options("leave group")
+	p, err := Start(t.Context(), o)
+	require.NoError(t, err)
+	group, err := syscall.Getpgid(p.PID())
+	require.NoError(t, err)
+	require.NotEqual(t, p.PID(), group)
+	require.NoError(t, syscall.Kill(p.PID(), syscall.SIGSTOP))
+	eventually(t, "every thread stands", func() bool { return stopped(t, p.PID()) })
+	p.Kill()
+	select {
+	case <-p.Done():
+	case <-time.After(30 * time.Second):
+		_ = syscall.Kill(p.PID(), syscall.SIGKILL) // It was not collected, so the number is its own.
+		t.Fatal("it is still there")
+	}
+	require.NoError(t, p.Close(t.Context()))
+	assert.Contains(t, p.Ending(), "was killed by the host")
+}
+
 func stopped(t *testing.T, pid int) bool {
 	stats, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
 	require.NoError(t, err)
@@ -226,7 +251,7 @@ func TestEnvironmentIsAnAllowList(t *testing.T) {
 	assert.Contains(t, env, "EXTRA=v")
 	assert.Contains(t, env, "PATH=v")
 	assert.NotContains(t, strings.Join(env, "\n"), "HOME=")
-	assert.Len(t, env, len(passed)-1+1+1, "no name twice: %v", env)
+	assert.Len(t, env, len(passed)-1+1+2, "no name twice: %v", env)
 	assert.Equal(t, "/tmp", socketDir(strings.Repeat("x", 61)))
 	assert.Equal(t, "/var/tmp", socketDir("/var/tmp"))
 }

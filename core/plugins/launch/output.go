@@ -89,7 +89,7 @@ func (o *output) remember(level slog.Level, msg string, attrs []slog.Attr) {
 	}
 	text := msg
 	for _, a := range attrs {
-		text += " " + a.String()
+		text += " " + printable(a.String())
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()

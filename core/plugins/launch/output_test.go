@@ -45,6 +45,9 @@ func TestOutputIsBounded(t *testing.T) {
 	_, log = pumped(many + "}\n")
 	assert.Equal(t, maxAttrs, strings.Count(log, "=1 ")+strings.Count(log, "=1\n"))
 
+	colours, _ := pumped(`{"msg":"m","k":"\u001b[2J","n":{"\u0007":"\u009b2J"}}` + "\n")
+	assert.Equal(t, []string{"m k=[2J n=map[:2J]"}, colours.lines(), "neither do attributes reach a terminal")
+
 	n, err := o.Write([]byte("x\r\n\ny"))
 	assert.NoError(t, err)
 	assert.Equal(t, 5, n)

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mooncake-go/mooncake/sdk/alloc"
+	"github.com/mooncake-go/mooncake/sdk/conformance"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
@@ -26,7 +27,7 @@ func Bench(b *testing.B, f alloc.Factory) {
 
 // benchPages frees a random page and allocates one, in turn.
 func benchPages(b *testing.B, f alloc.Factory, pages int) {
-	s := newSubject(b, f, alloc.Space{ID: 1, Size: uint64(pages) * mib})
+	s := newSubject(b, &subjects{f: f}, alloc.Space{ID: 1, Size: uint64(pages) * mib})
 	ctx := context.Background()
 	held := make([]alloc.Extent, 0, pages)
 	requests := make([]alloc.Request, benchBatch)
@@ -98,7 +99,7 @@ func Loads() []Load {
 
 // churn keeps one space full.
 type churn struct {
-	tb        testing.TB
+	tb        conformance.TB
 	a         alloc.Allocator
 	space     uint64
 	load      Load
@@ -110,8 +111,8 @@ type churn struct {
 }
 
 // newChurn fills a space until it refuses.
-func newChurn(tb testing.TB, f alloc.Factory, l Load, space uint64) *churn {
-	s := newSubject(tb, f, alloc.Space{ID: 1, Size: space})
+func newChurn(tb conformance.TB, f alloc.Factory, l Load, space uint64) *churn {
+	s := newSubject(tb, &subjects{f: f}, alloc.Space{ID: 1, Size: space})
 	c := &churn{tb: tb, a: s.a, space: space, load: l, rng: rand.New(rand.NewPCG(3, 4))}
 	for c.put() == 0 {
 	}
@@ -182,7 +183,7 @@ func (c *churn) drop() {
 // Utilisation fills a space of f's allocator with a load, turns its content over so many
 // times, and returns the mean share of the space that was asked for at the moments when it
 // refused.
-func Utilisation(tb testing.TB, f alloc.Factory, l Load, space uint64, turns int) float64 {
+func Utilisation(tb conformance.TB, f alloc.Factory, l Load, space uint64, turns int) float64 {
 	c := newChurn(tb, f, l, space)
 	return c.turn(turns * (len(c.held) - c.first))
 }

@@ -2,12 +2,12 @@ package alloctest
 
 import (
 	"context"
-	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/mooncake-go/mooncake/sdk/alloc"
+	"github.com/mooncake-go/mooncake/sdk/conformance"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
@@ -16,7 +16,7 @@ const (
 	mib = 1 << 20
 )
 
-func testSpaces(t *testing.T, f alloc.Factory) {
+func testSpaces(t conformance.T, f *subjects) {
 	ctx := context.Background()
 	s := newSubject(t, f, alloc.Space{ID: 1, Size: 4 * mib})
 
@@ -46,13 +46,13 @@ func testSpaces(t *testing.T, f alloc.Factory) {
 	code(t, other.one(3, 1).Err, errs.SegmentNotFound)
 }
 
-func testAlloc(t *testing.T, f alloc.Factory) {
+func testAlloc(t conformance.T, f *subjects) {
 	s := newSubject(t, f, alloc.Space{ID: 1, Size: 4 * mib}, alloc.Space{ID: 2, Size: 16 * mib})
 	fresh := s.stats(1)
 	assert.Equal(t, alloc.Stats{Size: 4 * mib, LargestFree: fresh.LargestFree}, fresh, "a new space holds nothing")
 	require.Positive(t, fresh.LargestFree)
 
-	t.Run("the first candidate that fits is taken", func(t *testing.T) {
+	t.Run("the first candidate that fits is taken", func(t conformance.T) {
 		s := subject{t: t, a: s.a}
 		rs := s.alloc(
 			alloc.Request{Size: 64 * kib, Candidates: []alloc.SpaceID{1, 2}},
@@ -66,7 +66,7 @@ func testAlloc(t *testing.T, f alloc.Factory) {
 		}
 		allNil(t, s.free(rs[0].Extent, rs[1].Extent, rs[2].Extent, rs[3].Extent))
 	})
-	t.Run("a batch answers each request", func(t *testing.T) {
+	t.Run("a batch answers each request", func(t conformance.T) {
 		s := subject{t: t, a: s.a}
 		rs := s.alloc(
 			alloc.Request{Size: 0, Candidates: []alloc.SpaceID{1}},
@@ -81,7 +81,7 @@ func testAlloc(t *testing.T, f alloc.Factory) {
 		require.NoError(t, rs[4].Err)
 		allNil(t, s.free(rs[1].Extent, rs[4].Extent))
 	})
-	t.Run("a full space refuses", func(t *testing.T) {
+	t.Run("a full space refuses", func(t conformance.T) {
 		s := subject{t: t, a: s.a}
 		var got []alloc.Extent
 		for len(got) <= 64 {
@@ -100,7 +100,7 @@ func testAlloc(t *testing.T, f alloc.Factory) {
 		allNil(t, s.free(s.must(1, 64*kib)))
 		allNil(t, s.free(got[1:]...))
 	})
-	t.Run("the largest free size is given", func(t *testing.T) {
+	t.Run("the largest free size is given", func(t conformance.T) {
 		s := subject{t: t, a: s.a}
 		held := s.must(1, 96*kib)
 		e := s.must(1, s.stats(1).LargestFree)
@@ -110,7 +110,7 @@ func testAlloc(t *testing.T, f alloc.Factory) {
 	})
 }
 
-func testAlign(t *testing.T, f alloc.Factory) {
+func testAlign(t conformance.T, f *subjects) {
 	s := newSubject(t, f, alloc.Space{ID: 1, Size: 64 * mib})
 	for _, bad := range []uint64{3, 6, 4095, 4097, 1<<63 + 1} {
 		r := s.alloc(alloc.Request{Size: 64, Align: bad, Candidates: []alloc.SpaceID{1}})[0]
@@ -142,7 +142,7 @@ func testAlign(t *testing.T, f alloc.Factory) {
 	assert.Zero(t, s.stats(1).Extents)
 }
 
-func testFree(t *testing.T, f alloc.Factory) {
+func testFree(t conformance.T, f *subjects) {
 	s := newSubject(t, f, alloc.Space{ID: 1, Size: 16 * mib}, alloc.Space{ID: 2, Size: 16 * mib})
 	a, b := s.must(1, 64*kib), s.must(1, 64*kib)
 	before := s.stats(1)

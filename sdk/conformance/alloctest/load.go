@@ -7,12 +7,12 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sync"
-	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/mooncake-go/mooncake/sdk/alloc"
+	"github.com/mooncake-go/mooncake/sdk/conformance"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
@@ -32,7 +32,7 @@ func noOverlap(t require.TestingT, sizes map[alloc.SpaceID]uint64, extents []all
 }
 
 // testHostile asks for what can never be given and for spaces at the ends of the numbers.
-func testHostile(t *testing.T, f alloc.Factory) {
+func testHostile(t conformance.T, f *subjects) {
 	s := newSubject(t, f,
 		alloc.Space{ID: 1, Size: mib}, alloc.Space{ID: 2, Size: 1},
 		alloc.Space{ID: math.MaxUint64, Size: math.MaxUint64}, alloc.Space{ID: 0, Size: 16 << 40})
@@ -67,7 +67,7 @@ func testHostile(t *testing.T, f alloc.Factory) {
 }
 
 // testBatches works in batches of thousands.
-func testBatches(t *testing.T, f alloc.Factory) {
+func testBatches(t conformance.T, f *subjects) {
 	const n, size = 4000, 16 * kib
 	s := newSubject(t, f, alloc.Space{ID: 1, Size: 2 * n * size})
 	requests := make([]alloc.Request, n)
@@ -92,7 +92,7 @@ func testBatches(t *testing.T, f alloc.Factory) {
 
 // testConcurrent lets goroutines allocate and free in the same spaces while another space
 // comes and goes. Each checks that nobody else holds what it was given.
-func testConcurrent(t *testing.T, f alloc.Factory) {
+func testConcurrent(t conformance.T, f *subjects) {
 	const workers, rounds, batch = 8, 30, 20
 	sizes := map[alloc.SpaceID]uint64{1: 8 * mib, 2: 8 * mib}
 	s := newSubject(t, f, alloc.Space{ID: 1, Size: 8 * mib}, alloc.Space{ID: 2, Size: 8 * mib})

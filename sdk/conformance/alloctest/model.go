@@ -2,12 +2,12 @@ package alloctest
 
 import (
 	"context"
-	"testing"
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
 	"github.com/mooncake-go/mooncake/sdk/alloc"
+	"github.com/mooncake-go/mooncake/sdk/conformance"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
@@ -24,7 +24,7 @@ type model struct {
 // testModel runs random sequences against the allocator and the model side by side. One
 // allocator serves all sequences, since a new one may mean a new process; each sequence
 // has spaces of its own and removes them in the end.
-func testModel(t *testing.T, f alloc.Factory) {
+func testModel(t conformance.T, f *subjects) {
 	s := newSubject(t, f)
 	var next alloc.SpaceID
 	rapid.Check(t, func(rt *rapid.T) {

@@ -2,16 +2,16 @@ package alloctest
 
 import (
 	"math/rand/v2"
-	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/mooncake-go/mooncake/sdk/alloc"
+	"github.com/mooncake-go/mooncake/sdk/conformance"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
-func testReserve(t *testing.T, f alloc.Factory) {
+func testReserve(t conformance.T, f *subjects) {
 	space := alloc.Space{ID: 1, Size: 16 * mib}
 	first := newSubject(t, f, space)
 	low, a, b := first.must(1, 64*kib), first.must(1, 64*kib), first.must(1, 1000)
@@ -51,7 +51,7 @@ func testReserve(t *testing.T, f alloc.Factory) {
 
 // testRestart churns an allocator, reserves what is live in a new one, and lets that one
 // go on: counts agree, nothing overlaps, and every extent can be freed.
-func testRestart(t *testing.T, f alloc.Factory) {
+func testRestart(t conformance.T, f *subjects) {
 	spaces := []alloc.Space{{ID: 1, Size: 64 * mib}, {ID: 2, Size: 96*mib + 12345}}
 	sizes := map[alloc.SpaceID]uint64{1: spaces[0].Size, 2: spaces[1].Size}
 	rng := rand.New(rand.NewPCG(7, 7))

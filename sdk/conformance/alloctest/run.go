@@ -3,41 +3,91 @@ package alloctest
 import (
 	"context"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/mooncake-go/mooncake/sdk/alloc"
+	"github.com/mooncake-go/mooncake/sdk/conformance"
 	"github.com/mooncake-go/mooncake/sdk/conformance/internal/rig"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 )
 
-// Run holds the allocators of f to the contract. It makes about two dozen of them, with
-// the default configuration, and about ten thousand calls.
-func Run(t *testing.T, f alloc.Factory) {
-	t.Run("component", func(t *testing.T) { rig.Component(t, f, plugin.KindAlloc, alloc.API(), f.New) })
-	t.Run("spaces", func(t *testing.T) { testSpaces(t, f) })
-	t.Run("alloc", func(t *testing.T) { testAlloc(t, f) })
-	t.Run("align", func(t *testing.T) { testAlign(t, f) })
-	t.Run("free", func(t *testing.T) { testFree(t, f) })
-	t.Run("reserve", func(t *testing.T) { testReserve(t, f) })
-	t.Run("restart", func(t *testing.T) { testRestart(t, f) })
-	t.Run("hostile", func(t *testing.T) { testHostile(t, f) })
-	t.Run("model", func(t *testing.T) { testModel(t, f) })
-	t.Run("batches", func(t *testing.T) { testBatches(t, f) })
-	t.Run("concurrent", func(t *testing.T) { testConcurrent(t, f) })
+// Option gives the suite what it cannot know.
+type Option func(*options)
+
+type options struct {
+	config  func() plugin.Config
+	without map[string]string
+	settle  time.Duration // of rig.Released
+	kill    func(a alloc.Allocator, replay func(context.Context, alloc.Allocator) error) error
 }
 
-// subject is an allocator under test. Its calls must succeed as a whole.
+// WithConfig makes every allocator of the suite from config(), which returns a fresh value,
+// instead of the factory's defaults.
+func WithConfig(config func() plugin.Config) Option {
+	return func(o *options) { o.config = config }
+}
+
+// Without leaves out a check, by name, that cannot hold for what is tested, and says why.
+func Without(check, why string) Option {
+	return func(o *options) {
+		if o.without == nil {
+			o.without = map[string]string{}
+		}
+		o.without[check] = why
+	}
+}
+
+// WithKill lets the suite end the process of an allocator, as a crash would. Whoever supervises
+// it starts it again and calls replay with the new one before others can.
+func WithKill(kill func(a alloc.Allocator, replay func(context.Context, alloc.Allocator) error) error) Option {
+	return func(o *options) { o.kill = kill }
+}
+
+// Run holds the allocators of f to the contract, each check as a part of t. It makes about
+// two dozen of them and about ten thousand calls.
+func Run(t *testing.T, f alloc.Factory, opts ...Option) {
+	conformance.Test(t, Suite(f, opts...))
+}
+
+// Suite returns the checks for the allocators that f makes.
+func Suite(f alloc.Factory, opts ...Option) conformance.Suite {
+	s := &subjects{f: f}
+	for _, set := range opts {
+		set(&s.options)
+	}
+	out := conformance.Suite{Name: plugin.KindAlloc, Plugin: f.Manifest(), Cases: s.cases()}
+	for i, c := range out.Cases {
+		out.Cases[i].Skip = s.without[c.Name]
+	}
+	return out
+}
+
+// subjects makes allocators under test.
+type subjects struct {
+	options
+	f alloc.Factory
+}
+
+func (s *subjects) settings() plugin.Config {
+	if s.config != nil {
+		return s.config()
+	}
+	return s.f.DefaultConfig()
+}
+
+// subject is an allocator under test whose calls must succeed as a whole.
 type subject struct {
 	t require.TestingT
 	a alloc.Allocator
 }
 
-func newSubject(tb testing.TB, f alloc.Factory, spaces ...alloc.Space) subject {
+func newSubject(tb conformance.TB, f *subjects, spaces ...alloc.Space) subject {
 	tb.Helper()
-	a, err := f.New(f.DefaultConfig())
+	a, err := f.f.New(f.settings())
 	s := subject{t: tb, a: rig.Start(tb, a, err)}
 	for _, sp := range spaces {
 		s.add(sp.ID, sp.Size)

@@ -2,24 +2,22 @@ package alloctest_test
 
 import (
 	"context"
+	"flag"
 	"math"
-	"os"
-	"os/exec"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
+	"time"
 
-	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
 	"github.com/mooncake-go/mooncake/sdk/alloc"
+	"github.com/mooncake-go/mooncake/sdk/conformance"
 	"github.com/mooncake-go/mooncake/sdk/conformance/alloctest"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // simple is a first-fit allocator over a sorted slice in the fewest lines. fault names one
 // rule that it breaks; "" breaks none.
@@ -27,6 +25,7 @@ type simple struct {
 	fault  string
 	mu     sync.Mutex
 	spaces map[alloc.SpaceID]*simpleSpace
+	life
 }
 
 type simpleSpace struct {
@@ -35,14 +34,42 @@ type simpleSpace struct {
 	requested uint64
 }
 
-var faults = []string{
-	"space of size 0", "space replaced", "removed space lives on", "alignment ignored", "bad alignment accepted", "size 0 accepted",
-	"last candidate first", "unknown space is full", "overlap by a byte", "past the end", "double free", "free ignores size", "failed free counts",
-	"list of nils", "largest free too large", "reserve overlaps", "reserve overflows", "reserve does not count", "only the first extent is freed",
+// faults are the bugs, one a rule, and the checks that find each.
+var faults = map[string][]string{
+	"space of size 0":                 {"spaces"},
+	"space replaced":                  {"spaces"},
+	"removed space lives on":          {"spaces"},
+	"alignment ignored":               {"align"},
+	"bad alignment accepted":          {"align"},
+	"size 0 accepted":                 {"alloc"},
+	"last candidate first":            {"alloc"},
+	"unknown space is full":           {"alloc", "spaces"},
+	"overlap by a byte":               {"align", "alloc", "free", "reserve"},
+	"past the end":                    {"model"},
+	"double free":                     {"free", "reserve"},
+	"free ignores size":               {"free"},
+	"failed free counts":              {"free", "reserve"},
+	"list of nils":                    {"align", "alloc", "free", "reserve"},
+	"largest free too large":          {"model"},
+	"reserve overlaps":                {"reserve"},
+	"reserve overflows":               {"reserve"},
+	"reserve does not count":          {"reserve"},
+	"only the first extent is freed":  {"align", "alloc", "free", "reserve"},
+	"reserve ends at 20":              {"restart"},
+	"sizes overflow":                  {"hostile"},
+	"a batch ends at 3000":            {"batches"},
+	"every 300th free is lost":        {"concurrent", "batches"},
+	"a given up call spoils it":       {"contexts that have ended"},
+	"replay is forgotten":             {"a killed process"},
+	"the tenth full batch is refused": {"throughput"},
+	"no version in common":            {"manifest"},
+	"it does not start":               {"start and stop"},
+	"any configuration will do":       {"configuration"},
+	"stop before start is an error":   {"stop before start"},
+	"the fourth stop is an error":     {"stop twice and at once"},
+	"a stop that is given up is all":  {"start and stop with contexts that have ended"},
+	"each life leaves a goroutine":    {"leaks of starts and stops"},
 }
-
-func (a *simple) Start(context.Context, plugin.Host) error { return nil }
-func (a *simple) Stop(context.Context) error               { return nil }
 
 func fail(c errs.Code) error { return errs.New(c, "simple", "refused") }
 
@@ -68,11 +95,23 @@ func (a *simple) RemoveSpace(_ context.Context, id alloc.SpaceID) error {
 	return nil
 }
 
-func (a *simple) Alloc(_ context.Context, requests []alloc.Request) ([]alloc.Result, error) {
+func (a *simple) Alloc(ctx context.Context, requests []alloc.Request) ([]alloc.Result, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	out := make([]alloc.Result, len(requests))
+	if len(requests) == benchBatch {
+		if a.full++; a.full == 10 && a.fault == "the tenth full batch is refused" {
+			return nil, fail(errs.Internal)
+		}
+	}
+	if a.spoiled = a.spoiled || ctx.Err() != nil; a.spoiled && a.fault == "a given up call spoils it" {
+		return nil, fail(errs.Internal)
+	}
 	for i, r := range requests {
+		if a.fault == "a batch ends at 3000" && i >= 3000 {
+			out[i].Err = fail(errs.NoAvailableHandle)
+			continue
+		}
 		out[i].Extent, out[i].Err = a.one(r)
 	}
 	return out, nil
@@ -118,7 +157,7 @@ func (s *simpleSpace) fit(id alloc.SpaceID, size, align uint64, fault string) (a
 			end = s.live[i].Offset
 		}
 		up := (off + align - 1) &^ (align - 1)
-		if up >= off && up <= end && end-up >= size {
+		if up >= off && up <= end && (end-up >= size || (fault == "sizes overflow" && (size+4095)&^4095 <= end-up)) {
 			e := alloc.Extent{Space: id, Offset: up, Size: size}
 			s.live = slices.Insert(s.live, i, e)
 			s.requested += size
@@ -142,6 +181,8 @@ func (a *simple) Free(_ context.Context, extents []alloc.Extent) ([]error, error
 		switch {
 		case a.fault == "only the first extent is freed" && i > 0:
 			return nil
+		case at >= 0 && a.fault == "every 300th free is lost" && a.lost():
+			return nil
 		case at >= 0:
 			s.requested -= s.live[at].Size
 			s.live = slices.Delete(s.live, at, at+1)
@@ -156,7 +197,10 @@ func (a *simple) Free(_ context.Context, extents []alloc.Extent) ([]error, error
 }
 
 func (a *simple) Reserve(_ context.Context, extents []alloc.Extent) ([]error, error) {
-	return a.each(extents, func(_ int, s *simpleSpace, e alloc.Extent) error {
+	return a.each(extents, func(i int, s *simpleSpace, e alloc.Extent) error {
+		if a.fault == "reserve ends at 20" && i >= 20 {
+			return nil
+		}
 		if e.Size == 0 {
 			return fail(errs.NoAvailableHandle)
 		}
@@ -224,50 +268,83 @@ func factory(fault string) alloc.Factory {
 		Format: 1, ID: plugin.ID{Kind: plugin.KindAlloc, Name: "simple"}, Version: "0.0.1", API: []uint{1},
 		Summary: "First fit", Stability: plugin.Experimental,
 	}
-	return alloc.Define(m, func() *plugin.NoConfig { return new(plugin.NoConfig) }, func(*plugin.NoConfig) (alloc.Allocator, error) {
+	if fault == "no version in common" {
+		m.API = []uint{99}
+	}
+	f := alloc.Define(m, func() *plugin.NoConfig { return new(plugin.NoConfig) }, func(*plugin.NoConfig) (alloc.Allocator, error) {
 		return &simple{fault: fault, spaces: map[alloc.SpaceID]*simpleSpace{}}, nil
 	})
+	if fault == "any configuration will do" {
+		return anyConfig{f}
+	}
+	return f
 }
 
-func TestSuiteAcceptsACorrectAllocator(t *testing.T) { alloctest.Run(t, factory("")) }
-
-// faultEnv makes TestFaulty, in a process of its own, run the suite on a broken allocator.
-const faultEnv = "ALLOCTEST_FAULT"
-
-func TestFaulty(t *testing.T) {
-	fault := os.Getenv(faultEnv)
-	if fault == "" {
-		t.Skip("runs only as a child of TestSuiteRefusesBrokenAllocators")
-	}
-	alloctest.Run(t, factory(fault))
+func TestSuiteAcceptsACorrectAllocator(t *testing.T) {
+	alloctest.Run(t, factory(""), alloctest.WithKill(kill))
 }
 
-func TestSuiteRefusesBrokenAllocators(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts a process for each fault")
+func TestMain(m *testing.M) {
+	for name, value := range map[string]string{"rapid.nofailfile": "true", "rapid.shrinktime": "0s"} {
+		if err := flag.Set(name, value); err != nil {
+			panic(err)
+		}
 	}
-	for _, fault := range faults {
+	goleak.VerifyTestMain(m)
+}
+
+// everything are the checks that look at many rules at once.
+var everything = []string{"model", "concurrent", "batches", "hostile", "restart", "contexts that have ended", "a killed process"}
+
+// heavy are checks that run only for bugs that they must find: they take most of the time,
+// or look at everything.
+var heavy = append([]string{"throughput", "leaks of starts and stops"}, everything...)
+
+// TestEveryRuleHasABug: a check that is added has to be shown to fail.
+func TestEveryRuleHasABug(t *testing.T) {
+	found, names := map[string]bool{}, map[string]bool{}
+	for _, checks := range faults {
+		for _, c := range checks {
+			found[c] = true
+		}
+	}
+	for _, c := range alloctest.Suite(factory("")).Cases {
+		names[c.Name] = true
+		require.True(t, found[c.Name], "no seeded bug is found by %q, whose rule is: %s", c.Name, c.Rule)
+	}
+	for name := range found {
+		require.True(t, names[name], "there is no check %q", name)
+	}
+}
+
+// TestEachRuleCanFail runs the suite on one broken subject after the other.
+func TestEachRuleCanFail(t *testing.T) {
+	for fault, want := range faults {
 		t.Run(fault, func(t *testing.T) {
-			t.Parallel()
-			cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestFaulty$", "-test.timeout=9m", "-test.failfast",
-				"-rapid.nofailfile", "-rapid.shrinktime=0s")
-			cmd.Env = append(os.Environ(), faultEnv+"="+fault)
-			out, err := cmd.CombinedOutput()
-			var exit *exec.ExitError
-			if assert.ErrorAs(t, err, &exit, "the suite passed an allocator with this fault") {
-				assert.Contains(t, string(out), "--- FAIL: TestFaulty")
-				t.Log(firstFailure(string(out)))
+			if fault == "each life leaves a goroutine" {
+				t.Cleanup(endLeaks) // Alone: what others have running is not what it leaves.
+			} else {
+				t.Parallel()
+			}
+			suite := alloctest.Suite(factory(fault), alloctest.WithSettle(100*time.Millisecond), alloctest.WithKill(kill))
+			suite.Cases = slices.DeleteFunc(suite.Cases, func(c conformance.Case) bool {
+				return slices.Contains(heavy, c.Name) && !slices.Contains(want, c.Name)
+			})
+			report, err := conformance.Run(t.Context(), suite, conformance.Options{})
+			require.NoError(t, err)
+			got := map[string]bool{}
+			for _, c := range report.Checks {
+				if c.Status == conformance.Fail {
+					got[c.Name] = true
+				}
+			}
+
+			for _, name := range want {
+				require.True(t, got[name], "%q should have failed", name)
+			}
+			for name := range got { // Those that look at everything may find it too.
+				require.True(t, slices.Contains(want, name) || slices.Contains(everything, name), "%q should not have failed", name)
 			}
 		})
 	}
-}
-
-// firstFailure returns the line that names the first failed subtest.
-func firstFailure(out string) string {
-	for line := range strings.Lines(out) {
-		if strings.Contains(line, "--- FAIL: TestFaulty/") {
-			return strings.TrimSpace(line)
-		}
-	}
-	return out
 }

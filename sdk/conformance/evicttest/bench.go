@@ -24,7 +24,7 @@ func Bench(b *testing.B, f evict.Factory) {
 
 func benchSize(b *testing.B, f evict.Factory, objects int) {
 	ctx := context.Background()
-	s := newSubject(b, f)
+	s := newSubject(b, &subjects{f: f})
 	for first := 1; first <= objects; first += benchBatch {
 		sizes := make([]uint64, min(benchBatch, objects-first+1))
 		for i := range sizes {

@@ -4,16 +4,16 @@ import (
 	"math"
 	"sync"
 	"sync/atomic"
-	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/mooncake-go/mooncake/sdk/conformance"
 	"github.com/mooncake-go/mooncake/sdk/evict"
 )
 
 // testHostile feeds what a correct master never sends; a policy ignores it.
-func testHostile(t *testing.T, f evict.Factory) {
+func testHostile(t conformance.T, f *subjects) {
 	s := newSubject(t, f)
 	s.record()
 	s.resolve()
@@ -52,7 +52,7 @@ func testHostile(t *testing.T, f evict.Factory) {
 }
 
 // testBatches sends batches of thousands.
-func testBatches(t *testing.T, f evict.Factory) {
+func testBatches(t conformance.T, f *subjects) {
 	const n = 20_000
 	s := newSubject(t, f)
 	sizes := make([]uint64, n)
@@ -85,7 +85,7 @@ func testBatches(t *testing.T, f evict.Factory) {
 
 // testConcurrent lets masters' goroutines loose on one policy. Every object that is
 // proposed is held by exactly one of them until it is resolved.
-func testConcurrent(t *testing.T, f evict.Factory) {
+func testConcurrent(t conformance.T, f *subjects) {
 	const workers, rounds, batch = 8, 40, 16
 	s := newSubject(t, f)
 	var held sync.Map

@@ -1,11 +1,10 @@
 package evicttest
 
 import (
-	"testing"
-
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/mooncake-go/mooncake/sdk/conformance"
 	"github.com/mooncake-go/mooncake/sdk/evict"
 )
 
@@ -22,7 +21,7 @@ type model struct {
 // testModel runs random sequences against the policy and the model side by side. One
 // policy serves all sequences, since a new one may mean a new process; each sequence
 // removes its objects in the end.
-func testModel(t *testing.T, f evict.Factory) {
+func testModel(t conformance.T, f *subjects) {
 	s := newSubject(t, f)
 	rapid.Check(t, func(rt *rapid.T) {
 		m := &model{

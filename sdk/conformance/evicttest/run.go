@@ -3,26 +3,78 @@ package evicttest
 import (
 	"context"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mooncake-go/mooncake/sdk/conformance"
 	"github.com/mooncake-go/mooncake/sdk/conformance/internal/rig"
 	"github.com/mooncake-go/mooncake/sdk/evict"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 )
 
-// Run holds the policies of f to the contract. It makes about a dozen of them, with the
-// default configuration, and about ten thousand calls.
-func Run(t *testing.T, f evict.Factory) {
-	t.Run("component", func(t *testing.T) { rig.Component(t, f, plugin.KindEvict, evict.API(), f.New) })
-	t.Run("record", func(t *testing.T) { testRecord(t, f) })
-	t.Run("propose", func(t *testing.T) { testPropose(t, f) })
-	t.Run("resolve", func(t *testing.T) { testResolve(t, f) })
-	t.Run("hostile", func(t *testing.T) { testHostile(t, f) })
-	t.Run("batches", func(t *testing.T) { testBatches(t, f) })
-	t.Run("model", func(t *testing.T) { testModel(t, f) })
-	t.Run("concurrent", func(t *testing.T) { testConcurrent(t, f) })
-	t.Run("independent", func(t *testing.T) { testIndependent(t, f) })
+// Option gives the suite what it cannot know.
+type Option func(*options)
+
+type options struct {
+	config  func() plugin.Config
+	without map[string]string
+	settle  time.Duration // of rig.Released
+	kill    func(p evict.Policy, replay func(context.Context, evict.Policy) error) error
+}
+
+// WithConfig makes every policy of the suite from config(), which returns a fresh value,
+// instead of the factory's defaults.
+func WithConfig(config func() plugin.Config) Option {
+	return func(o *options) { o.config = config }
+}
+
+// Without leaves out a check, by name, that cannot hold for what is tested, and says why.
+func Without(check, why string) Option {
+	return func(o *options) {
+		if o.without == nil {
+			o.without = map[string]string{}
+		}
+		o.without[check] = why
+	}
+}
+
+// WithKill lets the suite end the process of a policy, as a crash would. Whoever supervises
+// it starts it again and calls replay with the new one before others can.
+func WithKill(kill func(p evict.Policy, replay func(context.Context, evict.Policy) error) error) Option {
+	return func(o *options) { o.kill = kill }
+}
+
+// Run holds the policies of f to the contract, each check as a part of t. It makes about
+// three dozen of them and about ten thousand calls.
+func Run(t *testing.T, f evict.Factory, opts ...Option) {
+	conformance.Test(t, Suite(f, opts...))
+}
+
+// Suite returns the checks for the policies that f makes.
+func Suite(f evict.Factory, opts ...Option) conformance.Suite {
+	s := &subjects{f: f}
+	for _, set := range opts {
+		set(&s.options)
+	}
+	out := conformance.Suite{Name: plugin.KindEvict, Plugin: f.Manifest(), Cases: s.cases()}
+	for i, c := range out.Cases {
+		out.Cases[i].Skip = s.without[c.Name]
+	}
+	return out
+}
+
+// subjects makes policies under test.
+type subjects struct {
+	options
+	f evict.Factory
+}
+
+func (s *subjects) settings() plugin.Config {
+	if s.config != nil {
+		return s.config()
+	}
+	return s.f.DefaultConfig()
 }
 
 // subject is a policy under test whose calls must all succeed.
@@ -31,9 +83,9 @@ type subject struct {
 	p evict.Policy
 }
 
-func newSubject(tb testing.TB, f evict.Factory) subject {
+func newSubject(tb conformance.TB, f *subjects) subject {
 	tb.Helper()
-	p, err := f.New(f.DefaultConfig())
+	p, err := f.f.New(f.settings())
 	return subject{t: tb, p: rig.Start(tb, p, err)}
 }
 

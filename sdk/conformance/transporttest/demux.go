@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"runtime"
 	"sync"
-	"testing"
 
+	"github.com/mooncake-go/mooncake/sdk/conformance"
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
 
@@ -19,7 +19,7 @@ type demuxer struct {
 }
 
 // demux reaps p until the test ends.
-func demux(t testing.TB, p transport.Path) *demuxer {
+func demux(t conformance.TB, p transport.Path) *demuxer {
 	d := &demuxer{p: p, waiting: map[uint64]chan transport.Completion{}}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})

@@ -2,18 +2,19 @@ package transporttest
 
 import (
 	"context"
-	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/mooncake-go/mooncake/sdk/conformance"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
 
 // backPressure submits without reaping: at some point Submit gives a short count with no
 // error, and goes on after reaping.
-func (s *suite) backPressure(t *testing.T) {
+func (s *suite) backPressure(t conformance.T) {
 	const size, span, most = 16 << 10, 64 << 20, 1 << 20
 	server, client := s.start(t), s.start(t)
 	_, key := s.registerBlank(t, server, 1, span)
@@ -47,7 +48,7 @@ func (s *suite) backPressure(t *testing.T) {
 
 // exactlyOnce is a state machine over one path: what was accepted and not yet reaped is
 // the model.
-func (s *suite) exactlyOnce(t *testing.T) {
+func (s *suite) exactlyOnce(t conformance.T) {
 	server, client := s.start(t), s.start(t)
 	const longest, span = 50_000, 64 << 20
 	_, key := s.register(t, server, 1, longest, transport.AccessRemote)
@@ -146,7 +147,7 @@ func (s *suite) exactlyOnce(t *testing.T) {
 	})
 }
 
-func (s *suite) reapWaits(t *testing.T) {
+func (s *suite) reapWaits(t conformance.T) {
 	server, client := s.start(t), s.start(t)
 	p, _ := dial(t, client, server)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -159,13 +160,18 @@ func (s *suite) reapWaits(t *testing.T) {
 		result <- err
 	}()
 	cancel()
-	require.True(t, ended(<-result))
-	n, err := p.Reap(context.Background(), nil)
+	select {
+	case err := <-result:
+		require.True(t, ended(err), "Reap of a path with nothing under way returned %v", err)
+	case <-time.After(patience):
+		require.Fail(t, "Reap does not end with its context")
+	}
+	n, err := p.Reap(within(t), nil)
 	require.Zero(t, n)
 	require.NoError(t, err, "an empty dst does not wait")
 }
 
-func (s *suite) reapAfterClose(t *testing.T) {
+func (s *suite) reapAfterClose(t conformance.T) {
 	server, client := s.start(t), s.start(t)
 	_, key := s.register(t, server, 1, 64, transport.AccessRemote)
 	p, ids := dial(t, client, server, key)
@@ -197,13 +203,13 @@ func (s *suite) reapAfterClose(t *testing.T) {
 	}
 }
 
-func (s *suite) closeWakes(t *testing.T) {
+func (s *suite) closeWakes(t conformance.T) {
 	server, client := s.start(t), s.start(t)
 	p, _ := dial(t, client, server)
 	results := make(chan error, 4)
 	for range cap(results) {
 		go func() {
-			_, err := p.Reap(context.Background(), make([]transport.Completion, 1))
+			_, err := p.Reap(within(t), make([]transport.Completion, 1))
 			results <- err
 		}()
 	}
@@ -213,7 +219,7 @@ func (s *suite) closeWakes(t *testing.T) {
 	}
 }
 
-func (s *suite) closeUnderWay(t *testing.T) {
+func (s *suite) closeUnderWay(t conformance.T) {
 	const size, count = 1 << 20, 32
 	server, client := s.start(t), s.start(t)
 	_, key := s.register(t, server, 1, size, transport.AccessRemote)

@@ -3,16 +3,16 @@ package transporttest
 import (
 	"context"
 	"sync"
-	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mooncake-go/mooncake/sdk/conformance"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
 
-func (s *suite) manifest(t *testing.T) {
+func (s *suite) manifest(t conformance.T) {
 	m := s.f.Manifest()
 	require.NoError(t, m.Validate())
 	require.Equal(t, plugin.KindTransport, m.Kind)
@@ -28,13 +28,13 @@ type strangeConfig struct{}
 
 func (*strangeConfig) Validate() error { return nil }
 
-func (s *suite) stopBeforeStart(t *testing.T) {
+func (s *suite) stopBeforeStart(t conformance.T) {
 	tr := s.create(t, s.settings())
 	require.NoError(t, tr.Stop(within(t)))
 	require.NoError(t, tr.Stop(within(t)))
 }
 
-func (s *suite) stopTwice(t *testing.T) {
+func (s *suite) stopTwice(t conformance.T) {
 	tr := s.start(t)
 	_, key := s.register(t, tr, 1, 64, transport.AccessRemote)
 	p, ids := dial(t, tr, tr, key)
@@ -51,7 +51,7 @@ func (s *suite) stopTwice(t *testing.T) {
 	require.NoError(t, tr.Stop(within(t)))
 }
 
-func (s *suite) outsideLife(t *testing.T) {
+func (s *suite) outsideLife(t conformance.T) {
 	live := s.start(t)
 	stopped := s.start(t)
 	require.NoError(t, stopped.Stop(within(t)))
@@ -64,7 +64,7 @@ func (s *suite) outsideLife(t *testing.T) {
 	}
 }
 
-func (s *suite) incarnations(t *testing.T) {
+func (s *suite) incarnations(t conformance.T) {
 	seen := map[uint64]bool{}
 	for range 3 {
 		ep := s.start(t).Endpoint()
@@ -75,7 +75,7 @@ func (s *suite) incarnations(t *testing.T) {
 	}
 }
 
-func (s *suite) registerRefuses(t *testing.T) {
+func (s *suite) registerRefuses(t conformance.T) {
 	tr := s.start(t)
 	mem := s.memory(t, 4096)
 	key, err := tr.Register(within(t), s.region(7, mem[1024:2048], transport.AccessRemote))
@@ -102,7 +102,7 @@ func (s *suite) registerRefuses(t *testing.T) {
 	require.Error(t, tr.Deregister(within(t), 99), "never registered")
 }
 
-func (s *suite) registerAgain(t *testing.T) {
+func (s *suite) registerAgain(t conformance.T) {
 	server, client := s.start(t), s.start(t)
 	mem, old := s.register(t, server, 1, 256, transport.AccessRemote)
 	require.NoError(t, server.Deregister(within(t), 1))
@@ -116,7 +116,7 @@ func (s *suite) registerAgain(t *testing.T) {
 	require.Equal(t, mem, buf)
 }
 
-func (s *suite) peerStops(t *testing.T) {
+func (s *suite) peerStops(t conformance.T) {
 	server, client := s.start(t), s.start(t)
 	_, key := s.register(t, server, 1, 4096, transport.AccessRemote)
 	p, ids := dial(t, client, server, key)

@@ -5,15 +5,15 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
-	"testing"
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/mooncake-go/mooncake/sdk/conformance"
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
 
-func (s *suite) content(t *testing.T) {
+func (s *suite) content(t conformance.T) {
 	server, client := s.start(t), s.start(t)
 	const size = 2<<20 + 77
 	mem, key := s.register(t, server, 1, size, transport.AccessRemote)
@@ -44,7 +44,7 @@ func zero(b []byte) bool { return len(bytes.TrimLeft(b, "\x00")) == 0 }
 
 // contentAtRandom compares batches of disjoint writes and then reads with a copy of the
 // memory.
-func (s *suite) contentAtRandom(t *testing.T) {
+func (s *suite) contentAtRandom(t conformance.T) {
 	server, client := s.start(t), s.start(t)
 	const size = 300 << 10
 	mem, key := s.register(t, server, 1, size, transport.AccessRemote)
@@ -81,7 +81,7 @@ func (s *suite) contentAtRandom(t *testing.T) {
 	})
 }
 
-func (s *suite) large(t *testing.T) {
+func (s *suite) large(t conformance.T) {
 	server, client := s.start(t), s.start(t)
 	size := 80 << 20
 	if s.limitBytes > 0 {
@@ -98,7 +98,7 @@ func (s *suite) large(t *testing.T) {
 }
 
 // many lets goroutines share paths, each in a range of its own.
-func (s *suite) many(t *testing.T) {
+func (s *suite) many(t conformance.T) {
 	const paths, workers, rounds, piece = 3, 6, 12, 40_000
 	server, client := s.start(t), s.start(t)
 	mem, key := s.register(t, server, 1, paths*workers*piece, transport.AccessRemote)
@@ -133,7 +133,7 @@ func (s *suite) many(t *testing.T) {
 	wg.Wait()
 }
 
-func (s *suite) itself(t *testing.T) {
+func (s *suite) itself(t conformance.T) {
 	tr := s.start(t)
 	mem, key := s.register(t, tr, 1, 100_000, transport.AccessRemote)
 	p, ids := dial(t, tr, tr, key)
@@ -142,7 +142,7 @@ func (s *suite) itself(t *testing.T) {
 	require.True(t, bytes.Equal(mem, buf))
 }
 
-func (s *suite) zeroLength(t *testing.T) {
+func (s *suite) zeroLength(t conformance.T) {
 	server, client := s.start(t), s.start(t)
 	_, key := s.register(t, server, 1, 64, transport.AccessRemote)
 	p, ids := dial(t, client, server, key)

@@ -2,7 +2,10 @@ package transporttest
 
 import (
 	"testing"
+	"time"
 
+	"github.com/mooncake-go/mooncake/sdk/conformance"
+	"github.com/mooncake-go/mooncake/sdk/conformance/internal/rig"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
@@ -13,11 +16,14 @@ type Option func(*options)
 type options struct {
 	config     func() plugin.Config
 	restartAt  func(plugin.Config, transport.Endpoint) plugin.Config
-	frozen     func(testing.TB, transport.Endpoint) transport.Endpoint
+	frozen     func(conformance.TB, transport.Endpoint) transport.Endpoint
 	limitBytes int
-	deviceDown func(testing.TB, string) func()
+	deviceDown func(conformance.TB, string) func()
 	without    map[string]string
-	shared     func(testing.TB, int) ([]byte, int)
+	shared     func(conformance.TB, int) ([]byte, int)
+	processes  func() []int
+	kill       func(pid int) error
+	settle     time.Duration // of rig.Released
 }
 
 // WithConfig makes every transport of the suite from config(), which returns a fresh
@@ -35,7 +41,7 @@ func WithRestart(at func(plugin.Config, transport.Endpoint) plugin.Config) Optio
 // WithFrozen lets the suite talk to a peer that does not answer. frozen returns an
 // endpoint that differs from live only in that what listens there takes connections or
 // requests and never answers. It frees what it made with t.Cleanup.
-func WithFrozen(frozen func(t testing.TB, live transport.Endpoint) transport.Endpoint) Option {
+func WithFrozen(frozen func(t conformance.TB, live transport.Endpoint) transport.Endpoint) Option {
 	return func(o *options) { o.frozen = frozen }
 }
 
@@ -57,65 +63,46 @@ func Without(check, why string) Option {
 
 // WithDeviceDown lets the suite take a device of this machine away, for all transports that
 // use it. down returns when that was begun; what it returns gives the device back.
-func WithDeviceDown(down func(t testing.TB, device string) (up func())) Option {
+func WithDeviceDown(down func(t conformance.TB, device string) (up func())) Option {
 	return func(o *options) { o.deviceDown = down }
 }
 
 // WithSharedMemory has the suite open memory to peers that shared returns: size zeroed bytes
 // from the beginning of what the descriptor stands for. It frees them with t.Cleanup. Without
-// it, such memory is the heap's and has no descriptor.
-func WithSharedMemory(shared func(t testing.TB, size int) (mem []byte, fd int)) Option {
+// it, such memory is the heap's and has no descriptor. SealedMemory is one.
+func WithSharedMemory(shared func(t conformance.TB, size int) (mem []byte, fd int)) Option {
 	return func(o *options) { o.shared = shared }
 }
 
-// Run checks the transports that f makes.
+// WithProcesses tells the suite that each transport is a supervised process of its own:
+// processes lists the IDs of those that run now. The suite then counts what they hold.
+func WithProcesses(processes func() []int) Option {
+	return func(o *options) { o.processes = processes }
+}
+
+// WithKill lets the suite end such a process at once, as a crash would; whoever supervises
+// it starts it again. It needs WithProcesses.
+func WithKill(kill func(pid int) error) Option {
+	return func(o *options) { o.kill = kill }
+}
+
+// Run checks the transports that f makes, each check as a part of t.
 func Run(t *testing.T, f transport.Factory, opts ...Option) {
-	s := &suite{f: f}
-	for _, o := range opts {
-		o(&s.options)
+	conformance.Test(t, Suite(f, opts...))
+}
+
+// Suite returns the checks for the transports that f makes.
+func Suite(f transport.Factory, opts ...Option) conformance.Suite {
+	var o options
+	for _, set := range opts {
+		set(&o)
 	}
-	for _, c := range []struct {
-		name string
-		run  func(*suite, *testing.T)
-	}{
-		{"manifest", (*suite).manifest},
-		{"stop before start", (*suite).stopBeforeStart},
-		{"stop twice and at once", (*suite).stopTwice},
-		{"nothing works outside start and stop", (*suite).outsideLife},
-		{"incarnations differ", (*suite).incarnations},
-		{"register refuses", (*suite).registerRefuses},
-		{"register again after deregister", (*suite).registerAgain},
-		{"content at many sizes", (*suite).content},
-		{"content at random", (*suite).contentAtRandom},
-		{"one operation larger than everything", (*suite).large},
-		{"many goroutines and paths", (*suite).many},
-		{"a transport reaches itself", (*suite).itself},
-		{"zero length", (*suite).zeroLength},
-		{"submit refuses", (*suite).submitRefuses},
-		{"import refuses", (*suite).importRefuses},
-		{"dial refuses", (*suite).dialRefuses},
-		{"rights of peers", (*suite).rights},
-		{"a key of somebody else", (*suite).foreignKey},
-		{"a restarted peer", (*suite).restarted},
-		{"back-pressure", (*suite).backPressure},
-		{"exactly one completion", (*suite).exactlyOnce},
-		{"reap waits for its context", (*suite).reapWaits},
-		{"reap after close", (*suite).reapAfterClose},
-		{"close wakes reapers", (*suite).closeWakes},
-		{"close fails what is under way", (*suite).closeUnderWay},
-		{"deregister while peers read", (*suite).deregisterUnderWay},
-		{"a deadline in the past", (*suite).deadlinePast},
-		{"a frozen peer", (*suite).frozenPeer},
-		{"the peer stops", (*suite).peerStops},
-		{"content over each rail", (*suite).rails},
-		{"a rail that does not exist", (*suite).unknownRail},
-		{"a device goes down and comes back", (*suite).railDown},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			if why, ok := s.without[c.name]; ok {
-				t.Skip(why)
-			}
-			c.run(s, t)
+	out := conformance.Suite{Name: plugin.KindTransport, Plugin: f.Manifest()}
+	for _, c := range checks() {
+		s := &suite{f: f, options: o}
+		out.Cases = append(out.Cases, conformance.Case{
+			Name: c.name, Rule: c.rule, Skip: o.without[c.name], Vital: c.name == rig.Vital, Run: func(t conformance.T) { s.one(t, c.run) },
 		})
 	}
+	return out
 }

@@ -2,17 +2,18 @@ package transporttest
 
 import (
 	"bytes"
-	"testing"
+
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mooncake-go/mooncake/sdk/conformance"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
 
 // railed returns the rails of a path, or skips the test.
-func (s *suite) railed(t *testing.T, p transport.Path) transport.Railed {
+func (s *suite) railed(t conformance.T, p transport.Path) transport.Railed {
 	if !s.f.Manifest().Has(transport.CapRails) {
 		t.Skip("the transport does not have the capability rails")
 	}
@@ -22,7 +23,7 @@ func (s *suite) railed(t *testing.T, p transport.Path) transport.Railed {
 }
 
 // rails moves content over each rail.
-func (s *suite) rails(t *testing.T) {
+func (s *suite) rails(t conformance.T) {
 	const size = 100_000
 	server, client := s.start(t), s.start(t)
 	mem, key := s.register(t, server, 1, size, transport.AccessRemote)
@@ -54,7 +55,7 @@ func (s *suite) rails(t *testing.T) {
 }
 
 // unknownRail: an operation for a rail that does not exist is refused.
-func (s *suite) unknownRail(t *testing.T) {
+func (s *suite) unknownRail(t conformance.T) {
 	server, client := s.start(t), s.start(t)
 	_, key := s.register(t, server, 1, 64, transport.AccessRemote)
 	p, ids := dial(t, client, server, key)
@@ -81,7 +82,7 @@ func (s *suite) unknownRail(t *testing.T) {
 }
 
 // railDown takes a device away in the middle of transfers, and gives it back.
-func (s *suite) railDown(t *testing.T) {
+func (s *suite) railDown(t conformance.T) {
 	if s.deviceDown == nil {
 		t.Skip("needs WithDeviceDown")
 	}
@@ -152,7 +153,7 @@ func (s *suite) railDown(t *testing.T) {
 }
 
 // pickRails returns two rails that share no device.
-func pickRails(t *testing.T, rails []transport.Rail) (a, b transport.Rail) {
+func pickRails(t conformance.T, rails []transport.Rail) (a, b transport.Rail) {
 	for _, a := range rails {
 		for _, b := range rails {
 			if a.Local != b.Local && a.Remote != b.Remote && a.Local == a.Remote && b.Local == b.Remote {
@@ -165,7 +166,7 @@ func pickRails(t *testing.T, rails []transport.Rail) (a, b transport.Rail) {
 }
 
 // waitRail waits until a rail is up or down.
-func waitRail(t *testing.T, r transport.Railed, id transport.RailID, up bool) {
+func waitRail(t conformance.T, r transport.Railed, id transport.RailID, up bool) {
 	require.Eventually(t, func() bool {
 		for _, x := range r.Rails() {
 			if x.ID == id {

@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"testing"
+	"slices"
+
 	"time"
 	"unsafe"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mooncake-go/mooncake/sdk/conformance"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 	"github.com/mooncake-go/mooncake/sdk/transport"
@@ -22,7 +24,30 @@ type suite struct {
 	options
 	f      transport.Factory
 	blocks []block // of WithSharedMemory
+	frees  []func()
 }
+
+// one runs one check. The memory of WithSharedMemory is freed after the transports that may
+// touch it were stopped, whichever came first.
+func (s *suite) one(t conformance.T, run func(*suite, conformance.T)) {
+	own := *s
+	own.blocks, own.frees = nil, nil
+	t.Cleanup(func() {
+		for _, free := range slices.Backward(own.frees) {
+			free()
+		}
+	})
+	run(&own, t)
+}
+
+// lasting is a TB for what has to outlast the transports of a check.
+type lasting struct {
+	conformance.TB
+	s *suite
+}
+
+// Cleanup implements conformance.TB.
+func (l lasting) Cleanup(f func()) { l.s.frees = append(l.s.frees, f) }
 
 // host is the program around a transport: it drops logs and health.
 type host struct{}
@@ -30,7 +55,7 @@ type host struct{}
 func (host) Logger() *slog.Logger { return slog.New(slog.DiscardHandler) }
 func (host) Report(plugin.Health) {}
 
-func within(t testing.TB) context.Context {
+func within(t conformance.TB) context.Context {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	t.Cleanup(cancel)
 	return ctx
@@ -43,7 +68,7 @@ func (s *suite) settings() plugin.Config {
 	return s.f.DefaultConfig()
 }
 
-func (s *suite) create(t testing.TB, cfg plugin.Config) transport.Transport {
+func (s *suite) create(t conformance.TB, cfg plugin.Config) transport.Transport {
 	require.NoError(t, cfg.Validate())
 	tr, err := s.f.New(cfg)
 	require.NoError(t, err)
@@ -52,14 +77,14 @@ func (s *suite) create(t testing.TB, cfg plugin.Config) transport.Transport {
 }
 
 // start makes a running transport, which ends with t.
-func (s *suite) start(t testing.TB) transport.Transport {
+func (s *suite) start(t conformance.TB) transport.Transport {
 	tr := s.create(t, s.settings())
 	require.NoError(t, tr.Start(within(t), host{}))
 	return tr
 }
 
 // register publishes memory of size bytes, filled from seed.
-func (s *suite) register(t testing.TB, tr transport.Transport, id transport.RegionID, size int, access transport.Access) ([]byte, transport.Key) {
+func (s *suite) register(t conformance.TB, tr transport.Transport, id transport.RegionID, size int, access transport.Access) ([]byte, transport.Key) {
 	mem := s.memory(t, size)
 	fill(mem, uint64(id))
 	key, err := tr.Register(within(t), s.region(id, mem, access))
@@ -68,7 +93,7 @@ func (s *suite) register(t testing.TB, tr transport.Transport, id transport.Regi
 }
 
 // registerBlank publishes zeros, for regions too large to fill each time.
-func (s *suite) registerBlank(t testing.TB, tr transport.Transport, id transport.RegionID, size int) ([]byte, transport.Key) {
+func (s *suite) registerBlank(t conformance.TB, tr transport.Transport, id transport.RegionID, size int) ([]byte, transport.Key) {
 	mem := s.memory(t, size)
 	key, err := tr.Register(within(t), s.region(id, mem, transport.AccessRemote))
 	require.NoError(t, err)
@@ -76,11 +101,11 @@ func (s *suite) registerBlank(t testing.TB, tr transport.Transport, id transport
 }
 
 // memory returns zeroed memory that can be registered for peers.
-func (s *suite) memory(t testing.TB, size int) []byte {
+func (s *suite) memory(t conformance.TB, size int) []byte {
 	if s.shared == nil {
 		return make([]byte, size)
 	}
-	mem, fd := s.shared(t, size)
+	mem, fd := s.shared(lasting{t, s}, size)
 	require.Len(t, mem, size)
 	s.blocks = append(s.blocks, block{mem: mem, fd: fd})
 	return mem
@@ -108,7 +133,7 @@ func (s *suite) region(id transport.RegionID, mem []byte, access transport.Acces
 }
 
 // local returns memory that may be the local side of operations of tr.
-func (s *suite) local(t testing.TB, tr transport.Transport, id transport.RegionID, size int) []byte {
+func (s *suite) local(t conformance.TB, tr transport.Transport, id transport.RegionID, size int) []byte {
 	mem := make([]byte, size)
 	if !s.f.Manifest().Has(transport.CapLocalAny) && size > 0 {
 		_, err := tr.Register(within(t), s.region(id, mem, transport.AccessLocal))
@@ -118,11 +143,11 @@ func (s *suite) local(t testing.TB, tr transport.Transport, id transport.RegionI
 }
 
 // dial makes a path and imports the keys. The path ends with t.
-func dial(t testing.TB, from, to transport.Transport, keys ...transport.Key) (transport.Path, []transport.RemoteID) {
+func dial(t conformance.TB, from, to transport.Transport, keys ...transport.Key) (transport.Path, []transport.RemoteID) {
 	return dialAt(t, from, to.Endpoint(), keys...)
 }
 
-func dialAt(t testing.TB, from transport.Transport, to transport.Endpoint, keys ...transport.Key) (transport.Path, []transport.RemoteID) {
+func dialAt(t conformance.TB, from transport.Transport, to transport.Endpoint, keys ...transport.Key) (transport.Path, []transport.RemoteID) {
 	p, err := from.Dial(within(t), to)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, p.Close(context.Background())) })
@@ -146,7 +171,7 @@ func fill(b []byte, seed uint64) {
 }
 
 // do runs operations to their end and returns the completions by op ID.
-func do(t testing.TB, p transport.Path, ops ...transport.Op) map[uint64]transport.Completion {
+func do(t conformance.TB, p transport.Path, ops ...transport.Op) map[uint64]transport.Completion {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	out := map[uint64]transport.Completion{}
@@ -168,14 +193,14 @@ func do(t testing.TB, p transport.Path, ops ...transport.Op) map[uint64]transpor
 }
 
 // must runs operations and requires each to end OK.
-func must(t testing.TB, p transport.Path, ops ...transport.Op) {
+func must(t conformance.TB, p transport.Path, ops ...transport.Op) {
 	for id, c := range do(t, p, ops...) {
 		require.Equal(t, transport.OK, c.Status, "operation %d: %v", id, c.Err)
 	}
 }
 
 // fails runs one operation and requires it to fail, in one of the classes.
-func fails(t testing.TB, p transport.Path, o transport.Op, classes ...errs.Class) transport.Completion {
+func fails(t conformance.TB, p transport.Path, o transport.Op, classes ...errs.Class) transport.Completion {
 	c := do(t, p, o)[o.ID]
 	require.NotEqual(t, transport.OK, c.Status, "must not succeed")
 	require.Contains(t, classes, c.Class(), "%v", c.Err)
@@ -183,7 +208,7 @@ func fails(t testing.TB, p transport.Path, o transport.Op, classes ...errs.Class
 }
 
 // wellFormed checks what holds for every completion.
-func wellFormed(t testing.TB, c transport.Completion) {
+func wellFormed(t conformance.TB, c transport.Completion) {
 	if c.Status == transport.OK {
 		require.NoError(t, c.Err)
 		return

@@ -1,6 +1,6 @@
 // Package wiretest puts a real gRPC connection between a conformance suite and a plugin.
 //
-// Evict and Alloc take a factory and return one that looks the same, but whose objects
+// Evict, Alloc and Transport take a factory and return one that looks the same, but whose objects
 // live behind a server of package wire, reached over a unix socket. A suite that takes a
 // factory runs through the wire without knowing it:
 //

@@ -70,7 +70,7 @@ class Pools:
         """A master; its pool has a node in a process of its own, or no memory yet."""
         m = self._keep(Master(self.folder, self.folder))
         if node:
-            self._keep(Node(self.folder, self.folder, m, str(NODE_BYTES)))
+            self._keep(Node(self.folder, self.folder, m, str(NODE_BYTES), ["--shared_memory=off"]))
         return m
 
     def go(self, master: Master) -> Client:

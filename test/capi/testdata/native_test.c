@@ -161,18 +161,27 @@ static void lent(mck_handle s) {
   WANT(resident() < before + 500LL * large);
 }
 
-/* The signals of the host are the host's. */
-static void untouched(void) {
-  static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGCHLD, SIGALRM, SIGUSR1};
-  for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) {
-    struct sigaction now;
-    IS(sigaction(signals[i], NULL, &now), 0);
-    WANT(now.sa_handler == SIG_DFL);
+/* The signals of the host are the host's: as they were when it began, be it under nohup. */
+enum { SIGNALS = 6 };
+static const int signals[SIGNALS] = {SIGINT, SIGTERM, SIGHUP, SIGCHLD, SIGALRM, SIGUSR1};
+static struct sigaction given[SIGNALS];
+
+static void look(struct sigaction *at) {
+  for (int i = 0; i < SIGNALS; i++) {
+    IS(sigaction(signals[i], NULL, &at[i]), 0);
+    WANT(at[i].sa_handler == SIG_DFL || at[i].sa_handler == SIG_IGN);
   }
+}
+
+static void untouched(void) {
+  struct sigaction now[SIGNALS];
+  look(now);
+  for (int i = 0; i < SIGNALS; i++) WANT(now[i].sa_handler == given[i].sa_handler);
 }
 
 int main(int argc, char **argv) {
   IS(argc, 2);
+  look(given);
   IS(mck_abi(), MCK_ABI);
   wrong_handles();
   mck_handle s = opened(argv[1]);

@@ -42,6 +42,10 @@ func Load(src Source, given map[string]string) (*Result, error) {
 	fs := pflag.NewFlagSet("settings", pflag.ContinueOnError)
 	config.RegisterFlags(fs, config.RoleClient)
 	environ := src.environ()
+	if forced(environ) {
+		given = maps.Clone(given)
+		given["shared_memory"] = "off"
+	}
 	for _, name := range slices.Sorted(maps.Keys(given)) {
 		value := given[name]
 		if name == "protocol" && forced(environ) {

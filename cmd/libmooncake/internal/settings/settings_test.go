@@ -31,12 +31,12 @@ func TestWhatTheProgramGivesComesBeforeTheEnvironment(t *testing.T) {
 	assert.EqualValues(t, 1234, s.RPCTimeout.Milliseconds())
 	assert.Equal(t, "127.0.0.1:50051", s.MasterServerAddress, "the program gives the master, or nobody")
 	assert.Empty(t, s.DeviceNames)
-	assert.Equal(t, []string{"rdma", "tcp"}, s.Transports)
+	assert.Equal(t, []string{"shm", "rdma", "tcp"}, s.Transports)
 	assert.Empty(t, log)
 }
 
 func TestForceTCPDecides(t *testing.T) {
-	for value, want := range map[string][]string{"1": {"tcp"}, "0": {"tcp"}, "": {"rdma", "tcp"}} {
+	for value, want := range map[string][]string{"1": {"tcp"}, "0": {"tcp"}, "": {"shm", "rdma", "tcp"}} {
 		r, _, err := load([]string{"MC_FORCE_TCP=" + value}, map[string]string{"protocol": "rdma"})
 		require.NoError(t, err)
 		assert.Equal(t, want, r.Config.Store.Transports, "MC_FORCE_TCP=%q", value)

@@ -6,12 +6,12 @@ import (
 	"context"
 	"io"
 	"log/slog"
-	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/mooncake-go/mooncake/sdk/conformance"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 )
 
@@ -28,7 +28,7 @@ func (Host) Logger() *slog.Logger { return slog.New(slog.NewTextHandler(io.Disca
 func (Host) Report(plugin.Health) {}
 
 // Start starts c and stops it when the test ends.
-func Start[C plugin.Component](tb testing.TB, c C, err error) C {
+func Start[C plugin.Component](tb conformance.TB, c C, err error) C {
 	tb.Helper()
 	require.NoError(tb, err, "New with the default configuration")
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
@@ -39,48 +39,124 @@ func Start[C plugin.Component](tb testing.TB, c C, err error) C {
 }
 
 // Stop stops c and reports what it answers.
-func Stop(tb testing.TB, c plugin.Component) {
+func Stop(tb conformance.TB, c plugin.Component) {
 	tb.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
 	assert.NoError(tb, c.Stop(ctx), "Stop")
 }
 
+// Vital is the name of the check without which no other can say anything, and VitalRule
+// what it looks at.
+const (
+	Vital     = "start and stop"
+	VitalRule = "A plugin starts with the settings that it was given, and stops."
+)
+
 type otherConfig struct{ plugin.NoConfig }
 
-// Component checks what every kind promises: manifest, default configuration and
-// lifecycle. create is the factory's New.
-func Component[C plugin.Component](t *testing.T, f plugin.Factory, kind string, api []uint, create func(plugin.Config) (C, error)) {
-	t.Run("manifest", func(t *testing.T) {
-		m := f.Manifest()
-		require.NoError(t, m.Validate())
-		assert.Equal(t, kind, m.Kind)
-		_, err := plugin.NegotiateAPI(api, m.API)
-		assert.NoError(t, err)
-		assert.Equal(t, m, f.Manifest(), "the manifest always says the same")
-	})
-	t.Run("configuration", func(t *testing.T) {
-		require.NoError(t, f.DefaultConfig().Validate(), "the defaults are valid")
-		assert.Equal(t, f.DefaultConfig(), f.DefaultConfig())
-		_, err := create(&otherConfig{})
-		assert.Error(t, err, "New refuses the configuration of another plugin")
-	})
-	t.Run("stop before start", func(t *testing.T) {
-		c, err := create(f.DefaultConfig())
-		require.NoError(t, err)
-		Stop(t, c)
-		Stop(t, c)
-	})
-	t.Run("stop twice and at once", func(t *testing.T) {
-		c, err := create(f.DefaultConfig())
-		Start(t, c, err)
-		done := make(chan struct{})
-		go func() {
-			defer close(done)
+// Component returns the checks of what every kind promises: manifest, default configuration
+// and lifecycle. create is the factory's New, settings makes a configuration to start with.
+func Component[C plugin.Component](f plugin.Factory, kind string, api []uint, create func(plugin.Config) (C, error), settings func() plugin.Config) []conformance.Case {
+	start := func(t conformance.T) C {
+		c, err := create(settings())
+		return Start(t, c, err)
+	}
+	return []conformance.Case{
+		{Name: Vital, Rule: VitalRule, Vital: true, Run: func(t conformance.T) { start(t) }},
+		{Name: "manifest", Rule: "The manifest is valid, of the right kind, always the same, and shares a version of the contract with this suite.", Run: func(t conformance.T) {
+			m := f.Manifest()
+			require.NoError(t, m.Validate())
+			assert.Equal(t, kind, m.Kind)
+			_, err := plugin.NegotiateAPI(api, m.API)
+			assert.NoError(t, err)
+			assert.Equal(t, m, f.Manifest(), "the manifest always says the same")
+		}},
+		{Name: "configuration", Rule: "The defaults are valid and fresh on every call, and New refuses a configuration that is not its own.", Run: func(t conformance.T) {
+			require.NoError(t, f.DefaultConfig().Validate(), "the defaults are valid")
+			assert.Equal(t, f.DefaultConfig(), f.DefaultConfig())
+			_, err := create(&otherConfig{})
+			assert.Error(t, err, "New refuses the configuration of another plugin")
+		}},
+		{Name: "stop before start", Rule: "Stop may come before Start, and twice.", Run: func(t conformance.T) {
+			c, err := create(settings())
+			require.NoError(t, err)
 			Stop(t, c)
-		}()
-		Stop(t, c)
-		<-done
-		Stop(t, c)
-	})
+			Stop(t, c)
+		}},
+		{Name: "stop twice and at once", Rule: "Stop is safe at any time, from several goroutines, and repeatable.", Run: func(t conformance.T) {
+			c := start(t)
+			done := make(chan struct{})
+			go func() {
+				defer close(done)
+				Stop(t, c)
+			}()
+			Stop(t, c)
+			<-done
+			Stop(t, c)
+		}},
+		{Name: "start and stop with contexts that have ended", Rule: "A Start that was given up leaves nothing behind, and a Stop that was given up can be repeated.", Run: func(t conformance.T) {
+			over, cancel := context.WithCancel(context.Background())
+			cancel()
+			c, err := create(settings())
+			require.NoError(t, err)
+			_ = c.Start(over, Host{})
+			Stop(t, c)
+			c = start(t)
+			_ = c.Stop(over)
+			Stop(t, c)
+		}},
+	}
+}
+
+// Leaks returns the check of what is left of an object after Stop. use works with one that
+// runs. settle is as for Released.
+func Leaks[C plugin.Component](make func(conformance.TB) C, use func(conformance.TB, C), settle time.Duration) conformance.Case {
+	return conformance.Case{Name: "leaks of starts and stops", Rule: "After Stop nothing is left: goroutines, descriptors, mappings.", Run: func(t conformance.T) {
+		const rounds = 5
+		round := func() {
+			c := make(t)
+			use(t, c)
+			Stop(t, c)
+		}
+		round()
+		before := Here()
+		for range rounds {
+			round()
+		}
+		Released(t, func() Usage { return Here() }, before, rounds, settle)
+	}}
+}
+
+// Released requires that nothing is there once more for each round than before, or is not
+// once it had time to settle; 0 is the time that only a leak takes.
+func Released(t conformance.TB, now func() Usage, before Usage, rounds int, settle time.Duration) {
+	if settle == 0 {
+		settle = limit
+	}
+	var grown []string
+	for end := time.Now().Add(settle); ; time.Sleep(10 * time.Millisecond) {
+		if grown = now().Grown(before, rounds); len(grown) == 0 || time.Now().After(end) {
+			break
+		}
+	}
+	require.Empty(t, grown, "after %d rounds", rounds)
+}
+
+// Recovered repeats f until it works again after a process was killed.
+func Recovered(t conformance.TB, f func() error) {
+	var err error
+	for end := time.Now().Add(2 * limit); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		if err = f(); err == nil {
+			return
+		}
+	}
+	require.NoError(t, err, "it does not come back")
+}
+
+// Over returns a context that has ended.
+func Over() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return ctx
 }

@@ -6,6 +6,7 @@ LEAK_CALLS in the environment is for more of them.
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
 
@@ -21,6 +22,7 @@ from mooncake.store import MooncakeDistributedStore, ReplicateConfig
 CALLS = int(os.environ.get("LEAK_CALLS", "100000"))
 KEYS = 40
 SAMPLES = 40  # in the time that is compared, and as many after it
+SETTLING = 40  # more samples, a second of rest and some calls before each, for what ends by a timer
 
 MOST = Held(resident=4 << 20, malloc=64 << 10, blocks=400, objects=1500, goroutines=4, threads=20, files=2)
 """What there may be more after 40 % of all calls; half as much as one of anything for each round.
@@ -109,7 +111,16 @@ def engine_life(target: str, there: int, memory: Memory) -> int:
     return 9
 
 
-def test_nothing_stays_behind(pool: Master, processes, make_store, watch: Watch) -> None:
+def growth(before: Held, after: Held) -> dict[str, int]:
+    earlier, later = asdict(before), asdict(after)
+    return {name: later[name] - earlier[name] for name in later}
+
+
+def beyond(grown: dict[str, int]) -> dict[str, int]:
+    return {name: n for name, n in grown.items() if n > getattr(MOST, name)}
+
+
+def test_nothing_stays_behind(pool: Master, processes, make_store, watch: Watch, capfd) -> None:
     store, memory, other = make_store(pool), Memory(1 << 16), Memory(1 << 16)
     memory.register(store)
     with Peer() as peer:
@@ -125,8 +136,19 @@ def test_nothing_stays_behind(pool: Master, processes, make_store, watch: Watch)
             processes.forget_lines()  # they are kept in this process
             part = "before" if 2 * SAMPLES <= sample < 3 * SAMPLES else "after" if sample >= 4 * SAMPLES else "warm"
             seen[part].add(watch.now())
+            capfd.readouterr()  # what refused setups logged, lest it hides the figures of a failure
         assert made >= CALLS
-    before, after = asdict(seen["before"].held), asdict(seen["after"].held)
-    grown = {name: after[name] - before[name] for name in after}
-    print(f"{made} calls: {before} before, grown by {grown}")
-    assert {name: n for name, n in grown.items() if n > getattr(MOST, name)} == {}, f"grown beyond {MOST}"
+        # A quick machine makes all calls in seconds, and what a closed store holds until a timer ends would count as
+        # left behind. What leaks is still there after a rest.
+        before, after = seen["before"].held, seen["after"]
+        for _ in range(SETTLING):
+            if not beyond(growth(before, after.held)):
+                break
+            time.sleep(1)
+            for _ in range(10):
+                next(calls)
+            after.add(watch.now())
+    grown = growth(before, after.held)
+    with capfd.disabled():
+        print(f"\n{made} calls: {before}, grown by {grown}")
+    assert beyond(grown) == {}, f"grown beyond {MOST}"

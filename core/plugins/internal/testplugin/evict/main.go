@@ -9,7 +9,9 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/mooncake-go/mooncake/sdk/evict"
@@ -28,6 +30,16 @@ func main() {
 		os.Exit(7)
 	case "silent":
 		stand()
+	case "leave group":
+		// Into that of the host, where a signal for its own group does not reach it.
+		group, err := syscall.Getpgid(os.Getppid())
+		if err == nil {
+			err = syscall.Setpgid(0, group)
+		}
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(8)
+		}
 	case "babble":
 		fmt.Fprintln(os.Stderr, `{"@message": 5, "@level": ["x"]}`)
 		fmt.Println("hello, I am no plugin")
@@ -54,6 +66,8 @@ type config struct {
 	CrashIfExists string `json:"crash_if_exists"`
 	// Spawn starts a child process that outlives this one, if it can.
 	Spawn bool `json:"spawn"`
+	// Daemon starts one that is not in this one's group, nor its child any more.
+	Daemon bool `json:"daemon"`
 	// Refuse is refused.
 	Refuse bool `json:"refuse"`
 }
@@ -90,6 +104,13 @@ func (p *policy) Start(ctx context.Context, h plugin.Host) error {
 			return err
 		}
 		h.Logger().Info("spawned", "child", child.Process.Pid)
+	}
+	if p.cfg.Daemon {
+		out, err := exec.CommandContext(context.WithoutCancel(ctx), "sh", "-c", `(setsid sh -c 'setsid sh -c "echo \$\$; exec sleep 1000 >/dev/null 2>&1" &' &)`).Output()
+		if err != nil {
+			return err
+		}
+		h.Logger().Info("spawned", "child", strings.TrimSpace(string(out)))
 	}
 	_, err := os.Stat(p.cfg.CrashIfExists)
 	if p.cfg.CrashAtStart || p.cfg.CrashIfExists != "" && err == nil {

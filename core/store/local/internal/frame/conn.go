@@ -10,6 +10,8 @@ import (
 
 	"golang.org/x/sys/unix"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/mooncake-go/mooncake/sdk/shm"
 )
 
 // maxFrame is the longest message in bytes.
@@ -77,52 +79,21 @@ func (c Conn) Recv(deadline time.Time, m proto.Message) (fd int, err error) {
 
 // fill reads len(b) bytes and the descriptor among them. io.EOF only before the first.
 func (c Conn) fill(b []byte, fd *int) error {
-	rights := make([]byte, unix.CmsgSpace(4))
 	for got := 0; got < len(b); {
-		n, k, flags, _, err := c.ReadMsgUnix(b[got:], rights)
-		if e := take(rights[:k], flags, fd); e != nil {
-			return e
+		most := 1
+		if *fd >= 0 {
+			most = 0
 		}
-		if n == 0 && (err == nil || errors.Is(err, io.EOF)) {
-			if got > 0 {
-				return io.ErrUnexpectedEOF
-			}
-			return io.EOF
-		}
-		if err != nil {
+		n, fds, err := shm.ReadMsg(c.UnixConn, b[got:], most)
+		switch {
+		case errors.Is(err, io.EOF) && got > 0:
+			return io.ErrUnexpectedEOF
+		case err != nil:
 			return err
+		case len(fds) > 0:
+			*fd = fds[0]
 		}
 		got += n
-	}
-	return nil
-}
-
-// take keeps the first descriptor of a message; more than one is an error and all of them
-// are closed.
-func take(rights []byte, flags int, fd *int) error {
-	var got []int
-	if len(rights) > 0 {
-		messages, err := unix.ParseSocketControlMessage(rights)
-		if err != nil {
-			return err
-		}
-		for i := range messages {
-			fds, err := unix.ParseUnixRights(&messages[i])
-			if err != nil {
-				continue // Not descriptors; the kernel sends nothing else unasked.
-			}
-			got = append(got, fds...)
-		}
-	}
-	if len(got) == 1 && *fd < 0 && flags&unix.MSG_CTRUNC == 0 {
-		*fd = got[0]
-		return nil
-	}
-	for _, f := range got {
-		_ = unix.Close(f) // Nobody wants it.
-	}
-	if len(got) > 0 || flags&unix.MSG_CTRUNC != 0 {
-		return errors.New("a message carries more than one file descriptor")
 	}
 	return nil
 }

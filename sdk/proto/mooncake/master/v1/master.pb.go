@@ -1846,9 +1846,14 @@ type PutRevokeRequest struct {
 	Caller *Caller                `protobuf:"bytes,1,opt,name=caller,proto3" json:"caller,omitempty"`
 	Keys   [][]byte               `protobuf:"bytes,2,rep,name=keys,proto3" json:"keys,omitempty"`
 	// As in PutEndRequest.
-	Puts          []uint64 `protobuf:"varint,3,rep,packed,name=puts,proto3" json:"puts,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Puts []uint64 `protobuf:"varint,3,rep,packed,name=puts,proto3" json:"puts,omitempty"`
+	// Puts whose places a peer may still write to: they are given up as those above, but the
+	// master uses their memory only when its put_start_release_timeout is over. They have
+	// columns of their own, so that a master that does not know them leaves them alone.
+	QuarantinedKeys [][]byte `protobuf:"bytes,4,rep,name=quarantined_keys,json=quarantinedKeys,proto3" json:"quarantined_keys,omitempty"`
+	QuarantinedPuts []uint64 `protobuf:"varint,5,rep,packed,name=quarantined_puts,json=quarantinedPuts,proto3" json:"quarantined_puts,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *PutRevokeRequest) Reset() {
@@ -1902,9 +1907,26 @@ func (x *PutRevokeRequest) GetPuts() []uint64 {
 	return nil
 }
 
+func (x *PutRevokeRequest) GetQuarantinedKeys() [][]byte {
+	if x != nil {
+		return x.QuarantinedKeys
+	}
+	return nil
+}
+
+func (x *PutRevokeRequest) GetQuarantinedPuts() []uint64 {
+	if x != nil {
+		return x.QuarantinedPuts
+	}
+	return nil
+}
+
 type PutRevokeResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Errors        []*ItemError           `protobuf:"bytes,1,rep,name=errors,proto3" json:"errors,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The items are those of keys, then those of quarantined_keys.
+	Errors []*ItemError `protobuf:"bytes,1,rep,name=errors,proto3" json:"errors,omitempty"`
+	// The number of quarantined_keys, from a master that knows them.
+	Quarantined   uint32 `protobuf:"varint,2,opt,name=quarantined,proto3" json:"quarantined,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1944,6 +1966,13 @@ func (x *PutRevokeResponse) GetErrors() []*ItemError {
 		return x.Errors
 	}
 	return nil
+}
+
+func (x *PutRevokeResponse) GetQuarantined() uint32 {
+	if x != nil {
+		return x.Quarantined
+	}
+	return 0
 }
 
 type RemoveRequest struct {
@@ -4018,13 +4047,16 @@ const file_mooncake_master_v1_master_proto_rawDesc = "" +
 	"\tchecksums\x18\x04 \x03(\x06R\tchecksums\x12\x12\n" +
 	"\x04puts\x18\x05 \x03(\x04R\x04puts\"G\n" +
 	"\x0ePutEndResponse\x125\n" +
-	"\x06errors\x18\x01 \x03(\v2\x1d.mooncake.master.v1.ItemErrorR\x06errors\"n\n" +
+	"\x06errors\x18\x01 \x03(\v2\x1d.mooncake.master.v1.ItemErrorR\x06errors\"\xc4\x01\n" +
 	"\x10PutRevokeRequest\x122\n" +
 	"\x06caller\x18\x01 \x01(\v2\x1a.mooncake.master.v1.CallerR\x06caller\x12\x12\n" +
 	"\x04keys\x18\x02 \x03(\fR\x04keys\x12\x12\n" +
-	"\x04puts\x18\x03 \x03(\x04R\x04puts\"J\n" +
+	"\x04puts\x18\x03 \x03(\x04R\x04puts\x12)\n" +
+	"\x10quarantined_keys\x18\x04 \x03(\fR\x0fquarantinedKeys\x12)\n" +
+	"\x10quarantined_puts\x18\x05 \x03(\x04R\x0fquarantinedPuts\"l\n" +
 	"\x11PutRevokeResponse\x125\n" +
-	"\x06errors\x18\x01 \x03(\v2\x1d.mooncake.master.v1.ItemErrorR\x06errors\"m\n" +
+	"\x06errors\x18\x01 \x03(\v2\x1d.mooncake.master.v1.ItemErrorR\x06errors\x12 \n" +
+	"\vquarantined\x18\x02 \x01(\rR\vquarantined\"m\n" +
 	"\rRemoveRequest\x12\x12\n" +
 	"\x04keys\x18\x01 \x03(\fR\x04keys\x12\x14\n" +
 	"\x05force\x18\x02 \x01(\bR\x05force\x122\n" +

@@ -1,0 +1,204 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/mooncake-go/mooncake/core/certs"
+)
+
+const day = 24 * time.Hour
+
+func (e *env) certsCmd() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "certs",
+		Short: "Make and show the certificates with which nodes prove who they are",
+		Long: `Makes an authority for one pool and a certificate for each node, as transport/quic wants
+them: ECDSA P-256, for use as server and as client. For trials, laboratories and pools
+that have no authority of their own; certificates from elsewhere do as well.
+
+A node needs three files: the authority's certificate, and its own certificate and key.
+The authority's key (ca-key.pem) stays where certificates are made.`,
+		Example: `  mooncake certs init pki
+  mooncake certs issue pki node1 10.0.0.1
+  mooncake certs issue pki node2.example.org 10.0.0.2 --days 90
+  mooncake certs show pki/node1.pem
+  mooncake certs renew pki/node1.pem`,
+		Args: unknownVerb,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(e.certsInitCmd(), e.certsIssueCmd(), e.certsRenewCmd(), e.certsShowCmd())
+	return cmd
+}
+
+func (e *env) certsInitCmd() *cobra.Command {
+	var name string
+	var days int
+	cmd := &cobra.Command{
+		Use:     "init DIR",
+		Short:   "Make an authority: DIR/ca.pem and DIR/ca-key.pem",
+		Example: "  mooncake certs init pki\n  mooncake certs init pki --name 'lab pool' --days 365",
+		Args:    count(1, 1, "a folder"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			f, err := certs.Folder(args[0]).Init(name, time.Duration(days)*day, time.Now())
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(e.stdout, "%s  for every node: the setting ca\n%s  keep it here, readable by you alone\n", f.Cert, f.Key)
+			return nil
+		},
+	}
+	cmd.Flags().StringVar(&name, "name", "mooncake development authority", "name in the certificate")
+	cmd.Flags().IntVar(&days, "days", 3650, "how long it is valid")
+	return cmd
+}
+
+func (e *env) certsIssueCmd() *cobra.Command {
+	var name string
+	var days int
+	cmd := &cobra.Command{
+		Use:   "issue DIR HOST...",
+		Short: "Make a certificate for a node that peers reach under these names and addresses",
+		Long: `Makes DIR/HOST.pem and DIR/HOST-key.pem, signed by the authority in DIR, for all the names
+and addresses given: those that the node tells its peers (--local_hostname, the setting
+advertise). Refuses to overwrite.`,
+		Example: "  mooncake certs issue pki node1 10.0.0.1\n  mooncake certs issue pki '*.pool.example.org' --name pool --days 90",
+		Args:    count(2, -1, "a folder, and the names or addresses of the node"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			if name == "" {
+				name = args[1]
+			}
+			dir := certs.Folder(args[0])
+			f, err := dir.Issue(name, args[1:], time.Duration(days)*day, time.Now())
+			if err != nil {
+				return err
+			}
+			return e.saySettings(dir.Authority().Cert, f)
+		},
+	}
+	cmd.Flags().StringVar(&name, "name", "", "name of the files (default: the first HOST)")
+	cmd.Flags().IntVar(&days, "days", 365, "how long it is valid; the authority's end bounds it")
+	return cmd
+}
+
+// saySettings shows what to put into a node's configuration.
+func (e *env) saySettings(ca string, f certs.Files) error {
+	paths, err := absolute([]string{ca, f.Cert, f.Key})
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(e.stdout, `%s
+%s
+
+plugins:
+  transport:
+    quic: { config: { ca: %s, cert: %s, key: %s } }
+`, f.Cert, f.Key, paths[0], paths[1], paths[2])
+	return nil
+}
+
+func (e *env) certsRenewCmd() *cobra.Command {
+	var dir string
+	var days int
+	cmd := &cobra.Command{
+		Use:   "renew FILE",
+		Short: "Replace a node's certificate and key by new ones for the same names",
+		Long: `Signs with the authority in the folder of FILE, or in --dir. Nodes that run take the new
+files up by themselves (transport/quic looks every reload_every).`,
+		Example: "  mooncake certs renew pki/node1.pem\n  mooncake certs renew /etc/mooncake/node1.pem --dir pki --days 90",
+		Args:    count(1, 1, "the file of a certificate"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			if dir == "" {
+				dir = filepath.Dir(args[0])
+			}
+			f, err := certs.Folder(dir).Renew(args[0], time.Duration(days)*day, time.Now())
+			if err != nil {
+				return err
+			}
+			return e.showCerts([]string{f.Cert}, "text")
+		},
+	}
+	cmd.Flags().StringVar(&dir, "dir", "", "folder with the authority (default: that of FILE)")
+	cmd.Flags().IntVar(&days, "days", 365, "how long it is valid; the authority's end bounds it")
+	return cmd
+}
+
+func (e *env) certsShowCmd() *cobra.Command {
+	var output string
+	cmd := &cobra.Command{
+		Use:     "show FILE...",
+		Short:   "Show what certificates are for, and until when",
+		Example: "  mooncake certs show pki/node1.pem\n  mooncake certs show /etc/mooncake/*.pem -o json",
+		Args:    count(1, -1, "files of certificates"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			if output != "text" && output != "json" {
+				return badOutput(output, "text", "json")
+			}
+			return e.showCerts(args, output)
+		},
+	}
+	cmd.Flags().StringVarP(&output, "output", "o", "text", "text or json")
+	return cmd
+}
+
+// shown is one certificate as show writes it.
+type shown struct {
+	File string `json:"file"`
+	certs.Info
+}
+
+func (e *env) showCerts(files []string, output string) error {
+	var all []shown
+	for _, f := range files {
+		list, err := certs.Read(f)
+		if err != nil {
+			return err
+		}
+		for _, c := range list {
+			all = append(all, shown{f, certs.Describe(c)})
+		}
+	}
+	if output == "json" {
+		enc := json.NewEncoder(e.stdout)
+		enc.SetIndent("", "  ")
+		return enc.Encode(all)
+	}
+	for _, s := range all {
+		s.write(e.stdout, time.Now())
+	}
+	return nil
+}
+
+func (s shown) write(out io.Writer, now time.Time) {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	defer w.Flush()
+	fmt.Fprintf(w, "%s\n", s.File)
+	var use []string
+	for _, u := range []struct {
+		is   bool
+		name string
+	}{{s.Authority, "authority"}, {s.Server, "server"}, {s.Client, "client"}} {
+		if u.is {
+			use = append(use, u.name)
+		}
+	}
+	left := s.Ends.Sub(now)
+	ends := fmt.Sprintf("in %d days", int(left/day))
+	switch {
+	case left <= 0:
+		ends = "HAS ENDED"
+	case now.Before(s.Begins):
+		ends = "HAS NOT BEGUN: " + s.Begins.Format(time.RFC3339)
+	case left < 2*day:
+		ends = "in " + left.Truncate(time.Minute).String()
+	}
+	fmt.Fprintf(w, "  for\t%s\n  names\t%s\n  signed by\t%s\n  use\t%s\n  ends\t%s (%s)\n  key\t%s\n  sha256\t%s\n",
+		dash(s.Subject), dash(strings.Join(s.Names, ", ")), dash(s.Issuer), strings.Join(use, ", "), s.Ends.Format(time.RFC3339), ends, s.Key, s.Fingerprint)
+}

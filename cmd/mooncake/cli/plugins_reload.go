@@ -1,0 +1,179 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/mooncake-go/mooncake/core/api/introspect"
+	"github.com/mooncake-go/mooncake/core/plugins"
+	"github.com/mooncake-go/mooncake/sdk/errs"
+	"github.com/mooncake-go/mooncake/sdk/plugin"
+)
+
+// reloadFlags are the flags of plugins reload.
+type reloadFlags struct {
+	pid            int
+	socket, output string
+	timeout        time.Duration
+}
+
+func (e *env) pluginsReloadCmd() *cobra.Command {
+	var f reloadFlags
+	cmd := &cobra.Command{
+		Use:   "reload KIND/NAME",
+		Short: "Replace the process of a plugin that is in use by one of the binary that is there now",
+		Long: `Has the processes of this machine that run the plugin as a process of its own start it anew,
+one after another: the new one is started beside the old one, told what it must know, and
+given the work; the old one ends when it has done its part. No operation is lost. A new
+binary that does not start leaves the old process in place, and is the error.
+
+Exit code 3 where no process uses the plugin, 1 where one could not be asked or did not
+replace it. What is linked into a process is replaced only by starting that again.`,
+		Example: `  mooncake plugins reload transport/tcp
+  mooncake plugins reload evict/lru --pid 4242
+  mooncake plugins reload alloc/arena --socket /run/mooncake/master.sock -o json`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return usagef("%s takes one plugin as KIND/NAME, got %d arguments", cmd.CommandPath(), len(args))
+			}
+			_, err := plugin.ParseID(args[0])
+			return usage(err)
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			id, err := plugin.ParseID(args[0])
+			if err != nil {
+				return usage(err)
+			}
+			return e.reloadPlugin(cmd.Context(), id, f)
+		},
+	}
+	cmd.Flags().IntVar(&f.pid, "pid", 0, "only in the process of this number, which uses the plugin")
+	cmd.Flags().StringVar(&f.socket, "socket", "", "only in the process with this admin socket, which may be anywhere")
+	cmd.Flags().DurationVar(&f.timeout, "timeout", introspect.ReloadTimeout+30*time.Second, "how long to wait for one process; it goes on by itself")
+	cmd.Flags().StringVarP(&f.output, "output", "o", "text", "text or json")
+	return cmd
+}
+
+// reloadResult is what became of the plugin in one process.
+type reloadResult struct {
+	Process introspect.Process `json:"process"`
+	Before  plugins.Instance   `json:"before"`
+	After   *plugins.Instance  `json:"after,omitempty"`
+	Error   string             `json:"error,omitempty"`
+}
+
+func (e *env) reloadPlugin(ctx context.Context, id plugin.ID, f reloadFlags) error {
+	switch {
+	case f.output != "text" && f.output != "json":
+		return badOutput(f.output, "text", "json")
+	case f.pid < 0:
+		return usagef("--pid is %d, must be the number of a process", f.pid)
+	case f.pid != 0 && f.socket != "":
+		return usagef("give --pid or --socket, not both")
+	case f.timeout <= 0:
+		return usagef("--timeout is %s, must be above 0", f.timeout)
+	}
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	targets, failed := e.reloadTargets(ctx, id, f)
+	if len(targets) == 0 && failed == nil {
+		fmt.Fprintf(e.stderr, "mooncake: %s is not in use in any process that can be asked ('mooncake plugins list' shows what is in use where)\n", id)
+		return &errQuiet{exitNotFound}
+	}
+	results := []reloadResult{}
+	for _, t := range targets {
+		r := e.reloadOne(ctx, id, t, f.timeout)
+		if r.Error != "" {
+			failed = errors.Join(failed, fmt.Errorf("%s in %s: %s", id, t.where(), printable(r.Error)))
+		}
+		results = append(results, r)
+		if f.output == "text" && r.After != nil {
+			fmt.Fprintln(e.stdout, r.String())
+		}
+	}
+	if f.output == "json" {
+		enc := json.NewEncoder(e.stdout)
+		enc.SetIndent("", "  ")
+		if err := enc.Encode(results); err != nil {
+			return err
+		}
+	}
+	return failed
+}
+
+// reloadTargets finds the processes that use the plugin. The error names those that could
+// not be asked, also beside targets.
+func (e *env) reloadTargets(ctx context.Context, id plugin.ID, f reloadFlags) ([]liveInstance, error) {
+	sockets := []introspect.Socket{{Path: f.socket}}
+	if f.socket == "" {
+		sockets = introspect.Find(e.places()).Sockets
+	}
+	if f.pid != 0 {
+		sockets = slices.DeleteFunc(sockets, func(s introspect.Socket) bool { return s.PID != f.pid })
+		if len(sockets) == 0 {
+			return nil, errs.WithHint(errs.New(errs.FileNotFound, "", "process %d has no admin socket here", f.pid), "'mooncake plugins list' shows what is in use where")
+		}
+	}
+	var targets, linked []liveInstance
+	var failed error
+	for _, a := range introspect.Ask(ctx, sockets, cmp.Or(e.patience, patience)) {
+		if a.Err != nil {
+			failed = errors.Join(failed, a.Err)
+			continue
+		}
+		for _, in := range a.Plugins.Plugins {
+			found := liveInstance{a.Plugins.Process, in}
+			switch {
+			case in.ID() != id:
+			case in.Home == plugins.HomeBuiltin:
+				linked = append(linked, found)
+			default:
+				targets = append(targets, found)
+			}
+		}
+	}
+	if len(targets) == 0 && len(linked) > 0 {
+		failed = errors.Join(failed, errs.WithHint(errs.New(errs.NotSupported, "", "%s is linked into %s", id, linked[0].where()),
+			"install a new version of the program and start it again; with mode subprocess the plugin gets a process that can be replaced"))
+	}
+	return targets, failed
+}
+
+func (e *env) reloadOne(ctx context.Context, id plugin.ID, t liveInstance, limit time.Duration) reloadResult {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	got, err := introspect.NewClient(t.Process.Socket).Reload(ctx, id)
+	if err != nil {
+		return reloadResult{Process: t.Process, Before: t.Instance, Error: err.Error()}
+	}
+	return reloadResult{Process: t.Process, Before: got.Before, After: &got.After}
+}
+
+// String says it in a line.
+func (r reloadResult) String() string {
+	change := func(what, before, after string) string {
+		before, after = dash(printable(before)), dash(printable(after))
+		if before == after {
+			return what + " " + after
+		}
+		return what + " " + before + " -> " + after
+	}
+	short := func(sum string) string { return sum[:min(len(sum), 12)] }
+	return strings.Join([]string{
+		fmt.Sprintf("%s in %s: %s", r.After.ID(), processName(r.Process.Role, r.Process.PID), printable(string(r.After.State))),
+		change("process", fmt.Sprint(r.Before.PID), fmt.Sprint(r.After.PID)),
+		change("version", r.Before.Version, r.After.Version),
+		change("sha256", short(r.Before.SHA256), short(r.After.SHA256)),
+	}, ", ")
+}

@@ -1,0 +1,97 @@
+package scaffold
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/mod/modfile"
+	"golang.org/x/mod/module"
+)
+
+// SDKModule is the path of the module that plugins depend on.
+const SDKModule = "github.com/mooncake-go/mooncake/sdk"
+
+// SDK is where the sdk comes from: a released version, or a folder that holds it.
+type SDK struct {
+	// Version is a released version, v1.2.3.
+	Version string
+	// Dir is a folder with the sdk, absolute; it takes the place of a version.
+	Dir string
+}
+
+// goVersion is what a module says that depends on a released sdk; its own go.mod raises it
+// with `go mod tidy`.
+const goVersion = "1.26.0"
+
+// CheckDir says whether a folder holds the sdk.
+func CheckDir(dir string) error {
+	_, err := readMod(dir)
+	return err
+}
+
+func readMod(dir string) (*modfile.File, error) {
+	name := filepath.Join(dir, "go.mod")
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return nil, fmt.Errorf("there is no sdk in %s: %w", dir, err)
+	}
+	mod, err := modfile.ParseLax(name, text, nil)
+	if err != nil {
+		return nil, err
+	}
+	if mod.Module == nil || mod.Module.Mod.Path != SDKModule {
+		return nil, fmt.Errorf("there is no sdk in %s: its go.mod is that of another module; give the folder sdk of a checkout", dir)
+	}
+	return mod, nil
+}
+
+// addModule adds go.mod, and with a folder go.sum: what the sdk needs, the new module
+// needs as well, in the versions that the sdk was tested with.
+func (s SDK) addModule(files map[string][]byte, path string) error {
+	out := new(modfile.File)
+	if err := out.AddModuleStmt(path); err != nil {
+		return err
+	}
+	if s.Dir == "" {
+		if s.Version == "" {
+			return errors.New("neither a version nor a folder of the sdk is given")
+		}
+		out.AddNewRequire(SDKModule, s.Version, false)
+		return errors.Join(out.AddGoStmt(goVersion), formatted(files, out))
+	}
+	mod, err := readMod(s.Dir)
+	if err != nil {
+		return err
+	}
+	if mod.Go != nil {
+		if err := out.AddGoStmt(mod.Go.Version); err != nil {
+			return err
+		}
+	}
+	requires := []*modfile.Require{{Mod: module.Version{Path: SDKModule, Version: "v0.0.0"}}}
+	for _, r := range mod.Require {
+		requires = append(requires, &modfile.Require{Mod: r.Mod, Indirect: true})
+	}
+	out.SetRequireSeparateIndirect(requires)
+	if err := out.AddReplace(SDKModule, "", s.Dir, ""); err != nil {
+		return err
+	}
+	sum, err := os.ReadFile(filepath.Join(s.Dir, "go.sum"))
+	switch {
+	case err == nil:
+		files["go.sum"] = sum
+	case !errors.Is(err, fs.ErrNotExist):
+		return err
+	}
+	return formatted(files, out)
+}
+
+func formatted(files map[string][]byte, mod *modfile.File) error {
+	mod.Cleanup()
+	text, err := mod.Format()
+	files["go.mod"] = text
+	return err
+}

@@ -1,0 +1,58 @@
+package introspect
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"os"
+	"time"
+
+	"github.com/mooncake-go/mooncake/core/internal/httpd"
+	"github.com/mooncake-go/mooncake/core/internal/profiling"
+)
+
+// Server answers on an admin socket. Safe for concurrent use.
+type Server struct {
+	http     *httpd.Server
+	mux      *http.ServeMux
+	profiles *profiling.Handler // nil for none
+	log      *slog.Logger
+	cancel   context.CancelFunc
+}
+
+// NewServer returns a server that tells about host, whose role and version it says. log
+// may be nil.
+func NewServer(host Host, role, version string, log *slog.Logger) *Server {
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	h := &handler{
+		who:  Process{API: API, Role: role, PID: os.Getpid(), Version: version, Started: time.Now().UTC().Truncate(time.Millisecond)},
+		host: host, log: log, ctx: ctx,
+	}
+	mux := h.routes()
+	return &Server{log: log, cancel: cancel, mux: mux, http: httpd.New(mux, httpd.Options{
+		MaxConnections: 32, ReadTimeout: 10 * time.Second, MaxHeaderBytes: 16 << 10, Logger: log,
+	})}
+}
+
+// ServeProfiles has the server answer with profiles of the process below /debug/pprof as
+// well. Before Start; Stop stops them.
+func (s *Server) ServeProfiles(p *profiling.Handler) {
+	s.mux.Handle(profiling.Root, p)
+	s.profiles = p
+}
+
+// Start serves on ln, which it closes in the end, and returns at once. Once.
+func (s *Server) Start(ln *Listener) { s.http.Start(ownOnly{ln, s.log}) }
+
+// Stop gives a reload and measurements under way up and waits for what is being answered until ctx is
+// done, then cuts it off. Repeatable; also before Start.
+func (s *Server) Stop(ctx context.Context) error {
+	s.cancel()
+	if s.profiles != nil {
+		s.profiles.Stop()
+	}
+	return s.http.Stop(ctx)
+}

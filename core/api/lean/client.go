@@ -1,0 +1,193 @@
+package lean
+
+import (
+	"context"
+	"errors"
+	"net"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// ClientOptions are the settings of a Client; the zero value of each takes its default.
+type ClientOptions struct {
+	Limits
+	// ConnectTimeout bounds one attempt to connect. Default 2 s.
+	ConnectTimeout time.Duration
+	// RetryMin and RetryMax are the shortest and the longest pause after an attempt that
+	// failed; calls fail at once meanwhile. Defaults 100 ms and 2 s.
+	RetryMin, RetryMax time.Duration
+	// Fallback answers calls while the server does not speak this protocol; nil for none.
+	Fallback grpc.ClientConnInterface
+	// Codec of requests and responses, nil for package proto.
+	Codec Codec
+	// Dial connects; nil for TCP.
+	Dial func(ctx context.Context, addr string) (net.Conn, error)
+}
+
+// otherwise is how long a server that does not speak this protocol is not asked again.
+const otherwise = time.Minute
+
+// Client calls a server. It connects with the first call, and again by itself. It
+// implements grpc.ClientConnInterface for unary calls. Safe for concurrent use.
+type Client struct {
+	addr string
+	opts ClientOptions
+
+	mu       sync.Mutex
+	closed   bool
+	current  *session
+	dialling chan struct{} // closed when the attempt under way is over, nil while none is
+	failures int
+	failed   error     // of the last attempt
+	until    time.Time // no attempt before
+	strange  bool      // the server spoke something else
+	attempts sync.WaitGroup
+}
+
+var _ grpc.ClientConnInterface = (*Client)(nil)
+
+// NewClient makes a client of the server at addr, "host:port". It does not connect.
+func NewClient(addr string, o ClientOptions) *Client {
+	o.Limits = o.Limits.withDefaults()
+	def := func(d *time.Duration, v time.Duration) {
+		if *d <= 0 {
+			*d = v
+		}
+	}
+	def(&o.ConnectTimeout, 2*time.Second)
+	def(&o.RetryMin, 100*time.Millisecond)
+	def(&o.RetryMax, 2*time.Second)
+	if o.Codec == nil {
+		o.Codec = plain{}
+	}
+	if o.Dial == nil {
+		o.Dial = dialTCP
+	}
+	return &Client{addr: addr, opts: o}
+}
+
+// dialTCP connects. A peer that vanished without closing is noticed within 15 s.
+func dialTCP(ctx context.Context, addr string) (net.Conn, error) {
+	d := net.Dialer{KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 5 * time.Second, Interval: 5 * time.Second, Count: 2}}
+	conn, err := d.DialContext(ctx, "tcp", addr)
+	if err != nil {
+		return nil, err
+	}
+	boundUnacknowledged(conn)
+	return conn, nil
+}
+
+// Invoke implements grpc.ClientConnInterface. Errors carry a status: Unavailable while
+// there is no connection, and for calls whose connection ended.
+func (c *Client) Invoke(ctx context.Context, method string, args, reply any, opts ...grpc.CallOption) error {
+	if err := ctx.Err(); err != nil {
+		return status.FromContextError(err).Err() // Nothing is sent for who has left.
+	}
+	for {
+		s, err := c.session(ctx)
+		if err != nil {
+			return err
+		}
+		if s == nil {
+			return c.opts.Fallback.Invoke(ctx, method, args, reply, opts...)
+		}
+		if err := s.invoke(ctx, method, args, reply); !errors.Is(err, errBye) {
+			return err
+		}
+	}
+}
+
+// NewStream implements grpc.ClientConnInterface through the fallback.
+func (c *Client) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+	if c.opts.Fallback == nil {
+		return nil, status.Error(codes.Unimplemented, "this connection has no streams")
+	}
+	return c.opts.Fallback.NewStream(ctx, desc, method, opts...)
+}
+
+// session returns a connection, nil for the fallback.
+func (c *Client) session(ctx context.Context) (*session, error) {
+	for {
+		c.mu.Lock()
+		switch {
+		case c.closed:
+			c.mu.Unlock()
+			return nil, status.Error(codes.Canceled, "the connection is closed")
+		case c.current != nil && c.current.alive():
+			s := c.current
+			c.mu.Unlock()
+			return s, nil
+		case time.Now().Before(c.until) && c.dialling == nil:
+			defer c.mu.Unlock()
+			return nil, c.refusal()
+		}
+		if c.dialling == nil {
+			over := make(chan struct{})
+			c.dialling = over
+			c.attempts.Go(func() { c.attempt(over) }) //nolint:contextcheck // Others wait for it too.
+		}
+		wait := c.dialling
+		c.mu.Unlock()
+		select {
+		case <-wait:
+		case <-ctx.Done():
+			return nil, status.FromContextError(ctx.Err()).Err()
+		}
+	}
+}
+
+// refusal says why there is no connection, nil where the fallback answers. mu is held.
+func (c *Client) refusal() error {
+	if c.strange && c.opts.Fallback != nil {
+		return nil
+	}
+	return status.Errorf(codes.Unavailable, "cannot connect to %s: %v", c.addr, c.failed)
+}
+
+// attempt connects once.
+func (c *Client) attempt(over chan struct{}) {
+	ctx, cancel := context.WithTimeout(context.Background(), c.opts.ConnectTimeout)
+	defer cancel()
+	conn, err := c.opts.Dial(ctx, c.addr)
+	var s *session
+	strange := false
+	if err == nil {
+		s, err = newSession(ctx, conn, c.opts.Limits, c.opts.Codec)
+		var other *errOther
+		strange = errors.As(err, &other)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	close(over)
+	c.dialling = nil
+	switch {
+	case err == nil && c.closed:
+		s.end(errGone)
+	case err == nil:
+		c.current, c.failures, c.failed, c.strange = s, 0, nil, false
+	default:
+		pause := min(c.opts.RetryMin<<min(c.failures, 16), c.opts.RetryMax)
+		if strange {
+			pause = otherwise
+		}
+		c.failures++
+		c.failed, c.strange, c.until = err, strange, time.Now().Add(pause)
+	}
+}
+
+// Close ends the connection; calls under way fail. Repeatable. The fallback stays open.
+func (c *Client) Close() error {
+	c.mu.Lock()
+	c.closed = true
+	s := c.current
+	c.mu.Unlock()
+	c.attempts.Wait()
+	if s != nil {
+		s.end(errGone)
+	}
+	return nil
+}

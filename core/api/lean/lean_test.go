@@ -1,0 +1,467 @@
+package lean
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
+
+	masterv1 "github.com/mooncake-go/mooncake/sdk/proto/mooncake/master/v1"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// patient is for waits that end at once unless something is broken.
+const patient = 30 * time.Second
+
+// echo answers Exist with one byte for each key, and Ready with what the test wants.
+type echo struct {
+	masterv1.UnimplementedMasterServiceServer
+	ready func(context.Context) (string, error)
+	calls atomic.Int64
+}
+
+func (e *echo) Exist(_ context.Context, in *masterv1.ExistRequest) (*masterv1.ExistResponse, error) {
+	e.calls.Add(1)
+	out := &masterv1.ExistResponse{}
+	for _, k := range in.GetKeys() {
+		out.Errors = append(out.Errors, &masterv1.ItemError{Index: uint32(len(k))})
+	}
+	return out, nil
+}
+
+func (e *echo) Ready(ctx context.Context, _ *masterv1.ReadyRequest) (*masterv1.ReadyResponse, error) {
+	text, err := e.ready(ctx)
+	return &masterv1.ReadyResponse{Version: text}, err
+}
+
+// serve listens on loopback and serves e over both framings.
+func serve(t *testing.T, e *echo, l Limits) (addr string, s *Server) {
+	t.Helper()
+	ln, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	s = NewServer(l)
+	masterv1.RegisterMasterServiceServer(s, e)
+	g := grpc.NewServer(grpc.ConnectionTimeout(200 * time.Millisecond))
+	masterv1.RegisterMasterServiceServer(g, e)
+	split := Split(ln, s)
+	var serving sync.WaitGroup
+	serving.Go(func() { _ = g.Serve(split) })
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), patient)
+		defer cancel()
+		g.Stop()
+		s.Stop(ctx)
+		serving.Wait()
+	})
+	return ln.Addr().String(), s
+}
+
+func dial(t *testing.T, addr string, o ClientOptions) (*Client, masterv1.MasterServiceClient) {
+	t.Helper()
+	c := NewClient(addr, o)
+	t.Cleanup(func() { assert.NoError(t, c.Close()) })
+	return c, masterv1.NewMasterServiceClient(c)
+}
+
+func within(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), patient)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// TestAnswersFitTheirCalls: many callers over one connection, of all sizes around those of
+// the buffers.
+func TestAnswersFitTheirCalls(t *testing.T) {
+	addr, _ := serve(t, &echo{}, Limits{})
+	_, rpc := dial(t, addr, ClientOptions{})
+	var all sync.WaitGroup
+	for i := range 8 {
+		all.Go(func() {
+			for j := range 40 {
+				n := 1 + (i*40+j)*7
+				if j%20 == 0 {
+					n = 3*readBuffer/40 + i // An answer above the buffers.
+				}
+				keys := make([][]byte, n)
+				for k := range keys {
+					keys[k] = make([]byte, k%50)
+				}
+				r, err := rpc.Exist(within(t), &masterv1.ExistRequest{Keys: keys})
+				if !assert.NoError(t, err) || !assert.Len(t, r.GetErrors(), n) {
+					return
+				}
+				for k, e := range r.GetErrors() {
+					if int(e.GetIndex()) != k%50 {
+						t.Errorf("answer %d of %d is %d", k, n, e.GetIndex())
+						return
+					}
+				}
+			}
+		})
+	}
+	all.Wait()
+}
+
+// TestBothOnOnePort: gRPC is served beside it, and on the same port.
+func TestBothOnOnePort(t *testing.T) {
+	e := &echo{}
+	addr, _ := serve(t, e, Limits{})
+	conn, err := grpc.NewClient("passthrough:///"+addr, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	require.NoError(t, err)
+	defer conn.Close()
+	_, lean := dial(t, addr, ClientOptions{})
+	for i, rpc := range []masterv1.MasterServiceClient{masterv1.NewMasterServiceClient(conn), lean} {
+		_, err := rpc.Exist(within(t), &masterv1.ExistRequest{Keys: [][]byte{{1}}})
+		require.NoError(t, err)
+		require.EqualValues(t, i+1, e.calls.Load())
+	}
+}
+
+// TestAServerThatSpeaksOnlyGRPC is used through the fallback.
+func TestAServerThatSpeaksOnlyGRPC(t *testing.T) {
+	ln, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	e := &echo{}
+	g := grpc.NewServer()
+	masterv1.RegisterMasterServiceServer(g, e)
+	var serving sync.WaitGroup
+	serving.Go(func() { _ = g.Serve(ln) })
+	defer serving.Wait()
+	defer g.Stop()
+	conn, err := grpc.NewClient("passthrough:///"+ln.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	require.NoError(t, err)
+	defer conn.Close()
+	_, rpc := dial(t, ln.Addr().String(), ClientOptions{Fallback: conn, ConnectTimeout: patient})
+	for range 3 {
+		_, err = rpc.Exist(within(t), &masterv1.ExistRequest{Keys: [][]byte{{1}}})
+		require.NoError(t, err)
+	}
+	require.EqualValues(t, 3, e.calls.Load())
+	_, without := dial(t, ln.Addr().String(), ClientOptions{ConnectTimeout: patient})
+	_, err = without.Exist(within(t), &masterv1.ExistRequest{})
+	require.Equal(t, codes.Unavailable, status.Code(err), "%v", err)
+	require.ErrorContains(t, err, "another protocol")
+}
+
+func TestStatusesArrive(t *testing.T) {
+	e := &echo{}
+	addr, _ := serve(t, e, Limits{Frame: 1 << 20})
+	_, rpc := dial(t, addr, ClientOptions{Limits: Limits{Frame: 1 << 20}})
+	for want, err := range map[codes.Code]error{
+		codes.OK:               nil,
+		codes.NotFound:         status.Error(codes.NotFound, "it is not there"),
+		codes.Unauthenticated:  status.Error(codes.Unauthenticated, "who are you"),
+		codes.DeadlineExceeded: context.DeadlineExceeded,
+		codes.Canceled:         context.Canceled,
+		codes.Unknown:          os.ErrNotExist,
+	} {
+		e.ready = func(context.Context) (string, error) { return "x", err }
+		_, got := rpc.Ready(within(t), &masterv1.ReadyRequest{})
+		require.Equal(t, want, status.Code(got), "%v", got)
+		if err != nil {
+			require.ErrorContains(t, got, status.Convert(err).Message())
+		}
+	}
+	e.ready = func(context.Context) (string, error) { return strings.Repeat("x", 2<<20), nil }
+	_, err := rpc.Ready(within(t), &masterv1.ReadyRequest{})
+	require.Equal(t, codes.ResourceExhausted, status.Code(err), "an answer that is too large: %v", err)
+	_, err = rpc.Exist(within(t), &masterv1.ExistRequest{Keys: [][]byte{make([]byte, 2<<20)}})
+	require.Equal(t, codes.ResourceExhausted, status.Code(err), "a request that is too large: %v", err)
+	_, err = rpc.Ping(within(t), &masterv1.PingRequest{})
+	require.Equal(t, codes.Unimplemented, status.Code(err), "%v", err)
+	require.EqualValues(t, 0, e.calls.Load())
+	_, err = rpc.Exist(within(t), &masterv1.ExistRequest{})
+	require.NoError(t, err, "the connection is still good")
+}
+
+// TestGivingUpReachesTheServer: by a cancelled context at once, and by a deadline in any case.
+func TestGivingUpReachesTheServer(t *testing.T) {
+	began, ended := make(chan struct{}, 1), make(chan error, 1)
+	e := &echo{ready: func(ctx context.Context) (string, error) {
+		began <- struct{}{}
+		<-ctx.Done()
+		ended <- ctx.Err()
+		return "", ctx.Err()
+	}}
+	addr, _ := serve(t, e, Limits{})
+	_, rpc := dial(t, addr, ClientOptions{})
+	ctx, cancel := context.WithCancel(within(t))
+	result := make(chan error, 1)
+	go func() { _, err := rpc.Ready(ctx, &masterv1.ReadyRequest{}); result <- err }()
+	<-began
+	cancel()
+	require.Equal(t, codes.Canceled, status.Code(<-result))
+	require.ErrorIs(t, <-ended, context.Canceled)
+
+	ctx, cancel = context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	_, err := rpc.Ready(ctx, &masterv1.ReadyRequest{})
+	require.Equal(t, codes.DeadlineExceeded, status.Code(err))
+	select { // It may have passed before the call was on its way.
+	case <-began:
+		require.Error(t, <-ended)
+	default:
+	}
+}
+
+// TestAServerThatGoesAway: calls under way fail, and the next ones find the new server.
+// TestWhoHasLeftSendsNothing: a call that may change something is not made for a context
+// that has ended, even where the answer would be quicker than the look at it.
+func TestWhoHasLeftSendsNothing(t *testing.T) {
+	e := &echo{}
+	addr, _ := serve(t, e, Limits{})
+	_, c := dial(t, addr, ClientOptions{})
+	_, err := c.Exist(within(t), &masterv1.ExistRequest{})
+	require.NoError(t, err)
+	left, leave := context.WithCancel(t.Context())
+	leave()
+	for range 100 {
+		_, err = c.Exist(left, &masterv1.ExistRequest{})
+		require.Equal(t, codes.Canceled, status.Code(err))
+	}
+	_, err = c.Exist(within(t), &masterv1.ExistRequest{}) // Behind what was sent, if anything was.
+	require.NoError(t, err)
+	assert.EqualValues(t, 2, e.calls.Load())
+}
+
+func TestAServerThatGoesAway(t *testing.T) {
+	began := make(chan struct{}, 1)
+	hang := func(ctx context.Context) (string, error) { began <- struct{}{}; <-ctx.Done(); return "", ctx.Err() }
+	e := &echo{ready: hang}
+	addr, s := serve(t, e, Limits{})
+	_, rpc := dial(t, addr, ClientOptions{RetryMin: time.Millisecond, RetryMax: time.Millisecond})
+	result := make(chan error, 1)
+	go func() { _, err := rpc.Ready(within(t), &masterv1.ReadyRequest{}); result <- err }()
+	<-began
+	s.mu.Lock()
+	for c := range s.conns {
+		_ = c.conn.Close()
+	}
+	s.mu.Unlock()
+	require.Equal(t, codes.Unavailable, status.Code(<-result))
+	require.EventuallyWithT(t, func(c *assert.CollectT) {
+		_, err := rpc.Exist(within(t), &masterv1.ExistRequest{})
+		assert.NoError(c, err)
+	}, patient, time.Millisecond)
+}
+
+// TestIdleConnectionsEnd: the client is told first, so that no call is lost in between.
+func TestIdleConnectionsEnd(t *testing.T) {
+	e := &echo{}
+	addr, s := serve(t, e, Limits{Idle: time.Millisecond})
+	_, rpc := dial(t, addr, ClientOptions{})
+	var all sync.WaitGroup
+	for i := range 4 {
+		all.Go(func() {
+			for j := range 200 {
+				if _, err := rpc.Exist(within(t), &masterv1.ExistRequest{}); !assert.NoError(t, err) {
+					return
+				}
+				if (i+j)%7 == 0 {
+					time.Sleep(time.Duration(i+1) * time.Millisecond) // Some of these are long enough to be idle.
+				}
+			}
+		})
+	}
+	all.Wait()
+	require.EqualValues(t, 800, e.calls.Load())
+	require.Eventually(t, func() bool { s.mu.Lock(); defer s.mu.Unlock(); return len(s.conns) == 0 }, patient, time.Millisecond)
+	_, err := rpc.Exist(within(t), &masterv1.ExistRequest{})
+	require.NoError(t, err)
+}
+
+func TestStopWaitsForCalls(t *testing.T) {
+	began, goOn := make(chan struct{}), make(chan struct{})
+	e := &echo{ready: func(context.Context) (string, error) { close(began); <-goOn; return "done", nil }}
+	addr, s := serve(t, e, Limits{})
+	_, rpc := dial(t, addr, ClientOptions{})
+	result := make(chan string, 1)
+	go func() {
+		r, err := rpc.Ready(within(t), &masterv1.ReadyRequest{})
+		result <- fmt.Sprint(r.GetVersion(), err)
+	}()
+	<-began
+	stopped := make(chan struct{})
+	go func() { s.Stop(within(t)); close(stopped) }()
+	require.Eventually(t, func() bool { s.mu.Lock(); defer s.mu.Unlock(); return s.stopping }, patient, time.Millisecond)
+	close(goOn)
+	require.Equal(t, "done<nil>", <-result)
+	<-stopped
+}
+
+func TestStopCutsOffWhatHangs(t *testing.T) {
+	began := make(chan struct{})
+	e := &echo{ready: func(ctx context.Context) (string, error) { close(began); <-ctx.Done(); return "", ctx.Err() }}
+	addr, s := serve(t, e, Limits{})
+	_, rpc := dial(t, addr, ClientOptions{})
+	result := make(chan error, 1)
+	go func() { _, err := rpc.Ready(within(t), &masterv1.ReadyRequest{}); result <- err }()
+	<-began
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	s.Stop(ctx)
+	require.Error(t, <-result)
+}
+
+// TestHostileClients: nonsense ends its connection and nothing else.
+func TestHostileClients(t *testing.T) {
+	e := &echo{}
+	addr, _ := serve(t, e, Limits{Frame: 1 << 16, Stall: 200 * time.Millisecond})
+	_, rpc := dial(t, addr, ClientOptions{})
+	frame := func(b ...byte) string { return preface + string(b) }
+	for name, text := range map[string]string{
+		"half a preface":   "MCL1",
+		"wrong preface":    "MCL1xxxx",
+		"too long":         frame(0xff, 0xff, 0xff, 0xff, 1, 0, 0, 0, 1, 5, 0, 0, 0, 0, 0, 0),
+		"too short":        frame(1, 0, 0, 0, 1, 0, 0, 0, 1, 5, 0, 0, 0, 0, 0, 0),
+		"call 0":           frame(12, 0, 0, 0, 0, 0, 0, 0, 1, 5, 0, 0, 0, 0, 0, 0),
+		"unknown kind":     frame(12, 0, 0, 0, 1, 0, 0, 0, 9, 5, 0, 0, 0, 0, 0, 0),
+		"an answer":        frame(12, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0),
+		"name past end":    frame(12, 0, 0, 0, 1, 0, 0, 0, 1, 5, 0, 0, 0, 0, 0, 0),
+		"reserved":         frame(13, 0, 0, 0, 1, 0, 0, 0, 1, 1, 7, 0, 0, 0, 0, 0, 'x'),
+		"not HTTP/2":       "GET / HTTP/1.1\r\n\r\n",
+		"nothing for long": "",
+	} {
+		conn, err := net.Dial("tcp", addr)
+		require.NoError(t, err)
+		_, err = io.WriteString(conn, text)
+		require.NoError(t, err)
+		require.NoError(t, conn.SetReadDeadline(time.Now().Add(patient)))
+		_, err = io.Copy(io.Discard, conn)
+		require.NotErrorIs(t, err, os.ErrDeadlineExceeded, "%s: the connection was not ended", name)
+		require.NoError(t, conn.Close())
+		_, err = rpc.Exist(within(t), &masterv1.ExistRequest{})
+		require.NoError(t, err, name)
+	}
+}
+
+// TestAClientThatDoesNotRead loses its connection; others go on.
+func TestAClientThatDoesNotRead(t *testing.T) {
+	e := &echo{ready: func(context.Context) (string, error) { return strings.Repeat("x", 1<<20), nil }}
+	addr, s := serve(t, e, Limits{Frame: 2 << 20, Stall: 100 * time.Millisecond, Calls: 4})
+	conn, err := net.Dial("tcp", addr)
+	require.NoError(t, err)
+	defer conn.Close()
+	const method = masterv1.MasterService_Ready_FullMethodName
+	var b bytes.Buffer
+	b.WriteString(preface)
+	for i := range 64 {
+		f := append(begin(nil, head{call: uint32(i + 1), kind: kindCall, small: uint8(len(method))}), method...)
+		seal(f)
+		b.Write(f)
+	}
+	_, err = conn.Write(b.Bytes())
+	require.NoError(t, err)
+	require.Eventually(t, func() bool { s.mu.Lock(); defer s.mu.Unlock(); return len(s.conns) == 1 }, patient, time.Millisecond)
+	require.Eventually(t, func() bool { s.mu.Lock(); defer s.mu.Unlock(); return len(s.conns) == 0 }, patient, time.Millisecond)
+	_, rpc := dial(t, addr, ClientOptions{})
+	_, err = rpc.Exist(within(t), &masterv1.ExistRequest{})
+	require.NoError(t, err)
+}
+
+// TestHostileServers: nonsense fails the calls that wait, and the client connects again.
+func TestHostileServers(t *testing.T) {
+	ln, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	answers := make(chan string, 1)
+	var serving sync.WaitGroup
+	serving.Go(func() {
+		for {
+			conn, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			got := make([]byte, len(preface)+lengthSize+headSize)
+			_, _ = io.WriteString(conn, preface)
+			_, _ = io.ReadFull(conn, got)
+			_, _ = io.WriteString(conn, <-answers)
+			_, _ = io.Copy(io.Discard, conn)
+			_ = conn.Close()
+		}
+	})
+	defer serving.Wait()
+	defer ln.Close()
+	c, rpc := dial(t, ln.Addr().String(), ClientOptions{Limits: Limits{Frame: 1 << 16}, RetryMin: time.Nanosecond, RetryMax: time.Nanosecond})
+	for name, text := range map[string]string{
+		"too long":       "\xff\xff\xff\xff\x01\x00\x00\x00\x02\x00\x00\x00\x00\x00\x00\x00",
+		"a call":         "\x0d\x00\x00\x00\x01\x00\x00\x00\x01\x01\x00\x00\x00\x00\x00\x00x",
+		"unknown status": "\x0c\x00\x00\x00\x01\x00\x00\x00\x02\x63\x00\x00\x00\x00\x00\x00",
+	} {
+		answers <- text
+		_, err := rpc.Exist(within(t), &masterv1.ExistRequest{})
+		require.Equal(t, codes.Unavailable, status.Code(err), "%s: %v", name, err)
+	}
+	// An answer that cannot be decoded fails its call alone; one that nobody waits for is nothing.
+	answers <- "\x0c\x00\x00\x00\x63\x00\x00\x00\x02\x00\x00\x00\x00\x00\x00\x00" + "\x0e\x00\x00\x00\x01\x00\x00\x00\x02\x00\x00\x00\x00\x00\x00\x00\xff\xff"
+	_, err = rpc.Exist(within(t), &masterv1.ExistRequest{})
+	require.Equal(t, codes.Internal, status.Code(err), "%v", err)
+	require.NoError(t, c.Close()) // The server waits for it.
+}
+
+func FuzzReadHead(f *testing.F) {
+	f.Add([]byte("\x0d\x00\x00\x00\x01\x00\x00\x00\x01\x01\x00\x00\x00\x00\x00\x00x"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		var scratch [lengthSize + headSize]byte
+		h, rest, err := readHead(bytes.NewReader(b), 1<<20, &scratch)
+		if err != nil {
+			return
+		}
+		again := begin(nil, h)
+		again = append(again, make([]byte, rest)...)
+		seal(again)
+		require.Equal(t, b[:lengthSize+headSize], again[:lengthSize+headSize])
+		require.True(t, h.kind != kindCall || int(h.small) <= rest)
+	})
+}
+
+// BenchmarkCall is a look-up of one key, by framing, over loopback.
+func BenchmarkCall(b *testing.B) {
+	ln, err := new(net.ListenConfig).Listen(b.Context(), "tcp", "127.0.0.1:0")
+	require.NoError(b, err)
+	e := &echo{}
+	s := NewServer(Limits{})
+	masterv1.RegisterMasterServiceServer(s, e)
+	g := grpc.NewServer()
+	masterv1.RegisterMasterServiceServer(g, e)
+	go func() { _ = g.Serve(Split(ln, s)) }()
+	defer s.Stop(b.Context())
+	defer g.Stop()
+	conn, err := grpc.NewClient("passthrough:///"+ln.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	require.NoError(b, err)
+	defer conn.Close()
+	lean := NewClient(ln.Addr().String(), ClientOptions{})
+	defer lean.Close()
+	for name, cc := range map[string]grpc.ClientConnInterface{"grpc": conn, "lean": lean} {
+		rpc := masterv1.NewMasterServiceClient(cc)
+		for _, keys := range []int{1, 128} {
+			in := &masterv1.ExistRequest{Keys: make([][]byte, keys)}
+			for i := range in.Keys {
+				in.Keys[i] = make([]byte, 40)
+			}
+			b.Run(fmt.Sprintf("%s/%d", name, keys), func(b *testing.B) {
+				b.ReportAllocs()
+				for b.Loop() {
+					if _, err := rpc.Exist(b.Context(), in); err != nil {
+						b.Fatal(err)
+					}
+				}
+			})
+		}
+	}
+}

@@ -1,0 +1,132 @@
+package lean
+
+import (
+	"errors"
+	"net"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// outbox writes frames to a connection. Who sends does not wait: what the kernel does not
+// take at once is written by a goroutine, and a peer that does not read loses the
+// connection after stall.
+type outbox struct {
+	conn  net.Conn
+	raw   syscall.RawConn
+	stall time.Duration
+	limit int // of bytes that wait
+
+	mu      sync.Mutex
+	waiting []byte // what the kernel did not take, nil while nothing waits
+	writing bool   // a goroutine writes what waits
+	err     error
+	rest    sync.WaitGroup
+}
+
+var errSlow = errors.New("the peer does not read what is sent to it")
+
+func newOutbox(conn net.Conn, l Limits) (*outbox, error) {
+	sc, ok := conn.(syscall.Conn)
+	if !ok {
+		return nil, errors.New("the connection is not one of the system")
+	}
+	raw, err := sc.SyscallConn()
+	if err != nil {
+		return nil, err
+	}
+	return &outbox{conn: conn, raw: raw, stall: l.Stall, limit: 2 * l.Frame}, nil
+}
+
+// send writes a frame, or keeps it until the kernel takes it. The frame stays the caller's.
+// An error ends the connection.
+func (o *outbox) send(frame []byte) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.err != nil {
+		return o.err
+	}
+	if o.writing {
+		return o.keep(frame)
+	}
+	var n int
+	var got error
+	err := o.raw.Write(func(fd uintptr) bool {
+		for {
+			if n, got = syscall.Write(int(fd), frame); !errors.Is(got, syscall.EINTR) {
+				return true // Never wait here.
+			}
+		}
+	})
+	if errors.Is(got, syscall.EAGAIN) {
+		n, got = 0, nil
+	}
+	if err == nil {
+		err = got
+	}
+	if err != nil {
+		return o.fail(err)
+	}
+	if n = max(n, 0); n == len(frame) {
+		return nil
+	}
+	return o.keep(frame[n:])
+}
+
+// keep puts bytes behind those that wait. mu is held.
+func (o *outbox) keep(b []byte) error {
+	if len(o.waiting)+len(b) > o.limit {
+		return o.fail(errSlow)
+	}
+	o.waiting = append(o.waiting, b...)
+	if !o.writing {
+		o.writing = true
+		o.rest.Go(o.write)
+	}
+	return nil
+}
+
+// write writes what waits until nothing does.
+func (o *outbox) write() {
+	for {
+		o.mu.Lock()
+		b := o.waiting
+		o.waiting = nil
+		if len(b) == 0 || o.err != nil {
+			o.writing = false
+			if o.err == nil { // An old one would end the next write.
+				_ = o.conn.SetWriteDeadline(time.Time{})
+			}
+			o.mu.Unlock()
+			return
+		}
+		o.mu.Unlock()
+		err := o.conn.SetWriteDeadline(time.Now().Add(o.stall))
+		if err == nil {
+			_, err = o.conn.Write(b)
+		}
+		if err != nil {
+			o.mu.Lock()
+			_ = o.fail(err)
+			o.mu.Unlock()
+		}
+	}
+}
+
+// fail ends the connection. mu is held.
+func (o *outbox) fail(err error) error {
+	if o.err == nil {
+		o.err = err
+		o.waiting = nil
+		_ = o.conn.Close()
+	}
+	return o.err
+}
+
+// close ends the connection and waits for the goroutine.
+func (o *outbox) close(why error) {
+	o.mu.Lock()
+	_ = o.fail(why)
+	o.mu.Unlock()
+	o.rest.Wait()
+}

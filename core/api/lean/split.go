@@ -1,0 +1,143 @@
+package lean
+
+import (
+	"io"
+	"net"
+	"sync"
+	"time"
+)
+
+// Split returns a listener with those connections of ln that are not for s; s serves the
+// others. Both end when the returned listener is closed, which closes ln.
+func Split(ln net.Listener, s *Server) net.Listener {
+	sp := &splitter{Listener: ln, s: s, rest: make(chan net.Conn), over: make(chan struct{}), sniffing: map[net.Conn]struct{}{}}
+	go sp.accept()
+	return sp
+}
+
+type splitter struct {
+	net.Listener
+	s    *Server
+	rest chan net.Conn
+	over chan struct{} // closed by the end of accept
+	err  error         // of accept, once over
+
+	mu       sync.Mutex
+	closed   bool
+	sniffing map[net.Conn]struct{} // whose first bytes are awaited
+}
+
+// patience is the pause after an Accept that failed for a reason that passes, such as the
+// limit on open files.
+const patience = 50 * time.Millisecond
+
+func (sp *splitter) accept() {
+	defer close(sp.over)
+	for {
+		conn, err := sp.Listener.Accept()
+		if err != nil {
+			if temporary(err) && !sp.isClosed() {
+				time.Sleep(patience)
+				continue
+			}
+			sp.err = err
+			return
+		}
+		if sp.watch(conn) {
+			go sp.sniff(conn)
+		}
+	}
+}
+
+// temporary reports an error of Accept after which the listener still works.
+func temporary(err error) bool {
+	t, ok := err.(interface{ Temporary() bool }) //nolint:errorlint // As net/http does it.
+	return ok && t.Temporary()
+}
+
+func (sp *splitter) isClosed() bool {
+	sp.mu.Lock()
+	defer sp.mu.Unlock()
+	return sp.closed
+}
+
+// watch notes a connection whose first bytes are awaited.
+func (sp *splitter) watch(conn net.Conn) bool {
+	sp.mu.Lock()
+	defer sp.mu.Unlock()
+	if sp.closed {
+		_ = conn.Close()
+		return false
+	}
+	sp.sniffing[conn] = struct{}{}
+	return true
+}
+
+// sniff looks at the first bytes and hands the connection on.
+func (sp *splitter) sniff(conn net.Conn) {
+	var first [sniffed]byte
+	err := conn.SetReadDeadline(time.Now().Add(sp.s.limits.Stall))
+	if err == nil {
+		_, err = io.ReadFull(conn, first[:])
+	}
+	if err == nil {
+		err = conn.SetReadDeadline(time.Time{})
+	}
+	sp.mu.Lock()
+	delete(sp.sniffing, conn)
+	closed := sp.closed
+	sp.mu.Unlock()
+	switch {
+	case err != nil || closed:
+		_ = conn.Close()
+	case string(first[:]) == preface[:sniffed]:
+		boundUnacknowledged(conn)
+		sp.s.serveConn(conn)
+	default:
+		boundUnacknowledged(conn)
+		select {
+		case sp.rest <- &begun{Conn: conn, first: first[:]}:
+		case <-sp.over:
+			_ = conn.Close()
+		}
+	}
+}
+
+// Accept implements net.Listener.
+func (sp *splitter) Accept() (net.Conn, error) {
+	select {
+	case conn := <-sp.rest:
+		return conn, nil
+	case <-sp.over:
+		return nil, sp.err
+	}
+}
+
+// Close implements net.Listener.
+func (sp *splitter) Close() error {
+	sp.mu.Lock()
+	sp.closed = true
+	for conn := range sp.sniffing {
+		_ = conn.Close()
+	}
+	sp.mu.Unlock()
+	err := sp.Listener.Close()
+	<-sp.over
+	return err
+}
+
+// begun is a connection whose first bytes were read.
+type begun struct {
+	net.Conn
+	first []byte
+}
+
+// Read implements net.Conn.
+func (b *begun) Read(p []byte) (int, error) {
+	if len(b.first) > 0 {
+		n := copy(p, b.first)
+		b.first = b.first[n:]
+		return n, nil
+	}
+	return b.Conn.Read(p)
+}

@@ -1,0 +1,168 @@
+package mastercodec
+
+import (
+	"errors"
+
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+
+	masterv1 "github.com/mooncake-go/mooncake/sdk/proto/mooncake/master/v1"
+)
+
+var errNotText = errors.New("a text in the message is not UTF-8")
+
+func appendExistResponse(b []byte, m *masterv1.ExistResponse) ([]byte, error) {
+	return appendErrors(appendBools(b, 1, m.GetExist()), 2, m.GetErrors())
+}
+
+func readExistResponse(b []byte, m *masterv1.ExistResponse) bool {
+	for len(b) > 0 {
+		switch b[0] {
+		case block1:
+			b = readBools(&m.Exist, b[1:])
+		case block2:
+			b = readElement(&m.Errors, b[1:])
+		default:
+			return false
+		}
+		if b == nil {
+			return false
+		}
+	}
+	return true
+}
+
+func appendGetReplicasResponse(b []byte, m *masterv1.GetReplicasResponse) ([]byte, error) {
+	b, err := appendReplicas(b, 1, m.GetReplicas())
+	if err != nil {
+		return nil, err
+	}
+	b = appendVarints(b, 2, m.GetSizes())
+	b = appendVarints(b, 3, m.GetChecksumKinds())
+	b = appendFixed(b, 4, m.GetChecksums())
+	b = appendVarints(b, 5, m.GetLeaseTtlsUs())
+	return appendErrors(b, 6, m.GetErrors())
+}
+
+func readGetReplicasResponse(b []byte, m *masterv1.GetReplicasResponse) bool {
+	for len(b) > 0 {
+		switch b[0] {
+		case block1:
+			b = readReplicas(&m.Replicas, b[1:])
+		case block2:
+			b = readVarints(&m.Sizes, b[1:])
+		case block3:
+			b = readVarints(&m.ChecksumKinds, b[1:])
+		case block4:
+			b = readFixed(&m.Checksums, b[1:])
+		case block5:
+			b = readVarints(&m.LeaseTtlsUs, b[1:])
+		case block6:
+			b = readElement(&m.Errors, b[1:])
+		default:
+			return false
+		}
+		if b == nil {
+			return false
+		}
+	}
+	return true
+}
+
+func appendPutStartResponse(b []byte, m *masterv1.PutStartResponse) ([]byte, error) {
+	b, err := appendReplicas(b, 1, m.GetReplicas())
+	if err != nil {
+		return nil, err
+	}
+	return appendErrors(b, 2, m.GetErrors())
+}
+
+func readPutStartResponse(b []byte, m *masterv1.PutStartResponse) bool {
+	for len(b) > 0 {
+		switch b[0] {
+		case block1:
+			b = readReplicas(&m.Replicas, b[1:])
+		case block2:
+			b = readElement(&m.Errors, b[1:])
+		default:
+			return false
+		}
+		if b == nil {
+			return false
+		}
+	}
+	return true
+}
+
+// sizeReplicas is how many bytes appendReplicas makes behind tag and length.
+func sizeReplicas(m *masterv1.Replicas) int {
+	n := len(m.ProtoReflect().GetUnknown())
+	for _, p := range m.GetPlaces() {
+		n += 1 + protowire.SizeBytes(proto.Size(p))
+	}
+	for _, size := range [...]int{
+		sizeVarints(m.GetCounts()), sizeVarints(m.GetIds()), sizeVarints(m.GetPlace()),
+		8 * len(m.GetAddresses()), sizeVarints(m.GetSizes()), sizeVarints(m.GetStatuses()),
+	} {
+		if size > 0 {
+			n += 1 + protowire.SizeBytes(size)
+		}
+	}
+	return n
+}
+
+func appendReplicas(b []byte, field protowire.Number, m *masterv1.Replicas) ([]byte, error) {
+	if m == nil {
+		return b, nil
+	}
+	b = append(b, tag(field, protowire.BytesType))
+	b = protowire.AppendVarint(b, uint64(sizeReplicas(m)))
+	var err error
+	for _, p := range m.GetPlaces() {
+		if b, err = appendPresent(b, 1, p); err != nil {
+			return nil, err
+		}
+	}
+	b = appendVarints(b, 2, m.GetCounts())
+	b = appendVarints(b, 3, m.GetIds())
+	b = appendVarints(b, 4, m.GetPlace())
+	b = appendFixed(b, 5, m.GetAddresses())
+	b = appendVarints(b, 6, m.GetSizes())
+	b = appendVarints(b, 7, m.GetStatuses())
+	return append(b, m.ProtoReflect().GetUnknown()...), nil
+}
+
+func readReplicas(dst **masterv1.Replicas, b []byte) []byte {
+	b, rest := block(b)
+	if rest == nil {
+		return nil
+	}
+	if *dst == nil {
+		*dst = new(masterv1.Replicas)
+	}
+	m := *dst
+	for len(b) > 0 {
+		switch b[0] {
+		case block1:
+			b = readElement(&m.Places, b[1:])
+		case block2:
+			b = readVarints(&m.Counts, b[1:])
+		case block3:
+			b = readVarints(&m.Ids, b[1:])
+		case block4:
+			b = readVarints(&m.Place, b[1:])
+		case block5:
+			b = readFixed(&m.Addresses, b[1:])
+		case block6:
+			b = readVarints(&m.Sizes, b[1:])
+		case block7:
+			b = readVarints(&m.Statuses, b[1:])
+		default:
+			return nil
+		}
+		if b == nil {
+			return nil
+		}
+	}
+	return rest
+}

@@ -1,0 +1,69 @@
+package find
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/mooncake-go/mooncake/sdk/plugin"
+)
+
+const (
+	// maxDirEntries bounds what is read of one folder, maxPerDir the plugins that it may hold.
+	maxDirEntries = 10_000
+	maxPerDir     = 256
+)
+
+// StandardDirs returns the folders that are searched after the configured ones:
+// $XDG_DATA_HOME/mooncake/plugins (~/.local/share where that is not set) and
+// /usr/lib/mooncake/plugins.
+func StandardDirs(getenv func(string) string) []string {
+	var dirs []string
+	data := getenv("XDG_DATA_HOME")
+	if home := getenv("HOME"); data == "" && home != "" {
+		data = filepath.Join(home, ".local", "share")
+	}
+	if filepath.IsAbs(data) {
+		dirs = append(dirs, filepath.Join(data, "mooncake", "plugins"))
+	}
+	return append(dirs, "/usr/lib/mooncake/plugins")
+}
+
+// UserDir is the plugin folder of this user, the first of StandardDirs, empty where the
+// user has no home.
+func UserDir(getenv func(string) string) string {
+	if dirs := StandardDirs(getenv); len(dirs) > 1 {
+		return dirs[0]
+	}
+	return ""
+}
+
+// pluginFiles lists the files of a folder that are named like plugins. A folder that does
+// not exist has none.
+func pluginFiles(dir string) ([]string, error) {
+	f, err := os.Open(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("cannot open the plugin folder: %w", err)
+	}
+	defer f.Close()
+	names, err := f.Readdirnames(maxDirEntries)
+	if err != nil && len(names) == 0 {
+		if info, serr := f.Stat(); serr == nil && !info.IsDir() {
+			return nil, errors.New("the plugin folder is not a folder")
+		}
+		return nil, nil // Empty.
+	}
+	names = slices.DeleteFunc(names, func(n string) bool { return !strings.HasPrefix(n, plugin.BinaryPrefix) })
+	slices.Sort(names)
+	if len(names) > maxPerDir {
+		return names[:maxPerDir], fmt.Errorf("the folder holds %d plugins, only the first %d are looked at", len(names), maxPerDir)
+	}
+	return names, nil
+}

@@ -1,0 +1,116 @@
+package keeper
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"runtime"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// ErrNotHere says that there is no keeper for this architecture.
+var ErrNotHere = errors.New("there is no keeper for " + runtime.GOARCH)
+
+const (
+	// base is where the file is mapped, head, data and instructions in one piece.
+	base = 0x10000000
+	// dataAt is where in the file the data are; the instructions have the same number.
+	dataAt = 0xb0
+	// codeAt is where in the file the instructions begin.
+	codeAt = 0x180
+	// maxCode bounds the instructions, in bytes.
+	maxCode = 4 << 10
+	// grace is how many seconds a plugin has whose host died.
+	grace = 2
+)
+
+// data is what the instructions read, at offsets that they know.
+type data struct {
+	Report  int32             // 0: the descriptor for reports
+	Self    int32             // 4: the descriptor of the keeper's own program
+	All     uint64            // 8: every signal
+	Awaited uint64            // 16: those that it waits for
+	Grace   [4]int64          // 24: a struct itimerval
+	Pause   [2]int64          // 56: a struct timespec, between two looks for what is left
+	Default [32]byte          // 72: a struct sigaction, SIG_DFL
+	Name    [16]byte          // 104: its name in lists of processes
+	List    [len(listed)]byte // 120: the file that lists its children
+}
+
+const listed = "/proc/thread-self/children\x00"
+
+// Image returns the keeper's program. Its arguments are the path of the plugin's program and
+// the plugin's own arguments, its environment is the plugin's. It writes the plugin's number
+// to the descriptor report, as 4 bytes in the order of the machine, then closes it. Where
+// the plugin's program cannot be run, a negative error number is there as well, before or
+// after it. self is the descriptor that the program itself is run from. Neither reaches the
+// plugin.
+func Image(report, self int) ([]byte, error) {
+	code := instructions()
+	if code == nil {
+		return nil, ErrNotHere
+	}
+	d := data{
+		Report: int32(report), Self: int32(self), All: ^uint64(0), //nolint:gosec // Descriptors.
+		Awaited: bit(unix.SIGCHLD) | bit(unix.SIGTERM) | bit(unix.SIGQUIT) | bit(unix.SIGALRM),
+		Grace:   [4]int64{2: grace}, Pause: [2]int64{1: 1e6},
+	}
+	copy(d.Name[:], "mooncake-keeper")
+	copy(d.List[:], listed)
+	var b bytes.Buffer
+	header(&b, codeAt+len(code))
+	b.Write(make([]byte, dataAt-b.Len()))
+	put(&b, d)
+	b.Write(make([]byte, codeAt-b.Len()))
+	b.Write(code)
+	return b.Bytes(), nil
+}
+
+func bit(s syscall.Signal) uint64 { return 1 << (s - 1) }
+
+// header writes the head of an ELF file that is one segment, to be read and run.
+func header(b *bytes.Buffer, size int) {
+	const head, entry = 64, 56
+	type ident struct {
+		Magic                   [4]byte
+		Class, Order, Version   byte
+		Rest                    [9]byte
+		Type, Machine           uint16
+		Version2                uint32
+		Entry, Segments, Tables uint64
+		Flags                   uint32
+		HeadSize, SegmentSize   uint16
+		SegmentCount            uint16
+		TableSize, TableCount   uint16
+		Names                   uint16
+	}
+	type segment struct {
+		Type, Flags                             uint32
+		Offset, Addr, Physical, File, Mem, Unit uint64
+	}
+	const load, stack, read, write, run = 1, 0x6474e551, 4, 2, 1
+	put(b, ident{
+		Magic: [4]byte{0x7f, 'E', 'L', 'F'}, Class: 2, Order: 1, Version: 1, Type: 2, Machine: machine, Version2: 1,
+		Entry: base + codeAt, Segments: head, HeadSize: head, SegmentSize: entry, SegmentCount: 2, TableSize: 64,
+	})
+	put(b, segment{Type: load, Flags: read | run, Addr: base, Physical: base, File: uint64(size), Mem: uint64(size), Unit: 0x10000}) //nolint:gosec // A few KiB.
+	put(b, segment{Type: stack, Flags: read | write, Unit: 16})
+}
+
+func put(b *bytes.Buffer, v any) {
+	_ = binary.Write(b, binary.LittleEndian, v) // A Buffer takes everything.
+}
+
+// clip returns the instructions that begin at p, up to the mark that ends them.
+func clip(p unsafe.Pointer) []byte {
+	text := unsafe.Slice((*byte)(p), maxCode)
+	for i := 0; i+8 <= maxCode; i += 4 {
+		if binary.LittleEndian.Uint64(text[i:i+8]) == mark {
+			return bytes.Clone(text[:i])
+		}
+	}
+	return nil
+}

@@ -1,0 +1,3 @@
+package keeper
+
+const machine = 62 // EM_X86_64

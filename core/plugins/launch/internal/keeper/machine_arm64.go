@@ -1,0 +1,3 @@
+package keeper
+
+const machine = 183 // EM_AARCH64

@@ -1,0 +1,98 @@
+package trust
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"github.com/mooncake-go/mooncake/sdk/errs"
+)
+
+// ReadLock reads the lock file at an absolute path; FileNotFound where there is none. It is
+// refused, FileOpenFail, where somebody other than root and this user can change it, and
+// InvalidParams where it cannot be read strictly.
+func ReadLock(path string) (Lock, error) {
+	text, err := readLock(path, os.Geteuid())
+	if err != nil {
+		return Lock{}, err
+	}
+	return ParseLock(path, text)
+}
+
+func readLock(path string, uid int) ([]byte, error) {
+	fail := func(err error) ([]byte, error) {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, errs.WithHint(errs.New(errs.FileNotFound, "lock file "+path, "%w", err), "mooncake plugins lock makes it")
+		}
+		return nil, errs.New(errs.FileOpenFail, "lock file "+path, "%w", err)
+	}
+	real, err := walk(path, uid)
+	if err != nil {
+		return fail(err)
+	}
+	f, err := os.OpenFile(real, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0)
+	if err != nil {
+		return fail(err)
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	switch {
+	case err != nil:
+	case !info.Mode().IsRegular():
+		err = errors.New("it is not a regular file")
+	default:
+		err = checkOwner("file", real, info, uid)
+	}
+	if err != nil {
+		return fail(err)
+	}
+	text, err := io.ReadAll(io.LimitReader(f, maxLockBytes+1))
+	if err != nil {
+		return fail(err)
+	}
+	return text, nil
+}
+
+// UpdateLock changes the lock file at an absolute path, or makes it. Programs that change
+// it at the same time do so one after the other, each sees what the one before wrote, and
+// who reads sees the old file or the new one, also after a crash. change must not wait for
+// anything; with its error nothing is written, nor where it changes nothing.
+func UpdateLock(ctx context.Context, path string, change func(*Lock) error) error {
+	real, err := walk(path, os.Geteuid())
+	if errors.Is(err, fs.ErrNotExist) {
+		dir, derr := walk(filepath.Dir(path), os.Geteuid())
+		real, err = filepath.Join(dir, filepath.Base(path)), derr
+	}
+	if err != nil {
+		return errs.New(errs.FileOpenFail, "lock file "+path, "%w", err)
+	}
+	dir, err := os.Open(filepath.Dir(real))
+	if err != nil {
+		return errs.Wrap(errs.FileOpenFail, "lock file "+path, err)
+	}
+	defer dir.Close() // which gives the folder free as well
+	if err := Reserve(ctx, dir); err != nil {
+		return errs.New(errs.UnavailableInCurrentStatus, "lock file "+path, "another program is writing in its folder and does not end: %w", err)
+	}
+	l, err := ReadLock(path)
+	if err != nil && !errs.Is(err, errs.FileNotFound) {
+		return err
+	}
+	before := l.Encode()
+	if err := change(&l); err != nil {
+		return err
+	}
+	after := l.Encode()
+	if string(before) == string(after) {
+		return nil
+	}
+	if err := Replace(dir, real, bytes.NewReader(after), 0o644); err != nil {
+		return errs.New(errs.FileOpenFail, "lock file "+path, "cannot write it: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,202 @@
+package store_test
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mooncake-go/mooncake/core/internal/testkit/memtransport"
+	"github.com/mooncake-go/mooncake/core/model"
+	"github.com/mooncake-go/mooncake/core/store"
+	"github.com/mooncake-go/mooncake/core/transfer"
+	"github.com/mooncake-go/mooncake/sdk/errs"
+	"github.com/mooncake-go/mooncake/sdk/transport"
+)
+
+// oldMaster is one that cannot hold room in quarantine, as core/api/rpc shows it.
+type oldMaster struct{ store.Master }
+
+func (o oldMaster) PutRevoke(ctx context.Context, c model.Caller, items []model.RevokeItem) ([]error, error) {
+	out := make([]error, len(items))
+	for i := range items {
+		if items[i].Quarantined {
+			out[i] = code(errs.NotSupported)
+			continue
+		}
+		got, err := o.Master.PutRevoke(ctx, c, items[i:i+1])
+		if err != nil {
+			return nil, err
+		}
+		out[i] = got[0]
+	}
+	return out, nil
+}
+
+// doubtful is a pool of one node, whose memory has room for three of doubtSize, and a
+// client whose next writes end in doubt: their bytes may arrive later.
+func doubtful(t *testing.T, writes int32) (*pool, *member) {
+	p := newPool(t, nil)
+	p.member("node:1", memberOptions{segments: []uint64{1 << 20}})
+	c := p.member("client:1", memberOptions{})
+	doubt(c, writes)
+	return p, c
+}
+
+const doubtSize = 300_000
+
+// pinned makes an object stay, so that nothing but free room is given to the next.
+func pinned() model.ReplicateConfig { return model.ReplicateConfig{ReplicaNum: 1, HardPin: true} }
+
+func doubt(c *member, writes int32) {
+	var left atomic.Int32
+	left.Store(writes)
+	c.wire.SetHook(func(e memtransport.Event) memtransport.Fault {
+		if e.Kind == transport.Write && left.Add(-1) >= 0 {
+			return memtransport.Fault{Err: errCut, Partial: true, Quarantine: true}
+		}
+		return memtransport.Fault{}
+	})
+}
+
+// TestPutInDoubtIsRepeated in other room, and what it left is nobody's until the master's
+// timeout.
+func TestPutInDoubtIsRepeated(t *testing.T) {
+	value := content("k", doubtSize)
+	for name, put := range map[string]func(*member) error{
+		"put":    func(c *member) error { return c.Put(t.Context(), "k", value, one) },
+		"parts":  func(c *member) error { return c.PutParts(t.Context(), "k", [][]byte{value[:7], value[7:]}, one) },
+		"upsert": func(c *member) error { return c.Upsert(t.Context(), "k", value, one) },
+		"upsert in place": func(c *member) error {
+			c.wire.SetHook(nil)
+			require.NoError(t, c.Put(t.Context(), "k", content("old", doubtSize), one))
+			doubt(c, 1)
+			return c.Upsert(t.Context(), "k", value, one)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p, c := doubtful(t, 1)
+			require.NoError(t, put(c))
+			require.Equal(t, 1, c.count(t, "mooncake_client_puts_repeated_total"))
+			require.Zero(t, c.count(t, "mooncake_client_puts_unrevoked_total"))
+			got, err := c.Get(t.Context(), "k")
+			require.NoError(t, err)
+			require.Equal(t, value, got)
+			require.NoError(t, c.Put(t.Context(), "other", content("other", doubtSize), pinned()))
+			asked := p.tally()
+			require.True(t, errs.Is(c.Put(t.Context(), "third", content("third", doubtSize), one), errs.NoAvailableHandle), "the first room is held")
+			require.Equal(t, map[string]int{"PutStart": 1}, asked.take())
+		})
+	}
+}
+
+// TestBatchInDoubt: of a batch only those are put again whose bytes are in doubt.
+func TestBatchInDoubt(t *testing.T) {
+	p, c := doubtful(t, 0)
+	permanent := errs.WithClass(errs.ClassPermanent, "test", errCut)
+	c.wire.SetHook(func(e memtransport.Event) memtransport.Fault {
+		switch e.N {
+		case 2:
+			return memtransport.Fault{Err: permanent, Partial: true, Quarantine: true}
+		case 3:
+			return memtransport.Fault{Err: permanent}
+		}
+		return memtransport.Fault{}
+	})
+	asked := p.tally()
+	keys, values := []string{"a", "b", "c"}, [][]byte{content("a", 100), content("b", 100), content("c", 100)}
+	got := c.BatchPut(t.Context(), keys, values, one)
+	require.Equal(t, []errs.Code{errs.OK, errs.OK, errs.TransferFail}, codes(got))
+	require.Equal(t, map[string]int{"PutStart": 2, "PutEnd": 2, "PutRevoke": 1}, asked.take())
+	require.Equal(t, 1, c.count(t, "mooncake_client_puts_repeated_total"))
+	for i, key := range keys[:2] {
+		b, err := c.Get(t.Context(), key)
+		require.NoError(t, err)
+		require.Equal(t, values[i], b)
+	}
+	require.NoError(t, c.Put(t.Context(), "c", values[2], one), "what is not in doubt is just revoked")
+}
+
+// TestPutInDoubtTwiceFails, and leaves the key free.
+func TestPutInDoubtTwiceFails(t *testing.T) {
+	p, c := doubtful(t, 1000)
+	asked := p.tally()
+	require.ErrorIs(t, c.Put(t.Context(), "k", content("k", doubtSize), one), transfer.ErrQuarantined)
+	require.Equal(t, map[string]int{"PutStart": 2, "PutRevoke": 2}, asked.take())
+	require.Equal(t, 1, c.count(t, "mooncake_client_puts_repeated_total"))
+	c.wire.SetHook(nil)
+	require.NoError(t, c.Put(t.Context(), "k", content("k", doubtSize), pinned()))
+	require.True(t, errs.Is(c.Put(t.Context(), "other", content("other", doubtSize), one), errs.NoAvailableHandle), "both rooms are held")
+}
+
+// TestPutInDoubtIsNotRepeated where nobody would hold the first room, or nobody waits any
+// more.
+func TestPutInDoubtIsNotRepeated(t *testing.T) {
+	type setting struct {
+		p      *pool
+		c      *member
+		cancel func()
+	}
+	// atRevoke does something before the master hears of the revoke.
+	atRevoke := func(s setting, do func() error) {
+		s.p.master.setHook(func(k call) error {
+			if k.name != "PutRevoke" {
+				return nil
+			}
+			s.p.master.setHook(nil)
+			return do()
+		})
+	}
+	for name, test := range map[string]struct {
+		arrange   func(setting)
+		unrevoked int
+	}{
+		"a master of old": {func(s setting) { s.p.master.set(oldMaster{s.p.master.current()}) }, 1},
+		"no answer":       {func(s setting) { atRevoke(s, func() error { return errDown }) }, 1},
+		"a put that the master does not know": {func(s setting) {
+			atRevoke(s, func() error {
+				got, err := s.p.master.PutRevoke(context.Background(), model.Caller{Client: s.c.deps.ID}, []model.RevokeItem{{Key: "k"}})
+				require.NoError(t, err)
+				require.NoError(t, got[0])
+				return nil
+			})
+		}, 1},
+		"a caller who left": {func(s setting) { atRevoke(s, func() error { s.cancel(); return nil }) }, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p, c := doubtful(t, 1)
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			test.arrange(setting{p, c, cancel})
+			require.ErrorIs(t, c.Put(ctx, "k", content("k", doubtSize), one), transfer.ErrQuarantined)
+			require.Zero(t, c.count(t, "mooncake_client_puts_repeated_total"))
+			require.Equal(t, test.unrevoked, c.count(t, "mooncake_client_puts_unrevoked_total"))
+		})
+	}
+}
+
+// TestPutInDoubtAtItsEnd is not repeated: the time for transfers is that of the whole put.
+func TestPutInDoubtAtItsEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPool(t, nil)
+		p.member("node:1", memberOptions{segments: []uint64{segment}})
+		const bound = 4 * time.Second // below the engine's own for an operation
+		c := p.member("client:1", memberOptions{client: func(cfg *store.Config) { cfg.TransferTimeout = bound }})
+		for _, late := range []bool{true, false} {
+			var first atomic.Bool
+			c.wire.SetHook(func(memtransport.Event) memtransport.Fault {
+				if late || !first.CompareAndSwap(false, true) {
+					return memtransport.Fault{Stall: true, Quarantine: true}
+				}
+				return memtransport.Fault{Err: errCut, Quarantine: true, Delay: 3 * time.Second}
+			})
+			began := time.Now()
+			require.ErrorIs(t, c.Put(t.Context(), "k", content("k", 100), one), transfer.ErrQuarantined)
+			require.Equal(t, bound, time.Since(began).Truncate(time.Second))
+			require.Equal(t, map[bool]int{true: 0, false: 1}[late], c.count(t, "mooncake_client_puts_repeated_total"))
+		}
+	})
+}

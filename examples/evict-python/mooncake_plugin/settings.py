@@ -1,0 +1,48 @@
+"""Settings are decoded strictly over defaults, as for a plugin that is linked in."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import json
+from typing import Any
+
+from .errors import invalid
+
+MAX_BYTES = 1 << 20
+"""The largest configuration, in bytes of JSON."""
+
+_NAMES = {bool: "true or false", int: "a whole number", float: "a number", str: "a text"}
+
+
+def decode(config: type, settings: bytes, plugin: str) -> Any:
+    """Make a `config`, a dataclass with a default for each field, from a JSON object, and
+    call its `validate` where it has one. Raises a PluginError that names the setting."""
+    where = f"{plugin}: configuration"
+    if len(settings) > MAX_BYTES:
+        raise invalid(f"{where}: {len(settings)} bytes of settings, at most {MAX_BYTES} are allowed")
+    tree: Any = {}
+    if settings.strip():
+        try:
+            tree = json.loads(settings)
+        except ValueError as e:
+            raise invalid(f"{where}: the settings are not JSON: {e}") from None
+    if not isinstance(tree, dict):
+        raise invalid(f"{where}: the settings are not a JSON object")
+    defaults = config()
+    fields = {f.name: type(getattr(defaults, f.name)) for f in dataclasses.fields(config)}
+    for key, value in tree.items():
+        if key not in fields:
+            near = difflib.get_close_matches(key, fields, 1, 0)
+            raise invalid(f'{where}: unknown setting "{key}"' + (f'; did you mean "{near[0]}"?' if near else ""))
+        want = fields[key]
+        if want is float and type(value) is int:
+            tree[key] = float(value)
+        elif type(value) is not want:
+            raise invalid(f"{where}: {key} is {json.dumps(value)}, want {_NAMES.get(want, want.__name__)}")
+    made = config(**tree)
+    try:
+        getattr(made, "validate", lambda: None)()
+    except ValueError as e:
+        raise invalid(f"{where}: {e}") from None
+    return made

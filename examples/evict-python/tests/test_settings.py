@@ -1,0 +1,52 @@
+"""Settings are decoded strictly, and a mistake is named."""
+
+from dataclasses import dataclass
+
+import pytest
+
+from mooncake_plugin import Code, PluginError
+from mooncake_plugin.settings import decode
+
+
+@dataclass
+class Config:
+    on: bool = True
+    count: int = 7
+    share: float = 0.5
+
+    def validate(self):
+        if not 0 <= self.share <= 1:
+            raise ValueError(f"share is {self.share}, must be from 0 to 1")
+
+
+def test_defaults():
+    assert (
+        decode(Config, b"", "evict/x")
+        == decode(Config, b" \n", "evict/x")
+        == decode(Config, b"{}", "evict/x")
+        == Config()
+    )
+
+
+def test_what_is_given_counts():
+    assert decode(Config, b'{"count": 9, "share": 1}', "evict/x") == Config(count=9, share=1.0)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (b'{"cuont": 1}', 'unknown setting "cuont"; did you mean "count"?'),
+        (b'{"count": true}', "count is true, want a whole number"),
+        (b'{"on": 1}', "on is 1, want true or false"),
+        (b'{"count": 1.5}', "count is 1.5, want a whole number"),
+        (b'{"share": 2}', "share is 2.0, must be from 0 to 1"),
+        (b"[1]", "not a JSON object"),
+        (b"{", "not JSON"),
+        (b'{"on": ' + b" " * (1 << 20) + b"true}", "at most 1048576 are allowed"),
+    ],
+)
+def test_mistakes(text, says):
+    with pytest.raises(PluginError, match="evict/x: configuration: ") as e:
+        decode(Config, text, "evict/x")
+    assert says in str(e.value)
+    assert e.value.code == Code.INVALID_PARAMS

@@ -1,0 +1,93 @@
+package uds
+
+import (
+	"net"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/mooncake-go/mooncake/sdk/conformance"
+	"github.com/mooncake-go/mooncake/sdk/conformance/transporttest"
+	"github.com/mooncake-go/mooncake/sdk/conformance/wiretest"
+	"github.com/mooncake-go/mooncake/sdk/plugin"
+	"github.com/mooncake-go/mooncake/sdk/transport"
+)
+
+func TestMain(m *testing.M) {
+	if role := os.Getenv(roleEnv); role != "" {
+		os.Exit(play(role))
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// private is a folder for sockets whose path is short enough.
+func private(t conformance.TB) string {
+	dir, err := os.MkdirTemp("", "uds")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return dir
+}
+
+// options are what the suite cannot know of this transport.
+func options(t testing.TB, change func(*Config)) []transporttest.Option {
+	dir := private(t)
+	return []transporttest.Option{
+		transporttest.WithConfig(func() plugin.Config {
+			c := DefaultConfig()
+			c.Folder, c.MaxInflightBytes = dir, 4<<20
+			change(c)
+			return c
+		}),
+		transporttest.WithLimit(4 << 20),
+		transporttest.WithFrozen(frozen),
+		// A new start never listens where an earlier one did.
+		transporttest.WithRestart(func(c plugin.Config, _ transport.Endpoint) plugin.Config { return c }),
+	}
+}
+
+func TestConformance(t *testing.T) {
+	transporttest.Run(t, Factory(), options(t, func(*Config) {})...)
+}
+
+// TestConformanceThroughTheWire runs it as a host does that has the plugin in another process:
+// operations come through rings in shared memory, regions as descriptors. The settings are those
+// with which most goes one after the other.
+func TestConformanceThroughTheWire(t *testing.T) {
+	transporttest.Run(t, wiretest.Transport(t, Factory()),
+		append(options(t, func(c *Config) { c.ConnectionsPerPeer, c.SliceBytes = 1, 16<<10 }),
+			transporttest.WithSharedMemory(transporttest.SealedMemory),
+			transporttest.Without("leaks of starts and stops", "the connections of wiretest end with the test"))...)
+}
+
+// frozen returns an endpoint where somebody takes connections and never says anything.
+func frozen(t conformance.TB, live transport.Endpoint) transport.Endpoint {
+	e, err := decodeEndpoint(live.Blob)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.Socket = filepath.Join(private(t), socketName(e.Incarnation))
+	ln, err := net.Listen("unix", e.Socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			c, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			defer c.Close() //nolint:gocritic,revive // All of them are closed at the end.
+		}
+	}()
+	t.Cleanup(func() { _ = ln.Close(); <-done })
+	return transport.Endpoint{Blob: e.encode(), Incarnation: e.Incarnation}
+}
+
+const long = 30 * time.Second // Nothing waits that long unless something is broken.

@@ -1,0 +1,136 @@
+package uds
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/mooncake-go/mooncake/sdk/plugin"
+	"github.com/mooncake-go/mooncake/sdk/transport"
+)
+
+// FuzzFrame: what is accepted keeps its promises, and is the same when it is sent on.
+func FuzzFrame(f *testing.F) {
+	for _, h := range []header{
+		{Type: frameHello, ID: wireVersion, Region: 1 << 63},
+		{Type: frameWrite, ID: 7, Region: 1, Offset: 4096, Length: maxSlice, Token: token{1, 2, 3}},
+		{Type: frameRefused, ID: 7, Reason: reasonRange},
+	} {
+		b := make([]byte, headerSize)
+		h.put(b)
+		f.Add(b)
+	}
+	f.Add([]byte("GET / HTTP/1.1\r\n"))
+	for i := range 4 { // One bit too many in each byte of the beginning.
+		b := make([]byte, headerSize)
+		(&header{Type: frameRead, Length: 1}).put(b)
+		b[i] |= 0x80
+		f.Add(b)
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		var h header
+		if h.decode(b) != nil {
+			return
+		}
+		if h.Type == 0 || h.Type >= numFrames || h.Length > maxSlice || (h.Type == frameRefused) != (h.Reason != reasonNone) {
+			t.Fatalf("%+v was accepted", h)
+		}
+		again := make([]byte, headerSize)
+		if h.put(again); !bytes.Equal(b, again) {
+			t.Fatalf("%x became %x", b, again)
+		}
+	})
+}
+
+// FuzzBlobs: endpoints and keys that are accepted are the same when encoded again, and lead to a
+// socket of this transport.
+func FuzzBlobs(f *testing.F) {
+	f.Add(endpoint{Machine: machine{1}, Incarnation: 5, Socket: "/run/x/" + socketName(5)}.encode())
+	f.Add([]byte((&remoteKey{Incarnation: 5, Region: 1, Length: 10}).encode()))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if e, err := decodeEndpoint(b); err == nil {
+			if !bytes.Equal(e.encode(), b) || e.Incarnation == 0 || !strings.HasPrefix(e.Socket, "/") ||
+				!strings.HasSuffix(e.Socket, "/"+socketName(e.Incarnation)) || strings.Contains(e.Socket, "..") {
+				t.Fatalf("%q was accepted as %+v", b, e)
+			}
+		}
+		if k, err := decodeKey(b); err == nil && (!bytes.Equal(k.encode(), b) || k.Incarnation == 0 || k.Region == 0 || k.Length == 0) {
+			t.Fatalf("%q was accepted as %+v", b, k)
+		}
+	})
+}
+
+// TestManifest: the defaults in the manifest are those of the program, and every setting is there.
+func TestManifest(t *testing.T) {
+	var schema struct {
+		Properties map[string]struct{ Default any }
+	}
+	if err := json.Unmarshal(Factory().Manifest().ConfigSchema, &schema); err != nil {
+		t.Fatal(err)
+	}
+	text, err := json.Marshal(DefaultConfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var have map[string]any
+	if err := json.Unmarshal(text, &have); err != nil {
+		t.Fatal(err)
+	}
+	for name, val := range have {
+		if p, ok := schema.Properties[name]; !ok || p.Default != val {
+			t.Errorf("%s is %v, the manifest says %v", name, val, p.Default)
+		}
+	}
+	if len(schema.Properties) != len(have) {
+		t.Errorf("%d settings, the manifest has %d", len(have), len(schema.Properties))
+	}
+}
+
+func TestConfigBounds(t *testing.T) {
+	if err := DefaultConfig().Validate(); err != nil {
+		t.Fatal(err)
+	}
+	for name, change := range map[string]func(*Config){
+		"folder":               func(c *Config) { c.Folder = "here" },
+		"the path of a socket": func(c *Config) { c.Folder = "/" + strings.Repeat("x", maxFolder) },
+		"connections_per_peer": func(c *Config) { c.ConnectionsPerPeer = 0 },
+		"max_connections":      func(c *Config) { c.MaxConnections = 0 },
+		"slice_bytes":          func(c *Config) { c.SliceBytes = maxSlice + 1 },
+		"max_inflight_ops":     func(c *Config) { c.MaxInflightOps = 0 },
+		"max_inflight_bytes":   func(c *Config) { c.MaxInflightBytes = 1 },
+		"op_timeout":           func(c *Config) { c.OpTimeout = 0 },
+		"dial_timeout":         func(c *Config) { c.DialTimeout = plugin.Duration(-1) },
+		"stall_timeout":        func(c *Config) { c.StallTimeout = 1 << 62 },
+	} {
+		c := DefaultConfig()
+		change(c)
+		if err := c.Validate(); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestForeignEndpoints: what is no endpoint of this machine is refused before anything is dialled.
+func TestForeignEndpoints(t *testing.T) {
+	n := started(t)
+	mine := n.Endpoint()
+	e, err := decodeEndpoint(mine.Blob)
+	if err != nil {
+		t.Fatal(err)
+	}
+	elsewhere, other := e, e
+	elsewhere.Machine[0]++
+	other.Socket = "/run/docker.sock"
+	for name, ep := range map[string]transport.Endpoint{
+		"another machine":     {Blob: elsewhere.encode(), Incarnation: e.Incarnation},
+		"somebody's socket":   {Blob: other.encode(), Incarnation: e.Incarnation},
+		"another incarnation": {Blob: mine.Blob, Incarnation: e.Incarnation + 1},
+		"nothing":             {Incarnation: e.Incarnation},
+	} {
+		if p, err := n.Dial(t.Context(), ep); err == nil {
+			_ = p.Close(t.Context())
+			t.Errorf("%s was dialled", name)
+		}
+	}
+}

@@ -1,0 +1,12 @@
+package uds
+
+import (
+	_ "embed" // The manifest is part of the program, so that a host can read it without running it.
+
+	"github.com/mooncake-go/mooncake/sdk/plugin"
+)
+
+//go:embed manifest.json
+var manifestText string
+
+func manifest() plugin.Manifest { return plugin.MustParseManifest(manifestText) }

@@ -1,0 +1,186 @@
+package uds
+
+import (
+	"context"
+	"iter"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/mooncake-go/mooncake/sdk/transport"
+	"github.com/mooncake-go/mooncake/sdk/transport/pathkit"
+)
+
+// op is an operation under way. It waits in path.queue, or a lane works with its memory; then
+// only the lane may finish it. path.mu guards it, but done is the lane's.
+type op struct {
+	pathkit.Record
+	key  *remoteKey
+	lane *lane // nil while it waits
+	err  error // why the lane shall give it up
+	done int   // bytes moved
+}
+
+// path implements transport.Path, with the help of pathkit: a queue of operations and a few lanes,
+// each a connection with a goroutine that takes one operation after the other.
+type path struct {
+	n      *node
+	peer   endpoint
+	ctx    context.Context // ends attempts to connect when the path is closed
+	cancel context.CancelFunc
+	work   sync.WaitGroup // the goroutines of lanes
+
+	mu sync.Mutex
+	pathkit.Base[*remoteKey, op, *op]
+	queue     []*op
+	more      sync.Cond // there is something in queue, or the path was closed
+	lanes     int
+	idle      int // lanes that wait for more
+	connected int // lanes that have a connection
+	retry     backoff
+}
+
+func newPath(n *node, peer endpoint) *path {
+	p := &path{n: n, peer: peer}
+	p.ctx, p.cancel = context.WithCancel(context.Background())
+	p.more.L = &p.mu
+	p.Init(&p.mu, "transport/uds: path to "+peer.Socket, pathkit.Limits{
+		Ops: n.cfg.MaxInflightOps, Bytes: n.cfg.MaxInflightBytes, Timeout: time.Duration(n.cfg.OpTimeout),
+	}, p.expire)
+	return p
+}
+
+// Import implements transport.Path.
+func (p *path) Import(_ context.Context, blob transport.Key) (transport.RemoteID, error) {
+	k, err := decodeKey(blob)
+	if err != nil {
+		return 0, p.ErrKey(err)
+	}
+	if k.Incarnation != p.peer.Incarnation {
+		return 0, p.ErrIncarnation(k.Incarnation, p.peer.Incarnation)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.AddKey(blob, k.Region, k.Length, &k)
+}
+
+// Submit implements transport.Path.
+func (p *path) Submit(ops []transport.Op) (int, error) {
+	now := time.Now()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for i := range ops {
+		in := &ops[i]
+		key, err := p.Check(in)
+		if err != nil {
+			return i, err
+		}
+		if !p.Room(in) {
+			return i, nil
+		}
+		if len(in.Local) == 0 {
+			p.Complete(in.ID, nil, false)
+			continue
+		}
+		o := p.Accept(in, now)
+		o.key = key
+		if o.Late(now) {
+			p.Finish(o, p.ErrDeadline(nil), false)
+			continue
+		}
+		p.queue = append(p.queue, o)
+		p.rouse(now)
+	}
+	return len(ops), nil
+}
+
+// rouse finds a lane for an operation that was queued. p.mu is held.
+func (p *path) rouse(now time.Time) {
+	if p.idle > 0 {
+		p.more.Signal()
+	}
+	hopeful := p.connected == 0 || !now.Before(p.retry.notBefore)
+	if len(p.queue) > p.idle && p.lanes < p.n.cfg.ConnectionsPerPeer && hopeful {
+		p.lanes++
+		p.work.Go((&lane{p: p}).run)
+	}
+}
+
+// take gives a lane its next operation, nil at the end of the path.
+func (p *path) take(l *lane) *op {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for len(p.queue) == 0 && !p.Closed() {
+		p.idle++
+		p.more.Wait()
+		p.idle--
+	}
+	if p.Closed() {
+		return nil // Close has finished what waited.
+	}
+	o := p.queue[0]
+	p.queue = slices.Delete(p.queue, 0, 1)
+	o.lane = l
+	return o
+}
+
+// giveBack queues an operation again whose lane cannot connect, as long as others can. Its lane
+// ends then.
+func (p *path) giveBack(o *op) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.connected == 0 || o.err != nil {
+		return false
+	}
+	o.lane = nil
+	p.queue = slices.Insert(p.queue, 0, o)
+	p.more.Signal()
+	p.lanes--
+	return true
+}
+
+// end finishes an operation that its lane is done with. err is nil if all bytes are in place.
+func (p *path) end(o *op, err error, doubt bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err != nil && o.err != nil {
+		err = o.err // The reason for which the lane was interrupted.
+	}
+	p.Finish(o, err, doubt)
+}
+
+// abort ends an operation: at once where it waits, else as soon as its lane has noticed. p.mu is held.
+func (p *path) abort(o *op, err error) {
+	if o.lane == nil {
+		i := slices.Index(p.queue, o)
+		p.queue = slices.Delete(p.queue, i, i+1)
+		p.Finish(o, err, false)
+	} else if o.err == nil {
+		o.err = err
+		o.lane.interrupt()
+	}
+}
+
+// expire aborts operations whose deadline has passed. p.mu is held.
+func (p *path) expire(due iter.Seq[*op]) {
+	for o := range due {
+		p.abort(o, p.ErrDeadline(nil))
+	}
+}
+
+// Close implements transport.Path.
+func (p *path) Close(ctx context.Context) error {
+	p.mu.Lock()
+	if p.Shut() {
+		for o := range p.Active() {
+			p.abort(o, p.ErrClosed())
+		}
+		p.cancel()
+		p.more.Broadcast()
+	}
+	p.mu.Unlock()
+	p.n.mu.Lock()
+	delete(p.n.paths, p)
+	p.n.mu.Unlock()
+	return p.Drain(ctx, &p.work, "connections are ending")
+}

@@ -1,0 +1,303 @@
+package quic
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"sync"
+	"time"
+
+	quicgo "github.com/quic-go/quic-go"
+
+	"github.com/mooncake-go/mooncake/sdk/errs"
+	"github.com/mooncake-go/mooncake/sdk/plugin"
+	"github.com/mooncake-go/mooncake/sdk/transport"
+)
+
+type nodeState uint8
+
+const (
+	stateNew nodeState = iota
+	stateRunning
+	stateStopping
+)
+
+// node implements transport.Transport: a listener that serves the registered regions,
+// and the paths to peers.
+type node struct {
+	cfg     settings
+	clock   func() time.Time // of certificates
+	linger  time.Duration    // the least of serverConn.linger; tests have more
+	stats   counters
+	trust   truster
+	regions regionTable
+	stopped chan struct{}
+	quit    chan struct{} // closed when Stop begins to free
+
+	life sync.Mutex // held by Start, and by Stop while it decides
+
+	mu          sync.Mutex
+	state       nodeState
+	log         *slog.Logger
+	incarnation uint64
+	socket      *net.UDPConn
+	granted     buffers
+	carrier     *quicgo.Transport
+	listener    *quicgo.Listener
+	addrs       []string
+	conns       map[*serverConn]struct{}
+	perPeer     map[peerID]int
+	knocking    int // connections that began and were neither let in nor refused yet
+	paths       map[*path]struct{}
+	serving     sync.WaitGroup // the accept loop, the watch and one for each accepted connection
+}
+
+var (
+	_ transport.Transport = (*node)(nil)
+	_ StatsReporter       = (*node)(nil)
+)
+
+func newNode(cfg Config) *node {
+	n := &node{
+		cfg: settingsOf(cfg), clock: time.Now, linger: leastLinger, stopped: make(chan struct{}), quit: make(chan struct{}),
+		conns: map[*serverConn]struct{}{}, perPeer: map[peerID]int{}, paths: map[*path]struct{}{},
+	}
+	n.trust = truster{cfg: n.cfg, clock: func() time.Time { return n.clock() }}
+	return n
+}
+
+// Start implements plugin.Component: it reads the certificates, listens and serves.
+func (n *node) Start(ctx context.Context, host plugin.Host) error {
+	n.life.Lock()
+	defer n.life.Unlock()
+	n.mu.Lock()
+	state := n.state
+	n.mu.Unlock()
+	if state != stateNew {
+		return errs.New(errs.UnavailableInCurrentStatus, "transport/quic: start", "started or stopped before; make a new one")
+	}
+	var random [8]byte
+	if _, err := rand.Read(random[:]); err != nil {
+		return fmt.Errorf("transport/quic: start: %w", err)
+	}
+	id, err := loadIdentity(&n.cfg.Config, n.clock())
+	if err != nil {
+		return err
+	}
+	log := host.Logger()
+	n.trust.log, n.trust.report = log, host.Report
+	n.trust.id.Store(id)
+	if id.roots == nil {
+		log.Warn("insecure_dev: peers are not asked who they are; whoever can forge an endpoint can pose as a node. Not for production")
+	} else {
+		n.trust.tell(id, nil, n.clock())
+	}
+	socket, err := bind(ctx, &n.cfg.Config)
+	if err != nil {
+		return err
+	}
+	if err := n.open(socket, id, log); err != nil {
+		_ = socket.Close()
+		return err
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.incarnation = max(binary.LittleEndian.Uint64(random[:]), 1)
+	n.log, n.state = log, stateRunning
+	n.serving.Add(2)
+	go n.accept(n.listener)
+	go n.watch(n.quit)
+	log.Info("listening", "address", socket.LocalAddr().String(), "advertised", n.addrs, "certificate_ends", id.leaf.NotAfter)
+	return nil
+}
+
+// open makes a QUIC listener of the socket.
+func (n *node) open(socket *net.UDPConn, id *identity, log *slog.Logger) error {
+	const op = "transport/quic: start"
+	granted, err := tune(socket, n.cfg.SocketBuffer)
+	if err != nil {
+		return errs.WithClass(errs.ClassLocalDevice, op, err)
+	}
+	addrs, err := advertised(&n.cfg.Config, socket.LocalAddr())
+	if err != nil {
+		return err
+	}
+	reset, err := resetKey(id, socket.LocalAddr())
+	if err != nil {
+		return errs.WithClass(errs.ClassLocalDevice, op, err)
+	}
+	carrier := &quicgo.Transport{
+		Conn: socket, StatelessResetKey: reset, ConnContext: n.knock,
+		VerifySourceAddress: func(net.Addr) bool { return n.crowded() },
+	}
+	ln, err := carrier.Listen(n.serverTLS(), n.quicConfig(true))
+	if err != nil {
+		_ = carrier.Close()
+		return errs.WithClass(errs.ClassLocalDevice, op, err)
+	}
+	// Only now, as quic-go asks for more where it may.
+	if now, err := tune(socket, 0); err == nil {
+		granted = now
+	}
+	if want := n.cfg.SocketBuffer; granted.receive < want || granted.send < want {
+		log.Warn("the kernel grants smaller socket buffers than asked for; packets are lost under load",
+			"wanted", want, "receive", granted.receive, "send", granted.send, "hint", hintBuffers(want))
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.socket, n.granted, n.carrier, n.listener, n.addrs = socket, granted, carrier, ln, addrs
+	return nil
+}
+
+// quicConfig is how connections are set up on either side.
+func (n *node) quicConfig(server bool) *quicgo.Config {
+	c := &quicgo.Config{
+		HandshakeIdleTimeout:           n.cfg.DialTimeout,
+		MaxIdleTimeout:                 n.cfg.StallTimeout,
+		KeepAlivePeriod:                n.cfg.StallTimeout / 3,
+		InitialStreamReceiveWindow:     uint64(min(n.cfg.StreamWindow, 1<<20)),
+		MaxStreamReceiveWindow:         uint64(n.cfg.StreamWindow),
+		InitialConnectionReceiveWindow: uint64(min(n.cfg.ConnectionWindow, 16<<20)),
+		MaxConnectionReceiveWindow:     uint64(n.cfg.ConnectionWindow),
+		MaxIncomingStreams:             -1,
+		MaxIncomingUniStreams:          -1,
+		InitialPacketSize:              uint16(n.cfg.PacketSize),
+		EnableDatagrams:                true, // Nobody sends any; see datagramSize.
+	}
+	if server {
+		// Peers learn that a stream may be used again a round trip after it ended.
+		c.MaxIncomingStreams = int64(2*n.cfg.StreamsPerConnection + 16)
+	}
+	return c
+}
+
+// Stop implements plugin.Component. It closes the paths of this side, lets requests of
+// peers that are being served finish, at most for stall_timeout, and frees everything. What peers
+// ask beyond that is refused, so that nothing of it is in doubt.
+func (n *node) Stop(ctx context.Context) error {
+	n.life.Lock()
+	n.mu.Lock()
+	was := n.state
+	n.state = stateStopping
+	paths, conns := keys(n.paths), keys(n.conns)
+	n.mu.Unlock()
+	n.life.Unlock()
+	switch was {
+	case stateNew:
+		close(n.stopped)
+		return nil
+	case stateStopping:
+		select {
+		case <-n.stopped:
+			return nil
+		case <-ctx.Done():
+			return fmt.Errorf("transport/quic: stop: another call is at it: %w", ctx.Err())
+		}
+	}
+	defer close(n.stopped)
+	close(n.quit)
+	_ = n.listener.Close()
+	for _, p := range paths {
+		_ = p.Close(ctx) // Ends soon also when the context has ended; see below.
+	}
+	n.drain(ctx, conns)
+	for _, p := range paths {
+		p.work.Wait() // Their connections are closed.
+	}
+	err := n.carrier.Close()
+	n.regions.Clear()
+	return errors.Join(err, n.socket.Close())
+}
+
+// drain lets the requests of peers finish, and then ends their connections.
+func (n *node) drain(ctx context.Context, conns []*serverConn) {
+	ctx, cancel := context.WithTimeout(ctx, n.cfg.StallTimeout)
+	defer cancel()
+	var all sync.WaitGroup
+	for _, c := range conns {
+		all.Go(func() { c.drain(ctx.Done()) })
+	}
+	all.Wait()
+	n.serving.Wait()
+}
+
+// Endpoint implements transport.Transport.
+func (n *node) Endpoint() transport.Endpoint {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.state == stateNew || n.incarnation == 0 {
+		return transport.Endpoint{}
+	}
+	e := endpoint{Incarnation: n.incarnation, Addrs: n.addrs}
+	if id := n.trust.now(); id.roots == nil {
+		e.Pin = id.pin
+	}
+	return transport.Endpoint{Blob: e.encode(), Incarnation: n.incarnation}
+}
+
+// running returns the incarnation, or an error outside Start and Stop.
+func (n *node) running(op string) (uint64, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.state != stateRunning {
+		return 0, errs.New(errs.UnavailableInCurrentStatus, "transport/quic: "+op, "the transport is not running")
+	}
+	return n.incarnation, nil
+}
+
+// Register implements transport.Transport.
+func (n *node) Register(_ context.Context, r transport.Region) (transport.Key, error) {
+	incarnation, err := n.running("register")
+	if err != nil {
+		return nil, err
+	}
+	reg, err := n.regions.Add("transport/quic: register", r)
+	if err != nil {
+		return nil, err
+	}
+	k := remoteKey{Incarnation: incarnation, Region: uint64(r.ID), Token: reg.Token(), Length: uint64(len(r.Mem)), Access: r.Access}
+	return k.encode(), nil
+}
+
+// deregisterGrace is how long Deregister lets requests of peers finish before it cuts them.
+const deregisterGrace = time.Second
+
+// Deregister implements transport.Transport.
+func (n *node) Deregister(ctx context.Context, id transport.RegionID) error {
+	if _, err := n.running("deregister"); err != nil {
+		return err
+	}
+	return n.regions.Remove(ctx, "transport/quic: deregister", id, deregisterGrace)
+}
+
+// Dial implements transport.Transport. Connections are made when there is work.
+func (n *node) Dial(_ context.Context, peer transport.Endpoint) (transport.Path, error) {
+	const op = "transport/quic: dial"
+	e, err := decodeEndpoint(peer.Blob)
+	if err != nil {
+		return nil, errs.Wrap(errs.InvalidParams, op, err)
+	}
+	if e.Incarnation != peer.Incarnation {
+		return nil, errs.New(errs.InvalidParams, op, "the endpoint says incarnation %d, its blob %d", peer.Incarnation, e.Incarnation)
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.state != stateRunning {
+		return nil, errs.New(errs.UnavailableInCurrentStatus, op, "the transport is not running")
+	}
+	p := newPath(n, e)
+	n.paths[p] = struct{}{}
+	return p, nil
+}
+
+func keys[K comparable, V any](m map[K]V) []K {
+	out := make([]K, 0, len(m))
+	for k := range m {
+		out = append(out, k)
+	}
+	return out
+}

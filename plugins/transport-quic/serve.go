@@ -1,0 +1,172 @@
+package quic
+
+import (
+	"errors"
+	"io"
+	"sync"
+	"time"
+
+	quicgo "github.com/quic-go/quic-go"
+)
+
+// serving is one request of a peer: a stream. Its goroutine runs run; cut may be called by
+// any.
+type serving struct {
+	c     *serverConn
+	st    *quicgo.Stream
+	limit time.Time
+
+	mu  sync.Mutex
+	why reason // of cut
+}
+
+func (s *serving) run() {
+	c := s.c
+	defer func() {
+		c.lastUsed.Store(time.Now().UnixNano())
+		c.busy.Add(-1)
+	}()
+	s.limit = time.Now().Add(c.n.cfg.OpTimeout)
+	var head [requestSize]byte
+	if err := s.readFull(head[:]); err != nil {
+		s.drop(reasonSlow)
+		return
+	}
+	observed()
+	var q request
+	if err := q.decode(head[:]); err != nil {
+		// One bad frame says that the peer speaks something else: nothing it sends can be trusted.
+		c.n.stats.refuse(reasonBadFrame)
+		c.n.log.Warn("closing a connection that sent garbage", "peer", c.quic.RemoteAddr().String(), "error", err)
+		s.drop(reasonBadFrame)
+		_ = c.quic.CloseWithError(code(reasonBadFrame), reasonBadFrame.info().label)
+		return
+	}
+	if by := time.Now().Add(time.Duration(q.Patience) * time.Millisecond); by.Before(s.limit) {
+		s.limit = by
+	}
+	if q.Incarnation != c.n.incarnation {
+		s.refuse(reasonStale)
+		return
+	}
+	if !c.begin(s) {
+		s.refuse(reasonStopping)
+		return
+	}
+	done := s.carryOut(&q)
+	c.end(s)
+	if !done {
+		s.drop(s.ending())
+		return
+	}
+	s.finish()
+}
+
+// carryOut does what was asked and answers. False means that the stream was cut off or is
+// too slow.
+func (s *serving) carryOut(q *request) bool {
+	n := s.c.n
+	r, mem, why := s.acquire(q)
+	if why != reasonNone {
+		s.refuse(why)
+		return true
+	}
+	defer r.Release(s)
+	if q.Type == frameRead {
+		if !s.answer(answer{Type: frameData, Length: q.Length}, mem) {
+			return false
+		}
+		n.stats.servedReads.Add(1)
+		n.stats.servedBytesRead.Add(uint64(len(mem)))
+		return true
+	}
+	if err := s.readFull(mem); err != nil {
+		return false
+	}
+	n.stats.servedWrites.Add(1)
+	n.stats.servedBytesWritten.Add(uint64(len(mem)))
+	return s.answer(answer{Type: frameDone}, nil)
+}
+
+// readFull fills b as long as bytes keep coming.
+func (s *serving) readFull(b []byte) error {
+	for got := 0; got < len(b); {
+		by := time.Now().Add(s.c.n.cfg.StallTimeout)
+		if s.limit.Before(by) {
+			by = s.limit
+		}
+		if err := s.st.SetReadDeadline(by); err != nil {
+			return err
+		}
+		n, err := s.st.Read(b[got:])
+		got += n
+		if err != nil && got < len(b) {
+			return err
+		}
+	}
+	return nil
+}
+
+// answer sends the answer and ends this side of the stream. When it returns the payload is
+// no longer referred to.
+func (s *serving) answer(a answer, payload []byte) bool {
+	var head [answerSize]byte
+	a.Loss = lossOf(s.c.quic)
+	a.put(head[:])
+	payload = sendable(payload)
+	published()
+	if s.st.SetWriteDeadline(s.limit) != nil {
+		return false
+	}
+	if _, err := s.st.Write(head[:]); err != nil {
+		return false
+	}
+	if len(payload) > 0 {
+		if _, err := s.st.Write(payload); err != nil {
+			return false
+		}
+	}
+	return s.st.Close() == nil
+}
+
+// refuse answers with a reason and wants nothing more of the stream.
+func (s *serving) refuse(why reason) {
+	s.c.n.stats.refuse(why)
+	s.st.CancelRead(streamCode(why))
+	if !s.answer(why.answer(), nil) {
+		s.st.CancelWrite(streamCode(why))
+	}
+}
+
+// finish waits for the end of the peer's side, so that quic-go can forget the stream. A
+// peer that says more than its request is not listened to.
+func (s *serving) finish() {
+	var more [1]byte
+	_ = s.st.SetReadDeadline(time.Now().Add(s.c.n.cfg.StallTimeout))
+	if n, err := s.st.Read(more[:]); n > 0 || !errors.Is(err, io.EOF) {
+		s.st.CancelRead(streamCode(reasonBadFrame))
+	}
+}
+
+// drop gives up the stream in both directions.
+func (s *serving) drop(why reason) {
+	s.st.CancelRead(streamCode(why))
+	s.st.CancelWrite(streamCode(why))
+}
+
+// cut ends a request that is under way: calls on its stream return.
+func (s *serving) cut(why reason) {
+	s.mu.Lock()
+	s.why = why
+	s.mu.Unlock()
+	s.drop(why)
+}
+
+func (s *serving) ending() reason {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.why == reasonNone {
+		return reasonSlow
+	}
+	return s.why
+}

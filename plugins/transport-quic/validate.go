@@ -1,0 +1,138 @@
+package quic
+
+import (
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/mooncake-go/mooncake/sdk/plugin"
+)
+
+// The bounds of SliceBytes, which peers may rely on: no request is longer than maxSlice.
+const (
+	minSlice = 4 << 10
+	maxSlice = 64 << 20
+)
+
+const (
+	// maxAddresses bounds the addresses of one endpoint.
+	maxAddresses = 8
+	maxPeerNames = 64
+	// leastStall is the shortest silence that QUIC lets peers agree on.
+	leastStall = 5 * time.Second
+)
+
+// Validate implements plugin.Config.
+func (c *Config) Validate() error {
+	for _, f := range []struct {
+		name     string
+		val      int64
+		low, top int64
+	}{
+		{"port", int64(c.Port), 0, 65535},
+		{"port_max", int64(c.PortMax), 0, 65535},
+		{"connections_per_peer", int64(c.ConnectionsPerPeer), 1, 64},
+		{"connections_lossy", int64(c.ConnectionsLossy), 0, 64},
+		{"streams_per_connection", int64(c.StreamsPerConnection), 1, 256},
+		{"max_connections", int64(c.MaxConnections), 1, 65536},
+		{"max_connections_per_peer", int64(c.MaxConnectionsPerPeer), 1, 65536},
+		{"slice_bytes", int64(c.SliceBytes), minSlice, maxSlice},
+		{"max_inflight_bytes", c.MaxInflightBytes, minSlice, 1 << 50},
+		{"max_inflight_ops", int64(c.MaxInflightOps), 1, 1 << 20},
+		{"stream_window", int64(c.StreamWindow), 64 << 10, 1 << 30},
+		{"connection_window", int64(c.ConnectionWindow), 64 << 10, 1 << 30},
+		{"socket_buffer", int64(c.SocketBuffer), 0, 1 << 30},
+	} {
+		if f.val < f.low || f.val > f.top {
+			return fmt.Errorf("%s is %d, must be %d to %d", f.name, f.val, f.low, f.top)
+		}
+	}
+	if c.PacketSize != 0 && (c.PacketSize < 1200 || c.PacketSize > 1452) {
+		return fmt.Errorf("packet_size is %d, must be 1200 to 1452, or 0", c.PacketSize)
+	}
+	for _, d := range []struct {
+		name string
+		val  plugin.Duration
+		low  time.Duration
+	}{
+		{"op_timeout", c.OpTimeout, time.Millisecond},
+		{"dial_timeout", c.DialTimeout, time.Millisecond},
+		{"stall_timeout", c.StallTimeout, leastStall},
+		{"idle_timeout", c.IdleTimeout, time.Millisecond},
+		{"reload_every", c.ReloadEvery, time.Millisecond},
+	} {
+		if time.Duration(d.val) < d.low || d.val > plugin.Duration(24*time.Hour) {
+			return fmt.Errorf("%s is %s, must be %s to 24h", d.name, d.val, d.low)
+		}
+	}
+	if c.ExpiryWarning < 0 {
+		return fmt.Errorf("expiry_warning is %s, must not be negative", c.ExpiryWarning)
+	}
+	if c.PortMax != 0 && (c.Port == 0 || c.PortMax < c.Port) {
+		return fmt.Errorf("port_max is %d, must be 0 or at least port (%d), and port must be set", c.PortMax, c.Port)
+	}
+	if len(c.Advertise) > maxAddresses {
+		return fmt.Errorf("advertise has %d addresses, must be at most %d", len(c.Advertise), maxAddresses)
+	}
+	for _, a := range c.Advertise {
+		if _, err := withPort(a, 1); err != nil {
+			return fmt.Errorf("advertise %q: %w", a, err)
+		}
+	}
+	return c.validateTrust()
+}
+
+// validateTrust checks that the settings of certificates make sense together. The files
+// are looked at when the transport starts.
+func (c *Config) validateTrust() error {
+	given, missing := []string(nil), []string(nil)
+	for _, f := range []struct{ name, path string }{{"ca", c.CA}, {"cert", c.Cert}, {"key", c.Key}} {
+		if f.path == "" {
+			missing = append(missing, f.name)
+		} else {
+			given = append(given, f.name)
+		}
+	}
+	if len(given) > 0 && len(missing) > 0 {
+		return fmt.Errorf("%s is set and %s is not; all of ca, cert and key are needed", strings.Join(given, " and "), strings.Join(missing, " and "))
+	}
+	if c.InsecureDev && (len(given) > 0 || len(c.PeerNames) > 0) {
+		return fmt.Errorf("insecure_dev asks no peer who it is; it cannot be combined with ca, cert, key or peer_names")
+	}
+	if len(c.PeerNames) > maxPeerNames {
+		return fmt.Errorf("peer_names has %d names, must be at most %d", len(c.PeerNames), maxPeerNames)
+	}
+	for _, n := range c.PeerNames {
+		if bare := strings.TrimPrefix(n, "*."); bare == "" || strings.ContainsAny(bare, "* \t/") {
+			return fmt.Errorf("peer_names %q is not a host name, an IP address or '*.' and a domain", n)
+		}
+	}
+	return nil
+}
+
+// withPort returns addr as host:port, adding port where addr is a host alone. A bare IPv6
+// address needs no brackets.
+func withPort(addr string, port int) (string, error) {
+	bare := !strings.Contains(addr, ":") || net.ParseIP(strings.Trim(addr, "[]")) != nil
+	if bare {
+		addr = net.JoinHostPort(strings.Trim(addr, "[]"), strconv.Itoa(port))
+	}
+	return addr, checkAddress(addr)
+}
+
+// checkAddress accepts host:port with a host of 1 to 255 bytes and a port of 1 to 65535.
+func checkAddress(addr string) error {
+	host, text, err := net.SplitHostPort(addr)
+	if err != nil {
+		return err
+	}
+	if host == "" || len(host) > 255 || strings.ContainsAny(host, " \t\r\n\x00/") {
+		return fmt.Errorf("%q is not a host name or an IP address", host)
+	}
+	if port, err := strconv.ParseUint(text, 10, 16); err != nil || port == 0 {
+		return fmt.Errorf("port %q is not a number from 1 to 65535", text)
+	}
+	return nil
+}

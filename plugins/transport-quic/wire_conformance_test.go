@@ -1,0 +1,30 @@
+package quic
+
+import (
+	"testing"
+
+	"github.com/mooncake-go/mooncake/sdk/conformance/transporttest"
+	"github.com/mooncake-go/mooncake/sdk/conformance/wiretest"
+	"github.com/mooncake-go/mooncake/sdk/plugin"
+)
+
+// heavy are the checks that move much or connect often.
+var heavy = []string{
+	"content at many sizes", "content at random", "a completion is terminal", "one operation larger than everything", "many goroutines and paths",
+	"back-pressure", "a path that nobody reaps", "exactly one completion", "leaks of paths and regions",
+}
+
+// TestConformanceThroughTheWire: the contract holds through rings and descriptors.
+func TestConformanceThroughTheWire(t *testing.T) {
+	transporttest.Run(t, wiretest.Transport(t, Factory()), withoutUnderRace(lessUnderRace(
+		transporttest.WithConfig(func() plugin.Config {
+			c := insecure()
+			c.MaxInflightBytes = limit
+			return c
+		}),
+		transporttest.WithLimit(limit),
+		transporttest.WithFrozen(frozen),
+		transporttest.WithSharedMemory(transporttest.SealedMemory),
+		transporttest.Without("leaks of starts and stops", "the connections of wiretest end with the test"),
+		transporttest.WithRestart(samePort)), heavy...)...)
+}

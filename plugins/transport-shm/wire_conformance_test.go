@@ -1,0 +1,26 @@
+package shm
+
+import (
+	"testing"
+
+	"github.com/mooncake-go/mooncake/sdk/conformance/transporttest"
+	"github.com/mooncake-go/mooncake/sdk/conformance/wiretest"
+	"github.com/mooncake-go/mooncake/sdk/plugin"
+	"github.com/mooncake-go/mooncake/sdk/transport"
+)
+
+// TestConformanceThroughTheWire: the contract holds through rings and descriptors.
+func TestConformanceThroughTheWire(t *testing.T) {
+	config := func() plugin.Config {
+		c := DefaultConfig()
+		c.MaxInflightBytes = 4 << 20
+		return c
+	}
+	transporttest.Run(t, wiretest.Transport(t, Factory()),
+		transporttest.WithConfig(config),
+		transporttest.WithLimit(4<<20),
+		transporttest.WithSharedMemory(transporttest.SealedMemory),
+		transporttest.Without("leaks of starts and stops", "the connections of wiretest end with the test"),
+		transporttest.WithFrozen(frozen),
+		transporttest.WithRestart(func(c plugin.Config, _ transport.Endpoint) plugin.Config { return c }))
+}

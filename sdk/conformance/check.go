@@ -1,0 +1,223 @@
+package conformance
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"strings"
+	"sync"
+)
+
+// logLimit bounds what is kept of the log of one check, in bytes.
+const logLimit = 64 << 10
+
+// check is the T of a run outside of `go test`.
+type check struct {
+	name   string
+	ctx    context.Context
+	cancel context.CancelFunc
+
+	mu       sync.Mutex
+	failed   bool
+	skipped  bool
+	sealed   bool // the result was taken; what comes later is dropped
+	message  string
+	log      strings.Builder
+	cut      bool
+	cleanups []func()
+	measured []Figure
+}
+
+func newCheck(ctx context.Context, name string) *check {
+	c := &check{name: name}
+	c.ctx, c.cancel = context.WithCancel(ctx)
+	return c
+}
+
+// run calls f and then what it left to clean up. It returns when all of that did.
+func (c *check) run(f func(T)) {
+	c.guard(func() { f(c) })
+	c.cancel()
+	for {
+		c.mu.Lock()
+		n := len(c.cleanups)
+		if n == 0 {
+			c.mu.Unlock()
+			return
+		}
+		next := c.cleanups[n-1]
+		c.cleanups = c.cleanups[:n-1]
+		c.mu.Unlock()
+		c.guard(next)
+	}
+}
+
+// guard calls f on a goroutine of its own, which f may end, and turns a panic into a failure.
+func (c *check) guard(f func()) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		defer func() {
+			if p := recover(); p != nil {
+				c.Errorf("panic: %v\n\n%s", p, debug.Stack())
+			}
+		}()
+		f()
+	}()
+	<-done
+}
+
+// write adds to the log, and keeps the first words of a failure or of a skip.
+func (c *check) write(text string, change func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.sealed {
+		return
+	}
+	if change != nil {
+		change()
+	}
+	text = strings.TrimRight(text, "\n") + "\n"
+	switch {
+	case c.log.Len()+len(text) <= logLimit:
+		c.log.WriteString(text)
+	case !c.cut:
+		c.cut = true
+		c.log.WriteString("... the rest of the log is left out\n")
+	}
+}
+
+func (c *check) fail(text string) {
+	c.write(text, func() {
+		c.failed = true
+		if c.message == "" {
+			c.message = short(text)
+		}
+	})
+}
+
+func (c *check) figure(f Figure) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.sealed {
+		c.measured = append(c.measured, f)
+	}
+}
+
+// seal takes the result.
+func (c *check) seal() (Check, []Figure) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.sealed = true
+	out := Check{Name: c.name, Status: Pass, Message: c.message, Log: c.log.String()}
+	switch {
+	case c.failed:
+		out.Status = Fail
+	case c.skipped:
+		out.Status = Skip
+	}
+	return out, c.measured
+}
+
+func (c *check) Helper()                           {}
+func (c *check) Name() string                      { return c.name }
+func (c *check) Context() context.Context          { return c.ctx }
+func (c *check) Log(args ...any)                   { c.write(fmt.Sprintln(args...), nil) }
+func (c *check) Logf(format string, args ...any)   { c.write(fmt.Sprintf(format, args...), nil) }
+func (c *check) Error(args ...any)                 { c.fail(fmt.Sprintln(args...)) }
+func (c *check) Errorf(format string, args ...any) { c.fail(fmt.Sprintf(format, args...)) }
+
+func (c *check) Fail() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.failed = c.failed || !c.sealed
+}
+
+func (c *check) FailNow() {
+	c.Fail()
+	runtime.Goexit()
+}
+
+func (c *check) Fatal(args ...any) {
+	c.Error(args...)
+	runtime.Goexit()
+}
+
+func (c *check) Fatalf(format string, args ...any) {
+	c.Errorf(format, args...)
+	runtime.Goexit()
+}
+
+func (c *check) SkipNow() {
+	c.mu.Lock()
+	c.skipped = c.skipped || !c.sealed
+	c.mu.Unlock()
+	runtime.Goexit()
+}
+
+func (c *check) Skip(args ...any) {
+	text := fmt.Sprintln(args...)
+	c.write(text, func() { c.message = strings.TrimSpace(text) })
+	c.SkipNow()
+}
+
+func (c *check) Skipf(format string, args ...any) { c.Skip(fmt.Sprintf(format, args...)) }
+
+func (c *check) Failed() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.failed
+}
+
+func (c *check) Skipped() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.skipped
+}
+
+func (c *check) Cleanup(f func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.cleanups = append(c.cleanups, f)
+}
+
+func (c *check) TempDir() string {
+	dir, err := os.MkdirTemp("", "conformance")
+	if err != nil {
+		c.Fatalf("a temporary folder: %v", err)
+	}
+	c.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			c.Errorf("a temporary folder: %v", err)
+		}
+	})
+	return dir
+}
+
+// Run implements T. The part shares the log of the whole, under its name.
+func (c *check) Run(name string, f func(T)) bool {
+	part := newCheck(c.ctx, c.name+"/"+name)
+	part.run(f)
+	got, measured := part.seal()
+	for _, m := range measured {
+		c.figure(m)
+	}
+	switch got.Status {
+	case Fail:
+		c.write(name+":\n"+got.Log, func() {
+			c.failed = true
+			if c.message == "" {
+				c.message = name + ": " + got.Message
+			}
+		})
+	case Skip:
+		c.Logf("%s: skipped: %s", name, got.Message)
+	default:
+		if got.Log != "" {
+			c.Logf("%s:\n%s", name, got.Log)
+		}
+	}
+	return got.Status != Fail
+}

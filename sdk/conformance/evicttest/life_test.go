@@ -1,0 +1,90 @@
+package evicttest_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+
+	"github.com/mooncake-go/mooncake/sdk/evict"
+	"github.com/mooncake-go/mooncake/sdk/plugin"
+)
+
+// benchBatch is the size of the batches of the check of throughput.
+const benchBatch = 256
+
+// life is what a simple policy needs for the faults that are not of its ranking.
+type life struct {
+	started, givenUp, spoiled, touched bool
+
+	stops, full, calls int
+	last               evict.Candidate
+	kept, away         map[evict.ID]bool
+	shared             *atomic.Pointer[simple]
+}
+
+// clear forgets all objects.
+func (p *simple) clear() {
+	p.size, p.proposed, p.ranked = map[evict.ID]uint64{}, map[evict.ID]bool{}, nil
+}
+
+func (p *simple) Start(context.Context, plugin.Host) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.fault == "it does not start" {
+		return errors.New("the frobnicator is missing")
+	}
+	p.started = true
+	return nil
+}
+
+func (p *simple) Stop(ctx context.Context) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.shared != nil {
+		p.shared.CompareAndSwap(p, nil)
+	}
+	p.stops++
+	switch {
+	case p.fault == "stop before start is an error" && !p.started,
+		p.fault == "the fourth stop is an error" && p.stops > 3,
+		p.fault == "a stop that is given up is all" && p.givenUp:
+		return errors.New("it does not run")
+	case p.fault == "each life leaves a goroutine" && p.stops == 1:
+		end := leakEnd
+		leaked.Go(func() { <-end })
+	}
+	p.givenUp = p.givenUp || ctx.Err() != nil
+	return nil
+}
+
+var (
+	leaked  sync.WaitGroup
+	leakEnd = make(chan struct{}) // of the one test whose fault it is
+)
+
+// endLeaks ends the goroutines of the one fault that leaves some.
+func endLeaks() {
+	close(leakEnd)
+	leaked.Wait()
+	leakEnd = make(chan struct{})
+}
+
+// kill plays the death of a policy's process and the start of the next one.
+func kill(policy evict.Policy, replay func(context.Context, evict.Policy) error) error {
+	p, _ := policy.(*simple)
+	p.mu.Lock()
+	p.clear()
+	p.mu.Unlock()
+	if p.fault == "replay is forgotten" {
+		return nil
+	}
+	return replay(context.Background(), p)
+}
+
+// anyConfig takes the configuration of every plugin for its own.
+type anyConfig struct{ evict.Factory }
+
+func (f anyConfig) New(plugin.Config) (evict.Policy, error) {
+	return f.Factory.New(new(plugin.NoConfig))
+}

@@ -1,0 +1,168 @@
+package conformance
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"regexp"
+	"runtime"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/mooncake-go/mooncake/sdk/errs"
+)
+
+const (
+	// DefaultLimit bounds each check. Only one that hangs reaches it.
+	DefaultLimit = 2 * time.Minute
+	// grace is how long a check that ran into its limit may take to clean up.
+	grace = 10 * time.Second
+	// mostHung is after how many checks that never ended the run ends.
+	mostHung = 3
+)
+
+// Options say what of a suite to run, and how.
+type Options struct {
+	// Run and Skip are regular expressions for names of checks: those that match Run, all
+	// where it is empty, and do not match Skip.
+	Run, Skip string
+	// Limit bounds each check, DefaultLimit where it is 0. One that does not end is failed,
+	// and the run goes on without it; after three of them the rest is skipped.
+	Limit time.Duration
+	// Progress is told of each check when it ended; nil for nobody. It is called on the
+	// goroutine of Run.
+	Progress func(Check)
+}
+
+// filter returns which names are chosen. InvalidParams for an expression that is none.
+func (o Options) filter() (func(name string) bool, error) {
+	var run, skip *regexp.Regexp
+	for text, to := range map[*string]**regexp.Regexp{&o.Run: &run, &o.Skip: &skip} {
+		if *text == "" {
+			continue
+		}
+		re, err := regexp.Compile(*text)
+		if err != nil {
+			return nil, errs.New(errs.InvalidParams, "conformance", "the pattern for checks is not a regular expression: %w", err)
+		}
+		*to = re
+	}
+	return func(name string) bool {
+		return (run == nil || run.MatchString(name)) && (skip == nil || !skip.MatchString(name))
+	}, nil
+}
+
+// Run runs a suite, outside of `go test`, one check after the other, and reports on it.
+// Checks that Options leave out are not in the report; those that did not run because ctx
+// ended are in it, as skipped. InvalidParams for a pattern that is no regular expression or
+// that chooses nothing.
+//
+// The first call of a program registers the flags of package testing with flag.CommandLine:
+// the property checks need them.
+func Run(ctx context.Context, s Suite, o Options) (Report, error) {
+	chosen, err := o.filter()
+	if err != nil {
+		return Report{}, err
+	}
+	if o.Limit <= 0 {
+		o.Limit = DefaultLimit
+	}
+	prepare()
+	r := newReport(s)
+	hung, vital := 0, ""
+	for _, c := range s.Cases {
+		if !chosen(c.Name) {
+			continue
+		}
+		var result Check
+		var measured []Figure
+		switch {
+		case c.Skip != "":
+			result = Check{Status: Skip, Message: c.Skip}
+		case ctx.Err() != nil:
+			result = Check{Status: Skip, Message: "the run was ended: " + context.Cause(ctx).Error()}
+		case vital != "":
+			result = Check{Status: Skip, Message: fmt.Sprintf("the check %q failed, without which there is nothing to look at", vital)}
+		case hung >= mostHung:
+			result = Check{Status: Skip, Message: fmt.Sprintf("%d checks before this one never ended", hung)}
+		default:
+			var ended bool
+			if result, measured, ended = one(ctx, c, o.Limit); !ended {
+				hung++
+			}
+			if c.Vital && result.Status == Fail {
+				vital = c.Name
+			}
+		}
+		result.Name, result.Rule = c.Name, c.Rule
+		r.Checks = append(r.Checks, result)
+		r.Figures = append(r.Figures, measured...)
+		if o.Progress != nil {
+			o.Progress(result)
+		}
+	}
+	if len(r.Checks) == 0 {
+		return Report{}, errs.New(errs.InvalidParams, "conformance", "no check of the suite %s matches %q without %q", s.Name, o.Run, o.Skip)
+	}
+	r.Seconds = time.Since(r.Started).Seconds()
+	return r, nil
+}
+
+// one runs one check. ended is false for one that still runs.
+func one(ctx context.Context, c Case, limit time.Duration) (_ Check, _ []Figure, ended bool) {
+	began := time.Now()
+	t := newCheck(ctx, c.Name)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		t.run(c.Run)
+	}()
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	ended = true
+	select {
+	case <-done:
+	case <-timer.C:
+		ended = t.abandon(done, fmt.Sprintf("it did not end within %v", limit))
+	case <-ctx.Done():
+		ended = t.abandon(done, "the run was ended while it ran: "+context.Cause(ctx).Error())
+	}
+	result, measured := t.seal()
+	result.Seconds = time.Since(began).Seconds()
+	return result, measured, ended
+}
+
+// abandon fails a check that did not end, and tells whether it does now that its context did.
+func (c *check) abandon(done <-chan struct{}, why string) bool {
+	stacks := make([]byte, logLimit/2)
+	stacks = stacks[:runtime.Stack(stacks, true)]
+	c.fail(why)
+	c.Logf("the goroutines:\n%s", stacks)
+	c.cancel()
+	select {
+	case <-done:
+		return true
+	case <-time.After(grace):
+		c.Log("it does not end with its context either, and is left behind")
+		return false
+	}
+}
+
+var preparing sync.Once
+
+// prepare lets property checks run in a program that is no test.
+func prepare() {
+	if testing.Testing() {
+		return
+	}
+	preparing.Do(func() {
+		testing.Init() // rapid asks testing.Short.
+		if !flag.Parsed() {
+			_ = flag.CommandLine.Parse(nil)
+		}
+		// No files in the working directory, and no half minute for a smaller example.
+		_ = flag.Set("rapid.nofailfile", "true")
+		_ = flag.Set("rapid.shrinktime", "2s")
+	})
+}

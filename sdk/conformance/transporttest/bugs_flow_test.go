@@ -1,0 +1,315 @@
+package transporttest_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/mooncake-go/mooncake/sdk/errs"
+	"github.com/mooncake-go/mooncake/sdk/transport"
+)
+
+// ledger is a path that knows what is under way and can lose some of it, so that who waits
+// for that is told at once that it never comes.
+type ledger struct {
+	lose func(transport.Op) bool
+
+	mu     sync.Mutex
+	open   int
+	lost   map[uint64]bool
+	gone   int
+	closed bool
+}
+
+// loses drops the completions of some operations.
+func loses(lose func(transport.Op) bool) func(*bent) {
+	return paths(func(p *bentPath) {
+		l := &ledger{lose: lose, lost: map[uint64]bool{}}
+		p.submit = func(ops []transport.Op) (int, error) { return l.submit(p, ops) }
+		p.close = func(ctx context.Context) error { l.end(); return p.Path.Close(ctx) }
+		p.reap = func(ctx context.Context, dst []transport.Completion) (int, error) {
+			for {
+				if l.never() {
+					return 0, forever()
+				}
+				n, err := p.Path.Reap(ctx, dst)
+				if n = l.keep(dst[:n]); n > 0 || err != nil || len(dst) == 0 {
+					return n, err
+				}
+			}
+		}
+	})
+}
+
+func (l *ledger) submit(p *bentPath, ops []transport.Op) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n, err := p.Path.Submit(ops)
+	for _, o := range ops[:n] {
+		l.open++
+		if l.lose(o) {
+			l.lost[o.ID] = true
+		}
+	}
+	return n, err
+}
+
+func (l *ledger) end() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.closed = true
+}
+
+// never reports whether nothing will complete although something is under way.
+func (l *ledger) never() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.open == 0 && l.gone > 0 && !l.closed
+}
+
+// keep takes the lost ones out.
+func (l *ledger) keep(got []transport.Completion) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.open -= len(got)
+	return len(slices.DeleteFunc(got, func(c transport.Completion) bool {
+		was := l.lost[c.ID]
+		if was {
+			delete(l.lost, c.ID)
+			l.gone++
+		}
+		return was
+	}))
+}
+
+// flowBugs are those of Submit, Reap and Close.
+func flowBugs() map[string]bug {
+	odd := func(o transport.Op) bool { n := len(o.Local); return n > 1001 && n < 50_000 && n%8 == 5 }
+	return map[string]bug{
+		"a completion is lost": {bend: loses(odd), finds: []string{"exactly one completion"}},
+		"a completion comes twice": {bend: paths(func(p *bentPath) {
+			twice := map[uint64]bool{}
+			p.submit = func(ops []transport.Op) (int, error) {
+				n, err := p.Path.Submit(ops)
+				for _, o := range ops[:n] {
+					twice[o.ID] = odd(o)
+				}
+				return n, err
+			}
+			p.reap = func(ctx context.Context, dst []transport.Completion) (int, error) {
+				n, err := p.Path.Reap(ctx, dst)
+				for i := range n {
+					if n < len(dst) && twice[dst[i].ID] {
+						dst[n] = dst[i]
+						return n + 1, err
+					}
+				}
+				return n, err
+			}
+		}), finds: []string{"exactly one completion"}},
+		"every hundredth completion comes twice": {bend: paths(func(p *bentPath) {
+			var mu sync.Mutex
+			count := 0
+			var again []transport.Completion
+			p.reap = func(ctx context.Context, dst []transport.Completion) (int, error) {
+				mu.Lock()
+				if n := copy(dst, again); n > 0 {
+					again = nil
+					mu.Unlock()
+					return n, nil
+				}
+				mu.Unlock()
+				n, err := p.Path.Reap(ctx, dst)
+				mu.Lock()
+				defer mu.Unlock()
+				for _, c := range dst[:n] {
+					if count++; count%100 == 0 {
+						again = []transport.Completion{c}
+					}
+				}
+				return n, err
+			}
+		}), finds: []string{"exactly one completion, many at once", "reap given up loses nothing"}, says: "completed twice"},
+		"a full path is an error": {bend: paths(func(p *bentPath) {
+			p.submit = func(ops []transport.Op) (int, error) {
+				n, err := p.Path.Submit(ops)
+				if err == nil && n < len(ops) {
+					err = errs.WithClass(errs.ClassTransientPath, "", errs.New(errs.TransferFail, "", "full"))
+				}
+				return n, err
+			}
+		}), finds: []string{"back-pressure", "a path that nobody reaps"}, says: "full"},
+		"a path takes everything": {bend: paths(func(p *bentPath) {
+			var full atomic.Bool
+			p.submit = func(ops []transport.Op) (int, error) {
+				if full.Load() {
+					return len(ops), nil
+				}
+				n, err := p.Path.Submit(ops)
+				if err == nil && n < len(ops) {
+					full.Store(true)
+					n = len(ops)
+				}
+				return n, err
+			}
+		}), finds: []string{"back-pressure"}, says: "must stop accepting"},
+		"a full path does not go on": {bend: paths(func(p *bentPath) {
+			var full atomic.Bool
+			var open atomic.Int64
+			p.submit = func(ops []transport.Op) (int, error) {
+				if full.Load() {
+					return 0, nil
+				}
+				n, err := p.Path.Submit(ops)
+				open.Add(int64(n))
+				full.Store(err == nil && n < len(ops))
+				return n, err
+			}
+			p.reap = func(ctx context.Context, dst []transport.Completion) (int, error) {
+				if full.Load() && open.Load() == 0 {
+					return 0, forever()
+				}
+				n, err := p.Path.Reap(ctx, dst)
+				open.Add(int64(-n))
+				return n, err
+			}
+		}), finds: []string{"back-pressure"}, says: "deadline exceeded"},
+		"a full path stops the others": {bend: func(b *bent) {
+			var full atomic.Pointer[bentPath]
+			paths(func(p *bentPath) {
+				others := func() bool { x := full.Load(); return x != nil && x != p }
+				p.submit = func(ops []transport.Op) (int, error) {
+					if others() {
+						return 0, nil
+					}
+					n, err := p.Path.Submit(ops)
+					if err == nil && n < len(ops) {
+						full.Store(p)
+					}
+					return n, err
+				}
+				p.reap = func(ctx context.Context, dst []transport.Completion) (int, error) {
+					if others() {
+						return 0, forever()
+					}
+					full.CompareAndSwap(p, nil)
+					return p.Path.Reap(ctx, dst)
+				}
+			})(b)
+		}, finds: []string{"a path that nobody reaps"}, says: "deadline exceeded"},
+		"reap waits without room": {bend: paths(func(p *bentPath) {
+			p.reap = func(ctx context.Context, dst []transport.Completion) (int, error) {
+				if len(dst) == 0 {
+					return 0, forever()
+				}
+				return p.Path.Reap(ctx, dst)
+			}
+		}), finds: []string{"reap waits for its context"}},
+		"an ended wait is no error": {bend: paths(func(p *bentPath) {
+			p.reap = func(ctx context.Context, dst []transport.Completion) (int, error) {
+				n, err := p.Path.Reap(ctx, dst)
+				if errors.Is(err, context.Canceled) {
+					err = nil
+				}
+				return n, err
+			}
+		}), finds: []string{"reap waits for its context"}, also: []string{"reap given up loses nothing"}},
+		"an ended wait takes completions away": {bend: givenUpLoses, finds: []string{"reap given up loses nothing"}},
+		"close does not wake": {bend: paths(func(p *bentPath) {
+			var used atomic.Bool
+			p.submit = func(ops []transport.Op) (int, error) { used.Store(true); return p.Path.Submit(ops) }
+			p.reap = func(ctx context.Context, dst []transport.Completion) (int, error) {
+				n, err := p.Path.Reap(ctx, dst)
+				if !used.Load() && errors.Is(err, transport.ErrPathClosed) {
+					err = forever()
+				}
+				return n, err
+			}
+		}), finds: []string{"close wakes reapers"}},
+		"close drops what was not reaped": {bend: paths(func(p *bentPath) {
+			var closed atomic.Bool
+			p.close = func(ctx context.Context) error { closed.Store(true); return p.Path.Close(ctx) }
+			p.reap = func(ctx context.Context, dst []transport.Completion) (int, error) {
+				if closed.Load() {
+					return 0, transport.ErrPathClosed
+				}
+				return p.Path.Reap(ctx, dst)
+			}
+		}), finds: []string{"close fails what is under way", "reap after close"}},
+		"what close ends is permanent": {bend: closesPermanently, finds: []string{"close fails what is under way"}, says: "closed for good"},
+	}
+}
+
+// givenUpLoses lets a Reap whose context is over drop what it had.
+func givenUpLoses(b *bent) {
+	paths(func(p *bentPath) {
+		var open atomic.Int64
+		var lost atomic.Bool
+		p.submit = func(ops []transport.Op) (int, error) {
+			n, err := p.Path.Submit(ops)
+			open.Add(int64(n))
+			return n, err
+		}
+		p.reap = func(ctx context.Context, dst []transport.Completion) (int, error) {
+			if lost.Load() && open.Load() == 0 {
+				return 0, forever()
+			}
+			n, err := p.Path.Reap(ctx, dst)
+			if _, bounded := ctx.Deadline(); !bounded && ctx.Done() != nil && open.Load() > 0 {
+				<-ctx.Done() // Whoever reaps so gives up.
+				if n == 0 {  // It came too late, and is lost as well.
+					late, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+					defer cancel()
+					n, _ = p.Path.Reap(late, dst[:1])
+				}
+				open.Add(int64(-n))
+				lost.Store(true)
+				return 0, ctx.Err()
+			}
+			open.Add(int64(-n))
+			return n, err
+		}
+	})(b)
+}
+
+// closesPermanently keeps operations of one size under way until Close, and fails them in
+// the wrong class.
+func closesPermanently(b *bent) {
+	paths(func(p *bentPath) {
+		var mu sync.Mutex
+		var held, ended []transport.Completion
+		p.submit = func(ops []transport.Op) (int, error) {
+			if len(ops) == 0 || len(ops[0].Local) != 1024 {
+				return p.Path.Submit(ops)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			for _, o := range ops {
+				held = append(held, transport.Completion{
+					ID: o.ID, Status: transport.Failed,
+					Err: errs.WithClass(errs.ClassPermanent, "", errs.New(errs.TransferFail, "", "closed for good")),
+				})
+			}
+			return len(ops), nil
+		}
+		p.close = func(ctx context.Context) error {
+			mu.Lock()
+			ended, held = append(ended, held...), nil
+			mu.Unlock()
+			return p.Path.Close(ctx)
+		}
+		p.reap = func(ctx context.Context, dst []transport.Completion) (int, error) {
+			mu.Lock()
+			n := copy(dst, ended)
+			ended = ended[n:]
+			mu.Unlock()
+			if n > 0 {
+				return n, nil
+			}
+			return p.Path.Reap(ctx, dst)
+		}
+	})(b)
+}

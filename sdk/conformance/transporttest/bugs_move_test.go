@@ -1,0 +1,128 @@
+package transporttest_test
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mooncake-go/mooncake/sdk/conformance"
+	"github.com/mooncake-go/mooncake/sdk/errs"
+	"github.com/mooncake-go/mooncake/sdk/transport"
+)
+
+var longAgo = time.Unix(1, 0)
+
+// moveBugs are those of bytes.
+func moveBugs() map[string]bug {
+	return map[string]bug{
+		"the second of three is cut": {bend: batches(func(ops []transport.Op) {
+			if n := len(ops); n >= 3 && len(ops[1].Local) > 1000 && len(ops[1].Local) != 5000 {
+				ops[1].Local = ops[1].Local[:len(ops[1].Local)-1]
+			}
+		}), finds: []string{"content at random"}},
+		"writes that share bytes are cut": {bend: batches(func(ops []transport.Op) {
+			for i := range ops[:max(0, len(ops)-1)] {
+				a, b := &ops[i], &ops[i+1]
+				if a.Kind == transport.Write && len(a.Local) > 0 && len(b.Local) > 0 && cap(a.Local)-cap(b.Local) > 0 && cap(a.Local)-cap(b.Local) < len(a.Local) {
+					b.Local = b.Local[:len(b.Local)-1]
+				}
+			}
+		}), finds: []string{"local buffers that overlap"}},
+		"what the third path writes is lost": {bend: func(b *bent) {
+			var made atomic.Int32
+			paths(func(p *bentPath) {
+				if made.Add(1) < 3 {
+					return
+				}
+				p.submit = func(ops []transport.Op) (int, error) {
+					ops = append([]transport.Op(nil), ops...)
+					for i := range ops {
+						if ops[i].Kind == transport.Write && ops[i].Offset >= 480_000 {
+							ops[i].Local = nil
+						}
+					}
+					return p.Path.Submit(ops)
+				}
+			})(b)
+		}, finds: []string{"many goroutines and paths"}},
+		"nothing is an error": {bend: paths(func(p *bentPath) {
+			var mu sync.Mutex
+			empty := map[uint64]bool{}
+			p.submit = func(ops []transport.Op) (int, error) {
+				mu.Lock()
+				defer mu.Unlock()
+				n, err := p.Path.Submit(ops)
+				for _, o := range ops[:n] {
+					empty[o.ID] = len(o.Local) == 0
+				}
+				return n, err
+			}
+			p.reap = func(ctx context.Context, dst []transport.Completion) (int, error) {
+				n, err := p.Path.Reap(ctx, dst)
+				mu.Lock()
+				defer mu.Unlock()
+				for i, c := range dst[:n] {
+					if empty[c.ID] {
+						dst[i] = transport.Completion{ID: c.ID, Status: transport.Failed, Err: errs.WithClass(errs.ClassTransientPeer, "", errs.New(errs.TransferFail, "", "nobody there"))}
+					}
+				}
+				return n, err
+			}
+		}), finds: []string{"zero length"}},
+		"the fifth megabyte fails": {bend: submits(func(o *transport.Op) {
+			if o.Kind == transport.Read && len(o.Local) == 1<<20 && o.Offset == 4<<20 {
+				o.Deadline = longAgo
+			}
+		}), finds: []string{"throughput"}, says: "the deadline has passed"},
+	}
+}
+
+// batches bends what is submitted together.
+func batches(change func([]transport.Op)) func(*bent) {
+	return paths(func(p *bentPath) {
+		p.submit = func(ops []transport.Op) (int, error) {
+			ops = append([]transport.Op(nil), ops...)
+			change(ops)
+			return p.Path.Submit(ops)
+		}
+	})
+}
+
+// TestThroughputCountsWhatItMoved: each figure has the unit that its name says, and no
+// operation is counted that was not done.
+func TestThroughputCountsWhatItMoved(t *testing.T) {
+	var moved, done atomic.Int64
+	suite := suiteOf(bug{bend: func(b *bent) {
+		submits(func(o *transport.Op) { moved.Add(int64(len(o.Local))) })(b)
+		dial := b.dial
+		b.dial = func(ctx context.Context, e transport.Endpoint) (transport.Path, error) {
+			p, err := dial(ctx, e)
+			if err != nil {
+				return nil, err
+			}
+			x := &bentPath{Path: p}
+			x.reap = func(ctx context.Context, dst []transport.Completion) (int, error) {
+				n, err := p.Reap(ctx, dst)
+				done.Add(int64(n))
+				return n, err
+			}
+			return x, nil
+		}
+	}})
+	report, err := conformance.Run(t.Context(), suite, conformance.Options{Run: "^throughput$"})
+	require.NoError(t, err)
+	require.False(t, report.Failed(), "%+v", report.Checks)
+	require.Len(t, report.Figures, 12, "bytes and operations, reads and writes, of three sizes")
+	require.EqualValues(t, 2*(2000+1024+64), done.Load())
+	require.GreaterOrEqual(t, moved.Load(), int64(2*(2000*4<<10+64<<20+64<<20)), "what was pushed back comes again")
+	for i, size := range []float64{4 << 10, 4 << 10, 64 << 10, 64 << 10, 1 << 20, 1 << 20} {
+		bytes, ops := report.Figures[2*i], report.Figures[2*i+1]
+		require.Equal(t, "MB/s", bytes.Unit)
+		require.Equal(t, "1/s", ops.Unit)
+		require.InEpsilon(t, bytes.Value*1e6, ops.Value*size, 1e-6, "%s and %s", bytes.Name, ops.Name)
+	}
+}

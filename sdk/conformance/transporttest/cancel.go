@@ -1,0 +1,172 @@
+package transporttest
+
+import (
+	"bytes"
+	"context"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mooncake-go/mooncake/sdk/conformance"
+	"github.com/mooncake-go/mooncake/sdk/errs"
+	"github.com/mooncake-go/mooncake/sdk/transport"
+)
+
+// over returns a context that has ended.
+func over() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return ctx
+}
+
+// endedContexts makes each call with a context that has ended, and where that is an error
+// again with another one.
+func (s *suite) endedContexts(t conformance.T) {
+	server, client := s.start(t), s.start(t)
+	mem := s.memory(t, 4096)
+	fill(mem, 5)
+	key, err := server.Register(over(), s.region(1, mem, transport.AccessRemote))
+	if err != nil {
+		key, err = server.Register(within(t), s.region(1, mem, transport.AccessRemote))
+		require.NoError(t, err, "a Register that failed left its region behind")
+	}
+	p, err := client.Dial(over(), server.Endpoint())
+	if err != nil {
+		p, err = client.Dial(within(t), server.Endpoint())
+		require.NoError(t, err)
+	}
+	t.Cleanup(func() { require.NoError(t, p.Close(context.Background())) })
+	id, err := p.Import(over(), key)
+	if err != nil {
+		id, err = p.Import(within(t), key)
+		require.NoError(t, err, "an Import that failed spoiled the key")
+	}
+	buf := s.local(t, client, 1, 4096)
+	must(t, p, transport.Op{ID: 1, Kind: transport.Read, Local: buf, Remote: id})
+	require.Equal(t, mem, buf)
+
+	ops := make([]transport.Op, 8)
+	for i := range ops {
+		ops[i] = transport.Op{ID: uint64(i), Kind: transport.Read, Local: buf[i*512:][:512], Remote: id}
+	}
+	n, err := p.Submit(ops)
+	require.NoError(t, err)
+	_ = p.Close(over())
+	closedWith(t, p, n)
+	require.NoError(t, p.Close(within(t)))
+
+	_ = client.Stop(over())
+	require.NoError(t, client.Stop(within(t)), "a Stop that was given up can be repeated")
+	third := s.create(t, s.settings())
+	if third.Start(over(), host{}) == nil {
+		s.register(t, third, 1, 64, transport.AccessRemote)
+	}
+	require.NoError(t, third.Stop(within(t)))
+}
+
+// closedWith requires of a path that was closed that n operations complete, each once, and
+// then nothing does.
+func closedWith(t conformance.TB, p transport.Path, n int) {
+	got, err := p.Submit([]transport.Op{{ID: 1000, Kind: transport.Read}})
+	require.Zero(t, got)
+	require.ErrorIs(t, err, transport.ErrPathClosed)
+	completes(t, p, n)
+	_, err = p.Reap(within(t), make([]transport.Completion, 1))
+	require.ErrorIs(t, err, transport.ErrPathClosed)
+}
+
+// completes reaps n operations.
+func completes(t conformance.TB, p transport.Path, n int) {
+	seen := map[uint64]bool{}
+	dst := make([]transport.Completion, 5)
+	for len(seen) < n {
+		got, err := p.Reap(within(t), dst)
+		require.NoError(t, err, "%d of %d accepted operations completed", len(seen), n)
+		for _, c := range dst[:got] {
+			require.False(t, seen[c.ID], "operation %d completed twice", c.ID)
+			seen[c.ID] = true
+			wellFormed(t, c)
+		}
+	}
+}
+
+// endedDeregister: the region is closed whatever becomes of the call.
+func (s *suite) endedDeregister(t conformance.T) {
+	server, client := s.start(t), s.start(t)
+	mem, key := s.register(t, server, 1, 4096, transport.AccessRemote)
+	before := bytes.Clone(mem)
+	p, ids := dial(t, client, server, key)
+	buf := s.local(t, client, 1, 4096)
+	must(t, p, transport.Op{ID: 1, Kind: transport.Read, Local: buf, Remote: ids[0]})
+	_ = server.Deregister(over(), 1)
+	closed := func() bool { // Peers may have to be told.
+		c := do(t, p, transport.Op{ID: 2, Kind: transport.Read, Local: buf, Remote: ids[0]})[2]
+		return c.Class() == errs.ClassTransientPeer || c.Class() == errs.ClassPermanent
+	}
+	require.Eventually(t, closed, patience, time.Millisecond, "the region is still open to peers")
+	clear(buf)
+	fails(t, p, transport.Op{ID: 3, Kind: transport.Write, Local: buf, Remote: ids[0]}, errs.ClassTransientPeer, errs.ClassPermanent, errs.ClassTransientPath)
+	require.Equal(t, before, mem)
+}
+
+// stopEndsPaths stops a transport with a path that is in use.
+func (s *suite) stopEndsPaths(t conformance.T) {
+	server, client := s.start(t), s.start(t)
+	_, key := s.register(t, server, 1, 1<<20, transport.AccessRemote)
+	p, err := client.Dial(within(t), server.Endpoint())
+	require.NoError(t, err)
+	id, err := p.Import(within(t), key)
+	require.NoError(t, err)
+	buf := s.local(t, client, 1, 1<<20)
+	ops := make([]transport.Op, 32)
+	for i := range ops {
+		ops[i] = transport.Op{ID: uint64(i), Kind: transport.OpKind(1 + i%2), Local: buf[i<<15:][:1<<15], Remote: id, Offset: uint64(i << 15)}
+	}
+	n, err := p.Submit(ops)
+	require.NoError(t, err)
+	require.NoError(t, client.Stop(within(t)))
+	got, err := p.Submit(ops[:1])
+	require.Zero(t, got)
+	require.Error(t, err, "a path of a transport that stopped accepts nothing")
+	completes(t, p, n)
+	_, err = p.Reap(within(t), make([]transport.Completion, 1))
+	require.ErrorIs(t, err, transport.ErrPathClosed, "a path of a transport that stopped has given out everything")
+	require.NoError(t, p.Close(within(t)))
+	closedWith(t, p, 0)
+}
+
+// reapGivenUp reaps with contexts that end meanwhile.
+func (s *suite) reapGivenUp(t conformance.T) {
+	const rounds = 300
+	server, client := s.start(t), s.start(t)
+	_, key := s.register(t, server, 1, 4096, transport.AccessRemote)
+	p, ids := dial(t, client, server, key)
+	buf := s.local(t, client, 1, 4096)
+	seen := make([]bool, rounds)
+	dst := make([]transport.Completion, 2)
+	take := func(n int) int {
+		for _, c := range dst[:n] {
+			require.Less(t, c.ID, uint64(rounds))
+			require.False(t, seen[c.ID], "operation %d completed twice", c.ID)
+			seen[c.ID] = true
+			require.Equal(t, transport.OK, c.Status, "%v", c.Err)
+		}
+		return n
+	}
+	accepted, reaped := 0, 0
+	for accepted < rounds {
+		n, err := p.Submit([]transport.Op{{ID: uint64(accepted), Kind: transport.Read, Local: buf[accepted*8:][:8], Remote: ids[0]}})
+		require.NoError(t, err)
+		accepted += n
+		ctx, cancel := context.WithCancel(context.Background())
+		go cancel()
+		n, err = p.Reap(ctx, dst)
+		require.True(t, n > 0 || ended(err), "Reap returned %d and %v", n, err)
+		reaped += take(n)
+	}
+	for reaped < accepted {
+		n, err := p.Reap(within(t), dst)
+		require.NoError(t, err, "%d of %d completions are missing", accepted-reaped, accepted)
+		reaped += take(n)
+	}
+}

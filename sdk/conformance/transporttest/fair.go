@@ -1,0 +1,134 @@
+package transporttest
+
+import (
+	"bytes"
+	"context"
+	"sync"
+	"sync/atomic"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mooncake-go/mooncake/sdk/conformance"
+	"github.com/mooncake-go/mooncake/sdk/transport"
+)
+
+// fairness fills one path until it pushes back, reaps nothing, and uses others.
+func (s *suite) fairness(t conformance.T) {
+	const size, span, most, rounds = 16 << 10, 16 << 20, 1 << 20, 20
+	server, client, other := s.start(t), s.start(t), s.start(t)
+	_, key := s.registerBlank(t, server, 1, span)
+	mem, mine := s.register(t, server, 2, size, transport.AccessRemote)
+	stuck, ids := dial(t, client, server, key)
+	buf := s.local(t, client, 1, size)
+	accepted := 0
+	for ; accepted < most; accepted++ {
+		n, err := stuck.Submit([]transport.Op{{
+			ID: uint64(accepted), Kind: transport.Write, Local: buf, Remote: ids[0], Offset: uint64(accepted * size % span),
+		}})
+		require.NoError(t, err)
+		if n == 0 {
+			break
+		}
+	}
+	require.Less(t, accepted, most, "a path that is not reaped must stop accepting")
+	for i, from := range []transport.Transport{client, other, server} {
+		p, ids := dial(t, from, server, mine)
+		own := s.local(t, from, transport.RegionID(50+i), size)
+		for round := range rounds {
+			fill(own, uint64(100*i+round))
+			must(t, p, transport.Op{ID: 1, Kind: transport.Write, Local: own, Remote: ids[0]})
+			require.True(t, bytes.Equal(own, mem))
+		}
+	}
+	seen := map[uint64]bool{}
+	dst := make([]transport.Completion, 100)
+	for len(seen) < accepted {
+		n, err := stuck.Reap(within(t), dst)
+		require.NoError(t, err)
+		for _, c := range dst[:n] {
+			require.False(t, seen[c.ID])
+			require.Equal(t, transport.OK, c.Status, "%v", c.Err)
+			seen[c.ID] = true
+		}
+	}
+}
+
+// exactlyOnceShared lets goroutines submit to one path, and others reap from it.
+func (s *suite) exactlyOnceShared(t conformance.T) {
+	const submitters, reapers, each, size = 4, 3, 250, 64
+	server, client := s.start(t), s.start(t)
+	_, key := s.register(t, server, 1, submitters*each*size, transport.AccessRemote)
+	p, ids := dial(t, client, server, key)
+	buf := s.local(t, client, 1, submitters*each*size)
+	seen := make([]atomic.Int32, submitters*each)
+	var done atomic.Int64
+	ctx, stop := context.WithCancel(within(t))
+	defer stop()
+	var wg sync.WaitGroup
+	for range reapers {
+		wg.Go(func() {
+			dst := make([]transport.Completion, 7)
+			for {
+				n, err := p.Reap(ctx, dst)
+				for _, c := range dst[:n] {
+					switch {
+					case c.ID >= uint64(len(seen)):
+						t.Errorf("operation %d completed, which was not submitted", c.ID)
+					case seen[c.ID].Add(1) > 1:
+						t.Errorf("operation %d completed twice", c.ID)
+					case c.Status != transport.OK:
+						t.Errorf("operation %d: %v", c.ID, c.Err)
+					}
+				}
+				if done.Add(int64(n)) >= int64(len(seen)) {
+					stop()
+				}
+				if err != nil {
+					return
+				}
+			}
+		})
+	}
+	for w := range submitters {
+		wg.Go(func() {
+			for i := 0; i < each; {
+				batch := min(1+i%5, each-i)
+				ops := make([]transport.Op, batch)
+				for j := range ops {
+					id := w*each + i + j
+					ops[j] = transport.Op{ID: uint64(id), Kind: transport.OpKind(1 + w%2), Local: buf[id*size:][:size], Remote: ids[0], Offset: uint64(id * size)}
+				}
+				n, err := p.Submit(ops)
+				if err != nil {
+					t.Errorf("submit: %v", err)
+					return
+				}
+				i += n
+				if n == 0 && ctx.Err() != nil {
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	for id := range seen {
+		require.EqualValues(t, 1, seen[id].Load(), "completions of operation %d", id)
+	}
+	// Anything more would come now.
+	must(t, p, transport.Op{ID: 1, Kind: transport.Read, Local: buf[:8], Remote: ids[0]})
+}
+
+// figures of throughput: what one path moves in a fixed amount of work.
+func (s *suite) throughput(t conformance.T) {
+	const depth, span = 32, 8 << 20
+	server, client := s.start(t), s.start(t)
+	_, key := s.registerBlank(t, server, 1, span)
+	p, ids := dial(t, client, server, key)
+	buf := s.local(t, client, 1, span)
+	for _, size := range []int{4 << 10, 64 << 10, 1 << 20} {
+		for _, kind := range []transport.OpKind{transport.Read, transport.Write} {
+			count := min(2000, 64<<20/size)
+			s.measure(t, p, kind, ids[0], buf, size, min(depth, span/size), count)
+		}
+	}
+}

@@ -1,0 +1,42 @@
+package pathkit
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/mooncake-go/mooncake/sdk/errs"
+	"github.com/mooncake-go/mooncake/sdk/transport"
+)
+
+const importing = ": import key"
+
+// ErrClosed is what Import, Submit and Reap return on a closed path, and what the operations
+// fail with that are under way when it is closed. The lock need not be held for any of the errors.
+func (b *Base[R, T, O]) ErrClosed() error {
+	return &errs.Error{Code: errs.TransferFail, Class: errs.ClassTransientPath, Op: b.name, Err: transport.ErrPathClosed}
+}
+
+// ErrDeadline is what an operation fails with whose deadline has passed. last is what
+// failed before and may be the reason, such as an attempt to connect, or nil.
+func (b *Base[R, T, O]) ErrDeadline(last error) error {
+	err := context.DeadlineExceeded
+	if last != nil {
+		err = fmt.Errorf("%w; before: %w", err, last)
+	}
+	return &errs.Error{Code: errs.RPCTimeout, Class: errs.ClassTransientPath, Op: b.name, Err: err}
+}
+
+// ErrKey is what Import returns for a malformed key; err says what is wrong with it.
+func (b *Base[R, T, O]) ErrKey(err error) error {
+	return errs.Wrap(errs.InvalidKey, b.name+importing, err)
+}
+
+// ErrIncarnation is what Import returns for a key of another incarnation than the dialled
+// endpoint's.
+func (b *Base[R, T, O]) ErrIncarnation(key, endpoint uint64) error {
+	return &errs.Error{
+		Code: errs.InvalidKey, Class: errs.ClassTransientPeer, Op: b.name + importing,
+		Err:  fmt.Errorf("the key is of incarnation %d, the dialled endpoint of %d", key, endpoint),
+		Hint: "fetch the peer's endpoint and keys again",
+	}
+}

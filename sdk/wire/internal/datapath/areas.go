@@ -1,0 +1,129 @@
+package datapath
+
+import (
+	"fmt"
+	"os"
+	"sync"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/mooncake-go/mooncake/sdk/shm"
+)
+
+// area is memory of the host that the plugin has mapped.
+type area struct {
+	mem   *shm.Memory
+	bytes []byte
+	// users are the registration and the operations under way.
+	users int
+	gone  bool // no new operations
+	kept  bool // a transport may use it to the end: it stays mapped
+}
+
+// Areas are the mapped regions of the host, and the stage, by handle: the plugin's side.
+// Safe for concurrent use.
+type Areas struct {
+	mu    sync.Mutex
+	areas map[uint64]*area
+}
+
+// StageHandle is the handle of the stage; no region has it.
+const StageHandle = ^uint64(0)
+
+// Map maps size bytes at offset of a memory file, at addr where that is free. elsewhere says
+// that it was not. The descriptor stays the caller's.
+func (t *Areas) Map(handle uint64, fd int, offset int64, size uint64, addr uint64) (b []byte, elsewhere bool, err error) {
+	page, end, err := pageOf(fd)
+	if err != nil {
+		return nil, false, err
+	}
+	if offset < 0 || size == 0 || uint64(offset) > uint64(end) || size > uint64(end)-uint64(offset) {
+		return nil, false, fmt.Errorf("%d bytes at offset %d reach past the end of the memory file (%d bytes)", size, offset, end)
+	}
+	skip := offset % page
+	length := (skip + int64(size) + page - 1) / page * page
+	length = min(length, end-(offset-skip))
+	var near uintptr
+	if addr%uint64(page) == uint64(skip) {
+		near = uintptr(addr - uint64(skip))
+	}
+	mem, err := shm.Map(fd, shm.MapOptions{Offset: offset - skip, Size: int(length), Near: near})
+	if err != nil {
+		return nil, false, err
+	}
+	b = mem.Bytes()[skip : skip+int64(size) : skip+int64(size)]
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.areas == nil {
+		t.areas = map[uint64]*area{}
+	}
+	if t.areas[handle] != nil {
+		_ = mem.Close()
+		return nil, false, fmt.Errorf("the handle %d is in use", handle)
+	}
+	t.areas[handle] = &area{mem: mem, bytes: b, users: 1}
+	return b, uint64(uintptr(unsafe.Pointer(unsafe.SliceData(b)))) != addr, nil
+}
+
+// pageOf returns the size of the pages of a memory file, and its own.
+func pageOf(fd int) (page, size int64, err error) {
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return 0, 0, os.NewSyscallError("fstat", err)
+	}
+	page = int64(os.Getpagesize())
+	var fs unix.Statfs_t
+	if unix.Fstatfs(fd, &fs) == nil && fs.Type == unix.HUGETLBFS_MAGIC {
+		page = max(page, fs.Bsize)
+	}
+	return page, st.Size, nil
+}
+
+// Unmap ends an area: it is unmapped once no operation uses it any more.
+func (t *Areas) Unmap(handle uint64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if a := t.areas[handle]; a != nil {
+		delete(t.areas, handle)
+		a.gone = true
+		a.leave()
+	}
+}
+
+// Count returns how many areas there are.
+func (t *Areas) Count() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.areas)
+}
+
+// UnmapAll ends all areas.
+func (t *Areas) UnmapAll() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for handle, a := range t.areas {
+		delete(t.areas, handle)
+		a.gone = true
+		a.leave()
+	}
+}
+
+func (a *area) leave() {
+	if a.users--; a.users == 0 && a.gone && !a.kept {
+		_ = a.mem.Close()
+	}
+}
+
+// use returns a range of an area, which stays mapped until release.
+func (t *Areas) use(handle, at, size uint64) (*area, []byte, error) {
+	a := t.areas[handle]
+	if a == nil {
+		return nil, nil, fmt.Errorf("region %d is not registered", handle)
+	}
+	if n := uint64(len(a.bytes)); at > n || size > n-at {
+		return nil, nil, fmt.Errorf("%d bytes at %d reach past the end of a region of %d bytes", size, at, n)
+	}
+	a.users++
+	return a, a.bytes[at : at+size : at+size], nil
+}

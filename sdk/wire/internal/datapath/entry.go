@@ -1,0 +1,156 @@
+package datapath
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/mooncake-go/mooncake/sdk/errs"
+	"github.com/mooncake-go/mooncake/sdk/shm"
+	"github.com/mooncake-go/mooncake/sdk/transport"
+)
+
+// The sizes of the entries in bytes.
+const (
+	submissionSize = 64
+	completionSize = 256
+	// completionHead is all that a completion without an error has.
+	completionHead = 16
+	// maxText is the longest text of an error in a completion.
+	maxText = completionSize - completionHead
+)
+
+// MaxSlots is the most operations that can be under way on a path.
+const MaxSlots = shm.MaxEntries
+
+// RingBytes is the size of the memory file of a path, and submissions where the second
+// ring begins in it.
+func RingBytes(slots int) (size, completions int) {
+	completions = submissions(slots).Bytes()
+	return completions + completed(slots).Bytes(), completions
+}
+
+func submissions(slots int) shm.Layout {
+	return shm.Layout{Entries: slots, EntrySize: submissionSize}
+}
+
+func completed(slots int) shm.Layout {
+	return shm.Layout{Entries: slots, EntrySize: completionSize}
+}
+
+// tag names an operation on its way: the slot in the lower half, its generation above.
+type tag uint64
+
+func newTag(slot, generation uint32) tag { return tag(slot) | tag(generation)<<32 }
+func (t tag) slot() uint32               { return uint32(t) }
+func (t tag) generation() uint32         { return uint32(t >> 32) }
+
+// place says where the local side of an operation is.
+type place uint8
+
+const (
+	// inRegion: at local in the region with the handle region.
+	inRegion place = iota
+	// inStage: at local in the stage.
+	inStage
+	// inHost: as inStage, and the plugin copies from or to the host's address region.
+	inHost
+)
+
+// submission is an entry of the first ring.
+type submission struct {
+	tag    tag
+	region uint64
+	local  uint64
+	length uint64
+	remote transport.RemoteID
+	offset uint64
+	// limit is the time until the deadline, from when the entry is read; never 0.
+	limit time.Duration
+	rail  transport.RailID
+	kind  transport.OpKind
+	place place
+}
+
+func (s *submission) encode(b *[submissionSize]byte) {
+	e := binary.NativeEndian
+	e.PutUint64(b[0:], uint64(s.tag))
+	e.PutUint64(b[8:], s.region)
+	e.PutUint64(b[16:], s.local)
+	e.PutUint64(b[24:], s.length)
+	e.PutUint64(b[32:], uint64(s.remote))
+	e.PutUint64(b[40:], s.offset)
+	e.PutUint64(b[48:], uint64(s.limit))
+	e.PutUint16(b[56:], uint16(s.rail))
+	b[58], b[59] = byte(s.kind), byte(s.place)
+	e.PutUint32(b[60:], 0)
+}
+
+func decodeSubmission(b *[submissionSize]byte) (submission, error) {
+	e := binary.NativeEndian
+	s := submission{
+		tag: tag(e.Uint64(b[0:])), region: e.Uint64(b[8:]), local: e.Uint64(b[16:]), length: e.Uint64(b[24:]),
+		remote: transport.RemoteID(e.Uint64(b[32:])), offset: e.Uint64(b[40:]), limit: time.Duration(e.Uint64(b[48:])),
+		rail: transport.RailID(e.Uint16(b[56:])), kind: transport.OpKind(b[58]), place: place(b[59]),
+	}
+	switch {
+	case s.kind != transport.Read && s.kind != transport.Write:
+		return s, fmt.Errorf("operation of kind %d", s.kind)
+	case s.place > inHost:
+		return s, fmt.Errorf("local memory of kind %d", s.place)
+	case s.length > math.MaxInt64:
+		return s, fmt.Errorf("%d bytes", s.length)
+	case s.limit <= 0:
+		return s, fmt.Errorf("a time limit of %d", s.limit)
+	case e.Uint32(b[60:]) != 0:
+		return s, fmt.Errorf("an entry of another version (%#x)", e.Uint32(b[60:]))
+	}
+	return s, nil
+}
+
+// Failure is what an error is on its way.
+type Failure struct {
+	Code  errs.Code
+	Class errs.Class
+	Text  string
+}
+
+// completion is an entry of the second ring.
+type completion struct {
+	tag    tag
+	status transport.Status
+	Failure
+}
+
+// encode returns the part of b that counts.
+func (c *completion) encode(b *[completionSize]byte) []byte {
+	e := binary.NativeEndian
+	e.PutUint64(b[0:], uint64(c.tag))
+	n := copy(b[completionHead:], c.Text)
+	b[8], b[9] = byte(c.status), byte(c.Class)
+	e.PutUint16(b[10:], uint16(n))
+	e.PutUint32(b[12:], uint32(c.Code))
+	return b[:completionHead+n]
+}
+
+// decodeHead reads all but the text; text is how long that is.
+func decodeHead(b []byte) (c completion, text int, err error) {
+	e := binary.NativeEndian
+	c = completion{
+		tag: tag(e.Uint64(b[0:])), status: transport.Status(b[8]),
+		Failure: Failure{Code: errs.Code(int32(e.Uint32(b[12:]))), Class: errs.Class(b[9])},
+	}
+	text = int(e.Uint16(b[10:]))
+	switch {
+	case c.status == transport.OK && (c.Code != 0 || c.Class != 0 || text != 0):
+		return c, 0, fmt.Errorf("a completion that says OK has the error %d", c.Code)
+	case c.status != transport.OK && c.status != transport.Failed && c.status != transport.Quarantined:
+		return c, 0, fmt.Errorf("a completion has the unknown status %d", c.status)
+	case c.status != transport.OK && (c.Code >= 0 || c.Class > errs.ClassPermanent):
+		return c, 0, fmt.Errorf("a failed completion has the code %d and the class %d", c.Code, uint8(c.Class))
+	case text > maxText:
+		return c, 0, fmt.Errorf("a completion has %d bytes of text", text)
+	}
+	return c, text, nil
+}

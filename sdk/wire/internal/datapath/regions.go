@@ -1,0 +1,133 @@
+package datapath
+
+import (
+	"slices"
+	"sync"
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/mooncake-go/mooncake/sdk/errs"
+	"github.com/mooncake-go/mooncake/sdk/transport"
+)
+
+// region is registered memory of the host.
+type region struct {
+	id         transport.RegionID
+	start, end uintptr
+	handle     uint64 // what the plugin knows it by, 0 for foreign memory
+	ready      bool   // operations may use it
+}
+
+// Regions holds what is registered. A handle is never used again, so that an operation
+// that is late cannot meet other memory. Safe for concurrent use.
+type Regions struct {
+	mu    sync.Mutex
+	all   []region                 // by start, never overlapping
+	ready atomic.Pointer[[]region] // those of all that are ready
+}
+
+// Add reserves a region, after the checks that every transport makes. Operations use it
+// after Ready.
+func (t *Regions) Add(r transport.Region, handle uint64, op string) error {
+	switch {
+	case r.ID == 0:
+		return errs.New(errs.InvalidParams, op, "region ID is 0, which means no region")
+	case len(r.Mem) == 0:
+		return errs.New(errs.InvalidParams, op, "region %d is empty", r.ID)
+	case r.Access&^transport.AccessRemote != 0:
+		return errs.New(errs.InvalidParams, op, "region %d asks for unknown access %#x", r.ID, r.Access)
+	}
+	start := uintptr(unsafe.Pointer(unsafe.SliceData(r.Mem)))
+	end := start + uintptr(len(r.Mem))
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, x := range t.all {
+		if x.id == r.ID {
+			return errs.New(errs.InvalidParams, op, "region ID %d is in use", r.ID)
+		}
+		if x.start < end && start < x.end {
+			return errs.New(errs.InvalidParams, op, "region %d (%d bytes) overlaps region %d", r.ID, len(r.Mem), x.id)
+		}
+	}
+	i, _ := search(t.all, start)
+	t.all = slices.Insert(t.all, i, region{id: r.ID, start: start, end: end, handle: handle})
+	return nil
+}
+
+// Ready lets operations use a region, or no longer. It returns the region's handle.
+func (t *Regions) Ready(id transport.RegionID, ready bool) (handle uint64, known bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	i := t.index(id)
+	if i < 0 {
+		return 0, false
+	}
+	t.all[i].ready = ready
+	t.publish()
+	return t.all[i].handle, true
+}
+
+// Remove forgets a region.
+func (t *Regions) Remove(id transport.RegionID) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if i := t.index(id); i >= 0 {
+		t.all = slices.Delete(t.all, i, i+1)
+		t.publish()
+	}
+}
+
+// Count returns how many there are.
+func (t *Regions) Count() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.all)
+}
+
+func (t *Regions) index(id transport.RegionID) int {
+	return slices.IndexFunc(t.all, func(r region) bool { return r.id == id })
+}
+
+func (t *Regions) publish() {
+	ready := make([]region, 0, len(t.all))
+	for _, r := range t.all {
+		if r.ready {
+			ready = append(ready, r)
+		}
+	}
+	t.ready.Store(&ready)
+}
+
+// find returns the region that holds all of b, nil where there is none.
+func (t *Regions) find(b []byte) *region {
+	all := t.ready.Load()
+	if all == nil {
+		return nil
+	}
+	start := uintptr(unsafe.Pointer(unsafe.SliceData(b)))
+	i, found := search(*all, start)
+	if !found {
+		i--
+	}
+	if i < 0 {
+		return nil
+	}
+	r := &(*all)[i]
+	if start+uintptr(len(b)) > r.end {
+		return nil
+	}
+	return r
+}
+
+// search finds the first region that starts at an address or after it.
+func search(all []region, at uintptr) (int, bool) {
+	lo, hi := 0, len(all)
+	for lo < hi {
+		if mid := (lo + hi) / 2; all[mid].start < at {
+			lo = mid + 1
+		} else {
+			hi = mid
+		}
+	}
+	return lo, lo < len(all) && all[lo].start == at
+}

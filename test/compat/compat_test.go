@@ -1,0 +1,139 @@
+package compat
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// release is one release: its program, and its plugins as programs.
+type release struct {
+	name      string
+	tree      string // its sources
+	host      string // the program
+	plugins   string // the folder of its plugins
+	transport bool   // whether its transports can be processes
+}
+
+// binaries are the plugins that both releases are asked for, by the folder of their program.
+// One that a release does not have yet is left out of it.
+func binaries() []string {
+	return []string{
+		"plugins/evict-lru/cmd/mooncake-plugin-evict-lru",
+		"plugins/alloc-arena/cmd/mooncake-plugin-alloc-arena",
+		"plugins/transport-tcp/cmd/mooncake-plugin-transport-tcp",
+	}
+}
+
+// previous unpacks the sources of N-1.
+func previous(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile("previous")
+	require.NoError(t, err)
+	commit, _, _ := strings.Cut(string(text), "\n")
+	// A tree without its history, such as a source archive, cannot know the release before.
+	if out, err := command(t, "../..", "git", "cat-file", "-e", commit+"^{commit}"); err != nil {
+		t.Skipf("the release before (%s) is not in the history of this checkout: %v %s", commit, err, out)
+	}
+	dir := t.TempDir()
+	archive := filepath.Join(dir, "previous.tar")
+	out, err := command(t, "../..", "git", "archive", "-o", archive, commit)
+	require.NoError(t, err, out)
+	out, err = command(t, dir, "tar", "xf", archive)
+	require.NoError(t, err, out)
+	return dir
+}
+
+func command(t *testing.T, dir, name string, args ...string) (string, error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Dir = dir
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
+
+// build makes the programs of a release.
+func build(t *testing.T, name, tree string) release {
+	t.Helper()
+	tree, err := filepath.Abs(tree)
+	require.NoError(t, err)
+	dir := t.TempDir()
+	r := release{name: name, tree: tree, host: filepath.Join(dir, "mooncake"), plugins: filepath.Join(dir, "plugins")}
+	require.NoError(t, os.Mkdir(r.plugins, 0o755))
+	wanted := []string{}
+	for _, b := range binaries() {
+		if _, err := os.Stat(filepath.Join(tree, b)); err == nil {
+			wanted = append(wanted, "./"+b)
+			r.transport = r.transport || strings.Contains(b, "transport")
+		}
+	}
+	for _, job := range [][]string{{r.host, "./cmd/mooncake"}, append([]string{r.plugins + "/"}, wanted...)} {
+		out, err := command(t, tree, "go", append([]string{"build", "-buildvcs=false", "-trimpath", "-o"}, job...)...)
+		require.NoError(t, err, "build %s: %s", name, out)
+	}
+	for _, b := range wanted { // Whatever the umask is: what others can change is not run.
+		require.NoError(t, os.Chmod(filepath.Join(r.plugins, filepath.Base(b)), 0o755))
+	}
+	return r
+}
+
+// outcome is what the demo says of itself, as far as it matters here.
+type outcome struct {
+	PagesVerified int `json:"pages_verified"`
+	PagesWrong    int `json:"pages_wrong"`
+	Evictions     int `json:"evictions"`
+}
+
+// demo runs the main job of a host with the plugins of a folder.
+func demo(t *testing.T, host release, args ...string) outcome {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer cancel()
+	args = append([]string{"demo", "-o", "json", "--workers", "1", "--requests", "60", "--page-size", "16KiB", "--pool-size", "4MiB",
+		"--window", "64", "--evictor", "lru", "--allocator", "arena"}, args...)
+	cmd := exec.CommandContext(ctx, host.host, args...)
+	cmd.Env = append(os.Environ(), "XDG_DATA_HOME="+t.TempDir())
+	cmd.WaitDelay = 10 * time.Second
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	require.NoError(t, cmd.Run(), "%s\n%s", stderr.String(), stdout.String())
+	var o outcome
+	require.NoError(t, json.Unmarshal(stdout.Bytes(), &o), stdout.String())
+	return o
+}
+
+// TestMatrix: policy, allocator and, where the release can, transport of each release run as
+// processes under the host of each.
+func TestMatrix(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds two releases")
+	}
+	before := build(t, "N-1", previous(t))
+	now := build(t, "N", "../..")
+	for _, host := range []release{now, before} {
+		for _, plugins := range []release{now, before} {
+			t.Run(fmt.Sprintf("host %s, plugins %s", host.name, plugins.name), func(t *testing.T) {
+				args := []string{"--plugin-dir", plugins.plugins, "--plugin-mode", "subprocess"}
+				if host.transport && plugins.transport {
+					args = append(args, "--transport", "tcp", "--transport-mode", "subprocess")
+				}
+				o := demo(t, host, args...)
+				assert.Zero(t, o.PagesWrong)
+				assert.Positive(t, o.PagesVerified)
+				assert.Positive(t, o.Evictions, "the policy was asked")
+			})
+		}
+	}
+}

@@ -1,0 +1,34 @@
+package examples
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mooncake-go/mooncake/sdk/plugin"
+)
+
+// TestGoExamplesRun builds each example in Go, a module of its own, as its documentation
+// says, and runs the main job with it. That it keeps the contract is in its own tests.
+func TestGoExamplesRun(t *testing.T) {
+	modules, err := filepath.Glob("../../examples/*/go.mod")
+	require.NoError(t, err)
+	require.NotEmpty(t, modules)
+	for _, mod := range modules {
+		dir := filepath.Dir(mod)
+		t.Run(filepath.Base(dir), func(t *testing.T) {
+			out := filepath.Join(plugins, filepath.Base(dir))
+			require.NoError(t, os.Mkdir(out, 0o755))
+			command(t, dir, "go", "build", "-o", out+"/", "./cmd/...")
+			built, err := os.ReadDir(out)
+			require.NoError(t, err)
+			require.Len(t, built, 1)
+			id, ok := plugin.ParseBinaryName(built[0].Name())
+			require.True(t, ok, built[0].Name())
+			listed(t, out, id)
+			demonstrated(t, out, id)
+		})
+	}
+}

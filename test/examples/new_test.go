@@ -1,0 +1,58 @@
+package examples
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mooncake-go/mooncake/sdk/plugin"
+)
+
+// notForIt are the checks that may be left out: a transport to start from has one rail, its
+// suite runs in one process, and connections of the test end with the test.
+var notForIt = []string{"rail", "a_device_goes_down", "a_killed_process", "ThroughTheWire/leaks_of_starts_and_stops"}
+
+// TestNewPluginsNeedNoEdit does what `mooncake plugins new` tells a user to do: what it
+// wrote builds, passes the conformance suite, is listed and runs in the demo.
+func TestNewPluginsNeedNoEdit(t *testing.T) {
+	sdk, err := filepath.Abs("../../sdk")
+	require.NoError(t, err)
+	for _, kind := range plugin.Kinds() {
+		t.Run(kind, func(t *testing.T) {
+			id := plugin.ID{Kind: kind, Name: "brand-new"}
+			dir := filepath.Join(t.TempDir(), "module")
+			mooncake(t, "plugins", "new", kind, id.Name, "--dir", dir, "--sdk", sdk)
+			mod := read(t, dir, "go.mod")
+
+			out := filepath.Join(plugins, "new-"+kind)
+			require.NoError(t, os.Mkdir(out, 0o755))
+			command(t, dir, "go", "build", "-o", out+"/", "./...")
+			tested := string(command(t, dir, "go", "test", "-v", "./..."))
+			assert.Contains(t, tested, "--- PASS: TestConformance ")
+			assert.Contains(t, tested, "--- PASS: TestConformanceThroughTheWire ")
+			assert.Contains(t, tested, "--- PASS: TestSettings ")
+			for line := range strings.Lines(tested) {
+				if strings.Contains(line, "--- SKIP") && !slices.ContainsFunc(notForIt, func(check string) bool { return strings.Contains(line, check) }) {
+					assert.Failf(t, "left out", "%s", line)
+				}
+			}
+			assert.Equal(t, mod, read(t, dir, "go.mod"), "go.mod names all that is needed")
+			assert.Empty(t, strings.TrimSpace(string(command(t, dir, "gofmt", "-l", "."))))
+
+			listed(t, out, id)
+			demonstrated(t, out, id)
+		})
+	}
+}
+
+func read(t *testing.T, path ...string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(path...))
+	require.NoError(t, err)
+	return string(text)
+}

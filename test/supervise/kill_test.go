@@ -1,0 +1,284 @@
+package supervise
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mooncake-go/mooncake/core/plugins"
+	"github.com/mooncake-go/mooncake/sdk/errs"
+	"github.com/mooncake-go/mooncake/sdk/plugin"
+	"github.com/mooncake-go/mooncake/sdk/transport"
+)
+
+const (
+	depth = 32
+	size  = 64 << 10
+)
+
+// reads are operations that read the peer's memory into the plugin's, one behind the other.
+func reads(local []byte, id transport.RemoteID) []transport.Op {
+	ops := make([]transport.Op, depth)
+	for i := range ops {
+		ops[i] = transport.Op{ID: uint64(i + 1), Kind: transport.Read, Local: local[i*size:][:size], Remote: id, Offset: uint64(i * size)}
+	}
+	return ops
+}
+
+// TestKilledWithOperationsUnderWay: each completes exactly once, and what is tried again
+// brings the right bytes.
+func TestKilledWithOperationsUnderWay(t *testing.T) {
+	r := newRig(t, dir, quick(), nil)
+	local, _ := memoryOf(t, r.plugin, 1, depth*size)
+	remote, key := memoryOf(t, r.peer, 1, depth*size)
+	p, id := r.dial(key)
+	for round := range 5 {
+		pattern(remote, byte(round))
+		clear(local)
+		pid := r.pid()
+		ops := reads(local, id)
+		n := 0
+		eventually(t, "the path takes operations", func() bool {
+			k, err := p.Submit(ops[n:])
+			if err != nil {
+				require.Equal(t, errs.ClassTransientPath, errs.ClassOf(err), err.Error())
+			}
+			n += k
+			return n == depth
+		})
+		require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
+		var again []transport.Op
+		for _, c := range reapAll(t, p, depth) {
+			if c.Status != transport.OK {
+				assert.Equal(t, transport.Failed, c.Status, "a read of a process that is gone can be tried again")
+				assert.Equal(t, errs.ClassTransientPath, c.Class())
+				again = append(again, ops[c.ID-1])
+			}
+		}
+		eventually(t, "another process", func() bool { in := r.instance(); return in.State == plugin.StateOK && in.PID != pid })
+		move(t, p, again)
+		assert.True(t, bytes.Equal(remote, local), "round %d", round)
+		assert.True(t, gone(pid))
+	}
+	in := r.instance()
+	assert.Equal(t, 5, in.Restarts)
+	assert.Contains(t, in.Ended, "signal 9")
+	assert.Equal(t, "0.3.0", in.Version)
+	assert.Len(t, in.SHA256, 64)
+	assert.NotEmpty(t, in.Figures)
+	assert.False(t, in.Since.IsZero())
+	require.NoError(t, p.Close(t.Context()))
+}
+
+// TestPeersOfAKilledPlugin: their operations fail, and succeed again with what is renewed.
+func TestPeersOfAKilledPlugin(t *testing.T) {
+	r := newRig(t, dir, quick(), nil)
+	mem, key := memoryOf(t, r.plugin, 1, size)
+	pattern(mem, 3)
+	old := r.plugin.Endpoint()
+	renewing, ok := transport.As[transport.Renewing](r.plugin)
+	require.True(t, ok)
+	_, ok = transport.As[transport.Upstream](r.plugin)
+	assert.False(t, ok, "not in its manifest")
+	require.NoError(t, syscall.Kill(r.pid(), syscall.SIGKILL))
+	eventually(t, "another incarnation", func() bool { return r.plugin.Endpoint().Incarnation != old.Incarnation })
+	fresh, err := renewing.Key(1)
+	require.NoError(t, err)
+	assert.NotEqual(t, key, fresh)
+	p, err := r.peer.Dial(t.Context(), r.plugin.Endpoint())
+	require.NoError(t, err)
+	_, err = p.Import(t.Context(), key)
+	assert.Equal(t, errs.ClassTransientPeer, errs.ClassOf(err), "the old key")
+	id, err := p.Import(t.Context(), fresh)
+	require.NoError(t, err)
+	local := make([]byte, size)
+	move(t, p, []transport.Op{{ID: 1, Kind: transport.Read, Local: local, Remote: id}})
+	assert.True(t, bytes.Equal(mem, local))
+	require.NoError(t, p.Close(t.Context()))
+}
+
+func TestGrandchildren(t *testing.T) {
+	at := filepath.Join(t.TempDir(), "child")
+	r := newRig(t, dir, quick(), map[string]any{"spawn": at})
+	child := number(t, at)
+	pid := r.pid()
+	require.NoError(t, syscall.Kill(child, syscall.SIGKILL))
+	eventually(t, "the grandchild is gone", func() bool { return gone(child) })
+	memoryOf(t, r.plugin, 1, size)
+	assert.Equal(t, pid, r.pid(), "its end harms nobody")
+
+	require.NoError(t, os.Remove(at))
+	require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
+	eventually(t, "another process", func() bool { in := r.instance(); return in.State == plugin.StateOK && in.PID != pid })
+	child, pid = number(t, at), r.pid()
+	require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
+	eventually(t, "the grandchild goes with its parent", func() bool { return gone(child) })
+}
+
+func number(t *testing.T, path string) int {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+	n, err := strconv.Atoi(string(text))
+	require.NoError(t, err)
+	return n
+}
+
+// TestDaemons: a process that left the plugin's group and session, and has no parent in it,
+// ends with it all the same: it could have kept what is registered.
+func TestDaemons(t *testing.T) {
+	at := filepath.Join(t.TempDir(), "daemon")
+	r := newRig(t, dir, quick(), map[string]any{"daemon": at})
+	memoryOf(t, r.plugin, 1, size)
+	daemon, pid := number(t, at), r.pid()
+	require.False(t, gone(daemon))
+	require.NoError(t, os.Remove(at))
+	require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
+	eventually(t, "another process", func() bool { in := r.instance(); return in.State == plugin.StateOK && in.PID != pid })
+	assert.True(t, gone(daemon), "before the memory is another process's")
+	daemon, pid = number(t, at), r.pid()
+	_, err := r.catalog.Reload(t.Context(), moody)
+	require.NoError(t, err)
+	assert.True(t, gone(pid))
+	assert.True(t, gone(daemon))
+}
+
+// TestHostKilled: the plugin and what it started go with the host, also where the plugin
+// does nothing for it.
+func TestHostKilled(t *testing.T) {
+	for name, before := range map[string]func(plugin int){
+		"runs": func(int) {},
+		"stands still": func(plugin int) {
+			require.NoError(t, syscall.Kill(plugin, syscall.SIGSTOP))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			at := filepath.Join(t.TempDir(), "child")
+			cmd := exec.Command(os.Args[0])
+			cmd.Env = append(os.Environ(), asHost+"="+dir+":"+at)
+			stdin, err := cmd.StdinPipe()
+			require.NoError(t, err)
+			defer stdin.Close()
+			out, err := cmd.StdoutPipe()
+			require.NoError(t, err)
+			cmd.Stderr = os.Stderr
+			require.NoError(t, cmd.Start())
+			line, err := bufio.NewReader(out).ReadString('\n')
+			require.NoError(t, err)
+			pid, err := strconv.Atoi(strings.TrimSpace(line))
+			require.NoError(t, err)
+			all := map[string]int{"plugin": pid, "child": number(t, at), "daemon": number(t, at+daemons)}
+			for what, pid := range all {
+				require.False(t, gone(pid), what)
+			}
+			before(pid)
+			require.NoError(t, cmd.Process.Kill())
+			_ = cmd.Wait()
+			for what, pid := range all {
+				eventually(t, "gone is the "+what, func() bool { return gone(pid) })
+			}
+		})
+	}
+}
+
+// daemons ends the name of the file where a daemon has its number.
+const daemons = ".daemon"
+
+func beHost(at string) {
+	folder, child, _ := strings.Cut(at, ":")
+	c, err := plugins.New(nil, plugins.Options{Dirs: []string{folder}})
+	if err != nil {
+		panic(err)
+	}
+	spec := plugins.Spec{Config: map[string]any{"spawn": child, "daemon": child + daemons}}
+	t, err := c.OpenTransport(context.Background(), moody, spec, plugins.TransportOptions{})
+	if err != nil {
+		panic(err)
+	}
+	if err := t.Start(context.Background(), nil); err != nil {
+		panic(err)
+	}
+	fmt.Println(c.Instances()[0].PID)
+	_, _ = bufio.NewReader(os.Stdin).ReadString('\n')
+	os.Exit(0)
+}
+
+// TestCrashLoop: it is failed for good with its last lines, and a reload starts it once the
+// cause is gone.
+func TestCrashLoop(t *testing.T) {
+	flag := filepath.Join(t.TempDir(), "crash")
+	b := quick()
+	b.MaxRestarts = 3
+	r := newRig(t, dir, b, map[string]any{"crash_if_exists": flag})
+	memoryOf(t, r.plugin, 1, size)
+	_, key := memoryOf(t, r.peer, 1, size)
+	p, id := r.dial(key)
+	require.NoError(t, os.WriteFile(flag, nil, 0o600))
+	require.NoError(t, syscall.Kill(r.pid(), syscall.SIGKILL))
+	eventually(t, "failed", func() bool { return r.instance().State == plugin.StateFailed })
+	in := r.instance()
+	assert.Equal(t, 3, in.Restarts)
+	assert.Contains(t, in.Reason, "the frobnicator is missing")
+	assert.Contains(t, in.Ended, "exited with status 4")
+	assert.Contains(t, strings.Join(in.Log, "\n"), "the frobnicator is missing")
+	op := transport.Op{ID: 1, Kind: transport.Read, Local: make([]byte, 8), Remote: id}
+	_, err := p.Submit([]transport.Op{op})
+	assert.Equal(t, errs.ClassLocalDevice, errs.ClassOf(err))
+	renewing, _ := transport.As[transport.Renewing](r.plugin)
+	_, err = renewing.Key(1)
+	assert.Equal(t, errs.ClassLocalDevice, errs.ClassOf(err))
+	_, err = r.catalog.Reload(t.Context(), moody)
+	assert.ErrorContains(t, err, "the frobnicator is missing")
+	assert.Equal(t, plugin.StateFailed, r.instance().State)
+
+	require.NoError(t, os.Remove(flag))
+	in, err = r.catalog.Reload(t.Context(), moody)
+	require.NoError(t, err)
+	assert.Equal(t, plugin.StateOK, in.State)
+	move(t, p, []transport.Op{op})
+	require.NoError(t, p.Close(t.Context()))
+}
+
+// TestStoppedProcess: one that hangs is killed, although nobody calls it.
+func TestStoppedProcess(t *testing.T) {
+	b := quick()
+	b.CallTimeout, b.PulseEvery, b.MaxTimeouts = 2*time.Second, 50*time.Millisecond, 1
+	r := newRig(t, dir, b, nil)
+	_, key := memoryOf(t, r.peer, 1, size)
+	p, id := r.dial(key)
+	pid := r.pid()
+	require.NoError(t, syscall.Kill(pid, syscall.SIGSTOP))
+	eventually(t, "another process", func() bool { in := r.instance(); return in.State == plugin.StateOK && in.PID != pid })
+	assert.True(t, gone(pid))
+	move(t, p, []transport.Op{{ID: 1, Kind: transport.Read, Local: make([]byte, 8), Remote: id}})
+	require.NoError(t, p.Close(t.Context()))
+}
+
+// TestCrashOnAnOperation: one that ends the process each time takes nothing else with it.
+func TestCrashOnAnOperation(t *testing.T) {
+	r := newRig(t, dir, quick(), map[string]any{"crash_on": 40})
+	local, _ := memoryOf(t, r.plugin, 1, depth*size)
+	remote, key := memoryOf(t, r.peer, 1, depth*size)
+	pattern(remote, 9)
+	p, id := r.dial(key)
+	for range 4 {
+		clear(local)
+		move(t, p, reads(local, id))
+		require.True(t, bytes.Equal(remote, local))
+	}
+	assert.Positive(t, r.instance().Restarts)
+	assert.Contains(t, r.instance().Ended, "told to crash")
+	require.NoError(t, p.Close(t.Context()))
+}
