@@ -156,6 +156,16 @@ func TestUpsertOfALeasedObjectTakesNewMemory(t *testing.T) {
 	assert.False(t, bin.Objects[0].Unfinished)
 }
 
+func TestUpsertOfAnObjectWhoseSegmentWentTakesNewMemory(t *testing.T) {
+	for _, segs := range [][]int{{0}, {0, 1}} {
+		r := newRig(t)
+		r.put("k", Settings{}, segs...)
+		r.segs[0].Kill()
+		_, out := r.Overwrite(&NewObject{Key: "k", Size: 8, Client: r.who}, len(segs), second, nil)
+		assert.Equal(t, NeedsRoom, out, "nobody reads what is written there")
+	}
+}
+
 func TestAMoveLeavesACopy(t *testing.T) {
 	r := newRig(t)
 	r.put("k", Settings{}, 0, 1)

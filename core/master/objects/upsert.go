@@ -40,15 +40,15 @@ func inherit(set Settings, old *object, now lease.Instant) (Settings, lease.Inst
 
 // Overwrite begins an upsert on the memory that the object has, and appends its copies to
 // dst. Until it is finished the object is not readable. NeedsRoom when there is no such
-// object, its size or number of copies differs, or a reader may be reading it: then memory
-// of its own is needed, and Put with Replace. Copying, WrongGroup.
+// object, a copy of it is dead, its size or number of copies differs, or a reader may be
+// reading it: then memory of its own is needed, and Put with Replace. Copying, WrongGroup.
 func (t *Table) Overwrite(n *NewObject, copies int, now lease.Instant, dst []model.Replica) ([]model.Replica, Outcome) {
 	i, s, o := t.open(n.Key)
 	defer s.mu.Unlock()
 	if out := replaces(o, n.Settings.Group); out != Done {
 		return dst, out
 	}
-	if o == nil || !o.has(complete) || o.size() != n.Size || o.leaseEnd() > now || o.intact() != copies {
+	if o == nil || !o.alive() || !o.has(complete) || o.size() != n.Size || o.leaseEnd() > now || o.intact() != copies {
 		return dst, NeedsRoom
 	}
 	set, pinEnd := inherit(n.Settings, o, now)
@@ -70,12 +70,12 @@ func (t *Table) Overwrite(n *NewObject, copies int, now lease.Instant, dst []mod
 	return t.begin(s, o, n.Client, dst), Done
 }
 
-// intact is how many copies there are, 0 when one of them is dead: then the object is
-// better placed anew.
+// intact is how many copies an object has of which at least one is alive, 0 when another
+// one is dead: then the object is better placed anew.
 func (o *object) intact() int {
 	copies := o.several()
 	if copies == nil {
-		return 1 // alive, or the caller would not have come this far
+		return 1
 	}
 	for i := range copies {
 		if !copies[i].alive() {
