@@ -21,7 +21,7 @@ type peer struct {
 	life     uint64    // of the peer at the last connect, 0 where it does not tell
 	asked    time.Time // when the look-up began that links are of
 	tried    time.Time // when the last connect ended
-	lacks    bool      // a transport that both sides have has no link
+	lacks    bool      // a transport that both sides have has no link, or nobody behind it
 	pending  *attempt
 	fails    int // failures in a row
 	cool     time.Time
@@ -118,6 +118,14 @@ func (p *peer) start(refresh bool) (*attempt, error) {
 		return nil, errs.Wrap(errs.TransferFail, "transfer", ErrClosed)
 	}
 	return a, nil
+}
+
+// miss notes that nobody answers behind one of the links of gen while others may work: it is
+// left to mend to try again.
+func (p *peer) miss(gen uint64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.lacks = p.lacks || p.gen == gen
 }
 
 // mend connects anew in the background while a transport that both sides have is not in

@@ -240,6 +240,40 @@ func TestWhileATransportIsAwayTheNextOneIsUsed(t *testing.T) {
 	require.NoError(t, a.move(transport.Write, b, 0, pattern(10, 4)))
 }
 
+// TestWhileTheTransportOfAPeerIsAwayTheNextOneIsUsed: who looks for the peer finds nobody
+// behind its first transport, and goes on over the second.
+func TestWhileTheTransportOfAPeerIsAwayTheNextOneIsUsed(t *testing.T) {
+	w := newWorld(t, "tcp", "spare")
+	var tr *renewable
+	b := w.node("b", []string{"tcp", "spare"}, 1<<20, withRenewable(w, "b", &tr))
+	a := w.node("a", []string{"tcp", "spare"}, 0, func(c *transfer.Config, _ *transfer.Deps) { c.MaxRailPause = c.RailPause })
+	spare := func() uint64 {
+		for _, l := range a.Links() {
+			if l.Transport == "spare" {
+				return l.Rails[0].Slices
+			}
+		}
+		return 0
+	}
+	require.NoError(t, a.move(transport.Write, b, 0, pattern(10, 1)))
+	require.Zero(t, spare())
+	tr.fall()
+	got := make([]byte, 10)
+	for i := range 50 {
+		require.NoError(t, a.move(transport.Write, b, i, pattern(10, byte(i))))
+		require.NoError(t, a.move(transport.Read, b, i, got))
+		require.Equal(t, pattern(10, byte(i)), got)
+	}
+	require.EqualValues(t, 100, spare())
+
+	tr.rise()
+	require.Eventually(t, func() bool {
+		before := spare()
+		require.NoError(t, a.move(transport.Write, b, 0, pattern(10, 3)))
+		return spare() == before
+	}, 30*time.Second, time.Millisecond, "it is used again")
+}
+
 // TestATransportThatIsAwayIsWaitedFor where there is no other.
 func TestATransportThatIsAwayIsWaitedFor(t *testing.T) {
 	w := newWorld(t, "tcp")

@@ -61,8 +61,13 @@ func (g *group) failed(s *slice) {
 	g.e.stats.retries.Add(1)
 	again := !silent && (class == errs.ClassTransientPath || class == errs.ClassUnknown)
 	switch {
-	case class == errs.ClassTransientPeer:
+	case class == errs.ClassTransientPeer && (silent || s.rung+1 >= len(g.lane.links)):
 		s.toLink(len(g.lane.links))
+	case class == errs.ClassTransientPeer:
+		// What answers there for this transport may be gone while the peer is not.
+		g.p.miss(g.lane.gen)
+		s.toLink(s.rung + 1)
+		g.e.stats.failovers.Add(1)
 	case other && !s.link.dead.Load():
 		g.e.stats.reroutes.Add(1)
 	case again && !s.again && !s.link.dead.Load():
