@@ -139,6 +139,19 @@ bench-peers: build pydev bench-peers-setup ## Measure this project beside its pe
 	$(PEERS)/bench -programs $(BIN) -upstream $(PEERS)/upstream -python $(PYTHON) $(if $(WORKS),-only $(WORKS)) \
 		$(if $(FULL),-full) $(if $(ROUNDS),-rounds $(ROUNDS)) $(if $(TRACE),-trace $(TRACE)) $(if $(OUT),-out $(OUT))
 
+# NAMES: which ones of allocator, eviction, objects and framing, separated by spaces.
+.PHONY: bench-stat
+bench-stat: $(TOOLS)/benchstat ## Compare the parts with the figures in docs/bench, by benchstat
+	@./scripts/bench-stat.sh $(CURDIR)/$< $(NAMES)
+
+.PHONY: bench-stat-update
+bench-stat-update: $(TOOLS)/benchstat ## The same, and the figures in docs/bench become those of this machine
+	@./scripts/bench-stat.sh $(CURDIR)/$< --update $(NAMES)
+
+$(TOOLS)/benchstat: internal/tools/go.mod internal/tools/go.sum
+	cd internal/tools && $(CURDIR)/scripts/retry.sh go build -o $(CURDIR)/$(TOOLS)/ golang.org/x/perf/cmd/benchstat
+	@touch $@
+
 .PHONY: bench-peers-setup
 bench-peers-setup: # install the peers, as far as they can be had
 	@mkdir -p $(PEERS)

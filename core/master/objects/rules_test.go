@@ -19,12 +19,12 @@ const second = lease.Instant(time.Second)
 // bench is a table with three segments.
 type rig struct {
 	*Table
-	t    *testing.T
+	t    testing.TB
 	segs []*segments.Segment
 	who  Client
 }
 
-func newRig(t *testing.T) *rig {
+func newRig(t testing.TB) *rig {
 	r := &rig{Table: New(), t: t}
 	m := &machine{}
 	for i := range 3 {

@@ -1,0 +1,71 @@
+package objects
+
+import (
+	"fmt"
+	"strconv"
+	"testing"
+
+	"github.com/mooncake-go/mooncake/core/model"
+)
+
+// BenchmarkTable is what one object costs the table, without allocator and policy, whose
+// events are thrown away as the master hands them on: in batches.
+func BenchmarkTable(b *testing.B) {
+	for _, n := range []int{1_000, 1_000_000} {
+		b.Run(fmt.Sprintf("objects=%d", n), func(b *testing.B) { benchTable(b, n) })
+	}
+}
+
+func benchTable(b *testing.B, n int) {
+	r := newRig(b)
+	keys := make([]string, n)
+	for i := range keys {
+		keys[i] = "a page of a conversation, " + strconv.Itoa(i)
+		r.put(keys[i], Settings{}, 0)
+	}
+	var events DrainBuffer
+	r.Drain(&events)
+	each := func(b *testing.B, do func(key string)) {
+		b.ReportAllocs()
+		for i := 0; b.Loop(); i++ {
+			if i%256 == 0 {
+				r.Drain(&events)
+			}
+			do(keys[i%n])
+		}
+	}
+	b.Run("exist", func(b *testing.B) {
+		each(b, func(key string) {
+			if _, ok := r.Exist(key, Grant{Probe: second}); !ok {
+				b.Fatal(key, "is gone")
+			}
+		})
+	})
+	b.Run("read", func(b *testing.B) {
+		var buf []model.Replica
+		each(b, func(key string) {
+			var out Outcome
+			if _, buf, _, out = r.Read(key, Grant{Lease: second, Rank: true}, buf[:0]); out != Done {
+				b.Fatal(key, out)
+			}
+		})
+	})
+	b.Run("turnover", func(b *testing.B) { // one object goes, and is put again
+		var bin Bin
+		var dst []model.Replica
+		copies := r.at(8, 0)
+		each(b, func(key string) {
+			if out := r.Remove(key, 2*second, true, &bin); out != Done {
+				b.Fatal(key, out)
+			}
+			bin = Bin{}
+			var out Outcome
+			if dst, out = r.Put(&NewObject{Key: key, Size: 8, Client: r.who, Copies: copies}, 1, patience, dst[:0], &bin); out != Done {
+				b.Fatal(key, out)
+			}
+			if _, _, out := r.Finish(key, 0, r.who, model.Checksum{}, 1, 0); out != Done {
+				b.Fatal(key, out)
+			}
+		})
+	})
+}
