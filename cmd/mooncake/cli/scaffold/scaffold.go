@@ -78,10 +78,12 @@ func texts(id plugin.ID) kindTexts {
 				{"node.go", "the transport: start, stop, register, dial"},
 				{"region.go", "registered memory, and who touches it"},
 				{"serve.go", "the side that peers talk to"},
+				{"guest.go", "a peer's connection, and what `Stop` tells it"},
 				{"path.go", "a path to a peer, on `sdk/transport/pathkit`"},
 				{"session.go", "the path's connection: what a transport of your own does otherwise"},
 				{"wire.go", "what goes over the connection, endpoints and keys"},
 				{"node_test.go", "the conformance suite, and a fuzzer for the decoders"},
+				{"stop_test.go", "what peers hear of a `Stop`"},
 			},
 		}
 	default:
