@@ -7,7 +7,7 @@ import (
 )
 
 // maxNumbered bounds the clients that have a number.
-const maxNumbered = 1 << 20
+const maxNumbered = 1 << clientBits
 
 // clients gives clients small numbers, so that each object can name two of them in eight
 // bytes: who wrote it, and who read it last. Number 0 is nobody, and everybody who comes

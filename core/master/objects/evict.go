@@ -52,7 +52,7 @@ func (o *object) spared(now lease.Instant, rules Rules) (until lease.Instant, ou
 		return o.more.pinEnd, SoftPinned
 	case o.probeEnd() > now && !rules.Probed:
 		return o.probeEnd(), Probed
-	case rules.Seq != 0 && o.ranked != rules.Seq:
+	case rules.Seq != 0 && o.rank() != rules.Seq:
 		return 0, Moved
 	}
 	return 0, Done

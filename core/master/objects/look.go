@@ -36,7 +36,7 @@ func (t *Table) Look(key string) (View, bool) {
 	}
 	v := View{
 		Size: o.size(), Checksum: o.checksum(), DataType: o.dataType(),
-		Group: o.group(), Creator: t.clients.id(o.creator), Reader: t.clients.id(o.reader),
+		Group: o.group(), Creator: t.clients.id(o.creator()), Reader: t.clients.id(o.reader()),
 		Complete: o.has(complete), HardPin: o.has(hardPin), Copying: o.copying(),
 		Since: o.since, Lease: o.leaseEnd(), Probe: o.probeEnd(), Replicas: o.describe(nil, status),
 	}

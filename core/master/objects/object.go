@@ -10,7 +10,7 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/evict"
 )
 
-// object is one entry, 104 bytes. There may be tens of millions: what does not fit into the
+// object is one entry, 96 bytes. There may be tens of millions: what does not fit into the
 // narrow fields, and what few objects need, is in extra.
 type object struct {
 	key string // empty in an unused slot
@@ -18,38 +18,23 @@ type object struct {
 	lease lease.Instant
 	// since is when the put began, or, once the object is complete, when that ended.
 	since lease.Instant
-	// ranked is the number of the last event that moved it in the eviction order.
-	ranked uint64
 	// The only copy, in one piece. Unused where more.copies is set.
 	id     uint64
 	seg    *segments.Segment
 	offset uint64
 	more   *extra
 
+	marks      word   // flags, data type, kind of the checksum, rank
+	names      word   // slot, creator, reader
 	size32     uint32 // the size, or wide: see extra
 	sum32      uint32 // the checksum, where its kind is not wide
 	probeMS    uint32 // how long after since a lookup protects it, in ms rounded up; 0 is not
-	creator    uint32 // who put it and who read it last, as clients numbers them
-	reader     uint32
-	hash       uint32 // of the key: see hashOf
 	generation uint32
-	bits       uint32 // from the lowest: flags, data type, kind of the checksum, slot
 }
 
-const (
-	wide = math.MaxUint32
+const wide = math.MaxUint32
 
-	flagBits = 3
-	typeBits = 4
-	kindBits = 3
-	wideKind = 1<<kindBits - 1
-
-	typeShift = flagBits
-	kindShift = typeShift + typeBits
-	slotShift = kindShift + kindBits // leaves slotBits
-)
-
-type flags uint32
+type flags word
 
 const (
 	complete flags = 1 << iota
@@ -57,20 +42,33 @@ const (
 	softPin        // complete and softly pinned
 )
 
-func (o *object) has(f flags) bool { return o.bits&uint32(f) != 0 }
-func (o *object) set(f flags)      { o.bits |= uint32(f) }
-func (o *object) clear(f flags)    { o.bits &^= uint32(f) }
+func (o *object) has(f flags) bool { return o.marks&word(f) != 0 }
+func (o *object) set(f flags)      { o.marks |= word(f) }
+func (o *object) clear(f flags)    { o.marks &^= word(f) }
 
 // slot is where the object is in its shard; of an unused slot the next unused one, plus
 // one.
-func (o *object) slot() uint32 { return o.bits >> slotShift }
+func (o *object) slot() uint32 { return uint32(o.names.get(slotAt, slotBits)) }
+
+func (o *object) setSlot(n uint32) { o.names.put(slotAt, slotBits, uint64(n)) }
+
+// creator is who put it and reader who read it last, as clients numbers them.
+func (o *object) creator() uint32 { return uint32(o.names.get(creatorAt, clientBits)) }
+func (o *object) reader() uint32  { return uint32(o.names.get(readerAt, clientBits)) }
+
+func (o *object) setCreator(c Client) { o.names.put(creatorAt, clientBits, uint64(c.number)) }
+func (o *object) setReader(c Client)  { o.names.put(readerAt, clientBits, uint64(c.number)) }
+
+// rank is the number of the last event that moved it in the eviction order.
+func (o *object) rank() uint64         { return o.marks.get(rankAt, rankBits) }
+func (o *object) setRank(event uint64) { o.marks.put(rankAt, rankBits, event) }
 
 func (o *object) dataType() model.DataType {
-	return model.DataType(o.bits >> typeShift & (1<<typeBits - 1))
+	return model.DataType(o.marks.get(typeAt, typeBits))
 }
 
 func (o *object) setDataType(t model.DataType) {
-	o.bits = o.bits&^((1<<typeBits-1)<<typeShift) | uint32(t)&(1<<typeBits-1)<<typeShift
+	o.marks.put(typeAt, typeBits, uint64(t))
 }
 
 func (o *object) size() uint64 {
@@ -89,7 +87,7 @@ func (o *object) setSize(n uint64) {
 }
 
 func (o *object) checksum() model.Checksum {
-	kind := o.bits >> kindShift & wideKind
+	kind := o.marks.get(kindAt, kindBits)
 	if kind == wideKind {
 		return o.more.sum
 	}
@@ -97,12 +95,12 @@ func (o *object) checksum() model.Checksum {
 }
 
 func (o *object) setChecksum(c model.Checksum) {
-	kind := uint32(c.Kind)
+	kind := uint64(c.Kind)
 	if kind >= wideKind || c.Value > math.MaxUint32 {
 		kind, o.extra().sum = wideKind, c
 	}
 	o.sum32 = uint32(c.Value)
-	o.bits = o.bits&^(wideKind<<kindShift) | kind<<kindShift
+	o.marks.put(kindAt, kindBits, kind)
 }
 
 // probe is until when a lookup protects it, zero where none does.

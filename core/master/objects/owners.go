@@ -95,7 +95,7 @@ func (t *Table) Sample(owner string, now lease.Instant, rules Rules, limit int) 
 	for _, id := range ids {
 		_, s, o := t.byID(id)
 		if _, out := o.spared(now, rules); out == Done {
-			f := found{Rank: Rank{o.ranked, id}}
+			f := found{Rank: Rank{o.rank(), id}}
 			if o.has(softPin) {
 				f.Seq, f.pinned = 0, o.used()
 			}

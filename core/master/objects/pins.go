@@ -30,7 +30,7 @@ func (t *Table) Unpin(now lease.Instant) int {
 				o.more.pinEnd = 0
 				delete(s.soft, slot)
 				t.soft.Add(-1)
-				o.ranked = t.note(i, s, t.insert(idOf(i, o), o))
+				o.setRank(t.note(i, s, t.insert(idOf(i, o), o)))
 				n++
 			}
 		}

@@ -59,13 +59,14 @@ func (t *Table) Read(key string, g Grant, buf []model.Replica) (model.Object, []
 
 func (t *Table) grant(i int, s *shard, o *object, g Grant) {
 	if g.Lease > 0 {
-		o.lease, o.reader = max(o.lease, g.Lease), g.Reader.number
+		o.lease = max(o.lease, g.Lease)
+		o.setReader(g.Reader)
 	}
 	o.setProbe(g.Probe)
 	if o.more != nil && o.more.group != nil {
 		o.more.group.extend(g.Lease, g.Probe)
 	}
 	if g.Rank && !o.has(hardPin|softPin) {
-		o.ranked = t.note(i, s, evict.Event{Op: evict.Access, ID: idOf(i, o), Parent: g.Parent})
+		o.setRank(t.note(i, s, evict.Event{Op: evict.Access, ID: idOf(i, o), Parent: g.Parent}))
 	}
 }

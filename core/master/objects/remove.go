@@ -40,7 +40,7 @@ func (t *Table) Clear(key string, owner Client, segment string, now lease.Instan
 		return Missing
 	case !o.has(complete):
 		return Unfinished
-	case !owner.is(o.creator):
+	case !owner.is(o.creator()):
 		return Foreign
 	case o.copying():
 		return Copying

@@ -44,7 +44,7 @@ func (t *Table) rankShard(i int, all []Rank) []Rank {
 	s.events = s.events[:0]
 	s.slots.each(func(o *object) {
 		if o.listed() {
-			all = append(all, Rank{o.ranked, idOf(i, o)})
+			all = append(all, Rank{o.rank(), idOf(i, o)})
 		}
 	})
 	return all

@@ -2,12 +2,15 @@ package objects
 
 import "github.com/mooncake-go/mooncake/sdk/slotindex"
 
-// chunkSize is how many objects are allocated at a time: what fits into 4 KiB.
-const chunkSize = 39
+// chunkSize is how many objects are allocated at a time: what fits into 2 KiB beside the 8
+// bytes that the runtime keeps there. Larger chunks cost more where a shard fills the last
+// one in part only.
+const chunkSize = 21
 
 // slots stores the objects of one shard and finds them by their keys. Objects never move,
 // so that a pointer to one is good as long as it is in the table and the shard is locked.
 type slots struct {
+	hash   func(key string) uint64
 	index  slotindex.Index // leads to a slot, plus one
 	chunks []*[chunkSize]object
 	used   uint32 // slots ever given out
@@ -16,22 +19,23 @@ type slots struct {
 
 func (t *slots) at(slot uint32) *object { return &t.chunks[slot/chunkSize][slot%chunkSize] }
 
-// hashOf returns the part of a hash that objects keep. The lowest bits choose the shard.
-func hashOf(h uint64) uint32 { return uint32(h >> 32) }
+// indexed returns the part of a hash that the index takes. The lowest bits choose the shard.
+func indexed(h uint64) uint64 { return h >> 32 }
 
+// hashAt hashes the key of an entry of the index again, which it needs in order to grow:
+// that is rarer than four bytes in each object would be worth.
+func (t *slots) hashAt(number uint32) uint64 { return indexed(t.hash(t.at(number - 1).key)) }
+
+// find looks up a key of hash h.
 func (t *slots) find(key string, h uint64) *object {
-	hash := hashOf(h)
-	number := t.index.Find(uint64(hash), func(number uint32) bool {
-		o := t.at(number - 1)
-		return o.hash == hash && o.key == key
-	})
+	number := t.index.Find(indexed(h), func(number uint32) bool { return t.at(number-1).key == key })
 	if number == 0 {
 		return nil
 	}
 	return t.at(number - 1)
 }
 
-// add enters a key that is not there and returns its object, empty but for key, slot and
+// add enters a key of hash h that is not there and returns its object, empty but for key, slot and
 // generation.
 func (t *slots) add(key string, h uint64) *object {
 	var o *object
@@ -39,25 +43,28 @@ func (t *slots) add(key string, h uint64) *object {
 		o = t.at(t.free - 1)
 		slot, next := t.free-1, o.slot()
 		t.free = next
-		*o = object{bits: slot << slotShift, generation: o.generation + 1}
+		*o = object{generation: o.generation + 1}
+		o.setSlot(slot)
 	} else {
 		if t.used == uint32(len(t.chunks))*chunkSize {
 			t.chunks = append(t.chunks, new([chunkSize]object))
 		}
 		o = t.at(t.used)
-		o.bits, o.generation = t.used<<slotShift, 1
+		o.generation = 1
+		o.setSlot(t.used)
 		t.used++
 	}
-	o.key, o.hash = key, hashOf(h)
-	t.index.Add(uint64(o.hash), o.slot()+1, func(number uint32) uint64 { return uint64(t.at(number - 1).hash) })
+	o.key = key
+	t.index.Add(indexed(h), o.slot()+1, t.hashAt)
 	return o
 }
 
 // remove takes an object out. Its slot is used again, under another generation.
 func (t *slots) remove(o *object) {
 	slot, generation := o.slot(), o.generation
-	t.index.Remove(uint64(o.hash), slot+1)
-	*o = object{bits: t.free << slotShift, generation: generation}
+	t.index.Remove(indexed(t.hash(o.key)), slot+1)
+	*o = object{generation: generation}
+	o.setSlot(t.free)
 	t.free = slot + 1
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 	"unsafe"
@@ -20,10 +21,14 @@ import (
 // The index with hashes that collide, against a map.
 func TestSlotsAgainstMap(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		var s slots
 		want := map[string]uint32{}
 		hashes := rapid.SliceOfN(rapid.Uint64Range(0, 7), 40, 40).Draw(t, "hashes")
 		hash := func(i int) uint64 { return hashes[i] << 32 }
+		s := slots{hash: func(key string) uint64 {
+			i, err := strconv.Atoi(key)
+			require.NoError(t, err)
+			return hash(i)
+		}}
 		seen := map[uint64]bool{}
 		for range rapid.IntRange(1, 200).Draw(t, "steps") {
 			i := rapid.IntRange(0, 39).Draw(t, "key")
@@ -58,7 +63,7 @@ func TestSlotsAgainstMap(t *testing.T) {
 }
 
 func TestObjectsAreSmall(t *testing.T) {
-	require.LessOrEqual(t, unsafe.Sizeof(object{}), uintptr(104), "there are tens of millions")
+	require.LessOrEqual(t, unsafe.Sizeof(object{}), uintptr(96), "there are tens of millions")
 }
 
 // Whatever order the shards are drained in, the policy hears events as they happened.
@@ -153,7 +158,12 @@ func TestWideFields(t *testing.T) {
 		var o object
 		size, sum := rapid.Uint64().Draw(t, "size"), model.Checksum{Kind: model.ChecksumKind(rapid.Byte().Draw(t, "kind")), Value: rapid.Uint64().Draw(t, "sum")}
 		kind := model.DataType(rapid.IntRange(0, 15).Draw(t, "type"))
-		o.bits = 77 << slotShift
+		o.setSlot(77)
+		creator, reader := Client{number: uint32(rapid.IntRange(0, maxNumbered-1).Draw(t, "creator"))}, Client{number: maxNumbered - 1}
+		rank := rapid.Uint64Max(1<<rankBits-1).Draw(t, "rank")
+		o.setReader(reader)
+		o.setRank(rank)
+		o.setCreator(creator)
 		o.set(hardPin)
 		o.setSize(size)
 		o.setDataType(9)
@@ -166,6 +176,9 @@ func TestWideFields(t *testing.T) {
 		require.Equal(t, sum, o.checksum())
 		require.Equal(t, kind, o.dataType())
 		require.EqualValues(t, 77, o.slot())
+		require.Equal(t, creator.number, o.creator())
+		require.Equal(t, reader.number, o.reader())
+		require.Equal(t, rank, o.rank())
 		require.True(t, o.has(softPin) && !o.has(hardPin) && !o.has(complete))
 
 		o.since = lease.Instant(rapid.Int64Range(0, 1<<50).Draw(t, "since"))

@@ -50,8 +50,10 @@ type shard struct {
 // New returns an empty table.
 func New() *Table {
 	t := &Table{seed: maphash.MakeSeed(), clients: newClients(), copiers: newCopiers(), groups: newGroups()}
+	hash := t.Print
 	for i := range t.shards {
 		s := &t.shards[i]
+		s.slots.hash = hash
 		s.unfinished, s.soft, s.copying = map[uint32]model.ClientID{}, map[uint32]struct{}{}, map[uint32]struct{}{}
 	}
 	return t
@@ -138,7 +140,7 @@ func (t *Table) publish(i int, s *shard, o *object, parent evict.ID) {
 		t.owners.add(o.key, idOf(i, o))
 	}
 	if !o.has(hardPin | softPin) {
-		o.ranked = t.note(i, s, evict.Event{Op: evict.Insert, ID: idOf(i, o), Size: o.footprint(), Parent: parent, Fingerprint: t.Print(o.key)})
+		o.setRank(t.note(i, s, evict.Event{Op: evict.Insert, ID: idOf(i, o), Size: o.footprint(), Parent: parent, Fingerprint: t.Print(o.key)}))
 	}
 }
 

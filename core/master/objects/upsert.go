@@ -55,7 +55,8 @@ func (t *Table) Overwrite(n *NewObject, copies int, now lease.Instant, dst []mod
 	t.withdraw(i, s, o, true)
 	t.count.Add(-1) // begin counts it again
 	t.regenerate(i, o)
-	o.since, o.creator, o.lease, o.probeMS = now, n.Client.number, 0, 0
+	o.since, o.lease, o.probeMS = now, 0, 0
+	o.setCreator(n.Client)
 	o.setDataType(set.DataType)
 	o.setChecksum(model.Checksum{})
 	if set.HardPin {

@@ -87,7 +87,8 @@ func (t *Table) Put(n *NewObject, now lease.Instant, patience time.Duration, dst
 		t.unlink(i, s, old, true)
 	}
 	o := s.slots.add(n.Key, t.Print(n.Key))
-	o.since, o.creator = now, n.Client.number
+	o.since = now
+	o.setCreator(n.Client)
 	o.setSize(n.Size)
 	o.setDataType(set.DataType)
 	o.place(n.Copies, func() uint64 { return t.copies.Add(1) })
@@ -175,7 +176,7 @@ func (s *shard) owned(o *object, put uint64, client Client) Outcome {
 		return Missing
 	case !o.has(complete) && s.unfinished[o.slot()] != client.id:
 		return Foreign
-	case o.has(complete) && !client.is(o.creator) && (o.creator != 0 || put == 0):
+	case o.has(complete) && !client.is(o.creator()) && (o.creator() != 0 || put == 0):
 		return Foreign // Where nobody knows who wrote it, the number of the put tells.
 	case put != 0 && put != o.put():
 		return Superseded
