@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 	"unsafe"
 
@@ -36,7 +38,9 @@ type Bell interface {
 // the other one's Ring never returns. The ends of a pipe have flags of their own.
 //
 // One goroutine at a time may Wait. Neither Ring nor a Wait with the context of the Wait
-// before allocates.
+// before allocates, or makes a system call that the scheduler knows of: the first of those in
+// a process that was idle wakes the scheduler's watchdog (sysmon) as well, a thread that has
+// nothing to do there and costs more than the bell.
 type FileBell struct {
 	file *os.File
 
@@ -45,9 +49,12 @@ type FileBell struct {
 
 	// The waiter's, who changes done and stop with mu held. done is of the context that stop
 	// was made for.
-	done  <-chan struct{}
-	stop  func() bool
-	count [64]byte
+	done <-chan struct{}
+	stop func() bool
+	conn syscall.RawConn
+	look func(uintptr) bool // made once, so that Wait does not allocate
+	got  error              // what look found
+	rung [64]byte
 }
 
 // NewEventBell makes an eventfd.
@@ -84,7 +91,10 @@ func BellOf(fd int) (*FileBell, error) {
 }
 
 func newFileBell(fd int) *FileBell {
-	return &FileBell{file: os.NewFile(uintptr(fd), "bell"), fd: fd}
+	b := &FileBell{file: os.NewFile(uintptr(fd), "bell"), fd: fd}
+	b.conn, _ = b.file.SyscallConn() // It fails for a nil file alone.
+	b.look = b.listen
+	return b
 }
 
 // FD returns the descriptor, which stays the bell's; -1 for a bell that is closed.
@@ -121,8 +131,13 @@ func (b *FileBell) Wait(ctx context.Context, _ *atomic.Uint32) error {
 			return err
 		}
 	}
-	_, err := b.file.Read(b.count[:])
-	if !errors.Is(err, os.ErrDeadlineExceeded) {
+	b.got = nil
+	switch err := b.conn.Read(b.look); {
+	case err == nil:
+		return b.got
+	case b.FD() < 0:
+		return os.ErrClosed
+	case !errors.Is(err, os.ErrDeadlineExceeded):
 		return err
 	}
 	// The alarm may have been that of an earlier context, or Wake's. First it is put off, then
@@ -131,6 +146,24 @@ func (b *FileBell) Wait(ctx context.Context, _ *atomic.Uint32) error {
 		return err
 	}
 	return ctx.Err()
+}
+
+// listen takes what was rung, false where that is nothing yet. The descriptor does not block.
+func (b *FileBell) listen(fd uintptr) bool {
+	for {
+		n, _, e := unix.RawSyscall(unix.SYS_READ, fd, uintptr(unsafe.Pointer(&b.rung)), unsafe.Sizeof(b.rung))
+		switch {
+		case e == unix.EINTR:
+			continue
+		case e == unix.EAGAIN:
+			return false
+		case e != 0:
+			b.got = os.NewSyscallError("read", e)
+		case n == 0:
+			b.got = io.EOF
+		}
+		return true
+	}
 }
 
 // Wake ends the Wait under way, or else the next one, with no error. Unlike Ring the other

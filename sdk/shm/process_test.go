@@ -17,6 +17,9 @@ import (
 // The child of these tests reads numbers from one ring and writes them back on another.
 const childEnv = "SHM_TEST_CHILD"
 
+// slowPipe is the bell of a child that lets its host go to sleep before it answers.
+const slowPipe = "slow pipe"
+
 var echo = Layout{Entries: 1024, EntrySize: 64}
 
 func TestMain(m *testing.M) {
@@ -66,6 +69,9 @@ func echoChild(kind string) error {
 		if ctx.Err() != nil {
 			return nil
 		}
+		if kind == slowPipe {
+			time.Sleep(100 * time.Microsecond)
+		}
 		if err != nil {
 			return err
 		}
@@ -105,7 +111,7 @@ func startEcho(tb testing.TB, kind string, spins int) *peer {
 	fds := []int{mem.FD()}
 	if kind == "futex" {
 		there, back = &futexBell{}, &futexBell{}
-	} else if kind == "pipe" {
+	} else if kind == "pipe" || kind == slowPipe {
 		a, far, err := NewPipeBell(true)
 		require.NoError(tb, err)
 		b, near, err := NewPipeBell(false)
