@@ -57,63 +57,59 @@ class ReplicaDescriptor:
     """One replica of an object. Stores make them; get_replica_desc gives them."""
 
     __module__ = "mooncake.store"
-    __slots__ = ("_fields", "_kind", "_status")
+    __slots__ = ("_at", "_endpoints", "_numbers")
 
     def __init__(self) -> None:
         raise TypeError("ReplicaDescriptor cannot be constructed; MooncakeDistributedStore.get_replica_desc gives them")
 
     @classmethod
-    def _of(cls, fields: dict[str, Any]) -> ReplicaDescriptor:
-        replica = cls.__new__(cls)
-        replica._status, replica._kind, replica._fields = ReplicaStatus(fields["status"]), fields["kind"], fields
-        return replica
+    def _of(cls, numbers: list[int], endpoints: list[str]) -> list[ReplicaDescriptor]:
+        """Those of a key: for each its status, size, address and which of the endpoints has it."""
+        replicas = []
+        for at in range(0, len(numbers), 4):
+            replica = cls.__new__(cls)
+            replica._numbers, replica._endpoints, replica._at = numbers, endpoints, at
+            replicas.append(replica)
+        return replicas
 
     @property
     def status(self) -> ReplicaStatus:
         """How far the replica is."""
-        return self._status
+        return ReplicaStatus(self._numbers[self._at])
 
     def is_memory_replica(self) -> bool:
         """is_memory_replica() -> bool"""
-        return self._kind == "memory"
+        return True
 
     def is_disk_replica(self) -> bool:
         """is_disk_replica() -> bool"""
-        return self._kind == "disk"
+        return False
 
     def is_local_disk_replica(self) -> bool:
         """is_local_disk_replica() -> bool"""
-        return self._kind == "local_disk"
+        return False
 
     def get_memory_descriptor(self) -> MemoryDescriptor:
         """get_memory_descriptor() -> MemoryDescriptor
 
         RuntimeError for a replica that is not in memory.
         """
-        self._must_be("memory")
         memory = MemoryDescriptor()
-        memory.buffer_descriptor.size = self._fields.get("size", 0)
-        memory.buffer_descriptor.buffer_address = self._fields.get("address", 0)
-        memory.buffer_descriptor.transport_endpoint = self._fields.get("endpoint", "")
+        _, size, address, place = self._numbers[self._at : self._at + 4]
+        memory.buffer_descriptor.size = size
+        memory.buffer_descriptor.buffer_address = address
+        memory.buffer_descriptor.transport_endpoint = self._endpoints[place]
         return memory
 
     def get_disk_descriptor(self) -> DiskDescriptor:
         """get_disk_descriptor() -> DiskDescriptor
 
-        RuntimeError for a replica that is not on a shared disk.
+        RuntimeError for a replica that is not on a shared disk, as all that are listed today.
         """
-        self._must_be("disk")
-        disk = DiskDescriptor()
-        disk.file_path = self._fields.get("path", "")
-        disk.object_size = self._fields.get("size", 0)
-        return disk
-
-    def _must_be(self, kind: str) -> None:
-        if self._kind != kind:
-            raise RuntimeError(f"the replica is no {kind} replica but a {self._kind} one; ask is_{kind}_replica first")
+        raise RuntimeError("the replica is no disk replica but a memory one; ask is_disk_replica first")
 
     def __repr__(self) -> str:
-        return f"<ReplicaDescriptor: {self._kind}, {self._status.name}>"
+        return f"<ReplicaDescriptor: memory, {self.status.name}>"
 
 
 class QueryTaskResponse:
@@ -222,5 +218,8 @@ class ReplicaMethods(StoreBase):
     def _replicas(self, keys: list[str]) -> dict[str, list[ReplicaDescriptor]]:
         if not self._ready or not keys:
             return {}
-        found = self._control("get_replica_desc", keys=keys).get("replicas") or {}
-        return {key: [ReplicaDescriptor._of(r) for r in replicas] for key, replicas in found.items()}
+        answer = self._control("get_replica_desc", keys=keys)
+        endpoints = answer.get("endpoints") or []
+        of = ReplicaDescriptor._of
+        found = zip(keys, answer.get("replicas") or [])
+        return {key: of(numbers, endpoints) for key, numbers in found if numbers}

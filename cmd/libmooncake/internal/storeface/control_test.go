@@ -15,11 +15,9 @@ import (
 
 // answer is every field that an answer can have.
 type answer struct {
-	Code     int64
-	Replicas map[string][]struct {
-		Status, Size, Address uint64
-		Kind, Endpoint        string
-	}
+	Code       int64
+	Replicas   [][]uint64
+	Endpoints  []string
 	Keys       []string
 	ID         [2]uint64
 	SegmentIDs []string `json:"segment_ids"`
@@ -48,14 +46,15 @@ func TestWhereObjectsLie(t *testing.T) {
 	require.Zero(t, put(s, "k", []byte("hello")))
 	a := control(t, s, "get_replica_desc", map[string]any{"keys": []string{"k", "none"}})
 	require.Zero(t, a.Code)
-	require.Len(t, a.Replicas, 1)
-	require.Len(t, a.Replicas["k"], 1)
-	r := a.Replicas["k"][0]
-	assert.EqualValues(t, 3, r.Status)
-	assert.EqualValues(t, 5, r.Size)
-	assert.NotZero(t, r.Address)
-	assert.Equal(t, "memory", r.Kind)
-	assert.Equal(t, s.Hostname(), r.Endpoint)
+	require.Len(t, a.Replicas, 2)
+	require.Len(t, a.Replicas[0], 4)
+	r := a.Replicas[0]
+	assert.EqualValues(t, 3, r[0])
+	assert.EqualValues(t, 5, r[1])
+	assert.NotZero(t, r[2])
+	assert.Zero(t, r[3])
+	assert.Equal(t, []string{s.Hostname()}, a.Endpoints)
+	assert.Nil(t, a.Replicas[1])
 	a = control(t, s, "batch_replica_clear", map[string]any{"keys": []string{"k"}, "segment_name": ""})
 	assert.Zero(t, a.Code)
 	assert.Empty(t, a.Keys, "it has a lease")
