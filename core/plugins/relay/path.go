@@ -25,13 +25,14 @@ type path struct {
 	why    error // the last reason why there is no leg
 	rails  []transport.Rail
 
-	renewing bool // a renewal is under way; guarded by gate
+	renewing bool          // a renewal is under way; guarded by gate
+	rouse    chan struct{} // holds a token when it shall not wait any longer
 
 	reaping
 }
 
 func newPath(r *Relay, peer transport.Endpoint) *path {
-	p := &path{r: r, peer: peer, known: map[string]transport.RemoteID{}}
+	p := &path{r: r, peer: peer, known: map[string]transport.RemoteID{}, rouse: make(chan struct{}, 1)}
 	p.wake = make(chan struct{})
 	return p
 }

@@ -20,6 +20,9 @@ const (
 	// renewMin and renewMax are the pauses between attempts, which double.
 	renewMin = 20 * time.Millisecond
 	renewMax = 5 * time.Second
+	// staleMax is the longest one where the path is renewed but for keys that will not do: those of a
+	// peer that restarted never will, and who has them may keep them for ever.
+	staleMax = time.Minute
 )
 
 // Lay makes a leg in a life for every path, before it is used. Paths that cannot be
@@ -93,7 +96,14 @@ func (p *path) renewSoon() {
 	start := !p.renewing && !p.closed
 	p.renewing = p.renewing || start
 	p.gate.Unlock()
-	if start && !p.r.spawn(p.renew) {
+	if !start {
+		select {
+		case p.rouse <- struct{}{}: // It may be in a long pause, and there is something new.
+		default:
+		}
+		return
+	}
+	if !p.r.spawn(p.renew) {
 		p.gate.Lock()
 		p.renewing = false
 		p.gate.Unlock()
@@ -115,7 +125,7 @@ func (p *path) lacks(g *leg) bool {
 
 // renew renews a path until there is nothing to renew, or no life to renew it in.
 func (p *path) renew() {
-	pause := renewMin
+	pause, warned := renewMin, false
 	for p.again() {
 		l := p.r.current()
 		if l == nil || p.attempt(l) {
@@ -126,15 +136,44 @@ func (p *path) renew() {
 			pause = renewMin
 			continue
 		}
+		stale := p.stale(l)
+		if pause >= renewMax && stale != nil && !warned {
+			warned = true
+			p.r.o.Logger.Warn("the plugin was started again, and keys of a peer cannot be imported again; operations on them are refused", "peer_incarnation", p.peer.Incarnation, "error", stale)
+		}
 		timer := time.NewTimer(pause - pause/4 + rand.N(pause/2+1))
 		select {
 		case <-timer.C:
+			longest := renewMax
+			if stale != nil {
+				longest = staleMax
+			}
+			pause = min(2*pause, longest)
+		case <-p.rouse:
+			pause = renewMin
 		case <-l.ended:
 		case <-p.r.ctx.Done():
 		}
 		timer.Stop()
-		pause = min(2*pause, renewMax)
 	}
+}
+
+// stale returns why keys are missing in a leg that is otherwise renewed, where that is no fault of
+// the path; else nil.
+func (p *path) stale(l *Life) error {
+	p.gate.RLock()
+	defer p.gate.RUnlock()
+	if p.leg == nil || p.leg.life != l {
+		return nil
+	}
+	var why error
+	for _, err := range p.leg.failed {
+		if errs.ClassOf(err) == errs.ClassTransientPath {
+			return nil
+		}
+		why = err
+	}
+	return why
 }
 
 // again reports whether to go on; false ends the renewal.
