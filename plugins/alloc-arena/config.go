@@ -8,9 +8,10 @@ type Config struct {
 	// ArenaBytes is the largest run of slots that is set aside for one size class; 64 MiB
 	// by default, 4 KiB to 1 TiB. Classes of more than half of it get no arenas.
 	ArenaBytes uint64 `json:"arena_bytes"`
-	// GranuleBytes is what sizes are rounded up to and offsets are multiples of; 64 by
-	// default, a power of two from 1 to 65536. Less than one granule is lost per extent,
-	// and at the end of a space.
+	// GranuleBytes is what sizes are rounded up to and offsets are multiples of, a power of
+	// two from 1 to 65536. Less than one granule is lost per extent, and at the end of a
+	// space. 0, the default, chooses by the size: 64, or 16 where 64 would cost more than
+	// 1/128 of it; offsets are multiples of 16 then.
 	GranuleBytes uint64 `json:"granule_bytes"`
 }
 
@@ -21,15 +22,15 @@ const (
 )
 
 // DefaultConfig returns the defaults.
-func DefaultConfig() *Config { return &Config{ArenaBytes: 64 << 20, GranuleBytes: 64} }
+func DefaultConfig() *Config { return &Config{ArenaBytes: 64 << 20} }
 
 // Validate implements plugin.Config.
 func (c *Config) Validate() error {
 	if c.ArenaBytes < minArena || c.ArenaBytes > maxArena {
 		return fmt.Errorf("arena_bytes is %d, allowed are %d to %d", c.ArenaBytes, minArena, maxArena)
 	}
-	if g := c.GranuleBytes; g == 0 || g > maxGranule || g&(g-1) != 0 {
-		return fmt.Errorf("granule_bytes is %d, allowed are powers of two from 1 to %d", g, maxGranule)
+	if g := c.GranuleBytes; g > maxGranule || g&(g-1) != 0 {
+		return fmt.Errorf("granule_bytes is %d, allowed are powers of two from 1 to %d, and 0 to choose by the size", g, maxGranule)
 	}
 	return nil
 }

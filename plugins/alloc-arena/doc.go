@@ -1,8 +1,8 @@
 // Package arena is the allocator alloc/arena: it hands out byte ranges of spaces of up to
 // many TiB without ever touching the memory behind them.
 //
-// A size class is one exact size, rounded up to the granule (64 bytes). A class that is
-// in use gets arenas: runs of slots that are set aside for it, grow with the number of its
+// A size class is one exact size, rounded up to the granule (64 bytes, 16 for small
+// sizes). A class that is in use gets arenas: runs of slots that are set aside for it, grow with the number of its
 // live extents, and are handed out front to back. What is freed goes back to the free
 // ranges at once and merges with its neighbours, so an arena that empties is whole again
 // without any bookkeeping. A request is served, in this order, from

@@ -63,5 +63,5 @@ func errReserve(v verdict, e alloc.Extent, s *space) error {
 	}
 	return errs.New(errs.NoAvailableHandle, op,
 		"[%d, +%d) of space %d was never given out by this allocator with granules of %d bytes; check granule_bytes",
-		e.Offset, e.Size, e.Space, s.cfg.GranuleBytes)
+		e.Offset, e.Size, e.Space, s.granules.fine)
 }

@@ -15,11 +15,11 @@ func (s *space) take(off, size uint64) verdict {
 	switch {
 	case size > s.size || off > s.size-size:
 		return outside
-	case size == 0, off%s.cfg.GranuleBytes != 0, size > s.limit, s.slot(size) > s.limit, off > s.limit-s.slot(size),
+	case size == 0, off%s.granules.fine != 0, size > s.limit, s.granules.slot(size) > s.limit, off > s.limit-s.granules.slot(size),
 		s.ranges.nodes.full():
 		return impossible
 	}
-	slot := s.slot(size)
+	slot := s.granules.slot(size)
 	s.giveUpArenas()
 	s.indexByOffset()
 	r := &s.ranges

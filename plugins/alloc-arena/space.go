@@ -13,10 +13,11 @@ const maxSpace = 1 << 61
 
 // space is one space with its lock.
 type space struct {
-	cfg   Config
-	id    alloc.SpaceID
-	size  uint64 // as it was added
-	limit uint64 // what is handed out: size in whole granules
+	cfg      Config
+	granules granules
+	id       alloc.SpaceID
+	size     uint64 // as it was added
+	limit    uint64 // what is handed out: size in whole granules
 
 	mu        sync.Mutex
 	ranges    ranges
@@ -28,13 +29,9 @@ type space struct {
 }
 
 func newSpace(cfg Config, s alloc.Space, seed uint64) *space {
-	limit := min(s.Size, maxSpace) &^ (cfg.GranuleBytes - 1)
-	return &space{cfg: cfg, id: s.ID, size: s.Size, limit: limit, ranges: newRanges(limit, seed), classes: newClasses()}
-}
-
-// slot rounds a size of at most maxSpace up to the granule.
-func (s *space) slot(size uint64) uint64 {
-	return (size + s.cfg.GranuleBytes - 1) &^ (s.cfg.GranuleBytes - 1)
+	g := cfg.granules()
+	limit := min(s.Size, maxSpace) &^ (g.fine - 1)
+	return &space{cfg: cfg, granules: g, id: s.ID, size: s.Size, limit: limit, ranges: newRanges(limit, seed), classes: newClasses()}
 }
 
 // alloc returns the offset of a new extent; false when nothing fits. size is at least 1,
@@ -44,7 +41,7 @@ func (s *space) alloc(size, align uint64) (off uint64, ok bool) {
 		return 0, false
 	}
 	s.ranges.byOffset = nil
-	slot := s.slot(size)
+	slot := s.granules.slot(size)
 	i := s.place(s.classes.bySlot[slot], slot, align)
 	if i == 0 && len(s.classes.arenas) > 0 {
 		s.giveUpArenas()
@@ -141,7 +138,7 @@ func (s *space) giveUpArenas() {
 
 // enter makes a cut out slot a live extent of the given size.
 func (s *space) enter(i uint32, size uint64) {
-	n, slot := s.ranges.nodes.at(i), s.slot(size)
+	n, slot := s.ranges.nodes.at(i), s.granules.slot(size)
 	n.a, n.b = s.classes.join(slot), uint32(slot-size)
 	s.extents.Add(slotindex.Mix(n.off()), i, func(i uint32) uint64 { return slotindex.Mix(s.ranges.nodes.at(i).off()) })
 	s.live++
@@ -182,5 +179,5 @@ func (s *space) stats() alloc.Stats {
 	for _, c := range s.classes.arenas {
 		largest = max(largest, s.ranges.nodes.size(s.ranges.nodes.at(s.classes.all[c].arena)))
 	}
-	return alloc.Stats{Size: s.size, Requested: s.requested, Reserved: s.reserved, Extents: s.live, LargestFree: largest}
+	return alloc.Stats{Size: s.size, Requested: s.requested, Reserved: s.reserved, Extents: s.live, LargestFree: s.granules.within(largest)}
 }

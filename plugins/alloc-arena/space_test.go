@@ -32,7 +32,7 @@ func verify(t testing.TB, s *space) {
 			held += r.nodes.size(n)
 			require.Equal(t, i, s.find(n.off()), "a live extent is found by its offset")
 			require.Equal(t, r.nodes.size(n), s.classes.all[n.a].slot)
-			require.Less(t, uint64(n.b), s.cfg.GranuleBytes)
+			require.Less(t, uint64(n.b), s.granules.coarse)
 		case hole:
 			holes++
 			require.NotEqual(t, hole, before, "two free ranges are neighbours")
@@ -147,9 +147,32 @@ func TestNodesAreSmall(t *testing.T) {
 	require.EqualValues(t, 24, unsafe.Sizeof(node{}), "there are millions")
 }
 
+// TestGranules: no size of a page loses more than 1/128 by rounding, large ones keep to cache
+// lines, and a granule that was set holds for every size.
+func TestGranules(t *testing.T) {
+	g := DefaultConfig().granules()
+	for size := uint64(1); size < 64<<10; size++ {
+		slot := g.slot(size)
+		require.GreaterOrEqual(t, slot, size)
+		require.Zero(t, slot%16)
+		require.Less(t, slot-size, max(16, size/128+1), size)
+		if size%16 == 0 {
+			within := g.within(size)
+			require.LessOrEqual(t, g.slot(within), size)
+			require.Greater(t, g.slot(within+1), size, "a larger one would not fit")
+		}
+		if size >= 128*64 {
+			require.Equal(t, (size+63)/64*64, slot)
+		}
+	}
+	require.EqualValues(t, 4128, g.slot(4096+17))
+	require.EqualValues(t, 8192, Config{GranuleBytes: 4096}.granules().slot(4096+17))
+	require.EqualValues(t, 4096+17, Config{GranuleBytes: 1}.granules().slot(4096+17))
+}
+
 // TestLargestSpace: what is beyond the last offset that a node can hold is never given out.
 func TestLargestSpace(t *testing.T) {
-	s := newSpace(*DefaultConfig(), alloc.Space{ID: 1, Size: math.MaxUint64}, 1)
+	s := newSpace(Config{ArenaBytes: 64 << 20, GranuleBytes: 64}, alloc.Space{ID: 1, Size: math.MaxUint64}, 1)
 	off, ok := s.alloc(maxSpace-64, 1)
 	require.True(t, ok)
 	require.Zero(t, off)
