@@ -99,20 +99,3 @@ func TestLoopbackBytes(t *testing.T) {
 	require.NoError(t, err)
 	require.GreaterOrEqual(t, after-before, uint64(1<<20), "what goes over TCP is counted")
 }
-
-func TestIperfSpeed(t *testing.T) {
-	speed, err := iperfSpeed([]byte(`{"end":{"sum_received":{"bits_per_second":16e9}}}`), nil)
-	require.NoError(t, err)
-	require.InDelta(t, 2, speed, 1e-9)
-	for _, c := range []struct {
-		text string
-		err  error
-		want string
-	}{
-		{`{"error":"unable to connect"}`, errors.New("exit status 1"), "unable to connect"},
-		{`{}`, nil, "no speed"}, {`oops`, nil, "no JSON"}, {`{"end":{}}`, errors.New("killed"), "killed"},
-	} {
-		_, err := iperfSpeed([]byte(c.text), c.err)
-		require.ErrorContains(t, err, c.want)
-	}
-}

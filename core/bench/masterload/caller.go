@@ -20,25 +20,25 @@ type kind struct {
 // kinds are in the order in which they are made.
 var kinds = []kind{
 	{name: "PutStart", call: func(ctx context.Context, c *caller, i int) error {
-		got, err := c.master.PutStart(ctx, c.who, c.puts[i], model.DefaultReplicateConfig())
+		got, err := c.master.PutStart(ctx, c.who, c.batches[i].Puts, model.DefaultReplicateConfig())
 		c.written = i + 1
-		return firstResult(got, err)
+		return FirstResult(got, err)
 	}},
 	{name: "PutEnd", whole: true, call: func(ctx context.Context, c *caller, i int) error {
-		got, err := c.master.PutEnd(ctx, c.who, c.ends[i])
-		return firstError(got, err)
+		got, err := c.master.PutEnd(ctx, c.who, c.batches[i].Ends)
+		return FirstError(got, err)
 	}},
 	{name: "Exist", call: func(ctx context.Context, c *caller, i int) error {
-		got, err := c.master.Exist(ctx, c.who, c.keys[i])
-		return firstResult(got, err)
+		got, err := c.master.Exist(ctx, c.who, c.batches[i].Keys)
+		return FirstResult(got, err)
 	}},
 	{name: "GetReplicas", call: func(ctx context.Context, c *caller, i int) error {
-		got, err := c.master.GetReplicas(ctx, c.who, c.keys[i])
-		return firstResult(got, err)
+		got, err := c.master.GetReplicas(ctx, c.who, c.batches[i].Keys)
+		return FirstResult(got, err)
 	}},
 	{name: "Remove", whole: true, call: func(ctx context.Context, c *caller, i int) error {
-		got, err := c.master.Remove(ctx, c.who, c.keys[i], true)
-		return firstError(got, err)
+		got, err := c.master.Remove(ctx, c.who, c.batches[i].Keys, true)
+		return FirstError(got, err)
 	}},
 }
 
@@ -46,23 +46,14 @@ var kinds = []kind{
 type caller struct {
 	master  CallMaster
 	who     model.Caller
-	keys    [][]model.Key
-	puts    [][]model.PutItem
-	ends    [][]model.EndItem
+	batches []Batch
 	written int // batches that were put
 }
 
 func newCaller(o CallsOptions, client model.ClientID, n, batches, batch int) *caller {
 	c := &caller{master: o.Master, who: model.Caller{Client: client}}
 	for i := range batches {
-		keys, puts, ends := make([]model.Key, batch), make([]model.PutItem, batch), make([]model.EndItem, batch)
-		for j := range keys {
-			k := key(n, i*batch+j)
-			keys[j] = k
-			puts[j] = model.PutItem{Key: k, Size: PageSize}
-			ends[j] = model.EndItem{Key: k, Checksum: model.Checksum{Kind: model.ChecksumCRC32C, Value: uint64(i)<<8 ^ uint64(j)}}
-		}
-		c.keys, c.puts, c.ends = append(c.keys, keys), append(c.puts, puts), append(c.ends, ends)
+		c.batches = append(c.batches, NewBatch(func(i int) model.Key { return key(n, i) }, i*batch, (i+1)*batch, PageSize))
 	}
 	return c
 }
@@ -73,7 +64,7 @@ func (c *caller) repeat(ctx context.Context, k kind, end time.Time, times *laten
 	once := k.whole || c.written == 0
 	limit := c.written
 	if c.written == 0 {
-		limit = len(c.keys)
+		limit = len(c.batches)
 	}
 	for n := 0; ; n++ {
 		now := time.Now()
@@ -85,22 +76,4 @@ func (c *caller) repeat(ctx context.Context, k kind, end time.Time, times *laten
 		}
 		record(times, now)
 	}
-}
-
-func firstResult[T any](got []model.Result[T], err error) error {
-	for i := range got {
-		if err == nil {
-			err = got[i].Err
-		}
-	}
-	return err
-}
-
-func firstError(got []error, err error) error {
-	for i := range got {
-		if err == nil {
-			err = got[i]
-		}
-	}
-	return err
 }

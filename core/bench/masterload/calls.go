@@ -78,7 +78,7 @@ func Calls(ctx context.Context, o CallsOptions) (CallsReport, error) {
 	var pings sync.WaitGroup
 	defer pings.Wait()
 	defer cancel()
-	pings.Go(func() { l.ping(pinging) })
+	pings.Go(func() { Ping(pinging, o.Master, l.client) })
 
 	r := CallsReport{KeySize: KeySize}
 	for _, threads := range o.Threads {

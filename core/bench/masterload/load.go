@@ -73,7 +73,7 @@ func Run(ctx context.Context, o Options) (Report, error) {
 	var pings sync.WaitGroup
 	defer pings.Wait()
 	defer cancel()
-	pings.Go(func() { l.ping(ctx) })
+	pings.Go(func() { Ping(ctx, l.Fill, l.client) })
 
 	r := Report{Keys: o.Keys, KeySize: KeySize, Clients: o.Clients, Batch: o.Batch}
 	o.Step(fmt.Sprintf("writing %d keys", o.Keys))
@@ -129,27 +129,11 @@ func (l *load) mount(ctx context.Context) error {
 	each := uint64(l.Keys) * PageSize / segments
 	each += PageSize // what rounding costs
 	for i := range segments {
-		name := fmt.Sprintf("bench-%d:1", i)
-		seg := model.Segment{ID: model.NewUUID(), Name: name, Endpoint: name, Protocol: "tcp", Base: uint64(i+1) << 46, Size: each}
-		if err := l.Fill.MountSegment(ctx, l.client, seg); err != nil {
+		if err := l.Fill.MountSegment(ctx, l.client, Segment(i, each)); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// ping keeps the segments mounted.
-func (l *load) ping(ctx context.Context) {
-	t := time.NewTicker(time.Second)
-	defer t.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-t.C:
-			_, _ = l.Fill.Ping(ctx, l.client, model.PingReport{}) // The load tells when the master fails.
-		}
-	}
 }
 
 // key is the i-th key of a client, of KeySize bytes.
@@ -176,15 +160,10 @@ func (l *load) fill(ctx context.Context) error {
 
 // put writes keys and notes how long both calls took.
 func (l *load) put(ctx context.Context, m Master, client, from, to int, times *latency.Histogram) error {
-	items, ends := make([]model.PutItem, 0, to-from), make([]model.EndItem, 0, to-from)
-	for i := from; i < to; i++ {
-		k := key(client, i)
-		items = append(items, model.PutItem{Key: k, Size: PageSize})
-		ends = append(ends, model.EndItem{Key: k, Checksum: model.Checksum{Kind: model.ChecksumCRC32C, Value: uint64(i)}})
-	}
+	b := NewBatch(func(i int) model.Key { return key(client, i) }, from, to, PageSize)
 	caller := model.Caller{Client: l.client}
 	t0 := time.Now()
-	got, err := m.PutStart(ctx, caller, items, model.DefaultReplicateConfig())
+	got, err := m.PutStart(ctx, caller, b.Puts, model.DefaultReplicateConfig())
 	record(times, t0)
 	if err != nil {
 		return err
@@ -195,7 +174,7 @@ func (l *load) put(ctx context.Context, m Master, client, from, to int, times *l
 		}
 	}
 	t0 = time.Now()
-	done, err := m.PutEnd(ctx, caller, ends)
+	done, err := m.PutEnd(ctx, caller, b.Ends)
 	record(times, t0)
 	if err != nil {
 		return err

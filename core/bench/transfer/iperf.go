@@ -3,16 +3,15 @@ package transfer
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
 	"os/exec"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/mooncake-go/mooncake/core/bench/cluster"
+	"github.com/mooncake-go/mooncake/core/bench/iperf3"
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
 
@@ -85,29 +84,5 @@ func iperf(ctx context.Context, program string, args []string, limit time.Durati
 	var out bytes.Buffer
 	cmd.Stdout = &out
 	runErr := cmd.Run()
-	return iperfSpeed(out.Bytes(), runErr)
-}
-
-// iperfSpeed reads iperf3's JSON.
-func iperfSpeed(text []byte, runErr error) (float64, error) {
-	var doc struct {
-		Error string `json:"error"`
-		End   struct {
-			Received struct {
-				BitsPerSecond float64 `json:"bits_per_second"`
-			} `json:"sum_received"`
-		} `json:"end"`
-	}
-	if err := json.Unmarshal(text, &doc); err != nil {
-		return 0, errors.Join(runErr, fmt.Errorf("its answer is no JSON: %w", err))
-	}
-	switch {
-	case doc.Error != "":
-		return 0, errors.New(strings.TrimSpace(doc.Error))
-	case runErr != nil:
-		return 0, runErr
-	case doc.End.Received.BitsPerSecond <= 0:
-		return 0, errors.New("its answer has no speed")
-	}
-	return doc.End.Received.BitsPerSecond / 8e9, nil
+	return iperf3.Speed(out.Bytes(), runErr)
 }
