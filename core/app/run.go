@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"syscall"
 	"time"
 
@@ -61,6 +62,7 @@ func Run(ctx context.Context, log *slog.Logger, role ...fx.Option) error {
 			}
 			return plain(err)
 		}
+		debug.FreeOSMemory() // What only the start needed, while the role serves already.
 		select {
 		case sig := <-signals:
 			log.Info("draining; a second signal ends the process at once", "signal", sig.String())

@@ -90,18 +90,14 @@ func newLayers() *layers { return &layers{k: koanf.New("."), origins: map[string
 
 // push puts y over what is there.
 func (s *layers) push(y *layer) {
+	if len(y.origins) == 0 {
+		return // Merging looks at every key that there is.
+	}
 	// A confmap without a delimiter takes keys as they are and cannot fail.
 	_ = s.k.Load(confmap.Provider(y.tree, ""), nil)
 	for key, o := range y.origins {
 		s.origins[key] = o
 	}
-}
-
-// base adds a value that no layer has so far.
-func (s *layers) base(key string, v any, o Origin) {
-	y := newLayer()
-	y.set(key, v, o)
-	s.push(y)
 }
 
 func (s *layers) has(key string) bool { return s.k.Exists(key) }

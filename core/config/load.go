@@ -63,6 +63,7 @@ type loader struct {
 
 	layers   *layers
 	layer    *layer // the one being filled
+	base     *layer // below it: defaults of plugins that nothing has named so far
 	problems Problems
 	warnings []Warning
 	warned   map[string]bool
@@ -71,7 +72,7 @@ type loader struct {
 
 func newLoader(o Options) *loader {
 	l := &loader{
-		Options: o, fields: schema(), byKey: map[string]field{}, environ: map[string]string{}, layers: newLayers(), layer: newLayer(),
+		Options: o, fields: schema(), byKey: map[string]field{}, environ: map[string]string{}, layers: newLayers(), layer: newLayer(), base: newLayer(),
 		warned: map[string]bool{}, plugins: map[string]bool{},
 	}
 	for _, f := range l.fields {
@@ -88,8 +89,9 @@ func newLoader(o Options) *loader {
 // commit puts the layer over those before it and starts the next.
 func (l *loader) commit() {
 	l.layer.settle()
+	l.layers.push(l.base)
 	l.layers.push(l.layer)
-	l.layer = newLayer()
+	l.base, l.layer = newLayer(), newLayer()
 }
 
 func (l *loader) defaults() {
@@ -153,7 +155,7 @@ func (l *loader) pluginEntry(path []string, o Origin) {
 	for _, f := range pluginFields(id) {
 		if !l.layers.has(f.key) {
 			v, _, _ := f.parse(f.def, f.unit) // a test checks that the defaults parse
-			l.layers.base(f.key, v, Origin{Layer: LayerDefault})
+			l.base.set(f.key, v, Origin{Layer: LayerDefault})
 		}
 	}
 }

@@ -1,6 +1,10 @@
 package config
 
-import "github.com/mooncake-go/mooncake/core/config/internal/upstream"
+import (
+	"sync"
+
+	"github.com/mooncake-go/mooncake/core/config/internal/upstream"
+)
 
 // Role is what a process is. It decides which flags there are and which of the reference
 // implementation's names apply; every role reads all sections.
@@ -68,15 +72,28 @@ func (r Role) program() string {
 func (r Role) upstreamFlags() []upstream.Name {
 	switch {
 	case r == RoleMaster:
-		return upstream.Distinct(upstream.MasterFlags(), upstream.ProcessFlags())
+		return masterFlags()
 	case r == RoleService:
-		return upstream.Distinct(upstream.ServiceFlags(), upstream.ClientFlags(), upstream.ProcessFlags())
+		return serviceFlags()
 	case r.node():
-		return upstream.Distinct(upstream.ClientFlags(), upstream.ProcessFlags())
+		return nodeFlags()
 	default:
 		return nil
 	}
 }
+
+// The tables of several verbs, made once. Nobody changes them.
+var (
+	masterFlags = sync.OnceValue(func() []upstream.Name {
+		return upstream.Distinct(upstream.MasterFlags(), upstream.ProcessFlags())
+	})
+	serviceFlags = sync.OnceValue(func() []upstream.Name {
+		return upstream.Distinct(upstream.ServiceFlags(), upstream.ClientFlags(), upstream.ProcessFlags())
+	})
+	nodeFlags = sync.OnceValue(func() []upstream.Name {
+		return upstream.Distinct(upstream.ClientFlags(), upstream.ProcessFlags())
+	})
+)
 
 // upstreamKeys returns the keys of the reference implementation's file.
 func (r Role) upstreamKeys() []upstream.Name {

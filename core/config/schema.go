@@ -2,7 +2,9 @@ package config
 
 import (
 	"reflect"
+	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/mooncake-go/mooncake/core/config/internal/value"
@@ -21,9 +23,9 @@ type field struct {
 	refuse             bool // an error, not a warning, while soon is set
 }
 
-// schema lists the settings in the order of the struct. The entries of plugins are not in
+// schema lists the settings in the order of the struct; nobody changes the list. The entries of plugins are not in
 // it, see pluginFields.
-func schema() []field { return fieldsOf(reflect.TypeFor[Config](), "") }
+var schema = sync.OnceValue(func() []field { return slices.Clip(fieldsOf(reflect.TypeFor[Config](), "")) })
 
 // pluginFields lists the settings of one entry of plugins but its own, config.
 func pluginFields(prefix string) []field { return fieldsOf(reflect.TypeFor[Plugin](), prefix) }

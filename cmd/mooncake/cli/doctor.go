@@ -77,7 +77,7 @@ func (e *env) doctorOf(cmd *cobra.Command, role config.Role) *cobra.Command {
 // withRoleFlags is withRole for a command whose subcommands have roles of their own.
 func withRoleFlags(cmd *cobra.Command, role config.Role) {
 	persistent := &cobra.Command{Use: cmd.Use}
-	withRole(persistent, role)
+	ofRole(persistent, role)
 	cmd.Annotations = persistent.Annotations
 	cmd.SetUsageFunc(persistent.UsageFunc())
 	cmd.SetFlagErrorFunc(persistent.FlagErrorFunc())

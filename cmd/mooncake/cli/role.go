@@ -19,9 +19,14 @@ const roleAnnotation = "mooncake_role"
 
 // withRole makes the settings of a role flags of cmd and of the commands below it.
 func withRole(cmd *cobra.Command, role config.Role) *cobra.Command {
-	cmd.Annotations = map[string]string{roleAnnotation: string(role)}
 	config.RegisterFlags(cmd.PersistentFlags(), role)
 	cmd.PersistentFlags().SortFlags = false
+	return ofRole(cmd, role)
+}
+
+// ofRole is withRole for a command that gets the flags otherwise.
+func ofRole(cmd *cobra.Command, role config.Role) *cobra.Command {
+	cmd.Annotations = map[string]string{roleAnnotation: string(role)}
 	cmd.SetUsageFunc(func(c *cobra.Command) error {
 		fmt.Fprintf(c.OutOrStderr(), "Usage:\n  %s\n\nExamples:\n%s\n", c.UseLine(), c.Example)
 		if c.HasAvailableSubCommands() {

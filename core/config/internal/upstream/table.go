@@ -34,8 +34,9 @@ func Names(table []Name) []string {
 
 // Distinct returns the entries of the tables, the first of each name, in order.
 func Distinct(tables ...[]Name) []Name {
-	var out []Name
-	for _, n := range concat(tables...) {
+	all := concat(tables...)
+	out := make([]Name, 0, len(all))
+	for _, n := range all {
 		if !slices.ContainsFunc(out, func(o Name) bool { return o.Name == n.Name }) {
 			out = append(out, n)
 		}
