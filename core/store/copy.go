@@ -21,6 +21,11 @@ func (x *executor) copy(ctx context.Context, a *model.Assignment) error {
 	spec := &a.Spec
 	caller := model.Caller{Client: x.session.id, Tenant: spec.Tenant}
 	op := "store node: " + spec.Kind.String() + " " + quote(spec.Key)
+	what := object{spec.Tenant, spec.Key}
+	if !x.enter(what) {
+		return errs.WithHint(errs.New(errs.ObjectHasReplicationTask, op, "this node is at another copy of it"), "try again when that is over")
+	}
+	defer x.leave(what)
 	plan, err := ask(ctx, x.session, "CopyStart", func(ctx context.Context) (model.CopyPlan, error) {
 		return x.master.CopyStart(ctx, caller, spec.Kind, spec.Key, spec.Source, spec.Targets)
 	})

@@ -22,10 +22,19 @@ type executor struct {
 	metrics *taskMetrics
 	wg      sync.WaitGroup
 	idle    chan struct{} // one entry for each worker that has nothing to do
+
+	mu   sync.Mutex
+	busy map[object]struct{} // of which a copy is under way here
+}
+
+// object names an object of all tenants'.
+type object struct {
+	tenant model.Tenant
+	key    model.Key
 }
 
 func newExecutor(cfg NodeConfig, s *Session, deps Deps, m *taskMetrics) *executor {
-	x := &executor{cfg: cfg, session: s, master: deps.Master, engine: deps.Engine, deps: deps, metrics: m, idle: make(chan struct{}, cfg.TaskWorkers)}
+	x := &executor{cfg: cfg, session: s, master: deps.Master, engine: deps.Engine, deps: deps, metrics: m, idle: make(chan struct{}, cfg.TaskWorkers), busy: map[object]struct{}{}}
 	for range cfg.TaskWorkers {
 		x.idle <- struct{}{}
 	}
@@ -111,4 +120,25 @@ func (x *executor) attempts(ctx context.Context, a *model.Assignment) error {
 			return err
 		}
 	}
+}
+
+// enter claims an object for one copy at a time, to be left with leave. The master names a
+// copy by its client and key. It may have given one up of which the node does not know yet,
+// as when the segment went, and have begun another of a value that was put since: the end of
+// the first would make the second's targets readable before they are written, and giving it
+// up would free them while they are.
+func (x *executor) enter(o object) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if _, busy := x.busy[o]; busy {
+		return false
+	}
+	x.busy[o] = struct{}{}
+	return true
+}
+
+func (x *executor) leave(o object) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	delete(x.busy, o)
 }

@@ -120,6 +120,53 @@ func TestFailedCopies(t *testing.T) {
 	}
 }
 
+// TestOneCopyOfAnObjectAtATime: what the master gave up and the node is still at ends no copy
+// that was begun since.
+func TestOneCopyOfAnObjectAtATime(t *testing.T) {
+	for name, fault := range map[string]memtransport.Fault{
+		"ends":     {Delay: 4 * time.Second},
+		"gives up": {Delay: 4 * time.Second, Err: errs.New(errs.InvalidWrite, "test", "refused")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p, l := newLedgerPool(t)
+				a := p.member("a:1", memberOptions{segments: []uint64{1 << 20}})
+				p.member("b:1", memberOptions{segments: []uint64{1 << 20}})
+				require.NoError(t, a.Put(t.Context(), "k", content("old", 1000), model.ReplicateConfig{ReplicaNum: 1, PreferredSegments: []string{"a:1"}}))
+				var writes atomic.Int32
+				a.wire.SetHook(func(e memtransport.Event) memtransport.Fault {
+					switch {
+					case e.Kind != transport.Write:
+						return memtransport.Fault{}
+					case writes.Add(1) == 1:
+						return fault
+					}
+					return memtransport.Fault{Delay: 4 * time.Second}
+				})
+				first, err := a.CreateCopyTask(t.Context(), "k", []string{"b:1"})
+				require.NoError(t, err)
+				for writes.Load() == 0 {
+					time.Sleep(100 * time.Millisecond)
+				}
+				l.forget("k")
+				require.NoError(t, a.Put(t.Context(), "k", content("new", 1000), model.ReplicateConfig{ReplicaNum: 1, PreferredSegments: []string{"a:1"}}))
+				second, err := a.CreateCopyTask(t.Context(), "k", []string{"b:1"})
+				require.NoError(t, err)
+				task := finished(t, a, second)
+				require.Equal(t, model.TaskFailed, task.Status)
+				require.Contains(t, task.Message, "OBJECT_HAS_REPLICATION_TASK")
+				require.Equal(t, model.TaskFailed, finished(t, a, first).Status)
+				require.Equal(t, int32(1), writes.Load())
+				require.Len(t, a.Query(t.Context(), []string{"k"})[0].Value.Replicas, 1)
+
+				third, err := a.CreateCopyTask(t.Context(), "k", []string{"b:1"})
+				require.NoError(t, err)
+				require.Equal(t, model.TaskSuccess, finished(t, a, third).Status, "the node is free again")
+			})
+		})
+	}
+}
+
 // TestTasksAreBounded: four at a time, and a node that stops gives up what is under way.
 func TestTasksAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -126,6 +126,16 @@ func (l *ledger) CopyRevoke(_ context.Context, c model.Caller, _ model.CopyKind,
 	return nil
 }
 
+// forget is what a master does with an object whose segments went: the copy of it under way
+// is given up as well.
+func (l *ledger) forget(key model.Key) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	k := at(model.Caller{}, key)
+	delete(l.objects, k)
+	delete(l.copies, k)
+}
+
 func (l *ledger) CreateTask(_ context.Context, c model.Caller, spec model.TaskSpec) (model.TaskID, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
