@@ -44,6 +44,9 @@ type part struct {
 	Depth   int
 	WarmUp  time.Duration
 	Measure time.Duration
+	// Enough, if set, has it measure on until so many bytes came, at most for Longest.
+	Enough  int64
+	Longest time.Duration
 }
 
 // offer is what the serving side prints.
@@ -143,9 +146,13 @@ func (p *part) move(ctx context.Context, tr transport.Transport, mem []byte) (ou
 	var o outcome
 	begin := time.Now()
 	from, to := begin.Add(p.WarmUp), begin.Add(p.WarmUp+p.Measure)
+	last := to
+	if p.Longest > p.Measure {
+		last = from.Add(p.Longest)
+	}
 	done := make([]transport.Completion, 64)
 	open, slots := 0, len(mem)/p.OpBytes
-	end, cancel := context.WithDeadline(ctx, to) // A link may give nothing for long.
+	end, cancel := context.WithDeadline(ctx, last) // A link may give nothing for long.
 	defer cancel()
 	for next := 0; ; {
 		for open < p.Depth {
@@ -161,8 +168,8 @@ func (p *part) move(ctx context.Context, tr transport.Transport, mem []byte) (ou
 		}
 		n, err := path.Reap(end, done)
 		now := time.Now()
-		if now.After(to) || end.Err() != nil {
-			o.Seconds = p.Measure.Seconds()
+		if now.After(last) || end.Err() != nil || now.After(to) && o.Bytes >= p.Enough {
+			o.Seconds = min(now.Sub(from), last.Sub(from)).Seconds()
 			return o, nil
 		}
 		if err != nil {

@@ -25,7 +25,7 @@ func tcpPart(connections int) part {
 }
 
 func quicPart(settings string) part {
-	return part{Transport: "quic", Config: json.RawMessage(`{"insecure_dev":true,"op_timeout":"2m"` + settings + `}`)}
+	return part{Transport: "quic", Config: json.RawMessage(`{"insecure_dev":true,"op_timeout":"2m","stall_timeout":"1m","dial_timeout":"1m"` + settings + `}`)}
 }
 
 func (p part) load(kind transport.OpKind, opBytes, depth int, warmUp, measure time.Duration) part {
@@ -74,29 +74,41 @@ const (
 )
 
 // TestFarAndLossy: on the link of the promise quic moves at least three times the bytes of
-// tcp with one stream, in both directions. Both move for the same three seconds, each over a link of
+// tcp with one stream, in both directions. Both move at the same time, each over a link of
 // its own: what slows this machine slows both. Losses and round trips keep tcp to 0.3 MB/s and quic to
 // 50 times that, so the promise still holds on a machine that can do a tenth of it.
 func TestFarAndLossy(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes ten seconds")
 	}
-	const warmUp, measure = time.Second, 3 * time.Second
+	emulated := os.Getenv("RDMA_VM") != ""
+	warmUp, measure, depth := time.Second, 3*time.Second, depth
+	if emulated {
+		// Handshakes and the growth of the windows take seconds there. Requests share a connection: the
+		// first of 512 would be done when half a minute's worth of bytes has been moved.
+		warmUp, measure, depth = 5*time.Second, 20*time.Second, 64
+	}
+	load := func(p part, kind transport.OpKind) part {
+		p = p.load(kind, opBytes, depth, warmUp, measure)
+		p.Enough, p.Longest = 16*opBytes, time.Minute // The speed of a few requests is chance.
+		return p
+	}
 	tcpLink, quicLink := newLink(t, far, "cubic"), newLink(t, far, "cubic")
 	for _, d := range directions {
-		slowly := tcpLink.begin(t, tcpPart(1).load(d.kind, opBytes, depth, warmUp, measure))
-		fast, q := quicLink.measure(t, quicPart("").load(d.kind, opBytes, depth, warmUp, measure))
-		slow, _ := slowly()
-		slow = max(slow, opBytes/measure.Seconds()) // None at all is not a speed to be a multiple of.
-		t.Logf("%s over %s: tcp with one stream %.2f MB/s, quic %.2f MB/s, %.1f times; %s", d.name, quicLink.by, slow/1e6, fast/1e6, fast/slow, quicLink.figures())
+		slowly := tcpLink.begin(t, load(tcpPart(1), d.kind))
+		fast, q := quicLink.measure(t, load(quicPart(""), d.kind))
+		slow, s := slowly()
+		slow = max(slow, opBytes/s.Seconds) // None at all is not a speed to be a multiple of.
+		t.Logf("%s over %s: tcp with one stream %.2f MB/s in %.0f s, quic %.2f MB/s in %.0f s, %.1f times; %s",
+			d.name, quicLink.by, slow/1e6, s.Seconds, fast/1e6, q.Seconds, fast/slow, quicLink.figures())
 		if q.Failed > 0 {
 			t.Errorf("%s: %d operations of quic failed: %s", d.name, q.Failed, q.Note)
 		}
 		switch {
-		case os.Getenv("RDMA_VM") != "":
+		case emulated:
 			// An emulated processor encrypts 20 times slower: that both transports move is all it can show.
-			if fast == 0 {
-				t.Errorf("%s: quic moved nothing", d.name)
+			if q.Bytes < 16*opBytes {
+				t.Errorf("%s: quic moved %d bytes in %.0f s", d.name, q.Bytes, q.Seconds)
 			}
 		case fast < goal*slow:
 			t.Errorf("%s: quic moved %.1f times the bytes of tcp with one stream, want %d", d.name, fast/slow, goal)
