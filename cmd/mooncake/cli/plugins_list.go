@@ -122,7 +122,7 @@ func (e *env) writePlugins(list []listedPlugin, now live, output string) error {
 		notes = e.stdout
 		err = e.tablePlugins(list, output == "wide")
 		for _, dir := range now.closed {
-			fmt.Fprintf(e.stderr, "what other users run is not shown: only they and root may look into %s\n", dir)
+			fmt.Fprintf(e.stderr, "what other users run is not shown: only they and root may look into %s\n", printable(dir))
 		}
 	}
 	for _, line := range now.silent {
@@ -139,7 +139,7 @@ func (e *env) tablePlugins(list []listedPlugin, wide bool) error {
 		if p.Reason != "" && len(p.Instances) == 0 {
 			what = p.Reason
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", p.Kind, p.Name, dash(printable(p.Version)), dash(apis(p.API)), stateOf(p), whereOf(p),
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", printable(p.Kind), printable(p.Name), dash(printable(p.Version)), dash(apis(p.API)), stateOf(p), whereOf(p),
 			dash(p.Trust), printable(p.Home), printable(what))
 	}
 	if err := t.Flush(); err != nil {
@@ -157,7 +157,7 @@ func (e *env) tablePlugins(list []listedPlugin, wide bool) error {
 
 // writeInstance explains one plugin in use.
 func writeInstance(w io.Writer, in liveInstance) {
-	fmt.Fprintf(w, "\n%s in %s is %s", in.ID(), in.where(), printable(string(in.State)))
+	fmt.Fprintf(w, "\n%s in %s is %s", printable(in.ID().String()), in.where(), printable(string(in.State)))
 	if !in.Since.IsZero() {
 		fmt.Fprintf(w, " since %s (%s)", in.Since.Local().Format(time.TimeOnly), time.Since(in.Since).Round(time.Second))
 	}

@@ -136,6 +136,24 @@ func TestListShowsWhatIsInUse(t *testing.T) {
 	assert.Equal(t, exitUsage, code)
 }
 
+// The process may be anybody's where root asks.
+func TestNothingThatAProcessSaysReachesTheTerminalAsItIs(t *testing.T) {
+	m := newMachine(t)
+	const evil = "\x1b[2J\u009b"
+	bad := plugins.Instance{
+		Kind: "evict" + evil, Name: "a" + evil, Home: "/p" + evil, State: "failed" + evil, Version: evil, Reason: evil, Ended: evil,
+		Log: []string{evil}, Figures: map[string]string{evil: evil}, SHA256: evil, PID: 3,
+	}
+	mine := using("mine", plugin.StateOK, 7)
+	m.run(t, "store", fakeHost{have: []plugins.Instance{bad, mine}, reload: func(plugin.ID) (plugins.Instance, error) { return bad, nil }})
+	for _, args := range [][]string{{"list", "-o", "wide"}, {"reload", "evict/mine"}} {
+		_, out, errOut := m.mooncake(append([]string{"plugins"}, args...)...)
+		assert.Contains(t, out, "\uFFFD[2J", "%v shows it", args)
+		assert.NotContains(t, out+errOut, "\x1b", "%v", args)
+		assert.NotContains(t, out+errOut, "\u009b", "%v", args)
+	}
+}
+
 // A process that does not answer is a line.
 func TestAHungProcessIsALine(t *testing.T) {
 	m := newMachine(t)

@@ -171,7 +171,7 @@ func (r reloadResult) String() string {
 	}
 	short := func(sum string) string { return sum[:min(len(sum), 12)] }
 	return strings.Join([]string{
-		fmt.Sprintf("%s in %s: %s", r.After.ID(), processName(r.Process.Role, r.Process.PID), printable(string(r.After.State))),
+		fmt.Sprintf("%s in %s: %s", printable(r.After.ID().String()), processName(r.Process.Role, r.Process.PID), printable(string(r.After.State))),
 		change("process", fmt.Sprint(r.Before.PID), fmt.Sprint(r.After.PID)),
 		change("version", r.Before.Version, r.After.Version),
 		change("sha256", short(r.Before.SHA256), short(r.After.SHA256)),

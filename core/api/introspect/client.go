@@ -12,7 +12,9 @@ import (
 	"net/url"
 	"os"
 	"strconv"
+	"strings"
 	"syscall"
+	"unicode"
 
 	"github.com/mooncake-go/mooncake/core/internal/profiling"
 	"github.com/mooncake-go/mooncake/sdk/errs"
@@ -170,7 +172,16 @@ func refused(op string, status int, raw []byte) error {
 	if err := json.Unmarshal(raw, &f); err != nil || f.Error.Code == 0 || f.Error.Message == "" {
 		return errs.WithHint(errs.New(errs.RPCFail, op, "status %d: %.200q", status, raw), "is that the admin socket of a mooncake process?")
 	}
-	return &remoteError{code: errs.Code(f.Error.Code), text: f.Error.Message}
+	return &remoteError{code: errs.Code(f.Error.Code), text: strings.Map(shown, f.Error.Message)}
+}
+
+// shown replaces what a terminal would obey: root asks processes of others, and an error is
+// printed as it is.
+func shown(r rune) rune {
+	if r != '\n' && r != '\t' && !unicode.IsPrint(r) {
+		return unicode.ReplacementChar
+	}
+	return r
 }
 
 // remoteError is an error of the process, in its own words.

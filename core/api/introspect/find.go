@@ -3,12 +3,16 @@ package introspect
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // maxSockets bounds what is looked at in one folder.
@@ -42,11 +46,16 @@ func Find(places Places) Found {
 			continue
 		}
 		seen[real] = true
-		Sweep(dir)
-		names, err := sockets(dir)
-		if errors.Is(err, fs.ErrPermission) {
-			out.Closed = append(out.Closed, dir)
+		f, err := openFolder(dir)
+		if err != nil {
+			if errors.Is(err, fs.ErrPermission) {
+				out.Closed = append(out.Closed, dir)
+			}
+			continue
 		}
+		sweep(f)
+		names := sockets(f)
+		f.Close()
 		for _, name := range names {
 			if role, pid, ok := parseName(name); ok {
 				out.Sockets = append(out.Sockets, Socket{Path: filepath.Join(dir, name), Role: role, PID: pid})
@@ -62,49 +71,55 @@ func Find(places Places) Found {
 	return out
 }
 
+// openFolder opens a folder to look into, and nothing else: a pipe of that name, which
+// another user can have put there, would be waited for.
+func openFolder(dir string) (*os.File, error) {
+	return os.OpenFile(dir, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NONBLOCK, 0)
+}
+
 // sockets lists the names of the sockets in a folder.
-func sockets(dir string) ([]string, error) {
-	f, err := os.Open(dir)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	entries, err := f.ReadDir(maxSockets)
+func sockets(folder *os.File) []string {
+	_, _ = folder.Seek(0, io.SeekStart) // It may have been listed before.
+	entries, _ := folder.ReadDir(maxSockets)
 	var out []string
 	for _, e := range entries {
 		if e.Type() == fs.ModeSocket {
 			out = append(out, e.Name())
 		}
 	}
-	if len(entries) > 0 {
-		err = nil
-	}
-	return out, err
+	return out
 }
 
 // young is how old a socket under a hidden name must be before it counts as left behind:
 // a process is between making it and naming it.
 const young = time.Minute
 
-// Sweep removes the sockets of a folder that nobody listens on.
-func Sweep(dir string) {
-	names, err := sockets(dir)
-	if err != nil {
+// sweep removes the sockets of a folder that nobody listens on. The folder is the open one,
+// whatever is at its path by now: root looks into folders of others, who could put another
+// folder there between the look and the removal. For the same reason it leaves alone what
+// more than one user may change.
+func sweep(folder *os.File) {
+	info, err := folder.Stat()
+	if err != nil || info.Mode().Perm()&0o022 != 0 {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), connectTime)
 	defer cancel()
-	for _, name := range names {
-		path := filepath.Join(dir, name)
-		if strings.HasPrefix(name, ".") {
-			if info, err := os.Lstat(path); err != nil || time.Since(info.ModTime()) < young {
+	for _, name := range sockets(folder) {
+		path := fmt.Sprintf("/proc/self/fd/%d/%s", folder.Fd(), name)
+		socket, err := os.Lstat(path)
+		if err != nil || ownerOf(socket) != ownerOf(info) {
+			continue
+		}
+		if hiddenRE.MatchString(name) {
+			if time.Since(socket.ModTime()) < young {
 				continue
 			}
 		} else if _, _, ours := parseName(name); !ours {
 			continue
 		}
 		if dead(ctx, path) {
-			_ = os.Remove(path) // Somebody else's, or gone by now.
+			_ = unix.Unlinkat(int(folder.Fd()), name, 0) // Gone by now, or a folder that only root may write.
 		}
 	}
 }

@@ -6,7 +6,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 
 	"github.com/mooncake-go/mooncake/sdk/errs"
@@ -61,21 +63,42 @@ func (p Places) temporary(dir string) string {
 	return filepath.Join(dir, "mooncake-"+strconv.Itoa(p.uid))
 }
 
-// searched lists the folders in which Find looks: for root also those of other users.
+// searched lists the folders in which Find looks: for root also those of other users. In a
+// folder where everybody makes names, one counts only if it is of the user whose number it
+// has: others could have root, or this user, look at as many places as they like.
 func (p Places) searched() []string {
-	dirs := p.own()
+	dirs := slices.DeleteFunc(p.own(), func(dir string) bool {
+		return filepath.Base(dir) == filepath.Base(p.temporary("")) && !belongs(dir, p.uid)
+	})
 	if p.uid != 0 {
 		return dirs
 	}
-	patterns := []string{filepath.Join(p.run, "user", "[0-9]*", "mooncake", "admin")}
+	found, _ := filepath.Glob(filepath.Join(p.run, "user", "[0-9]*", "mooncake", "admin")) // The pattern is well-formed, there is no other error.
+	dirs = append(dirs, found...)
 	for _, dir := range append([]string{p.temp}, p.spare...) {
-		patterns = append(patterns, filepath.Join(dir, "mooncake-[0-9]*"))
-	}
-	for _, pattern := range patterns {
-		found, _ := filepath.Glob(pattern) // The patterns are well-formed, there is no other error.
-		dirs = append(dirs, found...)
+		found, _ := filepath.Glob(filepath.Join(dir, "mooncake-[0-9]*"))
+		for _, dir := range found {
+			uid, err := strconv.Atoi(strings.TrimPrefix(filepath.Base(dir), "mooncake-"))
+			if err == nil && dir == (Places{uid: uid}).temporary(filepath.Dir(dir)) && belongs(dir, uid) {
+				dirs = append(dirs, dir)
+			}
+		}
 	}
 	return dirs
+}
+
+// belongs reports whether dir is a folder, and no link to one, of a user.
+func belongs(dir string, uid int) bool {
+	info, err := os.Lstat(dir)
+	return err == nil && info.IsDir() && ownerOf(info) == uid
+}
+
+// ownerOf returns the number of a file's user, -1 where it is not known.
+func ownerOf(info fs.FileInfo) int {
+	if st, ok := info.Sys().(*syscall.Stat_t); ok {
+		return int(st.Uid)
+	}
+	return -1
 }
 
 // ensure returns a folder that is there and that only this user can enter: the first of
@@ -122,8 +145,7 @@ func (p Places) judge(dir string, forbidden fs.FileMode) error {
 	if !info.IsDir() {
 		return fmt.Errorf("%s is not a folder", dir)
 	}
-	st, ok := info.Sys().(*syscall.Stat_t)
-	if !ok || int(st.Uid) != p.uid && (st.Uid != 0 || forbidden == 0o077) {
+	if owner := ownerOf(info); owner != p.uid && (owner != 0 || forbidden == 0o077) {
 		return fmt.Errorf("%s belongs to another user", dir)
 	}
 	if mode := info.Mode().Perm(); mode&forbidden != 0 {

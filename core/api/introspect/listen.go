@@ -35,7 +35,10 @@ func Listen(ctx context.Context, places Places, role string) (*Listener, error) 
 	if err != nil {
 		return nil, err
 	}
-	Sweep(dir)
+	if folder, err := openFolder(dir); err == nil {
+		sweep(folder)
+		folder.Close()
+	}
 	for twin := range maxTwins + 1 {
 		l, err := listenAt(ctx, filepath.Join(dir, socketName(role, os.Getpid(), twin)))
 		if !errors.Is(err, fs.ErrExist) {

@@ -10,6 +10,9 @@ import (
 // that name, as happens to containers that share a folder.
 var nameRE = regexp.MustCompile(`^([a-z][a-z0-9-]{0,31})-([1-9][0-9]{0,9})(?:\.([1-9][0-9]?))?\.sock$`)
 
+// hiddenRE is a name under which a socket is made, before it gets its own.
+var hiddenRE = regexp.MustCompile(`^\.(?:[a-z][a-z0-9-]{0,31}-[1-9][0-9]{0,9}(?:\.[1-9][0-9]?)?\.)?[0-9a-f]{1,8}$`)
+
 // maxTwins bounds how many sockets of one role and number there are in a folder.
 const maxTwins = 99
 
