@@ -72,12 +72,12 @@ func examine(path string, j trust.Judge, image func(*os.File) (*launch.Image, er
 	}
 	defer f.Close()
 	var im *launch.Image
-	text, sum := io.Reader(f), ""
+	text, head, sum := io.Reader(f), io.ReaderAt(f), ""
 	if image != nil {
 		if im, err = image(f); err != nil {
 			return refused(id, path, err), nil
 		}
-		text, sum = im.Reader(), im.SHA256
+		text, head, sum = im.Reader(), im.ReaderAt(), im.SHA256
 	} else if sum, err = Checksum(f); err != nil {
 		return refused(id, path, err), nil
 	}
@@ -90,7 +90,7 @@ func examine(path string, j trust.Judge, image func(*os.File) (*launch.Image, er
 	}
 	e := EntryOf(m, path)
 	e.SHA256 = sum
-	if p, err := trust.PlatformOf(f); err == nil && p != trust.AnyPlatform && p != trust.HostPlatform() {
+	if p, err := trust.PlatformOf(head); err == nil && p != trust.AnyPlatform && p != trust.HostPlatform() {
 		e.State, e.Reason = plugin.StateFailed, fmt.Sprintf("it is a program for %s, and this is %s", p, trust.HostPlatform())
 		return e, im
 	}

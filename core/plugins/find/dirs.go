@@ -3,11 +3,13 @@ package find
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 )
@@ -45,20 +47,24 @@ func UserDir(getenv func(string) string) string {
 // pluginFiles lists the files of a folder that are named like plugins. A folder that does
 // not exist has none.
 func pluginFiles(dir string) ([]string, error) {
-	f, err := os.Open(dir)
+	// A pipe of this name must not stop the host.
+	f, err := os.OpenFile(dir, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NONBLOCK, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
-	if err != nil {
+	switch {
+	case errors.Is(err, syscall.ENOTDIR):
+		return nil, errors.New("the plugin folder is not a folder")
+	case err != nil:
 		return nil, fmt.Errorf("cannot open the plugin folder: %w", err)
 	}
 	defer f.Close()
-	names, err := f.Readdirnames(maxDirEntries)
-	if err != nil && len(names) == 0 {
-		if info, serr := f.Stat(); serr == nil && !info.IsDir() {
-			return nil, errors.New("the plugin folder is not a folder")
-		}
-		return nil, nil // Empty.
+	names, err := f.Readdirnames(maxDirEntries + 1)
+	switch {
+	case err != nil && !errors.Is(err, io.EOF):
+		return nil, fmt.Errorf("cannot read the plugin folder: %w", err)
+	case len(names) > maxDirEntries:
+		return nil, fmt.Errorf("the folder holds more than %d files, so none of them is looked at; give plugins a folder of their own", maxDirEntries)
 	}
 	names = slices.DeleteFunc(names, func(n string) bool { return !strings.HasPrefix(n, plugin.BinaryPrefix) })
 	slices.Sort(names)

@@ -6,9 +6,11 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"github.com/mooncake-go/mooncake/core/plugins/internal/testplugin"
 	"github.com/mooncake-go/mooncake/core/plugins/launch"
@@ -95,6 +97,17 @@ func TestTheManifestIsThatOfTheCopy(t *testing.T) {
 	assert.Equal(t, "1.0.0", e.Version)
 	assert.Equal(t, im.SHA256, e.SHA256)
 	assert.Equal(t, "9.9.9", g.Find(plugin.ID{})[0].Version)
+
+	// So is the platform.
+	e, im = examine(g.path, g.judge(), func(f *os.File) (*launch.Image, error) {
+		im, err := launch.NewImage(f)
+		require.NoError(t, os.WriteFile(g.path, append([]byte("\x7fELF\x02\x01\x01"+strings.Repeat("\x00", 11)+"\xf3\x00"), testplugin.Script(t, m)...), 0o755))
+		return im, err
+	})
+	require.NotNil(t, im)
+	defer im.Close()
+	assert.True(t, e.Usable(), e.Reason)
+	assert.Contains(t, g.Find(plugin.ID{})[0].Reason, "a program for linux/riscv64")
 }
 
 func TestChecksumIsBounded(t *testing.T) {
@@ -116,4 +129,44 @@ func TestAFileNamedAfterAnother(t *testing.T) {
 		assert.False(t, found[i].Usable())
 		assert.Contains(t, found[i].Reason, want)
 	}
+}
+
+// TestAFolderThatCannotBeRead is said, and nothing waits for it.
+func TestAFolderThatCannotBeRead(t *testing.T) {
+	base := testplugin.Folder(t)
+	pipe := filepath.Join(base, "pipe")
+	require.NoError(t, unix.Mkfifo(pipe, 0o644))
+	failed := make(chan error, 1)
+	go func() {
+		_, err := pluginFiles(pipe)
+		failed <- err
+	}()
+	select {
+	case err := <-failed:
+		assert.EqualError(t, err, "the plugin folder is not a folder")
+	case <-time.After(time.Minute):
+		f, err := os.OpenFile(pipe, os.O_RDWR|unix.O_NONBLOCK, 0) // Let it go.
+		require.NoError(t, err)
+		defer f.Close()
+		t.Fatal("it waits for who writes into the pipe")
+	}
+	names, err := pluginFiles(base)
+	assert.Empty(t, names)
+	require.NoError(t, err)
+	names, err = pluginFiles(filepath.Join(base, "missing"))
+	assert.Empty(t, names)
+	require.NoError(t, err)
+}
+
+// TestAFolderWithTooManyFiles: which of them would be looked at is chance.
+func TestAFolderWithTooManyFiles(t *testing.T) {
+	dir := testplugin.Folder(t)
+	for i := range maxDirEntries {
+		require.NoError(t, os.Symlink("nothing", filepath.Join(dir, fmt.Sprint(i))))
+	}
+	_, err := pluginFiles(dir)
+	require.NoError(t, err)
+	testplugin.Put(t, dir, plugin.BinaryPrefix+"evict-zzz", nil)
+	_, err = pluginFiles(dir)
+	assert.ErrorContains(t, err, "holds more than 10000 files")
 }

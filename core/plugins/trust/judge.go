@@ -3,6 +3,7 @@ package trust
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
@@ -96,7 +97,8 @@ func (j Judge) Of(id plugin.ID, version, sum string) (v Verdict, refused error) 
 }
 
 // Enter adds a program that was judged FirstUse to the lock file, unless another one was
-// faster: it is FileOpenFail where that is not the same program.
+// faster: it is FileOpenFail where that is not the same program, and for a script that would
+// take the place of what is locked for other platforms.
 func (j Judge) Enter(ctx context.Context, id plugin.ID, platform string, e Locked) error {
 	return UpdateLock(ctx, j.path, func(l *Lock) error {
 		now := Judge{mode: j.mode, path: j.path, lock: *l}
@@ -105,6 +107,10 @@ func (j Judge) Enter(ctx context.Context, id plugin.ID, platform string, e Locke
 			return errs.New(errs.FileOpenFail, "", "%w", refused)
 		case v == IsLocked:
 			return nil
+		}
+		if others, _ := l.Platforms(id); platform == AnyPlatform && len(others) > 0 {
+			return errs.New(errs.FileOpenFail, "", "it is a script, which would take the place of what %s has for %s; if you trust it everywhere, run: mooncake plugins lock %s --plugin-lock %s",
+				j.path, strings.Join(others, ", "), id, j.path)
 		}
 		return l.Set(id, platform, e)
 	})

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mooncake-go/mooncake/core/plugins/internal/testplugin"
+	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
 func TestModesStandFor(t *testing.T) {
@@ -72,4 +73,26 @@ func TestPlatformsAreJudgedApart(t *testing.T) {
 	v, err = judge(HostPlatform()).Of(evictID("b"), "1", sumA)
 	assert.Equal(t, Unlocked, v, "it is another plugin")
 	assert.ErrorContains(t, err, "does not have it for "+HostPlatform())
+}
+
+// TestAScriptsFirstUse takes nothing from the machines that share the lock file.
+func TestAScriptsFirstUse(t *testing.T) {
+	path := filepath.Join(testplugin.Folder(t), "plugins.lock.yaml")
+	require.NoError(t, UpdateLock(t.Context(), path, func(l *Lock) error {
+		return l.Set(evictID("a"), "linux/s390x", Locked{"1", sumA})
+	}))
+	j := ReadJudge(ModeTOFU, path)
+	v, err := j.Of(evictID("a"), "1", sumB)
+	require.NoError(t, err)
+	require.Equal(t, FirstUse, v)
+	err = j.Enter(t.Context(), evictID("a"), AnyPlatform, Locked{"1", sumB})
+	require.ErrorIs(t, err, errs.FileOpenFail.Err())
+	assert.ErrorContains(t, err, "linux/s390x")
+	assert.ErrorContains(t, err, "mooncake plugins lock evict/a --plugin-lock "+path)
+	require.NoError(t, j.Enter(t.Context(), evictID("a"), HostPlatform(), Locked{"1", sumB}))
+	require.NoError(t, j.Enter(t.Context(), evictID("b"), AnyPlatform, Locked{"1", sumB}))
+	l, err := ReadLock(path)
+	require.NoError(t, err)
+	locked, _ := l.Find(evictID("a"), "linux/s390x")
+	assert.Equal(t, sumA, locked.SHA256)
 }

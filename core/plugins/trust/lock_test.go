@@ -102,6 +102,7 @@ func TestALockFileIsReadStrictly(t *testing.T) {
 		if assert.ErrorIs(t, err, errs.InvalidParams.Err(), "%.80s", text) {
 			assert.ErrorContains(t, err, want, "%.80s", text)
 			assert.ErrorContains(t, err, "f.yaml")
+			assert.ErrorContains(t, err, "correct it, or move it away", "plugins lock changes no file that it cannot read")
 			assert.ErrorContains(t, err, "mooncake plugins lock")
 		}
 	}

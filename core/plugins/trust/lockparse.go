@@ -32,7 +32,7 @@ func (p lockParser) fail(line int, format string, args ...any) error {
 	if line > 0 {
 		place += ":" + strconv.Itoa(line)
 	}
-	return errs.WithHint(errs.New(errs.InvalidParams, place, format, args...), "write the file anew with: mooncake plugins lock")
+	return errs.WithHint(errs.New(errs.InvalidParams, place, format, args...), "correct it, or move it away and lock what you trust anew with: mooncake plugins lock")
 }
 
 // yamlLine finds the line in an error of the YAML library.
