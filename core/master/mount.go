@@ -47,9 +47,42 @@ func (s *Service) mount(ctx context.Context, op string, client model.ClientID, s
 		return err
 	}
 	defer s.unlockMounts()
+	if err := s.outlived(op, client, segs); err != nil {
+		return err
+	}
+	_, known := s.clients.Seen(client)
 	if err := s.clients.Register(client, s.clock.Now()); err != nil {
 		return err
 	}
+	if err := s.mountAll(ctx, op, client, segs); err != nil {
+		if !known && op != opMount {
+			s.clients.Forget(client) // So that its pings go on telling it to mount again.
+		}
+		return err
+	}
+	if s.young() > 0 && len(segs) > 0 {
+		s.met[client] = true
+	}
+	return nil
+}
+
+// outlived refuses to mount again what a client had mounted at the master before this one, as
+// long as its readers may have leases that this one knows nothing of: what they read must not
+// be given to others meanwhile. Called with the mounts locked.
+func (s *Service) outlived(op string, client model.ClientID, segs []model.Segment) error {
+	left := s.young()
+	if op == opMount || len(segs) == 0 || left <= 0 || s.met[client] {
+		return nil
+	}
+	return errs.WithHint(errs.New(errs.UnavailableInCurrentStatus, op, "the memory of client %s may be read for another %s under leases of the master before this one",
+		client, left.Round(time.Millisecond)), "try again then, as a node does by itself; default_kv_lease_ttl is how long a lease lasts")
+}
+
+// young is how long leases of the master before this one may last.
+func (s *Service) young() time.Duration { return s.cfg.LeaseTTL - time.Duration(s.clock.Now()) }
+
+// mountAll is mount of a client that is known. Called with the mounts locked.
+func (s *Service) mountAll(ctx context.Context, op string, client model.ClientID, segs []model.Segment) error {
 	if err := s.settle(ctx, op, client, segs); err != nil {
 		return err
 	}

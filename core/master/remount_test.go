@@ -155,3 +155,44 @@ func TestMemoryInUseThatCannotBeSetAside(t *testing.T) {
 		require.NoError(t, r.MountSegment(r.ctx, r.client, r.segs[0]), "nobody uses it any more")
 	})
 }
+
+// A master that was restarted knows nothing of the leases that readers have of the one before.
+func TestReadersOutliveTheMaster(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, func(c *master.Config) { c.LeaseTTL = 7 * time.Second }, 1)
+		old, again := model.UUID{Hi: 7}, []model.Segment{segment(1, page)}
+		for range 7 {
+			require.Equal(t, errs.UnavailableInCurrentStatus, errs.CodeOf(r.RemountSegments(r.ctx, old, again)))
+			reply, err := r.Ping(r.ctx, old, model.PingReport{})
+			require.NoError(t, err)
+			require.Equal(t, model.ClientNeedRemount, reply.Status, "so that it tries again")
+			r.keepAlive(time.Second)
+		}
+		require.NoError(t, r.RemountSegments(r.ctx, old, again))
+		list, err := r.Segments(r.ctx)
+		require.NoError(t, err)
+		require.Len(t, list, 2)
+	})
+}
+
+// A client is told to mount again until it could.
+func TestAMountThatFailedIsTriedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, noLease, 1)
+		lost, again := model.UUID{Hi: 7}, []model.Segment{segment(1, page)}
+		overlap := segment(2, page)
+		overlap.Base = again[0].Base
+		require.Error(t, r.RemountSegments(r.ctx, lost, []model.Segment{again[0], overlap}))
+		reply, err := r.Ping(r.ctx, lost, model.PingReport{})
+		require.NoError(t, err)
+		require.Equal(t, model.ClientNeedRemount, reply.Status)
+		require.NoError(t, r.RemountSegments(r.ctx, lost, again))
+		reply, err = r.Ping(r.ctx, lost, model.PingReport{})
+		require.NoError(t, err)
+		require.Equal(t, model.ClientOK, reply.Status)
+		require.Error(t, r.RemountSegments(r.ctx, lost, []model.Segment{overlap}))
+		reply, err = r.Ping(r.ctx, lost, model.PingReport{})
+		require.NoError(t, err)
+		require.Equal(t, model.ClientOK, reply.Status, "what it has mounted stays")
+	})
+}

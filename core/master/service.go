@@ -22,6 +22,7 @@ import (
 	"github.com/mooncake-go/mooncake/core/master/segments"
 	"github.com/mooncake-go/mooncake/core/master/space"
 	"github.com/mooncake-go/mooncake/core/master/tasks"
+	"github.com/mooncake-go/mooncake/core/model"
 	"github.com/mooncake-go/mooncake/sdk/alloc"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/evict"
@@ -78,9 +79,10 @@ type Service struct {
 	summary  *metrics.Summary
 	gatherer *prometheus.Registry
 
-	// mounting is held while the set of segments changes. It guards departed.
+	// mounting is held while the set of segments changes. It guards departed and met.
 	mounting chan struct{}
 	departed departed
+	met      map[model.ClientID]bool // clients that mounted something, noted for the first LeaseTTL
 	// sweep asks the sweeper to look for copies on dead segments; lost is why the last one
 	// of them went.
 	sweep chan struct{}
@@ -119,6 +121,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		announcer: deps.Announcer,
 		mounting:  make(chan struct{}, 1),
 		departed:  departed{},
+		met:       map[model.ClientID]bool{},
 		sweep:     make(chan struct{}, 1),
 	}
 	if deps.Tenants != nil {

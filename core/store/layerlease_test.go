@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -160,5 +161,35 @@ func TestBackToTheFirstValue(t *testing.T) {
 			require.NoError(t, err)
 			time.Sleep(leaseTTL)
 		}
+	})
+}
+
+// TestAMasterThatRestartsWithinALease: what is read under a lease of the old master is what was
+// put, or the reader is told, while the new one gives the memory to others.
+func TestAMasterThatRestartsWithinALease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPool(t, nil)
+		n := p.member("n:1", memberOptions{segments: []uint64{256 << 10}})
+		c := p.member("c:1", memberOptions{})
+		value := content("k", 1000)
+		require.NoError(t, c.Put(t.Context(), "k", value, one))
+		l := c.NewLayers()
+		require.NoError(t, l.BatchGetSessionStart(t.Context(), []string{"k"})[0])
+		p.kill()
+		p.boot()
+		buf, good, put := make([]byte, 500), 0, 0
+		for range 200 {
+			time.Sleep(100 * time.Millisecond)
+			key := fmt.Sprint("other", put)
+			if n.Put(t.Context(), key, content(key, 1000), one) == nil {
+				put++
+			}
+			if l.GetSessionRanges(t.Context(), []store.RangeRead{{Key: "k", Ranges: []store.Range{{Dst: buf}}}})[0].Err == nil {
+				require.Equal(t, value[:500], buf)
+				good++
+			}
+		}
+		require.Positive(t, good, "the lease lasted")
+		require.Positive(t, put, "the memory was mounted again")
 	})
 }

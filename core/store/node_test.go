@@ -43,7 +43,10 @@ func TestMasterForgets(t *testing.T) {
 		p.dir.forget() // An embedded metadata service goes with the master.
 		p.boot()
 		time.Sleep(5 * time.Second)
+		require.False(t, n.Mounted(), "readers may have leases of the old master")
+		time.Sleep(10 * time.Second)
 		require.True(t, n.Mounted())
+		require.Equal(t, 2, text.count("trying on"))
 		require.True(t, p.dir.knows("a:1"), "published again")
 		require.Equal(t, 1, text.count("mounted at the master again"))
 		segs, err := p.master.Segments(t.Context())

@@ -27,18 +27,22 @@ func (n *Node) pinged(err error, forgotten bool) {
 func (n *Node) tend(ctx context.Context) {
 	ticker := time.NewTicker(n.cfg.CheckInterval)
 	defer ticker.Stop()
-	for lost := false; ; {
+	for lost, refused := false, false; ; {
 		select {
 		case <-ctx.Done():
 			return
 		case <-n.remount:
-			n.deps.Log.Info("the master does not know this node, mounting again", "segments", len(n.staying()))
+			if !refused {
+				n.deps.Log.Info("the master does not know this node, mounting again", "segments", len(n.staying()))
+			}
 			if err := n.announce(ctx, n.mountAgain); err != nil {
-				if ctx.Err() == nil {
+				if ctx.Err() == nil && !refused {
 					n.deps.Log.Warn("mounting again failed, trying on", "error", err)
 				}
+				refused = true
 				continue
 			}
+			refused = false
 			n.pinged(nil, false)
 		case <-ticker.C:
 			lost = n.check(ctx, lost)

@@ -64,6 +64,13 @@ func (c *Clients) Seen(id model.ClientID) (lease.Instant, bool) {
 	return lease.Instant(at.Load()), true
 }
 
+// Forget makes a client unknown.
+func (c *Clients) Forget(id model.ClientID) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.seen, id)
+}
+
 // Expire forgets the clients that gave no sign of life for ttl and returns them.
 func (c *Clients) Expire(now lease.Instant, ttl time.Duration) []model.ClientID {
 	c.mu.Lock()
