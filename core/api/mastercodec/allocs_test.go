@@ -44,7 +44,7 @@ func messages() []proto.Message {
 	}
 }
 
-// TestAllocations: an allocation a column, and none to write. The keys of a PutStart have
+// TestAllocations: an allocation a column, none where one is read again, and none to write. The keys of a PutStart have
 // one each, so that the master can keep one without the others.
 func TestAllocations(t *testing.T) {
 	for _, m := range messages() {
@@ -56,7 +56,11 @@ func TestAllocations(t *testing.T) {
 			assert.GreaterOrEqual(t, read, float64(batch))
 			read -= batch
 		}
-		assert.LessOrEqual(t, read, 17.0, "%T is read", m)
+		most := 17.0
+		if _, ok := m.(*masterv1.GetReplicasResponse); ok {
+			most = 7 // The place and the list of places: its columns have their memory.
+		}
+		assert.LessOrEqual(t, read, most, "%T is read", m)
 		assert.LessOrEqual(t, testing.AllocsPerRun(100, func() { b, _ = Codec{}.Append(b[:0], m) }), 0.0, "%T is written", m)
 	}
 }

@@ -44,7 +44,8 @@ func (Codec) Append(b []byte, m proto.Message) ([]byte, error) {
 	return append(out, m.ProtoReflect().GetUnknown()...), nil
 }
 
-// Decode makes m what b says. It keeps nothing of b.
+// Decode makes m what b says. It keeps nothing of b. A GetReplicasResponse that is decoded into
+// again keeps the memory of its columns.
 func (Codec) Decode(b []byte, m proto.Message) error {
 	if quick(b, m) {
 		return nil
@@ -65,7 +66,6 @@ func quick(b []byte, m proto.Message) bool {
 		m.Reset()
 		return readKeysRequest(b, &m.Keys, &m.Caller)
 	case *masterv1.GetReplicasResponse:
-		m.Reset()
 		return readGetReplicasResponse(b, m)
 	case *masterv1.PutStartRequest:
 		m.Reset()

@@ -2,6 +2,7 @@ package mastercodec
 
 import (
 	"encoding/binary"
+	"slices"
 
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
@@ -68,6 +69,14 @@ func readKeys(dst *[][]byte, b []byte, tag byte, own bool) []byte {
 	return b
 }
 
+// room returns a column that n entries can be appended to.
+func room[T any](column []T, n int) []T {
+	if column == nil {
+		return make([]T, 0, n)
+	}
+	return slices.Grow(column, n)
+}
+
 // readVarints reads a column of varints.
 func readVarints[T integer](dst *[]T, b []byte) []byte {
 	content, rest := block(b)
@@ -75,14 +84,14 @@ func readVarints[T integer](dst *[]T, b []byte) []byte {
 		return nil
 	}
 	column := *dst
-	if column == nil {
+	if cap(column)-len(column) < len(content) { // An entry takes a byte at least.
 		n := 0
 		for _, c := range content {
 			if c < 0x80 { // the last byte of an entry
 				n++
 			}
 		}
-		column = make([]T, 0, n)
+		column = room(column, n)
 	}
 	for len(content) > 0 {
 		if c := content[0]; c < 0x80 {
@@ -105,10 +114,7 @@ func readFixed(dst *[]uint64, b []byte) []byte {
 	if rest == nil || len(content)%8 != 0 {
 		return nil
 	}
-	column := *dst
-	if column == nil {
-		column = make([]uint64, 0, len(content)/8)
-	}
+	column := room(*dst, len(content)/8)
 	for ; len(content) > 0; content = content[8:] {
 		column = append(column, binary.LittleEndian.Uint64(content))
 	}

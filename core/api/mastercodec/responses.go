@@ -44,10 +44,29 @@ func appendGetReplicasResponse(b []byte, m *masterv1.GetReplicasResponse) ([]byt
 	return appendErrors(b, 6, m.GetErrors())
 }
 
+// emptied resets a message but for the memory of its columns. replicas is what is left of the
+// message inside, nil where there was none.
+func emptied(m *masterv1.GetReplicasResponse) (replicas *masterv1.Replicas) {
+	if r := m.GetReplicas(); r != nil {
+		counts, ids, place, addresses, sizes, statuses := r.Counts[:0], r.Ids[:0], r.Place[:0], r.Addresses[:0], r.Sizes[:0], r.Statuses[:0]
+		r.Reset()
+		r.Counts, r.Ids, r.Place, r.Addresses, r.Sizes, r.Statuses = counts, ids, place, addresses, sizes, statuses
+		replicas = r
+	}
+	sizes, kinds, sums, ttls := m.Sizes[:0], m.ChecksumKinds[:0], m.Checksums[:0], m.LeaseTtlsUs[:0]
+	m.Reset()
+	m.Sizes, m.ChecksumKinds, m.Checksums, m.LeaseTtlsUs = sizes, kinds, sums, ttls
+	return replicas
+}
+
 func readGetReplicasResponse(b []byte, m *masterv1.GetReplicasResponse) bool {
+	replicas := emptied(m)
 	for len(b) > 0 {
 		switch b[0] {
 		case block1:
+			if m.Replicas == nil {
+				m.Replicas = replicas
+			}
 			b = readReplicas(&m.Replicas, b[1:])
 		case block2:
 			b = readVarints(&m.Sizes, b[1:])

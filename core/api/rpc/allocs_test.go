@@ -76,14 +76,14 @@ func TestAllocationsOfABatch(t *testing.T) {
 		most float64
 		call func(context.Context) error
 	}{
-		{"exist", 80, func(ctx context.Context) error { _, err := c.Exist(ctx, caller, keys); return err }},
-		{"get replicas", 115, func(ctx context.Context) error { _, err := c.GetReplicas(ctx, caller, keys); return err }},
-		{"put start", n + 115, func(ctx context.Context) error {
+		{"exist", 65, func(ctx context.Context) error { _, err := c.Exist(ctx, caller, keys); return err }},
+		{"get replicas", 75, func(ctx context.Context) error { _, err := c.GetReplicas(ctx, caller, keys); return err }},
+		{"put start", n + 95, func(ctx context.Context) error {
 			_, err := c.PutStart(ctx, caller, puts, model.DefaultReplicateConfig())
 			return err
 		}},
-		{"put end", 85, func(ctx context.Context) error { _, err := c.PutEnd(ctx, caller, ends); return err }},
-		{"remove", 80, func(ctx context.Context) error { _, err := c.Remove(ctx, caller, keys, true); return err }},
+		{"put end", 70, func(ctx context.Context) error { _, err := c.PutEnd(ctx, caller, ends); return err }},
+		{"remove", 65, func(ctx context.Context) error { _, err := c.Remove(ctx, caller, keys, true); return err }},
 	} {
 		got := testing.AllocsPerRun(200, func() { require.NoError(t, call.call(t.Context())) })
 		t.Logf("%s: %.0f", call.name, got)

@@ -67,7 +67,8 @@ type Client struct {
 	addr string
 	opts Options
 	lean *lean.Client
-	conn *grpc.ClientConn // for a master that does not speak package lean
+	conn *grpc.ClientConn         // for a master that does not speak package lean
+	way  grpc.ClientConnInterface // the one of both that calls take
 	rpc  masterv1.MasterServiceClient
 }
 
@@ -100,10 +101,11 @@ func Dial(addr string, opts Options) (*Client, error) {
 	c.lean = lean.NewClient(addr, lean.ClientOptions{
 		Limits: lean.Limits{Frame: MaxMessageSize}, ConnectTimeout: opts.ConnectTimeout, RetryMax: opts.MaxRetryDelay, Fallback: conn, Codec: mastercodec.Codec{},
 	})
-	c.rpc = masterv1.NewMasterServiceClient(c.lean)
+	c.way = c.lean
 	if opts.GRPC {
-		c.rpc = masterv1.NewMasterServiceClient(conn)
+		c.way = conn
 	}
+	c.rpc = masterv1.NewMasterServiceClient(c.way)
 	return c, nil
 }
 

@@ -14,11 +14,12 @@ func wireObjects(res []model.Result[model.Object]) *masterv1.GetReplicasResponse
 		rows += rowsOf(res[i].Value.Replicas)
 	}
 	w := newReplicaWriter(len(res), rows)
+	long := columns[uint64]{make([]uint64, 3*len(res))}
 	out := &masterv1.GetReplicasResponse{
-		Sizes:         make([]uint64, len(res)),
+		Sizes:         long.cut(len(res)),
 		ChecksumKinds: make([]uint32, len(res)),
-		Checksums:     make([]uint64, len(res)),
-		LeaseTtlsUs:   make([]uint64, len(res)),
+		Checksums:     long.cut(len(res)),
+		LeaseTtlsUs:   long.cut(len(res)),
 	}
 	for i := range res {
 		o := &res[i].Value

@@ -15,25 +15,34 @@ type place struct {
 // replicaWriter fills the columns of a Replicas message.
 type replicaWriter struct {
 	out    *masterv1.Replicas
-	places map[place]uint32
+	places map[place]uint32 // nil while there is only one
 	// last skips the map while replicas of one segment follow each other.
 	last      place
 	lastIndex uint32
 }
 
-// newReplicaWriter makes room for items items with rows rows together.
-func newReplicaWriter(items, rows int) *replicaWriter {
-	return &replicaWriter{
-		out: &masterv1.Replicas{
-			Counts:    make([]uint32, 0, items),
-			Ids:       make([]uint64, 0, rows),
-			Place:     make([]uint32, 0, rows),
-			Addresses: make([]uint64, 0, rows),
-			Sizes:     make([]uint64, 0, rows),
-			Statuses:  make([]int32, 0, rows),
-		},
-		places: make(map[place]uint32),
-	}
+// newReplicaWriter makes room for items items with rows rows together. Columns of one type
+// share an allocation.
+func newReplicaWriter(items, rows int) replicaWriter {
+	long, short := columns[uint64]{make([]uint64, 3*rows)}, columns[uint32]{make([]uint32, items+rows)}
+	return replicaWriter{out: &masterv1.Replicas{
+		Counts:    short.cut(items)[:0],
+		Ids:       long.cut(rows)[:0],
+		Place:     short.cut(rows)[:0],
+		Addresses: long.cut(rows)[:0],
+		Sizes:     long.cut(rows)[:0],
+		Statuses:  make([]int32, 0, rows),
+	}}
+}
+
+// columns is what is left of the memory of several columns.
+type columns[T any] struct{ rest []T }
+
+// cut takes a column of n entries off.
+func (c *columns[T]) cut(n int) []T {
+	column := c.rest[:n:n]
+	c.rest = c.rest[n:]
+	return column
 }
 
 // rowsOf returns how many rows the copies of one item take.
@@ -71,10 +80,15 @@ func (w *replicaWriter) placeOf(r *model.Part) uint32 {
 	if p == w.last && len(w.out.Places) > 0 {
 		return w.lastIndex
 	}
+	if w.places == nil && len(w.out.Places) > 0 {
+		w.places = map[place]uint32{w.last: w.lastIndex}
+	}
 	i, ok := w.places[p]
 	if !ok {
 		i = uint32(len(w.out.Places))
-		w.places[p] = i
+		if i > 0 {
+			w.places[p] = i
+		}
 		w.out.Places = append(w.out.Places, &masterv1.Place{
 			Segment: wireUUID(p.segment), Name: text(p.name), Endpoint: text(p.endpoint), Protocol: text(p.protocol),
 		})
