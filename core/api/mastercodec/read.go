@@ -12,6 +12,17 @@ import (
 // where the message is one for package proto. A column that comes in several pieces, which
 // the format allows, is put together.
 
+// fields reads a message field by field. read gets the tag of one and what follows it.
+// False where one of them is for package proto.
+func fields(b []byte, read func(tag byte, b []byte) []byte) bool {
+	for len(b) > 0 {
+		if b = read(b[0], b[1:]); b == nil {
+			return false
+		}
+	}
+	return true
+}
+
 // block returns the bytes of a field with a length, nil for none.
 func block(b []byte) (content, rest []byte) {
 	content, n := protowire.ConsumeBytes(b)

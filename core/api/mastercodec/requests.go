@@ -27,20 +27,15 @@ func appendKeysRequest(b []byte, keys [][]byte, caller *masterv1.Caller) ([]byte
 }
 
 func readKeysRequest(b []byte, keys *[][]byte, caller **masterv1.Caller) bool {
-	for len(b) > 0 {
-		switch b[0] {
+	return fields(b, func(tag byte, b []byte) []byte {
+		switch tag {
 		case block1:
-			b = readKeys(keys, b[1:], block1, false)
+			return readKeys(keys, b, block1, false)
 		case block2:
-			b = readMessage(caller, b[1:])
-		default:
-			return false
+			return readMessage(caller, b)
 		}
-		if b == nil {
-			return false
-		}
-	}
-	return true
+		return nil
+	})
 }
 
 func appendRemoveRequest(b []byte, m *masterv1.RemoveRequest) ([]byte, error) {
@@ -52,22 +47,17 @@ func appendRemoveRequest(b []byte, m *masterv1.RemoveRequest) ([]byte, error) {
 }
 
 func readRemoveRequest(b []byte, m *masterv1.RemoveRequest) bool {
-	for len(b) > 0 {
-		switch b[0] {
+	return fields(b, func(tag byte, b []byte) []byte {
+		switch tag {
 		case block1:
-			b = readKeys(&m.Keys, b[1:], block1, false)
+			return readKeys(&m.Keys, b, block1, false)
 		case varint2:
-			b = readBool(&m.Force, b[1:])
+			return readBool(&m.Force, b)
 		case block3:
-			b = readMessage(&m.Caller, b[1:])
-		default:
-			return false
+			return readMessage(&m.Caller, b)
 		}
-		if b == nil {
-			return false
-		}
-	}
-	return true
+		return nil
+	})
 }
 
 func appendPutStartRequest(b []byte, m *masterv1.PutStartRequest) ([]byte, error) {
@@ -83,26 +73,21 @@ func appendPutStartRequest(b []byte, m *masterv1.PutStartRequest) ([]byte, error
 }
 
 func readPutStartRequest(b []byte, m *masterv1.PutStartRequest) bool {
-	for len(b) > 0 {
-		switch b[0] {
+	return fields(b, func(tag byte, b []byte) []byte {
+		switch tag {
 		case block1:
-			b = readMessage(&m.Caller, b[1:])
+			return readMessage(&m.Caller, b)
 		case block2:
-			b = readKeys(&m.Keys, b[1:], block2, true)
+			return readKeys(&m.Keys, b, block2, true)
 		case block3:
-			b = readVarints(&m.Sizes, b[1:])
+			return readVarints(&m.Sizes, b)
 		case block4:
-			b = readMessage(&m.Config, b[1:])
+			return readMessage(&m.Config, b)
 		case block5:
-			b = readText(&m.Groups, b[1:])
-		default:
-			return false
+			return readText(&m.Groups, b)
 		}
-		if b == nil {
-			return false
-		}
-	}
-	return true
+		return nil
+	})
 }
 
 func appendPutEndRequest(b []byte, m *masterv1.PutEndRequest) ([]byte, error) {
@@ -115,26 +100,21 @@ func appendPutEndRequest(b []byte, m *masterv1.PutEndRequest) ([]byte, error) {
 }
 
 func readPutEndRequest(b []byte, m *masterv1.PutEndRequest) bool {
-	for len(b) > 0 {
-		switch b[0] {
+	return fields(b, func(tag byte, b []byte) []byte {
+		switch tag {
 		case block1:
-			b = readMessage(&m.Caller, b[1:])
+			return readMessage(&m.Caller, b)
 		case block2:
-			b = readKeys(&m.Keys, b[1:], block2, false)
+			return readKeys(&m.Keys, b, block2, false)
 		case block3:
-			b = readVarints(&m.ChecksumKinds, b[1:])
+			return readVarints(&m.ChecksumKinds, b)
 		case block4:
-			b = readFixed(&m.Checksums, b[1:])
+			return readFixed(&m.Checksums, b)
 		case block5:
-			b = readVarints(&m.Puts, b[1:])
-		default:
-			return false
+			return readVarints(&m.Puts, b)
 		}
-		if b == nil {
-			return false
-		}
-	}
-	return true
+		return nil
+	})
 }
 
 func appendTexts(b []byte, field protowire.Number, list []string) ([]byte, error) {

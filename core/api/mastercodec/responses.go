@@ -16,20 +16,15 @@ func appendExistResponse(b []byte, m *masterv1.ExistResponse) ([]byte, error) {
 }
 
 func readExistResponse(b []byte, m *masterv1.ExistResponse) bool {
-	for len(b) > 0 {
-		switch b[0] {
+	return fields(b, func(tag byte, b []byte) []byte {
+		switch tag {
 		case block1:
-			b = readBools(&m.Exist, b[1:])
+			return readBools(&m.Exist, b)
 		case block2:
-			b = readElement(&m.Errors, b[1:])
-		default:
-			return false
+			return readElement(&m.Errors, b)
 		}
-		if b == nil {
-			return false
-		}
-	}
-	return true
+		return nil
+	})
 }
 
 func appendGetReplicasResponse(b []byte, m *masterv1.GetReplicasResponse) ([]byte, error) {
@@ -61,31 +56,26 @@ func emptied(m *masterv1.GetReplicasResponse) (replicas *masterv1.Replicas) {
 
 func readGetReplicasResponse(b []byte, m *masterv1.GetReplicasResponse) bool {
 	replicas := emptied(m)
-	for len(b) > 0 {
-		switch b[0] {
+	return fields(b, func(tag byte, b []byte) []byte {
+		switch tag {
 		case block1:
 			if m.Replicas == nil {
 				m.Replicas = replicas
 			}
-			b = readReplicas(&m.Replicas, b[1:])
+			return readReplicas(&m.Replicas, b)
 		case block2:
-			b = readVarints(&m.Sizes, b[1:])
+			return readVarints(&m.Sizes, b)
 		case block3:
-			b = readVarints(&m.ChecksumKinds, b[1:])
+			return readVarints(&m.ChecksumKinds, b)
 		case block4:
-			b = readFixed(&m.Checksums, b[1:])
+			return readFixed(&m.Checksums, b)
 		case block5:
-			b = readVarints(&m.LeaseTtlsUs, b[1:])
+			return readVarints(&m.LeaseTtlsUs, b)
 		case block6:
-			b = readElement(&m.Errors, b[1:])
-		default:
-			return false
+			return readElement(&m.Errors, b)
 		}
-		if b == nil {
-			return false
-		}
-	}
-	return true
+		return nil
+	})
 }
 
 func appendPutStartResponse(b []byte, m *masterv1.PutStartResponse) ([]byte, error) {
@@ -97,20 +87,15 @@ func appendPutStartResponse(b []byte, m *masterv1.PutStartResponse) ([]byte, err
 }
 
 func readPutStartResponse(b []byte, m *masterv1.PutStartResponse) bool {
-	for len(b) > 0 {
-		switch b[0] {
+	return fields(b, func(tag byte, b []byte) []byte {
+		switch tag {
 		case block1:
-			b = readReplicas(&m.Replicas, b[1:])
+			return readReplicas(&m.Replicas, b)
 		case block2:
-			b = readElement(&m.Errors, b[1:])
-		default:
-			return false
+			return readElement(&m.Errors, b)
 		}
-		if b == nil {
-			return false
-		}
-	}
-	return true
+		return nil
+	})
 }
 
 // sizeReplicas is how many bytes appendReplicas makes behind tag and length.
@@ -160,28 +145,27 @@ func readReplicas(dst **masterv1.Replicas, b []byte) []byte {
 		*dst = new(masterv1.Replicas)
 	}
 	m := *dst
-	for len(b) > 0 {
-		switch b[0] {
+	whole := fields(b, func(tag byte, b []byte) []byte {
+		switch tag {
 		case block1:
-			b = readElement(&m.Places, b[1:])
+			return readElement(&m.Places, b)
 		case block2:
-			b = readVarints(&m.Counts, b[1:])
+			return readVarints(&m.Counts, b)
 		case block3:
-			b = readVarints(&m.Ids, b[1:])
+			return readVarints(&m.Ids, b)
 		case block4:
-			b = readVarints(&m.Place, b[1:])
+			return readVarints(&m.Place, b)
 		case block5:
-			b = readFixed(&m.Addresses, b[1:])
+			return readFixed(&m.Addresses, b)
 		case block6:
-			b = readVarints(&m.Sizes, b[1:])
+			return readVarints(&m.Sizes, b)
 		case block7:
-			b = readVarints(&m.Statuses, b[1:])
-		default:
-			return nil
+			return readVarints(&m.Statuses, b)
 		}
-		if b == nil {
-			return nil
-		}
+		return nil
+	})
+	if !whole {
+		return nil
 	}
 	return rest
 }
