@@ -112,6 +112,36 @@ func TestStopDoesNotWaitForever(t *testing.T) {
 	require.Equal(t, reasonStopping, closedFor(context.Cause(c.Context())))
 }
 
+// TestStopWhileAnotherIsAtIt: who has no time says so, who has waits for the end; nobody is told that it
+// is over while memory is still in use.
+func TestStopWhileAnotherIsAtIt(t *testing.T) {
+	cfg := insecure()
+	cfg.StallTimeout = plugin.Duration(24 * time.Hour) // It waits for the bytes as long.
+	cfg.OpTimeout = cfg.StallTimeout
+	server, _ := start(t, cfg)
+	_, key := served(t, server, 100)
+	begun(t, server, friend(t, server), key, 100)
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	first := make(chan error, 1)
+	go func() { first <- server.Stop(ctx) }()
+	leaving(t, server)
+
+	over, end := context.WithCancel(context.Background())
+	end()
+	require.ErrorIs(t, server.Stop(over), context.Canceled)
+	second := make(chan error, 1)
+	go func() { second <- server.Stop(context.Background()) }()
+	require.Equal(t, 1, holding(server))
+	require.Empty(t, first)
+	require.Empty(t, second)
+	cancel()
+	require.NoError(t, <-first)
+	require.NoError(t, <-second)
+	require.Zero(t, holding(server))
+	require.NoError(t, server.Stop(context.Background()))
+}
+
 // TestGoodbyeOfAPeer: a peer that closes a connection to which it owes nothing leaves no Write in
 // doubt; one that closes it for another reason does.
 func TestGoodbyeOfAPeer(t *testing.T) {
