@@ -220,7 +220,37 @@ func TestGivingUpReachesTheServer(t *testing.T) {
 	}
 }
 
-// TestAServerThatGoesAway: calls under way fail, and the next ones find the new server.
+// TestGivingUpAtOnceReachesTheServer: also right behind the call.
+func TestGivingUpAtOnceReachesTheServer(t *testing.T) {
+	const n = 500
+	ended := make(chan struct{}, n)
+	e := &echo{ready: func(ctx context.Context) (string, error) {
+		<-ctx.Done()
+		ended <- struct{}{}
+		return "", ctx.Err()
+	}}
+	addr, _ := serve(t, e, Limits{})
+	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", addr)
+	require.NoError(t, err)
+	defer conn.Close()
+	method := masterv1.MasterService_Ready_FullMethodName
+	all := []byte(preface)
+	for i := range uint32(n) {
+		call := append(begin(nil, head{call: i + 1, kind: kindCall, small: uint8(len(method))}), method...)
+		seal(call)
+		all = append(append(all, call...), bare(head{call: i + 1, kind: kindGiveUp})...)
+	}
+	_, err = conn.Write(all)
+	require.NoError(t, err)
+	for i := range n {
+		select {
+		case <-ended:
+		case <-time.After(patient):
+			t.Fatalf("%d of %d calls did not hear of it", n-i, n)
+		}
+	}
+}
+
 // TestWhoHasLeftSendsNothing: a call that may change something is not made for a context
 // that has ended, even where the answer would be quicker than the look at it.
 func TestWhoHasLeftSendsNothing(t *testing.T) {
@@ -240,6 +270,7 @@ func TestWhoHasLeftSendsNothing(t *testing.T) {
 	assert.EqualValues(t, 2, e.calls.Load())
 }
 
+// TestAServerThatGoesAway: calls under way fail, and the next ones find the new server.
 func TestAServerThatGoesAway(t *testing.T) {
 	began := make(chan struct{}, 1)
 	hang := func(ctx context.Context) (string, error) { began <- struct{}{}; <-ctx.Done(); return "", ctx.Err() }

@@ -149,8 +149,21 @@ func (c *serverConn) next() error {
 	}
 	c.slots <- struct{}{} // Its calls end within their bounds.
 	c.calls.Add(1)
-	go j.run()
+	go j.run(c.enter(h))
 	return nil
+}
+
+// enter makes the context of a call, before the next frame is read: that may give it up.
+func (c *serverConn) enter(h head) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(c.s.ctx)
+	if h.millis > 0 {
+		cancel()
+		ctx, cancel = context.WithTimeout(c.s.ctx, time.Duration(h.millis)*time.Millisecond)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.under[h.call] = cancel
+	return ctx, cancel
 }
 
 // giveUp cancels a call, or all with 0.
@@ -197,22 +210,14 @@ func grow(b []byte, n int) []byte {
 	return b[:n]
 }
 
-func (j *job) run() {
+func (j *job) run(ctx context.Context, cancel context.CancelFunc) {
 	c := j.c
 	defer func() {
 		j.free()
 		<-c.slots
 		c.calls.Done()
 	}()
-	ctx, cancel := context.WithCancel(c.s.ctx)
-	if j.h.millis > 0 {
-		cancel()
-		ctx, cancel = context.WithTimeout(c.s.ctx, time.Duration(j.h.millis)*time.Millisecond)
-	}
 	defer cancel()
-	c.mu.Lock()
-	c.under[j.h.call] = cancel
-	c.mu.Unlock()
 	resp, err := j.invoke(ctx)
 	c.mu.Lock()
 	delete(c.under, j.h.call)
