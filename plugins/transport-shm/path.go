@@ -102,6 +102,11 @@ func (p *path) expire(due iter.Seq[*op]) {
 	}
 }
 
+var _ transport.Delivering = (*path)(nil)
+
+// Deliver implements transport.Delivering.
+func (p *path) Deliver(f func(transport.Completion) bool) { p.DeliverTo(f) }
+
 // Close implements transport.Path. When it returns without an error, nothing of the peer is
 // mapped any more.
 func (p *path) Close(ctx context.Context) error {

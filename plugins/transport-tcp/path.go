@@ -101,6 +101,11 @@ func (p *path) expire(due iter.Seq[*op]) {
 	p.kick()
 }
 
+var _ transport.Delivering = (*path)(nil)
+
+// Deliver implements transport.Delivering.
+func (p *path) Deliver(f func(transport.Completion) bool) { p.DeliverTo(f) }
+
 // Close implements transport.Path.
 func (p *path) Close(ctx context.Context) error {
 	p.mu.Lock()

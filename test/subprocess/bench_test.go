@@ -86,11 +86,8 @@ func TestRatios(t *testing.T) {
 	}
 	rounds, _ := strconv.Atoi(os.Getenv("MOONCAKE_BENCH_PLUGINS"))
 	rounds = max(rounds, 5)
-	server := start(t, "tcp", onLoopback)
-	const most = 1 << 20
-	_, key := memory(t, server, 1, depth*most, transport.AccessRemote)
-	near := newLink(t, inProcess(t), server, key, most)
-	far := newLink(t, start(t, "tcp", onLoopback), server, key, most)
+	r := newRig(t, 1<<20)
+	near, far := r.near, r.far
 	ring := newBareRing(t)
 	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(w, "throughput, %d in flight\tin process\tsubprocess\tratio (goal 0.95)\n", depth)
@@ -145,6 +142,7 @@ func TestRatios(t *testing.T) {
 	far.move(t, transport.Read, 0, depth, count)
 	fmt.Fprintf(w, "\n\t\t\t\noperations a second, %d in flight\tbare ring\tempty operations\tratio\n\t%.0f\t%.0f\t%.2f\n",
 		depth, bare, float64(count)/time.Since(began).Seconds(), float64(count)/time.Since(began).Seconds()/bare)
+	r.costs(t, w, rounds)
 	require.NoError(t, w.Flush())
 }
 

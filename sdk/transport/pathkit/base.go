@@ -43,6 +43,7 @@ type Base[R, T any, O Operation[T]] struct {
 	free    []O
 	done    []transport.Completion
 	reaped  int // how much of done was given out
+	deliver func(transport.Completion) bool
 	timer   *time.Timer
 	timerAt time.Time // when timer runs sweep; zero for not at all
 }

@@ -21,7 +21,8 @@
 //
 // Locking: the lock is the path's own, and guards a Base as it guards the rest of the
 // path. Every method says whether the caller holds it. Nothing blocks while it is held, and
-// no method calls back into the transport, but for the function that is given to Init.
+// no method calls back into the transport, but for the function that is given to Init. The
+// function of DeliverTo is the host's; it does not call the path.
 //
 // Cost: no operation allocates once a path has had as many under way as it ever will.
 //

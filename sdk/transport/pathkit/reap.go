@@ -20,9 +20,24 @@ func (b *Base[R, T, O]) Complete(id uint64, err error, doubt bool) {
 	default:
 		c.Status = transport.Failed
 	}
+	if b.deliver != nil && b.deliver(c) {
+		if b.closed { // Reap may have to say that this is the end.
+			b.Signal()
+		}
+		return
+	}
 	b.done = append(b.done, c)
 	b.pending.Add(1)
 	b.Signal()
+}
+
+// DeliverTo is the Deliver of a path that is transport.Delivering, which is right where a
+// reaper is woken for completions; one that polls for them has nothing to gain. f is called with the
+// lock held. The lock is not held.
+func (b *Base[R, T, O]) DeliverTo(f func(transport.Completion) bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.deliver = f
 }
 
 // Signal wakes one reaper, also where there is nothing to take; who takes completions wakes

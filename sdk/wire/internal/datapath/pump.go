@@ -52,7 +52,9 @@ type Pump struct {
 	mu     sync.Mutex
 	out    *shm.Producer
 	buf    [completionSize]byte
+	one    [1]transport.Completion
 	flight []flight // by slot
+	used   int      // of flight
 }
 
 // flight is an operation that the inner path has.
@@ -100,6 +102,10 @@ func NewPump(o PumpOptions, slots int, fds []int) (*Pump, error) {
 	if err != nil {
 		p.free()
 		return nil, err
+	}
+	// Not transport.As: what wraps a path may do something to its completions.
+	if d, ok := o.Path.(transport.Delivering); ok {
+		d.Deliver(p.deliver)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	p.cancel = cancel
@@ -226,6 +232,9 @@ func (p *Pump) accept(s *submission, now time.Time) (transport.Op, error) {
 		}
 	}
 	p.mu.Lock()
+	if !p.flight[s.tag.slot()].used {
+		p.used++
+	}
 	p.flight[s.tag.slot()] = f
 	p.mu.Unlock()
 	o := transport.Op{
@@ -253,10 +262,7 @@ func (p *Pump) completions() {
 		if n > 0 {
 			p.post(dst[:n])
 			clear(dst[:n])
-			select {
-			case p.room <- struct{}{}:
-			default:
-			}
+			p.reaped()
 		}
 		if err != nil {
 			if !errors.Is(err, transport.ErrPathClosed) {
@@ -267,10 +273,42 @@ func (p *Pump) completions() {
 	}
 }
 
+// few is how many operations may be under way for a completion to be written where it comes
+// about. With more the next one is near, and completions takes them together: one bell for several.
+const few = 4
+
+// deliver writes a completion where it comes about, which spares waking completions. It does
+// not where bytes have to be copied: the path waits meanwhile.
+func (p *Pump) deliver(done transport.Completion) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if f := p.of(tag(done.ID)); p.used > few || f != nil && f.host != 0 && f.read {
+		return false
+	}
+	p.one[0] = done
+	p.write(p.one[:])
+	p.one[0] = transport.Completion{}
+	p.reaped()
+	return true
+}
+
+// reaped tells who waits to submit that there may be room.
+func (p *Pump) reaped() {
+	select {
+	case p.room <- struct{}{}:
+	default:
+	}
+}
+
 // post writes completions, and frees what their operations used.
 func (p *Pump) post(done []transport.Completion) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.write(done)
+}
+
+// write is post with mu held.
+func (p *Pump) write(done []transport.Completion) {
 	free, err := p.out.Free()
 	if err != nil || free < len(done) {
 		p.Logger.Error("there is no room for completions in the host's ring", "error", err, "free", free, "completions", len(done))
@@ -292,11 +330,10 @@ func (p *Pump) post(done []transport.Completion) {
 // land ends the flight of an operation. What completes that was not under way goes to the
 // host as it is, which then knows that the transport is broken.
 func (p *Pump) land(c *completion) {
-	i := c.tag.slot()
-	if uint64(i) >= uint64(len(p.flight)) || !p.flight[i].used || p.flight[i].tag != c.tag {
+	f := p.of(c.tag)
+	if f == nil {
 		return
 	}
-	f := &p.flight[i]
 	if f.host != 0 && f.read && c.status == transport.OK {
 		// Here and nowhere later: with the completion the memory is the caller's again.
 		if err := WriteHost(p.Host, f.buf, f.host); err != nil {
@@ -312,6 +349,16 @@ func (p *Pump) land(c *completion) {
 		p.Areas.mu.Unlock()
 	}
 	*f = flight{}
+	p.used--
+}
+
+// of returns the flight that a tag names, nil for none. mu is held.
+func (p *Pump) of(t tag) *flight {
+	i := t.slot()
+	if uint64(i) >= uint64(len(p.flight)) || !p.flight[i].used || p.flight[i].tag != t {
+		return nil
+	}
+	return &p.flight[i]
 }
 
 func closeAll(fds []int) {

@@ -89,3 +89,74 @@ func TestPumpRefusesBadPaths(t *testing.T) {
 	require.Error(t, err)
 	require.Equal(t, before, openFiles(t))
 }
+
+// giver is an inner path that hands completions over, and is never reaped but at its end.
+type giver struct {
+	spy
+	f func(transport.Completion) bool
+}
+
+func (g *giver) Deliver(f func(transport.Completion) bool) { g.f = f }
+
+func (g *giver) Submit(ops []transport.Op) (int, error) {
+	for i := range ops {
+		g.seen <- ops[i].ID
+	}
+	return len(ops), nil
+}
+
+// TestCompletedWhereItComesAbout: a completion of a path that hands them over is in the ring
+// when it has been handed over, unless so many are under way that they go together, or bytes
+// have to be copied for it.
+func TestCompletedWhereItComesAbout(t *testing.T) {
+	r := newRig(t, 8, nil)
+	var fds []int
+	for _, fd := range r.p.Descriptors() {
+		own, err := unix.Dup(fd)
+		require.NoError(t, err)
+		fds = append(fds, own)
+	}
+	g := &giver{spy: spy{p: r.p, seen: make(chan uint64, 9), closed: make(chan struct{})}}
+	pump, err := NewPump(PumpOptions{
+		Path: g, Areas: &Areas{}, Logger: slog.New(slog.DiscardHandler), Stats: &PumpStats{},
+		Fail: func(error) Failure { return Failure{Code: errs.InvalidParams, Class: errs.ClassPermanent, Text: "x"} },
+	}, 8, fds)
+	require.NoError(t, err)
+	var ids []uint64
+	for i := range few + 2 {
+		_, err := r.p.Submit([]transport.Op{{ID: uint64(i), Kind: transport.Read, Remote: 5}})
+		require.NoError(t, err)
+		ids = append(ids, <-g.seen)
+	}
+	ready := func() int {
+		n, err := r.p.in.Ready()
+		require.NoError(t, err)
+		return n
+	}
+	ok := func(i int) transport.Completion {
+		return transport.Completion{ID: ids[i], Status: transport.OK}
+	}
+	require.False(t, g.f(ok(0)), "it goes with others")
+	pump.post([]transport.Completion{ok(0), ok(1)}) // What the reaper does.
+	require.True(t, g.f(ok(2)))
+	require.Equal(t, 3, ready())
+	pump.mu.Lock()
+	pump.of(tag(ids[3])).host = 4096
+	pump.mu.Unlock()
+	require.False(t, g.f(ok(3)), "bytes have to be copied")
+	pump.mu.Lock()
+	pump.of(tag(ids[3])).host = 0
+	pump.mu.Unlock()
+	for i := 3; i < len(ids); i++ {
+		require.True(t, g.f(ok(i)))
+	}
+	require.Equal(t, len(ids), ready())
+	require.Zero(t, pump.used)
+	dst := make([]transport.Completion, 9)
+	n, err := r.p.Reap(t.Context(), dst)
+	require.NoError(t, err)
+	require.Equal(t, len(ids), n)
+	r.p.End()
+	require.NoError(t, pump.Close(t.Context()))
+	require.NoError(t, r.p.Settle(t.Context()))
+}
