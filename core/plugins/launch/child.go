@@ -277,8 +277,9 @@ func (c *child) Kill(context.Context) error {
 	return nil
 }
 
-// Stdout implements runner.Runner.
-func (c *child) Stdout() io.ReadCloser { return c.stdout }
+// Stdout implements runner.Runner. go-plugin gives up reading at a line of 64 KiB, and what
+// a plugin writes then would stand still.
+func (c *child) Stdout() io.ReadCloser { return &lines{ReadCloser: c.stdout} }
 
 // Stderr implements runner.Runner. The log is read by package launch, because go-plugin's
 // parser panics on a record whose message is no string.

@@ -151,3 +151,29 @@ func printable(s string) string {
 		return r
 	}, strings.ToValidUTF8(s, "?"))
 }
+
+// maxPrinted bounds one line of standard output, in bytes; the first has the certificate of
+// the handshake. It is below bufio.MaxScanTokenSize.
+const maxPrinted = 48 << 10
+
+// lines is a reader whose lines are no longer than maxPrinted: the rest of a longer one is the
+// next. It is read by one goroutine.
+type lines struct {
+	io.ReadCloser
+	n int // bytes of the line so far
+}
+
+// Read implements io.Reader.
+func (l *lines) Read(p []byte) (int, error) {
+	if l.n == maxPrinted && len(p) > 0 {
+		p[0], l.n = '\n', 0
+		return 1, nil
+	}
+	n, err := l.ReadCloser.Read(p[:min(len(p), maxPrinted-l.n)])
+	if at := bytes.LastIndexByte(p[:n], '\n'); at >= 0 {
+		l.n = n - at - 1
+	} else {
+		l.n += n
+	}
+	return n, err
+}

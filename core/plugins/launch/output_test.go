@@ -1,12 +1,16 @@
 package launch
 
 import (
+	"bufio"
+	"io"
 	"log/slog"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"unicode/utf8"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 func pumped(text string) (*output, string) {
@@ -70,4 +74,37 @@ func FuzzOutput(f *testing.F) {
 			}
 		}
 	})
+}
+
+func TestPrintedLinesAreBounded(t *testing.T) {
+	long := strings.Repeat("a", maxPrinted)
+	for in, want := range map[string][]string{
+		"one\ntwo":                {"one", "two"},
+		long + "\nb\n":            {long, "", "b"},
+		long + "b\nc":             {long, "b", "c"},
+		"a\n" + long + long + "b": {"a", long, long, "b"},
+		"":                        nil,
+	} {
+		for _, r := range []io.Reader{strings.NewReader(in), iotest.HalfReader(strings.NewReader(in)), iotest.DataErrReader(strings.NewReader(in))} {
+			var got []string
+			scanner := bufio.NewScanner(&lines{ReadCloser: io.NopCloser(r)})
+			for scanner.Scan() {
+				got = append(got, scanner.Text())
+			}
+			require.NoError(t, scanner.Err())
+			assert.Equal(t, want, got)
+		}
+	}
+}
+
+// TestAPluginMayPrintWithoutEnd: somebody reads it, else it would stand still.
+func TestAPluginMayPrintWithoutEnd(t *testing.T) {
+	p, policy, _ := start(t, `{"print": 500000}`)
+	_, err := policy.Stats(t.Context())
+	require.NoError(t, err)
+	select {
+	case <-p.Done():
+		t.Fatal(p.Ending())
+	default:
+	}
 }

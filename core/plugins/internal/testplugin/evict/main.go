@@ -68,6 +68,9 @@ type config struct {
 	Spawn bool `json:"spawn"`
 	// Daemon starts one that is not in this one's group, nor its child any more.
 	Daemon bool `json:"daemon"`
+	// Print is how many bytes Start writes to standard output itself, as a library does,
+	// without the end of a line.
+	Print int `json:"print"`
 	// Refuse is refused.
 	Refuse bool `json:"refuse"`
 }
@@ -111,6 +114,13 @@ func (p *policy) Start(ctx context.Context, h plugin.Host) error {
 			return err
 		}
 		h.Logger().Info("spawned", "child", strings.TrimSpace(string(out)))
+	}
+	for left := p.cfg.Print; left > 0; {
+		n, err := syscall.Write(1, []byte(strings.Repeat("x", min(left, 4096))))
+		if err != nil {
+			return err
+		}
+		left -= n
 	}
 	_, err := os.Stat(p.cfg.CrashIfExists)
 	if p.cfg.CrashAtStart || p.cfg.CrashIfExists != "" && err == nil {
