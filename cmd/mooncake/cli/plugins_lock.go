@@ -108,7 +108,11 @@ func (e *env) usedFile(t trusting, id plugin.ID) (string, error) {
 
 func (e *env) allToLock(t trusting) ([]lockable, error) {
 	var out []lockable
-	for _, en := range binaries(t.catalog.List(), plugin.ID{}) {
+	all := t.catalog.List()
+	for _, en := range folders(all) {
+		fmt.Fprintf(e.stderr, "left out: %s: %s\n", printable(en.Home), printable(en.Reason))
+	}
+	for _, en := range binaries(all, plugin.ID{}) {
 		if en.State == plugin.StateFailed {
 			fmt.Fprintf(e.stderr, "left out: %s: %s\n", printable(en.Home), printable(en.Reason))
 			continue

@@ -114,6 +114,11 @@ func binaries(entries []plugins.Entry, id plugin.ID) []plugins.Entry {
 	return out
 }
 
+// folders are the entries of folders that could not be looked at as a whole.
+func folders(entries []plugins.Entry) []plugins.Entry {
+	return slices.DeleteFunc(slices.Clone(entries), func(en plugins.Entry) bool { return en.ID() != plugin.ID{} || en.State != plugin.StateFailed })
+}
+
 // absent explains that there is no binary of a plugin.
 func (e *env) absent(id plugin.ID) error {
 	for _, f := range e.builtins {

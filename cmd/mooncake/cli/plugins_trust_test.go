@@ -128,6 +128,25 @@ func TestLockAndVerify(t *testing.T) {
 	assert.Equal(t, exitFailure, code, "unless it is named")
 }
 
+// TestAFolderThatCannotBeReadIsNoSuccess: what it holds is not known.
+func TestAFolderThatCannotBeReadIsNoSuccess(t *testing.T) {
+	w := newWorkbench(t)
+	w.plugin("evict/fifo", "1.0.0")
+	file := filepath.Join(w.home, "file")
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
+	code, _, errOut := w.run("lock", "--plugin-dir", file)
+	require.Equal(t, exitOK, code)
+	assert.Contains(t, errOut, "left out: "+file+": the plugin folder is not a folder")
+	code, _, _ = w.run("verify")
+	require.Equal(t, exitOK, code)
+	for _, args := range [][]string{{"verify", "--plugin-dir", file}, {"verify", "evict/fifo", "--plugin-dir", file}} {
+		code, out, errOut := w.run(args...)
+		assert.Equal(t, exitFailure, code)
+		assert.Regexp(t, `(?m)^- +refused .*the plugin folder is not a folder`, out)
+		assert.Contains(t, errOut, "1 of 2 plugins")
+	}
+}
+
 // TestLockOfAnotherPlatform: its file is named with the platform, and what is locked here
 // stays.
 func TestLockOfAnotherPlatform(t *testing.T) {

@@ -19,7 +19,7 @@ func (e *env) pluginsVerifyCmd() *cobra.Command {
 		Short: "Compare the plugins that are there with the lock file",
 		Long: `Computes the checksums of the plugins that are named, or of all that are found, and compares
 them with the lock file, whatever plugins.trust says. Exit code 1 where one differs, is not
-locked, is refused, or was named and is not there. What is locked and not installed on this
+locked, is refused, or was named and is not there, and where a folder cannot be read. What is locked and not installed on this
 machine is listed as absent, which is no failure: a lock file may serve many machines.
 Nothing is run.`,
 		Example: `  mooncake plugins verify
@@ -74,6 +74,9 @@ func verify(entries []plugins.Entry, lock trust.Lock, named []plugin.ID) []verif
 			out = append(out, verifyOne(en, lock, seen[en.ID()]))
 			seen[en.ID()] = seen[en.ID()] || en.State != plugin.StateFailed
 		}
+	}
+	for _, en := range folders(entries) {
+		out = append(out, verified{ID: "-", Status: "refused", File: en.Home, Reason: en.Reason, failed: true})
 	}
 	for _, id := range lock.IDs() {
 		if locked, ok := lock.Find(id, trust.HostPlatform()); ok && wanted(id) && !slices.ContainsFunc(out, func(v verified) bool { return v.ID == id.String() }) {
