@@ -114,7 +114,7 @@ func (b *Batch) refusal(r *Request, next int) error {
 
 // start runs tasks in the background.
 func (b *Batch) start(tasks []task) {
-	groups, local := b.e.sort(b.ctx, b, tasks)
+	groups, local := b.e.sort(b.ctx, b, tasks, nil, nil)
 	for _, g := range groups {
 		b.e.calls.Go(g.run)
 	}

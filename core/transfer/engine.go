@@ -36,6 +36,7 @@ type Engine struct {
 	id       uint64 // tells this engine from one before it
 	stats    counters
 	groups   sync.Pool // of *group
+	spare    sync.Pool // of *call
 	batches  batches
 	notes    notes
 	joined   sync.Once

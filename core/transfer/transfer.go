@@ -17,46 +17,84 @@ import (
 //
 // Requests of one call must not overlap where they write.
 func (e *Engine) Transfer(ctx context.Context, reqs []Request) []Result {
-	results := make([]Result, len(reqs))
+	return e.TransferTo(ctx, reqs, make([]Result, 0, len(reqs)))
+}
+
+// TransferTo is Transfer that appends the answers to dst, for callers who use its memory
+// again. To one peer it allocates nothing then.
+func (e *Engine) TransferTo(ctx context.Context, reqs []Request, dst []Result) []Result {
 	if !e.begin() {
-		err, now := errs.Wrap(errs.TransferFail, "transfer", ErrClosed), time.Now()
-		for i := range results {
-			results[i] = Result{Err: err, Done: now}
+		r := Result{Err: errs.Wrap(errs.TransferFail, "transfer", ErrClosed), Done: time.Now()}
+		for range reqs {
+			dst = append(dst, r)
 		}
-		return results
+		return dst
 	}
 	defer e.calls.Done()
-
-	tasks := make([]task, len(reqs))
-	for i := range reqs {
-		tasks[i].req = reqs[i]
-		if err := reqs[i].validate(); err != nil {
-			tasks[i].finish(Invalid, err, time.Now())
-		}
+	c, ok := e.spare.Get().(*call)
+	if !ok {
+		c = new(call)
 	}
-	groups, local := e.sort(ctx, nil, tasks)
-	var wg sync.WaitGroup
-	for i, g := range groups {
-		if i == len(groups)-1 && len(local) == 0 {
+	defer e.reuse(c)
+
+	c.ask(reqs)
+	c.groups, c.local = e.sort(ctx, nil, c.tasks, c.groups, c.local)
+	for i, g := range c.groups {
+		if i == len(c.groups)-1 && len(c.local) == 0 {
 			g.run()
 		} else {
-			wg.Go(g.run)
+			c.wg.Go(g.run)
 		}
 	}
-	e.copyLocal(ctx, nil, local)
-	wg.Wait()
-	for i := range tasks {
-		results[i] = Result{Err: tasks[i].err, Done: tasks[i].done}
+	e.copyLocal(ctx, nil, c.local)
+	c.wg.Wait()
+	for i := range c.tasks {
+		dst = append(dst, Result{Err: c.tasks[i].err, Done: c.tasks[i].done})
 	}
-	return results
+	return dst
+}
+
+// call is what one Transfer works with. When it returns every group has run to its end, so
+// that nobody knows the tasks any more and the next call may have them.
+type call struct {
+	tasks  []task
+	groups []*group
+	local  []*task
+	wg     sync.WaitGroup
+}
+
+// ask makes a task of each request. Those that cannot be are decided.
+func (c *call) ask(reqs []Request) {
+	if cap(c.tasks) < len(reqs) {
+		c.tasks = make([]task, len(reqs))
+	}
+	c.tasks = c.tasks[:len(reqs)]
+	for i := range reqs {
+		c.tasks[i].req = reqs[i]
+		if err := reqs[i].validate(); err != nil {
+			c.tasks[i].finish(Invalid, err, time.Now())
+		}
+	}
+}
+
+// reuse empties a call, so that it keeps no memory of anybody else's alive.
+func (e *Engine) reuse(c *call) {
+	if cap(c.tasks) > maxKept {
+		return
+	}
+	clear(c.tasks)
+	clear(c.groups)
+	clear(c.local)
+	c.tasks, c.groups, c.local = c.tasks[:0], c.groups[:0], c.local[:0]
+	e.spare.Put(c)
 }
 
 // fewPeers is up to how many groups looking through them beats a map.
 const fewPeers = 16
 
 // sort puts the tasks that are not decided into groups by their peers, those of this
-// process itself apart.
-func (e *Engine) sort(ctx context.Context, b *Batch, tasks []task) (groups []*group, local []*task) {
+// process itself apart. It appends to groups and local, which are empty.
+func (e *Engine) sort(ctx context.Context, b *Batch, tasks []task, groups []*group, local []*task) ([]*group, []*task) {
 	self := e.dir.LocalName()
 	var byPeer map[string]*group
 	for i := range tasks {
