@@ -22,6 +22,8 @@ type ClientOptions struct {
 	RetryMin, RetryMax time.Duration
 	// Fallback answers calls while the server does not speak this protocol; nil for none.
 	Fallback grpc.ClientConnInterface
+	// Timeout bounds every call, also one of the fallback. 0 for none.
+	Timeout time.Duration
 	// Codec of requests and responses, nil for package proto.
 	Codec Codec
 	// Dial connects; nil for TCP.
@@ -82,23 +84,36 @@ func dialTCP(ctx context.Context, addr string) (net.Conn, error) {
 }
 
 // Invoke implements grpc.ClientConnInterface. Errors carry a status: Unavailable while
-// there is no connection, and for calls whose connection ended.
+// there is no connection, and for calls whose connection ended. A context of package callctx
+// is waited for without deriving another from it. When Invoke returns, nobody looks at args or
+// writes to reply any more.
 func (c *Client) Invoke(ctx context.Context, method string, args, reply any, opts ...grpc.CallOption) error {
 	if err := ctx.Err(); err != nil {
 		return status.FromContextError(err).Err() // Nothing is sent for who has left.
 	}
+	w := waitFor(ctx, c.opts.Timeout)
+	defer w.free()
 	for {
-		s, err := c.session(ctx)
+		s, err := c.session(w)
 		if err != nil {
 			return err
 		}
 		if s == nil {
-			return c.opts.Fallback.Invoke(ctx, method, args, reply, opts...)
+			return c.fallback(ctx, method, args, reply, opts...)
 		}
-		if err := s.invoke(ctx, method, args, reply); !errors.Is(err, errBye) {
+		if err := s.invoke(w, method, args, reply); !errors.Is(err, errBye) {
 			return err
 		}
 	}
+}
+
+func (c *Client) fallback(ctx context.Context, method string, args, reply any, opts ...grpc.CallOption) error {
+	if c.opts.Timeout > 0 {
+		limited, cancel := context.WithTimeout(ctx, c.opts.Timeout)
+		defer cancel()
+		ctx = limited
+	}
+	return c.opts.Fallback.Invoke(ctx, method, args, reply, opts...)
 }
 
 // NewStream implements grpc.ClientConnInterface through the fallback.
@@ -110,7 +125,7 @@ func (c *Client) NewStream(ctx context.Context, desc *grpc.StreamDesc, method st
 }
 
 // session returns a connection, nil for the fallback.
-func (c *Client) session(ctx context.Context) (*session, error) {
+func (c *Client) session(w *wait) (*session, error) {
 	for {
 		c.mu.Lock()
 		switch {
@@ -130,12 +145,16 @@ func (c *Client) session(ctx context.Context) (*session, error) {
 			c.dialling = over
 			c.attempts.Go(func() { c.attempt(over) }) //nolint:contextcheck // Others wait for it too.
 		}
-		wait := c.dialling
+		over := c.dialling
 		c.mu.Unlock()
 		select {
-		case <-wait:
-		case <-ctx.Done():
-			return nil, status.FromContextError(ctx.Err()).Err()
+		case <-over:
+		case <-w.caller:
+			return nil, w.ended(callerEnd)
+		case <-w.own:
+			return nil, w.ended(ownEnd)
+		case <-w.limit.C:
+			return nil, w.ended(limitEnd)
 		}
 	}
 }

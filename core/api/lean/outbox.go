@@ -18,6 +18,7 @@ type outbox struct {
 	limit int // of bytes that wait
 
 	mu      sync.Mutex
+	now     attempt
 	waiting []byte // what the kernel did not take, nil while nothing waits
 	writing bool   // a goroutine writes what waits
 	err     error
@@ -38,6 +39,40 @@ func newOutbox(conn net.Conn, l Limits) (*outbox, error) {
 	return &outbox{conn: conn, raw: raw, stall: l.Stall, limit: 2 * l.Frame}, nil
 }
 
+// attempt is a write that does not wait. What it works with is made once: the system's
+// connections take a function, which would be made for each frame.
+type attempt struct {
+	frame []byte
+	n     int
+	err   error
+	try   func(fd uintptr) bool
+}
+
+// write returns how much the kernel took at once.
+func (a *attempt) write(raw syscall.RawConn, frame []byte) (int, error) {
+	if a.try == nil {
+		a.try = a.once
+	}
+	a.frame, a.n, a.err = frame, 0, nil
+	err := raw.Write(a.try)
+	a.frame = nil
+	switch {
+	case err != nil:
+		return 0, err
+	case errors.Is(a.err, syscall.EAGAIN):
+		return 0, nil
+	}
+	return a.n, a.err
+}
+
+func (a *attempt) once(fd uintptr) bool {
+	for {
+		if a.n, a.err = syscall.Write(int(fd), a.frame); !errors.Is(a.err, syscall.EINTR) {
+			return true // Never wait here.
+		}
+	}
+}
+
 // send writes a frame, or keeps it until the kernel takes it. The frame stays the caller's.
 // An error ends the connection.
 func (o *outbox) send(frame []byte) error {
@@ -49,21 +84,7 @@ func (o *outbox) send(frame []byte) error {
 	if o.writing {
 		return o.keep(frame)
 	}
-	var n int
-	var got error
-	err := o.raw.Write(func(fd uintptr) bool {
-		for {
-			if n, got = syscall.Write(int(fd), frame); !errors.Is(got, syscall.EINTR) {
-				return true // Never wait here.
-			}
-		}
-	})
-	if errors.Is(got, syscall.EAGAIN) {
-		n, got = 0, nil
-	}
-	if err == nil {
-		err = got
-	}
+	n, err := o.now.write(o.raw, frame)
 	if err != nil {
 		return o.fail(err)
 	}

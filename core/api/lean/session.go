@@ -22,6 +22,7 @@ type session struct {
 	conn   net.Conn
 	out    *outbox
 	in     *bufio.Reader
+	head   [lengthSize + headSize]byte // of what is being read
 	limits Limits
 	codec  Codec
 	ended  atomic.Bool
@@ -105,7 +106,7 @@ func (s *session) alive() bool {
 var frames = sync.Pool{New: func() any { return new([]byte) }}
 
 // invoke does one call.
-func (s *session) invoke(ctx context.Context, method string, args, reply any) error {
+func (s *session) invoke(e *wait, method string, args, reply any) error {
 	request, ok := args.(proto.Message)
 	answer, ok2 := reply.(proto.Message)
 	if !ok || !ok2 || len(method) > maxMethod {
@@ -113,8 +114,12 @@ func (s *session) invoke(ctx context.Context, method string, args, reply any) er
 	}
 	select {
 	case s.room <- struct{}{}:
-	case <-ctx.Done():
-		return status.FromContextError(ctx.Err()).Err()
+	case <-e.caller:
+		return e.ended(callerEnd)
+	case <-e.own:
+		return e.ended(ownEnd)
+	case <-e.limit.C:
+		return e.ended(limitEnd)
 	}
 	defer func() { <-s.room }()
 	w := waiters.Get().(*pending) //nolint:forcetypeassert // Nothing else is in the pool.
@@ -124,22 +129,34 @@ func (s *session) invoke(ctx context.Context, method string, args, reply any) er
 		return err
 	}
 	defer s.leave()
-	if err := s.ask(ctx, id, method, request); err != nil {
+	if err := s.ask(e, id, method, request); err != nil {
 		if !s.withdraw(id) {
 			<-w.ready // The reader has it in hand.
 		}
 		return err
 	}
+	var which end
 	select {
 	case <-w.ready:
-	case <-ctx.Done():
-		if s.withdraw(id) {
-			s.say(head{call: id, kind: kindGiveUp})
-			return status.FromContextError(ctx.Err()).Err()
-		}
-		<-w.ready
+		return w.take()
+	case <-e.caller:
+		which = callerEnd
+	case <-e.own:
+		which = ownEnd
+	case <-e.limit.C:
+		which = limitEnd
 	}
-	err = w.err
+	if s.withdraw(id) {
+		s.say(head{call: id, kind: kindGiveUp})
+		return e.ended(which)
+	}
+	<-w.ready
+	return w.take()
+}
+
+// take returns how a call went whose answer is there, and gives the waiter back.
+func (w *pending) take() error {
+	err := w.err
 	w.reply, w.err = nil, nil
 	waiters.Put(w)
 	return err
@@ -188,10 +205,10 @@ func (s *session) withdraw(id uint32) bool {
 }
 
 // ask sends a call.
-func (s *session) ask(ctx context.Context, id uint32, method string, request proto.Message) error {
+func (s *session) ask(e *wait, id uint32, method string, request proto.Message) error {
 	h := head{call: id, kind: kindCall, small: uint8(len(method))}
-	if end, ok := ctx.Deadline(); ok {
-		left := time.Until(end)
+	if !e.until.IsZero() {
+		left := time.Until(e.until)
 		if left <= 0 {
 			return status.Error(codes.DeadlineExceeded, context.DeadlineExceeded.Error())
 		}
@@ -246,8 +263,7 @@ func (s *session) read() {
 
 // next takes one answer; buf is used again.
 func (s *session) next(buf []byte) ([]byte, error) {
-	var scratch [lengthSize + headSize]byte
-	h, rest, err := readHead(s.in, s.limits.Frame, &scratch)
+	h, rest, err := readHead(s.in, s.limits.Frame, &s.head)
 	if err != nil {
 		return buf, err
 	}
