@@ -7,7 +7,12 @@ import (
 )
 
 // Codec reads and writes messages. It implements lean.Codec. Safe for concurrent use.
-type Codec struct{}
+//
+// A message that answers are read into again and again keeps the memory of its columns.
+type Codec struct {
+	// Places, where set, are those that answers share; see there.
+	Places *Places
+}
 
 // Append appends m in protobuf's binary form. Like proto.Marshal it refuses texts that are
 // not UTF-8.
@@ -44,17 +49,17 @@ func (Codec) Append(b []byte, m proto.Message) ([]byte, error) {
 	return append(out, m.ProtoReflect().GetUnknown()...), nil
 }
 
-// Decode makes m what b says. It keeps nothing of b. A GetReplicasResponse that is decoded into
+// Decode makes m what b says. It keeps nothing of b. An answer that is decoded into
 // again keeps the memory of its columns.
-func (Codec) Decode(b []byte, m proto.Message) error {
-	if quick(b, m) {
+func (c Codec) Decode(b []byte, m proto.Message) error {
+	if c.quick(b, m) {
 		return nil
 	}
 	return proto.Unmarshal(b, m)
 }
 
 // quick reports false where m is to be read by package proto, whatever it holds by then.
-func quick(b []byte, m proto.Message) bool {
+func (c Codec) quick(b []byte, m proto.Message) bool {
 	switch m := m.(type) {
 	case *masterv1.ExistRequest:
 		m.Reset()
@@ -66,13 +71,12 @@ func quick(b []byte, m proto.Message) bool {
 		m.Reset()
 		return readKeysRequest(b, &m.Keys, &m.Caller)
 	case *masterv1.GetReplicasResponse:
-		return readGetReplicasResponse(b, m)
+		return c.readGetReplicasResponse(b, m, emptyGetReplicasResponse(m))
 	case *masterv1.PutStartRequest:
 		m.Reset()
 		return readPutStartRequest(b, m)
 	case *masterv1.PutStartResponse:
-		m.Reset()
-		return readPutStartResponse(b, m)
+		return c.readPutStartResponse(b, m, emptyPutStartResponse(m))
 	case *masterv1.PutEndRequest:
 		m.Reset()
 		return readPutEndRequest(b, m)

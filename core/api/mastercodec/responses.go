@@ -39,30 +39,11 @@ func appendGetReplicasResponse(b []byte, m *masterv1.GetReplicasResponse) ([]byt
 	return appendErrors(b, 6, m.GetErrors())
 }
 
-// emptied resets a message but for the memory of its columns. replicas is what is left of the
-// message inside, nil where there was none.
-func emptied(m *masterv1.GetReplicasResponse) (replicas *masterv1.Replicas) {
-	if r := m.GetReplicas(); r != nil {
-		counts, ids, place, addresses, sizes, statuses := r.Counts[:0], r.Ids[:0], r.Place[:0], r.Addresses[:0], r.Sizes[:0], r.Statuses[:0]
-		r.Reset()
-		r.Counts, r.Ids, r.Place, r.Addresses, r.Sizes, r.Statuses = counts, ids, place, addresses, sizes, statuses
-		replicas = r
-	}
-	sizes, kinds, sums, ttls := m.Sizes[:0], m.ChecksumKinds[:0], m.Checksums[:0], m.LeaseTtlsUs[:0]
-	m.Reset()
-	m.Sizes, m.ChecksumKinds, m.Checksums, m.LeaseTtlsUs = sizes, kinds, sums, ttls
-	return replicas
-}
-
-func readGetReplicasResponse(b []byte, m *masterv1.GetReplicasResponse) bool {
-	replicas := emptied(m)
+func (c Codec) readGetReplicasResponse(b []byte, m *masterv1.GetReplicasResponse, spare *masterv1.Replicas) bool {
 	return fields(b, func(tag byte, b []byte) []byte {
 		switch tag {
 		case block1:
-			if m.Replicas == nil {
-				m.Replicas = replicas
-			}
-			return readReplicas(&m.Replicas, b)
+			return c.readReplicas(&m.Replicas, spare, b)
 		case block2:
 			return readVarints(&m.Sizes, b)
 		case block3:
@@ -86,11 +67,11 @@ func appendPutStartResponse(b []byte, m *masterv1.PutStartResponse) ([]byte, err
 	return appendErrors(b, 2, m.GetErrors())
 }
 
-func readPutStartResponse(b []byte, m *masterv1.PutStartResponse) bool {
+func (c Codec) readPutStartResponse(b []byte, m *masterv1.PutStartResponse, spare *masterv1.Replicas) bool {
 	return fields(b, func(tag byte, b []byte) []byte {
 		switch tag {
 		case block1:
-			return readReplicas(&m.Replicas, b)
+			return c.readReplicas(&m.Replicas, spare, b)
 		case block2:
 			return readElement(&m.Errors, b)
 		}
@@ -136,19 +117,22 @@ func appendReplicas(b []byte, field protowire.Number, m *masterv1.Replicas) ([]b
 	return append(b, m.ProtoReflect().GetUnknown()...), nil
 }
 
-func readReplicas(dst **masterv1.Replicas, b []byte) []byte {
+// readReplicas reads into spare where there is one and the message has no replicas yet.
+func (c Codec) readReplicas(dst **masterv1.Replicas, spare *masterv1.Replicas, b []byte) []byte {
 	b, rest := block(b)
 	if rest == nil {
 		return nil
 	}
 	if *dst == nil {
-		*dst = new(masterv1.Replicas)
+		if *dst = spare; spare == nil {
+			*dst = new(masterv1.Replicas)
+		}
 	}
 	m := *dst
 	whole := fields(b, func(tag byte, b []byte) []byte {
 		switch tag {
 		case block1:
-			return readElement(&m.Places, b)
+			return c.readPlace(&m.Places, b)
 		case block2:
 			return readVarints(&m.Counts, b)
 		case block3:
