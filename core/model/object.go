@@ -180,3 +180,12 @@ type Result[T any] struct {
 	Value T
 	Err   error
 }
+
+// Answer is what a master says of each item of a batch, in memory that the next answer uses
+// again: what is to be kept for longer is copied.
+type Answer[T any] struct {
+	Results []Result[T]
+	// Copies and More hold the replicas that Results name, and their further parts.
+	Copies []Replica
+	More   []Part
+}

@@ -93,3 +93,40 @@ type Master interface {
 	// IllegalClient.
 	CompleteTask(ctx context.Context, caller model.Caller, id model.TaskID, status model.TaskStatus, message string) error
 }
+
+// Answerer is a Master that answers into memory of the caller's, for the calls that a client
+// makes all day. The calls and their errors are those of the Master; after an error nothing is
+// said of the memory. ctx is not looked at after the call returned.
+type Answerer interface {
+	GetReplicasTo(ctx context.Context, caller model.Caller, keys []model.Key, a *model.Answer[model.Object]) error
+	PutStartTo(ctx context.Context, caller model.Caller, items []model.PutItem, cfg model.ReplicateConfig, a *model.Answer[[]model.Replica]) error
+	PutEndTo(ctx context.Context, caller model.Caller, items []model.EndItem, dst []error) ([]error, error)
+}
+
+// answererOf is a master as an Answerer.
+func answererOf(m Master) Answerer {
+	if a, ok := m.(Answerer); ok {
+		return a
+	}
+	return answers{m}
+}
+
+// answers is a Master that makes an answer anew each time.
+type answers struct{ Master }
+
+// GetReplicasTo implements Answerer.
+func (m answers) GetReplicasTo(ctx context.Context, caller model.Caller, keys []model.Key, a *model.Answer[model.Object]) (err error) {
+	a.Results, err = m.GetReplicas(ctx, caller, keys)
+	return err
+}
+
+// PutStartTo implements Answerer.
+func (m answers) PutStartTo(ctx context.Context, caller model.Caller, items []model.PutItem, cfg model.ReplicateConfig, a *model.Answer[[]model.Replica]) (err error) {
+	a.Results, err = m.PutStart(ctx, caller, items, cfg)
+	return err
+}
+
+// PutEndTo implements Answerer.
+func (m answers) PutEndTo(ctx context.Context, caller model.Caller, items []model.EndItem, _ []error) ([]error, error) {
+	return m.PutEnd(ctx, caller, items)
+}

@@ -99,14 +99,28 @@ func Dial(addr string, opts Options) (*Client, error) {
 	}
 	c := &Client{addr: addr, opts: opts, conn: conn}
 	c.lean = lean.NewClient(addr, lean.ClientOptions{
-		Limits: lean.Limits{Frame: MaxMessageSize}, ConnectTimeout: opts.ConnectTimeout, RetryMax: opts.MaxRetryDelay, Fallback: conn, Codec: mastercodec.Codec{},
+		Limits: lean.Limits{Frame: MaxMessageSize}, ConnectTimeout: opts.ConnectTimeout, RetryMax: opts.MaxRetryDelay, Timeout: opts.Timeout,
+		Fallback: conn, Codec: mastercodec.Codec{Places: &mastercodec.Places{}},
 	})
 	c.way = c.lean
 	if opts.GRPC {
-		c.way = conn
+		c.way = limited{conn, opts.Timeout}
 	}
 	c.rpc = masterv1.NewMasterServiceClient(c.way)
 	return c, nil
+}
+
+// limited ends calls after a while.
+type limited struct {
+	grpc.ClientConnInterface
+	timeout time.Duration
+}
+
+// Invoke implements grpc.ClientConnInterface.
+func (l limited) Invoke(ctx context.Context, method string, args, reply any, opts ...grpc.CallOption) error {
+	ctx, cancel := context.WithTimeout(ctx, l.timeout)
+	defer cancel()
+	return l.ClientConnInterface.Invoke(ctx, method, args, reply, opts...)
 }
 
 func checkAddr(addr string) error {
@@ -134,14 +148,12 @@ func (c *Client) Close() error {
 	return nil
 }
 
-// call makes one bounded call and gives its error the form that store.Master promises.
+// call makes one call and gives its error the form that store.Master promises.
 func call[In, Out any](ctx context.Context, c *Client, op string, f func(context.Context, In, ...grpc.CallOption) (Out, error), in In) (Out, error) {
 	var none Out
 	if err := checkCaller(in); err != nil {
 		return none, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, c.opts.Timeout)
-	defer cancel()
 	out, err := f(ctx, in)
 	if err != nil {
 		return none, c.callError(op, err)

@@ -13,6 +13,10 @@ import (
 
 func keySize(k *model.Key) int { return len(*k) }
 
+func putSize(it *model.PutItem) int { return len(it.Key) + len(it.Group) }
+
+func endSize(it *model.EndItem) int { return len(it.Key) }
+
 func failedItem[T any](err error) model.Result[T] { return model.Result[T]{Err: err} }
 
 func sameError(err error) error { return err }
@@ -57,8 +61,7 @@ func (c *Client) PutStart(ctx context.Context, caller model.Caller, items []mode
 	if err := checkPut(items, cfg); err != nil {
 		return nil, err
 	}
-	size := func(it *model.PutItem) int { return len(it.Key) + len(it.Group) }
-	return inPieces(c, items, size, failedItem[[]model.Replica], func(items []model.PutItem) ([]model.Result[[]model.Replica], error) {
+	return inPieces(c, items, putSize, failedItem[[]model.Replica], func(items []model.PutItem) ([]model.Result[[]model.Replica], error) {
 		out, err := call(ctx, c, "put start", c.rpc.PutStart, wirePutStart(caller, items, cfg))
 		if err != nil {
 			return nil, err
@@ -69,8 +72,7 @@ func (c *Client) PutStart(ctx context.Context, caller model.Caller, items []mode
 
 // PutEnd implements store.Master.
 func (c *Client) PutEnd(ctx context.Context, caller model.Caller, items []model.EndItem) ([]error, error) {
-	size := func(it *model.EndItem) int { return len(it.Key) }
-	return inPieces(c, items, size, sameError, func(items []model.EndItem) ([]error, error) {
+	return inPieces(c, items, endSize, sameError, func(items []model.EndItem) ([]error, error) {
 		out, err := call(ctx, c, "put end", c.rpc.PutEnd, wirePutEnd(caller, items))
 		if err != nil {
 			return nil, err

@@ -2,6 +2,7 @@ package rpc
 
 import (
 	"math"
+	"slices"
 
 	masterv1 "github.com/mooncake-go/mooncake/sdk/proto/mooncake/master/v1"
 
@@ -36,25 +37,42 @@ func wireObjects(res []model.Result[model.Object]) *masterv1.GetReplicasResponse
 
 // goObjects returns the answer for n keys.
 func goObjects(n int, in *masterv1.GetReplicasResponse) ([]model.Result[model.Object], error) {
+	var a model.Answer[model.Object]
+	if err := readObjects(n, in, &a); err != nil {
+		return nil, err
+	}
+	return a.Results, nil
+}
+
+// readObjects makes a the answer for n keys.
+func readObjects(n int, in *masterv1.GetReplicasResponse, a *model.Answer[model.Object]) error {
 	if len(in.GetSizes()) != n || len(in.GetChecksumKinds()) != n || len(in.GetChecksums()) != n || len(in.GetLeaseTtlsUs()) != n {
-		return nil, malformed("object columns of lengths %d, %d, %d and %d for %d keys",
+		return malformed("object columns of lengths %d, %d, %d and %d for %d keys",
 			len(in.GetSizes()), len(in.GetChecksumKinds()), len(in.GetChecksums()), len(in.GetLeaseTtlsUs()), n)
 	}
-	out := make([]model.Result[model.Object], n)
-	for i := range out {
+	a.Results = resized(a.Results, n)
+	for i := range a.Results {
 		sum, err := goChecksum(in.GetChecksumKinds()[i], in.GetChecksums()[i])
 		if err != nil {
-			return nil, err
+			return err
 		}
-		out[i].Value = model.Object{
+		a.Results[i].Value = model.Object{
 			Size: in.GetSizes()[i], Checksum: sum,
 			LeaseTTL: goMicros(in.GetLeaseTtlsUs()[i]),
 		}
 	}
-	if err := readReplicas(n, in.GetReplicas(), func(i int, l []model.Replica) { out[i].Value.Replicas = l }); err != nil {
-		return nil, err
+	err := readReplicasTo(n, in.GetReplicas(), &a.Copies, &a.More, func(i int, l []model.Replica) { a.Results[i].Value.Replicas = l })
+	if err != nil {
+		return err
 	}
-	return out, spreadErrors(n, in.GetErrors(), func(i int, err error) { out[i] = model.Result[model.Object]{Err: err} })
+	return spreadErrors(n, in.GetErrors(), func(i int, err error) { a.Results[i] = model.Result[model.Object]{Err: err} })
+}
+
+// resized is s with n zeros, in the same memory where that is large enough.
+func resized[T any](s []T, n int) []T {
+	s = slices.Grow(s[:0], n)[:n]
+	clear(s)
+	return s
 }
 
 // goChecksum refuses a kind that does not fit; one that this release does not know passes
@@ -82,11 +100,21 @@ func wireAllocations(res []model.Result[[]model.Replica]) *masterv1.PutStartResp
 }
 
 func goAllocations(n int, in *masterv1.PutStartResponse) ([]model.Result[[]model.Replica], error) {
-	out := make([]model.Result[[]model.Replica], n)
-	if err := readReplicas(n, in.GetReplicas(), func(i int, l []model.Replica) { out[i].Value = l }); err != nil {
+	var a model.Answer[[]model.Replica]
+	if err := readAllocations(n, in, &a); err != nil {
 		return nil, err
 	}
-	return out, spreadErrors(n, in.GetErrors(), func(i int, err error) { out[i] = model.Result[[]model.Replica]{Err: err} })
+	return a.Results, nil
+}
+
+// readAllocations makes a the answer for n keys.
+func readAllocations(n int, in *masterv1.PutStartResponse, a *model.Answer[[]model.Replica]) error {
+	a.Results = resized(a.Results, n)
+	err := readReplicasTo(n, in.GetReplicas(), &a.Copies, &a.More, func(i int, l []model.Replica) { a.Results[i].Value = l })
+	if err != nil {
+		return err
+	}
+	return spreadErrors(n, in.GetErrors(), func(i int, err error) { a.Results[i] = model.Result[[]model.Replica]{Err: err} })
 }
 
 func wireExist(res []model.Result[bool]) *masterv1.ExistResponse {

@@ -63,16 +63,21 @@ func checkPut(items []model.PutItem, cfg model.ReplicateConfig) error {
 }
 
 func wireConfig(cfg model.ReplicateConfig) *masterv1.ReplicateConfig {
-	out := &masterv1.ReplicateConfig{
-		ReplicaNum: cfg.ReplicaNum, PreferredSegments: mapSlice(cfg.PreferredSegments, text),
-		HardPin: cfg.HardPin, DataType: int32(cfg.DataType),
-		Upsert: cfg.Upsert, SameNode: cfg.SameNode, HostId: text(cfg.HostID), SoftPinAction: int32(cfg.SoftPin.Action),
-	}
+	out := &masterv1.ReplicateConfig{}
+	fillConfig(out, &cfg)
+	return out
+}
+
+// fillConfig makes out, an empty message, that of cfg.
+func fillConfig(out *masterv1.ReplicateConfig, cfg *model.ReplicateConfig) {
+	out.ReplicaNum, out.PreferredSegments = cfg.ReplicaNum, mapSlice(cfg.PreferredSegments, text)
+	out.HardPin, out.DataType = cfg.HardPin, int32(cfg.DataType)
+	out.Upsert, out.SameNode, out.HostId = cfg.Upsert, cfg.SameNode, text(cfg.HostID)
+	out.SoftPinAction = int32(cfg.SoftPin.Action)
 	if ttl := cfg.SoftPin.TTL; ttl != nil {
 		ms := wireMillis(*ttl)
 		out.SoftPinTtlMs = &ms
 	}
-	return out
 }
 
 func goConfig(in *masterv1.ReplicateConfig) (model.ReplicateConfig, error) {

@@ -2,6 +2,7 @@ package rpc
 
 import (
 	"math"
+	"slices"
 
 	masterv1 "github.com/mooncake-go/mooncake/sdk/proto/mooncake/master/v1"
 
@@ -12,11 +13,20 @@ import (
 // order. All lists are parts of one allocation, the further parts of striped copies of a
 // second one.
 func readReplicas(n int, in *masterv1.Replicas, set func(int, []model.Replica)) error {
+	var all []model.Replica
+	var more []model.Part
+	return readReplicasTo(n, in, &all, &more, set)
+}
+
+// readReplicasTo is readReplicas in the memory of an answer before, where that is large enough.
+func readReplicasTo(n int, in *masterv1.Replicas, allOf *[]model.Replica, moreOf *[]model.Part, set func(int, []model.Replica)) error {
 	if err := checkColumns(n, in); err != nil {
 		return err
 	}
-	all := make([]model.Replica, 0, copiesIn(in))
-	more := make([]model.Part, 0, len(in.GetIds())-cap(all))
+	copies := copiesIn(in)
+	*allOf = slices.Grow((*allOf)[:0], copies)
+	*moreOf = slices.Grow((*moreOf)[:0], len(in.GetIds())-copies)
+	all, more := *allOf, *moreOf
 	row := 0
 	for i, c := range in.GetCounts() {
 		head := len(all)
