@@ -12,38 +12,66 @@ import (
 // parallelSum is from how many bytes on the checksums of a batch are spread over cores.
 const parallelSum = 2 << 20
 
-// checksums computes the checksum of the i-th of n values and hands it to done, which is
-// called concurrently. A few large values are cut up, many small ones are shared out.
-func checksums(n int, value func(int) []span, done func(int, model.Checksum)) {
-	one := func(i int, sum func([]byte) uint32) {
-		done(i, model.Checksum{Kind: model.ChecksumCRC32C, Value: uint64(sumOf(value(i), sum))})
-	}
-	workers := min(runtime.GOMAXPROCS(0), n)
-	total := 0
-	for i := 0; i < n && total < parallelSum; i++ {
-		for _, s := range value(i) {
-			total += len(s.mem)
-		}
-	}
+// summing computes the checksums of several values. It is used again, by one call at a time.
+type summing struct {
+	values [][]span
+	sums   []model.Checksum
+	next   atomic.Int64
+	wg     sync.WaitGroup
+}
+
+// reset empties it.
+func (s *summing) reset() {
+	clear(s.values)
+	s.values, s.sums = s.values[:0], s.sums[:0]
+}
+
+// add appends a value; one of no spans has a checksum that nobody asks for.
+func (s *summing) add(value []span) { s.values = append(s.values, value) }
+
+// compute makes sums those of the values. A few large values are cut up, many small ones are
+// shared out.
+func (s *summing) compute() {
+	n := len(s.values)
+	s.sums = append(s.sums[:0], make([]model.Checksum, n)...)
 	switch {
-	case total < parallelSum:
+	case !s.large():
 		for i := range n {
-			one(i, crc32c.Sum)
+			s.one(i, crc32c.Sum)
 		}
 	case n < 2*runtime.GOMAXPROCS(0):
 		for i := range n {
-			one(i, crc32c.SumParallel)
+			s.one(i, crc32c.SumParallel)
 		}
 	default:
-		var next atomic.Int64
-		var wg sync.WaitGroup
-		for range workers {
-			wg.Go(func() {
-				for i := next.Add(1) - 1; i < int64(n); i = next.Add(1) - 1 {
-					one(int(i), crc32c.Sum)
-				}
-			})
+		s.next.Store(0)
+		for range min(runtime.GOMAXPROCS(0), n) {
+			s.wg.Go(s.work)
 		}
-		wg.Wait()
+		s.wg.Wait()
 	}
+}
+
+// large reports whether the values together are worth several cores.
+func (s *summing) large() bool {
+	total := 0
+	for _, value := range s.values {
+		for _, v := range value {
+			total += len(v.mem)
+		}
+		if total >= parallelSum {
+			return true
+		}
+	}
+	return false
+}
+
+func (s *summing) work() {
+	for i := s.next.Add(1) - 1; i < int64(len(s.values)); i = s.next.Add(1) - 1 {
+		s.one(int(i), crc32c.Sum)
+	}
+}
+
+func (s *summing) one(i int, sum func([]byte) uint32) {
+	s.sums[i] = model.Checksum{Kind: model.ChecksumCRC32C, Value: uint64(sumOf(s.values[i], sum))}
 }

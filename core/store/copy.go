@@ -92,7 +92,7 @@ func (x *executor) bytes(ctx context.Context, plan *model.CopyPlan) error {
 // still be touched.
 func (x *executor) all(ctx context.Context, reqs []transfer.Request) error {
 	t0 := time.Now()
-	res := joined(x.session.move(ctx, x.engine, reqs))
+	res := joined(x.session.move(ctx, x.engine, reqs, nil))
 	if res.Err != nil {
 		return errs.Wrap(errs.TransferFail, "after "+time.Since(t0).Round(time.Millisecond).String(), res.Err)
 	}

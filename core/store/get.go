@@ -11,22 +11,26 @@ import (
 // Get returns an object's bytes in new memory. The error codes are those of GetInto.
 func (c *Client) Get(ctx context.Context, key model.Key) ([]byte, error) {
 	defer observe(c.metrics.get, time.Now())
-	items := []readItem{{key: key, mode: heap}}
-	c.get(ctx, "get", items)
-	return items[0].bytes(), items[0].err
+	r := c.reading(1)
+	defer c.doneReading(r)
+	it := &r.items[0]
+	it.key, it.mode = key, heap
+	c.get(ctx, "get", r)
+	return it.bytes(), it.err
 }
 
 // BatchGet is Get for many keys.
 func (c *Client) BatchGet(ctx context.Context, keys []model.Key) []model.Result[[]byte] {
 	defer observe(c.metrics.batchGet, time.Now())
-	items := make([]readItem, len(keys))
+	r := c.reading(len(keys))
+	defer c.doneReading(r)
 	for i, k := range keys {
-		items[i] = readItem{key: k, mode: heap}
+		r.items[i] = readItem{key: k, mode: heap}
 	}
-	c.get(ctx, "batch_get", items)
+	c.get(ctx, "batch_get", r)
 	out := make([]model.Result[[]byte], len(keys))
-	for i := range items {
-		out[i] = model.Result[[]byte]{Value: items[i].bytes(), Err: items[i].err}
+	for i := range r.items {
+		out[i] = model.Result[[]byte]{Value: r.items[i].bytes(), Err: r.items[i].err}
 	}
 	return out
 }
@@ -41,10 +45,13 @@ func (c *Client) BatchGet(ctx context.Context, keys []model.Key) []model.Result[
 // dst must not be used for anything else any more.
 func (c *Client) GetInto(ctx context.Context, key model.Key, dst []byte) (int, error) {
 	defer observe(c.metrics.get, time.Now())
-	items := []readItem{{key: key}}
-	items[0].into(dst)
-	c.get(ctx, "get_into", items)
-	return items[0].size(), items[0].err
+	r := c.reading(1)
+	defer c.doneReading(r)
+	it := &r.items[0]
+	it.key = key
+	it.into(dst)
+	c.get(ctx, "get_into", r)
+	return it.size(), it.err
 }
 
 // GetIntoParts is GetInto of an object that is scattered over several pieces of memory: each
@@ -75,38 +82,40 @@ func (c *Client) getInto(ctx context.Context, op string, keys []model.Key, buffe
 		}
 		return out
 	}
-	items := make([]readItem, len(keys))
+	r := c.reading(len(keys))
+	defer c.doneReading(r)
 	for i, k := range keys {
-		items[i].key = k
-		aim(i, &items[i])
+		r.items[i].key = k
+		aim(i, &r.items[i])
 	}
-	c.get(ctx, op, items)
-	for i := range items {
-		out[i] = model.Result[int]{Value: items[i].size(), Err: items[i].err}
+	c.get(ctx, op, r)
+	for i := range r.items {
+		out[i] = model.Result[int]{Value: r.items[i].size(), Err: r.items[i].err}
 	}
 	return out
 }
 
-func (c *Client) get(ctx context.Context, op string, items []readItem) {
+// get reads the items of r.
+func (c *Client) get(ctx context.Context, op string, r *reading) {
 	if err := c.enter(); err != nil {
-		for i := range items {
-			items[i].err = err
+		for i := range r.items {
+			r.items[i].err = err
 		}
 		return
 	}
 	defer c.calls.Done()
 	t0 := time.Now()
-	todo := make([]*readItem, 0, len(items))
-	for i := range items {
-		it := &items[i]
+	r.todo = r.todo[:0]
+	for i := range r.items {
+		it := &r.items[i]
 		if it.err = model.ValidateKey(it.key); it.err == nil {
-			todo = append(todo, it)
+			r.todo = append(r.todo, it)
 		}
 	}
-	inBatches(len(todo), c.cfg.MaxBatch, func(lo, hi int) { c.read(ctx, todo[lo:hi]) })
+	inBatches(len(r.todo), c.cfg.MaxBatch, func(lo, hi int) { c.read(ctx, r, r.todo[lo:hi]) })
 	bytes := uint64(0)
-	for i := range items {
-		bytes += uint64(items[i].size())
+	for i := range r.items {
+		bytes += uint64(r.items[i].size())
 	}
 	c.metrics.reads.done(op, bytes, t0)
 }

@@ -37,14 +37,15 @@ func (c *Client) GetBuffer(ctx context.Context, key model.Key) (*Buffer, error) 
 // BatchGetBuffer is GetBuffer for many keys. Each buffer is released for itself.
 func (c *Client) BatchGetBuffer(ctx context.Context, keys []model.Key) []model.Result[*Buffer] {
 	defer observe(c.metrics.batchGet, time.Now())
-	items := make([]readItem, len(keys))
+	r := c.reading(len(keys))
+	defer c.doneReading(r)
 	for i, k := range keys {
-		items[i] = readItem{key: k, mode: pooled}
+		r.items[i] = readItem{key: k, mode: pooled}
 	}
-	c.get(ctx, "batch_get_buffer", items)
+	c.get(ctx, "batch_get_buffer", r)
 	out := make([]model.Result[*Buffer], len(keys))
-	for i := range items {
-		it := &items[i]
+	for i := range r.items {
+		it := &r.items[i]
 		switch {
 		case !it.ok:
 			it.lent.Release()

@@ -28,13 +28,15 @@ type RangeRead struct {
 func (c *Client) GetIntoRanges(ctx context.Context, reads []RangeRead) [][]model.Result[int] {
 	defer observe(c.metrics.batchGet, time.Now())
 	out := make([][]model.Result[int], len(reads))
-	items := make([]readItem, len(reads))
+	work := c.reading(len(reads))
+	defer c.doneReading(work)
+	items := work.items
 	for i := range reads {
 		r := &reads[i]
 		out[i] = make([]model.Result[int], len(r.Ranges))
 		items[i] = readItem{key: r.Key, ranges: true, check: func(size uint64) []span { return inside(r, size, out[i]) }}
 	}
-	c.get(ctx, "get_into_ranges", items)
+	c.get(ctx, "get_into_ranges", work)
 	for i := range items {
 		for k := range out[i] {
 			res := &out[i][k]

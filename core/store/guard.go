@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/mooncake-go/mooncake/core/internal/callctx"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
@@ -15,24 +16,21 @@ var errGaveUp = errors.New("the master does not answer")
 // master is known to be down, and after MasterDownTimeout when it turns out to be. The
 // caller's context counts as well and says nothing about the master.
 func ask[T any](ctx context.Context, s *Session, name string, f func(context.Context) (T, error)) (T, error) {
+	return finish(ctx, s, name, time.Time{}, f)
+}
+
+// finish is ask for what has to happen even though the caller left: what counts instead of the
+// context's end is a limit, unless that is zero.
+func finish[T any](ctx context.Context, s *Session, name string, limit time.Time, f func(context.Context) (T, error)) (T, error) {
 	var none T
 	if err := s.refuse(); err != nil {
 		return none, err
 	}
-	call, cancel := context.WithCancelCause(ctx)
-	t0 := time.Now()
-	w := &waiting{began: t0, end: cancel}
-	s.mu.Lock()
-	s.pending[w] = struct{}{}
-	s.mu.Unlock()
-	watch := time.AfterFunc(s.cfg.MasterDownTimeout/2, s.suspect)
-	out, err := f(call)
-	watch.Stop()
-	s.mu.Lock()
-	delete(s.pending, w)
-	s.mu.Unlock()
-	gaveUp := err != nil && ctx.Err() == nil && errors.Is(context.Cause(call), errGaveUp)
-	cancel(nil)
+	w := s.wait(ctx, limit)
+	t0 := w.began
+	out, err := f(&w.Call)
+	gaveUp, left := s.waited(w, ctx, limit)
+	gaveUp = gaveUp && err != nil && !left
 	s.metrics.rpc(name, time.Since(t0))
 	switch {
 	case !unanswered(err):
@@ -43,10 +41,57 @@ func ask[T any](ctx context.Context, s *Session, name string, f func(context.Con
 		}
 		return none, errs.WithHint(errs.WithClass(errs.ClassTransientPeer, "", errs.New(errs.RPCTimeout, "store: "+name, "the master did not answer within %v", time.Since(t0).Round(time.Millisecond))),
 			"is it running, and reachable from here? calls work again once it answers")
-	case ctx.Err() == nil:
+	case !left:
 		s.failed(err)
 	}
 	return out, err
+}
+
+// waiting is a call to the master under way: its context, which a master that is down ends.
+// It is used again, by one call at a time.
+type waiting struct {
+	callctx.Call
+	began time.Time
+	watch *time.Timer // has a call that waits for long looked into
+}
+
+// wait begins a call.
+func (s *Session) wait(ctx context.Context, limit time.Time) *waiting {
+	w, ok := s.waits.Get().(*waiting)
+	if ok {
+		w.watch.Reset(s.cfg.MasterDownTimeout / 2)
+	} else {
+		w = &waiting{watch: time.AfterFunc(s.cfg.MasterDownTimeout/2, s.suspect)}
+	}
+	if limit.IsZero() {
+		w.Begin(ctx)
+	} else {
+		w.BeginDetached(ctx, limit)
+	}
+	w.began = time.Now()
+	s.mu.Lock()
+	s.pending[w] = struct{}{}
+	s.mu.Unlock()
+	return w
+}
+
+// waited ends a call. gaveUp: it was ended because the master is down; left: by its caller, or
+// its limit.
+func (s *Session) waited(w *waiting, ctx context.Context, limit time.Time) (gaveUp, left bool) {
+	w.watch.Stop() // One that is too late asks once too often whether the master is there.
+	s.mu.Lock()
+	delete(s.pending, w) // From here on nobody ends it.
+	s.mu.Unlock()
+	gaveUp = w.Cause() != nil
+	if limit.IsZero() {
+		left = ctx.Err() != nil
+	} else {
+		left = !time.Now().Before(limit)
+	}
+	if w.Finish() {
+		s.waits.Put(w)
+	}
+	return gaveUp, left
 }
 
 // asked makes a call that has no answer but an error.

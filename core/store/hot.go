@@ -51,9 +51,13 @@ func (c *Client) warm(it *readItem) {
 
 // reread reads a value on behalf of the hot cache.
 func (c *Client) reread(ctx context.Context, key model.Key, dst []byte) (hotcache.Stamp, bool, error) {
-	it := &readItem{key: key, cold: true}
+	r := c.reading(1)
+	defer c.doneReading(r)
+	it := &r.items[0]
+	it.key, it.cold = key, true
 	it.into(dst)
-	c.read(ctx, []*readItem{it})
+	r.todo = append(r.todo[:0], it)
+	c.read(ctx, r, r.todo)
 	if it.err != nil {
 		return hotcache.Stamp{}, errors.Is(it.err, transfer.ErrQuarantined), it.err
 	}

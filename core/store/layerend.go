@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/mooncake-go/mooncake/core/model"
 	"github.com/mooncake-go/mooncake/sdk/errs"
@@ -113,7 +114,9 @@ func (l *Layers) end(ctx context.Context, puts []*openPut) {
 		}
 		items[i] = it
 	}
-	l.c.putEnd(ctx, items)
+	w := l.c.writing(0)
+	defer l.c.doneWriting(w)
+	l.c.putEnd(ctx, w, items, time.Time{})
 	l.c.putRevoke(ctx, items)
 }
 

@@ -59,7 +59,7 @@ func (l *Layers) BatchPutSessionStart(ctx context.Context, keys []model.Key, siz
 		}
 	}
 	inBatches(len(todo), c.cfg.MaxBatch, func(lo, hi int) {
-		c.putWaiting(ctx, todo[lo:hi], func(items []*putItem) { c.putStart(ctx, items, cfg) })
+		c.putWaiting(ctx, todo[lo:hi], func(items []*putItem) { c.putStart(ctx, &writing{}, items, cfg) }) // The items outlive the call.
 	})
 	var misfits []*putItem
 	for i, p := range begun {

@@ -79,8 +79,10 @@ func within(r *RangeRead, size uint64) ([]span, error) {
 func (l *Layers) read(ctx context.Context, items []*readItem) {
 	c := l.c
 	defer c.dropDamaged(ctx, items)
+	r := c.reading(0)
+	defer c.doneReading(r)
 	for round := 0; len(items) > 0; round++ {
-		late := c.fetch(ctx, l.aim(items))
+		late := c.fetch(ctx, r, l.aim(items))
 		c.metrics.expired.Add(float64(len(late)))
 		if round == c.cfg.ReadRetries || ctx.Err() != nil {
 			for _, it := range late {

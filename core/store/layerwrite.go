@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"sync"
 	"time"
 
 	"github.com/mooncake-go/mooncake/core/model"
@@ -72,17 +71,22 @@ func (l *Layers) write(ctx context.Context, writes []RangeWrite, out []model.Res
 		items = append(items, it)
 		all = append(all, it.spans...)
 	}
+	w := c.writing(0)
+	defer c.doneWriting(w)
 	sums := make([]uint32, len(all))
-	var summing sync.WaitGroup
 	if c.cfg.Checksum {
-		summing.Go(func() {
-			checksums(len(all), func(i int) []span { return all[i : i+1] }, func(i int, s model.Checksum) { sums[i] = uint32(s.Value) })
-		})
+		for i := range all {
+			w.sums.add(all[i : i+1])
+		}
+		w.sumInBackground()
 	}
-	c.send(ctx, items)
-	summing.Wait()
-	for _, w := range begun {
-		l.c.table.wrote(w, sums[w.first:])
+	c.send(ctx, w, items)
+	w.summed.Wait()
+	for i, s := range w.sums.sums {
+		sums[i] = uint32(s.Value)
+	}
+	for _, b := range begun {
+		l.c.table.wrote(b, sums[b.first:])
 	}
 }
 

@@ -10,20 +10,22 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
-// locate asks the master where the items lie and returns those that can be read.
-func (c *Client) locate(ctx context.Context, items []*readItem) []*readItem {
-	keys := make([]model.Key, len(items))
-	for i, it := range items {
-		keys[i] = it.key
+// locate asks the master where the items lie and returns those that can be read, in r.found.
+// What they name of their copies is good until r is asked with again.
+func (c *Client) locate(ctx context.Context, r *reading, items []*readItem) []*readItem {
+	r.keys = r.keys[:0]
+	for _, it := range items {
+		r.keys = append(r.keys, it.key)
 	}
 	asked := time.Now()
-	got, err := ask(ctx, c.session, "BatchGetReplicaList", func(ctx context.Context) ([]model.Result[model.Object], error) {
-		return c.master.GetReplicas(ctx, c.caller, keys)
+	_, err := ask(ctx, c.session, "BatchGetReplicaList", func(ctx context.Context) (struct{}, error) {
+		return struct{}{}, c.answers.GetReplicasTo(ctx, c.caller, r.keys, &r.answer)
 	})
+	got := r.answer.Results
 	if err == nil && len(got) != len(items) {
 		err = shortAnswer(len(got), len(items))
 	}
-	found := make([]*readItem, 0, len(items))
+	r.found = r.found[:0]
 	for i, it := range items {
 		e := err
 		if e == nil {
@@ -40,15 +42,15 @@ func (c *Client) locate(ctx context.Context, items []*readItem) []*readItem {
 			it.ok = true // Every range that was asked for is out of the object.
 			continue
 		}
-		found = append(found, it)
+		r.found = append(r.found, it)
 	}
-	return found
+	return r.found
 }
 
 // found takes over what the master said of an item's object.
 func (c *Client) found(it *readItem, o model.Object, asked time.Time) error {
 	it.obj, it.next, it.last, it.twice, it.damaged = o, 0, nil, false, 0
-	if err := c.readable(&o); err != nil {
+	if err := c.readable(&it.obj); err != nil {
 		return err
 	}
 	if err := c.place(it); err != nil {

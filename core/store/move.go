@@ -7,8 +7,9 @@ import (
 	"github.com/mooncake-go/mooncake/core/transfer"
 )
 
-// move has the engine carry out requests and notes how each peer did.
-func (s *Session) move(ctx context.Context, e engine, reqs []transfer.Request) []transfer.Result {
+// move has the engine carry out requests, notes how each peer did, and returns the answers in
+// the memory of dst where that is large enough.
+func (s *Session) move(ctx context.Context, e engine, reqs []transfer.Request, dst []transfer.Result) []transfer.Result {
 	self, now := e.LocalName(), time.Now()
 	var few [4]tally
 	peers := few[:0]
@@ -18,7 +19,7 @@ func (s *Session) move(ctx context.Context, e engine, reqs []transfer.Request) [
 			s.peers.begin(name, now)
 		}
 	}
-	results := e.Transfer(ctx, reqs)
+	results := e.TransferTo(ctx, reqs, dst[:0])
 	for i := range results {
 		t := tallyOf(peers, reqs[i].Peer)
 		if t == nil {

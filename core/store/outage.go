@@ -1,7 +1,6 @@
 package store
 
 import (
-	"context"
 	"time"
 
 	"github.com/mooncake-go/mooncake/sdk/errs"
@@ -19,12 +18,6 @@ const failsToDown = 2
 
 // minProbeGap is the least time between pings that calls to a master that is down ask for.
 const minProbeGap = 100 * time.Millisecond
-
-// waiting is a call to the master under way.
-type waiting struct {
-	began time.Time
-	end   context.CancelCauseFunc
-}
 
 // Health is how a session sees the master.
 type Health struct {
@@ -97,14 +90,10 @@ func (s *Session) declare(cause error) {
 	}
 	s.down = true
 	s.outage.Store(&outage{since: time.Now(), cause: cause})
-	ended := make([]*waiting, 0, len(s.pending))
-	for w := range s.pending {
-		ended = append(ended, w)
+	for w := range s.pending { // Under the lock: it is another call's once it is not pending.
+		w.End(errGaveUp)
 	}
 	s.mu.Unlock()
-	for _, w := range ended {
-		w.end(errGaveUp)
-	}
 	s.metrics.down.Set(1)
 	s.metrics.outages.Inc()
 	s.log.Warn("the master does not answer, calls fail at once until it does", "error", cause)

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/mooncake-go/mooncake/core/model"
@@ -33,14 +34,22 @@ type PutResult struct {
 // the put is made once more in other room.
 func (c *Client) Put(ctx context.Context, key model.Key, value []byte, cfg model.ReplicateConfig) error {
 	defer observe(c.metrics.put, time.Now())
-	parts := [1][]byte{value}
-	return c.put(ctx, "put", []Item{{Key: key, Parts: parts[:]}}, cfg)[0].Err
+	w := c.writing(1)
+	defer c.doneWriting(w)
+	w.one[0] = value
+	w.in[0] = Item{Key: key, Parts: w.one[:]}
+	c.put(ctx, "put", w, cfg)
+	return w.of[0].err
 }
 
 // PutParts is Put of a value that lies in several pieces of memory.
 func (c *Client) PutParts(ctx context.Context, key model.Key, parts [][]byte, cfg model.ReplicateConfig) error {
 	defer observe(c.metrics.put, time.Now())
-	return c.put(ctx, "put_parts", []Item{{Key: key, Parts: parts}}, cfg)[0].Err
+	w := c.writing(1)
+	defer c.doneWriting(w)
+	w.in[0] = Item{Key: key, Parts: parts}
+	c.put(ctx, "put_parts", w, cfg)
+	return w.of[0].err
 }
 
 // BatchPut is Put for many objects: the bytes of all of them move in parallel, and the
@@ -55,7 +64,15 @@ func (c *Client) BatchPut(ctx context.Context, keys []model.Key, values [][]byte
 // whether it was there already.
 func (c *Client) PutItems(ctx context.Context, items []Item, cfg model.ReplicateConfig) []PutResult {
 	defer observe(c.metrics.batchPut, time.Now())
-	return c.put(ctx, "batch_put", items, cfg)
+	w := c.writing(len(items))
+	defer c.doneWriting(w)
+	copy(w.in, items)
+	c.put(ctx, "batch_put", w, cfg)
+	out := make([]PutResult, len(items))
+	for i, it := range w.of {
+		out[i] = PutResult{Existed: it.existed, Err: it.err}
+	}
+	return out
 }
 
 // Upsert stores an object in place of the one that is there, if any. Readers get one value
@@ -89,24 +106,27 @@ func (c *Client) batchPut(ctx context.Context, op string, keys []model.Key, valu
 		}
 		return out
 	}
-	items := make([]Item, len(keys))
+	w := c.writing(len(keys))
+	defer c.doneWriting(w)
 	for i, k := range keys {
-		items[i] = Item{Key: k, Parts: values[i : i+1]}
+		w.in[i] = Item{Key: k, Parts: values[i : i+1]}
 	}
-	for i, r := range c.put(ctx, op, items, cfg) {
-		out[i] = r.Err
+	c.put(ctx, op, w, cfg)
+	for i, it := range w.of {
+		out[i] = it.err
 	}
 	return out
 }
 
-// put checks items, joins those of one key, and works on the rest in batches.
-func (c *Client) put(ctx context.Context, op string, in []Item, cfg model.ReplicateConfig) []PutResult {
-	out := make([]PutResult, len(in))
+// put checks the inputs of w, joins those of one key, and works on the rest in batches. How
+// each input ended is in w.of.
+func (c *Client) put(ctx context.Context, op string, w *writing, cfg model.ReplicateConfig) {
+	c.putItems(w, cfg.Upsert)
 	if err := c.enter(); err != nil {
-		for i := range out {
-			out[i].Err = err
+		for _, it := range w.of {
+			it.err = err
 		}
-		return out
+		return
 	}
 	defer c.calls.Done()
 	t0 := time.Now()
@@ -116,50 +136,45 @@ func (c *Client) put(ctx context.Context, op string, in []Item, cfg model.Replic
 	if cfg.Upsert {
 		op = "upsert"
 	}
-	items, todo := c.putItems(in, cfg.Upsert)
-	inBatches(len(todo), c.cfg.MaxBatch, func(lo, hi int) {
-		c.putWaiting(ctx, todo[lo:hi], func(items []*putItem) { c.putOnce(ctx, items, cfg) })
+	inBatches(len(w.todo), c.cfg.MaxBatch, func(lo, hi int) {
+		c.putWaiting(ctx, w.todo[lo:hi], func(items []*putItem) { c.putOnce(ctx, w, items, cfg) })
 	})
 	bytes := uint64(0)
-	for i, it := range items {
-		out[i] = PutResult{Existed: it.existed, Err: it.err}
+	for _, it := range w.of {
 		if it.err == nil && !it.existed {
 			bytes += it.size
 		}
 	}
 	c.metrics.writes.done(op, bytes, t0)
-	return out
 }
 
-// putItems returns the item of each input, and those that are to be worked on.
-func (c *Client) putItems(in []Item, last bool) (items, todo []*putItem) {
-	items, todo = make([]*putItem, len(in)), make([]*putItem, 0, len(in))
-	var byKey map[model.Key]*putItem
-	if len(in) > 1 {
-		byKey = make(map[model.Key]*putItem, len(in))
+// putItems makes the item of each input of w, and those that are to be worked on.
+func (c *Client) putItems(w *writing, last bool) {
+	n := len(w.in)
+	w.items, w.of, w.todo = slices.Grow(w.items[:0], n)[:n], w.of[:0], w.todo[:0]
+	if n > 1 && w.byKey == nil {
+		w.byKey = make(map[model.Key]*putItem, n)
 	}
-	for i := range in {
-		if it := byKey[in[i].Key]; it != nil {
-			if items[i] = it; last {
-				it.set(&in[i])
+	for i := range w.in {
+		in, it := &w.in[i], &w.items[i]
+		if n > 1 {
+			if first := w.byKey[in.Key]; first != nil {
+				if w.of = append(w.of, first); last {
+					first.set(in)
+				}
+				continue
 			}
-			continue
+			w.byKey[in.Key] = it
 		}
-		it := &putItem{}
-		it.set(&in[i])
-		items[i] = it
-		if byKey != nil {
-			byKey[it.key] = it
-		}
+		it.set(in)
+		w.of = append(w.of, it)
 	}
-	for i, it := range items {
-		if it.err == nil && (byKey == nil || byKey[it.key] == it) {
-			todo = append(todo, items[i])
-			delete(byKey, it.key)
+	for i, it := range w.of {
+		if it.err == nil && it == &w.items[i] {
+			w.todo = append(w.todo, it)
 		}
 		if c.hot != nil {
 			c.hot.Drop(it.key)
 		}
 	}
-	return items, todo
 }

@@ -32,23 +32,25 @@ func (c *Client) putWaiting(ctx context.Context, items []*putItem, put func([]*p
 	}
 }
 
-// putStart asks for room and returns the items that got some.
-func (c *Client) putStart(ctx context.Context, items []*putItem, cfg model.ReplicateConfig) []*putItem {
-	want := make([]model.PutItem, len(items))
-	for i, it := range items {
-		want[i] = model.PutItem{Key: it.key, Size: it.size, Group: it.group}
+// putStart asks for room and returns the items that got some, in w.started. The places that
+// they name are good until w is asked with again.
+func (c *Client) putStart(ctx context.Context, w *writing, items []*putItem, cfg model.ReplicateConfig) []*putItem {
+	w.want = w.want[:0]
+	for _, it := range items {
+		w.want = append(w.want, model.PutItem{Key: it.key, Size: it.size, Group: it.group})
 	}
 	name := "BatchPutStart"
 	if cfg.Upsert {
 		name = "BatchUpsertStart"
 	}
-	got, err := ask(ctx, c.session, name, func(ctx context.Context) ([]model.Result[[]model.Replica], error) {
-		return c.master.PutStart(ctx, c.caller, want, cfg)
+	_, err := ask(ctx, c.session, name, func(ctx context.Context) (struct{}, error) {
+		return struct{}{}, c.answers.PutStartTo(ctx, c.caller, w.want, cfg, &w.answer)
 	})
+	got := w.answer.Results
 	if err == nil && len(got) != len(items) {
 		err = shortAnswer(len(got), len(items))
 	}
-	started := make([]*putItem, 0, len(items))
+	w.started = w.started[:0]
 	for i, it := range items {
 		switch {
 		case err != nil:
@@ -60,38 +62,42 @@ func (c *Client) putStart(ctx context.Context, items []*putItem, cfg model.Repli
 			it.err = errs.Wrap(errs.CodeOf(got[i].Err), "store: put "+quote(it.key), got[i].Err)
 		default:
 			it.err, it.replicas = nil, got[i].Value
-			started = append(started, it)
+			w.started = append(w.started, it)
 		}
 	}
-	return started
+	return w.started
 }
 
-// putEnd makes the objects readable whose bytes are in place.
-func (c *Client) putEnd(ctx context.Context, items []*putItem) {
-	var done []*putItem
-	var ends []model.EndItem
+// putEnd makes the objects readable whose bytes are in place. With a limit it goes on until
+// then, whatever becomes of the context.
+func (c *Client) putEnd(ctx context.Context, w *writing, items []*putItem, limit time.Time) {
+	w.done, w.ends = w.done[:0], w.ends[:0]
 	for _, it := range items {
 		if it.err == nil {
-			done = append(done, it)
-			ends = append(ends, model.EndItem{Key: it.key, Checksum: it.sum, Put: it.put()})
+			w.done = append(w.done, it)
+			w.ends = append(w.ends, model.EndItem{Key: it.key, Checksum: it.sum, Put: it.put()})
 		}
 	}
-	if len(done) == 0 {
+	if len(w.done) == 0 {
 		return
 	}
-	got, err := ask(ctx, c.session, "BatchPutEnd", func(ctx context.Context) ([]error, error) {
-		return c.master.PutEnd(ctx, c.caller, ends)
+	got, err := finish(ctx, c.session, "BatchPutEnd", limit, func(ctx context.Context) ([]error, error) {
+		return c.answers.PutEndTo(ctx, c.caller, w.ends, w.ended)
 	})
-	if err == nil && len(got) != len(done) {
-		err = shortAnswer(len(got), len(done))
+	if err == nil {
+		w.ended = got
 	}
-	for i, it := range done {
+	if err == nil && len(got) != len(w.done) {
+		err = shortAnswer(len(got), len(w.done))
+	}
+	for i, it := range w.done {
 		e := err
 		if e == nil {
 			e = got[i]
 		}
-		it.err = errs.Wrap(errs.CodeOf(e), "store: end put "+quote(it.key), e)
-		it.decided = e != nil
+		if it.decided = e != nil; it.decided {
+			it.err = errs.Wrap(errs.CodeOf(e), "store: end put "+quote(it.key), e)
+		}
 	}
 }
 

@@ -35,6 +35,8 @@ func (it *putItem) set(in *Item) {
 	}
 }
 
+func (it *putItem) failed() bool { return it.err != nil }
+
 // put names the item's put to the master, 0 where the master named no place.
 func (it *putItem) put() uint64 {
 	if len(it.replicas) == 0 {

@@ -12,10 +12,10 @@ import (
 
 // read takes items through query, transfer and checks. Those whose lease ran out start
 // again, a bounded number of times.
-func (c *Client) read(ctx context.Context, items []*readItem) {
+func (c *Client) read(ctx context.Context, r *reading, items []*readItem) {
 	defer c.dropDamaged(ctx, items)
 	for round := 0; ; round++ {
-		late := c.readRound(ctx, items)
+		late := c.readRound(ctx, r, items)
 		if len(late) == 0 {
 			return
 		}
@@ -33,16 +33,16 @@ func (c *Client) read(ctx context.Context, items []*readItem) {
 
 // readRound asks where the items lie, reads them, and returns those that outlived their
 // lease. All others are decided.
-func (c *Client) readRound(ctx context.Context, items []*readItem) (late []*readItem) {
-	return c.fetch(ctx, c.fromCache(c.locate(ctx, items)))
+func (c *Client) readRound(ctx context.Context, r *reading, items []*readItem) (late []*readItem) {
+	return c.fetch(ctx, r, c.fromCache(c.locate(ctx, r, items)))
 }
 
 // fetch reads items that are located, and returns those that outlived their lease. All
-// others are decided.
-func (c *Client) fetch(ctx context.Context, pending []*readItem) (late []*readItem) {
+// others are decided. It uses the memory of pending.
+func (c *Client) fetch(ctx context.Context, r *reading, pending []*readItem) (late []*readItem) {
 	for len(pending) > 0 {
 		end := time.Now().Add(c.cfg.TransferTimeout)
-		reqs := make([]transfer.Request, 0, len(pending))
+		reqs := r.reqs[:0]
 		for _, it := range pending {
 			deadline := it.expires
 			if it.held != nil || end.Before(deadline) { // What is held is renewed meanwhile.
@@ -51,8 +51,9 @@ func (c *Client) fetch(ctx context.Context, pending []*readItem) (late []*readIt
 			it.first = len(reqs)
 			reqs = requests(reqs, transport.Read, it.spans, it.replica(), deadline)
 		}
-		results := c.session.move(ctx, c.engine, reqs)
-		arrived, again := pending[:0:0], pending[:0:0]
+		results := c.session.move(ctx, c.engine, reqs, r.results)
+		r.reqs, r.results = reqs, results
+		arrived, again := r.arrived[:0], pending[:0] // Behind what the loop looks at.
 		for i, it := range pending {
 			n := len(results)
 			if i+1 < len(pending) {
@@ -77,7 +78,8 @@ func (c *Client) fetch(ctx context.Context, pending []*readItem) (late []*readIt
 				arrived = append(arrived, it)
 			}
 		}
-		pending = append(again, c.verify(arrived)...)
+		r.arrived = arrived
+		pending = c.verify(r, arrived, again)
 	}
 	return late
 }

@@ -65,6 +65,7 @@ type Session struct {
 
 	mu      sync.Mutex
 	down    bool
+	waits   sync.Pool             // of *waiting
 	pending map[*waiting]struct{} // calls that wait for the master
 	probing bool
 	members []member

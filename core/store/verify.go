@@ -5,24 +5,26 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
-// verify checks what arrived and decides the items that are right. It returns those that
-// are to be read again: once from the same replica, then from another.
-func (c *Client) verify(items []*readItem) (again []*readItem) {
-	sums := make([]model.Checksum, len(items))
+// verify checks what arrived and decides the items that are right. It appends to again those
+// that are to be read again: once from the same replica, then from another.
+func (c *Client) verify(r *reading, items, again []*readItem) []*readItem {
 	if c.cfg.Checksum {
-		checksums(len(items), func(i int) []span {
-			if !c.checked(items[i]) {
-				return nil
+		r.sums.reset()
+		for _, it := range items {
+			if c.checked(it) {
+				r.sums.add(it.spans)
+			} else {
+				r.sums.add(nil)
 			}
-			return items[i].spans
-		}, func(i int, s model.Checksum) { sums[i] = s })
+		}
+		r.sums.compute()
 	}
 	for i, it := range items {
-		if c.checked(it) && sums[i] != it.obj.Checksum {
-			r := it.replica()
+		if c.checked(it) && r.sums.sums[i] != it.obj.Checksum {
+			at := it.replica()
 			c.metrics.mismatches.Inc()
-			c.log.Warn("a copy of an object has wrong bytes", "key", it.key, "segment", r.Segment, "endpoint", r.Endpoint, "parts", 1+len(r.More), "bytes", it.obj.Size)
-			it.last = errs.New(errs.ChecksumMismatch, r.Endpoint, "the checksum is %08x, not %08x", sums[i].Value, it.obj.Checksum.Value)
+			c.log.Warn("a copy of an object has wrong bytes", "key", it.key, "segment", at.Segment, "endpoint", at.Endpoint, "parts", 1+len(at.More), "bytes", it.obj.Size)
+			it.last = errs.New(errs.ChecksumMismatch, at.Endpoint, "the checksum is %08x, not %08x", r.sums.sums[i].Value, it.obj.Checksum.Value)
 			if !it.twice { // It may have happened on the way.
 				it.twice = true
 				again = append(again, it)

@@ -3,10 +3,8 @@ package store
 import (
 	"context"
 	"errors"
-	"sync"
 	"time"
 
-	"github.com/mooncake-go/mooncake/core/model"
 	"github.com/mooncake-go/mooncake/core/transfer"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/transport"
@@ -14,12 +12,13 @@ import (
 
 // write moves the bytes of all items to all parts of all their replicas in parallel and
 // computes the checksums meanwhile. One failed replica fails its item.
-func (c *Client) write(ctx context.Context, items []*putItem) {
-	var sums sync.WaitGroup
+func (c *Client) write(ctx context.Context, w *writing, items []*putItem) {
 	if c.cfg.Checksum {
-		sums.Go(func() {
-			checksums(len(items), func(i int) []span { return items[i].spans }, func(i int, s model.Checksum) { items[i].sum = s })
-		})
+		w.sums.reset()
+		for _, it := range items {
+			w.sums.add(it.spans)
+		}
+		w.sumInBackground()
 	}
 	deadline := time.Now().Add(c.cfg.TransferTimeout)
 	for _, it := range items {
@@ -27,15 +26,18 @@ func (c *Client) write(ctx context.Context, items []*putItem) {
 			it.deadline = deadline
 		}
 	}
-	c.send(ctx, items)
-	sums.Wait()
+	c.send(ctx, w, items)
+	if w.summed.Wait(); c.cfg.Checksum {
+		for i, it := range items {
+			it.sum = w.sums.sums[i]
+		}
+	}
 }
 
 // send moves the bytes of all items to all parts of all their replicas in parallel, each
 // until its deadline.
-func (c *Client) send(ctx context.Context, items []*putItem) {
-	reqs := make([]transfer.Request, 0, len(items))
-	owner := make([]*putItem, 0, len(items))
+func (c *Client) send(ctx context.Context, w *writing, items []*putItem) {
+	reqs, owner := w.reqs[:0], w.owner[:0]
 	for _, it := range items {
 		if it.err = it.checkPlaces(); it.err != nil {
 			continue
@@ -47,7 +49,9 @@ func (c *Client) send(ctx context.Context, items []*putItem) {
 			owner = append(owner, it)
 		}
 	}
-	for i, r := range c.session.move(ctx, c.engine, reqs) {
+	w.reqs, w.owner = reqs, owner
+	w.results = c.session.move(ctx, c.engine, reqs, w.results)
+	for i, r := range w.results {
 		it := owner[i]
 		if r.Err == nil {
 			c.metrics.writeBytes.Add(float64(len(reqs[i].Local)))
