@@ -35,7 +35,7 @@ func TestHotPathCost(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	require.LessOrEqual(t, get.allocs, 30, "one page")
+	require.LessOrEqual(t, get.allocs, 15, "one page; the race detector has pools forget some of what they keep")
 	require.Less(t, get.bytes, size/10, "no copy of the payload")
 	batch := measure(func() {
 		for _, r := range c.BatchGetInto(ctx, keys, dst) {
@@ -45,7 +45,7 @@ func TestHotPathCost(t *testing.T) {
 		}
 	})
 	t.Log("get of one page", get, "of 16", batch)
-	require.LessOrEqual(t, batch.allocs, 30+2*len(keys), "a batch of pages")
+	require.LessOrEqual(t, batch.allocs, 15+2*len(keys), "a batch of pages")
 	require.Less(t, batch.bytes, size/8)
 	require.Zero(t, c.count(t, "mooncake_client_staged_bytes_total"))
 }
@@ -111,6 +111,28 @@ func measure(f func()) cost {
 		runtime.ReadMemStats(&after)
 		least.allocs = min(least.allocs, int(after.Mallocs-before.Mallocs)/runs)
 		least.bytes = min(least.bytes, int(after.TotalAlloc-before.TotalAlloc)/runs)
+	}
+	return least
+}
+
+// measureEach is how often a call allocates, where something that does not count follows each:
+// as measure, the average of some calls, the least of several times.
+func measureEach(f, after func()) int {
+	const times, runs = 5, 10
+	f()
+	after()
+	least := math.MaxInt
+	for range times {
+		sum := 0
+		for range runs {
+			var before, then runtime.MemStats
+			runtime.ReadMemStats(&before)
+			f()
+			runtime.ReadMemStats(&then)
+			sum += int(then.Mallocs - before.Mallocs)
+			after()
+		}
+		least = min(least, sum/runs)
 	}
 	return least
 }

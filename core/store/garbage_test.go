@@ -102,6 +102,14 @@ func (p *pages) put(ctx context.Context, t testing.TB, m *member) {
 	}
 }
 
+// check compares what was read with what was put.
+func (p *pages) check(t testing.TB) {
+	for i := range p.into {
+		require.Equal(t, p.values[i], p.into[i], p.keys[i])
+		clear(p.into[i])
+	}
+}
+
 func (p *pages) remove(ctx context.Context, t testing.TB, m *member) {
 	for _, err := range m.BatchRemove(ctx, p.keys, true) {
 		if err != nil {

@@ -29,7 +29,7 @@ func finish[T any](ctx context.Context, s *Session, name string, limit time.Time
 	w := s.wait(ctx, limit)
 	t0 := w.began
 	out, err := f(&w.Call)
-	gaveUp, left := s.waited(w, ctx, limit)
+	gaveUp, left := s.waited(ctx, w, limit)
 	gaveUp = gaveUp && err != nil && !left
 	s.metrics.rpc(name, time.Since(t0))
 	switch {
@@ -77,16 +77,18 @@ func (s *Session) wait(ctx context.Context, limit time.Time) *waiting {
 
 // waited ends a call. gaveUp: it was ended because the master is down; left: by its caller, or
 // its limit.
-func (s *Session) waited(w *waiting, ctx context.Context, limit time.Time) (gaveUp, left bool) {
+func (s *Session) waited(ctx context.Context, w *waiting, limit time.Time) (gaveUp, left bool) {
 	w.watch.Stop() // One that is too late asks once too often whether the master is there.
 	s.mu.Lock()
 	delete(s.pending, w) // From here on nobody ends it.
 	s.mu.Unlock()
 	gaveUp = w.Cause() != nil
 	if limit.IsZero() {
+		limit, _ = ctx.Deadline()
 		left = ctx.Err() != nil
-	} else {
-		left = !time.Now().Before(limit)
+	}
+	if !limit.IsZero() && !time.Now().Before(limit) {
+		left = true // A context may not know yet.
 	}
 	if w.Finish() {
 		s.waits.Put(w)
