@@ -138,7 +138,9 @@ func (s *state) put(rt *rapid.T) {
 	if vague {
 		// Whether the group's last old member went before the first new one came depends on the
 		// order within the call. With the old protection over it makes no difference.
-		s.wait(rt, max(time.Until(old[0]), time.Until(old[1]), 0)+time.Millisecond)
+		left := max(time.Until(old[0]), time.Until(old[1]), 0) + time.Millisecond
+		s.vague = now.Add(left)
+		s.wait(rt, left)
 	}
 }
 
