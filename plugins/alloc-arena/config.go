@@ -11,8 +11,9 @@ type Config struct {
 	// GranuleBytes is what sizes are rounded up to and offsets are multiples of, a power of
 	// two from 1 to 65536. Less than one granule is lost per extent, and at the end of a
 	// space. 0, the default, chooses by the size: 64, or 16 where 64 would cost more than
-	// 1/128 of it; offsets are multiples of 16 then.
-	GranuleBytes uint64 `json:"granule_bytes"`
+	// 1/128 of it; offsets are multiples of 16 then. Left out where it is 0, which a version
+	// of this plugin that runs in a process of its own may not know.
+	GranuleBytes uint64 `json:"granule_bytes,omitempty"`
 }
 
 const (

@@ -136,7 +136,7 @@ static void in_pieces(mck_handle s) {
   IS(mck_store_unregister(s, at), 0);
   const char *method = "get_replica_desc", *args = "{\"keys\":[\"pair\"]}";
   mck_blob answer = mck_store_control(s, method, strlen(method), args, strlen(args));
-  WANT(strstr(answer.data, "\"code\":0") != NULL && strstr(answer.data, "\"size\":6") != NULL);
+  WANT(strstr(answer.data, "\"code\":0") != NULL && strstr(answer.data, "\"replicas\":[[3,6,") != NULL);
   mck_blob_free(answer);
 }
 
