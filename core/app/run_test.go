@@ -36,6 +36,17 @@ func run(opts ...fx.Option) chan error {
 	return done
 }
 
+// serve is run for a role that starts, and returns when it has. A signal that comes earlier, though
+// after its hook was called, interrupts the start: then fx has nothing to stop yet.
+func serve(t *testing.T, p *part, opts ...fx.Option) chan error {
+	t.Helper()
+	serving, done := make(startedLog), make(chan error, 1)
+	go func() { done <- app.Run(context.Background(), slog.New(serving), opts...) }()
+	require.Equal(t, "start", <-p.events)
+	<-serving
+	return done
+}
+
 func wait(t *testing.T, done chan error) error {
 	t.Helper()
 	select {
@@ -49,8 +60,7 @@ func wait(t *testing.T, done chan error) error {
 
 func TestSigtermDrains(t *testing.T) {
 	p := &part{make(chan string, 4)}
-	done := run(role(p, ok, ok))
-	require.Equal(t, "start", <-p.events)
+	done := serve(t, p, role(p, ok, ok))
 	require.NoError(t, syscall.Kill(syscall.Getpid(), syscall.SIGTERM))
 	assert.NoError(t, wait(t, done))
 	assert.Equal(t, "stop", <-p.events)
@@ -60,8 +70,7 @@ func TestSecondSignalEndsAtOnce(t *testing.T) {
 	p := &part{make(chan string, 4)}
 	release := make(chan struct{})
 	defer close(release)
-	done := run(role(p, ok, func(context.Context) error { <-release; return nil }))
-	require.Equal(t, "start", <-p.events)
+	done := serve(t, p, role(p, ok, func(context.Context) error { <-release; return nil }))
 	first := time.Now()
 	require.NoError(t, syscall.Kill(syscall.Getpid(), syscall.SIGTERM))
 	require.Equal(t, "stop", <-p.events)
@@ -117,8 +126,7 @@ func TestARoleMayTakeLongerToStop(t *testing.T) {
 		left <- time.Until(end)
 		return nil
 	}
-	done := run(role(p, ok, stop), fx.StopTimeout(app.StopTimeout+time.Hour))
-	require.Equal(t, "start", <-p.events)
+	done := serve(t, p, role(p, ok, stop), fx.StopTimeout(app.StopTimeout+time.Hour))
 	require.NoError(t, syscall.Kill(syscall.Getpid(), syscall.SIGTERM))
 	assert.NoError(t, wait(t, done))
 	assert.Greater(t, <-left, time.Hour)
