@@ -5,8 +5,8 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/mooncake-go/mooncake/core/internal/crc32c"
 	"github.com/mooncake-go/mooncake/core/model"
+	"github.com/mooncake-go/mooncake/sdk/crc32c"
 )
 
 // parallelSum is from how many bytes on the checksums of a batch are spread over cores.

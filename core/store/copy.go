@@ -5,9 +5,9 @@ import (
 	"errors"
 	"time"
 
-	"github.com/mooncake-go/mooncake/core/internal/crc32c"
 	"github.com/mooncake-go/mooncake/core/model"
 	"github.com/mooncake-go/mooncake/core/transfer"
+	"github.com/mooncake-go/mooncake/sdk/crc32c"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )

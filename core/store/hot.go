@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 
-	"github.com/mooncake-go/mooncake/core/internal/crc32c"
 	"github.com/mooncake-go/mooncake/core/model"
 	"github.com/mooncake-go/mooncake/core/store/hotcache"
 	"github.com/mooncake-go/mooncake/core/transfer"
+	"github.com/mooncake-go/mooncake/sdk/crc32c"
 )
 
 // fromCache serves the items that the hot cache has the bytes of, and returns the others.
@@ -27,10 +27,11 @@ func (c *Client) fromCache(items []*readItem) []*readItem {
 }
 
 func (c *Client) copyOut(it *readItem, b []byte) bool {
+	var sum uint32
 	for _, s := range it.spans {
-		copy(s.mem, b[s.off:])
+		sum = crc32c.CopyUpdate(sum, s.mem, b[s.off:][:len(s.mem)])
 	}
-	if it.whole && uint64(sumOf(it.spans, crc32c.SumParallel)) != it.obj.Checksum.Value {
+	if it.whole && uint64(sum) != it.obj.Checksum.Value {
 		return false
 	}
 	it.ok = true

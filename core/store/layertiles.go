@@ -4,8 +4,8 @@ import (
 	"slices"
 	"sort"
 
-	"github.com/mooncake-go/mooncake/core/internal/crc32c"
 	"github.com/mooncake-go/mooncake/core/model"
+	"github.com/mooncake-go/mooncake/sdk/crc32c"
 )
 
 // maxTiles bounds what is kept for one object.

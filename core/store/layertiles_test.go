@@ -6,8 +6,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"github.com/mooncake-go/mooncake/core/internal/crc32c"
 	"github.com/mooncake-go/mooncake/core/model"
+	"github.com/mooncake-go/mooncake/sdk/crc32c"
 )
 
 // TestTiles compares tiles with a map of bytes, piece by piece in any order.

@@ -3,9 +3,9 @@ package store
 import (
 	"time"
 
-	"github.com/mooncake-go/mooncake/core/internal/crc32c"
 	"github.com/mooncake-go/mooncake/core/model"
 	"github.com/mooncake-go/mooncake/core/transfer"
+	"github.com/mooncake-go/mooncake/sdk/crc32c"
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
 

@@ -4,8 +4,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/crc32"
 
+	"github.com/mooncake-go/mooncake/sdk/crc32c"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
@@ -49,10 +49,7 @@ type header struct {
 	Code   errs.Code
 }
 
-// castagnoli is computed by the CPU's own instructions where there are any.
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
-
-func checksum(b []byte) uint32 { return crc32.Checksum(b, castagnoli) }
+func checksum(b []byte) uint32 { return crc32c.Sum(b) }
 
 // errFrame says that bytes are not a header of this protocol. The place of the next
 // header is unknown then; the connection cannot go on.

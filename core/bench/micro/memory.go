@@ -3,9 +3,9 @@ package micro
 import (
 	"context"
 	"fmt"
-	"hash/crc32"
 
 	"github.com/mooncake-go/mooncake/core/bench/content"
+	"github.com/mooncake-go/mooncake/sdk/crc32c"
 )
 
 // Memory measures what the core does to the bytes of a page, next to a copy of it. Cold
@@ -34,7 +34,6 @@ func (m *meter) memory(ctx context.Context, size int) error {
 	if err != nil {
 		return err
 	}
-	table := crc32.MakeTable(crc32.Castagnoli)
 	var sum uint32
 	wrong := 0
 	for _, op := range []struct {
@@ -42,7 +41,8 @@ func (m *meter) memory(ctx context.Context, size int) error {
 		do   func()
 	}{
 		{"memset", func() { clear(dst) }},
-		{"crc32c", func() { sum ^= crc32.Checksum(src, table) }},
+		{"crc32c", func() { sum ^= crc32c.Sum(src) }},
+		{"memcpy and crc32c", func() { sum ^= crc32c.Copy(dst, src) }},
 		{"content fill", func() { content.Fill(dst, 2, 1) }},
 		{"content verify", func() {
 			if content.Verify(src, 1, 1) >= 0 {
@@ -74,16 +74,16 @@ func (m *meter) cold(ctx context.Context, size int) error {
 		return p
 	}
 	half := pages / 2
-	base, err := m.measure(ctx, "memcpy cold "+sizeName(size), size, nil, repeat(func() {
-		to := area[(at+half)%pages*size:][:size]
-		copy(to, next())
-	}))
+	to := func() []byte { return area[(at+half)%pages*size:][:size] }
+	base, err := m.measure(ctx, "memcpy cold "+sizeName(size), size, nil, repeat(func() { copy(to(), next()) }))
 	if err != nil {
 		return err
 	}
-	table := crc32.MakeTable(crc32.Castagnoli)
 	var sum uint32
-	_, err = m.measure(ctx, "crc32c cold "+sizeName(size), size, &base, repeat(func() { sum ^= crc32.Checksum(next(), table) }))
+	if _, err = m.measure(ctx, "memcpy and crc32c cold "+sizeName(size), size, &base, repeat(func() { sum ^= crc32c.Copy(to(), next()) })); err != nil {
+		return err
+	}
+	_, err = m.measure(ctx, "crc32c cold "+sizeName(size), size, &base, repeat(func() { sum ^= crc32c.Sum(next()) }))
 	return err
 }
 

@@ -53,7 +53,7 @@ func TestMemory(t *testing.T) {
 	require.Equal(t, rs, each)
 	_, ok := rs.Find("memory", ChecksumName)
 	require.True(t, ok)
-	require.Len(t, rs, 12)
+	require.Len(t, rs, 15)
 }
 
 func TestEvict(t *testing.T) {

@@ -1,0 +1,168 @@
+package crc32c
+
+import (
+	"bytes"
+	"fmt"
+	"hash/crc32"
+	"math/rand/v2"
+	"testing"
+	"unsafe"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+)
+
+func TestSumIsCastagnoli(t *testing.T) {
+	require.Equal(t, uint32(0xE3069283), Sum([]byte("123456789")), "the check value of the CRC catalogue")
+}
+
+// TestEveryLengthAndPlace: all short lengths with all places of both sides in a line of the
+// cache. What surrounds the destination stays as it was.
+func TestEveryLengthAndPlace(t *testing.T) {
+	const longest, margin = 2048, 64
+	src, dst := aligned(longest+line), aligned(longest+line+2*margin)
+	fill(src, 1)
+	want := make([]uint32, longest+1)
+	step := 1
+	if raceEnabled { // which makes it slow, and sees nothing of the kernel
+		step = 9
+	}
+	for _, w := range ways(t) {
+		for at := 0; at < line; at += step {
+			to, begin := (at*29+7)%line, uint32(at*0x01234567)
+			data := src[at:]
+			for n := range want {
+				want[n] = crc32.Update(begin, castagnoli, data[:n])
+			}
+			for n := range longest + 1 {
+				for i := range dst {
+					dst[i] = 0xA5
+				}
+				got := dst[margin+to:][:n]
+				if sum := w.copy(begin, got, data[:n]); sum != want[n] || !bytes.Equal(got, data[:n]) {
+					t.Fatalf("%s: %d bytes from %d to %d: the sum is %08x, not %08x, the bytes are the same: %v", w.name, n, at, to, sum, want[n], bytes.Equal(got, data[:n]))
+				}
+				if strange := outside(dst, margin+to, n); strange >= 0 {
+					t.Fatalf("%s: %d bytes from %d to %d: byte %d changed", w.name, n, at, to, strange-margin-to)
+				}
+				if sum := Update(begin, data[:n]); sum != want[n] {
+					t.Fatalf("%d bytes at %d: the sum is %08x, not %08x", n, at, sum, want[n])
+				}
+			}
+		}
+	}
+}
+
+// outside returns the first byte of dst before from or behind its n bytes that changed, else -1.
+func outside(dst []byte, from, n int) int {
+	for i, b := range dst {
+		if b != 0xA5 && (i < from || i >= from+n) {
+			return i
+		}
+	}
+	return -1
+}
+
+func TestLargeInPieces(t *testing.T) {
+	all := ways(t)
+	src, dst := aligned(3*stretch), aligned(3*stretch)
+	fill(src, 2)
+	rapid.Check(t, func(t *rapid.T) {
+		from, to := rapid.IntRange(0, 200).Draw(t, "from"), rapid.IntRange(0, 200).Draw(t, "to")
+		data := src[from:][:rapid.IntRange(0, len(src)-400).Draw(t, "bytes")]
+		w := rapid.SampledFrom(all).Draw(t, "way")
+		want := crc32.Checksum(data, castagnoli)
+		clear(dst)
+		var copied, summed uint32
+		for off := 0; off < len(data); {
+			n := rapid.IntRange(1, len(data)-off).Draw(t, "piece")
+			copied = w.copy(copied, dst[to+off:], data[off:off+n])
+			summed = Update(summed, data[off:off+n])
+			off += n
+		}
+		require.Equal(t, want, copied, w.name)
+		require.Equal(t, want, summed)
+		require.True(t, bytes.Equal(data, dst[to:to+len(data)]), w.name)
+		require.Zero(t, crc32.ChecksumIEEE(dst[to+len(data):])^crc32.ChecksumIEEE(make([]byte, len(dst)-to-len(data))), "behind the destination")
+	})
+}
+
+func TestCopyNeedsRoom(t *testing.T) {
+	for _, n := range []int{1, 4096} {
+		require.Panics(t, func() { Copy(make([]byte, n-1), make([]byte, n)) })
+		require.Equal(t, Sum(make([]byte, n)), Copy(make([]byte, 2*n), make([]byte, n)), "more room than is needed")
+	}
+}
+
+func FuzzCopy(f *testing.F) {
+	f.Add([]byte("123456789"), uint32(0), uint8(3), uint8(5))
+	f.Add(bytes.Repeat([]byte{1, 2, 3}, 1000), uint32(0xffffffff), uint8(63), uint8(1))
+	f.Fuzz(func(t *testing.T, data []byte, begin uint32, from, to uint8) {
+		src := append(make([]byte, from), data...)[from:]
+		want := crc32.Update(begin, castagnoli, src)
+		require.Equal(t, want, Update(begin, src))
+		for _, w := range ways(t) {
+			dst := make([]byte, int(to)+len(src))[to:]
+			require.Equal(t, want, w.copy(begin, dst, src), w.name)
+			require.Equal(t, string(src), string(dst), w.name)
+		}
+	})
+}
+
+// TestSourceThatChanges: the sum is that of what was stored, whatever happened to the source.
+func TestSourceThatChanges(t *testing.T) {
+	if raceEnabled {
+		t.Skip("it is a data race on purpose")
+	}
+	for _, w := range ways(t) {
+		src, dst := aligned(1<<20), aligned(1<<20)
+		stop, done := make(chan struct{}), make(chan struct{})
+		go func() {
+			defer close(done)
+			for v := byte(1); ; v++ {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				for i := 0; i < len(src); i += 17 {
+					src[i] = v
+				}
+			}
+		}()
+		torn, first := 0, make([]byte, len(src))
+		for range 200 {
+			copy(first, src)
+			sum := w.copy(0, dst, src)
+			require.Equal(t, crc32.Checksum(dst, castagnoli), sum, w.name)
+			if !bytes.Equal(first, dst) {
+				torn++
+			}
+		}
+		close(stop)
+		<-done
+		t.Logf("%s: %d of 200 copies saw a change", w.name, torn)
+	}
+}
+
+// aligned returns n bytes from the beginning of a line of the cache on.
+func aligned(n int) []byte {
+	b := make([]byte, n+line)
+	skip := int(-uintptr(unsafe.Pointer(&b[0])) % line)
+	return b[skip : skip+n : skip+n]
+}
+
+func fill(b []byte, seed uint64) {
+	rng := rand.New(rand.NewPCG(seed, 1))
+	for i := range b {
+		b[i] = byte(rng.Uint32())
+	}
+}
+
+func Example() {
+	object := []byte("the bytes of an object")
+	place := make([]byte, len(object))
+	sum := Copy(place, object)
+	fmt.Printf("%08x %t\n", sum, sum == Sum(place))
+	// Output: cd5800d5 true
+}
