@@ -73,5 +73,9 @@ func (s *summing) work() {
 }
 
 func (s *summing) one(i int, sum func([]byte) uint32) {
-	s.sums[i] = model.Checksum{Kind: model.ChecksumCRC32C, Value: uint64(sumOf(s.values[i], sum))}
+	s.sums[i] = sumOfValue(sumOf(s.values[i], sum))
+}
+
+func sumOfValue(sum uint32) model.Checksum {
+	return model.Checksum{Kind: model.ChecksumCRC32C, Value: uint64(sum)}
 }

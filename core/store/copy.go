@@ -67,15 +67,21 @@ func (x *executor) bytes(ctx context.Context, plan *model.CopyPlan) error {
 	for off := uint64(0); off < size; off += uint64(len(buf)) {
 		buf = buf[:min(size-off, copyChunk)]
 		spans := []span{{off, buf}}
-		if err := x.all(ctx, requests(nil, transport.Read, spans, &plan.Source, deadline)); err != nil {
+		in := requests(nil, transport.Read, spans, &plan.Source, deadline, true)
+		moved, err := x.all(ctx, in)
+		if err != nil {
 			return err
 		}
-		sum = crc32c.Combine(sum, crc32c.SumParallel(buf), uint64(len(buf)))
+		part, ok := sumOfMoved(in, moved)
+		if !ok {
+			part = crc32c.SumParallel(buf)
+		}
+		sum = crc32c.Combine(sum, part, uint64(len(buf)))
 		var out []transfer.Request
 		for i := range plan.Targets {
-			out = requests(out, transport.Write, spans, &plan.Targets[i], deadline)
+			out = requests(out, transport.Write, spans, &plan.Targets[i], deadline, false)
 		}
-		if err := x.all(ctx, out); err != nil {
+		if _, err := x.all(ctx, out); err != nil {
 			return err
 		}
 		x.metrics.bytes.Add(float64(len(buf)))
@@ -90,11 +96,11 @@ func (x *executor) bytes(ctx context.Context, plan *model.CopyPlan) error {
 
 // all carries out requests; the first error counts, before all one that says that memory may
 // still be touched.
-func (x *executor) all(ctx context.Context, reqs []transfer.Request) error {
+func (x *executor) all(ctx context.Context, reqs []transfer.Request) ([]transfer.Result, error) {
 	t0 := time.Now()
-	res := joined(x.session.move(ctx, x.engine, reqs, nil))
-	if res.Err != nil {
-		return errs.Wrap(errs.TransferFail, "after "+time.Since(t0).Round(time.Millisecond).String(), res.Err)
+	results := x.session.move(ctx, x.engine, reqs, nil)
+	if res := joined(results); res.Err != nil {
+		return nil, errs.Wrap(errs.TransferFail, "after "+time.Since(t0).Round(time.Millisecond).String(), res.Err)
 	}
-	return nil
+	return results, nil
 }

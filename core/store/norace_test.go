@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // TestNoGarbage gates what a client allocates in a steady state, with a real master and a real node
@@ -31,4 +32,35 @@ func TestNoGarbage(t *testing.T) {
 			p.remove(ctx, t, m)
 		}
 	}
+}
+
+// TestValueThatChanges: a caller who changes a value while it is put gets some mix of old and new
+// bytes, but no object whose checksum is another than that of its bytes.
+func TestValueThatChanges(t *testing.T) {
+	p := newPool(t, nil)
+	a := p.member("a:1", memberOptions{segments: []uint64{64 << 20}})
+	value := make([]byte, 5<<20)
+	stop, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		for v := byte(1); ; v++ {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			for i := 0; i < len(value); i += 64 {
+				value[i] = v
+			}
+		}
+	}()
+	for i := range 10 {
+		key := fmt.Sprint("k", i)
+		require.NoError(t, a.Put(t.Context(), key, value, one))
+		_, err := a.Get(t.Context(), key)
+		require.NoError(t, err)
+	}
+	close(stop)
+	<-done
+	require.Zero(t, a.count(t, "mooncake_client_checksum_mismatches_total"))
 }

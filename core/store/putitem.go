@@ -15,6 +15,9 @@ type putItem struct {
 	spans    []span
 	size     uint64
 	sum      model.Checksum
+	summer   *model.Replica // of replicas: whose bytes are summed up on the way there, nil for none
+	first    int            // index of its first request
+	last     int            // index behind its last
 	replicas []model.Replica
 	deadline time.Time // of the transfer
 	existed  bool

@@ -49,7 +49,7 @@ func (c *Client) fetch(ctx context.Context, r *reading, pending []*readItem) (la
 				deadline = end
 			}
 			it.first = len(reqs)
-			reqs = requests(reqs, transport.Read, it.spans, it.replica(), deadline)
+			reqs = requests(reqs, transport.Read, it.spans, it.replica(), deadline, c.checked(it))
 		}
 		results := c.session.move(ctx, c.engine, reqs, r.results)
 		r.reqs, r.results = reqs, results
@@ -75,6 +75,7 @@ func (c *Client) fetch(ctx context.Context, r *reading, pending []*readItem) (la
 					again = append(again, it)
 				}
 			default:
+				it.sum, it.summed = sumOfMoved(reqs[it.first:n], results[it.first:n])
 				arrived = append(arrived, it)
 			}
 		}

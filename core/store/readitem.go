@@ -37,10 +37,12 @@ type readItem struct {
 	held    *heldObject // what a session holds of obj, nil outside of one
 	lapses  int         // of held, when the read began
 	first   int         // index of the first request of the current round
-	next    int         // index of the replica to be tried
-	last    error       // why the replica before failed
-	twice   bool        // the replica to be tried had wrong bytes once
-	damaged int         // replicas that had wrong bytes twice
+	sum     uint32      // of the bytes that arrived, where summed says so
+	summed  bool
+	next    int   // index of the replica to be tried
+	last    error // why the replica before failed
+	twice   bool  // the replica to be tried had wrong bytes once
+	damaged int   // replicas that had wrong bytes twice
 	ok      bool
 	err     error
 }

@@ -41,8 +41,10 @@ func cut(spans []span, size uint64) ([]span, bool) {
 	return spans, size == 0
 }
 
-// requests appends what it takes to move spans from or to one copy, which may be striped.
-func requests(dst []transfer.Request, kind transport.OpKind, spans []span, r *model.Replica, deadline time.Time) []transfer.Request {
+// requests appends what it takes to move spans from or to one copy, which may be striped: the
+// bytes of the object in order, where those of the spans are. sum has them summed up on the way,
+// where that is possible.
+func requests(dst []transfer.Request, kind transport.OpKind, spans []span, r *model.Replica, deadline time.Time, sum bool) []transfer.Request {
 	for off, p := range r.Parts {
 		for _, s := range spans {
 			lo, hi := max(s.off, off), min(s.off+uint64(len(s.mem)), off+p.Size)
@@ -50,7 +52,7 @@ func requests(dst []transfer.Request, kind transport.OpKind, spans []span, r *mo
 				continue
 			}
 			dst = append(dst, transfer.Request{
-				Kind: kind, Local: s.mem[lo-s.off : hi-s.off], Peer: p.Endpoint, Addr: p.Address + (lo - off), Deadline: deadline,
+				Kind: kind, Local: s.mem[lo-s.off : hi-s.off], Peer: p.Endpoint, Addr: p.Address + (lo - off), Deadline: deadline, Sum: sum,
 			})
 		}
 	}
@@ -71,4 +73,17 @@ func sumOf(spans []span, sum func([]byte) uint32) uint32 {
 		}
 	}
 	return all
+}
+
+// sumOfMoved is the checksum of the bytes of requests in their order, false where they were not
+// all summed up on the way.
+func sumOfMoved(reqs []transfer.Request, results []transfer.Result) (sum uint32, ok bool) {
+	for i := range results {
+		r := &results[i]
+		if !r.Summed {
+			return 0, false
+		}
+		sum = crc32c.Combine(sum, r.Sum, uint64(len(reqs[i].Local)))
+	}
+	return sum, len(results) > 0
 }

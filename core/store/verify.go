@@ -5,13 +5,13 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
-// verify checks what arrived and decides the items that are right. It appends to again those
+// verify checks what arrived, whether or not it was summed up on the way, and decides the items that are right. It appends to again those
 // that are to be read again: once from the same replica, then from another.
 func (c *Client) verify(r *reading, items, again []*readItem) []*readItem {
 	if c.cfg.Checksum {
 		r.sums.reset()
 		for _, it := range items {
-			if c.checked(it) {
+			if c.checked(it) && !it.summed {
 				r.sums.add(it.spans)
 			} else {
 				r.sums.add(nil)
@@ -20,11 +20,14 @@ func (c *Client) verify(r *reading, items, again []*readItem) []*readItem {
 		r.sums.compute()
 	}
 	for i, it := range items {
-		if c.checked(it) && r.sums.sums[i] != it.obj.Checksum {
+		if c.checked(it) && !it.summed {
+			it.sum = uint32(r.sums.sums[i].Value)
+		}
+		if c.checked(it) && uint64(it.sum) != it.obj.Checksum.Value {
 			at := it.replica()
 			c.metrics.mismatches.Inc()
 			c.log.Warn("a copy of an object has wrong bytes", "key", it.key, "segment", at.Segment, "endpoint", at.Endpoint, "parts", 1+len(at.More), "bytes", it.obj.Size)
-			it.last = errs.New(errs.ChecksumMismatch, at.Endpoint, "the checksum is %08x, not %08x", r.sums.sums[i].Value, it.obj.Checksum.Value)
+			it.last = errs.New(errs.ChecksumMismatch, at.Endpoint, "the checksum is %08x, not %08x", it.sum, it.obj.Checksum.Value)
 			if !it.twice { // It may have happened on the way.
 				it.twice = true
 				again = append(again, it)

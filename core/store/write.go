@@ -5,20 +5,30 @@ import (
 	"errors"
 	"time"
 
+	"github.com/mooncake-go/mooncake/core/model"
 	"github.com/mooncake-go/mooncake/core/transfer"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
 
-// write moves the bytes of all items to all parts of all their replicas in parallel and
-// computes the checksums meanwhile. One failed replica fails its item.
+// write moves the bytes of all items to all parts of all their replicas in parallel. Where no
+// copy can be summed up on the way, the checksums are computed meanwhile. One failed replica
+// fails its item.
 func (c *Client) write(ctx context.Context, w *writing, items []*putItem) {
 	if c.cfg.Checksum {
 		w.sums.reset()
+		apart := false
 		for _, it := range items {
-			w.sums.add(it.spans)
+			if it.summer = c.summer(it); it.summer == nil {
+				w.sums.add(it.spans)
+				apart = true
+			} else {
+				w.sums.add(nil)
+			}
 		}
-		w.sumInBackground()
+		if apart {
+			w.sumInBackground()
+		}
 	}
 	deadline := time.Now().Add(c.cfg.TransferTimeout)
 	for _, it := range items {
@@ -28,7 +38,45 @@ func (c *Client) write(ctx context.Context, w *writing, items []*putItem) {
 	}
 	c.send(ctx, w, items)
 	if w.summed.Wait(); c.cfg.Checksum {
-		for i, it := range items {
+		w.takeSums(items)
+	}
+}
+
+// summer chooses the copy of an item whose bytes are summed up as they are moved, nil where they
+// have to be read once more for that.
+func (c *Client) summer(it *putItem) *model.Replica {
+next:
+	for i := range it.replicas {
+		for _, p := range it.replicas[i].Parts {
+			if !c.engine.Sums(p.Endpoint) {
+				continue next
+			}
+		}
+		return &it.replicas[i]
+	}
+	return nil
+}
+
+// takeSums gives each item its checksum: that of what was stored in the copy that was summed up
+// on the way, else that of what lies in the caller's memory.
+func (w *writing) takeSums(items []*putItem) {
+	late := false
+	for i, it := range items {
+		if it.summer == nil {
+			it.sum, w.sums.values[i] = w.sums.sums[i], nil
+			continue
+		}
+		sum, ok := sumOfMoved(w.reqs[it.first:it.last], w.results[it.first:it.last])
+		if it.sum = sumOfValue(sum); !ok && it.err == nil { // The way was another than was expected.
+			w.sums.values[i], late = it.spans, true
+		}
+	}
+	if !late {
+		return
+	}
+	w.sums.compute()
+	for i, it := range items {
+		if w.sums.values[i] != nil {
 			it.sum = w.sums.sums[i]
 		}
 	}
@@ -39,11 +87,16 @@ func (c *Client) write(ctx context.Context, w *writing, items []*putItem) {
 func (c *Client) send(ctx context.Context, w *writing, items []*putItem) {
 	reqs, owner := w.reqs[:0], w.owner[:0]
 	for _, it := range items {
+		it.first, it.last = 0, 0
 		if it.err = it.checkPlaces(); it.err != nil {
 			continue
 		}
 		for i := range it.replicas {
-			reqs = requests(reqs, transport.Write, it.spans, &it.replicas[i], it.deadline)
+			first, sum := len(reqs), &it.replicas[i] == it.summer
+			reqs = requests(reqs, transport.Write, it.spans, &it.replicas[i], it.deadline, sum)
+			if sum {
+				it.first, it.last = first, len(reqs)
+			}
 		}
 		for len(owner) < len(reqs) {
 			owner = append(owner, it)

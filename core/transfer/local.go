@@ -8,12 +8,16 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/mooncake-go/mooncake/sdk/crc32c"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
 
 // parallelCopy is from how many bytes on a copy is spread over cores.
 const parallelCopy = 4 << 20
+
+// perCore is the least number of bytes of one request that is worth a goroutine of its own.
+const perCore = 2 << 20
 
 // copyLocal serves the requests to this process itself by copying, for a batch or for
 // Transfer, where b is nil.
@@ -22,33 +26,43 @@ func (e *Engine) copyLocal(ctx context.Context, b *Batch, tasks []*task) {
 	for _, t := range tasks {
 		total += len(t.req.Local)
 	}
-	workers := min(len(tasks), runtime.GOMAXPROCS(0))
-	if total < parallelCopy || workers < 2 {
+	cores := runtime.GOMAXPROCS(0)
+	if total < parallelCopy {
+		cores = 1
+	}
+	workers := min(len(tasks), cores)
+	if workers < 2 {
 		for _, t := range tasks {
-			e.copyOne(ctx, b, t)
+			e.copyOne(ctx, b, t, cores)
 		}
 		return
 	}
+	e.copyShared(ctx, b, tasks, workers, cores/workers)
+}
+
+// copyShared has workers take turns at the requests, each with so many cores.
+func (e *Engine) copyShared(ctx context.Context, b *Batch, tasks []*task, workers, cores int) {
 	var next atomic.Int64
 	var wg sync.WaitGroup
 	for range workers {
 		wg.Go(func() {
 			for k := next.Add(1) - 1; k < int64(len(tasks)); k = next.Add(1) - 1 {
-				e.copyOne(ctx, b, tasks[k])
+				e.copyOne(ctx, b, tasks[k], cores)
 			}
 		})
 	}
 	wg.Wait()
 }
 
-func (e *Engine) copyOne(ctx context.Context, b *Batch, t *task) {
+// copyOne serves one request on up to cores cores.
+func (e *Engine) copyOne(ctx context.Context, b *Batch, t *task, cores int) {
 	err := ended(ctx)
 	if d := t.req.Deadline; err == nil && !d.IsZero() && !time.Now().Before(d) {
 		err = ErrTimeout
 	}
 	if err != nil {
 		err = errs.Wrap(errs.TransferFail, "transfer: copy", err)
-	} else if err = e.copyRange(&t.req); err == nil {
+	} else if err = e.copyRange(t, cores); err == nil {
 		t.moved.Store(uint64(len(t.req.Local)))
 		e.stats.localCopies.Add(1)
 	}
@@ -69,43 +83,79 @@ func ended(ctx context.Context) error {
 }
 
 // copyRange copies region by region: a request may reach over the border of adjacent ones.
-func (e *Engine) copyRange(r *Request) error {
+func (e *Engine) copyRange(t *task, cores int) error {
+	r := &t.req
 	for off := 0; off < len(r.Local); {
-		n, err := e.copyRegion(r.Kind, r.Addr+uint64(off), r.Local[off:])
+		n, sum, err := e.copyRegion(r, off, cores)
 		if err != nil {
 			return err
 		}
 		off += n
+		if r.Sum {
+			t.sum.add(sum, n, len(r.Local)-off)
+		}
 	}
 	return nil
 }
 
-// copyRegion copies up to the end of the region that holds addr.
-func (e *Engine) copyRegion(kind transport.OpKind, addr uint64, local []byte) (int, error) {
+// copyRegion copies what is off bytes into a request, up to the end of the region that holds
+// it, and sums it up where the request asks for that.
+func (e *Engine) copyRegion(r *Request, off, cores int) (n int, sum uint32, err error) {
+	addr, local := r.Addr+uint64(off), r.Local[off:]
 	g := e.regions.at(addr)
 	if g == nil {
-		return 0, errs.New(errs.InvalidReplica, "transfer: copy", "%d bytes at %#x are not in registered memory", len(local), addr)
+		return 0, 0, errs.New(errs.InvalidReplica, "transfer: copy", "%d bytes at %#x are not in registered memory", len(local), addr)
 	}
 	need := transport.AccessRemoteRead
-	if kind == transport.Write {
+	if r.Kind == transport.Write {
 		need = transport.AccessRemoteWrite
 	}
 	if g.access&need == 0 {
-		return 0, errs.New(errs.InvalidParams, "transfer: copy", "the memory at %#x is not open to this", addr)
+		return 0, 0, errs.New(errs.InvalidParams, "transfer: copy", "the memory at %#x is not open to this", addr)
 	}
 	g.use.RLock()
 	defer g.use.RUnlock()
 	if g.gone {
-		return 0, errs.New(errs.InvalidReplica, "transfer: copy", "the memory at %#x was given up", addr)
+		return 0, 0, errs.New(errs.InvalidReplica, "transfer: copy", "the memory at %#x was given up", addr)
 	}
 	there := g.mem[addr-g.addr:]
-	var n int
-	if kind == transport.Write {
-		n = copy(there, local)
+	n = min(len(there), len(local))
+	if r.Kind == transport.Write {
+		sum = copyParts(there[:n], local[:n], r.Sum, cores)
 		e.stats.wrote.Add(uint64(n))
 	} else {
-		n = copy(local, there)
+		sum = copyParts(local[:n], there[:n], r.Sum, cores)
 		e.stats.read.Add(uint64(n))
 	}
-	return n, nil
+	return n, sum, nil
+}
+
+// copyParts copies all of src, which is as long as dst, on up to cores cores.
+func copyParts(dst, src []byte, summed bool, cores int) (sum uint32) {
+	n := len(src)
+	cores = min(cores, n/perCore)
+	if cores < 2 {
+		return copyPart(dst, src, summed)
+	}
+	var all atomic.Uint32
+	var wg sync.WaitGroup
+	size := (n/cores + 4095) &^ 4095
+	for from := 0; from < n; from += size {
+		to := min(from+size, n)
+		wg.Go(func() {
+			part := crc32c.Shift(copyPart(dst[from:to], src[from:to], summed), uint64(n-to))
+			for old := all.Load(); !all.CompareAndSwap(old, old^part); old = all.Load() {
+			}
+		})
+	}
+	wg.Wait()
+	return all.Load()
+}
+
+func copyPart(dst, src []byte, summed bool) uint32 {
+	if summed {
+		return crc32c.Copy(dst, src)
+	}
+	copy(dst, src)
+	return 0
 }

@@ -43,6 +43,9 @@ type Request struct {
 	// Deadline ends the request; zero means Config.Timeout from now. The context's deadline
 	// counts as well.
 	Deadline time.Time
+	// Sum asks for the checksum of the bytes (CRC-32C) where moving them gives it: see
+	// Result.Summed.
+	Sum bool
 }
 
 // Result is how a request ended.
@@ -52,6 +55,10 @@ type Result struct {
 	Err error
 	// Done is when the last byte arrived or the request was given up.
 	Done time.Time
+	// Sum is the checksum of the bytes that were stored, where Summed says so: the request
+	// asked for it, all bytes are in place, and whatever moved them summed them up meanwhile.
+	Sum    uint32
+	Summed bool
 }
 
 func (r *Request) validate() error {

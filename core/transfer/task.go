@@ -54,7 +54,7 @@ type Status struct {
 }
 
 // task is a request with its status. One goroutine at a time moves it on; any may read
-// the status. err and done are written before the state becomes terminal.
+// the status. err, done and sum are written before the state becomes terminal.
 type task struct {
 	req   Request
 	index int // in the batch
@@ -62,6 +62,7 @@ type task struct {
 	moved atomic.Uint64
 	err   error
 	done  time.Time
+	sum   sum
 }
 
 func (t *task) status() Status {

@@ -49,7 +49,7 @@ func (e *Engine) TransferTo(ctx context.Context, reqs []Request, dst []Result) [
 	e.copyLocal(ctx, nil, c.local)
 	c.wg.Wait()
 	for i := range c.tasks {
-		dst = append(dst, Result{Err: c.tasks[i].err, Done: c.tasks[i].done})
+		dst = append(dst, c.tasks[i].result())
 	}
 	return dst
 }

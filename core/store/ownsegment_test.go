@@ -1,0 +1,56 @@
+package store_test
+
+import (
+	"hash/crc32"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mooncake-go/mooncake/core/model"
+	"github.com/mooncake-go/mooncake/sdk/errs"
+)
+
+// TestOwnSegment: what is summed up on its way into a segment of this process and out of it is
+// checked like everything else, and whoever reads it over a network gets the same checksum.
+func TestOwnSegment(t *testing.T) {
+	p := newPool(t, nil)
+	a := p.member("a:1", memberOptions{segments: []uint64{32 << 20}})
+	c := p.member("c:1", memberOptions{})
+	for key, size := range map[string]int{"small": 100, "page": 1 << 20, "large": 9<<20 + 1} {
+		want := content(key, size)
+		require.NoError(t, a.PutParts(t.Context(), key, [][]byte{want[:size/3], want[size/3:]}, one))
+		got, err := p.master.GetReplicas(t.Context(), model.Caller{}, []model.Key{key})
+		require.NoError(t, err)
+		require.NoError(t, got[0].Err)
+		sum := crc32.Checksum(want, crc32.MakeTable(crc32.Castagnoli))
+		require.Equal(t, model.Checksum{Kind: model.ChecksumCRC32C, Value: uint64(sum)}, got[0].Value.Checksum)
+		for _, reader := range []*member{a, c} {
+			dst := make([]byte, size)
+			n, err := reader.GetIntoParts(t.Context(), key, [][]byte{dst[:size/2], dst[size/2:]})
+			require.NoError(t, err)
+			require.Equal(t, size, n)
+			require.True(t, string(want) == string(dst))
+		}
+		require.Equal(t, 1, damage(a.node, want))
+		_, err = a.Get(t.Context(), key)
+		require.True(t, errs.Is(err, errs.ChecksumMismatch), "%v", err)
+	}
+}
+
+// TestCopiesHereAndThere: the checksum of a value that goes to two nodes is that of both copies,
+// whichever of them is summed up on the way.
+func TestCopiesHereAndThere(t *testing.T) {
+	p := newPool(t, nil)
+	a := p.member("a:1", memberOptions{segments: []uint64{segment}})
+	b := p.member("b:1", memberOptions{segments: []uint64{segment}})
+	two := one
+	two.ReplicaNum = 2
+	want := content("k", 300_000)
+	require.NoError(t, a.Put(t.Context(), "k", want, two))
+	for _, m := range []*member{a, b} {
+		got, err := m.Get(t.Context(), "k")
+		require.NoError(t, err)
+		require.True(t, string(want) == string(got))
+		require.Zero(t, m.count(t, "mooncake_client_checksum_mismatches_total"))
+	}
+}
