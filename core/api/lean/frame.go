@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"time"
 
@@ -61,18 +60,18 @@ func bare(h head) []byte {
 
 func seal(buf []byte) { binary.LittleEndian.PutUint32(buf, uint32(len(buf)-lengthSize)) }
 
-var errFrame = errors.New("the peer sent a frame that cannot be right")
+var (
+	errFrame    = errors.New("the peer sent a frame that cannot be right")
+	errNoSocket = errors.New("the connection is not one of the system")
+)
 
-// readHead reads the fixed part and says how many bytes follow it.
-func readHead(r io.Reader, limit int, scratch *[lengthSize + headSize]byte) (h head, rest int, err error) {
-	if _, err := io.ReadFull(r, scratch[:]); err != nil {
-		return head{}, 0, err
-	}
-	length := binary.LittleEndian.Uint32(scratch[:])
+// parseHead reads the fixed part, lengthSize and headSize bytes, and says how many follow it.
+func parseHead(b []byte, limit int) (h head, rest int, err error) {
+	length := binary.LittleEndian.Uint32(b)
 	if length < headSize || int64(length) > int64(limit) {
 		return head{}, 0, fmt.Errorf("%w: %d bytes, between %d and %d are possible", errFrame, length, headSize, limit)
 	}
-	b := scratch[lengthSize:]
+	b = b[lengthSize:]
 	h = head{call: binary.LittleEndian.Uint32(b), kind: kind(b[4]), small: b[5], millis: binary.LittleEndian.Uint32(b[8:])}
 	if (h.call == 0) != (h.kind == kindBye) || b[6] != 0 || b[7] != 0 {
 		return head{}, 0, fmt.Errorf("%w: call %d, reserved bytes %x", errFrame, h.call, b[6:8])
@@ -106,6 +105,12 @@ type Limits struct {
 	// Stall is how long a peer may not take what is sent to it, and how long the beginning
 	// of a connection may take. Default 10 s.
 	Stall time.Duration
+	// Call is how long the server works on a call at most, also where the caller allowed more; 0
+	// for no limit.
+	Call time.Duration
+	// Poll is how long a wait for the peer looks for its bytes before it sleeps (package
+	// busypoll): 0 for the default, below 0 to sleep at once.
+	Poll time.Duration
 	// Idle is how long a connection may have no call under way before the server ends it; 0
 	// for ever.
 	Idle time.Duration

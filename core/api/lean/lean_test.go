@@ -337,8 +337,13 @@ func TestStopWaitsForCalls(t *testing.T) {
 }
 
 func TestStopCutsOffWhatHangs(t *testing.T) {
-	began := make(chan struct{})
-	e := &echo{ready: func(ctx context.Context) (string, error) { close(began); <-ctx.Done(); return "", ctx.Err() }}
+	began, ended := make(chan struct{}), make(chan error, 1)
+	e := &echo{ready: func(ctx context.Context) (string, error) {
+		close(began)
+		<-ctx.Done()
+		ended <- ctx.Err()
+		return "", ctx.Err()
+	}}
 	addr, s := serve(t, e, Limits{})
 	_, rpc := dial(t, addr, ClientOptions{})
 	result := make(chan error, 1)
@@ -348,6 +353,7 @@ func TestStopCutsOffWhatHangs(t *testing.T) {
 	cancel()
 	s.Stop(ctx)
 	require.Error(t, <-result)
+	require.ErrorIs(t, <-ended, context.Canceled)
 }
 
 // TestHostileClients: nonsense ends its connection and nothing else.
@@ -445,11 +451,13 @@ func TestHostileServers(t *testing.T) {
 	require.NoError(t, c.Close()) // The server waits for it.
 }
 
-func FuzzReadHead(f *testing.F) {
+func FuzzParseHead(f *testing.F) {
 	f.Add([]byte("\x0d\x00\x00\x00\x01\x00\x00\x00\x01\x01\x00\x00\x00\x00\x00\x00x"))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		var scratch [lengthSize + headSize]byte
-		h, rest, err := readHead(bytes.NewReader(b), 1<<20, &scratch)
+		if len(b) < lengthSize+headSize {
+			return
+		}
+		h, rest, err := parseHead(b[:lengthSize+headSize], 1<<20)
 		if err != nil {
 			return
 		}

@@ -6,6 +6,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/mooncake-go/mooncake/sdk/busypoll"
 )
 
 // outbox writes frames to a connection. Who sends does not wait: what the kernel does not
@@ -30,7 +32,7 @@ var errSlow = errors.New("the peer does not read what is sent to it")
 func newOutbox(conn net.Conn, l Limits) (*outbox, error) {
 	sc, ok := conn.(syscall.Conn)
 	if !ok {
-		return nil, errors.New("the connection is not one of the system")
+		return nil, errNoSocket
 	}
 	raw, err := sc.SyscallConn()
 	if err != nil {
@@ -65,10 +67,11 @@ func (a *attempt) write(raw syscall.RawConn, frame []byte) (int, error) {
 	return a.n, a.err
 }
 
+// once never waits.
 func (a *attempt) once(fd uintptr) bool {
 	for {
-		if a.n, a.err = syscall.Write(int(fd), a.frame); !errors.Is(a.err, syscall.EINTR) {
-			return true // Never wait here.
+		if a.n, a.err = busypoll.Send(fd, a.frame); !errors.Is(a.err, syscall.EINTR) {
+			return true
 		}
 	}
 }

@@ -110,6 +110,7 @@ func (s *Server) Stop(ctx context.Context) {
 		s.cancel()
 		s.mu.Lock()
 		for c := range s.conns {
+			c.giveUp(0)
 			_ = c.conn.Close()
 		}
 		s.mu.Unlock()

@@ -1,7 +1,6 @@
 package lean
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"io"
@@ -13,23 +12,26 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
-)
 
-// readBuffer is what is read of a connection at a time.
-const readBuffer = 16 << 10
+	"github.com/mooncake-go/mooncake/core/internal/callctx"
+	"github.com/mooncake-go/mooncake/sdk/busypoll"
+)
 
 // serverConn is one connection of a client.
 type serverConn struct {
-	s     *Server
-	conn  net.Conn
-	codec Codec
-	out   *outbox
-	in    *bufio.Reader
-	slots chan struct{} // of calls under way
-	calls sync.WaitGroup
+	s      *Server
+	conn   net.Conn
+	codec  Codec
+	out    *outbox
+	in     frameReader   // of who reads
+	until  time.Time     // the read deadline, of who reads
+	slots  chan struct{} // of calls under way
+	calls  sync.WaitGroup
+	relief relief
+	over   chan struct{} // closed at the end
 
 	mu    sync.Mutex
-	under map[uint32]context.CancelFunc // calls that the client may give up
+	under map[uint32]*job // calls that the client may give up
 }
 
 func newServerConn(s *Server, conn net.Conn) (*serverConn, error) {
@@ -41,35 +43,60 @@ func newServerConn(s *Server, conn net.Conn) (*serverConn, error) {
 	if codec == nil {
 		codec = plain{}
 	}
-	return &serverConn{
-		s: s, conn: conn, codec: codec, out: out, in: bufio.NewReaderSize(conn, readBuffer), slots: make(chan struct{}, s.limits.Calls),
-		under: map[uint32]context.CancelFunc{},
-	}, nil
+	c := &serverConn{
+		s: s, conn: conn, codec: codec, out: out, slots: make(chan struct{}, s.limits.Calls), over: make(chan struct{}), under: map[uint32]*job{},
+	}
+	c.relief.takeOver = c.readOn
+	return c, c.in.open(conn, s.limits)
 }
 
 // serve reads calls until the connection ends; calls under way are answered if Stop ended
 // it, and cancelled otherwise.
 func (c *serverConn) serve() {
-	err := c.greet()
-	for err == nil {
-		if err = c.await(); err == nil {
-			err = c.next()
+	if err := c.greet(); err != nil {
+		c.finish(err)
+		return
+	}
+	c.readOn()
+	<-c.over
+}
+
+// readOn reads until the connection ends, or somebody else reads.
+func (c *serverConn) readOn() {
+	for {
+		err := c.await()
+		relieved := false
+		if err == nil {
+			relieved, err = c.next()
+		}
+		if relieved {
+			return
+		}
+		if err != nil {
+			c.finish(err)
+			return
 		}
 	}
+}
+
+// finish ends the connection, for the last who read it.
+func (c *serverConn) finish(err error) {
 	if !c.isStopping() {
 		c.giveUp(0)
 	}
 	c.calls.Wait()
 	c.out.close(err)
+	c.relief.stop()
+	close(c.over)
 }
 
 // greet exchanges the prefaces.
 func (c *serverConn) greet() error {
-	if err := c.conn.SetReadDeadline(time.Now().Add(c.s.limits.Stall)); err != nil {
+	if err := c.limitRead(time.Now().Add(c.s.limits.Stall)); err != nil {
 		return err
 	}
 	var got [len(preface) - sniffed]byte
-	if _, err := io.ReadFull(c.in, got[:]); err != nil {
+	if _, err := io.ReadFull(c.in.buffered, got[:]); err != nil {
 		return err
 	}
 	if string(got[:]) != preface[sniffed:] {
@@ -82,22 +109,24 @@ func (c *serverConn) greet() error {
 }
 
 // await waits for the next frame. One that does not come while nothing is under way ends
-// the connection: the client is told, and has some time to close it.
+// the connection: the client is told, and has some time to close it. The limit of the wait is moved
+// when a quarter of it has passed, so that calls one after the other do not pay for it.
 func (c *serverConn) await() error {
 	for said := false; c.s.limits.Idle > 0; {
 		limit := c.s.limits.Idle
 		if said {
 			limit = c.s.limits.Stall
 		}
-		if err := c.limitRead(time.Now().Add(limit)); err != nil {
-			return err
+		if now := time.Now(); said || c.until.Sub(now) < limit-limit/4 {
+			if err := c.limitRead(now.Add(limit)); err != nil {
+				return err
+			}
 		}
-		_, err := c.in.Peek(1)
-		var late net.Error
+		_, err := c.in.buffered.Peek(1)
 		switch {
 		case err == nil:
-			return c.limitRead(time.Time{})
-		case !errors.As(err, &late) || !late.Timeout() || c.isStopping() || said:
+			return nil
+		case !busypoll.IsTimeout(err) || c.isStopping() || said:
 			return err
 		case len(c.slots) == 0:
 			said = true
@@ -105,6 +134,7 @@ func (c *serverConn) await() error {
 				return err
 			}
 		}
+		c.until = time.Time{}
 	}
 	return nil
 }
@@ -116,6 +146,7 @@ func (c *serverConn) limitRead(until time.Time) error {
 	if c.s.stopping {
 		return net.ErrClosed
 	}
+	c.until = until
 	return c.conn.SetReadDeadline(until)
 }
 
@@ -125,55 +156,76 @@ func (c *serverConn) isStopping() bool {
 	return c.s.stopping
 }
 
-// next takes one frame.
-func (c *serverConn) next() error {
-	var scratch [lengthSize + headSize]byte
-	h, rest, err := readHead(c.in, c.s.limits.Frame, &scratch)
+// inline is the largest request, in bytes, that is worked on where it was read. Below, to start a
+// goroutine costs more than the call; above, the next ones should be read meanwhile.
+const inline = 1 << 10
+
+// next takes one frame. It reports whether somebody else reads now.
+func (c *serverConn) next() (relieved bool, err error) {
+	h, body, err := c.in.next()
+	for busypoll.IsTimeout(err) && !c.isStopping() {
+		// The wait for a frame ended in the middle of one. The rest has some time, too.
+		if err = c.limitRead(time.Now().Add(c.s.limits.Stall)); err == nil {
+			before := c.in.got()
+			if h, body, err = c.in.next(); c.in.got() == before {
+				break
+			}
+		}
+	}
 	if err != nil {
-		return err
+		return false, err
 	}
 	switch h.kind {
 	case kindCall:
 	case kindGiveUp:
 		c.giveUp(h.call)
-		return nil
+		c.in.done()
+		return false, nil
 	default:
-		return errFrame
+		return false, errFrame
 	}
 	j := takeJob()
 	j.c, j.h = c, h
-	j.buf = grow(j.buf, rest)
-	if _, err := io.ReadFull(c.in, j.buf); err != nil {
-		j.free()
-		return err
-	}
+	j.buf = append(j.buf[:0], body...)
+	c.in.done()
 	c.slots <- struct{}{} // Its calls end within their bounds.
 	c.calls.Add(1)
-	go j.run(c.enter(h))
-	return nil
+	c.enter(j)
+	if len(body) > inline || c.in.buffered.Buffered() > 0 {
+		go j.run()
+		return false, nil
+	}
+	return c.relief.during(j.run), nil
 }
 
 // enter makes the context of a call, before the next frame is read: that may give it up.
-func (c *serverConn) enter(h head) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancel(c.s.ctx)
-	if h.millis > 0 {
-		cancel()
-		ctx, cancel = context.WithTimeout(c.s.ctx, time.Duration(h.millis)*time.Millisecond)
+func (c *serverConn) enter(j *job) {
+	limit := c.s.limits.Call
+	if asked := time.Duration(j.h.millis) * time.Millisecond; asked > 0 && (limit <= 0 || asked < limit) {
+		limit = asked
+	}
+	if limit > 0 {
+		j.ctx.BeginDetached(c.s.ctx, time.Now().Add(limit))
+	} else {
+		j.ctx.Begin(c.s.ctx)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.under[h.call] = cancel
-	return ctx, cancel
+	c.under[j.h.call] = j
 }
 
 // giveUp cancels a call, or all with 0.
 func (c *serverConn) giveUp(call uint32) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for id, cancel := range c.under {
-		if id == call || call == 0 {
-			cancel()
+	if call != 0 {
+		if j := c.under[call]; j != nil {
+			j.ctx.End(context.Canceled)
 		}
+		return
+	}
+	for _, j := range c.under {
+		j.ctx.End(context.Canceled)
 	}
 }
 
@@ -183,6 +235,7 @@ type job struct {
 	h   head
 	buf []byte // the name of the method and the request
 	out []byte // the answer
+	ctx callctx.Call
 }
 
 var jobs = sync.Pool{New: func() any { return new(job) }}
@@ -192,33 +245,29 @@ func takeJob() *job { return jobs.Get().(*job) } //nolint:forcetypeassert // Not
 // maxKept is the largest buffer that is kept for the next call.
 const maxKept = 256 << 10
 
+// free gives a call back whose context nobody looks at any more.
 func (j *job) free() {
+	if !j.ctx.Finish() {
+		return
+	}
 	if cap(j.buf) > maxKept {
 		j.buf = nil
 	}
 	if cap(j.out) > maxKept {
 		j.out = nil
 	}
-	*j = job{buf: j.buf, out: j.out}
+	j.c, j.h = nil, head{}
 	jobs.Put(j)
 }
 
-func grow(b []byte, n int) []byte {
-	if cap(b) < n {
-		return make([]byte, n)
-	}
-	return b[:n]
-}
-
-func (j *job) run(ctx context.Context, cancel context.CancelFunc) {
+func (j *job) run() {
 	c := j.c
 	defer func() {
 		j.free()
 		<-c.slots
 		c.calls.Done()
 	}()
-	defer cancel()
-	resp, err := j.invoke(ctx)
+	resp, err := j.invoke(&j.ctx)
 	c.mu.Lock()
 	delete(c.under, j.h.call)
 	c.mu.Unlock()

@@ -1,7 +1,6 @@
 package lean
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -21,17 +20,17 @@ import (
 type session struct {
 	conn   net.Conn
 	out    *outbox
-	in     *bufio.Reader
-	head   [lengthSize + headSize]byte // of what is being read
+	in     frameReader // of who has the turn
 	limits Limits
 	codec  Codec
 	ended  atomic.Bool
-	over   chan struct{} // closed when the reader ended
 	room   chan struct{} // holds a token for each call under way
+	turn   turn
 
 	mu    sync.Mutex
 	last  uint32
 	calls map[uint32]*pending
+	long  int   // how many of them the watcher reads for
 	why   error // of the end
 	bye   bool  // the server wants no more calls here
 }
@@ -41,6 +40,7 @@ type pending struct {
 	ready chan struct{} // gets a value with the answer
 	reply proto.Message
 	err   error
+	long  bool // the watcher reads for it
 }
 
 var waiters = sync.Pool{New: func() any { return &pending{ready: make(chan struct{}, 1)} }}
@@ -54,10 +54,12 @@ func (e *errOther) Unwrap() error { return e.err }
 // newSession exchanges the prefaces and starts to read. It takes the connection over.
 func newSession(ctx context.Context, conn net.Conn, l Limits, codec Codec) (*session, error) {
 	s := &session{
-		conn: conn, limits: l, codec: codec, in: bufio.NewReaderSize(conn, readBuffer), over: make(chan struct{}),
-		room: make(chan struct{}, l.Calls), calls: map[uint32]*pending{},
+		conn: conn, limits: l, codec: codec, room: make(chan struct{}, l.Calls), turn: newTurn(), calls: map[uint32]*pending{},
 	}
-	err := s.greet(ctx)
+	err := s.in.open(conn, l)
+	if err == nil {
+		err = s.greet(ctx)
+	}
 	if err == nil {
 		s.out, err = newOutbox(conn, l)
 	}
@@ -65,7 +67,7 @@ func newSession(ctx context.Context, conn net.Conn, l Limits, codec Codec) (*ses
 		_ = conn.Close()
 		return nil, err
 	}
-	go s.read()
+	go s.watch()
 	return s, nil
 }
 
@@ -79,7 +81,7 @@ func (s *session) greet(ctx context.Context) error {
 		return err
 	}
 	var got [len(preface)]byte
-	if _, err := io.ReadFull(s.in, got[:]); err != nil {
+	if _, err := io.ReadFull(s.in.buffered, got[:]); err != nil {
 		var late net.Error
 		if errors.As(err, &late) && late.Timeout() {
 			return fmt.Errorf("it does not answer: %w", err)
@@ -131,20 +133,13 @@ func (s *session) invoke(e *wait, method string, args, reply any) error {
 	defer s.leave()
 	if err := s.ask(e, id, method, request); err != nil {
 		if !s.withdraw(id) {
-			<-w.ready // The reader has it in hand.
+			<-w.ready // A reader has it in hand.
 		}
 		return err
 	}
-	var which end
-	select {
-	case <-w.ready:
+	which, answered := s.await(e, w)
+	if answered {
 		return w.take()
-	case <-e.caller:
-		which = callerEnd
-	case <-e.own:
-		which = ownEnd
-	case <-e.limit.C:
-		which = limitEnd
 	}
 	if s.withdraw(id) {
 		s.say(head{call: id, kind: kindGiveUp})
@@ -157,7 +152,7 @@ func (s *session) invoke(e *wait, method string, args, reply any) error {
 // take returns how a call went whose answer is there, and gives the waiter back.
 func (w *pending) take() error {
 	err := w.err
-	w.reply, w.err = nil, nil
+	w.reply, w.err, w.long = nil, nil, false
 	waiters.Put(w)
 	return err
 }
@@ -179,6 +174,7 @@ func (s *session) begin(w *pending) (uint32, error) {
 		}
 	}
 	s.calls[s.last] = w
+	s.turn.begun++
 	return s.last, nil
 }
 
@@ -191,17 +187,25 @@ func (s *session) leave() {
 	idle := s.bye && len(s.calls) == 0
 	s.mu.Unlock()
 	if idle {
-		_ = s.conn.Close() // The reader sees it.
+		_ = s.conn.Close() // Who reads next sees it, the watcher at the latest.
 	}
 }
 
 // withdraw takes a call back, false where its answer is there or on its way to the caller.
 func (s *session) withdraw(id uint32) bool {
+	return s.remove(id) != nil
+}
+
+// remove ends the wait of a call, nil where it had ended.
+func (s *session) remove(id uint32) *pending {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	_, waiting := s.calls[id]
+	w := s.calls[id]
 	delete(s.calls, id)
-	return waiting
+	if w != nil && w.long {
+		s.long--
+	}
+	return w
 }
 
 // ask sends a call.
@@ -231,6 +235,7 @@ func (s *session) ask(e *wait, id uint32, method string, request proto.Message) 
 	}
 	seal(b)
 	if err := s.out.send(b); err != nil {
+		s.ended.Store(true) // Perhaps nobody reads just now, who would notice.
 		return lost(err)
 	}
 	return nil
@@ -241,71 +246,30 @@ func (s *session) say(h head) {
 	_ = s.out.send(bare(h)) // The reader sees the end of the connection too.
 }
 
-// read takes answers until the connection ends, and fails what still waits then.
-func (s *session) read() {
-	defer close(s.over)
-	var err error
-	var buf []byte
-	for err == nil {
-		buf, err = s.next(buf)
-	}
-	s.ended.Store(true)
-	s.out.close(err)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.why = err
-	for id, w := range s.calls {
-		delete(s.calls, id)
-		w.err = lost(err)
-		w.ready <- struct{}{}
-	}
-}
-
-// next takes one answer; buf is used again.
-func (s *session) next(buf []byte) ([]byte, error) {
-	h, rest, err := readHead(s.in, s.limits.Frame, &s.head)
+// next takes one frame, for who has the turn.
+func (s *session) next() error {
+	h, body, err := s.in.next()
 	if err != nil {
-		return buf, err
+		return err
 	}
-	if h.kind == kindBye {
+	switch h.kind {
+	case kindAnswer:
+		s.deliver(h, body)
+	case kindBye:
 		s.mu.Lock()
 		s.bye = true
 		s.mu.Unlock()
 		s.leave()
-		return buf, nil
+	default:
+		return errFrame
 	}
-	if h.kind != kindAnswer {
-		return buf, errFrame
-	}
-	body, err := s.in.Peek(min(rest, readBuffer))
-	whole := rest <= readBuffer
-	if whole && err != nil {
-		return buf, err
-	}
-	if !whole {
-		buf = grow(buf[:0], rest)
-		if _, err := io.ReadFull(s.in, buf); err != nil {
-			return buf, err
-		}
-		body = buf
-	}
-	s.deliver(h, body)
-	if whole {
-		_, err = s.in.Discard(rest)
-		return buf, err
-	}
-	if cap(buf) > maxKept {
-		buf = nil
-	}
-	return buf, nil
+	s.in.done()
+	return nil
 }
 
 // deliver hands an answer to its caller. One for a call that was given up is nobody's.
 func (s *session) deliver(h head, body []byte) {
-	s.mu.Lock()
-	w := s.calls[h.call]
-	delete(s.calls, h.call)
-	s.mu.Unlock()
+	w := s.remove(h.call)
 	if w == nil {
 		return
 	}
@@ -333,10 +297,4 @@ func lost(err error) error {
 		err = errGone
 	}
 	return status.Errorf(codes.Unavailable, "the connection to the server is lost: %v", err)
-}
-
-// end closes the connection and waits for the reader.
-func (s *session) end(why error) {
-	s.out.close(why)
-	<-s.over
 }

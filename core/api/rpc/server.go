@@ -61,7 +61,7 @@ type Server struct {
 // NewServer returns a server of m. Nothing runs before Serve.
 func NewServer(m store.Master, opts ServerOptions) *Server {
 	opts = opts.withDefaults()
-	chain := []grpc.UnaryServerInterceptor{bounded(opts.CallTimeout), guarded(opts.Logger), checkedCaller}
+	chain := []grpc.UnaryServerInterceptor{guarded(opts.Logger), checkedCaller}
 	if opts.Observe != nil {
 		chain = append([]grpc.UnaryServerInterceptor{observed(opts.Observe)}, chain...)
 	}
@@ -77,9 +77,11 @@ func NewServer(m store.Master, opts ServerOptions) *Server {
 		grpc.KeepaliveParams(keepalive.ServerParameters{
 			MaxConnectionIdle: opts.IdleTimeout, Time: 30 * time.Second, Timeout: 10 * time.Second,
 		}),
-		grpc.ChainUnaryInterceptor(chain...),
+		grpc.ChainUnaryInterceptor(append([]grpc.UnaryServerInterceptor{bounded(opts.CallTimeout)}, chain...)...),
 	)}
-	s.lean = lean.NewServer(lean.Limits{Frame: MaxMessageSize, Calls: int(opts.MaxStreams), Stall: opts.HandshakeTimeout, Idle: opts.IdleTimeout}, chain...)
+	s.lean = lean.NewServer(lean.Limits{
+		Frame: MaxMessageSize, Calls: int(opts.MaxStreams), Stall: opts.HandshakeTimeout, Idle: opts.IdleTimeout, Call: opts.CallTimeout,
+	}, chain...)
 	s.lean.Codec = mastercodec.Codec{}
 	masterv1.RegisterMasterServiceServer(s.grpc, &service{master: m})
 	masterv1.RegisterMasterServiceServer(s.lean, &service{master: m})

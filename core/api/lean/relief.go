@@ -1,0 +1,78 @@
+package lean
+
+import (
+	"sync"
+	"time"
+)
+
+// onItsOwn is how long a call that is worked on by who read it may keep the next ones from being
+// read, and up to twice that.
+const onItsOwn = 2 * time.Millisecond
+
+// relief lets who reads a connection work on a call, and has somebody else read on should the call
+// last. The clock that looks after it runs only while calls come, so that a call pays for two locks
+// that nobody else wants.
+type relief struct {
+	takeOver func() // reads on
+
+	mu      sync.Mutex
+	working bool
+	count   uint64 // of calls begun
+	seen    uint64 // of them at the last look
+	clock   *time.Timer
+	ticking bool
+	stopped bool
+}
+
+// during runs work. It reports whether somebody else has taken over meanwhile.
+func (r *relief) during(work func()) (relieved bool) {
+	r.mu.Lock()
+	r.working = true
+	r.count++
+	mine := r.count
+	if !r.ticking && !r.stopped {
+		r.ticking = true
+		if r.clock == nil {
+			r.clock = time.AfterFunc(onItsOwn, r.look)
+		} else {
+			r.clock.Reset(onItsOwn)
+		}
+	}
+	r.mu.Unlock()
+	work()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.count != mine || !r.working {
+		return true
+	}
+	r.working = false
+	return false
+}
+
+// look takes over where the call of the last look still lasts.
+func (r *relief) look() {
+	r.mu.Lock()
+	same := r.count == r.seen
+	r.seen = r.count
+	take := same && r.working
+	if take {
+		r.working = false
+	}
+	if r.ticking = !same && !r.stopped; r.ticking {
+		r.clock.Reset(onItsOwn)
+	}
+	r.mu.Unlock()
+	if take {
+		r.takeOver()
+	}
+}
+
+// stop ends the clock.
+func (r *relief) stop() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.stopped = true
+	if r.clock != nil {
+		r.clock.Stop()
+	}
+}

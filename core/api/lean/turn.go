@@ -1,0 +1,192 @@
+package lean
+
+import (
+	"time"
+
+	"github.com/mooncake-go/mooncake/sdk/busypoll"
+)
+
+// Who waits for an answer reads the connection itself: to be woken by another goroutine that did
+// costs more than the call. One reads at a time, who has the turn; it hands the others their
+// answers, too. A goroutine of the session, the watcher, reads while nobody calls, and for calls
+// that last: those could not be given up while they read.
+
+const (
+	// slice is how long a caller reads by itself, and so the longest that it takes to notice that
+	// it was given up.
+	slice = 4 * time.Millisecond
+	// watchEvery is how soon the watcher reads again after the last call.
+	watchEvery = 20 * time.Millisecond
+)
+
+// turn is the right to read a connection. It is in one of its channels, or with who reads.
+type turn struct {
+	free    chan struct{} // for whoever waits
+	watcher chan struct{} // for the watcher
+	dead    chan struct{} // closed when nothing is to be read any more
+	over    chan struct{} // closed when the watcher has ended
+	until   time.Time     // the connection's read deadline, of who reads
+	begun   uint64        // calls so far, with mu of the session
+}
+
+func newTurn() turn {
+	return turn{free: make(chan struct{}, 1), watcher: make(chan struct{}, 1), dead: make(chan struct{}), over: make(chan struct{})}
+}
+
+// await waits for an answer, or says what came before it.
+func (s *session) await(e *wait, w *pending) (end, bool) {
+	select { // This costs a tenth of the other.
+	case <-s.turn.free:
+		if s.readFor(e, w) {
+			return 0, true
+		}
+	default:
+	}
+	for {
+		select {
+		case <-w.ready:
+			return 0, true
+		case <-s.turn.free:
+			if s.readFor(e, w) {
+				return 0, true
+			}
+		case <-e.caller:
+			return callerEnd, false
+		case <-e.own:
+			return ownEnd, false
+		case <-e.limit.C:
+			return limitEnd, false
+		}
+	}
+}
+
+// readFor reads until the answer of w is there, with the turn, and gives that on. False is that
+// it took too long: the watcher reads on.
+func (s *session) readFor(e *wait, w *pending) bool {
+	select {
+	case <-w.ready: // It came with the turn.
+		s.turn.free <- struct{}{}
+		return true
+	default:
+	}
+	err := s.readBy(e)
+	for err == nil {
+		if err = s.next(); err != nil {
+			break
+		}
+		select {
+		case <-w.ready:
+			s.turn.free <- struct{}{}
+			return true
+		default:
+		}
+	}
+	if !busypoll.IsTimeout(err) {
+		s.fail(err)
+		<-w.ready
+		return true
+	}
+	s.mu.Lock()
+	w.long = true
+	s.long++
+	s.mu.Unlock()
+	s.turn.watcher <- struct{}{}
+	return false
+}
+
+// readBy limits how long who has the turn reads. The limit is moved only now and then: to do so
+// costs as much as to read.
+func (s *session) readBy(e *wait) error {
+	now := time.Now()
+	end := now.Add(slice)
+	if !e.until.IsZero() && e.until.Before(end) {
+		end = e.until
+	} else if left := s.turn.until.Sub(now); left > slice/2 && left <= slice {
+		return nil
+	}
+	s.turn.until = end
+	return s.conn.SetReadDeadline(end)
+}
+
+// watch reads while no caller does, until the connection ends.
+func (s *session) watch() {
+	defer close(s.turn.over)
+	tick := time.NewTimer(watchEvery)
+	defer tick.Stop()
+	var seen uint64
+	for {
+		if err := s.readIdle(); err != nil {
+			s.fail(err)
+			return
+		}
+		s.turn.free <- struct{}{}
+		for reading := false; !reading; {
+			tick.Reset(watchEvery)
+			select {
+			case <-s.turn.dead:
+				return
+			case <-s.turn.watcher:
+				reading = true
+			case <-tick.C:
+				s.mu.Lock()
+				quiet := s.turn.begun == seen
+				seen = s.turn.begun
+				s.mu.Unlock()
+				if !quiet {
+					continue
+				}
+				select {
+				case <-s.turn.free:
+					reading = true
+				default: // Somebody reads, and will not for long.
+				}
+			}
+		}
+	}
+}
+
+// readIdle reads until an answer came and no call lasts: while one does, the watcher reads for all.
+func (s *session) readIdle() error {
+	s.turn.until = time.Time{}
+	if err := s.conn.SetReadDeadline(time.Time{}); err != nil {
+		return err
+	}
+	for {
+		if err := s.next(); err != nil {
+			return err
+		}
+		s.mu.Lock()
+		done := s.long == 0
+		s.mu.Unlock()
+		if done {
+			return nil
+		}
+	}
+}
+
+// fail ends the session, for who has the turn and keeps it.
+func (s *session) fail(err error) {
+	s.ended.Store(true)
+	s.out.close(err)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.why = err
+	for id, w := range s.calls {
+		delete(s.calls, id)
+		w.err = lost(err)
+		w.ready <- struct{}{}
+	}
+	s.long = 0
+	close(s.turn.dead)
+}
+
+// end closes the connection and waits until nobody reads it.
+func (s *session) end(why error) {
+	s.out.close(why)
+	select {
+	case <-s.turn.free:
+		s.fail(why)
+	case <-s.turn.dead: // Who reads has noticed.
+	}
+	<-s.turn.over
+}

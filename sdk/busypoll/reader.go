@@ -1,0 +1,107 @@
+package busypoll
+
+import (
+	"errors"
+	"io"
+	"os"
+	"syscall"
+	"time"
+)
+
+// Reader reads from a stream socket. It polls before it sleeps, and reads past the scheduler: the
+// socket does not block, and the first system call that the scheduler knows of, in a process that
+// was idle, wakes the scheduler's watchdog (sysmon) as well. Read deadlines and Close of the
+// connection end a Read as they end the connection's own. A Read takes 64 KiB at most. One at a
+// time; none allocates.
+type Reader struct {
+	raw    syscall.RawConn
+	poller Poller
+
+	try  func(fd uintptr) bool // made once, so that Read does not allocate
+	look func() bool
+	fd   uintptr // for look
+	into []byte
+	n    int
+	err  error
+	late bool // it has polled
+}
+
+// most is what is moved past the scheduler at a time: nothing preempts a call that copies
+// megabytes.
+const most = 64 << 10
+
+// NewReader reads from conn, which stays the caller's, and polls for so long; see [Poller].
+func NewReader(conn syscall.Conn, poll time.Duration) (*Reader, error) {
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return nil, err
+	}
+	r := &Reader{raw: raw, poller: Poller{For: poll}}
+	r.try, r.look = r.attempt, r.read
+	return r, nil
+}
+
+// Read implements io.Reader.
+func (r *Reader) Read(p []byte) (int, error) {
+	if len(p) == 0 {
+		return 0, nil
+	}
+	r.into, r.n, r.err, r.late = p[:min(len(p), most)], 0, nil, false
+	err := r.raw.Read(r.try)
+	r.into = nil
+	switch {
+	case err != nil:
+		return 0, err
+	case r.err != nil:
+		return 0, r.err
+	case r.n == 0:
+		return 0, io.EOF
+	}
+	return r.n, nil
+}
+
+// attempt reads, after polling where nothing is there the first time. False is to sleep.
+func (r *Reader) attempt(fd uintptr) bool {
+	r.fd = fd
+	if r.read() {
+		return true
+	}
+	if r.late {
+		return false
+	}
+	r.late = true
+	return r.poller.Wait(r.look)
+}
+
+// read takes what is there, false for nothing yet.
+func (r *Reader) read() bool {
+	for {
+		n, err := receive(r.fd, r.into)
+		switch err {
+		case syscall.EINTR:
+			continue
+		case syscall.EAGAIN:
+			return false
+		case nil:
+			r.n = n
+		default:
+			r.err = os.NewSyscallError("recv", err)
+		}
+		return true
+	}
+}
+
+// IsTimeout reports whether a Read ended for the connection's read deadline.
+func IsTimeout(err error) bool { return errors.Is(err, os.ErrDeadlineExceeded) }
+
+// Send writes what the socket takes at once, past the scheduler where that is not much. It does not
+// wait: EAGAIN is that it took nothing.
+func Send(fd uintptr, b []byte) (int, error) {
+	switch {
+	case len(b) == 0:
+		return 0, nil
+	case len(b) > most:
+		return syscall.Write(int(fd), b)
+	}
+	return send(fd, b)
+}
