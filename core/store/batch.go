@@ -16,14 +16,21 @@ func inBatches(n, size int, f func(lo, hi int)) {
 // perKey asks the master about keys in batches. Keys that no object can have are answered
 // here.
 func perKey[T any](ctx context.Context, c *Client, keys []model.Key, ask func(context.Context, []model.Key) ([]model.Result[T], error)) []model.Result[T] {
-	out := make([]model.Result[T], len(keys))
 	if err := c.enter(); err != nil {
-		for i := range out {
-			out[i].Err = err
-		}
-		return out
+		return allFailed[T](len(keys), err)
 	}
 	defer c.calls.Done()
+	if c.single(keys) {
+		got, err := ask(ctx, keys)
+		if err == nil && len(got) != len(keys) {
+			err = shortAnswer(len(got), len(keys))
+		}
+		if err != nil {
+			return allFailed[T](len(keys), err)
+		}
+		return got
+	}
+	out := make([]model.Result[T], len(keys))
 	good, index := validKeys(keys, func(i int, err error) { out[i].Err = err })
 	inBatches(len(good), c.cfg.MaxBatch, func(lo, hi int) {
 		got, err := ask(ctx, good[lo:hi])
@@ -42,6 +49,28 @@ func perKey[T any](ctx context.Context, c *Client, keys []model.Key, ask func(co
 			}
 		}
 	})
+	return out
+}
+
+// single reports whether one call to the master takes the keys as they are.
+func (c *Client) single(keys []model.Key) bool {
+	if len(keys) == 0 || len(keys) > c.cfg.MaxBatch {
+		return false
+	}
+	for _, k := range keys {
+		if model.ValidateKey(k) != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// allFailed is the answer for n keys of which nothing is known but an error.
+func allFailed[T any](n int, err error) []model.Result[T] {
+	out := make([]model.Result[T], n)
+	for i := range out {
+		out[i].Err = err
+	}
 	return out
 }
 

@@ -2,6 +2,7 @@ package store_test
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -97,6 +98,67 @@ func TestBatches(t *testing.T) {
 	count, err = c.RemoveAll(t.Context(), true)
 	require.NoError(t, err)
 	require.Equal(t, 45, count)
+}
+
+// TestQueryIntoMemoryOfTheCaller says the same whatever was in the memory, and whether one call
+// takes the keys, or several, or none.
+func TestQueryIntoMemoryOfTheCaller(t *testing.T) {
+	p := newPool(t, nil)
+	p.member("node:1", memberOptions{segments: []uint64{segment}})
+	c := p.member("client:1", memberOptions{client: func(cfg *store.Config) { cfg.MaxBatch = 7 }})
+	var keys []string
+	for i := range 20 {
+		keys = append(keys, fmt.Sprint("k", i))
+		require.NoError(t, c.Put(t.Context(), keys[i], content(keys[i], i+1), one))
+	}
+	var a model.Answer[model.Object]
+	for _, n := range []int{20, 3, 7, 8, 0, 1} {
+		c.QueryTo(t.Context(), keys[:n], &a)
+		require.Len(t, a.Results, n)
+		for i, r := range a.Results {
+			require.NoError(t, r.Err)
+			require.EqualValues(t, i+1, r.Value.Size)
+			require.Len(t, r.Value.Replicas, 1)
+		}
+	}
+	c.QueryTo(t.Context(), []string{"absent", "k1", ""}, &a)
+	require.Len(t, a.Results, 3)
+	require.True(t, errs.Is(a.Results[0].Err, errs.ObjectNotFound))
+	require.EqualValues(t, 2, a.Results[1].Value.Size)
+	require.True(t, errs.Is(a.Results[2].Err, errs.InvalidParams))
+	require.NoError(t, c.Close(t.Context()))
+	c.QueryTo(t.Context(), keys[:2], &a)
+	require.Len(t, a.Results, 2)
+	for _, r := range a.Results {
+		require.Error(t, r.Err)
+		require.Empty(t, r.Value)
+	}
+	require.Error(t, c.BatchExist(t.Context(), keys[:1])[0].Err)
+}
+
+// curt answers for fewer keys than it is asked about.
+type curt struct{ store.Master }
+
+func (c curt) Exist(ctx context.Context, caller model.Caller, keys []model.Key) ([]model.Result[bool], error) {
+	return c.Master.Exist(ctx, caller, keys[1:])
+}
+
+func (c curt) GetReplicas(ctx context.Context, caller model.Caller, keys []model.Key) ([]model.Result[model.Object], error) {
+	return c.Master.GetReplicas(ctx, caller, keys[1:])
+}
+
+func TestAnswersThatAreTooShort(t *testing.T) {
+	p, l := newLedgerPool(t)
+	c := p.member("client:1", memberOptions{client: func(cfg *store.Config) { cfg.MaxBatch = 2 }})
+	p.master.set(curt{l})
+	for _, keys := range [][]string{{"a"}, {"a", "b"}, {"a", "b", "c"}} {
+		for _, r := range c.BatchExist(t.Context(), keys) {
+			require.True(t, errs.Is(r.Err, errs.RPCFail), "%v", r.Err)
+		}
+		for _, r := range c.Query(t.Context(), keys) {
+			require.True(t, errs.Is(r.Err, errs.RPCFail), "%v", r.Err)
+		}
+	}
 }
 
 func TestPutOfAKeyThatIsThere(t *testing.T) {

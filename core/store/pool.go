@@ -44,6 +44,7 @@ type Pool interface {
 	Prefix(ctx context.Context, keys []model.Key) (int, error)
 	Size(ctx context.Context, key model.Key) (uint64, error)
 	Query(ctx context.Context, keys []model.Key) []model.Result[model.Object]
+	QueryTo(ctx context.Context, keys []model.Key, a *model.Answer[model.Object])
 	QueryByRegex(ctx context.Context, expr string, after model.Key, limit int) ([]model.Key, []model.Result[model.Object], error)
 	ListKeys(ctx context.Context, expr string, after model.Key, limit int) ([]model.Key, error)
 	Remove(ctx context.Context, key model.Key, force bool) error

@@ -68,6 +68,11 @@ func (c *Client) GetReplicasTo(ctx context.Context, caller model.Caller, keys []
 		a.Results = append(a.Results[:0], got...)
 		return err
 	}
+	return c.getReplicas(ctx, caller, keys, a)
+}
+
+// getReplicas is GetReplicasTo for keys that fit into one call.
+func (c *Client) getReplicas(ctx context.Context, caller model.Caller, keys []model.Key, a *model.Answer[model.Object]) error {
 	call := getCalls.Get().(*getCall) //nolint:forcetypeassert // Nothing else is in the pool.
 	defer getCalls.Put(call)
 	call.in.Caller, call.in.Keys = call.of(caller), appendKeys(call.in.GetKeys()[:0], keys)

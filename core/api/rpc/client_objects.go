@@ -2,9 +2,6 @@ package rpc
 
 import (
 	"context"
-	"sync"
-
-	"google.golang.org/grpc"
 
 	masterv1 "github.com/mooncake-go/mooncake/sdk/proto/mooncake/master/v1"
 
@@ -35,25 +32,12 @@ func (c *Client) Exist(ctx context.Context, caller model.Caller, keys []model.Ke
 // GetReplicas implements store.Master.
 func (c *Client) GetReplicas(ctx context.Context, caller model.Caller, keys []model.Key) ([]model.Result[model.Object], error) {
 	return inPieces(c, keys, keySize, failedItem[model.Object], func(keys []model.Key) ([]model.Result[model.Object], error) {
-		out, err := call(ctx, c, "get replicas", c.getReplicas, &masterv1.GetReplicasRequest{Caller: wireCaller(caller), Keys: keyBytes(keys)})
-		if err != nil {
+		var a model.Answer[model.Object]
+		if err := c.getReplicas(ctx, caller, keys, &a); err != nil {
 			return nil, err
 		}
-		defer located.Put(out) // Nothing of it is in the result but texts.
-		return goObjects(len(keys), out)
+		return a.Results, nil
 	})
-}
-
-// located are answers whose columns are used again, since nobody gets them but this client.
-var located = sync.Pool{New: func() any { return new(masterv1.GetReplicasResponse) }}
-
-// getReplicas is that of the generated client, with an answer out of located.
-func (c *Client) getReplicas(ctx context.Context, in *masterv1.GetReplicasRequest, opts ...grpc.CallOption) (*masterv1.GetReplicasResponse, error) {
-	out := located.Get().(*masterv1.GetReplicasResponse) //nolint:forcetypeassert // Nothing else is in the pool.
-	if err := c.way.Invoke(ctx, masterv1.MasterService_GetReplicas_FullMethodName, in, out, opts...); err != nil {
-		return nil, err // Who called may be ahead of who decodes.
-	}
-	return out, nil
 }
 
 // PutStart implements store.Master.

@@ -89,6 +89,11 @@ func (c *Client) Query(ctx context.Context, keys []model.Key) []model.Result[mod
 	})
 }
 
+// QueryTo is Query into memory of the caller's.
+func (c *Client) QueryTo(ctx context.Context, keys []model.Key, a *model.Answer[model.Object]) {
+	a.Results = c.Query(ctx, keys)
+}
+
 // QueryByRegex is Query for the keys that ListKeys returns.
 func (c *Client) QueryByRegex(ctx context.Context, expr string, after model.Key, limit int) ([]model.Key, []model.Result[model.Object], error) {
 	if err := checkLimit(limit); err != nil {

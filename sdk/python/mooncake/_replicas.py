@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from . import _arguments as arguments
+from . import _native
 from ._base import INVALID_PARAMS, StoreBase
 from ._enums import ReplicaStatus, TaskStatus, TaskType
 
@@ -53,29 +54,25 @@ class DiskDescriptor:
         self.object_size = 0
 
 
-class ReplicaDescriptor:
+class ReplicaDescriptor(_native.Replica):
     """One replica of an object. Stores make them; get_replica_desc gives them."""
 
     __module__ = "mooncake.store"
-    __slots__ = ("_at", "_endpoints", "_numbers")
+    __slots__ = ()
 
     def __init__(self) -> None:
         raise TypeError("ReplicaDescriptor cannot be constructed; MooncakeDistributedStore.get_replica_desc gives them")
 
-    @classmethod
-    def _of(cls, numbers: list[int], endpoints: list[str]) -> list[ReplicaDescriptor]:
-        """Those of a key: for each its status, size, address and which of the endpoints has it."""
-        replicas = []
-        for at in range(0, len(numbers), 4):
-            replica = cls.__new__(cls)
-            replica._numbers, replica._endpoints, replica._at = numbers, endpoints, at
-            replicas.append(replica)
-        return replicas
+    def __getstate__(self) -> tuple[int, int, int, str]:
+        return self._status, self._size, self._address, self._endpoint
+
+    def __setstate__(self, state: tuple[int, int, int, str]) -> None:
+        self._status, self._size, self._address, self._endpoint = state
 
     @property
     def status(self) -> ReplicaStatus:
         """How far the replica is."""
-        return ReplicaStatus(self._numbers[self._at])
+        return ReplicaStatus(self._status)
 
     def is_memory_replica(self) -> bool:
         """is_memory_replica() -> bool"""
@@ -95,10 +92,8 @@ class ReplicaDescriptor:
         RuntimeError for a replica that is not in memory.
         """
         memory = MemoryDescriptor()
-        _, size, address, place = self._numbers[self._at : self._at + 4]
-        memory.buffer_descriptor.size = size
-        memory.buffer_descriptor.buffer_address = address
-        memory.buffer_descriptor.transport_endpoint = self._endpoints[place]
+        buffer = memory.buffer_descriptor
+        buffer.size, buffer.buffer_address, buffer.transport_endpoint = self._size, self._address, self._endpoint
         return memory
 
     def get_disk_descriptor(self) -> DiskDescriptor:
@@ -152,14 +147,17 @@ class ReplicaMethods(StoreBase):
         Where the object lies; [] where it is not there.
         """
         name = arguments.string("key", key)
-        return self._replicas([name]).get(name, [])
+        return _native.store_replicas(self._handle, [name], ReplicaDescriptor).get(name, []) if self._ready else []
 
     def batch_get_replica_desc(self, keys: Sequence[Text]) -> dict[str, list[ReplicaDescriptor]]:
         """batch_get_replica_desc(keys: list[str]) -> dict[str, list[ReplicaDescriptor]]
 
         For each key that is there where the object lies.
         """
-        return self._replicas(arguments.strings("keys", keys))
+        if self._ready:
+            return _native.store_replicas(self._handle, keys, ReplicaDescriptor)
+        arguments.strings("keys", keys)
+        return {}
 
     def batch_replica_clear(self, keys: Sequence[Text], segment_name: Text = "") -> list[str]:
         """batch_replica_clear(keys: list[str], segment_name: str = "") -> list[str]
@@ -214,12 +212,3 @@ class ReplicaMethods(StoreBase):
             return (0, 0), answer["code"]
         high, low = answer["id"]
         return (high, low), 0
-
-    def _replicas(self, keys: list[str]) -> dict[str, list[ReplicaDescriptor]]:
-        if not self._ready or not keys:
-            return {}
-        answer = self._control("get_replica_desc", keys=keys)
-        endpoints = answer.get("endpoints") or []
-        of = ReplicaDescriptor._of
-        found = zip(keys, answer.get("replicas") or [])
-        return {key: of(numbers, endpoints) for key, numbers in found if numbers}

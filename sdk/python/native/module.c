@@ -38,7 +38,7 @@ PyMethodDef library_methods[] = {
 };
 
 static bool add_functions(PyObject *module) {
-  PyMethodDef *all[] = {library_methods, store_methods, move_methods, session_methods, engine_methods, notify_methods, memory_methods};
+  PyMethodDef *all[] = {library_methods, store_methods, replica_methods, move_methods, session_methods, engine_methods, notify_methods, memory_methods};
   for (size_t i = 0; i < sizeof all / sizeof *all; i++)
     if (PyModule_AddFunctions(module, all[i]) < 0) return false;
   return true;
@@ -52,7 +52,7 @@ PyMODINIT_FUNC PyInit__native(void) {
       .m_size = -1, /* one library a process */
   };
   PyObject *module = PyModule_Create(&def);
-  if (module && library_path() && buffer_add_type(module) && add_functions(module) && PyModule_AddIntConstant(module, "PUT", MCK_PUT) == 0 &&
+  if (module && library_path() && buffer_add_type(module) && replica_add_type(module) && add_functions(module) && PyModule_AddIntConstant(module, "PUT", MCK_PUT) == 0 &&
       PyModule_AddIntConstant(module, "UPSERT", MCK_UPSERT) == 0 && PyModule_AddIntConstant(module, "MAY_PREFER_NODE", MCK_MAY_PREFER_NODE) == 0)
     return module;
   Py_XDECREF(module);

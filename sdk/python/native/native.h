@@ -110,9 +110,13 @@ PyObject *buffer_handle(const library *lib, const mck_buffer *b);
 /* A copy of b as bytes; b is freed. */
 PyObject *buffer_bytes(const library *lib, const mck_buffer *b);
 
+/* --- replicas.c ---------------------------------------------------------------------------- */
+
+bool replica_add_type(PyObject *module);
+
 /* --- the functions of the module, by file ---------------------------------------------------- */
 
-extern PyMethodDef library_methods[], store_methods[], move_methods[], session_methods[], engine_methods[], notify_methods[], memory_methods[];
+extern PyMethodDef library_methods[], store_methods[], replica_methods[], move_methods[], session_methods[], engine_methods[], notify_methods[], memory_methods[];
 
 /* The function pointer of the table at an offset: of offsetof, so that it can be named
  * before the library is there. */

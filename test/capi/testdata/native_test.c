@@ -134,10 +134,21 @@ static void in_pieces(mck_handle s) {
   IS(r[1], 2);
   WANT(strcmp(buffer + 1, "onee") == 0);
   IS(mck_store_unregister(s, at), 0);
-  const char *method = "get_replica_desc", *args = "{\"keys\":[\"pair\"]}";
-  mck_blob answer = mck_store_control(s, method, strlen(method), args, strlen(args));
-  WANT(strstr(answer.data, "\"code\":0") != NULL && strstr(answer.data, "\"replicas\":[[3,6,") != NULL);
-  mck_blob_free(answer);
+  uint64_t counts[2];
+  mck_blob where = mck_store_replicas(s, keys, counts);
+  IS(counts[0], 1);
+  IS(counts[1], 1);
+  const uint64_t *numbers = (const uint64_t *)(const void *)where.data; /* One endpoint, the end of its text, and two replicas. */
+  IS(numbers[0], 1);
+  IS(numbers[2], 3);
+  IS(numbers[3], 6);
+  IS(numbers[6], 3);
+  IS(numbers[7], 5);
+  IS(where.size, 8 * (2 + 2 * MCK_REPLICA_NUMBERS) + numbers[1]);
+  WANT(memchr(where.data + 8 * (2 + 2 * MCK_REPLICA_NUMBERS), ':', numbers[1]) != NULL);
+  mck_blob_free(where);
+  where = mck_store_replicas(s + 1000, keys, counts);
+  WANT(where.data == NULL && counts[0] == 0 && counts[1] == 0);
 }
 
 /* What is lent and given back does not add up. */

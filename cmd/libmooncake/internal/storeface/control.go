@@ -13,9 +13,6 @@ import (
 // which always has "code": 0, or the code of why it failed. Numbers are whole and exact to
 // 64 bits; a UUID is two of them.
 //
-//	get_replica_desc {keys}             replicas: for each key in its place a list of numbers, for each
-//	                                    replica its status, size, address, and which of the endpoints
-//	                                    has it; null without any. endpoints: their names. All are in memory
 //	batch_replica_clear {keys, segment_name}
 //	                                    keys: those that were cleared; segment_name "" is every segment
 //	create_copy_task {key, targets}     id: of the task; targets are names of segments
@@ -71,8 +68,6 @@ type method func(ctx context.Context, args []byte) (fields, error)
 
 func (s *Store) methods(name string) method {
 	switch name {
-	case "get_replica_desc":
-		return withPool(s, s.replicas)
 	case "batch_replica_clear":
 		return withPool(s, clearReplicas)
 	case "create_copy_task":

@@ -16,8 +16,6 @@ import (
 // answer is every field that an answer can have.
 type answer struct {
 	Code       int64
-	Replicas   [][]uint64
-	Endpoints  []string
 	Keys       []string
 	ID         [2]uint64
 	SegmentIDs []string `json:"segment_ids"`
@@ -42,20 +40,36 @@ func control(t testing.TB, s *storeface.Store, method string, args map[string]an
 }
 
 func TestWhereObjectsLie(t *testing.T) {
-	s := open(t, startMaster(t, nil))
-	require.Zero(t, put(s, "k", []byte("hello")))
-	a := control(t, s, "get_replica_desc", map[string]any{"keys": []string{"k", "none"}})
-	require.Zero(t, a.Code)
-	require.Len(t, a.Replicas, 2)
-	require.Len(t, a.Replicas[0], 4)
-	r := a.Replicas[0]
-	assert.EqualValues(t, 3, r[0])
-	assert.EqualValues(t, 5, r[1])
-	assert.NotZero(t, r[2])
-	assert.Zero(t, r[3])
-	assert.Equal(t, []string{s.Hostname()}, a.Endpoints)
-	assert.Nil(t, a.Replicas[1])
-	a = control(t, s, "batch_replica_clear", map[string]any{"keys": []string{"k"}, "segment_name": ""})
+	master := startMaster(t, nil)
+	s, other := open(t, master), open(t, master)
+	for key, at := range map[string]string{"k": s.Hostname(), "l": other.Hostname()} {
+		how := once
+		how.PreferredSegments = []string{at}
+		var out [1]storeface.Code
+		s.Put([]string{key}, pieces([]byte("hello")), &how, 0, out[:])
+		require.Zero(t, out[0], s.LastError())
+	}
+	var where storeface.Located
+	for range 2 { // The second time in the memory of the first.
+		counts := []uint64{9, 9, 9, 9}
+		s.Replicas([]string{"k", "none", "l", "k"}, &where, counts)
+		assert.Equal(t, []uint64{1, 0, 1, 1}, counts)
+		assert.Contains(t, s.LastError(), "none")
+		require.Len(t, where.Rows, 12)
+		for i, place := range []uint64{0, 1, 0} {
+			r := where.Rows[4*i:]
+			assert.EqualValues(t, 3, r[0])
+			assert.EqualValues(t, 5, r[1])
+			assert.NotZero(t, r[2])
+			assert.Equal(t, place, r[3])
+		}
+		assert.Equal(t, []string{s.Hostname(), other.Hostname()}, where.Endpoints)
+	}
+	counts := []uint64{9}
+	storeface.New(storeface.Options{}).Replicas([]string{"k"}, &where, counts)
+	assert.Equal(t, []uint64{0}, counts, "it is not set up")
+	assert.Empty(t, where.Rows)
+	a := control(t, s, "batch_replica_clear", map[string]any{"keys": []string{"k"}, "segment_name": ""})
 	assert.Zero(t, a.Code)
 	assert.Empty(t, a.Keys, "it has a lease")
 	assert.Zero(t, *control(t, s, "get_offload_rpc_read_count", nil).Count)
@@ -134,20 +148,20 @@ func TestMemoryOfTheStore(t *testing.T) {
 func TestControlThatCannotBe(t *testing.T) {
 	s := storeface.New(options(t.Output()))
 	for method, want := range map[string]int64{
-		"get_replica_desc": -600, "query_task": -600, "alloc_from_mem_pool": -600, "mount_segment": -1, "unmount_segment": -1, "what": -1012,
+		"batch_replica_clear": -600, "query_task": -600, "alloc_from_mem_pool": -600, "mount_segment": -1, "unmount_segment": -1, "what": -1012,
 	} {
 		assert.Equal(t, fmt.Sprintf(`{"code":%d}`, want), s.Control(method, `{}`), method)
 	}
 	o := open(t, startMaster(t, nil))
 	for _, args := range []string{``, `[]`, `{"keys":1}`, `{"keys":["a"`, `null x`} {
-		assert.Equal(t, `{"code":-600}`, o.Control("get_replica_desc", args), args)
+		assert.Equal(t, `{"code":-600}`, o.Control("batch_replica_clear", args), args)
 	}
 	assert.Equal(t, `{"code":-600}`, o.Control("alloc_from_mem_pool", `{"size":-1}`))
 	assert.Equal(t, `{"code":-600}`, o.Control("alloc_from_mem_pool", `{"size":18446744073709551616}`))
 }
 
 func FuzzControl(f *testing.F) {
-	for _, method := range []string{"get_replica_desc", "query_task", "mount_segment", "unmount_segment", "create_copy_task"} {
+	for _, method := range []string{"batch_replica_clear", "query_task", "mount_segment", "unmount_segment", "create_copy_task"} {
 		f.Add(method, `{"keys":["a"],"id":[1,2],"segment_ids":["1-2"],"path":"/dev/null","size":1}`)
 	}
 	s := storeface.New(options(os.Stderr))

@@ -64,7 +64,11 @@ func TestADummyClient(t *testing.T) {
 	assert.EqualValues(t, 13, out[0])
 	assert.Equal(t, "shared memory", string(mem[4096:4096+13]))
 	assert.Contains(t, s.Control("mount_segment", `{}`), `"code":-1}`)
-	assert.Contains(t, s.Control("get_replica_desc", `{"keys":["k"]}`), `"replicas":[[3,`)
+	var where storeface.Located
+	var counts [1]uint64
+	s.Replicas([]string{"k"}, &where, counts[:])
+	assert.EqualValues(t, 1, counts[0])
+	assert.Equal(t, []uint64{3, 13}, where.Rows[:2])
 
 	held := s.GetBuffers([]string{"k", "none"})
 	require.Zero(t, held[0].Status)

@@ -7,39 +7,72 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
-type keysArgs struct {
-	Keys []string `json:"keys"`
+// PerReplica is how many numbers say what a replica is: its status, size and address, and
+// which of the endpoints has it.
+const PerReplica = 4
+
+// Located says where objects lie, in columns, since engines ask for hundreds of keys at
+// once. It can be used again.
+type Located struct {
+	// Rows are PerReplica numbers for each replica, key by key.
+	Rows []uint64
+	// Endpoints are what rows name, each once.
+	Endpoints []string
+
+	answer model.Answer[model.Object]
+	places map[string]uint64
 }
 
-// perReplica is how many numbers say what a replica is.
-const perReplica = 4
-
-// replicas answers in columns, since engines ask for hundreds of keys at once: objects and
-// names of their fields for each replica would take longer than the master. A replica that
-// is striped shows its first part, and the size of all.
-func (s *Store) replicas(ctx context.Context, o *opened, a keysArgs) (fields, error) {
-	found := make([][]uint64, len(a.Keys))
-	endpoints := []string{}
-	places := map[string]uint64{}
-	for i, r := range o.pool.Query(ctx, a.Keys) {
+// Replicas says where objects lie: counts gets the number of replicas of each key, 0 for one
+// that has none or failed. All are in memory; one that is striped shows its first part, and
+// the size of all.
+func (s *Store) Replicas(keys []string, to *Located, counts []uint64) {
+	clear(counts)
+	to.Rows, to.Endpoints = to.Rows[:0], to.Endpoints[:0]
+	clear(to.places)
+	var failed [1]Code
+	defer func() {
+		if failed[0] != 0 { // Rows and counts fit together, whatever happened.
+			clear(counts)
+			to.Rows = to.Rows[:0]
+		}
+	}()
+	defer s.guard(failed[:])
+	o := s.current.Load()
+	if o == nil {
+		s.note(errNotSetup)
+		return
+	}
+	o.pool.QueryTo(context.Background(), keys, &to.answer)
+	for i := range to.answer.Results {
+		r := &to.answer.Results[i]
 		if r.Err != nil {
 			s.note(r.Err)
 			continue
 		}
-		list := make([]uint64, 0, perReplica*len(r.Value.Replicas))
 		for j := range r.Value.Replicas {
 			m := &r.Value.Replicas[j]
-			place, known := places[m.Endpoint]
-			if !known {
-				place = uint64(len(endpoints))
-				places[m.Endpoint] = place
-				endpoints = append(endpoints, m.Endpoint)
-			}
-			list = append(list, uint64(m.Status), m.Bytes(), m.Address, place)
+			to.Rows = append(to.Rows, uint64(m.Status), m.Bytes(), m.Address, to.place(m.Endpoint))
 		}
-		found[i] = list
+		counts[i] = uint64(len(r.Value.Replicas))
 	}
-	return fields{"replicas": found, "endpoints": endpoints}, nil
+}
+
+// place is the number of an endpoint.
+func (l *Located) place(endpoint string) uint64 {
+	if n := len(l.Endpoints); n > 0 && l.Endpoints[n-1] == endpoint {
+		return uint64(n - 1)
+	}
+	place, known := l.places[endpoint]
+	if !known {
+		if l.places == nil {
+			l.places = map[string]uint64{}
+		}
+		place = uint64(len(l.Endpoints))
+		l.places[endpoint] = place
+		l.Endpoints = append(l.Endpoints, endpoint)
+	}
+	return place
 }
 
 func clearReplicas(ctx context.Context, o *opened, a struct {

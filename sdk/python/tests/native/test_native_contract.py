@@ -32,10 +32,12 @@ def test_constants(native: ModuleType) -> None:
     assert (native.PUT, native.UPSERT, native.MAY_PREFER_NODE) == (0, 1, 2)
 
 
-def test_the_class_has_what_the_stub_says(native: ModuleType) -> None:
-    (stub,) = CLASSES
-    methods = {n.name for n in stub.body if isinstance(n, ast.FunctionDef)} - {"__buffer__"}  # a method since 3.12
-    assert methods <= set(dir(native.BufferHandle))
+def test_the_classes_have_what_the_stub_says(native: ModuleType) -> None:
+    assert [c.name for c in CLASSES] == ["BufferHandle", "Replica"]
+    for stub in CLASSES:
+        methods = {n.name for n in stub.body if isinstance(n, ast.FunctionDef)} - {"__buffer__"}  # a method since 3.12
+        fields = {n.target.id for n in stub.body if isinstance(n, ast.AnnAssign) and isinstance(n.target, ast.Name)}
+        assert methods | fields <= set(dir(getattr(native, stub.name)))
 
 
 def test_every_function_has_its_signature_as_the_first_line(native: ModuleType) -> None:

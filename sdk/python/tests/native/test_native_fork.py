@@ -37,7 +37,7 @@ calls = dict(
     store_put_from=(1, ["k"], [1], [1], HOW, 0), store_put_from_rows=(1, ["k"], [[1]], [[1]], HOW, 0),
     store_get_into=(1, ["k"], [1], [1]), store_get_into_rows=(1, ["k"], [[1]], [[1]]),
     store_get_ranges=(1, [1], [["k"]], [[[1]]], [[[1]]], [[[1]]]), store_get=(1, "k"), store_get_batch=(1, ["k"]),
-    store_get_buffers=(1, ["k"]), store_exist=(1, ["k"]), store_size=(1, ["k"]), store_remove=(1, ["k"], False),
+    store_get_buffers=(1, ["k"]), store_exist=(1, ["k"]), store_size=(1, ["k"]), store_replicas=(1, ["k"], native.Replica), store_remove=(1, ["k"], False),
     store_remove_regex=(1, "k", False), store_remove_all=(1, False), store_get_session_start=(1, ["k"]),
     store_get_session_ranges=(1, ["k"], [[1]], [[1]], [[1]]), store_get_session_end=(1, ["k"]),
     store_put_session_start=(1, ["k"], [1], HOW), store_put_session_ranges=(1, ["k"], [[1]], [[1]], [[1]]),
@@ -50,7 +50,7 @@ calls = dict(
     engine_free_memory=(1, 1, 1),
 )
 needs_no_library = {"library", "loaded", "close_all", "store_free", "engine_free", "memory_read", "memory_write"}
-everything = {n for n in dir(native) if not n.startswith("_") and callable(getattr(native, n))} - {"BufferHandle"}
+everything = {n for n in dir(native) if not n.startswith("_") and callable(getattr(native, n))} - {"BufferHandle", "Replica"}
 assert calls.keys() | needs_no_library == everything, calls.keys() ^ everything
 """
 
@@ -75,7 +75,7 @@ fork(child)
 assert native.loaded() and native.store_exist(1, ["k"]) == [0]  # the parent works on
 print("parent")
 """
-    ).split() == ["refused", "52", "parent"]
+    ).split() == ["refused", "53", "parent"]
 
 
 def test_what_destructors_call_is_silent(script: Callable[..., str]) -> None:

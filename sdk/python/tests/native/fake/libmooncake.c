@@ -260,6 +260,25 @@ BY_KEY(store_get_session_start, 0)
 BY_KEY(store_put_session_end, -800)
 BY_KEY(store_put_session_revoke, -1)
 
+/* Key i has i % 3 replicas, each at the endpoint of its number, "é0" or "e1". "none" says that there is no memory. */
+mck_blob mck_store_replicas(mck_handle s, mck_texts keys, uint64_t *counts) {
+  begin("store_replicas", s);
+  add_texts("keys", keys);
+  end();
+  static const char text[] = "\xc3\xa9" "0e1";
+  uint64_t all = 0;
+  for (uint64_t i = 0; i < keys.n; i++) all += counts[i] = i % 3;
+  if (!all || (keys.n && keys.ends[0] == 4 && memcmp(keys.data, "none", 4) == 0)) return (mck_blob){0};
+  uint64_t numbers = 3 + MCK_REPLICA_NUMBERS * all, size = 8 * numbers + strlen(text);
+  uint64_t *to = malloc(size), *row = to + 3;
+  to[0] = 2, to[1] = 3, to[2] = 5;
+  for (uint64_t i = 0; i < keys.n; i++)
+    for (uint64_t j = 0; j < counts[i]; j++, row += MCK_REPLICA_NUMBERS) row[0] = 3, row[1] = (1ULL << 63) + i, row[2] = j, row[3] = j;
+  memcpy(row, text, strlen(text));
+  atomic_fetch_add(&blobs, 1);
+  return (mck_blob){(char *)to, size};
+}
+
 void mck_store_remove(mck_handle s, mck_texts keys, int32_t force, int64_t *results) {
   begin("store_remove", s);
   add_texts("keys", keys);

@@ -1,0 +1,64 @@
+package main
+
+/*
+#include <stdlib.h>
+#include "cgo.h"
+
+// room is memory for n numbers; NULL without memory.
+static inline uint64_t *room(uint64_t n) { return malloc(n * sizeof(uint64_t)); }
+*/
+import "C"
+
+import (
+	"sync"
+	"unsafe"
+
+	"github.com/mooncake-go/mooncake/cmd/libmooncake/internal/storeface"
+)
+
+// The two are the same, or this does not compile.
+const _ uint = -(storeface.PerReplica ^ C.MCK_REPLICA_NUMBERS)
+
+// located are answers whose memory is used again.
+var located = sync.Pool{New: func() any { return new(storeface.Located) }}
+
+//export mck_store_replicas
+func mck_store_replicas(s C.mck_handle, keys C.mck_texts, counts *C.uint64_t) C.mck_blob {
+	out := view[uint64](counts, keys.n)
+	u := useStore(s)
+	defer u.Done()
+	if !u.OK {
+		clear(out)
+		return C.mck_blob{}
+	}
+	found := located.Get().(*storeface.Located) //nolint:forcetypeassert // Nothing else is in the pool.
+	defer located.Put(found)
+	u.Value.Replicas(texts(keys), found, out)
+	return columns(found)
+}
+
+// columns are the numbers and texts of an answer in memory of C.
+func columns(l *storeface.Located) C.mck_blob {
+	if len(l.Rows) == 0 {
+		return C.mck_blob{}
+	}
+	size := 0
+	for _, e := range l.Endpoints {
+		size += len(e)
+	}
+	numbers := 1 + len(l.Endpoints) + len(l.Rows)
+	data := C.room(C.uint64_t(numbers + (size+7)/8))
+	if data == nil {
+		return C.mck_blob{}
+	}
+	to := view[uint64](data, C.uint64_t(numbers))
+	text := unsafe.Slice((*byte)(unsafe.Add(unsafe.Pointer(data), 8*numbers)), size)
+	to[0] = uint64(len(l.Endpoints))
+	end := 0
+	for i, e := range l.Endpoints {
+		end += copy(text[end:], e)
+		to[1+i] = uint64(end)
+	}
+	copy(to[1+len(l.Endpoints):], l.Rows)
+	return C.mck_blob{data: (*C.char)(unsafe.Pointer(data)), size: C.uint64_t(8*numbers + size)}
+}
