@@ -63,101 +63,121 @@ func (a *allocator) RemoveSpace(_ context.Context, id alloc.SpaceID) error {
 	return nil
 }
 
-// lock returns a space with its lock held, nil when it is unknown. Who holds a space that
-// is removed meanwhile was first.
-func (a *allocator) lock(id alloc.SpaceID) *space {
-	s := (*a.spaces.Load())[id]
+// visit is the way of one batch through the spaces. It holds the lock of the space that it is
+// at until it goes to another, so that a batch for one space takes one lock. Who holds a
+// space that is removed meanwhile was first.
+type visit struct {
+	spaces map[alloc.SpaceID]*space
+	id     alloc.SpaceID
+	at     *space // nil at first
+}
+
+func (a *allocator) visit() visit { return visit{spaces: *a.spaces.Load()} }
+
+// to returns a space with its lock held, nil when it is unknown.
+func (v *visit) to(id alloc.SpaceID) *space {
+	if v.at != nil && v.id == id {
+		return v.at
+	}
+	s := v.spaces[id]
 	if s != nil {
+		v.leave()
 		s.mu.Lock()
+		v.at, v.id = s, id
 	}
 	return s
+}
+
+func (v *visit) leave() {
+	if v.at != nil {
+		v.at.mu.Unlock()
+		v.at = nil
+	}
 }
 
 // Alloc implements alloc.Allocator.
 func (a *allocator) Alloc(_ context.Context, requests []alloc.Request) ([]alloc.Result, error) {
 	results := make([]alloc.Result, len(requests))
+	v := a.visit()
+	defer v.leave()
 	for i := range requests {
-		results[i].Extent, results[i].Err = a.allocOne(&requests[i])
+		results[i].Err = v.alloc(&requests[i], &results[i].Extent)
 	}
 	return results, nil
 }
 
-func (a *allocator) allocOne(r *alloc.Request) (alloc.Extent, error) {
+func (v *visit) alloc(r *alloc.Request, extent *alloc.Extent) error {
 	align := max(1, r.Align)
 	if r.Size == 0 || align&(align-1) != 0 || len(r.Candidates) == 0 {
-		return alloc.Extent{}, errRequest(r)
+		return errRequest(r)
 	}
 	known := false
 	for _, id := range r.Candidates {
-		s := a.lock(id)
+		s := v.to(id)
 		if s == nil {
 			continue
 		}
 		known = true
-		off, ok := s.alloc(r.Size, align)
-		s.mu.Unlock()
-		if ok {
-			return alloc.Extent{Space: id, Offset: off, Size: r.Size}, nil
+		if off, ok := s.alloc(r.Size, align); ok {
+			*extent = alloc.Extent{Space: id, Offset: off, Size: r.Size}
+			return nil
 		}
 	}
 	if !known {
-		return alloc.Extent{}, errUnknownSpace(r.Candidates[0])
+		return errUnknownSpace(r.Candidates[0])
 	}
-	return alloc.Extent{}, errFull(r)
+	return errFull(r)
 }
 
 // Free implements alloc.Allocator.
 func (a *allocator) Free(_ context.Context, extents []alloc.Extent) ([]error, error) {
-	return each(extents, a.freeOne), nil
-}
-
-func (a *allocator) freeOne(e alloc.Extent) error {
-	s := a.lock(e.Space)
-	if s == nil {
-		return errUnknownSpace(e.Space)
-	}
-	defer s.mu.Unlock()
-	if !s.free(e.Offset, e.Size) {
-		return errNotLive(e)
-	}
-	return nil
+	return a.each(extents, func(s *space, e alloc.Extent) error {
+		if !s.free(e.Offset, e.Size) {
+			return errNotLive(e)
+		}
+		return nil
+	}), nil
 }
 
 // Reserve implements alloc.Allocator. It works at any time, and takes time linear in the
 // number of extents of the space when something was allocated since the last call.
 func (a *allocator) Reserve(_ context.Context, extents []alloc.Extent) ([]error, error) {
-	return each(extents, a.reserveOne), nil
+	return a.each(extents, func(s *space, e alloc.Extent) error {
+		return errReserve(s.take(e.Offset, e.Size), e, s)
+	}), nil
 }
 
-func (a *allocator) reserveOne(e alloc.Extent) error {
-	s := a.lock(e.Space)
-	if s == nil {
-		return errUnknownSpace(e.Space)
+// each applies do to every extent with its space, which is locked; nil when all went well,
+// else one entry an extent.
+func (a *allocator) each(extents []alloc.Extent, do func(*space, alloc.Extent) error) []error {
+	var out []error
+	v := a.visit()
+	defer v.leave()
+	for i, e := range extents {
+		err := error(nil)
+		if s := v.to(e.Space); s != nil {
+			err = do(s, e)
+		} else {
+			err = errUnknownSpace(e.Space)
+		}
+		if err == nil {
+			continue
+		}
+		if out == nil {
+			out = make([]error, len(extents))
+		}
+		out[i] = err
 	}
-	defer s.mu.Unlock()
-	return errReserve(s.take(e.Offset, e.Size), e, s)
+	return out
 }
 
 // Stats implements alloc.Allocator.
 func (a *allocator) Stats(_ context.Context, id alloc.SpaceID) (alloc.Stats, error) {
-	s := a.lock(id)
+	v := a.visit()
+	defer v.leave()
+	s := v.to(id)
 	if s == nil {
 		return alloc.Stats{}, errUnknownSpace(id)
 	}
-	defer s.mu.Unlock()
 	return s.stats(), nil
-}
-
-// each applies do to every extent; nil when all went well, else one entry an extent.
-func each(extents []alloc.Extent, do func(alloc.Extent) error) []error {
-	var out []error
-	for i, e := range extents {
-		if err := do(e); err != nil {
-			if out == nil {
-				out = make([]error, len(extents))
-			}
-			out[i] = err
-		}
-	}
-	return out
 }

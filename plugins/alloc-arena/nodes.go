@@ -8,6 +8,7 @@ const (
 	hole        // free range, in the index of free ranges
 	spare       // the rest of a class's arena
 	live        // extent
+	row         // run of slots, each of them an extent or free
 )
 
 // node is one range of a space, 24 bytes. The nodes of a space form a list in the order of
@@ -17,12 +18,12 @@ type node struct {
 	place      uint64 // the offset and, in the lowest bits, the kind
 	prev, next uint32 // in the order of offsets; 0 is the sentinel at both ends
 	// a and b link holes of one size, 0 at the ends. In a live or spare node a is the
-	// class, and in a live one b is how much smaller the extent is than its slot. In an
-	// unused node a chains the free list.
+	// class, and in a live one b is how much smaller the extent is than its slot. In a row
+	// a is the number of the run. In an unused node a chains the free list.
 	a, b uint32
 }
 
-const kindBits = 2
+const kindBits = 3
 
 func (n *node) off() uint64 { return n.place >> kindBits }
 func (n *node) kind() kind  { return kind(n.place & (1<<kindBits - 1)) }
@@ -39,14 +40,14 @@ const (
 
 // nodes is a growing array in pages, so that growing copies nothing.
 type nodes struct {
-	pages [][]node
+	pages []*[pageSize]node
 	free  uint32
 	used  uint32
 }
 
 // newNodes makes the list of a space of that size, without a node but the sentinel.
 func newNodes(size uint64) nodes {
-	ns := nodes{pages: [][]node{make([]node, pageSize)}, used: 1}
+	ns := nodes{pages: []*[pageSize]node{new([pageSize]node)}, used: 1}
 	ns.at(0).set(size, unused)
 	return ns
 }
@@ -68,7 +69,7 @@ func (ns *nodes) insertBefore(next uint32, off uint64, k kind) uint32 {
 	} else {
 		i = ns.used
 		if i>>pageBits == uint32(len(ns.pages)) {
-			ns.pages = append(ns.pages, make([]node, pageSize))
+			ns.pages = append(ns.pages, new([pageSize]node))
 		}
 		ns.used++
 	}

@@ -4,14 +4,14 @@ package arena
 // and the index of the free ones. It knows nothing of classes.
 type ranges struct {
 	nodes  nodes
-	bySize tree // size of holes -> first hole of that size
+	bySize sizes // size of holes -> first hole of that size
 	// byOffset finds holes by offset. It is built for Reserve and dropped by the first
 	// allocation, nil otherwise.
 	byOffset *tree
 }
 
 func newRanges(size, seed uint64) ranges {
-	r := ranges{nodes: newNodes(size), bySize: newTree(seed)}
+	r := ranges{nodes: newNodes(size), bySize: newSizes(seed)}
 	if size > 0 {
 		r.addHole(r.nodes.insertBefore(0, 0, hole))
 	}
@@ -32,7 +32,7 @@ func (r *ranges) addHole(i uint32) {
 		r.bySize.insert(size, i)
 	}
 	if r.byOffset != nil {
-		r.byOffset.insert(n.off(), i)
+		r.byOffset.insert(&r.byOffset.root, n.off(), i)
 	}
 }
 
@@ -51,7 +51,7 @@ func (r *ranges) takeHole(i uint32) {
 		r.bySize.remove(r.nodes.size(n))
 	}
 	if r.byOffset != nil {
-		r.byOffset.remove(n.off())
+		r.byOffset.remove(&r.byOffset.root, n.off())
 	}
 }
 
@@ -71,8 +71,8 @@ func (r *ranges) carve(i uint32, off, size uint64, k kind) uint32 {
 	return i
 }
 
-// release makes a node free and merges it with free neighbours.
-func (r *ranges) release(i uint32) {
+// release makes a node free, merges it with free neighbours, and returns how long it is then.
+func (r *ranges) release(i uint32) uint64 {
 	n := r.nodes.at(i)
 	begin := n.off()
 	if p := r.nodes.at(n.prev); p.kind() == hole {
@@ -86,6 +86,7 @@ func (r *ranges) release(i uint32) {
 	}
 	n.set(begin, hole)
 	r.addHole(i)
+	return r.nodes.size(n)
 }
 
 // tries bounds how many free ranges a search visits that are large enough but may not be
@@ -117,9 +118,4 @@ func (r *ranges) within(i uint32, size, align uint64) (off uint64, ok bool) {
 	n := r.nodes.at(i)
 	off = (n.off() + align - 1) &^ (align - 1)
 	return off, off >= n.off() && off-n.off() <= r.nodes.size(n)-size
-}
-
-// largest returns the size of the largest hole.
-func (r *ranges) largest() uint64 {
-	return r.bySize.nodes[r.bySize.last()].key
 }

@@ -20,10 +20,10 @@ func (s *space) take(off, size uint64) verdict {
 		return impossible
 	}
 	slot := s.granules.slot(size)
-	s.giveUpArenas()
+	s.giveUpAll()
 	s.indexByOffset()
 	r := &s.ranges
-	t := r.byOffset.floor(off)
+	t := r.byOffset.floor(r.byOffset.root, off)
 	if t == 0 {
 		return overlaps
 	}
@@ -31,7 +31,7 @@ func (s *space) take(off, size uint64) verdict {
 	if end := r.nodes.end(r.nodes.at(i)); off > end || end-off < slot {
 		return overlaps
 	}
-	s.enter(r.carve(i, off, slot, live), size)
+	s.enter(r.carve(i, off, slot, live), s.classes.find(slot), size)
 	return reserved
 }
 
@@ -41,10 +41,10 @@ func (s *space) indexByOffset() {
 	if r.byOffset != nil {
 		return
 	}
-	t := newTree(r.bySize.seed)
+	t := tree{forest: newForest(r.bySize.seed)}
 	for i := r.nodes.at(0).next; i != 0; i = r.nodes.at(i).next {
 		if n := r.nodes.at(i); n.kind() == hole {
-			t.insert(n.off(), i)
+			t.insert(&t.root, n.off(), i)
 		}
 	}
 	r.byOffset = &t

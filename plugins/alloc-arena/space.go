@@ -9,7 +9,7 @@ import (
 
 // maxSpace is how much of a space is handed out at most, in bytes. It keeps sums of
 // offsets, sizes and alignments within 64 bits, and offsets in what a node has for them.
-const maxSpace = 1 << 61
+const maxSpace = 1 << 60
 
 // space is one space with its lock.
 type space struct {
@@ -22,6 +22,7 @@ type space struct {
 	mu        sync.Mutex
 	ranges    ranges
 	classes   classes
+	runs      runs
 	extents   slotindex.Split // live nodes by offset
 	live      uint64
 	requested uint64
@@ -31,7 +32,7 @@ type space struct {
 func newSpace(cfg Config, s alloc.Space, seed uint64) *space {
 	g := cfg.granules()
 	limit := min(s.Size, maxSpace) &^ (g.fine - 1)
-	return &space{cfg: cfg, granules: g, id: s.ID, size: s.Size, limit: limit, ranges: newRanges(limit, seed), classes: newClasses()}
+	return &space{cfg: cfg, granules: g, id: s.ID, size: s.Size, limit: limit, ranges: newRanges(limit, seed), classes: newClasses(seed), runs: runs{longest: cfg.ArenaBytes}}
 }
 
 // alloc returns the offset of a new extent; false when nothing fits. size is at least 1,
@@ -42,24 +43,32 @@ func (s *space) alloc(size, align uint64) (off uint64, ok bool) {
 	}
 	s.ranges.byOffset = nil
 	slot := s.granules.slot(size)
-	i := s.place(s.classes.bySlot[slot], slot, align)
-	if i == 0 && len(s.classes.arenas) > 0 {
-		s.giveUpArenas()
-		i = s.place(0, slot, align)
+	c := s.classes.find(slot)
+	if c != 0 {
+		if off, ok = s.fromOpen(c, size, align); ok {
+			return off, true
+		}
 	}
+	i := s.place(c, slot, align)
 	if i == 0 {
-		return 0, false
+		i = s.scrape(slot, align)
 	}
-	s.enter(i, size)
-	return s.ranges.nodes.at(i).off(), true
+	switch {
+	case i == 0:
+		return 0, false
+	case s.ranges.nodes.at(i).kind() == row:
+		return s.fromOpen(c, size, align)
+	}
+	return s.enter(i, c, size), true
 }
 
 // multiple is up to how many slots a free range may have to count as left by extents of
 // the same class.
 const multiple = 8
 
-// place finds and cuts out a slot, in the order that the package comment gives. c is the
-// class of the slot, 0 when it has no extents yet.
+// place finds and cuts out a slot, or a new run of its class of which the first slot is
+// aligned, in the order that the package comment gives. c is the class of the slot, 0 when
+// it has no extents yet.
 func (s *space) place(c uint32, slot, align uint64) uint32 {
 	r := &s.ranges
 	i, off := r.fit(slot, align)
@@ -67,24 +76,52 @@ func (s *space) place(c uint32, slot, align uint64) uint32 {
 	if i != 0 {
 		found = r.nodes.size(r.nodes.at(i))
 	}
-	if c != 0 && found != slot {
-		if n := s.fromArena(c, slot, align); n != 0 {
-			return n
-		}
-		if i != 0 && (found > multiple*slot || found%slot != 0) && s.newArena(c, slot) {
+	if c != 0 {
+		if found != slot {
 			if n := s.fromArena(c, slot, align); n != 0 {
 				return n
 			}
-			i, off = r.fit(slot, align)
+			if i != 0 && (found > multiple*slot || found%slot != 0) && s.newArena(c, slot) {
+				if n := s.fromArena(c, slot, align); n != 0 {
+					return n
+				}
+				i, off = r.fit(slot, align)
+			}
 		}
+	}
+	if found != slot && s.canShed() && r.bySize.largest() < s.cfg.ArenaBytes {
+		s.shedAll()
+		i, off = r.fit(slot, align)
 	}
 	if i == 0 {
 		return 0
 	}
-	return r.carve(i, off, slot, live)
+	n := s.slots(c, slot, r.nodes.end(r.nodes.at(i))-off)
+	if n == 1 {
+		return r.carve(i, off, slot, live)
+	}
+	i = r.carve(i, off, n*slot, row)
+	s.addRun(i, c, n, 1<<(n-1)<<1-1, nil)
+	return i
 }
 
-// fromArena takes the first slot of the class's arena; 0 when it has none, or its first
+// slots returns how many slots of a class to cut out at once where there is room bytes: 1, or
+// for one of the common classes as many as make a run. Runs keep what is free in them from
+// merging, which many classes with few extents each depend on.
+func (s *space) slots(c uint32, slot, room uint64) uint64 {
+	if c == 0 || s.classes.all[c].live < max(maxRun, s.live/common) {
+		return 1
+	}
+	if n := min(s.cfg.ArenaBytes/slot, room/slot, maxRun); n >= minRun {
+		return n
+	}
+	return 1
+}
+
+// common is of how many extents of a space one has to be of a class that is common.
+const common = 64
+
+// fromArena takes the first slots of the class's arena; 0 when it has none, or its first
 // slot is not aligned.
 func (s *space) fromArena(c uint32, slot, align uint64) uint32 {
 	a := s.classes.all[c].arena
@@ -92,17 +129,25 @@ func (s *space) fromArena(c uint32, slot, align uint64) uint32 {
 		return 0
 	}
 	n := s.ranges.nodes.at(a)
-	off := n.off()
+	off, room := n.off(), s.ranges.nodes.size(n)
 	if off&(align-1) != 0 {
 		return 0
 	}
-	if s.ranges.nodes.size(n) == slot {
-		s.classes.clearArena(c)
-		n.set(off, live)
-		return a
+	count, k := s.slots(c, slot, room), live
+	if count > 1 {
+		k = row
 	}
-	n.set(off+slot, spare)
-	return s.ranges.nodes.insertBefore(a, off, live)
+	if count*slot == room {
+		s.classes.clearArena(c)
+		n.set(off, k)
+	} else {
+		n.set(off+count*slot, spare)
+		a = s.ranges.nodes.insertBefore(a, off, k)
+	}
+	if k == row {
+		s.addRun(a, c, count, 1<<(count-1)<<1-1, nil)
+	}
+	return a
 }
 
 // newArena gives a class without an arena one of as many slots as it has live extents,
@@ -126,24 +171,41 @@ func (s *space) newArena(c uint32, slot uint64) bool {
 	return true
 }
 
-// giveUpArenas returns what is left of all arenas to the free ranges.
-func (s *space) giveUpArenas() {
-	for n := len(s.classes.arenas); n > 0; n-- {
-		c := s.classes.arenas[n-1]
-		a := s.classes.all[c].arena
-		s.classes.clearArena(c)
-		s.ranges.release(a)
+// enter makes a cut out slot a live extent and returns its offset. c is its class, 0 when
+// there is none yet.
+func (s *space) enter(i, c uint32, size uint64) uint64 {
+	slot := s.granules.slot(size)
+	if c == 0 {
+		c = s.classes.add(slot)
 	}
+	s.enlist(i, c, uint32(slot-size))
+	s.joined(c, size)
+	return s.ranges.nodes.at(i).off()
 }
 
-// enter makes a cut out slot a live extent of the given size.
-func (s *space) enter(i uint32, size uint64) {
-	n, slot := s.ranges.nodes.at(i), s.granules.slot(size)
-	n.a, n.b = s.classes.join(slot), uint32(slot-size)
+// enlist makes a node of kind live known, for an extent that is so much smaller than its slot.
+func (s *space) enlist(i, c, short uint32) {
+	n := s.ranges.nodes.at(i)
+	n.a, n.b = c, short
 	s.extents.Add(slotindex.Mix(n.off()), i, func(i uint32) uint64 { return slotindex.Mix(s.ranges.nodes.at(i).off()) })
+}
+
+// joined counts an extent that a class got.
+func (s *space) joined(c uint32, size uint64) {
+	s.classes.all[c].live++
 	s.live++
 	s.requested += size
-	s.reserved += slot
+	s.reserved += s.classes.all[c].slot
+}
+
+// left counts an extent that a class lost, and gives up the arena of a class without extents.
+func (s *space) left(c uint32, size uint64) {
+	s.live--
+	s.requested -= size
+	s.reserved -= s.classes.all[c].slot
+	if arena := s.classes.leave(c); arena != 0 {
+		s.ranges.release(arena)
+	}
 }
 
 // find returns the live node at an offset, 0 where there is none.
@@ -153,31 +215,32 @@ func (s *space) find(off uint64) uint32 {
 
 // free gives an extent back; false when it is not live.
 func (s *space) free(off, size uint64) bool {
+	if size == 0 || size > s.limit {
+		return false
+	}
+	if s.runs.used > 0 {
+		slot := s.granules.slot(size)
+		if c := s.classes.find(slot); c != 0 && s.classes.all[c].runs > 0 {
+			if i := s.runs.find(slot, off); i != 0 {
+				return s.freeSlot(i, off, size)
+			}
+		}
+	}
 	i := s.find(off)
 	if i == 0 {
 		return false
 	}
 	n := s.ranges.nodes.at(i)
-	slot := s.classes.all[n.a].slot
-	if slot-uint64(n.b) != size {
+	c := n.a
+	if s.classes.all[c].slot-uint64(n.b) != size {
 		return false
 	}
 	s.extents.Remove(slotindex.Mix(off), i)
-	s.live--
-	s.requested -= size
-	s.reserved -= slot
-	left := s.classes.leave(n.a)
 	s.ranges.release(i)
-	if left != 0 {
-		s.ranges.release(left)
-	}
+	s.left(c, size)
 	return true
 }
 
 func (s *space) stats() alloc.Stats {
-	largest := s.ranges.largest()
-	for _, c := range s.classes.arenas {
-		largest = max(largest, s.ranges.nodes.size(s.ranges.nodes.at(s.classes.all[c].arena)))
-	}
-	return alloc.Stats{Size: s.size, Requested: s.requested, Reserved: s.reserved, Extents: s.live, LargestFree: s.granules.within(largest)}
+	return alloc.Stats{Size: s.size, Requested: s.requested, Reserved: s.reserved, Extents: s.live, LargestFree: s.granules.within(s.largest())}
 }

@@ -3,6 +3,7 @@ package arena
 import (
 	"encoding/binary"
 	"math"
+	"slices"
 	"testing"
 	"unsafe"
 
@@ -13,10 +14,10 @@ import (
 )
 
 // verify walks a space and checks that every structure says the same about it.
-func verify(t testing.TB, s *space) {
-	t.Helper()
+func verify(t require.TestingT, s *space) {
 	var at, live0, requested, held uint64
-	holes, arenas := 0, 0
+	holes, arenas, singles, frames := 0, 0, 0, 0
+	runs := map[uint32]bool{} // whether it is open
 	r := &s.ranges
 	prev, before := uint32(0), unused
 	for i := r.nodes.at(0).next; i != 0; i = r.nodes.at(i).next {
@@ -28,6 +29,7 @@ func verify(t testing.TB, s *space) {
 		switch n.kind() {
 		case live:
 			live0++
+			singles++
 			requested += r.nodes.size(n) - uint64(n.b)
 			held += r.nodes.size(n)
 			require.Equal(t, i, s.find(n.off()), "a live extent is found by its offset")
@@ -38,27 +40,76 @@ func verify(t testing.TB, s *space) {
 			require.NotEqual(t, hole, before, "two free ranges are neighbours")
 			require.True(t, indexed(r, i), "a free range is in the index")
 			if r.byOffset != nil {
-				require.Equal(t, i, r.byOffset.nodes[r.byOffset.find(n.off())].value)
+				require.Equal(t, i, r.byOffset.nodes[r.byOffset.find(r.byOffset.root, n.off())].value)
+			}
+		case row:
+			first, end := s.runs.frames(n.a)
+			frames += int(end - first)
+			require.LessOrEqual(t, end-first, uint32(1<<frameOfRun))
+			u := s.runs.at(n.a)
+			require.Equal(t, []uint64{n.off(), s.classes.all[u.class].slot, r.nodes.size(n)}, []uint64{u.off, u.slot, u.slot * uint64(u.slots)})
+			require.Equal(t, i, u.node)
+			require.GreaterOrEqual(t, u.slots, uint32(minRun))
+			require.NotEqual(t, u.all(), u.free, "a run has extents")
+			require.Zero(t, u.free&^u.all())
+			runs[n.a] = u.free != 0
+			for j := range uint64(u.slots) {
+				if s.runs.find(u.slot, u.off+j*u.slot) != n.a {
+					require.Fail(t, "a run is not found by the offset of a slot")
+				}
+				if u.free>>j&1 == 0 {
+					live0++
+					requested += u.slot - uint64(u.short[j])
+					held += u.slot
+				}
 			}
 		case spare:
 			arenas++
 			require.Equal(t, i, s.classes.all[n.a].arena)
 		default:
-			t.Fatalf("node %d of kind %d is in the list", i, n.kind())
+			require.Fail(t, "an unused node is in the list", "node %d of kind %d", i, n.kind())
 		}
 		prev, before = i, n.kind()
 	}
 	require.Equal(t, prev, r.nodes.at(0).prev)
 	require.Equal(t, s.limit, at)
 	require.Equal(t, []uint64{live0, requested, held}, []uint64{s.live, s.requested, s.reserved})
-	require.Equal(t, arenas, len(s.classes.arenas))
-	require.EqualValues(t, live0, s.extents.Len(), "the index holds live extents only")
-	for t0 := r.bySize.ceil(0); t0 != 0; t0 = r.bySize.ceil(r.bySize.nodes[t0].key + 1) {
+	require.Equal(t, arenas, len(s.classes.sets[withArena]))
+	require.EqualValues(t, singles, s.extents.Len(), "the index holds live extents only")
+	require.Equal(t, frames, s.runs.byFrame.Len(), "the index holds runs only")
+	verifyClasses(t, s, runs)
+	for t0 := r.bySize.ceil(1); t0 != 0; t0 = r.bySize.ceil(r.bySize.nodes[t0].key + 1) {
 		for i := r.bySize.nodes[t0].value; i != 0; i = r.nodes.at(i).b {
 			holes--
 		}
 	}
 	require.Zero(t, holes, "the index holds free ranges only")
+}
+
+// verifyClasses checks the classes against the runs that there are.
+func verifyClasses(t require.TestingT, s *space, runs map[uint32]bool) {
+	of, open := map[uint32]uint32{}, 0
+	for i, isOpen := range runs {
+		of[s.runs.at(i).class]++
+		if isOpen {
+			open++
+		}
+	}
+	for c := range s.classes.all {
+		class := &s.classes.all[c]
+		require.Equal(t, of[uint32(c)], class.runs)
+		require.Equal(t, class.open != 0, slices.Contains(s.classes.sets[withOpen], uint32(c)) && c > 0)
+		require.Equal(t, class.arena != 0, slices.Contains(s.classes.sets[withArena], uint32(c)))
+		prev := uint32(0)
+		for i := class.open; i != 0; i = s.runs.at(i).next {
+			require.True(t, runs[i], "a run in the list is open")
+			require.EqualValues(t, c, s.runs.at(i).class)
+			require.Equal(t, prev, s.runs.at(i).prev)
+			prev = i
+			open--
+		}
+	}
+	require.Zero(t, open, "an open run is in the list of its class")
 }
 
 func indexed(r *ranges, want uint32) bool {

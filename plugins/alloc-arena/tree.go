@@ -2,14 +2,14 @@ package arena
 
 import "github.com/mooncake-go/mooncake/sdk/slotindex"
 
-// tree is an ordered map from uint64 to a node index, in one flat array. It is a treap
-// whose priorities are hashes of the keys under a random seed, so that no choice of sizes
-// can make it deep; the order of the keys, and with it every placement, does not depend
-// on the seed. Index 0 stands for no node.
-type tree struct {
-	nodes      []treeNode
-	root, free uint32
-	seed       uint64
+// forest holds ordered maps from uint64 to a node index, all in one flat array. Each is a
+// treap whose priorities are hashes of the keys under a random seed, so that no choice of
+// sizes can make it deep; the order of the keys, and with it every placement, does not
+// depend on the seed. A tree is known by its root; index 0 stands for no node.
+type forest struct {
+	nodes []treeNode
+	free  uint32
+	seed  uint64
 }
 
 type treeNode struct {
@@ -19,26 +19,32 @@ type treeNode struct {
 	value       uint32
 }
 
-func newTree(seed uint64) tree { return tree{nodes: make([]treeNode, 1), seed: seed} }
+func newForest(seed uint64) forest { return forest{nodes: make([]treeNode, 1), seed: seed} }
+
+// tree is a forest of one tree.
+type tree struct {
+	forest
+	root uint32
+}
 
 // find returns the node with the key, 0 where there is none.
-func (t *tree) find(key uint64) uint32 {
-	at := t.root
-	for at != 0 && t.nodes[at].key != key {
-		if key < t.nodes[at].key {
-			at = t.nodes[at].left
+func (f *forest) find(root uint32, key uint64) uint32 {
+	at := root
+	for at != 0 && f.nodes[at].key != key {
+		if key < f.nodes[at].key {
+			at = f.nodes[at].left
 		} else {
-			at = t.nodes[at].right
+			at = f.nodes[at].right
 		}
 	}
 	return at
 }
 
 // ceil returns the node with the smallest key that is at least key.
-func (t *tree) ceil(key uint64) uint32 {
+func (f *forest) ceil(root uint32, key uint64) uint32 {
 	var best uint32
-	for at := t.root; at != 0; {
-		if n := &t.nodes[at]; n.key >= key {
+	for at := root; at != 0; {
+		if n := &f.nodes[at]; n.key >= key {
 			best, at = at, n.left
 		} else {
 			at = n.right
@@ -48,10 +54,10 @@ func (t *tree) ceil(key uint64) uint32 {
 }
 
 // floor returns the node with the largest key that is at most key.
-func (t *tree) floor(key uint64) uint32 {
+func (f *forest) floor(root uint32, key uint64) uint32 {
 	var best uint32
-	for at := t.root; at != 0; {
-		if n := &t.nodes[at]; n.key <= key {
+	for at := root; at != 0; {
+		if n := &f.nodes[at]; n.key <= key {
 			best, at = at, n.right
 		} else {
 			at = n.left
@@ -60,37 +66,28 @@ func (t *tree) floor(key uint64) uint32 {
 	return best
 }
 
-// last returns the node with the largest key.
-func (t *tree) last() uint32 {
-	at := t.root
-	for at != 0 && t.nodes[at].right != 0 {
-		at = t.nodes[at].right
-	}
-	return at
-}
-
-// insert adds a key that is not in the tree and returns its node.
-func (t *tree) insert(key uint64, value uint32) uint32 {
-	at := t.free
+// insert adds a key that is not in the tree.
+func (f *forest) insert(root *uint32, key uint64, value uint32) {
+	at := f.free
 	if at != 0 {
-		t.free = t.nodes[at].right
+		f.free = f.nodes[at].right
 	} else {
-		at = uint32(len(t.nodes))
-		t.nodes = append(t.nodes, treeNode{})
+		at = uint32(len(f.nodes))
+		f.nodes = append(f.nodes, treeNode{})
 	}
-	priority := uint32(slotindex.Mix(key^t.seed) >> 32)
-	t.nodes[at] = treeNode{key: key, priority: priority, value: value}
+	priority := uint32(slotindex.Mix(key^f.seed) >> 32)
+	f.nodes[at] = treeNode{key: key, priority: priority, value: value}
 
-	link := &t.root
-	for *link != 0 && t.nodes[*link].priority >= priority {
-		link = t.child(*link, key)
+	link := root
+	for *link != 0 && f.nodes[*link].priority >= priority {
+		link = f.child(*link, key)
 	}
 	// What hangs here is split by key into the two sides of the new node.
 	rest := *link
 	*link = at
-	left, right := &t.nodes[at].left, &t.nodes[at].right
+	left, right := &f.nodes[at].left, &f.nodes[at].right
 	for rest != 0 {
-		n := &t.nodes[rest]
+		n := &f.nodes[rest]
 		if n.key < key {
 			*left = rest
 			left, rest = &n.right, n.right
@@ -100,19 +97,18 @@ func (t *tree) insert(key uint64, value uint32) uint32 {
 		}
 	}
 	*left, *right = 0, 0
-	return at
 }
 
 // remove takes out a key that is in the tree.
-func (t *tree) remove(key uint64) {
-	link := &t.root
-	for t.nodes[*link].key != key {
-		link = t.child(*link, key)
+func (f *forest) remove(root *uint32, key uint64) {
+	link := root
+	for f.nodes[*link].key != key {
+		link = f.child(*link, key)
 	}
 	at := *link
-	left, right := t.nodes[at].left, t.nodes[at].right
+	left, right := f.nodes[at].left, f.nodes[at].right
 	for left != 0 && right != 0 {
-		if l, r := &t.nodes[left], &t.nodes[right]; l.priority >= r.priority {
+		if l, r := &f.nodes[left], &f.nodes[right]; l.priority >= r.priority {
 			*link = left
 			link, left = &l.right, l.right
 		} else {
@@ -121,13 +117,13 @@ func (t *tree) remove(key uint64) {
 		}
 	}
 	*link = left | right
-	t.nodes[at] = treeNode{right: t.free}
-	t.free = at
+	f.nodes[at] = treeNode{right: f.free}
+	f.free = at
 }
 
-func (t *tree) child(at uint32, key uint64) *uint32 {
-	if n := &t.nodes[at]; key < n.key {
+func (f *forest) child(at uint32, key uint64) *uint32 {
+	if n := &f.nodes[at]; key < n.key {
 		return &n.left
 	}
-	return &t.nodes[at].right
+	return &f.nodes[at].right
 }
