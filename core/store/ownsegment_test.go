@@ -1,11 +1,13 @@
 package store_test
 
 import (
+	"fmt"
 	"hash/crc32"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mooncake-go/mooncake/core/internal/testkit/memtransport"
 	"github.com/mooncake-go/mooncake/core/model"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
@@ -53,4 +55,24 @@ func TestCopiesHereAndThere(t *testing.T) {
 		require.True(t, string(want) == string(got))
 		require.Zero(t, m.count(t, "mooncake_client_checksum_mismatches_total"))
 	}
+}
+
+// TestTransportThatLeavesOutSums: a transport that promised checksums and gives some only is made
+// up for.
+func TestTransportThatLeavesOutSums(t *testing.T) {
+	p := newPool(t, nil)
+	p.member("a:1", memberOptions{segments: []uint64{segment}})
+	c := p.member("c:1", memberOptions{})
+	c.wire.SetSums(true)
+	require.NoError(t, c.Put(t.Context(), "first", content("first", 10), one)) // connects
+	c.wire.SetHook(func(e memtransport.Event) memtransport.Fault { return memtransport.Fault{NoSum: e.N%2 == 0} })
+	for i := range 6 {
+		key := fmt.Sprint("k", i)
+		want := content(key, 100_000)
+		require.NoError(t, c.Put(t.Context(), key, want, one))
+		got, err := c.Get(t.Context(), key)
+		require.NoError(t, err)
+		require.True(t, string(want) == string(got))
+	}
+	require.Zero(t, c.count(t, "mooncake_client_checksum_mismatches_total"))
 }

@@ -100,6 +100,9 @@ func (g *group) arrived(s *slice) {
 	j.left -= int(n)
 	j.touched, j.epoch = true, s.epoch
 	j.task.moved.Add(n)
+	if r := &j.task.req; s.result.Summed && r.Sum {
+		j.task.sum.add(s.result.Sum, int(n), len(r.Local)-int(s.addr-r.Addr)-int(n))
+	}
 	if g.b != nil {
 		g.b.moved.Add(n)
 	}

@@ -138,6 +138,7 @@ func (p *peer) dial(ctx context.Context, c *Carrier, ep transport.Endpoint) (*li
 		rails: newRails(&p.e.cfg, path, p.e.topology, p.e.log.With("peer", p.name, "transport", c.Name)),
 		space: make(chan struct{}, 1), done: make(chan struct{}),
 	}
+	l.sums, _ = transport.As[transport.Summing](path)
 	l.remotes.Store(new([]remote))
 	if !p.e.spawn(func() { l.reap(p.e) }) {
 		_ = path.Close(ctx) // The engine is closing; nothing was submitted.

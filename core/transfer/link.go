@@ -36,6 +36,7 @@ type link struct {
 	// done is closed when the reaper ended: nothing of the path is touched any more.
 	done chan struct{}
 	dead atomic.Bool
+	sums transport.Summing // nil where the path does not sum up what it moves
 	// lastOK is when an operation last succeeded, in nanoseconds since the engine's start.
 	lastOK atomic.Int64
 
@@ -113,7 +114,7 @@ func (l *link) submit(batch []*slice, ops []transport.Op) (int, error) {
 	for _, s := range batch {
 		ops = append(ops, transport.Op{
 			ID: l.enter(s), Kind: s.kind, Local: s.memory(), Remote: s.remote.id,
-			Offset: s.addr - s.remote.addr, Rail: s.way.ID, Deadline: s.deadline,
+			Offset: s.addr - s.remote.addr, Rail: s.way.ID, Deadline: s.deadline, Sum: s.job.task.req.Sum,
 		})
 	}
 	n, err := l.path.Submit(ops)

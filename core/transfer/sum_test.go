@@ -1,14 +1,18 @@
 package transfer_test
 
 import (
+	"errors"
 	"hash/crc32"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mooncake-go/mooncake/core/internal/testkit/memtransport"
 	"github.com/mooncake-go/mooncake/core/memory"
 	"github.com/mooncake-go/mooncake/core/transfer"
+	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
 
@@ -66,4 +70,45 @@ func TestNoSumWithoutAllBytes(t *testing.T) {
 			require.Zero(t, r.Sum)
 		}
 	}
+}
+
+// TestSlicesAreSummedUp: a request that is cut into slices, some of which fail and are tried
+// again, has the checksum of the whole, unless the transport left a slice out.
+func TestSlicesAreSummedUp(t *testing.T) {
+	w := newWorld(t, "tcp")
+	a, b := w.node("a", []string{"tcp"}, 0), w.node("b", []string{"tcp"}, 1<<20)
+	wire := a.wires["tcp"]
+	wire.SetSums(true)
+	require.False(t, a.Sums("b"), "there is no connection yet")
+	ask := func(kind transport.OpKind, local []byte) transfer.Result {
+		r := a.Transfer(t.Context(), []transfer.Request{{Kind: kind, Local: local, Peer: "b", Addr: b.base + 11, Sum: true}})[0]
+		require.NoError(t, r.Err)
+		return r
+	}
+	lost := errs.WithClass(errs.ClassTransientPath, "test", errors.New("lost"))
+	var seen atomic.Int64
+	for _, kind := range []transport.OpKind{transport.Write, transport.Read} {
+		seen.Store(0)
+		wire.SetHook(func(memtransport.Event) memtransport.Fault {
+			if seen.Add(1) == 2 {
+				return memtransport.Fault{Err: lost, Partial: true}
+			}
+			return memtransport.Fault{}
+		})
+		local := pattern(300_000, byte(kind))
+		r := ask(kind, local)
+		require.Greater(t, seen.Load(), int64(2), "several slices, one of them twice")
+		require.True(t, r.Summed)
+		require.Equal(t, crc32.Checksum(local, crc32.MakeTable(crc32.Castagnoli)), r.Sum)
+		require.Equal(t, local, b.mem[11:11+len(local)])
+		require.True(t, a.Sums("b"))
+
+		seen.Store(0)
+		wire.SetHook(func(memtransport.Event) memtransport.Fault { return memtransport.Fault{NoSum: seen.Add(1) == 2} })
+		require.False(t, ask(kind, local).Summed)
+		wire.SetHook(nil)
+	}
+	wire.SetSums(false)
+	require.False(t, a.Sums("b"))
+	require.False(t, ask(transport.Read, make([]byte, 10)).Summed)
 }

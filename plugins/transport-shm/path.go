@@ -107,6 +107,11 @@ var _ transport.Delivering = (*path)(nil)
 // Deliver implements transport.Delivering.
 func (p *path) Deliver(f func(transport.Completion) bool) { p.DeliverTo(f) }
 
+var _ transport.Summing = (*path)(nil)
+
+// Sums implements transport.Summing.
+func (p *path) Sums() bool { return true }
+
 // Close implements transport.Path. When it returns without an error, nothing of the peer is
 // mapped any more.
 func (p *path) Close(ctx context.Context) error {

@@ -1,6 +1,10 @@
 package shm
 
-import "sync"
+import (
+	"sync"
+
+	"github.com/mooncake-go/mooncake/sdk/crc32c"
+)
 
 const (
 	// smallBytes and smallCount bound the operations that a worker takes in one go.
@@ -17,6 +21,17 @@ type piece struct {
 	dst, src []byte // nil where there is nothing to copy any more
 	cold     []byte // the mapping, where this piece of it is touched for the first time
 	at       int    // where in the mapping the operation begins
+	summed   bool   // the bytes are summed up as they are copied
+	behind   int    // bytes of the operation after this piece
+	sum      uint32 // of the piece, shifted by them
+}
+
+func (c *piece) move() {
+	if !c.summed {
+		copy(c.dst, c.src)
+		return
+	}
+	c.sum = crc32c.Shift(crc32c.Copy(c.dst, c.src), uint64(c.behind))
 }
 
 // pool is the workers of a node and their queue, in which operations take turns.
@@ -139,7 +154,7 @@ func (w *pool) run() {
 			if c.cold != nil {
 				fault(c.cold, c.at+c.from, c.at+c.to)
 			}
-			copy(c.dst, c.src)
+			c.move()
 		}
 		p.end(batch)
 		clear(batch)

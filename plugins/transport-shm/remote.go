@@ -136,6 +136,7 @@ func (p *path) begin(batch []piece) {
 		if c.dst, c.src = near, far; o.Kind == transport.Write {
 			c.dst, c.src = far, near
 		}
+		c.summed, c.behind = o.Sum, len(o.Local)-c.to
 		at := o.remote.lead + int(o.Offset)
 		if o.remote.touched.first(at+c.from, at+c.to) {
 			c.cold, c.at = o.remote.mapping, at
@@ -157,6 +158,8 @@ func (p *path) end(batch []piece) {
 			}
 		}
 		c.op.left -= c.to - c.from
+		c.op.Checksum ^= c.sum
+		c.op.Summed = true
 		p.finish(c.op)
 	}
 }

@@ -124,6 +124,9 @@ type Op struct {
 	// Deadline ends the operation with a failed completion, class transient-path; zero
 	// means the transport's own limit, never no limit.
 	Deadline time.Time
+	// Sum asks for the checksum of the bytes in the completion. A transport need not give
+	// one: see Summing.
+	Sum bool
 }
 
 // Status is how an operation ended.
@@ -146,6 +149,12 @@ type Completion struct {
 	Status Status
 	// Err is nil for OK; else it carries an errs.Code and an errs.Class.
 	Err error
+	// Sum is the checksum (CRC-32C) of the bytes that were stored, where Summed says so, which
+	// it does only for an operation with Op.Sum that is OK. It is that of what was stored even
+	// where somebody changed the source meanwhile: the source is read once, or the sum is
+	// computed from the destination.
+	Sum    uint32
+	Summed bool
 }
 
 // Class is the class of the completion's error.

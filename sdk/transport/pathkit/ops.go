@@ -9,7 +9,7 @@ import (
 
 // Record is what a Base knows of an accepted operation: its transport.Op, with the deadline
 // filled in. Embed it in the operation of the transport. The lock of the path guards it; the fields do
-// not change before Finish.
+// not change before Finish, but for the checksum.
 type Record struct {
 	ID       uint64
 	Kind     transport.OpKind
@@ -18,6 +18,11 @@ type Record struct {
 	Offset   uint64
 	Rail     transport.RailID
 	Deadline time.Time
+	Sum      bool
+	// Checksum is that of the bytes, which the transport may set before Finish, with
+	// Summed.
+	Checksum uint32
+	Summed   bool
 
 	index int // place in Base.active, from 1; 0 for not active
 }
@@ -56,7 +61,7 @@ func (b *Base[R, T, O]) Accept(in *transport.Op, now time.Time) O {
 	b.bytes += int64(len(in.Local))
 	r := o.record()
 	*r = Record{
-		ID: in.ID, Kind: in.Kind, Local: in.Local, Remote: in.Remote, Offset: in.Offset, Rail: in.Rail, Deadline: in.Deadline,
+		ID: in.ID, Kind: in.Kind, Local: in.Local, Remote: in.Remote, Offset: in.Offset, Rail: in.Rail, Deadline: in.Deadline, Sum: in.Sum,
 		index: len(b.active),
 	}
 	if r.Deadline.IsZero() {
@@ -78,7 +83,10 @@ func (b *Base[R, T, O]) Finish(o O, err error, doubt bool) {
 	if i < 0 || i > last || b.active[i] != o {
 		panic("pathkit: Finish of an operation that is not active")
 	}
-	id := r.ID
+	c := transport.Completion{ID: r.ID}
+	if r.Summed && r.Sum && err == nil {
+		c.Sum, c.Summed = r.Checksum, true
+	}
 	b.bytes -= int64(len(r.Local))
 	b.active[i] = b.active[last]
 	b.active[i].record().index = i + 1
@@ -87,7 +95,7 @@ func (b *Base[R, T, O]) Finish(o O, err error, doubt bool) {
 	var zero T
 	*o = zero
 	b.free = append(b.free, o)
-	b.Complete(id, err, doubt)
+	b.complete(c, err, doubt)
 }
 
 // Active yields the operations under way, in no order. The loop may Finish them; then it

@@ -325,3 +325,34 @@ func TestDrain(t *testing.T) {
 		require.NoError(t, p.Drain(t.Context(), &wg, ""))
 	})
 }
+
+// TestSums: a checksum reaches who asked for it, of an operation that is OK.
+func TestSums(t *testing.T) {
+	p := newTestPath(ample)
+	_, err := p.add("k", 100)
+	require.NoError(t, err)
+	asks := read(1, time.Time{})
+	asks.Sum = true
+	fails := asks
+	fails.ID = 2
+	_, err = p.submit(asks, fails, read(3, time.Time{}))
+	require.NoError(t, err)
+	p.mu.Lock()
+	for o := range p.Active() {
+		o.Checksum, o.Summed = 7, true
+		var err error
+		if o.ID == 2 {
+			err = errors.New("lost")
+		}
+		p.Finish(o, err, false)
+	}
+	p.mu.Unlock()
+	dst := make([]transport.Completion, 8)
+	n, err := p.Reap(t.Context(), dst)
+	require.NoError(t, err)
+	require.Equal(t, 3, n)
+	for _, c := range dst[:n] {
+		require.Equal(t, c.ID == 1, c.Summed, c.ID)
+		require.Equal(t, c.Summed, c.Sum == 7, c.ID)
+	}
+}

@@ -12,7 +12,11 @@ import (
 // It is for an operation that never was active, because it is empty or failed at once; others
 // end with Finish. The lock is held.
 func (b *Base[R, T, O]) Complete(id uint64, err error, doubt bool) {
-	c := transport.Completion{ID: id, Status: transport.OK, Err: err}
+	b.complete(transport.Completion{ID: id}, err, doubt)
+}
+
+func (b *Base[R, T, O]) complete(c transport.Completion, err error, doubt bool) {
+	c.Status, c.Err = transport.OK, err
 	switch {
 	case err == nil:
 	case doubt:

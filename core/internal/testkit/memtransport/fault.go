@@ -31,6 +31,8 @@ type Fault struct {
 	Hang bool
 	// Corrupt flips one bit of the bytes that arrive.
 	Corrupt bool
+	// NoSum gives no checksum, against what the path says of itself.
+	NoSum bool
 	// Duplicate reports the completion twice, against the contract.
 	Duplicate bool
 }

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/mooncake-go/mooncake/sdk/crc32c"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
@@ -83,7 +84,7 @@ func (p *path) start(op transport.Op) {
 		wait = time.Until(op.Deadline)
 	default:
 		if f.Err == nil || f.Partial {
-			c.Err = p.move(op, f)
+			c.Sum, c.Err = p.move(op, f)
 		}
 		if f.Err != nil {
 			c.Err = f.Err
@@ -91,6 +92,9 @@ func (p *path) start(op transport.Op) {
 		if c.Err != nil {
 			c.Status = transport.Failed
 		}
+	}
+	if c.Summed = c.Err == nil && op.Sum && p.Sums() && !f.NoSum && !f.Quarantine; !c.Summed {
+		c.Sum = 0
 	}
 	if f.Quarantine {
 		c.Status = transport.Quarantined
@@ -111,17 +115,17 @@ func (p *path) start(op transport.Op) {
 	})
 }
 
-// move copies the bytes. The caller holds p.mu.
-func (p *path) move(op transport.Op, f Fault) error {
+// move copies the bytes and returns the checksum of what it read. The caller holds p.mu.
+func (p *path) move(op transport.Op, f Fault) (sum uint32, err error) {
 	t, err := p.from.net.find(p.peer)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	r, ok := t.regions[p.remotes[op.Remote]]
 	if !ok {
-		return errs.WithClass(errs.ClassTransientPeer, "memtransport", errors.New("the region is gone"))
+		return 0, errs.WithClass(errs.ClassTransientPeer, "memtransport", errors.New("the region is gone"))
 	}
 	n := uint64(len(op.Local))
 	need := transport.AccessRemoteRead
@@ -129,7 +133,7 @@ func (p *path) move(op transport.Op, f Fault) error {
 		need = transport.AccessRemoteWrite
 	}
 	if op.Offset > uint64(len(r.Mem)) || n > uint64(len(r.Mem))-op.Offset || r.Access&need == 0 {
-		return errs.New(errs.InvalidParams, "memtransport", "the range is not open to this")
+		return 0, errs.New(errs.InvalidParams, "memtransport", "the range is not open to this")
 	}
 	if f.Partial {
 		n /= 2
@@ -138,12 +142,15 @@ func (p *path) move(op transport.Op, f Fault) error {
 	if op.Kind == transport.Write {
 		dst, src = src, dst
 	}
-	copy(dst, src)
+	sum = crc32c.Copy(dst, src)
 	if f.Corrupt && n > 0 {
 		dst[n/2] ^= 1
 	}
-	return nil
+	return sum, nil
 }
+
+// Sums implements transport.Summing.
+func (p *path) Sums() bool { return p.from.sums.Load() }
 
 // finish queues a completion. The caller holds p.mu.
 func (p *path) finish(c transport.Completion, twice bool) {

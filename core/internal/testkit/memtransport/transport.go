@@ -29,6 +29,7 @@ type Transport struct {
 	incarnation uint64
 	hook        atomic.Pointer[Hook]
 	dead        atomic.Bool
+	sums        atomic.Bool
 	dials       atomic.Int64
 	depth       int
 
@@ -61,6 +62,9 @@ func (t *Transport) SetHook(h Hook) {
 
 // SetDepth bounds the operations under way on a path; more get back-pressure.
 func (t *Transport) SetDepth(n int) { t.depth = n }
+
+// SetSums has operations that this node submits summed up, where they ask for it.
+func (t *Transport) SetSums(on bool) { t.sums.Store(on) }
 
 // Kill takes the node off the network, as kill -9 does.
 func (t *Transport) Kill() { t.dead.Store(true) }
