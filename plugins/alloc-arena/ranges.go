@@ -13,31 +13,27 @@ type ranges struct {
 func newRanges(size, seed uint64) ranges {
 	r := ranges{nodes: newNodes(size), bySize: newSizes(seed)}
 	if size > 0 {
-		r.addHole(r.nodes.insertBefore(0, 0, hole))
+		r.addHole(r.nodes.insertBefore(0, 0, hole), size)
 	}
 	return r
 }
 
-// addHole puts a node of kind hole into the index.
-func (r *ranges) addHole(i uint32) {
+// addHole puts a node of kind hole into the index, with its size.
+func (r *ranges) addHole(i uint32, size uint64) {
 	n := r.nodes.at(i)
-	size := r.nodes.size(n)
-	n.a, n.b = 0, 0
-	if t := r.bySize.find(size); t != 0 {
-		head := r.bySize.nodes[t].value
-		n.b = head
-		r.nodes.at(head).a = i
-		r.bySize.nodes[t].value = i
-	} else {
-		r.bySize.insert(size, i)
+	first := r.bySize.first(size)
+	n.a, n.b = 0, *first
+	if n.b != 0 {
+		r.nodes.at(n.b).a = i
 	}
+	*first = i
 	if r.byOffset != nil {
-		r.byOffset.insert(&r.byOffset.root, n.off(), i)
+		*r.byOffset.insert(&r.byOffset.root, n.off()) = i
 	}
 }
 
-// takeHole takes a hole out of the index. It comes before any change of its ends.
-func (r *ranges) takeHole(i uint32) {
+// takeHole takes a hole of a size out of the index.
+func (r *ranges) takeHole(i uint32, size uint64) {
 	n := r.nodes.at(i)
 	if n.b != 0 {
 		r.nodes.at(n.b).a = n.a
@@ -46,9 +42,9 @@ func (r *ranges) takeHole(i uint32) {
 	case n.a != 0:
 		r.nodes.at(n.a).b = n.b
 	case n.b != 0:
-		r.bySize.nodes[r.bySize.find(r.nodes.size(n))].value = n.b
+		*r.bySize.first(size) = n.b
 	default:
-		r.bySize.remove(r.nodes.size(n))
+		r.bySize.remove(size)
 	}
 	if r.byOffset != nil {
 		r.byOffset.remove(&r.byOffset.root, n.off())
@@ -57,16 +53,16 @@ func (r *ranges) takeHole(i uint32) {
 
 // carve cuts [off, off+size) out of a hole that holds it and returns the node, with kind k.
 func (r *ranges) carve(i uint32, off, size uint64, k kind) uint32 {
-	r.takeHole(i)
 	n := r.nodes.at(i)
 	begin, end := n.off(), r.nodes.end(n)
+	r.takeHole(i, end-begin)
 	n.set(off, k)
 	n.a, n.b = 0, 0
 	if begin < off {
-		r.addHole(r.nodes.insertBefore(i, begin, hole))
+		r.addHole(r.nodes.insertBefore(i, begin, hole), off-begin)
 	}
-	if off+size < end {
-		r.addHole(r.nodes.insertBefore(n.next, off+size, hole))
+	if off += size; off < end {
+		r.addHole(r.nodes.insertBefore(n.next, off, hole), end-off)
 	}
 	return i
 }
@@ -74,19 +70,23 @@ func (r *ranges) carve(i uint32, off, size uint64, k kind) uint32 {
 // release makes a node free, merges it with free neighbours, and returns how long it is then.
 func (r *ranges) release(i uint32) uint64 {
 	n := r.nodes.at(i)
-	begin := n.off()
-	if p := r.nodes.at(n.prev); p.kind() == hole {
+	begin, prev, next := n.off(), n.prev, n.next
+	if p := r.nodes.at(prev); p.kind() == hole {
+		r.takeHole(prev, begin-p.off())
 		begin = p.off()
-		r.takeHole(n.prev)
-		r.nodes.drop(n.prev)
+		r.nodes.drop(prev)
 	}
-	if r.nodes.at(n.next).kind() == hole {
-		r.takeHole(n.next)
-		r.nodes.drop(n.next)
+	q := r.nodes.at(next)
+	end := q.off()
+	if q.kind() == hole {
+		size := r.nodes.size(q)
+		r.takeHole(next, size)
+		end += size
+		r.nodes.drop(next)
 	}
 	n.set(begin, hole)
-	r.addHole(i)
-	return r.nodes.size(n)
+	r.addHole(i, end-begin)
+	return end - begin
 }
 
 // tries bounds how many free ranges a search visits that are large enough but may not be

@@ -44,7 +44,7 @@ func (s *space) indexByOffset() {
 	t := tree{forest: newForest(r.bySize.seed)}
 	for i := r.nodes.at(0).next; i != 0; i = r.nodes.at(i).next {
 		if n := r.nodes.at(i); n.kind() == hole {
-			t.insert(&t.root, n.off(), i)
+			*t.insert(&t.root, n.off()) = i
 		}
 	}
 	r.byOffset = &t

@@ -1,6 +1,10 @@
 package arena
 
-import "github.com/mooncake-go/mooncake/sdk/slotindex"
+import (
+	"slices"
+
+	"github.com/mooncake-go/mooncake/sdk/slotindex"
+)
 
 // forest holds ordered maps from uint64 to a node index, all in one flat array. Each is a
 // treap whose priorities are hashes of the keys under a random seed, so that no choice of
@@ -66,8 +70,28 @@ func (f *forest) floor(root uint32, key uint64) uint32 {
 	return best
 }
 
-// insert adds a key that is not in the tree.
-func (f *forest) insert(root *uint32, key uint64, value uint32) {
+// insert adds a key, unless it is in the tree, and returns where its value is, 0 for a new
+// one. The place is good until the next insertion.
+func (f *forest) insert(root *uint32, key uint64) *uint32 {
+	if f.free == 0 {
+		f.nodes = slices.Grow(f.nodes, 1) // link leads into it
+	}
+	priority := uint32(slotindex.Mix(key^f.seed) >> 32)
+	link := root
+	for *link != 0 {
+		n := &f.nodes[*link]
+		if n.priority < priority {
+			break
+		}
+		if n.key == key {
+			return &n.value
+		}
+		if key < n.key {
+			link = &n.left
+		} else {
+			link = &n.right
+		}
+	}
 	at := f.free
 	if at != 0 {
 		f.free = f.nodes[at].right
@@ -75,13 +99,7 @@ func (f *forest) insert(root *uint32, key uint64, value uint32) {
 		at = uint32(len(f.nodes))
 		f.nodes = append(f.nodes, treeNode{})
 	}
-	priority := uint32(slotindex.Mix(key^f.seed) >> 32)
-	f.nodes[at] = treeNode{key: key, priority: priority, value: value}
-
-	link := root
-	for *link != 0 && f.nodes[*link].priority >= priority {
-		link = f.child(*link, key)
-	}
+	f.nodes[at] = treeNode{key: key, priority: priority}
 	// What hangs here is split by key into the two sides of the new node.
 	rest := *link
 	*link = at
@@ -97,6 +115,7 @@ func (f *forest) insert(root *uint32, key uint64, value uint32) {
 		}
 	}
 	*left, *right = 0, 0
+	return &f.nodes[at].value
 }
 
 // remove takes out a key that is in the tree.
