@@ -163,6 +163,8 @@ class Worker:
         calls = min(MAX_CALLS, max(1, job["limit"] // (n * count * size)))
         self.puts += 1
         keys = [[[f"py/{self.puts}/{t}/{c}/{i}" for i in range(count)] for c in range(calls)] for t in range(n)]
+        for t in range(n):  # Untouched, all its pages would be one page of zeros, which stays in cache.
+            self.area.clear(self.area.of(t, job), size * count)
         threads = [Thread(self.putter(keys[t], self.area.of(t, job), size, count), calls) for t in range(n)]
         try:
             return {"put": together(threads, job["seconds"])}

@@ -66,6 +66,7 @@ func (w *storeWorker) put(ctx context.Context, j Job) (Answer, error) {
 		if err != nil {
 			return Answer{}, err
 		}
+		clear(mem) // untouched, all its pages would be one page of zeros, which stays in cache
 		batches := make([][]store.Item, calls)
 		for c := range batches {
 			batch := make([]model.Key, j.Count)

@@ -14,10 +14,10 @@ import (
 )
 
 // parallelCopy is from how many bytes on a copy is spread over cores.
-const parallelCopy = 4 << 20
+const parallelCopy = 8 << 20
 
 // perCore is the least number of bytes of one request that is worth a goroutine of its own.
-const perCore = 2 << 20
+const perCore = 4 << 20
 
 // copyLocal serves the requests to this process itself by copying, for a batch or for
 // Transfer, where b is nil.

@@ -11,7 +11,7 @@ const (
 	smallBytes = 64 << 10
 	smallCount = 16
 	// minStep is the least part of an operation that is worth another worker's while, in bytes.
-	minStep = 256 << 10
+	minStep = 1 << 20
 )
 
 // piece is a part of an operation that a worker copies.
