@@ -29,7 +29,10 @@ func engineOf(h int64) (e *app.Engine, done func(), ok bool) {
 }
 
 //export mck_engine_new
-func mck_engine_new() C.mck_handle { return C.mck_handle(objects.Add(engineface.New(source))) }
+func mck_engine_new() C.mck_handle {
+	fromC()
+	return C.mck_handle(objects.Add(engineface.New(source)))
+}
 
 //export mck_engine_free
 func mck_engine_free(h C.mck_handle) { free[*engineface.Engine](int64(h)) }

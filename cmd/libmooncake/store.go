@@ -36,6 +36,7 @@ func fill(results []int64, code int64) {
 }
 
 func newStore() int64 {
+	fromC()
 	return objects.Add(storeface.New(storeface.Options{Builtins: builtin.Plugins(), Environ: environ, Log: os.Stderr, Memory: hostMemory}))
 }
 

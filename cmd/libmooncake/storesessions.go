@@ -14,8 +14,8 @@ func mck_store_get_session_start(s C.mck_handle, keys C.mck_texts, results *C.in
 
 //export mck_store_get_session_ranges
 func mck_store_get_session_ranges(s C.mck_handle, keys C.mck_texts, to C.mck_pieces, at *C.mck_const_u64, results *C.int64_t) {
-	moveKeys(s, keys, results, func(t *storeface.Store, keys []string, out []int64) {
-		p := pieces(to)
+	p := pieces(to)
+	moveKeys(s, keys, p, results, func(t *storeface.Store, keys []string, out []int64) {
 		t.GetHeld(keys, p, offsets(at, p), out)
 	})
 }
@@ -40,8 +40,8 @@ func mck_store_put_session_start(s C.mck_handle, keys C.mck_texts, sizes *C.mck_
 
 //export mck_store_put_session_ranges
 func mck_store_put_session_ranges(s C.mck_handle, keys C.mck_texts, from C.mck_pieces, at *C.mck_const_u64, results *C.int64_t) {
-	moveKeys(s, keys, results, func(t *storeface.Store, keys []string, out []int64) {
-		p := pieces(from)
+	p := pieces(from)
+	moveKeys(s, keys, p, results, func(t *storeface.Store, keys []string, out []int64) {
 		t.PutHeld(keys, p, offsets(at, p), out)
 	})
 }

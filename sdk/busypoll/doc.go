@@ -10,6 +10,7 @@
 //   - A wait polls for a bounded time, 50 us unless told otherwise.
 //   - A [Poller] remembers whether polling paid. Where it did not, four times in a row, it lets
 //     more and more waits sleep at once before it tries again, 1024 in the end.
-//   - Between two looks the processor is offered to other goroutines, and to other processes.
+//   - Between two looks the processor is offered to other goroutines, unless [KeepProcessor] was
+//     called, and to other processes.
 //   - A quarter of the processors at most, but one, polls at a time in a process.
 package busypoll

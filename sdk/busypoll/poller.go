@@ -18,9 +18,16 @@ const (
 )
 
 var (
+	keeping atomic.Bool  // waits keep their processor; see KeepProcessor
 	polling atomic.Int32 // waits that poll just now
 	places  = int32(max(1, runtime.NumCPU()/4))
 )
+
+// KeepProcessor has all waits of this process poll without offering their processor to other
+// goroutines between two looks, from now on. It is for a process in which threads of C wait: a
+// goroutine that C called is bound to its thread, and what it offers another thread has to take and
+// to give back, which takes longer than most answers.
+func KeepProcessor() { keeping.Store(true) }
 
 // Poller decides for the waits of one place, a connection for one, whether to poll. The zero
 // value is usable and polls for Default. One wait at a time.
@@ -48,7 +55,9 @@ func (p *Poller) Wait(look func() bool) bool {
 		limit = Default
 	}
 	for began := time.Now(); ; {
-		runtime.Gosched()
+		if !keeping.Load() {
+			runtime.Gosched()
+		}
 		if look() {
 			p.misses, p.pause = 0, 0
 			return true
