@@ -60,6 +60,9 @@ type Config struct {
 	// MaxUpstreamConnections bounds the accepted connections of such nodes, within
 	// MaxConnections.
 	MaxUpstreamConnections int `json:"max_upstream_connections"`
+	// BusyPoll is how long a wait for a peer that owes something looks for its bytes before it
+	// sleeps, see package busypoll; 0 for the default of 200 us, below 0 to sleep at once.
+	BusyPoll plugin.Duration `json:"busy_poll,omitempty"`
 	// Checksum asks for a CRC32C of each payload. It is used where either side asks.
 	Checksum bool `json:"checksum"`
 }
@@ -88,7 +91,7 @@ func DefaultConfig() *Config {
 // settings is a Config with its durations in the form that the rest of the package uses.
 type settings struct {
 	Config
-	OpTimeout, DialTimeout, HandshakeTimeout, StallTimeout, IdleTimeout, UpstreamStatusTimeout time.Duration
+	OpTimeout, DialTimeout, HandshakeTimeout, StallTimeout, IdleTimeout, UpstreamStatusTimeout, BusyPoll time.Duration
 }
 
 func settingsOf(c Config) settings {
@@ -101,6 +104,7 @@ func settingsOf(c Config) settings {
 		IdleTimeout:      time.Duration(c.IdleTimeout),
 
 		UpstreamStatusTimeout: time.Duration(c.UpstreamStatusTimeout),
+		BusyPoll:              time.Duration(c.BusyPoll),
 	}
 }
 
@@ -147,6 +151,9 @@ func (c *Config) Validate() error {
 		if d.val < plugin.Duration(time.Millisecond) || d.val > plugin.Duration(24*time.Hour) {
 			return fmt.Errorf("%s is %s, must be 1ms to 24h", d.name, d.val)
 		}
+	}
+	if c.BusyPoll > plugin.Duration(10*time.Millisecond) {
+		return fmt.Errorf("busy_poll is %s, must be at most 10ms", c.BusyPoll)
 	}
 	if c.PortMax != 0 && (c.Port == 0 || c.PortMax < c.Port) {
 		return fmt.Errorf("port_max is %d, must be 0 or at least port (%d), and port must be set", c.PortMax, c.Port)

@@ -114,7 +114,7 @@ func (p *path) greet(conn net.Conn, limit time.Time) (hello, error) {
 		ours.Flags |= flagChecksum
 	}
 	ours.put(b[:])
-	pace := pacer{conn: conn, stall: cfg.DialTimeout, stats: &p.n.stats}
+	pace := pacer{conn: conn, in: asleep{conn}, stall: cfg.DialTimeout, stats: &p.n.stats}
 	out := net.Buffers{b[:]}
 	if err := pace.writeAll(&out, limit); err != nil {
 		return hello{}, err

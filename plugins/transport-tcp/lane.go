@@ -4,8 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"syscall"
 	"time"
 
+	"github.com/mooncake-go/mooncake/sdk/busypoll"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
@@ -22,6 +24,7 @@ const (
 type lane struct {
 	p        *path
 	conn     net.Conn
+	in       source // of the reader
 	maxSlice int
 	depth    int           // requests that may be under way
 	stall    time.Duration // longest wait for an answer, or the next bytes of it
@@ -171,7 +174,7 @@ func (l *lane) connect() bool {
 // begin takes a connection into use. path.mu is held.
 func (l *lane) begin(conn net.Conn, h *hello) {
 	p, cfg := l.p, &l.p.n.cfg
-	l.conn, l.up, l.lastUsed = conn, true, time.Now()
+	l.conn, l.in, l.up, l.lastUsed = conn, sourceOf(conn, cfg.BusyPoll), true, time.Now()
 	l.maxSlice, l.depth, l.stall = min(cfg.SliceBytes, int(h.MaxFrame)), maxPending, cfg.StallTimeout
 	if p.peer.Upstream != 0 {
 		l.depth, l.stall = 1, cfg.UpstreamStatusTimeout
@@ -180,6 +183,9 @@ func (l *lane) begin(conn net.Conn, h *hello) {
 	l.idle = max(min(cfg.IdleTimeout, h.Idle/2), time.Millisecond)
 	l.checks = cfg.Checksum || h.Flags&flagChecksum != 0
 	l.w.pace = pacer{conn: conn, stall: cfg.StallTimeout, stats: &p.n.stats}
+	if sc, ok := conn.(syscall.Conn); ok {
+		l.w.lookout, _ = busypoll.NewLookout(sc, cfg.BusyPoll, func() bool { return len(l.wake) > 0 })
+	}
 	l.free = make([]uint16, l.depth)
 	for i := range l.free {
 		l.free[i] = uint16(l.depth - 1 - i)

@@ -141,11 +141,17 @@ var errCancelled = errors.New("cancelled")
 func (l *lane) readFull(b []byte, pt *part) (int, error) {
 	p := l.p
 	for got, moved := 0, true; got < len(b); {
-		if err := l.beforeRead(pt, moved); err != nil {
+		owed, err := l.beforeRead(pt, moved)
+		if err != nil {
 			return got, err
 		}
 		p.n.stats.readCalls.Add(1)
-		n, err := l.conn.Read(b[got:])
+		var n int
+		if owed {
+			n, err = l.in.Read(b[got:])
+		} else {
+			n, err = l.in.ReadAsleep(b[got:])
+		}
 		got, moved = got+n, n > 0
 		if got == len(b) {
 			break
@@ -161,15 +167,15 @@ func (l *lane) readFull(b []byte, pt *part) (int, error) {
 }
 
 // beforeRead sets the deadline for the next read; moved says that bytes arrived just now.
-// With nothing to be awaited an old deadline may stay; quiet takes it away.
-func (l *lane) beforeRead(pt *part, moved bool) error {
+// With nothing owed an old deadline may stay; quiet takes it away.
+func (l *lane) beforeRead(pt *part, moved bool) (owed bool, err error) {
 	p := l.p
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if pt != nil && pt.cancelled {
-		return errCancelled
+		return false, errCancelled
 	}
-	if l.owed() {
+	if owed = l.owed(); owed {
 		now := time.Now()
 		if moved {
 			l.quietSince = now
@@ -177,7 +183,7 @@ func (l *lane) beforeRead(pt *part, moved bool) error {
 		}
 		l.armRead(now)
 	}
-	return nil
+	return owed, nil
 }
 
 // quiet judges a read deadline that passed: an error if the peer owes an answer and has

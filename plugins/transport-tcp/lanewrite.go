@@ -4,19 +4,21 @@ import (
 	"net"
 	"time"
 
+	"github.com/mooncake-go/mooncake/sdk/busypoll"
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
 
 // laneWriter is the state of a lane's writing goroutine.
 type laneWriter struct {
-	pace  pacer
-	train [maxTrain]header
-	parts [maxTrain]*part // of the train; nil for a Read, which the writer must not touch
-	count int
-	raw   [maxTrain * headerSize]byte
-	vec   [maxTrain + 1][]byte
-	used  int // of vec
-	bufs  net.Buffers
+	pace    pacer
+	lookout *busypoll.Lookout // nil for what is no socket
+	train   [maxTrain]header
+	parts   [maxTrain]*part // of the train; nil for a Read, which the writer must not touch
+	count   int
+	raw     [maxTrain * headerSize]byte
+	vec     [maxTrain + 1][]byte
+	used    int // of vec
+	bufs    net.Buffers
 }
 
 // write sends trains until the lane ends; nil when it had no work for its idle time.
@@ -53,7 +55,11 @@ func (l *lane) next(timer *time.Timer) (bool, error) {
 		l.parked = true
 		p.kick() // Who relied on this lane to take what waits may have been wrong.
 		timer.Reset(l.idle)
+		expects := l.owed()
 		p.mu.Unlock()
+		if expects && l.w.lookout != nil {
+			l.w.lookout.Wait() // The reader sleeps, from before there was anything to wait for.
+		}
 		select {
 		case <-l.wake:
 		case <-timer.C:

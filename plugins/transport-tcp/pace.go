@@ -4,17 +4,43 @@ import (
 	"errors"
 	"net"
 	"os"
+	"syscall"
 	"time"
+
+	"github.com/mooncake-go/mooncake/sdk/busypoll"
 )
 
 // pacer reads and writes a connection so that no call waits longer than stall without
 // progress. One goroutine may read and another write at the same time.
 type pacer struct {
 	conn  net.Conn
+	in    source
 	stall time.Duration
 	stats *counters
 
 	readBy, writeBy time.Time // deadlines that are set now
+}
+
+// source is what a connection is read with: a busypoll.Reader.
+type source interface {
+	// Read waits for bytes that are due, ReadAsleep for what may never come.
+	Read(p []byte) (int, error)
+	ReadAsleep(p []byte) (int, error)
+}
+
+// asleep is the source of a connection that is no socket.
+type asleep struct{ net.Conn }
+
+func (s asleep) ReadAsleep(p []byte) (int, error) { return s.Read(p) }
+
+// sourceOf reads conn, and polls for so long before it sleeps.
+func sourceOf(conn net.Conn, poll time.Duration) source {
+	if sc, ok := conn.(syscall.Conn); ok {
+		if r, err := busypoll.NewReader(sc, poll); err == nil {
+			return r
+		}
+	}
+	return asleep{conn}
 }
 
 // near reports whether a deadline that is set is close enough to the wanted one, which
@@ -33,7 +59,7 @@ func (p *pacer) readFull(b []byte, limit time.Time) error {
 			p.readBy = by
 		}
 		p.stats.readCalls.Add(1)
-		n, err := p.conn.Read(b)
+		n, err := p.in.Read(b)
 		b = b[n:]
 		if err != nil && len(b) > 0 && !p.goOn(n, err, limit) {
 			return err

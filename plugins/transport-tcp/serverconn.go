@@ -31,7 +31,7 @@ type serverConn struct {
 }
 
 func newServerConn(n *node, conn net.Conn) *serverConn {
-	return &serverConn{n: n, conn: conn, pace: pacer{conn: conn, stall: n.cfg.StallTimeout, stats: &n.stats}}
+	return &serverConn{n: n, conn: conn, pace: pacer{conn: conn, in: sourceOf(conn, n.cfg.BusyPoll), stall: n.cfg.StallTimeout, stats: &n.stats}}
 }
 
 // errStopping ends a connection because the node stops.
@@ -139,7 +139,7 @@ func (c *serverConn) await(b []byte) error {
 		return err
 	}
 	c.n.stats.readCalls.Add(1)
-	got, err := c.conn.Read(b)
+	got, err := c.pace.in.Read(b)
 	c.mu.Lock()
 	c.waiting = false
 	closing := c.closing

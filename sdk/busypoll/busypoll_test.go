@@ -197,3 +197,26 @@ func BenchmarkRoundTrip(b *testing.B) {
 		})
 	}
 }
+
+// TestALookoutTakesNothing: it returns once there is something, which the reader gets whole.
+func TestALookoutTakesNothing(t *testing.T) {
+	a, b, r := pair(t, -1)
+	l, err := NewLookout(a, time.Hour, func() bool { return false })
+	require.NoError(t, err)
+	time.AfterFunc(time.Millisecond, func() { _, _ = b.Write([]byte("all")) })
+	l.Wait()
+	got := make([]byte, 8)
+	require.NoError(t, a.SetReadDeadline(time.Now().Add(patient)))
+	n, err := r.Read(got)
+	require.NoError(t, err)
+	require.Equal(t, "all", string(got[:n]))
+
+	stopped := 0
+	l, err = NewLookout(a, time.Hour, func() bool { stopped++; return stopped == 3 })
+	require.NoError(t, err)
+	l.Wait()
+	require.Equal(t, 3, stopped)
+	require.NoError(t, a.Close())
+	l.Wait()
+	require.Equal(t, 3, stopped, "nothing is looked at on a closed connection")
+}

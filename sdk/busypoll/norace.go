@@ -22,3 +22,10 @@ func result(n, _ uintptr, e unix.Errno) (int, error) {
 	}
 	return int(n), nil
 }
+
+// readable reports whether a read would not wait.
+func readable(fd uintptr) bool {
+	var b [1]byte
+	_, _, e := unix.RawSyscall6(unix.SYS_RECVFROM, fd, uintptr(unsafe.Pointer(&b[0])), 1, unix.MSG_DONTWAIT|unix.MSG_PEEK, 0, 0)
+	return e != unix.EAGAIN
+}

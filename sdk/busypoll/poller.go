@@ -9,7 +9,7 @@ import (
 )
 
 // Default is how long a wait polls where nothing else is asked for.
-const Default = 50 * time.Microsecond
+const Default = 200 * time.Microsecond
 
 const (
 	patience   = 4    // misses in a row before waits are left out
@@ -21,12 +21,13 @@ var (
 	keeping atomic.Bool  // waits keep their processor; see KeepProcessor
 	polling atomic.Int32 // waits that poll just now
 	places  = int32(max(1, runtime.NumCPU()/4))
+	alone   = runtime.GOMAXPROCS(0) == 1
 )
 
 // KeepProcessor has all waits of this process poll without offering their processor to other
-// goroutines between two looks, from now on. It is for a process in which threads of C wait: a
-// goroutine that C called is bound to its thread, and what it offers another thread has to take and
-// to give back, which takes longer than most answers.
+// goroutines between two looks, from now on, also where it is the only one. It is for a process in
+// which threads of C wait: a goroutine that C called is bound to its thread, and what it offers
+// another thread has to take and to give back, which takes longer than most answers.
 func KeepProcessor() { keeping.Store(true) }
 
 // Poller decides for the waits of one place, a connection for one, whether to poll. The zero
@@ -55,8 +56,8 @@ func (p *Poller) Wait(look func() bool) bool {
 		limit = Default
 	}
 	for began := time.Now(); ; {
-		if !keeping.Load() {
-			runtime.Gosched()
+		if alone && !keeping.Load() {
+			runtime.Gosched() // Where there are others this wakes another thread, each time.
 		}
 		if look() {
 			p.misses, p.pause = 0, 0

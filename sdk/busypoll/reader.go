@@ -8,11 +8,10 @@ import (
 	"time"
 )
 
-// Reader reads from a stream socket. It polls before it sleeps, and reads past the scheduler: the
-// socket does not block, and the first system call that the scheduler knows of, in a process that
-// was idle, wakes the scheduler's watchdog (sysmon) as well. Read deadlines and Close of the
-// connection end a Read as they end the connection's own. A Read takes 64 KiB at most. One at a
-// time; none allocates.
+// Reader reads from a stream socket. It polls before it sleeps, and takes up to 64 KiB past the
+// scheduler: the socket does not block, and the first system call that the scheduler knows of, in a
+// process that was idle, wakes the scheduler's watchdog (sysmon) as well. Read deadlines and Close
+// of the connection end a Read as they end the connection's own. One at a time; none allocates.
 type Reader struct {
 	raw    syscall.RawConn
 	poller Poller
@@ -37,16 +36,21 @@ func NewReader(conn syscall.Conn, poll time.Duration) (*Reader, error) {
 		return nil, err
 	}
 	r := &Reader{raw: raw, poller: Poller{For: poll}}
-	r.try, r.look = r.attempt, r.read
+	r.try, r.look = r.attempt, r.take
 	return r, nil
 }
 
 // Read implements io.Reader.
-func (r *Reader) Read(p []byte) (int, error) {
+func (r *Reader) Read(p []byte) (int, error) { return r.read(p, true) }
+
+// ReadAsleep is a Read that does not poll, where nothing is expected soon.
+func (r *Reader) ReadAsleep(p []byte) (int, error) { return r.read(p, false) }
+
+func (r *Reader) read(p []byte, poll bool) (int, error) {
 	if len(p) == 0 {
 		return 0, nil
 	}
-	r.into, r.n, r.err, r.late = p[:min(len(p), most)], 0, nil, false
+	r.into, r.n, r.err, r.late = p, 0, nil, !poll
 	err := r.raw.Read(r.try)
 	r.into = nil
 	switch {
@@ -63,7 +67,7 @@ func (r *Reader) Read(p []byte) (int, error) {
 // attempt reads, after polling where nothing is there the first time. False is to sleep.
 func (r *Reader) attempt(fd uintptr) bool {
 	r.fd = fd
-	if r.read() {
+	if r.take() {
 		return true
 	}
 	if r.late {
@@ -73,10 +77,10 @@ func (r *Reader) attempt(fd uintptr) bool {
 	return r.poller.Wait(r.look)
 }
 
-// read takes what is there, false for nothing yet.
-func (r *Reader) read() bool {
+// take reads what is there, false for nothing yet.
+func (r *Reader) take() bool {
 	for {
-		n, err := receive(r.fd, r.into)
+		n, err := r.receive()
 		switch err {
 		case syscall.EINTR:
 			continue
@@ -89,6 +93,13 @@ func (r *Reader) read() bool {
 		}
 		return true
 	}
+}
+
+func (r *Reader) receive() (int, error) {
+	if len(r.into) > most {
+		return syscall.Read(int(r.fd), r.into)
+	}
+	return receive(r.fd, r.into)
 }
 
 // IsTimeout reports whether a Read ended for the connection's read deadline.

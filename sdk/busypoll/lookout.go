@@ -1,0 +1,39 @@
+package busypoll
+
+import (
+	"syscall"
+	"time"
+)
+
+// Lookout polls for bytes that somebody else will read, who has slept since before there was
+// anything to expect. When they are there, or after the limit, it returns; the scheduler, which has
+// nothing else to do then, finds who sleeps for them by itself, and no thread has to be woken.
+type Lookout struct {
+	raw    syscall.RawConn
+	poller Poller
+	stop   func() bool
+	fd     uintptr
+	poll   func(fd uintptr) // made once, so that Wait does not allocate
+	look   func() bool
+}
+
+// NewLookout looks at conn, which stays the caller's, and polls for so long; see [Poller]. Stop
+// ends a wait sooner.
+func NewLookout(conn syscall.Conn, poll time.Duration, stop func() bool) (*Lookout, error) {
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return nil, err
+	}
+	l := &Lookout{raw: raw, poller: Poller{For: poll}, stop: stop}
+	l.look = func() bool { return l.stop() || readable(l.fd) }
+	l.poll = func(fd uintptr) {
+		l.fd = fd
+		l.poller.Wait(l.look)
+	}
+	return l, nil
+}
+
+// Wait polls. One at a time; a Read of the same connection may be under way.
+func (l *Lookout) Wait() {
+	_ = l.raw.Control(l.poll) // A connection that is closed has nothing to wait for.
+}
