@@ -31,7 +31,7 @@ func TestManifestMatchesConfig(t *testing.T) {
 	v := reflect.ValueOf(*DefaultConfig())
 	require.Len(t, schema.Properties, v.NumField())
 	for i := range v.NumField() {
-		name := v.Type().Field(i).Tag.Get("json")
+		name, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ",")
 		p, ok := schema.Properties[name]
 		require.True(t, ok, "%s is not in the schema", name)
 		if p.Default == nil {
