@@ -12,6 +12,7 @@ import (
 	"github.com/mooncake-go/mooncake/core/plugins/find"
 	"github.com/mooncake-go/mooncake/core/plugins/launch"
 	"github.com/mooncake-go/mooncake/core/plugins/trust"
+	"github.com/mooncake-go/mooncake/sdk/busypoll"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 )
@@ -19,6 +20,7 @@ import (
 // Catalog makes the catalog of a configuration: the built-ins, and the folders of
 // plugins.dirs before the standard ones. It looks at no folder yet.
 func Catalog(cfg config.Config, builtins []plugin.Factory, log *slog.Logger) (*plugins.Catalog, error) {
+	busypoll.Use(cfg.Net.BusyPoll) // Transports and what calls the master take it from there.
 	var dirs []string
 	for _, d := range cfg.Plugins.Dirs {
 		if !filepath.IsAbs(d) {

@@ -31,6 +31,7 @@ type Config struct {
 	Store    Store    `koanf:"store"`
 	Admin    Admin    `koanf:"admin"`
 	Debug    Debug    `koanf:"debug"`
+	Net      Net      `koanf:"net"`
 	Plugins  Plugins  `koanf:"plugins"`
 }
 
@@ -59,6 +60,11 @@ const (
 	PprofSocket = "socket" // only the user of the process and root
 	PprofHTTP   = "http"   // also on the HTTP port for operators
 )
+
+// Net is how a process deals with its connections, whatever they are for.
+type Net struct {
+	BusyPoll time.Duration `koanf:"busy_poll" default:"200us" range:"0s..10ms" doc:"how long a wait for a peer looks for its answer before it sleeps, where that has paid lately: sooner answers for processor time; 0 to sleep at once"`
+}
 
 // Log is what every process says and how.
 type Log struct {

@@ -61,7 +61,7 @@ type Config struct {
 	// MaxConnections.
 	MaxUpstreamConnections int `json:"max_upstream_connections"`
 	// BusyPoll is how long a wait for a peer that owes something looks for its bytes before it
-	// sleeps, see package busypoll; 0 for the default of 200 us, below 0 to sleep at once.
+	// sleeps, see package busypoll; 0 for what is usual in the process, 200 us, below 0 to sleep at once.
 	BusyPoll plugin.Duration `json:"busy_poll,omitempty"`
 	// Checksum asks for a CRC32C of each payload. It is used where either side asks.
 	Checksum bool `json:"checksum"`

@@ -134,6 +134,13 @@ func TestPollingThatDoesNotPayStops(t *testing.T) {
 func TestWhoDoesNotWantToNeverPolls(t *testing.T) {
 	p := Poller{For: -1}
 	require.False(t, p.Wait(func() bool { t.Error("looked"); return true }))
+
+	Use(0)
+	defer Use(Default)
+	p = Poller{}
+	require.False(t, p.Wait(func() bool { t.Error("looked"); return true }))
+	p.For = time.Hour
+	require.True(t, p.Wait(func() bool { return true }), "who is told otherwise does")
 }
 
 // TestFewPollAtATime: while as many wait as may poll, one more sleeps at once.

@@ -11,6 +11,14 @@ import (
 // Default is how long a wait polls where nothing else is asked for.
 const Default = 200 * time.Microsecond
 
+var usual atomic.Int64 // nanoseconds, of pollers that are not told otherwise
+
+func init() { usual.Store(int64(Default)) }
+
+// Use makes d, instead of Default, what pollers of this process do that are not told otherwise: 0 is
+// to sleep at once.
+func Use(d time.Duration) { usual.Store(int64(d)) }
+
 const (
 	patience   = 4    // misses in a row before waits are left out
 	firstPause = 8    // waits that are left out then
@@ -31,10 +39,10 @@ var (
 func KeepProcessor() { keeping.Store(true) }
 
 // Poller decides for the waits of one place, a connection for one, whether to poll. The zero
-// value is usable and polls for Default. One wait at a time.
+// value is usable and polls as is usual. One wait at a time.
 type Poller struct {
-	// For is how long a wait polls, 0 for Default, below 0 to never poll. Set it before the
-	// first wait.
+	// For is how long a wait polls, 0 for what is usual (Default, or Use), below 0 to never
+	// poll. Set it before the first wait.
 	For time.Duration
 
 	misses, left, pause int
@@ -43,7 +51,11 @@ type Poller struct {
 // Wait calls look until it returns true, for as long as polling may pay here. It returns what
 // look said last, false without a call where this wait is to sleep at once. Look must not block.
 func (p *Poller) Wait(look func() bool) bool {
-	if p.For < 0 || !p.turn() {
+	limit := p.For
+	if limit == 0 {
+		limit = time.Duration(usual.Load())
+	}
+	if limit <= 0 || !p.turn() {
 		return false
 	}
 	if polling.Add(1) > places {
@@ -51,10 +63,6 @@ func (p *Poller) Wait(look func() bool) bool {
 		return false
 	}
 	defer polling.Add(-1)
-	limit := p.For
-	if limit == 0 {
-		limit = Default
-	}
 	for began := time.Now(); ; {
 		if alone && !keeping.Load() {
 			runtime.Gosched() // Where there are others this wakes another thread, each time.

@@ -109,7 +109,7 @@ type Limits struct {
 	// for no limit.
 	Call time.Duration
 	// Poll is how long a wait for the peer looks for its bytes before it sleeps (package
-	// busypoll): 0 for the default, below 0 to sleep at once.
+	// busypoll): 0 for what is usual in the process, below 0 to sleep at once.
 	Poll time.Duration
 	// Idle is how long a connection may have no call under way before the server ends it; 0
 	// for ever.
