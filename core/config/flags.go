@@ -49,7 +49,7 @@ func RegisterFlags(fs *pflag.FlagSet, role Role) {
 
 func (f field) group(role Role) string {
 	switch f.section {
-	case role.section(), "admin", "debug":
+	case role.section(), "admin", "debug", "net":
 		return GroupRole
 	case "log":
 		return GroupLog
