@@ -16,6 +16,10 @@ const readBuffer = 16 << 10
 // frameReader takes frames from a connection. A read deadline may come in the middle of one: the
 // next call goes on where the last one was.
 type frameReader struct {
+	// poll has waits look for bytes before they sleep. Who has other goroutines of this process
+	// waiting for the processor does not: while it polls it keeps that.
+	poll     bool
+	socket   *busypoll.Reader
 	buffered *bufio.Reader
 	limit    int
 	head     head
@@ -32,8 +36,19 @@ func (r *frameReader) open(conn net.Conn, l Limits) error {
 	if err != nil {
 		return err
 	}
-	r.buffered, r.limit, r.rest = bufio.NewReaderSize(in, readBuffer), l.Frame, -1
+	r.socket, r.limit, r.rest = in, l.Frame, -1
+	r.buffered = bufio.NewReaderSize(bytesOf{r}, readBuffer)
 	return nil
+}
+
+// bytesOf reads the socket of a frameReader.
+type bytesOf struct{ r *frameReader }
+
+func (b bytesOf) Read(p []byte) (int, error) {
+	if b.r.poll {
+		return b.r.socket.Read(p)
+	}
+	return b.r.socket.ReadAsleep(p)
 }
 
 // next returns a frame. What follows its head is valid until done, which is to be called.

@@ -191,8 +191,8 @@ func (c *serverConn) next() (relieved bool, err error) {
 	c.slots <- struct{}{} // Its calls end within their bounds.
 	c.calls.Add(1)
 	c.enter(j)
-	if len(body) > inline || c.in.buffered.Buffered() > 0 {
-		go j.run()
+	if c.in.poll = len(j.buf) <= inline && c.in.buffered.Buffered() == 0; !c.in.poll {
+		go j.run() // On this processor, once it is free.
 		return false, nil
 	}
 	return c.relief.during(j.run), nil

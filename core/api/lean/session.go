@@ -30,7 +30,6 @@ type session struct {
 	mu    sync.Mutex
 	last  uint32
 	calls map[uint32]*pending
-	long  int   // how many of them the watcher reads for
 	why   error // of the end
 	bye   bool  // the server wants no more calls here
 }
@@ -40,7 +39,6 @@ type pending struct {
 	ready chan struct{} // gets a value with the answer
 	reply proto.Message
 	err   error
-	long  bool // the watcher reads for it
 }
 
 var waiters = sync.Pool{New: func() any { return &pending{ready: make(chan struct{}, 1)} }}
@@ -152,7 +150,7 @@ func (s *session) invoke(e *wait, method string, args, reply any) error {
 // take returns how a call went whose answer is there, and gives the waiter back.
 func (w *pending) take() error {
 	err := w.err
-	w.reply, w.err, w.long = nil, nil, false
+	w.reply, w.err = nil, nil
 	waiters.Put(w)
 	return err
 }
@@ -202,9 +200,6 @@ func (s *session) remove(id uint32) *pending {
 	defer s.mu.Unlock()
 	w := s.calls[id]
 	delete(s.calls, id)
-	if w != nil && w.long {
-		s.long--
-	}
 	return w
 }
 

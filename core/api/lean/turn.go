@@ -7,9 +7,9 @@ import (
 )
 
 // Who waits for an answer reads the connection itself: to be woken by another goroutine that did
-// costs more than the call. One reads at a time, who has the turn; it hands the others their
-// answers, too. A goroutine of the session, the watcher, reads while nobody calls, and for calls
-// that last: those could not be given up while they read.
+// costs more than the call. One reads at a time, who has the turn. A goroutine of the session, the
+// watcher, reads while nobody calls, while several do, and for calls that last: those could not be
+// given up while they read.
 
 const (
 	// slice is how long a caller reads by itself, and so the longest that it takes to notice that
@@ -65,18 +65,21 @@ func (s *session) await(e *wait, w *pending) (end, bool) {
 func (s *session) readFor(e *wait, w *pending) bool {
 	select {
 	case <-w.ready: // It came with the turn.
-		s.turn.free <- struct{}{}
+		s.pass()
 		return true
 	default:
 	}
 	err := s.readBy(e)
 	for err == nil {
+		s.mu.Lock()
+		s.in.poll = len(s.calls) == 1 // Others would wait for the processor as well as for answers.
+		s.mu.Unlock()
 		if err = s.next(); err != nil {
 			break
 		}
 		select {
 		case <-w.ready:
-			s.turn.free <- struct{}{}
+			s.pass()
 			return true
 		default:
 		}
@@ -86,12 +89,21 @@ func (s *session) readFor(e *wait, w *pending) bool {
 		<-w.ready
 		return true
 	}
-	s.mu.Lock()
-	w.long = true
-	s.long++
-	s.mu.Unlock()
 	s.turn.watcher <- struct{}{}
 	return false
+}
+
+// pass gives the turn on: to the watcher where others wait. It takes what comes for all of them, and
+// none has to be woken for more than its own answer.
+func (s *session) pass() {
+	s.mu.Lock()
+	others := len(s.calls) > 0
+	s.mu.Unlock()
+	if others {
+		s.turn.watcher <- struct{}{}
+	} else {
+		s.turn.free <- struct{}{}
+	}
 }
 
 // readBy limits how long who has the turn reads. The limit is moved only now and then: to do so
@@ -145,9 +157,9 @@ func (s *session) watch() {
 	}
 }
 
-// readIdle reads until an answer came and no call lasts: while one does, the watcher reads for all.
+// readIdle reads until an answer came and nobody waits any more.
 func (s *session) readIdle() error {
-	s.turn.until = time.Time{}
+	s.turn.until, s.in.poll = time.Time{}, false
 	if err := s.conn.SetReadDeadline(time.Time{}); err != nil {
 		return err
 	}
@@ -156,7 +168,7 @@ func (s *session) readIdle() error {
 			return err
 		}
 		s.mu.Lock()
-		done := s.long == 0
+		done := len(s.calls) == 0
 		s.mu.Unlock()
 		if done {
 			return nil
@@ -176,7 +188,6 @@ func (s *session) fail(err error) {
 		w.err = lost(err)
 		w.ready <- struct{}{}
 	}
-	s.long = 0
 	close(s.turn.dead)
 }
 
