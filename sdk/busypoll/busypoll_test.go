@@ -2,6 +2,7 @@ package busypoll
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"net"
 	"os"
@@ -94,7 +95,7 @@ func TestSendTakesWhatFits(t *testing.T) {
 			var sendErr error
 			require.NoError(t, raw.Control(func(fd uintptr) { n, sendErr = Send(fd, make([]byte, size)) }))
 			if total += max(n, 0); sendErr != nil || n < size || size == 0 {
-				require.True(t, sendErr == nil || sendErr == syscall.EAGAIN, "%v", sendErr)
+				require.True(t, sendErr == nil || errors.Is(sendErr, syscall.EAGAIN), "%v", sendErr)
 				break
 			}
 		}

@@ -11,9 +11,12 @@ import (
 // Default is how long a wait polls where nothing else is asked for.
 const Default = 200 * time.Microsecond
 
-var usual atomic.Int64 // nanoseconds, of pollers that are not told otherwise
-
-func init() { usual.Store(int64(Default)) }
+// usual is how many nanoseconds pollers poll that are not told otherwise.
+var usual = func() *atomic.Int64 {
+	var v atomic.Int64
+	v.Store(int64(Default))
+	return &v
+}()
 
 // Use makes d, instead of Default, what pollers of this process do that are not told otherwise: 0 is
 // to sleep at once.

@@ -81,13 +81,13 @@ func (r *Reader) attempt(fd uintptr) bool {
 func (r *Reader) take() bool {
 	for {
 		n, err := r.receive()
-		switch err {
-		case syscall.EINTR:
-			continue
-		case syscall.EAGAIN:
-			return false
-		case nil:
+		switch {
+		case err == nil:
 			r.n = n
+		case errors.Is(err, syscall.EINTR):
+			continue
+		case errors.Is(err, syscall.EAGAIN):
+			return false
 		default:
 			r.err = os.NewSyscallError("recv", err)
 		}
