@@ -59,24 +59,24 @@ func eachKey(s C.mck_handle, keys C.mck_texts, results *C.int64_t, do func(t *st
 }
 
 // moveKeys is eachKey for what moves objects; see call.
-func moveKeys(s C.mck_handle, keys C.mck_texts, p storeface.Pieces, results *C.int64_t, do func(t *storeface.Store, keys []string, out []int64)) {
+func moveKeys(s C.mck_handle, keys C.mck_texts, what C.mck_pieces, results *C.int64_t, do func(t *storeface.Store, keys []string, p storeface.Pieces, out []int64)) {
 	eachKey(s, keys, results, func(t *storeface.Store, keys []string, out []int64) {
-		call(total(p.Sizes), func() { do(t, keys, out) })
+		p := pieces(what)
+		call(total(p.Sizes), func() { do(t, keys, p, out) })
 	})
 }
 
 //export mck_store_put
 func mck_store_put(s C.mck_handle, keys C.mck_texts, from C.mck_pieces, how *C.mck_const_replicate, flags C.int32_t, results *C.int64_t) {
-	r, p := replicate(how), pieces(from)
-	moveKeys(s, keys, p, results, func(t *storeface.Store, keys []string, out []int64) {
+	r := replicate(how)
+	moveKeys(s, keys, from, results, func(t *storeface.Store, keys []string, p storeface.Pieces, out []int64) {
 		t.Put(keys, p, &r, storeface.PutFlags(flags), out)
 	})
 }
 
 //export mck_store_get_into
 func mck_store_get_into(s C.mck_handle, keys C.mck_texts, to C.mck_pieces, results *C.int64_t) {
-	p := pieces(to)
-	moveKeys(s, keys, p, results, func(t *storeface.Store, keys []string, out []int64) { t.GetInto(keys, p, out) })
+	moveKeys(s, keys, to, results, func(t *storeface.Store, keys []string, p storeface.Pieces, out []int64) { t.GetInto(keys, p, out) })
 }
 
 //export mck_store_exist

@@ -14,8 +14,7 @@ func mck_store_get_session_start(s C.mck_handle, keys C.mck_texts, results *C.in
 
 //export mck_store_get_session_ranges
 func mck_store_get_session_ranges(s C.mck_handle, keys C.mck_texts, to C.mck_pieces, at *C.mck_const_u64, results *C.int64_t) {
-	p := pieces(to)
-	moveKeys(s, keys, p, results, func(t *storeface.Store, keys []string, out []int64) {
+	moveKeys(s, keys, to, results, func(t *storeface.Store, keys []string, p storeface.Pieces, out []int64) {
 		t.GetHeld(keys, p, offsets(at, p), out)
 	})
 }
@@ -40,8 +39,7 @@ func mck_store_put_session_start(s C.mck_handle, keys C.mck_texts, sizes *C.mck_
 
 //export mck_store_put_session_ranges
 func mck_store_put_session_ranges(s C.mck_handle, keys C.mck_texts, from C.mck_pieces, at *C.mck_const_u64, results *C.int64_t) {
-	p := pieces(from)
-	moveKeys(s, keys, p, results, func(t *storeface.Store, keys []string, out []int64) {
+	moveKeys(s, keys, from, results, func(t *storeface.Store, keys []string, p storeface.Pieces, out []int64) {
 		t.PutHeld(keys, p, offsets(at, p), out)
 	})
 }

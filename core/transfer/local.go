@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+	"unsafe"
 
 	"github.com/mooncake-go/mooncake/sdk/crc32c"
 	"github.com/mooncake-go/mooncake/sdk/errs"
@@ -133,6 +134,12 @@ func (e *Engine) copyRegion(r *Request, off, cores int) (n int, sum uint32, err 
 // copyParts copies all of src, which is as long as dst, on up to cores cores.
 func copyParts(dst, src []byte, summed bool, cores int) (sum uint32) {
 	n := len(src)
+	if overlap(dst, src) { // Only copy gets that right.
+		if copy(dst, src); summed {
+			sum = crc32c.Sum(dst)
+		}
+		return sum
+	}
 	cores = min(cores, n/perCore)
 	if cores < 2 {
 		return copyPart(dst, src, summed)
@@ -150,6 +157,15 @@ func copyParts(dst, src []byte, summed bool, cores int) (sum uint32) {
 	}
 	wg.Wait()
 	return all.Load()
+}
+
+// overlap reports whether two pieces of memory share bytes.
+func overlap(a, b []byte) bool {
+	if len(a) == 0 || len(b) == 0 {
+		return false
+	}
+	x, y := uintptr(unsafe.Pointer(&a[0])), uintptr(unsafe.Pointer(&b[0]))
+	return x < y+uintptr(len(b)) && y < x+uintptr(len(a))
 }
 
 func copyPart(dst, src []byte, summed bool) uint32 {

@@ -51,6 +51,25 @@ func TestCopiesAreSummedUp(t *testing.T) {
 	}
 }
 
+// TestCopiesWithinThemselves: memory that is copied to a place that it overlaps arrives whole, with
+// its checksum.
+func TestCopiesWithinThemselves(t *testing.T) {
+	w := newWorld(t, "tcp")
+	a := w.node("a", []string{"tcp"}, 0)
+	for _, shift := range []int{1, 300, 5000} {
+		mem := pattern(9<<20, 1)
+		region, err := a.Register(t.Context(), transfer.Memory{Bytes: mem, FD: -1, Access: transport.AccessRemote})
+		require.NoError(t, err)
+		want := append([]byte(nil), mem[:len(mem)-shift]...)
+		req := transfer.Request{Kind: transport.Write, Local: mem[:len(mem)-shift], Peer: "a", Addr: memory.AddrOf(mem) + uint64(shift), Sum: true}
+		r := a.Transfer(t.Context(), []transfer.Request{req})[0]
+		require.NoError(t, r.Err)
+		require.Equal(t, want, mem[shift:])
+		require.Equal(t, crc32.Checksum(want, crc32.MakeTable(crc32.Castagnoli)), r.Sum)
+		_ = region
+	}
+}
+
 func TestNoSumWithoutAllBytes(t *testing.T) {
 	w := newWorld(t, "tcp")
 	a, b := w.node("a", []string{"tcp"}, 1<<20), w.node("b", []string{"tcp"}, 1<<20)

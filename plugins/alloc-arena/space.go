@@ -49,6 +49,9 @@ func (s *space) alloc(size, align uint64) (off uint64, ok bool) {
 			return off, true
 		}
 	}
+	if slot > s.limit || s.reserved > s.limit-slot {
+		return 0, false // To give up the free slots of all runs for it would be for nothing.
+	}
 	i := s.place(c, slot, align)
 	if i == 0 {
 		i = s.scrape(slot, align)

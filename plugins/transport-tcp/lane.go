@@ -209,8 +209,8 @@ func (l *lane) die(err error) {
 		return
 	}
 	l.up, l.err = false, err
+	l.rouse() // First: it ends a poll that Close would wait for.
 	_ = l.conn.Close()
-	l.rouse()
 }
 
 // forsake is called when an operation no longer waits for the answer to one of its parts.

@@ -46,7 +46,7 @@ func Copy(dst, src []byte) uint32 { return CopyUpdate(0, dst, src) }
 
 // CopyUpdate is Copy with a checksum that goes on from that of the bytes before.
 func CopyUpdate(crc uint32, dst, src []byte) uint32 {
-	dst = dst[:len(src)]
+	dst = dst[:len(src):len(dst)] // It panics where dst is short, also where there is capacity.
 	if !useKernel || raceEnabled || len(src) < least {
 		return copyPortable(crc, dst, src)
 	}

@@ -90,6 +90,7 @@ func TestLargeInPieces(t *testing.T) {
 func TestCopyNeedsRoom(t *testing.T) {
 	for _, n := range []int{1, 4096} {
 		require.Panics(t, func() { Copy(make([]byte, n-1), make([]byte, n)) })
+		require.Panics(t, func() { Copy(make([]byte, n-1, 2*n), make([]byte, n)) }, "capacity is somebody else's")
 		require.Equal(t, Sum(make([]byte, n)), Copy(make([]byte, 2*n), make([]byte, n)), "more room than is needed")
 	}
 }

@@ -97,7 +97,13 @@ func (r *frameReader) done() {
 }
 
 // got is how much there is of the frame that is being read.
-func (r *frameReader) got() int { return r.buffered.Buffered() + len(r.large) }
+func (r *frameReader) got() int {
+	n := r.buffered.Buffered() + len(r.large)
+	if r.rest >= 0 {
+		n += lengthSize + headSize
+	}
+	return n
+}
 
 // inside is the error of a read in the middle of a frame.
 func inside(err error) error {

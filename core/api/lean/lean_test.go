@@ -20,6 +20,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	masterv1 "github.com/mooncake-go/mooncake/sdk/proto/mooncake/master/v1"
 )
@@ -410,6 +411,85 @@ func TestAClientThatDoesNotRead(t *testing.T) {
 	_, rpc := dial(t, addr, ClientOptions{})
 	_, err = rpc.Exist(within(t), &masterv1.ExistRequest{})
 	require.NoError(t, err)
+}
+
+// TestStopCutsOffWhatWaitsBehind: calls that were sent and wait for room are cut off like those
+// that are under way.
+func TestStopCutsOffWhatWaitsBehind(t *testing.T) {
+	began, ended := make(chan struct{}, 3), make(chan error, 3)
+	e := &echo{ready: func(ctx context.Context) (string, error) {
+		began <- struct{}{}
+		<-ctx.Done()
+		ended <- ctx.Err()
+		return "", ctx.Err()
+	}}
+	addr, s := serve(t, e, Limits{Calls: 1, Call: patient})
+	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", addr)
+	require.NoError(t, err)
+	defer conn.Close()
+	method := masterv1.MasterService_Ready_FullMethodName
+	all := []byte(preface)
+	for id := range uint32(3) {
+		b := append(begin(nil, head{call: id + 1, kind: kindCall, small: uint8(len(method))}), method...)
+		seal(b)
+		all = append(all, b...)
+	}
+	_, err = conn.Write(all)
+	require.NoError(t, err)
+	<-began
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	s.Stop(ctx)
+	close(ended)
+	for err := range ended {
+		require.ErrorIs(t, err, context.Canceled, "it ended by its own limit")
+	}
+}
+
+// TestOneNumberForTwoCalls is a client's mistake that ends its connection.
+func TestOneNumberForTwoCalls(t *testing.T) {
+	e := &echo{ready: func(ctx context.Context) (string, error) { <-ctx.Done(); return "", ctx.Err() }}
+	addr, _ := serve(t, e, Limits{})
+	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", addr)
+	require.NoError(t, err)
+	defer conn.Close()
+	method := masterv1.MasterService_Ready_FullMethodName
+	b := append(begin(nil, head{call: 7, kind: kindCall, small: uint8(len(method))}), method...)
+	seal(b)
+	_, err = conn.Write(append(append([]byte(preface), b...), b...))
+	require.NoError(t, err)
+	require.NoError(t, conn.SetReadDeadline(time.Now().Add(patient)))
+	got, err := io.ReadAll(conn)
+	require.NotErrorIs(t, err, os.ErrDeadlineExceeded)
+	require.Equal(t, preface, string(got[:len(preface)]))
+}
+
+// panicking is a codec that fails on a fault of its own, once.
+type panicking struct {
+	plain
+	done atomic.Bool
+}
+
+func (p *panicking) Decode(b []byte, m proto.Message) error {
+	if !p.done.Swap(true) {
+		panic("a fault")
+	}
+	return p.plain.Decode(b, m)
+}
+
+// TestAFaultOfTheCodecFailsOneCall: others go on over the same connection, and it can be closed.
+func TestAFaultOfTheCodecFailsOneCall(t *testing.T) {
+	addr, _ := serve(t, &echo{}, Limits{})
+	codec := &panicking{}
+	codec.done.Store(true)
+	_, rpc := dial(t, addr, ClientOptions{Codec: codec})
+	for range 3 { // Read by the watcher, then by callers.
+		_, err := rpc.Exist(within(t), &masterv1.ExistRequest{})
+		require.NoError(t, err)
+		codec.done.Store(false)
+		_, err = rpc.Exist(within(t), &masterv1.ExistRequest{})
+		require.Equal(t, codes.Internal, status.Code(err), "%v", err)
+	}
 }
 
 // TestHostileServers: nonsense fails the calls that wait, and the client connects again.

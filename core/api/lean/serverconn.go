@@ -3,6 +3,7 @@ package lean
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"sync"
@@ -190,7 +191,11 @@ func (c *serverConn) next() (relieved bool, err error) {
 	c.in.done()
 	c.slots <- struct{}{} // Its calls end within their bounds.
 	c.calls.Add(1)
-	c.enter(j)
+	if !c.enter(j) {
+		c.calls.Done()
+		<-c.slots
+		return false, fmt.Errorf("%w: call %d is under way already", errFrame, h.call)
+	}
 	if c.in.poll = len(j.buf) <= inline && c.in.buffered.Buffered() == 0; !c.in.poll {
 		go j.run() // On this processor, once it is free.
 		return false, nil
@@ -198,8 +203,14 @@ func (c *serverConn) next() (relieved bool, err error) {
 	return c.relief.during(j.run), nil
 }
 
-// enter makes the context of a call, before the next frame is read: that may give it up.
-func (c *serverConn) enter(j *job) {
+// enter makes the context of a call, before the next frame is read: that may give it up. It is false
+// where a call of that number is under way.
+func (c *serverConn) enter(j *job) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.under[j.h.call] != nil {
+		return false
+	}
 	limit := c.s.limits.Call
 	if asked := time.Duration(j.h.millis) * time.Millisecond; asked > 0 && (limit <= 0 || asked < limit) {
 		limit = asked
@@ -209,9 +220,11 @@ func (c *serverConn) enter(j *job) {
 	} else {
 		j.ctx.Begin(c.s.ctx)
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	c.under[j.h.call] = j
+	if c.s.ctx.Err() != nil { // Stop has cut off the others already.
+		j.ctx.End(context.Canceled)
+	}
+	return true
 }
 
 // giveUp cancels a call, or all with 0.

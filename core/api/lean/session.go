@@ -269,13 +269,23 @@ func (s *session) deliver(h head, body []byte) {
 		return
 	}
 	if codes.Code(h.small) == codes.OK {
-		if err := s.codec.Decode(body, w.reply); err != nil {
+		if err := s.decode(body, w.reply); err != nil {
 			w.err = status.Errorf(codes.Internal, "the answer cannot be decoded: %v", err)
 		}
 	} else {
 		w.err = refused(codes.Code(h.small), body)
 	}
 	w.ready <- struct{}{}
+}
+
+// decode fails where the codec panics: who reads has the turn, and others wait for it.
+func (s *session) decode(body []byte, reply proto.Message) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %v", p)
+		}
+	}()
+	return s.codec.Decode(body, reply)
 }
 
 // refused is the error of an answer with another code than OK.
