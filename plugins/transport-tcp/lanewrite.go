@@ -151,7 +151,7 @@ func (l *lane) sent(err error) {
 		case err == nil:
 			pt.state = partWaiting
 			if pt.op.err != nil && !pt.op.patient { // It failed meanwhile; the answer does not matter any more.
-				p.settle(pt, nil, true)
+				p.settle(pt, nil, !l.renounced)
 			}
 		}
 	}

@@ -161,7 +161,7 @@ func (p *path) abort(o *op, err error, force bool) {
 		pt := o.parts[i]
 		switch {
 		case pt.state == partWaiting:
-			o.doubt = o.doubt || pt.write
+			o.doubt = o.doubt || pt.write && !pt.lane.renounced // Its lane may be dead, and not yet buried.
 			pt.detach()
 			pt.lane.forsake(err)
 		case force:
