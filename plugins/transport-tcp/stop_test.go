@@ -14,7 +14,7 @@ import (
 )
 
 // talk is a scripted peer of r's client: it says hello, and script does the rest.
-func talk(t *testing.T, r *pair, script func(c net.Conn)) {
+func talk(t *testing.T, r *pair, script func(c net.Conn)) *scripted {
 	s := newScripted(t)
 	s.serve(func(c net.Conn) {
 		if _, err := io.ReadFull(c, make([]byte, headerSize)); err != nil {
@@ -26,6 +26,7 @@ func talk(t *testing.T, r *pair, script func(c net.Conn)) {
 	})
 	blob := endpoint{Incarnation: r.server.incarnation, Addrs: []string{fmt.Sprintf("127.0.0.1:%d", s.port())}}.encode()
 	r.dial(t, transport.Endpoint{Blob: blob, Incarnation: r.server.incarnation})
+	return s
 }
 
 // TestGoodbyeOfAPeer: one that stops has answered all that it carried out, so that the rest
