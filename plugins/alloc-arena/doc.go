@@ -14,13 +14,16 @@
 //	the arena of its class                   keeps sizes apart
 //	a free range of a small multiple         what neighbours of its class left
 //	a new arena                              while the space has large free ranges
-//	the smallest free range that fits        the space is nearly full: runs give up their free slots
+//	the smallest free range that fits        the space is nearly full: a few runs give up their free slots
 //	the same, after all arenas were given up nothing stays stranded in them
+//	the free slots of a run or two           with the free range beside them
 //
-// so a request fails only when no free range is large enough. Pages of one size fill a
-// space to the last slot.
+// so a request fails only when no room is large enough. Pages of one size fill a space to the
+// last slot.
 //
 // Each space has its own lock and its own flat arrays, kept at their largest until the space is
 // removed: about 30 bytes for a live extent, 3 for one in a run. An operation in a run takes
-// constant time, others logarithmic time in the number of distinct sizes of free ranges.
+// constant time, others logarithmic time in the number of distinct sizes of free ranges. One
+// that no free range is large enough for looks at the runs in which, or beside which, something
+// was freed since they were last looked at.
 package arena

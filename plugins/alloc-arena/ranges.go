@@ -116,6 +116,12 @@ func (r *ranges) fit(size, align uint64) (i uint32, off uint64) {
 // within returns the first aligned offset of a hole at which size bytes fit.
 func (r *ranges) within(i uint32, size, align uint64) (off uint64, ok bool) {
 	n := r.nodes.at(i)
-	off = (n.off() + align - 1) &^ (align - 1)
-	return off, off >= n.off() && off-n.off() <= r.nodes.size(n)-size
+	return within(n.off(), r.nodes.end(n), size, align)
+}
+
+// within returns the first multiple of align from begin on, and whether size bytes fit
+// between it and end.
+func within(begin, end, size, align uint64) (off uint64, ok bool) {
+	off = (begin + align - 1) &^ (align - 1)
+	return off, begin <= off && off <= end && size <= end-off
 }

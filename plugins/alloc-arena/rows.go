@@ -12,6 +12,7 @@ func (s *space) addRun(node, c uint32, n, free uint64, short []uint16) uint32 {
 	s.classes.all[c].runs++
 	if free != 0 {
 		s.openRun(i)
+		s.runs.reach.forget(i)
 	}
 	return i
 }
@@ -72,11 +73,12 @@ func (s *space) freeSlot(i uint32, off, size uint64) bool {
 	if r.free == 0 {
 		s.openRun(i)
 	}
+	s.runs.reach.forget(i)
 	c := r.class
 	if r.free |= 1 << at; r.free == r.all() {
 		node := r.node
 		s.dropRun(i)
-		s.ranges.release(node)
+		s.release(node)
 	}
 	s.left(c, size)
 	return true
@@ -99,7 +101,7 @@ func (s *space) shed(i uint32) (longest uint64) {
 			node = ns.insertBefore(next, r.off+begin*r.slot, row)
 		}
 		if free != 0 {
-			longest = max(longest, s.ranges.release(node))
+			longest = max(longest, s.release(node))
 		} else {
 			s.settle(node, r.class, r.short[begin:end])
 		}

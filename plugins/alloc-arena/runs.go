@@ -40,6 +40,7 @@ func (r *run) longest() (n uint64) {
 // runs are the runs of a space. Number 0 stands for none.
 type runs struct {
 	pages      []*[runPage]run
+	reach      reaches
 	free, used uint32
 	longest    uint64 // bytes of a run
 	byFrame    slotindex.Split
@@ -94,6 +95,7 @@ func (rs *runs) add(r run) uint32 {
 			rs.pages = append(rs.pages, new([runPage]run))
 		}
 		rs.used = i + 1
+		rs.reach.cover(i)
 	}
 	*rs.at(i) = r
 	for n, end := rs.frames(i); n < end; n++ {

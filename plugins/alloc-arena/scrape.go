@@ -1,14 +1,16 @@
 package arena
 
 // scrape cuts a slot out of what classes hold and do not use: it gives up their arenas, and
-// then their free slots, run by run until there is a free range large enough. 0 where all
-// that does not do.
+// then the free slots of the runs that make room. 0 where all that does not do.
 func (s *space) scrape(slot, align uint64) uint32 {
 	if len(s.classes.sets[withArena]) == 0 && !s.canShed() {
 		return 0
 	}
-	s.giveUpAll()
+	s.giveUpArenas()
 	i, off := s.ranges.fit(slot, align)
+	if i == 0 && s.canShed() && s.dig(slot, align) {
+		i, off = s.ranges.fit(slot, align)
+	}
 	if i == 0 {
 		return 0
 	}
@@ -21,7 +23,7 @@ func (s *space) giveUpArenas() {
 		c := s.classes.sets[withArena][n-1]
 		a := s.classes.all[c].arena
 		s.classes.clearArena(c)
-		s.ranges.release(a)
+		s.release(a)
 	}
 }
 
@@ -31,12 +33,27 @@ func (s *space) giveUpAll() {
 	s.shedAll()
 }
 
+// atOnce is how many runs give up their free slots for one request that no free range suits
+// exactly. More at once would not fill a space better, and hold up all others.
+const atOnce = 4
+
+// shedSome returns the free slots of a few runs to the free ranges.
+func (s *space) shedSome() {
+	for n := 0; n < atOnce && s.canShed(); n++ {
+		s.shedOne()
+	}
+}
+
 // shedAll returns the free slots of all runs to the free ranges.
 func (s *space) shedAll() {
 	for s.canShed() {
-		open := s.classes.sets[withOpen]
-		s.shed(s.classes.all[open[len(open)-1]].open)
+		s.shedOne()
 	}
+}
+
+func (s *space) shedOne() {
+	open := s.classes.sets[withOpen]
+	s.shed(s.classes.all[open[len(open)-1]].open)
 }
 
 // canShed reports whether there is an open run, and indices for the nodes that may come of it.

@@ -53,6 +53,6 @@ func TestImpossibleSheds(t *testing.T) {
 	}
 	_, ok := s.alloc(page+1, 1)
 	require.False(t, ok)
-	require.Less(t, s.openRuns(), open, "what could have fitted did look")
+	require.Less(t, s.openRuns(), open, "what could have fitted was looked for")
 	verify(t, s)
 }

@@ -50,7 +50,7 @@ func (s *space) alloc(size, align uint64) (off uint64, ok bool) {
 		}
 	}
 	if slot > s.limit || s.reserved > s.limit-slot {
-		return 0, false // To give up the free slots of all runs for it would be for nothing.
+		return 0, false // To look for room in runs would be for nothing.
 	}
 	i := s.place(c, slot, align)
 	if i == 0 {
@@ -93,7 +93,7 @@ func (s *space) place(c uint32, slot, align uint64) uint32 {
 		}
 	}
 	if found != slot && s.canShed() && r.bySize.largest() < s.cfg.ArenaBytes {
-		s.shedAll()
+		s.shedSome()
 		i, off = r.fit(slot, align)
 	}
 	if i == 0 {
@@ -207,7 +207,7 @@ func (s *space) left(c uint32, size uint64) {
 	s.requested -= size
 	s.reserved -= s.classes.all[c].slot
 	if arena := s.classes.leave(c); arena != 0 {
-		s.ranges.release(arena)
+		s.release(arena)
 	}
 }
 
@@ -239,7 +239,7 @@ func (s *space) free(off, size uint64) bool {
 		return false
 	}
 	s.extents.Remove(slotindex.Mix(off), i)
-	s.ranges.release(i)
+	s.release(i)
 	s.left(c, size)
 	return true
 }

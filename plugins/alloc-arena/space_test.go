@@ -78,6 +78,7 @@ func verify(t require.TestingT, s *space) {
 	require.EqualValues(t, singles, s.extents.Len(), "the index holds live extents only")
 	require.Equal(t, frames, s.runs.byFrame.Len(), "the index holds runs only")
 	verifyClasses(t, s, runs)
+	verifyReach(t, s)
 	for t0 := r.bySize.ceil(1); t0 != 0; t0 = r.bySize.ceil(r.bySize.nodes[t0].key + 1) {
 		for i := r.bySize.nodes[t0].value; i != 0; i = r.nodes.at(i).b {
 			holes--
