@@ -28,6 +28,7 @@ func checks() []checkOf {
 		{"regions side by side", "Operations at the edges of a region touch neither the regions beside it nor the memory beside the local buffer.", (*suite).neighbours},
 		{"local buffers that overlap", "Writes that are under way together may share their local bytes, and reads overwrite what earlier ones stored.", (*suite).overlap},
 		{"a completion is terminal", "After the completion the transport neither reads nor writes the local buffer: it can be used again at once.", (*suite).terminal},
+		{"checksums", "A path that is Summing gives each operation of at least one byte that asks and ends OK the CRC-32C of the bytes that it stored; nothing else has one.", (*suite).sums},
 		{"one operation larger than everything", "An operation larger than any window or limit completes.", (*suite).large},
 		{"many goroutines and paths", "Paths are safe for concurrent use, and do not mix up one another's bytes.", (*suite).many},
 		{"a transport reaches itself", "A transport can dial its own endpoint.", (*suite).itself},

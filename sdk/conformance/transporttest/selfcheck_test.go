@@ -91,6 +91,9 @@ type bentPath struct {
 	close   func(context.Context) error
 }
 
+// Unwrap lets transport.As find companions.
+func (b *bentPath) Unwrap() any { return b.Path }
+
 func (b *bentPath) Import(ctx context.Context, k transport.Key) (transport.RemoteID, error) {
 	if b.imports != nil {
 		return b.imports(ctx, k)
@@ -167,7 +170,7 @@ var everything = []string{
 
 // heavy are checks that run only for bugs that they must find: they take most of the time.
 var heavy = []string{
-	"content at many sizes", "content at random", "a completion is terminal", "one operation larger than everything", "many goroutines and paths",
+	"content at many sizes", "content at random", "checksums", "a completion is terminal", "one operation larger than everything", "many goroutines and paths",
 	"regions side by side", "exactly one completion", "exactly one completion, many at once", "deregister while peers read", "a path that nobody reaps",
 	"throughput", "a frozen peer", "leaks of paths and regions", "leaks of starts and stops",
 }
@@ -201,7 +204,7 @@ func suiteOf(bug bug, opts ...transporttest.Option) conformance.Suite {
 // bugs are at least one for each rule.
 func bugs() map[string]bug {
 	all := contractBugs()
-	for _, more := range []map[string]bug{lifeBugs(), flowBugs(), moveBugs(), railBugs(), processBugs(), leakBugs()} {
+	for _, more := range []map[string]bug{lifeBugs(), flowBugs(), moveBugs(), sumBugs(), railBugs(), processBugs(), leakBugs()} {
 		maps.Copy(all, more)
 	}
 	return all

@@ -112,6 +112,11 @@ func (p *path) check(o transport.Op) error {
 	return nil
 }
 
+var _ transport.Summing = (*path)(nil)
+
+// Sums implements transport.Summing.
+func (p *path) Sums() bool { return true }
+
 // Reap implements transport.Path.
 func (p *path) Reap(ctx context.Context, dst []transport.Completion) (int, error) {
 	for len(dst) > 0 {

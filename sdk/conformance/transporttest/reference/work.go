@@ -4,6 +4,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/mooncake-go/mooncake/sdk/crc32c"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
@@ -15,13 +16,14 @@ func (p *path) run() {
 		select {
 		case <-p.closing:
 			for o, ok := p.next(); ok; o, ok = p.next() {
-				p.finish(o, lost("the path was closed"))
+				p.finish(o, 0, lost("the path was closed"))
 			}
 			return
 		case <-p.work:
 		}
 		for o, ok := p.next(); ok; o, ok = p.next() {
-			p.finish(o, p.carryOut(o))
+			sum, err := p.carryOut(o)
+			p.finish(o, sum, err)
 			if p.isClosed() {
 				break
 			}
@@ -46,8 +48,8 @@ func (p *path) next() (transport.Op, bool) {
 	return o, true
 }
 
-func (p *path) finish(o transport.Op, err error) {
-	c := transport.Completion{ID: o.ID, Status: transport.OK, Err: err}
+func (p *path) finish(o transport.Op, sum uint32, err error) {
+	c := transport.Completion{ID: o.ID, Status: transport.OK, Err: err, Sum: sum, Summed: o.Sum && err == nil}
 	if err != nil {
 		c.Status = transport.Failed
 	}
@@ -58,13 +60,14 @@ func (p *path) finish(o transport.Op, err error) {
 	p.news = make(chan struct{})
 }
 
-// carryOut does one operation. What it touches is untouched once it returned.
-func (p *path) carryOut(o transport.Op) error {
+// carryOut does one operation and returns the checksum, where it asks for one. What it touches
+// is untouched once it returned.
+func (p *path) carryOut(o transport.Op) (sum uint32, err error) {
 	if len(o.Local) == 0 {
-		return nil
+		return 0, nil
 	}
 	if !o.Deadline.After(time.Now()) {
-		return lost("the deadline has passed")
+		return 0, lost("the deadline has passed")
 	}
 	peer, there := p.from.net.find(p.name)
 	if there && peer == nil { // It never answers.
@@ -72,38 +75,42 @@ func (p *path) carryOut(o transport.Op) error {
 		defer timer.Stop()
 		select {
 		case <-timer.C:
-			return lost("the peer did not answer before the deadline")
+			return 0, lost("the peer did not answer before the deadline")
 		case <-p.closing:
-			return lost("the path was closed")
+			return 0, lost("the path was closed")
 		}
 	}
 	p.mu.Lock()
 	k := p.imported[o.Remote-1]
 	p.mu.Unlock()
 	if !there {
-		return errs.WithClass(errs.ClassTransientPeer, "transfer", errs.New(errs.TransferFail, "", "the peer is gone"))
+		return 0, errs.WithClass(errs.ClassTransientPeer, "transfer", errs.New(errs.TransferFail, "", "the peer is gone"))
 	}
 	r := peer.open(k.incarnation, k.secret)
 	if r == nil {
-		return stale()
+		return 0, stale()
 	}
 	r.use.RLock()
 	defer r.use.RUnlock()
 	switch {
 	case r.closed:
-		return stale()
+		return 0, stale()
 	case uint64(len(r.Mem)) < o.Offset+uint64(len(o.Local)): // The size in the key was not the region's.
-		return permanent("the range reaches past the end of the region")
+		return 0, permanent("the range reaches past the end of the region")
 	case o.Kind == transport.Read && r.Access&transport.AccessRemoteRead == 0:
-		return permanent("the region is not open for reading")
+		return 0, permanent("the region is not open for reading")
 	case o.Kind == transport.Write && r.Access&transport.AccessRemoteWrite == 0:
-		return permanent("the region is not open for writing")
-	case o.Kind == transport.Read:
-		copy(o.Local, r.Mem[o.Offset:])
-	default:
-		copy(r.Mem[o.Offset:], o.Local)
+		return 0, permanent("the region is not open for writing")
 	}
-	return nil
+	dst, src := o.Local, r.Mem[o.Offset:][:len(o.Local)]
+	if o.Kind == transport.Write {
+		dst, src = src, dst
+	}
+	copy(dst, src)
+	if o.Sum {
+		sum = crc32c.Sum(dst)
+	}
+	return sum, nil
 }
 
 func lost(why string) error {

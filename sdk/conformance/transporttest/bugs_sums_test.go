@@ -1,0 +1,61 @@
+package transporttest_test
+
+import (
+	"context"
+
+	"github.com/mooncake-go/mooncake/sdk/transport"
+)
+
+// unsummed is a path that does not say that it gives checksums.
+type unsummed struct{ transport.Path }
+
+// sumBugs are those of checksums.
+func sumBugs() map[string]bug {
+	wrong := func(says string, change func(*transport.Completion)) bug {
+		return bug{bend: completes(change), finds: []string{"checksums"}, says: says}
+	}
+	return map[string]bug{
+		"a checksum is wrong": wrong("bytes at", func(c *transport.Completion) {
+			if c.Summed {
+				c.Sum ^= 1 << 31
+			}
+		}),
+		"a checksum of long operations is missing": {bend: submits(func(o *transport.Op) {
+			o.Sum = o.Sum && len(o.Local) < 1<<20
+		}), finds: []string{"checksums"}, says: "1048576 bytes, a checksum asked for: true"},
+		"all are summed": {bend: submits(func(o *transport.Op) {
+			o.Sum = true
+		}), finds: []string{"checksums"}, says: "a checksum asked for: false"},
+		"a sum of what was not summed": wrong("bytes at", func(c *transport.Completion) {
+			if !c.Summed {
+				c.Sum = 7
+			}
+		}),
+		"the checksum of nothing is not 0": {bend: paths(func(p *bentPath) {
+			empty := false
+			p.submit = func(ops []transport.Op) (int, error) {
+				empty = len(ops) == 1 && len(ops[0].Local) == 0 && ops[0].Sum
+				return p.Path.Submit(ops)
+			}
+			p.reap = func(ctx context.Context, dst []transport.Completion) (int, error) {
+				n, err := p.Path.Reap(ctx, dst)
+				if n > 0 && empty {
+					dst[0].Sum = ^uint32(0)
+				}
+				return n, err
+			}
+		}), finds: []string{"checksums"}, says: "the checksum of nothing"},
+		"what failed is summed": wrong("it failed", func(c *transport.Completion) {
+			c.Summed = c.Summed || c.Status != transport.OK
+		}),
+		"checksums of a path that gives none": {bend: func(b *bent) {
+			b.dial = func(ctx context.Context, e transport.Endpoint) (transport.Path, error) {
+				p, err := b.Transport.Dial(ctx, e)
+				if err != nil {
+					return nil, err
+				}
+				return unsummed{p}, nil
+			}
+		}, finds: []string{"checksums"}, says: "a checksum asked for: true"},
+	}
+}

@@ -1,0 +1,102 @@
+package transporttest
+
+import (
+	"bytes"
+	"hash/crc32"
+	"sync"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mooncake-go/mooncake/sdk/conformance"
+	"github.com/mooncake-go/mooncake/sdk/errs"
+	"github.com/mooncake-go/mooncake/sdk/transport"
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// summed reports whether a path gives checksums.
+func summed(p transport.Path) bool {
+	s, ok := transport.As[transport.Summing](p)
+	return ok && s.Sums()
+}
+
+// sums compares what completions say with the checksum of what is there, for one operation
+// after the other and for several that are under way together, and looks that nothing else
+// has one.
+func (s *suite) sums(t conformance.T) {
+	server, client := s.start(t), s.start(t)
+	const size, lead = 2<<20 + 200, 67
+	mem, key := s.register(t, server, 1, size, transport.AccessRemote)
+	p, ids := dial(t, client, server, key)
+	buf := s.local(t, client, 1, size)
+	remote := func(o transport.Op) []byte { return mem[o.Offset:][:len(o.Local)] }
+	check := func(o transport.Op, c transport.Completion) {
+		require.Equal(t, transport.OK, c.Status, "%v", c.Err)
+		require.Equal(t, o.Sum && summed(p), c.Summed, "%d bytes, a checksum asked for: %v", len(o.Local), o.Sum)
+		require.True(t, bytes.Equal(o.Local, remote(o)))
+		want := uint32(0)
+		if c.Summed {
+			want = crc32.Checksum(o.Local, castagnoli)
+		}
+		require.Equal(t, want, c.Sum, "%d bytes at %d", len(o.Local), o.Offset)
+	}
+
+	var ops []transport.Op
+	for i, n := range []int{
+		1, 2, 3, 7, 8, 9, 15, 16, 17, 63, 64, 65, 255, 256, 257, 511, 513, 1000, 4095, 4096, 4097,
+		32<<10 - 1, 32 << 10, 32<<10 + 1, 64<<10 - 1, 64 << 10, 64<<10 + 1, 512<<10 - 1, 512 << 10, 512<<10 + 1,
+		1<<20 - 1, 1 << 20, 1<<20 + 1, 2<<20 - 1, 2 << 20, 2<<20 + 1,
+	} {
+		for k, kind := range []transport.OpKind{transport.Write, transport.Read} {
+			o := transport.Op{ID: 1, Kind: kind, Local: buf[i*5%lead:][:n], Remote: ids[0], Offset: uint64((i*3 + k) % lead), Sum: true}
+			fill(o.Local, uint64(2*i+k))
+			check(o, do(t, p, o)[1])
+			o.Sum = false
+			check(o, do(t, p, o)[1])
+			if at := len(ops) * 3000; n < 3000 { // For later: it overlaps no other.
+				o.ID, o.Local, o.Offset, o.Sum = uint64(len(ops)), buf[at:][:n], uint64(at+1), len(ops)%3 != 0
+				ops = append(ops, o)
+			}
+		}
+	}
+	fill(buf, 77)
+	for id, c := range do(t, p, ops...) {
+		check(ops[id], c)
+	}
+
+	empty := do(t, p, transport.Op{ID: 1, Kind: transport.Read, Remote: ids[0], Sum: true})[1]
+	require.Equal(t, transport.OK, empty.Status, "%v", empty.Err)
+	require.Zero(t, empty.Sum, "the checksum of nothing")
+	bad := transport.Op{ID: 1, Kind: transport.Read, Local: buf[:100], Remote: ids[0], Sum: true, Deadline: time.Now().Add(-time.Second)}
+	require.False(t, fails(t, p, bad, errs.ClassTransientPath).Summed, "it failed")
+	if summed(p) && !raceEnabled {
+		sumsWhileItChanges(t, p, ids[0], mem, buf)
+	}
+}
+
+// sumsWhileItChanges reads what its owner changes meanwhile: what came has the checksum that
+// the completion says.
+func sumsWhileItChanges(t conformance.T, p transport.Path, id transport.RemoteID, mem, buf []byte) {
+	stop := make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for {
+			for i := 0; i < len(mem); i += 509 {
+				mem[i]++
+			}
+			select {
+			case <-stop:
+				return
+			default:
+			}
+		}
+	})
+	defer wg.Wait()
+	defer close(stop)
+	for range 20 {
+		c := do(t, p, transport.Op{ID: 1, Kind: transport.Read, Local: buf, Remote: id, Sum: true})[1]
+		require.True(t, c.Summed, "%v", c.Err)
+		require.Equal(t, crc32.Checksum(buf, castagnoli), c.Sum, "it is that of the bytes that came, although others were there before or after")
+	}
+}
