@@ -140,6 +140,10 @@ func (p *peer) dial(ctx context.Context, c *Carrier, ep transport.Endpoint) (*li
 	}
 	l.sums, _ = transport.As[transport.Summing](path)
 	l.remotes.Store(new([]remote))
+	// Not transport.As: what wraps a path may do something to its completions.
+	if d, ok := path.(transport.Delivering); ok {
+		d.Deliver(func(c transport.Completion) bool { return l.deliver(p.e, c) })
+	}
 	if !p.e.spawn(func() { l.reap(p.e) }) {
 		_ = path.Close(ctx) // The engine is closing; nothing was submitted.
 		return nil, ErrClosed

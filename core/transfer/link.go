@@ -131,6 +131,32 @@ func (l *link) submit(batch []*slice, ops []transport.Op) (int, error) {
 	return n, err
 }
 
+// deliver takes a completion from a path that is transport.Delivering, without the reaper.
+// Those of failures go there: they are logged, which may wait.
+func (l *link) deliver(e *Engine, c transport.Completion) bool {
+	if c.Status != transport.OK {
+		return false
+	}
+	l.ended(e, c, time.Now())
+	notify(l.space)
+	return true
+}
+
+// ended gives the slice of a completion back to its group.
+func (l *link) ended(e *Engine, c transport.Completion, now time.Time) {
+	s := l.leave(c.ID)
+	if s == nil {
+		e.stats.stray.Add(1)
+		return
+	}
+	if c.Status == transport.OK {
+		l.lastOK.Store(int64(now.Sub(e.born)))
+	}
+	l.rails.done(s, c, now)
+	l.window.Release(int64(len(s.local)))
+	s.end(c)
+}
+
 // reap dispatches completions until the path is closed.
 func (l *link) reap(e *Engine) {
 	defer close(l.done)
@@ -140,17 +166,7 @@ func (l *link) reap(e *Engine) {
 		n, err := l.path.Reap(ctx, dst[:])
 		now := time.Now()
 		for _, c := range dst[:max(n, 0)] {
-			s := l.leave(c.ID)
-			if s == nil {
-				e.stats.stray.Add(1)
-				continue
-			}
-			if c.Status == transport.OK {
-				l.lastOK.Store(int64(now.Sub(e.born)))
-			}
-			l.rails.done(s, c, now)
-			l.window.Release(int64(len(s.local)))
-			s.end(c)
+			l.ended(e, c, now)
 		}
 		if n > 0 {
 			notify(l.space)
