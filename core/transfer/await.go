@@ -11,6 +11,7 @@ import (
 // passes meanwhile, or all when the caller gives up, are decided at once. When operations
 // outlive their deadlines, their paths are closed, and then given up.
 func (g *group) await() {
+	g.attend()
 	limit := g.latest.Add(grace)
 	stopped := g.ctx.Done()
 	if g.stopped {
@@ -48,6 +49,13 @@ func (g *group) await() {
 			g.giveUp(closed)
 			closed, limit = true, time.Now().Add(2*grace)
 		}
+	}
+}
+
+// attend looks out for the answer of a peer, where that is of use.
+func (g *group) attend() {
+	if len(g.used) == 1 && g.used[0].attending != nil && len(g.done) == 0 {
+		g.used[0].attending.Attend(g.ready)
 	}
 }
 

@@ -139,6 +139,7 @@ func (p *peer) dial(ctx context.Context, c *Carrier, ep transport.Endpoint) (*li
 		space: make(chan struct{}, 1), done: make(chan struct{}),
 	}
 	l.sums, _ = transport.As[transport.Summing](path)
+	l.attending, _ = transport.As[transport.Attending](path)
 	l.remotes.Store(new([]remote))
 	// Not transport.As: what wraps a path may do something to its completions.
 	if d, ok := path.(transport.Delivering); ok {

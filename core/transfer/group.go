@@ -44,6 +44,7 @@ type group struct {
 	timer    *time.Timer
 	ops      []transport.Op
 	batch    []*slice
+	ready    func() bool // whether something is done; made once
 }
 
 // newGroup returns an empty group to add jobs to and run.
@@ -52,6 +53,7 @@ func (e *Engine) newGroup(ctx context.Context, b *Batch, peer string) *group {
 	if !ok {
 		g = &group{e: e, ops: make([]transport.Op, 0, maxBatch), batch: make([]*slice, 0, maxBatch), timer: time.NewTimer(time.Hour)}
 		g.timer.Stop()
+		g.ready = func() bool { return len(g.done) > 0 }
 	}
 	g.ctx, g.b, g.peer, g.began = ctx, b, peer, time.Now()
 	return g
@@ -70,7 +72,7 @@ func (g *group) free() {
 	clear(g.retry[:cap(g.retry)])
 	*g = group{
 		e: g.e, jobs: g.jobs[:0], retry: g.retry[:0], idle: g.idle, done: g.done, used: g.used[:0],
-		timer: g.timer, ops: g.ops[:0], batch: g.batch[:0],
+		timer: g.timer, ops: g.ops[:0], batch: g.batch[:0], ready: g.ready,
 	}
 	g.e.groups.Put(g)
 }

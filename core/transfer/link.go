@@ -34,9 +34,10 @@ type link struct {
 	// space is signalled (capacity 1) when completions were reaped.
 	space chan struct{}
 	// done is closed when the reaper ended: nothing of the path is touched any more.
-	done chan struct{}
-	dead atomic.Bool
-	sums transport.Summing // nil where the path does not sum up what it moves
+	done      chan struct{}
+	dead      atomic.Bool
+	attending transport.Attending // nil where the path has no use for it
+	sums      transport.Summing   // nil where the path does not sum up what it moves
 	// lastOK is when an operation last succeeded, in nanoseconds since the engine's start.
 	lastOK atomic.Int64
 

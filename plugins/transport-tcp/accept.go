@@ -4,6 +4,8 @@ import (
 	"errors"
 	"net"
 	"time"
+
+	"github.com/mooncake-go/mooncake/sdk/busypoll"
 )
 
 const (
@@ -49,7 +51,7 @@ func (n *node) admit(conn net.Conn) *serverConn {
 		_ = conn.Close()
 		return nil
 	}
-	c := newServerConn(n, n.wrap(conn))
+	c := newServerConn(n, n.wrap(busypoll.Adopt(conn, n.cfg.BusyPoll)))
 	n.conns[c] = struct{}{}
 	n.greeting++
 	n.serving.Add(1)

@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/mooncake-go/mooncake/sdk/busypoll"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
@@ -82,6 +83,7 @@ func (p *path) dialOne(addr string, limit time.Time) (net.Conn, hello, error) {
 	if err != nil {
 		return nil, hello{}, err
 	}
+	raw = busypoll.Adopt(raw, p.n.cfg.BusyPoll)
 	conn := p.n.wrap(raw)
 	// Closing the path ends the exchange of hellos.
 	unhook := context.AfterFunc(ctx, func() { _ = raw.Close() })

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -45,11 +47,18 @@ type lane struct {
 	quietSince time.Time // the last time something arrived, or began to be awaited
 	readBy     time.Time // the read deadline that is set
 	writing    bool
+	moving     bool // the reader stores a payload
 	hearing    bool // the writer failed; the reader gets what the peer said before
 	renounced  bool // the peer said that it carries out nothing that it has not answered
 
-	w laneWriter // of run
-	r laneReader // of the reader
+	gone atomic.Bool // not up any more, for who does not hold path.mu
+
+	// sending is the right to use w: that of run, or of a Submit while run is parked. It comes
+	// before path.mu.
+	sending sync.Mutex
+	w       laneWriter
+	r       laneReader // of the reader
+	a       attention
 }
 
 // kick finds a lane for work that waits, or makes one. path.mu is held.
@@ -128,6 +137,8 @@ func (l *lane) run() {
 		<-read
 		stats.connsOut.Add(-1)
 	}
+	l.sending.Lock() // Who still sends has memory of operations in hand.
+	defer l.sending.Unlock()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	l.bury()
@@ -185,6 +196,7 @@ func (l *lane) begin(conn net.Conn, h *hello) {
 	l.w.pace = pacer{conn: conn, stall: cfg.StallTimeout, stats: &p.n.stats}
 	if sc, ok := conn.(syscall.Conn); ok {
 		l.w.lookout, _ = busypoll.NewLookout(sc, cfg.BusyPoll, func() bool { return len(l.wake) > 0 })
+		l.a.open(l, sc, cfg.BusyPoll)
 	}
 	l.free = make([]uint16, l.depth)
 	for i := range l.free {
@@ -209,6 +221,7 @@ func (l *lane) die(err error) {
 		return
 	}
 	l.up, l.err = false, err
+	l.gone.Store(true)
 	l.rouse() // First: it ends a poll that Close would wait for.
 	_ = l.conn.Close()
 }

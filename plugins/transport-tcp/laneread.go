@@ -99,7 +99,7 @@ func (l *lane) receive(pt *part, head []byte, sum uint32) error {
 	var err error
 	if pt.op != nil {
 		buf := pt.buf
-		pt.state = partReceiving
+		pt.state, l.moving = partReceiving, true
 		p.mu.Unlock()
 		copy(buf, head)
 		got, err = l.readFull(buf[len(head):], pt)
@@ -109,6 +109,7 @@ func (l *lane) receive(pt *part, head []byte, sum uint32) error {
 			bad = errs.WithClass(errs.ClassTransientPath, p.Name(), errs.New(errs.ChecksumMismatch, "read", "%s", reasonChecksum.info().text))
 		}
 		p.mu.Lock()
+		l.moving = false
 		if err == nil {
 			l.resolveReceived(pt, bad)
 			return nil

@@ -8,7 +8,7 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
 
-// laneWriter is the state of a lane's writing goroutine.
+// laneWriter is the state of who sends, with lane.sending.
 type laneWriter struct {
 	pace    pacer
 	lookout *busypoll.Lookout // nil for what is no socket
@@ -19,6 +19,7 @@ type laneWriter struct {
 	vec     [maxTrain + 1][]byte
 	used    int // of vec
 	bufs    net.Buffers
+	rest    bool // bufs is what a Submit left of the train
 }
 
 // write sends trains until the lane ends; nil when it had no work for its idle time.
@@ -32,19 +33,30 @@ func (l *lane) write() error {
 		}
 		err = l.send()
 		l.sent(err)
+		l.sending.Unlock()
 		if err != nil {
 			return err
 		}
 	}
 }
 
-// next waits for work and makes a train of it. False means that the lane is at its end.
-func (l *lane) next(timer *time.Timer) (bool, error) {
+// next waits for work and makes a train of it, with sending held then. False means that the lane is
+// at its end.
+func (l *lane) next(timer *time.Timer) (more bool, err error) {
 	p := l.p
+	l.sending.Lock()
+	defer func() {
+		if !more {
+			l.sending.Unlock()
+		}
+	}()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for l.up && !p.Closed() {
 		now := time.Now()
+		if l.w.rest {
+			return true, nil
+		}
 		if l.fill(now) {
 			p.kick() // Others may help with the rest.
 			return true, nil
@@ -57,6 +69,7 @@ func (l *lane) next(timer *time.Timer) (bool, error) {
 		timer.Reset(l.idle)
 		expects := l.owed()
 		p.mu.Unlock()
+		l.sending.Unlock()
 		if expects && l.w.lookout != nil {
 			l.w.lookout.Wait() // The reader sleeps, from before there was anything to wait for.
 		}
@@ -64,6 +77,7 @@ func (l *lane) next(timer *time.Timer) (bool, error) {
 		case <-l.wake:
 		case <-timer.C:
 		}
+		l.sending.Lock()
 		p.mu.Lock()
 		l.parked = false
 	}
@@ -119,6 +133,18 @@ func (l *lane) send() error {
 	if l.p.peer.Upstream != 0 {
 		return l.sendUpstream()
 	}
+	if !w.rest {
+		l.pack()
+	}
+	w.rest = false
+	err := w.pace.writeAll(&w.bufs, time.Time{})
+	clear(w.vec[:w.used])
+	return err
+}
+
+// pack makes of the train what goes over the wire.
+func (l *lane) pack() {
+	w := &l.w
 	if l.checks {
 		for i, pt := range w.parts[:w.count] {
 			if pt != nil {
@@ -128,9 +154,6 @@ func (l *lane) send() error {
 	}
 	w.vec[0] = putTrain(w.raw[:], w.train[:w.count])
 	w.bufs = w.vec[:w.used]
-	err := w.pace.writeAll(&w.bufs, time.Time{})
-	clear(w.vec[:w.used])
-	return err
 }
 
 // sent hands the parts of the train over to the reader.

@@ -75,11 +75,11 @@ func TestDeadlineWhileSending(t *testing.T) {
 func TestSendBuffer(t *testing.T) {
 	for configured, want := range map[int]int{0: localSendBuffer, 64 << 10: 64 << 10} {
 		var mu sync.Mutex
-		var conns []*net.TCPConn
+		var conns []syscall.Conn
 		r := newPairSeen(t, 64, func(c net.Conn) net.Conn {
 			mu.Lock()
 			defer mu.Unlock()
-			conns = append(conns, c.(*net.TCPConn))
+			conns = append(conns, c.(syscall.Conn))
 			return c
 		}, func(c *Config) { c.SendBuffer = configured })
 		r.ok(t, r.read(make([]byte, 64)))

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/mooncake-go/mooncake/sdk/busypoll"
+	"github.com/mooncake-go/mooncake/sdk/samehost"
 )
 
 // pacer reads and writes a connection so that no call waits longer than stall without
@@ -107,14 +108,23 @@ func (p *pacer) goOn(n int, err error, limit time.Time) bool {
 // processor; nothing is on the way that a larger buffer would be needed for.
 const localSendBuffer = 512 << 10
 
+// socket is a connection over TCP: a *net.TCPConn or a *busypoll.Conn.
+type socket interface {
+	net.Conn
+	SetReadBuffer(bytes int) error
+	SetWriteBuffer(bytes int) error
+	CloseWrite() error
+}
+
 // tune sets the options of a connection. TCP_NODELAY is on already; Go does it.
 func tune(c net.Conn, cfg *Config) error {
-	t, ok := c.(*net.TCPConn)
+	t, ok := c.(socket)
 	if !ok {
 		return nil
 	}
+	samehost.Tune(t)
 	send := cfg.SendBuffer
-	if send == 0 && withinMachine(t) {
+	if send == 0 && samehost.Is(t) {
 		send = localSendBuffer
 	}
 	if send > 0 {
@@ -126,11 +136,4 @@ func tune(c net.Conn, cfg *Config) error {
 		return t.SetReadBuffer(cfg.ReceiveBuffer)
 	}
 	return nil
-}
-
-// withinMachine reports whether both ends have the same address.
-func withinMachine(t *net.TCPConn) bool {
-	here, ok := t.LocalAddr().(*net.TCPAddr)
-	there, ok2 := t.RemoteAddr().(*net.TCPAddr)
-	return ok && ok2 && here.IP.Equal(there.IP)
 }

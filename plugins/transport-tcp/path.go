@@ -28,6 +28,7 @@ type path struct {
 	dialling  bool
 	retry     backoff
 	freeParts []*part
+	attended  bool // who waits looks out for answers
 }
 
 func newPath(n *node, peer endpoint) *path {
@@ -62,6 +63,7 @@ func (p *path) Submit(ops []transport.Op) (int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	defer p.kick()
+	defer p.direct()
 	for i := range ops {
 		in := &ops[i]
 		key, err := p.Check(in)

@@ -182,7 +182,7 @@ const (
 // linger gives the peer a moment to read what was sent: closing a socket with unread
 // input resets the connection and may destroy it.
 func (c *serverConn) linger(limit time.Duration, bytes int64) {
-	if t, ok := c.conn.(*net.TCPConn); ok {
+	if t, ok := c.conn.(socket); ok {
 		if t.CloseWrite() != nil || t.SetReadDeadline(time.Now().Add(limit)) != nil {
 			return
 		}

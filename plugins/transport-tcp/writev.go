@@ -2,10 +2,19 @@
 
 package tcp
 
-import "net"
+import (
+	"net"
+
+	"github.com/mooncake-go/mooncake/sdk/busypoll"
+)
 
 // raceBuild says whether the race detector watches.
 const raceBuild = false
 
 // writeVec writes and consumes bufs, all in one system call where the connection can.
-func writeVec(c net.Conn, bufs *net.Buffers) (int64, error) { return bufs.WriteTo(c) }
+func writeVec(c net.Conn, bufs *net.Buffers) (int64, error) {
+	if own, ok := c.(*busypoll.Conn); ok {
+		return own.WriteBuffers(bufs)
+	}
+	return bufs.WriteTo(c)
+}

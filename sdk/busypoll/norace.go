@@ -16,6 +16,29 @@ func send(fd uintptr, p []byte) (int, error) {
 	return result(unix.RawSyscall6(unix.SYS_SENDTO, fd, uintptr(unsafe.Pointer(&p[0])), uintptr(len(p)), unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL, 0, 0))
 }
 
+// sendVec sends pieces of memory, at most so many as pieces, in one call.
+func sendVec(fd uintptr, bufs [][]byte) (int, error) {
+	var vec [pieces]unix.Iovec
+	used, total := 0, 0
+	for _, b := range bufs {
+		if len(b) > 0 {
+			vec[used].Base = &b[0]
+			vec[used].SetLen(len(b))
+			used++
+			total += len(b)
+		}
+	}
+	if used == 0 {
+		return 0, nil
+	}
+	m := unix.Msghdr{Iov: &vec[0]}
+	m.SetIovlen(used)
+	if total > most {
+		return result(unix.Syscall(unix.SYS_SENDMSG, fd, uintptr(unsafe.Pointer(&m)), unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL))
+	}
+	return result(unix.RawSyscall(unix.SYS_SENDMSG, fd, uintptr(unsafe.Pointer(&m)), unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL))
+}
+
 func result(n, _ uintptr, e unix.Errno) (int, error) {
 	if e != 0 {
 		return 0, e

@@ -29,6 +29,9 @@ type Reader struct {
 // megabytes.
 const most = 64 << 10
 
+// pieces is how many pieces of memory are sent in one call at most.
+const pieces = 66
+
 // NewReader reads from conn, which stays the caller's, and polls for so long; see [Poller].
 func NewReader(conn syscall.Conn, poll time.Duration) (*Reader, error) {
 	raw, err := conn.SyscallConn()

@@ -1,6 +1,9 @@
 package lean
 
 import (
+	"github.com/mooncake-go/mooncake/sdk/busypoll"
+	"github.com/mooncake-go/mooncake/sdk/samehost"
+
 	"context"
 	"net"
 	"sync"
@@ -72,6 +75,8 @@ func (s *Server) RegisterService(desc *grpc.ServiceDesc, impl any) {
 // serveConn serves a connection whose first bytes, those that tell what it is, were read,
 // until the peer or Stop ends it, and closes it.
 func (s *Server) serveConn(conn net.Conn) {
+	samehost.Tune(conn)
+	conn = busypoll.Adopt(conn, s.limits.Poll)
 	c, err := newServerConn(s, conn)
 	if err != nil {
 		_ = conn.Close()

@@ -1,6 +1,9 @@
 package lean
 
 import (
+	"github.com/mooncake-go/mooncake/sdk/busypoll"
+	"github.com/mooncake-go/mooncake/sdk/samehost"
+
 	"context"
 	"errors"
 	"fmt"
@@ -51,6 +54,8 @@ func (e *errOther) Unwrap() error { return e.err }
 
 // newSession exchanges the prefaces and starts to read. It takes the connection over.
 func newSession(ctx context.Context, conn net.Conn, l Limits, codec Codec) (*session, error) {
+	samehost.Tune(conn)
+	conn = busypoll.Adopt(conn, l.Poll)
 	s := &session{
 		conn: conn, limits: l, codec: codec, room: make(chan struct{}, l.Calls), turn: newTurn(), calls: map[uint32]*pending{},
 	}

@@ -1,0 +1,269 @@
+package busypoll
+
+import (
+	"bytes"
+	"io"
+	"net"
+	"os"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+	"golang.org/x/net/nettest"
+	"golang.org/x/sys/unix"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// adopted is both ends of a TCP connection that nobody watches.
+func adopted(t testing.TB) (a, b *Conn) {
+	t.Helper()
+	x, y, _ := pair(t, 0)
+	a, ok := Adopt(x, time.Millisecond).(*Conn)
+	require.True(t, ok)
+	b, ok = Adopt(y, time.Millisecond).(*Conn)
+	require.True(t, ok)
+	t.Cleanup(func() { _ = a.Close(); _ = b.Close() })
+	return a, b
+}
+
+// TestConn has golang.org/x/net say whether it is a net.Conn.
+func TestConn(t *testing.T) {
+	nettest.TestConn(t, func() (net.Conn, net.Conn, func(), error) {
+		a, b := adopted(t)
+		return a, b, func() { _ = a.Close(); _ = b.Close() }, nil
+	})
+}
+
+// sleeping has a read of c sleep, and says what it gave.
+func sleeping(t *testing.T, c *Conn) <-chan error {
+	t.Helper()
+	r, err := NewReader(c, time.Millisecond)
+	require.NoError(t, err)
+	got := make(chan error, 1)
+	go func() {
+		_, err := r.ReadAsleep(make([]byte, 8))
+		got <- err
+	}()
+	require.Eventually(t, func() bool { return watched(c) }, patient, 100*time.Microsecond)
+	return got
+}
+
+// watched reports whether somebody is woken for what comes.
+func watched(c *Conn) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.armed&unix.EPOLLIN != 0
+}
+
+// TestALookoutTakesOver: while it looks nobody is woken by others, and afterwards as before.
+func TestALookoutTakesOver(t *testing.T) {
+	a, b := adopted(t)
+	got := sleeping(t, a)
+	looks := 0
+	l, err := NewLookout(a, time.Hour, func() bool {
+		require.False(t, watched(a))
+		looks++
+		return looks%3 == 0
+	})
+	require.NoError(t, err)
+	l.Wait()
+	require.Equal(t, 3, looks)
+	require.Eventually(t, func() bool { return watched(a) }, patient, 100*time.Microsecond, "it was told to stop")
+
+	hasty, err := NewLookout(a, time.Nanosecond, func() bool { return false })
+	require.NoError(t, err)
+	hasty.Wait()
+	require.True(t, watched(a), "it found nothing")
+
+	looks = 0
+	l, err = NewLookout(a, time.Hour, func() bool {
+		if looks++; looks == 1 { // It looks, so that nobody else takes it.
+			_, err := b.Write([]byte("x"))
+			require.NoError(t, err)
+		}
+		return false
+	})
+	require.NoError(t, err)
+	l.Wait()
+	require.NoError(t, <-got)
+}
+
+func TestWhatEndsASleep(t *testing.T) {
+	for name, c := range map[string]struct {
+		do   func(a, b *Conn) error
+		want error
+	}{
+		"close":          {func(a, _ *Conn) error { return a.Close() }, net.ErrClosed},
+		"deadline":       {func(a, _ *Conn) error { return a.SetReadDeadline(time.Now().Add(time.Millisecond)) }, os.ErrDeadlineExceeded},
+		"past deadline":  {func(a, _ *Conn) error { return a.SetDeadline(time.Unix(1, 0)) }, os.ErrDeadlineExceeded},
+		"end":            {func(_, b *Conn) error { return b.CloseWrite() }, io.EOF},
+		"close of other": {func(_, b *Conn) error { return b.Close() }, io.EOF},
+		"bytes":          {func(_, b *Conn) error { _, err := b.Write([]byte("x")); return err }, nil},
+		"reset": {func(_, b *Conn) error {
+			if err := b.control("set", func(fd int) error {
+				return unix.SetsockoptLinger(fd, unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{Onoff: 1})
+			}); err != nil {
+				return err
+			}
+			return b.Close()
+		}, syscall.ECONNRESET},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a, b := adopted(t)
+			got := sleeping(t, a)
+			require.NoError(t, c.do(a, b))
+			if c.want == nil {
+				require.NoError(t, <-got)
+			} else {
+				require.ErrorIs(t, <-got, c.want)
+			}
+		})
+	}
+}
+
+// TestADeadlineThatMoves: only the last one counts, also one that had begun to pass.
+func TestADeadlineThatMoves(t *testing.T) {
+	a, b := adopted(t)
+	for range 200 {
+		require.NoError(t, a.SetReadDeadline(time.Now().Add(50*time.Microsecond)))
+		require.NoError(t, a.SetReadDeadline(time.Now().Add(patient)))
+		_, err := b.Write([]byte("x"))
+		require.NoError(t, err)
+		_, err = io.ReadFull(a, make([]byte, 1))
+		require.NoError(t, err)
+	}
+}
+
+// TestBuffersOfAnyNumber: more pieces than go into a call, and more bytes than into the socket.
+func TestBuffersOfAnyNumber(t *testing.T) {
+	a, b := adopted(t)
+	require.NoError(t, a.SetWriteBuffer(64 << 10))
+	var all []byte
+	var bufs net.Buffers
+	for i := range 3*pieces + 1 {
+		piece := bytes.Repeat([]byte{byte(i)}, i*i*7%50_000)
+		all, bufs = append(all, piece...), append(bufs, piece)
+	}
+	sent := make(chan error, 1)
+	go func() {
+		n, err := a.WriteBuffers(&bufs)
+		if err == nil && n != int64(len(all)) {
+			err = io.ErrShortWrite
+		}
+		sent <- err
+	}()
+	got := make([]byte, len(all))
+	_, err := io.ReadFull(b, got)
+	require.NoError(t, err)
+	require.NoError(t, <-sent)
+	require.True(t, bytes.Equal(all, got))
+	require.Empty(t, bufs)
+}
+
+// TestASenderNeverWaits: what the socket does not take stays.
+func TestASenderNeverWaits(t *testing.T) {
+	a, b := adopted(t)
+	s, err := NewSender(a)
+	require.NoError(t, err)
+	want := bytes.Repeat([]byte("0123456789abcdef"), 4<<20/16)
+	bufs := net.Buffers{want[:100], nil, want[100:]}
+	require.NoError(t, s.Send(&bufs))
+	require.NotEmpty(t, bufs, "4 MiB fit no socket here")
+	require.NoError(t, s.Send(&bufs))
+	got := make([]byte, len(want))
+	done := make(chan error, 1)
+	go func() {
+		_, err := io.ReadFull(b, got)
+		done <- err
+	}()
+	_, err = a.WriteBuffers(&bufs)
+	require.NoError(t, err)
+	require.NoError(t, <-done)
+	require.True(t, bytes.Equal(want, got))
+
+	require.NoError(t, a.Close())
+	bufs = net.Buffers{want}
+	require.ErrorIs(t, s.Send(&bufs), net.ErrClosed)
+	require.Len(t, bufs, 1)
+}
+
+// TestWhatIsNotAdopted is given back.
+func TestWhatIsNotAdopted(t *testing.T) {
+	a, b, _ := pair(t, 0)
+	require.Same(t, a, Adopt(a, -1))
+	Use(0)
+	require.Same(t, a, Adopt(a, 0))
+	Use(Default)
+	x, y := net.Pipe()
+	defer x.Close()
+	defer y.Close()
+	require.Equal(t, x, Adopt(x, 0))
+	require.NoError(t, a.Close())
+	require.Same(t, a, Adopt(a, 0), "closed")
+	_, err := b.Read(make([]byte, 1))
+	require.ErrorIs(t, err, io.EOF)
+}
+
+// TestNothingIsLeft: no goroutine, which TestMain looks at, no descriptor, and no set.
+func TestNothingIsLeft(t *testing.T) {
+	before := descriptors(t)
+	for range 3 {
+		var all []*Conn
+		for range 20 {
+			a, b := adopted(t)
+			_ = sleeping(t, a)
+			all = append(all, a, b)
+		}
+		currentMu.Lock()
+		require.Equal(t, 40, current.count)
+		currentMu.Unlock()
+		var closing sync.WaitGroup
+		for _, c := range all {
+			closing.Go(func() { _ = c.Close() })
+		}
+		closing.Wait()
+		require.Eventually(t, func() bool {
+			currentMu.Lock()
+			defer currentMu.Unlock()
+			return current == nil
+		}, patient, time.Millisecond)
+		require.Eventually(t, func() bool { return descriptors(t) == before }, patient, time.Millisecond)
+	}
+}
+
+func descriptors(t *testing.T) int {
+	t.Helper()
+	all, err := os.ReadDir("/proc/self/fd")
+	require.NoError(t, err)
+	return len(all)
+}
+
+// TestAConnAllocatesNothing once it is open.
+func TestAConnAllocatesNothing(t *testing.T) {
+	a, b := adopted(t)
+	p, other := make([]byte, 100), make([]byte, 100)
+	var three [3][]byte
+	var bufs net.Buffers
+	at := time.Now().Add(patient)
+	require.Zero(t, testing.AllocsPerRun(100, func() {
+		three = [3][]byte{p[:10], p[10:50], p[50:]}
+		bufs = three[:]
+		_ = b.SetReadDeadline(at)
+		if _, err := a.WriteBuffers(&bufs); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.ReadFull(b, other); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := b.Write(p); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.ReadFull(a, other); err != nil {
+			t.Fatal(err)
+		}
+	}))
+}
