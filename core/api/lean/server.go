@@ -1,15 +1,15 @@
 package lean
 
 import (
-	"github.com/mooncake-go/mooncake/sdk/busypoll"
-	"github.com/mooncake-go/mooncake/sdk/samehost"
-
 	"context"
 	"net"
 	"sync"
 	"time"
 
 	"google.golang.org/grpc"
+
+	"github.com/mooncake-go/mooncake/sdk/busypoll"
+	"github.com/mooncake-go/mooncake/sdk/samehost"
 )
 
 // Server answers the unary methods of services that are described for gRPC. Make one with

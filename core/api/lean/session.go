@@ -1,9 +1,6 @@
 package lean
 
 import (
-	"github.com/mooncake-go/mooncake/sdk/busypoll"
-	"github.com/mooncake-go/mooncake/sdk/samehost"
-
 	"context"
 	"errors"
 	"fmt"
@@ -17,6 +14,9 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/mooncake-go/mooncake/sdk/busypoll"
+	"github.com/mooncake-go/mooncake/sdk/samehost"
 )
 
 // session is one connection to a server.

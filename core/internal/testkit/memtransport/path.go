@@ -24,6 +24,7 @@ type path struct {
 	count   int // operations submitted
 	live    int // operations accepted and not reaped
 	closed  bool
+	deliver func(transport.Completion) bool // nil for nobody
 }
 
 // pending is an operation that waits for a timer or for the path to close.
@@ -152,8 +153,28 @@ func (p *path) move(op transport.Op, f Fault) (sum uint32, err error) {
 // Sums implements transport.Summing.
 func (p *path) Sums() bool { return p.from.sums.Load() }
 
-// finish queues a completion. The caller holds p.mu.
+// Deliver implements transport.Delivering.
+func (p *path) Deliver(f func(transport.Completion) bool) {
+	if p.from.reapOnly.Load() {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.deliver = f
+}
+
+// Attend implements transport.Attending: operations need nobody to look out for them.
+func (p *path) Attend(func() bool) { p.from.attended.Add(1) }
+
+// finish hands a completion over, or queues it. The caller holds p.mu.
 func (p *path) finish(c transport.Completion, twice bool) {
+	if p.deliver != nil && p.deliver(c) {
+		p.live--
+		if twice {
+			p.deliver(c)
+		}
+		return
+	}
 	p.done = append(p.done, c)
 	if twice {
 		p.done = append(p.done, c)
@@ -170,6 +191,7 @@ func (p *path) Reap(ctx context.Context, dst []transport.Completion) (int, error
 	for len(dst) > 0 {
 		p.mu.Lock()
 		n := copy(dst, p.done)
+		p.from.reaped.Add(int64(n))
 		p.done = p.done[n:]
 		p.live -= n
 		if len(p.done) > 0 || p.closed {

@@ -30,7 +30,10 @@ type Transport struct {
 	hook        atomic.Pointer[Hook]
 	dead        atomic.Bool
 	sums        atomic.Bool
+	reapOnly    atomic.Bool
 	dials       atomic.Int64
+	reaped      atomic.Int64
+	attended    atomic.Int64
 	depth       int
 
 	mu      sync.RWMutex
@@ -65,6 +68,16 @@ func (t *Transport) SetDepth(n int) { t.depth = n }
 
 // SetSums has operations that this node submits summed up, where they ask for it.
 func (t *Transport) SetSums(on bool) { t.sums.Store(on) }
+
+// SetReapOnly has paths that are dialled from now on give all completions out by Reap. By default
+// they hand them over where they come about, as transport.Delivering.
+func (t *Transport) SetReapOnly(on bool) { t.reapOnly.Store(on) }
+
+// Reaped returns how many completions Reap gave out.
+func (t *Transport) Reaped() int { return int(t.reaped.Load()) }
+
+// Attended returns how often somebody looked out for a completion.
+func (t *Transport) Attended() int { return int(t.attended.Load()) }
 
 // Kill takes the node off the network, as kill -9 does.
 func (t *Transport) Kill() { t.dead.Store(true) }
