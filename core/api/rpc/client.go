@@ -38,6 +38,8 @@ type Options struct {
 	// MaxItems and MaxBytes bound one call; larger batches are cut. Defaults 4096 items
 	// and 4 MiB.
 	MaxItems, MaxBytes int
+	// Connections is how many there may be: a call takes one that no other uses. Default 4.
+	Connections int
 	// GRPC has all calls go over gRPC, also to a master that speaks package lean.
 	GRPC bool
 }
@@ -51,6 +53,9 @@ func (o Options) withDefaults() Options {
 	def(&o.Timeout, 30*time.Second)
 	def(&o.ConnectTimeout, 2*time.Second)
 	def(&o.MaxRetryDelay, 2*time.Second)
+	if o.Connections <= 0 {
+		o.Connections = 4
+	}
 	if o.MaxItems <= 0 || o.MaxItems > maxItems {
 		o.MaxItems = 4096
 	}
@@ -60,13 +65,13 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Client is a master somewhere else. It connects with the first call, and again by itself
+// Client is a master somewhere else. It connects with the first calls, and again by itself
 // after the master went away; calls made meanwhile fail at once with RPCFail. Safe for
 // concurrent use.
 type Client struct {
 	addr string
 	opts Options
-	lean *lean.Client
+	lean *lean.Pool
 	conn *grpc.ClientConn         // for a master that does not speak package lean
 	way  grpc.ClientConnInterface // the one of both that calls take
 	rpc  masterv1.MasterServiceClient
@@ -98,7 +103,7 @@ func Dial(addr string, opts Options) (*Client, error) {
 		return nil, errs.Wrap(errs.InvalidParams, "master address "+strconv.Quote(addr), err)
 	}
 	c := &Client{addr: addr, opts: opts, conn: conn}
-	c.lean = lean.NewClient(addr, lean.ClientOptions{
+	c.lean = lean.NewPool(addr, opts.Connections, lean.ClientOptions{
 		Limits: lean.Limits{Frame: MaxMessageSize}, ConnectTimeout: opts.ConnectTimeout, RetryMax: opts.MaxRetryDelay, Timeout: opts.Timeout,
 		Fallback: conn, Codec: mastercodec.Codec{Places: &mastercodec.Places{}},
 	})
