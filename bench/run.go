@@ -139,6 +139,10 @@ func (o *options) measure(ctx context.Context) (err error) {
 	o.Step = func(text string) {
 		fmt.Fprintf(os.Stderr, "%4.0fs %s\n", time.Since(began).Seconds(), text)
 	}
+	o.Step("touch memory")
+	if err := touch(ctx); err != nil {
+		return err
+	}
 	var rows []report.Row
 	var failed []error
 	for _, w := range o.chosen {

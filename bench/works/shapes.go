@@ -34,9 +34,8 @@ func sizeName(n int) string {
 const (
 	// poolBytes is the memory of every pool.
 	poolBytes = 2 << 30
-	// warmBytes of it are touched before anything is measured: the first touch of a page is slower than
-	// anything that is measured, and a put may land anywhere. A master evicts when it is fuller.
-	warmBytes = 1900 << 20
+	// warmBytes of it are touched before anything is measured; a master evicts when it is fuller.
+	warmBytes = 1600 << 20
 	// putBytes is the most that one job puts, beside the sets that are read.
 	putBytes = 640 << 20
 )
