@@ -132,10 +132,10 @@ func (l *link) submit(batch []*slice, ops []transport.Op) (int, error) {
 	return n, err
 }
 
-// deliver takes a completion from a path that is transport.Delivering, without the reaper.
-// Those of failures go there: they are logged, which may wait.
+// deliver takes a completion from a path that is transport.Delivering, without the reaper. What
+// may be logged, which may wait, goes there: failures, and the rails that recover from them.
 func (l *link) deliver(e *Engine, c transport.Completion) bool {
-	if c.Status != transport.OK {
+	if c.Status != transport.OK || l.rails.ailing() {
 		return false
 	}
 	l.ended(e, c, time.Now())

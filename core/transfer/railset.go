@@ -57,6 +57,13 @@ func (r *rails) turnTo(up bool) {
 	w.Up = up
 }
 
+// ailing reports whether a rail was paused or down, and is not whole again.
+func (r *rails) ailing() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.ContainsFunc(r.list, func(w *rail) bool { return w.health.share > 0 })
+}
+
 // drained forgets the back-pressure: what was under way ended, or time passed.
 func (r *rails) drained() {
 	r.mu.Lock()

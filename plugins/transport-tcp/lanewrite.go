@@ -66,7 +66,7 @@ func (l *lane) next(timer *time.Timer) (more bool, err error) {
 		}
 		l.parked = true
 		p.kick() // Who relied on this lane to take what waits may have been wrong.
-		timer.Reset(l.idle)
+		timer.Reset(l.mayRest(now))
 		expects := l.owed()
 		p.mu.Unlock()
 		l.sending.Unlock()
@@ -82,6 +82,15 @@ func (l *lane) next(timer *time.Timer) (more bool, err error) {
 		l.parked = false
 	}
 	return false, l.err
+}
+
+// mayRest is how long the writer may sleep: to the end of the lane's idle time, in which a Submit
+// may have used it. path.mu is held.
+func (l *lane) mayRest(now time.Time) time.Duration {
+	if l.owed() {
+		return l.idle
+	}
+	return l.idle - now.Sub(l.lastUsed)
 }
 
 // fill takes from the queue what fits one train. path.mu is held.

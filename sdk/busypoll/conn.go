@@ -32,6 +32,7 @@ type Conn struct {
 	mu    sync.Mutex
 	known bool   // by the set
 	armed uint32 // what somebody sleeps for
+	gone  bool   // fd is closed, and may be another connection's by now
 }
 
 // side is one direction of a Conn.
@@ -258,6 +259,9 @@ func (c *Conn) setDeadline(s *side, t time.Time) error {
 	}
 	defer c.leave()
 	s.deadline(t)
+	if c.closed.Load() {
+		s.deadline(time.Time{}) // Nothing is left for it to wake.
+	}
 	return nil
 }
 
@@ -281,13 +285,17 @@ func (s *side) deadline(t time.Time) {
 	}
 }
 
-// pass is the timer's. One that had begun when the deadline was moved does nothing.
+// pass is the timer's, which may have begun when the deadline was moved.
 func (s *side) pass() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.at.IsZero() && !time.Now().Before(s.at) {
+	switch left := time.Until(s.at); {
+	case s.at.IsZero():
+	case left <= 0:
 		s.late.Store(true)
 		s.wake()
+	default:
+		s.timer.Reset(left)
 	}
 }
 
@@ -313,6 +321,9 @@ func (c *Conn) enter() bool {
 
 func (c *Conn) leave() {
 	if c.refs.Add(-1) == 0 {
+		c.mu.Lock()
+		c.gone = true
+		c.mu.Unlock()
 		c.set.forget(c)
 		_ = unix.Close(c.fd)
 		c.set.leave()
@@ -360,16 +371,25 @@ func (c *Conn) arm(what uint32) error {
 		return nil
 	}
 	c.armed |= what
-	if c.known {
-		return c.watch(unix.EPOLL_CTL_MOD)
+	how := unix.EPOLL_CTL_MOD
+	if !c.known {
+		how = unix.EPOLL_CTL_ADD
+		c.set.remember(c)
+	}
+	err := c.watch(how)
+	if err != nil {
+		c.armed &^= what // Who comes next is to try again, not to sleep for nothing.
+		return err
 	}
 	c.known = true
-	c.set.remember(c)
-	return c.watch(unix.EPOLL_CTL_ADD)
+	return nil
 }
 
 // watch tells the system what armed says. mu is held.
 func (c *Conn) watch(how int) error {
+	if c.gone {
+		return net.ErrClosed
+	}
 	err := unix.EpollCtl(c.set.fd, how, c.fd, &unix.EpollEvent{Events: c.armed | unix.EPOLLONESHOT, Fd: int32(c.fd)})
 	return os.NewSyscallError("epoll_ctl", err)
 }

@@ -141,7 +141,7 @@ func TestADeadlineThatMoves(t *testing.T) {
 // TestBuffersOfAnyNumber: more pieces than go into a call, and more bytes than into the socket.
 func TestBuffersOfAnyNumber(t *testing.T) {
 	a, b := adopted(t)
-	require.NoError(t, a.SetWriteBuffer(64 << 10))
+	require.NoError(t, a.SetWriteBuffer(64<<10))
 	var all []byte
 	var bufs net.Buffers
 	for i := range 3*pieces + 1 {
@@ -266,4 +266,62 @@ func TestAConnAllocatesNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 	}))
+}
+
+// successor opens connections until one has the descriptor of a, which is closed, and has its writer
+// sleep. Release reads what it writes; done says how that went.
+func successor(t *testing.T, fd int) (release func(), done <-chan error) {
+	t.Helper()
+	const size = 8 << 20
+	a, b := adopted(t)
+	c, other := a, b
+	if b.fd == fd {
+		c, other = b, a
+	}
+	require.Equal(t, fd, c.fd, "the lowest that is free")
+	wrote := make(chan error, 1)
+	go func() {
+		_, err := c.Write(make([]byte, size))
+		wrote <- err
+	}()
+	require.Eventually(t, func() bool {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return c.armed&unix.EPOLLOUT != 0
+	}, patient, time.Millisecond)
+	return func() {
+		require.NoError(t, other.SetReadDeadline(time.Now().Add(patient)))
+		_, err := io.CopyN(io.Discard, other, size)
+		require.NoError(t, err)
+	}, wrote
+}
+
+// TestAClosedConnLeavesItsSuccessorAlone: who still knows it does not change what is watched for the
+// connection that has its descriptor now.
+func TestAClosedConnLeavesItsSuccessorAlone(t *testing.T) {
+	closed := func(t *testing.T) (a *Conn, l *Lookout) {
+		a, b := adopted(t)
+		got := sleeping(t, a)
+		l, err := NewLookout(a, time.Nanosecond, func() bool { return false })
+		require.NoError(t, err)
+		l.Wait()
+		require.NoError(t, b.CloseWrite())
+		require.ErrorIs(t, <-got, io.EOF)
+		require.NoError(t, a.Close())
+		return a, l
+	}
+	for name, meddle := range map[string]func(a *Conn, l *Lookout){
+		"a lookout":                    func(_ *Conn, l *Lookout) { l.Wait() },
+		"a lookout that had looked":    func(a *Conn, _ *Lookout) { require.Error(t, a.arm(unix.EPOLLIN)) },
+		"an event that was on its way": func(a *Conn, _ *Lookout) { a.armed = unix.EPOLLIN; a.fired(unix.EPOLLOUT) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			adopted(t) // The set stays.
+			a, l := closed(t)
+			release, done := successor(t, a.fd)
+			meddle(a, l)
+			release()
+			require.NoError(t, <-done)
+		})
+	}
 }

@@ -47,6 +47,7 @@ func NewLookout(conn syscall.Conn, poll time.Duration, stop func() bool) (*Looko
 
 // Wait polls. One at a time; a Read of the same connection may be under way.
 func (l *Lookout) Wait() {
+	l.asleep = false
 	_ = l.raw.Control(l.poll) // A connection that is closed has nothing to wait for.
 	switch {
 	case !l.asleep:

@@ -1,6 +1,7 @@
 package busypoll
 
 import (
+	"errors"
 	"os"
 	"sync"
 	"syscall"
@@ -102,7 +103,10 @@ func (w *watchSet) run() {
 	var events [128]unix.EpollEvent
 	n := 0
 	look := func(fd uintptr) bool {
-		n, _ = unix.EpollWait(int(fd), events[:], 0)
+		var err error
+		for n, err = unix.EpollWait(int(fd), events[:], 0); errors.Is(err, unix.EINTR); {
+			n, err = unix.EpollWait(int(fd), events[:], 0)
+		}
 		return n > 0
 	}
 	for w.raw.Read(look) == nil {
