@@ -89,6 +89,18 @@ func (l *ledger) keep(got []transport.Completion) int {
 func flowBugs() map[string]bug {
 	odd := func(o transport.Op) bool { n := len(o.Local); return n > 1001 && n < 50_000 && n%8 == 5 }
 	return map[string]bug{
+		"stop is called after Attend": attends(func(stop func() bool) {
+			time.AfterFunc(time.Millisecond, func() { stop() })
+		}),
+		"what is delivered twice": {bend: func(b *bent) {
+			b.dial = func(ctx context.Context, e transport.Endpoint) (transport.Path, error) {
+				p, err := b.Transport.Dial(ctx, e)
+				if err != nil {
+					return nil, err
+				}
+				return &delivering{Path: p, left: make(chan transport.Completion, 1000), over: make(chan error, 1)}, nil
+			}
+		}, finds: []string{"completions are delivered"}, says: "completions of"},
 		"a completion is lost": {bend: loses(odd), finds: []string{"exactly one completion"}},
 		"a completion comes twice": {bend: paths(func(p *bentPath) {
 			twice := map[uint64]bool{}
@@ -312,4 +324,73 @@ func closesPermanently(b *bent) {
 			return p.Path.Reap(ctx, dst)
 		}
 	})(b)
+}
+
+// attending is a path that looks out for answers in its way.
+type attending struct {
+	transport.Path
+	how func(stop func() bool)
+}
+
+// Unwrap lets transport.As find companions.
+func (a *attending) Unwrap() any { return a.Path }
+
+// Attend implements transport.Attending.
+func (a *attending) Attend(stop func() bool) { a.how(stop) }
+
+func attends(how func(stop func() bool)) bug {
+	return bug{bend: func(b *bent) {
+		b.dial = func(ctx context.Context, e transport.Endpoint) (transport.Path, error) {
+			p, err := b.Transport.Dial(ctx, e)
+			if err != nil {
+				return nil, err
+			}
+			return &attending{p, how}, nil
+		}
+	}, finds: []string{"looking out for answers"}, says: "stop is not called after"}
+}
+
+// delivering is a path that hands each completion that is taken over twice.
+type delivering struct {
+	transport.Path
+	left  chan transport.Completion
+	over  chan error
+	taken bool
+}
+
+// Unwrap lets transport.As find companions.
+func (d *delivering) Unwrap() any { return d.Path }
+
+// Deliver implements transport.Delivering.
+func (d *delivering) Deliver(f func(transport.Completion) bool) {
+	d.taken = true
+	go func() {
+		dst := make([]transport.Completion, 1)
+		for {
+			n, err := d.Path.Reap(context.Background(), dst)
+			if err != nil {
+				d.over <- err
+				return
+			}
+			if n > 0 && (!f(dst[0]) || !f(dst[0])) {
+				d.left <- dst[0]
+			}
+		}
+	}()
+}
+
+// Reap implements transport.Path.
+func (d *delivering) Reap(ctx context.Context, dst []transport.Completion) (int, error) {
+	if !d.taken || len(dst) == 0 {
+		return d.Path.Reap(ctx, dst)
+	}
+	select {
+	case dst[0] = <-d.left:
+		return 1, nil
+	case err := <-d.over:
+		d.over <- err
+		return 0, err
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	}
 }

@@ -44,6 +44,8 @@ func checks() []checkOf {
 		{"a path that nobody reaps", "A path under back-pressure keeps neither other paths nor the peer from moving bytes.", (*suite).fairness},
 		{"exactly one completion", "Each accepted operation completes exactly once, and a refused one never, whatever the order of calls.", (*suite).exactlyOnce},
 		{"exactly one completion, many at once", "Each accepted operation completes exactly once also when goroutines share a path to submit and to reap.", (*suite).exactlyOnceShared},
+		{"completions are delivered", "A path that is Delivering gives each completion to the function of Deliver, once, and to Reap what that does not take.", (*suite).delivers},
+		{"looking out for answers", "Attend of a path that is Attending returns by itself, whatever is under way, and takes nothing away; it does not call stop afterwards.", (*suite).attends},
 		{"reap waits for its context", "Reap waits until its context ends; with an empty dst it does not wait.", (*suite).reapWaits},
 		{"reap given up loses nothing", "A Reap whose context ends takes no completion away with it.", (*suite).reapGivenUp},
 		{"reap after close", "After Close, Reap gives out what is left and then ErrPathClosed; Submit and Import say ErrPathClosed.", (*suite).reapAfterClose},
