@@ -372,7 +372,11 @@ func (d *delivering) Deliver(f func(transport.Completion) bool) {
 				d.over <- err
 				return
 			}
-			if n > 0 && (!f(dst[0]) || !f(dst[0])) {
+			if n == 0 {
+				continue
+			}
+			taken := f(dst[0])
+			if again := f(dst[0]); !taken || !again {
 				d.left <- dst[0]
 			}
 		}
