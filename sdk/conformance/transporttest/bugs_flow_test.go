@@ -375,10 +375,11 @@ func (d *delivering) Deliver(f func(transport.Completion) bool) {
 			if n == 0 {
 				continue
 			}
-			taken := f(dst[0])
-			if again := f(dst[0]); !taken || !again {
+			if !f(dst[0]) {
 				d.left <- dst[0]
+				continue
 			}
+			f(dst[0])
 		}
 	}()
 }
