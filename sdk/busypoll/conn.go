@@ -1,8 +1,6 @@
 package busypoll
 
 import (
-	"errors"
-	"io"
 	"net"
 	"os"
 	"sync"
@@ -33,17 +31,6 @@ type Conn struct {
 	known bool   // by the set
 	armed uint32 // what somebody sleeps for
 	gone  bool   // fd is closed, and may be another connection's by now
-}
-
-// side is one direction of a Conn.
-type side struct {
-	busy  sync.Mutex    // one at a time uses it
-	ready chan struct{} // holds a token when it is worth another try
-	late  atomic.Bool   // the deadline has passed
-
-	mu    sync.Mutex
-	at    time.Time
-	timer *time.Timer
 }
 
 // Adopt makes a Conn of a TCP connection, which must not be used any more; of another, or where
@@ -81,116 +68,6 @@ func (c *Conn) LocalAddr() net.Addr { return c.local }
 
 // RemoteAddr implements net.Conn.
 func (c *Conn) RemoteAddr() net.Addr { return c.remote }
-
-// Read implements net.Conn. It does not poll.
-func (c *Conn) Read(p []byte) (int, error) {
-	if len(p) == 0 {
-		return 0, nil
-	}
-	if err := c.begin(&c.in); err != nil {
-		return 0, c.failed("read", err)
-	}
-	defer c.end(&c.in)
-	c.r.p = p
-	err := c.until(&c.in, unix.EPOLLIN, c.r.try)
-	c.r.p = nil
-	switch {
-	case err != nil:
-		return 0, c.failed("read", err)
-	case c.r.err != nil:
-		return 0, c.failed("read", os.NewSyscallError("read", c.r.err))
-	case c.r.n == 0:
-		return 0, io.EOF
-	}
-	return c.r.n, nil
-}
-
-// reading is a Read. Try is made once, so that none allocates.
-type reading struct {
-	p   []byte
-	n   int
-	err error
-	try func(fd uintptr) bool
-}
-
-func (r *reading) once(fd uintptr) bool {
-	for {
-		if r.n, r.err = syscall.Read(int(fd), r.p); !errors.Is(r.err, syscall.EINTR) {
-			return !errors.Is(r.err, syscall.EAGAIN)
-		}
-	}
-}
-
-// Write implements net.Conn.
-func (c *Conn) Write(p []byte) (int, error) {
-	if err := c.begin(&c.out); err != nil {
-		return 0, c.failed("write", err)
-	}
-	defer c.end(&c.out)
-	c.w.one[0] = p
-	c.w.single = c.w.one[:]
-	n, err := c.write(&c.w.single)
-	c.w.one[0] = nil
-	return int(n), err
-}
-
-// WriteBuffers writes and consumes bufs, in as few system calls as it takes.
-func (c *Conn) WriteBuffers(bufs *net.Buffers) (int64, error) {
-	if err := c.begin(&c.out); err != nil {
-		return 0, c.failed("write", err)
-	}
-	defer c.end(&c.out)
-	return c.write(bufs)
-}
-
-// write writes bufs, with the side begun.
-func (c *Conn) write(bufs *net.Buffers) (int64, error) {
-	var total int64
-	for consume(bufs, 0); len(*bufs) > 0; {
-		c.w.bufs = (*bufs)[:min(len(*bufs), pieces)]
-		err := c.until(&c.out, unix.EPOLLOUT, c.w.try)
-		c.w.bufs = nil
-		if err == nil && c.w.err != nil {
-			err = os.NewSyscallError("sendmsg", c.w.err)
-		}
-		if err != nil {
-			return total, c.failed("write", err)
-		}
-		total += int64(c.w.n)
-		consume(bufs, c.w.n)
-	}
-	return total, nil
-}
-
-// writing is a Write, as reading is a Read.
-type writing struct {
-	bufs   [][]byte
-	n      int
-	err    error
-	try    func(fd uintptr) bool
-	one    [1][]byte
-	single net.Buffers
-}
-
-func (w *writing) once(fd uintptr) bool {
-	for {
-		if w.n, w.err = sendVec(fd, w.bufs); !errors.Is(w.err, syscall.EINTR) {
-			return !errors.Is(w.err, syscall.EAGAIN)
-		}
-	}
-}
-
-// consume takes n bytes off the front, and what is empty.
-func consume(bufs *net.Buffers, n int) {
-	for len(*bufs) > 0 && n >= len((*bufs)[0]) {
-		n -= len((*bufs)[0])
-		(*bufs)[0] = nil
-		*bufs = (*bufs)[1:]
-	}
-	if n > 0 {
-		(*bufs)[0] = (*bufs)[0][n:]
-	}
-}
 
 // failed is an error as that of other connections.
 func (c *Conn) failed(op string, err error) error {
@@ -265,47 +142,6 @@ func (c *Conn) setDeadline(s *side, t time.Time) error {
 	return nil
 }
 
-func (s *side) deadline(t time.Time) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.at = t
-	if s.timer != nil {
-		s.timer.Stop()
-	}
-	left := time.Until(t)
-	s.late.Store(!t.IsZero() && left <= 0)
-	switch {
-	case t.IsZero():
-	case left <= 0:
-		s.wake()
-	case s.timer == nil:
-		s.timer = time.AfterFunc(left, s.pass)
-	default:
-		s.timer.Reset(left)
-	}
-}
-
-// pass is the timer's, which may have begun when the deadline was moved.
-func (s *side) pass() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	switch left := time.Until(s.at); {
-	case s.at.IsZero():
-	case left <= 0:
-		s.late.Store(true)
-		s.wake()
-	default:
-		s.timer.Reset(left)
-	}
-}
-
-func (s *side) wake() {
-	select {
-	case s.ready <- struct{}{}:
-	default:
-	}
-}
-
 // enter keeps the socket open until leave; false where it is closed.
 func (c *Conn) enter() bool {
 	for {
@@ -360,71 +196,6 @@ func (c *Conn) until(s *side, what uint32, f func(fd uintptr) bool) error {
 			return err
 		}
 		<-s.ready
-	}
-}
-
-// arm has those that sleep woken once the socket is ready, also where it is already.
-func (c *Conn) arm(what uint32) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.armed&what == what {
-		return nil
-	}
-	c.armed |= what
-	how := unix.EPOLL_CTL_MOD
-	if !c.known {
-		how = unix.EPOLL_CTL_ADD
-		c.set.remember(c)
-	}
-	err := c.watch(how)
-	if err != nil {
-		c.armed &^= what // Who comes next is to try again, not to sleep for nothing.
-		return err
-	}
-	c.known = true
-	return nil
-}
-
-// watch tells the system what armed says. mu is held.
-func (c *Conn) watch(how int) error {
-	if c.gone {
-		return net.ErrClosed
-	}
-	err := unix.EpollCtl(c.set.fd, how, c.fd, &unix.EpollEvent{Events: c.armed | unix.EPOLLONESHOT, Fd: int32(c.fd)})
-	return os.NewSyscallError("epoll_ctl", err)
-}
-
-// disarm has nobody woken for what comes, and reports whether somebody sleeps for it.
-func (c *Conn) disarm() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.armed&unix.EPOLLIN == 0 {
-		return false
-	}
-	c.armed &^= unix.EPOLLIN
-	return c.watch(unix.EPOLL_CTL_MOD) == nil
-}
-
-// fired is called with what the system said; it says nothing more until it is asked again.
-func (c *Conn) fired(events uint32) {
-	const end = unix.EPOLLERR | unix.EPOLLHUP
-	var said uint32
-	if events&(unix.EPOLLIN|end) != 0 {
-		said = unix.EPOLLIN
-	}
-	if events&(unix.EPOLLOUT|end) != 0 {
-		said |= unix.EPOLLOUT
-	}
-	c.mu.Lock()
-	if c.armed &^= said; c.armed != 0 {
-		_ = c.watch(unix.EPOLL_CTL_MOD)
-	}
-	c.mu.Unlock()
-	if said&unix.EPOLLIN != 0 {
-		c.in.wake()
-	}
-	if said&unix.EPOLLOUT != 0 {
-		c.out.wake()
 	}
 }
 

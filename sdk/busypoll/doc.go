@@ -13,4 +13,8 @@
 //   - Between two looks the processor is offered to other processes, and to other goroutines where
 //     GOMAXPROCS is 1, unless [KeepProcessor] was called; elsewhere another thread takes those.
 //   - A quarter of the processors, but at least one, polls at a time in a process.
+//
+// A [Conn] is a connection that Go's scheduler does not watch, so that nobody else is woken for what
+// comes while somebody polls (ADR 22). [Adopt] makes one; a [Reader], a [Lookout] and a [Sender] work
+// with connections of either kind.
 package busypoll
