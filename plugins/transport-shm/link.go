@@ -180,8 +180,9 @@ func (l *link) do(r *remote) {
 			r.state = remoteGone
 		}
 		if l.lost == nil {
+			m := message{Type: msgDetached, Handle: r.handle}
 			p.mu.Unlock()
-			l.say(message{Type: msgDetached, Handle: r.handle})
+			l.say(m)
 			p.mu.Lock()
 		}
 	}
