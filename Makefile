@@ -70,8 +70,12 @@ libmooncake: setup ## Build the library for programs in C, with headers, into di
 	./scripts/libmooncake.sh
 
 .PHONY: wheel
-wheel: setup ## Build the Python wheel for other machines, and the source distribution, into dist/
+wheel: setup ## Build the Python wheels for x86-64 and arm64, and the source distribution, into dist/
 	PYTHON=$(PYTHON) ./scripts/wheel.sh
+
+.PHONY: test-wheel
+test-wheel: wheel ## Install the wheels into bare systems for x86-64 and arm64 and use them there (root)
+	./scripts/test-wheel.sh
 
 .PHONY: test-python
 test-python: setup-tests $(TOOLS)/python/.stamp ## Run the tests of the Python package, over real processes
@@ -116,9 +120,16 @@ bench-plugins: ## Measure what a transport costs that runs as a process of its o
 	MOONCAKE_BENCH_PLUGINS=9 go test ./test/subprocess -count 1 -run TestRatios -v
 
 .PHONY: test-netem
-test-netem: ## Run the test of links with distance and loss over tc netem, in a VM whose kernel has it
+test-netem: ## Run the tests of slow, shared, far and lossy links over tc netem, in a VM whose kernel has it
 	go test -c -o dist/netem.test ./test/netem
-	test/rdma-vm/rdma-vm --ro -- dist/netem.test -test.v -test.run TestFarAndLossy
+	test/rdma-vm/rdma-vm --ro --mem 4096 --timeout 1800 -- env NETEM_CELLS=short dist/netem.test -test.v -test.timeout 30m -test.run 'TestFarAndLossy|TestSlowAndShared'
+
+# CELLS: a regular expression that selects cells by name, such as tcp-engine-100Mbit-16x.
+.PHONY: bench-netem
+bench-netem: pydev ## Measure transfers over slow, shared, far and lossy links (root; hours); CELLS=REGEXP, UPSTREAM=PYTHON for the reference beside, OUT=FILE for the table
+	go test -c -o dist/netem.test ./test/netem
+	cd test/netem && NETEM_CELLS=all NETEM_OUT='$(if $(OUT),$(abspath $(OUT)))' NETEM_PYTHON=$$(command -v $(PYTHON)) NETEM_UPSTREAM=$(UPSTREAM) \
+		../../dist/netem.test -test.v -test.timeout 12h -test.run 'TestSlowAndShared/$(CELLS)'
 
 .PHONY: bench-quic
 bench-quic: ## Measure quic beside tcp on links with distance and loss (root; about 20 minutes)

@@ -1,6 +1,9 @@
 package main
 
-import "github.com/mooncake-go/mooncake/sdk/busypoll"
+import (
+	"github.com/mooncake-go/mooncake/cmd/libmooncake/internal/storeface"
+	"github.com/mooncake-go/mooncake/sdk/busypoll"
+)
 
 // fromC is called before the first wait: threads of C wait in this process.
 func fromC() { busypoll.KeepProcessor() }
@@ -19,16 +22,17 @@ const inPlace = 4 << 20
 // call runs what moves objects to its end. The goroutine that C called is bound to C's thread:
 // each time it sleeps, for a peer or another goroutine, two threads have to change places. What
 // moves few bytes hardly sleeps, since waits for an answer poll. More is done on a goroutine of
-// its own, so that the thread sleeps once.
-func call(bytes uint64, work func()) {
+// its own, so that the thread sleeps once; work gets the store for which errors are the caller's.
+func call(t *storeface.Store, bytes uint64, work func(t *storeface.Store)) {
 	if bytes <= inPlace {
-		work()
+		work(t)
 		return
 	}
+	t = t.OfThisThread()
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		work()
+		work(t)
 	}()
 	<-done
 }

@@ -6,10 +6,10 @@ package main
 import "C"
 
 import (
+	"context"
 	"strconv"
 	"unsafe"
 
-	"github.com/mooncake-go/mooncake/cmd/libmooncake/internal/handles"
 	"github.com/mooncake-go/mooncake/cmd/libmooncake/internal/storeface"
 	"github.com/mooncake-go/mooncake/core/model"
 )
@@ -18,7 +18,7 @@ import (
 const wrong = -1
 
 func useC(s C.mooncake_store_t) storeUse {
-	return handles.Begin[*storeface.Store](&objects, int64(s))
+	return begin[*storeface.Store](int64(s))
 }
 
 // or is a text of C, or another where there is none.
@@ -100,7 +100,7 @@ func setup(s C.mooncake_store_t, given map[string]string) C.int {
 	if !u.OK {
 		return wrong
 	}
-	return C.int(u.Value.Setup(given, true, nil))
+	return C.int(u.Value.Setup(context.Background(), given, true, nil))
 }
 
 //export mooncake_store_health_check

@@ -28,7 +28,7 @@ func putOne(s C.mooncake_store_t, key *C.mck_const_char, at unsafe.Pointer, size
 		return wrong
 	}
 	var out [1]int64
-	call(uint64(size), func() { u.Value.Put([]string{or(key, "")}, single(at, size), placing(config), 0, out[:]) })
+	call(u.Value, uint64(size), func(t *storeface.Store) { t.Put([]string{or(key, "")}, single(at, size), placing(config), 0, out[:]) })
 	return C.int(out[0])
 }
 
@@ -43,7 +43,7 @@ func mooncake_store_batch_put_from(s C.mooncake_store_t, keys *C.mck_const_text,
 	}
 	out := make([]int64, n)
 	p := many(at, sizes, n)
-	call(total(p.Sizes), func() { u.Value.Put(names, p, placing(config), 0, out) })
+	call(u.Value, total(p.Sizes), func(t *storeface.Store) { t.Put(names, p, placing(config), 0, out) })
 	narrow(results, out)
 	return 0
 }
@@ -56,7 +56,7 @@ func mooncake_store_get_into(s C.mooncake_store_t, key *C.mck_const_char, at uns
 		return wrong
 	}
 	var out [1]int64
-	call(uint64(size), func() { u.Value.GetInto([]string{or(key, "")}, single(at, size), out[:]) })
+	call(u.Value, uint64(size), func(t *storeface.Store) { t.GetInto([]string{or(key, "")}, single(at, size), out[:]) })
 	return C.int64_t(out[0])
 }
 
@@ -70,7 +70,7 @@ func mooncake_store_batch_get_into(s C.mooncake_store_t, keys *C.mck_const_text,
 		return wrong
 	}
 	p := many(at, sizes, n)
-	call(total(p.Sizes), func() { u.Value.GetInto(names, p, view[int64](results, n)) })
+	call(u.Value, total(p.Sizes), func(t *storeface.Store) { t.GetInto(names, p, view[int64](results, n)) })
 	return 0
 }
 

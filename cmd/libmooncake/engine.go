@@ -6,6 +6,7 @@ package main
 import "C"
 
 import (
+	"github.com/mooncake-go/mooncake/cmd/libmooncake/internal/classic"
 	"github.com/mooncake-go/mooncake/cmd/libmooncake/internal/engineface"
 	"github.com/mooncake-go/mooncake/cmd/libmooncake/internal/handles"
 	"github.com/mooncake-go/mooncake/core/app"
@@ -14,7 +15,7 @@ import (
 type engineUse = handles.Use[*engineface.Engine]
 
 func useEngine(h C.mck_handle) engineUse {
-	return handles.Begin[*engineface.Engine](&objects, int64(h))
+	return begin[*engineface.Engine](int64(h))
 }
 
 // engineOf finds the initialized engine that a handle stands for, for a store that shares
@@ -65,13 +66,13 @@ func mck_engine_register(h C.mck_handle, n C.uint64_t, ptrs, sizes *C.mck_const_
 	u := useEngine(h)
 	defer u.Done()
 	if !u.OK {
-		return C.MCK_INVALID_PARAMS
+		return -1
 	}
 	list, err := memoryAt(view[uint64](ptrs, n), view[uint64](sizes, n))
 	if err != nil {
-		return C.int32_t(engineface.Code(u.Value.Failed(err)))
+		return C.int32_t(classic.Result(u.Value.Failed(err)))
 	}
-	return C.int32_t(engineface.Code(u.Value.Register(list, text(location, size), true)))
+	return C.int32_t(classic.Result(u.Value.Register(list, text(location, size), true)))
 }
 
 //export mck_engine_unregister
@@ -79,9 +80,9 @@ func mck_engine_unregister(h C.mck_handle, n C.uint64_t, ptrs *C.mck_const_u64) 
 	u := useEngine(h)
 	defer u.Done()
 	if !u.OK {
-		return C.MCK_INVALID_PARAMS
+		return -1
 	}
-	return C.int32_t(engineface.Code(u.Value.Unregister(view[uint64](ptrs, n))))
+	return C.int32_t(classic.Result(u.Value.Unregister(view[uint64](ptrs, n))))
 }
 
 //export mck_engine_alloc
@@ -103,7 +104,7 @@ func mck_engine_free_memory(h C.mck_handle, ptr, _ C.uint64_t) C.int32_t {
 	u := useEngine(h)
 	defer u.Done()
 	if !u.OK {
-		return C.MCK_INVALID_PARAMS
+		return -1
 	}
-	return C.int32_t(engineface.Code(u.Value.Release(uint64(ptr))))
+	return C.int32_t(classic.Result(u.Value.Release(uint64(ptr))))
 }

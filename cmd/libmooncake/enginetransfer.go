@@ -8,6 +8,7 @@ import "C"
 import (
 	"encoding/json"
 
+	"github.com/mooncake-go/mooncake/cmd/libmooncake/internal/classic"
 	"github.com/mooncake-go/mooncake/cmd/libmooncake/internal/engineface"
 	"github.com/mooncake-go/mooncake/cmd/libmooncake/internal/storeface"
 	"github.com/mooncake-go/mooncake/sdk/errs"
@@ -58,15 +59,15 @@ func mck_engine_transfer(h C.mck_handle, target *C.mck_const_char, size C.uint64
 	u := useEngine(h)
 	defer u.Done()
 	if !u.OK {
-		return C.MCK_INVALID_PARAMS
+		return -1
 	}
 	kind, err := direction(opcode)
 	if err != nil {
-		return C.int32_t(engineface.Code(u.Value.Failed(err)))
+		return C.int32_t(classic.Result(u.Value.Failed(err)))
 	}
 	list, err := ranges(n, ptrs, addrs, sizes)
 	if err != nil {
-		return C.int32_t(engineface.Code(u.Value.Failed(err)))
+		return C.int32_t(classic.Result(u.Value.Failed(err)))
 	}
 	var notice *engineface.Notice
 	if t := texts(notify); len(t) == 2 {
@@ -167,7 +168,7 @@ func mck_engine_probe(h C.mck_handle, peer *C.mck_const_char, size C.uint64_t) C
 	u := useEngine(h)
 	defer u.Done()
 	if !u.OK {
-		return C.MCK_INVALID_PARAMS
+		return -1
 	}
-	return C.int32_t(engineface.Code(u.Value.Probe(text(peer, size))))
+	return C.int32_t(classic.Unreachable(u.Value.Probe(text(peer, size))))
 }

@@ -24,6 +24,7 @@ import (
 	"unsafe"
 
 	"github.com/mooncake-go/mooncake/cmd/libmooncake/internal/handles"
+	"github.com/mooncake-go/mooncake/cmd/libmooncake/internal/storeface"
 )
 
 func main() {}
@@ -32,8 +33,23 @@ func main() {}
 type object interface {
 	// Shut ends it, bounded. Repeatable.
 	Shut()
-	// LastError is why the last call failed that failed, empty for none.
+	// LastError is why the last call of this thread failed, empty where it succeeded.
 	LastError() string
+}
+
+// caller is an object that keeps for each thread why its last call failed.
+type caller interface {
+	// Begin notes that a call of this thread begins.
+	Begin()
+}
+
+// begin notes a call with the T that h stands for.
+func begin[T caller](h int64) handles.Use[T] {
+	u := handles.Begin[T](&objects, h)
+	if u.OK {
+		u.Value.Begin()
+	}
+	return u
 }
 
 // closeWait is how long the end of a handle waits for calls under way.
@@ -61,8 +77,18 @@ func mck_close_all() {
 	all.Wait()
 }
 
+// interrupt ends a setup in progress: the end of a handle does not wait for a master.
+func interrupt(h int64) {
+	u := handles.Begin[*storeface.Store](&objects, h)
+	defer u.Done()
+	if u.OK {
+		u.Value.Interrupt()
+	}
+}
+
 // free ends a handle and what it stands for.
 func free[T object](h int64) {
+	interrupt(h)
 	if v, _, ok := handles.Take[T](&objects, h, closeWait); ok {
 		v.Shut()
 	}

@@ -2,12 +2,17 @@ package main
 
 /*
 #include "cgo.h"
+
+static inline int32_t is_interrupted(mck_interrupted f, void *arg) { return f != NULL ? f(arg) : 0; }
 */
 import "C"
 
 import (
+	"context"
 	"encoding/json"
 	"os"
+	"time"
+	"unsafe"
 
 	"github.com/mooncake-go/mooncake/cmd/libmooncake/internal/handles"
 	"github.com/mooncake-go/mooncake/cmd/libmooncake/internal/settings"
@@ -26,7 +31,7 @@ func source() settings.Source {
 
 type storeUse = handles.Use[*storeface.Store]
 
-func useStore(s C.mck_handle) storeUse { return handles.Begin[*storeface.Store](&objects, int64(s)) }
+func useStore(s C.mck_handle) storeUse { return begin[*storeface.Store](int64(s)) }
 
 // fill gives every result one code.
 func fill(results []int64, code int64) {
@@ -47,7 +52,8 @@ func mck_store_new() C.mck_handle { return C.mck_handle(newStore()) }
 func mck_store_free(s C.mck_handle) { free[*storeface.Store](int64(s)) }
 
 //export mck_store_setup
-func mck_store_setup(s C.mck_handle, data *C.mck_const_char, size C.uint64_t, positional C.int32_t, engine C.mck_handle) C.int32_t {
+func mck_store_setup(s C.mck_handle, data *C.mck_const_char, size C.uint64_t, positional C.int32_t, engine C.mck_handle,
+	interrupted C.mck_interrupted, arg unsafe.Pointer) C.int32_t {
 	u := useStore(s)
 	defer u.Done()
 	var given map[string]string
@@ -63,7 +69,37 @@ func mck_store_setup(s C.mck_handle, data *C.mck_const_char, size C.uint64_t, po
 		}
 		shared = e
 	}
-	return C.int32_t(u.Value.Setup(given, positional != 0, shared))
+	return C.int32_t(setupUntil(u.Value, given, positional != 0, shared, func() bool { return C.is_interrupted(interrupted, arg) != 0 }))
+}
+
+// interruptInterval is the time between questions whether a set-up is to be interrupted.
+const interruptInterval = 50 * time.Millisecond
+
+// setupUntil sets a store up, or ends that where interrupted says so, which is called by the
+// goroutine that C called, and so on C's thread.
+func setupUntil(s *storeface.Store, given map[string]string, positional bool, engine *app.Engine, interrupted func() bool) int64 {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	done, s := make(chan int64, 1), s.OfThisThread()
+	go func() { done <- s.Setup(ctx, given, positional, engine) }()
+	ticker := time.NewTicker(interruptInterval)
+	defer ticker.Stop()
+	for {
+		select {
+		case code := <-done:
+			return code
+		case <-ticker.C:
+		}
+		if !interrupted() {
+			continue
+		}
+		cancel()
+		code := <-done
+		if code == 0 { // It was quicker. The caller takes it for not set up.
+			s.Close()
+		}
+		return code
+	}
 }
 
 //export mck_store_setup_dummy
@@ -88,7 +124,7 @@ func mck_store_close(s C.mck_handle) C.int32_t {
 
 //export mck_store_is_setup
 func mck_store_is_setup(s C.mck_handle) C.int32_t {
-	u := useStore(s)
+	u := handles.Begin[*storeface.Store](&objects, int64(s)) // To ask is no call: a failed setup stays the last error.
 	defer u.Done()
 	if u.OK && u.Value.IsSetup() {
 		return 1

@@ -44,7 +44,7 @@ func mck_store_get_buffers(s C.mck_handle, keys C.mck_texts, out *C.mck_buffer) 
 	}
 	var lents []storeface.Lent
 	// How large objects are is not known before: one is taken for few bytes.
-	call(uint64(keys.n)*inPlace, func() { lents = u.Value.GetBuffers(texts(keys)) })
+	call(u.Value, uint64(keys.n)*inPlace, func(t *storeface.Store) { lents = t.GetBuffers(texts(keys)) })
 	for i, l := range lents {
 		to[i] = answer{status: l.Status}
 		if l.ReadOnly {

@@ -62,7 +62,7 @@ func eachKey(s C.mck_handle, keys C.mck_texts, results *C.int64_t, do func(t *st
 func moveKeys(s C.mck_handle, keys C.mck_texts, what C.mck_pieces, results *C.int64_t, do func(t *storeface.Store, keys []string, p storeface.Pieces, out []int64)) {
 	eachKey(s, keys, results, func(t *storeface.Store, keys []string, out []int64) {
 		p := pieces(what)
-		call(total(p.Sizes), func() { do(t, keys, p, out) })
+		call(t, total(p.Sizes), func(t *storeface.Store) { do(t, keys, p, out) })
 	})
 }
 

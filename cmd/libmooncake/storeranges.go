@@ -25,7 +25,7 @@ func mck_store_get_ranges(s C.mck_handle, bufs *C.mck_const_u64, n C.uint64_t, k
 		Buffers: view[uint64](bufs, n), KeyRows: view[uint64](keyRows, n+1), FragRows: rows,
 		DstOffsets: view[uint64](dst, frags), SrcOffsets: view[uint64](src, frags), Sizes: view[uint64](sizes, frags),
 	}
-	call(total(ranges.Sizes), func() { u.Value.GetRanges(texts(keys), ranges, out) })
+	call(u.Value, total(ranges.Sizes), func(t *storeface.Store) { t.GetRanges(texts(keys), ranges, out) })
 }
 
 //export mck_store_control

@@ -26,8 +26,7 @@ type Client struct {
 	admin *adminSocket
 }
 
-// OpenClient connects a client to a pool. It does not wait for the master: Store.Ready
-// does. Close it.
+// OpenClient connects a client to a pool. It does not wait for the master: Await does. Close it.
 func OpenClient(ctx context.Context, cfg config.Config, builtins []plugin.Factory, o ClientOptions) (*Client, error) {
 	p, err := newPeer(cfg, builtins, o.Log)
 	if err != nil {
@@ -43,6 +42,12 @@ func OpenClient(ctx context.Context, cfg config.Config, builtins []plugin.Factor
 		return nil, errors.Join(err, p.stop(context.WithoutCancel(ctx)))
 	}
 	return &Client{Store: c, peer: p, admin: openAdmin(ctx, cfg, "client", p.catalog, o.Log)}, nil
+}
+
+// Await returns once the master answers. It keeps asking for limit, at least once, and returns at
+// once with an error that waiting cannot fix.
+func (c *Client) Await(ctx context.Context, limit time.Duration) error {
+	return c.peer.session.Await(ctx, limit)
 }
 
 // Plugins returns the plugins that the client has in use.

@@ -21,7 +21,7 @@ func directoryOptions(s config.Store, name string, log *slog.Logger) open.Option
 		},
 		Dialer: p2p.Dialer{ConnectTimeout: s.HandshakeConnectTimeout, MaxLength: int(s.HandshakeMaxLength)},
 		Etcd:   etcd.Options{Username: s.MetadataUsername, Password: s.MetadataPassword, Logger: log},
-		Redis:  redis.Options{Username: s.MetadataUsername, Password: s.MetadataPassword, DB: s.MetadataDB, Logger: log},
+		Redis:  redis.Options{Username: s.MetadataUsername, Password: s.MetadataPassword, DB: s.MetadataDB},
 		Logger: log,
 	}
 }

@@ -32,7 +32,8 @@ type Engine struct {
 // EngineOptions are the settings of an engine that are not configuration.
 type EngineOptions struct {
 	Log *slog.Logger
-	// ExactName publishes under store.local_hostname as it is. Otherwise a name without a
+	// ExactName publishes under store.local_hostname as it is. With P2PHANDSHAKE a name
+	// without a host, with a wildcard, or with port 0 gets what it lacks. Otherwise a name without a
 	// port gets one that is free, so that processes of one host have different names. With
 	// P2PHANDSHAKE the port is always that of the handshake daemon.
 	ExactName bool
@@ -41,7 +42,7 @@ type EngineOptions struct {
 // OpenEngine starts an engine. InvalidParams for settings that cannot work; a transport
 // that is not there or does not start is an error unless another one does.
 func OpenEngine(ctx context.Context, cfg config.Config, builtins []plugin.Factory, o EngineOptions) (*Engine, error) {
-	if cfg.Store.LocalHostname == "" {
+	if cfg.Store.LocalHostname == "" && cfg.Store.MetadataServer != open.P2PHandshake {
 		return nil, errs.New(errs.InvalidParams, "store.local_hostname", "it is empty; give this machine's name or address")
 	}
 	f, err := newFabric(cfg, builtins, o.Log)
@@ -49,7 +50,7 @@ func OpenEngine(ctx context.Context, cfg config.Config, builtins []plugin.Factor
 		return nil, err
 	}
 	if o.ExactName {
-		err = f.openAs(ctx, cfg.Store.LocalHostname)
+		err = f.openAs(ctx, ownName(&f.cfg.Store))
 	} else {
 		err = f.open(ctx)
 	}

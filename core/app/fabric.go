@@ -119,7 +119,9 @@ func (f *fabric) build(ctx context.Context, carriers []transfer.Carrier) error {
 	s := f.cfg.Store
 	cfg := transfer.DefaultConfig()
 	cfg.SliceSize, cfg.Window, cfg.Timeout = int(s.SliceSize), int64(s.MaxInflightBytes), s.TransferTimeout
-	cfg.SliceTimeout = min(s.SliceTimeout, cfg.Timeout)
+	if cfg.SliceTimeout = s.SliceTimeout; cfg.Timeout > 0 {
+		cfg.SliceTimeout = min(cfg.SliceTimeout, cfg.Timeout)
+	}
 	cfg.ConnectTimeout, cfg.Retries, cfg.MaxRailPause = s.HandshakeConnectTimeout, s.RetryCount, s.RailPause
 	cfg.NoCache, cfg.RefreshInterval = !s.MetadataCache, s.MetadataRefresh
 	var err error

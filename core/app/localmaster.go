@@ -27,18 +27,23 @@ type LocalMaster struct {
 
 // StartLocalMaster starts one. Close it.
 func StartLocalMaster(ctx context.Context, cfg config.Config, builtins []plugin.Factory, log *slog.Logger) (*LocalMaster, error) {
+	return StartLocalMasterAt(ctx, "127.0.0.1:0", cfg, builtins, log)
+}
+
+// StartLocalMasterAt is StartLocalMaster on an address, host:port.
+func StartLocalMasterAt(ctx context.Context, address string, cfg config.Config, builtins []plugin.Factory, log *slog.Logger) (*LocalMaster, error) {
 	role, err := newMaster(cfg, builtins, log)
 	if err != nil {
 		return nil, err
 	}
 	m := &LocalMaster{Service: role.service, role: role}
-	if err := m.start(ctx, log); err != nil {
+	if err := m.start(ctx, address, log); err != nil {
 		return nil, errors.Join(err, m.Close(context.WithoutCancel(ctx)))
 	}
 	return m, nil
 }
 
-func (m *LocalMaster) start(ctx context.Context, log *slog.Logger) error {
+func (m *LocalMaster) start(ctx context.Context, address string, log *slog.Logger) error {
 	if err := m.role.evict.Start(ctx, newHost(m.role.evictID, log)); err != nil {
 		return err
 	}
@@ -49,7 +54,7 @@ func (m *LocalMaster) start(ctx context.Context, log *slog.Logger) error {
 		return err
 	}
 	var lc net.ListenConfig
-	ln, err := lc.Listen(ctx, "tcp", "127.0.0.1:0")
+	ln, err := lc.Listen(ctx, "tcp", address)
 	if err != nil {
 		return err
 	}

@@ -6,9 +6,11 @@ import (
 	"io"
 	"net"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/mooncake-go/mooncake/core/config"
+	"github.com/mooncake-go/mooncake/core/metadata/open"
 	"github.com/mooncake-go/mooncake/core/model"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
@@ -29,10 +31,11 @@ func localName(ctx context.Context, s config.Store) (name string, claim io.Close
 	if host == "" {
 		return "", nil, errs.New(errs.InvalidParams, "store.local_hostname", "it is empty; give this machine's name or address")
 	}
-	if h, port, err := net.SplitHostPort(host); err == nil {
-		return net.JoinHostPort(notWildcard(h), port), nil, nil
+	host, port := splitName(host)
+	host = notWildcard(host)
+	if port != "" {
+		return net.JoinHostPort(host, port), nil, nil
 	}
-	host = notWildcard(plainHost(host))
 	ctx, cancel := context.WithTimeout(ctx, nameSearch)
 	defer cancel()
 	for try := range max(s.SetupRetries, 1) {
@@ -53,19 +56,57 @@ func localName(ctx context.Context, s config.Store) (name string, claim io.Close
 		"no port from %d to %d is free on this machine; give %q with a port, or another range with store.client_min_port and store.client_max_port", s.ClientMinPort, s.ClientMaxPort, host)
 }
 
-// notWildcard replaces a wildcard, which upstream's mooncake_client takes for its own address,
-// by the first address of this machine that others can reach, or by loopback where there
-// is none.
-func notWildcard(host string) string {
+// splitName takes host:port apart; the port is empty where the name has none, and where it
+// is 0, which asks for any.
+func splitName(name string) (host, port string) {
+	host, port, err := net.SplitHostPort(name)
+	switch {
+	case err != nil:
+		return plainHost(name), ""
+	case port == "0":
+		return host, ""
+	}
+	return host, port
+}
+
+// ownName is the name of an engine whose name may say nothing about where peers reach it:
+// it has no host, a wildcard, or port 0. Without a metadata service the name gets an address
+// of this machine. In a metadata service the name is what peers look up, so it stays as it
+// is, and ownName sets only the address that the name stands for.
+func ownName(s *config.Store) string {
+	host, port := splitName(s.LocalHostname)
+	switch {
+	case s.MetadataServer != open.P2PHandshake:
+		if isWildcard(host) && s.AdvertiseHost == "" {
+			s.AdvertiseHost = notWildcard(host)
+		}
+		return s.LocalHostname
+	case port != "":
+		return net.JoinHostPort(notWildcard(host), port)
+	case host != plainHost(s.LocalHostname): // Port 0 asks for any port.
+		s.HandshakePortFromName = false
+	}
+	return notWildcard(host)
+}
+
+// isWildcard reports whether a host stands for all addresses of this machine.
+func isWildcard(host string) bool {
 	ip := net.ParseIP(host)
-	if ip == nil || !ip.IsUnspecified() {
+	return host == "" || ip != nil && ip.IsUnspecified()
+}
+
+// notWildcard replaces a wildcard, which upstream's mooncake_client and users of an engine
+// give as their own address, by the first address of this machine that others can reach, or
+// by loopback where there is none.
+func notWildcard(host string) string {
+	if !isWildcard(host) {
 		return host
 	}
 	addrs, err := net.InterfaceAddrs()
 	if err != nil {
 		addrs = nil
 	}
-	return firstReachable(addrs, ip.To4() == nil)
+	return firstReachable(addrs, strings.Contains(host, ":"))
 }
 
 func firstReachable(addrs []net.Addr, v6 bool) string {

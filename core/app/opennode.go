@@ -11,7 +11,6 @@ import (
 	"github.com/mooncake-go/mooncake/core/config"
 	"github.com/mooncake-go/mooncake/core/metadata/open"
 	"github.com/mooncake-go/mooncake/core/store"
-	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 )
 
@@ -38,31 +37,43 @@ type Node struct {
 	admin *adminSocket // nil on the engine of somebody else, who has one
 }
 
-const (
-	// nodeStart bounds OpenNode, besides the time for its memory.
-	nodeStart = 10 * time.Second
-	// firstAnswer is how long the master may take to say that it is there.
-	firstAnswer = 5 * time.Second
-)
+// nodeStart bounds what StartNode does, besides the time for its memory.
+const nodeStart = 10 * time.Second
 
 // memoryTime is how long memory of size bytes may take to be provided and registered: 1 s for
 // each GB. RDMA devices touch and pin all of it, and nothing interrupts them.
 func memoryTime(size uint64) time.Duration { return time.Duration(min(size, uint64(24*time.Hour))) }
 
-// OpenNode starts a node and returns once its memory is mounted, bounded. The master has to answer;
-// it is asked once, so that a caller with a master that is down hears of it within seconds.
-// An HTTP port that cannot be bound is named in the log and done without. On an error
-// nothing is left behind. Close it.
+// OpenNode starts a node and returns once its memory is mounted. It waits for the master and the
+// metadata service for store.max_wait_time. On an error nothing is left behind. Close it.
 func OpenNode(ctx context.Context, cfg config.Config, builtins []plugin.Factory, o NodeOptions) (*Node, error) {
+	n, err := StartNode(ctx, cfg, builtins, o)
+	if err != nil {
+		return nil, err
+	}
+	if err := n.Await(ctx, cfg.Store.MaxWaitTime); err != nil {
+		return nil, errors.Join(err, n.Close(context.WithoutCancel(ctx)))
+	}
+	return n, nil
+}
+
+// StartNode starts a node, bounded, and has it join the pool in the background, whenever the
+// master is there; Await waits for that. Until then its client's calls fail at once with RPCFail,
+// or join in when they find the master there, and memory can be registered. An HTTP port that
+// cannot be bound is named in the log and done without. On an error nothing is left behind. Close
+// it.
+func StartNode(ctx context.Context, cfg config.Config, builtins []plugin.Factory, o NodeOptions) (*Node, error) {
 	ctx, cancel := context.WithTimeout(ctx, nodeStart+memoryTime(uint64(cfg.Store.GlobalSegmentSize)))
 	defer cancel()
-	cfg.Store.MaxWaitTime = 0
 	r, err := newSharedStore(cfg, builtins, o)
 	if err != nil {
 		return nil, err
 	}
 	n := &Node{role: r}
-	if err := n.open(ctx); err != nil {
+	if err = r.peer.start(ctx); err == nil {
+		err = r.begin(ctx)
+	}
+	if err != nil {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
 		defer cancel()
 		return nil, errors.Join(err, r.stop(ctx), r.peer.stop(ctx))
@@ -77,17 +88,10 @@ func OpenNode(ctx context.Context, cfg config.Config, builtins []plugin.Factory,
 	return n, nil
 }
 
-func (n *Node) open(ctx context.Context) error {
-	if err := n.role.peer.start(ctx); err != nil {
-		return err
-	}
-	// Before any memory is mapped, and also where there is none to mount.
-	ask, cancel := context.WithTimeout(ctx, firstAnswer)
-	defer cancel()
-	if _, err := n.role.peer.master.Ready(ask); err != nil {
-		return errs.WithHint(err, "check that the master is running and reachable from here")
-	}
-	return n.role.start(ctx)
+// Await returns once the node has joined the pool. It keeps trying for limit, at least once, and
+// returns at once with an error that waiting cannot fix. The node goes on trying after an error.
+func (n *Node) Await(ctx context.Context, limit time.Duration) error {
+	return n.Node.Await(ctx, limit)
 }
 
 // serve binds the port of health and metrics.

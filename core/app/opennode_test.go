@@ -113,7 +113,9 @@ func TestNodesOnOneEngine(t *testing.T) {
 func TestOpenNodeWithoutAMasterFailsAndLeavesNothing(t *testing.T) {
 	nobody := heldport.Address(t)
 	for _, size := range []config.Size{0, 16 * config.MiB} {
-		_, err := OpenNode(t.Context(), nodeSettings(t, nobody, func(s *config.Store) { s.GlobalSegmentSize = size }), builtins(), NodeOptions{Log: quiet})
+		_, err := OpenNode(t.Context(), nodeSettings(t, nobody, func(s *config.Store) {
+			s.GlobalSegmentSize, s.MaxWaitTime = size, 0
+		}), builtins(), NodeOptions{Log: quiet})
 		assert.ErrorIs(t, err, errs.RPCFail.Err())
 		assert.ErrorContains(t, err, "check that the master")
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -58,14 +59,18 @@ func (p *peer) start(ctx context.Context) error {
 	return nil
 }
 
+// reconnectDelay is the longest pause between attempts to connect to the master, so that one that
+// comes up is found soon. How often it is asked for is the session's matter.
+const reconnectDelay = 250 * time.Millisecond
+
 func (p *peer) open(ctx context.Context) error {
 	s := p.cfg.Store
 	var err error
-	if p.master, err = rpc.Dial(s.MasterServerAddress, rpc.Options{Timeout: s.RPCTimeout}); err != nil {
+	if p.master, err = rpc.Dial(s.MasterServerAddress, rpc.Options{Timeout: s.RPCTimeout, MaxRetryDelay: reconnectDelay}); err != nil {
 		return err
 	}
 	sc := store.DefaultSessionConfig()
-	sc.MasterDownTimeout = s.MasterDownTimeout
+	sc.MasterDownTimeout, sc.Address = s.MasterDownTimeout, s.MasterServerAddress
 	if p.session, err = store.NewSession(sc, p.deps()); err != nil {
 		return err
 	}

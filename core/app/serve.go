@@ -5,10 +5,12 @@ import (
 	"errors"
 	"log/slog"
 	"net"
+	"time"
 
 	"go.uber.org/fx"
 
 	"github.com/mooncake-go/mooncake/core/config"
+	"github.com/mooncake-go/mooncake/core/store"
 	"github.com/mooncake-go/mooncake/core/store/local"
 	"github.com/mooncake-go/mooncake/core/store/local/serve"
 	"github.com/mooncake-go/mooncake/sdk/errs"
@@ -50,11 +52,20 @@ func localSocket(s config.Store) string {
 	return local.SocketOfPort(s.Port)
 }
 
+// longestCall bounds a call through the local service: its transfers, and the calls to the master
+// around them. A service that stands still is noticed by its pings, long before.
+func longestCall(s config.Store) time.Duration {
+	if s.TransferTimeout <= 0 {
+		return store.LongestPut + s.RPCTimeout
+	}
+	return s.TransferTimeout + s.RPCTimeout
+}
+
 func (r *serveRole) config() serve.Config {
 	c := serve.DefaultConfig(localSocket(r.cfg))
 	c.Any = r.cfg.LocalAccess == "any"
 	c.LendSize = uint64(r.cfg.LocalLendSize)
-	c.CallTimeout = max(c.CallTimeout, r.cfg.TransferTimeout+r.cfg.RPCTimeout)
+	c.CallTimeout = max(c.CallTimeout, longestCall(r.cfg))
 	return c
 }
 
@@ -122,7 +133,7 @@ func OpenLocal(ctx context.Context, cfg config.Config, o LocalOptions) (*local.C
 	c := local.DefaultConfig(o.Socket)
 	c.Any = cfg.Store.LocalAccess == "any"
 	c.LocalBufferSize = max(uint64(cfg.Store.LocalBufferSize), o.Buffer)
-	c.CallTimeout = cfg.Store.TransferTimeout + cfg.Store.RPCTimeout
+	c.CallTimeout = longestCall(cfg.Store)
 	c.Log, c.Allocator = o.Log, o.Allocator
 	return local.Attach(ctx, c)
 }

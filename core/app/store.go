@@ -95,7 +95,19 @@ func newStoreOn(p *peer, cfg config.Config) (*storeRole, error) {
 	return &storeRole{peer: p, cfg: n, metrics: shown}, n.Validate()
 }
 
+// start returns once the node has joined the pool.
 func (s *storeRole) start(ctx context.Context) error {
+	if err := s.begin(ctx); err != nil {
+		return err
+	}
+	if err := s.node.Load().Await(ctx, s.cfg.StartWait); err != nil {
+		return errors.Join(err, s.stop(context.WithoutCancel(ctx)))
+	}
+	return nil
+}
+
+// begin starts the client and the node, which joins the pool in the background.
+func (s *storeRole) begin(ctx context.Context) error {
 	deps := s.peer.deps()
 	client, err := store.NewClient(s.peer.clientConfig(), deps)
 	if err != nil {
@@ -103,7 +115,7 @@ func (s *storeRole) start(ctx context.Context) error {
 	}
 	node, err := store.NewNode(s.cfg, deps)
 	if err == nil {
-		err = node.Start(ctx)
+		err = node.Begin(ctx)
 	}
 	if err != nil {
 		return errors.Join(err, client.Close(context.WithoutCancel(ctx)))

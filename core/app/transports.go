@@ -35,7 +35,7 @@ func (f *fabric) openTransport(id plugin.ID) (transfer.Carrier, error) {
 	// In a process of its own one may still need memory that has a descriptor.
 	_, apart := t.(transport.Renewing)
 	return transfer.Carrier{
-		Name: id.Name, Transport: t, LocalAny: m.Has(transport.CapLocalAny) && !(apart && m.Has(transport.CapNoForeign)),
+		Name: id.Name, Transport: t, Stalls: m.Has(transport.CapStall) && !apart, LocalAny: m.Has(transport.CapLocalAny) && !(apart && m.Has(transport.CapNoForeign)),
 	}, nil
 }
 
@@ -64,7 +64,7 @@ func (f *fabric) transportSpec(m plugin.Manifest) (plugins.Spec, error) {
 		}
 	}
 	host := cmp.Or(node.AdvertiseHost, hostPart(node.LocalHostname))
-	if host != "" && host != "localhost" {
+	if !isWildcard(host) && host != "localhost" {
 		offer("advertise", []any{host})
 		offer("host", bindFor(host))
 	}

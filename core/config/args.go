@@ -76,8 +76,12 @@ func FlagError(fs *pflag.FlagSet, err error) error {
 	var missing *pflag.ValueRequiredError
 	switch {
 	case errors.As(err, &unknown):
-		name := unknown.GetSpecifiedName()
-		p.Origin.Name, p.Reason = "--"+name, "unknown flag"
+		name, dashes := unknown.GetSpecifiedName(), "--"
+		if letters := unknown.GetSpecifiedShortnames(); letters != "" {
+			name, _, _ = strings.Cut(letters, "=") // One dash, before what may be the whole name of a flag.
+			dashes = "-"
+		}
+		p.Origin.Name, p.Reason = dashes+name, "unknown flag"
 		if near := nearestFlag(fs, name); near != "" {
 			p.Hint = "did you mean --" + near + "?"
 		}
@@ -88,9 +92,25 @@ func FlagError(fs *pflag.FlagSet, err error) error {
 	return Problems{p}
 }
 
+// Nearest returns the candidate that name is most likely a misspelling of, empty where none is
+// near.
+func Nearest(name string, candidates []string) string { return value.Nearest(name, candidates) }
+
 func nearestFlag(fs *pflag.FlagSet, name string) string {
 	var names []string
-	fs.VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+	fs.VisitAll(func(f *pflag.Flag) {
+		if !f.Hidden {
+			names = append(names, f.Name)
+		}
+	})
+	fs.VisitAll(func(f *pflag.Flag) {
+		if f.Hidden && f.Deprecated == "" {
+			names = append(names, f.Name) // After those that have an effect: of equally near ones the first counts.
+		}
+	})
+	if len(name) == 1 {
+		return "" // A letter is near to every other one.
+	}
 	if near := value.Nearest(name, names); near != "" {
 		return near
 	}

@@ -112,8 +112,8 @@ type Store struct {
 
 	SliceSize        Size          `koanf:"slice_size" default:"1MiB" range:"4KiB..64MiB" doc:"largest piece that an object is cut into for moving"`
 	MaxInflightBytes Size          `koanf:"max_inflight_bytes" default:"64MiB" range:"4KiB..1TiB" doc:"bytes under way to one peer; at least slice_size"`
-	TransferTimeout  time.Duration `koanf:"transfer_timeout" default:"30s" range:"1ms..24h" doc:"bound on moving one object"`
-	SliceTimeout     time.Duration `koanf:"slice_timeout" unit:"s" default:"5s" range:"1ms..24h" doc:"bound on one attempt to move one piece"`
+	TransferTimeout  time.Duration `koanf:"transfer_timeout" default:"0s" range:"0s..24h" doc:"bound on moving the bytes of one call; 0: as long as bytes move"`
+	SliceTimeout     time.Duration `koanf:"slice_timeout" unit:"s" default:"5s" range:"1ms..24h" doc:"how long a path may move nothing before its pieces are tried elsewhere"`
 	RetryCount       int           `koanf:"retry_count" default:"9" range:"1..127" doc:"how often one piece is tried again, on another path where there is one"`
 	RailPause        time.Duration `koanf:"rail_pause" unit:"s" default:"30s" range:"1s..24h" doc:"longest pause of a path between two devices that keeps failing; the first is 1 s, and it doubles"`
 	RPCTimeout       time.Duration `koanf:"rpc_timeout" unit:"ms" default:"30s" range:"1ms..24h" doc:"bound on one call to the master"`
@@ -153,7 +153,7 @@ type Store struct {
 	LocalLendSize Size          `koanf:"local_lend_size" default:"256MiB" range:"0..1TiB" doc:"shared memory in which 'mooncake client serve' lends objects for reading; 0 lends none"`
 	RESTHost      string        `koanf:"rest_host" default:"0.0.0.0" doc:"address the REST service binds"`
 	RESTPort      int           `koanf:"rest_port" type:"port" default:"0" doc:"port of the REST service (PUT /api/put and so on); 0 for no service. The flag of 'mooncake store' is --port"`
-	MaxWaitTime   time.Duration `koanf:"max_wait_time" unit:"s" default:"60s" range:"0s..24h" doc:"how long the start keeps trying to reach the master and the metadata service"`
+	MaxWaitTime   time.Duration `koanf:"max_wait_time" unit:"s" default:"90s" range:"0s..24h" doc:"how long the start of a node, and setup of a store in an engine, keep trying to reach the master and the metadata service; 0 tries once"`
 
 	HandshakePort           int           `koanf:"handshake_port" type:"port" default:"12001" range:"1..65535" doc:"port of the handshake in names of nodes that have none"`
 	HandshakePortFromName   bool          `koanf:"handshake_port_from_name" default:"false" doc:"let the handshake listen on the port in local_hostname"`

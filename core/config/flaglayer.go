@@ -20,6 +20,7 @@ func (l *loader) flags() {
 			ours[name] = f
 		}
 	}
+	l.poolFlags(ours)
 	table := l.Role.upstreamFlags()
 	l.Flags.VisitAll(func(f *pflag.Flag) {
 		v, ok := f.Value.(*flagValue)

@@ -33,6 +33,9 @@ func RegisterFlags(fs *pflag.FlagSet, role Role) {
 		f := fs.VarPF(&flagValue{kind: "key=value", many: true}, defineFlag, "D", "set a key of the store service's JSON file, such as local_hostname; repeatable")
 		f.Annotations = map[string][]string{groupAnnotation: {GroupUpstream}}
 	}
+	if role.node() {
+		add(fs, GroupRole, masterFlag, "host:port", MasterUsage, "")
+	}
 	for _, f := range schema() {
 		if name := f.flag(role); name != "" {
 			add(fs, f.group(role), name, f.kind, f.usage(), f.defaultFor(role))

@@ -36,6 +36,9 @@ func Reference() []FieldDoc {
 				d.Flags = append(d.Flags, "--"+name)
 			}
 		}
+		if f.key == masterKey {
+			d.Flags = append(d.Flags, "--"+masterFlag)
+		}
 		for _, t := range names {
 			for _, n := range t.names {
 				shown := t.prefix + n.Name

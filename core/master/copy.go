@@ -89,7 +89,7 @@ func (s *Service) checkTargets(op string, kind model.CopyKind, source string, ta
 		return errs.New(errs.InvalidParams, op, "%d targets are named; a move has one", len(targets))
 	case kind == model.MoveObject && source == "":
 		return errs.New(errs.InvalidParams, op, "a move needs the name of the segment to move from")
-	case slices.Contains(targets, source):
+	case kind == model.MoveObject && slices.Contains(targets, source):
 		return errs.New(errs.InvalidParams, op, "segment %q is both source and target", source)
 	}
 	v := s.registry.View()

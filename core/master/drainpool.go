@@ -202,7 +202,7 @@ func segmentsOf(r model.Replica) (names []string) {
 
 // StartMove implements drain.Pool.
 func (p drainPool) StartMove(spec model.TaskSpec) (model.TaskID, error) {
-	return p.s.CreateTask(context.Background(), model.Caller{Tenant: spec.Tenant}, spec)
+	return p.s.startTask(context.Background(), model.Caller{Tenant: spec.Tenant}, spec)
 }
 
 // Move implements drain.Pool.

@@ -77,3 +77,11 @@ func validKey(op string, key model.Key) error {
 	}
 	return nil
 }
+
+// soughtKey is validKey for a key that is looked for.
+func soughtKey(op string, key model.Key) error {
+	if err := model.ValidateSought(key); err != nil {
+		return errs.Wrap(errs.CodeOf(err), op, err)
+	}
+	return nil
+}

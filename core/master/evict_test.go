@@ -1,6 +1,7 @@
 package master_test
 
 import (
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -38,6 +39,66 @@ func TestExistDoesNotRefreshTheRank(t *testing.T) {
 		r.put("c")
 		require.Equal(t, []bool{ranks}, r.exist("a"))
 	}
+}
+
+// A put for which there can be no room is answered at once, and evicts nothing.
+func TestAnImpossiblePutEvictsNothing(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		segments []int // of so many pages
+		drained  []string
+		pages    int
+	}{
+		{"larger than the pool", []int{4, 4}, nil, 9},
+		{"larger than what takes objects", []int{4, 4}, []string{"node-1:1"}, 5},
+		{"in too many pieces", slices.Repeat([]int{1}, 66), nil, 65},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := start(t, noLease, c.segments...)
+			keys := names("k", 0, len(c.segments))
+			r.put(keys...)
+			if c.drained != nil {
+				require.NoError(t, second(r.CreateDrainJob(r.ctx, model.DrainSpec{Segments: c.drained, MaxConcurrency: 1})))
+			}
+			before := r.value("master_attempted_evictions_total")
+			for _, cfg := range []model.ReplicateConfig{{ReplicaNum: 1}, {ReplicaNum: 2}, {ReplicaNum: 1, Upsert: true}} {
+				for _, key := range []string{"new", "k00000"} {
+					_, err := r.write(cfg, key, c.pages)
+					if key == "k00000" && !cfg.Upsert {
+						require.Equal(t, errs.ObjectAlreadyExists, errs.CodeOf(err), "it is there, whatever its size")
+						continue
+					}
+					require.Equal(t, errs.NoAvailableHandle, errs.CodeOf(err))
+					require.False(t, errs.ClassOf(err).Retryable(), "a client does not ask again")
+					require.ErrorContains(t, err, key)
+				}
+			}
+			require.Equal(t, keys, r.here())
+			require.Equal(t, before, r.value("master_attempted_evictions_total"))
+			_, err := r.write(model.DefaultReplicateConfig(), "fits", 1)
+			require.NoError(t, err)
+		})
+	}
+}
+
+// What is pinned is in the way of a put for good: what is not pinned stays, too, unless the
+// put can have its room.
+func TestAPutThatPinsLeaveNoRoomForEvictsNothing(t *testing.T) {
+	r := start(t, noLease, 8)
+	r.put("a", "b", "c")
+	pin := model.ReplicateConfig{ReplicaNum: 1, HardPin: true}
+	for _, k := range names("pin", 0, 5) {
+		_, err := r.write(pin, k, 1)
+		require.NoError(t, err)
+	}
+	_, err := r.write(model.DefaultReplicateConfig(), "large", 4)
+	require.Equal(t, errs.NoAvailableHandle, errs.CodeOf(err))
+	require.True(t, errs.ClassOf(err).Retryable(), "pins come off")
+	require.Equal(t, append([]string{"a", "b", "c"}, names("pin", 0, 5)...), r.here())
+	require.Equal(t, one(errs.OK), r.remove(true, "pin00000"))
+	_, err = r.write(model.DefaultReplicateConfig(), "large", 4)
+	require.NoError(t, err)
+	require.Equal(t, append([]string{"large"}, names("pin", 1, 5)...), r.here())
 }
 
 func TestHardPinIsNeverEvicted(t *testing.T) {

@@ -2,12 +2,15 @@ package master
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"math/bits"
 
 	"github.com/mooncake-go/mooncake/core/master/history"
 	"github.com/mooncake-go/mooncake/core/master/lease"
 	"github.com/mooncake-go/mooncake/core/master/objects"
+	"github.com/mooncake-go/mooncake/core/master/placement"
+	"github.com/mooncake-go/mooncake/core/master/segments"
 	"github.com/mooncake-go/mooncake/core/model"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
@@ -50,14 +53,14 @@ func (s *Service) newPut(caller model.Caller, c scope, items []model.PutItem, cf
 // admit refuses what cannot work, serves upserts that need no room, and leaves the rest in
 // todo.
 func (p *put) admit() {
-	capacity := p.s.registry.View().Capacity
+	view := p.s.registry.View()
 	var seen map[model.Key]bool
 	if p.cfg.Upsert && len(p.items) > 1 {
 		seen = make(map[model.Key]bool, len(p.items))
 	}
 	before := objects.Handle(0)
 	for i, it := range p.items {
-		switch err := p.check(it, capacity); {
+		switch err := p.check(it); {
 		case err != nil:
 			p.out[i].Err = err
 		case seen[it.Key]:
@@ -66,7 +69,7 @@ func (p *put) admit() {
 			if seen != nil {
 				seen[it.Key] = true
 			}
-			p.overwrite(i)
+			p.overwrite(i, view)
 		default:
 			at, out := p.s.table.CanPut(p.scope.name(it.Key), p.now, p.s.cfg.PutDiscardTimeout, before)
 			before = at
@@ -74,12 +77,36 @@ func (p *put) admit() {
 				p.out[i].Err = outcomeError(out, opPutStart, it.Key)
 				continue
 			}
-			p.todo = append(p.todo, i)
+			p.queue(i, view)
 		}
 	}
 }
 
-func (p *put) check(it model.PutItem, capacity uint64) error {
+// queue notes that an item needs room, unless there can be none: nothing is evicted for it.
+func (p *put) queue(i int, v *segments.View) {
+	size, pinned := p.items[i].Size, p.s.table.HardPinnedBytes()
+	// Where only the pins are in the way the same put may succeed later.
+	text, class := "", errs.ClassPermanent
+	switch {
+	case len(v.Open) == 0: // Then nothing is evicted either.
+	case size > v.OpenBytes:
+		text = fmt.Sprintf("it has %d bytes, but the whole pool has %d where objects can go", size, v.OpenBytes)
+	case p.pieceSize(i, v) == 0:
+		text = fmt.Sprintf("it has %d bytes, too many for %d pieces of at most %d bytes", size, placement.MaxPieces, v.Largest)
+	case size > v.Capacity-min(pinned, v.Capacity):
+		text = fmt.Sprintf("there is no room for its %d bytes: %d of the pool's %d are pinned and never evicted", size, pinned, v.Capacity)
+		class = errs.ClassUnknown
+	}
+	if text == "" {
+		p.todo = append(p.todo, i)
+		return
+	}
+	p.s.counters.AllocFailures.Add(1)
+	p.out[i].Err = errs.WithHint(keyError(errs.NoAvailableHandle, class, opPutStart, p.items[i].Key, text),
+		"store it in parts, add segments, or remove pinned objects")
+}
+
+func (p *put) check(it model.PutItem) error {
 	switch err := validKey(opPutStart, it.Key); {
 	case err != nil:
 		return err
@@ -87,14 +114,12 @@ func (p *put) check(it model.PutItem, capacity uint64) error {
 		return keyError(errs.InvalidParams, errs.ClassPermanent, opPutStart, it.Key, "its size is 0; an object has at least 1 byte")
 	case len(it.Group) > maxGroup:
 		return errs.New(errs.InvalidParams, opPutStart, "%q: the group's name has %d bytes; the most is %d", short(it.Key), len(it.Group), maxGroup)
-	case capacity > 0 && it.Size > capacity:
-		return errs.New(errs.InvalidParams, opPutStart, "%q has %d bytes, but the whole pool has %d; store it in parts, or add segments", short(it.Key), it.Size, capacity)
 	}
 	return nil
 }
 
 // overwrite begins an upsert in place where that can be.
-func (p *put) overwrite(i int) {
+func (p *put) overwrite(i int, v *segments.View) {
 	// It costs a tenant nothing, but one that may not write may not do this either.
 	if err := p.s.mayWrite(p.scope); err != nil {
 		p.deny(i, err)
@@ -111,7 +136,7 @@ func (p *put) overwrite(i int) {
 		p.s.announceOverwritten(n.Key, n.Settings.Group)
 		p.out[i].Value = p.buf[head:len(p.buf):len(p.buf)]
 	case objects.NeedsRoom:
-		p.todo = append(p.todo, i)
+		p.queue(i, v)
 	default:
 		p.out[i].Err = outcomeError(out, opPutStart, p.items[i].Key)
 	}
@@ -173,7 +198,7 @@ func (p *put) run(ctx context.Context) {
 			full = &shortage{}
 		}
 		full.missing = p.missing()
-		if round == maxRounds || p.s.registry.View().Capacity == 0 || ctx.Err() != nil {
+		if round == maxRounds || len(p.s.registry.View().Open) == 0 || ctx.Err() != nil {
 			break
 		}
 		// Ask for exactly what is missing, so that no object goes without need. Only when

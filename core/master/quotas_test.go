@@ -234,7 +234,7 @@ func TestEveryEndRefunds(t *testing.T) {
 		require.NoError(t, r.CopyRevoke(r.ctx, a, model.CopyObject, "k"))
 		require.Equal(t, uint64(1), r.pagesOf("a"))
 		_, err = r.CreateTask(r.ctx, a, model.TaskSpec{Key: "k", Targets: []string{"nowhere"}})
-		require.Equal(t, errs.SegmentNotFound, errs.CodeOf(err))
+		require.Equal(t, errs.InvalidParams, errs.CodeOf(err))
 		require.NoError(t, r.MountSegment(r.ctx, r.client, segment(2, page/2)))
 		_, err = r.CopyStart(r.ctx, a, model.CopyObject, "k", "", []string{"node-2:1"})
 		require.Equal(t, errs.NoAvailableHandle, errs.CodeOf(err))

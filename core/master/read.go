@@ -29,7 +29,7 @@ func (s *Service) Exist(ctx context.Context, caller model.Caller, keys []model.K
 	}
 	out, failed := make([]model.Result[bool], len(keys)), 0
 	for i, k := range keys {
-		if out[i].Err = validKey(op, k); out[i].Err != nil {
+		if out[i].Err = soughtKey(op, k); out[i].Err != nil {
 			g.Parent = 0
 			failed++
 			continue
@@ -120,7 +120,7 @@ func (s *Service) read(op string, c scope, keys []model.Key, g objects.Grant) (o
 	// One backing array for the common case of one copy a key.
 	buf := make([]model.Replica, 0, len(keys))
 	for i, k := range keys {
-		if out[i].Err = validKey(op, k); out[i].Err != nil {
+		if out[i].Err = soughtKey(op, k); out[i].Err != nil {
 			g.Parent = 0
 			continue
 		}

@@ -25,7 +25,7 @@ func (s *Service) Remove(ctx context.Context, caller model.Caller, keys []model.
 	}
 	out, names := make([]error, len(keys)), make([]string, len(keys))
 	for i, k := range keys {
-		if out[i] = validKey(op, k); out[i] == nil {
+		if out[i] = soughtKey(op, k); out[i] == nil {
 			names[i] = c.name(k)
 		}
 	}

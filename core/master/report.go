@@ -31,6 +31,9 @@ func (s *Service) Metrics() prometheus.Gatherer { return s.gatherer }
 // ObserveRPC counts one call over the network, for the latency histograms.
 func (s *Service) ObserveRPC(method string, took time.Duration) { s.counters.RPC.Observe(method, took) }
 
+// ObserveForeign counts a connection to the RPC port that was turned away, by its protocol.
+func (s *Service) ObserveForeign(protocol string) { s.counters.ForeignConnections.Add(1, protocol) }
+
 func (s *Service) gauges() metrics.Gauges {
 	v := s.registry.View()
 	g := metrics.Gauges{

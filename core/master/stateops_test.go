@@ -119,7 +119,8 @@ func (s *state) put(rt *rapid.T) {
 		old := before[it.Key]
 		blocked := old != nil && (old.complete || now.Sub(old.since) <= stDiscard)
 		switch c := code(got[i].Err); {
-		case c == errs.InvalidParams && it.Size > s.capacity():
+		case c == errs.OK && it.Size > s.capacity():
+			rt.Fatalf("put of %s, larger than the pool", it.Key)
 		case !cfg.Upsert && blocked != (c == errs.ObjectAlreadyExists):
 			rt.Fatalf("put of %s over %+v: %v", it.Key, old, got[i].Err)
 		case c == errs.OK && s.allocDown() && !cfg.Upsert:

@@ -51,7 +51,7 @@ func TestAnObjectLargerThanEverySegment(t *testing.T) {
 		back, _ := partsOf(read[0].Value.Replicas[0])
 		require.Equal(t, names, back, "in the order of the bytes")
 		_, err = r.write(model.DefaultReplicateConfig(), "too large", 7*mib)
-		require.Equal(t, errs.InvalidParams, errs.CodeOf(err))
+		require.Equal(t, errs.NoAvailableHandle, errs.CodeOf(err))
 
 		require.NoError(t, r.UnmountSegment(r.ctx, r.client, r.segs[1].ID, 0))
 		require.Equal(t, one(errs.ObjectNotFound), r.get("large"))

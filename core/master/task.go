@@ -3,6 +3,7 @@ package master
 import (
 	"context"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/mooncake-go/mooncake/core/master/objects"
@@ -14,8 +15,20 @@ import (
 // maxFetch bounds the tasks of one FetchTasks.
 const maxFetch = 1024
 
-// CreateTask has a copy or move carried out by the client that owns the source.
+// CreateTask has a copy or move carried out by the client that owns the source. As with
+// upstream, a segment that is not there, and a source without a copy, are InvalidParams.
 func (s *Service) CreateTask(ctx context.Context, caller model.Caller, spec model.TaskSpec) (model.TaskID, error) {
+	id, err := s.startTask(ctx, caller, spec)
+	switch errs.CodeOf(err) {
+	case errs.SegmentNotFound, errs.ReplicaNotFound:
+		err = errs.Wrap(errs.InvalidParams, "", err)
+	}
+	return id, err
+}
+
+// startTask is CreateTask with errors that tell what is missing: SegmentNotFound,
+// ReplicaNotFound.
+func (s *Service) startTask(ctx context.Context, caller model.Caller, spec model.TaskSpec) (model.TaskID, error) {
 	id, err := s.createTask(ctx, caller, spec)
 	s.counters.CreateTask(spec.Kind).Done(err != nil)
 	return id, err
@@ -30,7 +43,12 @@ func (s *Service) createTask(ctx context.Context, caller model.Caller, spec mode
 	if err != nil {
 		return model.TaskID{}, err
 	}
-	spec.Tenant = c.tenant
+	if err := soughtKey(op, spec.Key); err != nil {
+		return model.TaskID{}, err
+	}
+	if spec.Tenant = c.tenant; len(spec.Targets) <= tasks.MaxTargets {
+		spec.Targets = distinct(spec.Targets)
+	}
 	if err := tasks.Validate(spec); err != nil {
 		return model.TaskID{}, errs.Wrap(errs.CodeOf(err), op, err)
 	}
@@ -44,29 +62,66 @@ func (s *Service) createTask(ctx context.Context, caller model.Caller, spec mode
 	case !v.Complete:
 		return model.TaskID{}, outcomeError(objects.Unfinished, op, spec.Key)
 	}
+	source, owner, err := s.taskSource(op, &spec, v.Replicas)
+	if err != nil {
+		return model.TaskID{}, err
+	}
+	spec.Source = source
+	id, err := s.tasks.Create(spec, owner, time.Now())
+	return id, errs.Wrap(errs.CodeOf(err), op, err)
+}
+
+// taskSource picks the segment that a task reads from, and the client that owns it: the one
+// that the task names, else any with a copy, if possible one that is no target. With a copy
+// on every target there is nothing to write, and a target can be the source.
+func (s *Service) taskSource(op string, spec *model.TaskSpec, copies []model.Replica) (string, model.ClientID, error) {
+	type place struct {
+		segment string
+		owner   model.ClientID
+	}
+	var free, targets []place
+	gone := false
 	// A copy in pieces lies on several segments, and any of them names it.
-	var at []model.Part
-	for _, r := range v.Replicas {
+	for _, r := range copies {
 		for _, part := range r.Parts {
-			if spec.Source == "" || part.Segment == spec.Source {
-				at = append(at, part)
+			if spec.Source != "" && part.Segment != spec.Source {
+				continue
+			}
+			m := s.registry.Get(part.SegmentID)
+			switch {
+			case m == nil:
+				gone = true
+			case slices.Contains(spec.Targets, part.Segment):
+				targets = append(targets, place{part.Segment, m.Client})
+			default:
+				free = append(free, place{part.Segment, m.Client})
 			}
 		}
 	}
-	if len(at) == 0 {
-		if len(s.registry.View().Named(spec.Source)) == 0 {
-			return model.TaskID{}, errs.New(errs.SegmentNotFound, op, "no segment is called %q", spec.Source)
+	if len(free) == 0 {
+		free = targets
+	}
+	switch {
+	case len(free) > 0:
+		at := free[rand.IntN(len(free))]
+		return at.segment, at.owner, nil
+	case gone:
+		return "", model.ClientID{}, outcomeError(objects.SourceGone, op, spec.Key)
+	case len(s.registry.View().Named(spec.Source)) == 0:
+		return "", model.ClientID{}, errs.New(errs.SegmentNotFound, op, "no segment is called %q", spec.Source)
+	}
+	return "", model.ClientID{}, outcomeError(objects.NoReplica, op, spec.Key)
+}
+
+// distinct returns names without those that came before.
+func distinct(names []string) []string {
+	var out []string
+	for _, n := range names {
+		if !slices.Contains(out, n) {
+			out = append(out, n)
 		}
-		return model.TaskID{}, outcomeError(objects.NoReplica, op, spec.Key)
 	}
-	source := at[rand.IntN(len(at))]
-	owner := s.registry.Get(source.SegmentID)
-	if owner == nil {
-		return model.TaskID{}, outcomeError(objects.SourceGone, op, spec.Key)
-	}
-	spec.Source = source.Segment
-	id, err := s.tasks.Create(spec, owner.Client, time.Now())
-	return id, errs.Wrap(errs.CodeOf(err), op, err)
+	return out
 }
 
 // QueryTask answers with a task.

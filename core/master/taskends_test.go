@@ -58,13 +58,46 @@ func TestCopyTasks(t *testing.T) {
 	require.Equal(t, model.TaskFailed, task.Status)
 	require.Contains(t, task.Message, "on fire")
 	require.Len(t, r.why("k").Replicas, 3, "nothing changed")
-	for want, spec := range map[errs.Code]model.TaskSpec{
-		errs.SegmentNotFound: {Key: "k", Targets: []string{"nowhere"}},
-		errs.ObjectNotFound:  {Key: "l", Targets: []string{"node-0:1"}},
-		errs.InvalidParams:   {Key: "k"},
+	for name, c := range map[string]struct {
+		spec model.TaskSpec
+		want errs.Code
+	}{
+		"unknown target":     {model.TaskSpec{Key: "k", Targets: []string{"nowhere"}}, errs.InvalidParams},
+		"unknown source":     {model.TaskSpec{Kind: model.MoveObject, Key: "k", Source: "nowhere", Targets: []string{"node-0:1"}}, errs.InvalidParams},
+		"source is target":   {model.TaskSpec{Kind: model.MoveObject, Key: "k", Source: "node-0:1", Targets: []string{"node-0:1"}}, errs.InvalidParams},
+		"no target":          {model.TaskSpec{Key: "k"}, errs.InvalidParams},
+		"unknown key":        {model.TaskSpec{Key: "l", Targets: []string{"node-0:1"}}, errs.ObjectNotFound},
+		"empty key":          {model.TaskSpec{Targets: []string{"node-0:1"}}, errs.ObjectNotFound},
+		"a target twice":     {model.TaskSpec{Key: "k", Targets: []string{"node-0:1", "node-0:1"}}, errs.OK},
+		"a copy on a target": {model.TaskSpec{Key: "k", Targets: []string{"node-0:1", "node-1:1", "node-2:1"}}, errs.OK},
 	} {
-		require.Equal(t, want, errs.CodeOf(second(r.CreateTask(r.ctx, model.Caller{}, spec))))
+		require.Equal(t, c.want, errs.CodeOf(second(r.CreateTask(r.ctx, model.Caller{}, c.spec))), name)
 	}
+}
+
+// The source of a copy is no target of it while another segment has a copy.
+func TestTheSourceOfACopyIsNoTarget(t *testing.T) {
+	r := start(t, noLease, 4, 4, 4)
+	_, err := r.write(model.ReplicateConfig{ReplicaNum: 2, PreferredSegments: []string{"node-0:1", "node-1:1"}}, "k", 1)
+	require.NoError(t, err)
+	create := func(targets ...string) model.Task {
+		id, err := r.CreateTask(r.ctx, model.Caller{}, model.TaskSpec{Kind: model.CopyObject, Key: "k", Targets: targets})
+		require.NoError(t, err)
+		task, err := r.QueryTask(r.ctx, id)
+		require.NoError(t, err)
+		return task
+	}
+	for range 50 { // The source is picked at random.
+		require.Equal(t, "node-1:1", create("node-0:1").Spec.Source)
+		require.Equal(t, "node-0:1", create("node-1:1", "node-2:1").Spec.Source)
+	}
+	require.Equal(t, 100, r.work(r.client, false))
+	require.Len(t, r.why("k").Replicas, 3, "one of them asked for a copy where there was none")
+	all := create("node-2:1", "node-0:1", "node-1:1", "node-0:1")
+	require.Len(t, all.Spec.Targets, 3)
+	require.Equal(t, 1, r.work(r.client, false), "there is a copy on each target: nothing is written")
+	require.Len(t, r.why("k").Replicas, 3)
+	require.Len(t, r.alloc.Live(), 3)
 }
 
 // A drain job empties a segment through the nodes' own work, and the segment takes nothing

@@ -19,3 +19,12 @@ func ValidateKey(k Key) error {
 	}
 	return nil
 }
+
+// ValidateSought is ValidateKey for a key that is looked for: no object has an empty key, code
+// ObjectNotFound.
+func ValidateSought(k Key) error {
+	if k == "" {
+		return errs.New(errs.ObjectNotFound, "key", "it is empty; no object has such a key")
+	}
+	return ValidateKey(k)
+}

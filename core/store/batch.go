@@ -58,7 +58,7 @@ func (c *Client) single(keys []model.Key) bool {
 		return false
 	}
 	for _, k := range keys {
-		if model.ValidateKey(k) != nil {
+		if model.ValidateSought(k) != nil {
 			return false
 		}
 	}
@@ -77,7 +77,7 @@ func allFailed[T any](n int, err error) []model.Result[T] {
 // validKeys returns the keys that are valid and their indexes; nil indexes when all are.
 func validKeys(keys []model.Key, bad func(int, error)) (good []model.Key, index []int) {
 	for i, k := range keys {
-		err := model.ValidateKey(k)
+		err := model.ValidateSought(k)
 		if err != nil {
 			bad(i, err)
 			if index == nil {

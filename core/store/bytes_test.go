@@ -147,16 +147,22 @@ func TestUnreachableCopyIsReplaced(t *testing.T) {
 	}
 }
 
-// TestReadThatOutlivesItsLease: the bytes may belong to another object by the time they
-// arrive, so they are thrown away, even if they look right.
-func TestReadThatOutlivesItsLease(t *testing.T) {
+// TestLongRead: a read that takes longer than its lease has it renewed. Where the lease is lost all
+// the same, the bytes may belong to another object by the time they arrive, so they are thrown
+// away, even if they look right.
+func TestLongRead(t *testing.T) {
 	const ttl = time.Second
 	for _, c := range []struct {
 		name  string
-		slow  int // how many reads take longer than the lease
+		slow  int  // how many reads take much longer than the lease
+		lost  bool // whether renewals fail while they do
 		tries int
 		ok    bool
-	}{{"once", 1, 2, true}, {"always", 100, 3, false}} {
+	}{
+		{"renewed", 1, false, 1, true},
+		{"lost once", 1, true, 2, true},
+		{"lost every time", 100, true, 3, false},
+	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				p := newPool(t, func(m *master.Config) { m.LeaseTTL = ttl })
@@ -165,24 +171,37 @@ func TestReadThatOutlivesItsLease(t *testing.T) {
 				require.NoError(t, r.Put(t.Context(), "k", content("k", 5000), one))
 				reads := 0
 				r.wire.SetHook(func(e memtransport.Event) memtransport.Fault {
-					if e.Kind == transport.Read {
-						if reads++; reads <= c.slow {
-							return memtransport.Fault{Delay: ttl}
-						}
+					if e.Kind != transport.Read {
+						return memtransport.Fault{}
 					}
-					return memtransport.Fault{}
+					if reads++; reads > c.slow {
+						return memtransport.Fault{}
+					}
+					if c.lost { // The key has another value by the time that the bytes arrive.
+						go func() { _ = r.Upsert(context.Background(), "k", content(fmt.Sprint("k", reads), 5000), one) }()
+					}
+					return memtransport.Fault{Delay: 4 * ttl}
 				})
 				got, err := r.Get(t.Context(), "k")
 				require.Equal(t, c.tries, reads)
-				if c.ok {
-					require.NoError(t, err)
-					require.Equal(t, content("k", 5000), got)
-				} else {
+				switch {
+				case !c.ok:
 					require.True(t, errs.Is(err, errs.LeaseExpired), "%v", err)
 					require.ErrorContains(t, err, "default_kv_lease_ttl")
 					require.Nil(t, got)
+				case c.lost:
+					require.NoError(t, err)
+					require.Equal(t, content("k1", 5000), got, "the value that is there now")
+				default:
+					require.NoError(t, err)
+					require.Equal(t, content("k", 5000), got)
 				}
-				require.Equal(t, min(c.slow, c.tries), r.count(t, "mooncake_client_leases_expired_total"))
+				lost := 0
+				if c.lost {
+					lost = min(c.slow, c.tries)
+				}
+				require.Equal(t, lost, r.count(t, "mooncake_client_leases_expired_total"))
+				require.NoError(t, r.Client.Close(t.Context()))
 			})
 		})
 	}

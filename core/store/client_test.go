@@ -63,7 +63,7 @@ func TestBatches(t *testing.T) {
 	ask := append([]string{"absent", ""}, keys...)
 	exist := c.BatchExist(t.Context(), ask)
 	require.False(t, exist[0].Value)
-	require.True(t, errs.Is(exist[1].Err, errs.InvalidParams))
+	require.True(t, errs.Is(exist[1].Err, errs.ObjectNotFound))
 	for _, r := range exist[2:] {
 		require.True(t, r.Value)
 	}
@@ -83,7 +83,7 @@ func TestBatches(t *testing.T) {
 	require.Equal(t, values[3], got[0].Value)
 	require.True(t, errs.Is(got[1].Err, errs.ObjectNotFound))
 	require.Equal(t, values[3], got[2].Value, "a key may come twice")
-	require.True(t, errs.Is(got[3].Err, errs.InvalidParams))
+	require.True(t, errs.Is(got[3].Err, errs.ObjectNotFound))
 
 	listed, err := c.ListKeys(t.Context(), "^kx{0,4}$", "", 3)
 	require.NoError(t, err)
@@ -91,7 +91,7 @@ func TestBatches(t *testing.T) {
 	errsOf := c.BatchRemove(t.Context(), []string{keys[0], "absent", ""}, true)
 	require.NoError(t, errsOf[0])
 	require.True(t, errs.Is(errsOf[1], errs.ObjectNotFound))
-	require.True(t, errs.Is(errsOf[2], errs.InvalidParams))
+	require.True(t, errs.Is(errsOf[2], errs.ObjectNotFound))
 	count, err := c.RemoveByRegex(t.Context(), "^kx{1,4}$", true)
 	require.NoError(t, err)
 	require.Equal(t, 4, count)
@@ -125,7 +125,7 @@ func TestQueryIntoMemoryOfTheCaller(t *testing.T) {
 	require.Len(t, a.Results, 3)
 	require.True(t, errs.Is(a.Results[0].Err, errs.ObjectNotFound))
 	require.EqualValues(t, 2, a.Results[1].Value.Size)
-	require.True(t, errs.Is(a.Results[2].Err, errs.InvalidParams))
+	require.True(t, errs.Is(a.Results[2].Err, errs.ObjectNotFound))
 	require.NoError(t, c.Close(t.Context()))
 	c.QueryTo(t.Context(), keys[:2], &a)
 	require.Len(t, a.Results, 2)
@@ -192,10 +192,10 @@ func TestBadInput(t *testing.T) {
 		{"put: empty key", c.Put(t.Context(), "", []byte("v"), one), errs.InvalidParams, "empty"},
 		{"put: 2 MiB key", c.Put(t.Context(), long, []byte("v"), one), errs.InvalidParams, "2097152 bytes"},
 		{"put: empty value", c.Put(t.Context(), "k", nil, one), errs.InvalidParams, `put "k": INVALID_PARAMS: the value is empty`},
-		{"put: more than the pool", c.Put(t.Context(), "k", make([]byte, 2*segment), one), errs.InvalidParams, "50331648 bytes"},
+		{"put: more than the pool", c.Put(t.Context(), "k", make([]byte, 2*segment), one), errs.NoAvailableHandle, "50331648 bytes"},
 		{"put: no copies", c.Put(t.Context(), "k", []byte("v"), model.ReplicateConfig{}), errs.InvalidParams, ""},
 		{"put: keys without values", c.BatchPut(t.Context(), []string{"k", "l"}, nil, one)[1], errs.InvalidParams, "2 keys came with 0 values"},
-		{"get: empty key", get("", nil), errs.InvalidParams, "empty"},
+		{"get: empty key", get("", nil), errs.ObjectNotFound, "empty"},
 		{"get: 2 MiB key", get(long, nil), errs.InvalidParams, "2097152 bytes"},
 		{"get: absent", get("absent", make([]byte, 1)), errs.ObjectNotFound, `"absent"`},
 		{"get: small buffer", get("good", make([]byte, 99)), errs.InvalidParams, "100 bytes, the buffer 99"},

@@ -20,9 +20,10 @@ type Config struct {
 	// AllocWait is how long a put that finds no room keeps asking. Default 0: it fails at
 	// once, and the caller decides.
 	AllocWait time.Duration
-	// TransferTimeout bounds the moving of the bytes of one call. It must stay below the
-	// master's put release timeout (600 s), after which the memory of an unfinished put is
-	// given to others. Default 60 s.
+	// TransferTimeout bounds the moving of the bytes of one call. 0, the default: it goes on
+	// as long as bytes move, and a put for LongestPut at most. Where it is set it must stay
+	// below the master's put release timeout (600 s), after which the memory of an unfinished
+	// put is given to others.
 	TransferTimeout time.Duration
 	// FinishTimeout bounds the calls to the master that end a put, also when the caller's
 	// context has ended by then. Default 10 s.
@@ -42,17 +43,36 @@ type Config struct {
 	Layers LayersConfig
 }
 
+// LongestPut bounds the writes of one put without a TransferTimeout. It stays below the master's
+// put release timeout (600 s), after which others may be given the memory.
+const LongestPut = 9 * time.Minute
+
+// moving returns the deadline of reads that begin now: zero for as long as bytes move.
+func (c *Config) moving(now time.Time) time.Time {
+	if c.TransferTimeout <= 0 {
+		return time.Time{}
+	}
+	return now.Add(c.TransferTimeout)
+}
+
+// writing returns the deadline of writes that begin now.
+func (c *Config) writing(now time.Time) time.Time {
+	if c.TransferTimeout <= 0 {
+		return now.Add(LongestPut)
+	}
+	return now.Add(c.TransferTimeout)
+}
+
 // DefaultConfig returns the defaults.
 func DefaultConfig() Config {
 	return Config{
-		Checksum:        true,
-		TransferTimeout: 60 * time.Second,
-		FinishTimeout:   10 * time.Second,
-		ReadRetries:     2,
-		MaxBatch:        1024,
-		MaxObjectSize:   16 << 30,
-		HotCache:        hotcache.DefaultConfig(),
-		Layers:          DefaultLayersConfig(),
+		Checksum:      true,
+		FinishTimeout: 10 * time.Second,
+		ReadRetries:   2,
+		MaxBatch:      1024,
+		MaxObjectSize: 16 << 30,
+		HotCache:      hotcache.DefaultConfig(),
+		Layers:        DefaultLayersConfig(),
 	}
 }
 
@@ -64,8 +84,8 @@ func (c Config) Validate() error {
 	switch {
 	case c.AllocWait < 0:
 		return bad("allocation wait", c.AllocWait, "0 or more")
-	case c.TransferTimeout <= 0:
-		return bad("transfer timeout", c.TransferTimeout, "above 0")
+	case c.TransferTimeout < 0:
+		return bad("transfer timeout", c.TransferTimeout, "0 or above")
 	case c.FinishTimeout <= 0:
 		return bad("finish timeout", c.FinishTimeout, "above 0")
 	case c.ReadRetries < 0:

@@ -28,7 +28,7 @@ func TestClosedClient(t *testing.T) {
 
 func TestConfigs(t *testing.T) {
 	for _, f := range []func(*store.Config){
-		func(c *store.Config) { c.AllocWait = -1 }, func(c *store.Config) { c.TransferTimeout = 0 }, func(c *store.Config) { c.FinishTimeout = 0 },
+		func(c *store.Config) { c.AllocWait = -1 }, func(c *store.Config) { c.TransferTimeout = -1 }, func(c *store.Config) { c.FinishTimeout = 0 },
 		func(c *store.Config) { c.ReadRetries = -1 }, func(c *store.Config) { c.MaxBatch = 0 }, func(c *store.Config) { c.MaxObjectSize = 0 },
 		func(c *store.Config) { c.Layers.MaxOpen = 0 }, func(c *store.Config) { c.Layers.IdleTimeout = 0 }, func(c *store.Config) { c.Layers.PutTimeout = 0 },
 	} {

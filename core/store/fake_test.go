@@ -73,8 +73,13 @@ func (l *ledger) Ready(context.Context) (string, error) { return "ledger", nil }
 func (l *ledger) MountSegment(_ context.Context, c model.ClientID, s model.Segment) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.segs = append(l.segs, &ledgerSegment{Segment: s, client: c})
 	l.known[c] = true
+	for _, there := range l.segs {
+		if there.ID == s.ID { // A ping from before the mount may have it mounted again.
+			return nil
+		}
+	}
+	l.segs = append(l.segs, &ledgerSegment{Segment: s, client: c})
 	return nil
 }
 

@@ -108,7 +108,7 @@ func (c *Client) get(ctx context.Context, op string, r *reading) {
 	r.todo = r.todo[:0]
 	for i := range r.items {
 		it := &r.items[i]
-		if it.err = model.ValidateKey(it.key); it.err == nil {
+		if it.err = model.ValidateSought(it.key); it.err == nil {
 			r.todo = append(r.todo, it)
 		}
 	}

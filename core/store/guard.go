@@ -23,6 +23,9 @@ func ask[T any](ctx context.Context, s *Session, name string, f func(context.Con
 // context's end is a limit, unless that is zero.
 func finish[T any](ctx context.Context, s *Session, name string, limit time.Time, f func(context.Context) (T, error)) (T, error) {
 	var none T
+	if s.outside.Load() > 0 {
+		s.settle(ctx)
+	}
 	if err := s.refuse(); err != nil {
 		return none, err
 	}
@@ -59,9 +62,9 @@ type waiting struct {
 func (s *Session) wait(ctx context.Context, limit time.Time) *waiting {
 	w, ok := s.waits.Get().(*waiting)
 	if ok {
-		w.watch.Reset(s.cfg.MasterDownTimeout / 2)
+		w.watch.Reset(s.downTimeout() / 2)
 	} else {
-		w = &waiting{watch: time.AfterFunc(s.cfg.MasterDownTimeout/2, s.suspect)}
+		w = &waiting{watch: time.AfterFunc(s.downTimeout()/2, s.suspect)}
 	}
 	if limit.IsZero() {
 		w.Begin(ctx)

@@ -18,6 +18,7 @@ type heldObject struct {
 	lapses   int   // how often the lease had run out when it was renewed
 	why      error // why it was not renewed
 	replaced bool  // the key has another value by now
+	lasting  bool  // in use until it is dropped, however long that takes
 }
 
 // expires is when the lease runs out, as far as is known.

@@ -68,6 +68,9 @@ func (t *layerTable) pause() (time.Duration, bool) {
 // dueGet is when a session for reading is to be looked at. t.mu is held.
 func (t *layerTable) dueGet(h *heldObject) time.Time {
 	due := h.used.Add(t.c.cfg.Layers.IdleTimeout)
+	if h.lasting {
+		due = time.Now().Add(t.c.cfg.Layers.IdleTimeout)
+	}
 	if at := h.tried.Add(h.obj.LeaseTTL / renewAt); renewable(h) && at.Before(due) {
 		due = at
 	}
@@ -91,7 +94,7 @@ func (t *layerTable) dueGets(now time.Time) []renewal {
 	due, dropped := false, 0
 	for k, h := range t.gets {
 		switch {
-		case now.Sub(h.used) >= t.c.cfg.Layers.IdleTimeout:
+		case !h.lasting && now.Sub(h.used) >= t.c.cfg.Layers.IdleTimeout:
 			t.dropGet(k)
 			last, dropped = k.key, dropped+1
 		case renewable(h) && now.Sub(h.tried) >= h.obj.LeaseTTL/renewWith:

@@ -103,7 +103,7 @@ func (l *Layers) begin(w *RangeWrite) (*openPut, *putItem, error) {
 		return nil, nil, p.failed
 	}
 	end := p.started.Add(l.c.cfg.Layers.PutTimeout)
-	it := &putItem{key: w.Key, size: p.item.size, replicas: p.item.replicas, deadline: now.Add(l.c.cfg.TransferTimeout)}
+	it := &putItem{key: w.Key, size: p.item.size, replicas: p.item.replicas, deadline: l.c.cfg.writing(now)}
 	if end.Before(it.deadline) {
 		it.deadline = end
 	}

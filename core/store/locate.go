@@ -59,11 +59,14 @@ func (c *Client) found(it *readItem, o model.Object, asked time.Time) error {
 	it.expires = asked.Add(o.LeaseTTL)
 	if o.LeaseTTL <= 0 && c.checked(it) {
 		// A master without leases protects no reader; the checksum still does.
-		it.expires = asked.Add(c.cfg.TransferTimeout)
+		it.expires = asked.Add(noLease)
 	}
 	c.rank(it.obj.Replicas, asked)
 	return nil
 }
+
+// noLease stands in for the time of a lease where none can run out.
+const noLease = 365 * 24 * time.Hour
 
 // readable refuses an object that cannot be read as the master describes it.
 func (c *Client) readable(o *model.Object) error {

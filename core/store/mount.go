@@ -19,6 +19,9 @@ const (
 	freeTimeout = 30 * time.Second
 )
 
+// errOutside refuses what only a node that is in the pool can do.
+var errOutside = errs.New(errs.UnavailableInCurrentStatus, "", "the node is not in the pool: it is not started, it is stopped, or the master has not answered yet")
+
 // MountOptions describe memory to be contributed at run time.
 type MountOptions struct {
 	// Size of memory to be allocated, in bytes; not used with Memory.
@@ -70,7 +73,7 @@ func (n *Node) admit(size uint64, fresh bool) error {
 	n.mu.Unlock()
 	switch {
 	case !open:
-		return errs.New(errs.UnavailableInCurrentStatus, "", "the node is not started")
+		return errOutside
 	case size == 0:
 		return errs.New(errs.InvalidParams, "", "the size is 0")
 	case pieces+n.cfg.pieces(size) > maxPieces:
@@ -122,7 +125,7 @@ func (n *Node) choose(ids []model.SegmentID) ([]*piece, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if !n.open {
-		return nil, errs.New(errs.UnavailableInCurrentStatus, "", "the node is not started")
+		return nil, errOutside
 	}
 	byID := make(map[model.SegmentID]*piece, len(n.pieces))
 	for _, p := range n.pieces {

@@ -7,12 +7,15 @@ import (
 	"github.com/mooncake-go/mooncake/core/transfer"
 )
 
+// hurryPause is the least time between pings that report failures as they happen.
+const hurryPause = 50 * time.Millisecond
+
 // move has the engine carry out requests, notes how each peer did, and returns the answers in
 // the memory of dst where that is large enough.
 func (s *Session) move(ctx context.Context, e engine, reqs []transfer.Request, dst []transfer.Result) []transfer.Result {
 	self, now := e.LocalName(), time.Now()
 	var few [4]tally
-	peers := few[:0]
+	peers, failed := few[:0], false
 	for i := range reqs {
 		if name := reqs[i].Peer; name != self && tallyOf(peers, name) == nil {
 			peers = append(peers, tally{endpoint: name})
@@ -32,6 +35,7 @@ func (s *Session) move(ctx context.Context, e engine, reqs []transfer.Request, d
 			t.bytes += uint64(len(reqs[i].Local))
 		case blamed(ctx, &reqs[i], r, now):
 			t.failed++
+			failed = true
 		}
 		if r.Done.After(t.last) {
 			t.last = r.Done
@@ -42,6 +46,9 @@ func (s *Session) move(ctx context.Context, e engine, reqs []transfer.Request, d
 	}
 	if len(peers) > 0 && s.peers.first() {
 		s.nudge()
+	}
+	if failed && time.Since(s.born)-time.Duration(s.lastPing.Load()) >= hurryPause {
+		s.hurry() // The master places nothing more there.
 	}
 	return results
 }

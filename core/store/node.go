@@ -5,7 +5,6 @@ import (
 	"errors"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/mooncake-go/mooncake/core/memory"
 	"github.com/mooncake-go/mooncake/core/transfer"
@@ -34,8 +33,12 @@ type Node struct {
 	open    bool            // MountSegment is allowed
 	run     context.Context // ends with the node
 	told    bool            // the metadata service was told of this node
+	joinErr error           // of the last attempt to join
+	late    bool            // Await gave up before the node had joined
+	joined  atomic.Bool     // the memory was mounted once
+	tries   atomic.Uint64   // attempts to join that have ended
 	mounted atomic.Bool
-	remount chan struct{} // capacity 1: the master has forgotten the node
+	remount chan struct{} // capacity 1: the master does not know the node
 }
 
 // NewNode makes a node. It acquires nothing.
@@ -60,33 +63,41 @@ func NewNode(cfg NodeConfig, deps Deps) (*Node, error) {
 	return n, nil
 }
 
-// Start returns once the memory is mounted. On an error nothing is left behind, and the node
-// cannot be started again. The engine's transports and its directory must be started before.
+// Start is Begin, and Await for StartWait. On an error nothing is left behind, and the node
+// cannot be started again.
 func (n *Node) Start(ctx context.Context) error {
+	err := n.Begin(ctx)
+	if err != nil {
+		return err
+	}
+	if err = n.Await(ctx, n.cfg.StartWait); err != nil {
+		return errors.Join(err, n.Stop(context.WithoutCancel(ctx)))
+	}
+	return nil
+}
+
+// Begin provides the memory and has the node join the pool in the background, however long the
+// master and the metadata service take to be there: Stop ends it. On an error nothing is left
+// behind, and the node cannot be started again. The engine's transports and its directory must be
+// started before.
+func (n *Node) Begin(ctx context.Context) error {
 	n.life.Lock()
 	defer n.life.Unlock()
 	if n.cancel != nil {
 		return errs.New(errs.Internal, "store node: start", "it is started already")
 	}
-	err := n.allocate(ctx)
-	if err == nil {
-		err = n.join(ctx)
-	}
-	if err != nil {
+	if err := n.allocate(ctx); err != nil {
 		err = errors.Join(err, n.leave(context.WithoutCancel(ctx)))
 		n.closeSession()
 		return err
 	}
-	n.mounted.Store(true)
 	run, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	n.cancel = cancel
 	n.mu.Lock()
-	n.open, n.run = true, run
+	n.run = run
 	n.mu.Unlock()
 	n.session.attach(n)
 	n.loop.Go(func() { n.tend(run) })
-	n.loop.Go(func() { n.tasks.run(run) })
-	n.deps.Log.Info("memory is mounted", "segments", len(n.Segments()), "name", n.engine.LocalName(), "bytes", n.Size())
 	return nil
 }
 
@@ -99,7 +110,9 @@ func (n *Node) Stop(ctx context.Context) error {
 	n.open = false
 	n.mu.Unlock()
 	if n.cancel != nil {
-		n.fadeOut(ctx)
+		if n.joined.Load() {
+			n.fadeOut(ctx)
+		}
 		n.cancel()
 		n.loop.Wait()
 		n.session.detach(n)
@@ -133,24 +146,6 @@ func (n *Node) Size() uint64 {
 		}
 	}
 	return total
-}
-
-// join publishes and mounts, and keeps trying for StartWait.
-func (n *Node) join(ctx context.Context) error {
-	end := time.Now().Add(n.cfg.StartWait)
-	for pause := 50 * time.Millisecond; ; pause = min(2*pause, time.Second) {
-		err := n.announce(ctx, func(ctx context.Context) error { return n.mountEach(ctx, n.staying()) })
-		if err == nil {
-			return nil
-		}
-		if errs.ClassOf(err) == errs.ClassPermanent || ctx.Err() != nil || !time.Now().Add(pause).Before(end) {
-			return errs.WithHint(err, "check that the master and the metadata service are running and reachable from here")
-		}
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
-		}
-	}
 }
 
 // announce makes the node known: first to peers, then to the master, which sends peers.

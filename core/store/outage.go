@@ -1,6 +1,8 @@
 package store
 
 import (
+	"errors"
+	"log/slog"
 	"time"
 
 	"github.com/mooncake-go/mooncake/sdk/errs"
@@ -50,6 +52,9 @@ func (s *Session) refuse() error {
 }
 
 func (s *Session) refused(o *outage) error {
+	if errors.Is(o.cause, errs.ErrForeign) {
+		return o.cause // It says all, and is permanent.
+	}
 	err := errs.New(errs.RPCFail, "store", "the master has not answered since %s (%v ago): %w",
 		o.since.Format("15:04:05"), time.Since(o.since).Round(time.Second), o.cause)
 	return errs.WithHint(errs.WithClass(errs.ClassTransientPeer, "", err),
@@ -58,17 +63,22 @@ func (s *Session) refused(o *outage) error {
 
 // worked notes an answer of the master.
 func (s *Session) worked() {
-	if s.fails.Load() == 0 && s.outage.Load() == nil {
+	if s.met.Load() && s.fails.Load() == 0 && s.outage.Load() == nil {
 		return
 	}
 	s.mu.Lock()
 	s.fails.Store(0)
 	o := s.outage.Swap(nil)
 	s.down = false
+	first := !s.met.Swap(true)
 	s.mu.Unlock()
 	if o != nil {
 		s.metrics.down.Set(0)
-		s.log.Info("the master answers again", "after", time.Since(o.since).Round(time.Millisecond))
+		level := slog.LevelInfo
+		if first {
+			level = slog.LevelDebug // Await says it.
+		}
+		s.log.Log(s.ctx, level, "the master answers again", "after", time.Since(o.since).Round(time.Millisecond))
 	}
 }
 
@@ -96,7 +106,14 @@ func (s *Session) declare(cause error) {
 	s.mu.Unlock()
 	s.metrics.down.Set(1)
 	s.metrics.outages.Inc()
-	s.log.Warn("the master does not answer, calls fail at once until it does", "error", cause)
+	text, level := "the master does not answer, calls fail at once until it does", slog.LevelWarn
+	if errors.Is(cause, errs.ErrForeign) {
+		text = "something else answers at the master's address, calls fail at once until the master does"
+	}
+	if !s.met.Load() {
+		level = slog.LevelDebug // Await says it.
+	}
+	s.log.Log(s.ctx, level, text, "error", cause)
 	s.nudge()
 }
 
@@ -111,8 +128,8 @@ func (s *Session) suspect() {
 }
 
 // unanswered reports whether an error means that the master was not reached, or did not
-// answer.
+// answer, or that something else did.
 func unanswered(err error) bool {
 	code := errs.CodeOf(err)
-	return code == errs.RPCFail || code == errs.RPCTimeout
+	return code == errs.RPCFail || code == errs.RPCTimeout || errors.Is(err, errs.ErrForeign)
 }

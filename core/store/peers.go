@@ -187,7 +187,7 @@ func blamed(ctx context.Context, req *transfer.Request, res *transfer.Result, as
 		return false
 	case ctx.Err() != nil || errs.ClassOf(err) != errs.ClassTransientPeer && !errors.Is(err, transfer.ErrQuarantined):
 		return false
-	case !res.Done.Before(req.Deadline) || errors.Is(err, context.DeadlineExceeded):
+	case !req.Deadline.IsZero() && !res.Done.Before(req.Deadline) || errors.Is(err, context.DeadlineExceeded):
 		return res.Done.Sub(asked) >= blameAfter
 	}
 	for own := new(errs.Error); errors.As(err, &own); err = own.Err {

@@ -62,11 +62,11 @@ func TestWhoIsToBlame(t *testing.T) {
 		lease   time.Duration // 0 is the default
 	}{
 		"the peer fails":         {memtransport.Fault{Err: errs.WithClass(errs.ClassTransientPeer, "test", errCut)}, time.Minute, 1, 0},
-		"nothing arrives":        {memtransport.Fault{Stall: true}, time.Minute, 3, 0},
+		"nothing arrives":        {memtransport.Fault{Stall: true}, time.Minute, 1, 0},
 		"this machine's device":  {memtransport.Fault{Err: errs.WithClass(errs.ClassLocalDevice, "test", errCut)}, time.Minute, 0, 0},
 		"the request is wrong":   {memtransport.Fault{Err: errs.New(errs.InvalidParams, "test", "no")}, time.Minute, 0, 0},
 		"the caller has no time": {memtransport.Fault{Stall: true}, 100 * time.Millisecond, 0, 0},
-		"the lease is short":     {memtransport.Fault{Stall: true}, time.Minute, 0, 100 * time.Millisecond},
+		"the lease is short":     {memtransport.Fault{Stall: true}, time.Minute, 1, 100 * time.Millisecond},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

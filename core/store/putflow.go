@@ -15,7 +15,7 @@ func (c *Client) putWaiting(ctx context.Context, items []*putItem, put func([]*p
 		put(items)
 		var full []*putItem
 		for _, it := range items {
-			if errs.Is(it.err, errs.NoAvailableHandle) {
+			if errs.Is(it.err, errs.NoAvailableHandle) && errs.ClassOf(it.err).Retryable() {
 				full = append(full, it)
 			}
 		}
@@ -101,8 +101,9 @@ func (c *Client) putEnd(ctx context.Context, w *writing, items []*putItem, limit
 	}
 }
 
-// putRevoke gives back the room of the puts that failed. It returns those whose room the
-// master holds in quarantine now: whatever a peer still writes there, nobody is given it.
+// putRevoke gives back the room of the puts that failed. It returns those that may be put in
+// other room: the node is gone, or the master holds the room in quarantine now, so that whatever
+// a peer still writes there harms no other object.
 func (c *Client) putRevoke(ctx context.Context, items []*putItem) (held []*putItem) {
 	var failed []*putItem
 	var given []model.RevokeItem
@@ -124,10 +125,10 @@ func (c *Client) putRevoke(ctx context.Context, items []*putItem) (held []*putIt
 	}
 	for i, it := range failed {
 		switch {
-		case !it.doubted:
+		case !it.doubted && !it.lost:
 		case err == nil && got[i] == nil:
 			held = append(held, it)
-		default:
+		case it.doubted:
 			c.metrics.unrevoked.Inc()
 		}
 	}

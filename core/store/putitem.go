@@ -24,9 +24,13 @@ type putItem struct {
 	err      error
 	// doubted: a peer may still write to the object's place after the put failed.
 	doubted bool
+	// lost: the node of one of the object's places is gone.
+	lost bool
 	// decided: the master has ended the put, or may have; there is nothing to revoke.
 	decided  bool
-	repeated bool // it is the second attempt
+	again    bool // it is not the first attempt
+	hasty    bool // an attempt in other room may follow one that ends in doubt
+	repeated bool // an attempt before ended in doubt
 }
 
 // set makes the item that of an input, or says in err why it cannot be.

@@ -8,29 +8,37 @@ import (
 	"github.com/mooncake-go/mooncake/core/model"
 )
 
-// putOnce takes items through start, transfer and end. Those whose transfers end in doubt,
-// as when the process of a transport dies, it puts once more from the start, in other room,
-// within the same time for the transfers.
+// repeats bounds the attempts at a put after the first. The master may name a node that is gone
+// a few times more, until enough clients have told it.
+const repeats = 8
+
+// putOnce takes items through start, transfer and end. Those whose transfers end in doubt, as
+// when the process of a transport dies, it puts once more from the start, in other room; those
+// that fail because a node is gone, a few times. All attempts are within the same time for the
+// transfers.
 func (c *Client) putOnce(ctx context.Context, w *writing, items []*putItem, cfg model.ReplicateConfig) {
-	held := c.attempt(ctx, w, items, cfg)
-	var again []*putItem
-	for _, it := range held {
-		if !it.repeated && ctx.Err() == nil && time.Now().Before(it.deadline) {
-			again = append(again, it)
+	for try := 0; len(items) > 0; try++ {
+		held := c.attempt(ctx, w, items, cfg)
+		var again []*putItem
+		for _, it := range held {
+			if try < repeats && !(it.doubted && it.repeated) && ctx.Err() == nil && time.Now().Before(it.deadline) {
+				again = append(again, it)
+			}
 		}
+		if len(again) > 0 {
+			c.log.Warn("puts are repeated in other room: whether their bytes arrived is in doubt, or the node is gone",
+				"keys", len(again), "attempt", try+2, "error", again[0].err)
+			c.metrics.repeated.Add(float64(len(again)))
+		}
+		for _, it := range again {
+			it.repeated = it.repeated || it.doubted
+			it.again, it.doubted, it.lost, it.replicas = true, false, false, nil
+		}
+		items = again
 	}
-	if len(again) == 0 {
-		return
-	}
-	c.log.Warn("puts are repeated in other room: whether their bytes arrived is in doubt", "keys", len(again), "error", again[0].err)
-	c.metrics.repeated.Add(float64(len(again)))
-	for _, it := range again {
-		it.repeated, it.doubted, it.replicas = true, false, nil
-	}
-	c.attempt(ctx, w, again, cfg)
 }
 
-// attempt returns the items that failed and whose room is in quarantine.
+// attempt returns the items that failed and may be put in other room.
 func (c *Client) attempt(ctx context.Context, w *writing, items []*putItem, cfg model.ReplicateConfig) (held []*putItem) {
 	started := c.putStart(ctx, w, items, cfg)
 	if len(started) == 0 {

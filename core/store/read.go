@@ -41,17 +41,15 @@ func (c *Client) readRound(ctx context.Context, r *reading, items []*readItem) (
 // others are decided. It uses the memory of pending.
 func (c *Client) fetch(ctx context.Context, r *reading, pending []*readItem) (late []*readItem) {
 	for len(pending) > 0 {
-		end := time.Now().Add(c.cfg.TransferTimeout)
+		deadline := c.cfg.moving(time.Now())
 		reqs := r.reqs[:0]
 		for _, it := range pending {
-			deadline := it.expires
-			if it.held != nil || end.Before(deadline) { // What is held is renewed meanwhile.
-				deadline = end
-			}
 			it.first = len(reqs)
 			reqs = requests(reqs, transport.Read, it.spans, it.replica(), deadline, c.checked(it))
 		}
+		r.renewer.begin(c, pending)
 		results := c.session.move(ctx, c.engine, reqs, r.results)
+		r.renewer.end()
 		r.reqs, r.results = reqs, results
 		arrived, again := r.arrived[:0], pending[:0] // Behind what the loop looks at.
 		for i, it := range pending {

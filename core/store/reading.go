@@ -22,6 +22,7 @@ type reading struct {
 	reqs    []transfer.Request
 	results []transfer.Result
 	sums    summing
+	renewer renewer
 }
 
 // reading returns an empty one with n items, to be given back with doneReading.

@@ -79,7 +79,7 @@ func (c *Client) CreateMoveTask(ctx context.Context, key model.Key, source, targ
 }
 
 func (c *Client) createTask(ctx context.Context, name string, spec model.TaskSpec) (model.TaskID, error) {
-	if err := model.ValidateKey(spec.Key); err != nil {
+	if err := model.ValidateSought(spec.Key); err != nil {
 		return model.TaskID{}, err
 	}
 	if err := c.enter(); err != nil {

@@ -20,8 +20,11 @@ type SessionConfig struct {
 	MaxPingInterval time.Duration
 	// MasterDownTimeout bounds a call to a master that does not answer, neither to the call
 	// nor to the question whether it is there. A master that answers may take as long as the
-	// call allows. Default 1 s.
+	// call allows. A master that is far gets 25 round trips, 5 s at most, where that is longer.
+	// Default 1 s.
 	MasterDownTimeout time.Duration
+	// Address is the master's, for log lines. May be empty.
+	Address string
 }
 
 // DefaultSessionConfig returns the defaults.
@@ -58,13 +61,22 @@ type Session struct {
 	// outage is what is known of the master's absence, nil while it answers.
 	outage   atomic.Pointer[outage]
 	fails    atomic.Int32 // calls and pings in a row that got no answer
+	distance distance
 	lastPing atomic.Int64 // when the last ping was sent, in nanoseconds since born
 	born     time.Time
-	urgent   chan struct{} // capacity 1: ping now
-	wake     chan struct{} // capacity 1: look again what there is to do
+	// begun and ended count pings, joins the attempts of nodes to join that have ended.
+	begun, ended, joins atomic.Uint64
+	outside             atomic.Int32 // members that have not joined
+	met                 atomic.Bool  // the master has answered before
+	settling            atomic.Bool  // a call asks for the master on behalf of such a member
+
+	urgent chan struct{} // capacity 1: ping now
+	wake   chan struct{} // capacity 1: look again what there is to do
 
 	mu      sync.Mutex
 	down    bool
+	pingErr error                 // of the last ping
+	changed chan struct{}         // closed, and made anew, when one of the counts above changes
 	waits   sync.Pool             // of *waiting
 	pending map[*waiting]struct{} // calls that wait for the master
 	probing bool
@@ -81,6 +93,8 @@ type member interface {
 	// pinged tells how the last ping went; forgotten means that the master does not know
 	// the client and everything has to be mounted again.
 	pinged(err error, forgotten bool)
+	// inside reports whether the member has joined, which it does not undo.
+	inside() bool
 }
 
 // NewSession makes a session. It acquires nothing until there is something to do. Only ID,
@@ -99,6 +113,7 @@ func NewSession(cfg SessionConfig, deps Deps) (*Session, error) {
 	s := &Session{
 		cfg: cfg, id: deps.ID, master: deps.Master, log: deps.Log, peers: newPeerBook(maxPeersKnown), metrics: m,
 		born: time.Now(), urgent: make(chan struct{}, 1), wake: make(chan struct{}, 1), pending: map[*waiting]struct{}{},
+		changed: make(chan struct{}),
 	}
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	return s, nil
@@ -121,8 +136,9 @@ func (s *Session) Close() {
 func (s *Session) attach(m member) {
 	s.mu.Lock()
 	s.members = append(s.members, m)
+	s.count()
 	s.mu.Unlock()
-	s.nudge()
+	s.hurry()
 }
 
 func (s *Session) detach(m member) {
@@ -131,6 +147,7 @@ func (s *Session) detach(m member) {
 	for i, x := range s.members {
 		if x == m {
 			s.members = append(s.members[:i:i], s.members[i+1:]...)
+			s.count()
 			return
 		}
 	}

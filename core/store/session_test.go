@@ -68,6 +68,31 @@ func TestMasterHangs(t *testing.T) {
 	})
 }
 
+// TestSomethingElseAnswers: while another program has the master's address, calls fail at once
+// with the error that says so, which nothing turns into one that is worth a retry; the master is
+// found again when it is back.
+func TestSomethingElseAnswers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, _ := newLedgerPool(t)
+		c := p.member("a:1", memberOptions{})
+		other := &errs.Error{Code: errs.InvalidVersion, Class: errs.ClassPermanent, Op: "test: call the master", Err: errs.ErrForeign}
+		p.master.setHook(func(call) error { return other })
+		for range 5 {
+			_, err := c.Exist(t.Context(), "k")
+			require.ErrorIs(t, err, errs.ErrForeign)
+			require.Equal(t, errs.ClassPermanent, errs.ClassOf(err))
+			require.NotContains(t, err.Error(), "until it answers again")
+			synctest.Wait()
+			require.True(t, c.Health().Down, "a ping followed at once")
+		}
+		p.master.setHook(nil)
+		time.Sleep(4 * time.Second)
+		require.False(t, c.Health().Down)
+		_, err := c.Exist(t.Context(), "k")
+		require.NoError(t, err)
+	})
+}
+
 // TestMasterRefuses: nothing listens there. Calls fail at once, and who keeps calling has the
 // pool back within a moment of its return.
 func TestMasterRefuses(t *testing.T) {

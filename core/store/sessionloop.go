@@ -51,8 +51,9 @@ func (s *Session) busy() bool {
 // ping says that this process is alive and what it saw. What a failed ping was to report is
 // dropped: it would be old news.
 func (s *Session) ping() error {
-	ctx, cancel := context.WithTimeout(s.ctx, 2*s.cfg.MasterDownTimeout)
+	ctx, cancel := context.WithTimeout(s.ctx, 2*s.downTimeout())
 	defer cancel()
+	s.begun.Add(1)
 	t0 := time.Now()
 	reply, err := s.master.Ping(ctx, s.id, model.PingReport{Peers: s.peers.take(t0)})
 	s.metrics.rpc("Ping", time.Since(t0))
@@ -62,6 +63,7 @@ func (s *Session) ping() error {
 	if unanswered(err) {
 		s.failed(err)
 	} else {
+		s.distance.note(time.Since(t0))
 		s.worked()
 	}
 	s.mu.Lock()
@@ -70,6 +72,11 @@ func (s *Session) ping() error {
 	for _, m := range members {
 		m.pinged(err, err == nil && reply.Status == model.ClientNeedRemount)
 	}
+	s.mu.Lock()
+	s.pingErr = err
+	s.mu.Unlock()
+	s.ended.Add(1)
+	s.tell()
 	return err
 }
 
@@ -85,7 +92,7 @@ func (s *Session) probe() {
 
 // ready asks the master whether it is there.
 func (s *Session) ready() bool {
-	ctx, cancel := context.WithTimeout(s.ctx, s.cfg.MasterDownTimeout/2)
+	ctx, cancel := context.WithTimeout(s.ctx, s.downTimeout()/2)
 	defer cancel()
 	t0 := time.Now()
 	_, err := s.master.Ready(ctx)
@@ -94,8 +101,9 @@ func (s *Session) ready() bool {
 	case s.ctx.Err() != nil:
 		return false
 	case !unanswered(err):
+		s.distance.note(time.Since(t0))
 		s.worked()
-	case time.Since(t0) > 2*s.cfg.MasterDownTimeout:
+	case time.Since(t0) > 2*s.downTimeout():
 		// This process did not run in time, which says nothing about the master.
 	default:
 		s.declare(err)
@@ -107,13 +115,13 @@ func (s *Session) ready() bool {
 // patient waits and reports whether calls wait for long then; if not, the probe is over.
 func (s *Session) patient() bool {
 	select {
-	case <-time.After(s.cfg.MasterDownTimeout / 2):
+	case <-time.After(s.downTimeout() / 2):
 	case <-s.ctx.Done():
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for w := range s.pending {
-		if time.Since(w.began) >= s.cfg.MasterDownTimeout/2 && s.ctx.Err() == nil {
+		if time.Since(w.began) >= s.downTimeout()/2 && s.ctx.Err() == nil {
 			return true
 		}
 	}

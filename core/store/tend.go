@@ -5,24 +5,38 @@ import (
 	"time"
 )
 
+// inside implements member.
+func (n *Node) inside() bool { return n.joined.Load() }
+
 // pinged implements member.
 func (n *Node) pinged(err error, forgotten bool) {
+	if !n.joined.Load() {
+		if err == nil {
+			n.nudge()
+		}
+		return
+	}
 	ok := err == nil && !forgotten
 	was := n.mounted.Swap(ok)
 	switch {
 	case err != nil && was:
 		n.deps.Log.Warn("the master does not keep this node's memory mounted, trying on", "error", err)
 	case forgotten:
-		select {
-		case n.remount <- struct{}{}:
-		default:
-		}
+		n.nudge()
 	case ok && !was:
 		n.deps.Log.Info("the memory is mounted at the master again")
 	}
 }
 
-// tend mounts again when the master has forgotten the node, and publishes again when the
+// nudge has the loop mount the memory.
+func (n *Node) nudge() {
+	select {
+	case n.remount <- struct{}{}:
+	default:
+	}
+}
+
+// tend joins the pool as soon as the master answers, mounts again when the master has forgotten the node, and publishes again when the
 // metadata service has, until the context ends.
 func (n *Node) tend(ctx context.Context) {
 	ticker := time.NewTicker(n.cfg.CheckInterval)
@@ -32,6 +46,14 @@ func (n *Node) tend(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-n.remount:
+			if !n.joined.Load() {
+				n.join(ctx)
+				select { // Pings that were answered meanwhile are old news.
+				case <-n.remount:
+				default:
+				}
+				continue
+			}
 			if !refused {
 				n.deps.Log.Info("the master does not know this node, mounting again", "segments", len(n.staying()))
 			}
@@ -45,7 +67,9 @@ func (n *Node) tend(ctx context.Context) {
 			refused = false
 			n.pinged(nil, false)
 		case <-ticker.C:
-			lost = n.check(ctx, lost)
+			if n.joined.Load() {
+				lost = n.check(ctx, lost)
+			}
 		}
 	}
 }

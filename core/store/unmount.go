@@ -24,12 +24,10 @@ func (n *Node) mountEach(ctx context.Context, pieces []*piece) error {
 	return nil
 }
 
-// mountAgain mounts everything at a master that knows nothing of the node.
+// mountAgain mounts everything at a master that knows nothing of the node. A node without
+// memory becomes known, so that its pings are answered as those of others.
 func (n *Node) mountAgain(ctx context.Context) error {
 	pieces := n.staying()
-	if len(pieces) == 0 {
-		return nil
-	}
 	segs := make([]model.Segment, len(pieces))
 	for i, p := range pieces {
 		segs[i] = p.segment
@@ -146,7 +144,7 @@ func (n *Node) depart(ctx context.Context, pieces []*piece, told bool) {
 		defer cancel()
 		failed = errors.Join(failed, n.engine.Withdraw(ctx))
 	}
-	if failed != nil {
+	if failed != nil && n.joined.Load() {
 		n.deps.Log.Warn("the node could not say that it leaves; it will be missed by its timeout", "error", failed)
 	}
 }

@@ -30,11 +30,12 @@ func (c *Client) write(ctx context.Context, w *writing, items []*putItem) {
 			w.sumInBackground()
 		}
 	}
-	deadline := time.Now().Add(c.cfg.TransferTimeout)
+	deadline := c.cfg.writing(time.Now())
 	for _, it := range items {
-		if !it.repeated {
+		if !it.again {
 			it.deadline = deadline
 		}
+		it.hasty = !it.repeated
 	}
 	c.send(ctx, w, items)
 	if w.summed.Wait(); c.cfg.Checksum {
@@ -94,6 +95,9 @@ func (c *Client) send(ctx context.Context, w *writing, items []*putItem) {
 		for i := range it.replicas {
 			first, sum := len(reqs), &it.replicas[i] == it.summer
 			reqs = requests(reqs, transport.Write, it.spans, &it.replicas[i], it.deadline, sum)
+			for k := first; k < len(reqs); k++ {
+				reqs[k].Hasty = it.hasty
+			}
 			if sum {
 				it.first, it.last = first, len(reqs)
 			}
@@ -110,6 +114,7 @@ func (c *Client) send(ctx context.Context, w *writing, items []*putItem) {
 			c.metrics.writeBytes.Add(float64(len(reqs[i].Local)))
 			continue
 		}
+		it.lost = it.lost || errs.ClassOf(r.Err) == errs.ClassTransientPeer
 		it.doubted = it.doubted || errors.Is(r.Err, transfer.ErrQuarantined)
 		if it.err == nil {
 			it.err = errs.Wrap(errs.TransferFail, "store: put "+quote(it.key)+" to "+reqs[i].Peer, r.Err)

@@ -12,8 +12,29 @@ import (
 // probes 1 % as well.
 const probeEvery = 100
 
+const (
+	// startBytes is how much a rail may have in flight before its speed is known, in bytes.
+	startBytes = 4 << 20
+	// ahead is the part of Config.SliceTimeout that a rail may have in flight at the speed that
+	// was measured. More would be of no use to it, and would hold up whatever comes next, be
+	// sent again when the rail fails, and keep those waiting who cancel.
+	ahead = 2
+)
+
+// crowded reports whether a rail has as much in flight as it can move in a while, so that n
+// bytes more have to wait. A rail with nothing in flight takes anything. r.mu is held.
+func (r *rails) crowded(w *rail, n int64) bool {
+	switch {
+	case w.bytes == 0:
+		return false
+	case w.speed.mean == 0:
+		return w.bytes+n > startBytes
+	}
+	return float64(w.bytes+n)/w.speed.peak > (r.cfg.SliceTimeout / ahead).Seconds()
+}
+
 // take counts a slice on the rail that is expected to move it soonest, among those that
-// the places of its memory prefer. False when all those are full.
+// the places of its memory prefer. False when all those are full or crowded.
 func (r *rails) take(s *slice) bool {
 	now := time.Now()
 	n := int64(len(s.local))
@@ -21,6 +42,7 @@ func (r *rails) take(s *slice) bool {
 	defer r.mu.Unlock()
 	var best *rail
 	var soonest float64
+	s.crowded = false
 	tier := ^uint8(0)
 	probe := r.turn%probeEvery == probeEvery-1
 	for _, c := range r.tiersOf(s) {
@@ -33,6 +55,10 @@ func (r *rails) take(s *slice) bool {
 		}
 		tier = c.tier
 		if w.full {
+			continue
+		}
+		if r.crowded(w, n) {
+			s.crowded = true
 			continue
 		}
 		at := float64(w.bytes+n) / w.speed.guess(r.fastest)
@@ -50,7 +76,7 @@ func (r *rails) take(s *slice) bool {
 	best.turn = r.turn
 	best.slices++
 	best.bytes += n
-	s.way, s.queued = best, best.bytes
+	s.way, s.queued, s.eta, s.crowded = best, best.bytes, best.speed.eta(best.bytes), false
 	return true
 }
 

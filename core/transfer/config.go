@@ -11,16 +11,20 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
 
-// Config of an Engine. DefaultConfig has the defaults; a zero field is refused.
+// Config of an Engine. DefaultConfig has the defaults; a zero field is refused where its comment
+// gives zero no meaning.
 type Config struct {
 	// SliceSize is the largest piece of a request that is one operation, in bytes.
 	SliceSize int
 	// Window bounds the bytes under way on one path.
 	Window int64
-	// Timeout bounds a request that has no deadline of its own.
+	// Timeout bounds a request that has no deadline of its own. 0: it may go on as long as
+	// bytes move, at more than 8 KiB a second on average.
 	Timeout time.Duration
-	// SliceTimeout bounds one attempt at one slice. A peer from which nothing arrives for
-	// as long counts as one that does not answer.
+	// SliceTimeout is how long a path may move nothing before the slices that it has in
+	// flight are given up, and its peer counts as one that does not answer. A transport that
+	// does not tell a slow path from a silent one (see Carrier.Stalls) gets as long for each
+	// slice, and what its rail is expected to take.
 	SliceTimeout time.Duration
 	// Retries bounds the further attempts at one slice, over all rails, transports and
 	// look-ups: 1 to 127.
@@ -57,7 +61,6 @@ func DefaultConfig() Config {
 	return Config{
 		SliceSize:        1 << 20,
 		Window:           64 << 20,
-		Timeout:          30 * time.Second,
 		SliceTimeout:     5 * time.Second,
 		Retries:          9,
 		ConnectTimeout:   5 * time.Second,
@@ -82,8 +85,8 @@ func (c Config) Validate() error {
 		return bad("slice size", c.SliceSize, "at least 4096 bytes")
 	case c.Window < int64(c.SliceSize):
 		return bad("window", c.Window, "at least the slice size")
-	case c.Timeout <= 0:
-		return bad("timeout", c.Timeout, "above 0")
+	case c.Timeout < 0:
+		return bad("timeout", c.Timeout, "0 or above")
 	case c.SliceTimeout <= 0:
 		return bad("slice timeout", c.SliceTimeout, "above 0")
 	case c.ConnectTimeout <= 0:
@@ -116,6 +119,8 @@ type Carrier struct {
 	Transport transport.Transport
 	// LocalAny says that the plugin has transport.CapLocalAny.
 	LocalAny bool
+	// Stalls says that the plugin has transport.CapStall, and runs in this process.
+	Stalls bool
 }
 
 // Deps is what an Engine works with.

@@ -64,10 +64,7 @@ func (g *group) submit() *slice {
 	g.note(l)
 	now := time.Now()
 	for _, s := range g.batch {
-		s.started, s.deadline = now, now.Add(g.e.cfg.SliceTimeout)
-		if s.job.deadline.Before(s.deadline) {
-			s.deadline = s.job.deadline
-		}
+		s.bound(now, g.e.cfg.SliceTimeout)
 		if s.deadline.After(g.latest) {
 			g.latest = s.deadline
 		}
@@ -143,13 +140,18 @@ func (g *group) room(s *slice) {
 		}
 	default:
 		// Back-pressure of the transport: others reap, or it tells nobody when it has room.
-		g.pause(ctx, s.link, time.Millisecond)
+		wait := time.Millisecond
+		if s.crowded { // It takes that long at least, with the speed that was measured.
+			wait = railPoll
+		}
+		g.pause(ctx, s.link, wait)
 		s.link.rails.drained()
 	}
 	// A wait that failed is found by the deadline or by the context.
 }
 
-// railPoll is how often the rails of a path are looked at while all are down.
+// railPoll is how often the rails of a path are looked at while all are down, or have as much in
+// flight as they can move in a while.
 const railPoll = 10 * time.Millisecond
 
 // pause waits until something of the link ended, at most for d.

@@ -125,13 +125,13 @@ func (g *group) serve() {
 func (g *group) prepare() {
 	now := time.Now()
 	limit, bounded := g.ctx.Deadline()
-	cuts := 0
+	cuts, own := 0, now.Add(g.timeout())
 	for k := range g.jobs {
 		j := &g.jobs[k]
 		r := &j.task.req
 		j.deadline, j.left = r.Deadline, len(r.Local)
 		if j.deadline.IsZero() {
-			j.deadline = now.Add(g.e.cfg.Timeout)
+			j.deadline = own
 		}
 		if bounded && limit.Before(j.deadline) {
 			j.deadline = limit
@@ -150,6 +150,18 @@ func (g *group) prepare() {
 		g.done = make(chan *slice, g.limit)
 	}
 	g.due = g.earliest()
+}
+
+// timeout is how long requests without a deadline may take, all together.
+func (g *group) timeout() time.Duration {
+	if g.e.cfg.Timeout > 0 {
+		return g.e.cfg.Timeout
+	}
+	bytes := uint64(0)
+	for k := range g.jobs {
+		bytes += uint64(len(g.jobs[k].task.req.Local))
+	}
+	return Patience(bytes)
 }
 
 // skip moves next past jobs that are done with or cut up.

@@ -115,7 +115,7 @@ func (l *link) submit(batch []*slice, ops []transport.Op) (int, error) {
 	for _, s := range batch {
 		ops = append(ops, transport.Op{
 			ID: l.enter(s), Kind: s.kind, Local: s.memory(), Remote: s.remote.id,
-			Offset: s.addr - s.remote.addr, Rail: s.way.ID, Deadline: s.deadline, Sum: s.job.task.req.Sum,
+			Offset: s.addr - s.remote.addr, Rail: s.way.ID, Deadline: s.deadline, Stall: s.stall, Hasty: s.job.task.req.Hasty, Sum: s.job.task.req.Sum,
 		})
 	}
 	n, err := l.path.Submit(ops)

@@ -66,7 +66,12 @@ func (e *Engine) Probe(ctx context.Context, peer string) error {
 	if err != nil {
 		return err
 	}
-	return errs.Wrap(errs.RPCFail, "transfer: probe "+peer, d.Probe(ctx, peer))
+	err = d.Probe(ctx, peer)
+	code := errs.RPCFail
+	if errs.Is(err, errs.InvalidParams) { // The name is none.
+		code = errs.InvalidParams
+	}
+	return errs.Wrap(code, "transfer: probe "+peer, err)
 }
 
 func (e *Engine) daemons(what string) (metadata.Peers, error) {

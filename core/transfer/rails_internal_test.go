@@ -59,3 +59,83 @@ func TestRailsBeyondTheBound(t *testing.T) {
 	r.refresh()
 	require.Equal(t, railDown, r.look(&bitset{}))
 }
+
+// TestCrowdedRail: a rail has no more in flight than it can move in a while at the speed that was
+// measured, little before any was, and always something.
+func TestCrowdedRail(t *testing.T) {
+	r, _ := railsOf(1)
+	flying := []*slice{}
+	fill := func() (bytes int64) {
+		for {
+			s := piece()
+			if !r.take(s) {
+				require.True(t, s.crowded)
+				return r.list[0].bytes
+			}
+			s.started = time.Now()
+			flying = append(flying, s)
+		}
+	}
+	require.EqualValues(t, startBytes, fill(), "nothing is known yet")
+	// They come back one after the other, at 1 MB a second.
+	for _, s := range flying {
+		r.done(s, transport.Completion{Status: transport.OK}, s.started.Add(time.Duration(s.queued)*time.Microsecond))
+	}
+	flying = nil
+	most := int64(1e6 * (r.cfg.SliceTimeout / ahead).Seconds())
+	got := fill()
+	require.LessOrEqual(t, got, most)
+	require.Greater(t, got, most*3/4)
+	for _, s := range flying {
+		r.done(s, transport.Completion{Status: transport.Failed, Err: errNoReason}, time.Now())
+	}
+	whole := &slice{local: make([]byte, 1<<24), remote: remote{length: 1 << 24}}
+	require.True(t, r.take(whole), "an idle rail takes anything")
+	require.Greater(t, whole.eta, 10*time.Second)
+}
+
+// TestPeak: one slow operation, such as the first, does not hold a rail down, and a rail that has
+// become slow is found out.
+func TestPeak(t *testing.T) {
+	var s speed
+	s.sample(1e6, 10*time.Second) // With the time to connect.
+	s.sample(1e6, 100*time.Millisecond)
+	require.InEpsilon(t, 1e7, s.peak, 0.01)
+	for range 100 {
+		s.sample(1e6, time.Second)
+	}
+	require.InEpsilon(t, 1e6, s.peak, 0.2)
+	require.LessOrEqual(t, s.mean, s.peak)
+}
+
+// TestBoundOfASlice: silence ends an attempt where the transport can tell it from slowness, time
+// elsewhere, and the deadline of the request everywhere.
+func TestBoundOfASlice(t *testing.T) {
+	now, silence := time.Now(), 5*time.Second
+	for name, c := range map[string]struct {
+		stalls      bool
+		left, eta   time.Duration
+		until       time.Duration
+		stall, most time.Duration
+	}{
+		"told":             {true, time.Minute, time.Hour, time.Minute, silence, silence},
+		"told, in a hurry": {true, time.Second, 0, time.Second, time.Second / 2, time.Second},
+		"not told":         {false, time.Minute, 10 * time.Second, 15 * time.Second, 0, 0},
+		"not told, late":   {false, 10 * time.Second, 10 * time.Second, 10 * time.Second, 0, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := &slice{job: &job{deadline: now.Add(c.left)}, link: &link{carrier: &Carrier{Stalls: c.stalls}}, eta: c.eta}
+			s.bound(now, silence)
+			require.Equal(t, now.Add(c.until), s.deadline)
+			require.GreaterOrEqual(t, s.stall, c.stall)
+			require.LessOrEqual(t, s.stall, c.most)
+		})
+	}
+}
+
+// TestPatience grows with the bytes, and does not overflow.
+func TestPatience(t *testing.T) {
+	require.Equal(t, leastTime, Patience(0))
+	require.Equal(t, leastTime+128*time.Second, Patience(1<<20))
+	require.Equal(t, leastTime+longest, Patience(1<<64-1))
+}

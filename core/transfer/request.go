@@ -43,6 +43,9 @@ type Request struct {
 	// Deadline ends the request; zero means Config.Timeout from now. The context's deadline
 	// counts as well.
 	Deadline time.Time
+	// Hasty says of a write that the caller has another place for the bytes: a peer whose process
+	// stands still is given up as soon as the transport can tell. See transport.Op.
+	Hasty bool
 	// Sum asks for the checksum of the bytes (CRC-32C) where moving them gives it: see
 	// Result.Summed.
 	Sum bool

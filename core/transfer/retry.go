@@ -27,6 +27,9 @@ func (g *group) failed(s *slice) {
 	switch {
 	case c.Status == transport.Quarantined:
 		g.e.stats.quarantined.Add(1)
+		if class == errs.ClassTransientPeer {
+			g.shun(err)
+		}
 		g.quarantine(j, errs.Wrap(errs.TransferFail, "transfer: "+g.peer, fmt.Errorf("%w: %w", ErrQuarantined, err)))
 		g.recycle(s)
 		g.skip()
@@ -34,6 +37,12 @@ func (g *group) failed(s *slice) {
 	case j.ended:
 		g.stalled(s)
 		g.recycle(s)
+		return
+	case j.task.req.Hasty && class == errs.ClassTransientPeer && errs.Is(err, errs.RPCTimeout):
+		// Looking the peer up anew, and connecting, would take the time that the caller saves.
+		g.shun(err)
+		g.recycle(s)
+		g.endAll(g.late(err))
 		return
 	case class == errs.ClassPermanent:
 		g.reject(s, errs.Wrap(errs.CodeOf(err), "transfer: "+g.peer, err))
@@ -129,11 +138,22 @@ func (g *group) unknown(s *slice) {
 	g.reject(s, errs.WithClass(errs.ClassTransientPeer, "", err))
 }
 
-// silent reports whether a slice ran into its deadline while nothing came over its link,
-// although this process was there to see it.
+// silent reports whether a slice ran out of time while nothing came over its link, although
+// this process was there to see it.
 func (g *group) silent(s *slice) bool {
+	if s.stall > 0 { // The transport knows, and has seen to the process.
+		return errs.Is(s.result.Err, errs.RPCTimeout) && time.Since(s.started) >= s.stall && s.link.lastOK.Load() < int64(time.Since(g.e.born)-s.stall)
+	}
 	late := time.Since(s.deadline)
 	return late >= 0 && late < asleep && s.link.lastOK.Load() < int64(s.started.Sub(g.e.born))
+}
+
+// shun notes, once for the group, that the peer does not answer.
+func (g *group) shun(err error) {
+	if !g.lost {
+		g.lost = true
+		g.p.failed(err)
+	}
 }
 
 // stalled notes a peer that was silent for a while worth mentioning: a caller in a hurry

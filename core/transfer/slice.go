@@ -32,7 +32,10 @@ type slice struct {
 	staging  *memory.Buffer
 	started  time.Time
 	deadline time.Time
-	waiting  time.Time // since when every rail of the link is down
+	stall    time.Duration // how long the path may move nothing; 0 where its transport cannot tell
+	eta      time.Duration // how long it was expected to take when it was added to its rail
+	crowded  bool          // no rail can move it soon enough
+	waiting  time.Time     // since when every rail of the link is down
 
 	way    *rail  // that the slice is counted on
 	queued int64  // bytes under way on it when the slice was added, with the slice's
@@ -47,6 +50,24 @@ func (s *slice) memory() []byte {
 		return s.staging.Bytes()
 	}
 	return s.local
+}
+
+// leastStall is the part of the time to a deadline in which a path has to move something: a
+// peer that is silent is to be told from one that is late, also for callers in a hurry.
+const leastStall = 7.0 / 8
+
+// bound sets the limits of an attempt that begins now. Where the transport tells a slow path from
+// a silent one, its silence ends the attempt; elsewhere the time that silence and the bytes before
+// it may take.
+func (s *slice) bound(now time.Time, silence time.Duration) {
+	s.started, s.deadline, s.stall = now, s.job.deadline, 0
+	if s.link.carrier.Stalls {
+		s.stall = max(min(silence, time.Duration(leastStall*float64(s.deadline.Sub(now)))), 1)
+		return
+	}
+	if by := now.Add(silence + s.eta); by.Before(s.deadline) {
+		s.deadline = by
+	}
 }
 
 // end is called by the reaper, once for each time the slice was under way. It never

@@ -21,6 +21,7 @@ const (
 // time it took. So waiting behind others is not taken for slowness.
 type speed struct {
 	mean    float64 // bytes per second, 0 for unknown
+	peak    float64 // the best of late, which a rail reaches that has enough in flight
 	nominal float64 // the same, 0 for unknown
 }
 
@@ -33,10 +34,19 @@ func (s *speed) sample(bytes int64, took time.Duration) {
 		v = min(max(v, s.nominal/10), s.nominal*10)
 	}
 	if s.mean == 0 {
-		s.mean = v
+		s.mean, s.peak = v, v
 		return
 	}
 	s.mean += speedWeight * (v - s.mean)
+	s.peak = max(v, s.peak-speedWeight*(s.peak-s.mean))
+}
+
+// eta is how long bytes in flight take, 0 where the speed is not known, at most an hour.
+func (s *speed) eta(bytes int64) time.Duration {
+	if s.mean == 0 {
+		return 0
+	}
+	return time.Duration(min(float64(bytes)/s.mean, 3600) * float64(time.Second))
 }
 
 // guess is the mean, or what is assumed before there is one: the nominal speed, else that

@@ -150,7 +150,7 @@ func TestStagingForUnregisteredMemory(t *testing.T) {
 
 func TestConfigIsChecked(t *testing.T) {
 	for _, breakIt := range []func(*transfer.Config){
-		func(c *transfer.Config) { c.SliceSize = 0 }, func(c *transfer.Config) { c.Window = 1 }, func(c *transfer.Config) { c.Timeout = 0 },
+		func(c *transfer.Config) { c.SliceSize = 0 }, func(c *transfer.Config) { c.Window = 1 }, func(c *transfer.Config) { c.Timeout = -1 },
 		func(c *transfer.Config) { c.SliceTimeout = -1 }, func(c *transfer.Config) { c.ConnectTimeout = 0 },
 		func(c *transfer.Config) { c.CoolDown = time.Hour }, func(c *transfer.Config) { c.MaxPeers = 0 },
 	} {

@@ -164,7 +164,7 @@ func (p *path) abort(o *op, err error) {
 // expire aborts operations whose deadline has passed. p.mu is held.
 func (p *path) expire(due iter.Seq[*op]) {
 	for o := range due {
-		p.abort(o, p.ErrDeadline(nil))
+		p.abort(o, p.ErrOverdue(o, nil))
 	}
 }
 

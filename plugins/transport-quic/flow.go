@@ -13,7 +13,7 @@ type flow struct {
 }
 
 const (
-	flowStart = 1 << 20
+	flowStart = 512 << 10
 	flowLeast = 256 << 10
 	flowMost  = 64 << 20
 	// A piece should take at most so many round trips, and need not take less than flowTime.
@@ -40,6 +40,9 @@ func (f *flow) began(size int) {
 	f.requests++
 	f.bytes += int64(size)
 }
+
+// slow reports whether less in flight than at first is enough to keep the connection busy.
+func (f *flow) slow() bool { return f.limit > 0 && f.limit < flowStart }
 
 // ended notes a piece that took so long from begin to end, 0 for one that failed. rtt is
 // the least round trip of the connection.

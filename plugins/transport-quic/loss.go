@@ -17,7 +17,20 @@ const (
 	// distant is the round trip from which more connections help: where it is shorter, losses
 	// are of buffers that overflow, and windows recover quickly.
 	distant = 5 * time.Millisecond
+	// farRTT is the round trip from which a peer gets farPatience times the silence: what is lost
+	// on the way is sent again after two round trips, then four, then eight.
+	farRTT      = 50 * time.Millisecond
+	farPatience = 3
 )
+
+// place notes how far the peer is. p.mu is held.
+func (p *path) place(rtt time.Duration) {
+	if rtt >= farRTT {
+		p.Patience(farPatience)
+	} else {
+		p.Patience(1)
+	}
+}
 
 // lossOf is the share of the packets that this side lost on a connection, of 65536; 0 as
 // long as there were too few to tell, and for a peer that is near.
@@ -30,18 +43,24 @@ func lossOf(c *quicgo.Conn) uint16 {
 }
 
 // most is how many connections the path may have: more where packets are lost on the way,
-// since the window of each connection is then small, however much the link could carry. p.mu is held.
+// since the window of each connection is then small, however much the link could carry; no more
+// than there are where one alone is held up by what it has in flight, since they would take the
+// link from one another. p.mu is held.
 func (p *path) most() int {
 	cfg := &p.n.cfg
-	sum, lanes := 0, 0
+	sum, lanes, slow := 0, 0, false
 	for _, l := range p.lanes {
 		if l.up && l.proven {
 			sum += int(l.loss)
 			lanes++
+			slow = slow || l.flow.slow()
 		}
 	}
 	if lanes > 0 && sum/lanes >= lossyFrom {
 		return max(cfg.ConnectionsPerPeer, cfg.ConnectionsLossy)
+	}
+	if slow {
+		return min(cfg.ConnectionsPerPeer, len(p.lanes))
 	}
 	return cfg.ConnectionsPerPeer
 }

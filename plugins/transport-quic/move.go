@@ -30,7 +30,9 @@ func (l *lane) move(pt *part) {
 	if err != nil {
 		took = 0
 	}
-	l.flow.ended(len(pt.buf), took, l.quic.ConnectionStats().MinRTT, now)
+	rtt := l.quic.ConnectionStats().MinRTT
+	l.flow.ended(len(pt.buf), took, rtt, now)
+	p.place(rtt)
 	p.moving -= int64(len(pt.buf))
 	l.used, l.proven = now, l.proven || ends == answered
 	if ends == answered {
@@ -102,8 +104,11 @@ func (l *lane) exchange(st *quicgo.Stream, pt *part) (outcome, error) {
 	}
 	published()
 	_, err := st.Write(head[:])
-	if err == nil && pt.write {
-		_, err = st.Write(payload)
+	for err == nil && len(payload) > 0 {
+		n := min(len(payload), chunk)
+		_, err = st.Write(payload[:n])
+		l.p.progress.Add(uint64(n))
+		payload = payload[n:]
 	}
 	if err == nil {
 		// Fails where the stream was stopped since: by the peer, who says why below, or by this side.
@@ -156,8 +161,13 @@ func (l *lane) answer(st *quicgo.Stream, pt *part, head []byte) (outcome, error)
 	case pt.write || a.Type != frameData || int(a.Length) != len(pt.buf):
 		return unknown, errs.WithClass(errs.ClassTransientPath, l.p.Name(), fmt.Errorf("%w: an answer of type %d with %d bytes to another request", errFrame, a.Type, a.Length))
 	}
-	if _, err := io.ReadFull(st, pt.buf); err != nil {
-		return unknown, l.p.lost(err)
+	for got := 0; got < len(pt.buf); {
+		n, err := st.Read(pt.buf[got:])
+		got += n
+		l.p.progress.Add(uint64(n))
+		if err != nil && got < len(pt.buf) {
+			return unknown, l.p.lost(err)
+		}
 	}
 	return answered, nil
 }

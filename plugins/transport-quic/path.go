@@ -4,6 +4,7 @@ import (
 	"context"
 	"iter"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/mooncake-go/mooncake/sdk/transport"
@@ -18,6 +19,8 @@ type path struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 	work   sync.WaitGroup // lanes, and the pieces under way on them
+	// progress counts the bytes that quic-go sent of payloads, or received.
+	progress atomic.Uint64
 
 	mu sync.Mutex
 	pathkit.Base[*remoteKey, op, *op]
@@ -34,6 +37,7 @@ func newPath(n *node, peer endpoint) *path {
 	p.Init(&p.mu, "transport/quic: path to "+peer.Addrs[0], pathkit.Limits{
 		Ops: n.cfg.MaxInflightOps, Bytes: n.cfg.MaxInflightBytes, Timeout: n.cfg.OpTimeout,
 	}, p.expire)
+	p.Meter(p.progress.Load)
 	return p
 }
 
@@ -85,10 +89,10 @@ func (p *path) Submit(ops []transport.Op) (int, error) {
 	return len(ops), nil
 }
 
-// expire fails the operations whose deadline has passed. p.mu is held.
+// expire fails the operations whose deadline has passed, or that are stalled. p.mu is held.
 func (p *path) expire(due iter.Seq[*op]) {
 	for o := range due {
-		p.abort(o, p.ErrDeadline(p.retry.last))
+		p.abort(o, p.ErrOverdue(o, p.retry.last))
 	}
 }
 

@@ -42,6 +42,7 @@ func (s *serving) run() {
 		_ = c.quic.CloseWithError(code(reasonBadFrame), reasonBadFrame.info().label)
 		return
 	}
+	s.limit = s.limit.Add(time.Duration(q.Length) * time.Second / leastRate)
 	if by := time.Now().Add(time.Duration(q.Patience) * time.Millisecond); by.Before(s.limit) {
 		s.limit = by
 	}
@@ -91,11 +92,7 @@ func (s *serving) carryOut(q *request) bool {
 // readFull fills b as long as bytes keep coming.
 func (s *serving) readFull(b []byte) error {
 	for got := 0; got < len(b); {
-		by := time.Now().Add(s.c.n.cfg.StallTimeout)
-		if s.limit.Before(by) {
-			by = s.limit
-		}
-		if err := s.st.SetReadDeadline(by); err != nil {
+		if err := s.st.SetReadDeadline(s.by()); err != nil {
 			return err
 		}
 		n, err := s.st.Read(b[got:])
@@ -107,6 +104,23 @@ func (s *serving) readFull(b []byte) error {
 	return nil
 }
 
+// leastRate is the least speed of a request that is of use, in bytes per second: the peer may have
+// many more on a slow link, which share it.
+const leastRate = 1 << 10
+
+// by is when a call on the stream that moves nothing is to end.
+func (s *serving) by() time.Time {
+	by := time.Now().Add(s.c.n.cfg.StallTimeout)
+	if s.limit.Before(by) {
+		return s.limit
+	}
+	return by
+}
+
+// chunk is how much one write gives to quic-go, which returns when all of that has been sent. It is
+// how often the progress of a payload on a slow link is noticed, in bytes.
+const chunk = 16 << 10
+
 // answer sends the answer and ends this side of the stream. When it returns the payload is
 // no longer referred to.
 func (s *serving) answer(a answer, payload []byte) bool {
@@ -115,15 +129,16 @@ func (s *serving) answer(a answer, payload []byte) bool {
 	a.put(head[:])
 	payload = sendable(payload)
 	published()
-	if s.st.SetWriteDeadline(s.limit) != nil {
-		return false
-	}
-	if _, err := s.st.Write(head[:]); err != nil {
-		return false
-	}
-	if len(payload) > 0 {
-		if _, err := s.st.Write(payload); err != nil {
-			return false
+	for _, b := range [2][]byte{head[:], payload} {
+		for len(b) > 0 {
+			n := min(len(b), chunk)
+			if s.st.SetWriteDeadline(s.by()) != nil {
+				return false
+			}
+			if _, err := s.st.Write(b[:n]); err != nil {
+				return false
+			}
+			b = b[n:]
 		}
 	}
 	return s.st.Close() == nil

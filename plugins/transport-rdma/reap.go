@@ -97,11 +97,21 @@ func (p *path) busyQueues(dst []*queue) (n int) {
 	return n
 }
 
-// expire fails the operations whose deadline has passed.
+// expire fails the operations whose deadline has passed, or that are stalled.
 func (p *path) expire(due iter.Seq[*op]) {
 	for o := range due {
-		p.abort(o, p.errDeadline(o.lane.link), true)
+		p.abort(o, p.errOverdue(o), true)
 	}
+}
+
+// errOverdue is the end of an operation that is late or stalled, with the latest failure of
+// its link, which may be the reason.
+func (p *path) errOverdue(o *op) error {
+	k := o.lane.link
+	if k == nil {
+		return p.ErrOverdue(o, nil)
+	}
+	return errs.WithClass(errs.ClassTransientPath, k.name, p.ErrOverdue(o, k.latest()))
 }
 
 // errDeadline is the end of an operation at its deadline. It tells the latest failure of

@@ -98,7 +98,7 @@ func (p *path) accept(in *transport.Op, r *remote, now time.Time) {
 // expire fails the operations whose deadline has passed.
 func (p *path) expire(due iter.Seq[*op]) {
 	for o := range due {
-		p.abort(o, p.ErrDeadline(nil))
+		p.abort(o, p.ErrOverdue(o, nil))
 	}
 }
 

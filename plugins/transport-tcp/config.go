@@ -23,6 +23,9 @@ type Config struct {
 	// ConnectionsPerPeer bounds the pool of each path. Connections are made as they are
 	// needed.
 	ConnectionsPerPeer int `json:"connections_per_peer"`
+	// ConnectionsFar is what takes the place of ConnectionsPerPeer, where it is more, for a peer
+	// with round trips of 5 ms or more, while its link is not full.
+	ConnectionsFar int `json:"connections_far"`
 	// MaxConnections bounds the accepted connections, MaxConnectionsPerPeer those of one peer.
 	MaxConnections        int `json:"max_connections"`
 	MaxConnectionsPerPeer int `json:"max_connections_per_peer"`
@@ -33,7 +36,7 @@ type Config struct {
 	MaxInflightBytes int64 `json:"max_inflight_bytes"`
 	MaxInflightOps   int   `json:"max_inflight_ops"`
 	// OpTimeout bounds an operation without a deadline of its own, and how long this side
-	// works on one request of a peer.
+	// works on one request of a peer, beside a second for each 8 KiB of it.
 	OpTimeout plugin.Duration `json:"op_timeout"`
 	// DialTimeout bounds one attempt to connect, hello included; the addresses of the peer
 	// share it. It is also how long operations wait for a peer that cannot be reached.
@@ -71,6 +74,7 @@ type Config struct {
 func DefaultConfig() *Config {
 	return &Config{
 		ConnectionsPerPeer:    4,
+		ConnectionsFar:        16,
 		MaxConnections:        4096,
 		MaxConnectionsPerPeer: 64,
 		SliceBytes:            1 << 20,
@@ -108,6 +112,15 @@ func settingsOf(c Config) settings {
 	}
 }
 
+// leastRate is what the slowest link moves that is of use, in bytes per second. A peer that sends
+// a byte now and then is not waited for longer than that.
+const leastRate = 8 << 10
+
+// due is when this side gives up on a request of a peer that begins now and has n bytes.
+func (s *settings) due(n int) time.Time {
+	return time.Now().Add(s.OpTimeout + time.Duration(n)*time.Second/leastRate)
+}
+
 // The bounds of SliceBytes, which peers may rely on: no frame is longer than maxSlice.
 const (
 	minSlice = 4 << 10
@@ -127,6 +140,7 @@ func (c *Config) Validate() error {
 		{"port", int64(c.Port), 0, 65535},
 		{"port_max", int64(c.PortMax), 0, 65535},
 		{"connections_per_peer", int64(c.ConnectionsPerPeer), 1, 64},
+		{"connections_far", int64(c.ConnectionsFar), 1, 64},
 		{"max_connections", int64(c.MaxConnections), 1, 65536},
 		{"max_connections_per_peer", int64(c.MaxConnectionsPerPeer), 1, 65536},
 		{"slice_bytes", int64(c.SliceBytes), minSlice, maxSlice},

@@ -50,6 +50,7 @@ func TestConfigRefuses(t *testing.T) {
 		"port_max is 9":                 func(c *Config) { c.Port, c.PortMax = 10, 9 },
 		"port_max is 5":                 func(c *Config) { c.PortMax = 5 },
 		"connections_per_peer is 0":     func(c *Config) { c.ConnectionsPerPeer = 0 },
+		"connections_far is 0":          func(c *Config) { c.ConnectionsFar = 0 },
 		"connections_per_peer is 65":    func(c *Config) { c.ConnectionsPerPeer = 65 },
 		"max_connections is 0":          func(c *Config) { c.MaxConnections = 0 },
 		"max_connections_per_peer is 0": func(c *Config) { c.MaxConnectionsPerPeer = 0 },

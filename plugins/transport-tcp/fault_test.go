@@ -368,7 +368,7 @@ func TestDialFailures(t *testing.T) {
 			if c.up {
 				p.lanes = append(p.lanes, &lane{p: p, up: true})
 			}
-			p.dialling = true // Nobody is to dial.
+			p.dialling = 1 // Nobody is to dial.
 			p.mu.Unlock()
 			n, err := p.Submit([]transport.Op{patient(r.read(make([]byte, 1)))})
 			require.NoError(t, err)

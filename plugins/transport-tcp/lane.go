@@ -16,7 +16,7 @@ import (
 const (
 	// maxPending bounds the requests under way on one lane.
 	maxPending = 128
-	// minShare is how many bytes a lane may have under way whatever its share is.
+	// minShare is how many bytes a lane to a near peer may have in flight whatever its share is.
 	minShare = 256 << 10
 )
 
@@ -26,6 +26,8 @@ const (
 type lane struct {
 	p        *path
 	conn     net.Conn
+	gauge    gauge
+	greeted  uint64 // what the gauge said when the lane came up
 	in       source // of the reader
 	maxSlice int
 	depth    int           // requests that may be under way
@@ -46,6 +48,8 @@ type lane struct {
 
 	quietSince time.Time // the last time something arrived, or began to be awaited
 	readBy     time.Time // the read deadline that is set
+	readAt     mark      // of the gauge, when it was set
+	taken      taken
 	writing    bool
 	moving     bool // the reader stores a payload
 	hearing    bool // the writer failed; the reader gets what the peer said before
@@ -72,19 +76,23 @@ func (p *path) kick() {
 			best = l
 		}
 	}
-	if best != nil && (best.inflight < minShare || len(p.lanes) >= p.maxLanes || p.dialling) {
+	wanted := len(p.lanes)
+	if best == nil || best.inflight >= p.least() {
+		wanted = p.wanted()
+	}
+	if best != nil && wanted <= len(p.lanes) {
 		best.rouse()
 		return
 	}
 	for _, l := range p.lanes {
-		if !l.parked && l.inflight < minShare && l.hasRoom() {
+		if !l.parked && l.inflight < p.least() && l.hasRoom() {
 			return // Its writer runs and will look at the queue next.
 		}
 	}
-	if !p.dialling && len(p.lanes) < p.maxLanes {
+	for len(p.lanes) < wanted {
 		l := &lane{p: p, wake: make(chan struct{}, 1)}
 		p.lanes = append(p.lanes, l)
-		p.dialling = true
+		p.dialling++
 		p.lanesDone.Add(1)
 		go l.run()
 	}
@@ -96,7 +104,7 @@ func (p *path) kick() {
 // hasRoom reports whether the lane may take more: an equal share of what the path has
 // under way, so that no lane takes all and leaves the others idle.
 func (l *lane) hasRoom() bool {
-	share := max(minShare, l.p.Bytes()/int64(l.p.maxLanes))
+	share := max(l.p.least(), l.p.Bytes()/int64(max(l.p.maxLanes, len(l.p.lanes))))
 	return l.up && !l.hearing && len(l.free) > 0 && (l.inflight == 0 || l.inflight < share) && !l.silent(time.Now())
 }
 
@@ -150,7 +158,7 @@ func (l *lane) connect() bool {
 	for {
 		p.mu.Lock()
 		if p.Closed() || p.queue.head == nil {
-			p.dialling = false
+			p.dialling--
 			p.mu.Unlock()
 			return false
 		}
@@ -193,7 +201,9 @@ func (l *lane) begin(conn net.Conn, h *hello) {
 	// Leave well before the peer would close, so that no request meets a closing end.
 	l.idle = max(min(cfg.IdleTimeout, h.Idle/2), time.Millisecond)
 	l.checks = cfg.Checksum || h.Flags&flagChecksum != 0
-	l.w.pace = pacer{conn: conn, stall: cfg.StallTimeout, stats: &p.n.stats}
+	l.gauge.open(conn)
+	l.greeted = l.gauge.moved()
+	l.w.pace = pacer{conn: conn, stall: cfg.StallTimeout, stats: &p.n.stats, gauge: &l.gauge}
 	if sc, ok := conn.(syscall.Conn); ok {
 		l.w.lookout, _ = busypoll.NewLookout(sc, cfg.BusyPoll, func() bool { return len(l.wake) > 0 })
 		l.a.open(l, sc, cfg.BusyPoll)
@@ -202,7 +212,10 @@ func (l *lane) begin(conn net.Conn, h *hello) {
 	for i := range l.free {
 		l.free[i] = uint16(l.depth - 1 - i)
 	}
-	p.dialling = false
+	p.dialling--
+	if _, least := l.gauge.rtt(); p.peer.Upstream == 0 {
+		p.place(least)
+	}
 	p.retry.last, p.retry.down, p.retry.since = nil, nil, time.Time{}
 	p.kick() // More lanes may be wanted.
 }
@@ -246,6 +259,14 @@ func (l *lane) stop(pt *part, why error) {
 	l.die(errs.WithClass(errs.ClassTransientPath, l.p.Name(), fmt.Errorf("connection given up in the middle of a frame: %w", why)))
 }
 
+// moved is how many bytes the lane carried, both ways and with their headers. path.mu is held.
+func (l *lane) moved() uint64 {
+	if l.conn == nil {
+		return 0
+	}
+	return l.gauge.moved() - l.greeted
+}
+
 // bury settles what is left and leaves the path. path.mu is held, both goroutines are
 // at their end.
 func (l *lane) bury() {
@@ -265,6 +286,7 @@ func (l *lane) bury() {
 		p.settle(pt, err, doubt)
 		p.freeParts = append(p.freeParts, pt)
 	}
+	p.carried += l.moved()
 	for i, x := range p.lanes {
 		if x == l {
 			p.lanes = append(p.lanes[:i], p.lanes[i+1:]...)

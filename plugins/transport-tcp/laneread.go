@@ -187,8 +187,8 @@ func (l *lane) beforeRead(pt *part, moved bool) (owed bool, err error) {
 	return owed, nil
 }
 
-// quiet judges a read deadline that passed: an error if the peer owes an answer and has
-// been silent for stall_timeout.
+// quiet judges a read deadline that passed: an error if the peer owes an answer, has been
+// silent for stall_timeout, and has not even taken bytes that are on their way to it.
 func (l *lane) quiet(n int) error {
 	p := l.p
 	p.mu.Lock()
@@ -199,6 +199,9 @@ func (l *lane) quiet(n int) error {
 	}
 	if !l.owed() {
 		return l.conn.SetReadDeadline(time.Time{})
+	}
+	if l.readAt.passed(&l.gauge) {
+		l.quietSince = time.Now()
 	}
 	if n == 0 && !l.writing && time.Since(l.quietSince) >= l.stall {
 		return errs.WithClass(errs.ClassTransientPath, p.Name(), fmt.Errorf("%w for %s", errQuiet, l.stall))

@@ -212,6 +212,7 @@ func (l *lane) armRead(now time.Time) {
 	}
 	if by := now.Add(l.stall); l.readBy.Before(by.Add(-l.stall / 8)) {
 		l.readBy = by
+		l.readAt.set(&l.gauge)
 		_ = l.conn.SetReadDeadline(by) // Fails only on a closed connection.
 	}
 }

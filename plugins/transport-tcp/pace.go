@@ -18,8 +18,10 @@ type pacer struct {
 	in    source
 	stall time.Duration
 	stats *counters
+	gauge *gauge // of conn; nil where only what a call moved counts
 
 	readBy, writeBy time.Time // deadlines that are set now
+	writtenAt       mark      // of the gauge, when writeBy was set
 }
 
 // source is what a connection is read with: a busypoll.Reader.
@@ -62,7 +64,7 @@ func (p *pacer) readFull(b []byte, limit time.Time) error {
 		p.stats.readCalls.Add(1)
 		n, err := p.in.Read(b)
 		b = b[n:]
-		if err != nil && len(b) > 0 && !p.goOn(n, err, limit) {
+		if err != nil && len(b) > 0 && !goOn(n > 0, err, limit) {
 			return err
 		}
 	}
@@ -78,13 +80,17 @@ func (p *pacer) writeAll(bufs *net.Buffers, limit time.Time) error {
 				return err
 			}
 			p.writeBy = by
+			if p.gauge != nil {
+				p.writtenAt.set(p.gauge)
+			}
 		}
 		p.stats.writeCalls.Add(1)
 		n, err := writeVec(p.conn, bufs)
 		if err == nil {
 			return nil
 		}
-		if !p.goOn(int(n), err, limit) {
+		// What earlier calls wrote may still reach the peer while the kernel takes nothing new.
+		if !goOn(n > 0 || p.gauge != nil && p.writtenAt.passed(p.gauge), err, limit) {
 			return err
 		}
 	}
@@ -99,8 +105,8 @@ func (p *pacer) by(limit time.Time) time.Time {
 }
 
 // goOn reports whether err is a deadline that came although there was progress.
-func (p *pacer) goOn(n int, err error, limit time.Time) bool {
-	return n > 0 && errors.Is(err, os.ErrDeadlineExceeded) && (limit.IsZero() || time.Now().Before(limit))
+func goOn(progress bool, err error, limit time.Time) bool {
+	return progress && errors.Is(err, os.ErrDeadlineExceeded) && (limit.IsZero() || time.Now().Before(limit))
 }
 
 // localSendBuffer is the send buffer of a connection within one machine. There the kernel

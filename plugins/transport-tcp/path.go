@@ -25,10 +25,12 @@ type path struct {
 	pathkit.Base[*remoteKey, op, *op]
 	queue     opQueue
 	lanes     []*lane
-	dialling  bool
+	dialling  int  // lanes that are being connected
+	far       bool // the peer, by the lane that came up last
 	retry     backoff
 	freeParts []*part
-	attended  bool // who waits looks out for answers
+	carried   uint64 // bytes that lanes moved which are gone by now
+	attended  bool   // the waiting goroutine looks out for answers
 }
 
 func newPath(n *node, peer endpoint) *path {
@@ -40,7 +42,17 @@ func newPath(n *node, peer endpoint) *path {
 	p.Init(&p.mu, "transport/tcp: path to "+peer.Addrs[0], pathkit.Limits{
 		Ops: n.cfg.MaxInflightOps, Bytes: n.cfg.MaxInflightBytes, Timeout: n.cfg.OpTimeout,
 	}, p.expire)
+	p.Meter(p.moved)
 	return p
+}
+
+// moved is how many bytes the path carried so far. path.mu is held.
+func (p *path) moved() uint64 {
+	sum := p.carried
+	for _, l := range p.lanes {
+		sum += l.moved()
+	}
+	return sum
 }
 
 // Import implements transport.Path. Importing a key twice gives the same RemoteID.
@@ -89,17 +101,18 @@ func (p *path) accept(in *transport.Op, key *remoteKey, now time.Time) {
 	p.queue.push(o)
 	switch {
 	case o.Late(now):
-		p.abort(o, p.errDeadline(), false)
+		p.abort(o, p.errOverdue(o), false)
 	case p.retry.down != nil && now.Before(p.retry.notBefore):
 		p.abort(o, p.retry.down, false)
 	}
 }
 
-// expire fails the operations whose deadline has passed.
+// expire fails the operations whose deadline has passed, or that are stalled.
 func (p *path) expire(due iter.Seq[*op]) {
 	for o := range due {
-		p.abort(o, p.errDeadline(), true)
+		p.abort(o, p.errOverdue(o), true)
 	}
+	p.giveUpHasty(time.Now())
 	p.kick()
 }
 
@@ -128,9 +141,9 @@ func (p *path) Close(ctx context.Context) error {
 	return p.Drain(ctx, &p.lanesDone, "connections are still ending")
 }
 
-func (p *path) errDeadline() error {
+func (p *path) errOverdue(o *op) error {
 	if p.retry.last == nil {
-		return p.ErrDeadline(nil)
+		return p.ErrOverdue(o, nil)
 	}
-	return p.ErrDeadline(fmt.Errorf("the last attempt to connect: %w", p.retry.last))
+	return p.ErrOverdue(o, fmt.Errorf("the last attempt to connect: %w", p.retry.last))
 }

@@ -91,7 +91,7 @@ func (c *serverConn) request(h *header) error {
 		c.n.stats.servedBytesRead.Add(uint64(len(mem)))
 		return nil
 	}
-	limit := time.Now().Add(c.n.cfg.OpTimeout)
+	limit := c.n.cfg.due(int(h.Length))
 	if why != reasonNone {
 		c.refuse(why, h)
 		return c.discard(int(h.Length), limit)
@@ -126,7 +126,7 @@ func (c *serverConn) flush() error {
 	o.bufs = append(o.bufs[:0], raw)
 	o.bufs = append(o.bufs, o.vec...)
 	whole := o.bufs // Writing consumes o.bufs; keep the array for the next time.
-	err := c.pace.writeAll(&o.bufs, time.Now().Add(c.n.cfg.OpTimeout))
+	err := c.pace.writeAll(&o.bufs, c.n.cfg.due(o.bytes))
 	clear(whole)
 	o.bufs = whole
 	return err

@@ -15,6 +15,7 @@ type serverConn struct {
 	n        *node
 	conn     net.Conn
 	pace     pacer
+	gauge    gauge
 	peer     session
 	welcomed bool
 	checks   bool // payload checksums were agreed on
@@ -31,7 +32,10 @@ type serverConn struct {
 }
 
 func newServerConn(n *node, conn net.Conn) *serverConn {
-	return &serverConn{n: n, conn: conn, pace: pacer{conn: conn, in: sourceOf(conn, n.cfg.BusyPoll), stall: n.cfg.StallTimeout, stats: &n.stats}}
+	c := &serverConn{n: n, conn: conn}
+	c.gauge.open(conn)
+	c.pace = pacer{conn: conn, in: sourceOf(conn, n.cfg.BusyPoll), stall: n.cfg.StallTimeout, stats: &n.stats, gauge: &c.gauge}
+	return c
 }
 
 // errStopping ends a connection because the node stops.

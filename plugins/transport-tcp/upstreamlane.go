@@ -23,6 +23,9 @@ const (
 // parts as there are lanes, and none smaller than a slice.
 func (l *lane) cut(o *op) int {
 	if l.p.peer.Upstream == 0 {
+		if l.p.far {
+			return min(l.maxSlice, farShare)
+		}
 		return l.maxSlice
 	}
 	share := (len(o.Local) + l.p.maxLanes - 1) / l.p.maxLanes

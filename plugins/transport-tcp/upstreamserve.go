@@ -9,10 +9,6 @@ import (
 // errRejected ends the connection of an upstream peer whose request was refused.
 var errRejected = errors.New("request rejected")
 
-// upSlowest is the slowest that a request of upstream may be, in bytes per second, after
-// op_timeout: its size has no bound, so a fixed limit would not do.
-const upSlowest = 1 << 20
-
 // greetUpstream takes over a connection that did not begin with our mark. It reports
 // whether the first eight bytes, which are in c.in, belong to a request of upstream; that
 // is in c.up then.
@@ -61,7 +57,7 @@ func (c *serverConn) answerUpstream(h *upHeader) error {
 		return errRejected
 	}
 	defer r.Release(c)
-	limit = limit.Add(time.Duration(len(mem)/upSlowest) * time.Second)
+	limit = c.n.cfg.due(len(mem))
 	stats := &c.n.stats
 	if h.Op == upRead {
 		stats.servedReads.Add(1)

@@ -1,4 +1,5 @@
-"""Builds what is not Python: libmooncake.so, the program mooncake, and the extension.
+"""Builds what is not Python: libmooncake.so, the program mooncake, which is a launcher of what is in
+the library, and the extension.
 
 Used by setup.py and by ``make pydev``; needs nothing but the standard library, Go, a C
 compiler and Python's headers. CC, CGO_ENABLED, GOFLAGS and the like work as usual.
@@ -16,8 +17,10 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TextIO
 
 HERE = Path(__file__).resolve().parent
 NATIVE = HERE / "native"
@@ -102,10 +105,12 @@ def run(command: list[str], cwd: Path, capture: bool = False) -> str:
         command, cwd=cwd, env=environment(), text=True, stdout=subprocess.PIPE if capture else None, check=False
     )
     if done.returncode != 0:
-        raise BuildError(
-            f"this failed with status {done.returncode}, for the reason above: (cd {cwd} && {shlex.join(command)})"
-        )
+        raise failed(command, cwd, done.returncode)
     return done.stdout or ""
+
+
+def failed(command: list[str], cwd: Path, status: int) -> BuildError:
+    return BuildError(f"this failed with status {status}, for the reason above: (cd {cwd} && {shlex.join(command)})")
 
 
 def version() -> str:
@@ -139,30 +144,79 @@ def replacing(out: Path) -> Iterator[Path]:
         new.unlink(missing_ok=True)
 
 
-def go_build(out: Path, package: str, *flags: str, link: str = "") -> None:
-    """Builds a Go package as the file out; link is for the C linker."""
-    root = go_root()
-    program = go()
-    compiler()
-    # Go's -s alone leaves what other C compilers than gcc write for debuggers, with paths of this machine.
-    ldflags = f"-s -w -X {VERSION_VARIABLE}={os.environ.get('VERSION') or version()} "
-    ldflags += f"\"-extldflags=-Wl,--strip-all '{link}'\"" if link else "-extldflags=-Wl,--strip-all"
-    with replacing(out) as new:
-        command = [program, "build", "-trimpath", "-buildvcs=false", "-ldflags", ldflags, *flags]
-        run([*command, "-o", str(new), package], cwd=root)
-        new.with_suffix(".h").unlink(missing_ok=True)  # generated; the headers to use are in include/
+class Progress:
+    """Says how far the compiler is: on standard error, and on the terminal where pip hides that."""
+
+    EVERY = 5.0  # seconds between two lines
+
+    def __init__(self, total: int) -> None:
+        self._total = total
+        self._done = 0
+        self._start = self._said = time.monotonic()
+        self._outputs: list[TextIO] = [sys.stderr]
+        if not sys.stderr.isatty():
+            with contextlib.suppress(OSError):
+                self._outputs.append(open("/dev/tty", "w"))  # noqa: SIM115 (close closes it)
+
+    def package(self) -> None:
+        """Counts a package that the compiler has begun."""
+        self._done += 1
+        if time.monotonic() - self._said >= self.EVERY:
+            self.say(f"compiled {self._done} of at most {self._total} Go packages")
+
+    def say(self, text: str) -> None:
+        self._said = time.monotonic()
+        for output in self._outputs:
+            print(f"mooncake: {text} ({self._said - self._start:.0f} s)", file=output, flush=True)
+
+    def close(self) -> None:
+        for output in self._outputs[1:]:
+            output.close()
+
+
+def watch(command: list[str], cwd: Path, total: int) -> None:
+    """Runs ``go build -v``, which writes the name of each package that it compiles."""
+    progress = Progress(total)
+    try:
+        progress.say(f"building the library; up to {total} Go packages, of which Go keeps what it compiles")
+        with subprocess.Popen(command, cwd=cwd, env=environment(), text=True, stderr=subprocess.PIPE) as compiling:
+            assert compiling.stderr is not None
+            for line in compiling.stderr:
+                if re.fullmatch(r"[\w.~/-]+", line.strip()):
+                    progress.package()
+                else:
+                    sys.stderr.write(line)
+        if compiling.returncode != 0:
+            raise failed(command, cwd, compiling.returncode)
+        progress.say("the library is built")
+    finally:
+        progress.close()
 
 
 def build_library(folder: Path) -> None:
     """libmooncake.so into folder."""
-    exports = go_root() / "cmd" / "libmooncake" / "exports.map"
-    link = f"-Wl,--version-script={exports},-soname,libmooncake.so"
-    go_build(folder / "libmooncake.so", "./cmd/libmooncake", "-buildmode=c-shared", link=link)
+    root = go_root()
+    program = go()
+    compiler()
+    exports = root / "cmd" / "libmooncake" / "exports.map"
+    # Go's -s alone leaves what other C compilers than gcc write for debuggers, with paths of this machine.
+    link = f"-Wl,--strip-all '-Wl,--version-script={exports},-soname,libmooncake.so'"
+    ldflags = f'-s -w -X {VERSION_VARIABLE}={os.environ.get("VERSION") or version()} "-extldflags={link}"'
+    package = "./cmd/libmooncake"
+    total = len(run([program, "list", "-deps", package], cwd=root, capture=True).split())
+    with replacing(folder / "libmooncake.so") as new:
+        command = [program, "build", "-v", "-trimpath", "-buildvcs=false", "-buildmode=c-shared", "-ldflags", ldflags]
+        watch([*command, "-o", str(new), package], root, total)
+        new.with_suffix(".h").unlink(missing_ok=True)  # generated; the headers to use are in include/
 
 
 def build_program(folder: Path) -> None:
-    """The one program of all roles into folder."""
-    go_build(folder / "mooncake", "./cmd/mooncake")
+    """The one program of all roles into folder, where the library already is."""
+    source = go_root() / "cmd" / "libmooncake"
+    command = [*compiler(), "-std=gnu11", "-O2", "-fPIE", "-pie", "-s", *WARNINGS, f"-I{source / 'include'}"]
+    with replacing(folder / "mooncake") as new:
+        command += ["-o", str(new), str(source / "launcher" / "mooncake.c"), f"-L{folder}", "-lmooncake"]
+        run([*command, "-Wl,-rpath,$ORIGIN"], cwd=source)
 
 
 def copy_headers(folder: Path) -> None:
@@ -192,8 +246,8 @@ def build(folder: Path) -> None:
     if not sys.platform.startswith("linux"):
         raise BuildError(f"Mooncake runs on Linux, this is {sys.platform}")
     build_extension(folder / extension_name())
-    build_program(folder)
     build_library(folder)
+    build_program(folder)
     copy_headers(folder)
 
 

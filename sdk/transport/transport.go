@@ -23,6 +23,9 @@ const (
 	CapNoForeign plugin.Capability = "no-foreign"
 	// CapUpstream: the transport implements Upstream.
 	CapUpstream plugin.Capability = "upstream"
+	// CapStall: the transport keeps Op.Stall. Operations of one that does not have to end by
+	// their deadlines alone, so that its host has to guess how long moving them may take.
+	CapStall plugin.Capability = "stall"
 )
 
 // RegionID names a region within one process. The caller of Register picks it; 0 is no
@@ -124,6 +127,18 @@ type Op struct {
 	// Deadline ends the operation with a failed completion, class transient-path; zero
 	// means the transport's own limit, never no limit.
 	Deadline time.Time
+	// Stall ends the operation with a failed completion, class transient-path and code
+	// RPCTimeout, when the path has moved nothing for so long, counted from Submit at the
+	// earliest; zero for no such limit. What counts is progress of the path, not of this
+	// operation: one that waits behind others on a slow link is not stalled while bytes move.
+	// A transport may take up to three times as long for a peer with round trips of 50 ms or
+	// more, where what was lost is sent again only after seconds.
+	// A transport without CapStall ignores it.
+	Stall time.Duration
+	// Hasty says of a Write that its caller has another place for the bytes. A transport may end
+	// it, class transient-peer, as soon as it can tell that the peer's machine has all bytes of
+	// it, or takes no more, while the process there does not answer.
+	Hasty bool
 	// Sum asks for the checksum of the bytes in the completion. A transport need not give
 	// one: see Summing.
 	Sum bool

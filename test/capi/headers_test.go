@@ -12,6 +12,9 @@ import (
 // declared finds the name of a function in a header that went through the preprocessor.
 var declared = regexp.MustCompile(`(?m)\b([A-Za-z_]\w*)\s*\([^;{}]*\)\s*;`)
 
+// typedef finds the name of a type of function, which is none of a function.
+var typedef = regexp.MustCompile(`(?m)^typedef [^;{}]*\([^;{}]*\)\s*;`)
+
 // headerNames are the functions that the headers of this project declare.
 func headerNames(t *testing.T) map[string]bool {
 	t.Helper()
@@ -23,7 +26,7 @@ func headerNames(t *testing.T) map[string]bool {
 		// Without the lines of the system's headers, which come with markers.
 		text, err := exec.CommandContext(t.Context(), "gcc", "-E", "-fpreprocessed", "-dD", file).Output()
 		require.NoError(t, err)
-		for _, m := range declared.FindAllStringSubmatch(string(text), -1) {
+		for _, m := range declared.FindAllStringSubmatch(typedef.ReplaceAllString(string(text), ""), -1) {
 			names[m[1]] = true
 		}
 	}

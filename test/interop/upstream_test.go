@@ -37,13 +37,18 @@ func newUpstream(t testing.TB, size int, env ...string) *upstream {
 	return startUpstream(t, map[string]any{"call": "start", "host": "127.0.0.1", "size": size}, append([]string{"MC_FORCE_TCP=1"}, env...))
 }
 
-// startUpstream starts a node with these arguments for its first call.
-func startUpstream(t testing.TB, start map[string]any, env []string) *upstream {
+// upstreamPython is the Python that has upstream's wheel; the test is skipped without one.
+func upstreamPython(t testing.TB) string {
 	python := os.Getenv("MOONCAKE_UPSTREAM_PYTHON")
 	if python == "" {
 		t.Skip("MOONCAKE_UPSTREAM_PYTHON names no Python with the package mooncake-transfer-engine-non-cuda; see doc.go")
 	}
-	u := &upstream{cmd: exec.Command(python, "testdata/peer.py")}
+	return python
+}
+
+// startUpstream starts a node with these arguments for its first call.
+func startUpstream(t testing.TB, start map[string]any, env []string) *upstream {
+	u := &upstream{cmd: exec.Command(upstreamPython(t), "testdata/peer.py")}
 	u.cmd.Env = append(append(os.Environ(), "MC_LOG_LEVEL=ERROR"), env...)
 	u.cmd.Stderr = &u.log
 	var err error

@@ -22,6 +22,9 @@ import (
 const roleEnv = "MOONCAKE_NETEM_ROLE"
 
 func TestMain(m *testing.M) {
+	if text := os.Getenv(memberEnv); text != "" {
+		os.Exit(playMember(text))
+	}
 	if text := os.Getenv(roleEnv); text != "" {
 		if err := play(text); err != nil {
 			fmt.Fprintln(os.Stderr, err)

@@ -21,7 +21,7 @@ var directions = []struct {
 }{{"read", transport.Read}, {"write", transport.Write}}
 
 func tcpPart(connections int) part {
-	return part{Transport: "tcp", Config: json.RawMessage(fmt.Sprintf(`{"connections_per_peer":%d,"op_timeout":"2m","stall_timeout":"1m"}`, connections))}
+	return part{Transport: "tcp", Config: json.RawMessage(fmt.Sprintf(`{"connections_per_peer":%[1]d,"connections_far":%[1]d,"op_timeout":"2m","stall_timeout":"1m"}`, connections))}
 }
 
 func quicPart(settings string) part {

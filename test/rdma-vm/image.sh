@@ -18,7 +18,7 @@ readonly KERNEL_PACKAGE=linux-image-amd64
 readonly MODULES=(
   virtio_pci virtio_console virtio-rng 9pnet_virtio 9p overlay
   virtio_net dummy macvlan crc32_generic rdma_rxe ib_uverbs rdma_ucm ib_umad
-  veth sch_netem
+  veth sch_netem sch_tbf
 )
 
 # as_root COMMAND...: runs it as root, through sudo where needed.

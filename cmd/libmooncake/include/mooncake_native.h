@@ -17,7 +17,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define MCK_ABI 3
+#define MCK_ABI 4
 #define MCK_INVALID_PARAMS (-600)
 
 typedef int64_t mck_handle;
@@ -74,27 +74,38 @@ typedef struct mck_buffer {
 } mck_buffer;
 
 uint32_t mck_abi(void);
+/* The program mooncake, for the launcher. Ends the process, and does not return. */
+int mck_main(int argc, char **argv);
 void mck_blob_free(mck_blob b);
 void mck_buffer_free(uint64_t owner);
 /* Closes every store and engine, bounded; for the end of the process. */
 void mck_close_all(void);
-/* Why the last call of a store or engine failed that failed, as a sentence; with handle 0,
- * of mck_host_alloc. */
+/* Why this thread's last call with a store or engine failed, as a sentence; empty where it
+ * succeeded: each call forgets what the thread's last one failed on, except this one and
+ * mck_store_is_setup. For a thread that made no call since the first failure it is the newest
+ * failure of any thread. With handle 0, of mck_host_alloc and mck_host_free. */
 mck_blob mck_last_error(mck_handle h);
 
 /* --- store ----------------------------------------------------------------------------- */
 
 mck_handle mck_store_new(void); /* acquires nothing */
+/* Not 0 where the call that asks is to end. */
+typedef int32_t (*mck_interrupted)(void *arg);
 void mck_store_free(mck_handle s);
 /* settings is a JSON object of texts, with the keys of the dict form of setup; positional is
  * not 0 where they come from the positional form, whose sizes are plain numbers without a
  * least size. engine is 0 or an initialized engine to be shared, which stays usable when
- * either is freed. */
-int32_t mck_store_setup(mck_handle s, const char *settings, uint64_t len, int32_t positional, mck_handle engine);
+ * either is freed.
+ *
+ * It waits for the master, for max_wait_time. Where that passes the answer is -1 and the store
+ * pending: calls can be made, and it joins the pool when the master answers. It asks
+ * interrupted(arg) on the thread of the call, every 50 ms, unless that is NULL; when the answer is
+ * not 0 it gives up, and the store is not set up. */
+int32_t mck_store_setup(mck_handle s, const char *settings, uint64_t len, int32_t positional, mck_handle engine, mck_interrupted interrupted, void *arg);
 /* Attaches to the mooncake_client at address "host:port" of this machine. */
 int32_t mck_store_setup_dummy(mck_handle s, uint64_t mem_pool_size, uint64_t local_buffer_size, const char *address, uint64_t len);
 int32_t mck_store_close(mck_handle s); /* 0 also without set-up; setup may follow */
-int32_t mck_store_is_setup(mck_handle s); /* 1 or 0 */
+int32_t mck_store_is_setup(mck_handle s); /* 1 where it is set up or pending, else 0 */
 int32_t mck_store_health(mck_handle s); /* 0 healthy, 1 not set up, 2 master or mooncake_client unreachable */
 mck_blob mck_store_hostname(mck_handle s); /* empty without set-up */
 
@@ -157,7 +168,7 @@ void mck_engine_free(mck_handle e);
  * metadata_type. 0 or -1. */
 int32_t mck_engine_initialize(mck_handle e, const char *settings, uint64_t len);
 int32_t mck_engine_rpc_port(mck_handle e);
-/* All or none. */
+/* All or none: 0, or the negative number that transfer_engine_c.h has for the failure. */
 int32_t mck_engine_register(mck_handle e, uint64_t n, const uint64_t *ptrs, const uint64_t *sizes, const char *location, uint64_t len);
 int32_t mck_engine_unregister(mck_handle e, uint64_t n, const uint64_t *ptrs);
 #define MCK_READ 0
@@ -174,7 +185,7 @@ int32_t mck_engine_check(mck_handle e, uint64_t batch); /* 1 done, 0 under way, 
 uint64_t mck_engine_first_buffer(mck_handle e, const char *segment, uint64_t len);
 mck_blob mck_engine_topology(const char *devices, uint64_t len); /* JSON; no engine needed */
 mck_blob mck_engine_notifies(mck_handle e); /* JSON: [{"name","msg"}] */
-int32_t mck_engine_probe(mck_handle e, const char *peer, uint64_t len);
+int32_t mck_engine_probe(mck_handle e, const char *peer, uint64_t len); /* 0; -101 no such name, -102 no answer */
 uint64_t mck_engine_alloc(mck_handle e, uint64_t size); /* registered memory, 0 when there is none */
 int32_t mck_engine_free_memory(mck_handle e, uint64_t ptr, uint64_t size);
 

@@ -14,19 +14,23 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/mooncake-go/mooncake/core/api/rest"
+	"github.com/mooncake-go/mooncake/core/config"
 	"github.com/mooncake-go/mooncake/core/master/metrics"
 )
 
 // adminFlags say how to reach the admin port and how to answer.
 type adminFlags struct {
-	address string
+	environ []string
+	address string // instead of what names the pool, for scripts of earlier releases
 	timeout time.Duration
 	output  string
 }
 
 func (a *adminFlags) register(cmd *cobra.Command) {
 	f := cmd.PersistentFlags()
-	f.StringVar(&a.address, "admin_address", "127.0.0.1:9003", "host:port of the master's admin port (its metrics_port)")
+	config.RegisterPoolFlags(f)
+	f.StringVar(&a.address, "admin_address", "", "host:port of the master's admin port")
+	f.Lookup("admin_address").Hidden = true
 	f.DurationVar(&a.timeout, "timeout", 10*time.Second, "most time for one answer of the master")
 	f.StringVarP(&a.output, "output", "o", "text", "text or json")
 }
@@ -39,7 +43,11 @@ func (a *adminFlags) ask(cmd *cobra.Command, do func(context.Context, *rest.Clie
 	if a.timeout <= 0 {
 		return usagef("--timeout is %s, must be above 0", a.timeout)
 	}
-	c, err := rest.NewClient(a.address, a.timeout)
+	address, err := a.find(cmd)
+	if err != nil {
+		return usage(err)
+	}
+	c, err := rest.NewClient(address, a.timeout)
 	if err != nil {
 		return usage(err)
 	}
@@ -47,6 +55,15 @@ func (a *adminFlags) ask(cmd *cobra.Command, do func(context.Context, *rest.Clie
 	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	return do(ctx, c)
+}
+
+// find returns the address of the admin port.
+func (a *adminFlags) find(cmd *cobra.Command) (string, error) {
+	if a.address == "" {
+		return config.LoadPool(cmd.Flags(), a.environ)
+	}
+	fmt.Fprintln(cmd.ErrOrStderr(), "warning: --admin_address is deprecated: name the pool with --master HOST:PORT, and its admin port with --metrics_port where that is not 9003")
+	return a.address, nil
 }
 
 // show writes v as JSON, or as text does.
@@ -72,15 +89,16 @@ func count(least, most int, what string) cobra.PositionalArgs {
 }
 
 func (e *env) adminCmd() *cobra.Command {
-	a := &adminFlags{}
+	a := &adminFlags{environ: e.environ}
 	cmd := &cobra.Command{
 		Use:   "admin",
 		Short: "Look after a running pool: segments, drains, tenants, tasks",
 		Long: `Asks the admin port of a running master, or has it change something. The port is not
-authenticated: whoever reaches it can do all of this.`,
+authenticated: whoever reaches it can do all of this. The pool is named as for a client: by
+--master, by MOONCAKE_MASTER, or in a configuration file.`,
 		Example: `  mooncake admin segments
   mooncake admin drain start 10.0.0.7:12300 --wait
-  mooncake admin tenants set team-a 200GB --admin_address 10.0.0.1:9003`,
+  mooncake admin tenants set team-a 200GB --master 10.0.0.1:50051`,
 		Args: unknownVerb,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}

@@ -117,7 +117,7 @@ func TestAdminVerbs(t *testing.T) {
 			e, stdout, stderr := testEnv()
 			args := strings.Fields("mooncake " + c.args)
 			if !strings.Contains(c.args, "nosuch") {
-				args = append(args, "--admin_address", srv.Listener.Addr().String())
+				args = append(args, poolOf(t, srv.Listener.Addr())...)
 			}
 			assert.Equal(t, c.code, e.run(args), "%s %s", stdout, stderr)
 			for _, part := range c.out {
@@ -146,20 +146,19 @@ func TestNobodyProtectsIt(t *testing.T) {
 	srv := httptest.NewServer(port)
 	defer srv.Close()
 	e, stdout, _ := testEnv()
-	assert.Equal(t, 0, e.run([]string{"mooncake", "why", "k", "--admin_address", srv.Listener.Addr().String()}))
+	assert.Equal(t, 0, e.run(append([]string{"mooncake", "why", "k"}, poolOf(t, srv.Listener.Addr())...)))
 	assert.Contains(t, stdout.String(), "protected  by nothing")
 	assert.Contains(t, stdout.String(), "last read  nobody yet")
 }
 
 func TestAdminWithoutMaster(t *testing.T) {
 	srv := httptest.NewServer(http.NotFoundHandler())
-	address := srv.Listener.Addr().String()
 	e, _, stderr := testEnv()
-	assert.Equal(t, exitFailure, e.run([]string{"mooncake", "why", "k", "--admin_address", address}))
+	assert.Equal(t, exitFailure, e.run(append([]string{"mooncake", "why", "k"}, poolOf(t, srv.Listener.Addr())...)))
 	assert.Contains(t, stderr.String(), "is that the admin port of a master?")
 	srv.Close()
 	e, _, stderr = testEnv() // Nobody listens on port 1; the one just closed may be somebody's now.
-	assert.Equal(t, exitFailure, e.run([]string{"mooncake", "admin", "segments", "--admin_address", "127.0.0.1:1"}))
+	assert.Equal(t, exitFailure, e.run([]string{"mooncake", "admin", "segments", "--metrics_port", "1"}))
 	assert.Contains(t, stderr.String(), "is the master running")
-	assert.Equal(t, exitUsage, e.run([]string{"mooncake", "admin", "segments", "--admin_address", "nowhere"}))
+	assert.Equal(t, exitUsage, e.run([]string{"mooncake", "admin", "segments", "--master", "nowhere"}))
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/mooncake-go/mooncake/core/bench/micro"
+	"github.com/mooncake-go/mooncake/core/config"
 	"github.com/mooncake-go/mooncake/sdk/alloc"
 	"github.com/mooncake-go/mooncake/sdk/evict"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
@@ -79,7 +80,8 @@ func (e *env) suites(names []string) ([]micro.Suite, error) {
 	for _, name := range names {
 		i := slices.IndexFunc(all, func(s micro.Suite) bool { return s.Name == name })
 		if i < 0 {
-			return nil, usagef("there is no suite %q; there are %s", name, strings.Join(e.suiteNames(), ", "))
+			near := config.Nearest(name, append(e.suiteNames(), "evict", "master", "profile", "transfer")) // Suites, and verbs below.
+			return nil, usagef("there is no suite %q; there are %s%s", name, strings.Join(e.suiteNames(), ", "), didYouMean(near))
 		}
 		out = append(out, all[i])
 	}

@@ -46,7 +46,7 @@ over the loopback network; with it a running one is, to which a segment is added
 	}
 	f := cmd.Flags()
 	f.SortFlags = false
-	f.StringVar(&address, "master", "", "host:port of a running master (default one in this process)")
+	f.StringVar(&address, "master", "", "host:port of a running master; environment and file do not count here (default one in this process)")
 	f.IntSliceVar(&o.Batches, "batch", []int{1, 16, 128}, "keys of one call")
 	f.IntSliceVar(&o.Threads, "threads", []int{1, 4}, "how many call at a time")
 	f.IntVar(&o.Keys, "keys", 1<<18, "keys that are put, at most, for each combination")

@@ -24,7 +24,7 @@ func (e *env) clientCmd() *cobra.Command {
 		Short: "Put, get, look up, list and remove objects, or serve a client to other processes",
 		Long: `Talks to a running pool. It needs the master's address and the metadata service that the
 store nodes use, or with --local nothing but a client that 'mooncake client serve' serves on
-this host.`,
+this host. A verb fails at once where the master does not answer, unless --max_wait_time is given.`,
 		Example: `  mooncake client put greeting --value hello --metadata_server http://127.0.0.1:8080/metadata
   mooncake client get greeting --metadata_server http://127.0.0.1:8080/metadata
   mooncake client ls`,
@@ -52,9 +52,10 @@ Examples:
 Flags:
 %s
 How to reach the pool (all of it: mooncake client --help):
-      --master_server_address address   host:port of the master (default 127.0.0.1:50051)
-      --metadata_server string          http://host:port/metadata, or P2PHANDSHAKE (default)
-`, c.UseLine(), c.Example, c.LocalFlags().FlagUsages())
+      --master host:port         %s (default 127.0.0.1:50051)
+      --metadata_server string   http://host:port/metadata, or P2PHANDSHAKE (default)
+      --config file              configuration file (.yaml, .yml or .json); also MOONCAKE_CONFIG
+`, c.UseLine(), c.Example, c.LocalFlags().FlagUsages(), config.MasterUsage)
 	return nil
 }
 
@@ -67,7 +68,11 @@ func (e *env) withClient(cmd *cobra.Command, buffer int, do func(context.Context
 	}
 	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	c, done, err := e.openPool(ctx, cmd, loaded.Config, log, buffer)
+	cfg := loaded.Config
+	if o, ok := loaded.Origin("store.max_wait_time"); ok && o.Layer == config.LayerDefault {
+		cfg.Store.MaxWaitTime = 0 // A person at a terminal, and most scripts, want to know at once.
+	}
+	c, done, err := e.openPool(ctx, cmd, cfg, log, buffer)
 	if err != nil {
 		return err
 	}

@@ -47,7 +47,7 @@ func TestPluginsNewRefuses(t *testing.T) {
 		"give --sdk PATH":                   {"evict", "mine"},
 		"there is no sdk in":                {"evict", "mine", "--sdk", "nowhere"},
 		"the module path cannot be used":    {"evict", "mine", "--sdk", filepath.Join(packageDir, "../../../sdk"), "--module", "a b"},
-		"unknown flag: --force":             {"evict", "mine", "--force"},
+		"flag --force: unknown flag":        {"evict", "mine", "--force"},
 	} {
 		t.Run(says, func(t *testing.T) {
 			e, stdout, stderr := testEnv()

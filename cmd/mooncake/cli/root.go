@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/mooncake-go/mooncake/core/config"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 )
 
@@ -97,17 +98,16 @@ Try it on this machine:  mooncake demo`,
   mooncake client put greeting --value hello
   mooncake why greeting
   mooncake admin segments`,
-		SuggestionsMinimumDistance: 2,
-		SilenceUsage:               true,
-		SilenceErrors:              true,
-		Args:                       unknownVerb,
-		RunE:                       func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		Args:          unknownVerb,
+		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	addVersion(root)
 	root.SetIn(e.stdin)
 	root.SetOut(e.stdout)
 	root.SetErr(e.stderr)
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage(err) })
+	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return usage(config.FlagError(c.Flags(), err)) })
 	root.AddCommand(
 		e.masterCmd(), e.metadataCmd(), e.storeCmd(), e.clientCmd(), e.whyCmd(), e.adminCmd(),
 		e.pluginsCmd(), e.certsCmd(), e.configCmd(), e.demoCmd(), e.workerCmd(), e.benchCmd(), e.doctorCmd(), e.topologyCmd(), e.hicacheSizingCmd(), e.versionCmd(),
@@ -116,22 +116,44 @@ Try it on this machine:  mooncake demo`,
 	return root
 }
 
-// unknownVerb turns a word that is no verb into an error that names the nearest ones.
+// unknownVerb turns a word that is no verb into an error that names the nearest one, or all
+// that begin with the word.
 func unknownVerb(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
-	msg := fmt.Sprintf("unknown command %q", args[0])
-	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
-		msg += "; did you mean " + strings.Join(near, " or ") + "?"
+	return usagef("unknown command %q%s", args[0], didYouMean(nearestVerbs(cmd, args[0])...))
+}
+
+// didYouMean is the end of an error that names what was meant, empty for no names.
+func didYouMean(near ...string) string {
+	if len(near) == 0 || near[0] == "" {
+		return ""
 	}
-	return usagef("%s", msg)
+	return "; did you mean " + strings.Join(near, " or ") + "?"
+}
+
+func nearestVerbs(cmd *cobra.Command, word string) (begin []string) {
+	var names []string
+	for _, c := range cmd.Commands() {
+		if !c.IsAvailableCommand() {
+			continue
+		}
+		names = append(append(names, c.Name()), c.Aliases...)
+		if strings.HasPrefix(c.Name(), word) {
+			begin = append(begin, c.Name())
+		}
+	}
+	if near := config.Nearest(word, names); near != "" && len(begin) == 0 {
+		return []string{near}
+	}
+	return begin
 }
 
 // noArgs refuses positional arguments.
 func noArgs(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
-		return usagef("%s takes no arguments, got %q", cmd.CommandPath(), args)
+		return usagef("%s takes no arguments, got %q%s", cmd.CommandPath(), args, didYouMean(nearestVerbs(cmd, args[0])...))
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"math/bits"
 
@@ -21,7 +22,7 @@ processes of this host that attach to it: they share their memory with it, which
 transports read and write where it lies. They attach at the abstract socket
 @@mooncake_client_PORT.sock (the first @ stands for the zero byte), or at --local_socket, as
 the same user or root; the port itself only tells over gRPC what goes on. Either side may be restarted: the processes attach
-again by themselves. Answers to upstream's mooncake_client flags, also with one dash.`,
+again by themselves. It waits for the master for --max_wait_time. Answers to upstream's mooncake_client flags, also with one dash.`,
 		Example: `  mooncake client serve --global_segment_size 16GB --master_server_address 10.0.0.1:50051
   mooncake client serve --global_segment_size 0 --local_socket /run/mooncake/client.sock
   mooncake_client -global_segment_size "4 GB" -master_server_address 10.0.0.1:50051 -host 10.0.0.7 -port 50052`,
@@ -54,6 +55,11 @@ func (e *env) openPool(ctx context.Context, cmd *cobra.Command, cfg config.Confi
 		c, err := app.OpenClient(ctx, cfg, e.builtins, app.ClientOptions{Log: log})
 		if err != nil {
 			return nil, nil, err
+		}
+		if cfg.Store.MaxWaitTime > 0 {
+			if err := c.Await(ctx, cfg.Store.MaxWaitTime); err != nil {
+				return nil, nil, errors.Join(err, c.Close(context.WithoutCancel(ctx)))
+			}
 		}
 		return store.Direct(c.Store), c.Close, nil
 	}

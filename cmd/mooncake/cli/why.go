@@ -14,7 +14,7 @@ import (
 )
 
 func (e *env) whyCmd() *cobra.Command {
-	a := &adminFlags{}
+	a := &adminFlags{environ: e.environ}
 	tenant := ""
 	cmd := &cobra.Command{
 		Use:   "why KEY",
@@ -24,7 +24,7 @@ read it, and what keeps it from eviction; or that it was evicted, removed or los
 why. Asking changes nothing: it grants no lease and counts as no use. The master remembers
 keys that are gone for a while only.`,
 		Example: `  mooncake why model/page-1
-  mooncake why model/page-1 --tenant team-a --admin_address 10.0.0.1:9003
+  mooncake why model/page-1 --tenant team-a --master 10.0.0.1:50051
   mooncake why model/page-1 -o json`,
 		Args: wantArgs(1, 1, "one key"),
 		RunE: func(cmd *cobra.Command, args []string) error {

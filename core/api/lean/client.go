@@ -10,6 +10,8 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"github.com/mooncake-go/mooncake/core/internal/foreign"
 )
 
 // ClientOptions are the settings of a Client; the zero value of each takes its default.
@@ -30,7 +32,7 @@ type ClientOptions struct {
 	Dial func(ctx context.Context, addr string) (net.Conn, error)
 }
 
-// otherwise is how long a server that does not speak this protocol is not asked again.
+// otherwise is how long a server that speaks only gRPC is not asked again.
 const otherwise = time.Minute
 
 // Client calls a server. It connects with the first call, and again by itself. It
@@ -44,9 +46,9 @@ type Client struct {
 	current  *session
 	dialling chan struct{} // closed when the attempt under way is over, nil while none is
 	failures int
-	failed   error     // of the last attempt
-	until    time.Time // no attempt before
-	strange  bool      // the server spoke something else
+	failed   error         // of the last attempt
+	until    time.Time     // no attempt before
+	other    *ForeignError // what the server spoke in the last attempt, nil for this protocol
 	attempts sync.WaitGroup
 }
 
@@ -84,7 +86,8 @@ func dialTCP(ctx context.Context, addr string) (net.Conn, error) {
 }
 
 // Invoke implements grpc.ClientConnInterface. Errors carry a status: Unavailable while
-// there is no connection, and for calls whose connection ended. A context of package callctx
+// there is no connection, and for calls whose connection ended; while something else answers at
+// the address they are a *ForeignError. A context of package callctx
 // is waited for without deriving another from it. When Invoke returns, nobody looks at args or
 // writes to reply any more.
 func (c *Client) Invoke(ctx context.Context, method string, args, reply any, opts ...grpc.CallOption) error {
@@ -161,8 +164,11 @@ func (c *Client) session(w *wait) (*session, error) {
 
 // refusal says why there is no connection, nil where the fallback answers. mu is held.
 func (c *Client) refusal() error {
-	if c.strange && c.opts.Fallback != nil {
+	switch {
+	case c.other != nil && c.other.Protocol == foreign.HTTP2 && c.opts.Fallback != nil:
 		return nil
+	case c.other != nil:
+		return c.other
 	}
 	return status.Errorf(codes.Unavailable, "cannot connect to %s: %v", c.addr, c.failed)
 }
@@ -173,11 +179,13 @@ func (c *Client) attempt(over chan struct{}) {
 	defer cancel()
 	conn, err := c.opts.Dial(ctx, c.addr)
 	var s *session
-	strange := false
+	var other *ForeignError
 	if err == nil {
-		s, err = newSession(ctx, conn, c.opts.Limits, c.opts.Codec)
-		var other *errOther
-		strange = errors.As(err, &other)
+		again := func(ctx context.Context) (net.Conn, error) { return c.opts.Dial(ctx, c.addr) }
+		s, err = newSession(ctx, conn, again, c.opts.Limits, c.opts.Codec)
+		if errors.As(err, &other) {
+			other.Addr = c.addr
+		}
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -187,14 +195,14 @@ func (c *Client) attempt(over chan struct{}) {
 	case err == nil && c.closed:
 		s.end(errGone)
 	case err == nil:
-		c.current, c.failures, c.failed, c.strange = s, 0, nil, false
+		c.current, c.failures, c.failed, c.other = s, 0, nil, nil
 	default:
 		pause := min(c.opts.RetryMin<<min(c.failures, 16), c.opts.RetryMax)
-		if strange {
+		if other != nil && other.Protocol == foreign.HTTP2 {
 			pause = otherwise
 		}
 		c.failures++
-		c.failed, c.strange, c.until = err, strange, time.Now().Add(pause)
+		c.failed, c.other, c.until = err, other, time.Now().Add(pause)
 	}
 }
 

@@ -13,9 +13,6 @@ import (
 // preface opens a connection, in both directions.
 const preface = "MCL1\x00\x00\x00\x00"
 
-// sniffed is how many bytes tell a connection of this package from one of HTTP/2.
-const sniffed = 4
-
 type kind uint8
 
 const (

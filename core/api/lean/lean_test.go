@@ -22,6 +22,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/mooncake-go/mooncake/sdk/errs"
 	masterv1 "github.com/mooncake-go/mooncake/sdk/proto/mooncake/master/v1"
 )
 
@@ -156,8 +157,9 @@ func TestAServerThatSpeaksOnlyGRPC(t *testing.T) {
 	require.EqualValues(t, 3, e.calls.Load())
 	_, without := dial(t, ln.Addr().String(), ClientOptions{ConnectTimeout: patient})
 	_, err = without.Exist(within(t), &masterv1.ExistRequest{})
-	require.Equal(t, codes.Unavailable, status.Code(err), "%v", err)
-	require.ErrorContains(t, err, "another protocol")
+	require.Equal(t, codes.FailedPrecondition, status.Code(err), "%v", err)
+	require.ErrorIs(t, err, errs.ErrForeign)
+	require.ErrorContains(t, err, "is a gRPC server")
 }
 
 func TestStatusesArrive(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/grpc"
 
+	"github.com/mooncake-go/mooncake/core/internal/foreign"
 	"github.com/mooncake-go/mooncake/sdk/busypoll"
 	"github.com/mooncake-go/mooncake/sdk/samehost"
 )
@@ -19,6 +20,10 @@ type Server struct {
 	// Codec of requests and responses. Set it before the first connection; nil is package
 	// proto.
 	Codec Codec
+	// Foreign, where set, is told of each connection that is turned away because it speaks
+	// another protocol, with its first bytes, and returns what the peer is answered. Set it before the
+	// first connection. It is called from many goroutines; it must not block.
+	Foreign func(remote net.Addr, p foreign.Protocol, first []byte) (answer []byte)
 
 	limits  Limits
 	chain   grpc.UnaryServerInterceptor

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/mooncake-go/mooncake/core/internal/callctx"
+	"github.com/mooncake-go/mooncake/core/internal/foreign"
 	"github.com/mooncake-go/mooncake/sdk/busypoll"
 )
 
@@ -96,11 +97,11 @@ func (c *serverConn) greet() error {
 	if err := c.limitRead(time.Now().Add(c.s.limits.Stall)); err != nil {
 		return err
 	}
-	var got [len(preface) - sniffed]byte
+	var got [len(preface) - foreign.Least]byte
 	if _, err := io.ReadFull(c.in.buffered, got[:]); err != nil {
 		return err
 	}
-	if string(got[:]) != preface[sniffed:] {
+	if string(got[:]) != preface[foreign.Least:] {
 		return errFrame
 	}
 	if err := c.limitRead(time.Time{}); err != nil {

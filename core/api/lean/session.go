@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/mooncake-go/mooncake/core/internal/foreign"
 	"github.com/mooncake-go/mooncake/sdk/busypoll"
 	"github.com/mooncake-go/mooncake/sdk/samehost"
 )
@@ -46,14 +47,9 @@ type pending struct {
 
 var waiters = sync.Pool{New: func() any { return &pending{ready: make(chan struct{}, 1)} }}
 
-// errOther says that the server speaks another protocol.
-type errOther struct{ err error }
-
-func (e *errOther) Error() string { return "the server speaks another protocol: " + e.err.Error() }
-func (e *errOther) Unwrap() error { return e.err }
-
-// newSession exchanges the prefaces and starts to read. It takes the connection over.
-func newSession(ctx context.Context, conn net.Conn, l Limits, codec Codec) (*session, error) {
+// newSession exchanges the prefaces and starts to read. It takes the connection over. dial makes
+// further ones to the server, to find out what else it speaks.
+func newSession(ctx context.Context, conn net.Conn, dial foreign.Dial, l Limits, codec Codec) (*session, error) {
 	samehost.Tune(conn)
 	conn = busypoll.Adopt(conn, l.Poll)
 	s := &session{
@@ -61,7 +57,7 @@ func newSession(ctx context.Context, conn net.Conn, l Limits, codec Codec) (*ses
 	}
 	err := s.in.open(conn, l)
 	if err == nil {
-		err = s.greet(ctx)
+		err = s.greet(ctx, dial)
 	}
 	if err == nil {
 		s.out, err = newOutbox(conn, l)
@@ -72,29 +68,6 @@ func newSession(ctx context.Context, conn net.Conn, l Limits, codec Codec) (*ses
 	}
 	go s.watch()
 	return s, nil
-}
-
-func (s *session) greet(ctx context.Context) error {
-	if end, ok := ctx.Deadline(); ok {
-		if err := s.conn.SetDeadline(end); err != nil {
-			return err
-		}
-	}
-	if _, err := io.WriteString(s.conn, preface); err != nil {
-		return err
-	}
-	var got [len(preface)]byte
-	if _, err := io.ReadFull(s.in.buffered, got[:]); err != nil {
-		var late net.Error
-		if errors.As(err, &late) && late.Timeout() {
-			return fmt.Errorf("it does not answer: %w", err)
-		}
-		return &errOther{err} // It closed the connection on seeing the preface.
-	}
-	if string(got[:]) != preface {
-		return &errOther{fmt.Errorf("it began with %q", got)}
-	}
-	return s.conn.SetDeadline(time.Time{})
 }
 
 // alive reports whether calls may begin.

@@ -5,10 +5,13 @@ import (
 	"net"
 	"sync"
 	"time"
+
+	"github.com/mooncake-go/mooncake/core/internal/foreign"
 )
 
 // Split returns a listener with those connections of ln that are not for s; s serves the
-// others. Both end when the returned listener is closed, which closes ln.
+// others. Both end when the returned listener is closed, which closes ln. A connection that
+// speaks neither this package's framing nor HTTP/2 is turned away at once: s.Foreign is told.
 func Split(ln net.Listener, s *Server) net.Listener {
 	sp := &splitter{Listener: ln, s: s, rest: make(chan net.Conn), over: make(chan struct{}), sniffing: map[net.Conn]struct{}{}}
 	go sp.accept()
@@ -24,7 +27,7 @@ type splitter struct {
 
 	mu       sync.Mutex
 	closed   bool
-	sniffing map[net.Conn]struct{} // whose first bytes are awaited
+	sniffing map[net.Conn]struct{} // whose first bytes are awaited, or which are turned away
 }
 
 // patience is the pause after an Accept that failed for a reason that passes, such as the
@@ -75,22 +78,25 @@ func (sp *splitter) watch(conn net.Conn) bool {
 
 // sniff looks at the first bytes and hands the connection on.
 func (sp *splitter) sniff(conn net.Conn) {
-	var first [sniffed]byte
+	var first [foreign.Least]byte
+	n := 0
 	err := conn.SetReadDeadline(time.Now().Add(sp.s.limits.Stall))
 	if err == nil {
-		_, err = io.ReadFull(conn, first[:])
+		n, err = io.ReadFull(conn, first[:])
+	}
+	protocol := foreign.FromClient(first[:n])
+	if n > 0 && protocol != foreign.Lean && protocol != foreign.HTTP2 {
+		defer sp.forget(conn)
+		sp.turnAway(conn, protocol, first[:n])
+		return
 	}
 	if err == nil {
 		err = conn.SetReadDeadline(time.Time{})
 	}
-	sp.mu.Lock()
-	delete(sp.sniffing, conn)
-	closed := sp.closed
-	sp.mu.Unlock()
-	switch {
+	switch closed := sp.forget(conn); {
 	case err != nil || closed:
 		_ = conn.Close()
-	case string(first[:]) == preface[:sniffed]:
+	case protocol == foreign.Lean:
 		boundUnacknowledged(conn)
 		sp.s.serveConn(conn)
 	default:
@@ -101,6 +107,24 @@ func (sp *splitter) sniff(conn net.Conn) {
 			_ = conn.Close()
 		}
 	}
+}
+
+// forget ends the watch over a connection, and says whether the listener is closed.
+func (sp *splitter) forget(conn net.Conn) (closed bool) {
+	sp.mu.Lock()
+	defer sp.mu.Unlock()
+	delete(sp.sniffing, conn)
+	return sp.closed
+}
+
+// turnAway closes a connection of another protocol, with the answer of s.Foreign.
+func (sp *splitter) turnAway(conn net.Conn, p foreign.Protocol, first []byte) {
+	first = foreign.Head(conn, first)
+	var answer []byte
+	if sp.s.Foreign != nil {
+		answer = sp.s.Foreign(conn.RemoteAddr(), p, first)
+	}
+	foreign.TurnAway(conn, answer)
 }
 
 // Accept implements net.Listener.

@@ -175,6 +175,10 @@ func (c *Client) callError(op string, err error) error {
 			return goError(e)
 		}
 	}
+	var other *lean.ForeignError
+	if errors.As(err, &other) {
+		return foreignMaster(op, other)
+	}
 	op = "master " + c.addr + ": " + op
 	code := fromGRPC(st.Code())
 	wrapped := errs.New(code, op, "%s", st.Message())

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
-	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -66,19 +65,6 @@ func TestUnreachableMaster(t *testing.T) {
 	assert.Equal(t, errs.ClassTransientPeer, errs.ClassOf(err))
 	assert.ErrorContains(t, err, "is the master running at "+addr)
 	assert.ErrorContains(t, err, "mooncake master")
-}
-
-func TestMasterThatIsNoMaster(t *testing.T) {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	web := &http.Server{Handler: http.NotFoundHandler(), ReadHeaderTimeout: time.Second}
-	done := make(chan struct{})
-	go func() { defer close(done); web.Serve(ln) }()
-	defer func() { web.Close(); <-done }()
-	c := dial(t, ln.Addr().String(), rpc.Options{})
-	_, err = c.Ready(t.Context())
-	assert.Equal(t, errs.RPCFail, errs.CodeOf(err))
-	assert.ErrorContains(t, err, "is the master running at")
 }
 
 func TestCallsAreBounded(t *testing.T) {

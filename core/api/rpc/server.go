@@ -34,6 +34,9 @@ type ServerOptions struct {
 	// Observe, where set, is told how long each call took, by the bare name of its method,
 	// for example PutStart. Called from many goroutines; it must not block.
 	Observe func(method string, took time.Duration)
+	// Foreign, where set, is told of each connection that was turned away, by the name of its
+	// protocol as package foreign gives it. Called from many goroutines; it must not block.
+	Foreign func(protocol string)
 }
 
 func (o ServerOptions) withDefaults() ServerOptions {
@@ -83,6 +86,7 @@ func NewServer(m store.Master, opts ServerOptions) *Server {
 		Frame: MaxMessageSize, Calls: int(opts.MaxStreams), Stall: opts.HandshakeTimeout, Idle: opts.IdleTimeout, Call: opts.CallTimeout,
 	}, chain...)
 	s.lean.Codec = mastercodec.Codec{}
+	s.lean.Foreign = turnedAway(opts)
 	masterv1.RegisterMasterServiceServer(s.grpc, &service{master: m})
 	masterv1.RegisterMasterServiceServer(s.lean, &service{master: m})
 	return s

@@ -1,8 +1,10 @@
 package httpd_test
 
 import (
+	"bytes"
 	"context"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"strings"
@@ -166,6 +168,34 @@ func TestGarbageDisturbsNobody(t *testing.T) {
 				conn.Close()
 				require.NoError(t, s.Stop(t.Context()))
 			})
+		})
+	}
+}
+
+// TestOtherProtocolsAreNamed: a client that is no HTTP client is hung up on at its first
+// bytes, and named in the log.
+func TestOtherProtocolsAreNamed(t *testing.T) {
+	for name, payload := range map[string]string{
+		"(coro_rpc)":         "\x15\x00\x00\x00\x00\x00\x00\x00\x56\xbb\x81\x7b\x00\x00\x00\x00\x00\x00\x00\x00",
+		"a Mooncake master":  "MCL1\x00\x00\x00\x00",
+		"use http://, not h": "\x16\x03\x01\x00\xa5\x01\x00\x00\xa1",
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			var log bytes.Buffer
+			s := httpd.New(http.NotFoundHandler(), httpd.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+			ln := newPipes()
+			s.Start(ln)
+			conn, err := ln.dial(t.Context())
+			require.NoError(t, err)
+			_, err = io.WriteString(conn, payload)
+			require.NoError(t, err)
+			start := time.Now()
+			_, err = io.Copy(io.Discard, conn)
+			require.NoError(t, err)
+			require.Zero(t, time.Since(start), "it is not kept until a time is over")
+			require.NoError(t, s.Stop(t.Context()))
+			require.Contains(t, log.String(), name)
+			require.Equal(t, 1, strings.Count(log.String(), "level=WARN"))
 		})
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/mooncake-go/mooncake/core/internal/foreign"
 )
 
 // patience is how long a connection may wait for its client before it is given up for
@@ -15,12 +17,15 @@ const patience = 100 * time.Millisecond
 // limit returns a listener of which at most n connections are open. One more takes the
 // place of the connection that has waited longest for its client, so that slow clients,
 // however many, do not keep others out; while none has waited for long, it waits itself.
-func limit(ln net.Listener, n int) *limitListener {
-	return &limitListener{Listener: ln, slots: make(chan struct{}, n), closed: make(chan struct{}), open: map[*limitConn]struct{}{}}
+// Clients of other protocols go to strangers and are hung up on.
+func limit(ln net.Listener, n int, strangers *foreign.Log) *limitListener {
+	return &limitListener{Listener: ln, strangers: strangers, slots: make(chan struct{}, n), closed: make(chan struct{}), open: map[*limitConn]struct{}{}}
 }
 
 type limitListener struct {
 	net.Listener
+	strangers *foreign.Log
+
 	slots  chan struct{} // one for each open connection
 	closed chan struct{}
 	once   sync.Once
@@ -56,7 +61,7 @@ func (l *limitListener) Accept() (net.Conn, error) {
 }
 
 func (l *limitListener) admit(conn net.Conn) *limitConn {
-	c := &limitConn{Conn: conn}
+	c := &limitConn{Conn: conn, strangers: l.strangers}
 	c.wait()
 	c.free = sync.OnceFunc(func() {
 		l.mu.Lock()
@@ -100,10 +105,27 @@ type limitConn struct {
 	net.Conn
 	free  func()
 	since atomic.Int64 // nanoseconds since 1970, 0 while a handler works
+
+	strangers *foreign.Log
+	known     atomic.Bool // its protocol was looked at
 }
 
 func (c *limitConn) wait() { c.since.Store(time.Now().UnixNano()) }
 func (c *limitConn) busy() { c.since.Store(0) }
+
+// Read looks at the first bytes: a client of another protocol has reached its end with them.
+func (c *limitConn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	if n == 0 || c.known.Swap(true) {
+		return n, err
+	}
+	switch p := foreign.FromClient(b[:n]); p {
+	case foreign.CoroRPC, foreign.CoroRDMA, foreign.Lean, foreign.TLS:
+		c.strangers.Report(c.RemoteAddr(), p, b[:n])
+		return 0, io.EOF
+	}
+	return n, err
+}
 
 // Write waits for the client when its buffers are full.
 func (c *limitConn) Write(b []byte) (int, error) {

@@ -10,6 +10,8 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"github.com/mooncake-go/mooncake/core/internal/foreign"
 )
 
 // Options are the settings of a Server; the zero value is usable.
@@ -35,6 +37,7 @@ type Options struct {
 type Server struct {
 	http *http.Server
 	max  int
+	log  *slog.Logger
 
 	mu   sync.Mutex
 	done chan struct{} // closed when Serve has returned, nil before Start
@@ -58,7 +61,7 @@ func New(h http.Handler, opts Options) *Server {
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Server{max: opts.MaxConnections, http: &http.Server{
+	return &Server{max: opts.MaxConnections, log: opts.Logger, http: &http.Server{
 		Handler:           tracked(h),
 		ConnContext:       func(ctx context.Context, c net.Conn) context.Context { return context.WithValue(ctx, connKey{}, c) },
 		ReadTimeout:       def(opts.ReadTimeout, 30*time.Second),
@@ -77,7 +80,12 @@ func (s *Server) Start(ln net.Listener) {
 	s.done = make(chan struct{})
 	go func() {
 		defer close(s.done)
-		if err := s.http.Serve(limit(ln, s.max)); !errors.Is(err, http.ErrServerClosed) {
+		strangers := foreign.NewLog(s.log, "the HTTP port "+ln.Addr().String(), map[foreign.Protocol]string{
+			foreign.CoroRPC: "calls of stores and clients go to a master's rpc_port, 50051 by default",
+			foreign.Lean:    "calls of stores and clients go to a master's rpc_port, 50051 by default",
+			foreign.TLS:     "use http://, not https://",
+		})
+		if err := s.http.Serve(limit(ln, s.max, strangers)); !errors.Is(err, http.ErrServerClosed) {
 			s.err = err
 		}
 	}()

@@ -53,6 +53,8 @@ type Set struct {
 
 	// RPC is how long calls took, by method; fed by the face that serves them.
 	RPC Methods
+	// ForeignConnections were turned away from the RPC port, by protocol; fed by the face.
+	ForeignConnections Labelled
 }
 
 // The reasons of TenantRejects. The first is upstream's.

@@ -24,6 +24,7 @@ type Table struct {
 	readable atomic.Int64
 	soft     atomic.Int64
 	writing  atomic.Int64
+	pinned   atomic.Int64
 
 	clients clients
 	copiers copiers
@@ -67,6 +68,10 @@ func (t *Table) Readable() int { return int(t.readable.Load()) }
 
 // SoftPinned returns how many readable objects are softly pinned.
 func (t *Table) SoftPinned() int { return int(t.soft.Load()) }
+
+// HardPinnedBytes returns how many bytes readable objects have that are never evicted, one copy
+// of each counted.
+func (t *Table) HardPinnedBytes() uint64 { return uint64(max(t.pinned.Load(), 0)) }
 
 // WritingBytes returns what unfinished puts occupy.
 func (t *Table) WritingBytes() uint64 { return uint64(max(t.writing.Load(), 0)) }
@@ -136,7 +141,9 @@ func (t *Table) unlink(i int, s *shard, o *object, tell bool) {
 func (t *Table) publish(i int, s *shard, o *object, parent evict.ID) {
 	o.set(complete)
 	t.readable.Add(1)
-	if !o.has(hardPin) {
+	if o.has(hardPin) {
+		t.pinned.Add(int64(o.size()))
+	} else {
 		t.owners.add(o.key, idOf(i, o))
 	}
 	if !o.has(hardPin | softPin) {
@@ -148,7 +155,9 @@ func (t *Table) publish(i int, s *shard, o *object, parent evict.ID) {
 func (t *Table) withdraw(i int, s *shard, o *object, tell bool) {
 	o.clear(complete)
 	t.readable.Add(-1)
-	if !o.has(hardPin) {
+	if o.has(hardPin) {
+		t.pinned.Add(-int64(o.size()))
+	} else {
 		t.owners.remove(o.key, idOf(i, o))
 	}
 	switch {

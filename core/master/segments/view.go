@@ -21,8 +21,9 @@ type View struct {
 	Ring []alloc.SpaceID
 	// Hosts lists the hosts of Open, see Segment.Host, sorted.
 	Hosts []string
-	// Capacity is the sum of the sizes of All, Largest the biggest of Open, in bytes.
-	Capacity, Largest uint64
+	// Capacity is the sum of the sizes of All, OpenBytes that of Open, and Largest the biggest
+	// of Open, in bytes.
+	Capacity, OpenBytes, Largest uint64
 
 	names      int
 	uneven     atomic.Bool
@@ -86,6 +87,7 @@ func newView(all []*Segment) *View {
 			continue
 		}
 		v.Open = append(v.Open, s)
+		v.OpenBytes += s.Size
 		v.Largest = max(v.Largest, s.Size)
 		v.Ring = append(v.Ring, s.Space)
 		v.openOn[s.Host()] = append(v.openOn[s.Host()], s)

@@ -49,8 +49,8 @@ const MaxTargets = 256
 const maxName = 1 << 10
 
 // Validate reports a task that makes no sense whatever the pool holds, code InvalidParams:
-// a bad key or tenant, no target or too many, a move with more than one, a source that is
-// its own target, a target named twice.
+// a bad key or tenant, no target or too many, a move with more than one, or whose source
+// is its target, a target named twice.
 func Validate(spec model.TaskSpec) error {
 	op := "task: " + spec.Kind.String()
 	if err := model.ValidateKey(spec.Key); err != nil {
@@ -74,7 +74,7 @@ func Validate(spec model.TaskSpec) error {
 		switch {
 		case target == "" || len(target) > maxName:
 			return errs.New(errs.InvalidParams, op, "the name of a target has %d bytes; 1 to %d are allowed", len(target), maxName)
-		case target == spec.Source:
+		case target == spec.Source && spec.Kind == model.MoveObject:
 			return errs.New(errs.InvalidParams, op, "segment %q is source and target", target)
 		case seen[target]:
 			return errs.New(errs.InvalidParams, op, "target %q is named twice", target)

@@ -39,7 +39,7 @@ type Options struct {
 	// count, not those of Daemon.
 	Daemon p2p.DaemonOptions
 	Dialer p2p.Dialer
-	// Etcd and Redis are for these services; Logger is that of the directory by default.
+	// Etcd and Redis are for these services; the logger of Etcd is that of the directory by default.
 	Etcd  etcd.Options
 	Redis redis.Options
 	// Memory is the service behind "memory://".

@@ -28,9 +28,6 @@ func Store(conn string, opts Options) (metadata.Store, func(), error) {
 		}
 		return opts.Memory, func() {}, nil
 	case scheme == "redis":
-		if opts.Redis.Logger == nil {
-			opts.Redis.Logger = opts.Logger
-		}
 		s, err := redis.New(conn, opts.Redis)
 		if err != nil {
 			return nil, nil, err

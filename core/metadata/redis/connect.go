@@ -3,14 +3,11 @@ package redis
 import (
 	"context"
 	"errors"
-	"fmt"
-	"log/slog"
 	"net"
 	"strings"
 	"time"
 
-	goredis "github.com/redis/go-redis/v9"
-	"github.com/redis/go-redis/v9/maintnotifications"
+	"github.com/gomodule/redigo/redis"
 
 	"github.com/mooncake-go/mooncake/core/metadata"
 	"github.com/mooncake-go/mooncake/sdk/errs"
@@ -19,21 +16,74 @@ import (
 const (
 	connectTimeout = 1500 * time.Millisecond
 	maxConnections = 4
+	idleTimeout    = time.Minute
+	// A connection may have died since the last call, and every one of the pool.
+	maxTries = maxConnections + 1
+	// The pause before the second try; it doubles with each further one.
+	firstPause = time.Millisecond
 )
 
-// dial makes the client of a store; it speaks the protocol that every release of the
-// server knows, and none of the optional commands.
-func dial(addr string, opts Options) *goredis.Client {
-	return goredis.NewClient(&goredis.Options{
-		Addr: addr, Username: opts.Username, Password: opts.Password, DB: opts.DB, TLSConfig: opts.TLS,
-		Protocol: 2, DisableIdentity: true,
-		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
-		DialTimeout:              min(connectTimeout, opts.Timeout), DialerRetries: 1,
-		ReadTimeout: opts.Timeout, WriteTimeout: opts.Timeout, PoolTimeout: opts.Timeout, ContextTimeoutEnabled: true,
-		// A connection may have died since the last call, and every one of the pool.
-		MaxRetries: maxConnections, MinRetryBackoff: time.Millisecond, MaxRetryBackoff: 20 * time.Millisecond,
-		PoolSize: maxConnections, MaxActiveConns: maxConnections, ConnMaxIdleTime: time.Minute,
-	})
+// pool returns the connections of a store. A call beyond maxConnections waits for one of them.
+func pool(addr string, opts Options) *redis.Pool {
+	return &redis.Pool{
+		MaxIdle: maxConnections, MaxActive: maxConnections, Wait: true, IdleTimeout: idleTimeout,
+		DialContext: func(ctx context.Context) (redis.Conn, error) { return dial(ctx, addr, opts) },
+	}
+}
+
+// dial connects, logs in and selects the database.
+func dial(ctx context.Context, addr string, opts Options) (redis.Conn, error) {
+	limit := min(connectTimeout, opts.Timeout)
+	settings := []redis.DialOption{
+		redis.DialConnectTimeout(limit), redis.DialTLSHandshakeTimeout(limit),
+		redis.DialReadTimeout(opts.Timeout), redis.DialWriteTimeout(opts.Timeout),
+		redis.DialUsername(opts.Username), redis.DialPassword(opts.Password), redis.DialDatabase(opts.DB),
+	}
+	if opts.TLS != nil {
+		settings = append(settings, redis.DialUseTLS(true), redis.DialTLSConfig(opts.TLS))
+	}
+	return redis.DialContext(ctx, "tcp", addr, settings...)
+}
+
+// command runs one command, on another connection where the first one had died.
+func (s *Store) command(ctx context.Context, name string, args ...any) (any, error) {
+	pause := firstPause
+	for try := 1; ; try++ {
+		answer, err := s.once(ctx, name, args)
+		if err == nil || try == maxTries || !passing(err) {
+			return answer, err
+		}
+		select {
+		case <-time.After(pause):
+			pause *= 2
+		case <-ctx.Done():
+			return nil, err
+		}
+	}
+}
+
+func (s *Store) once(ctx context.Context, name string, args []any) (any, error) {
+	c, err := s.pool.GetContext(ctx)
+	if err != nil {
+		return nil, err
+	}
+	answer, err := redis.DoContext(c, ctx, name, args...)
+	_ = c.Close() // It goes back to the pool; one that failed is dropped there.
+	return answer, err
+}
+
+// passing says whether a retry of the call may succeed.
+func passing(err error) bool {
+	if answer, ok := errors.AsType[redis.Error](err); ok {
+		return begins(answer.Error(), "LOADING ", "READONLY ", "MASTERDOWN ", "CLUSTERDOWN ", "TRYAGAIN ", "ERR max number of clients")
+	}
+	return !late(err) && !errors.Is(err, context.Canceled)
+}
+
+// late says whether an error is about time that is up.
+func late(err error) bool {
+	timeout, ok := errors.AsType[net.Error](err)
+	return errors.Is(err, context.DeadlineExceeded) || ok && timeout.Timeout()
 }
 
 // explain gives an error of the library a code, the address of the service and a hint.
@@ -43,37 +93,25 @@ func (s *Store) explain(err error) error {
 		return err
 	}
 	op := "metadata service " + s.name
-	var timeout net.Error
-	var answer goredis.Error
+	answer, answered := errors.AsType[redis.Error](err)
 	switch {
-	case errors.Is(err, goredis.ErrClosed):
+	case s.closed.Err() != nil:
 		return errs.New(errs.UnavailableInCurrentStatus, op, "the store was closed")
-	case errors.As(err, &answer) && denied(answer.Error()):
+	case answered && begins(answer.Error(), "NOAUTH", "WRONGPASS", "NOPERM", "ERR AUTH", "ERR invalid password", "ERR DB index"):
 		return errs.WithHint(errs.Wrap(errs.RPCFail, op, err), "check the user name, the password and the database for Redis, and what that user may do")
-	case errors.As(err, &answer):
+	case answered:
 		return errs.Wrap(errs.RPCFail, op, err)
-	case errors.Is(err, context.DeadlineExceeded) || errors.As(err, &timeout) && timeout.Timeout():
+	case late(err):
 		return errs.WithHint(errs.Wrap(errs.RPCTimeout, op, err), "is that Redis?")
 	}
 	return errs.WithHint(errs.Wrap(errs.RPCFail, op, err), "is Redis running there?")
 }
 
-func denied(answer string) bool {
-	for _, p := range []string{"NOAUTH", "WRONGPASS", "NOPERM", "ERR AUTH", "ERR invalid password", "ERR DB index"} {
-		if strings.HasPrefix(answer, p) {
+func begins(answer string, with ...string) bool {
+	for _, prefix := range with {
+		if strings.HasPrefix(answer, prefix) {
 			return true
 		}
 	}
 	return false
-}
-
-// bridge writes what the library logs at the level debug: what matters comes back to the
-// caller as an error.
-type bridge struct{ log *slog.Logger }
-
-// Printf implements the library's logger.
-func (b bridge) Printf(ctx context.Context, format string, args ...any) {
-	if b.log.Enabled(ctx, slog.LevelDebug) {
-		b.log.DebugContext(ctx, "redis: "+fmt.Sprintf(format, args...))
-	}
 }

@@ -1,13 +1,11 @@
 package redis_test
 
 import (
-	"bytes"
 	"context"
-	"log/slog"
 	"testing"
 	"time"
 
-	goredis "github.com/redis/go-redis/v9"
+	redigo "github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
@@ -44,30 +42,37 @@ func TestContract(t *testing.T) {
 // TestOtherClients: upstream's nodes set values as they come, with the end of a line.
 func TestOtherClients(t *testing.T) {
 	srv := redisserver.New(t)
-	s, raw := open(t, srv.Address, redis.Options{DB: 3}), goredis.NewClient(&goredis.Options{Addr: srv.Address, DB: 3})
+	s := open(t, srv.Address, redis.Options{DB: 3})
+	raw, err := redigo.Dial("tcp", srv.Address, redigo.DialDatabase(3))
+	require.NoError(t, err)
 	defer raw.Close()
+	do := func(command string, args ...any) any {
+		answer, err := raw.Do(command, args...)
+		require.NoError(t, err)
+		return answer
+	}
 	ctx := t.Context()
 	require.NoError(t, s.Put(ctx, "k", []byte(`{"a":1}`)))
-	assert.Equal(t, "{\"a\":1}\n", raw.Get(ctx, "k").Val())
+	assert.Equal(t, []byte("{\"a\":1}\n"), do("GET", "k"))
 	for _, kept := range []string{"{}\n", "{}"} {
-		require.NoError(t, raw.Set(ctx, "rpc_meta", kept, 0).Err())
+		do("SET", "rpc_meta", kept)
 		v, err := s.Get(ctx, "rpc_meta")
 		require.NoError(t, err)
 		assert.Equal(t, "{}", string(v))
 		assert.NoError(t, s.Put(ctx, "rpc_meta", []byte("{}")), "it is the same value")
 		assert.ErrorIs(t, s.Put(ctx, "rpc_meta", []byte("{1}")), metadata.ErrDuplicate)
 	}
-	require.NoError(t, raw.Set(ctx, "empty", "", 0).Err())
+	do("SET", "empty", "")
 	v, err := s.Get(ctx, "empty")
 	assert.NoError(t, err)
 	assert.Empty(t, v)
 	_, err = open(t, srv.Address, redis.Options{}).Get(ctx, "k")
 	assert.ErrorIs(t, err, metadata.ErrNotFound, "another database")
 
-	require.NoError(t, raw.LPush(ctx, "list", "x").Err())
+	do("LPUSH", "list", "x")
 	_, err = s.Get(ctx, "list")
 	assert.Equal(t, errs.RPCFail, errs.CodeOf(err), "not a value")
-	require.NoError(t, raw.SetRange(ctx, "huge", metadata.MaxDescriptorSize+9, "x").Err())
+	do("SETRANGE", "huge", metadata.MaxDescriptorSize+9, "x")
 	_, err = s.Get(ctx, "huge")
 	assert.Equal(t, errs.DeserializeFail, errs.CodeOf(err))
 	assert.Equal(t, errs.InvalidParams, errs.CodeOf(s.Put(ctx, "huge", make([]byte, metadata.MaxDescriptorSize+1))))
@@ -122,14 +127,14 @@ func TestAddresses(t *testing.T) {
 	}
 }
 
-// TestTheLibraryIsQuiet: what it logs goes to the logger of the store, at the level debug.
-func TestTheLibraryIsQuiet(t *testing.T) {
-	for level, want := range map[slog.Level]bool{slog.LevelInfo: false, slog.LevelDebug: true} {
-		var out bytes.Buffer
-		open(t, "127.0.0.1:1", redis.Options{Logger: slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: level}))})
-		c := goredis.NewClient(&goredis.Options{Addr: "127.0.0.1:1", DialerRetries: 1, MaxRetries: -1})
-		c.Set(t.Context(), "k", "v", time.Microsecond) // A time that the library remarks on.
-		require.NoError(t, c.Close())
-		assert.Equal(t, want, bytes.Contains(out.Bytes(), []byte("redis: ")), out.String())
-	}
+// TestARestartFailsNoCall: the connections that the restart ended are replaced within the call.
+func TestARestartFailsNoCall(t *testing.T) {
+	srv := redisserver.New(t)
+	s := open(t, srv.Address, redis.Options{})
+	require.NoError(t, s.Put(t.Context(), "k", []byte("v")))
+	srv.Stop(t)
+	srv.Start(t)
+	v, err := s.Get(t.Context(), "k")
+	require.NoError(t, err)
+	assert.Equal(t, "v", string(v))
 }

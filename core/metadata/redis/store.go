@@ -4,12 +4,11 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
-	"log/slog"
 	"strings"
 	"time"
 	"unicode"
 
-	goredis "github.com/redis/go-redis/v9"
+	"github.com/gomodule/redigo/redis"
 
 	"github.com/mooncake-go/mooncake/core/metadata"
 	"github.com/mooncake-go/mooncake/core/metadata/internal/line"
@@ -26,9 +25,6 @@ type Options struct {
 	TLS *tls.Config
 	// Timeout bounds one call. Default 3 s.
 	Timeout time.Duration
-	// Logger gets what the library has to say, at the level debug; nil for none. The
-	// library has one logger in a process: the last store made sets it.
-	Logger *slog.Logger
 }
 
 // Store is a metadata.Store in Redis. It connects with the first call and again after the
@@ -36,9 +32,11 @@ type Options struct {
 // InvalidParams for a key or value that cannot be kept, and UnavailableInCurrentStatus
 // after Close. Safe for concurrent use.
 type Store struct {
-	client  *goredis.Client
+	pool    *redis.Pool
 	name    string
 	timeout time.Duration
+	closed  context.Context // done after Close
+	close   context.CancelFunc
 }
 
 var _ metadata.Store = (*Store)(nil)
@@ -61,16 +59,14 @@ func New(conn string, opts Options) (*Store, error) {
 	if opts.Timeout <= 0 {
 		opts.Timeout = 3 * time.Second
 	}
-	if opts.Logger == nil {
-		opts.Logger = slog.New(slog.DiscardHandler)
-	}
-	goredis.SetLogger(bridge{opts.Logger})
-	return &Store{client: dial(addr, opts), name: "redis://" + addr, timeout: opts.Timeout}, nil
+	closed, cancel := context.WithCancel(context.Background())
+	return &Store{pool: pool(addr, opts), name: "redis://" + addr, timeout: opts.Timeout, closed: closed, close: cancel}, nil
 }
 
-// Close ends the connections. Repeatable.
+// Close ends the connections, those of calls in flight too. Repeatable.
 func (s *Store) Close() {
-	_ = s.client.Close() // It only tells that it was closed already.
+	s.close()
+	_ = s.pool.Close() // It never fails.
 }
 
 // Get implements metadata.Store.
@@ -86,14 +82,14 @@ func (s *Store) Get(ctx context.Context, key string) ([]byte, error) {
 
 // get does not read more of a value than a descriptor may have.
 func (s *Store) get(ctx context.Context, key string) ([]byte, error) {
-	kept, err := s.client.GetRange(ctx, key, 0, metadata.MaxDescriptorSize+1).Bytes()
+	kept, err := redis.Bytes(s.command(ctx, "GETRANGE", key, 0, metadata.MaxDescriptorSize+1))
 	if err != nil || len(kept) > 0 {
 		if len(kept) > metadata.MaxDescriptorSize+1 {
 			return nil, errs.New(errs.DeserializeFail, "metadata service "+s.name, "the value of %q is larger than %d bytes", key, metadata.MaxDescriptorSize)
 		}
 		return kept, err
 	}
-	n, err := s.client.Exists(ctx, key).Result()
+	n, err := redis.Int(s.command(ctx, "EXISTS", key))
 	if err == nil && n == 0 {
 		err = metadata.ErrNotFound
 	}
@@ -112,7 +108,8 @@ func (s *Store) Put(ctx context.Context, key string, value []byte) error {
 	kept := line.Append(value)
 	return s.do(ctx, key, func(ctx context.Context) error {
 		if !metadata.IsRPCMeta(key) {
-			return s.client.Set(ctx, key, kept, 0).Err()
+			_, err := s.command(ctx, "SET", key, kept)
+			return err
 		}
 		return s.claim(ctx, key, value, kept)
 	})
@@ -121,8 +118,8 @@ func (s *Store) Put(ctx context.Context, key string, value []byte) error {
 // claim sets a key that nobody has; the service decides who comes first.
 func (s *Store) claim(ctx context.Context, key string, value, kept []byte) error {
 	for range claimTries {
-		err := s.client.SetArgs(ctx, key, kept, goredis.SetArgs{Mode: "NX"}).Err()
-		if !errors.Is(err, goredis.Nil) {
+		set, err := s.command(ctx, "SET", key, kept, "NX")
+		if err != nil || set != nil {
 			return err
 		}
 		holder, err := s.get(ctx, key)
@@ -142,7 +139,7 @@ func (s *Store) claim(ctx context.Context, key string, value, kept []byte) error
 // Delete implements metadata.Store.
 func (s *Store) Delete(ctx context.Context, key string) error {
 	return s.do(ctx, key, func(ctx context.Context) error {
-		n, err := s.client.Del(ctx, key).Result()
+		n, err := redis.Int(s.command(ctx, "DEL", key))
 		if err == nil && n == 0 {
 			err = metadata.ErrNotFound
 		}
@@ -157,5 +154,6 @@ func (s *Store) do(ctx context.Context, key string, call func(context.Context) e
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
+	defer context.AfterFunc(s.closed, cancel)()
 	return s.explain(call(ctx))
 }

@@ -8,11 +8,14 @@ from __future__ import annotations
 import pkgutil
 from typing import TYPE_CHECKING, Any
 
+from . import _absent
+
 if TYPE_CHECKING:
     from .buffer_pool import BufferPool, RegisteredBufferPool
 
 # Packages of other distributions may add modules to this one.
 __path__ = pkgutil.extend_path(__path__, __name__)
+_absent.install()
 
 __all__ = ["BufferPool", "RegisteredBufferPool"]
 

@@ -60,7 +60,7 @@ def positive(name: str, value: Any) -> int:
     """value as a number that is not 0; RuntimeError where it is."""
     n = number(name, value)
     if n == 0:
-        raise RuntimeError(f"{name} must be more than 0")
+        raise RuntimeError(f"{name} must be positive")
     return n
 
 
@@ -73,5 +73,5 @@ def seconds(name: str, value: Any) -> float | None:
     except (TypeError, ValueError):
         raise TypeError(f"{name}: expected a number of seconds or None, got {type(value).__name__}") from None
     if not limit >= 0:
-        raise RuntimeError(f"{name} must not be negative")
+        raise RuntimeError(f"{name} must be non-negative")
     return limit

@@ -26,7 +26,7 @@ class StoreBase:
     _handle = 0
     _ready = False
     _staging = True  # whether setup was given memory for values that are not registered
-    _refused = ("", "")
+    _local_buffer = 0  # bytes of that memory
 
     def _how(self, config: ReplicateConfig | None) -> tuple[Any, ...]:
         return _config.how(config)
@@ -36,9 +36,8 @@ class StoreBase:
         return json.loads(_native.store_control(self._handle, method, json.dumps(args)))
 
     def _refuse(self, why: str) -> int:
-        """Notes why a call is refused without asking the library, for last_error."""
-        self._refused = why, _native.last_error(self._handle)
-        return INVALID_PARAMS
+        """Has a call fail for this reason, which last_error says."""
+        return int(self._control("refuse", why=why)["code"])
 
 
 def first_failure(codes: Iterable[int]) -> int:

@@ -69,6 +69,11 @@ class ReplicateConfig:
     )
     data_type = _Field(ObjectDataType.UNKNOWN, _member(ObjectDataType), "what the objects are")
     group_ids = _Field(None, _optional(arguments.strings), "for each object the group it is evicted with, or None")
+    session_ids = _Field(
+        None,
+        _optional(arguments.strings),
+        "for each object the session that wrote it, or None; accepted, without effect",
+    )
 
     def __setattr__(self, name: str, value: Any) -> None:
         if not isinstance(getattr(type(self), name, None), (_Field, property)):

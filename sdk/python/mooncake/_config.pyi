@@ -16,6 +16,7 @@ class ReplicateConfig:
     prefer_alloc_in_same_node: bool
     data_type: ObjectDataType
     group_ids: list[str] | None
+    session_ids: list[str] | None
 
 FIELDS: tuple[str, ...]
 

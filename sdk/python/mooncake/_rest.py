@@ -65,7 +65,7 @@ def handler(failed: str) -> Callable[[Callable[[Any, Any], Awaitable[Any]]], Any
                 status = getattr(err, "status", 500)  # aiohttp's own errors have one: 413 for a large body
                 if status >= 500:
                     logger.exception("store service: %s", failed)
-                return answer({"error": failed, "detail": str(err)}, status)
+                return answer({"error": f"{failed}: {err}", "detail": str(err)}, status)
 
         served.__name__, served.__doc__ = serve.__name__, serve.__doc__
         return served
@@ -89,7 +89,7 @@ async def fields(request: Any, malformed: int = 500) -> dict[str, Any]:
     try:
         body = await request.json()
     except ValueError as err:
-        raise Refused(malformed, "Invalid JSON body", detail=str(err)) from err
+        raise Refused(malformed, f"Invalid JSON body: {err}", detail=str(err)) from err
     if not isinstance(body, dict):
         raise Refused(malformed, "Invalid JSON body", detail="it must be an object")
     return body

@@ -16,7 +16,7 @@ class Objects:
         """PUT /api/put {"key", "value"}: stores the text as UTF-8; an existing key is left as it is."""
         body = await fields(request)
         key, value = body.get("key"), body.get("value")
-        if not key or not value:
+        if not key or value is None:
             raise Refused(400, "Missing key or value")
         if not isinstance(key, str) or not isinstance(value, str):
             raise Refused(500, "PUT operation failed", detail="key and value must be strings")
@@ -27,13 +27,25 @@ class Objects:
 
     @handler("GET operation failed")
     async def handle_get(self, request: Any) -> Any:
-        """GET /api/get/{key}: the bytes, or 404."""
+        """GET /api/get/{key}: the bytes, 404 for an object that is not there, 500 where that cannot be told."""
         key = request.match_info["key"]
+        await self._must_exist(key)
         value = await call(self.store.get, key)
-        # No bytes stand for a missing object as well as for an empty one.
-        if not value and await call(self.store.is_exist, key) != 1:
-            raise Refused(404, "Key not found")
+        if value is None:
+            raise Refused(500, "GET operation failed")
+        if not value:  # an empty object, or one that is gone by now, or cannot be read
+            await self._must_exist(key)
+            size = await call(self.store.get_size, key) if hasattr(self.store, "get_size") else 0
+            if isinstance(size, int) and size > 0:
+                raise Refused(500, "GET operation failed", detail=f"none of the {size} bytes could be read")
         return _aiohttp.web("MooncakeStoreService").Response(body=value, content_type="application/octet-stream")
+
+    async def _must_exist(self, key: str) -> None:
+        there = await call(self.store.is_exist, key)
+        if there < 0:
+            raise Refused(500, "Exist check failed", error_code=there)
+        if there == 0:
+            raise Refused(404, "Key not found")
 
     @handler("Exist check failed")
     async def handle_exist(self, request: Any) -> Any:

@@ -1,13 +1,16 @@
 """The routes of MooncakeStoreService for memory that is mounted and unmounted."""
 
 import asyncio
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from mooncake._rest import Refused, call, fields, grace, handler, segment_ids, success, where, whole
 
 SHM = "/dev/shm"
+_FOLDERS = (SHM, "/dev/hugepages")
 _SIZE = "Invalid size: must be a positive integer"
+_PATH_AND_SIZE = "Missing path or size: mode decode needs both"
 _OFFSET = "Invalid offset: must be a non-negative integer"
 _NAME = "Invalid name or size: name must be the name of a file in /dev/shm, and size a positive integer"
 
@@ -21,6 +24,7 @@ class Segments:
     mounted_segment_ids: list[str]
     last_mount_info: dict[str, Any]
     _state_lock: asyncio.Lock
+    _left_over: Sequence[str] = ()  # of mounted_segment_ids, what a reconfigure could not unmount
 
     @handler("Mount operation failed")
     async def handle_mount(self, request: Any) -> Any:
@@ -31,7 +35,7 @@ class Segments:
         async with self._state_lock:
             done = await call(self.store.allocate_and_mount_segment, size, protocol, location)
         if done["ret"] != 0:
-            raise Refused(500, "Mount operation failed", error_code=done["ret"])
+            raise Refused(500, f"Mount operation failed, ret={done['ret']}", error_code=done["ret"])
         return success(segment_ids=done["segment_ids"], allocated_size=done["allocated_size"])
 
     @handler("Unmount operation failed")
@@ -41,21 +45,25 @@ class Segments:
         ids, seconds = segment_ids(body), grace(body)
         async with self._state_lock:
             code = await call(self.store.unmount_and_free_segment, ids, seconds)
+            if code == 0:
+                self._forget(ids)
         if code != 0:
-            raise Refused(500, "Unmount operation failed", error_code=code)
+            raise Refused(500, f"Unmount operation failed, ret={code}", error_code=code)
         return success()
 
     @handler("Mount shm operation failed")
     async def handle_mount_shm(self, request: Any) -> Any:
         """POST /api/mount_shm {"name", "size", "offset"?, "protocol"?, "location"?}: a range of /dev/shm/name."""
         body = await fields(request)
-        name = body.get("name")
-        plain = name[1:] if isinstance(name, str) and name.startswith("/") else name
-        if not isinstance(plain, str) or plain in ("", ".", "..") or "/" in plain or "\0" in plain:
+        path = self._path_in_shm(body.get("name"))
+        if path is None:
             raise Refused(400, _NAME)
-        source = self._source(body, f"{SHM}/{plain}", _NAME)
+        source = self._source(body, path, _NAME)
         async with self._state_lock:
-            return success(segment_ids=await self._contribute(source, "Mount shm operation failed"))
+            done = await self._contribute(source)
+        if done["ret"] != 0:
+            raise Refused(500, f"Mount shm operation failed: Mount failed, ret={done['ret']}", error_code=done["ret"])
+        return success(segment_ids=list(done["segment_ids"]))
 
     @handler("Unmount shm operation failed")
     async def handle_unmount_shm(self, request: Any) -> Any:
@@ -63,9 +71,11 @@ class Segments:
         body = await fields(request)
         ids, seconds = segment_ids(body), grace(body)
         async with self._state_lock:
-            failed = await self._release(ids, seconds)
+            failed = [i for i in ids if await call(self.store.unmount_segment, [i], seconds) != 0]
+            self._forget([i for i in ids if i not in failed])
         if failed:
-            raise Refused(500, "Unmount shm operation failed", failed_segment_ids=failed)
+            text = "Unmount shm operation failed: Unmount failed for one or more segments"
+            raise Refused(500, text, failed_segment_ids=failed)
         return success()
 
     @handler("Unmount local disk operation failed")
@@ -75,38 +85,73 @@ class Segments:
         async with self._state_lock:
             code = await call(self.store.unmount_local_disk_segment, seconds)
         if code != 0:
-            raise Refused(500, "Unmount local disk operation failed", error_code=code)
+            raise Refused(500, f"Unmount local disk operation failed, ret={code}", error_code=code)
         return success()
 
-    @handler("Reconfigure failed, the previous segments stay")
+    @handler("Reconfigure operation failed")
     async def handle_reconfigure(self, request: Any) -> Any:
         """POST /api/reconfigure {"mode": "decode", "path", "size", "offset"?} or {"mode": "prefill"}.
 
-        Mounts the new file and then unmounts the one before; prefill only unmounts.
+        Mounts the new file and then unmounts the one before; prefill only unmounts. What cannot be
+        unmounted stays in segment_ids, to be unmounted by a later request. Errors of the store say
+        the mode that the service is in.
         """
         body = await fields(request)
         mode, seconds = body.get("mode"), grace(body)
+        mode = mode.lower() if isinstance(mode, str) else mode
         if mode not in ("decode", "prefill"):
             raise Refused(400, "Invalid mode: must be prefill or decode")
-        source = self._source(body, self._shm_path(body.get("path")), _SIZE) if mode == "decode" else {}
+        if mode == "decode" and (not body.get("path") or body.get("size") is None):
+            raise Refused(400, _PATH_AND_SIZE)
+        source = self._source(body, self._shared_path(body["path"]), _SIZE) if mode == "decode" else {}
         async with self._state_lock:
-            if not source or source != self.last_mount_info or not self.mounted_segment_ids:
-                await self._become(mode, source, seconds)
-            return success(mode=mode, segment_ids=self.mounted_segment_ids)
+            if source:
+                await self._become_decode(source, seconds)
+            else:
+                await self._become_prefill(seconds)
+            return success(mode=mode, segment_ids=list(self.mounted_segment_ids))
 
-    async def _become(self, mode: str, source: dict[str, Any], seconds: int) -> None:
-        new = await self._contribute(source, "Reconfigure failed, the previous segments stay") if source else []
-        before = self.mounted_segment_ids
-        self.current_mode, self.last_mount_info = mode, source
-        self.mounted_segment_ids = before + new
-        failed = await self._release(before, seconds)
-        if failed:
+    async def _become_decode(self, source: dict[str, Any], seconds: int) -> None:
+        before = list(self.mounted_segment_ids)
+        new = [i for i in before if i not in self._left_over] if source == self.last_mount_info else []
+        if not new:
+            done = await self._contribute(source)
+            if done["ret"] != 0:
+                self._stay(done["ret"])
+            new = list(done["segment_ids"])
+        self._left_over = [i for i in before if i not in new]
+        self.current_mode, self.last_mount_info = "decode", source
+        self.mounted_segment_ids = new + self._left_over
+        self._forget([i for i in self._left_over if await self._unmount(i, seconds) == 0])
+
+    def _stay(self, code: int) -> NoReturn:
+        """Refuses what could not be mounted, and stays with the segments there are."""
+        if self.mounted_segment_ids:
+            then = "keeping previous decode segments"
+        else:
+            then = "rolled back to prefill"
+            self.current_mode, self.last_mount_info = "prefill", {}
+        text = f"Reconfigure failed, the previous segments stay: Mount failed, ret={code}; {then}"
+        raise Refused(500, text, error_code=code, mode=self.current_mode)
+
+    async def _become_prefill(self, seconds: int) -> None:
+        codes = {i: await self._unmount(i, seconds) for i in list(self.mounted_segment_ids)}
+        self._forget([i for i, code in codes.items() if code == 0])
+        if self.mounted_segment_ids:
+            code = codes[self.mounted_segment_ids[0]]
             raise Refused(
                 500,
-                "Reconfigure failed: previous segments could not be unmounted",
-                mode=mode,
-                failed_segment_ids=failed,
+                f"Unmount failed, ret={code}: segments of decode stay, and the same request tries again",
+                error_code=code,
+                mode=self.current_mode,
+                failed_segment_ids=list(self.mounted_segment_ids),
             )
+        self.current_mode, self.last_mount_info = "prefill", {}
+
+    async def _unmount(self, segment_id: str, seconds: int) -> int:
+        """Unmounts a segment: 0, or the code of its failure."""
+        grace_period = (seconds,) if seconds else ()
+        return await call(self.store.unmount_segment, [segment_id], *grace_period)
 
     def _source(self, body: dict[str, Any], path: str, text: str) -> dict[str, Any]:
         size, offset = whole(body, "size", 1, text), whole(body, "offset", 0, _OFFSET)
@@ -114,27 +159,24 @@ class Segments:
         return {"path": path, "size": size, "offset": offset, "protocol": protocol, "location": location}
 
     @staticmethod
-    def _shm_path(path: Any) -> str:
+    def _shared_path(path: Any) -> str:
         # Whoever reaches the port could have any other file overwritten.
-        if not isinstance(path, str) or not path:
-            raise Refused(400, "Missing path")
-        clean = Path(path)
-        if ".." in clean.parts or not clean.is_relative_to(SHM) or clean == Path(SHM) or "\0" in path:
-            raise Refused(400, "Invalid parameters", detail=f"path {path!r} is not in {SHM}")
+        clean = Path(path) if isinstance(path, str) and "\0" not in path else Path()
+        if ".." in clean.parts or not any(clean.is_relative_to(f) and clean != Path(f) for f in _FOLDERS):
+            raise Refused(400, "Invalid parameters", detail=f"path {path!r} is not in {' or '.join(_FOLDERS)}")
         return str(clean)
 
-    async def _contribute(self, source: dict[str, Any], failed: str) -> list[str]:
+    async def _contribute(self, source: dict[str, Any]) -> dict[str, Any]:
+        """What mount_segment of the store answers."""
         names = ("path", "size", "offset", "protocol", "location")
-        done = await call(self.store.mount_segment, *(source[name] for name in names))
-        if done["ret"] != 0:
-            raise Refused(500, failed, error_code=done["ret"])
-        return list(done["segment_ids"])
+        return await call(self.store.mount_segment, *(source[name] for name in names))
 
-    async def _release(self, ids: list[str], seconds: int) -> list[str]:
-        """Unmounts each of them, and returns those that could not be."""
-        failed = [i for i in ids if await call(self.store.unmount_segment, [i], seconds) != 0]
-        kept = [i for i in self.mounted_segment_ids if i not in ids or i in failed]
+    def _forget(self, ids: list[str]) -> None:
+        """Strikes segments off those of decode, which are unmounted; without any the mode is prefill."""
+        kept = [i for i in self.mounted_segment_ids if i not in ids]
         if self.mounted_segment_ids and not kept:
             self.current_mode, self.last_mount_info = "prefill", {}
         self.mounted_segment_ids = kept
-        return failed
+
+    def _path_in_shm(self, name: Any) -> str | None:
+        raise NotImplementedError

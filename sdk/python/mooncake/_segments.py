@@ -77,7 +77,8 @@ class SegmentMethods(StoreBase):
     def alloc_from_mem_pool(self, size: SupportsIndex, /) -> int:
         """alloc_from_mem_pool(size: int, /) -> int
 
-        Memory that lives as long as the store and is registered with it: its address, or 0.
+        Memory that lives as long as the store and is registered with it: its address, or 0. That
+        register_buffer is called for it, as with upstream, is fine.
         """
         answer = self._segments("alloc_from_mem_pool", size=arguments.number("size", size))
         return answer.get("address", 0)

@@ -40,28 +40,45 @@ _FIELDS: tuple[tuple[str, Any, Any], ...] = (
 )
 
 
+_WAIT = "max_wait_time"  # the one argument that is by keyword only, in seconds
+
+
 class Settings:
-    """What setup was asked for: text is JSON for the library, staging whether there is a local buffer."""
+    """What setup was asked for: text is JSON for the library, staging whether there is a local buffer.
+
+    local_buffer is its bytes, as the text that was given.
+    """
 
     def __init__(self, settings: dict[str, str], positional: bool, engine: int) -> None:
         self.text, self.positional, self.engine = json.dumps(settings), positional, engine
-        self.staging = not _ZERO.fullmatch(settings.get("local_buffer_size", "16 MB"))
+        self.local_buffer = settings.get("local_buffer_size", "16 MB")
+        self.staging = not _ZERO.fullmatch(self.local_buffer)
+
+
+def bytes_of(size: str) -> int:
+    """The bytes of a size that setup has accepted, such as "4 GB"."""
+    from .mooncake_config import _parse_segment_size
+
+    return _parse_segment_size(size)
 
 
 def parse(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Settings:
     """The settings in the arguments of setup."""
+    kwargs = dict(kwargs)
+    wait = kwargs.pop(_WAIT, None)
+    more = {} if wait is None else {_WAIT: _seconds(_WAIT, wait)}
     if args and isinstance(args[0], Mapping):
-        return _from_dict(args[0], args[1:], kwargs)
+        return _from_dict(args[0], args[1:], kwargs, more)
     if "config" in kwargs and not args:
         rest = {name: value for name, value in kwargs.items() if name != "config"}
-        return _from_dict(kwargs["config"], (), rest)
+        return _from_dict(kwargs["config"], (), rest, more)
     given = _bind(args, kwargs)
     engine = _engine(given.pop("engine"))
     settings = {name: _as_text(check(name, given[name])) for name, check, _ in _FIELDS if name in given}
-    return Settings(settings, True, engine)
+    return Settings(settings | more, True, engine)
 
 
-def _from_dict(config: Any, more: tuple[Any, ...], kwargs: dict[str, Any]) -> Settings:
+def _from_dict(config: Any, more: tuple[Any, ...], kwargs: dict[str, Any], wait: dict[str, str]) -> Settings:
     if not isinstance(config, Mapping):
         raise TypeError(f"config: expected a dict, got {type(config).__name__}")
     if more or kwargs:
@@ -71,7 +88,7 @@ def _from_dict(config: Any, more: tuple[Any, ...], kwargs: dict[str, Any]) -> Se
             if what
             else "setup() takes nothing beside the dict"
         )
-    return Settings({str(name): str(value) for name, value in config.items()}, False, 0)
+    return Settings({str(name): str(value) for name, value in config.items()} | wait, False, 0)
 
 
 def _bind(args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
@@ -91,6 +108,14 @@ def _bind(args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
                 raise TypeError(f"setup() missing required argument {name!r}")
             given[name] = default
     return given
+
+
+def _seconds(name: str, value: Any) -> str:
+    # What is no time, such as -1, is an answer of setup.
+    try:
+        return str(float(value))
+    except (TypeError, ValueError):
+        raise TypeError(f"{name}: expected a number of seconds or None, got {type(value).__name__}") from None
 
 
 def _as_text(value: Any) -> str:

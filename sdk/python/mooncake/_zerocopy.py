@@ -25,7 +25,8 @@ class ZeroCopyMethods(StoreBase):
         """register_buffer(buffer_ptr: int, size: int) -> int
 
         Makes memory known to the transports, so that it is read and written where it lies: 0, or
-        a negative code. With a dummy client it is one allocation of MooncakeHostMemAllocator.
+        a negative code. With a dummy client it is one allocation of MooncakeHostMemAllocator, or of
+        alloc_from_mem_pool, which comes registered: registering it again is 0.
         """
         ptr, size = arguments.number("buffer_ptr", buffer_ptr), arguments.number("size", size)
         return _native.store_register(self._handle, ptr, size) if self._ready else INVALID_PARAMS

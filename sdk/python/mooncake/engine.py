@@ -12,7 +12,7 @@ import json
 from collections.abc import Sequence
 from typing import SupportsIndex
 
-from . import _native
+from . import _absent, _native
 from ._engine_transfers import EngineTransfers
 from ._engine_types import InnerTransferEngine, TransferNotify, TransferOpcode, number, text
 
@@ -24,6 +24,8 @@ SUPPORT_MNNVL = False
 SUPPORT_MUSA = False
 SUPPORT_INTRA_NVLINK = False
 SUPPORT_CUDA = False
+
+__getattr__ = _absent.attributes("engine")
 
 Read = TransferOpcode.Read
 Write = TransferOpcode.Write
@@ -49,7 +51,9 @@ class TransferEngine(EngineTransfers):
 
         Starts the engine: 0, or -1, for which last_error has the reason. metadata_server is "P2PHANDSHAKE",
         "http://host:port/metadata", "redis://host:port", "etcd://host:port" or "host:port" of an
-        etcd. With P2PHANDSHAKE the peers know it as "host:get_rpc_port()", else as local_hostname.
+        etcd. With P2PHANDSHAKE the peers know it as "host:get_rpc_port()", where host is any
+        address of this machine that they reach; local_hostname may then be "", "0.0.0.0", "::" or have
+        port 0. Else they know it as local_hostname.
         RDMA devices that are there are used and TCP else, whatever protocol says; MC_FORCE_TCP
         wants TCP. device_name names devices to use, with commas between; "" or None is all.
         A second call starts a new engine; the first goes on only while a store shares it.
@@ -83,7 +87,8 @@ class TransferEngine(EngineTransfers):
     def last_error(self) -> str:
         """last_error() -> str
 
-        Why the last call failed that failed, as a sentence; "" where none did. Upstream has no such method.
+        Why the calling thread's last call failed, as a sentence; "" where it succeeded. For a thread that
+        made none since the first failure, the newest failure of any thread. Upstream has no such method.
         """
         engine = self._engine
         return self._failure if engine is None else _native.last_error(engine._handle)
@@ -203,7 +208,8 @@ class TransferEngine(EngineTransfers):
     def send_probe(self, peer_server_name: str) -> int:
         """send_probe(peer_server_name: str) -> int
 
-        Asks a peer whether it is there: 0, or another number when it does not answer.
+        Asks a peer whether it is there: 0; -101 where its name names no machine, -102 where
+        nothing answers.
         """
         return self._call(_native.engine_probe, -1, text("peer_server_name", peer_server_name))
 

@@ -15,8 +15,8 @@ import atexit
 import threading
 from typing import Any, SupportsIndex
 
+from . import _absent, _native, _setup
 from . import _arguments as arguments
-from . import _native, _setup
 from ._bytes import BytesMethods
 from ._config import ReplicateConfig
 from ._enums import ObjectDataType, ReplicaStatus, SoftPinAction, TaskStatus, TaskType
@@ -90,6 +90,8 @@ for _public in (
     _public.__module__ = __name__
 del _exported, _public
 
+__getattr__ = _absent.attributes("store")
+
 _NOT_SET_UP = "the store is not set up: setup was not called, did not succeed, or close was called since"
 
 
@@ -114,6 +116,12 @@ class MooncakeDistributedStore(
         setup(config: dict) -> int
 
         Joins the pool of the master: 0, or a negative code, after which setup may be called again.
+        It waits for a master that does not answer: for max_wait_time seconds, which both forms take
+        by keyword, the dict also as an entry; by default for store.max_wait_time of the
+        configuration, 90 s; 0 tries once. Ctrl-C, as any signal whose handler raises, ends the wait.
+        After -1 the store goes on trying: calls fail at once until the master answers, and the first
+        one that finds it there completes the setup.
+
         global_segment_size is what this process contributes, 0 for nothing; local_buffer_size is
         memory for values that lie in memory that is not registered. The dict has the same names,
         with numbers and bools also as text ("4 GB", "true"), and sizes of 16 MiB where they are
@@ -121,7 +129,7 @@ class MooncakeDistributedStore(
         """
         settings = _setup.parse(args, kwargs)
         code = _native.store_setup(self._new(), settings.text, settings.positional, settings.engine)
-        return self._set_up(code, settings.staging)
+        return self._set_up(code, settings.staging, settings.local_buffer)
 
     def setup_dummy(
         self, mem_pool_size: SupportsIndex, local_buffer_size: SupportsIndex, server_address: str | bytes
@@ -137,7 +145,7 @@ class MooncakeDistributedStore(
             arguments.number("local_buffer_size", local_buffer_size),
         )
         address = arguments.text("server_address", server_address)
-        return self._set_up(_native.store_setup_dummy(self._new(), *sizes, address))
+        return self._set_up(_native.store_setup_dummy(self._new(), *sizes, address), local_buffer=str(sizes[1]))
 
     def init_all(self, protocol: str | bytes, device_name: str | bytes, mount_segment_size: SupportsIndex, /) -> int:
         """init_all(protocol: str, device_name: str, mount_segment_size: int, /) -> int
@@ -182,12 +190,11 @@ class MooncakeDistributedStore(
     def last_error(self) -> str:
         """last_error() -> str
 
-        Why the last call of this store that failed did, as a sentence; "" when none did.
+        Why the calling thread's last call of this store failed, as a sentence; "" where it succeeded. For
+        a thread that made none since the first failure, as an event loop, the newest failure of any thread.
         """
         if self._ready or self._setup_failed:
-            said = _native.last_error(self._handle)
-            why, then = self._refused
-            return why if why and then == said else said
+            return _native.last_error(self._handle)
         return _NOT_SET_UP
 
     def _new(self) -> int:
@@ -199,10 +206,11 @@ class MooncakeDistributedStore(
                     atexit.register(_native.close_all)
         return self._handle
 
-    def _set_up(self, code: int, staging: bool = True) -> int:
+    def _set_up(self, code: int, staging: bool = True, local_buffer: str = "0") -> int:
         self._setup_failed = code != 0
         if code == 0:
-            self._staging, self._refused = staging, ("", "")
+            self._staging = staging
+            self._local_buffer = _setup.bytes_of(local_buffer)
         self._ready = code == 0 or _native.store_is_setup(self._handle)
         return code
 

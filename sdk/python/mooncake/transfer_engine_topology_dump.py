@@ -5,10 +5,12 @@ import os
 import subprocess
 import sys
 
-from mooncake import _binary
+from mooncake import _absent, _binary
 
 _CUSTOM = "MC_CUSTOM_TOPO_JSON"
 _TIMEOUT = 60.0  # seconds
+
+__getattr__ = _absent.attributes("transfer_engine_topology_dump")
 
 
 def parse_args(argv: list[str] | None = None) -> argparse.Namespace:

@@ -19,6 +19,14 @@ METHOD(store_free, 1) {
   Py_RETURN_NONE;
 }
 
+/* Whether a signal's handler has raised: setup asks, which runs without the GIL. */
+static int32_t interrupted(void *thread) {
+  PyEval_RestoreThread(*(PyThreadState **)thread);
+  int raised = PyErr_CheckSignals();
+  *(PyThreadState **)thread = PyEval_SaveThread();
+  return raised;
+}
+
 METHOD(store_setup, 4) {
   mck_handle h, engine;
   const char *settings;
@@ -28,8 +36,10 @@ METHOD(store_setup, 4) {
   if (!to_handle(a[0], &h) || !to_text(a[1], NAMED("settings"), &settings, &size) || !to_bool(a[2], NAMED("positional"), &positional) ||
       !to_handle(a[3], &engine) || !(lib = library_need()))
     return NULL;
-  UNLOCKED(code = lib->store_setup(h, settings, size, positional, engine));
-  return PyLong_FromLong(code);
+  PyThreadState *thread = PyEval_SaveThread();
+  code = lib->store_setup(h, settings, size, positional, engine, interrupted, &thread);
+  PyEval_RestoreThread(thread);
+  return PyErr_Occurred() ? NULL : PyLong_FromLong(code);
 }
 
 METHOD(store_setup_dummy, 4) {

@@ -44,6 +44,8 @@ if TYPE_CHECKING:
 # Settings of a pool would reach the library in this process.
 GIVEN_PROGRAMS = os.environ.get("MOONCAKE_TEST_PROGRAMS")
 INSTALLED = bool(os.environ.get("MOONCAKE_TEST_INSTALLED"))
+UPSTREAM_PYTHON = os.environ.get("MOONCAKE_UPSTREAM_PYTHON")
+"""A Python with upstream's wheel, to compare with; see test/interop/doc.go."""
 for name in [n for n in os.environ if n not in clean_environment()]:
     del os.environ[name]
 os.environ.update(PATIENT)

@@ -46,11 +46,18 @@ type Base[R, T any, O Operation[T]] struct {
 	deliver func(transport.Completion) bool
 	timer   *time.Timer
 	timerAt time.Time // when timer runs sweep; zero for not at all
+
+	// What is known of the path's progress: see progress.
+	meter    func() uint64
+	patience int       // how many times a stall limit counts; 0 for once
+	finished uint64    // operations that ended well
+	measured uint64    // finished and meter at the last sweep
+	moved    time.Time // the last sweep that found them changed
 }
 
 // Init makes a Base ready. mu is the lock of the path; name begins the text of errors
 // ("transport/x: path to ADDRESS"). expire is called with the lock held and has to see to it that each
-// operation in due ends, with ErrDeadline; it may call Finish for them, or leave an operation
+// operation in due ends, with ErrOverdue; it may call Finish for them, or leave an operation
 // to be finished later by who works with its memory.
 func (b *Base[R, T, O]) Init(mu *sync.Mutex, name string, limits Limits, expire func(due iter.Seq[O])) {
 	b.mu, b.name, b.limits, b.expire = mu, name, limits, expire

@@ -3,6 +3,7 @@ package pathkit
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/transport"
@@ -20,6 +21,21 @@ func (b *Base[R, T, O]) ErrClosed() error {
 // failed before and may be the reason, such as an attempt to connect, or nil.
 func (b *Base[R, T, O]) ErrDeadline(last error) error {
 	err := context.DeadlineExceeded
+	if last != nil {
+		err = fmt.Errorf("%w; before: %w", err, last)
+	}
+	return &errs.Error{Code: errs.RPCTimeout, Class: errs.ClassTransientPath, Op: b.name, Err: err}
+}
+
+// ErrOverdue is what an operation fails with that the function given to Init has to end: its
+// deadline has passed, or the path has moved nothing for its stall limit. last is as for
+// ErrDeadline.
+func (b *Base[R, T, O]) ErrOverdue(o O, last error) error {
+	r := o.record()
+	if r.Stall <= 0 || r.Late(time.Now()) {
+		return b.ErrDeadline(last)
+	}
+	err := fmt.Errorf("%w: nothing has moved for %s", context.DeadlineExceeded, b.limit(r))
 	if last != nil {
 		err = fmt.Errorf("%w; before: %w", err, last)
 	}

@@ -131,7 +131,7 @@ func (p *copyPath) end(o *copyOp, err error) {
 // expire ends what is late. p.mu is held.
 func (p *copyPath) expire(due iter.Seq[*copyOp]) {
 	for o := range due {
-		p.end(o, p.ErrDeadline(nil))
+		p.end(o, p.ErrOverdue(o, nil))
 	}
 }
 

@@ -18,13 +18,16 @@ type Record struct {
 	Offset   uint64
 	Rail     transport.RailID
 	Deadline time.Time
+	Stall    time.Duration
+	Hasty    bool
 	Sum      bool
 	// Checksum is that of the bytes, which the transport may set before Finish, with
 	// Summed.
 	Checksum uint32
 	Summed   bool
 
-	index int // place in Base.active, from 1; 0 for not active
+	began time.Time // when it was accepted
+	index int       // place in Base.active, from 1; 0 for not active
 }
 
 func (r *Record) record() *Record { return r }
@@ -47,8 +50,8 @@ func (b *Base[R, T, O]) Room(in *transport.Op) bool {
 	return b.limits.Bytes <= 0 || b.bytes == 0 || b.bytes+int64(len(in.Local)) <= b.limits.Bytes
 }
 
-// Accept makes an operation active and has its deadline watched, which starts now where the
-// caller set none. An operation whose deadline has passed already is not watched: see Late. All but
+// Accept makes an operation active and has its deadline, which starts now where the caller
+// set none, and its stall limit watched. An operation whose deadline has passed already is not watched: see Late. All but
 // the Record of what it returns is as Finish left it. The lock is held.
 func (b *Base[R, T, O]) Accept(in *transport.Op, now time.Time) O {
 	var o O
@@ -61,14 +64,14 @@ func (b *Base[R, T, O]) Accept(in *transport.Op, now time.Time) O {
 	b.bytes += int64(len(in.Local))
 	r := o.record()
 	*r = Record{
-		ID: in.ID, Kind: in.Kind, Local: in.Local, Remote: in.Remote, Offset: in.Offset, Rail: in.Rail, Deadline: in.Deadline, Sum: in.Sum,
-		index: len(b.active),
+		ID: in.ID, Kind: in.Kind, Local: in.Local, Remote: in.Remote, Offset: in.Offset, Rail: in.Rail, Deadline: in.Deadline, Stall: in.Stall, Hasty: in.Hasty, Sum: in.Sum,
+		began: now, index: len(b.active),
 	}
 	if r.Deadline.IsZero() {
 		r.Deadline = now.Add(b.limits.Timeout)
 	}
-	if !r.Late(now) && (b.timerAt.IsZero() || r.Deadline.Before(b.timerAt)) {
-		b.setTimer(r.Deadline, now)
+	if at := r.look(now); !r.Late(now) && (b.timerAt.IsZero() || at.Before(b.timerAt)) {
+		b.setTimer(at, now)
 	}
 	return o
 }
@@ -86,6 +89,9 @@ func (b *Base[R, T, O]) Finish(o O, err error, doubt bool) {
 	c := transport.Completion{ID: r.ID}
 	if r.Summed && r.Sum && err == nil {
 		c.Sum, c.Summed = r.Checksum, true
+	}
+	if err == nil {
+		b.finished++
 	}
 	b.bytes -= int64(len(r.Local))
 	b.active[i] = b.active[last]

@@ -35,7 +35,7 @@ int main(int argc, char **argv) {
   int n = snprintf(settings, sizeof settings,
                    "{\"local_hostname\":\"127.0.0.1\",\"metadata_server\":\"P2PHANDSHAKE\",\"global_segment_size\":\"32MB\",\"master_server_addr\":\"%s\"}", argv[1]);
   store = mck_store_new();
-  IS(mck_store_setup(store, settings, (uint64_t)n, 0, 0), 0);
+  IS(mck_store_setup(store, settings, (uint64_t)n, 0, 0, NULL, NULL), 0);
   static char values[OBJECTS][SIZE];
   uint64_t ptrs[OBJECTS], sizes[OBJECTS];
   int64_t results[OBJECTS];

@@ -3,7 +3,9 @@ package classic_test
 import (
 	"encoding/json"
 	"fmt"
+	"net"
 	"slices"
+	"syscall"
 	"testing"
 	"time"
 
@@ -30,6 +32,23 @@ func TestNumbers(t *testing.T) {
 	} {
 		require.Equal(t, want, classic.Status(err))
 		require.Equal(t, -want, classic.Result(err))
+	}
+}
+
+func TestNumbersOfUnreachablePeers(t *testing.T) {
+	refused := errs.Wrap(errs.RPCFail, "x", &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED})
+	for _, c := range []struct {
+		err  error
+		want int
+	}{
+		{nil, 0},
+		{errs.New(errs.InvalidParams, "node name", "it has no host"), -101},
+		{errs.Wrap(errs.RPCFail, "x", &net.DNSError{Name: "nowhere", IsNotFound: true}), -101},
+		{refused, -102},
+		{errs.New(errs.RPCTimeout, "x", "y"), -102},
+		{errs.New(errs.Internal, "x", "y"), -202},
+	} {
+		require.Equal(t, c.want, classic.Unreachable(c.err), "%v", c.err)
 	}
 }
 

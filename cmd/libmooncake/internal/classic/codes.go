@@ -2,6 +2,7 @@ package classic
 
 import (
 	"errors"
+	"net"
 
 	"github.com/mooncake-go/mooncake/cmd/libmooncake/internal/engineface"
 	"github.com/mooncake-go/mooncake/core/transfer"
@@ -18,6 +19,8 @@ const (
 	BatchBusy            = 4
 	AddressOverlapped    = 7
 	NotSupported         = 8
+	Name                 = 101
+	Connection           = 102
 	Metadata             = 200
 	Endpoint             = 201
 	Context              = 202
@@ -54,3 +57,18 @@ func Status(err error) int {
 
 // Result is the number for an error of the other calls.
 func Result(err error) int { return -Status(err) }
+
+// Unreachable is the number for an error of a call that asks whether a peer answers: -Name
+// where its name names no machine, -Connection where nothing answers there.
+func Unreachable(err error) int {
+	var dns *net.DNSError
+	switch code := errs.CodeOf(err); {
+	case err == nil:
+		return OK
+	case code == errs.InvalidParams, errors.As(err, &dns):
+		return -Name
+	case code == errs.RPCFail, code == errs.RPCTimeout:
+		return -Connection
+	}
+	return Result(err)
+}

@@ -97,7 +97,7 @@ func (s *session) submit(target string, kind transport.OpKind, ranges []Range) (
 	if err := s.meet(s.ctx, target); err != nil {
 		return 0, err
 	}
-	b, err := s.core.Transfer.NewBatch(len(ranges))
+	b, err := s.core.Transfer.NewBatch(max(len(ranges), 1)) // One of nothing is done at once.
 	if err != nil {
 		return 0, err
 	}

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/mooncake-go/mooncake/cmd/libmooncake/internal/lasterr"
 	"github.com/mooncake-go/mooncake/cmd/libmooncake/internal/settings"
 	"github.com/mooncake-go/mooncake/core/app"
 	"github.com/mooncake-go/mooncake/core/config"
@@ -27,8 +28,7 @@ type Engine struct {
 	session *session   // nil unless initialized
 	ended   bool
 
-	text sync.Mutex
-	last string
+	failure lasterr.Record
 }
 
 // session is what an initialized engine has.
@@ -142,30 +142,15 @@ func (e *Engine) Initialize(settings string) error {
 // Failed keeps the text of an error that the caller found before it called, and returns it.
 func (e *Engine) Failed(err error) error { return e.failed(err) }
 
-// failed keeps the text of an error for LastError.
+// failed keeps an error for LastError.
 func (e *Engine) failed(err error) error {
-	if err != nil {
-		e.text.Lock()
-		e.last = err.Error()
-		e.text.Unlock()
-	}
+	e.failure.Note(0, err)
 	return err
 }
 
-// LastError is why the last call failed that failed, empty for none.
-func (e *Engine) LastError() string {
-	e.text.Lock()
-	defer e.text.Unlock()
-	return e.last
-}
+// LastError is why the last call of this thread failed, empty where it succeeded; see package
+// lasterr.
+func (e *Engine) LastError() string { return e.failure.Text() }
 
-// Code is the number that C gets for an error: 0, or the negative one of sdk/errs.
-func Code(err error) int32 {
-	if err == nil {
-		return 0
-	}
-	if c := int32(errs.CodeOf(err)); c < 0 {
-		return c
-	}
-	return int32(errs.Internal)
-}
+// Begin notes that a call of this thread begins, for LastError.
+func (e *Engine) Begin() { e.failure.Begin() }

@@ -68,7 +68,7 @@ func TestInitialize(t *testing.T) {
 
 func TestWhatCannotBeInitialized(t *testing.T) {
 	for want, o := range map[string]engineface.Options{
-		"local_hostname is empty": {Metadata: "P2PHANDSHAKE"},
+		"local_hostname is empty": {Metadata: "http://127.0.0.1:1/metadata"},
 		"xgmi":                    {Name: "127.0.0.1", Metadata: "P2PHANDSHAKE", Protocol: "xgmi"},
 		"ftp://h":                 {Name: "127.0.0.1", Metadata: "ftp://h", Protocol: "tcp"},
 		"refused":                 {Name: "127.0.0.1:28009", Metadata: "http://127.0.0.1:1/metadata", Protocol: "tcp"},
@@ -114,7 +114,7 @@ func TestBeforeAndAfter(t *testing.T) {
 			e.Transfer("peer", kind, list, nil), e.Wait([]uint64{1}), e.Probe("peer"), e.Meet("peer"), e.Sync(""), e.Notify("peer", engineface.Notice{}),
 		} {
 			require.ErrorContains(t, err, "not initialized")
-			require.Equal(t, int32(errs.UnavailableInCurrentStatus), engineface.Code(err))
+			require.Equal(t, errs.UnavailableInCurrentStatus, errs.CodeOf(err))
 		}
 		require.Equal(t, engineface.Failed, e.Check(1))
 		require.Zero(t, e.RPCPort())
@@ -122,7 +122,6 @@ func TestBeforeAndAfter(t *testing.T) {
 		require.Empty(t, e.Notices())
 		require.Empty(t, e.Loads())
 	}
-	require.Zero(t, engineface.Code(nil))
 }
 
 func TestTopology(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -64,9 +65,11 @@ func TestBatchesEndWithTheirEngine(t *testing.T) {
 	require.ErrorIs(t, err, transfer.ErrStaleBatch)
 }
 
-// store.transfer_timeout, at least 5 s, and 1 ns for each byte.
+// store.transfer_timeout, at least 5 s, and 1 ns for each byte; without one, what a slow link takes.
 func TestBoundOfATransfer(t *testing.T) {
 	s := &session{}
+	require.Equal(t, transfer.Patience(100<<20), s.bound(100<<20))
+	s.cfg.TransferTimeout = time.Second
 	require.Equal(t, leastTime, s.bound(0))
 	s.cfg.TransferTimeout = 2 * leastTime
 	require.Equal(t, 2*leastTime+1000, s.bound(1000))

@@ -15,7 +15,8 @@ import (
 
 // Options are what a program says about its engine.
 type Options struct {
-	// Name is where peers reach this process: a host, or host:port.
+	// Name is where peers reach this process: a host, or host:port. Without a metadata service
+	// it may be empty, a wildcard, or have port 0, as peers use an address that they know.
 	Name string `json:"local_hostname"`
 	// Metadata is P2PHANDSHAKE, http://host:port/metadata, etcd://host:port,
 	// redis://host:port, or host:port, which is etcd.
@@ -75,6 +76,9 @@ func (o Options) preferred(nics []topology.NIC) (string, error) {
 
 // load makes the configuration.
 func (o Options) load(src settings.Source) (*settings.Result, error) {
+	if o.Name == "" && o.connection() == open.P2PHandshake {
+		o.Name = "0.0.0.0" // Any address of this machine: peers learn the name by other means.
+	}
 	if o.Name == "" {
 		return nil, errs.New(errs.InvalidParams, "initialize", "local_hostname is empty; give this machine's name or address")
 	}

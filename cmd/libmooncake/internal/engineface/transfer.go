@@ -28,8 +28,11 @@ type Notice struct {
 }
 
 // bound is how long moving size bytes may take: store.transfer_timeout, at least 5 s, and
-// 1 ns for each byte.
+// 1 ns for each byte; without one, as long as bytes move.
 func (s *session) bound(size uint64) time.Duration {
+	if s.cfg.TransferTimeout <= 0 {
+		return transfer.Patience(size)
+	}
 	const most = uint64(time.Hour * 24)
 	return max(s.cfg.TransferTimeout, leastTime) + time.Duration(min(size, most))
 }

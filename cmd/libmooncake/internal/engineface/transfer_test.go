@@ -123,8 +123,10 @@ func TestBatches(t *testing.T) {
 	require.NoError(t, err)
 	require.Zero(t, core.Transfer.Stats().Batches)
 
-	_, err = near.Submit(far.Name(), kind, nil)
-	require.Equal(t, errs.InvalidParams, errs.CodeOf(err))
+	none, err := near.Submit(far.Name(), kind, nil)
+	require.NoError(t, err)
+	require.Equal(t, engineface.Done, near.Check(none), "one of nothing is done at once")
+	require.Equal(t, engineface.Failed, near.Check(none), "and freed")
 	_, err = near.Submit(far.Name(), kind, []engineface.Range{{Local: sent, Addr: 1<<64 - 1}})
 	require.Equal(t, errs.InvalidParams, errs.CodeOf(err))
 	require.Zero(t, core.Transfer.Stats().Batches, "nothing stays of what was refused")

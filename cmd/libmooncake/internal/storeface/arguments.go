@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
@@ -28,6 +29,7 @@ func arguments(given map[string]string, positional bool) (flags map[string]strin
 	a.text(a.spelled("rdma_devices", "device_name"), "device_names", false)
 	a.text(a.spelled("master_server_addr", "master_server_address"), "master_server_address", true)
 	a.text("tenant_id", "tenant_id", true)
+	a.wait()
 	a.httpServer()
 	a.offload()
 	return a.flags, a.warnings, a.err
@@ -90,6 +92,28 @@ func (a *argumentReader) size(key, flag string, most uint64) {
 	}
 	a.flags[flag] = strconv.FormatUint(n, 10)
 }
+
+// waitTime is the argument that bounds the wait for the master.
+const waitTime = "max_wait_time"
+
+// wait reads a time, in seconds where it has no unit.
+func (a *argumentReader) wait() {
+	v, ok := a.given[waitTime]
+	if !ok {
+		return
+	}
+	d, err := time.ParseDuration(v)
+	if s, e := strconv.ParseFloat(v, 64); e == nil && s >= 0 && s <= longestWait.Seconds() {
+		d, err = time.Duration(s*float64(time.Second)), nil
+	}
+	if err != nil || d < 0 || d > longestWait {
+		a.bad(waitTime, "%q is no time from 0 to 86400 seconds", v)
+	}
+	a.flags[waitTime] = d.String()
+}
+
+// longestWait is the most that store.max_wait_time may be.
+const longestWait = 24 * time.Hour
 
 func (a *argumentReader) httpServer() {
 	on := a.flag("enable_client_http_server")

@@ -29,6 +29,7 @@ import (
 //	unmount_local_disk_segment {grace_period_seconds}
 //	                                    -101: there is no disk tier
 //	alloc_from_mem_pool {size}          address: memory that is registered, and lives until the store closes
+//	refuse {why}                        -600, with this reason: what the caller found before it called
 //	get_offload_rpc_read_count {}       count: 0, since there is no disk tier
 //
 // A store that is not set up answers -600. The methods of segments answer -1 then, and with
@@ -88,9 +89,22 @@ func (s *Store) methods(name string) method {
 		return withPool(s, s.allocate)
 	case "get_offload_rpc_read_count":
 		return withPool(s, func(context.Context, *opened, none) (fields, error) { return fields{"count": 0}, nil })
+	case "refuse":
+		return refuse
 	default:
 		return nil
 	}
+}
+
+// refuse fails with the reason that the caller found before it called.
+func refuse(_ context.Context, raw []byte) (fields, error) {
+	var args struct {
+		Why string `json:"why"`
+	}
+	if err := json.Unmarshal(raw, &args); err != nil {
+		return nil, errs.Wrap(errs.InvalidParams, "control: read the arguments", err)
+	}
+	return nil, errs.New(errs.InvalidParams, "store", "%s", args.Why)
 }
 
 // none are the arguments of a method that has none.

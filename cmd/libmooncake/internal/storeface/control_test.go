@@ -130,7 +130,7 @@ func TestSegmentsAtRunTime(t *testing.T) {
 	assert.Zero(t, unmount("unmount_segment", m.SegmentIDs, 0), s.LastError())
 	assert.Nil(t, get(s, "k"))
 	assert.Zero(t, unmount("unmount_and_free_segment", fresh.SegmentIDs, 3600), "given up when the store closes")
-	assert.EqualValues(t, -101, control(t, s, "unmount_local_disk_segment", nil).Code)
+	assert.EqualValues(t, 0, control(t, s, "unmount_local_disk_segment", nil).Code)
 }
 
 func TestMemoryOfTheStore(t *testing.T) {
@@ -141,7 +141,11 @@ func TestMemoryOfTheStore(t *testing.T) {
 	require.True(t, ok)
 	copy(mem, "pool")
 	require.Zero(t, put(s, "k", mem[:4]))
-	assert.NotZero(t, s.Register(a.Address, 4096), "it is registered")
+	assert.NotZero(t, s.Register(a.Address, 4096), "it is registered, and not in parts")
+	assert.Zero(t, s.Register(a.Address, 1<<20), "it came registered")
+	require.Zero(t, s.Unregister(a.Address), s.LastError())
+	assert.NotZero(t, s.Unregister(a.Address), "once")
+	assert.Zero(t, s.Register(a.Address, 1<<20), s.LastError())
 	assert.Negative(t, control(t, s, "alloc_from_mem_pool", map[string]any{"size": 0}).Code)
 }
 

@@ -55,7 +55,16 @@ func TestADummyClient(t *testing.T) {
 	assert.NotZero(t, s.Register(addr, size-1), "not exactly one allocation")
 	assert.NotZero(t, s.Register(addr+4096, 4096))
 	require.Zero(t, s.Register(addr, size), s.LastError())
+	require.Zero(t, s.Register(addr, size), "again: %s", s.LastError())
+	assert.NotZero(t, s.Register(addr, size/2), "not in parts")
 	assert.NotZero(t, o.Memory.Free(addr), "it is registered")
+
+	given := control(t, s, "alloc_from_mem_pool", map[string]any{"size": size})
+	require.Zero(t, given.Code, s.LastError())
+	require.Zero(t, s.Register(given.Address, size), "it came registered: %s", s.LastError())
+	require.Zero(t, s.Unregister(given.Address), s.LastError())
+	assert.NotZero(t, s.Unregister(given.Address), "once, however often it was registered")
+	require.Zero(t, s.Register(given.Address, size), s.LastError())
 
 	var out [1]storeface.Code
 	s.Put([]string{"k"}, storeface.Pieces{Ptrs: []uint64{addr}, Sizes: []uint64{13}}, &once, 0, out[:])

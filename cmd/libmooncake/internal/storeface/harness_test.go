@@ -63,7 +63,7 @@ func dict(master string, more ...string) map[string]string {
 func open(t testing.TB, master string, more ...string) *storeface.Store {
 	t.Helper()
 	s := storeface.New(options(os.Stderr))
-	require.Zero(t, s.Setup(dict(master, more...), false, nil), s.LastError())
+	require.Zero(t, s.Setup(t.Context(), dict(master, more...), false, nil), s.LastError())
 	t.Cleanup(func() { require.Zero(t, s.Close(), s.LastError()) })
 	return s
 }

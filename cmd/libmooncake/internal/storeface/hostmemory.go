@@ -3,6 +3,7 @@ package storeface
 import (
 	"sync"
 
+	"github.com/mooncake-go/mooncake/cmd/libmooncake/internal/lasterr"
 	"github.com/mooncake-go/mooncake/cmd/libmooncake/internal/settings"
 	"github.com/mooncake-go/mooncake/core/memory"
 	"github.com/mooncake-go/mooncake/core/store/local"
@@ -14,9 +15,10 @@ import (
 type HostMemory struct {
 	source func() settings.Source
 
-	mu      sync.Mutex
-	memory  *local.Allocator // nil until it is asked for
-	failure string
+	failure lasterr.Record
+
+	mu     sync.Mutex
+	memory *local.Allocator // nil until it is asked for
 }
 
 // NewHostMemory makes it. The settings are read when it is asked for the first time: whether
@@ -45,6 +47,7 @@ func (h *HostMemory) allocator() (*local.Allocator, error) {
 
 // Alloc returns the address of size bytes, zeroed, 0 where there are none.
 func (h *HostMemory) Alloc(size uint64) uint64 {
+	h.failure.Begin()
 	a, err := h.allocator()
 	if err == nil {
 		var mem []byte
@@ -52,12 +55,13 @@ func (h *HostMemory) Alloc(size uint64) uint64 {
 			return memory.AddrOf(mem)
 		}
 	}
-	h.note(err)
+	h.failure.Note(0, err)
 	return 0
 }
 
 // Free gives memory back; 0 or a code. InvalidParams while it is registered.
 func (h *HostMemory) Free(addr uint64) Code {
+	h.failure.Begin()
 	mem, ok := At(addr, 1)
 	a, err := h.allocator()
 	switch {
@@ -70,19 +74,10 @@ func (h *HostMemory) Free(addr uint64) Code {
 	if err == nil {
 		return 0
 	}
-	h.note(err)
+	h.failure.Note(0, err)
 	return codeOf(err)
 }
 
-func (h *HostMemory) note(err error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.failure = err.Error()
-}
-
-// LastError is why the last call failed that failed.
-func (h *HostMemory) LastError() string {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.failure
-}
+// LastError is why the last call of this thread failed, empty where it succeeded; see package
+// lasterr.
+func (h *HostMemory) LastError() string { return h.failure.Text() }

@@ -126,9 +126,8 @@ func unmount(ctx context.Context, o *opened, a struct {
 	return nil, o.node.Node.UnmountSegments(ctx, ids, time.Duration(a.Grace)*time.Second)
 }
 
-func unmountDisk(context.Context, *opened, none) (fields, error) {
-	return nil, errs.New(errs.SegmentNotFound, "unmount local disk segment", "this node has none: there is no disk tier")
-}
+// unmountDisk has nothing to unmount: there is no disk tier.
+func unmountDisk(context.Context, *opened, none) (fields, error) { return fields{}, nil }
 
 // allocate gives out memory that is registered until the store closes.
 func (s *Store) allocate(ctx context.Context, o *opened, a struct {
@@ -143,7 +142,7 @@ func (s *Store) allocate(ctx context.Context, o *opened, a struct {
 	}
 	o.mounted.add(free)
 	addr := memory.AddrOf(mem)
-	o.registered.add(addr, uint64(len(mem)))
+	o.registered.add(span{addr: addr, size: a.Size, own: true})
 	return fields{"address": addr}, nil
 }
 
@@ -160,5 +159,5 @@ func (s *Store) fresh(o *opened, size uint64) (mem []byte, free func() error, er
 	if err != nil {
 		return nil, nil, err
 	}
-	return b.Bytes(), b.Close, nil
+	return b.Bytes()[:size], b.Close, nil
 }

@@ -15,13 +15,24 @@ type regions struct {
 	all []span
 }
 
-type span struct{ addr, size uint64 }
+type span struct {
+	addr, size uint64
+	own        bool // memory that the store gave out itself, registered
+}
 
-func (r *regions) add(addr, size uint64) {
+func (r *regions) add(s span) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	i := sort.Search(len(r.all), func(i int) bool { return r.all[i].addr >= addr })
-	r.all = slices.Insert(r.all, i, span{addr, size})
+	i := sort.Search(len(r.all), func(i int) bool { return r.all[i].addr >= s.addr })
+	r.all = slices.Insert(r.all, i, s)
+}
+
+// has reports whether exactly this range is registered; with own only memory that the store
+// gave out counts.
+func (r *regions) has(addr, size uint64, own bool) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.ContainsFunc(r.all, func(s span) bool { return s.addr == addr && s.size == size && (s.own || !own) })
 }
 
 func (r *regions) remove(addr uint64) {
@@ -51,16 +62,21 @@ func (r *regions) after(addr uint64) uint64 {
 }
 
 // Register makes memory known for moves without a copy; 0 or a code. A dummy client takes
-// exactly one allocation of HostMemory.
+// exactly one allocation of HostMemory. Registering registered memory anew is 0 for a
+// dummy client, and for memory that the store gave out itself, which comes registered;
+// otherwise it is InvalidParams.
 func (s *Store) Register(addr, size uint64) Code {
 	return s.one(func(ctx context.Context, o *opened) (int, error) {
 		mem, ok := At(addr, size)
 		if !ok || size == 0 {
 			return 0, errs.New(errs.InvalidParams, "register buffer", "%d bytes at %#x are no memory", size, addr)
 		}
+		if o.registered.has(addr, size, o.node != nil) {
+			return 0, nil
+		}
 		err := o.pool.RegisterBuffer(ctx, mem, "")
 		if err == nil {
-			o.registered.add(addr, size)
+			o.registered.add(span{addr: addr, size: size})
 		}
 		return 0, err
 	})

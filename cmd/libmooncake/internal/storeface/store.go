@@ -10,6 +10,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sys/unix"
+
+	"github.com/mooncake-go/mooncake/cmd/libmooncake/internal/lasterr"
 	"github.com/mooncake-go/mooncake/cmd/libmooncake/internal/settings"
 	"github.com/mooncake-go/mooncake/core/app"
 	"github.com/mooncake-go/mooncake/core/store"
@@ -34,19 +37,27 @@ type Options struct {
 
 // Store is a store that can be set up, closed, and set up again. Safe for concurrent use.
 type Store struct {
-	opts Options
-
-	life    sync.Mutex // held by what sets up and closes
-	current atomic.Pointer[opened]
-	failure atomic.Pointer[error]
+	*state
+	thread int // of the caller whose call this is, 0 for the one that runs
 }
 
-// opened is a store that is set up.
+// state is what a Store is for all of its callers.
+type state struct {
+	opts Options
+
+	life      sync.Mutex                         // held by what sets up and closes
+	interrupt atomic.Pointer[context.CancelFunc] // of the Setup in progress, nil without one
+	current   atomic.Pointer[opened]
+	failure   lasterr.Record
+}
+
+// opened is a store that is set up, or pending.
 type opened struct {
-	pool  store.Pool
-	node  *app.Node // nil for a dummy client
-	close func(context.Context) error
-	log   *slog.Logger
+	pending *attempt // what Setup was given that has not succeeded; nil after one that has. With life.
+	pool    store.Pool
+	node    *app.Node // nil for a dummy client
+	close   func(context.Context) error
+	log     *slog.Logger
 
 	registered regions
 	mounted    mounts
@@ -54,7 +65,11 @@ type opened struct {
 }
 
 // New makes a store that is not set up. It acquires nothing.
-func New(o Options) *Store { return &Store{opts: o} }
+func New(o Options) *Store { return &Store{state: &state{opts: o}} }
+
+// OfThisThread is the same store for a call of this thread that another goroutine carries out:
+// why it fails is kept for this thread.
+func (s *Store) OfThisThread() *Store { return &Store{state: s.state, thread: unix.Gettid()} }
 
 // source is where settings come from.
 func (s *Store) source() settings.Source {
@@ -64,9 +79,10 @@ func (s *Store) source() settings.Source {
 // closeTimeout bounds Close, besides the grace of an unmount.
 const closeTimeout = 20 * time.Second
 
-// Close waits for calls under way, bounded, and gives everything back; 0 also for a store
+// Close ends a Setup in progress, waits for calls in progress, bounded, and gives everything back; 0 also for a store
 // that is not set up. What was read into lent memory stays.
 func (s *Store) Close() Code {
+	s.Interrupt()
 	s.life.Lock()
 	defer s.life.Unlock()
 	o := s.current.Swap(nil)
@@ -85,35 +101,25 @@ func (s *Store) Close() Code {
 // Shut is Close for the end of a handle.
 func (s *Store) Shut() { s.Close() }
 
-// IsSetup reports whether the store is set up.
+// IsSetup reports whether the store is set up, or pending.
 func (s *Store) IsSetup() bool { return s.current.Load() != nil }
 
 // errNotSetup is what a store answers that is not set up.
 var errNotSetup = errs.New(errs.InvalidParams, "store", "it is not set up; call setup first")
 
-// maxSentence bounds LastError, in bytes.
-const maxSentence = 2048
+// LastError is why the last call of this thread failed, empty where it succeeded; see package
+// lasterr.
+func (s *Store) LastError() string { return s.failure.Text() }
 
-// LastError is why the last call failed that failed, empty for none.
-func (s *Store) LastError() string {
-	e := s.failure.Load()
-	if e == nil {
-		return ""
-	}
-	text := (*e).Error()
-	if len(text) > maxSentence {
-		text = text[:maxSentence-3] + "..."
-	}
-	return text
-}
+// Begin notes that a call of this thread begins, for LastError.
+func (s *Store) Begin() { s.failure.Begin() }
 
 // note keeps an error for LastError and returns its code.
 func (s *Store) note(err error) Code {
 	if err == nil {
 		return 0
 	}
-	kept := err // A variable of its own, so that a success allocates nothing.
-	s.failure.Store(&kept)
+	s.failure.Note(s.thread, err)
 	return codeOf(err)
 }
 
@@ -134,7 +140,7 @@ func codeOf(err error) Code {
 }
 
 // Health is 0 for a store that works, 1 for one that is not set up, and 2 where the master,
-// or the process that serves a dummy client, does not answer.
+// or the process that serves a dummy client, does not answer, and for a pending store.
 func (s *Store) Health() Code {
 	o := s.current.Load()
 	if o == nil {
@@ -142,7 +148,11 @@ func (s *Store) Health() Code {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), healthTimeout)
 	defer cancel()
-	if _, err := o.pool.Ready(ctx); err != nil {
+	_, err := o.pool.Ready(ctx)
+	if err == nil && o.node != nil && !o.node.Node.Joined() {
+		err = errs.New(errs.UnavailableInCurrentStatus, "store", "it has not joined the pool yet")
+	}
+	if err != nil {
 		s.note(err)
 		return 2
 	}

@@ -42,11 +42,11 @@ func TestPutGetAndCloseAndAgain(t *testing.T) {
 	master := startMaster(t, nil)
 	s := storeface.New(options(t.Output()))
 	for range 2 {
-		require.Zero(t, s.Setup(dict(master, "global_segment_size=16MB"), false, nil), s.LastError())
+		require.Zero(t, s.Setup(t.Context(), dict(master, "global_segment_size=16MB"), false, nil), s.LastError())
 		assert.True(t, s.IsSetup())
 		assert.Zero(t, s.Health())
 		assert.Regexp(t, `^127\.0\.0\.1:1[234]\d\d\d$`, s.Hostname())
-		assert.EqualValues(t, -600, s.Setup(dict(master), false, nil), "it is set up")
+		assert.EqualValues(t, -600, s.Setup(t.Context(), dict(master), false, nil), "it is set up")
 
 		require.Zero(t, put(s, "k", []byte("hello")), s.LastError())
 		assert.Zero(t, put(s, "k", []byte("other")), "what is there stays, which is a success")

@@ -20,12 +20,13 @@ type failure struct {
 	Error  string   `json:"error"`
 	Detail string   `json:"detail,omitempty"`
 	Code   int32    `json:"error_code,omitempty"`
+	Mode   string   `json:"mode,omitempty"`
 	Failed []string `json:"failed_segment_ids,omitempty"`
 }
 
 // fail answers with upstream's text and, where there is one, the reason.
 func (q *request) fail(status int, text string, err error) {
-	f := failure{Error: text}
+	f := failure{Error: text, Mode: q.mode}
 	f.because(err)
 	q.send(status, f)
 }

@@ -3,12 +3,10 @@ package storeservice
 import (
 	"bytes"
 	"net/http"
-
-	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
-// unmountLocalDisk answers what there is to say where no local disk is mounted: there is no
-// tier of local disks. The body is checked as upstream checks it; without one it counts as {}.
+// unmountLocalDisk has nothing to unmount, as there is no tier of local disks, and so succeeds
+// as upstream's does on a node without one. The body is checked as upstream checks it; without one it counts as {}.
 func (s *Service) unmountLocalDisk(q *request) {
 	body, err := s.read(q, maxControl)
 	if err != nil {
@@ -26,6 +24,5 @@ func (s *Service) unmountLocalDisk(q *request) {
 		q.fail(http.StatusBadRequest, "Invalid grace_period_seconds", err)
 		return
 	}
-	q.fail(http.StatusInternalServerError, "Unmount local disk operation failed",
-		errs.New(errs.SegmentNotFound, "store service", "this node has no local disk mounted; the pool has no tier of local disks yet"))
+	q.success(worked())
 }

@@ -9,14 +9,15 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
-// put stores a text. A key that exists counts as success and is left as it is. What Python
-// takes for nothing (null, "", 0, false, [] and {}) is missing; another type is 500 there.
+// put stores a text. A key that exists counts as success and is left as it is. A key that
+// Python takes for nothing (null, "", 0, false, [] and {}) is missing; another type is 500
+// there. The store refuses an empty value.
 func (s *Service) put(q *request) {
 	f, ok := s.decode(q, s.opts.MaxBody, http.StatusInternalServerError)
 	if !ok {
 		return
 	}
-	if f.nothing("key") || f.nothing("value") {
+	if f.nothing("key") || !f.given("value") {
 		q.fail(http.StatusBadRequest, "Missing key or value", nil)
 		return
 	}

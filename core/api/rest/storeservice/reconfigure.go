@@ -2,12 +2,19 @@ package storeservice
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/mooncake-go/mooncake/core/model"
+)
+
+const (
+	modeDecode  = "decode"
+	modePrefill = "prefill"
 )
 
 // role is what reconfigure has mounted. What the node began with, and what mount and
@@ -17,6 +24,14 @@ type role struct {
 	ids []model.SegmentID
 	// stale were mounted before and could not be unmounted.
 	stale []model.SegmentID
+}
+
+// mode is what the service says of itself: prefill when it has no segments of reconfigure.
+func (r *role) mode() string {
+	if len(r.ids) == 0 && len(r.stale) == 0 {
+		return modePrefill
+	}
+	return modeDecode
 }
 
 // drop forgets segments that are gone.
@@ -30,14 +45,15 @@ func (r *role) drop(gone []model.SegmentID) {
 
 // reconfigure changes between the two roles of an engine. Mode decode contributes a file
 // of shared memory in place of the one before: the new is mounted first, and when that
-// fails everything stays as it was. Mode prefill only takes the one before out.
+// fails everything stays as it was. What cannot be unmounted stays as well, and is in the
+// answer; a later request tries again. Mode prefill only takes the one before out.
 func (s *Service) reconfigure(q *request) {
 	f, ok := s.decode(q, maxControl, http.StatusInternalServerError)
 	if !ok {
 		return
 	}
 	mode, err := f.text("mode")
-	if err != nil || mode != "decode" && mode != "prefill" {
+	if mode = strings.ToLower(mode); err != nil || mode != modeDecode && mode != modePrefill {
 		q.fail(http.StatusBadRequest, "Invalid mode: must be prefill or decode", err)
 		return
 	}
@@ -47,10 +63,10 @@ func (s *Service) reconfigure(q *request) {
 		return
 	}
 	next := role{}
-	if mode == "decode" {
+	if mode == modeDecode {
 		path, err := f.text("path")
-		if err != nil || path == "" {
-			q.fail(http.StatusBadRequest, "Missing path", err)
+		if err != nil || path == "" || !f.given("size") {
+			q.fail(http.StatusBadRequest, "Missing path or size: mode decode needs both", err)
 			return
 		}
 		if next.src, err = s.locate(path); err != nil {
@@ -65,39 +81,51 @@ func (s *Service) reconfigure(q *request) {
 		return
 	}
 	defer s.yield()
-	ids, err := s.become(q.ctx, mode, next, f, grace)
-	if err != nil {
-		s.refused(q, "Reconfigure failed, the previous segments stay", err)
+	if err := s.become(q.ctx, mode, next, f, grace); err != nil {
+		text := "Reconfigure failed, the previous segments stay"
+		if mode == modePrefill {
+			text = "Unmount failed, the previous segments stay"
+		}
+		q.mode = s.role.mode()
+		s.refused(q, text, err)
 		return
 	}
-	q.success(mounted{Status: "success", Mode: mode, IDs: texts(ids)})
+	q.success(mounted{Status: "success", Mode: mode, IDs: texts(slices.Concat(s.role.ids, s.role.stale))})
 }
 
 // become takes the role next. Asked for the one it has, it only finishes what was left
-// undone.
-func (s *Service) become(ctx context.Context, mode string, next role, f fields, grace time.Duration) ([]model.SegmentID, error) {
+// undone. That the segments before cannot be unmounted is an error of mode prefill alone:
+// in mode decode the new ones serve.
+func (s *Service) become(ctx context.Context, mode string, next role, f fields, grace time.Duration) error {
 	s.role.drop(s.gone())
 	before := s.role
 	old := slices.Concat(before.ids, before.stale)
 	switch {
-	case mode == "decode" && len(before.ids) > 0 && before.src == next.src:
+	case mode == modeDecode && len(before.ids) > 0 && before.src == next.src:
 		next, old = before, before.stale
-	case mode == "decode":
+	case mode == modeDecode:
 		var err error
 		if next.ids, err = s.contribute(ctx, next.src, f); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	next.stale = nil
-	if len(old) > 0 {
-		if err := s.segments.UnmountSegments(ctx, old, grace); err != nil {
-			next.stale = old
-			s.role = next
-			return nil, fmt.Errorf("the new segments %v are mounted and the previous ones could not be unmounted; the same request tries again: %w", texts(next.ids), err)
+	var err error
+	for _, id := range old {
+		if e := s.segments.UnmountSegments(ctx, []model.SegmentID{id}, grace); e != nil {
+			next.stale, err = append(next.stale, id), errors.Join(err, e)
 		}
 	}
 	s.role = next
-	return next.ids, nil
+	switch {
+	case err == nil:
+	case mode == modePrefill:
+		return fmt.Errorf("the segments %v could not be unmounted; the same request tries again: %w", texts(next.stale), err)
+	default:
+		s.log.Warn("store service: the new segments are mounted and previous ones could not be unmounted, a later request tries again",
+			"mounted", texts(next.ids), "previous", texts(next.stale), "error", err)
+	}
+	return nil
 }
 
 // gone lists what the role has and the node has not: it was unmounted in between.

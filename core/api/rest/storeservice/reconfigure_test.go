@@ -57,23 +57,37 @@ func TestReconfigureKeepsWhatItCannotReplace(t *testing.T) {
 	first, err := model.ParseUUID(ids[0])
 	require.NoError(t, err)
 	w.refuse[first] = true
-	code, _ = w.decode("shm-2")
-	require.Equal(t, 500, code, "the new is there, the old as well")
-	require.Len(t, w.Segments(), 2)
-	code, _ = w.decode("shm-2")
-	require.Equal(t, 500, code, "still")
+	old := ids[0]
+	for range 2 {
+		code, ids = w.decode("shm-2")
+		require.Equal(t, 200, code, "the new one serves")
+		require.Equal(t, []string{"7-2", old}, ids, "the old one is there, too")
+		require.Len(t, w.Segments(), 2)
+	}
 	delete(w.refuse, first)
 	code, ids = w.decode("shm-2")
 	require.Equal(t, 200, code, "the same request finishes it")
 	require.Equal(t, []string{"7-2"}, ids)
 	require.Len(t, w.Segments(), 1)
 
-	require.Equal(t, 200, w.do("POST", "/api/unmount", `{"segment_ids":"7-2"}`).Code)
+	second, err := model.ParseUUID("7-2")
+	require.NoError(t, err)
+	w.refuse[second] = true
+	rec := w.do("POST", "/api/reconfigure", `{"mode":"prefill"}`)
+	require.Equal(t, 500, rec.Code)
+	require.Contains(t, rec.Body.String(), `"mode":"decode"`)
+	delete(w.refuse, second)
+	require.Equal(t, 200, w.do("POST", "/api/reconfigure", `{"mode":"PREFILL"}`).Code)
+	code, ids = w.decode("shm-2")
+	require.Equal(t, 200, code)
+	require.Equal(t, []string{"7-3"}, ids)
+
+	require.Equal(t, 200, w.do("POST", "/api/unmount", `{"segment_ids":"7-3"}`).Code)
 	require.Empty(t, w.Tracked(), "unmounted by the other route")
 	code, ids = w.decode("shm-2")
 	require.Equal(t, 200, code)
-	require.Equal(t, []string{"7-3"}, ids, "so it is mounted anew")
-	require.NoError(t, w.UnmountSegments(t.Context(), []model.SegmentID{{Hi: 7, Lo: 3}}, 0)) // behind the service's back
+	require.Equal(t, []string{"7-4"}, ids, "so it is mounted anew")
+	require.NoError(t, w.UnmountSegments(t.Context(), []model.SegmentID{{Hi: 7, Lo: 4}}, 0)) // behind the service's back
 	require.Equal(t, 200, w.do("POST", "/api/reconfigure", `{"mode":"prefill"}`).Code)
 }
 

@@ -42,7 +42,8 @@ type request struct {
 	ctx  context.Context // ends with the client, or after callWait
 	key  model.Key
 	pace *pacer
-	held int64 // of Service.memory
+	held int64  // of Service.memory
+	mode string // said in errors, where it is given
 }
 
 // ServeHTTP implements http.Handler.

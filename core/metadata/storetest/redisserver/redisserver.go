@@ -6,10 +6,11 @@ import (
 	"net"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
-	goredis "github.com/redis/go-redis/v9"
+	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
 	"github.com/mooncake-go/mooncake/core/metadata/storetest"
@@ -53,11 +54,14 @@ func (s *Server) Start(t testing.TB) {
 	s.cmd.Args = append([]string{filepath.Join(filepath.Dir(path), "redis-server"), "--bind", "127.0.0.1", "--port", port, "--dir", s.dir,
 		"--save", "", "--appendonly", "yes", "--appendfsync", "no", "--daemonize", "no"}, s.args...)
 	require.NoError(t, s.cmd.Start())
-	c := goredis.NewClient(&goredis.Options{Addr: s.Address, MaxRetries: -1})
-	defer c.Close()
 	require.Eventually(t, func() bool {
-		err := c.Ping(context.Background()).Err()
-		return err == nil || goredis.HasErrorPrefix(err, "NOAUTH")
+		c, err := redis.Dial("tcp", s.Address, redis.DialConnectTimeout(time.Second), redis.DialReadTimeout(time.Second))
+		if err != nil {
+			return false
+		}
+		defer c.Close()
+		_, err = c.Do("PING")
+		return err == nil || strings.HasPrefix(err.Error(), "NOAUTH")
 	}, 30*time.Second, 5*time.Millisecond, "redis-server starts")
 }
 

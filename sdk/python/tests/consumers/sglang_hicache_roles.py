@@ -45,6 +45,7 @@ class HiCache:
 
         self.replicate, self.config = ReplicateConfig, config
         self.groups = bool(config.get("enable_group_semantics")) and hasattr(ReplicateConfig, "group_ids")
+        self.sessions = hasattr(ReplicateConfig, "session_ids")
         self.mla = config["mla"]
         self.suffix = "" if self.mla else str(config["rank"])
         self.store = MooncakeDistributedStore()
@@ -131,6 +132,8 @@ class HiCache:
             return self.store.batch_put_from(names, ptrs, sizes)
         config = self.replicate()
         config.group_ids = ["sglang-hicache:" + name.rsplit("_", 2)[0] for name in names]
+        if self.config.get("session_id") and self.sessions:
+            config.session_ids = [self.config["session_id"]] * len(names)
         return self.store.batch_put_from(names, ptrs, sizes, config)
 
     def batch_get(self, keys: list[str], pages: list[int]) -> list[bool]:

@@ -39,6 +39,7 @@ def keys_of(key, n=PAGES):
         (False, {"multi_buffer": True}),
         (True, {"multi_buffer": True, "older": True}),
         (False, {"enable_group_semantics": True, "older": True}),
+        (False, {"enable_group_semantics": True, "session_id": "chat-1"}),
     ],
 )
 def test_ranks_of_two_engines_share_pages(shared_pool, key, mla, more):

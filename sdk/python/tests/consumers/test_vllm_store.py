@@ -22,7 +22,7 @@ def worker(tmp_path):
         }  # fmt: skip
         path = tmp_path / f"mooncake-{len(peers)}.json"
         path.write_text(json.dumps(config))
-        peers.append(Peer(env={"MOONCAKE_CONFIG_PATH": str(path)}))
+        peers.append(Peer(env={"MOONCAKE_CONFIG_PATH": str(path), "MOONCAKE_STORE_MAX_WAIT_TIME": "2s"}))
         return peers[-1]
 
     yield start

@@ -42,10 +42,22 @@ def test_localhost_reaches_localhost():
 
 
 @pytest.mark.parametrize(
+    "host", ["0.0.0.0", "0.0.0.0:7600", "0.0.0.0:0", "", ":7600", "::", "[::]:7600", "127.0.0.1:0", "localhost:0"]
+)
+def test_names_that_say_nothing_of_the_address(host):
+    """As LMCache's examples have it: peers use an address that they know, with the port that the engine has."""
+    with Peer() as a, Peer() as b:
+        ports = [a.do(start, host), b.do(start, host)]
+        assert min(ports) > 0
+        moves(a, f"127.0.0.1:{ports[1]}", b.do(take, 10_000), 3, b)
+        moves(b, f"localhost:{ports[0]}", a.do(take, 10_000), 4, a)
+
+
+@pytest.mark.parametrize(
     ("args", "word"),
     [
         (("127.0.0.1", "P2PHANDSHAKE", "xgmi", ""), "xgmi"),
-        (("", "P2PHANDSHAKE", "tcp", ""), "local_hostname"),
+        (("", "http://127.0.0.1:1/metadata", "tcp", ""), "local_hostname"),
         (("127.0.0.1", "gopher://127.0.0.1", "tcp", ""), "gopher"),
         (("node", "http://127.0.0.1:1/metadata", "tcp", ""), "127.0.0.1:1"),
     ],

@@ -39,7 +39,7 @@ def test_no_go(path: Path) -> None:
     with pytest.raises(
         build_native.BuildError, match=r"Go is not installed; this package needs Go 1\.\d+.* https://go.dev/dl/"
     ):
-        build_native.build_program(path)
+        build_native.build_library(path)
 
 
 def test_an_old_go(path: Path) -> None:
@@ -47,20 +47,20 @@ def test_an_old_go(path: Path) -> None:
     with pytest.raises(
         build_native.BuildError, match=r"needs Go 1\.\d+.* or newer, this is go1\.9\.7; .*GOTOOLCHAIN=auto"
     ):
-        build_native.build_program(path)
+        build_native.build_library(path)
 
 
 def test_go_without_c(path: Path) -> None:
     program(path, "go", "echo go99.1; echo 0")
     with pytest.raises(build_native.BuildError, match="unset CGO_ENABLED"):
-        build_native.build_program(path)
+        build_native.build_library(path)
 
 
 def test_go_fails(path: Path) -> None:
     program(path, "gcc", "exit 1")
-    program(path, "go", '[ "$1" = env ] && { echo go99.1; echo 1; exit; }\nexit 3')
-    with pytest.raises(build_native.BuildError, match=r"failed with status 3, .*go build .*\./cmd/mooncake"):
-        build_native.build_program(path)
+    program(path, "go", '[ "$1" = env ] && { echo go99.1; echo 1; exit; }\n[ "$1" = list ] && exit\nexit 3')
+    with pytest.raises(build_native.BuildError, match=r"failed with status 3, .*go build .*\./cmd/libmooncake"):
+        build_native.build_library(path)
     assert sorted(p.name for p in path.iterdir()) == ["gcc", "go"]  # no half of a file
 
 
@@ -75,7 +75,7 @@ def test_no_headers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_no_sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(build_native, "HERE", tmp_path / "a" / "b")
     with pytest.raises(build_native.BuildError, match="neither in a checkout of Mooncake nor an unpacked source"):
-        build_native.build_program(tmp_path)
+        build_native.build_library(tmp_path)
 
 
 def test_another_system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

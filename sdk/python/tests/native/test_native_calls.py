@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+import os
+import signal
 import threading
 from collections.abc import Callable
 from types import ModuleType
@@ -203,6 +205,26 @@ def test_a_call_runs_beside_others(native: ModuleType) -> None:
     for t in threads:
         t.join(timeout=30)
         assert not t.is_alive()
+
+
+def test_a_signal_whose_handler_raises_ends_a_setup(native: ModuleType) -> None:
+    """The handler runs while the library waits, on the thread that called."""
+    calls: list[threading.Thread] = []
+
+    def handle(*_: object) -> None:
+        calls.append(threading.current_thread())
+        if len(calls) == 2:
+            raise ZeroDivisionError
+
+    before = signal.signal(signal.SIGUSR1, handle)
+    try:
+        for delay in (0.2, 0.4):
+            threading.Timer(delay, os.kill, (os.getpid(), signal.SIGUSR1)).start()
+        with pytest.raises(ZeroDivisionError):
+            native.store_setup(1, "wait", False, 0)
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert calls == [threading.main_thread()] * 2
 
 
 def test_buffers_are_released_on_every_way_out(native: ModuleType) -> None:

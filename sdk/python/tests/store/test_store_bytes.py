@@ -1,6 +1,7 @@
 """Puts and gets of bytes, and the questions about keys."""
 
 import array
+import threading
 
 import pytest
 
@@ -221,3 +222,24 @@ def test_configurations_that_can_be(store: Store, key: str) -> None:
     config = ReplicateConfig()
     config.group_ids = ["g1", "g2"]
     assert store.put_batch([key + "1", key + "2"], [b"x", b"y"], config) == 0, store.last_error()
+
+
+def test_a_success_clears_the_last_error_of_its_thread(store: Store, key: str) -> None:
+    assert store.get(key + "none") == b""
+    assert "OBJECT_NOT_FOUND" in store.last_error()
+    assert "OBJECT_NOT_FOUND" in store.last_error()  # to ask is no call
+    seen: list[str] = []
+
+    def other() -> None:
+        seen.append(store.last_error())
+        assert store.put(key, b"x") == 0
+        seen.append(store.last_error())
+
+    thread = threading.Thread(target=other)
+    thread.start()
+    thread.join()
+    assert "OBJECT_NOT_FOUND" in seen[0]  # a thread without a call of its own sees the newest failure
+    assert seen[1] == ""
+    assert "OBJECT_NOT_FOUND" in store.last_error()  # the other one's success changed nothing here
+    assert store.get(key) == b"x"
+    assert store.last_error() == ""

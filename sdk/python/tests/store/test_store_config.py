@@ -20,6 +20,7 @@ DEFAULTS = {
     "prefer_alloc_in_same_node": False,
     "data_type": ObjectDataType.UNKNOWN,
     "group_ids": None,
+    "session_ids": None,
 }
 
 
@@ -42,6 +43,8 @@ def test_defaults_are_on_class_and_instance(name: str) -> None:
         ("data_type", ObjectDataType.KVCACHE),
         ("group_ids", ["g"]),
         ("group_ids", None),
+        ("session_ids", ["s"]),
+        ("session_ids", None),
     ],
 )
 def test_attributes_keep_what_they_are_set_to(name: str, value: object) -> None:
@@ -51,7 +54,7 @@ def test_attributes_keep_what_they_are_set_to(name: str, value: object) -> None:
     assert getattr(ReplicateConfig(), name) == DEFAULTS[name], "another one is not changed"
 
 
-@pytest.mark.parametrize("name", ["preferred_segments", "group_ids"])
+@pytest.mark.parametrize("name", ["preferred_segments", "group_ids", "session_ids"])
 def test_lists_are_copies(name: str) -> None:
     config, given = ReplicateConfig(), ["a"]
     setattr(config, name, given)
@@ -76,6 +79,8 @@ def test_lists_are_copies(name: str) -> None:
         ("preferred_segment", None),
         ("data_type", SoftPinAction.ENABLE),
         ("group_ids", [1]),
+        ("session_ids", [1]),
+        ("session_ids", "s"),
     ],
 )
 def test_a_wrong_value_is_a_type_error_that_names_it(name: str, value: object) -> None:

@@ -104,6 +104,24 @@ def test_only_whole_allocations_can_be_registered(dummy: MooncakeDistributedStor
     assert allocator.free(ptr=ptr) == 0
 
 
+def test_memory_of_the_pool_can_be_registered(dummy: MooncakeDistributedStore, key: str) -> None:
+    """As SGLang and vLLM do with memory from upstream, which does not come registered."""
+    ptr = dummy.alloc_from_mem_pool(SIZE)
+    assert ptr
+    assert [dummy.register_buffer(ptr, SIZE) for _ in range(2)] == [0, 0], dummy.last_error()
+    assert dummy.register_buffer(ptr, SIZE // 2) < 0
+    page = filled(ptr, SIZE)
+    value = os.urandom(SIZE)
+    page[:] = value
+    assert dummy.put_from(key, ptr, SIZE) == 0
+    page[:] = bytes(SIZE)
+    assert dummy.get_into(key, ptr, SIZE) == SIZE
+    assert bytes(page) == value
+    assert dummy.unregister_buffer(ptr) == 0
+    assert dummy.unregister_buffer(ptr) < 0
+    assert dummy.register_buffer(ptr, SIZE) == 0
+
+
 def test_ranges_and_sessions(dummy: MooncakeDistributedStore, key: str) -> None:
     allocator = MooncakeHostMemAllocator()
     ptr = allocator.alloc(SIZE)

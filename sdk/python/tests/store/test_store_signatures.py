@@ -207,4 +207,4 @@ def test_stub_has_every_parameter_of_setup() -> None:
     tree = ast.parse(Path(ms.__file__).with_suffix(".pyi").read_text())
     store = next(n for n in tree.body if isinstance(n, ast.ClassDef) and n.name == "MooncakeDistributedStore")
     forms = [parameters_of(n) for n in store.body if isinstance(n, ast.FunctionDef) and n.name == "setup"]
-    assert forms == [[name for name, _, _ in _setup._FIELDS], ["config"]]
+    assert forms == [[*(name for name, _, _ in _setup._FIELDS), _setup._WAIT], ["config", _setup._WAIT]]

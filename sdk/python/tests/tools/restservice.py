@@ -16,7 +16,7 @@ logging.basicConfig()
 async def serve():
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
-    service = MooncakeStoreService(defines={"local_hostname": "127.0.0.1"})
+    service = MooncakeStoreService(cli_config={"local_hostname": "127.0.0.1"})
     assert await service.start_store_service(max_wait_time=float(sys.argv[1]))
     assert await service.start_http_service(0, "127.0.0.1")
     print("store service is serving address=127.0.0.1:%d" % service.port, flush=True)

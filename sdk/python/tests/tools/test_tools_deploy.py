@@ -21,6 +21,11 @@ def test_the_client_puts_and_gets(package: Package) -> None:
 
 @pytest.mark.skipif(not HAS_STORE, reason="libmooncake.so is not built: make pydev")
 def test_without_a_master_it_says_so(package: Package) -> None:
-    done = package.run(str(CLIENT), MOONCAKE_MASTER=f"127.0.0.1:{free_port()}", MOONCAKE_LOCAL_HOSTNAME="127.0.0.1")
+    done = package.run(
+        str(CLIENT),
+        MOONCAKE_MASTER=f"127.0.0.1:{free_port()}",
+        MOONCAKE_LOCAL_HOSTNAME="127.0.0.1",
+        MOONCAKE_STORE_MAX_WAIT_TIME="1s",
+    )
     assert done.returncode == 1
     assert "is the master at" in done.stderr

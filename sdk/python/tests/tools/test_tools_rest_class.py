@@ -6,7 +6,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from processes import free_port
+from procs import Package, eventually
+from restservice import Master, Rest
 
+from mooncake import mooncake_store_service
 from mooncake.mooncake_config import MooncakeConfig
 from mooncake.mooncake_store_service import MooncakeStoreService
 
@@ -19,6 +23,7 @@ class Store:
     def __init__(self) -> None:
         self.code = 0
         self.broken: set[str] = set()
+        self.size = 0
         self.calls: list[tuple[Any, ...]] = []
 
     def _did(self, *call: Any) -> int:
@@ -30,6 +35,9 @@ class Store:
 
     def get(self, key: str) -> bytes:
         return b""
+
+    def get_size(self, key: str) -> int:
+        return self.size
 
     def is_exist(self, key: str) -> int:
         return self._did("is_exist", key) or 1
@@ -49,7 +57,7 @@ class Store:
     def mount_segment(self, path: str, size: int, offset: int, protocol: str, location: str) -> dict[str, Any]:
         return {"ret": self._did("mount", path, size, offset, protocol, location), "segment_ids": ["2-2"]}
 
-    def unmount_segment(self, ids: list[str], grace: int) -> int:
+    def unmount_segment(self, ids: list[str], grace: int = 0) -> int:
         return -1 if set(ids) & self.broken else self._did("unmount", ids, grace)
 
     def unmount_local_disk_segment(self, grace: int) -> int:
@@ -126,12 +134,16 @@ def test_what_a_store_is_asked(service: MooncakeStoreService) -> None:
 
 def test_an_empty_object_is_there(service: MooncakeStoreService) -> None:
     assert ask(service.handle_get) == (200, b"")
+    service.store.size = 4
+    status, answer = ask(service.handle_get)
+    assert (status, answer["error"]) == (500, "GET operation failed"), "its bytes cannot be read"
 
 
 def test_a_store_that_raises(service: MooncakeStoreService) -> None:
     service.store = None
     status, answer = ask(service.handle_remove_all)
-    assert (status, answer["error"]) == (500, "RemoveAll operation failed")
+    assert status == 500
+    assert answer["error"].startswith("RemoveAll operation failed: 'NoneType' object")
 
 
 def test_segments_that_stay_are_remembered(service: MooncakeStoreService) -> None:
@@ -139,8 +151,12 @@ def test_segments_that_stay_are_remembered(service: MooncakeStoreService) -> Non
     service.current_mode, service.mounted_segment_ids = "decode", ["1-1"]
     service.store.broken = {"1-1"}
     status, answer = ask(service.handle_reconfigure, decode)
-    assert (status, answer["failed_segment_ids"], answer["mode"]) == (500, ["1-1"], "decode")
-    assert service.mounted_segment_ids == ["1-1", "2-2"], "both are mounted"
+    assert (status, answer["segment_ids"], answer["mode"]) == (200, ["2-2", "1-1"], "decode"), "both are mounted"
+    assert ask(service.handle_reconfigure, decode)[1]["segment_ids"] == ["2-2", "1-1"], "still"
+    assert [call[0] for call in service.store.calls] == ["mount"], "the same again mounts nothing"
+    status, answer = ask(service.handle_reconfigure, {"mode": "prefill"})
+    assert (status, answer["mode"], answer["failed_segment_ids"]) == (500, "decode", ["1-1"])
+    assert ask(service.handle_reconfigure, decode)[0] == 200
     service.store.broken = set()
     status, answer = ask(service.handle_unmount_shm, {"segment_ids": ["1-1"], "grace_period_seconds": 3})
     assert (status, service.current_mode, service.mounted_segment_ids) == (200, "decode", ["2-2"])
@@ -151,7 +167,35 @@ def test_segments_that_stay_are_remembered(service: MooncakeStoreService) -> Non
 
 def test_the_settings_of_a_service(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MOONCAKE_MASTER", "m:50051")
-    service = MooncakeStoreService(defines={"local_hostname": "n", "unknown": "x"})
+    service = MooncakeStoreService(cli_config={"local_hostname": "n", "unknown": "x"})
     assert isinstance(service.config, MooncakeConfig)
     assert (service.config.local_hostname, service.port) == ("n", 0)
     assert not hasattr(service.config, "unknown")
+
+
+def test_sync_main_is_the_program_where_aiohttp_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    became: list[str] = []
+
+    def execute(alias: str) -> None:
+        became.append(alias)
+        raise SystemExit(0)
+
+    monkeypatch.setattr("mooncake.mooncake_store_service.find_spec", lambda _: None)
+    monkeypatch.setattr("mooncake._binary.execute", execute)
+    with pytest.raises(SystemExit):
+        mooncake_store_service.sync_main()
+    assert became == ["mooncake_store_service"]
+
+
+def test_main_serves_until_a_signal(package: Package) -> None:
+    """All of it together, as a wrapper runs it."""
+    port = free_port()
+    code = "import sys, mooncake.mooncake_store_service as m; sys.exit(m.sync_main())"
+    process = package.start(
+        "-c", code, "--port", str(port), "-Dglobal_segment_size=16mb", "--define", "local_hostname=127.0.0.1",
+        **Master(package).env(),
+    )  # fmt: skip
+    rest = Rest(process, port)
+    eventually(lambda: rest.ask("GET", "/api/exist/none")[0] == 200)
+    assert rest.ask("PUT", "/api/put", {"key": "k", "value": "v"})[0] == 200
+    assert process.end() == 0

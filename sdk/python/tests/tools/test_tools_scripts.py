@@ -22,7 +22,7 @@ SCRIPTS = [
         "mooncake_http_metadata_server",
         "Serve the metadata",
     ),
-    ("mc_store_rest_server", "mooncake.mooncake_store_service:sync_main", "mooncake_store_service", "A store node"),
+    ("mc_store_rest_server", "mooncake.mooncake_store_service:program", "mooncake_store_service", "A store node"),
     ("mooncake-hicache-sizing", "mooncake.hicache_sizing:main", "mooncake-hicache-sizing", "huge pages"),
 ]
 MODULES = [

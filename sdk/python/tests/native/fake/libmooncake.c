@@ -141,7 +141,9 @@ mck_handle mck_store_new(void) {
 
 void mck_store_free(mck_handle s) { RECORDED("store_free", s, ); }
 
-int32_t mck_store_setup(mck_handle s, const char *settings, uint64_t len, int32_t positional, mck_handle engine) {
+/* The settings "wait" have it wait until it is interrupted, 20 s at most. */
+int32_t mck_store_setup(mck_handle s, const char *settings, uint64_t len, int32_t positional, mck_handle engine, mck_interrupted interrupted, void *arg) {
+  for (int i = 0; i < 2000 && len == 4 && memcmp(settings, "wait", 4) == 0 && !interrupted(arg); i++) usleep(10000);
   RECORDED("store_setup", s, add_text("settings", settings, len); add(" positional=%d engine=%lld", positional, (long long)engine));
   return -600;
 }

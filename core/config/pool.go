@@ -1,0 +1,59 @@
+package config
+
+import (
+	"net"
+	"strconv"
+
+	"github.com/spf13/pflag"
+)
+
+// The flags by which every command that talks to a pool names it. masterFlag is a short name
+// of --master_server_address; adminPortFlag is for commands that ask the admin port, which is
+// on the master's host.
+const (
+	masterFlag    = "master"
+	masterKey     = "store.master_server_address"
+	adminPortFlag = "metrics_port"
+	adminPortKey  = "master.metrics_port"
+)
+
+// MasterUsage is the help of --master.
+const MasterUsage = "host:port of the master; also MOONCAKE_MASTER, or " + masterKey + " in the configuration file"
+
+// RegisterPoolFlags adds --master, --metrics_port and --config to a command that is no role
+// and asks the admin port of a pool's master. LoadPool reads them.
+func RegisterPoolFlags(fs *pflag.FlagSet) {
+	add(fs, GroupRole, masterFlag, "host:port", MasterUsage, "127.0.0.1:50051")
+	add(fs, GroupRole, adminPortFlag, "port", "admin port on that host; also MOONCAKE_MASTER_METRICS_PORT, or "+adminPortKey+" in the file", "9003")
+	add(fs, GroupMain, "config", "file", "configuration file (.yaml, .yml or .json); also MOONCAKE_CONFIG", "")
+}
+
+// LoadPool returns the address of the admin port of the pool that flags, environment and file
+// name, in the same order of precedence as for a client.
+func LoadPool(fs *pflag.FlagSet, environ []string) (admin string, err error) {
+	loaded, err := Load(Options{Role: RoleClient, Flags: fs, Environ: environ})
+	if err != nil {
+		return "", err
+	}
+	host, _, err := net.SplitHostPort(loaded.Config.Store.MasterServerAddress)
+	if err != nil {
+		p := &Problem{Key: masterKey, Reason: err.Error(), Hint: "use host:port, for example 127.0.0.1:50051"}
+		return "", Problems{p}
+	}
+	return net.JoinHostPort(host, strconv.Itoa(loaded.Config.Master.MetricsPort)), nil
+}
+
+// poolFlags adds to the flags of a role those that it has as a client of a pool.
+func (l *loader) poolFlags(ours map[string]field) {
+	if !l.Role.node() {
+		return
+	}
+	ours[masterFlag] = l.byKey[masterKey]
+	if _, taken := ours[adminPortFlag]; !taken {
+		ours[adminPortFlag] = l.byKey[adminPortKey]
+	}
+	short, given := changed(l.Flags, masterFlag)
+	if long, too := changed(l.Flags, "master_server_address"); given && too && short != long {
+		l.problem(Origin{Layer: LayerFlag, Name: "--" + masterFlag}, masterKey, &short, "is not what --master_server_address says", "give one of them")
+	}
+}

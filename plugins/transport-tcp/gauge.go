@@ -1,0 +1,67 @@
+package tcp
+
+import (
+	"net"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// gauge tells how far the bytes of a connection have come, by the kernel's counts: those that
+// the peer acknowledged and those that arrived. A write that returned says less: the kernel may
+// hold minutes' worth of bytes for a slow link, and wakes the writer only when a third of its
+// buffer is free. A peer whose machine lives and whose process stands still acknowledges what
+// fits its receive buffer, and nothing after that. Safe for concurrent use.
+type gauge struct {
+	raw  syscall.RawConn // nil for what is no socket
+	last atomic.Uint64
+	// The round trips, in microseconds, when moved was last called: now, and the least of them.
+	now, least atomic.Uint32
+	unacked    atomic.Uint32 // packets that were sent and not acknowledged then
+}
+
+// open makes the gauge that of a connection. It is called before anything else, once.
+func (g *gauge) open(conn net.Conn) {
+	if sc, ok := conn.(syscall.Conn); ok {
+		g.raw, _ = sc.SyscallConn() // Without it the gauge stands still.
+	}
+}
+
+// moved returns the bytes of the connection so far, of both directions. Once the connection is
+// closed, or where it is no socket, the value stays.
+func (g *gauge) moved() uint64 {
+	if g.raw == nil {
+		return 0
+	}
+	_ = g.raw.Control(func(fd uintptr) {
+		if info, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO); err == nil {
+			g.last.Store(info.Bytes_acked + info.Bytes_received)
+			g.now.Store(info.Rtt)
+			g.least.Store(info.Min_rtt)
+			g.unacked.Store(info.Unacked)
+		}
+	})
+	return g.last.Load()
+}
+
+// rtt returns the round trip of the connection, and the least of all that were measured; zero where
+// it is no socket.
+func (g *gauge) rtt() (now, least time.Duration) {
+	g.moved()
+	return time.Duration(g.now.Load()) * time.Microsecond, time.Duration(g.least.Load()) * time.Microsecond
+}
+
+// mark is a value of a gauge, to be compared with a later one.
+type mark struct{ at uint64 }
+
+// set notes where the gauge is now.
+func (m *mark) set(g *gauge) { m.at = g.moved() }
+
+// passed reports whether bytes moved since the last call or set.
+func (m *mark) passed(g *gauge) bool {
+	before := m.at
+	m.set(g)
+	return m.at != before
+}

@@ -1,0 +1,70 @@
+package tcp
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/mooncake-go/mooncake/sdk/errs"
+	"github.com/mooncake-go/mooncake/sdk/transport"
+)
+
+// hastyPatience is how long a peer may owe answers whose machine has acknowledged all that was
+// sent, or takes no more: the network has done its part, so that the process there stands still.
+const hastyPatience = time.Second
+
+// taken follows how long the machine of a peer has had all that it takes of a lane.
+type taken struct {
+	moved uint64
+	since time.Time // the last look at which bytes moved or were on their way; zero before one
+}
+
+// look brings it up to date and returns for how long that has been so.
+func (t *taken) look(g *gauge, now time.Time) time.Duration {
+	if moved := g.moved(); moved != t.moved || g.unacked.Load() > 0 || t.since.IsZero() {
+		t.moved, t.since = moved, now
+	}
+	return now.Sub(t.since)
+}
+
+// giveUpHasty fails the hasty writes that wait for a process that stands still: those on its
+// lanes, and those that no lane takes because of it. path.mu is held.
+func (p *path) giveUpHasty(now time.Time) {
+	if p.peer.Upstream != 0 {
+		return
+	}
+	still, moving := false, false
+	for _, l := range p.lanes {
+		switch {
+		case !l.up:
+		case !l.owed():
+			l.taken.since, moving = time.Time{}, true
+		case l.taken.look(&l.gauge, now) < hastyPatience:
+			moving = true
+		default:
+			still = true
+			for _, pt := range l.slots {
+				if pt != nil && pt.op != nil {
+					p.giveUp(pt.op)
+				}
+			}
+		}
+	}
+	if !still || moving {
+		return
+	}
+	for o := range p.Active() {
+		if o.queued {
+			p.giveUp(o)
+		}
+	}
+}
+
+func (p *path) giveUp(o *op) {
+	if !o.Hasty || o.Kind != transport.Write || o.err != nil {
+		return
+	}
+	p.abort(o, &errs.Error{
+		Code: errs.RPCTimeout, Class: errs.ClassTransientPeer, Op: p.Name(),
+		Err: fmt.Errorf("the peer's machine takes bytes, and its process has not answered for %s", hastyPatience),
+	}, true)
+}

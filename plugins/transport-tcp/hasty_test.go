@@ -1,0 +1,99 @@
+package tcp
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mooncake-go/mooncake/sdk/errs"
+	"github.com/mooncake-go/mooncake/sdk/transport"
+)
+
+// swallow has a proxy take all that comes after the hello and say nothing, as the machine of a
+// process does that stands still.
+func swallow(up bool, at int64, _ []byte) verdict {
+	if up && at >= headerSize {
+		return drop
+	}
+	return pass
+}
+
+// TestHastyWriteDoesNotWait: a hasty write whose peer stands still is given up, in doubt, and so is
+// one that no connection takes for that; what is not hasty goes on waiting.
+func TestHastyWriteDoesNotWait(t *testing.T) {
+	r, f := throughProxy(t, 4096)
+	buf := make([]byte, 4096)
+	r.ok(t, r.write(buf))
+	f.set(swallow)
+	hasty := func(id uint64, op transport.Op) transport.Op {
+		op.ID, op.Hasty, op.Stall = id, true, 4*time.Second
+		return patient(op)
+	}
+	waiting := patient(r.write(buf[:100]))
+	waiting.ID = 7
+	r.submit(t, waiting)
+	until(t, "it is sent", func() bool {
+		r.path.mu.Lock()
+		defer r.path.mu.Unlock()
+		return r.path.queue.head == nil && len(r.path.lanes) == 1 && !r.path.lanes[0].writing
+	})
+	r.submit(t, hasty(8, r.write(buf[100:200])))
+	c := r.reap(t)
+	require.EqualValues(t, 8, c.ID, "%v", c.Err)
+	require.Equal(t, transport.Quarantined, c.Status)
+	require.Equal(t, errs.ClassTransientPeer, c.Class())
+	require.True(t, errs.Is(c.Err, errs.RPCTimeout), "%v", c.Err)
+
+	r.silence(t)
+	r.submit(t, hasty(9, r.write(buf[200:300])))
+	c = r.reap(t)
+	require.EqualValues(t, 9, c.ID, "%v", c.Err)
+	require.Equal(t, transport.Failed, c.Status, "none of it was sent")
+	require.Equal(t, errs.ClassTransientPeer, c.Class())
+
+	r.path.mu.Lock()
+	defer r.path.mu.Unlock()
+	require.Equal(t, 1, r.path.Len(), "the one that is not hasty")
+}
+
+// TestSlowIsNotStill: bytes that are on their way, however slowly, are no sign of a peer that
+// stands still, and a path on which they move does not stall.
+func TestSlowIsNotStill(t *testing.T) {
+	r, f := throughProxy(t, 1<<20)
+	r.ok(t, r.write(make([]byte, 64)))
+	f.set(func(up bool, at int64, _ []byte) verdict {
+		if at >= headerSize {
+			time.Sleep(20 * time.Millisecond)
+		}
+		return pass
+	})
+	for _, op := range []transport.Op{r.read(make([]byte, 1<<20)), r.write(make([]byte, 1<<20))} {
+		op.Hasty, op.Stall = true, 500*time.Millisecond
+		r.ok(t, patient(op))
+	}
+}
+
+// TestGauge counts what a connection carried in both directions, and stands still when it does.
+func TestGauge(t *testing.T) {
+	r, _ := throughProxy(t, 4096)
+	moved := func() uint64 {
+		r.path.mu.Lock()
+		defer r.path.mu.Unlock()
+		return r.path.moved()
+	}
+	buf := make([]byte, 4096)
+	r.ok(t, r.write(buf))
+	until(t, "the write is acknowledged", func() bool { return moved() == 2*headerSize+4096 })
+	r.ok(t, r.read(buf))
+	until(t, "the read is as well", func() bool { return moved() == 4*headerSize+2*4096 })
+	r.path.mu.Lock()
+	r.path.lanes[0].die(errQuiet)
+	r.path.mu.Unlock()
+	until(t, "the connection is gone", func() bool {
+		r.path.mu.Lock()
+		defer r.path.mu.Unlock()
+		return len(r.path.lanes) == 0
+	})
+	require.EqualValues(t, 4*headerSize+2*4096, moved(), "what it carried is not forgotten")
+}

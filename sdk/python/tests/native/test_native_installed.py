@@ -1,0 +1,70 @@
+"""The package as pip puts it somewhere: what it takes, and its program without any tool around it."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import zlib
+from pathlib import Path
+
+import pytest
+
+import mooncake
+
+PACKED_MOST = 15 * 1000 * 1000  # bytes, compressed as in a wheel
+INSTALLED_MOST = 40 << 20  # bytes
+LIMIT = 60.0  # seconds
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Path:
+    """A copy of the package in a folder of its own."""
+    package = Path(mooncake.__file__).parent
+    shutil.copytree(package, tmp_path / "site" / "mooncake", ignore=shutil.ignore_patterns("__pycache__", ".*"))
+    return tmp_path / "site"
+
+
+def test_size(site: Path) -> None:
+    files = [file for file in site.rglob("*") if file.is_file()]
+    assert sum(file.stat().st_size for file in files) <= INSTALLED_MOST
+    assert sum(len(zlib.compress(file.read_bytes())) for file in files) <= PACKED_MOST
+
+
+def test_nothing_but_the_package(site: Path, tmp_path: Path) -> None:
+    env = {"PATH": str(tmp_path), "PYTHONPATH": str(site)}  # no Go, no compiler
+    link = tmp_path / "mooncake_master"
+    link.symlink_to(site / "mooncake" / "mooncake")
+    for program, args, status in (
+        (site / "mooncake" / "mooncake", ["version"], 0),
+        (link, ["--version"], 0),
+        (site / "mooncake" / "mooncake", ["nonsense"], 2),
+    ):
+        done = subprocess.run([program, *args], env=env, capture_output=True, text=True, timeout=LIMIT, check=False)
+        assert done.returncode == status, done.stderr
+        assert ("mooncake " in done.stdout) == (status == 0)
+    code = "import mooncake; from mooncake.store import MooncakeDistributedStore as S; print(mooncake.__file__, S().close())"
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=env, capture_output=True, text=True, timeout=LIMIT, check=False, cwd=tmp_path
+    )
+    assert done.returncode == 0, done.stderr
+    assert str(site) in done.stdout
+
+
+def test_quit_shows_what_the_program_does(site: Path) -> None:
+    command = [site / "mooncake" / "mooncake", "metadata", "--port", "0"]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
+        caught = 1 << signal.SIGQUIT - 1
+        try:
+            deadline = time.monotonic() + LIMIT
+            while not int(Path(f"/proc/{process.pid}/status").read_text().split("SigCgt:")[1].split()[0], 16) & caught:
+                assert time.monotonic() < deadline, "the program does not catch SIGQUIT"
+                time.sleep(0.01)
+            process.send_signal(signal.SIGQUIT)
+            _, text = process.communicate(timeout=LIMIT)
+        finally:
+            process.kill()
+    assert process.returncode == 2
+    assert "SIGQUIT" in text and "goroutine " in text and "cli.Main" in text

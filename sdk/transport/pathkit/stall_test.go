@@ -1,0 +1,141 @@
+package pathkit_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mooncake-go/mooncake/sdk/errs"
+	"github.com/mooncake-go/mooncake/sdk/transport"
+)
+
+const stall = 5 * time.Second
+
+// stalling submits a read with a stall limit and a far deadline to a path with a meter.
+func stalling(t *testing.T, meter func() uint64, ids ...uint64) *testPath {
+	t.Helper()
+	p := newTestPath(ample)
+	p.mu.Lock()
+	p.Meter(meter)
+	p.mu.Unlock()
+	_, err := p.add("k", 100)
+	require.NoError(t, err)
+	for _, id := range ids {
+		o := read(id, time.Now().Add(time.Hour))
+		o.Stall = stall
+		_, err = p.submit(o)
+		require.NoError(t, err)
+	}
+	return p
+}
+
+// ended returns the operations that were ended by now.
+func (p *testPath) ended() []uint64 {
+	synctest.Wait()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return append([]uint64(nil), p.expired...)
+}
+
+// TestStall: an operation whose path moves nothing ends after its stall limit, and not much later.
+func TestStall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := stalling(t, func() uint64 { return 7 }, 1)
+		time.Sleep(stall - time.Second)
+		require.Empty(t, p.ended())
+		time.Sleep(time.Second + stall/8)
+		require.Equal(t, []uint64{1}, p.ended())
+	})
+}
+
+// TestProgress: an operation that waits behind others goes on for as long as the meter turns,
+// whatever becomes of itself, and stalls when that stops.
+func TestProgress(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		p := stalling(t, func() uint64 { return uint64(min(time.Since(began), time.Minute) / (stall / 2)) }, 1)
+		time.Sleep(time.Minute + stall/2)
+		require.Empty(t, p.ended())
+		time.Sleep(stall)
+		require.Equal(t, []uint64{1}, p.ended())
+	})
+}
+
+// TestFinishedIsProgress: what ends well counts without a meter; what fails does not.
+func TestFinishedIsProgress(t *testing.T) {
+	for name, failure := range map[string]error{"ended well": nil, "failed": context.Canceled} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p := stalling(t, nil, 1, 2)
+				time.Sleep(stall - time.Second)
+				p.mu.Lock()
+				p.Finish(p.find(2), failure, false)
+				p.mu.Unlock()
+				time.Sleep(stall - time.Second)
+				if failure == nil {
+					require.Empty(t, p.ended())
+				} else {
+					require.Equal(t, []uint64{1}, p.ended())
+				}
+				time.Sleep(stall)
+				require.Equal(t, []uint64{1}, p.ended())
+			})
+		})
+	}
+}
+
+// TestPatience: the stall limits of a path to a far peer are longer.
+func TestPatience(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := stalling(t, nil, 1)
+		p.mu.Lock()
+		p.Patience(3)
+		p.mu.Unlock()
+		time.Sleep(3*stall - time.Second)
+		require.Empty(t, p.ended())
+		time.Sleep(2 * time.Second)
+		require.Equal(t, []uint64{1}, p.ended())
+	})
+}
+
+// TestDeadlineBeforeStall: progress does not outlast the deadline.
+func TestDeadlineBeforeStall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		p := newTestPath(ample)
+		p.mu.Lock()
+		p.Meter(func() uint64 { return uint64(time.Since(began)) })
+		p.mu.Unlock()
+		_, err := p.add("k", 100)
+		require.NoError(t, err)
+		o := read(1, began.Add(20*time.Second))
+		o.Stall = stall
+		_, err = p.submit(o)
+		require.NoError(t, err)
+		time.Sleep(20*time.Second - time.Millisecond)
+		require.Empty(t, p.ended())
+		time.Sleep(2 * time.Millisecond)
+		require.Equal(t, []uint64{1}, p.ended())
+	})
+}
+
+// TestErrOverdue says which of the two limits was met.
+func TestErrOverdue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := stalling(t, nil, 1)
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		err := p.ErrOverdue(p.find(1), context.Canceled)
+		require.ErrorContains(t, err, "nothing has moved for 5s")
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.ErrorIs(t, err, context.Canceled)
+		require.True(t, errs.Is(err, errs.RPCTimeout))
+		require.Equal(t, errs.ClassTransientPath, errs.ClassOf(err))
+		late := p.Accept(&transport.Op{ID: 2, Kind: transport.Read, Remote: 1, Deadline: time.Now(), Stall: stall}, time.Now())
+		require.NotContains(t, p.ErrOverdue(late, nil).Error(), "moved")
+		p.Shut()
+	})
+}
