@@ -10,8 +10,14 @@ import "time"
 const (
 	// farRTT is the round trip from which a peer is far.
 	farRTT = 5 * time.Millisecond
-	// farShare is what is worth a connection of its own then, and the size of a part, in bytes.
+	// farShare is how many bytes are worth a connection of their own then.
 	farShare = 128 << 10
+	// farPart is the size of a part then, and farWindow how many bytes a connection has in flight
+	// until its first answer. From there on its window grows by what the peer has answered, as in
+	// TCP's slow start, so that a connection which met losses does not hold work that another
+	// would end sooner.
+	farPart   = 32 << 10
+	farWindow = 2 * farPart
 	// distantRTT is the round trip from which a peer gets distantPatience times the silence: what
 	// is lost on the way is sent again after two round trips, then four, then eight.
 	distantRTT      = 50 * time.Millisecond
@@ -37,6 +43,17 @@ func (p *path) least() int64 {
 		return farShare
 	}
 	return minShare
+}
+
+// share is how many bytes the lane may have in flight: as many as any other, so that no lane takes
+// all and leaves the others idle. path.mu is held.
+func (l *lane) share() int64 {
+	p := l.p
+	equal := max(p.least(), p.Bytes()/int64(max(p.maxLanes, len(p.lanes))))
+	if p.far {
+		return min(equal, l.window)
+	}
+	return equal
 }
 
 // most is how many lanes the path may have. path.mu is held.

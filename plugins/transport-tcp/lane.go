@@ -41,6 +41,7 @@ type lane struct {
 	free     []uint16 // free slots
 	serial   uint64   // makes request ids of one slot different
 	inflight int64    // bytes of requests under way
+	window   int64    // the most of them to a far peer
 	parked   bool     // the writer waits for wake
 	wake     chan struct{}
 	lastUsed time.Time
@@ -101,11 +102,9 @@ func (p *path) kick() {
 	}
 }
 
-// hasRoom reports whether the lane may take more: an equal share of what the path has
-// under way, so that no lane takes all and leaves the others idle.
+// hasRoom reports whether the lane may take more.
 func (l *lane) hasRoom() bool {
-	share := max(l.p.least(), l.p.Bytes()/int64(max(l.p.maxLanes, len(l.p.lanes))))
-	return l.up && !l.hearing && len(l.free) > 0 && (l.inflight == 0 || l.inflight < share) && !l.silent(time.Now())
+	return l.up && !l.hearing && len(l.free) > 0 && (l.inflight == 0 || l.inflight < l.share()) && !l.silent(time.Now())
 }
 
 // owed reports whether the peer owes an answer.
@@ -193,7 +192,7 @@ func (l *lane) connect() bool {
 // begin takes a connection into use. path.mu is held.
 func (l *lane) begin(conn net.Conn, h *hello) {
 	p, cfg := l.p, &l.p.n.cfg
-	l.conn, l.in, l.up, l.lastUsed = conn, sourceOf(conn, cfg.BusyPoll), true, time.Now()
+	l.conn, l.in, l.up, l.lastUsed, l.window = conn, sourceOf(conn, cfg.BusyPoll), true, time.Now(), farWindow
 	l.maxSlice, l.depth, l.stall = min(cfg.SliceBytes, int(h.MaxFrame)), maxPending, cfg.StallTimeout
 	if p.peer.Upstream != 0 {
 		l.depth, l.stall = 1, cfg.UpstreamStatusTimeout
