@@ -57,6 +57,38 @@ func TestHastyWriteDoesNotWait(t *testing.T) {
 	require.Equal(t, 1, r.path.Len(), "the one that is not hasty")
 }
 
+// TestHastyWriteWaitsForOtherConnection: a hasty write that no connection has taken yet is not given up
+// for one that stands still while another works.
+func TestHastyWriteWaitsForOtherConnection(t *testing.T) {
+	r, f := throughProxy(t, 4096)
+	r.ok(t, r.write(make([]byte, 64)))
+	f.set(swallow)
+	r.submit(t, patient(r.write(make([]byte, 64))))
+	until(t, "the peer's machine has all of it", func() bool {
+		r.path.mu.Lock()
+		defer r.path.mu.Unlock()
+		l := r.path.lanes[0]
+		l.gauge.moved()
+		return l.owed() && !l.writing && l.gauge.unacked.Load() == 0
+	})
+	r.path.mu.Lock()
+	defer r.path.mu.Unlock()
+	still := r.path.lanes[0]
+	still.taken = taken{moved: still.gauge.moved(), since: time.Now().Add(-2 * hastyPatience)}
+	in := patient(r.write(make([]byte, 64)))
+	in.ID, in.Hasty = 9, true
+	key, err := r.path.Check(&in)
+	require.NoError(t, err)
+	r.path.accept(&in, key, time.Now())
+	require.Equal(t, 2, r.path.Len())
+	r.path.lanes = append(r.path.lanes, &lane{p: r.path, up: true})
+	r.path.giveUpHasty(time.Now())
+	r.path.lanes = r.path.lanes[:1]
+	require.Equal(t, 2, r.path.Len())
+	r.path.giveUpHasty(time.Now())
+	require.Equal(t, 1, r.path.Len(), "there is no other any more")
+}
+
 // TestSlowIsNotStill: bytes that are on their way, however slowly, are no sign of a peer that
 // stands still, and a path on which they move does not stall.
 func TestSlowIsNotStill(t *testing.T) {
