@@ -55,7 +55,7 @@ func understood(t *testing.T, words []string) {
 func documentedText(t *testing.T) map[string]string {
 	texts := map[string]string{}
 	block := regexp.MustCompile("(?ms)^```(?:sh|console)\n(.*?)^```$")
-	for _, pattern := range []string{"README.md", "docs/*.md", "docs/plugins/*.md", "plugins/*/README.md", "examples/*/README.md"} {
+	for _, pattern := range []string{"README.md", "docs/*.md", "docs/*/*.md", "plugins/*/README.md", "examples/*/README.md"} {
 		files, err := filepath.Glob(filepath.Join("../../..", pattern))
 		require.NoError(t, err)
 		require.NotEmpty(t, files, pattern)

@@ -43,7 +43,7 @@ func routes() []route {
 		{method: "GET", path: "/leader", what: "Who leads.", serve: (*handler).leader},
 		{method: "GET", path: "/metrics", what: "Everything, in Prometheus' text format.", serve: (*handler).metrics},
 		{method: "GET", path: "/metrics/summary", what: "One line for people; rates are over the time since the last log line.", serve: (*handler).summary},
-		{method: "GET", path: "/kv_events/status", what: "What became of the events about objects that come and go, since the start; see [KV events](operations.md#kv-events).", data: true, serve: (*handler).kvEvents},
+		{method: "GET", path: "/kv_events/status", what: "What became of the events about objects that come and go, since the start; see [KV events](operations/kv-events.md).", data: true, serve: (*handler).kvEvents},
 		{method: "GET", path: "/query_key", params: []string{"key", "lease"}, data: true, serve: (*handler).queryKey,
 			what: "Where an object of the default tenant lies, a line a part. It counts as a read and grants its lease; `lease=false` does neither."},
 		{method: "GET", path: "/batch_query_keys", params: []string{"keys"}, data: true, plain: true, serve: (*handler).batchQueryKeys,

@@ -1,6 +1,6 @@
 // Package kvevents tells routers which objects can be read: it publishes an event for each
 // one that becomes readable and each that goes, in the form that routers know from inference
-// engines. Their subscribers connect with ZeroMQ; see docs/operations.md.
+// engines. Their subscribers connect with ZeroMQ; see docs/operations/kv-events.md.
 //
 // A message has three frames: an empty topic, a number that is one higher than that of the
 // message before, big-endian in 8 bytes, and a MessagePack array [ms since 1970, [events],

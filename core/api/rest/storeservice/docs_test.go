@@ -11,10 +11,10 @@ import (
 	"github.com/mooncake-go/mooncake/core/api/rest/storeservice"
 )
 
-// TestEveryRouteIsDocumented: the comparison with upstream names each, operations.md says
+// TestEveryRouteIsDocumented: the comparison with upstream names each, store-service.md says
 // how to use it.
 func TestEveryRouteIsDocumented(t *testing.T) {
-	for file, key := range map[string]string{"compatibility.md": "{key}", "operations.md": "k"} {
+	for file, key := range map[string]string{"compatibility.md": "{key}", "operations/store-service.md": "k"} {
 		text, err := os.ReadFile("../../../../docs/" + file)
 		require.NoError(t, err)
 		for _, r := range storeservice.Routes() {
