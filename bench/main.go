@@ -1,5 +1,5 @@
 // Bench measures this project beside its peers, in turn, on one machine, in one run: `make
-// bench-peers`. docs/performance.md says how to read what it prints.
+// bench-peers`. docs/performance/competitors.md says how to read its table.
 package main
 
 import (

@@ -1,4 +1,4 @@
-"""The script that measures Python beside Go; its figures are in docs/performance.md."""
+"""The script that measures Python beside Go; its figures are in docs/performance/python.md."""
 
 from __future__ import annotations
 
