@@ -11,11 +11,11 @@ import (
 	"github.com/mooncake-go/mooncake/core/config/internal/upstream"
 )
 
-// docs/compatibility.md says of every name of the reference implementation what becomes
+// docs/compatibility/settings.md says of every name of the reference implementation what becomes
 // of it, in the table of its kind: same, better or different where it has an effect, not
 // yet or no where it has none, and refused where switching it on is an error.
 func TestCompatibilityNamesEverything(t *testing.T) {
-	data, err := os.ReadFile("../../docs/compatibility.md")
+	data, err := os.ReadFile("../../docs/compatibility/settings.md")
 	require.NoError(t, err)
 	keys := newLoader(Options{}).byKey
 	names := regexp.MustCompile("`([^`]+)`")
@@ -55,7 +55,7 @@ func TestCompatibilityNamesEverything(t *testing.T) {
 	}
 	for _, f := range schema() {
 		if f.section == "master" && !isUpstream(f.key) {
-			require.True(t, strings.Contains(string(data), "`"+f.key+"`"), "%s only exists here and is not in docs/compatibility.md", f.key)
+			require.True(t, strings.Contains(string(data), "`"+f.key+"`"), "%s only exists here and is not in docs/compatibility/settings.md", f.key)
 		}
 	}
 }

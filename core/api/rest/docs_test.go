@@ -46,7 +46,7 @@ func examples() map[string]example {
 const intro = `# Admin HTTP of the master
 
 What the admin port (` + "`metrics_port`" + `, 9003) answers. Generated from the table of routes and from what they answer:
-` + "`go test ./core/api/rest -update`" + `. What differs from upstream: [compatibility.md](compatibility.md#admin-http-of-the-master-9003).
+` + "`go test ./core/api/rest -update`" + `. What differs from upstream: [compatibility/services.md](compatibility/services.md#admin-http-of-the-master-9003).
 
 - Nothing here is authenticated: keep the port inside the pool's network.
 - Parameters are percent-encoded; a plus sign is a plus sign. Below ` + "`/api/`" + ` an unknown parameter is refused.
@@ -93,24 +93,24 @@ func TestEveryRouteIsDocumented(t *testing.T) {
 	assert.Equal(t, b.String(), string(have), "run: go test ./core/api/rest -update")
 }
 
-// TestCompatibilityTables: docs/compatibility.md has a row for every route and for every
+// TestCompatibilityTables: docs/compatibility has a row for every route and for every
 // error code, each once.
 func TestCompatibilityTables(t *testing.T) {
-	doc, err := os.ReadFile("../../../docs/compatibility.md")
-	require.NoError(t, err)
-	section := func(name string) string {
+	section := func(page, name string) string {
+		doc, err := os.ReadFile("../../../docs/compatibility/" + page)
+		require.NoError(t, err)
 		_, s, ok := strings.Cut(string(doc), "\n## "+name+"\n")
 		require.True(t, ok, name)
 		s, _, _ = strings.Cut(s, "\n## ")
 		return s
 	}
-	routes := section("Admin HTTP of the master (9003)")
+	routes := section("services.md", "Admin HTTP of the master (9003)")
 	for _, r := range rest.Routes() {
 		found := regexp.MustCompile("`"+regexp.QuoteMeta(r.Method+" "+r.Path)+"(\\?[^`]*)?`").FindAllString(routes, -1)
 		assert.Len(t, found, 1, "%s %s", r.Method, r.Path)
 	}
 	listed := map[string]int{}
-	for line := range strings.Lines(section("Error codes")) {
+	for line := range strings.Lines(section("errors-and-metrics.md", "Error codes")) {
 		cells := strings.Split(line, "|")
 		if len(cells) == 4 {
 			for _, n := range strings.Split(cells[1], ",") {

@@ -28,10 +28,10 @@ func expand(s string) []string {
 	return out
 }
 
-// TestCompatibilityTable: the table of docs/compatibility.md has every name once, and
+// TestCompatibilityTable: the table of docs/compatibility/errors-and-metrics.md has every name once, and
 // says "own" of those that upstream does not have.
 func TestCompatibilityTable(t *testing.T) {
-	doc, err := os.ReadFile("../../../docs/compatibility.md")
+	doc, err := os.ReadFile("../../../docs/compatibility/errors-and-metrics.md")
 	require.NoError(t, err)
 	_, section, ok := strings.Cut(string(doc), "\n## Metric names\n")
 	require.True(t, ok)

@@ -14,7 +14,7 @@ import (
 // TestEveryRouteIsDocumented: the comparison with upstream names each, store-service.md says
 // how to use it.
 func TestEveryRouteIsDocumented(t *testing.T) {
-	for file, key := range map[string]string{"compatibility.md": "{key}", "operations/store-service.md": "k"} {
+	for file, key := range map[string]string{"compatibility/services.md": "{key}", "operations/store-service.md": "k"} {
 		text, err := os.ReadFile("../../../../docs/" + file)
 		require.NoError(t, err)
 		for _, r := range storeservice.Routes() {
@@ -22,7 +22,7 @@ func TestEveryRouteIsDocumented(t *testing.T) {
 			if strings.HasSuffix(r[1], "/") {
 				name += key
 			}
-			if r[1] != "/api/unmount_local_disk" || file == "compatibility.md" {
+			if r[1] != "/api/unmount_local_disk" || file == "compatibility/services.md" {
 				assert.Contains(t, string(text), "`"+name+"`", file)
 			}
 		}

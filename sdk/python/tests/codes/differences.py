@@ -1,6 +1,6 @@
 """Where our answers differ from upstream's on purpose, each with its reason and with what callers make of it.
 
-docs/compatibility.md describes them for users.
+docs/compatibility/python.md describes them for users.
 """
 
 from __future__ import annotations
