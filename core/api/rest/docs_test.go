@@ -45,16 +45,31 @@ func examples() map[string]example {
 
 const intro = `# Admin HTTP of the master
 
-What the admin port (` + "`metrics_port`" + `, 9003) answers. Generated from the table of routes and from what they answer:
-` + "`go test ./core/api/rest -update`" + `. What differs from upstream: [compatibility/services.md](compatibility/services.md#admin-http-of-the-master-9003).
+This page lists the routes of the admin port (` + "`metrics_port`" + `, 9003), each with an example. It is
+generated from the table of routes and from their answers: ` + "`go test ./core/api/rest -update`" + `. For
+the differences from upstream, see
+[compatibility/services.md](compatibility/services.md#admin-http-of-the-master-9003).
 
-- Nothing here is authenticated: keep the port inside the pool's network.
-- Parameters are percent-encoded; a plus sign is a plus sign. Below ` + "`/api/`" + ` an unknown parameter is refused.
-- Errors: ` + "`{\"success\":false,\"error_code\":-704,\"error_message\":\"OBJECT_NOT_FOUND\"}`" + `, below ` + "`/api/`" + ` with a ` + "`detail`" + ` for people.
-  400 for what is wrong with the request, 404 for what is not there, 409 for what cannot be done now, 413 for a body above 1 MiB,
-  429 for too many tasks, 503 for a master that does not serve, 500 for the rest. A wrong method is 405, with ` + "`Allow`" + `.
-- Times are RFC 3339 in UTC, spans are in milliseconds, sizes in bytes.
-- HEAD answers as GET, without the body.
+- The port has no authentication. Keep it inside the pool's network.
+- Parameters are percent-encoded. A plus sign is a plus sign. Routes below ` + "`/api/`" + ` refuse unknown
+  parameters.
+- Errors have the form
+  ` + "`{\"success\":false,\"error_code\":-704,\"error_message\":\"OBJECT_NOT_FOUND\"}`" + `. Below ` + "`/api/`" + `, a
+  readable ` + "`detail`" + ` is added.
+- Times are RFC 3339 in UTC, durations are in milliseconds, sizes in bytes.
+- HEAD answers as GET does, without the body.
+
+| status | meaning |
+|---|---|
+| 400 | the request is wrong |
+| 404 | the object, or whatever else the request names, does not exist |
+| 405 | wrong method; the answer has ` + "`Allow`" + ` |
+| 409 | not possible at the moment |
+| 413 | the body is larger than 1 MiB |
+| 429 | too many tasks |
+| 500 | any other error |
+| 501 | not supported |
+| 503 | the master does not serve |
 `
 
 // TestEveryRouteIsDocumented compares the documentation, which has an example of every
