@@ -22,19 +22,28 @@ const (
 	// is lost on the way is sent again after two round trips, then four, then eight.
 	distantRTT      = 50 * time.Millisecond
 	distantPatience = 3
-	// A link is full when its round trips are fullTimes the least of them and fullRTT.
-	fullTimes = 2
-	fullRTT   = 20 * time.Millisecond
+	// A link is full when its round trips take half as long again as the least of them and fullRTT.
+	fullRTT = 10 * time.Millisecond
 )
+
+// patience is how many times the usual silence a peer gets with round trips of rtt.
+func patience(rtt time.Duration) int {
+	if rtt >= distantRTT {
+		return distantPatience
+	}
+	return 1
+}
 
 // place notes how far the peer is. path.mu is held.
 func (p *path) place(rtt time.Duration) {
 	p.far = rtt >= farRTT
-	if rtt >= distantRTT {
-		p.Patience(distantPatience)
-	} else {
-		p.Patience(1)
-	}
+	p.Patience(patience(rtt))
+}
+
+// stall is how long the connection of the gauge may make no progress, where a near one has limit.
+func (g *gauge) stall(limit time.Duration) time.Duration {
+	_, least := g.rtt()
+	return limit * time.Duration(patience(least))
 }
 
 // least is how many bytes a lane may have in flight whatever its share is.
@@ -70,7 +79,7 @@ func (p *path) full() bool {
 		if !l.up {
 			continue
 		}
-		if now, least := l.gauge.rtt(); now > fullTimes*least+fullRTT {
+		if now, least := l.gauge.rtt(); now > least+least/2+fullRTT {
 			return true
 		}
 	}

@@ -53,3 +53,13 @@ func TestFarWindow(t *testing.T) {
 		require.EqualValues(t, size, l.share(), "the window is for far peers")
 	})
 }
+
+// TestPatience: what a distant peer gets, whose lost packets are sent again after seconds.
+func TestPatience(t *testing.T) {
+	var g gauge
+	require.Equal(t, 10*time.Second, g.stall(10*time.Second), "no round trip was measured")
+	g.least.Store(uint32((distantRTT - 1) / time.Microsecond))
+	require.Equal(t, 10*time.Second, g.stall(10*time.Second))
+	g.least.Store(uint32(distantRTT / time.Microsecond))
+	require.Equal(t, distantPatience*10*time.Second, g.stall(10*time.Second))
+}

@@ -193,16 +193,16 @@ func (l *lane) connect() bool {
 func (l *lane) begin(conn net.Conn, h *hello) {
 	p, cfg := l.p, &l.p.n.cfg
 	l.conn, l.in, l.up, l.lastUsed, l.window = conn, sourceOf(conn, cfg.BusyPoll), true, time.Now(), farWindow
-	l.maxSlice, l.depth, l.stall = min(cfg.SliceBytes, int(h.MaxFrame)), maxPending, cfg.StallTimeout
+	l.gauge.open(conn)
+	l.greeted = l.gauge.moved()
+	l.maxSlice, l.depth, l.stall = min(cfg.SliceBytes, int(h.MaxFrame)), maxPending, l.gauge.stall(cfg.StallTimeout)
 	if p.peer.Upstream != 0 {
 		l.depth, l.stall = 1, cfg.UpstreamStatusTimeout
 	}
 	// Leave well before the peer would close, so that no request meets a closing end.
 	l.idle = max(min(cfg.IdleTimeout, h.Idle/2), time.Millisecond)
 	l.checks = cfg.Checksum || h.Flags&flagChecksum != 0
-	l.gauge.open(conn)
-	l.greeted = l.gauge.moved()
-	l.w.pace = pacer{conn: conn, stall: cfg.StallTimeout, stats: &p.n.stats, gauge: &l.gauge}
+	l.w.pace = pacer{conn: conn, stall: l.gauge.stall(cfg.StallTimeout), stats: &p.n.stats, gauge: &l.gauge}
 	if sc, ok := conn.(syscall.Conn); ok {
 		l.w.lookout, _ = busypoll.NewLookout(sc, cfg.BusyPoll, func() bool { return len(l.wake) > 0 })
 		l.a.open(l, sc, cfg.BusyPoll)
