@@ -25,11 +25,7 @@ func (g *group) fill() *slice {
 				break
 			}
 			if !g.reserve(s) {
-				short := s.crowded && g.shorten(s)
 				g.push(s)
-				if short {
-					continue
-				}
 				blocked = s
 				break
 			}
