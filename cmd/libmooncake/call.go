@@ -1,8 +1,8 @@
 package main
 
 import (
-	"github.com/mooncake-go/mooncake/cmd/libmooncake/internal/storeface"
-	"github.com/mooncake-go/mooncake/sdk/busypoll"
+	"github.com/mooncake-go/mooncake/core/bindings/store"
+	"github.com/mooncake-go/mooncake/sdk/x/busypoll"
 )
 
 // fromC is called before the first wait: threads of C wait in this process.
@@ -23,7 +23,7 @@ const inPlace = 4 << 20
 // each time it sleeps, for a peer or another goroutine, two threads have to change places. What
 // moves few bytes hardly sleeps, since waits for an answer poll. More is done on a goroutine of
 // its own, so that the thread sleeps once; work gets the store for which errors are the caller's.
-func call(t *storeface.Store, bytes uint64, work func(t *storeface.Store)) {
+func call(t *store.Store, bytes uint64, work func(t *store.Store)) {
 	if bytes <= inPlace {
 		work(t)
 		return

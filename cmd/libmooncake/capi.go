@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"unsafe"
 
-	"github.com/mooncake-go/mooncake/cmd/libmooncake/internal/storeface"
+	"github.com/mooncake-go/mooncake/core/bindings/store"
 	"github.com/mooncake-go/mooncake/core/model"
 )
 
@@ -18,7 +18,7 @@ import (
 const wrong = -1
 
 func useC(s C.mooncake_store_t) storeUse {
-	return begin[*storeface.Store](int64(s))
+	return begin[*store.Store](int64(s))
 }
 
 // or is a text of C, or another where there is none.
@@ -30,8 +30,8 @@ func or(p *C.mck_const_char, instead string) string {
 }
 
 // placing is how C wants objects placed.
-func placing(c *C.mck_const_config) *storeface.Replicate {
-	r := &storeface.Replicate{ReplicaNum: 1}
+func placing(c *C.mck_const_config) *store.Replicate {
+	r := &store.Replicate{ReplicaNum: 1}
 	if c == nil {
 		return r
 	}
@@ -65,15 +65,15 @@ func keysOf(keys *C.mck_const_text, n C.size_t) ([]string, bool) {
 }
 
 // single is one object in one piece.
-func single(at unsafe.Pointer, n C.size_t) storeface.Pieces {
-	return storeface.Pieces{Ptrs: []uint64{uint64(uintptr(at))}, Sizes: []uint64{uint64(n)}}
+func single(at unsafe.Pointer, n C.size_t) store.Pieces {
+	return store.Pieces{Ptrs: []uint64{uint64(uintptr(at))}, Sizes: []uint64{uint64(n)}}
 }
 
 //export mooncake_store_create
 func mooncake_store_create() C.mooncake_store_t { return C.mooncake_store_t(newStore()) }
 
 //export mooncake_store_destroy
-func mooncake_store_destroy(s C.mooncake_store_t) { free[*storeface.Store](int64(s)) }
+func mooncake_store_destroy(s C.mooncake_store_t) { free[*store.Store](int64(s)) }
 
 //export mooncake_store_setup
 func mooncake_store_setup(s C.mooncake_store_t, hostname, metadata *C.mck_const_char, segment, buffer C.uint64_t,

@@ -8,7 +8,7 @@ import "C"
 import (
 	"unsafe"
 
-	"github.com/mooncake-go/mooncake/cmd/libmooncake/internal/storeface"
+	"github.com/mooncake-go/mooncake/core/bindings/store"
 )
 
 //export mooncake_store_put
@@ -28,7 +28,7 @@ func putOne(s C.mooncake_store_t, key *C.mck_const_char, at unsafe.Pointer, size
 		return wrong
 	}
 	var out [1]int64
-	call(u.Value, uint64(size), func(t *storeface.Store) { t.Put([]string{or(key, "")}, single(at, size), placing(config), 0, out[:]) })
+	call(u.Value, uint64(size), func(t *store.Store) { t.Put([]string{or(key, "")}, single(at, size), placing(config), 0, out[:]) })
 	return C.int(out[0])
 }
 
@@ -43,7 +43,7 @@ func mooncake_store_batch_put_from(s C.mooncake_store_t, keys *C.mck_const_text,
 	}
 	out := make([]int64, n)
 	p := many(at, sizes, n)
-	call(u.Value, total(p.Sizes), func(t *storeface.Store) { t.Put(names, p, placing(config), 0, out) })
+	call(u.Value, total(p.Sizes), func(t *store.Store) { t.Put(names, p, placing(config), 0, out) })
 	narrow(results, out)
 	return 0
 }
@@ -56,7 +56,7 @@ func mooncake_store_get_into(s C.mooncake_store_t, key *C.mck_const_char, at uns
 		return wrong
 	}
 	var out [1]int64
-	call(u.Value, uint64(size), func(t *storeface.Store) { t.GetInto([]string{or(key, "")}, single(at, size), out[:]) })
+	call(u.Value, uint64(size), func(t *store.Store) { t.GetInto([]string{or(key, "")}, single(at, size), out[:]) })
 	return C.int64_t(out[0])
 }
 
@@ -70,13 +70,13 @@ func mooncake_store_batch_get_into(s C.mooncake_store_t, keys *C.mck_const_text,
 		return wrong
 	}
 	p := many(at, sizes, n)
-	call(u.Value, total(p.Sizes), func(t *storeface.Store) { t.GetInto(names, p, view[int64](results, n)) })
+	call(u.Value, total(p.Sizes), func(t *store.Store) { t.GetInto(names, p, view[int64](results, n)) })
 	return 0
 }
 
 // many are objects in one piece each. Addresses and sizes of C have 64 bits.
-func many(at *unsafe.Pointer, sizes *C.mck_const_size, n C.size_t) storeface.Pieces {
-	return storeface.Pieces{Ptrs: view[uint64](at, n), Sizes: view[uint64](sizes, n)}
+func many(at *unsafe.Pointer, sizes *C.mck_const_size, n C.size_t) store.Pieces {
+	return store.Pieces{Ptrs: view[uint64](at, n), Sizes: view[uint64](sizes, n)}
 }
 
 // narrow hands out results as ints.
@@ -88,7 +88,7 @@ func narrow(to *C.int, results []int64) {
 }
 
 // one is the answer of a call about one key.
-func one(s C.mooncake_store_t, key *C.mck_const_char, do func(*storeface.Store, []string, []int64)) int64 {
+func one(s C.mooncake_store_t, key *C.mck_const_char, do func(*store.Store, []string, []int64)) int64 {
 	u := useC(s)
 	defer u.Done()
 	if !u.OK || key == nil {
@@ -101,7 +101,7 @@ func one(s C.mooncake_store_t, key *C.mck_const_char, do func(*storeface.Store, 
 
 //export mooncake_store_is_exist
 func mooncake_store_is_exist(s C.mooncake_store_t, key *C.mck_const_char) C.int {
-	return C.int(one(s, key, (*storeface.Store).Exist))
+	return C.int(one(s, key, (*store.Store).Exist))
 }
 
 //export mooncake_store_batch_is_exist
@@ -120,12 +120,12 @@ func mooncake_store_batch_is_exist(s C.mooncake_store_t, keys *C.mck_const_text,
 
 //export mooncake_store_get_size
 func mooncake_store_get_size(s C.mooncake_store_t, key *C.mck_const_char) C.int64_t {
-	return C.int64_t(one(s, key, (*storeface.Store).Size))
+	return C.int64_t(one(s, key, (*store.Store).Size))
 }
 
 //export mooncake_store_remove
 func mooncake_store_remove(s C.mooncake_store_t, key *C.mck_const_char, force C.int) C.int {
-	return C.int(one(s, key, func(s *storeface.Store, keys []string, out []int64) { s.Remove(keys, force != 0, out) }))
+	return C.int(one(s, key, func(s *store.Store, keys []string, out []int64) { s.Remove(keys, force != 0, out) }))
 }
 
 //export mooncake_store_remove_by_regex

@@ -8,35 +8,35 @@ import "C"
 import (
 	"unsafe"
 
-	"github.com/mooncake-go/mooncake/cmd/libmooncake/internal/classic"
-	"github.com/mooncake-go/mooncake/cmd/libmooncake/internal/handles"
-	"github.com/mooncake-go/mooncake/cmd/libmooncake/internal/storeface"
+	"github.com/mooncake-go/mooncake/core/bindings/handles"
+	"github.com/mooncake-go/mooncake/core/bindings/store"
+	"github.com/mooncake-go/mooncake/core/bindings/upstream"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
 // classicUse finds the engine of the C ABI behind a pointer.
-func classicUse(e C.transfer_engine_t) handles.Use[*classic.Engine] {
-	return handles.Begin[*classic.Engine](&objects, int64(C.te_number(e)))
+func classicUse(e C.transfer_engine_t) handles.Use[*upstream.Engine] {
+	return handles.Begin[*upstream.Engine](&objects, int64(C.te_number(e)))
 }
 
 // invalid is what a call answers that has no engine.
-const invalid = -classic.InvalidArgument
+const invalid = -upstream.InvalidArgument
 
 // cString copies a text of C; NULL is empty.
 func cString(p *C.te_const_char) string { return C.GoString((*C.char)(unsafe.Pointer(p))) }
 
 // result is the number of an error of a call that is not about transfers.
-func result(e *classic.Engine, call string, err error) C.int {
+func result(e *upstream.Engine, call string, err error) C.int {
 	if err != nil {
 		e.Log(call, err)
 	}
-	return C.int(classic.Result(err))
+	return C.int(upstream.Result(err))
 }
 
 //export createTransferEngine
 func createTransferEngine(conn, name, host *C.te_const_char, port C.uint64_t, discover C.int) C.transfer_engine_t {
 	src := source()
-	e, err := classic.New(src, cString(conn), cString(name), discover != 0)
+	e, err := upstream.New(src, cString(conn), cString(name), discover != 0)
 	if err != nil {
 		src.Logger().Error("createTransferEngine failed", "error", err)
 		return nil
@@ -48,7 +48,7 @@ func createTransferEngine(conn, name, host *C.te_const_char, port C.uint64_t, di
 func destroyTransferEngine(engine C.transfer_engine_t) {
 	h := int64(C.te_number(engine))
 	shutdown.Remove(h)
-	free[*classic.Engine](h)
+	free[*upstream.Engine](h)
 }
 
 //export discoverTopology
@@ -142,7 +142,7 @@ func register(engine C.transfer_engine_t, list []C.buffer_entry_t, location stri
 	for i, b := range list {
 		addrs[i] = uint64(uintptr(b.addr))
 		var ok bool
-		if memory[i], ok = storeface.At(addrs[i], uint64(b.length)); !ok {
+		if memory[i], ok = store.At(addrs[i], uint64(b.length)); !ok {
 			return result(u.Value, "registerLocalMemory", errs.New(errs.InvalidParams, "memory", "there is none of %d bytes at %#x", uint64(b.length), addrs[i]))
 		}
 	}

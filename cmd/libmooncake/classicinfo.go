@@ -8,16 +8,16 @@ import "C"
 import (
 	"unsafe"
 
-	"github.com/mooncake-go/mooncake/cmd/libmooncake/internal/classic"
+	"github.com/mooncake-go/mooncake/core/bindings/upstream"
 )
 
 // shutdown ends engines at a signal, for those that asked for it.
-var shutdown classic.Shutdown
+var shutdown upstream.Shutdown
 
 //export enableGracefulShutdown
 func enableGracefulShutdown(engine C.transfer_engine_t) {
 	if h := int64(C.te_number(engine)); known(engine) == 0 {
-		shutdown.Add(h, func() { free[*classic.Engine](h) })
+		shutdown.Add(h, func() { free[*upstream.Engine](h) })
 	}
 }
 

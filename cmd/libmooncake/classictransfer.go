@@ -8,22 +8,22 @@ import "C"
 import (
 	"unsafe"
 
-	"github.com/mooncake-go/mooncake/cmd/libmooncake/internal/classic"
-	"github.com/mooncake-go/mooncake/cmd/libmooncake/internal/engineface"
-	"github.com/mooncake-go/mooncake/cmd/libmooncake/internal/storeface"
+	"github.com/mooncake-go/mooncake/core/bindings/engine"
+	"github.com/mooncake-go/mooncake/core/bindings/store"
+	"github.com/mooncake-go/mooncake/core/bindings/upstream"
 )
 
 //export openSegment
 func openSegment(engine C.transfer_engine_t, name *C.te_const_char) C.int32_t {
-	return open(engine, name, (*classic.Engine).Open)
+	return open(engine, name, (*upstream.Engine).Open)
 }
 
 //export openSegmentNoCache
 func openSegmentNoCache(engine C.transfer_engine_t, name *C.te_const_char) C.int32_t {
-	return open(engine, name, (*classic.Engine).OpenFresh)
+	return open(engine, name, (*upstream.Engine).OpenFresh)
 }
 
-func open(engine C.transfer_engine_t, name *C.te_const_char, how func(*classic.Engine, string) (int32, error)) C.int32_t {
+func open(engine C.transfer_engine_t, name *C.te_const_char, how func(*upstream.Engine, string) (int32, error)) C.int32_t {
 	u := classicUse(engine)
 	defer u.Done()
 	if !u.OK {
@@ -100,29 +100,29 @@ func submitTransferWithNotify(engine C.transfer_engine_t, batch C.uint64_t, list
 	return submit(engine, batch, list, n, notice(notify))
 }
 
-func notice(n C.notify_msg_t) *engineface.Notice {
-	return &engineface.Notice{Name: C.GoString(n.name), Message: C.GoString(n.msg)}
+func notice(n C.notify_msg_t) *engine.Notice {
+	return &engine.Notice{Name: C.GoString(n.name), Message: C.GoString(n.msg)}
 }
 
-func submit(engine C.transfer_engine_t, batch C.uint64_t, list *C.struct_transfer_request, n C.size_t, notify *engineface.Notice) C.int {
+func submit(engine C.transfer_engine_t, batch C.uint64_t, list *C.struct_transfer_request, n C.size_t, notify *engine.Notice) C.int {
 	u := classicUse(engine)
 	defer u.Done()
 	if !u.OK || list == nil || n == 0 || n > maxBatch {
-		return classic.InvalidArgument
+		return upstream.InvalidArgument
 	}
-	reqs := make([]classic.Request, int(n))
+	reqs := make([]upstream.Request, int(n))
 	for i, r := range unsafe.Slice(list, int(n)) {
-		local, ok := storeface.At(uint64(uintptr(r.source)), uint64(r.length))
+		local, ok := store.At(uint64(uintptr(r.source)), uint64(r.length))
 		if !ok {
-			return classic.InvalidArgument
+			return upstream.InvalidArgument
 		}
-		reqs[i] = classic.Request{Kind: int(r.opcode), Segment: int32(r.target_id), Local: local, Addr: uint64(r.target_offset)}
+		reqs[i] = upstream.Request{Kind: int(r.opcode), Segment: int32(r.target_id), Local: local, Addr: uint64(r.target_offset)}
 	}
 	err := u.Value.Submit(uint64(batch), reqs, notify)
 	if err != nil {
 		u.Value.Log("submitTransfer", err)
 	}
-	return C.int(classic.Status(err))
+	return C.int(upstream.Status(err))
 }
 
 //export getTransferStatus
@@ -130,13 +130,13 @@ func getTransferStatus(engine C.transfer_engine_t, batch C.uint64_t, task C.size
 	u := classicUse(engine)
 	defer u.Done()
 	if !u.OK || out == nil {
-		return classic.InvalidArgument
+		return upstream.InvalidArgument
 	}
 	state, bytes, err := u.Value.Status(uint64(batch), int(min(task, maxBatch)))
 	if err == nil {
 		out.status, out.transferred_bytes = C.int(state), C.uint64_t(bytes)
 	}
-	return C.int(classic.Status(err))
+	return C.int(upstream.Status(err))
 }
 
 //export freeBatchID
@@ -144,7 +144,7 @@ func freeBatchID(engine C.transfer_engine_t, batch C.uint64_t) C.int {
 	u := classicUse(engine)
 	defer u.Done()
 	if !u.OK {
-		return classic.InvalidArgument
+		return upstream.InvalidArgument
 	}
-	return C.int(classic.Status(u.Value.Free(uint64(batch))))
+	return C.int(upstream.Status(u.Value.Free(uint64(batch))))
 }

@@ -5,7 +5,7 @@
 // calls (include/mooncake_native.h, mck_*), the store's C ABI (include/store_c.h) and the
 // transfer engine's (transfer_engine_c.h).
 // The files here turn C's arguments into Go's and back; what the calls do is in
-// internal/storeface and internal/engineface, which are without cgo.
+// core/bindings/store and core/bindings/engine, which are without cgo.
 //
 // Apart from the program, the library takes over no signal and does not fork. A child of a
 // process that has loaded it cannot use it.

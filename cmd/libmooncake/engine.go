@@ -6,22 +6,22 @@ package main
 import "C"
 
 import (
-	"github.com/mooncake-go/mooncake/cmd/libmooncake/internal/classic"
-	"github.com/mooncake-go/mooncake/cmd/libmooncake/internal/engineface"
-	"github.com/mooncake-go/mooncake/cmd/libmooncake/internal/handles"
 	"github.com/mooncake-go/mooncake/core/app"
+	"github.com/mooncake-go/mooncake/core/bindings/engine"
+	"github.com/mooncake-go/mooncake/core/bindings/handles"
+	"github.com/mooncake-go/mooncake/core/bindings/upstream"
 )
 
-type engineUse = handles.Use[*engineface.Engine]
+type engineUse = handles.Use[*engine.Engine]
 
 func useEngine(h C.mck_handle) engineUse {
-	return begin[*engineface.Engine](int64(h))
+	return begin[*engine.Engine](int64(h))
 }
 
 // engineOf finds the initialized engine that a handle stands for, for a store that shares
 // it. done ends the use of the handle.
 func engineOf(h int64) (e *app.Engine, done func(), ok bool) {
-	u := handles.Begin[*engineface.Engine](&objects, h)
+	u := handles.Begin[*engine.Engine](&objects, h)
 	if !u.OK {
 		return nil, func() {}, false
 	}
@@ -32,11 +32,11 @@ func engineOf(h int64) (e *app.Engine, done func(), ok bool) {
 //export mck_engine_new
 func mck_engine_new() C.mck_handle {
 	fromC()
-	return C.mck_handle(objects.Add(engineface.New(source)))
+	return C.mck_handle(objects.Add(engine.New(source)))
 }
 
 //export mck_engine_free
-func mck_engine_free(h C.mck_handle) { free[*engineface.Engine](int64(h)) }
+func mck_engine_free(h C.mck_handle) { free[*engine.Engine](int64(h)) }
 
 //export mck_engine_initialize
 func mck_engine_initialize(h C.mck_handle, data *C.mck_const_char, size C.uint64_t) C.int32_t {
@@ -70,9 +70,9 @@ func mck_engine_register(h C.mck_handle, n C.uint64_t, ptrs, sizes *C.mck_const_
 	}
 	list, err := memoryAt(view[uint64](ptrs, n), view[uint64](sizes, n))
 	if err != nil {
-		return C.int32_t(classic.Result(u.Value.Failed(err)))
+		return C.int32_t(upstream.Result(u.Value.Failed(err)))
 	}
-	return C.int32_t(classic.Result(u.Value.Register(list, text(location, size), true)))
+	return C.int32_t(upstream.Result(u.Value.Register(list, text(location, size), true)))
 }
 
 //export mck_engine_unregister
@@ -82,7 +82,7 @@ func mck_engine_unregister(h C.mck_handle, n C.uint64_t, ptrs *C.mck_const_u64) 
 	if !u.OK {
 		return -1
 	}
-	return C.int32_t(classic.Result(u.Value.Unregister(view[uint64](ptrs, n))))
+	return C.int32_t(upstream.Result(u.Value.Unregister(view[uint64](ptrs, n))))
 }
 
 //export mck_engine_alloc
@@ -106,5 +106,5 @@ func mck_engine_free_memory(h C.mck_handle, ptr, _ C.uint64_t) C.int32_t {
 	if !u.OK {
 		return -1
 	}
-	return C.int32_t(classic.Result(u.Value.Release(uint64(ptr))))
+	return C.int32_t(upstream.Result(u.Value.Release(uint64(ptr))))
 }

@@ -8,9 +8,9 @@ import "C"
 import (
 	"encoding/json"
 
-	"github.com/mooncake-go/mooncake/cmd/libmooncake/internal/classic"
-	"github.com/mooncake-go/mooncake/cmd/libmooncake/internal/engineface"
-	"github.com/mooncake-go/mooncake/cmd/libmooncake/internal/storeface"
+	"github.com/mooncake-go/mooncake/core/bindings/engine"
+	"github.com/mooncake-go/mooncake/core/bindings/store"
+	"github.com/mooncake-go/mooncake/core/bindings/upstream"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
@@ -19,7 +19,7 @@ import (
 func memoryAt(ptrs, sizes []uint64) ([][]byte, error) {
 	out := make([][]byte, len(ptrs))
 	for i, ptr := range ptrs {
-		mem, ok := storeface.At(ptr, sizes[i])
+		mem, ok := store.At(ptr, sizes[i])
 		if !ok {
 			return nil, errs.New(errs.InvalidParams, "memory", "piece %d of %d: there is no memory of %d bytes at %#x", i, len(ptrs), sizes[i], ptr)
 		}
@@ -29,14 +29,14 @@ func memoryAt(ptrs, sizes []uint64) ([][]byte, error) {
 }
 
 // ranges are what a transfer moves.
-func ranges(n C.uint64_t, ptrs, addrs, sizes *C.mck_const_u64) ([]engineface.Range, error) {
+func ranges(n C.uint64_t, ptrs, addrs, sizes *C.mck_const_u64) ([]engine.Range, error) {
 	local, err := memoryAt(view[uint64](ptrs, n), view[uint64](sizes, n))
 	if err != nil {
 		return nil, err
 	}
-	out := make([]engineface.Range, len(local))
+	out := make([]engine.Range, len(local))
 	for i, addr := range view[uint64](addrs, n) {
-		out[i] = engineface.Range{Local: local[i], Addr: addr}
+		out[i] = engine.Range{Local: local[i], Addr: addr}
 	}
 	return out, nil
 }
@@ -63,15 +63,15 @@ func mck_engine_transfer(h C.mck_handle, target *C.mck_const_char, size C.uint64
 	}
 	kind, err := direction(opcode)
 	if err != nil {
-		return C.int32_t(classic.Result(u.Value.Failed(err)))
+		return C.int32_t(upstream.Result(u.Value.Failed(err)))
 	}
 	list, err := ranges(n, ptrs, addrs, sizes)
 	if err != nil {
-		return C.int32_t(classic.Result(u.Value.Failed(err)))
+		return C.int32_t(upstream.Result(u.Value.Failed(err)))
 	}
-	var notice *engineface.Notice
+	var notice *engine.Notice
 	if t := texts(notify); len(t) == 2 {
-		notice = &engineface.Notice{Name: t[0], Message: t[1]}
+		notice = &engine.Notice{Name: t[0], Message: t[1]}
 	}
 	if u.Value.Transfer(text(target, size), kind, list, notice) != nil {
 		return -1
@@ -120,7 +120,7 @@ func mck_engine_check(h C.mck_handle, batch C.uint64_t) C.int32_t {
 	u := useEngine(h)
 	defer u.Done()
 	if !u.OK {
-		return engineface.Failed
+		return engine.Failed
 	}
 	return C.int32_t(u.Value.Check(uint64(batch)))
 }
@@ -141,7 +141,7 @@ func mck_engine_first_buffer(h C.mck_handle, segment *C.mck_const_char, size C.u
 
 //export mck_engine_topology
 func mck_engine_topology(devices *C.mck_const_char, size C.uint64_t) C.mck_blob {
-	out, err := engineface.Topology(source(), text(devices, size))
+	out, err := engine.Topology(source(), text(devices, size))
 	if err != nil {
 		return C.mck_blob{}
 	}
@@ -152,7 +152,7 @@ func mck_engine_topology(devices *C.mck_const_char, size C.uint64_t) C.mck_blob 
 func mck_engine_notifies(h C.mck_handle) C.mck_blob {
 	u := useEngine(h)
 	defer u.Done()
-	list := []engineface.Notice{}
+	list := []engine.Notice{}
 	if u.OK {
 		list = append(list, u.Value.Notices()...)
 	}
@@ -170,5 +170,5 @@ func mck_engine_probe(h C.mck_handle, peer *C.mck_const_char, size C.uint64_t) C
 	if !u.OK {
 		return -1
 	}
-	return C.int32_t(classic.Unreachable(u.Value.Probe(text(peer, size))))
+	return C.int32_t(upstream.Unreachable(u.Value.Probe(text(peer, size))))
 }

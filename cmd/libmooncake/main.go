@@ -23,8 +23,8 @@ import (
 	"time"
 	"unsafe"
 
-	"github.com/mooncake-go/mooncake/cmd/libmooncake/internal/handles"
-	"github.com/mooncake-go/mooncake/cmd/libmooncake/internal/storeface"
+	"github.com/mooncake-go/mooncake/core/bindings/handles"
+	"github.com/mooncake-go/mooncake/core/bindings/store"
 )
 
 func main() {}
@@ -79,7 +79,7 @@ func mck_close_all() {
 
 // interrupt ends a setup in progress: the end of a handle does not wait for a master.
 func interrupt(h int64) {
-	u := handles.Begin[*storeface.Store](&objects, h)
+	u := handles.Begin[*store.Store](&objects, h)
 	defer u.Done()
 	if u.OK {
 		u.Value.Interrupt()

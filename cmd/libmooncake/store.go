@@ -14,24 +14,24 @@ import (
 	"time"
 	"unsafe"
 
-	"github.com/mooncake-go/mooncake/cmd/libmooncake/internal/handles"
-	"github.com/mooncake-go/mooncake/cmd/libmooncake/internal/settings"
-	"github.com/mooncake-go/mooncake/cmd/libmooncake/internal/storeface"
 	"github.com/mooncake-go/mooncake/cmd/mooncake/builtin"
 	"github.com/mooncake-go/mooncake/core/app"
+	"github.com/mooncake-go/mooncake/core/bindings/handles"
+	"github.com/mooncake-go/mooncake/core/bindings/settings"
+	"github.com/mooncake-go/mooncake/core/bindings/store"
 )
 
 // hostMemory is what mck_host_alloc hands out.
-var hostMemory = storeface.NewHostMemory(source)
+var hostMemory = store.NewHostMemory(source)
 
 // source is where the settings of this process come from.
 func source() settings.Source {
 	return settings.Source{Environ: environ(), Builtins: builtin.Plugins(), Log: os.Stderr}
 }
 
-type storeUse = handles.Use[*storeface.Store]
+type storeUse = handles.Use[*store.Store]
 
-func useStore(s C.mck_handle) storeUse { return begin[*storeface.Store](int64(s)) }
+func useStore(s C.mck_handle) storeUse { return begin[*store.Store](int64(s)) }
 
 // fill gives every result one code.
 func fill(results []int64, code int64) {
@@ -42,14 +42,14 @@ func fill(results []int64, code int64) {
 
 func newStore() int64 {
 	fromC()
-	return objects.Add(storeface.New(storeface.Options{Builtins: builtin.Plugins(), Environ: environ, Log: os.Stderr, Memory: hostMemory}))
+	return objects.Add(store.New(store.Options{Builtins: builtin.Plugins(), Environ: environ, Log: os.Stderr, Memory: hostMemory}))
 }
 
 //export mck_store_new
 func mck_store_new() C.mck_handle { return C.mck_handle(newStore()) }
 
 //export mck_store_free
-func mck_store_free(s C.mck_handle) { free[*storeface.Store](int64(s)) }
+func mck_store_free(s C.mck_handle) { free[*store.Store](int64(s)) }
 
 //export mck_store_setup
 func mck_store_setup(s C.mck_handle, data *C.mck_const_char, size C.uint64_t, positional C.int32_t, engine C.mck_handle,
@@ -77,7 +77,7 @@ const interruptInterval = 50 * time.Millisecond
 
 // setupUntil sets a store up, or ends that where interrupted says so, which is called by the
 // goroutine that C called, and so on C's thread.
-func setupUntil(s *storeface.Store, given map[string]string, positional bool, engine *app.Engine, interrupted func() bool) int64 {
+func setupUntil(s *store.Store, given map[string]string, positional bool, engine *app.Engine, interrupted func() bool) int64 {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	done, s := make(chan int64, 1), s.OfThisThread()
@@ -124,7 +124,7 @@ func mck_store_close(s C.mck_handle) C.int32_t {
 
 //export mck_store_is_setup
 func mck_store_is_setup(s C.mck_handle) C.int32_t {
-	u := handles.Begin[*storeface.Store](&objects, int64(s)) // To ask is no call: a failed setup stays the last error.
+	u := handles.Begin[*store.Store](&objects, int64(s)) // To ask is no call: a failed setup stays the last error.
 	defer u.Done()
 	if u.OK && u.Value.IsSetup() {
 		return 1

@@ -9,14 +9,14 @@ import (
 	"runtime"
 	"unsafe"
 
-	"github.com/mooncake-go/mooncake/cmd/libmooncake/internal/handles"
-	"github.com/mooncake-go/mooncake/cmd/libmooncake/internal/storeface"
-	"github.com/mooncake-go/mooncake/core/store"
+	"github.com/mooncake-go/mooncake/core/bindings/handles"
+	"github.com/mooncake-go/mooncake/core/bindings/store"
+	pool "github.com/mooncake-go/mooncake/core/store"
 )
 
 // held is an object whose memory C has. Memory of Go is pinned meanwhile.
 type held struct {
-	lent store.Lent
+	lent pool.Lent
 	pin  runtime.Pinner
 }
 
@@ -42,9 +42,9 @@ func mck_store_get_buffers(s C.mck_handle, keys C.mck_texts, out *C.mck_buffer) 
 		}
 		return
 	}
-	var lents []storeface.Lent
+	var lents []store.Lent
 	// How large objects are is not known before: one is taken for few bytes.
-	call(u.Value, uint64(keys.n)*inPlace, func(t *storeface.Store) { lents = t.GetBuffers(texts(keys)) })
+	call(u.Value, uint64(keys.n)*inPlace, func(t *store.Store) { lents = t.GetBuffers(texts(keys)) })
 	for i, l := range lents {
 		to[i] = answer{status: l.Status}
 		if l.ReadOnly {
@@ -56,7 +56,7 @@ func mck_store_get_buffers(s C.mck_handle, keys C.mck_texts, out *C.mck_buffer) 
 	}
 }
 
-func hold(l store.Lent, to *answer) {
+func hold(l pool.Lent, to *answer) {
 	h := &held{lent: l}
 	mem := l.Bytes()
 	data := unsafe.Pointer(unsafe.SliceData(mem))

@@ -6,32 +6,32 @@ package main
 import "C"
 
 import (
-	"github.com/mooncake-go/mooncake/cmd/libmooncake/internal/storeface"
+	"github.com/mooncake-go/mooncake/core/bindings/store"
 )
 
-// The results of C are int64_t, which storeface writes where they lie.
+// The results of C are int64_t, which bindings/store writes where they lie.
 
 // pieces is the memory of objects; p.n counts objects, of which each has the pieces in its row.
-func pieces(p C.mck_pieces) storeface.Pieces {
+func pieces(p C.mck_pieces) store.Pieces {
 	n := p.n
 	var rows []uint64
 	if p.rows != nil {
 		rows = view[uint64](p.rows, p.n+1)
 		n = C.uint64_t(rows[p.n])
 	}
-	return storeface.Pieces{Ptrs: view[uint64](p.ptrs, n), Sizes: view[uint64](p.sizes, n), Rows: rows}
+	return store.Pieces{Ptrs: view[uint64](p.ptrs, n), Sizes: view[uint64](p.sizes, n), Rows: rows}
 }
 
 // offsets has one for each piece of p.
-func offsets(at *C.mck_const_u64, p storeface.Pieces) []uint64 {
+func offsets(at *C.mck_const_u64, p store.Pieces) []uint64 {
 	return view[uint64](at, C.uint64_t(len(p.Ptrs)))
 }
 
-func replicate(r *C.mck_const_replicate) storeface.Replicate {
+func replicate(r *C.mck_const_replicate) store.Replicate {
 	if r == nil {
-		return storeface.Replicate{ReplicaNum: 1}
+		return store.Replicate{ReplicaNum: 1}
 	}
-	out := storeface.Replicate{
+	out := store.Replicate{
 		ReplicaNum: uint64(r.replica_num), NoFReplicaNum: uint64(r.nof_replica_num), DFSReplicaNum: uint64(r.dfs_replica_num),
 		SoftPinAction: int32(r.soft_pin_action), HardPin: r.with_hard_pin != 0, PreferNode: r.prefer_alloc_in_same_node != 0,
 		DataType: int32(r.data_type), HasGroupIDs: r.has_group_ids != 0, PreferredSegments: texts(r.preferred_segments),
@@ -47,7 +47,7 @@ func replicate(r *C.mck_const_replicate) storeface.Replicate {
 }
 
 // eachKey runs what gives every key a result; without a store each is MCK_INVALID_PARAMS.
-func eachKey(s C.mck_handle, keys C.mck_texts, results *C.int64_t, do func(t *storeface.Store, keys []string, out []int64)) {
+func eachKey(s C.mck_handle, keys C.mck_texts, results *C.int64_t, do func(t *store.Store, keys []string, out []int64)) {
 	out := view[int64](results, keys.n)
 	u := useStore(s)
 	defer u.Done()
@@ -59,39 +59,39 @@ func eachKey(s C.mck_handle, keys C.mck_texts, results *C.int64_t, do func(t *st
 }
 
 // moveKeys is eachKey for what moves objects; see call.
-func moveKeys(s C.mck_handle, keys C.mck_texts, what C.mck_pieces, results *C.int64_t, do func(t *storeface.Store, keys []string, p storeface.Pieces, out []int64)) {
-	eachKey(s, keys, results, func(t *storeface.Store, keys []string, out []int64) {
+func moveKeys(s C.mck_handle, keys C.mck_texts, what C.mck_pieces, results *C.int64_t, do func(t *store.Store, keys []string, p store.Pieces, out []int64)) {
+	eachKey(s, keys, results, func(t *store.Store, keys []string, out []int64) {
 		p := pieces(what)
-		call(t, total(p.Sizes), func(t *storeface.Store) { do(t, keys, p, out) })
+		call(t, total(p.Sizes), func(t *store.Store) { do(t, keys, p, out) })
 	})
 }
 
 //export mck_store_put
 func mck_store_put(s C.mck_handle, keys C.mck_texts, from C.mck_pieces, how *C.mck_const_replicate, flags C.int32_t, results *C.int64_t) {
 	r := replicate(how)
-	moveKeys(s, keys, from, results, func(t *storeface.Store, keys []string, p storeface.Pieces, out []int64) {
-		t.Put(keys, p, &r, storeface.PutFlags(flags), out)
+	moveKeys(s, keys, from, results, func(t *store.Store, keys []string, p store.Pieces, out []int64) {
+		t.Put(keys, p, &r, store.PutFlags(flags), out)
 	})
 }
 
 //export mck_store_get_into
 func mck_store_get_into(s C.mck_handle, keys C.mck_texts, to C.mck_pieces, results *C.int64_t) {
-	moveKeys(s, keys, to, results, func(t *storeface.Store, keys []string, p storeface.Pieces, out []int64) { t.GetInto(keys, p, out) })
+	moveKeys(s, keys, to, results, func(t *store.Store, keys []string, p store.Pieces, out []int64) { t.GetInto(keys, p, out) })
 }
 
 //export mck_store_exist
 func mck_store_exist(s C.mck_handle, keys C.mck_texts, results *C.int64_t) {
-	eachKey(s, keys, results, (*storeface.Store).Exist)
+	eachKey(s, keys, results, (*store.Store).Exist)
 }
 
 //export mck_store_size
 func mck_store_size(s C.mck_handle, keys C.mck_texts, results *C.int64_t) {
-	eachKey(s, keys, results, (*storeface.Store).Size)
+	eachKey(s, keys, results, (*store.Store).Size)
 }
 
 //export mck_store_remove
 func mck_store_remove(s C.mck_handle, keys C.mck_texts, force C.int32_t, results *C.int64_t) {
-	eachKey(s, keys, results, func(t *storeface.Store, keys []string, out []int64) { t.Remove(keys, force != 0, out) })
+	eachKey(s, keys, results, func(t *store.Store, keys []string, out []int64) { t.Remove(keys, force != 0, out) })
 }
 
 //export mck_store_remove_regex

@@ -6,7 +6,7 @@ package main
 import "C"
 
 import (
-	"github.com/mooncake-go/mooncake/cmd/libmooncake/internal/storeface"
+	"github.com/mooncake-go/mooncake/core/bindings/store"
 )
 
 //export mck_store_get_ranges
@@ -21,11 +21,11 @@ func mck_store_get_ranges(s C.mck_handle, bufs *C.mck_const_u64, n C.uint64_t, k
 		fill(out, C.MCK_INVALID_PARAMS)
 		return
 	}
-	ranges := storeface.Ranges{
+	ranges := store.Ranges{
 		Buffers: view[uint64](bufs, n), KeyRows: view[uint64](keyRows, n+1), FragRows: rows,
 		DstOffsets: view[uint64](dst, frags), SrcOffsets: view[uint64](src, frags), Sizes: view[uint64](sizes, frags),
 	}
-	call(u.Value, total(ranges.Sizes), func(t *storeface.Store) { t.GetRanges(texts(keys), ranges, out) })
+	call(u.Value, total(ranges.Sizes), func(t *store.Store) { t.GetRanges(texts(keys), ranges, out) })
 }
 
 //export mck_store_control

@@ -13,14 +13,14 @@ import (
 	"sync"
 	"unsafe"
 
-	"github.com/mooncake-go/mooncake/cmd/libmooncake/internal/storeface"
+	"github.com/mooncake-go/mooncake/core/bindings/store"
 )
 
 // The two are the same, or this does not compile.
-const _ uint = -(storeface.PerReplica ^ C.MCK_REPLICA_NUMBERS)
+const _ uint = -(store.PerReplica ^ C.MCK_REPLICA_NUMBERS)
 
 // located are answers whose memory is used again.
-var located = sync.Pool{New: func() any { return new(storeface.Located) }}
+var located = sync.Pool{New: func() any { return new(store.Located) }}
 
 //export mck_store_replicas
 func mck_store_replicas(s C.mck_handle, keys C.mck_texts, counts *C.uint64_t) C.mck_blob {
@@ -31,14 +31,14 @@ func mck_store_replicas(s C.mck_handle, keys C.mck_texts, counts *C.uint64_t) C.
 		clear(out)
 		return C.mck_blob{}
 	}
-	found := located.Get().(*storeface.Located) //nolint:forcetypeassert // Nothing else is in the pool.
+	found := located.Get().(*store.Located) //nolint:forcetypeassert // Nothing else is in the pool.
 	defer located.Put(found)
 	u.Value.Replicas(texts(keys), found, out)
 	return columns(found)
 }
 
 // columns are the numbers and texts of an answer in memory of C.
-func columns(l *storeface.Located) C.mck_blob {
+func columns(l *store.Located) C.mck_blob {
 	if len(l.Rows) == 0 {
 		return C.mck_blob{}
 	}

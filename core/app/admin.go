@@ -10,7 +10,7 @@ import (
 	"github.com/mooncake-go/mooncake/core/api/introspect"
 	"github.com/mooncake-go/mooncake/core/config"
 	"github.com/mooncake-go/mooncake/core/internal/profiling"
-	"github.com/mooncake-go/mooncake/core/plugins"
+	"github.com/mooncake-go/mooncake/core/pluginhost"
 )
 
 // Admin is the admin socket of a role. It goes before the role, so that it is there while
@@ -33,7 +33,7 @@ type adminDeps struct {
 	fx.In
 	LC      fx.Lifecycle
 	Log     *slog.Logger
-	Catalog *plugins.Catalog `optional:"true"` // of a role that has plugins
+	Catalog *pluginhost.Catalog `optional:"true"` // of a role that has plugins
 }
 
 // adminSocket is the admin socket of this process, or none.
@@ -83,7 +83,7 @@ func (a *adminSocket) stop(ctx context.Context) error {
 type noPlugins struct{}
 
 // Instances implements introspect.Host.
-func (noPlugins) Instances() []plugins.Instance { return nil }
+func (noPlugins) Instances() []pluginhost.Instance { return nil }
 
 // openAdmin is the admin socket of a library in somebody's process: only where it is asked
 // for, and never a reason to fail.

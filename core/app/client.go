@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/mooncake-go/mooncake/core/config"
-	"github.com/mooncake-go/mooncake/core/plugins"
+	"github.com/mooncake-go/mooncake/core/pluginhost"
 	"github.com/mooncake-go/mooncake/core/store"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 )
@@ -51,7 +51,7 @@ func (c *Client) Await(ctx context.Context, limit time.Duration) error {
 }
 
 // Plugins returns the plugins that the client has in use.
-func (c *Client) Plugins() []plugins.Instance { return c.peer.catalog.Instances() }
+func (c *Client) Plugins() []pluginhost.Instance { return c.peer.catalog.Instances() }
 
 // closeTimeout bounds Close.
 const closeTimeout = 10 * time.Second

@@ -12,7 +12,7 @@ import (
 	"github.com/mooncake-go/mooncake/core/config"
 	"github.com/mooncake-go/mooncake/core/memory"
 	"github.com/mooncake-go/mooncake/core/metadata/open"
-	"github.com/mooncake-go/mooncake/core/plugins"
+	"github.com/mooncake-go/mooncake/core/pluginhost"
 	"github.com/mooncake-go/mooncake/core/transfer"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/matrix"
@@ -23,7 +23,7 @@ import (
 // the directory, and transports with an engine over them.
 type fabric struct {
 	cfg     config.Config
-	catalog *plugins.Catalog
+	catalog *pluginhost.Catalog
 	log     *slog.Logger
 
 	carriers []transfer.Carrier // made, not started

@@ -16,7 +16,7 @@ import (
 	"github.com/mooncake-go/mooncake/core/master/quota"
 	metahttp "github.com/mooncake-go/mooncake/core/metadata/http"
 	"github.com/mooncake-go/mooncake/core/metadata/memory"
-	"github.com/mooncake-go/mooncake/core/plugins"
+	"github.com/mooncake-go/mooncake/core/pluginhost"
 	"github.com/mooncake-go/mooncake/core/store"
 	"github.com/mooncake-go/mooncake/sdk/alloc"
 	"github.com/mooncake-go/mooncake/sdk/evict"
@@ -35,7 +35,7 @@ var (
 func Master(cfg config.Config, builtins []plugin.Factory) fx.Option {
 	return fx.Options(
 		fx.Provide(func(log *slog.Logger) (*masterRole, error) { return newMaster(cfg, builtins, log) }),
-		fx.Provide(func(m *masterRole) *plugins.Catalog { return m.catalog }),
+		fx.Provide(func(m *masterRole) *pluginhost.Catalog { return m.catalog }),
 		fx.Invoke(func(lc fx.Lifecycle, m *masterRole, log *slog.Logger, fail Failer) { m.serve(lc, log, fail) }),
 	)
 }
@@ -43,7 +43,7 @@ func Master(cfg config.Config, builtins []plugin.Factory) fx.Option {
 // masterRole is the master with the plugins it works with.
 type masterRole struct {
 	cfg     config.Config
-	catalog *plugins.Catalog
+	catalog *pluginhost.Catalog
 	evict   evict.Policy
 	alloc   alloc.Allocator
 	evictID plugin.ID
@@ -69,16 +69,16 @@ func newMaster(cfg config.Config, builtins []plugin.Factory, log *slog.Logger) (
 	if m.catalog, err = Catalog(cfg, builtins, log); err != nil {
 		return nil, err
 	}
-	bounds := plugins.Supervision{CallTimeout: master.PluginTimeout}
+	bounds := pluginhost.Supervision{CallTimeout: master.PluginTimeout}
 	// A restarted plugin process is refilled by the service, which is made after it.
-	m.evict, err = m.catalog.OpenEvict(context.Background(), m.evictID, spec(cfg.Plugins.Get(m.evictID)), plugins.EvictOptions{
+	m.evict, err = m.catalog.OpenEvict(context.Background(), m.evictID, spec(cfg.Plugins.Get(m.evictID)), pluginhost.EvictOptions{
 		Supervision: bounds,
 		Replay:      func(ctx context.Context, p evict.Policy) error { return m.service.ReplayEvict(ctx, p) },
 	})
 	if err != nil {
 		return nil, fmt.Errorf("master.evictor: %w", err)
 	}
-	m.alloc, err = m.catalog.OpenAlloc(context.Background(), m.allocID, spec(cfg.Plugins.Get(m.allocID)), plugins.AllocOptions{
+	m.alloc, err = m.catalog.OpenAlloc(context.Background(), m.allocID, spec(cfg.Plugins.Get(m.allocID)), pluginhost.AllocOptions{
 		Supervision: bounds,
 		Replay:      func(ctx context.Context, a alloc.Allocator) error { return m.service.ReplayAlloc(ctx, a) },
 	})

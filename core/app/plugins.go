@@ -8,18 +8,18 @@ import (
 	"path/filepath"
 
 	"github.com/mooncake-go/mooncake/core/config"
-	"github.com/mooncake-go/mooncake/core/plugins"
-	"github.com/mooncake-go/mooncake/core/plugins/find"
-	"github.com/mooncake-go/mooncake/core/plugins/launch"
-	"github.com/mooncake-go/mooncake/core/plugins/trust"
-	"github.com/mooncake-go/mooncake/sdk/busypoll"
+	"github.com/mooncake-go/mooncake/core/pluginhost"
+	"github.com/mooncake-go/mooncake/core/pluginhost/find"
+	"github.com/mooncake-go/mooncake/core/pluginhost/launch"
+	"github.com/mooncake-go/mooncake/core/pluginhost/trust"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
+	"github.com/mooncake-go/mooncake/sdk/x/busypoll"
 )
 
 // Catalog makes the catalog of a configuration: the built-ins, and the folders of
 // plugins.dirs before the standard ones. It looks at no folder yet.
-func Catalog(cfg config.Config, builtins []plugin.Factory, log *slog.Logger) (*plugins.Catalog, error) {
+func Catalog(cfg config.Config, builtins []plugin.Factory, log *slog.Logger) (*pluginhost.Catalog, error) {
 	busypoll.Use(cfg.Net.BusyPoll) // Transports and what calls the master take it from there.
 	var dirs []string
 	for _, d := range cfg.Plugins.Dirs {
@@ -28,16 +28,16 @@ func Catalog(cfg config.Config, builtins []plugin.Factory, log *slog.Logger) (*p
 		}
 		dirs = append(dirs, d)
 	}
-	return plugins.New(builtins, plugins.Options{
+	return pluginhost.New(builtins, pluginhost.Options{
 		Dirs: append(dirs, find.StandardDirs(os.Getenv)...),
 		Lock: cfg.Plugins.Lock, Trust: trust.Mode(cfg.Plugins.Trust), Logger: log,
 	})
 }
 
-func spec(entry config.Plugin) plugins.Spec {
+func spec(entry config.Plugin) pluginhost.Spec {
 	l := entry.Limits
-	return plugins.Spec{
-		Mode: plugins.Mode(entry.Mode), Config: entry.Config, Env: entry.Env,
+	return pluginhost.Spec{
+		Mode: pluginhost.Mode(entry.Mode), Config: entry.Config, Env: entry.Env,
 		Limits: launch.Limits{
 			Memory: uint64(l.Memory), Files: uint64(l.Files), Processes: uint64(l.Processes), CPU: l.CPU, Required: l.Required,
 		},

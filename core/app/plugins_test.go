@@ -10,9 +10,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mooncake-go/mooncake/core/config"
-	"github.com/mooncake-go/mooncake/core/plugins"
-	"github.com/mooncake-go/mooncake/core/plugins/launch"
-	"github.com/mooncake-go/mooncake/core/plugins/trust"
+	"github.com/mooncake-go/mooncake/core/pluginhost"
+	"github.com/mooncake-go/mooncake/core/pluginhost/launch"
+	"github.com/mooncake-go/mooncake/core/pluginhost/trust"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 )
@@ -25,7 +25,7 @@ func TestTheLockFileOfTheConfiguration(t *testing.T) {
 	id := plugin.ID{Kind: plugin.KindEvict, Name: "some"}
 	program := "#!/bin/false\n" + `{"mooncake_plugin` + `_manifest":1,"kind":"evict","name":"some","version":"1","api":[1],"summary":"s","stability":"beta"}`
 	require.NoError(t, os.WriteFile(filepath.Join(dir, id.BinaryName()), []byte(program), 0o755)) //nolint:gosec // a program
-	found := func(p config.Plugins) plugins.Entry {
+	found := func(p config.Plugins) pluginhost.Entry {
 		p.Dirs = []string{dir}
 		c, err := Catalog(config.Config{Plugins: p}, nil, slog.New(slog.DiscardHandler))
 		require.NoError(t, err)
@@ -35,7 +35,7 @@ func TestTheLockFileOfTheConfiguration(t *testing.T) {
 			}
 		}
 		t.Fatal("not found")
-		return plugins.Entry{}
+		return pluginhost.Entry{}
 	}
 	lock := filepath.Join(dir, "plugins.lock.yaml")
 	assert.Equal(t, plugin.StateAvailable, found(config.Plugins{Trust: "auto"}).State)
@@ -51,8 +51,8 @@ func TestSpecOfAPlugin(t *testing.T) {
 		Mode: "subprocess", Env: []string{"A"}, Config: map[string]any{"x": 1},
 		Limits: config.PluginLimits{Memory: config.GiB, Files: 2, Processes: 3, CPU: 1.5, Required: true},
 	})
-	assert.Equal(t, plugins.Spec{
-		Mode: plugins.ModeSubprocess, Env: []string{"A"}, Config: map[string]any{"x": 1},
+	assert.Equal(t, pluginhost.Spec{
+		Mode: pluginhost.ModeSubprocess, Env: []string{"A"}, Config: map[string]any{"x": 1},
 		Limits: launch.Limits{Memory: 1 << 30, Files: 2, Processes: 3, CPU: 1.5, Required: true},
 	}, got)
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/mooncake-go/mooncake/core/api/rest"
 	"github.com/mooncake-go/mooncake/core/config"
 	"github.com/mooncake-go/mooncake/core/memory"
-	"github.com/mooncake-go/mooncake/core/plugins"
+	"github.com/mooncake-go/mooncake/core/pluginhost"
 	"github.com/mooncake-go/mooncake/core/store"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
@@ -43,7 +43,7 @@ func node(cfg config.Config, builtins []plugin.Factory, check func(config.Store)
 			}
 			return newStore(cfg, builtins, log)
 		}),
-		fx.Provide(func(s *storeRole) *plugins.Catalog { return s.peer.catalog }),
+		fx.Provide(func(s *storeRole) *pluginhost.Catalog { return s.peer.catalog }),
 		fx.Invoke(func(lc fx.Lifecycle, s *storeRole, log *slog.Logger) {
 			if cfg.Store.EnableHTTPServer {
 				httpFace{what: "node port", host: bindFor(hostPart(cfg.Store.LocalHostname)), port: cfg.Store.HTTPPort, flag: "http_port", profiles: onPort(cfg.Debug)}.

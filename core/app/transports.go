@@ -11,7 +11,7 @@ import (
 	"reflect"
 	"slices"
 
-	"github.com/mooncake-go/mooncake/core/plugins"
+	"github.com/mooncake-go/mooncake/core/pluginhost"
 	"github.com/mooncake-go/mooncake/core/transfer"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
@@ -20,7 +20,7 @@ import (
 
 // openTransport makes a transport with the settings of the configuration.
 func (f *fabric) openTransport(id plugin.ID) (transfer.Carrier, error) {
-	m, err := f.catalog.Manifest(id, plugins.Mode(f.cfg.Plugins.Get(id).Mode))
+	m, err := f.catalog.Manifest(id, pluginhost.Mode(f.cfg.Plugins.Get(id).Mode))
 	if err != nil {
 		return transfer.Carrier{}, err
 	}
@@ -28,7 +28,7 @@ func (f *fabric) openTransport(id plugin.ID) (transfer.Carrier, error) {
 	if err != nil {
 		return transfer.Carrier{}, err
 	}
-	t, err := f.catalog.OpenTransport(context.Background(), id, s, plugins.TransportOptions{})
+	t, err := f.catalog.OpenTransport(context.Background(), id, s, pluginhost.TransportOptions{})
 	if err != nil {
 		return transfer.Carrier{}, err
 	}
@@ -43,7 +43,7 @@ func (f *fabric) openTransport(id plugin.ID) (transfer.Carrier, error) {
 // the node, where the configuration says nothing of the transport's own: "advertise" the
 // address that peers are told, "host" the address to bind, "port" and "port_max" the ports
 // of the node, "devices" the network devices.
-func (f *fabric) transportSpec(m plugin.Manifest) (plugins.Spec, error) {
+func (f *fabric) transportSpec(m plugin.Manifest) (pluginhost.Spec, error) {
 	s := spec(f.cfg.Plugins.Get(m.ID))
 	node := f.cfg.Store
 	var schema struct {
@@ -136,8 +136,8 @@ func (f *fabric) startTransports(ctx context.Context) ([]transfer.Carrier, error
 // wrongSettings reports whether a plugin refused its settings, which is no matter of the
 // machine. One in a process of its own does so when it is started.
 func wrongSettings(err error) bool {
-	var at *plugins.OpenError
-	return errors.As(err, &at) && at.Stage == plugins.StageConfig && errs.CodeOf(err) == errs.InvalidParams
+	var at *pluginhost.OpenError
+	return errors.As(err, &at) && at.Stage == pluginhost.StageConfig && errs.CodeOf(err) == errs.InvalidParams
 }
 
 // leaveOut says that a transport is not used, and which one is in its place.

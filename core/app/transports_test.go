@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mooncake-go/mooncake/core/config"
-	"github.com/mooncake-go/mooncake/core/plugins"
+	"github.com/mooncake-go/mooncake/core/pluginhost"
 	tcp "github.com/mooncake-go/mooncake/plugins/transport-tcp"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 	"github.com/mooncake-go/mooncake/sdk/transport"
@@ -24,7 +24,7 @@ func manifestOf(id plugin.ID, factories []plugin.Factory) plugin.Manifest {
 }
 
 // offered returns the settings that a transport gets.
-func offered(t *testing.T, id plugin.ID, factories []plugin.Factory, change func(*config.Config)) plugins.Spec {
+func offered(t *testing.T, id plugin.ID, factories []plugin.Factory, change func(*config.Config)) pluginhost.Spec {
 	t.Helper()
 	f := &fabric{cfg: settings(t, change), log: quiet}
 	s, err := f.transportSpec(manifestOf(id, factories))

@@ -7,7 +7,7 @@ import "github.com/mooncake-go/mooncake/sdk/plugin"
 type Plugins struct {
 	Dirs []string `koanf:"dirs" default:"" doc:"folders searched for plugin binaries, before the standard ones"`
 	Lock string   `koanf:"lock" default:"" doc:"lock file with the versions and checksums of plugin binaries, an absolute path; mooncake plugins lock writes it"`
-	// Trust is resolved by core/plugins.
+	// Trust is resolved by core/pluginhost.
 	Trust string `koanf:"trust" default:"auto" enum:"auto|locked|tofu|off" doc:"which plugin binaries may run: those in the lock file with this checksum; tofu, those and what runs for the first time, which enters it; off, all, with a warning each time; auto is locked where plugins.lock is set, else off"`
 
 	// By kind and name.
@@ -31,7 +31,7 @@ type Plugin struct {
 	Env    []string     `koanf:"env" default:"" doc:"variables of this process's environment that the plugin's process gets too; without, it gets PATH, HOME, TMPDIR, TZ, LANG, LC_ALL and Go's own"`
 	Limits PluginLimits `koanf:"limits"`
 	// Config holds the plugin's own settings over its defaults, in JSON's general types
-	// with int64, uint64 and float64 for numbers. core/plugins decodes it strictly.
+	// with int64, uint64 and float64 for numbers. core/pluginhost decodes it strictly.
 	Config map[string]any `koanf:"config"`
 }
 

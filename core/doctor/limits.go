@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/mooncake-go/mooncake/core/memory"
-	"github.com/mooncake-go/mooncake/sdk/advice"
+	"github.com/mooncake-go/mooncake/sdk/x/advice"
 )
 
 // unlimited is a limit that is none.

@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/mooncake-go/mooncake/core/model"
-	"github.com/mooncake-go/mooncake/sdk/crc32c"
+	"github.com/mooncake-go/mooncake/sdk/x/crc32c"
 )
 
 // parallelSum is from how many bytes on the checksums of a batch are spread over cores.

@@ -7,7 +7,7 @@ import (
 	"github.com/mooncake-go/mooncake/core/model"
 	"github.com/mooncake-go/mooncake/core/store/hotcache"
 	"github.com/mooncake-go/mooncake/core/transfer"
-	"github.com/mooncake-go/mooncake/sdk/crc32c"
+	"github.com/mooncake-go/mooncake/sdk/x/crc32c"
 )
 
 // fromCache serves the items that the hot cache has the bytes of, and returns the others.

@@ -5,7 +5,7 @@ import (
 	"sort"
 
 	"github.com/mooncake-go/mooncake/core/model"
-	"github.com/mooncake-go/mooncake/sdk/crc32c"
+	"github.com/mooncake-go/mooncake/sdk/x/crc32c"
 )
 
 // maxTiles bounds what is kept for one object.

@@ -7,7 +7,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/mooncake-go/mooncake/core/model"
-	"github.com/mooncake-go/mooncake/sdk/crc32c"
+	"github.com/mooncake-go/mooncake/sdk/x/crc32c"
 )
 
 // TestTiles compares tiles with a map of bytes, piece by piece in any order.

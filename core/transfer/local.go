@@ -9,9 +9,9 @@ import (
 	"time"
 	"unsafe"
 
-	"github.com/mooncake-go/mooncake/sdk/crc32c"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/transport"
+	"github.com/mooncake-go/mooncake/sdk/x/crc32c"
 )
 
 // parallelCopy is from how many bytes on a copy is spread over cores.

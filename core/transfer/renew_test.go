@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mooncake-go/mooncake/core/internal/testkit/memtransport"
-	"github.com/mooncake-go/mooncake/core/plugins/relay"
+	"github.com/mooncake-go/mooncake/core/pluginhost/relay"
 	"github.com/mooncake-go/mooncake/core/transfer"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/plugin"

@@ -1,6 +1,6 @@
 package transfer
 
-import "github.com/mooncake-go/mooncake/sdk/crc32c"
+import "github.com/mooncake-go/mooncake/sdk/x/crc32c"
 
 // sum is what is known of a request's checksum: pieces, in any order, each shifted by what
 // follows it.

@@ -4,9 +4,9 @@ import (
 	"testing"
 
 	fifo "example.com/evict-fifo"
-	"github.com/mooncake-go/mooncake/sdk/conformance/evicttest"
 	"github.com/mooncake-go/mooncake/sdk/conformance/wiretest"
 	"github.com/mooncake-go/mooncake/sdk/evict"
+	"github.com/mooncake-go/mooncake/sdk/evict/evicttest"
 )
 
 // The suite holds the policy to the contract, in process and through the wire.

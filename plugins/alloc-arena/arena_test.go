@@ -12,7 +12,7 @@ import (
 
 	arena "github.com/mooncake-go/mooncake/plugins/alloc-arena"
 	"github.com/mooncake-go/mooncake/sdk/alloc"
-	"github.com/mooncake-go/mooncake/sdk/conformance/alloctest"
+	"github.com/mooncake-go/mooncake/sdk/alloc/alloctest"
 	"github.com/mooncake-go/mooncake/sdk/conformance/wiretest"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )

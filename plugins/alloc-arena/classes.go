@@ -1,6 +1,6 @@
 package arena
 
-import "github.com/mooncake-go/mooncake/sdk/slotindex"
+import "github.com/mooncake-go/mooncake/sdk/x/slotindex"
 
 // class is one slot size of a space that has live extents.
 type class struct {

@@ -3,7 +3,7 @@ package arena
 import (
 	"math/bits"
 
-	"github.com/mooncake-go/mooncake/sdk/slotindex"
+	"github.com/mooncake-go/mooncake/sdk/x/slotindex"
 )
 
 // run is a row of slots of one class that a single node stands for. It is open while it has

@@ -4,7 +4,7 @@ import (
 	"sync"
 
 	"github.com/mooncake-go/mooncake/sdk/alloc"
-	"github.com/mooncake-go/mooncake/sdk/slotindex"
+	"github.com/mooncake-go/mooncake/sdk/x/slotindex"
 )
 
 // maxSpace is how much of a space is handed out at most, in bytes. It keeps sums of

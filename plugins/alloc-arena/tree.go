@@ -3,7 +3,7 @@ package arena
 import (
 	"slices"
 
-	"github.com/mooncake-go/mooncake/sdk/slotindex"
+	"github.com/mooncake-go/mooncake/sdk/x/slotindex"
 )
 
 // forest holds ordered maps from uint64 to a node index, all in one flat array. Each is a

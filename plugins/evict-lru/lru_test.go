@@ -12,9 +12,9 @@ import (
 	"pgregory.net/rapid"
 
 	lru "github.com/mooncake-go/mooncake/plugins/evict-lru"
-	"github.com/mooncake-go/mooncake/sdk/conformance/evicttest"
 	"github.com/mooncake-go/mooncake/sdk/conformance/wiretest"
 	"github.com/mooncake-go/mooncake/sdk/evict"
+	"github.com/mooncake-go/mooncake/sdk/evict/evicttest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -9,9 +9,9 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	"github.com/mooncake-go/mooncake/sdk/conformance/evicttest"
 	"github.com/mooncake-go/mooncake/sdk/conformance/wiretest"
 	"github.com/mooncake-go/mooncake/sdk/evict"
+	"github.com/mooncake-go/mooncake/sdk/evict/evicttest"
 	"github.com/mooncake-go/mooncake/sdk/evict/ranked"
 )
 

@@ -10,9 +10,9 @@ import (
 	"go.uber.org/goleak"
 
 	s3fifo "github.com/mooncake-go/mooncake/plugins/evict-s3fifo"
-	"github.com/mooncake-go/mooncake/sdk/conformance/evicttest"
 	"github.com/mooncake-go/mooncake/sdk/conformance/wiretest"
 	"github.com/mooncake-go/mooncake/sdk/evict"
+	"github.com/mooncake-go/mooncake/sdk/evict/evicttest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

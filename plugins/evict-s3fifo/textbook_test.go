@@ -9,8 +9,8 @@ import (
 	"pgregory.net/rapid"
 
 	s3fifo "github.com/mooncake-go/mooncake/plugins/evict-s3fifo"
-	"github.com/mooncake-go/mooncake/sdk/conformance/evicttest"
 	"github.com/mooncake-go/mooncake/sdk/evict"
+	"github.com/mooncake-go/mooncake/sdk/evict/evicttest"
 )
 
 // textbook is the algorithm of the paper on slices, with objects of one byte and shares of

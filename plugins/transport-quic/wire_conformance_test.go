@@ -3,9 +3,9 @@ package quic
 import (
 	"testing"
 
-	"github.com/mooncake-go/mooncake/sdk/conformance/transporttest"
 	"github.com/mooncake-go/mooncake/sdk/conformance/wiretest"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
+	"github.com/mooncake-go/mooncake/sdk/transport/transporttest"
 )
 
 // heavy are the checks that move much or connect often.

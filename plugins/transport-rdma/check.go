@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"github.com/mooncake-go/mooncake/plugins/transport-rdma/internal/verbs"
-	"github.com/mooncake-go/mooncake/sdk/advice"
+	"github.com/mooncake-go/mooncake/sdk/x/advice"
 )
 
 // check says why this machine has no use for the transport: no library, or no device. It

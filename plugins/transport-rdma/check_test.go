@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/mooncake-go/mooncake/sdk/advice"
+	"github.com/mooncake-go/mooncake/sdk/x/advice"
 )
 
 func TestCheckSaysWhyThereIsNoUse(t *testing.T) {

@@ -13,9 +13,9 @@ import (
 
 	"github.com/mooncake-go/mooncake/plugins/transport-rdma/internal/blob"
 	"github.com/mooncake-go/mooncake/sdk/conformance"
-	"github.com/mooncake-go/mooncake/sdk/conformance/transporttest"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 	"github.com/mooncake-go/mooncake/sdk/transport"
+	"github.com/mooncake-go/mooncake/sdk/transport/transporttest"
 	"github.com/mooncake-go/mooncake/test/fakeverbs"
 )
 

@@ -14,7 +14,7 @@ import (
 	"github.com/mooncake-go/mooncake/plugins/transport-rdma/internal/cache"
 	"github.com/mooncake-go/mooncake/plugins/transport-rdma/internal/gid"
 	"github.com/mooncake-go/mooncake/plugins/transport-rdma/internal/verbs"
-	"github.com/mooncake-go/mooncake/sdk/advice"
+	"github.com/mooncake-go/mooncake/sdk/x/advice"
 )
 
 // device is one RDMA device, or the place of one that could not be opened.

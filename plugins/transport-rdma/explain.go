@@ -9,8 +9,8 @@ import (
 	"syscall"
 
 	"github.com/mooncake-go/mooncake/plugins/transport-rdma/internal/verbs"
-	"github.com/mooncake-go/mooncake/sdk/advice"
 	"github.com/mooncake-go/mooncake/sdk/errs"
+	"github.com/mooncake-go/mooncake/sdk/x/advice"
 )
 
 // advised makes an error of an advice; causes say where it came from.

@@ -13,10 +13,10 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/mooncake-go/mooncake/plugins/transport-rdma/internal/blob"
-	"github.com/mooncake-go/mooncake/sdk/advice"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 	"github.com/mooncake-go/mooncake/sdk/transport"
+	"github.com/mooncake-go/mooncake/sdk/x/advice"
 	"github.com/mooncake-go/mooncake/test/fakeverbs"
 )
 

@@ -11,9 +11,9 @@ import (
 
 	"github.com/mooncake-go/mooncake/plugins/transport-rdma/internal/blob"
 	"github.com/mooncake-go/mooncake/plugins/transport-rdma/internal/verbs"
-	"github.com/mooncake-go/mooncake/sdk/advice"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
+	"github.com/mooncake-go/mooncake/sdk/x/advice"
 )
 
 // Start implements plugin.Component. It fails, with what to do about it, where there is no

@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/mooncake-go/mooncake/sdk/shm"
+	"github.com/mooncake-go/mooncake/sdk/x/shm"
 )
 
 // sendLimit bounds how long one message may wait for room in the socket.

@@ -3,7 +3,7 @@ package shm
 import (
 	"sync"
 
-	"github.com/mooncake-go/mooncake/sdk/crc32c"
+	"github.com/mooncake-go/mooncake/sdk/x/crc32c"
 )
 
 const (

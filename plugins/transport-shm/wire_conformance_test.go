@@ -3,10 +3,10 @@ package shm
 import (
 	"testing"
 
-	"github.com/mooncake-go/mooncake/sdk/conformance/transporttest"
 	"github.com/mooncake-go/mooncake/sdk/conformance/wiretest"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 	"github.com/mooncake-go/mooncake/sdk/transport"
+	"github.com/mooncake-go/mooncake/sdk/transport/transporttest"
 )
 
 // TestConformanceThroughTheWire: the contract holds through rings and descriptors.

@@ -5,7 +5,7 @@ import (
 	"net"
 	"time"
 
-	"github.com/mooncake-go/mooncake/sdk/busypoll"
+	"github.com/mooncake-go/mooncake/sdk/x/busypoll"
 )
 
 const (

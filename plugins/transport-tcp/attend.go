@@ -5,8 +5,8 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/mooncake-go/mooncake/sdk/busypoll"
 	"github.com/mooncake-go/mooncake/sdk/transport"
+	"github.com/mooncake-go/mooncake/sdk/x/busypoll"
 )
 
 // Who waits for an answer sends the request itself, where that is short, and looks out for the

@@ -11,9 +11,9 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/mooncake-go/mooncake/sdk/conformance"
-	"github.com/mooncake-go/mooncake/sdk/conformance/transporttest"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 	"github.com/mooncake-go/mooncake/sdk/transport"
+	"github.com/mooncake-go/mooncake/sdk/transport/transporttest"
 )
 
 func TestMain(m *testing.M) {

@@ -10,8 +10,8 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/mooncake-go/mooncake/sdk/busypoll"
 	"github.com/mooncake-go/mooncake/sdk/errs"
+	"github.com/mooncake-go/mooncake/sdk/x/busypoll"
 )
 
 // The pause between attempts to connect doubles from the least to the most.

@@ -9,8 +9,8 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/mooncake-go/mooncake/sdk/busypoll"
 	"github.com/mooncake-go/mooncake/sdk/errs"
+	"github.com/mooncake-go/mooncake/sdk/x/busypoll"
 )
 
 const (

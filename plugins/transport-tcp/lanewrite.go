@@ -4,8 +4,8 @@ import (
 	"net"
 	"time"
 
-	"github.com/mooncake-go/mooncake/sdk/busypoll"
 	"github.com/mooncake-go/mooncake/sdk/transport"
+	"github.com/mooncake-go/mooncake/sdk/x/busypoll"
 )
 
 // laneWriter is the state of who sends, with lane.sending.

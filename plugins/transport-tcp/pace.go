@@ -7,8 +7,8 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/mooncake-go/mooncake/sdk/busypoll"
-	"github.com/mooncake-go/mooncake/sdk/samehost"
+	"github.com/mooncake-go/mooncake/sdk/x/busypoll"
+	"github.com/mooncake-go/mooncake/sdk/x/samehost"
 )
 
 // pacer reads and writes a connection so that no call waits longer than stall without

@@ -5,7 +5,7 @@ package tcp
 import (
 	"net"
 
-	"github.com/mooncake-go/mooncake/sdk/busypoll"
+	"github.com/mooncake-go/mooncake/sdk/x/busypoll"
 )
 
 // raceBuild says whether the race detector watches.

@@ -10,8 +10,8 @@ import (
 
 	goplugin "github.com/hashicorp/go-plugin"
 
-	"github.com/mooncake-go/mooncake/sdk/shm"
 	"github.com/mooncake-go/mooncake/sdk/wire"
+	"github.com/mooncake-go/mooncake/sdk/x/shm"
 )
 
 // watchHost makes the process leave when the host is gone: when the lifeline closes, and

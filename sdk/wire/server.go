@@ -17,8 +17,8 @@ import (
 	evictv1 "github.com/mooncake-go/mooncake/sdk/proto/mooncake/evict/v1"
 	pluginv1 "github.com/mooncake-go/mooncake/sdk/proto/mooncake/plugin/v1"
 	transportv1 "github.com/mooncake-go/mooncake/sdk/proto/mooncake/transport/v1"
-	"github.com/mooncake-go/mooncake/sdk/shm"
 	"github.com/mooncake-go/mooncake/sdk/transport"
+	"github.com/mooncake-go/mooncake/sdk/x/shm"
 )
 
 // ServerOptions are what the object behind a Server gets from its surroundings.

@@ -22,9 +22,9 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 	pluginv1 "github.com/mooncake-go/mooncake/sdk/proto/mooncake/plugin/v1"
 	transportv1 "github.com/mooncake-go/mooncake/sdk/proto/mooncake/transport/v1"
-	"github.com/mooncake-go/mooncake/sdk/shm"
 	"github.com/mooncake-go/mooncake/sdk/transport"
 	"github.com/mooncake-go/mooncake/sdk/wire/internal/datapath"
+	"github.com/mooncake-go/mooncake/sdk/x/shm"
 )
 
 // fibber is a plugin program that answers what it likes.

@@ -11,8 +11,8 @@ import (
 
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	transportv1 "github.com/mooncake-go/mooncake/sdk/proto/mooncake/transport/v1"
-	"github.com/mooncake-go/mooncake/sdk/shm"
 	"github.com/mooncake-go/mooncake/sdk/wire/internal/datapath"
+	"github.com/mooncake-go/mooncake/sdk/x/shm"
 )
 
 // ask does a call of a transport, bounded by the timeout and by ctx. What was lost on the

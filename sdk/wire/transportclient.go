@@ -14,9 +14,9 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 	transportv1 "github.com/mooncake-go/mooncake/sdk/proto/mooncake/transport/v1"
-	"github.com/mooncake-go/mooncake/sdk/shm"
 	"github.com/mooncake-go/mooncake/sdk/transport"
 	"github.com/mooncake-go/mooncake/sdk/wire/internal/datapath"
+	"github.com/mooncake-go/mooncake/sdk/x/shm"
 )
 
 // Transport is a transport on the other side of a connection. It implements

@@ -6,9 +6,9 @@ import (
 
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	transportv1 "github.com/mooncake-go/mooncake/sdk/proto/mooncake/transport/v1"
-	"github.com/mooncake-go/mooncake/sdk/shm"
 	"github.com/mooncake-go/mooncake/sdk/transport"
 	"github.com/mooncake-go/mooncake/sdk/wire/internal/datapath"
+	"github.com/mooncake-go/mooncake/sdk/x/shm"
 )
 
 // Register implements transport.Transport. NotSupported for a region without a descriptor

@@ -12,9 +12,9 @@ import (
 
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	transportv1 "github.com/mooncake-go/mooncake/sdk/proto/mooncake/transport/v1"
-	"github.com/mooncake-go/mooncake/sdk/shm"
 	"github.com/mooncake-go/mooncake/sdk/transport"
 	"github.com/mooncake-go/mooncake/sdk/wire/internal/datapath"
+	"github.com/mooncake-go/mooncake/sdk/x/shm"
 )
 
 // transportServer is the plugin's side of a Transport.

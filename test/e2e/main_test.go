@@ -38,7 +38,7 @@ func run(m *testing.M) int {
 		fmt.Fprintf(os.Stderr, "build the programs: %v\n%s", err, out)
 		return 1
 	}
-	moody := exec.Command("go", "build", "-o", filepath.Join(dir, "mooncake-plugin-evict-moody"), "./core/plugins/internal/testplugin/evict")
+	moody := exec.Command("go", "build", "-o", filepath.Join(dir, "mooncake-plugin-evict-moody"), "./core/pluginhost/internal/testplugin/evict")
 	moody.Dir = "../.."
 	if out, err := moody.CombinedOutput(); err != nil {
 		fmt.Fprintf(os.Stderr, "build a plugin with moods: %v\n%s", err, out)

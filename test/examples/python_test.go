@@ -12,10 +12,10 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	core "github.com/mooncake-go/mooncake/core/plugins"
-	"github.com/mooncake-go/mooncake/sdk/conformance/evicttest"
+	core "github.com/mooncake-go/mooncake/core/pluginhost"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/evict"
+	"github.com/mooncake-go/mooncake/sdk/evict/evicttest"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 )
 

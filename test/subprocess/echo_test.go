@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/mooncake-go/mooncake/sdk/shm"
+	"github.com/mooncake-go/mooncake/sdk/x/shm"
 )
 
 // echoEnv makes the test program a child that sends every entry of one ring back on another.

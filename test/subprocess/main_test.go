@@ -16,12 +16,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/mooncake-go/mooncake/core/plugins/launch"
+	"github.com/mooncake-go/mooncake/core/pluginhost/launch"
 	tcp "github.com/mooncake-go/mooncake/plugins/transport-tcp"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
-	"github.com/mooncake-go/mooncake/sdk/shm"
 	"github.com/mooncake-go/mooncake/sdk/transport"
 	"github.com/mooncake-go/mooncake/sdk/wire"
+	"github.com/mooncake-go/mooncake/sdk/x/shm"
 )
 
 // patience bounds every wait; reaching it is a failure.

@@ -18,7 +18,7 @@ import (
 	"github.com/mooncake-go/mooncake/cmd/mooncake/builtin"
 	"github.com/mooncake-go/mooncake/core/memory"
 	"github.com/mooncake-go/mooncake/core/metadata"
-	"github.com/mooncake-go/mooncake/core/plugins"
+	"github.com/mooncake-go/mooncake/core/pluginhost"
 	"github.com/mooncake-go/mooncake/core/transfer"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 	"github.com/mooncake-go/mooncake/sdk/transport"
@@ -62,7 +62,7 @@ func (v view) Close(context.Context) error { return nil }
 // node is an engine over the plugin in a process of its own and, after it, one linked in.
 type node struct {
 	*transfer.Engine
-	catalog *plugins.Catalog
+	catalog *pluginhost.Catalog
 	name    string
 	mem     []byte
 }
@@ -74,23 +74,23 @@ func (b *board) node(t *testing.T, name string, spare bool) *node {
 	n := &node{name: name}
 	log := slog.New(slog.NewTextHandler(io.Discard, nil))
 	var err error
-	n.catalog, err = plugins.New(builtin.Plugins(), plugins.Options{Dirs: []string{dir}, Logger: log})
+	n.catalog, err = pluginhost.New(builtin.Plugins(), pluginhost.Options{Dirs: []string{dir}, Logger: log})
 	require.NoError(t, err)
 	bounds := quick()
 	// No limit may end what should end by itself: the engine says when peers can find a
 	// process, and what is under way completes.
 	bounds.PublishGrace, bounds.DrainTimeout, bounds.StopTimeout = time.Hour, time.Hour, time.Minute
 	deps := transfer.Deps{Directory: view{b, name}, Log: log}
-	add := func(name string, mode plugins.Mode, config map[string]any) {
-		x, err := n.catalog.OpenTransport(t.Context(), plugin.ID{Kind: "transport", Name: name}, plugins.Spec{Mode: mode, Config: config},
-			plugins.TransportOptions{Supervision: bounds})
+	add := func(name string, mode pluginhost.Mode, config map[string]any) {
+		x, err := n.catalog.OpenTransport(t.Context(), plugin.ID{Kind: "transport", Name: name}, pluginhost.Spec{Mode: mode, Config: config},
+			pluginhost.TransportOptions{Supervision: bounds})
 		require.NoError(t, err)
 		require.NoError(t, x.Start(t.Context(), nil))
 		deps.Carriers = append(deps.Carriers, transfer.Carrier{Name: name, Transport: x, LocalAny: true})
 	}
-	add("moody", plugins.ModeSubprocess, nil)
+	add("moody", pluginhost.ModeSubprocess, nil)
 	if spare {
-		add("tcp", plugins.ModeInProcess, map[string]any{"host": "127.0.0.1"})
+		add("tcp", pluginhost.ModeInProcess, map[string]any{"host": "127.0.0.1"})
 	}
 	cfg := transfer.DefaultConfig()
 	cfg.SliceSize, cfg.SliceTimeout, cfg.Timeout = 64<<10, time.Minute, 2*time.Minute

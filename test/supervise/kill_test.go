@@ -17,7 +17,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/mooncake-go/mooncake/core/plugins"
+	"github.com/mooncake-go/mooncake/core/pluginhost"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 	"github.com/mooncake-go/mooncake/sdk/transport"
@@ -198,12 +198,12 @@ const daemons = ".daemon"
 
 func beHost(at string) {
 	folder, child, _ := strings.Cut(at, ":")
-	c, err := plugins.New(nil, plugins.Options{Dirs: []string{folder}})
+	c, err := pluginhost.New(nil, pluginhost.Options{Dirs: []string{folder}})
 	if err != nil {
 		panic(err)
 	}
-	spec := plugins.Spec{Config: map[string]any{"spawn": child, "daemon": child + daemons}}
-	t, err := c.OpenTransport(context.Background(), moody, spec, plugins.TransportOptions{})
+	spec := pluginhost.Spec{Config: map[string]any{"spawn": child, "daemon": child + daemons}}
+	t, err := c.OpenTransport(context.Background(), moody, spec, pluginhost.TransportOptions{})
 	if err != nil {
 		panic(err)
 	}

@@ -21,7 +21,7 @@ import (
 
 	"github.com/mooncake-go/mooncake/cmd/mooncake/builtin"
 	"github.com/mooncake-go/mooncake/core/memory"
-	"github.com/mooncake-go/mooncake/core/plugins"
+	"github.com/mooncake-go/mooncake/core/pluginhost"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
@@ -62,8 +62,8 @@ func build(dir string) error {
 }
 
 // quick makes restarts fast enough to wait for, and never the last.
-func quick() plugins.Supervision {
-	return plugins.Supervision{
+func quick() pluginhost.Supervision {
+	return pluginhost.Supervision{
 		BackoffMin: time.Millisecond, BackoffMax: 5 * time.Millisecond, MaxRestarts: 1000, Window: time.Hour, StartTimeout: time.Minute,
 		PublishGrace: time.Millisecond,
 	}
@@ -72,7 +72,7 @@ func quick() plugins.Supervision {
 // rig is a plugin process, and a peer in this process.
 type rig struct {
 	t       *testing.T
-	catalog *plugins.Catalog
+	catalog *pluginhost.Catalog
 	plugin  transport.Transport
 	peer    transport.Transport
 	log     *record
@@ -96,19 +96,19 @@ func (r *record) String() string {
 	return r.buf.String()
 }
 
-func newRig(t *testing.T, folder string, b plugins.Supervision, settings map[string]any) *rig {
+func newRig(t *testing.T, folder string, b pluginhost.Supervision, settings map[string]any) *rig {
 	t.Helper()
 	r := &rig{t: t, log: &record{}}
 	before := openFiles(t)
 	log := slog.New(slog.NewTextHandler(r.log, nil))
 	var err error
-	r.catalog, err = plugins.New(builtin.Plugins(), plugins.Options{Dirs: []string{folder}, Logger: log})
+	r.catalog, err = pluginhost.New(builtin.Plugins(), pluginhost.Options{Dirs: []string{folder}, Logger: log})
 	require.NoError(t, err)
-	r.plugin, err = r.catalog.OpenTransport(t.Context(), moody, plugins.Spec{Config: settings}, plugins.TransportOptions{Supervision: b})
+	r.plugin, err = r.catalog.OpenTransport(t.Context(), moody, pluginhost.Spec{Config: settings}, pluginhost.TransportOptions{Supervision: b})
 	require.NoError(t, err)
 	require.NoError(t, r.plugin.Start(t.Context(), nil))
 	r.peer, err = r.catalog.OpenTransport(t.Context(), plugin.ID{Kind: "transport", Name: "tcp"},
-		plugins.Spec{Mode: plugins.ModeInProcess, Config: map[string]any{"host": "127.0.0.1"}}, plugins.TransportOptions{})
+		pluginhost.Spec{Mode: pluginhost.ModeInProcess, Config: map[string]any{"host": "127.0.0.1"}}, pluginhost.TransportOptions{})
 	require.NoError(t, err)
 	require.NoError(t, r.peer.Start(t.Context(), nil))
 	t.Cleanup(func() {
@@ -132,13 +132,13 @@ func openFiles(t *testing.T) int {
 }
 
 // instance is how the plugin does.
-func (r *rig) instance() plugins.Instance {
+func (r *rig) instance() pluginhost.Instance {
 	for _, in := range r.catalog.Instances() {
 		if in.ID() == moody {
 			return in
 		}
 	}
-	return plugins.Instance{}
+	return pluginhost.Instance{}
 }
 
 func (r *rig) pid() int { return r.instance().PID }

@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
-	"github.com/mooncake-go/mooncake/core/plugins"
+	"github.com/mooncake-go/mooncake/core/pluginhost"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 	"github.com/mooncake-go/mooncake/sdk/transport"
@@ -97,17 +97,17 @@ func TestReloadThatFails(t *testing.T) {
 	pid := r.pid()
 	for name, c := range map[string]struct {
 		change func()
-		stage  plugins.Stage
+		stage  pluginhost.Stage
 		want   string
 	}{
-		"no plugin":  {func() { replace([]byte("#!/bin/sh\n"), 0o755) }, plugins.StageLaunch, "manifest"},
-		"writable":   {func() { replace(program, 0o777) }, plugins.StageLaunch, "can be changed by others"},
-		"crashes":    {func() { replace(program, 0o755); require.NoError(t, os.WriteFile(flag, nil, 0o600)) }, plugins.StageStart, "the frobnicator is missing"},
-		"other caps": {func() { replace(bytes.ReplaceAll(program, []byte(`["local-any"]`), []byte(`["xocal-any"]`)), 0o755) }, plugins.StageLaunch, "capability"},
+		"no plugin":  {func() { replace([]byte("#!/bin/sh\n"), 0o755) }, pluginhost.StageLaunch, "manifest"},
+		"writable":   {func() { replace(program, 0o777) }, pluginhost.StageLaunch, "can be changed by others"},
+		"crashes":    {func() { replace(program, 0o755); require.NoError(t, os.WriteFile(flag, nil, 0o600)) }, pluginhost.StageStart, "the frobnicator is missing"},
+		"other caps": {func() { replace(bytes.ReplaceAll(program, []byte(`["local-any"]`), []byte(`["xocal-any"]`)), 0o755) }, pluginhost.StageLaunch, "capability"},
 	} {
 		c.change()
 		_, err := r.catalog.Reload(t.Context(), moody)
-		var at *plugins.OpenError
+		var at *pluginhost.OpenError
 		require.ErrorAs(t, err, &at, name)
 		assert.Equal(t, c.stage, at.Stage, name)
 		assert.ErrorContains(t, err, c.want, name)

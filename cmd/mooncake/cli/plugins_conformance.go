@@ -15,8 +15,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/mooncake-go/mooncake/core/observe"
-	"github.com/mooncake-go/mooncake/core/plugins"
-	"github.com/mooncake-go/mooncake/core/plugins/conform"
+	"github.com/mooncake-go/mooncake/core/pluginhost"
+	"github.com/mooncake-go/mooncake/core/pluginhost/conform"
 	"github.com/mooncake-go/mooncake/sdk/conformance"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
@@ -102,7 +102,7 @@ func (e *env) conformance(ctx context.Context, what string, f conformanceFlags) 
 	defer stop()
 	ctx, cancel := context.WithTimeoutCause(ctx, f.timeout, fmt.Errorf("it took longer than %s (--timeout)", f.timeout))
 	defer cancel()
-	o := conform.Options{Supervision: plugins.Supervision{StartTimeout: f.start}}
+	o := conform.Options{Supervision: pluginhost.Supervision{StartTimeout: f.start}}
 	o.Run, o.Skip, o.Limit = f.run, f.skip, f.limit
 	live := len(f.reports) > 0 || f.output == "text"
 	if live {
@@ -112,7 +112,7 @@ func (e *env) conformance(ctx context.Context, what string, f conformanceFlags) 
 	closing, done := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer done()
 	err = errors.Join(err, catalog.Close(closing))
-	var open *plugins.OpenError
+	var open *pluginhost.OpenError
 	switch {
 	case errs.Is(err, errs.InvalidParams) && !errors.As(err, &open):
 		return usage(err)
@@ -142,23 +142,23 @@ func (e *env) conformance(ctx context.Context, what string, f conformanceFlags) 
 }
 
 // conformanceSubject tells what is meant: a program by its path, or a plugin by its ID.
-func conformanceSubject(what string, f conformanceFlags) (plugin.ID, plugins.Spec, []string, error) {
+func conformanceSubject(what string, f conformanceFlags) (plugin.ID, pluginhost.Spec, []string, error) {
 	var none plugin.ID
 	values, err := parseSettings(f.settings)
 	if err != nil {
-		return none, plugins.Spec{}, nil, err
+		return none, pluginhost.Spec{}, nil, err
 	}
-	spec, dirs := plugins.Spec{Mode: plugins.Mode(f.mode), Config: values}, f.dirs
+	spec, dirs := pluginhost.Spec{Mode: pluginhost.Mode(f.mode), Config: values}, f.dirs
 	id, program := plugin.ParseBinaryName(filepath.Base(what))
 	if program {
 		path, err := filepath.Abs(what)
 		if err != nil {
 			return none, spec, nil, usage(err)
 		}
-		if f.mode == string(plugins.ModeInProcess) {
+		if f.mode == string(pluginhost.ModeInProcess) {
 			return none, spec, nil, usagef("%s is a program: it cannot run with --mode inprocess", what)
 		}
-		spec.Mode, dirs = plugins.ModeSubprocess, []string{filepath.Dir(path)}
+		spec.Mode, dirs = pluginhost.ModeSubprocess, []string{filepath.Dir(path)}
 	} else if id, err = plugin.ParseID(what); err != nil {
 		return none, spec, nil, usagef("%q is neither a program named %s<kind>-<name> nor a plugin id: %v", what, plugin.BinaryPrefix, err)
 	}

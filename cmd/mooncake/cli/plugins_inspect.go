@@ -11,9 +11,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/mooncake-go/mooncake/core/plugins"
-	"github.com/mooncake-go/mooncake/core/plugins/find"
-	"github.com/mooncake-go/mooncake/core/plugins/trust"
+	"github.com/mooncake-go/mooncake/core/pluginhost"
+	"github.com/mooncake-go/mooncake/core/pluginhost/find"
+	"github.com/mooncake-go/mooncake/core/pluginhost/trust"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 	"github.com/mooncake-go/mooncake/sdk/wire"
 )
@@ -99,15 +99,15 @@ func (e *env) inspect(t trusting, what target) (inspection, error) {
 		in.describe(p.Manifest)
 		in.Home, in.State, in.Platform, in.Size, in.SHA256 = what.file, "not searched", p.Platform, p.Size, p.SHA256
 	}
-	var same []plugins.Entry
+	var same []pluginhost.Entry
 	for _, en := range t.catalog.List() {
 		if en.ID() == id {
 			same = append(same, en)
 		}
 	}
-	usable := func(en plugins.Entry) bool { return en.State != plugin.StateFailed }
+	usable := func(en pluginhost.Entry) bool { return en.State != plugin.StateFailed }
 	first := slices.IndexFunc(same, usable)
-	shown := slices.IndexFunc(same, func(en plugins.Entry) bool { return en.Home == what.file })
+	shown := slices.IndexFunc(same, func(en pluginhost.Entry) bool { return en.Home == what.file })
 	if what.file == "" {
 		if len(same) == 0 {
 			return in, e.absent(id)
@@ -127,7 +127,7 @@ func (e *env) inspect(t trusting, what target) (inspection, error) {
 }
 
 // found takes over what the catalog says of it.
-func (in *inspection) found(en plugins.Entry) {
+func (in *inspection) found(en pluginhost.Entry) {
 	in.describe(en.Manifest())
 	in.ID, in.Home, in.State, in.Reason, in.Trust = en.ID().String(), en.Home, string(en.State), en.Reason, en.Trust
 	if en.SHA256 != "" {

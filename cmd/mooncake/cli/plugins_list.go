@@ -17,7 +17,7 @@ import (
 
 	"github.com/mooncake-go/mooncake/core/app"
 	"github.com/mooncake-go/mooncake/core/config"
-	"github.com/mooncake-go/mooncake/core/plugins"
+	"github.com/mooncake-go/mooncake/core/pluginhost"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 )
 
@@ -83,7 +83,7 @@ func (e *env) listPlugins(ctx context.Context, f listFlags) error {
 	return e.writePlugins(list, now, f.output)
 }
 
-func (e *env) pluginEntries(f listFlags) ([]plugins.Entry, error) {
+func (e *env) pluginEntries(f listFlags) ([]pluginhost.Entry, error) {
 	catalog, err := e.pluginCatalog(f.file, f.dirs, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return nil, err
@@ -93,7 +93,7 @@ func (e *env) pluginEntries(f listFlags) ([]plugins.Entry, error) {
 
 // pluginCatalog is the catalog of the configuration in file, or the usual one, with dirs
 // searched first.
-func (e *env) pluginCatalog(file string, dirs []string, log *slog.Logger) (*plugins.Catalog, error) {
+func (e *env) pluginCatalog(file string, dirs []string, log *slog.Logger) (*pluginhost.Catalog, error) {
 	loaded, err := config.Load(config.Options{File: file, Environ: e.environ, PluginDefaults: e.pluginDefaults()})
 	if err != nil {
 		return nil, usage(err)
@@ -174,7 +174,7 @@ func writeInstance(w io.Writer, in liveInstance) {
 		}
 	}
 	line("reason", in.Reason)
-	if in.Home != plugins.HomeBuiltin {
+	if in.Home != pluginhost.HomeBuiltin {
 		line("program", strings.TrimSpace(in.Home+" "+in.Version+" "+in.SHA256))
 	}
 	line("before", in.Ended)

@@ -10,7 +10,7 @@ import (
 	"unicode"
 
 	"github.com/mooncake-go/mooncake/core/api/introspect"
-	"github.com/mooncake-go/mooncake/core/plugins"
+	"github.com/mooncake-go/mooncake/core/pluginhost"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 )
@@ -20,8 +20,8 @@ const patience = 3 * time.Second
 
 // liveInstance is a plugin in use, and by whom.
 type liveInstance struct {
-	Process          introspect.Process `json:"process" yaml:"process"`
-	plugins.Instance `yaml:",inline"`
+	Process             introspect.Process `json:"process" yaml:"process"`
+	pluginhost.Instance `yaml:",inline"`
 }
 
 // where names the process that uses it.
@@ -33,7 +33,7 @@ func processName(role string, pid int) string {
 
 // listedPlugin is a plugin as `plugins list` shows it.
 type listedPlugin struct {
-	plugins.Entry `yaml:",inline"`
+	pluginhost.Entry `yaml:",inline"`
 	// Instances are those of running processes; absent where none were asked.
 	Instances []liveInstance `json:"instances,omitzero" yaml:"instances,omitempty"`
 }
@@ -74,7 +74,7 @@ func (e *env) askAll(ctx context.Context) live {
 }
 
 // pluginsOf returns what the process of this number has in use.
-func (e *env) pluginsOf(ctx context.Context, pid int) ([]plugins.Instance, error) {
+func (e *env) pluginsOf(ctx context.Context, pid int) ([]pluginhost.Instance, error) {
 	for _, s := range introspect.Find(e.places()).Sockets {
 		if s.PID == pid {
 			p, err := introspect.NewClient(s.Path).Plugins(ctx)
@@ -85,7 +85,7 @@ func (e *env) pluginsOf(ctx context.Context, pid int) ([]plugins.Instance, error
 }
 
 // join adds to each plugin its instances, and the plugins that are only known from them.
-func join(entries []plugins.Entry, l live) []listedPlugin {
+func join(entries []pluginhost.Entry, l live) []listedPlugin {
 	out := make([]listedPlugin, 0, len(entries))
 	for _, e := range entries {
 		out = append(out, listedPlugin{Entry: e, Instances: []liveInstance{}})
@@ -94,7 +94,7 @@ func join(entries []plugins.Entry, l live) []listedPlugin {
 		i := slices.IndexFunc(out, func(p listedPlugin) bool { return p.Home == in.Home && p.Kind == in.Kind && p.Name == in.Name })
 		if i < 0 {
 			i = len(out)
-			out = append(out, listedPlugin{Entry: plugins.Entry{
+			out = append(out, listedPlugin{Entry: pluginhost.Entry{
 				Kind: in.Kind, Name: in.Name, Version: in.Version, API: []uint{}, Home: in.Home, SHA256: in.SHA256,
 				Summary: "in use, but not in the folders that were searched here; --plugin-dir adds one",
 			}})

@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mooncake-go/mooncake/core/api/introspect"
-	"github.com/mooncake-go/mooncake/core/plugins"
+	"github.com/mooncake-go/mooncake/core/pluginhost"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 )
 
@@ -42,13 +42,13 @@ func (m machine) places() introspect.Places {
 
 // host is a process with plugins.
 type fakeHost struct {
-	have   []plugins.Instance
-	reload func(id plugin.ID) (plugins.Instance, error)
+	have   []pluginhost.Instance
+	reload func(id plugin.ID) (pluginhost.Instance, error)
 }
 
-func (h fakeHost) Instances() []plugins.Instance { return h.have }
+func (h fakeHost) Instances() []pluginhost.Instance { return h.have }
 
-func (h fakeHost) Reload(_ context.Context, id plugin.ID) (plugins.Instance, error) {
+func (h fakeHost) Reload(_ context.Context, id plugin.ID) (pluginhost.Instance, error) {
 	return h.reload(id)
 }
 
@@ -73,8 +73,8 @@ func (m machine) mooncake(args ...string) (code int, stdout, stderr string) {
 	return code, out.String(), errOut.String()
 }
 
-func using(name string, state plugin.State, pid int) plugins.Instance {
-	return plugins.Instance{Kind: "evict", Name: name, Home: "/p/mooncake-plugin-evict-" + name, State: state, PID: pid, Version: "1.2.3", Since: time.Now().Add(-time.Minute)}
+func using(name string, state plugin.State, pid int) pluginhost.Instance {
+	return pluginhost.Instance{Kind: "evict", Name: name, Home: "/p/mooncake-plugin-evict-" + name, State: state, PID: pid, Version: "1.2.3", Since: time.Now().Add(-time.Minute)}
 }
 
 func TestListShowsWhatIsInUse(t *testing.T) {
@@ -83,10 +83,10 @@ func TestListShowsWhatIsInUse(t *testing.T) {
 	bad.Reason, bad.Restarts, bad.Ended = "it ended 6 times", 5, "the process ended with exit code 9"
 	bad.Log = []string{"no license\x1b[2Jfound", "good bye"}
 	bad.Figures = map[string]string{"bytes_copied": "0", "a": "b"}
-	m.run(t, "master", fakeHost{have: []plugins.Instance{
-		{Kind: "evict", Name: "lru", Home: plugins.HomeBuiltin, State: plugin.StateOK}, using("mine", plugin.StateOK, 7),
+	m.run(t, "master", fakeHost{have: []pluginhost.Instance{
+		{Kind: "evict", Name: "lru", Home: pluginhost.HomeBuiltin, State: plugin.StateOK}, using("mine", plugin.StateOK, 7),
 	}})
-	m.run(t, "store", fakeHost{have: []plugins.Instance{bad}})
+	m.run(t, "store", fakeHost{have: []pluginhost.Instance{bad}})
 
 	code, out, _ := m.mooncake("plugins", "list", "--kind", "evict")
 	require.Zero(t, code)
@@ -140,12 +140,12 @@ func TestListShowsWhatIsInUse(t *testing.T) {
 func TestNothingThatAProcessSaysReachesTheTerminalAsItIs(t *testing.T) {
 	m := newMachine(t)
 	const evil = "\x1b[2J\u009b"
-	bad := plugins.Instance{
+	bad := pluginhost.Instance{
 		Kind: "evict" + evil, Name: "a" + evil, Home: "/p" + evil, State: "failed" + evil, Version: evil, Reason: evil, Ended: evil,
 		Log: []string{evil}, Figures: map[string]string{evil: evil}, SHA256: evil, PID: 3,
 	}
 	mine := using("mine", plugin.StateOK, 7)
-	m.run(t, "store", fakeHost{have: []plugins.Instance{bad, mine}, reload: func(plugin.ID) (plugins.Instance, error) { return bad, nil }})
+	m.run(t, "store", fakeHost{have: []pluginhost.Instance{bad, mine}, reload: func(plugin.ID) (pluginhost.Instance, error) { return bad, nil }})
 	for _, args := range [][]string{{"list", "-o", "wide"}, {"reload", "evict/mine"}} {
 		_, out, errOut := m.mooncake(append([]string{"plugins"}, args...)...)
 		assert.Contains(t, out, "\uFFFD[2J", "%v shows it", args)
@@ -158,7 +158,7 @@ func TestNothingThatAProcessSaysReachesTheTerminalAsItIs(t *testing.T) {
 func TestAHungProcessIsALine(t *testing.T) {
 	m := newMachine(t)
 	m.patience = 100 * time.Millisecond // Whoever else is asked may be too slow for it.
-	path := m.run(t, "master", fakeHost{have: []plugins.Instance{using("mine", plugin.StateOK, 7)}})
+	path := m.run(t, "master", fakeHost{have: []pluginhost.Instance{using("mine", plugin.StateOK, 7)}})
 	hung, err := net.Listen("unix", filepath.Join(filepath.Dir(path), "store-4242.sock"))
 	require.NoError(t, err)
 	defer hung.Close()
@@ -183,7 +183,7 @@ func TestReload(t *testing.T) {
 	old.SHA256 = "0123456789abcdef"
 	var asked []string
 	host := func(role string, err error) fakeHost {
-		return fakeHost{have: []plugins.Instance{old, {Kind: "alloc", Name: "arena", Home: plugins.HomeBuiltin}}, reload: func(id plugin.ID) (plugins.Instance, error) {
+		return fakeHost{have: []pluginhost.Instance{old, {Kind: "alloc", Name: "arena", Home: pluginhost.HomeBuiltin}}, reload: func(id plugin.ID) (pluginhost.Instance, error) {
 			asked = append(asked, role+" "+id.String())
 			now := old
 			now.PID, now.SHA256, now.Version = 8, "fedcba9876543210", "1.3.0"

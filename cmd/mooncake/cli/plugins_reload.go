@@ -16,7 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/mooncake-go/mooncake/core/api/introspect"
-	"github.com/mooncake-go/mooncake/core/plugins"
+	"github.com/mooncake-go/mooncake/core/pluginhost"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 )
@@ -67,10 +67,10 @@ replace it. What is linked into a process is replaced only by starting that agai
 
 // reloadResult is what became of the plugin in one process.
 type reloadResult struct {
-	Process introspect.Process `json:"process"`
-	Before  plugins.Instance   `json:"before"`
-	After   *plugins.Instance  `json:"after,omitempty"`
-	Error   string             `json:"error,omitempty"`
+	Process introspect.Process   `json:"process"`
+	Before  pluginhost.Instance  `json:"before"`
+	After   *pluginhost.Instance `json:"after,omitempty"`
+	Error   string               `json:"error,omitempty"`
 }
 
 func (e *env) reloadPlugin(ctx context.Context, id plugin.ID, f reloadFlags) error {
@@ -136,7 +136,7 @@ func (e *env) reloadTargets(ctx context.Context, id plugin.ID, f reloadFlags) ([
 			found := liveInstance{a.Plugins.Process, in}
 			switch {
 			case in.ID() != id:
-			case in.Home == plugins.HomeBuiltin:
+			case in.Home == pluginhost.HomeBuiltin:
 				linked = append(linked, found)
 			default:
 				targets = append(targets, found)

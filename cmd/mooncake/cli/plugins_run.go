@@ -16,7 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/mooncake-go/mooncake/core/observe"
-	"github.com/mooncake-go/mooncake/core/plugins"
+	"github.com/mooncake-go/mooncake/core/pluginhost"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 )
@@ -89,7 +89,7 @@ func (e *env) runPlugin(ctx context.Context, binary string, f runFlags) error {
 		return err
 	}
 	t := &trial{id: id, catalog: catalog, log: log, stirred: make(chan struct{}, 1)}
-	return t.run(ctx, plugins.Spec{Mode: plugins.ModeSubprocess, Config: settings}, f.length)
+	return t.run(ctx, pluginhost.Spec{Mode: pluginhost.ModeSubprocess, Config: settings}, f.length)
 }
 
 // parseSettings reads name=value, with dots in the name for what lies deeper.
@@ -126,10 +126,10 @@ func parseSettings(texts []string) (map[string]any, error) {
 // trial is a plugin that runs without a host that needs it. It is the plugin.Host.
 type trial struct {
 	id      plugin.ID
-	catalog *plugins.Catalog
+	catalog *pluginhost.Catalog
 	log     *slog.Logger
 	stirred chan struct{} // has an element when there may be something new to show
-	shown   plugins.Instance
+	shown   pluginhost.Instance
 }
 
 // Logger implements plugin.Host.
@@ -144,17 +144,17 @@ func (t *trial) Report(plugin.Health) {
 }
 
 // open makes the plugin, and the call that shows whether it is there.
-func (t *trial) open(ctx context.Context, spec plugins.Spec) (plugin.Component, func(context.Context) error, error) {
+func (t *trial) open(ctx context.Context, spec pluginhost.Spec) (plugin.Component, func(context.Context) error, error) {
 	none := func(context.Context) error { return nil }
 	switch t.id.Kind {
 	case plugin.KindEvict:
-		p, err := t.catalog.OpenEvict(ctx, t.id, spec, plugins.EvictOptions{})
+		p, err := t.catalog.OpenEvict(ctx, t.id, spec, pluginhost.EvictOptions{})
 		return p, func(ctx context.Context) error { _, err := p.Stats(ctx); return err }, err
 	case plugin.KindAlloc:
-		a, err := t.catalog.OpenAlloc(ctx, t.id, spec, plugins.AllocOptions{})
+		a, err := t.catalog.OpenAlloc(ctx, t.id, spec, pluginhost.AllocOptions{})
 		return a, func(ctx context.Context) error { _, err := a.Alloc(ctx, nil); return err }, err
 	default:
-		x, err := t.catalog.OpenTransport(ctx, t.id, spec, plugins.TransportOptions{})
+		x, err := t.catalog.OpenTransport(ctx, t.id, spec, pluginhost.TransportOptions{})
 		return x, none, err
 	}
 }
@@ -166,7 +166,7 @@ const (
 	endTime = 20 * time.Second
 )
 
-func (t *trial) run(ctx context.Context, spec plugins.Spec, length time.Duration) (err error) {
+func (t *trial) run(ctx context.Context, spec pluginhost.Spec, length time.Duration) (err error) {
 	p, ask, err := t.open(ctx, spec)
 	if err != nil {
 		return err
@@ -211,13 +211,13 @@ func (t *trial) run(ctx context.Context, spec plugins.Spec, length time.Duration
 	}
 }
 
-func (t *trial) instance() plugins.Instance {
+func (t *trial) instance() pluginhost.Instance {
 	for _, in := range t.catalog.Instances() {
 		if in.ID() == t.id {
 			return in
 		}
 	}
-	return plugins.Instance{Kind: t.id.Kind, Name: t.id.Name, State: plugin.StateStopped}
+	return pluginhost.Instance{Kind: t.id.Kind, Name: t.id.Name, State: plugin.StateStopped}
 }
 
 // show says how the plugin does, when that has changed.

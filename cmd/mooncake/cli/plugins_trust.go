@@ -14,8 +14,8 @@ import (
 
 	"github.com/mooncake-go/mooncake/core/app"
 	"github.com/mooncake-go/mooncake/core/config"
-	"github.com/mooncake-go/mooncake/core/plugins"
-	"github.com/mooncake-go/mooncake/core/plugins/trust"
+	"github.com/mooncake-go/mooncake/core/pluginhost"
+	"github.com/mooncake-go/mooncake/core/pluginhost/trust"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 )
 
@@ -36,7 +36,7 @@ func (f *trustFlags) register(cmd *cobra.Command) {
 type trusting struct {
 	lock    string // absolute, empty for none
 	dirs    []string
-	catalog *plugins.Catalog
+	catalog *pluginhost.Catalog
 }
 
 // trusting reads the configuration. mode is the mode of the catalog, empty for the
@@ -100,12 +100,12 @@ func ids(args []string) ([]plugin.ID, error) {
 	return out, nil
 }
 
-func isBuiltin(en plugins.Entry) bool { return en.Home == plugins.HomeBuiltin }
+func isBuiltin(en pluginhost.Entry) bool { return en.Home == pluginhost.HomeBuiltin }
 
 // binaries are the entries of programs, of one plugin where id is not zero, in the order in
 // which they are searched.
-func binaries(entries []plugins.Entry, id plugin.ID) []plugins.Entry {
-	var out []plugins.Entry
+func binaries(entries []pluginhost.Entry, id plugin.ID) []pluginhost.Entry {
+	var out []pluginhost.Entry
 	for _, en := range entries {
 		if !isBuiltin(en) && en.Kind != "" && (id == plugin.ID{} || en.ID() == id) {
 			out = append(out, en)
@@ -115,8 +115,8 @@ func binaries(entries []plugins.Entry, id plugin.ID) []plugins.Entry {
 }
 
 // folders are the entries of folders that could not be looked at as a whole.
-func folders(entries []plugins.Entry) []plugins.Entry {
-	return slices.DeleteFunc(slices.Clone(entries), func(en plugins.Entry) bool { return en.ID() != plugin.ID{} || en.State != plugin.StateFailed })
+func folders(entries []pluginhost.Entry) []pluginhost.Entry {
+	return slices.DeleteFunc(slices.Clone(entries), func(en pluginhost.Entry) bool { return en.ID() != plugin.ID{} || en.State != plugin.StateFailed })
 }
 
 // absent explains that there is no binary of a plugin.

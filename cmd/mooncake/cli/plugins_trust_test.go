@@ -13,9 +13,9 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.yaml.in/yaml/v3"
 
-	"github.com/mooncake-go/mooncake/core/plugins"
-	"github.com/mooncake-go/mooncake/core/plugins/find"
-	"github.com/mooncake-go/mooncake/core/plugins/trust"
+	"github.com/mooncake-go/mooncake/core/pluginhost"
+	"github.com/mooncake-go/mooncake/core/pluginhost/find"
+	"github.com/mooncake-go/mooncake/core/pluginhost/trust"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 )
 
@@ -272,7 +272,7 @@ func TestInspect(t *testing.T) {
 	}
 	var in inspection
 	require.Equal(t, exitOK, w.json(&in, "inspect", "evict/lru"))
-	assert.Equal(t, plugins.HomeBuiltin, in.Home)
+	assert.Equal(t, pluginhost.HomeBuiltin, in.Home)
 	assert.Equal(t, trust.BuiltIn, in.Trust)
 	require.Len(t, in.Others, 1)
 	assert.Equal(t, "9.9.9", in.Others[0].Version)

@@ -7,8 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/mooncake-go/mooncake/core/plugins"
-	"github.com/mooncake-go/mooncake/core/plugins/trust"
+	"github.com/mooncake-go/mooncake/core/pluginhost"
+	"github.com/mooncake-go/mooncake/core/pluginhost/trust"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 )
 
@@ -65,7 +65,7 @@ type verified struct {
 }
 
 // verify compares. named limits it to some plugins, which then have to be there.
-func verify(entries []plugins.Entry, lock trust.Lock, named []plugin.ID) []verified {
+func verify(entries []pluginhost.Entry, lock trust.Lock, named []plugin.ID) []verified {
 	out := []verified{}
 	seen := map[plugin.ID]bool{}
 	wanted := func(id plugin.ID) bool { return len(named) == 0 || slices.Contains(named, id) }
@@ -91,7 +91,7 @@ func verify(entries []plugins.Entry, lock trust.Lock, named []plugin.ID) []verif
 	return out
 }
 
-func verifyOne(en plugins.Entry, lock trust.Lock, shadowed bool) verified {
+func verifyOne(en pluginhost.Entry, lock trust.Lock, shadowed bool) verified {
 	v := verified{ID: en.ID().String(), Version: en.Version, SHA256: en.SHA256, File: en.Home, Reason: en.Reason}
 	locked, known := lock.Find(en.ID(), trust.HostPlatform())
 	if known {

@@ -18,7 +18,7 @@ import (
 	"github.com/mooncake-go/mooncake/core/memory"
 	"github.com/mooncake-go/mooncake/core/model"
 	"github.com/mooncake-go/mooncake/core/observe"
-	"github.com/mooncake-go/mooncake/core/plugins"
+	"github.com/mooncake-go/mooncake/core/pluginhost"
 	"github.com/mooncake-go/mooncake/core/store"
 	"github.com/mooncake-go/mooncake/core/transfer"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
@@ -90,7 +90,7 @@ type demoPool struct {
 }
 
 // Plugins implements worker.Plugged.
-func (p *demoPool) Plugins() []plugins.Instance { return p.client.Plugins() }
+func (p *demoPool) Plugins() []pluginhost.Instance { return p.client.Plugins() }
 
 // Exist implements worker.Pool.
 func (p *demoPool) Exist(ctx context.Context, keys []string) ([]bool, error) {

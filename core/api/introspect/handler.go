@@ -12,7 +12,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/mooncake-go/mooncake/core/plugins"
+	"github.com/mooncake-go/mooncake/core/pluginhost"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 )
@@ -72,7 +72,7 @@ func hasBody(r *http.Request) bool {
 func (h *handler) process(w http.ResponseWriter, _ *http.Request) { reply(w, http.StatusOK, h.who) }
 
 func (h *handler) plugins(w http.ResponseWriter, _ *http.Request) {
-	reply(w, http.StatusOK, Plugins{Process: h.who, Plugins: append([]plugins.Instance{}, h.host.Instances()...)})
+	reply(w, http.StatusOK, Plugins{Process: h.who, Plugins: append([]pluginhost.Instance{}, h.host.Instances()...)})
 }
 
 func (h *handler) reload(w http.ResponseWriter, r *http.Request) {
@@ -105,21 +105,21 @@ func (h *handler) reload(w http.ResponseWriter, r *http.Request) {
 	reply(w, http.StatusOK, Reloaded{before, after})
 }
 
-func (h *handler) replace(ctx context.Context, id plugin.ID) (plugins.Instance, error) {
+func (h *handler) replace(ctx context.Context, id plugin.ID) (pluginhost.Instance, error) {
 	host, ok := h.host.(Reloader)
 	if !ok {
-		return plugins.Instance{}, errs.New(errs.NotSupported, "", "this process cannot replace its plugins; start it again")
+		return pluginhost.Instance{}, errs.New(errs.NotSupported, "", "this process cannot replace its plugins; start it again")
 	}
 	return host.Reload(ctx, id)
 }
 
-func (h *handler) find(id plugin.ID) (plugins.Instance, bool) {
+func (h *handler) find(id plugin.ID) (pluginhost.Instance, bool) {
 	for _, in := range h.host.Instances() {
 		if in.ID() == id {
 			return in, true
 		}
 	}
-	return plugins.Instance{}, false
+	return pluginhost.Instance{}, false
 }
 
 // failure is the answer to what did not work.

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	"github.com/mooncake-go/mooncake/core/plugins"
+	"github.com/mooncake-go/mooncake/core/pluginhost"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 )
@@ -20,23 +20,23 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // fake is a process with plugins.
 type fake struct {
-	have   []plugins.Instance
-	reload func(ctx context.Context, id plugin.ID) (plugins.Instance, error)
+	have   []pluginhost.Instance
+	reload func(ctx context.Context, id plugin.ID) (pluginhost.Instance, error)
 }
 
-func (f *fake) Instances() []plugins.Instance { return f.have }
+func (f *fake) Instances() []pluginhost.Instance { return f.have }
 
-func (f *fake) Reload(ctx context.Context, id plugin.ID) (plugins.Instance, error) {
+func (f *fake) Reload(ctx context.Context, id plugin.ID) (pluginhost.Instance, error) {
 	return f.reload(ctx, id)
 }
 
 func twoPlugins() *fake {
-	return &fake{have: []plugins.Instance{
+	return &fake{have: []pluginhost.Instance{
 		{
 			Kind: "evict", Name: "lru", Home: "/p/mooncake-plugin-evict-lru", State: plugin.StateRestarting, Reason: "the process was killed", Restarts: 2,
 			Version: "0.1.0", SHA256: "ab", Since: time.Unix(1e9, 0).UTC(), Ended: "signal 9", Log: []string{"one", "two"}, Figures: map[string]string{"bytes_copied": "0"},
 		},
-		{Kind: "alloc", Name: "arena", Home: plugins.HomeBuiltin, State: plugin.StateOK},
+		{Kind: "alloc", Name: "arena", Home: pluginhost.HomeBuiltin, State: plugin.StateOK},
 	}}
 }
 

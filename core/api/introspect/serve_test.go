@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/mooncake-go/mooncake/core/plugins"
+	"github.com/mooncake-go/mooncake/core/pluginhost"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 )
@@ -44,9 +44,9 @@ func TestReload(t *testing.T) {
 	host := twoPlugins()
 	c := serve(t, host, filepath.Join(short(t), "a.sock"))
 	var asked plugin.ID
-	host.reload = func(_ context.Context, id plugin.ID) (plugins.Instance, error) {
+	host.reload = func(_ context.Context, id plugin.ID) (pluginhost.Instance, error) {
 		asked = id
-		return plugins.Instance{Kind: id.Kind, Name: id.Name, PID: 7, State: plugin.StateOK}, nil
+		return pluginhost.Instance{Kind: id.Kind, Name: id.Name, PID: 7, State: plugin.StateOK}, nil
 	}
 	r, err := c.Reload(bounded(t), lru)
 	require.NoError(t, err)
@@ -54,7 +54,7 @@ func TestReload(t *testing.T) {
 	assert.Equal(t, host.have[0], r.Before)
 	assert.Equal(t, 7, r.After.PID)
 
-	host.reload = func(context.Context, plugin.ID) (plugins.Instance, error) { return plugins.Instance{}, errBoom }
+	host.reload = func(context.Context, plugin.ID) (pluginhost.Instance, error) { return pluginhost.Instance{}, errBoom }
 	_, err = c.Reload(bounded(t), lru)
 	assert.True(t, errs.Is(err, errs.RPCFail))
 	assert.Equal(t, errBoom.Error(), err.Error(), "the process's own words")
@@ -81,11 +81,11 @@ func TestAHostThatCannotReload(t *testing.T) {
 func TestOneReloadAtATime(t *testing.T) {
 	host := twoPlugins()
 	began, ended := make(chan context.Context, 1), make(chan error, 1)
-	host.reload = func(ctx context.Context, _ plugin.ID) (plugins.Instance, error) {
+	host.reload = func(ctx context.Context, _ plugin.ID) (pluginhost.Instance, error) {
 		began <- ctx
 		<-ctx.Done()
 		ended <- ctx.Err()
-		return plugins.Instance{}, ctx.Err()
+		return pluginhost.Instance{}, ctx.Err()
 	}
 	path := filepath.Join(short(t), "a.sock")
 	ln, err := ListenAt(t.Context(), path)
@@ -128,9 +128,9 @@ func raw(t *testing.T, path, text string) string {
 
 func TestBadRequests(t *testing.T) {
 	host := twoPlugins()
-	host.reload = func(context.Context, plugin.ID) (plugins.Instance, error) {
+	host.reload = func(context.Context, plugin.ID) (pluginhost.Instance, error) {
 		t.Error("nothing of this may reload")
-		return plugins.Instance{}, nil
+		return pluginhost.Instance{}, nil
 	}
 	path := filepath.Join(short(t), "a.sock")
 	c := serve(t, host, path)

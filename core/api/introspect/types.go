@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/mooncake-go/mooncake/core/plugins"
+	"github.com/mooncake-go/mooncake/core/pluginhost"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 )
 
@@ -25,25 +25,25 @@ type Process struct {
 
 // Plugins is what one process has in use, oldest first.
 type Plugins struct {
-	Process Process            `json:"process"`
-	Plugins []plugins.Instance `json:"plugins"`
+	Process Process               `json:"process"`
+	Plugins []pluginhost.Instance `json:"plugins"`
 }
 
 // Reloaded is a plugin before and after it was loaded anew.
 type Reloaded struct {
-	Before plugins.Instance `json:"before" yaml:"before"`
-	After  plugins.Instance `json:"after" yaml:"after"`
+	Before pluginhost.Instance `json:"before" yaml:"before"`
+	After  pluginhost.Instance `json:"after" yaml:"after"`
 }
 
-// Host is the process as the socket sees it. *plugins.Catalog implements it.
+// Host is the process as the socket sees it. *pluginhost.Catalog implements it.
 type Host interface {
 	// Instances returns what is in use, oldest first.
-	Instances() []plugins.Instance
+	Instances() []pluginhost.Instance
 }
 
 // Reloader is a Host whose plugins can be replaced.
 type Reloader interface {
 	// Reload replaces the process of a plugin without losing a call. It returns when the
 	// new process does the work, with its instance.
-	Reload(ctx context.Context, id plugin.ID) (plugins.Instance, error)
+	Reload(ctx context.Context, id plugin.ID) (pluginhost.Instance, error)
 }

@@ -7,7 +7,7 @@ import (
 	"net"
 	"syscall"
 
-	"github.com/mooncake-go/mooncake/sdk/busypoll"
+	"github.com/mooncake-go/mooncake/sdk/x/busypoll"
 )
 
 // readBuffer is what is read of a connection at a time.

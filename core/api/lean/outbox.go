@@ -7,7 +7,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/mooncake-go/mooncake/sdk/busypoll"
+	"github.com/mooncake-go/mooncake/sdk/x/busypoll"
 )
 
 // outbox writes frames to a connection. Who sends does not wait: what the kernel does not

@@ -9,8 +9,8 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/mooncake-go/mooncake/core/internal/foreign"
-	"github.com/mooncake-go/mooncake/sdk/busypoll"
-	"github.com/mooncake-go/mooncake/sdk/samehost"
+	"github.com/mooncake-go/mooncake/sdk/x/busypoll"
+	"github.com/mooncake-go/mooncake/sdk/x/samehost"
 )
 
 // Server answers the unary methods of services that are described for gRPC. Make one with

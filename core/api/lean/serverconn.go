@@ -16,7 +16,7 @@ import (
 
 	"github.com/mooncake-go/mooncake/core/internal/callctx"
 	"github.com/mooncake-go/mooncake/core/internal/foreign"
-	"github.com/mooncake-go/mooncake/sdk/busypoll"
+	"github.com/mooncake-go/mooncake/sdk/x/busypoll"
 )
 
 // serverConn is one connection of a client.

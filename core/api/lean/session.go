@@ -16,8 +16,8 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/mooncake-go/mooncake/core/internal/foreign"
-	"github.com/mooncake-go/mooncake/sdk/busypoll"
-	"github.com/mooncake-go/mooncake/sdk/samehost"
+	"github.com/mooncake-go/mooncake/sdk/x/busypoll"
+	"github.com/mooncake-go/mooncake/sdk/x/samehost"
 )
 
 // session is one connection to a server.

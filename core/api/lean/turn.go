@@ -3,7 +3,7 @@ package lean
 import (
 	"time"
 
-	"github.com/mooncake-go/mooncake/sdk/busypoll"
+	"github.com/mooncake-go/mooncake/sdk/x/busypoll"
 )
 
 // Who waits for an answer reads the connection itself: to be woken by another goroutine that did

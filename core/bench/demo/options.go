@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/mooncake-go/mooncake/core/bench/workload"
-	"github.com/mooncake-go/mooncake/core/plugins"
+	"github.com/mooncake-go/mooncake/core/pluginhost"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 )
@@ -54,7 +54,7 @@ type Options struct {
 	PluginDirs []string
 	// Ask returns the plugins that a process of this number has in use, for the report; nil
 	// leaves out what master and stores use.
-	Ask func(ctx context.Context, pid int) ([]plugins.Instance, error)
+	Ask func(ctx context.Context, pid int) ([]pluginhost.Instance, error)
 	// Kill ends a process with SIGKILL in the middle, nil for none.
 	Kill *Kill
 	// Corrupt flips a byte in every page of the first store's memory after this share of all

@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"github.com/mooncake-go/mooncake/core/bench/content"
-	"github.com/mooncake-go/mooncake/sdk/crc32c"
+	"github.com/mooncake-go/mooncake/sdk/x/crc32c"
 )
 
 // Memory measures what the core does to the bytes of a page, next to a copy of it. Cold

@@ -7,14 +7,14 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/mooncake-go/mooncake/core/plugins"
+	"github.com/mooncake-go/mooncake/core/pluginhost"
 )
 
 // Plugin is a plugin that a process of the pool had in use.
 type Plugin struct {
 	// Where is the name of the process: master, store-1, worker-2.
 	Where string `json:"where"`
-	plugins.Instance
+	pluginhost.Instance
 }
 
 // pluginRows says of each plugin where it ran, in the order in which they come.
@@ -40,7 +40,7 @@ func describe(uses []Plugin) string {
 	states := map[string]int{}
 	for _, p := range uses {
 		names = append(names, p.Where)
-		if p.Home != plugins.HomeBuiltin {
+		if p.Home != pluginhost.HomeBuiltin {
 			own = append(own, p.Where)
 		}
 		restarts += p.Restarts

@@ -8,20 +8,20 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mooncake-go/mooncake/core/bench/worker"
-	"github.com/mooncake-go/mooncake/core/plugins"
+	"github.com/mooncake-go/mooncake/core/pluginhost"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 )
 
 // What the stores and the workers say of one plugin becomes one line.
 func TestPluginsOfARun(t *testing.T) {
-	uds := func(restarts int, moved, memory string) plugins.Instance {
-		return plugins.Instance{
+	uds := func(restarts int, moved, memory string) pluginhost.Instance {
+		return pluginhost.Instance{
 			Kind: "transport", Name: "uds", Home: "/p/x", State: plugin.StateOK, Restarts: restarts,
 			Figures: map[string]string{"bytes_copied": "0", "bytes_moved": moved, "memory": memory},
 		}
 	}
-	lru := plugins.Instance{Kind: "evict", Name: "lru", Home: plugins.HomeBuiltin, State: plugin.StateDegraded}
-	results := []worker.Result{{Worker: 1, Plugins: []plugins.Instance{uds(0, "30", "vm")}}, {Worker: 0, Plugins: []plugins.Instance{uds(1, "12", "mapped")}}}
+	lru := pluginhost.Instance{Kind: "evict", Name: "lru", Home: pluginhost.HomeBuiltin, State: plugin.StateDegraded}
+	results := []worker.Result{{Worker: 1, Plugins: []pluginhost.Instance{uds(0, "30", "vm")}}, {Worker: 0, Plugins: []pluginhost.Instance{uds(1, "12", "mapped")}}}
 	r := Build(results, Facts{Plugins: []Plugin{{"master", lru}, {"store-1", uds(0, "7", "mapped")}, {"store-2", uds(0, "1", "mapped")}}})
 	var wheres []string
 	for _, p := range r.Plugins {

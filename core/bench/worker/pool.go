@@ -4,7 +4,7 @@ import (
 	"context"
 	"strconv"
 
-	"github.com/mooncake-go/mooncake/core/plugins"
+	"github.com/mooncake-go/mooncake/core/pluginhost"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
@@ -27,7 +27,7 @@ type Pool interface {
 
 // Plugged is a Pool that tells which plugins it has in use.
 type Plugged interface {
-	Plugins() []plugins.Instance
+	Plugins() []pluginhost.Instance
 }
 
 // Key names a block's page in the pool: demo/<model>/<seed>/<block in hex>/<page size>.

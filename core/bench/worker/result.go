@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"github.com/mooncake-go/mooncake/core/bench/latency"
-	"github.com/mooncake-go/mooncake/core/plugins"
+	"github.com/mooncake-go/mooncake/core/pluginhost"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
@@ -71,7 +71,7 @@ type Result struct {
 	// Wrong describes the first wrong pages.
 	Wrong []string `json:"wrong,omitempty"`
 	// Plugins are those that the worker's pool has in use in the end, where it tells.
-	Plugins []plugins.Instance `json:"plugins,omitempty"`
+	Plugins []pluginhost.Instance `json:"plugins,omitempty"`
 }
 
 func newResult(cfg Config) Result {

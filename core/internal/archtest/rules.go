@@ -22,23 +22,32 @@ type rule struct {
 // listed neighbours never, and higher floors never.
 var floors = [][]string{
 	{"core/config", "core/model", "core/certs", "core/internal"},
-	{"core/plugins", "core/topology", "core/observe"},
+	{"core/pluginhost", "core/topology", "core/observe"},
 	{"core/metadata", "core/memory"},
 	{"core/transfer", "core/doctor"},
-	{"core/master", "core/store", "core/ha", "core/tier"},
+	{"core/master", "core/store"},
 	{"core/api", "core/bench"},
 	{"core/app"},
+	{"core/bindings"},
 }
+
+// contracts are the folders of the sdk whose dependencies every author of a plugin inherits.
+var contracts = []string{
+	"sdk/plugin", "sdk/transport", "sdk/alloc", "sdk/evict", "sdk/errs", "sdk/x/advice", "sdk/x/slotindex", "sdk/internal/seal",
+}
+
+// suites are the conformance suites, which only tests link.
+var suites = []string{"sdk/transport/transporttest", "sdk/alloc/alloctest", "sdk/evict/evicttest"}
 
 func rules() []rule {
 	return []rule{
 		{
 			name:    "contracts use the standard library only",
 			why:     "a plugin author inherits every dependency of the contracts",
-			applies: in("sdk/plugin", "sdk/transport", "sdk/alloc", "sdk/evict", "sdk/errs", "sdk/advice", "sdk/slotindex", "sdk/internal"),
+			applies: func(pkg string) bool { return in(contracts...)(pkg) && !in(suites...)(pkg) },
 			allow: func(pkg, imp string) bool {
-				return std(imp) || under(imp, sdk+"plugin") || under(imp, sdk+"errs") || under(imp, sdk+"internal") ||
-					(under(pkg, "sdk/evict/ranked") && (imp == sdk+"evict" || imp == sdk+"slotindex")) ||
+				return std(imp) || under(imp, sdk+"plugin") || under(imp, sdk+"errs") || under(imp, sdk+"internal/seal") ||
+					(under(pkg, "sdk/evict/ranked") && (imp == sdk+"evict" || imp == sdk+"x/slotindex")) ||
 					((under(pkg, "sdk/transport/pathkit") || under(pkg, "sdk/transport/regionkit")) && imp == sdk+"transport")
 			},
 		},
@@ -85,9 +94,9 @@ func rules() []rule {
 			allow:   func(_, imp string) bool { return !any3p(imp, "github.com/knadh/koanf") },
 		},
 		{
-			name:    "go-plugin only in sdk/wire, sdk/serve and core/plugins/launch",
+			name:    "go-plugin only in sdk/wire, sdk/serve and core/pluginhost/launch",
 			why:     "the rest must not be able to tell a subprocess from an object",
-			applies: func(p string) bool { return !in("sdk/wire", "sdk/serve", "core/plugins/launch")(p) },
+			applies: func(p string) bool { return !in("sdk/wire", "sdk/serve", "core/pluginhost/launch")(p) },
 			allow:   func(_, imp string) bool { return !any3p(imp, "github.com/hashicorp/go-plugin") },
 		},
 		{

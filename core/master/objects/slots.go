@@ -1,6 +1,6 @@
 package objects
 
-import "github.com/mooncake-go/mooncake/sdk/slotindex"
+import "github.com/mooncake-go/mooncake/sdk/x/slotindex"
 
 // chunkSize is how many objects are allocated at a time: what fits into 2 KiB beside the 8
 // bytes that the runtime keeps there. Larger chunks cost more where a shard fills the last

@@ -4,7 +4,7 @@ import (
 	"math"
 
 	"github.com/mooncake-go/mooncake/sdk/evict"
-	"github.com/mooncake-go/mooncake/sdk/slotindex"
+	"github.com/mooncake-go/mooncake/sdk/x/slotindex"
 )
 
 // Entry is one known object. With a State of up to 4 bytes it takes 24 bytes.

@@ -13,9 +13,9 @@ import (
 	"os"
 	"syscall"
 
-	"github.com/mooncake-go/mooncake/cmd/libmooncake/internal/settings"
 	"github.com/mooncake-go/mooncake/cmd/mooncake/builtin"
 	"github.com/mooncake-go/mooncake/core/app"
+	"github.com/mooncake-go/mooncake/core/bindings/settings"
 )
 
 func main() {

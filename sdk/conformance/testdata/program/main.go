@@ -8,9 +8,9 @@ import (
 	"os"
 
 	"github.com/mooncake-go/mooncake/sdk/conformance"
-	"github.com/mooncake-go/mooncake/sdk/conformance/transporttest"
-	"github.com/mooncake-go/mooncake/sdk/conformance/transporttest/faulty"
-	"github.com/mooncake-go/mooncake/sdk/conformance/transporttest/reference"
+	"github.com/mooncake-go/mooncake/sdk/transport/transporttest"
+	"github.com/mooncake-go/mooncake/sdk/transport/transporttest/faulty"
+	"github.com/mooncake-go/mooncake/sdk/transport/transporttest/reference"
 )
 
 func main() {

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/mooncake-go/mooncake/sdk/errs"
-	"github.com/mooncake-go/mooncake/sdk/shm"
 	"github.com/mooncake-go/mooncake/sdk/transport"
+	"github.com/mooncake-go/mooncake/sdk/x/shm"
 )
 
 // The sizes of the entries in bytes.

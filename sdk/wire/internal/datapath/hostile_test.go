@@ -13,8 +13,8 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/mooncake-go/mooncake/sdk/errs"
-	"github.com/mooncake-go/mooncake/sdk/shm"
 	"github.com/mooncake-go/mooncake/sdk/transport"
+	"github.com/mooncake-go/mooncake/sdk/x/shm"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/mooncake-go/mooncake/sdk/errs"
-	"github.com/mooncake-go/mooncake/sdk/shm"
 	"github.com/mooncake-go/mooncake/sdk/transport"
+	"github.com/mooncake-go/mooncake/sdk/x/shm"
 )
 
 // Path is the host's side of one path. Safe for concurrent use.

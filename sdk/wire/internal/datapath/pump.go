@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/mooncake-go/mooncake/sdk/errs"
-	"github.com/mooncake-go/mooncake/sdk/shm"
 	"github.com/mooncake-go/mooncake/sdk/transport"
+	"github.com/mooncake-go/mooncake/sdk/x/shm"
 )
 
 // pumpBatch is how many entries are handled at a time.

@@ -4,8 +4,8 @@ package main
 
 import (
 	tcp "github.com/mooncake-go/mooncake/plugins/transport-tcp"
-	"github.com/mooncake-go/mooncake/sdk/conformance/transporttest/faulty"
 	"github.com/mooncake-go/mooncake/sdk/serve"
+	"github.com/mooncake-go/mooncake/sdk/transport/transporttest/faulty"
 )
 
 func main() {

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/mooncake-go/mooncake/sdk/shm"
+	"github.com/mooncake-go/mooncake/sdk/x/shm"
 )
 
 // maxFrame is the longest message in bytes.

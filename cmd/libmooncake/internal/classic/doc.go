@@ -1,5 +1,0 @@
-// Package classic is what the reference implementation's C ABI of the transfer engine
-// (include/transfer_engine_c.h) means: transports that are installed one by one, segments
-// and batches that are known by numbers, tasks that are polled, and that ABI's own error
-// numbers. It stands on package engineface and is without cgo.
-package classic

@@ -1,0 +1,205 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/mooncake-go/mooncake/core/transfer"
+	"github.com/mooncake-go/mooncake/sdk/errs"
+	"github.com/mooncake-go/mooncake/sdk/transport"
+)
+
+// What Check answers. All but Pending free the batch.
+const (
+	Done     = 1
+	Pending  = 0
+	Failed   = -1
+	TimedOut = -2
+)
+
+// slack is how long after its deadline a batch may take to settle.
+const slack = 10 * time.Second
+
+// batches are those that Submit began.
+type batches struct {
+	mu   sync.Mutex
+	open map[transfer.BatchID]departed
+}
+
+// departed is a batch under way.
+type departed struct {
+	target   string
+	deadline time.Time
+}
+
+func (t *batches) add(id transfer.BatchID, d departed) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.open == nil {
+		t.open = map[transfer.BatchID]departed{}
+	}
+	t.open[id] = d
+}
+
+func (t *batches) get(id transfer.BatchID) (departed, bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	d, ok := t.open[id]
+	return d, ok
+}
+
+func (t *batches) remove(id transfer.BatchID) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.open, id)
+}
+
+// end cancels what is under way, waits until its memory is not touched any more, and frees
+// all batches. What is not done when the context ends stays.
+func (t *batches) end(ctx context.Context, e *transfer.Engine) error {
+	t.mu.Lock()
+	open := t.open
+	t.open = nil
+	t.mu.Unlock()
+	var all []*transfer.Batch
+	for id := range open {
+		if b, err := e.Batch(id); err == nil {
+			b.Cancel()
+			all = append(all, b)
+		}
+	}
+	var failed error
+	for _, b := range all {
+		err := b.Wait(ctx)
+		if err == nil {
+			err = b.Free()
+		}
+		failed = errors.Join(failed, err)
+	}
+	return failed
+}
+
+// Submit starts what Transfer does and returns the number of the batch, for Wait or Check.
+// It waits for nothing but the first look-up of a peer, which is bounded. 0 with an error
+// where nothing was started.
+func (e *Engine) Submit(target string, kind transport.OpKind, ranges []Range) (uint64, error) {
+	s, err := e.use()
+	if err != nil {
+		return 0, e.failed(err)
+	}
+	id, err := s.submit(SegmentName(target), kind, ranges)
+	return uint64(id), e.failed(err)
+}
+
+func (s *session) submit(target string, kind transport.OpKind, ranges []Range) (transfer.BatchID, error) {
+	if err := s.meet(s.ctx, target); err != nil {
+		return 0, err
+	}
+	b, err := s.core.Transfer.NewBatch(max(len(ranges), 1)) // One of nothing is done at once.
+	if err != nil {
+		return 0, err
+	}
+	reqs, deadline := s.requests(target, kind, ranges)
+	for _, a := range b.Submit(reqs) {
+		if a.Err != nil {
+			err = errors.Join(err, a.Err)
+		}
+	}
+	if err == nil {
+		s.batches.add(b.ID(), departed{target, deadline})
+		return b.ID(), nil
+	}
+	b.Cancel() // Nobody would hear of the others.
+	if e := s.settle(b, deadline); e == nil {
+		e = b.Free()
+		err = errors.Join(err, e)
+	}
+	return 0, errs.Wrap(errs.CodeOf(err), "submit", err)
+}
+
+// settle waits until no memory of the batch is touched any more.
+func (s *session) settle(b *transfer.Batch, deadline time.Time) error {
+	ctx, cancel := context.WithDeadline(context.Background(), deadline.Add(slack))
+	defer cancel()
+	return b.Wait(ctx)
+}
+
+// Wait waits until all batches are done, bounded by their deadlines, and frees them. The
+// error is that of the first that failed, or was not there.
+func (e *Engine) Wait(ids []uint64) error {
+	s, err := e.use()
+	if err != nil {
+		return e.failed(err)
+	}
+	for _, id := range ids {
+		if _, failed := s.wait(transfer.BatchID(id)); err == nil {
+			err = failed
+		}
+	}
+	return e.failed(err)
+}
+
+func (s *session) wait(id transfer.BatchID) (int, error) {
+	b, d, err := s.batch(id)
+	if err != nil {
+		return Failed, err
+	}
+	if err := s.settle(b, d.deadline); err != nil {
+		return Failed, err
+	}
+	return s.finish(b, d)
+}
+
+// Check tells how far a batch is, without waiting. The memory of one that failed is not
+// touched any more.
+func (e *Engine) Check(id uint64) int {
+	s, err := e.use()
+	if err != nil {
+		_ = e.failed(err)
+		return Failed
+	}
+	b, d, err := s.batch(transfer.BatchID(id))
+	if err != nil {
+		_ = e.failed(err)
+		return Failed
+	}
+	select {
+	case <-b.Done():
+	default:
+		if b.BatchStatus().State == transfer.Failed {
+			b.Cancel()
+		}
+		return Pending
+	}
+	state, err := s.finish(b, d)
+	_ = e.failed(err)
+	return state
+}
+
+func (s *session) batch(id transfer.BatchID) (*transfer.Batch, departed, error) {
+	d, ok := s.batches.get(id)
+	b, err := s.core.Transfer.Batch(id)
+	if err == nil && !ok {
+		err = errs.New(errs.InvalidParams, "batch", "%d is not of this engine's transfers", id)
+	}
+	return b, d, err
+}
+
+// finish frees a batch that is done and tells what became of it.
+func (s *session) finish(b *transfer.Batch, d departed) (int, error) {
+	status := b.BatchStatus()
+	if err := b.Free(); err != nil { // Another call was faster.
+		return Failed, err
+	}
+	s.batches.remove(b.ID())
+	if status.State == transfer.Completed {
+		return Done, nil
+	}
+	s.met.forget(d.target)
+	if errors.Is(status.Err, transfer.ErrTimeout) {
+		return TimedOut, status.Err
+	}
+	return Failed, status.Err
+}

@@ -1,0 +1,156 @@
+package engine
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/mooncake-go/mooncake/core/app"
+	"github.com/mooncake-go/mooncake/core/bindings/lasterr"
+	"github.com/mooncake-go/mooncake/core/bindings/settings"
+	"github.com/mooncake-go/mooncake/core/config"
+	"github.com/mooncake-go/mooncake/sdk/errs"
+)
+
+// startTime bounds Start, and shutTime what Shut does before the engine itself is closed.
+const (
+	startTime = 60 * time.Second
+	shutTime  = 10 * time.Second
+)
+
+// Engine is a transfer engine. New makes one that has acquired nothing. Safe for concurrent
+// use.
+type Engine struct {
+	src func() settings.Source
+
+	mu      sync.Mutex // held while the engine starts
+	session *session   // nil unless initialized
+	ended   bool
+
+	failure lasterr.Record
+}
+
+// session is what an initialized engine has.
+type session struct {
+	core    *app.Engine
+	cfg     config.Store
+	log     *slog.Logger
+	ctx     context.Context // ends when Shut begins
+	cancel  context.CancelFunc
+	own     regions
+	managed managed
+	met     acquaintances
+	batches batches
+}
+
+// New makes an engine that takes from src, asked when it starts, what the program does not
+// say.
+func New(src func() settings.Source) *Engine { return &Engine{src: src} }
+
+// Start opens the engine, bounded. InvalidParams for settings that cannot work and where it
+// is open already; after another error it can be tried again.
+func (e *Engine) Start(o Options) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	switch {
+	case e.ended:
+		return e.failed(errs.New(errs.UnavailableInCurrentStatus, "initialize", "the engine was freed"))
+	case e.session != nil:
+		return e.failed(errs.New(errs.InvalidParams, "initialize", "the engine is initialized already, as %s", e.session.core.Name()))
+	}
+	src := e.src()
+	set, err := o.load(src)
+	if err != nil {
+		return e.failed(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), startTime)
+	defer cancel()
+	core, err := app.OpenEngine(ctx, set.Config, src.Builtins, app.EngineOptions{Log: set.Log, ExactName: true})
+	if err != nil {
+		return e.failed(errs.Wrap(errs.CodeOf(err), "initialize", err))
+	}
+	// Peers may look this engine up before it has any memory.
+	if err := core.Transfer.Publish(ctx); err != nil {
+		last, stop := context.WithTimeout(context.WithoutCancel(ctx), shutTime)
+		defer stop()
+		if closing := core.Close(last); closing != nil {
+			set.Log.Warn("an engine that did not start was not closed", "error", closing)
+		}
+		return e.failed(errs.Wrap(errs.CodeOf(err), "initialize", err))
+	}
+	s := &session{core: core, cfg: set.Config.Store, log: set.Log}
+	s.ctx, s.cancel = context.WithCancel(context.Background())
+	s.managed.init(s)
+	e.session = s
+	return nil
+}
+
+// use returns the session.
+func (e *Engine) use() (*session, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.session == nil {
+		return nil, errs.New(errs.UnavailableInCurrentStatus, "transfer engine", "it is not initialized; call initialize first")
+	}
+	return e.session, nil
+}
+
+// Core returns the engine below, for a store that shares it (see app.Engine.Hold).
+func (e *Engine) Core() (*app.Engine, error) {
+	s, err := e.use()
+	if err != nil {
+		return nil, err
+	}
+	return s.core, nil
+}
+
+// Shut ends the engine, bounded: its memory is closed to peers, also where a store goes on
+// using what is below. Repeatable.
+func (e *Engine) Shut() {
+	e.mu.Lock()
+	s := e.session
+	e.session, e.ended = nil, true
+	e.mu.Unlock()
+	if s == nil {
+		return
+	}
+	s.cancel()
+	ctx, cancel := context.WithTimeout(context.Background(), shutTime)
+	defer cancel()
+	if err := s.batches.end(ctx, s.core.Transfer); err != nil {
+		s.log.Warn("memory may still be touched by transfers after their engine was freed", "error", err)
+	}
+	if err := s.core.Transfer.DeregisterBatch(ctx, s.own.clear()); err != nil {
+		s.log.Warn("memory may still be touched by peers after its engine was freed", "error", err)
+	}
+	s.managed.close(ctx)
+	if err := s.core.Close(ctx); err != nil {
+		s.log.Warn("the transfer engine was not closed in order", "error", err)
+	}
+}
+
+// Initialize is Start with a JSON object of texts, see Options.
+func (e *Engine) Initialize(settings string) error {
+	o, err := ParseOptions(settings)
+	if err != nil {
+		return e.failed(err)
+	}
+	return e.Start(o)
+}
+
+// Failed keeps the text of an error that the caller found before it called, and returns it.
+func (e *Engine) Failed(err error) error { return e.failed(err) }
+
+// failed keeps an error for LastError.
+func (e *Engine) failed(err error) error {
+	e.failure.Note(0, err)
+	return err
+}
+
+// LastError is why the last call of this thread failed, empty where it succeeded; see package
+// lasterr.
+func (e *Engine) LastError() string { return e.failure.Text() }
+
+// Begin notes that a call of this thread begins, for LastError.
+func (e *Engine) Begin() { e.failure.Begin() }

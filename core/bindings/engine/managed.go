@@ -1,0 +1,206 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"math/bits"
+	"sync"
+
+	"github.com/mooncake-go/mooncake/core/memory"
+	"github.com/mooncake-go/mooncake/core/transfer"
+	"github.com/mooncake-go/mooncake/sdk/errs"
+	"github.com/mooncake-go/mooncake/sdk/transport"
+)
+
+// Buffers of up to largestClass bytes are cut from slabs, in powers of two from
+// smallestClass up; larger ones have memory of their own. Slabs begin at firstSlab and
+// double up to largestSlab, since a device may pin all of a slab when it is registered.
+const (
+	smallestClass = 8 << 10
+	largestClass  = 256 << 20
+	firstSlab     = 64 << 20
+	largestSlab   = 2 << 30
+)
+
+// unknownMemory is the most that is lent where the machine does not tell how much it has.
+const unknownMemory = 64 << 30
+
+// managed lends registered memory. Slabs stay until the engine ends.
+type managed struct {
+	s     *session
+	limit uint64
+
+	mu    sync.Mutex
+	next  uint64 // size of the next slab
+	total uint64 // of slabs and dedicated blocks, in bytes
+	slabs []slab
+	lent  map[uint64]loan // by address
+}
+
+// slab is registered memory.
+type slab struct {
+	block *memory.Block
+	id    transport.RegionID
+	pool  *memory.Pool // nil for a dedicated one
+}
+
+// loan is a buffer that is lent: a piece of a slab, or dedicated memory.
+type loan struct {
+	piece *memory.Buffer
+	whole slab
+}
+
+func (m *managed) init(s *session) {
+	m.s, m.next, m.lent = s, firstSlab, map[uint64]loan{}
+	l := memory.ReadLimits(nil)
+	m.limit = unknownMemory
+	if l.Physical > 0 {
+		m.limit = l.Physical
+	}
+	if l.Cgroup > 0 {
+		m.limit = min(m.limit, l.Cgroup)
+	}
+}
+
+// Allocate returns the address of size bytes that are registered, of unspecified content.
+// NoAvailableHandle where that were more than the machine has, over all buffers.
+func (e *Engine) Allocate(size uint64) (addr uint64, err error) {
+	s, err := e.use()
+	if err != nil {
+		return 0, e.failed(err)
+	}
+	mem, err := s.managed.allocate(s.ctx, size)
+	return memory.AddrOf(mem), e.failed(err)
+}
+
+// Release gives a buffer of Allocate back, by its address. InvalidParams for any other
+// address, also of one that was given back before.
+func (e *Engine) Release(addr uint64) error {
+	s, err := e.use()
+	if err != nil {
+		return e.failed(err)
+	}
+	return e.failed(s.managed.release(s.ctx, addr))
+}
+
+func (m *managed) allocate(ctx context.Context, size uint64) ([]byte, error) {
+	if size == 0 {
+		return nil, errs.New(errs.InvalidParams, "allocate a managed buffer", "the size is 0")
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if size > largestClass {
+		whole, err := m.take(ctx, size)
+		if err != nil {
+			return nil, err
+		}
+		m.lent[whole.block.Addr()] = loan{whole: whole}
+		return whole.block.Bytes()[:size], nil
+	}
+	class := uint64(smallestClass)
+	if size > class {
+		class = 1 << bits.Len64(size-1)
+	}
+	for _, s := range m.slabs {
+		if b, ok := s.pool.TryGet(int(class)); ok {
+			return m.lend(b, size), nil
+		}
+	}
+	s, err := m.grow(ctx, class)
+	if err != nil {
+		return nil, err
+	}
+	b, ok := s.pool.TryGet(int(class))
+	if !ok {
+		return nil, errs.New(errs.Internal, "allocate a managed buffer", "a new slab of %s has no room for %s", memory.Human(s.block.Size()), memory.Human(class))
+	}
+	return m.lend(b, size), nil
+}
+
+// lend notes a buffer. The caller holds mu.
+func (m *managed) lend(b *memory.Buffer, size uint64) []byte {
+	mem := b.Bytes()[:size:size]
+	m.lent[memory.AddrOf(mem)] = loan{piece: b}
+	return mem
+}
+
+// grow adds a slab that has room for a class. The caller holds mu.
+func (m *managed) grow(ctx context.Context, class uint64) (slab, error) {
+	s, err := m.take(ctx, max(m.next, class))
+	if err != nil && m.next > class { // The last part of the machine's memory.
+		s, err = m.take(ctx, class)
+	}
+	if err != nil {
+		return slab{}, err
+	}
+	m.next = min(2*m.next, largestSlab)
+	if s.pool, err = memory.NewPool(s.block.Bytes()); err != nil {
+		return slab{}, errors.Join(err, m.drop(ctx, s))
+	}
+	m.slabs = append(m.slabs, s)
+	return s, nil
+}
+
+// take allocates memory and registers it. The caller holds mu.
+func (m *managed) take(ctx context.Context, size uint64) (slab, error) {
+	if m.total > m.limit || size > m.limit-m.total {
+		return slab{}, errs.WithHint(errs.New(errs.NoAvailableHandle, "allocate a managed buffer", "%s more would be more than the %s there are", memory.Human(size), memory.Human(m.limit)),
+			"free buffers that are not used; %s are taken", memory.Human(m.total))
+	}
+	block, err := m.s.core.Allocate("mooncake-managed", size)
+	if err != nil {
+		return slab{}, errs.Wrap(errs.NoAvailableHandle, "allocate a managed buffer", err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, m.s.bound(size))
+	defer cancel()
+	ids, err := m.s.core.Transfer.RegisterBatch(ctx, []transfer.Memory{transfer.BlockMemory(block, transport.AccessRemote)})
+	if err != nil {
+		return slab{}, errors.Join(err, block.Close())
+	}
+	m.total += block.Size()
+	return slab{block: block, id: ids[0]}, nil
+}
+
+func (m *managed) release(ctx context.Context, addr uint64) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	l, ok := m.lent[addr]
+	if !ok {
+		return errs.New(errs.InvalidParams, "free a managed buffer", "none that is in use begins at %#x", addr)
+	}
+	delete(m.lent, addr)
+	if l.piece != nil {
+		l.piece.Release()
+		return nil
+	}
+	return m.drop(ctx, l.whole)
+}
+
+// drop closes memory to peers and frees it; on an error it stays mapped. The caller holds mu.
+func (m *managed) drop(ctx context.Context, s slab) error {
+	ctx, cancel := context.WithTimeout(ctx, m.s.bound(0))
+	defer cancel()
+	if err := m.s.core.Transfer.DeregisterBatch(ctx, []transport.RegionID{s.id}); err != nil {
+		return err
+	}
+	m.total -= s.block.Size()
+	return s.block.Close()
+}
+
+// close frees everything.
+func (m *managed) close(ctx context.Context) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	all := m.slabs
+	for _, l := range m.lent {
+		if l.piece == nil {
+			all = append(all, l.whole)
+		}
+	}
+	m.slabs, m.lent, m.limit = nil, nil, 0
+	for _, s := range all {
+		if err := m.drop(ctx, s); err != nil {
+			m.s.log.Warn("managed memory stays mapped, since it may still be touched", "size", memory.Human(s.block.Size()), "error", err)
+		}
+	}
+}

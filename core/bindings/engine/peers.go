@@ -1,0 +1,178 @@
+package engine
+
+import (
+	"context"
+	"sync"
+
+	"github.com/mooncake-go/mooncake/core/metadata"
+	"github.com/mooncake-go/mooncake/core/transfer"
+	"github.com/mooncake-go/mooncake/sdk/errs"
+)
+
+// maxMet bounds the peers that are remembered; forgetting one costs a look-up.
+const maxMet = 1 << 16
+
+// acquaintances are the peers that answered and have not failed since.
+type acquaintances struct {
+	mu   sync.Mutex
+	list map[string]bool
+}
+
+func (a *acquaintances) has(name string) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.list[name]
+}
+
+func (a *acquaintances) add(name string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.list == nil || len(a.list) >= maxMet {
+		a.list = map[string]bool{}
+	}
+	a.list[name] = true
+}
+
+func (a *acquaintances) forget(name string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.list, name)
+}
+
+// meet makes sure that a peer is there, once until it fails. A peer that is back after it
+// failed is not left alone any longer.
+func (s *session) meet(ctx context.Context, target string) error {
+	if target == "" {
+		return errs.New(errs.InvalidParams, "transfer", "the name of the peer is empty")
+	}
+	if target == s.core.Name() || s.met.has(target) {
+		return nil
+	}
+	if _, err := s.lookup(ctx, target); err != nil {
+		return errs.Wrap(errs.TransferFail, "transfer: look up "+target, err)
+	}
+	s.core.Transfer.Revive(target)
+	s.met.add(target)
+	return nil
+}
+
+func (s *session) lookup(ctx context.Context, target string) (*metadata.Descriptor, error) {
+	if target == s.core.Name() {
+		return s.core.Transfer.Descriptor(), nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.HandshakeConnectTimeout)
+	defer cancel()
+	return s.core.Lookup(ctx, target)
+}
+
+// Meet makes sure that a peer is there, once until it fails, bounded.
+func (e *Engine) Meet(target string) error {
+	s, err := e.use()
+	if err == nil {
+		err = s.meet(s.ctx, SegmentName(target))
+	}
+	return e.failed(err)
+}
+
+// Forget makes the next Meet look a peer up again, after a transfer to it failed.
+func (e *Engine) Forget(target string) {
+	if s, err := e.use(); err == nil {
+		s.met.forget(SegmentName(target))
+	}
+}
+
+// Sync fetches anew what a peer publishes, of all known peers for "", bounded.
+func (e *Engine) Sync(target string) error {
+	s, err := e.use()
+	if err != nil {
+		return e.failed(err)
+	}
+	ctx, cancel := context.WithTimeout(s.ctx, s.bound(0))
+	defer cancel()
+	return e.failed(s.core.Transfer.Sync(ctx, SegmentName(target)))
+}
+
+// FirstBuffer is the address of the first memory that a segment has open to peers.
+// InvalidParams where it has none.
+func (e *Engine) FirstBuffer(segment string) (uint64, error) {
+	s, err := e.use()
+	if err != nil {
+		return 0, e.failed(err)
+	}
+	d, err := s.lookup(s.ctx, SegmentName(segment))
+	if err != nil {
+		return 0, e.failed(err)
+	}
+	for _, b := range d.Buffers {
+		return b.Addr, nil
+	}
+	for _, t := range d.Transports {
+		for _, r := range t.Regions {
+			return r.Addr, nil
+		}
+	}
+	return 0, e.failed(errs.New(errs.InvalidParams, "first buffer", "%s has no memory open to peers", d.Name))
+}
+
+// Name is the segment under which the engine publishes, empty unless it is initialized.
+func (e *Engine) Name() string {
+	s, err := e.use()
+	if err != nil {
+		return ""
+	}
+	return s.core.Name()
+}
+
+// RPCPort is the port of the engine's handshake, 0 unless it is initialized.
+func (e *Engine) RPCPort() int {
+	s, err := e.use()
+	if err != nil {
+		return 0
+	}
+	return s.core.Directory().Daemon().Port()
+}
+
+// Probe asks whether a peer answers, bounded.
+func (e *Engine) Probe(peer string) error {
+	s, err := e.use()
+	if err != nil {
+		return e.failed(err)
+	}
+	ctx, cancel := context.WithTimeout(s.ctx, s.cfg.HandshakeConnectTimeout)
+	defer cancel()
+	return e.failed(s.core.Transfer.Probe(ctx, SegmentName(peer)))
+}
+
+// Notify delivers a message to a peer, bounded.
+func (e *Engine) Notify(peer string, n Notice) error {
+	s, err := e.use()
+	if err != nil {
+		return e.failed(err)
+	}
+	ctx, cancel := context.WithTimeout(s.ctx, s.cfg.HandshakeConnectTimeout)
+	defer cancel()
+	return e.failed(s.core.Transfer.Notify(ctx, SegmentName(peer), metadata.Notification{Name: n.Name, Message: n.Message}))
+}
+
+// Notices takes what arrived since the last call, in the order of arrival; nil unless the
+// engine is initialized.
+func (e *Engine) Notices() []Notice {
+	s, err := e.use()
+	if err != nil {
+		return nil
+	}
+	var out []Notice
+	for _, n := range s.core.Transfer.Notifications() {
+		out = append(out, Notice{Name: n.Name, Message: n.Message})
+	}
+	return out
+}
+
+// Loads tells what the devices of this machine are doing for the engine.
+func (e *Engine) Loads() []transfer.DeviceLoad {
+	s, err := e.use()
+	if err != nil {
+		return nil
+	}
+	return s.core.Transfer.Devices()
+}

@@ -1,0 +1,138 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/mooncake-go/mooncake/sdk/errs"
+)
+
+// Control carries out a method that is rare. args is a JSON object, and so is the answer,
+// which always has "code": 0, or the code of why it failed. Numbers are whole and exact to
+// 64 bits; a UUID is two of them.
+//
+//	batch_replica_clear {keys, segment_name}
+//	                                    keys: those that were cleared; segment_name "" is every segment
+//	create_copy_task {key, targets}     id: of the task; targets are names of segments
+//	create_move_task {key, source, target}
+//	                                    id
+//	query_task {id}                     task: {id, type, status, created_at_ms_epoch,
+//	                                    last_updated_at_ms_epoch, assigned_client, message}
+//	mount_segment {path, size, offset, protocol, location}
+//	                                    segment_ids: of the memory of a file, size bytes from offset on
+//	allocate_and_mount_segment {size, protocol, location}
+//	                                    segment_ids, allocated_size
+//	unmount_segment {segment_ids, grace_period_seconds}
+//	unmount_and_free_segment            the same: what was allocated or mapped goes with its segment
+//	unmount_local_disk_segment {grace_period_seconds}
+//	                                    -101: there is no disk tier
+//	alloc_from_mem_pool {size}          address: memory that is registered, and lives until the store closes
+//	refuse {why}                        -600, with this reason: what the caller found before it called
+//	get_offload_rpc_read_count {}       count: 0, since there is no disk tier
+//
+// A store that is not set up answers -600. The methods of segments answer -1 then, and with
+// a dummy client.
+func (s *Store) Control(method, args string) string {
+	out := s.control(method, []byte(args))
+	text, err := json.Marshal(out)
+	if err != nil {
+		return fmt.Sprintf(`{"code":%d}`, s.note(errs.Wrap(errs.Internal, "control "+method, err)))
+	}
+	return string(text)
+}
+
+// fields are those of an answer.
+type fields map[string]any
+
+func (s *Store) control(method string, args []byte) (out fields) {
+	var code [1]Code
+	defer func() {
+		if out == nil {
+			out = fields{}
+		}
+		out["code"] = code[0]
+	}()
+	defer s.guard(code[:])
+	do := s.methods(method)
+	if do == nil {
+		code[0] = s.note(errs.New(errs.NotSupported, "control", "there is no method %q", method))
+		return nil
+	}
+	out, err := do(context.Background(), args)
+	code[0] = s.note(err)
+	return out
+}
+
+type method func(ctx context.Context, args []byte) (fields, error)
+
+func (s *Store) methods(name string) method {
+	switch name {
+	case "batch_replica_clear":
+		return withPool(s, clearReplicas)
+	case "create_copy_task":
+		return withPool(s, createCopy)
+	case "create_move_task":
+		return withPool(s, createMove)
+	case "query_task":
+		return withPool(s, queryTask)
+	case "mount_segment":
+		return withNode(s, mountFile)
+	case "allocate_and_mount_segment":
+		return withNode(s, mountFresh)
+	case "unmount_segment", "unmount_and_free_segment":
+		return withNode(s, unmount)
+	case "unmount_local_disk_segment":
+		return withNode(s, unmountDisk)
+	case "alloc_from_mem_pool":
+		return withPool(s, s.allocate)
+	case "get_offload_rpc_read_count":
+		return withPool(s, func(context.Context, *opened, none) (fields, error) { return fields{"count": 0}, nil })
+	case "refuse":
+		return refuse
+	default:
+		return nil
+	}
+}
+
+// refuse fails with the reason that the caller found before it called.
+func refuse(_ context.Context, raw []byte) (fields, error) {
+	var args struct {
+		Why string `json:"why"`
+	}
+	if err := json.Unmarshal(raw, &args); err != nil {
+		return nil, errs.Wrap(errs.InvalidParams, "control: read the arguments", err)
+	}
+	return nil, errs.New(errs.InvalidParams, "store", "%s", args.Why)
+}
+
+// none are the arguments of a method that has none.
+type none struct{}
+
+// withPool decodes the arguments of a method and finds the store that is set up.
+func withPool[A any](s *Store, do func(context.Context, *opened, A) (fields, error)) method {
+	return func(ctx context.Context, raw []byte) (fields, error) {
+		var args A
+		if err := json.Unmarshal(raw, &args); err != nil {
+			return nil, errs.Wrap(errs.InvalidParams, "control: read the arguments", err)
+		}
+		o := s.current.Load()
+		if o == nil {
+			return nil, errNotSetup
+		}
+		return do(ctx, o, args)
+	}
+}
+
+var errNoNode = errs.Wrap(errs.Internal, "segments", errors.New("a store that is not set up, or goes through a mooncake_client, has none of its own"))
+
+// withNode is withPool for what only a node of this process can do.
+func withNode[A any](s *Store, do func(context.Context, *opened, A) (fields, error)) method {
+	return func(ctx context.Context, raw []byte) (fields, error) {
+		if o := s.current.Load(); o == nil || o.node == nil {
+			return nil, errNoNode
+		}
+		return withPool(s, do)(ctx, raw)
+	}
+}

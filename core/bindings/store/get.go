@@ -1,0 +1,94 @@
+package store
+
+import (
+	"context"
+
+	"github.com/mooncake-go/mooncake/core/model"
+	"github.com/mooncake-go/mooncake/core/store"
+)
+
+// GetInto reads objects into memory and gives each result: its size in bytes, or a code.
+// Memory that is too small is not touched.
+func (s *Store) GetInto(keys []string, to Pieces, results []Code) {
+	defer s.guard(results)
+	o := s.current.Load()
+	err := to.check(len(keys))
+	if o == nil {
+		err = errNotSetup
+	}
+	if err != nil {
+		s.noteAll(err, results)
+		return
+	}
+	sc := scratches.Get().(*scratch) //nolint:errcheck // it holds nothing else
+	defer sc.release()
+	bad := false
+	sc.gather(&to, len(keys), func(int) { bad = true })
+	if bad {
+		s.noteAll(errPiece, results)
+		return
+	}
+	var got []model.Result[int]
+	if to.Rows == nil {
+		got = o.pool.BatchGetInto(context.Background(), keys, sc.mem)
+	} else {
+		got = o.pool.BatchGetIntoParts(context.Background(), keys, sc.rows)
+	}
+	for i := range got {
+		results[i] = s.count(&got[i])
+	}
+}
+
+// count is a number, or the code of why there is none.
+func (s *Store) count(r *model.Result[int]) Code {
+	if r.Err != nil {
+		return s.note(r.Err)
+	}
+	return Code(r.Value)
+}
+
+// Lent is an object that was read: its memory until Release, or the code of why there is
+// none.
+type Lent struct {
+	store.Lent
+	Status Code
+	// ReadOnly: the memory is another process's, and writing to it is a fault.
+	ReadOnly bool
+}
+
+// GetBuffers reads objects into memory that stays until it is released, whatever becomes of
+// the store.
+func (s *Store) GetBuffers(keys []string) []Lent {
+	out := make([]Lent, len(keys))
+	status := make([]Code, len(keys))
+	s.getBuffers(keys, out, status)
+	for i, code := range status {
+		out[i].Status = code
+	}
+	return out
+}
+
+// lend is what a program gets of an object that was read.
+func (o *opened) lend(l store.Lent) store.Lent {
+	if o.node != nil {
+		return l
+	}
+	o.lent.add()
+	return &counted{Lent: l, count: &o.lent}
+}
+
+func (s *Store) getBuffers(keys []string, out []Lent, status []Code) {
+	defer s.guard(status)
+	o := s.current.Load()
+	if o == nil {
+		s.noteAll(errNotSetup, status)
+		return
+	}
+	o.lent.add() // Nothing is taken back under the call.
+	defer o.lent.done()
+	for i, r := range o.pool.BatchGetBuffer(context.Background(), keys) {
+		if status[i] = s.note(r.Err); r.Err == nil {
+			out[i].Lent, out[i].ReadOnly = o.lend(r.Value), o.node == nil
+		}
+	}
+}

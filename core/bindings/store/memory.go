@@ -1,0 +1,107 @@
+package store
+
+import (
+	"sync"
+	"unsafe"
+
+	"github.com/mooncake-go/mooncake/core/store"
+	"github.com/mooncake-go/mooncake/sdk/errs"
+)
+
+// maxPiece bounds what counts as a size of memory; more is a mistake of the caller.
+const maxPiece = 1 << 46
+
+// Pieces is the memory of n objects: object i lies in the pieces Rows[i] to Rows[i+1]-1,
+// one after the other; nil Rows is one piece each. Piece j is Sizes[j] bytes at Ptrs[j].
+type Pieces struct {
+	Ptrs, Sizes, Rows []uint64
+}
+
+// At is size bytes at an address, memory that is not Go's. ok is false where there cannot
+// be any.
+func At(addr, size uint64) (mem []byte, ok bool) {
+	if size == 0 {
+		return nil, true
+	}
+	if addr == 0 || size > maxPiece || addr+size < addr {
+		return nil, false
+	}
+	// Made a pointer through memory: it is an address of no Go object.
+	return unsafe.Slice(*(**byte)(unsafe.Pointer(&addr)), int(size)), true
+}
+
+// row is the pieces of object i, false where the rows are not in order.
+func (p *Pieces) row(i int) (lo, hi uint64, ok bool) {
+	if p.Rows == nil {
+		return uint64(i), uint64(i) + 1, i < len(p.Ptrs)
+	}
+	lo, hi = p.Rows[i], p.Rows[i+1]
+	return lo, hi, lo <= hi && hi <= uint64(len(p.Ptrs))
+}
+
+// check reports why pieces cannot be those of n objects.
+func (p *Pieces) check(n int) error {
+	switch {
+	case len(p.Ptrs) != len(p.Sizes):
+		return errs.New(errs.InvalidParams, "store", "%d addresses came with %d sizes", len(p.Ptrs), len(p.Sizes))
+	case p.Rows == nil && len(p.Ptrs) != n:
+		return errs.New(errs.InvalidParams, "store", "%d keys came with %d pieces of memory", n, len(p.Ptrs))
+	case p.Rows != nil && len(p.Rows) != n+1:
+		return errs.New(errs.InvalidParams, "store", "%d keys came with memory for %d", n, len(p.Rows)-1)
+	}
+	return nil
+}
+
+var errPiece = errs.New(errs.InvalidParams, "store", "a piece of memory is at address 0, or has a size that no memory has")
+
+// scratch is what a call needs for itself and the next one can use again.
+type scratch struct {
+	mem   [][]byte
+	rows  [][][]byte
+	items []store.Item
+}
+
+// scratches are kept while the process has use for them; each holds addresses of no memory
+// of Go.
+var scratches = sync.Pool{New: func() any { return new(scratch) }}
+
+// maxScratch bounds what is kept, in pieces.
+const maxScratch = 1 << 16
+
+func (s *scratch) release() {
+	if max(cap(s.mem), cap(s.rows)) > maxScratch {
+		return
+	}
+	clear(s.mem[:cap(s.mem)])
+	clear(s.rows[:cap(s.rows)])
+	clear(s.items[:cap(s.items)])
+	scratches.Put(s)
+}
+
+// gather makes the memory of n objects: rows[i] for object i. Where a row cannot be, bad is
+// called and it is left empty.
+func (s *scratch) gather(p *Pieces, n int, bad func(int)) {
+	if need := len(p.Ptrs); cap(s.mem) < need {
+		s.mem = make([][]byte, 0, need)
+	}
+	if cap(s.rows) < n {
+		s.rows = make([][][]byte, 0, n)
+	}
+	s.mem, s.rows = s.mem[:0], s.rows[:n]
+	for i := range n {
+		lo, hi, ok := p.row(i)
+		begin := len(s.mem)
+		for j := lo; ok && j < hi; j++ {
+			var m []byte
+			if m, ok = At(p.Ptrs[j], p.Sizes[j]); ok {
+				s.mem = append(s.mem, m)
+			}
+		}
+		if !ok {
+			s.mem = s.mem[:begin]
+			bad(i)
+			continue
+		}
+		s.rows[i] = s.mem[begin:len(s.mem):len(s.mem)]
+	}
+}

@@ -1,0 +1,122 @@
+package store
+
+import (
+	"context"
+
+	"github.com/mooncake-go/mooncake/core/model"
+	"github.com/mooncake-go/mooncake/sdk/errs"
+)
+
+// PerReplica is how many numbers say what a replica is: its status, size and address, and
+// which of the endpoints has it.
+const PerReplica = 4
+
+// Located says where objects lie, in columns, since engines ask for hundreds of keys at
+// once. It can be used again.
+type Located struct {
+	// Rows are PerReplica numbers for each replica, key by key.
+	Rows []uint64
+	// Endpoints are what rows name, each once.
+	Endpoints []string
+
+	answer model.Answer[model.Object]
+	places map[string]uint64
+}
+
+// Replicas says where objects lie: counts gets the number of replicas of each key, 0 for one
+// that has none or failed. All are in memory; one that is striped shows its first part, and
+// the size of all.
+func (s *Store) Replicas(keys []string, to *Located, counts []uint64) {
+	clear(counts)
+	to.Rows, to.Endpoints = to.Rows[:0], to.Endpoints[:0]
+	clear(to.places)
+	var failed [1]Code
+	defer func() {
+		if failed[0] != 0 { // Rows and counts fit together, whatever happened.
+			clear(counts)
+			to.Rows = to.Rows[:0]
+		}
+	}()
+	defer s.guard(failed[:])
+	o := s.current.Load()
+	if o == nil {
+		s.note(errNotSetup)
+		return
+	}
+	o.pool.QueryTo(context.Background(), keys, &to.answer)
+	for i := range to.answer.Results {
+		r := &to.answer.Results[i]
+		if r.Err != nil {
+			s.note(r.Err)
+			continue
+		}
+		for j := range r.Value.Replicas {
+			m := &r.Value.Replicas[j]
+			to.Rows = append(to.Rows, uint64(m.Status), m.Bytes(), m.Address, to.place(m.Endpoint))
+		}
+		counts[i] = uint64(len(r.Value.Replicas))
+	}
+}
+
+// place is the number of an endpoint.
+func (l *Located) place(endpoint string) uint64 {
+	if n := len(l.Endpoints); n > 0 && l.Endpoints[n-1] == endpoint {
+		return uint64(n - 1)
+	}
+	place, known := l.places[endpoint]
+	if !known {
+		if l.places == nil {
+			l.places = map[string]uint64{}
+		}
+		place = uint64(len(l.Endpoints))
+		l.places[endpoint] = place
+		l.Endpoints = append(l.Endpoints, endpoint)
+	}
+	return place
+}
+
+func clearReplicas(ctx context.Context, o *opened, a struct {
+	Keys    []string `json:"keys"`
+	Segment string   `json:"segment_name"`
+}) (fields, error) {
+	keys, err := o.pool.ClearReplicas(ctx, a.Keys, a.Segment)
+	return fields{"keys": append([]string{}, keys...)}, err
+}
+
+// pair is a UUID.
+type pair [2]uint64
+
+func pairOf(u model.UUID) pair { return pair{u.Hi, u.Lo} }
+
+func createCopy(ctx context.Context, o *opened, a struct {
+	Key     string   `json:"key"`
+	Targets []string `json:"targets"`
+}) (fields, error) {
+	id, err := o.pool.CreateCopyTask(ctx, a.Key, a.Targets)
+	return fields{"id": pairOf(id)}, err
+}
+
+func createMove(ctx context.Context, o *opened, a struct {
+	Key    string `json:"key"`
+	Source string `json:"source"`
+	Target string `json:"target"`
+}) (fields, error) {
+	id, err := o.pool.CreateMoveTask(ctx, a.Key, a.Source, a.Target)
+	return fields{"id": pairOf(id)}, err
+}
+
+func queryTask(ctx context.Context, o *opened, a struct {
+	ID *pair `json:"id"`
+}) (fields, error) {
+	if a.ID == nil {
+		return nil, errs.New(errs.InvalidParams, "query task", "the id is missing")
+	}
+	t, err := o.pool.QueryTask(ctx, model.TaskID{Hi: a.ID[0], Lo: a.ID[1]})
+	if err != nil {
+		return nil, err
+	}
+	return fields{"task": fields{
+		"id": pairOf(t.ID), "type": t.Spec.Kind, "status": t.Status, "message": t.Message, "assigned_client": pairOf(t.Assigned),
+		"created_at_ms_epoch": t.Created.UnixMilli(), "last_updated_at_ms_epoch": t.Updated.UnixMilli(),
+	}}, nil
+}

@@ -1,0 +1,130 @@
+package store
+
+import (
+	"context"
+
+	"github.com/mooncake-go/mooncake/core/store"
+	"github.com/mooncake-go/mooncake/sdk/errs"
+)
+
+// errOffsets is what a call of a session answers whose offsets are not those of its pieces.
+var errOffsets = errs.New(errs.InvalidParams, "sessions", "there is not one offset for each piece of memory")
+
+// StartGets begins sessions for reading and gives each result: 0 or a code.
+func (s *Store) StartGets(keys []string, results []Code) {
+	s.perKey(results, func(ctx context.Context, o *opened) []error { return o.pool.BatchGetSessionStart(ctx, keys) })
+}
+
+// GetHeld reads parts of the objects of sessions, and gives each result: the bytes of all
+// its pieces, or a code. offsets are those of the pieces within their object.
+func (s *Store) GetHeld(keys []string, to Pieces, offsets []uint64, results []Code) {
+	defer s.guard(results)
+	o, sc := s.layer(keys, &to, offsets, results)
+	if o == nil {
+		return
+	}
+	defer sc.release()
+	reads, ranges := make([]store.RangeRead, len(keys)), make([]store.Range, len(offsets))
+	for j, off := range offsets {
+		ranges[j] = store.Range{Offset: off, Dst: sc.mem[j]}
+	}
+	for i, k := range keys {
+		lo, hi, _ := to.row(i)
+		reads[i] = store.RangeRead{Key: k, Ranges: ranges[lo:hi]}
+	}
+	for i, r := range o.pool.GetSessionRanges(context.Background(), reads) {
+		results[i] = s.count(&r)
+	}
+}
+
+// EndGets ends sessions for reading, also where there are none; 0 or a code.
+func (s *Store) EndGets(keys []string) Code {
+	return s.one(func(ctx context.Context, o *opened) (int, error) { return 0, o.pool.BatchGetSessionEnd(ctx, keys) })
+}
+
+// StartPuts begins sessions for writing objects of sizes bytes and gives each result: 0 or a
+// code; ObjectAlreadyExists where there is one, or is being put.
+func (s *Store) StartPuts(keys []string, sizes []uint64, how *Replicate, results []Code) {
+	cfg, err := how.config(len(keys), true)
+	if err != nil {
+		s.noteAll(err, results)
+		return
+	}
+	s.perKey(results, func(ctx context.Context, o *opened) []error {
+		var groups []string
+		if how.HasGroupIDs {
+			groups = how.GroupIDs
+		}
+		return o.pool.BatchPutSessionStart(ctx, keys, sizes, cfg, groups)
+	})
+}
+
+// PutHeld writes parts of the objects of sessions, and gives each result as GetHeld.
+func (s *Store) PutHeld(keys []string, from Pieces, offsets []uint64, results []Code) {
+	defer s.guard(results)
+	o, sc := s.layer(keys, &from, offsets, results)
+	if o == nil {
+		return
+	}
+	defer sc.release()
+	writes, sources := make([]store.RangeWrite, len(keys)), make([]store.Source, len(offsets))
+	for j, off := range offsets {
+		sources[j] = store.Source{Offset: off, Src: sc.mem[j]}
+	}
+	for i, k := range keys {
+		lo, hi, _ := from.row(i)
+		writes[i] = store.RangeWrite{Key: k, Ranges: sources[lo:hi]}
+	}
+	for i, r := range o.pool.PutSessionRanges(context.Background(), writes) {
+		results[i] = s.count(&r)
+	}
+}
+
+// EndPuts makes objects readable and gives each result: 0 or a code.
+func (s *Store) EndPuts(keys []string, results []Code) {
+	s.perKey(results, func(ctx context.Context, o *opened) []error { return o.pool.BatchPutSessionEnd(ctx, keys) })
+}
+
+// RevokePuts gives objects up and gives each result: 0 or a code.
+func (s *Store) RevokePuts(keys []string, results []Code) {
+	s.perKey(results, func(ctx context.Context, o *opened) []error { return o.pool.BatchPutSessionRevoke(ctx, keys) })
+}
+
+// perKey gives each result the code of an error.
+func (s *Store) perKey(results []Code, do func(context.Context, *opened) []error) {
+	defer s.guard(results)
+	o := s.current.Load()
+	if o == nil {
+		s.noteAll(errNotSetup, results)
+		return
+	}
+	for i, err := range do(context.Background(), o) {
+		results[i] = s.note(err)
+	}
+}
+
+// layer checks the arguments of a call that moves parts of objects, and makes their memory;
+// nil where results have the answer already.
+func (s *Store) layer(keys []string, p *Pieces, offsets []uint64, results []Code) (*opened, *scratch) {
+	o := s.current.Load()
+	err := p.check(len(keys))
+	switch {
+	case o == nil:
+		err = errNotSetup
+	case err == nil && len(offsets) != len(p.Ptrs):
+		err = errOffsets
+	}
+	if err != nil {
+		s.noteAll(err, results)
+		return nil, nil
+	}
+	sc := scratches.Get().(*scratch) //nolint:errcheck // it holds nothing else
+	bad := false
+	sc.gather(p, len(keys), func(int) { bad = true })
+	if bad || len(sc.mem) != len(p.Ptrs) {
+		sc.release()
+		s.noteAll(errPiece, results)
+		return nil, nil
+	}
+	return o, sc
+}

@@ -1,0 +1,153 @@
+package upstream
+
+import (
+	"cmp"
+	"errors"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/mooncake-go/mooncake/core/bindings/engine"
+	"github.com/mooncake-go/mooncake/core/bindings/settings"
+	"github.com/mooncake-go/mooncake/core/metadata/open"
+	"github.com/mooncake-go/mooncake/sdk/errs"
+	topo "github.com/mooncake-go/mooncake/sdk/matrix"
+	"github.com/mooncake-go/mooncake/sdk/plugin"
+)
+
+// preference orders transports, best first; those that are not in it come last.
+func preference(name string) int {
+	if i := slices.Index([]string{"shm", "rdma", "tcp"}, name); i >= 0 {
+		return i
+	}
+	return 3
+}
+
+// Install adds a transport by its name. matrix is the topology of the devices as JSON, "" for
+// what the machine says. Memory that is registered is registered with it as well; the engine
+// keeps its name. One that is there already is a success. UnavailableInCurrentStatus while
+// batches are not freed, NotSupported for a transport that there is not, and after any error
+// everything is as it was.
+func (e *Engine) Install(proto, matrix string) error {
+	if err := e.known(proto); err != nil {
+		return err
+	}
+	if matrix != "" {
+		if _, err := topo.Parse([]byte(matrix)); err != nil {
+			return errs.Wrap(errs.InvalidParams, "installTransport "+proto+": topology", err)
+		}
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.ended {
+		return errs.New(errs.UnavailableInCurrentStatus, "installTransport "+proto, "the engine was destroyed")
+	}
+	if matrix == "" && slices.Contains(e.running(), proto) {
+		return nil
+	}
+	list := e.installed
+	if !slices.Contains(list, proto) {
+		list = append(slices.Clone(list), proto)
+		slices.SortStableFunc(list, func(a, b string) int { return cmp.Compare(preference(a), preference(b)) })
+	}
+	return e.replace(list, cmp.Or(matrix, e.matrix))
+}
+
+// Uninstall does nothing, as with the reference implementation: transports end with their
+// engine. NotSupported for one that there is not.
+func (e *Engine) Uninstall(proto string) error { return e.known(proto) }
+
+// known refuses what is no transport of this library.
+func (e *Engine) known(proto string) error {
+	var names []string
+	for _, f := range e.src.Builtins {
+		if id := f.Manifest().ID; id.Kind == plugin.KindTransport {
+			names = append(names, id.Name)
+		}
+	}
+	if slices.Contains(names, proto) {
+		return nil
+	}
+	return errs.New(errs.NotSupported, "installTransport", "there is no transport %q; there are %s", proto, strings.Join(names, ", "))
+}
+
+// running lists the transports that the open engine has. The caller holds mu.
+func (e *Engine) running() []string {
+	if e.face == nil {
+		return nil
+	}
+	core, err := e.face.Core()
+	if err != nil {
+		return nil
+	}
+	var out []string
+	for _, t := range core.Transfer.Descriptor().Transports {
+		out = append(out, t.Name)
+	}
+	return out
+}
+
+// replace opens the engine with other transports, under the name that peers may know
+// already. The caller holds mu.
+func (e *Engine) replace(list []string, matrix string) error {
+	name, keep := e.name, false
+	if e.face != nil {
+		if !e.batches.idle() {
+			return errs.New(errs.UnavailableInCurrentStatus, "installTransport", "batches are not freed; free them first, or install transports before they are made")
+		}
+		name, keep = e.face.Name(), e.conn == open.P2PHandshake
+		e.face.Shut()
+		e.face = nil
+	}
+	face, err := e.start(name, list, matrix, keep)
+	if err == nil {
+		e.face, e.installed, e.matrix = face, list, matrix
+		return nil
+	}
+	if name == e.name && !keep {
+		return err // Nothing was open; what needs the engine first opens it.
+	}
+	before, again := e.start(name, e.installed, e.matrix, keep)
+	if again == nil {
+		e.face = before
+	}
+	return errors.Join(err, again)
+}
+
+// start opens an engine and registers the memory with it. A nil list leaves the transports to
+// the machine.
+func (e *Engine) start(name string, list []string, matrix string, keep bool) (*engine.Engine, error) {
+	o := engine.Options{Name: name, Metadata: e.conn, Transports: list, KeepPort: keep}
+	if matrix != "" {
+		file, err := writeMatrix(matrix)
+		if err != nil {
+			return nil, err
+		}
+		defer func() { _ = os.Remove(file) }() // It is in the folder for such.
+		o.TopologyFile = file
+	}
+	face := engine.New(func() settings.Source { return e.src })
+	if err := face.Start(o); err != nil {
+		return nil, err
+	}
+	for _, p := range e.memory {
+		if err := face.Register([][]byte{p.mem}, p.location, p.remote); err != nil {
+			face.Shut()
+			return nil, err
+		}
+	}
+	return face, nil
+}
+
+// writeMatrix puts a matrix into a file, which is where the configuration wants it.
+func writeMatrix(matrix string) (string, error) {
+	file, err := os.CreateTemp("", "mooncake-matrix-*.json")
+	if err != nil {
+		return "", errs.Wrap(errs.Internal, "installTransport", err)
+	}
+	_, err = file.WriteString(matrix)
+	if err = errors.Join(err, file.Close()); err != nil {
+		return "", errs.Wrap(errs.Internal, "installTransport", errors.Join(err, os.Remove(file.Name())))
+	}
+	return file.Name(), nil
+}

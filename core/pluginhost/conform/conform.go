@@ -1,0 +1,168 @@
+// Package conform holds a plugin of a catalog to its contract, wherever it lives: linked
+// in, or in processes that are supervised as a host would.
+package conform
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"sync/atomic"
+
+	"github.com/mooncake-go/mooncake/core/pluginhost"
+	"github.com/mooncake-go/mooncake/sdk/alloc"
+	"github.com/mooncake-go/mooncake/sdk/alloc/alloctest"
+	"github.com/mooncake-go/mooncake/sdk/conformance"
+	"github.com/mooncake-go/mooncake/sdk/errs"
+	"github.com/mooncake-go/mooncake/sdk/evict"
+	"github.com/mooncake-go/mooncake/sdk/evict/evicttest"
+	"github.com/mooncake-go/mooncake/sdk/plugin"
+	"github.com/mooncake-go/mooncake/sdk/transport"
+	"github.com/mooncake-go/mooncake/sdk/transport/transporttest"
+)
+
+// Options are what of the suite runs, and how the plugin's processes are supervised.
+type Options struct {
+	conformance.Options
+	pluginhost.Supervision
+}
+
+// Run runs the suite of a plugin's kind on it, with the catalog's rules of trust, and
+// reports. What cannot be known of a plugin that is not linked into a test, such as a peer
+// that does not answer, is skipped by name. The catalog should have nothing else open: the
+// suite counts and kills the plugin's processes.
+//
+// The error is one of o, or an *pluginhost.OpenError where there is no such plugin.
+func Run(ctx context.Context, c *pluginhost.Catalog, id plugin.ID, spec pluginhost.Spec, o Options) (conformance.Report, error) {
+	m, err := c.Manifest(id, spec.Mode)
+	if err != nil {
+		return conformance.Report{}, err
+	}
+	s := &subject{catalog: c, id: id, spec: spec, bounds: o.Supervision, manifest: m}
+	entry := s.entry()
+	s.process = entry.Home != pluginhost.HomeBuiltin
+	suite, err := s.suite()
+	if err != nil {
+		return conformance.Report{}, err
+	}
+	report, err := conformance.Run(ctx, suite, o.Options)
+	report.Home, report.SHA256, report.Mode = entry.Home, entry.SHA256, string(pluginhost.ModeInProcess)
+	if s.process {
+		report.Mode = string(pluginhost.ModeSubprocess)
+	}
+	return report, err
+}
+
+// subject makes objects of one plugin.
+type subject struct {
+	catalog  *pluginhost.Catalog
+	id       plugin.ID
+	spec     pluginhost.Spec
+	bounds   pluginhost.Supervision
+	manifest plugin.Manifest
+	process  bool
+}
+
+// entry is where the plugin lives.
+func (s *subject) entry() pluginhost.Entry {
+	for _, e := range s.catalog.List() {
+		builtin := e.Home == pluginhost.HomeBuiltin
+		switch {
+		case e.ID() != s.id || e.State == plugin.StateFailed:
+		case builtin && s.spec.Mode == pluginhost.ModeSubprocess:
+		case !builtin && s.spec.Mode == pluginhost.ModeInProcess:
+		default:
+			return e
+		}
+	}
+	return pluginhost.Entry{Home: pluginhost.HomeBuiltin}
+}
+
+// settings stands for the plugin's own configuration, which its process checks.
+type settings struct{ values map[string]any }
+
+// Validate implements plugin.Config.
+func (*settings) Validate() error { return nil }
+
+func (s *subject) defaults() *settings { return &settings{s.spec.Config} }
+
+func (s *subject) suite() (conformance.Suite, error) {
+	switch s.id.Kind {
+	case plugin.KindTransport:
+		opts := []transporttest.Option{transporttest.WithSharedMemory(transporttest.SealedMemory)}
+		if s.process {
+			opts = append(opts, transporttest.WithProcesses(s.processes), transporttest.WithKill(kill))
+		}
+		return transporttest.Suite(transport.Define(s.manifest, s.defaults, func(*settings) (transport.Transport, error) {
+			return s.catalog.OpenTransport(context.Background(), s.id, s.spec, pluginhost.TransportOptions{Supervision: s.bounds})
+		}), opts...), nil
+	case plugin.KindEvict:
+		var replay atomic.Pointer[func(context.Context, evict.Policy) error]
+		var opts []evicttest.Option
+		if s.process {
+			opts = append(opts, evicttest.WithKill(func(_ evict.Policy, r func(context.Context, evict.Policy) error) error {
+				replay.Store(&r)
+				return s.killAll()
+			}))
+		}
+		return evicttest.Suite(evict.Define(s.manifest, s.defaults, func(*settings) (evict.Policy, error) {
+			return s.catalog.OpenEvict(context.Background(), s.id, s.spec, pluginhost.EvictOptions{Supervision: s.bounds, Replay: replayer(&replay)})
+		}), opts...), nil
+	case plugin.KindAlloc:
+		var replay atomic.Pointer[func(context.Context, alloc.Allocator) error]
+		var opts []alloctest.Option
+		if s.process {
+			opts = append(opts, alloctest.WithKill(func(_ alloc.Allocator, r func(context.Context, alloc.Allocator) error) error {
+				replay.Store(&r)
+				return s.killAll()
+			}))
+		}
+		return alloctest.Suite(alloc.Define(s.manifest, s.defaults, func(*settings) (alloc.Allocator, error) {
+			return s.catalog.OpenAlloc(context.Background(), s.id, s.spec, pluginhost.AllocOptions{Supervision: s.bounds, Replay: replayer(&replay)})
+		}), opts...), nil
+	}
+	return conformance.Suite{}, errs.New(errs.NotSupported, "conformance", "there is no suite for plugins of kind %s", s.id.Kind)
+}
+
+// replayer calls what is there when a process was started again.
+func replayer[T any](to *atomic.Pointer[func(context.Context, T) error]) func(context.Context, T) error {
+	return func(ctx context.Context, object T) error {
+		if f := to.Load(); f != nil {
+			return (*f)(ctx, object)
+		}
+		return nil
+	}
+}
+
+// processes lists the processes of the plugin that run.
+func (s *subject) processes() []int {
+	var out []int
+	for _, in := range s.catalog.Instances() {
+		if in.PID != 0 && in.ID() == s.id {
+			out = append(out, in.PID)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+func (s *subject) killAll() error {
+	pids := s.processes()
+	if len(pids) == 0 {
+		return fmt.Errorf("no process of %s runs", s.id)
+	}
+	for _, pid := range pids {
+		if err := kill(pid); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func kill(pid int) error {
+	p, err := os.FindProcess(pid)
+	if err != nil {
+		return err
+	}
+	return p.Kill()
+}

@@ -1,0 +1,138 @@
+package find
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"github.com/mooncake-go/mooncake/core/pluginhost/launch"
+	"github.com/mooncake-go/mooncake/core/pluginhost/trust"
+	"github.com/mooncake-go/mooncake/sdk/errs"
+	"github.com/mooncake-go/mooncake/sdk/plugin"
+)
+
+// Program is the file of a plugin, wherever it lies and whoever may change it.
+type Program struct {
+	Manifest plugin.Manifest
+	SHA256   string
+	// Platform is the one that it is for, trust.AnyPlatform for a script.
+	Platform string
+	// Size in bytes.
+	Size int64
+}
+
+// Locked is what a lock file says of the program.
+func (p Program) Locked() trust.Locked {
+	return trust.Locked{Version: p.Manifest.Version, SHA256: p.SHA256}
+}
+
+// ReadProgram reads a plugin out of a file without running it. A file whose name is that of
+// another plugin is refused. InvalidParams for one that is no plugin.
+func ReadProgram(path string) (Program, error) {
+	p, im, err := readProgram(path)
+	if err == nil {
+		im.Close()
+	}
+	return p, err
+}
+
+// readProgram returns the bytes as well, which are what was looked at.
+func readProgram(path string) (Program, *launch.Image, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return Program{}, nil, errs.Wrap(errs.FileOpenFail, "", err)
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+		return Program{}, nil, errs.New(errs.InvalidParams, path, "it is not a regular file")
+	}
+	im, err := launch.NewImage(f)
+	if err != nil {
+		return Program{}, nil, err
+	}
+	p := Program{SHA256: im.SHA256, Size: im.Size}
+	if p.Platform, err = trust.PlatformOf(im.ReaderAt()); err == nil {
+		p.Manifest, err = scanManifest(im.Reader())
+	}
+	if id, named := plugin.ParseBinaryName(filepath.Base(path)); err == nil && named && id != p.Manifest.ID {
+		err = fmt.Errorf("the file is named after %s, but its manifest says %s", id, p.Manifest.ID)
+	}
+	if err != nil {
+		im.Close()
+		return Program{}, nil, errs.New(errs.InvalidParams, path, "%w", err)
+	}
+	return p, im, nil
+}
+
+// Installed is what Install did.
+type Installed struct {
+	Program
+	// Path is where the program is now.
+	Path string
+	// Before is what was there, nil for nothing, or nothing that can be read.
+	Before *Program
+}
+
+// Install copies a plugin into a folder, under the name that is looked for, with mode 0755.
+// Who looks meanwhile sees the old program or the new one. The folder is made where it is
+// missing. Refused are a program for another platform, one that speaks no contract version
+// of api(kind), and a folder that others may change.
+func Install(ctx context.Context, file, dir string, api func(kind string) []uint) (Installed, error) {
+	p, im, err := readProgram(file)
+	if err != nil {
+		return Installed{}, err
+	}
+	defer im.Close()
+	if p.Platform != trust.AnyPlatform && p.Platform != trust.HostPlatform() {
+		return Installed{}, errs.New(errs.InvalidParams, file, "it is a program for %s, and this is %s", p.Platform, trust.HostPlatform())
+	}
+	if _, err := plugin.NegotiateAPI(api(p.Manifest.Kind), p.Manifest.API); err != nil {
+		return Installed{}, errs.Wrap(errs.InvalidVersion, file, err)
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // others may read plugins
+		return Installed{}, errs.Wrap(errs.FileOpenFail, "", err)
+	}
+	real, err := trust.Folder(dir)
+	if err != nil {
+		return Installed{}, errs.New(errs.FileOpenFail, dir, "%w", err)
+	}
+	folder, err := os.Open(real)
+	if err != nil {
+		return Installed{}, errs.Wrap(errs.FileOpenFail, "", err)
+	}
+	defer folder.Close()
+	if err := trust.Reserve(ctx, folder); err != nil {
+		return Installed{}, errs.New(errs.UnavailableInCurrentStatus, dir, "another program is writing there and does not end: %w", err)
+	}
+	out := Installed{Program: p, Path: filepath.Join(dir, p.Manifest.BinaryName())}
+	if before, err := ReadProgram(out.Path); err == nil {
+		out.Before = &before
+	}
+	target := filepath.Join(real, p.Manifest.BinaryName())
+	if info, err := os.Lstat(target); err == nil && info.IsDir() {
+		return Installed{}, errs.New(errs.FileOpenFail, out.Path, "it is a folder")
+	}
+	if err := trust.Replace(folder, target, im.Reader(), 0o755); err != nil {
+		return Installed{}, errs.New(errs.FileOpenFail, out.Path, "cannot write it: %w", err)
+	}
+	return out, nil
+}
+
+// Uninstall removes the file of a plugin from a folder; FileNotFound where there is none,
+// FileOpenFail where it must not be removed. A process that runs it goes on.
+func Uninstall(path string) error {
+	if _, ok := plugin.ParseBinaryName(filepath.Base(path)); !ok {
+		return errs.New(errs.InvalidParams, path, "it is not named like a plugin")
+	}
+	err := os.Remove(path)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return errs.Wrap(errs.FileNotFound, "", err)
+	case err != nil:
+		return errs.Wrap(errs.FileOpenFail, "", err)
+	}
+	return nil
+}

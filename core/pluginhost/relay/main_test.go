@@ -1,0 +1,146 @@
+package relay
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/mooncake-go/mooncake/core/pluginhost/internal/faketransport"
+	"github.com/mooncake-go/mooncake/sdk/errs"
+	"github.com/mooncake-go/mooncake/sdk/plugin"
+	"github.com/mooncake-go/mooncake/sdk/transport"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// rig is a relay with fake lives, and a peer that stays.
+type rig struct {
+	*Relay
+	net  *faketransport.Net
+	peer *faketransport.Transport
+	live *faketransport.Transport // under life, nil while there is none
+	life *Life
+	// dead makes the relay's refusals final.
+	dead bool
+}
+
+func newRig(o Options) *rig {
+	r := &rig{net: faketransport.NewNet()}
+	o.ID = plugin.ID{Kind: plugin.KindTransport, Name: "fake"}
+	o.Refuse = func(op string) error {
+		err := errs.New(errs.RPCFail, op, "it is being started again")
+		if r.dead {
+			return errs.WithClass(errs.ClassLocalDevice, "", err)
+		}
+		return err
+	}
+	r.Relay = New(o)
+	r.peer = r.net.New(faketransport.Hooks{})
+	must(r.peer.Start(context.Background(), nil))
+	return r
+}
+
+func must(err error) {
+	if err != nil {
+		panic(err)
+	}
+}
+
+// rise starts a life and uses it.
+func (r *rig) rise(ctx context.Context) error {
+	t := r.net.New(faketransport.Hooks{})
+	must(t.Start(ctx, nil))
+	l := r.Begin(t, nil)
+	if err := r.Enroll(ctx, l); err != nil {
+		t.Ended()
+		r.Ended(l)
+		return err
+	}
+	r.Use(l)
+	r.live, r.life = t, l
+	return nil
+}
+
+// fall ends the life as a kill does.
+func (r *rig) fall() {
+	r.live.Die()
+	r.Lost(r.life)
+	r.live.Ended()
+	r.Ended(r.life)
+	r.live, r.life = nil, nil
+}
+
+// swap changes to another life without a gap. done ends with what remains to be done with
+// the old one.
+func (r *rig) swap(ctx context.Context, h faketransport.Hooks) (done <-chan error, err error) {
+	t := r.net.New(h)
+	must(t.Start(ctx, nil))
+	l := r.Begin(t, nil)
+	err = r.Lay(ctx, l)
+	if err == nil {
+		err = r.Enroll(ctx, l)
+	}
+	if err != nil {
+		r.Lost(l)
+		t.Ended()
+		r.Ended(l)
+		return nil, err
+	}
+	oldT, old := r.live, r.life
+	r.Use(l)
+	r.live, r.life = t, l
+	end := make(chan error, 1)
+	go func() {
+		err := r.Retire(ctx, old, 30*time.Second)
+		_ = oldT.Stop(ctx)
+		oldT.Ended()
+		r.Ended(old)
+		end <- err
+	}()
+	return end, nil
+}
+
+func (r *rig) stop() {
+	if r.life != nil {
+		r.fall()
+	}
+	r.Close()
+	r.peer.Ended()
+}
+
+// open registers memory of the peer and dials it.
+func (r *rig) open(t *testing.T, mem []byte) (transport.Path, transport.RemoteID) {
+	t.Helper()
+	key, err := r.peer.Register(t.Context(), transport.Region{ID: 1, Mem: mem, FD: -1, Access: transport.AccessRemote})
+	require.NoError(t, err)
+	p, err := r.Dial(t.Context(), r.peer.Endpoint())
+	require.NoError(t, err)
+	id, err := p.Import(t.Context(), key)
+	require.NoError(t, err)
+	return p, id
+}
+
+func reap(t *testing.T, p transport.Path, n int) map[uint64]transport.Completion {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	out := map[uint64]transport.Completion{}
+	var dst [16]transport.Completion
+	for len(out) < n {
+		k, err := p.Reap(ctx, dst[:])
+		require.NoError(t, err)
+		for _, c := range dst[:k] {
+			require.NotContains(t, out, c.ID, "completed twice")
+			out[c.ID] = c
+		}
+	}
+	return out
+}
+
+func eventually(t *testing.T, what string, f func() bool) {
+	t.Helper()
+	require.Eventually(t, f, 30*time.Second, time.Millisecond, what)
+}

@@ -1,0 +1,134 @@
+package pluginhost
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/mooncake-go/mooncake/core/pluginhost/relay"
+	"github.com/mooncake-go/mooncake/sdk/errs"
+	"github.com/mooncake-go/mooncake/sdk/plugin"
+)
+
+// running is one process while it is in use.
+type running[T any] struct {
+	process[T]
+	timeouts atomic.Int32 // of calls in a row
+	silent   atomic.Int32 // pings in a row without an answer
+	health   chan plugin.Health
+	gone     chan struct{}              // closed once it is collected and everything of it is complete
+	life     atomic.Pointer[relay.Life] // of a transport that was started
+
+	// calls is held shared by calls, and exclusively to shut the process to them.
+	calls sync.RWMutex
+	shut  bool
+}
+
+// watch follows a process to its end.
+func (s *supervisor[T]) watch(p process[T]) *running[T] {
+	r := &running[T]{process: p, health: make(chan plugin.Health, 1), gone: make(chan struct{})}
+	s.watchers.Go(func() {
+		s.collect(r)
+		close(r.gone)
+	})
+	if p, ok := p.(interface {
+		Ping(ctx context.Context) error
+	}); ok && s.bounds.PulseEvery > 0 {
+		s.watchers.Go(func() { s.pulse(r, p.Ping) })
+	}
+	return r
+}
+
+// collect waits for the end of a process, takes it out of use, and completes what it had
+// under way.
+func (s *supervisor[T]) collect(r *running[T]) {
+	<-r.reaped()
+	s.current.CompareAndSwap(r, nil)
+	s.over(r)
+	<-r.Done()
+	s.edit(func(in *Instance) {
+		in.Ended, in.Log = r.Ending(), nil
+		if p, ok := r.process.(interface{ Lines() []string }); ok {
+			in.Log = p.Lines()
+		}
+	})
+}
+
+// over completes what a process that was collected had under way.
+func (s *supervisor[T]) over(r *running[T]) {
+	if s.carry != nil {
+		s.carry.lost(r)
+	}
+	if o, ok := any(r.Object()).(interface{ Ended() }); ok {
+		o.Ended()
+	}
+	if s.carry != nil {
+		s.carry.ended(r)
+	}
+}
+
+// reaped is closed once the process is collected; Done may take longer, until the last lines
+// of its log are read.
+func (r *running[T]) reaped() <-chan struct{} {
+	if p, ok := r.process.(interface{ Reaped() <-chan struct{} }); ok {
+		return p.Reaped()
+	}
+	return r.Done()
+}
+
+// ended reports whether the process is gone.
+func (r *running[T]) ended() bool {
+	select {
+	case <-r.reaped():
+		return true
+	default:
+		return false
+	}
+}
+
+// about is the version and the checksum of the program, as far as they are known.
+func (r *running[T]) about() (version, sum string) {
+	if p, ok := r.process.(interface{ About() (string, string) }); ok {
+		return p.About()
+	}
+	return "", ""
+}
+
+// pulse asks a process now and then whether it is there, since nobody may have called it.
+func (s *supervisor[T]) pulse(r *running[T], ping func(context.Context) error) {
+	tick := time.NewTicker(s.bounds.PulseEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-r.gone:
+			return
+		case <-tick.C:
+		}
+		ctx, cancel := context.WithTimeout(s.ctx, s.bounds.CallTimeout)
+		err := ping(ctx)
+		cancel()
+		switch {
+		case !errs.Is(err, errs.RPCTimeout):
+			r.silent.Store(0)
+		case int(r.silent.Add(1)) == s.bounds.MaxTimeouts:
+			s.silence(r, err)
+		}
+	}
+}
+
+// observe counts how calls of a process went.
+func (s *supervisor[T]) observe(ctx context.Context, r *running[T], err error) {
+	switch {
+	case !errs.Is(err, errs.RPCTimeout):
+		r.timeouts.Store(0)
+	case ctx.Err() == nil && int(r.timeouts.Add(1)) == s.bounds.MaxTimeouts:
+		s.silence(r, err)
+	}
+}
+
+// silence kills a process that does not answer.
+func (s *supervisor[T]) silence(r *running[T], err error) {
+	s.logger(s.log).Error("plugin does not answer and is killed", "pid", r.PID(), "timeouts", s.bounds.MaxTimeouts, "error", err)
+	r.Kill()
+}

@@ -1,0 +1,131 @@
+package pluginhost
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/mooncake-go/mooncake/core/pluginhost/launch"
+	"github.com/mooncake-go/mooncake/sdk/errs"
+	"github.com/mooncake-go/mooncake/sdk/plugin"
+	"github.com/mooncake-go/mooncake/sdk/wire"
+)
+
+// Mode says where a plugin runs.
+type Mode string
+
+// The modes. The empty mode is ModeAuto.
+const (
+	ModeAuto       Mode = "auto"       // in process where it is linked in, else as a subprocess
+	ModeInProcess  Mode = "inprocess"  // linked in, or an error
+	ModeSubprocess Mode = "subprocess" // the binary that is found, or an error
+)
+
+// Spec is what the configuration says about one plugin.
+type Spec struct {
+	Mode Mode
+	// Config holds the plugin's settings as JSON has them, decoded strictly over its
+	// defaults.
+	Config map[string]any
+	// Env names variables of this process that the plugin's process gets on top of those
+	// that all get.
+	Env []string
+	// Limits bound the plugin's process.
+	Limits launch.Limits
+}
+
+// Supervision bounds a plugin process. Every zero field takes the default.
+type Supervision struct {
+	// StartTimeout bounds the handshake, and again Configure with Start. Default 10 s.
+	StartTimeout time.Duration
+	// CallTimeout bounds each call. Default 10 s.
+	CallTimeout time.Duration
+	// ReplayTimeout bounds Replay. Default 1 min.
+	ReplayTimeout time.Duration
+	// BackoffMin is the pause before the first restart, give or take a quarter; each
+	// further one within Window doubles it, up to BackoffMax. Defaults 100 ms and 10 s.
+	BackoffMin, BackoffMax time.Duration
+	// MaxRestarts within Window are made; one more failure and the plugin has failed.
+	// Defaults 5 and 1 min.
+	MaxRestarts int
+	Window      time.Duration
+	// MaxTimeouts calls in a row without an answer get the process killed, and so do as many
+	// pings. Default 3; negative for never.
+	MaxTimeouts int
+	// PulseEvery is how often a process is asked whether it is there. Default 5 s; negative
+	// for never.
+	PulseEvery time.Duration
+	// PublishGrace is how long the old process of a transport goes on serving peers after a
+	// Reload where nobody says that they can find the new one. Default 10 s.
+	PublishGrace time.Duration
+	// StopTimeout bounds Stop, after which the process is killed. Default 10 s.
+	StopTimeout time.Duration
+	// DrainTimeout bounds what the old process has to finish after a Reload. Default 1 min.
+	DrainTimeout time.Duration
+}
+
+func (s Supervision) withDefaults() Supervision {
+	set := func(d *time.Duration, v time.Duration) {
+		if *d <= 0 {
+			*d = v
+		}
+	}
+	set(&s.StartTimeout, 10*time.Second)
+	set(&s.CallTimeout, wire.DefaultTimeout)
+	set(&s.ReplayTimeout, time.Minute)
+	set(&s.BackoffMin, 100*time.Millisecond)
+	set(&s.BackoffMax, 10*time.Second)
+	set(&s.Window, time.Minute)
+	set(&s.StopTimeout, stopTimeout)
+	set(&s.PublishGrace, 10*time.Second)
+	set(&s.DrainTimeout, time.Minute)
+	if s.PulseEvery == 0 {
+		s.PulseEvery = 5 * time.Second
+	}
+	if s.MaxRestarts <= 0 {
+		s.MaxRestarts = 5
+	}
+	if s.MaxTimeouts == 0 {
+		s.MaxTimeouts = 3
+	}
+	return s
+}
+
+// Stage is where opening a plugin failed.
+type Stage string
+
+// The stages, in their order.
+const (
+	StageFind   Stage = "find"
+	StageConfig Stage = "configure"
+	StageLaunch Stage = "launch"
+	StageStart  Stage = "start"
+	StageReplay Stage = "replay"
+)
+
+// OpenError says which plugin could not be made usable, and at which stage. The cause
+// carries an errs.Code.
+type OpenError struct {
+	ID    plugin.ID
+	Stage Stage
+	Err   error
+}
+
+// Error implements error.
+func (e *OpenError) Error() string {
+	return "plugin " + e.ID.String() + ": " + string(e.Stage) + ": " + e.Err.Error()
+}
+
+// Unwrap returns the cause.
+func (e *OpenError) Unwrap() error { return e.Err }
+
+// settings turns the map of the configuration into what a plugin decodes.
+func settings(config map[string]any) ([]byte, error) {
+	if len(config) == 0 {
+		return nil, nil
+	}
+	text, err := json.Marshal(config)
+	if err != nil {
+		return nil, errs.New(errs.InvalidParams, "", "the settings cannot be written as JSON: %w", err)
+	}
+	return text, nil
+}

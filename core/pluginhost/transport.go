@@ -1,0 +1,81 @@
+package pluginhost
+
+import (
+	"context"
+
+	"github.com/mooncake-go/mooncake/core/pluginhost/relay"
+	"github.com/mooncake-go/mooncake/sdk/plugin"
+	"github.com/mooncake-go/mooncake/sdk/transport"
+)
+
+// TransportOptions are what the user of a transport adds.
+type TransportOptions struct {
+	Supervision
+}
+
+// transportProxy is a transport in a supervised process. What its processes must know is
+// kept by the relay, so that regions, paths and keys outlive them.
+type transportProxy struct {
+	*supervisor[transport.Transport]
+	*relay.Relay
+}
+
+var (
+	_ transport.Transport = transportProxy{}
+	_ transport.Renewing  = transportProxy{}
+)
+
+// upstreamProxy is one that also speaks with nodes of upstream.
+type upstreamProxy struct {
+	transportProxy
+	relay.Upstream
+}
+
+var _ transport.Upstream = upstreamProxy{}
+
+// newTransportProxy puts a relay under a supervisor.
+func newTransportProxy(s *supervisor[transport.Transport], m plugin.Manifest) transport.Transport {
+	r := relay.New(relay.Options{ID: s.id, Rails: m.Has(transport.CapRails), Refuse: s.refuse, Logger: s.log})
+	s.carry = carry{s, r}
+	p := transportProxy{s, r}
+	if m.Has(transport.CapUpstream) {
+		return upstreamProxy{p, r.Upstream()}
+	}
+	return p
+}
+
+// carry ties the lives of the relay to processes.
+type carry struct {
+	s *supervisor[transport.Transport]
+	r *relay.Relay
+}
+
+type carried = running[transport.Transport]
+
+func (c carry) begin(r *carried) {
+	r.life.Store(c.r.Begin(r.Object(), func(ctx context.Context, err error) { c.s.observe(ctx, r, err) }))
+}
+
+func (c carry) lay(ctx context.Context, r *carried) error    { return c.r.Lay(ctx, r.life.Load()) }
+func (c carry) enroll(ctx context.Context, r *carried) error { return c.r.Enroll(ctx, r.life.Load()) }
+func (c carry) use(r *carried)                               { c.r.Use(r.life.Load()) }
+func (c carry) drop(r *carried)                              { c.r.Drop(r.life.Load()) }
+
+func (c carry) lost(r *carried) {
+	if l := r.life.Load(); l != nil {
+		c.r.Lost(l)
+	}
+}
+
+func (c carry) ended(r *carried) {
+	if l := r.life.Load(); l != nil {
+		c.r.Ended(l)
+	}
+}
+
+func (c carry) retire(ctx context.Context, r *carried) error {
+	return c.r.Retire(ctx, r.life.Load(), c.s.bounds.PublishGrace)
+}
+
+func (c carry) failed() { c.r.Touch() }
+func (c carry) close()  { c.r.Close() }

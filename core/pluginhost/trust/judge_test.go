@@ -1,0 +1,98 @@
+package trust
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mooncake-go/mooncake/core/pluginhost/internal/testplugin"
+	"github.com/mooncake-go/mooncake/sdk/errs"
+)
+
+func TestModesStandFor(t *testing.T) {
+	for _, c := range []struct {
+		mode Mode
+		lock string
+		want Mode
+	}{
+		{"", "", ModeOff},
+		{ModeAuto, "", ModeOff},
+		{"", "/x", ModeLocked},
+		{ModeAuto, "/x", ModeLocked},
+		{ModeTOFU, "/x", ModeTOFU},
+		{ModeLocked, "/x", ModeLocked},
+		{ModeOff, "/x", ModeOff},
+	} {
+		assert.Equal(t, c.want, c.mode.Resolve(c.lock), "%+v", c)
+	}
+}
+
+// TestALockFileThatCannotBeUsed trusts nothing, also on first use, unless trust is off.
+func TestALockFileThatCannotBeUsed(t *testing.T) {
+	path := filepath.Join(testplugin.Folder(t), "plugins.lock.yaml")
+	require.NoError(t, os.WriteFile(path, []byte("version: 1\nplugins: 7\n"), 0o644))
+	for mode, refused := range map[Mode]bool{ModeLocked: true, ModeTOFU: true, ModeOff: false} {
+		v, err := ReadJudge(mode, path).Of(evictID("a"), "1", sumA)
+		assert.Equal(t, Unlocked, v, mode)
+		if refused {
+			assert.ErrorContains(t, err, path+":2: ", mode)
+		} else {
+			assert.NoError(t, err, mode)
+		}
+	}
+	require.NoError(t, os.Remove(path))
+	for mode, refused := range map[Mode]bool{ModeLocked: true, ModeTOFU: false, ModeOff: false} {
+		_, err := ReadJudge(mode, path).Of(evictID("a"), "1", sumA)
+		assert.Equal(t, refused, err != nil, mode)
+	}
+}
+
+// TestPlatformsAreJudgedApart: what is locked for another machine does not count here, what
+// is locked for all does.
+func TestPlatformsAreJudgedApart(t *testing.T) {
+	other := "linux/s390x"
+	require.NotEqual(t, other, HostPlatform())
+	judge := func(platform string) Judge {
+		j := Judge{mode: ModeLocked, path: "/lock"}
+		require.NoError(t, j.lock.Set(evictID("a"), platform, Locked{"1.2.3", sumA}))
+		return j
+	}
+	for platform, want := range map[string]Verdict{other: Unlocked, HostPlatform(): IsLocked, AnyPlatform: IsLocked} {
+		v, err := judge(platform).Of(evictID("a"), "1.2.3", sumA)
+		assert.Equal(t, want, v, platform)
+		assert.Equal(t, want != IsLocked, err != nil, platform)
+	}
+	v, err := judge(HostPlatform()).Of(evictID("a"), "1.2.4", sumB)
+	assert.Equal(t, Mismatch, v)
+	for _, part := range []string{sumA[:12], sumB[:12], "/lock", "1.2.3", "1.2.4", HostPlatform(), "mooncake plugins lock evict/a --plugin-lock /lock"} {
+		assert.ErrorContains(t, err, part)
+	}
+	v, err = judge(HostPlatform()).Of(evictID("b"), "1", sumA)
+	assert.Equal(t, Unlocked, v, "it is another plugin")
+	assert.ErrorContains(t, err, "does not have it for "+HostPlatform())
+}
+
+// TestAScriptsFirstUse takes nothing from the machines that share the lock file.
+func TestAScriptsFirstUse(t *testing.T) {
+	path := filepath.Join(testplugin.Folder(t), "plugins.lock.yaml")
+	require.NoError(t, UpdateLock(t.Context(), path, func(l *Lock) error {
+		return l.Set(evictID("a"), "linux/s390x", Locked{"1", sumA})
+	}))
+	j := ReadJudge(ModeTOFU, path)
+	v, err := j.Of(evictID("a"), "1", sumB)
+	require.NoError(t, err)
+	require.Equal(t, FirstUse, v)
+	err = j.Enter(t.Context(), evictID("a"), AnyPlatform, Locked{"1", sumB})
+	require.ErrorIs(t, err, errs.FileOpenFail.Err())
+	assert.ErrorContains(t, err, "linux/s390x")
+	assert.ErrorContains(t, err, "mooncake plugins lock evict/a --plugin-lock "+path)
+	require.NoError(t, j.Enter(t.Context(), evictID("a"), HostPlatform(), Locked{"1", sumB}))
+	require.NoError(t, j.Enter(t.Context(), evictID("b"), AnyPlatform, Locked{"1", sumB}))
+	l, err := ReadLock(path)
+	require.NoError(t, err)
+	locked, _ := l.Find(evictID("a"), "linux/s390x")
+	assert.Equal(t, sumA, locked.SHA256)
+}

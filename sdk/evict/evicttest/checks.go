@@ -1,0 +1,49 @@
+package evicttest
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/mooncake-go/mooncake/sdk/conformance"
+	"github.com/mooncake-go/mooncake/sdk/evict"
+	"github.com/mooncake-go/mooncake/sdk/internal/rig"
+	"github.com/mooncake-go/mooncake/sdk/plugin"
+)
+
+// cases lists the suite.
+func (s *subjects) cases() []conformance.Case {
+	out := rig.Component(s.f, plugin.KindEvict, evict.API(), s.f.New, s.settings)
+	for _, group := range []struct {
+		name  string
+		rules map[string]func(subject)
+	}{{"record", recordRules}, {"resolve", resolveRules}} {
+		for _, name := range slices.Sorted(maps.Keys(group.rules)) {
+			out = append(out, conformance.Case{Name: group.name + ": " + name, Rule: "For " + group.name + ": " + name + ".", Run: func(t conformance.T) {
+				group.rules[name](newSubject(t, s))
+			}})
+		}
+	}
+	for _, c := range []struct {
+		name, rule string
+		run        func(conformance.T, *subjects)
+	}{
+		{"propose", "Propose appends victims until their sizes reach what is asked for, the room of dst is used up or nothing is ranked, and none of them twice.", testPropose},
+		{"hostile", "What a correct master never sends is ignored: ID 0, circles of parents, sizes whose sum overflows.", testHostile},
+		{"batches", "Batches of thousands are events in order like any other.", testBatches},
+		{"model", "Any sequence of calls leaves what the contract says is known, ranked and proposed.", testModel},
+		{"concurrent", "Calls are safe from several goroutines, and a proposed object is held by one of them.", testConcurrent},
+		{"independent", "Two policies of one factory share nothing.", testIndependent},
+		{"contexts that have ended", "A call whose context has ended takes effect or does not, and what follows finds the policy in order.", testEnded},
+		{"a killed process", "A policy whose process died is started again and knows what replay told it.", testKilled},
+		{"throughput", "No rule: events and victims a second, as figures.", testThroughput},
+	} {
+		out = append(out, conformance.Case{Name: c.name, Rule: c.rule, Run: func(t conformance.T) { c.run(t, s) }})
+	}
+	return append(out, rig.Leaks(
+		func(t conformance.TB) evict.Policy { return newSubject(t, s).p },
+		func(t conformance.TB, p evict.Policy) {
+			s := subject{t: t, p: p}
+			s.insert(1, 1, 2, 3)
+			s.drain(2)
+		}, s.settle))
+}

@@ -1,0 +1,143 @@
+package transporttest_test
+
+import (
+	"context"
+	"sync"
+
+	"github.com/mooncake-go/mooncake/sdk/conformance"
+	"github.com/mooncake-go/mooncake/sdk/errs"
+	"github.com/mooncake-go/mooncake/sdk/plugin"
+	"github.com/mooncake-go/mooncake/sdk/transport"
+	"github.com/mooncake-go/mooncake/sdk/transport/transporttest"
+)
+
+// devices are what two machines of the reference network are joined by, and how paths over
+// them are broken. fault is empty for paths that are not.
+type devices struct {
+	fault string
+	mu    sync.Mutex
+	down  map[string]bool
+}
+
+// names are those of the devices; rail i+1 goes over the i-th on both sides.
+var names = []string{"east", "west"}
+
+// railedPath gives a path rails.
+type railedPath struct {
+	transport.Path
+	of    *devices
+	own   []transport.Rail // what the fault "the slice is shared" gives out
+	mu    sync.Mutex
+	fails []transport.Completion
+}
+
+func (p *railedPath) Rails() []transport.Rail {
+	p.of.mu.Lock()
+	defer p.of.mu.Unlock()
+	var out []transport.Rail
+	if p.of.fault == "the slice of rails is shared" {
+		out = p.own[:0]
+	}
+	for i, name := range names {
+		out = append(out, transport.Rail{ID: transport.RailID(i + 1), Local: name, Remote: name, Up: !p.of.down[name]})
+	}
+	p.own = out
+	return out
+}
+
+// Submit takes the rail off each operation, and fails those of a rail that is down.
+func (p *railedPath) Submit(ops []transport.Op) (int, error) {
+	for i, o := range ops {
+		if int(o.Rail) > len(names) && p.of.fault != "any rail will do" {
+			return i, errs.WithClass(errs.ClassPermanent, "submit", errs.New(errs.InvalidParams, "", "there is no rail %d", o.Rail))
+		}
+		down := false
+		if 0 < o.Rail && int(o.Rail) <= len(names) {
+			p.of.mu.Lock()
+			down = p.of.down[names[o.Rail-1]]
+			p.of.mu.Unlock()
+		}
+		if o.Rail == 2 && p.of.fault == "the second rail moves nothing" {
+			o.Local = o.Local[:0]
+		}
+		o.Rail = 0
+		switch {
+		case down && p.of.fault == "a rail that is down moves bytes":
+		case down:
+			class := errs.ClassTransientPath
+			if p.of.fault == "a rail that is down is down for ever" {
+				class = errs.ClassPermanent
+			}
+			p.mu.Lock()
+			p.fails = append(p.fails, transport.Completion{
+				ID: o.ID, Status: transport.Failed, Err: errs.WithClass(class, "", errs.New(errs.TransferFail, "", "the rail is down")),
+			})
+			p.mu.Unlock()
+			continue
+		}
+		if n, err := p.Path.Submit([]transport.Op{o}); n == 0 {
+			return i, err
+		}
+	}
+	return len(ops), nil
+}
+
+func (p *railedPath) Reap(ctx context.Context, dst []transport.Completion) (int, error) {
+	p.mu.Lock()
+	n := copy(dst, p.fails)
+	p.fails = p.fails[n:]
+	p.mu.Unlock()
+	if n > 0 {
+		return n, nil
+	}
+	return p.Path.Reap(ctx, dst)
+}
+
+// take takes a device away.
+func (d *devices) take(_ conformance.TB, device string) (up func()) {
+	set := func(down bool) {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.down[device] = down
+	}
+	set(true)
+	return func() { set(false) }
+}
+
+// withRails is the reference transport over two devices.
+func withRails(fault string, finds ...string) bug {
+	d := &devices{fault: fault, down: map[string]bool{}}
+	return bug{
+		finds: finds,
+		bend: func(b *bent) {
+			b.dial = func(ctx context.Context, e transport.Endpoint) (transport.Path, error) {
+				p, err := b.Transport.Dial(ctx, e)
+				if err != nil {
+					return nil, err
+				}
+				return &railedPath{Path: p, of: d}, nil
+			}
+		},
+		manifest: func(m *plugin.Manifest) { m.Capabilities = append(m.Capabilities, transport.CapRails) },
+		options: func() []transporttest.Option {
+			return []transporttest.Option{transporttest.WithDeviceDown(d.take), transporttest.WithLimit(8 << 20), transporttest.WithConfig(wide)}
+		},
+	}
+}
+
+// railBugs are those of several devices.
+func railBugs() map[string]bug {
+	out := map[string]bug{}
+	for fault, check := range map[string]string{
+		"the slice of rails is shared":         "content over each rail",
+		"the second rail moves nothing":        "content over each rail",
+		"any rail will do":                     "a rail that does not exist",
+		"a rail that is down moves bytes":      "a device goes down and comes back",
+		"a rail that is down is down for ever": "a device goes down and comes back",
+	} {
+		b := withRails(fault, check)
+		b.also = []string{"a device goes down and comes back"}
+		out[fault] = b
+	}
+	return out
+}

@@ -1,0 +1,109 @@
+package transporttest
+
+import (
+	"github.com/stretchr/testify/require"
+
+	"github.com/mooncake-go/mooncake/sdk/conformance"
+	"github.com/mooncake-go/mooncake/sdk/internal/rig"
+	"github.com/mooncake-go/mooncake/sdk/transport"
+)
+
+const (
+	leakRounds = 10
+	leakSize   = 1 << 20
+)
+
+// holds counts what this process holds and, of transports that are processes, what those do.
+func (s *suite) holds() rig.Usage {
+	if s.processes == nil {
+		return rig.Here()
+	}
+	theirs, _ := rig.Of(s.processes()...)
+	sum := rig.Usage{}
+	for what, n := range theirs {
+		sum["of the plugin's processes: "+what] = n
+	}
+	for what, n := range rig.Here() {
+		sum["of the host: "+what] = n
+	}
+	return sum
+}
+
+// leakRunning counts over rounds of everything that can be given back to a transport that
+// goes on.
+func (s *suite) leakRunning(t conformance.T) {
+	server, client := s.start(t), s.start(t)
+	shared, buf := s.memory(t, leakSize), make([]byte, leakSize)
+	local := !s.f.Manifest().Has(transport.CapLocalAny)
+	round := func() {
+		key, err := server.Register(within(t), s.region(1, shared, transport.AccessRemote))
+		require.NoError(t, err)
+		if local {
+			_, err := client.Register(within(t), s.region(1, buf, transport.AccessLocal))
+			require.NoError(t, err)
+		}
+		p, err := client.Dial(within(t), server.Endpoint())
+		require.NoError(t, err)
+		id, err := p.Import(within(t), key)
+		require.NoError(t, err)
+		must(t, p, transport.Op{ID: 1, Kind: transport.Write, Local: buf, Remote: id})
+		must(t, p, transport.Op{ID: 2, Kind: transport.Read, Local: buf, Remote: id})
+		require.NoError(t, p.Close(within(t)))
+		require.NoError(t, server.Deregister(within(t), 1))
+		if local {
+			require.NoError(t, client.Deregister(within(t), 1))
+		}
+	}
+	resident := func() int64 {
+		if s.processes == nil {
+			return 0
+		}
+		n, err := rig.Resident(s.processes()...)
+		require.NoError(t, err)
+		return n
+	}
+	for range 3 { // What is made once and kept.
+		round()
+	}
+	before, size := s.holds(), resident()
+	for range leakRounds {
+		round()
+	}
+	rig.Released(t, s.holds, before, leakRounds, s.settle)
+	if s.processes != nil {
+		grown := resident() - size
+		conformance.AddFigure(t, "memory the processes grew by in 10 rounds of 1 MiB", float64(grown)/(1<<20), "MiB")
+	}
+}
+
+// leakStopped counts over whole lives of transports, which are stopped with open paths and
+// registered regions.
+func (s *suite) leakStopped(t conformance.T) {
+	shared, buf := s.memory(t, leakSize), make([]byte, leakSize)
+	round := func() {
+		server, client := s.start(t), s.start(t)
+		key, err := server.Register(within(t), s.region(1, shared, transport.AccessRemote))
+		require.NoError(t, err)
+		if !s.f.Manifest().Has(transport.CapLocalAny) {
+			_, err := client.Register(within(t), s.region(1, buf, transport.AccessLocal))
+			require.NoError(t, err)
+		}
+		p, err := client.Dial(within(t), server.Endpoint())
+		require.NoError(t, err)
+		id, err := p.Import(within(t), key)
+		require.NoError(t, err)
+		must(t, p, transport.Op{ID: 1, Kind: transport.Read, Local: buf, Remote: id})
+		require.NoError(t, client.Stop(within(t)))
+		require.NoError(t, server.Stop(within(t)))
+	}
+	rounds := 6
+	if s.processes != nil {
+		rounds = 3 // Each is two processes more.
+	}
+	round()
+	before := s.holds()
+	for range rounds {
+		round()
+	}
+	rig.Released(t, s.holds, before, rounds, s.settle)
+}

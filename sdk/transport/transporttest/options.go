@@ -1,0 +1,108 @@
+package transporttest
+
+import (
+	"testing"
+	"time"
+
+	"github.com/mooncake-go/mooncake/sdk/conformance"
+	"github.com/mooncake-go/mooncake/sdk/internal/rig"
+	"github.com/mooncake-go/mooncake/sdk/plugin"
+	"github.com/mooncake-go/mooncake/sdk/transport"
+)
+
+// Option gives the suite what it cannot know.
+type Option func(*options)
+
+type options struct {
+	config     func() plugin.Config
+	restartAt  func(plugin.Config, transport.Endpoint) plugin.Config
+	frozen     func(conformance.TB, transport.Endpoint) transport.Endpoint
+	limitBytes int
+	deviceDown func(conformance.TB, string) func()
+	without    map[string]string
+	shared     func(conformance.TB, int) ([]byte, int)
+	processes  func() []int
+	kill       func(pid int) error
+	settle     time.Duration // of rig.Released
+}
+
+// WithConfig makes every transport of the suite from config(), which returns a fresh
+// value, instead of the factory's defaults. Use it for short timeouts.
+func WithConfig(config func() plugin.Config) Option {
+	return func(o *options) { o.config = config }
+}
+
+// WithRestart lets the suite restart a peer. at changes a fresh configuration so that a
+// transport made from it answers where the stopped one's endpoint points.
+func WithRestart(at func(plugin.Config, transport.Endpoint) plugin.Config) Option {
+	return func(o *options) { o.restartAt = at }
+}
+
+// WithFrozen lets the suite talk to a peer that does not answer. frozen returns an
+// endpoint that differs from live only in that what listens there takes connections or
+// requests and never answers. It frees what it made with t.Cleanup.
+func WithFrozen(frozen func(t conformance.TB, live transport.Endpoint) transport.Endpoint) Option {
+	return func(o *options) { o.frozen = frozen }
+}
+
+// WithLimit says how many bytes one path accepts at most before Submit pushes back, when
+// the operations are smaller than that. Without it the check only looks for some limit.
+func WithLimit(bytes int) Option {
+	return func(o *options) { o.limitBytes = bytes }
+}
+
+// Without leaves out a check, by name, that cannot hold for what is tested, and says why.
+func Without(check, why string) Option {
+	return func(o *options) {
+		if o.without == nil {
+			o.without = map[string]string{}
+		}
+		o.without[check] = why
+	}
+}
+
+// WithDeviceDown lets the suite take a device of this machine away, for all transports that
+// use it. down returns when that was begun; what it returns gives the device back.
+func WithDeviceDown(down func(t conformance.TB, device string) (up func())) Option {
+	return func(o *options) { o.deviceDown = down }
+}
+
+// WithSharedMemory has the suite open memory to peers that shared returns: size zeroed bytes
+// from the beginning of what the descriptor stands for. It frees them with t.Cleanup. Without
+// it, such memory is the heap's and has no descriptor. SealedMemory is one.
+func WithSharedMemory(shared func(t conformance.TB, size int) (mem []byte, fd int)) Option {
+	return func(o *options) { o.shared = shared }
+}
+
+// WithProcesses tells the suite that each transport is a supervised process of its own:
+// processes lists the IDs of those that run now. The suite then counts what they hold.
+func WithProcesses(processes func() []int) Option {
+	return func(o *options) { o.processes = processes }
+}
+
+// WithKill lets the suite end such a process at once, as a crash would; whoever supervises
+// it starts it again. It needs WithProcesses.
+func WithKill(kill func(pid int) error) Option {
+	return func(o *options) { o.kill = kill }
+}
+
+// Run checks the transports that f makes, each check as a part of t.
+func Run(t *testing.T, f transport.Factory, opts ...Option) {
+	conformance.Test(t, Suite(f, opts...))
+}
+
+// Suite returns the checks for the transports that f makes.
+func Suite(f transport.Factory, opts ...Option) conformance.Suite {
+	var o options
+	for _, set := range opts {
+		set(&o)
+	}
+	out := conformance.Suite{Name: plugin.KindTransport, Plugin: f.Manifest()}
+	for _, c := range checks() {
+		s := &suite{f: f, options: o}
+		out.Cases = append(out.Cases, conformance.Case{
+			Name: c.name, Rule: c.rule, Skip: o.without[c.name], Vital: c.name == rig.Vital, Run: func(t conformance.T) { s.one(t, c.run) },
+		})
+	}
+	return out
+}
