@@ -1,6 +1,7 @@
 package transfer
 
 import (
+	"math"
 	"time"
 
 	"github.com/mooncake-go/mooncake/sdk/errs"
@@ -31,6 +32,27 @@ func (r *rails) crowded(w *rail, n int64) bool {
 		return w.bytes+n > startBytes
 	}
 	return float64(w.bytes+n)/w.speed.peak > (r.cfg.SliceTimeout / ahead).Seconds()
+}
+
+// portions is how many slices a rail may have in flight at the least: with one or two of them it
+// would stand idle while the last bytes of one are on their way.
+const portions = 8
+
+// portion is the most bytes of a slice that leave room for so many on the fastest rail, a multiple
+// of a page. It is unbounded while a rail has not been measured.
+func (r *rails) portion() int {
+	const page = 4 << 10
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	peak := 0.0
+	for _, w := range r.list {
+		if w.speed.mean == 0 {
+			return math.MaxInt
+		}
+		peak = max(peak, w.speed.peak)
+	}
+	bytes := peak * (r.cfg.SliceTimeout / ahead).Seconds() / portions
+	return int(min(bytes, math.MaxInt32)) / page * page
 }
 
 // take counts a slice on the rail that is expected to move it soonest, among those that

@@ -11,13 +11,14 @@ const minPiece = 64 << 10
 
 // measure decides the size of the pieces. Slices are as large as allowed, since every one
 // costs the same whatever its size, but small enough that a few requests keep all rails
-// busy.
+// busy, and that several fit what a slow rail may have in flight.
 func (g *group) measure() {
 	g.piece = g.e.cfg.SliceSize
 	n := 0
 	for _, l := range g.lane.links {
 		if !l.dead.Load() {
 			n = l.rails.spread()
+			g.piece = min(g.piece, max(l.rails.portion(), minPiece))
 			break
 		}
 	}
@@ -72,6 +73,18 @@ func (g *group) cut() *slice {
 	j.off += len(local)
 	g.skip()
 	return s
+}
+
+// shorten splits a slice that finds its rail crowded, if it was cut before the rail was known to be
+// slow. The slice no longer holds a share of the window then.
+func (g *group) shorten(s *slice) bool {
+	g.measure()
+	if len(s.local) <= g.piece {
+		return false
+	}
+	g.unhold(s)
+	g.split(s, g.piece)
+	return true
 }
 
 // split shortens a slice to n bytes and queues the rest.

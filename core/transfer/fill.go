@@ -25,7 +25,11 @@ func (g *group) fill() *slice {
 				break
 			}
 			if !g.reserve(s) {
+				short := s.crowded && g.shorten(s)
 				g.push(s)
+				if short {
+					continue
+				}
 				blocked = s
 				break
 			}

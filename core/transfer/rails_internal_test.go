@@ -139,3 +139,19 @@ func TestPatience(t *testing.T) {
 	require.Equal(t, leastTime+128*time.Second, Patience(1<<20))
 	require.Equal(t, leastTime+longest, Patience(1<<64-1))
 }
+
+// TestPortion: several slices fit what a slow rail may have in flight; a fast one, and one that was
+// never measured, sets no bound.
+func TestPortion(t *testing.T) {
+	r, _ := railsOf(1)
+	require.Greater(t, r.portion(), r.cfg.SliceSize, "nothing is known yet")
+	w := r.list[0]
+	w.speed.sample(300_000, time.Second)
+	got := r.portion()
+	require.Zero(t, got%4096)
+	require.InDelta(t, 300_000*(r.cfg.SliceTimeout/ahead).Seconds()/portions, got, 4096)
+	w.speed.peak = 1e9
+	require.Greater(t, r.portion(), r.cfg.SliceSize)
+	w.speed.peak = 1e18
+	require.Positive(t, r.portion())
+}

@@ -10,25 +10,40 @@ import "time"
 const (
 	// farRTT is the round trip from which a peer is far.
 	farRTT = 5 * time.Millisecond
-	// farShare is what is worth a connection of its own then, and the size of a part, in bytes.
+	// farShare is how many bytes are worth a connection of their own then.
 	farShare = 128 << 10
+	// farPart is the size of a part then, and farWindow how many bytes a connection has in flight
+	// until its first answer. From there on its window grows by what the peer has answered, as in
+	// TCP's slow start, so that a connection which met losses does not hold work that another
+	// would end sooner.
+	farPart   = 32 << 10
+	farWindow = 2 * farPart
 	// distantRTT is the round trip from which a peer gets distantPatience times the silence: what
 	// is lost on the way is sent again after two round trips, then four, then eight.
 	distantRTT      = 50 * time.Millisecond
 	distantPatience = 3
-	// A link is full when its round trips are fullTimes the least of them and fullRTT.
-	fullTimes = 2
-	fullRTT   = 20 * time.Millisecond
+	// A link is full when its round trips take half as long again as the least of them and fullRTT.
+	fullRTT = 10 * time.Millisecond
 )
+
+// patience is how many times the usual silence a peer gets with round trips of rtt.
+func patience(rtt time.Duration) int {
+	if rtt >= distantRTT {
+		return distantPatience
+	}
+	return 1
+}
 
 // place notes how far the peer is. path.mu is held.
 func (p *path) place(rtt time.Duration) {
 	p.far = rtt >= farRTT
-	if rtt >= distantRTT {
-		p.Patience(distantPatience)
-	} else {
-		p.Patience(1)
-	}
+	p.Patience(patience(rtt))
+}
+
+// stall is how long the connection of the gauge may make no progress, where a near one has limit.
+func (g *gauge) stall(limit time.Duration) time.Duration {
+	_, least := g.rtt()
+	return limit * time.Duration(patience(least))
 }
 
 // least is how many bytes a lane may have in flight whatever its share is.
@@ -37,6 +52,17 @@ func (p *path) least() int64 {
 		return farShare
 	}
 	return minShare
+}
+
+// share is how many bytes the lane may have in flight: as many as any other, so that no lane takes
+// all and leaves the others idle. path.mu is held.
+func (l *lane) share() int64 {
+	p := l.p
+	equal := max(p.least(), p.Bytes()/int64(max(p.maxLanes, len(p.lanes))))
+	if p.far {
+		return min(equal, l.window)
+	}
+	return equal
 }
 
 // most is how many lanes the path may have. path.mu is held.
@@ -53,7 +79,7 @@ func (p *path) full() bool {
 		if !l.up {
 			continue
 		}
-		if now, least := l.gauge.rtt(); now > fullTimes*least+fullRTT {
+		if now, least := l.gauge.rtt(); now > least+least/2+fullRTT {
 			return true
 		}
 	}

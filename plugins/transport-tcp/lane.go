@@ -41,6 +41,7 @@ type lane struct {
 	free     []uint16 // free slots
 	serial   uint64   // makes request ids of one slot different
 	inflight int64    // bytes of requests under way
+	window   int64    // the most of them to a far peer
 	parked   bool     // the writer waits for wake
 	wake     chan struct{}
 	lastUsed time.Time
@@ -101,11 +102,9 @@ func (p *path) kick() {
 	}
 }
 
-// hasRoom reports whether the lane may take more: an equal share of what the path has
-// under way, so that no lane takes all and leaves the others idle.
+// hasRoom reports whether the lane may take more.
 func (l *lane) hasRoom() bool {
-	share := max(l.p.least(), l.p.Bytes()/int64(max(l.p.maxLanes, len(l.p.lanes))))
-	return l.up && !l.hearing && len(l.free) > 0 && (l.inflight == 0 || l.inflight < share) && !l.silent(time.Now())
+	return l.up && !l.hearing && len(l.free) > 0 && (l.inflight == 0 || l.inflight < l.share()) && !l.silent(time.Now())
 }
 
 // owed reports whether the peer owes an answer.
@@ -193,17 +192,17 @@ func (l *lane) connect() bool {
 // begin takes a connection into use. path.mu is held.
 func (l *lane) begin(conn net.Conn, h *hello) {
 	p, cfg := l.p, &l.p.n.cfg
-	l.conn, l.in, l.up, l.lastUsed = conn, sourceOf(conn, cfg.BusyPoll), true, time.Now()
-	l.maxSlice, l.depth, l.stall = min(cfg.SliceBytes, int(h.MaxFrame)), maxPending, cfg.StallTimeout
+	l.conn, l.in, l.up, l.lastUsed, l.window = conn, sourceOf(conn, cfg.BusyPoll), true, time.Now(), farWindow
+	l.gauge.open(conn)
+	l.greeted = l.gauge.moved()
+	l.maxSlice, l.depth, l.stall = min(cfg.SliceBytes, int(h.MaxFrame)), maxPending, l.gauge.stall(cfg.StallTimeout)
 	if p.peer.Upstream != 0 {
 		l.depth, l.stall = 1, cfg.UpstreamStatusTimeout
 	}
 	// Leave well before the peer would close, so that no request meets a closing end.
 	l.idle = max(min(cfg.IdleTimeout, h.Idle/2), time.Millisecond)
 	l.checks = cfg.Checksum || h.Flags&flagChecksum != 0
-	l.gauge.open(conn)
-	l.greeted = l.gauge.moved()
-	l.w.pace = pacer{conn: conn, stall: cfg.StallTimeout, stats: &p.n.stats, gauge: &l.gauge}
+	l.w.pace = pacer{conn: conn, stall: l.gauge.stall(cfg.StallTimeout), stats: &p.n.stats, gauge: &l.gauge}
 	if sc, ok := conn.(syscall.Conn); ok {
 		l.w.lookout, _ = busypoll.NewLookout(sc, cfg.BusyPoll, func() bool { return len(l.wake) > 0 })
 		l.a.open(l, sc, cfg.BusyPoll)

@@ -195,6 +195,9 @@ func (l *lane) drop(pt *part) {
 	l.slots[slot] = nil
 	l.free = append(l.free, slot)
 	l.inflight -= int64(pt.size)
+	if l.p.queue.head != nil {
+		l.window += int64(pt.size)
+	}
 	l.invite()
 }
 

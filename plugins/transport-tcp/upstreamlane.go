@@ -24,7 +24,7 @@ const (
 func (l *lane) cut(o *op) int {
 	if l.p.peer.Upstream == 0 {
 		if l.p.far {
-			return min(l.maxSlice, farShare)
+			return min(l.maxSlice, farPart)
 		}
 		return l.maxSlice
 	}

@@ -1,0 +1,65 @@
+package tcp
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestFarWindow: a connection to a far peer takes little of what waits before its first answer, and
+// more with each answer, up to its share.
+func TestFarWindow(t *testing.T) {
+	const size = 1 << 20
+	r, f := throughProxy(t, size, func(c *Config) { c.ConnectionsFar = 1 })
+	buf := make([]byte, size)
+	r.ok(t, r.write(buf[:1]))
+	locked := func(do func(l *lane)) {
+		r.path.mu.Lock()
+		defer r.path.mu.Unlock()
+		require.Len(t, r.path.lanes, 1)
+		do(r.path.lanes[0])
+	}
+	locked(func(*lane) { r.path.far = true })
+	f.set(swallow)
+	op := patient(r.write(buf))
+	op.ID = 1
+	r.submit(t, op)
+	taken := int64(0)
+	until(t, "the connection waits for an answer", func() bool {
+		locked(func(l *lane) { taken = l.inflight })
+		return taken >= farWindow
+	})
+	require.EqualValues(t, farWindow, taken)
+	locked(func(l *lane) {
+		for _, pt := range l.slots {
+			if pt != nil {
+				l.quietSince = time.Now()
+				l.resolve(pt, nil)
+				break
+			}
+		}
+	})
+	until(t, "it takes more", func() bool {
+		locked(func(l *lane) { taken = l.inflight })
+		return taken > farWindow
+	})
+	require.EqualValues(t, farWindow+farPart, taken, "what the answered part left, and one more")
+	locked(func(l *lane) {
+		l.window = size
+		require.EqualValues(t, size, l.share(), "no more than its share")
+		r.path.far = false
+		l.window = 0
+		require.EqualValues(t, size, l.share(), "the window is for far peers")
+	})
+}
+
+// TestPatience: what a distant peer gets, whose lost packets are sent again after seconds.
+func TestPatience(t *testing.T) {
+	var g gauge
+	require.Equal(t, 10*time.Second, g.stall(10*time.Second), "no round trip was measured")
+	g.least.Store(uint32((distantRTT - 1) / time.Microsecond))
+	require.Equal(t, 10*time.Second, g.stall(10*time.Second))
+	g.least.Store(uint32(distantRTT / time.Microsecond))
+	require.Equal(t, distantPatience*10*time.Second, g.stall(10*time.Second))
+}
