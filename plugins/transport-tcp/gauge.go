@@ -20,6 +20,9 @@ type gauge struct {
 	// The round trips, in microseconds, when moved was last called: now, and the least of them.
 	now, least atomic.Uint32
 	unacked    atomic.Uint32 // packets that were sent and not acknowledged then
+	unsent     atomic.Uint32 // bytes that the kernel had not sent then
+	// For how long, in microseconds, the peer's receive window kept the kernel from sending.
+	limited atomic.Uint64
 }
 
 // open makes the gauge that of a connection. It is called before anything else, once.
@@ -41,6 +44,8 @@ func (g *gauge) moved() uint64 {
 			g.now.Store(info.Rtt)
 			g.least.Store(info.Min_rtt)
 			g.unacked.Store(info.Unacked)
+			g.unsent.Store(info.Notsent_bytes)
+			g.limited.Store(info.Rwnd_limited)
 		}
 	})
 	return g.last.Load()

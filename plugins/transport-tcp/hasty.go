@@ -14,15 +14,21 @@ const hastyPatience = time.Second
 
 // taken follows how long the machine of a peer has had all that it takes of a lane.
 type taken struct {
-	moved uint64
-	since time.Time // the last look at which bytes moved or were on their way; zero before one
+	moved, limited uint64
+	since          time.Time // the last look at which the network had work to do; zero before one
 }
 
-// look brings it up to date and returns for how long that has been so.
+// look brings it up to date and returns for how long that has been so. Bytes that the kernel has
+// not sent count as taken only while the peer's receive window holds them back. Otherwise they wait
+// for the network: a full queue of the local device drops packets, and the kernel then takes
+// them for unsent.
 func (t *taken) look(g *gauge, now time.Time) time.Duration {
-	if moved := g.moved(); moved != t.moved || g.unacked.Load() > 0 || t.since.IsZero() {
-		t.moved, t.since = moved, now
+	moved, limited := g.moved(), g.limited.Load()
+	network := g.unacked.Load() > 0 || (g.unsent.Load() > 0 && limited == t.limited)
+	if moved != t.moved || network || t.since.IsZero() {
+		t.since = now
 	}
+	t.moved, t.limited = moved, limited
 	return now.Sub(t.since)
 }
 

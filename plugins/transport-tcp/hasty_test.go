@@ -129,3 +129,31 @@ func TestGauge(t *testing.T) {
 	})
 	require.EqualValues(t, 4*headerSize+2*4096, moved(), "what it carried is not forgotten")
 }
+
+// TestUnsentIsNotTaken: bytes that the kernel could not send because the local device dropped them
+// wait for the network, and those that the peer's receive window holds back wait for the peer.
+func TestUnsentIsNotTaken(t *testing.T) {
+	start := time.Now()
+	for _, c := range []struct {
+		name                   string
+		unacked, unsent, grows uint32
+		still                  bool
+	}{
+		{"all acknowledged", 0, 0, 0, true},
+		{"sent", 1, 0, 0, false},
+		{"dropped by the local device", 0, 30408, 0, false},
+		{"held back by the receive window", 0, 30408, 300_000, true},
+	} {
+		var g gauge
+		var s taken
+		s.look(&g, start)
+		g.unacked.Store(c.unacked)
+		g.unsent.Store(c.unsent)
+		var still time.Duration
+		for i := range 5 {
+			g.limited.Add(uint64(c.grows))
+			still = s.look(&g, start.Add(time.Duration(i+1)*300*time.Millisecond))
+		}
+		require.Equal(t, c.still, still >= hastyPatience, c.name)
+	}
+}
