@@ -2,17 +2,15 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"os"
-	"os/signal"
-	"slices"
-	"syscall"
-	"text/tabwriter"
+	"io"
+	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/mooncake-go/mooncake/cmd/mooncake/internal/command"
+	"github.com/mooncake-go/mooncake/cmd/mooncake/internal/output"
 	"github.com/mooncake-go/mooncake/core/api/rest"
 	"github.com/mooncake-go/mooncake/core/config"
 	"github.com/mooncake-go/mooncake/core/master/metrics"
@@ -23,7 +21,7 @@ type adminFlags struct {
 	environ []string
 	address string // instead of what names the pool, for scripts of earlier releases
 	timeout time.Duration
-	output  string
+	format  output.Format
 }
 
 func (a *adminFlags) register(cmd *cobra.Command) {
@@ -32,27 +30,24 @@ func (a *adminFlags) register(cmd *cobra.Command) {
 	f.StringVar(&a.address, "admin_address", "", "host:port of the master's admin port")
 	f.Lookup("admin_address").Hidden = true
 	f.DurationVar(&a.timeout, "timeout", 10*time.Second, "most time for one answer of the master")
-	f.StringVarP(&a.output, "output", "o", "text", "text or json")
+	output.Flag(f, &a.format, "", output.Text, output.JSON)
 }
 
 // ask runs do with a client of the admin port until it is done or the user interrupts.
 func (a *adminFlags) ask(cmd *cobra.Command, do func(context.Context, *rest.Client) error) error {
-	if a.output != "text" && a.output != "json" {
-		return badOutput(a.output, "text", "json")
-	}
 	if a.timeout <= 0 {
-		return usagef("--timeout is %s, must be above 0", a.timeout)
+		return command.Usagef("--timeout is %s, must be above 0", a.timeout)
 	}
 	address, err := a.find(cmd)
 	if err != nil {
-		return usage(err)
+		return command.Usage(err)
 	}
 	c, err := rest.NewClient(address, a.timeout)
 	if err != nil {
-		return usage(err)
+		return command.Usage(err)
 	}
 	defer c.Close()
-	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := command.UntilInterrupted(cmd.Context())
 	defer stop()
 	return do(ctx, c)
 }
@@ -67,30 +62,13 @@ func (a *adminFlags) find(cmd *cobra.Command) (string, error) {
 }
 
 // show writes v as JSON, or as text does.
-func (e *env) show(a *adminFlags, v any, text func()) error {
-	if a.output == "json" {
-		enc := json.NewEncoder(e.stdout)
-		enc.SetIndent("", "  ")
-		enc.SetEscapeHTML(false)
-		return enc.Encode(v)
-	}
-	text()
-	return nil
-}
-
-// count checks the number of arguments; most -1 is any number.
-func count(least, most int, what string) cobra.PositionalArgs {
-	return func(cmd *cobra.Command, args []string) error {
-		if len(args) < least || most >= 0 && len(args) > most || slices.Contains(args, "") {
-			return usagef("%s takes %s, got %q", cmd.CommandPath(), what, args)
-		}
-		return nil
-	}
+func (e *env) show(a *adminFlags, v any, text func(io.Writer)) error {
+	return output.Print(e.Stdout, a.format, v, text)
 }
 
 func (e *env) adminCmd() *cobra.Command {
-	a := &adminFlags{environ: e.environ}
-	cmd := &cobra.Command{
+	a := &adminFlags{environ: e.Environ}
+	cmd := command.Group(&cobra.Command{
 		Use:   "admin",
 		Short: "Look after a running pool: segments, drains, tenants, tasks",
 		Long: `Asks the admin port of a running master, or has it change something. The port is not
@@ -99,11 +77,8 @@ authenticated: whoever reaches it can do all of this. The pool is named as for a
 		Example: `  mooncake admin segments
   mooncake admin drain start 10.0.0.7:12300 --wait
   mooncake admin tenants set team-a 200GB --master 10.0.0.1:50051`,
-		Args: unknownVerb,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
+	}, e.adminSegmentsCmd(a), e.adminSummaryCmd(a), e.adminDrainCmd(a), e.adminTenantsCmd(a), e.adminTasksCmd(a), e.adminRemoveAllCmd(a))
 	a.register(cmd)
-	cmd.AddCommand(e.adminSegmentsCmd(a), e.adminSummaryCmd(a), e.adminDrainCmd(a), e.adminTenantsCmd(a), e.adminTasksCmd(a), e.adminRemoveAllCmd(a))
 	return cmd
 }
 
@@ -116,26 +91,25 @@ a healthy one: it falls at once when its node is silent, slow or fails transfers
 back gradually. UNTIL is when a graceful unmount becomes final.`,
 		Example: `  mooncake admin segments
   mooncake admin segments -o json`,
-		Args: noArgs,
+		Args: command.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.ask(cmd, func(ctx context.Context, c *rest.Client) error {
 				list, err := c.Segments(ctx)
 				if err != nil {
 					return err
 				}
-				return e.show(a, list, func() { e.writeSegments(list) })
+				return e.show(a, list, func(w io.Writer) { writeSegments(w, list) })
 			})
 		},
 	}
 }
 
-func (e *env) writeSegments(list []rest.Segment) {
+func writeSegments(w io.Writer, list []rest.Segment) {
 	if len(list) == 0 {
-		fmt.Fprintln(e.stdout, "no segment is mounted; start a store: mooncake store")
+		fmt.Fprintln(w, "no segment is mounted; start a store: mooncake store")
 		return
 	}
-	t := tabwriter.NewWriter(e.stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "SEGMENT\tSTATUS\tUSED\tSIZE\tFULL\tWEIGHT\tPROTOCOL\tUNTIL")
+	t := output.NewColumns("SEGMENT", "STATUS", "USED", "SIZE", "FULL", "WEIGHT", "PROTOCOL", "UNTIL")
 	for _, s := range list {
 		full, until := 0.0, ""
 		if s.Size > 0 {
@@ -144,9 +118,9 @@ func (e *env) writeSegments(list []rest.Segment) {
 		if s.Deadline != nil {
 			until = s.Deadline.Format(time.RFC3339)
 		}
-		fmt.Fprintf(t, "%q\t%s\t%s\t%s\t%.1f%%\t%.2f\t%s\t%s\n", s.Name, s.Status, metrics.Bytes(s.Used), metrics.Bytes(s.Size), full, s.Weight, s.Protocol, until)
+		t.Row(strconv.Quote(s.Name), s.Status, metrics.Bytes(s.Used), metrics.Bytes(s.Size), fmt.Sprintf("%.1f%%", full), fmt.Sprintf("%.2f", s.Weight), s.Protocol, until)
 	}
-	t.Flush()
+	_ = t.Write(w) // The writer keeps the error.
 }
 
 func (e *env) adminSummaryCmd(a *adminFlags) *cobra.Command {
@@ -155,20 +129,20 @@ func (e *env) adminSummaryCmd(a *adminFlags) *cobra.Command {
 		Short: "Say what the pool holds now and what it did since the master started",
 		Example: `  mooncake admin summary
   mooncake admin summary -o json`,
-		Args: noArgs,
+		Args: command.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.ask(cmd, func(ctx context.Context, c *rest.Client) error {
 				f, err := c.Figures(ctx)
 				if err != nil {
 					return err
 				}
-				return e.show(a, f, func() { e.writeFigures(f) })
+				return e.show(a, f, func(w io.Writer) { writeFigures(w, f) })
 			})
 		},
 	}
 }
 
-func (e *env) writeFigures(f rest.Figures) {
+func writeFigures(w io.Writer, f rest.Figures) {
 	now, total := f.Now, f.Total
 	share := func(part, of float64) string {
 		if of <= 0 {
@@ -177,15 +151,15 @@ func (e *env) writeFigures(f rest.Figures) {
 		return fmt.Sprintf("%.1f%%", 100*part/of)
 	}
 	bytes := func(n float64) string { return metrics.Bytes(uint64(max(0, n))) }
-	fmt.Fprintf(e.stdout, "%s, %s\n", f.Role, f.State)
-	fmt.Fprintf(e.stdout, "memory     %s of %s (%s), %s held back\n", bytes(now["used_bytes"]), bytes(now["capacity_bytes"]),
+	fmt.Fprintf(w, "%s, %s\n", f.Role, f.State)
+	fmt.Fprintf(w, "memory     %s of %s (%s), %s held back\n", bytes(now["used_bytes"]), bytes(now["capacity_bytes"]),
 		share(now["used_bytes"], now["capacity_bytes"]), bytes(now["staging_bytes"]))
-	fmt.Fprintf(e.stdout, "objects    %.0f, %.0f readable, %.0f softly pinned\n", now["keys"], now["readable_keys"], now["soft_pinned_keys"])
-	fmt.Fprintf(e.stdout, "clients    %.0f\n", now["clients"])
-	fmt.Fprintf(e.stdout, "reads      %.0f keys, %s found\n", total["keys_read"], share(total["keys_hit"], total["keys_read"]))
-	fmt.Fprintf(e.stdout, "evicted    %.0f objects, %s\n", total["evicted_keys"], bytes(total["evicted_bytes"]))
-	fmt.Fprintf(e.stdout, "no room    %.0f puts\n", total["allocations_failed"])
-	fmt.Fprintf(e.stdout, "tasks      %.0f wait, %.0f under way\n", now["tasks_pending"], now["tasks_processing"])
+	fmt.Fprintf(w, "objects    %.0f, %.0f readable, %.0f softly pinned\n", now["keys"], now["readable_keys"], now["soft_pinned_keys"])
+	fmt.Fprintf(w, "clients    %.0f\n", now["clients"])
+	fmt.Fprintf(w, "reads      %.0f keys, %s found\n", total["keys_read"], share(total["keys_hit"], total["keys_read"]))
+	fmt.Fprintf(w, "evicted    %.0f objects, %s\n", total["evicted_keys"], bytes(total["evicted_bytes"]))
+	fmt.Fprintf(w, "no room    %.0f puts\n", total["allocations_failed"])
+	fmt.Fprintf(w, "tasks      %.0f wait, %.0f under way\n", now["tasks_pending"], now["tasks_processing"])
 }
 
 func (e *env) adminRemoveAllCmd(a *adminFlags) *cobra.Command {
@@ -198,17 +172,17 @@ func (e *env) adminRemoveAllCmd(a *adminFlags) *cobra.Command {
 readers notice as a miss. Nothing brings the objects back, so it wants --yes.`,
 		Example: `  mooncake admin remove-all --yes
   mooncake admin remove-all --tenant team-a --force --yes`,
-		Args: noArgs,
+		Args: command.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if !yes {
-				return usagef("this removes the objects for good; say --yes if that is what you want")
+				return command.Usagef("this removes the objects for good; say --yes if that is what you want")
 			}
 			return a.ask(cmd, func(ctx context.Context, c *rest.Client) error {
 				n, err := c.RemoveAll(ctx, tenant, force)
 				if err != nil {
 					return err
 				}
-				return e.show(a, map[string]int{"removed": n}, func() { fmt.Fprintf(e.stdout, "removed %d\n", n) })
+				return e.show(a, map[string]int{"removed": n}, func(w io.Writer) { fmt.Fprintf(w, "removed %d\n", n) })
 			})
 		},
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/mooncake-go/mooncake/cmd/mooncake/internal/command"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -72,7 +73,7 @@ func TestAdminVerbs(t *testing.T) {
 			`               "n:2" at 0x9000, 1.00 KB from byte 4096 (tcp)`}},
 		{args: "why page-2", answers: map[string][]string{"GET /api/v1/why": {whyEvicted}}, asked: "GET /api/v1/why?key=page-2",
 			out: []string{`"page-2": evicted, at 2026-05-04T03:02:01Z (`, "  it made room for others\n", "  the master remembers what went since 2026-05-04T02:00:00Z\n"}},
-		{args: "why nothing", asked: "GET /api/v1/why?key=nothing", code: exitNotFound, stderr: "mooncake: OBJECT_NOT_FOUND: master: why: nothing here\n"},
+		{args: "why nothing", asked: "GET /api/v1/why?key=nothing", code: command.ExitNotFound, stderr: "mooncake: OBJECT_NOT_FOUND: master: why: nothing here\n"},
 		{args: "admin segments", answers: map[string][]string{"GET /api/v1/segments": {segments}}, asked: "GET /api/v1/segments",
 			out: []string{"SEGMENT  STATUS                 USED     SIZE     FULL   WEIGHT  PROTOCOL  UNTIL\n", `"n:1"    GRACEFULLY_UNMOUNTING  1.00 GB  4.00 GB  25.0%  0.50    tcp       2026-05-04T03:02:01Z`}},
 		{args: "admin segments", answers: map[string][]string{"GET /api/v1/segments": {`{"success":true,"data":[]}`}}, asked: "GET /api/v1/segments", out: []string{"no segment is mounted"}},
@@ -85,7 +86,7 @@ func TestAdminVerbs(t *testing.T) {
 		{args: "admin drain status 7-8 --wait", answers: map[string][]string{"GET /api/v1/drain_jobs/query": {jobRunning, jobSucceeded}}, asked: "GET /api/v1/drain_jobs/query?job_id=7-8",
 			out: []string{"job 7-8: SUCCEEDED\n"}},
 		{args: "admin drain start n:1 --wait", answers: map[string][]string{"POST /api/v1/drain_jobs": {`{"success":true,"job_id":"7-8"}`}, "GET /api/v1/drain_jobs/query": {jobFailed}},
-			asked: "GET /api/v1/drain_jobs/query?job_id=7-8", code: exitFailure, out: []string{"job 7-8: FAILED\n", "  no room anywhere\n"}},
+			asked: "GET /api/v1/drain_jobs/query?job_id=7-8", code: command.ExitFailure, out: []string{"job 7-8: FAILED\n", "  no room anywhere\n"}},
 		{args: "admin drain cancel 7-8", answers: map[string][]string{"POST /api/v1/drain_jobs/cancel": {`{"success":true}`}}, asked: "POST /api/v1/drain_jobs/cancel?job_id=7-8", out: []string{"canceled\n"}},
 		{args: "admin tenants list", answers: map[string][]string{"GET /api/v1/tenant_quotas": {`{"success":true,"data":[` + quota + `]}`}}, asked: "GET /api/v1/tenant_quotas",
 			out: []string{`"team-a"  1.00 GB  512.00 MB  1.00 MB  over its quota`}},
@@ -101,14 +102,14 @@ func TestAdminVerbs(t *testing.T) {
 			out: []string{"task 4-4: FAILED\n", `move "page-1" from "n:1" to ["n:2"]`, "processing timeout"}},
 		{args: "admin remove-all --yes --force", answers: map[string][]string{"POST /api/v1/remove_all": {`{"success":true,"removed_count":3}`}}, asked: "POST /api/v1/remove_all?force=true",
 			out: []string{"removed 3\n"}},
-		{args: "admin remove-all", code: exitUsage, stderr: "--yes"},
-		{args: "admin segments -o yaml", code: exitUsage, stderr: "yaml"},
-		{args: "admin segments --timeout 0s", code: exitUsage, stderr: "--timeout"},
-		{args: "admin tenants set team-a lots", code: exitUsage, stderr: "lots"},
-		{args: "admin tenants set team-a", code: exitUsage, stderr: "a tenant and a size"},
-		{args: "admin drain start", code: exitUsage, stderr: "one segment or more"},
-		{args: "admin nosuch", code: exitUsage, stderr: "nosuch"},
-		{args: "why", code: exitUsage, stderr: "one key"},
+		{args: "admin remove-all", code: command.ExitUsage, stderr: "--yes"},
+		{args: "admin segments -o yaml", code: command.ExitUsage, stderr: "yaml"},
+		{args: "admin segments --timeout 0s", code: command.ExitUsage, stderr: "--timeout"},
+		{args: "admin tenants set team-a lots", code: command.ExitUsage, stderr: "lots"},
+		{args: "admin tenants set team-a", code: command.ExitUsage, stderr: "a tenant and a size"},
+		{args: "admin drain start", code: command.ExitUsage, stderr: "one segment or more"},
+		{args: "admin nosuch", code: command.ExitUsage, stderr: "nosuch"},
+		{args: "why", code: command.ExitUsage, stderr: "one key"},
 	} {
 		t.Run(c.args, func(t *testing.T) {
 			port := &adminPort{answers: c.answers}
@@ -119,7 +120,7 @@ func TestAdminVerbs(t *testing.T) {
 			if !strings.Contains(c.args, "nosuch") {
 				args = append(args, poolOf(t, srv.Listener.Addr())...)
 			}
-			assert.Equal(t, c.code, e.run(args), "%s %s", stdout, stderr)
+			assert.Equal(t, c.code, run(e, args), "%s %s", stdout, stderr)
 			for _, part := range c.out {
 				assert.Contains(t, stdout.String(), part)
 			}
@@ -134,7 +135,7 @@ func TestAdminVerbs(t *testing.T) {
 			}
 			port.answers = c.answers
 			stdout.Reset()
-			e.run(append(args, "-o", "json"))
+			run(e, append(args, "-o", "json"))
 			var v any
 			require.NoError(t, json.Unmarshal(stdout.Bytes(), &v), stdout)
 		})
@@ -146,7 +147,7 @@ func TestNobodyProtectsIt(t *testing.T) {
 	srv := httptest.NewServer(port)
 	defer srv.Close()
 	e, stdout, _ := testEnv()
-	assert.Equal(t, 0, e.run(append([]string{"mooncake", "why", "k"}, poolOf(t, srv.Listener.Addr())...)))
+	assert.Equal(t, 0, run(e, append([]string{"mooncake", "why", "k"}, poolOf(t, srv.Listener.Addr())...)))
 	assert.Contains(t, stdout.String(), "protected  by nothing")
 	assert.Contains(t, stdout.String(), "last read  nobody yet")
 }
@@ -154,11 +155,11 @@ func TestNobodyProtectsIt(t *testing.T) {
 func TestAdminWithoutMaster(t *testing.T) {
 	srv := httptest.NewServer(http.NotFoundHandler())
 	e, _, stderr := testEnv()
-	assert.Equal(t, exitFailure, e.run(append([]string{"mooncake", "why", "k"}, poolOf(t, srv.Listener.Addr())...)))
+	assert.Equal(t, command.ExitFailure, run(e, append([]string{"mooncake", "why", "k"}, poolOf(t, srv.Listener.Addr())...)))
 	assert.Contains(t, stderr.String(), "is that the admin port of a master?")
 	srv.Close()
 	e, _, stderr = testEnv() // Nobody listens on port 1; the one just closed may be somebody's now.
-	assert.Equal(t, exitFailure, e.run([]string{"mooncake", "admin", "segments", "--metrics_port", "1"}))
+	assert.Equal(t, command.ExitFailure, run(e, []string{"mooncake", "admin", "segments", "--metrics_port", "1"}))
 	assert.Contains(t, stderr.String(), "is the master running")
-	assert.Equal(t, exitUsage, e.run([]string{"mooncake", "admin", "segments", "--master", "nowhere"}))
+	assert.Equal(t, command.ExitUsage, run(e, []string{"mooncake", "admin", "segments", "--master", "nowhere"}))
 }

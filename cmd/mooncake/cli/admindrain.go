@@ -3,10 +3,12 @@ package cli
 import (
 	"context"
 	"fmt"
+	"io"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/mooncake-go/mooncake/cmd/mooncake/internal/command"
 	"github.com/mooncake-go/mooncake/core/api/rest"
 	"github.com/mooncake-go/mooncake/core/master/metrics"
 )
@@ -15,7 +17,7 @@ import (
 const jobPoll = 500 * time.Millisecond
 
 func (e *env) adminDrainCmd(a *adminFlags) *cobra.Command {
-	cmd := &cobra.Command{
+	return command.Group(&cobra.Command{
 		Use:   "drain",
 		Short: "Move everything off segments before their node is stopped",
 		Long: `A drain job moves the objects of segments to others. The segments take no new objects
@@ -23,11 +25,7 @@ meanwhile, and stay drained when the job has succeeded; when it fails or is canc
 take objects again. Segments have the names that 'mooncake admin segments' shows.`,
 		Example: `  mooncake admin drain start 10.0.0.7:12300 --wait
   mooncake admin drain status 7-8`,
-		Args: unknownVerb,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	cmd.AddCommand(e.drainStartCmd(a), e.drainStatusCmd(a), e.drainCancelCmd(a))
-	return cmd
+	}, e.drainStartCmd(a), e.drainStatusCmd(a), e.drainCancelCmd(a))
 }
 
 func (e *env) drainStartCmd(a *adminFlags) *cobra.Command {
@@ -39,7 +37,7 @@ func (e *env) drainStartCmd(a *adminFlags) *cobra.Command {
 		Short: "Begin to empty segments",
 		Example: `  mooncake admin drain start 10.0.0.7:12300
   mooncake admin drain start 10.0.0.7:12300 --to 10.0.0.8:12300 --moves 16 --wait`,
-		Args: count(1, -1, "the names of one segment or more"),
+		Args: command.Args(1, -1, "the names of one segment or more"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.ask(cmd, func(ctx context.Context, c *rest.Client) error {
 				id, err := c.CreateDrainJob(ctx, rest.DrainRequest{Segments: args, Targets: to, MaxConcurrency: &moves})
@@ -47,11 +45,11 @@ func (e *env) drainStartCmd(a *adminFlags) *cobra.Command {
 					return err
 				}
 				if wait {
-					fmt.Fprintf(e.stderr, "job %s\n", id)
+					fmt.Fprintf(e.Stderr, "job %s\n", id)
 					return e.waitForJob(ctx, a, c, id)
 				}
-				return e.show(a, map[string]string{"job_id": id}, func() {
-					fmt.Fprintf(e.stdout, "job %s; follow it: mooncake admin drain status %s --wait\n", id, id)
+				return e.show(a, map[string]string{"job_id": id}, func(w io.Writer) {
+					fmt.Fprintf(w, "job %s; follow it: mooncake admin drain status %s --wait\n", id, id)
 				})
 			})
 		},
@@ -68,7 +66,7 @@ func (e *env) drainStatusCmd(a *adminFlags) *cobra.Command {
 		Use:     "status JOB",
 		Short:   "Say how far a job is",
 		Example: "  mooncake admin drain status 7-8 --wait",
-		Args:    count(1, 1, "one job"),
+		Args:    command.Args(1, 1, "one job"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.ask(cmd, func(ctx context.Context, c *rest.Client) error {
 				if wait {
@@ -78,7 +76,7 @@ func (e *env) drainStatusCmd(a *adminFlags) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return e.show(a, j, func() { e.writeJob(j) })
+				return e.show(a, j, func(w io.Writer) { writeJob(w, j) })
 			})
 		},
 	}
@@ -91,13 +89,13 @@ func (e *env) drainCancelCmd(a *adminFlags) *cobra.Command {
 		Use:     "cancel JOB",
 		Short:   "Give a job up; its segments take objects again",
 		Example: "  mooncake admin drain cancel 7-8",
-		Args:    count(1, 1, "one job"),
+		Args:    command.Args(1, 1, "one job"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.ask(cmd, func(ctx context.Context, c *rest.Client) error {
 				if err := c.CancelDrainJob(ctx, args[0]); err != nil {
 					return err
 				}
-				return e.show(a, map[string]string{"job_id": args[0], "status": "CANCELED"}, func() { fmt.Fprintln(e.stdout, "canceled") })
+				return e.show(a, map[string]string{"job_id": args[0], "status": "CANCELED"}, func(w io.Writer) { fmt.Fprintln(w, "canceled") })
 			})
 		},
 	}
@@ -114,12 +112,12 @@ func (e *env) waitForJob(ctx context.Context, a *adminFlags, c *rest.Client, id 
 		}
 		switch j.Name {
 		case "SUCCEEDED":
-			return e.show(a, j, func() { e.writeJob(j) })
+			return e.show(a, j, func(w io.Writer) { writeJob(w, j) })
 		case "FAILED", "CANCELED":
-			if err := e.show(a, j, func() { e.writeJob(j) }); err != nil {
+			if err := e.show(a, j, func(w io.Writer) { writeJob(w, j) }); err != nil {
 				return err
 			}
-			return &errQuiet{exitFailure}
+			return &command.Quiet{Code: command.ExitFailure}
 		}
 		select {
 		case <-tick.C:
@@ -129,12 +127,12 @@ func (e *env) waitForJob(ctx context.Context, a *adminFlags, c *rest.Client, id 
 	}
 }
 
-func (e *env) writeJob(j rest.Job) {
-	fmt.Fprintf(e.stdout, "job %s: %s\n", j.ID, j.Name)
-	fmt.Fprintf(e.stdout, "  segments  %q\n", j.Segments)
-	fmt.Fprintf(e.stdout, "  moved     %d objects, %s\n", j.Succeeded, metrics.Bytes(j.Migrated))
-	fmt.Fprintf(e.stdout, "  under way %d, blocked %d (being read, written or copied, or without room), failed %d\n", j.Active, j.Blocked, j.Failed)
+func writeJob(w io.Writer, j rest.Job) {
+	fmt.Fprintf(w, "job %s: %s\n", j.ID, j.Name)
+	fmt.Fprintf(w, "  segments  %q\n", j.Segments)
+	fmt.Fprintf(w, "  moved     %d objects, %s\n", j.Succeeded, metrics.Bytes(j.Migrated))
+	fmt.Fprintf(w, "  under way %d, blocked %d (being read, written or copied, or without room), failed %d\n", j.Active, j.Blocked, j.Failed)
 	if j.Text != "" {
-		fmt.Fprintf(e.stdout, "  %s\n", j.Text)
+		fmt.Fprintf(w, "  %s\n", j.Text)
 	}
 }

@@ -3,26 +3,24 @@ package cli
 import (
 	"context"
 	"fmt"
+	"io"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/mooncake-go/mooncake/cmd/mooncake/internal/command"
 	"github.com/mooncake-go/mooncake/core/api/rest"
 )
 
 func (e *env) adminTasksCmd(a *adminFlags) *cobra.Command {
-	cmd := &cobra.Command{
+	return command.Group(&cobra.Command{
 		Use:   "tasks",
 		Short: "Copy or move single objects between segments",
 		Long: `The client that owns the source carries a task out; a store node does so by itself, within
 seconds. Segments have the names that 'mooncake admin segments' shows.`,
 		Example: `  mooncake admin tasks move page-1 --from 10.0.0.7:12300 --to 10.0.0.8:12300
   mooncake admin tasks status 4-4`,
-		Args: unknownVerb,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	cmd.AddCommand(e.taskCreateCmd(a, "copy"), e.taskCreateCmd(a, "move"), e.taskStatusCmd(a))
-	return cmd
+	}, e.taskCreateCmd(a, "copy"), e.taskCreateCmd(a, "move"), e.taskStatusCmd(a))
 }
 
 func (e *env) taskCreateCmd(a *adminFlags, kind string) *cobra.Command {
@@ -31,7 +29,7 @@ func (e *env) taskCreateCmd(a *adminFlags, kind string) *cobra.Command {
 		Use:     "copy KEY",
 		Short:   "Copy an object to further segments",
 		Example: "  mooncake admin tasks copy page-1 --to 10.0.0.8:12300,10.0.0.9:12300",
-		Args:    wantArgs(1, 1, "one key"),
+		Args:    command.Keys(1, 1, "one key"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			req.Key = args[0]
 			return a.ask(cmd, func(ctx context.Context, c *rest.Client) error {
@@ -39,8 +37,8 @@ func (e *env) taskCreateCmd(a *adminFlags, kind string) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return e.show(a, rest.TaskCreated{ID: id}, func() {
-					fmt.Fprintf(e.stdout, "task %s; follow it: mooncake admin tasks status %s\n", id, id)
+				return e.show(a, rest.TaskCreated{ID: id}, func(w io.Writer) {
+					fmt.Fprintf(w, "task %s; follow it: mooncake admin tasks status %s\n", id, id)
 				})
 			})
 		},
@@ -60,18 +58,18 @@ func (e *env) taskStatusCmd(a *adminFlags) *cobra.Command {
 		Use:     "status TASK",
 		Short:   "Say how far a task is",
 		Example: "  mooncake admin tasks status 4-4",
-		Args:    count(1, 1, "one task"),
+		Args:    command.Args(1, 1, "one task"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.ask(cmd, func(ctx context.Context, c *rest.Client) error {
 				t, err := c.Task(ctx, args[0])
 				if err != nil {
 					return err
 				}
-				return e.show(a, t, func() {
-					fmt.Fprintf(e.stdout, "task %s: %s\n  %s %q from %q to %q\n  client %s, created %s, changed %s\n", t.ID, t.Status, t.Kind, t.Key, t.Source,
+				return e.show(a, t, func(w io.Writer) {
+					fmt.Fprintf(w, "task %s: %s\n  %s %q from %q to %q\n  client %s, created %s, changed %s\n", t.ID, t.Status, t.Kind, t.Key, t.Source,
 						t.Targets, t.Assigned, t.Created.Format(time.RFC3339), t.Updated.Format(time.RFC3339))
 					if t.Message != "" {
-						fmt.Fprintf(e.stdout, "  %s\n", t.Message)
+						fmt.Fprintf(w, "  %s\n", t.Message)
 					}
 				})
 			})

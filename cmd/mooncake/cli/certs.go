@@ -1,23 +1,23 @@
 package cli
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"path/filepath"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/mooncake-go/mooncake/cmd/mooncake/internal/command"
+	"github.com/mooncake-go/mooncake/cmd/mooncake/internal/output"
 	"github.com/mooncake-go/mooncake/core/certs"
 )
 
 const day = 24 * time.Hour
 
 func (e *env) certsCmd() *cobra.Command {
-	cmd := &cobra.Command{
+	return command.Group(&cobra.Command{
 		Use:   "certs",
 		Short: "Make and show the certificates with which nodes prove who they are",
 		Long: `Makes an authority for one pool and a certificate for each node, as transport/quic wants
@@ -31,11 +31,7 @@ The authority's key (ca-key.pem) stays where certificates are made.`,
   mooncake certs issue pki node2.example.org 10.0.0.2 --days 90
   mooncake certs show pki/node1.pem
   mooncake certs renew pki/node1.pem`,
-		Args: unknownVerb,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	cmd.AddCommand(e.certsInitCmd(), e.certsIssueCmd(), e.certsRenewCmd(), e.certsShowCmd())
-	return cmd
+	}, e.certsInitCmd(), e.certsIssueCmd(), e.certsRenewCmd(), e.certsShowCmd())
 }
 
 func (e *env) certsInitCmd() *cobra.Command {
@@ -45,13 +41,13 @@ func (e *env) certsInitCmd() *cobra.Command {
 		Use:     "init DIR",
 		Short:   "Make an authority: DIR/ca.pem and DIR/ca-key.pem",
 		Example: "  mooncake certs init pki\n  mooncake certs init pki --name 'lab pool' --days 365",
-		Args:    count(1, 1, "a folder"),
+		Args:    command.Args(1, 1, "a folder"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			f, err := certs.Folder(args[0]).Init(name, time.Duration(days)*day, time.Now())
 			if err != nil {
 				return err
 			}
-			fmt.Fprintf(e.stdout, "%s  for every node: the setting ca\n%s  keep it here, readable by you alone\n", f.Cert, f.Key)
+			fmt.Fprintf(e.Stdout, "%s  for every node: the setting ca\n%s  keep it here, readable by you alone\n", f.Cert, f.Key)
 			return nil
 		},
 	}
@@ -70,7 +66,7 @@ func (e *env) certsIssueCmd() *cobra.Command {
 and addresses given: those that the node tells its peers (--local_hostname, the setting
 advertise). Refuses to overwrite.`,
 		Example: "  mooncake certs issue pki node1 10.0.0.1\n  mooncake certs issue pki '*.pool.example.org' --name pool --days 90",
-		Args:    count(2, -1, "a folder, and the names or addresses of the node"),
+		Args:    command.Args(2, -1, "a folder, and the names or addresses of the node"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if name == "" {
 				name = args[1]
@@ -90,11 +86,11 @@ advertise). Refuses to overwrite.`,
 
 // saySettings shows what to put into a node's configuration.
 func (e *env) saySettings(ca string, f certs.Files) error {
-	paths, err := absolute([]string{ca, f.Cert, f.Key})
+	paths, err := command.Absolute([]string{ca, f.Cert, f.Key})
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(e.stdout, `%s
+	fmt.Fprintf(e.Stdout, `%s
 %s
 
 plugins:
@@ -113,7 +109,7 @@ func (e *env) certsRenewCmd() *cobra.Command {
 		Long: `Signs with the authority in the folder of FILE, or in --dir. Nodes that run take the new
 files up by themselves (transport/quic looks every reload_every).`,
 		Example: "  mooncake certs renew pki/node1.pem\n  mooncake certs renew /etc/mooncake/node1.pem --dir pki --days 90",
-		Args:    count(1, 1, "the file of a certificate"),
+		Args:    command.Args(1, 1, "the file of a certificate"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if dir == "" {
 				dir = filepath.Dir(args[0])
@@ -122,7 +118,7 @@ files up by themselves (transport/quic looks every reload_every).`,
 			if err != nil {
 				return err
 			}
-			return e.showCerts([]string{f.Cert}, "text")
+			return e.showCerts([]string{f.Cert}, output.Text)
 		},
 	}
 	cmd.Flags().StringVar(&dir, "dir", "", "folder with the authority (default: that of FILE)")
@@ -131,20 +127,17 @@ files up by themselves (transport/quic looks every reload_every).`,
 }
 
 func (e *env) certsShowCmd() *cobra.Command {
-	var output string
+	var format output.Format
 	cmd := &cobra.Command{
 		Use:     "show FILE...",
 		Short:   "Show what certificates are for, and until when",
 		Example: "  mooncake certs show pki/node1.pem\n  mooncake certs show /etc/mooncake/*.pem -o json",
-		Args:    count(1, -1, "files of certificates"),
+		Args:    command.Args(1, -1, "files of certificates"),
 		RunE: func(_ *cobra.Command, args []string) error {
-			if output != "text" && output != "json" {
-				return badOutput(output, "text", "json")
-			}
-			return e.showCerts(args, output)
+			return e.showCerts(args, format)
 		},
 	}
-	cmd.Flags().StringVarP(&output, "output", "o", "text", "text or json")
+	output.Flag(cmd.Flags(), &format, "", output.Text, output.JSON)
 	return cmd
 }
 
@@ -154,7 +147,7 @@ type shown struct {
 	certs.Info
 }
 
-func (e *env) showCerts(files []string, output string) error {
+func (e *env) showCerts(files []string, format output.Format) error {
 	var all []shown
 	for _, f := range files {
 		list, err := certs.Read(f)
@@ -165,21 +158,15 @@ func (e *env) showCerts(files []string, output string) error {
 			all = append(all, shown{f, certs.Describe(c)})
 		}
 	}
-	if output == "json" {
-		enc := json.NewEncoder(e.stdout)
-		enc.SetIndent("", "  ")
-		return enc.Encode(all)
-	}
-	for _, s := range all {
-		s.write(e.stdout, time.Now())
-	}
-	return nil
+	return output.Print(e.Stdout, format, all, func(w io.Writer) {
+		for _, s := range all {
+			s.write(w, time.Now())
+		}
+	})
 }
 
-func (s shown) write(out io.Writer, now time.Time) {
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	defer w.Flush()
-	fmt.Fprintf(w, "%s\n", s.File)
+func (s shown) write(w io.Writer, now time.Time) {
+	fmt.Fprintln(w, s.File)
 	var use []string
 	for _, u := range []struct {
 		is   bool
@@ -199,6 +186,12 @@ func (s shown) write(out io.Writer, now time.Time) {
 	case left < 2*day:
 		ends = "in " + left.Truncate(time.Minute).String()
 	}
-	fmt.Fprintf(w, "  for\t%s\n  names\t%s\n  signed by\t%s\n  use\t%s\n  ends\t%s (%s)\n  key\t%s\n  sha256\t%s\n",
-		dash(s.Subject), dash(strings.Join(s.Names, ", ")), dash(s.Issuer), strings.Join(use, ", "), s.Ends.Format(time.RFC3339), ends, s.Key, s.Fingerprint)
+	t := output.NewColumns()
+	for _, line := range [][2]string{
+		{"for", output.Dash(s.Subject)}, {"names", output.Dash(strings.Join(s.Names, ", "))}, {"signed by", output.Dash(s.Issuer)},
+		{"use", strings.Join(use, ", ")}, {"ends", s.Ends.Format(time.RFC3339) + " (" + ends + ")"}, {"key", s.Key}, {"sha256", s.Fingerprint},
+	} {
+		t.Row("  "+line[0], line[1])
+	}
+	_ = t.Write(w) // The writer keeps the error.
 }

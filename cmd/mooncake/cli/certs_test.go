@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/mooncake-go/mooncake/cmd/mooncake/internal/command"
 	"github.com/stretchr/testify/require"
 )
 
@@ -13,11 +14,11 @@ func TestCerts(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "pki")
 	call := func(code int, args ...string) string {
 		var out, bad bytes.Buffer
-		e := &env{stdin: os.Stdin, stdout: &out, stderr: &bad}
-		require.Equal(t, code, e.run(append([]string{"mooncake", "certs"}, args...)), "%q: %s", args, bad.String())
+		e := &env{&command.Env{Stdin: os.Stdin, Stdout: &out, Stderr: &bad}}
+		require.Equal(t, code, run(e, append([]string{"mooncake", "certs"}, args...)), "%q: %s", args, bad.String())
 		return out.String() + bad.String()
 	}
-	require.Contains(t, call(exitUsage, "issue", dir, "n"), "certs init")
+	require.Contains(t, call(command.ExitUsage, "issue", dir, "n"), "certs init")
 	require.Contains(t, call(0, "init", dir), "ca-key.pem")
 	require.Contains(t, call(0, "issue", dir, "n", "10.0.0.1"), "cert: "+dir+"/n.pem")
 	shown := call(0, "show", dir+"/n.pem")
@@ -25,6 +26,6 @@ func TestCerts(t *testing.T) {
 	require.Contains(t, shown, "server, client")
 	require.Contains(t, call(0, "show", dir+"/ca.pem", "-o", "json"), `"authority": true`)
 	require.NotEqual(t, shown, call(0, "renew", dir+"/n.pem"), "another fingerprint")
-	require.Contains(t, call(exitFailure, "issue", dir, "n"), "nothing was written")
-	call(exitUsage, "issue", dir)
+	require.Contains(t, call(command.ExitFailure, "issue", dir, "n"), "nothing was written")
+	call(command.ExitUsage, "issue", dir)
 }

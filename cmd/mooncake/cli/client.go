@@ -7,11 +7,11 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
-	"syscall"
 
 	"github.com/spf13/cobra"
 
+	"github.com/mooncake-go/mooncake/cmd/mooncake/internal/command"
+	"github.com/mooncake-go/mooncake/cmd/mooncake/internal/output"
 	"github.com/mooncake-go/mooncake/core/config"
 	"github.com/mooncake-go/mooncake/core/model"
 	"github.com/mooncake-go/mooncake/core/store"
@@ -19,7 +19,7 @@ import (
 )
 
 func (e *env) clientCmd() *cobra.Command {
-	cmd := withRole(&cobra.Command{
+	cmd := e.WithRole(command.Group(&cobra.Command{
 		Use:   "client",
 		Short: "Put, get, look up, list and remove objects, or serve a client to other processes",
 		Long: `Talks to a running pool. It needs the master's address and the metadata service that the
@@ -28,10 +28,7 @@ this host. A verb fails at once where the master does not answer, unless --max_w
 		Example: `  mooncake client put greeting --value hello --metadata_server http://127.0.0.1:8080/metadata
   mooncake client get greeting --metadata_server http://127.0.0.1:8080/metadata
   mooncake client ls`,
-		Args: unknownVerb,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}, config.RoleClient)
-	cmd.AddCommand(e.putCmd(), e.getCmd(), e.existCmd(), e.removeCmd(), e.lsCmd())
+	}, e.putCmd(), e.getCmd(), e.existCmd(), e.removeCmd(), e.lsCmd()), config.RoleClient)
 	for _, sub := range cmd.Commands() {
 		localFlag(sub)
 		sub.SetUsageFunc(clientUsage)
@@ -62,11 +59,11 @@ How to reach the pool (all of it: mooncake client --help):
 // withClient runs do with a client that is ready, and closes it. buffer is the largest
 // value that do puts, in bytes.
 func (e *env) withClient(cmd *cobra.Command, buffer int, do func(context.Context, store.Pool) error) error {
-	loaded, log, err := e.load(cmd)
+	loaded, log, err := e.Load(cmd)
 	if err != nil {
 		return err
 	}
-	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := command.UntilInterrupted(cmd.Context())
 	defer stop()
 	cfg := loaded.Config
 	if o, ok := loaded.Origin("store.max_wait_time"); ok && o.Layer == config.LayerDefault {
@@ -82,21 +79,6 @@ func (e *env) withClient(cmd *cobra.Command, buffer int, do func(context.Context
 	return errors.Join(err, done(context.WithoutCancel(ctx)))
 }
 
-// wantArgs checks the number of arguments; most -1 is any number.
-func wantArgs(least, most int, what string) cobra.PositionalArgs {
-	return func(cmd *cobra.Command, args []string) error {
-		if len(args) < least || most >= 0 && len(args) > most {
-			return usagef("%s takes %s, got %d arguments", cmd.CommandPath(), what, len(args))
-		}
-		for _, key := range args {
-			if err := model.ValidateKey(key); err != nil {
-				return usage(err)
-			}
-		}
-		return nil
-	}
-}
-
 func (e *env) putCmd() *cobra.Command {
 	var value, file string
 	replicate := model.DefaultReplicateConfig()
@@ -106,14 +88,14 @@ func (e *env) putCmd() *cobra.Command {
 		Example: `  mooncake client put greeting --value hello
   mooncake client put model/page-1 --file page.bin --replicas 2
   cat page.bin | mooncake client put model/page-1`,
-		Args: wantArgs(1, 1, "one key"),
+		Args: command.Keys(1, 1, "one key"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			data, err := e.readValue(cmd, value, file)
 			if err != nil {
 				return err
 			}
 			if len(data) == 0 {
-				return usagef("the value of %q is empty; an object has at least one byte", args[0])
+				return command.Usagef("the value of %q is empty; an object has at least one byte", args[0])
 			}
 			return e.withClient(cmd, len(data), func(ctx context.Context, c store.Pool) error {
 				return c.Put(ctx, args[0], data, replicate)
@@ -134,9 +116,9 @@ func (e *env) readValue(cmd *cobra.Command, value, file string) ([]byte, error) 
 		return []byte(value), nil
 	case file != "":
 		data, err := os.ReadFile(file)
-		return data, usage(err)
+		return data, command.Usage(err)
 	default:
-		data, err := io.ReadAll(e.stdin)
+		data, err := io.ReadAll(e.Stdin)
 		if err != nil {
 			return nil, fmt.Errorf("read the value from standard input: %w", err)
 		}
@@ -151,7 +133,7 @@ func (e *env) getCmd() *cobra.Command {
 		Short: "Write an object to standard output or a file; exit code 3 if there is none",
 		Example: `  mooncake client get greeting
   mooncake client get model/page-1 --file page.bin`,
-		Args: wantArgs(1, 1, "one key"),
+		Args: command.Keys(1, 1, "one key"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return e.withClient(cmd, 0, func(ctx context.Context, c store.Pool) error {
 				data, err := c.Get(ctx, args[0])
@@ -161,7 +143,7 @@ func (e *env) getCmd() *cobra.Command {
 				if file != "" {
 					return os.WriteFile(file, data, 0o666) //nolint:gosec // the umask decides, as for any output file
 				}
-				_, err = e.stdout.Write(data)
+				_, err = e.Stdout.Write(data)
 				return err
 			})
 		},
@@ -175,7 +157,7 @@ func (e *env) existCmd() *cobra.Command {
 		Use:     "exist KEY...",
 		Short:   "Print for each key whether it can be read; exit code 3 unless all can",
 		Example: "  mooncake client exist greeting model/page-1",
-		Args:    wantArgs(1, -1, "one key or more"),
+		Args:    command.Keys(1, -1, "one key or more"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return e.withClient(cmd, 0, func(ctx context.Context, c store.Pool) error {
 				missing := false
@@ -183,11 +165,11 @@ func (e *env) existCmd() *cobra.Command {
 					if r.Err != nil {
 						return r.Err
 					}
-					fmt.Fprintf(e.stdout, "%s\t%t\n", args[i], r.Value)
+					fmt.Fprintf(e.Stdout, "%s\t%t\n", args[i], r.Value)
 					missing = missing || !r.Value
 				}
 				if missing {
-					return &errQuiet{exitNotFound}
+					return &command.Quiet{Code: command.ExitNotFound}
 				}
 				return nil
 			})
@@ -205,7 +187,7 @@ func (e *env) removeCmd() *cobra.Command {
 		Example: `  mooncake client remove greeting
   mooncake client remove --regex '^demo/' --force
   mooncake client remove --all`,
-		Args: wantArgs(0, -1, "keys"),
+		Args: command.Keys(0, -1, "keys"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ways := 0
 			for _, used := range []bool{len(args) > 0, all, regex != ""} {
@@ -214,7 +196,7 @@ func (e *env) removeCmd() *cobra.Command {
 				}
 			}
 			if ways != 1 {
-				return usagef("remove takes either keys, or --regex, or --all")
+				return command.Usagef("remove takes either keys, or --regex, or --all")
 			}
 			return e.withClient(cmd, 0, func(ctx context.Context, c store.Pool) error {
 				if len(args) > 0 {
@@ -228,7 +210,7 @@ func (e *env) removeCmd() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				fmt.Fprintf(e.stdout, "removed %d\n", n)
+				fmt.Fprintf(e.Stdout, "removed %d\n", n)
 				return nil
 			})
 		},
@@ -256,20 +238,18 @@ func (e *env) removeKeys(ctx context.Context, c store.Pool, keys []string, force
 }
 
 func (e *env) lsCmd() *cobra.Command {
-	var output, after string
+	var format output.Format
+	var after string
 	limit := 1000
 	cmd := &cobra.Command{
 		Use:   "ls [REGEX]",
 		Short: "List keys in order, all or those with a match of an expression (RE2)",
 		Example: `  mooncake client ls
   mooncake client ls '^demo/' --limit 10 -o json`,
-		Args: wantArgs(0, 1, "at most one expression"),
+		Args: command.Keys(0, 1, "at most one expression"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if output != "text" && output != "json" {
-				return badOutput(output, "text", "json")
-			}
 			if limit < 1 {
-				return usagef("--limit is %d, must be at least 1", limit)
+				return command.Usagef("--limit is %d, must be at least 1", limit)
 			}
 			expr := ""
 			if len(args) == 1 {
@@ -280,20 +260,20 @@ func (e *env) lsCmd() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				if output == "json" {
-					return json.NewEncoder(e.stdout).Encode(append([]string{}, keys...))
+				if format == output.JSON {
+					return json.NewEncoder(e.Stdout).Encode(append([]string{}, keys...)) // On one line, since there may be many.
 				}
 				for _, k := range keys {
-					fmt.Fprintln(e.stdout, k)
+					fmt.Fprintln(e.Stdout, k)
 				}
 				if len(keys) == limit {
-					fmt.Fprintf(e.stderr, "only the first %d; go on with --after %q\n", limit, keys[limit-1])
+					fmt.Fprintf(e.Stderr, "only the first %d; go on with --after %q\n", limit, keys[limit-1])
 				}
 				return nil
 			})
 		},
 	}
-	cmd.Flags().StringVarP(&output, "output", "o", "text", "text or json")
+	output.Flag(cmd.Flags(), &format, "", output.Text, output.JSON)
 	cmd.Flags().StringVar(&after, "after", "", "start behind this key")
 	cmd.Flags().IntVar(&limit, "limit", limit, "most keys to list")
 	return cmd

@@ -1,30 +1,26 @@
 package cli
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
+	"github.com/mooncake-go/mooncake/cmd/mooncake/internal/command"
+	"github.com/mooncake-go/mooncake/cmd/mooncake/internal/output"
 	"github.com/mooncake-go/mooncake/core/app"
 	"github.com/mooncake-go/mooncake/core/config"
 	"github.com/mooncake-go/mooncake/core/observe"
 )
 
 func (e *env) configCmd() *cobra.Command {
-	cmd := &cobra.Command{
+	return command.Group(&cobra.Command{
 		Use:   "config",
 		Short: "Show the effective configuration and where it comes from, or check a file",
 		Example: `  mooncake config check --role store pool.yaml
   mooncake config show --role store --config pool.yaml --origin`,
-		Args: unknownVerb,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	cmd.AddCommand(e.configShowCmd(), e.configCheckCmd(), e.configReferenceCmd())
-	return cmd
+	}, e.configShowCmd(), e.configCheckCmd(), e.configReferenceCmd())
 }
 
 func roleFlag(cmd *cobra.Command, role *string) {
@@ -34,14 +30,15 @@ func roleFlag(cmd *cobra.Command, role *string) {
 func parseRole(s string) (config.Role, error) {
 	r := config.Role(s)
 	if !slices.Contains(config.Roles(), r) {
-		return "", usagef("role %q is not one of %v", s, config.Roles())
+		return "", command.Usagef("role %q is not one of %v", s, config.Roles())
 	}
 	return r, nil
 }
 
 func (e *env) configShowCmd() *cobra.Command {
 	var origin bool
-	var role, file, output string
+	var role, file string
+	var format output.Format
 	cmd := &cobra.Command{
 		Use:   "show",
 		Short: "Print the effective configuration",
@@ -50,43 +47,40 @@ plugins, then the file, then the environment. Secrets are not shown.`,
 		Example: `  mooncake config show --origin
   mooncake config show --role master --config master.yaml > effective.yaml
   MOONCAKE_MASTER_LEASE_TTL=5s mooncake config show --origin -o json`,
-		Args: noArgs,
+		Args: command.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			r, err := parseRole(role)
 			if err != nil {
 				return err
 			}
-			loaded, err := config.Load(config.Options{Role: r, File: file, Environ: e.environ, PluginDefaults: e.pluginDefaults()})
+			loaded, err := config.Load(config.Options{Role: r, File: file, Environ: e.Environ, PluginDefaults: e.PluginDefaults()})
 			if err != nil {
-				return usage(err)
+				return command.Usage(err)
 			}
 			for _, w := range loaded.Warnings {
-				fmt.Fprintln(e.stderr, "warning:", w)
+				fmt.Fprintln(e.Stderr, "warning:", w)
 			}
 			switch {
-			case output == "json":
-				return writeEntries(e.stdout, loaded.Entries())
-			case output != "yaml":
-				return badOutput(output, "yaml", "json")
+			case format == output.JSON:
+				return writeEntries(e.Stdout, loaded.Entries())
 			case origin:
-				t := tabwriter.NewWriter(e.stdout, 0, 0, 2, ' ', 0)
-				fmt.Fprintln(t, "KEY\tVALUE\tORIGIN")
+				t := output.NewColumns("KEY", "VALUE", "ORIGIN")
 				for _, entry := range loaded.Entries() {
-					fmt.Fprintf(t, "%s\t%s\t%s\n", entry.Key, entry.Value, entry.Origin)
+					t.Row(entry.Key, entry.Value, entry.Origin)
 				}
-				return t.Flush()
+				return t.Write(e.Stdout)
 			}
 			text, err := loaded.Dump()
 			if err != nil {
 				return err
 			}
-			_, err = e.stdout.Write(text)
+			_, err = e.Stdout.Write(text)
 			return err
 		},
 	}
 	cmd.Flags().BoolVar(&origin, "origin", false, "show where each value comes from, as a table")
 	cmd.Flags().StringVar(&file, "config", "", "configuration file (.yaml, .yml or .json)")
-	cmd.Flags().StringVarP(&output, "output", "o", "yaml", "yaml or json (json always has the origins)")
+	output.Flag(cmd.Flags(), &format, "yaml or json (json always has the origins)", output.YAML, output.JSON)
 	roleFlag(cmd, &role)
 	return cmd
 }
@@ -101,9 +95,7 @@ func writeEntries(w io.Writer, entries []config.Entry) error {
 	for i, entry := range entries {
 		rows[i] = row{entry.Key, entry.Value, entry.Origin.String()}
 	}
-	enc := json.NewEncoder(w)
-	enc.SetIndent("", "  ")
-	return enc.Encode(rows)
+	return output.WriteJSON(w, rows)
 }
 
 func (e *env) configCheckCmd() *cobra.Command {
@@ -117,18 +109,18 @@ role without starting it: no port, memory, device or process is touched.`,
   mooncake config check --role store store.json`,
 		RunE: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return usagef("config check takes one file, got %d arguments", len(args))
+				return command.Usagef("config check takes one file, got %d arguments", len(args))
 			}
 			r, err := parseRole(role)
 			if err != nil {
 				return err
 			}
-			loaded, err := config.Check(r, args[0], e.pluginDefaults())
+			loaded, err := config.Check(r, args[0], e.PluginDefaults())
 			if err != nil {
-				return usage(err)
+				return command.Usage(err)
 			}
 			for _, w := range loaded.Warnings {
-				fmt.Fprintln(e.stderr, "warning:", w)
+				fmt.Fprintln(e.Stderr, "warning:", w)
 			}
 			log, err := observe.NewLogger(io.Discard, "error", "text")
 			if err != nil {
@@ -136,10 +128,10 @@ role without starting it: no port, memory, device or process is touched.`,
 			}
 			for name, option := range e.graphs(loaded.Config, r) {
 				if err := app.Check(log, option); err != nil {
-					return usage(fmt.Errorf("%s: as a %s: %w", args[0], name, err))
+					return command.Usage(fmt.Errorf("%s: as a %s: %w", args[0], name, err))
 				}
 			}
-			fmt.Fprintf(e.stdout, "%s: ok\n", args[0])
+			fmt.Fprintf(e.Stdout, "%s: ok\n", args[0])
 			return nil
 		},
 	}
@@ -150,9 +142,9 @@ role without starting it: no port, memory, device or process is touched.`,
 // graphs returns the roles to build for a check.
 func (e *env) graphs(cfg config.Config, r config.Role) map[config.Role]app.Role {
 	all := map[config.Role]app.Role{
-		config.RoleMaster:   app.Master(cfg, e.builtins),
+		config.RoleMaster:   app.Master(cfg, e.Builtins),
 		config.RoleMetadata: app.Metadata(cfg),
-		config.RoleStore:    app.Store(cfg, e.builtins),
+		config.RoleStore:    app.Store(cfg, e.Builtins),
 	}
 	switch r {
 	case config.RoleAll:
@@ -168,7 +160,7 @@ func (e *env) configReferenceCmd() *cobra.Command {
 		Use:     "reference",
 		Short:   "Print every setting, flag and variable as Markdown",
 		Example: "  mooncake config reference > configuration.md",
-		Args:    noArgs,
-		RunE:    func(*cobra.Command, []string) error { return config.WriteMarkdown(e.stdout) },
+		Args:    command.NoArgs,
+		RunE:    func(*cobra.Command, []string) error { return config.WriteMarkdown(e.Stdout) },
 	}
 }

@@ -4,17 +4,16 @@ import (
 	"encoding/json"
 	"fmt"
 	"hash/crc32"
-	"os"
-	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/mooncake-go/mooncake/cmd/mooncake/internal/command"
+	"github.com/mooncake-go/mooncake/cmd/mooncake/internal/output"
 	"github.com/mooncake-go/mooncake/core/bench/demo"
 	"github.com/mooncake-go/mooncake/core/bench/report"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
@@ -22,8 +21,9 @@ import (
 
 func (e *env) demoCmd() *cobra.Command {
 	o := demo.Default()
-	page, pool := sizeFlag(o.PageSize), sizeFlag(0)
-	var output, kill string
+	page, pool := command.Size(o.PageSize), command.Size(0)
+	var format output.Format
+	var kill string
 	var logs bool
 	cmd := &cobra.Command{
 		Use:   "demo",
@@ -43,11 +43,8 @@ wrong or a worker failed. Ends everything it started, however it ends.`,
   mooncake demo --transport tcp --transport-mode subprocess --kill transport@0.5
   mooncake demo --kill store@0.5
   mooncake demo --corrupt 0.5`,
-		Args: noArgs,
+		Args: command.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if output != "table" && output != "json" {
-				return badOutput(output, "table", "json")
-			}
 			var err error
 			if o.Kill, err = demo.ParseKill(kill); err != nil {
 				return err
@@ -56,8 +53,8 @@ wrong or a worker failed. Ends everything it started, however it ends.`,
 			if pool > 0 {
 				o.PoolPages = int(uint64(pool) / max(o.PageSize, 1))
 			}
-			o.Program, o.Environ, o.Progress, o.Ask = e.program, childEnv(e.environ), e.stderr, e.pluginsOf
-			o.Linked = slices.ContainsFunc(e.builtins, func(f plugin.Factory) bool {
+			o.Program, o.Environ, o.Progress, o.Ask = e.Program, childEnv(e.Environ), e.Stderr, e.pluginsOf
+			o.Linked = slices.ContainsFunc(e.Builtins, func(f plugin.Factory) bool {
 				return f.Manifest().ID == plugin.ID{Kind: plugin.KindTransport, Name: o.Protocol}
 			})
 			o.Certificates = e.wantsCertificates(plugin.ID{Kind: plugin.KindTransport, Name: o.Protocol})
@@ -65,20 +62,20 @@ wrong or a worker failed. Ends everything it started, however it ends.`,
 				o.LeaseTTL = 10 * o.LeaseTTL // A transport that encrypts shares the processors with the load.
 			}
 			if logs {
-				o.Log = e.stderr
+				o.Log = e.Stderr
 			}
 			// A folder with plugins beside the program, as `make build` leaves it.
 			if len(o.PluginDirs) == 0 {
-				o.PluginDirs = []string{filepath.Dir(e.program)}
+				o.PluginDirs = []string{filepath.Dir(e.Program)}
 			}
-			if o.PluginDirs, err = absolute(o.PluginDirs); err != nil {
+			if o.PluginDirs, err = command.Absolute(o.PluginDirs); err != nil {
 				return err
 			}
-			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+			ctx, stop := command.UntilInterrupted(cmd.Context())
 			defer stop()
 			rep, err := demo.Run(ctx, o, crcSpeed())
 			if rep.Workers > 0 {
-				if e := e.writeReport(rep, output); e != nil {
+				if e := e.writeReport(rep, format); e != nil {
 					return e
 				}
 			}
@@ -96,7 +93,7 @@ wrong or a worker failed. Ends everything it started, however it ends.`,
 		}
 		return pflag.NormalizedName(name)
 	})
-	f.StringVarP(&output, "output", "o", "table", "table or json")
+	output.Flag(f, &format, "", output.Table, output.JSON)
 	f.StringVar(&o.Trace, "trace", "", "replay this file in the FAST'25 format instead of the generated load")
 	f.IntVar(&o.Load.Requests, "requests", o.Load.Requests, "number of requests of all workers together")
 	f.IntVar(&o.Workers, "workers", o.Workers, "inference workers")
@@ -123,7 +120,7 @@ wrong or a worker failed. Ends everything it started, however it ends.`,
 // wantsCertificates reports whether a plugin that is linked in has the settings ca, cert
 // and key.
 func (e *env) wantsCertificates(id plugin.ID) bool {
-	for _, f := range e.builtins {
+	for _, f := range e.Builtins {
 		if m := f.Manifest(); m.ID == id {
 			var schema struct{ Properties map[string]any }
 			if json.Unmarshal(m.ConfigSchema, &schema) != nil {
@@ -136,13 +133,11 @@ func (e *env) wantsCertificates(id plugin.ID) bool {
 	return false
 }
 
-func (e *env) writeReport(rep report.Report, output string) error {
-	if output == "table" {
-		return rep.WriteTable(e.stdout)
+func (e *env) writeReport(rep report.Report, format output.Format) error {
+	if format == output.Table {
+		return rep.WriteTable(e.Stdout)
 	}
-	enc := json.NewEncoder(e.stdout)
-	enc.SetIndent("", "  ")
-	return enc.Encode(rep)
+	return output.WriteJSON(e.Stdout, rep)
 }
 
 // crcSpeed measures CRC32C on one core, in GB/s, over memory that is in no cache, as pages

@@ -6,6 +6,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/mooncake-go/mooncake/cmd/mooncake/internal/command"
+	"github.com/mooncake-go/mooncake/cmd/mooncake/internal/output"
 	"github.com/mooncake-go/mooncake/core/api/rpc"
 	"github.com/mooncake-go/mooncake/core/config"
 	"github.com/mooncake-go/mooncake/core/doctor"
@@ -38,51 +40,37 @@ Exit codes: 0 all is well, or only warnings; 1 a check failed; 2 asked wrongly.`
 // doctorOf makes a command that checks the machine for a role, with the role's flags. The
 // flags are its own and not those of the commands below it, which have another role's.
 func (e *env) doctorOf(cmd *cobra.Command, role config.Role) *cobra.Command {
-	var output string
+	var format output.Format
 	var timeout time.Duration
-	cmd.Args = noArgs
+	cmd.Args = command.NoArgs
 	if role == config.RoleAll {
-		cmd.Args = unknownVerb
+		cmd.Args = command.KnownVerb
 	}
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		if output != "text" && output != "json" {
-			return badOutput(output, "text", "json")
-		}
 		if timeout <= 0 || timeout > time.Minute {
-			return usagef("--timeout %v is not above 0 and at most 1m", timeout)
+			return command.Usagef("--timeout %v is not above 0 and at most 1m", timeout)
 		}
-		loaded, _, err := e.load(cmd)
+		loaded, _, err := e.Load(cmd)
 		if err != nil {
 			return err
 		}
 		report := doctor.Run(cmd.Context(), doctor.ThisMachine(askMaster), doctor.Request{Config: loaded.Config, Role: role, Timeout: timeout})
 		write := report.WriteText
-		if output == "json" {
+		if format == output.JSON {
 			write = report.WriteJSON
 		}
-		if err := write(e.stdout); err != nil {
+		if err := write(e.Stdout); err != nil {
 			return err
 		}
 		if report.Worst() == doctor.Fail {
-			return &errQuiet{exitFailure}
+			return &command.Quiet{Code: command.ExitFailure}
 		}
 		return nil
 	}
-	withRoleFlags(cmd, role)
-	cmd.Flags().StringVarP(&output, "output", "o", "text", "text or json")
+	command.WithOwnRole(cmd, role)
+	output.Flag(cmd.Flags(), &format, "", output.Text, output.JSON)
 	cmd.Flags().DurationVar(&timeout, "timeout", doctor.DefaultTimeout, "bound on each check")
 	return cmd
-}
-
-// withRoleFlags is withRole for a command whose subcommands have roles of their own.
-func withRoleFlags(cmd *cobra.Command, role config.Role) {
-	persistent := &cobra.Command{Use: cmd.Use}
-	ofRole(persistent, role)
-	cmd.Annotations = persistent.Annotations
-	cmd.SetUsageFunc(persistent.UsageFunc())
-	cmd.SetFlagErrorFunc(persistent.FlagErrorFunc())
-	config.RegisterFlags(cmd.Flags(), role)
-	cmd.Flags().SortFlags = false
 }
 
 // askMaster asks a master whether it serves.

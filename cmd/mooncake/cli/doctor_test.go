@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"testing"
 
+	"github.com/mooncake-go/mooncake/cmd/mooncake/internal/command"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -12,7 +13,7 @@ import (
 // port 1, so a client that needs one fails and `all` does not for that.
 func TestDoctor(t *testing.T) {
 	e, stdout, stderr := testEnv()
-	assert.Equal(t, exitFailure, e.run([]string{"mooncake", "doctor", "client", "--master_server_address", "127.0.0.1:1", "-o", "json"}), stderr.String())
+	assert.Equal(t, command.ExitFailure, run(e, []string{"mooncake", "doctor", "client", "--master_server_address", "127.0.0.1:1", "-o", "json"}), stderr.String())
 	var report struct {
 		Status string
 		Checks []struct{ Check, Status, Found, Why, Do string }
@@ -27,8 +28,8 @@ func TestDoctor(t *testing.T) {
 	assert.NotEmpty(t, byName["kernel"])
 
 	e, stdout, _ = testEnv()
-	e.environ = []string{"MOONCAKE_STORE_NUMA_NODE=1023"}
-	assert.Equal(t, exitFailure, e.run([]string{"mooncake", "doctor"}), "a node that is not there: %s", stdout)
+	e.Environ = []string{"MOONCAKE_STORE_NUMA_NODE=1023"}
+	assert.Equal(t, command.ExitFailure, run(e, []string{"mooncake", "doctor"}), "a node that is not there: %s", stdout)
 	assert.Contains(t, stdout.String(), "fail  numa ")
 	assert.Contains(t, stdout.String(), "warn  master ", "nobody said that it should run")
 }
@@ -43,7 +44,7 @@ func TestDoctorRefuses(t *testing.T) {
 		"must be a size":                                    {"store", "--global_segment_size", "much"},
 	} {
 		e, _, stderr := testEnv()
-		assert.Equal(t, exitUsage, e.run(append([]string{"mooncake", "doctor"}, args...)), want)
+		assert.Equal(t, command.ExitUsage, run(e, append([]string{"mooncake", "doctor"}, args...)), want)
 		assert.Contains(t, stderr.String(), want)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/mooncake-go/mooncake/cmd/mooncake/internal/command"
 	"github.com/mooncake-go/mooncake/core/memory/hicache"
 )
 
@@ -58,8 +59,8 @@ Exit codes: 0 enough, or no huge pages to compare with; 1 enough for the baselin
 
 // sizingError says what was wrong in the form that scripts know.
 func (e *env) sizingError(err error) error {
-	fmt.Fprintf(e.stderr, "error: %v\n", err)
-	return &errQuiet{exitSizing}
+	fmt.Fprintf(e.Stderr, "error: %v\n", err)
+	return &command.Quiet{Code: exitSizing}
 }
 
 func (e *env) hicacheSizing(given *pflag.FlagSet, f sizingFlags, root fs.FS) error {
@@ -85,11 +86,11 @@ func (e *env) hicacheSizing(given *pflag.FlagSet, f sizingFlags, root fs.FS) err
 	if f.output == "json" {
 		write = plan.WriteJSON
 	}
-	if err := write(e.stdout); err != nil {
+	if err := write(e.Stdout); err != nil {
 		return err
 	}
-	if code := plan.State.ExitCode(); code != exitOK {
-		return &errQuiet{code}
+	if code := plan.State.ExitCode(); code != command.ExitOK {
+		return &command.Quiet{Code: code}
 	}
 	return nil
 }

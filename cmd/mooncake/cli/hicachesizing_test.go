@@ -4,6 +4,7 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"github.com/mooncake-go/mooncake/cmd/mooncake/internal/command"
 	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -33,7 +34,7 @@ func TestHicacheSizing(t *testing.T) {
 		for _, name := range [][]string{{"mooncake", "hicache-sizing"}, {"/usr/local/bin/mooncake-hicache-sizing"}} {
 			e, stdout, stderr := testEnv()
 			args := append(append(append([]string(nil), name...), need...), c.more...)
-			assert.Equal(t, c.code, e.run(args), "%v", args)
+			assert.Equal(t, c.code, run(e, args), "%v", args)
 			assert.Contains(t, stdout.String(), c.out)
 			if c.problem == "" {
 				assert.Empty(t, stderr.String())
@@ -44,7 +45,7 @@ func TestHicacheSizing(t *testing.T) {
 		}
 	}
 	e, _, stderr := testEnv()
-	assert.Equal(t, 64, e.run([]string{"mooncake-hicache-sizing", "--tp-size", "2"}))
+	assert.Equal(t, 64, run(e, []string{"mooncake-hicache-sizing", "--tp-size", "2"}))
 	assert.Equal(t, "error: the following arguments are required: --hicache-size, --global-segment-size\n", stderr.String())
 }
 
@@ -61,7 +62,7 @@ func TestHicacheSizingReadsTheMachine(t *testing.T) {
 	require.NoError(t, e.hicacheSizing(given, f, root))
 	assert.Contains(t, stdout.String(), "available HugeTLB:      1.00 GiB")
 	f.segment = "1"
-	var quiet *errQuiet
+	var quiet *command.Quiet
 	require.ErrorAs(t, e.hicacheSizing(given, f, root), &quiet)
-	assert.Equal(t, 2, quiet.code)
+	assert.Equal(t, 2, quiet.Code)
 }

@@ -2,27 +2,20 @@ package cli
 
 import (
 	"fmt"
-	"path/filepath"
 	"strings"
 
+	"github.com/mooncake-go/mooncake/cmd/mooncake/internal/command"
 	"github.com/spf13/cobra"
 )
 
 func (e *env) pluginsCmd() *cobra.Command {
-	cmd := &cobra.Command{
+	return command.Group(&cobra.Command{
 		Use:   "plugins",
 		Short: "Show, try and replace transports, allocators and eviction policies",
 		Example: `  mooncake plugins list
   mooncake plugins reload transport/tcp
   mooncake plugins run bin/mooncake-plugin-evict-lru`,
-		Args: unknownVerb,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	cmd.AddCommand(e.pluginsListCmd(), e.pluginsReloadCmd(), e.pluginsRunCmd())
-	cmd.AddCommand(e.pluginsNewCmd())
-	cmd.AddCommand(e.pluginsInspectCmd(), e.pluginsLockCmd(), e.pluginsVerifyCmd(), e.pluginsInstallCmd(), e.pluginsRemoveCmd())
-	cmd.AddCommand(e.pluginsConformanceCmd())
-	return cmd
+	}, e.pluginsListCmd(), e.pluginsReloadCmd(), e.pluginsRunCmd(), e.pluginsNewCmd(), e.pluginsInspectCmd(), e.pluginsLockCmd(), e.pluginsVerifyCmd(), e.pluginsInstallCmd(), e.pluginsRemoveCmd(), e.pluginsConformanceCmd())
 }
 
 func apis(versions []uint) string {
@@ -31,24 +24,4 @@ func apis(versions []uint) string {
 		out[i] = fmt.Sprint(v)
 	}
 	return strings.Join(out, ",")
-}
-
-func dash(s string) string {
-	if s == "" {
-		return "-"
-	}
-	return s
-}
-
-// absolute makes folders given on the command line independent of the working directory.
-func absolute(dirs []string) ([]string, error) {
-	out := make([]string, len(dirs))
-	for i, d := range dirs {
-		abs, err := filepath.Abs(d)
-		if err != nil {
-			return nil, usage(fmt.Errorf("plugin folder %q: %w", d, err))
-		}
-		out[i] = abs
-	}
-	return out, nil
 }

@@ -6,14 +6,14 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/mooncake-go/mooncake/cmd/mooncake/internal/command"
+	"github.com/mooncake-go/mooncake/cmd/mooncake/internal/output"
 	"github.com/mooncake-go/mooncake/core/observe"
 	"github.com/mooncake-go/mooncake/core/pluginhost"
 	"github.com/mooncake-go/mooncake/core/pluginhost/conform"
@@ -26,7 +26,8 @@ import (
 type conformanceFlags struct {
 	settings, dirs, reports []string
 	run, skip, suite, mode  string
-	output, level           string
+	level                   string
+	format                  output.Format
 	timeout, limit, start   time.Duration
 }
 
@@ -49,7 +50,7 @@ Exit code 1 where a check fails.`,
   mooncake plugins conformance ./mooncake-plugin-transport-uds -o junit --report report.xml`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return usagef("%s takes one program or one plugin id, got %d arguments", cmd.CommandPath(), len(args))
+				return command.Usagef("%s takes one program or one plugin id, got %d arguments", cmd.CommandPath(), len(args))
 			}
 			return nil
 		},
@@ -65,7 +66,7 @@ Exit code 1 where a check fails.`,
 	flags.DurationVar(&f.limit, "check-timeout", conformance.DefaultLimit, "limit of each check")
 	flags.DurationVar(&f.start, "start-timeout", 30*time.Second, "limit of each start of a process: handshake, settings and Start")
 	flags.DurationVar(&f.timeout, "timeout", 30*time.Minute, "limit of the whole run")
-	flags.StringVarP(&f.output, "output", "o", "text", "form of the report: text, json or junit")
+	output.Flag(flags, &f.format, "form of the report: text, json or junit", output.Text, output.JSON, "junit")
 	flags.StringSliceVar(&f.reports, "report", nil, "file for the report, by its ending .txt, .json or .xml; standard output then shows how it goes; repeatable")
 	flags.StringVar(&f.level, "log-level", "error", "least severe messages of the plugin that are shown: debug, info, warn or error")
 	return cmd
@@ -79,34 +80,31 @@ var reportForms = map[string]func(conformance.Report, io.Writer) error{
 }
 
 func (e *env) conformance(ctx context.Context, what string, f conformanceFlags) error {
-	write, ok := reportForms[f.output]
-	if !ok || strings.HasPrefix(f.output, ".") {
-		return badOutput(f.output, "text", "json", "junit")
-	}
+	write := reportForms[string(f.format)]
 	if f.timeout <= 0 || f.limit <= 0 || f.start <= 0 {
-		return usagef("--timeout is %s, --check-timeout %s and --start-timeout %s, all must be above 0", f.timeout, f.limit, f.start)
+		return command.Usagef("--timeout is %s, --check-timeout %s and --start-timeout %s, all must be above 0", f.timeout, f.limit, f.start)
 	}
 	id, spec, dirs, err := conformanceSubject(what, f)
 	if err != nil {
 		return err
 	}
-	log, err := observe.NewLogger(e.stderr, f.level, "text")
+	log, err := observe.NewLogger(e.Stderr, f.level, "text")
 	if err != nil {
-		return usage(err)
+		return command.Usage(err)
 	}
 	catalog, err := e.pluginCatalog("", dirs, log)
 	if err != nil {
 		return err
 	}
-	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	ctx, stop := command.UntilInterrupted(ctx)
 	defer stop()
 	ctx, cancel := context.WithTimeoutCause(ctx, f.timeout, fmt.Errorf("it took longer than %s (--timeout)", f.timeout))
 	defer cancel()
 	o := conform.Options{Supervision: pluginhost.Supervision{StartTimeout: f.start}}
 	o.Run, o.Skip, o.Limit = f.run, f.skip, f.limit
-	live := len(f.reports) > 0 || f.output == "text"
+	live := len(f.reports) > 0 || f.format == output.Text
 	if live {
-		o.Progress = func(c conformance.Check) { fmt.Fprintln(e.stdout, c.Line()) }
+		o.Progress = func(c conformance.Check) { fmt.Fprintln(e.Stdout, c.Line()) }
 	}
 	report, err := conform.Run(ctx, catalog, id, spec, o)
 	closing, done := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
@@ -115,7 +113,7 @@ func (e *env) conformance(ctx context.Context, what string, f conformanceFlags) 
 	var open *pluginhost.OpenError
 	switch {
 	case errs.Is(err, errs.InvalidParams) && !errors.As(err, &open):
-		return usage(err)
+		return command.Usage(err)
 	case err != nil:
 		return err
 	}
@@ -125,18 +123,18 @@ func (e *env) conformance(ctx context.Context, what string, f conformanceFlags) 
 				return err
 			}
 		}
-		fmt.Fprintf(e.stdout, "%s: %d passed, %d failed, %d skipped; the report is in %s\n", report.Plugin,
+		fmt.Fprintf(e.Stdout, "%s: %d passed, %d failed, %d skipped; the report is in %s\n", report.Plugin,
 			report.Count(conformance.Pass), report.Count(conformance.Fail), report.Count(conformance.Skip), strings.Join(f.reports, ", "))
 	} else {
 		if live {
-			fmt.Fprintln(e.stdout)
+			fmt.Fprintln(e.Stdout)
 		}
-		if err := write(report, e.stdout); err != nil {
+		if err := write(report, e.Stdout); err != nil {
 			return err
 		}
 	}
 	if report.Failed() {
-		return &errQuiet{exitFailure}
+		return &command.Quiet{Code: command.ExitFailure}
 	}
 	return nil
 }
@@ -153,17 +151,17 @@ func conformanceSubject(what string, f conformanceFlags) (plugin.ID, pluginhost.
 	if program {
 		path, err := filepath.Abs(what)
 		if err != nil {
-			return none, spec, nil, usage(err)
+			return none, spec, nil, command.Usage(err)
 		}
 		if f.mode == string(pluginhost.ModeInProcess) {
-			return none, spec, nil, usagef("%s is a program: it cannot run with --mode inprocess", what)
+			return none, spec, nil, command.Usagef("%s is a program: it cannot run with --mode inprocess", what)
 		}
 		spec.Mode, dirs = pluginhost.ModeSubprocess, []string{filepath.Dir(path)}
 	} else if id, err = plugin.ParseID(what); err != nil {
-		return none, spec, nil, usagef("%q is neither a program named %s<kind>-<name> nor a plugin id: %v", what, plugin.BinaryPrefix, err)
+		return none, spec, nil, command.Usagef("%q is neither a program named %s<kind>-<name> nor a plugin id: %v", what, plugin.BinaryPrefix, err)
 	}
 	if f.suite != "" && f.suite != id.Kind {
-		return none, spec, nil, usagef("%s is of kind %s, and --suite is %s", what, id.Kind, f.suite)
+		return none, spec, nil, command.Usagef("%s is of kind %s, and --suite is %s", what, id.Kind, f.suite)
 	}
 	return id, spec, dirs, nil
 }
@@ -175,7 +173,7 @@ func writeReport(path string, r conformance.Report, write func(conformance.Repor
 	}
 	file, err := os.Create(path)
 	if err != nil {
-		return usage(err)
+		return command.Usage(err)
 	}
 	return errors.Join(write(r, file), file.Close())
 }

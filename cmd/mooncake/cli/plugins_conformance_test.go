@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/mooncake-go/mooncake/cmd/mooncake/internal/command"
 	"github.com/mooncake-go/mooncake/sdk/conformance"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 )
@@ -85,7 +86,7 @@ func TestConformanceOfAProgram(t *testing.T) {
 
 	for _, wrong := range [][]string{{"-o", "yaml"}, {"--run", "("}, {"--run", "no such check"}, {"--suite", "alloc"}, {"--mode", "inprocess"}, {"--timeout", "0s"}, {"--start-timeout", "0s"}, {"--check-timeout", "-1s"}} {
 		code, _, _ := w.run(append([]string{"conformance", program}, wrong...)...)
-		assert.Equal(t, exitUsage, code, "%q", wrong)
+		assert.Equal(t, command.ExitUsage, code, "%q", wrong)
 	}
 }
 
@@ -100,7 +101,7 @@ func TestConformanceOfAPluginThatBreaksARule(t *testing.T) {
 	some := []string{"conformance", program, "--config", `host="127.0.0.1"`, "--run", "^(manifest|zero length|content at many sizes)$"}
 
 	code, out, errOut := w.run(some...)
-	assert.Equal(t, exitFailure, code, "%s%s", out, errOut)
+	assert.Equal(t, command.ExitFailure, code, "%s%s", out, errOut)
 	assert.Empty(t, errOut, "the report says it all")
 	assert.Contains(t, out, "pass  manifest")
 	assert.Contains(t, out, "fail  content at many sizes")
@@ -108,7 +109,7 @@ func TestConformanceOfAPluginThatBreaksARule(t *testing.T) {
 	assert.Contains(t, out, "the plan says so", "the reason that the plugin gave")
 
 	code, out, _ = w.run(append(some, "-o", "json")...)
-	assert.Equal(t, exitFailure, code)
+	assert.Equal(t, command.ExitFailure, code)
 	var report conformance.Report
 	require.NoError(t, json.Unmarshal([]byte(out), &report), "nothing but the report")
 	assert.True(t, report.Failed())
@@ -118,7 +119,7 @@ func TestConformanceOfAPluginThatBreaksARule(t *testing.T) {
 	}
 
 	code, out, _ = w.run(append(some, "-o", "junit")...)
-	assert.Equal(t, exitFailure, code)
+	assert.Equal(t, command.ExitFailure, code)
 	var doc struct {
 		Failures int `xml:"failures,attr"`
 		Cases    []struct {
@@ -143,11 +144,11 @@ func TestConformanceOfWhatIsNoPlugin(t *testing.T) {
 	blank := filepath.Join(w.dir, "mooncake-plugin-evict-blank")
 	require.NoError(t, os.WriteFile(blank, []byte("no plugin\n"), 0o755)) //nolint:gosec // a program
 	code, out, errOut := w.run("conformance", blank)
-	assert.Equal(t, exitFailure, code)
+	assert.Equal(t, command.ExitFailure, code)
 	assert.Empty(t, out)
 	assert.Contains(t, errOut, "carries no Mooncake plugin manifest")
 	code, _, errOut = w.run("conformance", filepath.Join(w.dir, "mooncake-plugin-evict-absent"))
-	assert.Equal(t, exitFailure, code)
+	assert.Equal(t, command.ExitFailure, code)
 	assert.Contains(t, errOut, "mooncake-plugin-evict-absent")
 
 	pids := filepath.Join(w.home, "pids")
@@ -157,7 +158,7 @@ func TestConformanceOfWhatIsNoPlugin(t *testing.T) {
 		"evict/other": {"echo $$ >>" + pids + "\necho the frobnicator is missing >&2; echo hello; exit 3", "the frobnicator is missing", "30s"},
 	} {
 		code, out, errOut := w.run("conformance", w.script(id, c.script), "--start-timeout", c.patience)
-		assert.Equal(t, exitFailure, code, "%s%s", out, errOut)
+		assert.Equal(t, command.ExitFailure, code, "%s%s", out, errOut)
 		assert.Contains(t, out, "fail  start and stop")
 		assert.Contains(t, out, c.says)
 		assert.Contains(t, out, "skip  manifest", "each check would wait for it")

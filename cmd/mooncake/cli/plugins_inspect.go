@@ -4,13 +4,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
+	"github.com/mooncake-go/mooncake/cmd/mooncake/internal/output"
 	"github.com/mooncake-go/mooncake/core/pluginhost"
 	"github.com/mooncake-go/mooncake/core/pluginhost/find"
 	"github.com/mooncake-go/mooncake/core/pluginhost/trust"
@@ -42,10 +43,7 @@ else has the same name. A FILE is looked at wherever it lies. Nothing is run.`,
 			if err != nil {
 				return err
 			}
-			if written, err := e.encode(in, f.output); written {
-				return err
-			}
-			return in.write(e.stdout)
+			return output.Print(e.Stdout, f.format, in, in.write)
 		},
 	}
 	f.register(cmd)
@@ -186,11 +184,11 @@ func (in *inspection) compare(t trusting, id plugin.ID) {
 	}
 }
 
-func (in *inspection) write(w io.Writer) error {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+func (in *inspection) write(w io.Writer) {
+	t := output.NewColumns()
 	line := func(name, text string) {
 		if text != "" {
-			fmt.Fprintf(t, "%s\t%s\n", name, printable(text))
+			t.Row(name, text)
 		}
 	}
 	line("plugin", in.ID)
@@ -198,7 +196,7 @@ func (in *inspection) write(w io.Writer) error {
 	line("version", in.Version)
 	line("stability", in.Stability)
 	line("contract", apis(in.API)+"; this program speaks "+apis(in.HostAPI))
-	line("capabilities", dash(strings.Join(in.Capabilities, ", ")))
+	line("capabilities", output.Dash(strings.Join(in.Capabilities, ", ")))
 	line("home", in.Home)
 	line("state", in.State)
 	line("reason", in.Reason)
@@ -209,11 +207,11 @@ func (in *inspection) write(w io.Writer) error {
 	line("sha256", in.SHA256)
 	line("trust", in.Trust)
 	line("lock file", in.Lock)
-	for _, platform := range slices.Sorted(keys(in.Locked)) {
+	for _, platform := range slices.Sorted(maps.Keys(in.Locked)) {
 		line("locked", platform+" "+in.Locked[platform].Version+" "+in.Locked[platform].SHA256)
 	}
 	for _, o := range in.Others {
-		text := o.Home + " " + dash(o.Version) + ", " + o.State
+		text := o.Home + " " + output.Dash(o.Version) + ", " + o.State
 		if o.First {
 			text += ", comes first"
 		}
@@ -222,8 +220,6 @@ func (in *inspection) write(w io.Writer) error {
 		}
 		line("also there", text)
 	}
-	if err := t.Flush(); err != nil {
-		return err
-	}
-	return writeSettings(w, in.ID, in.Schema)
+	_ = t.Write(w) // The writer keeps the error.
+	writeSettings(w, in.ID, in.Schema)
 }

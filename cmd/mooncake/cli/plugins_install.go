@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"path/filepath"
 	"slices"
 
 	"github.com/spf13/cobra"
 
+	"github.com/mooncake-go/mooncake/cmd/mooncake/internal/command"
+	"github.com/mooncake-go/mooncake/cmd/mooncake/internal/output"
 	"github.com/mooncake-go/mooncake/core/pluginhost/find"
 	"github.com/mooncake-go/mooncake/core/pluginhost/trust"
 	"github.com/mooncake-go/mooncake/sdk/wire"
@@ -38,13 +41,13 @@ A process that runs the plugin goes on with what it has, until
 				return err
 			}
 			if lock && t.lock == "" {
-				return usage(errNoLock)
+				return command.Usage(errNoLock)
 			}
 			to, err := e.installDir(dir)
 			if err != nil {
 				return err
 			}
-			return e.installPlugin(cmd.Context(), t, args[0], to, lock, f.output)
+			return e.installPlugin(cmd.Context(), t, args[0], to, lock, f.format)
 		},
 	}
 	f.register(cmd)
@@ -57,7 +60,7 @@ A process that runs the plugin goes on with what it has, until
 func oneArg(name string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) != 1 {
-			return usagef("%s takes one %s, got %d", cmd.CommandPath(), name, len(args))
+			return command.Usagef("%s takes one %s, got %d", cmd.CommandPath(), name, len(args))
 		}
 		return nil
 	}
@@ -65,13 +68,13 @@ func oneArg(name string) cobra.PositionalArgs {
 
 func (e *env) installDir(dir string) (string, error) {
 	if dir == "" {
-		dir = find.UserDir(e.getenv)
+		dir = find.UserDir(e.Getenv)
 	}
 	if dir == "" {
-		return "", usage(errors.New("this user has no plugin folder, because neither XDG_DATA_HOME nor HOME is set; give --dir"))
+		return "", command.Usage(errors.New("this user has no plugin folder, because neither XDG_DATA_HOME nor HOME is set; give --dir"))
 	}
 	abs, err := filepath.Abs(dir)
-	return abs, usage(err)
+	return abs, command.Usage(err)
 }
 
 // installation is what plugins install did.
@@ -88,7 +91,7 @@ type installation struct {
 	Notes []string `json:"notes" yaml:"notes"`
 }
 
-func (e *env) installPlugin(ctx context.Context, t trusting, file, dir string, lock bool, output string) error {
+func (e *env) installPlugin(ctx context.Context, t trusting, file, dir string, lock bool, format output.Format) error {
 	done, err := find.Install(ctx, file, dir, wire.API)
 	if err != nil {
 		return err
@@ -107,22 +110,22 @@ func (e *env) installPlugin(ctx context.Context, t trusting, file, dir string, l
 		}
 	}
 	e.afterInstall(ctx, t, &out)
-	if written, err := e.encode(out, output); written {
-		return err
-	}
+	return output.Print(e.Stdout, format, out, out.write)
+}
+
+func (out *installation) write(w io.Writer) {
 	switch {
 	case out.Before == nil:
-		fmt.Fprintf(e.stdout, "installed %s %s as %s\n", out.ID, printable(out.Version), printable(out.File))
+		fmt.Fprintf(w, "installed %s %s as %s\n", out.ID, output.Printable(out.Version), output.Printable(out.File))
 	case out.Before.SHA256 == out.SHA256:
-		fmt.Fprintf(e.stdout, "%s %s was there already: %s\n", out.ID, printable(out.Version), printable(out.File))
+		fmt.Fprintf(w, "%s %s was there already: %s\n", out.ID, output.Printable(out.Version), output.Printable(out.File))
 	default:
-		fmt.Fprintf(e.stdout, "installed %s %s instead of %s as %s\n", out.ID, printable(out.Version), printable(out.Before.Version), printable(out.File))
+		fmt.Fprintf(w, "installed %s %s instead of %s as %s\n", out.ID, output.Printable(out.Version), output.Printable(out.Before.Version), output.Printable(out.File))
 	}
-	fmt.Fprintf(e.stdout, "sha256 %s\n", out.SHA256)
+	fmt.Fprintf(w, "sha256 %s\n", out.SHA256)
 	for _, n := range out.Notes {
-		fmt.Fprintln(e.stdout, "note: "+printable(n))
+		fmt.Fprintln(w, "note: "+output.Printable(n))
 	}
-	return nil
 }
 
 // afterInstall looks whether the plugin will run now, and says what is missing.

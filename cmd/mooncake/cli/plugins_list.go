@@ -2,19 +2,18 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"log/slog"
 	"maps"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
-	"go.yaml.in/yaml/v3"
 
+	"github.com/mooncake-go/mooncake/cmd/mooncake/internal/command"
+	"github.com/mooncake-go/mooncake/cmd/mooncake/internal/output"
 	"github.com/mooncake-go/mooncake/core/app"
 	"github.com/mooncake-go/mooncake/core/config"
 	"github.com/mooncake-go/mooncake/core/pluginhost"
@@ -23,9 +22,10 @@ import (
 
 // listFlags are the flags of plugins list.
 type listFlags struct {
-	output, kind, file string
-	dirs               []string
-	noLive             bool
+	format     output.Format
+	kind, file string
+	dirs       []string
+	noLive     bool
 }
 
 func (e *env) pluginsListCmd() *cobra.Command {
@@ -47,10 +47,10 @@ does not answer within 3 s is named. Processes of other users show for root only
   mooncake plugins list --plugin-dir bin
   mooncake plugins list --kind evict -o json
   mooncake plugins list --no-live`,
-		Args: noArgs,
+		Args: command.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return e.listPlugins(cmd.Context(), f) },
 	}
-	cmd.Flags().StringVarP(&f.output, "output", "o", "table", "table, wide, json or yaml")
+	output.Flag(cmd.Flags(), &f.format, "", output.Table, output.Wide, output.JSON, output.YAML)
 	cmd.Flags().StringVar(&f.kind, "kind", "", "only this kind: "+strings.Join(plugin.Kinds(), ", "))
 	cmd.Flags().StringSliceVar(&f.dirs, "plugin-dir", nil, "folder to look in first; repeatable")
 	cmd.Flags().StringVar(&f.file, "config", "", "configuration file, for its plugins.dirs")
@@ -60,10 +60,7 @@ does not answer within 3 s is named. Processes of other users show for root only
 
 func (e *env) listPlugins(ctx context.Context, f listFlags) error {
 	if f.kind != "" && !slices.Contains(plugin.Kinds(), f.kind) {
-		return usagef("plugin kind %q is not one of %s", f.kind, strings.Join(plugin.Kinds(), ", "))
-	}
-	if outputs := []string{"table", "wide", "json", "yaml"}; !slices.Contains(outputs, f.output) {
-		return badOutput(f.output, outputs...)
+		return command.Usagef("plugin kind %q is not one of %s", f.kind, strings.Join(plugin.Kinds(), ", "))
 	}
 	entries, err := e.pluginEntries(f)
 	if err != nil {
@@ -80,7 +77,7 @@ func (e *env) listPlugins(ctx context.Context, f listFlags) error {
 			list[i].Instances = nil
 		}
 	}
-	return e.writePlugins(list, now, f.output)
+	return e.writePlugins(list, now, f.format)
 }
 
 func (e *env) pluginEntries(f listFlags) ([]pluginhost.Entry, error) {
@@ -94,35 +91,30 @@ func (e *env) pluginEntries(f listFlags) ([]pluginhost.Entry, error) {
 // pluginCatalog is the catalog of the configuration in file, or the usual one, with dirs
 // searched first.
 func (e *env) pluginCatalog(file string, dirs []string, log *slog.Logger) (*pluginhost.Catalog, error) {
-	loaded, err := config.Load(config.Options{File: file, Environ: e.environ, PluginDefaults: e.pluginDefaults()})
+	loaded, err := config.Load(config.Options{File: file, Environ: e.Environ, PluginDefaults: e.PluginDefaults()})
 	if err != nil {
-		return nil, usage(err)
+		return nil, command.Usage(err)
 	}
 	cfg := loaded.Config
-	own, err := absolute(dirs)
+	own, err := command.Absolute(dirs)
 	if err != nil {
 		return nil, err
 	}
 	cfg.Plugins.Dirs = append(own, cfg.Plugins.Dirs...)
-	catalog, err := app.Catalog(cfg, e.builtins, log)
-	return catalog, usage(err)
+	catalog, err := app.Catalog(cfg, e.Builtins, log)
+	return catalog, command.Usage(err)
 }
 
-func (e *env) writePlugins(list []listedPlugin, now live, output string) error {
-	notes := e.stderr
-	var err error
-	switch output {
-	case "json":
-		enc := json.NewEncoder(e.stdout)
-		enc.SetIndent("", "  ")
-		err = enc.Encode(list)
-	case "yaml":
-		err = yaml.NewEncoder(e.stdout).Encode(list)
-	default:
-		notes = e.stdout
-		err = e.tablePlugins(list, output == "wide")
+func (e *env) writePlugins(list []listedPlugin, now live, format output.Format) error {
+	notes := e.Stderr
+	tabular := format == output.Table || format == output.Wide
+	if tabular {
+		notes = e.Stdout
+	}
+	err := output.Print(e.Stdout, format, list, func(w io.Writer) { tablePlugins(w, list, format == output.Wide) })
+	if tabular {
 		for _, dir := range now.closed {
-			fmt.Fprintf(e.stderr, "what other users run is not shown: only they and root may look into %s\n", printable(dir))
+			fmt.Fprintf(e.Stderr, "plugins of other users' processes are not shown: only they and root may read %s\n", output.Printable(dir))
 		}
 	}
 	for _, line := range now.silent {
@@ -131,33 +123,28 @@ func (e *env) writePlugins(list []listedPlugin, now live, output string) error {
 	return err
 }
 
-func (e *env) tablePlugins(list []listedPlugin, wide bool) error {
-	t := tabwriter.NewWriter(e.stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "KIND\tNAME\tVERSION\tAPI\tSTATE\tWHERE\tTRUST\tHOME\tSUMMARY")
+func tablePlugins(w io.Writer, list []listedPlugin, wide bool) {
+	t := output.NewColumns("KIND", "NAME", "VERSION", "API", "STATE", "WHERE", "TRUST", "HOME", "SUMMARY")
 	for _, p := range list {
 		what := p.Summary
 		if p.Reason != "" && len(p.Instances) == 0 {
 			what = p.Reason
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", printable(p.Kind), printable(p.Name), dash(printable(p.Version)), dash(apis(p.API)), stateOf(p), whereOf(p),
-			dash(p.Trust), printable(p.Home), printable(what))
+		t.Row(p.Kind, p.Name, output.Dash(p.Version), output.Dash(apis(p.API)), stateOf(p), whereOf(p), output.Dash(p.Trust), p.Home, what)
 	}
-	if err := t.Flush(); err != nil {
-		return err
-	}
+	_ = t.Write(w) // The writer keeps the error.
 	for _, p := range list {
 		for _, in := range p.Instances {
 			if wide || severity(in.State) > severity(plugin.StateOK) {
-				writeInstance(e.stdout, in)
+				writeInstance(w, in)
 			}
 		}
 	}
-	return nil
 }
 
 // writeInstance explains one plugin in use.
 func writeInstance(w io.Writer, in liveInstance) {
-	fmt.Fprintf(w, "\n%s in %s is %s", printable(in.ID().String()), in.where(), printable(string(in.State)))
+	fmt.Fprintf(w, "\n%s in %s is %s", output.Printable(in.ID().String()), in.where(), output.Printable(string(in.State)))
 	if !in.Since.IsZero() {
 		fmt.Fprintf(w, " since %s (%s)", in.Since.Local().Format(time.TimeOnly), time.Since(in.Since).Round(time.Second))
 	}
@@ -170,7 +157,7 @@ func writeInstance(w io.Writer, in liveInstance) {
 	fmt.Fprintln(w)
 	line := func(name, text string) {
 		if text != "" {
-			fmt.Fprintf(w, "    %-8s %s\n", name, printable(text))
+			fmt.Fprintf(w, "    %-8s %s\n", name, output.Printable(text))
 		}
 	}
 	line("reason", in.Reason)

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode"
 
+	"github.com/mooncake-go/mooncake/cmd/mooncake/internal/output"
 	"github.com/mooncake-go/mooncake/core/api/introspect"
 	"github.com/mooncake-go/mooncake/core/pluginhost"
 	"github.com/mooncake-go/mooncake/sdk/errs"
@@ -28,7 +28,7 @@ type liveInstance struct {
 func (l liveInstance) where() string { return processName(l.Process.Role, l.Process.PID) }
 
 func processName(role string, pid int) string {
-	return fmt.Sprintf("%s (process %d)", printable(role), pid)
+	return fmt.Sprintf("%s (process %d)", output.Printable(role), pid)
 }
 
 // listedPlugin is a plugin as `plugins list` shows it.
@@ -45,25 +45,15 @@ type live struct {
 	closed    []string // folders that this user must not look into
 }
 
-// getenv looks up a variable of the environment that the command was started with.
-func (e *env) getenv(key string) string {
-	for _, kv := range slices.Backward(e.environ) {
-		if name, value, ok := strings.Cut(kv, "="); ok && name == key {
-			return value
-		}
-	}
-	return ""
-}
-
-func (e *env) places() introspect.Places { return introspect.StandardPlaces(e.getenv) }
+func (e *env) places() introspect.Places { return introspect.StandardPlaces(e.Getenv) }
 
 // askAll asks every process that can be found.
 func (e *env) askAll(ctx context.Context) live {
 	found := introspect.Find(e.places())
 	l := live{instances: []liveInstance{}, closed: found.Closed}
-	for _, a := range introspect.Ask(ctx, found.Sockets, cmp.Or(e.patience, patience)) {
+	for _, a := range introspect.Ask(ctx, found.Sockets, cmp.Or(e.Patience, patience)) {
 		if a.Err != nil {
-			l.silent = append(l.silent, fmt.Sprintf("%s did not say what it runs: %s", processName(a.Name()), printable(a.Err.Error())))
+			l.silent = append(l.silent, fmt.Sprintf("%s did not say what it runs: %s", processName(a.Name()), output.Printable(a.Err.Error())))
 			continue
 		}
 		for _, in := range a.Plugins.Plugins {
@@ -134,9 +124,9 @@ func stateOf(p listedPlugin) string {
 		}
 	}
 	if n == len(p.Instances) {
-		return printable(string(p.State))
+		return output.Printable(string(p.State))
 	}
-	return fmt.Sprintf("%s (%d of %d)", printable(string(p.State)), n, len(p.Instances))
+	return fmt.Sprintf("%s (%d of %d)", output.Printable(string(p.State)), n, len(p.Instances))
 }
 
 // maxWhere is how many processes the table names.
@@ -150,20 +140,7 @@ func whereOf(p listedPlugin) string {
 			names = append(names, fmt.Sprintf("%d more", len(p.Instances)-maxWhere))
 			break
 		}
-		names = append(names, fmt.Sprintf("%s %d", printable(in.Process.Role), in.Process.PID))
+		names = append(names, fmt.Sprintf("%s %d", output.Printable(in.Process.Role), in.Process.PID))
 	}
-	return dash(strings.Join(names, ", "))
-}
-
-// printable replaces what a terminal would obey: other processes wrote it.
-func printable(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r == '\t' {
-			return ' '
-		}
-		if !unicode.IsPrint(r) {
-			return unicode.ReplacementChar
-		}
-		return r
-	}, s)
+	return output.Dash(strings.Join(names, ", "))
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/mooncake-go/mooncake/cmd/mooncake/internal/command"
 	"github.com/mooncake-go/mooncake/core/api/introspect"
 	"github.com/mooncake-go/mooncake/core/pluginhost"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
@@ -36,7 +37,7 @@ func newMachine(t *testing.T) machine {
 }
 
 func (m machine) places() introspect.Places {
-	e := env{environ: m.env}
+	e := env{&command.Env{Environ: m.env}}
 	return e.places()
 }
 
@@ -68,8 +69,8 @@ func (m machine) run(t *testing.T, role string, h introspect.Host) (path string)
 
 func (m machine) mooncake(args ...string) (code int, stdout, stderr string) {
 	e, out, errOut := testEnv()
-	e.environ, e.patience = m.env, m.patience
-	code = e.run(append([]string{"mooncake"}, args...))
+	e.Environ, e.Patience = m.env, m.patience
+	code = run(e, append([]string{"mooncake"}, args...))
 	return code, out.String(), errOut.String()
 }
 
@@ -133,7 +134,7 @@ func TestListShowsWhatIsInUse(t *testing.T) {
 	assert.NotContains(t, out, "instances")
 	assert.NotContains(t, out, "mine")
 	code, _, _ = m.mooncake("plugins", "list", "-o", "xml")
-	assert.Equal(t, exitUsage, code)
+	assert.Equal(t, command.ExitUsage, code)
 }
 
 // The process may be anybody's where root asks.
@@ -173,7 +174,7 @@ func TestAHungProcessIsALine(t *testing.T) {
 
 	// Another process may use the plugin as well: that is not known, and said.
 	code, _, errOut = m.mooncake("plugins", "reload", "evict/other")
-	assert.Equal(t, exitFailure, code)
+	assert.Equal(t, command.ExitFailure, code)
 	assert.Contains(t, errOut, "store-4242.sock")
 }
 
@@ -212,7 +213,7 @@ func TestReload(t *testing.T) {
 
 	m.run(t, "client", host("client", errors.New("the new process ended: no license")))
 	code, out, errOut = m.mooncake("plugins", "reload", "evict/mine")
-	assert.Equal(t, exitFailure, code)
+	assert.Equal(t, command.ExitFailure, code)
 	assert.Contains(t, errOut, "in client")
 	assert.Contains(t, errOut, "no license")
 	assert.Contains(t, out, "in store", "one failure does not keep others back")
@@ -221,16 +222,16 @@ func TestReload(t *testing.T) {
 		code int
 		text string
 	}{
-		"evict/none":                        {exitNotFound, "not in use"},
-		"alloc/arena":                       {exitFailure, "linked into"},
-		"evict/mine --pid 1":                {exitFailure, "process 1 has no admin socket"},
-		"evict/mine --socket /none":         {exitFailure, "/none"},
-		"evict/mine --pid 1 --socket /none": {exitUsage, ""},
-		"evict/mine --pid -1":               {exitUsage, ""},
-		"evict/mine --timeout 0s":           {exitUsage, ""},
-		"evict/mine -o xml":                 {exitUsage, ""},
-		"mine":                              {exitUsage, "evict/lru"},
-		"evict/mine alloc/arena":            {exitUsage, "2 arguments"},
+		"evict/none":                        {command.ExitNotFound, "not in use"},
+		"alloc/arena":                       {command.ExitFailure, "linked into"},
+		"evict/mine --pid 1":                {command.ExitFailure, "process 1 has no admin socket"},
+		"evict/mine --socket /none":         {command.ExitFailure, "/none"},
+		"evict/mine --pid 1 --socket /none": {command.ExitUsage, ""},
+		"evict/mine --pid -1":               {command.ExitUsage, ""},
+		"evict/mine --timeout 0s":           {command.ExitUsage, ""},
+		"evict/mine -o xml":                 {command.ExitUsage, ""},
+		"mine":                              {command.ExitUsage, "evict/lru"},
+		"evict/mine alloc/arena":            {command.ExitUsage, "2 arguments"},
 	} {
 		code, _, errOut := m.mooncake(append([]string{"plugins", "reload"}, strings.Fields(args)...)...)
 		assert.Equal(t, want.code, code, "%s: %s", args, errOut)

@@ -3,10 +3,12 @@ package cli
 import (
 	"context"
 	"fmt"
-	"text/tabwriter"
+	"io"
 
 	"github.com/spf13/cobra"
 
+	"github.com/mooncake-go/mooncake/cmd/mooncake/internal/command"
+	"github.com/mooncake-go/mooncake/cmd/mooncake/internal/output"
 	"github.com/mooncake-go/mooncake/core/pluginhost/find"
 	"github.com/mooncake-go/mooncake/core/pluginhost/trust"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
@@ -34,13 +36,13 @@ refused where others may write it, or its folder. Nothing is run.`,
 				return err
 			}
 			if t.lock == "" {
-				return usage(errNoLock)
+				return command.Usage(errNoLock)
 			}
 			found, err := e.toLock(t, args, platform)
 			if err != nil {
 				return err
 			}
-			return e.lockPlugins(cmd.Context(), t.lock, found, f.output)
+			return e.lockPlugins(cmd.Context(), t.lock, found, f.format)
 		},
 	}
 	f.register(cmd)
@@ -57,7 +59,7 @@ type lockable struct {
 func (e *env) toLock(t trusting, args []string, platform string) ([]lockable, error) {
 	if len(args) == 0 {
 		if platform != "" {
-			return nil, usagef("--platform is about files: name them")
+			return nil, command.Usagef("--platform is about files: name them")
 		}
 		return e.allToLock(t)
 	}
@@ -70,7 +72,7 @@ func (e *env) toLock(t trusting, args []string, platform string) ([]lockable, er
 		path := target.file
 		if path == "" {
 			if platform != "" {
-				return nil, usagef("--platform is about files, and %s is the name of a plugin: name its file, with its folder", arg)
+				return nil, command.Usagef("--platform is about files, and %s is the name of a plugin: name its file, with its folder", arg)
 			}
 			if path, err = e.usedFile(t, target.id); err != nil {
 				return nil, err
@@ -85,7 +87,7 @@ func (e *env) toLock(t trusting, args []string, platform string) ([]lockable, er
 			want = trust.HostPlatform()
 		}
 		if p.Platform != trust.AnyPlatform && p.Platform != want {
-			return nil, usagef("%s is a program for %s, not for %s; if that is meant, give --platform %s", path, p.Platform, want, p.Platform)
+			return nil, command.Usagef("%s is a program for %s, not for %s; if that is meant, give --platform %s", path, p.Platform, want, p.Platform)
 		}
 		out = append(out, lockable{p, path})
 	}
@@ -110,11 +112,11 @@ func (e *env) allToLock(t trusting) ([]lockable, error) {
 	var out []lockable
 	all := t.catalog.List()
 	for _, en := range folders(all) {
-		fmt.Fprintf(e.stderr, "left out: %s: %s\n", printable(en.Home), printable(en.Reason))
+		fmt.Fprintf(e.Stderr, "left out: %s: %s\n", output.Printable(en.Home), output.Printable(en.Reason))
 	}
 	for _, en := range binaries(all, plugin.ID{}) {
 		if en.State == plugin.StateFailed {
-			fmt.Fprintf(e.stderr, "left out: %s: %s\n", printable(en.Home), printable(en.Reason))
+			fmt.Fprintf(e.Stderr, "left out: %s: %s\n", output.Printable(en.Home), output.Printable(en.Reason))
 			continue
 		}
 		p, err := find.ReadProgram(en.Home)
@@ -146,7 +148,7 @@ type lockedItem struct {
 	SHA256  string `json:"sha256" yaml:"sha256"`
 }
 
-func (e *env) lockPlugins(ctx context.Context, path string, found []lockable, output string) error {
+func (e *env) lockPlugins(ctx context.Context, path string, found []lockable, format output.Format) error {
 	done := []lockedPlugin{}
 	err := trust.UpdateLock(ctx, path, func(l *trust.Lock) error {
 		for _, p := range found {
@@ -167,17 +169,15 @@ func (e *env) lockPlugins(ctx context.Context, path string, found []lockable, ou
 	if err != nil {
 		return err
 	}
-	if written, err := e.encode(done, output); written {
-		return err
-	}
-	t := tabwriter.NewWriter(e.stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "ID\tPLATFORM\tVERSION\tSHA256\tCHANGE\tFILE")
-	for _, d := range done {
-		change := d.Change
-		if d.Before != nil {
-			change += " from " + d.Before.Version
+	return output.Print(e.Stdout, format, done, func(w io.Writer) {
+		t := output.NewColumns("ID", "PLATFORM", "VERSION", "SHA256", "CHANGE", "FILE")
+		for _, d := range done {
+			change := d.Change
+			if d.Before != nil {
+				change += " from " + d.Before.Version
+			}
+			t.Row(d.ID, d.Platform, d.Version, short(d.SHA256), change, d.File)
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\n", d.ID, d.Platform, printable(d.Version), short(d.SHA256), printable(change), printable(d.File))
-	}
-	return t.Flush()
+		_ = t.Write(w) // The writer keeps the error.
+	})
 }

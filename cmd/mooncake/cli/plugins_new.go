@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/mooncake-go/mooncake/cmd/mooncake/cli/scaffold"
+	"github.com/mooncake-go/mooncake/cmd/mooncake/internal/command"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 )
 
@@ -29,21 +30,21 @@ folder that --sdk names; in a checkout, or run from one, that folder is found.`,
   mooncake plugins new evict mine --sdk ../mooncake/sdk`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 2 {
-				return usagef("%s takes a kind and a name, got %q", cmd.CommandPath(), args)
+				return command.Usagef("%s takes a kind and a name, got %q", cmd.CommandPath(), args)
 			}
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			id := plugin.ID{Kind: args[0], Name: args[1]}
 			if err := e.newPluginID(id); err != nil {
-				return usage(err)
+				return command.Usage(err)
 			}
 			if language != "go" {
-				return usagef("there is nothing to start from in language %q, only in go; examples/evict-python shows a plugin in Python", language)
+				return command.Usagef("there is nothing to start from in language %q, only in go; examples/evict-python shows a plugin in Python", language)
 			}
 			from, err := e.findSDK(sdk)
 			if err != nil {
-				return usage(err)
+				return command.Usage(err)
 			}
 			if module == "" {
 				module = "example.com/" + id.Kind + "-" + id.Name
@@ -53,11 +54,11 @@ folder that --sdk names; in a checkout, or run from one, that folder is found.`,
 			}
 			target, err := filepath.Abs(dir)
 			if err != nil {
-				return usage(err)
+				return command.Usage(err)
 			}
 			files, err := scaffold.Write(target, scaffold.Options{ID: id, Module: module, SDK: from})
 			if err != nil {
-				return usage(err)
+				return command.Usage(err)
 			}
 			e.toldOfNew(dir, id, from, files)
 			return nil
@@ -77,7 +78,7 @@ func (e *env) newPluginID(id plugin.ID) error {
 	if err := id.Validate(); err != nil {
 		return err
 	}
-	for _, f := range e.builtins {
+	for _, f := range e.Builtins {
 		if f.Manifest().ID == id {
 			return fmt.Errorf("%s is built in, so that a program of that name is not used where the mode is auto; choose another name", id)
 		}
@@ -97,10 +98,10 @@ func (e *env) findSDK(dir string) (scaffold.SDK, error) {
 		}
 		return scaffold.SDK{Dir: abs}, scaffold.CheckDir(abs)
 	}
-	if released.MatchString(version) {
-		return scaffold.SDK{Version: version}, nil
+	if released.MatchString(e.Version) {
+		return scaffold.SDK{Version: e.Version}, nil
 	}
-	starts := []string{filepath.Dir(e.program)}
+	starts := []string{filepath.Dir(e.Program)}
 	if wd, err := os.Getwd(); err == nil {
 		starts = append([]string{wd}, starts...)
 	}
@@ -114,16 +115,16 @@ func (e *env) findSDK(dir string) (scaffold.SDK, error) {
 			}
 		}
 	}
-	return scaffold.SDK{}, fmt.Errorf("this program, version %s, is no release whose sdk could be downloaded, and lies in no checkout; give --sdk PATH, the folder sdk of a checkout", version)
+	return scaffold.SDK{}, fmt.Errorf("this program, version %s, is no release whose sdk could be downloaded, and lies in no checkout; give --sdk PATH, the folder sdk of a checkout", e.Version)
 }
 
 func (e *env) toldOfNew(dir string, id plugin.ID, from scaffold.SDK, files []string) {
-	fmt.Fprintf(e.stdout, "Wrote %s into %s: %d files.\n\n  cd %s\n", id, dir, len(files), dir)
+	fmt.Fprintf(e.Stdout, "Wrote %s into %s: %d files.\n\n  cd %s\n", id, dir, len(files), dir)
 	if from.Dir == "" {
-		fmt.Fprintln(e.stdout, "  go mod tidy")
+		fmt.Fprintln(e.Stdout, "  go mod tidy")
 	}
-	fmt.Fprint(e.stdout, "  make test     # the conformance suite\n  make demo     # the main job with it\n")
+	fmt.Fprint(e.Stdout, "  make test     # the conformance suite\n  make demo     # the main job with it\n")
 	if from.Dir != "" {
-		fmt.Fprintf(e.stdout, "\nIt depends on the sdk in %s.\n", from.Dir)
+		fmt.Fprintf(e.Stdout, "\nIt depends on the sdk in %s.\n", from.Dir)
 	}
 }

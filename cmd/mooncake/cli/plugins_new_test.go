@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/mooncake-go/mooncake/cmd/mooncake/internal/command"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -17,7 +18,7 @@ func TestPluginsNew(t *testing.T) {
 	e, stdout, stderr := testEnv()
 	sdk, err := filepath.Abs(filepath.Join(packageDir, "../../../sdk"))
 	require.NoError(t, err)
-	require.Equal(t, exitOK, e.run([]string{"mooncake", "plugins", "new", "evict", "mine", "--sdk", sdk}), stderr)
+	require.Equal(t, command.ExitOK, run(e, []string{"mooncake", "plugins", "new", "evict", "mine", "--sdk", sdk}), stderr)
 	assert.Contains(t, stdout.String(), "cd evict-mine\n  make test")
 	mod, err := os.ReadFile("evict-mine/go.mod")
 	require.NoError(t, err)
@@ -29,7 +30,7 @@ func TestPluginsNew(t *testing.T) {
 	require.NoError(t, os.Mkdir("below", 0o755))
 	t.Chdir("below")
 	e, stdout, stderr = testEnv()
-	require.Equal(t, exitOK, e.run([]string{"mooncake", "plugins", "new", "alloc", "mine", "--module", "corp.example/a", "--dir", "here"}), stderr)
+	require.Equal(t, command.ExitOK, run(e, []string{"mooncake", "plugins", "new", "alloc", "mine", "--module", "corp.example/a", "--dir", "here"}), stderr)
 	assert.Contains(t, stdout.String(), "It depends on the sdk in ")
 	mod, err = os.ReadFile("here/go.mod")
 	require.NoError(t, err)
@@ -51,8 +52,8 @@ func TestPluginsNewRefuses(t *testing.T) {
 	} {
 		t.Run(says, func(t *testing.T) {
 			e, stdout, stderr := testEnv()
-			e.program = "/nowhere/mooncake"
-			assert.Equal(t, exitUsage, e.run(append([]string{"mooncake", "plugins", "new"}, args...)))
+			e.Program = "/nowhere/mooncake"
+			assert.Equal(t, command.ExitUsage, run(e, append([]string{"mooncake", "plugins", "new"}, args...)))
 			assert.Contains(t, stderr.String(), says)
 			assert.Empty(t, stdout.String())
 			left, err := os.ReadDir(".")

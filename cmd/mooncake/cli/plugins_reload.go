@@ -3,18 +3,16 @@ package cli
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
-	"os/signal"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/mooncake-go/mooncake/cmd/mooncake/internal/command"
+	"github.com/mooncake-go/mooncake/cmd/mooncake/internal/output"
 	"github.com/mooncake-go/mooncake/core/api/introspect"
 	"github.com/mooncake-go/mooncake/core/pluginhost"
 	"github.com/mooncake-go/mooncake/sdk/errs"
@@ -23,9 +21,10 @@ import (
 
 // reloadFlags are the flags of plugins reload.
 type reloadFlags struct {
-	pid            int
-	socket, output string
-	timeout        time.Duration
+	pid     int
+	socket  string
+	format  output.Format
+	timeout time.Duration
 }
 
 func (e *env) pluginsReloadCmd() *cobra.Command {
@@ -45,15 +44,15 @@ replace it. What is linked into a process is replaced only by starting that agai
   mooncake plugins reload alloc/arena --socket /run/mooncake/master.sock -o json`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return usagef("%s takes one plugin as KIND/NAME, got %d arguments", cmd.CommandPath(), len(args))
+				return command.Usagef("%s takes one plugin as KIND/NAME, got %d arguments", cmd.CommandPath(), len(args))
 			}
 			_, err := plugin.ParseID(args[0])
-			return usage(err)
+			return command.Usage(err)
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			id, err := plugin.ParseID(args[0])
 			if err != nil {
-				return usage(err)
+				return command.Usage(err)
 			}
 			return e.reloadPlugin(cmd.Context(), id, f)
 		},
@@ -61,7 +60,7 @@ replace it. What is linked into a process is replaced only by starting that agai
 	cmd.Flags().IntVar(&f.pid, "pid", 0, "only in the process of this number, which uses the plugin")
 	cmd.Flags().StringVar(&f.socket, "socket", "", "only in the process with this admin socket, which may be anywhere")
 	cmd.Flags().DurationVar(&f.timeout, "timeout", introspect.ReloadTimeout+30*time.Second, "how long to wait for one process; it goes on by itself")
-	cmd.Flags().StringVarP(&f.output, "output", "o", "text", "text or json")
+	output.Flag(cmd.Flags(), &f.format, "", output.Text, output.JSON)
 	return cmd
 }
 
@@ -75,37 +74,33 @@ type reloadResult struct {
 
 func (e *env) reloadPlugin(ctx context.Context, id plugin.ID, f reloadFlags) error {
 	switch {
-	case f.output != "text" && f.output != "json":
-		return badOutput(f.output, "text", "json")
 	case f.pid < 0:
-		return usagef("--pid is %d, must be the number of a process", f.pid)
+		return command.Usagef("--pid is %d, must be the number of a process", f.pid)
 	case f.pid != 0 && f.socket != "":
-		return usagef("give --pid or --socket, not both")
+		return command.Usagef("give --pid or --socket, not both")
 	case f.timeout <= 0:
-		return usagef("--timeout is %s, must be above 0", f.timeout)
+		return command.Usagef("--timeout is %s, must be above 0", f.timeout)
 	}
-	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	ctx, stop := command.UntilInterrupted(ctx)
 	defer stop()
 	targets, failed := e.reloadTargets(ctx, id, f)
 	if len(targets) == 0 && failed == nil {
-		fmt.Fprintf(e.stderr, "mooncake: %s is not in use in any process that can be asked ('mooncake plugins list' shows what is in use where)\n", id)
-		return &errQuiet{exitNotFound}
+		fmt.Fprintf(e.Stderr, "mooncake: %s is not in use in any process that can be asked ('mooncake plugins list' shows what is in use where)\n", id)
+		return &command.Quiet{Code: command.ExitNotFound}
 	}
 	results := []reloadResult{}
 	for _, t := range targets {
 		r := e.reloadOne(ctx, id, t, f.timeout)
 		if r.Error != "" {
-			failed = errors.Join(failed, fmt.Errorf("%s in %s: %s", id, t.where(), printable(r.Error)))
+			failed = errors.Join(failed, fmt.Errorf("%s in %s: %s", id, t.where(), output.Printable(r.Error)))
 		}
 		results = append(results, r)
-		if f.output == "text" && r.After != nil {
-			fmt.Fprintln(e.stdout, r.String())
+		if f.format == output.Text && r.After != nil {
+			fmt.Fprintln(e.Stdout, r.String())
 		}
 	}
-	if f.output == "json" {
-		enc := json.NewEncoder(e.stdout)
-		enc.SetIndent("", "  ")
-		if err := enc.Encode(results); err != nil {
+	if f.format == output.JSON {
+		if err := output.WriteJSON(e.Stdout, results); err != nil {
 			return err
 		}
 	}
@@ -127,7 +122,7 @@ func (e *env) reloadTargets(ctx context.Context, id plugin.ID, f reloadFlags) ([
 	}
 	var targets, linked []liveInstance
 	var failed error
-	for _, a := range introspect.Ask(ctx, sockets, cmp.Or(e.patience, patience)) {
+	for _, a := range introspect.Ask(ctx, sockets, cmp.Or(e.Patience, patience)) {
 		if a.Err != nil {
 			failed = errors.Join(failed, a.Err)
 			continue
@@ -163,7 +158,7 @@ func (e *env) reloadOne(ctx context.Context, id plugin.ID, t liveInstance, limit
 // String says it in a line.
 func (r reloadResult) String() string {
 	change := func(what, before, after string) string {
-		before, after = dash(printable(before)), dash(printable(after))
+		before, after = output.Dash(output.Printable(before)), output.Dash(output.Printable(after))
 		if before == after {
 			return what + " " + after
 		}
@@ -171,7 +166,7 @@ func (r reloadResult) String() string {
 	}
 	short := func(sum string) string { return sum[:min(len(sum), 12)] }
 	return strings.Join([]string{
-		fmt.Sprintf("%s in %s: %s", printable(r.After.ID().String()), processName(r.Process.Role, r.Process.PID), printable(string(r.After.State))),
+		fmt.Sprintf("%s in %s: %s", output.Printable(r.After.ID().String()), processName(r.Process.Role, r.Process.PID), output.Printable(string(r.After.State))),
 		change("process", fmt.Sprint(r.Before.PID), fmt.Sprint(r.After.PID)),
 		change("version", r.Before.Version, r.After.Version),
 		change("sha256", short(r.Before.SHA256), short(r.After.SHA256)),

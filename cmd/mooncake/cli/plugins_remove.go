@@ -3,10 +3,13 @@ package cli
 import (
 	"context"
 	"fmt"
+	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/mooncake-go/mooncake/cmd/mooncake/internal/command"
+	"github.com/mooncake-go/mooncake/cmd/mooncake/internal/output"
 	"github.com/mooncake-go/mooncake/core/pluginhost/find"
 	"github.com/mooncake-go/mooncake/core/pluginhost/trust"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
@@ -28,13 +31,13 @@ started again; those that are known are named.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			id, err := plugin.ParseID(args[0])
 			if err != nil {
-				return usage(err)
+				return command.Usage(err)
 			}
 			t, err := e.trusting(f, trust.ModeOff)
 			if err != nil {
 				return err
 			}
-			return e.removePlugin(cmd.Context(), t, id, keep, f.output)
+			return e.removePlugin(cmd.Context(), t, id, keep, f.format)
 		},
 	}
 	f.register(cmd)
@@ -53,7 +56,7 @@ type removal struct {
 	Left []string `json:"left" yaml:"left"`
 }
 
-func (e *env) removePlugin(ctx context.Context, t trusting, id plugin.ID, keep bool, output string) error {
+func (e *env) removePlugin(ctx context.Context, t trusting, id plugin.ID, keep bool, format output.Format) error {
 	found := binaries(t.catalog.List(), id)
 	if len(found) == 0 {
 		return e.absent(id)
@@ -74,18 +77,16 @@ func (e *env) removePlugin(ctx context.Context, t trusting, id plugin.ID, keep b
 			return fmt.Errorf("%s is removed, but its entry in the lock file is not: %w", out.File, err)
 		}
 	}
-	if written, err := e.encode(out, output); written {
-		return err
-	}
-	fmt.Fprintf(e.stdout, "removed %s\n", printable(out.File))
-	if out.Unlocked {
-		fmt.Fprintf(e.stdout, "removed %s from %s\n", out.ID, printable(t.lock))
-	}
-	if len(out.Left) > 0 {
-		fmt.Fprintf(e.stdout, "note: %s is left and comes next\n", printable(strings.Join(out.Left, ", ")))
-	}
-	if len(out.InUse) > 0 {
-		fmt.Fprintf(e.stdout, "note: %s runs it still, and cannot start it again\n", strings.Join(out.InUse, ", "))
-	}
-	return nil
+	return output.Print(e.Stdout, format, out, func(w io.Writer) {
+		fmt.Fprintf(w, "removed %s\n", output.Printable(out.File))
+		if out.Unlocked {
+			fmt.Fprintf(w, "removed %s from %s\n", out.ID, output.Printable(t.lock))
+		}
+		if len(out.Left) > 0 {
+			fmt.Fprintf(w, "note: %s is left and comes next\n", output.Printable(strings.Join(out.Left, ", ")))
+		}
+		if len(out.InUse) > 0 {
+			fmt.Fprintf(w, "note: %s runs it still, and cannot start it again\n", strings.Join(out.InUse, ", "))
+		}
+	})
 }

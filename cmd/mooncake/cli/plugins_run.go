@@ -6,15 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
-	"os/signal"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/mooncake-go/mooncake/cmd/mooncake/internal/command"
+	"github.com/mooncake-go/mooncake/cmd/mooncake/internal/output"
 	"github.com/mooncake-go/mooncake/core/observe"
 	"github.com/mooncake-go/mooncake/core/pluginhost"
 	"github.com/mooncake-go/mooncake/sdk/errs"
@@ -23,9 +22,10 @@ import (
 
 // runFlags are the flags of plugins run.
 type runFlags struct {
-	settings      []string
-	length        time.Duration
-	output, level string
+	settings []string
+	length   time.Duration
+	format   output.Format
+	level    string
 }
 
 func (e *env) pluginsRunCmd() *cobra.Command {
@@ -46,7 +46,7 @@ mooncake-plugin-<kind>-<name>. Exit code 1 where it does not start, or is not we
   mooncake plugins run bin/mooncake-plugin-transport-tcp --config 'advertise=["127.0.0.1"]' -o json`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return usagef("%s takes the path of one program, got %d arguments", cmd.CommandPath(), len(args))
+				return command.Usagef("%s takes the path of one program, got %d arguments", cmd.CommandPath(), len(args))
 			}
 			return nil
 		},
@@ -54,35 +54,33 @@ mooncake-plugin-<kind>-<name>. Exit code 1 where it does not start, or is not we
 	}
 	cmd.Flags().StringArrayVar(&f.settings, "config", nil, "setting of the plugin as name=value, the value in JSON or a plain text; repeatable")
 	cmd.Flags().DurationVar(&f.length, "for", 0, "end after this time; 0 for Ctrl-C")
-	cmd.Flags().StringVarP(&f.output, "output", "o", "text", "text, or json for one object a line")
+	output.Flag(cmd.Flags(), &f.format, "text, or json for one object a line", output.Text, output.JSON)
 	cmd.Flags().StringVar(&f.level, "log-level", "info", "least severe messages that are shown: debug, info, warn or error")
 	return cmd
 }
 
 func (e *env) runPlugin(ctx context.Context, binary string, f runFlags) error {
 	switch {
-	case f.output != "text" && f.output != "json":
-		return badOutput(f.output, "text", "json")
 	case f.length < 0:
-		return usagef("--for is %s, must be 0 or more", f.length)
+		return command.Usagef("--for is %s, must be 0 or more", f.length)
 	}
 	path, err := filepath.Abs(binary)
 	if err != nil {
-		return usage(err)
+		return command.Usage(err)
 	}
 	id, ok := plugin.ParseBinaryName(filepath.Base(path))
 	if !ok {
-		return usagef("%s: a plugin's program is named %s<kind>-<name>, for example %sevict-lru", path, plugin.BinaryPrefix, plugin.BinaryPrefix)
+		return command.Usagef("%s: a plugin's program is named %s<kind>-<name>, for example %sevict-lru", path, plugin.BinaryPrefix, plugin.BinaryPrefix)
 	}
 	settings, err := parseSettings(f.settings)
 	if err != nil {
 		return err
 	}
-	log, err := observe.NewLogger(e.stdout, f.level, f.output)
+	log, err := observe.NewLogger(e.Stdout, f.level, string(f.format))
 	if err != nil {
-		return usage(err)
+		return command.Usage(err)
 	}
-	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	ctx, stop := command.UntilInterrupted(ctx)
 	defer stop()
 	catalog, err := e.pluginCatalog("", []string{filepath.Dir(path)}, log)
 	if err != nil {
@@ -98,13 +96,13 @@ func parseSettings(texts []string) (map[string]any, error) {
 	for _, text := range texts {
 		name, raw, ok := strings.Cut(text, "=")
 		if !ok || name == "" {
-			return nil, usagef("--config %q must have the form name=value", text)
+			return nil, command.Usagef("--config %q must have the form name=value", text)
 		}
 		var value any
 		if dec := json.NewDecoder(strings.NewReader(raw)); json.Valid([]byte(raw)) {
 			dec.UseNumber() // Numbers reach the plugin as they are written.
 			if err := dec.Decode(&value); err != nil {
-				return nil, usage(err)
+				return nil, command.Usage(err)
 			}
 		} else {
 			value = raw
@@ -177,7 +175,7 @@ func (t *trial) run(ctx context.Context, spec pluginhost.Spec, length time.Durat
 		defer cancel()
 		err = errors.Join(err, p.Stop(ending), t.catalog.Close(ending))
 		if err == nil && last.State != plugin.StateOK {
-			err = errs.New(errs.RPCFail, "", "%s was %s in the end: %s", t.id, last.State, printable(last.Reason))
+			err = errs.New(errs.RPCFail, "", "%s was %s in the end: %s", t.id, last.State, output.Printable(last.Reason))
 		}
 		t.log.Info("plugin has ended", "event", "state", "plugin", t.id.String())
 	}()

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/mooncake-go/mooncake/cmd/mooncake/internal/command"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -19,7 +20,7 @@ func TestSettingsOfARun(t *testing.T) {
 	assert.Contains(t, string(text), "18446744073709551615", "no digit is lost")
 	for _, bad := range []string{"a", "=1", ""} {
 		_, err := parseSettings([]string{bad})
-		assert.Equal(t, exitUsage, exitCode(err), bad)
+		assert.Equal(t, command.ExitUsage, command.ExitCode(err), bad)
 	}
 }
 
@@ -46,14 +47,14 @@ func TestRunRefusals(t *testing.T) {
 		text string
 		args []string
 	}{
-		{exitUsage, "one program", nil},
-		{exitUsage, "mooncake-plugin-<kind>-<name>", []string{filepath.Join(dir, "evict-lru")}},
-		{exitFailure, "no file mooncake-plugin-evict-lru", []string{filepath.Join(dir, "mooncake-plugin-evict-lru")}},
-		{exitFailure, "manifest", []string{script}},
-		{exitUsage, "name=value", []string{script, "--config", "x"}},
-		{exitUsage, "--for", []string{script, "--for", "-1s"}},
-		{exitUsage, "xml", []string{script, "-o", "xml"}},
-		{exitUsage, "loud", []string{script, "--log-level", "loud"}},
+		{command.ExitUsage, "one program", nil},
+		{command.ExitUsage, "mooncake-plugin-<kind>-<name>", []string{filepath.Join(dir, "evict-lru")}},
+		{command.ExitFailure, "no file mooncake-plugin-evict-lru", []string{filepath.Join(dir, "mooncake-plugin-evict-lru")}},
+		{command.ExitFailure, "manifest", []string{script}},
+		{command.ExitUsage, "name=value", []string{script, "--config", "x"}},
+		{command.ExitUsage, "--for", []string{script, "--for", "-1s"}},
+		{command.ExitUsage, "xml", []string{script, "-o", "xml"}},
+		{command.ExitUsage, "loud", []string{script, "--log-level", "loud"}},
 	} {
 		code, _, errOut := m.mooncake(append([]string{"plugins", "run"}, c.args...)...)
 		assert.Equal(t, c.code, code, "%q: %s", c.args, errOut)

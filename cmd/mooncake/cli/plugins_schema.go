@@ -4,11 +4,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"iter"
 	"maps"
 	"slices"
 	"strings"
-	"text/tabwriter"
+
+	"github.com/mooncake-go/mooncake/cmd/mooncake/internal/output"
 )
 
 // maxSchemaDepth bounds how deep the settings of a schema may lie in each other.
@@ -19,25 +19,24 @@ type setting struct{ name, kind, def, allowed, text string }
 
 // writeSettings shows a JSON Schema as a table of settings. A schema is the author's: what
 // is not as expected is left out.
-func writeSettings(w io.Writer, id string, schema any) error {
+func writeSettings(w io.Writer, id string, schema any) {
 	found := settings(nil, "", schema, 0)
 	if len(found) == 0 {
-		_, err := fmt.Fprintln(w, "\nIt has no settings.")
-		return err
+		fmt.Fprintln(w, "\nIt has no settings.")
+		return
 	}
 	fmt.Fprintf(w, "\nSettings, plugins.%s.config:\n", strings.Replace(id, "/", ".", 1))
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "NAME\tTYPE\tDEFAULT\tALLOWED\tMEANING")
+	t := output.NewColumns("NAME", "TYPE", "DEFAULT", "ALLOWED", "MEANING")
 	for _, s := range found {
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", printable(s.name), dash(printable(s.kind)), dash(printable(s.def)), dash(printable(s.allowed)), printable(s.text))
+		t.Row(s.name, output.Dash(s.kind), output.Dash(s.def), output.Dash(s.allowed), s.text)
 	}
-	return t.Flush()
+	_ = t.Write(w) // The writer keeps the error.
 }
 
 func settings(out []setting, prefix string, schema any, depth int) []setting {
 	top, _ := schema.(map[string]any)
 	properties, _ := top["properties"].(map[string]any)
-	for _, name := range slices.Sorted(keys(properties)) {
+	for _, name := range slices.Sorted(maps.Keys(properties)) {
 		p, _ := properties[name].(map[string]any)
 		if inner, ok := p["properties"].(map[string]any); ok && len(inner) > 0 && depth < maxSchemaDepth {
 			out = settings(out, prefix+name+".", p, depth+1)
@@ -90,5 +89,3 @@ func plain(v any) string {
 	}
 	return string(text)
 }
-
-func keys[V any](m map[string]V) iter.Seq[string] { return maps.Keys(m) }

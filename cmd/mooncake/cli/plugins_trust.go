@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -10,8 +9,9 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"go.yaml.in/yaml/v3"
 
+	"github.com/mooncake-go/mooncake/cmd/mooncake/internal/command"
+	"github.com/mooncake-go/mooncake/cmd/mooncake/internal/output"
 	"github.com/mooncake-go/mooncake/core/app"
 	"github.com/mooncake-go/mooncake/core/config"
 	"github.com/mooncake-go/mooncake/core/pluginhost"
@@ -21,12 +21,13 @@ import (
 
 // trustFlags are shared by the verbs that deal with files of plugins and the lock file.
 type trustFlags struct {
-	output, file, lock string
-	dirs               []string
+	format     output.Format
+	file, lock string
+	dirs       []string
 }
 
 func (f *trustFlags) register(cmd *cobra.Command) {
-	cmd.Flags().StringVarP(&f.output, "output", "o", "table", "table, json or yaml")
+	output.Flag(cmd.Flags(), &f.format, "", output.Table, output.JSON, output.YAML)
 	cmd.Flags().StringSliceVar(&f.dirs, "plugin-dir", nil, "folder to look in first; repeatable")
 	cmd.Flags().StringVar(&f.lock, "plugin-lock", "", "lock file (default: plugins.lock of the configuration)")
 	cmd.Flags().StringVar(&f.file, "config", "", "configuration file, for its plugins.dirs, plugins.lock and plugins.trust")
@@ -42,29 +43,26 @@ type trusting struct {
 // trusting reads the configuration. mode is the mode of the catalog, empty for the
 // configured one.
 func (e *env) trusting(f trustFlags, mode trust.Mode) (trusting, error) {
-	if outputs := []string{"table", "json", "yaml"}; !slices.Contains(outputs, f.output) {
-		return trusting{}, badOutput(f.output, outputs...)
-	}
-	loaded, err := config.Load(config.Options{File: f.file, Environ: e.environ, PluginDefaults: e.pluginDefaults()})
+	loaded, err := config.Load(config.Options{File: f.file, Environ: e.Environ, PluginDefaults: e.PluginDefaults()})
 	if err != nil {
-		return trusting{}, usage(err)
+		return trusting{}, command.Usage(err)
 	}
 	cfg := loaded.Config
-	own, err := absolute(f.dirs)
+	own, err := command.Absolute(f.dirs)
 	if err != nil {
 		return trusting{}, err
 	}
 	cfg.Plugins.Dirs = append(own, cfg.Plugins.Dirs...)
 	if f.lock != "" {
 		if cfg.Plugins.Lock, err = filepath.Abs(f.lock); err != nil {
-			return trusting{}, usage(err)
+			return trusting{}, command.Usage(err)
 		}
 	}
 	if mode != "" {
 		cfg.Plugins.Trust = string(mode)
 	}
-	catalog, err := app.Catalog(cfg, e.builtins, slog.New(slog.DiscardHandler))
-	return trusting{cfg.Plugins.Lock, cfg.Plugins.Dirs, catalog}, usage(err)
+	catalog, err := app.Catalog(cfg, e.Builtins, slog.New(slog.DiscardHandler))
+	return trusting{cfg.Plugins.Lock, cfg.Plugins.Dirs, catalog}, command.Usage(err)
 }
 
 var errNoLock = errors.New("no lock file is named: give --plugin-lock FILE, or set plugins.lock in the configuration")
@@ -82,10 +80,10 @@ func targetOf(arg string) (target, error) {
 		return target{id: id}, nil
 	}
 	if !strings.Contains(arg, "/") && !strings.HasPrefix(arg, plugin.BinaryPrefix) {
-		return target{}, usage(fmt.Errorf("%w; a file is named with its folder, such as ./%s", err, arg))
+		return target{}, command.Usage(fmt.Errorf("%w; a file is named with its folder, such as ./%s", err, arg))
 	}
 	path, err := filepath.Abs(arg)
-	return target{file: path}, usage(err)
+	return target{file: path}, command.Usage(err)
 }
 
 // ids reads arguments that must all be IDs.
@@ -94,7 +92,7 @@ func ids(args []string) ([]plugin.ID, error) {
 	for i, arg := range args {
 		var err error
 		if out[i], err = plugin.ParseID(arg); err != nil {
-			return nil, usage(err)
+			return nil, command.Usage(err)
 		}
 	}
 	return out, nil
@@ -121,27 +119,13 @@ func folders(entries []pluginhost.Entry) []pluginhost.Entry {
 
 // absent explains that there is no binary of a plugin.
 func (e *env) absent(id plugin.ID) error {
-	for _, f := range e.builtins {
+	for _, f := range e.Builtins {
 		if f.Manifest().ID == id {
-			return usagef("%s is linked into this program; there is no file of it", id)
+			return command.Usagef("%s is linked into this program; there is no file of it", id)
 		}
 	}
 	return fmt.Errorf("there is no %s in the folders of plugins; mooncake plugins list shows what there is, --plugin-dir adds a folder", id.BinaryName())
 }
 
-// encode writes what a verb found as JSON or YAML; false for the table, which it leaves to
-// the caller.
-func (e *env) encode(v any, output string) (bool, error) {
-	switch output {
-	case "json":
-		enc := json.NewEncoder(e.stdout)
-		enc.SetIndent("", "  ")
-		return true, enc.Encode(v)
-	case "yaml":
-		return true, yaml.NewEncoder(e.stdout).Encode(v)
-	}
-	return false, nil
-}
-
 // short is the beginning of a checksum, as tables show it.
-func short(sum string) string { return dash(sum[:min(len(sum), 12)]) }
+func short(sum string) string { return output.Dash(sum[:min(len(sum), 12)]) }

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.yaml.in/yaml/v3"
 
+	"github.com/mooncake-go/mooncake/cmd/mooncake/internal/command"
 	"github.com/mooncake-go/mooncake/core/pluginhost"
 	"github.com/mooncake-go/mooncake/core/pluginhost/find"
 	"github.com/mooncake-go/mooncake/core/pluginhost/trust"
@@ -65,8 +66,8 @@ func (w workbench) plugin(id, version string) string {
 func (w workbench) run(args ...string) (code int, stdout, stderr string) {
 	w.t.Helper()
 	e, out, errOut := testEnv()
-	e.environ = []string{"XDG_DATA_HOME=" + w.home, "TMPDIR=" + w.home, "XDG_RUNTIME_DIR=" + w.home, "MOONCAKE_PLUGINS_DIRS=" + w.dir, "MOONCAKE_PLUGINS_LOCK=" + w.lock}
-	code = e.run(append([]string{"mooncake", "plugins"}, args...))
+	e.Environ = []string{"XDG_DATA_HOME=" + w.home, "TMPDIR=" + w.home, "XDG_RUNTIME_DIR=" + w.home, "MOONCAKE_PLUGINS_DIRS=" + w.dir, "MOONCAKE_PLUGINS_LOCK=" + w.lock}
+	code = run(e, append([]string{"mooncake", "plugins"}, args...))
 	return code, out.String(), errOut.String()
 }
 
@@ -81,16 +82,16 @@ func TestLockAndVerify(t *testing.T) {
 	w := newWorkbench(t)
 	fifo := w.plugin("evict/fifo", "1.0.0")
 	code, _, errOut := w.run("verify")
-	assert.Equal(t, exitFailure, code)
+	assert.Equal(t, command.ExitFailure, code)
 	assert.Contains(t, errOut, "mooncake plugins lock makes it")
 
 	var locked []lockedPlugin
-	require.Equal(t, exitOK, w.json(&locked, "lock"))
+	require.Equal(t, command.ExitOK, w.json(&locked, "lock"))
 	p, err := find.ReadProgram(fifo)
 	require.NoError(t, err)
 	assert.Equal(t, []lockedPlugin{{ID: "evict/fifo", Platform: "any", Version: "1.0.0", SHA256: p.SHA256, File: fifo, Change: "added"}}, locked)
 	code, out, _ := w.run("verify")
-	assert.Equal(t, exitOK, code)
+	assert.Equal(t, command.ExitOK, code)
 	assert.Regexp(t, `evict/fifo +ok +1\.0\.0`, out)
 
 	w.plugin("evict/fifo", "1.1.0")
@@ -98,34 +99,34 @@ func TestLockAndVerify(t *testing.T) {
 	require.NoError(t, os.Chmod(open, 0o777)) //nolint:gosec // what is refused
 	w.plugin("alloc/more", "1.0.0")
 	var checks []verified
-	require.Equal(t, exitFailure, w.json(&checks, "verify"))
+	require.Equal(t, command.ExitFailure, w.json(&checks, "verify"))
 	status := map[string]string{}
 	for _, c := range checks {
 		status[c.ID] = c.Status
 	}
 	assert.Equal(t, map[string]string{"evict/fifo": "mismatch", "evict/open": "refused", "alloc/more": "unlocked"}, status)
 	code, _, errOut = w.run("verify", "evict/fifo", "evict/none")
-	assert.Equal(t, exitFailure, code)
+	assert.Equal(t, command.ExitFailure, code)
 	assert.Contains(t, errOut, "2 of 2 plugins are not what is locked")
 
 	code, out, errOut = w.run("lock")
-	assert.Equal(t, exitOK, code)
+	assert.Equal(t, command.ExitOK, code)
 	assert.Regexp(t, `evict/fifo +any +1\.1\.0 +\w{12} +updated from 1\.0\.0`, out)
 	assert.Contains(t, errOut, "left out: "+open+": ")
 	code, out, _ = w.run("lock", "evict/fifo")
-	assert.Equal(t, exitOK, code)
+	assert.Equal(t, command.ExitOK, code)
 	assert.Contains(t, out, "unchanged")
 	code, _, errOut = w.run("lock", "evict/open")
-	assert.Equal(t, exitFailure, code)
+	assert.Equal(t, command.ExitFailure, code)
 	assert.Contains(t, errOut, "chmod go-w")
 
 	require.NoError(t, os.Remove(open))
 	require.NoError(t, os.Remove(fifo))
 	checks = nil
-	require.Equal(t, exitOK, w.json(&checks, "verify"), "what is locked need not be installed")
+	require.Equal(t, command.ExitOK, w.json(&checks, "verify"), "what is locked need not be installed")
 	assert.Contains(t, checks, verified{ID: "evict/fifo", Status: "absent", Locked: &lockedItem{"1.1.0", checks[1].Locked.SHA256}})
 	code, _, _ = w.run("verify", "evict/fifo")
-	assert.Equal(t, exitFailure, code, "unless it is named")
+	assert.Equal(t, command.ExitFailure, code, "unless it is named")
 }
 
 // TestAFolderThatCannotBeReadIsNoSuccess: what it holds is not known.
@@ -135,13 +136,13 @@ func TestAFolderThatCannotBeReadIsNoSuccess(t *testing.T) {
 	file := filepath.Join(w.home, "file")
 	require.NoError(t, os.WriteFile(file, nil, 0o600))
 	code, _, errOut := w.run("lock", "--plugin-dir", file)
-	require.Equal(t, exitOK, code)
+	require.Equal(t, command.ExitOK, code)
 	assert.Contains(t, errOut, "left out: "+file+": the plugin folder is not a folder")
 	code, _, _ = w.run("verify")
-	require.Equal(t, exitOK, code)
+	require.Equal(t, command.ExitOK, code)
 	for _, args := range [][]string{{"verify", "--plugin-dir", file}, {"verify", "evict/fifo", "--plugin-dir", file}} {
 		code, out, errOut := w.run(args...)
-		assert.Equal(t, exitFailure, code)
+		assert.Equal(t, command.ExitFailure, code)
 		assert.Regexp(t, `(?m)^- +refused .*the plugin folder is not a folder`, out)
 		assert.Contains(t, errOut, "1 of 2 plugins")
 	}
@@ -162,14 +163,14 @@ func TestLockOfAnotherPlatform(t *testing.T) {
 	w.write(filepath.Join(w.dir, "mooncake-plugin-evict-fifo"), "evict/fifo", "1.0.0", heads[trust.HostPlatform()])
 	other := w.write(filepath.Join(private(t), "mooncake-plugin-evict-fifo"), "evict/fifo", "1.0.1", heads[far])
 	code, _, errOut := w.run("lock", other)
-	assert.Equal(t, exitUsage, code)
+	assert.Equal(t, command.ExitUsage, code)
 	assert.Contains(t, errOut, "give --platform "+far)
 	code, _, errOut = w.run("lock", "--platform", "linux/s390x", other)
-	assert.Equal(t, exitUsage, code)
+	assert.Equal(t, command.ExitUsage, code)
 	assert.Contains(t, errOut, "not for linux/s390x")
 	for _, args := range [][]string{{"lock", "evict/fifo"}, {"lock", "--platform", far, other}, {"lock"}} {
 		code, _, errOut = w.run(args...)
-		require.Equal(t, exitOK, code, errOut)
+		require.Equal(t, command.ExitOK, code, errOut)
 	}
 	l, err := trust.ReadLock(w.lock)
 	require.NoError(t, err)
@@ -179,11 +180,11 @@ func TestLockOfAnotherPlatform(t *testing.T) {
 	assert.Equal(t, "1.0.1", entries[far].Version)
 	for _, args := range [][]string{{"lock", "--platform", far}, {"lock", "--platform", far, "evict/fifo"}} {
 		code, _, errOut = w.run(args...)
-		assert.Equal(t, exitUsage, code)
+		assert.Equal(t, command.ExitUsage, code)
 		assert.Contains(t, errOut, "--platform is about files")
 	}
 	var in inspection
-	require.Equal(t, exitOK, w.json(&in, "inspect", other))
+	require.Equal(t, command.ExitOK, w.json(&in, "inspect", other))
 	assert.Equal(t, trust.IsLocked, in.Trust, "as it is for its platform")
 }
 
@@ -192,33 +193,33 @@ func TestInstallAndRemove(t *testing.T) {
 	file := w.write(filepath.Join(private(t), "fifo-1.0.0"), "evict/fifo", "1.0.0", "#!/bin/false\x00")
 	target := filepath.Join(w.home, "mooncake", "plugins", "mooncake-plugin-evict-fifo")
 	var done installation
-	require.Equal(t, exitOK, w.json(&done, "install", file))
+	require.Equal(t, command.ExitOK, w.json(&done, "install", file))
 	assert.Equal(t, target, done.File)
 	assert.Equal(t, trust.Unlocked, done.Trust)
 	assert.Contains(t, strings.Join(done.Notes, "\n"), "run: mooncake plugins lock evict/fifo")
 
 	done = installation{}
 	file = w.write(file, "evict/fifo", "2.0.0", "#!/bin/false\x00")
-	require.Equal(t, exitOK, w.json(&done, "install", file, "--lock"))
+	require.Equal(t, command.ExitOK, w.json(&done, "install", file, "--lock"))
 	require.NotNil(t, done.Before)
 	assert.Equal(t, "1.0.0", done.Before.Version)
 	assert.Equal(t, trust.IsLocked, done.Trust)
 	assert.Empty(t, done.Notes)
 	code, out, _ := w.run("verify")
-	assert.Equal(t, exitOK, code, out)
+	assert.Equal(t, command.ExitOK, code, out)
 	elsewhere := private(t)
 	code, out, _ = w.run("install", file, "--dir", elsewhere)
-	assert.Equal(t, exitOK, code)
+	assert.Equal(t, command.ExitOK, code)
 	assert.Contains(t, out, "note: "+elsewhere+" is not searched")
 
 	w.plugin("evict/fifo", "3.0.0") // comes first
 	var gone removal
-	require.Equal(t, exitOK, w.json(&gone, "remove", "evict/fifo"))
+	require.Equal(t, command.ExitOK, w.json(&gone, "remove", "evict/fifo"))
 	assert.Equal(t, filepath.Join(w.dir, "mooncake-plugin-evict-fifo"), gone.File)
 	assert.Equal(t, []string{target}, gone.Left)
 	assert.False(t, gone.Unlocked, "the one that is left needs it")
 	code, out, _ = w.run("remove", "evict/fifo")
-	assert.Equal(t, exitOK, code)
+	assert.Equal(t, command.ExitOK, code)
 	assert.Contains(t, out, "removed evict/fifo from "+w.lock)
 	assert.NoFileExists(t, target)
 	l, err := trust.ReadLock(w.lock)
@@ -230,18 +231,18 @@ func TestInstallAndRemove(t *testing.T) {
 		code int
 		want string
 	}{
-		{[]string{"remove", "evict/fifo"}, exitFailure, "there is no mooncake-plugin-evict-fifo"},
-		{[]string{"remove", "evict/lru"}, exitUsage, "linked into this program"},
-		{[]string{"remove"}, exitUsage, "takes one ID"},
-		{[]string{"remove", "fifo"}, exitUsage, "kind/name"},
-		{[]string{"install", w.lock}, exitUsage, "neither an ELF program nor a script"},
-		{[]string{"install", filepath.Join(w.dir, "none")}, exitFailure, "no such file"},
-		{[]string{"install", file, "-o", "xml"}, exitUsage, "xml"},
-		{[]string{"lock", "fifo"}, exitUsage, "./fifo"},
-		{[]string{"lock", "evict/lru"}, exitUsage, "linked into this program"},
-		{[]string{"verify", "x"}, exitUsage, "kind/name"},
-		{[]string{"inspect", "evict/none"}, exitFailure, "there is no mooncake-plugin-evict-none"},
-		{[]string{"inspect", w.lock}, exitUsage, "neither an ELF program nor a script"},
+		{[]string{"remove", "evict/fifo"}, command.ExitFailure, "there is no mooncake-plugin-evict-fifo"},
+		{[]string{"remove", "evict/lru"}, command.ExitUsage, "linked into this program"},
+		{[]string{"remove"}, command.ExitUsage, "takes one ID"},
+		{[]string{"remove", "fifo"}, command.ExitUsage, "kind/name"},
+		{[]string{"install", w.lock}, command.ExitUsage, "neither an ELF program nor a script"},
+		{[]string{"install", filepath.Join(w.dir, "none")}, command.ExitFailure, "no such file"},
+		{[]string{"install", file, "-o", "xml"}, command.ExitUsage, "xml"},
+		{[]string{"lock", "fifo"}, command.ExitUsage, "./fifo"},
+		{[]string{"lock", "evict/lru"}, command.ExitUsage, "linked into this program"},
+		{[]string{"verify", "x"}, command.ExitUsage, "kind/name"},
+		{[]string{"inspect", "evict/none"}, command.ExitFailure, "there is no mooncake-plugin-evict-none"},
+		{[]string{"inspect", w.lock}, command.ExitUsage, "neither an ELF program nor a script"},
 	} {
 		code, _, errOut := w.run(c.args...)
 		assert.Equal(t, c.code, code, "%v: %s", c.args, errOut)
@@ -250,7 +251,7 @@ func TestInstallAndRemove(t *testing.T) {
 	w.lock = ""
 	for _, args := range [][]string{{"lock"}, {"verify"}, {"install", file, "--lock"}} {
 		code, _, errOut := w.run(args...)
-		assert.Equal(t, exitUsage, code)
+		assert.Equal(t, command.ExitUsage, code)
 		assert.Contains(t, errOut, "give --plugin-lock FILE")
 	}
 }
@@ -260,9 +261,9 @@ func TestInspect(t *testing.T) {
 	fifo := w.plugin("evict/fifo", "1.0.0")
 	w.plugin("evict/lru", "9.9.9")
 	code, _, _ := w.run("lock", "evict/fifo")
-	require.Equal(t, exitOK, code)
+	require.Equal(t, command.ExitOK, code)
 	code, out, _ := w.run("inspect", "evict/fifo")
-	assert.Equal(t, exitOK, code)
+	assert.Equal(t, command.ExitOK, code)
 	for _, want := range []string{
 		`version +1\.0\.0`, `stability +beta`, `contract +1; this program speaks 1`, `home +` + fifo, `state +available`, `platform +any`,
 		`sha256 +[0-9a-f]{64}`, `trust +locked`, `lock file +` + w.lock, `locked +any 1\.0\.0 [0-9a-f]{64}`, `plugins\.evict\.fifo\.config`,
@@ -271,20 +272,20 @@ func TestInspect(t *testing.T) {
 		assert.Regexp(t, want, out)
 	}
 	var in inspection
-	require.Equal(t, exitOK, w.json(&in, "inspect", "evict/lru"))
+	require.Equal(t, command.ExitOK, w.json(&in, "inspect", "evict/lru"))
 	assert.Equal(t, pluginhost.HomeBuiltin, in.Home)
 	assert.Equal(t, trust.BuiltIn, in.Trust)
 	require.Len(t, in.Others, 1)
 	assert.Equal(t, "9.9.9", in.Others[0].Version)
 	assert.Contains(t, in.Others[0].Reason, "does not have it")
 	in = inspection{}
-	require.Equal(t, exitOK, w.json(&in, "inspect", filepath.Join(w.dir, "mooncake-plugin-evict-lru")))
+	require.Equal(t, command.ExitOK, w.json(&in, "inspect", filepath.Join(w.dir, "mooncake-plugin-evict-lru")))
 	assert.Equal(t, trust.Unlocked, in.Trust)
 	assert.Equal(t, "failed", in.State)
 	assert.True(t, in.Others[0].First, "the one that is linked in comes first")
 
 	code, out, _ = w.run("inspect", "evict/fifo", "-o", "yaml")
-	assert.Equal(t, exitOK, code)
+	assert.Equal(t, command.ExitOK, code)
 	var raw map[string]any
 	require.NoError(t, yaml.NewDecoder(bytes.NewReader([]byte(out))).Decode(&raw))
 	assert.Equal(t, "evict/fifo", raw["id"])
@@ -293,13 +294,13 @@ func TestInspect(t *testing.T) {
 // TestASchemaIsTheAuthors: whatever it holds, it is shown or left out.
 func TestASchemaIsTheAuthors(t *testing.T) {
 	var out bytes.Buffer
-	require.NoError(t, writeSettings(&out, "evict/x", map[string]any{"properties": map[string]any{
+	writeSettings(&out, "evict/x", map[string]any{"properties": map[string]any{
 		"a": 5, "b": nil, "c": map[string]any{"type": []any{"string", "null"}, "default": nil, "enum": "no", "description": 7},
 		"d\x1b[31m": map[string]any{"minimum": 0.5, "default": 1e300},
-	}}))
+	}})
 	assert.NotContains(t, out.String(), "\x1b")
 	assert.Contains(t, out.String(), "from 0.5")
 	out.Reset()
-	require.NoError(t, writeSettings(&out, "evict/x", "nonsense"))
+	writeSettings(&out, "evict/x", "nonsense")
 	assert.Contains(t, out.String(), "no settings")
 }

@@ -2,11 +2,13 @@ package cli
 
 import (
 	"fmt"
+	"io"
 	"slices"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
+	"github.com/mooncake-go/mooncake/cmd/mooncake/internal/command"
+	"github.com/mooncake-go/mooncake/cmd/mooncake/internal/output"
 	"github.com/mooncake-go/mooncake/core/pluginhost"
 	"github.com/mooncake-go/mooncake/core/pluginhost/trust"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
@@ -35,14 +37,14 @@ Nothing is run.`,
 				return err
 			}
 			if t.lock == "" {
-				return usage(errNoLock)
+				return command.Usage(errNoLock)
 			}
 			lock, err := trust.ReadLock(t.lock)
 			if err != nil {
 				return err
 			}
 			checks := verify(t.catalog.List(), lock, named)
-			return e.writeVerified(checks, f.output)
+			return e.writeVerified(checks, f.format)
 		},
 	}
 	f.register(cmd)
@@ -112,32 +114,32 @@ func verifyOne(en pluginhost.Entry, lock trust.Lock, shadowed bool) verified {
 	return v
 }
 
-func (e *env) writeVerified(checks []verified, output string) error {
+func (e *env) writeVerified(checks []verified, format output.Format) error {
 	failed := 0
 	for _, v := range checks {
 		if v.failed {
 			failed++
 		}
 	}
-	written, err := e.encode(checks, output)
-	if !written {
-		t := tabwriter.NewWriter(e.stdout, 0, 0, 2, ' ', 0)
-		fmt.Fprintln(t, "ID\tSTATUS\tVERSION\tSHA256\tLOCKED VERSION\tLOCKED SHA256\tFILE")
-		for _, v := range checks {
-			var locked lockedItem
-			if v.Locked != nil {
-				locked = *v.Locked
-			}
-			file := dash(v.File)
-			if v.Reason != "" {
-				file += " (" + v.Reason + ")"
-			}
-			fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", v.ID, v.Status, dash(printable(v.Version)), short(v.SHA256), dash(printable(locked.Version)), short(locked.SHA256), printable(file))
-		}
-		err = t.Flush()
-	}
+	err := output.Print(e.Stdout, format, checks, func(w io.Writer) { tableVerified(w, checks) })
 	if err == nil && failed > 0 {
 		err = fmt.Errorf("%d of %d plugins are not what is locked; if you trust them, run mooncake plugins lock", failed, len(checks))
 	}
 	return err
+}
+
+func tableVerified(w io.Writer, checks []verified) {
+	t := output.NewColumns("ID", "STATUS", "VERSION", "SHA256", "LOCKED VERSION", "LOCKED SHA256", "FILE")
+	for _, v := range checks {
+		var locked lockedItem
+		if v.Locked != nil {
+			locked = *v.Locked
+		}
+		file := output.Dash(v.File)
+		if v.Reason != "" {
+			file += " (" + v.Reason + ")"
+		}
+		t.Row(v.ID, v.Status, output.Dash(v.Version), short(v.SHA256), output.Dash(locked.Version), short(locked.SHA256), file)
+	}
+	_ = t.Write(w) // The writer keeps the error.
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/mooncake-go/mooncake/cmd/mooncake/internal/command"
 	"github.com/mooncake-go/mooncake/core/config"
 )
 
@@ -45,7 +46,7 @@ func TestOneWayToNameThePool(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			for _, verb := range []string{"why", "admin"} {
 				e, _, _ := testEnv()
-				cmd := child(e.root(), verb)
+				cmd := command.Child(e.root(), verb)
 				require.NoError(t, cmd.ParseFlags(c.args))
 				address, err := config.LoadPool(cmd.Flags(), c.environ)
 				require.NoError(t, err)
@@ -53,7 +54,7 @@ func TestOneWayToNameThePool(t *testing.T) {
 				assert.Equal(t, host+":"+c.port, address, verb)
 			}
 			e, _, _ := testEnv()
-			cmd := child(child(e.root(), "client"), "get")
+			cmd := command.Child(command.Child(e.root(), "client"), "get")
 			require.NoError(t, cmd.ParseFlags(c.args))
 			loaded, err := config.Load(config.Options{Role: config.RoleClient, Flags: cmd.Flags(), Environ: c.environ})
 			require.NoError(t, err)
@@ -61,7 +62,7 @@ func TestOneWayToNameThePool(t *testing.T) {
 		})
 	}
 	e, _, stderr := testEnv()
-	assert.Equal(t, exitUsage, e.run([]string{"mooncake", "client", "ls", "--master", "a:1", "--master_server_address", "b:1"}))
+	assert.Equal(t, command.ExitUsage, run(e, []string{"mooncake", "client", "ls", "--master", "a:1", "--master_server_address", "b:1"}))
 	assert.Contains(t, stderr.String(), "is not what --master_server_address says")
 }
 
@@ -69,7 +70,7 @@ func TestOneWayToNameThePool(t *testing.T) {
 func TestTheHelpNamesThePool(t *testing.T) {
 	for _, verb := range []string{"why", "admin segments", "admin drain start", "client", "client get", "client serve", "store"} {
 		e, stdout, stderr := testEnv()
-		require.Equal(t, exitOK, e.run(append([]string{"mooncake"}, strings.Fields(verb+" --help")...)))
+		require.Equal(t, command.ExitOK, run(e, append([]string{"mooncake"}, strings.Fields(verb+" --help")...)))
 		help := stdout.String() + stderr.String()
 		assert.Contains(t, help, "--master host:port", verb)
 		assert.Contains(t, help, config.MasterUsage, verb)
@@ -83,7 +84,7 @@ func TestTheEarlierFlagStillWorks(t *testing.T) {
 	srv := httptest.NewServer(port)
 	defer srv.Close()
 	e, stdout, stderr := testEnv()
-	assert.Equal(t, exitOK, e.run([]string{"mooncake", "why", "k", "--admin_address", srv.Listener.Addr().String()}))
+	assert.Equal(t, command.ExitOK, run(e, []string{"mooncake", "why", "k", "--admin_address", srv.Listener.Addr().String()}))
 	assert.NotContains(t, stdout.String(), "deprecated")
 	assert.Contains(t, stderr.String(), "name the pool with --master")
 }
@@ -130,7 +131,7 @@ func TestUnknownFlagsNameTheNearest(t *testing.T) {
 		"mooncake client get k --master_server_addresss a": "did you mean --master_server_address?",
 	} {
 		e, _, stderr := testEnv()
-		assert.NotEqual(t, exitOK, e.run(strings.Fields(args)), args)
+		assert.NotEqual(t, command.ExitOK, run(e, strings.Fields(args)), args)
 		assert.Contains(t, stderr.String(), want, args)
 	}
 }
@@ -163,7 +164,7 @@ func TestUnknownVerbsBelow(t *testing.T) {
 		"mooncake whatever-this-is-no": `unknown command "whatever-this-is-no"`,
 	} {
 		e, _, stderr := testEnv()
-		assert.Equal(t, exitUsage, e.run(strings.Fields(args)), args)
+		assert.Equal(t, command.ExitUsage, run(e, strings.Fields(args)), args)
 		assert.Contains(t, stderr.String(), want, args)
 	}
 }

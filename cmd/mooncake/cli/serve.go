@@ -8,13 +8,14 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/mooncake-go/mooncake/cmd/mooncake/internal/command"
 	"github.com/mooncake-go/mooncake/core/app"
 	"github.com/mooncake-go/mooncake/core/config"
 	"github.com/mooncake-go/mooncake/core/store"
 )
 
 func (e *env) serveCmd() *cobra.Command {
-	return withRole(&cobra.Command{
+	return e.WithRole(&cobra.Command{
 		Use:   "serve",
 		Short: "Be the client of the pool for other processes of this host",
 		Long: `Owns the transports, and memory of the pool unless --global_segment_size is 0, for
@@ -26,13 +27,13 @@ again by themselves. It waits for the master for --max_wait_time. Answers to ups
 		Example: `  mooncake client serve --global_segment_size 16GB --master_server_address 10.0.0.1:50051
   mooncake client serve --global_segment_size 0 --local_socket /run/mooncake/client.sock
   mooncake_client -global_segment_size "4 GB" -master_server_address 10.0.0.1:50051 -host 10.0.0.7 -port 50052`,
-		Args: noArgs,
+		Args: command.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			loaded, log, err := e.load(cmd)
+			loaded, log, err := e.Load(cmd)
 			if err != nil {
 				return err
 			}
-			return app.Run(cmd.Context(), log, app.Admin(loaded.Config, "client", version), app.Serve(loaded.Config, e.builtins))
+			return app.Run(cmd.Context(), log, app.Admin(loaded.Config, "client", e.Version), app.Serve(loaded.Config, e.Builtins))
 		},
 	}, config.RoleStore)
 }
@@ -52,7 +53,7 @@ func (e *env) openPool(ctx context.Context, cmd *cobra.Command, cfg config.Confi
 		return nil, nil, err
 	}
 	if socket == "" {
-		c, err := app.OpenClient(ctx, cfg, e.builtins, app.ClientOptions{Log: log})
+		c, err := app.OpenClient(ctx, cfg, e.Builtins, app.ClientOptions{Log: log})
 		if err != nil {
 			return nil, nil, err
 		}

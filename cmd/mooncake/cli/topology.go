@@ -9,6 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/mooncake-go/mooncake/cmd/mooncake/internal/command"
+	"github.com/mooncake-go/mooncake/cmd/mooncake/internal/output"
 	"github.com/mooncake-go/mooncake/core/app"
 	"github.com/mooncake-go/mooncake/core/config"
 	"github.com/mooncake-go/mooncake/core/topology"
@@ -16,8 +18,14 @@ import (
 	"github.com/mooncake-go/mooncake/core/topology/show"
 )
 
+// The formats that only topology has.
+const (
+	tree   output.Format = "tree"
+	matrix output.Format = "matrix"
+)
+
 type topologyFlags struct {
-	output             string
+	format             output.Format
 	asJSON, asTree     bool
 	devices            string
 	filters, exclude   string
@@ -51,11 +59,12 @@ GPUs are numbered in the order of their PCI addresses, as the vendors' tools do.
   mooncake topology --device-name mlx5_0,mlx5_1 --json
   mooncake topology --record machine.txt
   mooncake topology --root machine.txt --tree`,
-		Args: noArgs,
+		Args: command.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return e.topology(f, cmd.Flags().Changed("output")) },
 	}
 	flags := cmd.Flags()
-	flags.StringVarP(&f.output, "output", "o", "table", "table, tree, json (all that is known), or matrix (the JSON that MC_CUSTOM_TOPO_JSON takes)")
+	output.Flag(flags, &f.format, "table, tree, json (all that is known), or matrix (the JSON that MC_CUSTOM_TOPO_JSON takes)",
+		output.Table, tree, output.JSON, matrix)
 	flags.BoolVar(&f.asJSON, "json", false, "the same as -o json")
 	flags.BoolVar(&f.asTree, "tree", false, "the same as -o tree")
 	flags.StringVar(&f.devices, "device-name", "", "RDMA devices to use, separated by commas; empty for all")
@@ -69,17 +78,13 @@ GPUs are numbered in the order of their PCI addresses, as the vendors' tools do.
 }
 
 func (e *env) topology(f topologyFlags, outputGiven bool) error {
-	outputs := []string{"table", "tree", "json", "matrix"}
-	if !slices.Contains(outputs, f.output) {
-		return badOutput(f.output, outputs...)
-	}
 	switch {
 	case f.asJSON && f.asTree, outputGiven && (f.asJSON || f.asTree):
-		return usagef("-o, --json and --tree say the same thing; give one of them")
+		return command.Usagef("-o, --json and --tree say the same thing; give one of them")
 	case f.asJSON:
-		f.output = "json"
+		f.format = output.JSON
 	case f.asTree:
-		f.output = "tree"
+		f.format = tree
 	}
 	root, closer, err := machineRoot(f.root)
 	if err != nil {
@@ -97,27 +102,27 @@ func (e *env) topology(f topologyFlags, outputGiven bool) error {
 	if err != nil {
 		return err
 	}
-	switch f.output {
-	case "tree":
-		err = show.Tree(e.stdout, m, choice)
-	case "json":
-		return show.JSON(e.stdout, m, choice)
-	case "matrix":
-		err = show.Matrix(e.stdout, choice)
+	switch f.format {
+	case tree:
+		err = show.Tree(e.Stdout, m, choice)
+	case output.JSON:
+		return show.JSON(e.Stdout, m, choice)
+	case matrix:
+		err = show.Matrix(e.Stdout, choice)
 	default:
-		err = show.Table(e.stdout, m, choice)
+		err = show.Table(e.Stdout, m, choice)
 	}
 	for _, w := range slices.Concat(m.Warnings, choice.Warnings) {
-		fmt.Fprintln(e.stderr, "warning:", w)
+		fmt.Fprintln(e.Stderr, "warning:", w)
 	}
 	return err
 }
 
 // chooseDevices chooses as a node of this configuration would, with the flags over it.
 func (e *env) chooseDevices(f topologyFlags, m topology.Machine) (topology.Choice, error) {
-	loaded, err := config.Load(config.Options{Role: config.RoleStore, File: f.file, Environ: e.environ, PluginDefaults: e.pluginDefaults()})
+	loaded, err := config.Load(config.Options{Role: config.RoleStore, File: f.file, Environ: e.Environ, PluginDefaults: e.PluginDefaults()})
 	if err != nil {
-		return topology.Choice{}, usage(err)
+		return topology.Choice{}, command.Usage(err)
 	}
 	s := loaded.Config.Store
 	if f.devices != "" {
@@ -146,7 +151,7 @@ func machineRoot(name string) (fs.FS, io.Closer, error) {
 	}
 	info, err := os.Stat(name)
 	if err != nil {
-		return nil, nil, usage(fmt.Errorf("--root: %w", err))
+		return nil, nil, command.Usage(fmt.Errorf("--root: %w", err))
 	}
 	if info.IsDir() {
 		// A copy of a stranger's tree may hold links that lead out of it.
@@ -157,7 +162,7 @@ func machineRoot(name string) (fs.FS, io.Closer, error) {
 		return root.FS(), root, nil
 	}
 	if !info.Mode().IsRegular() {
-		return nil, nil, usagef("--root: %q is neither a folder nor a file", name)
+		return nil, nil, command.Usagef("--root: %q is neither a folder nor a file", name)
 	}
 	file, err := os.Open(name)
 	if err != nil {
@@ -166,7 +171,7 @@ func machineRoot(name string) (fs.FS, io.Closer, error) {
 	defer file.Close()
 	r, err := recording.Read(file)
 	if err != nil {
-		return nil, nil, usage(fmt.Errorf("--root %s: %w", name, err))
+		return nil, nil, command.Usage(fmt.Errorf("--root %s: %w", name, err))
 	}
 	return r.FS(), io.NopCloser(nil), nil
 }
@@ -178,7 +183,7 @@ func (e *env) recordMachine(root fs.FS, name string) error {
 		return err
 	}
 	if name == "-" {
-		_, err := r.WriteTo(e.stdout)
+		_, err := r.WriteTo(e.Stdout)
 		return err
 	}
 	file, err := os.Create(name)
@@ -192,7 +197,7 @@ func (e *env) recordMachine(root fs.FS, name string) error {
 	if err != nil {
 		return fmt.Errorf("--record: %w", err)
 	}
-	fmt.Fprintf(e.stdout, "%s: %d bytes of text without addresses and serial numbers (NUMA nodes: %d, RDMA devices: %d, network interfaces: %d, GPUs: %d)\n",
+	fmt.Fprintf(e.Stdout, "%s: %d bytes of text without addresses and serial numbers (NUMA nodes: %d, RDMA devices: %d, network interfaces: %d, GPUs: %d)\n",
 		name, size, len(m.Nodes), len(m.NICs), len(m.Nets), len(m.GPUs))
 	return nil
 }

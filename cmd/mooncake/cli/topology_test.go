@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/mooncake-go/mooncake/cmd/mooncake/internal/command"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -18,12 +19,12 @@ func TestTopology(t *testing.T) {
 		want, err := os.ReadFile(machines + "dgx-h100" + ending)
 		require.NoError(t, err)
 		e, stdout, stderr := testEnv()
-		require.Equal(t, exitOK, e.run([]string{"mooncake", "topology", "--root", machines + "dgx-h100.machine", "-o", output}), stderr.String())
+		require.Equal(t, command.ExitOK, run(e, []string{"mooncake", "topology", "--root", machines + "dgx-h100.machine", "-o", output}), stderr.String())
 		require.Equal(t, string(want), stdout.String())
 		require.Empty(t, stderr.String())
 	}
 	e, stdout, stderr := testEnv()
-	require.Equal(t, exitOK, e.run([]string{"mooncake", "topology"}), stderr.String())
+	require.Equal(t, command.ExitOK, run(e, []string{"mooncake", "topology"}), stderr.String())
 	require.Contains(t, stdout.String(), "cpu:")
 }
 
@@ -32,7 +33,7 @@ func TestTopologyOfSomeDevices(t *testing.T) {
 	require.NoError(t, os.WriteFile(custom, []byte(`{"cuda:0":[["mlx5_3"],["mlx5_0","mlx5_6"]]}`), 0o600))
 	matrix := func(args ...string) (out, warnings string) {
 		e, stdout, stderr := testEnv()
-		require.Equal(t, exitOK, e.run(append([]string{"mooncake", "topology", "--root", machines + "server8.machine", "-o", "matrix"}, args...)), stderr.String())
+		require.Equal(t, command.ExitOK, run(e, append([]string{"mooncake", "topology", "--root", machines + "server8.machine", "-o", "matrix"}, args...)), stderr.String())
 		return stdout.String(), stderr.String()
 	}
 	out, warnings := matrix("--device-name", "mlx5_0,mlx5_4,mlx9", "--exclude", "mlx5_4")
@@ -43,7 +44,7 @@ func TestTopologyOfSomeDevices(t *testing.T) {
 	assert.Empty(t, warnings)
 
 	e, stdout, _ := testEnv()
-	require.Equal(t, exitOK, e.run([]string{"mooncake", "topology", "--root", machines + "four-nics.machine", "--json"}))
+	require.Equal(t, command.ExitOK, run(e, []string{"mooncake", "topology", "--root", machines + "four-nics.machine", "--json"}))
 	var all struct {
 		Choice struct {
 			Devices []string
@@ -59,17 +60,17 @@ func TestTopologyOfSomeDevices(t *testing.T) {
 func TestTopologyRecord(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "machine.txt")
 	e, stdout, stderr := testEnv()
-	require.Equal(t, exitOK, e.run([]string{"mooncake", "topology", "--root", machines + "vm.machine", "--record", file}), stderr.String())
+	require.Equal(t, command.ExitOK, run(e, []string{"mooncake", "topology", "--root", machines + "vm.machine", "--record", file}), stderr.String())
 	assert.Contains(t, stdout.String(), "NUMA nodes: 1, RDMA devices: 1, network interfaces: 2, GPUs: 0")
 	tree := func(root string) string {
 		e, stdout, stderr := testEnv()
-		require.Equal(t, exitOK, e.run([]string{"mooncake", "topology", "--tree", "--root", root}), stderr.String())
+		require.Equal(t, command.ExitOK, run(e, []string{"mooncake", "topology", "--tree", "--root", root}), stderr.String())
 		return stdout.String()
 	}
 	require.Equal(t, tree(machines+"vm.machine"), tree(file))
 
 	e, stdout, _ = testEnv()
-	require.Equal(t, exitOK, e.run([]string{"mooncake", "topology", "--root", file, "--record", "-"}))
+	require.Equal(t, command.ExitOK, run(e, []string{"mooncake", "topology", "--root", file, "--record", "-"}))
 	text, err := os.ReadFile(file)
 	require.NoError(t, err)
 	require.Equal(t, string(text), stdout.String())
@@ -78,7 +79,7 @@ func TestTopologyRecord(t *testing.T) {
 	require.NoError(t, os.MkdirAll(filepath.Join(folder, "sys/devices/system/node/node3"), 0o750))
 	assert.Equal(t, "NUMA node 3\n", tree(folder))
 	e, _, stderr = testEnv()
-	require.Equal(t, exitOK, e.run([]string{"mooncake", "topology", "--root", t.TempDir()}))
+	require.Equal(t, command.ExitOK, run(e, []string{"mooncake", "topology", "--root", t.TempDir()}))
 	assert.Contains(t, stderr.String(), "there is no /sys")
 }
 
@@ -96,11 +97,11 @@ func TestTopologyRefuses(t *testing.T) {
 		"takes no arguments":                      {"stray"},
 	} {
 		e, _, stderr := testEnv()
-		assert.Equal(t, exitUsage, e.run(append([]string{"mooncake", "topology"}, args...)), want)
+		assert.Equal(t, command.ExitUsage, run(e, append([]string{"mooncake", "topology"}, args...)), want)
 		assert.Contains(t, stderr.String(), want)
 	}
 	e, _, stderr := testEnv()
-	assert.Equal(t, exitFailure, e.run([]string{"mooncake", "topology", "--record", "/nonexistent/m"}))
+	assert.Equal(t, command.ExitFailure, run(e, []string{"mooncake", "topology", "--record", "/nonexistent/m"}))
 	assert.Contains(t, stderr.String(), "--record: open /nonexistent/m")
 }
 
@@ -110,8 +111,8 @@ func TestTopologyFollowsTheConfiguration(t *testing.T) {
 	require.NoError(t, os.WriteFile(file, []byte("store:\n  device_exclude: [mlx5_3]\n"), 0o600))
 	devices := func(environ []string, args ...string) string {
 		e, stdout, stderr := testEnv()
-		e.environ = environ
-		require.Equal(t, exitOK, e.run(append([]string{"mooncake", "topology", "--root", machines + "four-nics.machine", "-o", "matrix"}, args...)), stderr.String())
+		e.Environ = environ
+		require.Equal(t, command.ExitOK, run(e, append([]string{"mooncake", "topology", "--root", machines + "four-nics.machine", "-o", "matrix"}, args...)), stderr.String())
 		return stdout.String()
 	}
 	assert.Equal(t, `{"cpu:0":[[],["mlx5_2"]],"cpu:1":[["mlx5_2"],[]]}`+"\n", devices([]string{"MC_TE_FILTERS=mlx5_2"}, "--config", file))

@@ -9,12 +9,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/mooncake-go/mooncake/cmd/mooncake/internal/command"
 	"github.com/mooncake-go/mooncake/core/api/rest"
 	"github.com/mooncake-go/mooncake/core/master/metrics"
 )
 
 func (e *env) whyCmd() *cobra.Command {
-	a := &adminFlags{environ: e.environ}
+	a := &adminFlags{environ: e.Environ}
 	tenant := ""
 	cmd := &cobra.Command{
 		Use:   "why KEY",
@@ -26,14 +27,14 @@ keys that are gone for a while only.`,
 		Example: `  mooncake why model/page-1
   mooncake why model/page-1 --tenant team-a --master 10.0.0.1:50051
   mooncake why model/page-1 -o json`,
-		Args: wantArgs(1, 1, "one key"),
+		Args: command.Keys(1, 1, "one key"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.ask(cmd, func(ctx context.Context, c *rest.Client) error {
 				s, err := c.Why(ctx, tenant, args[0])
 				if err != nil {
 					return err
 				}
-				return e.show(a, s, func() { writeStory(e.stdout, s, time.Now()) })
+				return e.show(a, s, func(w io.Writer) { writeStory(w, s, time.Now()) })
 			})
 		},
 	}

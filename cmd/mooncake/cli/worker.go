@@ -5,13 +5,11 @@ import (
 	"context"
 	"errors"
 	"maps"
-	"os"
-	"os/signal"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/mooncake-go/mooncake/cmd/mooncake/internal/command"
 	"github.com/mooncake-go/mooncake/core/app"
 	"github.com/mooncake-go/mooncake/core/bench/demo"
 	"github.com/mooncake-go/mooncake/core/config"
@@ -31,13 +29,13 @@ func (e *env) workerCmd() *cobra.Command {
 		Use:    "demo-worker",
 		Short:  "A worker process of the demo",
 		Hidden: true,
-		Args:   noArgs,
+		Args:   command.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			job, err := demo.ReadJob(e.stdin)
+			job, err := demo.ReadJob(e.Stdin)
 			if err != nil {
-				return usage(err)
+				return command.Usage(err)
 			}
-			loaded, err := config.Load(config.Options{Role: config.RoleClient, PluginDefaults: e.pluginDefaults()})
+			loaded, err := config.Load(config.Options{Role: config.RoleClient, PluginDefaults: e.PluginDefaults()})
 			if err != nil {
 				return err
 			}
@@ -50,17 +48,17 @@ func (e *env) workerCmd() *cobra.Command {
 			}
 			cfg.Plugins.Dirs = job.PluginDirs
 			cfg.Admin.Socket = config.SocketOn // It shows in `plugins list` like the rest of the pool.
-			log, err := observe.NewLogger(e.stderr, "info", "text")
+			log, err := observe.NewLogger(e.Stderr, "info", "text")
 			if err != nil {
 				return err
 			}
-			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+			ctx, stop := command.UntilInterrupted(cmd.Context())
 			defer stop()
-			c, err := app.OpenClient(ctx, cfg, e.builtins, app.ClientOptions{Log: log, AllocWait: job.AllocWait})
+			c, err := app.OpenClient(ctx, cfg, e.Builtins, app.ClientOptions{Log: log, AllocWait: job.AllocWait})
 			if err != nil {
 				return err
 			}
-			err = job.Serve(ctx, &demoPool{c: c.Store, client: c}, e.stdout)
+			err = job.Serve(ctx, &demoPool{c: c.Store, client: c}, e.Stdout)
 			return errors.Join(err, c.Close(context.WithoutCancel(ctx)))
 		},
 	}
