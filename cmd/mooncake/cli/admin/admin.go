@@ -30,7 +30,7 @@ func (e *verbs) register(cmd *cobra.Command) {
 	config.RegisterPoolFlags(f)
 	f.StringVar(&e.address, "admin_address", "", "host:port of the master's admin port")
 	f.Lookup("admin_address").Hidden = true
-	f.DurationVar(&e.timeout, "timeout", 10*time.Second, "most time for one answer of the master")
+	f.DurationVar(&e.timeout, "timeout", 10*time.Second, "limit for each answer of the master")
 	output.Flag(f, &e.format, "", output.Text, output.JSON)
 }
 
@@ -72,10 +72,10 @@ func New(env *command.Env) *cobra.Command {
 	e := &verbs{Env: env}
 	cmd := command.Group(&cobra.Command{
 		Use:   "admin",
-		Short: "Look after a running pool: segments, drains, tenants, tasks",
-		Long: `Asks the admin port of a running master, or has it change something. The port is not
-authenticated: whoever reaches it can do all of this. The pool is named as for a client: by
---master, by MOONCAKE_MASTER, or in a configuration file.`,
+		Short: "Show and change a running pool: segments, drains, tenants, tasks",
+		Long: `Uses the admin port of a running master. The port has no authentication: every process that
+reaches it can do all of this. Name the pool as for a client: with --master, with
+MOONCAKE_MASTER, or in a configuration file.`,
 		Example: `  mooncake admin segments
   mooncake admin drain start 10.0.0.7:12300 --wait
   mooncake admin tenants set team-a 200GB --master 10.0.0.1:50051`,
@@ -87,10 +87,10 @@ authenticated: whoever reaches it can do all of this. The pool is named as for a
 func (e *verbs) segmentsCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:   "segments",
-		Short: "List the mounted segments, how full they are, and what the master thinks of them",
-		Long: `Lists every mounted segment. WEIGHT is the share of new objects that a segment gets beside
-a healthy one: it falls at once when its node is silent, slow or fails transfers, and comes
-back gradually. UNTIL is when a graceful unmount becomes final.`,
+		Short: "List the mounted segments, how full they are, and how the master rates them",
+		Long: `Lists every mounted segment. WEIGHT is the share of new objects that a segment gets in
+comparison with a healthy one. It falls at once when the node is silent, slow or fails
+transfers, and recovers gradually. UNTIL is the time at which a graceful unmount becomes final.`,
 		Example: `  mooncake admin segments
   mooncake admin segments -o json`,
 		Args: command.NoArgs,
@@ -128,7 +128,7 @@ func writeSegments(w io.Writer, list []rest.Segment) {
 func (e *verbs) summaryCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:   "summary",
-		Short: "Say what the pool holds now and what it did since the master started",
+		Short: "Show what the pool holds now and what it has done since the master started",
 		Example: `  mooncake admin summary
   mooncake admin summary -o json`,
 		Args: command.NoArgs,
@@ -170,14 +170,14 @@ func (e *verbs) removeAllCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "remove-all",
 		Short: "Remove every object of the pool, or of one tenant",
-		Long: `Removes every object that nobody reads; with --force also what is being read, which the
-readers notice as a miss. Nothing brings the objects back, so it wants --yes.`,
+		Long: `Removes every object that no client is reading. With --force it also removes objects that are
+being read; their readers get a miss. The objects cannot be restored, so --yes is required.`,
 		Example: `  mooncake admin remove-all --yes
   mooncake admin remove-all --tenant team-a --force --yes`,
 		Args: command.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if !yes {
-				return command.Usagef("this removes the objects for good; say --yes if that is what you want")
+				return command.Usagef("this removes the objects permanently; give --yes to confirm")
 			}
 			return e.ask(cmd, func(ctx context.Context, c *rest.Client) error {
 				n, err := c.RemoveAll(ctx, tenant, force)
@@ -189,7 +189,7 @@ readers notice as a miss. Nothing brings the objects back, so it wants --yes.`,
 		},
 	}
 	cmd.Flags().StringVar(&tenant, "tenant", "", "only this tenant's objects (default: all tenants)")
-	cmd.Flags().BoolVar(&force, "force", false, "also what is being read")
-	cmd.Flags().BoolVar(&yes, "yes", false, "really do it")
+	cmd.Flags().BoolVar(&force, "force", false, "also remove objects that are being read")
+	cmd.Flags().BoolVar(&yes, "yes", false, "confirm the removal")
 	return cmd
 }

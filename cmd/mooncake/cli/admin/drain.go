@@ -13,16 +13,16 @@ import (
 	"github.com/mooncake-go/mooncake/core/master/metrics"
 )
 
-// jobPoll is how often --wait looks at a job.
+// jobPoll is the interval at which --wait polls a job.
 const jobPoll = 500 * time.Millisecond
 
 func (e *verbs) drainCmd() *cobra.Command {
 	return command.Group(&cobra.Command{
 		Use:   "drain",
-		Short: "Move everything off segments before their node is stopped",
-		Long: `A drain job moves the objects of segments to others. The segments take no new objects
-meanwhile, and stay drained when the job has succeeded; when it fails or is canceled they
-take objects again. Segments have the names that 'mooncake admin segments' shows.`,
+		Short: "Move all objects off segments before their node is stopped",
+		Long: `A drain job moves the objects of some segments to others. Meanwhile the segments take no new
+objects. They stay drained if the job succeeds, and take objects again if it fails or is
+canceled. 'mooncake admin segments' shows the names of segments.`,
 		Example: `  mooncake admin drain start 10.0.0.7:12300 --wait
   mooncake admin drain status 7-8`,
 	}, e.drainStartCmd(), e.drainStatusCmd(), e.drainCancelCmd())
@@ -34,7 +34,7 @@ func (e *verbs) drainStartCmd() *cobra.Command {
 	wait := false
 	cmd := &cobra.Command{
 		Use:   "start SEGMENT...",
-		Short: "Begin to empty segments",
+		Short: "Start to empty segments",
 		Example: `  mooncake admin drain start 10.0.0.7:12300
   mooncake admin drain start 10.0.0.7:12300 --to 10.0.0.8:12300 --moves 16 --wait`,
 		Args: command.Args(1, -1, "the names of one segment or more"),
@@ -54,9 +54,9 @@ func (e *verbs) drainStartCmd() *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().StringSliceVar(&to, "to", nil, "segments that take the objects (default: any other)")
-	cmd.Flags().IntVar(&moves, "moves", moves, "moves at once")
-	cmd.Flags().BoolVar(&wait, "wait", false, "wait for the end; exit code 1 unless it succeeds")
+	cmd.Flags().StringSliceVar(&to, "to", nil, "segments that receive the objects (default: any other)")
+	cmd.Flags().IntVar(&moves, "moves", moves, "moves in flight at a time")
+	cmd.Flags().BoolVar(&wait, "wait", false, "wait until the job ends; exit code 1 unless it succeeds")
 	return cmd
 }
 
@@ -64,7 +64,7 @@ func (e *verbs) drainStatusCmd() *cobra.Command {
 	wait := false
 	cmd := &cobra.Command{
 		Use:     "status JOB",
-		Short:   "Say how far a job is",
+		Short:   "Show the progress of a job",
 		Example: "  mooncake admin drain status 7-8 --wait",
 		Args:    command.Args(1, 1, "one job"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -80,14 +80,14 @@ func (e *verbs) drainStatusCmd() *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().BoolVar(&wait, "wait", false, "wait for the end; exit code 1 unless it succeeds")
+	cmd.Flags().BoolVar(&wait, "wait", false, "wait until the job ends; exit code 1 unless it succeeds")
 	return cmd
 }
 
 func (e *verbs) drainCancelCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:     "cancel JOB",
-		Short:   "Give a job up; its segments take objects again",
+		Short:   "Cancel a job; its segments take objects again",
 		Example: "  mooncake admin drain cancel 7-8",
 		Args:    command.Args(1, 1, "one job"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -101,7 +101,7 @@ func (e *verbs) drainCancelCmd() *cobra.Command {
 	}
 }
 
-// waitForJob shows a job when it has ended; the user ends the wait, not the job.
+// waitForJob shows a job when it has ended. An interrupt ends the wait and not the job.
 func (e *verbs) waitForJob(ctx context.Context, c *rest.Client, id string) error {
 	tick := time.NewTicker(jobPoll)
 	defer tick.Stop()
@@ -122,7 +122,7 @@ func (e *verbs) waitForJob(ctx context.Context, c *rest.Client, id string) error
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			return fmt.Errorf("the wait for job %s was interrupted; the job goes on: %w", id, ctx.Err())
+			return fmt.Errorf("the wait for job %s was interrupted; the job continues: %w", id, ctx.Err())
 		}
 	}
 }

@@ -15,9 +15,9 @@ import (
 func (e *verbs) tasksCmd() *cobra.Command {
 	return command.Group(&cobra.Command{
 		Use:   "tasks",
-		Short: "Copy or move single objects between segments",
-		Long: `The client that owns the source carries a task out; a store node does so by itself, within
-seconds. Segments have the names that 'mooncake admin segments' shows.`,
+		Short: "Copy or move individual objects between segments",
+		Long: `The client that owns the source carries out the task. A store node does so by itself, within
+seconds. 'mooncake admin segments' shows the names of segments.`,
 		Example: `  mooncake admin tasks move page-1 --from 10.0.0.7:12300 --to 10.0.0.8:12300
   mooncake admin tasks status 4-4`,
 	}, e.taskCreateCmd("copy"), e.taskCreateCmd("move"), e.taskStatusCmd())
@@ -27,7 +27,7 @@ func (e *verbs) taskCreateCmd(kind string) *cobra.Command {
 	req := rest.TaskRequest{Kind: kind}
 	cmd := &cobra.Command{
 		Use:     "copy KEY",
-		Short:   "Copy an object to further segments",
+		Short:   "Copy an object to more segments",
 		Example: "  mooncake admin tasks copy page-1 --to 10.0.0.8:12300,10.0.0.9:12300",
 		Args:    command.Keys(1, 1, "one key"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -48,7 +48,7 @@ func (e *verbs) taskCreateCmd(kind string) *cobra.Command {
 		cmd.Example = "  mooncake admin tasks move page-1 --from 10.0.0.7:12300 --to 10.0.0.8:12300"
 	}
 	cmd.Flags().StringSliceVar(&req.Targets, "to", nil, "segments to write to; one for a move")
-	cmd.Flags().StringVar(&req.Source, "from", "", "segment to read from; for a copy any by default")
+	cmd.Flags().StringVar(&req.Source, "from", "", "segment to read from (default for a copy: any)")
 	cmd.Flags().StringVar(&req.Tenant, "tenant", "", "tenant of the object")
 	return cmd
 }
@@ -56,7 +56,7 @@ func (e *verbs) taskCreateCmd(kind string) *cobra.Command {
 func (e *verbs) taskStatusCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:     "status TASK",
-		Short:   "Say how far a task is",
+		Short:   "Show the progress of a task",
 		Example: "  mooncake admin tasks status 4-4",
 		Args:    command.Args(1, 1, "one task"),
 		RunE: func(cmd *cobra.Command, args []string) error {

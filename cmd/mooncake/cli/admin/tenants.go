@@ -19,9 +19,9 @@ import (
 func (e *verbs) tenantsCmd() *cobra.Command {
 	return command.Group(&cobra.Command{
 		Use:   "tenants",
-		Short: "List tenants and their quotas, set or take away a quota",
-		Long: `Needs a master with enable_multi_tenants. A tenant without a quota may not write.
-Where quotas add up to more than the pool has, each tenant gets the same share of its own.`,
+		Short: "List tenants and their quotas, set or delete a quota",
+		Long: `Requires a master with enable_multi_tenants. A tenant without a quota cannot write. If the
+quotas exceed the capacity of the pool, each tenant gets the same share of its quota.`,
 		Example: `  mooncake admin tenants list
   mooncake admin tenants set team-a 200GB`,
 	}, e.tenantsListCmd(), e.tenantsSetCmd(), e.tenantsDeleteCmd())
@@ -30,9 +30,9 @@ Where quotas add up to more than the pool has, each tenant gets the same share o
 func (e *verbs) tenantsListCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:   "list",
-		Short: "List the tenants, what they may use and what they use",
-		Long: `EFFECTIVE is what the capacity allows of QUOTA: where the quotas of all tenants exceed the
-capacity, every one shrinks by the same factor.`,
+		Short: "List the tenants with their quotas and usage",
+		Long: `EFFECTIVE is the part of QUOTA that the capacity allows: if the quotas of all tenants exceed
+the capacity, each shrinks by the same factor.`,
 		Example: `  mooncake admin tenants list
   mooncake admin tenants list -o json`,
 		Args: command.NoArgs,
@@ -93,7 +93,7 @@ func (e *verbs) tenantsSetCmd() *cobra.Command {
 func (e *verbs) tenantsDeleteCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:     "delete TENANT",
-		Short:   "Take a tenant out, which must have no objects",
+		Short:   "Delete a tenant that has no objects",
 		Example: "  mooncake admin tenants delete team-a",
 		Args:    command.Args(1, 1, "one tenant"),
 		RunE: func(cmd *cobra.Command, args []string) error {

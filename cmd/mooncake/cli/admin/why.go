@@ -20,11 +20,11 @@ func NewWhy(env *command.Env) *cobra.Command {
 	tenant := ""
 	cmd := &cobra.Command{
 		Use:   "why KEY",
-		Short: "Say what the master knows of a key: where it is and what protects it, or when and why it went",
-		Long: `Explains the state of one key: whether it can be read, where its bytes lie, who wrote and
-read it, and what keeps it from eviction; or that it was evicted, removed or lost, when and
-why. Asking changes nothing: it grants no lease and counts as no use. The master remembers
-keys that are gone for a while only.`,
+		Short: "Explain a key: where its object is and what protects it, or when and why it was removed",
+		Long: `Explains the state of one key: whether its object can be read, where its bytes lie, which
+clients wrote and read it, and what protects it from eviction; or when and why the object was
+evicted, removed or lost. The query changes nothing: it grants no lease and does not count as
+a use. The master remembers removed keys only for a while.`,
 		Example: `  mooncake why model/page-1
   mooncake why model/page-1 --tenant team-a --master 10.0.0.1:50051
   mooncake why model/page-1 -o json`,
@@ -44,7 +44,7 @@ keys that are gone for a while only.`,
 	return cmd
 }
 
-// writeStory tells the story in words.
+// writeStory writes the story of a key as text.
 func writeStory(w io.Writer, s rest.Story, now time.Time) {
 	fmt.Fprintf(w, "%q", s.Key)
 	if s.Tenant != "" {
@@ -86,7 +86,7 @@ func writeStory(w io.Writer, s rest.Story, now time.Time) {
 	}
 }
 
-// protection says what keeps an object from eviction.
+// protection describes what protects an object from eviction.
 func protection(o *rest.StoryObject) string {
 	var by []string
 	if o.HardPin {
@@ -106,7 +106,7 @@ func protection(o *rest.StoryObject) string {
 	return "by " + strings.Join(by, "; by ")
 }
 
-// since is ", at <time> (<span> ago)", empty for a time that is not known.
+// since returns ", at <time> (<duration> ago)", or an empty text for an unknown time.
 func since(t *time.Time, now time.Time) string {
 	if t == nil {
 		return ""

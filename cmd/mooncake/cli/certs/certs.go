@@ -25,13 +25,13 @@ func New(env *command.Env) *cobra.Command {
 	e := verbs{env}
 	return command.Group(&cobra.Command{
 		Use:   "certs",
-		Short: "Make and show the certificates with which nodes prove who they are",
-		Long: `Makes an authority for one pool and a certificate for each node, as transport/quic wants
-them: ECDSA P-256, for use as server and as client. For trials, laboratories and pools
-that have no authority of their own; certificates from elsewhere do as well.
+		Short: "Make and show the certificates with which nodes authenticate themselves",
+		Long: `Makes an authority for one pool and a certificate for each node, as transport/quic requires
+them: ECDSA P-256, for use as server and as client. They are for trials, laboratories and
+pools without an authority of their own; certificates from elsewhere work as well.
 
 A node needs three files: the authority's certificate, and its own certificate and key.
-The authority's key (ca-key.pem) stays where certificates are made.`,
+The authority's key (ca-key.pem) stays on the machine that makes the certificates.`,
 		Example: `  mooncake certs init pki
   mooncake certs issue pki node1 10.0.0.1
   mooncake certs issue pki node2.example.org 10.0.0.2 --days 90
@@ -53,12 +53,12 @@ func (e verbs) initCmd() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			fmt.Fprintf(e.Stdout, "%s  for every node: the setting ca\n%s  keep it here, readable by you alone\n", f.Cert, f.Key)
+			fmt.Fprintf(e.Stdout, "%s  for every node: the setting ca\n%s  keep it on this machine, readable by you alone\n", f.Cert, f.Key)
 			return nil
 		},
 	}
 	cmd.Flags().StringVar(&name, "name", "mooncake development authority", "name in the certificate")
-	cmd.Flags().IntVar(&days, "days", 3650, "how long it is valid")
+	cmd.Flags().IntVar(&days, "days", 3650, "days for which it is valid")
 	return cmd
 }
 
@@ -67,10 +67,10 @@ func (e verbs) issueCmd() *cobra.Command {
 	var days int
 	cmd := &cobra.Command{
 		Use:   "issue DIR HOST...",
-		Short: "Make a certificate for a node that peers reach under these names and addresses",
-		Long: `Makes DIR/HOST.pem and DIR/HOST-key.pem, signed by the authority in DIR, for all the names
-and addresses given: those that the node tells its peers (--local_hostname, the setting
-advertise). Refuses to overwrite.`,
+		Short: "Make a certificate for a node that peers reach at these names and addresses",
+		Long: `Makes DIR/HOST.pem and DIR/HOST-key.pem, signed by the authority in DIR, for all given names
+and addresses: those that the node announces to its peers (--local_hostname, the setting
+advertise). It does not overwrite files.`,
 		Example: "  mooncake certs issue pki node1 10.0.0.1\n  mooncake certs issue pki '*.pool.example.org' --name pool --days 90",
 		Args:    command.Args(2, -1, "a folder, and the names or addresses of the node"),
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -86,11 +86,11 @@ advertise). Refuses to overwrite.`,
 		},
 	}
 	cmd.Flags().StringVar(&name, "name", "", "name of the files (default: the first HOST)")
-	cmd.Flags().IntVar(&days, "days", 365, "how long it is valid; the authority's end bounds it")
+	cmd.Flags().IntVar(&days, "days", 365, "days for which it is valid, at most until the authority's certificate expires")
 	return cmd
 }
 
-// saySettings shows what to put into a node's configuration.
+// saySettings prints the settings for the configuration of a node.
 func (e verbs) saySettings(ca string, f certs.Files) error {
 	paths, err := command.Absolute([]string{ca, f.Cert, f.Key})
 	if err != nil {
@@ -111,9 +111,9 @@ func (e verbs) renewCmd() *cobra.Command {
 	var days int
 	cmd := &cobra.Command{
 		Use:   "renew FILE",
-		Short: "Replace a node's certificate and key by new ones for the same names",
-		Long: `Signs with the authority in the folder of FILE, or in --dir. Nodes that run take the new
-files up by themselves (transport/quic looks every reload_every).`,
+		Short: "Replace a node's certificate and key with new ones for the same names",
+		Long: `Signs with the authority in the folder of FILE, or in --dir. Running nodes load the new files
+by themselves (transport/quic checks every reload_every).`,
 		Example: "  mooncake certs renew pki/node1.pem\n  mooncake certs renew /etc/mooncake/node1.pem --dir pki --days 90",
 		Args:    command.Args(1, 1, "the file of a certificate"),
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -128,7 +128,7 @@ files up by themselves (transport/quic looks every reload_every).`,
 		},
 	}
 	cmd.Flags().StringVar(&dir, "dir", "", "folder with the authority (default: that of FILE)")
-	cmd.Flags().IntVar(&days, "days", 365, "how long it is valid; the authority's end bounds it")
+	cmd.Flags().IntVar(&days, "days", 365, "days for which it is valid, at most until the authority's certificate expires")
 	return cmd
 }
 
@@ -136,7 +136,7 @@ func (e verbs) showCmd() *cobra.Command {
 	var format output.Format
 	cmd := &cobra.Command{
 		Use:     "show FILE...",
-		Short:   "Show what certificates are for, and until when",
+		Short:   "Show the purpose and expiry of certificates",
 		Example: "  mooncake certs show pki/node1.pem\n  mooncake certs show /etc/mooncake/*.pem -o json",
 		Args:    command.Args(1, -1, "files of certificates"),
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -147,7 +147,7 @@ func (e verbs) showCmd() *cobra.Command {
 	return cmd
 }
 
-// shown is one certificate as show writes it.
+// shown is one certificate, as show prints it.
 type shown struct {
 	File string `json:"file"`
 	certs.Info

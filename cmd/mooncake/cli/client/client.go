@@ -28,9 +28,9 @@ func New(env *command.Env) *cobra.Command {
 	cmd := e.WithRole(command.Group(&cobra.Command{
 		Use:   "client",
 		Short: "Put, get, look up, list and remove objects, or serve a client to other processes",
-		Long: `Talks to a running pool. It needs the master's address and the metadata service that the
-store nodes use, or with --local nothing but a client that 'mooncake client serve' serves on
-this host. A verb fails at once where the master does not answer, unless --max_wait_time is given.`,
+		Long: `Uses a running pool. It needs the address of the master and the metadata service that the
+store nodes use. With --local it needs only a client that 'mooncake client serve' serves on
+this host. A verb fails at once if the master does not answer, unless --max_wait_time is given.`,
 		Example: `  mooncake client put greeting --value hello --metadata_server http://127.0.0.1:8080/metadata
   mooncake client get greeting --metadata_server http://127.0.0.1:8080/metadata
   mooncake client ls`,
@@ -42,8 +42,8 @@ this host. A verb fails at once where the master does not answer, unless --max_w
 	return cmd
 }
 
-// clientUsage leaves the settings, which are many and the same for every verb, to the
-// help of the client command.
+// clientUsage omits the settings, which are many and the same for every verb. The help of the
+// client command lists them.
 func clientUsage(c *cobra.Command) error {
 	fmt.Fprintf(c.OutOrStderr(), `Usage:
   %s
@@ -53,7 +53,7 @@ Examples:
 
 Flags:
 %s
-How to reach the pool (all of it: mooncake client --help):
+How to reach the pool (for all settings: mooncake client --help):
       --master host:port         %s (default 127.0.0.1:50051)
       --metadata_server string   http://host:port/metadata, or P2PHANDSHAKE (default)
       --config file              configuration file (.yaml, .yml or .json); also MOONCAKE_CONFIG
@@ -61,8 +61,8 @@ How to reach the pool (all of it: mooncake client --help):
 	return nil
 }
 
-// withClient runs do with a client that is ready, and closes it. buffer is the largest
-// value that do puts, in bytes.
+// withClient calls do with a client that is ready, and closes the client. buffer is the size of
+// the largest value that do puts, in bytes.
 func (e verbs) withClient(cmd *cobra.Command, buffer int, do func(context.Context, store.Pool) error) error {
 	loaded, log, err := e.Load(cmd)
 	if err != nil {
@@ -72,7 +72,7 @@ func (e verbs) withClient(cmd *cobra.Command, buffer int, do func(context.Contex
 	defer stop()
 	cfg := loaded.Config
 	if o, ok := loaded.Origin("store.max_wait_time"); ok && o.Layer == config.LayerDefault {
-		cfg.Store.MaxWaitTime = 0 // A person at a terminal, and most scripts, want to know at once.
+		cfg.Store.MaxWaitTime = 0 // Users at a terminal and most scripts want an error at once.
 	}
 	c, done, err := e.openPool(ctx, cmd, cfg, log, buffer)
 	if err != nil {
@@ -89,7 +89,7 @@ func (e verbs) putCmd() *cobra.Command {
 	replicate := model.DefaultReplicateConfig()
 	cmd := &cobra.Command{
 		Use:   "put KEY",
-		Short: "Store an object; an existing key is left as it is",
+		Short: "Store an object; an existing key keeps its object",
 		Example: `  mooncake client put greeting --value hello
   mooncake client put model/page-1 --file page.bin --replicas 2
   cat page.bin | mooncake client put model/page-1`,
@@ -109,8 +109,8 @@ func (e verbs) putCmd() *cobra.Command {
 	}
 	cmd.Flags().StringVar(&value, "value", "", "the object's bytes as text")
 	cmd.Flags().StringVar(&file, "file", "", "file with the object's bytes (default: standard input)")
-	cmd.Flags().Uint32Var(&replicate.ReplicaNum, "replicas", 1, "copies, each on another segment, as far as there are segments")
-	cmd.Flags().BoolVar(&replicate.HardPin, "hard_pin", false, "never evict it")
+	cmd.Flags().Uint32Var(&replicate.ReplicaNum, "replicas", 1, "number of replicas, each on another segment, as far as there are segments")
+	cmd.Flags().BoolVar(&replicate.HardPin, "hard_pin", false, "never evict the object")
 	cmd.MarkFlagsMutuallyExclusive("value", "file")
 	return cmd
 }
@@ -135,7 +135,7 @@ func (e verbs) getCmd() *cobra.Command {
 	var file string
 	cmd := &cobra.Command{
 		Use:   "get KEY",
-		Short: "Write an object to standard output or a file; exit code 3 if there is none",
+		Short: "Write an object to standard output or a file; exit code 3 if it does not exist",
 		Example: `  mooncake client get greeting
   mooncake client get model/page-1 --file page.bin`,
 		Args: command.Keys(1, 1, "one key"),
@@ -160,7 +160,7 @@ func (e verbs) getCmd() *cobra.Command {
 func (e verbs) existCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:     "exist KEY...",
-		Short:   "Print for each key whether it can be read; exit code 3 unless all can",
+		Short:   "Print for each key whether its object can be read; exit code 3 unless all can",
 		Example: "  mooncake client exist greeting model/page-1",
 		Args:    command.Keys(1, -1, "one key or more"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -188,7 +188,7 @@ func (e verbs) removeCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "remove KEY...",
 		Aliases: []string{"rm"},
-		Short:   "Remove objects; one that is being read stays unless forced",
+		Short:   "Remove objects; an object that is being read stays unless --force is given",
 		Example: `  mooncake client remove greeting
   mooncake client remove --regex '^demo/' --force
   mooncake client remove --all`,
@@ -220,14 +220,14 @@ func (e verbs) removeCmd() *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().BoolVar(&force, "force", false, "also what is being read")
-	cmd.Flags().BoolVar(&all, "all", false, "every object")
-	cmd.Flags().StringVar(&regex, "regex", "", "every object whose key has a match (RE2)")
+	cmd.Flags().BoolVar(&force, "force", false, "also remove objects that are being read")
+	cmd.Flags().BoolVar(&all, "all", false, "remove every object")
+	cmd.Flags().StringVar(&regex, "regex", "", "remove every object whose key has a match (RE2)")
 	return cmd
 }
 
-// removeKeys removes each key and reports all failures; a missing key decides the exit
-// code only where nothing worse happened.
+// removeKeys removes each key and reports all failures. A missing key decides the exit code only
+// if there is no other error.
 func (e verbs) removeKeys(ctx context.Context, c store.Pool, keys []string, force bool) error {
 	var missing, failed error
 	for i, err := range c.BatchRemove(ctx, keys, force) {
@@ -248,7 +248,7 @@ func (e verbs) lsCmd() *cobra.Command {
 	limit := 1000
 	cmd := &cobra.Command{
 		Use:   "ls [REGEX]",
-		Short: "List keys in order, all or those with a match of an expression (RE2)",
+		Short: "List keys in order: all, or those that match a regular expression (RE2)",
 		Example: `  mooncake client ls
   mooncake client ls '^demo/' --limit 10 -o json`,
 		Args: command.Keys(0, 1, "at most one expression"),
@@ -272,14 +272,14 @@ func (e verbs) lsCmd() *cobra.Command {
 					fmt.Fprintln(e.Stdout, k)
 				}
 				if len(keys) == limit {
-					fmt.Fprintf(e.Stderr, "only the first %d; go on with --after %q\n", limit, keys[limit-1])
+					fmt.Fprintf(e.Stderr, "only the first %d keys; continue with --after %q\n", limit, keys[limit-1])
 				}
 				return nil
 			})
 		},
 	}
 	output.Flag(cmd.Flags(), &format, "", output.Text, output.JSON)
-	cmd.Flags().StringVar(&after, "after", "", "start behind this key")
+	cmd.Flags().StringVar(&after, "after", "", "start after this key")
 	cmd.Flags().IntVar(&limit, "limit", limit, "most keys to list")
 	return cmd
 }

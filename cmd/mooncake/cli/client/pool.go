@@ -13,15 +13,15 @@ import (
 	"github.com/mooncake-go/mooncake/core/store"
 )
 
-// configuredSocket stands for the socket of the configuration.
+// configuredSocket is the value of --local without a socket: the configuration names it.
 const configuredSocket = "configured"
 
 func localFlag(cmd *cobra.Command) {
-	cmd.Flags().String("local", "", "go through a client that 'mooncake client serve' serves on this host: --local, or --local=SOCKET")
+	cmd.Flags().String("local", "", "use a client that 'mooncake client serve' serves on this host: --local, or --local=SOCKET")
 	cmd.Flags().Lookup("local").NoOptDefVal = configuredSocket
 }
 
-// openPool opens a client of this process, or with --local attaches to one.
+// openPool opens a client in this process, or attaches to one with --local.
 func (e verbs) openPool(ctx context.Context, cmd *cobra.Command, cfg config.Config, log *slog.Logger, buffer int) (store.Pool, func(context.Context) error, error) {
 	socket, err := cmd.Flags().GetString("local")
 	if err != nil {
@@ -44,7 +44,7 @@ func (e verbs) openPool(ctx context.Context, cmd *cobra.Command, cfg config.Conf
 	}
 	need := uint64(0)
 	if buffer > 0 {
-		need = 1 << bits.Len64(uint64(buffer-1)) // The local buffer is lent in powers of two.
+		need = 1 << bits.Len64(uint64(buffer-1)) // The local buffer is allocated in powers of two.
 	}
 	c, err := app.OpenLocal(ctx, cfg, app.LocalOptions{Log: log, Socket: socket, Buffer: need})
 	if err != nil {

@@ -30,7 +30,7 @@ func New(env *command.Env) *cobra.Command {
 }
 
 func roleFlag(cmd *cobra.Command, role *string) {
-	cmd.Flags().StringVar(role, "role", string(config.RoleAll), "whose settings: master, metadata, store, service (store, with the flags of its REST service), client or all")
+	cmd.Flags().StringVar(role, "role", string(config.RoleAll), "role whose settings are meant: master, metadata, store, service (store, with the flags of its REST service), client or all")
 }
 
 func parseRole(s string) (config.Role, error) {
@@ -48,8 +48,8 @@ func (e verbs) showCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show",
 		Short: "Print the effective configuration",
-		Long: `Prints what a process of the role would run with: built-in defaults, then the defaults of
-plugins, then the file, then the environment. Secrets are not shown.`,
+		Long: `Prints the configuration that a process of the role would use: the built-in defaults, then
+the defaults of plugins, then the file, then the environment. Secrets are not shown.`,
 		Example: `  mooncake config show --origin
   mooncake config show --role master --config master.yaml > effective.yaml
   MOONCAKE_MASTER_LEASE_TTL=5s mooncake config show --origin -o json`,
@@ -108,9 +108,9 @@ func (e verbs) checkCmd() *cobra.Command {
 	var role string
 	cmd := &cobra.Command{
 		Use:   "check FILE",
-		Short: "Say everything that is wrong with a configuration file",
-		Long: `Reads a file strictly, decodes the settings of every plugin it chooses, and builds the
-role without starting it: no port, memory, device or process is touched.`,
+		Short: "Report all errors of a configuration file",
+		Long: `Reads a file strictly, decodes the settings of every plugin that it selects, and builds the
+role without starting it: it touches no port, memory, device or process.`,
 		Example: `  mooncake config check master.yaml
   mooncake config check --role store store.json`,
 		Args: command.Args(1, 1, "one file"),
@@ -143,7 +143,7 @@ role without starting it: no port, memory, device or process is touched.`,
 	return cmd
 }
 
-// graphs returns the roles to build for a check.
+// graphs returns the roles that a check builds.
 func (e verbs) graphs(cfg config.Config, r config.Role) map[config.Role]app.Role {
 	all := map[config.Role]app.Role{
 		config.RoleMaster:   app.Master(cfg, e.Builtins),

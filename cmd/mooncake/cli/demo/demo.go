@@ -38,12 +38,14 @@ func New(env *command.Env) *cobra.Command {
 		Use:   "demo",
 		Short: "Run the main job on this machine: master, stores and workers, every page verified",
 		Long: `Starts a master with an embedded metadata server, three stores and two inference workers,
-each a process of its own on loopback, without any configuration. The workers replay a
-multi-turn conversation load against a pool smaller than its working set: look up the
-longest cached prefix, get it, put the rest. Every page is verified by content.
+each in a process of its own on loopback, without any configuration. The workers replay the
+load of multi-turn conversations against a pool that is smaller than its working set: they
+look up the longest cached prefix, get it, and put the rest. The content of every page is
+verified.
 
-Ends with a table (or -o json, one object on standard output). Exit code 1 if a page was
-wrong or a worker failed. Ends everything it started, however it ends.`,
+At the end the demo prints a table (or, with -o json, one object on standard output). The exit
+code is 1 if a page was wrong or a worker failed. The demo always ends every process that it
+started.`,
 		Example: `  mooncake demo
   mooncake demo -o json --workers 1 --requests 100
   mooncake demo --trace conversation_trace.jsonl --requests 500 --page-size 256KiB
@@ -70,7 +72,7 @@ wrong or a worker failed. Ends everything it started, however it ends.`,
 			})
 			o.Certificates = e.wantsCertificates(plugin.ID{Kind: plugin.KindTransport, Name: o.Protocol})
 			if o.Certificates && !cmd.Flags().Changed("lease-ttl") {
-				o.LeaseTTL = 10 * o.LeaseTTL // A transport that encrypts shares the processors with the load.
+				o.LeaseTTL = 10 * o.LeaseTTL // Encryption shares the processors with the load.
 			}
 			if logs {
 				o.Log = e.Stderr
@@ -112,24 +114,23 @@ wrong or a worker failed. Ends everything it started, however it ends.`,
 	f.Var(&page, "page-size", "size of one block's page")
 	f.Var(&pool, "pool-size", "memory of all stores together (default 768 pages)")
 	f.IntVar(&o.Window, "window", o.Window, "pages that a worker holds, and of one get or put")
-	f.Uint64Var(&o.Load.Seed, "seed", o.Load.Seed, "picks one load out of all")
+	f.Uint64Var(&o.Load.Seed, "seed", o.Load.Seed, "seed of the generated load")
 	f.DurationVar(&o.LeaseTTL, "lease-ttl", o.LeaseTTL, "how long a read protects a page from eviction")
-	f.DurationVar(&o.Think, "think-time", o.Think, "how long a worker waits after each request, as an engine computes between two")
-	f.StringVar(&o.Protocol, "transport", o.Protocol, "what moves the pages (a transport plugin), also as --protocol; no other one takes its place")
-	f.StringVar(&o.TransportMode, "transport-mode", o.TransportMode, "where it runs in stores and workers: auto, inprocess or subprocess")
+	f.DurationVar(&o.Think, "think-time", o.Think, "how long a worker waits after each request, like an engine that computes")
+	f.StringVar(&o.Protocol, "transport", o.Protocol, "the transport plugin that moves the pages, also as --protocol; no other replaces it")
+	f.StringVar(&o.TransportMode, "transport-mode", o.TransportMode, "where the transport runs in stores and workers: auto, inprocess or subprocess")
 	f.StringVar(&o.Evictor, "evictor", o.Evictor, "eviction policy (an evict plugin)")
 	f.StringVar(&o.Allocator, "allocator", o.Allocator, "allocator (an alloc plugin)")
-	f.StringVar(&o.Mode, "plugin-mode", o.Mode, "where these two run, in the master: auto, inprocess or subprocess")
-	f.StringSliceVar(&o.PluginDirs, "plugin-dir", nil, "folders with plugin binaries (default: where this program is)")
+	f.StringVar(&o.Mode, "plugin-mode", o.Mode, "where policy and allocator run, in the master: auto, inprocess or subprocess")
+	f.StringSliceVar(&o.PluginDirs, "plugin-dir", nil, "folders with plugin binaries (default: the folder of this program)")
 	f.StringVar(&kill, "kill", "", "end a process with SIGKILL in the middle: store@0.5; also master, evict, alloc, transport (of a store), worker-transport")
 	f.Float64Var(&o.Corrupt, "corrupt", 0, "flip a byte in every page of a store's memory after this share of the requests")
-	f.BoolVar(&o.Checksum, "checksum", o.Checksum, "checksum every page; without, wrong bytes are found by their content only")
-	f.BoolVar(&logs, "logs", false, "show what the processes log")
+	f.BoolVar(&o.Checksum, "checksum", o.Checksum, "compute and verify the checksum of every page; otherwise only the content shows wrong bytes")
+	f.BoolVar(&logs, "logs", false, "show the log lines of the processes")
 	return cmd
 }
 
-// wantsCertificates reports whether a plugin that is linked in has the settings ca, cert
-// and key.
+// wantsCertificates reports whether a built-in plugin has the settings ca, cert and key.
 func (e verbs) wantsCertificates(id plugin.ID) bool {
 	for _, f := range e.Builtins {
 		if m := f.Manifest(); m.ID == id {
@@ -151,12 +152,12 @@ func (e verbs) writeReport(rep report.Report, format output.Format) error {
 	return output.WriteJSON(e.Stdout, rep)
 }
 
-// crcSpeed measures CRC32C on one core, in GB/s, over memory that is in no cache, as pages
-// that have just arrived are not: the best of three passes over 128 MiB.
+// crcSpeed measures CRC32C on one core, in GB/s: the best of three passes over 128 MiB. The memory
+// is in no cache, like pages that have just arrived.
 func crcSpeed() float64 {
 	buf := make([]byte, 128<<20)
 	for i := 0; i < len(buf); i += 4096 {
-		buf[i] = 1 // an untouched page would be the kernel's one page of zeros
+		buf[i] = 1 // An untouched page would be mapped to the kernel's one page of zeros.
 	}
 	table := crc32.MakeTable(crc32.Castagnoli)
 	best := time.Duration(1 << 62)
@@ -168,8 +169,8 @@ func crcSpeed() float64 {
 	return float64(len(buf)) / 1e9 / best.Seconds()
 }
 
-// childEnv is the environment of the demo's processes: this one's, less the settings of
-// the pool, which the demo makes itself.
+// childEnv returns the environment of the demo's processes: that of this process without the
+// settings of the pool, which the demo sets itself.
 func childEnv(environ []string) []string {
 	return slices.DeleteFunc(slices.Clone(environ), func(kv string) bool {
 		return strings.HasPrefix(kv, "MOONCAKE_") || strings.HasPrefix(kv, "MC_")

@@ -64,7 +64,7 @@ func NewWorker(e *command.Env) *cobra.Command {
 	}
 }
 
-// transportEntry is what the configuration says of the demo's transport, in the job's mode.
+// transportEntry returns the configured entry of the demo's transport with the mode of the job.
 func transportEntry(cfg config.Config, job demo.Job) config.Plugin {
 	entry := cfg.Plugins.Get(plugin.ID{Kind: plugin.KindTransport, Name: job.Protocol})
 	entry.Mode, entry.Required = cmp.Or(job.TransportMode, entry.Mode), true
@@ -81,7 +81,7 @@ func transportEntry(cfg config.Config, job demo.Job) config.Plugin {
 	return entry
 }
 
-// demoPool lets a demo's worker use a store client.
+// demoPool makes a store client the pool of a worker.
 type demoPool struct {
 	c      *store.Client
 	client *app.Client
@@ -133,7 +133,7 @@ func (p *demoPool) Buffer(n, size int) (pages [][]byte, release func(), err erro
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		defer cancel()
 		if err := p.c.UnregisterBuffer(ctx, mem); err == nil {
-			_ = block.Close() // The process ends next; there is nobody to tell.
+			_ = block.Close() // The process ends next, so no caller needs the error.
 		}
 	}, nil
 }

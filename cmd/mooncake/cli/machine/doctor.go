@@ -22,12 +22,14 @@ func Doctor(env *command.Env) *cobra.Command {
 	e := verbs{env}
 	cmd := e.doctorOf(&cobra.Command{
 		Use:   "doctor",
-		Short: "Check this machine for what keeps a role from working well",
-		Long: `Looks at huge pages, memory and its limits, NUMA, RDMA devices, ports, clock, plugin folders
-and whether master and metadata service answer: what was found, why it matters, what to do.
-Changes nothing. Give the role, its file and its flags to check what it will run with.
+		Short: "Check whether this machine is fit for a role",
+		Long: `Checks huge pages, memory and its limits, NUMA, RDMA devices, ports, clock and plugin folders,
+and whether master and metadata service answer. For each check it prints the finding, why it
+matters, and how to correct it. It changes nothing. Give the role, its file and its flags to
+check the configuration with which it will run.
 
-Exit codes: 0 all is well, or only warnings; 1 a check failed; 2 asked wrongly.`,
+Exit codes: 0 all checks passed, perhaps with warnings; 1 a check failed; 2 wrong arguments or
+settings.`,
 		Example: `  mooncake doctor
   mooncake doctor store --config pool.yaml
   mooncake doctor store --global_segment_size 64GB --protocol rdma --use_hugepage
@@ -43,8 +45,8 @@ Exit codes: 0 all is well, or only warnings; 1 a check failed; 2 asked wrongly.`
 	return cmd
 }
 
-// doctorOf makes a command that checks the machine for a role, with the role's flags. The
-// flags are its own and not those of the commands below it, which have another role's.
+// doctorOf makes a command that checks the machine for a role and has the role's flags. The
+// commands below it do not inherit these flags, since they are for other roles.
 func (e verbs) doctorOf(cmd *cobra.Command, role config.Role) *cobra.Command {
 	var format output.Format
 	var timeout time.Duration
@@ -75,11 +77,11 @@ func (e verbs) doctorOf(cmd *cobra.Command, role config.Role) *cobra.Command {
 	}
 	command.WithOwnRole(cmd, role)
 	output.Flag(cmd.Flags(), &format, "", output.Text, output.JSON)
-	cmd.Flags().DurationVar(&timeout, "timeout", doctor.DefaultTimeout, "bound on each check")
+	cmd.Flags().DurationVar(&timeout, "timeout", doctor.DefaultTimeout, "limit for each check")
 	return cmd
 }
 
-// askMaster asks a master whether it serves.
+// askMaster asks whether a master serves.
 func askMaster(ctx context.Context, address string) (string, error) {
 	c, err := rpc.Dial(address, rpc.Options{})
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/mooncake-go/mooncake/core/memory/hicache"
 )
 
-// exitSizing is the exit code of hicache-sizing for what it cannot read, sysexits' EX_USAGE.
+// exitSizing is the exit code of hicache-sizing for wrong arguments: EX_USAGE of sysexits.
 const exitSizing = 64
 
 type sizingFlags struct {
@@ -29,15 +29,16 @@ func HicacheSizing(env *command.Env) *cobra.Command {
 	var f sizingFlags
 	cmd := &cobra.Command{
 		Use:   "hicache-sizing",
-		Short: "Say how many huge pages an engine with a hierarchical cache needs",
-		Long: `Adds up the huge pages that the ranks of an inference engine on this machine take: each its
-host cache and its segment (the baseline), and for a clean start its arena as well. Compares
-that with what the machine has set aside, or with --available-hugetlb. Changes nothing.
+		Short: "Compute how many huge pages an engine with a hierarchical cache needs",
+		Long: `Adds up the huge pages that the ranks of an inference engine on this machine need: the host
+cache and the segment of each rank (the baseline) and, for a clean start, its arena. Compares
+the result with the pages that the machine has set aside, or with --available-hugetlb. It
+changes nothing.
 
 Sizes are a number and a unit (b, k, m, g, t; kb, kib, and so on, all multiples of 1024).
 
 Exit codes: 0 enough, or no huge pages to compare with; 1 enough for the baseline only;
-2 too few; 64 asked wrongly. Also answers to the name mooncake-hicache-sizing.`,
+2 too few; 64 wrong arguments. The program can also be called as mooncake-hicache-sizing.`,
 		Example: `  mooncake hicache-sizing --tp-size 4 --hicache-size 64gb --global-segment-size 8gb
   mooncake hicache-sizing --tp-size 4 --hicache-size 64gb --global-segment-size 8gb --arena-pool-size 56gb -o json`,
 		Args: func(_ *cobra.Command, args []string) error {
@@ -59,7 +60,7 @@ Exit codes: 0 enough, or no huge pages to compare with; 1 enough for the baselin
 	return cmd
 }
 
-// sizingError says what was wrong in the form that scripts know.
+// sizingError prints an error in the form that scripts expect.
 func (e verbs) sizingError(err error) error {
 	fmt.Fprintf(e.Stderr, "error: %v\n", err)
 	return &command.Quiet{Code: exitSizing}

@@ -40,19 +40,19 @@ func Topology(env *command.Env) *cobra.Command {
 	var f topologyFlags
 	cmd := &cobra.Command{
 		Use:   "topology",
-		Short: "Show NUMA nodes, RDMA devices and GPUs, what is near to what, and the matrix that follows",
+		Short: "Show NUMA nodes, RDMA devices and GPUs, how near they are to each other, and the resulting matrix",
 		Long: `Reads the NUMA nodes, RDMA devices, network interfaces and GPUs of this machine from /sys, and
-shows which devices a node would use for which memory: the topology matrix. Changes nothing
-and needs no privileges. Settings of the configuration and the environment count as they do
-for a node (store.device_names, MC_MS_AUTO_DISC, MC_MS_FILTERS, ...); a flag replaces the one
-that it stands for.
+shows which devices a node would use for which memory: the topology matrix. It changes nothing
+and needs no privileges. The settings of the configuration and the environment apply as they
+do for a node (store.device_names, MC_MS_AUTO_DISC, MC_MS_FILTERS, ...). A flag replaces the
+setting of its name.
 
-What lies between a GPU and a device, nearest first:
+The distances between a GPU and a device, nearest first:
   PIX   at most one PCIe switch
   PXB   several PCIe switches
   PHB   the PCIe host bridge of the CPU
   NODE  several host bridges of one NUMA node
-  SYS   the interconnect between NUMA nodes, or it is not known
+  SYS   the interconnect between NUMA nodes, or an unknown distance
 
 GPUs are numbered in the order of their PCI addresses, as the vendors' tools do.`,
 		Example: `  mooncake topology
@@ -70,12 +70,12 @@ GPUs are numbered in the order of their PCI addresses, as the vendors' tools do.
 	flags.BoolVar(&f.asJSON, "json", false, "the same as -o json")
 	flags.BoolVar(&f.asTree, "tree", false, "the same as -o tree")
 	flags.StringVar(&f.devices, "device-name", "", "RDMA devices to use, separated by commas; empty for all")
-	flags.StringVar(&f.filters, "filters", "", "only these of them, as MC_TE_FILTERS")
-	flags.StringVar(&f.exclude, "exclude", "", "none of these, as MC_TE_FILTERS_EXCLUDE")
-	flags.StringVar(&f.custom, "custom-topo-json", "", "file with a matrix to use in place of the machine's, as MC_CUSTOM_TOPO_JSON")
-	flags.StringVar(&f.file, "config", "", "configuration file; what it and the environment say about devices counts as for a node")
-	flags.StringVar(&f.root, "root", "", "folder with a copy of another machine's /sys, or a recording of it, to look at instead of this one")
-	flags.StringVar(&f.recordToFile, "record", "", "write the files that were looked at to this file and show nothing; - for standard output")
+	flags.StringVar(&f.filters, "filters", "", "use only these devices, as MC_TE_FILTERS")
+	flags.StringVar(&f.exclude, "exclude", "", "use none of these devices, as MC_TE_FILTERS_EXCLUDE")
+	flags.StringVar(&f.custom, "custom-topo-json", "", "file with a matrix that replaces the machine's, as MC_CUSTOM_TOPO_JSON")
+	flags.StringVar(&f.file, "config", "", "configuration file; its settings of devices and those of the environment apply as for a node")
+	flags.StringVar(&f.root, "root", "", "folder with a copy of another machine's /sys, or a recording of it, to read instead of this machine's")
+	flags.StringVar(&f.recordToFile, "record", "", "write the files that were read to this file and show nothing; - for standard output")
 	return cmd
 }
 
@@ -120,7 +120,7 @@ func (e verbs) topology(f topologyFlags, outputGiven bool) error {
 	return err
 }
 
-// chooseDevices chooses as a node of this configuration would, with the flags over it.
+// chooseDevices chooses devices as a node with this configuration would. Flags take precedence.
 func (e verbs) chooseDevices(f topologyFlags, m topology.Machine) (topology.Choice, error) {
 	cfg, err := e.Config(config.RoleStore, f.file)
 	if err != nil {
@@ -146,7 +146,7 @@ func (e verbs) chooseDevices(f topologyFlags, m topology.Machine) (topology.Choi
 	return topology.Choose(m, o)
 }
 
-// machineRoot opens what --root names: nothing for this machine, a folder, or a recording.
+// machineRoot opens the folder or recording that --root names, or this machine without --root.
 func machineRoot(name string) (fs.FS, io.Closer, error) {
 	if name == "" {
 		return os.DirFS("/"), io.NopCloser(nil), nil
@@ -156,7 +156,7 @@ func machineRoot(name string) (fs.FS, io.Closer, error) {
 		return nil, nil, command.Usage(fmt.Errorf("--root: %w", err))
 	}
 	if info.IsDir() {
-		// A copy of a stranger's tree may hold links that lead out of it.
+		// A copied tree may hold links that lead out of it.
 		root, err := os.OpenRoot(name)
 		if err != nil {
 			return nil, nil, fmt.Errorf("--root: %w", err)
@@ -178,7 +178,7 @@ func machineRoot(name string) (fs.FS, io.Closer, error) {
 	return r.FS(), io.NopCloser(nil), nil
 }
 
-// recordMachine writes a recording.
+// recordMachine writes a recording of a machine.
 func (e verbs) recordMachine(root fs.FS, name string) error {
 	m, r, err := topology.Record(root)
 	if err != nil {

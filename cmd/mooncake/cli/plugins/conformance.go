@@ -35,16 +35,16 @@ func (e verbs) conformanceCmd() *cobra.Command {
 	var f conformanceFlags
 	cmd := &cobra.Command{
 		Use:   "conformance BINARY | ID",
-		Short: "Hold a plugin to the contract of its kind, and report rule by rule",
-		Long: `Runs the conformance kit on a plugin: on a program, started and supervised as a host would and
-killed now and then, or on one that is linked in. Each check names the rule of the contract
-that it looks at. Figures of throughput are reported and never a failure.
+		Short: "Test a plugin against the contract of its kind, and report each rule",
+		Long: `Runs the conformance suite on a plugin: on a built-in plugin, or on a program, which the suite
+starts and supervises like a host and kills now and then. Each check names the rule of the
+contract that it tests. The report contains throughput, which never makes a check fail.
 
-What the kit cannot know of a plugin from outside, such as how to make a peer that does not
-answer, is skipped by name; the author's own tests can tell it (sdk/conformance).
+The suite skips, by name, the checks for which it lacks knowledge of the plugin, such as how
+to make a peer that does not answer. The author's own tests can provide it (sdk/conformance).
 
-A program has to be named mooncake-plugin-<kind>-<name>, and the rules of trust hold for it.
-Exit code 1 where a check fails.`,
+A program must be named mooncake-plugin-<kind>-<name>, and the rules of trust apply to it.
+The exit code is 1 if a check fails.`,
 		Example: `  mooncake plugins conformance bin/mooncake-plugin-evict-lru
   mooncake plugins conformance transport/tcp --config 'host="127.0.0.1"' --run 'peer|close'
   mooncake plugins conformance ./mooncake-plugin-transport-uds -o junit --report report.xml`,
@@ -52,22 +52,22 @@ Exit code 1 where a check fails.`,
 		RunE: func(cmd *cobra.Command, args []string) error { return e.conformance(cmd.Context(), args[0], f) },
 	}
 	flags := cmd.Flags()
-	flags.StringArrayVar(&f.settings, "config", nil, "setting of the plugin as name=value, the value in JSON or a plain text; repeatable")
-	flags.StringVar(&f.suite, "suite", "", "the kind whose suite runs, to be sure which: "+strings.Join(plugin.Kinds(), ", "))
-	flags.StringVar(&f.run, "run", "", "only checks whose name matches this regular expression")
-	flags.StringVar(&f.skip, "skip", "", "not the checks whose name matches this regular expression")
-	flags.StringVar(&f.mode, "mode", "auto", "for an ID, where it runs: auto, inprocess or subprocess")
-	flags.StringSliceVar(&f.dirs, "plugin-dir", nil, "for an ID, folder to look in first; repeatable")
-	flags.DurationVar(&f.limit, "check-timeout", conformance.DefaultLimit, "limit of each check")
-	flags.DurationVar(&f.start, "start-timeout", 30*time.Second, "limit of each start of a process: handshake, settings and Start")
-	flags.DurationVar(&f.timeout, "timeout", 30*time.Minute, "limit of the whole run")
+	flags.StringArrayVar(&f.settings, "config", nil, "setting of the plugin as name=value, with the value as JSON or plain text; repeatable")
+	flags.StringVar(&f.suite, "suite", "", "fail unless the plugin is of this kind: "+strings.Join(plugin.Kinds(), ", "))
+	flags.StringVar(&f.run, "run", "", "run only checks whose names match this regular expression")
+	flags.StringVar(&f.skip, "skip", "", "skip checks whose names match this regular expression")
+	flags.StringVar(&f.mode, "mode", "auto", "for an ID, where the plugin runs: auto, inprocess or subprocess")
+	flags.StringSliceVar(&f.dirs, "plugin-dir", nil, "for an ID, folder to search first; repeatable")
+	flags.DurationVar(&f.limit, "check-timeout", conformance.DefaultLimit, "limit for each check")
+	flags.DurationVar(&f.start, "start-timeout", 30*time.Second, "limit for each start of a process: handshake, settings and Start")
+	flags.DurationVar(&f.timeout, "timeout", 30*time.Minute, "limit for the whole run")
 	output.Flag(flags, &f.format, "form of the report: text, json or junit", output.Text, output.JSON, "junit")
-	flags.StringSliceVar(&f.reports, "report", nil, "file for the report, by its ending .txt, .json or .xml; standard output then shows how it goes; repeatable")
-	flags.StringVar(&f.level, "log-level", "error", "least severe messages of the plugin that are shown: debug, info, warn or error")
+	flags.StringSliceVar(&f.reports, "report", nil, "file for the report, in the form of its ending .txt, .json or .xml; standard output then shows the progress; repeatable")
+	flags.StringVar(&f.level, "log-level", "error", "lowest level of the plugin's log lines that are shown: debug, info, warn or error")
 	return cmd
 }
 
-// reportForms are the forms of a report, and the endings of files that have them.
+// reportForms are the forms of a report, by format and by the ending of a file.
 var reportForms = map[string]func(conformance.Report, io.Writer) error{
 	"text": conformance.Report.WriteText, ".txt": conformance.Report.WriteText,
 	"json": conformance.Report.WriteJSON, ".json": conformance.Report.WriteJSON,
@@ -93,7 +93,7 @@ func (e verbs) conformance(ctx context.Context, what string, f conformanceFlags)
 	}
 	ctx, stop := command.UntilInterrupted(ctx)
 	defer stop()
-	ctx, cancel := context.WithTimeoutCause(ctx, f.timeout, fmt.Errorf("it took longer than %s (--timeout)", f.timeout))
+	ctx, cancel := context.WithTimeoutCause(ctx, f.timeout, fmt.Errorf("the run took longer than %s (--timeout)", f.timeout))
 	defer cancel()
 	o := conform.Options{Supervision: pluginhost.Supervision{StartTimeout: f.start}}
 	o.Run, o.Skip, o.Limit = f.run, f.skip, f.limit
@@ -134,7 +134,8 @@ func (e verbs) conformance(ctx context.Context, what string, f conformanceFlags)
 	return nil
 }
 
-// conformanceSubject tells what is meant: a program by its path, or a plugin by its ID.
+// conformanceSubject returns the plugin that an argument names: a program by its path, or a plugin
+// by its ID.
 func conformanceSubject(what string, f conformanceFlags) (plugin.ID, pluginhost.Spec, []string, error) {
 	var none plugin.ID
 	values, err := parseSettings(f.settings)
@@ -161,7 +162,7 @@ func conformanceSubject(what string, f conformanceFlags) (plugin.ID, pluginhost.
 	return id, spec, dirs, nil
 }
 
-// writeReport writes in the form that the name of the file asks for, else in the given one.
+// writeReport writes a report in the form of the file's ending, or in the given form.
 func writeReport(path string, r conformance.Report, write func(conformance.Report, io.Writer) error) error {
 	if form := reportForms[filepath.Ext(path)]; form != nil {
 		write = form

@@ -24,9 +24,9 @@ func (e verbs) inspectCmd() *cobra.Command {
 	var f trustFlags
 	cmd := &cobra.Command{
 		Use:   "inspect ID|FILE",
-		Short: "Show all that is known of a plugin, without running it",
-		Long: `Shows the manifest of a plugin, its settings, checksum and trust, where it was found, and what
-else has the same name. A FILE is looked at wherever it lies. Nothing is run.`,
+		Short: "Show everything that is known about a plugin, without running it",
+		Long: `Shows the manifest of a plugin, its settings, checksum and trust, where it was found, and which
+other files have the same name. A FILE may be in any folder. The plugin is not run.`,
 		Example: `  mooncake plugins inspect evict/prefix
   mooncake plugins inspect ./mooncake-plugin-evict-fifo
   mooncake plugins inspect transport/tcp -o json`,
@@ -51,7 +51,7 @@ else has the same name. A FILE is looked at wherever it lies. Nothing is run.`,
 	return cmd
 }
 
-// inspection is what plugins inspect shows.
+// inspection is the output of plugins inspect.
 type inspection struct {
 	ID           string   `json:"id" yaml:"id"`
 	Version      string   `json:"version" yaml:"version"`
@@ -66,14 +66,15 @@ type inspection struct {
 	Platform     string   `json:"platform,omitempty" yaml:"platform,omitempty"`
 	Size         int64    `json:"size,omitempty" yaml:"size,omitempty"`
 	SHA256       string   `json:"sha256,omitempty" yaml:"sha256,omitempty"`
-	// Trust is as in plugins list, Lock the lock file that was asked.
+	// Trust is as in plugins list. Lock is the lock file that was read.
 	Trust string `json:"trust,omitempty" yaml:"trust,omitempty"`
 	Lock  string `json:"lock,omitempty" yaml:"lock,omitempty"`
-	// Locked is what the lock file has, by platform.
+	// Locked has the entries of the lock file by platform.
 	Locked map[string]lockedItem `json:"locked,omitempty" yaml:"locked,omitempty"`
-	// Others have the same name: those before it come first, those after it do not count.
+	// Others have the same name, in the order of the search: those before the shown one take
+	// precedence over it, those after it have no effect.
 	Others []otherHome `json:"others" yaml:"others"`
-	// Schema is the JSON Schema of its settings.
+	// Schema is the JSON Schema of the settings.
 	Schema any `json:"config_schema,omitempty" yaml:"config_schema,omitempty"`
 }
 
@@ -82,7 +83,7 @@ type otherHome struct {
 	Version string `json:"version,omitempty" yaml:"version,omitempty"`
 	State   string `json:"state" yaml:"state"`
 	Reason  string `json:"reason,omitempty" yaml:"reason,omitempty"`
-	// First says that mode auto takes it and not the one that is shown.
+	// First reports that mode auto uses this one and not the one that is shown.
 	First bool `json:"first" yaml:"first"`
 }
 
@@ -125,7 +126,7 @@ func (e verbs) inspect(t trusting, what target) (inspection, error) {
 	return in, nil
 }
 
-// found takes over what the catalog says of it.
+// found adds the catalog's entry of the plugin.
 func (in *inspection) found(en pluginhost.Entry) {
 	in.describe(en.Manifest())
 	in.ID, in.Home, in.State, in.Reason, in.Trust = en.ID().String(), en.Home, string(en.State), en.Reason, en.Trust
@@ -155,7 +156,7 @@ func (in *inspection) describe(m plugin.Manifest) {
 	}
 }
 
-// compare adds what the lock file has.
+// compare adds the entries of the lock file.
 func (in *inspection) compare(t trusting, id plugin.ID) {
 	if t.lock == "" || in.Trust == trust.BuiltIn {
 		return

@@ -23,14 +23,13 @@ func (e verbs) installCmd() *cobra.Command {
 	var lock bool
 	cmd := &cobra.Command{
 		Use:   "install FILE",
-		Short: "Copy a plugin into a plugin folder, after looking at it",
-		Long: `Reads the manifest out of FILE, checks that it is a plugin for this machine that speaks a
-contract version of this program, and copies it under its right name, with mode 0755, into
-the plugin folder of this user, or that of --dir. An older one is replaced in one step. FILE
-may have any name that is not another plugin's. Nothing is run.
+		Short: "Check a plugin and copy it into a plugin folder",
+		Long: `Reads the manifest from FILE, checks that FILE is a plugin for this machine with a contract
+version that this program supports, and copies it under its right name, with mode 0755, into
+the plugin folder of this user, or into that of --dir. It replaces an older file atomically.
+FILE may have any name that is not that of another plugin. The plugin is not run.
 
-A process that runs the plugin goes on with what it has, until
-'mooncake plugins reload ID'.`,
+A process that runs the plugin keeps its version until 'mooncake plugins reload ID'.`,
 		Example: `  mooncake plugins install ./mooncake-plugin-evict-fifo
   mooncake plugins install ./fifo-0.2.0 --dir /usr/lib/mooncake/plugins --lock
   mooncake plugins install ./mooncake-plugin-evict-fifo -o json`,
@@ -52,7 +51,7 @@ A process that runs the plugin goes on with what it has, until
 	}
 	f.register(cmd)
 	cmd.Flags().StringVar(&dir, "dir", "", "folder to install into (default: that of this user, $XDG_DATA_HOME/mooncake/plugins)")
-	cmd.Flags().BoolVar(&lock, "lock", false, "write its checksum into the lock file as well")
+	cmd.Flags().BoolVar(&lock, "lock", false, "also write the checksum into the lock file")
 	return cmd
 }
 
@@ -67,7 +66,7 @@ func (e verbs) installDir(dir string) (string, error) {
 	return abs, command.Usage(err)
 }
 
-// installation is what plugins install did.
+// installation is the result of plugins install.
 type installation struct {
 	ID       string      `json:"id" yaml:"id"`
 	Version  string      `json:"version" yaml:"version"`
@@ -75,9 +74,9 @@ type installation struct {
 	SHA256   string      `json:"sha256" yaml:"sha256"`
 	File     string      `json:"file" yaml:"file"`
 	Before   *lockedItem `json:"before,omitempty" yaml:"before,omitempty"`
-	// Trust is as in plugins list; empty where no lock file is named.
+	// Trust is as in plugins list. It is empty if no lock file is named.
 	Trust string `json:"trust,omitempty" yaml:"trust,omitempty"`
-	// Notes say what is left to do.
+	// Notes say what the user has to do next.
 	Notes []string `json:"notes" yaml:"notes"`
 }
 
@@ -118,7 +117,7 @@ func (out *installation) write(w io.Writer) {
 	}
 }
 
-// afterInstall looks whether the plugin will run now, and says what is missing.
+// afterInstall checks whether the plugin will run now, and notes what is missing.
 func (e verbs) afterInstall(ctx context.Context, t trusting, out *installation) {
 	found := false
 	for _, en := range t.catalog.List() {
@@ -142,11 +141,11 @@ func (e verbs) afterInstall(ctx context.Context, t trusting, out *installation) 
 		out.Notes = append(out.Notes, "the lock file does not have it; run: mooncake plugins lock "+out.ID)
 	}
 	if users := e.usersOf(ctx, out.ID, out.File); len(users) > 0 && out.Before != nil && out.Before.SHA256 != out.SHA256 {
-		out.Notes = append(out.Notes, fmt.Sprintf("%v runs the one before; replace it there: mooncake plugins reload %s", users, out.ID))
+		out.Notes = append(out.Notes, fmt.Sprintf("%v runs the previous version; replace it there: mooncake plugins reload %s", users, out.ID))
 	}
 }
 
-// usersOf names the running processes that have a plugin's file in use.
+// usersOf names the running processes that use a plugin's file.
 func (e verbs) usersOf(ctx context.Context, id, file string) []string {
 	var out []string
 	for _, in := range e.askAll(ctx).instances {

@@ -30,16 +30,16 @@ func (e verbs) listCmd() *cobra.Command {
 	var f listFlags
 	cmd := &cobra.Command{
 		Use:   "list",
-		Short: "List plugins that are built in or found, and how they do where they are in use; starts none",
-		Long: `Lists what is linked in and what is found as mooncake-plugin-<kind>-<name> in, in this order,
---plugin-dir, plugins.dirs of the configuration, $XDG_DATA_HOME/mooncake/plugins and
-/usr/lib/mooncake/plugins. The manifest is read out of the file; nothing is run. A binary
-that must not or cannot be used is listed with the reason.
+		Short: "List built-in and installed plugins, and their state in the processes that use them",
+		Long: `Lists the built-in plugins and the files mooncake-plugin-<kind>-<name> in these folders, in
+this order: --plugin-dir, plugins.dirs of the configuration, $XDG_DATA_HOME/mooncake/plugins
+and /usr/lib/mooncake/plugins. It reads the manifests from the files and runs no plugin. A
+binary that must not or cannot be used is listed with the reason.
 
-The running processes of this machine are asked through their admin sockets what they have
-in use: STATE and WHERE show it, and a plugin that is not well is explained below the table,
-with the last lines that its process wrote. -o wide explains all of them. A process that
-does not answer within 3 s is named. Processes of other users show for root only.`,
+It asks the running processes of this machine, through their admin sockets, which plugins they
+use: STATE and WHERE show the answers. Below the table it explains every plugin that is not
+well, with the last lines that its process wrote; -o wide explains all of them. It names each
+process that does not answer within 3 s. Only root sees the processes of other users.`,
 		Example: `  mooncake plugins list
   mooncake plugins list -o wide
   mooncake plugins list --plugin-dir bin
@@ -50,7 +50,7 @@ does not answer within 3 s is named. Processes of other users show for root only
 	}
 	output.Flag(cmd.Flags(), &f.format, "", output.Table, output.Wide, output.JSON, output.YAML)
 	cmd.Flags().StringVar(&f.kind, "kind", "", "only this kind: "+strings.Join(plugin.Kinds(), ", "))
-	cmd.Flags().StringSliceVar(&f.dirs, "plugin-dir", nil, "folder to look in first; repeatable")
+	cmd.Flags().StringSliceVar(&f.dirs, "plugin-dir", nil, "folder to search first; repeatable")
 	cmd.Flags().StringVar(&f.file, "config", "", "configuration file, for its plugins.dirs")
 	cmd.Flags().BoolVar(&f.noLive, "no-live", false, "do not ask running processes")
 	return cmd
@@ -115,7 +115,7 @@ func tablePlugins(w io.Writer, list []listedPlugin, wide bool) {
 	}
 }
 
-// writeInstance explains one plugin in use.
+// writeInstance explains one plugin that a process uses.
 func writeInstance(w io.Writer, in liveInstance) {
 	fmt.Fprintf(w, "\n%s in %s is %s", output.Printable(in.ID().String()), in.where(), output.Printable(string(in.State)))
 	if !in.Since.IsZero() {

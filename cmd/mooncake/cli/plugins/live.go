@@ -16,39 +16,39 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 )
 
-// patience bounds the wait for one process that is asked what it has in use.
+// patience is the default of Env.Patience.
 const patience = 3 * time.Second
 
-// liveInstance is a plugin in use, and by whom.
+// liveInstance is a plugin that a process uses.
 type liveInstance struct {
 	Process             introspect.Process `json:"process" yaml:"process"`
 	pluginhost.Instance `yaml:",inline"`
 }
 
-// where names the process that uses it.
+// where names the process.
 func (l liveInstance) where() string { return processName(l.Process.Role, l.Process.PID) }
 
 func processName(role string, pid int) string {
 	return fmt.Sprintf("%s (process %d)", output.Printable(role), pid)
 }
 
-// listedPlugin is a plugin as `plugins list` shows it.
+// listedPlugin is a plugin, as `plugins list` shows it.
 type listedPlugin struct {
 	pluginhost.Entry `yaml:",inline"`
-	// Instances are those of running processes; absent where none were asked.
+	// Instances are those of running processes. The key is absent if no process was asked.
 	Instances []liveInstance `json:"instances,omitzero" yaml:"instances,omitempty"`
 }
 
-// live is what the processes of this machine say.
+// live has the answers of the processes of this machine.
 type live struct {
 	instances []liveInstance
 	silent    []string // a sentence for each process that did not answer
-	closed    []string // folders that this user must not look into
+	closed    []string // folders that this user must not read
 }
 
 func (e verbs) places() introspect.Places { return introspect.StandardPlaces(e.Getenv) }
 
-// askAll asks every process that can be found.
+// askAll asks every process that has an admin socket.
 func (e verbs) askAll(ctx context.Context) live {
 	found := introspect.Find(e.places())
 	l := live{instances: []liveInstance{}, closed: found.Closed}
@@ -75,7 +75,7 @@ func Of(ctx context.Context, e *command.Env, pid int) ([]pluginhost.Instance, er
 	return nil, errs.New(errs.FileNotFound, "", "process %d has no admin socket here", pid)
 }
 
-// join adds to each plugin its instances, and the plugins that are only known from them.
+// join adds its instances to each plugin, and adds plugins that only instances name.
 func join(entries []pluginhost.Entry, l live) []listedPlugin {
 	out := make([]listedPlugin, 0, len(entries))
 	for _, e := range entries {
@@ -100,7 +100,7 @@ func join(entries []pluginhost.Entry, l live) []listedPlugin {
 	return out
 }
 
-// severity orders states from what needs least attention to what needs most.
+// severity orders states by the attention that they need.
 func severity(s plugin.State) int {
 	return slices.Index([]plugin.State{
 		plugin.StateStopped, plugin.StateAvailable, plugin.StateUnavailable, plugin.StateOK, plugin.StateStopping, plugin.StateStarting,
@@ -115,8 +115,8 @@ func worstOf(ins []liveInstance) (liveInstance, bool) {
 	return slices.MaxFunc(ins, func(a, b liveInstance) int { return severity(a.State) - severity(b.State) }), true
 }
 
-// stateOf is the state for the table: with how many instances are in it, where others are
-// not.
+// stateOf returns the state for the table. If the instances differ, it includes the number of
+// instances in that state.
 func stateOf(p listedPlugin) string {
 	n := 0
 	for _, in := range p.Instances {

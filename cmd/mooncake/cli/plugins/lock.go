@@ -19,14 +19,14 @@ func (e verbs) lockCmd() *cobra.Command {
 	var platform string
 	cmd := &cobra.Command{
 		Use:   "lock [ID|FILE]...",
-		Short: "Write the checksums of plugins into the lock file: what is there now is trusted",
-		Long: `Adds plugins to the lock file, or updates them, so that they run where plugins.trust is
-locked: those that are named, or all that are found. What is locked for other platforms
-stays. A FILE need not lie in a plugin folder. It may be for another platform, which then
-has to be named with --platform; a script is the same on all of them.
+		Short: "Write the checksums of plugins into the lock file, to trust the present files",
+		Long: `Adds plugins to the lock file, or updates their entries, so that they run with plugins.trust
+set to locked: the named plugins, or all that are found. Entries for other platforms stay. A
+FILE need not be in a plugin folder. If it is for another platform, name that platform with
+--platform; a script is the same for all platforms.
 
-The file is written anew as a whole: who reads it sees the old one or the new one. It is
-refused where others may write it, or its folder. Nothing is run.`,
+The lock file is replaced atomically: a reader sees the old file or the new one. The verb fails
+if other users may write the file or its folder. No plugin is run.`,
 		Example: `  mooncake plugins lock --plugin-lock /etc/mooncake/plugins.lock.yaml
   mooncake plugins lock evict/fifo
   mooncake plugins lock --platform linux/arm64 build/arm64/mooncake-plugin-evict-fifo`,
@@ -50,7 +50,7 @@ refused where others may write it, or its folder. Nothing is run.`,
 	return cmd
 }
 
-// lockable is a program that will be locked.
+// lockable is a program that is to be locked.
 type lockable struct {
 	find.Program
 	path string
@@ -94,7 +94,7 @@ func (e verbs) toLock(t trusting, args []string, platform string) ([]lockable, e
 	return out, nil
 }
 
-// usedFile is the file of a plugin that would run.
+// usedFile returns the file of a plugin that would run.
 func (e verbs) usedFile(t trusting, id plugin.ID) (string, error) {
 	found := binaries(t.catalog.List(), id)
 	for _, en := range found {
@@ -131,14 +131,14 @@ func (e verbs) allToLock(t trusting) ([]lockable, error) {
 	return out, nil
 }
 
-// lockedPlugin is a line of what plugins lock did.
+// lockedPlugin is one line of the result of plugins lock.
 type lockedPlugin struct {
 	ID       string `json:"id" yaml:"id"`
 	Platform string `json:"platform" yaml:"platform"`
 	Version  string `json:"version" yaml:"version"`
 	SHA256   string `json:"sha256" yaml:"sha256"`
 	File     string `json:"file" yaml:"file"`
-	// Change is added, updated or unchanged; Before is what was locked.
+	// Change is added, updated or unchanged. Before is the previous entry.
 	Change string      `json:"change" yaml:"change"`
 	Before *lockedItem `json:"before,omitempty" yaml:"before,omitempty"`
 }

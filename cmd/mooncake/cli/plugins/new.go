@@ -18,13 +18,14 @@ func (e verbs) newCmd() *cobra.Command {
 	var dir, module, sdk, language string
 	cmd := &cobra.Command{
 		Use:   "new KIND NAME",
-		Short: "Write a plugin to start from: a complete module that builds, passes the suite and runs",
+		Short: "Write the skeleton of a plugin: a complete module that builds, passes the suite and runs",
 		Long: `Writes a Go module of its own with a working plugin of the kind (` + strings.Join(scaffold.Kinds(), ", ") + `), its
 conformance test, manifest, settings, Makefile, README and CI file. It builds, passes the
-suite and runs in the demo without an edit. A folder that is not empty is left alone.
+suite and runs in the demo without an edit. The verb does not write into a folder that is not
+empty.
 
-The module depends on the sdk alone: on the released version of this program, or on the
-folder that --sdk names; in a checkout, or run from one, that folder is found.`,
+The module depends only on the sdk: on the released version of this program, or on the folder
+that --sdk names. In a checkout, or if the program is in one, the verb finds that folder.`,
 		Example: `  mooncake plugins new evict mine
   mooncake plugins new alloc mine --dir /tmp/alloc-mine --module example.com/alloc-mine
   mooncake plugins new evict mine --sdk ../mooncake/sdk`,
@@ -68,7 +69,7 @@ folder that --sdk names; in a checkout, or run from one, that folder is found.`,
 	return cmd
 }
 
-// newPluginID refuses what cannot be a plugin, and what would never be chosen.
+// newPluginID rejects an invalid ID, and an ID that would never be selected.
 func (e verbs) newPluginID(id plugin.ID) error {
 	if err := id.Validate(); err != nil {
 		return err
@@ -84,7 +85,7 @@ func (e verbs) newPluginID(id plugin.ID) error {
 // released matches the versions that can be downloaded.
 var released = regexp.MustCompile(`^v\d+\.\d+\.\d+$`)
 
-// findSDK says what a new module depends on.
+// findSDK returns the sdk on which a new module depends.
 func (e verbs) findSDK(dir string) (scaffold.SDK, error) {
 	if dir != "" {
 		abs, err := filepath.Abs(dir)

@@ -31,14 +31,14 @@ func (e verbs) reloadCmd() *cobra.Command {
 	var f reloadFlags
 	cmd := &cobra.Command{
 		Use:   "reload KIND/NAME",
-		Short: "Replace the process of a plugin that is in use by one of the binary that is there now",
-		Long: `Has the processes of this machine that run the plugin as a process of its own start it anew,
-one after another: the new one is started beside the old one, told what it must know, and
-given the work; the old one ends when it has done its part. No operation is lost. A new
-binary that does not start leaves the old process in place, and is the error.
+		Short: "Replace the process of a plugin that is in use by one that runs the present binary",
+		Long: `Restarts the plugin in each process of this machine that runs it as a subprocess, one process
+after another. The host starts the new process beside the old one, replays its state, and
+passes the work to it. The old process ends when its operations are complete. No operation is
+lost. If the new binary does not start, the old process stays and the verb fails.
 
-Exit code 3 where no process uses the plugin, 1 where one could not be asked or did not
-replace it. What is linked into a process is replaced only by starting that again.`,
+The exit code is 3 if no process uses the plugin, and 1 if a process did not answer or did not
+replace it. A built-in plugin is replaced only when its process is restarted.`,
 		Example: `  mooncake plugins reload transport/tcp
   mooncake plugins reload evict/lru --pid 4242
   mooncake plugins reload alloc/arena --socket /run/mooncake/master.sock -o json`,
@@ -57,14 +57,14 @@ replace it. What is linked into a process is replaced only by starting that agai
 			return e.reloadPlugin(cmd.Context(), id, f)
 		},
 	}
-	cmd.Flags().IntVar(&f.pid, "pid", 0, "only in the process of this number, which uses the plugin")
-	cmd.Flags().StringVar(&f.socket, "socket", "", "only in the process with this admin socket, which may be anywhere")
-	cmd.Flags().DurationVar(&f.timeout, "timeout", introspect.ReloadTimeout+30*time.Second, "how long to wait for one process; it goes on by itself")
+	cmd.Flags().IntVar(&f.pid, "pid", 0, "only in the process with this number")
+	cmd.Flags().StringVar(&f.socket, "socket", "", "only in the process with this admin socket, in any folder")
+	cmd.Flags().DurationVar(&f.timeout, "timeout", introspect.ReloadTimeout+30*time.Second, "how long to wait for one process, which continues by itself")
 	output.Flag(cmd.Flags(), &f.format, "", output.Text, output.JSON)
 	return cmd
 }
 
-// reloadResult is what became of the plugin in one process.
+// reloadResult is the result of the reload in one process.
 type reloadResult struct {
 	Process introspect.Process   `json:"process"`
 	Before  pluginhost.Instance  `json:"before"`
@@ -107,8 +107,8 @@ func (e verbs) reloadPlugin(ctx context.Context, id plugin.ID, f reloadFlags) er
 	return failed
 }
 
-// reloadTargets finds the processes that use the plugin. The error names those that could
-// not be asked, also beside targets.
+// reloadTargets finds the processes that use the plugin. It may return both targets and an error,
+// which names the processes that did not answer.
 func (e verbs) reloadTargets(ctx context.Context, id plugin.ID, f reloadFlags) ([]liveInstance, error) {
 	sockets := []introspect.Socket{{Path: f.socket}}
 	if f.socket == "" {
@@ -155,7 +155,7 @@ func (e verbs) reloadOne(ctx context.Context, id plugin.ID, t liveInstance, limi
 	return reloadResult{Process: t.Process, Before: got.Before, After: &got.After}
 }
 
-// String says it in a line.
+// String describes the result in one line.
 func (r reloadResult) String() string {
 	change := func(what, before, after string) string {
 		before, after = output.Dash(output.Printable(before)), output.Dash(output.Printable(after))

@@ -21,10 +21,10 @@ func (e verbs) removeCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "remove ID",
 		Short: "Remove the file of a plugin and its entry in the lock file",
-		Long: `Removes the file of the plugin that is found first, and what the lock file has of it, on all
-platforms, unless another file of the plugin is left or --keep-lock is given. What is linked
-into the program cannot be removed. A process that runs the plugin goes on until it is
-started again; those that are known are named.`,
+		Long: `Removes the first file of the plugin that is found, and the plugin's entries for all platforms
+in the lock file, unless another file of the plugin remains or --keep-lock is given. A built-in
+plugin cannot be removed. A process that runs the plugin continues until it is restarted; the
+verb names the processes that it knows.`,
 		Example: `  mooncake plugins remove evict/fifo
   mooncake plugins remove evict/fifo --plugin-dir /opt/mooncake/plugins --keep-lock`,
 		Args: command.Args(1, 1, "one ID"),
@@ -41,18 +41,18 @@ started again; those that are known are named.`,
 		},
 	}
 	f.register(cmd)
-	cmd.Flags().BoolVar(&keep, "keep-lock", false, "leave the lock file as it is")
+	cmd.Flags().BoolVar(&keep, "keep-lock", false, "do not change the lock file")
 	return cmd
 }
 
-// removal is what plugins remove did.
+// removal is the result of plugins remove.
 type removal struct {
 	ID   string `json:"id" yaml:"id"`
 	File string `json:"file" yaml:"file"`
-	// Unlocked says that its entry in the lock file went too.
+	// Unlocked reports that the entry in the lock file was removed too.
 	Unlocked bool     `json:"unlocked" yaml:"unlocked"`
 	InUse    []string `json:"in_use" yaml:"in_use"`
-	// Left are further files of the plugin; the first that may run comes next.
+	// Left has the other files of the plugin. The first that may run is used next.
 	Left []string `json:"left" yaml:"left"`
 }
 
@@ -83,10 +83,10 @@ func (e verbs) removePlugin(ctx context.Context, t trusting, id plugin.ID, keep 
 			fmt.Fprintf(w, "removed %s from %s\n", out.ID, output.Printable(t.lock))
 		}
 		if len(out.Left) > 0 {
-			fmt.Fprintf(w, "note: %s is left and comes next\n", output.Printable(strings.Join(out.Left, ", ")))
+			fmt.Fprintf(w, "note: %s remains and is used next\n", output.Printable(strings.Join(out.Left, ", ")))
 		}
 		if len(out.InUse) > 0 {
-			fmt.Fprintf(w, "note: %s runs it still, and cannot start it again\n", strings.Join(out.InUse, ", "))
+			fmt.Fprintf(w, "note: %s still runs the plugin, and cannot restart it\n", strings.Join(out.InUse, ", "))
 		}
 	})
 }

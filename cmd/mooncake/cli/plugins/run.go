@@ -32,25 +32,26 @@ func (e verbs) runCmd() *cobra.Command {
 	var f runFlags
 	cmd := &cobra.Command{
 		Use:   "run BINARY",
-		Short: "Run a plugin's program as a host does, and show its log and how it does, until Ctrl-C",
-		Long: `Does what a master or store does with a plugin in a process of its own, without one of them:
-checks who may have changed the file and what plugins.lock says of it, starts it with the
-environment that plugins get, agrees on a contract version over mutual TLS, hands over its
-settings, starts it, and asks it once a second whether it is there. One that ends is started
-again with growing pauses, as a host would.
+		Short: "Run a plugin's program as a host does, and show its log and state, until Ctrl-C",
+		Long: `Runs a plugin in a process of its own, as a master or store would: it checks which users may
+have changed the file and whether plugins.lock has its checksum, runs the program with the
+environment that plugins get, agrees on a contract version over mutual TLS, passes the
+settings, starts the plugin, and polls it once a second. A process that ends is restarted with
+backoff, as in a host.
 
-For authors, and to see why a plugin does not come up. The file has to be named
-mooncake-plugin-<kind>-<name>. Exit code 1 where it does not start, or is not well in the end.`,
+The verb is for authors, and shows why a plugin does not start. The file must be named
+mooncake-plugin-<kind>-<name>. The exit code is 1 if the plugin does not start, or is not well
+in the end.`,
 		Example: `  mooncake plugins run bin/mooncake-plugin-evict-lru
   mooncake plugins run ./mooncake-plugin-evict-fifo --config expected_objects=1000000 --for 10s
   mooncake plugins run bin/mooncake-plugin-transport-tcp --config 'advertise=["127.0.0.1"]' -o json`,
 		Args: command.Args(1, 1, "the path of one program"),
 		RunE: func(cmd *cobra.Command, args []string) error { return e.runPlugin(cmd.Context(), args[0], f) },
 	}
-	cmd.Flags().StringArrayVar(&f.settings, "config", nil, "setting of the plugin as name=value, the value in JSON or a plain text; repeatable")
-	cmd.Flags().DurationVar(&f.length, "for", 0, "end after this time; 0 for Ctrl-C")
+	cmd.Flags().StringArrayVar(&f.settings, "config", nil, "setting of the plugin as name=value, with the value as JSON or plain text; repeatable")
+	cmd.Flags().DurationVar(&f.length, "for", 0, "end after this time; 0 runs until Ctrl-C")
 	output.Flag(cmd.Flags(), &f.format, "text, or json for one object a line", output.Text, output.JSON)
-	cmd.Flags().StringVar(&f.level, "log-level", "info", "least severe messages that are shown: debug, info, warn or error")
+	cmd.Flags().StringVar(&f.level, "log-level", "info", "lowest level of the log lines that are shown: debug, info, warn or error")
 	return cmd
 }
 
@@ -81,11 +82,11 @@ func (e verbs) runPlugin(ctx context.Context, binary string, f runFlags) error {
 	if err != nil {
 		return err
 	}
-	t := &trial{id: id, catalog: catalog, log: log, stirred: make(chan struct{}, 1)}
+	t := &trial{id: id, catalog: catalog, log: log, changed: make(chan struct{}, 1)}
 	return t.run(ctx, pluginhost.Spec{Mode: pluginhost.ModeSubprocess, Config: settings}, f.length)
 }
 
-// parseSettings reads name=value, with dots in the name for what lies deeper.
+// parseSettings parses settings of the form name=value. Dots in the name separate levels.
 func parseSettings(texts []string) (map[string]any, error) {
 	out := map[string]any{}
 	for _, text := range texts {
@@ -95,7 +96,7 @@ func parseSettings(texts []string) (map[string]any, error) {
 		}
 		var value any
 		if dec := json.NewDecoder(strings.NewReader(raw)); json.Valid([]byte(raw)) {
-			dec.UseNumber() // Numbers reach the plugin as they are written.
+			dec.UseNumber() // The plugin gets numbers as they are written.
 			if err := dec.Decode(&value); err != nil {
 				return nil, command.Usage(err)
 			}
@@ -116,12 +117,12 @@ func parseSettings(texts []string) (map[string]any, error) {
 	return out, nil
 }
 
-// trial is a plugin that runs without a host that needs it. It is the plugin.Host.
+// trial is a plugin that runs without a master or store. It implements plugin.Host.
 type trial struct {
 	id      plugin.ID
 	catalog *pluginhost.Catalog
 	log     *slog.Logger
-	stirred chan struct{} // has an element when there may be something new to show
+	changed chan struct{} // has an element if the state may have changed
 	shown   pluginhost.Instance
 }
 
@@ -131,12 +132,12 @@ func (t *trial) Logger() *slog.Logger { return t.log.With("plugin", t.id.String(
 // Report implements plugin.Host.
 func (t *trial) Report(plugin.Health) {
 	select {
-	case t.stirred <- struct{}{}:
+	case t.changed <- struct{}{}:
 	default:
 	}
 }
 
-// open makes the plugin, and the call that shows whether it is there.
+// open opens the plugin and returns a call that polls it.
 func (t *trial) open(ctx context.Context, spec pluginhost.Spec) (plugin.Component, func(context.Context) error, error) {
 	none := func(context.Context) error { return nil }
 	switch t.id.Kind {
@@ -153,9 +154,9 @@ func (t *trial) open(ctx context.Context, spec pluginhost.Spec) (plugin.Componen
 }
 
 const (
-	// askEvery is how often the plugin is asked whether it is there.
+	// askEvery is the interval at which the plugin is polled.
 	askEvery = time.Second
-	// endTime bounds the end of the plugin.
+	// endTime bounds the stop of the plugin.
 	endTime = 20 * time.Second
 )
 
@@ -190,12 +191,12 @@ func (t *trial) run(ctx context.Context, spec pluginhost.Spec, length time.Durat
 	for {
 		t.show()
 		if t.shown.State == plugin.StateFailed {
-			return nil // It is said at the end.
+			return nil // The deferred function returns the error.
 		}
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-t.stirred:
+		case <-t.changed:
 		case <-tick.C:
 			if err := ask(ctx); err != nil && ctx.Err() == nil && t.instance().State == plugin.StateOK {
 				t.log.Warn("plugin does not answer", "plugin", t.id.String(), "error", err)
@@ -213,7 +214,7 @@ func (t *trial) instance() pluginhost.Instance {
 	return pluginhost.Instance{Kind: t.id.Kind, Name: t.id.Name, State: plugin.StateStopped}
 }
 
-// show says how the plugin does, when that has changed.
+// show logs the state of the plugin if it has changed.
 func (t *trial) show() {
 	now, was := t.instance(), t.shown
 	t.shown = now

@@ -11,14 +11,14 @@ import (
 	"github.com/mooncake-go/mooncake/cmd/mooncake/internal/output"
 )
 
-// maxSchemaDepth bounds how deep the settings of a schema may lie in each other.
+// maxSchemaDepth bounds the nesting of settings.
 const maxSchemaDepth = 4
 
 // setting is a property of a plugin's schema.
 type setting struct{ name, kind, def, allowed, text string }
 
-// writeSettings shows a JSON Schema as a table of settings. A schema is the author's: what
-// is not as expected is left out.
+// writeSettings writes a JSON Schema as a table of settings. It omits parts that it does not
+// understand, since plugin authors write schemas.
 func writeSettings(w io.Writer, id string, schema any) {
 	found := settings(nil, "", schema, 0)
 	if len(found) == 0 {
@@ -52,7 +52,7 @@ func settings(out []setting, prefix string, schema any, depth int) []setting {
 	return out
 }
 
-// allowedBy says in words what a property may be.
+// allowedBy describes the allowed values of a property.
 func allowedBy(p map[string]any) string {
 	var parts []string
 	if list, ok := p["enum"].([]any); ok {
@@ -71,7 +71,7 @@ func allowedBy(p map[string]any) string {
 	return strings.Join(parts, " ")
 }
 
-// plain writes a value as a user would.
+// plain returns a value as a user would write it.
 func plain(v any) string {
 	switch v := v.(type) {
 	case nil:

@@ -19,7 +19,7 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 )
 
-// trustFlags are shared by the verbs that deal with files of plugins and the lock file.
+// trustFlags are the common flags of the verbs for plugin files and the lock file.
 type trustFlags struct {
 	format     output.Format
 	file, lock string
@@ -28,19 +28,18 @@ type trustFlags struct {
 
 func (f *trustFlags) register(cmd *cobra.Command) {
 	output.Flag(cmd.Flags(), &f.format, "", output.Table, output.JSON, output.YAML)
-	cmd.Flags().StringSliceVar(&f.dirs, "plugin-dir", nil, "folder to look in first; repeatable")
+	cmd.Flags().StringSliceVar(&f.dirs, "plugin-dir", nil, "folder to search first; repeatable")
 	cmd.Flags().StringVar(&f.lock, "plugin-lock", "", "lock file (default: plugins.lock of the configuration)")
 	cmd.Flags().StringVar(&f.file, "config", "", "configuration file, for its plugins.dirs, plugins.lock and plugins.trust")
 }
 
-// trusting is a catalog and the lock file that holds for it.
+// trusting is a catalog with its lock file.
 type trusting struct {
 	lock    string // absolute, empty for none
 	catalog *pluginhost.Catalog
 }
 
-// trusting reads the configuration. mode is the mode of the catalog, empty for the
-// configured one.
+// trusting reads the configuration. mode replaces the configured mode of trust unless it is empty.
 func (e verbs) trusting(f trustFlags, mode trust.Mode) (trusting, error) {
 	lock := f.lock
 	if lock != "" {
@@ -57,13 +56,13 @@ func (e verbs) trusting(f trustFlags, mode trust.Mode) (trusting, error) {
 
 var errNoLock = errors.New("no lock file is named: give --plugin-lock FILE, or set plugins.lock in the configuration")
 
-// target is what a verb was asked for: a plugin, or a file.
+// target is the argument of a verb: a plugin or a file.
 type target struct {
 	id   plugin.ID
 	file string
 }
 
-// targetOf reads an argument: an ID is one, anything else is a path.
+// targetOf parses an argument. Everything but an ID is a path.
 func targetOf(arg string) (target, error) {
 	id, err := plugin.ParseID(arg)
 	if err == nil {
@@ -76,7 +75,7 @@ func targetOf(arg string) (target, error) {
 	return target{file: path}, command.Usage(err)
 }
 
-// ids reads arguments that must all be IDs.
+// ids parses arguments that must all be IDs.
 func ids(args []string) ([]plugin.ID, error) {
 	out := make([]plugin.ID, len(args))
 	for i, arg := range args {
@@ -90,8 +89,8 @@ func ids(args []string) ([]plugin.ID, error) {
 
 func isBuiltin(en pluginhost.Entry) bool { return en.Home == pluginhost.HomeBuiltin }
 
-// binaries are the entries of programs, of one plugin where id is not zero, in the order in
-// which they are searched.
+// binaries returns the entries of programs in the order of the search. A non-zero id selects one
+// plugin.
 func binaries(entries []pluginhost.Entry, id plugin.ID) []pluginhost.Entry {
 	var out []pluginhost.Entry
 	for _, en := range entries {
@@ -102,20 +101,20 @@ func binaries(entries []pluginhost.Entry, id plugin.ID) []pluginhost.Entry {
 	return out
 }
 
-// folders are the entries of folders that could not be looked at as a whole.
+// folders returns the entries of folders that could not be read.
 func folders(entries []pluginhost.Entry) []pluginhost.Entry {
 	return slices.DeleteFunc(slices.Clone(entries), func(en pluginhost.Entry) bool { return en.ID() != plugin.ID{} || en.State != plugin.StateFailed })
 }
 
-// absent explains that there is no binary of a plugin.
+// absent returns the error for a plugin without a binary.
 func (e verbs) absent(id plugin.ID) error {
 	for _, f := range e.Builtins {
 		if f.Manifest().ID == id {
-			return command.Usagef("%s is linked into this program; there is no file of it", id)
+			return command.Usagef("%s is linked into this program; it has no file", id)
 		}
 	}
-	return fmt.Errorf("there is no %s in the folders of plugins; mooncake plugins list shows what there is, --plugin-dir adds a folder", id.BinaryName())
+	return fmt.Errorf("there is no %s in the plugin folders; mooncake plugins list shows the plugins, --plugin-dir adds a folder", id.BinaryName())
 }
 
-// short is the beginning of a checksum, as tables show it.
+// short returns the start of a checksum, for tables.
 func short(sum string) string { return output.Dash(sum[:min(len(sum), 12)]) }

@@ -18,12 +18,12 @@ func (e verbs) verifyCmd() *cobra.Command {
 	var f trustFlags
 	cmd := &cobra.Command{
 		Use:   "verify [ID]...",
-		Short: "Compare the plugins that are there with the lock file",
-		Long: `Computes the checksums of the plugins that are named, or of all that are found, and compares
-them with the lock file, whatever plugins.trust says. Exit code 1 where one differs, is not
-locked, is refused, or was named and is not there, and where a folder cannot be read. What is locked and not installed on this
-machine is listed as absent, which is no failure: a lock file may serve many machines.
-Nothing is run.`,
+		Short: "Compare the installed plugins with the lock file",
+		Long: `Computes the checksums of the named plugins, or of all that are found, and compares them with
+the lock file, for every setting of plugins.trust. The exit code is 1 if a plugin differs from
+its entry, has no entry, is refused, or was named and is missing, and if a folder cannot be
+read. A plugin that has an entry and is not installed is listed as absent. That is no failure,
+since several machines may share a lock file. No plugin is run.`,
 		Example: `  mooncake plugins verify
   mooncake plugins verify evict/fifo -o json
   mooncake plugins verify --plugin-dir /opt/mooncake/plugins --plugin-lock ./plugins.lock.yaml`,
@@ -51,7 +51,7 @@ Nothing is run.`,
 	return cmd
 }
 
-// verified is a line of plugins verify.
+// verified is one line of plugins verify.
 type verified struct {
 	ID string `json:"id" yaml:"id"`
 	// Status is ok, mismatch, unlocked, refused, shadowed or absent.
@@ -59,14 +59,15 @@ type verified struct {
 	Version string `json:"version,omitempty" yaml:"version,omitempty"`
 	SHA256  string `json:"sha256,omitempty" yaml:"sha256,omitempty"`
 	File    string `json:"file,omitempty" yaml:"file,omitempty"`
-	// Locked is what the lock file has for this platform.
+	// Locked is the entry of the lock file for this platform.
 	Locked *lockedItem `json:"locked,omitempty" yaml:"locked,omitempty"`
 	Reason string      `json:"reason,omitempty" yaml:"reason,omitempty"`
 
 	failed bool
 }
 
-// verify compares. named limits it to some plugins, which then have to be there.
+// verify compares plugins with the lock file. Plugins in named, if any, must be installed, and only
+// they are compared.
 func verify(entries []pluginhost.Entry, lock trust.Lock, named []plugin.ID) []verified {
 	out := []verified{}
 	seen := map[plugin.ID]bool{}
