@@ -1,4 +1,4 @@
-package rdma
+package config
 
 import (
 	"fmt"
@@ -94,8 +94,8 @@ func (c *Config) choices() error {
 		allowed   []string
 	}{
 		{"mtu", strconv.Itoa(c.MTU), []string{"512", "1024", "2048", "4096"}},
-		{"endpoint_store", c.EndpointStore, []string{storeSIEVE, storeFIFO}},
-		{"gpu_memory", c.GPUMemory, []string{gpuAuto, gpuDMABuf, gpuPeermem}},
+		{"endpoint_store", c.EndpointStore, []string{StoreSIEVE, StoreFIFO}},
+		{"gpu_memory", c.GPUMemory, []string{GPUAuto, GPUDMABuf, GPUPeermem}},
 	} {
 		if !slices.Contains(f.allowed, f.val) {
 			return fmt.Errorf("%s is %q, must be one of %s", f.name, f.val, strings.Join(f.allowed, ", "))
@@ -119,9 +119,10 @@ func (c *Config) names() error {
 	if len(c.ServerName) > 255 || strings.ContainsAny(c.ServerName, "@ \t\r\n\x00") {
 		return fmt.Errorf("server_name is %q, must be at most 255 bytes without spaces and @", c.ServerName)
 	}
-	return c.addresses().Validate()
+	return c.Addresses().Validate()
 }
 
-func (c *Config) addresses() transportkit.Addresses {
+// Addresses returns the settings of the bootstrap listener.
+func (c *Config) Addresses() transportkit.Addresses {
 	return transportkit.Addresses{Host: c.Host, Port: c.Port, PortMax: c.PortMax, Advertise: c.Advertise}
 }

@@ -1,4 +1,5 @@
-package rdma
+// Package config holds the settings of the RDMA transport.
+package config
 
 import (
 	"time"
@@ -31,14 +32,14 @@ type Config struct {
 	// QPPerEndpoint is how many queue pairs a connection has. Peers of upstream must have
 	// as many.
 	QPPerEndpoint int `json:"qp_per_endpoint"`
-	// MaxWR is how many work requests a queue pair holds, MaxSGE of how many pieces (one is
+	// MaxWR is how many work requests a queue pair holds, MaxSGE of how many fragments (one is
 	// used), MaxInline up to which size Writes are copied when they are posted.
 	MaxWR     int `json:"max_wr"`
 	MaxSGE    int `json:"max_sge"`
 	MaxInline int `json:"max_inline"`
 	// SignalEvery asks for one completion for so many work requests, 0 to choose.
 	SignalEvery int `json:"signal_every"`
-	// WindowBytes is how much a queue pair has under way at most; one larger work request
+	// WindowBytes is the most bytes that a queue pair has in flight; one larger work request
 	// goes alone.
 	WindowBytes int64 `json:"window_bytes"`
 	// CQPerDevice is how many completion queues of CQDepth entries a device begins with;
@@ -84,7 +85,7 @@ type Config struct {
 	RetryCount  int `json:"retry_count"`
 	RNRRetry    int `json:"rnr_retry"`
 	MinRNRTimer int `json:"min_rnr_timer"`
-	// MaxReads is how many Reads are under way on a queue pair.
+	// MaxReads is how many Reads are in flight on a queue pair.
 	MaxReads int `json:"max_reads"`
 
 	// HandshakeTimeout bounds setting up a connection, ReadyTimeout the second round with a
@@ -114,22 +115,22 @@ type Config struct {
 
 // The values of Config.GPUMemory and Config.EndpointStore.
 const (
-	gpuAuto    = "auto"
-	gpuDMABuf  = "dmabuf"
-	gpuPeermem = "peermem"
-	storeSIEVE = "sieve"
-	storeFIFO  = "fifo"
+	GPUAuto    = "auto"
+	GPUDMABuf  = "dmabuf"
+	GPUPeermem = "peermem"
+	StoreSIEVE = "sieve"
+	StoreFIFO  = "fifo"
 )
 
-// DefaultConfig returns the defaults. Those that the reference implementation has too are
+// Default returns the defaults. Those that the reference implementation has too are
 // the same.
-func DefaultConfig() *Config {
+func Default() *Config {
 	return &Config{
 		IBPort: 1, GIDIndex: -1, GIDRetries: 2, MTU: 4096, TrafficClass: -1, ServiceLevel: -1,
 		QPPerEndpoint: 2, MaxWR: 256, MaxSGE: 4, MaxInline: 64, WindowBytes: 16 << 20,
 		CQPerDevice: 1, CQDepth: 4096, Spin: plugin.Duration(20 * time.Microsecond),
-		MaxEndpoints: 65536, EndpointStore: storeSIEVE, IdleTimeout: plugin.Duration(5 * time.Minute),
-		RelaxedOrdering: 1, MaxMRSize: 1 << 40, ParallelRegistration: -1, GPUMemory: gpuAuto,
+		MaxEndpoints: 65536, EndpointStore: StoreSIEVE, IdleTimeout: plugin.Duration(5 * time.Minute),
+		RelaxedOrdering: 1, MaxMRSize: 1 << 40, ParallelRegistration: -1, GPUMemory: GPUAuto,
 		SliceBytes: 1 << 20, MaxInflightOps: 4096, OpTimeout: plugin.Duration(30 * time.Second),
 		AckTimeout: 14, RetryCount: 7, RNRRetry: 7, MinRNRTimer: 12, MaxReads: 16,
 		HandshakeTimeout: plugin.Duration(5 * time.Second), ReadyTimeout: plugin.Duration(10 * time.Second),
@@ -138,22 +139,23 @@ func DefaultConfig() *Config {
 	}
 }
 
-// settings is a Config with its durations in the form that the rest of the package uses.
-type settings struct {
+// Settings is a Config with its durations in the form that the rest of the package uses.
+type Settings struct {
 	Config
 	Spin, IdleTimeout, OpTimeout, HandshakeTimeout, ReadyTimeout time.Duration
 	FlushTimeout, ConfirmTimeout, RailPause                      time.Duration
 }
 
-func settingsOf(c Config) settings {
-	return settings{
+// Of returns the settings of a configuration.
+func Of(c Config) Settings {
+	return Settings{
 		Config: c, Spin: time.Duration(c.Spin), IdleTimeout: time.Duration(c.IdleTimeout), OpTimeout: time.Duration(c.OpTimeout),
 		HandshakeTimeout: time.Duration(c.HandshakeTimeout), ReadyTimeout: time.Duration(c.ReadyTimeout),
 		FlushTimeout: time.Duration(c.FlushTimeout), ConfirmTimeout: time.Duration(c.ConfirmTimeout), RailPause: time.Duration(c.RailPause),
 	}
 }
 
-// ackTimeout is AckTimeout as a time.
-func (s *settings) ackTimeout() time.Duration {
+// AckWait is AckTimeout as a time.
+func (s *Settings) AckWait() time.Duration {
 	return time.Duration(4096) << s.AckTimeout // Nanoseconds.
 }

@@ -1,4 +1,4 @@
-package rdma
+package memory
 
 import (
 	"runtime"
@@ -19,14 +19,14 @@ const (
 
 // touchPages makes the pages of a large region present from many threads, since the kernel
 // would do it from one thread for each device while it registers them.
-func (n *node) touchPages(r *region) {
+func (g *Registry) touchPages(r *Region) {
 	cores := runtime.GOMAXPROCS(0)
-	mode := n.cfg.ParallelRegistration
-	if gpu(r.location) || mode == 0 || mode < 0 && (len(r.mem) < touchFrom || cores < touchCores) {
+	mode := g.config.ParallelRegistration
+	if r.GPU || mode == 0 || mode < 0 && (len(r.mem) < touchFrom || cores < touchCores) {
 		return
 	}
 	const page = 4096
-	first := (r.start + page - 1) &^ (page - 1)
+	first := (r.Start + page - 1) &^ (page - 1)
 	last := r.end() &^ (page - 1)
 	blocks := make(chan uint64)
 	var wg sync.WaitGroup

@@ -1,4 +1,4 @@
-package rdma
+package rail
 
 import (
 	"fmt"
@@ -9,21 +9,20 @@ import (
 )
 
 // take handles results of one queue pair. Several goroutines may have fetched them; they
-// count in the order of posting all the same, so that a failure is seen before what was
-// flushed because of it.
-func (c *conn) take(p *pair, results []verbs.Result) {
-	var done opList
-	k := c.link
-	k.mu.Lock()
-	for i := range results {
-		r := &results[i]
-		if r.ID-p.tail >= p.head-p.tail || p.at(r.ID).fetched {
-			k.n.log.Error("a result that fits no work request", "link", k.name, "got", r.ID, "expected", p.tail)
-			c.kill(errs.WithClass(errs.ClassLocalDevice, k.name, fmt.Errorf("%s reported work that was not given to it", k.dev.name)), false)
+// count in the order of posting all the same, so that a failure is seen before the requests that
+// were flushed because of it.
+func (c *Conn) take(p *pair, results []verbs.Result) {
+	var done Ended
+	r := c.rail
+	r.mu.Lock()
+	for _, result := range results {
+		if result.ID-p.tail >= p.head-p.tail || p.at(result.ID).fetched {
+			r.env.Log.Error("a result that fits no work request", "rail", r.Name, "got", result.ID, "expected", p.tail)
+			c.kill(errs.WithClass(errs.ClassLocalDevice, r.Name, fmt.Errorf("%s reported work that was not given to it", r.Dev.Name)), false)
 			continue
 		}
-		s := p.at(r.ID)
-		s.result, s.fetched = *r, true
+		s := p.at(result.ID)
+		s.result, s.fetched = result, true
 	}
 	for p.tail != p.head && p.at(p.tail).fetched {
 		c.result(p, &done)
@@ -31,55 +30,55 @@ func (c *conn) take(p *pair, results []verbs.Result) {
 	if c.dying {
 		c.checkDrained()
 	}
-	k.pump(&done)
-	k.mu.Unlock()
+	r.pump(&done)
+	r.mu.Unlock()
 	done.finish()
 }
 
 // result ends the oldest work request, whose result was fetched.
-func (c *conn) result(p *pair, done *opList) {
+func (c *Conn) result(p *pair, done *Ended) {
 	s := p.at(p.tail)
-	o, n, r := s.o, s.n, s.result
-	*s = piece{}
+	o, n, result := s.op, s.size, s.result
+	*s = request{}
 	p.tail++
 	p.bytes -= int64(n)
-	c.inflight--
-	o.open--
-	k := c.link
-	switch st := statusOf(r.Status); {
-	case r.Status == verbs.StatusSuccess:
-		k.stats.moved(o.Kind, n)
-		k.works()
-	case r.Status.Flushed():
+	c.inFlight--
+	o.inFlight--
+	r := c.rail
+	switch st := statusOf(result.Status); {
+	case result.Status == verbs.StatusSuccess:
+		r.counters.moved(o.Kind, n)
+		r.works()
+	case result.Status.Flushed():
 		// The cause is known where this side gave up, or an earlier result told it.
 		c.kill(&errs.Error{
-			Code: errs.TransferFail, Class: errs.ClassTransientPath, Op: k.name,
-			Err: fmt.Errorf("the device stopped the connection: %s", r.Status),
+			Code: errs.TransferFail, Class: errs.ClassTransientPath, Op: r.Name,
+			Err: fmt.Errorf("the device stopped the connection: %s", result.Status),
 		}, true)
-		o.doubt = o.doubt || o.Kind == transport.Write
+		o.Indeterminate = o.Indeterminate || o.Kind == transport.Write
 		o.redo = true
-		if !c.clean && o.err == nil {
-			o.err = c.cause
+		if !c.clean && o.Err == nil {
+			o.Err = c.cause
 		}
 	default:
 		err := &errs.Error{
-			Code: st.code, Class: st.class, Op: k.name,
-			Err:  fmt.Errorf("%s: %s (status %d, vendor %#x)", st.text, r.Status, uint32(r.Status), r.VendorErr),
+			Code: st.code, Class: st.class, Op: r.Name,
+			Err:  fmt.Errorf("%s: %s (status %d, vendor %#x)", st.text, result.Status, uint32(result.Status), result.VendorErr),
 			Hint: st.hint,
 		}
 		if !c.dying && st.way {
-			k.failed(err, true)
+			r.failed(err, true)
 		}
 		c.kill(err, !st.way)
-		o.doubt = o.doubt || o.Kind == transport.Write && !st.refused
-		if o.err == nil {
-			o.err = err
+		o.Indeterminate = o.Indeterminate || o.Kind == transport.Write && !st.refused
+		if o.Err == nil {
+			o.Err = err
 		}
 		if st.refused {
 			c.refused = true
 		}
 	}
-	k.settle(o, done)
+	r.settle(o, done)
 }
 
 // status is what a failed work request means.
@@ -87,7 +86,7 @@ type status struct {
 	text, hint string
 	code       errs.Code
 	class      errs.Class
-	// refused: the peer's device answered, and its queue pair takes nothing any more.
+	// refused: the peer's device answered, and its queue pair takes no more requests.
 	refused bool
 	// way: the fault lies with the way to the peer, not with the operation.
 	way bool

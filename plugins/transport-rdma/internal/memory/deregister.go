@@ -1,34 +1,31 @@
-package rdma
+package memory
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
 
-// Deregister implements transport.Transport. The devices refuse what peers ask for from the
-// moment on at which it returns nil.
-func (n *node) Deregister(ctx context.Context, id transport.RegionID) error {
+// Deregister ends a registration. Once it has returned nil, the devices refuse requests of peers
+// for the region. The withdrawal runs in the background; work counts it.
+func (g *Registry) Deregister(ctx context.Context, id transport.RegionID, work *sync.WaitGroup) error {
 	const op = "transport/rdma: deregister"
-	if err := n.begin(op); err != nil {
-		return err
-	}
-	defer n.traffic.Done()
-	r := n.regions.get(id)
+	r := g.table.get(id)
 	if r == nil || !r.ready.Load() {
 		return errs.New(errs.InvalidParams, op, "region %d is not registered", id)
 	}
-	r.gone.Store(true)
+	r.Gone.Store(true)
 	r.mu.Lock()
 	w := r.exit
 	if w == nil {
 		w = &withdrawal{done: make(chan struct{})}
 		r.exit = w
-		spawn(&n.traffic, func() { n.endRegion(r, w) })
+		work.Go(func() { g.end(r, w) })
 	}
 	r.mu.Unlock()
 	select {
@@ -47,22 +44,22 @@ func (n *node) Deregister(ctx context.Context, id transport.RegionID) error {
 	return stillInUse(op, id, w.err)
 }
 
-// endRegion withdraws a region and forgets it when that worked.
-func (n *node) endRegion(r *region, w *withdrawal) {
+// end withdraws a region and, on success, forgets it.
+func (g *Registry) end(r *Region, w *withdrawal) {
 	defer close(w.done)
-	n.regions.deactivate(r)
+	g.table.deactivate(r)
 	if w.err = r.withdraw(); w.err == nil {
-		n.regions.forget(r)
-		n.stats.regions.Add(-1)
+		g.table.forget(r)
+		g.count.Add(-1)
 	}
 }
 
 // withdraw ends the registrations on all devices. It may be tried again after an error.
-func (r *region) withdraw() error {
-	r.gone.Store(true)
-	failures := make([]error, len(r.mrs))
+func (r *Region) withdraw() error {
+	r.Gone.Store(true)
+	failures := make([]error, len(r.MRs))
 	var wg sync.WaitGroup
-	for i, mrs := range r.mrs {
+	for i, mrs := range r.MRs {
 		wg.Go(func() {
 			for _, mr := range mrs {
 				failures[i] = errors.Join(failures[i], mr.Close())
@@ -78,5 +75,16 @@ func stillInUse(op string, id transport.RegionID, cause error) error {
 		Code: errs.UnavailableInCurrentStatus, Class: errs.ClassLocalDevice, Op: op,
 		Err:  fmt.Errorf("region %d may still be touched by a peer, its memory must not be reused yet: %w", id, cause),
 		Hint: "deregister it again with more time",
+	}
+}
+
+// Close withdraws every region. No other call is in progress.
+func (g *Registry) Close(log *slog.Logger) {
+	for _, r := range g.table.all() {
+		g.table.deactivate(r)
+		if err := r.withdraw(); err != nil {
+			log.Error("memory could not be withdrawn", "region", r.ID, "error", err)
+		}
+		g.table.forget(r)
 	}
 }

@@ -1,4 +1,4 @@
-package rdma
+package device
 
 import "sync"
 
@@ -9,15 +9,15 @@ type tagTable struct {
 	free  []uint32
 }
 
-// tagSlot holds a queue pair. turn grows each time the slot is used again, so that a late
+// tagSlot holds a queue pair. generation grows each time the slot is used again, so that a late
 // event of an old one finds nothing.
 type tagSlot struct {
-	pair *pair
-	turn uint32
+	pair       *Pair
+	generation uint32
 }
 
 // add gives p its tag.
-func (t *tagTable) add(p *pair) {
+func (t *tagTable) add(p *Pair) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	var i uint32
@@ -25,24 +25,24 @@ func (t *tagTable) add(p *pair) {
 		i, t.free = t.free[n-1], t.free[:n-1]
 	} else {
 		i = uint32(len(t.slots))
-		t.slots = append(t.slots, tagSlot{turn: 1})
+		t.slots = append(t.slots, tagSlot{generation: 1})
 	}
 	t.slots[i].pair = p
-	p.tag = uint64(t.slots[i].turn)<<32 | uint64(i)
+	p.tag = uint64(t.slots[i].generation)<<32 | uint64(i)
 }
 
-func (t *tagTable) get(tag uint64) *pair {
+func (t *tagTable) get(tag uint64) *Pair {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	i := uint32(tag)
-	if uint64(i) >= uint64(len(t.slots)) || t.slots[i].turn != uint32(tag>>32) {
+	if uint64(i) >= uint64(len(t.slots)) || t.slots[i].generation != uint32(tag>>32) {
 		return nil
 	}
 	return t.slots[i].pair
 }
 
 // drop takes p out. All its results have been seen.
-func (t *tagTable) drop(p *pair) {
+func (t *tagTable) drop(p *Pair) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	i := uint32(p.tag)
@@ -50,6 +50,6 @@ func (t *tagTable) drop(p *pair) {
 		return
 	}
 	t.slots[i].pair = nil
-	t.slots[i].turn++
+	t.slots[i].generation++
 	t.free = append(t.free, i)
 }
