@@ -198,10 +198,11 @@ fmt: ## Format the sources
 	gofmt -w $$(git ls-files '*.go')
 
 .PHONY: lint
-lint: setup-tests tools $(TOOLS)/python/.stamp ## Run the linters, the proto linter and the check for generated code
+lint: setup-tests tools $(TOOLS)/python/.stamp ## Run the linters for code, dead code, prose and protobuf, and the check for generated code
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); echo 'run: make fmt'; exit 1; }
 	@for m in $(MODULES); do (cd $$m && $(CURDIR)/$(TOOLS)/golangci-lint run --allow-parallel-runners --config $(CURDIR)/.golangci.yml ./...); done
 	$(TOOLS)/python/bin/ruff check -q sdk/python examples bench && $(TOOLS)/python/bin/ruff format -q --check sdk/python examples bench
+	./scripts/deadcode.sh
 	cd sdk/proto && $(CURDIR)/$(TOOLS)/buf lint
 	@out=$$(mktemp -d); trap 'rm -rf '$$out EXIT; \
 		(cd sdk/proto && PATH=$(CURDIR)/$(TOOLS):$$PATH buf generate -o $$out); \
@@ -222,6 +223,8 @@ tools: setup $(TOOLS)/.stamp ## Build the pinned linters and generators into .to
 
 TOOL_PACKAGES := github.com/golangci/golangci-lint/v2/cmd/golangci-lint \
                  github.com/bufbuild/buf/cmd/buf \
+                 github.com/errata-ai/vale/v3/cmd/vale \
+                 golang.org/x/tools/cmd/deadcode \
                  golang.org/x/vuln/cmd/govulncheck \
                  google.golang.org/protobuf/cmd/protoc-gen-go \
                  google.golang.org/grpc/cmd/protoc-gen-go-grpc
