@@ -33,7 +33,7 @@ type knockKey struct{}
 func (n *node) knock(ctx context.Context, _ *quicgo.ClientInfo) (context.Context, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.state == stateStopping || n.knocking >= mostKnocking || len(n.conns) >= n.cfg.MaxConnections {
+	if n.life.Stopping() || n.knocking >= mostKnocking || len(n.conns) >= n.cfg.MaxConnections {
 		n.stats.overflow.Add(1)
 		return ctx, errCrowded
 	}
@@ -73,7 +73,7 @@ func (n *node) accept(ln *quicgo.Listener) {
 		c, why := n.welcome(q)
 		if why != reasonNone {
 			n.stats.refuse(why)
-			n.serving.Go(func() { _ = q.CloseWithError(code(why), why.info().label) })
+			n.serving.Go(func() { _ = q.CloseWithError(code(why), why.info().Label) })
 			continue
 		}
 		go c.run()
@@ -92,7 +92,7 @@ func (n *node) welcome(q *quicgo.Conn) (*serverConn, reason) {
 		n.answered(waiting)
 	}
 	switch {
-	case n.state != stateRunning:
+	case !n.life.Running():
 		return nil, reasonStopping
 	case len(n.conns) >= n.cfg.MaxConnections || n.perPeer[id] >= n.cfg.MaxConnectionsPerPeer:
 		n.stats.overflow.Add(1)

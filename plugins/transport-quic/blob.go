@@ -7,6 +7,7 @@ import (
 	"hash/crc32"
 
 	"github.com/mooncake-go/mooncake/sdk/transport"
+	"github.com/mooncake-go/mooncake/sdk/x/transportkit"
 )
 
 const (
@@ -58,8 +59,8 @@ func decodeEndpoint(b []byte) (endpoint, error) {
 	}
 	e := endpoint{Incarnation: le.Uint64(b[4:]), Pin: fingerprint(b[12:44])}
 	count, rest := int(body[head-1]), body[head:]
-	if count == 0 || count > maxAddresses {
-		return endpoint{}, fmt.Errorf("%w endpoint: %d addresses, must be 1 to %d", errBlob, count, maxAddresses)
+	if count == 0 || count > transportkit.MaxAddresses {
+		return endpoint{}, fmt.Errorf("%w endpoint: %d addresses, must be 1 to %d", errBlob, count, transportkit.MaxAddresses)
 	}
 	for range count {
 		if len(rest) < 2 || len(rest)-2 < int(le.Uint16(rest)) {
@@ -67,7 +68,7 @@ func decodeEndpoint(b []byte) (endpoint, error) {
 		}
 		n := int(le.Uint16(rest))
 		addr := string(rest[2 : 2+n])
-		if err := checkAddress(addr); err != nil {
+		if err := transportkit.CheckAddress(addr); err != nil {
 			return endpoint{}, fmt.Errorf("%w endpoint: address %q: %w", errBlob, addr, err)
 		}
 		e.Addrs, rest = append(e.Addrs, addr), rest[2+n:]

@@ -5,7 +5,9 @@ import (
 	"crypto/sha256"
 	"crypto/x509"
 	"errors"
+	"maps"
 	"net"
+	"slices"
 
 	quicgo "github.com/quic-go/quic-go"
 )
@@ -23,7 +25,7 @@ func (n *node) connections() []connection {
 	for c := range n.conns {
 		out = append(out, connection{quic: c.quic})
 	}
-	paths := keys(n.paths)
+	paths := slices.Collect(maps.Keys(n.paths))
 	n.mu.Unlock()
 	for _, p := range paths {
 		p.mu.Lock()

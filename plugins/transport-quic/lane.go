@@ -165,10 +165,10 @@ func (p *path) lost(err error) error {
 	switch r := closedFor(err); {
 	case r != reasonNone:
 		i := r.info()
-		e.Code, e.Class, e.Err = i.code, i.class, fmt.Errorf("connection closed: %s", i.text)
+		e.Code, e.Class, e.Err = i.Code, i.Class, fmt.Errorf("connection closed: %s", i.Text)
 	case errors.As(err, &stream) && stream.Remote:
 		i := reason(min(stream.ErrorCode, quicgo.StreamErrorCode(numReasons))).info()
-		e.Code, e.Class, e.Err = i.code, i.class, fmt.Errorf("the peer gave the request up: %s", i.text)
+		e.Code, e.Class, e.Err = i.Code, i.Class, fmt.Errorf("the peer gave the request up: %s", i.Text)
 	case distrust(err):
 		e.Class, e.Err, e.Hint = errs.ClassTransientPeer, fmt.Errorf("the peer refuses the certificate of this node: %w", err), hintDistrust
 	case errors.As(err, &refused) && refused.Remote && refused.ErrorCode == quicgo.ConnectionRefused:

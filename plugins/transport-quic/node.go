@@ -2,12 +2,11 @@ package quic
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/binary"
 	"errors"
-	"fmt"
 	"log/slog"
+	"maps"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
@@ -16,14 +15,7 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 	"github.com/mooncake-go/mooncake/sdk/transport"
-)
-
-type nodeState uint8
-
-const (
-	stateNew nodeState = iota
-	stateRunning
-	stateStopping
+	"github.com/mooncake-go/mooncake/sdk/x/transportkit"
 )
 
 // node implements transport.Transport: a listener that serves the registered regions,
@@ -35,13 +27,11 @@ type node struct {
 	stats   counters
 	trust   truster
 	regions regionTable
-	stopped chan struct{}
 	quit    chan struct{} // closed when Stop begins to free
 
-	life sync.Mutex // held by Start, and by Stop while it decides
+	life transportkit.Lifecycle
 
 	mu          sync.Mutex
-	state       nodeState
 	log         *slog.Logger
 	incarnation uint64
 	socket      *net.UDPConn
@@ -63,27 +53,20 @@ var (
 
 func newNode(cfg Config) *node {
 	n := &node{
-		cfg: settingsOf(cfg), clock: time.Now, linger: leastLinger, stopped: make(chan struct{}), quit: make(chan struct{}),
+		cfg: settingsOf(cfg), clock: time.Now, linger: leastLinger, quit: make(chan struct{}),
 		conns: map[*serverConn]struct{}{}, perPeer: map[peerID]int{}, paths: map[*path]struct{}{},
 	}
+	n.life.Init(&n.mu, "transport/quic")
 	n.trust = truster{cfg: n.cfg, clock: func() time.Time { return n.clock() }}
 	return n
 }
 
 // Start implements plugin.Component: it reads the certificates, listens and serves.
 func (n *node) Start(ctx context.Context, host plugin.Host) error {
-	n.life.Lock()
-	defer n.life.Unlock()
-	n.mu.Lock()
-	state := n.state
-	n.mu.Unlock()
-	if state != stateNew {
-		return errs.New(errs.UnavailableInCurrentStatus, "transport/quic: start", "started or stopped before; make a new one")
-	}
-	var random [8]byte
-	if _, err := rand.Read(random[:]); err != nil {
-		return fmt.Errorf("transport/quic: start: %w", err)
-	}
+	return n.life.Start(func() error { return n.start(ctx, host) })
+}
+
+func (n *node) start(ctx context.Context, host plugin.Host) error {
 	id, err := loadIdentity(&n.cfg.Config, n.clock())
 	if err != nil {
 		return err
@@ -96,7 +79,7 @@ func (n *node) Start(ctx context.Context, host plugin.Host) error {
 	} else {
 		n.trust.tell(id, nil, n.clock())
 	}
-	socket, err := bind(ctx, &n.cfg.Config)
+	socket, err := n.cfg.addresses().ListenUDP(ctx, "transport/quic: start")
 	if err != nil {
 		return err
 	}
@@ -106,8 +89,9 @@ func (n *node) Start(ctx context.Context, host plugin.Host) error {
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.incarnation = max(binary.LittleEndian.Uint64(random[:]), 1)
-	n.log, n.state = log, stateRunning
+	n.incarnation = transportkit.Incarnation()
+	n.log = log
+	n.life.Run()
 	n.serving.Add(2)
 	go n.accept(n.listener)
 	go n.watch(n.quit)
@@ -122,7 +106,7 @@ func (n *node) open(socket *net.UDPConn, id *identity, log *slog.Logger) error {
 	if err != nil {
 		return errs.WithClass(errs.ClassLocalDevice, op, err)
 	}
-	addrs, err := advertised(&n.cfg.Config, socket.LocalAddr())
+	addrs, err := n.cfg.addresses().Advertised(op, socket.LocalAddr())
 	if err != nil {
 		return err
 	}
@@ -179,26 +163,13 @@ func (n *node) quicConfig(server bool) *quicgo.Config {
 // peers that are being served finish, at most for stall_timeout, and frees everything. What peers
 // ask beyond that is refused, so that nothing of it is in doubt.
 func (n *node) Stop(ctx context.Context) error {
-	n.life.Lock()
+	return n.life.Stop(ctx, func() error { return n.free(ctx) })
+}
+
+func (n *node) free(ctx context.Context) error {
 	n.mu.Lock()
-	was := n.state
-	n.state = stateStopping
-	paths, conns := keys(n.paths), keys(n.conns)
+	paths, conns := slices.Collect(maps.Keys(n.paths)), slices.Collect(maps.Keys(n.conns))
 	n.mu.Unlock()
-	n.life.Unlock()
-	switch was {
-	case stateNew:
-		close(n.stopped)
-		return nil
-	case stateStopping:
-		select {
-		case <-n.stopped:
-			return nil
-		case <-ctx.Done():
-			return fmt.Errorf("transport/quic: stop: another call is at it: %w", ctx.Err())
-		}
-	}
-	defer close(n.stopped)
 	close(n.quit)
 	_ = n.listener.Close()
 	for _, p := range paths {
@@ -229,7 +200,7 @@ func (n *node) drain(ctx context.Context, conns []*serverConn) {
 func (n *node) Endpoint() transport.Endpoint {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.state == stateNew || n.incarnation == 0 {
+	if n.incarnation == 0 {
 		return transport.Endpoint{}
 	}
 	e := endpoint{Incarnation: n.incarnation, Addrs: n.addrs}
@@ -243,10 +214,7 @@ func (n *node) Endpoint() transport.Endpoint {
 func (n *node) running(op string) (uint64, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.state != stateRunning {
-		return 0, errs.New(errs.UnavailableInCurrentStatus, "transport/quic: "+op, "the transport is not running")
-	}
-	return n.incarnation, nil
+	return n.incarnation, n.life.Require("transport/quic: " + op)
 }
 
 // Register implements transport.Transport.
@@ -286,18 +254,10 @@ func (n *node) Dial(_ context.Context, peer transport.Endpoint) (transport.Path,
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.state != stateRunning {
-		return nil, errs.New(errs.UnavailableInCurrentStatus, op, "the transport is not running")
+	if err := n.life.Require(op); err != nil {
+		return nil, err
 	}
 	p := newPath(n, e)
 	n.paths[p] = struct{}{}
 	return p, nil
-}
-
-func keys[K comparable, V any](m map[K]V) []K {
-	out := make([]K, 0, len(m))
-	for k := range m {
-		out = append(out, k)
-	}
-	return out
 }

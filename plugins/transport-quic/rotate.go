@@ -112,7 +112,7 @@ func (n *node) revise(changed bool) {
 		}
 		n.stats.untrusted.Add(1)
 		n.log.Warn("closing a connection whose peer is not trusted any more", "peer", c.quic.RemoteAddr().String(), "names", namesOf(leaf), "ends", leaf.NotAfter)
-		_ = c.quic.CloseWithError(code(reasonTrust), reasonTrust.info().label)
+		_ = c.quic.CloseWithError(code(reasonTrust), reasonTrust.info().Label)
 	}
 }
 

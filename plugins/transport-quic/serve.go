@@ -39,7 +39,7 @@ func (s *serving) run() {
 		c.n.stats.refuse(reasonBadFrame)
 		c.n.log.Warn("closing a connection that sent garbage", "peer", c.quic.RemoteAddr().String(), "error", err)
 		s.drop(reasonBadFrame)
-		_ = c.quic.CloseWithError(code(reasonBadFrame), reasonBadFrame.info().label)
+		_ = c.quic.CloseWithError(code(reasonBadFrame), reasonBadFrame.info().Label)
 		return
 	}
 	s.limit = s.limit.Add(time.Duration(q.Length) * time.Second / leastRate)

@@ -59,7 +59,7 @@ func (c *serverConn) take() {
 			_ = c.quic.CloseWithError(code(reasonBadFrame), err.Error())
 			return
 		case c.busy.Load() == 0 && time.Since(time.Unix(0, c.lastUsed.Load())) >= idle:
-			_ = c.quic.CloseWithError(code(reasonIdle), reasonIdle.info().label)
+			_ = c.quic.CloseWithError(code(reasonIdle), reasonIdle.info().Label)
 			return
 		}
 	}
@@ -113,7 +113,7 @@ func (c *serverConn) drain(hurry <-chan struct{}) {
 		<-c.idle
 	}
 	c.linger(hurry) // Closing drops answers that have not left yet.
-	_ = c.quic.CloseWithError(code(reasonStopping), reasonStopping.info().label)
+	_ = c.quic.CloseWithError(code(reasonStopping), reasonStopping.info().Label)
 	c.linger(hurry) // As long as there is a socket, a peer that goes on sending is told again.
 }
 

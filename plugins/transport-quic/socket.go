@@ -5,36 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"strconv"
 	"sync/atomic"
 	"syscall"
 
 	"golang.org/x/net/ipv4"
-
-	"github.com/mooncake-go/mooncake/sdk/errs"
 )
-
-// bind opens the socket on the first free port of the configured range.
-func bind(ctx context.Context, cfg *Config) (*net.UDPConn, error) {
-	var lc net.ListenConfig
-	last := max(cfg.Port, cfg.PortMax)
-	var err error
-	for port := cfg.Port; port <= last; port++ {
-		var c net.PacketConn
-		c, err = lc.ListenPacket(ctx, "udp", net.JoinHostPort(cfg.Host, strconv.Itoa(port)))
-		if err == nil {
-			return c.(*net.UDPConn), nil
-		}
-		if !errors.Is(err, syscall.EADDRINUSE) {
-			break
-		}
-	}
-	err = &errs.Error{Code: errs.Internal, Class: errs.ClassLocalDevice, Op: "transport/quic: start", Err: err}
-	if errors.Is(err, syscall.EADDRINUSE) {
-		return nil, errs.WithHint(err, "pick another port, set port_max for a range, or port 0 for any free one")
-	}
-	return nil, err
-}
 
 // buffers are the sizes that a socket has, in bytes, as the kernel counts them.
 type buffers struct{ receive, send int }

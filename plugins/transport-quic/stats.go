@@ -89,7 +89,7 @@ func (n *node) Stats() Stats {
 	}
 	for r := reasonNone + 1; r < numReasons; r++ {
 		if x := c.refused[r].Load(); x > 0 {
-			s.Refused[r.info().label] = x
+			s.Refused[r.info().Label] = x
 		}
 	}
 	n.mu.Lock()

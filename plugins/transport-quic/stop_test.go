@@ -148,7 +148,7 @@ func TestGoodbyeOfAPeer(t *testing.T) {
 	doubt := map[reason]bool{reasonBadFrame: true, reasonTrust: true, reasonDraining: true}
 	for _, why := range []reason{reasonStopping, reasonBusy, reasonIdle, reasonBadFrame, reasonTrust, reasonDraining} {
 		for _, size := range []int{100, 1 << 20} { // The larger is more than the window of a stream that is not read.
-			t.Run(fmt.Sprint(why.info().label, size), func(t *testing.T) {
+			t.Run(fmt.Sprint(why.info().Label, size), func(t *testing.T) {
 				ep, key := leaver(t, why)
 				cfg := insecure()
 				cfg.SliceBytes, cfg.StreamWindow = 1<<20, 64<<10
@@ -160,7 +160,7 @@ func TestGoodbyeOfAPeer(t *testing.T) {
 					return
 				}
 				require.Equal(t, transport.Failed, c.Status, "%v", c.Err)
-				require.Equal(t, why.info().class, c.Class(), "%v", c.Err)
+				require.Equal(t, why.info().Class, c.Class(), "%v", c.Err)
 			})
 		}
 	}

@@ -2,12 +2,11 @@ package quic
 
 import (
 	"fmt"
-	"net"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/mooncake-go/mooncake/sdk/plugin"
+	"github.com/mooncake-go/mooncake/sdk/x/transportkit"
 )
 
 // The bounds of SliceBytes, which peers may rely on: no request is longer than maxSlice.
@@ -17,8 +16,6 @@ const (
 )
 
 const (
-	// maxAddresses bounds the addresses of one endpoint.
-	maxAddresses = 8
 	maxPeerNames = 64
 	// leastStall is the shortest silence that QUIC lets peers agree on.
 	leastStall = 5 * time.Second
@@ -70,16 +67,8 @@ func (c *Config) Validate() error {
 	if c.ExpiryWarning < 0 {
 		return fmt.Errorf("expiry_warning is %s, must not be negative", c.ExpiryWarning)
 	}
-	if c.PortMax != 0 && (c.Port == 0 || c.PortMax < c.Port) {
-		return fmt.Errorf("port_max is %d, must be 0 or at least port (%d), and port must be set", c.PortMax, c.Port)
-	}
-	if len(c.Advertise) > maxAddresses {
-		return fmt.Errorf("advertise has %d addresses, must be at most %d", len(c.Advertise), maxAddresses)
-	}
-	for _, a := range c.Advertise {
-		if _, err := withPort(a, 1); err != nil {
-			return fmt.Errorf("advertise %q: %w", a, err)
-		}
+	if err := c.addresses().Validate(); err != nil {
+		return err
 	}
 	return c.validateTrust()
 }
@@ -112,27 +101,6 @@ func (c *Config) validateTrust() error {
 	return nil
 }
 
-// withPort returns addr as host:port, adding port where addr is a host alone. A bare IPv6
-// address needs no brackets.
-func withPort(addr string, port int) (string, error) {
-	bare := !strings.Contains(addr, ":") || net.ParseIP(strings.Trim(addr, "[]")) != nil
-	if bare {
-		addr = net.JoinHostPort(strings.Trim(addr, "[]"), strconv.Itoa(port))
-	}
-	return addr, checkAddress(addr)
-}
-
-// checkAddress accepts host:port with a host of 1 to 255 bytes and a port of 1 to 65535.
-func checkAddress(addr string) error {
-	host, text, err := net.SplitHostPort(addr)
-	if err != nil {
-		return err
-	}
-	if host == "" || len(host) > 255 || strings.ContainsAny(host, " \t\r\n\x00/") {
-		return fmt.Errorf("%q is not a host name or an IP address", host)
-	}
-	if port, err := strconv.ParseUint(text, 10, 16); err != nil || port == 0 {
-		return fmt.Errorf("port %q is not a number from 1 to 65535", text)
-	}
-	return nil
+func (c *Config) addresses() transportkit.Addresses {
+	return transportkit.Addresses{Host: c.Host, Port: c.Port, PortMax: c.PortMax, Advertise: c.Advertise}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/mooncake-go/mooncake/plugins/transport-rdma/internal/gid"
 	"github.com/mooncake-go/mooncake/plugins/transport-rdma/internal/handshake"
 	"github.com/mooncake-go/mooncake/sdk/errs"
+	"github.com/mooncake-go/mooncake/sdk/x/transportkit"
 )
 
 // maxGreeting bounds the connections that have not said yet what they want.
@@ -19,22 +20,13 @@ const maxGreeting = 256
 // accept serves the bootstrap listener until it is closed.
 func (n *node) accept() {
 	greeting := make(chan struct{}, maxGreeting)
-	for {
-		nc, err := n.listener.Accept()
-		if errors.Is(err, net.ErrClosed) {
-			return
-		}
-		if err != nil { // Out of descriptors, say: others may give some back.
-			n.log.Warn("accept", "error", err)
-			wait(n.ctx.Done(), 100*time.Millisecond)
-			continue
-		}
+	transportkit.Accept(n.listener.Accept, n.log, func(nc net.Conn) {
 		select {
 		case greeting <- struct{}{}:
 		default:
 			n.stats.overflow.Add(1)
 			_ = nc.Close()
-			continue
+			return
 		}
 		spawn(&n.traffic, func() {
 			a := n.welcome(nc)
@@ -45,7 +37,7 @@ func (n *node) accept() {
 			}
 			a.serve()
 		})
-	}
+	})
 }
 
 // welcome answers the request of a peer. It returns the connection that came of it, nil

@@ -1,8 +1,10 @@
 package rdma
 
 import (
+	"maps"
 	"os"
 	"runtime"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -181,7 +183,7 @@ func TestQueuePairFails(t *testing.T) {
 	eventually(t, "one connection of a peer", func() bool {
 		c.server.devices[0].mu.Lock()
 		defer c.server.devices[0].mu.Unlock()
-		peers = keys(c.server.devices[0].accepted)
+		peers = slices.Collect(maps.Keys(c.server.devices[0].accepted))
 		return len(peers) == 1
 	})
 	w.Event(0, fakeverbs.EventQPFatal, peers[0].pairs[0].qp.Num())
@@ -199,11 +201,13 @@ func TestIdle(t *testing.T) {
 	}, 4096)
 	for range 3 {
 		fine(t, c.p, c.read(1, 0, 64))
-		eventually(t, "no queue pair is left", func() bool { return w.Live(os.Getpid())["qp"] == 0 })
+		// The client counts a connection until it is taken apart, a moment longer than its queue pairs live.
+		eventually(t, "no queue pair and no connection is left", func() bool {
+			return w.Live(os.Getpid())["qp"] == 0 && c.client.Stats().ConnectionsOut == 0
+		})
 	}
 	s := c.client.Stats()
 	require.EqualValues(t, 3, s.Dials)
-	require.Zero(t, s.ConnectionsOut)
 	require.Zero(t, s.DialsFailed)
 }
 

@@ -11,14 +11,7 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 	"github.com/mooncake-go/mooncake/sdk/transport"
-)
-
-type nodeState uint8
-
-const (
-	stateNew nodeState = iota
-	stateRunning
-	stateStopping
+	"github.com/mooncake-go/mooncake/sdk/x/transportkit"
 )
 
 // node implements transport.Transport.
@@ -29,11 +22,10 @@ type node struct {
 	regions regionTable
 	tags    tagTable
 	changed chan struct{} // see Changed
-	stopped chan struct{} // closed when Stop is done
 	// pinning returns how much memory the process may pin; tests replace it.
 	pinning func() uint64
 
-	life sync.Mutex // held by Start, and by Stop while it decides
+	life transportkit.Lifecycle
 	tell sync.Mutex // held by report, so that the latest health is told last
 
 	// Set by Start, then constant.
@@ -50,7 +42,6 @@ type node struct {
 	traffic, work sync.WaitGroup
 
 	mu     sync.Mutex
-	state  nodeState
 	name   string // see Join
 	links  map[linkKey]*link
 	paths  map[*path]struct{}
@@ -67,10 +58,12 @@ var (
 )
 
 func newNode(cfg Config) *node {
-	return &node{
-		cfg: settingsOf(cfg), changed: make(chan struct{}, 1), stopped: make(chan struct{}), pinning: pinLimit,
+	n := &node{
+		cfg: settingsOf(cfg), changed: make(chan struct{}, 1), pinning: pinLimit,
 		links: map[linkKey]*link{}, paths: map[*path]struct{}{},
 	}
+	n.life.Init(&n.mu, "transport/rdma")
+	return n
 }
 
 // Changed implements transport.Changing.
@@ -88,10 +81,7 @@ func (n *node) touch() {
 func (n *node) running(op string) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.state != stateRunning {
-		return errs.New(errs.UnavailableInCurrentStatus, op, "the transport is not running")
-	}
-	return nil
+	return n.life.Require(op)
 }
 
 // begin is running for calls that Stop waits for: without an error the caller ends it with
@@ -99,8 +89,8 @@ func (n *node) running(op string) error {
 func (n *node) begin(op string) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.state != stateRunning {
-		return errs.New(errs.UnavailableInCurrentStatus, op, "the transport is not running")
+	if err := n.life.Require(op); err != nil {
+		return err
 	}
 	n.traffic.Add(1)
 	return nil
@@ -109,7 +99,7 @@ func (n *node) begin(op string) error {
 // Endpoint implements transport.Transport.
 func (n *node) Endpoint() transport.Endpoint {
 	n.mu.Lock()
-	began := n.state != stateNew && n.incarnation != 0
+	began := !n.life.New() && n.incarnation != 0
 	n.mu.Unlock()
 	if !began {
 		return transport.Endpoint{}
@@ -149,8 +139,8 @@ func (n *node) Dial(_ context.Context, to transport.Endpoint) (transport.Path, e
 	p := newPath(n, &e, string(to.Blob))
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.state != stateRunning {
-		return nil, errs.New(errs.UnavailableInCurrentStatus, op, "the transport is not running")
+	if err := n.life.Require(op); err != nil {
+		return nil, err
 	}
 	p.takeLinks()
 	n.paths[p] = struct{}{}
@@ -164,12 +154,4 @@ func spawn(wg *sync.WaitGroup, f func()) {
 		defer wg.Done()
 		f()
 	}()
-}
-
-func keys[K comparable, V any](m map[K]V) []K {
-	out := make([]K, 0, len(m))
-	for k := range m {
-		out = append(out, k)
-	}
-	return out
 }

@@ -2,10 +2,9 @@ package rdma
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/binary"
 	"errors"
 	"fmt"
+	"net"
 	"slices"
 	"strings"
 
@@ -14,24 +13,22 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 	"github.com/mooncake-go/mooncake/sdk/x/advice"
+	"github.com/mooncake-go/mooncake/sdk/x/transportkit"
 )
 
 // Start implements plugin.Component. It fails, with what to do about it, where there is no
 // library, no device, or none with a port that is up. A device that cannot be opened keeps
 // its place and the others are used.
 func (n *node) Start(ctx context.Context, host plugin.Host) error {
+	return n.life.Start(func() error { return n.start(ctx, host) })
+}
+
+func (n *node) start(ctx context.Context, host plugin.Host) error {
 	const op = "transport/rdma: start"
-	n.life.Lock()
-	defer n.life.Unlock()
-	n.mu.Lock()
-	state := n.state
-	n.mu.Unlock()
-	if state != stateNew || n.incarnation != 0 {
-		return errs.New(errs.UnavailableInCurrentStatus, op, "started or stopped before; make a new one")
+	if n.incarnation != 0 {
+		return n.life.ErrStarted()
 	}
-	var random [8]byte
-	_, _ = rand.Read(random[:]) // It never fails.
-	n.incarnation = max(binary.LittleEndian.Uint64(random[:]), 1)
+	n.incarnation = transportkit.Incarnation()
 	n.host, n.log = host, host.Logger()
 	n.ctx, n.cancel = context.WithCancel(context.Background())
 	err := n.openDevices()
@@ -51,7 +48,7 @@ func (n *node) Start(ctx context.Context, host plugin.Host) error {
 	spawn(&n.work, n.tidy)
 	spawn(&n.traffic, n.accept)
 	n.mu.Lock()
-	n.state = stateRunning
+	n.life.Run()
 	n.mu.Unlock()
 	n.report()
 	n.log.Info("listening", "address", n.listener.Addr().String(), "advertised", n.addrs, "devices", n.names(true))
@@ -129,10 +126,10 @@ func (n *node) allowed(infos []verbs.DeviceInfo) ([]verbs.DeviceInfo, error) {
 
 // openListener opens the bootstrap listener and tries whether the endpoint fits.
 func (n *node) openListener(ctx context.Context) (err error) {
-	if n.listener, err = listen(ctx, &n.cfg.Config); err != nil {
+	if n.listener, err = n.cfg.addresses().Listen(ctx, "transport/rdma: start", net.ListenConfig{KeepAliveConfig: keepAlive()}); err != nil {
 		return err
 	}
-	if n.addrs, err = advertised(&n.cfg.Config, n.listener.Addr()); err == nil {
+	if n.addrs, err = n.cfg.addresses().Advertised("transport/rdma: start", n.listener.Addr()); err == nil {
 		_, err = n.endpoint()
 	}
 	if err != nil {
@@ -177,7 +174,7 @@ func (n *node) report() {
 		h = plugin.Health{State: plugin.StateDegraded, Reason: strings.Join(why, "; ")}
 	}
 	n.mu.Lock()
-	news := h != n.health && n.state == stateRunning
+	news := h != n.health && n.life.Running()
 	if news {
 		n.health = h
 	}

@@ -97,7 +97,7 @@ func (n *node) Stats() Stats {
 	}
 	n.mu.Lock()
 	devices := n.devices
-	if n.state == stateNew {
+	if n.life.New() {
 		devices = nil // Start may be at work.
 	}
 	links := make([]*link, 0, len(n.links))

@@ -2,33 +2,21 @@ package rdma
 
 import (
 	"context"
-	"fmt"
+	"maps"
+	"slices"
 )
 
 // Stop implements plugin.Component. Operations under way fail, peers are told, and every
 // object of the devices is freed. All waits inside are bounded by flush_timeout and
 // confirm_timeout.
 func (n *node) Stop(ctx context.Context) error {
-	n.life.Lock()
+	return n.life.Stop(ctx, func() error { return n.free(ctx) })
+}
+
+func (n *node) free(ctx context.Context) error {
 	n.mu.Lock()
-	was := n.state
-	n.state = stateStopping
-	paths := keys(n.paths)
+	paths := slices.Collect(maps.Keys(n.paths))
 	n.mu.Unlock()
-	n.life.Unlock()
-	switch was {
-	case stateNew:
-		close(n.stopped)
-		return nil
-	case stateStopping:
-		select {
-		case <-n.stopped:
-			return nil
-		case <-ctx.Done():
-			return fmt.Errorf("transport/rdma: stop: another call is at it: %w", ctx.Err())
-		}
-	}
-	defer close(n.stopped)
 	_ = n.listener.Close()
 	n.cancel()
 	for _, p := range paths {
@@ -91,7 +79,7 @@ func (d *device) close() {
 func (d *device) endAll(cause error, why byte) {
 	d.mu.Lock()
 	conns := d.conns.All()
-	accepted := keys(d.accepted)
+	accepted := slices.Collect(maps.Keys(d.accepted))
 	d.mu.Unlock()
 	for _, c := range conns {
 		c.end(cause, why == endStopping)

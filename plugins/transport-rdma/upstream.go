@@ -38,7 +38,7 @@ func (n *node) Segment() transport.Segment {
 	s := transport.Segment{Protocol: "rdma", ServerName: n.cfg.ServerName}
 	n.mu.Lock()
 	devices := n.devices
-	if n.state != stateRunning {
+	if !n.life.Running() {
 		devices = nil
 	}
 	n.mu.Unlock()

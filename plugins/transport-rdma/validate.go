@@ -2,7 +2,6 @@ package rdma
 
 import (
 	"fmt"
-	"net"
 	"slices"
 	"strconv"
 	"strings"
@@ -10,6 +9,7 @@ import (
 
 	"github.com/mooncake-go/mooncake/plugins/transport-rdma/internal/blob"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
+	"github.com/mooncake-go/mooncake/sdk/x/transportkit"
 )
 
 // Validate implements plugin.Config.
@@ -18,9 +18,6 @@ func (c *Config) Validate() error {
 		if err := check(); err != nil {
 			return err
 		}
-	}
-	if c.PortMax != 0 && (c.Port == 0 || c.PortMax < c.Port) {
-		return fmt.Errorf("port_max is %d, must be 0 or at least port (%d), and port must be set", c.PortMax, c.Port)
 	}
 	if c.CQDepth < c.MaxWR+1 {
 		return fmt.Errorf("cq_depth is %d, must be more than max_wr (%d)", c.CQDepth, c.MaxWR)
@@ -122,23 +119,9 @@ func (c *Config) names() error {
 	if len(c.ServerName) > 255 || strings.ContainsAny(c.ServerName, "@ \t\r\n\x00") {
 		return fmt.Errorf("server_name is %q, must be at most 255 bytes without spaces and @", c.ServerName)
 	}
-	if len(c.Advertise) > blob.MaxAddrs {
-		return fmt.Errorf("advertise has %d addresses, must be at most %d", len(c.Advertise), blob.MaxAddrs)
-	}
-	for _, a := range c.Advertise {
-		if _, err := withPort(a, 1); err != nil {
-			return fmt.Errorf("advertise %q: %w", a, err)
-		}
-	}
-	return nil
+	return c.addresses().Validate()
 }
 
-// withPort returns addr as host:port, adding port where addr is a host alone. A bare IPv6
-// address needs no brackets.
-func withPort(addr string, port int) (string, error) {
-	bare := !strings.Contains(addr, ":") || net.ParseIP(strings.Trim(addr, "[]")) != nil
-	if bare {
-		addr = net.JoinHostPort(strings.Trim(addr, "[]"), strconv.Itoa(port))
-	}
-	return addr, blob.CheckAddress(addr)
+func (c *Config) addresses() transportkit.Addresses {
+	return transportkit.Addresses{Host: c.Host, Port: c.Port, PortMax: c.PortMax, Advertise: c.Advertise}
 }

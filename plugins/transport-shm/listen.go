@@ -25,24 +25,6 @@ func listen(ctx context.Context) (*net.UnixListener, string, error) {
 	return ln.(*net.UnixListener), name, nil
 }
 
-// accept takes connections until the listener is closed.
-func (n *node) accept(ln *net.UnixListener) {
-	defer n.serving.Done()
-	for {
-		c, err := ln.AcceptUnix()
-		if err != nil {
-			n.mu.Lock()
-			stopping := n.state != stateRunning
-			n.mu.Unlock()
-			if stopping || !n.pause() {
-				return
-			}
-			continue // Out of descriptors, most likely.
-		}
-		n.admit(conn{c})
-	}
-}
-
 // admit begins a session, unless the peer may not have one.
 func (n *node) admit(c conn) {
 	user, err := c.peerUser()
@@ -54,7 +36,7 @@ func (n *node) admit(c conn) {
 	n.mu.Lock()
 	switch {
 	case why != reasonNone:
-	case n.state != stateRunning:
+	case !n.life.Running():
 		why = reasonStopping
 	case len(n.sessions) >= n.cfg.MaxConnections:
 		why = reasonBusy
@@ -77,7 +59,7 @@ func (n *node) admit(c conn) {
 func (n *node) greeted(s *session) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.state != stateRunning {
+	if !n.life.Running() {
 		return false
 	}
 	n.sessions[s] = true

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -15,14 +14,7 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 	"github.com/mooncake-go/mooncake/sdk/transport"
-)
-
-type nodeState uint8
-
-const (
-	stateNew nodeState = iota
-	stateRunning
-	stateStopping
+	"github.com/mooncake-go/mooncake/sdk/x/transportkit"
 )
 
 // node implements transport.Transport: a listener that hands out the registered regions,
@@ -32,14 +24,10 @@ type node struct {
 	stats   counters
 	regions regionTable
 	work    *pool
-	halted  chan struct{} // closed when Stop begins
-	stopped chan struct{} // closed when it is through
-	stopErr error         // set before stopped is closed
 
-	life sync.Mutex // held by Start, and by Stop while it decides
+	life transportkit.Lifecycle
 
 	mu       sync.Mutex
-	state    nodeState
 	log      *slog.Logger
 	self     endpoint // set by Start, then constant
 	listener *net.UnixListener
@@ -56,30 +44,23 @@ var (
 
 func newNode(cfg Config) *node {
 	n := &node{
-		cfg: cfg, halted: make(chan struct{}), stopped: make(chan struct{}),
+		cfg:      cfg,
 		sessions: map[*session]bool{}, paths: map[*path]struct{}{},
 	}
+	n.life.Init(&n.mu, "transport/shm")
 	n.work = newPool(&n.stats, cfg.SliceBytes, cfg.workers())
 	return n
 }
 
 // Start implements plugin.Component: it listens and starts the workers.
 func (n *node) Start(ctx context.Context, host plugin.Host) error {
-	n.life.Lock()
-	defer n.life.Unlock()
-	n.mu.Lock()
-	state := n.state
-	n.mu.Unlock()
-	if state != stateNew {
-		return errs.New(errs.UnavailableInCurrentStatus, "transport/shm: start", "started or stopped before; make a new one")
-	}
+	return n.life.Start(func() error { return n.start(ctx, host) })
+}
+
+func (n *node) start(ctx context.Context, host plugin.Host) error {
 	here, err := thisHost()
 	if err != nil {
 		return err
-	}
-	var random [24]byte
-	if _, err := rand.Read(random[:]); err != nil {
-		return fmt.Errorf("transport/shm: start: %w", err)
 	}
 	ln, name, err := listen(ctx)
 	if err != nil {
@@ -88,11 +69,16 @@ func (n *node) Start(ctx context.Context, host plugin.Host) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.self = endpoint{
-		Host: here, Incarnation: max(binary.LittleEndian.Uint64(random[:8]), 1), Secret: token(random[8:]), Socket: name,
+		Host: here, Incarnation: transportkit.Incarnation(), Socket: name,
 	}
-	n.log, n.listener, n.state = host.Logger(), ln, stateRunning
+	_, _ = rand.Read(n.self.Secret[:]) // It never fails.
+	n.log, n.listener = host.Logger(), ln
+	n.life.Run()
 	n.serving.Add(1)
-	go n.accept(ln)
+	go func() {
+		defer n.serving.Done()
+		transportkit.Accept(ln.AcceptUnix, n.log, func(c *net.UnixConn) { n.admit(conn{c}) })
+	}()
 	n.work.start()
 	n.log.Info("processes of this host can map registered memory", "access", n.cfg.Access, "socket", name)
 	return nil
@@ -112,10 +98,7 @@ func (n *node) Endpoint() transport.Endpoint {
 func (n *node) running(op string) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.state != stateRunning {
-		return errs.New(errs.UnavailableInCurrentStatus, op, "the transport is not running")
-	}
-	return nil
+	return n.life.Require(op)
 }
 
 // Register implements transport.Transport. NotSupported for memory that is to be open to
@@ -200,10 +183,10 @@ func (n *node) Dial(ctx context.Context, peer transport.Endpoint) (transport.Pat
 	p.mu.Lock() // Stop, once it sees the path, finds the connection too.
 	defer p.mu.Unlock()
 	n.mu.Lock()
-	if n.state != stateRunning {
+	if err := n.life.Require(op); err != nil {
 		n.mu.Unlock()
 		_ = c.Close()
-		return nil, errs.New(errs.UnavailableInCurrentStatus, op, "the transport is not running")
+		return nil, err
 	}
 	n.paths[p] = struct{}{}
 	n.mu.Unlock()
@@ -213,17 +196,5 @@ func (n *node) Dial(ctx context.Context, peer transport.Endpoint) (transport.Pat
 
 // Stats implements StatsReporter.
 func (n *node) Stats() Stats { return n.stats.snapshot() }
-
-// pause waits a little; false when Stop began.
-func (n *node) pause() bool {
-	t := time.NewTimer(20 * time.Millisecond)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-n.halted:
-		return false
-	}
-}
 
 var errStillMapped = errors.New("peers that live did not unmap it")

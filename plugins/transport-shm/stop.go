@@ -12,26 +12,10 @@ import (
 // unmap what they were given, for revoke_timeout at most. An error says that some did not:
 // their memory must not be reused while they live.
 func (n *node) Stop(ctx context.Context) error {
-	n.life.Lock()
-	n.mu.Lock()
-	was := n.state
-	n.state = stateStopping
-	n.mu.Unlock()
-	n.life.Unlock()
-	switch was {
-	case stateNew:
-		close(n.stopped)
-		return nil
-	case stateStopping:
-		select {
-		case <-n.stopped:
-			return n.stopErr
-		case <-ctx.Done():
-			return fmt.Errorf("transport/shm: stop: another call is at it: %w", ctx.Err())
-		}
-	}
-	defer close(n.stopped)
-	close(n.halted)
+	return n.life.Stop(ctx, func() error { return n.free(ctx) })
+}
+
+func (n *node) free(ctx context.Context) error {
 	_ = n.listener.Close()
 	n.mu.Lock()
 	paths := make([]*path, 0, len(n.paths))
@@ -48,13 +32,13 @@ func (n *node) Stop(ctx context.Context) error {
 	}
 	n.work.stop()
 	if held := n.regions.clear(); held > 0 {
-		n.stopErr = &errs.Error{
+		return &errs.Error{
 			Code: errs.UnavailableInCurrentStatus, Class: errs.ClassLocalDevice, Op: "transport/shm: stop",
 			Err:  fmt.Errorf("registered memory is still mapped %d times, it must not be reused: %w", held, errStillMapped),
 			Hint: "end those processes first",
 		}
 	}
-	return n.stopErr
+	return nil
 }
 
 // dismiss asks all peers to go and waits for them.

@@ -46,7 +46,7 @@ func strangerRole() error {
 		case err != nil:
 			return err
 		case m.Type == msgGoAway || m.Type == msgDenied:
-			fmt.Println("refused:", m.Reason.info().label)
+			fmt.Println("refused:", m.Reason.info().Label)
 			return nil
 		case m.Type == msgAttached:
 			_, err := unix.Mmap(fd, 0, 4096, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)

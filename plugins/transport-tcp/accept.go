@@ -1,9 +1,7 @@
 package tcp
 
 import (
-	"errors"
 	"net"
-	"time"
 
 	"github.com/mooncake-go/mooncake/sdk/x/busypoll"
 )
@@ -12,41 +10,14 @@ const (
 	// maxGreeting bounds the accepted connections that have not said hello yet.
 	// An initiator of upstream opens one for each request of a batch, all at once.
 	maxGreeting = 1024
-	// acceptPause is the wait after accept failed, which it does when the process has no
-	// descriptors left.
-	acceptPause = 20 * time.Millisecond
 )
-
-// accept hands connections over until the listener is closed.
-func (n *node) accept(ln net.Listener) {
-	defer n.serving.Done()
-	failing := false
-	for {
-		conn, err := ln.Accept()
-		if errors.Is(err, net.ErrClosed) {
-			return
-		}
-		if err != nil {
-			if !failing {
-				n.log.Warn("cannot accept connections; trying on", "error", err)
-			}
-			failing = true
-			time.Sleep(acceptPause)
-			continue
-		}
-		failing = false
-		if c := n.admit(conn); c != nil {
-			go c.run()
-		}
-	}
-}
 
 // admit makes a server connection, or closes conn and returns nil where too many are open
 // or the node is stopping.
 func (n *node) admit(conn net.Conn) *serverConn {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.state != stateRunning || n.greeting >= maxGreeting {
+	if !n.life.Running() || n.greeting >= maxGreeting {
 		n.stats.overflow.Add(1)
 		_ = conn.Close()
 		return nil
@@ -63,7 +34,7 @@ func (n *node) welcome(c *serverConn, h *hello) reason {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	switch {
-	case n.state != stateRunning:
+	case !n.life.Running():
 		return reasonStopping
 	case h.Incarnation != n.incarnation:
 		return reasonStale
@@ -85,7 +56,7 @@ func (n *node) welcomeUpstream(c *serverConn) reason {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	switch {
-	case n.state != stateRunning:
+	case !n.life.Running():
 		return reasonStopping
 	case len(n.conns)-n.greeting >= n.cfg.MaxConnections || n.upstreamIn >= n.cfg.MaxUpstreamConnections:
 		return reasonBusy

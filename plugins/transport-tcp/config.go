@@ -2,12 +2,10 @@ package tcp
 
 import (
 	"fmt"
-	"net"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/mooncake-go/mooncake/sdk/plugin"
+	"github.com/mooncake-go/mooncake/sdk/x/transportkit"
 )
 
 // Config holds the settings of the TCP transport. Sizes are bytes.
@@ -127,9 +125,6 @@ const (
 	maxSlice = 64 << 20
 )
 
-// maxAddresses bounds the addresses of one endpoint.
-const maxAddresses = 8
-
 // Validate implements plugin.Config.
 func (c *Config) Validate() error {
 	for _, f := range []struct {
@@ -169,41 +164,9 @@ func (c *Config) Validate() error {
 	if c.BusyPoll > plugin.Duration(10*time.Millisecond) {
 		return fmt.Errorf("busy_poll is %s, must be at most 10ms", c.BusyPoll)
 	}
-	if c.PortMax != 0 && (c.Port == 0 || c.PortMax < c.Port) {
-		return fmt.Errorf("port_max is %d, must be 0 or at least port (%d), and port must be set", c.PortMax, c.Port)
-	}
-	if len(c.Advertise) > maxAddresses {
-		return fmt.Errorf("advertise has %d addresses, must be at most %d", len(c.Advertise), maxAddresses)
-	}
-	for _, a := range c.Advertise {
-		if _, err := withPort(a, 1); err != nil {
-			return fmt.Errorf("advertise %q: %w", a, err)
-		}
-	}
-	return nil
+	return c.addresses().Validate()
 }
 
-// withPort returns addr as host:port, adding port where addr is a host alone. A bare IPv6
-// address needs no brackets.
-func withPort(addr string, port int) (string, error) {
-	bare := !strings.Contains(addr, ":") || net.ParseIP(strings.Trim(addr, "[]")) != nil
-	if bare {
-		addr = net.JoinHostPort(strings.Trim(addr, "[]"), strconv.Itoa(port))
-	}
-	return addr, checkAddress(addr)
-}
-
-// checkAddress accepts host:port with a host of 1 to 255 bytes and a port of 1 to 65535.
-func checkAddress(addr string) error {
-	host, text, err := net.SplitHostPort(addr)
-	if err != nil {
-		return err
-	}
-	if host == "" || len(host) > 255 || strings.ContainsAny(host, " \t\r\n\x00/") {
-		return fmt.Errorf("%q is not a host name or an IP address", host)
-	}
-	if port, err := strconv.ParseUint(text, 10, 16); err != nil || port == 0 {
-		return fmt.Errorf("port %q is not a number from 1 to 65535", text)
-	}
-	return nil
+func (c *Config) addresses() transportkit.Addresses {
+	return transportkit.Addresses{Host: c.Host, Port: c.Port, PortMax: c.PortMax, Advertise: c.Advertise}
 }

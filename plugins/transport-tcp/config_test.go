@@ -76,29 +76,6 @@ func TestConfigRefuses(t *testing.T) {
 	}
 }
 
-func TestAdvertised(t *testing.T) {
-	at := &net.TCPAddr{IP: net.IPv4zero, Port: 77}
-	for _, c := range []struct {
-		host string
-		adv  []string
-		want []string
-	}{
-		{"10.1.2.3", nil, []string{"10.1.2.3:77"}},
-		{"::1", nil, []string{"[::1]:77"}},
-		{"", []string{"a.example", "b.example:9", "fe80::1", "[fe80::2]", "[fe80::3]:8"}, []string{"a.example:77", "b.example:9", "[fe80::1]:77", "[fe80::2]:77", "[fe80::3]:8"}},
-	} {
-		got, err := advertised(&Config{Host: c.host, Advertise: c.adv}, at)
-		require.NoError(t, err)
-		require.Equal(t, c.want, got)
-	}
-	for _, host := range []string{"", "0.0.0.0", "::"} {
-		got, err := advertised(&Config{Host: host}, at)
-		require.NoError(t, err)
-		require.NotEmpty(t, got)
-		require.LessOrEqual(t, len(got), maxAddresses)
-	}
-}
-
 func TestPortInUse(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)

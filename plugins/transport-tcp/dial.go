@@ -134,8 +134,7 @@ func (p *path) greet(conn net.Conn, limit time.Time) (hello, error) {
 	case h.Reason == reasonStopping:
 		return h, errLeaving
 	case h.Reason != reasonNone:
-		i := h.Reason.info()
-		return h, &errs.Error{Code: i.code, Class: i.class, Op: "hello", Err: errors.New(i.text)}
+		return h, h.Reason.info().Error("hello")
 	case h.Low != wireVersion:
 		return h, fmt.Errorf("%w: the peer picked version %d", errFrame, h.Low)
 	}

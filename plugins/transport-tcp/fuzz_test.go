@@ -14,6 +14,7 @@ import (
 
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/transport"
+	"github.com/mooncake-go/mooncake/sdk/x/transportkit"
 )
 
 func FuzzHeader(f *testing.F) {
@@ -52,7 +53,7 @@ func FuzzEndpoint(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if e, err := decodeEndpoint(b); err == nil {
 			require.Equal(t, b, e.encode())
-			require.LessOrEqual(t, len(e.Addrs), maxAddresses)
+			require.LessOrEqual(t, len(e.Addrs), transportkit.MaxAddresses)
 		}
 	})
 }
@@ -113,7 +114,8 @@ func FuzzServer(f *testing.F) {
 		cfg := loopback()
 		cfg.StallTimeout, cfg.HandshakeTimeout, cfg.IdleTimeout = ms(20), ms(20), ms(20)
 		n := newNode(*cfg)
-		n.log, n.state, n.incarnation = slog.New(slog.DiscardHandler), stateRunning, 1
+		n.log, n.incarnation = slog.New(slog.DiscardHandler), 1
+		n.life.Run()
 		const guard, size = 256, 1024
 		mem := make([]byte, 3*guard+2*size)
 		for i := range mem {

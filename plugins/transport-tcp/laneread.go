@@ -106,7 +106,7 @@ func (l *lane) receive(pt *part, head []byte, sum uint32) error {
 		got += len(head)
 		var bad error
 		if err == nil && l.checks && checksum(buf) != sum {
-			bad = errs.WithClass(errs.ClassTransientPath, p.Name(), errs.New(errs.ChecksumMismatch, "read", "%s", reasonChecksum.info().text))
+			bad = errs.WithClass(errs.ClassTransientPath, p.Name(), errs.New(errs.ChecksumMismatch, "read", "%s", reasonChecksum.info().Text))
 		}
 		p.mu.Lock()
 		l.moving = false

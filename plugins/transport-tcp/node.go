@@ -3,24 +3,17 @@ package tcp
 import (
 	"context"
 	"crypto/rand"
-	"encoding/binary"
-	"fmt"
 	"log/slog"
+	"maps"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 	"github.com/mooncake-go/mooncake/sdk/transport"
-)
-
-type nodeState uint8
-
-const (
-	stateNew nodeState = iota
-	stateRunning
-	stateStopping
+	"github.com/mooncake-go/mooncake/sdk/x/transportkit"
 )
 
 // node implements transport.Transport: a listener that serves the registered regions,
@@ -29,17 +22,15 @@ type node struct {
 	cfg     settings
 	stats   counters
 	regions regionTable
-	stopped chan struct{}
 	// wrap is put around every connection; tests look on through it.
 	wrap func(net.Conn) net.Conn
 	// stopLinger is for tests as well.
 	stopLinger time.Duration
 	scratch    sync.Pool // of *scratch
 
-	life sync.Mutex // held by Start, and by Stop while it decides
+	life transportkit.Lifecycle
 
 	mu          sync.Mutex
-	state       nodeState
 	log         *slog.Logger
 	incarnation uint64
 	session     session
@@ -64,43 +55,46 @@ var (
 type scratch [32 << 10]byte
 
 func newNode(cfg Config) *node {
-	return &node{
+	n := &node{
 		scratch: sync.Pool{New: func() any { return new(scratch) }},
-		cfg:     settingsOf(cfg), stopLinger: stopLinger, stopped: make(chan struct{}), wrap: func(c net.Conn) net.Conn { return c },
+		cfg:     settingsOf(cfg), stopLinger: stopLinger, wrap: func(c net.Conn) net.Conn { return c },
 		conns: map[*serverConn]struct{}{}, perPeer: map[session]int{}, paths: map[*path]struct{}{},
 	}
+	n.life.Init(&n.mu, "transport/tcp")
+	return n
 }
 
 // Start implements plugin.Component: it listens and serves.
 func (n *node) Start(ctx context.Context, host plugin.Host) error {
-	n.life.Lock()
-	defer n.life.Unlock()
-	n.mu.Lock()
-	state := n.state
-	n.mu.Unlock()
-	if state != stateNew {
-		return errs.New(errs.UnavailableInCurrentStatus, "transport/tcp: start", "started or stopped before; make a new one")
-	}
-	var random [24]byte
-	if _, err := rand.Read(random[:]); err != nil {
-		return fmt.Errorf("transport/tcp: start: %w", err)
-	}
-	ln, err := listen(ctx, &n.cfg.Config)
+	return n.life.Start(func() error { return n.start(ctx, host) })
+}
+
+func (n *node) start(ctx context.Context, host plugin.Host) error {
+	const op = "transport/tcp: start"
+	ln, err := n.cfg.addresses().Listen(ctx, op, net.ListenConfig{})
 	if err != nil {
 		return err
 	}
-	addrs, err := advertised(&n.cfg.Config, ln.Addr())
+	addrs, err := n.cfg.addresses().Advertised(op, ln.Addr())
 	if err != nil {
 		_ = ln.Close()
 		return err
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.incarnation = max(binary.LittleEndian.Uint64(random[:8]), 1)
-	n.session = session(random[8:])
-	n.log, n.listener, n.addrs, n.state = host.Logger(), ln, addrs, stateRunning
+	n.incarnation = transportkit.Incarnation()
+	_, _ = rand.Read(n.session[:]) // It never fails.
+	n.log, n.listener, n.addrs = host.Logger(), ln, addrs
+	n.life.Run()
 	n.serving.Add(1)
-	go n.accept(ln)
+	go func() {
+		defer n.serving.Done()
+		transportkit.Accept(ln.Accept, n.log, func(conn net.Conn) {
+			if c := n.admit(conn); c != nil {
+				go c.run()
+			}
+		})
+	}()
 	n.log.Info("listening", "address", ln.Addr().String(), "advertised", addrs)
 	return nil
 }
@@ -109,31 +103,18 @@ func (n *node) Start(ctx context.Context, host plugin.Host) error {
 // peers that are being served finish, at most for stall_timeout, and frees everything. Peers
 // are told that it stops: what they had sent beyond that has failed and is not in doubt.
 func (n *node) Stop(ctx context.Context) error {
-	n.life.Lock()
+	return n.life.Stop(ctx, func() error { return n.free(ctx) })
+}
+
+func (n *node) free(ctx context.Context) error {
 	n.mu.Lock()
-	was := n.state
-	n.state = stateStopping
-	paths, conns := keys(n.paths), keys(n.conns)
+	paths, conns := slices.Collect(maps.Keys(n.paths)), slices.Collect(maps.Keys(n.conns))
 	for c := range n.conns {
 		if !c.welcomed {
 			_ = c.conn.Close() // Nothing is under way on it.
 		}
 	}
 	n.mu.Unlock()
-	n.life.Unlock()
-	switch was {
-	case stateNew:
-		close(n.stopped)
-		return nil
-	case stateStopping:
-		select {
-		case <-n.stopped:
-			return nil
-		case <-ctx.Done():
-			return fmt.Errorf("transport/tcp: stop: another call is at it: %w", ctx.Err())
-		}
-	}
-	defer close(n.stopped)
 	_ = n.listener.Close()
 	for _, p := range paths {
 		_ = p.Close(ctx) // Ends soon also when the context has ended; see below.
@@ -167,7 +148,7 @@ func (n *node) Stop(ctx context.Context) error {
 func (n *node) Endpoint() transport.Endpoint {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.state == stateNew || n.incarnation == 0 {
+	if n.incarnation == 0 {
 		return transport.Endpoint{}
 	}
 	return transport.Endpoint{
@@ -180,10 +161,7 @@ func (n *node) Endpoint() transport.Endpoint {
 func (n *node) running(op string) (uint64, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.state != stateRunning {
-		return 0, errs.New(errs.UnavailableInCurrentStatus, op, "the transport is not running")
-	}
-	return n.incarnation, nil
+	return n.incarnation, n.life.Require(op)
 }
 
 // Register implements transport.Transport.
@@ -226,9 +204,9 @@ func (n *node) Dial(_ context.Context, peer transport.Endpoint) (transport.Path,
 	p := newPath(n, e)
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.state != stateRunning {
+	if err := n.life.Require(op); err != nil {
 		p.cancel()
-		return nil, errs.New(errs.UnavailableInCurrentStatus, op, "the transport is not running")
+		return nil, err
 	}
 	n.paths[p] = struct{}{}
 	return p, nil
@@ -236,11 +214,3 @@ func (n *node) Dial(_ context.Context, peer transport.Endpoint) (transport.Path,
 
 // Stats implements StatsReporter.
 func (n *node) Stats() Stats { return n.stats.snapshot() }
-
-func keys[K comparable](m map[K]struct{}) []K {
-	out := make([]K, 0, len(m))
-	for k := range m {
-		out = append(out, k)
-	}
-	return out
-}

@@ -146,8 +146,8 @@ func TestRequestsRefused(t *testing.T) {
 			require.Equal(t, frameError, got.Type)
 			require.Equal(t, want, got.Reason)
 			require.Equal(t, h.ID, got.ID)
-			require.Equal(t, want.info().code, got.Code)
-			require.Equal(t, want.info().class, got.Class)
+			require.Equal(t, want.info().Code, got.Code)
+			require.Equal(t, want.info().Class, got.Class)
 		}
 	}
 	// The connection survived all of it.

@@ -76,7 +76,7 @@ func (c *counters) snapshot() Stats {
 	}
 	for r := reasonNone + 1; r < numReasons; r++ {
 		if n := c.refused[r].Load(); n > 0 {
-			s.Refused[r.info().label] = n
+			s.Refused[r.info().Label] = n
 		}
 	}
 	return s

@@ -34,7 +34,7 @@ func talk(t *testing.T, r *pair, script func(c net.Conn)) *scripted {
 func TestGoodbyeOfAPeer(t *testing.T) {
 	for why, want := range map[reason]transport.Status{reasonStopping: transport.Failed, reasonBadFrame: transport.Quarantined} {
 		for _, large := range []bool{false, true} {
-			t.Run(fmt.Sprint(why.info().label, large), func(t *testing.T) {
+			t.Run(fmt.Sprint(why.info().Label, large), func(t *testing.T) {
 				size := 4096
 				if large {
 					size = 16 << 20 // More than sockets hold: the writer is at it when its peer leaves.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/transport"
+	"github.com/mooncake-go/mooncake/sdk/x/transportkit"
 )
 
 // upProtocol is the protocol of a segment descriptor that this transport serves.
@@ -29,7 +30,7 @@ func (n *node) Join(name string) {
 // and no buffers.
 func (n *node) Segment() transport.Segment {
 	n.mu.Lock()
-	ln, name, running := n.listener, n.segment, n.state == stateRunning
+	ln, name, running := n.listener, n.segment, n.life.Running()
 	n.mu.Unlock()
 	s := transport.Segment{Protocol: upProtocol, DataVersion: 1}
 	if !running || !n.cfg.Upstream {
@@ -56,7 +57,7 @@ func (n *node) Translate(peer transport.PeerSegment) (transport.Endpoint, []tran
 		return transport.Endpoint{}, nil, errs.New(errs.InvalidParams, op, "%q publishes data port %d, so there is no way to reach it", peer.Name, peer.DataPort)
 	}
 	addr := net.JoinHostPort(cmp.Or(peer.DataHost, peer.Host), strconv.Itoa(peer.DataPort))
-	if err := checkAddress(addr); err != nil {
+	if err := transportkit.CheckAddress(addr); err != nil {
 		return transport.Endpoint{}, nil, errs.Wrap(errs.InvalidParams, op, fmt.Errorf("%q is at %q: %w", peer.Name, addr, err))
 	}
 	version := uint8(1)

@@ -78,7 +78,8 @@ func FuzzUpstreamServer(f *testing.F) {
 		cfg := loopback()
 		cfg.StallTimeout, cfg.HandshakeTimeout, cfg.IdleTimeout = ms(20), ms(20), ms(20)
 		n := newNode(*cfg)
-		n.log, n.state, n.incarnation = slog.New(slog.DiscardHandler), stateRunning, 1
+		n.log, n.incarnation = slog.New(slog.DiscardHandler), 1
+		n.life.Run()
 		mem := bytes.Repeat([]byte{0xc3}, 4096)
 		before := bytes.Clone(mem)
 		open, shut := mem[256:1280], mem[2048:3072]

@@ -12,6 +12,7 @@ import (
 
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/transport"
+	"github.com/mooncake-go/mooncake/sdk/x/transportkit"
 )
 
 func encoded(h header) []byte {
@@ -73,9 +74,9 @@ func TestRefusalOfAnUnknownVersionIsTame(t *testing.T) {
 	}
 	for r := reasonNone + 1; r < numReasons; r++ {
 		h := r.header(frameError, 1)
-		require.NotEqual(t, errs.ClassUnknown, errs.ClassOf(h.refusal("op")), r.info().label)
+		require.NotEqual(t, errs.ClassUnknown, errs.ClassOf(h.refusal("op")), r.info().Label)
 		require.Less(t, int32(h.Code), int32(0))
-		require.False(t, strings.HasPrefix(r.info().label, "reason-"))
+		require.False(t, strings.HasPrefix(r.info().Label, "reason-"))
 	}
 }
 
@@ -123,7 +124,7 @@ func TestEndpointBlob(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, e, got)
 	long := endpoint{Addrs: []string{strings.Repeat("h", 256) + ":1"}}
-	many := endpoint{Addrs: make([]string, maxAddresses+1)}
+	many := endpoint{Addrs: make([]string, transportkit.MaxAddresses+1)}
 	for i := range many.Addrs {
 		many.Addrs[i] = "h:1"
 	}

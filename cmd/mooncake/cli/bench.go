@@ -2,14 +2,13 @@ package cli
 
 import (
 	"fmt"
-	"os"
-	"os/signal"
 	"slices"
 	"strings"
-	"syscall"
 
 	"github.com/spf13/cobra"
 
+	"github.com/mooncake-go/mooncake/cmd/mooncake/internal/command"
+	"github.com/mooncake-go/mooncake/cmd/mooncake/internal/output"
 	"github.com/mooncake-go/mooncake/core/bench/micro"
 	"github.com/mooncake-go/mooncake/core/config"
 	"github.com/mooncake-go/mooncake/sdk/alloc"
@@ -19,7 +18,7 @@ import (
 )
 
 func (e *env) benchCmd() *cobra.Command {
-	var output string
+	var format output.Format
 	var opts micro.Options
 	cmd := &cobra.Command{
 		Use:   "bench [SUITE...]",
@@ -33,28 +32,25 @@ the median of several rounds. Suites: ` + strings.Join(e.suiteNames(), ", ") + `
   mooncake bench evict --trace conversation_trace.jsonl
   mooncake bench transfer --sweep`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if output != "table" && output != "json" {
-				return badOutput(output, "table", "json")
-			}
 			suites, err := e.suites(args)
 			if err != nil {
 				return err
 			}
-			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+			ctx, stop := command.UntilInterrupted(cmd.Context())
 			defer stop()
-			opts.Each = func(r micro.Result) { fmt.Fprintf(e.stderr, "measured %s %s\n", r.Suite, r.Name) }
+			opts.Each = func(r micro.Result) { fmt.Fprintf(e.Stderr, "measured %s %s\n", r.Suite, r.Name) }
 			results, err := micro.Run(ctx, opts, suites...)
 			if err != nil {
 				return err
 			}
-			if output == "json" {
-				return results.WriteJSON(e.stdout)
+			if format == output.JSON {
+				return results.WriteJSON(e.Stdout)
 			}
-			return results.WriteTable(e.stdout)
+			return results.WriteTable(e.Stdout)
 		},
 	}
 	cmd.AddCommand(e.benchEvictCmd(), e.benchMasterCmd(), e.benchProfileCmd(), e.benchTransferCmd())
-	cmd.Flags().StringVarP(&output, "output", "o", "table", "table or json")
+	output.Flag(cmd.Flags(), &format, "", output.Table, output.JSON)
 	cmd.Flags().IntVar(&opts.Rounds, "rounds", 5, "how often each operation is measured")
 	cmd.Flags().DurationVar(&opts.RoundTime, "round-time", 0, "least time of a round (default 50ms)")
 	return cmd
@@ -63,7 +59,7 @@ the median of several rounds. Suites: ` + strings.Join(e.suiteNames(), ", ") + `
 // suites returns the named suites, all for no name.
 func (e *env) suites(names []string) ([]micro.Suite, error) {
 	all := []micro.Suite{micro.Memory()}
-	for _, f := range e.builtins {
+	for _, f := range e.Builtins {
 		switch f := f.(type) {
 		case evict.Factory:
 			all = append(all, micro.Evict(f, nil))
@@ -81,7 +77,7 @@ func (e *env) suites(names []string) ([]micro.Suite, error) {
 		i := slices.IndexFunc(all, func(s micro.Suite) bool { return s.Name == name })
 		if i < 0 {
 			near := config.Nearest(name, append(e.suiteNames(), "evict", "master", "profile", "transfer")) // Suites, and verbs below.
-			return nil, usagef("there is no suite %q; there are %s%s", name, strings.Join(e.suiteNames(), ", "), didYouMean(near))
+			return nil, command.Usagef("there is no suite %q; there are %s%s", name, strings.Join(e.suiteNames(), ", "), command.DidYouMean(near))
 		}
 		out = append(out, all[i])
 	}
@@ -90,7 +86,7 @@ func (e *env) suites(names []string) ([]micro.Suite, error) {
 
 func (e *env) suiteNames() []string {
 	names := []string{"memory"}
-	for _, f := range e.builtins {
+	for _, f := range e.Builtins {
 		if id := f.Manifest().ID; slices.Contains(plugin.Kinds(), id.Kind) {
 			names = append(names, id.String())
 		}

@@ -3,18 +3,18 @@ package cli
 import (
 	"context"
 	"fmt"
-	"os"
-	"os/signal"
-	"syscall"
 
 	"github.com/spf13/cobra"
 
+	"github.com/mooncake-go/mooncake/cmd/mooncake/internal/command"
+	"github.com/mooncake-go/mooncake/cmd/mooncake/internal/output"
 	"github.com/mooncake-go/mooncake/core/api/rpc"
 	"github.com/mooncake-go/mooncake/core/bench/masterload"
 )
 
 func (e *env) benchCallsCmd() *cobra.Command {
-	var output, address string
+	var format output.Format
+	var address string
 	var overGRPC bool
 	var o masterload.CallsOptions
 	cmd := &cobra.Command{
@@ -26,22 +26,19 @@ key, so that nothing is evicted. Without --master a master runs in this process 
 over the loopback network; with it a running one is, to which a segment is added for the time.`,
 		Example: `  mooncake bench master calls
   mooncake bench master calls --master 127.0.0.1:50051 --batch 128 --threads 4 -o json`,
-		Args: noArgs,
+		Args: command.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if output != "text" && output != "json" {
-				return badOutput(output, "text", "json")
-			}
-			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+			ctx, stop := command.UntilInterrupted(cmd.Context())
 			defer stop()
-			o.Step = func(text string) { fmt.Fprintln(e.stderr, text) }
+			o.Step = func(text string) { fmt.Fprintln(e.Stderr, text) }
 			r, err := e.measureCalls(ctx, address, overGRPC, o)
 			switch {
 			case err != nil:
 				return fmt.Errorf("bench master calls: %w", err)
-			case output == "json":
-				return r.WriteJSON(e.stdout)
+			case format == output.JSON:
+				return r.WriteJSON(e.Stdout)
 			}
-			return r.WriteText(e.stdout)
+			return r.WriteText(e.Stdout)
 		},
 	}
 	f := cmd.Flags()
@@ -52,7 +49,7 @@ over the loopback network; with it a running one is, to which a segment is added
 	f.IntVar(&o.Keys, "keys", 1<<18, "keys that are put, at most, for each combination")
 	f.DurationVar(&o.Time, "time", masterload.DefaultCallTime, "how long each kind of call is made")
 	f.BoolVar(&overGRPC, "grpc", false, "call over gRPC, as others than this program do")
-	f.StringVarP(&output, "output", "o", "text", "text or json")
+	output.Flag(f, &format, "", output.Text, output.JSON)
 	return cmd
 }
 

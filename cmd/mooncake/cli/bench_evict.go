@@ -4,15 +4,15 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"runtime"
 	"slices"
 	"strings"
-	"syscall"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/mooncake-go/mooncake/cmd/mooncake/internal/command"
+	"github.com/mooncake-go/mooncake/cmd/mooncake/internal/output"
 	"github.com/mooncake-go/mooncake/core/bench/evictsim"
 	"github.com/mooncake-go/mooncake/core/bench/trace"
 	"github.com/mooncake-go/mooncake/core/config"
@@ -26,7 +26,8 @@ const (
 )
 
 func (e *env) benchEvictCmd() *cobra.Command {
-	var file, output string
+	var format output.Format
+	var file string
 	var capacities []int
 	var policies []string
 	cmd := &cobra.Command{
@@ -43,11 +44,8 @@ gets from LRU to the optimum, by blocks.`,
 		Example: `  mooncake bench evict --trace conversation_trace.jsonl
   mooncake bench evict --trace conversation_trace.jsonl --capacity 1000,5000 --policy lru,s3fifo,optimum
   mooncake bench evict --trace conversation_trace.jsonl -o json`,
-		Args: noArgs,
+		Args: command.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if output != "text" && output != "json" {
-				return badOutput(output, "text", "json")
-			}
 			if err := checkCapacities(capacities); err != nil {
 				return err
 			}
@@ -59,9 +57,9 @@ gets from LRU to the optimum, by blocks.`,
 			if err != nil {
 				return err
 			}
-			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+			ctx, stop := command.UntilInterrupted(cmd.Context())
 			defer stop()
-			show, clear := counter(e.stderr)
+			show, clear := counter(e.Stderr)
 			results, err := evictsim.Sweep(ctx, t, evictsim.Options{
 				Contenders: contenders, Capacities: capacities, Parallel: runtime.GOMAXPROCS(0), Each: show,
 			})
@@ -69,11 +67,11 @@ gets from LRU to the optimum, by blocks.`,
 			switch {
 			case err != nil:
 				return fmt.Errorf("bench evict: %w", err)
-			case output == "json":
-				return results.WriteJSON(e.stdout)
+			case format == output.JSON:
+				return results.WriteJSON(e.Stdout)
 			}
-			fmt.Fprintf(e.stdout, "%s: %d requests, %d blocks, %d distinct\n\n", file, t.Requests(), t.Blocks(), t.Distinct())
-			return results.WriteText(e.stdout)
+			fmt.Fprintf(e.Stdout, "%s: %d requests, %d blocks, %d distinct\n\n", file, t.Requests(), t.Blocks(), t.Distinct())
+			return results.WriteText(e.Stdout)
 		},
 	}
 	f := cmd.Flags()
@@ -81,20 +79,20 @@ gets from LRU to the optimum, by blocks.`,
 	f.StringVar(&file, "trace", "", "file in the FAST'25 format, one JSON object a line")
 	f.IntSliceVar(&capacities, "capacity", []int{1000, 5000, 10000, 30000, 50000}, "sizes of the pool in blocks")
 	f.StringSliceVar(&policies, "policy", []string{allPolicies}, "policies to compare: all, or some of "+strings.Join(e.policyNames(), ", "))
-	f.StringVarP(&output, "output", "o", "text", "text or json")
+	output.Flag(f, &format, "", output.Text, output.JSON)
 	return cmd
 }
 
 func checkCapacities(capacities []int) error {
 	if len(capacities) == 0 || len(capacities) > maxCapacities {
-		return usagef("--capacity has %d sizes, want 1 to %d", len(capacities), maxCapacities)
+		return command.Usagef("--capacity has %d sizes, want 1 to %d", len(capacities), maxCapacities)
 	}
 	for i, c := range capacities {
 		switch {
 		case c < 1 || c > maxCapacity:
-			return usagef("--capacity has %d blocks, want 1 to %d", c, maxCapacity)
+			return command.Usagef("--capacity has %d blocks, want 1 to %d", c, maxCapacity)
 		case slices.Contains(capacities[:i], c):
-			return usagef("--capacity has %d twice", c)
+			return command.Usagef("--capacity has %d twice", c)
 		}
 	}
 	return nil
@@ -105,7 +103,7 @@ const allPolicies = "all"
 
 // policyNames are the built-in eviction policies in order, and the optimum.
 func (e *env) policyNames() (names []string) {
-	for _, f := range e.builtins {
+	for _, f := range e.Builtins {
 		if f, ok := f.(evict.Factory); ok {
 			names = append(names, f.Manifest().Name)
 		}
@@ -120,7 +118,7 @@ func (e *env) contenders(names []string) ([]evictsim.Contender, error) {
 		names = known
 	}
 	if len(names) == 0 {
-		return nil, usagef("--policy names none; there are all, %s", strings.Join(known, ", "))
+		return nil, command.Usagef("--policy names none; there are all, %s", strings.Join(known, ", "))
 	}
 	defaults, err := config.Load(config.Options{Role: config.RoleMaster})
 	if err != nil {
@@ -130,12 +128,12 @@ func (e *env) contenders(names []string) ([]evictsim.Contender, error) {
 	for i, name := range names {
 		switch {
 		case !slices.Contains(known, name):
-			return nil, usagef("--policy: there is no policy %q; there are all, %s", name, strings.Join(known, ", "))
+			return nil, command.Usagef("--policy: there is no policy %q; there are all, %s", name, strings.Join(known, ", "))
 		case slices.Contains(names[:i], name):
-			return nil, usagef("--policy has %q twice", name)
+			return nil, command.Usagef("--policy has %q twice", name)
 		}
 		c := evictsim.Contender{Name: name, Default: name == defaults.Config.Master.Evictor}
-		for _, f := range e.builtins {
+		for _, f := range e.Builtins {
 			if f, ok := f.(evict.Factory); ok && f.Manifest().Name == name {
 				c.Factory = f
 			}
@@ -147,11 +145,11 @@ func (e *env) contenders(names []string) ([]evictsim.Contender, error) {
 
 func loadTrace(file string) (*evictsim.Trace, error) {
 	if file == "" {
-		return nil, usagef("--trace is missing: a file in the FAST'25 format")
+		return nil, command.Usagef("--trace is missing: a file in the FAST'25 format")
 	}
 	f, err := os.Open(file)
 	if err != nil {
-		return nil, usagef("--trace: %w", err)
+		return nil, command.Usagef("--trace: %w", err)
 	}
 	defer f.Close()
 	t, err := evictsim.Load(trace.NewReader(f))

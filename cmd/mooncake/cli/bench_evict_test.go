@@ -9,6 +9,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/mooncake-go/mooncake/cmd/mooncake/internal/command"
 )
 
 const smallTrace = "../../../core/bench/evictsim/testdata/small.jsonl"
@@ -25,7 +27,7 @@ type evictRow struct {
 func benchEvict(t *testing.T, args ...string) []evictRow {
 	t.Helper()
 	e, stdout, stderr := testEnv()
-	require.Equal(t, exitOK, e.run(append([]string{"mooncake", "bench", "evict", "-o", "json"}, args...)), stderr.String())
+	require.Equal(t, command.ExitOK, run(e, append([]string{"mooncake", "bench", "evict", "-o", "json"}, args...)), stderr.String())
 	require.Empty(t, stderr.String(), "progress is for terminals")
 	dec := json.NewDecoder(stdout)
 	dec.DisallowUnknownFields()
@@ -59,7 +61,7 @@ func TestBenchEvictComparesAll(t *testing.T) {
 
 func TestBenchEvictText(t *testing.T) {
 	e, stdout, stderr := testEnv()
-	require.Equal(t, exitOK, e.run([]string{"mooncake", "bench", "evict", "--trace", smallTrace, "--capacity", "20", "--policy", "optimum,lru"}), stderr.String())
+	require.Equal(t, command.ExitOK, run(e, []string{"mooncake", "bench", "evict", "--trace", smallTrace, "--capacity", "20", "--policy", "optimum,lru"}), stderr.String())
 	assert.Contains(t, stdout.String(), "120 requests, ")
 	for _, line := range []string{"optimum  *100.0 %", "lru .*0.0 %", "prefix hit ratio", "gap closed"} {
 		assert.Regexp(t, line, stdout.String())
@@ -90,8 +92,8 @@ func TestBenchEvictRefuses(t *testing.T) {
 		{"--trace " + smallTrace + " more", "takes no arguments"},
 	} {
 		e, stdout, stderr := testEnv()
-		code := e.run(append([]string{"mooncake", "bench", "evict"}, strings.Fields(c.args)...))
-		assert.Equal(t, exitUsage, code, c.args)
+		code := run(e, append([]string{"mooncake", "bench", "evict"}, strings.Fields(c.args)...))
+		assert.Equal(t, command.ExitUsage, code, c.args)
 		assert.Contains(t, stderr.String(), c.want, c.args)
 		assert.Empty(t, stdout.String(), c.args)
 	}

@@ -4,19 +4,19 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"os"
-	"os/signal"
-	"syscall"
 
 	"github.com/spf13/cobra"
 
+	"github.com/mooncake-go/mooncake/cmd/mooncake/internal/command"
+	"github.com/mooncake-go/mooncake/cmd/mooncake/internal/output"
 	"github.com/mooncake-go/mooncake/core/app"
 	"github.com/mooncake-go/mooncake/core/bench/masterload"
 	"github.com/mooncake-go/mooncake/core/config"
 )
 
 func (e *env) benchMasterCmd() *cobra.Command {
-	var output, policy string
+	var format output.Format
+	var policy string
 	var o masterload.Options
 	cmd := &cobra.Command{
 		Use:   "master",
@@ -29,24 +29,21 @@ master manages memory as numbers.
 Ten million keys take about 3 GiB of memory and a minute.`,
 		Example: `  mooncake bench master
   mooncake bench master --keys 10000000 -o json`,
-		Args: noArgs,
+		Args: command.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if output != "text" && output != "json" {
-				return badOutput(output, "text", "json")
-			}
 			if o.Keys < 1000 || o.Clients < 1 || o.Clients > 1024 || o.Batch < 1 || o.Batch > 65536 || o.Time <= 0 {
-				return usagef("want --keys from 1000, --clients 1 to 1024, --batch 1 to 65536 and a positive --time")
+				return command.Usagef("want --keys from 1000, --clients 1 to 1024, --batch 1 to 65536 and a positive --time")
 			}
-			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+			ctx, stop := command.UntilInterrupted(cmd.Context())
 			defer stop()
 			r, err := e.loadMaster(ctx, policy, o)
 			switch {
 			case err != nil:
 				return fmt.Errorf("bench master: %w", err)
-			case output == "json":
-				return r.WriteJSON(e.stdout)
+			case format == output.JSON:
+				return r.WriteJSON(e.Stdout)
 			}
-			return r.WriteText(e.stdout)
+			return r.WriteText(e.Stdout)
 		},
 	}
 	f := cmd.Flags()
@@ -56,7 +53,7 @@ Ten million keys take about 3 GiB of memory and a minute.`,
 	f.IntVar(&o.Batch, "batch", 128, "keys of one call")
 	f.DurationVar(&o.Time, "time", 0, "how long the load lasts (default 20s)")
 	f.StringVar(&policy, "policy", "", "eviction policy: the name of an evict plugin (default the master's)")
-	f.StringVarP(&output, "output", "o", "text", "text or json")
+	output.Flag(f, &format, "", output.Text, output.JSON)
 	cmd.AddCommand(e.benchCallsCmd())
 	cmd.PreRun = func(c *cobra.Command, _ []string) {
 		if !c.Flags().Changed("time") {
@@ -68,7 +65,7 @@ Ten million keys take about 3 GiB of memory and a minute.`,
 
 // loadMaster runs the load against a master with the default settings.
 func (e *env) loadMaster(ctx context.Context, policy string, o masterload.Options) (masterload.Report, error) {
-	loaded, err := config.Load(config.Options{Role: config.RoleMaster, PluginDefaults: e.pluginDefaults()})
+	loaded, err := config.Load(config.Options{Role: config.RoleMaster, PluginDefaults: e.PluginDefaults()})
 	if err != nil {
 		return masterload.Report{}, err
 	}
@@ -79,12 +76,12 @@ func (e *env) loadMaster(ctx context.Context, policy string, o masterload.Option
 	if policy != "" {
 		cfg.Master.Evictor = policy
 	}
-	m, err := app.StartLocalMaster(ctx, cfg, e.builtins, slog.New(slog.DiscardHandler))
+	m, err := app.StartLocalMaster(ctx, cfg, e.Builtins, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return masterload.Report{}, err
 	}
 	defer m.Close(context.WithoutCancel(ctx)) //nolint:errcheck // The process ends with it.
 	o.Fill, o.Load = m.Service, m.Client
-	o.Step = func(text string) { fmt.Fprintln(e.stderr, text) }
+	o.Step = func(text string) { fmt.Fprintln(e.Stderr, text) }
 	return masterload.Run(ctx, o)
 }

@@ -5,13 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
-	"os/signal"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/mooncake-go/mooncake/cmd/mooncake/internal/command"
 	"github.com/mooncake-go/mooncake/core/app"
 	"github.com/mooncake-go/mooncake/core/bench/profile"
 	"github.com/mooncake-go/mooncake/core/config"
@@ -32,21 +30,21 @@ for 'go tool pprof', KIND.folded with a stack a line, and KIND.svg, a flame grap
 and master run in this process, so that a profile has both ends.`,
 		Example: `  mooncake bench profile
   mooncake bench profile --out /tmp/profile --seconds 5`,
-		Args: noArgs,
+		Args: command.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if seconds < 1 || seconds > maxProfileSeconds {
-				return usagef("--seconds is %d, want 1 to %d", seconds, maxProfileSeconds)
+				return command.Usagef("--seconds is %d, want 1 to %d", seconds, maxProfileSeconds)
 			}
-			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+			ctx, stop := command.UntilInterrupted(cmd.Context())
 			defer stop()
 			record := func(l profile.Load) error {
-				fmt.Fprintf(e.stderr, "%s for %d s\n", l.Name, seconds)
+				fmt.Fprintf(e.Stderr, "%s for %d s\n", l.Name, seconds)
 				return profile.Record(ctx, dir, l, time.Duration(seconds)*time.Second)
 			}
 			if err := errors.Join(e.profileStore(ctx, record), e.profileMaster(ctx, record)); err != nil {
 				return fmt.Errorf("bench profile: %w", err)
 			}
-			fmt.Fprintf(e.stdout, "profiles are in %s\n", dir)
+			fmt.Fprintf(e.Stdout, "profiles are in %s\n", dir)
 			return nil
 		},
 	}
@@ -76,7 +74,7 @@ func (e *env) profileStore(ctx context.Context, record func(profile.Load) error)
 	}
 	end := context.WithoutCancel(ctx)
 	defer func() { err = errors.Join(err, m.Close(end)) }()
-	loaded, err := config.Load(config.Options{Role: config.RoleClient, PluginDefaults: e.pluginDefaults()})
+	loaded, err := config.Load(config.Options{Role: config.RoleClient, PluginDefaults: e.PluginDefaults()})
 	if err != nil {
 		return err
 	}
@@ -85,13 +83,13 @@ func (e *env) profileStore(ctx context.Context, record func(profile.Load) error)
 	cfg.Store.Protocol, cfg.Store.Transports = "tcp", []string{"tcp"} // and no shared memory
 	cfg.Store.GlobalSegmentSize, cfg.Store.LocalBufferSize, cfg.Store.EnableHTTPServer = profile.PoolBytes, 0, false
 	quiet := slog.New(slog.DiscardHandler)
-	node, err := app.OpenNode(ctx, cfg, e.builtins, app.NodeOptions{Log: quiet})
+	node, err := app.OpenNode(ctx, cfg, e.Builtins, app.NodeOptions{Log: quiet})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, node.Close(end)) }()
 	cfg.Store.GlobalSegmentSize = 0
-	client, err := app.OpenClient(ctx, cfg, e.builtins, app.ClientOptions{Log: quiet})
+	client, err := app.OpenClient(ctx, cfg, e.Builtins, app.ClientOptions{Log: quiet})
 	if err != nil {
 		return err
 	}
@@ -106,10 +104,10 @@ func (e *env) profileStore(ctx context.Context, record func(profile.Load) error)
 
 // startMaster starts a master with the default settings in this process.
 func (e *env) startMaster(ctx context.Context) (*app.LocalMaster, error) {
-	loaded, err := config.Load(config.Options{Role: config.RoleMaster, PluginDefaults: e.pluginDefaults()})
+	loaded, err := config.Load(config.Options{Role: config.RoleMaster, PluginDefaults: e.PluginDefaults()})
 	if err != nil {
 		return nil, err
 	}
 	loaded.Config.Master.EnableMetricReporting = false
-	return app.StartLocalMaster(ctx, loaded.Config, e.builtins, slog.New(slog.DiscardHandler))
+	return app.StartLocalMaster(ctx, loaded.Config, e.Builtins, slog.New(slog.DiscardHandler))
 }

@@ -10,6 +10,8 @@ import (
 	"github.com/google/pprof/profile"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/mooncake-go/mooncake/cmd/mooncake/internal/command"
 )
 
 // TestBenchProfile: a second of each load over a real pool, in files that their readers can
@@ -20,7 +22,7 @@ func TestBenchProfile(t *testing.T) {
 	}
 	dir := filepath.Join(t.TempDir(), "new", "folder")
 	e, stdout, stderr := testEnv()
-	require.Equal(t, exitOK, e.run([]string{"mooncake", "bench", "profile", "--seconds", "1", "--out", dir}), stderr.String())
+	require.Equal(t, command.ExitOK, run(e, []string{"mooncake", "bench", "profile", "--seconds", "1", "--out", dir}), stderr.String())
 	assert.Contains(t, stdout.String(), dir)
 	for load, names := range map[string]struct{ cpu, allocs string }{
 		"store-put": {"/plugins/transport-tcp.", "/core/store.(*Client).BatchPut"},
@@ -67,7 +69,7 @@ func readProfile(t *testing.T, path string) (samples int, folded string) {
 func TestBenchProfileRefuses(t *testing.T) {
 	for _, seconds := range []string{"0", "-1", "601"} {
 		e, _, stderr := testEnv()
-		assert.Equal(t, exitUsage, e.run([]string{"mooncake", "bench", "profile", "--seconds", seconds, "--out", t.TempDir()}))
+		assert.Equal(t, command.ExitUsage, run(e, []string{"mooncake", "bench", "profile", "--seconds", seconds, "--out", t.TempDir()}))
 		assert.Contains(t, stderr.String(), "want 1 to 600")
 	}
 }

@@ -2,14 +2,14 @@ package cli
 
 import (
 	"os"
-	"os/signal"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/mooncake-go/mooncake/cmd/mooncake/internal/command"
+	"github.com/mooncake-go/mooncake/cmd/mooncake/internal/output"
 	bench "github.com/mooncake-go/mooncake/core/bench/transfer"
 	"github.com/mooncake-go/mooncake/core/config"
 )
@@ -21,8 +21,9 @@ const transferProgram = "transfer_engine_bench"
 type transferFlags struct {
 	mode, operation, protocol, backend   string
 	metadata, localName, segment, device string
-	matrix, unit, output                 string
-	buffer                               sizeFlag
+	matrix, unit                         string
+	format                               output.Format
+	buffer                               command.Size
 	blocks, batches, threads, streams    string
 	duration                             float64
 	precision                            uint32
@@ -37,7 +38,7 @@ type transferFlags struct {
 }
 
 func (e *env) benchTransferCmd() *cobra.Command {
-	f := &transferFlags{upstream: e.called == transferProgram}
+	f := &transferFlags{upstream: e.Called == transferProgram}
 	cmd := &cobra.Command{
 		Use:   "transfer",
 		Short: "Measure the transfer engine between two processes: one load, or a sweep over sizes",
@@ -63,14 +64,14 @@ nothing. It writes to the target also where the operation is read.`,
   mooncake bench transfer --sweep
   mooncake bench transfer --sweep --protocol tcp,local --block_size 64KiB,1MiB --streams 1,2,4 -o jsonl
   transfer_engine_bench -mode=target -metadata_server=P2PHANDSHAKE -local_server_name=10.0.0.1:12345 -protocol=tcp`,
-		Args: noArgs,
+		Args: command.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			b, err := e.newTransferBench(cmd, f)
 			if err != nil {
 				return err
 			}
 			defer b.close()
-			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+			ctx, stop := command.UntilInterrupted(cmd.Context())
 			defer stop()
 			switch {
 			case f.mode == "target":
@@ -84,7 +85,7 @@ nothing. It writes to the target also where the operation is read.`,
 	}
 	f.register(cmd.Flags())
 	f.given = func(name string) bool { return cmd.Flags().Changed(name) }
-	return withRole(cmd, config.RoleAll)
+	return e.WithRole(cmd, config.RoleAll)
 }
 
 // pick is upstream's default under upstream's name, ours otherwise.
@@ -126,7 +127,7 @@ func (f *transferFlags) register(fs *pflag.FlagSet) {
 	fs.IntVar(&f.rounds, "rounds", 3, "rounds of a sweep, of which the median counts")
 	fs.DurationVar(&f.warmUp, "warmup", time.Second, "time before the first round of each combination that does not count")
 	fs.BoolVar(&f.limits, "limits", true, "measure memcpy and iperf3 beside a sweep")
-	fs.StringVarP(&f.output, "output", "o", "text", "text, json, or jsonl: a line for each combination as it comes")
+	output.Flag(fs, &f.format, "text, json, or jsonl: a line for each combination as it comes", output.Text, output.JSON, output.Format("jsonl"))
 	f.registerFixed(fs)
 }
 

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mooncake-go/mooncake/cmd/mooncake/internal/command"
 	bench "github.com/mooncake-go/mooncake/core/bench/transfer"
 	"github.com/mooncake-go/mooncake/core/config"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
@@ -37,13 +38,10 @@ func (f *transferFlags) job(transports []string) (transferJob, error) {
 		return j, err
 	}
 	if !slices.Contains([]string{"initiator", "target"}, f.mode) {
-		return j, usagef("--mode %q is neither initiator nor target", f.mode)
+		return j, command.Usagef("--mode %q is neither initiator nor target", f.mode)
 	}
 	if f.mode == "target" && f.sweep {
-		return j, usagef("--sweep is for the initiator; start the target without it")
-	}
-	if !slices.Contains([]string{"text", "json", "jsonl"}, f.output) {
-		return j, badOutput(f.output, "text", "json", "jsonl")
+		return j, command.Usagef("--sweep is for the initiator; start the target without it")
 	}
 	f.sweepDefaults()
 	if err := f.lists(&j, transports); err != nil {
@@ -51,25 +49,25 @@ func (f *transferFlags) job(transports []string) (transferJob, error) {
 	}
 	var err error
 	if j.loads, err = j.grid.Loads(); err != nil {
-		return j, usage(err)
+		return j, command.Usage(err)
 	}
 	if !f.sweep && (len(j.loads) > 1 || len(j.transports) > 1 || len(j.streams) > 1) {
-		return j, usagef("lists and ranges are for --sweep; without it, give one value each")
+		return j, command.Usagef("lists and ranges are for --sweep; without it, give one value each")
 	}
 	if j.unit, err = bench.ParseUnit(f.unit); err != nil {
-		return j, usagef("--report_unit: %w", err)
+		return j, command.Usagef("--report_unit: %w", err)
 	}
 	switch {
 	case f.precision > bench.MaxPrecision:
-		return j, usagef("--report_precision is %d, must be at most %d", f.precision, bench.MaxPrecision)
+		return j, command.Usagef("--report_precision is %d, must be at most %d", f.precision, bench.MaxPrecision)
 	case math.IsNaN(f.duration) || f.duration <= 0 || f.duration > maxDuration.Seconds():
-		return j, usagef("--duration is %v, must be above 0 and at most %v seconds", f.duration, maxDuration.Seconds())
+		return j, command.Usagef("--duration is %v, must be above 0 and at most %v seconds", f.duration, maxDuration.Seconds())
 	case f.rounds < 1 || f.rounds > maxRounds:
-		return j, usagef("--rounds is %d, must be 1 to %d", f.rounds, maxRounds)
+		return j, command.Usagef("--rounds is %d, must be 1 to %d", f.rounds, maxRounds)
 	case f.warmUp < 0 || f.warmUp > maxDuration:
-		return j, usagef("--warmup is %s, must be 0s to %s", f.warmUp, maxDuration)
+		return j, command.Usagef("--warmup is %s, must be 0s to %s", f.warmUp, maxDuration)
 	case f.buffer == 0:
-		return j, usagef("--buffer_size is 0: there would be nothing to move")
+		return j, command.Usagef("--buffer_size is 0: there would be nothing to move")
 	}
 	j.round, j.check = time.Duration(f.duration*float64(time.Second)), f.check
 	return j, nil
@@ -79,13 +77,13 @@ func (f *transferFlags) job(transports []string) (transferJob, error) {
 func (f *transferFlags) fixed() error {
 	switch {
 	case f.backend == "tent":
-		return usagef("--backend=tent: that engine does not exist here; leave the flag out")
+		return command.Usagef("--backend=tent: that engine does not exist here; leave the flag out")
 	case f.backend != "classic":
-		return usagef("--backend %q is not known; leave the flag out", f.backend)
+		return command.Usagef("--backend %q is not known; leave the flag out", f.backend)
 	case f.vram:
-		return usagef("--use_vram: memory of GPUs cannot be measured by this program; use --use_vram=false")
+		return command.Usagef("--use_vram: memory of GPUs cannot be measured by this program; use --use_vram=false")
 	case f.given("gpu_id") && !f.given("use_vram"):
-		return usagef("--gpu_id: memory of GPUs cannot be measured by this program; leave the flag out")
+		return command.Usagef("--gpu_id: memory of GPUs cannot be measured by this program; leave the flag out")
 	}
 	return nil
 }
@@ -112,17 +110,17 @@ func (f *transferFlags) sweepDefaults() {
 func (f *transferFlags) lists(j *transferJob, transports []string) error {
 	for _, name := range words(f.protocol) {
 		if name != bench.LocalTransport && !slices.Contains(transports, name) {
-			return usagef("--protocol: there is no transport plugin %q; there are %s, and local", name, strings.Join(transports, ", "))
+			return command.Usagef("--protocol: there is no transport plugin %q; there are %s, and local", name, strings.Join(transports, ", "))
 		}
 		j.transports = append(j.transports, name)
 	}
 	if len(j.transports) == 0 {
-		return usagef("--protocol names no transport; there are %s, and local", strings.Join(transports, ", "))
+		return command.Usagef("--protocol names no transport; there are %s, and local", strings.Join(transports, ", "))
 	}
 	for _, name := range words(f.operation) {
 		kind, err := bench.ParseKind(name)
 		if err != nil {
-			return usagef("--operation: %w", err)
+			return command.Usagef("--operation: %w", err)
 		}
 		j.grid.Kinds = append(j.grid.Kinds, kind)
 	}
@@ -176,19 +174,19 @@ func numbers(flag, text string, least, most uint64) ([]uint64, error) {
 		for i, end := range []string{low, high} {
 			v, err := config.ParseSize(end)
 			if err != nil {
-				return nil, usagef("--%s: %q is not a number", flag, end)
+				return nil, command.Usagef("--%s: %q is not a number", flag, end)
 			}
 			if ends[i] = uint64(v); ends[i] < least || ends[i] > most {
-				return nil, usagef("--%s is %s, must be %d to %d", flag, end, least, most)
+				return nil, command.Usagef("--%s is %s, must be %d to %d", flag, end, least, most)
 			}
 		}
 		if ends[0] > ends[1] {
-			return nil, usagef("--%s: the range %s ends before it begins", flag, w)
+			return nil, command.Usagef("--%s: the range %s ends before it begins", flag, w)
 		}
 		out = append(out, bench.Powers(ends[0], ends[1])...)
 	}
 	if len(out) == 0 {
-		return nil, usagef("--%s is empty", flag)
+		return nil, command.Usagef("--%s is empty", flag)
 	}
 	return out, nil
 }
@@ -196,7 +194,7 @@ func numbers(flag, text string, least, most uint64) ([]uint64, error) {
 // transportNames lists the transport plugins that are linked in.
 func (e *env) transportNames() []string {
 	var names []string
-	for _, f := range e.builtins {
+	for _, f := range e.Builtins {
 		if id := f.Manifest().ID; id.Kind == plugin.KindTransport {
 			names = append(names, id.Name)
 		}

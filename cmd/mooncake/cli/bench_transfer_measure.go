@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mooncake-go/mooncake/cmd/mooncake/internal/output"
 	"github.com/mooncake-go/mooncake/core/bench/cluster"
 	bench "github.com/mooncake-go/mooncake/core/bench/transfer"
 )
@@ -40,12 +41,12 @@ func (b *transferBench) initiator(ctx context.Context) (err error) {
 
 // say prints the result of one load.
 func (b *transferBench) say(row bench.Row, sample bench.Sample) error {
-	if b.f.output != "text" {
-		return row.WriteLine(b.e.stdout)
+	if b.f.format != output.Text {
+		return row.WriteLine(b.e.Stdout)
 	}
-	out := b.e.stdout
+	out := b.e.Stdout
 	if b.f.upstream {
-		out = b.e.stderr // where upstream's program says it, and scripts look for it
+		out = b.e.Stderr // where upstream's program says it, and scripts look for it
 	}
 	_, err := fmt.Fprintln(out, bench.Line(sample, b.job.unit, int(b.f.precision)))
 	return err
@@ -58,7 +59,7 @@ func (b *transferBench) plan(size uint64) bench.Plan {
 		Rounds: b.f.rounds, Round: b.job.round, WarmUp: b.f.warmUp, Verify: b.job.check, Limits: b.f.limits, Async: b.f.async,
 		Open:   b.open,
 		Target: func(transport string) cluster.Spec { return b.targetSpec(transport, size) },
-		Note:   func(text string) { fmt.Fprintln(b.e.stderr, text) },
+		Note:   func(text string) { fmt.Fprintln(b.e.Stderr, text) },
 	}
 }
 
@@ -68,20 +69,20 @@ func (b *transferBench) sweep(ctx context.Context) error {
 	p := b.plan(uint64(b.f.buffer))
 	var failed error
 	p.Each = func(row bench.Row) {
-		if b.f.output == "jsonl" {
-			failed = errors.Join(failed, row.WriteLine(b.e.stdout))
+		if b.f.format == output.Format("jsonl") {
+			failed = errors.Join(failed, row.WriteLine(b.e.Stdout))
 			return
 		}
-		fmt.Fprintf(b.e.stderr, "measured %s\n", summary(row))
+		fmt.Fprintf(b.e.Stderr, "measured %s\n", summary(row))
 	}
 	total := len(p.Loads) * len(p.Transports)
 	rep, err := p.Run(ctx)
 	switch {
 	case len(rep.Results) == 0:
-	case b.f.output == "json":
-		failed = errors.Join(failed, rep.WriteJSON(b.e.stdout))
-	case b.f.output == "text":
-		failed = errors.Join(failed, rep.WriteTable(b.e.stdout))
+	case b.f.format == output.JSON:
+		failed = errors.Join(failed, rep.WriteJSON(b.e.Stdout))
+	case b.f.format == output.Text:
+		failed = errors.Join(failed, rep.WriteTable(b.e.Stdout))
 	}
 	if rep.Interrupted {
 		return errors.Join(fmt.Errorf("interrupted after %d of at least %d combinations", len(rep.Results), total), failed)

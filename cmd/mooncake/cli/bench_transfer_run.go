@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/mooncake-go/mooncake/cmd/mooncake/internal/command"
 	"github.com/mooncake-go/mooncake/core/app"
 	"github.com/mooncake-go/mooncake/core/bench/cluster"
 	"github.com/mooncake-go/mooncake/core/bench/report"
@@ -36,12 +37,12 @@ func (e *env) newTransferBench(cmd *cobra.Command, f *transferFlags) (*transferB
 		return nil, err
 	}
 	loaded, err := config.Load(config.Options{
-		Role: config.RoleClient, Flags: cmd.Flags(), Environ: e.environ, PluginDefaults: e.pluginDefaults(),
+		Role: config.RoleClient, Flags: cmd.Flags(), Environ: e.Environ, PluginDefaults: e.PluginDefaults(),
 	})
 	if err != nil {
-		return nil, usage(err)
+		return nil, command.Usage(err)
 	}
-	log, err := e.logger(loaded, config.RoleClient)
+	log, err := e.Logger(loaded, config.RoleClient)
 	if err != nil {
 		return nil, err
 	}
@@ -107,7 +108,7 @@ func (b *transferBench) open(ctx context.Context, name string, streams int) (ben
 	if streams > 0 {
 		cfg.Plugins.Transport = withSetting(cfg.Plugins.Transport, name, streamsKey, int64(streams))
 	}
-	e, err := app.OpenEngine(ctx, cfg, b.e.builtins, app.EngineOptions{Log: b.log, ExactName: exact})
+	e, err := app.OpenEngine(ctx, cfg, b.e.Builtins, app.EngineOptions{Log: b.log, ExactName: exact})
 	if err != nil {
 		return bench.Node{}, nil, err
 	}
@@ -134,7 +135,7 @@ func withSetting(entries map[string]config.Plugin, name, key string, value any) 
 func (b *transferBench) target(ctx context.Context) (err error) {
 	name, size := b.job.transports[0], uint64(b.f.buffer)
 	if name == bench.LocalTransport {
-		return usagef("--protocol=local is memory of one process; there is no target to start")
+		return command.Usagef("--protocol=local is memory of one process; there is no target to start")
 	}
 	if b.f.upstream { // An initiator may count on it.
 		size = b.enlarged()
@@ -149,7 +150,7 @@ func (b *transferBench) target(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, t.Close(ctx)) }()
-	fmt.Fprintln(b.e.stdout, bench.Announce(t, name))
+	fmt.Fprintln(b.e.Stdout, bench.Announce(t, name))
 	<-ctx.Done()
 	return nil
 }
@@ -158,7 +159,7 @@ func (b *transferBench) target(ctx context.Context) (err error) {
 func (b *transferBench) enlarged() uint64 {
 	size, span := uint64(b.f.buffer), b.job.loads[0].Span()
 	if span > size {
-		fmt.Fprintf(b.e.stderr, "the buffer of %s is smaller than %d threads x %d requests x %s; taking %s\n",
+		fmt.Fprintf(b.e.Stderr, "the buffer of %s is smaller than %d threads x %d requests x %s; taking %s\n",
 			report.Bytes(size), b.job.loads[0].Threads, b.job.loads[0].Batch, report.Bytes(b.job.loads[0].Block), report.Bytes(span))
 	}
 	return max(size, span)
@@ -167,10 +168,10 @@ func (b *transferBench) enlarged() uint64 {
 // targetSpec describes the process of a target: this one's arguments, and what it must
 // be told else.
 func (b *transferBench) targetSpec(name string, size uint64) cluster.Spec {
-	args := append([]string(nil), b.e.args...)
+	args := append([]string(nil), b.e.Args...)
 	args = append(args, "--mode=target", "--sweep=false", "--segment_id=", "--protocol="+name, "--buffer_size="+strconv.FormatUint(size, 10),
 		"--block_size=1", "--batch_size=1", "--threads=1", "--operation=read", "--local_server_name="+b.cfg.Store.LocalHostname)
-	spec := cluster.Spec{Name: "target", Program: b.e.program, Args: args, Env: b.e.environ}
+	spec := cluster.Spec{Name: "target", Program: b.e.Program, Args: args, Env: b.e.Environ}
 	if b.f.streams != "" {
 		spec.Args = append(spec.Args, "--streams=1")
 	}

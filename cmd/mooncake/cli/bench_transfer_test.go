@@ -19,13 +19,15 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/mooncake-go/mooncake/cmd/mooncake/internal/command"
+	"github.com/mooncake-go/mooncake/cmd/mooncake/internal/output"
 	bench "github.com/mooncake-go/mooncake/core/bench/transfer"
 )
 
 // benchTransfer finds the verb as a program of that name has it.
 func benchTransfer(t *testing.T, called string) *cobra.Command {
 	e, _, _ := testEnv()
-	e.called = called
+	e.Called = called
 	cmd, _, err := e.root().Find([]string{"bench", "transfer"})
 	require.NoError(t, err)
 	return cmd
@@ -52,7 +54,7 @@ func TestDefaultsOfUpstreamsProgram(t *testing.T) {
 func TestGflagsSyntaxOfTransferEngineBench(t *testing.T) {
 	e, _, _ := testEnv()
 	assert.Equal(t, []string{"bench", "transfer", "--mode=target", "--block_size", "4096", "--auto_discovery=false", "--threads", "2", "--logtostderr", "--v=1"},
-		normalize(e.root(), []string{"bench", "transfer", "-mode=target", "--block-size", "4096", "-noauto_discovery", "-threads", "2", "-logtostderr", "-v=1"}))
+		command.Normalize(e.root(), []string{"bench", "transfer", "-mode=target", "--block-size", "4096", "-noauto_discovery", "-threads", "2", "-logtostderr", "-v=1"}))
 }
 
 func TestWrongFlagsOfBenchTransfer(t *testing.T) {
@@ -90,12 +92,12 @@ func TestWrongFlagsOfBenchTransfer(t *testing.T) {
 	} {
 		e, stdout, stderr := testEnv()
 		args := append([]string{"mooncake", "bench", "transfer"}, strings.Fields(c.args)...)
-		assert.Equal(t, exitUsage, e.run(args), args)
+		assert.Equal(t, command.ExitUsage, run(e, args), args)
 		assert.Contains(t, stderr.String(), c.want, args)
 		assert.Empty(t, stdout.String(), args)
 	}
 	e, _, stderr := testEnv()
-	assert.Equal(t, exitFailure, e.run([]string{transferProgram, "-protocol=tcp", "-use_vram"}), "as upstream's programs end")
+	assert.Equal(t, command.ExitFailure, run(e, []string{transferProgram, "-protocol=tcp", "-use_vram"}), "as upstream's programs end")
 	assert.Contains(t, stderr.String(), "use --use_vram=false")
 }
 
@@ -107,7 +109,7 @@ func TestListsOfASweep(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, want, got, text)
 	}
-	f := &transferFlags{sweep: true, given: func(name string) bool { return name == "threads" }, mode: "initiator", output: "text", unit: "GB",
+	f := &transferFlags{sweep: true, given: func(name string) bool { return name == "threads" }, mode: "initiator", format: output.Text, unit: "GB",
 		backend: "classic", protocol: "tcp,local", threads: "1..4", blocks: "1", duration: 10, rounds: 1, buffer: 1}
 	j, err := f.job([]string{"tcp"})
 	require.NoError(t, err)
@@ -208,7 +210,7 @@ func TestInterruptedSweep(t *testing.T) {
 	require.NoError(t, cmd.Process.Signal(os.Interrupt))
 	var exit *exec.ExitError
 	require.ErrorAs(t, cmd.Wait(), &exit)
-	assert.Equal(t, exitFailure, exit.ExitCode(), stderr.String())
+	assert.Equal(t, command.ExitFailure, exit.ExitCode(), stderr.String())
 	assert.Contains(t, stderr.String(), "interrupted after ")
 	var rep bench.Report
 	require.NoError(t, json.Unmarshal(stdout.Bytes(), &rep))

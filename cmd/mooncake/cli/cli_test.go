@@ -2,8 +2,6 @@ package cli
 
 import (
 	"bytes"
-	"errors"
-	"fmt"
 	"strings"
 	"testing"
 
@@ -11,32 +9,16 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/mooncake-go/mooncake/cmd/mooncake/builtin"
-	"github.com/mooncake-go/mooncake/core/app"
-	"github.com/mooncake-go/mooncake/sdk/errs"
+	"github.com/mooncake-go/mooncake/cmd/mooncake/internal/clitest"
+	"github.com/mooncake-go/mooncake/cmd/mooncake/internal/command"
 )
 
 func testEnv() (e *env, stdout, stderr *bytes.Buffer) {
-	stdout, stderr = new(bytes.Buffer), new(bytes.Buffer)
-	return &env{builtins: builtin.Plugins(), stdin: strings.NewReader(""), stdout: stdout, stderr: stderr, program: "mooncake"}, stdout, stderr
+	inner, stdout, stderr := clitest.New()
+	return &env{inner}, stdout, stderr
 }
 
-func TestExitCodes(t *testing.T) {
-	for want, err := range map[int]error{
-		0:   nil,
-		1:   errors.New("port in use"),
-		2:   usage(errors.New("no such flag")),
-		3:   fmt.Errorf("get: %w", errs.New(errs.ObjectNotFound, "get", "gone")),
-		130: fmt.Errorf("stop: %w", app.ErrKilled),
-		7:   &errQuiet{7},
-	} {
-		assert.Equal(t, want, exitCode(err), "%v", err)
-	}
-	assert.Equal(t, exitUsage, exitCode(errs.New(errs.InvalidParams, "key", "it is empty")))
-	for code := range map[int]bool{exitOK: true, exitFailure: true, exitUsage: true, exitNotFound: true, exitKilled: true} {
-		assert.Contains(t, exitHelp, fmt.Sprintf("%5d  ", code), "every code is documented")
-	}
-}
+func run(e *env, args []string) int { return Run(e.Env, args) }
 
 // TestEveryCommandIsDocumented: a short text, an example where there is something to run,
 // and no flag that shows twice.
@@ -71,23 +53,23 @@ func TestGflagsSyntaxReachesTheRole(t *testing.T) {
 	e, _, _ := testEnv()
 	root := e.root()
 	assert.Equal(t, []string{"master", "--rpc_port", "1", "--enable_metric_reporting=false"},
-		normalize(root, []string{"master", "-rpc_port", "1", "-noenable_metric_reporting"}))
+		command.Normalize(root, []string{"master", "-rpc_port", "1", "-noenable_metric_reporting"}))
 	assert.Equal(t, []string{"client", "put", "k", "--value", "-v", "--master_server_address=h:1"},
-		normalize(root, []string{"client", "put", "k", "-value", "-v", "-master_server_address=h:1"}))
-	assert.Equal(t, []string{"plugins", "list", "-o", "json"}, normalize(root, []string{"plugins", "list", "-o", "json"}))
+		command.Normalize(root, []string{"client", "put", "k", "-value", "-v", "-master_server_address=h:1"}))
+	assert.Equal(t, []string{"plugins", "list", "-o", "json"}, command.Normalize(root, []string{"plugins", "list", "-o", "json"}))
 }
 
 func TestUnknownVerbNamesTheNearest(t *testing.T) {
 	e, _, stderr := testEnv()
-	assert.Equal(t, exitUsage, e.run([]string{"mooncake", "stroe"}))
+	assert.Equal(t, command.ExitUsage, run(e, []string{"mooncake", "stroe"}))
 	assert.Contains(t, stderr.String(), `unknown command "stroe"; did you mean store?`)
 }
 
 func TestVersion(t *testing.T) {
 	e, stdout, _ := testEnv()
-	assert.Equal(t, exitOK, e.run([]string{"mooncake", "version", "-o", "json"}))
+	assert.Equal(t, command.ExitOK, run(e, []string{"mooncake", "version", "-o", "json"}))
 	assert.Contains(t, stdout.String(), `"evict": [`)
 	stdout.Reset()
-	assert.Equal(t, exitOK, e.run([]string{"/usr/bin/mooncake_master", "--version"}))
+	assert.Equal(t, command.ExitOK, run(e, []string{"/usr/bin/mooncake_master", "--version"}))
 	assert.True(t, strings.HasPrefix(stdout.String(), "mooncake "))
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/mooncake-go/mooncake/cmd/mooncake/internal/command"
 	"github.com/mooncake-go/mooncake/core/config"
 )
 
@@ -35,18 +36,18 @@ func understood(t *testing.T, words []string) {
 	verb, alias := aliases()[filepath.Base(words[0])]
 	root := e.root()
 	root.InitDefaultCompletionCmd()
-	args := normalize(root, append(strings.Fields(verb), words[1:]...))
+	args := command.Normalize(root, append(strings.Fields(verb), words[1:]...))
 	cmd, rest, err := root.Find(args)
 	require.NoError(t, err)
 	cmd.InitDefaultHelpFlag()
 	require.NoError(t, cmd.ParseFlags(rest))
 	require.NoError(t, cmd.ValidateArgs(cmd.Flags().Args()))
 	require.NoError(t, cmd.ValidateRequiredFlags())
-	if roleOf(cmd) == "" || cmd.Flags().Changed("config") {
+	if command.RoleOf(cmd) == "" || cmd.Flags().Changed("config") {
 		return // The settings are in a file that is not here.
 	}
 	_, err = config.Load(config.Options{
-		Role: roleOf(cmd), Flags: cmd.Flags(), PluginDefaults: e.pluginDefaults(), UpstreamDefaults: alias,
+		Role: command.RoleOf(cmd), Flags: cmd.Flags(), PluginDefaults: e.PluginDefaults(), UpstreamDefaults: alias,
 	})
 	assert.NoError(t, err)
 }

@@ -1,8 +1,6 @@
 package cli
 
 import (
-	"net"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,15 +11,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/mooncake-go/mooncake/cmd/mooncake/internal/command"
 	"github.com/mooncake-go/mooncake/core/config"
 )
-
-// poolOf names the pool whose admin port has this address.
-func poolOf(t *testing.T, admin net.Addr) []string {
-	host, port, err := net.SplitHostPort(admin.String())
-	require.NoError(t, err)
-	return []string{"--master", host + ":50051", "--metrics_port", port}
-}
 
 // TestOneWayToNameThePool: what asks the admin port and what calls the master find the same
 // pool: a flag goes before the environment, the environment before the file.
@@ -45,7 +37,7 @@ func TestOneWayToNameThePool(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			for _, verb := range []string{"why", "admin"} {
 				e, _, _ := testEnv()
-				cmd := child(e.root(), verb)
+				cmd := command.Child(e.root(), verb)
 				require.NoError(t, cmd.ParseFlags(c.args))
 				address, err := config.LoadPool(cmd.Flags(), c.environ)
 				require.NoError(t, err)
@@ -53,7 +45,7 @@ func TestOneWayToNameThePool(t *testing.T) {
 				assert.Equal(t, host+":"+c.port, address, verb)
 			}
 			e, _, _ := testEnv()
-			cmd := child(child(e.root(), "client"), "get")
+			cmd := command.Child(command.Child(e.root(), "client"), "get")
 			require.NoError(t, cmd.ParseFlags(c.args))
 			loaded, err := config.Load(config.Options{Role: config.RoleClient, Flags: cmd.Flags(), Environ: c.environ})
 			require.NoError(t, err)
@@ -61,7 +53,7 @@ func TestOneWayToNameThePool(t *testing.T) {
 		})
 	}
 	e, _, stderr := testEnv()
-	assert.Equal(t, exitUsage, e.run([]string{"mooncake", "client", "ls", "--master", "a:1", "--master_server_address", "b:1"}))
+	assert.Equal(t, command.ExitUsage, run(e, []string{"mooncake", "client", "ls", "--master", "a:1", "--master_server_address", "b:1"}))
 	assert.Contains(t, stderr.String(), "is not what --master_server_address says")
 }
 
@@ -69,23 +61,12 @@ func TestOneWayToNameThePool(t *testing.T) {
 func TestTheHelpNamesThePool(t *testing.T) {
 	for _, verb := range []string{"why", "admin segments", "admin drain start", "client", "client get", "client serve", "store"} {
 		e, stdout, stderr := testEnv()
-		require.Equal(t, exitOK, e.run(append([]string{"mooncake"}, strings.Fields(verb+" --help")...)))
+		require.Equal(t, command.ExitOK, run(e, append([]string{"mooncake"}, strings.Fields(verb+" --help")...)))
 		help := stdout.String() + stderr.String()
 		assert.Contains(t, help, "--master host:port", verb)
 		assert.Contains(t, help, config.MasterUsage, verb)
 		assert.NotContains(t, help, "--admin_address", verb)
 	}
-}
-
-// TestTheEarlierFlagStillWorks, and says what takes its place, beside the answer.
-func TestTheEarlierFlagStillWorks(t *testing.T) {
-	port := &adminPort{answers: map[string][]string{"GET /api/v1/why": {`{"success":true,"data":{"key":"k","fate":"readable","object":{"creator":"0-5"}}}`}}}
-	srv := httptest.NewServer(port)
-	defer srv.Close()
-	e, stdout, stderr := testEnv()
-	assert.Equal(t, exitOK, e.run([]string{"mooncake", "why", "k", "--admin_address", srv.Listener.Addr().String()}))
-	assert.NotContains(t, stdout.String(), "deprecated")
-	assert.Contains(t, stderr.String(), "name the pool with --master")
 }
 
 // TestUnknownFlagsNameTheNearest: each flag of each verb, with two letters swapped.
@@ -130,7 +111,7 @@ func TestUnknownFlagsNameTheNearest(t *testing.T) {
 		"mooncake client get k --master_server_addresss a": "did you mean --master_server_address?",
 	} {
 		e, _, stderr := testEnv()
-		assert.NotEqual(t, exitOK, e.run(strings.Fields(args)), args)
+		assert.NotEqual(t, command.ExitOK, run(e, strings.Fields(args)), args)
 		assert.Contains(t, stderr.String(), want, args)
 	}
 }
@@ -163,7 +144,7 @@ func TestUnknownVerbsBelow(t *testing.T) {
 		"mooncake whatever-this-is-no": `unknown command "whatever-this-is-no"`,
 	} {
 		e, _, stderr := testEnv()
-		assert.Equal(t, exitUsage, e.run(strings.Fields(args)), args)
+		assert.Equal(t, command.ExitUsage, run(e, strings.Fields(args)), args)
 		assert.Contains(t, stderr.String(), want, args)
 	}
 }

@@ -1,36 +1,33 @@
-// Package cli is the command line: one file a verb. It parses, calls core/app, and maps
-// errors to exit codes; it decides nothing about the pool.
+// Package cli is the command line. It assembles the verbs, each of which is in a package below,
+// runs one of them, and maps its error to an exit code.
 package cli
 
 import (
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/mooncake-go/mooncake/cmd/mooncake/cli/admin"
+	"github.com/mooncake-go/mooncake/cmd/mooncake/cli/certs"
+	"github.com/mooncake-go/mooncake/cmd/mooncake/cli/client"
+	configverbs "github.com/mooncake-go/mooncake/cmd/mooncake/cli/config"
+	"github.com/mooncake-go/mooncake/cmd/mooncake/cli/demo"
+	"github.com/mooncake-go/mooncake/cmd/mooncake/cli/machine"
+	"github.com/mooncake-go/mooncake/cmd/mooncake/cli/plugins"
+	"github.com/mooncake-go/mooncake/cmd/mooncake/cli/serve"
+	"github.com/mooncake-go/mooncake/cmd/mooncake/internal/command"
 	"github.com/mooncake-go/mooncake/core/config"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 )
 
-// env is what a verb gets from the process around it.
-type env struct {
-	builtins []plugin.Factory
-	stdin    io.Reader
-	stdout   io.Writer
-	stderr   io.Writer
-	environ  []string
-	program  string   // path of this executable, for the verbs that start others
-	upstream bool     // called by the name of a program of upstream
-	called   string   // that name, empty for another
-	args     []string // verbs and flags, for the verb that starts itself again
-	closers  []io.Closer
-	patience time.Duration // with a process that is asked, 0 for the usual
-}
+// version is set by the linker.
+var version = "dev"
+
+type env struct{ *command.Env }
 
 // aliases maps upstream's program names to verbs.
 func aliases() map[string]string {
@@ -47,45 +44,46 @@ func aliases() map[string]string {
 
 // Main runs the program and returns its exit code. args[0] is the name it was called by.
 func Main(args []string, builtins []plugin.Factory) int {
-	e := &env{builtins: builtins, stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, environ: os.Environ()}
+	e := &command.Env{Builtins: builtins, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Environ: os.Environ(), Version: version}
 	if p, err := os.Executable(); err == nil {
-		e.program = p
+		e.Program = p
 	} else {
-		e.program = args[0]
+		e.Program = args[0]
 	}
-	return e.run(args)
+	return Run(e, args)
 }
 
-func (e *env) run(args []string) int {
+// Run is Main in a given environment.
+func Run(e *command.Env, args []string) int {
 	rest := args[1:]
 	name := strings.TrimSuffix(filepath.Base(args[0]), ".exe")
 	if verb, ok := aliases()[name]; ok {
 		rest = append(strings.Fields(verb), rest...)
-		e.upstream, e.called = true, name
+		e.Called = name
 	}
-	root := e.root()
-	e.args = normalize(root, rest)
-	root.SetArgs(e.args)
+	root := (&env{e}).root()
+	e.Args = command.Normalize(root, rest)
+	root.SetArgs(e.Args)
 	cmd, err := root.ExecuteC()
-	for _, c := range e.closers {
-		_ = c.Close() // every line in it is written
-	}
-	code := exitCode(err)
-	var quiet *errQuiet
+	e.Close()
+	code := command.ExitCode(err)
+	var quiet *command.Quiet
 	if err != nil && !errors.As(err, &quiet) {
-		fmt.Fprintf(e.stderr, "mooncake: %v\n", err)
-		if code == exitUsage {
-			fmt.Fprintf(e.stderr, "Run '%s --help' for what it takes.\n", cmd.CommandPath())
+		fmt.Fprintf(e.Stderr, "mooncake: %v\n", err)
+		if code == command.ExitUsage {
+			fmt.Fprintf(e.Stderr, "Run '%s --help' for its arguments and flags.\n", cmd.CommandPath())
 		}
 	}
-	if code == exitUsage && e.upstream && quiet == nil {
-		return exitFailure // as upstream's programs end
+	if code == command.ExitUsage && e.Upstream() && quiet == nil {
+		return command.ExitFailure // This is the exit code of upstream's programs.
 	}
 	return code
 }
 
 func (e *env) root() *cobra.Command {
-	root := &cobra.Command{
+	clients := client.New(e.Env)
+	clients.AddCommand(serve.Client(e.Env))
+	root := command.Group(&cobra.Command{
 		Use:   "mooncake",
 		Short: "A pool of memory for the KV cache of LLM inference",
 		Long: `Mooncake pools the memory of many machines for the key/value cache of LLM inference:
@@ -100,60 +98,16 @@ Try it on this machine:  mooncake demo`,
   mooncake admin segments`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
-		Args:          unknownVerb,
-		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	addVersion(root)
-	root.SetIn(e.stdin)
-	root.SetOut(e.stdout)
-	root.SetErr(e.stderr)
-	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return usage(config.FlagError(c.Flags(), err)) })
-	root.AddCommand(
-		e.masterCmd(), e.metadataCmd(), e.storeCmd(), e.clientCmd(), e.whyCmd(), e.adminCmd(),
-		e.pluginsCmd(), e.certsCmd(), e.configCmd(), e.demoCmd(), e.workerCmd(), e.benchCmd(), e.doctorCmd(), e.topologyCmd(), e.hicacheSizingCmd(), e.versionCmd(),
-		&cobra.Command{Use: "exit-codes", Short: "What the exit codes mean", Long: exitHelp},
+	},
+		serve.Master(e.Env), serve.Metadata(e.Env), serve.Store(e.Env), clients, admin.NewWhy(e.Env), admin.New(e.Env),
+		plugins.New(e.Env), certs.New(e.Env), configverbs.New(e.Env), demo.New(e.Env), demo.NewWorker(e.Env), e.benchCmd(),
+		machine.Doctor(e.Env), machine.Topology(e.Env), machine.HicacheSizing(e.Env), e.versionCmd(),
+		&cobra.Command{Use: "exit-codes", Short: "What the exit codes mean", Long: command.ExitHelp},
 	)
+	e.AddVersion(root)
+	root.SetIn(e.Stdin)
+	root.SetOut(e.Stdout)
+	root.SetErr(e.Stderr)
+	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return command.Usage(config.FlagError(c.Flags(), err)) })
 	return root
-}
-
-// unknownVerb turns a word that is no verb into an error that names the nearest one, or all
-// that begin with the word.
-func unknownVerb(cmd *cobra.Command, args []string) error {
-	if len(args) == 0 {
-		return nil
-	}
-	return usagef("unknown command %q%s", args[0], didYouMean(nearestVerbs(cmd, args[0])...))
-}
-
-// didYouMean is the end of an error that names what was meant, empty for no names.
-func didYouMean(near ...string) string {
-	if len(near) == 0 || near[0] == "" {
-		return ""
-	}
-	return "; did you mean " + strings.Join(near, " or ") + "?"
-}
-
-func nearestVerbs(cmd *cobra.Command, word string) (begin []string) {
-	var names []string
-	for _, c := range cmd.Commands() {
-		if !c.IsAvailableCommand() {
-			continue
-		}
-		names = append(append(names, c.Name()), c.Aliases...)
-		if strings.HasPrefix(c.Name(), word) {
-			begin = append(begin, c.Name())
-		}
-	}
-	if near := config.Nearest(word, names); near != "" && len(begin) == 0 {
-		return []string{near}
-	}
-	return begin
-}
-
-// noArgs refuses positional arguments.
-func noArgs(cmd *cobra.Command, args []string) error {
-	if len(args) > 0 {
-		return usagef("%s takes no arguments, got %q%s", cmd.CommandPath(), args, didYouMean(nearestVerbs(cmd, args[0])...))
-	}
-	return nil
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mooncake-go/mooncake/cmd/mooncake/internal/command"
 	"github.com/mooncake-go/mooncake/core/config"
 )
 
@@ -13,11 +14,11 @@ import (
 // goes and what stays resident after it.
 func TestAllocationsOfAStart(t *testing.T) {
 	e, _, _ := testEnv()
-	verbs := testing.AllocsPerRun(5, func() { normalize(e.root(), []string{"master", "-rpc_port=1"}) })
+	verbs := testing.AllocsPerRun(5, func() { command.Normalize(e.root(), []string{"master", "-rpc_port=1"}) })
 	layers := testing.AllocsPerRun(5, func() {
 		fs, _, err := config.ParseArgs(config.RoleMaster, []string{"--rpc_port=1"})
 		require.NoError(t, err)
-		_, err = config.Load(config.Options{Role: config.RoleMaster, Flags: fs, PluginDefaults: e.pluginDefaults()})
+		_, err = config.Load(config.Options{Role: config.RoleMaster, Flags: fs, PluginDefaults: e.PluginDefaults()})
 		require.NoError(t, err)
 	})
 	t.Logf("verbs %.0f, configuration %.0f", verbs, layers)

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/mooncake-go/mooncake/cmd/mooncake/internal/command"
 	"github.com/mooncake-go/mooncake/core/config"
 )
 
@@ -18,23 +19,23 @@ func TestVersionFlag(t *testing.T) {
 		{"mooncake_client", "-version=true"}, {"mooncake_http_metadata_server", "--version"},
 	} {
 		e, stdout, stderr := testEnv()
-		assert.Equal(t, exitOK, e.run(args), "%v: %s", args, stderr)
+		assert.Equal(t, command.ExitOK, run(e, args), "%v: %s", args, stderr)
 		assert.Regexp(t, `^mooncake \S+ \((revision [0-9a-f]+, )?go[0-9.]+.*, linux/\S+\)\n$`, stdout.String(), args)
 		assert.Empty(t, stderr.String(), args)
 	}
-	assert.Equal(t, "mooncake v1 (revision abc, go1, linux/arm64)", versionInfo{Version: "v1", Revision: "abc", Go: "go1", Platform: "linux/arm64"}.String())
+	assert.Equal(t, "mooncake v1 (revision abc, go1, linux/arm64)", command.Version{Version: "v1", Revision: "abc", Go: "go1", Platform: "linux/arm64"}.String())
 }
 
 // Under upstream's names a wrong flag ends with upstream's exit code.
 func TestUpstreamExitCode(t *testing.T) {
-	for program, want := range map[string]int{"mooncake": exitUsage, "mooncake_master": exitFailure} {
+	for program, want := range map[string]int{"mooncake": command.ExitUsage, "mooncake_master": command.ExitFailure} {
 		for _, flag := range []string{"--rpc_prot=1", "--eviction_ratio=2", "--enable_ha", "--put_start_release_timeout_sec=1"} {
 			args := []string{program, flag}
 			if program == "mooncake" {
 				args = []string{program, "master", flag}
 			}
 			e, _, stderr := testEnv()
-			assert.Equal(t, want, e.run(args), args)
+			assert.Equal(t, want, run(e, args), args)
 			assert.Contains(t, stderr.String(), strings.SplitN(flag, "=", 2)[0])
 		}
 	}
@@ -64,13 +65,11 @@ func TestWhereLogLinesGo(t *testing.T) {
 		loaded, err := config.Load(config.Options{Role: config.RoleMaster, Flags: fs})
 		require.NoError(t, err)
 		e, _, stderr := testEnv()
-		log, err := e.logger(loaded, config.RoleMaster)
+		log, err := e.Logger(loaded, config.RoleMaster)
 		require.NoError(t, err)
 		log.Info("a quiet line")
 		log.Error("a loud line")
-		for _, closer := range e.closers {
-			require.NoError(t, closer.Close())
-		}
+		e.Close()
 		text, err := os.ReadFile(filepath.Join(dir, "mooncake_master.INFO"))
 		assert.Equal(t, c.file, err == nil, c.args)
 		if c.file {
@@ -84,13 +83,13 @@ func TestWhereLogLinesGo(t *testing.T) {
 
 func TestALogDirectoryThatIsNotThere(t *testing.T) {
 	e, _, stderr := testEnv()
-	assert.Equal(t, exitFailure, e.run([]string{"mooncake", "master", "--log_dir", filepath.Join(t.TempDir(), "none")}))
+	assert.Equal(t, command.ExitFailure, run(e, []string{"mooncake", "master", "--log_dir", filepath.Join(t.TempDir(), "none")}))
 	assert.Contains(t, stderr.String(), "must exist and be writable")
 }
 
 func TestAnInterfaceThatIsNotThere(t *testing.T) {
 	e, _, stderr := testEnv()
-	assert.Equal(t, exitFailure, e.run([]string{"mooncake", "master", "--rpc_interface=nosuch0"}))
+	assert.Equal(t, command.ExitFailure, run(e, []string{"mooncake", "master", "--rpc_interface=nosuch0"}))
 	assert.Contains(t, stderr.String(), `interface "nosuch0"`)
 	assert.NotContains(t, stderr.String(), "Master service started")
 }

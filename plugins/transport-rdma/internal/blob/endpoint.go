@@ -8,18 +8,17 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
-	"net"
-	"strconv"
 	"strings"
 
 	"github.com/mooncake-go/mooncake/plugins/transport-rdma/internal/gid"
+	"github.com/mooncake-go/mooncake/sdk/x/transportkit"
 )
 
 const (
 	// Max bounds an endpoint and a key, in bytes.
 	Max = 4 << 10
 	// MaxAddrs bounds the addresses of an endpoint.
-	MaxAddrs = 8
+	MaxAddrs = transportkit.MaxAddresses
 	// MaxDevices bounds the devices of an endpoint and of a key.
 	MaxDevices = 32
 	// MaxName bounds the name of a device.
@@ -133,7 +132,7 @@ func (e *Endpoint) check() error {
 		return fmt.Errorf("%w endpoint: a server name of %d bytes", ErrMalformed, len(e.Server))
 	}
 	for _, a := range e.Addrs {
-		if err := CheckAddress(a); err != nil {
+		if err := transportkit.CheckAddress(a); err != nil {
 			return fmt.Errorf("%w endpoint: address %q: %w", ErrMalformed, a, err)
 		}
 	}
@@ -141,21 +140,6 @@ func (e *Endpoint) check() error {
 		if d.Name == "" || len(d.Name) > MaxName || strings.ContainsAny(d.Name, "@/\x00") {
 			return fmt.Errorf("%w endpoint: device %d is named %q", ErrMalformed, i, d.Name)
 		}
-	}
-	return nil
-}
-
-// CheckAddress accepts host:port with a host of 1 to 255 bytes and a port of 1 to 65535.
-func CheckAddress(addr string) error {
-	host, port, err := net.SplitHostPort(addr)
-	if err != nil {
-		return err
-	}
-	if host == "" || len(host) > 255 || strings.ContainsAny(host, " \t\r\n\x00/") {
-		return fmt.Errorf("%q is not a host name or an IP address", host)
-	}
-	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
-		return fmt.Errorf("port %q is not a number from 1 to 65535", port)
 	}
 	return nil
 }

@@ -1,0 +1,67 @@
+package command
+
+import (
+	"fmt"
+	"runtime"
+	"runtime/debug"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/mooncake-go/mooncake/sdk/alloc"
+	"github.com/mooncake-go/mooncake/sdk/evict"
+	"github.com/mooncake-go/mooncake/sdk/plugin"
+	"github.com/mooncake-go/mooncake/sdk/transport"
+)
+
+// Version describes this program, as `mooncake version` prints it.
+type Version struct {
+	Version   string            `json:"version"`
+	Revision  string            `json:"revision,omitempty"`
+	Go        string            `json:"go"`
+	Platform  string            `json:"platform"`
+	Contracts map[string][]uint `json:"contracts"`
+}
+
+// String returns the line that --version prints, with the revision if the build recorded it.
+func (v Version) String() string {
+	details := []string{v.Go, v.Platform}
+	if v.Revision != "" {
+		details = append([]string{"revision " + v.Revision}, details...)
+	}
+	return fmt.Sprintf("mooncake %s (%s)", v.Version, strings.Join(details, ", "))
+}
+
+// ThisVersion describes this program.
+func (e *Env) ThisVersion() Version {
+	v := Version{
+		Version: e.Version, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH,
+		Contracts: map[string][]uint{
+			plugin.KindTransport: transport.API(), plugin.KindAlloc: alloc.API(), plugin.KindEvict: evict.API(),
+		},
+	}
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, s := range info.Settings {
+			if s.Key == "vcs.revision" {
+				v.Revision = s.Value
+			}
+		}
+	}
+	return v
+}
+
+// AddVersion gives a command the flag --version, which prints the version and does nothing else.
+func (e *Env) AddVersion(cmd *cobra.Command) {
+	if cmd.RunE == nil {
+		return
+	}
+	show := cmd.Flags().Bool("version", false, "print the version and end")
+	run := cmd.RunE
+	cmd.RunE = func(c *cobra.Command, args []string) error {
+		if *show {
+			fmt.Fprintln(c.OutOrStdout(), e.ThisVersion())
+			return nil
+		}
+		return run(c, args)
+	}
+}
