@@ -1,4 +1,5 @@
-package quic
+// Package config holds the settings of the QUIC transport.
+package config
 
 import (
 	"time"
@@ -69,9 +70,9 @@ type Config struct {
 	PacketSize int `json:"packet_size"`
 }
 
-// DefaultConfig returns the defaults, which have no certificates: a transport made from
+// Default returns the defaults, which have no certificates: a transport made from
 // them does not start.
-func DefaultConfig() *Config {
+func Default() *Config {
 	return &Config{
 		ExpiryWarning:         plugin.Duration(7 * 24 * time.Hour),
 		ReloadEvery:           plugin.Duration(10 * time.Second),
@@ -93,14 +94,15 @@ func DefaultConfig() *Config {
 	}
 }
 
-// settings is a Config with its durations in the form that the rest of the package uses.
-type settings struct {
+// Settings is a Config with its durations in the form that the rest of the package uses.
+type Settings struct {
 	Config
 	OpTimeout, DialTimeout, StallTimeout, IdleTimeout, ExpiryWarning, ReloadEvery time.Duration
 }
 
-func settingsOf(c Config) settings {
-	return settings{
+// Of returns the settings of a configuration.
+func Of(c Config) Settings {
+	return Settings{
 		Config:        c,
 		OpTimeout:     time.Duration(c.OpTimeout),
 		DialTimeout:   time.Duration(c.DialTimeout),

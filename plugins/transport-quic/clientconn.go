@@ -8,11 +8,12 @@ import (
 
 	quicgo "github.com/quic-go/quic-go"
 
+	"github.com/mooncake-go/mooncake/plugins/transport-quic/internal/wire"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
-// lane is one connection to the peer. All fields are guarded by path.mu.
-type lane struct {
+// connection is one connection to the peer. All fields are guarded by path.mu.
+type clientConn struct {
 	p    *path
 	quic *quicgo.Conn
 	up   bool // connected and not yet at its end
@@ -23,12 +24,12 @@ type lane struct {
 	loss   uint16 // of either direction, of 65536
 }
 
-// kick gives work that waits to lanes with room, and makes more lanes where it pays. p.mu
+// kick gives work that waits to connections with room, and makes more connections where it pays. p.mu
 // is held.
 func (p *path) kick() {
 	for p.queue.head != nil && !p.Closed() {
-		var best *lane
-		for _, l := range p.lanes {
+		var best *clientConn
+		for _, l := range p.conns {
 			if l.up && l.hasRoom(p.queue.head) && (best == nil || l.flow.free() > best.flow.free()) {
 				best = l
 			}
@@ -36,56 +37,56 @@ func (p *path) kick() {
 		if best == nil {
 			break
 		}
-		best.begin(p.cutPart(p.queue.head))
+		best.begin(p.cutChunk(p.queue.head))
 	}
 	p.grow()
 }
 
-func (l *lane) hasRoom(o *op) bool {
+func (l *clientConn) hasRoom(o *op) bool {
 	return l.flow.room(min(l.p.n.cfg.SliceBytes, len(o.Local)-o.cut), l.p.n.cfg.StreamsPerConnection)
 }
 
-// laneShare is how many bytes under way, and how many requests, are worth a connection of
+// laneShare is how many bytes in flight, and how many requests, are worth a connection of
 // their own.
 const (
-	laneShare    = 128 << 10
-	laneRequests = 16
+	connShare    = 128 << 10
+	connRequests = 16
 )
 
-// grow makes lanes for what waits and is under way: one at first, and when that has led to
+// grow makes connections for what waits and is in flight: one at first, and when that has led to
 // the peer, as many as are worth it at once, since each takes round trips to be made.
 func (p *path) grow() {
 	if p.Closed() || p.queue.head == nil && p.moving == 0 {
 		return
 	}
-	want, up, requests := int((p.moving+p.queue.bytes+laneShare-1)/laneShare), 0, 0
-	for _, l := range p.lanes {
+	want, up, requests := int((p.moving+p.queue.bytes+connShare-1)/connShare), 0, 0
+	for _, l := range p.conns {
 		if l.up {
 			up++
 		}
 		requests += l.flow.requests
 	}
-	want = min(max(want, (requests+laneRequests-1)/laneRequests, 1), p.most())
+	want = min(max(want, (requests+connRequests-1)/connRequests, 1), p.most())
 	if up == 0 {
 		want = min(want, 1)
 	}
-	for len(p.lanes) < want {
-		l := &lane{p: p}
-		p.lanes = append(p.lanes, l)
+	for len(p.conns) < want {
+		l := &clientConn{p: p}
+		p.conns = append(p.conns, l)
 		p.opening++
 		p.work.Go(l.run)
 	}
 }
 
-// begin starts a piece on the lane. p.mu is held.
-func (l *lane) begin(pt *part) {
-	l.flow.began(len(pt.buf))
-	l.p.moving += int64(len(pt.buf))
-	l.p.work.Go(func() { l.move(pt) })
+// begin starts a chunk on the connection. p.mu is held.
+func (l *clientConn) begin(ch *chunk) {
+	l.flow.began(len(ch.buf))
+	l.p.moving += int64(len(ch.buf))
+	l.p.work.Go(func() { l.move(ch) })
 }
 
-// run is the life of a lane: it connects, and waits for the end of the connection.
-func (l *lane) run() {
+// run is the life of a connection: it connects, and waits for the end of the connection.
+func (l *clientConn) run() {
 	p := l.p
 	q, sock := l.connect()
 	if q == nil {
@@ -96,14 +97,14 @@ func (l *lane) run() {
 	}
 	err := l.watch(q)
 	p.mu.Lock()
-	l.bury(err)
+	l.ended(err)
 	p.mu.Unlock()
 	sock.close()
 }
 
 // watch returns when the connection is over: nil where this side closed it for want of
 // work, or because the path was closed.
-func (l *lane) watch(q *quicgo.Conn) error {
+func (l *clientConn) watch(q *quicgo.Conn) error {
 	p, idle := l.p, l.p.n.cfg.IdleTimeout
 	timer := time.NewTimer(idle)
 	defer timer.Stop()
@@ -112,7 +113,7 @@ func (l *lane) watch(q *quicgo.Conn) error {
 		case <-q.Context().Done():
 			return context.Cause(q.Context())
 		case <-p.ctx.Done():
-			_ = q.CloseWithError(code(reasonNone), "")
+			_ = q.CloseWithError(code(wire.ReasonNone), "")
 			return nil
 		case <-timer.C:
 		}
@@ -124,16 +125,16 @@ func (l *lane) watch(q *quicgo.Conn) error {
 		over := !l.up
 		p.mu.Unlock()
 		if over {
-			_ = q.CloseWithError(code(reasonNone), "")
+			_ = q.CloseWithError(code(wire.ReasonNone), "")
 			return nil
 		}
 		timer.Reset(max(rest, idle/8))
 	}
 }
 
-// bury takes a lane out whose connection is over. Its pieces notice by themselves. p.mu is
+// ended takes a connection out whose connection is over. Its chunks notice by themselves. p.mu is
 // held.
-func (l *lane) bury(err error) {
+func (l *clientConn) ended(err error) {
 	p := l.p
 	l.up = false
 	if err != nil && l.flow.requests > 0 {
@@ -141,21 +142,21 @@ func (l *lane) bury(err error) {
 	}
 	p.forget(l)
 	if err != nil && !l.proven {
-		p.failed(&dialFailure{err: err, heard: true, trust: distrust(err), absent: closedFor(err) == reasonStopping}, time.Now())
+		p.failed(&dialFailure{err: err, heard: true, trust: distrust(err), absent: closedFor(err) == wire.ReasonStopping}, time.Now())
 	}
 	p.kick()
 }
 
-func (p *path) forget(l *lane) {
-	for i, x := range p.lanes {
+func (p *path) forget(l *clientConn) {
+	for i, x := range p.conns {
 		if x == l {
-			p.lanes = append(p.lanes[:i], p.lanes[i+1:]...)
+			p.conns = append(p.conns[:i], p.conns[i+1:]...)
 			return
 		}
 	}
 }
 
-// lost is what the pieces of a connection fail with that is over, or of a stream that the
+// lost is what the chunks of a connection fail with that is over, or of a stream that the
 // peer gave up.
 func (p *path) lost(err error) error {
 	e := &errs.Error{Code: errs.TransferFail, Class: errs.ClassTransientPath, Op: p.Name()}
@@ -163,11 +164,11 @@ func (p *path) lost(err error) error {
 	var reset *quicgo.StatelessResetError
 	var refused *quicgo.TransportError
 	switch r := closedFor(err); {
-	case r != reasonNone:
-		i := r.info()
+	case r != wire.ReasonNone:
+		i := r.Info()
 		e.Code, e.Class, e.Err = i.Code, i.Class, fmt.Errorf("connection closed: %s", i.Text)
 	case errors.As(err, &stream) && stream.Remote:
-		i := reason(min(stream.ErrorCode, quicgo.StreamErrorCode(numReasons))).info()
+		i := wire.Reason(min(stream.ErrorCode, quicgo.StreamErrorCode(wire.NumReasons))).Info()
 		e.Code, e.Class, e.Err = i.Code, i.Class, fmt.Errorf("the peer gave the request up: %s", i.Text)
 	case distrust(err):
 		e.Class, e.Err, e.Hint = errs.ClassTransientPeer, fmt.Errorf("the peer refuses the certificate of this node: %w", err), hintDistrust

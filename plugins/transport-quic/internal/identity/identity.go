@@ -1,4 +1,6 @@
-package quic
+// Package identity holds who a node of the QUIC transport is and whom it trusts: its certificate, the
+// authorities, and their renewal from the files.
+package identity
 
 import (
 	"crypto/sha256"
@@ -11,16 +13,18 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mooncake-go/mooncake/plugins/transport-quic/internal/config"
+	"github.com/mooncake-go/mooncake/plugins/transport-quic/internal/wire"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
-// identity is who this node is and whom it trusts, as of one look at the files. It does
+// Identity is who this node is and whom it trusts, as of one look at the files. It does
 // not change; a later look makes another one.
-type identity struct {
-	cert  tls.Certificate
-	leaf  *x509.Certificate
-	roots *x509.CertPool // nil with insecure_dev
-	pin   fingerprint    // of leaf
+type Identity struct {
+	Cert  tls.Certificate
+	Leaf  *x509.Certificate
+	Pin   wire.Fingerprint // of Leaf
+	roots *x509.CertPool   // nil with insecure_dev
 	seen  [sha256.Size]byte
 }
 
@@ -33,10 +37,13 @@ func errTrust(hint, format string, args ...any) error {
 	}
 }
 
-// loadIdentity reads the files of cfg, or makes a certificate with insecure_dev.
-func loadIdentity(cfg *Config, now time.Time) (*identity, error) {
+// Insecure reports whether the node runs with insecure_dev.
+func (id *Identity) Insecure() bool { return id.roots == nil }
+
+// Load reads the files of cfg, or makes a certificate with insecure_dev.
+func Load(cfg *config.Config, now time.Time) (*Identity, error) {
 	if cfg.InsecureDev {
-		return ephemeral(now)
+		return Ephemeral(now)
 	}
 	if cfg.CA == "" {
 		return nil, errTrust(hintCerts, "no certificates are configured")
@@ -45,35 +52,35 @@ func loadIdentity(cfg *Config, now time.Time) (*identity, error) {
 	if err != nil {
 		return nil, err
 	}
-	id := &identity{roots: x509.NewCertPool(), seen: sum}
+	id := &Identity{roots: x509.NewCertPool(), seen: sum}
 	if !id.roots.AppendCertsFromPEM(files[0]) {
 		return nil, errTrust(hintCerts, "%s: holds no certificate in PEM", cfg.CA)
 	}
-	if id.cert, err = tls.X509KeyPair(files[1], files[2]); err != nil {
+	if id.Cert, err = tls.X509KeyPair(files[1], files[2]); err != nil {
 		return nil, errTrust("cert and key must be PEM files that belong together; see them with 'mooncake certs show FILE'", "%s and %s: %w", cfg.Cert, cfg.Key, err)
 	}
-	id.leaf = id.cert.Leaf
-	id.pin = sha256.Sum256(id.leaf.Raw)
+	id.Leaf = id.Cert.Leaf
+	id.Pin = sha256.Sum256(id.Leaf.Raw)
 	return id, id.check(cfg, now)
 }
 
 // check finds out what peers would refuse.
-func (id *identity) check(cfg *Config, now time.Time) error {
+func (id *Identity) check(cfg *config.Config, now time.Time) error {
 	switch {
-	case now.After(id.leaf.NotAfter):
-		return errTrust("make a new one: 'mooncake certs renew "+cfg.Cert+"'", "%s: the certificate ended at %s", cfg.Cert, id.leaf.NotAfter.UTC().Format(time.RFC3339))
-	case now.Before(id.leaf.NotBefore):
-		return errTrust("see whether the clock of this machine is right", "%s: the certificate begins at %s", cfg.Cert, id.leaf.NotBefore.UTC().Format(time.RFC3339))
+	case now.After(id.Leaf.NotAfter):
+		return errTrust("make a new one: 'mooncake certs renew "+cfg.Cert+"'", "%s: the certificate ended at %s", cfg.Cert, id.Leaf.NotAfter.UTC().Format(time.RFC3339))
+	case now.Before(id.Leaf.NotBefore):
+		return errTrust("see whether the clock of this machine is right", "%s: the certificate begins at %s", cfg.Cert, id.Leaf.NotBefore.UTC().Format(time.RFC3339))
 	}
 	for usage, name := range map[x509.ExtKeyUsage]string{x509.ExtKeyUsageServerAuth: "server", x509.ExtKeyUsageClientAuth: "client"} {
-		if err := verifyChain(id.cert.Certificate, id.roots, usage, now); err != nil {
+		if err := verifyChain(id.Cert.Certificate, id.roots, usage, now); err != nil {
 			return errTrust("it must be signed by the authority of ca, for use as server and as client", "%s: peers will not accept it as a %s's: %w", cfg.Cert, name, err)
 		}
 	}
 	return nil
 }
 
-// readAll reads the files and a sum over all of them.
+// readAll reads the files and computes a checksum over all of them.
 func readAll(paths ...string) ([][]byte, [sha256.Size]byte, error) {
 	const most = 1 << 20
 	all := sha256.New()
@@ -122,8 +129,8 @@ func verifyParsed(chain []*x509.Certificate, roots *x509.CertPool, usage x509.Ex
 	return err
 }
 
-// errName says that a certificate is good and not for a peer that is expected.
-var errName = errors.New("the certificate of the peer is for none of the expected names")
+// ErrName says that a certificate is good and not for a peer that is expected.
+var ErrName = errors.New("the certificate of the peer is for none of the expected names")
 
 // allowed checks a peer's certificate against peer_names, or, where there are none and a
 // host was dialled, against the host.
@@ -139,7 +146,7 @@ func allowed(c *x509.Certificate, names []string, dialled string) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("%w: it is for %s, expected is %s", errName, strings.Join(namesOf(c), ", "), strings.Join(names, " or "))
+	return fmt.Errorf("%w: it is for %s, expected is %s", ErrName, strings.Join(NamesOf(c), ", "), strings.Join(names, " or "))
 }
 
 // matches reports whether c is for a name, an address, or "*.domain": any one label below
@@ -157,7 +164,8 @@ func matches(c *x509.Certificate, name string) bool {
 	return false
 }
 
-func namesOf(c *x509.Certificate) []string {
+// NamesOf returns the names and addresses that a certificate is for.
+func NamesOf(c *x509.Certificate) []string {
 	out := append([]string(nil), c.DNSNames...)
 	for _, ip := range c.IPAddresses {
 		out = append(out, ip.String())

@@ -1,19 +1,17 @@
-package quic
+package config
 
 import (
 	"fmt"
 	"strings"
 	"time"
 
+	"github.com/mooncake-go/mooncake/plugins/transport-quic/internal/wire"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 	"github.com/mooncake-go/mooncake/sdk/x/transportkit"
 )
 
-// The bounds of SliceBytes, which peers may rely on: no request is longer than maxSlice.
-const (
-	minSlice = 4 << 10
-	maxSlice = 64 << 20
-)
+// minSlice is the least SliceBytes; the most is wire.MaxSlice.
+const minSlice = 4 << 10
 
 const (
 	maxPeerNames = 64
@@ -35,7 +33,7 @@ func (c *Config) Validate() error {
 		{"streams_per_connection", int64(c.StreamsPerConnection), 1, 256},
 		{"max_connections", int64(c.MaxConnections), 1, 65536},
 		{"max_connections_per_peer", int64(c.MaxConnectionsPerPeer), 1, 65536},
-		{"slice_bytes", int64(c.SliceBytes), minSlice, maxSlice},
+		{"slice_bytes", int64(c.SliceBytes), minSlice, wire.MaxSlice},
 		{"max_inflight_bytes", c.MaxInflightBytes, minSlice, 1 << 50},
 		{"max_inflight_ops", int64(c.MaxInflightOps), 1, 1 << 20},
 		{"stream_window", int64(c.StreamWindow), 64 << 10, 1 << 30},
@@ -67,7 +65,7 @@ func (c *Config) Validate() error {
 	if c.ExpiryWarning < 0 {
 		return fmt.Errorf("expiry_warning is %s, must not be negative", c.ExpiryWarning)
 	}
-	if err := c.addresses().Validate(); err != nil {
+	if err := c.Addresses().Validate(); err != nil {
 		return err
 	}
 	return c.validateTrust()
@@ -101,6 +99,7 @@ func (c *Config) validateTrust() error {
 	return nil
 }
 
-func (c *Config) addresses() transportkit.Addresses {
+// Addresses returns the settings of the listener.
+func (c *Config) Addresses() transportkit.Addresses {
 	return transportkit.Addresses{Host: c.Host, Port: c.Port, PortMax: c.PortMax, Advertise: c.Advertise}
 }

@@ -1,4 +1,4 @@
-package quic
+package wire
 
 import (
 	"encoding/binary"
@@ -7,6 +7,7 @@ import (
 	"hash/crc32"
 
 	"github.com/mooncake-go/mooncake/sdk/transport"
+	"github.com/mooncake-go/mooncake/sdk/transport/regionkit"
 	"github.com/mooncake-go/mooncake/sdk/x/transportkit"
 )
 
@@ -17,17 +18,17 @@ const (
 	maxBlob       = 4 << 10
 )
 
-var errBlob = errors.New("malformed")
+var ErrBlob = errors.New("malformed")
 
 // fingerprint is the SHA-256 of a certificate, zero for none.
-type fingerprint [32]byte
+type Fingerprint [32]byte
 
 // endpoint is the content of transport.Endpoint.Blob.
-type endpoint struct {
+type Endpoint struct {
 	Incarnation uint64
 	Addrs       []string // host:port, in the order to try
 	// Pin is the certificate that a peer with insecure_dev made for itself.
-	Pin fingerprint
+	Pin Fingerprint
 }
 
 // castagnoli finds blobs that were damaged or are another transport's.
@@ -35,7 +36,7 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 func checksum(b []byte) uint32 { return crc32.Checksum(b, castagnoli) }
 
-func (e endpoint) encode() []byte {
+func (e Endpoint) Encode() []byte {
 	le := binary.LittleEndian
 	b := le.AppendUint32(nil, endpointMagic)
 	b = le.AppendUint64(b, e.Incarnation)
@@ -47,48 +48,48 @@ func (e endpoint) encode() []byte {
 	return le.AppendUint32(b, checksum(b))
 }
 
-func decodeEndpoint(b []byte) (endpoint, error) {
+func DecodeEndpoint(b []byte) (Endpoint, error) {
 	const head = 4 + 8 + 32 + 1
 	le := binary.LittleEndian
 	if len(b) < head+4 || len(b) > maxBlob || le.Uint32(b) != endpointMagic {
-		return endpoint{}, fmt.Errorf("%w endpoint: %d bytes that are not an endpoint of transport/quic", errBlob, len(b))
+		return Endpoint{}, fmt.Errorf("%w endpoint: %d bytes that are not an endpoint of transport/quic", ErrBlob, len(b))
 	}
 	body, sum := b[:len(b)-4], le.Uint32(b[len(b)-4:])
 	if checksum(body) != sum {
-		return endpoint{}, fmt.Errorf("%w endpoint: its checksum does not match", errBlob)
+		return Endpoint{}, fmt.Errorf("%w endpoint: its checksum does not match", ErrBlob)
 	}
-	e := endpoint{Incarnation: le.Uint64(b[4:]), Pin: fingerprint(b[12:44])}
+	e := Endpoint{Incarnation: le.Uint64(b[4:]), Pin: Fingerprint(b[12:44])}
 	count, rest := int(body[head-1]), body[head:]
 	if count == 0 || count > transportkit.MaxAddresses {
-		return endpoint{}, fmt.Errorf("%w endpoint: %d addresses, must be 1 to %d", errBlob, count, transportkit.MaxAddresses)
+		return Endpoint{}, fmt.Errorf("%w endpoint: %d addresses, must be 1 to %d", ErrBlob, count, transportkit.MaxAddresses)
 	}
 	for range count {
 		if len(rest) < 2 || len(rest)-2 < int(le.Uint16(rest)) {
-			return endpoint{}, fmt.Errorf("%w endpoint: cut off", errBlob)
+			return Endpoint{}, fmt.Errorf("%w endpoint: cut off", ErrBlob)
 		}
 		n := int(le.Uint16(rest))
 		addr := string(rest[2 : 2+n])
 		if err := transportkit.CheckAddress(addr); err != nil {
-			return endpoint{}, fmt.Errorf("%w endpoint: address %q: %w", errBlob, addr, err)
+			return Endpoint{}, fmt.Errorf("%w endpoint: address %q: %w", ErrBlob, addr, err)
 		}
 		e.Addrs, rest = append(e.Addrs, addr), rest[2+n:]
 	}
 	if len(rest) != 0 {
-		return endpoint{}, fmt.Errorf("%w endpoint: %d bytes too many", errBlob, len(rest))
+		return Endpoint{}, fmt.Errorf("%w endpoint: %d bytes too many", ErrBlob, len(rest))
 	}
 	return e, nil
 }
 
 // remoteKey is the content of transport.Key.
-type remoteKey struct {
+type Key struct {
 	Incarnation uint64
 	Region      uint64
-	Token       token
+	Token       regionkit.Token
 	Length      uint64
 	Access      transport.Access
 }
 
-func (k *remoteKey) encode() transport.Key {
+func (k *Key) Encode() transport.Key {
 	b := make([]byte, keySize)
 	le := binary.LittleEndian
 	le.PutUint32(b[0:], keyMagic)
@@ -101,20 +102,20 @@ func (k *remoteKey) encode() transport.Key {
 	return b
 }
 
-func decodeKey(b []byte) (remoteKey, error) {
+func DecodeKey(b []byte) (Key, error) {
 	le := binary.LittleEndian
 	if len(b) != keySize || le.Uint32(b) != keyMagic || le.Uint32(b[52:]) != checksum(b[:52]) {
-		return remoteKey{}, fmt.Errorf("%w key: %d bytes that are not a key of transport/quic", errBlob, len(b))
+		return Key{}, fmt.Errorf("%w key: %d bytes that are not a key of transport/quic", ErrBlob, len(b))
 	}
-	k := remoteKey{
+	k := Key{
 		Incarnation: le.Uint64(b[8:]),
 		Region:      le.Uint64(b[16:]),
-		Token:       token(b[24:40]),
+		Token:       regionkit.Token(b[24:40]),
 		Length:      le.Uint64(b[40:]),
 		Access:      transport.Access(b[4]),
 	}
 	if k.Region == 0 || k.Length == 0 || k.Access&^transport.AccessRemote != 0 {
-		return remoteKey{}, fmt.Errorf("%w key: region %d of %d bytes, access %d", errBlob, k.Region, k.Length, k.Access)
+		return Key{}, fmt.Errorf("%w key: region %d of %d bytes, access %d", ErrBlob, k.Region, k.Length, k.Access)
 	}
 	return k, nil
 }

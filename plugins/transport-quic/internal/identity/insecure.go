@@ -1,4 +1,4 @@
-package quic
+package identity
 
 import (
 	"crypto/ecdsa"
@@ -12,10 +12,10 @@ import (
 	"time"
 )
 
-// ephemeral makes the identity of a node with insecure_dev: a certificate that lives with
-// the process. Peers find it by its fingerprint in the endpoint, so who can forge an
+// Ephemeral makes the identity of a node with insecure_dev: a certificate that lives with
+// the process. Peers find it by its fingerprint in the endpoint, so a process that can forge an
 // endpoint can pose as the node.
-func ephemeral(now time.Time) (*identity, error) {
+func Ephemeral(now time.Time) (*Identity, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, err
@@ -38,7 +38,7 @@ func ephemeral(now time.Time) (*identity, error) {
 	if err != nil {
 		return nil, err
 	}
-	id := &identity{cert: tls.Certificate{Certificate: [][]byte{raw}, PrivateKey: key, Leaf: leaf}, leaf: leaf}
-	id.pin = sha256.Sum256(raw)
+	id := &Identity{Cert: tls.Certificate{Certificate: [][]byte{raw}, PrivateKey: key, Leaf: leaf}, Leaf: leaf}
+	id.Pin = sha256.Sum256(raw)
 	return id, nil
 }
