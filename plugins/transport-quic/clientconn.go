@@ -24,8 +24,8 @@ type clientConn struct {
 	loss   uint16 // of either direction, of 65536
 }
 
-// kick gives work that waits to connections with room, and makes more connections where it pays. p.mu
-// is held.
+// kick gives work that waits to connections with space, and makes more connections where it pays.
+// p.mu is held.
 func (p *path) kick() {
 	for p.queue.head != nil && !p.Closed() {
 		var best *clientConn
@@ -43,10 +43,10 @@ func (p *path) kick() {
 }
 
 func (l *clientConn) hasRoom(o *op) bool {
-	return l.flow.room(min(l.p.n.cfg.SliceBytes, len(o.Local)-o.cut), l.p.n.cfg.StreamsPerConnection)
+	return l.flow.fits(min(l.p.n.cfg.SliceBytes, len(o.Local)-o.cut), l.p.n.cfg.StreamsPerConnection)
 }
 
-// laneShare is how many bytes in flight, and how many requests, are worth a connection of
+// connShare is how many bytes in flight, and how many requests, are worth a connection of
 // their own.
 const (
 	connShare    = 128 << 10
@@ -85,7 +85,7 @@ func (l *clientConn) begin(ch *chunk) {
 	l.p.work.Go(func() { l.move(ch) })
 }
 
-// run is the life of a connection: it connects, and waits for the end of the connection.
+// run connects, and waits for the end of the connection.
 func (l *clientConn) run() {
 	p := l.p
 	q, sock := l.connect()

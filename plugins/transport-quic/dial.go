@@ -39,7 +39,7 @@ var errStale = errors.New("the peer was restarted")
 // dialFailure is why no address led to the peer.
 type dialFailure struct {
 	err    error
-	absent bool // nobody serves the peer's incarnation at any of its addresses now
+	absent bool // no process serves the peer's incarnation at any of its addresses now
 	heard  bool // something answered at one of them
 	trust  bool // one side does not accept the certificate of the other
 }
@@ -166,12 +166,12 @@ func (p *path) dialOne(addr string, limit time.Time) (*quicgo.Conn, *carrier, er
 	return q, c, nil
 }
 
-// failed sets the next attempt and fails what waits where waiting is of no use: the peer
-// is not there, or does not accept this node, or could not be reached for dial_timeout. Operations submitted
-// before the next attempt is due fail as well; later ones make it. p.mu is held.
+// failed sets the next attempt and fails what waits where waiting is of no use: the peer is not
+// there, or does not accept this node, or could not be reached for dial_timeout. Operations
+// submitted before the next attempt is due fail as well; later ones make it. p.mu is held.
 func (p *path) failed(f *dialFailure, now time.Time) {
 	r := &p.retry
-	// Drawn from the upper half, so that many paths do not knock at the same moment.
+	// Drawn from the upper half, so that many paths do not connect at the same moment.
 	r.pause = min(max(2*r.pause, leastPause), mostPause)
 	r.notBefore = now.Add(r.pause/2 + rand.N(r.pause/2))
 	r.last = f.err

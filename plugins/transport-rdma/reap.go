@@ -107,7 +107,7 @@ func (p *path) expire(due iter.Seq[*rail.Op]) {
 }
 
 // errOverdue is the end of an operation that is late or stalled, with the latest failure of
-// its link, which may be the reason.
+// its rail, which may be the reason.
 func (p *path) errOverdue(o *rail.Op) error {
 	r := o.Queue.Rail
 	if r == nil {
@@ -117,7 +117,7 @@ func (p *path) errOverdue(o *rail.Op) error {
 }
 
 // errDeadline is the end of an operation at its deadline. It tells the latest failure of
-// the link, which may be the reason.
+// the rail, which may be the reason.
 func (p *path) errDeadline(r *rail.Rail) error {
 	if r == nil {
 		return p.ErrDeadline(nil)

@@ -31,7 +31,7 @@ func TestPeersElsewhere(t *testing.T) {
 		require.Equal(t, errs.ClassTransientPath, errs.ClassOf(err), name)
 		require.Zero(t, n.Stats().Dials, name)
 	}
-	e := n.self // A clone of this machine: the same names, and nobody there.
+	e := n.self // A clone of this machine: the same names, and no process there.
 	e.Socket += "0"
 	_, err := n.Dial(t.Context(), transport.Endpoint{Blob: e.Encode(), Incarnation: e.Incarnation})
 	require.Equal(t, errs.ClassTransientPath, errs.ClassOf(err))
