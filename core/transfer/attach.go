@@ -11,7 +11,7 @@ import (
 func (g *group) earliest() time.Time {
 	var first time.Time
 	for i := range g.jobs {
-		if j := &g.jobs[i]; !j.ended && j.underway == 0 && (first.IsZero() || j.deadline.Before(first)) {
+		if j := &g.jobs[i]; !j.ended && j.inFlight == 0 && (first.IsZero() || j.deadline.Before(first)) {
 			first = j.deadline
 		}
 	}
@@ -32,7 +32,7 @@ func (g *group) horizon() time.Time {
 // expire ends the jobs whose deadline passed while they wait.
 func (g *group) expire(now time.Time, cause error) {
 	for i := range g.jobs {
-		if j := &g.jobs[i]; !j.ended && j.underway == 0 && !now.Before(j.deadline) {
+		if j := &g.jobs[i]; !j.ended && j.inFlight == 0 && !now.Before(j.deadline) {
 			g.end(j, g.late(cause))
 		}
 	}
@@ -43,12 +43,12 @@ func (g *group) expire(now time.Time, cause error) {
 // attach gets the links of the peer, and ends jobs that cannot wait for them.
 func (g *group) attach() error {
 	for {
-		ln, a, err := g.p.obtain()
+		rt, a, err := g.p.obtain()
 		switch {
 		case err != nil:
 			return err
 		case a == nil:
-			g.lane = ln
+			g.route = rt
 			return nil
 		case g.horizon().IsZero():
 			return nil
@@ -61,7 +61,7 @@ func (g *group) attach() error {
 
 // ask has the peer looked up anew while its links stay in use, and gets the links.
 func (g *group) ask() error {
-	a, err := g.p.ask(g.lane.gen)
+	a, err := g.p.ask(g.route.gen)
 	if err == nil && a != nil {
 		err = g.connected(a)
 	}

@@ -11,7 +11,7 @@ import (
 // passes meanwhile, or all when the caller gives up, are decided at once. When operations
 // outlive their deadlines, their paths are closed, and then given up.
 func (g *group) await() {
-	g.attend()
+	g.poll()
 	limit := g.latest.Add(grace)
 	stopped := g.ctx.Done()
 	if g.stopped {
@@ -24,11 +24,11 @@ func (g *group) await() {
 		}
 		g.timer.Reset(time.Until(wake))
 		select {
-		case s := <-g.done:
+		case o := <-g.done:
 			g.timer.Stop()
-			g.take(s)
+			g.take(sliceOf(o))
 			for len(g.done) > 0 {
-				g.take(<-g.done)
+				g.take(sliceOf(<-g.done))
 			}
 			return
 		case <-stopped:
@@ -52,8 +52,8 @@ func (g *group) await() {
 	}
 }
 
-// attend looks out for the answer of a peer, where that is of use.
-func (g *group) attend() {
+// poll polls for the answer of a peer, where that helps.
+func (g *group) poll() {
 	if len(g.used) == 1 && g.used[0].attending != nil && len(g.done) == 0 {
 		g.used[0].attending.Attend(g.ready)
 	}
@@ -62,17 +62,17 @@ func (g *group) attend() {
 // giveUp closes the paths that have something of the group, and the second time abandons
 // them.
 func (g *group) giveUp(closed bool) {
-	for _, l := range g.used {
-		if !l.carries(g) {
+	for _, p := range g.used {
+		if !p.slots.carries(g.done) {
 			continue
 		}
 		if closed {
-			l.abandon()
+			p.abandon()
 			continue
 		}
-		g.e.log.Error("operations outlive their deadline, the path is closed", "peer", g.peer, "transport", l.carrier.Name)
+		g.d.log.Error("operations outlive their deadline, the path is closed", "peer", g.peer, "transport", p.carrier.Name)
 		ctx, cancel := context.WithTimeout(context.Background(), grace)
-		l.close(ctx)
+		p.close(ctx)
 		cancel()
 	}
 }
@@ -80,8 +80,8 @@ func (g *group) giveUp(closed bool) {
 // take handles a slice that came back.
 func (g *group) take(s *slice) {
 	j := s.job
-	g.underway--
-	j.underway--
+	g.inFlight--
+	j.inFlight--
 	s.held = false
 	g.settle(s)
 	switch {
@@ -97,7 +97,7 @@ func (g *group) take(s *slice) {
 	switch {
 	case j.ended:
 		g.publish(j)
-	case j.underway == 0 && (g.due.IsZero() || j.deadline.Before(g.due)):
+	case j.inFlight == 0 && (g.due.IsZero() || j.deadline.Before(g.due)):
 		g.due = j.deadline
 	}
 }
@@ -111,13 +111,13 @@ func (g *group) arrived(s *slice) {
 	if r := &j.task.req; s.result.Summed && r.Sum {
 		j.task.sum.add(s.result.Sum, int(n), len(r.Local)-int(s.addr-r.Addr)-int(n))
 	}
-	if g.b != nil {
-		g.b.moved.Add(n)
+	if g.moved != nil {
+		g.moved.Add(n)
 	}
 	if s.kind == transport.Read {
-		g.e.stats.read.Add(n)
+		g.d.read.Add(n)
 	} else {
-		g.e.stats.wrote.Add(n)
+		g.d.wrote.Add(n)
 	}
 	g.recycle(s)
 	if j.left == 0 {

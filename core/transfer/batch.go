@@ -63,14 +63,14 @@ func (b *Batch) SubmitNotify(reqs []Request, n metadata.Notification) []Submissi
 
 func (b *Batch) submit(reqs []Request, n *metadata.Notification) []Submission {
 	out := make([]Submission, len(reqs))
-	if !b.e.begin() {
+	if !b.e.life.begin() {
 		err := errs.Wrap(errs.TransferFail, "transfer: submit", ErrClosed)
 		for i := range out {
 			out[i] = Submission{Index: -1, Err: err}
 		}
 		return out
 	}
-	defer b.e.calls.Done()
+	defer b.e.life.finish()
 
 	b.mu.Lock()
 	first := int(b.used.Load())
@@ -93,7 +93,7 @@ func (b *Batch) submit(reqs []Request, n *metadata.Notification) []Submission {
 	b.settle()
 	b.mu.Unlock()
 	if next > first {
-		b.start(b.tasks[first:next])
+		b.e.dispatcher.launch(b.ctx, (*observed)(b), b.tasks[first:next])
 	}
 	return out
 }
@@ -112,18 +112,16 @@ func (b *Batch) refusal(r *Request, next int) error {
 	return r.validate()
 }
 
-// start runs tasks in the background.
-func (b *Batch) start(tasks []task) {
-	groups, local := b.e.sort(b.ctx, b, tasks, nil, nil)
-	for _, g := range groups {
-		b.e.calls.Go(g.run)
-	}
-	if len(local) > 0 {
-		b.e.calls.Go(func() { b.e.copyLocal(b.ctx, b, local) })
-	}
-}
+// observed is a Batch as its dispatcher sees it.
+type observed Batch
+
+// movedBytes is where the bytes that arrived are counted.
+func (o *observed) movedBytes() *atomic.Uint64 { return &o.moved }
 
 // ended is called once for each accepted request, after it became terminal.
+func (o *observed) ended(t *task) { (*Batch)(o).ended(t) }
+
+// ended counts a request that became terminal.
 func (b *Batch) ended(t *task) {
 	if b.hook != nil {
 		b.hook(t)

@@ -44,7 +44,7 @@ func (e *Engine) NewBatch(capacity int) (*Batch, error) {
 	if capacity < 1 || capacity > maxCapacity {
 		return nil, errs.New(errs.InvalidParams, "transfer: make batch", "%d requests is not from 1 to %d", capacity, maxCapacity)
 	}
-	if e.ctx.Err() != nil {
+	if e.life.connecting.Err() != nil {
 		return nil, errs.Wrap(errs.TransferFail, "transfer: make batch", ErrClosed)
 	}
 	t := &e.batches
@@ -56,7 +56,7 @@ func (e *Engine) NewBatch(capacity int) (*Batch, error) {
 	t.last++
 	b := &Batch{e: e, id: t.last, tasks: make([]task, capacity), settled: make(chan struct{}), isSettled: true}
 	close(b.settled)
-	b.ctx, b.cancel = context.WithCancelCause(e.work)
+	b.ctx, b.cancel = context.WithCancelCause(e.life.working)
 	t.open[b.id] = b
 	return b, nil
 }

@@ -13,16 +13,16 @@ func BenchmarkChoose(b *testing.B) {
 	cfg := DefaultConfig()
 	for _, n := range []int{1, 2, 8} {
 		b.Run(strconv.Itoa(n*n), func(b *testing.B) {
-			r := &rails{cfg: &cfg}
+			r := &railSet{cfg: &cfg}
 			for i := range n * n {
 				name := func(i int) string { return "m" + strconv.Itoa(i) }
 				r.list = append(r.list, &rail{Rail: transport.Rail{ID: transport.RailID(i + 1), Local: name(i / n), Remote: name(i % n), Up: true}, index: i})
 			}
-			s := &slice{local: make([]byte, 64<<10), remote: remote{length: 64 << 10}}
+			s := new(claim)
 			b.ReportAllocs()
 			for b.Loop() {
 				r.look(&s.tried)
-				if !r.take(s) {
+				if !r.take(s, sliceSize, places{}) {
 					b.Fatal("no rail")
 				}
 				s.started = time.Now()

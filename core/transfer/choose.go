@@ -9,7 +9,7 @@ import (
 )
 
 // probeEvery is how many slices go where they are expected to be fastest before one goes
-// where none went for longest, so that a rail that became fast is noticed. Upstream's TENT
+// to the rail that has waited longest, so that a rail that became fast is noticed. Upstream's TENT
 // probes 1 % as well.
 const probeEvery = 100
 
@@ -17,14 +17,17 @@ const (
 	// startBytes is how much a rail may have in flight before its speed is known, in bytes.
 	startBytes = 4 << 20
 	// ahead is the part of Config.SliceTimeout that a rail may have in flight at the speed that
-	// was measured. More would be of no use to it, and would hold up whatever comes next, be
-	// sent again when the rail fails, and keep those waiting who cancel.
+	// was measured. More would not make the rail faster. It would hold up later slices, be sent
+	// again when the rail fails, and delay callers who cancel.
 	ahead = 2
+	// portions is how many slices a rail may have in flight at the least: with one or two of them
+	// it would stand idle while the last bytes of one are on their way.
+	portions = 8
 )
 
 // crowded reports whether a rail has as much in flight as it can move in a while, so that n
 // bytes more have to wait. A rail with nothing in flight takes anything. r.mu is held.
-func (r *rails) crowded(w *rail, n int64) bool {
+func (r *railSet) crowded(w *rail, n int64) bool {
 	switch {
 	case w.bytes == 0:
 		return false
@@ -34,13 +37,9 @@ func (r *rails) crowded(w *rail, n int64) bool {
 	return float64(w.bytes+n)/w.speed.peak > (r.cfg.SliceTimeout / ahead).Seconds()
 }
 
-// portions is how many slices a rail may have in flight at the least: with one or two of them it
-// would stand idle while the last bytes of one are on their way.
-const portions = 8
-
-// portion is the most bytes of a slice that leave room for so many on the fastest rail, a multiple
-// of a page. It is unbounded while a rail has not been measured.
-func (r *rails) portion() int {
+// portion is the most bytes of a slice with which as many slices as portions fit the fastest rail.
+// It is a multiple of a page, and unbounded while a rail has not been measured.
+func (r *railSet) portion() int {
 	const page = 4 << 10
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -55,35 +54,35 @@ func (r *rails) portion() int {
 	return int(min(bytes, math.MaxInt32)) / page * page
 }
 
-// take counts a slice on the rail that is expected to move it soonest, among those that
-// the places of its memory prefer. False when all those are full or crowded.
-func (r *rails) take(s *slice) bool {
+// take counts a slice of n bytes on the rail that is expected to move it soonest, among those that
+// the places of its memory prefer. It returns false when all those are full or crowded.
+func (r *railSet) take(c *claim, n int, at places) bool {
 	now := time.Now()
-	n := int64(len(s.local))
+	size := int64(n)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var best *rail
 	var soonest float64
-	s.crowded = false
+	c.crowded = false
 	tier := ^uint8(0)
 	probe := r.turn%probeEvery == probeEvery-1
-	for _, c := range r.tiersOf(s) {
-		if c.tier > tier {
+	for _, t := range r.tiers.of(at, r.list) {
+		if t.tier > tier {
 			break
 		}
-		w := r.list[c.rail]
-		if !w.Up || s.tried.has(w.index) || !s.force && !w.health.open(now, w.slices) {
+		w := r.list[t.rail]
+		if !w.Up || c.tried.has(w.index) || !c.force && !w.health.open(now, w.slices) {
 			continue
 		}
-		tier = c.tier
+		tier = t.tier
 		if w.full {
 			continue
 		}
-		if r.crowded(w, n) {
-			s.crowded = true
+		if r.crowded(w, size) {
+			c.crowded = true
 			continue
 		}
-		at := float64(w.bytes+n) / w.speed.guess(r.fastest)
+		at := float64(w.bytes+size) / w.speed.guess(r.fastest)
 		if probe {
 			at = float64(w.turn)
 		}
@@ -97,69 +96,71 @@ func (r *rails) take(s *slice) bool {
 	r.turn++
 	best.turn = r.turn
 	best.slices++
-	best.bytes += n
-	s.way, s.queued, s.eta, s.crowded = best, best.bytes, best.speed.eta(best.bytes), false
+	best.bytes += size
+	c.rail, c.size, c.queued, c.eta, c.crowded = best, size, best.bytes, best.speed.eta(best.bytes), false
 	return true
 }
 
-// untake gives back the places of slices that were not accepted; full: for lack of room.
-func (r *rails) untake(batch []*slice, full bool) {
+// untake takes the n slices that claimOf returns off their rails, because the transport did not
+// accept them. With full, it refused them for lack of space.
+func (r *railSet) untake(n int, claimOf func(i int) *claim, full bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, s := range batch {
-		s.way.slices--
-		s.way.bytes -= int64(len(s.local))
+	for i := range n {
+		c := claimOf(i)
+		c.rail.slices--
+		c.rail.bytes -= c.size
 	}
-	// A rail is full until something ends on it. With nothing under way it is the path that
-	// has no room, which says nothing about the rail.
-	if w := batch[0].way; full && w.slices > 0 {
+	// A rail is full until something ends on it. With nothing in flight it is the path that
+	// has no space, which says nothing about the rail.
+	if w := claimOf(0).rail; full && w.slices > 0 {
 		w.full = true
 	}
 }
 
 // done counts the end of a slice. now is when it was reaped.
-func (r *rails) done(s *slice, c transport.Completion, now time.Time) {
-	w := s.way
-	paused, whole := r.count(s, c, now)
+func (r *railSet) done(c *claim, end transport.Completion, now time.Time) {
+	w := c.rail
+	paused, whole := r.count(c, end, now)
 	switch {
 	case paused > 0:
-		r.log.Warn("a rail fails and is left alone for a while", "local", w.Local, "remote", w.Remote, "pause", paused, "error", c.Err)
+		r.log.Warn("a rail fails and is backed off", "local", w.Local, "remote", w.Remote, "pause", paused, "error", end.Err)
 	case whole:
 		r.log.Info("a rail works again", "local", w.Local, "remote", w.Remote)
 	}
 }
 
-// count is done but for the log: how long the rail was paused by it, or whether it is
-// whole again.
-func (r *rails) count(s *slice, c transport.Completion, now time.Time) (paused time.Duration, whole bool) {
+// count is done without the log. It returns how long this end paused the rail, and whether the
+// rail recovered completely.
+func (r *railSet) count(c *claim, end transport.Completion, now time.Time) (paused time.Duration, whole bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	w := s.way
+	w := c.rail
 	w.slices--
-	w.bytes -= int64(len(s.local))
+	w.bytes -= c.size
 	w.full = false
-	if c.Status == transport.OK {
+	if end.Status == transport.OK {
 		w.ended++
 		w.last = now
-		w.moved += uint64(len(s.local))
-		w.speed.sample(s.queued, now.Sub(s.started))
+		w.moved += uint64(c.size)
+		w.speed.sample(c.queued, now.Sub(c.started))
 		r.fastest = max(r.fastest, w.speed.mean)
-		return 0, w.health.worked(s.started, now)
+		return 0, w.health.worked(c.started, now)
 	}
 	w.errors++
-	if blames(s, c, now, r.cfg, w.last) && w.health.failed(r.cfg, s.started, now) {
+	if r.blames(c, end, now) && w.health.failed(r.cfg, c.started, now) {
 		paused = w.health.length
 	}
 	return paused, false
 }
 
-// blames reports whether a failure speaks against the rail, on which something arrived at
-// last: not that of a request that is wrong, of a peer that is gone, of a caller in a hurry,
-// or of a deadline that passed while others of the rail were served.
-func blames(s *slice, c transport.Completion, now time.Time, cfg *Config, last time.Time) bool {
-	switch c.Class() {
+// blames reports whether a failure counts against the rail. These do not: the failure of a wrong
+// request, of a peer that is gone, of a caller with a short deadline, and a deadline that passed
+// while other slices of the rail arrived.
+func (r *railSet) blames(c *claim, end transport.Completion, now time.Time) bool {
+	switch end.Class() {
 	case errs.ClassPermanent, errs.ClassTransientPeer:
 		return false
 	}
-	return now.Before(s.deadline) || now.Sub(s.started) >= cfg.CoolDown && last.Before(s.started)
+	return now.Before(c.deadline) || now.Sub(c.started) >= r.cfg.CoolDown && c.rail.last.Before(c.started)
 }

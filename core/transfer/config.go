@@ -8,7 +8,6 @@ import (
 	"github.com/mooncake-go/mooncake/core/metadata"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/matrix"
-	"github.com/mooncake-go/mooncake/sdk/transport"
 )
 
 // Config of an Engine. DefaultConfig has the defaults; a zero field is refused where its comment
@@ -109,18 +108,6 @@ func (c Config) Validate() error {
 		return bad("number of notifications", c.MaxNotifications, "at least 1")
 	}
 	return nil
-}
-
-// Carrier is a transport as the engine uses it: started, and stopped after the engine
-// was closed, by whoever made it.
-type Carrier struct {
-	// Name is the name of the plugin, under which peers find the same one: "tcp".
-	Name      string
-	Transport transport.Transport
-	// LocalAny says that the plugin has transport.CapLocalAny.
-	LocalAny bool
-	// Stalls says that the plugin has transport.CapStall, and runs in this process.
-	Stalls bool
 }
 
 // Deps is what an Engine works with.

@@ -4,21 +4,21 @@ import (
 	"github.com/mooncake-go/mooncake/core/memory"
 )
 
-// minPiece is the least that a request is cut to so that all rails get a part, in bytes.
+// minSlice is the least that a request is cut to so that all rails get a part, in bytes.
 // Less costs more operations than another rail gains: 64 KiB are about a microsecond at
 // 400 Gbit/s, no more than an operation's own latency.
-const minPiece = 64 << 10
+const minSlice = 64 << 10
 
 // measure decides the size of the pieces. Slices are as large as allowed, since every one
 // costs the same whatever its size, but small enough that a few requests keep all rails
 // busy, and that several fit what a slow rail may have in flight.
 func (g *group) measure() {
-	g.piece = g.e.cfg.SliceSize
+	g.sliceSize = g.d.cfg.SliceSize
 	n := 0
-	for _, l := range g.lane.links {
-		if !l.dead.Load() {
-			n = l.rails.spread()
-			g.piece = min(g.piece, max(l.rails.portion(), minPiece))
+	for _, p := range g.route.paths {
+		if !p.dead.Load() {
+			n = p.rails.spread()
+			g.sliceSize = min(g.sliceSize, max(p.rails.portion(), minSlice))
 			break
 		}
 	}
@@ -31,7 +31,7 @@ func (g *group) measure() {
 	}
 	const page = 4 << 10
 	even := (total/n + page - 1) / page * page
-	g.piece = min(g.piece, max(even, minPiece))
+	g.sliceSize = min(g.sliceSize, max(even, minSlice))
 }
 
 // pull returns the next slice to be submitted, with its link and remote range chosen.
@@ -61,15 +61,17 @@ func (g *group) push(s *slice) { g.retry = append(g.retry, s) }
 func (g *group) cut() *slice {
 	j := &g.jobs[g.next]
 	r := &j.task.req
-	n := min(len(r.Local)-j.off, g.piece)
+	n := min(len(r.Local)-j.off, g.sliceSize)
 	local := r.Local[j.off : j.off+n]
 	at := memory.AddrOf(local)
-	home := g.e.regions.at(at)
+	home := g.d.regions.at(at)
 	if home != nil && uint64(n) > home.end()-at {
 		local = local[:home.end()-at]
 	}
 	s := g.spare()
-	*s = slice{group: g, job: j, kind: r.Kind, addr: r.Addr + uint64(j.off), local: local, home: home, gen: g.lane.gen}
+	*s = slice{job: j, home: home, gen: g.route.gen}
+	s.kind, s.local, s.addr, s.hasty, s.summed = r.Kind, local, r.Addr+uint64(j.off), r.Hasty, r.Sum
+	s.done, s.owner = g.done, s
 	j.off += len(local)
 	g.skip()
 	return s
@@ -79,11 +81,11 @@ func (g *group) cut() *slice {
 // slow. The slice no longer holds a share of the window then.
 func (g *group) shorten(s *slice) bool {
 	g.measure()
-	if len(s.local) <= g.piece {
+	if len(s.local) <= g.sliceSize {
 		return false
 	}
 	g.unhold(s)
-	g.split(s, g.piece)
+	g.split(s, g.sliceSize)
 	return true
 }
 
@@ -91,6 +93,7 @@ func (g *group) shorten(s *slice) bool {
 func (g *group) split(s *slice, n int) {
 	rest := g.spare()
 	*rest = *s
+	rest.owner = rest
 	rest.local, rest.addr = s.local[n:], s.addr+uint64(n)
 	s.local = s.local[:n]
 	g.push(rest)

@@ -20,34 +20,34 @@ func (g *group) direct(s *slice) bool {
 		g.unhold(s)
 		g.reject(s, g.late(nil))
 		return false
-	case j.touched && j.epoch != g.lane.epoch:
+	case j.touched && j.epoch != g.route.epoch:
 		g.unhold(s)
 		g.reject(s, errRestarted(g.peer))
 		return false
 	}
 	if s.held {
-		if v := s.link.rails.look(&s.tried); v == railReady || v == railBusy || s.force {
+		if v := s.path.rails.look(&s.tried); v == railReady || v == railBusy || s.force {
 			return true // Nothing changed since its link was chosen.
 		}
 		g.unhold(s)
 	}
-	if s.gen != g.lane.gen {
-		s.gen = g.lane.gen
-		s.toLink(0)
+	if s.gen != g.route.gen {
+		s.gen = g.route.gen
+		s.toPath(0)
 	}
-	s.epoch = g.lane.epoch
+	s.epoch = g.route.epoch
 	rung, missing := g.ladder(s)
 	if rung < 0 {
 		g.exhausted(s, missing)
 		return false
 	}
-	l := g.lane.links[rung]
-	r, _ := l.find(s.addr)
+	p := g.route.paths[rung]
+	r, _ := p.find(s.addr)
 	if rung != s.rung {
-		s.toLink(rung)
+		s.toPath(rung)
 	}
-	s.link, s.remote = l, r
-	v := l.rails.look(&s.tried)
+	s.path, s.remote = p, r
+	v := p.rails.look(&s.tried)
 	if s.force = v == railPaused; v != railDown {
 		s.waiting = time.Time{}
 	}
@@ -64,16 +64,16 @@ func (g *group) direct(s *slice) bool {
 // did not know the range.
 func (g *group) ladder(s *slice) (rung int, missing bool) {
 	paused, down, unfit := -1, -1, -1
-	for i := s.rung; i < len(g.lane.links); i++ {
-		l := g.lane.links[i]
-		if l.dead.Load() {
+	for i := s.rung; i < len(g.route.paths); i++ {
+		p := g.route.paths[i]
+		if p.dead.Load() {
 			continue
 		}
-		if _, ok := l.find(s.addr); !ok {
+		if _, ok := p.find(s.addr); !ok {
 			missing = true
 			continue
 		}
-		if g.e.staging == nil && !l.knows(s.home) {
+		if g.d.staging == nil && !p.knows(s.home) {
 			unfit = i
 			continue
 		}
@@ -81,7 +81,7 @@ func (g *group) ladder(s *slice) (rung int, missing bool) {
 		if i != s.rung {
 			tried = &bitset{}
 		}
-		switch l.rails.look(tried) {
+		switch p.rails.look(tried) {
 		case railReady, railBusy:
 			return i, missing
 		case railPaused:
@@ -102,14 +102,14 @@ func (g *group) ladder(s *slice) (rung int, missing bool) {
 	}
 	now := time.Now()
 	if s.waiting.IsZero() {
-		s.toLink(down)
+		s.toPath(down)
 		s.waiting = now
 	}
-	if now.Sub(s.waiting) < g.e.cfg.SliceTimeout {
+	if now.Sub(s.waiting) < g.d.cfg.SliceTimeout {
 		return down, missing
 	}
-	l := g.lane.links[down]
-	s.result = transport.Completion{Err: errs.WithHint(errs.WithClass(errs.ClassTransientPath, "transport/"+l.carrier.Name,
-		errs.New(errs.TransferFail, "", "every rail is down: %s", l.rails.names())), "look at the links of the devices, here and there")}
+	p := g.route.paths[down]
+	s.result = transport.Completion{Err: errs.WithHint(errs.WithClass(errs.ClassTransientPath, "transport/"+p.carrier.Name,
+		errs.New(errs.TransferFail, "", "every rail is down: %s", p.rails.names())), "look at the links of the devices, here and there")}
 	return -1, missing
 }

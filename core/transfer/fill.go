@@ -12,15 +12,15 @@ import (
 // fill submits as much as there is room for. It returns the slice that found no room, nil
 // when everything is under way or decided.
 func (g *group) fill() *slice {
-	for g.underway < g.limit {
+	for g.inFlight < g.limit {
 		g.batch = g.batch[:0]
 		var blocked *slice
-		for len(g.batch) < cap(g.batch) && g.underway+len(g.batch) < g.limit {
+		for len(g.batch) < cap(g.batch) && g.inFlight+len(g.batch) < g.limit {
 			s := g.pull()
 			if s == nil {
 				break
 			}
-			if len(g.batch) > 0 && s.link != g.batch[0].link {
+			if len(g.batch) > 0 && s.path != g.batch[0].path {
 				g.push(s)
 				break
 			}
@@ -55,7 +55,7 @@ func (g *group) prune() {
 		if !s.job.ended {
 			return false
 		}
-		s.link.rails.untake([]*slice{s}, false)
+		s.path.rails.untake(1, func(int) *claim { return &s.claim }, false)
 		g.unhold(s)
 		g.recycle(s)
 		return true
@@ -64,31 +64,34 @@ func (g *group) prune() {
 
 // submit hands the batch over and returns the first slice that met back-pressure.
 func (g *group) submit() *slice {
-	l := g.batch[0].link
-	g.note(l)
+	p := g.batch[0].path
+	g.note(p)
 	now := time.Now()
+	g.ops = g.ops[:0]
 	for _, s := range g.batch {
-		s.bound(now, g.e.cfg.SliceTimeout)
+		g.ops = append(g.ops, &s.op)
+		s.bound(now, g.d.cfg.SliceTimeout)
 		if s.deadline.After(g.latest) {
 			g.latest = s.deadline
 		}
 		// Before it is handed over: from then on it is the reaper's, and may be back.
-		s.job.underway++
+		s.job.inFlight++
 		if !s.job.pending {
 			s.job.pending = true
 			s.job.task.state.Store(uint32(Pending))
 		}
 	}
-	n, err := l.submit(g.batch, g.ops)
-	g.underway += n
+	n, err := p.submit(g.ops, g.scratch)
+	g.inFlight += n
+	clear(g.ops)
 	rest := g.batch[n:]
 	for _, s := range rest {
-		s.job.underway--
+		s.job.inFlight--
 	}
 	if len(rest) == 0 {
 		return nil
 	}
-	l.rails.untake(rest, err == nil)
+	p.rails.untake(len(rest), func(i int) *claim { return &rest[i].claim }, err == nil)
 	for i := len(rest) - 1; i > 0; i-- { // The refused one is looked at below.
 		g.push(rest[i])
 	}
@@ -98,7 +101,7 @@ func (g *group) submit() *slice {
 		return s
 	}
 	g.unhold(s)
-	s.result = transport.Completion{Status: transport.Failed, Err: errs.Wrap(errs.TransferFail, "transport/"+l.carrier.Name, err)}
+	s.result = transport.Completion{Status: transport.Failed, Err: errs.Wrap(errs.TransferFail, "transport/"+p.carrier.Name, err)}
 	g.failed(s)
 	return nil
 }
@@ -110,19 +113,19 @@ func (g *group) reserve(s *slice) bool {
 		return false
 	}
 	if !s.held {
-		if !s.link.window.TryAcquire(int64(len(s.local))) {
+		if !s.path.window.TryAcquire(int64(len(s.local))) {
 			return false
 		}
 		s.held = true
 	}
 	if g.staged(s) {
-		b, ok := g.e.staging.TryGet(len(s.local))
+		b, ok := g.d.staging.TryGet(len(s.local))
 		if !ok {
 			return false
 		}
 		g.stage(s, b)
 	}
-	return s.link.rails.take(s)
+	return s.path.rails.take(&s.claim, len(s.local), s.places())
 }
 
 // room waits for what reserve or submit found missing, while nothing of the group is under
@@ -132,14 +135,14 @@ func (g *group) room(s *slice) {
 	defer cancel()
 	switch {
 	case !s.waiting.IsZero():
-		g.pause(ctx, s.link, railPoll)
-		s.link.rails.refresh()
+		g.pause(ctx, s.path, railPoll)
+		s.path.rails.refresh()
 	case !s.held:
-		if s.link.window.Acquire(ctx, int64(len(s.local))) == nil {
+		if s.path.window.Acquire(ctx, int64(len(s.local))) == nil {
 			s.held = true
 		}
 	case g.staged(s):
-		if b, err := g.e.staging.Get(ctx, len(s.local)); err == nil {
+		if b, err := g.d.staging.Get(ctx, len(s.local)); err == nil {
 			g.stage(s, b)
 		}
 	default:
@@ -148,8 +151,8 @@ func (g *group) room(s *slice) {
 		if s.crowded { // It takes that long at least, with the speed that was measured.
 			wait = railPoll
 		}
-		g.pause(ctx, s.link, wait)
-		s.link.rails.drained()
+		g.pause(ctx, s.path, wait)
+		s.path.rails.drained()
 	}
 	// A wait that failed is found by the deadline or by the context.
 }
@@ -159,11 +162,11 @@ func (g *group) room(s *slice) {
 const railPoll = 10 * time.Millisecond
 
 // pause waits until something of the link ended, at most for d.
-func (g *group) pause(ctx context.Context, l *link, d time.Duration) {
+func (g *group) pause(ctx context.Context, p *peerPath, d time.Duration) {
 	g.timer.Reset(d)
 	defer g.timer.Stop()
 	select {
-	case <-l.space:
+	case <-p.space:
 	case <-g.timer.C:
 	case <-ctx.Done():
 	}
@@ -173,8 +176,8 @@ func (g *group) pause(ctx context.Context, l *link, d time.Duration) {
 func (g *group) unhold(s *slice) {
 	if s.held {
 		s.held = false
-		s.link.window.Release(int64(len(s.local)))
-		notify(s.link.space)
+		s.path.window.Release(int64(len(s.local)))
+		s.path.signal()
 	}
 	if s.staging != nil {
 		s.staging.Release()

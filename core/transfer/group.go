@@ -3,14 +3,15 @@ package transfer
 import (
 	"context"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
 
 const (
-	// maxUnderway bounds the operations that one call has under way to one peer.
-	maxUnderway = 256
+	// maxInFlight bounds the operations that one call has under way to one peer.
+	maxInFlight = 256
 	// maxBatch bounds the operations of one Submit.
 	maxBatch = 32
 )
@@ -18,44 +19,49 @@ const (
 // group is the requests of one call to one peer. One goroutine runs it; reapers only send
 // into done. Groups are used again after they ran.
 type group struct {
-	e    *Engine
-	ctx  context.Context
-	b    *Batch // nil for Transfer
-	peer string
+	d     *dispatcher
+	ctx   context.Context
+	owner observer       // nil for a transfer without one
+	moved *atomic.Uint64 // that of the batch, nil without one
+	peer  string
 
-	began    time.Time
-	p        *peer
-	lane     lane
-	renewed  bool // the peer was looked up anew on behalf of this group
-	lost     bool // the peer does not answer
-	worked   bool // something arrived
-	stopped  bool // the caller gave up, and all jobs know
-	jobs     []job
-	next     int      // first job that is not cut up
-	retry    []*slice // to be submitted before anything new
-	idle     []*slice
-	done     chan *slice
-	underway int
-	limit    int       // of underway; done has room for as many
-	piece    int       // the size to cut, at most Config.SliceSize
-	used     []*link   // what slices of the group were submitted to
-	latest   time.Time // deadline of anything under way
-	due      time.Time // first deadline of a job
-	timer    *time.Timer
-	ops      []transport.Op
-	batch    []*slice
-	ready    func() bool // whether something is done; made once
+	began      time.Time
+	p          *peer
+	route      route
+	renewed    bool // the peer was looked up anew on behalf of this group
+	silentPeer bool // the peer does not answer
+	worked     bool // something arrived
+	stopped    bool // the caller gave up, and all jobs know
+	jobs       []job
+	next       int      // first job that is not cut up
+	retry      []*slice // to be submitted before anything new
+	idle       []*slice
+	done       chan *op
+	inFlight   int
+	limit      int         // of underway; done has room for as many
+	sliceSize  int         // at most Config.SliceSize
+	used       []*peerPath // what slices of the group were submitted to
+	latest     time.Time   // deadline of anything under way
+	due        time.Time   // first deadline of a job
+	timer      *time.Timer
+	batch      []*slice // to be submitted together
+	ops        []*op    // of batch
+	scratch    []transport.Op
+	ready      func() bool // whether something is done; made once
 }
 
 // newGroup returns an empty group to add jobs to and run.
-func (e *Engine) newGroup(ctx context.Context, b *Batch, peer string) *group {
-	g, ok := e.groups.Get().(*group)
+func (d *dispatcher) newGroup(ctx context.Context, o observer, peer string) *group {
+	g, ok := d.groups.Get().(*group)
 	if !ok {
-		g = &group{e: e, ops: make([]transport.Op, 0, maxBatch), batch: make([]*slice, 0, maxBatch), timer: time.NewTimer(time.Hour)}
+		g = &group{d: d, batch: make([]*slice, 0, maxBatch), ops: make([]*op, 0, maxBatch), scratch: make([]transport.Op, 0, maxBatch), timer: time.NewTimer(time.Hour)}
 		g.timer.Stop()
 		g.ready = func() bool { return len(g.done) > 0 }
 	}
-	g.ctx, g.b, g.peer, g.began = ctx, b, peer, time.Now()
+	g.ctx, g.peer, g.began = ctx, peer, time.Now()
+	if o != nil {
+		g.owner, g.moved = o, o.movedBytes()
+	}
 	return g
 }
 
@@ -71,10 +77,10 @@ func (g *group) free() {
 	clear(g.used)
 	clear(g.retry[:cap(g.retry)])
 	*g = group{
-		e: g.e, jobs: g.jobs[:0], retry: g.retry[:0], idle: g.idle, done: g.done, used: g.used[:0],
-		timer: g.timer, ops: g.ops[:0], batch: g.batch[:0], ready: g.ready,
+		d: g.d, jobs: g.jobs[:0], retry: g.retry[:0], idle: g.idle, done: g.done, used: g.used[:0],
+		timer: g.timer, batch: g.batch[:0], ops: g.ops[:0], scratch: g.scratch[:0], ready: g.ready,
 	}
-	g.e.groups.Put(g)
+	g.d.groups.Put(g)
 }
 
 // run brings every job to its end. It returns when nothing of the group is under way.
@@ -88,12 +94,12 @@ func (g *group) serve() {
 	if g.next == len(g.jobs) {
 		return
 	}
-	p, err := g.e.peer(g.peer)
+	p, err := g.d.peers.get(g.peer)
 	if err != nil {
 		g.endAll(err)
 		return
 	}
-	defer g.e.release(p)
+	defer p.release()
 	g.p = p
 	if err := p.admit(); err != nil {
 		g.endAll(err)
@@ -108,12 +114,12 @@ func (g *group) serve() {
 		g.stop()
 		blocked := g.fill()
 		switch {
-		case g.underway > 0:
+		case g.inFlight > 0:
 			g.await()
 		case blocked != nil:
 			g.room(blocked)
 		default:
-			if g.worked && !g.lost {
+			if g.worked && !g.silentPeer {
 				p.worked()
 			}
 			return
@@ -140,22 +146,22 @@ func (g *group) prepare() {
 			g.end(j, nil)
 			continue
 		}
-		if cuts < maxUnderway {
-			cuts += j.left/min(minPiece, g.e.cfg.SliceSize) + 1
+		if cuts < maxInFlight {
+			cuts += j.left/min(minSlice, g.d.cfg.SliceSize) + 1
 		}
 	}
 	g.skip()
-	g.limit = min(max(cuts, 1), maxUnderway)
+	g.limit = min(max(cuts, 1), maxInFlight)
 	if cap(g.done) < g.limit {
-		g.done = make(chan *slice, g.limit)
+		g.done = make(chan *op, g.limit)
 	}
 	g.due = g.earliest()
 }
 
 // timeout is how long requests without a deadline may take, all together.
 func (g *group) timeout() time.Duration {
-	if g.e.cfg.Timeout > 0 {
-		return g.e.cfg.Timeout
+	if g.d.cfg.Timeout > 0 {
+		return g.d.cfg.Timeout
 	}
 	bytes := uint64(0)
 	for k := range g.jobs {
@@ -186,8 +192,11 @@ func (g *group) spare() *slice {
 	return new(slice)
 }
 
-func (g *group) note(l *link) {
-	if !slices.Contains(g.used, l) {
-		g.used = append(g.used, l)
+func (g *group) note(p *peerPath) {
+	if !slices.Contains(g.used, p) {
+		g.used = append(g.used, p)
 	}
 }
+
+// sliceOf is the slice that an op belongs to.
+func sliceOf(o *op) *slice { return o.owner.(*slice) }

@@ -112,34 +112,35 @@ func TestTiers(t *testing.T) {
 		require.NoError(t, err)
 		return m
 	}
-	r := rails{cfg: new(Config), here: parse(`{"cpu:0":[["a","b"],["c"]]}`), there: parse(`{"cuda:1":[["a","x"],[]]}`)}
+	r := tiers{here: parse(`{"cpu:0":[["a","b"],["c"]]}`), there: parse(`{"cuda:1":[["a","x"],[]]}`)}
+	var list []*rail
 	for _, h := range []string{"a", "b", "c"} {
 		for _, there := range []string{"a", "x", "z"} {
-			r.list = append(r.list, &rail{Rail: transport.Rail{Local: h, Remote: there}})
+			list = append(list, &rail{Rail: transport.Rail{Local: h, Remote: there}})
 		}
 	}
-	s := &slice{home: &region{location: "cpu:0"}, remote: remote{location: "cuda:1", length: 1}}
+	at := places{local: "cpu:0", remote: "cuda:1"}
 	//              aa ax az ba bx bz ca cx cz
 	want := []uint8{0, 1, 2, 1, 0, 2, 2, 2, 3}
-	tiers := func() []uint8 {
-		out := make([]uint8, len(r.list))
-		for i, c := range r.tiersOf(s) {
-			require.True(t, i == 0 || r.tiersOf(s)[i-1].tier <= c.tier, "the best first")
+	got := func() []uint8 {
+		out := make([]uint8, len(list))
+		for i, c := range r.of(at, list) {
+			require.True(t, i == 0 || r.of(at, list)[i-1].tier <= c.tier, "the best first")
 			out[c.rail] = c.tier
 		}
 		return out
 	}
-	require.Equal(t, want, tiers())
-	require.Same(t, &r.tiersOf(s)[0], &r.tiersOf(s)[0], "remembered")
-	s.home, s.remote.location = nil, "nowhere"
+	require.Equal(t, want, got())
+	require.Same(t, &r.of(at, list)[0], &r.of(at, list)[0], "remembered")
+	at = places{local: matrix.Wildcard, remote: "nowhere"}
 	// All that the matrices name are near: a-a are a pair by name, b-x and c-x in order.
 	want = []uint8{0, 1, 2, 1, 0, 2, 1, 0, 2}
-	require.Equal(t, want, tiers())
+	require.Equal(t, want, got())
 	for i := range 3 * maxPlaces {
-		s.remote.location = string(rune('a' + i))
-		r.tiersOf(s)
+		at.remote = string(rune('a' + i))
+		r.of(at, list)
 	}
-	require.LessOrEqual(t, len(r.tiers), maxPlaces, "a peer may name any number of places")
+	require.LessOrEqual(t, len(r.known), maxPlaces, "a peer may name any number of places")
 }
 
 // TestWhoIsBlamed: which failures speak against the rail that they happened on.
@@ -165,7 +166,7 @@ func TestWhoIsBlamed(t *testing.T) {
 		"a peer that is gone":                     {after(time.Second), after(1), time.Time{}, failed(errs.ClassTransientPeer), false},
 		"a device of this machine that is broken": {after(time.Second), after(1), time.Time{}, failed(errs.ClassLocalDevice), true},
 	} {
-		require.Equal(t, c.want, blames(&slice{started: start, deadline: c.deadline}, c.end, c.now, &cfg, c.last), name)
+		require.Equal(t, c.want, (&railSet{cfg: &cfg}).blames(&claim{started: start, deadline: c.deadline, rail: &rail{last: c.last}}, c.end, c.now), name)
 	}
 }
 
@@ -174,18 +175,18 @@ func TestWhoIsBlamed(t *testing.T) {
 func TestARailThatServesIsNotPausedByDeadlines(t *testing.T) {
 	cfg := DefaultConfig()
 	w := &rail{Rail: transport.Rail{Up: true}, slices: 1000}
-	r := &rails{cfg: &cfg, list: []*rail{w}}
+	r := &railSet{cfg: &cfg, list: []*rail{w}}
 	start := time.Unix(1000, 0)
 	late := transport.Completion{Status: transport.Failed, Err: errs.WithClass(errs.ClassTransientPath, "test", errors.New("late"))}
 	for i := range 4 * cfg.RailErrors {
 		now := start.Add(time.Second + time.Duration(i)*time.Millisecond)
-		r.count(&slice{way: w, started: start}, transport.Completion{Status: transport.OK}, now)
-		r.count(&slice{way: w, started: start, deadline: now}, late, now)
+		r.count(&claim{rail: w, started: start}, transport.Completion{Status: transport.OK}, now)
+		r.count(&claim{rail: w, started: start, deadline: now}, late, now)
 	}
 	require.Zero(t, w.health.pauses)
 	silent := start.Add(time.Minute)
 	for range cfg.RailErrors {
-		r.count(&slice{way: w, started: silent, deadline: silent.Add(time.Second)}, late, silent.Add(time.Second))
+		r.count(&claim{rail: w, started: silent, deadline: silent.Add(time.Second)}, late, silent.Add(time.Second))
 	}
 	require.EqualValues(t, 1, w.health.pauses, "one on which nothing arrives is")
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sort"
 
 	"github.com/mooncake-go/mooncake/core/metadata"
 	"github.com/mooncake-go/mooncake/sdk/errs"
@@ -18,10 +19,10 @@ const (
 	maxReasons = 4
 )
 
-// imports makes the peer's ranges usable, and forgets those it no longer has. A range that
-// cannot be imported is left out, and the error tells; full: for lack of room in the path.
-func (l *link) imports(ctx context.Context, keys []metadata.RegionKey) (full bool, err error) {
-	known := *l.remotes.Load()
+// imports makes the peer's ranges usable, and forgets those it no longer has. It leaves out ranges
+// that cannot be imported and names them in the error. With full, the path has no space for more.
+func (p *peerPath) imports(ctx context.Context, keys []metadata.RegionKey) (full bool, err error) {
+	known := *p.remotes.Load()
 	next := make([]remote, 0, len(keys))
 	var reasons []error
 	without := 0
@@ -46,7 +47,7 @@ func (l *link) imports(ctx context.Context, keys []metadata.RegionKey) (full boo
 			next = append(next, r)
 			continue
 		}
-		id, err := l.path.Import(ctx, k.Key)
+		id, err := p.raw.Import(ctx, k.Key)
 		if err != nil {
 			full = full || errs.Is(err, errs.BufferOverflow)
 			fail(err)
@@ -64,12 +65,22 @@ func (l *link) imports(ctx context.Context, keys []metadata.RegionKey) (full boo
 		}
 		return overlaps
 	})
-	l.remotes.Store(&next)
+	p.remotes.Store(&next)
 	if without == 0 {
 		return false, nil
 	}
 	if more := without - len(reasons); more > 0 {
 		reasons = append(reasons, fmt.Errorf("and %d more", more))
 	}
-	return full, errs.Wrap(errs.TransferFail, "transport/"+l.carrier.Name+": import", errors.Join(reasons...))
+	return full, errs.Wrap(errs.TransferFail, "transport/"+p.carrier.Name+": import", errors.Join(reasons...))
+}
+
+// find returns the remote range that holds addr.
+func (p *peerPath) find(addr uint64) (remote, bool) {
+	all := *p.remotes.Load()
+	i := sort.Search(len(all), func(i int) bool { return all[i].addr+all[i].length > addr })
+	if i == len(all) || addr < all[i].addr {
+		return remote{}, false
+	}
+	return all[i], true
 }

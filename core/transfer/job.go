@@ -13,7 +13,7 @@ type job struct {
 	deadline time.Time
 	off      int // how far it is cut up
 	left     int // bytes that did not arrive yet
-	underway int // slices that a transport has
+	inFlight int // slices that a transport has
 	pending  bool
 
 	// ended: it is decided. published: the task says so, which it does once nothing of the
@@ -38,13 +38,13 @@ func (g *group) end(j *job, err error) {
 
 // publish makes the end of a job known when its memory is not touched any more.
 func (g *group) publish(j *job) {
-	if !j.ended || j.published || j.underway > 0 {
+	if !j.ended || j.published || j.inFlight > 0 {
 		return
 	}
 	j.published = true
 	j.task.finish(stateOf(j.err), j.err, j.done)
-	if g.b != nil {
-		g.b.ended(j.task)
+	if g.owner != nil {
+		g.owner.ended(j.task)
 	}
 }
 

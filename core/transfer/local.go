@@ -20,9 +20,9 @@ const parallelCopy = 8 << 20
 // perCore is the least number of bytes of one request that is worth a goroutine of its own.
 const perCore = 4 << 20
 
-// copyLocal serves the requests to this process itself by copying, for a batch or for
-// Transfer, where b is nil.
-func (e *Engine) copyLocal(ctx context.Context, b *Batch, tasks []*task) {
+// copyLocal serves the requests to this process itself by copying, for an observer or for
+// a transfer without one.
+func (d *dispatcher) copyLocal(ctx context.Context, o observer, tasks []*task) {
 	total := 0
 	for _, t := range tasks {
 		total += len(t.req.Local)
@@ -34,21 +34,21 @@ func (e *Engine) copyLocal(ctx context.Context, b *Batch, tasks []*task) {
 	workers := min(len(tasks), cores)
 	if workers < 2 {
 		for _, t := range tasks {
-			e.copyOne(ctx, b, t, cores)
+			d.copyOne(ctx, o, t, cores)
 		}
 		return
 	}
-	e.copyShared(ctx, b, tasks, workers, cores/workers)
+	d.copyShared(ctx, o, tasks, workers, cores/workers)
 }
 
 // copyShared has workers take turns at the requests, each with so many cores.
-func (e *Engine) copyShared(ctx context.Context, b *Batch, tasks []*task, workers, cores int) {
+func (d *dispatcher) copyShared(ctx context.Context, o observer, tasks []*task, workers, cores int) {
 	var next atomic.Int64
 	var wg sync.WaitGroup
 	for range workers {
 		wg.Go(func() {
 			for k := next.Add(1) - 1; k < int64(len(tasks)); k = next.Add(1) - 1 {
-				e.copyOne(ctx, b, tasks[k], cores)
+				d.copyOne(ctx, o, tasks[k], cores)
 			}
 		})
 	}
@@ -56,21 +56,21 @@ func (e *Engine) copyShared(ctx context.Context, b *Batch, tasks []*task, worker
 }
 
 // copyOne serves one request on up to cores cores.
-func (e *Engine) copyOne(ctx context.Context, b *Batch, t *task, cores int) {
+func (d *dispatcher) copyOne(ctx context.Context, o observer, t *task, cores int) {
 	err := ended(ctx)
-	if d := t.req.Deadline; err == nil && !d.IsZero() && !time.Now().Before(d) {
+	if at := t.req.Deadline; err == nil && !at.IsZero() && !time.Now().Before(at) {
 		err = ErrTimeout
 	}
 	if err != nil {
 		err = errs.Wrap(errs.TransferFail, "transfer: copy", err)
-	} else if err = e.copyRange(t, cores); err == nil {
+	} else if err = d.copyRange(t, cores); err == nil {
 		t.moved.Store(uint64(len(t.req.Local)))
-		e.stats.localCopies.Add(1)
+		d.localCopies.Add(1)
 	}
 	t.finish(stateOf(err), err, time.Now())
-	if b != nil {
-		b.moved.Add(t.moved.Load())
-		b.ended(t)
+	if o != nil {
+		o.movedBytes().Add(t.moved.Load())
+		o.ended(t)
 	}
 }
 
@@ -84,10 +84,10 @@ func ended(ctx context.Context) error {
 }
 
 // copyRange copies region by region: a request may reach over the border of adjacent ones.
-func (e *Engine) copyRange(t *task, cores int) error {
+func (d *dispatcher) copyRange(t *task, cores int) error {
 	r := &t.req
 	for off := 0; off < len(r.Local); {
-		n, sum, err := e.copyRegion(r, off, cores)
+		n, sum, err := d.copyRegion(r, off, cores)
 		if err != nil {
 			return err
 		}
@@ -101,9 +101,9 @@ func (e *Engine) copyRange(t *task, cores int) error {
 
 // copyRegion copies what is off bytes into a request, up to the end of the region that holds
 // it, and sums it up where the request asks for that.
-func (e *Engine) copyRegion(r *Request, off, cores int) (n int, sum uint32, err error) {
+func (d *dispatcher) copyRegion(r *Request, off, cores int) (n int, sum uint32, err error) {
 	addr, local := r.Addr+uint64(off), r.Local[off:]
-	g := e.regions.at(addr)
+	g := d.regions.at(addr)
 	if g == nil {
 		return 0, 0, errs.New(errs.InvalidReplica, "transfer: copy", "%d bytes at %#x are not in registered memory", len(local), addr)
 	}
@@ -114,19 +114,18 @@ func (e *Engine) copyRegion(r *Request, off, cores int) (n int, sum uint32, err 
 	if g.access&need == 0 {
 		return 0, 0, errs.New(errs.InvalidParams, "transfer: copy", "the memory at %#x is not open to this", addr)
 	}
-	g.use.RLock()
-	defer g.use.RUnlock()
-	if g.gone {
+	if !g.hold() {
 		return 0, 0, errs.New(errs.InvalidReplica, "transfer: copy", "the memory at %#x was given up", addr)
 	}
+	defer g.letGo()
 	there := g.mem[addr-g.addr:]
 	n = min(len(there), len(local))
 	if r.Kind == transport.Write {
 		sum = copyParts(there[:n], local[:n], r.Sum, cores)
-		e.stats.wrote.Add(uint64(n))
+		d.wrote.Add(uint64(n))
 	} else {
 		sum = copyParts(local[:n], there[:n], r.Sum, cores)
-		e.stats.read.Add(uint64(n))
+		d.read.Add(uint64(n))
 	}
 	return n, sum, nil
 }

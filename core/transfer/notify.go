@@ -107,7 +107,7 @@ func (b *Batch) send() {
 		b.noteErr = errs.Wrap(errs.TransferFail, "transfer: notify "+due[0].peer+": not sent, a request failed", b.failure)
 		return
 	}
-	if !b.e.spawn(func() { b.deliver(due) }) {
+	if !b.e.life.spawn(func() { b.deliver(due) }) {
 		b.noteErr = errs.Wrap(errs.TransferFail, "transfer: notify "+due[0].peer, ErrClosed)
 		return
 	}
@@ -116,7 +116,7 @@ func (b *Batch) send() {
 
 func (b *Batch) deliver(due []dueNote) {
 	for _, n := range due {
-		ctx, cancel := context.WithTimeout(b.e.ctx, b.e.cfg.ConnectTimeout)
+		ctx, cancel := context.WithTimeout(b.e.life.connecting, b.e.cfg.ConnectTimeout)
 		err := b.e.Notify(ctx, n.peer, n.note)
 		cancel()
 		b.mu.Lock()

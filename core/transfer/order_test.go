@@ -12,23 +12,25 @@ import (
 // the peer must not need the table to begin a connect or a transfer: neither would go on,
 // and with them every transfer of the process.
 func TestConnectingDoesNotNeedTheTableOfPeers(t *testing.T) {
-	e := &Engine{cfg: DefaultConfig(), peers: map[string]*peer{}}
-	p, err := e.peer("x")
+	cfg := DefaultConfig()
+	life := newLifetime()
+	table := newPeers(&peerEnv{pathEnv: &pathEnv{cfg: &cfg, life: life}})
+	p, err := table.get("x")
 	require.NoError(t, err)
 	p.mu.Lock()
 	looked := make(chan struct{})
 	go func() {
 		defer close(looked)
-		_, err := e.peer("x")
+		_, err := table.get("x")
 		assert.NoError(t, err)
 	}()
-	for e.mu.TryLock() { // until it holds the table and waits for the peer
-		e.mu.Unlock()
+	for table.mu.TryLock() { // until it holds the table and waits for the peer
+		table.mu.Unlock()
 		runtime.Gosched()
 	}
-	require.True(t, e.spawn(func() {}))
-	require.True(t, e.begin())
+	require.True(t, life.spawn(func() {}))
+	require.True(t, life.begin())
 	p.mu.Unlock()
 	<-looked
-	e.tasks.wg.Wait()
+	require.NoError(t, life.tasks.wait(t.Context()))
 }

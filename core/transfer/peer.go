@@ -1,29 +1,40 @@
 package transfer
 
 import (
-	"slices"
+	"context"
 	"sync"
 	"time"
 
+	"github.com/mooncake-go/mooncake/core/metadata"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
-// peer is another node, or this one seen under a name that is not its own.
+// peerEnv is what the peers of an engine share.
+type peerEnv struct {
+	*pathEnv
+	dir      metadata.Directory
+	carriers *carrierSet
+	// connecting is called before every connect.
+	connecting func()
+}
+
+// peer is another node, or this one under a name that is not its own.
 type peer struct {
 	name string
-	e    *Engine
+	env  *peerEnv
 
-	mu       sync.Mutex
-	links    []*link   // of the last connect, best first; empty before
-	fresh    bool      // links may be used without asking the directory
-	gen      uint64    // counts connects
-	epoch    uint64    // counts restarts of the peer that were noticed
-	life     uint64    // of the peer at the last connect, 0 where it does not tell
-	asked    time.Time // when the look-up began that links are of
-	tried    time.Time // when the last connect ended
-	lacks    bool      // a transport that both sides have has no link, or nobody behind it
-	pending  *attempt
-	fails    int // failures in a row
+	mu      sync.Mutex
+	paths   []*peerPath // of the last connect, best first; empty before
+	fresh   bool        // the paths may be used without asking the directory
+	gen     uint64      // counts connects
+	epoch   uint64      // counts restarts of the peer that were noticed
+	life    uint64      // the generation of the peer at the last connect, 0 where it does not tell
+	asked   time.Time   // when the lookup began that led to the paths
+	tried   time.Time   // when the last connect ended
+	lacks   bool        // a transport that both sides have has no path, or nothing answers on it
+	pending *attempt
+	// fails counts failures in a row.
+	fails    int
 	cool     time.Time
 	cause    error
 	users    int
@@ -35,23 +46,33 @@ type attempt struct {
 	began time.Time
 	done  chan struct{}
 	err   error
-	// refresh: nobody needs it, the links in use work.
+	// refresh: no request needs it, since the paths in use work.
 	refresh bool
 }
 
-// lane is the links of a peer as one group uses them.
-type lane struct {
-	links []*link
+// wait returns the result of a connect.
+func (a *attempt) wait(ctx context.Context) error {
+	select {
+	case <-a.done:
+		return a.err
+	case <-ctx.Done():
+		return errs.Wrap(errs.RPCTimeout, "transfer: fetch a descriptor", ctx.Err())
+	}
+}
+
+// route is the paths of a peer as one group uses them.
+type route struct {
+	paths []*peerPath
 	gen   uint64
 	epoch uint64
 }
 
-// admit fails fast while the peer cools down, but for one request that finds out whether
+// admit fails fast while the peer is backed off, except for one request that finds out whether
 // the peer is back.
 func (p *peer) admit() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.e.cfg.NoCache && p.pending == nil {
+	if p.env.cfg.NoCache && p.pending == nil {
 		p.fresh = false
 	}
 	if p.fails == 0 {
@@ -65,7 +86,7 @@ func (p *peer) admit() error {
 	return nil
 }
 
-// renew asks the directory anew, for a group that failed with the links of gen. Groups
+// renew asks the directory anew, for a group that failed with the paths of gen. Groups
 // that fail together share one renewal.
 func (p *peer) renew(gen uint64) {
 	p.mu.Lock()
@@ -75,87 +96,42 @@ func (p *peer) renew(gen uint64) {
 	}
 }
 
-// ask asks the directory anew for a group that misses something in the links of gen, which
-// stay in use. No attempt where they were renewed meanwhile.
-func (p *peer) ask(gen uint64) (*attempt, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.gen != gen {
-		return nil, nil
-	}
-	return p.start(true)
-}
-
-// askedSince reports whether the links are of a look-up that began after t: what the peer had
-// registered at t is known.
+// askedSince reports whether the paths are of a lookup that began after t: the memory that the
+// peer had registered at t is known.
 func (p *peer) askedSince(t time.Time) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.asked.After(t)
 }
 
-// obtain returns the links, or the connect to wait for. It does not block.
-func (p *peer) obtain() (lane, *attempt, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.usable() {
-		p.mend()
-		return lane{links: p.links, gen: p.gen, epoch: p.epoch}, nil, nil
-	}
-	a, err := p.start(false)
-	return lane{}, a, err
-}
-
-// start returns the connect under way, or begins one. The caller holds p.mu.
-func (p *peer) start(refresh bool) (*attempt, error) {
-	if p.pending != nil {
-		return p.pending, nil
-	}
-	a := &attempt{began: time.Now(), done: make(chan struct{}), refresh: refresh}
-	p.pending = a
-	if !p.e.spawn(func() { p.connect(a) }) {
-		p.pending = nil
-		return nil, errs.Wrap(errs.TransferFail, "transfer", ErrClosed)
-	}
-	return a, nil
-}
-
-// miss notes that nobody answers behind one of the links of gen while others may work: it is
-// left to mend to try again.
+// miss notes that nothing answers on one of the paths of gen while others may work: mend tries
+// that path again.
 func (p *peer) miss(gen uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.lacks = p.lacks || p.gen == gen
 }
 
-// mend connects anew in the background while a transport that both sides have is not in
-// use, now and then; requests go over the others meanwhile. The caller holds p.mu.
-func (p *peer) mend() {
-	broken := p.lacks || slices.ContainsFunc(p.links, func(l *link) bool { return l.dead.Load() })
-	if broken && time.Since(p.tried) >= p.e.cfg.MaxRailPause {
-		_, _ = p.start(true) // A closed engine needs none.
-	}
-}
-
+// usable reports whether requests may use the paths. The caller holds p.mu.
 func (p *peer) usable() bool {
 	if !p.fresh {
 		return false
 	}
-	for _, l := range p.links {
-		if !l.dead.Load() {
+	for _, w := range p.paths {
+		if !w.dead.Load() {
 			return true
 		}
 	}
 	return false
 }
 
-// pause is the cool-down after the failures so far. The caller holds p.mu.
+// pause is the back-off after the failures so far. The caller holds p.mu.
 func (p *peer) pause() time.Duration {
-	d := p.e.cfg.CoolDown
-	for i := 1; i < p.fails && d < p.e.cfg.MaxCoolDown; i++ {
+	d := p.env.cfg.CoolDown
+	for i := 1; i < p.fails && d < p.env.cfg.MaxCoolDown; i++ {
 		d *= 2
 	}
-	return min(d, p.e.cfg.MaxCoolDown)
+	return min(d, p.env.cfg.MaxCoolDown)
 }
 
 // failed notes that the peer as a whole did not answer.
@@ -166,7 +142,7 @@ func (p *peer) failed(err error) {
 	p.cause = err
 	p.cool = time.Now().Add(p.pause())
 	if p.fails == 1 {
-		p.e.log.Warn("a peer does not answer", "peer", p.name, "error", err)
+		p.env.log.Warn("a peer does not answer", "peer", p.name, "error", err)
 	}
 }
 
@@ -182,7 +158,52 @@ func (p *peer) worked() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.fails > 0 {
-		p.e.log.Info("a peer answers again", "peer", p.name, "failures", p.fails)
+		p.env.log.Info("a peer answers again", "peer", p.name, "failures", p.fails)
 	}
 	p.fails, p.cause = 0, nil
+}
+
+// revive ends the back-off. The next request asks the directory anew.
+func (p *peer) revive() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.fails > 0 {
+		p.fails, p.cause, p.fresh = 0, nil, false
+	}
+}
+
+// release gives back the peer that peers.get returned.
+func (p *peer) release() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.users--
+	p.lastUsed = time.Now()
+}
+
+// current returns the paths of the last connect.
+func (p *peer) current() []*peerPath {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.paths
+}
+
+// computesChecksums reports whether the first path that works computes the checksums of what it moves.
+func (p *peer) computesChecksums() bool {
+	for _, w := range p.current() {
+		if !w.dead.Load() {
+			return w.summing != nil && w.summing.Sums()
+		}
+	}
+	return false
+}
+
+// close closes the peer's paths.
+func (p *peer) close(ctx context.Context) {
+	p.mu.Lock()
+	paths := p.paths
+	p.paths, p.fresh = nil, false
+	p.mu.Unlock()
+	for _, w := range paths {
+		w.close(ctx)
+	}
 }

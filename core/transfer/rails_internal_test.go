@@ -1,6 +1,7 @@
 package transfer
 
 import (
+	"errors"
 	"strconv"
 	"testing"
 	"time"
@@ -15,34 +16,35 @@ type fixed []transport.Rail
 
 func (f *fixed) Rails() []transport.Rail { return *f }
 
-func railsOf(n int) (*rails, *fixed) {
+func railsOf(n int) (*railSet, *fixed) {
 	cfg := DefaultConfig()
 	f := new(fixed)
 	for i := range n {
 		name := "m" + strconv.Itoa(i)
 		*f = append(*f, transport.Rail{ID: transport.RailID(i + 1), Local: name, Remote: name, Up: true})
 	}
-	r := &rails{cfg: &cfg, railed: f}
+	r := &railSet{cfg: &cfg, railed: f}
 	r.refresh()
 	return r, f
 }
 
-func piece() *slice { return &slice{local: make([]byte, 64<<10), remote: remote{length: 64 << 10}} }
+// sliceSize is the size of a slice in these tests.
+const sliceSize = 64 << 10
 
 // TestPathWithoutRoomStarvesNoRail: the operation that finds no room in the path may be the
 // only one of its rail.
 func TestPathWithoutRoomStarvesNoRail(t *testing.T) {
 	r, _ := railsOf(2)
-	first, second := piece(), piece()
-	require.True(t, r.take(first))
-	require.True(t, r.take(second))
-	require.NotSame(t, first.way, second.way)
-	r.untake([]*slice{second}, true)
-	used := map[*rail]int{first.way: 1}
+	first, second := new(claim), new(claim)
+	require.True(t, r.take(first, sliceSize, places{}))
+	require.True(t, r.take(second, sliceSize, places{}))
+	require.NotSame(t, first.rail, second.rail)
+	r.untake(1, func(int) *claim { return second }, true)
+	used := map[*rail]int{first.rail: 1}
 	for range 100 {
-		s := piece()
-		require.True(t, r.take(s))
-		used[s.way]++
+		s := new(claim)
+		require.True(t, r.take(s, sliceSize, places{}))
+		used[s.rail]++
 		s.started = time.Now()
 		r.done(s, transport.Completion{Status: transport.OK}, s.started.Add(time.Millisecond))
 	}
@@ -64,11 +66,11 @@ func TestRailsBeyondTheBound(t *testing.T) {
 // measured, little before any was, and always something.
 func TestCrowdedRail(t *testing.T) {
 	r, _ := railsOf(1)
-	flying := []*slice{}
+	flying := []*claim{}
 	fill := func() (bytes int64) {
 		for {
-			s := piece()
-			if !r.take(s) {
+			s := new(claim)
+			if !r.take(s, sliceSize, places{}) {
 				require.True(t, s.crowded)
 				return r.list[0].bytes
 			}
@@ -87,10 +89,10 @@ func TestCrowdedRail(t *testing.T) {
 	require.LessOrEqual(t, got, most)
 	require.Greater(t, got, most*3/4)
 	for _, s := range flying {
-		r.done(s, transport.Completion{Status: transport.Failed, Err: errNoReason}, time.Now())
+		r.done(s, transport.Completion{Status: transport.Failed, Err: errors.New("no")}, time.Now())
 	}
-	whole := &slice{local: make([]byte, 1<<24), remote: remote{length: 1 << 24}}
-	require.True(t, r.take(whole), "an idle rail takes anything")
+	whole := new(claim)
+	require.True(t, r.take(whole, 1<<24, places{}), "an idle rail takes anything")
 	require.Greater(t, whole.eta, 10*time.Second)
 }
 
@@ -106,38 +108,6 @@ func TestPeak(t *testing.T) {
 	}
 	require.InEpsilon(t, 1e6, s.peak, 0.2)
 	require.LessOrEqual(t, s.mean, s.peak)
-}
-
-// TestBoundOfASlice: silence ends an attempt where the transport can tell it from slowness, time
-// elsewhere, and the deadline of the request everywhere.
-func TestBoundOfASlice(t *testing.T) {
-	now, silence := time.Now(), 5*time.Second
-	for name, c := range map[string]struct {
-		stalls      bool
-		left, eta   time.Duration
-		until       time.Duration
-		stall, most time.Duration
-	}{
-		"told":             {true, time.Minute, time.Hour, time.Minute, silence, silence},
-		"told, in a hurry": {true, time.Second, 0, time.Second, time.Second / 2, time.Second},
-		"not told":         {false, time.Minute, 10 * time.Second, 15 * time.Second, 0, 0},
-		"not told, late":   {false, 10 * time.Second, 10 * time.Second, 10 * time.Second, 0, 0},
-	} {
-		t.Run(name, func(t *testing.T) {
-			s := &slice{job: &job{deadline: now.Add(c.left)}, link: &link{carrier: &Carrier{Stalls: c.stalls}}, eta: c.eta}
-			s.bound(now, silence)
-			require.Equal(t, now.Add(c.until), s.deadline)
-			require.GreaterOrEqual(t, s.stall, c.stall)
-			require.LessOrEqual(t, s.stall, c.most)
-		})
-	}
-}
-
-// TestPatience grows with the bytes, and does not overflow.
-func TestPatience(t *testing.T) {
-	require.Equal(t, leastTime, Patience(0))
-	require.Equal(t, leastTime+128*time.Second, Patience(1<<20))
-	require.Equal(t, leastTime+longest, Patience(1<<64-1))
 }
 
 // TestPortion: several slices fit what a slow rail may have in flight; a fast one, and one that was

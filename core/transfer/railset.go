@@ -1,22 +1,63 @@
 package transfer
 
 import (
+	"log/slog"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
+	"github.com/mooncake-go/mooncake/sdk/matrix"
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
 
+// outage is implemented by a path that can be down as a whole and recovers by itself, because its
+// transport runs in a process that was restarted.
+type outage interface {
+	Up() bool
+}
+
+// railSet is the rails of one path. Safe for concurrent use; calls are short.
+type railSet struct {
+	cfg    *Config
+	railed transport.Railed // nil for a path without rails
+	whole  outage           // a path without rails that can be down as a whole, else nil
+	log    *slog.Logger
+
+	asking sync.Mutex // held to ask the path, so that its answers are applied in their order
+
+	mu    sync.Mutex
+	list  []*rail
+	tiers tiers
+	turn  uint64
+	// fastest is the highest speed that was measured or promised, in bytes per second.
+	fastest float64
+}
+
+func newRailSet(cfg *Config, path transport.Path, here matrix.Matrix, log *slog.Logger) *railSet {
+	r := &railSet{cfg: cfg, tiers: tiers{affinity: cfg.PeerAffinity, here: here}, log: log}
+	if railed, ok := transport.As[transport.Railed](path); ok {
+		r.railed = railed
+		r.refresh()
+		return r
+	}
+	r.list = []*rail{{Rail: transport.Rail{Up: true}}}
+	if whole, ok := transport.As[outage](path); ok {
+		r.whole = whole
+		r.refresh()
+	}
+	return r
+}
+
 // refresh asks the path for its rails again.
-func (r *rails) refresh() {
+func (r *railSet) refresh() {
 	if r.railed == nil && r.whole == nil {
 		return
 	}
 	r.asking.Lock()
 	defer r.asking.Unlock()
 	if r.railed == nil {
-		r.turnTo(r.whole.Up())
+		r.setUp(r.whole.Up())
 		return
 	}
 	now := r.railed.Rails()
@@ -35,7 +76,7 @@ func (r *rails) refresh() {
 				continue
 			}
 			r.list = append(r.list, &rail{Rail: n, index: len(r.list), speed: speed{nominal: float64(n.Speed) / 8}})
-			r.tiers = nil
+			r.tiers.forget()
 			continue
 		}
 		w := r.list[i]
@@ -46,8 +87,8 @@ func (r *rails) refresh() {
 	}
 }
 
-// turnTo notes whether a link without rails is up.
-func (r *rails) turnTo(up bool) {
+// setUp notes whether a path without rails is up.
+func (r *railSet) setUp(up bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	w := r.list[0]
@@ -57,15 +98,23 @@ func (r *rails) turnTo(up bool) {
 	w.Up = up
 }
 
-// ailing reports whether a rail was paused or down, and is not whole again.
-func (r *rails) ailing() bool {
+// setTopology notes the topology of the peer.
+func (r *railSet) setTopology(there matrix.Matrix) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.tiers.there = there
+	r.tiers.forget()
+}
+
+// ailing reports whether a rail was paused or down and has not recovered completely.
+func (r *railSet) ailing() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.ContainsFunc(r.list, func(w *rail) bool { return w.health.share > 0 })
 }
 
-// drained forgets the back-pressure: what was under way ended, or time passed.
-func (r *rails) drained() {
+// drained forgets the back-pressure, because slices ended or time passed.
+func (r *railSet) drained() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, w := range r.list {
@@ -74,7 +123,7 @@ func (r *rails) drained() {
 }
 
 // spread is over how many rails a request is worth spreading.
-func (r *rails) spread() int {
+func (r *railSet) spread() int {
 	if r.railed == nil {
 		return 1
 	}
@@ -90,15 +139,8 @@ func (r *rails) spread() int {
 	return max(len(local), len(remote))
 }
 
-func add(names []string, name string) []string {
-	if slices.Contains(names, name) {
-		return names
-	}
-	return append(names, name)
-}
-
 // names lists the rails for an error.
-func (r *rails) names() string {
+func (r *railSet) names() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.railed == nil {
@@ -116,4 +158,38 @@ func (r *rails) names() string {
 		b.WriteString(w.Local + "-" + w.Remote)
 	}
 	return b.String()
+}
+
+// RailStats is a rail of a path, with its activity since the path was opened.
+type RailStats struct {
+	// ID is that of the transport, Local and Remote are the devices.
+	ID            uint16
+	Local, Remote string
+	// State is up, down (says the transport), paused (after errors), or returning.
+	State string
+	// Bytes and Slices arrived; Errors counts the slices that failed, and Pauses how often the
+	// rail was paused.
+	Bytes, Slices, Errors, Pauses uint64
+	// Inflight is the number of bytes in flight.
+	Inflight uint64
+	// Speed is the measured speed in bytes per second, 0 before it is known.
+	Speed float64
+}
+
+func (r *railSet) stats() []RailStats {
+	now := time.Now()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	out := make([]RailStats, 0, len(r.list))
+	for _, w := range r.list {
+		s := RailStats{
+			ID: uint16(w.ID), Local: w.Local, Remote: w.Remote, State: "down", Bytes: w.moved, Slices: w.ended, Errors: w.errors,
+			Pauses: w.health.pauses, Inflight: uint64(w.bytes), Speed: w.speed.mean,
+		}
+		if w.Up {
+			s.State = w.health.state(now)
+		}
+		out = append(out, s)
+	}
+	return out
 }

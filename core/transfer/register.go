@@ -1,72 +1,38 @@
 package transfer
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"log/slog"
+	"sync"
+	"time"
 
 	"github.com/mooncake-go/mooncake/core/memory"
 	"github.com/mooncake-go/mooncake/sdk/errs"
-	"github.com/mooncake-go/mooncake/sdk/matrix"
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
 
-// Memory is a piece of this process's memory to be registered.
-type Memory struct {
-	Bytes []byte
-	// FD is a descriptor of the shared memory that Bytes maps from FDOffset on, -1 for none.
-	FD       int
-	FDOffset int64
-	Location string
-	Access   transport.Access
-}
+// registerWidth bounds the regions that are registered at once.
+const registerWidth = 8
 
-// BlockMemory describes a block to Register.
-func BlockMemory(b *memory.Block, access transport.Access) Memory {
-	return Memory{Bytes: b.Bytes(), FD: b.FD(), FDOffset: b.Offset(), Location: b.Location(), Access: access}
-}
-
-// Register makes memory usable on every transport and returns the id to Deregister it by.
-// One transport that takes it is enough; the others are named in the log, at level debug
-// those that do not support such memory, since they say so themselves. InvalidParams
-// for empty memory and for an overlap with memory that is registered or about to be;
-// adjacent memory is fine. What peers may use they see after Publish.
-func (e *Engine) Register(ctx context.Context, m Memory) (transport.RegionID, error) {
-	e.join()
-	r, err := e.reserve(&m)
+// register makes memory usable on every transport that takes it.
+func (t *regions) register(ctx context.Context, m Memory) (transport.RegionID, error) {
+	t.carriers.join()
+	r, err := t.reserve(&m)
 	if err != nil {
 		return 0, err
 	}
-	if err := e.admit(ctx, r, &m); err != nil {
+	if err := t.admit(ctx, r); err != nil {
 		return 0, err
 	}
 	return r.id, nil
 }
 
-// reserve keeps others off a range of memory.
-func (e *Engine) reserve(m *Memory) (*region, error) {
-	if len(m.Bytes) == 0 {
-		return nil, errs.New(errs.InvalidParams, "transfer: register memory", "it is empty")
-	}
-	r := &region{
-		id: transport.RegionID(e.nextRegion.Add(1)), mem: m.Bytes, addr: memory.AddrOf(m.Bytes),
-		location: cmp.Or(m.Location, matrix.Wildcard), access: m.Access, keys: make([]keyring, len(e.carriers)),
-		fd: m.FD, offset: m.FDOffset,
-	}
-	return r, e.regions.add(r)
-}
-
-// forTransport is the region as transports have it.
-func (r *region) forTransport() transport.Region {
-	return transport.Region{ID: r.id, Mem: r.mem, FD: r.fd, FDOffset: r.offset, Location: r.location, Access: r.access}
-}
-
 // admit registers a reserved region with the transports, or gives it up.
-func (e *Engine) admit(ctx context.Context, r *region, m *Memory) error {
+func (t *regions) admit(ctx context.Context, r *region) error {
 	var failed error
 	taken, broken := 0, false
-	for i, c := range e.carriers {
+	for i, c := range t.carriers.list {
 		key, err := c.Transport.Register(ctx, r.forTransport())
 		if err != nil {
 			r.keys[i].later.Store(errs.ClassOf(err) != errs.ClassPermanent)
@@ -78,8 +44,8 @@ func (e *Engine) admit(ctx context.Context, r *region, m *Memory) error {
 		taken++
 	}
 	if taken == 0 {
-		e.regions.remove(r)
-		return errs.Wrap(errs.CodeOf(failed), "transfer: register "+memory.Human(uint64(len(m.Bytes))), failed)
+		t.remove(r)
+		return errs.Wrap(errs.CodeOf(failed), "transfer: register "+memory.Human(uint64(len(r.mem))), failed)
 	}
 	r.ready.Store(true)
 	if failed != nil {
@@ -87,31 +53,99 @@ func (e *Engine) admit(ctx context.Context, r *region, m *Memory) error {
 		if !broken {
 			level = slog.LevelDebug
 		}
-		e.log.Log(ctx, level, "memory is not registered with every transport", "bytes", len(m.Bytes), "error", failed)
+		t.log.Log(ctx, level, "memory is not registered with every transport", "bytes", len(r.mem), "error", failed)
 	}
 	return nil
 }
 
-// Deregister ends a region. It returns once neither a peer nor a copy within the process
-// touches the memory any more; on an error the memory must not be reused or freed.
-// InvalidParams for an unknown id.
-func (e *Engine) Deregister(ctx context.Context, id transport.RegionID) error {
-	r := e.regions.retire(id)
+// registerAll registers all of the list or nothing. Where some of it is open to peers, it calls
+// publish before it succeeds. Taking back may last for limit.
+func (t *regions) registerAll(ctx context.Context, list []Memory, limit time.Duration, publish func(context.Context) error) ([]transport.RegionID, error) {
+	t.carriers.join()
+	reserved := make([]*region, 0, len(list))
+	open := false
+	for i := range list {
+		r, err := t.reserve(&list[i])
+		if err != nil {
+			for _, r := range reserved {
+				t.remove(r)
+			}
+			return nil, err
+		}
+		reserved = append(reserved, r)
+		open = open || r.access&transport.AccessRemote != 0
+	}
+	failures := make([]error, len(reserved))
+	inParallel(len(reserved), func(i int) { failures[i] = t.admit(ctx, reserved[i]) })
+	err := errors.Join(failures...)
+	if err == nil && open {
+		err = publish(ctx)
+	}
+	if err == nil {
+		ids := make([]transport.RegionID, len(reserved))
+		for i, r := range reserved {
+			ids[i] = r.id
+		}
+		return ids, nil
+	}
+	// The caller's context may be the cause, so taking back has one of its own.
+	back, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
+	defer cancel()
+	for _, r := range reserved {
+		if r := t.retire(r.id); r != nil {
+			err = errors.Join(err, t.end(back, r))
+		}
+	}
+	return nil, errs.Wrap(errs.CodeOf(err), "transfer: register memory", err)
+}
+
+// deregister ends a region; InvalidParams for an unknown id.
+func (t *regions) deregister(ctx context.Context, id transport.RegionID) error {
+	r := t.retire(id)
 	if r == nil {
 		return errs.New(errs.InvalidParams, "transfer: deregister memory", "no region has the id %d", id)
 	}
-	return e.end(ctx, r)
+	return t.end(ctx, r)
 }
 
-// end ends a retired region. Until it is through, nothing else is registered over it.
-func (e *Engine) end(ctx context.Context, r *region) error {
-	defer e.regions.remove(r)
+// deregisterAll ends regions, and calls publish before their memory is closed to peers.
+func (t *regions) deregisterAll(ctx context.Context, ids []transport.RegionID, publish func(context.Context) error) error {
+	var failed error
+	var ending []*region
+	for _, id := range ids {
+		if r := t.retire(id); r != nil {
+			ending = append(ending, r)
+		} else {
+			failed = errors.Join(failed, errs.New(errs.InvalidParams, "transfer: deregister memory", "no region has the id %d", id))
+		}
+	}
+	failed = errors.Join(failed, publish(ctx))
+	failures := make([]error, len(ending))
+	inParallel(len(ending), func(i int) { failures[i] = t.end(ctx, ending[i]) })
+	failed = errors.Join(failed, errors.Join(failures...))
+	return errs.Wrap(errs.CodeOf(failed), "transfer: deregister memory", failed)
+}
+
+// close ends the regions that are left.
+func (t *regions) close(ctx context.Context) error {
+	var failed error
+	for _, r := range t.all() {
+		if r := t.retire(r.id); r != nil {
+			failed = errors.Join(failed, t.end(ctx, r))
+		}
+	}
+	return failed
+}
+
+// end ends a retired region. Until it returns, nothing else is registered over it.
+func (t *regions) end(ctx context.Context, r *region) error {
+	defer t.remove(r)
 	r.use.Lock()
 	r.gone = true
 	r.use.Unlock()
 	var failed error
-	for i, c := range e.carriers {
-		if !r.keys[i].has() {
+	for i, c := range t.carriers.list {
+		if !r.registered(i) {
 			continue
 		}
 		if err := c.Transport.Deregister(ctx, r.id); err != nil {
@@ -119,4 +153,18 @@ func (e *Engine) end(ctx context.Context, r *region) error {
 		}
 	}
 	return errs.Wrap(errs.CodeOf(failed), "transfer: deregister memory", failed)
+}
+
+// inParallel calls f for 0 to n-1, a few at once.
+func inParallel(n int, f func(int)) {
+	var wg sync.WaitGroup
+	turn := make(chan struct{}, registerWidth)
+	for i := range n {
+		turn <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-turn }()
+			f(i)
+		})
+	}
+	wg.Wait()
 }

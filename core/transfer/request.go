@@ -15,8 +15,6 @@ var ErrQuarantined = errors.New("the memory may still be touched by the failed o
 
 // What errors.Is finds in the errors of an Engine.
 var (
-	// ErrClosed is what a closed engine answers.
-	ErrClosed = errors.New("the transfer engine is closed")
 	// ErrTimeout: the deadline of the request passed.
 	ErrTimeout = errors.New("the deadline passed")
 	// ErrCanceled: the batch was cancelled.

@@ -26,7 +26,7 @@ func (g *group) failed(s *slice) {
 	class := errs.ClassOf(err)
 	switch {
 	case c.Status == transport.Quarantined:
-		g.e.stats.quarantined.Add(1)
+		g.d.quarantined.Add(1)
 		if class == errs.ClassTransientPeer {
 			g.shun(err)
 		}
@@ -53,13 +53,13 @@ func (g *group) failed(s *slice) {
 		return
 	}
 	s.attempts++
-	if s.attempts > g.e.cfg.Retries {
+	if s.attempts > g.d.cfg.Retries {
 		g.reject(s, errs.Wrap(errs.TransferFail, fmt.Sprintf("transfer: %s: given up after %d attempts", g.peer, s.attempts), err))
 		return
 	}
-	other := s.link.rails.exclude(s, class)
-	silent := g.silent(s)
-	if silent && (s.quiet || !other && s.rung+1 >= len(g.lane.links)) {
+	other := s.path.rails.exclude(&s.claim, class)
+	silent := s.silent()
+	if silent && (s.quiet || !other && s.rung+1 >= len(g.route.paths)) {
 		// Another attempt would take as long again; the caller may have another copy.
 		g.stalled(s)
 		g.recycle(s)
@@ -67,24 +67,24 @@ func (g *group) failed(s *slice) {
 		return
 	}
 	s.quiet = s.quiet || silent
-	g.e.stats.retries.Add(1)
+	g.d.retries.Add(1)
 	again := !silent && (class == errs.ClassTransientPath || class == errs.ClassUnknown)
 	switch {
-	case class == errs.ClassTransientPeer && (silent || s.rung+1 >= len(g.lane.links)):
-		s.toLink(len(g.lane.links))
+	case class == errs.ClassTransientPeer && (silent || s.rung+1 >= len(g.route.paths)):
+		s.toPath(len(g.route.paths))
 	case class == errs.ClassTransientPeer:
 		// What answers there for this transport may be gone while the peer is not.
-		g.p.miss(g.lane.gen)
-		s.toLink(s.rung + 1)
-		g.e.stats.failovers.Add(1)
-	case other && !s.link.dead.Load():
-		g.e.stats.reroutes.Add(1)
-	case again && !s.again && !s.link.dead.Load():
-		s.toLink(s.rung)
+		g.p.miss(g.route.gen)
+		s.toPath(s.rung + 1)
+		g.d.failovers.Add(1)
+	case other && !s.path.dead.Load():
+		g.d.reroutes.Add(1)
+	case again && !s.again && !s.path.dead.Load():
+		s.toPath(s.rung)
 		s.again = true
 	default:
-		s.toLink(s.rung + 1)
-		g.e.stats.failovers.Add(1)
+		s.toPath(s.rung + 1)
+		g.d.failovers.Add(1)
 	}
 	s.result = transport.Completion{Err: err}
 	g.push(s)
@@ -106,7 +106,7 @@ func (g *group) exhausted(s *slice, missing bool) {
 	}
 	if !g.renewed {
 		g.renewed = true
-		g.p.renew(g.lane.gen)
+		g.p.renew(g.route.gen)
 		err := g.attach()
 		if err == nil {
 			g.push(s)
@@ -116,7 +116,7 @@ func (g *group) exhausted(s *slice, missing bool) {
 	} else {
 		g.p.failed(cause)
 	}
-	g.lost = true
+	g.silentPeer = true
 	g.recycle(s)
 	g.endAll(errs.WithClass(errs.ClassTransientPeer, "transfer: "+g.peer, errs.Wrap(errs.TransferFail, "", cause)))
 }
@@ -138,20 +138,10 @@ func (g *group) unknown(s *slice) {
 	g.reject(s, errs.WithClass(errs.ClassTransientPeer, "", err))
 }
 
-// silent reports whether a slice ran out of time while nothing came over its link, although
-// this process was there to see it.
-func (g *group) silent(s *slice) bool {
-	if s.stall > 0 { // The transport knows, and has seen to the process.
-		return errs.Is(s.result.Err, errs.RPCTimeout) && time.Since(s.started) >= s.stall && s.link.lastOK.Load() < int64(time.Since(g.e.born)-s.stall)
-	}
-	late := time.Since(s.deadline)
-	return late >= 0 && late < asleep && s.link.lastOK.Load() < int64(s.started.Sub(g.e.born))
-}
-
 // shun notes, once for the group, that the peer does not answer.
 func (g *group) shun(err error) {
-	if !g.lost {
-		g.lost = true
+	if !g.silentPeer {
+		g.silentPeer = true
 		g.p.failed(err)
 	}
 }
@@ -159,10 +149,10 @@ func (g *group) shun(err error) {
 // stalled notes a peer that was silent for a while worth mentioning: a caller in a hurry
 // says nothing about its peer.
 func (g *group) stalled(s *slice) {
-	if g.lost || time.Since(s.started) < g.e.cfg.CoolDown || !g.silent(s) {
+	if g.silentPeer || time.Since(s.started) < g.d.cfg.CoolDown || !s.silent() {
 		return
 	}
-	g.lost = true
+	g.silentPeer = true
 	g.p.failed(s.result.Err)
 	g.p.stale()
 }

@@ -9,48 +9,28 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
 
-// join tells the transports the name of this process, once.
-func (e *Engine) join() {
-	e.joined.Do(func() {
-		for i := range e.carriers {
-			if u, ok := e.carriers[i].upstream(); ok {
-				u.Join(e.dir.LocalName())
-			}
-		}
-	})
-}
-
-func (c *Carrier) upstream() (transport.Upstream, bool) {
-	return transport.As[transport.Upstream](c.Transport)
-}
-
-// Descriptor is what peers need to reach the memory that is open to them: upstream's
+// descriptor is what peers need to reach the memory that is open to them: upstream's
 // segment descriptor, of which the first transport that knows it decides the protocol, and
 // the side key of our own nodes.
-func (e *Engine) Descriptor() *metadata.Descriptor {
-	e.join()
+func (p *publisher) descriptor() *metadata.Descriptor {
+	p.carriers.join()
 	d := &metadata.Descriptor{
-		Name:            e.dir.LocalName(),
-		Life:            e.id,
+		Name:            p.dir.LocalName(),
+		Life:            p.id,
 		TCPProtoVersion: 1,
 		Timestamp:       metadata.Timestamp(time.Now()),
 	}
-	var open []*region
-	for _, r := range e.regions.all() {
-		if r.access&transport.AccessRemote != 0 && r.ready.Load() {
-			open = append(open, r)
-		}
-	}
-	for i := range e.carriers {
-		c := &e.carriers[i]
-		e.renewKeys(i, open)
+	open := p.regions.open()
+	for i := range p.carriers.list {
+		c := &p.carriers.list[i]
+		p.regions.renewKeys(i, open)
 		if u, ok := c.upstream(); ok {
-			e.describe(d, u.Segment())
+			p.describe(d, u.Segment())
 		}
 		ep := c.Transport.Endpoint()
 		te := metadata.TransportEndpoint{Name: c.Name, Blob: ep.Blob, Incarnation: ep.Incarnation}
 		for _, r := range open {
-			if key := r.keys[i].get(); key != nil {
+			if key := r.keyOn(i); key != nil {
 				te.Regions = append(te.Regions, metadata.RegionKey{Addr: r.addr, Length: uint64(len(r.mem)), Key: key, Location: r.location})
 			}
 		}
@@ -66,7 +46,7 @@ func (e *Engine) Descriptor() *metadata.Descriptor {
 }
 
 // describe adds what one transport says.
-func (e *Engine) describe(d *metadata.Descriptor, s transport.Segment) {
+func (p *publisher) describe(d *metadata.Descriptor, s transport.Segment) {
 	if s.DataPort != 0 && d.TCPDataPort == 0 {
 		d.TCPDataPort, d.TCPProtoVersion = s.DataPort, s.DataVersion
 	}
@@ -88,19 +68,19 @@ func (e *Engine) describe(d *metadata.Descriptor, s transport.Segment) {
 		d.Buffers = append(d.Buffers, metadata.Buffer{Name: name, Addr: b.Addr, Length: b.Length, RKeys: b.RKeys, LKeys: b.LKeys})
 	}
 	if len(s.Devices) > 0 {
-		d.Matrix = e.published(s)
+		d.Matrix = p.ranking(s)
 	}
 }
 
-// published is the topology over exactly the devices that are published: upstream's nodes
+// ranking is the topology over exactly the devices that are published: upstream's nodes
 // count on the two sets being equal.
-func (e *Engine) published(s transport.Segment) json.RawMessage {
-	m := e.topology
+func (p *publisher) ranking(s transport.Segment) json.RawMessage {
+	m := p.topology
 	if s.Matrix != nil {
 		if own, err := matrix.Parse(s.Matrix); err == nil {
 			m = own
 		} else {
-			e.log.Warn("the topology that a transport reports is left out", "protocol", s.Protocol, "error", err)
+			p.log.Warn("the topology that a transport reports is left out", "protocol", s.Protocol, "error", err)
 		}
 	}
 	names := make([]string, 0, len(s.Devices))
@@ -114,17 +94,8 @@ func (e *Engine) published(s transport.Segment) json.RawMessage {
 	}
 	raw, err := json.Marshal(m.Only(names))
 	if err != nil {
-		e.log.Warn("the topology is left out", "error", err)
+		p.log.Warn("the topology is left out", "error", err)
 		return nil
 	}
 	return raw
-}
-
-// ranking is the topology that a peer published; empty where it is none.
-func ranking(raw json.RawMessage) matrix.Matrix {
-	m, err := matrix.Parse(raw)
-	if err != nil { // It only costs speed.
-		return matrix.Matrix{}
-	}
-	return m
 }

@@ -5,63 +5,47 @@ import (
 	"time"
 
 	"github.com/mooncake-go/mooncake/core/memory"
-	"github.com/mooncake-go/mooncake/sdk/transport"
+	"github.com/mooncake-go/mooncake/sdk/errs"
+	"github.com/mooncake-go/mooncake/sdk/matrix"
 )
 
-// slice is one operation's worth of a request. It belongs to its group's goroutine, but
-// for the time it is under way: then to the link's reaper, which hands it back through
-// the group's channel.
+// slice is the part of a request that one op carries. It belongs to the goroutine of its group,
+// except while the op is in flight.
 type slice struct {
-	group *group
-	job   *job
-	kind  transport.OpKind
-	local []byte
-	addr  uint64
-	home  *region // that holds all of local, nil for none
+	op
+	job  *job
+	home *region // that holds all of the local memory, nil for none
 
-	link     *link
-	gen      uint64 // of the lane that rung counts in
-	epoch    uint64 // of the lane
-	rung     int    // index of the link among the lane's
-	again    bool   // tried twice on this link
-	quiet    bool   // ran into its deadline before, while nothing arrived
-	force    bool   // goes over a paused rail, since there is nothing else
-	held     bool   // its share of the link's window is taken
+	path     *peerPath
+	gen      uint64 // of the route that rung counts in
+	epoch    uint64 // of the route
+	rung     int    // index of the path in the route
+	again    bool   // tried twice on this path
+	quiet    bool   // an earlier attempt ran into its deadline while nothing arrived
+	held     bool   // its share of the path's window is taken
 	attempts int
-	remote   remote
-	staging  *memory.Buffer
-	started  time.Time
-	deadline time.Time
-	stall    time.Duration // how long the path may move nothing; 0 where its transport cannot tell
-	eta      time.Duration // how long it was expected to take when it was added to its rail
-	crowded  bool          // no rail can move it soon enough
-	waiting  time.Time     // since when every rail of the link is down
-
-	way    *rail  // that the slice is counted on
-	queued int64  // bytes under way on it when the slice was added, with the slice's
-	tried  bitset // rails of the link that failed
-
-	result transport.Completion
+	waiting  time.Time // since when every rail of the path is down
 }
 
-// memory is what the transport touches: the caller's, or the staging buffer.
-func (s *slice) memory() []byte {
-	if s.staging != nil {
-		return s.staging.Bytes()
+// places are where the memory of the slice is.
+func (s *slice) places() places {
+	at := places{local: matrix.Wildcard, remote: matrix.Locate(s.remote.location, s.remote.length, s.addr-s.remote.addr)}
+	if s.home != nil {
+		at.local = matrix.Locate(s.home.location, uint64(len(s.home.mem)), memory.AddrOf(s.local)-s.home.addr)
 	}
-	return s.local
+	return at
 }
 
 // leastStall is the part of the time to a deadline in which a path has to move something: a
-// peer that is silent is to be told from one that is late, also for callers in a hurry.
+// silent peer is told from a late one also for callers with short deadlines.
 const leastStall = 7.0 / 8
 
 // bound sets the limits of an attempt that begins now. Where the transport tells a slow path from
-// a silent one, its silence ends the attempt; elsewhere the time that silence and the bytes before
-// it may take.
+// a silent one, its silence ends the attempt. Elsewhere the attempt ends after the time that silence
+// and the bytes before it may take.
 func (s *slice) bound(now time.Time, silence time.Duration) {
 	s.started, s.deadline, s.stall = now, s.job.deadline, 0
-	if s.link.carrier.Stalls {
+	if s.path.carrier.Stalls {
 		s.stall = max(min(silence, time.Duration(leastStall*float64(s.deadline.Sub(now)))), 1)
 		return
 	}
@@ -70,42 +54,25 @@ func (s *slice) bound(now time.Time, silence time.Duration) {
 	}
 }
 
-// end is called by the reaper, once for each time the slice was under way. It never
-// blocks: the channel has room for all slices a group has under way.
-func (s *slice) end(c transport.Completion) {
-	s.result = c
-	s.group.done <- s
-}
+// asleep is how late this process may notice that a time has come before it has to assume
+// that it did not run: the machine was paused, or is overloaded. That nothing arrived
+// meanwhile says nothing about a peer.
+const asleep = time.Second
 
-// settle ends the use of a staging buffer after the operation ended. The buffer of a read
-// that may still be written is never lent again; the caller's memory is safe then, so that
-// the read may be tried again. What is in doubt of a write is the peer's memory only.
-func (g *group) settle(s *slice) {
-	switch b := s.staging; {
-	case b == nil:
-		return
-	case s.kind == transport.Read && s.result.Status == transport.Quarantined:
-		g.e.stats.quarantined.Add(1)
-		s.result.Status = transport.Failed
-	default:
-		if s.kind == transport.Read && s.result.Status == transport.OK {
-			copy(s.local, b.Bytes())
-		}
-		b.Release()
+// silent reports whether the attempt ran out of time while nothing arrived over its path, although
+// this process was running.
+func (s *slice) silent() bool {
+	if s.stall > 0 { // The transport knows, and has checked that the process ran.
+		return errs.Is(s.result.Err, errs.RPCTimeout) && time.Since(s.started) >= s.stall && s.path.silentSince(time.Now().Add(-s.stall))
 	}
-	s.staging = nil
+	late := time.Since(s.deadline)
+	return late >= 0 && late < asleep && s.path.silentSince(s.started)
 }
 
-// toLink points the slice at another link of the lane.
-func (s *slice) toLink(rung int) {
+// toPath points the slice at another path of the route.
+func (s *slice) toPath(rung int) {
 	s.rung, s.again, s.force, s.waiting, s.tried = rung, false, false, time.Time{}, bitset{}
 }
-
-// bitset is a set of small numbers.
-type bitset [maxRails / 64]uint64
-
-func (b *bitset) has(i int) bool { return b[i/64]&(1<<(i%64)) != 0 }
-func (b *bitset) add(i int)      { b[i/64] |= 1 << (i % 64) }
 
 var (
 	errConnecting = errors.New("there is no connection yet")

@@ -15,28 +15,6 @@ func (s *sum) add(value uint32, n, rest int) {
 	s.covered += n
 }
 
-// Sums reports whether a request to a peer that asks for its checksum will get one, as far as
-// can be told now.
-func (e *Engine) Sums(peer string) bool {
-	if peer == e.dir.LocalName() {
-		return true
-	}
-	e.mu.Lock()
-	p := e.peers[peer]
-	e.mu.Unlock()
-	if p == nil {
-		return false
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, l := range p.links {
-		if !l.dead.Load() {
-			return l.sums != nil && l.sums.Sums()
-		}
-	}
-	return false
-}
-
 // result is how the task ended, which it has.
 func (t *task) result() Result {
 	r := Result{Err: t.err, Done: t.done}

@@ -4,54 +4,60 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/mooncake-go/mooncake/core/memory"
 	"github.com/mooncake-go/mooncake/sdk/matrix"
 )
 
 // maxPlaces bounds the remembered pairs of places; a peer can name any number.
 const maxPlaces = 256
 
-// places are where the memory of a slice is, here and there.
+// places are where the memory of a slice is, locally and at the peer.
 type places struct{ local, remote string }
 
 // tiered is a rail, by its index, with its tier for a pair of places.
 type tiered struct{ rail, tier uint8 }
 
-// tiersOf returns the rails for a slice, the lowest tier first: the lowest tier that has a
-// rail in order is used.
+// tiers ranks the rails of a path for pairs of places and remembers the rankings. The lock of the
+// set of rails guards it.
+type tiers struct {
+	affinity    map[string][]string // Config.PeerAffinity
+	here, there matrix.Matrix       // the topologies of this machine and of the peer
+	known       map[places][]tiered
+}
+
+// forget drops the rankings, because the rails or a topology changed.
+func (t *tiers) forget() { t.known = nil }
+
+// of returns the rails for a slice, the lowest tier first: the lowest tier that has a rail in
+// order is used.
 //
-//	0  a near device here paired with a near device there
+//	0  a near local device paired with a near device of the peer
 //	1  near devices on both sides, in another pairing
 //	2  one side near
 //	3  any
 //
 // Pairing keeps 8 devices on either side at 8 rails where 64 would do the same: every rail
 // is a connection. Devices of one name are a pair, since equal machines name their devices
-// alike; the others are paired in their order. The caller holds r.mu.
-func (r *rails) tiersOf(s *slice) []tiered {
-	at := places{local: matrix.Wildcard, remote: matrix.Locate(s.remote.location, s.remote.length, s.addr-s.remote.addr)}
-	if s.home != nil {
-		at.local = matrix.Locate(s.home.location, uint64(len(s.home.mem)), memory.AddrOf(s.local)-s.home.addr)
-	}
-	if t, ok := r.tiers[at]; ok {
-		return t
+// alike; the others are paired in their order.
+func (t *tiers) of(at places, list []*rail) []tiered {
+	if known, ok := t.known[at]; ok {
+		return known
 	}
 	var here, there []string
-	for _, w := range r.list {
+	for _, w := range list {
 		here, there = add(here, w.Local), add(there, w.Remote)
 	}
-	here, there = nearest(r.here, at.local, here), nearest(r.there, at.remote, there)
+	here, there = nearest(t.here, at.local, here), nearest(t.there, at.remote, there)
 	pairs := pair(here, there)
-	if r.cfg.PeerAffinity != nil {
+	if t.affinity != nil {
 		pairs = nil
 		for _, h := range here {
-			for _, t := range r.cfg.PeerAffinity[h] {
-				pairs = append(pairs, [2]string{h, t})
+			for _, peer := range t.affinity[h] {
+				pairs = append(pairs, [2]string{h, peer})
 			}
 		}
 	}
-	t := make([]tiered, 0, len(r.list))
-	for i, w := range r.list {
+	ranked := make([]tiered, 0, len(list))
+	for i, w := range list {
 		tier := uint8(3)
 		nearHere, nearThere := slices.Contains(here, w.Local), slices.Contains(there, w.Remote)
 		switch {
@@ -62,18 +68,18 @@ func (r *rails) tiersOf(s *slice) []tiered {
 		case nearHere || nearThere:
 			tier = 2
 		}
-		t = append(t, tiered{uint8(i), tier})
+		ranked = append(ranked, tiered{uint8(i), tier})
 	}
-	slices.SortStableFunc(t, func(a, b tiered) int { return cmp.Compare(a.tier, b.tier) })
-	if r.tiers == nil || len(r.tiers) >= maxPlaces {
-		r.tiers = map[places][]tiered{}
+	slices.SortStableFunc(ranked, func(a, b tiered) int { return cmp.Compare(a.tier, b.tier) })
+	if t.known == nil || len(t.known) >= maxPlaces {
+		t.known = map[places][]tiered{}
 	}
-	r.tiers[at] = t
-	return t
+	t.known[at] = ranked
+	return ranked
 }
 
-// nearest returns those of the devices that are best for a place: all where nothing is
-// known of it.
+// nearest returns those of the devices that are best for a place: all of them where nothing is
+// known about it.
 func nearest(m matrix.Matrix, place string, devices []string) []string {
 	ranked := m.Rank(place, devices)
 	var near []string
@@ -118,9 +124,10 @@ func pair(here, there []string) [][2]string {
 	return pairs
 }
 
-// setThere gives the peer's topology.
-func (r *rails) setThere(m matrix.Matrix) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.there, r.tiers = m, nil
+// add appends a name that is not in the list yet.
+func add(names []string, name string) []string {
+	if slices.Contains(names, name) {
+		return names
+	}
+	return append(names, name)
 }

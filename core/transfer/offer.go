@@ -2,41 +2,44 @@ package transfer
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"slices"
 
 	"github.com/mooncake-go/mooncake/core/metadata"
 	"github.com/mooncake-go/mooncake/sdk/errs"
+	"github.com/mooncake-go/mooncake/sdk/matrix"
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
 
 // offer is a way to a peer: one of our transports, where to dial, what to import.
 type offer struct {
 	carrier  *Carrier
+	index    int // of the carrier
 	endpoint transport.Endpoint
 	regions  []metadata.RegionKey
 }
 
 // offers lists the ways to a peer, best first: those of our own protocol where both sides
 // have it, else those of upstream's. The error says what was wrong with others.
-func (e *Engine) offers(ctx context.Context, name string, d *metadata.Descriptor) ([]offer, error) {
+func (e *peerEnv) offers(ctx context.Context, name string, d *metadata.Descriptor) ([]offer, error) {
 	var out []offer
-	for i := range e.carriers {
-		c := &e.carriers[i]
+	for i := range e.carriers.list {
+		c := &e.carriers.list[i]
 		t := slices.IndexFunc(d.Transports, func(t metadata.TransportEndpoint) bool { return t.Name == c.Name })
 		if t >= 0 {
 			te := &d.Transports[t]
-			out = append(out, offer{c, transport.Endpoint{Blob: te.Blob, Incarnation: te.Incarnation}, te.Regions})
+			out = append(out, offer{c, i, transport.Endpoint{Blob: te.Blob, Incarnation: te.Incarnation}, te.Regions})
 		}
 	}
 	if len(out) > 0 {
 		return out, nil
 	}
-	e.join()
+	e.carriers.join()
 	var failed error
 	var at *metadata.Address
-	for i := range e.carriers {
-		c := &e.carriers[i]
+	for i := range e.carriers.list {
+		c := &e.carriers.list[i]
 		u, ok := c.upstream()
 		if !ok {
 			continue
@@ -54,7 +57,7 @@ func (e *Engine) offers(ctx context.Context, name string, d *metadata.Descriptor
 			failed = errors.Join(failed, errs.WithClass(errs.ClassOf(err), "transport/"+c.Name, err))
 			continue
 		}
-		o.carrier = c
+		o.carrier, o.index = c, i
 		out = append(out, o)
 	}
 	return out, failed
@@ -62,7 +65,7 @@ func (e *Engine) offers(ctx context.Context, name string, d *metadata.Descriptor
 
 // address is where the handshake daemon of a node listens; without a port where that is
 // not known.
-func (e *Engine) address(ctx context.Context, name string) metadata.Address {
+func (e *peerEnv) address(ctx context.Context, name string) metadata.Address {
 	if p, ok := e.dir.(metadata.Peers); ok {
 		a, err := p.Address(ctx, name)
 		if err == nil {
@@ -108,24 +111,11 @@ func translate(u transport.Upstream, name string, at metadata.Address, d *metada
 	return o, nil
 }
 
-// HandleConnection answers a request of a node of upstream to set up a connection; it is
-// made for the handshake daemon. Both are JSON. NotSupported without a transport that
-// takes such requests.
-func (e *Engine) HandleConnection(ctx context.Context, request []byte) ([]byte, error) {
-	e.join()
-	var err error = errs.New(errs.NotSupported, "", "no transport of this process does it")
-	for i := range e.carriers {
-		u, ok := e.carriers[i].upstream()
-		if !ok {
-			continue
-		}
-		answer, refused := u.Accept(ctx, request)
-		if refused == nil {
-			return answer, nil
-		}
-		if !errs.Is(refused, errs.NotSupported) {
-			err = refused
-		}
+// topologyOf is the topology that a peer published; empty where it is none.
+func topologyOf(raw json.RawMessage) matrix.Matrix {
+	m, err := matrix.Parse(raw)
+	if err != nil { // It only costs speed.
+		return matrix.Matrix{}
 	}
-	return nil, errs.Wrap(errs.CodeOf(err), "transfer: set up a connection", err)
+	return m
 }
