@@ -5,24 +5,54 @@ import (
 	"errors"
 	"log/slog"
 	"sync"
+	"time"
 
+	"github.com/mooncake-go/mooncake/core/memory"
 	"github.com/mooncake-go/mooncake/core/metadata"
+	"github.com/mooncake-go/mooncake/core/transfer/carrier"
+	"github.com/mooncake-go/mooncake/core/transfer/dispatch"
+	"github.com/mooncake-go/mooncake/core/transfer/lifetime"
+	"github.com/mooncake-go/mooncake/core/transfer/path"
+	"github.com/mooncake-go/mooncake/core/transfer/peer"
+	"github.com/mooncake-go/mooncake/core/transfer/publish"
+	"github.com/mooncake-go/mooncake/core/transfer/region"
+	"github.com/mooncake-go/mooncake/core/transfer/request"
+	"github.com/mooncake-go/mooncake/core/transfer/settings"
 	"github.com/mooncake-go/mooncake/sdk/errs"
+	"github.com/mooncake-go/mooncake/sdk/matrix"
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
 
+// Deps is what an Engine works with.
+type Deps struct {
+	Directory metadata.Directory
+	// Carriers are the transports, best first. At least one.
+	Carriers []carrier.Carrier
+	// Staging is for transports that move registered memory only: bytes from elsewhere go
+	// through it. Its memory is registered by who made it. Nil without such a transport.
+	Staging *memory.Pool
+	// Topology says which devices are near which memory; empty makes all alike.
+	Topology matrix.Matrix
+	Log      *slog.Logger
+}
+
+// BlockMemory describes a block to Register.
+func BlockMemory(b *memory.Block, access transport.Access) region.Memory {
+	return region.Memory{Bytes: b.Bytes(), FD: b.FD(), FDOffset: b.Offset(), Location: b.Location(), Access: access}
+}
+
 // Engine moves bytes. Safe for concurrent use.
 type Engine struct {
-	cfg        Config
+	cfg        settings.Config
 	dir        metadata.Directory
 	log        *slog.Logger
-	life       *lifetime
-	carriers   *carrierSet
-	regions    *regions
-	env        pathEnv
-	peers      *peers
-	dispatcher dispatcher
-	publisher  *publisher
+	life       *lifetime.Lifetime
+	carriers   *carrier.Set
+	regions    *region.Table
+	env        path.Env
+	peers      *peer.Table
+	dispatcher dispatch.Dispatcher
+	publisher  *publish.Publisher
 	batches    batches
 	notes      notes
 	watched    sync.Once
@@ -30,21 +60,21 @@ type Engine struct {
 
 // New makes an engine. It acquires nothing; the carriers' transports must be started
 // before memory is registered.
-func New(cfg Config, deps Deps) (*Engine, error) {
+func New(cfg settings.Config, deps Deps) (*Engine, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
 	if deps.Directory == nil || len(deps.Carriers) == 0 || deps.Log == nil {
 		return nil, errs.New(errs.InvalidParams, "transfer: make engine", "a directory, a logger and at least one transport are needed")
 	}
-	e := &Engine{cfg: cfg, dir: deps.Directory, log: deps.Log, life: newLifetime()}
-	e.carriers = &carrierSet{list: deps.Carriers, localName: e.dir.LocalName()}
-	e.regions = newRegions(e.carriers, e.log)
-	e.env.cfg, e.env.topology, e.env.log, e.env.life = &e.cfg, deps.Topology, e.log, e.life
-	e.peers = newPeers(&peerEnv{pathEnv: &e.env, dir: e.dir, carriers: e.carriers, connecting: e.watch})
+	e := &Engine{cfg: cfg, dir: deps.Directory, log: deps.Log, life: lifetime.New()}
+	e.carriers = &carrier.Set{List: deps.Carriers, LocalName: e.dir.LocalName()}
+	e.regions = region.NewTable(e.carriers, e.log)
+	e.env.Cfg, e.env.Topology, e.env.Log, e.env.Life = &e.cfg, deps.Topology, e.log, e.life
+	e.peers = peer.NewTable(&peer.Env{Env: &e.env, Dir: e.dir, Carriers: e.carriers, Connecting: e.watch})
 	d := &e.dispatcher
-	d.cfg, d.localName, d.peers, d.regions, d.staging, d.log, d.life = &e.cfg, e.dir.LocalName(), e.peers, e.regions, deps.Staging, e.log, e.life
-	e.publisher = newPublisher(e.dir, e.carriers, e.regions, deps.Topology, e.log)
+	d.Cfg, d.LocalName, d.Peers, d.Regions, d.Staging, d.Log, d.Life = &e.cfg, e.dir.LocalName(), e.peers, e.regions, deps.Staging, e.log, e.life
+	e.publisher = publish.New(e.dir, e.carriers, e.regions, deps.Topology, e.log)
 	e.batches.init()
 	e.notes.limit = cfg.MaxNotifications
 	return e, nil
@@ -57,14 +87,14 @@ func (e *Engine) LocalName() string { return e.dir.LocalName() }
 // it cancels batches and gives them a few seconds. It closes the paths and ends the regions
 // that are left. Transports are stopped after it. Repeatable.
 func (e *Engine) Close(ctx context.Context) error {
-	e.life.refuse()
-	left := e.peers.removeAll()
-	err := e.life.end(ctx, ErrClosed, grace, func(ctx context.Context) {
+	e.life.Refuse()
+	left := e.peers.RemoveAll()
+	err := e.life.End(ctx, lifetime.ErrClosed, path.Grace, func(ctx context.Context) {
 		for _, p := range left {
-			p.close(ctx)
+			p.Close(ctx)
 		}
 	})
-	return errs.Wrap(errs.Internal, "transfer: close", errors.Join(err, e.regions.close(ctx)))
+	return errs.Wrap(errs.Internal, "transfer: close", errors.Join(err, e.regions.Close(ctx)))
 }
 
 // Register makes memory usable on every transport and returns the id to Deregister it by.
@@ -72,55 +102,55 @@ func (e *Engine) Close(ctx context.Context) error {
 // those that do not support such memory, since they say so themselves. InvalidParams
 // for empty memory and for an overlap with memory that is registered or about to be;
 // adjacent memory is fine. Peers see the memory after Publish.
-func (e *Engine) Register(ctx context.Context, m Memory) (transport.RegionID, error) {
-	return e.regions.register(ctx, m)
+func (e *Engine) Register(ctx context.Context, m region.Memory) (transport.RegionID, error) {
+	return e.regions.Register(ctx, m)
 }
 
 // Deregister ends a region. It returns once neither a peer nor a copy within the process
 // touches the memory any more; on an error the memory must not be reused or freed.
 // InvalidParams for an unknown id.
 func (e *Engine) Deregister(ctx context.Context, id transport.RegionID) error {
-	return e.regions.deregister(ctx, id)
+	return e.regions.Deregister(ctx, id)
 }
 
 // RegisterBatch registers all of the list or nothing: when one range is refused or the
 // directory does not accept the descriptor, it takes back what was registered. It publishes once,
 // unless nothing of it is open to peers. The ids are in the order of the list.
-func (e *Engine) RegisterBatch(ctx context.Context, list []Memory) ([]transport.RegionID, error) {
-	return e.regions.registerAll(ctx, list, e.cfg.ConnectTimeout, e.Publish)
+func (e *Engine) RegisterBatch(ctx context.Context, list []region.Memory) ([]transport.RegionID, error) {
+	return e.regions.RegisterAll(ctx, list, e.cfg.ConnectTimeout, e.Publish)
 }
 
 // DeregisterBatch ends regions and publishes once, before their memory is closed to peers.
 // It goes on after a failure; the error joins them all. The memory of a region that the error
 // names must not be reused.
 func (e *Engine) DeregisterBatch(ctx context.Context, ids []transport.RegionID) error {
-	return e.regions.deregisterAll(ctx, ids, e.publisher.republish)
+	return e.regions.DeregisterAll(ctx, ids, e.publisher.Republish)
 }
 
 // Publish makes the memory that is open to peers known in the directory. From then on the
 // engine publishes again by itself when a transport's part changes, until Withdraw.
 func (e *Engine) Publish(ctx context.Context) error {
 	e.watch()
-	return e.publisher.publish(ctx)
+	return e.publisher.Publish(ctx)
 }
 
 // Withdraw takes back what is published.
-func (e *Engine) Withdraw(ctx context.Context) error { return e.publisher.withdraw(ctx) }
+func (e *Engine) Withdraw(ctx context.Context) error { return e.publisher.Withdraw(ctx) }
 
 // Published reports whether the directory holds this process's current descriptor, as far
 // as peers depend on it. An error means that the directory could not be asked.
-func (e *Engine) Published(ctx context.Context) (bool, error) { return e.publisher.published(ctx) }
+func (e *Engine) Published(ctx context.Context) (bool, error) { return e.publisher.Published(ctx) }
 
 // Descriptor is what peers need to reach the memory that is open to them: upstream's
 // segment descriptor, whose protocol is that of the first transport that speaks one of upstream's,
 // and the side key of the nodes of this project.
-func (e *Engine) Descriptor() *metadata.Descriptor { return e.publisher.descriptor() }
+func (e *Engine) Descriptor() *metadata.Descriptor { return e.publisher.Descriptor() }
 
 // HandleConnection answers a request of a node of upstream to set up a connection; it is
 // made for the handshake daemon. Both are JSON. NotSupported without a transport that
 // takes such requests.
 func (e *Engine) HandleConnection(ctx context.Context, request []byte) ([]byte, error) {
-	return e.carriers.accept(ctx, request)
+	return e.carriers.Accept(ctx, request)
 }
 
 // Sync fetches the descriptor of a peer anew, of every known peer for "". Transfers go on
@@ -129,14 +159,14 @@ func (e *Engine) Sync(ctx context.Context, name string) error {
 	if name == e.dir.LocalName() {
 		return nil
 	}
-	return e.peers.sync(ctx, name)
+	return e.peers.Sync(ctx, name)
 }
 
 // Revive ends the time for which a peer that failed is backed off, for a caller that has
 // heard that it is back. The next request to it asks the directory anew.
 func (e *Engine) Revive(name string) {
-	if p := e.peers.find(name); p != nil {
-		p.revive()
+	if p := e.peers.Find(name); p != nil {
+		p.Revive()
 	}
 }
 
@@ -146,6 +176,32 @@ func (e *Engine) Sums(peer string) bool {
 	if peer == e.dir.LocalName() {
 		return true
 	}
-	p := e.peers.find(peer)
-	return p != nil && p.computesChecksums()
+	p := e.peers.Find(peer)
+	return p != nil && p.ComputesChecksums()
+}
+
+// Transfer moves all requests in parallel and answers for each, in their order.
+//
+// It returns when no buffer of a request is touched any more, except where the result
+// says ErrQuarantined. When the context ends, nothing more is submitted, but what is under
+// way is waited for: up to the request's deadline, and a few seconds more for a transport
+// that does not keep deadlines. A peer that does not answer delays its own requests only.
+//
+// Requests of one call must not overlap where they write.
+func (e *Engine) Transfer(ctx context.Context, reqs []request.Request) []request.Result {
+	return e.TransferTo(ctx, reqs, make([]request.Result, 0, len(reqs)))
+}
+
+// TransferTo is Transfer that appends the answers to dst, for callers who use its memory
+// again. To one peer it allocates nothing then.
+func (e *Engine) TransferTo(ctx context.Context, reqs []request.Request, dst []request.Result) []request.Result {
+	if !e.life.Begin() {
+		r := request.Result{Err: errs.Wrap(errs.TransferFail, "transfer", lifetime.ErrClosed), Done: time.Now()}
+		for range reqs {
+			dst = append(dst, r)
+		}
+		return dst
+	}
+	defer e.life.Finish()
+	return e.dispatcher.Transfer(ctx, reqs, dst)
 }

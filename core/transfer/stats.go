@@ -3,6 +3,8 @@ package transfer
 import (
 	"cmp"
 	"slices"
+
+	"github.com/mooncake-go/mooncake/core/transfer/rail"
 )
 
 // Stats counts what an engine did since it was made.
@@ -27,7 +29,7 @@ type Stats struct {
 
 // Stats returns the counts.
 func (e *Engine) Stats() Stats {
-	s := &e.dispatcher.counters
+	s := &e.dispatcher.Counters
 	e.notes.mu.Lock()
 	dropped := e.notes.dropped
 	e.notes.mu.Unlock()
@@ -36,8 +38,8 @@ func (e *Engine) Stats() Stats {
 	e.batches.mu.Unlock()
 	return Stats{
 		DroppedNotifications: dropped, Batches: open,
-		ReadBytes: s.read.Load(), WrittenBytes: s.wrote.Load(), LocalCopies: s.localCopies.Load(), StagedBytes: s.staged.Load(),
-		Retries: s.retries.Load(), Reroutes: s.reroutes.Load(), Failovers: s.failovers.Load(), Quarantined: s.quarantined.Load(), Stray: e.env.stray.Load(),
+		ReadBytes: s.Read.Load(), WrittenBytes: s.Wrote.Load(), LocalCopies: s.LocalCopies.Load(), StagedBytes: s.Staged.Load(),
+		Retries: s.Retries.Load(), Reroutes: s.Reroutes.Load(), Failovers: s.Failovers.Load(), Quarantined: s.Quarantined.Load(), Stray: e.env.Stray.Load(),
 	}
 }
 
@@ -47,7 +49,7 @@ type PathStats struct {
 	// Dead: the path ended; the next request connects anew.
 	Dead bool
 	// Rails are those of the path; one without names where the transport has none.
-	Rails []RailStats
+	Rails []rail.Stats
 }
 
 // DeviceLoad is a device of this machine over all peers.
@@ -63,9 +65,9 @@ type DeviceLoad struct {
 // Paths lists all paths, ordered by peer and then by preference.
 func (e *Engine) Paths() []PathStats {
 	var out []PathStats
-	for _, p := range e.peers.known() {
-		for _, w := range p.current() {
-			out = append(out, PathStats{Peer: p.name, Transport: w.carrier.Name, Dead: w.dead.Load(), Rails: w.rails.stats()})
+	for _, p := range e.peers.Known() {
+		for _, w := range p.Current() {
+			out = append(out, PathStats{Peer: p.Name, Transport: w.Carrier.Name, Dead: w.Dead.Load(), Rails: w.Rails.Stats()})
 		}
 	}
 	slices.SortStableFunc(out, func(a, b PathStats) int { return cmp.Compare(a.Peer, b.Peer) })

@@ -19,41 +19,41 @@ const (
 // time the engine has to do with peers until it is closed.
 func (e *Engine) watch() {
 	e.watched.Do(func() {
-		for i := range e.carriers.list {
-			c := &e.carriers.list[i]
+		for i := range e.carriers.List {
+			c := &e.carriers.List[i]
 			if ch, ok := transport.As[transport.Changing](c.Transport); ok {
-				e.life.spawn(func() { e.follow(i, ch.Changed()) })
+				e.life.Spawn(func() { e.follow(i, ch.Changed()) })
 			}
 		}
 		if e.cfg.RefreshInterval > 0 {
-			e.life.spawn(e.keepFresh)
+			e.life.Spawn(e.keepFresh)
 		}
 	})
 }
 
 // follow reads the rails again and publishes anew after each change of a transport.
 func (e *Engine) follow(i int, changed <-chan struct{}) {
-	c := &e.carriers.list[i]
+	c := &e.carriers.List[i]
 	for {
 		select {
-		case <-e.life.connecting.Done():
+		case <-e.life.Connecting.Done():
 			return
 		case <-changed:
 		}
-		e.peers.reread(c)
-		if !e.life.sleep(settleTime) {
+		e.peers.Reread(c)
+		if !e.life.Sleep(settleTime) {
 			return
 		}
 		select {
 		case <-changed:
-			e.peers.reread(c)
+			e.peers.Reread(c)
 		default:
 		}
 		wait := 2 * settleTime
 		for try := 1; ; try++ {
-			ctx, cancel := context.WithTimeout(e.life.connecting, e.cfg.ConnectTimeout)
-			e.regions.catchUp(ctx, i)
-			err := e.publisher.republish(ctx)
+			ctx, cancel := context.WithTimeout(e.life.Connecting, e.cfg.ConnectTimeout)
+			e.regions.CatchUp(ctx, i)
+			err := e.publisher.Republish(ctx)
 			cancel()
 			if err == nil {
 				break
@@ -63,7 +63,7 @@ func (e *Engine) follow(i int, changed <-chan struct{}) {
 					"transport", c.Name, "error", err)
 				break
 			}
-			if !e.life.sleep(wait) {
+			if !e.life.Sleep(wait) {
 				return
 			}
 			wait *= 2
@@ -73,8 +73,8 @@ func (e *Engine) follow(i int, changed <-chan struct{}) {
 
 // keepFresh fetches the descriptors of all known peers at intervals.
 func (e *Engine) keepFresh() {
-	for e.life.sleep(e.cfg.RefreshInterval) {
-		if err := e.peers.refresh(e.life.connecting); err != nil && e.life.connecting.Err() == nil {
+	for e.life.Sleep(e.cfg.RefreshInterval) {
+		if err := e.peers.Refresh(e.life.Connecting); err != nil && e.life.Connecting.Err() == nil {
 			e.log.Warn("descriptors of peers were not refreshed", "error", err)
 		}
 	}
