@@ -68,7 +68,7 @@ func TestConfigRefuses(t *testing.T) {
 	}
 }
 
-// TestFlow: what is under way stays within its bound, which moves with how long pieces take.
+// TestFlow: what is in flight stays within its bound, which moves with how long chunks take.
 func TestFlow(t *testing.T) {
 	var f flow
 	now, rtt := newClock(), 50*ms

@@ -48,19 +48,19 @@ func lossOf(c *quicgo.Conn) uint16 {
 // link from one another. p.mu is held.
 func (p *path) most() int {
 	cfg := &p.n.cfg
-	sum, lanes, slow := 0, 0, false
-	for _, l := range p.lanes {
+	sum, conns, slow := 0, 0, false
+	for _, l := range p.conns {
 		if l.up && l.proven {
 			sum += int(l.loss)
-			lanes++
+			conns++
 			slow = slow || l.flow.slow()
 		}
 	}
-	if lanes > 0 && sum/lanes >= lossyFrom {
+	if conns > 0 && sum/conns >= lossyFrom {
 		return max(cfg.ConnectionsPerPeer, cfg.ConnectionsLossy)
 	}
 	if slow {
-		return min(cfg.ConnectionsPerPeer, len(p.lanes))
+		return min(cfg.ConnectionsPerPeer, len(p.conns))
 	}
 	return cfg.ConnectionsPerPeer
 }

@@ -116,7 +116,7 @@ func TestNothingLeft(t *testing.T) {
 		eventually(t, "links end with their last user", func() bool {
 			client.mu.Lock()
 			defer client.mu.Unlock()
-			return len(client.links) == 0 && len(client.paths) == 0
+			return client.rails.Len() == 0 && len(client.paths) == 0
 		})
 		live := w.Live(os.Getpid())
 		require.Equal(t, 2, live["mr"], "one region on two devices")

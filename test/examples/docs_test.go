@@ -17,7 +17,7 @@ import (
 // of the examples, or of what `mooncake plugins new` writes, to the letter.
 func TestDocumentationShowsTheExamples(t *testing.T) {
 	var code []string
-	for _, root := range []string{"../../examples", "../../cmd/mooncake/cli/scaffold/templates"} {
+	for _, root := range []string{"../../examples", "../../cmd/mooncake/cli/plugins/scaffold/templates"} {
 		require.NoError(t, filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 			if err != nil || d.IsDir() || !slices.Contains([]string{".go", ".json", ".tmpl"}, filepath.Ext(path)) {
 				return err

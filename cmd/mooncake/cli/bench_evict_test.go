@@ -7,9 +7,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/mooncake-go/mooncake/cmd/mooncake/internal/command"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/mooncake-go/mooncake/cmd/mooncake/internal/command"
 )
 
 const smallTrace = "../../../core/bench/evictsim/testdata/small.jsonl"

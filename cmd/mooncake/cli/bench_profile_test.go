@@ -8,9 +8,10 @@ import (
 	"testing"
 
 	"github.com/google/pprof/profile"
-	"github.com/mooncake-go/mooncake/cmd/mooncake/internal/command"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/mooncake-go/mooncake/cmd/mooncake/internal/command"
 )
 
 // TestBenchProfile: a second of each load over a real pool, in files that their readers can

@@ -9,13 +9,13 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/mooncake-go/mooncake/cmd/mooncake/builtin"
+	"github.com/mooncake-go/mooncake/cmd/mooncake/internal/clitest"
 	"github.com/mooncake-go/mooncake/cmd/mooncake/internal/command"
 )
 
 func testEnv() (e *env, stdout, stderr *bytes.Buffer) {
-	stdout, stderr = new(bytes.Buffer), new(bytes.Buffer)
-	return &env{&command.Env{Builtins: builtin.Plugins(), Stdin: strings.NewReader(""), Stdout: stdout, Stderr: stderr, Program: "mooncake", Version: version}}, stdout, stderr
+	inner, stdout, stderr := clitest.New()
+	return &env{inner}, stdout, stderr
 }
 
 func run(e *env, args []string) int { return Run(e.Env, args) }

@@ -1,8 +1,6 @@
 package cli
 
 import (
-	"net"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -16,13 +14,6 @@ import (
 	"github.com/mooncake-go/mooncake/cmd/mooncake/internal/command"
 	"github.com/mooncake-go/mooncake/core/config"
 )
-
-// poolOf names the pool whose admin port has this address.
-func poolOf(t *testing.T, admin net.Addr) []string {
-	host, port, err := net.SplitHostPort(admin.String())
-	require.NoError(t, err)
-	return []string{"--master", host + ":50051", "--metrics_port", port}
-}
 
 // TestOneWayToNameThePool: what asks the admin port and what calls the master find the same
 // pool: a flag goes before the environment, the environment before the file.
@@ -76,17 +67,6 @@ func TestTheHelpNamesThePool(t *testing.T) {
 		assert.Contains(t, help, config.MasterUsage, verb)
 		assert.NotContains(t, help, "--admin_address", verb)
 	}
-}
-
-// TestTheEarlierFlagStillWorks, and says what takes its place, beside the answer.
-func TestTheEarlierFlagStillWorks(t *testing.T) {
-	port := &adminPort{answers: map[string][]string{"GET /api/v1/why": {`{"success":true,"data":{"key":"k","fate":"readable","object":{"creator":"0-5"}}}`}}}
-	srv := httptest.NewServer(port)
-	defer srv.Close()
-	e, stdout, stderr := testEnv()
-	assert.Equal(t, command.ExitOK, run(e, []string{"mooncake", "why", "k", "--admin_address", srv.Listener.Addr().String()}))
-	assert.NotContains(t, stdout.String(), "deprecated")
-	assert.Contains(t, stderr.String(), "name the pool with --master")
 }
 
 // TestUnknownFlagsNameTheNearest: each flag of each verb, with two letters swapped.

@@ -11,6 +11,14 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/mooncake-go/mooncake/cmd/mooncake/cli/admin"
+	"github.com/mooncake-go/mooncake/cmd/mooncake/cli/certs"
+	"github.com/mooncake-go/mooncake/cmd/mooncake/cli/client"
+	configverbs "github.com/mooncake-go/mooncake/cmd/mooncake/cli/config"
+	"github.com/mooncake-go/mooncake/cmd/mooncake/cli/demo"
+	"github.com/mooncake-go/mooncake/cmd/mooncake/cli/machine"
+	"github.com/mooncake-go/mooncake/cmd/mooncake/cli/plugins"
+	"github.com/mooncake-go/mooncake/cmd/mooncake/cli/serve"
 	"github.com/mooncake-go/mooncake/cmd/mooncake/internal/command"
 	"github.com/mooncake-go/mooncake/core/config"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
@@ -73,6 +81,8 @@ func Run(e *command.Env, args []string) int {
 }
 
 func (e *env) root() *cobra.Command {
+	clients := client.New(e.Env)
+	clients.AddCommand(serve.Client(e.Env))
 	root := command.Group(&cobra.Command{
 		Use:   "mooncake",
 		Short: "A pool of memory for the KV cache of LLM inference",
@@ -89,8 +99,9 @@ Try it on this machine:  mooncake demo`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	},
-		e.masterCmd(), e.metadataCmd(), e.storeCmd(), e.clientCmd(), e.whyCmd(), e.adminCmd(),
-		e.pluginsCmd(), e.certsCmd(), e.configCmd(), e.demoCmd(), e.workerCmd(), e.benchCmd(), e.doctorCmd(), e.topologyCmd(), e.hicacheSizingCmd(), e.versionCmd(),
+		serve.Master(e.Env), serve.Metadata(e.Env), serve.Store(e.Env), clients, admin.NewWhy(e.Env), admin.New(e.Env),
+		plugins.New(e.Env), certs.New(e.Env), configverbs.New(e.Env), demo.New(e.Env), demo.NewWorker(e.Env), e.benchCmd(),
+		machine.Doctor(e.Env), machine.Topology(e.Env), machine.HicacheSizing(e.Env), e.versionCmd(),
 		&cobra.Command{Use: "exit-codes", Short: "What the exit codes mean", Long: command.ExitHelp},
 	)
 	e.AddVersion(root)

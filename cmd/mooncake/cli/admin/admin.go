@@ -1,0 +1,195 @@
+// Package admin has the verbs that ask the admin port of a master: admin and why.
+package admin
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/mooncake-go/mooncake/cmd/mooncake/internal/command"
+	"github.com/mooncake-go/mooncake/cmd/mooncake/internal/output"
+	"github.com/mooncake-go/mooncake/core/api/rest"
+	"github.com/mooncake-go/mooncake/core/config"
+	"github.com/mooncake-go/mooncake/core/master/metrics"
+)
+
+// verbs makes the commands of this package. Its fields are their common flags.
+type verbs struct {
+	*command.Env
+	address string // of the admin port, for scripts of earlier releases; otherwise the pool names it
+	timeout time.Duration
+	format  output.Format
+}
+
+func (e *verbs) register(cmd *cobra.Command) {
+	f := cmd.PersistentFlags()
+	config.RegisterPoolFlags(f)
+	f.StringVar(&e.address, "admin_address", "", "host:port of the master's admin port")
+	f.Lookup("admin_address").Hidden = true
+	f.DurationVar(&e.timeout, "timeout", 10*time.Second, "limit for each answer of the master")
+	output.Flag(f, &e.format, "", output.Text, output.JSON)
+}
+
+// ask calls do with a client of the admin port. The context ends when the user interrupts.
+func (e *verbs) ask(cmd *cobra.Command, do func(context.Context, *rest.Client) error) error {
+	if e.timeout <= 0 {
+		return command.Usagef("--timeout is %s, must be above 0", e.timeout)
+	}
+	address, err := e.find(cmd)
+	if err != nil {
+		return command.Usage(err)
+	}
+	c, err := rest.NewClient(address, e.timeout)
+	if err != nil {
+		return command.Usage(err)
+	}
+	defer c.Close()
+	ctx, stop := command.UntilInterrupted(cmd.Context())
+	defer stop()
+	return do(ctx, c)
+}
+
+// find returns the address of the admin port.
+func (e *verbs) find(cmd *cobra.Command) (string, error) {
+	if e.address == "" {
+		return config.LoadPool(cmd.Flags(), e.Environ)
+	}
+	fmt.Fprintln(cmd.ErrOrStderr(), "warning: --admin_address is deprecated: name the pool with --master HOST:PORT, and its admin port with --metrics_port if that is not 9003")
+	return e.address, nil
+}
+
+// show writes v as JSON, or as text does.
+func (e *verbs) show(v any, text func(io.Writer)) error {
+	return output.Print(e.Stdout, e.format, v, text)
+}
+
+// New makes the verb admin and the verbs below it.
+func New(env *command.Env) *cobra.Command {
+	e := &verbs{Env: env}
+	cmd := command.Group(&cobra.Command{
+		Use:   "admin",
+		Short: "Show and change a running pool: segments, drains, tenants, tasks",
+		Long: `Uses the admin port of a running master. The port has no authentication: every process that
+reaches it can do all of this. Name the pool as for a client: with --master, with
+MOONCAKE_MASTER, or in a configuration file.`,
+		Example: `  mooncake admin segments
+  mooncake admin drain start 10.0.0.7:12300 --wait
+  mooncake admin tenants set team-a 200GB --master 10.0.0.1:50051`,
+	}, e.segmentsCmd(), e.summaryCmd(), e.drainCmd(), e.tenantsCmd(), e.tasksCmd(), e.removeAllCmd())
+	e.register(cmd)
+	return cmd
+}
+
+func (e *verbs) segmentsCmd() *cobra.Command {
+	return &cobra.Command{
+		Use:   "segments",
+		Short: "List the mounted segments, how full they are, and how the master rates them",
+		Long: `Lists every mounted segment. WEIGHT is the share of new objects that a segment gets in
+comparison with a healthy one. It falls at once when the node is silent, slow or fails
+transfers, and recovers gradually. UNTIL is the time at which a graceful unmount becomes final.`,
+		Example: `  mooncake admin segments
+  mooncake admin segments -o json`,
+		Args: command.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return e.ask(cmd, func(ctx context.Context, c *rest.Client) error {
+				list, err := c.Segments(ctx)
+				if err != nil {
+					return err
+				}
+				return e.show(list, func(w io.Writer) { writeSegments(w, list) })
+			})
+		},
+	}
+}
+
+func writeSegments(w io.Writer, list []rest.Segment) {
+	if len(list) == 0 {
+		fmt.Fprintln(w, "no segment is mounted; start a store: mooncake store")
+		return
+	}
+	t := output.NewColumns("SEGMENT", "STATUS", "USED", "SIZE", "FULL", "WEIGHT", "PROTOCOL", "UNTIL")
+	for _, s := range list {
+		full, until := 0.0, ""
+		if s.Size > 0 {
+			full = 100 * float64(s.Used) / float64(s.Size)
+		}
+		if s.Deadline != nil {
+			until = s.Deadline.Format(time.RFC3339)
+		}
+		t.Row(strconv.Quote(s.Name), s.Status, metrics.Bytes(s.Used), metrics.Bytes(s.Size), fmt.Sprintf("%.1f%%", full), fmt.Sprintf("%.2f", s.Weight), s.Protocol, until)
+	}
+	_ = t.Write(w) // The writer keeps the error.
+}
+
+func (e *verbs) summaryCmd() *cobra.Command {
+	return &cobra.Command{
+		Use:   "summary",
+		Short: "Show what the pool holds now and what it has done since the master started",
+		Example: `  mooncake admin summary
+  mooncake admin summary -o json`,
+		Args: command.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return e.ask(cmd, func(ctx context.Context, c *rest.Client) error {
+				f, err := c.Figures(ctx)
+				if err != nil {
+					return err
+				}
+				return e.show(f, func(w io.Writer) { writeFigures(w, f) })
+			})
+		},
+	}
+}
+
+func writeFigures(w io.Writer, f rest.Figures) {
+	now, total := f.Now, f.Total
+	share := func(part, of float64) string {
+		if of <= 0 {
+			return "-"
+		}
+		return fmt.Sprintf("%.1f%%", 100*part/of)
+	}
+	bytes := func(n float64) string { return metrics.Bytes(uint64(max(0, n))) }
+	fmt.Fprintf(w, "%s, %s\n", f.Role, f.State)
+	fmt.Fprintf(w, "memory     %s of %s (%s), %s held back\n", bytes(now["used_bytes"]), bytes(now["capacity_bytes"]),
+		share(now["used_bytes"], now["capacity_bytes"]), bytes(now["staging_bytes"]))
+	fmt.Fprintf(w, "objects    %.0f, %.0f readable, %.0f softly pinned\n", now["keys"], now["readable_keys"], now["soft_pinned_keys"])
+	fmt.Fprintf(w, "clients    %.0f\n", now["clients"])
+	fmt.Fprintf(w, "reads      %.0f keys, %s found\n", total["keys_read"], share(total["keys_hit"], total["keys_read"]))
+	fmt.Fprintf(w, "evicted    %.0f objects, %s\n", total["evicted_keys"], bytes(total["evicted_bytes"]))
+	fmt.Fprintf(w, "no room    %.0f puts\n", total["allocations_failed"])
+	fmt.Fprintf(w, "tasks      %.0f wait, %.0f under way\n", now["tasks_pending"], now["tasks_processing"])
+}
+
+func (e *verbs) removeAllCmd() *cobra.Command {
+	var tenant string
+	var force, yes bool
+	cmd := &cobra.Command{
+		Use:   "remove-all",
+		Short: "Remove every object of the pool, or of one tenant",
+		Long: `Removes every object that no client is reading. With --force it also removes objects that are
+being read; their readers get a miss. The objects cannot be restored, so --yes is required.`,
+		Example: `  mooncake admin remove-all --yes
+  mooncake admin remove-all --tenant team-a --force --yes`,
+		Args: command.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if !yes {
+				return command.Usagef("this removes the objects permanently; give --yes to confirm")
+			}
+			return e.ask(cmd, func(ctx context.Context, c *rest.Client) error {
+				n, err := c.RemoveAll(ctx, tenant, force)
+				if err != nil {
+					return err
+				}
+				return e.show(map[string]int{"removed": n}, func(w io.Writer) { fmt.Fprintf(w, "removed %d\n", n) })
+			})
+		},
+	}
+	cmd.Flags().StringVar(&tenant, "tenant", "", "only this tenant's objects (default: all tenants)")
+	cmd.Flags().BoolVar(&force, "force", false, "also remove objects that are being read")
+	cmd.Flags().BoolVar(&yes, "yes", false, "confirm the removal")
+	return cmd
+}

@@ -1,0 +1,139 @@
+package demo
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"maps"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/mooncake-go/mooncake/cmd/mooncake/internal/command"
+	"github.com/mooncake-go/mooncake/core/app"
+	"github.com/mooncake-go/mooncake/core/bench/demo"
+	"github.com/mooncake-go/mooncake/core/config"
+	"github.com/mooncake-go/mooncake/core/memory"
+	"github.com/mooncake-go/mooncake/core/model"
+	"github.com/mooncake-go/mooncake/core/observe"
+	"github.com/mooncake-go/mooncake/core/pluginhost"
+	"github.com/mooncake-go/mooncake/core/store"
+	"github.com/mooncake-go/mooncake/core/transfer"
+	"github.com/mooncake-go/mooncake/sdk/plugin"
+)
+
+// NewWorker makes the verb of a worker process of the demo, which reads its job from standard
+// input and writes events to standard output.
+func NewWorker(e *command.Env) *cobra.Command {
+	return &cobra.Command{
+		Use:    "demo-worker",
+		Short:  "A worker process of the demo",
+		Hidden: true,
+		Args:   command.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			job, err := demo.ReadJob(e.Stdin)
+			if err != nil {
+				return command.Usage(err)
+			}
+			loaded, err := config.Load(config.Options{Role: config.RoleClient, PluginDefaults: e.PluginDefaults()})
+			if err != nil {
+				return err
+			}
+			cfg := loaded.Config
+			cfg.Store.MasterServerAddress, cfg.Store.MetadataServer = job.Master, job.Metadata
+			cfg.Store.LocalHostname, cfg.Store.Checksum = "127.0.0.1", job.Checksum
+			if job.Protocol != "" {
+				cfg.Store.Protocol, cfg.Store.Transports = job.Protocol, []string{job.Protocol}
+				cfg.Plugins.Transport = map[string]config.Plugin{job.Protocol: transportEntry(cfg, job)}
+			}
+			cfg.Plugins.Dirs = job.PluginDirs
+			cfg.Admin.Socket = config.SocketOn // It shows in `plugins list` like the rest of the pool.
+			log, err := observe.NewLogger(e.Stderr, "info", "text")
+			if err != nil {
+				return err
+			}
+			ctx, stop := command.UntilInterrupted(cmd.Context())
+			defer stop()
+			c, err := app.OpenClient(ctx, cfg, e.Builtins, app.ClientOptions{Log: log, AllocWait: job.AllocWait})
+			if err != nil {
+				return err
+			}
+			err = job.Serve(ctx, &demoPool{c: c.Store, client: c}, e.Stdout)
+			return errors.Join(err, c.Close(context.WithoutCancel(ctx)))
+		},
+	}
+}
+
+// transportEntry returns the configured entry of the demo's transport with the mode of the job.
+func transportEntry(cfg config.Config, job demo.Job) config.Plugin {
+	entry := cfg.Plugins.Get(plugin.ID{Kind: plugin.KindTransport, Name: job.Protocol})
+	entry.Mode, entry.Required = cmp.Or(job.TransportMode, entry.Mode), true
+	if len(job.Transport) > 0 {
+		settings := maps.Clone(entry.Config)
+		if settings == nil {
+			settings = map[string]any{}
+		}
+		for k, v := range job.Transport {
+			settings[k] = v
+		}
+		entry.Config = settings
+	}
+	return entry
+}
+
+// demoPool makes a store client the pool of a worker.
+type demoPool struct {
+	c      *store.Client
+	client *app.Client
+}
+
+// Plugins implements worker.Plugged.
+func (p *demoPool) Plugins() []pluginhost.Instance { return p.client.Plugins() }
+
+// Exist implements worker.Pool.
+func (p *demoPool) Exist(ctx context.Context, keys []string) ([]bool, error) {
+	out := make([]bool, len(keys))
+	for i, r := range p.c.BatchExist(ctx, keys) {
+		if r.Err != nil {
+			return nil, r.Err
+		}
+		out[i] = r.Value
+	}
+	return out, nil
+}
+
+// GetInto implements worker.Pool.
+func (p *demoPool) GetInto(ctx context.Context, keys []string, dst [][]byte) []error {
+	out := make([]error, len(keys))
+	for i, r := range p.c.BatchGetInto(ctx, keys, dst) {
+		out[i] = r.Err
+	}
+	return out
+}
+
+// PutFrom implements worker.Pool.
+func (p *demoPool) PutFrom(ctx context.Context, keys []string, src [][]byte) []error {
+	return p.c.BatchPut(ctx, keys, src, model.DefaultReplicateConfig())
+}
+
+// Buffer implements worker.Pool with one block of registered memory.
+func (p *demoPool) Buffer(n, size int) (pages [][]byte, release func(), err error) {
+	block, err := memory.Allocate(uint64(n)*uint64(size), memory.Options{Name: "mooncake-demo-pages"})
+	if err != nil {
+		return nil, nil, err
+	}
+	mem := block.Bytes()
+	if err := p.c.RegisterMemory(context.Background(), transfer.BlockMemory(block, 0)); err != nil {
+		return nil, nil, errors.Join(err, block.Close())
+	}
+	for i := range n {
+		pages = append(pages, mem[i*size:(i+1)*size:(i+1)*size])
+	}
+	return pages, func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		if err := p.c.UnregisterBuffer(ctx, mem); err == nil {
+			_ = block.Close() // The process ends next, so no caller needs the error.
+		}
+	}, nil
+}
