@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// mostKnocking bounds the connections in the middle of their handshake; from manyKnocking
-	// on, who knocks must prove its address first.
+	// maxHandshakes bounds the connections in the middle of their handshake. From crowdedFrom on, a
+	// peer that begins one must prove its address first.
 	maxHandshakes = 512
 	crowdedFrom   = 32
 )
@@ -29,8 +29,8 @@ var errCrowded = errors.New("too many connections")
 
 type handshakeKey struct{}
 
-// knock is called for each connection that begins. What it returns tells welcome and the
-// end of the connection apart.
+// beginHandshake is called for each connection that begins. The context that it returns tells
+// welcome that the handshake was counted.
 func (n *node) beginHandshake(ctx context.Context, _ *quicgo.ClientInfo) (context.Context, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

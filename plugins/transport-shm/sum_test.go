@@ -10,7 +10,7 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
 
-// TestSums: an operation that asks for it is summed up, however many workers share it.
+// TestSums: an operation that asks for it is checksummed, however many workers share it.
 func TestSums(t *testing.T) {
 	const size = 5 << 20
 	r := newPair(t, size, func(c *Config) { c.Workers, c.SliceBytes = 3, 64<<10 })

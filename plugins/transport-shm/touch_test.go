@@ -27,7 +27,7 @@ func TestTouched(t *testing.T) {
 	})
 }
 
-// TestFirstTouch: large pieces bring their pages in before they are copied, also at the end of
+// TestFirstTouch: large chunks bring their pages in before they are copied, also at the end of
 // a region that begins and ends within a page.
 func TestFirstTouch(t *testing.T) {
 	const size = 1<<20 + 5000

@@ -18,12 +18,13 @@ const (
 	maxBlob       = 4 << 10
 )
 
+// ErrBlob is in every error about bytes that are no endpoint or key.
 var ErrBlob = errors.New("malformed")
 
-// fingerprint is the SHA-256 of a certificate, zero for none.
+// Fingerprint is the SHA-256 of a certificate, zero for none.
 type Fingerprint [32]byte
 
-// endpoint is the content of transport.Endpoint.Blob.
+// Endpoint is the content of transport.Endpoint.Blob.
 type Endpoint struct {
 	Incarnation uint64
 	Addrs       []string // host:port, in the order to try
@@ -36,6 +37,7 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 func checksum(b []byte) uint32 { return crc32.Checksum(b, castagnoli) }
 
+// Encode returns the blob of the endpoint.
 func (e Endpoint) Encode() []byte {
 	le := binary.LittleEndian
 	b := le.AppendUint32(nil, endpointMagic)
@@ -48,6 +50,7 @@ func (e Endpoint) Encode() []byte {
 	return le.AppendUint32(b, checksum(b))
 }
 
+// DecodeEndpoint reads a blob. An endpoint has one form.
 func DecodeEndpoint(b []byte) (Endpoint, error) {
 	const head = 4 + 8 + 32 + 1
 	le := binary.LittleEndian
@@ -80,7 +83,7 @@ func DecodeEndpoint(b []byte) (Endpoint, error) {
 	return e, nil
 }
 
-// remoteKey is the content of transport.Key.
+// Key is the content of transport.Key.
 type Key struct {
 	Incarnation uint64
 	Region      uint64
@@ -89,6 +92,7 @@ type Key struct {
 	Access      transport.Access
 }
 
+// Encode returns the key as peers get it.
 func (k *Key) Encode() transport.Key {
 	b := make([]byte, keySize)
 	le := binary.LittleEndian
@@ -102,6 +106,7 @@ func (k *Key) Encode() transport.Key {
 	return b
 }
 
+// DecodeKey reads a key.
 func DecodeKey(b []byte) (Key, error) {
 	le := binary.LittleEndian
 	if len(b) != keySize || le.Uint32(b) != keyMagic || le.Uint32(b[52:]) != checksum(b[:52]) {

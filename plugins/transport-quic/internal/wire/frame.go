@@ -10,7 +10,7 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/transport/regionkit"
 )
 
-// alpn is the protocol that both sides of the TLS handshake name. Its number changes with
+// ALPN is the protocol that both sides of the TLS handshake name. Its number changes with
 // the format of requests.
 const ALPN = "mooncake-quic/1"
 
@@ -39,7 +39,7 @@ const (
 	FrameError FrameType = 5 // answers either: nothing will be touched for it any more
 )
 
-// request opens a stream.
+// Request opens a stream.
 type Request struct {
 	Type        FrameType
 	Length      uint32
@@ -51,7 +51,7 @@ type Request struct {
 	Patience uint32
 }
 
-// answer is what comes back on the stream of a request.
+// Answer is what comes back on the stream of a request.
 type Answer struct {
 	Type   FrameType
 	Reason Reason
@@ -65,7 +65,7 @@ type Answer struct {
 // ErrFrame says that bytes are not a header of this protocol.
 var ErrFrame = errors.New("not a frame of this protocol")
 
-// put encodes r into the first RequestSize bytes of b.
+// Put encodes r into the first RequestSize bytes of b.
 func (r *Request) Put(b []byte) {
 	_ = b[RequestSize-1]
 	le := binary.LittleEndian
@@ -80,7 +80,7 @@ func (r *Request) Put(b []byte) {
 	clear(b[52:RequestSize])
 }
 
-// decode reads a request from the first RequestSize bytes of b. Every error wraps ErrFrame.
+// Decode reads a request from the first RequestSize bytes of b. Every error wraps ErrFrame.
 func (r *Request) Decode(b []byte) error {
 	if err := checkHead(b, RequestSize); err != nil {
 		return err
@@ -109,7 +109,7 @@ func (r *Request) Decode(b []byte) error {
 	return nil
 }
 
-// put encodes a into the first AnswerSize bytes of b.
+// Put encodes a into the first AnswerSize bytes of b.
 func (a *Answer) Put(b []byte) {
 	_ = b[AnswerSize-1]
 	le := binary.LittleEndian
@@ -121,7 +121,7 @@ func (a *Answer) Put(b []byte) {
 	le.PutUint16(b[14:], a.Loss)
 }
 
-// decode reads an answer from the first AnswerSize bytes of b. Every error wraps ErrFrame.
+// Decode reads an answer from the first AnswerSize bytes of b. Every error wraps ErrFrame.
 func (a *Answer) Decode(b []byte) error {
 	if err := checkHead(b, AnswerSize); err != nil {
 		return err

@@ -5,7 +5,7 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/x/transportkit"
 )
 
-// reason is why a peer refused a request or closed a connection. As the latter it is the
+// Reason is why a peer refused a request or closed a connection. As the latter it is the
 // application error code of QUIC.
 type Reason uint8
 
@@ -53,17 +53,18 @@ var refusals = []transportkit.Refusal{
 	},
 }
 
+// Info returns how callers see the reason.
 func (r Reason) Info() transportkit.Refusal {
 	return transportkit.RefusalOf(refusals, r, errs.ClassUnknown)
 }
 
-// answer makes the answer that refuses a request.
+// Answer makes the answer that refuses a request.
 func (r Reason) Answer() Answer {
 	i := r.Info()
 	return Answer{Type: FrameError, Reason: r, Class: i.Class, Code: i.Code}
 }
 
-// refusal is the error that a FrameError stands for. A code or class that this version
+// Refusal is the error that a FrameError stands for. A code or class that this version
 // does not know counts as unknown.
 func (a *Answer) Refusal(op string) error {
 	return a.Reason.Info().As(a.Code, a.Class).Error(op)

@@ -7,36 +7,37 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/mooncake-go/mooncake/plugins/transport-shm/internal/wire"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
 
-// read takes the peer's messages until the link is lost.
-func (l *link) read() {
+// read takes the peer's messages until the connection is lost.
+func (l *clientConn) read() {
 	err := l.welcome()
 	for err == nil {
-		var m message
+		var m wire.Message
 		var fd int
 		if m, fd, err = l.recv(); err == nil {
 			err = l.handle(&m, fd)
-			closeFD(fd)
+			wire.CloseFD(fd)
 		}
 	}
 	l.p.mu.Lock()
 	defer l.p.mu.Unlock()
 	l.lose(err)
 	l.silent = true
-	l.rouse()
+	l.wakeWriter()
 }
 
 // recv is conn.recv, with an error that says what it means for operations.
-func (l *link) recv() (message, int, error) {
-	m, fd, err := l.conn.recv()
+func (l *clientConn) recv() (wire.Message, int, error) {
+	m, fd, err := l.conn.Receive()
 	if errors.Is(err, unix.ECONNRESET) {
-		m, fd, err = l.conn.recv() // The error comes before the messages that are there.
+		m, fd, err = l.conn.Receive() // The error comes before the messages that are there.
 	}
-	var bad errMessage
-	var version errVersion
+	var bad wire.ErrMessage
+	var version wire.ErrVersion
 	switch {
 	case err == nil:
 		return m, fd, nil
@@ -44,7 +45,7 @@ func (l *link) recv() (message, int, error) {
 		err = errs.WithClass(errs.ClassTransientPath, l.p.Name(), errs.Wrap(errs.NotSupported, "", err))
 	case errors.As(err, &bad):
 		err = errs.WithClass(errs.ClassTransientPath, l.p.Name(), errs.Wrap(errs.TransferFail, "the peer sent", err))
-	case ended(err):
+	case wire.Ended(err):
 		err = errs.WithClass(errs.ClassTransientPeer, l.p.Name(), errs.New(errs.TransferFail, "", "the peer closed the connection or died"))
 	default:
 		err = errs.WithClass(errs.ClassTransientPeer, l.p.Name(), errs.Wrap(errs.TransferFail, "the peer does not answer", err))
@@ -53,7 +54,7 @@ func (l *link) recv() (message, int, error) {
 }
 
 // welcome waits for the answer to the hello, and asks for the regions that are waited for.
-func (l *link) welcome() error {
+func (l *clientConn) welcome() error {
 	p := l.p
 	if err := l.limit(time.Now().Add(time.Duration(p.n.cfg.DialTimeout))); err != nil {
 		return err
@@ -62,14 +63,14 @@ func (l *link) welcome() error {
 	if err != nil {
 		return err
 	}
-	closeFD(fd)
+	wire.CloseFD(fd)
 	switch {
-	case m.Type == msgGoAway:
-		return m.Reason.error(p.Name())
-	case m.Type != msgWelcome:
+	case m.Type == wire.MsgGoAway:
+		return m.Reason.Error(p.Name())
+	case m.Type != wire.MsgWelcome:
 		return l.nonsense(&m)
 	case m.Number != p.peer.Incarnation:
-		return reasonStale.error(p.Name())
+		return wire.ReasonStale.Error(p.Name())
 	}
 	if err := l.limit(time.Time{}); err != nil {
 		return err
@@ -85,8 +86,8 @@ func (l *link) welcome() error {
 	return nil
 }
 
-// limit bounds the wait for messages, unless the link is lost: then the wait is over.
-func (l *link) limit(until time.Time) error {
+// limit bounds the wait for messages, unless the connection is lost: then the wait is over.
+func (l *clientConn) limit(until time.Time) error {
 	l.p.mu.Lock()
 	defer l.p.mu.Unlock()
 	if l.lost == nil {
@@ -95,15 +96,15 @@ func (l *link) limit(until time.Time) error {
 	return l.lost
 }
 
-func (l *link) nonsense(m *message) error {
+func (l *clientConn) nonsense(m *wire.Message) error {
 	return errs.WithClass(errs.ClassTransientPath, l.p.Name(), errs.New(errs.TransferFail, "", "the peer sent a message of type %d, which is out of place", m.Type))
 }
 
 // handle takes one message. The descriptor stays the caller's.
-func (l *link) handle(m *message, fd int) error {
+func (l *clientConn) handle(m *wire.Message, fd int) error {
 	p := l.p
-	if m.Type == msgGoAway {
-		return m.Reason.error(p.Name())
+	if m.Type == wire.MsgGoAway {
+		return m.Reason.Error(p.Name())
 	}
 	p.mu.Lock()
 	var r *remote
@@ -114,16 +115,16 @@ func (l *link) handle(m *message, fd int) error {
 	}
 	p.mu.Unlock()
 	switch {
-	case m.Type == msgAttached && fd >= 0 && state == remoteAttaching:
+	case m.Type == wire.MsgAttached && fd >= 0 && state == remoteAttaching:
 		l.adopt(r, m, fd)
-	case m.Type == msgDenied && state == remoteAttaching:
-		p.denied(r, m.Reason.error(p.Name()))
-	case m.Type == msgRevoke && state == remoteReady:
+	case m.Type == wire.MsgDenied && state == remoteAttaching:
+		p.denied(r, m.Reason.Error(p.Name()))
+	case m.Type == wire.MsgRevoke && state == remoteReady:
 		p.mu.Lock()
 		r.revoked = true
 		l.leave(r, &errs.Error{Code: errs.InvalidKey, Class: errs.ClassTransientPeer, Op: p.Name(), Err: errWithdrawn})
 		p.mu.Unlock()
-	case m.Type == msgRevoke && r != nil: // It crossed our msgDetached.
+	case m.Type == wire.MsgRevoke && r != nil: // It crossed our MsgDetached.
 	default:
 		return l.nonsense(m)
 	}
@@ -131,7 +132,7 @@ func (l *link) handle(m *message, fd int) error {
 }
 
 // adopt maps a region that the peer gave.
-func (l *link) adopt(r *remote, m *message, fd int) {
+func (l *clientConn) adopt(r *remote, m *wire.Message, fd int) {
 	p := l.p
 	if m.Length != r.key.Length || m.Access != r.key.Access {
 		l.giveBack(r, errs.WithClass(errs.ClassPermanent, p.Name(), errs.New(errs.InvalidKey, "",
@@ -144,12 +145,12 @@ func (l *link) adopt(r *remote, m *message, fd int) {
 			"%d regions of peers are mapped, the most (max_mappings)", p.n.cfg.MaxMappings)))
 		return
 	}
-	user, err := l.conn.peerUser()
+	user, err := l.conn.PeerUser()
 	var mapping []byte
 	var lead int
 	if err == nil {
 		mapping, lead, err = adopt(fd, terms{
-			offset: m.Number, length: m.Length, write: r.key.writable(), foreign: foreign(user),
+			offset: m.Number, length: m.Length, write: r.key.Writable(), foreign: wire.Foreign(user),
 		})
 	}
 	if err != nil {
@@ -164,7 +165,7 @@ func (l *link) adopt(r *remote, m *message, fd int) {
 }
 
 // giveBack tells the peer that a region is not used, and fails what waits for it.
-func (l *link) giveBack(r *remote, err error) {
-	l.say(message{Type: msgDetached, Handle: r.handle})
+func (l *clientConn) giveBack(r *remote, err error) {
+	l.say(wire.Message{Type: wire.MsgDetached, Handle: r.handle})
 	l.p.denied(r, err)
 }

@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/mooncake-go/mooncake/plugins/transport-shm/internal/wire"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
@@ -29,12 +30,12 @@ func (b *backoff) failed(err error, now time.Time) {
 	b.err, b.notBefore = err, now.Add(b.wait)
 }
 
-// link is one connection of a path, with two goroutines: one reads and maps, one writes and
+// connection is one connection of a path, with two goroutines: one reads and maps, one writes and
 // unmaps. It ends, and closes its end, only once nothing is mapped over it. path.mu guards
 // all but conn.
-type link struct {
+type clientConn struct {
 	p        *path
-	conn     conn
+	conn     wire.Conn
 	wake     chan struct{} // holds a token when the writer has something to do
 	welcomed bool
 	silent   bool // the reader has ended
@@ -44,13 +45,13 @@ type link struct {
 }
 
 // connect opens a connection to a peer's socket and looks who listens there.
-func (n *node) connect(ctx context.Context, e endpoint) (conn, error) {
+func (n *node) connect(ctx context.Context, e wire.Endpoint) (wire.Conn, error) {
 	const op = "transport/shm: connect"
 	n.stats.dials.Add(1)
-	c, err := dial(ctx, e.Socket)
+	c, err := wire.Dial(ctx, e.Socket)
 	if err == nil {
 		var user uint32
-		if user, err = c.peerUser(); err == nil && foreign(user) && n.cfg.Access != AccessAny {
+		if user, err = c.PeerUser(); err == nil && wire.Foreign(user) && n.cfg.Access != AccessAny {
 			err = fmt.Errorf("the peer belongs to user %d (setting access)", user)
 		}
 		if err == nil {
@@ -59,14 +60,14 @@ func (n *node) connect(ctx context.Context, e endpoint) (conn, error) {
 		_ = c.Close()
 	}
 	n.stats.dialsFailed.Add(1)
-	return conn{}, errs.WithClass(errs.ClassTransientPath, op, errs.Wrap(errs.TransferFail, e.Socket, err))
+	return wire.Conn{}, errs.WithClass(errs.ClassTransientPath, op, errs.Wrap(errs.TransferFail, e.Socket, err))
 }
 
-// reconnect makes a new link in the background. path.mu is held.
+// reconnect makes a new connection in the background. path.mu is held.
 func (p *path) reconnect(now time.Time) {
-	l := &link{p: p, wake: make(chan struct{}, 1)}
-	p.link = l
-	p.links.Go(func() {
+	l := &clientConn{p: p, wake: make(chan struct{}, 1)}
+	p.conn = l
+	p.clientConns.Go(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Duration(p.n.cfg.DialTimeout))
 		defer cancel()
 		c, err := p.n.connect(ctx, p.peer)
@@ -85,34 +86,34 @@ func (p *path) reconnect(now time.Time) {
 		p.retry.failed(err, now)
 		l.silent = true
 		l.lose(err)
-		p.link = nil
+		p.conn = nil
 	})
 }
 
-// attend begins a link over a connection. path.mu is held.
-func (p *path) attend(c conn) {
-	l := &link{p: p, conn: c, wake: make(chan struct{}, 1)}
-	p.link = l
+// attend begins a connection over a connection. path.mu is held.
+func (p *path) attend(c wire.Conn) {
+	l := &clientConn{p: p, conn: c, wake: make(chan struct{}, 1)}
+	p.conn = l
 	p.n.stats.connsOut.Add(1)
-	p.links.Go(l.read)
-	p.links.Go(l.write)
+	p.clientConns.Go(l.read)
+	p.clientConns.Go(l.write)
 }
 
 // post gives the writer a remote to look after. path.mu is held.
-func (l *link) post(r *remote) {
+func (l *clientConn) post(r *remote) {
 	l.jobs = append(l.jobs, r)
-	l.rouse()
+	l.wakeWriter()
 }
 
-func (l *link) rouse() {
+func (l *clientConn) wakeWriter() {
 	select {
 	case l.wake <- struct{}{}:
 	default:
 	}
 }
 
-// lose ends a link: what is under way fails, what is mapped is unmapped. path.mu is held.
-func (l *link) lose(err error) {
+// lose ends a connection: what is in flight fails, what is mapped is unmapped. path.mu is held.
+func (l *clientConn) lose(err error) {
 	if l.lost != nil {
 		return
 	}
@@ -128,13 +129,13 @@ func (l *link) lose(err error) {
 	if l.conn.UnixConn != nil {
 		_ = l.conn.SetReadDeadline(time.Unix(1, 0)) // Ends the reader.
 	}
-	l.rouse()
+	l.wakeWriter()
 }
 
-// write carries out jobs until the link is lost and nothing is mapped.
-func (l *link) write() {
+// write carries out jobs until the connection is lost and nothing is mapped.
+func (l *clientConn) write() {
 	p := l.p
-	l.say(message{Type: msgHello, Number: p.peer.Incarnation, Token: p.peer.Secret})
+	l.say(wire.Message{Type: wire.MsgHello, Number: p.peer.Incarnation, Token: p.peer.Secret})
 	for range l.wake {
 		p.mu.Lock()
 		for len(l.jobs) > 0 {
@@ -144,7 +145,7 @@ func (l *link) write() {
 		}
 		over := l.lost != nil && l.mapped == 0 && l.silent
 		if over {
-			p.link = nil
+			p.conn = nil
 			p.retry.failed(l.lost, time.Now())
 		}
 		p.mu.Unlock()
@@ -157,11 +158,11 @@ func (l *link) write() {
 }
 
 // do asks for a remote, or unmaps it. path.mu is held, but not while it does so.
-func (l *link) do(r *remote) {
+func (l *clientConn) do(r *remote) {
 	p := l.p
 	switch {
 	case r.state == remoteAttaching && l.lost == nil:
-		m := message{Type: msgAttach, Handle: r.handle, Number: r.key.Region, Length: r.key.Length, Token: r.key.Token}
+		m := wire.Message{Type: wire.MsgAttach, Handle: r.handle, Number: r.key.Region, Length: r.key.Length, Token: r.key.Token}
 		p.mu.Unlock()
 		l.say(m)
 		p.mu.Lock()
@@ -180,7 +181,7 @@ func (l *link) do(r *remote) {
 			r.state = remoteGone
 		}
 		if l.lost == nil {
-			m := message{Type: msgDetached, Handle: r.handle}
+			m := wire.Message{Type: wire.MsgDetached, Handle: r.handle}
 			p.mu.Unlock()
 			l.say(m)
 			p.mu.Lock()
@@ -188,10 +189,10 @@ func (l *link) do(r *remote) {
 	}
 }
 
-// say sends a message; the link is lost where that is not possible.
-func (l *link) say(m message) {
-	err := l.conn.send(m, -1)
-	if err == nil || ended(err) || errors.Is(err, unix.EPIPE) {
+// say sends a message; the connection is lost where that is not possible.
+func (l *clientConn) say(m wire.Message) {
+	err := l.conn.Send(m, -1)
+	if err == nil || wire.Ended(err) || errors.Is(err, unix.EPIPE) {
 		return // The reader sees the end, and may still find the reason.
 	}
 	l.p.mu.Lock()

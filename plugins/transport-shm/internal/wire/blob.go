@@ -1,4 +1,4 @@
-package shm
+package wire
 
 import (
 	"encoding/binary"
@@ -9,8 +9,8 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
 
-// token is 16 random bytes: what opens one region, or the secret of one start.
-type token [16]byte
+// Token is 16 random bytes: what opens one region, or the secret of one start.
+type Token [16]byte
 
 // The blobs begin with a mark of four bytes and a version of one.
 const (
@@ -19,11 +19,11 @@ const (
 	blobVersion  = 1
 )
 
-// endpoint is what Endpoint.Blob holds.
-type endpoint struct {
-	Host        hostID
+// Endpoint is what Endpoint.Blob holds.
+type Endpoint struct {
+	Host        HostID
 	Incarnation uint64
-	Secret      token
+	Secret      Token
 	// Socket is the name of an abstract socket, beginning with "@".
 	Socket string
 }
@@ -36,7 +36,8 @@ const maxSocket = 107
 // secret, length of the name.
 const endpointFixed = 4 + 1 + 16 + 8 + 8 + 16 + 1
 
-func (e endpoint) encode() []byte {
+// Encode returns the blob of the endpoint.
+func (e Endpoint) Encode() []byte {
 	b := append(make([]byte, 0, endpointFixed+len(e.Socket)), endpointMark...)
 	b = append(b, blobVersion)
 	b = append(b, e.Host.Boot[:]...)
@@ -49,8 +50,9 @@ func (e endpoint) encode() []byte {
 
 var errNoEndpoint = errors.New("the blob is not an endpoint of transport/shm")
 
-func decodeEndpoint(b []byte) (endpoint, error) {
-	var e endpoint
+// DecodeEndpoint reads a blob. An endpoint has one form.
+func DecodeEndpoint(b []byte) (Endpoint, error) {
+	var e Endpoint
 	if len(b) < endpointFixed || string(b[:4]) != endpointMark {
 		return e, errNoEndpoint
 	}
@@ -63,26 +65,27 @@ func decodeEndpoint(b []byte) (endpoint, error) {
 	copy(e.Secret[:], b[37:])
 	e.Socket = string(b[endpointFixed:])
 	if len(e.Socket) != int(b[53]) || len(e.Socket) < 2 || len(e.Socket) > maxSocket || !strings.HasPrefix(e.Socket, "@") {
-		return endpoint{}, errNoEndpoint
+		return Endpoint{}, errNoEndpoint
 	}
 	if e.Incarnation == 0 {
-		return endpoint{}, errNoEndpoint
+		return Endpoint{}, errNoEndpoint
 	}
 	return e, nil
 }
 
-// remoteKey is what a Key holds.
-type remoteKey struct {
+// Key is the content of a transport.Key.
+type Key struct {
 	Incarnation uint64
 	Region      uint64
 	Length      uint64
 	Access      transport.Access
-	Token       token
+	Token       Token
 }
 
 const keySize = 4 + 1 + 1 + 8 + 8 + 8 + 16
 
-func (k remoteKey) encode() transport.Key {
+// Encode returns the key as peers get it.
+func (k Key) Encode() transport.Key {
 	b := append(make([]byte, 0, keySize), keyMark...)
 	b = append(b, blobVersion, byte(k.Access))
 	b = binary.LittleEndian.AppendUint64(b, k.Incarnation)
@@ -91,8 +94,9 @@ func (k remoteKey) encode() transport.Key {
 	return append(b, k.Token[:]...)
 }
 
-func decodeKey(b []byte) (remoteKey, error) {
-	var k remoteKey
+// DecodeKey reads a key.
+func DecodeKey(b []byte) (Key, error) {
+	var k Key
 	if len(b) != keySize || string(b[:4]) != keyMark {
 		return k, errors.New("the blob is not a key of transport/shm")
 	}
@@ -105,10 +109,10 @@ func decodeKey(b []byte) (remoteKey, error) {
 	k.Length = binary.LittleEndian.Uint64(b[22:])
 	copy(k.Token[:], b[30:])
 	if k.Access&^transport.AccessRemote != 0 || k.Region == 0 || k.Length == 0 {
-		return remoteKey{}, errors.New("the key names no region")
+		return Key{}, errors.New("the key names no region")
 	}
 	return k, nil
 }
 
-// writable reports whether peers may write the region.
-func (k remoteKey) writable() bool { return k.Access&transport.AccessRemoteWrite != 0 }
+// Writable reports whether peers may write the region.
+func (k Key) Writable() bool { return k.Access&transport.AccessRemoteWrite != 0 }

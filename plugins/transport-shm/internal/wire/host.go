@@ -1,4 +1,4 @@
-package shm
+package wire
 
 import (
 	"encoding/hex"
@@ -11,18 +11,18 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
-// hostID tells apart the places between which abstract sockets reach: a boot of a kernel,
+// HostID tells apart the places between which abstract sockets reach: a boot of a kernel,
 // and a network namespace of it. Machines that were cloned while running share it; that the
 // socket is not there tells them apart when they dial.
-type hostID struct {
+type HostID struct {
 	Boot  [16]byte
 	NetNS uint64
 }
 
-// thisHost asks the kernel.
-func thisHost() (hostID, error) {
+// ThisHost asks the kernel.
+func ThisHost() (HostID, error) {
 	const op = "transport/shm: find out which host this is"
-	var h hostID
+	var h HostID
 	text, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
 		return h, errs.WithHint(errs.Wrap(errs.NotSupported, op, err), "the transport needs Linux and /proc")

@@ -4,15 +4,17 @@ import (
 	"errors"
 	"sync"
 	"time"
+
+	"github.com/mooncake-go/mooncake/plugins/transport-shm/internal/wire"
 )
 
-// drainPause is how long a session that is refused rests between messages that nobody reads.
+// drainPause is how long a connection that is refused rests between messages that nobody reads.
 const drainPause = time.Millisecond
 
-// session is one accepted connection. Its goroutine reads; others send.
-type session struct {
+// connection is one accepted connection. Its goroutine reads; others send.
+type serverConn struct {
 	n       *node
-	conn    conn
+	conn    wire.Conn
 	foreign bool
 
 	// send is held for one message, and from a grant until it is sent, so that a revoke comes
@@ -22,23 +24,23 @@ type session struct {
 }
 
 // serve works until the peer is gone. What it was given stays given until then.
-func (s *session) serve() {
+func (s *serverConn) serve() {
 	defer s.n.leave(s)
-	if why := s.greet(); why != reasonNone {
+	if why := s.greet(); why != wire.ReasonNone {
 		s.n.stats.refuse(why)
-		s.tell(message{Type: msgGoAway, Reason: why})
+		s.tell(wire.Message{Type: wire.MsgGoAway, Reason: why})
 		return
 	}
 	s.n.stats.accepted.Add(1)
 	for {
-		m, fd, err := s.conn.recv()
-		closeFD(fd)
-		var bad errMessage
+		m, fd, err := s.conn.Receive()
+		wire.CloseFD(fd)
+		var bad wire.ErrMessage
 		switch {
 		case err == nil && s.handle(&m):
 		case err == nil, errors.As(err, &bad):
-			s.n.stats.refuse(reasonProtocol)
-			s.tell(message{Type: msgGoAway, Reason: reasonProtocol})
+			s.n.stats.refuse(wire.ReasonProtocol)
+			s.tell(wire.Message{Type: wire.MsgGoAway, Reason: wire.ReasonProtocol})
 			_ = s.conn.CloseWrite() // The peer sees the end, and we can still see its.
 			s.drain()
 			return
@@ -50,40 +52,40 @@ func (s *session) serve() {
 }
 
 // greet takes the hello.
-func (s *session) greet() reason {
+func (s *serverConn) greet() wire.Reason {
 	_ = s.conn.SetReadDeadline(time.Now().Add(time.Duration(s.n.cfg.HandshakeTimeout))) // It fails on a closed connection only.
-	m, fd, err := s.conn.recv()
-	closeFD(fd)
-	var version errVersion
+	m, fd, err := s.conn.Receive()
+	wire.CloseFD(fd)
+	var version wire.ErrVersion
 	switch {
 	case errors.As(err, &version):
-		return reasonVersion
-	case err != nil || m.Type != msgHello:
-		return reasonProtocol
+		return wire.ReasonVersion
+	case err != nil || m.Type != wire.MsgHello:
+		return wire.ReasonProtocol
 	case m.Number != s.n.self.Incarnation || m.Token != s.n.self.Secret:
-		return reasonStale
+		return wire.ReasonStale
 	}
 	_ = s.conn.SetReadDeadline(time.Time{})
 	if !s.n.greeted(s) {
-		return reasonStopping
+		return wire.ReasonStopping
 	}
-	s.tell(message{Type: msgWelcome, Number: m.Number})
-	return reasonNone
+	s.tell(wire.Message{Type: wire.MsgWelcome, Number: m.Number})
+	return wire.ReasonNone
 }
 
 // tell sends a message; where that is not possible the reader sees the end soon.
-func (s *session) tell(m message) {
+func (s *serverConn) tell(m wire.Message) {
 	s.send.Lock()
 	defer s.send.Unlock()
-	_ = s.conn.send(m, -1) // See above.
+	_ = s.conn.Send(m, -1) // See above.
 }
 
 // handle does what a message asks. False: it makes no sense.
-func (s *session) handle(m *message) bool {
+func (s *serverConn) handle(m *wire.Message) bool {
 	switch m.Type {
-	case msgAttach:
+	case wire.MsgAttach:
 		return s.attach(m)
-	case msgDetached:
+	case wire.MsgDetached:
 		r := s.grants[m.Handle]
 		if r == nil {
 			return false
@@ -97,7 +99,7 @@ func (s *session) handle(m *message) bool {
 }
 
 // attach gives the peer a region.
-func (s *session) attach(m *message) bool {
+func (s *serverConn) attach(m *wire.Message) bool {
 	if s.grants[m.Handle] != nil {
 		return false
 	}
@@ -105,32 +107,32 @@ func (s *session) attach(m *message) bool {
 	s.send.Lock()
 	defer s.send.Unlock()
 	fd := -1
-	if why == reasonNone {
-		if why = r.grant(s, m.Handle); why == reasonProtocol {
+	if why == wire.ReasonNone {
+		if why = r.grant(s, m.Handle); why == wire.ReasonProtocol {
 			return false
 		}
 	}
-	if why == reasonNone {
-		if fd, why = r.share(s.foreign); why != reasonNone {
+	if why == wire.ReasonNone {
+		if fd, why = r.share(s.foreign); why != wire.ReasonNone {
 			r.ungrant(s)
 		}
 	}
-	if why != reasonNone {
+	if why != wire.ReasonNone {
 		s.n.stats.refuse(why)
-		return s.conn.send(message{Type: msgDenied, Reason: why, Handle: m.Handle}, -1) == nil
+		return s.conn.Send(wire.Message{Type: wire.MsgDenied, Reason: why, Handle: m.Handle}, -1) == nil
 	}
-	defer closeFD(fd)
+	defer wire.CloseFD(fd)
 	s.grants[m.Handle] = r
 	s.n.stats.granted.Add(1)
-	return s.conn.send(message{Type: msgAttached, Handle: m.Handle, Number: r.object.offset, Length: uint64(len(r.mem)), Access: r.access}, fd) == nil
+	return s.conn.Send(wire.Message{Type: wire.MsgAttached, Handle: m.Handle, Number: r.object.offset, Length: uint64(len(r.mem)), Access: r.access}, fd) == nil
 }
 
 // drain waits for the end of a peer that is not listened to any more.
-func (s *session) drain() {
+func (s *serverConn) drain() {
 	for {
-		_, fd, err := s.conn.recv()
-		closeFD(fd)
-		var bad errMessage
+		_, fd, err := s.conn.Receive()
+		wire.CloseFD(fd)
+		var bad wire.ErrMessage
 		if err != nil && !errors.As(err, &bad) {
 			s.over(err)
 			return
@@ -141,8 +143,8 @@ func (s *session) drain() {
 
 // over takes back what the peer had, if the end of the connection proves that it does not
 // touch it any more.
-func (s *session) over(err error) {
-	if !ended(err) {
+func (s *serverConn) over(err error) {
+	if !wire.Ended(err) {
 		return // Stop closed our end, and says so.
 	}
 	for _, r := range s.grants {
