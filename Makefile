@@ -47,19 +47,27 @@ demo-rdma: build ## Run the main job over RDMA, in a VM with software devices
 	test/rdma-vm/rdma-vm --ro -- $(MAKE) --no-print-directory demo PROTOCOL=rdma \
 		DEMOFLAGS='$(or $(DEMOFLAGS),--page-size 64KiB --pool-size 24MiB --requests 100 --window 32 --lease-ttl 5s)'
 
+# What go has to download first, so that a network that fails once does not fail a test.
+download = @for m in $(MODULES) examples/evict-fifo examples/transport-uds; do (cd $$m && $(CURDIR)/scripts/retry.sh go list -deps -test ./... >/dev/null); done
+
 .PHONY: test
-test: setup-tests ## Run all tests, with the race detector where it is affordable
-	@# What go has to download first, so that a network that fails once does not fail a test.
-	@for m in $(MODULES) examples/evict-fifo examples/transport-uds; do (cd $$m && $(CURDIR)/scripts/retry.sh go list -deps -test ./... >/dev/null); done
+test: setup-tests ## Run the tests: Go, real processes, Python
+	$(download)
+	go test -timeout 20m ./core/... ./plugins/... ./cmd/... ./bench/... ./test/...
+	cd sdk && go test -timeout 10m ./...
+	cd examples/evict-fifo && go test ./...
+	cd examples/transport-uds && go test ./...
+	$(MAKE) --no-print-directory test-examples-python test-python
+
+.PHONY: test-all
+test-all: test-race test-python-asan test-python-torch test-rdma ## Run what make test leaves out: the race detector, sanitizers, PyTorch, RDMA devices
+
+.PHONY: test-race
+test-race: setup-tests # the Go tests but for those of real processes, with the race detector
+	$(download)
 	go test -race -timeout 20m ./core/... ./plugins/... ./cmd/... ./bench/...
 	cd sdk && go test -race -timeout 20m ./...
-	@# What the race detector leaves out: allocation counts, and the code of ordinary builds.
-	go test -timeout 10m ./plugins/...
-	go test -timeout 10m -run 'NoGarbage|Cost$$' ./core/store ./core/transfer
-	cd examples/evict-fifo && go test ./...
 	cd examples/transport-uds && go test -race ./...
-	go test -timeout 20m ./test/...
-	$(MAKE) --no-print-directory test-examples-python test-python test-python-asan
 
 .PHONY: pydev
 pydev: setup ## Build what the Python package needs in place, for PYTHONPATH=sdk/python
@@ -81,6 +89,10 @@ test-wheel: wheel ## Install the wheels into bare systems for x86-64 and arm64 a
 test-python: setup-tests $(TOOLS)/python/.stamp ## Run the tests of the Python package, over real processes
 	$(MAKE) --no-print-directory pydev PYTHON=$(TOOLS)/python/bin/python
 	$(TOOLS)/python/bin/python -m pytest -q -p no:cacheprovider sdk/python/tests $(PYTESTFLAGS)
+
+.PHONY: test-python-torch
+test-python-torch: setup-tests $(TOOLS)/python/.stamp # the tests of tensors, with PyTorch where the system has it
+	$(MAKE) --no-print-directory pydev PYTHON=$(TOOLS)/python/bin/python
 	./scripts/test-python-torch.sh $(PYTESTFLAGS)
 
 .PHONY: test-examples-python
@@ -186,10 +198,11 @@ fmt: ## Format the sources
 	gofmt -w $$(git ls-files '*.go')
 
 .PHONY: lint
-lint: setup-tests tools $(TOOLS)/python/.stamp ## Run the linters, the proto linter and the check for generated code
+lint: setup-tests tools $(TOOLS)/python/.stamp ## Run the linters for code, dead code, prose and protobuf, and the check for generated code
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); echo 'run: make fmt'; exit 1; }
 	@for m in $(MODULES); do (cd $$m && $(CURDIR)/$(TOOLS)/golangci-lint run --allow-parallel-runners --config $(CURDIR)/.golangci.yml ./...); done
 	$(TOOLS)/python/bin/ruff check -q sdk/python examples bench && $(TOOLS)/python/bin/ruff format -q --check sdk/python examples bench
+	./scripts/deadcode.sh
 	cd sdk/proto && $(CURDIR)/$(TOOLS)/buf lint
 	@out=$$(mktemp -d); trap 'rm -rf '$$out EXIT; \
 		(cd sdk/proto && PATH=$(CURDIR)/$(TOOLS):$$PATH buf generate -o $$out); \
@@ -210,6 +223,8 @@ tools: setup $(TOOLS)/.stamp ## Build the pinned linters and generators into .to
 
 TOOL_PACKAGES := github.com/golangci/golangci-lint/v2/cmd/golangci-lint \
                  github.com/bufbuild/buf/cmd/buf \
+                 github.com/errata-ai/vale/v3/cmd/vale \
+                 golang.org/x/tools/cmd/deadcode \
                  golang.org/x/vuln/cmd/govulncheck \
                  google.golang.org/protobuf/cmd/protoc-gen-go \
                  google.golang.org/grpc/cmd/protoc-gen-go-grpc

@@ -44,7 +44,7 @@ func (m linkMetrics) Collect(out chan<- prometheus.Metric) {
 	counter(engineTries, s.Failovers, "transport")
 	counter(engineLost, s.Quarantined)
 	rails := map[[3]string]int{}
-	for _, l := range e.Links() {
+	for _, l := range e.Paths() {
 		for _, r := range l.Rails {
 			rails[[3]string{l.Transport, r.Local, r.State}]++
 		}

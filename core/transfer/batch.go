@@ -6,6 +6,8 @@ import (
 	"sync/atomic"
 
 	"github.com/mooncake-go/mooncake/core/metadata"
+	"github.com/mooncake-go/mooncake/core/transfer/lifetime"
+	"github.com/mooncake-go/mooncake/core/transfer/request"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
@@ -18,14 +20,14 @@ type Batch struct {
 	cancel context.CancelCauseFunc
 	moved  atomic.Uint64
 
-	hook func(*task) // told of every end before Done is; nil for none
+	hook func(*request.Task) // told of every end before Done is; nil for none
 
-	tasks []task       // as many as the capacity
-	used  atomic.Int64 // of tasks
+	tasks []request.Task // as many as the capacity
+	used  atomic.Int64   // of tasks
 
 	mu        sync.Mutex
 	live      int // requests that are not terminal
-	count     [Failed + 1]int
+	count     [request.Failed + 1]int
 	failure   error // the first one
 	canceled  bool
 	freed     bool
@@ -52,25 +54,25 @@ type Submission struct {
 //
 // ErrTooManyRequests for those beyond the capacity, InvalidParams for one that cannot be,
 // ErrCanceled after Cancel, ErrStaleBatch after Free, ErrClosed.
-func (b *Batch) Submit(reqs []Request) []Submission { return b.submit(reqs, nil) }
+func (b *Batch) Submit(reqs []request.Request) []Submission { return b.submit(reqs, nil) }
 
 // SubmitNotify is Submit with a message to the peer of the first request. It is sent once
 // when every request of the batch is completed; it is not sent when one failed or a request
 // of this call was refused. Notified tells.
-func (b *Batch) SubmitNotify(reqs []Request, n metadata.Notification) []Submission {
+func (b *Batch) SubmitNotify(reqs []request.Request, n metadata.Notification) []Submission {
 	return b.submit(reqs, &n)
 }
 
-func (b *Batch) submit(reqs []Request, n *metadata.Notification) []Submission {
+func (b *Batch) submit(reqs []request.Request, n *metadata.Notification) []Submission {
 	out := make([]Submission, len(reqs))
-	if !b.e.begin() {
-		err := errs.Wrap(errs.TransferFail, "transfer: submit", ErrClosed)
+	if !b.e.life.Begin() {
+		err := errs.Wrap(errs.TransferFail, "transfer: submit", lifetime.ErrClosed)
 		for i := range out {
 			out[i] = Submission{Index: -1, Err: err}
 		}
 		return out
 	}
-	defer b.e.calls.Done()
+	defer b.e.life.Finish()
 
 	b.mu.Lock()
 	first := int(b.used.Load())
@@ -81,7 +83,7 @@ func (b *Batch) submit(reqs []Request, n *metadata.Notification) []Submission {
 			out[i], refused = Submission{Index: -1, Err: err}, true
 			continue
 		}
-		b.tasks[next].req, b.tasks[next].index = reqs[i], next
+		b.tasks[next].Req, b.tasks[next].Index = reqs[i], next
 		out[i].Index = next
 		next++
 	}
@@ -93,47 +95,45 @@ func (b *Batch) submit(reqs []Request, n *metadata.Notification) []Submission {
 	b.settle()
 	b.mu.Unlock()
 	if next > first {
-		b.start(b.tasks[first:next])
+		b.e.dispatcher.Launch(b.ctx, (*observed)(b), b.tasks[first:next])
 	}
 	return out
 }
 
 // refusal is why a request cannot be the one of index next. The caller holds b.mu.
-func (b *Batch) refusal(r *Request, next int) error {
+func (b *Batch) refusal(r *request.Request, next int) error {
 	switch {
 	case b.freed:
 		return stale(b.id)
 	case b.canceled:
-		return errs.Wrap(errs.TransferFail, "transfer: submit", ErrCanceled)
+		return errs.Wrap(errs.TransferFail, "transfer: submit", request.ErrCanceled)
 	case next == len(b.tasks):
-		return errs.WithHint(errs.Wrap(errs.NoAvailableHandle, "transfer: submit", ErrTooManyRequests),
+		return errs.WithHint(errs.Wrap(errs.NoAvailableHandle, "transfer: submit", request.ErrTooManyRequests),
 			"the batch was made for %d requests", len(b.tasks))
 	}
-	return r.validate()
+	return r.Validate()
 }
 
-// start runs tasks in the background.
-func (b *Batch) start(tasks []task) {
-	groups, local := b.e.sort(b.ctx, b, tasks, nil, nil)
-	for _, g := range groups {
-		b.e.calls.Go(g.run)
-	}
-	if len(local) > 0 {
-		b.e.calls.Go(func() { b.e.copyLocal(b.ctx, b, local) })
-	}
-}
+// observed is a Batch as its dispatcher sees it.
+type observed Batch
 
-// ended is called once for each accepted request, after it became terminal.
-func (b *Batch) ended(t *task) {
+// MovedBytes is where the bytes that arrived are counted.
+func (o *observed) MovedBytes() *atomic.Uint64 { return &o.moved }
+
+// Ended is called once for each accepted request, after it became terminal.
+func (o *observed) Ended(t *request.Task) { (*Batch)(o).ended(t) }
+
+// ended counts a request that became terminal.
+func (b *Batch) ended(t *request.Task) {
 	if b.hook != nil {
 		b.hook(t)
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.live--
-	b.count[t.state.Load()]++
-	if t.err != nil && b.failure == nil {
-		b.failure = t.err
+	b.count[t.State.Load()]++
+	if t.Err != nil && b.failure == nil {
+		b.failure = t.Err
 	}
 	b.settle()
 }

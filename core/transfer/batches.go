@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"sync"
 
+	"github.com/mooncake-go/mooncake/core/transfer/lifetime"
+	"github.com/mooncake-go/mooncake/core/transfer/request"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
@@ -44,19 +46,19 @@ func (e *Engine) NewBatch(capacity int) (*Batch, error) {
 	if capacity < 1 || capacity > maxCapacity {
 		return nil, errs.New(errs.InvalidParams, "transfer: make batch", "%d requests is not from 1 to %d", capacity, maxCapacity)
 	}
-	if e.ctx.Err() != nil {
-		return nil, errs.Wrap(errs.TransferFail, "transfer: make batch", ErrClosed)
+	if e.life.Connecting.Err() != nil {
+		return nil, errs.Wrap(errs.TransferFail, "transfer: make batch", lifetime.ErrClosed)
 	}
 	t := &e.batches
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if len(t.open) >= maxBatches {
-		return nil, errs.WithHint(errs.Wrap(errs.NoAvailableHandle, "transfer: make batch", ErrTooManyRequests), "free batches that are done")
+		return nil, errs.WithHint(errs.Wrap(errs.NoAvailableHandle, "transfer: make batch", request.ErrTooManyRequests), "free batches that are done")
 	}
 	t.last++
-	b := &Batch{e: e, id: t.last, tasks: make([]task, capacity), settled: make(chan struct{}), isSettled: true}
+	b := &Batch{e: e, id: t.last, tasks: make([]request.Task, capacity), settled: make(chan struct{}), isSettled: true}
 	close(b.settled)
-	b.ctx, b.cancel = context.WithCancelCause(e.work)
+	b.ctx, b.cancel = context.WithCancelCause(e.life.Working)
 	t.open[b.id] = b
 	return b, nil
 }
@@ -72,5 +74,5 @@ func (e *Engine) Batch(id BatchID) (*Batch, error) {
 }
 
 func stale(id BatchID) error {
-	return errs.WithHint(errs.Wrap(errs.InvalidParams, "transfer: batch", ErrStaleBatch), "%#x was freed, or is not of this engine", uint64(id))
+	return errs.WithHint(errs.Wrap(errs.InvalidParams, "transfer: batch", request.ErrStaleBatch), "%#x was freed, or is not of this engine", uint64(id))
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/mooncake-go/mooncake/core/transfer/request"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
@@ -13,27 +14,27 @@ func (b *Batch) ID() BatchID { return b.id }
 
 // Status tells how far a request is. It takes no lock, so it can be polled. InvalidParams
 // for an index that no accepted request has.
-func (b *Batch) Status(i int) (Status, error) {
+func (b *Batch) Status(i int) (request.Status, error) {
 	if n := int(b.used.Load()); i < 0 || i >= n {
-		return Status{}, errs.New(errs.InvalidParams, "transfer: status", "the batch has no request %d, it has %d", i, n)
+		return request.Status{}, errs.New(errs.InvalidParams, "transfer: status", "the batch has no request %d, it has %d", i, n)
 	}
-	return b.tasks[i].status(), nil
+	return b.tasks[i].Status(), nil
 }
 
 // BatchStatus sums the requests up: Failed as soon as one failed or ran out of time, with
 // the first error; Waiting while one is not terminal; Canceled when one was; else Completed,
 // also of an empty batch.
-func (b *Batch) BatchStatus() Status {
+func (b *Batch) BatchStatus() request.Status {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	s := Status{State: Completed, Bytes: b.moved.Load(), Err: b.failure}
+	s := request.Status{State: request.Completed, Bytes: b.moved.Load(), Err: b.failure}
 	switch {
-	case b.count[Failed]+b.count[Timeout] > 0:
-		s.State = Failed
+	case b.count[request.Failed]+b.count[request.Timeout] > 0:
+		s.State = request.Failed
 	case b.live > 0:
-		return Status{State: Waiting, Bytes: s.Bytes}
-	case b.count[Canceled] > 0:
-		s.State = Canceled
+		return request.Status{State: request.Waiting, Bytes: s.Bytes}
+	case b.count[request.Canceled] > 0:
+		s.State = request.Canceled
 	}
 	return s
 }
@@ -82,7 +83,7 @@ func (b *Batch) Cancel() {
 	b.mu.Lock()
 	b.canceled = true
 	b.mu.Unlock()
-	b.cancel(ErrCanceled)
+	b.cancel(request.ErrCanceled)
 }
 
 // Free gives the batch back; its id is stale from then on. ErrBatchBusy while a request is
@@ -96,7 +97,7 @@ func (b *Batch) Free() error {
 	case b.live > 0:
 		n := b.live
 		b.mu.Unlock()
-		return errs.WithHint(errs.Wrap(errs.UnavailableInCurrentStatus, "transfer: free batch", ErrBatchBusy),
+		return errs.WithHint(errs.Wrap(errs.UnavailableInCurrentStatus, "transfer: free batch", request.ErrBatchBusy),
 			"%d requests are not done; wait for them, or cancel and wait", n)
 	}
 	b.freed = true

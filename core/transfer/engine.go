@@ -4,204 +4,204 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"math/rand/v2"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/mooncake-go/mooncake/core/memory"
 	"github.com/mooncake-go/mooncake/core/metadata"
+	"github.com/mooncake-go/mooncake/core/transfer/carrier"
+	"github.com/mooncake-go/mooncake/core/transfer/dispatch"
+	"github.com/mooncake-go/mooncake/core/transfer/lifetime"
+	"github.com/mooncake-go/mooncake/core/transfer/path"
+	"github.com/mooncake-go/mooncake/core/transfer/peer"
+	"github.com/mooncake-go/mooncake/core/transfer/publish"
+	"github.com/mooncake-go/mooncake/core/transfer/region"
+	"github.com/mooncake-go/mooncake/core/transfer/request"
+	"github.com/mooncake-go/mooncake/core/transfer/settings"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/matrix"
+	"github.com/mooncake-go/mooncake/sdk/transport"
 )
 
-// grace is how long after its deadline an operation may take to be reported as ended
-// before its path is closed, and after that before its memory is given up.
-const grace = 2 * time.Second
+// Deps is what an Engine works with.
+type Deps struct {
+	Directory metadata.Directory
+	// Carriers are the transports, best first. At least one.
+	Carriers []carrier.Carrier
+	// Staging is for transports that move registered memory only: bytes from elsewhere go
+	// through it. Its memory is registered by who made it. Nil without such a transport.
+	Staging *memory.Pool
+	// Topology says which devices are near which memory; empty makes all alike.
+	Topology matrix.Matrix
+	Log      *slog.Logger
+}
 
-// asleep is how late this process may notice that a time has come before it has to assume
-// that it did not run: the machine was paused, or is overloaded. That nothing arrived
-// meanwhile says nothing about a peer.
-const asleep = time.Second
+// BlockMemory describes a block to Register.
+func BlockMemory(b *memory.Block, access transport.Access) region.Memory {
+	return region.Memory{Bytes: b.Bytes(), FD: b.FD(), FDOffset: b.Offset(), Location: b.Location(), Access: access}
+}
 
 // Engine moves bytes. Safe for concurrent use.
 type Engine struct {
-	cfg      Config
-	dir      metadata.Directory
-	carriers []Carrier
-	staging  *memory.Pool
-	topology matrix.Matrix
-	log      *slog.Logger
-	born     time.Time
-	id       uint64 // tells this engine from one before it
-	stats    counters
-	groups   sync.Pool // of *group
-	spare    sync.Pool // of *call
-	batches  batches
-	notes    notes
-	joined   sync.Once
-	watched  sync.Once
-	public   publication
-
-	regions    regions
-	nextRegion atomic.Uint64
-
-	// ctx ends when Close begins: nothing new is connected. work ends when Close gives up
-	// waiting: batches are cancelled. reaping ends after that.
-	ctx      context.Context
-	cancel   context.CancelFunc
-	work     context.Context
-	stopWork context.CancelCauseFunc
-	reaping  context.Context
-	stopReap context.CancelFunc
-
-	// Order of locks: mu, then a peer's, then life.
-	mu    sync.Mutex
-	peers map[string]*peer
-
-	life   sync.Mutex
-	closed bool
-	calls  tally // Transfer, and what Batch.Submit began
-	tasks  tally // connects, reapers, watchers
+	cfg        settings.Config
+	dir        metadata.Directory
+	log        *slog.Logger
+	life       *lifetime.Lifetime
+	carriers   *carrier.Set
+	regions    *region.Table
+	env        path.Env
+	peers      *peer.Table
+	dispatcher dispatch.Dispatcher
+	publisher  *publish.Publisher
+	batches    batches
+	notes      notes
+	watched    sync.Once
 }
 
 // New makes an engine. It acquires nothing; the carriers' transports must be started
 // before memory is registered.
-func New(cfg Config, deps Deps) (*Engine, error) {
+func New(cfg settings.Config, deps Deps) (*Engine, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
 	if deps.Directory == nil || len(deps.Carriers) == 0 || deps.Log == nil {
 		return nil, errs.New(errs.InvalidParams, "transfer: make engine", "a directory, a logger and at least one transport are needed")
 	}
-	e := &Engine{
-		cfg: cfg, dir: deps.Directory, carriers: deps.Carriers, staging: deps.Staging,
-		topology: deps.Topology, log: deps.Log, born: time.Now(), id: max(rand.Uint64(), 1), peers: map[string]*peer{},
-	}
+	e := &Engine{cfg: cfg, dir: deps.Directory, log: deps.Log, life: lifetime.New()}
+	e.carriers = &carrier.Set{List: deps.Carriers, LocalName: e.dir.LocalName()}
+	e.regions = region.NewTable(e.carriers, e.log)
+	e.env.Cfg, e.env.Topology, e.env.Log, e.env.Life = &e.cfg, deps.Topology, e.log, e.life
+	e.peers = peer.NewTable(&peer.Env{Env: &e.env, Dir: e.dir, Carriers: e.carriers, Connecting: e.watch})
+	d := &e.dispatcher
+	d.Cfg, d.LocalName, d.Peers, d.Regions, d.Staging, d.Log, d.Life = &e.cfg, e.dir.LocalName(), e.peers, e.regions, deps.Staging, e.log, e.life
+	e.publisher = publish.New(e.dir, e.carriers, e.regions, deps.Topology, e.log)
 	e.batches.init()
-	e.public.turn = make(chan struct{}, 1)
 	e.notes.limit = cfg.MaxNotifications
-	e.ctx, e.cancel = context.WithCancel(context.Background())
-	e.work, e.stopWork = context.WithCancelCause(context.Background())
-	e.reaping, e.stopReap = context.WithCancel(context.Background())
 	return e, nil
 }
 
 // LocalName is the name under which this process's memory is published.
 func (e *Engine) LocalName() string { return e.dir.LocalName() }
 
-// Close waits for transfers under way, also those of batches, until the context ends; then
+// Close waits for transfers in progress, also those of batches, until the context ends; then
 // it cancels batches and gives them a few seconds. It closes the paths and ends the regions
 // that are left. Transports are stopped after it. Repeatable.
 func (e *Engine) Close(ctx context.Context) error {
-	e.life.Lock()
-	e.closed = true
-	e.life.Unlock()
-	e.mu.Lock()
-	peers := e.peers
-	e.peers = map[string]*peer{}
-	e.mu.Unlock()
-	e.cancel()
-	err := await(ctx, &e.calls)
-	e.stopWork(ErrClosed)
-	if err != nil {
-		rest, stop := context.WithTimeout(context.WithoutCancel(ctx), 2*grace)
-		defer stop()
-		ctx = rest
-	}
-	for _, p := range peers {
-		p.close(ctx)
-	}
-	if err != nil {
-		_ = await(ctx, &e.calls) // That it took too long is reported already.
-	}
-	if ctx.Err() != nil { // What is left has been told to end and needs its turn only.
-		last, stop := context.WithTimeout(context.WithoutCancel(ctx), grace)
-		defer stop()
-		ctx = last
-	}
-	err = errors.Join(err, await(ctx, &e.tasks))
-	e.stopReap()
-	for _, r := range e.regions.all() {
-		if r := e.regions.retire(r.id); r != nil {
-			err = errors.Join(err, e.end(ctx, r))
+	e.life.Refuse()
+	left := e.peers.RemoveAll()
+	err := e.life.End(ctx, lifetime.ErrClosed, path.Grace, func(ctx context.Context) {
+		for _, p := range left {
+			p.Close(ctx)
 		}
-	}
-	return errs.Wrap(errs.Internal, "transfer: close", err)
+	})
+	return errs.Wrap(errs.Internal, "transfer: close", errors.Join(err, e.regions.Close(ctx)))
 }
 
-// spawn runs f unless the engine is closed.
-func (e *Engine) spawn(f func()) bool {
-	e.life.Lock()
-	defer e.life.Unlock()
-	if e.closed {
-		return false
-	}
-	e.tasks.Go(f)
-	return true
+// Register makes memory usable on every transport and returns the id to Deregister it by.
+// One transport that takes it is enough; the log names the others, at level debug
+// those that do not support such memory, since they say so themselves. InvalidParams
+// for empty memory and for an overlap with memory that is registered or about to be;
+// adjacent memory is fine. Peers see the memory after Publish.
+func (e *Engine) Register(ctx context.Context, m region.Memory) (transport.RegionID, error) {
+	return e.regions.Register(ctx, m)
 }
 
-// begin notes a transfer under way.
-func (e *Engine) begin() bool {
-	e.life.Lock()
-	defer e.life.Unlock()
-	if e.closed {
-		return false
-	}
-	e.calls.Add(1)
-	return true
+// Deregister ends a region. It returns once neither a peer nor a copy within the process
+// touches the memory any more; on an error the memory must not be reused or freed.
+// InvalidParams for an unknown id.
+func (e *Engine) Deregister(ctx context.Context, id transport.RegionID) error {
+	return e.regions.Deregister(ctx, id)
 }
 
-// close closes the peer's links.
-func (p *peer) close(ctx context.Context) {
-	p.mu.Lock()
-	links := p.links
-	p.links, p.fresh = nil, false
-	p.mu.Unlock()
-	for _, l := range links {
-		l.close(ctx)
-	}
+// RegisterBatch registers all of the list or nothing: when one range is refused or the
+// directory does not accept the descriptor, it takes back what was registered. It publishes once,
+// unless nothing of it is open to peers. The ids are in the order of the list.
+func (e *Engine) RegisterBatch(ctx context.Context, list []region.Memory) ([]transport.RegionID, error) {
+	return e.regions.RegisterAll(ctx, list, e.cfg.ConnectTimeout, e.Publish)
 }
 
-// tally is a sync.WaitGroup that can say at once that there is nothing to wait for.
-type tally struct {
-	wg sync.WaitGroup
-	n  atomic.Int64
+// DeregisterBatch ends regions and publishes once, before their memory is closed to peers.
+// It goes on after a failure; the error joins them all. The memory of a region that the error
+// names must not be reused.
+func (e *Engine) DeregisterBatch(ctx context.Context, ids []transport.RegionID) error {
+	return e.regions.DeregisterAll(ctx, ids, e.publisher.Republish)
 }
 
-func (t *tally) Add(n int) {
-	t.n.Add(int64(n))
-	t.wg.Add(n)
+// Publish makes the memory that is open to peers known in the directory. From then on the
+// engine publishes again by itself when a transport's part changes, until Withdraw.
+func (e *Engine) Publish(ctx context.Context) error {
+	e.watch()
+	return e.publisher.Publish(ctx)
 }
 
-func (t *tally) Done() {
-	t.n.Add(-1)
-	t.wg.Done()
+// Withdraw takes back what is published.
+func (e *Engine) Withdraw(ctx context.Context) error { return e.publisher.Withdraw(ctx) }
+
+// Published reports whether the directory holds this process's current descriptor, as far
+// as peers depend on it. An error means that the directory could not be asked.
+func (e *Engine) Published(ctx context.Context) (bool, error) { return e.publisher.Published(ctx) }
+
+// Descriptor is what peers need to reach the memory that is open to them: upstream's
+// segment descriptor, whose protocol is that of the first transport that speaks one of upstream's,
+// and the side key of the nodes of this project.
+func (e *Engine) Descriptor() *metadata.Descriptor { return e.publisher.Descriptor() }
+
+// HandleConnection answers a request of a node of upstream to set up a connection; it is
+// made for the handshake daemon. Both are JSON. NotSupported without a transport that
+// takes such requests.
+func (e *Engine) HandleConnection(ctx context.Context, request []byte) ([]byte, error) {
+	return e.carriers.Accept(ctx, request)
 }
 
-func (t *tally) Go(f func()) {
-	t.Add(1)
-	go func() {
-		defer t.Done()
-		f()
-	}()
-}
-
-// await waits for all of a tally until the context ends. One that has ended still learns
-// that there is nothing to wait for.
-func await(ctx context.Context, t *tally) error {
-	if t.n.Load() == 0 {
+// Sync fetches the descriptor of a peer anew, of every known peer for "". Transfers go on
+// with the old ones meanwhile. The error joins those of all peers.
+func (e *Engine) Sync(ctx context.Context, name string) error {
+	if name == e.dir.LocalName() {
 		return nil
 	}
-	done := make(chan struct{})
-	go func() { t.wg.Wait(); close(done) }()
-	select {
-	case <-done:
-		return nil
-	case <-ctx.Done():
+	return e.peers.Sync(ctx, name)
+}
+
+// Revive ends the time for which a peer that failed is backed off, for a caller that has
+// heard that it is back. The next request to it asks the directory anew.
+func (e *Engine) Revive(name string) {
+	if p := e.peers.Find(name); p != nil {
+		p.Revive()
 	}
-	if t.n.Load() == 0 {
-		return nil
+}
+
+// Sums reports whether a request to a peer that asks for its checksum will get one, as far as
+// is known now.
+func (e *Engine) Sums(peer string) bool {
+	if peer == e.dir.LocalName() {
+		return true
 	}
-	return ctx.Err()
+	p := e.peers.Find(peer)
+	return p != nil && p.ComputesChecksums()
+}
+
+// Transfer moves all requests in parallel and answers for each, in their order.
+//
+// It returns when no buffer of a request is touched any more, except where the result
+// says ErrQuarantined. When the context ends, nothing more is submitted, but what is under
+// way is waited for: up to the request's deadline, and a few seconds more for a transport
+// that does not keep deadlines. A peer that does not answer delays its own requests only.
+//
+// Requests of one call must not overlap where they write.
+func (e *Engine) Transfer(ctx context.Context, reqs []request.Request) []request.Result {
+	return e.TransferTo(ctx, reqs, make([]request.Result, 0, len(reqs)))
+}
+
+// TransferTo is Transfer that appends the answers to dst, for callers who use its memory
+// again. To one peer it allocates nothing then.
+func (e *Engine) TransferTo(ctx context.Context, reqs []request.Request, dst []request.Result) []request.Result {
+	if !e.life.Begin() {
+		r := request.Result{Err: errs.Wrap(errs.TransferFail, "transfer", lifetime.ErrClosed), Done: time.Now()}
+		for range reqs {
+			dst = append(dst, r)
+		}
+		return dst
+	}
+	defer e.life.Finish()
+	return e.dispatcher.Transfer(ctx, reqs, dst)
 }

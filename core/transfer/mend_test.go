@@ -95,7 +95,7 @@ func TestPreferredTransportComesBack(t *testing.T) {
 					synctest.Wait()
 				}
 				require.Equal(t, 2, w.asked("b"))
-				links := a.Links()
+				links := a.Paths()
 				require.Equal(t, "rdma", links[0].Transport)
 				require.False(t, links[0].Dead)
 				require.EqualValues(t, 990, links[0].Rails[0].Bytes, "all but the first one since")

@@ -5,6 +5,8 @@ import (
 	"sync"
 
 	"github.com/mooncake-go/mooncake/core/metadata"
+	"github.com/mooncake-go/mooncake/core/transfer/lifetime"
+	"github.com/mooncake-go/mooncake/core/transfer/request"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
@@ -88,7 +90,7 @@ type dueNote struct {
 }
 
 // plan notes a message of a Submit. The caller holds b.mu.
-func (b *Batch) plan(reqs []Request, n metadata.Notification, refused bool) {
+func (b *Batch) plan(reqs []request.Request, n metadata.Notification, refused bool) {
 	switch {
 	case len(reqs) == 0:
 		b.noteErr = errs.New(errs.InvalidParams, "transfer: notify", "a call without requests has no peer to notify")
@@ -107,8 +109,8 @@ func (b *Batch) send() {
 		b.noteErr = errs.Wrap(errs.TransferFail, "transfer: notify "+due[0].peer+": not sent, a request failed", b.failure)
 		return
 	}
-	if !b.e.spawn(func() { b.deliver(due) }) {
-		b.noteErr = errs.Wrap(errs.TransferFail, "transfer: notify "+due[0].peer, ErrClosed)
+	if !b.e.life.Spawn(func() { b.deliver(due) }) {
+		b.noteErr = errs.Wrap(errs.TransferFail, "transfer: notify "+due[0].peer, lifetime.ErrClosed)
 		return
 	}
 	b.sending++
@@ -116,7 +118,7 @@ func (b *Batch) send() {
 
 func (b *Batch) deliver(due []dueNote) {
 	for _, n := range due {
-		ctx, cancel := context.WithTimeout(b.e.ctx, b.e.cfg.ConnectTimeout)
+		ctx, cancel := context.WithTimeout(b.e.life.Connecting, b.e.cfg.ConnectTimeout)
 		err := b.e.Notify(ctx, n.peer, n.note)
 		cancel()
 		b.mu.Lock()

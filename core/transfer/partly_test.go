@@ -85,7 +85,7 @@ func TestMemoryThatOneTransportRefused(t *testing.T) {
 				require.Equal(t, local, b.mem[:len(local)])
 			}
 			used := map[string]uint64{}
-			for _, l := range a.Links() {
+			for _, l := range a.Paths() {
 				used[l.Transport] = l.Rails[0].Bytes
 			}
 			want := map[string]uint64{"rdma": 100_000, "tcp": 200_000}

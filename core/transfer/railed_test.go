@@ -133,13 +133,13 @@ func names(prefix string, n int) []string {
 // railStats returns what is known of the rail between two devices of one name.
 func railStats(t testing.TB, n *node, device string) transfer.RailStats {
 	t.Helper()
-	for _, l := range n.Links() {
+	for _, l := range n.Paths() {
 		for _, r := range l.Rails {
 			if r.Local == device && r.Remote == device {
 				return r
 			}
 		}
 	}
-	t.Fatalf("no rail of %s in %+v", device, n.Links())
+	t.Fatalf("no rail of %s in %+v", device, n.Paths())
 	return transfer.RailStats{}
 }

@@ -94,7 +94,7 @@ func TestFailingRailIsPaused(t *testing.T) {
 		}
 		a.stop(t)
 		b.stop(t)
-		require.Contains(t, log.String(), `level=WARN msg="a rail fails and is left alone for a while" peer=b transport=rdma local=m1 remote=m1 pause=1s`)
+		require.Contains(t, log.String(), `level=WARN msg="a rail fails and is backed off" peer=b transport=rdma local=m1 remote=m1 pause=1s`)
 		require.Contains(t, log.String(), `level=INFO msg="a rail works again" peer=b transport=rdma local=m1 remote=m1`)
 	})
 }

@@ -201,7 +201,7 @@ func TestWhileATransportIsAwayTheNextOneIsUsed(t *testing.T) {
 	var tr *renewable
 	a := w.node("a", []string{"tcp", "spare"}, 1<<12, withRenewable(w, "a", &tr))
 	spare := func() uint64 {
-		for _, l := range a.Links() {
+		for _, l := range a.Paths() {
 			if l.Transport == "spare" {
 				return l.Rails[0].Slices
 			}
@@ -248,7 +248,7 @@ func TestWhileTheTransportOfAPeerIsAwayTheNextOneIsUsed(t *testing.T) {
 	b := w.node("b", []string{"tcp", "spare"}, 1<<20, withRenewable(w, "b", &tr))
 	a := w.node("a", []string{"tcp", "spare"}, 0, func(c *transfer.Config, _ *transfer.Deps) { c.MaxRailPause = c.RailPause })
 	spare := func() uint64 {
-		for _, l := range a.Links() {
+		for _, l := range a.Paths() {
 			if l.Transport == "spare" {
 				return l.Rails[0].Slices
 			}

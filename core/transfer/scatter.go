@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/mooncake-go/mooncake/core/transfer/request"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
@@ -23,7 +24,7 @@ type Range struct {
 	// Done, where set, is called once for each fragment, in the order in which they end and
 	// from several goroutines, before Wait returns. It must not block, and not call the
 	// Scatter.
-	Done func(fragment int, s Status)
+	Done func(fragment int, s request.Status)
 }
 
 // Scatter is the fragments of some ranges under way. Safe for concurrent use.
@@ -34,7 +35,7 @@ type Scatter struct {
 
 // span is the fragments of one range.
 type span struct {
-	done    func(int, Status)
+	done    func(int, request.Status)
 	tasks   []int // by fragment; -1 for a refused one
 	refused map[int]error
 }
@@ -44,7 +45,7 @@ type span struct {
 // about a million, and for a closed engine. Close the Scatter in the end.
 func (e *Engine) SubmitScatter(ranges []Range) (*Scatter, error) {
 	s := &Scatter{spans: make([]span, len(ranges))}
-	var reqs []Request
+	var reqs []request.Request
 	for i := range ranges {
 		reqs = s.add(&ranges[i], &s.spans[i], reqs)
 	}
@@ -61,10 +62,10 @@ func (e *Engine) SubmitScatter(ranges []Range) (*Scatter, error) {
 			}
 		}
 	}
-	b.hook = func(t *task) {
-		at := where[t.index]
+	b.hook = func(t *request.Task) {
+		at := where[t.Index]
 		if done := s.spans[at[0]].done; done != nil {
-			done(at[1], t.status())
+			done(at[1], t.Status())
 		}
 	}
 	// Checked by add: only a closed engine refuses now.
@@ -96,7 +97,7 @@ func (e *Engine) TransferScatter(ctx context.Context, ranges []Range) error {
 }
 
 // add appends the requests of a range.
-func (s *Scatter) add(r *Range, to *span, reqs []Request) []Request {
+func (s *Scatter) add(r *Range, to *span, reqs []request.Request) []request.Request {
 	n := max(len(r.Lengths), len(r.LocalOffsets), len(r.RemoteOffsets))
 	*to = span{done: r.Done, tasks: make([]int, n)}
 	for i := range n {
@@ -119,9 +120,9 @@ func (p *span) refuse(i int, err error) {
 }
 
 // fragment is the request of one fragment.
-func (r *Range) fragment(i int) (Request, error) {
-	bad := func(format string, args ...any) (Request, error) {
-		return Request{}, errs.New(errs.InvalidParams, "transfer: scatter", format, args...)
+func (r *Range) fragment(i int) (request.Request, error) {
+	bad := func(format string, args ...any) (request.Request, error) {
+		return request.Request{}, errs.New(errs.InvalidParams, "transfer: scatter", format, args...)
 	}
 	if len(r.Lengths) != len(r.LocalOffsets) || len(r.Lengths) != len(r.RemoteOffsets) {
 		return bad("%d lengths, %d local and %d remote offsets do not go together", len(r.Lengths), len(r.LocalOffsets), len(r.RemoteOffsets))
@@ -135,16 +136,16 @@ func (r *Range) fragment(i int) (Request, error) {
 	case r.Base+r.Size < r.Base:
 		return bad("%d bytes at address %#x run over the end of the address space", r.Size, r.Base)
 	}
-	q := Request{Kind: r.Kind, Local: r.Local[local : local+n : local+n], Peer: r.Peer, Addr: r.Base + remote}
-	return q, q.validate()
+	q := request.Request{Kind: r.Kind, Local: r.Local[local : local+n : local+n], Peer: r.Peer, Addr: r.Base + remote}
+	return q, q.Validate()
 }
 
-func invalid(err error) Status { return Status{State: Invalid, Err: err} }
+func invalid(err error) request.Status { return request.Status{State: request.Invalid, Err: err} }
 
 // Status tells how far a fragment of a range is. InvalidParams for one that is not there.
-func (s *Scatter) Status(r, fragment int) (Status, error) {
+func (s *Scatter) Status(r, fragment int) (request.Status, error) {
 	if r < 0 || r >= len(s.spans) || fragment < 0 || fragment >= len(s.spans[r].tasks) {
-		return Status{}, errs.New(errs.InvalidParams, "transfer: status", "range %d has no fragment %d", r, fragment)
+		return request.Status{}, errs.New(errs.InvalidParams, "transfer: status", "range %d has no fragment %d", r, fragment)
 	}
 	p := &s.spans[r]
 	if p.tasks[fragment] < 0 {

@@ -39,7 +39,7 @@ func TestManyBatchesAtOnce(t *testing.T) {
 				return
 			case <-time.After(time.Millisecond):
 			}
-			a.Links()
+			a.Paths()
 			a.Devices()
 			a.Stats()
 			a.Descriptor()

@@ -9,7 +9,7 @@ import (
 
 const (
 	// settleTime is how long changes of a transport are collected before they are
-	// published: a port that goes down tells several.
+	// published: a port that goes down causes several.
 	settleTime = 50 * time.Millisecond
 	// republishTries bounds the attempts at publishing a change; the wait doubles each time.
 	republishTries = 6
@@ -19,41 +19,41 @@ const (
 // time the engine has to do with peers until it is closed.
 func (e *Engine) watch() {
 	e.watched.Do(func() {
-		for i := range e.carriers {
-			c := &e.carriers[i]
+		for i := range e.carriers.List {
+			c := &e.carriers.List[i]
 			if ch, ok := transport.As[transport.Changing](c.Transport); ok {
-				e.spawn(func() { e.follow(i, ch.Changed()) })
+				e.life.Spawn(func() { e.follow(i, ch.Changed()) })
 			}
 		}
 		if e.cfg.RefreshInterval > 0 {
-			e.spawn(e.keepFresh)
+			e.life.Spawn(e.keepFresh)
 		}
 	})
 }
 
 // follow reads the rails again and publishes anew after each change of a transport.
 func (e *Engine) follow(i int, changed <-chan struct{}) {
-	c := &e.carriers[i]
+	c := &e.carriers.List[i]
 	for {
 		select {
-		case <-e.ctx.Done():
+		case <-e.life.Connecting.Done():
 			return
 		case <-changed:
 		}
-		e.reread(c)
-		if !e.sleep(settleTime) {
+		e.peers.Reread(c)
+		if !e.life.Sleep(settleTime) {
 			return
 		}
 		select {
 		case <-changed:
-			e.reread(c)
+			e.peers.Reread(c)
 		default:
 		}
 		wait := 2 * settleTime
 		for try := 1; ; try++ {
-			ctx, cancel := context.WithTimeout(e.ctx, e.cfg.ConnectTimeout)
-			e.catchUp(ctx, i)
-			err := e.republish(ctx)
+			ctx, cancel := context.WithTimeout(e.life.Connecting, e.cfg.ConnectTimeout)
+			e.regions.CatchUp(ctx, i)
+			err := e.publisher.Republish(ctx)
 			cancel()
 			if err == nil {
 				break
@@ -63,7 +63,7 @@ func (e *Engine) follow(i int, changed <-chan struct{}) {
 					"transport", c.Name, "error", err)
 				break
 			}
-			if !e.sleep(wait) {
+			if !e.life.Sleep(wait) {
 				return
 			}
 			wait *= 2
@@ -71,40 +71,11 @@ func (e *Engine) follow(i int, changed <-chan struct{}) {
 	}
 }
 
-// reread asks all paths of a transport for their rails.
-func (e *Engine) reread(c *Carrier) {
-	for _, p := range e.known() {
-		p.mu.Lock()
-		links := p.links
-		p.mu.Unlock()
-		for _, l := range links {
-			if l.carrier == c {
-				l.rails.refresh()
-				notify(l.space)
-			}
+// keepFresh fetches the descriptors of all known peers at intervals.
+func (e *Engine) keepFresh() {
+	for e.life.Sleep(e.cfg.RefreshInterval) {
+		if err := e.peers.Refresh(e.life.Connecting); err != nil && e.life.Connecting.Err() == nil {
+			e.log.Warn("descriptors of peers were not refreshed", "error", err)
 		}
-	}
-}
-
-// known lists the peers that have been used and did not give way.
-func (e *Engine) known() []*peer {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	out := make([]*peer, 0, len(e.peers))
-	for _, p := range e.peers {
-		out = append(out, p)
-	}
-	return out
-}
-
-// sleep waits; false when the engine was closed meanwhile.
-func (e *Engine) sleep(d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-e.ctx.Done():
-		return false
 	}
 }

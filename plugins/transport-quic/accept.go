@@ -7,59 +7,60 @@ import (
 	"net"
 	"net/netip"
 
+	"github.com/mooncake-go/mooncake/plugins/transport-quic/internal/wire"
 	quicgo "github.com/quic-go/quic-go"
 )
 
 const (
-	// mostKnocking bounds the connections in the middle of their handshake; from manyKnocking
-	// on, who knocks must prove its address first.
-	mostKnocking = 512
-	manyKnocking = 32
+	// maxHandshakes bounds the connections in the middle of their handshake. From crowdedFrom on, a
+	// peer that begins one must prove its address first.
+	maxHandshakes = 512
+	crowdedFrom   = 32
 )
 
 // peerID is what connections are counted by: nodes often share a certificate, processes
 // an address.
 type peerID struct {
 	addr netip.Addr
-	cert fingerprint
+	cert wire.Fingerprint
 }
 
 var errCrowded = errors.New("too many connections")
 
-type knockKey struct{}
+type handshakeKey struct{}
 
-// knock is called for each connection that begins. What it returns tells welcome and the
-// end of the connection apart.
-func (n *node) knock(ctx context.Context, _ *quicgo.ClientInfo) (context.Context, error) {
+// beginHandshake is called for each connection that begins. The context that it returns tells
+// welcome that the handshake was counted.
+func (n *node) beginHandshake(ctx context.Context, _ *quicgo.ClientInfo) (context.Context, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.life.Stopping() || n.knocking >= mostKnocking || len(n.conns) >= n.cfg.MaxConnections {
+	if n.life.Stopping() || n.handshakes >= maxHandshakes || len(n.conns) >= n.cfg.MaxConnections {
 		n.stats.overflow.Add(1)
 		return ctx, errCrowded
 	}
-	n.knocking++
+	n.handshakes++
 	waiting := new(bool)
 	*waiting = true
 	context.AfterFunc(ctx, func() {
 		n.mu.Lock()
 		defer n.mu.Unlock()
-		n.answered(waiting)
+		n.handshakeEnded(waiting)
 	})
-	return context.WithValue(ctx, knockKey{}, waiting), nil
+	return context.WithValue(ctx, handshakeKey{}, waiting), nil
 }
 
-// answered ends the knocking of a connection, once. n.mu is held.
-func (n *node) answered(waiting *bool) {
+// handshakeEnded ends the accounting of the handshake of a connection, once. n.mu is held.
+func (n *node) handshakeEnded(waiting *bool) {
 	if *waiting {
 		*waiting = false
-		n.knocking--
+		n.handshakes--
 	}
 }
 
 func (n *node) crowded() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.knocking >= manyKnocking
+	return n.handshakes >= crowdedFrom
 }
 
 // accept lets connections in whose handshake has ended, until the listener is closed.
@@ -71,9 +72,9 @@ func (n *node) accept(ln *quicgo.Listener) {
 			return // The listener was closed, or the socket is gone for good.
 		}
 		c, why := n.welcome(q)
-		if why != reasonNone {
+		if why != wire.ReasonNone {
 			n.stats.refuse(why)
-			n.serving.Go(func() { _ = q.CloseWithError(code(why), why.info().Label) })
+			n.serving.Go(func() { _ = q.CloseWithError(code(why), why.Info().Label) })
 			continue
 		}
 		go c.run()
@@ -81,29 +82,29 @@ func (n *node) accept(ln *quicgo.Listener) {
 }
 
 // welcome counts a connection, or gives the reason to refuse it.
-func (n *node) welcome(q *quicgo.Conn) (*serverConn, reason) {
+func (n *node) welcome(q *quicgo.Conn) (*serverConn, wire.Reason) {
 	id := peerID{cert: sha256.Sum256(q.ConnectionState().TLS.PeerCertificates[0].Raw)}
 	if a, ok := q.RemoteAddr().(*net.UDPAddr); ok {
 		id.addr = a.AddrPort().Addr()
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if waiting, ok := q.Context().Value(knockKey{}).(*bool); ok {
-		n.answered(waiting)
+	if waiting, ok := q.Context().Value(handshakeKey{}).(*bool); ok {
+		n.handshakeEnded(waiting)
 	}
 	switch {
 	case !n.life.Running():
-		return nil, reasonStopping
+		return nil, wire.ReasonStopping
 	case len(n.conns) >= n.cfg.MaxConnections || n.perPeer[id] >= n.cfg.MaxConnectionsPerPeer:
 		n.stats.overflow.Add(1)
-		return nil, reasonBusy
+		return nil, wire.ReasonBusy
 	}
 	c := newServerConn(n, q, id)
 	n.conns[c] = struct{}{}
 	n.perPeer[id]++
 	n.serving.Add(1)
 	n.stats.accepted.Add(1)
-	return c, reasonNone
+	return c, wire.ReasonNone
 }
 
 // leave ends the accounting of a connection.

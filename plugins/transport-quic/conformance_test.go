@@ -11,6 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/mooncake-go/mooncake/plugins/transport-quic/internal/identity"
+	"github.com/mooncake-go/mooncake/plugins/transport-quic/internal/wire"
 	"github.com/mooncake-go/mooncake/sdk/conformance"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 	"github.com/mooncake-go/mooncake/sdk/transport"
@@ -80,7 +82,7 @@ func withoutUnderRace(opts []transporttest.Option, checks ...string) []transport
 }
 
 func samePort(cfg plugin.Config, ep transport.Endpoint) plugin.Config {
-	e, err := decodeEndpoint(ep.Blob)
+	e, err := wire.DecodeEndpoint(ep.Blob)
 	if err != nil {
 		panic(err)
 	}
@@ -98,13 +100,13 @@ func samePort(cfg plugin.Config, ep transport.Endpoint) plugin.Config {
 // frozen returns an endpoint where a listener takes connections and streams as the live
 // peer would, and never answers.
 func frozen(t conformance.TB, live transport.Endpoint) transport.Endpoint {
-	e, err := decodeEndpoint(live.Blob)
+	e, err := wire.DecodeEndpoint(live.Blob)
 	require.NoError(t, err)
 	n := newNode(*insecure())
-	id, err := loadIdentity(&n.cfg.Config, n.clock())
+	id, err := identity.Load(&n.cfg.Config, n.clock())
 	require.NoError(t, err)
-	n.trust.id.Store(id)
-	ln, err := quicgo.ListenAddr("127.0.0.1:0", n.serverTLS(), n.quicConfig(true))
+	n.trust.Set(id)
+	ln, err := quicgo.ListenAddr("127.0.0.1:0", n.trust.Server(), n.quicConfig(true))
 	require.NoError(t, err)
 	done := make(chan struct{})
 	go func() {
@@ -116,6 +118,6 @@ func frozen(t conformance.TB, live transport.Endpoint) transport.Endpoint {
 		}
 	}()
 	t.Cleanup(func() { _ = ln.Close(); <-done })
-	e.Addrs, e.Pin = []string{ln.Addr().String()}, id.pin
-	return transport.Endpoint{Blob: e.encode(), Incarnation: e.Incarnation}
+	e.Addrs, e.Pin = []string{ln.Addr().String()}, id.Pin
+	return transport.Endpoint{Blob: e.Encode(), Incarnation: e.Incarnation}
 }

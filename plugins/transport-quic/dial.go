@@ -12,6 +12,9 @@ import (
 
 	quicgo "github.com/quic-go/quic-go"
 
+	"github.com/mooncake-go/mooncake/plugins/transport-quic/internal/identity"
+	"github.com/mooncake-go/mooncake/plugins/transport-quic/internal/udp"
+	"github.com/mooncake-go/mooncake/plugins/transport-quic/internal/wire"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
@@ -36,7 +39,7 @@ var errStale = errors.New("the peer was restarted")
 // dialFailure is why no address led to the peer.
 type dialFailure struct {
 	err    error
-	absent bool // nobody serves the peer's incarnation at any of its addresses now
+	absent bool // no process serves the peer's incarnation at any of its addresses now
 	heard  bool // something answered at one of them
 	trust  bool // one side does not accept the certificate of the other
 }
@@ -44,8 +47,8 @@ type dialFailure struct {
 func (f *dialFailure) add(addr string, err error) {
 	refused := errors.Is(err, syscall.ECONNREFUSED)
 	f.trust = f.trust || distrust(err)
-	f.heard = f.heard || f.trust || closedFor(err) != reasonNone
-	f.absent = f.absent && (refused || errors.Is(err, errPin) || closedFor(err) == reasonStopping)
+	f.heard = f.heard || f.trust || closedFor(err) != wire.ReasonNone
+	f.absent = f.absent && (refused || errors.Is(err, identity.ErrPin) || closedFor(err) == wire.ReasonStopping)
 	f.err = errors.Join(f.err, fmt.Errorf("%s: %w", addr, err))
 }
 
@@ -53,7 +56,7 @@ func (f *dialFailure) add(addr string, err error) {
 // certificate, or the peer this side's.
 func distrust(err error) bool {
 	var t *quicgo.TransportError
-	return errors.Is(err, errName) || errors.Is(err, errMixed) || errors.As(err, &t) && t.ErrorCode.IsCryptoError()
+	return errors.Is(err, identity.ErrName) || errors.Is(err, identity.ErrMixed) || errors.As(err, &t) && t.ErrorCode.IsCryptoError()
 }
 
 const hintDistrust = "both nodes need certificates of one authority, that have not ended, for the names or addresses by which they are dialled " +
@@ -63,7 +66,7 @@ const hintDistrust = "both nodes need certificates of one authority, that have n
 // parallel.
 type carrier struct {
 	quic *quicgo.Transport
-	sock *linked
+	sock *udp.Connected
 }
 
 func (c *carrier) close() {
@@ -71,8 +74,8 @@ func (c *carrier) close() {
 	_ = c.sock.Close()
 }
 
-// connect makes the connection of a lane, as long as there is work for it.
-func (l *lane) connect() (*quicgo.Conn, *carrier) {
+// connect makes the connection of a connection, as long as there is work for it.
+func (l *clientConn) connect() (*quicgo.Conn, *carrier) {
 	p := l.p
 	defer func() {
 		p.mu.Lock()
@@ -108,7 +111,7 @@ func (l *lane) connect() (*quicgo.Conn, *carrier) {
 			p.failed(failure, time.Now())
 		case p.Closed():
 			p.mu.Unlock()
-			_ = q.CloseWithError(code(reasonNone), "")
+			_ = q.CloseWithError(code(wire.ReasonNone), "")
 			c.close()
 			return nil, nil
 		default:
@@ -142,15 +145,15 @@ func (p *path) dial() (*quicgo.Conn, *carrier, *dialFailure) {
 func (p *path) dialOne(addr string, limit time.Time) (*quicgo.Conn, *carrier, error) {
 	ctx, cancel := context.WithDeadline(p.ctx, limit)
 	defer cancel()
-	cfg, err := p.n.clientTLS(&p.peer, addr)
+	cfg, err := p.n.trust.Client(&p.peer, addr)
 	if err != nil {
 		return nil, nil, err
 	}
-	sock, err := link(ctx, addr)
+	sock, err := udp.Connect(ctx, addr)
 	if err != nil {
 		return nil, nil, err
 	}
-	if _, err := tune(sock.UDPConn, p.n.cfg.SocketBuffer); err != nil {
+	if _, err := udp.Tune(sock.UDPConn, p.n.cfg.SocketBuffer); err != nil {
 		_ = sock.Close()
 		return nil, nil, err
 	}
@@ -163,16 +166,16 @@ func (p *path) dialOne(addr string, limit time.Time) (*quicgo.Conn, *carrier, er
 	return q, c, nil
 }
 
-// failed sets the next attempt and fails what waits where waiting is of no use: the peer
-// is not there, or does not accept this node, or could not be reached for dial_timeout. Operations submitted
-// before the next attempt is due fail as well; later ones make it. p.mu is held.
+// failed sets the next attempt and fails what waits where waiting is of no use: the peer is not
+// there, or does not accept this node, or could not be reached for dial_timeout. Operations
+// submitted before the next attempt is due fail as well; later ones make it. p.mu is held.
 func (p *path) failed(f *dialFailure, now time.Time) {
 	r := &p.retry
-	// Drawn from the upper half, so that many paths do not knock at the same moment.
+	// Drawn from the upper half, so that many paths do not connect at the same moment.
 	r.pause = min(max(2*r.pause, leastPause), mostPause)
 	r.notBefore = now.Add(r.pause/2 + rand.N(r.pause/2))
 	r.last = f.err
-	if slices.ContainsFunc(p.lanes, func(l *lane) bool { return l.up && l.proven }) {
+	if slices.ContainsFunc(p.conns, func(l *clientConn) bool { return l.up && l.proven }) {
 		r.since = time.Time{}
 		return
 	}
@@ -200,7 +203,7 @@ func (p *path) stale(err error) {
 	})
 }
 
-// giveUp fails everything under way, and what comes before the next attempt. p.mu is held.
+// giveUp fails everything in flight, and what comes before the next attempt. p.mu is held.
 func (p *path) giveUp(down error) {
 	p.retry.down = down
 	for o := range p.Active() {

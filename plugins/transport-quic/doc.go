@@ -2,8 +2,8 @@
 // networks that are not trusted: TLS 1.3 with certificates on both sides.
 //
 // A path keeps several connections to its peer. Each has a congestion window of its own,
-// so that a lost packet slows down one of them. Operations are cut into pieces; each piece is
-// a stream, so that a lost packet delays the pieces that it carried and no other.
+// so that a lost packet slows down one of them. Operations are cut into chunks; each chunk is
+// a stream, so that a lost packet delays the chunks that it carried and no other.
 //
 // Framing. The side that dialled opens a stream, sends a request of 64 bytes, the payload of
 // a Write, and the end of its side; the answer is 16 bytes, the payload of a Read, and the

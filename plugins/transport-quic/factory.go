@@ -1,6 +1,9 @@
 package quic
 
-import "github.com/mooncake-go/mooncake/sdk/transport"
+import (
+	"github.com/mooncake-go/mooncake/plugins/transport-quic/internal/config"
+	"github.com/mooncake-go/mooncake/sdk/transport"
+)
 
 // Factory makes QUIC transports; see Config for the settings. A transport made by it
 // also implements StatsReporter.
@@ -9,3 +12,10 @@ func Factory() transport.Factory {
 		return newNode(*c), nil
 	})
 }
+
+// Config holds the settings of the QUIC transport.
+type Config = config.Config
+
+// DefaultConfig returns the defaults, which have no certificates: a transport made from
+// them does not start.
+func DefaultConfig() *Config { return config.Default() }

@@ -2,7 +2,7 @@ package quic
 
 import "time"
 
-// flow bounds what is under way on one connection, so that a connection that is slowed
+// flow bounds what is in flight on one connection, so that a connection that is slowed
 // down by losses does not hold what others could carry: as much as keeps it busy for a few round
 // trips. The zero value is ready.
 type flow struct {
@@ -16,7 +16,7 @@ const (
 	flowStart = 512 << 10
 	flowLeast = 256 << 10
 	flowMost  = 64 << 20
-	// A piece should take at most so many round trips, and need not take less than flowTime.
+	// A chunk should take at most so many round trips, and need not take less than flowTime.
 	flowTrips = 8
 	flowTime  = 50 * time.Millisecond
 )
@@ -31,8 +31,8 @@ func (f *flow) most() int64 {
 // free is how many bytes more may be begun.
 func (f *flow) free() int64 { return f.most() - f.bytes }
 
-// room reports whether a piece of size bytes may be begun where streams may be open.
-func (f *flow) room(size, streams int) bool {
+// fits reports whether a chunk of size bytes may be begun where streams may be open.
+func (f *flow) fits(size, streams int) bool {
 	return f.requests < streams && (f.requests == 0 || f.bytes+int64(size) <= f.most())
 }
 
@@ -44,7 +44,7 @@ func (f *flow) began(size int) {
 // slow reports whether less in flight than at first is enough to keep the connection busy.
 func (f *flow) slow() bool { return f.limit > 0 && f.limit < flowStart }
 
-// ended notes a piece that took so long from begin to end, 0 for one that failed. rtt is
+// ended notes a chunk that took so long from begin to end, 0 for one that failed. rtt is
 // the least round trip of the connection.
 func (f *flow) ended(size int, took, rtt time.Duration, now time.Time) {
 	full := f.bytes+int64(size) > f.most()

@@ -11,17 +11,19 @@ import (
 	quicgo "github.com/quic-go/quic-go"
 	"github.com/stretchr/testify/require"
 
+	"github.com/mooncake-go/mooncake/plugins/transport-quic/internal/identity"
+	"github.com/mooncake-go/mooncake/plugins/transport-quic/internal/wire"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
 
 // stranger is a peer that speaks QUIC by itself, with whatever certificate.
 func stranger(t *testing.T, to *node, certs ...tls.Certificate) (*quicgo.Conn, error) {
-	e, err := decodeEndpoint(to.Endpoint().Blob)
+	e, err := wire.DecodeEndpoint(to.Endpoint().Blob)
 	require.NoError(t, err)
 	ctx := within(t)
 	c, err := quicgo.DialAddr(ctx, e.Addrs[0], &tls.Config{
-		InsecureSkipVerify: true, NextProtos: []string{alpn}, Certificates: certs, MinVersion: tls.VersionTLS13,
+		InsecureSkipVerify: true, NextProtos: []string{wire.ALPN}, Certificates: certs, MinVersion: tls.VersionTLS13,
 	}, &quicgo.Config{MaxIdleTimeout: patience})
 	if err == nil {
 		t.Cleanup(func() { _ = c.CloseWithError(0, "") })
@@ -31,9 +33,9 @@ func stranger(t *testing.T, to *node, certs ...tls.Certificate) (*quicgo.Conn, e
 
 // friend is a stranger that is let in.
 func friend(t *testing.T, to *node) *quicgo.Conn {
-	id, err := ephemeral(time.Now())
+	id, err := identity.Ephemeral(time.Now())
 	require.NoError(t, err)
-	c, err := stranger(t, to, id.cert)
+	c, err := stranger(t, to, id.Cert)
 	require.NoError(t, err)
 	return c
 }
@@ -58,33 +60,33 @@ func TestNoCertificateNoService(t *testing.T) {
 }
 
 // ask sends a request on a stream of its own and returns the answer.
-func ask(t *testing.T, c *quicgo.Conn, raw []byte) (answer, error) {
+func ask(t *testing.T, c *quicgo.Conn, raw []byte) (wire.Answer, error) {
 	st, err := c.OpenStream()
 	if err != nil {
-		return answer{}, err
+		return wire.Answer{}, err
 	}
 	if _, err = st.Write(raw); err != nil {
-		return answer{}, err
+		return wire.Answer{}, err
 	}
 	_ = st.Close() // Which fails where the peer has closed the connection meanwhile.
-	b := make([]byte, answerSize)
+	b := make([]byte, wire.AnswerSize)
 	if _, err := io.ReadFull(st, b); err != nil {
-		return answer{}, err
+		return wire.Answer{}, err
 	}
-	var a answer
-	require.NoError(t, a.decode(b))
+	var a wire.Answer
+	require.NoError(t, a.Decode(b))
 	return a, nil
 }
 
-func requestFor(t *testing.T, key transport.Key) request {
-	k, err := decodeKey(key)
+func requestFor(t *testing.T, key transport.Key) wire.Request {
+	k, err := wire.DecodeKey(key)
 	require.NoError(t, err)
-	return request{Type: frameRead, Length: 8, Incarnation: k.Incarnation, Region: k.Region, Token: k.Token, Patience: 60_000}
+	return wire.Request{Type: wire.FrameRead, Length: 8, Incarnation: k.Incarnation, Region: k.Region, Token: k.Token, Patience: 60_000}
 }
 
-func raw(q request) []byte {
-	b := make([]byte, requestSize)
-	q.put(b)
+func raw(q wire.Request) []byte {
+	b := make([]byte, wire.RequestSize)
+	q.Put(b)
 	return b
 }
 
@@ -98,28 +100,28 @@ func TestRequestsThatAreRefused(t *testing.T) {
 	c := friend(t, server)
 	good, hidden := requestFor(t, key), requestFor(t, secret)
 	for name, x := range map[string]struct {
-		q   request
-		why reason
+		q   wire.Request
+		why wire.Reason
 	}{
-		"token":                      {func() request { q := good; q.Token[3] ^= 1; return q }(), reasonWrongToken},
-		"another region's":           {func() request { q := good; q.Region = 2; return q }(), reasonWrongToken},
-		"region":                     {func() request { q := good; q.Region = 9; return q }(), reasonUnknownRegion},
-		"incarnation":                {func() request { q := good; q.Incarnation++; return q }(), reasonStale},
-		"past the end":               {func() request { q := good; q.Offset = 93; return q }(), reasonRange},
-		"around the end":             {func() request { q := good; q.Offset = ^uint64(0) - 3; return q }(), reasonRange},
-		"longer than all":            {func() request { q := good; q.Length = 101; return q }(), reasonRange},
-		"no right to read":           {hidden, reasonReadDenied},
-		"no right to write":          {func() request { q := hidden; q.Type = frameWrite; return q }(), reasonWriteDenied},
-		"a write with a wrong token": {func() request { q := good; q.Type = frameWrite; q.Token[0] ^= 1; return q }(), reasonWrongToken},
+		"token":                      {func() wire.Request { q := good; q.Token[3] ^= 1; return q }(), wire.ReasonWrongToken},
+		"another region's":           {func() wire.Request { q := good; q.Region = 2; return q }(), wire.ReasonWrongToken},
+		"region":                     {func() wire.Request { q := good; q.Region = 9; return q }(), wire.ReasonUnknownRegion},
+		"incarnation":                {func() wire.Request { q := good; q.Incarnation++; return q }(), wire.ReasonStale},
+		"past the end":               {func() wire.Request { q := good; q.Offset = 93; return q }(), wire.ReasonRange},
+		"around the end":             {func() wire.Request { q := good; q.Offset = ^uint64(0) - 3; return q }(), wire.ReasonRange},
+		"longer than all":            {func() wire.Request { q := good; q.Length = 101; return q }(), wire.ReasonRange},
+		"no right to read":           {hidden, wire.ReasonReadDenied},
+		"no right to write":          {func() wire.Request { q := hidden; q.Type = wire.FrameWrite; return q }(), wire.ReasonWriteDenied},
+		"a write with a wrong token": {func() wire.Request { q := good; q.Type = wire.FrameWrite; q.Token[0] ^= 1; return q }(), wire.ReasonWrongToken},
 	} {
 		a, err := ask(t, c, raw(x.q))
 		require.NoError(t, err, name)
-		require.Equal(t, frameError, a.Type, name)
+		require.Equal(t, wire.FrameError, a.Type, name)
 		require.Equal(t, x.why, a.Reason, name)
 	}
 	a, err := ask(t, c, raw(good))
 	require.NoError(t, err)
-	require.Equal(t, frameData, a.Type, "the connection still works")
+	require.Equal(t, wire.FrameData, a.Type, "the connection still works")
 	require.Equal(t, want, mem)
 }
 
@@ -134,7 +136,7 @@ func TestGarbageEndsTheConnection(t *testing.T) {
 		"magic":     func(b []byte) { b[0]++ },
 		"version":   func(b []byte) { b[2]++ },
 		"type":      func(b []byte) { b[3] = 9 },
-		"an answer": func(b []byte) { b[3] = byte(frameData) },
+		"an answer": func(b []byte) { b[3] = byte(wire.FrameData) },
 		"length":    func(b []byte) { b[7] = 0xff },
 		"no bytes":  func(b []byte) { clear(b[4:8]) },
 		"reserved":  func(b []byte) { b[60] = 1 },
@@ -145,12 +147,12 @@ func TestGarbageEndsTheConnection(t *testing.T) {
 		_, err := ask(t, c, b)
 		require.Error(t, err, name)
 		<-c.Context().Done()
-		require.Equal(t, reasonBadFrame, closedFor(context.Cause(c.Context())), name)
+		require.Equal(t, wire.ReasonBadFrame, closedFor(context.Cause(c.Context())), name)
 	}
 	require.Contains(t, h.log(), "garbage")
 	require.EqualValues(t, 7, server.Stats().Refused["bad-frame"])
 	readOK(t, p, id, mem)
-	require.EqualValues(t, 1, client.Stats().Dials, "the connection of somebody else was not touched")
+	require.EqualValues(t, 1, client.Stats().Dials, "the connection of another client was not touched")
 }
 
 // TestSlowPeersHoldNothing: who begins a Write and stops keeps neither the region nor the
@@ -160,7 +162,7 @@ func TestSlowPeersHoldNothing(t *testing.T) {
 	mem, key := served(t, server, 1<<20)
 	c := friend(t, server)
 	q := requestFor(t, key)
-	q.Type, q.Length = frameWrite, 1<<20
+	q.Type, q.Length = wire.FrameWrite, 1<<20
 	var streams []*quicgo.Stream
 	for _, sent := range [][]byte{raw(q)[:10], raw(q), append(raw(q), make([]byte, 1000)...)} {
 		st, err := c.OpenStream()
@@ -178,7 +180,7 @@ func TestSlowPeersHoldNothing(t *testing.T) {
 		_, err := io.ReadAll(st)
 		var e *quicgo.StreamError
 		require.ErrorAs(t, err, &e)
-		require.Equal(t, streamCode(reasonDraining), e.ErrorCode)
+		require.Equal(t, streamCode(wire.ReasonDraining), e.ErrorCode)
 	}
 }
 
@@ -188,7 +190,7 @@ func TestCrowds(t *testing.T) {
 	cfg.MaxConnections, cfg.MaxConnectionsPerPeer = 5, 2
 	server, _ := start(t, cfg)
 	_, key := served(t, server, 100)
-	id, err := ephemeral(time.Now())
+	id, err := identity.Ephemeral(time.Now())
 	require.NoError(t, err)
 	in := func(cert tls.Certificate) (*quicgo.Conn, error) {
 		c, err := stranger(t, server, cert)
@@ -200,38 +202,38 @@ func TestCrowds(t *testing.T) {
 	}
 	var first *quicgo.Conn
 	for range 2 {
-		first, err = in(id.cert)
+		first, err = in(id.Cert)
 		require.NoError(t, err)
 	}
-	_, err = in(id.cert)
-	require.Equal(t, reasonBusy, closedFor(err), "%v", err)
+	_, err = in(id.Cert)
+	require.Equal(t, wire.ReasonBusy, closedFor(err), "%v", err)
 	for range 3 {
-		other, err := ephemeral(time.Now())
+		other, err := identity.Ephemeral(time.Now())
 		require.NoError(t, err)
-		_, err = in(other.cert)
+		_, err = in(other.Cert)
 		require.NoError(t, err)
 	}
-	other, err := ephemeral(time.Now())
+	other, err := identity.Ephemeral(time.Now())
 	require.NoError(t, err)
-	_, err = in(other.cert)
+	_, err = in(other.Cert)
 	require.Error(t, err, "five are there already")
 	require.GreaterOrEqual(t, server.Stats().Overflow, uint64(2))
 	require.NoError(t, first.CloseWithError(0, ""))
-	until(t, "room again", func() bool { return len(server.connections()) == 4 })
-	_, err = in(id.cert)
+	until(t, "places again", func() bool { return len(server.connections()) == 4 })
+	_, err = in(id.Cert)
 	require.NoError(t, err)
 	server.mu.Lock()
 	defer server.mu.Unlock()
-	require.Zero(t, server.knocking)
+	require.Zero(t, server.handshakes)
 }
 
 // scripted is a server that does with each connection what script says.
 func scripted(t *testing.T, script func(c *quicgo.Conn)) (transport.Endpoint, transport.Key) {
 	n := newNode(*insecure())
-	id, err := loadIdentity(&n.cfg.Config, n.clock())
+	id, err := identity.Load(&n.cfg.Config, n.clock())
 	require.NoError(t, err)
-	n.trust.id.Store(id)
-	ln, err := quicgo.ListenAddr("127.0.0.1:0", n.serverTLS(), n.quicConfig(true))
+	n.trust.Set(id)
+	ln, err := quicgo.ListenAddr("127.0.0.1:0", n.trust.Server(), n.quicConfig(true))
 	require.NoError(t, err)
 	var conns []*quicgo.Conn
 	var scripts sync.WaitGroup
@@ -255,22 +257,22 @@ func scripted(t *testing.T, script func(c *quicgo.Conn)) (transport.Endpoint, tr
 		}
 		scripts.Wait()
 	})
-	e := endpoint{Incarnation: 7, Addrs: []string{ln.Addr().String()}, Pin: id.pin}
-	k := remoteKey{Incarnation: 7, Region: 1, Length: 1 << 20, Access: transport.AccessRemote}
-	return transport.Endpoint{Blob: e.encode(), Incarnation: 7}, k.encode()
+	e := wire.Endpoint{Incarnation: 7, Addrs: []string{ln.Addr().String()}, Pin: id.Pin}
+	k := wire.Key{Incarnation: 7, Region: 1, Length: 1 << 20, Access: transport.AccessRemote}
+	return transport.Endpoint{Blob: e.Encode(), Incarnation: 7}, k.Encode()
 }
 
 // liar is a server that answers each request with what lie makes of it.
-func liar(t *testing.T, lie func(q request) []byte) (transport.Endpoint, transport.Key) {
+func liar(t *testing.T, lie func(q wire.Request) []byte) (transport.Endpoint, transport.Key) {
 	return scripted(t, func(c *quicgo.Conn) {
 		for {
 			st, err := c.AcceptStream(context.Background())
 			if err != nil {
 				return
 			}
-			var q request
-			b := make([]byte, requestSize)
-			if _, err := io.ReadFull(st, b); err == nil && q.decode(b) == nil {
+			var q wire.Request
+			b := make([]byte, wire.RequestSize)
+			if _, err := io.ReadFull(st, b); err == nil && q.Decode(b) == nil {
 				_, _ = st.Write(lie(q))
 				_ = st.Close()
 			}
@@ -281,20 +283,28 @@ func liar(t *testing.T, lie func(q request) []byte) (transport.Endpoint, transpo
 // TestAnswersThatLie: a server's wrong answers fail the operation and touch no other memory.
 func TestAnswersThatLie(t *testing.T) {
 	client, _ := start(t, insecure())
-	head := func(a answer, more int) []byte {
-		b := make([]byte, answerSize+more)
-		a.put(b)
+	head := func(a wire.Answer, more int) []byte {
+		b := make([]byte, wire.AnswerSize+more)
+		a.Put(b)
 		return b
 	}
-	for name, lie := range map[string]func(q request) []byte{
-		"longer":          func(q request) []byte { return head(answer{Type: frameData, Length: q.Length + 1}, int(q.Length)+1) },
-		"shorter":         func(q request) []byte { return head(answer{Type: frameData, Length: q.Length - 1}, int(q.Length)-1) },
-		"cut off":         func(q request) []byte { return head(answer{Type: frameData, Length: q.Length}, int(q.Length)-1) },
-		"done for a read": func(request) []byte { return head(answer{Type: frameDone}, 0) },
-		"a request":       func(q request) []byte { return raw(q) },
-		"noise":           func(request) []byte { return []byte("HTTP/1.1 200 OK\r\n\r\n") },
-		"nothing":         func(request) []byte { return nil },
-		"strange error":   func(request) []byte { return head(answer{Type: frameError, Reason: 200, Class: 99, Code: 5}, 0) },
+	for name, lie := range map[string]func(q wire.Request) []byte{
+		"longer": func(q wire.Request) []byte {
+			return head(wire.Answer{Type: wire.FrameData, Length: q.Length + 1}, int(q.Length)+1)
+		},
+		"shorter": func(q wire.Request) []byte {
+			return head(wire.Answer{Type: wire.FrameData, Length: q.Length - 1}, int(q.Length)-1)
+		},
+		"cut off": func(q wire.Request) []byte {
+			return head(wire.Answer{Type: wire.FrameData, Length: q.Length}, int(q.Length)-1)
+		},
+		"done for a read": func(wire.Request) []byte { return head(wire.Answer{Type: wire.FrameDone}, 0) },
+		"a request":       func(q wire.Request) []byte { return raw(q) },
+		"noise":           func(wire.Request) []byte { return []byte("HTTP/1.1 200 OK\r\n\r\n") },
+		"nothing":         func(wire.Request) []byte { return nil },
+		"strange error": func(wire.Request) []byte {
+			return head(wire.Answer{Type: wire.FrameError, Reason: 200, Class: 99, Code: 5}, 0)
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			ep, key := liar(t, lie)

@@ -17,6 +17,8 @@ import (
 	quicgo "github.com/quic-go/quic-go"
 	"github.com/stretchr/testify/require"
 
+	"github.com/mooncake-go/mooncake/plugins/transport-quic/internal/identity"
+	"github.com/mooncake-go/mooncake/plugins/transport-quic/internal/wire"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
@@ -80,7 +82,7 @@ func serveProcess(t *testing.T, c *Config) (*exec.Cmd, offer) {
 	return cmd, o
 }
 
-// TestKilledPeer: a peer that is killed in the middle fails what was under way, each
+// TestKilledPeer: a peer that is killed in the middle fails what was in flight, each
 // operation once; its successor on the same port is told apart.
 func TestKilledPeer(t *testing.T) {
 	ca := newAuthority(t)
@@ -129,7 +131,7 @@ func TestKilledPeer(t *testing.T) {
 	require.Positive(t, failed)
 	until(t, "the connections of the dead are gone", func() bool { return len(client.connections()) == 0 })
 
-	e, err := decodeEndpoint(o.Endpoint.Blob)
+	e, err := wire.DecodeEndpoint(o.Endpoint.Blob)
 	require.NoError(t, err)
 	_, port, err := net.SplitHostPort(e.Addrs[0])
 	require.NoError(t, err)
@@ -153,7 +155,7 @@ func isStale(err error) bool { return errors.Is(err, errStale) }
 // TestResetKey: the successor of a process has its key, another process on the machine not.
 func TestResetKey(t *testing.T) {
 	ca := newAuthority(t)
-	id, err := loadIdentity(newFiles(t).write(t, ca, ca, nodeCert()).config(), time.Now())
+	id, err := identity.Load(newFiles(t).write(t, ca, ca, nodeCert()).config(), time.Now())
 	require.NoError(t, err)
 	at := func(port int) quicgo.StatelessResetKey {
 		k, err := resetKey(id, &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1), Port: port})

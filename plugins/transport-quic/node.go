@@ -12,6 +12,10 @@ import (
 
 	quicgo "github.com/quic-go/quic-go"
 
+	"github.com/mooncake-go/mooncake/plugins/transport-quic/internal/config"
+	"github.com/mooncake-go/mooncake/plugins/transport-quic/internal/identity"
+	"github.com/mooncake-go/mooncake/plugins/transport-quic/internal/udp"
+	"github.com/mooncake-go/mooncake/plugins/transport-quic/internal/wire"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 	"github.com/mooncake-go/mooncake/sdk/transport"
@@ -21,11 +25,11 @@ import (
 // node implements transport.Transport: a listener that serves the registered regions,
 // and the paths to peers.
 type node struct {
-	cfg     settings
+	cfg     config.Settings
 	clock   func() time.Time // of certificates
 	linger  time.Duration    // the least of serverConn.linger; tests have more
 	stats   counters
-	trust   truster
+	trust   identity.Keeper
 	regions regionTable
 	quit    chan struct{} // closed when Stop begins to free
 
@@ -35,13 +39,13 @@ type node struct {
 	log         *slog.Logger
 	incarnation uint64
 	socket      *net.UDPConn
-	granted     buffers
+	granted     udp.Buffers
 	carrier     *quicgo.Transport
 	listener    *quicgo.Listener
 	addrs       []string
 	conns       map[*serverConn]struct{}
 	perPeer     map[peerID]int
-	knocking    int // connections that began and were neither let in nor refused yet
+	handshakes  int // connections that began and were neither let in nor refused yet
 	paths       map[*path]struct{}
 	serving     sync.WaitGroup // the accept loop, the watch and one for each accepted connection
 }
@@ -53,11 +57,11 @@ var (
 
 func newNode(cfg Config) *node {
 	n := &node{
-		cfg: settingsOf(cfg), clock: time.Now, linger: leastLinger, quit: make(chan struct{}),
+		cfg: config.Of(cfg), clock: time.Now, linger: leastLinger, quit: make(chan struct{}),
 		conns: map[*serverConn]struct{}{}, perPeer: map[peerID]int{}, paths: map[*path]struct{}{},
 	}
 	n.life.Init(&n.mu, "transport/quic")
-	n.trust = truster{cfg: n.cfg, clock: func() time.Time { return n.clock() }}
+	n.trust.Config, n.trust.Clock = &n.cfg, func() time.Time { return n.clock() }
 	return n
 }
 
@@ -67,19 +71,17 @@ func (n *node) Start(ctx context.Context, host plugin.Host) error {
 }
 
 func (n *node) start(ctx context.Context, host plugin.Host) error {
-	id, err := loadIdentity(&n.cfg.Config, n.clock())
+	id, err := identity.Load(&n.cfg.Config, n.clock())
 	if err != nil {
 		return err
 	}
 	log := host.Logger()
-	n.trust.log, n.trust.report = log, host.Report
-	n.trust.id.Store(id)
-	if id.roots == nil {
+	n.trust.Log, n.trust.Report = log, host.Report
+	n.trust.Begin(id)
+	if id.Insecure() {
 		log.Warn("insecure_dev: peers are not asked who they are; whoever can forge an endpoint can pose as a node. Not for production")
-	} else {
-		n.trust.tell(id, nil, n.clock())
 	}
-	socket, err := n.cfg.addresses().ListenUDP(ctx, "transport/quic: start")
+	socket, err := n.cfg.Addresses().ListenUDP(ctx, "transport/quic: start")
 	if err != nil {
 		return err
 	}
@@ -95,18 +97,18 @@ func (n *node) start(ctx context.Context, host plugin.Host) error {
 	n.serving.Add(2)
 	go n.accept(n.listener)
 	go n.watch(n.quit)
-	log.Info("listening", "address", socket.LocalAddr().String(), "advertised", n.addrs, "certificate_ends", id.leaf.NotAfter)
+	log.Info("listening", "address", socket.LocalAddr().String(), "advertised", n.addrs, "certificate_ends", id.Leaf.NotAfter)
 	return nil
 }
 
 // open makes a QUIC listener of the socket.
-func (n *node) open(socket *net.UDPConn, id *identity, log *slog.Logger) error {
+func (n *node) open(socket *net.UDPConn, id *identity.Identity, log *slog.Logger) error {
 	const op = "transport/quic: start"
-	granted, err := tune(socket, n.cfg.SocketBuffer)
+	granted, err := udp.Tune(socket, n.cfg.SocketBuffer)
 	if err != nil {
 		return errs.WithClass(errs.ClassLocalDevice, op, err)
 	}
-	addrs, err := n.cfg.addresses().Advertised(op, socket.LocalAddr())
+	addrs, err := n.cfg.Addresses().Advertised(op, socket.LocalAddr())
 	if err != nil {
 		return err
 	}
@@ -115,21 +117,21 @@ func (n *node) open(socket *net.UDPConn, id *identity, log *slog.Logger) error {
 		return errs.WithClass(errs.ClassLocalDevice, op, err)
 	}
 	carrier := &quicgo.Transport{
-		Conn: socket, StatelessResetKey: reset, ConnContext: n.knock,
+		Conn: socket, StatelessResetKey: reset, ConnContext: n.beginHandshake,
 		VerifySourceAddress: func(net.Addr) bool { return n.crowded() },
 	}
-	ln, err := carrier.Listen(n.serverTLS(), n.quicConfig(true))
+	ln, err := carrier.Listen(n.trust.Server(), n.quicConfig(true))
 	if err != nil {
 		_ = carrier.Close()
 		return errs.WithClass(errs.ClassLocalDevice, op, err)
 	}
 	// Only now, as quic-go asks for more where it may.
-	if now, err := tune(socket, 0); err == nil {
+	if now, err := udp.Tune(socket, 0); err == nil {
 		granted = now
 	}
-	if want := n.cfg.SocketBuffer; granted.receive < want || granted.send < want {
+	if want := n.cfg.SocketBuffer; granted.Receive < want || granted.Send < want {
 		log.Warn("the kernel grants smaller socket buffers than asked for; packets are lost under load",
-			"wanted", want, "receive", granted.receive, "send", granted.send, "hint", hintBuffers(want))
+			"wanted", want, "receive", granted.Receive, "send", granted.Send, "hint", udp.Hint(want))
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -161,7 +163,7 @@ func (n *node) quicConfig(server bool) *quicgo.Config {
 
 // Stop implements plugin.Component. It closes the paths of this side, lets requests of
 // peers that are being served finish, at most for stall_timeout, and frees everything. What peers
-// ask beyond that is refused, so that nothing of it is in doubt.
+// ask beyond that is refused, so that nothing of it is indeterminate.
 func (n *node) Stop(ctx context.Context) error {
 	return n.life.Stop(ctx, func() error { return n.free(ctx) })
 }
@@ -203,11 +205,11 @@ func (n *node) Endpoint() transport.Endpoint {
 	if n.incarnation == 0 {
 		return transport.Endpoint{}
 	}
-	e := endpoint{Incarnation: n.incarnation, Addrs: n.addrs}
-	if id := n.trust.now(); id.roots == nil {
-		e.Pin = id.pin
+	e := wire.Endpoint{Incarnation: n.incarnation, Addrs: n.addrs}
+	if id := n.trust.Now(); id.Insecure() {
+		e.Pin = id.Pin
 	}
-	return transport.Endpoint{Blob: e.encode(), Incarnation: n.incarnation}
+	return transport.Endpoint{Blob: e.Encode(), Incarnation: n.incarnation}
 }
 
 // running returns the incarnation, or an error outside Start and Stop.
@@ -227,8 +229,8 @@ func (n *node) Register(_ context.Context, r transport.Region) (transport.Key, e
 	if err != nil {
 		return nil, err
 	}
-	k := remoteKey{Incarnation: incarnation, Region: uint64(r.ID), Token: reg.Token(), Length: uint64(len(r.Mem)), Access: r.Access}
-	return k.encode(), nil
+	k := wire.Key{Incarnation: incarnation, Region: uint64(r.ID), Token: reg.Token(), Length: uint64(len(r.Mem)), Access: r.Access}
+	return k.Encode(), nil
 }
 
 // deregisterGrace is how long Deregister lets requests of peers finish before it cuts them.
@@ -245,7 +247,7 @@ func (n *node) Deregister(ctx context.Context, id transport.RegionID) error {
 // Dial implements transport.Transport. Connections are made when there is work.
 func (n *node) Dial(_ context.Context, peer transport.Endpoint) (transport.Path, error) {
 	const op = "transport/quic: dial"
-	e, err := decodeEndpoint(peer.Blob)
+	e, err := wire.DecodeEndpoint(peer.Blob)
 	if err != nil {
 		return nil, errs.Wrap(errs.InvalidParams, op, err)
 	}

@@ -5,6 +5,7 @@ import (
 
 	quicgo "github.com/quic-go/quic-go"
 
+	"github.com/mooncake-go/mooncake/plugins/transport-quic/internal/wire"
 	"github.com/mooncake-go/mooncake/sdk/transport"
 	"github.com/mooncake-go/mooncake/sdk/transport/pathkit"
 )
@@ -12,27 +13,27 @@ import (
 // op is an accepted operation. All fields are guarded by path.mu.
 type op struct {
 	pathkit.Record
-	key    *remoteKey
-	cut    int     // bytes of Local that were made into pieces so far
-	pieces []*part // under way
-	err    error   // the first failure; no pieces are cut after it
-	doubt  bool    // the peer may still store bytes of this Write
-	// patient: it failed, and what becomes of its other pieces is awaited, so that they are not
-	// in doubt as well.
+	key           *wire.Key
+	cut           int      // bytes of Local that were made into chunks so far
+	chunks        []*chunk // in flight
+	err           error    // the first failure; no chunks are cut after it
+	indeterminate bool     // the peer may still store bytes of this Write
+	// patient: it failed, and what becomes of its other chunks is awaited, so that they are not
+	// indeterminate as well.
 	patient bool
 	queued  bool
 	next    *op
 	prev    *op
 }
 
-// part is one request: a slice of an op, moved by a goroutine of its own on a stream of
-// its own. All fields are guarded by path.mu, except that buf, request and loss are the goroutine's.
-type part struct {
+// part is one request: a slice of an op, moved by a goroutine of its own on a stream of its own.
+// All fields are guarded by path.mu, except that buf, request and loss are the goroutine's.
+type chunk struct {
 	op      *op
-	index   int // place in op.pieces
+	index   int // place in op.chunks
 	buf     []byte
 	write   bool
-	request request
+	request wire.Request
 	loss    uint16 // that the answer told
 	// stopped asks the goroutine to let go of buf; stream, once there is one, is given up then.
 	stopped bool
@@ -40,7 +41,7 @@ type part struct {
 	cancel  context.CancelFunc // while the goroutine waits for a stream
 }
 
-// opQueue is the operations with bytes that were not made into pieces yet.
+// opQueue is the operations with bytes that were not made into chunks yet.
 type opQueue struct {
 	head, tail *op
 	bytes      int64
@@ -76,49 +77,49 @@ func (q *opQueue) remove(o *op) {
 	o.queued, o.prev, o.next = false, nil, nil
 }
 
-// cutPart makes the next piece of o, and moves o to the end of the queue so that operations
-// share the lanes. p.mu is held.
-func (p *path) cutPart(o *op) *part {
+// cutChunk makes the next chunk of o, and moves o to the end of the queue so that operations
+// share the connections. p.mu is held.
+func (p *path) cutChunk(o *op) *chunk {
 	p.queue.remove(o)
 	size := min(p.n.cfg.SliceBytes, len(o.Local)-o.cut)
-	pt := &part{op: o, index: len(o.pieces), buf: o.Local[o.cut : o.cut+size], write: o.Kind == transport.Write}
-	pt.request = request{
-		Type: frameRead, Length: uint32(size), Incarnation: o.key.Incarnation, Region: o.key.Region, Token: o.key.Token, Offset: o.Offset + uint64(o.cut),
+	ch := &chunk{op: o, index: len(o.chunks), buf: o.Local[o.cut : o.cut+size], write: o.Kind == transport.Write}
+	ch.request = wire.Request{
+		Type: wire.FrameRead, Length: uint32(size), Incarnation: o.key.Incarnation, Region: o.key.Region, Token: o.key.Token, Offset: o.Offset + uint64(o.cut),
 	}
-	if pt.write {
-		pt.request.Type = frameWrite
+	if ch.write {
+		ch.request.Type = wire.FrameWrite
 	}
-	o.pieces = append(o.pieces, pt)
+	o.chunks = append(o.chunks, ch)
 	o.cut += size
 	if o.cut < len(o.Local) {
 		p.queue.push(o)
 	}
-	return pt
+	return ch
 }
 
-// settle ends a piece whose goroutine is done with it. doubt says that the peer may still
+// settle ends a chunk whose goroutine is done with it. doubt says that the peer may still
 // store it. p.mu is held.
-func (p *path) settle(pt *part, err error, doubt bool) {
-	o := pt.op
-	last := len(o.pieces) - 1
-	o.pieces[pt.index] = o.pieces[last]
-	o.pieces[pt.index].index = pt.index
-	o.pieces[last] = nil
-	o.pieces = o.pieces[:last]
-	o.doubt = o.doubt || doubt
+func (p *path) settle(ch *chunk, err error, indeterminate bool) {
+	o := ch.op
+	last := len(o.chunks) - 1
+	o.chunks[ch.index] = o.chunks[last]
+	o.chunks[ch.index].index = ch.index
+	o.chunks[last] = nil
+	o.chunks = o.chunks[:last]
+	o.indeterminate = o.indeterminate || indeterminate
 	switch {
 	case err == nil:
 		p.end(o)
-	case o.doubt:
+	case o.indeterminate:
 		p.abort(o, err)
 	default:
 		p.refuse(o, err)
 	}
 }
 
-// refuse fails an operation of which the peer carries out nothing more, or that it cannot be asked.
-// The pieces of a Write that were sent are awaited, until its deadline: most likely the peer refuses
-// them too, and then nothing is in doubt. p.mu is held.
+// refuse fails an operation of which the peer carries out nothing more, or that it cannot be
+// asked. The chunks of a Write that were sent are awaited, until its deadline: most likely the
+// peer refuses them too, and then nothing is indeterminate. p.mu is held.
 func (p *path) refuse(o *op, err error) {
 	if o.Kind == transport.Read {
 		p.abort(o, err)
@@ -127,16 +128,16 @@ func (p *path) refuse(o *op, err error) {
 	if o.err == nil {
 		o.err, o.patient = err, true
 		p.queue.remove(o)
-		for _, pt := range o.pieces {
-			if pt.stream == nil {
-				pt.stop() // It need not be sent any more.
+		for _, ch := range o.chunks {
+			if ch.stream == nil {
+				ch.stop() // It need not be sent any more.
 			}
 		}
 	}
 	p.end(o)
 }
 
-// abort fails an operation. It ends when the goroutines of its pieces have let go, which
+// abort fails an operation. It ends when the goroutines of its chunks have let go, which
 // they are asked to do now. p.mu is held.
 func (p *path) abort(o *op, err error) {
 	if o.err == nil || o.patient {
@@ -145,28 +146,28 @@ func (p *path) abort(o *op, err error) {
 		}
 		o.patient = false
 		p.queue.remove(o)
-		for _, pt := range o.pieces {
-			pt.stop()
+		for _, ch := range o.chunks {
+			ch.stop()
 		}
 	}
 	p.end(o)
 }
 
 // stop has the calls of the goroutine return. path.mu is held.
-func (pt *part) stop() {
-	pt.stopped = true
-	if pt.cancel != nil {
-		pt.cancel()
+func (ch *chunk) stop() {
+	ch.stopped = true
+	if ch.cancel != nil {
+		ch.cancel()
 	}
-	if pt.stream != nil {
-		pt.stream.CancelRead(streamCode(reasonSlow))
-		pt.stream.CancelWrite(streamCode(reasonSlow))
+	if ch.stream != nil {
+		ch.stream.CancelRead(streamCode(wire.ReasonSlow))
+		ch.stream.CancelWrite(streamCode(wire.ReasonSlow))
 	}
 }
 
 // end completes an operation that has nothing left to do. p.mu is held.
 func (p *path) end(o *op) {
-	if len(o.pieces) > 0 || (o.err == nil && o.cut < len(o.Local)) {
+	if len(o.chunks) > 0 || (o.err == nil && o.cut < len(o.Local)) {
 		return
 	}
 	stats := &p.n.stats
@@ -177,12 +178,12 @@ func (p *path) end(o *op) {
 	case o.err == nil:
 		stats.opsOK.Add(1)
 		stats.bytesWritten.Add(uint64(len(o.Local)))
-	case o.doubt:
+	case o.indeterminate:
 		stats.opsQuarantined.Add(1)
 	default:
 		stats.opsFailed.Add(1)
 	}
-	room := o.pieces[:0]
-	p.Finish(o, o.err, o.doubt)
-	o.pieces = room
+	empty := o.chunks[:0]
+	p.Finish(o, o.err, o.indeterminate)
+	o.chunks = empty
 }

@@ -7,31 +7,32 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/mooncake-go/mooncake/plugins/transport-quic/internal/wire"
 	"github.com/mooncake-go/mooncake/sdk/transport"
 	"github.com/mooncake-go/mooncake/sdk/transport/pathkit"
 )
 
-// path implements transport.Path: a queue of operations and a pool of lanes that take from
+// path implements transport.Path: a queue of operations and a pool of connections that take from
 // it. mu guards everything below it; nothing blocks while it is held.
 type path struct {
 	n      *node
-	peer   endpoint
+	peer   wire.Endpoint
 	ctx    context.Context
 	cancel context.CancelFunc
-	work   sync.WaitGroup // lanes, and the pieces under way on them
+	work   sync.WaitGroup // connections, and the chunks in flight on them
 	// progress counts the bytes that quic-go sent of payloads, or received.
 	progress atomic.Uint64
 
 	mu sync.Mutex
-	pathkit.Base[*remoteKey, op, *op]
+	pathkit.Base[*wire.Key, op, *op]
 	queue   opQueue
-	moving  int64 // bytes of pieces under way on all lanes
-	lanes   []*lane
-	opening int // lanes that are connecting
+	moving  int64 // bytes of chunks in flight on all connections
+	conns   []*clientConn
+	opening int // connections that are connecting
 	retry   backoff
 }
 
-func newPath(n *node, peer endpoint) *path {
+func newPath(n *node, peer wire.Endpoint) *path {
 	p := &path{n: n, peer: peer}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	p.Init(&p.mu, "transport/quic: path to "+peer.Addrs[0], pathkit.Limits{
@@ -43,7 +44,7 @@ func newPath(n *node, peer endpoint) *path {
 
 // Import implements transport.Path. Importing a key twice gives the same RemoteID.
 func (p *path) Import(_ context.Context, blob transport.Key) (transport.RemoteID, error) {
-	k, err := decodeKey(blob)
+	k, err := wire.DecodeKey(blob)
 	if err != nil {
 		return 0, p.ErrKey(err)
 	}

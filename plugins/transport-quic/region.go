@@ -1,6 +1,7 @@
 package quic
 
 import (
+	"github.com/mooncake-go/mooncake/plugins/transport-quic/internal/wire"
 	"github.com/mooncake-go/mooncake/sdk/transport"
 	"github.com/mooncake-go/mooncake/sdk/transport/regionkit"
 )
@@ -13,24 +14,24 @@ type (
 )
 
 // reasonOf is how peers hear of a refusal.
-var reasonOf = [...]reason{
-	regionkit.Granted:       reasonNone,
-	regionkit.UnknownRegion: reasonUnknownRegion,
-	regionkit.WrongToken:    reasonWrongToken,
-	regionkit.OutOfRange:    reasonRange,
-	regionkit.ReadDenied:    reasonReadDenied,
-	regionkit.WriteDenied:   reasonWriteDenied,
-	regionkit.Draining:      reasonDraining,
+var reasonOf = [...]wire.Reason{
+	regionkit.Granted:       wire.ReasonNone,
+	regionkit.UnknownRegion: wire.ReasonUnknownRegion,
+	regionkit.WrongToken:    wire.ReasonWrongToken,
+	regionkit.OutOfRange:    wire.ReasonRange,
+	regionkit.ReadDenied:    wire.ReasonReadDenied,
+	regionkit.WriteDenied:   wire.ReasonWriteDenied,
+	regionkit.Draining:      wire.ReasonDraining,
 }
 
 // Cut implements regionkit.Holder.
-func (s *serving) Cut() { s.cut(reasonDraining) }
+func (s *serving) Cut() { s.cut(wire.ReasonDraining) }
 
 // acquire checks a request and gives the memory that it names, which stays in place until the
 // region's Release; or the reason why not.
-func (s *serving) acquire(q *request) (*region, []byte, reason) {
+func (s *serving) acquire(q *wire.Request) (*region, []byte, wire.Reason) {
 	kind := transport.Read
-	if q.Type == frameWrite {
+	if q.Type == wire.FrameWrite {
 		kind = transport.Write
 	}
 	r, mem, why := s.c.n.regions.Acquire(regionkit.Request{

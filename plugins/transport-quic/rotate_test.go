@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mooncake-go/mooncake/plugins/transport-quic/internal/identity"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 )
@@ -23,7 +24,7 @@ func serials(n *node) (out []string) {
 	return out
 }
 
-func serialOf(t *testing.T, n *node) *big.Int { t.Helper(); return n.trust.now().leaf.SerialNumber }
+func serialOf(t *testing.T, n *node) *big.Int { t.Helper(); return n.trust.Now().Leaf.SerialNumber }
 
 // TestRotation: new files are taken up without a restart, and what runs goes on.
 func TestRotation(t *testing.T) {
@@ -91,8 +92,8 @@ func TestEnds(t *testing.T) {
 	require.NotContains(t, h.log(), "ends soon")
 
 	look := func(in time.Duration) {
-		server.trust.clock = func() time.Time { return time.Now().Add(in) }
-		changed := server.trust.look()
+		server.trust.Clock = func() time.Time { return time.Now().Add(in) }
+		changed := server.trust.Look()
 		require.False(t, changed)
 	}
 	look(30 * time.Hour)
@@ -115,8 +116,8 @@ func slow(t *testing.T, f files) (*node, *testHost) {
 	return start(t, cfg)
 }
 
-// TestAnotherAuthorityOfTheDialler: who made a connection cuts it as well when it does not trust the
-// other side any more.
+// TestAnotherAuthorityOfTheDialler: who made a connection cuts it as well when it does not trust
+// the other side any more.
 func TestAnotherAuthorityOfTheDialler(t *testing.T) {
 	ca, next := newAuthority(t), newAuthority(t)
 	server, _ := slow(t, newFiles(t).write(t, ca, ca, nodeCert()))
@@ -125,25 +126,25 @@ func TestAnotherAuthorityOfTheDialler(t *testing.T) {
 	mem, key := served(t, server, 1000)
 	p, id := dialled(t, client, server.Endpoint(), key)
 	readOK(t, p, id, mem)
-	require.False(t, client.trust.look(), "nothing changed")
+	require.False(t, client.trust.Look(), "nothing changed")
 	f.write(t, next, next, nodeCert())
-	require.True(t, client.trust.look())
+	require.True(t, client.trust.Look())
 	client.revise(true)
 	require.EqualValues(t, 1, client.Stats().Untrusted)
 	until(t, "the connection is over", func() bool { return len(client.connections()) == 0 && len(server.connections()) == 0 })
 }
 
-// TestRotationKeepsTheRole: a certificate for one use is held against that use alone when the files change:
-// as a client's by the side that was dialled, as a server's by the one that dialled.
+// TestRotationKeepsTheRole: a certificate for one use is held against that use alone when the
+// files change: as a client's by the side that was dialled, as a server's by the one that dialled.
 func TestRotationKeepsTheRole(t *testing.T) {
 	ca := newAuthority(t)
 	only := func(use x509.ExtKeyUsage) *node {
 		f := newFiles(t).write(t, ca, ca, nodeCert())
 		n, _ := slow(t, f)
 		f.write(t, ca, ca, nodeCert(func(c *x509.Certificate) { c.ExtKeyUsage = []x509.ExtKeyUsage{use} }))
-		id, err := loadIdentity(&n.cfg.Config, time.Now())
+		id, err := identity.Load(&n.cfg.Config, time.Now())
 		require.ErrorContains(t, err, "peers will not accept it", "a node needs both; older ones did not")
-		n.trust.id.Store(id)
+		n.trust.Set(id)
 		return n
 	}
 	server, client := only(x509.ExtKeyUsageServerAuth), only(x509.ExtKeyUsageClientAuth)
@@ -164,8 +165,8 @@ func TestTroubleIsToldOnce(t *testing.T) {
 	n, h := slow(t, f)
 	told := func(reports int, reason string) {
 		t.Helper()
-		n.trust.look()
-		n.trust.look()
+		n.trust.Look()
+		n.trust.Look()
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		require.Len(t, h.health, reports)
@@ -174,7 +175,7 @@ func TestTroubleIsToldOnce(t *testing.T) {
 	told(1, "the certificate of this node ends soon")
 	require.NoError(t, os.WriteFile(f.cert, []byte("half writ"), 0o600))
 	told(2, "the certificate files cannot be used; going on with what was read before")
-	n.trust.clock = func() time.Time { return time.Now().Add(49 * time.Hour) }
+	n.trust.Clock = func() time.Time { return time.Now().Add(49 * time.Hour) }
 	told(3, "the certificate of this node has ended; peers refuse it")
 	f.write(t, ca, ca, nodeCert())
 	told(4, "")
@@ -183,16 +184,16 @@ func TestTroubleIsToldOnce(t *testing.T) {
 	require.EqualValues(t, 1, n.Stats().Reloads)
 }
 
-// TestNoFilesNoRotation: with insecure_dev there is nothing to look at, and nobody to put out.
+// TestNoFilesNoRotation: with insecure_dev there is no file to read, and no peer to refuse.
 func TestNoFilesNoRotation(t *testing.T) {
 	server, h := start(t, insecure())
 	client, _ := start(t, insecure())
 	mem, key := served(t, server, 100)
 	p, id := dialled(t, client, server.Endpoint(), key)
 	readOK(t, p, id, mem)
-	before := server.trust.now()
-	require.False(t, server.trust.look())
-	require.Same(t, before, server.trust.now())
+	before := server.trust.Now()
+	require.False(t, server.trust.Look())
+	require.Same(t, before, server.trust.Now())
 	server.clock = func() time.Time { return time.Now().AddDate(20, 0, 0) }
 	server.revise(true)
 	require.Zero(t, server.Stats().Untrusted)

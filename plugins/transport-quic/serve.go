@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/mooncake-go/mooncake/plugins/transport-quic/internal/wire"
 	quicgo "github.com/quic-go/quic-go"
 )
 
@@ -17,7 +18,7 @@ type serving struct {
 	limit time.Time
 
 	mu  sync.Mutex
-	why reason // of cut
+	why wire.Reason // of cut
 }
 
 func (s *serving) run() {
@@ -27,19 +28,19 @@ func (s *serving) run() {
 		c.busy.Add(-1)
 	}()
 	s.limit = time.Now().Add(c.n.cfg.OpTimeout)
-	var head [requestSize]byte
+	var head [wire.RequestSize]byte
 	if err := s.readFull(head[:]); err != nil {
-		s.drop(reasonSlow)
+		s.drop(wire.ReasonSlow)
 		return
 	}
 	observed()
-	var q request
-	if err := q.decode(head[:]); err != nil {
+	var q wire.Request
+	if err := q.Decode(head[:]); err != nil {
 		// One bad frame says that the peer speaks something else: nothing it sends can be trusted.
-		c.n.stats.refuse(reasonBadFrame)
+		c.n.stats.refuse(wire.ReasonBadFrame)
 		c.n.log.Warn("closing a connection that sent garbage", "peer", c.quic.RemoteAddr().String(), "error", err)
-		s.drop(reasonBadFrame)
-		_ = c.quic.CloseWithError(code(reasonBadFrame), reasonBadFrame.info().Label)
+		s.drop(wire.ReasonBadFrame)
+		_ = c.quic.CloseWithError(code(wire.ReasonBadFrame), wire.ReasonBadFrame.Info().Label)
 		return
 	}
 	s.limit = s.limit.Add(time.Duration(q.Length) * time.Second / leastRate)
@@ -47,11 +48,11 @@ func (s *serving) run() {
 		s.limit = by
 	}
 	if q.Incarnation != c.n.incarnation {
-		s.refuse(reasonStale)
+		s.refuse(wire.ReasonStale)
 		return
 	}
 	if !c.begin(s) {
-		s.refuse(reasonStopping)
+		s.refuse(wire.ReasonStopping)
 		return
 	}
 	done := s.carryOut(&q)
@@ -65,16 +66,16 @@ func (s *serving) run() {
 
 // carryOut does what was asked and answers. False means that the stream was cut off or is
 // too slow.
-func (s *serving) carryOut(q *request) bool {
+func (s *serving) carryOut(q *wire.Request) bool {
 	n := s.c.n
 	r, mem, why := s.acquire(q)
-	if why != reasonNone {
+	if why != wire.ReasonNone {
 		s.refuse(why)
 		return true
 	}
 	defer r.Release(s)
-	if q.Type == frameRead {
-		if !s.answer(answer{Type: frameData, Length: q.Length}, mem) {
+	if q.Type == wire.FrameRead {
+		if !s.answer(wire.Answer{Type: wire.FrameData, Length: q.Length}, mem) {
 			return false
 		}
 		n.stats.servedReads.Add(1)
@@ -86,7 +87,7 @@ func (s *serving) carryOut(q *request) bool {
 	}
 	n.stats.servedWrites.Add(1)
 	n.stats.servedBytesWritten.Add(uint64(len(mem)))
-	return s.answer(answer{Type: frameDone}, nil)
+	return s.answer(wire.Answer{Type: wire.FrameDone}, nil)
 }
 
 // readFull fills b as long as bytes keep coming.
@@ -105,7 +106,7 @@ func (s *serving) readFull(b []byte) error {
 }
 
 // leastRate is the least speed of a request that is of use, in bytes per second: the peer may have
-// many more on a slow link, which share it.
+// many more on a slow network, which share it.
 const leastRate = 1 << 10
 
 // by is when a call on the stream that moves nothing is to end.
@@ -118,20 +119,20 @@ func (s *serving) by() time.Time {
 }
 
 // chunk is how much one write gives to quic-go, which returns when all of that has been sent. It is
-// how often the progress of a payload on a slow link is noticed, in bytes.
-const chunk = 16 << 10
+// how often the progress of a payload on a slow network is noticed, in bytes.
+const writeSize = 16 << 10
 
 // answer sends the answer and ends this side of the stream. When it returns the payload is
 // no longer referred to.
-func (s *serving) answer(a answer, payload []byte) bool {
-	var head [answerSize]byte
+func (s *serving) answer(a wire.Answer, payload []byte) bool {
+	var head [wire.AnswerSize]byte
 	a.Loss = lossOf(s.c.quic)
-	a.put(head[:])
+	a.Put(head[:])
 	payload = sendable(payload)
 	published()
 	for _, b := range [2][]byte{head[:], payload} {
 		for len(b) > 0 {
-			n := min(len(b), chunk)
+			n := min(len(b), writeSize)
 			if s.st.SetWriteDeadline(s.by()) != nil {
 				return false
 			}
@@ -145,10 +146,10 @@ func (s *serving) answer(a answer, payload []byte) bool {
 }
 
 // refuse answers with a reason and wants nothing more of the stream.
-func (s *serving) refuse(why reason) {
+func (s *serving) refuse(why wire.Reason) {
 	s.c.n.stats.refuse(why)
 	s.st.CancelRead(streamCode(why))
-	if !s.answer(why.answer(), nil) {
+	if !s.answer(why.Answer(), nil) {
 		s.st.CancelWrite(streamCode(why))
 	}
 }
@@ -159,29 +160,29 @@ func (s *serving) finish() {
 	var more [1]byte
 	_ = s.st.SetReadDeadline(time.Now().Add(s.c.n.cfg.StallTimeout))
 	if n, err := s.st.Read(more[:]); n > 0 || !errors.Is(err, io.EOF) {
-		s.st.CancelRead(streamCode(reasonBadFrame))
+		s.st.CancelRead(streamCode(wire.ReasonBadFrame))
 	}
 }
 
 // drop gives up the stream in both directions.
-func (s *serving) drop(why reason) {
+func (s *serving) drop(why wire.Reason) {
 	s.st.CancelRead(streamCode(why))
 	s.st.CancelWrite(streamCode(why))
 }
 
-// cut ends a request that is under way: calls on its stream return.
-func (s *serving) cut(why reason) {
+// cut ends a request that is in flight: calls on its stream return.
+func (s *serving) cut(why wire.Reason) {
 	s.mu.Lock()
 	s.why = why
 	s.mu.Unlock()
 	s.drop(why)
 }
 
-func (s *serving) ending() reason {
+func (s *serving) ending() wire.Reason {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.why == reasonNone {
-		return reasonSlow
+	if s.why == wire.ReasonNone {
+		return wire.ReasonSlow
 	}
 	return s.why
 }

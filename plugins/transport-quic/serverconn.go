@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/mooncake-go/mooncake/plugins/transport-quic/internal/wire"
 	quicgo "github.com/quic-go/quic-go"
 )
 
@@ -17,7 +18,7 @@ type serverConn struct {
 	peer     peerID
 	requests sync.WaitGroup
 	lastUsed atomic.Int64 // unix nanoseconds
-	busy     atomic.Int64 // requests under way
+	busy     atomic.Int64 // requests in flight
 
 	mu      sync.Mutex
 	begun   map[*serving]struct{} // requests that are carried out
@@ -56,10 +57,10 @@ func (c *serverConn) take() {
 		case c.quic.Context().Err() != nil:
 			return
 		case !late:
-			_ = c.quic.CloseWithError(code(reasonBadFrame), err.Error())
+			_ = c.quic.CloseWithError(code(wire.ReasonBadFrame), err.Error())
 			return
 		case c.busy.Load() == 0 && time.Since(time.Unix(0, c.lastUsed.Load())) >= idle:
-			_ = c.quic.CloseWithError(code(reasonIdle), reasonIdle.info().Label)
+			_ = c.quic.CloseWithError(code(wire.ReasonIdle), wire.ReasonIdle.Info().Label)
 			return
 		}
 	}
@@ -94,7 +95,7 @@ const (
 
 // drain ends the connection because the node stops. Requests that were begun are finished, until
 // hurry is closed; those that come now are refused. When the peer hears that the connection is
-// closed for reasonStopping, nothing of what it asked is going on or will be begun.
+// closed for ReasonStopping, nothing of what it asked is going on or will be begun.
 func (c *serverConn) drain(hurry <-chan struct{}) {
 	c.mu.Lock()
 	c.leaving, c.idle = true, make(chan struct{})
@@ -107,13 +108,13 @@ func (c *serverConn) drain(hurry <-chan struct{}) {
 	case <-hurry:
 		c.mu.Lock()
 		for s := range c.begun {
-			s.cut(reasonStopping)
+			s.cut(wire.ReasonStopping)
 		}
 		c.mu.Unlock()
 		<-c.idle
 	}
 	c.linger(hurry) // Closing drops answers that have not left yet.
-	_ = c.quic.CloseWithError(code(reasonStopping), reasonStopping.info().Label)
+	_ = c.quic.CloseWithError(code(wire.ReasonStopping), wire.ReasonStopping.Info().Label)
 	c.linger(hurry) // As long as there is a socket, a peer that goes on sending is told again.
 }
 

@@ -3,6 +3,8 @@ package quic
 import (
 	"sync/atomic"
 	"time"
+
+	"github.com/mooncake-go/mooncake/plugins/transport-quic/internal/wire"
 )
 
 // StatsReporter is what a transport made by Factory implements besides the contract.
@@ -65,12 +67,12 @@ type counters struct {
 	servedBytesRead, servedBytesWritten atomic.Uint64
 	dials, dialsFailed, accepted        atomic.Uint64
 	connsCut, untrusted, overflow       atomic.Uint64
-	refused                             [numReasons]atomic.Uint64
+	refused                             [wire.NumReasons]atomic.Uint64
 }
 
-// refuse counts a refusal; reasonNone is none.
-func (c *counters) refuse(r reason) {
-	if r > reasonNone && r < numReasons {
+// refuse counts a refusal; ReasonNone is none.
+func (c *counters) refuse(r wire.Reason) {
+	if r > wire.ReasonNone && r < wire.NumReasons {
 		c.refused[r].Add(1)
 	}
 }
@@ -85,15 +87,15 @@ func (n *node) Stats() Stats {
 		ServedBytesRead: c.servedBytesRead.Load(), ServedBytesWrite: c.servedBytesWritten.Load(),
 		Dials: c.dials.Load(), DialsFailed: c.dialsFailed.Load(), Accepted: c.accepted.Load(),
 		ConnectionsCut: c.connsCut.Load(), Untrusted: c.untrusted.Load(), Overflow: c.overflow.Load(),
-		Reloads: n.trust.reloads.Load(), Refused: map[string]uint64{},
+		Reloads: n.trust.Reloads.Load(), Refused: map[string]uint64{},
 	}
-	for r := reasonNone + 1; r < numReasons; r++ {
+	for r := wire.ReasonNone + 1; r < wire.NumReasons; r++ {
 		if x := c.refused[r].Load(); x > 0 {
-			s.Refused[r.info().Label] = x
+			s.Refused[r.Info().Label] = x
 		}
 	}
 	n.mu.Lock()
-	s.SocketReceive, s.SocketSend = n.granted.receive, n.granted.send
+	s.SocketReceive, s.SocketSend = n.granted.Receive, n.granted.Send
 	n.mu.Unlock()
 	for _, c := range n.connections() {
 		q := c.quic.ConnectionStats()

@@ -11,6 +11,7 @@ import (
 	quicgo "github.com/quic-go/quic-go"
 	"github.com/stretchr/testify/require"
 
+	"github.com/mooncake-go/mooncake/plugins/transport-quic/internal/wire"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 	"github.com/mooncake-go/mooncake/sdk/transport"
@@ -20,7 +21,7 @@ import (
 func begun(t *testing.T, server *node, c *quicgo.Conn, key transport.Key, size int) *quicgo.Stream {
 	t.Helper()
 	q := requestFor(t, key)
-	q.Type, q.Length, q.Patience = frameWrite, uint32(size), math.MaxUint32
+	q.Type, q.Length, q.Patience = wire.FrameWrite, uint32(size), math.MaxUint32
 	st, err := c.OpenStream()
 	require.NoError(t, err)
 	_, err = st.Write(append(raw(q), make([]byte, size-1)...))
@@ -74,28 +75,28 @@ func TestStopFinishesAndRefuses(t *testing.T) {
 
 	a, err := ask(t, c, raw(requestFor(t, key)))
 	require.NoError(t, err)
-	require.Equal(t, frameError, a.Type)
-	require.Equal(t, reasonStopping, a.Reason)
+	require.Equal(t, wire.FrameError, a.Type)
+	require.Equal(t, wire.ReasonStopping, a.Reason)
 	_, err = st.Write([]byte{1})
 	require.NoError(t, err)
 	require.NoError(t, st.Close())
-	b := make([]byte, answerSize)
+	b := make([]byte, wire.AnswerSize)
 	_, err = io.ReadFull(st, b)
 	require.NoError(t, err, "the answer has time to arrive")
-	require.NoError(t, a.decode(b))
-	require.Equal(t, frameDone, a.Type)
+	require.NoError(t, a.Decode(b))
+	require.Equal(t, wire.FrameDone, a.Type)
 	a, err = ask(t, c, raw(requestFor(t, key)))
 	require.NoError(t, err)
-	require.Equal(t, reasonStopping, a.Reason, "also while it lingers")
+	require.Equal(t, wire.ReasonStopping, a.Reason, "also while it lingers")
 
 	cancel()
 	require.NoError(t, <-stopped)
 	<-c.Context().Done()
-	require.Equal(t, reasonStopping, closedFor(context.Cause(c.Context())))
+	require.Equal(t, wire.ReasonStopping, closedFor(context.Cause(c.Context())))
 }
 
-// TestStopDoesNotWaitForever: a Write whose bytes do not come is cut off when the context ends, before
-// the connection is closed.
+// TestStopDoesNotWaitForever: a Write whose bytes do not come is cut off when the context ends,
+// before the connection is closed.
 func TestStopDoesNotWaitForever(t *testing.T) {
 	cfg := insecure()
 	cfg.StallTimeout = plugin.Duration(24 * time.Hour) // It waits for the bytes as long.
@@ -109,11 +110,11 @@ func TestStopDoesNotWaitForever(t *testing.T) {
 	require.NoError(t, server.Stop(ctx))
 	clear(mem) // The race detector watches.
 	<-c.Context().Done()
-	require.Equal(t, reasonStopping, closedFor(context.Cause(c.Context())))
+	require.Equal(t, wire.ReasonStopping, closedFor(context.Cause(c.Context())))
 }
 
-// TestStopWhileAnotherIsAtIt: who has no time says so, who has waits for the end; nobody is told that it
-// is over while memory is still in use.
+// TestStopWhileAnotherIsAtIt: who has no time says so, who has waits for the end; nobody is told
+// that it is over while memory is still in use.
 func TestStopWhileAnotherIsAtIt(t *testing.T) {
 	cfg := insecure()
 	cfg.StallTimeout = plugin.Duration(24 * time.Hour) // It waits for the bytes as long.
@@ -145,35 +146,35 @@ func TestStopWhileAnotherIsAtIt(t *testing.T) {
 // TestGoodbyeOfAPeer: a peer that closes a connection to which it owes nothing leaves no Write in
 // doubt; one that closes it for another reason does.
 func TestGoodbyeOfAPeer(t *testing.T) {
-	doubt := map[reason]bool{reasonBadFrame: true, reasonTrust: true, reasonDraining: true}
-	for _, why := range []reason{reasonStopping, reasonBusy, reasonIdle, reasonBadFrame, reasonTrust, reasonDraining} {
+	indeterminate := map[wire.Reason]bool{wire.ReasonBadFrame: true, wire.ReasonTrust: true, wire.ReasonDraining: true}
+	for _, why := range []wire.Reason{wire.ReasonStopping, wire.ReasonBusy, wire.ReasonIdle, wire.ReasonBadFrame, wire.ReasonTrust, wire.ReasonDraining} {
 		for _, size := range []int{100, 1 << 20} { // The larger is more than the window of a stream that is not read.
-			t.Run(fmt.Sprint(why.info().Label, size), func(t *testing.T) {
+			t.Run(fmt.Sprint(why.Info().Label, size), func(t *testing.T) {
 				ep, key := leaver(t, why)
 				cfg := insecure()
 				cfg.SliceBytes, cfg.StreamWindow = 1<<20, 64<<10
 				client, _ := start(t, cfg)
 				p, id := dialled(t, client, ep, key)
 				c := one(t, p, transport.Op{ID: 1, Kind: transport.Write, Local: make([]byte, size), Remote: id})
-				if doubt[why] {
+				if indeterminate[why] {
 					require.Equal(t, transport.Quarantined, c.Status, "%v", c.Err)
 					return
 				}
 				require.Equal(t, transport.Failed, c.Status, "%v", c.Err)
-				require.Equal(t, why.info().Class, c.Class(), "%v", c.Err)
+				require.Equal(t, why.Info().Class, c.Class(), "%v", c.Err)
 			})
 		}
 	}
 }
 
 // leaver is a server that closes a connection when it has read the head of a request.
-func leaver(t *testing.T, why reason) (transport.Endpoint, transport.Key) {
+func leaver(t *testing.T, why wire.Reason) (transport.Endpoint, transport.Key) {
 	return scripted(t, func(c *quicgo.Conn) {
 		st, err := c.AcceptStream(context.Background())
 		if err != nil {
 			return
 		}
-		if _, err := io.ReadFull(st, make([]byte, requestSize)); err == nil {
+		if _, err := io.ReadFull(st, make([]byte, wire.RequestSize)); err == nil {
 			_ = c.CloseWithError(code(why), "")
 		}
 	})
@@ -186,20 +187,20 @@ func TestRefusedConnections(t *testing.T) {
 		err  *quicgo.TransportError
 		want outcome
 	}{
-		"refused":                {&quicgo.TransportError{Remote: true, ErrorCode: quicgo.ConnectionRefused}, renounced},
-		"a certificate":          {&quicgo.TransportError{Remote: true, ErrorCode: 0x100 + 42}, renounced},
+		"refused":                {&quicgo.TransportError{Remote: true, ErrorCode: quicgo.ConnectionRefused}, disclaimed},
+		"a certificate":          {&quicgo.TransportError{Remote: true, ErrorCode: 0x100 + 42}, disclaimed},
 		"a certificate, by us":   {&quicgo.TransportError{ErrorCode: 0x100 + 42}, unknown},
 		"an error of the peer's": {&quicgo.TransportError{Remote: true, ErrorCode: quicgo.InternalError}, unknown},
 	} {
 		require.Equal(t, x.want, left(fmt.Errorf("x: %w", x.err)), name)
 	}
-	p := newPath(newNode(*insecure()), endpoint{Addrs: []string{"a:1"}})
+	p := newPath(newNode(*insecure()), wire.Endpoint{Addrs: []string{"a:1"}})
 	defer p.cancel()
 	require.Equal(t, errs.ClassTransientPeer, errs.ClassOf(p.lost(&quicgo.TransportError{Remote: true, ErrorCode: quicgo.ConnectionRefused})))
 }
 
-// TestStopUnderWrites: a node that stops leaves nothing in doubt with its peers, whatever it was
-// at, and whatever they had sent.
+// TestStopUnderWrites: a node that stops leaves nothing indeterminate with its peers, whatever it
+// was at, and whatever they had sent.
 func TestStopUnderWrites(t *testing.T) {
 	const size, depth = 64 << 10, 64
 	cfg := insecure()
@@ -212,7 +213,7 @@ func TestStopUnderWrites(t *testing.T) {
 		ended := make(chan map[transport.Status]int)
 		go func() {
 			buf, out, got := make([]byte, size*depth), make([]transport.Completion, depth), map[transport.Status]int{}
-			free := make([]uint64, depth) // No two Writes under way are of the same memory.
+			free := make([]uint64, depth) // No two Writes in flight are of the same memory.
 			for i := range free {
 				free[i] = uint64(i)
 			}
@@ -240,19 +241,20 @@ func TestStopUnderWrites(t *testing.T) {
 	}
 }
 
-// TestRefusedInParts: a Write of which a piece was refused is in doubt only if another piece is.
+// TestRefusedInParts: a Write of which a chunk was refused is indeterminate only if another chunk
+// is.
 func TestRefusedInParts(t *testing.T) {
-	reply := func(a answer) []byte { b := make([]byte, answerSize); a.put(b); return b }
+	reply := func(a wire.Answer) []byte { b := make([]byte, wire.AnswerSize); a.Put(b); return b }
 	for name, x := range map[string]struct {
-		second func(c *quicgo.Conn, st *quicgo.Stream) // what becomes of the other piece
+		second func(c *quicgo.Conn, st *quicgo.Stream) // what becomes of the other chunk
 		want   transport.Status
 	}{
-		"both refused": {func(_ *quicgo.Conn, st *quicgo.Stream) { _, _ = st.Write(reply(reasonDraining.answer())) }, transport.Failed},
-		"one stored":   {func(_ *quicgo.Conn, st *quicgo.Stream) { _, _ = st.Write(reply(answer{Type: frameDone})) }, transport.Failed},
+		"both refused": {func(_ *quicgo.Conn, st *quicgo.Stream) { _, _ = st.Write(reply(wire.ReasonDraining.Answer())) }, transport.Failed},
+		"one stored":   {func(_ *quicgo.Conn, st *quicgo.Stream) { _, _ = st.Write(reply(wire.Answer{Type: wire.FrameDone})) }, transport.Failed},
 		"the peer left": {func(c *quicgo.Conn, _ *quicgo.Stream) {
-			_ = c.CloseWithError(code(reasonStopping), "")
+			_ = c.CloseWithError(code(wire.ReasonStopping), "")
 		}, transport.Failed},
-		"one unknown": {func(c *quicgo.Conn, _ *quicgo.Stream) { _ = c.CloseWithError(code(reasonBadFrame), "") }, transport.Quarantined},
+		"one unknown": {func(c *quicgo.Conn, _ *quicgo.Stream) { _ = c.CloseWithError(code(wire.ReasonBadFrame), "") }, transport.Quarantined},
 		"silence":     {func(*quicgo.Conn, *quicgo.Stream) {}, transport.Quarantined},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -264,11 +266,11 @@ func TestRefusedInParts(t *testing.T) {
 					if st[i], err = c.AcceptStream(context.Background()); err != nil {
 						return
 					}
-					if _, err := io.ReadFull(st[i], make([]byte, requestSize)); err != nil {
+					if _, err := io.ReadFull(st[i], make([]byte, wire.RequestSize)); err != nil {
 						return
 					}
 				}
-				_, _ = st[0].Write(reply(reasonDraining.answer()))
+				_, _ = st[0].Write(reply(wire.ReasonDraining.Answer()))
 				<-heard
 				x.second(c, st[1])
 			})

@@ -10,6 +10,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mooncake-go/mooncake/plugins/transport-quic/internal/identity"
+	"github.com/mooncake-go/mooncake/plugins/transport-quic/internal/wire"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
@@ -94,8 +96,8 @@ func TestWhoMayTalkToWhom(t *testing.T) {
 				cfg.PeerNames = s.peers
 				n, _ := start(t, cfg)
 				f.write(t, s.trusts, s.by, s.cert)
-				id, _ := loadIdentity(cfg, time.Now()) // Also one that the node would refuse to use.
-				n.trust.id.Store(id)
+				id, _ := identity.Load(cfg, time.Now()) // Also one that the node would refuse to use.
+				n.trust.Set(id)
 				return n
 			}
 			server, client := build(c.server), build(c.client)
@@ -131,11 +133,11 @@ func TestPinned(t *testing.T) {
 	server, _ := start(t, insecure())
 	client, _ := start(t, insecure())
 	_, key := served(t, server, 100)
-	e, err := decodeEndpoint(server.Endpoint().Blob)
+	e, err := wire.DecodeEndpoint(server.Endpoint().Blob)
 	require.NoError(t, err)
 	e.Pin[0] ^= 1
 	ep := server.Endpoint()
-	ep.Blob = e.encode()
+	ep.Blob = e.Encode()
 	p, id := dialled(t, client, ep, key)
 	refusedAs(t, p, id, errs.ClassTransientPeer, "not the one of the endpoint")
 }

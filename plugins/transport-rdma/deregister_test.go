@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestDeregisterFailsForAll: when a withdrawal fails, nobody who waited for it takes the
+// TestDeregisterFailsForAll: when a withdrawal fails, no caller that waited for it takes the
 // memory for free.
 func TestDeregisterFailsForAll(t *testing.T) {
 	cfg, w := fakes(t, 1)
@@ -24,7 +24,7 @@ func TestDeregisterFailsForAll(t *testing.T) {
 			wg.Go(func() { waited[i] = n.Deregister(context.Background(), 1) })
 		}
 		wg.Wait()
-		if n.regions.get(1) != nil {
+		if n.regions.Get(1) != nil {
 			for i := range waited {
 				require.ErrorContains(t, waited[i], "must not be reused yet")
 			}

@@ -1,10 +1,8 @@
 package rdma
 
 import (
-	"maps"
 	"os"
 	"runtime"
-	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -12,6 +10,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mooncake-go/mooncake/plugins/transport-rdma/internal/blob"
+	"github.com/mooncake-go/mooncake/plugins/transport-rdma/internal/config"
+	"github.com/mooncake-go/mooncake/plugins/transport-rdma/internal/inbound"
+	"github.com/mooncake-go/mooncake/plugins/transport-rdma/internal/rail"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 	"github.com/mooncake-go/mooncake/sdk/transport"
@@ -43,7 +44,7 @@ func TestPortDownAndUp(t *testing.T) {
 	require.Equal(t, before.Incarnation, c.client.Endpoint().Incarnation)
 	require.Len(t, c.client.Segment().Devices, 1)
 	require.NotContains(t, c.client.Stats().Devices[1].Why, "down")
-	eventually(t, "the peer's side", func() bool { return !c.server.devices[0].up.Load() })
+	eventually(t, "the peer's side", func() bool { return !c.server.devices[0].Up.Load() })
 	fine(t, c.p, c.read(1, 0, 64), c.write(2, 64, 64))
 	w.SetPort(0, true)
 	eventually(t, "health", func() bool { return c.client.reported().State == plugin.StateOK })
@@ -69,7 +70,7 @@ func TestTheEndOfAPauseIsTold(t *testing.T) {
 	fine(t, c.p, transport.Op{ID: 1, Kind: transport.Write, Local: c.write(1, 0, 64).Local, Remote: c.write(1, 0, 64).Remote, Rail: 2})
 }
 
-// TestPortDownIsFoundByOthers: connections end and health tells, also when somebody else
+// TestPortDownIsFoundByOthers: connections end and health tells, also when another component
 // than the event finds first that the port is down.
 func TestPortDownIsFoundByOthers(t *testing.T) {
 	cfg, w := fakes(t, 2)
@@ -78,7 +79,7 @@ func TestPortDownIsFoundByOthers(t *testing.T) {
 	op.Rail = 1
 	fine(t, c.p, op)
 	w.Change(0, func(d *fakeverbs.Device) { d.State = 1 })
-	require.True(t, c.client.devices[0].refresh(), "as after a handshake that failed")
+	require.True(t, c.client.devices[0].Refresh(), "as after a handshake that failed")
 	w.Event(0, fakeverbs.EventPortError, 0)
 	require.Equal(t, plugin.StateDegraded, c.client.reported().State)
 	eventually(t, "no connection is left", func() bool { return c.client.Stats().ConnectionsOut == 0 })
@@ -92,13 +93,13 @@ func TestLatestAnswerCounts(t *testing.T) {
 		w.Change(1, func(d *fakeverbs.Device) { d.State = 4 })
 		var early sync.WaitGroup
 		for range 8 {
-			early.Go(func() { d.ask() })
+			early.Go(func() { d.Query() })
 		}
 		runtime.Gosched()
 		w.Change(1, func(d *fakeverbs.Device) { d.State = 1 })
-		d.ask()
+		d.Query()
 		early.Wait()
-		require.False(t, d.up.Load())
+		require.False(t, d.Up.Load())
 	}
 }
 
@@ -107,9 +108,9 @@ func TestEventsLost(t *testing.T) {
 	cfg, w := fakes(t, 2)
 	n := launch(t, cfg())
 	w.SetPort(1, false)
-	eventually(t, "down", func() bool { return !n.devices[1].up.Load() })
+	eventually(t, "down", func() bool { return !n.devices[1].Up.Load() })
 	w.Change(1, func(d *fakeverbs.Device) { d.State = 4 })
-	eventually(t, "up", func() bool { return n.devices[1].up.Load() })
+	eventually(t, "up", func() bool { return n.devices[1].Up.Load() })
 }
 
 // TestAddressChange: connections are made anew from the new address, and the endpoint tells it.
@@ -143,12 +144,8 @@ func TestDeviceFails(t *testing.T) {
 	}
 	w.Event(0, fakeverbs.EventDeviceFatal, 0)
 	for _, n := range []*node{c.client, c.server} {
-		eventually(t, "down", func() bool { return !n.devices[0].up.Load() })
-		eventually(t, "its connections end", func() bool {
-			n.devices[0].mu.Lock()
-			defer n.devices[0].mu.Unlock()
-			return n.devices[0].conns.Len() == 0
-		})
+		eventually(t, "down", func() bool { return !n.devices[0].Up.Load() })
+		eventually(t, "its connections end", func() bool { return n.devices[0].out.Len() == 0 })
 	}
 	w.Event(0, fakeverbs.EventPortActive, 0)
 	fine(t, c.p, c.read(9, 0, 64))
@@ -165,29 +162,29 @@ func TestQueuePairFails(t *testing.T) {
 	cfg, w := fakes(t, 1)
 	c := newCouple(t, cfg, 4096)
 	fine(t, c.p, c.read(1, 0, 64))
-	first := func(n *node) *conn {
-		n.devices[0].mu.Lock()
-		defer n.devices[0].mu.Unlock()
-		if all := n.devices[0].conns.All(); len(all) > 0 {
+	first := func(n *node) *rail.Conn {
+		if all := n.devices[0].out.All(); len(all) > 0 {
 			return all[0]
 		}
 		return nil
 	}
+	number := func(c interface{ Numbers() (qps, psns []uint32) }) uint32 {
+		qps, _ := c.Numbers()
+		return qps[0]
+	}
 	old := first(c.client)
-	w.Event(0, fakeverbs.EventQPFatal, old.pairs[0].qp.Num())
-	<-old.buried
+	w.Event(0, fakeverbs.EventQPFatal, number(old))
+	<-old.Gone()
 	eventually(t, "it works again", func() bool { return run(t, c.p, c.read(2, 0, 64))[2].Status == transport.OK })
 
 	old = first(c.client)
-	var peers []*accepted
+	var peers []*inbound.Conn
 	eventually(t, "one connection of a peer", func() bool {
-		c.server.devices[0].mu.Lock()
-		defer c.server.devices[0].mu.Unlock()
-		peers = slices.Collect(maps.Keys(c.server.devices[0].accepted))
+		peers = c.server.devices[0].in.All()
 		return len(peers) == 1
 	})
-	w.Event(0, fakeverbs.EventQPFatal, peers[0].pairs[0].qp.Num())
-	<-old.buried // The lifeline tells.
+	w.Event(0, fakeverbs.EventQPFatal, number(peers[0]))
+	<-old.Gone() // The lifeline tells.
 	eventually(t, "it works again", func() bool { return run(t, c.p, c.read(3, 0, 64))[3].Status == transport.OK })
 }
 
@@ -201,7 +198,8 @@ func TestIdle(t *testing.T) {
 	}, 4096)
 	for range 3 {
 		fine(t, c.p, c.read(1, 0, 64))
-		// The client counts a connection until it is taken apart, a moment longer than its queue pairs live.
+		// The client counts a connection until it is taken apart, a moment longer than its queue pairs
+		// live.
 		eventually(t, "no queue pair and no connection is left", func() bool {
 			return w.Live(os.Getpid())["qp"] == 0 && c.client.Stats().ConnectionsOut == 0
 		})
@@ -214,7 +212,7 @@ func TestIdle(t *testing.T) {
 // TestRoom: with more peers than connections the idle ones give way; a peer that has no
 // place for more says so.
 func TestRoom(t *testing.T) {
-	for _, store := range []string{storeSIEVE, storeFIFO} {
+	for _, store := range []string{config.StoreSIEVE, config.StoreFIFO} {
 		cfg, _ := fakes(t, 1)
 		client := launch(t, func() *Config {
 			c := cfg()

@@ -1,6 +1,7 @@
 package rdma
 
 import (
+	"github.com/mooncake-go/mooncake/plugins/transport-rdma/internal/config"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
@@ -12,3 +13,10 @@ func Factory() transport.Factory {
 		return newNode(*c), nil
 	}, plugin.WithCheck(check))
 }
+
+// Config holds the settings of the RDMA transport.
+type Config = config.Config
+
+// DefaultConfig returns the defaults. Those that the reference implementation has too are
+// the same.
+func DefaultConfig() *Config { return config.Default() }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mooncake-go/mooncake/plugins/transport-rdma/internal/rail"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 	"github.com/mooncake-go/mooncake/sdk/transport"
 	"github.com/mooncake-go/mooncake/test/fakeverbs"
@@ -113,7 +114,7 @@ func late(t testing.TB, p *path, rule *fakeverbs.Rule, ops ...transport.Op) map[
 	p.mu.Lock()
 	for o := range p.Active() {
 		if o.ID == ops[0].ID {
-			p.expire(slices.Values([]*op{o}))
+			p.expire(slices.Values([]*rail.Op{o}))
 		}
 	}
 	p.mu.Unlock()

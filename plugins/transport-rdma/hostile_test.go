@@ -43,7 +43,7 @@ func TestStrangers(t *testing.T) {
 	fine(t, c.p, c.read(1, 0, 64))
 	before := w.Live(os.Getpid())["qp"]
 	good := &handshake.Message{
-		LocalPath: "a@fake0", PeerPath: "b@fake0", GID: c.server.devices[0].here().text, QueuePairs: []uint32{7},
+		LocalPath: "a@fake0", PeerPath: "b@fake0", GID: c.server.devices[0].Address().Text, QueuePairs: []uint32{7},
 		Own: &handshake.Own{Incarnation: c.server.incarnation, MTU: 4096, PSN: []uint32{1}, Reads: 1},
 	}
 	text := func(change func(*handshake.Message)) string {
@@ -141,7 +141,7 @@ func FuzzAccept(f *testing.F) {
 	c.MaxEndpoints, c.MaxWR, c.CQDepth = 4, 4, 64
 	n := launch(f, c)
 	n.Join("alpha:1")
-	f.Add([]byte(`{"local_nic_path":"beta:2@fake0","peer_nic_path":"alpha:1@fake0","qp_num":[7],"ready_ack":false,"local_gid":"` + n.devices[0].here().text + `"}`))
+	f.Add([]byte(`{"local_nic_path":"beta:2@fake0","peer_nic_path":"alpha:1@fake0","qp_num":[7],"ready_ack":false,"local_gid":"` + n.devices[0].Address().Text + `"}`))
 	f.Add([]byte(`{"local_nic_path":"beta:2@fake0","peer_nic_path":"alpha:1@fake0","qp_num":[7],"ready_ack":true}`))
 	f.Add([]byte("null"))
 	f.Fuzz(func(t *testing.T, request []byte) {

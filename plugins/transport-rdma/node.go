@@ -5,9 +5,13 @@ import (
 	"log/slog"
 	"net"
 	"sync"
-	"sync/atomic"
 
 	"github.com/mooncake-go/mooncake/plugins/transport-rdma/internal/blob"
+	"github.com/mooncake-go/mooncake/plugins/transport-rdma/internal/config"
+	"github.com/mooncake-go/mooncake/plugins/transport-rdma/internal/device"
+	"github.com/mooncake-go/mooncake/plugins/transport-rdma/internal/inbound"
+	"github.com/mooncake-go/mooncake/plugins/transport-rdma/internal/memory"
+	"github.com/mooncake-go/mooncake/plugins/transport-rdma/internal/rail"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 	"github.com/mooncake-go/mooncake/sdk/transport"
@@ -16,14 +20,10 @@ import (
 
 // node implements transport.Transport.
 type node struct {
-	cfg     settings
+	cfg     config.Settings
 	stats   counters
-	asleep  atomic.Int64 // reapers that wait for operations under way
-	regions regionTable
-	tags    tagTable
+	regions *memory.Registry
 	changed chan struct{} // see Changed
-	// pinning returns how much memory the process may pin; tests replace it.
-	pinning func() uint64
 
 	life transportkit.Lifecycle
 	tell sync.Mutex // held by report, so that the latest health is told last
@@ -34,20 +34,20 @@ type node struct {
 	host        plugin.Host
 	log         *slog.Logger
 	incarnation uint64
-	devices     []*device
 	listener    net.Listener
 	addrs       []string
-	// traffic counts the goroutines that connections and paths have, work the others. Those
+	devices     []*adapter
+	shared      device.Env
+	rails       rail.Table
+	inbound     inbound.Server
+	// traffic counts the goroutines that connections and paths have, shared.Work the others. Those
 	// of traffic end first.
-	traffic, work sync.WaitGroup
+	traffic sync.WaitGroup
 
 	mu     sync.Mutex
 	name   string // see Join
-	links  map[linkKey]*link
 	paths  map[*path]struct{}
 	health plugin.Health
-	// zombies are queue pairs that could not be destroyed. They keep their place until Stop.
-	zombies []*pair
 }
 
 var (
@@ -58,10 +58,8 @@ var (
 )
 
 func newNode(cfg Config) *node {
-	n := &node{
-		cfg: settingsOf(cfg), changed: make(chan struct{}, 1), pinning: pinLimit,
-		links: map[linkKey]*link{}, paths: map[*path]struct{}{},
-	}
+	n := &node{cfg: config.Of(cfg), changed: make(chan struct{}, 1), paths: map[*path]struct{}{}}
+	n.regions = memory.New(&n.cfg)
 	n.life.Init(&n.mu, "transport/rdma")
 	return n
 }
@@ -115,7 +113,7 @@ func (n *node) Endpoint() transport.Endpoint {
 func (n *node) endpoint() ([]byte, error) {
 	e := blob.Endpoint{Incarnation: n.incarnation, Addrs: n.addrs}
 	for _, d := range n.devices {
-		e.Devices = append(e.Devices, d.describe())
+		e.Devices = append(e.Devices, d.Describe())
 	}
 	return e.Encode()
 }
@@ -142,16 +140,25 @@ func (n *node) Dial(_ context.Context, to transport.Endpoint) (transport.Path, e
 	if err := n.life.Require(op); err != nil {
 		return nil, err
 	}
-	p.takeLinks()
+	p.takeRails()
 	n.paths[p] = struct{}{}
 	return p, nil
 }
 
-// spawn runs f as a goroutine that wg counts.
-func spawn(wg *sync.WaitGroup, f func()) {
-	wg.Add(1)
-	go func() {
-		defer wg.Done()
-		f()
-	}()
+// Register implements transport.Transport.
+func (n *node) Register(_ context.Context, in transport.Region) (transport.Key, error) {
+	if err := n.begin("transport/rdma: register"); err != nil {
+		return nil, err
+	}
+	defer n.traffic.Done()
+	return n.regions.Register(in)
+}
+
+// Deregister implements transport.Transport.
+func (n *node) Deregister(ctx context.Context, id transport.RegionID) error {
+	if err := n.begin("transport/rdma: deregister"); err != nil {
+		return err
+	}
+	defer n.traffic.Done()
+	return n.regions.Deregister(ctx, id, &n.traffic)
 }

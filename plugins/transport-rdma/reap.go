@@ -5,6 +5,8 @@ import (
 	"iter"
 	"time"
 
+	"github.com/mooncake-go/mooncake/plugins/transport-rdma/internal/device"
+	"github.com/mooncake-go/mooncake/plugins/transport-rdma/internal/rail"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
@@ -36,17 +38,17 @@ func (p *path) sleep(ctx context.Context) error {
 	if !p.works() {
 		return p.Await(ctx)
 	}
-	p.n.asleep.Add(1)
-	defer p.n.asleep.Add(-1)
+	p.n.shared.Sleepers.Add(1)
+	defer p.n.shared.Sleepers.Add(-1)
 	for _, d := range p.n.devices {
-		for _, q := range d.list() {
-			q.wake()
+		for _, q := range d.Queues() {
+			q.Wake()
 		}
 	}
 	return p.Await(ctx)
 }
 
-// works reports whether operations are under way.
+// works reports whether operations are in flight.
 func (p *path) works() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -60,7 +62,7 @@ func (p *path) spin() bool {
 	if p.n.cfg.Spin == 0 {
 		return false
 	}
-	var queues [8]*queue
+	var queues [8]*device.Queue
 	n := p.busyQueues(queues[:])
 	if n == 0 {
 		return false
@@ -69,7 +71,7 @@ func (p *path) spin() bool {
 	for end := time.Now().Add(p.n.cfg.Spin); time.Now().Before(end); {
 		for range polls {
 			for _, q := range queues[:n] {
-				q.help()
+				q.Poll()
 			}
 			if p.Pending() > 0 {
 				return true
@@ -80,45 +82,45 @@ func (p *path) spin() bool {
 }
 
 // busyQueues finds the queues that may have results for the path.
-func (p *path) busyQueues(dst []*queue) (n int) {
+func (p *path) busyQueues(dst []*device.Queue) (n int) {
 	if !p.works() {
 		return 0
 	}
 	for i, d := range p.n.devices {
 		busy := false
 		for j := range p.peer.Devices {
-			busy = busy || p.lanes[i*len(p.peer.Devices)+j].link.load.Load() > 0
+			busy = busy || p.rails[i*len(p.peer.Devices)+j].Rail.Load() > 0
 		}
 		if !busy {
 			continue
 		}
-		n += copy(dst[n:], d.list())
+		n += copy(dst[n:], d.Queues())
 	}
 	return n
 }
 
 // expire fails the operations whose deadline has passed, or that are stalled.
-func (p *path) expire(due iter.Seq[*op]) {
+func (p *path) expire(due iter.Seq[*rail.Op]) {
 	for o := range due {
 		p.abort(o, p.errOverdue(o), true)
 	}
 }
 
 // errOverdue is the end of an operation that is late or stalled, with the latest failure of
-// its link, which may be the reason.
-func (p *path) errOverdue(o *op) error {
-	k := o.lane.link
-	if k == nil {
+// its rail, which may be the reason.
+func (p *path) errOverdue(o *rail.Op) error {
+	r := o.Queue.Rail
+	if r == nil {
 		return p.ErrOverdue(o, nil)
 	}
-	return errs.WithClass(errs.ClassTransientPath, k.name, p.ErrOverdue(o, k.latest()))
+	return errs.WithClass(errs.ClassTransientPath, r.Name, p.ErrOverdue(o, r.Latest()))
 }
 
 // errDeadline is the end of an operation at its deadline. It tells the latest failure of
-// the link, which may be the reason.
-func (p *path) errDeadline(k *link) error {
-	if k == nil {
+// the rail, which may be the reason.
+func (p *path) errDeadline(r *rail.Rail) error {
+	if r == nil {
 		return p.ErrDeadline(nil)
 	}
-	return errs.WithClass(errs.ClassTransientPath, k.name, p.ErrDeadline(k.latest()))
+	return errs.WithClass(errs.ClassTransientPath, r.Name, p.ErrDeadline(r.Latest()))
 }

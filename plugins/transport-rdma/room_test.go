@@ -2,7 +2,6 @@ package rdma
 
 import (
 	"os"
-	"runtime"
 	"syscall"
 	"testing"
 	"time"
@@ -10,48 +9,16 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mooncake-go/mooncake/plugins/transport-rdma/internal/handshake"
-	"github.com/mooncake-go/mooncake/sdk/plugin"
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
-
-// TestVictimGetsWork: a connection that was chosen to give way, and gets work at that very
-// moment, stays, and nobody waits for its end.
-func TestVictimGetsWork(t *testing.T) {
-	base, _ := fakes(t, 1)
-	c := newCouple(t, func() *Config {
-		c := base()
-		c.FlushTimeout = plugin.Duration(time.Hour)
-		return c
-	}, 4096)
-	fine(t, c.p, c.read(1, 0, 64))
-	k := c.p.lanes[0].link
-	for range 100 {
-		gone := make(chan bool, 1)
-		k.mu.Lock()
-		go func() { gone <- k.dev.evict() }()
-		for range 20 {
-			runtime.Gosched()
-		}
-		k.load.Add(1) // As enqueue does.
-		k.mu.Unlock()
-		select {
-		case is := <-gone:
-			require.False(t, is)
-		case <-time.After(short):
-			t.Fatal("it waits for a connection that goes on")
-		}
-		k.load.Add(-1)
-	}
-	require.EqualValues(t, 1, c.client.Stats().Dials)
-}
 
 // TestPollFailsWithResults: what a reaper fetched before its poll failed is not lost.
 func TestPollFailsWithResults(t *testing.T) {
 	cfg, w := fakes(t, 1)
 	c := newCouple(t, cfg, 4096)
 	fine(t, c.p, c.read(1, 0, 64))
-	q := c.client.devices[0].list()[0]
-	t.Cleanup(func() { q.helped.Store(0) })
+	q := c.client.devices[0].Queues()[0]
+	t.Cleanup(func() { q.Polled.Store(0) })
 	var done [1]transport.Completion
 	write := func(id uint64) {
 		_, err := c.p.Submit([]transport.Op{c.write(id, 0, 64)})
@@ -59,13 +26,13 @@ func TestPollFailsWithResults(t *testing.T) {
 	}
 	end := time.Now().Add(short)
 	for id := uint64(2); ; id++ { // Until the queue's goroutine leaves it to reapers, for an hour.
-		q.helped.Store(time.Now().Add(time.Hour).UnixNano())
-		if q.parked.Load() {
+		q.Polled.Store(time.Now().Add(time.Hour).UnixNano())
+		if q.Idle.Load() {
 			break
 		}
 		require.True(t, time.Now().Before(end), "the queue's goroutine never leaves it to reapers")
 		write(id)
-		eventually(t, "a completion", func() bool { q.help(); return c.p.Pending() > 0 })
+		eventually(t, "a completion", func() bool { q.Poll(); return c.p.Pending() > 0 })
 		c.p.Take(done[:])
 		time.Sleep(time.Millisecond) // It may be on its way.
 	}
@@ -73,7 +40,7 @@ func TestPollFailsWithResults(t *testing.T) {
 	write(1 << 40)
 	eventually(t, "the bytes arrive", func() bool { return c.mem[0] == 7 })
 	failed := w.FailCall("ibv_poll_cq", -1, 1, 1, syscall.EIO)
-	eventually(t, "the completion", func() bool { q.help(); return c.p.Pending() > 0 })
+	eventually(t, "the completion", func() bool { q.Poll(); return c.p.Pending() > 0 })
 	require.Equal(t, 1, failed.Hits())
 	c.p.Take(done[:])
 	require.Equal(t, transport.OK, done[0].Status, "%v", done[0].Err)
@@ -84,7 +51,7 @@ func TestPollFailsWithResults(t *testing.T) {
 func TestSegmentWhileADeviceFails(t *testing.T) {
 	cfg, _ := fakes(t, 2)
 	n := launch(t, cfg())
-	n.devices[1].lost.Store(true)
+	n.devices[1].Lost.Store(true)
 	share(t, n, 1, 4096)
 	s := n.Segment()
 	require.Len(t, s.Devices, 1)
@@ -101,15 +68,15 @@ func TestGreedyPeer(t *testing.T) {
 	n := launch(t, c)
 	for _, want := range []int{255, 4, 1} {
 		m := &handshake.Message{
-			LocalPath: "peer@fake0", PeerPath: "here@fake0", GID: n.devices[0].here().text,
+			LocalPath: "peer@fake0", PeerPath: "here@fake0", GID: n.devices[0].Address().Text,
 			QueuePairs: make([]uint32, want), Own: &handshake.Own{Incarnation: n.incarnation, MTU: 1024, PSN: make([]uint32, want)},
 		}
 		for i := range m.QueuePairs {
 			m.QueuePairs[i] = uint32(i + 1)
 		}
-		a, r := n.admit(m)
+		a, r := n.inbound.Admit(m)
 		require.Equal(t, want != 4, a == nil, r.Reply)
-		t.Cleanup(func() { a.end(endStopping) })
+		t.Cleanup(func() { a.End(handshake.EndStopping) })
 	}
 	require.Equal(t, 4, w.Live(os.Getpid())["qp"])
 }

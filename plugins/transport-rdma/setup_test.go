@@ -13,6 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/mooncake-go/mooncake/plugins/transport-rdma/internal/blob"
+	"github.com/mooncake-go/mooncake/plugins/transport-rdma/internal/config"
+	"github.com/mooncake-go/mooncake/plugins/transport-rdma/internal/memory"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 	"github.com/mooncake-go/mooncake/sdk/transport"
@@ -129,10 +131,10 @@ func TestRegisterFails(t *testing.T) {
 		require.Zero(t, w.Live(os.Getpid())["mr"])
 		return err
 	}
-	n.pinning = func() uint64 { return 64 << 10 }
+	n.regions.PinLimit = func() uint64 { return 64 << 10 }
 	says(t, reg(), advice.Memlock(1<<20, 64<<10))
-	n.pinning = func() uint64 { return ^uint64(0) }
-	says(t, reg(), advice.MemoryKeys("fake1", 0, n.devices[1].attr.MaxMR))
+	n.regions.PinLimit = func() uint64 { return ^uint64(0) }
+	says(t, reg(), advice.MemoryKeys("fake1", 0, n.devices[1].Attr.MaxMR))
 	_, key := share(t, n, 1, 1<<20)
 	require.NotEmpty(t, key, "the ID is free again")
 
@@ -175,7 +177,7 @@ func TestGPUMemory(t *testing.T) {
 		dmabuf int
 		fails  bool
 	}{
-		gpuAuto: {fd, 8, false}, gpuDMABuf: {fd, 8, false}, gpuPeermem: {fd, 0, false}, "auto without": {-1, 0, false}, "dmabuf without": {-1, 0, true},
+		config.GPUAuto: {fd, 8, false}, config.GPUDMABuf: {fd, 8, false}, config.GPUPeermem: {fd, 0, false}, "auto without": {-1, 0, false}, "dmabuf without": {-1, 0, true},
 	} {
 		cfg, w := fakes(t, 2)
 		c := cfg()
@@ -193,7 +195,7 @@ func TestGPUMemory(t *testing.T) {
 	_, err = n.Register(within(t), transport.Region{ID: 1, Mem: mem, FD: fd, Location: "cuda:0"})
 	require.ErrorContains(t, err, "peermem")
 	require.Equal(t, errs.NotSupported, errs.CodeOf(err))
-	require.False(t, gpu("cpu:1") || gpu("*") || gpu("") || gpu("segments:4096:cpu:0"))
+	require.False(t, memory.OnGPU("cpu:1") || memory.OnGPU("*") || memory.OnGPU("") || memory.OnGPU("segments:4096:cpu:0"))
 }
 
 // TestTouchPages leaves the content alone.

@@ -9,6 +9,10 @@ import (
 	"strings"
 
 	"github.com/mooncake-go/mooncake/plugins/transport-rdma/internal/blob"
+	"github.com/mooncake-go/mooncake/plugins/transport-rdma/internal/device"
+	"github.com/mooncake-go/mooncake/plugins/transport-rdma/internal/handshake"
+	"github.com/mooncake-go/mooncake/plugins/transport-rdma/internal/inbound"
+	"github.com/mooncake-go/mooncake/plugins/transport-rdma/internal/rail"
 	"github.com/mooncake-go/mooncake/plugins/transport-rdma/internal/verbs"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
@@ -31,6 +35,7 @@ func (n *node) start(ctx context.Context, host plugin.Host) error {
 	n.incarnation = transportkit.Incarnation()
 	n.host, n.log = host, host.Logger()
 	n.ctx, n.cancel = context.WithCancel(context.Background())
+	n.share()
 	err := n.openDevices()
 	if err == nil {
 		err = n.openListener(ctx)
@@ -40,13 +45,18 @@ func (n *node) start(ctx context.Context, host plugin.Host) error {
 		n.closeDevices()
 		return errs.WithClass(errs.ClassLocalDevice, op, err)
 	}
+	devices := make([]*device.Device, len(n.devices))
+	for i, d := range n.devices {
+		devices[i] = d.Device
+	}
+	n.regions.Open(devices, n.incarnation)
 	for _, d := range n.devices {
-		if d.ctx != nil {
-			spawn(&n.work, d.watch)
+		if d.Opened() {
+			n.shared.Work.Go(d.Watch)
 		}
 	}
-	spawn(&n.work, n.tidy)
-	spawn(&n.traffic, n.accept)
+	n.shared.Work.Go(n.tidy)
+	n.traffic.Go(func() { n.inbound.Serve(n.listener) })
 	n.mu.Lock()
 	n.life.Run()
 	n.mu.Unlock()
@@ -55,11 +65,27 @@ func (n *node) start(ctx context.Context, host plugin.Host) error {
 	return nil
 }
 
+// share sets what devices, rails and accepted connections share.
+func (n *node) share() {
+	n.shared.Config, n.shared.Log, n.shared.Context = &n.cfg, n.log, n.ctx
+	n.rails.Env = &rail.Env{
+		Config: &n.cfg, Log: n.log, Context: n.ctx, Traffic: &n.traffic, Incarnation: n.incarnation, Label: n.label, Changed: n.touch,
+	}
+	s := &n.inbound
+	s.Config, s.Log, s.Context, s.Traffic, s.Incarnation = &n.cfg, n.log, n.ctx, &n.traffic, n.incarnation
+	s.Device = func(name string) *inbound.Pool {
+		if d := n.deviceNamed(name); d != nil {
+			return d.in
+		}
+		return nil
+	}
+}
+
 // openDevices opens the library and the devices that the configuration allows.
 func (n *node) openDevices() error {
 	lib, err := verbs.Open(n.cfg.Library)
 	if errors.Is(err, verbs.ErrUnavailable) {
-		e := advised(advice.NoLibrary(), err)
+		e := device.Advised(advice.NoLibrary(), err)
 		return &errs.Error{Code: errs.NotSupported, Class: errs.ClassLocalDevice, Err: e}
 	} else if err != nil {
 		return err
@@ -69,32 +95,30 @@ func (n *node) openDevices() error {
 	}
 	infos, err := lib.Devices()
 	if err != nil {
-		return explainOpen(err)
+		return device.ExplainOpen(err)
 	}
 	if infos, err = n.allowed(infos); err != nil {
 		return err
 	}
 	var failures, down []error
 	for i, info := range infos {
-		d := newDevice(n, i, info)
+		d := newAdapter(n, i, info)
 		n.devices = append(n.devices, d)
-		if err := d.open(lib, info); err != nil {
-			d.why = explainOpen(err)
-			d.lost.Store(true)
-			failures = append(failures, d.why)
-			n.log.Warn("device is left out", "device", d.name, "error", err)
+		if err := d.Open(lib, info); err != nil {
+			failures = append(failures, err)
+			n.log.Warn("device is left out", "device", d.Name, "error", err)
 			continue
 		}
-		if d.ask(); d.why != nil {
-			down = append(down, d.why)
-			n.log.Warn("device is down", "device", d.name, "error", d.why)
+		if why := d.Why(); why != nil {
+			down = append(down, why)
+			n.log.Warn("device is down", "device", d.Name, "error", why)
 		}
 	}
 	switch {
 	case len(failures) == len(n.devices):
 		return errors.Join(failures...)
 	case len(failures)+len(down) == len(n.devices):
-		return advised(advice.NoPort(), append(down, failures...)...)
+		return device.Advised(advice.NoPort(), append(down, failures...)...)
 	}
 	return nil
 }
@@ -102,7 +126,7 @@ func (n *node) openDevices() error {
 // allowed returns the devices to use, in the order of the library.
 func (n *node) allowed(infos []verbs.DeviceInfo) ([]verbs.DeviceInfo, error) {
 	if len(infos) == 0 {
-		return nil, advised(advice.NoDevice())
+		return nil, device.Advised(advice.NoDevice())
 	}
 	if len(n.cfg.Devices) > 0 {
 		all := make([]string, len(infos))
@@ -126,10 +150,10 @@ func (n *node) allowed(infos []verbs.DeviceInfo) ([]verbs.DeviceInfo, error) {
 
 // openListener opens the bootstrap listener and tries whether the endpoint fits.
 func (n *node) openListener(ctx context.Context) (err error) {
-	if n.listener, err = n.cfg.addresses().Listen(ctx, "transport/rdma: start", net.ListenConfig{KeepAliveConfig: keepAlive()}); err != nil {
+	if n.listener, err = n.cfg.Addresses().Listen(ctx, "transport/rdma: start", net.ListenConfig{KeepAliveConfig: handshake.KeepAlive()}); err != nil {
 		return err
 	}
-	if n.addrs, err = n.cfg.addresses().Advertised("transport/rdma: start", n.listener.Addr()); err == nil {
+	if n.addrs, err = n.cfg.Addresses().Advertised("transport/rdma: start", n.listener.Addr()); err == nil {
 		_, err = n.endpoint()
 	}
 	if err != nil {
@@ -142,17 +166,17 @@ func (n *node) openListener(ctx context.Context) (err error) {
 // names lists the devices, or those that are up.
 func (n *node) names(up bool) (out []string) {
 	for _, d := range n.devices {
-		if !up || d.up.Load() {
-			out = append(out, d.name)
+		if !up || d.Up.Load() {
+			out = append(out, d.Name)
 		}
 	}
 	return out
 }
 
 // deviceNamed returns the device with that name, nil for none.
-func (n *node) deviceNamed(name string) *device {
+func (n *node) deviceNamed(name string) *adapter {
 	for _, d := range n.devices {
-		if d.name == name {
+		if d.Name == name {
 			return d
 		}
 	}
@@ -166,8 +190,8 @@ func (n *node) report() {
 	h := plugin.Health{State: plugin.StateOK}
 	var why []string
 	for _, d := range n.devices {
-		if !d.up.Load() {
-			why = append(why, d.unusable().Error())
+		if !d.Up.Load() {
+			why = append(why, d.Unusable().Error())
 		}
 	}
 	if len(why) > 0 {

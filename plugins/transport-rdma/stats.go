@@ -2,9 +2,9 @@ package rdma
 
 import (
 	"sync/atomic"
-	"time"
 
-	"github.com/mooncake-go/mooncake/sdk/transport"
+	"github.com/mooncake-go/mooncake/plugins/transport-rdma/internal/device"
+	"github.com/mooncake-go/mooncake/plugins/transport-rdma/internal/rail"
 )
 
 // StatsReporter is what a transport made by Factory implements besides the contract.
@@ -36,103 +36,39 @@ type Stats struct {
 }
 
 // DeviceStats tell how one device is.
-type DeviceStats struct {
-	Name, GID string
-	GIDIndex  int
-	MTU       int
-	NUMA      int
-	Speed     uint64 // bits per second
-	Up        bool
-	// Why says why it is not up.
-	Why string
-}
+type DeviceStats = device.Stats
 
-// RailStats are the counters of a pair of devices, over all paths to one peer, since the
-// first of them was dialled.
-type RailStats struct {
-	Local, Remote, Peer     string
-	Up                      bool
-	BytesRead, BytesWritten uint64
-	// Requests counts work requests that ended well, Failures losses of the connection and
-	// failed attempts to make one.
-	Requests, Failures uint64
-	// Connections is 1 while there is one, more while old ones end.
-	Connections int64
-	// Waiting is how many bytes are queued or under way.
-	Waiting int64
-	// LastError is the latest failure, empty once the rail works again.
-	LastError string
-}
+// RailStats are the counters of a pair of devices.
+type RailStats = rail.Stats
 
-// counters is Stats while it counts.
+// counters is the part of Stats that paths count.
 type counters struct {
-	opsOK, opsFailed, opsQuarantined     atomic.Uint64
-	dials, dialsFailed, accepts, refused atomic.Uint64
-	foreign, overflow, events            atomic.Uint64
-	regions                              atomic.Int64
-}
-
-// linkCounters is RailStats while it counts.
-type linkCounters struct {
-	read, written, requests, failures atomic.Uint64
-	conns                             atomic.Int64
-}
-
-func (c *linkCounters) moved(kind transport.OpKind, n int) {
-	c.requests.Add(1)
-	if kind == transport.Read {
-		c.read.Add(uint64(n))
-	} else {
-		c.written.Add(uint64(n))
-	}
+	opsOK, opsFailed, opsQuarantined atomic.Uint64
 }
 
 // Stats implements StatsReporter.
 func (n *node) Stats() Stats {
-	c := &n.stats
+	c, in := &n.stats, &n.inbound
 	s := Stats{
 		OpsOK: c.opsOK.Load(), OpsFailed: c.opsFailed.Load(), OpsQuarantined: c.opsQuarantined.Load(),
-		Dials: c.dials.Load(), DialsFailed: c.dialsFailed.Load(), Accepts: c.accepts.Load(), Refused: c.refused.Load(),
-		Foreign: c.foreign.Load(), Overflow: c.overflow.Load(), Events: c.events.Load(), Regions: c.regions.Load(),
+		Accepts: in.Accepts.Load(), Refused: in.Refused.Load(), Foreign: in.Foreign.Load(), Overflow: in.Overflow.Load(),
+		Events: n.shared.Events.Load(), Regions: n.regions.Count(),
 	}
 	n.mu.Lock()
-	devices := n.devices
-	if n.life.New() {
-		devices = nil // Start may be at work.
-	}
-	links := make([]*link, 0, len(n.links))
-	for _, k := range n.links {
-		links = append(links, k)
-	}
+	fresh := n.life.New()
 	n.mu.Unlock()
-	for _, d := range devices {
-		s.Devices = append(s.Devices, d.stats(&s))
+	if fresh {
+		return s // Start may be in progress.
 	}
-	now := time.Now()
-	for _, k := range links {
-		r := RailStats{
-			Local: k.dev.name, Remote: k.remote.Name, Peer: k.where, Up: k.up(now),
-			BytesRead: k.stats.read.Load(), BytesWritten: k.stats.written.Load(), Requests: k.stats.requests.Load(),
-			Failures: k.stats.failures.Load(), Connections: k.stats.conns.Load(), Waiting: k.load.Load(),
-		}
-		if err := k.latest(); err != nil {
-			r.LastError = err.Error()
-		}
-		s.Rails = append(s.Rails, r)
+	for _, d := range n.devices {
+		s.ConnectionsOut += d.out.Len()
+		s.ConnectionsIn += len(d.in.All())
+		s.Devices = append(s.Devices, d.Stats())
 	}
+	if e := n.rails.Env; e != nil {
+		s.Dials, s.DialsFailed = e.Dials.Load(), e.DialsFailed.Load()
+		s.Accepts += e.Accepts.Load()
+	}
+	s.Rails = n.rails.Stats()
 	return s
-}
-
-func (d *device) stats(s *Stats) DeviceStats {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	s.ConnectionsOut += d.conns.Len()
-	s.ConnectionsIn += len(d.accepted)
-	out := DeviceStats{
-		Name: d.name, GID: d.addr.GID.String(), GIDIndex: d.addr.Index, MTU: d.mtu(), NUMA: d.numa, Speed: d.port.Speed, Up: d.up.Load(),
-	}
-	if d.why != nil {
-		out.Why = d.why.Error()
-	}
-	return out
 }

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/mooncake-go/mooncake/plugins/transport-rdma/internal/blob"
+	"github.com/mooncake-go/mooncake/plugins/transport-rdma/internal/memory"
+	"github.com/mooncake-go/mooncake/plugins/transport-rdma/internal/rail"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
@@ -21,8 +23,8 @@ func (p *path) Submit(ops []transport.Op) (int, error) {
 	touched := p.touched
 	p.touched = nil
 	p.mu.Unlock()
-	for _, k := range touched {
-		k.kick()
+	for _, r := range touched {
+		r.Kick()
 	}
 	if len(touched) > 0 && p.n.cfg.Spin > 0 && p.asleep.Load() > 0 {
 		p.Signal() // Let the reaper poll.
@@ -51,12 +53,12 @@ func (p *path) submit(ops []transport.Op, now time.Time) (int, error) {
 }
 
 // check returns key and local region of an operation, or why it is refused.
-func (p *path) check(in *transport.Op) (*blob.Key, *region, error) {
+func (p *path) check(in *transport.Op) (*blob.Key, *memory.Region, error) {
 	key, err := p.Check(in)
 	if err != nil || len(in.Local) == 0 {
 		return key, nil, err
 	}
-	r := p.n.regions.find(addressOf(in.Local), uint64(len(in.Local)))
+	r := p.n.regions.Find(memory.AddressOf(in.Local), uint64(len(in.Local)))
 	if r == nil {
 		return nil, nil, errs.New(errs.InvalidParams, p.Name(), "operation %d has local memory that is not inside one registered region", in.ID)
 	}
@@ -64,15 +66,15 @@ func (p *path) check(in *transport.Op) (*blob.Key, *region, error) {
 }
 
 // accept takes an operation over. p.mu is held.
-func (p *path) accept(in *transport.Op, key *blob.Key, r *region, now time.Time) {
+func (p *path) accept(in *transport.Op, key *blob.Key, r *memory.Region, now time.Time) {
 	if len(in.Local) == 0 {
 		p.n.stats.opsOK.Add(1)
 		p.Complete(in.ID, nil, false)
 		return
 	}
 	o := p.Accept(in, now)
-	o.addr, o.region, o.key, o.path = addressOf(in.Local), r, key, p
-	lane, err := p.route(in, now)
+	o.Addr, o.Region, o.Key, o.Path = memory.AddressOf(in.Local), r, key, p
+	queue, err := p.route(in, now)
 	switch {
 	case err == nil && o.Late(now):
 		err = p.errDeadline(nil)
@@ -80,34 +82,40 @@ func (p *path) accept(in *transport.Op, key *blob.Key, r *region, now time.Time)
 		err = errs.New(errs.InvalidRead, p.Name(), "region %d does not allow peers to read", key.Region)
 	case err == nil && o.Kind == transport.Write && key.Access&transport.AccessRemoteWrite == 0:
 		err = errs.New(errs.InvalidWrite, p.Name(), "region %d does not allow peers to write", key.Region)
-	case err == nil && key.RKey(in.Offset/key.Chunk, lane.index) == 0:
-		err = &errs.Error{Code: errs.InvalidKey, Class: errs.ClassTransientPath, Op: lane.link.name, Err: errNoKey}
+	case err == nil && key.RKey(in.Offset/key.Chunk, queue.Index) == 0:
+		err = &errs.Error{Code: errs.InvalidKey, Class: errs.ClassTransientPath, Op: queue.Rail.Name, Err: errNoKey}
 	}
 	if err != nil {
 		if errs.CodeOf(err) == errs.InvalidRead || errs.CodeOf(err) == errs.InvalidWrite {
 			err = errs.WithClass(errs.ClassPermanent, "", err)
 		}
-		o.err, o.stage = err, opEnded
-		p.finish(o)
+		o.Fail(err)
+		p.Finish(o)
 		return
 	}
-	lane.link.enqueue(lane, o)
-	if !slices.Contains(p.touched, lane.link) {
-		p.touched = append(p.touched, lane.link)
+	queue.Enqueue(o)
+	if !slices.Contains(p.touched, queue.Rail) {
+		p.touched = append(p.touched, queue.Rail)
 	}
 }
 
-// finish completes an operation that has ended. p.mu is held.
-func (p *path) finish(o *op) {
+// Lock and Unlock implement rail.Path.
+func (p *path) Lock() { p.mu.Lock() }
+
+// Unlock is described at Lock.
+func (p *path) Unlock() { p.mu.Unlock() }
+
+// Finish implements rail.Path. p.mu is held.
+func (p *path) Finish(o *rail.Op) {
 	stats := &p.n.stats
 	switch {
-	case o.err == nil:
+	case o.Err == nil:
 		stats.opsOK.Add(1)
-	case o.doubt:
+	case o.Indeterminate:
 		stats.opsQuarantined.Add(1)
 	default:
 		stats.opsFailed.Add(1)
 	}
-	p.Finish(o, o.err, o.doubt)
+	p.Base.Finish(o, o.Err, o.Indeterminate)
 	p.checkIdle()
 }

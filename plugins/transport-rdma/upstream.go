@@ -1,6 +1,9 @@
 package rdma
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"hash/fnv"
 	"net"
 	"slices"
@@ -8,6 +11,9 @@ import (
 
 	"github.com/mooncake-go/mooncake/plugins/transport-rdma/internal/blob"
 	"github.com/mooncake-go/mooncake/plugins/transport-rdma/internal/gid"
+	"github.com/mooncake-go/mooncake/plugins/transport-rdma/internal/handshake"
+	"github.com/mooncake-go/mooncake/plugins/transport-rdma/internal/memory"
+	"github.com/mooncake-go/mooncake/plugins/transport-rdma/internal/rail"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
@@ -42,28 +48,28 @@ func (n *node) Segment() transport.Segment {
 		devices = nil
 	}
 	n.mu.Unlock()
-	regions := n.regions.list()
+	regions := n.regions.List()
 	// One that fails at this moment may be missing in a region already.
-	devices = slices.DeleteFunc(slices.Clone(devices), func(d *device) bool {
-		return !d.up.Load() || slices.ContainsFunc(regions, func(r *region) bool { return r.mrs[d.index] == nil })
+	devices = slices.DeleteFunc(slices.Clone(devices), func(d *adapter) bool {
+		return !d.Up.Load() || slices.ContainsFunc(regions, func(r *memory.Region) bool { return r.MRs[d.Index] == nil })
 	})
 	for _, d := range devices {
-		at := d.here()
-		s.Devices = append(s.Devices, transport.Device{Name: d.name, LID: at.lid, GID: at.text})
+		at := d.Address()
+		s.Devices = append(s.Devices, transport.Device{Name: d.Name, LID: at.LID, GID: at.Text})
 	}
 	for _, r := range regions {
-		if r.access == transport.AccessLocal || len(devices) == 0 {
+		if r.Access == transport.AccessLocal || len(devices) == 0 {
 			continue
 		}
-		for i := range uint64(len(r.mrs[devices[0].index])) {
-			mr := r.mrs[devices[0].index][i]
-			b := transport.Buffer{Name: r.location, Addr: mr.Addr(), Length: mr.Len()}
+		for i := range uint64(len(r.MRs[devices[0].Index])) {
+			mr := r.MRs[devices[0].Index][i]
+			b := transport.Buffer{Name: r.Location, Addr: mr.Addr(), Length: mr.Len()}
 			if b.Name == "" {
 				b.Name = "*"
 			}
 			for _, d := range devices {
-				b.RKeys = append(b.RKeys, r.mrs[d.index][i].RKey())
-				b.LKeys = append(b.LKeys, r.mrs[d.index][i].LKey())
+				b.RKeys = append(b.RKeys, r.MRs[d.Index][i].RKey())
+				b.LKeys = append(b.LKeys, r.MRs[d.Index][i].LKey())
 			}
 			s.Buffers = append(s.Buffers, b)
 		}
@@ -115,4 +121,59 @@ func (n *node) Translate(peer transport.PeerSegment) (transport.Endpoint, []tran
 		}
 	}
 	return transport.Endpoint{Blob: text, Incarnation: e.Incarnation}, out, nil
+}
+
+// Accept implements transport.Upstream.
+func (n *node) Accept(_ context.Context, request []byte) ([]byte, error) {
+	const op = "transport/rdma: accept"
+	if err := n.begin(op); err != nil {
+		return nil, err
+	}
+	defer n.traffic.Done()
+	m, err := handshake.Decode(request)
+	if err != nil {
+		return nil, errs.Wrap(errs.InvalidParams, op, err)
+	}
+	answer, err := n.answer(m)
+	if err != nil {
+		n.inbound.Refused.Add(1)
+		n.log.Warn("refused a node of upstream", "peer", m.LocalPath, "error", err)
+		answer = &handshake.Message{LocalPath: m.PeerPath, PeerPath: m.LocalPath, Reply: err.Error()}
+	}
+	return answer.Encode()
+}
+
+func (n *node) answer(m *handshake.Message) (*handshake.Message, error) {
+	server, name, ok := handshake.SplitNICPath(m.PeerPath)
+	from, theirs, ok2 := handshake.SplitNICPath(m.LocalPath)
+	d := n.deviceNamed(name)
+	switch {
+	case !n.cfg.Upstream:
+		return nil, errors.New("this node does not talk to nodes of another implementation")
+	case !ok || !ok2 || len(theirs) > blob.MaxName:
+		return nil, fmt.Errorf("%q and %q are not names of devices", m.LocalPath, m.PeerPath)
+	case server != n.label():
+		return nil, fmt.Errorf("this node is %q, not %q", n.label(), server)
+	case d == nil || !d.Up.Load():
+		return nil, fmt.Errorf("device %q cannot be used now", name)
+	}
+	g, err := gid.Parse(m.GID)
+	if err != nil && m.GID != "" {
+		return nil, err
+	}
+	r := n.rails.Get(rail.Key{Local: d.Index, Peer: rail.UpstreamPeer(m.LocalPath)}, d.out,
+		blob.Device{Name: theirs, GID: g, LID: m.LID, Usable: true, Up: true}, &blob.Endpoint{Server: from}, from)
+	defer r.Release()
+	if m.Ready != nil && *m.Ready {
+		return &handshake.Message{}, r.Confirm(m)
+	}
+	c, err := r.Accept(m)
+	if err != nil {
+		return nil, err
+	}
+	var second *bool
+	if m.Ready != nil {
+		second = new(bool)
+	}
+	return c.Message(m.PeerPath, m.LocalPath, second), nil
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
 
-// pump moves span bytes in operations of size bytes, depth of them under way.
+// pump moves span bytes in operations of size bytes, depth of them in flight.
 func (r *pair) pump(t testing.TB, kind transport.OpKind, local []byte, size, depth int) {
 	dst := make([]transport.Completion, depth)
 	ops := make([]transport.Op, 0, depth)
@@ -38,7 +38,7 @@ func (r *pair) pump(t testing.TB, kind transport.OpKind, local []byte, size, dep
 }
 
 // BenchmarkAgainstMemcpy alternates between the transport and what it cannot beat: one
-// goroutine that copies the same pages in pieces of the same size. Medians, so that a
+// goroutine that copies the same pages in chunks of the same size. Medians, so that a
 // disturbed round does not count; on a machine that does other things too, look at the ratio
 // per processor time.
 func BenchmarkAgainstMemcpy(b *testing.B) {

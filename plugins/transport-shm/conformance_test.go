@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mooncake-go/mooncake/plugins/transport-shm/internal/wire"
 	"github.com/mooncake-go/mooncake/sdk/conformance"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 	"github.com/mooncake-go/mooncake/sdk/transport"
@@ -39,7 +40,7 @@ func TestConformance(t *testing.T) {
 
 // frozen returns an endpoint where a listener takes connections and never says anything.
 func frozen(t conformance.TB, live transport.Endpoint) transport.Endpoint {
-	e, err := decodeEndpoint(live.Blob)
+	e, err := wire.DecodeEndpoint(live.Blob)
 	require.NoError(t, err)
 	ln, name, err := listen(context.Background())
 	require.NoError(t, err)
@@ -62,5 +63,5 @@ func frozen(t conformance.TB, live transport.Endpoint) transport.Endpoint {
 	}()
 	t.Cleanup(func() { _ = ln.Close(); <-done })
 	e.Socket = name
-	return transport.Endpoint{Blob: e.encode(), Incarnation: e.Incarnation}
+	return transport.Endpoint{Blob: e.Encode(), Incarnation: e.Incarnation}
 }

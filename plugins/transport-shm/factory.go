@@ -1,6 +1,7 @@
 package shm
 
 import (
+	"github.com/mooncake-go/mooncake/plugins/transport-shm/internal/wire"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
@@ -10,5 +11,5 @@ import (
 func Factory() transport.Factory {
 	return transport.Define(manifest(), DefaultConfig, func(c *Config) (transport.Transport, error) {
 		return newNode(*c), nil
-	}, plugin.WithCheck(func() error { _, err := thisHost(); return err }))
+	}, plugin.WithCheck(func() error { _, err := wire.ThisHost(); return err }))
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"github.com/mooncake-go/mooncake/plugins/transport-shm/internal/wire"
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
 
@@ -17,7 +18,7 @@ func TestHugePages(t *testing.T) {
 	if err != nil {
 		t.Skipf("no huge pages: %v", err)
 	}
-	defer closeFD(fd)
+	defer wire.CloseFD(fd)
 	require.NoError(t, unix.Ftruncate(fd, size))
 	mem, err := unix.Mmap(fd, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"github.com/mooncake-go/mooncake/plugins/transport-shm/internal/wire"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 	"github.com/mooncake-go/mooncake/sdk/transport"
@@ -20,19 +21,19 @@ import (
 // the class that sends the engine on to the next transport.
 func TestPeersElsewhere(t *testing.T) {
 	n := fresh(t)
-	for name, change := range map[string]func(*endpoint){
-		"another boot":              func(e *endpoint) { e.Host.Boot[3] ^= 1 },
-		"another network namespace": func(e *endpoint) { e.Host.NetNS++ },
+	for name, change := range map[string]func(*wire.Endpoint){
+		"another boot":              func(e *wire.Endpoint) { e.Host.Boot[3] ^= 1 },
+		"another network namespace": func(e *wire.Endpoint) { e.Host.NetNS++ },
 	} {
 		e := n.self
 		change(&e)
-		_, err := n.Dial(t.Context(), transport.Endpoint{Blob: e.encode(), Incarnation: e.Incarnation})
+		_, err := n.Dial(t.Context(), transport.Endpoint{Blob: e.Encode(), Incarnation: e.Incarnation})
 		require.Equal(t, errs.ClassTransientPath, errs.ClassOf(err), name)
 		require.Zero(t, n.Stats().Dials, name)
 	}
-	e := n.self // A clone of this machine: the same names, and nobody there.
+	e := n.self // A clone of this machine: the same names, and no process there.
 	e.Socket += "0"
-	_, err := n.Dial(t.Context(), transport.Endpoint{Blob: e.encode(), Incarnation: e.Incarnation})
+	_, err := n.Dial(t.Context(), transport.Endpoint{Blob: e.Encode(), Incarnation: e.Incarnation})
 	require.Equal(t, errs.ClassTransientPath, errs.ClassOf(err))
 	require.EqualValues(t, 1, n.Stats().DialsFailed)
 }
@@ -131,11 +132,11 @@ func TestConnectingAgain(t *testing.T) {
 	read := transport.Op{Kind: transport.Read, Local: make([]byte, 64), Remote: r.id}
 	require.Equal(t, transport.OK, one(t, r.path, read).Status)
 	r.server.mu.Lock()
-	for s := range r.server.sessions {
+	for s := range r.server.conns {
 		_ = s.conn.CloseWrite()
 	}
 	r.server.mu.Unlock()
-	r.path.links.Wait()
+	r.path.clientConns.Wait()
 	require.Zero(t, r.server.Stats().Mappings)
 	ok := false
 	for end := time.Now().Add(time.Minute); !ok && time.Now().Before(end); {

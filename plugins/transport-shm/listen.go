@@ -6,10 +6,11 @@ import (
 	"encoding/hex"
 	"net"
 
+	"github.com/mooncake-go/mooncake/plugins/transport-shm/internal/wire"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
-// listen opens an abstract socket under a name that nobody used before: a later start never
+// listen opens an abstract socket under a name that was never used before: a later start never
 // answers at the place of an earlier one.
 func listen(ctx context.Context) (*net.UnixListener, string, error) {
 	var random [16]byte
@@ -25,30 +26,30 @@ func listen(ctx context.Context) (*net.UnixListener, string, error) {
 	return ln.(*net.UnixListener), name, nil
 }
 
-// admit begins a session, unless the peer may not have one.
-func (n *node) admit(c conn) {
-	user, err := c.peerUser()
-	s := &session{n: n, conn: c, foreign: foreign(user), grants: map[uint64]*region{}}
-	why := reasonNone
+// admit begins a connection, unless the peer may not have one.
+func (n *node) admit(c wire.Conn) {
+	user, err := c.PeerUser()
+	s := &serverConn{n: n, conn: c, foreign: wire.Foreign(user), grants: map[uint64]*region{}}
+	why := wire.ReasonNone
 	if err != nil || s.foreign && n.cfg.Access != AccessAny {
-		why = reasonUser
+		why = wire.ReasonUser
 	}
 	n.mu.Lock()
 	switch {
-	case why != reasonNone:
+	case why != wire.ReasonNone:
 	case !n.life.Running():
-		why = reasonStopping
-	case len(n.sessions) >= n.cfg.MaxConnections:
-		why = reasonBusy
+		why = wire.ReasonStopping
+	case len(n.conns) >= n.cfg.MaxConnections:
+		why = wire.ReasonBusy
 	default:
-		n.sessions[s] = false
+		n.conns[s] = false
 		n.serving.Add(1)
 		n.stats.connsIn.Add(1)
 	}
 	n.mu.Unlock()
-	if why != reasonNone {
+	if why != wire.ReasonNone {
 		n.stats.refuse(why)
-		s.tell(message{Type: msgGoAway, Reason: why}) // The socket is empty; it takes the message at once.
+		s.tell(wire.Message{Type: wire.MsgGoAway, Reason: why}) // The socket is empty; it takes the message at once.
 		_ = c.Close()
 		return
 	}
@@ -56,21 +57,21 @@ func (n *node) admit(c conn) {
 }
 
 // greeted notes that a peer said hello. False: the transport is stopping.
-func (n *node) greeted(s *session) bool {
+func (n *node) greeted(s *serverConn) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if !n.life.Running() {
 		return false
 	}
-	n.sessions[s] = true
+	n.conns[s] = true
 	return true
 }
 
-// leave ends a session.
-func (n *node) leave(s *session) {
+// leave ends a connection.
+func (n *node) leave(s *serverConn) {
 	_ = s.conn.Close()
 	n.mu.Lock()
-	delete(n.sessions, s)
+	delete(n.conns, s)
 	n.mu.Unlock()
 	n.stats.connsIn.Add(-1)
 	n.serving.Done()

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/mooncake-go/mooncake/plugins/transport-shm/internal/wire"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 	"github.com/mooncake-go/mooncake/sdk/transport"
@@ -29,11 +30,11 @@ type node struct {
 
 	mu       sync.Mutex
 	log      *slog.Logger
-	self     endpoint // set by Start, then constant
+	self     wire.Endpoint // set by Start, then constant
 	listener *net.UnixListener
-	sessions map[*session]bool // true once they said hello
+	conns    map[*serverConn]bool // true once they said hello
 	paths    map[*path]struct{}
-	serving  sync.WaitGroup // the accept loop and one for each session
+	serving  sync.WaitGroup // the accept loop and one for each connection
 	remarked bool           // a region that peers cannot map was logged
 }
 
@@ -44,8 +45,8 @@ var (
 
 func newNode(cfg Config) *node {
 	n := &node{
-		cfg:      cfg,
-		sessions: map[*session]bool{}, paths: map[*path]struct{}{},
+		cfg:   cfg,
+		conns: map[*serverConn]bool{}, paths: map[*path]struct{}{},
 	}
 	n.life.Init(&n.mu, "transport/shm")
 	n.work = newPool(&n.stats, cfg.SliceBytes, cfg.workers())
@@ -58,7 +59,7 @@ func (n *node) Start(ctx context.Context, host plugin.Host) error {
 }
 
 func (n *node) start(ctx context.Context, host plugin.Host) error {
-	here, err := thisHost()
+	here, err := wire.ThisHost()
 	if err != nil {
 		return err
 	}
@@ -68,7 +69,7 @@ func (n *node) start(ctx context.Context, host plugin.Host) error {
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.self = endpoint{
+	n.self = wire.Endpoint{
 		Host: here, Incarnation: transportkit.Incarnation(), Socket: name,
 	}
 	_, _ = rand.Read(n.self.Secret[:]) // It never fails.
@@ -77,7 +78,7 @@ func (n *node) start(ctx context.Context, host plugin.Host) error {
 	n.serving.Add(1)
 	go func() {
 		defer n.serving.Done()
-		transportkit.Accept(ln.AcceptUnix, n.log, func(c *net.UnixConn) { n.admit(conn{c}) })
+		transportkit.Accept(ln.AcceptUnix, n.log, func(c *net.UnixConn) { n.admit(wire.Conn{UnixConn: c}) })
 	}()
 	n.work.start()
 	n.log.Info("processes of this host can map registered memory", "access", n.cfg.Access, "socket", name)
@@ -91,7 +92,7 @@ func (n *node) Endpoint() transport.Endpoint {
 	if n.self.Incarnation == 0 {
 		return transport.Endpoint{}
 	}
-	return transport.Endpoint{Blob: n.self.encode(), Incarnation: n.self.Incarnation}
+	return transport.Endpoint{Blob: n.self.Encode(), Incarnation: n.self.Incarnation}
 }
 
 // running is an error outside Start and Stop.
@@ -114,8 +115,8 @@ func (n *node) Register(_ context.Context, in transport.Region) (transport.Key, 
 		}
 		return nil, err
 	}
-	k := remoteKey{Incarnation: n.self.Incarnation, Region: uint64(r.id), Token: r.token, Length: uint64(len(r.mem)), Access: r.access}
-	return k.encode(), nil
+	k := wire.Key{Incarnation: n.self.Incarnation, Region: uint64(r.id), Token: r.token, Length: uint64(len(r.mem)), Access: r.access}
+	return k.Encode(), nil
 }
 
 // remark logs once that there is memory which peers cannot map.
@@ -138,7 +139,7 @@ func (n *node) Deregister(ctx context.Context, id transport.RegionID) error {
 	idle, tell := r.close()
 	for s, handle := range tell {
 		n.stats.revoked.Add(1)
-		go s.tell(message{Type: msgRevoke, Handle: handle}) // One that does not read holds up nobody, and ends within sendLimit.
+		go s.tell(wire.Message{Type: wire.MsgRevoke, Handle: handle}) // One that does not read delays no other, and ends within SendLimit.
 	}
 	timer := time.NewTimer(time.Duration(n.cfg.RevokeTimeout))
 	defer timer.Stop()
@@ -165,7 +166,7 @@ func (n *node) Dial(ctx context.Context, peer transport.Endpoint) (transport.Pat
 	if err := n.running(op); err != nil {
 		return nil, err
 	}
-	e, err := decodeEndpoint(peer.Blob)
+	e, err := wire.DecodeEndpoint(peer.Blob)
 	if err != nil {
 		return nil, errs.Wrap(errs.InvalidParams, op, err)
 	}

@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/mooncake-go/mooncake/plugins/transport-shm/internal/wire"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
@@ -79,13 +80,13 @@ func measure(fd int) (size, page uint64, err error) {
 //
 // A process of another user gets a region only when it gets nothing else with it, and not
 // with the right to open the file again for writing.
-func (r *region) share(foreign bool) (int, reason) {
+func (r *region) share(foreign bool) (int, wire.Reason) {
 	if foreign {
 		if !r.object.whole {
-			return -1, reasonPart
+			return -1, wire.ReasonPart
 		}
 		if err := unix.Fchmod(r.object.fd, 0o600); err != nil {
-			return -1, reasonNoDescriptor
+			return -1, wire.ReasonNoDescriptor
 		}
 	}
 	mode := unix.O_RDWR
@@ -94,9 +95,9 @@ func (r *region) share(foreign bool) (int, reason) {
 	}
 	fd, err := unix.Open(fmt.Sprintf("/proc/self/fd/%d", r.object.fd), mode|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return -1, reasonNoDescriptor
+		return -1, wire.ReasonNoDescriptor
 	}
-	return fd, reasonNone
+	return fd, wire.ReasonNone
 }
 
 // terms are what a peer announced of memory, and what is wanted of it.

@@ -51,7 +51,7 @@ func (q *opQueue) remove(o *op) {
 	o.prev, o.next = nil, nil
 }
 
-// abort fails an operation. It completes at once, or when the copies under way ended.
+// abort fails an operation. It completes at once, or when the copies in flight ended.
 func (p *path) abort(o *op, err error) {
 	if o.err != nil {
 		return
@@ -67,7 +67,7 @@ func (p *path) abort(o *op, err error) {
 	p.finish(o)
 }
 
-// abortAll fails what is under way: on the remote, or all with nil.
+// abortAll fails what is in flight: on the remote, or all with nil.
 func (p *path) abortAll(r *remote, err error) {
 	for o := range p.Active() {
 		if r == nil || o.remote == r {

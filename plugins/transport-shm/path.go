@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/mooncake-go/mooncake/plugins/transport-shm/internal/wire"
 	"github.com/mooncake-go/mooncake/sdk/transport"
 	"github.com/mooncake-go/mooncake/sdk/transport/pathkit"
 )
@@ -13,17 +14,17 @@ import (
 // path implements transport.Path. mu guards everything below it; nothing blocks while it
 // is held. A worker pool's lock may be taken under it.
 type path struct {
-	n     *node
-	peer  endpoint
-	links sync.WaitGroup // the goroutines of links
+	n           *node
+	peer        wire.Endpoint
+	clientConns sync.WaitGroup // the goroutines of connections
 
 	mu sync.Mutex
 	pathkit.Base[*remote, op, *op]
-	link  *link // nil for none
+	conn  *clientConn // nil for none
 	retry backoff
 }
 
-func newPath(n *node, peer endpoint) *path {
+func newPath(n *node, peer wire.Endpoint) *path {
 	p := &path{n: n, peer: peer}
 	p.Init(&p.mu, "transport/shm: path to "+peer.Socket, pathkit.Limits{
 		Ops: n.cfg.MaxInflightOps, Bytes: n.cfg.MaxInflightBytes, Timeout: time.Duration(n.cfg.OpTimeout),
@@ -34,7 +35,7 @@ func newPath(n *node, peer endpoint) *path {
 // Import implements transport.Path. Importing a key twice gives the same RemoteID. The
 // region is mapped with the first operation on it.
 func (p *path) Import(_ context.Context, blob transport.Key) (transport.RemoteID, error) {
-	k, err := decodeKey(blob)
+	k, err := wire.DecodeKey(blob)
 	if err != nil {
 		return 0, p.ErrKey(err)
 	}
@@ -119,13 +120,13 @@ func (p *path) Close(ctx context.Context) error {
 	if p.Shut() {
 		cause := p.ErrClosed()
 		p.abortAll(nil, cause)
-		if p.link != nil {
-			p.link.lose(cause)
+		if p.conn != nil {
+			p.conn.lose(cause)
 		}
 	}
 	p.mu.Unlock()
 	p.n.mu.Lock()
 	delete(p.n.paths, p)
 	p.n.mu.Unlock()
-	return p.Drain(ctx, &p.links, "copies are still ending")
+	return p.Drain(ctx, &p.clientConns, "copies are still ending")
 }

@@ -14,24 +14,24 @@ const (
 	minStep = 1 << 20
 )
 
-// piece is a part of an operation that a worker copies.
-type piece struct {
-	op       *op
-	from, to int
-	dst, src []byte // nil where there is nothing to copy any more
-	cold     []byte // the mapping, where this piece of it is touched for the first time
-	at       int    // where in the mapping the operation begins
-	summed   bool   // the bytes are summed up as they are copied
-	behind   int    // bytes of the operation after this piece
-	sum      uint32 // of the piece, shifted by them
+// chunk is a part of an operation that a worker copies.
+type chunk struct {
+	op          *op
+	from, to    int
+	dst, src    []byte // nil where there is nothing to copy any more
+	untouched   []byte // the mapping, where this chunk of it is touched for the first time
+	at          int    // where in the mapping the operation begins
+	checksummed bool   // the bytes are checksummed as they are copied
+	behind      int    // bytes of the operation after this chunk
+	checksum    uint32 // of the chunk, shifted by them
 }
 
-func (c *piece) move() {
-	if !c.summed {
+func (c *chunk) move() {
+	if !c.checksummed {
 		copy(c.dst, c.src)
 		return
 	}
-	c.sum = crc32c.Shift(crc32c.Copy(c.dst, c.src), uint64(c.behind))
+	c.checksum = crc32c.Shift(crc32c.Copy(c.dst, c.src), uint64(c.behind))
 }
 
 // pool is the workers of a node and their queue, in which operations take turns.
@@ -103,7 +103,7 @@ func (w *pool) withdraw(o *op) int {
 
 // take waits for work: one part of a large operation, or several small ones of one path.
 // None when the pool ends.
-func (w *pool) take(batch *[smallCount]piece) (n int) {
+func (w *pool) take(batch *[smallCount]chunk) (n int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for w.queue.head == nil {
@@ -120,7 +120,7 @@ func (w *pool) take(batch *[smallCount]piece) (n int) {
 		if n > 0 && total+size > smallBytes {
 			break
 		}
-		batch[n] = piece{op: o, from: o.cut, to: o.cut + size}
+		batch[n] = chunk{op: o, from: o.cut, to: o.cut + size}
 		n, total = n+1, total+size
 		o.cut += size
 		w.queue.remove(o)
@@ -139,20 +139,20 @@ func (w *pool) take(batch *[smallCount]piece) (n int) {
 
 // run is one worker.
 func (w *pool) run() {
-	var room [smallCount]piece
+	var chunks [smallCount]chunk
 	for {
-		n := w.take(&room)
+		n := w.take(&chunks)
 		if n == 0 {
 			return
 		}
-		batch := room[:n]
+		batch := chunks[:n]
 		p := batch[0].op.path
 		w.stats.batches.Add(1)
 		p.begin(batch)
 		for i := range batch {
 			c := &batch[i]
-			if c.cold != nil {
-				fault(c.cold, c.at+c.from, c.at+c.to)
+			if c.untouched != nil {
+				fault(c.untouched, c.at+c.from, c.at+c.to)
 			}
 			c.move()
 		}

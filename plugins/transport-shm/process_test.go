@@ -151,7 +151,7 @@ func startWith(t *testing.T, role string, o offer, change func(*exec.Cmd)) *chil
 
 func as(*exec.Cmd) {}
 
-// TestOwnerIsKilled: its memory stays readable to copies under way, later operations fail
+// TestOwnerIsKilled: its memory stays readable to copies in flight, later operations fail
 // with class transient-peer, and nothing of it stays mapped.
 func TestOwnerIsKilled(t *testing.T) {
 	owner := start(t, "serve", as)
@@ -193,12 +193,12 @@ func TestOwnerIsKilled(t *testing.T) {
 				continue
 			}
 			failed++
-			require.Equal(t, transport.Failed, c.Status, "this process copies, nobody else")
+			require.Equal(t, transport.Failed, c.Status, "this process copies, and no other")
 			require.Equal(t, errs.ClassTransientPeer, c.Class(), "%v", c.Err)
 		}
 	}
 	require.Equal(t, errs.ClassTransientPeer, one(t, p, read).Class())
-	p.links.Wait()
+	p.clientConns.Wait()
 	_, after := resources(t)
 	require.Equal(t, before, after)
 	_ = owner.Wait() // Its sockets close one after the other.

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"unsafe"
 
+	"github.com/mooncake-go/mooncake/plugins/transport-shm/internal/wire"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
@@ -16,11 +17,11 @@ type region struct {
 	id     transport.RegionID
 	mem    []byte
 	access transport.Access
-	token  token
+	token  wire.Token
 	object object // zero for memory that is not open to peers
 
 	mu      sync.Mutex
-	holders map[*session]uint64 // who was given the region, and under which handle
+	holders map[*serverConn]uint64 // who was given the region, and under which handle
 	closing bool
 	idle    chan struct{} // exists once closing; closed when the last holder is gone
 }
@@ -28,23 +29,23 @@ type region struct {
 func (r *region) start() uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(r.mem))) }
 func (r *region) end() uintptr   { return r.start() + uintptr(len(r.mem)) }
 
-// grant notes that a session gets the region, or says why it does not.
-func (r *region) grant(s *session, handle uint64) reason {
+// grant notes that a connection gets the region, or says why it does not.
+func (r *region) grant(s *serverConn, handle uint64) wire.Reason {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.closing {
-		return reasonDraining
+		return wire.ReasonDraining
 	}
 	if _, twice := r.holders[s]; twice {
-		return reasonProtocol
+		return wire.ReasonProtocol
 	}
 	r.holders[s] = handle
 	s.n.stats.grants.Add(1)
-	return reasonNone
+	return wire.ReasonNone
 }
 
-// ungrant notes that a session does not have the region any more.
-func (r *region) ungrant(s *session) {
+// ungrant notes that a connection does not have the region any more.
+func (r *region) ungrant(s *serverConn) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if _, ok := r.holders[s]; !ok {
@@ -57,9 +58,9 @@ func (r *region) ungrant(s *session) {
 	}
 }
 
-// close gives the region to nobody any more. idle is closed once nobody has it; tell is who
-// has it and was not told before that it is over.
-func (r *region) close() (idle <-chan struct{}, tell map[*session]uint64) {
+// close ends granting the region. idle is closed once no connection holds it. tell lists the
+// connections that hold it and were not told before that it is being withdrawn.
+func (r *region) close() (idle <-chan struct{}, tell map[*serverConn]uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.closing {
@@ -69,7 +70,7 @@ func (r *region) close() (idle <-chan struct{}, tell map[*session]uint64) {
 	if len(r.holders) == 0 {
 		close(r.idle)
 	}
-	tell = make(map[*session]uint64, len(r.holders))
+	tell = make(map[*serverConn]uint64, len(r.holders))
 	for s, h := range r.holders {
 		tell[s] = h
 	}
@@ -93,7 +94,7 @@ func (t *regionTable) add(in transport.Region) (*region, error) {
 	case in.Access&^transport.AccessRemote != 0:
 		return nil, errs.New(errs.InvalidParams, op, "region %d asks for unknown access %#x", in.ID, in.Access)
 	}
-	r := &region{id: in.ID, mem: in.Mem, access: in.Access, holders: map[*session]uint64{}}
+	r := &region{id: in.ID, mem: in.Mem, access: in.Access, holders: map[*serverConn]uint64{}}
 	if _, err := rand.Read(r.token[:]); err != nil {
 		return nil, errs.Wrap(errs.Internal, op, err)
 	}
@@ -133,17 +134,17 @@ func (t *regionTable) get(id transport.RegionID) *region {
 }
 
 // find returns the region that a peer asks for, or why it does not get it.
-func (t *regionTable) find(m *message) (*region, reason) {
+func (t *regionTable) find(m *wire.Message) (*region, wire.Reason) {
 	r := t.get(transport.RegionID(m.Number))
 	switch {
 	case r == nil:
-		return nil, reasonUnknownRegion
+		return nil, wire.ReasonUnknownRegion
 	case subtle.ConstantTimeCompare(r.token[:], m.Token[:]) != 1:
-		return nil, reasonWrongToken
+		return nil, wire.ReasonWrongToken
 	case r.access == transport.AccessLocal:
-		return nil, reasonNoAccess
+		return nil, wire.ReasonNoAccess
 	}
-	return r, reasonNone
+	return r, wire.ReasonNone
 }
 
 func (t *regionTable) remove(r *region) {

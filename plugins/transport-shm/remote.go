@@ -4,6 +4,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/mooncake-go/mooncake/plugins/transport-shm/internal/wire"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
@@ -13,7 +14,7 @@ type remoteState uint8
 
 const (
 	remoteIdle      remoteState = iota // not mapped
-	remoteAttaching                    // asked for, or to be asked for once there is a link
+	remoteAttaching                    // asked for, or to be asked for once there is a connection
 	remoteReady                        // mapped
 	remoteLeaving                      // to be unmapped once its copies ended
 	remoteGone                         // the peer has withdrawn it, for good
@@ -21,14 +22,14 @@ const (
 
 // remote is an imported region. path.mu guards it.
 type remote struct {
-	key     remoteKey
+	key     wire.Key
 	handle  uint64
 	state   remoteState
 	mapping []byte // what is mapped, whole pages
 	mem     []byte // the region in it
 	lead    int    // where in it the region begins
 	touched touched
-	running int  // pieces that workers copy now
+	running int  // chunks that workers copy now
 	revoked bool // the peer takes it back: it is gone once it is unmapped
 	waiting opQueue
 	// err is why the last attempt to map it failed, until not before; or why it is gone.
@@ -50,8 +51,8 @@ func (p *path) refused(r *remote, kind transport.OpKind, now time.Time) error {
 		return nil
 	case r.state == remoteGone || r.state == remoteLeaving || now.Before(r.notBefore):
 		return r.err
-	case p.link != nil:
-		return p.link.lost
+	case p.conn != nil:
+		return p.conn.lost
 	case now.Before(p.retry.notBefore):
 		return p.retry.err
 	}
@@ -65,15 +66,15 @@ func (p *path) want(r *remote, now time.Time) {
 	}
 	r.state = remoteAttaching
 	switch {
-	case p.link == nil:
+	case p.conn == nil:
 		p.reconnect(now)
-	case p.link.welcomed:
-		p.link.post(r)
+	case p.conn.welcomed:
+		p.conn.post(r)
 	}
 }
 
-// mapped takes a mapping into use. False: nobody wants it any more.
-func (p *path) mapped(l *link, r *remote, mapping []byte, lead int) bool {
+// mapped takes a mapping into use. False: it is not wanted any more.
+func (p *path) mapped(l *clientConn, r *remote, mapping []byte, lead int) bool {
 	mem := mapping[lead:][:r.key.Length:r.key.Length]
 	units := newTouched(len(mapping))
 	p.mu.Lock()
@@ -109,7 +110,7 @@ func (p *path) denied(r *remote, err error) {
 }
 
 // leave ends the use of a mapped remote. path.mu is held.
-func (l *link) leave(r *remote, err error) {
+func (l *clientConn) leave(r *remote, err error) {
 	if r.state != remoteReady {
 		return
 	}
@@ -120,9 +121,9 @@ func (l *link) leave(r *remote, err error) {
 	}
 }
 
-// begin makes the pieces of a batch ready to be copied, and leaves those out whose operation
+// begin makes the chunks of a batch ready to be copied, and leaves those out whose operation
 // has ended.
-func (p *path) begin(batch []piece) {
+func (p *path) begin(batch []chunk) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for i := range batch {
@@ -136,16 +137,16 @@ func (p *path) begin(batch []piece) {
 		if c.dst, c.src = near, far; o.Kind == transport.Write {
 			c.dst, c.src = far, near
 		}
-		c.summed, c.behind = o.Sum, len(o.Local)-c.to
+		c.checksummed, c.behind = o.Sum, len(o.Local)-c.to
 		at := o.remote.lead + int(o.Offset)
 		if o.remote.touched.first(at+c.from, at+c.to) {
-			c.cold, c.at = o.remote.mapping, at
+			c.untouched, c.at = o.remote.mapping, at
 		}
 	}
 }
 
-// end settles the pieces of a batch.
-func (p *path) end(batch []piece) {
+// end settles the chunks of a batch.
+func (p *path) end(batch []chunk) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for i := range batch {
@@ -154,11 +155,11 @@ func (p *path) end(batch []piece) {
 		if c.dst != nil {
 			p.n.stats.slices.Add(1)
 			if r.running--; r.running == 0 && r.state == remoteLeaving {
-				p.link.post(r)
+				p.conn.post(r)
 			}
 		}
 		c.op.left -= c.to - c.from
-		c.op.Checksum ^= c.sum
+		c.op.Checksum ^= c.checksum
 		c.op.Summed = true
 		p.finish(c.op)
 	}

@@ -13,14 +13,14 @@ import (
 )
 
 // held is an operation that a worker, played by the test, has begun and not ended.
-func held(t *testing.T, r *pair, o transport.Op) []piece {
+func held(t *testing.T, r *pair, o transport.Op) []chunk {
 	require.Equal(t, transport.OK, one(t, r.path, transport.Op{Kind: transport.Read, Local: make([]byte, 1), Remote: r.id}).Status)
 	r.client.work.stop()
 	n, err := r.path.Submit([]transport.Op{o})
 	require.NoError(t, err)
 	require.Equal(t, 1, n)
-	var room [smallCount]piece
-	batch := room[:r.client.work.take(&room)]
+	var chunks [smallCount]chunk
+	batch := chunks[:r.client.work.take(&chunks)]
 	require.Len(t, batch, 1)
 	r.path.begin(batch)
 	return batch

@@ -1,6 +1,10 @@
 package shm
 
-import "sync/atomic"
+import (
+	"sync/atomic"
+
+	"github.com/mooncake-go/mooncake/plugins/transport-shm/internal/wire"
+)
 
 // StatsReporter is what a transport made by Factory implements besides the contract.
 type StatsReporter interface {
@@ -42,11 +46,11 @@ type counters struct {
 	connsOut, connsIn            atomic.Int64
 	mappings, mappedBytes        atomic.Int64
 	grants                       atomic.Int64
-	refused                      [numReasons]atomic.Uint64
+	refused                      [wire.NumReasons]atomic.Uint64
 }
 
-func (c *counters) refuse(r reason) {
-	if r > reasonNone && r < numReasons {
+func (c *counters) refuse(r wire.Reason) {
+	if r > wire.ReasonNone && r < wire.NumReasons {
 		c.refused[r].Add(1)
 	}
 }
@@ -62,9 +66,9 @@ func (c *counters) snapshot() Stats {
 		Mappings: c.mappings.Load(), MappedBytes: c.mappedBytes.Load(), Grants: c.grants.Load(),
 		Refused: map[string]uint64{},
 	}
-	for r := reasonNone + 1; r < numReasons; r++ {
+	for r := wire.ReasonNone + 1; r < wire.NumReasons; r++ {
 		if n := c.refused[r].Load(); n > 0 {
-			s.Refused[r.info().Label] = n
+			s.Refused[r.Info().Label] = n
 		}
 	}
 	return s

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/mooncake-go/mooncake/plugins/transport-shm/internal/wire"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
@@ -28,7 +29,7 @@ func (n *node) free(ctx context.Context) error {
 	}
 	n.dismiss(ctx)
 	for _, p := range paths {
-		p.links.Wait() // Their connections are closed, and copies are short.
+		p.clientConns.Wait() // Their connections are closed, and copies are short.
 	}
 	n.work.stop()
 	if held := n.regions.clear(); held > 0 {
@@ -44,8 +45,8 @@ func (n *node) free(ctx context.Context) error {
 // dismiss asks all peers to go and waits for them.
 func (n *node) dismiss(ctx context.Context) {
 	n.mu.Lock()
-	var greeted []*session
-	for s, hello := range n.sessions {
+	var greeted []*serverConn
+	for s, hello := range n.conns {
 		if hello {
 			greeted = append(greeted, s)
 		} else {
@@ -54,7 +55,7 @@ func (n *node) dismiss(ctx context.Context) {
 	}
 	n.mu.Unlock()
 	for _, s := range greeted {
-		s.tell(message{Type: msgGoAway, Reason: reasonStopping})
+		s.tell(wire.Message{Type: wire.MsgGoAway, Reason: wire.ReasonStopping})
 	}
 	served := make(chan struct{})
 	go func() { n.serving.Wait(); close(served) }()

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"github.com/mooncake-go/mooncake/plugins/transport-shm/internal/wire"
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
 
@@ -23,32 +24,32 @@ func strangerRole() error {
 	if err := json.Unmarshal([]byte(os.Getenv(lineEnv)), &o); err != nil {
 		return err
 	}
-	e, err := decodeEndpoint(o.Endpoint.Blob)
+	e, err := wire.DecodeEndpoint(o.Endpoint.Blob)
 	if err != nil {
 		return err
 	}
-	k, err := decodeKey(o.Key)
+	k, err := wire.DecodeKey(o.Key)
 	if err != nil {
 		return err
 	}
-	c, err := dial(context.Background(), e.Socket)
+	c, err := wire.Dial(context.Background(), e.Socket)
 	if err != nil {
 		return err
 	}
-	_ = c.send(message{Type: msgHello, Number: e.Incarnation, Token: e.Secret}, -1)
-	_ = c.send(message{Type: msgAttach, Handle: 1, Number: k.Region, Token: k.Token}, -1)
+	_ = c.Send(wire.Message{Type: wire.MsgHello, Number: e.Incarnation, Token: e.Secret}, -1)
+	_ = c.Send(wire.Message{Type: wire.MsgAttach, Handle: 1, Number: k.Region, Token: k.Token}, -1)
 	for {
-		m, fd, err := c.recv()
+		m, fd, err := c.Receive()
 		if err != nil {
-			m, fd, err = c.recv() // A reset comes before what was sent.
+			m, fd, err = c.Receive() // A reset comes before what was sent.
 		}
 		switch {
 		case err != nil:
 			return err
-		case m.Type == msgGoAway || m.Type == msgDenied:
-			fmt.Println("refused:", m.Reason.info().Label)
+		case m.Type == wire.MsgGoAway || m.Type == wire.MsgDenied:
+			fmt.Println("refused:", m.Reason.Info().Label)
 			return nil
-		case m.Type == msgAttached:
+		case m.Type == wire.MsgAttached:
 			_, err := unix.Mmap(fd, 0, 4096, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 			_, again := unix.Open(fmt.Sprintf("/proc/self/fd/%d", fd), unix.O_RDWR, 0)
 			_, read := unix.Mmap(fd, 0, 4096, unix.PROT_READ, unix.MAP_SHARED)

@@ -7,11 +7,11 @@ import (
 )
 
 // touchUnit is the part of a mapping for which it is remembered that it was touched, in
-// bytes; smaller pieces just fault.
+// bytes; smaller chunks just fault.
 const touchUnit = 64 << 10
 
 // touched is which units of a mapping were touched. The first touch of a page costs a fault,
-// some 0.3 us for 4 KiB; asking the kernel for all pages of a piece at once a quarter of it.
+// some 0.3 us for 4 KiB; asking the kernel for all pages of a chunk at once a quarter of it.
 type touched []uint64
 
 func newTouched(bytes int) touched { return make(touched, bytes/touchUnit/64+1) }

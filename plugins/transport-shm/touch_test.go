@@ -14,7 +14,7 @@ func TestTouched(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		size := rapid.IntRange(1, 200*touchUnit).Draw(rt, "size")
 		got, want := newTouched(size), map[int]bool{}
-		for range rapid.IntRange(1, 40).Draw(rt, "pieces") {
+		for range rapid.IntRange(1, 40).Draw(rt, "chunks") {
 			from := rapid.IntRange(0, size-1).Draw(rt, "from")
 			to := rapid.IntRange(from+1, size).Draw(rt, "to")
 			fresh := false
@@ -27,7 +27,7 @@ func TestTouched(t *testing.T) {
 	})
 }
 
-// TestFirstTouch: large pieces bring their pages in before they are copied, also at the end of
+// TestFirstTouch: large chunks bring their pages in before they are copied, also at the end of
 // a region that begins and ends within a page.
 func TestFirstTouch(t *testing.T) {
 	const size = 1<<20 + 5000

@@ -18,33 +18,38 @@ const (
 	// would end sooner.
 	farPart   = 32 << 10
 	farWindow = 2 * farPart
-	// distantRTT is the round trip from which a peer gets distantPatience times the silence: what
-	// is lost on the way is sent again after two round trips, then four, then eight.
-	distantRTT      = 50 * time.Millisecond
-	distantPatience = 3
+	// A peer gets morePatience times the silence if round trips take distantRTT or the link loses
+	// packets: TCP sends a lost packet again after two round trips and 200 ms at the least, then
+	// after twice as long, and so on, so that five losses in a row make 6 s of silence.
+	distantRTT   = 50 * time.Millisecond
+	morePatience = 3
+	// lossMemory is for how long a link counts as one that loses packets.
+	lossMemory = 10 * time.Second
 	// A link is full when its round trips take half as long again as the least of them and fullRTT.
 	fullRTT = 10 * time.Millisecond
 )
 
-// patience is how many times the usual silence a peer gets with round trips of rtt.
-func patience(rtt time.Duration) int {
-	if rtt >= distantRTT {
-		return distantPatience
+// patience is how many times the usual silence the peer of a connection gets, by what was measured
+// when moved was last called.
+func (g *gauge) patience() int {
+	least := time.Duration(g.least.Load()) * time.Microsecond
+	if least >= distantRTT || g.lossy() {
+		return morePatience
 	}
 	return 1
 }
 
-// place notes how far the peer is. path.mu is held.
-func (p *path) place(rtt time.Duration) {
-	p.far = rtt >= farRTT
-	p.Patience(patience(rtt))
+// stall is how long the connection of the gauge may make no progress, where a connection to a near
+// peer over a link without losses has limit. A nil gauge is that of such a connection.
+func (g *gauge) stall(limit time.Duration) time.Duration {
+	if g == nil {
+		return limit
+	}
+	return limit * time.Duration(g.patience())
 }
 
-// stall is how long the connection of the gauge may make no progress, where a near one has limit.
-func (g *gauge) stall(limit time.Duration) time.Duration {
-	_, least := g.rtt()
-	return limit * time.Duration(patience(least))
-}
+// place notes how far the peer is. path.mu is held.
+func (p *path) place(rtt time.Duration) { p.far = rtt >= farRTT }
 
 // least is how many bytes a lane may have in flight whatever its share is.
 func (p *path) least() int64 {

@@ -61,5 +61,26 @@ func TestPatience(t *testing.T) {
 	g.least.Store(uint32((distantRTT - 1) / time.Microsecond))
 	require.Equal(t, 10*time.Second, g.stall(10*time.Second))
 	g.least.Store(uint32(distantRTT / time.Microsecond))
-	require.Equal(t, distantPatience*10*time.Second, g.stall(10*time.Second))
+	require.Equal(t, morePatience*10*time.Second, g.stall(10*time.Second))
+	require.Equal(t, time.Second, (*gauge)(nil).stall(time.Second))
+}
+
+// A link that loses packets while bytes move is slow to recover: it gets more silence. A peer that
+// is gone does not, although the kernel sends its packets again and again.
+func TestPatienceWithLosses(t *testing.T) {
+	var g gauge
+	now := time.Unix(1000, 0)
+	g.note(100, 0, now)
+	require.Equal(t, 1, g.patience())
+	g.note(100, 5, now.Add(time.Second))
+	require.Equal(t, 1, g.patience(), "nothing has moved since the losses")
+	g.note(200, 5, now.Add(2*time.Second))
+	require.Equal(t, morePatience, g.patience())
+	g.note(200, 9, now.Add(time.Hour))
+	require.Equal(t, morePatience, g.patience(), "silence does not make the link better")
+	g.note(300, 9, now.Add(2*time.Hour))
+	g.note(400, 9, now.Add(2*time.Hour+lossMemory))
+	require.Equal(t, morePatience, g.patience())
+	g.note(500, 9, now.Add(2*time.Hour+lossMemory+1))
+	require.Equal(t, 1, g.patience())
 }

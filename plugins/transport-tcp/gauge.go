@@ -23,6 +23,10 @@ type gauge struct {
 	unsent     atomic.Uint32 // bytes that the kernel had not sent then
 	// For how long, in microseconds, the peer's receive window kept the kernel from sending.
 	limited atomic.Uint64
+	// Packets that were lost, as far as this end can tell, when bytes last moved. And when bytes
+	// last moved, and when they moved last after a loss, in nanoseconds of Unix time.
+	lost            atomic.Uint32
+	movedAt, lossAt atomic.Int64
 }
 
 // open makes the gauge that of a connection. It is called before anything else, once.
@@ -40,7 +44,7 @@ func (g *gauge) moved() uint64 {
 	}
 	_ = g.raw.Control(func(fd uintptr) {
 		if info, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO); err == nil {
-			g.last.Store(info.Bytes_acked + info.Bytes_received)
+			g.note(info.Bytes_acked+info.Bytes_received, info.Total_retrans+info.Rcv_ooopack, time.Now())
 			g.now.Store(info.Rtt)
 			g.least.Store(info.Min_rtt)
 			g.unacked.Store(info.Unacked)
@@ -49,6 +53,25 @@ func (g *gauge) moved() uint64 {
 		}
 	})
 	return g.last.Load()
+}
+
+// note takes in how many bytes the connection has moved by now, and how many packets were sent again
+// or arrived out of order. Losses count once bytes move again, so that a peer that is gone, to which
+// the kernel sends the same packet again and again, does not look like a link that loses packets.
+func (g *gauge) note(moved uint64, lost uint32, now time.Time) {
+	if g.last.Swap(moved) == moved {
+		return
+	}
+	g.movedAt.Store(now.UnixNano())
+	if g.lost.Swap(lost) != lost {
+		g.lossAt.Store(now.UnixNano())
+	}
+}
+
+// lossy reports whether the link lost packets shortly before bytes moved last.
+func (g *gauge) lossy() bool {
+	at := g.lossAt.Load()
+	return at != 0 && g.movedAt.Load()-at <= int64(lossMemory)
 }
 
 // rtt returns the round trip of the connection, and the least of all that were measured; zero where

@@ -195,14 +195,14 @@ func (l *lane) begin(conn net.Conn, h *hello) {
 	l.conn, l.in, l.up, l.lastUsed, l.window = conn, sourceOf(conn, cfg.BusyPoll), true, time.Now(), farWindow
 	l.gauge.open(conn)
 	l.greeted = l.gauge.moved()
-	l.maxSlice, l.depth, l.stall = min(cfg.SliceBytes, int(h.MaxFrame)), maxPending, l.gauge.stall(cfg.StallTimeout)
+	l.maxSlice, l.depth, l.stall = min(cfg.SliceBytes, int(h.MaxFrame)), maxPending, cfg.StallTimeout
 	if p.peer.Upstream != 0 {
 		l.depth, l.stall = 1, cfg.UpstreamStatusTimeout
 	}
 	// Leave well before the peer would close, so that no request meets a closing end.
 	l.idle = max(min(cfg.IdleTimeout, h.Idle/2), time.Millisecond)
 	l.checks = cfg.Checksum || h.Flags&flagChecksum != 0
-	l.w.pace = pacer{conn: conn, stall: l.gauge.stall(cfg.StallTimeout), stats: &p.n.stats, gauge: &l.gauge}
+	l.w.pace = pacer{conn: conn, stall: cfg.StallTimeout, stats: &p.n.stats, gauge: &l.gauge}
 	if sc, ok := conn.(syscall.Conn); ok {
 		l.w.lookout, _ = busypoll.NewLookout(sc, cfg.BusyPoll, func() bool { return len(l.wake) > 0 })
 		l.a.open(l, sc, cfg.BusyPoll)
@@ -217,6 +217,14 @@ func (l *lane) begin(conn net.Conn, h *hello) {
 	}
 	p.retry.last, p.retry.down, p.retry.since = nil, nil, time.Time{}
 	p.kick() // More lanes may be wanted.
+}
+
+// silence is how long the peer may owe an answer and make no progress.
+func (l *lane) silence() time.Duration {
+	if l.p.peer.Upstream != 0 {
+		return l.stall
+	}
+	return l.gauge.stall(l.stall)
 }
 
 // fail ends the lane with err; nil is an orderly end.

@@ -203,8 +203,8 @@ func (l *lane) quiet(n int) error {
 	if l.readAt.passed(&l.gauge) {
 		l.quietSince = time.Now()
 	}
-	if n == 0 && !l.writing && time.Since(l.quietSince) >= l.stall {
-		return errs.WithClass(errs.ClassTransientPath, p.Name(), fmt.Errorf("%w for %s", errQuiet, l.stall))
+	if limit := l.silence(); n == 0 && !l.writing && time.Since(l.quietSince) >= limit {
+		return errs.WithClass(errs.ClassTransientPath, p.Name(), fmt.Errorf("%w for %s", errQuiet, limit))
 	}
 	return nil
 }

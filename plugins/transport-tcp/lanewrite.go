@@ -208,12 +208,12 @@ func (l *lane) invite() {
 	}
 }
 
-// armRead moves the read deadline to l.stall from now. path.mu is held.
+// armRead moves the read deadline to l.silence from now. path.mu is held.
 func (l *lane) armRead(now time.Time) {
 	if l.hearing {
 		return
 	}
-	if by := now.Add(l.stall); l.readBy.Before(by.Add(-l.stall / 8)) {
+	if by := now.Add(l.silence()); l.readBy.Before(by.Add(-l.stall / 8)) {
 		l.readBy = by
 		l.readAt.set(&l.gauge)
 		_ = l.conn.SetReadDeadline(by) // Fails only on a closed connection.

@@ -11,12 +11,12 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/x/samehost"
 )
 
-// pacer reads and writes a connection so that no call waits longer than stall without
-// progress. One goroutine may read and another write at the same time.
+// pacer reads and writes a connection so that no call waits longer without progress than its
+// gauge allows. One goroutine may read and another write at the same time.
 type pacer struct {
 	conn  net.Conn
 	in    source
-	stall time.Duration
+	stall time.Duration // see gauge.stall
 	stats *counters
 	gauge *gauge // of conn; nil where only what a call moved counts
 
@@ -97,7 +97,7 @@ func (p *pacer) writeAll(bufs *net.Buffers, limit time.Time) error {
 }
 
 func (p *pacer) by(limit time.Time) time.Time {
-	by := time.Now().Add(p.stall)
+	by := time.Now().Add(p.gauge.stall(p.stall))
 	if !limit.IsZero() && limit.Before(by) {
 		return limit
 	}

@@ -30,6 +30,7 @@ type path struct {
 	retry     backoff
 	freeParts []*part
 	carried   uint64 // bytes that lanes moved which are gone by now
+	seen      uint64 // what moved returned last
 	attended  bool   // the waiting goroutine looks out for answers
 }
 
@@ -46,11 +47,19 @@ func newPath(n *node, peer endpoint) *path {
 	return p
 }
 
-// moved is how many bytes the path carried so far. path.mu is held.
+// moved is how many bytes the path carried so far. It brings the patience with the peer up to date
+// where bytes have moved. path.mu is held.
 func (p *path) moved() uint64 {
-	sum := p.carried
+	sum, patience := p.carried, 1
 	for _, l := range p.lanes {
 		sum += l.moved()
+		if p.peer.Upstream == 0 {
+			patience = max(patience, l.gauge.patience())
+		}
+	}
+	if sum != p.seen {
+		p.seen = sum
+		p.Patience(patience)
 	}
 	return sum
 }

@@ -48,7 +48,6 @@ func (c *serverConn) run() {
 	if !c.greet() {
 		return
 	}
-	c.pace.stall = c.gauge.stall(c.n.cfg.StallTimeout)
 	if c.upstream {
 		_ = c.serveUpstream() // The peer knows why, or its protocol has no words for it.
 		return

@@ -155,7 +155,7 @@ func setUp(t testing.TB, name string, up bool) {
 
 // railsOf are the ways to a peer.
 func railsOf(n *node, p *peer) (out []te.RailStats) {
-	for _, l := range n.Transfer.Links() {
+	for _, l := range n.Transfer.Paths() {
 		if l.Peer == p.job.Name {
 			out = append(out, l.Rails...)
 		}

@@ -166,7 +166,7 @@ func TestEngineGoesOnWhileItsPluginIsKilled(t *testing.T) {
 	b := &board{entries: map[string][]byte{}}
 	a, peer := b.node(t, "a", true), b.node(t, "b", true)
 	slices := func(name string) (n uint64) {
-		for _, l := range a.Links() {
+		for _, l := range a.Paths() {
 			if l.Transport == name {
 				n += l.Rails[0].Slices
 			}

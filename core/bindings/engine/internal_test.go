@@ -11,6 +11,7 @@ import (
 	"github.com/mooncake-go/mooncake/cmd/mooncake/builtin"
 	"github.com/mooncake-go/mooncake/core/bindings/settings"
 	"github.com/mooncake-go/mooncake/core/transfer"
+	"github.com/mooncake-go/mooncake/core/transfer/request"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
@@ -68,7 +69,7 @@ func TestBatchesEndWithTheirEngine(t *testing.T) {
 // store.transfer_timeout, at least 5 s, and 1 ns for each byte; without one, what a slow link takes.
 func TestBoundOfATransfer(t *testing.T) {
 	s := &session{}
-	require.Equal(t, transfer.Patience(100<<20), s.bound(100<<20))
+	require.Equal(t, request.Patience(100<<20), s.bound(100<<20))
 	s.cfg.TransferTimeout = time.Second
 	require.Equal(t, leastTime, s.bound(0))
 	s.cfg.TransferTimeout = 2 * leastTime

@@ -8,6 +8,7 @@ import (
 
 	"github.com/mooncake-go/mooncake/core/metadata"
 	"github.com/mooncake-go/mooncake/core/transfer"
+	"github.com/mooncake-go/mooncake/core/transfer/request"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
@@ -31,7 +32,7 @@ type Notice struct {
 // 1 ns for each byte; without one, as long as bytes move.
 func (s *session) bound(size uint64) time.Duration {
 	if s.cfg.TransferTimeout <= 0 {
-		return transfer.Patience(size)
+		return request.Patience(size)
 	}
 	const most = uint64(time.Hour * 24)
 	return max(s.cfg.TransferTimeout, leastTime) + time.Duration(min(size, most))

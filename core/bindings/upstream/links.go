@@ -69,7 +69,7 @@ func (e *Engine) Links() (Picture, error) {
 		for _, d := range core.Transfer.Descriptor().Devices {
 			gids[d.Name] = d.GID
 		}
-		for _, l := range core.Transfer.Links() {
+		for _, l := range core.Transfer.Paths() {
 			p.Links = append(p.Links, link(l))
 		}
 	}
@@ -81,7 +81,7 @@ func (e *Engine) Links() (Picture, error) {
 	return p, nil
 }
 
-func link(l transfer.LinkStats) Link {
+func link(l transfer.PathStats) Link {
 	out := Link{Peer: l.Peer, Transport: l.Transport, Rails: []Rail{}}
 	for _, r := range l.Rails {
 		out.Rails = append(out.Rails, Rail{Local: r.Local, Remote: r.Remote, State: r.State, Bytes: r.Bytes, Errors: r.Errors})

@@ -26,7 +26,8 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// onDevices says that the machine has RDMA devices that the tests may use: rxe0 and rxe1 of the test VM.
+// onDevices says that the machine has RDMA devices that the tests may use: rxe0 and rxe1 of the
+// test VM.
 func onDevices() bool { return os.Getenv("RDMA_VM") != "" }
 
 // limit bounds every wait of a test.

@@ -1,0 +1,47 @@
+package transfer
+
+import (
+	"github.com/mooncake-go/mooncake/core/transfer/carrier"
+	"github.com/mooncake-go/mooncake/core/transfer/settings"
+	"github.com/mooncake-go/mooncake/core/transfer/lifetime"
+	"github.com/mooncake-go/mooncake/core/transfer/rail"
+	"github.com/mooncake-go/mooncake/core/transfer/region"
+	"github.com/mooncake-go/mooncake/core/transfer/request"
+)
+
+// The parts of an engine that its callers see.
+type (
+	Config    = settings.Config
+	Carrier   = carrier.Carrier
+	Memory    = region.Memory
+	Request   = request.Request
+	Result    = request.Result
+	State     = request.State
+	Status    = request.Status
+	RailStats = rail.Stats
+)
+
+// The states of a request. Those from Invalid on are terminal.
+const (
+	Waiting   = request.Waiting
+	Pending   = request.Pending
+	Invalid   = request.Invalid
+	Canceled  = request.Canceled
+	Completed = request.Completed
+	Timeout   = request.Timeout
+	Failed    = request.Failed
+)
+
+// The errors of an engine, for errors.Is.
+var (
+	ErrClosed          = lifetime.ErrClosed
+	ErrQuarantined     = request.ErrQuarantined
+	ErrTimeout         = request.ErrTimeout
+	ErrCanceled        = request.ErrCanceled
+	ErrTooManyRequests = request.ErrTooManyRequests
+	ErrBatchBusy       = request.ErrBatchBusy
+	ErrStaleBatch      = request.ErrStaleBatch
+)
+
+// DefaultConfig returns the defaults.
+func DefaultConfig() Config { return settings.DefaultConfig() }

@@ -1,0 +1,127 @@
+package dispatch
+
+import (
+	"context"
+	"time"
+
+	"github.com/mooncake-go/mooncake/core/transfer/path"
+	"github.com/mooncake-go/mooncake/sdk/transport"
+)
+
+// await takes at least one ended slice, and all that ended by then. Jobs whose deadline
+// passes meanwhile, or all when the caller gives up, are decided at once. When operations
+// outlive their deadlines, their paths are closed, and then given up.
+func (g *group) await() {
+	g.poll()
+	limit := g.latest.Add(path.Grace)
+	stopped := g.ctx.Done()
+	if g.stopped {
+		stopped = nil
+	}
+	for closed, excused := false, false; ; {
+		wake := limit
+		if !g.due.IsZero() && g.due.Before(wake) {
+			wake = g.due
+		}
+		g.timer.Reset(time.Until(wake))
+		select {
+		case o := <-g.done:
+			g.timer.Stop()
+			g.take(sliceOf(o))
+			for len(g.done) > 0 {
+				g.take(sliceOf(<-g.done))
+			}
+			return
+		case <-stopped:
+			stopped = nil
+			g.stop()
+			continue
+		case <-g.timer.C:
+		}
+		now := time.Now()
+		if !g.due.IsZero() && !now.Before(g.due) {
+			g.expire(now, nil)
+		}
+		switch {
+		case now.Before(limit):
+		case !excused && now.Sub(limit) >= asleep: // Nor did the transport have its time.
+			excused, limit = true, now.Add(path.Grace)
+		default:
+			g.giveUp(closed)
+			closed, limit = true, time.Now().Add(2*path.Grace)
+		}
+	}
+}
+
+// poll polls for the answer of a peer, where that helps.
+func (g *group) poll() {
+	if len(g.used) == 1 && g.used[0].Attending != nil && len(g.done) == 0 {
+		g.used[0].Attending.Attend(g.ready)
+	}
+}
+
+// giveUp closes the paths that have something of the group, and the second time abandons
+// them.
+func (g *group) giveUp(closed bool) {
+	for _, p := range g.used {
+		if !p.Slots.Carries(g.done) {
+			continue
+		}
+		if closed {
+			p.Abandon()
+			continue
+		}
+		g.d.Log.Error("operations outlive their deadline, the path is closed", "peer", g.peer, "transport", p.Carrier.Name)
+		ctx, cancel := context.WithTimeout(context.Background(), path.Grace)
+		p.Close(ctx)
+		cancel()
+	}
+}
+
+// take handles a slice that came back.
+func (g *group) take(s *slice) {
+	j := s.job
+	g.inFlight--
+	j.inFlight--
+	s.held = false
+	g.settle(s)
+	switch {
+	case s.Result.Status != transport.OK:
+		g.failed(s)
+	case j.touched && j.epoch != s.epoch:
+		g.worked = true
+		g.reject(s, errRestarted(g.peer))
+	default:
+		g.worked = true
+		g.arrived(s)
+	}
+	switch {
+	case j.ended:
+		g.publish(j)
+	case j.inFlight == 0 && (g.due.IsZero() || j.deadline.Before(g.due)):
+		g.due = j.deadline
+	}
+}
+
+// arrived counts the bytes of a slice.
+func (g *group) arrived(s *slice) {
+	j, n := s.job, uint64(len(s.Local))
+	j.left -= int(n)
+	j.touched, j.epoch = true, s.epoch
+	j.task.Moved.Add(n)
+	if r := &j.task.Req; s.Result.Summed && r.Sum {
+		j.task.Sum.Add(s.Result.Sum, int(n), len(r.Local)-int(s.Addr-r.Addr)-int(n))
+	}
+	if g.moved != nil {
+		g.moved.Add(n)
+	}
+	if s.Kind == transport.Read {
+		g.d.Read.Add(n)
+	} else {
+		g.d.Wrote.Add(n)
+	}
+	g.recycle(s)
+	if j.left == 0 {
+		g.end(j, nil)
+	}
+}

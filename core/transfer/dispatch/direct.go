@@ -1,0 +1,116 @@
+package dispatch
+
+import (
+	"time"
+
+	"github.com/mooncake-go/mooncake/core/transfer/rail"
+	"github.com/mooncake-go/mooncake/sdk/errs"
+	"github.com/mooncake-go/mooncake/sdk/transport"
+)
+
+// direct chooses the link of a slice. False: the slice was dropped, or waits for the peer
+// to be looked up anew.
+func (g *group) direct(s *slice) bool {
+	j := s.job
+	switch {
+	case j.ended:
+		g.unhold(s)
+		g.recycle(s)
+		return false
+	case !time.Now().Before(j.deadline):
+		g.unhold(s)
+		g.reject(s, g.late(nil))
+		return false
+	case j.touched && j.epoch != g.route.Epoch:
+		g.unhold(s)
+		g.reject(s, errRestarted(g.peer))
+		return false
+	}
+	if s.held {
+		if v := s.path.Rails.Look(&s.Tried); v == rail.Ready || v == rail.Busy || s.Force {
+			return true // Nothing changed since its link was chosen.
+		}
+		g.unhold(s)
+	}
+	if s.gen != g.route.Gen {
+		s.gen = g.route.Gen
+		s.toPath(0)
+	}
+	s.epoch = g.route.Epoch
+	rung, missing := g.ladder(s)
+	if rung < 0 {
+		g.exhausted(s, missing)
+		return false
+	}
+	p := g.route.Paths[rung]
+	r, _ := p.Find(s.Addr)
+	if rung != s.rung {
+		s.toPath(rung)
+	}
+	s.path, s.Remote = p, r
+	v := p.Rails.Look(&s.Tried)
+	if s.Force = v == rail.Paused; v != rail.Down {
+		s.waiting = time.Time{}
+	}
+	if room := r.Addr + r.Length - s.Addr; room < uint64(len(s.Local)) {
+		g.split(s, int(room))
+	}
+	return true
+}
+
+// ladder returns the index of the first link, from the slice's on, that knows the memory on
+// both sides and has a rail in order; failing that, the first with a paused rail; failing
+// that, the first whose rails are all down, for which the slice waits a while; failing that,
+// one that does not know the local memory, and will say so. -1 for none; missing: a link
+// did not know the range.
+func (g *group) ladder(s *slice) (rung int, missing bool) {
+	paused, down, unfit := -1, -1, -1
+	for i := s.rung; i < len(g.route.Paths); i++ {
+		p := g.route.Paths[i]
+		if p.Dead.Load() {
+			continue
+		}
+		if _, ok := p.Find(s.Addr); !ok {
+			missing = true
+			continue
+		}
+		if g.d.Staging == nil && !p.Knows(s.home) {
+			unfit = i
+			continue
+		}
+		tried := &s.Tried
+		if i != s.rung {
+			tried = &rail.Bitset{}
+		}
+		switch p.Rails.Look(tried) {
+		case rail.Ready, rail.Busy:
+			return i, missing
+		case rail.Paused:
+			if paused < 0 {
+				paused = i
+			}
+		case rail.Down:
+			if down < 0 {
+				down = i
+			}
+		}
+	}
+	if paused >= 0 {
+		return paused, missing
+	}
+	if down < 0 {
+		return unfit, missing
+	}
+	now := time.Now()
+	if s.waiting.IsZero() {
+		s.toPath(down)
+		s.waiting = now
+	}
+	if now.Sub(s.waiting) < g.d.Cfg.SliceTimeout {
+		return down, missing
+	}
+	p := g.route.Paths[down]
+	s.Result = transport.Completion{Err: errs.WithHint(errs.WithClass(errs.ClassTransientPath, "transport/"+p.Carrier.Name,
+		errs.New(errs.TransferFail, "", "every rail is down: %s", p.Rails.Names())), "look at the links of the devices, here and there")}
+	return -1, missing
+}

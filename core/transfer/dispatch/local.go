@@ -1,0 +1,167 @@
+package dispatch
+
+import (
+	"context"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+	"unsafe"
+
+	"github.com/mooncake-go/mooncake/core/transfer/request"
+	"github.com/mooncake-go/mooncake/sdk/errs"
+	"github.com/mooncake-go/mooncake/sdk/transport"
+	"github.com/mooncake-go/mooncake/sdk/x/crc32c"
+)
+
+// parallelCopy is from how many bytes on a copy is spread over cores.
+const parallelCopy = 8 << 20
+
+// perCore is the least number of bytes of one request that is worth a goroutine of its own.
+const perCore = 4 << 20
+
+// copyLocal serves the requests to this process itself by copying, for an observer or for
+// a transfer without one.
+func (d *Dispatcher) copyLocal(ctx context.Context, o Observer, tasks []*request.Task) {
+	total := 0
+	for _, t := range tasks {
+		total += len(t.Req.Local)
+	}
+	cores := runtime.GOMAXPROCS(0)
+	if total < parallelCopy {
+		cores = 1
+	}
+	workers := min(len(tasks), cores)
+	if workers < 2 {
+		for _, t := range tasks {
+			d.copyOne(ctx, o, t, cores)
+		}
+		return
+	}
+	d.copyShared(ctx, o, tasks, workers, cores/workers)
+}
+
+// copyShared has workers take turns at the requests, each with so many cores.
+func (d *Dispatcher) copyShared(ctx context.Context, o Observer, tasks []*request.Task, workers, cores int) {
+	var next atomic.Int64
+	var wg sync.WaitGroup
+	for range workers {
+		wg.Go(func() {
+			for k := next.Add(1) - 1; k < int64(len(tasks)); k = next.Add(1) - 1 {
+				d.copyOne(ctx, o, tasks[k], cores)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// copyOne serves one request on up to cores cores.
+func (d *Dispatcher) copyOne(ctx context.Context, o Observer, t *request.Task, cores int) {
+	err := ended(ctx)
+	if at := t.Req.Deadline; err == nil && !at.IsZero() && !time.Now().Before(at) {
+		err = request.ErrTimeout
+	}
+	if err != nil {
+		err = errs.Wrap(errs.TransferFail, "transfer: copy", err)
+	} else if err = d.copyRange(t, cores); err == nil {
+		t.Moved.Store(uint64(len(t.Req.Local)))
+		d.LocalCopies.Add(1)
+	}
+	t.Finish(request.StateOf(err), err, time.Now())
+	if o != nil {
+		o.MovedBytes().Add(t.Moved.Load())
+		o.Ended(t)
+	}
+}
+
+// copyRange copies region by region: a request may reach over the border of adjacent ones.
+func (d *Dispatcher) copyRange(t *request.Task, cores int) error {
+	r := &t.Req
+	for off := 0; off < len(r.Local); {
+		n, sum, err := d.copyRegion(r, off, cores)
+		if err != nil {
+			return err
+		}
+		off += n
+		if r.Sum {
+			t.Sum.Add(sum, n, len(r.Local)-off)
+		}
+	}
+	return nil
+}
+
+// copyRegion copies what is off bytes into a request, up to the end of the region that holds
+// it, and sums it up where the request asks for that.
+func (d *Dispatcher) copyRegion(r *request.Request, off, cores int) (n int, sum uint32, err error) {
+	addr, local := r.Addr+uint64(off), r.Local[off:]
+	g := d.Regions.At(addr)
+	if g == nil {
+		return 0, 0, errs.New(errs.InvalidReplica, "transfer: copy", "%d bytes at %#x are not in registered memory", len(local), addr)
+	}
+	need := transport.AccessRemoteRead
+	if r.Kind == transport.Write {
+		need = transport.AccessRemoteWrite
+	}
+	if g.Access&need == 0 {
+		return 0, 0, errs.New(errs.InvalidParams, "transfer: copy", "the memory at %#x is not open to this", addr)
+	}
+	if !g.Hold() {
+		return 0, 0, errs.New(errs.InvalidReplica, "transfer: copy", "the memory at %#x was given up", addr)
+	}
+	defer g.LetGo()
+	there := g.Mem[addr-g.Addr:]
+	n = min(len(there), len(local))
+	if r.Kind == transport.Write {
+		sum = copyParts(there[:n], local[:n], r.Sum, cores)
+		d.Wrote.Add(uint64(n))
+	} else {
+		sum = copyParts(local[:n], there[:n], r.Sum, cores)
+		d.Read.Add(uint64(n))
+	}
+	return n, sum, nil
+}
+
+// copyParts copies all of src, which is as long as dst, on up to cores cores.
+func copyParts(dst, src []byte, summed bool, cores int) (sum uint32) {
+	n := len(src)
+	if overlap(dst, src) { // Only copy gets that right.
+		if copy(dst, src); summed {
+			sum = crc32c.Sum(dst)
+		}
+		return sum
+	}
+	cores = min(cores, n/perCore)
+	if cores < 2 {
+		return copyPart(dst, src, summed)
+	}
+	var all atomic.Uint32
+	var wg sync.WaitGroup
+	size := (n/cores + 4095) &^ 4095
+	for from := 0; from < n; from += size {
+		to := min(from+size, n)
+		wg.Go(func() {
+			part := crc32c.Shift(copyPart(dst[from:to], src[from:to], summed), uint64(n-to))
+			for old := all.Load(); !all.CompareAndSwap(old, old^part); old = all.Load() {
+			}
+		})
+	}
+	wg.Wait()
+	return all.Load()
+}
+
+// overlap reports whether two pieces of memory share bytes.
+func overlap(a, b []byte) bool {
+	if len(a) == 0 || len(b) == 0 {
+		return false
+	}
+	x, y := uintptr(unsafe.Pointer(&a[0])), uintptr(unsafe.Pointer(&b[0]))
+	return x < y+uintptr(len(b)) && y < x+uintptr(len(a))
+}
+
+func copyPart(dst, src []byte, summed bool) uint32 {
+	if summed {
+		return crc32c.Copy(dst, src)
+	}
+	copy(dst, src)
+	return 0
+}

@@ -1,0 +1,95 @@
+package dispatch
+
+import (
+	"time"
+
+	"github.com/mooncake-go/mooncake/core/transfer/path"
+	"github.com/mooncake-go/mooncake/core/transfer/request"
+)
+
+// run brings every job to its end. It returns when nothing of the group is under way.
+func (g *group) run() {
+	g.serve()
+	g.free()
+}
+
+func (g *group) serve() {
+	g.prepare()
+	if g.next == len(g.jobs) {
+		return
+	}
+	p, err := g.d.Peers.Get(g.peer)
+	if err != nil {
+		g.endAll(err)
+		return
+	}
+	defer p.Release()
+	g.p = p
+	if err := p.Admit(); err != nil {
+		g.endAll(err)
+		return
+	}
+	if err := g.attach(); err != nil {
+		g.endAll(err)
+		return
+	}
+	g.measure()
+	for {
+		g.stop()
+		blocked := g.fill()
+		switch {
+		case g.inFlight > 0:
+			g.await()
+		case blocked != nil:
+			g.room(blocked)
+		default:
+			if g.worked && !g.silentPeer {
+				p.Worked()
+			}
+			return
+		}
+	}
+}
+
+// prepare sets the jobs up and skips the empty ones.
+func (g *group) prepare() {
+	now := time.Now()
+	limit, bounded := g.ctx.Deadline()
+	cuts, own := 0, now.Add(g.timeout())
+	for k := range g.jobs {
+		j := &g.jobs[k]
+		r := &j.task.Req
+		j.deadline, j.left = r.Deadline, len(r.Local)
+		if j.deadline.IsZero() {
+			j.deadline = own
+		}
+		if bounded && limit.Before(j.deadline) {
+			j.deadline = limit
+		}
+		if j.left == 0 {
+			g.end(j, nil)
+			continue
+		}
+		if cuts < maxInFlight {
+			cuts += j.left/min(minSlice, g.d.Cfg.SliceSize) + 1
+		}
+	}
+	g.skip()
+	g.limit = min(max(cuts, 1), maxInFlight)
+	if cap(g.done) < g.limit {
+		g.done = make(chan *path.Op, g.limit)
+	}
+	g.due = g.earliest()
+}
+
+// timeout is how long requests without a deadline may take, all together.
+func (g *group) timeout() time.Duration {
+	if g.d.Cfg.Timeout > 0 {
+		return g.d.Cfg.Timeout
+	}
+	bytes := uint64(0)
+	for k := range g.jobs {
+		bytes += uint64(len(g.jobs[k].task.Req.Local))
+	}
+	return request.Patience(bytes)
+}

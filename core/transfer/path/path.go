@@ -1,0 +1,229 @@
+// Package path is one path to a peer over one transport: its operations in flight, the reaper that
+// hands them back, and the ranges of the peer's memory that it can reach.
+package path
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/semaphore"
+
+	"github.com/mooncake-go/mooncake/core/transfer/carrier"
+	"github.com/mooncake-go/mooncake/core/transfer/lifetime"
+	"github.com/mooncake-go/mooncake/core/transfer/rail"
+	"github.com/mooncake-go/mooncake/core/transfer/region"
+	"github.com/mooncake-go/mooncake/core/transfer/settings"
+	"github.com/mooncake-go/mooncake/sdk/errs"
+	"github.com/mooncake-go/mooncake/sdk/matrix"
+	"github.com/mooncake-go/mooncake/sdk/transport"
+)
+
+// Grace is how long after its deadline an operation may take to be reported as ended
+// before its path is closed, and after that before its memory is given up.
+const Grace = 2 * time.Second
+
+// Env is what the paths of an engine share.
+type Env struct {
+	Cfg      *settings.Config
+	Topology matrix.Matrix
+	Log      *slog.Logger
+	Life     *lifetime.Lifetime
+	Stray    atomic.Uint64 // completions of ops that were not in flight
+}
+
+// Path is one path to one peer over one transport, with the goroutine that reaps it.
+type Path struct {
+	env      *Env
+	Carrier  *carrier.Carrier
+	index    int // of the carrier
+	Endpoint transport.Endpoint
+	raw      transport.Path
+	Rails    *rail.Set
+	Window   *semaphore.Weighted
+	born     time.Time
+	// space is signalled (capacity 1) when completions were reaped.
+	Space chan struct{}
+	Dead  atomic.Bool
+
+	Attending transport.Attending // nil where the path has no use for it
+	Summing   transport.Summing   // nil where the path does not compute checksums
+	// lastOK is when an operation last succeeded, in nanoseconds since the path was dialled; -1
+	// before any did.
+	lastOK atomic.Int64
+
+	Remotes atomic.Pointer[[]remote] // sorted by address
+
+	// handing is held shared from before operations have slots until those that were
+	// refused have none, and exclusively by abandon: refused operations belong to their senders
+	// again.
+	handing sync.RWMutex
+	Slots   slotTable
+}
+
+// Dial opens a path to an endpoint of a peer.
+func Dial(ctx context.Context, env *Env, c *carrier.Carrier, index int, peer string, ep transport.Endpoint) (*Path, error) {
+	raw, err := c.Transport.Dial(ctx, ep)
+	if err != nil {
+		return nil, errs.WithClass(errs.ClassOf(err), "transport/"+c.Name, err)
+	}
+	p := &Path{
+		env: env, Carrier: c, index: index, Endpoint: ep, raw: raw, Window: semaphore.NewWeighted(env.Cfg.Window),
+		Rails: rail.NewSet(env.Cfg, raw, env.Topology, env.Log.With("peer", peer, "transport", c.Name)),
+		born:  time.Now(), Space: make(chan struct{}, 1),
+	}
+	p.Summing, _ = transport.As[transport.Summing](raw)
+	p.Attending, _ = transport.As[transport.Attending](raw)
+	p.Remotes.Store(new([]remote))
+	p.lastOK.Store(-1)
+	// This does not use transport.As, since a wrapper of a path may change its completions.
+	if d, ok := raw.(transport.Delivering); ok {
+		d.Deliver(p.deliver)
+	}
+	if !env.Life.Spawn(p.reap) {
+		_ = raw.Close(ctx) // The engine is closing; nothing was submitted.
+		return nil, lifetime.ErrClosed
+	}
+	return p, nil
+}
+
+// Knows reports whether the path can move memory of a region, nil for memory of none.
+func (p *Path) Knows(home *region.Region) bool {
+	return p.Carrier.LocalAny || home != nil && home.Registered(p.index)
+}
+
+// SilentSince reports whether no operation has succeeded since t.
+func (p *Path) SilentSince(t time.Time) bool { return p.lastOK.Load() < int64(t.Sub(p.born)) }
+
+// Submit hands ops over, for which the caller holds their share of the window. It returns how many
+// were accepted; the others are still the caller's. scratch is reused.
+func (p *Path) Submit(ops []*Op, scratch []transport.Op) (int, error) {
+	scratch = scratch[:0]
+	p.handing.RLock()
+	defer p.handing.RUnlock()
+	for _, o := range ops {
+		scratch = append(scratch, transport.Op{
+			ID: p.Slots.enter(o), Kind: o.Kind, Local: o.memory(), Remote: o.Remote.id,
+			Offset: o.Addr - o.Remote.Addr, Rail: o.Rail.ID, Deadline: o.Deadline, Stall: o.Stall, Hasty: o.Hasty, Sum: o.Summed,
+		})
+	}
+	n, err := p.raw.Submit(scratch)
+	n = min(max(n, 0), len(ops))
+	// An accepted op may belong to the reaper, or be done, by now: only the rest is
+	// looked at.
+	for _, o := range scratch[n:] {
+		p.Slots.leave(o.ID)
+	}
+	clear(scratch)
+	if errors.Is(err, transport.ErrPathClosed) {
+		p.Dead.Store(true)
+	}
+	return n, err
+}
+
+// deliver takes a completion from a path that is transport.Delivering, without the reaper. Failures,
+// and successes of rails that recover, go to the reaper: they may be logged, and logging may block.
+func (p *Path) deliver(c transport.Completion) bool {
+	if c.Status != transport.OK || p.Rails.Ailing() {
+		return false
+	}
+	p.ended(c, time.Now())
+	p.Signal()
+	return true
+}
+
+// ended hands the op of a completion back.
+func (p *Path) ended(c transport.Completion, now time.Time) {
+	o := p.Slots.leave(c.ID)
+	if o == nil {
+		p.env.Stray.Add(1)
+		return
+	}
+	if c.Status == transport.OK {
+		p.lastOK.Store(int64(now.Sub(p.born)))
+	}
+	p.finish(o, c, now)
+}
+
+// finish counts the end of an op and hands it back.
+func (p *Path) finish(o *Op, c transport.Completion, now time.Time) {
+	p.Rails.Done(&o.Claim, c, now)
+	p.Window.Release(int64(len(o.Local)))
+	o.end(c)
+}
+
+// Signal tells a sender that waits for space that the path may have some.
+func (p *Path) Signal() {
+	select {
+	case p.Space <- struct{}{}:
+	default:
+	}
+}
+
+// reap dispatches completions until the path is closed.
+func (p *Path) reap() {
+	ctx := p.env.Life.Reaping
+	var dst [64]transport.Completion
+	for closing := false; ; {
+		n, err := p.raw.Reap(ctx, dst[:])
+		now := time.Now()
+		for _, c := range dst[:max(n, 0)] {
+			p.ended(c, now)
+		}
+		if n > 0 {
+			p.Signal()
+			continue
+		}
+		p.Dead.Store(true)
+		if closing || errors.Is(err, transport.ErrPathClosed) {
+			p.Abandon()
+			return
+		}
+		// Reaping failed, so the path is closed. It has one more chance to report what became
+		// of its operations.
+		closing = true
+		p.env.Log.Warn("a path failed", "transport", p.Carrier.Name, "error", err)
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), Grace)
+		defer cancel()
+		_ = p.raw.Close(ctx) // A failed close leaves nothing else to do.
+	}
+}
+
+// Abandon fails the ops that never completed although the path is closed.
+func (p *Path) Abandon() {
+	p.handing.Lock()
+	defer p.handing.Unlock()
+	lost := p.Slots.leaveAll()
+	now := time.Now()
+	for _, o := range lost {
+		p.finish(o, transport.Completion{Status: transport.Quarantined, Err: errs.WithClass(errs.ClassTransientPath, "transport/"+p.Carrier.Name,
+			errors.New("the path ended without saying what became of the operation"))}, now)
+	}
+}
+
+// lingerPoll is how often linger checks whether the path is idle.
+const lingerPoll = 5 * time.Millisecond
+
+// Linger closes a path that another one replaced, once the operations in flight have ended: the
+// peer may still serve them, and closing the path would leave writes indeterminate.
+func (p *Path) Linger() {
+	life := p.env.Life
+	for limit := time.Now().Add(p.env.Cfg.SliceTimeout); !p.Dead.Load() && p.Slots.busy() && time.Now().Before(limit); {
+		if !life.Sleep(lingerPoll) {
+			break
+		}
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(life.Connecting), Grace)
+	defer cancel()
+	p.Close(ctx)
+}
+
+// Close ends the path; the reaper ends by itself.
+func (p *Path) Close(ctx context.Context) {
+	p.Dead.Store(true)
+	_ = p.raw.Close(ctx) // The reaper reports the operations that did not end.
+}

@@ -1,0 +1,127 @@
+package peer
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/mooncake-go/mooncake/core/transfer/path"
+	"github.com/mooncake-go/mooncake/sdk/errs"
+	"github.com/mooncake-go/mooncake/sdk/matrix"
+)
+
+// connect looks the peer up and opens what is missing. It runs once at a time per peer.
+func (p *Peer) connect(a *Attempt) {
+	ctx, cancel := context.WithTimeout(p.env.Life.Connecting, p.env.Cfg.ConnectTimeout)
+	defer cancel()
+	p.env.Connecting()
+	p.mu.Lock()
+	old, was := p.paths, p.life
+	p.mu.Unlock()
+	paths, lacks, restarted, life, err := p.open(ctx, old)
+	// Another incarnation in the same life is a transport that was started again.
+	restarted = restarted && (life == 0 || life != was)
+	if err != nil {
+		err = errs.WithClass(errs.ClassTransientPeer, "transfer: connect to "+p.Name, err)
+		if !a.refresh {
+			p.Failed(err)
+		}
+	}
+
+	p.mu.Lock()
+	if err == nil {
+		p.paths, p.fresh, p.asked, p.lacks, p.life = paths, true, a.began, lacks, life
+		p.gen++
+		if restarted {
+			p.epoch++
+		}
+	}
+	p.pending, p.tried = nil, time.Now()
+	a.Err = err
+	close(a.Done)
+	p.mu.Unlock()
+	if p.env.Life.Connecting.Err() != nil { // The engine closed what it saw; this it may not have seen.
+		p.Close(ctx)
+	}
+	if err == nil {
+		for _, w := range old {
+			switch {
+			case slices.Contains(paths, w):
+			case restarted || !p.env.Life.Spawn(w.Linger):
+				w.Close(ctx)
+			}
+		}
+	}
+}
+
+// open returns a path for every transport that both sides have, reusing those of old that
+// still lead to the same incarnation. lacks: there is none for some of them.
+func (p *Peer) open(ctx context.Context, old []*path.Path) (paths []*path.Path, lacks, restarted bool, life uint64, err error) {
+	d, err := p.env.Dir.Lookup(ctx, p.Name)
+	if err != nil {
+		return nil, false, false, 0, errs.Wrap(errs.TransferFail, "look up in the metadata service", err)
+	}
+	there := topologyOf(d.Matrix)
+	offers, failed := p.env.offers(ctx, p.Name, d)
+	for _, o := range offers {
+		w, again := reused(old, o)
+		restarted = restarted || again
+		w, err := p.pathTo(ctx, w, o, there)
+		failed = errors.Join(failed, err)
+		if w != nil {
+			paths = append(paths, w)
+		}
+	}
+	switch {
+	case len(paths) > 0:
+		if failed != nil {
+			p.env.Log.Warn("a part of a peer, or a way to it, is out of reach", "peer", p.Name, "error", failed)
+		}
+		return paths, len(paths) < len(offers), restarted, d.Life, nil
+	case failed != nil:
+		return nil, true, restarted, d.Life, errs.Wrap(errs.TransferFail, "", failed)
+	}
+	return nil, true, restarted, d.Life, errs.WithHint(errs.New(errs.TransferFail, "", "it offers no transport that this process has"),
+		"enable a common transport on both sides")
+}
+
+// pathTo returns the path of an offer: the old one, or a new one where there is none or it
+// holds as many keys as a path may. The error may come with a path, which does for a part
+// of the peer's memory then.
+func (p *Peer) pathTo(ctx context.Context, old *path.Path, o offer, there matrix.Matrix) (*path.Path, error) {
+	if old != nil {
+		old.Rails.SetTopology(there)
+		old.Rails.Refresh()
+		if full, err := old.Imports(ctx, o.regions); !full {
+			return old, err
+		}
+	}
+	w, err := path.Dial(ctx, p.env.Env, o.carrier, o.index, p.Name, o.endpoint)
+	if err != nil {
+		return old, err
+	}
+	w.Rails.SetTopology(there)
+	_, err = w.Imports(ctx, o.regions)
+	if err != nil && len(*w.Remotes.Load()) == 0 {
+		w.Close(ctx)
+		return old, err
+	}
+	return w, err
+}
+
+// reused returns the old path that an offer leads to as well, and whether the peer
+// restarted since.
+func reused(old []*path.Path, o offer) (w *path.Path, restarted bool) {
+	for _, have := range old {
+		switch {
+		case have.Carrier != o.carrier:
+		case have.Endpoint.Incarnation != o.endpoint.Incarnation:
+			restarted = true
+		case bytes.Equal(have.Endpoint.Blob, o.endpoint.Blob) && !have.Dead.Load():
+			w = have
+		}
+	}
+	return w, restarted
+}

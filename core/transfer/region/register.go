@@ -1,0 +1,170 @@
+package region
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/mooncake-go/mooncake/core/memory"
+	"github.com/mooncake-go/mooncake/sdk/errs"
+	"github.com/mooncake-go/mooncake/sdk/transport"
+)
+
+// registerWidth bounds the regions that are registered at once.
+const registerWidth = 8
+
+// Register makes memory usable on every transport that takes it.
+func (t *Table) Register(ctx context.Context, m Memory) (transport.RegionID, error) {
+	t.carriers.Join()
+	r, err := t.reserve(&m)
+	if err != nil {
+		return 0, err
+	}
+	if err := t.admit(ctx, r); err != nil {
+		return 0, err
+	}
+	return r.id, nil
+}
+
+// admit registers a reserved region with the transports, or gives it up.
+func (t *Table) admit(ctx context.Context, r *Region) error {
+	var failed error
+	taken, broken := 0, false
+	for i, c := range t.carriers.List {
+		key, err := c.Transport.Register(ctx, r.forTransport())
+		if err != nil {
+			r.keys[i].later.Store(errs.ClassOf(err) != errs.ClassPermanent)
+			failed = errors.Join(failed, errs.WithClass(errs.ClassOf(err), "transport/"+c.Name, err))
+			broken = broken || !errs.Is(err, errs.NotSupported)
+			continue
+		}
+		r.keys[i].set(key)
+		taken++
+	}
+	if taken == 0 {
+		t.remove(r)
+		return errs.Wrap(errs.CodeOf(failed), "transfer: register "+memory.Human(uint64(len(r.Mem))), failed)
+	}
+	r.ready.Store(true)
+	if failed != nil {
+		level := slog.LevelWarn
+		if !broken {
+			level = slog.LevelDebug
+		}
+		t.log.Log(ctx, level, "memory is not registered with every transport", "bytes", len(r.Mem), "error", failed)
+	}
+	return nil
+}
+
+// RegisterAll registers all of the list or nothing. Where some of it is open to peers, it calls
+// publish before it succeeds. Taking back may last for limit.
+func (t *Table) RegisterAll(ctx context.Context, list []Memory, limit time.Duration, publish func(context.Context) error) ([]transport.RegionID, error) {
+	t.carriers.Join()
+	reserved := make([]*Region, 0, len(list))
+	open := false
+	for i := range list {
+		r, err := t.reserve(&list[i])
+		if err != nil {
+			for _, r := range reserved {
+				t.remove(r)
+			}
+			return nil, err
+		}
+		reserved = append(reserved, r)
+		open = open || r.Access&transport.AccessRemote != 0
+	}
+	failures := make([]error, len(reserved))
+	inParallel(len(reserved), func(i int) { failures[i] = t.admit(ctx, reserved[i]) })
+	err := errors.Join(failures...)
+	if err == nil && open {
+		err = publish(ctx)
+	}
+	if err == nil {
+		ids := make([]transport.RegionID, len(reserved))
+		for i, r := range reserved {
+			ids[i] = r.id
+		}
+		return ids, nil
+	}
+	// The caller's context may be the cause, so taking back has one of its own.
+	back, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
+	defer cancel()
+	for _, r := range reserved {
+		if r := t.retire(r.id); r != nil {
+			err = errors.Join(err, t.end(back, r))
+		}
+	}
+	return nil, errs.Wrap(errs.CodeOf(err), "transfer: register memory", err)
+}
+
+// Deregister ends a region; InvalidParams for an unknown id.
+func (t *Table) Deregister(ctx context.Context, id transport.RegionID) error {
+	r := t.retire(id)
+	if r == nil {
+		return errs.New(errs.InvalidParams, "transfer: deregister memory", "no region has the id %d", id)
+	}
+	return t.end(ctx, r)
+}
+
+// DeregisterAll ends regions, and calls publish before their memory is closed to peers.
+func (t *Table) DeregisterAll(ctx context.Context, ids []transport.RegionID, publish func(context.Context) error) error {
+	var failed error
+	var ending []*Region
+	for _, id := range ids {
+		if r := t.retire(id); r != nil {
+			ending = append(ending, r)
+		} else {
+			failed = errors.Join(failed, errs.New(errs.InvalidParams, "transfer: deregister memory", "no region has the id %d", id))
+		}
+	}
+	failed = errors.Join(failed, publish(ctx))
+	failures := make([]error, len(ending))
+	inParallel(len(ending), func(i int) { failures[i] = t.end(ctx, ending[i]) })
+	failed = errors.Join(failed, errors.Join(failures...))
+	return errs.Wrap(errs.CodeOf(failed), "transfer: deregister memory", failed)
+}
+
+// Close ends the regions that are left.
+func (t *Table) Close(ctx context.Context) error {
+	var failed error
+	for _, r := range t.all() {
+		if r := t.retire(r.id); r != nil {
+			failed = errors.Join(failed, t.end(ctx, r))
+		}
+	}
+	return failed
+}
+
+// end ends a retired region. Until it returns, nothing else is registered over it.
+func (t *Table) end(ctx context.Context, r *Region) error {
+	defer t.remove(r)
+	r.use.Lock()
+	r.gone = true
+	r.use.Unlock()
+	var failed error
+	for i, c := range t.carriers.List {
+		if !r.Registered(i) {
+			continue
+		}
+		if err := c.Transport.Deregister(ctx, r.id); err != nil {
+			failed = errors.Join(failed, errs.WithClass(errs.ClassOf(err), "transport/"+c.Name, err))
+		}
+	}
+	return errs.Wrap(errs.CodeOf(failed), "transfer: deregister memory", failed)
+}
+
+// inParallel calls f for 0 to n-1, a few at once.
+func inParallel(n int, f func(int)) {
+	var wg sync.WaitGroup
+	turn := make(chan struct{}, registerWidth)
+	for i := range n {
+		turn <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-turn }()
+			f(i)
+		})
+	}
+	wg.Wait()
+}

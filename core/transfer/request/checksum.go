@@ -1,0 +1,18 @@
+package request
+
+import (
+	"github.com/mooncake-go/mooncake/sdk/x/crc32c"
+)
+
+// checksum is what is known of a request's checksum: pieces, in any order, each shifted by what
+// follows it.
+type checksum struct {
+	value   uint32
+	covered int // bytes
+}
+
+// Add takes in the checksum of n bytes that rest bytes of the request follow.
+func (s *checksum) Add(value uint32, n, rest int) {
+	s.value ^= crc32c.Shift(value, uint64(rest))
+	s.covered += n
+}

@@ -1,0 +1,183 @@
+package quic
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	quicgo "github.com/quic-go/quic-go"
+
+	"github.com/mooncake-go/mooncake/plugins/transport-quic/internal/wire"
+	"github.com/mooncake-go/mooncake/sdk/errs"
+)
+
+// connection is one connection to the peer. All fields are guarded by path.mu.
+type clientConn struct {
+	p    *path
+	quic *quicgo.Conn
+	up   bool // connected and not yet at its end
+	flow flow
+	used time.Time
+	// proven says that an answer came: the peer is there and lets this node in.
+	proven bool
+	loss   uint16 // of either direction, of 65536
+}
+
+// kick gives work that waits to connections with space, and makes more connections where it pays.
+// p.mu is held.
+func (p *path) kick() {
+	for p.queue.head != nil && !p.Closed() {
+		var best *clientConn
+		for _, l := range p.conns {
+			if l.up && l.hasRoom(p.queue.head) && (best == nil || l.flow.free() > best.flow.free()) {
+				best = l
+			}
+		}
+		if best == nil {
+			break
+		}
+		best.begin(p.cutChunk(p.queue.head))
+	}
+	p.grow()
+}
+
+func (l *clientConn) hasRoom(o *op) bool {
+	return l.flow.fits(min(l.p.n.cfg.SliceBytes, len(o.Local)-o.cut), l.p.n.cfg.StreamsPerConnection)
+}
+
+// connShare is how many bytes in flight, and how many requests, are worth a connection of
+// their own.
+const (
+	connShare    = 128 << 10
+	connRequests = 16
+)
+
+// grow makes connections for what waits and is in flight: one at first, and when that has led to
+// the peer, as many as are worth it at once, since each takes round trips to be made.
+func (p *path) grow() {
+	if p.Closed() || p.queue.head == nil && p.moving == 0 {
+		return
+	}
+	want, up, requests := int((p.moving+p.queue.bytes+connShare-1)/connShare), 0, 0
+	for _, l := range p.conns {
+		if l.up {
+			up++
+		}
+		requests += l.flow.requests
+	}
+	want = min(max(want, (requests+connRequests-1)/connRequests, 1), p.most())
+	if up == 0 {
+		want = min(want, 1)
+	}
+	for len(p.conns) < want {
+		l := &clientConn{p: p}
+		p.conns = append(p.conns, l)
+		p.opening++
+		p.work.Go(l.run)
+	}
+}
+
+// begin starts a chunk on the connection. p.mu is held.
+func (l *clientConn) begin(ch *chunk) {
+	l.flow.began(len(ch.buf))
+	l.p.moving += int64(len(ch.buf))
+	l.p.work.Go(func() { l.move(ch) })
+}
+
+// run connects, and waits for the end of the connection.
+func (l *clientConn) run() {
+	p := l.p
+	q, sock := l.connect()
+	if q == nil {
+		p.mu.Lock()
+		p.forget(l)
+		p.mu.Unlock()
+		return
+	}
+	err := l.watch(q)
+	p.mu.Lock()
+	l.ended(err)
+	p.mu.Unlock()
+	sock.close()
+}
+
+// watch returns when the connection is over: nil where this side closed it for want of
+// work, or because the path was closed.
+func (l *clientConn) watch(q *quicgo.Conn) error {
+	p, idle := l.p, l.p.n.cfg.IdleTimeout
+	timer := time.NewTimer(idle)
+	defer timer.Stop()
+	for {
+		select {
+		case <-q.Context().Done():
+			return context.Cause(q.Context())
+		case <-p.ctx.Done():
+			_ = q.CloseWithError(code(wire.ReasonNone), "")
+			return nil
+		case <-timer.C:
+		}
+		p.mu.Lock()
+		rest := idle - time.Since(l.used)
+		if l.flow.requests == 0 && rest <= 0 {
+			l.up = false
+		}
+		over := !l.up
+		p.mu.Unlock()
+		if over {
+			_ = q.CloseWithError(code(wire.ReasonNone), "")
+			return nil
+		}
+		timer.Reset(max(rest, idle/8))
+	}
+}
+
+// ended takes a connection out whose connection is over. Its chunks notice by themselves. p.mu is
+// held.
+func (l *clientConn) ended(err error) {
+	p := l.p
+	l.up = false
+	if err != nil && l.flow.requests > 0 {
+		p.n.stats.connsCut.Add(1)
+	}
+	p.forget(l)
+	if err != nil && !l.proven {
+		p.failed(&dialFailure{err: err, heard: true, trust: distrust(err), absent: closedFor(err) == wire.ReasonStopping}, time.Now())
+	}
+	p.kick()
+}
+
+func (p *path) forget(l *clientConn) {
+	for i, x := range p.conns {
+		if x == l {
+			p.conns = append(p.conns[:i], p.conns[i+1:]...)
+			return
+		}
+	}
+}
+
+// lost is what the chunks of a connection fail with that is over, or of a stream that the
+// peer gave up.
+func (p *path) lost(err error) error {
+	e := &errs.Error{Code: errs.TransferFail, Class: errs.ClassTransientPath, Op: p.Name()}
+	var stream *quicgo.StreamError
+	var reset *quicgo.StatelessResetError
+	var refused *quicgo.TransportError
+	switch r := closedFor(err); {
+	case r != wire.ReasonNone:
+		i := r.Info()
+		e.Code, e.Class, e.Err = i.Code, i.Class, fmt.Errorf("connection closed: %s", i.Text)
+	case errors.As(err, &stream) && stream.Remote:
+		i := wire.Reason(min(stream.ErrorCode, quicgo.StreamErrorCode(wire.NumReasons))).Info()
+		e.Code, e.Class, e.Err = i.Code, i.Class, fmt.Errorf("the peer gave the request up: %s", i.Text)
+	case distrust(err):
+		e.Class, e.Err, e.Hint = errs.ClassTransientPeer, fmt.Errorf("the peer refuses the certificate of this node: %w", err), hintDistrust
+	case errors.As(err, &refused) && refused.Remote && refused.ErrorCode == quicgo.ConnectionRefused:
+		e.Class, e.Err = errs.ClassTransientPeer, fmt.Errorf("the peer takes no connections: %w", err)
+	case errors.As(err, &reset):
+		e.Class, e.Err = errs.ClassTransientPeer, fmt.Errorf("connection lost: the peer was restarted: %w", err)
+	default:
+		e.Err = fmt.Errorf("connection lost: %w", err)
+	}
+	return e
+}

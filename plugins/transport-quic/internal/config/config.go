@@ -1,0 +1,114 @@
+// Package config holds the settings of the QUIC transport.
+package config
+
+import (
+	"time"
+
+	"github.com/mooncake-go/mooncake/sdk/plugin"
+)
+
+// Config holds the settings of the QUIC transport. Sizes are bytes.
+type Config struct {
+	// CA, Cert and Key are PEM files: the authorities that peers must be signed by, the
+	// certificate of this node with what leads to its authority, and its private key.
+	CA   string `json:"ca"`
+	Cert string `json:"cert"`
+	Key  string `json:"key"`
+	// PeerNames lists names and addresses, one of which a peer's certificate must be for.
+	// Empty: any certificate of the authority; the dialling side asks for one that is for
+	// the address it dialled.
+	PeerNames []string `json:"peer_names"`
+	// InsecureDev makes a certificate at start and asks no peer who it is.
+	InsecureDev bool `json:"insecure_dev"`
+	// ExpiryWarning is how long before the end of the certificate warnings begin.
+	ExpiryWarning plugin.Duration `json:"expiry_warning"`
+	// ReloadEvery is how often the three files are looked at.
+	ReloadEvery plugin.Duration `json:"reload_every"`
+	// Host is the address to listen on; empty listens on all, IPv4 and IPv6.
+	Host string `json:"host"`
+	// Port is the first UDP port to try, 0 for any free one; PortMax the last, 0 for Port alone.
+	Port    int `json:"port"`
+	PortMax int `json:"port_max"`
+	// Advertise lists the hosts, or host:port pairs, that peers dial, in order. Empty
+	// means Host, or the addresses of this machine where Host is empty.
+	Advertise []string `json:"advertise"`
+	// ConnectionsPerPeer bounds the connections of each path, each with a congestion window
+	// of its own. They are made as they are needed.
+	ConnectionsPerPeer int `json:"connections_per_peer"`
+	// ConnectionsLossy is what takes the place of ConnectionsPerPeer, where it is more, while more
+	// than 0.2 % of the packets are lost on the way.
+	ConnectionsLossy int `json:"connections_lossy"`
+	// StreamsPerConnection bounds the chunks in flight on one connection, on both sides.
+	StreamsPerConnection int `json:"streams_per_connection"`
+	// MaxConnections bounds the accepted connections, MaxConnectionsPerPeer those of one
+	// address with one certificate.
+	MaxConnections        int `json:"max_connections"`
+	MaxConnectionsPerPeer int `json:"max_connections_per_peer"`
+	// SliceBytes is the size of the chunks in which an operation is moved.
+	SliceBytes int `json:"slice_bytes"`
+	// MaxInflightBytes and MaxInflightOps are how much a path accepts before Submit
+	// returns a short count. An operation larger than MaxInflightBytes is accepted alone.
+	MaxInflightBytes int64 `json:"max_inflight_bytes"`
+	MaxInflightOps   int   `json:"max_inflight_ops"`
+	// OpTimeout bounds an operation without a deadline of its own, and how long this side
+	// works on one request of a peer.
+	OpTimeout plugin.Duration `json:"op_timeout"`
+	// DialTimeout bounds one attempt to connect; the addresses of the peer share it. It is
+	// also how long operations wait for a peer that cannot be reached.
+	DialTimeout plugin.Duration `json:"dial_timeout"`
+	// StallTimeout closes a connection whose peer sends nothing for so long, and ends a
+	// request of a peer that makes no progress. A third of it is the keep-alive.
+	StallTimeout plugin.Duration `json:"stall_timeout"`
+	// IdleTimeout closes a connection that has had no work for so long.
+	IdleTimeout plugin.Duration `json:"idle_timeout"`
+	// StreamWindow and ConnectionWindow are how much a peer may send before it is taken.
+	StreamWindow     int `json:"stream_window"`
+	ConnectionWindow int `json:"connection_window"`
+	// SocketBuffer is the size of the send and receive buffers of each UDP socket.
+	SocketBuffer int `json:"socket_buffer"`
+	// PacketSize is the first size of a datagram's payload, 0 for quic-go's own.
+	PacketSize int `json:"packet_size"`
+}
+
+// Default returns the defaults, which have no certificates: a transport made from
+// them does not start.
+func Default() *Config {
+	return &Config{
+		ExpiryWarning:         plugin.Duration(7 * 24 * time.Hour),
+		ReloadEvery:           plugin.Duration(10 * time.Second),
+		ConnectionsPerPeer:    8,
+		ConnectionsLossy:      32,
+		StreamsPerConnection:  32,
+		MaxConnections:        4096,
+		MaxConnectionsPerPeer: 256,
+		SliceBytes:            128 << 10,
+		MaxInflightBytes:      128 << 20,
+		MaxInflightOps:        4096,
+		OpTimeout:             plugin.Duration(30 * time.Second),
+		DialTimeout:           plugin.Duration(5 * time.Second),
+		StallTimeout:          plugin.Duration(10 * time.Second),
+		IdleTimeout:           plugin.Duration(5 * time.Minute),
+		StreamWindow:          8 << 20,
+		ConnectionWindow:      64 << 20,
+		SocketBuffer:          8 << 20,
+	}
+}
+
+// Settings is a Config with its durations in the form that the rest of the package uses.
+type Settings struct {
+	Config
+	OpTimeout, DialTimeout, StallTimeout, IdleTimeout, ExpiryWarning, ReloadEvery time.Duration
+}
+
+// Of returns the settings of a configuration.
+func Of(c Config) Settings {
+	return Settings{
+		Config:        c,
+		OpTimeout:     time.Duration(c.OpTimeout),
+		DialTimeout:   time.Duration(c.DialTimeout),
+		StallTimeout:  time.Duration(c.StallTimeout),
+		IdleTimeout:   time.Duration(c.IdleTimeout),
+		ExpiryWarning: time.Duration(c.ExpiryWarning),
+		ReloadEvery:   time.Duration(c.ReloadEvery),
+	}
+}

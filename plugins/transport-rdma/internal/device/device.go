@@ -1,0 +1,263 @@
+// Package device opens the RDMA devices of a machine and follows their state. A device has
+// completion queues, which goroutines and reapers poll, and queue pairs, whose results and events
+// it hands to their owners.
+package device
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/mooncake-go/mooncake/plugins/transport-rdma/internal/blob"
+	"github.com/mooncake-go/mooncake/plugins/transport-rdma/internal/config"
+	"github.com/mooncake-go/mooncake/plugins/transport-rdma/internal/gid"
+	"github.com/mooncake-go/mooncake/plugins/transport-rdma/internal/verbs"
+)
+
+// Env is what the devices of a transport share.
+type Env struct {
+	Config *config.Settings
+	Log    *slog.Logger
+	// Context ends when the transport stops.
+	Context context.Context
+	// Work counts the goroutines of the devices.
+	Work sync.WaitGroup
+	// Sleepers is how many reapers sleep while operations are in flight.
+	Sleepers atomic.Int64
+	// Events counts asynchronous events.
+	Events atomic.Uint64
+}
+
+// Owner has the connections of a device.
+type Owner interface {
+	// Changed ends the connections with cause, since the device went down or has another address.
+	Changed(cause error)
+}
+
+// Device is one RDMA device. One that could not be opened only keeps its place.
+type Device struct {
+	env   *Env
+	owner Owner
+	// Index is the number of the device in keys.
+	Index int
+	Name  string
+	NUMA  int // -1 for unknown
+	// ctx and PD are nil for a device that is not open.
+	ctx  *verbs.Context
+	PD   *verbs.PD
+	Attr verbs.DeviceAttr
+
+	Up   atomic.Bool // work can be given to it
+	Lost atomic.Bool // it does not come back before the next start
+
+	build  sync.Mutex // held while objects of the device are made
+	asking sync.Mutex // held by Query, so that the latest answer counts
+	tags   tagTable
+
+	mu     sync.Mutex
+	port   verbs.PortAttr
+	addr   gid.Entry
+	why    error // why it is not up
+	queues []*Queue
+	// undestroyed are queue pairs that could not be destroyed. They keep their tags until Close.
+	undestroyed []*Pair
+}
+
+// New returns a device that is not open yet.
+func New(env *Env, owner Owner, index int, info verbs.DeviceInfo) *Device {
+	return &Device{env: env, owner: owner, Index: index, Name: info.Name, NUMA: numaOf(info.SysfsPath)}
+}
+
+// numaOf reads the NUMA node of a device, -1 for unknown.
+func numaOf(sysfs string) int {
+	text, err := os.ReadFile(filepath.Join(sysfs, "device", "numa_node"))
+	if err != nil {
+		return -1
+	}
+	v, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil || v < 0 || v > 1<<14 {
+		return -1
+	}
+	return v
+}
+
+// Open opens the device, makes what all connections share, and reads its state. A device that
+// cannot be opened frees what it made, keeps its place and is lost; the error says what to do.
+func (d *Device) Open(lib *verbs.Lib, info verbs.DeviceInfo) error {
+	err := d.open(lib, info)
+	if err != nil {
+		err = ExplainOpen(err)
+		d.why = err
+		d.Lost.Store(true)
+		return err
+	}
+	d.Query()
+	return nil
+}
+
+func (d *Device) open(lib *verbs.Lib, info verbs.DeviceInfo) (err error) {
+	if info.IWARP {
+		return fmt.Errorf("%s speaks iWARP, which this transport does not", d.Name)
+	}
+	if d.ctx, err = lib.OpenDevice(info.Name); err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			d.Close()
+			d.ctx, d.PD = nil, nil
+		}
+	}()
+	d.Attr = d.ctx.Attr()
+	if d.PD, err = d.ctx.AllocPD(); err != nil {
+		return err
+	}
+	for range d.env.Config.CQPerDevice {
+		if _, err := d.newQueue(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Opened reports whether Open succeeded.
+func (d *Device) Opened() bool { return d.ctx != nil }
+
+// Close frees what Open made. It may be called on a device that is not open.
+func (d *Device) Close() {
+	d.mu.Lock()
+	undestroyed := d.undestroyed
+	d.undestroyed = nil
+	d.mu.Unlock()
+	d.Destroy(undestroyed)
+	note := func(what string, err error) {
+		if err != nil {
+			d.env.Log.Error("not freed", "device", d.Name, "what", what, "error", err)
+		}
+	}
+	for _, q := range d.Queues() {
+		note("completion queue", q.cq.Close())
+	}
+	if d.PD != nil {
+		note("protection domain", d.PD.Close())
+	}
+	if d.ctx != nil {
+		note("device", d.ctx.Close())
+	}
+}
+
+// Describe returns the device as peers see it.
+func (d *Device) Describe() blob.Device {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return blob.Device{
+		Name: d.Name, GID: d.addr.GID, LID: uint32(d.port.LID), MTU: uint16(d.mtu()), NUMA: int16(d.NUMA),
+		Speed: d.port.Speed, Usable: d.ctx != nil && !d.Lost.Load(), Up: d.Up.Load(),
+	}
+}
+
+// Address is the present address of a device.
+type Address struct {
+	GID        gid.GID
+	Text       string // of GID
+	Index, MTU int
+	LID        uint32
+}
+
+// Address returns the present address.
+func (d *Device) Address() Address {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return Address{GID: d.addr.GID, Text: d.addr.GID.String(), Index: d.addr.Index, MTU: d.mtu(), LID: uint32(d.port.LID)}
+}
+
+// mtu is the largest packet that this side can use. d.mu is held.
+func (d *Device) mtu() int { return min(d.env.Config.MTU, d.port.ActiveMTU) }
+
+// Slice is the size of work requests.
+func (d *Device) Slice() uint64 {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	size := uint64(d.env.Config.SliceBytes)
+	if most := uint64(d.port.MaxMessage); most > 0 {
+		size = min(size, most)
+	}
+	return size
+}
+
+// Limit bounds the connections that this side made, and those that it accepted.
+func (d *Device) Limit() int {
+	cfg := d.env.Config
+	if d.Attr.MaxQP <= 0 {
+		return cfg.MaxEndpoints
+	}
+	return max(1, min(cfg.MaxEndpoints, d.Attr.MaxQP/cfg.QPPerEndpoint))
+}
+
+// Speed is the nominal speed in bits per second.
+func (d *Device) Speed() uint64 {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.port.Speed
+}
+
+// ReadsIn and ReadsOut are how many Reads of a peer, and to a peer, the device can have in
+// flight on a queue pair.
+func (d *Device) ReadsIn() int { return clampReads(d.env.Config.MaxReads, d.Attr.MaxReadsIn) }
+
+// ReadsOut is described at ReadsIn.
+func (d *Device) ReadsOut() int { return clampReads(d.env.Config.MaxReads, d.Attr.MaxReadsOut) }
+
+func clampReads(want, limit int) int {
+	if limit > 0 {
+		want = min(want, limit)
+	}
+	return max(1, min(want, 255))
+}
+
+// Why says why the device is not up, nil where it is.
+func (d *Device) Why() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.why
+}
+
+// Unusable says why no work can be given to the device.
+func (d *Device) Unusable() error {
+	if why := d.Why(); why != nil {
+		return why
+	}
+	return errors.New(d.Name + " is being closed")
+}
+
+// Stats tell how one device is.
+type Stats struct {
+	Name, GID string
+	GIDIndex  int
+	MTU       int
+	NUMA      int
+	Speed     uint64 // bits per second
+	Up        bool
+	// Why says why it is not up.
+	Why string
+}
+
+// Stats returns the present state.
+func (d *Device) Stats() Stats {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	out := Stats{
+		Name: d.Name, GID: d.addr.GID.String(), GIDIndex: d.addr.Index, MTU: d.mtu(), NUMA: d.NUMA, Speed: d.port.Speed, Up: d.Up.Load(),
+	}
+	if d.why != nil {
+		out.Why = d.why.Error()
+	}
+	return out
+}

@@ -1,0 +1,161 @@
+// Package memory registers memory with the devices of a transport, and finds the registration of
+// an address.
+package memory
+
+import (
+	"slices"
+	"sync"
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/mooncake-go/mooncake/plugins/transport-rdma/internal/verbs"
+	"github.com/mooncake-go/mooncake/sdk/errs"
+	"github.com/mooncake-go/mooncake/sdk/transport"
+)
+
+// Region is registered memory.
+type Region struct {
+	ID       transport.RegionID
+	Start    uint64 // address
+	Location string
+	Access   transport.Access
+	GPU      bool // the processor cannot read it
+	// MRs holds for each device the registrations of the chunks; nil for a device that is not open.
+	// Constant once the region is in use.
+	MRs [][]*verbs.MR
+	// Gone is set when the region is being withdrawn.
+	Gone  atomic.Bool
+	mem   []byte
+	chunk uint64
+	ready atomic.Bool // the region is in use
+
+	mu   sync.Mutex
+	exit *withdrawal // the latest; nil before the first, and after a failed one was reported
+}
+
+// withdrawal is one attempt to end a region. All callers that wait for it get its result.
+type withdrawal struct {
+	done chan struct{} // closed when err is set
+	err  error
+}
+
+func (r *Region) end() uint64 { return r.Start + uint64(len(r.mem)) }
+
+// Lookup returns the local key of the registration that addr is in, and how many bytes the
+// registration has from there.
+func (r *Region) Lookup(addr uint64, device int) (lkey uint32, left uint64) {
+	i := (addr - r.Start) / r.chunk
+	mr := r.MRs[device][i]
+	return mr.LKey(), mr.Addr() + mr.Len() - addr
+}
+
+// table holds the registered regions. Safe for concurrent use.
+type table struct {
+	mu       sync.Mutex
+	byID     map[transport.RegionID]*Region
+	reserved []*Region // by start, never overlapping; also those not in use yet
+	// active is what operations look into, by start. It is replaced, never changed.
+	active atomic.Pointer[[]*Region]
+}
+
+// reserve gives a region its place, before it is registered.
+func (t *table) reserve(in *transport.Region) (*Region, error) {
+	const op = "transport/rdma: register"
+	switch {
+	case in.ID == 0:
+		return nil, errs.New(errs.InvalidParams, op, "region ID is 0, which means no region")
+	case len(in.Mem) == 0:
+		return nil, errs.New(errs.InvalidParams, op, "region %d is empty", in.ID)
+	case in.Access&^transport.AccessRemote != 0:
+		return nil, errs.New(errs.InvalidParams, op, "region %d asks for unknown access %#x", in.ID, in.Access)
+	}
+	r := &Region{ID: in.ID, mem: in.Mem, Start: AddressOf(in.Mem), Location: in.Location, Access: in.Access, GPU: OnGPU(in.Location)}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.byID[in.ID] != nil {
+		return nil, errs.New(errs.InvalidParams, op, "region ID %d is in use", in.ID)
+	}
+	i := search(t.reserved, r.Start)
+	if i < len(t.reserved) && t.reserved[i].Start < r.end() {
+		return nil, errs.New(errs.InvalidParams, op, "region %d (%d bytes) overlaps region %d", in.ID, len(in.Mem), t.reserved[i].ID)
+	}
+	if t.byID == nil {
+		t.byID = map[transport.RegionID]*Region{}
+	}
+	t.byID[in.ID] = r
+	t.reserved = slices.Insert(t.reserved, i, r)
+	return r, nil
+}
+
+// search returns the index of the first region that ends after addr.
+func search(rs []*Region, addr uint64) int {
+	i, _ := slices.BinarySearchFunc(rs, addr, func(r *Region, at uint64) int {
+		if r.end() <= at {
+			return -1
+		}
+		return 1
+	})
+	return i
+}
+
+// activate lets operations use a region.
+func (t *table) activate(r *Region) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	rs := slices.Clone(t.list())
+	rs = slices.Insert(rs, search(rs, r.Start), r)
+	t.active.Store(&rs)
+	r.ready.Store(true)
+}
+
+// deactivate is the reverse of activate.
+func (t *table) deactivate(r *Region) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	rs := slices.DeleteFunc(slices.Clone(t.list()), func(x *Region) bool { return x == r })
+	t.active.Store(&rs)
+}
+
+// forget gives the place of a region free.
+func (t *table) forget(r *Region) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.byID[r.ID] == r {
+		delete(t.byID, r.ID)
+	}
+	t.reserved = slices.DeleteFunc(t.reserved, func(x *Region) bool { return x == r })
+}
+
+func (t *table) get(id transport.RegionID) *Region {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.byID[id]
+}
+
+// list returns the regions in use, by start.
+func (t *table) list() []*Region {
+	if p := t.active.Load(); p != nil {
+		return *p
+	}
+	return nil
+}
+
+// all returns every region, also those that could not be withdrawn.
+func (t *table) all() []*Region {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return slices.Clone(t.reserved)
+}
+
+// find returns the region that holds all of [addr, addr+size), nil for none.
+func (t *table) find(addr, size uint64) *Region {
+	rs := t.list()
+	i := search(rs, addr)
+	if i == len(rs) || addr < rs[i].Start || size > rs[i].end()-addr {
+		return nil
+	}
+	return rs[i]
+}
+
+// AddressOf returns the address of the first byte.
+func AddressOf(b []byte) uint64 { return uint64(uintptr(unsafe.Pointer(unsafe.SliceData(b)))) }

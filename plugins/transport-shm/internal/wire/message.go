@@ -1,0 +1,100 @@
+// Package wire is how two processes talk over the socket of the shared-memory transport: endpoints,
+// keys, messages with descriptors, and the reasons of refusals.
+package wire
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"github.com/mooncake-go/mooncake/sdk/transport"
+)
+
+// MessageSize is the length of every message, in bytes. Little-endian; fields that a type does not
+// use are zero:
+//
+//	 0  mark "MSHM", version, type, reason, access
+//	 8  handle
+//	16  number: incarnation (hello, welcome), region (attach), offset (attached)
+//	24  length of the region
+//	32  token: secret of the start (hello), token of the region (attach)
+//	48  zeros
+const MessageSize = 64
+
+const (
+	messageMark = "MSHM"
+	wireVersion = 1
+)
+
+// MessageType says what a message means. Requests come from the side that dialled.
+type MessageType uint8
+
+const (
+	// MsgHello is the first message, with the incarnation that is expected and its secret.
+	MsgHello MessageType = iota + 1
+	// MsgWelcome answers it, with the incarnation.
+	MsgWelcome
+	// MsgAttach asks for a region. The asker picks the handle; one handle for one region.
+	MsgAttach
+	// MsgAttached answers with where the region lies in the memory of the descriptor that
+	// comes with it.
+	MsgAttached
+	// MsgDenied answers with a reason.
+	MsgDenied
+	// MsgRevoke takes a region back: unmap it, then send MsgDetached.
+	MsgRevoke
+	// MsgDetached says that a region is unmapped.
+	MsgDetached
+	// MsgGoAway ends the connection, with a reason: unmap everything, then close.
+	MsgGoAway
+	numMessages
+)
+
+// Message is one message, decoded.
+type Message struct {
+	Type   MessageType
+	Reason Reason
+	Access transport.Access
+	Handle uint64
+	Number uint64
+	Length uint64
+	Token  Token
+}
+
+// Put encodes the message.
+func (m *Message) Put(b *[MessageSize]byte) {
+	clear(b[:])
+	copy(b[:], messageMark)
+	b[4], b[5], b[6], b[7] = wireVersion, byte(m.Type), byte(m.Reason), byte(m.Access)
+	binary.LittleEndian.PutUint64(b[8:], m.Handle)
+	binary.LittleEndian.PutUint64(b[16:], m.Number)
+	binary.LittleEndian.PutUint64(b[24:], m.Length)
+	copy(b[32:], m.Token[:])
+}
+
+// ErrVersion says that a message is of another version of the protocol.
+type ErrVersion byte
+
+// Error implements error.
+func (v ErrVersion) Error() string {
+	return fmt.Sprintf("the peer speaks version %d of the protocol, this process %d", byte(v), wireVersion)
+}
+
+// DecodeMessage reads a message.
+func DecodeMessage(b []byte) (Message, error) {
+	var m Message
+	if len(b) != MessageSize || string(b[:4]) != messageMark {
+		return m, fmt.Errorf("%d bytes that are no message", len(b))
+	}
+	if b[4] != wireVersion {
+		return m, ErrVersion(b[4])
+	}
+	m.Type, m.Reason, m.Access = MessageType(b[5]), Reason(b[6]), transport.Access(b[7])
+	if m.Type == 0 || m.Type >= numMessages || m.Access&^transport.AccessRemote != 0 || [16]byte(b[48:]) != [16]byte{} {
+		return Message{}, fmt.Errorf("a message of type %d that makes no sense", m.Type)
+	}
+	m.Handle = binary.LittleEndian.Uint64(b[8:])
+	m.Number = binary.LittleEndian.Uint64(b[16:])
+	m.Length = binary.LittleEndian.Uint64(b[24:])
+	copy(m.Token[:], b[32:])
+	return m, nil
+}

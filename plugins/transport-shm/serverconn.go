@@ -1,0 +1,153 @@
+package shm
+
+import (
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/mooncake-go/mooncake/plugins/transport-shm/internal/wire"
+)
+
+// drainPause is how long a connection that is refused rests between messages that it discards.
+const drainPause = time.Millisecond
+
+// connection is one accepted connection. Its goroutine reads; others send.
+type serverConn struct {
+	n       *node
+	conn    wire.Conn
+	foreign bool
+
+	// send is held for one message, and from a grant until it is sent, so that a revoke comes
+	// after it.
+	send   sync.Mutex
+	grants map[uint64]*region // by handle; the reader's alone
+}
+
+// serve works until the peer is gone. What it was given stays given until then.
+func (s *serverConn) serve() {
+	defer s.n.leave(s)
+	if why := s.greet(); why != wire.ReasonNone {
+		s.n.stats.refuse(why)
+		s.tell(wire.Message{Type: wire.MsgGoAway, Reason: why})
+		return
+	}
+	s.n.stats.accepted.Add(1)
+	for {
+		m, fd, err := s.conn.Receive()
+		wire.CloseFD(fd)
+		var bad wire.ErrMessage
+		switch {
+		case err == nil && s.handle(&m):
+		case err == nil, errors.As(err, &bad):
+			s.n.stats.refuse(wire.ReasonProtocol)
+			s.tell(wire.Message{Type: wire.MsgGoAway, Reason: wire.ReasonProtocol})
+			_ = s.conn.CloseWrite() // The peer sees the end, and we can still see its.
+			s.drain()
+			return
+		default:
+			s.over(err)
+			return
+		}
+	}
+}
+
+// greet takes the hello.
+func (s *serverConn) greet() wire.Reason {
+	_ = s.conn.SetReadDeadline(time.Now().Add(time.Duration(s.n.cfg.HandshakeTimeout))) // It fails on a closed connection only.
+	m, fd, err := s.conn.Receive()
+	wire.CloseFD(fd)
+	var version wire.ErrVersion
+	switch {
+	case errors.As(err, &version):
+		return wire.ReasonVersion
+	case err != nil || m.Type != wire.MsgHello:
+		return wire.ReasonProtocol
+	case m.Number != s.n.self.Incarnation || m.Token != s.n.self.Secret:
+		return wire.ReasonStale
+	}
+	_ = s.conn.SetReadDeadline(time.Time{})
+	if !s.n.greeted(s) {
+		return wire.ReasonStopping
+	}
+	s.tell(wire.Message{Type: wire.MsgWelcome, Number: m.Number})
+	return wire.ReasonNone
+}
+
+// tell sends a message; where that is not possible the reader sees the end soon.
+func (s *serverConn) tell(m wire.Message) {
+	s.send.Lock()
+	defer s.send.Unlock()
+	_ = s.conn.Send(m, -1) // See above.
+}
+
+// handle does what a message asks. False: it makes no sense.
+func (s *serverConn) handle(m *wire.Message) bool {
+	switch m.Type {
+	case wire.MsgAttach:
+		return s.attach(m)
+	case wire.MsgDetached:
+		r := s.grants[m.Handle]
+		if r == nil {
+			return false
+		}
+		delete(s.grants, m.Handle)
+		r.ungrant(s)
+		return true
+	default:
+		return false
+	}
+}
+
+// attach gives the peer a region.
+func (s *serverConn) attach(m *wire.Message) bool {
+	if s.grants[m.Handle] != nil {
+		return false
+	}
+	r, why := s.n.regions.find(m)
+	s.send.Lock()
+	defer s.send.Unlock()
+	fd := -1
+	if why == wire.ReasonNone {
+		if why = r.grant(s, m.Handle); why == wire.ReasonProtocol {
+			return false
+		}
+	}
+	if why == wire.ReasonNone {
+		if fd, why = r.share(s.foreign); why != wire.ReasonNone {
+			r.ungrant(s)
+		}
+	}
+	if why != wire.ReasonNone {
+		s.n.stats.refuse(why)
+		return s.conn.Send(wire.Message{Type: wire.MsgDenied, Reason: why, Handle: m.Handle}, -1) == nil
+	}
+	defer wire.CloseFD(fd)
+	s.grants[m.Handle] = r
+	s.n.stats.granted.Add(1)
+	return s.conn.Send(wire.Message{Type: wire.MsgAttached, Handle: m.Handle, Number: r.object.offset, Length: uint64(len(r.mem)), Access: r.access}, fd) == nil
+}
+
+// drain waits for the end of a peer that is not listened to any more.
+func (s *serverConn) drain() {
+	for {
+		_, fd, err := s.conn.Receive()
+		wire.CloseFD(fd)
+		var bad wire.ErrMessage
+		if err != nil && !errors.As(err, &bad) {
+			s.over(err)
+			return
+		}
+		time.Sleep(drainPause)
+	}
+}
+
+// over takes back what the peer had, if the end of the connection proves that it does not
+// touch it any more.
+func (s *serverConn) over(err error) {
+	if !wire.Ended(err) {
+		return // Stop closed our end, and says so.
+	}
+	for _, r := range s.grants {
+		r.ungrant(s)
+	}
+}
