@@ -112,14 +112,14 @@ func (l *clientConn) exchange(st *quicgo.Stream, ch *chunk) (outcome, error) {
 		payload = payload[n:]
 	}
 	if err == nil {
-		// Fails where the stream was stopped since: by the peer, who says why below, or by this side.
+		// Fails where the stream was stopped since: by the peer, which says why below, or by this side.
 		_ = st.Close()
 	}
 	var refused *quicgo.StreamError
 	if err != nil && (!errors.As(err, &refused) || !refused.Remote) {
 		return left(err), l.p.lost(err)
 	}
-	// Who refuses a Write stops it and still says why.
+	// A peer that refuses a Write stops it and still says why.
 	var back [wire.AnswerSize]byte
 	if _, readErr := io.ReadFull(st, back[:]); readErr != nil {
 		if err == nil || !errors.As(readErr, &refused) {
