@@ -38,7 +38,8 @@ func (l *clientConn) move(ch *chunk) {
 	l.used, l.proven = now, l.proven || ends == answered
 	if ends == answered {
 		l.loss = max(ch.loss, lossOf(l.quic))
-		p.retry.since, p.retry.last, p.retry.down, p.retry.pause = time.Time{}, nil, nil, 0
+		p.retry.Connected()
+		p.retry.Answered()
 	}
 	if errors.Is(err, errStale) {
 		p.stale(err)
