@@ -5,10 +5,10 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/x/busypoll"
 )
 
-// fromC is called before the first wait: threads of C wait in this process.
+// fromC prepares the process for threads of C that wait in it. It runs before the first wait.
 func fromC() { busypoll.KeepProcessor() }
 
-// total is how many bytes there are in pieces.
+// total returns the sum of sizes.
 func total(sizes []uint64) (n uint64) {
 	for _, s := range sizes {
 		n += s
@@ -16,13 +16,14 @@ func total(sizes []uint64) (n uint64) {
 	return n
 }
 
-// inPlace is how many bytes are moved by the goroutine that C called.
+// inPlace is the most bytes that the goroutine that C called moves itself.
 const inPlace = 4 << 20
 
-// call runs what moves objects to its end. The goroutine that C called is bound to C's thread:
-// each time it sleeps, for a peer or another goroutine, two threads have to change places. What
-// moves few bytes hardly sleeps, since waits for an answer poll. More is done on a goroutine of
-// its own, so that the thread sleeps once; work gets the store for which errors are the caller's.
+// call runs work, which moves objects, and returns when it ends. The goroutine that C called is
+// bound to C's thread: each time it sleeps, for a peer or another goroutine, the scheduler switches
+// between two threads. A call that moves few bytes hardly sleeps, since it polls for answers. A
+// larger one runs on a goroutine of its own, so that C's thread sleeps once. work gets a store that
+// records errors for the calling thread.
 func call(t *store.Store, bytes uint64, work func(t *store.Store)) {
 	if bytes <= inPlace {
 		work(t)

@@ -14,14 +14,10 @@ import (
 	"github.com/mooncake-go/mooncake/core/model"
 )
 
-// wrong is the status of an argument that cannot be.
+// wrong is the status for an invalid argument.
 const wrong = -1
 
-func useC(s C.mooncake_store_t) storeUse {
-	return begin[*store.Store](int64(s))
-}
-
-// or is a text of C, or another where there is none.
+// or returns a text of C, or instead for NULL.
 func or(p *C.mck_const_char, instead string) string {
 	if p == nil {
 		return instead
@@ -29,7 +25,7 @@ func or(p *C.mck_const_char, instead string) string {
 	return C.GoString(p)
 }
 
-// placing is how C wants objects placed.
+// placing returns the placement that C asks for.
 func placing(c *C.mck_const_config) *store.Replicate {
 	r := &store.Replicate{ReplicaNum: 1}
 	if c == nil {
@@ -49,7 +45,7 @@ func placing(c *C.mck_const_config) *store.Replicate {
 	return r
 }
 
-// keysOf copies keys, false where one is missing, and for more than any list has.
+// keysOf copies keys. It returns false if a key is missing or n is too large.
 func keysOf(keys *C.mck_const_text, n C.size_t) ([]string, bool) {
 	if keys == nil || n > maxBatch {
 		return nil, false
@@ -64,9 +60,9 @@ func keysOf(keys *C.mck_const_text, n C.size_t) ([]string, bool) {
 	return out, true
 }
 
-// single is one object in one piece.
-func single(at unsafe.Pointer, n C.size_t) store.Pieces {
-	return store.Pieces{Ptrs: []uint64{uint64(uintptr(at))}, Sizes: []uint64{uint64(n)}}
+// single returns the memory of one object in one fragment.
+func single(at unsafe.Pointer, n C.size_t) store.Fragments {
+	return store.Fragments{Ptrs: []uint64{uint64(uintptr(at))}, Sizes: []uint64{uint64(n)}}
 }
 
 //export mooncake_store_create
@@ -95,56 +91,36 @@ func mooncake_store_init_all(s C.mooncake_store_t, protocol, device *C.mck_const
 }
 
 func setup(s C.mooncake_store_t, given map[string]string) C.int {
-	u := useC(s)
-	defer u.Done()
-	if !u.OK {
-		return wrong
-	}
-	return C.int(u.Value.Setup(context.Background(), given, true, nil))
+	return withStore(s, wrong, func(t *store.Store) C.int { return C.int(t.Setup(context.Background(), given, true, nil)) })
 }
 
 //export mooncake_store_health_check
 func mooncake_store_health_check(s C.mooncake_store_t) C.int {
-	u := useC(s)
-	defer u.Done()
-	if !u.OK {
-		return 1
-	}
-	return C.int(u.Value.Health())
+	return withStore(s, 1, func(t *store.Store) C.int { return C.int(t.Health()) })
 }
 
 //export mooncake_store_get_hostname
 func mooncake_store_get_hostname(s C.mooncake_store_t, out *C.char, size C.size_t) C.int {
-	u := useC(s)
-	defer u.Done()
-	if !u.OK || out == nil {
-		return wrong
-	}
-	name := u.Value.Hostname()
-	if name == "" || uint64(len(name)) >= uint64(size) {
-		return wrong
-	}
-	to := view[byte](out, size)
-	to[copy(to, name)] = 0
-	return 0
+	return withStore(s, wrong, func(t *store.Store) C.int {
+		if out == nil {
+			return wrong
+		}
+		name := t.Hostname()
+		if name == "" || uint64(len(name)) >= uint64(size) {
+			return wrong
+		}
+		to := view[byte](out, size)
+		to[copy(to, name)] = 0
+		return 0
+	})
 }
 
 //export mooncake_store_register_buffer
 func mooncake_store_register_buffer(s C.mooncake_store_t, at unsafe.Pointer, size C.size_t) C.int {
-	u := useC(s)
-	defer u.Done()
-	if !u.OK {
-		return wrong
-	}
-	return C.int(u.Value.Register(uint64(uintptr(at)), uint64(size)))
+	return withStore(s, wrong, func(t *store.Store) C.int { return C.int(t.Register(uint64(uintptr(at)), uint64(size))) })
 }
 
 //export mooncake_store_unregister_buffer
 func mooncake_store_unregister_buffer(s C.mooncake_store_t, at unsafe.Pointer) C.int {
-	u := useC(s)
-	defer u.Done()
-	if !u.OK {
-		return wrong
-	}
-	return C.int(u.Value.Unregister(uint64(uintptr(at))))
+	return withStore(s, wrong, func(t *store.Store) C.int { return C.int(t.Unregister(uint64(uintptr(at)))) })
 }

@@ -14,18 +14,24 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
-// classicUse finds the engine of the C ABI behind a pointer.
-func classicUse(e C.transfer_engine_t) handles.Use[*upstream.Engine] {
-	return handles.Begin[*upstream.Engine](&objects, int64(C.te_number(e)))
+// withClassic calls do with the engine of the C ABI behind a pointer, and returns missing if there
+// is none.
+func withClassic[R any](e C.transfer_engine_t, missing R, do func(*upstream.Engine) R) R {
+	u := handles.Begin[*upstream.Engine](&objects, int64(C.te_number(e)))
+	defer u.Done()
+	if !u.OK {
+		return missing
+	}
+	return do(u.Value)
 }
 
-// invalid is what a call answers that has no engine.
+// invalid is the result of a call without an engine.
 const invalid = -upstream.InvalidArgument
 
-// cString copies a text of C; NULL is empty.
+// cString copies a text of C. NULL is the empty text.
 func cString(p *C.te_const_char) string { return C.GoString((*C.char)(unsafe.Pointer(p))) }
 
-// result is the number of an error of a call that is not about transfers.
+// result logs an error and returns its number, for calls that are not about transfers.
 func result(e *upstream.Engine, call string, err error) C.int {
 	if err != nil {
 		e.Log(call, err)
@@ -53,29 +59,24 @@ func destroyTransferEngine(engine C.transfer_engine_t) {
 
 //export discoverTopology
 func discoverTopology(engine C.transfer_engine_t) C.int {
-	u := classicUse(engine)
-	defer u.Done()
-	if !u.OK {
-		return invalid
-	}
-	return result(u.Value, "discoverTopology", u.Value.Discover())
+	return withClassic(engine, invalid, func(e *upstream.Engine) C.int { return result(e, "discoverTopology", e.Discover()) })
 }
 
 //export getLocalIpAndPort
 func getLocalIpAndPort(engine C.transfer_engine_t, buf *C.char, size C.size_t) C.int {
-	u := classicUse(engine)
-	defer u.Done()
-	if !u.OK || buf == nil || size == 0 {
-		return invalid
-	}
-	name, err := u.Value.Name()
-	if err == nil {
-		copyOut(buf, size, name)
-	}
-	return result(u.Value, "getLocalIpAndPort", err)
+	return withClassic(engine, invalid, func(e *upstream.Engine) C.int {
+		if buf == nil || size == 0 {
+			return invalid
+		}
+		name, err := e.Name()
+		if err == nil {
+			copyOut(buf, size, name)
+		}
+		return result(e, "getLocalIpAndPort", err)
+	})
 }
 
-// copyOut writes text with a 0 behind it, cut off where there is no room.
+// copyOut writes text and a final 0, and truncates text to the size of the buffer.
 func copyOut(buf *C.char, size C.size_t, text string) {
 	out := unsafe.Slice((*byte)(unsafe.Pointer(buf)), int(size))
 	out[copy(out[:len(out)-1], text)] = 0
@@ -83,30 +84,22 @@ func copyOut(buf *C.char, size C.size_t, text string) {
 
 //export installTransport
 func installTransport(engine C.transfer_engine_t, proto *C.te_const_char, args *unsafe.Pointer) C.transport_t {
-	u := classicUse(engine)
-	defer u.Done()
-	if !u.OK {
-		return nil
-	}
-	matrix := ""
-	if args != nil && *args != nil {
-		matrix = C.GoString((*C.char)(*args))
-	}
-	if err := u.Value.Install(cString(proto), matrix); err != nil {
-		u.Value.Log("installTransport", err)
-		return nil
-	}
-	return C.transport_t(engine)
+	return withClassic(engine, nil, func(e *upstream.Engine) C.transport_t {
+		matrix := ""
+		if args != nil && *args != nil {
+			matrix = C.GoString((*C.char)(*args))
+		}
+		if err := e.Install(cString(proto), matrix); err != nil {
+			e.Log("installTransport", err)
+			return nil
+		}
+		return C.transport_t(engine)
+	})
 }
 
 //export uninstallTransport
 func uninstallTransport(engine C.transfer_engine_t, proto *C.te_const_char) C.int {
-	u := classicUse(engine)
-	defer u.Done()
-	if !u.OK {
-		return invalid
-	}
-	return result(u.Value, "uninstallTransport", u.Value.Uninstall(cString(proto)))
+	return withClassic(engine, invalid, func(e *upstream.Engine) C.int { return result(e, "uninstallTransport", e.Uninstall(cString(proto))) })
 }
 
 //export registerLocalMemory
@@ -124,7 +117,8 @@ func registerLocalMemoryBatch(engine C.transfer_engine_t, list *C.buffer_entry_t
 	return register(engine, entries, cString(location), true)
 }
 
-// elements is a list of C; false for NULL with a length, and for a length that no list has.
+// elements returns a list of C. It returns false for NULL with a length, and for a length above
+// maxBatch.
 func elements[T any](list *T, n C.size_t) ([]T, bool) {
 	if n > maxBatch || list == nil && n > 0 {
 		return nil, false
@@ -133,20 +127,17 @@ func elements[T any](list *T, n C.size_t) ([]T, bool) {
 }
 
 func register(engine C.transfer_engine_t, list []C.buffer_entry_t, location string, remote bool) C.int {
-	u := classicUse(engine)
-	defer u.Done()
-	if !u.OK {
-		return invalid
-	}
-	memory, addrs := make([][]byte, len(list)), make([]uint64, len(list))
-	for i, b := range list {
-		addrs[i] = uint64(uintptr(b.addr))
-		var ok bool
-		if memory[i], ok = store.At(addrs[i], uint64(b.length)); !ok {
-			return result(u.Value, "registerLocalMemory", errs.New(errs.InvalidParams, "memory", "there is none of %d bytes at %#x", uint64(b.length), addrs[i]))
+	return withClassic(engine, invalid, func(e *upstream.Engine) C.int {
+		memory, addrs := make([][]byte, len(list)), make([]uint64, len(list))
+		for i, b := range list {
+			addrs[i] = uint64(uintptr(b.addr))
+			var ok bool
+			if memory[i], ok = store.At(addrs[i], uint64(b.length)); !ok {
+				return result(e, "registerLocalMemory", errs.New(errs.InvalidParams, "memory", "there is none of %d bytes at %#x", uint64(b.length), addrs[i]))
+			}
 		}
-	}
-	return result(u.Value, "registerLocalMemory", u.Value.Register(memory, addrs, location, remote))
+		return result(e, "registerLocalMemory", e.Register(memory, addrs, location, remote))
+	})
 }
 
 //export unregisterLocalMemory
@@ -168,10 +159,5 @@ func unregisterLocalMemoryBatch(engine C.transfer_engine_t, list *unsafe.Pointer
 }
 
 func unregister(engine C.transfer_engine_t, addrs []uint64) C.int {
-	u := classicUse(engine)
-	defer u.Done()
-	if !u.OK {
-		return invalid
-	}
-	return result(u.Value, "unregisterLocalMemory", u.Value.Unregister(addrs))
+	return withClassic(engine, invalid, func(e *upstream.Engine) C.int { return result(e, "unregisterLocalMemory", e.Unregister(addrs)) })
 }

@@ -8,10 +8,11 @@ import "C"
 import (
 	"unsafe"
 
+	"github.com/mooncake-go/mooncake/core/bindings/engine"
 	"github.com/mooncake-go/mooncake/core/bindings/upstream"
 )
 
-// shutdown ends engines at a signal, for those that asked for it.
+// shutdown ends the engines that asked for it when a signal arrives.
 var shutdown upstream.Shutdown
 
 //export enableGracefulShutdown
@@ -27,15 +28,7 @@ func getNotifsFromEngine(engine C.transfer_engine_t, size *C.int) *C.notify_msg_
 		return nil
 	}
 	*size = 0
-	u := classicUse(engine)
-	defer u.Done()
-	if !u.OK {
-		return nil
-	}
-	list, err := u.Value.Notices()
-	if err != nil {
-		u.Value.Log("getNotifsFromEngine", err)
-	}
+	list := withClassic(engine, nil, takeNotices)
 	if len(list) == 0 {
 		return nil
 	}
@@ -49,6 +42,14 @@ func getNotifsFromEngine(engine C.transfer_engine_t, size *C.int) *C.notify_msg_
 	}
 	*size = C.int(len(list))
 	return first
+}
+
+func takeNotices(e *upstream.Engine) []engine.Notice {
+	list, err := e.Notices()
+	if err != nil {
+		e.Log("getNotifsFromEngine", err)
+	}
+	return list
 }
 
 //export freeNotifsMsgBuf
@@ -66,48 +67,45 @@ func freeNotifsMsgBuf(list *C.notify_msg_t, size C.int) C.int {
 
 //export genNotifyInEngine
 func genNotifyInEngine(engine C.transfer_engine_t, target C.uint64_t, notify C.notify_msg_t) C.int {
-	u := classicUse(engine)
-	defer u.Done()
-	if !u.OK {
-		return invalid
-	}
-	return result(u.Value, "genNotifyInEngine", u.Value.Notify(uint64(target), *notice(notify)))
+	return withClassic(engine, invalid, func(e *upstream.Engine) C.int {
+		return result(e, "genNotifyInEngine", e.Notify(uint64(target), *notice(notify)))
+	})
 }
 
 //export getNicLoadStats
 func getNicLoadStats(engine C.transfer_engine_t, stats *C.nic_load_stat_t, count *C.size_t) C.int {
-	u := classicUse(engine)
-	defer u.Done()
-	if !u.OK || stats == nil || count == nil {
-		return invalid
-	}
-	loads := u.Value.Loads()
-	out := unsafe.Slice(stats, int(min(*count, C.size_t(len(loads)))))
-	for i := range out {
-		copyOut(&out[i].device_name[0], C.size_t(len(out[i].device_name)), loads[i].Device)
-		out[i].inflight_bytes, out[i].ewma_bandwidth_bps = C.uint64_t(loads[i].Inflight), C.double(loads[i].Speed)
-	}
-	*count = C.size_t(len(loads))
-	return 0
+	return withClassic(engine, invalid, func(e *upstream.Engine) C.int {
+		if stats == nil || count == nil {
+			return invalid
+		}
+		loads := e.Loads()
+		out := unsafe.Slice(stats, int(min(*count, C.size_t(len(loads)))))
+		for i := range out {
+			copyOut(&out[i].device_name[0], C.size_t(len(out[i].device_name)), loads[i].Device)
+			out[i].inflight_bytes, out[i].ewma_bandwidth_bps = C.uint64_t(loads[i].Inflight), C.double(loads[i].Speed)
+		}
+		*count = C.size_t(len(loads))
+		return 0
+	})
 }
 
 //export showLinks
 func showLinks(engine C.transfer_engine_t, buf *C.char, size C.size_t, json C.int) C.int {
-	u := classicUse(engine)
-	defer u.Done()
-	if !u.OK || buf == nil || size == 0 {
-		return invalid
-	}
-	picture, err := u.Value.Links()
-	if err != nil {
-		return result(u.Value, "showLinks", err)
-	}
-	text := picture.Text()
-	if json != 0 {
-		if text, err = picture.JSON(); err != nil {
-			return result(u.Value, "showLinks", err)
+	return withClassic(engine, invalid, func(e *upstream.Engine) C.int {
+		if buf == nil || size == 0 {
+			return invalid
 		}
-	}
-	copyOut(buf, size, text)
-	return 0
+		picture, err := e.Links()
+		if err != nil {
+			return result(e, "showLinks", err)
+		}
+		text := picture.Text()
+		if json != 0 {
+			if text, err = picture.JSON(); err != nil {
+				return result(e, "showLinks", err)
+			}
+		}
+		copyOut(buf, size, text)
+		return 0
+	})
 }

@@ -7,21 +7,15 @@ import "C"
 
 import "unsafe"
 
-// view is n elements of C's memory, which stays C's: use it until the call returns.
+// view returns n elements in memory of C. They are valid until the call returns.
 func view[T, U any](p *U, n C.uint64_t) []T { return unsafe.Slice((*T)(unsafe.Pointer(p)), int(n)) }
-
-// foreign is memory at an address that C gave. It is none of Go's.
-func foreign(addr, size uint64) []byte {
-	// The address is made a pointer through memory, since it is of no Go object.
-	return unsafe.Slice(*(**byte)(unsafe.Pointer(&addr)), int(size))
-}
 
 // text copies one text.
 func text(p *C.mck_const_char, n C.uint64_t) string {
 	return string(unsafe.Slice((*byte)(unsafe.Pointer(p)), int(n)))
 }
 
-// texts copies n texts, all of them into one piece of memory.
+// texts copies n texts into one allocation.
 func texts(t C.mck_texts) []string {
 	if t.n == 0 {
 		return nil

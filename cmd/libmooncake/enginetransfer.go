@@ -15,7 +15,7 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
 
-// memoryAt is the memory at addresses that C gave. InvalidParams where there cannot be any.
+// memoryAt returns the memory at addresses that C gave, or InvalidParams for invalid addresses.
 func memoryAt(ptrs, sizes []uint64) ([][]byte, error) {
 	out := make([][]byte, len(ptrs))
 	for i, ptr := range ptrs {
@@ -28,7 +28,7 @@ func memoryAt(ptrs, sizes []uint64) ([][]byte, error) {
 	return out, nil
 }
 
-// ranges are what a transfer moves.
+// ranges returns the ranges that a transfer moves.
 func ranges(n C.uint64_t, ptrs, addrs, sizes *C.mck_const_u64) ([]engine.Range, error) {
 	local, err := memoryAt(view[uint64](ptrs, n), view[uint64](sizes, n))
 	if err != nil {
@@ -41,7 +41,7 @@ func ranges(n C.uint64_t, ptrs, addrs, sizes *C.mck_const_u64) ([]engine.Range, 
 	return out, nil
 }
 
-// direction is the direction that an opcode stands for.
+// direction returns the kind of operation that an opcode stands for.
 func direction(opcode C.int32_t) (transport.OpKind, error) {
 	switch opcode {
 	case C.MCK_READ:
@@ -56,87 +56,73 @@ func direction(opcode C.int32_t) (transport.OpKind, error) {
 func mck_engine_transfer(h C.mck_handle, target *C.mck_const_char, size C.uint64_t, opcode C.int32_t, n C.uint64_t,
 	ptrs, addrs, sizes *C.mck_const_u64, notify C.mck_texts,
 ) C.int32_t {
-	u := useEngine(h)
-	defer u.Done()
-	if !u.OK {
-		return -1
-	}
-	kind, err := direction(opcode)
-	if err != nil {
-		return C.int32_t(upstream.Result(u.Value.Failed(err)))
-	}
-	list, err := ranges(n, ptrs, addrs, sizes)
-	if err != nil {
-		return C.int32_t(upstream.Result(u.Value.Failed(err)))
-	}
-	var notice *engine.Notice
-	if t := texts(notify); len(t) == 2 {
-		notice = &engine.Notice{Name: t[0], Message: t[1]}
-	}
-	if u.Value.Transfer(text(target, size), kind, list, notice) != nil {
-		return -1
-	}
-	return 0
+	return withEngine(h, -1, func(e *engine.Engine) C.int32_t {
+		kind, err := direction(opcode)
+		if err != nil {
+			return C.int32_t(upstream.Result(e.Failed(err)))
+		}
+		list, err := ranges(n, ptrs, addrs, sizes)
+		if err != nil {
+			return C.int32_t(upstream.Result(e.Failed(err)))
+		}
+		var notice *engine.Notice
+		if t := texts(notify); len(t) == 2 {
+			notice = &engine.Notice{Name: t[0], Message: t[1]}
+		}
+		if e.Transfer(text(target, size), kind, list, notice) != nil {
+			return -1
+		}
+		return 0
+	})
 }
 
 //export mck_engine_submit
 func mck_engine_submit(h C.mck_handle, target *C.mck_const_char, size C.uint64_t, opcode C.int32_t, n C.uint64_t,
 	ptrs, addrs, sizes *C.mck_const_u64,
 ) C.uint64_t {
-	u := useEngine(h)
-	defer u.Done()
-	if !u.OK {
-		return 0
-	}
-	kind, err := direction(opcode)
-	if err != nil {
-		_ = u.Value.Failed(err)
-		return 0
-	}
-	list, err := ranges(n, ptrs, addrs, sizes)
-	if err != nil {
-		_ = u.Value.Failed(err)
-		return 0
-	}
-	id, err := u.Value.Submit(text(target, size), kind, list)
-	if err != nil {
-		return 0
-	}
-	return C.uint64_t(id)
+	return withEngine(h, 0, func(e *engine.Engine) C.uint64_t {
+		kind, err := direction(opcode)
+		if err != nil {
+			_ = e.Failed(err)
+			return 0
+		}
+		list, err := ranges(n, ptrs, addrs, sizes)
+		if err != nil {
+			_ = e.Failed(err)
+			return 0
+		}
+		id, err := e.Submit(text(target, size), kind, list)
+		if err != nil {
+			return 0
+		}
+		return C.uint64_t(id)
+	})
 }
 
 //export mck_engine_wait
 func mck_engine_wait(h C.mck_handle, n C.uint64_t, batches *C.mck_const_u64) C.int32_t {
-	u := useEngine(h)
-	defer u.Done()
-	if !u.OK || u.Value.Wait(view[uint64](batches, n)) != nil {
-		return -1
-	}
-	return 0
+	return withEngine(h, -1, func(e *engine.Engine) C.int32_t {
+		if e.Wait(view[uint64](batches, n)) != nil {
+			return -1
+		}
+		return 0
+	})
 }
 
 //export mck_engine_check
 func mck_engine_check(h C.mck_handle, batch C.uint64_t) C.int32_t {
-	u := useEngine(h)
-	defer u.Done()
-	if !u.OK {
-		return engine.Failed
-	}
-	return C.int32_t(u.Value.Check(uint64(batch)))
+	return withEngine(h, engine.Failed, func(e *engine.Engine) C.int32_t { return C.int32_t(e.Check(uint64(batch))) })
 }
 
 //export mck_engine_first_buffer
 func mck_engine_first_buffer(h C.mck_handle, segment *C.mck_const_char, size C.uint64_t) C.uint64_t {
-	u := useEngine(h)
-	defer u.Done()
-	if !u.OK {
-		return 0
-	}
-	addr, err := u.Value.FirstBuffer(text(segment, size))
-	if err != nil {
-		return 0
-	}
-	return C.uint64_t(addr)
+	return withEngine(h, 0, func(e *engine.Engine) C.uint64_t {
+		addr, err := e.FirstBuffer(text(segment, size))
+		if err != nil {
+			return 0
+		}
+		return C.uint64_t(addr)
+	})
 }
 
 //export mck_engine_topology
@@ -150,13 +136,8 @@ func mck_engine_topology(devices *C.mck_const_char, size C.uint64_t) C.mck_blob 
 
 //export mck_engine_notifies
 func mck_engine_notifies(h C.mck_handle) C.mck_blob {
-	u := useEngine(h)
-	defer u.Done()
-	list := []engine.Notice{}
-	if u.OK {
-		list = append(list, u.Value.Notices()...)
-	}
-	out, err := json.Marshal(list)
+	list := withEngine(h, nil, (*engine.Engine).Notices)
+	out, err := json.Marshal(append([]engine.Notice{}, list...))
 	if err != nil {
 		return C.mck_blob{}
 	}
@@ -165,10 +146,5 @@ func mck_engine_notifies(h C.mck_handle) C.mck_blob {
 
 //export mck_engine_probe
 func mck_engine_probe(h C.mck_handle, peer *C.mck_const_char, size C.uint64_t) C.int32_t {
-	u := useEngine(h)
-	defer u.Done()
-	if !u.OK {
-		return -1
-	}
-	return C.int32_t(upstream.Unreachable(u.Value.Probe(text(peer, size))))
+	return withEngine(h, -1, func(e *engine.Engine) C.int32_t { return C.int32_t(upstream.Unreachable(e.Probe(text(peer, size)))) })
 }

@@ -10,8 +10,8 @@ import "unsafe"
 // maxEnviron bounds the variables that are read.
 const maxEnviron = 1 << 16
 
-// environ is the environment as it is now. What os.Environ has is from when the library was
-// loaded, and its host may have changed it since.
+// environ returns the present environment. os.Environ has the one from the time at which the
+// library was loaded, and the host may have changed it since.
 func environ() []string {
 	var out []string
 	at := C.environ

@@ -5,7 +5,7 @@ package main
 #include <string.h>
 #include "cgo.h"
 
-// copy_text copies a text and ends it with a 0; NULL without memory.
+// copy_text copies a text and ends it with a 0. It returns NULL if there is no memory.
 static inline char *copy_text(_GoString_ text) {
 	size_t n = _GoStringLen(text);
 	char *copy = malloc(n + 1);
@@ -29,35 +29,38 @@ import (
 
 func main() {}
 
-// object is what a handle of a store or an engine stands for.
+// object is a store or an engine.
 type object interface {
-	// Shut ends it, bounded. Repeatable.
+	// Shut ends the object, in bounded time. It may be called again.
 	Shut()
-	// LastError is why the last call of this thread failed, empty where it succeeded.
+	// LastError returns why the last call of this thread failed. It is empty after a success.
 	LastError() string
 }
 
-// caller is an object that keeps for each thread why its last call failed.
+// caller is an object that records the last error of each thread.
 type caller interface {
-	// Begin notes that a call of this thread begins.
+	// Begin records that a call of this thread begins.
 	Begin()
 }
 
-// begin notes a call with the T that h stands for.
-func begin[T caller](h int64) handles.Use[T] {
+// with calls do with the T that h stands for, and returns missing if there is none. The handle
+// stays valid until do returns.
+func with[T caller, R any](h int64, missing R, do func(T) R) R {
 	u := handles.Begin[T](&objects, h)
-	if u.OK {
-		u.Value.Begin()
+	defer u.Done()
+	if !u.OK {
+		return missing
 	}
-	return u
+	u.Value.Begin()
+	return do(u.Value)
 }
 
-// closeWait is how long the end of a handle waits for calls under way.
+// closeWait bounds the wait for calls in progress at the end of a handle.
 const closeWait = 30 * time.Second
 
 var (
-	// objects are the stores and engines, and buffers what was lent. C passes nothing along
-	// but numbers, so these belong to the process.
+	// objects are the stores and engines, and buffers the objects that were lent. C passes numbers
+	// only, so both tables belong to the process.
 	objects handles.Table
 	buffers handles.Table
 )
@@ -77,7 +80,7 @@ func mck_close_all() {
 	all.Wait()
 }
 
-// interrupt ends a setup in progress: the end of a handle does not wait for a master.
+// interrupt ends a setup in progress, so that the end of a handle does not wait for a master.
 func interrupt(h int64) {
 	u := handles.Begin[*store.Store](&objects, h)
 	defer u.Done()
@@ -86,7 +89,7 @@ func interrupt(h int64) {
 	}
 }
 
-// free ends a handle and what it stands for.
+// free ends a handle and its object.
 func free[T object](h int64) {
 	interrupt(h)
 	if v, _, ok := handles.Take[T](&objects, h, closeWait); ok {
@@ -107,7 +110,7 @@ func mck_last_error(h C.mck_handle) C.mck_blob {
 	return blob(u.Value.LastError())
 }
 
-// cstring copies text into memory of C that ends with a 0; nil where there is none.
+// cstring copies text and a final 0 into memory of C. It returns nil if there is no memory.
 func cstring(text string) *C.char { return C.copy_text(text) }
 
 // blob copies text into memory of C.

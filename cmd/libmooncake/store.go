@@ -21,22 +21,26 @@ import (
 	"github.com/mooncake-go/mooncake/core/bindings/store"
 )
 
-// hostMemory is what mck_host_alloc hands out.
+// hostMemory is the memory that mck_host_alloc returns.
 var hostMemory = store.NewHostMemory(source)
 
-// source is where the settings of this process come from.
+// source returns the source of this process's settings.
 func source() settings.Source {
 	return settings.Source{Environ: environ(), Builtins: builtin.Plugins(), Log: os.Stderr}
 }
 
-type storeUse = handles.Use[*store.Store]
+// withStore calls do with the store that h stands for, and returns missing if there is none.
+func withStore[H ~int64 | ~uint64, R any](h H, missing R, do func(*store.Store) R) R {
+	return with(int64(h), missing, do)
+}
 
-func useStore(s C.mck_handle) storeUse { return begin[*store.Store](int64(s)) }
-
-// fill gives every result one code.
-func fill(results []int64, code int64) {
+// fillUnless makes every result MCK_INVALID_PARAMS unless the call found its store.
+func fillUnless(found bool, results []int64) {
+	if found {
+		return
+	}
 	for i := range results {
-		results[i] = code
+		results[i] = C.MCK_INVALID_PARAMS
 	}
 }
 
@@ -54,29 +58,29 @@ func mck_store_free(s C.mck_handle) { free[*store.Store](int64(s)) }
 //export mck_store_setup
 func mck_store_setup(s C.mck_handle, data *C.mck_const_char, size C.uint64_t, positional C.int32_t, engine C.mck_handle,
 	interrupted C.mck_interrupted, arg unsafe.Pointer) C.int32_t {
-	u := useStore(s)
-	defer u.Done()
-	var given map[string]string
-	if !u.OK || json.Unmarshal([]byte(text(data, size)), &given) != nil {
-		return C.MCK_INVALID_PARAMS
-	}
-	var shared *app.Engine
-	if engine != 0 {
-		e, done, ok := engineOf(int64(engine))
-		defer done()
-		if !ok {
+	return withStore(s, C.MCK_INVALID_PARAMS, func(t *store.Store) C.int32_t {
+		var given map[string]string
+		if json.Unmarshal([]byte(text(data, size)), &given) != nil {
 			return C.MCK_INVALID_PARAMS
 		}
-		shared = e
-	}
-	return C.int32_t(setupUntil(u.Value, given, positional != 0, shared, func() bool { return C.is_interrupted(interrupted, arg) != 0 }))
+		var shared *app.Engine
+		if engine != 0 {
+			e, done, ok := engineOf(int64(engine))
+			defer done()
+			if !ok {
+				return C.MCK_INVALID_PARAMS
+			}
+			shared = e
+		}
+		return C.int32_t(setupUntil(t, given, positional != 0, shared, func() bool { return C.is_interrupted(interrupted, arg) != 0 }))
+	})
 }
 
-// interruptInterval is the time between questions whether a set-up is to be interrupted.
+// interruptInterval is the interval at which a setup checks for an interrupt.
 const interruptInterval = 50 * time.Millisecond
 
-// setupUntil sets a store up, or ends that where interrupted says so, which is called by the
-// goroutine that C called, and so on C's thread.
+// setupUntil sets a store up, unless interrupted returns true before it is done. interrupted runs
+// on the goroutine that C called, and so on C's thread.
 func setupUntil(s *store.Store, given map[string]string, positional bool, engine *app.Engine, interrupted func() bool) int64 {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -95,7 +99,7 @@ func setupUntil(s *store.Store, given map[string]string, positional bool, engine
 		}
 		cancel()
 		code := <-done
-		if code == 0 { // It was quicker. The caller takes it for not set up.
+		if code == 0 { // The setup was faster. The caller takes the store as not set up.
 			s.Close()
 		}
 		return code
@@ -104,27 +108,19 @@ func setupUntil(s *store.Store, given map[string]string, positional bool, engine
 
 //export mck_store_setup_dummy
 func mck_store_setup_dummy(s C.mck_handle, _, localBuffer C.uint64_t, address *C.mck_const_char, size C.uint64_t) C.int32_t {
-	u := useStore(s)
-	defer u.Done()
-	if !u.OK {
-		return C.MCK_INVALID_PARAMS
-	}
-	return C.int32_t(u.Value.SetupDummy(uint64(localBuffer), text(address, size)))
+	return withStore(s, C.MCK_INVALID_PARAMS, func(t *store.Store) C.int32_t {
+		return C.int32_t(t.SetupDummy(uint64(localBuffer), text(address, size)))
+	})
 }
 
 //export mck_store_close
 func mck_store_close(s C.mck_handle) C.int32_t {
-	u := useStore(s)
-	defer u.Done()
-	if !u.OK {
-		return C.MCK_INVALID_PARAMS
-	}
-	return C.int32_t(u.Value.Close())
+	return withStore(s, C.MCK_INVALID_PARAMS, func(t *store.Store) C.int32_t { return C.int32_t(t.Close()) })
 }
 
 //export mck_store_is_setup
 func mck_store_is_setup(s C.mck_handle) C.int32_t {
-	u := handles.Begin[*store.Store](&objects, int64(s)) // To ask is no call: a failed setup stays the last error.
+	u := handles.Begin[*store.Store](&objects, int64(s)) // Without Begin, since a failed setup stays the last error.
 	defer u.Done()
 	if u.OK && u.Value.IsSetup() {
 		return 1
@@ -134,42 +130,22 @@ func mck_store_is_setup(s C.mck_handle) C.int32_t {
 
 //export mck_store_health
 func mck_store_health(s C.mck_handle) C.int32_t {
-	u := useStore(s)
-	defer u.Done()
-	if !u.OK {
-		return 1
-	}
-	return C.int32_t(u.Value.Health())
+	return withStore(s, 1, func(t *store.Store) C.int32_t { return C.int32_t(t.Health()) })
 }
 
 //export mck_store_hostname
 func mck_store_hostname(s C.mck_handle) C.mck_blob {
-	u := useStore(s)
-	defer u.Done()
-	if !u.OK {
-		return C.mck_blob{}
-	}
-	return blob(u.Value.Hostname())
+	return withStore(s, C.mck_blob{}, func(t *store.Store) C.mck_blob { return blob(t.Hostname()) })
 }
 
 //export mck_store_register
 func mck_store_register(s C.mck_handle, ptr, size C.uint64_t) C.int32_t {
-	u := useStore(s)
-	defer u.Done()
-	if !u.OK {
-		return C.MCK_INVALID_PARAMS
-	}
-	return C.int32_t(u.Value.Register(uint64(ptr), uint64(size)))
+	return withStore(s, C.MCK_INVALID_PARAMS, func(t *store.Store) C.int32_t { return C.int32_t(t.Register(uint64(ptr), uint64(size))) })
 }
 
 //export mck_store_unregister
 func mck_store_unregister(s C.mck_handle, ptr C.uint64_t) C.int32_t {
-	u := useStore(s)
-	defer u.Done()
-	if !u.OK {
-		return C.MCK_INVALID_PARAMS
-	}
-	return C.int32_t(u.Value.Unregister(uint64(ptr)))
+	return withStore(s, C.MCK_INVALID_PARAMS, func(t *store.Store) C.int32_t { return C.int32_t(t.Unregister(uint64(ptr))) })
 }
 
 //export mck_host_alloc

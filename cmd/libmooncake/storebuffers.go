@@ -14,37 +14,36 @@ import (
 	pool "github.com/mooncake-go/mooncake/core/store"
 )
 
-// held is an object whose memory C has. Memory of Go is pinned meanwhile.
+// held is an object whose memory C uses. Memory of Go is pinned meanwhile.
 type held struct {
 	lent pool.Lent
 	pin  runtime.Pinner
 }
 
-// answer is mck_buffer with a number for the address. Go must not write a pointer to memory
-// of C that nobody cleared: the garbage collector would look at what was there before, and
-// end the process over the address of an object that is gone.
+// answer is mck_buffer with a number for the address. Go must not write a pointer to uncleared
+// memory of C: the garbage collector would read the previous content, and end the process if it is
+// the address of a freed object.
 type answer struct {
 	owner, data, size uint64
 	status, readOnly  int64
 }
 
-// The two are of one size, or this does not compile.
+// This compiles only if both have the same size.
 const _ = -(unsafe.Sizeof(answer{}) ^ unsafe.Sizeof(C.mck_buffer{}))
 
 //export mck_store_get_buffers
 func mck_store_get_buffers(s C.mck_handle, keys C.mck_texts, out *C.mck_buffer) {
 	to := view[answer](out, keys.n)
-	u := useStore(s)
-	defer u.Done()
-	if !u.OK {
+	lents := withStore(s, nil, func(t *store.Store) (lents []store.Lent) {
+		// The sizes of the objects are not known before: one object counts as few bytes.
+		call(t, uint64(keys.n)*inPlace, func(t *store.Store) { lents = t.GetBuffers(texts(keys)) })
+		return lents
+	})
+	if lents == nil {
 		for i := range to {
 			to[i] = answer{status: C.MCK_INVALID_PARAMS}
 		}
-		return
 	}
-	var lents []store.Lent
-	// How large objects are is not known before: one is taken for few bytes.
-	call(u.Value, uint64(keys.n)*inPlace, func(t *store.Store) { lents = t.GetBuffers(texts(keys)) })
 	for i, l := range lents {
 		to[i] = answer{status: l.Status}
 		if l.ReadOnly {

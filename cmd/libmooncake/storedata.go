@@ -9,21 +9,21 @@ import (
 	"github.com/mooncake-go/mooncake/core/bindings/store"
 )
 
-// The results of C are int64_t, which bindings/store writes where they lie.
+// The results of C are int64_t, which core/bindings/store writes in place.
 
-// pieces is the memory of objects; p.n counts objects, of which each has the pieces in its row.
-func pieces(p C.mck_pieces) store.Pieces {
+// fragments returns the memory of p.n objects, each with the fragments in its row.
+func fragments(p C.mck_pieces) store.Fragments {
 	n := p.n
 	var rows []uint64
 	if p.rows != nil {
 		rows = view[uint64](p.rows, p.n+1)
 		n = C.uint64_t(rows[p.n])
 	}
-	return store.Pieces{Ptrs: view[uint64](p.ptrs, n), Sizes: view[uint64](p.sizes, n), Rows: rows}
+	return store.Fragments{Ptrs: view[uint64](p.ptrs, n), Sizes: view[uint64](p.sizes, n), Rows: rows}
 }
 
-// offsets has one for each piece of p.
-func offsets(at *C.mck_const_u64, p store.Pieces) []uint64 {
+// offsets returns one offset for each fragment of p.
+func offsets(at *C.mck_const_u64, p store.Fragments) []uint64 {
 	return view[uint64](at, C.uint64_t(len(p.Ptrs)))
 }
 
@@ -46,22 +46,20 @@ func replicate(r *C.mck_const_replicate) store.Replicate {
 	return out
 }
 
-// eachKey runs what gives every key a result; without a store each is MCK_INVALID_PARAMS.
+// eachKey calls do, which gives every key a result. Without a store every result is
+// MCK_INVALID_PARAMS.
 func eachKey(s C.mck_handle, keys C.mck_texts, results *C.int64_t, do func(t *store.Store, keys []string, out []int64)) {
 	out := view[int64](results, keys.n)
-	u := useStore(s)
-	defer u.Done()
-	if !u.OK {
-		fill(out, C.MCK_INVALID_PARAMS)
-		return
-	}
-	do(u.Value, texts(keys), out)
+	fillUnless(withStore(s, false, func(t *store.Store) bool {
+		do(t, texts(keys), out)
+		return true
+	}), out)
 }
 
-// moveKeys is eachKey for what moves objects; see call.
-func moveKeys(s C.mck_handle, keys C.mck_texts, what C.mck_pieces, results *C.int64_t, do func(t *store.Store, keys []string, p store.Pieces, out []int64)) {
+// moveKeys is eachKey for calls that move objects; see call.
+func moveKeys(s C.mck_handle, keys C.mck_texts, what C.mck_pieces, results *C.int64_t, do func(t *store.Store, keys []string, p store.Fragments, out []int64)) {
 	eachKey(s, keys, results, func(t *store.Store, keys []string, out []int64) {
-		p := pieces(what)
+		p := fragments(what)
 		call(t, total(p.Sizes), func(t *store.Store) { do(t, keys, p, out) })
 	})
 }
@@ -69,14 +67,14 @@ func moveKeys(s C.mck_handle, keys C.mck_texts, what C.mck_pieces, results *C.in
 //export mck_store_put
 func mck_store_put(s C.mck_handle, keys C.mck_texts, from C.mck_pieces, how *C.mck_const_replicate, flags C.int32_t, results *C.int64_t) {
 	r := replicate(how)
-	moveKeys(s, keys, from, results, func(t *store.Store, keys []string, p store.Pieces, out []int64) {
+	moveKeys(s, keys, from, results, func(t *store.Store, keys []string, p store.Fragments, out []int64) {
 		t.Put(keys, p, &r, store.PutFlags(flags), out)
 	})
 }
 
 //export mck_store_get_into
 func mck_store_get_into(s C.mck_handle, keys C.mck_texts, to C.mck_pieces, results *C.int64_t) {
-	moveKeys(s, keys, to, results, func(t *store.Store, keys []string, p store.Pieces, out []int64) { t.GetInto(keys, p, out) })
+	moveKeys(s, keys, to, results, func(t *store.Store, keys []string, p store.Fragments, out []int64) { t.GetInto(keys, p, out) })
 }
 
 //export mck_store_exist
@@ -96,20 +94,10 @@ func mck_store_remove(s C.mck_handle, keys C.mck_texts, force C.int32_t, results
 
 //export mck_store_remove_regex
 func mck_store_remove_regex(s C.mck_handle, expr *C.mck_const_char, size C.uint64_t, force C.int32_t) C.int64_t {
-	u := useStore(s)
-	defer u.Done()
-	if !u.OK {
-		return C.MCK_INVALID_PARAMS
-	}
-	return C.int64_t(u.Value.RemoveByRegex(text(expr, size), force != 0))
+	return withStore(s, C.MCK_INVALID_PARAMS, func(t *store.Store) C.int64_t { return C.int64_t(t.RemoveByRegex(text(expr, size), force != 0)) })
 }
 
 //export mck_store_remove_all
 func mck_store_remove_all(s C.mck_handle, force C.int32_t) C.int64_t {
-	u := useStore(s)
-	defer u.Done()
-	if !u.OK {
-		return C.MCK_INVALID_PARAMS
-	}
-	return C.int64_t(u.Value.RemoveAll(force != 0))
+	return withStore(s, C.MCK_INVALID_PARAMS, func(t *store.Store) C.int64_t { return C.int64_t(t.RemoveAll(force != 0)) })
 }

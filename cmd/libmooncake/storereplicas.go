@@ -4,8 +4,8 @@ package main
 #include <stdlib.h>
 #include "cgo.h"
 
-// room is memory for n numbers; NULL without memory.
-static inline uint64_t *room(uint64_t n) { return malloc(n * sizeof(uint64_t)); }
+// numbers returns memory for n numbers, or NULL if there is none.
+static inline uint64_t *numbers(uint64_t n) { return malloc(n * sizeof(uint64_t)); }
 */
 import "C"
 
@@ -16,28 +16,25 @@ import (
 	"github.com/mooncake-go/mooncake/core/bindings/store"
 )
 
-// The two are the same, or this does not compile.
+// This compiles only if both are equal.
 const _ uint = -(store.PerReplica ^ C.MCK_REPLICA_NUMBERS)
 
-// located are answers whose memory is used again.
+// located pools answers.
 var located = sync.Pool{New: func() any { return new(store.Located) }}
 
 //export mck_store_replicas
 func mck_store_replicas(s C.mck_handle, keys C.mck_texts, counts *C.uint64_t) C.mck_blob {
 	out := view[uint64](counts, keys.n)
-	u := useStore(s)
-	defer u.Done()
-	if !u.OK {
-		clear(out)
-		return C.mck_blob{}
-	}
-	found := located.Get().(*store.Located) //nolint:forcetypeassert // Nothing else is in the pool.
-	defer located.Put(found)
-	u.Value.Replicas(texts(keys), found, out)
-	return columns(found)
+	clear(out)
+	return withStore(s, C.mck_blob{}, func(t *store.Store) C.mck_blob {
+		found := located.Get().(*store.Located) //nolint:forcetypeassert // Nothing else is in the pool.
+		defer located.Put(found)
+		t.Replicas(texts(keys), found, out)
+		return columns(found)
+	})
 }
 
-// columns are the numbers and texts of an answer in memory of C.
+// columns copies the numbers and texts of an answer into memory of C.
 func columns(l *store.Located) C.mck_blob {
 	if len(l.Rows) == 0 {
 		return C.mck_blob{}
@@ -47,7 +44,7 @@ func columns(l *store.Located) C.mck_blob {
 		size += len(e)
 	}
 	numbers := 1 + len(l.Endpoints) + len(l.Rows)
-	data := C.room(C.uint64_t(numbers + (size+7)/8))
+	data := C.numbers(C.uint64_t(numbers + (size+7)/8))
 	if data == nil {
 		return C.mck_blob{}
 	}

@@ -14,19 +14,14 @@ func mck_store_get_session_start(s C.mck_handle, keys C.mck_texts, results *C.in
 
 //export mck_store_get_session_ranges
 func mck_store_get_session_ranges(s C.mck_handle, keys C.mck_texts, to C.mck_pieces, at *C.mck_const_u64, results *C.int64_t) {
-	moveKeys(s, keys, to, results, func(t *store.Store, keys []string, p store.Pieces, out []int64) {
+	moveKeys(s, keys, to, results, func(t *store.Store, keys []string, p store.Fragments, out []int64) {
 		t.GetHeld(keys, p, offsets(at, p), out)
 	})
 }
 
 //export mck_store_get_session_end
 func mck_store_get_session_end(s C.mck_handle, keys C.mck_texts) C.int32_t {
-	u := useStore(s)
-	defer u.Done()
-	if !u.OK {
-		return C.MCK_INVALID_PARAMS
-	}
-	return C.int32_t(u.Value.EndGets(texts(keys)))
+	return withStore(s, C.MCK_INVALID_PARAMS, func(t *store.Store) C.int32_t { return C.int32_t(t.EndGets(texts(keys))) })
 }
 
 //export mck_store_put_session_start
@@ -39,7 +34,7 @@ func mck_store_put_session_start(s C.mck_handle, keys C.mck_texts, sizes *C.mck_
 
 //export mck_store_put_session_ranges
 func mck_store_put_session_ranges(s C.mck_handle, keys C.mck_texts, from C.mck_pieces, at *C.mck_const_u64, results *C.int64_t) {
-	moveKeys(s, keys, from, results, func(t *store.Store, keys []string, p store.Pieces, out []int64) {
+	moveKeys(s, keys, from, results, func(t *store.Store, keys []string, p store.Fragments, out []int64) {
 		t.PutHeld(keys, p, offsets(at, p), out)
 	})
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/mooncake-go/mooncake/plugins/transport-quic/internal/wire"
 	"github.com/mooncake-go/mooncake/sdk/errs"
+	"github.com/mooncake-go/mooncake/sdk/x/transportkit"
 )
 
 // connection is one connection to the peer. All fields are guarded by path.mu.
@@ -24,8 +25,8 @@ type clientConn struct {
 	loss   uint16 // of either direction, of 65536
 }
 
-// kick gives work that waits to connections with room, and makes more connections where it pays. p.mu
-// is held.
+// kick gives work that waits to connections with space, and makes more connections where it pays.
+// p.mu is held.
 func (p *path) kick() {
 	for p.queue.head != nil && !p.Closed() {
 		var best *clientConn
@@ -43,10 +44,10 @@ func (p *path) kick() {
 }
 
 func (l *clientConn) hasRoom(o *op) bool {
-	return l.flow.room(min(l.p.n.cfg.SliceBytes, len(o.Local)-o.cut), l.p.n.cfg.StreamsPerConnection)
+	return l.flow.fits(min(l.p.n.cfg.SliceBytes, len(o.Local)-o.cut), l.p.n.cfg.StreamsPerConnection)
 }
 
-// laneShare is how many bytes in flight, and how many requests, are worth a connection of
+// connShare is how many bytes in flight, and how many requests, are worth a connection of
 // their own.
 const (
 	connShare    = 128 << 10
@@ -85,7 +86,7 @@ func (l *clientConn) begin(ch *chunk) {
 	l.p.work.Go(func() { l.move(ch) })
 }
 
-// run is the life of a connection: it connects, and waits for the end of the connection.
+// run connects, and waits for the end of the connection.
 func (l *clientConn) run() {
 	p := l.p
 	q, sock := l.connect()
@@ -142,7 +143,11 @@ func (l *clientConn) ended(err error) {
 	}
 	p.forget(l)
 	if err != nil && !l.proven {
-		p.failed(&dialFailure{err: err, heard: true, trust: distrust(err), absent: closedFor(err) == wire.ReasonStopping}, time.Now())
+		f := &transportkit.DialFailure{Err: err, Heard: true, Absent: closedFor(err) == wire.ReasonStopping}
+		if distrust(err) {
+			f.Means, f.Hint = meansDistrust, hintDistrust
+		}
+		p.failed(f, time.Time{})
 	}
 	p.kick()
 }

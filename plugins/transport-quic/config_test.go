@@ -73,7 +73,7 @@ func TestFlow(t *testing.T) {
 	var f flow
 	now, rtt := newClock(), 50*ms
 	size := 128 << 10
-	for f.room(size, 1000) {
+	for f.fits(size, 1000) {
 		f.began(size)
 	}
 	require.EqualValues(t, flowStart, f.bytes)
@@ -81,19 +81,19 @@ func TestFlow(t *testing.T) {
 		f.ended(size, 100*ms, rtt, now())
 		f.began(size)
 	}
-	require.Greater(t, f.most(), int64(flowStart), "quick pieces: more under way")
+	require.Greater(t, f.most(), int64(flowStart), "quick chunks: more in flight")
 	for range 200 {
 		f.ended(size, 1000*ms, rtt, now())
 		f.began(size)
 	}
-	require.EqualValues(t, flowLeast, f.most(), "slow pieces: as little as keeps the connection busy")
-	require.False(t, f.room(size, 1000))
+	require.EqualValues(t, flowLeast, f.most(), "slow chunks: as little as keeps the connection busy")
+	require.False(t, f.fits(size, 1000))
 	for f.requests > 0 {
 		f.ended(size, 0, rtt, now())
 	}
 	require.Zero(t, f.bytes)
-	require.True(t, f.room(64<<20, 1), "one piece alone may be of any size")
-	require.False(t, f.room(1, 0))
+	require.True(t, f.fits(64<<20, 1), "one chunk alone may be of any size")
+	require.False(t, f.fits(1, 0))
 }
 
 const ms = time.Millisecond

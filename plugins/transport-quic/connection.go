@@ -47,11 +47,11 @@ func code(r wire.Reason) quicgo.ApplicationErrorCode { return quicgo.Application
 
 func streamCode(r wire.Reason) quicgo.StreamErrorCode { return quicgo.StreamErrorCode(r) }
 
-// datagramOverhead is what a packet has besides the payload of a frame: header, sum, frame.
+// datagramOverhead is what a packet has besides the payload of a frame: header, checksum, frame.
 const datagramOverhead = 1 + 4 + 4 + 16 + 3
 
 // datagramSize tells how large the packets of a connection may be by now. quic-go says so
-// only to who tries to send a message that no packet can hold.
+// only to a caller that tries to send a message that no packet can hold.
 func datagramSize(c *quicgo.Conn) int {
 	var tooLarge *quicgo.DatagramTooLargeError
 	if errors.As(c.SendDatagram(noMessage[:]), &tooLarge) {
@@ -62,9 +62,9 @@ func datagramSize(c *quicgo.Conn) int {
 
 var noMessage [64 << 10]byte
 
-// resetKey is what tells peers of a process that was killed that its successor on the same
-// port does not know their connections: made from the private key, so that the successor has it too, and
-// from the port, so that two processes with one certificate do not.
+// resetKey is what tells peers of a process that was killed that its successor on the same port
+// does not know their connections: made from the private key, so that the successor has it too,
+// and from the port, so that two processes with one certificate do not.
 func resetKey(id *identity.Identity, at net.Addr) (*quicgo.StatelessResetKey, error) {
 	secret, err := x509.MarshalPKCS8PrivateKey(id.Cert.PrivateKey)
 	if err != nil {

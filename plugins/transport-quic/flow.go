@@ -31,8 +31,8 @@ func (f *flow) most() int64 {
 // free is how many bytes more may be begun.
 func (f *flow) free() int64 { return f.most() - f.bytes }
 
-// room reports whether a chunk of size bytes may be begun where streams may be open.
-func (f *flow) room(size, streams int) bool {
+// fits reports whether a chunk of size bytes may be begun where streams may be open.
+func (f *flow) fits(size, streams int) bool {
 	return f.requests < streams && (f.requests == 0 || f.bytes+int64(size) <= f.most())
 }
 

@@ -152,10 +152,10 @@ func TestGarbageEndsTheConnection(t *testing.T) {
 	require.Contains(t, h.log(), "garbage")
 	require.EqualValues(t, 7, server.Stats().Refused["bad-frame"])
 	readOK(t, p, id, mem)
-	require.EqualValues(t, 1, client.Stats().Dials, "the connection of somebody else was not touched")
+	require.EqualValues(t, 1, client.Stats().Dials, "the connection of another client was not touched")
 }
 
-// TestSlowPeersHoldNothing: who begins a Write and stops keeps neither the region nor the
+// TestSlowPeersHoldNothing: a peer that begins a Write and stops keeps neither the region nor the
 // node.
 func TestSlowPeersHoldNothing(t *testing.T) {
 	server, _ := start(t, insecure())
@@ -219,7 +219,7 @@ func TestCrowds(t *testing.T) {
 	require.Error(t, err, "five are there already")
 	require.GreaterOrEqual(t, server.Stats().Overflow, uint64(2))
 	require.NoError(t, first.CloseWithError(0, ""))
-	until(t, "room again", func() bool { return len(server.connections()) == 4 })
+	until(t, "places again", func() bool { return len(server.connections()) == 4 })
 	_, err = in(id.Cert)
 	require.NoError(t, err)
 	server.mu.Lock()
@@ -343,7 +343,7 @@ func TestEveryRefusalHasItsReason(t *testing.T) {
 		require.NoError(t, err)
 		open -= n
 		for _, c := range dst[:n] {
-			require.Equal(t, transport.Failed, c.Status, "nothing is in doubt: %v", c.Err)
+			require.Equal(t, transport.Failed, c.Status, "nothing is indeterminate: %v", c.Err)
 			require.Equal(t, errs.ClassPermanent, c.Class(), "%v", c.Err)
 		}
 	}

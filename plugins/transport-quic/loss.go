@@ -43,9 +43,9 @@ func lossOf(c *quicgo.Conn) uint16 {
 }
 
 // most is how many connections the path may have: more where packets are lost on the way,
-// since the window of each connection is then small, however much the link could carry; no more
-// than there are where one alone is held up by what it has in flight, since they would take the
-// link from one another. p.mu is held.
+// since the window of each connection is then small, however much the network could carry; no more
+// than there are where one alone is held up by what it has in flight, since they would take
+// bandwidth from one another. p.mu is held.
 func (p *path) most() int {
 	cfg := &p.n.cfg
 	sum, conns, slow := 0, 0, false

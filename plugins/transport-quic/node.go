@@ -163,7 +163,7 @@ func (n *node) quicConfig(server bool) *quicgo.Config {
 
 // Stop implements plugin.Component. It closes the paths of this side, lets requests of
 // peers that are being served finish, at most for stall_timeout, and frees everything. What peers
-// ask beyond that is refused, so that nothing of it is in doubt.
+// ask beyond that is refused, so that nothing of it is indeterminate.
 func (n *node) Stop(ctx context.Context) error {
 	return n.life.Stop(ctx, func() error { return n.free(ctx) })
 }

@@ -19,15 +19,15 @@ type op struct {
 	err           error    // the first failure; no chunks are cut after it
 	indeterminate bool     // the peer may still store bytes of this Write
 	// patient: it failed, and what becomes of its other chunks is awaited, so that they are not
-	// in doubt as well.
+	// indeterminate as well.
 	patient bool
 	queued  bool
 	next    *op
 	prev    *op
 }
 
-// part is one request: a slice of an op, moved by a goroutine of its own on a stream of
-// its own. All fields are guarded by path.mu, except that buf, request and loss are the goroutine's.
+// part is one request: a slice of an op, moved by a goroutine of its own on a stream of its own.
+// All fields are guarded by path.mu, except that buf, request and loss are the goroutine's.
 type chunk struct {
 	op      *op
 	index   int // place in op.chunks
@@ -117,9 +117,9 @@ func (p *path) settle(ch *chunk, err error, indeterminate bool) {
 	}
 }
 
-// refuse fails an operation of which the peer carries out nothing more, or that it cannot be asked.
-// The chunks of a Write that were sent are awaited, until its deadline: most likely the peer refuses
-// them too, and then nothing is in doubt. p.mu is held.
+// refuse fails an operation of which the peer carries out nothing more, or that it cannot be
+// asked. The chunks of a Write that were sent are awaited, until its deadline: most likely the
+// peer refuses them too, and then nothing is indeterminate. p.mu is held.
 func (p *path) refuse(o *op, err error) {
 	if o.Kind == transport.Read {
 		p.abort(o, err)
@@ -183,7 +183,7 @@ func (p *path) end(o *op) {
 	default:
 		stats.opsFailed.Add(1)
 	}
-	room := o.chunks[:0]
+	empty := o.chunks[:0]
 	p.Finish(o, o.err, o.indeterminate)
-	o.chunks = room
+	o.chunks = empty
 }

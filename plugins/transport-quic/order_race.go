@@ -7,9 +7,9 @@ import "sync/atomic"
 // raceBuild says whether the race detector watches.
 const raceBuild = true
 
-// The race detector sees the order that a socket makes between two goroutines of one
-// process only where the standard library reads and writes it. quic-go reads many packets with one call
-// of golang.org/x/net, which tells it nothing. Real runs have the peer elsewhere.
+// The race detector sees the order that a socket makes between two goroutines of one process only
+// where the standard library reads and writes it. quic-go reads many packets with one call of
+// golang.org/x/net, which tells it nothing. Real runs have the peer elsewhere.
 var order atomic.Uint64
 
 func published() { order.Add(1) }

@@ -116,8 +116,8 @@ func slow(t *testing.T, f files) (*node, *testHost) {
 	return start(t, cfg)
 }
 
-// TestAnotherAuthorityOfTheDialler: who made a connection cuts it as well when it does not trust the
-// other side any more.
+// TestAnotherAuthorityOfTheDialler: the side that made a connection cuts it as well when it does
+// not trust the other side any more.
 func TestAnotherAuthorityOfTheDialler(t *testing.T) {
 	ca, next := newAuthority(t), newAuthority(t)
 	server, _ := slow(t, newFiles(t).write(t, ca, ca, nodeCert()))
@@ -134,8 +134,8 @@ func TestAnotherAuthorityOfTheDialler(t *testing.T) {
 	until(t, "the connection is over", func() bool { return len(client.connections()) == 0 && len(server.connections()) == 0 })
 }
 
-// TestRotationKeepsTheRole: a certificate for one use is held against that use alone when the files change:
-// as a client's by the side that was dialled, as a server's by the one that dialled.
+// TestRotationKeepsTheRole: a certificate for one use is held against that use alone when the
+// files change: as a client's by the side that was dialled, as a server's by the one that dialled.
 func TestRotationKeepsTheRole(t *testing.T) {
 	ca := newAuthority(t)
 	only := func(use x509.ExtKeyUsage) *node {
@@ -184,7 +184,7 @@ func TestTroubleIsToldOnce(t *testing.T) {
 	require.EqualValues(t, 1, n.Stats().Reloads)
 }
 
-// TestNoFilesNoRotation: with insecure_dev there is nothing to look at, and nobody to put out.
+// TestNoFilesNoRotation: with insecure_dev there is no file to read, and no peer to refuse.
 func TestNoFilesNoRotation(t *testing.T) {
 	server, h := start(t, insecure())
 	client, _ := start(t, insecure())

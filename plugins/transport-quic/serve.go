@@ -106,7 +106,7 @@ func (s *serving) readFull(b []byte) error {
 }
 
 // leastRate is the least speed of a request that is of use, in bytes per second: the peer may have
-// many more on a slow link, which share it.
+// many more on a slow network, which share it.
 const leastRate = 1 << 10
 
 // by is when a call on the stream that moves nothing is to end.
@@ -119,7 +119,7 @@ func (s *serving) by() time.Time {
 }
 
 // chunk is how much one write gives to quic-go, which returns when all of that has been sent. It is
-// how often the progress of a payload on a slow link is noticed, in bytes.
+// how often the progress of a payload on a slow network is noticed, in bytes.
 const writeSize = 16 << 10
 
 // answer sends the answer and ends this side of the stream. When it returns the payload is

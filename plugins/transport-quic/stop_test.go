@@ -95,8 +95,8 @@ func TestStopFinishesAndRefuses(t *testing.T) {
 	require.Equal(t, wire.ReasonStopping, closedFor(context.Cause(c.Context())))
 }
 
-// TestStopDoesNotWaitForever: a Write whose bytes do not come is cut off when the context ends, before
-// the connection is closed.
+// TestStopDoesNotWaitForever: a Write whose bytes do not come is cut off when the context ends,
+// before the connection is closed.
 func TestStopDoesNotWaitForever(t *testing.T) {
 	cfg := insecure()
 	cfg.StallTimeout = plugin.Duration(24 * time.Hour) // It waits for the bytes as long.
@@ -113,8 +113,8 @@ func TestStopDoesNotWaitForever(t *testing.T) {
 	require.Equal(t, wire.ReasonStopping, closedFor(context.Cause(c.Context())))
 }
 
-// TestStopWhileAnotherIsAtIt: who has no time says so, who has waits for the end; nobody is told that it
-// is over while memory is still in use.
+// TestStopWhileAnotherIsAtIt: a caller without time gets an error, a caller with time waits for
+// the end; none is told that it is over while memory is still in use.
 func TestStopWhileAnotherIsAtIt(t *testing.T) {
 	cfg := insecure()
 	cfg.StallTimeout = plugin.Duration(24 * time.Hour) // It waits for the bytes as long.
@@ -199,8 +199,8 @@ func TestRefusedConnections(t *testing.T) {
 	require.Equal(t, errs.ClassTransientPeer, errs.ClassOf(p.lost(&quicgo.TransportError{Remote: true, ErrorCode: quicgo.ConnectionRefused})))
 }
 
-// TestStopUnderWrites: a node that stops leaves nothing in doubt with its peers, whatever it was
-// at, and whatever they had sent.
+// TestStopUnderWrites: a node that stops leaves nothing indeterminate with its peers, whatever it
+// was at, and whatever they had sent.
 func TestStopUnderWrites(t *testing.T) {
 	const size, depth = 64 << 10, 64
 	cfg := insecure()
@@ -241,7 +241,8 @@ func TestStopUnderWrites(t *testing.T) {
 	}
 }
 
-// TestRefusedInParts: a Write of which a chunk was refused is in doubt only if another chunk is.
+// TestRefusedInParts: a Write of which a chunk was refused is indeterminate only if another chunk
+// is.
 func TestRefusedInParts(t *testing.T) {
 	reply := func(a wire.Answer) []byte { b := make([]byte, wire.AnswerSize); a.Put(b); return b }
 	for name, x := range map[string]struct {

@@ -12,7 +12,7 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
 
-// TestSizes moves content of 1 byte to 64 MiB at odd places, in pieces of registrations.
+// TestSizes moves content of 1 byte to 64 MiB at odd offsets, over several registrations.
 func TestSizes(t *testing.T) {
 	cfg, _ := library(t, 2)
 	most := 64 << 20
@@ -46,27 +46,27 @@ func TestSizes(t *testing.T) {
 
 // TestManyPeers: 8 goroutines write and read 2 peers over every rail at the same time.
 func TestManyPeers(t *testing.T) {
-	const workers, rounds, piece = 8, 20, 48 << 10
+	const workers, rounds, size = 8, 20, 48 << 10
 	cfg, _ := library(t, 2)
 	client := launch(t, cfg())
 	var wg sync.WaitGroup
 	for peer := range 2 {
 		server := launch(t, cfg())
-		mem, key := share(t, server, 1, workers*piece)
+		mem, key := share(t, server, 1, workers*size)
 		for w := range workers {
-			buf := own(t, client, transport.RegionID(1+peer*workers+w), 2*piece)
+			buf := own(t, client, transport.RegionID(1+peer*workers+w), 2*size)
 			p, ids := reach(t, client, server.Endpoint(), key)
 			rails := p.Rails()
 			wg.Go(func() {
-				out, in := buf[:piece], buf[piece:]
+				out, in := buf[:size], buf[size:]
 				for r := range rounds {
 					fill(out, peer+w+r)
 					rail := rails[r%len(rails)].ID
-					err := one(p, transport.Op{Kind: transport.Write, Local: out, Remote: ids[0], Offset: uint64(w * piece), Rail: rail})
+					err := one(p, transport.Op{Kind: transport.Write, Local: out, Remote: ids[0], Offset: uint64(w * size), Rail: rail})
 					if err == nil {
-						err = one(p, transport.Op{Kind: transport.Read, Local: in, Remote: ids[0], Offset: uint64(w * piece)})
+						err = one(p, transport.Op{Kind: transport.Read, Local: in, Remote: ids[0], Offset: uint64(w * size)})
 					}
-					if err == nil && !(bytes.Equal(in, out) && bytes.Equal(mem[w*piece:][:piece], out)) {
+					if err == nil && !(bytes.Equal(in, out) && bytes.Equal(mem[w*size:][:size], out)) {
 						err = fmt.Errorf("the content is different")
 					}
 					if err != nil {
@@ -92,7 +92,7 @@ func one(p *path, op transport.Op) error {
 	return dst[0].Err
 }
 
-// TestNothingLeft: rounds of starting, connecting and stopping leave no descriptor, no link
+// TestNothingLeft: rounds of starting, connecting and stopping leave no descriptor, no rail
 // and no object of the devices behind.
 func TestNothingLeft(t *testing.T) {
 	cfg, w := fakes(t, 2)
@@ -113,7 +113,7 @@ func TestNothingLeft(t *testing.T) {
 		}
 		require.NoError(t, p.Close(within(t)))
 		require.NoError(t, server.Stop(within(t)))
-		eventually(t, "links end with their last user", func() bool {
+		eventually(t, "rails end with their last user", func() bool {
 			client.mu.Lock()
 			defer client.mu.Unlock()
 			return client.rails.Len() == 0 && len(client.paths) == 0

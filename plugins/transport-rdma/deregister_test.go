@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestDeregisterFailsForAll: when a withdrawal fails, nobody who waited for it takes the
+// TestDeregisterFailsForAll: when a withdrawal fails, no caller that waited for it takes the
 // memory for free.
 func TestDeregisterFailsForAll(t *testing.T) {
 	cfg, w := fakes(t, 1)

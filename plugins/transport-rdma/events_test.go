@@ -52,7 +52,7 @@ func TestPortDownAndUp(t *testing.T) {
 }
 
 // TestTheEndOfAPauseIsTold: a rail to a device that was down when the path was made comes
-// back by itself, and who follows the changes learns of it.
+// back by itself, and a caller that follows the changes learns of it.
 func TestTheEndOfAPauseIsTold(t *testing.T) {
 	cfg, w := fakes(t, 2)
 	w.SetPort(1, false)
@@ -70,7 +70,7 @@ func TestTheEndOfAPauseIsTold(t *testing.T) {
 	fine(t, c.p, transport.Op{ID: 1, Kind: transport.Write, Local: c.write(1, 0, 64).Local, Remote: c.write(1, 0, 64).Remote, Rail: 2})
 }
 
-// TestPortDownIsFoundByOthers: connections end and health tells, also when somebody else
+// TestPortDownIsFoundByOthers: connections end and health tells, also when another component
 // than the event finds first that the port is down.
 func TestPortDownIsFoundByOthers(t *testing.T) {
 	cfg, w := fakes(t, 2)
@@ -198,7 +198,8 @@ func TestIdle(t *testing.T) {
 	}, 4096)
 	for range 3 {
 		fine(t, c.p, c.read(1, 0, 64))
-		// The client counts a connection until it is taken apart, a moment longer than its queue pairs live.
+		// The client counts a connection until it is taken apart, a moment longer than its queue pairs
+		// live.
 		eventually(t, "no queue pair and no connection is left", func() bool {
 			return w.Live(os.Getpid())["qp"] == 0 && c.client.Stats().ConnectionsOut == 0
 		})

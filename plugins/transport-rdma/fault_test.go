@@ -61,7 +61,7 @@ func TestStatus(t *testing.T) {
 // TestInnocent: operations that were flushed because of another one's fault are done again.
 func TestInnocent(t *testing.T) {
 	t.Run("whole", func(t *testing.T) { innocent(t, func(*Config) {}) })
-	t.Run("in pieces, not all of them posted", func(t *testing.T) {
+	t.Run("in chunks, not all of them posted", func(t *testing.T) {
 		innocent(t, func(c *Config) { c.SliceBytes, c.WindowBytes, c.QPPerEndpoint = 4096, 32<<10, 2 })
 	})
 }
@@ -77,10 +77,10 @@ func innocent(t *testing.T, change func(*Config)) {
 	fill(c.buf, 3)
 	fine(t, c.p, c.read(1000, 0, 1)) // Connect first, so that all go out together.
 	fill(c.buf, 3)
-	const piece = 16 << 10
+	const chunk = 16 << 10
 	var ops []transport.Op
-	for at := 0; at < len(c.buf); at += piece {
-		ops = append(ops, c.write(uint64(at/piece), at, piece))
+	for at := 0; at < len(c.buf); at += chunk {
+		ops = append(ops, c.write(uint64(at/chunk), at, chunk))
 	}
 	w.Fault(fakeverbs.Fault{Action: fakeverbs.Status, Device: -1, Skip: 20, WC: int(verbs.StatusRemoteAccess)})
 	failed := -1
@@ -97,9 +97,9 @@ func innocent(t *testing.T, change func(*Config)) {
 	require.Zero(t, c.client.Stats().DialsFailed)
 }
 
-// TestBrokenWay: when the peer does not answer, everything under way fails with a class that
+// TestBrokenPath: when the peer does not answer, everything in flight fails with a class that
 // lets the caller take another rail, and each operation ends once.
-func TestBrokenWay(t *testing.T) {
+func TestBrokenPath(t *testing.T) {
 	cfg, w := fakes(t, 1)
 	c := newCouple(t, cfg, 1<<20)
 	fine(t, c.p, c.read(1000, 0, 1))

@@ -150,7 +150,7 @@ func TestSecondRoundMissing(t *testing.T) {
 }
 
 // TestUpstreamRestarts: a node that comes back under its name is reached again; a Write that
-// was under way is in quarantine, since nobody can tell what became of it.
+// was in flight is in quarantine, since no component can tell its outcome.
 func TestUpstreamRestarts(t *testing.T) {
 	cfg, _ := fakes(t, 1)
 	l := newLegacy(t, cfg, 4096)

@@ -17,7 +17,7 @@
 // and waits until each unmapped it. A peer unmaps once its running copies ended. A
 // connection that ends says the same: this transport closes its end only after everything is
 // unmapped, and the kernel closes it for a process only after the last of its threads left
-// user space; a descriptor that somebody else inherited delays the end, it never
+// user space; a descriptor that another process inherited delays the end, it never
 // brings it forward. A peer that lives and does not answer keeps the memory: the error says
 // that it must not be reused yet. The owner therefore never closes a connection over which
 // memory is out, whatever the peer did.

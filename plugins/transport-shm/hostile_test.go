@@ -16,7 +16,7 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
 
-// knock connects to a transport without being one.
+// connect connects to a transport without being one.
 func connect(t *testing.T, n *node) wire.Conn {
 	c, err := wire.Dial(t.Context(), n.self.Socket)
 	require.NoError(t, err)
@@ -24,7 +24,7 @@ func connect(t *testing.T, n *node) wire.Conn {
 	return c
 }
 
-// greet is knock with a proper hello.
+// greet is connect with a proper hello.
 func greet(t *testing.T, n *node) wire.Conn {
 	c := connect(t, n)
 	require.NoError(t, c.Send(wire.Message{Type: wire.MsgHello, Number: n.self.Incarnation, Token: n.self.Secret}, -1))
@@ -52,7 +52,8 @@ func until(t *testing.T, c wire.Conn) (why wire.Reason) {
 	}
 }
 
-// TestHostilePeers: whoever sends nonsense is told so and sent away; others do not notice.
+// TestHostilePeers: a peer that sends nonsense is told so and disconnected; other peers do not
+// notice.
 func TestHostilePeers(t *testing.T) {
 	r := newPair(t, 1<<20)
 	k, err := wire.DecodeKey(r.key)
@@ -99,7 +100,7 @@ func TestHostilePeers(t *testing.T) {
 }
 
 // TestFlood: a peer that asks and never reads fills its socket, is sent away within bounds,
-// and holds up nobody. What it was given stays its own until it is gone.
+// and delays no other. What it was given stays its own until it is gone.
 func TestFlood(t *testing.T) {
 	r := newPair(t, 1<<20, func(c *Config) { c.RevokeTimeout = plugin.Duration(time.Minute) })
 	k, err := wire.DecodeKey(r.key)
@@ -196,17 +197,17 @@ func TestHostileOwners(t *testing.T) {
 		fd     int
 		change func(*wire.Message)
 	}{
-		"shorter than announced":    {smallFD, func(*wire.Message) {}},
-		"can shrink":                {loose, func(*wire.Message) {}},
-		"a plain file":              {int(file.Fd()), func(*wire.Message) {}},
-		"no memory at all":          {int(pipe.Fd()), func(*wire.Message) {}},
-		"no descriptor":             {-1, func(*wire.Message) {}},
-		"offset past the end":       {good, func(m *wire.Message) { m.Number = 4096 }},
-		"offset and length wrap":    {good, func(m *wire.Message) { m.Number = 1<<64 - 4096 }},
-		"another length":            {good, func(m *wire.Message) { m.Length = size / 2 }},
-		"other rights":              {good, func(m *wire.Message) { m.Access = transport.AccessRemoteRead }},
-		"a handle nobody asked for": {good, func(m *wire.Message) { m.Handle = 77 }},
-		"no answer but nonsense":    {good, func(m *wire.Message) { m.Type = wire.MsgHello }},
+		"shorter than announced": {smallFD, func(*wire.Message) {}},
+		"can shrink":             {loose, func(*wire.Message) {}},
+		"a plain file":           {int(file.Fd()), func(*wire.Message) {}},
+		"no memory at all":       {int(pipe.Fd()), func(*wire.Message) {}},
+		"no descriptor":          {-1, func(*wire.Message) {}},
+		"offset past the end":    {good, func(m *wire.Message) { m.Number = 4096 }},
+		"offset and length wrap": {good, func(m *wire.Message) { m.Number = 1<<64 - 4096 }},
+		"another length":         {good, func(m *wire.Message) { m.Length = size / 2 }},
+		"other rights":           {good, func(m *wire.Message) { m.Access = transport.AccessRemoteRead }},
+		"an unsolicited handle":  {good, func(m *wire.Message) { m.Handle = 77 }},
+		"no answer but nonsense": {good, func(m *wire.Message) { m.Type = wire.MsgHello }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			client := fresh(t)
@@ -232,7 +233,7 @@ func TestHostileOwners(t *testing.T) {
 	}
 }
 
-// TestManyDescriptors: descriptors that nobody asked for are closed.
+// TestManyDescriptors: unsolicited descriptors are closed.
 func TestManyDescriptors(t *testing.T) {
 	n := fresh(t)
 	_, fd := sealed(t, 4096)

@@ -31,7 +31,7 @@ func TestPeersElsewhere(t *testing.T) {
 		require.Equal(t, errs.ClassTransientPath, errs.ClassOf(err), name)
 		require.Zero(t, n.Stats().Dials, name)
 	}
-	e := n.self // A clone of this machine: the same names, and nobody there.
+	e := n.self // A clone of this machine: the same names, and no process there.
 	e.Socket += "0"
 	_, err := n.Dial(t.Context(), transport.Endpoint{Blob: e.Encode(), Incarnation: e.Incarnation})
 	require.Equal(t, errs.ClassTransientPath, errs.ClassOf(err))
@@ -178,8 +178,8 @@ func TestNoAllocation(t *testing.T) {
 	require.Equal(t, s.OpsOK, s.Slices)
 }
 
-// TestRefusedConnection: who is not admitted is told why, and other transports take over. It
-// tries again by itself.
+// TestRefusedConnection: a peer that is not admitted is told why, and other transports take over.
+// It tries again by itself.
 func TestRefusedConnection(t *testing.T) {
 	r := newPair(t, 8192, func(c *Config) { c.MaxConnections = 1 })
 	read := transport.Op{Kind: transport.Read, Local: make([]byte, 64), Remote: r.id}

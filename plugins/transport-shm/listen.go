@@ -10,7 +10,7 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
-// listen opens an abstract socket under a name that nobody used before: a later start never
+// listen opens an abstract socket under a name that was never used before: a later start never
 // answers at the place of an earlier one.
 func listen(ctx context.Context) (*net.UnixListener, string, error) {
 	var random [16]byte

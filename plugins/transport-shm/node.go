@@ -139,7 +139,7 @@ func (n *node) Deregister(ctx context.Context, id transport.RegionID) error {
 	idle, tell := r.close()
 	for s, handle := range tell {
 		n.stats.revoked.Add(1)
-		go s.tell(wire.Message{Type: wire.MsgRevoke, Handle: handle}) // One that does not read holds up nobody, and ends within SendLimit.
+		go s.tell(wire.Message{Type: wire.MsgRevoke, Handle: handle}) // One that does not read delays no other, and ends within SendLimit.
 	}
 	timer := time.NewTimer(time.Duration(n.cfg.RevokeTimeout))
 	defer timer.Stop()

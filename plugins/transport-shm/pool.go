@@ -23,7 +23,7 @@ type chunk struct {
 	at          int    // where in the mapping the operation begins
 	checksummed bool   // the bytes are checksummed as they are copied
 	behind      int    // bytes of the operation after this chunk
-	sum         uint32 // of the chunk, shifted by them
+	checksum    uint32 // of the chunk, shifted by them
 }
 
 func (c *chunk) move() {
@@ -31,7 +31,7 @@ func (c *chunk) move() {
 		copy(c.dst, c.src)
 		return
 	}
-	c.sum = crc32c.Shift(crc32c.Copy(c.dst, c.src), uint64(c.behind))
+	c.checksum = crc32c.Shift(crc32c.Copy(c.dst, c.src), uint64(c.behind))
 }
 
 // pool is the workers of a node and their queue, in which operations take turns.
@@ -139,13 +139,13 @@ func (w *pool) take(batch *[smallCount]chunk) (n int) {
 
 // run is one worker.
 func (w *pool) run() {
-	var room [smallCount]chunk
+	var chunks [smallCount]chunk
 	for {
-		n := w.take(&room)
+		n := w.take(&chunks)
 		if n == 0 {
 			return
 		}
-		batch := room[:n]
+		batch := chunks[:n]
 		p := batch[0].op.path
 		w.stats.batches.Add(1)
 		p.begin(batch)

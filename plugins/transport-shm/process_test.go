@@ -193,7 +193,7 @@ func TestOwnerIsKilled(t *testing.T) {
 				continue
 			}
 			failed++
-			require.Equal(t, transport.Failed, c.Status, "this process copies, nobody else")
+			require.Equal(t, transport.Failed, c.Status, "this process copies, and no other")
 			require.Equal(t, errs.ClassTransientPeer, c.Class(), "%v", c.Err)
 		}
 	}

@@ -58,8 +58,8 @@ func (r *region) ungrant(s *serverConn) {
 	}
 }
 
-// close gives the region to nobody any more. idle is closed once nobody has it; tell is who
-// has it and was not told before that it is over.
+// close ends granting the region. idle is closed once no connection holds it. tell lists the
+// connections that hold it and were not told before that it is being withdrawn.
 func (r *region) close() (idle <-chan struct{}, tell map[*serverConn]uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -73,7 +73,7 @@ func (p *path) want(r *remote, now time.Time) {
 	}
 }
 
-// mapped takes a mapping into use. False: nobody wants it any more.
+// mapped takes a mapping into use. False: it is not wanted any more.
 func (p *path) mapped(l *clientConn, r *remote, mapping []byte, lead int) bool {
 	mem := mapping[lead:][:r.key.Length:r.key.Length]
 	units := newTouched(len(mapping))
@@ -159,7 +159,7 @@ func (p *path) end(batch []chunk) {
 			}
 		}
 		c.op.left -= c.to - c.from
-		c.op.Checksum ^= c.sum
+		c.op.Checksum ^= c.checksum
 		c.op.Summed = true
 		p.finish(c.op)
 	}

@@ -19,8 +19,8 @@ func held(t *testing.T, r *pair, o transport.Op) []chunk {
 	n, err := r.path.Submit([]transport.Op{o})
 	require.NoError(t, err)
 	require.Equal(t, 1, n)
-	var room [smallCount]chunk
-	batch := room[:r.client.work.take(&room)]
+	var chunks [smallCount]chunk
+	batch := chunks[:r.client.work.take(&chunks)]
 	require.Len(t, batch, 1)
 	r.path.begin(batch)
 	return batch

@@ -8,7 +8,7 @@ import (
 	"github.com/mooncake-go/mooncake/plugins/transport-shm/internal/wire"
 )
 
-// drainPause is how long a connection that is refused rests between messages that nobody reads.
+// drainPause is how long a connection that is refused rests between messages that it discards.
 const drainPause = time.Millisecond
 
 // connection is one accepted connection. Its goroutine reads; others send.

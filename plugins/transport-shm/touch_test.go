@@ -14,7 +14,7 @@ func TestTouched(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		size := rapid.IntRange(1, 200*touchUnit).Draw(rt, "size")
 		got, want := newTouched(size), map[int]bool{}
-		for range rapid.IntRange(1, 40).Draw(rt, "pieces") {
+		for range rapid.IntRange(1, 40).Draw(rt, "chunks") {
 			from := rapid.IntRange(0, size-1).Draw(rt, "from")
 			to := rapid.IntRange(from+1, size).Draw(rt, "to")
 			fresh := false

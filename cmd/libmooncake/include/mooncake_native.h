@@ -7,7 +7,7 @@
  * Handles are numbers, never 0, and never used twice. A call on a handle that is not there
  * answers MCK_INVALID_PARAMS, or what the function says. Every function may be called from
  * any thread, also while another one works on the same handle; one that frees a handle
- * waits, bounded, for the calls under way. Arguments are the caller's and are read until
+ * waits, bounded, for the calls in progress. Arguments are the caller's and are read until
  * the function returns, never after. Status numbers are 0 for success and the negative
  * codes of sdk/errs else.
  */
@@ -181,7 +181,7 @@ int32_t mck_engine_transfer(mck_handle e, const char *target, uint64_t len, int3
 uint64_t mck_engine_submit(mck_handle e, const char *target, uint64_t len, int32_t opcode, uint64_t n, const uint64_t *ptrs,
                            const uint64_t *addrs, const uint64_t *sizes);
 int32_t mck_engine_wait(mck_handle e, uint64_t n, const uint64_t *batches); /* 0 or -1, and frees them */
-int32_t mck_engine_check(mck_handle e, uint64_t batch); /* 1 done, 0 under way, -1 failed, -2 timed out; all but 0 free it */
+int32_t mck_engine_check(mck_handle e, uint64_t batch); /* 1 done, 0 in progress, -1 failed, -2 timed out; all but 0 free it */
 uint64_t mck_engine_first_buffer(mck_handle e, const char *segment, uint64_t len);
 mck_blob mck_engine_topology(const char *devices, uint64_t len); /* JSON; no engine needed */
 mck_blob mck_engine_notifies(mck_handle e); /* JSON: [{"name","msg"}] */

@@ -36,7 +36,7 @@ typedef struct mooncake_replicate_config mooncake_replicate_config_t;
 
 /* A store that is not set up; it acquires nothing. NULL never. */
 mooncake_store_t mooncake_store_create(void);
-/* Closes it, waiting, bounded, for calls under way. */
+/* Closes it, waiting, bounded, for calls in progress. */
 void mooncake_store_destroy(mooncake_store_t store);
 
 /* Connects to a pool. Sizes are in bytes; global_segment_size is what this process

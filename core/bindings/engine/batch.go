@@ -25,25 +25,25 @@ const slack = 10 * time.Second
 // batches are those that Submit began.
 type batches struct {
 	mu   sync.Mutex
-	open map[transfer.BatchID]departed
+	open map[transfer.BatchID]submitted
 }
 
-// departed is a batch under way.
-type departed struct {
+// submitted is a batch under way.
+type submitted struct {
 	target   string
 	deadline time.Time
 }
 
-func (t *batches) add(id transfer.BatchID, d departed) {
+func (t *batches) add(id transfer.BatchID, d submitted) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.open == nil {
-		t.open = map[transfer.BatchID]departed{}
+		t.open = map[transfer.BatchID]submitted{}
 	}
 	t.open[id] = d
 }
 
-func (t *batches) get(id transfer.BatchID) (departed, bool) {
+func (t *batches) get(id transfer.BatchID) (submitted, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	d, ok := t.open[id]
@@ -94,7 +94,7 @@ func (e *Engine) Submit(target string, kind transport.OpKind, ranges []Range) (u
 }
 
 func (s *session) submit(target string, kind transport.OpKind, ranges []Range) (transfer.BatchID, error) {
-	if err := s.meet(s.ctx, target); err != nil {
+	if err := s.ensurePeer(s.ctx, target); err != nil {
 		return 0, err
 	}
 	b, err := s.core.Transfer.NewBatch(max(len(ranges), 1)) // One of nothing is done at once.
@@ -108,7 +108,7 @@ func (s *session) submit(target string, kind transport.OpKind, ranges []Range) (
 		}
 	}
 	if err == nil {
-		s.batches.add(b.ID(), departed{target, deadline})
+		s.batches.add(b.ID(), submitted{target, deadline})
 		return b.ID(), nil
 	}
 	b.Cancel() // Nobody would hear of the others.
@@ -178,7 +178,7 @@ func (e *Engine) Check(id uint64) int {
 	return state
 }
 
-func (s *session) batch(id transfer.BatchID) (*transfer.Batch, departed, error) {
+func (s *session) batch(id transfer.BatchID) (*transfer.Batch, submitted, error) {
 	d, ok := s.batches.get(id)
 	b, err := s.core.Transfer.Batch(id)
 	if err == nil && !ok {
@@ -188,7 +188,7 @@ func (s *session) batch(id transfer.BatchID) (*transfer.Batch, departed, error) 
 }
 
 // finish frees a batch that is done and tells what became of it.
-func (s *session) finish(b *transfer.Batch, d departed) (int, error) {
+func (s *session) finish(b *transfer.Batch, d submitted) (int, error) {
 	status := b.BatchStatus()
 	if err := b.Free(); err != nil { // Another call was faster.
 		return Failed, err
@@ -197,7 +197,7 @@ func (s *session) finish(b *transfer.Batch, d departed) (int, error) {
 	if status.State == transfer.Completed {
 		return Done, nil
 	}
-	s.met.forget(d.target)
+	s.peers.forget(d.target)
 	if errors.Is(status.Err, transfer.ErrTimeout) {
 		return TimedOut, status.Err
 	}

@@ -40,7 +40,7 @@ type session struct {
 	cancel  context.CancelFunc
 	own     regions
 	managed managed
-	met     acquaintances
+	peers   peerSet
 	batches batches
 }
 

@@ -111,7 +111,7 @@ func TestBeforeAndAfter(t *testing.T) {
 		_, deadline := e.Deadline(1)
 		for _, err := range []error{
 			submitted, first, allocated, core, deadline, e.Register([][]byte{{1}}, "", true), e.Unregister([]uint64{1}), e.Release(1),
-			e.Transfer("peer", kind, list, nil), e.Wait([]uint64{1}), e.Probe("peer"), e.Meet("peer"), e.Sync(""), e.Notify("peer", engine.Notice{}),
+			e.Transfer("peer", kind, list, nil), e.Wait([]uint64{1}), e.Probe("peer"), e.EnsurePeer("peer"), e.Sync(""), e.Notify("peer", engine.Notice{}),
 		} {
 			require.ErrorContains(t, err, "not initialized")
 			require.Equal(t, errs.UnavailableInCurrentStatus, errs.CodeOf(err))

@@ -9,31 +9,31 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
-// maxMet bounds the peers that are remembered; forgetting one costs a look-up.
-const maxMet = 1 << 16
+// maxPeers bounds the peers that are remembered; forgetting one costs a look-up.
+const maxPeers = 1 << 16
 
-// acquaintances are the peers that answered and have not failed since.
-type acquaintances struct {
+// peerSet are the peers that answered and have not failed since.
+type peerSet struct {
 	mu   sync.Mutex
 	list map[string]bool
 }
 
-func (a *acquaintances) has(name string) bool {
+func (a *peerSet) has(name string) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.list[name]
 }
 
-func (a *acquaintances) add(name string) {
+func (a *peerSet) add(name string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.list == nil || len(a.list) >= maxMet {
+	if a.list == nil || len(a.list) >= maxPeers {
 		a.list = map[string]bool{}
 	}
 	a.list[name] = true
 }
 
-func (a *acquaintances) forget(name string) {
+func (a *peerSet) forget(name string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	delete(a.list, name)
@@ -41,18 +41,18 @@ func (a *acquaintances) forget(name string) {
 
 // meet makes sure that a peer is there, once until it fails. A peer that is back after it
 // failed is not left alone any longer.
-func (s *session) meet(ctx context.Context, target string) error {
+func (s *session) ensurePeer(ctx context.Context, target string) error {
 	if target == "" {
 		return errs.New(errs.InvalidParams, "transfer", "the name of the peer is empty")
 	}
-	if target == s.core.Name() || s.met.has(target) {
+	if target == s.core.Name() || s.peers.has(target) {
 		return nil
 	}
 	if _, err := s.lookup(ctx, target); err != nil {
 		return errs.Wrap(errs.TransferFail, "transfer: look up "+target, err)
 	}
 	s.core.Transfer.Revive(target)
-	s.met.add(target)
+	s.peers.add(target)
 	return nil
 }
 
@@ -65,19 +65,19 @@ func (s *session) lookup(ctx context.Context, target string) (*metadata.Descript
 	return s.core.Lookup(ctx, target)
 }
 
-// Meet makes sure that a peer is there, once until it fails, bounded.
-func (e *Engine) Meet(target string) error {
+// EnsurePeer makes sure that a peer is there, once until it fails, bounded.
+func (e *Engine) EnsurePeer(target string) error {
 	s, err := e.use()
 	if err == nil {
-		err = s.meet(s.ctx, SegmentName(target))
+		err = s.ensurePeer(s.ctx, SegmentName(target))
 	}
 	return e.failed(err)
 }
 
-// Forget makes the next Meet look a peer up again, after a transfer to it failed.
+// Forget makes the next EnsurePeer look a peer up again, after a transfer to it failed.
 func (e *Engine) Forget(target string) {
 	if s, err := e.use(); err == nil {
-		s.met.forget(SegmentName(target))
+		s.peers.forget(SegmentName(target))
 	}
 }
 

@@ -84,14 +84,14 @@ func (s *session) transfer(target string, kind transport.OpKind, ranges []Range)
 	ctx, cancel := context.WithDeadline(s.ctx, deadline)
 	defer cancel()
 	for again := false; ; again = true {
-		if err := s.meet(ctx, target); err != nil {
+		if err := s.ensurePeer(ctx, target); err != nil {
 			return err
 		}
 		err := first(s.core.Transfer.Transfer(ctx, reqs))
 		if err == nil {
 			return nil
 		}
-		s.met.forget(target)
+		s.peers.forget(target)
 		if again || !errs.ClassOf(err).Retryable() || errors.Is(err, transfer.ErrQuarantined) || ctx.Err() != nil {
 			return err
 		}

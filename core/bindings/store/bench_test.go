@@ -14,7 +14,7 @@ import (
 type batch struct {
 	s       *store.Store
 	keys    []string
-	mem     store.Pieces
+	mem     store.Fragments
 	results []store.Code
 }
 

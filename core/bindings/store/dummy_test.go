@@ -67,9 +67,9 @@ func TestADummyClient(t *testing.T) {
 	require.Zero(t, s.Register(given.Address, size), s.LastError())
 
 	var out [1]store.Code
-	s.Put([]string{"k"}, store.Pieces{Ptrs: []uint64{addr}, Sizes: []uint64{13}}, &once, 0, out[:])
+	s.Put([]string{"k"}, store.Fragments{Ptrs: []uint64{addr}, Sizes: []uint64{13}}, &once, 0, out[:])
 	require.Zero(t, out[0], s.LastError())
-	s.GetInto([]string{"k"}, store.Pieces{Ptrs: []uint64{addr + 4096}, Sizes: []uint64{100}}, out[:])
+	s.GetInto([]string{"k"}, store.Fragments{Ptrs: []uint64{addr + 4096}, Sizes: []uint64{100}}, out[:])
 	assert.EqualValues(t, 13, out[0])
 	assert.Equal(t, "shared memory", string(mem[4096:4096+13]))
 	assert.Contains(t, s.Control("mount_segment", `{}`), `"code":-1}`)

@@ -9,7 +9,7 @@ import (
 
 // GetInto reads objects into memory and gives each result: its size in bytes, or a code.
 // Memory that is too small is not touched.
-func (s *Store) GetInto(keys []string, to Pieces, results []Code) {
+func (s *Store) GetInto(keys []string, to Fragments, results []Code) {
 	defer s.guard(results)
 	o := s.current.Load()
 	err := to.check(len(keys))
@@ -25,7 +25,7 @@ func (s *Store) GetInto(keys []string, to Pieces, results []Code) {
 	bad := false
 	sc.gather(&to, len(keys), func(int) { bad = true })
 	if bad {
-		s.noteAll(errPiece, results)
+		s.noteAll(errFragment, results)
 		return
 	}
 	var got []model.Result[int]

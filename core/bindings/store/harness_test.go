@@ -70,8 +70,8 @@ func open(t testing.TB, master string, more ...string) *store.Store {
 
 // pieces is memory of Go as C would give it, one piece for each object. It stays in place
 // because the tests keep it.
-func pieces(mem ...[]byte) store.Pieces {
-	var p store.Pieces
+func pieces(mem ...[]byte) store.Fragments {
+	var p store.Fragments
 	for _, m := range mem {
 		p.Ptrs, p.Sizes = append(p.Ptrs, memory.AddrOf(m)), append(p.Sizes, uint64(len(m)))
 	}

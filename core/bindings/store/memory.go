@@ -8,12 +8,12 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
-// maxPiece bounds what counts as a size of memory; more is a mistake of the caller.
-const maxPiece = 1 << 46
+// maxFragment bounds what counts as a size of memory; more is a mistake of the caller.
+const maxFragment = 1 << 46
 
-// Pieces is the memory of n objects: object i lies in the pieces Rows[i] to Rows[i+1]-1,
+// Fragments is the memory of n objects: object i lies in the pieces Rows[i] to Rows[i+1]-1,
 // one after the other; nil Rows is one piece each. Piece j is Sizes[j] bytes at Ptrs[j].
-type Pieces struct {
+type Fragments struct {
 	Ptrs, Sizes, Rows []uint64
 }
 
@@ -23,7 +23,7 @@ func At(addr, size uint64) (mem []byte, ok bool) {
 	if size == 0 {
 		return nil, true
 	}
-	if addr == 0 || size > maxPiece || addr+size < addr {
+	if addr == 0 || size > maxFragment || addr+size < addr {
 		return nil, false
 	}
 	// Made a pointer through memory: it is an address of no Go object.
@@ -31,7 +31,7 @@ func At(addr, size uint64) (mem []byte, ok bool) {
 }
 
 // row is the pieces of object i, false where the rows are not in order.
-func (p *Pieces) row(i int) (lo, hi uint64, ok bool) {
+func (p *Fragments) row(i int) (lo, hi uint64, ok bool) {
 	if p.Rows == nil {
 		return uint64(i), uint64(i) + 1, i < len(p.Ptrs)
 	}
@@ -40,7 +40,7 @@ func (p *Pieces) row(i int) (lo, hi uint64, ok bool) {
 }
 
 // check reports why pieces cannot be those of n objects.
-func (p *Pieces) check(n int) error {
+func (p *Fragments) check(n int) error {
 	switch {
 	case len(p.Ptrs) != len(p.Sizes):
 		return errs.New(errs.InvalidParams, "store", "%d addresses came with %d sizes", len(p.Ptrs), len(p.Sizes))
@@ -52,7 +52,7 @@ func (p *Pieces) check(n int) error {
 	return nil
 }
 
-var errPiece = errs.New(errs.InvalidParams, "store", "a piece of memory is at address 0, or has a size that no memory has")
+var errFragment = errs.New(errs.InvalidParams, "store", "a piece of memory is at address 0, or has a size that no memory has")
 
 // scratch is what a call needs for itself and the next one can use again.
 type scratch struct {
@@ -80,7 +80,7 @@ func (s *scratch) release() {
 
 // gather makes the memory of n objects: rows[i] for object i. Where a row cannot be, bad is
 // called and it is left empty.
-func (s *scratch) gather(p *Pieces, n int, bad func(int)) {
+func (s *scratch) gather(p *Fragments, n int, bad func(int)) {
 	if need := len(p.Ptrs); cap(s.mem) < need {
 		s.mem = make([][]byte, 0, need)
 	}

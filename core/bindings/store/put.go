@@ -21,7 +21,7 @@ const (
 
 // Put stores objects and gives each result: 0, or a code. The memory is read until it
 // returns.
-func (s *Store) Put(keys []string, from Pieces, how *Replicate, flags PutFlags, results []Code) {
+func (s *Store) Put(keys []string, from Fragments, how *Replicate, flags PutFlags, results []Code) {
 	defer s.guard(results)
 	o := s.current.Load()
 	if o == nil {
@@ -40,7 +40,7 @@ func (s *Store) Put(keys []string, from Pieces, how *Replicate, flags PutFlags, 
 	sc := scratches.Get().(*scratch) //nolint:errcheck // it holds nothing else
 	defer sc.release()
 	clear(results)
-	sc.gather(&from, len(keys), func(i int) { results[i] = s.note(errPiece) })
+	sc.gather(&from, len(keys), func(i int) { results[i] = s.note(errFragment) })
 	items := slices.Grow(sc.items[:0], len(keys))
 	for i, k := range keys {
 		if results[i] != 0 {

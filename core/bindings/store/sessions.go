@@ -17,7 +17,7 @@ func (s *Store) StartGets(keys []string, results []Code) {
 
 // GetHeld reads parts of the objects of sessions, and gives each result: the bytes of all
 // its pieces, or a code. offsets are those of the pieces within their object.
-func (s *Store) GetHeld(keys []string, to Pieces, offsets []uint64, results []Code) {
+func (s *Store) GetHeld(keys []string, to Fragments, offsets []uint64, results []Code) {
 	defer s.guard(results)
 	o, sc := s.layer(keys, &to, offsets, results)
 	if o == nil {
@@ -60,7 +60,7 @@ func (s *Store) StartPuts(keys []string, sizes []uint64, how *Replicate, results
 }
 
 // PutHeld writes parts of the objects of sessions, and gives each result as GetHeld.
-func (s *Store) PutHeld(keys []string, from Pieces, offsets []uint64, results []Code) {
+func (s *Store) PutHeld(keys []string, from Fragments, offsets []uint64, results []Code) {
 	defer s.guard(results)
 	o, sc := s.layer(keys, &from, offsets, results)
 	if o == nil {
@@ -105,7 +105,7 @@ func (s *Store) perKey(results []Code, do func(context.Context, *opened) []error
 
 // layer checks the arguments of a call that moves parts of objects, and makes their memory;
 // nil where results have the answer already.
-func (s *Store) layer(keys []string, p *Pieces, offsets []uint64, results []Code) (*opened, *scratch) {
+func (s *Store) layer(keys []string, p *Fragments, offsets []uint64, results []Code) (*opened, *scratch) {
 	o := s.current.Load()
 	err := p.check(len(keys))
 	switch {
@@ -123,7 +123,7 @@ func (s *Store) layer(keys []string, p *Pieces, offsets []uint64, results []Code
 	sc.gather(p, len(keys), func(int) { bad = true })
 	if bad || len(sc.mem) != len(p.Ptrs) {
 		sc.release()
-		s.noteAll(errPiece, results)
+		s.noteAll(errFragment, results)
 		return nil, nil
 	}
 	return o, sc

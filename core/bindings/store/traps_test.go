@@ -20,9 +20,9 @@ import (
 
 func TestEmptyBatches(t *testing.T) {
 	s := open(t, startMaster(t, nil))
-	s.Put(nil, store.Pieces{}, &once, 0, nil)
-	s.GetInto(nil, store.Pieces{}, nil)
-	s.GetInto(nil, store.Pieces{Rows: []uint64{0}}, nil)
+	s.Put(nil, store.Fragments{}, &once, 0, nil)
+	s.GetInto(nil, store.Fragments{}, nil)
+	s.GetInto(nil, store.Fragments{Rows: []uint64{0}}, nil)
 	s.Exist(nil, nil)
 	s.Size(nil, nil)
 	s.Remove(nil, false, nil)
@@ -88,7 +88,7 @@ func TestMemoryThatCannotBe(t *testing.T) {
 	out := make([]store.Code, 3)
 	keys := []string{"null", "good", "vast"}
 	good := []byte("good")
-	p := store.Pieces{Ptrs: []uint64{0, memory.AddrOf(good), memory.AddrOf(good)}, Sizes: []uint64{5, 4, 1 << 60}}
+	p := store.Fragments{Ptrs: []uint64{0, memory.AddrOf(good), memory.AddrOf(good)}, Sizes: []uint64{5, 4, 1 << 60}}
 	s.Put(keys, p, &once, 0, out)
 	assert.Equal(t, []store.Code{-600, 0, -600}, out)
 	s.GetInto(keys, p, out)

@@ -43,11 +43,11 @@ func (t *batches) idle() bool {
 func (e *Engine) NewBatch(n int) (uint64, error) {
 	e.mu.Lock() // Install must not replace the engine below meanwhile.
 	defer e.mu.Unlock()
-	face, err := e.openLocked()
+	inner, err := e.openLocked()
 	if err != nil {
 		return 0, err
 	}
-	core, err := face.Core()
+	core, err := inner.Core()
 	if err != nil {
 		return 0, err
 	}
@@ -84,11 +84,11 @@ func (e *Engine) Submit(id uint64, reqs []Request, notice *engine.Notice) error 
 	if err != nil {
 		return err
 	}
-	face, err := e.open()
+	inner, err := e.open()
 	if err != nil {
 		return err
 	}
-	list, err := e.requests(face, reqs)
+	list, err := e.requests(inner, reqs)
 	if err != nil {
 		return err
 	}
@@ -101,7 +101,7 @@ func (e *Engine) Submit(id uint64, reqs []Request, notice *engine.Notice) error 
 		b.peers[list[i].Peer] = true
 	}
 	for peer := range b.peers {
-		if err := face.Meet(peer); err != nil {
+		if err := inner.EnsurePeer(peer); err != nil {
 			return err
 		}
 	}
@@ -120,12 +120,12 @@ func (e *Engine) Submit(id uint64, reqs []Request, notice *engine.Notice) error 
 	return err
 }
 
-func (e *Engine) requests(face *engine.Engine, reqs []Request) ([]transfer.Request, error) {
+func (e *Engine) requests(inner *engine.Engine, reqs []Request) ([]transfer.Request, error) {
 	total := uint64(0)
 	for _, r := range reqs {
 		total += uint64(len(r.Local))
 	}
-	deadline, err := face.Deadline(total)
+	deadline, err := inner.Deadline(total)
 	if err != nil {
 		return nil, err
 	}
@@ -139,7 +139,7 @@ func (e *Engine) requests(face *engine.Engine, reqs []Request) ([]transfer.Reque
 		default:
 			return nil, errs.New(errs.InvalidParams, "submit", "request %d: the direction %d is neither read (0) nor write (1)", i, r.Kind)
 		}
-		peer, err := e.peer(face, r.Segment)
+		peer, err := e.peer(inner, r.Segment)
 		if err != nil {
 			return nil, err
 		}
@@ -187,10 +187,10 @@ func (e *Engine) Free(id uint64) error {
 	if err := b.Free(); err != nil {
 		return err
 	}
-	if face, err := e.open(); err == nil && failed {
+	if inner, err := e.open(); err == nil && failed {
 		b.mu.Lock()
 		for peer := range b.peers {
-			face.Forget(peer)
+			inner.Forget(peer)
 		}
 		b.mu.Unlock()
 	}

@@ -16,7 +16,7 @@ type Engine struct {
 	conn string
 
 	mu        sync.Mutex
-	face      *engine.Engine // nil until something needs it
+	inner     *engine.Engine // nil until something needs it
 	installed []string       // what Install was asked for, best first
 	matrix    string         // of Install, empty for none
 	memory    []piece
@@ -59,23 +59,23 @@ func (e *Engine) openLocked() (*engine.Engine, error) {
 	switch {
 	case e.ended:
 		return nil, errs.New(errs.UnavailableInCurrentStatus, "transfer engine", "it was destroyed")
-	case e.face != nil:
-		return e.face, nil
+	case e.inner != nil:
+		return e.inner, nil
 	}
-	face, err := e.start(e.name, e.installed, e.matrix, false)
+	inner, err := e.start(e.name, e.installed, e.matrix, false)
 	if err == nil {
-		e.face = face
+		e.inner = inner
 	}
-	return face, err
+	return inner, err
 }
 
 // Name is where peers reach this process, host:port with P2PHANDSHAKE.
 func (e *Engine) Name() (string, error) {
-	face, err := e.open()
+	inner, err := e.open()
 	if err != nil {
 		return "", err
 	}
-	return face.Name(), nil
+	return inner.Name(), nil
 }
 
 // Discover looks at the devices of this machine.
@@ -92,11 +92,11 @@ func (e *Engine) machine() (topology.Machine, topology.Choice, error) {
 func (e *Engine) Register(list [][]byte, addrs []uint64, location string, remote bool) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	face, err := e.openLocked()
+	inner, err := e.openLocked()
 	if err != nil {
 		return err
 	}
-	if err := face.Register(list, location, remote); err != nil {
+	if err := inner.Register(list, location, remote); err != nil {
 		return err
 	}
 	for i, mem := range list {
@@ -109,11 +109,11 @@ func (e *Engine) Register(list [][]byte, addrs []uint64, location string, remote
 func (e *Engine) Unregister(addrs []uint64) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	face, err := e.openLocked()
+	inner, err := e.openLocked()
 	if err != nil {
 		return err
 	}
-	err = face.Unregister(addrs)
+	err = inner.Unregister(addrs)
 	rest := e.memory[:0]
 	for _, p := range e.memory {
 		if err != nil || !contains(addrs, p.addr) {
@@ -136,11 +136,11 @@ func contains(addrs []uint64, addr uint64) bool {
 // Shut ends the engine, bounded. Repeatable.
 func (e *Engine) Shut() {
 	e.mu.Lock()
-	face := e.face
-	e.face, e.ended, e.memory = nil, true, nil
+	inner := e.inner
+	e.inner, e.ended, e.memory = nil, true, nil
 	e.mu.Unlock()
-	if face != nil {
-		face.Shut()
+	if inner != nil {
+		inner.Shut()
 	}
 }
 
@@ -148,10 +148,10 @@ func (e *Engine) Shut() {
 func (e *Engine) LastError() string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.face == nil {
+	if e.inner == nil {
 		return ""
 	}
-	return e.face.LastError()
+	return e.inner.LastError()
 }
 
 // Log says on the log why a call of the ABI failed, which has no way to tell.

@@ -73,10 +73,10 @@ func (e *Engine) known(proto string) error {
 
 // running lists the transports that the open engine has. The caller holds mu.
 func (e *Engine) running() []string {
-	if e.face == nil {
+	if e.inner == nil {
 		return nil
 	}
-	core, err := e.face.Core()
+	core, err := e.inner.Core()
 	if err != nil {
 		return nil
 	}
@@ -91,17 +91,17 @@ func (e *Engine) running() []string {
 // already. The caller holds mu.
 func (e *Engine) replace(list []string, matrix string) error {
 	name, keep := e.name, false
-	if e.face != nil {
+	if e.inner != nil {
 		if !e.batches.idle() {
 			return errs.New(errs.UnavailableInCurrentStatus, "installTransport", "batches are not freed; free them first, or install transports before they are made")
 		}
-		name, keep = e.face.Name(), e.conn == open.P2PHandshake
-		e.face.Shut()
-		e.face = nil
+		name, keep = e.inner.Name(), e.conn == open.P2PHandshake
+		e.inner.Shut()
+		e.inner = nil
 	}
-	face, err := e.start(name, list, matrix, keep)
+	inner, err := e.start(name, list, matrix, keep)
 	if err == nil {
-		e.face, e.installed, e.matrix = face, list, matrix
+		e.inner, e.installed, e.matrix = inner, list, matrix
 		return nil
 	}
 	if name == e.name && !keep {
@@ -109,7 +109,7 @@ func (e *Engine) replace(list []string, matrix string) error {
 	}
 	before, again := e.start(name, e.installed, e.matrix, keep)
 	if again == nil {
-		e.face = before
+		e.inner = before
 	}
 	return errors.Join(err, again)
 }
@@ -126,17 +126,17 @@ func (e *Engine) start(name string, list []string, matrix string, keep bool) (*e
 		defer func() { _ = os.Remove(file) }() // It is in the folder for such.
 		o.TopologyFile = file
 	}
-	face := engine.New(func() settings.Source { return e.src })
-	if err := face.Start(o); err != nil {
+	inner := engine.New(func() settings.Source { return e.src })
+	if err := inner.Start(o); err != nil {
 		return nil, err
 	}
 	for _, p := range e.memory {
-		if err := face.Register([][]byte{p.mem}, p.location, p.remote); err != nil {
-			face.Shut()
+		if err := inner.Register([][]byte{p.mem}, p.location, p.remote); err != nil {
+			inner.Shut()
 			return nil, err
 		}
 	}
-	return face, nil
+	return inner, nil
 }
 
 // writeMatrix puts a matrix into a file, which is where the configuration wants it.

@@ -59,10 +59,10 @@ func (e *Engine) Links() (Picture, error) {
 	p := Picture{NICs: []NIC{}, Topology: matrix, Links: []Link{}}
 	gids := map[string]string{}
 	e.mu.Lock()
-	face := e.face
+	inner := e.inner
 	e.mu.Unlock()
-	if face != nil {
-		core, err := face.Core()
+	if inner != nil {
+		core, err := inner.Core()
 		if err != nil {
 			return Picture{}, err
 		}
@@ -136,8 +136,8 @@ func (p Picture) Text() string {
 func (e *Engine) Loads() []transfer.DeviceLoad {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.face == nil {
+	if e.inner == nil {
 		return nil
 	}
-	return e.face.Loads()
+	return e.inner.Loads()
 }

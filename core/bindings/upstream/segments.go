@@ -65,7 +65,7 @@ func (t *segments) name(id int32) (string, bool) {
 // Open returns the number of a segment: that of the last time, or a new one when a peer of
 // that name answers, which is waited for, bounded. Local for the own name.
 func (e *Engine) Open(name string) (int32, error) {
-	face, err := e.open()
+	inner, err := e.open()
 	if err != nil {
 		return 0, err
 	}
@@ -73,12 +73,12 @@ func (e *Engine) Open(name string) (int32, error) {
 	switch id, ok := e.segments.id(name); {
 	case name == "":
 		return 0, errs.New(errs.InvalidParams, "openSegment", "the name is empty")
-	case name == face.Name():
+	case name == inner.Name():
 		return Local, nil
 	case ok:
 		return id, nil
 	}
-	if err := face.Meet(name); err != nil {
+	if err := inner.EnsurePeer(name); err != nil {
 		return 0, err
 	}
 	return e.segments.add(name)
@@ -87,16 +87,16 @@ func (e *Engine) Open(name string) (int32, error) {
 // OpenFresh is Open after what is known of the segment was fetched anew. An error where it
 // does not answer, also for one that has a number.
 func (e *Engine) OpenFresh(name string) (int32, error) {
-	face, err := e.open()
+	inner, err := e.open()
 	if err != nil {
 		return 0, err
 	}
 	if name = engine.SegmentName(name); name != "" {
-		face.Forget(name)
-		if err := face.Meet(name); err != nil {
+		inner.Forget(name)
+		if err := inner.EnsurePeer(name); err != nil {
 			return 0, err
 		}
-		if err := face.Sync(name); err != nil {
+		if err := inner.Sync(name); err != nil {
 			return 0, err
 		}
 	}
@@ -105,11 +105,11 @@ func (e *Engine) OpenFresh(name string) (int32, error) {
 
 // Sync fetches anew what a segment publishes, of all known ones for "".
 func (e *Engine) Sync(name string) error {
-	face, err := e.open()
+	inner, err := e.open()
 	if err != nil {
 		return err
 	}
-	return face.Sync(name)
+	return inner.Sync(name)
 }
 
 // Remove forgets a segment, so that Open looks it up anew. InvalidParams for one that is not
@@ -122,9 +122,9 @@ func (e *Engine) Remove(name string) error {
 }
 
 // peer is the name behind a number.
-func (e *Engine) peer(face *engine.Engine, id int32) (string, error) {
+func (e *Engine) peer(inner *engine.Engine, id int32) (string, error) {
 	if id == Local {
-		return face.Name(), nil
+		return inner.Name(), nil
 	}
 	name, ok := e.segments.name(id)
 	if !ok {
@@ -135,25 +135,25 @@ func (e *Engine) peer(face *engine.Engine, id int32) (string, error) {
 
 // Notify delivers a message to the engine of a segment.
 func (e *Engine) Notify(id uint64, n engine.Notice) error {
-	face, err := e.open()
+	inner, err := e.open()
 	if err != nil {
 		return err
 	}
 	if id > maxSegments {
 		return errs.New(errs.InvalidParams, "genNotifyInEngine", "no segment has the number %d", id)
 	}
-	name, err := e.peer(face, int32(id))
+	name, err := e.peer(inner, int32(id))
 	if err != nil {
 		return err
 	}
-	return face.Notify(name, n)
+	return inner.Notify(name, n)
 }
 
 // Notices takes the messages that arrived.
 func (e *Engine) Notices() ([]engine.Notice, error) {
-	face, err := e.open()
+	inner, err := e.open()
 	if err != nil {
 		return nil, err
 	}
-	return face.Notices(), nil
+	return inner.Notices(), nil
 }

@@ -38,13 +38,13 @@ type Config struct {
 	// ConnectionsLossy is what takes the place of ConnectionsPerPeer, where it is more, while more
 	// than 0.2 % of the packets are lost on the way.
 	ConnectionsLossy int `json:"connections_lossy"`
-	// StreamsPerConnection bounds the pieces under way on one connection, on both sides.
+	// StreamsPerConnection bounds the chunks in flight on one connection, on both sides.
 	StreamsPerConnection int `json:"streams_per_connection"`
 	// MaxConnections bounds the accepted connections, MaxConnectionsPerPeer those of one
 	// address with one certificate.
 	MaxConnections        int `json:"max_connections"`
 	MaxConnectionsPerPeer int `json:"max_connections_per_peer"`
-	// SliceBytes is the size of the pieces that an operation is moved in.
+	// SliceBytes is the size of the chunks in which an operation is moved.
 	SliceBytes int `json:"slice_bytes"`
 	// MaxInflightBytes and MaxInflightOps are how much a path accepts before Submit
 	// returns a short count. An operation larger than MaxInflightBytes is accepted alone.

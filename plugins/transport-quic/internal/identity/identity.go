@@ -1,5 +1,5 @@
-// Package identity holds who a node of the QUIC transport is and whom it trusts: its certificate, the
-// authorities, and their renewal from the files.
+// Package identity holds who a node of the QUIC transport is and whom it trusts: its certificate,
+// the authorities, and their renewal from the files.
 package identity
 
 import (

@@ -13,7 +13,7 @@ type Key struct {
 	Region      uint64
 	// Base and Length are the region in the address space of its owner.
 	Base, Length uint64
-	// Chunk is the size of the pieces that the region was registered in; the last one may
+	// Chunk is the size of the chunks in which the region was registered; the last one may
 	// be shorter.
 	Chunk  uint64
 	Access transport.Access
@@ -29,7 +29,7 @@ const keyHead = 4 + 1 + 1 + 5*8 + 4
 // MaxChunks returns how many chunks fit into a key for so many devices.
 func MaxChunks(devices int) int { return (Max - keyHead) / (4 * devices) }
 
-// Chunks returns how many pieces the region has.
+// Chunks returns how many chunks the region has.
 func (k *Key) Chunks() uint64 { return chunks(k.Length, k.Chunk) }
 
 func chunks(length, chunk uint64) uint64 { return (length-1)/chunk + 1 }

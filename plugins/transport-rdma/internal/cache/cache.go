@@ -1,4 +1,4 @@
-// Package cache decides which connection gives way when there is no room for another.
+// Package cache decides which connection gives way when there is no space for another.
 package cache
 
 import "sync/atomic"
@@ -7,7 +7,7 @@ import "sync/atomic"
 type Policy uint8
 
 const (
-	// SIEVE spares entries that were used since the hand last passed them.
+	// SIEVE retains entries that were used since the hand last passed them.
 	SIEVE Policy = iota
 	// FIFO takes the oldest entry, used or not.
 	FIFO

@@ -1,5 +1,5 @@
-// Package inbound accepts connections of our own nodes: queue pairs that only the peer uses, and the
-// TCP connection of the handshake, which stays open as their lifeline.
+// Package inbound accepts connections of our own nodes: queue pairs that only the peer uses, and
+// the TCP connection of the handshake, which stays open as their lifeline.
 package inbound
 
 import (
@@ -176,8 +176,8 @@ func (c *Conn) Numbers() (qps, psns []uint32) { return device.Numbers(c.pairs) }
 // Take implements device.PairOwner. Nothing is posted on the queue pairs.
 func (c *Conn) Take([]verbs.Result) {}
 
-// Failed implements device.PairOwner. For other events than EventQPFatal, the peer asked for what it
-// may not have: its device was told so, and it gives the connection up.
+// Failed implements device.PairOwner. For other events than EventQPFatal, the peer asked for what
+// it may not have: its device was told so, and it gives the connection up.
 func (c *Conn) Failed(event verbs.EventType, _ error) {
 	if event == verbs.EventQPFatal && c.pool.has(c) {
 		c.End(handshake.EndDevice)

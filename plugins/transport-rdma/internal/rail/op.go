@@ -26,8 +26,8 @@ type Path interface {
 	Finish(o *Op)
 }
 
-// Op is an accepted operation. The fields above Err do not change before it ends; Rail.mu guards the
-// others once the operation is in a queue.
+// Op is an accepted operation. The fields above Err do not change before it ends; Rail.mu guards
+// the others once the operation is in a queue.
 type Op struct {
 	pathkit.Record
 	Addr   uint64 // of Local

@@ -107,8 +107,8 @@ func (r *Rail) Kick() {
 	done.finish()
 }
 
-// postAgain is the wait before work requests that the device did not accept are posted again. Results
-// do that too, but there may be none in flight.
+// postAgain is the wait before work requests that the device did not accept are posted again.
+// Results do that too, but there may be none in flight.
 const postAgain = time.Millisecond
 
 // retryLater calls Kick after postAgain. r.mu is held.

@@ -101,7 +101,8 @@ func abiSource(t *testing.T) string {
 	return b.String()
 }
 
-// sizeOf is the size of a field of the header; where one of ours stands for several, up to the next.
+// sizeOf is the size of a field of the header; where one of ours stands for several, up to the
+// next.
 func sizeOf(name, theirs, ours, field string) string {
 	if name == "abi_device_attr" && ours == "unused" {
 		return fmt.Sprintf("offsetof(%s, max_pkeys) - offsetof(%s, %s)", theirs, theirs, field)

@@ -36,7 +36,7 @@ type DeviceAttr struct {
 	MaxSGE               int
 	MaxCQ, MaxCQE        int
 	MaxMR, MaxPD         int
-	MaxReadsIn           int // reads and atomics of peers under way on a QP (max_qp_rd_atom)
+	MaxReadsIn           int // reads and atomics of peers in flight on a QP (max_qp_rd_atom)
 	MaxReadsOut          int // the same of this side (max_qp_init_rd_atom)
 	Ports                int
 	CompletionVectors    int

@@ -9,8 +9,8 @@ import (
 	"github.com/mooncake-go/mooncake/plugins/transport-rdma/internal/verbs"
 )
 
-// What a request costs on this side, and how many calls into C it takes; the fake device moves eight
-// bytes for it.
+// What a request costs on this side, and how many calls into C it takes; the fake device moves
+// eight bytes for it.
 func BenchmarkPostPoll(b *testing.B) {
 	for _, batch := range []int{1, 8, 64} {
 		b.Run(fmt.Sprintf("batch=%d", batch), func(b *testing.B) {

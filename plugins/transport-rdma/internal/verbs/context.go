@@ -10,7 +10,7 @@ import (
 
 // Context is an open device.
 type Context struct {
-	life  life
+	refs  refs
 	h     unsafe.Pointer
 	lib   *Lib
 	info  DeviceInfo
@@ -49,18 +49,18 @@ func (l *Lib) OpenDevice(name string) (*Context, error) {
 	}
 	h := o.h
 	c := &Context{lib: l, h: h, info: o.info}
-	c.life.free = func() error {
+	c.refs.free = func() error {
 		return callError("ibv_close_device", sysCloseDevice(h), name, "")
 	}
 	c.attr, errno = sysQueryDevice(h)
 	if err := c.fail("ibv_query_device", errno, ""); err != nil {
-		return nil, errors.Join(err, c.life.close())
+		return nil, errors.Join(err, c.refs.close())
 	}
 	c.attr.CompletionVectors = o.vectors
 	var err error
 	c.async, err = newSleeper(o.asyncFD, name+" events", c.takeEvent)
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("verbs: events of %s: %w", name, err), c.life.close())
+		return nil, errors.Join(fmt.Errorf("verbs: events of %s: %w", name, err), c.refs.close())
 	}
 	return c, nil
 }
@@ -77,14 +77,14 @@ func (c *Context) Attr() DeviceAttr { return c.attr }
 
 // QueryPort asks for the present state of a port; ports count from 1.
 func (c *Context) QueryPort(port int) (PortAttr, error) {
-	if err := c.life.hold(); err != nil {
+	if err := c.refs.hold(); err != nil {
 		return PortAttr{}, err
 	}
 	if port < 1 || port > 255 {
-		return PortAttr{}, errors.Join(c.fail("ibv_query_port", int32(syscall.EINVAL), portName(port)), c.life.drop())
+		return PortAttr{}, errors.Join(c.fail("ibv_query_port", int32(syscall.EINVAL), portName(port)), c.refs.drop())
 	}
 	a, errno := sysQueryPort(c.h, uint8(port))
-	return a, errors.Join(c.fail("ibv_query_port", errno, portName(port)), c.life.drop())
+	return a, errors.Join(c.fail("ibv_query_port", errno, portName(port)), c.refs.drop())
 }
 
 func portName(port int) string { return fmt.Sprintf("port %d", port) }
@@ -102,7 +102,7 @@ func (c *Context) takeEvent() bool {
 // returns, so nothing that the caller does next can block on it. One goroutine at a time. The
 // error is that of the context, ErrClosed, or one of the device that is not going to end.
 func (c *Context) NextEvent(ctx context.Context) (Event, error) {
-	if err := c.life.hold(); err != nil {
+	if err := c.refs.hold(); err != nil {
 		return Event{}, err
 	}
 	var got takenEvent
@@ -115,11 +115,11 @@ func (c *Context) NextEvent(ctx context.Context) (Event, error) {
 	if err == nil {
 		err = c.fail("ibv_get_async_event", got.errno, "")
 	}
-	return got.event, errors.Join(err, c.life.drop())
+	return got.event, errors.Join(err, c.refs.drop())
 }
 
 // Close ends NextEvent, and closes the device once its PDs and CQs are closed. Repeatable.
 func (c *Context) Close() error {
 	c.async.stop()
-	return c.life.close()
+	return c.refs.close()
 }

@@ -12,7 +12,7 @@ import (
 
 // CQ is a completion queue with a completion channel of its own.
 type CQ struct {
-	life life
+	refs refs
 	c    *Context
 	// mu guards all below and the C side of the queue, but for its channel.
 	mu sync.Mutex
@@ -31,27 +31,27 @@ type CQ struct {
 // CreateCQ makes a queue of at least entries entries. Its interrupts go to the vector modulo
 // the number of CompletionVectors.
 func (c *Context) CreateCQ(entries, vector int) (*CQ, error) {
-	if err := c.life.hold(); err != nil {
+	if err := c.refs.hold(); err != nil {
 		return nil, err
 	}
 	vector %= max(1, c.attr.CompletionVectors)
 	object := fmt.Sprintf("%d entries, vector %d", entries, vector)
 	if entries < 1 || vector < 0 {
-		return nil, errors.Join(c.fail("ibv_create_cq", int32(syscall.EINVAL), object), c.life.drop())
+		return nil, errors.Join(c.fail("ibv_create_cq", int32(syscall.EINVAL), object), c.refs.drop())
 	}
 	channel, fd, errno := sysCreateChannel(c.h)
 	if errno != 0 {
-		return nil, errors.Join(c.fail("ibv_create_comp_channel", errno, ""), c.life.drop())
+		return nil, errors.Join(c.fail("ibv_create_comp_channel", errno, ""), c.refs.drop())
 	}
-	cq := &CQ{c: c, life: life{parent: &c.life}}
+	cq := &CQ{c: c, refs: refs{parent: &c.refs}}
 	h, got, errno := sysCreateCQ(c.h, channel, entries, vector)
 	if errno != 0 {
 		err := c.fail("ibv_create_cq", errno, object)
-		return nil, errors.Join(err, c.fail("ibv_destroy_comp_channel", sysDestroyChannel(channel), ""), c.life.drop())
+		return nil, errors.Join(err, c.fail("ibv_destroy_comp_channel", sysDestroyChannel(channel), ""), c.refs.drop())
 	}
 	cq.h, cq.entries, cq.free = h, got, got
 	queueGone := false
-	cq.life.free = func() error {
+	cq.refs.free = func() error {
 		if !queueGone {
 			if errno := sysDestroyCQ(h); errno != 0 {
 				return c.fail("ibv_destroy_cq", errno, "")
@@ -63,7 +63,7 @@ func (c *Context) CreateCQ(entries, vector int) (*CQ, error) {
 	var err error
 	cq.sleep, err = newSleeper(fd, c.info.Name+" completions", cq.takeEvents)
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("verbs: completion channel of %s: %w", c.info.Name, err), cq.life.close())
+		return nil, errors.Join(fmt.Errorf("verbs: completion channel of %s: %w", c.info.Name, err), cq.refs.close())
 	}
 	return cq, nil
 }
@@ -79,7 +79,7 @@ func (q *CQ) Free() int {
 	return q.free
 }
 
-// Strays returns how many completions belonged to no request that was under way: what a closed
+// Strays returns how many completions belonged to no request that was in flight: what a closed
 // QP left behind, or a fault of the device.
 func (q *CQ) Strays() uint64 {
 	q.mu.Lock()
@@ -176,12 +176,12 @@ func (q *CQ) takeEvents() bool {
 // Wake makes a Wait look at the queue again; it goes back to sleep if there is nothing.
 func (q *CQ) Wake() { q.sleep.wake() }
 
-// Close ends Wait and frees the queue once its QPs are closed. Results that nobody polled are
+// Close ends Wait and frees the queue once its QPs are closed. Results that were not polled are
 // lost: poll first. Repeatable.
 func (q *CQ) Close() error {
 	q.mu.Lock()
 	q.shut = true
 	q.mu.Unlock()
 	q.sleep.stop()
-	return q.life.close()
+	return q.refs.close()
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/mooncake-go/mooncake/test/fakeverbs"
 )
 
-// Many QPs on one queue, each with its own poster, one of them closed in the middle: each request has
-// one result, in the order of its QP.
+// Many QPs on one queue, each with its own poster, one of them closed in the middle: each request
+// has one result, in the order of its QP.
 func TestCrowd(t *testing.T) {
 	const pairs, total, size = 6, 400, 64
 	r := newRig(t)

@@ -138,7 +138,7 @@ func TestToErrFlushes(t *testing.T) {
 	wantErr(t, err, verbs.ErrState)
 }
 
-// What is under way when a QP is closed has a result all the same, and a sleeping Wait gets it.
+// What is in flight when a QP is closed has a result all the same, and a sleeping Wait gets it.
 func TestCloseGivesResults(t *testing.T) {
 	a := slow(t, newRig(t), verbs.QPConfig{SignalEvery: 50, Tag: 9})
 	var wrs []verbs.WR

@@ -12,8 +12,8 @@ import (
 	"github.com/mooncake-go/mooncake/test/fakeverbs"
 )
 
-// Whatever happens to completions, each request has exactly one result, in order, and none that says
-// success is wrong about its bytes.
+// Whatever happens to completions, each request has exactly one result, in order, and none that
+// says success is wrong about its bytes.
 func TestExactlyOnceUnderFaults(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		r := newFake(t, fakeverbs.Config{Devices: 2})
@@ -94,7 +94,8 @@ func TestExactlyOnceUnderFaults(t *testing.T) {
 	})
 }
 
-// A byte that changes on the way is not noticed here: who wants that to be noticed needs a checksum.
+// A byte that changes on the way is not noticed here: a caller that needs to notice it needs a
+// checksum.
 func TestFlippedByteGoesUnnoticed(t *testing.T) {
 	r := newFake(t, fakeverbs.Config{Devices: 2})
 	a, b := pair(t, r, 4096, verbs.QPConfig{})

@@ -17,19 +17,19 @@ func (c *Context) GIDs(port int) ([]GID, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err = c.life.hold(); err != nil {
+	if err = c.refs.hold(); err != nil {
 		return nil, err
 	}
 	if c.lib.feat.GIDTable {
 		list, errno := sysGIDTable(c.h, uint32(port), p.GIDs*max(1, c.attr.Ports))
 		if errno == 0 {
-			return list, c.life.drop()
+			return list, c.refs.drop()
 		}
 		if errno != int32(syscall.EOPNOTSUPP) {
-			return nil, errors.Join(c.fail("ibv_query_gid_table", errno, portName(port)), c.life.drop())
+			return nil, errors.Join(c.fail("ibv_query_gid_table", errno, portName(port)), c.refs.drop())
 		}
 	}
-	if err = c.life.drop(); err != nil {
+	if err = c.refs.drop(); err != nil {
 		return nil, err
 	}
 	var list []GID
@@ -47,23 +47,23 @@ func (c *Context) GIDs(port int) ([]GID, error) {
 
 // GID returns one entry of a port's table, which may be empty (see GID.Zero).
 func (c *Context) GID(port, index int) (GID, error) {
-	if err := c.life.hold(); err != nil {
+	if err := c.refs.hold(); err != nil {
 		return GID{}, err
 	}
 	object := fmt.Sprintf("GID %d of port %d", index, port)
 	if port < 1 || port > 255 || index < 0 {
-		return GID{}, errors.Join(c.fail("ibv_query_gid", int32(syscall.EINVAL), object), c.life.drop())
+		return GID{}, errors.Join(c.fail("ibv_query_gid", int32(syscall.EINVAL), object), c.refs.drop())
 	}
 	if c.lib.feat.GIDTable {
 		g, errno := sysGIDEx(c.h, uint32(port), uint32(index))
 		switch errno {
 		case 0:
-			return g, c.life.drop()
+			return g, c.refs.drop()
 		case int32(syscall.ENODATA):
-			return GID{Index: index}, c.life.drop() // The library's word for an empty entry.
+			return GID{Index: index}, c.refs.drop() // The library's word for an empty entry.
 		case int32(syscall.EOPNOTSUPP):
 		default:
-			return GID{}, errors.Join(c.fail("ibv_query_gid_ex", errno, object), c.life.drop())
+			return GID{}, errors.Join(c.fail("ibv_query_gid_ex", errno, object), c.refs.drop())
 		}
 	}
 	addr, errno := sysGID(c.h, uint8(port), index)
@@ -71,7 +71,7 @@ func (c *Context) GID(port, index int) (GID, error) {
 	if errno == 0 && !g.Zero() {
 		fillFromSysfs(&g, c.info.SysfsPath, port)
 	}
-	return g, errors.Join(c.fail("ibv_query_gid", errno, object), c.life.drop())
+	return g, errors.Join(c.fail("ibv_query_gid", errno, object), c.refs.drop())
 }
 
 // fillFromSysfs asks the kernel for what old libraries do not tell. What it does not find stays

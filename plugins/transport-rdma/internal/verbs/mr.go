@@ -10,29 +10,29 @@ import (
 
 // PD is a protection domain: QPs use only the MRs of their own.
 type PD struct {
-	life life
+	refs refs
 	h    unsafe.Pointer
 	c    *Context
 }
 
 // AllocPD makes a protection domain.
 func (c *Context) AllocPD() (*PD, error) {
-	if err := c.life.hold(); err != nil {
+	if err := c.refs.hold(); err != nil {
 		return nil, err
 	}
 	h, errno := sysAllocPD(c.h)
 	if errno != 0 {
-		return nil, errors.Join(c.fail("ibv_alloc_pd", errno, ""), c.life.drop())
+		return nil, errors.Join(c.fail("ibv_alloc_pd", errno, ""), c.refs.drop())
 	}
-	p := &PD{h: h, c: c, life: life{parent: &c.life}}
-	p.life.free = func() error {
+	p := &PD{h: h, c: c, refs: refs{parent: &c.refs}}
+	p.refs.free = func() error {
 		return c.fail("ibv_dealloc_pd", sysDeallocPD(h), "")
 	}
 	return p, nil
 }
 
 // Close frees the PD once its MRs and QPs are closed. Repeatable.
-func (p *PD) Close() error { return p.life.close() }
+func (p *PD) Close() error { return p.refs.close() }
 
 // MR is registered memory.
 type MR struct {
@@ -95,13 +95,13 @@ func (p *PD) allowed(a Access) (Access, bool) {
 }
 
 func (p *PD) register(call string, addr, size uint64, do func(*MR) int32) (*MR, error) {
-	if err := p.life.hold(); err != nil {
+	if err := p.refs.hold(); err != nil {
 		return nil, err
 	}
 	m := &MR{p: p, addr: addr, size: size}
 	if errno := do(m); errno != 0 {
 		err := p.c.fail(call, errno, fmt.Sprintf("%d bytes at %#x", size, addr))
-		return nil, errors.Join(err, p.life.drop())
+		return nil, errors.Join(err, p.refs.drop())
 	}
 	return m, nil
 }
@@ -119,7 +119,7 @@ func (m *MR) LKey() uint32 { return m.lkey }
 func (m *MR) RKey() uint32 { return m.rkey }
 
 // Close ends the registration. After it returned nil neither this side's requests nor peers
-// touch the memory; requests under way fail. Repeatable.
+// touch the memory; requests in flight fail. Repeatable.
 func (m *MR) Close() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -130,5 +130,5 @@ func (m *MR) Close() error {
 		return m.p.c.fail("ibv_dereg_mr", errno, fmt.Sprintf("%d bytes at %#x", m.size, m.addr))
 	}
 	m.h, m.mem = nil, nil
-	return m.p.life.drop()
+	return m.p.refs.drop()
 }

@@ -149,7 +149,7 @@ func TestTwoProcesses(t *testing.T) {
 	}
 }
 
-// A peer that is killed: what is under way ends, and this side goes on with another.
+// A peer that is killed: what is in flight ends, and this side goes on with another.
 func TestPeerKilled(t *testing.T) {
 	r := newRig(t)
 	a := newSide(t, r, 0, peerSize, verbs.QPConfig{})

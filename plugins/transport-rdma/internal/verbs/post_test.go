@@ -73,7 +73,7 @@ func TestPostPartly(t *testing.T) {
 				t.Fatalf("%d of %d were accepted", n, at)
 			}
 			if errno == syscall.ENOMEM && n > 0 {
-				check(t, err) // no room until there is a result
+				check(t, err) // no space until there is a result
 			} else {
 				wantErr(t, err, errno)
 			}

@@ -28,16 +28,16 @@ func (p *PD) CreateQP(cq *CQ, cfg QPConfig) (*QP, error) {
 	if cfg.Depth < 1 || cfg.Depth > maxDepth || cfg.MaxInline < 0 || cfg.SignalEvery < 0 || cq.c != p.c {
 		return nil, p.c.fail("ibv_create_qp", int32(syscall.EINVAL), object)
 	}
-	if err := p.life.hold(); err != nil {
+	if err := p.refs.hold(); err != nil {
 		return nil, err
 	}
-	if err := cq.life.hold(); err != nil {
-		return nil, errors.Join(err, p.life.drop())
+	if err := cq.refs.hold(); err != nil {
+		return nil, errors.Join(err, p.refs.drop())
 	}
 	q := &QP{p: p, cq: cq, depth: cfg.Depth}
 	err := cq.attach(q, cfg, object)
 	if err != nil {
-		return nil, errors.Join(err, cq.life.drop(), p.life.drop())
+		return nil, errors.Join(err, cq.refs.drop(), p.refs.drop())
 	}
 	return q, nil
 }
@@ -77,7 +77,7 @@ func (q *CQ) detach(qp *QP) {
 // Num returns the number that the peer needs.
 func (q *QP) Num() uint32 { return q.num }
 
-// Depth returns how many work requests may be under way.
+// Depth returns how many work requests may be in flight.
 func (q *QP) Depth() int { return q.depth }
 
 // MaxInline returns the size in bytes up to which writes are copied at Post.
@@ -101,10 +101,10 @@ func (q *QP) Outstanding() int {
 	return sysOutstanding(q.h)
 }
 
-// Post hands over work requests in order and never blocks. It accepts the first n; fewer with a
-// nil error means that Depth requests are under way, or that the device has no room: poll until
-// there is a result, then post the rest. An error concerns wrs[n] and those after it, which have no Result. ErrState
-// before ToRTS and after ToErr, ErrClosed after Close.
+// Post gives work requests to the device in order and never blocks. It accepts the first n; fewer
+// with a nil error means that Depth requests are in flight, or that the device has no space: poll
+// until there is a result, then post the rest. An error concerns wrs[n] and those after it, which
+// have no Result. ErrState before ToRTS and after ToErr, ErrClosed after Close.
 func (q *QP) Post(wrs []WR) (n int, err error) {
 	if len(wrs) == 0 {
 		return 0, nil
@@ -118,7 +118,7 @@ func (q *QP) Post(wrs []WR) (n int, err error) {
 		return 0, ErrState
 	}
 	n, errno := sysPost(q.h, wrs)
-	// Without room now there is some after the next result, if one is to come.
+	// Where there is no space now, there is some after the next result, if one is to come.
 	if errno == int32(syscall.ENOMEM) && (n > 0 || sysOutstanding(q.h) > 0) {
 		errno = 0
 	}
@@ -147,5 +147,5 @@ func (q *QP) Close() error {
 	q.cq.detach(q)
 	q.h = nil
 	q.state = QPReset
-	return errors.Join(q.cq.life.drop(), q.p.life.drop())
+	return errors.Join(q.cq.refs.drop(), q.p.refs.drop())
 }

@@ -38,7 +38,7 @@ func (s QPState) String() string {
 
 // QPConfig is what a QP is made with.
 type QPConfig struct {
-	// Depth is how many work requests may be under way, from 1 to MaxQPWR-1 of the device. The
+	// Depth is how many work requests may be in flight, from 1 to MaxQPWR-1 of the device. The
 	// CQ must have this many entries left, plus one.
 	Depth int
 	// MaxInline is the size up to which writes are copied when they are posted. The device may
@@ -72,7 +72,7 @@ type RTRAttr struct {
 	HopLimit       uint8
 	TrafficClass   uint8
 	ServiceLevel   uint8
-	// ReadsIn is how many reads of the peer may be under way.
+	// ReadsIn is how many reads of the peer may be in flight.
 	ReadsIn uint8
 	// MinRNRTimer is the library's code of a delay: 12 is 0.64 ms.
 	MinRNRTimer uint8
@@ -86,7 +86,7 @@ type RTSAttr struct {
 	Timeout uint8
 	// RetryCount and RNRRetry are at most 7; for RNRRetry 7 means without end.
 	RetryCount, RNRRetry uint8
-	// ReadsOut is how many reads of this side may be under way.
+	// ReadsOut is how many reads of this side may be in flight.
 	ReadsOut uint8
 }
 

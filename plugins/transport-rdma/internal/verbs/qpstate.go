@@ -16,7 +16,7 @@ func (q *QP) modify(to QPState, what string, from QPState, do func() int32) erro
 		return fmt.Errorf("%w: QP %d is in %s, %s follows %s", ErrState, q.num, q.state, to, from)
 	}
 	if q.state == QPReset && to == QPErr {
-		q.state = QPErr // The kernel has no such transition; nothing can be under way.
+		q.state = QPErr // The kernel has no such transition; nothing can be in flight.
 		return nil
 	}
 	errno := do()
@@ -56,7 +56,7 @@ func (q *QP) ToRTS(a RTSAttr) error {
 	return q.modify(QPRTS, "to RTS", QPRTR, func() int32 { return sysToRTS(q.h, a) })
 }
 
-// ToErr stops the QP from any state: what is under way is flushed, and results come for all of
+// ToErr stops the QP from any state: what is in flight is flushed, and results come for all of
 // it. Repeatable.
 func (q *QP) ToErr() error {
 	return q.modify(QPErr, "to ERR", 0, func() int32 { return sysToErr(q.h) })

@@ -26,7 +26,8 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// onDevices says that the machine has RDMA devices that the tests may use: rxe0 and rxe1 of the test VM.
+// onDevices says that the machine has RDMA devices that the tests may use: rxe0 and rxe1 of the
+// test VM.
 func onDevices() bool { return os.Getenv("RDMA_VM") != "" }
 
 // limit bounds every wait of a test.
@@ -208,7 +209,7 @@ func results(t testing.TB, s *side, n int) []verbs.Result {
 	return all
 }
 
-// post hands over everything, reaping while the QP is full.
+// post posts everything, reaping while the QP is full.
 func post(t testing.TB, s *side, wrs []verbs.WR) []verbs.Result {
 	t.Helper()
 	var done []verbs.Result

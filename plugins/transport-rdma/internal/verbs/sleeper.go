@@ -17,7 +17,7 @@ type sleeper struct {
 	conn syscall.RawConn
 	// take reads what the descriptor has; it returns false for nothing yet.
 	take func(uintptr) bool
-	// idle is locked while somebody waits.
+	// idle is locked while a goroutine waits.
 	idle    sync.Mutex
 	stopped atomic.Bool
 }
@@ -83,7 +83,7 @@ func (s *sleeper) wait(ctx context.Context, check func() bool) error {
 
 // wake lets the waiter check again.
 func (s *sleeper) wake() {
-	// It fails only when the file is closed, and then nobody waits.
+	// It fails only when the file is closed, and then no goroutine waits.
 	_ = s.file.SetReadDeadline(past)
 }
 

@@ -52,8 +52,9 @@ type ErrMessage struct{ error }
 // Unwrap returns the cause.
 func (e ErrMessage) Unwrap() error { return e.error }
 
-// Receive reads one message and the descriptor that came with it, -1 for none. The descriptor
-// is the caller's, and comes without an error only. The error is ErrMessage for bytes that are no message.
+// Receive reads one message and the descriptor that came with it, -1 for none. The descriptor is
+// the caller's, and comes without an error only. The error is ErrMessage for bytes that are no
+// message.
 func (c Conn) Receive() (Message, int, error) {
 	var b [MessageSize]byte
 	n, fds, err := shm.ReadMsg(c.UnixConn, b[:], 1)

@@ -9,7 +9,8 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
 
-// MessageSize is the length of every message, in bytes. Little-endian; fields that a type does not use are zero:
+// MessageSize is the length of every message, in bytes. Little-endian; fields that a type does not
+// use are zero:
 //
 //	 0  mark "MSHM", version, type, reason, access
 //	 8  handle

@@ -2,9 +2,9 @@ package verbs
 
 import "sync"
 
-// life counts the users of an object that others are made of: children, and calls under way.
-// The object is freed when it is closed and nobody uses it.
-type life struct {
+// refs counts the users of an object that others are made of: children, and calls in flight.
+// The object is freed when it is closed and has no users.
+type refs struct {
 	mu     sync.Mutex
 	users  int
 	closed bool
@@ -12,11 +12,11 @@ type life struct {
 	// free is called once, or again after it failed.
 	free func() error
 	// parent loses a user when the object is freed; nil for none.
-	parent *life
+	parent *refs
 }
 
 // hold adds a user. It fails with ErrClosed after close.
-func (l *life) hold() error {
+func (l *refs) hold() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed {
@@ -28,7 +28,7 @@ func (l *life) hold() error {
 
 // drop takes a user away. The error is that of freeing the object or a parent, if this was what
 // it waited for; it is tried again when that object is closed again.
-func (l *life) drop() error {
+func (l *refs) drop() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.users--
@@ -36,14 +36,14 @@ func (l *life) drop() error {
 }
 
 // close bars new users and frees the object, at once or with the last user. Repeatable.
-func (l *life) close() error {
+func (l *refs) close() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.closed = true
 	return l.tryFree()
 }
 
-func (l *life) tryFree() error {
+func (l *refs) tryFree() error {
 	if !l.closed || l.users > 0 || l.freed {
 		return nil
 	}
