@@ -10,6 +10,7 @@ import (
 
 	"github.com/mooncake-go/mooncake/plugins/transport-quic/internal/wire"
 	"github.com/mooncake-go/mooncake/sdk/errs"
+	"github.com/mooncake-go/mooncake/sdk/x/transportkit"
 )
 
 // connection is one connection to the peer. All fields are guarded by path.mu.
@@ -142,7 +143,11 @@ func (l *clientConn) ended(err error) {
 	}
 	p.forget(l)
 	if err != nil && !l.proven {
-		p.failed(&dialFailure{err: err, heard: true, trust: distrust(err), absent: closedFor(err) == wire.ReasonStopping}, time.Now())
+		f := &transportkit.DialFailure{Err: err, Heard: true, Absent: closedFor(err) == wire.ReasonStopping}
+		if distrust(err) {
+			f.Means, f.Hint = meansDistrust, hintDistrust
+		}
+		p.failed(f, time.Time{})
 	}
 	p.kick()
 }

@@ -3,8 +3,6 @@ package quic
 import (
 	"context"
 	"errors"
-	"fmt"
-	"math/rand/v2"
 	"net"
 	"slices"
 	"syscall"
@@ -16,40 +14,20 @@ import (
 	"github.com/mooncake-go/mooncake/plugins/transport-quic/internal/udp"
 	"github.com/mooncake-go/mooncake/plugins/transport-quic/internal/wire"
 	"github.com/mooncake-go/mooncake/sdk/errs"
+	"github.com/mooncake-go/mooncake/sdk/x/transportkit"
 )
-
-// The pause between attempts to connect doubles from the least to the most.
-const (
-	leastPause = 20 * time.Millisecond
-	mostPause  = time.Second
-)
-
-// backoff says when a path may try to connect again. Guarded by path.mu.
-type backoff struct {
-	pause     time.Duration
-	notBefore time.Time
-	last      error     // why the last attempt failed; nil after success
-	down      error     // what operations fail with at once until notBefore; nil where they may wait
-	since     time.Time // when the attempts began that failed in a row, without an answer in between
-}
 
 // errStale marks an answer of another incarnation.
 var errStale = errors.New("the peer was restarted")
 
-// dialFailure is why no address led to the peer.
-type dialFailure struct {
-	err    error
-	absent bool // no process serves the peer's incarnation at any of its addresses now
-	heard  bool // something answered at one of them
-	trust  bool // one side does not accept the certificate of the other
-}
-
-func (f *dialFailure) add(addr string, err error) {
-	refused := errors.Is(err, syscall.ECONNREFUSED)
-	f.trust = f.trust || distrust(err)
-	f.heard = f.heard || f.trust || closedFor(err) != wire.ReasonNone
-	f.absent = f.absent && (refused || errors.Is(err, identity.ErrPin) || closedFor(err) == wire.ReasonStopping)
-	f.err = errors.Join(f.err, fmt.Errorf("%s: %w", addr, err))
+// noteDial adds the error of one address to a failure.
+func noteDial(f *transportkit.DialFailure, addr string, err error) {
+	reason, trust := closedFor(err), distrust(err)
+	absent := errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, identity.ErrPin) || reason == wire.ReasonStopping
+	f.Add(addr, err, absent, trust || reason != wire.ReasonNone)
+	if trust {
+		f.Means, f.Hint = meansDistrust, hintDistrust
+	}
 }
 
 // distrust reports whether a TLS handshake failed: this side refused the peer's
@@ -58,6 +36,8 @@ func distrust(err error) bool {
 	var t *quicgo.TransportError
 	return errors.Is(err, identity.ErrName) || errors.Is(err, identity.ErrMixed) || errors.As(err, &t) && t.ErrorCode.IsCryptoError()
 }
+
+const meansDistrust = "the two nodes do not accept each other's certificates"
 
 const hintDistrust = "both nodes need certificates of one authority, that have not ended, for the names or addresses by which they are dialled " +
 	"(or peer_names); 'mooncake certs show FILE' tells what a file holds"
@@ -88,7 +68,7 @@ func (l *clientConn) connect() (*quicgo.Conn, *carrier) {
 			p.mu.Unlock()
 			return nil, nil
 		}
-		pause := time.Until(p.retry.notBefore)
+		pause := time.Until(p.retry.NotBefore)
 		p.mu.Unlock()
 		if pause > 0 {
 			timer := time.NewTimer(pause)
@@ -105,10 +85,7 @@ func (l *clientConn) connect() (*quicgo.Conn, *carrier) {
 		switch {
 		case failure != nil && p.Closed():
 		case failure != nil:
-			if p.retry.since.IsZero() || failure.heard {
-				p.retry.since = began
-			}
-			p.failed(failure, time.Now())
+			p.failed(failure, began)
 		case p.Closed():
 			p.mu.Unlock()
 			_ = q.CloseWithError(code(wire.ReasonNone), "")
@@ -126,9 +103,9 @@ func (l *clientConn) connect() (*quicgo.Conn, *carrier) {
 
 // dial connects to the first address that answers, within dial_timeout: each address gets
 // an equal share of what is left of it. The failure is nil on success.
-func (p *path) dial() (*quicgo.Conn, *carrier, *dialFailure) {
+func (p *path) dial() (*quicgo.Conn, *carrier, *transportkit.DialFailure) {
 	limit := time.Now().Add(p.n.cfg.DialTimeout)
-	failure := &dialFailure{absent: true}
+	failure := &transportkit.DialFailure{Absent: true}
 	for i, addr := range p.peer.Addrs {
 		p.n.stats.dials.Add(1)
 		share := time.Until(limit) / time.Duration(len(p.peer.Addrs)-i)
@@ -137,7 +114,7 @@ func (p *path) dial() (*quicgo.Conn, *carrier, *dialFailure) {
 			return q, c, nil
 		}
 		p.n.stats.dialsFailed.Add(1)
-		failure.add(addr, err)
+		noteDial(failure, addr, err)
 	}
 	return nil, nil, failure
 }
@@ -169,34 +146,16 @@ func (p *path) dialOne(addr string, limit time.Time) (*quicgo.Conn, *carrier, er
 // failed sets the next attempt and fails what waits where waiting is of no use: the peer is not
 // there, or does not accept this node, or could not be reached for dial_timeout. Operations
 // submitted before the next attempt is due fail as well; later ones make it. p.mu is held.
-func (p *path) failed(f *dialFailure, now time.Time) {
-	r := &p.retry
-	// Drawn from the upper half, so that many paths do not connect at the same moment.
-	r.pause = min(max(2*r.pause, leastPause), mostPause)
-	r.notBefore = now.Add(r.pause/2 + rand.N(r.pause/2))
-	r.last = f.err
-	if slices.ContainsFunc(p.conns, func(l *clientConn) bool { return l.up && l.proven }) {
-		r.since = time.Time{}
-		return
+func (p *path) failed(f *transportkit.DialFailure, began time.Time) {
+	working := slices.ContainsFunc(p.conns, func(l *clientConn) bool { return l.up && l.proven })
+	if down := p.retry.Judge(f, began, time.Now(), working); down != nil {
+		p.giveUp(down)
 	}
-	down := &errs.Error{Code: errs.TransferFail, Class: errs.ClassTransientPeer, Op: p.Name()}
-	switch {
-	case f.trust:
-		down.Err, down.Hint = fmt.Errorf("the two nodes do not accept each other's certificates: %w", f.err), hintDistrust
-	case f.absent:
-		down.Err, down.Hint = fmt.Errorf("the peer is not there: %w", f.err), "see whether its process runs"
-	case !f.heard && now.Sub(r.since) >= p.n.cfg.DialTimeout:
-		down.Err, down.Hint = fmt.Errorf("the peer cannot be reached: %w", f.err), "see whether its machine runs and the network lets UDP through to it"
-	default:
-		r.down = nil
-		return
-	}
-	p.giveUp(down)
 }
 
 // stale notes that another process answers at the peer's address. p.mu is held.
 func (p *path) stale(err error) {
-	p.failed(&dialFailure{err: err, heard: true}, time.Now())
+	p.failed(&transportkit.DialFailure{Err: err, Heard: true}, time.Time{})
 	p.giveUp(&errs.Error{
 		Code: errs.TransferFail, Class: errs.ClassTransientPeer, Op: p.Name(), Err: err,
 		Hint: "fetch its endpoint and keys again and dial anew",
@@ -205,7 +164,7 @@ func (p *path) stale(err error) {
 
 // giveUp fails everything in flight, and what comes before the next attempt. p.mu is held.
 func (p *path) giveUp(down error) {
-	p.retry.down = down
+	p.retry.Down = down
 	for o := range p.Active() {
 		if o.err == nil {
 			p.refuse(o, down)

@@ -155,7 +155,7 @@ func TestGarbageEndsTheConnection(t *testing.T) {
 	require.EqualValues(t, 1, client.Stats().Dials, "the connection of another client was not touched")
 }
 
-// TestSlowPeersHoldNothing: who begins a Write and stops keeps neither the region nor the
+// TestSlowPeersHoldNothing: a peer that begins a Write and stops keeps neither the region nor the
 // node.
 func TestSlowPeersHoldNothing(t *testing.T) {
 	server, _ := start(t, insecure())
@@ -343,7 +343,7 @@ func TestEveryRefusalHasItsReason(t *testing.T) {
 		require.NoError(t, err)
 		open -= n
 		for _, c := range dst[:n] {
-			require.Equal(t, transport.Failed, c.Status, "nothing is in doubt: %v", c.Err)
+			require.Equal(t, transport.Failed, c.Status, "nothing is indeterminate: %v", c.Err)
 			require.Equal(t, errs.ClassPermanent, c.Class(), "%v", c.Err)
 		}
 	}

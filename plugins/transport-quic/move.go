@@ -38,7 +38,8 @@ func (l *clientConn) move(ch *chunk) {
 	l.used, l.proven = now, l.proven || ends == answered
 	if ends == answered {
 		l.loss = max(ch.loss, lossOf(l.quic))
-		p.retry.since, p.retry.last, p.retry.down, p.retry.pause = time.Time{}, nil, nil, 0
+		p.retry.Connected()
+		p.retry.Answered()
 	}
 	if errors.Is(err, errStale) {
 		p.stale(err)
@@ -112,14 +113,14 @@ func (l *clientConn) exchange(st *quicgo.Stream, ch *chunk) (outcome, error) {
 		payload = payload[n:]
 	}
 	if err == nil {
-		// Fails where the stream was stopped since: by the peer, who says why below, or by this side.
+		// Fails where the stream was stopped since: by the peer, which says why below, or by this side.
 		_ = st.Close()
 	}
 	var refused *quicgo.StreamError
 	if err != nil && (!errors.As(err, &refused) || !refused.Remote) {
 		return left(err), l.p.lost(err)
 	}
-	// Who refuses a Write stops it and still says why.
+	// A peer that refuses a Write stops it and still says why.
 	var back [wire.AnswerSize]byte
 	if _, readErr := io.ReadFull(st, back[:]); readErr != nil {
 		if err == nil || !errors.As(readErr, &refused) {

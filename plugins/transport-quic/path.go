@@ -10,6 +10,7 @@ import (
 	"github.com/mooncake-go/mooncake/plugins/transport-quic/internal/wire"
 	"github.com/mooncake-go/mooncake/sdk/transport"
 	"github.com/mooncake-go/mooncake/sdk/transport/pathkit"
+	"github.com/mooncake-go/mooncake/sdk/x/transportkit"
 )
 
 // path implements transport.Path: a queue of operations and a pool of connections that take from
@@ -29,7 +30,7 @@ type path struct {
 	moving  int64 // bytes of chunks in flight on all connections
 	conns   []*clientConn
 	opening int // connections that are connecting
-	retry   backoff
+	retry   transportkit.Redial
 }
 
 func newPath(n *node, peer wire.Endpoint) *path {
@@ -39,6 +40,7 @@ func newPath(n *node, peer wire.Endpoint) *path {
 		Ops: n.cfg.MaxInflightOps, Bytes: n.cfg.MaxInflightBytes, Timeout: n.cfg.OpTimeout,
 	}, p.expire)
 	p.Meter(p.progress.Load)
+	p.retry.Init(p.Name(), n.cfg.DialTimeout, "see whether its machine runs and the network lets UDP through to it")
 	return p
 }
 
@@ -80,9 +82,9 @@ func (p *path) Submit(ops []transport.Op) (int, error) {
 		o.key = key
 		switch {
 		case o.Late(now):
-			p.abort(o, p.ErrDeadline(p.retry.last))
-		case p.retry.down != nil && now.Before(p.retry.notBefore):
-			p.abort(o, p.retry.down)
+			p.abort(o, p.ErrDeadline(p.retry.Last))
+		case p.retry.Down != nil && now.Before(p.retry.NotBefore):
+			p.abort(o, p.retry.Down)
 		default:
 			p.queue.push(o)
 		}
@@ -93,7 +95,7 @@ func (p *path) Submit(ops []transport.Op) (int, error) {
 // expire fails the operations whose deadline has passed, or that are stalled. p.mu is held.
 func (p *path) expire(due iter.Seq[*op]) {
 	for o := range due {
-		p.abort(o, p.ErrOverdue(o, p.retry.last))
+		p.abort(o, p.ErrOverdue(o, p.retry.Last))
 	}
 }
 

@@ -116,8 +116,8 @@ func slow(t *testing.T, f files) (*node, *testHost) {
 	return start(t, cfg)
 }
 
-// TestAnotherAuthorityOfTheDialler: who made a connection cuts it as well when it does not trust
-// the other side any more.
+// TestAnotherAuthorityOfTheDialler: the side that made a connection cuts it as well when it does
+// not trust the other side any more.
 func TestAnotherAuthorityOfTheDialler(t *testing.T) {
 	ca, next := newAuthority(t), newAuthority(t)
 	server, _ := slow(t, newFiles(t).write(t, ca, ca, nodeCert()))

@@ -113,8 +113,8 @@ func TestStopDoesNotWaitForever(t *testing.T) {
 	require.Equal(t, wire.ReasonStopping, closedFor(context.Cause(c.Context())))
 }
 
-// TestStopWhileAnotherIsAtIt: who has no time says so, who has waits for the end; nobody is told
-// that it is over while memory is still in use.
+// TestStopWhileAnotherIsAtIt: a caller without time gets an error, a caller with time waits for
+// the end; none is told that it is over while memory is still in use.
 func TestStopWhileAnotherIsAtIt(t *testing.T) {
 	cfg := insecure()
 	cfg.StallTimeout = plugin.Duration(24 * time.Hour) // It waits for the bytes as long.

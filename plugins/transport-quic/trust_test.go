@@ -109,7 +109,7 @@ func TestWhoMayTalkToWhom(t *testing.T) {
 			}
 			refusedAs(t, p, id, errs.ClassTransientPeer, c.says)
 			w := one(t, p, transport.Op{ID: 3, Kind: transport.Write, Local: make([]byte, 8), Remote: id})
-			require.Equal(t, transport.Failed, w.Status, "nothing is in doubt that was never let in: %v", w.Err)
+			require.Equal(t, transport.Failed, w.Status, "nothing is indeterminate that was never let in: %v", w.Err)
 			require.Zero(t, server.Stats().ServedReads)
 			require.Zero(t, server.Stats().ServedWrites)
 		})

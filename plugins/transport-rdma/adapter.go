@@ -1,6 +1,7 @@
 package rdma
 
 import (
+	"strings"
 	"time"
 
 	"github.com/mooncake-go/mooncake/plugins/transport-rdma/internal/device"
@@ -8,6 +9,7 @@ import (
 	"github.com/mooncake-go/mooncake/plugins/transport-rdma/internal/inbound"
 	"github.com/mooncake-go/mooncake/plugins/transport-rdma/internal/rail"
 	"github.com/mooncake-go/mooncake/plugins/transport-rdma/internal/verbs"
+	"github.com/mooncake-go/mooncake/sdk/plugin"
 )
 
 // adapter is a device with its connections: those that this side made, and those that peers made.
@@ -59,5 +61,50 @@ func (n *node) tidy() {
 				d.out.CloseIdle(now.Add(-n.cfg.IdleTimeout))
 			}
 		}
+	}
+}
+
+// deviceNamed returns the device with that name, nil for none.
+func (n *node) deviceNamed(name string) *adapter {
+	for _, d := range n.devices {
+		if d.Name == name {
+			return d
+		}
+	}
+	return nil
+}
+
+// names lists the devices, or those that are up.
+func (n *node) names(up bool) (out []string) {
+	for _, d := range n.devices {
+		if !up || d.Up.Load() {
+			out = append(out, d.Name)
+		}
+	}
+	return out
+}
+
+// report tells the host how the devices are, when that has changed.
+func (n *node) report() {
+	n.tell.Lock()
+	defer n.tell.Unlock()
+	h := plugin.Health{State: plugin.StateOK}
+	var why []string
+	for _, d := range n.devices {
+		if !d.Up.Load() {
+			why = append(why, d.Unusable().Error())
+		}
+	}
+	if len(why) > 0 {
+		h = plugin.Health{State: plugin.StateDegraded, Reason: strings.Join(why, "; ")}
+	}
+	n.mu.Lock()
+	news := h != n.health && n.life.Running()
+	if news {
+		n.health = h
+	}
+	n.mu.Unlock()
+	if news {
+		n.host.Report(h)
 	}
 }

@@ -52,7 +52,7 @@ func TestPortDownAndUp(t *testing.T) {
 }
 
 // TestTheEndOfAPauseIsTold: a rail to a device that was down when the path was made comes
-// back by itself, and who follows the changes learns of it.
+// back by itself, and a caller that follows the changes learns of it.
 func TestTheEndOfAPauseIsTold(t *testing.T) {
 	cfg, w := fakes(t, 2)
 	w.SetPort(1, false)

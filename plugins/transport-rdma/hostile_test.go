@@ -35,7 +35,7 @@ func frame(kind byte, text string) string {
 	return b.String()
 }
 
-// TestStrangers: what is said to the listener by others than peers harms nobody, and
+// TestStrangers: bytes that strangers send to the listener do no harm, and
 // leaves nothing behind.
 func TestStrangers(t *testing.T) {
 	cfg, w := fakes(t, 1)

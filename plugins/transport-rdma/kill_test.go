@@ -70,16 +70,16 @@ func child(t *testing.T, lib string, port, last int) (transport.Endpoint, transp
 	return ep, nil, nil
 }
 
-// TestKilledPeer: a peer that is killed in the middle fails its own requests, and nobody
-// else's; one that comes back at the same address is a new one.
+// TestKilledPeer: a peer that is killed in the middle fails its own requests and those of
+// no other peer; one that comes back at the same address is a new one.
 func TestKilledPeer(t *testing.T) {
 	cfg, w := library(t, 2)
 	lib := ""
 	if w != nil {
 		lib = w.Path()
 	}
-	// Below those that the kernel gives to whoever asks for any, so that nobody has taken the
-	// port when it is needed again.
+	// Below those that the kernel gives to callers that ask for any port, so that the port is still
+	// free when it is needed again.
 	first := 20_000 + rand.IntN(10_000)
 	ep, key, cmd := child(t, lib, first, first+100)
 	client, other := launch(t, cfg()), launch(t, cfg())

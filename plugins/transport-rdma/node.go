@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"net"
 	"sync"
+	"sync/atomic"
 
 	"github.com/mooncake-go/mooncake/plugins/transport-rdma/internal/blob"
 	"github.com/mooncake-go/mooncake/plugins/transport-rdma/internal/config"
@@ -54,10 +55,9 @@ var (
 	_ transport.Transport = (*node)(nil)
 	_ transport.Upstream  = (*node)(nil)
 	_ transport.Changing  = (*node)(nil)
-	_ StatsReporter       = (*node)(nil)
 )
 
-func newNode(cfg Config) *node {
+func newNode(cfg config.Config) *node {
 	n := &node{cfg: config.Of(cfg), changed: make(chan struct{}, 1), paths: map[*path]struct{}{}}
 	n.regions = memory.New(&n.cfg)
 	n.life.Init(&n.mu, "transport/rdma")
@@ -161,4 +161,9 @@ func (n *node) Deregister(ctx context.Context, id transport.RegionID) error {
 	}
 	defer n.traffic.Done()
 	return n.regions.Deregister(ctx, id, &n.traffic)
+}
+
+// counters is the part of Stats that paths count.
+type counters struct {
+	opsOK, opsFailed, opsQuarantined atomic.Uint64
 }

@@ -3,6 +3,7 @@ package rdma
 import (
 	"context"
 	"fmt"
+	"iter"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -11,6 +12,7 @@ import (
 	"github.com/mooncake-go/mooncake/plugins/transport-rdma/internal/blob"
 	"github.com/mooncake-go/mooncake/plugins/transport-rdma/internal/handshake"
 	"github.com/mooncake-go/mooncake/plugins/transport-rdma/internal/rail"
+	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/transport"
 	"github.com/mooncake-go/mooncake/sdk/transport/pathkit"
 )
@@ -152,4 +154,30 @@ func (p *path) checkIdle() {
 	default:
 		close(p.idle)
 	}
+}
+
+// expire fails the operations whose deadline has passed, or that are stalled.
+func (p *path) expire(due iter.Seq[*rail.Op]) {
+	for o := range due {
+		p.abort(o, p.errOverdue(o), true)
+	}
+}
+
+// errOverdue is the end of an operation that is late or stalled, with the latest failure of
+// its rail, which may be the reason.
+func (p *path) errOverdue(o *rail.Op) error {
+	r := o.Queue.Rail
+	if r == nil {
+		return p.ErrOverdue(o, nil)
+	}
+	return errs.WithClass(errs.ClassTransientPath, r.Name, p.ErrOverdue(o, r.Latest()))
+}
+
+// errDeadline is the end of an operation at its deadline. It tells the latest failure of
+// the rail, which may be the reason.
+func (p *path) errDeadline(r *rail.Rail) error {
+	if r == nil {
+		return p.ErrDeadline(nil)
+	}
+	return errs.WithClass(errs.ClassTransientPath, r.Name, p.ErrDeadline(r.Latest()))
 }

@@ -1,14 +1,11 @@
 package rdma
 
 import (
-	"errors"
 	"time"
 
 	"github.com/mooncake-go/mooncake/plugins/transport-rdma/internal/rail"
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
-
-var errNoKey = errors.New("the peer has not registered the region on that device")
 
 // Rails implements transport.Railed.
 func (p *path) Rails() []transport.Rail {

@@ -2,12 +2,9 @@ package rdma
 
 import (
 	"context"
-	"iter"
 	"time"
 
 	"github.com/mooncake-go/mooncake/plugins/transport-rdma/internal/device"
-	"github.com/mooncake-go/mooncake/plugins/transport-rdma/internal/rail"
-	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
 
@@ -97,30 +94,4 @@ func (p *path) busyQueues(dst []*device.Queue) (n int) {
 		n += copy(dst[n:], d.Queues())
 	}
 	return n
-}
-
-// expire fails the operations whose deadline has passed, or that are stalled.
-func (p *path) expire(due iter.Seq[*rail.Op]) {
-	for o := range due {
-		p.abort(o, p.errOverdue(o), true)
-	}
-}
-
-// errOverdue is the end of an operation that is late or stalled, with the latest failure of
-// its rail, which may be the reason.
-func (p *path) errOverdue(o *rail.Op) error {
-	r := o.Queue.Rail
-	if r == nil {
-		return p.ErrOverdue(o, nil)
-	}
-	return errs.WithClass(errs.ClassTransientPath, r.Name, p.ErrOverdue(o, r.Latest()))
-}
-
-// errDeadline is the end of an operation at its deadline. It tells the latest failure of
-// the rail, which may be the reason.
-func (p *path) errDeadline(r *rail.Rail) error {
-	if r == nil {
-		return p.ErrDeadline(nil)
-	}
-	return errs.WithClass(errs.ClassTransientPath, r.Name, p.ErrDeadline(r.Latest()))
 }

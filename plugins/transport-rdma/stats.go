@@ -1,8 +1,6 @@
 package rdma
 
 import (
-	"sync/atomic"
-
 	"github.com/mooncake-go/mooncake/plugins/transport-rdma/internal/device"
 	"github.com/mooncake-go/mooncake/plugins/transport-rdma/internal/rail"
 )
@@ -13,6 +11,8 @@ type StatsReporter interface {
 	// of one instant.
 	Stats() Stats
 }
+
+var _ StatsReporter = (*node)(nil)
 
 // Stats are the counters of one transport. All but Regions, ConnectionsOut, ConnectionsIn
 // and what is in the lists only grow.
@@ -40,11 +40,6 @@ type DeviceStats = device.Stats
 
 // RailStats are the counters of a pair of devices.
 type RailStats = rail.Stats
-
-// counters is the part of Stats that paths count.
-type counters struct {
-	opsOK, opsFailed, opsQuarantined atomic.Uint64
-}
 
 // Stats implements StatsReporter.
 func (n *node) Stats() Stats {

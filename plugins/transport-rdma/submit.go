@@ -1,6 +1,7 @@
 package rdma
 
 import (
+	"errors"
 	"slices"
 	"time"
 
@@ -119,3 +120,5 @@ func (p *path) Finish(o *rail.Op) {
 	p.Base.Finish(o, o.Err, o.Indeterminate)
 	p.checkIdle()
 }
+
+var errNoKey = errors.New("the peer has not registered the region on that device")

@@ -178,8 +178,8 @@ func TestNoAllocation(t *testing.T) {
 	require.Equal(t, s.OpsOK, s.Slices)
 }
 
-// TestRefusedConnection: who is not admitted is told why, and other transports take over. It
-// tries again by itself.
+// TestRefusedConnection: a peer that is not admitted is told why, and other transports take over.
+// It tries again by itself.
 func TestRefusedConnection(t *testing.T) {
 	r := newPair(t, 8192, func(c *Config) { c.MaxConnections = 1 })
 	read := transport.Op{Kind: transport.Read, Local: make([]byte, 64), Remote: r.id}

@@ -19,6 +19,7 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 	"github.com/mooncake-go/mooncake/sdk/transport"
+	"github.com/mooncake-go/mooncake/sdk/x/transportkit"
 )
 
 // limit bounds each wait of a test; reaching it is a failure.
@@ -290,7 +291,7 @@ func TestRefusedFailsAtOnce(t *testing.T) {
 	}
 	require.EqualValues(t, 2, r.client.Stats().DialsFailed, "one attempt, two addresses")
 	r.path.mu.Lock()
-	r.path.retry.notBefore = time.Now().Add(time.Hour)
+	r.path.retry.NotBefore = time.Now().Add(time.Hour)
 	r.path.mu.Unlock()
 	require.ErrorIs(t, r.run(t, patient(r.read(buf)))[0].Err, syscall.ECONNREFUSED)
 	require.EqualValues(t, 2, r.client.Stats().DialsFailed)
@@ -301,7 +302,7 @@ func TestRefusedFailsAtOnce(t *testing.T) {
 	go f.accept()
 	defer func() { _ = ln.Close(); f.cutAll(); f.wg.Wait() }()
 	r.path.mu.Lock()
-	r.path.retry.notBefore = time.Now()
+	r.path.retry.NotBefore = time.Now()
 	r.path.mu.Unlock()
 	r.ok(t, patient(r.read(buf)))
 }
@@ -359,9 +360,9 @@ func TestDialFailures(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := newPair(t, 4096, single)
 			r.dial(t, at(t, r.server.Endpoint(), "127.0.0.1:1"))
-			f := &dialFailure{absent: true}
+			f := &transportkit.DialFailure{Absent: true}
 			for _, err := range c.errs {
-				f.add("x", err)
+				noteDial(f, "x", err)
 			}
 			p := r.path
 			p.mu.Lock()
@@ -392,7 +393,7 @@ func TestDeadlineWhileConnecting(t *testing.T) {
 	until(t, "the path was turned away", func() bool {
 		r.path.mu.Lock()
 		defer r.path.mu.Unlock()
-		return r.path.retry.last != nil
+		return r.path.retry.Last != nil
 	})
 	r.expireNow()
 	c := r.reap(t)

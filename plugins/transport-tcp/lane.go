@@ -161,7 +161,7 @@ func (l *lane) connect() bool {
 			p.mu.Unlock()
 			return false
 		}
-		pause := time.Until(p.retry.notBefore)
+		pause := time.Until(p.retry.NotBefore)
 		p.mu.Unlock()
 		if pause > 0 {
 			timer := time.NewTimer(pause)
@@ -215,7 +215,7 @@ func (l *lane) begin(conn net.Conn, h *hello) {
 	if _, least := l.gauge.rtt(); p.peer.Upstream == 0 {
 		p.place(least)
 	}
-	p.retry.last, p.retry.down, p.retry.since = nil, nil, time.Time{}
+	p.retry.Connected()
 	p.kick() // More lanes may be wanted.
 }
 
@@ -304,7 +304,7 @@ func (l *lane) bury() {
 		p.n.stats.connsCut.Add(1)
 	}
 	if l.conn != nil && !l.proven && l.err != nil {
-		p.retry.failed(l.err, time.Now()) // A peer that takes connections and drops them.
+		p.retry.Failed(l.err, time.Now()) // A peer that takes connections and drops them.
 	}
 	p.kick()
 }

@@ -81,7 +81,8 @@ func (l *lane) answer(h *header) error {
 // resolve ends a part with the peer's answer. path.mu is held.
 func (l *lane) resolve(pt *part, err error) {
 	p := l.p
-	l.proven, p.retry.pause = true, 0
+	l.proven = true
+	p.retry.Answered()
 	if pt.state == partSending { // The answer overtook the writer, which ends the part.
 		pt.answered, pt.answer = true, err
 		return

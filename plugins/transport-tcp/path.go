@@ -9,6 +9,7 @@ import (
 
 	"github.com/mooncake-go/mooncake/sdk/transport"
 	"github.com/mooncake-go/mooncake/sdk/transport/pathkit"
+	"github.com/mooncake-go/mooncake/sdk/x/transportkit"
 )
 
 // path implements transport.Path: a queue of operations and a pool of lanes that take
@@ -27,7 +28,7 @@ type path struct {
 	lanes     []*lane
 	dialling  int  // lanes that are being connected
 	far       bool // the peer, by the lane that came up last
-	retry     backoff
+	retry     transportkit.Redial
 	freeParts []*part
 	carried   uint64 // bytes that lanes moved which are gone by now
 	seen      uint64 // what moved returned last
@@ -43,6 +44,7 @@ func newPath(n *node, peer endpoint) *path {
 	p.Init(&p.mu, "transport/tcp: path to "+peer.Addrs[0], pathkit.Limits{
 		Ops: n.cfg.MaxInflightOps, Bytes: n.cfg.MaxInflightBytes, Timeout: n.cfg.OpTimeout,
 	}, p.expire)
+	p.retry.Init(p.Name(), n.cfg.DialTimeout, "see whether its machine runs and the network leads to it")
 	p.Meter(p.moved)
 	return p
 }
@@ -111,8 +113,8 @@ func (p *path) accept(in *transport.Op, key *remoteKey, now time.Time) {
 	switch {
 	case o.Late(now):
 		p.abort(o, p.errOverdue(o), false)
-	case p.retry.down != nil && now.Before(p.retry.notBefore):
-		p.abort(o, p.retry.down, false)
+	case p.retry.Down != nil && now.Before(p.retry.NotBefore):
+		p.abort(o, p.retry.Down, false)
 	}
 }
 
@@ -151,8 +153,8 @@ func (p *path) Close(ctx context.Context) error {
 }
 
 func (p *path) errOverdue(o *op) error {
-	if p.retry.last == nil {
+	if p.retry.Last == nil {
 		return p.ErrOverdue(o, nil)
 	}
-	return p.ErrOverdue(o, fmt.Errorf("the last attempt to connect: %w", p.retry.last))
+	return p.ErrOverdue(o, fmt.Errorf("the last attempt to connect: %w", p.retry.Last))
 }

@@ -112,7 +112,8 @@ func (l *lane) closedUpstream(got int, err error) error {
 	l.p.mu.Lock()
 	defer l.p.mu.Unlock()
 	if l.owed() {
-		l.proven, l.p.retry.pause = true, 0
+		l.proven = true
+		l.p.retry.Answered()
 	}
 	return &errs.Error{
 		Code: errs.TransferFail, Class: errs.ClassTransientPeer, Err: fmt.Errorf("the peer closed it without an answer: %w", err),

@@ -142,3 +142,44 @@ func TestRefusal(t *testing.T) {
 	require.Equal(t, errs.ClassUnknown, errs.ClassOf(err))
 	require.NotZero(t, Incarnation())
 }
+
+// TestRedial: operations wait for a peer that may come, and fail where waiting is of no use.
+func TestRedial(t *testing.T) {
+	now := time.Now()
+	failed := errors.New("refused")
+	judge := func(r *Redial, absent, heard bool, means string, after time.Duration, working bool) error {
+		f := DialFailure{Absent: true, Means: means}
+		f.Add("a:1", failed, absent, heard)
+		return r.Judge(&f, now, now.Add(after), working)
+	}
+	fresh := func() *Redial {
+		r := new(Redial)
+		r.Init("path", time.Second, "look at the network")
+		return r
+	}
+	r := fresh()
+	require.NoError(t, judge(r, false, false, "", 0, false), "the peer may come")
+	require.ErrorIs(t, r.Last, failed)
+	err := judge(r, false, false, "", time.Second, false)
+	require.ErrorContains(t, err, "the peer cannot be reached")
+	require.ErrorContains(t, err, "look at the network")
+	require.ErrorIs(t, err, r.Down)
+	require.NoError(t, judge(r, false, true, "", time.Second, false), "something answered")
+	require.NoError(t, r.Down)
+	require.NoError(t, judge(fresh(), true, false, "", 0, true), "another connection works")
+	require.ErrorContains(t, judge(fresh(), true, false, "", 0, false), "the peer is not there")
+	require.ErrorContains(t, judge(fresh(), false, true, "the peer was restarted", 0, false), "the peer was restarted")
+
+	r = fresh()
+	for want := leastPause; want < mostPause; want *= 2 {
+		r.Failed(failed, now)
+		pause := r.NotBefore.Sub(now)
+		require.GreaterOrEqual(t, pause, want/2)
+		require.Less(t, pause, want)
+	}
+	r.Connected()
+	r.Answered()
+	require.NoError(t, r.Last)
+	r.Failed(failed, now)
+	require.Less(t, r.NotBefore.Sub(now), leastPause)
+}

@@ -3,7 +3,6 @@ package memory
 import (
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
 
 	"github.com/mooncake-go/mooncake/plugins/transport-rdma/internal/blob"
@@ -122,13 +121,6 @@ func (g *Registry) dmabuf(in *transport.Region) (bool, error) {
 			"export one (cuMemGetHandleForAddressRange), or set gpu_memory to peermem and load nvidia_peermem")
 	}
 	return in.FD >= 0, nil
-}
-
-// OnGPU reports whether a location names the memory of another device than the processor:
-// "cuda:0", but not "cpu:0", "*" or "segments:...".
-func OnGPU(location string) bool {
-	kind, _, ok := strings.Cut(location, ":")
-	return ok && kind != "cpu" && kind != "segments"
 }
 
 // keyOf returns the key that peers get.

@@ -4,6 +4,7 @@ package memory
 
 import (
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"unsafe"
@@ -159,3 +160,10 @@ func (t *table) find(addr, size uint64) *Region {
 
 // AddressOf returns the address of the first byte.
 func AddressOf(b []byte) uint64 { return uint64(uintptr(unsafe.Pointer(unsafe.SliceData(b)))) }
+
+// OnGPU reports whether a location names the memory of another device than the processor:
+// "cuda:0", but not "cpu:0", "*" or "segments:...".
+func OnGPU(location string) bool {
+	kind, _, ok := strings.Cut(location, ":")
+	return ok && kind != "cpu" && kind != "segments"
+}

@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/mooncake-go/mooncake/plugins/transport-rdma/internal/blob"
 	"github.com/mooncake-go/mooncake/plugins/transport-rdma/internal/config"
@@ -111,21 +110,4 @@ func (t *Table) Stats() []Stats {
 		out = append(out, r.stats())
 	}
 	return out
-}
-
-// Wait waits for ch, at most for limit, and reports whether it was closed.
-func Wait(ch <-chan struct{}, limit time.Duration) bool {
-	select {
-	case <-ch:
-		return true
-	default:
-	}
-	t := time.NewTimer(limit)
-	defer t.Stop()
-	select {
-	case <-ch:
-		return true
-	case <-t.C:
-		return false
-	}
 }

@@ -94,7 +94,7 @@ func TestExactlyOnceUnderFaults(t *testing.T) {
 	})
 }
 
-// A byte that changes on the way is not noticed here: who wants that to be noticed needs a
+// A byte that changes on the way is not noticed here: a caller that needs to notice it needs a
 // checksum.
 func TestFlippedByteGoesUnnoticed(t *testing.T) {
 	r := newFake(t, fakeverbs.Config{Devices: 2})

@@ -46,7 +46,7 @@ struct vb_qp {
 	uint64_t tag;
 	uint64_t base; // the upper half of the wr_ids: slot and generation
 	uint32_t num;
-	uint32_t depth;      // the caller's requests under way, at most
+	uint32_t depth;      // the caller's requests in flight, at most
 	uint32_t inline_max; // bytes
 	uint32_t every;      // signal one in so many
 	uint32_t mask;       // of sent

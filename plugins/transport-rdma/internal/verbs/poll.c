@@ -4,7 +4,7 @@
 
 #include <errno.h>
 
-// match returns the QP of a completion, or NULL for one that belongs to no request under way.
+// match returns the QP of a completion, or NULL for one that belongs to no request in flight.
 static struct vb_qp *match(struct vb_cq *cq, const struct abi_wc *wc)
 {
 	uint32_t slot = (uint32_t)(wc->wr_id >> 32) & 0xffff;

@@ -63,7 +63,7 @@ static int send(struct vb_qp *qp, int n, int32_t *err)
 }
 
 // cover makes sure that a signalled request follows the last one that was accepted: an empty
-// write, for which the depth of the queue has one entry to spare. If that fails too, the error
+// write, for which the depth of the queue has one extra entry. If that fails too, the error
 // state gives each request a completion.
 static void cover(struct vb_qp *qp)
 {

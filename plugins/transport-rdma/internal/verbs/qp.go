@@ -101,10 +101,10 @@ func (q *QP) Outstanding() int {
 	return sysOutstanding(q.h)
 }
 
-// Post hands over work requests in order and never blocks. It accepts the first n; fewer with a
-// nil error means that Depth requests are in flight, or that the device has no space: poll until
-// there is a result, then post the rest. An error concerns wrs[n] and those after it, which have
-// no Result. ErrState before ToRTS and after ToErr, ErrClosed after Close.
+// Post gives work requests to the device in order and never blocks. It accepts the first n; fewer
+// with a nil error means that Depth requests are in flight, or that the device has no space: poll
+// until there is a result, then post the rest. An error concerns wrs[n] and those after it, which
+// have no Result. ErrState before ToRTS and after ToErr, ErrClosed after Close.
 func (q *QP) Post(wrs []WR) (n int, err error) {
 	if len(wrs) == 0 {
 		return 0, nil

@@ -209,7 +209,7 @@ func results(t testing.TB, s *side, n int) []verbs.Result {
 	return all
 }
 
-// post hands over everything, reaping while the QP is full.
+// post posts everything, reaping while the QP is full.
 func post(t testing.TB, s *side, wrs []verbs.WR) []verbs.Result {
 	t.Helper()
 	var done []verbs.Result
