@@ -2,11 +2,11 @@ package transfer
 
 import (
 	"github.com/mooncake-go/mooncake/core/transfer/carrier"
-	"github.com/mooncake-go/mooncake/core/transfer/settings"
 	"github.com/mooncake-go/mooncake/core/transfer/lifetime"
 	"github.com/mooncake-go/mooncake/core/transfer/rail"
 	"github.com/mooncake-go/mooncake/core/transfer/region"
 	"github.com/mooncake-go/mooncake/core/transfer/request"
+	"github.com/mooncake-go/mooncake/core/transfer/settings"
 )
 
 // The parts of an engine that its callers see.

@@ -20,7 +20,7 @@ type Batch struct {
 	cancel context.CancelCauseFunc
 	moved  atomic.Uint64
 
-	hook func(*request.Task) // told of every end before Done is; nil for none
+	hook func(*request.Task) // called for every end before Done is closed; nil for none
 
 	tasks []request.Task // as many as the capacity
 	used  atomic.Int64   // of tasks
@@ -31,25 +31,25 @@ type Batch struct {
 	failure   error // the first one
 	canceled  bool
 	freed     bool
-	due       []dueNote // to be sent when all is well
-	sending   int       // goroutines that send
+	due       []pendingMessage // to be sent when all requests are completed
+	sending   int              // goroutines that send
 	sent      int
 	noteErr   error
-	settled   chan struct{} // closed while nothing is going on
+	settled   chan struct{} // closed while no request is live and no message is being sent
 	isSettled bool
 }
 
-// Submission is what became of one request of a Submit.
+// Submission is the answer to one request of a Submit.
 type Submission struct {
-	// Index is what Status knows the request by: accepted requests of a batch are counted
-	// from 0, over all calls of Submit. -1 for a refused one.
+	// Index names the request to Status: accepted requests of a batch are counted
+	// from 0, over all calls of Submit. It is -1 for a refused one.
 	Index int
 	// Err is why the request was refused, nil for an accepted one.
 	Err error
 }
 
-// Submit starts requests and answers for each, in their order: accepted, or refused and
-// why. One that is refused does not keep others from being accepted. It returns at once,
+// Submit starts requests and returns for each, in their order, whether it was accepted, or why it
+// was refused. A refused request does not keep others from being accepted. Submit returns at once,
 // whatever the peers and the directory do. The requests are copied; their memory is not.
 //
 // ErrTooManyRequests for those beyond the capacity, InvalidParams for one that cannot be,
@@ -58,7 +58,7 @@ func (b *Batch) Submit(reqs []request.Request) []Submission { return b.submit(re
 
 // SubmitNotify is Submit with a message to the peer of the first request. It is sent once
 // when every request of the batch is completed; it is not sent when one failed or a request
-// of this call was refused. Notified tells.
+// of this call was refused. Notified reports that.
 func (b *Batch) SubmitNotify(reqs []request.Request, n metadata.Notification) []Submission {
 	return b.submit(reqs, &n)
 }
@@ -100,7 +100,7 @@ func (b *Batch) submit(reqs []request.Request, n *metadata.Notification) []Submi
 	return out
 }
 
-// refusal is why a request cannot be the one of index next. The caller holds b.mu.
+// refusal returns why the batch refuses a request as the one of index next, nil if it does not. The caller holds b.mu.
 func (b *Batch) refusal(r *request.Request, next int) error {
 	switch {
 	case b.freed:
@@ -138,8 +138,8 @@ func (b *Batch) ended(t *request.Task) {
 	b.settle()
 }
 
-// settle sends what is due when all requests ended, and keeps the channel of Done as it
-// has to be. The caller holds b.mu.
+// settle sends the messages that are due when all requests ended, and closes or renews the channel
+// of Done. The caller holds b.mu.
 func (b *Batch) settle() {
 	if b.live == 0 && len(b.due) > 0 {
 		b.send()

@@ -107,7 +107,7 @@ func TestSubmitReturnsAtOnce(t *testing.T) {
 		accepted(t, batch.Submit([]transfer.Request{
 			{Kind: transport.Read, Local: make([]byte, 10), Peer: "lost", Addr: 1, Deadline: start.Add(time.Second)},
 			{Kind: transport.Read, Local: make([]byte, 10), Peer: "lost", Addr: 1},
-			{Kind: transport.Read, Local: make([]byte, 10), Peer: "nobody", Addr: 1},
+			{Kind: transport.Read, Local: make([]byte, 10), Peer: "unknown", Addr: 1},
 			write(b, 0, pattern(200_000, 1)),
 		}))
 		require.Zero(t, time.Since(start))

@@ -14,8 +14,8 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
 
-// TestCancel: what no transport has ends at once; what one has when the transport lets go
-// of it, so that its memory is free in the terminal state.
+// TestCancel: a request of which nothing is in flight ends at once. Any other ends when the transport
+// completes its operations, so that its memory is free in the terminal state.
 func TestCancel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, "tcp")

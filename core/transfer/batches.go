@@ -40,8 +40,8 @@ func (t *batches) remove(id BatchID) {
 	delete(t.open, id)
 }
 
-// NewBatch makes a batch for up to capacity requests, at most about a million. It is to be
-// freed. InvalidParams, ErrClosed, and ErrTooManyRequests when 65536 batches are not freed.
+// NewBatch makes a batch for up to capacity requests, at most about a million. The caller frees
+// it. InvalidParams, ErrClosed, and ErrTooManyRequests when 65536 batches are not freed.
 func (e *Engine) NewBatch(capacity int) (*Batch, error) {
 	if capacity < 1 || capacity > maxCapacity {
 		return nil, errs.New(errs.InvalidParams, "transfer: make batch", "%d requests is not from 1 to %d", capacity, maxCapacity)

@@ -9,7 +9,7 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
-// ID is what Engine.Batch finds the batch by.
+// ID names the batch to Engine.Batch.
 func (b *Batch) ID() BatchID { return b.id }
 
 // Status tells how far a request is. It takes no lock, so it can be polled. InvalidParams
@@ -21,7 +21,7 @@ func (b *Batch) Status(i int) (request.Status, error) {
 	return b.tasks[i].Status(), nil
 }
 
-// BatchStatus sums the requests up: Failed as soon as one failed or ran out of time, with
+// BatchStatus is the state of all requests together: Failed as soon as one failed or ran out of time, with
 // the first error; Waiting while one is not terminal; Canceled when one was; else Completed,
 // also of an empty batch.
 func (b *Batch) BatchStatus() request.Status {
@@ -47,8 +47,8 @@ func (b *Batch) Done() <-chan struct{} {
 	return b.settled
 }
 
-// Wait waits for Done, at most until the context ends, which cancels nothing. What became
-// of the requests, their statuses tell.
+// Wait waits for Done, at most until the context ends, which cancels nothing. The statuses
+// of the requests tell how they ended.
 func (b *Batch) Wait(ctx context.Context) error {
 	done := b.Done()
 	select {
@@ -76,9 +76,9 @@ func (b *Batch) WaitFor(d time.Duration) error {
 }
 
 // Cancel ends the requests that are not terminal and refuses further ones. It returns at
-// once. What no transport has ends at once; what one has is not touched any more when it
-// is terminal, which takes at most Config.SliceTimeout and a few seconds for a transport
-// that does not keep deadlines. Repeatable.
+// once. A request of which nothing is in flight ends at once. The memory of any other is not touched
+// any more when it is terminal, which takes at most Config.SliceTimeout, and a few seconds more for
+// a transport that does not keep deadlines. Repeatable.
 func (b *Batch) Cancel() {
 	b.mu.Lock()
 	b.canceled = true

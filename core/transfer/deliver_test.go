@@ -12,9 +12,9 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
 
-// TestCompletionsWakeNobodyElse: who waits looks out for them, and a path hands those that are OK
-// over where they come about. What failed is reaped: that is logged, which may wait.
-func TestCompletionsWakeNobodyElse(t *testing.T) {
+// TestCompletionsWakeOnlyTheirWaiter: the waiting goroutine polls for them, and a path hands those that
+// are OK over where they occur. Failures are reaped, because they are logged, and logging may block.
+func TestCompletionsWakeOnlyTheirWaiter(t *testing.T) {
 	for name, reapOnly := range map[string]bool{"delivered": false, "reaped": true} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, "tcp")

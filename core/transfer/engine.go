@@ -23,13 +23,13 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
 
-// Deps is what an Engine works with.
+// Deps are the components that an Engine uses.
 type Deps struct {
 	Directory metadata.Directory
 	// Carriers are the transports, best first. At least one.
 	Carriers []carrier.Carrier
 	// Staging is for transports that move registered memory only: bytes from elsewhere go
-	// through it. Its memory is registered by who made it. Nil without such a transport.
+	// through it. The caller registers its memory. Nil without such a transport.
 	Staging *memory.Pool
 	// Topology says which devices are near which memory; empty makes all alike.
 	Topology matrix.Matrix
@@ -180,11 +180,11 @@ func (e *Engine) Sums(peer string) bool {
 	return p != nil && p.ComputesChecksums()
 }
 
-// Transfer moves all requests in parallel and answers for each, in their order.
+// Transfer moves all requests in parallel and returns their results, in their order.
 //
-// It returns when no buffer of a request is touched any more, except where the result
-// says ErrQuarantined. When the context ends, nothing more is submitted, but what is under
-// way is waited for: up to the request's deadline, and a few seconds more for a transport
+// It returns when no buffer of a request is touched any more, except where the result is
+// ErrQuarantined. When the context ends, nothing more is submitted, but the
+// engine waits for the operations in flight: up to the request's deadline, and a few seconds more for a transport
 // that does not keep deadlines. A peer that does not answer delays its own requests only.
 //
 // Requests of one call must not overlap where they write.
@@ -192,8 +192,8 @@ func (e *Engine) Transfer(ctx context.Context, reqs []request.Request) []request
 	return e.TransferTo(ctx, reqs, make([]request.Result, 0, len(reqs)))
 }
 
-// TransferTo is Transfer that appends the answers to dst, for callers who use its memory
-// again. To one peer it allocates nothing then.
+// TransferTo is Transfer that appends the answers to dst, for callers that reuse its memory.
+// To one peer it allocates nothing then.
 func (e *Engine) TransferTo(ctx context.Context, reqs []request.Request, dst []request.Result) []request.Result {
 	if !e.life.Begin() {
 		r := request.Result{Err: errs.Wrap(errs.TransferFail, "transfer", lifetime.ErrClosed), Done: time.Now()}

@@ -14,8 +14,8 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
 
-// TestSyncLeavesOutPeersThatGaveWay: what it would open for them, nobody closes.
-func TestSyncLeavesOutPeersThatGaveWay(t *testing.T) {
+// TestSyncLeavesOutDroppedPeers: nothing would close the paths that it opened for them.
+func TestSyncLeavesOutDroppedPeers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, "tcp")
 		const most = 32

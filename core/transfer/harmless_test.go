@@ -14,9 +14,9 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
 
-// TestUnknownAddressHarmsNobodyElse: the directory is asked for it, which fails or hangs.
+// TestUnknownAddressHarmsNoOtherRequest: the directory is asked for it, which fails or hangs.
 // Others move over the links there are.
-func TestUnknownAddressHarmsNobodyElse(t *testing.T) {
+func TestUnknownAddressHarmsNoOtherRequest(t *testing.T) {
 	for name, outage := range map[string]func(*world){
 		"down":  func(w *world) { w.broken = errors.New("the directory is down") },
 		"hangs": func(w *world) { w.hangs["b"] = true },
@@ -54,9 +54,9 @@ func TestUnknownAddressHarmsNobodyElse(t *testing.T) {
 	}
 }
 
-// TestLocalFaultHarmsNobodyElse: memory of which the own device does not know is no fault
+// TestLocalFaultHarmsNoOtherRequest: memory of which the own device does not know is no fault
 // of the peer.
-func TestLocalFaultHarmsNobodyElse(t *testing.T) {
+func TestLocalFaultHarmsNoOtherRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, "tcp")
 		a, b := w.node("a", []string{"tcp"}, 0), w.node("b", []string{"tcp"}, 1<<20)

@@ -34,7 +34,7 @@ type move struct {
 	there []byte // the peer's memory
 	want  []byte // in local and there when completed
 	final *transfer.Status
-	after []byte // memory when it was terminal: nobody may change it
+	after []byte // memory when it was terminal: it must not change
 }
 
 // model holds the engine against what is promised: every request reaches one terminal

@@ -10,8 +10,8 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
-// maxNoteBytes bounds the notifications that were not taken yet.
-const maxNoteBytes = 64 << 20
+// maxQueuedBytes bounds the notifications that were not taken yet.
+const maxQueuedBytes = 64 << 20
 
 // notes is the queue of notifications that arrived.
 type notes struct {
@@ -24,13 +24,13 @@ type notes struct {
 }
 
 // HandleNotify takes a notification of a peer; it is made for the handshake daemon.
-// NoAvailableHandle, which the peer sees as a rejection, when nobody took the earlier ones.
+// NoAvailableHandle, which the peer sees as a rejection, when the earlier ones were not taken.
 func (e *Engine) HandleNotify(_ context.Context, n metadata.Notification) error {
 	q := &e.notes
 	size := len(n.Name) + len(n.Message)
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if len(q.queue) >= q.limit || q.bytes+size > maxNoteBytes {
+	if len(q.queue) >= q.limit || q.bytes+size > maxQueuedBytes {
 		q.dropped++
 		return errs.New(errs.NoAvailableHandle, "transfer: take notification", "%d are waiting to be read", len(q.queue))
 	}
@@ -83,8 +83,8 @@ func (e *Engine) daemons(what string) (metadata.Peers, error) {
 	return nil, errs.New(errs.NotSupported, "transfer: "+what, "nodes of this directory have no handshake daemon")
 }
 
-// dueNote is a message of a batch that was not sent yet.
-type dueNote struct {
+// pendingMessage is a message of a batch that was not sent yet.
+type pendingMessage struct {
 	peer string
 	note metadata.Notification
 }
@@ -97,7 +97,7 @@ func (b *Batch) plan(reqs []request.Request, n metadata.Notification, refused bo
 	case refused:
 		b.noteErr = errs.New(errs.TransferFail, "transfer: notify "+reqs[0].Peer, "not sent, a request of the call was refused")
 	default:
-		b.due = append(b.due, dueNote{reqs[0].Peer, n})
+		b.due = append(b.due, pendingMessage{reqs[0].Peer, n})
 	}
 }
 
@@ -116,7 +116,7 @@ func (b *Batch) send() {
 	b.sending++
 }
 
-func (b *Batch) deliver(due []dueNote) {
+func (b *Batch) deliver(due []pendingMessage) {
 	for _, n := range due {
 		ctx, cancel := context.WithTimeout(b.e.life.Connecting, b.e.cfg.ConnectTimeout)
 		err := b.e.Notify(ctx, n.peer, n.note)
@@ -137,7 +137,7 @@ func (b *Batch) deliver(due []dueNote) {
 }
 
 // Notified returns how many messages of SubmitNotify were delivered, and why the last one
-// that was not was not. It is final after Wait.
+// that failed was not. It is final after Wait.
 func (b *Batch) Notified() (sent int, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -116,8 +116,8 @@ func TestQuarantinedWritesLeaveStaging(t *testing.T) {
 	require.NoError(t, a.move(transport.Write, b, 0, pattern(100_000, 1)))
 }
 
-// TestMemoryThatNobodyTook is refused, with the reason, and the peer is not blamed.
-func TestMemoryThatNobodyTook(t *testing.T) {
+// TestMemoryThatNoTransportTook is refused, with the reason, and the peer is not blamed.
+func TestMemoryThatNoTransportTook(t *testing.T) {
 	w := newWorld(t, "rdma")
 	a := w.node("a", []string{"rdma"}, 0, func(_ *transfer.Config, d *transfer.Deps) {
 		d.Carriers[0].Transport, d.Carriers[0].LocalAny = &strict{Transport: d.Carriers[0].Transport}, false

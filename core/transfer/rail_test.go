@@ -122,7 +122,7 @@ func TestBackPressureOfOneRail(t *testing.T) {
 	require.NoError(t, a.move(transport.Write, b, 0, want))
 	require.Equal(t, want, b.mem[:len(want)])
 	for _, d := range a.Devices() {
-		require.Zero(t, d.Inflight, "what was refused is not under way")
+		require.Zero(t, d.Inflight, "refused operations are not in flight")
 	}
 }
 

@@ -53,7 +53,7 @@ func withRails(to **railed, here, there []string) option {
 	}
 }
 
-// Endpoint tells the devices as a real transport does; nobody dials it once more is set.
+// Endpoint tells the devices as a real transport does; dialling it fails once more is set.
 func (r *railed) Endpoint() transport.Endpoint {
 	e := r.Transport.Endpoint()
 	r.mu.Lock()
@@ -83,7 +83,7 @@ func (r *railed) set(device string, f func(*railState)) {
 	}
 }
 
-// count sums up over the rails of a local device, all of them for "".
+// count adds up over the rails of a local device, all of them for "".
 func (r *railed) count(device string, f func(*railState) int) (n int) {
 	r.set(device, func(s *railState) { n += f(s) })
 	return n

@@ -24,7 +24,7 @@ type railedPath struct {
 	wake chan struct{}
 
 	mu    sync.Mutex
-	ops   map[uint64]transport.Op // under way
+	ops   map[uint64]transport.Op // in flight
 	done  []transport.Completion
 	ended error
 }

@@ -62,7 +62,7 @@ func TestDeviceGoesDownInTheMiddle(t *testing.T) {
 	})
 }
 
-// TestFailingRailIsPaused: errors of one rail cost a few operations, then it is left alone
+// TestFailingRailIsPaused: errors of one rail cost a few operations, then it is backed off
 // for a time that doubles; the other rail carries everything, and no request fails.
 func TestFailingRailIsPaused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -77,7 +77,7 @@ func TestFailingRailIsPaused(t *testing.T) {
 			require.Equal(t, "paused", railStats(t, a, "m1").State, name)
 			r.set("m1", func(s *railState) { s.ops = 0 })
 			require.NoError(t, a.move(transport.Write, b, 0, pattern(4<<20, 1)))
-			require.Zero(t, ops(), "left alone")
+			require.Zero(t, ops(), "backed off")
 			pauses := railStats(t, a, "m1").Pauses
 			time.Sleep(cfg.RailPause)
 			require.NoError(t, a.move(transport.Write, b, 0, pattern(4<<20, 1)))

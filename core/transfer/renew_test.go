@@ -140,8 +140,8 @@ func TestKeysOfARenewedTransportReachPeers(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// TestASwapOfTheTransportIsNotNoticed: whatever a peer and the node itself have under way
-// while the process of the transport is changed again and again, nothing fails. A request
+// TestASwapOfTheTransportIsNotNoticed: a peer and the node itself have operations in flight
+// while the process of the transport is replaced repeatedly, and none fails. A request
 // looks its peer up anew once, so that it may meet one change of each end's, not more.
 func TestASwapOfTheTransportIsNotNoticed(t *testing.T) {
 	w := newWorld(t, "tcp")
@@ -176,7 +176,7 @@ func TestASwapOfTheTransportIsNotNoticed(t *testing.T) {
 			})
 		}
 	}
-	// What was under way has ended, and the next is.
+	// The operations in flight have ended, and the next ones run.
 	settled := func() {
 		for i := range moved {
 			from := moved[i].Load()
@@ -196,28 +196,28 @@ func TestASwapOfTheTransportIsNotNoticed(t *testing.T) {
 // TestWhileATransportIsAwayTheNextOneIsUsed, and it is used again once it is back, with the
 // memory that was registered meanwhile.
 func TestWhileATransportIsAwayTheNextOneIsUsed(t *testing.T) {
-	w := newWorld(t, "tcp", "spare")
-	b := w.node("b", []string{"tcp", "spare"}, 1<<20)
+	w := newWorld(t, "tcp", "second")
+	b := w.node("b", []string{"tcp", "second"}, 1<<20)
 	var tr *renewable
-	a := w.node("a", []string{"tcp", "spare"}, 1<<12, withRenewable(w, "a", &tr))
-	spare := func() uint64 {
+	a := w.node("a", []string{"tcp", "second"}, 1<<12, withRenewable(w, "a", &tr))
+	second := func() uint64 {
 		for _, l := range a.Paths() {
-			if l.Transport == "spare" {
+			if l.Transport == "second" {
 				return l.Rails[0].Slices
 			}
 		}
 		return 0
 	}
 	require.NoError(t, a.move(transport.Write, b, 0, pattern(10, 1)))
-	require.Zero(t, spare())
+	require.Zero(t, second())
 	tr.fall()
 	for i := range 50 {
 		require.NoError(t, a.move(transport.Write, b, i, pattern(10, 2)))
 	}
-	require.EqualValues(t, 50, spare())
+	require.EqualValues(t, 50, second())
 	more := make([]byte, 4096)
 	_, err := a.Register(t.Context(), transfer.Memory{Bytes: more, FD: -1, Access: transport.AccessRemote})
-	require.NoError(t, err, "the spare one takes it")
+	require.NoError(t, err, "the second one takes it")
 
 	tr.rise()
 	require.Eventually(t, func() bool {
@@ -225,9 +225,9 @@ func TestWhileATransportIsAwayTheNextOneIsUsed(t *testing.T) {
 		return len(d.Transports[0].Regions) == 2
 	}, 30*time.Second, time.Millisecond, "what was registered meanwhile is registered now")
 	require.Eventually(t, func() bool {
-		before := spare()
+		before := second()
 		require.NoError(t, a.move(transport.Write, b, 0, pattern(10, 3)))
-		return spare() == before
+		return second() == before
 	}, 30*time.Second, time.Millisecond, "it is used again")
 
 	tr.mu.Lock()
@@ -240,23 +240,23 @@ func TestWhileATransportIsAwayTheNextOneIsUsed(t *testing.T) {
 	require.NoError(t, a.move(transport.Write, b, 0, pattern(10, 4)))
 }
 
-// TestWhileTheTransportOfAPeerIsAwayTheNextOneIsUsed: who looks for the peer finds nobody
+// TestWhileTheTransportOfAPeerIsAwayTheNextOneIsUsed: a lookup of the peer finds nothing
 // behind its first transport, and goes on over the second.
 func TestWhileTheTransportOfAPeerIsAwayTheNextOneIsUsed(t *testing.T) {
-	w := newWorld(t, "tcp", "spare")
+	w := newWorld(t, "tcp", "second")
 	var tr *renewable
-	b := w.node("b", []string{"tcp", "spare"}, 1<<20, withRenewable(w, "b", &tr))
-	a := w.node("a", []string{"tcp", "spare"}, 0, func(c *transfer.Config, _ *transfer.Deps) { c.MaxRailPause = c.RailPause })
-	spare := func() uint64 {
+	b := w.node("b", []string{"tcp", "second"}, 1<<20, withRenewable(w, "b", &tr))
+	a := w.node("a", []string{"tcp", "second"}, 0, func(c *transfer.Config, _ *transfer.Deps) { c.MaxRailPause = c.RailPause })
+	second := func() uint64 {
 		for _, l := range a.Paths() {
-			if l.Transport == "spare" {
+			if l.Transport == "second" {
 				return l.Rails[0].Slices
 			}
 		}
 		return 0
 	}
 	require.NoError(t, a.move(transport.Write, b, 0, pattern(10, 1)))
-	require.Zero(t, spare())
+	require.Zero(t, second())
 	tr.fall()
 	got := make([]byte, 10)
 	for i := range 50 {
@@ -264,13 +264,13 @@ func TestWhileTheTransportOfAPeerIsAwayTheNextOneIsUsed(t *testing.T) {
 		require.NoError(t, a.move(transport.Read, b, i, got))
 		require.Equal(t, pattern(10, byte(i)), got)
 	}
-	require.EqualValues(t, 100, spare())
+	require.EqualValues(t, 100, second())
 
 	tr.rise()
 	require.Eventually(t, func() bool {
-		before := spare()
+		before := second()
 		require.NoError(t, a.move(transport.Write, b, 0, pattern(10, 3)))
-		return spare() == before
+		return second() == before
 	}, 30*time.Second, time.Millisecond, "it is used again")
 }
 

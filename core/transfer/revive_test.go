@@ -10,7 +10,7 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
 
-// A peer that failed is left alone for an hour here, unless somebody knows that it is back.
+// A peer that failed is backed off for an hour here, unless Revive ends that.
 func TestReviveEndsTheTimeForWhichAPeerIsLeftAlone(t *testing.T) {
 	w := newWorld(t, "net")
 	patient := func(c *transfer.Config, _ *transfer.Deps) { c.CoolDown, c.MaxCoolDown = time.Hour, time.Hour }

@@ -9,11 +9,11 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
 
-// Range is many fragments between one piece of local memory and one piece of a peer's.
+// Range is many fragments between one range of local memory and one range of a peer's.
 type Range struct {
 	Kind transport.OpKind
 	// Peer is the name under which the other side published itself; [Base, Base+Size) is
-	// the piece of its memory.
+	// the range of its memory.
 	Peer       string
 	Base, Size uint64
 	// Local is this side's memory; the rules of Request.Local hold.
@@ -27,27 +27,27 @@ type Range struct {
 	Done func(fragment int, s request.Status)
 }
 
-// Scatter is the fragments of some ranges under way. Safe for concurrent use.
+// Scatter is the fragments of some ranges in flight. Safe for concurrent use.
 type Scatter struct {
-	b     *Batch
-	spans []span // one for each range
+	b      *Batch
+	ranges []rangeTasks // one for each Range
 }
 
-// span is the fragments of one range.
-type span struct {
+// rangeTasks is the fragments of one range.
+type rangeTasks struct {
 	done    func(int, request.Status)
 	tasks   []int // by fragment; -1 for a refused one
 	refused map[int]error
 }
 
-// SubmitScatter starts all fragments. One that cannot be does not keep others from
+// SubmitScatter starts all fragments. An invalid one does not keep others from
 // moving: its state is Invalid. It returns at once. The error is for too many fragments,
-// about a million, and for a closed engine. Close the Scatter in the end.
+// about a million, and for a closed engine. The caller closes the Scatter.
 func (e *Engine) SubmitScatter(ranges []Range) (*Scatter, error) {
-	s := &Scatter{spans: make([]span, len(ranges))}
+	s := &Scatter{ranges: make([]rangeTasks, len(ranges))}
 	var reqs []request.Request
 	for i := range ranges {
-		reqs = s.add(&ranges[i], &s.spans[i], reqs)
+		reqs = s.add(&ranges[i], &s.ranges[i], reqs)
 	}
 	b, err := e.NewBatch(max(len(reqs), 1))
 	if err != nil {
@@ -55,8 +55,8 @@ func (e *Engine) SubmitScatter(ranges []Range) (*Scatter, error) {
 	}
 	s.b = b
 	where := make([][2]int, 0, len(reqs))
-	for r := range s.spans {
-		for f, task := range s.spans[r].tasks {
+	for r := range s.ranges {
+		for f, task := range s.ranges[r].tasks {
 			if task >= 0 {
 				where = append(where, [2]int{r, f})
 			}
@@ -64,7 +64,7 @@ func (e *Engine) SubmitScatter(ranges []Range) (*Scatter, error) {
 	}
 	b.hook = func(t *request.Task) {
 		at := where[t.Index]
-		if done := s.spans[at[0]].done; done != nil {
+		if done := s.ranges[at[0]].done; done != nil {
 			done(at[1], t.Status())
 		}
 	}
@@ -72,12 +72,12 @@ func (e *Engine) SubmitScatter(ranges []Range) (*Scatter, error) {
 	for i, got := range b.Submit(reqs) {
 		if got.Err != nil {
 			at := where[i]
-			s.spans[at[0]].refuse(at[1], got.Err)
+			s.ranges[at[0]].refuse(at[1], got.Err)
 		}
 	}
-	for r := range s.spans {
-		for f, err := range s.spans[r].refused {
-			if done := s.spans[r].done; done != nil {
+	for r := range s.ranges {
+		for f, err := range s.ranges[r].refused {
+			if done := s.ranges[r].done; done != nil {
 				done(f, invalid(err))
 			}
 		}
@@ -86,7 +86,7 @@ func (e *Engine) SubmitScatter(ranges []Range) (*Scatter, error) {
 }
 
 // TransferScatter is SubmitScatter and Wait in one call. When the context ends it cancels
-// what is not done, and returns when no memory is touched any more, as Close does.
+// the fragments that are not done, and returns when no memory is touched any more, as Close does.
 func (e *Engine) TransferScatter(ctx context.Context, ranges []Range) error {
 	s, err := e.SubmitScatter(ranges)
 	if err != nil {
@@ -97,9 +97,9 @@ func (e *Engine) TransferScatter(ctx context.Context, ranges []Range) error {
 }
 
 // add appends the requests of a range.
-func (s *Scatter) add(r *Range, to *span, reqs []request.Request) []request.Request {
+func (s *Scatter) add(r *Range, to *rangeTasks, reqs []request.Request) []request.Request {
 	n := max(len(r.Lengths), len(r.LocalOffsets), len(r.RemoteOffsets))
-	*to = span{done: r.Done, tasks: make([]int, n)}
+	*to = rangeTasks{done: r.Done, tasks: make([]int, n)}
 	for i := range n {
 		q, err := r.fragment(i)
 		if err != nil {
@@ -112,7 +112,7 @@ func (s *Scatter) add(r *Range, to *span, reqs []request.Request) []request.Requ
 	return reqs
 }
 
-func (p *span) refuse(i int, err error) {
+func (p *rangeTasks) refuse(i int, err error) {
 	if p.refused == nil {
 		p.refused = map[int]error{}
 	}
@@ -144,10 +144,10 @@ func invalid(err error) request.Status { return request.Status{State: request.In
 
 // Status tells how far a fragment of a range is. InvalidParams for one that is not there.
 func (s *Scatter) Status(r, fragment int) (request.Status, error) {
-	if r < 0 || r >= len(s.spans) || fragment < 0 || fragment >= len(s.spans[r].tasks) {
+	if r < 0 || r >= len(s.ranges) || fragment < 0 || fragment >= len(s.ranges[r].tasks) {
 		return request.Status{}, errs.New(errs.InvalidParams, "transfer: status", "range %d has no fragment %d", r, fragment)
 	}
-	p := &s.spans[r]
+	p := &s.ranges[r]
 	if p.tasks[fragment] < 0 {
 		return invalid(p.refused[fragment]), nil
 	}
@@ -161,8 +161,8 @@ func (s *Scatter) Wait(ctx context.Context) error {
 	if err := s.b.Wait(ctx); err != nil {
 		return err
 	}
-	for r := range s.spans {
-		for f := range s.spans[r].tasks {
+	for r := range s.ranges {
+		for f := range s.ranges[r].tasks {
 			if st, err := s.Status(r, f); err != nil || st.Err != nil {
 				return errs.Wrap(errs.CodeOf(st.Err), "transfer: scatter", st.Err)
 			}
@@ -181,10 +181,10 @@ func (s *Scatter) WaitFor(d time.Duration) error {
 // Cancel is that of Batch.
 func (s *Scatter) Cancel() { s.b.Cancel() }
 
-// Close cancels what is not done and returns when no memory is touched any more, but for
+// Close cancels the fragments that are not done and returns when no memory is touched any more, but for
 // fragments that are quarantined. Repeatable.
 func (s *Scatter) Close() {
 	s.b.Cancel()
 	<-s.b.Done()
-	_ = s.b.Free() // Closed before, at most: nothing is under way.
+	_ = s.b.Free() // It fails only for a Scatter that was closed before: nothing is in flight.
 }

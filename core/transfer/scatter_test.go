@@ -39,8 +39,8 @@ func TestScatter(t *testing.T) {
 			Lengths: []uint64{1, 1}, Done: note(1)},
 		{Kind: transport.Read, Peer: "b", Base: b.base, Size: 10, Local: local, Lengths: []uint64{1}, Done: note(2)},
 		{Kind: transport.Read, Peer: "b", Base: 1<<64 - 5, Size: 10, Local: local, LocalOffsets: []uint64{0}, RemoteOffsets: []uint64{0}, Lengths: []uint64{1}, Done: note(3)},
-		{Kind: transport.Read, Peer: "nobody", Base: 1, Size: 10, Local: local, LocalOffsets: []uint64{0}, RemoteOffsets: []uint64{0}, Lengths: []uint64{0}, Done: note(4)},
-		{Kind: transport.Read, Peer: "nobody", Base: 1, Size: 10, Local: local[900:910], LocalOffsets: []uint64{0}, RemoteOffsets: []uint64{0}, Lengths: []uint64{1}},
+		{Kind: transport.Read, Peer: "unknown", Base: 1, Size: 10, Local: local, LocalOffsets: []uint64{0}, RemoteOffsets: []uint64{0}, Lengths: []uint64{0}, Done: note(4)},
+		{Kind: transport.Read, Peer: "unknown", Base: 1, Size: 10, Local: local[900:910], LocalOffsets: []uint64{0}, RemoteOffsets: []uint64{0}, Lengths: []uint64{1}},
 	}
 	s, err := a.SubmitScatter(ranges)
 	require.NoError(t, err)

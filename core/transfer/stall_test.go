@@ -64,9 +64,9 @@ func TestDeadPeerDoesNotStallOthers(t *testing.T) {
 	})
 }
 
-// TestPausedProcessBlamesNobody: a failure that is noticed long after its deadline says
-// that this process did not run; the request goes on, and the peer is not left alone.
-func TestPausedProcessBlamesNobody(t *testing.T) {
+// TestPausedProcessBlamesNoPeer: a failure that is noticed long after its deadline says
+// that this process did not run; the request goes on, and the peer is not backed off.
+func TestPausedProcessBlamesNoPeer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, "tcp")
 		a, b := w.node("a", []string{"tcp"}, 0), w.node("b", []string{"tcp"}, 1<<20)
@@ -90,7 +90,7 @@ func TestPausedProcessBlamesNobody(t *testing.T) {
 }
 
 // TestCallerThatGaveUpLearntSomething: that the peer was silent up to the deadline, which
-// counts even if nobody waits for the result any more.
+// counts even if no caller waits for the result any more.
 func TestCallerThatGaveUpLearntSomething(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, "tcp")
@@ -107,7 +107,7 @@ func TestCallerThatGaveUpLearntSomething(t *testing.T) {
 	})
 }
 
-// TestUnreachablePeerIsAskedForOnce: many requests at once cost one look-up, and further
+// TestUnreachablePeerIsAskedForOnce: many requests at once cost one lookup, and further
 // ones none while the peer cools down.
 func TestUnreachablePeerIsAskedForOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -174,7 +174,7 @@ func TestCloseEndsEverything(t *testing.T) {
 		go func() { errc <- a.move(transport.Read, b, 0, make([]byte, 10)) }()
 		synctest.Wait()
 		a.stop(t)
-		require.NoError(t, <-errc, "what was under way was waited for")
+		require.NoError(t, <-errc, "Close waits for operations in flight")
 		require.ErrorIs(t, a.move(transport.Read, b, 0, make([]byte, 10)), transfer.ErrClosed)
 		a.stop(t)
 		b.stop(t)
@@ -195,7 +195,7 @@ func TestPeersAreBounded(t *testing.T) {
 	require.Equal(t, 9, a.wires["tcp"].Dials(), "each turn finds its peer gone")
 }
 
-// TestCancelWhileSubmitting: who gives up while the operations are being handed over is
+// TestCancelWhileSubmitting: a caller that gives up while the operations are being submitted is
 // not told that they arrived.
 func TestCancelWhileSubmitting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -14,14 +14,14 @@ type Stats struct {
 	LocalCopies uint64
 	// StagedBytes went through a staging buffer because they were not registered.
 	StagedBytes uint64
-	// Retries are slices submitted again: Reroutes those of them on another rail, Failovers
+	// Retries are slices that were retried: Reroutes those of them on another rail, Failovers
 	// those on another transport.
 	Retries, Reroutes, Failovers uint64
 	// Quarantined are slices whose memory may still be touched.
 	Quarantined uint64
-	// Stray are completions of operations that were not under way.
+	// Stray are completions of operations that were not in flight.
 	Stray uint64
-	// DroppedNotifications were rejected, since nobody took the earlier ones.
+	// DroppedNotifications were rejected, since the earlier ones were not taken.
 	DroppedNotifications uint64
 	// Batches is how many are not freed.
 	Batches int

@@ -75,7 +75,7 @@ func TestNoSumWithoutAllBytes(t *testing.T) {
 	a, b := w.node("a", []string{"tcp"}, 1<<20), w.node("b", []string{"tcp"}, 1<<20)
 	buf := make([]byte, 1000)
 	reqs := []transfer.Request{
-		{Kind: transport.Read, Local: buf, Peer: "a", Addr: a.base},                                                    // nobody asked
+		{Kind: transport.Read, Local: buf, Peer: "a", Addr: a.base},                                                    // not asked for
 		{Kind: transport.Read, Local: buf, Peer: "a", Addr: a.base + 1<<20 - 500, Sum: true},                           // half of it is there
 		{Kind: transport.Read, Local: buf, Peer: "a", Addr: a.base, Sum: true, Deadline: time.Now().Add(-time.Second)}, // too late
 		{Kind: transport.Read, Local: make([]byte, 1000), Peer: "b", Addr: b.base, Sum: true},                          // its transport cannot

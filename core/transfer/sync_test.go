@@ -33,7 +33,7 @@ func TestSync(t *testing.T) {
 	require.NoError(t, a.Sync(t.Context(), ""))
 	require.Equal(t, asked+2, w.asked("b")+w.asked("c"), "every known peer once")
 	require.NoError(t, a.Sync(t.Context(), "a"), "itself needs none")
-	require.ErrorIs(t, a.Sync(t.Context(), "nobody"), metadata.ErrNotFound)
+	require.ErrorIs(t, a.Sync(t.Context(), "unknown"), metadata.ErrNotFound)
 
 	w.broken = errors.New("the directory is down")
 	require.ErrorIs(t, a.Sync(t.Context(), "b"), w.broken)
@@ -82,8 +82,8 @@ func TestSyncAsksAfterItWasCalled(t *testing.T) {
 	})
 }
 
-// TestRefreshHoldsNobodyUp: transfers use what is there while the directory hangs.
-func TestRefreshHoldsNobodyUp(t *testing.T) {
+// TestRefreshDelaysNoTransfer: transfers use what is there while the directory hangs.
+func TestRefreshDelaysNoTransfer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, "tcp")
 		often := func(c *transfer.Config, _ *transfer.Deps) { c.RefreshInterval = 10 * time.Second }

@@ -58,7 +58,7 @@ func TestOwnNameIsACopy(t *testing.T) {
 	require.True(t, errs.Is(a.Transfer(t.Context(), []transfer.Request{at})[0].Err, errs.InvalidReplica), "given up")
 }
 
-func TestBadRequestsHarmNobodyElse(t *testing.T) {
+func TestBadRequestsHarmNoOtherRequest(t *testing.T) {
 	w := newWorld(t, "tcp")
 	a, b := w.node("a", []string{"tcp"}, 0), w.node("b", []string{"tcp"}, 1<<20)
 	w.entries["hostile"] = &metadata.Descriptor{Name: "hostile", Transports: []metadata.TransportEndpoint{{
@@ -73,7 +73,7 @@ func TestBadRequestsHarmNobodyElse(t *testing.T) {
 		{Kind: transport.Read, Local: buf, Peer: "b", Addr: 1<<64 - 3},
 		{Kind: transport.Read, Local: buf, Peer: "b", Addr: b.base + 1<<20 - 9},
 		{Kind: transport.Read, Local: buf, Peer: "b", Addr: 12345},
-		{Kind: transport.Read, Local: buf, Peer: "nobody", Addr: 1},
+		{Kind: transport.Read, Local: buf, Peer: "unknown", Addr: 1},
 		{Kind: transport.Read, Local: buf, Peer: "hostile", Addr: 5},
 		{Kind: transport.Read, Local: buf, Peer: "foreign", Addr: 5},
 		{Kind: transport.Read, Local: good, Peer: "b", Addr: b.base},

@@ -7,7 +7,7 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
-// attach gets the links of the peer, and ends jobs that cannot wait for them.
+// attach gets the paths of the peer, and ends jobs that cannot wait for them.
 func (g *group) attach() error {
 	for {
 		rt, a, err := g.p.Obtain()
@@ -26,7 +26,7 @@ func (g *group) attach() error {
 	}
 }
 
-// ask has the peer looked up anew while its links stay in use, and gets the links.
+// ask looks the peer up anew while its paths stay in use, and gets the paths.
 func (g *group) ask() error {
 	a, err := g.p.Ask(g.route.Gen)
 	if err == nil && a != nil {

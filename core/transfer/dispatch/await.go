@@ -8,9 +8,9 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
 
-// await takes at least one ended slice, and all that ended by then. Jobs whose deadline
-// passes meanwhile, or all when the caller gives up, are decided at once. When operations
-// outlive their deadlines, their paths are closed, and then given up.
+// await takes at least one ended slice, and all that have ended by then. It decides jobs at once
+// whose deadline passes meanwhile, and all jobs when the caller gives up. When operations outlive
+// their deadlines, it closes their paths, and then abandons them.
 func (g *group) await() {
 	g.poll()
 	limit := g.latest.Add(path.Grace)
@@ -44,7 +44,7 @@ func (g *group) await() {
 		}
 		switch {
 		case now.Before(limit):
-		case !excused && now.Sub(limit) >= asleep: // Nor did the transport have its time.
+		case !excused && now.Sub(limit) >= asleep: // The transport did not run in time either.
 			excused, limit = true, now.Add(path.Grace)
 		default:
 			g.giveUp(closed)
@@ -60,8 +60,7 @@ func (g *group) poll() {
 	}
 }
 
-// giveUp closes the paths that have something of the group, and the second time abandons
-// them.
+// giveUp closes the paths that carry ops of the group. The second time it abandons them.
 func (g *group) giveUp(closed bool) {
 	for _, p := range g.used {
 		if !p.Slots.Carries(g.done) {
@@ -78,7 +77,7 @@ func (g *group) giveUp(closed bool) {
 	}
 }
 
-// take handles a slice that came back.
+// take handles a slice whose op has ended.
 func (g *group) take(s *slice) {
 	j := s.job
 	g.inFlight--

@@ -4,12 +4,12 @@ import (
 	"github.com/mooncake-go/mooncake/core/memory"
 )
 
-// minSlice is the least that a request is cut to so that all rails get a part, in bytes.
-// Less costs more operations than another rail gains: 64 KiB are about a microsecond at
-// 400 Gbit/s, no more than an operation's own latency.
+// minSlice is the least size to which a request is cut so that all rails get a slice, in bytes.
+// Smaller slices cost more in operations than another rail gains: 64 KiB take about a microsecond
+// at 400 Gbit/s, no more than an operation's own latency.
 const minSlice = 64 << 10
 
-// measure decides the size of the pieces. Slices are as large as allowed, since every one
+// measure decides the size of the slices. They are as large as allowed, since every one
 // costs the same whatever its size, but small enough that a few requests keep all rails
 // busy, and that several fit what a slow rail may have in flight.
 func (g *group) measure() {
@@ -34,8 +34,8 @@ func (g *group) measure() {
 	g.sliceSize = min(g.sliceSize, max(even, minSlice))
 }
 
-// pull returns the next slice to be submitted, with its link and remote range chosen.
-// Jobs that cannot go on are decided on the way.
+// pull returns the next slice to be submitted, with its path and remote range chosen.
+// It decides jobs that cannot go on.
 func (g *group) pull() *slice {
 	for {
 		var s *slice
@@ -65,7 +65,7 @@ func (g *group) cut() *slice {
 	if home != nil && uint64(n) > home.End()-at {
 		local = local[:home.End()-at]
 	}
-	s := g.spare()
+	s := g.newSlice()
 	*s = slice{job: j, home: home, gen: g.route.Gen}
 	s.Kind, s.Local, s.Addr, s.Hasty, s.Summed = r.Kind, local, r.Addr+uint64(j.off), r.Hasty, r.Sum
 	s.Done, s.Owner = g.done, s

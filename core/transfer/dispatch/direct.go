@@ -8,8 +8,8 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
 
-// direct chooses the link of a slice. False: the slice was dropped, or waits for the peer
-// to be looked up anew.
+// direct chooses the path of a slice. It returns false when the slice was dropped, or waits for a
+// new lookup of the peer.
 func (g *group) direct(s *slice) bool {
 	j := s.job
 	switch {
@@ -28,7 +28,7 @@ func (g *group) direct(s *slice) bool {
 	}
 	if s.held {
 		if v := s.path.Rails.Look(&s.Tried); v == rail.Ready || v == rail.Busy || s.Force {
-			return true // Nothing changed since its link was chosen.
+			return true // Nothing changed since its path was chosen.
 		}
 		g.unhold(s)
 	}
@@ -58,11 +58,11 @@ func (g *group) direct(s *slice) bool {
 	return true
 }
 
-// ladder returns the index of the first link, from the slice's on, that knows the memory on
+// ladder returns the index of the first path, from the slice's on, that knows the memory on
 // both sides and has a rail in order; failing that, the first with a paused rail; failing
 // that, the first whose rails are all down, for which the slice waits a while; failing that,
-// one that does not know the local memory, and will say so. -1 for none; missing: a link
-// did not know the range.
+// one that does not know the local memory, and reports that. It returns -1 for none. With missing,
+// a path did not know the range.
 func (g *group) ladder(s *slice) (rung int, missing bool) {
 	paused, down, unfit := -1, -1, -1
 	for i := s.rung; i < len(g.route.Paths); i++ {

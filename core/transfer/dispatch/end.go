@@ -60,8 +60,8 @@ func (g *group) reject(s *slice, err error) {
 	g.skip()
 }
 
-// quarantine decides a job even if it was decided: that the memory may be touched has to
-// reach the caller. The job was not published, since the slice was under way.
+// quarantine decides a job even if it was decided, since the caller has to learn that the memory
+// may be touched. The job was not published, because the slice was in flight.
 func (g *group) quarantine(j *job, err error) {
 	if j.ended && j.err != nil {
 		j.err = fmt.Errorf("%w; also %w", err, j.err)
@@ -89,12 +89,12 @@ func (g *group) late(cause error) error {
 	return errs.WithClass(errs.ClassTransientPeer, "transfer: "+g.peer, errs.Wrap(errs.TransferFail, "", fmt.Errorf("%w: %w", request.ErrTimeout, cause)))
 }
 
-// errRestarted keeps the memory of two lives of a peer from being mixed in one request.
+// errRestarted keeps the memory of two generations of a peer from being mixed in one request.
 func errRestarted(peer string) error {
 	return errs.New(errs.TransferFail, "transfer: "+peer, "the peer restarted in the middle of the request")
 }
 
-// ended is why a context ended, nil while it did not.
+// ended returns why a context ended, nil while it has not.
 func ended(ctx context.Context) error {
 	err := ctx.Err()
 	if cause := context.Cause(ctx); err != nil && cause != err { //nolint:errorlint // identity is meant

@@ -12,8 +12,8 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
 
-// fill submits as much as there is room for. It returns the slice that found no room, nil
-// when everything is under way or decided.
+// fill submits as much as there is space for. It returns the slice that found no space, nil
+// when everything is in flight or decided.
 func (g *group) fill() *slice {
 	for g.inFlight < g.limit {
 		g.batch = g.batch[:0]
@@ -51,8 +51,8 @@ func (g *group) fill() *slice {
 	return nil
 }
 
-// prune takes out what must not be submitted any more: a job can be decided, and so
-// published, by what was pulled after a slice of it.
+// prune drops slices that must not be submitted any more: a slice that was pulled later can have
+// decided, and so published, their job.
 func (g *group) prune() {
 	g.batch = slices.DeleteFunc(g.batch, func(s *slice) bool {
 		if !s.job.ended {
@@ -77,7 +77,7 @@ func (g *group) submit() *slice {
 		if s.Deadline.After(g.latest) {
 			g.latest = s.Deadline
 		}
-		// Before it is handed over: from then on it is the reaper's, and may be back.
+		// This comes before submission: from then on the slice is the reaper's, and may be back.
 		s.job.inFlight++
 		if !s.job.pending {
 			s.job.pending = true
@@ -110,7 +110,7 @@ func (g *group) submit() *slice {
 }
 
 // reserve takes the slice's share of the window, where needed a staging buffer, and its
-// place on a rail. False when there is no room now.
+// place on a rail. It returns false when there is no space now.
 func (g *group) reserve(s *slice) bool {
 	if !s.waiting.IsZero() {
 		return false
@@ -131,9 +131,9 @@ func (g *group) reserve(s *slice) bool {
 	return s.path.Rails.Take(&s.Claim, len(s.Local), s.places())
 }
 
-// room waits for what reserve or submit found missing, while nothing of the group is under
-// way that could make room.
-func (g *group) room(s *slice) {
+// waitForSpace waits for the space that reserve or submit missed, while the group has nothing in
+// flight whose end could free it.
+func (g *group) waitForSpace(s *slice) {
 	ctx, cancel := context.WithDeadline(g.ctx, s.job.deadline)
 	defer cancel()
 	switch {
@@ -149,22 +149,22 @@ func (g *group) room(s *slice) {
 			g.stage(s, b)
 		}
 	default:
-		// Back-pressure of the transport: others reap, or it tells nobody when it has room.
+		// The transport refused for lack of space: others reap, or it does not tell when it has some.
 		wait := time.Millisecond
-		if s.Crowded { // It takes that long at least, with the speed that was measured.
+		if s.Crowded { // At the measured speed it takes at least that long.
 			wait = railPoll
 		}
 		g.pause(ctx, s.path, wait)
 		s.path.Rails.Drained()
 	}
-	// A wait that failed is found by the deadline or by the context.
+	// If the wait failed, the checks of the deadline and the context find that.
 }
 
-// railPoll is how often the rails of a path are looked at while all are down, or have as much in
+// railPoll is how often the rails of a path are checked while all are down, or have as much in
 // flight as they can move in a while.
 const railPoll = 10 * time.Millisecond
 
-// pause waits until something of the link ended, at most for d.
+// pause waits until something ended on the path, at most for d.
 func (g *group) pause(ctx context.Context, p *path.Path, d time.Duration) {
 	g.timer.Reset(d)
 	defer g.timer.Stop()

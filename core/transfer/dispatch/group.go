@@ -12,14 +12,14 @@ import (
 )
 
 const (
-	// maxInFlight bounds the operations that one call has under way to one peer.
+	// maxInFlight bounds the operations that one call has in flight to one peer.
 	maxInFlight = 256
 	// maxBatch bounds the operations of one Submit.
 	maxBatch = 32
 )
 
 // group is the requests of one call to one peer. One goroutine runs it; reapers only send
-// into done. Groups are used again after they ran.
+// into done. Groups are pooled.
 type group struct {
 	d     *Dispatcher
 	ctx   context.Context
@@ -30,20 +30,20 @@ type group struct {
 	began      time.Time
 	p          *peer.Peer
 	route      peer.Route
-	renewed    bool // the peer was looked up anew on behalf of this group
+	renewed    bool // the peer was looked up anew for this group
 	silentPeer bool // the peer does not answer
 	worked     bool // something arrived
-	stopped    bool // the caller gave up, and all jobs know
+	stopped    bool // the caller gave up, and all jobs have ended
 	jobs       []job
 	next       int      // first job that is not cut up
 	retry      []*slice // to be submitted before anything new
 	idle       []*slice
 	done       chan *path.Op
 	inFlight   int
-	limit      int          // of underway; done has room for as many
+	limit      int          // of inFlight; done has space for as many
 	sliceSize  int          // at most Config.SliceSize
-	used       []*path.Path // what slices of the group were submitted to
-	latest     time.Time    // deadline of anything under way
+	used       []*path.Path // the paths to which slices of the group were submitted
+	latest     time.Time    // the last deadline of anything in flight
 	due        time.Time    // first deadline of a job
 	timer      *time.Timer
 	batch      []*slice   // to be submitted together
@@ -70,7 +70,7 @@ func (d *Dispatcher) newGroup(ctx context.Context, o Observer, peer string) *gro
 // maxKept bounds what a group that is not in use keeps of its jobs and slices.
 const maxKept = 1024
 
-// free makes the group ready for its next use. Nothing of it is under way.
+// free makes the group ready for its next use. Nothing of it is in flight.
 func (g *group) free() {
 	if cap(g.jobs) > maxKept || cap(g.idle) > maxKept || cap(g.retry) > maxKept {
 		return
@@ -85,8 +85,8 @@ func (g *group) free() {
 	g.d.groups.Put(g)
 }
 
-// spare returns an empty slice.
-func (g *group) spare() *slice {
+// newSlice returns an empty slice.
+func (g *group) newSlice() *slice {
 	if n := len(g.idle); n > 0 {
 		s := g.idle[n-1]
 		g.idle = g.idle[:n-1]
@@ -108,7 +108,7 @@ func (g *group) push(s *slice) { g.retry = append(g.retry, s) }
 
 // split shortens a slice to n bytes and queues the rest.
 func (g *group) split(s *slice, n int) {
-	rest := g.spare()
+	rest := g.newSlice()
 	*rest = *s
 	rest.Owner = rest
 	rest.Local, rest.Addr = s.Local[n:], s.Addr+uint64(n)
@@ -116,7 +116,7 @@ func (g *group) split(s *slice, n int) {
 	g.push(rest)
 }
 
-// skip moves next past jobs that are done with or cut up.
+// skip moves next past jobs that have ended or are cut up.
 func (g *group) skip() {
 	for g.next < len(g.jobs) && (g.jobs[g.next].ended || g.jobs[g.next].off == len(g.jobs[g.next].task.Req.Local)) {
 		g.next++
@@ -129,8 +129,8 @@ func (g *group) note(p *path.Path) {
 	}
 }
 
-// earliest returns the first deadline of the open jobs of which nothing is under way, zero
-// without any. What is under way has a deadline of its own.
+// earliest returns the first deadline of the open jobs of which nothing is in flight, zero
+// without any. An op in flight has a deadline of its own.
 func (g *group) earliest() time.Time {
 	var first time.Time
 	for i := range g.jobs {

@@ -21,7 +21,7 @@ func (g *group) stage(s *slice, b *memory.Buffer) {
 
 // settle ends the use of a staging buffer after the operation ended. The buffer of a read
 // that may still be written is never lent again; the caller's memory is safe then, so that
-// the read may be tried again. For a write only the peer's memory is indeterminate.
+// the read may be retried. For a write only the peer's memory is indeterminate.
 func (g *group) settle(s *slice) {
 	switch b := s.Staging; {
 	case b == nil:
@@ -38,7 +38,7 @@ func (g *group) settle(s *slice) {
 	s.Staging = nil
 }
 
-// unhold gives back what a slice reserved without being under way.
+// unhold gives back what a slice reserved, when it is not in flight.
 func (g *group) unhold(s *slice) {
 	if s.held {
 		s.held = false

@@ -41,7 +41,7 @@ func (d *Dispatcher) copyLocal(ctx context.Context, o Observer, tasks []*request
 	d.copyShared(ctx, o, tasks, workers, cores/workers)
 }
 
-// copyShared has workers take turns at the requests, each with so many cores.
+// copyShared distributes the requests over workers, each with so many cores.
 func (d *Dispatcher) copyShared(ctx context.Context, o Observer, tasks []*request.Task, workers, cores int) {
 	var next atomic.Int64
 	var wg sync.WaitGroup
@@ -91,7 +91,7 @@ func (d *Dispatcher) copyRange(t *request.Task, cores int) error {
 }
 
 // copyRegion copies what is off bytes into a request, up to the end of the region that holds
-// it, and sums it up where the request asks for that.
+// it, and computes the checksum where the request asks for that.
 func (d *Dispatcher) copyRegion(r *request.Request, off, cores int) (n int, sum uint32, err error) {
 	addr, local := r.Addr+uint64(off), r.Local[off:]
 	g := d.Regions.At(addr)
@@ -149,7 +149,7 @@ func copyParts(dst, src []byte, summed bool, cores int) (sum uint32) {
 	return all.Load()
 }
 
-// overlap reports whether two pieces of memory share bytes.
+// overlap reports whether two ranges of memory share bytes.
 func overlap(a, b []byte) bool {
 	if len(a) == 0 || len(b) == 0 {
 		return false

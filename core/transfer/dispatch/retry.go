@@ -9,14 +9,14 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
 
-// failed decides what becomes of a slice that ended without success: another rail of the
-// link, the same link once more, the next link, the peer looked up anew, or the end of its
+// failed decides what becomes of a slice that ended without success: another rail of
+// the path, the same path once more, the next path, a new lookup of the peer, or the end of its
 // job.
 //
-// A quarantined operation is never tried again. An old attempt at a write that arrives
-// after a new one was reported as done would overwrite what was put there since; one at a
-// read, what the caller did with the buffer. The caller learns that the range is lost to
-// it (ErrQuarantined) and can use another.
+// A quarantined operation is never retried. If an old attempt at a write arrived after a new one
+// was reported as done, it would overwrite bytes that were put there since. An old attempt at a
+// read would overwrite the caller's buffer. The caller learns that it cannot use the range
+// (ErrQuarantined) and can use another.
 func (g *group) failed(s *slice) {
 	j, c := s.job, s.Result
 	err := c.Err
@@ -60,7 +60,7 @@ func (g *group) failed(s *slice) {
 	other := s.path.Rails.Exclude(&s.Claim, class)
 	silent := s.silent()
 	if silent && (s.quiet || !other && s.rung+1 >= len(g.route.Paths)) {
-		// Another attempt would take as long again; the caller may have another copy.
+		// A retry would take as long again; the caller may have another copy.
 		g.stalled(s)
 		g.recycle(s)
 		g.endAll(g.late(err))
@@ -73,7 +73,7 @@ func (g *group) failed(s *slice) {
 	case class == errs.ClassTransientPeer && (silent || s.rung+1 >= len(g.route.Paths)):
 		s.toPath(len(g.route.Paths))
 	case class == errs.ClassTransientPeer:
-		// What answers there for this transport may be gone while the peer is not.
+		// The endpoint of this transport may be gone while the peer is not.
 		g.p.Miss(g.route.Gen)
 		s.toPath(s.rung + 1)
 		g.d.Failovers.Add(1)
@@ -90,8 +90,8 @@ func (g *group) failed(s *slice) {
 	g.push(s)
 }
 
-// exhausted is the end of the links for a slice. The peer is looked up anew once, since it
-// may have restarted. missing: a link did not know the range.
+// exhausted handles a slice for which no path is left. It looks the peer up anew once, since the
+// peer may have restarted. With missing, a path did not know the range.
 func (g *group) exhausted(s *slice, missing bool) {
 	cause := s.Result.Err
 	switch {
@@ -121,9 +121,8 @@ func (g *group) exhausted(s *slice, missing bool) {
 	g.endAll(errs.WithClass(errs.ClassTransientPeer, "transfer: "+g.peer, errs.Wrap(errs.TransferFail, "", cause)))
 }
 
-// unknown has the peer looked up anew, once, for a slice whose range no link knows: it may
-// have registered more memory. The links work, so that whatever comes of it concerns the
-// one request only.
+// unknown looks the peer up anew, once, for a slice whose range no path knows: the peer may have
+// registered more memory. The paths work, so the outcome concerns the one request only.
 func (g *group) unknown(s *slice) {
 	var err error = errs.New(errs.InvalidReplica, "transfer: "+g.peer, "%d bytes at %#x are not in its registered memory", len(s.Local), s.Addr)
 	if !g.renewed && !g.p.AskedSince(g.began) {
@@ -146,8 +145,8 @@ func (g *group) shun(err error) {
 	}
 }
 
-// stalled notes a peer that was silent for a while worth mentioning: a caller in a hurry
-// says nothing about its peer.
+// stalled notes a peer that was silent for at least Config.CoolDown. A shorter deadline says
+// nothing about the peer.
 func (g *group) stalled(s *slice) {
 	if g.silentPeer || time.Since(s.Started) < g.d.Cfg.CoolDown || !s.silent() {
 		return

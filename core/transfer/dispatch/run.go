@@ -7,7 +7,7 @@ import (
 	"github.com/mooncake-go/mooncake/core/transfer/request"
 )
 
-// run brings every job to its end. It returns when nothing of the group is under way.
+// run brings every job to its end. It returns when nothing of the group is in flight.
 func (g *group) run() {
 	g.serve()
 	g.free()
@@ -41,7 +41,7 @@ func (g *group) serve() {
 		case g.inFlight > 0:
 			g.await()
 		case blocked != nil:
-			g.room(blocked)
+			g.waitForSpace(blocked)
 		default:
 			if g.worked && !g.silentPeer {
 				p.Worked()

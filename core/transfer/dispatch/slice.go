@@ -23,7 +23,7 @@ type job struct {
 	pending  bool
 
 	// ended: it is decided. published: the task says so, which it does once nothing of the
-	// job is under way any more.
+	// job is in flight any more.
 	ended, published bool
 	err              error
 	done             time.Time

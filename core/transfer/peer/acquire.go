@@ -33,7 +33,7 @@ func (p *Peer) Ask(gen uint64) (*Attempt, error) {
 	return p.start(true)
 }
 
-// mend connects anew in the background, now and then, while a transport that both sides have is
+// mend reconnects in the background, at intervals, while a transport that both sides have is
 // not in use; requests use the others meanwhile. The caller holds p.mu.
 func (p *Peer) mend() {
 	broken := p.lacks || slices.ContainsFunc(p.paths, func(w *path.Path) bool { return w.Dead.Load() })

@@ -21,7 +21,7 @@ func (p *Peer) connect(a *Attempt) {
 	old, was := p.paths, p.life
 	p.mu.Unlock()
 	paths, lacks, restarted, life, err := p.open(ctx, old)
-	// Another incarnation in the same life is a transport that was started again.
+	// Another incarnation in the same generation is a transport that was restarted.
 	restarted = restarted && (life == 0 || life != was)
 	if err != nil {
 		err = errs.WithClass(errs.ClassTransientPeer, "transfer: connect to "+p.Name, err)
@@ -42,7 +42,7 @@ func (p *Peer) connect(a *Attempt) {
 	a.Err = err
 	close(a.Done)
 	p.mu.Unlock()
-	if p.env.Life.Connecting.Err() != nil { // The engine closed what it saw; this it may not have seen.
+	if p.env.Life.Connecting.Err() != nil { // The engine closed the paths that it knew; it may not have known these.
 		p.Close(ctx)
 	}
 	if err == nil {
@@ -57,7 +57,7 @@ func (p *Peer) connect(a *Attempt) {
 }
 
 // open returns a path for every transport that both sides have, reusing those of old that
-// still lead to the same incarnation. lacks: there is none for some of them.
+// still lead to the same incarnation. With lacks, there is none for some of them.
 func (p *Peer) open(ctx context.Context, old []*path.Path) (paths []*path.Path, lacks, restarted bool, life uint64, err error) {
 	d, err := p.env.Dir.Lookup(ctx, p.Name)
 	if err != nil {
@@ -77,7 +77,7 @@ func (p *Peer) open(ctx context.Context, old []*path.Path) (paths []*path.Path, 
 	switch {
 	case len(paths) > 0:
 		if failed != nil {
-			p.env.Log.Warn("a part of a peer, or a way to it, is out of reach", "peer", p.Name, "error", failed)
+			p.env.Log.Warn("some of a peer's memory, or a path to it, is out of reach", "peer", p.Name, "error", failed)
 		}
 		return paths, len(paths) < len(offers), restarted, d.Life, nil
 	case failed != nil:
@@ -88,8 +88,8 @@ func (p *Peer) open(ctx context.Context, old []*path.Path) (paths []*path.Path, 
 }
 
 // pathTo returns the path of an offer: the old one, or a new one where there is none or it
-// holds as many keys as a path may. The error may come with a path, which does for a part
-// of the peer's memory then.
+// holds as many keys as a path may. The error may come with a path, which then reaches some
+// of the peer's memory.
 func (p *Peer) pathTo(ctx context.Context, old *path.Path, o offer, there matrix.Matrix) (*path.Path, error) {
 	if old != nil {
 		old.Rails.SetTopology(there)

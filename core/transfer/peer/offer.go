@@ -13,7 +13,7 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
 
-// offer is a way to a peer: one of our transports, where to dial, what to import.
+// offer is a way to a peer: a local transport, the endpoint to dial, and the regions to import.
 type offer struct {
 	carrier  *carrier.Carrier
 	index    int // of the carrier
@@ -21,8 +21,8 @@ type offer struct {
 	regions  []metadata.RegionKey
 }
 
-// offers lists the ways to a peer, best first: those of our own protocol where both sides
-// have it, else those of upstream's. The error says what was wrong with others.
+// offers lists the ways to a peer, best first: those of this project's protocol where both sides
+// have it, else those of upstream's. The error says why others cannot be used.
 func (e *Env) offers(ctx context.Context, name string, d *metadata.Descriptor) ([]offer, error) {
 	var out []offer
 	for i := range e.Carriers.List {

@@ -12,8 +12,8 @@ import (
 	"github.com/mooncake-go/mooncake/core/transfer/settings"
 )
 
-// Whoever looks a peer up waits for the peer while it holds the table of peers. Who holds
-// the peer must not need the table to begin a connect or a transfer: neither would go on,
+// A goroutine that looks a peer up waits for the peer while it holds the table of peers. A goroutine
+// that holds the peer must not need the table to begin a connect or a transfer: both would block,
 // and with them every transfer of the process.
 func TestConnectingDoesNotNeedTheTableOfPeers(t *testing.T) {
 	cfg := settings.DefaultConfig()

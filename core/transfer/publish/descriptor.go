@@ -9,9 +9,9 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
 
-// Descriptor is what peers need to reach the memory that is open to them: upstream's
-// segment descriptor, of which the first transport that knows it decides the protocol, and
-// the side key of our own nodes.
+// Descriptor is what peers need to reach the memory that is open to them: upstream's segment
+// descriptor, whose protocol is that of the first transport that speaks one of upstream's, and the
+// side key of the nodes of this project.
 func (p *Publisher) Descriptor() *metadata.Descriptor {
 	p.carriers.Join()
 	d := &metadata.Descriptor{
@@ -36,7 +36,7 @@ func (p *Publisher) Descriptor() *metadata.Descriptor {
 		}
 		d.Transports = append(d.Transports, te)
 	}
-	if d.Protocol == "" { // No transport speaks with nodes of upstream; they see what there is.
+	if d.Protocol == "" { // No transport speaks with nodes of upstream; they only see the memory.
 		d.Protocol = "tcp"
 		for _, r := range open {
 			d.Buffers = append(d.Buffers, metadata.Buffer{Name: d.Name, Addr: r.Addr, Length: uint64(len(r.Mem))})
@@ -45,7 +45,7 @@ func (p *Publisher) Descriptor() *metadata.Descriptor {
 	return d
 }
 
-// describe adds what one transport says.
+// describe adds the segment of one transport.
 func (p *Publisher) describe(d *metadata.Descriptor, s transport.Segment) {
 	if s.DataPort != 0 && d.TCPDataPort == 0 {
 		d.TCPDataPort, d.TCPProtoVersion = s.DataPort, s.DataVersion
@@ -73,7 +73,7 @@ func (p *Publisher) describe(d *metadata.Descriptor, s transport.Segment) {
 }
 
 // ranking is the topology over exactly the devices that are published: upstream's nodes
-// count on the two sets being equal.
+// require the two sets to be equal.
 func (p *Publisher) ranking(s transport.Segment) json.RawMessage {
 	m := p.topology
 	if s.Matrix != nil {
@@ -87,7 +87,7 @@ func (p *Publisher) ranking(s transport.Segment) json.RawMessage {
 	for _, v := range s.Devices {
 		names = append(names, v.Name)
 	}
-	if m.Empty() { // Memory of which nothing is known: all devices are as good.
+	if m.Empty() { // Nothing is known about the memory: all devices are equally good.
 		if any, err := matrix.New(map[string]matrix.Entry{matrix.Wildcard: {Preferred: names}}); err == nil {
 			m = any
 		}

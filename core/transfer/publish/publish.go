@@ -1,42 +1,15 @@
-// Package publish tells the metadata service what peers need to reach the memory of this process.
 package publish
 
 import (
 	"context"
 	"errors"
-	"log/slog"
-	"math/rand/v2"
 	"reflect"
 	"time"
 
 	"github.com/mooncake-go/mooncake/core/metadata"
-	"github.com/mooncake-go/mooncake/core/transfer/carrier"
-	"github.com/mooncake-go/mooncake/core/transfer/region"
 	"github.com/mooncake-go/mooncake/sdk/errs"
-	"github.com/mooncake-go/mooncake/sdk/matrix"
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
-
-// Publisher tells the directory what peers need to reach the memory of this process.
-type Publisher struct {
-	dir      metadata.Directory
-	carriers *carrier.Set
-	regions  *region.Table
-	topology matrix.Matrix
-	log      *slog.Logger
-	id       uint64 // distinguishes this engine from an earlier one of the same name
-
-	turn chan struct{} // capacity 1, full while a goroutine publishes
-	on   bool          // something is published
-	last *metadata.Descriptor
-}
-
-func New(dir metadata.Directory, carriers *carrier.Set, regions *region.Table, topology matrix.Matrix, log *slog.Logger) *Publisher {
-	return &Publisher{
-		dir: dir, carriers: carriers, regions: regions, topology: topology, log: log,
-		id: max(rand.Uint64(), 1), turn: make(chan struct{}, 1),
-	}
-}
 
 // hold waits for its turn, so that descriptors are published in the order they were made.
 func (p *Publisher) hold(ctx context.Context) error {
@@ -61,7 +34,7 @@ func (p *Publisher) Publish(ctx context.Context) error {
 	return errs.Wrap(errs.RPCFail, "transfer: publish "+p.dir.LocalName(), err)
 }
 
-// Republish is publish, if something is published.
+// Republish is Publish, if something is published.
 func (p *Publisher) Republish(ctx context.Context) error {
 	if err := p.hold(ctx); err != nil {
 		return err
@@ -94,7 +67,7 @@ func (p *Publisher) tell(ctx context.Context, d *metadata.Descriptor) error {
 	return err
 }
 
-// told passes on what the directory has now.
+// told tells the transports what the directory has now.
 func (p *Publisher) told(d *metadata.Descriptor) {
 	p.carriers.Announce(func(i int) transport.Endpoint {
 		return transport.Endpoint{Blob: d.Transports[i].Blob, Incarnation: d.Transports[i].Incarnation}

@@ -13,19 +13,19 @@ const wholeShare = 64
 // health decides whether a rail is used: after some errors in a window it is paused, and
 // then returns gradually. Upstream pauses for 30 s after 5 errors in 5 s and returns at
 // once; here the pause begins short and doubles while it does not help, so that a rail
-// that hiccups is back soon and a broken one costs little.
+// with a short fault is back soon and a broken one costs little.
 type health struct {
 	fails []time.Time // the last errors that count, oldest first
 	// paused and until are the last pause; what began before its end does not count
 	// against the rail again.
 	paused, until time.Time
-	length        time.Duration // of the last pause, 0 when the rail is whole
-	// share is how many operations a returning rail may have under way; 0 for any number.
+	length        time.Duration // of the last pause, 0 when the rail has recovered completely
+	// share is how many operations a returning rail may have in flight; 0 for any number.
 	share  int
 	pauses uint64
 }
 
-// open reports whether one more operation may be added to those under way.
+// open reports whether one more operation may be added to those in flight.
 func (h *health) open(now time.Time, underway int) bool {
 	return !now.Before(h.until) && (h.share == 0 || underway < h.share)
 }
@@ -58,8 +58,8 @@ func (h *health) pause(c *settings.Config, now time.Time) {
 }
 
 // worked notes a success of an operation that began at started, and reports whether the
-// rail is whole again by it. One during the pause, by a caller that had no other way, ends
-// the pause.
+// rail recovered completely by it. A success during the pause, of a caller that had no other rail,
+// ends the pause.
 func (h *health) worked(started, now time.Time) bool {
 	if h.share == 0 || started.Before(h.paused) {
 		return false
@@ -74,8 +74,8 @@ func (h *health) worked(started, now time.Time) bool {
 	return true
 }
 
-// back notes that the transport reports the rail as up again, which ends a pause: that it
-// was down is why operations failed.
+// back notes that the transport reports the rail as up again, which ends a pause: operations failed
+// because it was down.
 func (h *health) back(now time.Time) {
 	h.fails, h.share = nil, 1
 	if now.Before(h.until) {

@@ -30,7 +30,7 @@ func TestHealth(t *testing.T) {
 	require.Equal(t, "paused", h.state(now))
 	require.False(t, h.open(now, 0))
 	until := h.until
-	for range 10 { // What was under way fails as well.
+	for range 10 { // Operations in flight fail as well.
 		fail()
 	}
 	require.Equal(t, until, h.until, "the pause is not extended")
@@ -171,9 +171,9 @@ func TestWhoIsBlamed(t *testing.T) {
 	}
 }
 
-// TestARailThatServesIsNotPausedByDeadlines: many deadlines pass on a slow rail on which
+// TestWorkingRailIsNotPausedByDeadlines: many deadlines pass on a slow rail on which
 // bytes arrive all the time.
-func TestARailThatServesIsNotPausedByDeadlines(t *testing.T) {
+func TestWorkingRailIsNotPausedByDeadlines(t *testing.T) {
 	cfg := settings.DefaultConfig()
 	w := &rail{Rail: transport.Rail{Up: true}, slices: 1000}
 	r := &Set{cfg: &cfg, list: []*rail{w}}

@@ -16,14 +16,14 @@ const (
 
 // speed estimates how fast a rail is, as an exponentially weighted mean.
 //
-// A slice goes where it is expected to be done first: (bytes under way + its own) / speed.
+// A slice goes where it is expected to be done first: (bytes in flight + its own) / speed.
 // This is the rule of the slice spraying of upstream's TENT, and so are the limits of 0.1
-// and 10 times the nominal speed. A sample is the same quotient turned
-// around: the bytes that were under way when the operation began, with its own, over the
-// time it took. So waiting behind others is not taken for slowness.
+// and 10 times the nominal speed. A sample is the reverse of the same quotient: the
+// bytes that were in flight when the operation began, with its own, over the time it took. So the
+// time spent waiting behind other slices does not count as slowness.
 type speed struct {
 	mean    float64 // bytes per second, 0 for unknown
-	peak    float64 // the best of late, which a rail reaches that has enough in flight
+	peak    float64 // the best recent speed, which a rail reaches with enough in flight
 	nominal float64 // the same, 0 for unknown
 }
 

@@ -4,8 +4,8 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/x/crc32c"
 )
 
-// checksum is what is known of a request's checksum: pieces, in any order, each shifted by what
-// follows it.
+// checksum collects the checksum of a request: those of ranges, in any order, each shifted by the bytes
+// that follow it.
 type checksum struct {
 	value   uint32
 	covered int // bytes

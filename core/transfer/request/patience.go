@@ -13,9 +13,9 @@ const (
 	longest = 365 * 24 * time.Hour
 )
 
-// Patience bounds a transfer of so many bytes that is to go on as long as bytes move: a peer that
-// sends one now and then is not waited for longer. It is 30 s and a second for each 8 KiB. What
-// ends a transfer to a peer that is silent is Config.SliceTimeout.
+// Patience bounds a transfer of so many bytes that is to go on as long as bytes move: it ends one
+// to a peer that sends a byte occasionally. It is 30 s and a second for each 8 KiB. A transfer to a
+// peer that is silent ends by Config.SliceTimeout.
 func Patience(bytes uint64) time.Duration {
 	return leastTime + time.Duration(min(float64(bytes)/leastRate, longest.Seconds())*float64(time.Second))
 }

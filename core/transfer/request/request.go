@@ -20,7 +20,7 @@ var (
 	ErrTimeout = errors.New("the deadline passed")
 	// ErrCanceled: the batch was cancelled.
 	ErrCanceled = errors.New("the batch was cancelled")
-	// ErrTooManyRequests: the batch has no room for the request, or the engine for the batch.
+	// ErrTooManyRequests: the batch has no space for the request, or the engine for the batch.
 	ErrTooManyRequests = errors.New("too many requests")
 	// ErrBatchBusy: a request of the batch is not in a terminal state.
 	ErrBatchBusy = errors.New("the batch is busy")
@@ -42,8 +42,8 @@ type Request struct {
 	// Deadline ends the request; zero means Config.Timeout from now. The context's deadline
 	// counts as well.
 	Deadline time.Time
-	// Hasty says of a write that the caller has another place for the bytes: a peer whose process
-	// stands still is given up as soon as the transport can tell. See transport.Op.
+	// Hasty marks a write for which the caller has another place: the engine gives up a peer whose
+	// process stands still as soon as the transport can tell. See transport.Op.
 	Hasty bool
 	// Sum asks for the checksum of the bytes (CRC-32C) where moving them gives it: see
 	// Result.Summed.
@@ -52,13 +52,13 @@ type Request struct {
 
 // Result is how a request ended.
 type Result struct {
-	// Err is nil when all bytes are in place; else an unknown part of them was moved. It
+	// Err is nil when all bytes are in place; else an unknown subset of them was moved. It
 	// carries an errs.Code and an errs.Class.
 	Err error
 	// Done is when the last byte arrived or the request was given up.
 	Done time.Time
 	// Sum is the checksum of the bytes that were stored, where Summed says so: the request
-	// asked for it, all bytes are in place, and whatever moved them summed them up meanwhile.
+	// asked for it, all bytes are in place, and the transport or the copy computed it while moving them.
 	Sum    uint32
 	Summed bool
 }

@@ -11,9 +11,9 @@ import (
 const (
 	// Waiting: nothing of the request was handed to a transport.
 	Waiting State = 0
-	// Pending: a part of it was.
+	// Pending: some of it was.
 	Pending State = 1
-	// Invalid: the request cannot be, for example a range past the address space.
+	// Invalid: the request is impossible, for example a range past the address space.
 	Invalid State = 2
 	// Canceled by Batch.Cancel.
 	Canceled State = 3
@@ -21,7 +21,7 @@ const (
 	Completed State = 4
 	// Timeout: the deadline passed.
 	Timeout State = 5
-	// Failed: for another reason, which Status.Err tells.
+	// Failed for another reason, which is in Status.Err.
 	Failed State = 6
 )
 
@@ -44,7 +44,7 @@ func (s State) Terminal() bool { return s >= Invalid }
 // Status is what is known of a request.
 type Status struct {
 	State State
-	// Bytes arrived so far. Of a request that is not completed, nobody knows which.
+	// Bytes arrived so far. For a request that is not completed, it is unknown which ones.
 	Bytes uint64
 	// Err is nil unless the state is terminal and not Completed. The memory of the request
 	// is not touched in a terminal state, except where errors.Is(Err, ErrQuarantined).
@@ -79,7 +79,7 @@ func (t *Task) Finish(s State, err error, at time.Time) {
 	t.State.Store(uint32(s))
 }
 
-// Result is how the task ended, which it has.
+// Result returns how the task ended. The task is terminal.
 func (t *Task) Result() Result {
 	r := Result{Err: t.Err, Done: t.done}
 	if r.Summed = t.Req.Sum && t.Err == nil && t.Sum.covered == len(t.Req.Local); r.Summed {

@@ -10,9 +10,9 @@ import (
 // Config of an Engine. DefaultConfig has the defaults; a zero field is refused where its comment
 // gives zero no meaning.
 type Config struct {
-	// SliceSize is the largest piece of a request that is one operation, in bytes.
+	// SliceSize is the most bytes of a request that one operation carries.
 	SliceSize int
-	// Window bounds the bytes under way on one path.
+	// Window bounds the bytes in flight on one path.
 	Window int64
 	// Timeout bounds a request that has no deadline of its own. 0: it may go on as long as
 	// bytes move, at more than 8 KiB a second on average.
@@ -22,16 +22,16 @@ type Config struct {
 	// does not tell a slow path from a silent one (see Carrier.Stalls) gets as long for each
 	// slice, and what its rail is expected to take.
 	SliceTimeout time.Duration
-	// Retries bounds the further attempts at one slice, over all rails, transports and
-	// look-ups: 1 to 127.
+	// Retries bounds the retries of one slice, over all rails, transports and
+	// lookups: 1 to 127.
 	Retries int
 	// ConnectTimeout bounds looking a peer up and dialling it.
 	ConnectTimeout time.Duration
-	// CoolDown is how long a peer that failed is left alone; it doubles with every further
+	// CoolDown is how long a peer that failed is backed off; it doubles with every further
 	// failure up to MaxCoolDown.
 	CoolDown    time.Duration
 	MaxCoolDown time.Duration
-	// MaxPeers bounds the peers with open paths; the longest unused one gives way.
+	// MaxPeers bounds the peers with open paths; the engine drops the one that was unused for longest.
 	MaxPeers int
 	// RailErrors within RailWindow pause a rail for RailPause, which doubles with every
 	// pause that did not help up to MaxRailPause. A path without rails counts as one.
@@ -48,7 +48,7 @@ type Config struct {
 	// RefreshInterval is how often the descriptors of known peers are fetched anew; 0 for
 	// only when they turn out to be old.
 	RefreshInterval time.Duration
-	// MaxNotifications bounds those that arrived and were not taken yet.
+	// MaxNotifications bounds the notifications that arrived and were not taken yet.
 	MaxNotifications int
 }
 
