@@ -52,7 +52,7 @@ func TestNoticeComesAfterTheData(t *testing.T) {
 // next call, however often it was called in between.
 func TestDeadAndBack(t *testing.T) {
 	near := started(t)
-	// A port of its own: one of those that the kernel deals out may be somebody's when the
+	// A port of its own: another process may have taken one that the kernel assigns when the
 	// peer comes back.
 	ports, err := cluster.FreePorts(1)
 	require.NoError(t, err)
@@ -83,7 +83,7 @@ func TestDeadAndBack(t *testing.T) {
 	require.Equal(t, "again", string(again[:5]))
 	require.NoError(t, near.Probe(name))
 
-	// Also where nobody noticed that it was gone.
+	// Also if no call noticed that it was gone.
 	back.Shut()
 	_, again = opened(t, 4096, func(o *engine.Options) { o.Name, o.KeepPort = name, true })
 	kind, list = write([]byte("third"), at(again, 0))
@@ -132,7 +132,7 @@ func TestBatches(t *testing.T) {
 	require.Zero(t, core.Transfer.Stats().Batches, "nothing stays of what was refused")
 }
 
-// A batch that nobody waits for does not keep its engine from ending.
+// A batch for which no call waits does not keep its engine from ending.
 func TestShutWithABatchUnderWay(t *testing.T) {
 	far, mem := opened(t, 1<<20)
 	near := started(t)

@@ -29,7 +29,7 @@ func TestWhatTheProgramGivesComesBeforeTheEnvironment(t *testing.T) {
 	s := r.Config.Store
 	assert.Equal(t, "given", s.LocalHostname)
 	assert.EqualValues(t, 1234, s.RPCTimeout.Milliseconds())
-	assert.Equal(t, "127.0.0.1:50051", s.MasterServerAddress, "the program gives the master, or nobody")
+	assert.Equal(t, "127.0.0.1:50051", s.MasterServerAddress, "only the program gives the master")
 	assert.Empty(t, s.DeviceNames)
 	assert.Equal(t, []string{"shm", "rdma", "tcp"}, s.Transports)
 	assert.Empty(t, log)

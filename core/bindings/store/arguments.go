@@ -17,8 +17,8 @@ const (
 	usualHTTPPort = 9300
 )
 
-// arguments turns what setup was given into flags of a client. warnings are what was given
-// and does not count. InvalidParams for what cannot be.
+// arguments converts the arguments of setup to flags of a client. warnings name ignored arguments.
+// It returns InvalidParams for invalid arguments.
 func arguments(given map[string]string, positional bool) (flags map[string]string, warnings []string, err error) {
 	a := argumentReader{given: given, positional: positional, flags: map[string]string{}}
 	a.needed("local_hostname", "local_hostname")
@@ -35,7 +35,7 @@ func arguments(given map[string]string, positional bool) (flags map[string]strin
 	return a.flags, a.warnings, a.err
 }
 
-// argumentReader reads one argument after the other and keeps the first error.
+// argumentReader reads arguments one by one and keeps the first error.
 type argumentReader struct {
 	given      map[string]string
 	positional bool
@@ -57,8 +57,9 @@ func (a *argumentReader) needed(key, flag string) {
 	a.flags[flag] = a.given[key]
 }
 
-// spelled is the name under which a setting was given. Engines hand the dict form their own
-// configuration, where two settings have other names; where both are given, key counts.
+// spelled returns the name under which a setting was given. Inference engines pass their own
+// configuration to the dict form, where two settings have other names. If both are given, key
+// applies.
 func (a *argumentReader) spelled(key, other string) string {
 	if _, ok := a.given[key]; ok || a.positional {
 		return key
@@ -66,7 +67,7 @@ func (a *argumentReader) spelled(key, other string) string {
 	return other
 }
 
-// text takes a text over. An empty one leaves the default where usual says so.
+// text copies a text. With usual an empty text keeps the default.
 func (a *argumentReader) text(key, flag string, usual bool) {
 	if v, ok := a.given[key]; ok && (v != "" || !usual) {
 		a.flags[flag] = v
@@ -134,7 +135,7 @@ func (a *argumentReader) offload() {
 	}
 }
 
-// flag reads a bool. One that cannot be read is off, with a warning.
+// flag reads a bool. An invalid value is false, with a warning.
 func (a *argumentReader) flag(key string) bool {
 	v := a.given[key]
 	switch strings.ToLower(strings.TrimSpace(v)) {

@@ -9,12 +9,11 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
-// Control carries out a method that is rare. args is a JSON object, and so is the answer,
-// which always has "code": 0, or the code of why it failed. Numbers are whole and exact to
-// 64 bits; a UUID is two of them.
+// Control carries out a rare method. args is a JSON object, and so is the answer, which always has
+// "code": 0 or the code of the error. Numbers are whole and exact to 64 bits; a UUID is two of them.
 //
 //	batch_replica_clear {keys, segment_name}
-//	                                    keys: those that were cleared; segment_name "" is every segment
+//	                                    keys: the cleared keys; segment_name "" is every segment
 //	create_copy_task {key, targets}     id: of the task; targets are names of segments
 //	create_move_task {key, source, target}
 //	                                    id
@@ -25,14 +24,14 @@ import (
 //	allocate_and_mount_segment {size, protocol, location}
 //	                                    segment_ids, allocated_size
 //	unmount_segment {segment_ids, grace_period_seconds}
-//	unmount_and_free_segment            the same: what was allocated or mapped goes with its segment
+//	unmount_and_free_segment            the same: allocated or mapped memory is freed with its segment
 //	unmount_local_disk_segment {grace_period_seconds}
 //	                                    -101: there is no disk tier
 //	alloc_from_mem_pool {size}          address: memory that is registered, and lives until the store closes
-//	refuse {why}                        -600, with this reason: what the caller found before it called
+//	refuse {why}                        -600, with this reason: an error that the caller found before it called
 //	get_offload_rpc_read_count {}       count: 0, since there is no disk tier
 //
-// A store that is not set up answers -600. The methods of segments answer -1 then, and with
+// The answer of a store that is not set up is -600. For the methods of segments it is -1, also with
 // a dummy client.
 func (s *Store) Control(method, args string) string {
 	out := s.control(method, []byte(args))
@@ -43,7 +42,7 @@ func (s *Store) Control(method, args string) string {
 	return string(text)
 }
 
-// fields are those of an answer.
+// fields are the fields of an answer.
 type fields map[string]any
 
 func (s *Store) control(method string, args []byte) (out fields) {
@@ -107,7 +106,7 @@ func refuse(_ context.Context, raw []byte) (fields, error) {
 	return nil, errs.New(errs.InvalidParams, "store", "%s", args.Why)
 }
 
-// none are the arguments of a method that has none.
+// none stands for no arguments.
 type none struct{}
 
 // withPool decodes the arguments of a method and finds the store that is set up.
@@ -127,7 +126,7 @@ func withPool[A any](s *Store, do func(context.Context, *opened, A) (fields, err
 
 var errNoNode = errs.Wrap(errs.Internal, "segments", errors.New("a store that is not set up, or goes through a mooncake_client, has none of its own"))
 
-// withNode is withPool for what only a node of this process can do.
+// withNode is withPool for methods that need a node in this process.
 func withNode[A any](s *Store, do func(context.Context, *opened, A) (fields, error)) method {
 	return func(ctx context.Context, raw []byte) (fields, error) {
 		if o := s.current.Load(); o == nil || o.node == nil {

@@ -14,16 +14,15 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
-// Setup connects to a pool and contributes memory where global_segment_size is not 0. The
-// keys of given are those of the dict form of setup; positional is true where the values
-// come from the positional form. engine is shared with its other users; nil for one of the
-// store's own.
+// Setup connects to a pool and contributes memory unless global_segment_size is 0. The keys of
+// given are those of the dict form of setup. positional is true if the values come from the
+// positional form. engine is shared with its other users; with nil the store gets its own.
 //
-// Setup waits for a master that does not answer, for max_wait_time. Then it answers Internal
-// (-1) and leaves the store pending: it can be used, its calls fail at once, and it joins the pool
-// as soon as the master answers. Setup of a pending store waits again where nothing else was
-// given, and replaces it otherwise. On any other error, and when the context ends, the store is
-// not set up. Close ends a Setup in progress.
+// Setup waits for the master for max_wait_time. If the master does not answer, Setup returns
+// Internal (-1) and leaves the store pending: calls on it fail at once, and it joins the pool as
+// soon as the master answers. A second Setup of a pending store with the same arguments waits
+// again; with other arguments it replaces the store. After any other error, and when the context
+// ends, the store is not set up. Close ends a Setup in progress.
 func (s *Store) Setup(ctx context.Context, given map[string]string, positional bool, engine *app.Engine) Code {
 	s.life.Lock()
 	defer s.life.Unlock()
@@ -55,7 +54,7 @@ func (s *Store) Setup(ctx context.Context, given map[string]string, positional b
 	return s.refuse(src, errs.Wrap(errs.Internal, "the store goes on trying", err))
 }
 
-// attempt is what Setup was given, besides how long to wait.
+// attempt has the arguments of Setup, except the time to wait.
 type attempt struct {
 	given      map[string]string
 	positional bool
@@ -66,7 +65,7 @@ func (a *attempt) same(b attempt) bool {
 	return a != nil && a.positional == b.positional && a.engine == b.engine && maps.Equal(a.given, b.given)
 }
 
-// load makes the settings of a client of what Setup was given.
+// load makes the settings of a client from the arguments of Setup.
 func (s *Store) load(src settings.Source, given map[string]string, positional bool) (*settings.Result, error) {
 	flags, warnings, err := arguments(given, positional)
 	if err != nil {
@@ -82,8 +81,8 @@ func (s *Store) load(src settings.Source, given map[string]string, positional bo
 	return loaded, nil
 }
 
-// begin returns a store that joins the pool: the pending one, or a new one, which is current from
-// then on. The caller holds life.
+// begin returns a store that joins the pool: the pending one, or a new one, which becomes current.
+// The caller holds life.
 func (s *Store) begin(ctx context.Context, src settings.Source, loaded *settings.Result, a attempt) (*opened, error) {
 	switch o := s.current.Load(); {
 	case o == nil:
@@ -113,14 +112,14 @@ func (s *Store) drop(o *opened) {
 	}
 }
 
-// refuse logs why a set-up failed, keeps it for LastError and returns its code.
+// refuse logs why a setup failed, records the error for LastError and returns its code.
 func (s *Store) refuse(src settings.Source, err error) Code {
 	err = errs.Wrap(errs.CodeOf(err), "setup", err)
 	src.Logger().Error("the store could not be set up", "error", err)
 	return s.note(err)
 }
 
-// Interrupt ends a Setup in progress, which answers with an error.
+// Interrupt ends a Setup in progress, which returns an error.
 func (s *Store) Interrupt() {
 	if cancel := s.interrupt.Load(); cancel != nil {
 		(*cancel)()
@@ -129,9 +128,9 @@ func (s *Store) Interrupt() {
 
 var errAlready = errs.New(errs.InvalidParams, "setup", "the store is set up already; close it first")
 
-// SetupDummy attaches to the mooncake_client at address, "host:port" of this host. The local
-// buffer, in bytes, is what values go through that are not in memory of HostMemory. The
-// answer is Internal (-1) where nobody serves there.
+// SetupDummy attaches to the mooncake_client at address, "host:port" of this host. Values that are
+// not in HostMemory pass through the local buffer, whose size is in bytes. SetupDummy returns
+// Internal (-1) if no process serves there.
 func (s *Store) SetupDummy(localBuffer uint64, address string) Code {
 	return s.open(func(ctx context.Context, src settings.Source) (*opened, error) {
 		socket, err := socketOf(address)
@@ -159,7 +158,7 @@ func (s *Store) SetupDummy(localBuffer uint64, address string) Code {
 	})
 }
 
-// socketOf is where the service of an address listens.
+// socketOf returns the socket on which the service of an address listens.
 func socketOf(address string) (string, error) {
 	_, port, err := net.SplitHostPort(address)
 	n, e := strconv.Atoi(port)
@@ -169,7 +168,7 @@ func socketOf(address string) (string, error) {
 	return local.SocketOfPort(n), nil
 }
 
-// open sets up with do, unless the store is set up.
+// open sets up the store with do, unless it is set up.
 func (s *Store) open(do func(context.Context, settings.Source) (*opened, error)) Code {
 	s.life.Lock()
 	defer s.life.Unlock()

@@ -162,7 +162,7 @@ func TestAdminWithoutMaster(t *testing.T) {
 	assert.Equal(t, command.ExitFailure, cli.Run(e, append([]string{"mooncake", "why", "k"}, poolOf(t, srv.Listener.Addr())...)))
 	assert.Contains(t, stderr.String(), "is that the admin port of a master?")
 	srv.Close()
-	e, _, stderr = clitest.New() // Nobody listens on port 1; the one just closed may be somebody's now.
+	e, _, stderr = clitest.New() // No process listens on port 1; another may have taken the closed port by now.
 	assert.Equal(t, command.ExitFailure, cli.Run(e, []string{"mooncake", "admin", "segments", "--metrics_port", "1"}))
 	assert.Contains(t, stderr.String(), "is the master running")
 	assert.Equal(t, command.ExitUsage, cli.Run(e, []string{"mooncake", "admin", "segments", "--master", "nowhere"}))

@@ -34,7 +34,7 @@ func TestDoctor(t *testing.T) {
 	e.Environ = []string{"MOONCAKE_STORE_NUMA_NODE=1023"}
 	assert.Equal(t, command.ExitFailure, cli.Run(e, []string{"mooncake", "doctor"}), "a node that is not there: %s", stdout)
 	assert.Contains(t, stdout.String(), "fail  numa ")
-	assert.Contains(t, stdout.String(), "warn  master ", "nobody said that it should run")
+	assert.Contains(t, stdout.String(), "warn  master ", "no setting says that it should run")
 }
 
 func TestDoctorRefuses(t *testing.T) {

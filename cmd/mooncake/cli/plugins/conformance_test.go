@@ -152,7 +152,7 @@ func TestConformanceOfWhatIsNoPlugin(t *testing.T) {
 	assert.Contains(t, errOut, "mooncake-plugin-evict-absent")
 
 	pids := filepath.Join(w.home, "pids")
-	// Who says hello where a handshake is due is killed at once, so that comes last.
+	// A program that prints another text than the handshake is killed at once, so it comes last.
 	for id, c := range map[string]struct{ script, says, patience string }{
 		"evict/hung":  {"echo $$ >>" + pids + "; exec sleep 1000", "no handshake within 10s", "10s"},
 		"evict/other": {"echo $$ >>" + pids + "\necho the frobnicator is missing >&2; echo hello; exit 3", "the frobnicator is missing", "30s"},

@@ -139,7 +139,7 @@ func TestListShowsWhatIsInUse(t *testing.T) {
 	assert.Equal(t, command.ExitUsage, code)
 }
 
-// The process may be anybody's where root asks.
+// For root, the process may belong to any user.
 func TestNothingThatAProcessSaysReachesTheTerminalAsItIs(t *testing.T) {
 	m := newMachine(t)
 	const evil = "\x1b[2J\u009b"

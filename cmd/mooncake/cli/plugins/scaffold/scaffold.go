@@ -73,10 +73,10 @@ func texts(id plugin.ID) kindTexts {
 			Settings: settings("`host`", "127.0.0.1", "address to listen on and to tell peers; the default is for one machine only") +
 				"\n| `port` | 0 | port to listen on; 0 takes a free one |" +
 				"\n| `timeout` | 10s | for connecting, and for an operation without a deadline of its own |" +
-				"\n| `max_inflight_bytes` | 67108864 | bytes of one path's operations that are under way, before it pushes back |",
+				"\n| `max_inflight_bytes` | 67108864 | bytes of one path's operations in flight, before it pushes back |",
 			Files: []file{
 				{"node.go", "the transport: start, stop, register, dial"},
-				{"region.go", "registered memory, and who touches it"},
+				{"region.go", "registered memory, and the requests that use it"},
 				{"serve.go", "the side that peers talk to"},
 				{"guest.go", "a peer's connection, and what `Stop` tells it"},
 				{"path.go", "a path to a peer, on `sdk/transport/pathkit`"},

@@ -197,7 +197,7 @@ func TestNothingIsOverwritten(t *testing.T) {
 				rel, _ := filepath.Rel(dir, path)
 				there = append(there, rel)
 				info, _ := d.Info()
-				assert.Zero(t, info.Mode()&0o022, "%s is nobody else's", rel)
+				assert.Zero(t, info.Mode()&0o022, "only the owner may write %s", rel)
 			}
 			return err
 		}))
