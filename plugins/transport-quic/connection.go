@@ -102,7 +102,7 @@ func (n *node) watch(stop <-chan struct{}) {
 }
 
 // revise closes the connections whose peers would not be let in any more: those whose
-// certificate has ended, and, where whom this node trusts changed, all that it does not
+// certificate has ended, and, where the authorities changed, all that they do not
 // cover.
 func (n *node) revise(changed bool) {
 	id, now := n.trust.Now(), n.clock()

@@ -1,4 +1,4 @@
-// Package quic is the transport over QUIC, for links with distance and loss, and for
+// Package quic is the transport over QUIC, for networks with distance and loss, and for
 // networks that are not trusted: TLS 1.3 with certificates on both sides.
 //
 // A path keeps several connections to its peer. Each has a congestion window of its own,
@@ -13,9 +13,9 @@
 // Payload moves between the registered memory and the buffers of quic-go, which encrypts
 // there: one copy at each end.
 //
-// When a Write is Quarantined. Once a stream was opened for a Write, the peer may receive
-// and store it, also after the stream was given up. A Write that ends without the peer's answer is
-// therefore Quarantined, not Failed, unless the peer closed the connection as one that stops does:
-// when it has finished what it was at. A Read that ends early is Failed: nothing but
-// this process writes its buffer, and it has stopped.
+// When a Write is quarantined. Once a stream was opened for a Write, the peer may receive and
+// store it, also after the stream was given up. A Write that ends without the peer's answer is
+// therefore Quarantined, not Failed, unless the peer closed the connection because it stops: it
+// does so when it has finished the requests in progress. A Read that ends early is Failed: nothing
+// but this process writes its buffer, and it has stopped.
 package quic

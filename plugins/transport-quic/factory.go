@@ -1,7 +1,10 @@
 package quic
 
 import (
+	_ "embed" // The manifest is part of the program, so that a host can read it without running it.
+
 	"github.com/mooncake-go/mooncake/plugins/transport-quic/internal/config"
+	"github.com/mooncake-go/mooncake/sdk/plugin"
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
 
@@ -19,3 +22,8 @@ type Config = config.Config
 // DefaultConfig returns the defaults, which have no certificates: a transport made from
 // them does not start.
 func DefaultConfig() *Config { return config.Default() }
+
+//go:embed manifest.json
+var manifestText string
+
+func manifest() plugin.Manifest { return plugin.MustParseManifest(manifestText) }

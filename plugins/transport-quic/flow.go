@@ -2,9 +2,9 @@ package quic
 
 import "time"
 
-// flow bounds what is in flight on one connection, so that a connection that is slowed
-// down by losses does not hold what others could carry: as much as keeps it busy for a few round
-// trips. The zero value is ready.
+// flow bounds the requests and bytes in flight on one connection, so that a connection that is
+// slowed down by losses does not hold what others could carry: as much as keeps it busy for a few
+// round trips. The zero value is ready.
 type flow struct {
 	requests int
 	bytes    int64

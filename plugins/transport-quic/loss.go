@@ -17,8 +17,8 @@ const (
 	// distant is the round trip from which more connections help: where it is shorter, losses
 	// are of buffers that overflow, and windows recover quickly.
 	distant = 5 * time.Millisecond
-	// farRTT is the round trip from which a peer gets farPatience times the silence: what is lost
-	// on the way is sent again after two round trips, then four, then eight.
+	// farRTT is the round trip from which a peer gets farPatience times the silence: a packet that is
+	// lost on the way is sent again after two round trips, then four, then eight.
 	farRTT      = 50 * time.Millisecond
 	farPatience = 3
 )
@@ -42,9 +42,9 @@ func lossOf(c *quicgo.Conn) uint16 {
 	return uint16(min(s.PacketsLost*65536/s.PacketsSent, math.MaxUint16))
 }
 
-// most is how many connections the path may have: more where packets are lost on the way,
-// since the window of each connection is then small, however much the network could carry; no more
-// than there are where one alone is held up by what it has in flight, since they would take
+// most is how many connections the path may have: more where packets are lost on the way, since
+// the window of each connection is then small, however much the network could carry; no more than
+// there are where one alone is held up by the bytes that it has in flight, since they would take
 // bandwidth from one another. p.mu is held.
 func (p *path) most() int {
 	cfg := &p.n.cfg

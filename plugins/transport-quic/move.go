@@ -86,7 +86,7 @@ func (l *clientConn) stream(ch *chunk) (*quicgo.Stream, error) {
 	return st, nil
 }
 
-// outcome is what is known of a request when its exchange is over.
+// outcome is the state of a request when its exchange is over, as far as this side knows.
 type outcome uint8
 
 const (
@@ -132,7 +132,7 @@ func (l *clientConn) exchange(st *quicgo.Stream, ch *chunk) (outcome, error) {
 }
 
 // left is what becomes of a request without an answer when the peer closed its connection with err.
-// It is refused where the peer never let this side in, or had finished what it was at before.
+// It is refused where the peer never let this side in, or had finished its requests before.
 func left(err error) outcome {
 	switch closedFor(err) {
 	case wire.ReasonStopping, wire.ReasonBusy, wire.ReasonIdle:

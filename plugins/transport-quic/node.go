@@ -162,8 +162,8 @@ func (n *node) quicConfig(server bool) *quicgo.Config {
 }
 
 // Stop implements plugin.Component. It closes the paths of this side, lets requests of
-// peers that are being served finish, at most for stall_timeout, and frees everything. What peers
-// ask beyond that is refused, so that nothing of it is indeterminate.
+// peers that are being served finish, at most for stall_timeout, and frees everything. Later
+// requests of peers are refused, so that none of them is indeterminate.
 func (n *node) Stop(ctx context.Context) error {
 	return n.life.Stop(ctx, func() error { return n.free(ctx) })
 }

@@ -10,5 +10,5 @@ const raceBuild = false
 func published() {}
 func observed()  {}
 
-// sendable returns what is given to quic-go of payload.
+// sendable returns the bytes of payload that quic-go gets.
 func sendable(payload []byte) []byte { return payload }

@@ -95,7 +95,7 @@ const (
 
 // drain ends the connection because the node stops. Requests that were begun are finished, until
 // hurry is closed; those that come now are refused. When the peer hears that the connection is
-// closed for ReasonStopping, nothing of what it asked is going on or will be begun.
+// closed for ReasonStopping, none of its requests is in progress or will be begun.
 func (c *serverConn) drain(hurry <-chan struct{}) {
 	c.mu.Lock()
 	c.leaving, c.idle = true, make(chan struct{})

@@ -76,7 +76,7 @@ func (p *path) Import(_ context.Context, text transport.Key) (transport.RemoteID
 	return p.AddKey(text, r.Region, r.Length, r)
 }
 
-// Close implements transport.Path. What was posted gets a moment to end well; then its
+// Close implements transport.Path. Posted operations get a moment to end well; then their
 // connection is given up.
 func (p *path) Close(ctx context.Context) error {
 	p.mu.Lock()

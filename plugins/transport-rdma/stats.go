@@ -15,7 +15,7 @@ type StatsReporter interface {
 var _ StatsReporter = (*node)(nil)
 
 // Stats are the counters of one transport. All but Regions, ConnectionsOut, ConnectionsIn
-// and what is in the lists only grow.
+// and the entries of the lists only grow.
 type Stats struct {
 	// Operations submitted by this side, by how they ended.
 	OpsOK, OpsFailed, OpsQuarantined uint64

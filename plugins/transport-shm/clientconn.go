@@ -112,7 +112,7 @@ func (l *clientConn) wakeWriter() {
 	}
 }
 
-// lose ends a connection: what is in flight fails, what is mapped is unmapped. path.mu is held.
+// lose ends a connection: operations in flight fail, mappings are unmapped. path.mu is held.
 func (l *clientConn) lose(err error) {
 	if l.lost != nil {
 		return

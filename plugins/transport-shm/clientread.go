@@ -30,7 +30,7 @@ func (l *clientConn) read() {
 	l.wakeWriter()
 }
 
-// recv is conn.recv, with an error that says what it means for operations.
+// recv is Conn.Receive with an error for operations.
 func (l *clientConn) recv() (wire.Message, int, error) {
 	m, fd, err := l.conn.Receive()
 	if errors.Is(err, unix.ECONNRESET) {

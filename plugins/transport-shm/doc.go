@@ -23,6 +23,6 @@
 // memory is out, whatever the peer did.
 //
 // Memory of others. A mapping of memory that shrinks ends the reader with SIGBUS. Only
-// memfds that are sealed against shrinking are handed out and taken, and what is mapped lies
+// memfds that are sealed against shrinking are sent and accepted, and a mapping lies
 // within their size.
 package shm

@@ -100,7 +100,7 @@ func (r *region) share(foreign bool) (int, wire.Reason) {
 	return fd, wire.ReasonNone
 }
 
-// terms are what a peer announced of memory, and what is wanted of it.
+// terms are the properties that a peer announced for memory, and those that this side needs.
 type terms struct {
 	offset, length uint64
 	write          bool

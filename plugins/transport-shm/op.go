@@ -67,7 +67,7 @@ func (p *path) abort(o *op, err error) {
 	p.finish(o)
 }
 
-// abortAll fails what is in flight: on the remote, or all with nil.
+// abortAll fails the operations in flight: those on the remote, or all where it is nil.
 func (p *path) abortAll(r *remote, err error) {
 	for o := range p.Active() {
 		if r == nil || o.remote == r {

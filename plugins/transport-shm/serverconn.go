@@ -23,7 +23,7 @@ type serverConn struct {
 	grants map[uint64]*region // by handle; the reader's alone
 }
 
-// serve works until the peer is gone. What it was given stays given until then.
+// serve works until the peer is gone. The peer keeps its regions until then.
 func (s *serverConn) serve() {
 	defer s.n.leave(s)
 	if why := s.greet(); why != wire.ReasonNone {

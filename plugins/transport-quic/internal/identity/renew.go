@@ -65,7 +65,7 @@ func (t *Keeper) Look() bool {
 	return changed && err == nil
 }
 
-// tell says what is wrong with the certificates, once for each change.
+// tell reports trouble with the certificates, once for each change.
 func (t *Keeper) tell(id *Identity, err error, now time.Time) {
 	left := id.Leaf.NotAfter.Sub(now)
 	say, health := "", plugin.Health{State: plugin.StateOK}

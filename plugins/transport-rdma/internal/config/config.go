@@ -7,8 +7,8 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 )
 
-// Config holds the settings of the RDMA transport. Sizes are bytes. What a device can do
-// bounds it further, silently.
+// Config holds the settings of the RDMA transport. Sizes are bytes. The limits of a
+// device lower a setting silently.
 type Config struct {
 	// Library is the path of libibverbs, empty for the system's.
 	Library string `json:"library"`

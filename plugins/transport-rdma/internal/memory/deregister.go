@@ -15,7 +15,7 @@ import (
 // for the region. The withdrawal runs in the background; work counts it.
 func (g *Registry) Deregister(ctx context.Context, id transport.RegionID, work *sync.WaitGroup) error {
 	const op = "transport/rdma: deregister"
-	r := g.table.get(id)
+	r := g.Get(id)
 	if r == nil || !r.ready.Load() {
 		return errs.New(errs.InvalidParams, op, "region %d is not registered", id)
 	}
@@ -47,9 +47,9 @@ func (g *Registry) Deregister(ctx context.Context, id transport.RegionID, work *
 // end withdraws a region and, on success, forgets it.
 func (g *Registry) end(r *Region, w *withdrawal) {
 	defer close(w.done)
-	g.table.deactivate(r)
+	g.deactivate(r)
 	if w.err = r.withdraw(); w.err == nil {
-		g.table.forget(r)
+		g.forget(r)
 		g.count.Add(-1)
 	}
 }
@@ -80,11 +80,11 @@ func stillInUse(op string, id transport.RegionID, cause error) error {
 
 // Close withdraws every region. No other call is in progress.
 func (g *Registry) Close(log *slog.Logger) {
-	for _, r := range g.table.all() {
-		g.table.deactivate(r)
+	for _, r := range g.all() {
+		g.deactivate(r)
 		if err := r.withdraw(); err != nil {
 			log.Error("memory could not be withdrawn", "region", r.ID, "error", err)
 		}
-		g.table.forget(r)
+		g.forget(r)
 	}
 }

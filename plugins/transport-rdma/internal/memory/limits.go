@@ -25,7 +25,7 @@ func (g *Registry) explain(d *device.Device, size uint64, dmabuf bool, err error
 		if limit := g.PinLimit(); limit != ^uint64(0) && g.pinned()+size > limit {
 			return device.Advised(advice.Memlock(g.pinned()+size, limit), err)
 		}
-		return device.Advised(advice.MemoryKeys(d.Name, len(g.table.list()), d.Attr.MaxMR), err)
+		return device.Advised(advice.MemoryKeys(d.Name, len(g.List()), d.Attr.MaxMR), err)
 	}
 	return errs.WithClass(errs.ClassLocalDevice, "", err)
 }
@@ -33,7 +33,7 @@ func (g *Registry) explain(d *device.Device, size uint64, dmabuf bool, err error
 // pinned returns how many bytes are registered. Every device pins them, but the limit is
 // compared with each.
 func (g *Registry) pinned() (total uint64) {
-	for _, r := range g.table.list() {
+	for _, r := range g.List() {
 		total += uint64(len(r.mem))
 	}
 	return total

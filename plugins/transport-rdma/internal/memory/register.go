@@ -17,7 +17,7 @@ import (
 // failure of one device withdraws the memory from all.
 func (g *Registry) Register(in transport.Region) (transport.Key, error) {
 	const op = "transport/rdma: register"
-	r, err := g.table.reserve(&in)
+	r, err := g.reserve(&in)
 	if err != nil {
 		return nil, err
 	}
@@ -27,16 +27,16 @@ func (g *Registry) Register(in transport.Region) (transport.Key, error) {
 	}
 	if err != nil {
 		err = errors.Join(err, r.withdraw())
-		g.table.forget(r)
+		g.forget(r)
 		return nil, errs.WithClass(errs.ClassOf(err), fmt.Sprintf("%s region %d (%d bytes)", op, in.ID, len(in.Mem)), err)
 	}
 	key, err := g.keyOf(r).Encode()
 	if err != nil {
 		err = errors.Join(err, r.withdraw())
-		g.table.forget(r)
+		g.forget(r)
 		return nil, err
 	}
-	g.table.activate(r)
+	g.activate(r)
 	g.count.Add(1)
 	return key, nil
 }

@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"sync"
 	"sync/atomic"
 
 	"github.com/mooncake-go/mooncake/plugins/transport-rdma/internal/config"
@@ -8,7 +9,7 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
 
-// Registry holds the regions of a transport.
+// Registry holds the regions of a transport. Safe for concurrent use.
 type Registry struct {
 	// PinLimit returns how many bytes the process may pin; tests replace it.
 	PinLimit func() uint64
@@ -16,8 +17,13 @@ type Registry struct {
 	config      *config.Settings
 	devices     []*device.Device
 	incarnation uint64
-	table       table
-	count       atomic.Int64
+	count       atomic.Int64 // regions in use
+
+	mu       sync.Mutex
+	byID     map[transport.RegionID]*Region
+	reserved []*Region // by start, never overlapping; also those not in use yet
+	// active is what operations look into, by start. It is replaced, never changed.
+	active atomic.Pointer[[]*Region]
 }
 
 // New returns a registry, which is of use after Open.
@@ -30,12 +36,3 @@ func (g *Registry) Open(devices []*device.Device, incarnation uint64) {
 
 // Count returns the number of regions in use.
 func (g *Registry) Count() int64 { return g.count.Load() }
-
-// List returns the regions in use, by address.
-func (g *Registry) List() []*Region { return g.table.list() }
-
-// Get returns a region, nil for none.
-func (g *Registry) Get(id transport.RegionID) *Region { return g.table.get(id) }
-
-// Find returns the region that holds all of [addr, addr+size), nil for none.
-func (g *Registry) Find(addr, size uint64) *Region { return g.table.find(addr, size) }

@@ -50,17 +50,8 @@ func (r *Region) Lookup(addr uint64, device int) (lkey uint32, left uint64) {
 	return mr.LKey(), mr.Addr() + mr.Len() - addr
 }
 
-// table holds the registered regions. Safe for concurrent use.
-type table struct {
-	mu       sync.Mutex
-	byID     map[transport.RegionID]*Region
-	reserved []*Region // by start, never overlapping; also those not in use yet
-	// active is what operations look into, by start. It is replaced, never changed.
-	active atomic.Pointer[[]*Region]
-}
-
 // reserve gives a region its place, before it is registered.
-func (t *table) reserve(in *transport.Region) (*Region, error) {
+func (g *Registry) reserve(in *transport.Region) (*Region, error) {
 	const op = "transport/rdma: register"
 	switch {
 	case in.ID == 0:
@@ -71,20 +62,20 @@ func (t *table) reserve(in *transport.Region) (*Region, error) {
 		return nil, errs.New(errs.InvalidParams, op, "region %d asks for unknown access %#x", in.ID, in.Access)
 	}
 	r := &Region{ID: in.ID, mem: in.Mem, Start: AddressOf(in.Mem), Location: in.Location, Access: in.Access, GPU: OnGPU(in.Location)}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.byID[in.ID] != nil {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.byID[in.ID] != nil {
 		return nil, errs.New(errs.InvalidParams, op, "region ID %d is in use", in.ID)
 	}
-	i := search(t.reserved, r.Start)
-	if i < len(t.reserved) && t.reserved[i].Start < r.end() {
-		return nil, errs.New(errs.InvalidParams, op, "region %d (%d bytes) overlaps region %d", in.ID, len(in.Mem), t.reserved[i].ID)
+	i := search(g.reserved, r.Start)
+	if i < len(g.reserved) && g.reserved[i].Start < r.end() {
+		return nil, errs.New(errs.InvalidParams, op, "region %d (%d bytes) overlaps region %d", in.ID, len(in.Mem), g.reserved[i].ID)
 	}
-	if t.byID == nil {
-		t.byID = map[transport.RegionID]*Region{}
+	if g.byID == nil {
+		g.byID = map[transport.RegionID]*Region{}
 	}
-	t.byID[in.ID] = r
-	t.reserved = slices.Insert(t.reserved, i, r)
+	g.byID[in.ID] = r
+	g.reserved = slices.Insert(g.reserved, i, r)
 	return r, nil
 }
 
@@ -100,57 +91,58 @@ func search(rs []*Region, addr uint64) int {
 }
 
 // activate lets operations use a region.
-func (t *table) activate(r *Region) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	rs := slices.Clone(t.list())
+func (g *Registry) activate(r *Region) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	rs := slices.Clone(g.List())
 	rs = slices.Insert(rs, search(rs, r.Start), r)
-	t.active.Store(&rs)
+	g.active.Store(&rs)
 	r.ready.Store(true)
 }
 
 // deactivate is the reverse of activate.
-func (t *table) deactivate(r *Region) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	rs := slices.DeleteFunc(slices.Clone(t.list()), func(x *Region) bool { return x == r })
-	t.active.Store(&rs)
+func (g *Registry) deactivate(r *Region) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	rs := slices.DeleteFunc(slices.Clone(g.List()), func(x *Region) bool { return x == r })
+	g.active.Store(&rs)
 }
 
 // forget gives the place of a region free.
-func (t *table) forget(r *Region) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.byID[r.ID] == r {
-		delete(t.byID, r.ID)
+func (g *Registry) forget(r *Region) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.byID[r.ID] == r {
+		delete(g.byID, r.ID)
 	}
-	t.reserved = slices.DeleteFunc(t.reserved, func(x *Region) bool { return x == r })
+	g.reserved = slices.DeleteFunc(g.reserved, func(x *Region) bool { return x == r })
 }
 
-func (t *table) get(id transport.RegionID) *Region {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.byID[id]
+// Get returns a region, nil for none.
+func (g *Registry) Get(id transport.RegionID) *Region {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.byID[id]
 }
 
-// list returns the regions in use, by start.
-func (t *table) list() []*Region {
-	if p := t.active.Load(); p != nil {
+// List returns the regions in use, by address.
+func (g *Registry) List() []*Region {
+	if p := g.active.Load(); p != nil {
 		return *p
 	}
 	return nil
 }
 
 // all returns every region, also those that could not be withdrawn.
-func (t *table) all() []*Region {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return slices.Clone(t.reserved)
+func (g *Registry) all() []*Region {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return slices.Clone(g.reserved)
 }
 
-// find returns the region that holds all of [addr, addr+size), nil for none.
-func (t *table) find(addr, size uint64) *Region {
-	rs := t.list()
+// Find returns the region that holds all of [addr, addr+size), nil for none.
+func (g *Registry) Find(addr, size uint64) *Region {
+	rs := g.List()
 	i := search(rs, addr)
 	if i == len(rs) || addr < rs[i].Start || size > rs[i].end()-addr {
 		return nil

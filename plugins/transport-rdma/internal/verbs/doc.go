@@ -11,7 +11,7 @@
 //
 // Objects may be closed in any order: an object that others still use takes no new users
 // and is freed with the last of them. Close may be repeated; one that failed is tried again by
-// the next. There are no finalizers: what is not closed stays until the process ends.
+// the next. There are no finalizers: an object that is not closed stays until the process ends.
 //
 // # Data path
 //
@@ -30,11 +30,11 @@
 //
 // # Memory
 //
-// The device reads and writes registered memory behind the back of the Go runtime, and knows
-// it by addresses only. Whoever registers memory keeps it mapped and in place until MR.Close
+// The device reads and writes registered memory behind the back of the Go runtime, and knows it by
+// addresses only. The caller that registers memory keeps it mapped and in place until MR.Close
 // returned. An MR of PD.RegMR holds on to its slice, so memory of the Go heap, which does not
-// move, is not collected before. Memory of a goroutine's stack moves and must not be
-// registered; a slice that was passed to RegMR always escapes to the heap. For PD.RegRange and
-// PD.RegDMABuf the caller alone is responsible. The race detector does not see what a device
-// does: a Result is what orders the device's accesses before the caller's.
+// move, is not collected before. Memory of a goroutine's stack moves and must not be registered; a
+// slice that was passed to RegMR always escapes to the heap. For PD.RegRange and PD.RegDMABuf the
+// caller alone is responsible. The race detector does not see what a device does: a Result is what
+// orders the device's accesses before the caller's.
 package verbs

@@ -43,7 +43,7 @@ func (e *UnavailableError) Is(target error) bool { return target == ErrUnavailab
 type Error struct {
 	// Call is the function of libibverbs: "ibv_reg_mr".
 	Call string
-	// Errno is what it returned.
+	// Errno is its result.
 	Errno syscall.Errno
 	// Device is the device's name, "" before one is open.
 	Device string

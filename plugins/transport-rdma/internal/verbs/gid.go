@@ -74,8 +74,8 @@ func (c *Context) GID(port, index int) (GID, error) {
 	return g, errors.Join(c.fail("ibv_query_gid", errno, object), c.refs.drop())
 }
 
-// fillFromSysfs asks the kernel for what old libraries do not tell. What it does not find stays
-// zero: type IB, no interface.
+// fillFromSysfs asks the kernel for fields that old libraries do not report. Fields that it does
+// not find stay zero: type IB, no interface.
 func fillFromSysfs(g *GID, device string, port int) {
 	attrs := filepath.Join(device, "ports", strconv.Itoa(port), "gid_attrs")
 	if b, err := os.ReadFile(filepath.Join(attrs, "types", strconv.Itoa(g.Index))); err == nil {

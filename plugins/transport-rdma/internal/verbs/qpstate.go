@@ -56,7 +56,7 @@ func (q *QP) ToRTS(a RTSAttr) error {
 	return q.modify(QPRTS, "to RTS", QPRTR, func() int32 { return sysToRTS(q.h, a) })
 }
 
-// ToErr stops the QP from any state: what is in flight is flushed, and results come for all of
+// ToErr stops the QP from any state: requests in flight are flushed, and results come for all of
 // it. Repeatable.
 func (q *QP) ToErr() error {
 	return q.modify(QPErr, "to ERR", 0, func() int32 { return sysToErr(q.h) })

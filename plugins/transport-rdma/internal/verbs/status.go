@@ -13,7 +13,7 @@ const (
 	StatusLocalQPOperation Status = 2
 	StatusLocalProtection  Status = 4
 	// StatusFlushed: the QP failed before this request was executed, or was moved to the error
-	// state. What part of the bytes moved is unknown.
+	// state. It is unknown which of the bytes moved.
 	StatusFlushed         Status = 5
 	StatusMWBind          Status = 6
 	StatusBadResponse     Status = 7
