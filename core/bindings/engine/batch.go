@@ -11,7 +11,7 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
 
-// What Check answers. All but Pending free the batch.
+// The results of Check. All but Pending free the batch.
 const (
 	Done     = 1
 	Pending  = 0
@@ -19,16 +19,16 @@ const (
 	TimedOut = -2
 )
 
-// slack is how long after its deadline a batch may take to settle.
+// slack is how long a batch may take to settle after its deadline.
 const slack = 10 * time.Second
 
-// batches are those that Submit began.
+// batches holds the batches that Submit started.
 type batches struct {
 	mu   sync.Mutex
 	open map[transfer.BatchID]submitted
 }
 
-// submitted is a batch under way.
+// submitted is a batch in flight.
 type submitted struct {
 	target   string
 	deadline time.Time
@@ -56,8 +56,8 @@ func (t *batches) remove(id transfer.BatchID) {
 	delete(t.open, id)
 }
 
-// end cancels what is under way, waits until its memory is not touched any more, and frees
-// all batches. What is not done when the context ends stays.
+// end cancels all batches, waits until no transport accesses their memory, and frees them. A batch
+// that is not done when the context ends stays.
 func (t *batches) end(ctx context.Context, e *transfer.Engine) error {
 	t.mu.Lock()
 	open := t.open
@@ -81,9 +81,9 @@ func (t *batches) end(ctx context.Context, e *transfer.Engine) error {
 	return failed
 }
 
-// Submit starts what Transfer does and returns the number of the batch, for Wait or Check.
-// It waits for nothing but the first look-up of a peer, which is bounded. 0 with an error
-// where nothing was started.
+// Submit starts the same transfer as Transfer and returns the number of the batch, for Wait or
+// Check. It waits only for the first lookup of a peer, which is bounded. It returns 0 and an error
+// if it started nothing.
 func (e *Engine) Submit(target string, kind transport.OpKind, ranges []Range) (uint64, error) {
 	s, err := e.use()
 	if err != nil {
@@ -97,7 +97,7 @@ func (s *session) submit(target string, kind transport.OpKind, ranges []Range) (
 	if err := s.ensurePeer(s.ctx, target); err != nil {
 		return 0, err
 	}
-	b, err := s.core.Transfer.NewBatch(max(len(ranges), 1)) // One of nothing is done at once.
+	b, err := s.core.Transfer.NewBatch(max(len(ranges), 1)) // An empty batch is done at once.
 	if err != nil {
 		return 0, err
 	}
@@ -111,7 +111,7 @@ func (s *session) submit(target string, kind transport.OpKind, ranges []Range) (
 		s.batches.add(b.ID(), submitted{target, deadline})
 		return b.ID(), nil
 	}
-	b.Cancel() // Nobody would hear of the others.
+	b.Cancel() // The caller gets no number with which to wait for the others.
 	if e := s.settle(b, deadline); e == nil {
 		e = b.Free()
 		err = errors.Join(err, e)
@@ -119,15 +119,15 @@ func (s *session) submit(target string, kind transport.OpKind, ranges []Range) (
 	return 0, errs.Wrap(errs.CodeOf(err), "submit", err)
 }
 
-// settle waits until no memory of the batch is touched any more.
+// settle waits until no transport accesses memory of the batch.
 func (s *session) settle(b *transfer.Batch, deadline time.Time) error {
 	ctx, cancel := context.WithDeadline(context.Background(), deadline.Add(slack))
 	defer cancel()
 	return b.Wait(ctx)
 }
 
-// Wait waits until all batches are done, bounded by their deadlines, and frees them. The
-// error is that of the first that failed, or was not there.
+// Wait waits until all batches are done, bounded by their deadlines, and frees them. The error is
+// that of the first batch that failed or was unknown.
 func (e *Engine) Wait(ids []uint64) error {
 	s, err := e.use()
 	if err != nil {
@@ -152,8 +152,8 @@ func (s *session) wait(id transfer.BatchID) (int, error) {
 	return s.finish(b, d)
 }
 
-// Check tells how far a batch is, without waiting. The memory of one that failed is not
-// touched any more.
+// Check returns the state of a batch without waiting. No transport accesses the memory of a failed
+// batch.
 func (e *Engine) Check(id uint64) int {
 	s, err := e.use()
 	if err != nil {
@@ -187,7 +187,7 @@ func (s *session) batch(id transfer.BatchID) (*transfer.Batch, submitted, error)
 	return b, d, err
 }
 
-// finish frees a batch that is done and tells what became of it.
+// finish frees a batch that is done and returns its result.
 func (s *session) finish(b *transfer.Batch, d submitted) (int, error) {
 	status := b.BatchStatus()
 	if err := b.Free(); err != nil { // Another call was faster.

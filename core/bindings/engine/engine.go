@@ -31,7 +31,7 @@ type Engine struct {
 	failure lasterr.Record
 }
 
-// session is what an initialized engine has.
+// session is the state of an initialized engine.
 type session struct {
 	core    *app.Engine
 	cfg     config.Store
@@ -44,12 +44,12 @@ type session struct {
 	batches batches
 }
 
-// New makes an engine that takes from src, asked when it starts, what the program does not
-// say.
+// New makes an engine. When it starts, it takes the settings that the program does not give from
+// src.
 func New(src func() settings.Source) *Engine { return &Engine{src: src} }
 
-// Start opens the engine, bounded. InvalidParams for settings that cannot work and where it
-// is open already; after another error it can be tried again.
+// Start opens the engine, in bounded time. It returns InvalidParams for invalid settings and if the
+// engine is open already. After another error the caller may try again.
 func (e *Engine) Start(o Options) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -86,6 +86,15 @@ func (e *Engine) Start(o Options) error {
 	return nil
 }
 
+// do calls call with the session and records its error.
+func (e *Engine) do(call func(*session) error) error {
+	s, err := e.use()
+	if err == nil {
+		err = call(s)
+	}
+	return e.failed(err)
+}
+
 // use returns the session.
 func (e *Engine) use() (*session, error) {
 	e.mu.Lock()
@@ -105,8 +114,8 @@ func (e *Engine) Core() (*app.Engine, error) {
 	return s.core, nil
 }
 
-// Shut ends the engine, bounded: its memory is closed to peers, also where a store goes on
-// using what is below. Repeatable.
+// Shut ends the engine, in bounded time. It closes the engine's memory to peers, even if a store
+// goes on using the engine below. It may be called again.
 func (e *Engine) Shut() {
 	e.mu.Lock()
 	s := e.session
@@ -139,18 +148,18 @@ func (e *Engine) Initialize(settings string) error {
 	return e.Start(o)
 }
 
-// Failed keeps the text of an error that the caller found before it called, and returns it.
+// Failed records an error that the caller found before it called, and returns it.
 func (e *Engine) Failed(err error) error { return e.failed(err) }
 
-// failed keeps an error for LastError.
+// failed records an error for LastError.
 func (e *Engine) failed(err error) error {
 	e.failure.Note(0, err)
 	return err
 }
 
-// LastError is why the last call of this thread failed, empty where it succeeded; see package
-// lasterr.
+// LastError returns why the last call of this thread failed. It is empty after a success; see
+// package lasterr.
 func (e *Engine) LastError() string { return e.failure.Text() }
 
-// Begin notes that a call of this thread begins, for LastError.
+// Begin records that a call of this thread begins, for LastError.
 func (e *Engine) Begin() { e.failure.Begin() }

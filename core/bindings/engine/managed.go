@@ -22,10 +22,10 @@ const (
 	largestSlab   = 2 << 30
 )
 
-// unknownMemory is the most that is lent where the machine does not tell how much it has.
+// unknownMemory bounds the managed memory if the size of the machine's memory is unknown.
 const unknownMemory = 64 << 30
 
-// managed lends registered memory. Slabs stay until the engine ends.
+// managed allocates registered memory. Slabs stay until the engine ends.
 type managed struct {
 	s     *session
 	limit uint64
@@ -44,10 +44,10 @@ type slab struct {
 	pool  *memory.Pool // nil for a dedicated one
 }
 
-// loan is a buffer that is lent: a piece of a slab, or dedicated memory.
+// loan is an allocated buffer: a part of a slab, or dedicated memory.
 type loan struct {
-	piece *memory.Buffer
-	whole slab
+	part      *memory.Buffer
+	dedicated slab
 }
 
 func (m *managed) init(s *session) {
@@ -62,8 +62,8 @@ func (m *managed) init(s *session) {
 	}
 }
 
-// Allocate returns the address of size bytes that are registered, of unspecified content.
-// NoAvailableHandle where that were more than the machine has, over all buffers.
+// Allocate returns the address of size registered bytes, whose content is unspecified. It returns
+// NoAvailableHandle if all buffers together would exceed the memory of the machine.
 func (e *Engine) Allocate(size uint64) (addr uint64, err error) {
 	s, err := e.use()
 	if err != nil {
@@ -73,8 +73,8 @@ func (e *Engine) Allocate(size uint64) (addr uint64, err error) {
 	return memory.AddrOf(mem), e.failed(err)
 }
 
-// Release gives a buffer of Allocate back, by its address. InvalidParams for any other
-// address, also of one that was given back before.
+// Release frees a buffer of Allocate by its address. It returns InvalidParams for any other address,
+// including that of a freed buffer.
 func (e *Engine) Release(addr uint64) error {
 	s, err := e.use()
 	if err != nil {
@@ -94,7 +94,7 @@ func (m *managed) allocate(ctx context.Context, size uint64) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		m.lent[whole.block.Addr()] = loan{whole: whole}
+		m.lent[whole.block.Addr()] = loan{dedicated: whole}
 		return whole.block.Bytes()[:size], nil
 	}
 	class := uint64(smallestClass)
@@ -112,19 +112,19 @@ func (m *managed) allocate(ctx context.Context, size uint64) ([]byte, error) {
 	}
 	b, ok := s.pool.TryGet(int(class))
 	if !ok {
-		return nil, errs.New(errs.Internal, "allocate a managed buffer", "a new slab of %s has no room for %s", memory.Human(s.block.Size()), memory.Human(class))
+		return nil, errs.New(errs.Internal, "allocate a managed buffer", "a new slab of %s has no space for %s", memory.Human(s.block.Size()), memory.Human(class))
 	}
 	return m.lend(b, size), nil
 }
 
-// lend notes a buffer. The caller holds mu.
+// lend records a buffer. The caller holds mu.
 func (m *managed) lend(b *memory.Buffer, size uint64) []byte {
 	mem := b.Bytes()[:size:size]
-	m.lent[memory.AddrOf(mem)] = loan{piece: b}
+	m.lent[memory.AddrOf(mem)] = loan{part: b}
 	return mem
 }
 
-// grow adds a slab that has room for a class. The caller holds mu.
+// grow adds a slab that has space for a class. The caller holds mu.
 func (m *managed) grow(ctx context.Context, class uint64) (slab, error) {
 	s, err := m.take(ctx, max(m.next, class))
 	if err != nil && m.next > class { // The last part of the machine's memory.
@@ -169,14 +169,15 @@ func (m *managed) release(ctx context.Context, addr uint64) error {
 		return errs.New(errs.InvalidParams, "free a managed buffer", "none that is in use begins at %#x", addr)
 	}
 	delete(m.lent, addr)
-	if l.piece != nil {
-		l.piece.Release()
+	if l.part != nil {
+		l.part.Release()
 		return nil
 	}
-	return m.drop(ctx, l.whole)
+	return m.drop(ctx, l.dedicated)
 }
 
-// drop closes memory to peers and frees it; on an error it stays mapped. The caller holds mu.
+// drop closes memory to peers and frees it. After an error the memory stays mapped. The caller holds
+// mu.
 func (m *managed) drop(ctx context.Context, s slab) error {
 	ctx, cancel := context.WithTimeout(ctx, m.s.bound(0))
 	defer cancel()
@@ -193,8 +194,8 @@ func (m *managed) close(ctx context.Context) {
 	defer m.mu.Unlock()
 	all := m.slabs
 	for _, l := range m.lent {
-		if l.piece == nil {
-			all = append(all, l.whole)
+		if l.part == nil {
+			all = append(all, l.dedicated)
 		}
 	}
 	m.slabs, m.lent, m.limit = nil, nil, 0

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -12,11 +13,11 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
 
-// What errors.Is finds in the errors of Register and Unregister, beside their codes.
+// The errors of Register and Unregister wrap these, beside their codes.
 var (
-	// ErrOverlap: a part of the memory is registered already.
+	// ErrOverlap means that a part of the memory is registered already.
 	ErrOverlap = errors.New("the memory overlaps registered memory")
-	// ErrNotRegistered: no registered memory begins at the address.
+	// ErrNotRegistered means that no registered memory begins at the address.
 	ErrNotRegistered = errors.New("no registered memory begins there")
 )
 
@@ -26,25 +27,17 @@ type region struct {
 	addr, size uint64
 }
 
-// regions is the memory that the program registered, by its first address.
+// regions holds the memory that the program registered, by its first address.
 type regions struct {
 	mu  sync.Mutex
 	all []region // sorted by addr
 }
 
 func (r *regions) find(addr uint64) (int, bool) {
-	return slices.BinarySearchFunc(r.all, addr, func(g region, a uint64) int {
-		switch {
-		case g.addr < a:
-			return -1
-		case g.addr > a:
-			return 1
-		}
-		return 0
-	})
+	return slices.BinarySearchFunc(r.all, addr, func(g region, a uint64) int { return cmp.Compare(g.addr, a) })
 }
 
-// add notes a region; false where it overlaps another.
+// add adds a region. It returns false if the region overlaps another.
 func (r *regions) add(g region) bool {
 	i, _ := r.find(g.addr)
 	if i > 0 && r.all[i-1].addr+r.all[i-1].size > g.addr || i < len(r.all) && g.addr+g.size > r.all[i].addr {
@@ -66,10 +59,10 @@ func (r *regions) clear() []transport.RegionID {
 	return ids
 }
 
-// Register opens memory to this engine, and to its peers where remote is set; all of the
-// list or nothing. location is where the memory lives ("cpu:0", "cuda:1"), "" or "*" for
-// unknown. InvalidParams for empty memory, and with ErrOverlap for memory of which a part is
-// registered already; touching it is fine.
+// Register registers memory with this engine, and opens it to peers if remote is set: all of the
+// list or nothing. location is where the memory is ("cpu:0", "cuda:1"), "" or "*" for unknown.
+// Register returns InvalidParams for empty memory, and with ErrOverlap if a part of the memory is
+// registered already. Adjacent memory is allowed.
 func (e *Engine) Register(list [][]byte, location string, remote bool) error {
 	s, err := e.use()
 	if err != nil {
@@ -86,7 +79,7 @@ func (s *session) register(list [][]byte, location string, access transport.Acce
 	pieces := make([]transfer.Memory, len(list))
 	var plan regions
 	total := uint64(0)
-	// One at a time: who comes second finds what the first registered.
+	// One call at a time: the second finds the memory that the first registered.
 	s.own.mu.Lock()
 	defer s.own.mu.Unlock()
 	plan.all = slices.Clone(s.own.all)
@@ -119,9 +112,9 @@ func (s *session) register(list [][]byte, location string, access transport.Acce
 	return nil
 }
 
-// Unregister closes the memory that begins at each of the addresses; all or none.
-// InvalidParams with ErrNotRegistered where one of them is not registered, or named twice.
-// Another error means that the memory may still be touched.
+// Unregister closes the memory that begins at each of the addresses: all or none. It returns
+// InvalidParams with ErrNotRegistered if an address is not registered, or named twice. After
+// another error, transfers may still access the memory.
 func (e *Engine) Unregister(addrs []uint64) error {
 	s, err := e.use()
 	if err != nil {

@@ -13,31 +13,33 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
-// Options are what a program says about its engine.
+// Options are the settings that a program gives for its engine.
 type Options struct {
-	// Name is where peers reach this process: a host, or host:port. Without a metadata service
-	// it may be empty, a wildcard, or have port 0, as peers use an address that they know.
+	// Name is the address of this process for peers: a host, or host:port. Without a metadata
+	// service it may be empty, a wildcard, or have port 0, since peers use an address that they
+	// know.
 	Name string `json:"local_hostname"`
 	// Metadata is P2PHANDSHAKE, http://host:port/metadata, etcd://host:port,
 	// redis://host:port, or host:port, which is etcd.
 	Metadata string `json:"metadata_server"`
-	// MetadataType is the scheme for a Metadata without; empty for none.
+	// MetadataType is the scheme of a Metadata without one. It may be empty.
 	MetadataType string `json:"metadata_type"`
-	// Protocol is a wish, as with the reference implementation: RDMA is used where the machine
-	// has it, and TCP else, whichever of the two is asked for. "shm" puts shared memory first.
+	// Protocol is a preference, as in the reference implementation: for both "rdma" and "tcp", the
+	// engine uses RDMA if the machine has it, and TCP otherwise. "shm" puts shared memory first.
 	Protocol string `json:"protocol"`
 	// Devices are the RDMA devices to use, separated by commas; empty for all.
 	Devices string `json:"device_name"`
 
-	// Transports are exactly these, and each has to start; nil leaves them to Protocol.
+	// Transports are exactly the transports to use, and each must start. With nil, Protocol selects
+	// them.
 	Transports []string `json:"-"`
-	// TopologyFile replaces what the machine says about its devices; empty for none.
+	// TopologyFile replaces the topology of the machine's devices unless it is empty.
 	TopologyFile string `json:"-"`
 	// KeepPort makes the handshake listen on the port of Name.
 	KeepPort bool `json:"-"`
 }
 
-// ParseOptions reads a JSON object of texts. InvalidParams for anything else.
+// ParseOptions parses a JSON object of texts. It returns InvalidParams for anything else.
 func ParseOptions(text string) (Options, error) {
 	var o Options
 	if err := json.Unmarshal([]byte(text), &o); err != nil {
@@ -46,7 +48,7 @@ func ParseOptions(text string) (Options, error) {
 	return o, nil
 }
 
-// connection is the connection string of the metadata service.
+// connection returns the connection string of the metadata service.
 func (o Options) connection() string {
 	switch kind := strings.ToLower(o.MetadataType); {
 	case o.Metadata == open.P2PHandshake, kind == "p2p", kind == strings.ToLower(open.P2PHandshake):
@@ -58,7 +60,7 @@ func (o Options) connection() string {
 	}
 }
 
-// preferred is the transport to be preferred on a machine with these devices.
+// preferred returns the preferred transport on a machine with these devices.
 func (o Options) preferred(nics []topology.NIC) (string, error) {
 	switch o.Protocol {
 	case "xgmi":
@@ -77,7 +79,7 @@ func (o Options) preferred(nics []topology.NIC) (string, error) {
 // load makes the configuration.
 func (o Options) load(src settings.Source) (*settings.Result, error) {
 	if o.Name == "" && o.connection() == open.P2PHandshake {
-		o.Name = "0.0.0.0" // Any address of this machine: peers learn the name by other means.
+		o.Name = "0.0.0.0" // Any address of this machine, since peers learn the name by other means.
 	}
 	if o.Name == "" {
 		return nil, errs.New(errs.InvalidParams, "initialize", "local_hostname is empty; give this machine's name or address")
@@ -91,7 +93,7 @@ func (o Options) load(src settings.Source) (*settings.Result, error) {
 		return nil, err
 	}
 	given := map[string]string{"local_hostname": o.Name, "metadata_server": o.connection(), "protocol": protocol}
-	// On a machine without any device their names say nothing: TCP is used.
+	// On a machine without devices their names have no effect: the engine uses TCP.
 	if o.Devices != "" && (len(machine.NICs) > 0 || o.Transports != nil) {
 		given["device_names"] = o.Devices
 	}
@@ -111,7 +113,7 @@ func (o Options) load(src settings.Source) (*settings.Result, error) {
 	return set, nil
 }
 
-// required returns the entries of the plugins with those of names changed to required.
+// required returns the entries of plugins, with those of names marked as required.
 func required(entries map[string]config.Plugin, names []string) map[string]config.Plugin {
 	out := map[string]config.Plugin{}
 	for name, p := range entries {

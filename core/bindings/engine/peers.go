@@ -9,10 +9,10 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
-// maxPeers bounds the peers that are remembered; forgetting one costs a look-up.
+// maxPeers bounds the peers that are remembered. Forgetting one costs a lookup.
 const maxPeers = 1 << 16
 
-// peerSet are the peers that answered and have not failed since.
+// peerSet holds the peers that answered and have not failed since.
 type peerSet struct {
 	mu   sync.Mutex
 	list map[string]bool
@@ -39,8 +39,8 @@ func (a *peerSet) forget(name string) {
 	delete(a.list, name)
 }
 
-// meet makes sure that a peer is there, once until it fails. A peer that is back after it
-// failed is not left alone any longer.
+// ensurePeer makes sure that a peer answers, once until a transfer to it fails. It ends the backoff
+// of a peer that answers again.
 func (s *session) ensurePeer(ctx context.Context, target string) error {
 	if target == "" {
 		return errs.New(errs.InvalidParams, "transfer", "the name of the peer is empty")
@@ -65,35 +65,29 @@ func (s *session) lookup(ctx context.Context, target string) (*metadata.Descript
 	return s.core.Lookup(ctx, target)
 }
 
-// EnsurePeer makes sure that a peer is there, once until it fails, bounded.
+// EnsurePeer makes sure that a peer answers, once until a transfer to it fails, in bounded time.
 func (e *Engine) EnsurePeer(target string) error {
-	s, err := e.use()
-	if err == nil {
-		err = s.ensurePeer(s.ctx, SegmentName(target))
-	}
-	return e.failed(err)
+	return e.do(func(s *session) error { return s.ensurePeer(s.ctx, SegmentName(target)) })
 }
 
-// Forget makes the next EnsurePeer look a peer up again, after a transfer to it failed.
+// Forget makes the next EnsurePeer look up a peer again, after a transfer to it failed.
 func (e *Engine) Forget(target string) {
 	if s, err := e.use(); err == nil {
 		s.peers.forget(SegmentName(target))
 	}
 }
 
-// Sync fetches anew what a peer publishes, of all known peers for "", bounded.
+// Sync fetches the descriptor of a peer again, or those of all known peers for "", in bounded time.
 func (e *Engine) Sync(target string) error {
-	s, err := e.use()
-	if err != nil {
-		return e.failed(err)
-	}
-	ctx, cancel := context.WithTimeout(s.ctx, s.bound(0))
-	defer cancel()
-	return e.failed(s.core.Transfer.Sync(ctx, SegmentName(target)))
+	return e.do(func(s *session) error {
+		ctx, cancel := context.WithTimeout(s.ctx, s.bound(0))
+		defer cancel()
+		return s.core.Transfer.Sync(ctx, SegmentName(target))
+	})
 }
 
-// FirstBuffer is the address of the first memory that a segment has open to peers.
-// InvalidParams where it has none.
+// FirstBuffer returns the address of the first memory that a segment has open to peers, or
+// InvalidParams if it has none.
 func (e *Engine) FirstBuffer(segment string) (uint64, error) {
 	s, err := e.use()
 	if err != nil {
@@ -114,7 +108,8 @@ func (e *Engine) FirstBuffer(segment string) (uint64, error) {
 	return 0, e.failed(errs.New(errs.InvalidParams, "first buffer", "%s has no memory open to peers", d.Name))
 }
 
-// Name is the segment under which the engine publishes, empty unless it is initialized.
+// Name returns the segment name that the engine publishes. It is empty unless the engine is
+// initialized.
 func (e *Engine) Name() string {
 	s, err := e.use()
 	if err != nil {
@@ -123,7 +118,7 @@ func (e *Engine) Name() string {
 	return s.core.Name()
 }
 
-// RPCPort is the port of the engine's handshake, 0 unless it is initialized.
+// RPCPort returns the port of the engine's handshake. It is 0 unless the engine is initialized.
 func (e *Engine) RPCPort() int {
 	s, err := e.use()
 	if err != nil {
@@ -132,30 +127,28 @@ func (e *Engine) RPCPort() int {
 	return s.core.Directory().Daemon().Port()
 }
 
-// Probe asks whether a peer answers, bounded.
+// Probe asks whether a peer answers, in bounded time.
 func (e *Engine) Probe(peer string) error {
-	s, err := e.use()
-	if err != nil {
-		return e.failed(err)
-	}
-	ctx, cancel := context.WithTimeout(s.ctx, s.cfg.HandshakeConnectTimeout)
-	defer cancel()
-	return e.failed(s.core.Transfer.Probe(ctx, SegmentName(peer)))
+	return e.do(func(s *session) error {
+		ctx, cancel := context.WithTimeout(s.ctx, s.cfg.HandshakeConnectTimeout)
+		defer cancel()
+		return s.core.Transfer.Probe(ctx, SegmentName(peer))
+	})
 }
 
-// Notify delivers a message to a peer, bounded.
+// Notify delivers a message to a peer, in bounded time.
 func (e *Engine) Notify(peer string, n Notice) error {
-	s, err := e.use()
-	if err != nil {
-		return e.failed(err)
-	}
-	ctx, cancel := context.WithTimeout(s.ctx, s.cfg.HandshakeConnectTimeout)
-	defer cancel()
-	return e.failed(s.core.Transfer.Notify(ctx, SegmentName(peer), metadata.Notification{Name: n.Name, Message: n.Message}))
+	return e.do(func(s *session) error { return s.notify(SegmentName(peer), n) })
 }
 
-// Notices takes what arrived since the last call, in the order of arrival; nil unless the
-// engine is initialized.
+func (s *session) notify(peer string, n Notice) error {
+	ctx, cancel := context.WithTimeout(s.ctx, s.cfg.HandshakeConnectTimeout)
+	defer cancel()
+	return s.core.Transfer.Notify(ctx, peer, metadata.Notification{Name: n.Name, Message: n.Message})
+}
+
+// Notices returns the messages that arrived since the last call, in the order of arrival. It is nil
+// unless the engine is initialized.
 func (e *Engine) Notices() []Notice {
 	s, err := e.use()
 	if err != nil {
@@ -168,7 +161,7 @@ func (e *Engine) Notices() []Notice {
 	return out
 }
 
-// Loads tells what the devices of this machine are doing for the engine.
+// Loads returns the load of this machine's devices by the engine.
 func (e *Engine) Loads() []transfer.DeviceLoad {
 	s, err := e.use()
 	if err != nil {

@@ -8,9 +8,9 @@ import (
 	"github.com/mooncake-go/mooncake/core/topology"
 )
 
-// Machine is what this machine has, and what an engine would use of it: devices are the
-// RDMA devices to use, separated by commas, "" for all; the environment counts as for an
-// engine.
+// Machine returns the devices of this machine and those that an engine would use. devices are the
+// RDMA devices to use, separated by commas, or "" for all. The environment applies as it does for
+// an engine.
 func Machine(src settings.Source, devices string) (topology.Machine, topology.Choice, error) {
 	o := Options{Name: "localhost", Metadata: "P2PHANDSHAKE", Protocol: "rdma", Devices: devices}
 	set, err := o.load(src)
@@ -29,12 +29,12 @@ func Machine(src settings.Source, devices string) (topology.Machine, topology.Ch
 	return m, c, err
 }
 
-// Topology is the matrix of this machine's devices as JSON: for each location of memory the
-// devices that it prefers and the others that it reaches. Devices that are not there are not
-// in it, so that with a list of such every location has none.
+// Topology returns the matrix of this machine's devices as JSON: for each location of memory the
+// preferred devices and the other reachable ones. It omits devices that do not exist; if no device
+// of the list exists, every location has none.
 func Topology(src settings.Source, devices string) (string, error) {
 	m, c, err := Machine(src, devices)
-	if err != nil && len(m.Nodes) > 0 { // None of the devices is there.
+	if err != nil && len(m.Nodes) > 0 { // None of the devices exists.
 		m.NICs = nil
 		c, err = topology.Choose(m, topology.Options{})
 	}

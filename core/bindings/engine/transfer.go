@@ -6,17 +6,16 @@ import (
 	"strings"
 	"time"
 
-	"github.com/mooncake-go/mooncake/core/metadata"
 	"github.com/mooncake-go/mooncake/core/transfer"
 	"github.com/mooncake-go/mooncake/core/transfer/request"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
 
-// leastTime is the least bound on a transfer, whatever the configuration says.
+// leastTime is the shortest bound of a transfer. It holds for every configuration.
 const leastTime = 5 * time.Second
 
-// Range is what one request moves: Local to or from Addr, which is an address of the peer.
+// Range is moved by one request: Local to or from Addr, an address of the peer.
 type Range struct {
 	Local []byte
 	Addr  uint64
@@ -28,8 +27,8 @@ type Notice struct {
 	Message string `json:"msg"`
 }
 
-// bound is how long moving size bytes may take: store.transfer_timeout, at least 5 s, and
-// 1 ns for each byte; without one, as long as bytes move.
+// bound returns how long a transfer of size bytes may take: store.transfer_timeout, at least 5 s,
+// plus 1 ns for each byte. Without that setting it may take as long as bytes move.
 func (s *session) bound(size uint64) time.Duration {
 	if s.cfg.TransferTimeout <= 0 {
 		return request.Patience(size)
@@ -38,7 +37,8 @@ func (s *session) bound(size uint64) time.Duration {
 	return max(s.cfg.TransferTimeout, leastTime) + time.Duration(min(size, most))
 }
 
-// requests are the ranges with the deadline that their sum gives, which is also returned.
+// requests makes the requests for ranges. They share one deadline, which follows from their total
+// size.
 func (s *session) requests(target string, kind transport.OpKind, ranges []Range) ([]transfer.Request, time.Time) {
 	total := uint64(0)
 	for _, r := range ranges {
@@ -52,33 +52,26 @@ func (s *session) requests(target string, kind transport.OpKind, ranges []Range)
 	return out, deadline
 }
 
-// SegmentName is the name under which a segment is looked up.
+// SegmentName returns the name under which a segment is looked up.
 func SegmentName(name string) string { return strings.TrimPrefix(name, "/") }
 
-// Transfer moves all ranges between this process and target, and waits, bounded. When all
-// bytes are in place it delivers the notice, if there is one. The error is that of the first
-// range that failed; that of a notice that was not delivered says so.
+// Transfer moves all ranges between this process and target, and waits, in bounded time. When all
+// bytes are in place, it delivers the notice, if there is one. The error is that of the first range
+// that failed. The error of a notice that was not delivered says that the data is in place.
 func (e *Engine) Transfer(target string, kind transport.OpKind, ranges []Range, notice *Notice) error {
-	s, err := e.use()
-	if err != nil {
-		return e.failed(err)
-	}
-	target = SegmentName(target)
-	if err := s.transfer(target, kind, ranges); err != nil {
-		return e.failed(err)
-	}
-	if notice == nil {
+	return e.do(func(s *session) error {
+		target := SegmentName(target)
+		if err := s.transfer(target, kind, ranges); err != nil || notice == nil {
+			return err
+		}
+		if err := s.notify(target, *notice); err != nil {
+			return errs.WithHint(err, "the data is in place, the notification was not delivered")
+		}
 		return nil
-	}
-	ctx, cancel := context.WithTimeout(s.ctx, s.cfg.HandshakeConnectTimeout)
-	defer cancel()
-	if err := s.core.Transfer.Notify(ctx, target, metadata.Notification{Name: notice.Name, Message: notice.Message}); err != nil {
-		return e.failed(errs.WithHint(err, "the data is in place, the notification was not delivered"))
-	}
-	return nil
+	})
 }
 
-// transfer tries a second time where the peer may have been restarted since the first.
+// transfer makes a second attempt if the peer may have been restarted since the first.
 func (s *session) transfer(target string, kind transport.OpKind, ranges []Range) error {
 	reqs, deadline := s.requests(target, kind, ranges)
 	ctx, cancel := context.WithDeadline(s.ctx, deadline)
@@ -107,7 +100,7 @@ func first(results []transfer.Result) error {
 	return nil
 }
 
-// Deadline is when moving size bytes has to have ended, if it begins now.
+// Deadline returns the deadline of a transfer of size bytes that begins now.
 func (e *Engine) Deadline(size uint64) (time.Time, error) {
 	s, err := e.use()
 	if err != nil {

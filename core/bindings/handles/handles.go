@@ -1,6 +1,5 @@
-// Package handles gives things of this process numbers that C can hold. A number is never
-// 0 and never used twice, so that one that is kept too long finds nothing instead of
-// something else.
+// Package handles gives objects of this process numbers that C can hold. A number is never 0 and
+// never used twice, so that a stale number finds no object instead of another one.
 package handles
 
 import (
@@ -9,7 +8,7 @@ import (
 	"time"
 )
 
-// Table gives out numbers. The zero value is empty. Safe for concurrent use.
+// Table assigns numbers to objects. The zero value is empty. It is safe for concurrent use.
 type Table struct {
 	mu   sync.Mutex
 	last int64
@@ -35,14 +34,14 @@ func (t *Table) Add(value any) int64 {
 	return t.last
 }
 
-// Len is how many numbers stand for something.
+// Len returns how many numbers stand for an object.
 func (t *Table) Len() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return len(t.all)
 }
 
-// Handles lists the numbers that stand for something, in the order of Add.
+// Handles lists the numbers that stand for an object, in the order of Add.
 func (t *Table) Handles() []int64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -54,18 +53,18 @@ func (t *Table) Handles() []int64 {
 	return out
 }
 
-// Use is a call under way with what a number stands for. End it with Done.
+// Use is a call in progress with the object of a number. End it with Done.
 type Use[T any] struct {
-	// Value is the zero one where OK is false.
+	// Value is the zero value if OK is false.
 	Value T
-	// OK is false for a number that stands for nothing, or for something else than a T.
+	// OK is false for a number that stands for no object, or not for a T.
 	OK bool
 
 	table *Table
 	entry *entry
 }
 
-// Begin notes a call with the T that h stands for.
+// Begin begins a call with the T that h stands for.
 func Begin[T any](t *Table, h int64) Use[T] {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -81,7 +80,7 @@ func Begin[T any](t *Table, h int64) Use[T] {
 	return Use[T]{Value: v, OK: true, table: t, entry: e}
 }
 
-// Done ends the call. Once; nothing where OK is false.
+// Done ends the call. Call it once. It does nothing if OK is false.
 func (u Use[T]) Done() {
 	if !u.OK {
 		return
@@ -93,8 +92,8 @@ func (u Use[T]) Done() {
 	}
 }
 
-// Take ends the number of a T: no call begins with it any more. It waits for those under
-// way, at most for wait, and reports whether they ended. ok is false as with Begin.
+// Take removes the number of a T, so that no call begins with it again. It waits for the calls in
+// progress, at most for wait, and idle reports whether they ended. ok is as in Begin.
 func Take[T any](t *Table, h int64, wait time.Duration) (value T, idle, ok bool) {
 	t.mu.Lock()
 	e := t.all[h]

@@ -1,5 +1,5 @@
-// Package lasterr keeps why calls failed, as errno does: for each thread of the caller its last
-// call, so that a success of one thread does not take away what another one is about to ask.
+// Package lasterr records why calls failed, like errno: for each thread of the caller the error of
+// its last call. A success of one thread does not clear the error of another.
 package lasterr
 
 import (
@@ -9,24 +9,24 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxSentence bounds Text, in bytes, and maxThreads the threads that are remembered.
+// maxText bounds the result of Text, in bytes, and maxThreads the threads that are remembered.
 const (
-	maxSentence = 2048
-	maxThreads  = 1024
+	maxText    = 2048
+	maxThreads = 1024
 )
 
-// Record is what became of the last calls on one object. A call belongs to the thread that
-// Begin and Text run on: the caller's, as a call from C keeps it. The zero value is ready.
-// Safe for concurrent use.
+// Record has the results of the last calls on one object. A call belongs to the thread on which
+// Begin and Text run: the caller's, since a call from C stays on its thread. The zero value is
+// ready. A Record is safe for concurrent use.
 type Record struct {
 	failures atomic.Int32 // entries with an error; 0 costs a call nothing
 
 	mu      sync.Mutex
-	threads map[int]error // what the last call of a thread gave, nil for a success; empty while there are no failures
-	newest  error         // of the failures
+	threads map[int]error // results of the last call of each thread, nil for a success; empty while there are no failures
+	newest  error         // the newest failure
 }
 
-// Begin notes that the thread makes a call: what its last one failed on is forgotten.
+// Begin records that the thread makes a call, and forgets the error of its previous call.
 func (r *Record) Begin() {
 	if r.failures.Load() == 0 {
 		return
@@ -36,8 +36,8 @@ func (r *Record) Begin() {
 	r.put(unix.Gettid(), nil)
 }
 
-// Note keeps why the call of a thread failed, 0 for the one that it runs on; nil says nothing, as
-// one part of a call may succeed after another one failed.
+// Note records why the call of a thread failed; 0 is the running thread. A nil error has no effect,
+// since one part of a call may succeed after another part failed.
 func (r *Record) Note(thread int, err error) {
 	if err == nil {
 		return
@@ -55,7 +55,7 @@ func (r *Record) Note(thread int, err error) {
 func (r *Record) put(thread int, err error) {
 	before, known := r.threads[thread]
 	if !known && len(r.threads) >= maxThreads {
-		r.threads = nil // Most of so many have ended.
+		r.threads = nil // Most of these threads have ended.
 		r.failures.Store(0)
 	}
 	if r.threads == nil {
@@ -70,9 +70,9 @@ func (r *Record) put(thread int, err error) {
 	}
 }
 
-// Text says why the last call of this thread failed, empty where it succeeded. For a thread
-// that made no call since the first failure, such as an event loop whose calls run in
-// others, it is the newest failure of any thread.
+// Text returns why the last call of this thread failed. It is empty after a success. For a thread
+// that has made no call since the first failure, such as an event loop whose calls run in other
+// threads, it is the newest failure of any thread.
 func (r *Record) Text() string {
 	if r.failures.Load() == 0 {
 		return ""
@@ -87,8 +87,8 @@ func (r *Record) Text() string {
 		return ""
 	}
 	text := err.Error()
-	if len(text) > maxSentence {
-		text = text[:maxSentence-3] + "..."
+	if len(text) > maxText {
+		text = text[:maxText-3] + "..."
 	}
 	return text
 }

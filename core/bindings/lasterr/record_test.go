@@ -36,7 +36,7 @@ func TestASuccessClears(t *testing.T) {
 		r.Begin()
 		assert.Empty(t, r.Text())
 		r.Note(0, errors.New(strings.Repeat("x", 5000)))
-		assert.Len(t, r.Text(), maxSentence)
+		assert.Len(t, r.Text(), maxText)
 	})
 }
 

@@ -1,6 +1,6 @@
-// Package settings makes the configuration of a store or an engine that a program opens:
-// the environment and a file as for every other process of Mooncake, with what the program
-// gave over it.
+// Package settings loads the configuration of a store or an engine that a program opens: the
+// environment and a file, as for every other process of Mooncake, overridden by the settings that
+// the program gives.
 package settings
 
 import (
@@ -19,25 +19,25 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 )
 
-// Source is where settings come from besides the program.
+// Source has the settings that do not come from the program.
 type Source struct {
 	// Environ is the environment in the form of os.Environ.
 	Environ []string
 	// Builtins are the plugins that are linked in.
 	Builtins []plugin.Factory
-	// Log is where lines go.
+	// Log receives the log lines.
 	Log io.Writer
 }
 
-// Result is a configuration and the logger that it asks for.
+// Result is a configuration and the logger that it defines.
 type Result struct {
 	Config config.Config
 	Log    *slog.Logger
 }
 
 // Load reads the settings. given are flags of a client without their dashes, such as
-// local_hostname; they come before the environment, except that MC_FORCE_TCP decides about
-// the transport. InvalidParams names everything that is wrong.
+// local_hostname. They override the environment, except that MC_FORCE_TCP decides the transport.
+// Load returns InvalidParams with all errors of the settings.
 func Load(src Source, given map[string]string) (*Result, error) {
 	fs := pflag.NewFlagSet("settings", pflag.ContinueOnError)
 	config.RegisterFlags(fs, config.RoleClient)
@@ -73,7 +73,7 @@ func Load(src Source, given map[string]string) (*Result, error) {
 	return &Result{Config: loaded.Config, Log: log}, nil
 }
 
-// Logger is a logger for what happens before there are settings.
+// Logger returns a logger for events before the settings are loaded.
 func (s Source) Logger() *slog.Logger {
 	log, err := observe.NewLogger(s.Log, "warn", "text")
 	if err != nil {
@@ -82,8 +82,7 @@ func (s Source) Logger() *slog.Logger {
 	return log
 }
 
-// level is the configured level. A library says nothing of its own accord but warnings and
-// errors.
+// level returns the configured level. By default a library logs only warnings and errors.
 func level(l *config.Loaded) string {
 	if o, ok := l.Origin("log.level"); ok && o.Layer == config.LayerDefault {
 		return "warn"
@@ -91,9 +90,9 @@ func level(l *config.Loaded) string {
 	return l.Config.Log.Level
 }
 
-// settled are the variables for what a program has to say itself. Some programs read them,
-// in ways of their own, and they must not count twice. MOONCAKE_CONFIG_PATH is a file of
-// theirs.
+// settled are the variables of settings that a program has to give itself. Some programs read these
+// variables in ways of their own, so they must not apply a second time. MOONCAKE_CONFIG_PATH names a
+// file of such programs.
 const settled = " MOONCAKE_MASTER MC_METADATA_SERVER MOONCAKE_TE_META_DATA_SERVER MOONCAKE_PROTOCOL MOONCAKE_DEVICE MOONCAKE_GLOBAL_SEGMENT_SIZE" +
 	" MOONCAKE_LOCAL_BUFFER_SIZE MOONCAKE_LOCAL_HOSTNAME MOONCAKE_ENABLE_CLIENT_HTTP_SERVER MOONCAKE_CLIENT_HTTP_PORT MOONCAKE_TENANT_ID" +
 	" MOONCAKE_CONFIG_PATH MOONCAKE_OFFLOAD_ENABLED MOONCAKE_ENABLE_SSD_OFFLOAD MOONCAKE_OFFLOAD_FILE_STORAGE_PATH "
@@ -105,7 +104,7 @@ func (s Source) environ() []string {
 	})
 }
 
-// forced reports whether MC_FORCE_TCP is set, to whatever value.
+// forced reports whether MC_FORCE_TCP is set to any value.
 func forced(environ []string) bool {
 	return slices.ContainsFunc(environ, func(kv string) bool {
 		name, value, _ := strings.Cut(kv, "=")

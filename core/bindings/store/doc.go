@@ -1,8 +1,7 @@
-// Package store is the store as a C library offers it: calls with codes for results,
-// on an object that may not be set up, with memory that is given by address.
+// Package store is the store for a C library: its calls return codes, name memory by address, and
+// may come before the store is set up.
 //
-// A Store works on a store.Pool: a node of this process (Setup) or the client that another
-// process of this host serves (SetupDummy). Everything of it may be called from any
-// goroutine at any time. No call is without an end: they all have the bounds of the
-// configuration.
+// A Store uses a store.Pool: a node of this process (Setup) or the client that another process of
+// this host serves (SetupDummy). Any goroutine may call it at any time. Every call is bounded by
+// the configuration.
 package store

@@ -7,8 +7,8 @@ import (
 	"github.com/mooncake-go/mooncake/core/store"
 )
 
-// GetInto reads objects into memory and gives each result: its size in bytes, or a code.
-// Memory that is too small is not touched.
+// GetInto reads objects into memory and sets each result to the size in bytes, or to a code. It does
+// not write to memory that is too small.
 func (s *Store) GetInto(keys []string, to Fragments, results []Code) {
 	defer s.guard(results)
 	o := s.current.Load()
@@ -39,7 +39,7 @@ func (s *Store) GetInto(keys []string, to Fragments, results []Code) {
 	}
 }
 
-// count is a number, or the code of why there is none.
+// count returns a number, or the code of its error.
 func (s *Store) count(r *model.Result[int]) Code {
 	if r.Err != nil {
 		return s.note(r.Err)
@@ -47,17 +47,16 @@ func (s *Store) count(r *model.Result[int]) Code {
 	return Code(r.Value)
 }
 
-// Lent is an object that was read: its memory until Release, or the code of why there is
-// none.
+// Lent is an object that was read: its memory, valid until Release, or the code of its error.
 type Lent struct {
 	store.Lent
 	Status Code
-	// ReadOnly: the memory is another process's, and writing to it is a fault.
+	// ReadOnly reports that the memory belongs to another process, so that a write to it faults.
 	ReadOnly bool
 }
 
-// GetBuffers reads objects into memory that stays until it is released, whatever becomes of
-// the store.
+// GetBuffers reads objects into memory that stays until it is released, even if the store is closed
+// before.
 func (s *Store) GetBuffers(keys []string) []Lent {
 	out := make([]Lent, len(keys))
 	status := make([]Code, len(keys))
@@ -68,7 +67,7 @@ func (s *Store) GetBuffers(keys []string) []Lent {
 	return out
 }
 
-// lend is what a program gets of an object that was read.
+// lend returns the object that the program gets.
 func (o *opened) lend(l store.Lent) store.Lent {
 	if o.node != nil {
 		return l
@@ -84,7 +83,7 @@ func (s *Store) getBuffers(keys []string, out []Lent, status []Code) {
 		s.noteAll(errNotSetup, status)
 		return
 	}
-	o.lent.add() // Nothing is taken back under the call.
+	o.lent.add() // Keep the client open during the call.
 	defer o.lent.done()
 	for i, r := range o.pool.BatchGetBuffer(context.Background(), keys) {
 		if status[i] = s.note(r.Err); r.Err == nil {

@@ -10,19 +10,19 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
-// HostMemory is memory that other processes of this host can map. It belongs to the process
-// and outlives every store. Safe for concurrent use.
+// HostMemory is memory that other processes of this host can map. It belongs to the process and
+// outlives every store. It is safe for concurrent use.
 type HostMemory struct {
 	source func() settings.Source
 
 	failure lasterr.Record
 
 	mu     sync.Mutex
-	memory *local.Allocator // nil until it is asked for
+	memory *local.Allocator // nil until first use
 }
 
-// NewHostMemory makes it. The settings are read when it is asked for the first time: whether
-// it comes from huge pages.
+// NewHostMemory makes host memory. The first use reads the settings, which decide whether it comes
+// from huge pages.
 func NewHostMemory(source func() settings.Source) *HostMemory { return &HostMemory{source: source} }
 
 func (h *HostMemory) allocator() (*local.Allocator, error) {
@@ -45,7 +45,7 @@ func (h *HostMemory) allocator() (*local.Allocator, error) {
 	return a, nil
 }
 
-// Alloc returns the address of size bytes, zeroed, 0 where there are none.
+// Alloc returns the address of size zeroed bytes, or 0 after an error.
 func (h *HostMemory) Alloc(size uint64) uint64 {
 	h.failure.Begin()
 	a, err := h.allocator()
@@ -59,7 +59,7 @@ func (h *HostMemory) Alloc(size uint64) uint64 {
 	return 0
 }
 
-// Free gives memory back; 0 or a code. InvalidParams while it is registered.
+// Free frees memory and returns 0 or a code: InvalidParams while the memory is registered.
 func (h *HostMemory) Free(addr uint64) Code {
 	h.failure.Begin()
 	mem, ok := At(addr, 1)
@@ -78,6 +78,6 @@ func (h *HostMemory) Free(addr uint64) Code {
 	return codeOf(err)
 }
 
-// LastError is why the last call of this thread failed, empty where it succeeded; see package
-// lasterr.
+// LastError returns why the last call of this thread failed. It is empty after a success; see
+// package lasterr.
 func (h *HostMemory) LastError() string { return h.failure.Text() }

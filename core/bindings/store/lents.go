@@ -8,13 +8,12 @@ import (
 	"github.com/mooncake-go/mooncake/core/store"
 )
 
-// lents counts what was lent by a client that goes through another process. Its memory is
-// that process's to use again once the client has closed, so the client stays open until
-// all of it is back.
+// lents counts the objects that a client of another process has lent. That process reuses their
+// memory when the client closes, so the client stays open until all of them are released.
 type lents struct {
 	mu   sync.Mutex
 	n    int
-	last func() // called when nothing is lent any more; nil before the end
+	last func() // called when all objects are released; nil before the end
 }
 
 func (l *lents) add() {
@@ -36,7 +35,7 @@ func (l *lents) done() {
 	}
 }
 
-// later has f called when everything is back. False, and nothing is done, where nothing is
+// later calls f when all objects are released. It returns false and does nothing if no object is
 // lent.
 func (l *lents) later(f func()) bool {
 	l.mu.Lock()
@@ -64,7 +63,7 @@ func (c *counted) Release() {
 
 // end closes a store that was set up.
 func (o *opened) end(ctx context.Context) error {
-	if o.node != nil { // What it lends is memory of its own for each object.
+	if o.node != nil { // Each lent object has memory of its own.
 		return o.endNow(ctx)
 	}
 	last := func() {
@@ -77,7 +76,7 @@ func (o *opened) end(ctx context.Context) error {
 	if !o.lent.later(last) {
 		return o.endNow(ctx)
 	}
-	var failed error // The program may free what it registered, whatever it still reads.
+	var failed error // The program may free its registered memory even while it still reads objects.
 	for _, r := range o.registered.drain() {
 		if mem, ok := At(r.addr, r.size); ok {
 			failed = errors.Join(failed, o.pool.UnregisterBuffer(ctx, mem))
@@ -88,7 +87,7 @@ func (o *opened) end(ctx context.Context) error {
 
 func (o *opened) endNow(ctx context.Context) error {
 	if err := o.close(ctx); err != nil {
-		return err // Somebody may still touch the memory.
+		return err // Transfers may still access the memory.
 	}
 	return o.mounted.end()
 }

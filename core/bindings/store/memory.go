@@ -8,17 +8,18 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
-// maxFragment bounds what counts as a size of memory; more is a mistake of the caller.
+// maxFragment bounds the size of memory. A larger size is an error of the caller.
 const maxFragment = 1 << 46
 
-// Fragments is the memory of n objects: object i lies in the pieces Rows[i] to Rows[i+1]-1,
-// one after the other; nil Rows is one piece each. Piece j is Sizes[j] bytes at Ptrs[j].
+// Fragments is the memory of n objects. Object i is in the fragments Rows[i] to Rows[i+1]-1, one
+// after the other; with nil Rows each object has one fragment. Fragment j is Sizes[j] bytes at
+// Ptrs[j].
 type Fragments struct {
 	Ptrs, Sizes, Rows []uint64
 }
 
-// At is size bytes at an address, memory that is not Go's. ok is false where there cannot
-// be any.
+// At returns size bytes at an address outside of Go's memory. ok is false for an invalid address or
+// size.
 func At(addr, size uint64) (mem []byte, ok bool) {
 	if size == 0 {
 		return nil, true
@@ -26,11 +27,11 @@ func At(addr, size uint64) (mem []byte, ok bool) {
 	if addr == 0 || size > maxFragment || addr+size < addr {
 		return nil, false
 	}
-	// Made a pointer through memory: it is an address of no Go object.
+	// The conversion goes through memory, since the address is not that of a Go object.
 	return unsafe.Slice(*(**byte)(unsafe.Pointer(&addr)), int(size)), true
 }
 
-// row is the pieces of object i, false where the rows are not in order.
+// row returns the fragments of object i. ok is false if the rows are not in order.
 func (p *Fragments) row(i int) (lo, hi uint64, ok bool) {
 	if p.Rows == nil {
 		return uint64(i), uint64(i) + 1, i < len(p.Ptrs)
@@ -39,7 +40,7 @@ func (p *Fragments) row(i int) (lo, hi uint64, ok bool) {
 	return lo, hi, lo <= hi && hi <= uint64(len(p.Ptrs))
 }
 
-// check reports why pieces cannot be those of n objects.
+// check returns an error if p cannot be the memory of n objects.
 func (p *Fragments) check(n int) error {
 	switch {
 	case len(p.Ptrs) != len(p.Sizes):
@@ -54,18 +55,17 @@ func (p *Fragments) check(n int) error {
 
 var errFragment = errs.New(errs.InvalidParams, "store", "a piece of memory is at address 0, or has a size that no memory has")
 
-// scratch is what a call needs for itself and the next one can use again.
+// scratch is the memory of one call, which later calls reuse.
 type scratch struct {
 	mem   [][]byte
 	rows  [][][]byte
 	items []store.Item
 }
 
-// scratches are kept while the process has use for them; each holds addresses of no memory
-// of Go.
+// scratches pools scratch memory. Its addresses are never those of Go's memory.
 var scratches = sync.Pool{New: func() any { return new(scratch) }}
 
-// maxScratch bounds what is kept, in pieces.
+// maxScratch bounds the pooled memory of one scratch, in fragments.
 const maxScratch = 1 << 16
 
 func (s *scratch) release() {
@@ -78,8 +78,8 @@ func (s *scratch) release() {
 	scratches.Put(s)
 }
 
-// gather makes the memory of n objects: rows[i] for object i. Where a row cannot be, bad is
-// called and it is left empty.
+// gather makes the memory of n objects: rows[i] for object i. It calls bad for each invalid row and
+// leaves that row empty.
 func (s *scratch) gather(p *Fragments, n int, bad func(int)) {
 	if need := len(p.Ptrs); cap(s.mem) < need {
 		s.mem = make([][]byte, 0, need)

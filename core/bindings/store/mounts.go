@@ -17,7 +17,7 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
-// mounts is the memory that programs asked a store for, and that goes with it.
+// mounts is the memory that programs got from a store, and that is freed with the store.
 type mounts struct {
 	mu   sync.Mutex
 	free []func() error
@@ -29,7 +29,7 @@ func (m *mounts) add(free func() error) {
 	m.free = append(m.free, free)
 }
 
-// end frees the memory. Nothing touches it any more.
+// end frees the memory. No transfer accesses it any more.
 func (m *mounts) end() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -41,7 +41,7 @@ func (m *mounts) end() error {
 	return failed
 }
 
-// segmentText is the ids of segments as programs keep them.
+// segmentText returns the IDs of segments as text.
 func segmentText(ids []model.SegmentID) []string {
 	out := make([]string, len(ids))
 	for i, id := range ids {
@@ -65,8 +65,8 @@ func mountFile(ctx context.Context, o *opened, a struct {
 	return fields{"segment_ids": segmentText(ids)}, err
 }
 
-// mapFile maps size bytes of a file, shared with whoever else maps it. The file must not be
-// made shorter while it is mapped.
+// mapFile maps size bytes of a file, shared with other processes that map it. The file must not be
+// truncated while it is mapped.
 func mapFile(path string, offset, size uint64) (m transfer.Memory, unmap func(), err error) {
 	const op = "mount segment"
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
@@ -91,7 +91,7 @@ func mapFile(path string, offset, size uint64) (m transfer.Memory, unmap func(),
 		return m, nil, errors.Join(errs.Wrap(errs.Internal, op+": map "+path, err), f.Close())
 	}
 	return transfer.Memory{Bytes: mem, FD: int(f.Fd()), FDOffset: int64(offset)}, func() {
-		_ = unix.Munmap(mem) // It is this mapping, and nobody uses it.
+		_ = unix.Munmap(mem) // It cannot fail: mem is this mapping.
 		_ = f.Close()
 	}, nil
 }
@@ -126,10 +126,10 @@ func unmount(ctx context.Context, o *opened, a struct {
 	return nil, o.node.Node.UnmountSegments(ctx, ids, time.Duration(a.Grace)*time.Second)
 }
 
-// unmountDisk has nothing to unmount: there is no disk tier.
+// unmountDisk does nothing, since there is no disk tier.
 func unmountDisk(context.Context, *opened, none) (fields, error) { return fields{}, nil }
 
-// allocate gives out memory that is registered until the store closes.
+// allocate returns memory that is registered until the store closes.
 func (s *Store) allocate(ctx context.Context, o *opened, a struct {
 	Size uint64 `json:"size"`
 }) (fields, error) {
@@ -142,7 +142,7 @@ func (s *Store) allocate(ctx context.Context, o *opened, a struct {
 	}
 	o.mounted.add(free)
 	addr := memory.AddrOf(mem)
-	o.registered.add(span{addr: addr, size: a.Size, own: true})
+	o.registered.add(region{addr: addr, size: a.Size, own: true})
 	return fields{"address": addr}, nil
 }
 

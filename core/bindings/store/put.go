@@ -7,20 +7,19 @@ import (
 	"github.com/mooncake-go/mooncake/core/store"
 )
 
-// PutFlags say which put is meant.
+// PutFlags modify a put.
 type PutFlags int32
 
 // The flags.
 const (
-	// Upsert replaces what is there; without it a key that is there is a success and
-	// nothing is written.
+	// Upsert replaces an existing object. Without it a put of an existing key succeeds and writes
+	// nothing.
 	Upsert PutFlags = 1
 	// MayPreferNode accepts Replicate.PreferNode.
 	MayPreferNode PutFlags = 2
 )
 
-// Put stores objects and gives each result: 0, or a code. The memory is read until it
-// returns.
+// Put stores objects and sets each result to 0 or a code. It reads the memory until it returns.
 func (s *Store) Put(keys []string, from Fragments, how *Replicate, flags PutFlags, results []Code) {
 	defer s.guard(results)
 	o := s.current.Load()

@@ -7,16 +7,16 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
-// Ranges are fragments of objects and where they go. Buffer b, which has to be registered,
-// takes those of its keys KeyRows[b] to KeyRows[b+1]-1; of key k those from FragRows[k] to
-// FragRows[k+1]-1: Sizes[f] bytes of the object from SrcOffsets[f] on, to DstOffsets[f] in
-// the buffer.
+// Ranges are ranges of objects and their destinations. Buffer b, which must be registered, receives
+// the ranges of the keys KeyRows[b] to KeyRows[b+1]-1. Key k has the ranges FragRows[k] to
+// FragRows[k+1]-1. Range f is Sizes[f] bytes of the object from SrcOffsets[f] on, and goes to
+// DstOffsets[f] in the buffer.
 type Ranges struct {
 	Buffers, KeyRows, FragRows    []uint64
 	DstOffsets, SrcOffsets, Sizes []uint64
 }
 
-// check reports why ranges cannot be those of n keys.
+// check returns an error if r cannot be the ranges of n keys.
 func (r *Ranges) check(n int) error {
 	bad := func(what string) error { return errs.New(errs.InvalidParams, "get into ranges", "%s do not fit", what) }
 	frags := uint64(len(r.Sizes))
@@ -41,8 +41,8 @@ func rising(rows []uint64, end uint64) bool {
 	return rows[0] == 0 && rows[len(rows)-1] == end
 }
 
-// GetRanges reads fragments and gives each result: its bytes, or a code. What cannot be read
-// spoils nothing else.
+// GetRanges reads ranges and sets each result to the bytes of a range, or to a code. An error of one
+// range does not affect the others.
 func (s *Store) GetRanges(keys []string, r Ranges, results []Code) {
 	defer s.guard(results)
 	o := s.current.Load()
@@ -55,16 +55,16 @@ func (s *Store) GetRanges(keys []string, r Ranges, results []Code) {
 		return
 	}
 	reads := make([]store.RangeRead, len(keys))
-	index := make([][]int, len(keys)) // of the results of each read
+	index := make([][]int, len(keys)) // the results of each read
 	for b, addr := range r.Buffers {
-		room := o.registered.after(addr)
+		space := o.registered.after(addr)
 		for k := r.KeyRows[b]; k < r.KeyRows[b+1]; k++ {
 			reads[k].Key = keys[k]
 			for f := r.FragRows[k]; f < r.FragRows[k+1]; f++ {
-				dst, ok := fragment(addr, room, r.DstOffsets[f], r.Sizes[f])
+				dst, ok := fragment(addr, space, r.DstOffsets[f], r.Sizes[f])
 				if !ok {
 					results[f] = s.note(errs.New(errs.InvalidParams, "get into ranges",
-						"%d bytes at %d are not within the registered memory at %#x, of which there are %d bytes", r.Sizes[f], r.DstOffsets[f], addr, room))
+						"%d bytes at %d are not within the registered memory at %#x, of which there are %d bytes", r.Sizes[f], r.DstOffsets[f], addr, space))
 					continue
 				}
 				reads[k].Ranges = append(reads[k].Ranges, store.Range{Offset: r.SrcOffsets[f], Dst: dst})
@@ -79,9 +79,9 @@ func (s *Store) GetRanges(keys []string, r Ranges, results []Code) {
 	}
 }
 
-// fragment is size bytes at an offset of memory of room bytes.
-func fragment(addr, room, offset, size uint64) ([]byte, bool) {
-	if room == 0 || offset > room || size > room-offset {
+// fragment returns size bytes at an offset of a buffer of space bytes.
+func fragment(addr, space, offset, size uint64) ([]byte, bool) {
+	if space == 0 || offset > space || size > space-offset {
 		return nil, false
 	}
 	return At(addr+offset, size)

@@ -9,40 +9,40 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
-// regions are the ranges of memory that are registered with a store, by address.
+// regions holds the memory that is registered with a store, by address.
 type regions struct {
 	mu  sync.Mutex
-	all []span
+	all []region
 }
 
-type span struct {
+type region struct {
 	addr, size uint64
-	own        bool // memory that the store gave out itself, registered
+	own        bool // memory that the store allocated and registered
 }
 
-func (r *regions) add(s span) {
+func (r *regions) add(s region) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	i := sort.Search(len(r.all), func(i int) bool { return r.all[i].addr >= s.addr })
 	r.all = slices.Insert(r.all, i, s)
 }
 
-// has reports whether exactly this range is registered; with own only memory that the store
-// gave out counts.
+// has reports whether exactly this range is registered. With own it considers only memory that the
+// store allocated.
 func (r *regions) has(addr, size uint64, own bool) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return slices.ContainsFunc(r.all, func(s span) bool { return s.addr == addr && s.size == size && (s.own || !own) })
+	return slices.ContainsFunc(r.all, func(s region) bool { return s.addr == addr && s.size == size && (s.own || !own) })
 }
 
 func (r *regions) remove(addr uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.all = slices.DeleteFunc(r.all, func(s span) bool { return s.addr == addr })
+	r.all = slices.DeleteFunc(r.all, func(s region) bool { return s.addr == addr })
 }
 
-// drain forgets all and returns it.
-func (r *regions) drain() []span {
+// drain removes all regions and returns them.
+func (r *regions) drain() []region {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	all := r.all
@@ -50,7 +50,7 @@ func (r *regions) drain() []span {
 	return all
 }
 
-// after is how many registered bytes there are from addr on, 0 where it is not registered.
+// after returns the number of registered bytes from addr on, or 0 if addr is not registered.
 func (r *regions) after(addr uint64) uint64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -61,10 +61,10 @@ func (r *regions) after(addr uint64) uint64 {
 	return r.all[i].size - (addr - r.all[i].addr)
 }
 
-// Register makes memory known for moves without a copy; 0 or a code. A dummy client takes
-// exactly one allocation of HostMemory. Registering registered memory anew is 0 for a
-// dummy client, and for memory that the store gave out itself, which comes registered;
-// otherwise it is InvalidParams.
+// Register registers memory for transfers without a copy and returns 0 or a code. A dummy client
+// accepts exactly one allocation of HostMemory. Registering memory again returns 0 for a dummy
+// client, and for memory that the store allocated, which is registered already. Otherwise it
+// returns InvalidParams.
 func (s *Store) Register(addr, size uint64) Code {
 	return s.one(func(ctx context.Context, o *opened) (int, error) {
 		mem, ok := At(addr, size)
@@ -76,14 +76,14 @@ func (s *Store) Register(addr, size uint64) Code {
 		}
 		err := o.pool.RegisterBuffer(ctx, mem, "")
 		if err == nil {
-			o.registered.add(span{addr: addr, size: size})
+			o.registered.add(region{addr: addr, size: size})
 		}
 		return 0, err
 	})
 }
 
-// Unregister ends it, for memory that begins where registered memory does. After an error
-// other than InvalidParams the memory must not be used for anything else yet.
+// Unregister unregisters memory by its first address. After an error other than InvalidParams the
+// memory must not be reused yet.
 func (s *Store) Unregister(addr uint64) Code {
 	return s.one(func(ctx context.Context, o *opened) (int, error) {
 		mem, ok := At(addr, 1)

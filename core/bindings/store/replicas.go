@@ -7,32 +7,32 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
-// PerReplica is how many numbers say what a replica is: its status, size and address, and
-// which of the endpoints has it.
+// PerReplica is how many numbers describe a replica: its status, size and address, and the index of
+// its endpoint.
 const PerReplica = 4
 
-// Located says where objects lie, in columns, since engines ask for hundreds of keys at
-// once. It can be used again.
+// Located has the replicas of objects in columns, since inference engines ask for hundreds of keys at
+// once. It can be reused.
 type Located struct {
 	// Rows are PerReplica numbers for each replica, key by key.
 	Rows []uint64
-	// Endpoints are what rows name, each once.
+	// Endpoints has each endpoint that a row names once.
 	Endpoints []string
 
 	answer model.Answer[model.Object]
 	places map[string]uint64
 }
 
-// Replicas says where objects lie: counts gets the number of replicas of each key, 0 for one
-// that has none or failed. All are in memory; one that is striped shows its first part, and
-// the size of all.
+// Replicas finds the replicas of objects. It sets counts to the number of replicas of each key, 0 if
+// there is none or after an error. All replicas are in memory. A striped replica has the address of
+// its first stripe and the size of all stripes.
 func (s *Store) Replicas(keys []string, to *Located, counts []uint64) {
 	clear(counts)
 	to.Rows, to.Endpoints = to.Rows[:0], to.Endpoints[:0]
 	clear(to.places)
 	var failed [1]Code
 	defer func() {
-		if failed[0] != 0 { // Rows and counts fit together, whatever happened.
+		if failed[0] != 0 { // Rows and counts must stay consistent after an error.
 			clear(counts)
 			to.Rows = to.Rows[:0]
 		}
@@ -58,7 +58,7 @@ func (s *Store) Replicas(keys []string, to *Located, counts []uint64) {
 	}
 }
 
-// place is the number of an endpoint.
+// place returns the index of an endpoint.
 func (l *Located) place(endpoint string) uint64 {
 	if n := len(l.Endpoints); n > 0 && l.Endpoints[n-1] == endpoint {
 		return uint64(n - 1)

@@ -8,8 +8,8 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
-// Replicate says how objects are to be placed. The zero value is one copy anywhere, except
-// that ReplicaNum has to be given.
+// Replicate configures the placement of objects. The zero value places one replica on any segment,
+// except that ReplicaNum must be set.
 type Replicate struct {
 	ReplicaNum, NoFReplicaNum, DFSReplicaNum uint64
 	SoftPinAction                            int32
@@ -21,10 +21,10 @@ type Replicate struct {
 	PreferredSegments                        []string
 }
 
-// maxTTL is the longest soft pin, in milliseconds: what a time.Duration holds.
+// maxTTL is the longest soft pin, in milliseconds: the range of time.Duration.
 const maxTTL = uint64(math.MaxInt64 / int64(time.Millisecond))
 
-// config checks r for a put of n keys.
+// config checks r and converts it, for a put of n keys.
 func (r *Replicate) config(n int, mayPreferNode bool) (cfg model.ReplicateConfig, err error) {
 	const op = "replicate config"
 	bad := func(format string, args ...any) (model.ReplicateConfig, error) {

@@ -7,16 +7,16 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
-// errOffsets is what a call of a session answers whose offsets are not those of its pieces.
+// errOffsets is the error of a session's call with another number of offsets than of fragments.
 var errOffsets = errs.New(errs.InvalidParams, "sessions", "there is not one offset for each piece of memory")
 
-// StartGets begins sessions for reading and gives each result: 0 or a code.
+// StartGets begins sessions for reading and sets each result to 0 or a code.
 func (s *Store) StartGets(keys []string, results []Code) {
 	s.perKey(results, func(ctx context.Context, o *opened) []error { return o.pool.BatchGetSessionStart(ctx, keys) })
 }
 
-// GetHeld reads parts of the objects of sessions, and gives each result: the bytes of all
-// its pieces, or a code. offsets are those of the pieces within their object.
+// GetHeld reads ranges of the objects of sessions, and sets each result to the bytes of all its
+// fragments, or to a code. offsets are those of the fragments within their object.
 func (s *Store) GetHeld(keys []string, to Fragments, offsets []uint64, results []Code) {
 	defer s.guard(results)
 	o, sc := s.layer(keys, &to, offsets, results)
@@ -37,13 +37,13 @@ func (s *Store) GetHeld(keys []string, to Fragments, offsets []uint64, results [
 	}
 }
 
-// EndGets ends sessions for reading, also where there are none; 0 or a code.
+// EndGets ends sessions for reading and returns 0 or a code. It ignores keys without a session.
 func (s *Store) EndGets(keys []string) Code {
 	return s.one(func(ctx context.Context, o *opened) (int, error) { return 0, o.pool.BatchGetSessionEnd(ctx, keys) })
 }
 
-// StartPuts begins sessions for writing objects of sizes bytes and gives each result: 0 or a
-// code; ObjectAlreadyExists where there is one, or is being put.
+// StartPuts begins sessions for writing objects of sizes bytes and sets each result to 0 or a code:
+// ObjectAlreadyExists if the object exists or is being put.
 func (s *Store) StartPuts(keys []string, sizes []uint64, how *Replicate, results []Code) {
 	cfg, err := how.config(len(keys), true)
 	if err != nil {
@@ -59,7 +59,7 @@ func (s *Store) StartPuts(keys []string, sizes []uint64, how *Replicate, results
 	})
 }
 
-// PutHeld writes parts of the objects of sessions, and gives each result as GetHeld.
+// PutHeld writes ranges of the objects of sessions, and sets each result like GetHeld.
 func (s *Store) PutHeld(keys []string, from Fragments, offsets []uint64, results []Code) {
 	defer s.guard(results)
 	o, sc := s.layer(keys, &from, offsets, results)
@@ -80,31 +80,27 @@ func (s *Store) PutHeld(keys []string, from Fragments, offsets []uint64, results
 	}
 }
 
-// EndPuts makes objects readable and gives each result: 0 or a code.
+// EndPuts makes objects readable and sets each result to 0 or a code.
 func (s *Store) EndPuts(keys []string, results []Code) {
 	s.perKey(results, func(ctx context.Context, o *opened) []error { return o.pool.BatchPutSessionEnd(ctx, keys) })
 }
 
-// RevokePuts gives objects up and gives each result: 0 or a code.
+// RevokePuts revokes puts and sets each result to 0 or a code.
 func (s *Store) RevokePuts(keys []string, results []Code) {
 	s.perKey(results, func(ctx context.Context, o *opened) []error { return o.pool.BatchPutSessionRevoke(ctx, keys) })
 }
 
-// perKey gives each result the code of an error.
+// perKey sets each result to the code of an error.
 func (s *Store) perKey(results []Code, do func(context.Context, *opened) []error) {
-	defer s.guard(results)
-	o := s.current.Load()
-	if o == nil {
-		s.noteAll(errNotSetup, results)
-		return
-	}
-	for i, err := range do(context.Background(), o) {
-		results[i] = s.note(err)
-	}
+	s.with(results, func(ctx context.Context, o *opened) {
+		for i, err := range do(ctx, o) {
+			results[i] = s.note(err)
+		}
+	})
 }
 
-// layer checks the arguments of a call that moves parts of objects, and makes their memory;
-// nil where results have the answer already.
+// layer checks the arguments of a call that moves ranges of objects, and makes their memory. It
+// returns nil if it has set the results already.
 func (s *Store) layer(keys []string, p *Fragments, offsets []uint64, results []Code) (*opened, *scratch) {
 	o := s.current.Load()
 	err := p.check(len(keys))

@@ -23,29 +23,29 @@ import (
 // Code is a status of the C interface: 0 for success, else a number of sdk/errs.
 type Code = int64
 
-// Options is what stores of one process have in common.
+// Options are the common settings of the stores of one process.
 type Options struct {
 	// Builtins are the plugins that are linked in.
 	Builtins []plugin.Factory
-	// Environ returns the environment as it is now.
+	// Environ returns the present environment.
 	Environ func() []string
-	// Log is where log lines go.
+	// Log receives the log lines.
 	Log io.Writer
-	// Memory is what a dummy client can register; nil for none.
+	// Memory is the memory that a dummy client can register. It may be nil.
 	Memory *HostMemory
 }
 
-// Store is a store that can be set up, closed, and set up again. Safe for concurrent use.
+// Store is a store that can be set up, closed, and set up again. It is safe for concurrent use.
 type Store struct {
 	*state
-	thread int // of the caller whose call this is, 0 for the one that runs
+	thread int // the calling thread, 0 for the running one
 }
 
-// state is what a Store is for all of its callers.
+// state is the state that all callers of a Store share.
 type state struct {
 	opts Options
 
-	life      sync.Mutex                         // held by what sets up and closes
+	life      sync.Mutex                         // held by Setup, SetupDummy and Close
 	interrupt atomic.Pointer[context.CancelFunc] // of the Setup in progress, nil without one
 	current   atomic.Pointer[opened]
 	failure   lasterr.Record
@@ -53,7 +53,7 @@ type state struct {
 
 // opened is a store that is set up, or pending.
 type opened struct {
-	pending *attempt // what Setup was given that has not succeeded; nil after one that has. With life.
+	pending *attempt // the arguments of a Setup that has not succeeded yet, else nil; guarded by life
 	pool    store.Pool
 	node    *app.Node // nil for a dummy client
 	close   func(context.Context) error
@@ -67,11 +67,11 @@ type opened struct {
 // New makes a store that is not set up. It acquires nothing.
 func New(o Options) *Store { return &Store{state: &state{opts: o}} }
 
-// OfThisThread is the same store for a call of this thread that another goroutine carries out:
-// why it fails is kept for this thread.
+// OfThisThread returns the same store for a call of this thread that another goroutine carries out.
+// The error of the call is recorded for this thread.
 func (s *Store) OfThisThread() *Store { return &Store{state: s.state, thread: unix.Gettid()} }
 
-// source is where settings come from.
+// source returns the source of settings.
 func (s *Store) source() settings.Source {
 	return settings.Source{Environ: s.opts.Environ(), Builtins: s.opts.Builtins, Log: s.opts.Log}
 }
@@ -79,8 +79,8 @@ func (s *Store) source() settings.Source {
 // closeTimeout bounds Close, besides the grace of an unmount.
 const closeTimeout = 20 * time.Second
 
-// Close ends a Setup in progress, waits for calls in progress, bounded, and gives everything back; 0 also for a store
-// that is not set up. What was read into lent memory stays.
+// Close ends a Setup in progress, waits for calls in progress, in bounded time, and frees everything.
+// It returns 0 for a store that is not set up, too. Objects in lent memory stay.
 func (s *Store) Close() Code {
 	s.Interrupt()
 	s.life.Lock()
@@ -104,17 +104,17 @@ func (s *Store) Shut() { s.Close() }
 // IsSetup reports whether the store is set up, or pending.
 func (s *Store) IsSetup() bool { return s.current.Load() != nil }
 
-// errNotSetup is what a store answers that is not set up.
+// errNotSetup is the error of calls on a store that is not set up.
 var errNotSetup = errs.New(errs.InvalidParams, "store", "it is not set up; call setup first")
 
-// LastError is why the last call of this thread failed, empty where it succeeded; see package
-// lasterr.
+// LastError returns why the last call of this thread failed. It is empty after a success; see
+// package lasterr.
 func (s *Store) LastError() string { return s.failure.Text() }
 
-// Begin notes that a call of this thread begins, for LastError.
+// Begin records that a call of this thread begins, for LastError.
 func (s *Store) Begin() { s.failure.Begin() }
 
-// note keeps an error for LastError and returns its code.
+// note records an error for LastError and returns its code.
 func (s *Store) note(err error) Code {
 	if err == nil {
 		return 0
@@ -123,7 +123,7 @@ func (s *Store) note(err error) Code {
 	return codeOf(err)
 }
 
-// noteAll gives every result the code of one error.
+// noteAll sets every result to the code of one error.
 func (s *Store) noteAll(err error, results []Code) {
 	code := s.note(err)
 	for i := range results {
@@ -131,7 +131,7 @@ func (s *Store) noteAll(err error, results []Code) {
 	}
 }
 
-// codeOf is the code of an error, which is never 0.
+// codeOf returns the code of an error, which is never 0.
 func codeOf(err error) Code {
 	if code := errs.CodeOf(err); code < 0 {
 		return Code(code)
@@ -139,8 +139,8 @@ func codeOf(err error) Code {
 	return Code(errs.Internal)
 }
 
-// Health is 0 for a store that works, 1 for one that is not set up, and 2 where the master,
-// or the process that serves a dummy client, does not answer, and for a pending store.
+// Health returns 0 for a store that works and 1 for a store that is not set up. It returns 2 if the
+// master, or the process that serves a dummy client, does not answer, and for a pending store.
 func (s *Store) Health() Code {
 	o := s.current.Load()
 	if o == nil {
@@ -162,7 +162,7 @@ func (s *Store) Health() Code {
 // healthTimeout bounds Health.
 const healthTimeout = 5 * time.Second
 
-// Hostname is the name of this client's segments, "host:port"; empty for a store that is
+// Hostname returns the name of this client's segments, "host:port". It is empty for a store that is
 // not set up.
 func (s *Store) Hostname() string {
 	if o := s.current.Load(); o != nil {
@@ -171,8 +171,18 @@ func (s *Store) Hostname() string {
 	return ""
 }
 
-// guard turns a panic of a call into an error: a mistake of this library must not end its
-// host.
+// with calls do with the store that is set up. Otherwise every result is the code of errNotSetup.
+func (s *Store) with(results []Code, do func(context.Context, *opened)) {
+	defer s.guard(results)
+	o := s.current.Load()
+	if o == nil {
+		s.noteAll(errNotSetup, results)
+		return
+	}
+	do(context.Background(), o)
+}
+
+// guard turns a panic of a call into an error, since an error of this library must not end its host.
 func (s *Store) guard(results []Code) {
 	if r := recover(); r != nil {
 		err := errs.Wrap(errs.Internal, "store", errors.New(fmt.Sprint("this is an error of the library: ", r)))

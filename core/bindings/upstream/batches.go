@@ -11,7 +11,7 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
 
-// Request asks for one range to be moved: Local to or from Addr in the memory of a segment.
+// Request moves one range: Local to or from Addr in the memory of a segment.
 type Request struct {
 	Kind    int // 0 read, 1 write
 	Segment int32
@@ -19,18 +19,18 @@ type Request struct {
 	Addr    uint64
 }
 
-// batches are those that are not freed.
+// batches holds the batches that are not freed.
 type batches struct {
 	mu   sync.Mutex
 	open map[transfer.BatchID]*batch
 }
 
-// batch is a batch with what it has room for.
+// batch is a batch with its remaining capacity.
 type batch struct {
 	*transfer.Batch
-	mu    sync.Mutex // held by Submit
-	room  int
-	peers map[string]bool // whose memory it moves
+	mu    sync.Mutex      // held by Submit
+	space int             // requests that can be added
+	peers map[string]bool // the peers of its requests
 }
 
 func (t *batches) idle() bool {
@@ -61,7 +61,7 @@ func (e *Engine) NewBatch(n int) (uint64, error) {
 	if t.open == nil {
 		t.open = map[transfer.BatchID]*batch{}
 	}
-	t.open[b.ID()] = &batch{Batch: b, room: n, peers: map[string]bool{}}
+	t.open[b.ID()] = &batch{Batch: b, space: n, peers: map[string]bool{}}
 	return uint64(b.ID()), nil
 }
 
@@ -74,11 +74,11 @@ func (e *Engine) batch(id uint64) (*batch, error) {
 	return nil, errs.New(errs.InvalidParams, "batch", "%#x was freed, or is not of this engine", id)
 }
 
-// Submit starts all requests, or none. It waits for the look-up of peers that failed before,
-// bounded; one that does not answer is an error. InvalidParams where one of them cannot be,
-// transfer.ErrTooManyRequests where the batch has no room for all. A request's index in the
-// batch counts from 0 over all calls. The notice, if there is one, is delivered to the first
-// request's segment when the whole batch is completed.
+// Submit starts all requests, or none. It waits for the lookup of peers that failed before, in
+// bounded time, and fails if one does not answer. It returns InvalidParams for an invalid request,
+// and transfer.ErrTooManyRequests if the batch has no space for all. A request's index in the batch
+// counts from 0 over all calls. The notice, if there is one, is delivered to the first request's
+// segment when the whole batch is completed.
 func (e *Engine) Submit(id uint64, reqs []Request, notice *engine.Notice) error {
 	b, err := e.batch(id)
 	if err != nil {
@@ -94,8 +94,8 @@ func (e *Engine) Submit(id uint64, reqs []Request, notice *engine.Notice) error 
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if len(list) > b.room {
-		return errs.WithHint(errs.Wrap(errs.NoAvailableHandle, "submit", transfer.ErrTooManyRequests), "the batch has room for %d more", b.room)
+	if len(list) > b.space {
+		return errs.WithHint(errs.Wrap(errs.NoAvailableHandle, "submit", transfer.ErrTooManyRequests), "the batch has room for %d more", b.space)
 	}
 	for i := range list {
 		b.peers[list[i].Peer] = true
@@ -113,7 +113,7 @@ func (e *Engine) Submit(id uint64, reqs []Request, notice *engine.Notice) error 
 	}
 	for _, a := range answers {
 		if a.Err == nil {
-			b.room--
+			b.space--
 		}
 		err = errors.Join(err, a.Err)
 	}
@@ -151,7 +151,7 @@ func (e *Engine) requests(inner *engine.Engine, reqs []Request) ([]transfer.Requ
 	return out, nil
 }
 
-// Status tells how far a request is: Waiting, Completed or Failed.
+// Status returns the state of a request: Waiting, Completed or Failed.
 func (e *Engine) Status(id uint64, index int) (state transfer.State, bytes uint64, err error) {
 	b, err := e.batch(id)
 	if err != nil {
@@ -164,8 +164,8 @@ func (e *Engine) Status(id uint64, index int) (state transfer.State, bytes uint6
 	return reported(s.State), s.Bytes, nil
 }
 
-// reported is a state as the ABI tells it. Every end that is not completion is Failed:
-// callers take other states for success, or wait for them to end.
+// reported converts a state for the ABI. Every end but completion is Failed, since callers take
+// other states for success, or wait for them to end.
 func reported(s transfer.State) transfer.State {
 	switch {
 	case s == transfer.Completed:
@@ -176,7 +176,7 @@ func reported(s transfer.State) transfer.State {
 	return transfer.Waiting
 }
 
-// Free gives a batch back. transfer.ErrBatchBusy while a request is neither completed nor
+// Free frees a batch. It returns transfer.ErrBatchBusy while a request is neither completed nor
 // failed.
 func (e *Engine) Free(id uint64) error {
 	b, err := e.batch(id)

@@ -9,8 +9,8 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
-// The numbers of what can go wrong. Functions about transfers return them as they are, the
-// others with the sign changed.
+// The error numbers. Functions about transfers return them as they are, other functions with the
+// sign changed.
 const (
 	OK                   = 0
 	InvalidArgument      = 1
@@ -26,7 +26,7 @@ const (
 	Context              = 202
 )
 
-// Status is the number for an error of a call about transfers.
+// Status returns the number for an error of a call about transfers.
 func Status(err error) int {
 	switch {
 	case err == nil:
@@ -55,11 +55,11 @@ func Status(err error) int {
 	return Context
 }
 
-// Result is the number for an error of the other calls.
+// Result returns the number for an error of another call.
 func Result(err error) int { return -Status(err) }
 
-// Unreachable is the number for an error of a call that asks whether a peer answers: -Name
-// where its name names no machine, -Connection where nothing answers there.
+// Unreachable returns the number for an error of a call that asks whether a peer answers: -Name if
+// the name names no machine, -Connection if no process answers there.
 func Unreachable(err error) int {
 	var dns *net.DNSError
 	switch code := errs.CodeOf(err); {

@@ -1,5 +1,5 @@
-// Package upstream is what the reference implementation's C ABI of the transfer engine
-// (include/transfer_engine_c.h) means: transports that are installed one by one, segments
-// and batches that are known by numbers, tasks that are polled, and that ABI's own error
-// numbers. It stands on package bindings/engine and is without cgo.
+// Package upstream implements the C ABI of the reference implementation's transfer engine
+// (include/transfer_engine_c.h): programs install transports one by one, name segments and batches
+// by number, poll tasks, and get the error numbers of that ABI. It uses core/bindings/engine and no
+// cgo.
 package upstream

@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"slices"
 	"sync"
 
 	"github.com/mooncake-go/mooncake/core/bindings/engine"
@@ -9,33 +10,34 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
-// Engine is a transfer engine of the C ABI. Safe for concurrent use.
+// Engine is a transfer engine of the C ABI. It is safe for concurrent use.
 type Engine struct {
 	src  settings.Source
 	name string
 	conn string
 
 	mu        sync.Mutex
-	inner     *engine.Engine // nil until something needs it
-	installed []string       // what Install was asked for, best first
-	matrix    string         // of Install, empty for none
-	memory    []piece
+	inner     *engine.Engine // nil until a call needs it
+	installed []string       // the transports that Install added, best first
+	matrix    string         // the matrix of Install; may be empty
+	memory    []registration
 	ended     bool
 
 	segments segments
 	batches  batches
 }
 
-// piece is memory that was registered, to be registered again when a transport is added.
-type piece struct {
+// registration is registered memory. It is registered again when a transport is added.
+type registration struct {
 	mem      []byte
 	addr     uint64
 	location string
 	remote   bool
 }
 
-// New makes an engine. discover opens it at once with the transports that this machine has;
-// otherwise it is opened by what needs it first, with what was installed until then.
+// New makes an engine. With discover it opens the engine at once, with the transports of this
+// machine. Otherwise the first call that needs the engine opens it, with the transports that were
+// installed until then.
 func New(src settings.Source, conn, name string, discover bool) (*Engine, error) {
 	if conn == "" || name == "" {
 		return nil, errs.New(errs.InvalidParams, "createTransferEngine", "the metadata service (P2PHANDSHAKE for none) and the name of this process are needed")
@@ -48,7 +50,7 @@ func New(src settings.Source, conn, name string, discover bool) (*Engine, error)
 	return e, nil
 }
 
-// open returns the engine below, and opens it where it is not.
+// open returns the inner engine, and opens it if necessary.
 func (e *Engine) open() (*engine.Engine, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -69,7 +71,7 @@ func (e *Engine) openLocked() (*engine.Engine, error) {
 	return inner, err
 }
 
-// Name is where peers reach this process, host:port with P2PHANDSHAKE.
+// Name returns the address of this process for peers, host:port with P2PHANDSHAKE.
 func (e *Engine) Name() (string, error) {
 	inner, err := e.open()
 	if err != nil {
@@ -78,7 +80,7 @@ func (e *Engine) Name() (string, error) {
 	return inner.Name(), nil
 }
 
-// Discover looks at the devices of this machine.
+// Discover reads the devices of this machine.
 func (e *Engine) Discover() error {
 	_, _, err := e.machine()
 	return err
@@ -88,7 +90,7 @@ func (e *Engine) machine() (topology.Machine, topology.Choice, error) {
 	return engine.Machine(e.src, "")
 }
 
-// Register opens memory, all of the list or nothing; see engine.Engine.Register.
+// Register registers all memory of the list or nothing; see engine.Engine.Register.
 func (e *Engine) Register(list [][]byte, addrs []uint64, location string, remote bool) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -100,12 +102,12 @@ func (e *Engine) Register(list [][]byte, addrs []uint64, location string, remote
 		return err
 	}
 	for i, mem := range list {
-		e.memory = append(e.memory, piece{mem, addrs[i], location, remote})
+		e.memory = append(e.memory, registration{mem, addrs[i], location, remote})
 	}
 	return nil
 }
 
-// Unregister closes memory, all or none; see engine.Engine.Unregister.
+// Unregister unregisters all addresses or none; see engine.Engine.Unregister.
 func (e *Engine) Unregister(addrs []uint64) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -113,27 +115,14 @@ func (e *Engine) Unregister(addrs []uint64) error {
 	if err != nil {
 		return err
 	}
-	err = inner.Unregister(addrs)
-	rest := e.memory[:0]
-	for _, p := range e.memory {
-		if err != nil || !contains(addrs, p.addr) {
-			rest = append(rest, p)
-		}
+	if err := inner.Unregister(addrs); err != nil {
+		return err
 	}
-	e.memory = rest
-	return err
+	e.memory = slices.DeleteFunc(e.memory, func(r registration) bool { return slices.Contains(addrs, r.addr) })
+	return nil
 }
 
-func contains(addrs []uint64, addr uint64) bool {
-	for _, a := range addrs {
-		if a == addr {
-			return true
-		}
-	}
-	return false
-}
-
-// Shut ends the engine, bounded. Repeatable.
+// Shut ends the engine, in bounded time. It may be called again.
 func (e *Engine) Shut() {
 	e.mu.Lock()
 	inner := e.inner
@@ -144,7 +133,7 @@ func (e *Engine) Shut() {
 	}
 }
 
-// LastError is why the last call failed that failed, empty for none.
+// LastError returns the error of the last call that failed, or an empty text.
 func (e *Engine) LastError() string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -154,5 +143,5 @@ func (e *Engine) LastError() string {
 	return e.inner.LastError()
 }
 
-// Log says on the log why a call of the ABI failed, which has no way to tell.
+// Log logs why a call of the ABI failed, since the ABI cannot return the text.
 func (e *Engine) Log(call string, err error) { e.src.Logger().Error(call+" failed", "error", err) }

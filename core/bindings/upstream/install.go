@@ -15,7 +15,7 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 )
 
-// preference orders transports, best first; those that are not in it come last.
+// preference orders transports, best first. Unknown ones come last.
 func preference(name string) int {
 	if i := slices.Index([]string{"shm", "rdma", "tcp"}, name); i >= 0 {
 		return i
@@ -23,11 +23,11 @@ func preference(name string) int {
 	return 3
 }
 
-// Install adds a transport by its name. matrix is the topology of the devices as JSON, "" for
-// what the machine says. Memory that is registered is registered with it as well; the engine
-// keeps its name. One that is there already is a success. UnavailableInCurrentStatus while
-// batches are not freed, NotSupported for a transport that there is not, and after any error
-// everything is as it was.
+// Install adds a transport by its name. matrix is the topology of the devices as JSON, or "" for that
+// of the machine. Install registers the registered memory with the transport as well, and the engine
+// keeps its name. It succeeds if the transport is installed already. It returns
+// UnavailableInCurrentStatus while batches are not freed, and NotSupported for an unknown transport.
+// After an error nothing has changed.
 func (e *Engine) Install(proto, matrix string) error {
 	if err := e.known(proto); err != nil {
 		return err
@@ -53,11 +53,11 @@ func (e *Engine) Install(proto, matrix string) error {
 	return e.replace(list, cmp.Or(matrix, e.matrix))
 }
 
-// Uninstall does nothing, as with the reference implementation: transports end with their
-// engine. NotSupported for one that there is not.
+// Uninstall does nothing, as in the reference implementation: transports end with their engine. It
+// returns NotSupported for an unknown transport.
 func (e *Engine) Uninstall(proto string) error { return e.known(proto) }
 
-// known refuses what is no transport of this library.
+// known returns NotSupported for an unknown transport.
 func (e *Engine) known(proto string) error {
 	var names []string
 	for _, f := range e.src.Builtins {
@@ -87,8 +87,8 @@ func (e *Engine) running() []string {
 	return out
 }
 
-// replace opens the engine with other transports, under the name that peers may know
-// already. The caller holds mu.
+// replace opens the engine with other transports, under the name that peers may know already. The
+// caller holds mu.
 func (e *Engine) replace(list []string, matrix string) error {
 	name, keep := e.name, false
 	if e.inner != nil {
@@ -105,7 +105,7 @@ func (e *Engine) replace(list []string, matrix string) error {
 		return nil
 	}
 	if name == e.name && !keep {
-		return err // Nothing was open; what needs the engine first opens it.
+		return err // The engine was not open. The first call that needs it opens it.
 	}
 	before, again := e.start(name, e.installed, e.matrix, keep)
 	if again == nil {
@@ -114,8 +114,8 @@ func (e *Engine) replace(list []string, matrix string) error {
 	return errors.Join(err, again)
 }
 
-// start opens an engine and registers the memory with it. A nil list leaves the transports to
-// the machine.
+// start opens an engine and registers the memory with it. With a nil list the machine decides the
+// transports.
 func (e *Engine) start(name string, list []string, matrix string, keep bool) (*engine.Engine, error) {
 	o := engine.Options{Name: name, Metadata: e.conn, Transports: list, KeepPort: keep}
 	if matrix != "" {
@@ -123,7 +123,7 @@ func (e *Engine) start(name string, list []string, matrix string, keep bool) (*e
 		if err != nil {
 			return nil, err
 		}
-		defer func() { _ = os.Remove(file) }() // It is in the folder for such.
+		defer func() { _ = os.Remove(file) }() // It is a temporary file.
 		o.TopologyFile = file
 	}
 	inner := engine.New(func() settings.Source { return e.src })
@@ -139,7 +139,7 @@ func (e *Engine) start(name string, list []string, matrix string, keep bool) (*e
 	return inner, nil
 }
 
-// writeMatrix puts a matrix into a file, which is where the configuration wants it.
+// writeMatrix writes a matrix to a file, since the configuration names a file.
 func writeMatrix(matrix string) (string, error) {
 	file, err := os.CreateTemp("", "mooncake-matrix-*.json")
 	if err != nil {

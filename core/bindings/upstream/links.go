@@ -15,14 +15,14 @@ type NIC struct {
 	Device    string  `json:"device"`
 	NUMA      int     `json:"numa"`
 	GID       string  `json:"gid"`       // empty unless the engine uses the device
-	GIDIndex  int     `json:"gid_index"` // -1 where it is not known
+	GIDIndex  int     `json:"gid_index"` // -1 if it is unknown
 	Port      int     `json:"port"`
 	SpeedGbps float64 `json:"speed_gbps"`
 	// Source is rdma_transport for a device that the engine uses, else topology.
 	Source string `json:"source"`
 }
 
-// Picture is what this machine has, and the paths to peers.
+// Picture has the devices of this machine and the paths to peers.
 type Picture struct {
 	NICs     []NIC           `json:"local_nics"`
 	Topology json.RawMessage `json:"topology"`
@@ -36,7 +36,7 @@ type Link struct {
 	Rails     []Rail `json:"rails"`
 }
 
-// Rail is a pair of devices of a path, without names where the transport has none.
+// Rail is a pair of devices of a path. The names are empty if the transport has none.
 type Rail struct {
 	Local  string `json:"local"`
 	Remote string `json:"remote"`
@@ -45,8 +45,8 @@ type Rail struct {
 	Errors uint64 `json:"errors"`
 }
 
-// Links tells what devices this machine has, which of them the engine uses, and what the
-// paths to its peers do.
+// Links returns the devices of this machine, which of them the engine uses, and the paths to its
+// peers.
 func (e *Engine) Links() (Picture, error) {
 	m, c, err := e.machine()
 	if err != nil {
@@ -102,13 +102,13 @@ func describe(n topology.NIC, gids map[string]string) NIC {
 	return out
 }
 
-// JSON is the picture as one object.
+// JSON returns the picture as one JSON object.
 func (p Picture) JSON() (string, error) {
 	text, err := json.MarshalIndent(p, "", "  ")
 	return string(text), err
 }
 
-// Text is the picture for a reader.
+// Text returns the picture as text.
 func (p Picture) Text() string {
 	var b strings.Builder
 	b.WriteString("=== Local NICs ===\n")
@@ -132,7 +132,7 @@ func (p Picture) Text() string {
 	return b.String()
 }
 
-// Loads tells what the devices of this machine are doing for the engine.
+// Loads returns the load of this machine's devices by the engine.
 func (e *Engine) Loads() []transfer.DeviceLoad {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -13,7 +13,7 @@ const Local = int32(0)
 // maxSegments bounds the segments that are open.
 const maxSegments = 1 << 20
 
-// segments gives names numbers, from 1 on.
+// segments assigns numbers to names, from 1 on.
 type segments struct {
 	mu    sync.Mutex
 	last  int32
@@ -28,7 +28,7 @@ func (t *segments) id(name string) (int32, bool) {
 	return id, ok
 }
 
-// add returns the number of a name, a new one where it has none.
+// add returns the number of a name, and assigns one if necessary.
 func (t *segments) add(name string) (int32, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -46,7 +46,7 @@ func (t *segments) add(name string) (int32, error) {
 	return t.last, nil
 }
 
-// remove forgets a name. Its number stays valid: a caller may hold it.
+// remove forgets a name. Its number stays valid, since a caller may hold it.
 func (t *segments) remove(name string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -62,8 +62,8 @@ func (t *segments) name(id int32) (string, bool) {
 	return name, ok
 }
 
-// Open returns the number of a segment: that of the last time, or a new one when a peer of
-// that name answers, which is waited for, bounded. Local for the own name.
+// Open returns the number of a segment: Local for the engine's own name, a known number, or a new one
+// if a peer of that name answers in bounded time.
 func (e *Engine) Open(name string) (int32, error) {
 	inner, err := e.open()
 	if err != nil {
@@ -84,8 +84,8 @@ func (e *Engine) Open(name string) (int32, error) {
 	return e.segments.add(name)
 }
 
-// OpenFresh is Open after what is known of the segment was fetched anew. An error where it
-// does not answer, also for one that has a number.
+// OpenFresh is Open after it has fetched the descriptor of the segment again. It fails if the segment
+// does not answer, even if the segment has a number.
 func (e *Engine) OpenFresh(name string) (int32, error) {
 	inner, err := e.open()
 	if err != nil {
@@ -103,7 +103,7 @@ func (e *Engine) OpenFresh(name string) (int32, error) {
 	return e.Open(name)
 }
 
-// Sync fetches anew what a segment publishes, of all known ones for "".
+// Sync fetches the descriptor of a segment again, or those of all known segments for "".
 func (e *Engine) Sync(name string) error {
 	inner, err := e.open()
 	if err != nil {
@@ -112,8 +112,8 @@ func (e *Engine) Sync(name string) error {
 	return inner.Sync(name)
 }
 
-// Remove forgets a segment, so that Open looks it up anew. InvalidParams for one that is not
-// open.
+// Remove forgets a segment, so that Open looks it up again. It returns InvalidParams for a segment
+// that is not open.
 func (e *Engine) Remove(name string) error {
 	if !e.segments.remove(engine.SegmentName(name)) {
 		return errs.New(errs.InvalidParams, "removeLocalSegment", "%q is not open", name)
@@ -121,7 +121,7 @@ func (e *Engine) Remove(name string) error {
 	return nil
 }
 
-// peer is the name behind a number.
+// peer returns the name of a number.
 func (e *Engine) peer(inner *engine.Engine, id int32) (string, error) {
 	if id == Local {
 		return inner.Name(), nil
@@ -149,7 +149,7 @@ func (e *Engine) Notify(id uint64, n engine.Notice) error {
 	return inner.Notify(name, n)
 }
 
-// Notices takes the messages that arrived.
+// Notices returns the messages that arrived since the last call.
 func (e *Engine) Notices() ([]engine.Notice, error) {
 	inner, err := e.open()
 	if err != nil {

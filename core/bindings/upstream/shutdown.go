@@ -7,16 +7,16 @@ import (
 	"syscall"
 )
 
-// Shutdown calls functions once when the process gets SIGTERM or SIGINT, and then lets the
-// signal take the effect that it has without. The zero value waits for no signal until
-// something is added. It lives as long as the process.
+// Shutdown calls functions once when the process gets SIGTERM or SIGINT, and then lets the signal
+// have its default effect. The zero value handles no signal until a function is added. It lives as
+// long as the process.
 type Shutdown struct {
 	mu    sync.Mutex
 	tasks map[int64]func()
 	on    bool
 }
 
-// Add adds a function, which has to be bounded, for the engine of a number.
+// Add adds a function, which must be bounded, for the engine with a number.
 func (s *Shutdown) Add(engine int64, task func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -33,7 +33,7 @@ func (s *Shutdown) Add(engine int64, task func()) {
 	go s.wait(got)
 }
 
-// Remove takes back what was added for an engine.
+// Remove removes the function of an engine.
 func (s *Shutdown) Remove(engine int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -50,7 +50,7 @@ func (s *Shutdown) wait(got chan os.Signal) {
 	}
 }
 
-// run calls the functions at once and waits for them.
+// run calls the functions concurrently and waits for them.
 func (s *Shutdown) run() {
 	s.mu.Lock()
 	tasks := s.tasks
