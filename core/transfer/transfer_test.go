@@ -205,7 +205,7 @@ func TestCopyKeepsItsDeadline(t *testing.T) {
 }
 
 // TestCloseOfAnIdleEngineNeedsNoTime: with a context that has ended there is nothing to wait
-// for, and no error; what an engine does in the background is no work of anybody.
+// for, and no error; what an engine does in the background does not count as work.
 func TestCloseOfAnIdleEngineNeedsNoTime(t *testing.T) {
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -87,7 +87,7 @@ func (n *node) Translate(peer transport.PeerSegment) (transport.Endpoint, []tran
 	case peer.Protocol != "rdma":
 		return refuse("its protocol is %q, not rdma", peer.Protocol)
 	case peer.Host == "" || peer.Port == 0:
-		return refuse("nobody knows where the handshake daemon of %q listens", peer.Name)
+		return refuse("the address of the handshake daemon of %q is not known", peer.Name)
 	case peer.Name == "":
 		return refuse("it has no name")
 	}

@@ -9,8 +9,8 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/x/busypoll"
 )
 
-// Who waits for an answer sends the request itself, where that is short, and looks out for the
-// answer. Otherwise two goroutines of the lane would have to be woken, and each may wake another
+// The goroutine that waits for an answer sends the request itself, where that is short, and polls for
+// the answer. Otherwise two goroutines of the lane would have to be woken, and each may wake another
 // thread, too.
 
 const (
@@ -20,16 +20,16 @@ const (
 	directOps   = 8
 )
 
-// attention is what those use who wait for an answer of a lane.
+// attention is the state of the goroutines that wait for an answer of a lane.
 type attention struct {
-	sender *busypoll.Sender // of who has lane.sending; nil for what is no socket
+	sender *busypoll.Sender // used with lane.sending held; nil for a connection that is no socket
 
-	mu      sync.Mutex // of who looks out
+	mu      sync.Mutex // held while a goroutine polls
 	lookout *busypoll.Lookout
 	stop    func() bool
 }
 
-// open makes what is made once for a connection.
+// open makes the state of a connection.
 func (a *attention) open(l *lane, conn syscall.Conn, poll time.Duration) {
 	sender, err := busypoll.NewSender(conn)
 	if err != nil {
@@ -57,7 +57,7 @@ func (p *path) Attend(stop func() bool) {
 }
 
 // expecting returns a lane of which an answer has yet to begin, with a.mu held; nil where there is
-// none, or others look out.
+// none, or other goroutines poll.
 func (p *path) expecting() *lane {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -71,7 +71,7 @@ func (p *path) expecting() *lane {
 }
 
 // direct sends what waits, where that is short and a lane has nothing else to do. Only where
-// answers are looked out for: the lane's writer does that otherwise. path.mu is held, and released
+// a goroutine polls for answers: the lane's writer sends otherwise. path.mu is held, and released
 // meanwhile.
 func (p *path) direct() {
 	if !p.attended || p.Closed() || p.peer.Upstream != 0 || !p.short() {
@@ -82,7 +82,7 @@ func (p *path) direct() {
 		return
 	}
 	defer l.sending.Unlock()
-	l.parked = false // Who comes now finds that the queue is looked at below.
+	l.parked = false // A goroutine that comes now finds that the queue is checked below.
 	if l.fill(time.Now()) {
 		p.mu.Unlock()
 		l.sendDirect()

@@ -13,7 +13,7 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
 
-// TestSubmitSendsWhatIsShort: by itself, where who waits looks out for answers and a lane is free.
+// TestSubmitSendsWhatIsShort: by itself, where the waiting goroutine polls for answers and a lane is free.
 func TestSubmitSendsWhatIsShort(t *testing.T) {
 	r := newPair(t, 2*directBytes, single)
 	r.ok(t, r.read(make([]byte, 8))) // There is a lane now.
@@ -72,8 +72,8 @@ func TestSubmitSendsWhatIsShort(t *testing.T) {
 	}
 }
 
-// TestWhoNobodyLooksOutFor has the writer send: it looks out for the answer as well.
-func TestWhoNobodyLooksOutFor(t *testing.T) {
+// TestWithoutAPollerTheWriterSends and polls for the answer as well.
+func TestWithoutAPollerTheWriterSends(t *testing.T) {
 	r := newPair(t, 64, single)
 	r.ok(t, r.read(make([]byte, 8)))
 	until(t, "the writer rests", func() bool {
@@ -176,7 +176,7 @@ func TestAttendEnds(t *testing.T) {
 	require.NotEqual(t, transport.OK, r.reap(t).Status)
 }
 
-// TestAttendAtOnce: many submit, wait, look out, and close, at the same time.
+// TestAttendAtOnce: many goroutines submit, wait, poll, and close, at the same time.
 func TestAttendAtOnce(t *testing.T) {
 	r, f := throughProxy(t, 1<<20, func(c *Config) { c.StallTimeout = 1e9 })
 	var lost sync.Mutex

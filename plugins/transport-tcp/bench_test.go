@@ -67,7 +67,7 @@ func (r *pair) dial(t testing.TB, ep transport.Endpoint) {
 	require.NoError(t, err)
 }
 
-// pump keeps depth operations of size bytes under way until count of them ended.
+// pump keeps depth operations of size bytes in flight until count of them ended.
 func (r *pair) pump(t testing.TB, kind transport.OpKind, local []byte, size, depth, count int) {
 	dst := make([]transport.Completion, depth)
 	ops := make([]transport.Op, 0, depth)

@@ -16,10 +16,10 @@
 // read and never reads payload into a header buffer.
 //
 // Serving. One goroutine serves one accepted connection, in order: it reads a request,
-// moves the bytes, answers. A peer that does not read its answers therefore stalls itself
-// and nobody else, and a connection never holds more than a few KiB of this process.
+// moves the bytes, answers. A peer that does not read its answers therefore stalls only
+// itself, and a connection never holds more than a few KiB of this process.
 //
-// Upstream. A connection that does not begin with our mark but with a request of
+// Upstream. A connection that does not begin with this mark but with a request of
 // kvcache-ai/Mooncake is served by that protocol, and a path to such a node speaks it; see
 // upstreamwire.go. It has no keys: README.md says what that means.
 //

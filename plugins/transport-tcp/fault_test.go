@@ -101,7 +101,7 @@ func throughProxy(t *testing.T, size int, change ...func(*Config)) (*pair, *faul
 	return r, f
 }
 
-// TestCutConnection: what was under way fails at once, and the path connects again.
+// TestCutConnection: operations in flight fail at once, and the path connects again.
 func TestCutConnection(t *testing.T) {
 	r, f := throughProxy(t, 1<<20)
 	buf := make([]byte, 1<<20)
@@ -241,7 +241,7 @@ func fillWith(b []byte, v byte) {
 	}
 }
 
-// hole is an address where nobody listens. It is taken, so that nobody else can; listen
+// hole is an address where nothing listens. It is taken, so that nothing else can; listen
 // makes a listener of it.
 func hole(t testing.TB) (addr string, listen func() net.Listener) {
 	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
@@ -307,7 +307,7 @@ func TestRefusedFailsAtOnce(t *testing.T) {
 	r.ok(t, patient(r.read(buf)))
 }
 
-// TestKilledPeer: what is under way when the peer dies fails, and so does what comes after,
+// TestKilledPeer: operations in flight when the peer dies fail, and so do later ones,
 // long before its deadline.
 func TestKilledPeer(t *testing.T) {
 	r := newPair(t, 4096, single)
@@ -369,7 +369,7 @@ func TestDialFailures(t *testing.T) {
 			if c.up {
 				p.lanes = append(p.lanes, &lane{p: p, up: true})
 			}
-			p.dialling = 1 // Nobody is to dial.
+			p.dialling = 1 // No goroutine is to dial.
 			p.mu.Unlock()
 			n, err := p.Submit([]transport.Op{patient(r.read(make([]byte, 1)))})
 			require.NoError(t, err)

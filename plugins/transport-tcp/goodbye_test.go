@@ -31,7 +31,7 @@ func (l latch) Write(b []byte) (int, error) {
 
 // goodbye has a path hear that its peer stops, which has answered neither of two Writes: it
 // awaits the answer to the first, and is still at sending the second, so that its connection
-// has heard it and is not buried. Then a new connection is refused, which fails both Writes.
+// has heard it and is not reclaimed. Then a new connection is refused, which fails both Writes.
 // It returns how they ended.
 func goodbye(t *testing.T) (awaited, sending transport.Completion) {
 	const first, second, third = 4096, 8192, 512 // Neither is the size of a train of headers.
@@ -82,7 +82,7 @@ func goodbye(t *testing.T) (awaited, sending transport.Completion) {
 	return ended[1], r.reap(t)
 }
 
-// TestGoodbyeThenRefusal: what a peer that stops has not answered is not in doubt, also where
+// TestGoodbyeThenRefusal: an operation that a stopping peer has not answered is not indeterminate, also where
 // it was given up, as the peer takes no connection any more, before the connection that heard
 // the goodbye was at its end.
 func TestGoodbyeThenRefusal(t *testing.T) {

@@ -199,7 +199,7 @@ func BenchmarkAgainstIperf3(b *testing.B) {
 }
 
 // repeat moves the same blocks again and again, one for each stream, as iperf3 does: memory
-// that stays in the caches of the processor on both sides. Enough is under way to keep each
+// that stays in the caches of the processor on both sides. Enough is in flight to keep each
 // stream busy.
 func (r *pair) repeat(b *testing.B, kind transport.OpKind, local []byte, size, streams, count int) {
 	ctx := context.Background()

@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// maxPending bounds the requests under way on one lane.
+	// maxPending bounds the requests in flight on one lane.
 	maxPending = 128
 	// minShare is how many bytes a lane to a near peer may have in flight whatever its share is.
 	minShare = 256 << 10
@@ -30,7 +30,7 @@ type lane struct {
 	greeted  uint64 // what the gauge said when the lane came up
 	in       source // of the reader
 	maxSlice int
-	depth    int           // requests that may be under way
+	depth    int           // requests that may be in flight
 	stall    time.Duration // longest wait for an answer, or the next bytes of it
 	idle     time.Duration
 	checks   bool
@@ -40,7 +40,7 @@ type lane struct {
 	slots    [maxPending]*part
 	free     []uint16 // free slots
 	serial   uint64   // makes request ids of one slot different
-	inflight int64    // bytes of requests under way
+	inflight int64    // bytes of requests in flight
 	window   int64    // the most of them to a far peer
 	parked   bool     // the writer waits for wake
 	wake     chan struct{}
@@ -56,7 +56,7 @@ type lane struct {
 	hearing    bool // the writer failed; the reader gets what the peer said before
 	renounced  bool // the peer said that it carries out nothing that it has not answered
 
-	gone atomic.Bool // not up any more, for who does not hold path.mu
+	gone atomic.Bool // not up any more, for readers that do not hold path.mu
 
 	// sending is the right to use w: that of run, or of a Submit while run is parked. It comes
 	// before path.mu.
@@ -144,11 +144,11 @@ func (l *lane) run() {
 		<-read
 		stats.connsOut.Add(-1)
 	}
-	l.sending.Lock() // Who still sends has memory of operations in hand.
+	l.sending.Lock() // A goroutine that still sends uses memory of operations.
 	defer l.sending.Unlock()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	l.bury()
+	l.reclaim()
 }
 
 // connect makes the connection, as long as there is work for it.
@@ -234,7 +234,7 @@ func (l *lane) fail(err error) {
 	l.die(err)
 }
 
-// die closes the connection, once. What is under way is settled by bury, when neither
+// die closes the connection, once. reclaim settles the operations in flight, when neither
 // goroutine touches memory any more. path.mu is held.
 func (l *lane) die(err error) {
 	if !l.up {
@@ -274,9 +274,9 @@ func (l *lane) moved() uint64 {
 	return l.gauge.moved() - l.greeted
 }
 
-// bury settles what is left and leaves the path. path.mu is held, both goroutines are
+// reclaim settles the operations that are left and leaves the path. path.mu is held, both goroutines are
 // at their end.
-func (l *lane) bury() {
+func (l *lane) reclaim() {
 	p := l.p
 	lost := 0
 	for i, pt := range l.slots {

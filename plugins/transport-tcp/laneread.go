@@ -56,7 +56,7 @@ func (l *lane) answer(h *header) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if h.Type == frameGoAway {
-		// Who stops answers all that it has carried out before it says so. Who leaves for
+		// A peer that stops answers all that it has carried out before it says so. One that leaves for
 		// another reason may owe answers.
 		l.renounced = h.Reason == reasonStopping
 		return h.refusal("peer said goodbye")
@@ -116,7 +116,7 @@ func (l *lane) receive(pt *part, head []byte, sum uint32) error {
 			return nil
 		}
 		if !errors.Is(err, errCancelled) {
-			return err // bury ends the part.
+			return err // reclaim ends the part.
 		}
 		pt.state = partWaiting
 		p.settle(pt, nil, false) // Its operation has an error already.

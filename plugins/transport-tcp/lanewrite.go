@@ -8,7 +8,7 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/x/busypoll"
 )
 
-// laneWriter is the state of who sends, with lane.sending.
+// laneWriter is the state of the goroutine that sends and holds lane.sending.
 type laneWriter struct {
 	pace    pacer
 	lookout *busypoll.Lookout // nil for what is no socket
@@ -65,7 +65,7 @@ func (l *lane) next(timer *time.Timer) (more bool, err error) {
 			return false, nil
 		}
 		l.parked = true
-		p.kick() // Who relied on this lane to take what waits may have been wrong.
+		p.kick() // Goroutines that relied on this lane to take the queue may have been wrong.
 		timer.Reset(l.mayRest(now))
 		expects := l.owed()
 		p.mu.Unlock()

@@ -51,7 +51,7 @@ var (
 	_ StatsReporter       = (*node)(nil)
 )
 
-// scratch is a buffer for payload that nobody wants. One connection uses at most one.
+// scratch is a buffer for payload that is discarded. One connection uses at most one.
 type scratch [32 << 10]byte
 
 func newNode(cfg Config) *node {
@@ -101,7 +101,7 @@ func (n *node) start(ctx context.Context, host plugin.Host) error {
 
 // Stop implements plugin.Component. It closes the paths of this side, lets requests of
 // peers that are being served finish, at most for stall_timeout, and frees everything. Peers
-// are told that it stops: what they had sent beyond that has failed and is not in doubt.
+// are told that it stops: what they had sent beyond that has failed and is not indeterminate.
 func (n *node) Stop(ctx context.Context) error {
 	return n.life.Stop(ctx, func() error { return n.free(ctx) })
 }
@@ -111,7 +111,7 @@ func (n *node) free(ctx context.Context) error {
 	paths, conns := slices.Collect(maps.Keys(n.paths)), slices.Collect(maps.Keys(n.conns))
 	for c := range n.conns {
 		if !c.welcomed {
-			_ = c.conn.Close() // Nothing is under way on it.
+			_ = c.conn.Close() // Nothing is in flight on it.
 		}
 	}
 	n.mu.Unlock()

@@ -11,22 +11,22 @@ type op struct {
 	key *remoteKey
 
 	cut   int     // bytes of local that were made into parts so far
-	parts []*part // parts under way
+	parts []*part // parts in flight
 	err   error   // the first failure; no parts are cut after it
 	doubt bool    // the peer may still store bytes of this Write
-	// patient: it failed, and what became of its other parts is awaited, so that they are not
-	// in doubt as well.
+	// patient: it failed, and waits for the outcome of its other parts, so that they are not
+	// indeterminate as well.
 	patient bool
 	queued  bool
 	next    *op
 	prev    *op
 }
 
-// partState is who works with the memory of a part.
+// partState tells which goroutine uses the memory of a part.
 type partState uint8
 
 const (
-	partWaiting   partState = iota // nobody: the request is out, the answer is not there
+	partWaiting   partState = iota // none: the request is sent, the answer has not arrived
 	partSending                    // the lane's writer: it sends the payload of a Write
 	partReceiving                  // the lane's reader: it stores the payload of a Read
 )
@@ -114,7 +114,7 @@ func (pt *part) detach() {
 	pt.op, pt.buf = nil, nil
 }
 
-// settle ends a part whose memory nobody works with any more. doubt says that the peer
+// settle ends a part whose memory no goroutine uses any more. doubt says that the peer
 // may still store it.
 func (p *path) settle(pt *part, err error, doubt bool) {
 	o := pt.op
@@ -137,7 +137,7 @@ func (p *path) settle(pt *part, err error, doubt bool) {
 
 // refuse fails an operation that the peer refused, or that it had not begun when it stopped.
 // The parts of a Write that are out are awaited: most likely the peer refuses them too, and
-// then nothing is in doubt.
+// then nothing is indeterminate.
 func (p *path) refuse(o *op, err error) {
 	o.err, o.patient = err, true
 	p.queue.remove(o)
@@ -149,7 +149,7 @@ func (p *path) refuse(o *op, err error) {
 	p.finish(o)
 }
 
-// abort fails an operation. Parts that nobody works with end at once; those being moved
+// abort fails an operation. Parts that no goroutine uses end at once; those being moved
 // end when the lane is done with them, or, with force, as soon as it can be stopped.
 func (p *path) abort(o *op, err error, force bool) {
 	if o.err == nil {
@@ -161,7 +161,7 @@ func (p *path) abort(o *op, err error, force bool) {
 		pt := o.parts[i]
 		switch {
 		case pt.state == partWaiting:
-			o.doubt = o.doubt || pt.write && !pt.lane.renounced // Its lane may be dead, and not yet buried.
+			o.doubt = o.doubt || pt.write && !pt.lane.renounced // Its lane may be dead, and not yet reclaimed.
 			pt.detach()
 			pt.lane.forsake(err)
 		case force:

@@ -32,7 +32,7 @@ type path struct {
 	freeParts []*part
 	carried   uint64 // bytes that lanes moved which are gone by now
 	seen      uint64 // what moved returned last
-	attended  bool   // the waiting goroutine looks out for answers
+	attended  bool   // the waiting goroutine polls for answers
 }
 
 func newPath(n *node, peer endpoint) *path {

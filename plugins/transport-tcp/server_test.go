@@ -207,10 +207,10 @@ func (r *pair) held(t testing.TB) {
 	until(t, "a request holds the region", func() bool { return region.Held() > 0 })
 }
 
-// let waits until nobody holds the first region: who has an answer has it before the server lets go.
+// let waits until no request holds the first region: a peer has its answer before the server lets go.
 func (r *pair) let(t testing.TB) {
 	region := r.server.regions.Get(1)
-	until(t, "nobody holds the region", func() bool { return region.Held() == 0 })
+	until(t, "no request holds the region", func() bool { return region.Held() == 0 })
 }
 
 // TestDeregisterCutsStalledPeer: a peer in the middle of a Write that never comes does

@@ -55,7 +55,7 @@ func TestGoodbyeOfAPeer(t *testing.T) {
 	}
 }
 
-// TestRefusedInParts: a Write of which a part was refused is in doubt only if another part is.
+// TestRefusedInParts: a Write of which a part was refused is indeterminate only if another part is.
 func TestRefusedInParts(t *testing.T) {
 	for name, c := range map[string]struct {
 		second frameType // to the second part; 0 closes the connection
@@ -98,7 +98,7 @@ func TestRefusedInParts(t *testing.T) {
 	}
 }
 
-// TestStopUnderWrites: a node that stops leaves nothing in doubt with its peers, whatever it
+// TestStopUnderWrites: a node that stops leaves no operation of its peers indeterminate, whatever it
 // was at, and whatever they had sent.
 func TestStopUnderWrites(t *testing.T) {
 	const size, depth = 64 << 10, 64

@@ -159,7 +159,7 @@ func TestUpstreamSilentPeer(t *testing.T) {
 }
 
 // TestUpstreamDeadline: an operation ends at its deadline although the peer is silent, and
-// the lane does not wait for an answer that nobody wants.
+// the lane does not wait for an answer that is discarded.
 func TestUpstreamDeadline(t *testing.T) {
 	var asked, answer atomic.Bool
 	r, s := against(t, 2, 64, func(c net.Conn) {

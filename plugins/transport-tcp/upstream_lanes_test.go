@@ -15,7 +15,7 @@ import (
 )
 
 // TestUpstreamLanes: no more connections than lanes, at most 16, whatever is submitted;
-// they are used again, and one request is under way on each.
+// they are used again, and one request is in flight on each.
 func TestUpstreamLanes(t *testing.T) {
 	for lanes, want := range map[int]int{1: 1, 3: 3, 64: upMaxLanes} {
 		var open, most, busy atomic.Int64

@@ -64,7 +64,7 @@ func TestUpstreamServes(t *testing.T) {
 }
 
 // TestUpstreamRejections: version 2 is told and closed, version 1 closed; no byte is touched,
-// and nobody else notices.
+// and no other peer notices.
 func TestUpstreamRejections(t *testing.T) {
 	r := newPair(t, 4096)
 	around := make([]byte, 4*4096)
@@ -188,7 +188,7 @@ func TestUpstreamConnectionLimit(t *testing.T) {
 	})
 }
 
-// TestUpstreamSlowPeers: who stops in the middle, on either side, is cut and holds nothing.
+// TestUpstreamSlowPeers: a peer that stops in the middle, on either side, is cut and holds nothing.
 func TestUpstreamSlowPeers(t *testing.T) {
 	r := newPair(t, 16<<20, func(c *Config) { c.StallTimeout, c.HandshakeTimeout = ms(40), ms(40) })
 	for name, msg := range map[string][]byte{
@@ -206,7 +206,7 @@ func TestUpstreamSlowPeers(t *testing.T) {
 	require.NoError(t, r.server.Deregister(context.Background(), 1))
 }
 
-// TestUpstreamDeregister: a request under way is waited for, then cut off; afterwards the
+// TestUpstreamDeregister: Deregister waits for a request in flight, then cuts it off; afterwards the
 // address is refused.
 func TestUpstreamDeregister(t *testing.T) {
 	r := newPair(t, 4096)

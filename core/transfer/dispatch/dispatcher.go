@@ -40,8 +40,8 @@ type Counters struct {
 
 // Observer is the batch that some tasks belong to.
 type Observer interface {
-	// movedBytes is where the bytes that arrived are counted.
+	// MovedBytes is where the bytes that arrived are counted.
 	MovedBytes() *atomic.Uint64
-	// ended is called once for each task, after it became terminal.
+	// Ended is called once for each task, after it became terminal.
 	Ended(*request.Task)
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/mooncake-go/mooncake/core/transfer/request"
 )
 
-// Transfer moves all requests, waits for them, and appends their results to dst. lifetime.begin
+// Transfer moves all requests, waits for them, and appends their results to dst. Lifetime.Begin
 // has counted it.
 func (d *Dispatcher) Transfer(ctx context.Context, reqs []request.Request, dst []request.Result) []request.Result {
 	c, ok := d.calls.Get().(*call)
@@ -34,7 +34,7 @@ func (d *Dispatcher) Transfer(ctx context.Context, reqs []request.Request, dst [
 	return dst
 }
 
-// Launch moves tasks in the background for an observer. lifetime.begin has counted it.
+// Launch moves tasks in the background for an observer. Lifetime.Begin has counted it.
 func (d *Dispatcher) Launch(ctx context.Context, o Observer, tasks []request.Task) {
 	groups, local := d.sort(ctx, o, tasks, nil, nil)
 	for _, g := range groups {

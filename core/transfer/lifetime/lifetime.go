@@ -14,8 +14,8 @@ var ErrClosed = errors.New("the transfer engine is closed")
 // Lifetime is what runs in an engine, and how that ends. Closing refuses new transfers and new
 // goroutines first, waits for transfers, ends batches, and then ends the reapers.
 type Lifetime struct {
-	// connecting ends when closing begins: nothing is connected any more. working ends when
-	// closing gives up waiting: batches are cancelled. reaping ends after that.
+	// Connecting ends when closing begins: nothing is connected any more. Working ends when
+	// closing gives up waiting: batches are cancelled. Reaping ends after that.
 	Connecting, Working, Reaping context.Context
 	endConnecting, endReaping    context.CancelFunc
 	endWorking                   context.CancelCauseFunc
@@ -23,9 +23,10 @@ type Lifetime struct {
 	mu        sync.Mutex
 	closed    bool
 	transfers tally // running calls, and what batches began
-	Tasks     tally // connects, reapers, watchers
+	tasks     tally // connects, reapers, watchers
 }
 
+// New returns a lifetime that has not ended.
 func New() *Lifetime {
 	l := new(Lifetime)
 	l.Connecting, l.endConnecting = context.WithCancel(context.Background())
@@ -41,7 +42,7 @@ func (l *Lifetime) Spawn(f func()) bool {
 	if l.closed {
 		return false
 	}
-	l.Tasks.start(f)
+	l.tasks.start(f)
 	return true
 }
 
@@ -101,7 +102,7 @@ func (l *Lifetime) End(ctx context.Context, cause error, grace time.Duration, cl
 		defer stop()
 		ctx = last
 	}
-	err = errors.Join(err, l.Tasks.Wait(ctx))
+	err = errors.Join(err, l.tasks.Wait(ctx))
 	l.endReaping()
 	return err
 }

@@ -17,7 +17,7 @@ type remote struct {
 }
 
 // Op is one read or write of a path. While it is in flight it belongs to the reaper of its path,
-// which hands it back through done.
+// which hands it back through Done.
 type Op struct {
 	rail.Claim
 	Kind          transport.OpKind
@@ -29,9 +29,9 @@ type Op struct {
 	Hasty, Summed bool
 
 	Result transport.Completion
-	// done has space for all ops that its receiver has in flight.
+	// Done has space for all ops that its receiver has in flight.
 	Done  chan<- *Op
-	Owner any // whose op it is; the path does not look at it
+	Owner any // whose op it is; opaque to the path
 }
 
 // memory is what the transport touches: the caller's memory, or the staging buffer.

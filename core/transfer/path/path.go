@@ -45,7 +45,7 @@ type Path struct {
 	Rails    *rail.Set
 	Window   *semaphore.Weighted
 	born     time.Time
-	// space is signalled (capacity 1) when completions were reaped.
+	// Space is signalled (capacity 1) when completions were reaped.
 	Space chan struct{}
 	Dead  atomic.Bool
 

@@ -18,7 +18,7 @@ type Env struct {
 	*path.Env
 	Dir      metadata.Directory
 	Carriers *carrier.Set
-	// connecting is called before every connect.
+	// Connecting is called before every connect.
 	Connecting func()
 }
 
@@ -176,7 +176,7 @@ func (p *Peer) Revive() {
 	}
 }
 
-// Release gives back the peer that peers.get returned.
+// Release gives back the peer that Table.Get returned.
 func (p *Peer) Release() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -21,6 +21,7 @@ type Table struct {
 	byName map[string]*Peer
 }
 
+// NewTable returns an empty table.
 func NewTable(env *Env) *Table { return &Table{env: env, byName: map[string]*Peer{}} }
 
 // Get returns the peer of a name, which the caller releases.

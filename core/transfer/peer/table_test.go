@@ -1,8 +1,10 @@
 package peer
 
 import (
+	"context"
 	"runtime"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -36,5 +38,6 @@ func TestConnectingDoesNotNeedTheTableOfPeers(t *testing.T) {
 	require.True(t, life.Begin())
 	p.mu.Unlock()
 	<-looked
-	require.NoError(t, life.Tasks.Wait(t.Context()))
+	life.Finish()
+	require.NoError(t, life.End(t.Context(), nil, time.Second, func(context.Context) {}))
 }

@@ -25,6 +25,7 @@ type Publisher struct {
 	last *metadata.Descriptor
 }
 
+// New returns a publisher that has published nothing.
 func New(dir metadata.Directory, carriers *carrier.Set, regions *region.Table, topology matrix.Matrix, log *slog.Logger) *Publisher {
 	return &Publisher{
 		dir: dir, carriers: carriers, regions: regions, topology: topology, log: log,

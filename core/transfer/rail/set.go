@@ -35,6 +35,7 @@ type Set struct {
 	fastest float64
 }
 
+// NewSet returns the rails of a path; here is the topology of this machine.
 func NewSet(cfg *settings.Config, path transport.Path, here matrix.Matrix, log *slog.Logger) *Set {
 	r := &Set{cfg: cfg, tiers: tiers{affinity: cfg.PeerAffinity, here: here}, log: log}
 	if railed, ok := transport.As[transport.Railed](path); ok {

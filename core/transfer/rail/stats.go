@@ -20,6 +20,7 @@ type Stats struct {
 	Speed float64
 }
 
+// Stats returns the rails with their activity.
 func (r *Set) Stats() []Stats {
 	now := time.Now()
 	r.mu.Lock()

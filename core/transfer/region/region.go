@@ -64,6 +64,7 @@ func (r *Region) KeyOn(carrier int) transport.Key { return r.keys[carrier].get()
 // Registered reports whether the region is registered with a carrier.
 func (r *Region) Registered(carrier int) bool { return r.keys[carrier].has() }
 
+// End returns the first address after the region.
 func (r *Region) End() uint64 { return r.Addr + uint64(len(r.Mem)) }
 
 // Hold keeps the region from ending until letGo. It returns false for one that has ended.
@@ -76,6 +77,7 @@ func (r *Region) Hold() bool {
 	return true
 }
 
+// LetGo ends what Hold began.
 func (r *Region) LetGo() { r.use.RUnlock() }
 
 // forTransport is the region as transports have it.

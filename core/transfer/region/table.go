@@ -25,6 +25,7 @@ type Table struct {
 	sorted atomic.Pointer[[]*Region]
 }
 
+// NewTable returns an empty table.
 func NewTable(carriers *carrier.Set, log *slog.Logger) *Table {
 	return &Table{carriers: carriers, log: log}
 }

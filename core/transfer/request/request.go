@@ -63,6 +63,7 @@ type Result struct {
 	Summed bool
 }
 
+// Validate returns InvalidParams for an impossible request.
 func (r *Request) Validate() error {
 	n := uint64(len(r.Local))
 	switch {

@@ -65,6 +65,7 @@ type Task struct {
 	Sum   checksum
 }
 
+// Status returns how far the task is.
 func (t *Task) Status() Status {
 	s := Status{State: State(t.State.Load()), Bytes: t.Moved.Load()}
 	if s.State.Terminal() {

@@ -55,7 +55,7 @@ func (g *Registry) chunkSize(size uint64) (uint64, error) {
 		chunk -= chunk % page // Chunks share no page, whatever the limit.
 	}
 	if most := uint64(blob.MaxChunks(len(g.devices))); (size-1)/chunk >= most {
-		return 0, errs.WithHint(errs.New(errs.InvalidParams, "", "%d bytes in pieces of %d are more than the %d that one key holds for %d devices",
+		return 0, errs.WithHint(errs.New(errs.InvalidParams, "", "%d bytes in chunks of %d are more than the %d that one key holds for %d devices",
 			size, chunk, most, len(g.devices)), "register it as regions of at most %d bytes, or raise max_mr_size", most*chunk)
 	}
 	return min(chunk, size), nil

@@ -28,5 +28,5 @@ func ErrStopping(op string) error {
 }
 
 func errWithdrawn(op string) error {
-	return errs.WithClass(errs.ClassPermanent, op, errs.New(errs.InvalidParams, "", "the local memory was withdrawn while the operation was under way"))
+	return errs.WithClass(errs.ClassPermanent, op, errs.New(errs.InvalidParams, "", "the local memory was withdrawn while the operation was in flight"))
 }

@@ -72,7 +72,7 @@ func (c *Context) CreateCQ(entries, vector int) (*CQ, error) {
 func (q *CQ) Entries() int { return q.entries }
 
 // Free returns how many entries are left for the depths of further QPs. The entries of closed QPs
-// counts again after a Poll found the queue empty.
+// count again after a Poll found the queue empty.
 func (q *CQ) Free() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
