@@ -14,7 +14,7 @@ from procs import Package, http
 SCRIPTS = [
     ("mooncake", "mooncake.__main__:main", "mooncake", "Mooncake pools"),
     ("mooncake_master", "mooncake.cli:main", "mooncake_master", "The master knows"),
-    ("mooncake_client", "mooncake.cli_client:main", "mooncake_client", "Owns the transports"),
+    ("mooncake_client", "mooncake.cli_client:main", "mooncake_client", "It owns the transports"),
     ("transfer_engine_bench", "mooncake.cli_bench:main", "transfer_engine_bench", "mooncake bench transfer"),
     (
         "mooncake_http_metadata_server",
