@@ -184,6 +184,39 @@ func TestSlowPeersHoldNothing(t *testing.T) {
 	}
 }
 
+// TestStreamsShareALink: a request whose bytes pause is not given up while other requests of its
+// connection move bytes, as they do on a slow link.
+func TestStreamsShareALink(t *testing.T) {
+	server := newNode(*insecure())
+	server.cfg.StallTimeout = 100 * time.Millisecond // Validate asks for more.
+	require.NoError(t, server.Start(context.Background(), &testHost{}))
+	t.Cleanup(func() { require.NoError(t, server.Stop(context.Background())) })
+	mem, key := served(t, server, 100)
+	c := friend(t, server)
+	q := requestFor(t, key)
+	q.Type, q.Length, q.Offset = wire.FrameWrite, 10, 50
+	slow, err := c.OpenStream()
+	require.NoError(t, err)
+	_, err = slow.Write(append(raw(q), 1, 2, 3))
+	require.NoError(t, err)
+	q.Type, q.Length, q.Offset = wire.FrameRead, 8, 0
+	for from := time.Now(); time.Since(from) < 5*server.cfg.StallTimeout; {
+		a, err := ask(t, c, raw(q))
+		require.NoError(t, err)
+		require.Equal(t, wire.FrameData, a.Type)
+	}
+	_, err = slow.Write([]byte{4, 5, 6, 7, 8, 9, 10})
+	require.NoError(t, err)
+	var a wire.Answer
+	b := make([]byte, wire.AnswerSize)
+	_, err = io.ReadFull(slow, b)
+	require.NoError(t, err)
+	require.NoError(t, a.Decode(b))
+	require.Equal(t, wire.FrameDone, a.Type)
+	require.NoError(t, server.Deregister(within(t), 1)) // Which says to the race detector that mem is ours.
+	require.Equal(t, []byte{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}, mem[50:60])
+}
+
 // TestCrowds: connections are bounded, for each peer and in all.
 func TestCrowds(t *testing.T) {
 	cfg := insecure()

@@ -3,6 +3,7 @@ package quic
 import (
 	"errors"
 	"io"
+	"os"
 	"sync"
 	"time"
 
@@ -96,7 +97,7 @@ func (s *serving) readFull(b []byte) error {
 		if err := s.st.SetReadDeadline(s.by()); err != nil {
 			return err
 		}
-		n, err := s.st.Read(b[got:])
+		n, err := s.step(s.st.Read, b[got:])
 		got += n
 		if err != nil && got < len(b) {
 			return err
@@ -105,11 +106,24 @@ func (s *serving) readFull(b []byte) error {
 	return nil
 }
 
+// step reads or writes once. A deadline that passed while other streams of the connection moved bytes
+// is no error before the request's limit: on a slow link the streams of a connection share what the
+// link carries, and a lost packet holds up one of them alone.
+func (s *serving) step(call func([]byte) (int, error), b []byte) (int, error) {
+	before := s.c.moved.Load()
+	n, err := call(b)
+	if errors.Is(err, os.ErrDeadlineExceeded) && s.c.moved.Load() != before && time.Now().Before(s.limit) {
+		err = nil
+	}
+	s.c.moved.Add(int64(n))
+	return n, err
+}
+
 // leastRate is the least speed of a request that is of use, in bytes per second: the peer may have
 // many more on a slow network, which share it.
 const leastRate = 1 << 10
 
-// by is when a call on the stream that moves nothing is to end.
+// by returns when a call on the stream that moves nothing is to end.
 func (s *serving) by() time.Time {
 	by := time.Now().Add(s.c.n.cfg.StallTimeout)
 	if s.limit.Before(by) {
@@ -118,8 +132,8 @@ func (s *serving) by() time.Time {
 	return by
 }
 
-// chunk is how much one write gives to quic-go, which returns when all of that has been sent. It is
-// how often the progress of a payload on a slow network is noticed, in bytes.
+// writeSize is how much one write gives to quic-go, in bytes. The call returns when quic-go has sent
+// all of that, so it is also the grain at which serving notices progress on a slow network.
 const writeSize = 16 << 10
 
 // answer sends the answer and ends this side of the stream. When it returns the payload is
@@ -132,11 +146,11 @@ func (s *serving) answer(a wire.Answer, payload []byte) bool {
 	published()
 	for _, b := range [2][]byte{head[:], payload} {
 		for len(b) > 0 {
-			n := min(len(b), writeSize)
 			if s.st.SetWriteDeadline(s.by()) != nil {
 				return false
 			}
-			if _, err := s.st.Write(b[:n]); err != nil {
+			n, err := s.step(s.st.Write, b[:min(len(b), writeSize)])
+			if err != nil {
 				return false
 			}
 			b = b[n:]

@@ -19,6 +19,7 @@ type serverConn struct {
 	requests sync.WaitGroup
 	lastUsed atomic.Int64 // unix nanoseconds
 	busy     atomic.Int64 // requests in flight
+	moved    atomic.Int64 // bytes that its streams read and wrote
 
 	mu      sync.Mutex
 	begun   map[*serving]struct{} // requests that are carried out
