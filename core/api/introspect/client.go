@@ -50,7 +50,7 @@ func (c *Client) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	}
 	uid, err := peerUser(conn)
 	if me := os.Geteuid(); err == nil && uid != 0 && uid != me && me != 0 {
-		err = fmt.Errorf("it is served by user %d, who is neither root nor this user", uid)
+		err = fmt.Errorf("it is served by user %d, which is neither root nor this user", uid)
 	}
 	if err != nil {
 		conn.Close()

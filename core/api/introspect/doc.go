@@ -7,10 +7,11 @@
 //	POST /v1/plugins/{kind}/{name}/reload   a new process from the binary that is there now
 //	GET  /debug/pprof/                      profiles of the Go runtime, with ServeProfiles only
 //
-// The socket lies in a folder that only its user may enter, can be opened by its user
-// only, and whoever connects is asked for: it answers that user and root, nobody else.
-// Listen makes it, Server serves it, Find sees those of all processes, Client asks one.
+// The socket lies in a folder that only its user may enter, and only its user can open it. The
+// server also asks the kernel which user connected: it answers that user and root, and refuses
+// all others. Listen makes it, Server serves it, Find sees those of all processes, Client asks
+// one.
 //
-// A process that is killed leaves its socket behind. It is told from a living one by
-// that nobody listens, and removed by the next one who looks.
+// A process that is killed leaves its socket behind. No process listens on such a socket. The
+// next process that looks at it removes it.
 package introspect

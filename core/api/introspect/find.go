@@ -94,10 +94,10 @@ func sockets(folder *os.File) []string {
 // a process is between making it and naming it.
 const young = time.Minute
 
-// sweep removes the sockets of a folder that nobody listens on. The folder is the open one,
-// whatever is at its path by now: root looks into folders of others, who could put another
-// folder there between the look and the removal. For the same reason it leaves alone what
-// more than one user may change.
+// sweep removes the sockets of a folder on which no process listens. It works on the open folder,
+// whatever is at its path by now: root looks into folders of other users, and such a user could
+// put another folder there between the look and the removal. For the same reason sweep skips
+// folders that more than one user may change.
 func sweep(folder *os.File) {
 	info, err := folder.Stat()
 	if err != nil || info.Mode().Perm()&0o022 != 0 {

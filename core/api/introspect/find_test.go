@@ -32,7 +32,7 @@ func TestFindDoesNotWaitForAPipe(t *testing.T) {
 				defer f.Close()
 			}
 		}
-		t.Fatal("it waits for who writes into the pipe")
+		t.Fatal("it waits for a writer of the pipe")
 	}
 }
 

@@ -20,8 +20,8 @@ const maxPath = 107
 // room is what a folder must leave for the name of a socket.
 const room = len("/.metadata-4194304-99.sock.0123456789")
 
-// Places says where sockets are: the folders of this user, best first, and with root
-// those of everybody. Nothing is created.
+// Places says where sockets are: the folders of this user, best first, and for root those of all
+// users. Nothing is created.
 type Places struct {
 	uid     int
 	runtime string // $XDG_RUNTIME_DIR, empty for none
@@ -63,9 +63,10 @@ func (p Places) temporary(dir string) string {
 	return filepath.Join(dir, "mooncake-"+strconv.Itoa(p.uid))
 }
 
-// searched lists the folders in which Find looks: for root also those of other users. In a
-// folder where everybody makes names, one counts only if it is of the user whose number it
-// has: others could have root, or this user, look at as many places as they like.
+// searched lists the folders in which Find looks: for root also those of other users. In a folder
+// where every user may create entries, an entry counts only if the user whose number it carries
+// owns it. Otherwise other users could make root, or this user, look at as many places as they
+// like.
 func (p Places) searched() []string {
 	dirs := slices.DeleteFunc(p.own(), func(dir string) bool {
 		return filepath.Base(dir) == filepath.Base(p.temporary("")) && !belongs(dir, p.uid)
@@ -135,8 +136,8 @@ func (p Places) provide(dir string) error {
 	return p.judge(dir, 0o077)
 }
 
-// judge refuses a folder that is not this user's or root's, or gives others one of the
-// rights in forbidden. A link is not followed: somebody else may have put it there.
+// judge refuses a folder that is not this user's or root's, or gives others one of the rights in
+// forbidden. It does not follow a link: another user may have put it there.
 func (p Places) judge(dir string, forbidden fs.FileMode) error {
 	info, err := os.Lstat(dir)
 	if err != nil {

@@ -17,8 +17,8 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 )
 
-// ReloadTimeout bounds a reload on the side of the process: starting, teaching and
-// draining have bounds of their own below it.
+// ReloadTimeout bounds a reload on the side of the process: start, resync and drain have bounds
+// of their own below it.
 const ReloadTimeout = 5 * time.Minute
 
 // handler answers requests. It keeps one reload at a time.
@@ -163,5 +163,5 @@ func reply(w http.ResponseWriter, status int, v any) {
 	w.Header().Set("Content-Type", "application/json; charset=utf-8")
 	w.Header().Set("Content-Length", strconv.Itoa(buf.Len()))
 	w.WriteHeader(status)
-	_, _ = w.Write(buf.Bytes()) // The client is gone; nobody is left to tell.
+	_, _ = w.Write(buf.Bytes()) // The client is gone: the error has no recipient.
 }

@@ -48,8 +48,8 @@ func Listen(ctx context.Context, places Places, role string) (*Listener, error) 
 	return nil, errs.New(errs.FileOpenFail, "admin socket", "%s holds %d sockets of %s with this process's number", dir, maxTwins+1, role)
 }
 
-// ListenAt makes the socket at a path, in place of one that nobody listens on. It fails
-// where somebody does, and where something else is there.
+// ListenAt makes the socket at a path, in place of one on which no process listens. It fails
+// where a process listens, and where something else is at the path.
 func ListenAt(ctx context.Context, path string) (*Listener, error) {
 	if len(path) > maxPath {
 		return nil, errs.New(errs.InvalidParams, "admin.socket", "%q has %d bytes, more than the %d that a socket's path may have", path, len(path), maxPath)
@@ -61,9 +61,8 @@ func ListenAt(ctx context.Context, path string) (*Listener, error) {
 	return l, err
 }
 
-// listenAt listens under a name that nobody looks for first: when the socket shows at its
-// path it is answered and only this user can open it, so that one which does not answer
-// is a dead one.
+// listenAt first listens under a name that no process looks for. When the socket appears at its
+// path, it is served and only this user can open it. So a socket that does not answer is dead.
 func listenAt(ctx context.Context, path string) (*Listener, error) {
 	dir, name := filepath.Split(path)
 	hidden := filepath.Join(dir, fmt.Sprintf(".%s.%08x", strings.TrimSuffix(name, ".sock"), rand.Uint32()))
@@ -77,7 +76,7 @@ func listenAt(ctx context.Context, path string) (*Listener, error) {
 	}
 	ln.(*net.UnixListener).SetUnlinkOnClose(false) //nolint:forcetypeassert // that is what the network "unix" gives
 	l := &Listener{Listener: ln, path: path}
-	defer os.Remove(hidden) //nolint:errcheck // it is there once more, under its own name
+	defer os.Remove(hidden) //nolint:errcheck // the socket also has its own name
 	if err = os.Chmod(hidden, 0o600); err == nil {
 		l.file, err = os.Lstat(hidden)
 	}
@@ -113,8 +112,8 @@ func publish(ctx context.Context, hidden, path string) error {
 	return fmt.Errorf("%s is in use: %w", path, fs.ErrExist)
 }
 
-// lockTime bounds the wait for the lock of a folder, which nobody holds for longer than it
-// takes to see whether a socket is a dead one.
+// lockTime bounds the wait for the lock of a folder. No process holds that lock for longer than
+// it takes to see whether a socket is dead.
 const lockTime = 10 * time.Second
 
 // lockFolder keeps others that start from taking a dead socket away after it was replaced.
@@ -143,8 +142,8 @@ func lockFolder(ctx context.Context, path string) (unlock func(), err error) {
 	}
 }
 
-// Close removes the socket and ends the listening, in this order: while it is answered
-// nobody else puts one in its place.
+// Close removes the socket and then stops listening. While the socket is served, no other process
+// puts one in its place.
 func (l *Listener) Close() error {
 	var err error
 	if now, e := os.Lstat(l.path); e == nil && os.SameFile(now, l.file) {
@@ -157,7 +156,7 @@ func (l *Listener) Close() error {
 // unless very many wait.
 const connectTime = 2 * time.Second
 
-// dead reports whether path is a socket that nobody listens on.
+// dead reports whether path is a socket on which no process listens.
 func dead(ctx context.Context, path string) bool {
 	info, err := os.Lstat(path)
 	if err != nil || info.Mode().Type() != fs.ModeSocket {

@@ -17,7 +17,7 @@ type ownOnly struct {
 	log *slog.Logger
 }
 
-// Accept waits for a connection of somebody who may ask.
+// Accept waits for a connection of a user who may ask.
 func (l ownOnly) Accept() (net.Conn, error) {
 	for {
 		c, err := l.Listener.Accept()
@@ -28,13 +28,13 @@ func (l ownOnly) Accept() (net.Conn, error) {
 		if err == nil && (uid == 0 || uid == os.Geteuid()) {
 			return c, nil
 		}
-		l.log.Warn("admin socket: a connection of somebody else is refused", "user", uid, "error", err)
+		l.log.Warn("admin socket: a connection of another user is refused", "user", uid, "error", err)
 		c.Close()
 	}
 }
 
-// peerUser returns the number of the user at the other end of a unix socket: who
-// connected, or for the one who did, who listens.
+// peerUser returns the number of the user at the other end of a unix socket: on the listening
+// side the user that connected, on the connecting side the user that listens.
 func peerUser(c net.Conn) (int, error) {
 	u, ok := c.(*net.UnixConn)
 	if !ok {

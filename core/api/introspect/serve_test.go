@@ -217,7 +217,7 @@ func TestBadAnswers(t *testing.T) {
 	assert.Len(t, got.Plugins, 1)
 }
 
-// TestAHungProcess: nobody accepts, as with a process that is stopped.
+// TestAHungProcess: the process does not accept connections, like one that is stopped.
 func TestAHungProcess(t *testing.T) {
 	path := filepath.Join(short(t), "h.sock")
 	ln, err := net.Listen("unix", path)

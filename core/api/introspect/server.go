@@ -47,8 +47,8 @@ func (s *Server) ServeProfiles(p *profiling.Handler) {
 // Start serves on ln, which it closes in the end, and returns at once. Once.
 func (s *Server) Start(ln *Listener) { s.http.Start(ownOnly{ln, s.log}) }
 
-// Stop gives a reload and measurements under way up and waits for what is being answered until ctx is
-// done, then cuts it off. Repeatable; also before Start.
+// Stop gives up a reload and measurements that are in progress. It waits until ctx is done for
+// requests that are being answered, then cuts them off. Repeatable; also before Start.
 func (s *Server) Stop(ctx context.Context) error {
 	s.cancel()
 	if s.profiles != nil {

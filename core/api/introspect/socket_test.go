@@ -59,7 +59,7 @@ func TestTheFirstPlaceThatCanBeHad(t *testing.T) {
 	assert.Equal(t, os.FileMode(0o700), info.Mode().Perm())
 }
 
-// Folders that somebody else could have prepared are passed over.
+// Folders that another user could have prepared are skipped.
 func TestPlacesOfOthersAreNotUsed(t *testing.T) {
 	for name, spoil := range map[string]func(t *testing.T, dir string){
 		"open to others": func(t *testing.T, dir string) {
@@ -155,7 +155,7 @@ func TestListenAt(t *testing.T) {
 	require.NoError(t, err, "a dead one gives way")
 	_, err = ListenAt(t.Context(), path)
 	assert.ErrorContains(t, err, "in use")
-	// Somebody else has taken the place meanwhile: that one stays.
+	// Another process has taken the place meanwhile: its socket stays.
 	require.NoError(t, os.Remove(path))
 	other, err := ListenAt(t.Context(), path)
 	require.NoError(t, err)
@@ -210,11 +210,11 @@ func TestOnePathManyProcesses(t *testing.T) {
 	assert.ErrorIs(t, err, os.ErrNotExist)
 }
 
-// TestAnotherUserIsNotAnswered connects as somebody else, to a socket that was opened to
-// everybody by mistake.
+// TestAnotherUserIsNotAnswered connects as another user, to a socket that was opened to all users
+// by mistake.
 func TestAnotherUserIsNotAnswered(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("only root becomes somebody else")
+		t.Skip("only root can become another user")
 	}
 	dir := short(t)
 	require.NoError(t, os.Chmod(dir, 0o755))

@@ -44,7 +44,7 @@ type Client struct {
 	mu       sync.Mutex
 	closed   bool
 	current  *session
-	dialling chan struct{} // closed when the attempt under way is over, nil while none is
+	dialling chan struct{} // closed when the attempt in progress is over, nil while there is none
 	failures int
 	failed   error         // of the last attempt
 	until    time.Time     // no attempt before
@@ -85,14 +85,14 @@ func dialTCP(ctx context.Context, addr string) (net.Conn, error) {
 	return conn, nil
 }
 
-// Invoke implements grpc.ClientConnInterface. Errors carry a status: Unavailable while
-// there is no connection, and for calls whose connection ended; while something else answers at
-// the address they are a *ForeignError. A context of package callctx
-// is waited for without deriving another from it. When Invoke returns, nobody looks at args or
-// writes to reply any more.
+// Invoke implements grpc.ClientConnInterface. Errors carry a status: Unavailable while there is
+// no connection, and for calls whose connection ended; while another kind of server answers at
+// the address, errors are a *ForeignError. Invoke waits for a context of package callctx without
+// deriving another from it. After Invoke returns, no goroutine reads args or writes to reply any
+// more.
 func (c *Client) Invoke(ctx context.Context, method string, args, reply any, opts ...grpc.CallOption) error {
 	if err := ctx.Err(); err != nil {
-		return status.FromContextError(err).Err() // Nothing is sent for who has left.
+		return status.FromContextError(err).Err() // Nothing is sent for a caller that has left.
 	}
 	w := waitFor(ctx, c.opts.Timeout)
 	defer w.free()
@@ -206,7 +206,7 @@ func (c *Client) attempt(over chan struct{}) {
 	}
 }
 
-// Close ends the connection; calls under way fail. Repeatable. The fallback stays open.
+// Close ends the connection; calls in flight fail. Repeatable. The fallback stays open.
 func (c *Client) Close() error {
 	c.mu.Lock()
 	c.closed = true

@@ -97,7 +97,7 @@ func parseHead(b []byte, limit int) (h head, rest int, err error) {
 type Limits struct {
 	// Frame is the largest frame in bytes, default 64 MiB.
 	Frame int
-	// Calls is how many calls of one connection are under way, default 1024.
+	// Calls is how many calls of one connection may be in flight, default 1024.
 	Calls int
 	// Stall is how long a peer may not take what is sent to it, and how long the beginning
 	// of a connection may take. Default 10 s.
@@ -108,7 +108,7 @@ type Limits struct {
 	// Poll is how long a wait for the peer looks for its bytes before it sleeps (package
 	// busypoll): 0 for what is usual in the process, below 0 to sleep at once.
 	Poll time.Duration
-	// Idle is how long a connection may have no call under way before the server ends it; 0
+	// Idle is how long a connection may have no call in flight before the server ends it. 0 means
 	// for ever.
 	Idle time.Duration
 }

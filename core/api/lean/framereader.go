@@ -16,8 +16,8 @@ const readBuffer = 16 << 10
 // frameReader takes frames from a connection. A read deadline may come in the middle of one: the
 // next call goes on where the last one was.
 type frameReader struct {
-	// poll has waits look for bytes before they sleep. Who has other goroutines of this process
-	// waiting for the processor does not: while it polls it keeps that.
+	// poll makes each wait poll for bytes before it sleeps. A goroutine does not poll when other
+	// goroutines of this process wait for the processor: polling would keep it busy.
 	poll     bool
 	socket   *busypoll.Reader
 	buffered *bufio.Reader

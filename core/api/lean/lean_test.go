@@ -273,7 +273,7 @@ func TestWhoHasLeftSendsNothing(t *testing.T) {
 	assert.EqualValues(t, 2, e.calls.Load())
 }
 
-// TestAServerThatGoesAway: calls under way fail, and the next ones find the new server.
+// TestAServerThatGoesAway: calls in flight fail, and the next ones find the new server.
 func TestAServerThatGoesAway(t *testing.T) {
 	began := make(chan struct{}, 1)
 	hang := func(ctx context.Context) (string, error) { began <- struct{}{}; <-ctx.Done(); return "", ctx.Err() }
@@ -415,8 +415,8 @@ func TestAClientThatDoesNotRead(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// TestStopCutsOffWhatWaitsBehind: calls that were sent and wait for room are cut off like those
-// that are under way.
+// TestStopCutsOffWhatWaitsBehind: calls that were sent and wait for a free slot are cut off like
+// those in progress.
 func TestStopCutsOffWhatWaitsBehind(t *testing.T) {
 	began, ended := make(chan struct{}, 3), make(chan error, 3)
 	e := &echo{ready: func(ctx context.Context) (string, error) {
@@ -526,7 +526,8 @@ func TestHostileServers(t *testing.T) {
 		_, err := rpc.Exist(within(t), &masterv1.ExistRequest{})
 		require.Equal(t, codes.Unavailable, status.Code(err), "%s: %v", name, err)
 	}
-	// An answer that cannot be decoded fails its call alone; one that nobody waits for is nothing.
+	// An answer that cannot be decoded fails its call alone; one for which no call waits is
+	// ignored.
 	answers <- "\x0c\x00\x00\x00\x63\x00\x00\x00\x02\x00\x00\x00\x00\x00\x00\x00" + "\x0e\x00\x00\x00\x01\x00\x00\x00\x02\x00\x00\x00\x00\x00\x00\x00\xff\xff"
 	_, err = rpc.Exist(within(t), &masterv1.ExistRequest{})
 	require.Equal(t, codes.Internal, status.Code(err), "%v", err)

@@ -10,9 +10,8 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/x/busypoll"
 )
 
-// outbox writes frames to a connection. Who sends does not wait: what the kernel does not
-// take at once is written by a goroutine, and a peer that does not read loses the
-// connection after stall.
+// outbox writes frames to a connection. The sender does not wait: a goroutine writes what the
+// kernel does not take at once. A peer that does not read loses the connection after stall.
 type outbox struct {
 	conn  net.Conn
 	raw   syscall.RawConn

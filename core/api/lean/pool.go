@@ -8,13 +8,13 @@ import (
 	"google.golang.org/grpc"
 )
 
-// Pool calls a server over several connections: a call takes one that no other uses, in their
-// order, so that who waits can read it itself, and one goroutine that calls one after the other uses
-// one only. Calls beyond are spread evenly. It implements grpc.ClientConnInterface for unary calls.
-// Safe for concurrent use.
+// Pool calls a server over several connections: a call takes the first one that no other call
+// uses. So the waiting goroutine can read the connection itself, and a goroutine that makes one
+// call after the other uses only one connection. When all are in use, further calls are spread
+// evenly. It implements grpc.ClientConnInterface for unary calls. Safe for concurrent use.
 type Pool struct {
 	clients []*Client
-	calls   []atomic.Int32 // under way, of each
+	calls   []atomic.Int32 // in flight, of each
 }
 
 var _ grpc.ClientConnInterface = (*Pool)(nil)
@@ -57,7 +57,7 @@ func (p *Pool) NewStream(ctx context.Context, desc *grpc.StreamDesc, method stri
 	return p.clients[0].NewStream(ctx, desc, method, opts...)
 }
 
-// Close ends the connections; calls under way fail. Repeatable. The fallback stays open.
+// Close ends the connections; calls in flight fail. Repeatable. The fallback stays open.
 func (p *Pool) Close() error {
 	var failed error
 	for _, c := range p.clients {

@@ -65,7 +65,7 @@ func TestAPoolTakesWhatIsFree(t *testing.T) {
 	require.EqualValues(t, 3, made.Load())
 }
 
-// TestAPoolThatIsClosed fails calls, those under way as well.
+// TestAPoolThatIsClosed: a closed pool fails calls, those in flight as well.
 func TestAPoolThatIsClosed(t *testing.T) {
 	begun, release := make(chan struct{}, 3), make(chan struct{})
 	p, rpc, _ := pooled(t, &echo{ready: func(ctx context.Context) (string, error) {

@@ -5,13 +5,13 @@ import (
 	"time"
 )
 
-// onItsOwn is how long a call that is worked on by who read it may keep the next ones from being
-// read, and up to twice that.
+// onItsOwn is how long a call may keep the next ones from being read while the goroutine that
+// read it works on it. The delay is at most twice that.
 const onItsOwn = 2 * time.Millisecond
 
-// relief lets who reads a connection work on a call, and has somebody else read on should the call
-// last. The clock that looks after it runs only while calls come, so that a call pays for two locks
-// that nobody else wants.
+// relief lets the goroutine that reads a connection work on a call. If the call lasts, another
+// goroutine takes over the reading. The clock that checks this runs only while calls arrive, so
+// that a call pays for no more than two uncontended locks.
 type relief struct {
 	takeOver func() // reads on
 
@@ -24,7 +24,7 @@ type relief struct {
 	stopped bool
 }
 
-// during runs work. It reports whether somebody else has taken over meanwhile.
+// during runs work. It reports whether another goroutine has taken over meanwhile.
 func (r *relief) during(work func()) (relieved bool) {
 	r.mu.Lock()
 	r.working = true

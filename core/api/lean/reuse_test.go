@@ -48,7 +48,7 @@ func TestMessagesAreFreeWhenACallReturns(t *testing.T) {
 				case err != nil && (k%2 != 0 || status.Code(err) != codes.Canceled):
 					t.Error(err)
 				}
-				require.True(t, ctx.Finish(), "nobody asked for a derived context")
+				require.True(t, ctx.Finish(), "no code asked for a derived context")
 			}
 		})
 	}

@@ -103,7 +103,7 @@ func (s *Server) serveConn(conn net.Conn) {
 	s.mu.Unlock()
 }
 
-// Stop takes no more calls, waits for those under way until ctx ends, then cuts them off.
+// Stop takes no more calls, waits for those in progress until ctx ends, then cuts them off.
 // Repeatable.
 func (s *Server) Stop(ctx context.Context) {
 	s.mu.Lock()

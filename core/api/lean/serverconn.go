@@ -25,9 +25,9 @@ type serverConn struct {
 	conn   net.Conn
 	codec  Codec
 	out    *outbox
-	in     frameReader   // of who reads
-	until  time.Time     // the read deadline, of who reads
-	slots  chan struct{} // of calls under way
+	in     frameReader   // used by the goroutine that reads
+	until  time.Time     // the read deadline, used by the goroutine that reads
+	slots  chan struct{} // one token for each call in progress
 	calls  sync.WaitGroup
 	relief relief
 	over   chan struct{} // closed at the end
@@ -52,8 +52,8 @@ func newServerConn(s *Server, conn net.Conn) (*serverConn, error) {
 	return c, c.in.open(conn, s.limits)
 }
 
-// serve reads calls until the connection ends; calls under way are answered if Stop ended
-// it, and cancelled otherwise.
+// serve reads calls until the connection ends; calls in progress are answered if Stop ended it,
+// and cancelled otherwise.
 func (c *serverConn) serve() {
 	if err := c.greet(); err != nil {
 		c.finish(err)
@@ -63,7 +63,7 @@ func (c *serverConn) serve() {
 	<-c.over
 }
 
-// readOn reads until the connection ends, or somebody else reads.
+// readOn reads until the connection ends, or another goroutine reads.
 func (c *serverConn) readOn() {
 	for {
 		err := c.await()
@@ -110,9 +110,9 @@ func (c *serverConn) greet() error {
 	return c.out.send([]byte(preface))
 }
 
-// await waits for the next frame. One that does not come while nothing is under way ends
-// the connection: the client is told, and has some time to close it. The limit of the wait is moved
-// when a quarter of it has passed, so that calls one after the other do not pay for it.
+// await waits for the next frame. The connection ends if none comes while no call is in progress:
+// the server tells the client, which has some time to close it. await moves the limit of the wait
+// only when a quarter of it has passed, so that successive calls do not pay for it.
 func (c *serverConn) await() error {
 	for said := false; c.s.limits.Idle > 0; {
 		limit := c.s.limits.Idle
@@ -162,7 +162,7 @@ func (c *serverConn) isStopping() bool {
 // goroutine costs more than the call; above, the next ones should be read meanwhile.
 const inline = 1 << 10
 
-// next takes one frame. It reports whether somebody else reads now.
+// next takes one frame. It reports whether another goroutine reads now.
 func (c *serverConn) next() (relieved bool, err error) {
 	h, body, err := c.in.next()
 	for busypoll.IsTimeout(err) && !c.isStopping() {
@@ -195,7 +195,7 @@ func (c *serverConn) next() (relieved bool, err error) {
 	if !c.enter(j) {
 		c.calls.Done()
 		<-c.slots
-		return false, fmt.Errorf("%w: call %d is under way already", errFrame, h.call)
+		return false, fmt.Errorf("%w: call %d is in progress already", errFrame, h.call)
 	}
 	if c.in.poll = len(j.buf) <= inline && c.in.buffered.Buffered() == 0; !c.in.poll {
 		go j.run() // On this processor, once it is free.
@@ -204,8 +204,8 @@ func (c *serverConn) next() (relieved bool, err error) {
 	return c.relief.during(j.run), nil
 }
 
-// enter makes the context of a call, before the next frame is read: that may give it up. It is false
-// where a call of that number is under way.
+// enter makes the context of a call, before the next frame is read, because that frame may cancel
+// the call. It returns false when a call of that number is in progress.
 func (c *serverConn) enter(j *job) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -259,7 +259,7 @@ func takeJob() *job { return jobs.Get().(*job) } //nolint:forcetypeassert // Not
 // maxKept is the largest buffer that is kept for the next call.
 const maxKept = 256 << 10
 
-// free gives a call back whose context nobody looks at any more.
+// free gives back a call whose context no goroutine uses any more.
 func (j *job) free() {
 	if !j.ctx.Finish() {
 		return

@@ -24,11 +24,11 @@ import (
 type session struct {
 	conn   net.Conn
 	out    *outbox
-	in     frameReader // of who has the turn
+	in     frameReader // used by the goroutine that has the turn
 	limits Limits
 	codec  Codec
 	ended  atomic.Bool
-	room   chan struct{} // holds a token for each call under way
+	room   chan struct{} // holds a token for each call in flight
 	turn   turn
 
 	mu    sync.Mutex
@@ -157,13 +157,13 @@ func (s *session) begin(w *pending) (uint32, error) {
 // errBye is why a call did not begin on a connection that the server has no more use for.
 var errBye = errors.New("the server ends this connection")
 
-// leave closes a connection that the server wants to end, once nothing is under way.
+// leave closes a connection that the server wants to end, once no call is in flight.
 func (s *session) leave() {
 	s.mu.Lock()
 	idle := s.bye && len(s.calls) == 0
 	s.mu.Unlock()
 	if idle {
-		_ = s.conn.Close() // Who reads next sees it, the watcher at the latest.
+		_ = s.conn.Close() // The next reader sees it, the watcher at the latest.
 	}
 }
 
@@ -208,7 +208,7 @@ func (s *session) ask(e *wait, id uint32, method string, request proto.Message) 
 	}
 	seal(b)
 	if err := s.out.send(b); err != nil {
-		s.ended.Store(true) // Perhaps nobody reads just now, who would notice.
+		s.ended.Store(true) // Perhaps no goroutine reads just now that would notice.
 		return lost(err)
 	}
 	return nil
@@ -219,7 +219,7 @@ func (s *session) say(h head) {
 	_ = s.out.send(bare(h)) // The reader sees the end of the connection too.
 }
 
-// next takes one frame, for who has the turn.
+// next takes one frame. The caller has the turn.
 func (s *session) next() error {
 	h, body, err := s.in.next()
 	if err != nil {
@@ -240,7 +240,7 @@ func (s *session) next() error {
 	return nil
 }
 
-// deliver hands an answer to its caller. One for a call that was given up is nobody's.
+// deliver hands an answer to its caller. It drops an answer to a call that was given up.
 func (s *session) deliver(h head, body []byte) {
 	w := s.remove(h.call)
 	if w == nil {
@@ -256,7 +256,8 @@ func (s *session) deliver(h head, body []byte) {
 	w.ready <- struct{}{}
 }
 
-// decode fails where the codec panics: who reads has the turn, and others wait for it.
+// decode returns an error where the codec panics: the reading goroutine has the turn, and others
+// wait for it.
 func (s *session) decode(body []byte, reply proto.Message) (err error) {
 	defer func() {
 		if p := recover(); p != nil {

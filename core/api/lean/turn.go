@@ -6,10 +6,10 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/x/busypoll"
 )
 
-// Who waits for an answer reads the connection itself: to be woken by another goroutine that did
-// costs more than the call. One reads at a time, who has the turn. A goroutine of the session, the
-// watcher, reads while nobody calls, while several do, and for calls that last: those could not be
-// given up while they read.
+// A goroutine that waits for an answer reads the connection itself: being woken by another
+// goroutine that reads would cost more than the call. One goroutine reads at a time, the one that
+// has the turn. A goroutine of the session, the watcher, reads while no call waits, while several
+// do, and for calls that last: the caller could not give those up while it reads.
 
 const (
 	// slice is how long a caller reads by itself, and so the longest that it takes to notice that
@@ -25,7 +25,7 @@ type turn struct {
 	watcher chan struct{} // for the watcher
 	dead    chan struct{} // closed when nothing is to be read any more
 	over    chan struct{} // closed when the watcher has ended
-	until   time.Time     // the connection's read deadline, of who reads
+	until   time.Time     // the connection's read deadline, used by the goroutine that reads
 	begun   uint64        // calls so far, with mu of the session
 }
 
@@ -150,14 +150,14 @@ func (s *session) watch() {
 				select {
 				case <-s.turn.free:
 					reading = true
-				default: // Somebody reads, and will not for long.
+				default: // Another goroutine reads, and will not for long.
 				}
 			}
 		}
 	}
 }
 
-// readIdle reads until an answer came and nobody waits any more.
+// readIdle reads until an answer came and no goroutine waits any more.
 func (s *session) readIdle() error {
 	s.turn.until, s.in.poll = time.Time{}, false
 	if err := s.conn.SetReadDeadline(time.Time{}); err != nil {
@@ -176,7 +176,7 @@ func (s *session) readIdle() error {
 	}
 }
 
-// fail ends the session, for who has the turn and keeps it.
+// fail ends the session. The caller has the turn and keeps it.
 func (s *session) fail(err error) {
 	s.ended.Store(true)
 	s.out.close(err)
@@ -191,13 +191,13 @@ func (s *session) fail(err error) {
 	close(s.turn.dead)
 }
 
-// end closes the connection and waits until nobody reads it.
+// end closes the connection and waits until no goroutine reads it.
 func (s *session) end(why error) {
 	s.out.close(why)
 	select {
 	case <-s.turn.free:
 		s.fail(why)
-	case <-s.turn.dead: // Who reads has noticed.
+	case <-s.turn.dead: // The reading goroutine has noticed.
 	}
 	<-s.turn.over
 }

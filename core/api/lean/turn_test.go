@@ -68,7 +68,7 @@ func TestShortCallsBesideLongOnes(t *testing.T) {
 			})
 		}
 		short.Wait()
-		require.Empty(t, c.current.turn.free, "somebody has to read for who waits")
+		require.Empty(t, c.current.turn.free, "a goroutine has to read for the waiting caller")
 		giveUp()
 		third.Wait()
 		<-heard

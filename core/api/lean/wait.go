@@ -49,7 +49,7 @@ func waitFor(ctx context.Context, timeout time.Duration) *wait {
 			w.until = t
 		}
 	}
-	// A context that has passed its deadline says so: who asks it afterwards has to agree.
+	// A context that has passed its deadline says so: a later query of it has to agree.
 	if w.until != until || bounded && w.caller == nil {
 		w.limit.Reset(time.Until(w.until))
 	}

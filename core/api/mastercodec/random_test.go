@@ -26,8 +26,8 @@ func kinds() []proto.Message { return append(append([]proto.Message{}, columns..
 
 func fresh(m proto.Message) proto.Message { return m.ProtoReflect().New().Interface() }
 
-// random fills a message with whatever its fields may hold. Now and then there is a field
-// that nobody knows.
+// random fills a message with whatever its fields may hold. Now and then there is a field that no
+// version knows.
 func random(t *rapid.T, kind proto.Message, unknown bool) proto.Message {
 	m := fresh(kind)
 	fill(t, m.ProtoReflect(), unknown)

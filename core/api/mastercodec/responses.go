@@ -117,7 +117,8 @@ func appendReplicas(b []byte, field protowire.Number, m *masterv1.Replicas) ([]b
 	return append(b, m.ProtoReflect().GetUnknown()...), nil
 }
 
-// readReplicas reads into spare where there is one and the message has no replicas yet.
+// readReplicas reads into the message's replicas. While it has none, it uses the given ones, if
+// any.
 func (c Codec) readReplicas(dst **masterv1.Replicas, spare *masterv1.Replicas, b []byte) []byte {
 	b, rest := block(b)
 	if rest == nil {

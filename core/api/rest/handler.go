@@ -119,5 +119,5 @@ func send(w http.ResponseWriter, status int, contentType, body string) {
 func reply(w http.ResponseWriter, status int, body string) {
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(status)
-	_, _ = io.WriteString(w, body) // The client is gone; nobody is left to tell.
+	_, _ = io.WriteString(w, body) // The client is gone: the error has no recipient.
 }

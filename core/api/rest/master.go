@@ -40,7 +40,7 @@ type Master interface {
 	// DrainJob answers with a job, or JobNotFound.
 	DrainJob(ctx context.Context, id model.JobID) (model.DrainJob, error)
 	// CancelDrainJob gives a job up; its segments take objects again. JobNotFound, or
-	// UnavailableInCurrentStatus while moves are under way or when the job has ended.
+	// UnavailableInCurrentStatus while moves are in progress or when the job has ended.
 	CancelDrainJob(ctx context.Context, id model.JobID) error
 	// TenantQuotas lists the tenants, sorted by name. UnavailableInCurrentMode while the
 	// master serves one tenant only; so do the calls below.

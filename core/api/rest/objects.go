@@ -137,7 +137,7 @@ func (h *handler) allKeys(w http.ResponseWriter, r *http.Request) {
 		}
 		return err == nil
 	})
-	_ = out.Flush() // The client is gone; nobody is left to tell.
+	_ = out.Flush() // The client is gone: the error has no recipient.
 }
 
 // deadlineWriter gives every write its own bound, where the connection can have one.

@@ -223,7 +223,7 @@ func TestStandby(t *testing.T) {
 	}
 }
 
-// endless has keys as long as somebody reads them.
+// endless has keys as long as a client reads them.
 type endless struct {
 	*fake
 	walked  int

@@ -23,7 +23,7 @@ type Segment struct {
 	// Weight is the share of new objects that it gets beside a healthy one, 0 to 1.
 	Weight float64 `json:"weight"`
 	Status string  `json:"status"`
-	// Deadline is when a graceful unmount becomes final, nil where none is under way.
+	// Deadline is when a graceful unmount becomes final, nil where none is in progress.
 	Deadline *time.Time `json:"deadline"`
 }
 

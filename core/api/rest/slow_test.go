@@ -17,7 +17,7 @@ import (
 	"github.com/mooncake-go/mooncake/core/model"
 )
 
-// stuck has keys as long as somebody reads them, for any number of readers.
+// stuck has keys as long as a client reads them, for any number of readers.
 type stuck struct {
 	*fake
 	walks atomic.Int32

@@ -32,7 +32,7 @@ func codeOf(err error) errs.Code {
 	return errs.OK
 }
 
-// TestServerRefusesWhatNoClientSends calls the server as a program of somebody else.
+// TestServerRefusesWhatNoClientSends calls the server as a foreign program would.
 func TestServerRefusesWhatNoClientSends(t *testing.T) {
 	addr := serve(t, newTableMaster(), rpc.ServerOptions{})
 	conn, err := grpc.NewClient(addr, grpc.WithTransportCredentials(insecure.NewCredentials()))
@@ -182,7 +182,7 @@ func TestClearInPieces(t *testing.T) {
 	assert.Equal(t, []string{"1", "3", "5"}, cleared)
 }
 
-// lyingMaster answers with what nobody asked for.
+// lyingMaster answers with what no client asked for.
 type lyingMaster struct {
 	masterv1.UnimplementedMasterServiceServer
 }

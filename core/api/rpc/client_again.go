@@ -12,8 +12,8 @@ import (
 	"github.com/mooncake-go/mooncake/core/store"
 )
 
-// The calls of a client that puts and gets all day, with messages that are used again. A message
-// is in one call at a time: nobody looks at it after the call returned (lean.Client.Invoke).
+// The calls of a client that puts and gets all day, with pooled messages. A message is in one
+// call at a time: no goroutine uses it after the call has returned (lean.Client.Invoke).
 
 var _ store.Answerer = (*Client)(nil)
 

@@ -54,7 +54,7 @@ func checkText(what string, texts ...string) error {
 	return nil
 }
 
-// checkCount refuses a list that is longer than anybody needs.
+// checkCount refuses a list that is longer than any client needs.
 func checkCount(what string, n, most int) error {
 	if n > most {
 		return errs.New(errs.InvalidParams, "master: "+what, "there are %d of them; the most is %d", n, most)

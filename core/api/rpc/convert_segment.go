@@ -12,8 +12,8 @@ func wireUUID(u model.UUID) *masterv1.UUID { return &masterv1.UUID{Hi: u.Hi, Lo:
 
 func goUUID(u *masterv1.UUID) model.UUID { return model.UUID{Hi: u.GetHi(), Lo: u.GetLo()} }
 
-// text makes a name fit for a string field, which must be UTF-8; one that is not would
-// make the whole answer unsendable for everybody.
+// text makes a name fit for a string field, which must be UTF-8; one that is not would make the
+// whole answer unsendable.
 func text(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
 
 func wireSegment(s model.Segment) *masterv1.Segment {

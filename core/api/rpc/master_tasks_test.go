@@ -36,7 +36,7 @@ func (m *tableMaster) endCopy(kind model.CopyKind, key model.Key) error {
 		case e.copying == nil:
 			return errs.ObjectNoReplicationTask.Err()
 		case *e.copying != kind:
-			return errs.New(errs.InvalidParams, "copy end", "a %s is under way, not a %s", *e.copying, kind)
+			return errs.New(errs.InvalidParams, "copy end", "a %s is in progress, not a %s", *e.copying, kind)
 		}
 		e.copying = nil
 		return nil

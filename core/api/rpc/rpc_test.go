@@ -16,7 +16,7 @@ import (
 	"github.com/mooncake-go/mooncake/core/store"
 )
 
-// nobody is a caller without a name.
+// This caller has no name.
 var nobody model.Caller
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -24,8 +24,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // overGRPC names the variable with which these tests run over gRPC alone.
 const overGRPC = "MOONCAKE_TEST_OVER_GRPC"
 
-// TestEverythingOverGRPC runs all tests once more, over gRPC, which others than this
-// program's client speak.
+// TestEverythingOverGRPC runs all tests again, over gRPC, which clients other than this program's
+// speak.
 func TestEverythingOverGRPC(t *testing.T) {
 	if os.Getenv(overGRPC) != "" {
 		t.Skip("this is it")

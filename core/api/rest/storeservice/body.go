@@ -18,7 +18,7 @@ const copies = 4
 
 var (
 	errTooLarge = errors.New("the body is too large")
-	errBusy     = errors.New("the requests under way hold all the memory there is for them; try again")
+	errBusy     = errors.New("the requests in progress hold all the memory there is for them; try again")
 )
 
 // reserve takes memory for the request, at most all there is, or says errBusy.

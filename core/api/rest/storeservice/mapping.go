@@ -15,9 +15,9 @@ import (
 // mapFile maps a range of a file, shared with the processes that map it as well. The range
 // is locked against a second mount, by this process or another one, until freed is called.
 //
-// The file must hold the whole range, and its file system have room for what is not written
-// yet: an access beyond either ends a process. Nobody may truncate the file while it is
-// mapped; the kernel offers no way to forbid it.
+// The file must hold the whole range, and its file system have room for what is not written yet:
+// an access beyond either ends a process. No process may truncate the file while it is mapped;
+// the kernel offers no way to forbid it.
 func mapFile(src source) (m transfer.Memory, freed func(), err error) {
 	op := fmt.Sprintf("store service: map %s/%s", src.dir, src.name)
 	file, err := openBelow(src.dir, src.name)

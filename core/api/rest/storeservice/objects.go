@@ -101,7 +101,7 @@ func (s *Service) exist(q *request) {
 	}{there})
 }
 
-// remove refuses an object that somebody reads.
+// remove refuses an object that a client reads.
 func (s *Service) remove(q *request) {
 	if err := s.objects.Remove(q.ctx, q.key, false); err != nil {
 		s.failed(q, "Remove operation failed", err)
@@ -110,7 +110,7 @@ func (s *Service) remove(q *request) {
 	q.success(worked())
 }
 
-// removeAll leaves what somebody reads.
+// removeAll keeps objects that a client reads.
 func (s *Service) removeAll(q *request) {
 	n, err := s.objects.RemoveAll(q.ctx, false)
 	if err != nil {

@@ -35,7 +35,7 @@ func routes() []route {
 	}
 }
 
-// request is one request under way.
+// request is one request in progress.
 type request struct {
 	w    http.ResponseWriter
 	r    *http.Request

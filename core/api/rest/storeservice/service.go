@@ -32,8 +32,8 @@ type Segments interface {
 
 // Options are the settings of a Service; the zero value is usable.
 type Options struct {
-	// Memory bounds what the requests under way hold together, in bytes; one that is larger
-	// has it alone. Default 1 GiB.
+	// Memory bounds what the requests in progress hold together, in bytes. A larger request runs
+	// alone. Default 1 GiB.
 	Memory int64
 	// MaxBody bounds the body of a put, in bytes. Default 100 MiB, as upstream's.
 	MaxBody int

@@ -188,7 +188,7 @@ func TestFailuresOfThePool(t *testing.T) {
 	assert.Equal(t, 200, w.do("POST", "/api/mount_shm", `{"name":"shm-1","size":4096}`).Code, "a mount that failed holds no lock")
 }
 
-// TestLeasedObjectsStay: remove and remove_all leave what somebody reads.
+// TestLeasedObjectsStay: remove and remove_all keep objects that a client reads.
 func TestLeasedObjectsStay(t *testing.T) {
 	w := newWorld(t, storeservice.Options{})
 	for _, key := range []string{"a", "b"} {
