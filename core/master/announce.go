@@ -55,10 +55,10 @@ func (s *Service) announceOverwritten(name, group string) {
 // same key again and again in between, and they announce as well.
 const maxAnnouncements = 8
 
-// announce says what became of a key. Another change of it may be announced before this
-// one although it happened later. So it looks again afterwards, and says what is true by
-// then: whoever changed the key last finds it as it left it, and nobody after that says
-// otherwise for long.
+// announce says what became of a key. Another change of it may be announced before this one
+// although it happened later. So announce looks again afterwards and says what is true by then.
+// The call that changed the key last finds it as it left it, and no later announcement
+// contradicts that for long.
 func (s *Service) announce(name, group string, readable bool) {
 	for range maxAnnouncements {
 		s.say(name, group, readable)

@@ -11,10 +11,10 @@ import (
 	"github.com/mooncake-go/mooncake/core/master/segments"
 )
 
-// bury takes over what left the table: its memory, its tenant's account, and the memory of
-// what became of it. Called inside the gate. Memory that a reader holds a lease on, or that
-// a writer may be writing yet, stays as it is until that is over; writerDone says that the
-// writers themselves gave up.
+// This reclaims the objects that left the table: it frees their memory, refunds their tenants and
+// records what became of them. It is called inside the gate. Memory that a reader holds a lease
+// on, or that a writer may be writing yet, stays as it is until that is over; writerDone says
+// that the writers themselves gave up.
 func (s *Service) bury(ctx context.Context, bin *objects.Bin, why history.Reason, writerDone bool) {
 	if len(bin.Objects) == 0 {
 		return
@@ -45,22 +45,22 @@ func (s *Service) bury(ctx context.Context, bin *objects.Bin, why history.Reason
 	s.pool.Free(ctx, free)
 }
 
-// idle is how long nobody had read it.
+// idle is how long no client had read the object.
 func (s *Service) idle(g *objects.Gone, now lease.Instant) time.Duration {
 	read := g.Lease - lease.Instant(s.cfg.LeaseTTL)
 	return max(now.Sub(max(g.Since, read)), 0)
 }
 
-// grave is the Service as the evictor sees it.
+// The evictor uses the Service through this type.
 type grave struct{ *Service }
 
-// Enter implements evictor.Grave.
+// Enter enters the pool's gate.
 func (g grave) Enter() { g.pool.Enter() }
 
-// Leave implements evictor.Grave.
+// Leave leaves the pool's gate.
 func (g grave) Leave() { g.pool.Leave() }
 
-// Bury implements evictor.Grave.
+// The evictor passes evicted objects to this method, which counts and reclaims them.
 func (g grave) Bury(ctx context.Context, bin *objects.Bin, why history.Reason) {
 	now := g.clock.Now()
 	for i := range bin.Objects {

@@ -19,7 +19,7 @@ type Config struct {
 	// ClientTTL is how long a client may be silent before its segments are unmounted
 	// (client_ttl). Default 10 s.
 	ClientTTL time.Duration
-	// PutDiscardTimeout is the age from which an unfinished put stands in nobody's way
+	// PutDiscardTimeout is the age from which an unfinished put blocks no other put
 	// (put_start_discard_timeout_sec). Default 30 s.
 	PutDiscardTimeout time.Duration
 	// PutReleaseTimeout is the age from which the memory of an unfinished put is used

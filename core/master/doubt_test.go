@@ -23,9 +23,9 @@ func (r *rig) doubt(items ...model.RevokeItem) []errs.Code {
 	return errCodes(got)
 }
 
-// A put that is revoked in doubt frees its key at once, and its memory only when nobody can
-// be writing there any more.
-func TestRevokeInDoubt(t *testing.T) {
+// A put that is revoked with an indeterminate transfer frees its key at once. Its memory is freed
+// only when no client can be writing there any more.
+func TestIndeterminateRevoke(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, nil, 3)
 		require.Equal(t, []errs.Code{errs.OK, errs.OK}, r.begin("k", "plain"))
@@ -52,8 +52,8 @@ func TestRevokeInDoubt(t *testing.T) {
 	})
 }
 
-// A revoke in doubt is refused as any other, and then nothing is held.
-func TestWhatRevokeInDoubtRefuses(t *testing.T) {
+// A revoke with an indeterminate transfer is refused like any other, and then no memory is held.
+func TestWhatIndeterminateRevokeRefuses(t *testing.T) {
 	r := start(t, nil, 8)
 	r.put("done")
 	got, err := r.PutStart(r.ctx, model.Caller{Client: r.client}, items([]string{"mine"}, page), model.DefaultReplicateConfig())

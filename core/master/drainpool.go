@@ -151,7 +151,7 @@ func blockedBy(out objects.Outcome) string {
 	case objects.Unfinished:
 		return "it is being written"
 	case objects.Copying:
-		return "a copy or move of it is under way"
+		return "a copy or move of it is in progress"
 	case objects.Leased:
 		return "a reader holds a lease on it"
 	case objects.Probed:

@@ -8,8 +8,8 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
-// keyText is an error whose text is only put together when somebody reads it: a lookup of
-// absent keys makes many that nobody does.
+// keyText is an error whose text is only built when a caller reads it: a lookup of absent keys
+// makes many errors whose text is never read.
 type keyText struct{ key, text string }
 
 // Error implements error.
@@ -48,11 +48,11 @@ func outcomeError(out objects.Outcome, op string, key model.Key) error {
 	case objects.Probed:
 		return keyError(errs.ObjectHasLease, errs.ClassUnknown, op, key, "a lookup found it a moment ago and its reader may be about to come; try again later, or force the removal")
 	case objects.Copying:
-		return keyError(errs.ObjectHasReplicationTask, errs.ClassUnknown, op, key, "a copy or move of it is under way; try again when that has ended")
+		return keyError(errs.ObjectHasReplicationTask, errs.ClassUnknown, op, key, "a copy or move of it is in progress; try again when that has ended")
 	case objects.NotCopying:
-		return keyError(errs.ObjectNoReplicationTask, errs.ClassPermanent, op, key, "no copy or move of it is under way; it ended, or was given up as overdue")
+		return keyError(errs.ObjectNoReplicationTask, errs.ClassPermanent, op, key, "no copy or move of it is in progress; it ended, or was given up as overdue")
 	case objects.WrongKind:
-		return keyError(errs.InvalidParams, errs.ClassPermanent, op, key, "what is under way is a move where a copy was meant, or a copy where a move was")
+		return keyError(errs.InvalidParams, errs.ClassPermanent, op, key, "a move is in progress where a copy was meant, or a copy where a move was meant")
 	case objects.NoReplica:
 		return keyError(errs.ReplicaNotFound, errs.ClassPermanent, op, key, "it has no copy on that segment")
 	case objects.SourceGone:
@@ -63,7 +63,7 @@ func outcomeError(out objects.Outcome, op string, key model.Key) error {
 		return keyError(errs.InvalidParams, errs.ClassPermanent, op, key,
 			fmt.Sprintf("its group has %d members, the most there can be, since they are evicted together; use several groups", objects.MaxGroup))
 	case objects.CopyLimit:
-		return errs.WithHint(keyError(errs.TaskPendingLimitExceeded, errs.ClassUnknown, op, key, fmt.Sprintf("this client has %d copies and moves under way, the most there may be", objects.MaxCopies)),
+		return errs.WithHint(keyError(errs.TaskPendingLimitExceeded, errs.ClassUnknown, op, key, fmt.Sprintf("this client has %d copies and moves in progress, the most there may be", objects.MaxCopies)),
 			"end or revoke some, then try again")
 	default:
 		return keyError(errs.Internal, errs.ClassUnknown, op, key, "unexpected outcome")

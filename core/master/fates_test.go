@@ -55,7 +55,7 @@ func TestEveryFateIsTold(t *testing.T) {
 			r.begin("k")
 			require.NoError(r.t, errOf(r.PutRevoke(r.ctx, model.Caller{Client: r.client}, revokes([]string{"k"}))))
 		}},
-		"revoked in doubt": {model.FateRevoked, "ended in doubt", func(r *rig) {
+		"revoked while indeterminate": {model.FateRevoked, "outcome of a transfer is indeterminate", func(r *rig) {
 			r.begin("k")
 			require.NoError(r.t, errOf(r.PutRevoke(r.ctx, model.Caller{Client: r.client}, []model.RevokeItem{{Key: "k", Quarantined: true}})))
 		}},

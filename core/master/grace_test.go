@@ -45,8 +45,8 @@ func TestUnmountWithAGrace(t *testing.T) {
 	})
 }
 
-// Somebody who looks everything up all the time keeps nobody from writing; what is really
-// read stays as long as there is something else.
+// A client that looks everything up all the time keeps no other client from writing. Objects that
+// are really read stay as long as there are others to evict.
 func TestLookupsDoNotStarveWriters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, nil, 8)
@@ -81,7 +81,7 @@ func TestACopyThatLostItsTarget(t *testing.T) {
 				}
 				require.Equal(t, errs.ReplicaIsGone, errs.CodeOf(r.CopyEnd(r.ctx, caller, kind, "k")))
 				require.Equal(t, one(errs.OK), r.get("k"), "the source is still there")
-				require.Equal(t, one(errs.OK), r.remove(true, "k"), "and no copy under way")
+				require.Equal(t, one(errs.OK), r.remove(true, "k"), "and no copy in progress")
 			}
 		}
 	})

@@ -13,8 +13,8 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
-// Nobody hears the answer of a PutStart whose caller has gone, so nobody will ever write to
-// what it allocated, or revoke it.
+// The answer of a PutStart whose caller has gone reaches no client. So no client will ever write
+// to the memory that it allocated, or revoke the put.
 func TestPutStartOfACallerWhoHasGoneHoldsNoMemory(t *testing.T) {
 	inner := mastertest.NewAlloc()
 	a := &leaving{Allocator: inner}
@@ -27,7 +27,7 @@ func TestPutStartOfACallerWhoHasGoneHoldsNoMemory(t *testing.T) {
 	require.Equal(t, []errs.Code{errs.OK, errs.OK}, r.begin("a", "b"), "the keys are free at once")
 }
 
-// A copy that nobody hears of would keep its object from being evicted or removed.
+// A copy that no client knows of would keep its object from being evicted or removed.
 func TestCopyStartOfACallerWhoHasGonePinsNothing(t *testing.T) {
 	for _, kind := range []model.CopyKind{model.CopyObject, model.MoveObject} {
 		inner := mastertest.NewAlloc()
@@ -40,7 +40,7 @@ func TestCopyStartOfACallerWhoHasGonePinsNothing(t *testing.T) {
 		_, err := r.CopyStart(ctx, model.Caller{Client: r.client}, kind, "k", "node-0:1", []string{"node-1:1"})
 		require.ErrorIs(t, err, context.Canceled)
 		require.Len(t, inner.Live(), 1)
-		require.Equal(t, one(errs.OK), r.remove(true, "k"), "no copy is under way")
+		require.Equal(t, one(errs.OK), r.remove(true, "k"), "no copy is in progress")
 		require.Empty(t, inner.Live())
 	}
 }

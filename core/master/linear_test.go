@@ -12,7 +12,7 @@ import (
 func TestCallsAreLinearizable(t *testing.T) {
 	for seed := range uint64(20) {
 		r := startReal(t, func(c *master.Config) {
-			c.LeaseTTL, c.ClientTTL = 0, time.Hour // Nobody pings, however long it takes.
+			c.LeaseTTL, c.ClientTTL = 0, time.Hour // No client pings, however long the test takes.
 		}, 4)
 		statetest.Contend(t, seed, 4, 60, func(int) statetest.Calls { return r })
 	}

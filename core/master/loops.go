@@ -32,8 +32,8 @@ func every(ctx context.Context, d time.Duration, do func(context.Context)) {
 	}
 }
 
-// evictLoop feeds the policy, teaches it anew after a failure, and keeps the pool below the
-// watermark.
+// evictLoop tells the policy what happened, resyncs it after a failure, and keeps the pool below
+// the watermark.
 func (s *Service) evictLoop(ctx context.Context) {
 	every(ctx, evictTick, func(ctx context.Context) {
 		if err := s.evictor.Tend(ctx); err != nil {

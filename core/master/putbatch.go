@@ -18,7 +18,7 @@ import (
 // maxRounds bounds how often one call evicts and asks the allocator again.
 const maxRounds = 8
 
-// put is one PutStart call under way.
+// put is one PutStart call in progress.
 type put struct {
 	s      *Service
 	scope  scope
@@ -255,8 +255,8 @@ func (p *put) refuse(err error) {
 	p.todo = nil
 }
 
-// takeBack revokes what got room. The caller has gone and will never hear where it lies, so
-// that nobody writes there and the memory is free at once.
+// takeBack revokes the items that got memory. The caller has gone and will never learn where they
+// lie. So no client writes there, and the memory is free at once.
 func (p *put) takeBack(ctx context.Context) {
 	p.s.pool.Enter()
 	defer p.s.pool.Leave()

@@ -89,7 +89,7 @@ func (p *put) enter(i int, copies [][]segments.Extent, bin *objects.Bin) objects
 	return out
 }
 
-// displaced buries what made way: overdue puts, and what upserts replace.
+// displaced reclaims what made way: overdue puts, and what upserts replace.
 func (p *put) displaced(ctx context.Context, bin *objects.Bin) {
 	why := history.ReplacedWhileUnfinished
 	if p.cfg.Upsert {

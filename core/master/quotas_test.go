@@ -185,7 +185,7 @@ func TestQuotaTakesFromItsOwnTenantOnly(t *testing.T) {
 	require.Equal(t, uint64(4), r.pagesOf("a"))
 	require.Equal(t, errs.TenantQuotaExceeded, errs.CodeOf(r.store("a", 5, "too large")))
 	require.Equal(t, []string{"a3", "a4", "a5"}, r.keysOf("a"), "nothing goes for what can never fit")
-	require.Equal(t, errs.TenantNotRegistered, errs.CodeOf(r.store("nobody", 1, "k")))
+	require.Equal(t, errs.TenantNotRegistered, errs.CodeOf(r.store("absent", 1, "k")))
 	_, err = r.PutStart(r.ctx, r.as("_bad"), items([]string{"k"}, page), model.DefaultReplicateConfig())
 	require.Equal(t, errs.TenantNotRegistered, errs.CodeOf(err))
 	require.Equal(t, errs.TenantNotEmpty, errs.CodeOf(r.DeleteTenantQuota(r.ctx, "b")))

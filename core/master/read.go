@@ -96,8 +96,8 @@ func (s *Service) readCounted(op string, caller model.Caller, c scope, keys []mo
 	return out
 }
 
-// reader names who reads. Who is not known to the master is not remembered: anybody may
-// name any ID.
+// reader names the client that reads. A client that the master does not know is not remembered,
+// because a caller may name any ID.
 func (s *Service) reader(id model.ClientID) objects.Client {
 	if _, known := s.clients.Seen(id); known {
 		return s.table.Who(id)

@@ -18,8 +18,8 @@ import (
 
 var stranger = model.Caller{Client: model.UUID{Hi: 9, Lo: 9}}
 
-// inUse fills a pool of 4 pages: one that is being written, one that is read under a lease,
-// and two that nobody uses. It returns the addresses of the first two.
+// inUse fills a pool of 4 pages: one that is being written, one that is read under a lease, and
+// two that are not in use. It returns the addresses of the first two.
 func inUse(t *testing.T, r *rig) (busy []uint64) {
 	t.Helper()
 	for i, key := range []string{"written", "read", "idle0", "idle1"} {
@@ -67,7 +67,7 @@ func (r *rig) room(t *testing.T) (at []uint64) {
 	return at
 }
 
-// Memory that is mounted again may be in use still by who was told of it before.
+// Memory that is mounted again may still be in use by a client that was told of it before.
 func TestMountingTheSameMemoryAgain(t *testing.T) {
 	lasting := func(c *master.Config) { c.LeaseTTL = time.Minute }
 	newID := func(s model.Segment) model.Segment { s.ID.Hi++; return s }
@@ -101,7 +101,7 @@ func TestMountingTheSameMemoryAgain(t *testing.T) {
 				got := r.room(t)
 				require.Len(t, got, int(seg.Size/page)-2)
 				for _, at := range busy {
-					require.NotContains(t, got, at, "given out while somebody may be using it")
+					require.NotContains(t, got, at, "given out while a client may be using it")
 				}
 				for range 62 { // the lease is over, and with it the reader
 					time.Sleep(10 * time.Second)
@@ -152,7 +152,7 @@ func TestMemoryInUseThatCannotBeSetAside(t *testing.T) {
 		require.Empty(t, list)
 		require.Empty(t, a.Live())
 		time.Sleep(11 * time.Minute)
-		require.NoError(t, r.MountSegment(r.ctx, r.client, r.segs[0]), "nobody uses it any more")
+		require.NoError(t, r.MountSegment(r.ctx, r.client, r.segs[0]), "no client uses it any more")
 	})
 }
 

@@ -150,8 +150,8 @@ func compile(op, expr string) (*regexp.Regexp, error) {
 	return re, nil
 }
 
-// ClearReplicas takes away the copies on a segment, or with "" the whole object, of those
-// keys that owner put and nobody is reading.
+// ClearReplicas takes away the copies on a segment, or with "" the whole object, of those keys
+// that owner put and no client is reading.
 func (s *Service) ClearReplicas(ctx context.Context, caller model.Caller, keys []model.Key, owner model.ClientID, segment string) ([]model.Key, error) {
 	const op = "master: clear replicas"
 	if err := s.admit(ctx, op, len(keys)); err != nil {

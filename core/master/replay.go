@@ -9,10 +9,10 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/evict"
 )
 
-// ReplayAlloc teaches a restarted allocator every mounted segment and every live extent.
-// The plugin's supervisor calls it with the new instance before it lets the master's own
-// calls through again; those must fail meanwhile, not wait. An error means that the
-// instance must not be used: it would give memory out twice.
+// ReplayAlloc tells a restarted allocator every mounted segment and every live extent. The
+// plugin's supervisor calls it with the new instance before it lets the master's own calls
+// through again; those must fail meanwhile, not wait. An error means that the instance must not
+// be used: it would give memory out twice.
 func (s *Service) ReplayAlloc(ctx context.Context, a alloc.Allocator) error {
 	live := func(yield func([]segments.Extent) error) error {
 		var extents []segments.Extent
@@ -27,17 +27,17 @@ func (s *Service) ReplayAlloc(ctx context.Context, a alloc.Allocator) error {
 	if err := s.pool.Replay(ctx, a, s.registry.View, live); err != nil {
 		return err
 	}
-	s.log.Info("allocator taught anew", "segments", len(s.registry.View().All), "objects", s.table.Len())
+	s.log.Info("allocator resynced", "segments", len(s.registry.View().All), "objects", s.table.Len())
 	return nil
 }
 
-// ReplayEvict teaches a restarted eviction policy every object that may be evicted, least
-// recently used first. The plugin's supervisor calls it with the new instance before it
-// lets the master's own calls through again.
+// ReplayEvict tells a restarted eviction policy every object that may be evicted, least recently
+// used first. The plugin's supervisor calls it with the new instance before it lets the master's
+// own calls through again.
 func (s *Service) ReplayEvict(ctx context.Context, p evict.Policy) error {
 	if err := s.evictor.Replay(ctx, p); err != nil {
 		return err
 	}
-	s.log.Info("eviction policy taught anew", "objects", s.table.Readable())
+	s.log.Info("eviction policy resynced", "objects", s.table.Readable())
 	return nil
 }

@@ -14,7 +14,8 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
-// restart is what happens to a subprocess: down with all it knew, up, taught, let through.
+// restartAlloc does what happens to a subprocess: it goes down with all its state, comes up, is
+// resynced, and gets calls again.
 func (r *rig) restartAlloc() {
 	r.t.Helper()
 	r.alloc.Down.Store(true)

@@ -37,7 +37,7 @@ func TestPeriodicLogLine(t *testing.T) {
 	})
 }
 
-// Anybody may send a ping. Who is not known to the master cannot take a node's work away.
+// Any client may send a ping. One that the master does not know cannot take a node's work away.
 func TestOnlyKnownClientsReportOnNodes(t *testing.T) {
 	r := start(t, nil, 8)
 	weight := func() float64 {

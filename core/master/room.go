@@ -25,8 +25,8 @@ func (s *Service) makeRoom(ctx context.Context, why *shortage, need uint64) bool
 	return why.last.Keys > 0
 }
 
-// evictTenant makes room in a tenant's quota and returns how many objects went. What others
-// have, and its place in the policy's order, is left alone.
+// evictTenant makes space in a tenant's quota and returns how many objects went. Objects of other
+// tenants stay, and keep their places in the policy's order.
 func (s *Service) evictTenant(ctx context.Context, c scope, need uint64) int {
 	r := evictor.Request{Need: need, Floor: need, Soft: s.cfg.EvictSoftPinned, Owner: c.tenant, Why: history.EvictedForQuota}
 	return s.evict(ctx, r).Keys

@@ -28,9 +28,9 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/evict"
 )
 
-// Deps is what a Service needs. Alloc and Evict are started by the caller before Start
-// and stopped after Stop; where they are supervised subprocesses, their calls must fail,
-// not wait, while the process is down or being taught (ReplayAlloc, ReplayEvict).
+// Deps is what a Service needs. Alloc and Evict are started by the caller before Start and
+// stopped after Stop; where they are supervised subprocesses, their calls must fail, not wait,
+// while the process is down or being resynced (ReplayAlloc, ReplayEvict).
 type Deps struct {
 	Alloc alloc.Allocator
 	Evict evict.Policy
@@ -72,7 +72,7 @@ type Service struct {
 	history  *history.Table
 	lineage  *lineage.Table
 	expired  func(ctx context.Context, segments []string)
-	// announcer is nil where nobody wants to know.
+	// announcer is nil where no component wants announcements.
 	announcer Announcer
 
 	counters metrics.Set

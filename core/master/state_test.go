@@ -200,9 +200,9 @@ func (s *state) checkPolicy(rt *rapid.T, ranked []evict.ID) {
 	}
 }
 
-// Thousands of histories of several clients, whatever they do, and whatever their nodes
-// and the plugins do: every answer is what the clients' own account says, no memory is
-// given out while somebody may be using it, and all accounts agree.
+// Thousands of histories of several clients, whatever they do, and whatever their nodes and the
+// plugins do: every answer is what the clients' own account says, no memory is given out while a
+// client may be using it, and all accounts agree.
 func TestHistories(t *testing.T) {
 	for _, part := range []string{"a", "b", "c", "d"} {
 		t.Run(part, func(t *testing.T) {

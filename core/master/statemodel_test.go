@@ -37,8 +37,8 @@ type region struct {
 
 func (r region) overlaps(o region) bool { return r.seg == o.seg && r.from < o.to && o.from < r.to }
 
-// guard is memory of a client's process that nobody may be given before a time: somebody
-// may be reading or writing it, whether or not it has been unmounted since.
+// guard is memory of a client's process that must not be given out before a time: a client may be
+// reading or writing it, whether or not it has been unmounted since.
 type guard struct {
 	client   int
 	from, to uint64 // addresses
@@ -68,7 +68,7 @@ type thing struct {
 	leasedTo, protection *time.Time // of its group; nil without one
 }
 
-// move is a copy or move under way.
+// move is a copy or move in progress.
 type move struct {
 	kind    model.CopyKind
 	client  int
@@ -227,7 +227,7 @@ func (s *state) protect(regions []region, until time.Time, why string) {
 	}
 }
 
-// abandonWriters guards what somebody may be writing of a thing that goes.
+// abandonWriters guards the memory of a thing that goes, as far as a client may be writing it.
 func (s *state) abandonWriters(x *thing) {
 	if !x.complete {
 		for _, c := range x.copies {

@@ -252,7 +252,7 @@ func (s *state) end(rt *rapid.T) {
 
 func (s *state) revoke(rt *rapid.T) {
 	x := s.anyThing(rt, func(x *thing) bool { return !x.complete })
-	doubted := rapid.Bool().Draw(rt, "in doubt")
+	doubted := rapid.Bool().Draw(rt, "indeterminate")
 	got, err := s.PutRevoke(s.ctx, s.caller(x.writer, x.tenant), []model.RevokeItem{{Key: x.key, Put: x.put, Quarantined: doubted}})
 	if err != nil || got[0] != nil {
 		rt.Fatal(err, got)

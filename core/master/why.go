@@ -36,7 +36,7 @@ func (s *Service) Why(ctx context.Context, caller model.Caller, key model.Key) (
 	story.Fate, story.Size, story.When = e.Reason.Fate(), e.Size, s.clock.Time(e.When)
 	story.Reason = e.Reason.Text()
 	if e.Idle > 0 {
-		story.Reason += fmt.Sprintf("; nobody had read it for %s", e.Idle.Round(time.Second))
+		story.Reason += fmt.Sprintf("; no client had read it for %s", e.Idle.Round(time.Second))
 	}
 	return story, nil
 }
@@ -61,7 +61,7 @@ func (s *Service) tell(story *model.Story, v objects.View) {
 	switch {
 	case !v.Complete:
 		story.Fate = model.FateWriting
-		story.Reason = fmt.Sprintf("it is being written since %s; until its put ends nobody can read it", now.Sub(v.Since).Round(time.Millisecond))
+		story.Reason = fmt.Sprintf("it is being written since %s; until its put ends no client can read it", now.Sub(v.Since).Round(time.Millisecond))
 	case v.HardPin:
 		story.Reason = "it is readable, and hard pinned: it is never evicted"
 	case story.SoftPinLeft > 0:

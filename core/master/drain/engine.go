@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// MaxConcurrency is how many moves one job may have under way.
+	// MaxConcurrency is how many moves one job may have in progress.
 	MaxConcurrency = 1024
 	// MaxSegments is how many segments a job may name, and how many targets.
 	MaxSegments = 1024
@@ -145,8 +145,8 @@ func (e *Engine) Query(id model.JobID) (model.DrainJob, error) {
 }
 
 // Cancel gives a job up and puts its segments back into use. JobNotFound, or
-// UnavailableInCurrentStatus when it has ended or while moves are under way; then the job
-// begins no further ones for 30 seconds, so that asking again succeeds.
+// UnavailableInCurrentStatus when it has ended or while moves are in progress. Then the job
+// begins no further moves for 30 seconds, so that a retry succeeds.
 func (e *Engine) Cancel(id model.JobID, now time.Time) error {
 	const op = "drain job: cancel"
 	e.mu.Lock()
@@ -160,7 +160,7 @@ func (e *Engine) Cancel(id model.JobID, now time.Time) error {
 	}
 	if j.collect(now); len(j.moves) > 0 {
 		j.heldUntil = now.Add(cancelHold)
-		return errs.WithHint(errs.New(errs.UnavailableInCurrentStatus, op, "%d moves of job %s are under way", len(j.moves), id),
+		return errs.WithHint(errs.New(errs.UnavailableInCurrentStatus, op, "%d moves of job %s are in progress", len(j.moves), id),
 			"no further ones begin for %s; ask again when these have ended", cancelHold)
 	}
 	j.end(model.JobCanceled, "canceled", now)

@@ -166,7 +166,7 @@ func TestATaskThatNeverEndsDoesNotHoldTheJobForEver(t *testing.T) {
 	j := b.query(id)
 	require.Equal(t, model.JobFailed, j.Status)
 	require.Contains(t, j.Message, `1 objects are being moved: "k" on a`)
-	require.Contains(t, j.Message, "1 moves are under way and end by themselves")
+	require.Contains(t, j.Message, "1 moves are in progress and end by themselves")
 }
 
 func TestWithoutRoomAJobWaitsAndThenSaysSo(t *testing.T) {
@@ -179,7 +179,7 @@ func TestWithoutRoomAJobWaitsAndThenSaysSo(t *testing.T) {
 	b.pool.full["b"] = false
 	b.pool.refuse = errs.New(errs.TaskPendingLimitExceeded, "task", "full")
 	b.settle(50)
-	require.Zero(t, b.query(id).Failed, "a full queue is nobody's failure")
+	require.Zero(t, b.query(id).Failed, "a full queue is not a failure")
 	b.pool.refuse = errs.New(errs.ObjectHasLease, "task", "leased")
 	b.settle(50)
 	require.EqualValues(t, 1, b.query(id).Blocked)

@@ -30,7 +30,7 @@ type copyID struct {
 	segment string
 }
 
-// move is a unit under way. An object has one at a time, whichever of its copies that moves.
+// move is a unit in progress. An object has one at a time, whichever of its copies that moves.
 type move struct {
 	task    model.TaskID
 	segment string
@@ -165,7 +165,7 @@ func (j *job) begin() {
 func (j *job) finishWalk(now time.Time) {
 	for id, t := range j.troubled {
 		if _, moving := j.moves[id.objectID]; t.walk < j.number && !moving {
-			delete(j.troubled, id) // somebody removed it
+			delete(j.troubled, id) // a client removed it
 		}
 	}
 	f := j.found
@@ -202,7 +202,7 @@ func (j *job) enter(s model.JobStatus, now time.Time) { j.Status, j.Updated = s,
 // end ends the job and gives its segments their state.
 func (j *job) end(s model.JobStatus, message string, now time.Time) {
 	if n := len(j.moves); n > 0 {
-		message += fmt.Sprintf("; %d moves are under way and end by themselves", n)
+		message += fmt.Sprintf("; %d moves are in progress and end by themselves", n)
 	}
 	j.enter(s, now)
 	j.Message = message

@@ -38,7 +38,7 @@ func TestCancel(t *testing.T) {
 	require.Error(t, b.Cancel(id, b.now))
 	b.pool.finishAll("")
 	b.settle(int(cancelHold/tick) + 1)
-	require.Len(t, b.pool.order, 1, "nobody insisted, so it goes on")
+	require.Len(t, b.pool.order, 1, "no client asked again, so it goes on")
 }
 
 func TestWhatCannotBeDrained(t *testing.T) {

@@ -109,7 +109,7 @@ func (m *machine) check(t *rapid.T) {
 	require.Equal(t, unfinished, m.engine.Running())
 	for s, status := range m.pool.segments {
 		if status == model.SegmentDraining {
-			require.Contains(t, owner, s, "a segment is drained by nobody")
+			require.Contains(t, owner, s, "no job drains a segment that is draining")
 		}
 	}
 }

@@ -55,7 +55,7 @@ func (j *job) meet(u *Unit, segment string, now time.Time) bool {
 	return true
 }
 
-// collect looks how the moves under way have ended.
+// collect checks which moves in progress have ended, and how.
 func (j *job) collect(now time.Time) {
 	for id, m := range j.moves {
 		t, err := j.engine.pool.Move(m.task)

@@ -23,8 +23,8 @@ type Pool interface {
 	// StillDraining is nil while segments of that name are mounted and all of them are
 	// DRAINING; otherwise the error says what is the case.
 	StillDraining(segment string) error
-	// SetDrained makes DRAINED of what is DRAINING, and SetOK puts it back into use. A
-	// segment that is gone, or something else by now, is left alone.
+	// SetDrained makes DRAINED of what is DRAINING, and SetOK puts it back into use. It skips a
+	// segment that is gone or has another status by now.
 	SetDrained(segments []string)
 	SetOK(segments []string)
 	// Units appends objects that have a copy on the segment, also one that is being

@@ -47,7 +47,7 @@ func (w *walk) over() bool { return len(w.segments) == 0 }
 
 // tally is what a walk found.
 type tally struct {
-	waiting int    // units that are still to be moved, those under way included
+	waiting int    // units that are still to be moved, those in progress included
 	bytes   uint64 // and their size
 	blocked int    // of them, those that cannot be moved now
 	failed  int    // units that could not be moved in several attempts

@@ -1,10 +1,10 @@
-// Package evictor makes room: it feeds the eviction policy with what happened, asks it for
-// victims, and takes away those that no reader is counting on.
+// Package evictor makes space: it tells the eviction policy what happened, asks it for victims,
+// and removes the victims that no reader relies on.
 //
-// A proposed victim that is leased is parked: it stays proposed towards the policy and is
-// the first candidate once its lease ends, in the policy's own order. Sparing it instead
-// would move it to the recent end of the order, where reads alone should bring an object.
-// A parked object that is read meanwhile is spared, at the place its read gives it.
+// A proposed victim that is leased is parked: for the policy it stays proposed, and it is the
+// first candidate once its lease ends, in the policy's own order. Skipping it instead would move
+// it to the recent end of the order, where only reads should bring an object. A parked object
+// that is read meanwhile is skipped and takes the place that its read gives it.
 //
 // Three things can go beyond what is due, when an eviction must reach its floor: what only
 // a lookup protects, since a lookup moves no bytes; then what is softly pinned, the longest

@@ -20,8 +20,8 @@ const (
 	proposeBatch = 4096
 	// maxIdleRounds bounds how often a policy may propose nothing but objects that are gone.
 	maxIdleRounds = 16
-	// barrenPause is for how long nobody asks the policy again after everything that it has
-	// was protected.
+	// barrenPause is how long the evictor does not ask the policy again after all its candidates
+	// were protected.
 	barrenPause = 50 * time.Millisecond
 	// copyPause is when an object that was being copied is tried again.
 	copyPause = time.Second
@@ -30,8 +30,9 @@ const (
 	repairPause = time.Second
 )
 
-// Grave takes what was evicted. The evictor calls Enter before it looks at candidates and
-// Leave after Bury, so that nobody sees the memory in two hands.
+// Grave takes the evicted objects. The evictor calls Enter before it looks at candidates, and
+// Leave after it has passed the evicted objects on, so that no memory ever appears to have two
+// owners.
 type Grave interface {
 	Enter()
 	Bury(ctx context.Context, bin *objects.Bin, why history.Reason)
@@ -46,11 +47,11 @@ type Evictor struct {
 	clock  lease.Clock
 	log    *slog.Logger
 
-	// teaching is the number of the last event before a policy began to be taught, 0 when
-	// none is.
+	// The number of the last event before a resync of a policy began, 0 when no resync is in
+	// progress.
 	teaching atomic.Uint64
 
-	// turn is held by whoever works on the fields below.
+	// turn is held by the goroutine that uses the fields below.
 	turn       chan struct{}
 	parked     parking
 	owed       []evict.Verdict // the policy has not heard of yet
@@ -124,7 +125,7 @@ func (e *Evictor) Evict(ctx context.Context, r Request) (res Result) {
 	if res.Bytes < r.Floor {
 		before := res.Keys
 		e.evictParked(ctx, &r, &res, true, func(c candidate) bool { return c.probed && res.Bytes < r.Floor })
-		if spared { // Some of those that lookups protect may be among them.
+		if spared { // Objects that lookups protect may be among the skipped ones.
 			spared = e.proposals(ctx, &r, &res, r.Floor, true)
 		}
 		res.Probed = res.Keys - before
@@ -140,9 +141,9 @@ func (e *Evictor) Evict(ctx context.Context, r Request) (res Result) {
 	return res
 }
 
-// proposals takes what the policy proposes until res.Bytes reaches goal, or everything has
-// been proposed once; with probed also what lookups protect. It reports whether candidates
-// were spared since the parking is full: then the policy has others first.
+// proposals takes what the policy proposes until res.Bytes reaches goal, or everything has been
+// proposed once; with probed also what lookups protect. It reports whether it skipped candidates
+// because the parking is full: then the policy proposes others first.
 func (e *Evictor) proposals(ctx context.Context, r *Request, res *Result, goal uint64, probed bool) (spared bool) {
 	if e.clock.Now() < e.barren {
 		return false
@@ -176,11 +177,10 @@ func (e *Evictor) evictParked(ctx context.Context, r *Request, res *Result, prob
 	e.finish(ctx, r.Why)
 }
 
-// evictProposed asks for one batch of victims worth ask bytes. It returns how many were
-// proposed, and whether some were spared since there is no room to park them.
+// evictProposed asks for one batch of victims worth ask bytes. It returns how many were proposed,
+// and whether some were skipped because there is no space to park them.
 func (e *Evictor) evictProposed(ctx context.Context, r *Request, res *Result, goal, ask uint64, probed bool) (proposed int, spared bool) {
-	// A caller who hangs up in the middle would lose the proposal, and the policy would have
-	// to be taught anew.
+	// A caller that hangs up halfway would lose the proposal, and the policy would need a resync.
 	call, cancel := context.WithTimeout(context.WithoutCancel(ctx), CallTimeout)
 	defer cancel()
 	victims, err := e.policy.Propose(call, e.candidates[:0], ask)

@@ -45,7 +45,7 @@ func newFixture(t *testing.T, policy evict.Policy) *fixture {
 	return b
 }
 
-// grave frees what is buried and remembers why it went.
+// This type frees the evicted objects and remembers why each went.
 type grave struct {
 	*space.Pool
 	b *fixture
@@ -114,7 +114,7 @@ func TestParkedCandidatesAreNotProposedAgain(t *testing.T) {
 	require.NoError(t, b.Drain(t.Context()))
 	st, err := b.lru.Stats(t.Context())
 	require.NoError(t, err)
-	require.Equal(t, uint64(99), st.Proposed, "what is read is spared")
+	require.Equal(t, uint64(99), st.Proposed, "an object that is read is skipped")
 	b.table.Remove("8", b.clock.Now(), true, &objects.Bin{})
 	require.NoError(t, b.Drain(t.Context()))
 	require.Equal(t, 98, b.Leased(t.Context()).Keys)

@@ -13,7 +13,7 @@ import (
 // fit leaves a proposed object behind that no longer exists, until the policy restarts.
 const maxOwed = 1 << 16
 
-// recordBatch is the most events told to a policy in one call when it is taught anew.
+// recordBatch is the most events that one call of a resync tells a policy.
 const recordBatch = 4096
 
 // maxRecord is the most events told to a policy in one call.
@@ -22,13 +22,13 @@ const maxRecord = 1 << 16
 // errStale is why nothing can be asked of the policy.
 var errStale = errors.New("the eviction policy failed; its order will be rebuilt as soon as it answers")
 
-// maxMeanwhile bounds the events that may happen while a policy is taught before callers
-// wait for the end of that.
+// maxMeanwhile bounds the events that may happen during a resync of a policy. Beyond it callers
+// wait for the end of the resync.
 const maxMeanwhile = 1 << 19
 
-// Drain tells the policy what happened since the last time. It is called by whoever sees
-// that the table holds many events. While a policy is taught they wait in the table, and
-// not their callers.
+// Drain tells the policy what happened since the last time. The goroutine that sees that the
+// table holds many events calls it. During a resync of the policy the events wait in the table,
+// and their callers do not wait.
 func (e *Evictor) Drain(ctx context.Context) error {
 	if from := e.teaching.Load(); from != 0 && e.table.Noted()-from < maxMeanwhile {
 		return nil
@@ -45,10 +45,10 @@ func (e *Evictor) Drain(ctx context.Context) error {
 // between the batches of a busy client.
 const quietTends = 20
 
-// Tend is Drain, teaches the policy anew where that is due, and gives back the memory of
-// events when there are none. It is called by the background loop alone: teaching takes
-// about a second for every million objects, and a caller with a deadline would give up
-// halfway and leave the next one to begin again.
+// Tend does what Drain does. It also resyncs the policy where that is due, and gives back the
+// memory of events when there are none. Only the background loop calls it: a resync takes about a
+// second for every million objects. A caller with a deadline would give up halfway, and the next
+// one would have to begin again.
 func (e *Evictor) Tend(ctx context.Context) error {
 	if err := e.lock(ctx); err != nil {
 		return err
@@ -123,8 +123,8 @@ func (e *Evictor) resolve(ctx context.Context, verdicts []evict.Verdict) {
 	}
 }
 
-// fail notes that the policy missed something. It will be taught anew, by its supervisor
-// through Replay or by repair.
+// fail notes that the policy missed something. A resync follows, by its supervisor through Replay
+// or by repair.
 func (e *Evictor) fail(err error) {
 	if !e.stale {
 		e.log.Warn("the eviction policy failed a call; its order will be rebuilt", "error", err)
@@ -133,7 +133,7 @@ func (e *Evictor) fail(err error) {
 	e.nextRepair = e.clock.Now().Add(repairPause)
 }
 
-// repair teaches the policy anew if it answers again.
+// repair resyncs the policy if it answers again.
 func (e *Evictor) repair(ctx context.Context) error {
 	probe, cancel := context.WithTimeout(ctx, CallTimeout)
 	defer cancel()
@@ -148,8 +148,8 @@ func (e *Evictor) repair(ctx context.Context) error {
 	return nil
 }
 
-// Replay teaches a freshly started policy every object that may be evicted, least recently
-// used first. Called by the plugin's supervisor before it lets other calls through.
+// Replay tells a freshly started policy every object that may be evicted, least recently used
+// first. The plugin's supervisor calls it before it lets other calls through.
 func (e *Evictor) Replay(ctx context.Context, p evict.Policy) error {
 	if err := e.lock(ctx); err != nil {
 		return err
@@ -158,8 +158,8 @@ func (e *Evictor) Replay(ctx context.Context, p evict.Policy) error {
 	return e.teach(ctx, p, false)
 }
 
-// teach records the table's order. anew is for a policy that lived on: it may count
-// objects as proposed although its proposal was lost, so each is removed first.
+// This records the table's order with the policy. anew is for a policy that was not restarted: it
+// may count objects as proposed although its proposal was lost, so each is removed first.
 func (e *Evictor) teach(ctx context.Context, p evict.Policy, anew bool) error {
 	e.teaching.Store(max(e.table.Noted(), 1))
 	defer e.teaching.Store(0)
@@ -169,13 +169,13 @@ func (e *Evictor) teach(ctx context.Context, p evict.Policy, anew bool) error {
 		n := min(len(rest), recordBatch)
 		e.events = e.table.Inserts(rest[:n], anew, e.events[:0])
 		if err := e.record(ctx, p, e.events); err != nil {
-			return fmt.Errorf("teach eviction policy: record %d of %d objects: %w", len(all)-len(rest), len(all), err)
+			return fmt.Errorf("resync eviction policy: record %d of %d objects: %w", len(all)-len(rest), len(all), err)
 		}
 		rest = rest[n:]
 	}
 	if anew && len(e.owed) > 0 {
 		if err := p.Resolve(ctx, e.owed); err != nil {
-			return fmt.Errorf("teach eviction policy: resolve %d verdicts: %w", len(e.owed), err)
+			return fmt.Errorf("resync eviction policy: resolve %d verdicts: %w", len(e.owed), err)
 		}
 	}
 	e.owed, e.parked, e.stale = nil, newParking(), false

@@ -31,8 +31,8 @@ func (s *strict) Record(ctx context.Context, events []evict.Event) error {
 	return s.LRU.Record(ctx, events)
 }
 
-// The table changes while a policy is taught; what it knows afterwards is right.
-func TestTeachingAPolicyWhileTheTableChanges(t *testing.T) {
+// The table changes during a resync of a policy. What the policy knows afterwards is right.
+func TestResyncOfAPolicyWhileTheTableChanges(t *testing.T) {
 	b := newFixture(t, nil)
 	const n = 2*recordBatch + 100
 	b.put(t, 0, n)
@@ -64,9 +64,9 @@ func TestTeachingAPolicyWhileTheTableChanges(t *testing.T) {
 	}
 }
 
-// Whoever reads or writes while a policy is taught does not wait for that, until very much
-// has happened.
-func TestNobodyWaitsWhileAPolicyIsTaught(t *testing.T) {
+// A client that reads or writes during a resync of a policy does not wait for it, unless a very
+// large number of events has happened.
+func TestNoCallerWaitsDuringAResync(t *testing.T) {
 	b := newFixture(t, nil)
 	b.put(t, 0, 10)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -126,9 +126,9 @@ func TestARestingEvictorGivesBuffersBack(t *testing.T) {
 	require.Nil(t, b.events, "each time anew")
 }
 
-// Only the background loop teaches a policy that failed: it has no deadline that would end
-// it halfway.
-func TestOnlyTheLoopTeachesAnew(t *testing.T) {
+// Only the background loop resyncs a policy that failed: it has no deadline that would end the
+// resync halfway.
+func TestOnlyTheLoopResyncs(t *testing.T) {
 	b := newFixture(t, nil)
 	b.put(t, 0, 10)
 	require.NoError(t, b.Drain(t.Context()))

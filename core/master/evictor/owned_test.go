@@ -100,7 +100,7 @@ func TestALargeOwnerLosesWhatIsOld(t *testing.T) {
 	require.Zero(t, young, "none of the younger half")
 }
 
-// What nobody may take is not looked for without end.
+// The search for objects that may be evicted ends even if there are none.
 func TestAnOwnerWhoseObjectsAreAllRead(t *testing.T) {
 	b := newFixture(t, nil)
 	b.table.Own(func(string) string { return "all" })

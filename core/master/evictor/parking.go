@@ -8,7 +8,7 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/evict"
 )
 
-// maxParked bounds the parked candidates; more are spared.
+// maxParked bounds the parked candidates. The evictor skips further ones.
 const maxParked = 1 << 13
 
 // candidate is a proposed object that could not go yet.
@@ -106,7 +106,7 @@ func (e *Evictor) Leased(ctx context.Context) (l Leased) {
 	return e.parked.leased(e.clock.Now())
 }
 
-// leased sums up the candidates that wait for a lease.
+// leased returns the totals of the candidates that wait for a lease.
 func (p *parking) leased(now lease.Instant) (l Leased) {
 	for _, c := range p.queue {
 		if p.valid[c.ID] != c.ticket || c.until <= now {

@@ -42,8 +42,8 @@ func (e *Evictor) evictPinned(ctx context.Context, r *Request, res *Result) {
 		keys := res.Keys
 		e.begin()
 		for len(e.pins.queue) > 0 && res.Bytes < r.Floor {
-			// What was read or removed since then is spared by the table. What was unpinned is
-			// known to the policy by now, which hears of its end by the journal.
+			// The table skips objects that were read or removed since then. Objects that were
+			// unpinned are known to the policy by now, and the journal tells it when they end.
 			e.take(e.pins.queue[0], now, objects.Rules{Probed: true, Soft: true}, true, res)
 			e.pins.queue = e.pins.queue[1:]
 		}

@@ -16,7 +16,7 @@ import (
 // more is so many objects that the parking cannot hold them all.
 const more = maxParked + 3000
 
-// However many readers there are, what nobody reads is found behind it.
+// However many objects are being read, the evictor finds those behind them that are not.
 func TestEvictionGetsPastMoreReadersThanCanBeParked(t *testing.T) {
 	b := newFixture(t, nil)
 	b.put(t, 0, more+10)
@@ -39,8 +39,8 @@ func TestLookedUpObjectsBehindManyReadersCanGo(t *testing.T) {
 	require.Equal(t, Result{Keys: 4, Bytes: 4, Probed: 4}, b.Evict(t.Context(), need(4)))
 }
 
-// A search that finds everything protected is not repeated at once. What it parked keeps its
-// order; what it spared keeps it but for where it begins.
+// A search that finds everything protected is not repeated at once. Parked candidates keep their
+// order. Skipped ones keep theirs too, except for where it begins.
 func TestAFruitlessSearchKeepsTheOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newFixture(t, nil)
@@ -50,7 +50,7 @@ func TestAFruitlessSearchKeepsTheOrder(t *testing.T) {
 		calls := b.lru.ProposeCalls.Load()
 		require.LessOrEqual(t, calls, int64(2*(more/proposeBatch+maxIdleRounds)), "a bounded search")
 		require.Equal(t, Result{}, b.Evict(t.Context(), need(5)))
-		require.Equal(t, calls, b.lru.ProposeCalls.Load(), "nobody asks again at once")
+		require.Equal(t, calls, b.lru.ProposeCalls.Load(), "the evictor does not ask again at once")
 
 		time.Sleep(2 * time.Hour)
 		require.Equal(t, Result{Keys: maxParked, Bytes: maxParked}, b.Evict(t.Context(), need(maxParked)))

@@ -62,7 +62,7 @@ var meanings = [reasons]meaning{
 	ReplacedWhileUnfinished: {model.FateReplaced, "never readable: its writer did not finish within put_start_discard_timeout, " +
 		"and another put took its place"},
 	MovedAway: {model.FateLost, "moved to another segment; that copy is gone as well"},
-	PutQuarantined: {model.FateRevoked, "never readable: its writer gave the put up because a transfer ended in doubt, as when a transport's process dies; " +
+	PutQuarantined: {model.FateRevoked, "never readable: its writer gave the put up because the outcome of a transfer is indeterminate, as when a transport's process dies; " +
 		"its memory is held back until put_start_release_timeout, and the writer's log says why"},
 }
 

@@ -13,8 +13,8 @@ type Gone struct {
 	Reason Reason
 	// Size is what it held in bytes, kept up to 256 TiB.
 	Size uint64
-	// Idle is how long nobody had read it, in whole seconds, kept up to 194 days; 0 where
-	// that is not known.
+	// Idle is how long no client had read the object, in whole seconds, kept up to 194 days. It
+	// is 0 where that is not known.
 	Idle time.Duration
 }
 
@@ -137,9 +137,9 @@ func (s *stripe) record(r record) {
 	*head = uint32(s.total)
 }
 
-// look walks a chain. A link is the number of a record plus one in 32 bits, which come
-// round; so a link that nobody touched for 2^32 records may point at a record of another
-// bucket. That does no harm: fingerprints are compared, and the walk only goes back in time.
+// look walks a chain. A link is the number of a record plus one in 32 bits, which wrap around. So
+// a link that was not changed for 2^32 records may point at a record of another bucket. That does
+// no harm: fingerprints are compared, and the walk only goes back in time.
 func (s *stripe) look(fingerprint uint64) (record, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

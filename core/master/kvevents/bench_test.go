@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// BenchmarkStored is what an event costs the one who reports it, while it is published to
-// nobody.
+// BenchmarkStored is what an event costs the goroutine that reports it, while there is no
+// subscriber.
 func BenchmarkStored(b *testing.B) {
 	p, err := New(Config{Endpoint: "tcp://127.0.0.1:0", BackendID: "b", QueueCapacity: 65536, LegacyCompat: true, ObjectKey: true})
 	if err != nil {

@@ -79,7 +79,7 @@ func parseEndpoint(text string) (endpoint, error) {
 	return endpoint{"tcp", net.JoinHostPort(host, port)}, nil
 }
 
-// listen binds the endpoint. A Unix socket that nobody listens on any more is replaced.
+// listen binds the endpoint. It replaces a Unix socket on which no process listens any more.
 func (e endpoint) listen(ctx context.Context) (net.Listener, error) {
 	if e.network == "unix" {
 		e.removeStale(ctx)

@@ -75,7 +75,8 @@ func (t *Table) Take(child uint64) evict.ID {
 	}
 	s := &t.slots[child&t.mask]
 	seal, parent := s.seal.Load(), s.parent.Load()
-	// A slot whose seal equals its parent belongs to key 0, which nobody asks for: empty.
+	// A slot whose seal equals its parent belongs to key 0, which no caller asks for: the slot is
+	// empty.
 	if seal^parent != child || parent == 0 || !s.seal.CompareAndSwap(seal, parent) {
 		return 0
 	}

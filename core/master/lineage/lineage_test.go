@@ -15,7 +15,7 @@ func TestTakeReturnsWhatWasNotedOnce(t *testing.T) {
 	table.Note(7, 70)
 	require.Equal(t, evict.ID(70), table.Take(7))
 	require.Zero(t, table.Take(7), "it was taken")
-	require.Zero(t, table.Take(8), "nobody noted it")
+	require.Zero(t, table.Take(8), "it was never noted")
 	table.Note(9, 0)
 	require.Zero(t, table.Take(9), "no parent is nothing to remember")
 }

@@ -27,7 +27,7 @@ func (l *list) counters(s *Set) {
 		l.counter("master_evicted_size_bytes"+tier, "Bytes of the objects evicted.", &s.EvictedBytes)
 	}
 	l.counter("master_put_start_discard_cnt", "Number of unfinished puts that were given up.", &s.Discarded)
-	l.counter("master_put_revoke_quarantined_total", "Number of revoked puts whose memory is held back because a transfer ended in doubt; master_put_start_discard_cnt has them too.",
+	l.counter("master_put_revoke_quarantined_total", "Number of revoked puts whose memory is held back because the outcome of a transfer is indeterminate; master_put_start_discard_cnt has them too.",
 		&s.Quarantined)
 	l.counter("master_put_start_release_cnt", "Number of copies of given-up puts whose memory was freed.", &s.Released)
 	l.counter("master_drained_objects_total", "Number of copies that drain jobs moved away.", &s.DrainedObjects)

@@ -9,9 +9,9 @@ import (
 // maxNumbered bounds the clients that have a number.
 const maxNumbered = 1 << clientBits
 
-// clients gives clients small numbers, so that each object can name two of them in eight
-// bytes: who wrote it, and who read it last. Number 0 is nobody, and everybody who comes
-// when all numbers are given; who may end a put or a copy is told by the whole ID.
+// clients gives clients small numbers, so that each object can name two of them in eight bytes:
+// its writer and its last reader. Number 0 means no client, or any client that comes when all
+// numbers are given out. The whole ID tells which client may end a put or a copy.
 type clients struct {
 	mu      *sync.RWMutex
 	most    int
@@ -53,8 +53,8 @@ func (c *clients) id(number uint32) model.ClientID {
 	return c.ids[number]
 }
 
-// Who names a client that is to be remembered, once for all items of a call: a writer, or
-// a reader whom the master knows.
+// Who returns the Client for a client that is to be remembered, once for all items of a call: a
+// writer, or a reader that the master knows.
 func (t *Table) Who(id model.ClientID) Client { return Client{id, t.clients.number(id)} }
 
 // Known names a client that need not be remembered.

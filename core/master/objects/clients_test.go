@@ -9,11 +9,11 @@ import (
 	"github.com/mooncake-go/mooncake/core/model"
 )
 
-// When every number is given, who comes next can write as anybody else can, and nobody can
-// end, revoke or clear what is another's.
+// When all numbers are given out, the next client can write like any other. No client can end,
+// revoke or clear what belongs to another.
 func TestClientsBeyondTheNumbers(t *testing.T) {
 	r := newRig(t)
-	r.clients.most = 2 // the rig's own client, and nobody
+	r.clients.most = 2 // the rig's own client, and number 0
 	require.NotZero(t, r.who.number)
 	a, b := r.Who(model.UUID{Hi: 50}), r.Who(model.UUID{Hi: 51})
 	require.Zero(t, a.number)
@@ -37,7 +37,7 @@ func TestClientsBeyondTheNumbers(t *testing.T) {
 	require.Equal(t, Done, end("k", put, a))
 	require.Equal(t, Done, end("k", put, a), "again")
 	require.Equal(t, Foreign, end("k", 0, b))
-	require.Equal(t, Foreign, end("k", 0, a), "nobody can tell")
+	require.Equal(t, Foreign, end("k", 0, a), "the writer is not known")
 	require.Equal(t, Written, r.Revoke("k", put, a, &bin))
 	for _, c := range []Client{a, b, r.who, {}} {
 		require.Equal(t, Foreign, r.Clear("k", c, "", 2*second, &bin))

@@ -6,11 +6,11 @@ import (
 	"github.com/mooncake-go/mooncake/core/model"
 )
 
-// MaxCopies is how many copies and moves one client may have under way. Each keeps an
-// object from being evicted or removed.
+// MaxCopies is how many copies and moves one client may have in progress. Each keeps an object
+// from being evicted or removed.
 const MaxCopies = 1024
 
-// copiers counts the copies under way of each client.
+// copiers counts the copies of each client that are in progress.
 type copiers struct {
 	mu    *sync.Mutex
 	count map[model.ClientID]int

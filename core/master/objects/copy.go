@@ -8,7 +8,7 @@ import (
 	"github.com/mooncake-go/mooncake/core/model"
 )
 
-// copying is a copy or move of an object under way.
+// copying is a copy or move of an object that is in progress.
 type copying struct {
 	kind    model.CopyKind
 	client  model.ClientID
@@ -172,7 +172,7 @@ func (t *Table) dropTask(s *shard, o *object, bin *Bin) {
 	t.endTask(s, o)
 }
 
-// endTask notes that no copy of an object is under way any more.
+// endTask notes that no copy of an object is in progress any more.
 func (t *Table) endTask(s *shard, o *object) {
 	if o.copying() {
 		t.copiers.leave(o.more.task.client)

@@ -11,7 +11,7 @@ type Rules struct {
 	Probed bool
 	// Soft takes softly pinned objects.
 	Soft bool
-	// Seq, where set, leaves alone what has moved in the order since it had this number.
+	// Seq, where set, skips an object that has moved in the order since it had this number.
 	Seq uint64
 	// Mate is for one of the other members of a group: they are listed once only.
 	Mate bool
@@ -35,7 +35,7 @@ func (t *Table) Evict(id evict.ID, now lease.Instant, rules Rules, tell bool, bi
 	return mates, 0, Done
 }
 
-// spared says why an object may not be evicted, and until when where that is known.
+// It says why an object may not be evicted, and until when where that is known.
 func (o *object) spared(now lease.Instant, rules Rules) (until lease.Instant, out Outcome) {
 	switch {
 	case o == nil:

@@ -51,7 +51,7 @@ func (t *Table) Noted() uint64 { return t.seq.Load() }
 // Full reports that a shard holds many events: call Drain soon.
 func (t *Table) Full() bool { return t.journal.full.Load() }
 
-// DroppedAccesses returns how many accesses were not noted because nobody drained.
+// DroppedAccesses returns how many accesses were not noted because the journal was not drained.
 func (t *Table) DroppedAccesses() uint64 { return t.journal.dropped.Load() }
 
 // DrainBuffer is memory that Drain uses again and again. The zero value is ready.
@@ -84,8 +84,8 @@ func (t *Table) Drain(b *DrainBuffer) []Event {
 	return b.order()
 }
 
-// keptEvents is for how many events a shard at rest keeps room, so that calls now and then
-// allocate nothing.
+// keptEvents is the number of events for which an idle shard keeps space, so that occasional
+// calls allocate nothing.
 const keptEvents = 16
 
 // Shrink gives back what a burst of events made the journal and b grow to, tens of MB at

@@ -159,7 +159,7 @@ func (m *machine) inherit(e *entry, set Settings) {
 	}
 }
 
-// named draws the put that a caller names: any, the one under way, or another one.
+// named draws the put that a caller names: any, the one in progress, or another one.
 func (m *machine) named(t *rapid.T, key string) (put uint64, meant bool) {
 	e := m.model[key]
 	switch rapid.IntRange(0, 2).Draw(t, "named") {

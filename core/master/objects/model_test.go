@@ -144,7 +144,7 @@ func (m *machine) drawCopies(t *rapid.T, size uint64, n int) ([][]segments.Exten
 	return all, spots
 }
 
-// inBin sums up what a bin holds of an object.
+// inBin returns how many bytes of an object a bin holds.
 func inBin(b *Bin) (bytes uint64) {
 	for _, extents := range b.Each {
 		for _, x := range extents {

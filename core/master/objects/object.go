@@ -257,7 +257,7 @@ func (o *object) probeEnd() lease.Instant {
 
 func (o *object) copying() bool { return o.more != nil && o.more.task != nil }
 
-// describe appends the copies that are alive, targets of a copy under way left out.
+// describe appends the copies that are alive, without the targets of a copy in progress.
 func (o *object) describe(dst []model.Replica, status model.ReplicaStatus) []model.Replica {
 	copies := o.several()
 	if copies == nil {

@@ -13,7 +13,7 @@ type Outcome uint8
 const (
 	Done       Outcome = iota
 	Missing            // no such object, or nothing is left of it
-	Exists             // readable, or somebody is writing it
+	Exists             // readable, or a client is writing it
 	Unfinished         // being written
 	Foreign            // being written or copied by another client, or written by one
 	Written            // already readable, cannot be revoked
@@ -22,15 +22,15 @@ const (
 	Probed             // a lookup found it a moment ago
 	HardPinned         // never to be evicted
 	SoftPinned         // to be evicted after others only
-	Copying            // a copy or move of it is under way
-	NotCopying         // none is under way
-	WrongKind          // a move is under way where a copy was meant, or the other way round
+	Copying            // a copy or move of it is in progress
+	NotCopying         // none is in progress
+	WrongKind          // a move is in progress where a copy was meant, or the other way round
 	NoReplica          // no copy lies where one was expected
 	SourceGone         // the source of the copy went away meanwhile
 	WrongGroup         // it belongs to another group
 	GroupFull          // its group has MaxGroup members
 	Moved              // it was used meanwhile
-	CopyLimit          // the client has as many copies under way as it may
+	CopyLimit          // the client has as many copies in progress as it may
 	NeedsRoom          // cannot be overwritten in place, needs memory of its own
 )
 
@@ -83,7 +83,7 @@ func (b *Bin) Each(yield func(g *Gone, extents []segments.Extent) bool) {
 // whole puts an object in, which is still as it was in the table.
 func (b *Bin) whole(o *object) {
 	g := Gone{Key: o.key, Size: o.size(), Footprint: o.footprint(), Lease: o.leaseEnd(), Since: o.since, Unfinished: !o.has(complete), Readable: o.has(complete), Group: o.group()}
-	if o.copying() { // Somebody may be writing its targets.
+	if o.copying() { // A client may be writing its targets.
 		g.Unfinished, g.Since = true, o.more.task.started
 	}
 	head := len(b.extents)

@@ -57,7 +57,7 @@ func TestASampleIsInTheOrderOfUse(t *testing.T) {
 	assert.Equal(t, []evict.ID{c, d, a}, idsOf(more))
 	more, _ = r.Sample("even", 2*second, Rules{Probed: true, Soft: true}, 100)
 	assert.Equal(t, []evict.ID{c, d, a, b}, idsOf(more), "pinned ones last")
-	more, whole = r.Sample("nobody", 2*second, Rules{}, 100)
+	more, whole = r.Sample("absent", 2*second, Rules{}, 100)
 	assert.True(t, whole)
 	assert.Empty(t, more)
 
@@ -98,7 +98,7 @@ func TestASampleIsBounded(t *testing.T) {
 	require.Greater(t, len(seen), n/2, "they are not always the same")
 }
 
-// Where nobody asks for owners, none are kept.
+// Where the configuration does not ask for owners, none are kept.
 func TestOwnersCostNothingUnlessAskedFor(t *testing.T) {
 	r := newRig(t)
 	r.put("k", Settings{}, 0)

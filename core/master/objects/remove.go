@@ -29,9 +29,9 @@ func (t *Table) Remove(key string, now lease.Instant, force bool, bin *Bin) Outc
 	return Done
 }
 
-// Clear takes away the copies that lie on a segment, or with "" the whole object, of an
-// object that owner put and nobody is reading. Missing, Unfinished, Foreign, Leased,
-// Probed, Copying, NoReplica.
+// Clear takes away the copies that lie on a segment, or with "" the whole object, of an object
+// that owner put and no client is reading. Missing, Unfinished, Foreign, Leased, Probed, Copying,
+// NoReplica.
 func (t *Table) Clear(key string, owner Client, segment string, now lease.Instant, bin *Bin) Outcome {
 	i, s, o := t.open(key)
 	defer s.mu.Unlock()

@@ -53,8 +53,8 @@ func (t *Table) rankShard(i int, all []Rank) []Rank {
 // listed reports whether the policy should know an object.
 func (o *object) listed() bool { return o.has(complete) && !o.has(hardPin|softPin) }
 
-// Inserts appends the events that teach a policy those objects, as far as they are still
-// there; anew removes each first.
+// Inserts appends the events that tell a policy of those objects, as far as they still exist.
+// With anew each is removed first.
 func (t *Table) Inserts(ranks []Rank, anew bool, dst []evict.Event) []evict.Event {
 	for _, r := range ranks {
 		_, s, o := t.byID(r.ID)

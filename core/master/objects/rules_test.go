@@ -112,7 +112,7 @@ func TestARemovedObjectsTargetsAreHeld(t *testing.T) {
 	r.segs[0].Kill()
 	var bin Bin
 	require.Equal(t, 1, r.sweepAll(&bin))
-	assert.True(t, bin.Objects[0].Unfinished, "somebody writes to the target of the move")
+	assert.True(t, bin.Objects[0].Unfinished, "a client writes to the target of the move")
 	assert.Equal(t, 5*second, bin.Objects[0].Since)
 	assert.Zero(t, r.AbandonCopies(func(model.ClientID, lease.Instant) bool { return true }, &bin))
 }
@@ -162,7 +162,7 @@ func TestUpsertOfAnObjectWhoseSegmentWentTakesNewMemory(t *testing.T) {
 		r.put("k", Settings{}, segs...)
 		r.segs[0].Kill()
 		_, out := r.Overwrite(&NewObject{Key: "k", Size: 8, Client: r.who}, len(segs), second, nil)
-		assert.Equal(t, NeedsRoom, out, "nobody reads what is written there")
+		assert.Equal(t, NeedsRoom, out, "no client reads what is written there")
 	}
 }
 

@@ -97,8 +97,8 @@ func (t *Table) renumber(o *object) {
 	}
 }
 
-// regenerate gives an object a new ID: what anybody means to do to the old one, as to evict
-// it, is not meant for the new value.
+// regenerate gives an object a new ID: an operation that was meant for the old one, such as an
+// eviction, is not meant for the new value.
 func (t *Table) regenerate(i int, o *object) {
 	old := idOf(i, o)
 	o.generation++

@@ -27,7 +27,7 @@ const (
 	wideKind = 1<<kindBits - 1 // see extra
 )
 
-// The places in object.names: slot, who put it and who read it last.
+// The places in object.names: the slot, the client that put it and the one that read it last.
 const (
 	slotAt     = 0
 	creatorAt  = slotBits

@@ -35,9 +35,9 @@ type Settings struct {
 // unfinished and younger than patience. It is a hint before memory is asked for; Put
 // decides.
 //
-// A put that finds the object there counts as a use of it: somebody needed the page, had
-// lost the one before it, and computed both again. parent is the page before it, 0 where
-// unknown; the answer names the object that is there.
+// A put that finds the object there counts as a use of it: a client needed the page, had lost the
+// one before it, and computed both again. parent is the page before it, 0 where unknown; the
+// answer names the object that is there.
 func (t *Table) CanPut(key string, now lease.Instant, patience time.Duration, parent evict.ID) (Handle, Outcome) {
 	i, s, o := t.open(key)
 	defer s.mu.Unlock()
@@ -177,7 +177,7 @@ func (s *shard) owned(o *object, put uint64, client Client) Outcome {
 	case !o.has(complete) && s.unfinished[o.slot()] != client.id:
 		return Foreign
 	case o.has(complete) && !client.is(o.creator()) && (o.creator() != 0 || put == 0):
-		return Foreign // Where nobody knows who wrote it, the number of the put tells.
+		return Foreign // Where the writer is not known, the number of the put tells.
 	case put != 0 && put != o.put():
 		return Superseded
 	case o.has(complete):
@@ -186,8 +186,8 @@ func (s *shard) owned(o *object, put uint64, client Client) Outcome {
 	return Done
 }
 
-// Revoke gives up an unfinished put at the wish of its writer, who writes no more, put as
-// in model.EndItem. Missing, Foreign, Written, or Superseded.
+// Revoke gives up an unfinished put at the request of its writer, which does not write to it any
+// more. put is as in model.EndItem. Missing, Foreign, Written, or Superseded.
 func (t *Table) Revoke(key string, put uint64, client Client, bin *Bin) Outcome {
 	i, s, o := t.open(key)
 	defer s.mu.Unlock()

@@ -129,11 +129,11 @@ func (l *Ledger) List() []model.TenantQuota {
 	return out
 }
 
-// Totals are sums over the tenants, in bytes, and the capacity they share: 0 while it is
-// not known.
+// Totals are totals over the tenants, in bytes, and the capacity that they share, which is 0
+// while it is not known.
 type Totals struct{ Capacity, Requested, Effective uint64 }
 
-// Totals returns the sums. What does not fit 64 bits is shown as the largest number.
+// Totals returns the totals. A total that does not fit 64 bits is shown as the largest number.
 func (l *Ledger) Totals() Totals {
 	if l == nil {
 		return Totals{}

@@ -31,7 +31,7 @@ func TestChargeAndRefund(t *testing.T) {
 	l.Refund("a", 50)
 	require.Zero(t, l.Short("a", 30))
 	require.NoError(t, l.Charge("a", 50))
-	require.True(t, errs.Is(l.Charge("nobody", 1), errs.TenantNotRegistered))
+	require.True(t, errs.Is(l.Charge("absent", 1), errs.TenantNotRegistered))
 	require.NoError(t, l.Charge("", 10), "no name is the default tenant")
 	require.Error(t, l.Charge("default", 1))
 	l.Refund("default", 1000)
@@ -108,7 +108,7 @@ func TestCloseOnlyWhatIsEmpty(t *testing.T) {
 	require.NoError(t, l.Charge("a", 1))
 	require.True(t, errs.Is(l.close("a"), errs.TenantNotEmpty))
 	require.NoError(t, l.Charge("a", 1), "a refused delete changes nothing")
-	require.True(t, errs.Is(l.close("nobody"), errs.TenantNotRegistered))
+	require.True(t, errs.Is(l.close("absent"), errs.TenantNotRegistered))
 	require.NoError(t, l.close("b"))
 	require.True(t, errs.Is(l.Charge("b", 1), errs.TenantNotRegistered))
 	require.NoError(t, l.Charge("a", 8), "its share is free again")
@@ -167,7 +167,7 @@ func TestSharesAddUpToNoMoreThanThePool(t *testing.T) {
 	})
 }
 
-// Whatever happens at once: nobody gets more than its quota, and in the end exactly what is
+// Whatever happens at once, no tenant gets more than its quota, and in the end exactly what is
 // held is charged.
 func TestConcurrentChargesStayBelowTheQuota(t *testing.T) {
 	l := ledgerOf(Entry{"a", 1000}, Entry{"b", 50})

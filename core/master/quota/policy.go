@@ -32,8 +32,8 @@ type Entry struct {
 	Quota uint64 // bytes, 1 to MaxQuota
 }
 
-// Policy is what the operator wants: who may write, and how much each. Tenants are sorted
-// by name, and no two have one name.
+// Policy is what the operator wants: which tenants may write, and how much each. Tenants are
+// sorted by name, and no two have one name.
 type Policy struct{ Tenants []Entry }
 
 // ParsePolicy reads a policy:

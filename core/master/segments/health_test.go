@@ -137,7 +137,7 @@ func TestOneClientAloneDoesNotZeroANode(t *testing.T) {
 
 	w = newWorld(t, 4)
 	w.say(2, 0, model.PeerReport{Failed: 1000})
-	require.Equal(t, 0.01, w.segs[0].Weight(), "nobody says otherwise")
+	require.Equal(t, 0.01, w.segs[0].Weight(), "no client says otherwise")
 	w.pass(60 * time.Second)
 	w.say(2, 0, model.PeerReport{Done: 60, Failed: 40})
 	require.InDelta(t, 0.0625, w.segs[0].Weight(), 0.001, "its own successes are no second opinion")

@@ -72,8 +72,8 @@ func (p *peer) add(from model.ClientID, r model.PeerReport, now lease.Instant) {
 	t.turn(now)
 	t.now.done += uint64(r.Done)
 	t.now.failed += uint64(r.Failed)
-	// No node moves more than 2^60 bytes or is busy for longer than that in a window;
-	// what claims to must not overflow the sums.
+	// No node moves more than 2^60 bytes or is busy for longer than that in a window; a report
+	// that claims so must not overflow the totals.
 	t.now.bytes = min(t.now.bytes+min(r.Bytes, 1<<60), 1<<60)
 	t.now.busy = min(t.now.busy+min(max(r.Busy, 0), 1<<60), 1<<60)
 }

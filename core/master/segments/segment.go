@@ -60,7 +60,7 @@ func (s *Segment) Status() model.SegmentStatus {
 // Allocatable reports whether new objects may go there.
 func (s *Segment) Allocatable() bool { return s.Status() == model.SegmentOK }
 
-// Deadline is when a graceful unmount becomes final, 0 where none is under way.
+// Deadline is when a graceful unmount becomes final, 0 where none is in progress.
 func (s *Segment) Deadline() lease.Instant { return lease.Instant(s.deadline.Load()) }
 
 // Weight is the share of new objects that the segment gets beside a healthy one, from 0

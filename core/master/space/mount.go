@@ -10,10 +10,10 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
-// Mount makes a segment known to the allocator and then calls publish, while nobody is
-// inside the gate. Memory that was the same client's before and is held yet stays held
-// under the new segment, so that it is not given out before its time. The table must hold
-// no copy on that memory any more.
+// Mount makes a segment known to the allocator and then calls publish, while no goroutine is
+// inside the gate. Memory that belonged to the same client before and is still held stays held
+// under the new segment, so that it is not given out before its time. The table must hold no copy
+// on that memory any more.
 //
 // An error means that the segment is not known. NoAvailableHandle when the allocator
 // cannot take held memory over, because the segment is cut differently now.

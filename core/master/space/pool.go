@@ -15,8 +15,8 @@ import (
 // CallTimeout bounds one call of the allocator.
 const CallTimeout = 5 * time.Second
 
-// maxOwed bounds the extents that wait for an allocator that is down. What does not fit is
-// lost until the allocator restarts and is taught anew.
+// maxOwed bounds the extents that wait for an allocator that is down. Extents beyond it are lost
+// until the allocator restarts and is resynced.
 const maxOwed = 1 << 20
 
 // Pool is the pool's memory as the master manages it. Safe for concurrent use.
@@ -46,7 +46,7 @@ func (p *Pool) Leave() { p.gate.RUnlock() }
 // Alloc asks the allocator and accounts for what it gives. Call it inside the gate. The
 // error is for the call as a whole; then nothing is allocated.
 func (p *Pool) Alloc(ctx context.Context, v *segments.View, requests []alloc.Request) ([]alloc.Result, error) {
-	// A caller who hangs up in the middle would leave extents behind that nobody owns.
+	// A caller that hangs up halfway would leave extents behind that have no owner.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), CallTimeout)
 	defer cancel()
 	results, err := p.alloc.Alloc(ctx, requests)
@@ -104,10 +104,10 @@ func (p *Pool) free(ctx context.Context, batch []alloc.Extent) {
 	}
 }
 
-// owe keeps what an allocator that is down did not take. A call without an answer may have
-// been carried out, or may be yet, and the memory may be somebody else's by now: trying
-// again would free that. So it counts as lost until the allocator is taught anew, which
-// its supervisor brings about when it goes on not answering.
+// owe keeps what an allocator that is down did not take. A call without an answer may have been
+// carried out, or may be yet, and the memory may belong to another object by now, which a retry
+// would free. So it counts as lost until the allocator is resynced. The supervisor does that when
+// the allocator continues not to answer.
 func (p *Pool) owe(batch []alloc.Extent, cause error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

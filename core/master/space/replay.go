@@ -11,10 +11,10 @@ import (
 // replayBatch is how many extents go to the allocator in one call.
 const replayBatch = 4096
 
-// Replay teaches a freshly started allocator every mounted space and every live extent.
-// view gives the mounted segments and live calls yield with batches of extents; both run
-// while nothing changes. Calls through the pool's own allocator must fail, not wait, until
-// Replay returns: Replay waits for those under way.
+// Replay tells a freshly started allocator every mounted space and every live extent. view gives
+// the mounted segments and live calls yield with batches of extents; both run while nothing
+// changes. Calls through the pool's own allocator must fail, not wait, until Replay returns:
+// Replay waits for those in progress.
 //
 // An error means that the allocator must not be used.
 func (p *Pool) Replay(ctx context.Context, a alloc.Allocator, view func() *segments.View, live func(yield func([]segments.Extent) error) error) error {

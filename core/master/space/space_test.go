@@ -99,7 +99,7 @@ func (f forgetful) Free(ctx context.Context, x []alloc.Extent) ([]error, error) 
 	return nil, errs.New(errs.RPCTimeout, "test", "no answer")
 }
 
-// An extent whose free was not answered may be somebody else's already.
+// An extent whose free was not answered may belong to another object already.
 func TestUnansweredFreesAreNotTriedAgain(t *testing.T) {
 	p, a, r, _ := fixture(t)
 	x := take(t, p, r, 100)

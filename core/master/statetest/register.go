@@ -42,7 +42,7 @@ type Result struct {
 	There bool
 }
 
-// state is what a key is: absent, being written by somebody, or readable with a value.
+// state is what a key is: absent, being written by a client, or readable with a value.
 type state struct {
 	at    int
 	owner int

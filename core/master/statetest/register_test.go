@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The checker finds what is wrong: a read of a value that nobody wrote, and a key that is
+// The checker finds what is wrong: a read of a value that no client wrote, and a key that is
 // readable before its put ended.
 func TestTheRegisterFindsFaults(t *testing.T) {
 	at := func(i int64, c int, kind string, sum uint64, out Result) porcupine.Operation {

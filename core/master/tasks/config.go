@@ -12,8 +12,8 @@ type Config struct {
 	// MaxPending is how many tasks may wait to be fetched (max_total_pending_tasks);
 	// further ones are refused.
 	MaxPending int
-	// MaxProcessing is how many may be under way (max_total_processing_tasks); further ones
-	// are not given out.
+	// MaxProcessing is how many tasks may be in progress (max_total_processing_tasks). Further
+	// ones are not given out.
 	MaxProcessing int
 	// MaxFinished is how many are remembered after their end (max_total_finished_tasks);
 	// the oldest go.

@@ -88,8 +88,8 @@ func (m *Manager) Query(id model.TaskID) (model.Task, error) {
 	return t.snapshot(), nil
 }
 
-// Fetch gives a client up to n of the tasks that wait for it, the oldest first; fewer when
-// as many as may be are under way.
+// Fetch gives a client up to n of the tasks that wait for it, the oldest first; fewer when as
+// many are in progress as may be.
 func (m *Manager) Fetch(client model.ClientID, n int, now time.Time) []model.Assignment {
 	m.mu.Lock()
 	defer m.mu.Unlock()

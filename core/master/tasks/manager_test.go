@@ -64,7 +64,7 @@ func TestLimits(t *testing.T) {
 	a, b := create(t, m, "a", alice, start), create(t, m, "b", alice, start)
 	_, err := m.Create(move("c"), bob, start)
 	require.True(t, errs.Is(err, errs.TaskPendingLimitExceeded))
-	require.Len(t, m.Fetch(alice, 5, start), 1, "one may be under way")
+	require.Len(t, m.Fetch(alice, 5, start), 1, "one may be in progress")
 	require.Empty(t, m.Fetch(alice, 5, start))
 	require.True(t, errs.Is(m.Complete(alice, b, model.TaskSuccess, "", start), errs.UnavailableInCurrentStatus), "it was not fetched")
 	require.NoError(t, m.Complete(alice, a, model.TaskFailed, "no room", start))

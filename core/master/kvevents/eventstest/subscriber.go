@@ -91,7 +91,8 @@ func (s *Subscriber) Write(b []byte) error {
 	return err
 }
 
-// Subscribe subscribes to a topic. When it returns, nobody has heard of it yet; Ping knows.
+// Subscribe subscribes to a topic. When it returns, the publisher may not know of it yet; Ping
+// tells.
 func (s *Subscriber) Subscribe(topic string) error { return s.Write(Command("SUBSCRIBE", topic)) }
 
 // Ping waits until the publisher has heard everything sent before. Nothing may have been

@@ -12,7 +12,7 @@ type log struct {
 	bytes       int
 	maxMessages int
 	maxBytes    int
-	wake        chan struct{} // closed by the next change; nil while nobody waits
+	wake        chan struct{} // closed by the next change; nil while no goroutine waits
 	ended       chan struct{} // closed when no more messages come
 }
 
@@ -20,8 +20,8 @@ func newLog(maxMessages, maxBytes int) *log {
 	return &log{maxMessages: maxMessages, maxBytes: maxBytes, ended: make(chan struct{})}
 }
 
-// add appends a message, which nobody changes any more, and forgets the oldest ones that
-// are too many. The newest stays, however large.
+// add appends a message, which must not change any more, and drops the oldest ones beyond the
+// bounds. The newest stays, however large.
 func (l *log) add(m []byte) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

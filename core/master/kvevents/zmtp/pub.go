@@ -62,7 +62,7 @@ type Pub struct {
 	work   sync.WaitGroup
 }
 
-// New returns a Pub that nobody can reach yet.
+// New returns a Pub that no subscriber can reach yet.
 func New(opts Options) *Pub {
 	opts = opts.withDefaults()
 	return &Pub{opts: opts, log: newLog(opts.Messages, opts.Bytes), conns: map[net.Conn]struct{}{}}

@@ -90,7 +90,7 @@ func TestSubscriptions(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := newPub(t, zmtp.Options{})
 			s := joined(t, p)
-			p.Publish(numbered(1, 0)) // before anybody subscribed
+			p.Publish(numbered(1, 0)) // before any peer subscribed
 			require.NoError(t, s.Write(c.send))
 			require.NoError(t, s.Ping())
 			p.Publish(numbered(2, 0))
@@ -224,7 +224,7 @@ func TestCloseLetsSubscribersTakeWhatIsThere(t *testing.T) {
 	ours, theirs := net.Pipe()
 	p.Handle(ours)
 	_, err = theirs.Read(make([]byte, 1))
-	require.ErrorIs(t, err, io.EOF, "nobody comes after the end")
+	require.ErrorIs(t, err, io.EOF, "no subscriber joins after the end")
 }
 
 // A subscriber that does not read cannot hold up the end.
