@@ -11,6 +11,7 @@ import (
 
 // The parts of an engine that its callers see.
 type (
+	// Config is the configuration of an engine.
 	Config    = settings.Config
 	Carrier   = carrier.Carrier
 	Memory    = region.Memory

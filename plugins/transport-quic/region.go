@@ -10,7 +10,6 @@ import (
 type (
 	region      = regionkit.Region[*serving]
 	regionTable = regionkit.Table[*serving]
-	token       = regionkit.Token
 )
 
 // reasonOf is how peers hear of a refusal.

@@ -9,6 +9,7 @@ import (
 // verdict is what a path can do for a slice now.
 type verdict uint8
 
+// The verdicts.
 const (
 	Ready  verdict = iota // a rail can take it
 	Busy                  // a rail can take it once something ended there

@@ -31,6 +31,7 @@ const (
 // FrameType says what a header asks or answers.
 type FrameType uint8
 
+// The types of frames.
 const (
 	FrameRead  FrameType = 1 // asks for Length bytes at Offset; the stream then ends
 	FrameWrite FrameType = 2 // Length bytes to be stored at Offset follow; the stream then ends

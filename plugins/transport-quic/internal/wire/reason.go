@@ -9,6 +9,7 @@ import (
 // application error code of QUIC.
 type Reason uint8
 
+// The reasons of a refusal. ReasonNone is no refusal.
 const (
 	ReasonNone Reason = iota
 	ReasonUnknownRegion

@@ -8,6 +8,7 @@ import (
 // Reason is why a peer refused a region or a connection.
 type Reason uint8
 
+// The reasons of a refusal. ReasonNone is no refusal.
 const (
 	ReasonNone Reason = iota
 	ReasonVersion
