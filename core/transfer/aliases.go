@@ -12,13 +12,20 @@ import (
 // The parts of an engine that its callers see.
 type (
 	// Config is the configuration of an engine.
-	Config    = settings.Config
-	Carrier   = carrier.Carrier
-	Memory    = region.Memory
-	Request   = request.Request
-	Result    = request.Result
-	State     = request.State
-	Status    = request.Status
+	Config = settings.Config
+	// Carrier is what an engine is told of a transport.
+	Carrier = carrier.Carrier
+	// Memory is the memory of a registered region.
+	Memory = region.Memory
+	// Request is one Read or Write.
+	Request = request.Request
+	// Result is the outcome of a request.
+	Result = request.Result
+	// State is a snapshot of a request.
+	State = request.State
+	// Status is the progress of a request.
+	Status = request.Status
+	// RailStats are the figures of one rail.
 	RailStats = rail.Stats
 )
 

@@ -88,10 +88,10 @@ func Numbers(pairs []*Pair) (qps, psns []uint32) {
 type Remote struct {
 	GID gid.GID
 	LID uint32
-	// PeerQPs are the numbers of the queue pairs, by the index of those of this side. PSNs are their
+	// QueuePairs are the numbers of the queue pairs, by the index of those of this side. PSNs are their
 	// first packet numbers, nil where both sides begin at 0.
-	PeerQPs, PSNs []uint32
-	MTU           int
+	QueuePairs, PSNs []uint32
+	MTU              int
 	// ReadsIn is how many Reads the peer may have in flight, ReadsOut how many this side.
 	ReadsIn, ReadsOut int
 	// GIDIndex is the index of this side's address.
@@ -119,7 +119,7 @@ func (d *Device) connect(p *Pair, i int, to *Remote) error {
 		psn, localPSN = to.PSNs[i], p.PSN
 	}
 	if err := p.ToRTR(verbs.RTRAttr{
-		MTU: to.MTU, PeerQP: to.PeerQPs[i], PeerGID: to.GID, PeerLID: uint16(to.LID), PeerPSN: psn,
+		MTU: to.MTU, PeerQP: to.QueuePairs[i], PeerGID: to.GID, PeerLID: uint16(to.LID), PeerPSN: psn,
 		Port: cfg.IBPort, GIDIndex: to.GIDIndex, HopLimit: 16,
 		TrafficClass: uint8(max(cfg.TrafficClass, 0)), ServiceLevel: uint8(max(cfg.ServiceLevel, 0)),
 		ReadsIn: uint8(to.ReadsIn), MinRNRTimer: uint8(cfg.MinRNRTimer),

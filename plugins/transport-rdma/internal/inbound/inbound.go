@@ -145,7 +145,7 @@ func (s *Server) Admit(m *handshake.Message) (*Conn, *handshake.Message) {
 	at := p.dev.Address()
 	reads := max(1, min(p.dev.ReadsIn(), m.Own.Reads))
 	err = p.dev.Connect(c.pairs, device.Remote{
-		PeerQPs: m.QueuePairs, PSNs: m.Own.PSN, GID: g, LID: m.LID, MTU: min(at.MTU, m.Own.MTU), ReadsIn: reads, ReadsOut: 1, GIDIndex: at.Index,
+		QueuePairs: m.QueuePairs, PSNs: m.Own.PSN, GID: g, LID: m.LID, MTU: min(at.MTU, m.Own.MTU), ReadsIn: reads, ReadsOut: 1, GIDIndex: at.Index,
 	})
 	if err != nil {
 		c.End(handshake.EndStopping)

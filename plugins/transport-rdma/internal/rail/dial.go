@@ -156,7 +156,7 @@ func (c *Conn) greet(ctx context.Context) error {
 	c.setup.Lock()
 	defer c.setup.Unlock()
 	err = r.Dev.Connect(c.devicePairs(), device.Remote{
-		PeerQPs: answer.QueuePairs, PSNs: own.PSN, GID: g, LID: answer.LID, MTU: min(at.MTU, own.MTU),
+		QueuePairs: answer.QueuePairs, PSNs: own.PSN, GID: g, LID: answer.LID, MTU: min(at.MTU, own.MTU),
 		ReadsIn: 1, ReadsOut: max(1, min(r.Dev.ReadsOut(), own.Reads)), GIDIndex: at.Index,
 	})
 	if err != nil {
