@@ -13,17 +13,17 @@ import (
 type (
 	// Config is the configuration of an engine.
 	Config = settings.Config
-	// Carrier is what an engine is told of a transport.
+	// Carrier is a transport as the engine uses it.
 	Carrier = carrier.Carrier
-	// Memory is the memory of a registered region.
+	// Memory is memory of this process that is to be registered.
 	Memory = region.Memory
-	// Request is one Read or Write.
+	// Request asks for one range of bytes to be moved.
 	Request = request.Request
 	// Result is the outcome of a request.
 	Result = request.Result
-	// State is a snapshot of a request.
+	// State is how far a request is.
 	State = request.State
-	// Status is the progress of a request.
+	// Status is the state of a request with its bytes and error.
 	Status = request.Status
 	// RailStats are the figures of one rail.
 	RailStats = rail.Stats
