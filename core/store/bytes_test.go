@@ -107,7 +107,7 @@ func TestBytesDamagedOnTheWay(t *testing.T) {
 		return func(e memtransport.Event) memtransport.Fault { return memtransport.Fault{Corrupt: e.Kind == kind} }
 	}
 	c.wire.SetHook(corrupt(transport.Write))
-	require.NoError(t, c.Put(t.Context(), "written", content("written", 5000), one), "nobody can know yet")
+	require.NoError(t, c.Put(t.Context(), "written", content("written", 5000), one), "the checksum is unknown so far")
 	c.wire.SetHook(nil)
 	require.NoError(t, c.Put(t.Context(), "read", content("read", 5000), one))
 	_, err := c.Get(t.Context(), "written")
@@ -117,7 +117,7 @@ func TestBytesDamagedOnTheWay(t *testing.T) {
 		return memtransport.Fault{Corrupt: e.Kind == transport.Read && reads.Add(1) == 1}
 	})
 	got, err := c.Get(t.Context(), "read")
-	require.NoError(t, err, "it is read once more")
+	require.NoError(t, err, "it is read again")
 	require.Equal(t, content("read", 5000), got)
 	c.wire.SetHook(corrupt(transport.Read))
 	_, err = c.Get(t.Context(), "read")
@@ -219,7 +219,7 @@ func TestMasterWithoutLeases(t *testing.T) {
 	require.True(t, errs.Is(err, errs.LeaseExpired), "%v", err)
 }
 
-// TestQuarantinedReadBuffer: the client's own buffer is left alone and another copy read;
+// TestQuarantinedReadBuffer: the client's own buffer is not touched and another copy read;
 // the caller's is the caller's to give up.
 func TestQuarantinedReadBuffer(t *testing.T) {
 	p := newPool(t, nil)

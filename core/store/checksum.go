@@ -26,10 +26,10 @@ func (s *summing) reset() {
 	s.values, s.sums = s.values[:0], s.sums[:0]
 }
 
-// add appends a value; one of no spans has a checksum that nobody asks for.
+// add appends a value; the checksum of a value without spans is not used.
 func (s *summing) add(value []span) { s.values = append(s.values, value) }
 
-// compute makes sums those of the values. A few large values are cut up, many small ones are
+// compute sets the checksums to those of the values. A few large values are cut up, many small ones are
 // shared out.
 func (s *summing) compute() {
 	n := len(s.values)

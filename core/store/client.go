@@ -87,7 +87,7 @@ func (c *Client) Health() Health { return c.session.Health() }
 // Hostname is the name of this process's segments, "host:port".
 func (c *Client) Hostname() string { return c.engine.LocalName() }
 
-// Close refuses new calls, waits for those under way until the context ends, revokes the
+// Close refuses new calls, waits for those in flight until the context ends, revokes the
 // puts whose sessions are open, and ends the registration of buffers. Repeatable.
 func (c *Client) Close(ctx context.Context) error {
 	c.mu.Lock()
@@ -102,7 +102,7 @@ func (c *Client) Close(ctx context.Context) error {
 	select {
 	case <-done:
 	case <-ctx.Done():
-		err = errs.Wrap(errs.Internal, "store: close with calls under way", ctx.Err())
+		err = errs.Wrap(errs.Internal, "store: close with calls in flight", ctx.Err())
 	}
 	c.table.close(ctx)
 	if c.hot != nil {
@@ -117,7 +117,7 @@ func (c *Client) Close(ctx context.Context) error {
 	return err
 }
 
-// enter notes a call under way, to be ended with c.calls.Done.
+// enter notes a call in flight, to be ended with c.calls.Done.
 func (c *Client) enter() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

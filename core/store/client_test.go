@@ -219,7 +219,7 @@ func TestBadInput(t *testing.T) {
 	require.True(t, store.IsMiss(get("absent", nil)))
 	got, err := c.Get(t.Context(), "good")
 	require.NoError(t, err)
-	require.Equal(t, content("good", 100), got, "nobody else is disturbed")
+	require.Equal(t, content("good", 100), got, "other users are not disturbed")
 }
 
 func TestObjectLargerThanTheBound(t *testing.T) {

@@ -7,7 +7,7 @@ import (
 )
 
 // dropDamaged removes the objects of which every copy was read and had wrong bytes. They
-// can never be read again, and while they are there nobody can put them anew. A copy that
+// can never be read again, and while they exist no client can put them again. A copy that
 // could not be reached may still be good, so its object stays.
 func (c *Client) dropDamaged(ctx context.Context, items []*readItem) {
 	var keys []model.Key

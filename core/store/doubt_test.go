@@ -37,7 +37,7 @@ func (o oldMaster) PutRevoke(ctx context.Context, c model.Caller, items []model.
 }
 
 // doubtful is a pool of one node, whose memory has room for three of doubtSize, and a
-// client whose next writes end in doubt: their bytes may arrive later.
+// client whose next writes are indeterminate: their bytes may arrive later.
 func doubtful(t *testing.T, writes int32) (*pool, *member) {
 	p := newPool(t, nil)
 	p.member("node:1", memberOptions{segments: []uint64{1 << 20}})
@@ -62,9 +62,9 @@ func doubt(c *member, writes int32) {
 	})
 }
 
-// TestPutInDoubtIsRepeated in other room, and what it left is nobody's until the master's
+// TestIndeterminatePutIsRetried in a new allocation, and the old one stays unused until the master's
 // timeout.
-func TestPutInDoubtIsRepeated(t *testing.T) {
+func TestIndeterminatePutIsRetried(t *testing.T) {
 	value := content("k", doubtSize)
 	for name, put := range map[string]func(*member) error{
 		"put":    func(c *member) error { return c.Put(t.Context(), "k", value, one) },
@@ -93,8 +93,8 @@ func TestPutInDoubtIsRepeated(t *testing.T) {
 	}
 }
 
-// TestBatchInDoubt: of a batch only those are put again whose bytes are in doubt.
-func TestBatchInDoubt(t *testing.T) {
+// TestIndeterminateBatch: of a batch, only the indeterminate items are put again.
+func TestIndeterminateBatch(t *testing.T) {
 	p, c := doubtful(t, 0)
 	permanent := errs.WithClass(errs.ClassPermanent, "test", errCut)
 	c.wire.SetHook(func(e memtransport.Event) memtransport.Fault {
@@ -117,7 +117,7 @@ func TestBatchInDoubt(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, values[i], b)
 	}
-	require.NoError(t, c.Put(t.Context(), "c", values[2], one), "what is not in doubt is just revoked")
+	require.NoError(t, c.Put(t.Context(), "c", values[2], one), "a put that failed for certain is revoked only")
 }
 
 // TestPutInDoubtTwiceFails, and leaves the key free.
@@ -132,9 +132,9 @@ func TestPutInDoubtTwiceFails(t *testing.T) {
 	require.True(t, errs.Is(c.Put(t.Context(), "other", content("other", doubtSize), one), errs.NoAvailableHandle), "both rooms are held")
 }
 
-// TestPutInDoubtIsNotRepeated where nobody would hold the first room, or nobody waits any
+// TestIndeterminatePutIsNotRetried where no master would hold the first allocation, or no caller waits any
 // more.
-func TestPutInDoubtIsNotRepeated(t *testing.T) {
+func TestIndeterminatePutIsNotRetried(t *testing.T) {
 	type setting struct {
 		p      *pool
 		c      *member

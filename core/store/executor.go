@@ -24,7 +24,7 @@ type executor struct {
 	idle    chan struct{} // one entry for each worker that has nothing to do
 
 	mu   sync.Mutex
-	busy map[object]struct{} // of which a copy is under way here
+	busy map[object]struct{} // that this node is copying
 }
 
 // object names an object of all tenants'.
@@ -42,7 +42,7 @@ func newExecutor(cfg NodeConfig, s *Session, deps Deps, m *taskMetrics) *executo
 }
 
 // run fetches as many tasks as there are idle workers, until the context ends; then tasks
-// under way are given up and reported as failed.
+// in progress are given up and reported as failed.
 func (x *executor) run(ctx context.Context) {
 	defer x.wg.Wait()
 	if x.cfg.TaskWorkers == 0 {

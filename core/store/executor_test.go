@@ -167,7 +167,7 @@ func TestOneCopyOfAnObjectAtATime(t *testing.T) {
 	}
 }
 
-// TestTasksAreBounded: four at a time, and a node that stops gives up what is under way.
+// TestTasksAreBounded: four at a time, and a node that stops gives up the tasks in progress.
 func TestTasksAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, l := newLedgerPool(t)

@@ -23,11 +23,11 @@ type ledger struct {
 	segs    []*ledgerSegment
 	graces  []time.Duration          // of each unmount
 	objects map[string]*ledgerObject // by tenant and key
-	open    map[string]*ledgerObject // puts under way
+	open    map[string]*ledgerObject // puts in progress
 	copies  map[string]*ledgerCopy
 	tasks   []*model.Task
 	known   map[model.ClientID]bool
-	reports map[string]model.PeerReport // sums, by endpoint
+	reports map[string]model.PeerReport // totals, by endpoint
 	full    int                         // how many more copies find no room
 	ids     uint64
 }

@@ -126,7 +126,7 @@ func (l *ledger) CopyRevoke(_ context.Context, c model.Caller, _ model.CopyKind,
 	return nil
 }
 
-// forget is what a master does with an object whose segments went: the copy of it under way
+// forget does what a master does with an object whose segments went: the copy in progress
 // is given up as well.
 func (l *ledger) forget(key model.Key) {
 	l.mu.Lock()

@@ -50,7 +50,7 @@ func finish[T any](ctx context.Context, s *Session, name string, limit time.Time
 	return out, err
 }
 
-// waiting is a call to the master under way: its context, which a master that is down ends.
+// waiting is a call to the master in flight: its context, which a master that is down ends.
 // It is used again, by one call at a time.
 type waiting struct {
 	callctx.Call
@@ -83,7 +83,7 @@ func (s *Session) wait(ctx context.Context, limit time.Time) *waiting {
 func (s *Session) waited(ctx context.Context, w *waiting, limit time.Time) (gaveUp, left bool) {
 	w.watch.Stop() // One that is too late asks once too often whether the master is there.
 	s.mu.Lock()
-	delete(s.pending, w) // From here on nobody ends it.
+	delete(s.pending, w) // From here on the session does not end it.
 	s.mu.Unlock()
 	gaveUp = w.Cause() != nil
 	if limit.IsZero() {

@@ -10,7 +10,7 @@ import (
 )
 
 // BatchPutSessionEnd makes objects readable whose bytes are all in place, and ends their
-// sessions. It waits for writes under way, which end within the transfer timeout. Where each
+// sessions. It waits for writes in flight, which end within the transfer timeout. Where each
 // byte was written once, the object gets a checksum.
 //
 // InvalidParams: no session is open, or bytes are missing. TransferFail: a write failed. The

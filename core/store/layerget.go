@@ -137,7 +137,7 @@ func (l *Layers) hold(key model.Key, at *located, answered time.Time) error {
 	return nil
 }
 
-// BatchGetSessionEnd ends sessions for reading; reads under way still end well. Keys without
+// BatchGetSessionEnd ends sessions for reading; reads in flight still succeed. Keys without
 // one are no error, since the client ends sessions by itself as well.
 func (l *Layers) BatchGetSessionEnd(_ context.Context, keys []model.Key) error {
 	if err := l.c.enter(); err != nil {

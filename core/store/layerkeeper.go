@@ -85,7 +85,7 @@ type renewal struct {
 	held *heldObject
 }
 
-// dueGets ends the sessions that nobody used, and returns those to be renewed, if one is due.
+// dueGets ends the sessions that were not used, and returns those to be renewed, if one is due.
 func (t *layerTable) dueGets(now time.Time) []renewal {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -103,7 +103,7 @@ func (t *layerTable) dueGets(now time.Time) []renewal {
 		}
 	}
 	if dropped > 0 {
-		t.c.log.Warn("sessions for reading were ended that nobody used", "sessions", dropped, "after", t.c.cfg.Layers.IdleTimeout, "key", last)
+		t.c.log.Warn("sessions for reading were ended because they were not used", "sessions", dropped, "after", t.c.cfg.Layers.IdleTimeout, "key", last)
 	}
 	if !due {
 		return nil
@@ -114,7 +114,7 @@ func (t *layerTable) dueGets(now time.Time) []renewal {
 	return with
 }
 
-// renew asks the master for leases. What gets none is asked for again until nobody uses it.
+// renew asks the master for leases. What gets none is asked for again as long as it is used.
 func (t *layerTable) renew(all []renewal) {
 	inBatches(len(all), t.c.cfg.MaxBatch, func(lo, hi int) {
 		keys := make([]model.Key, hi-lo)

@@ -47,7 +47,7 @@ func TestAbandonedSessions(t *testing.T) {
 		require.NoError(t, other.BatchPutSessionRevoke(t.Context(), []string{"written"})[0])
 
 		time.Sleep(cfg.Layers.IdleTimeout - time.Since(start) - time.Second)
-		require.Zero(t, log.count("nobody used"))
+		require.Zero(t, log.count("were not used"))
 		var b [1]byte
 		get := []store.RangeRead{read("read", 0, b[:])}
 		require.NoError(t, c.GetSessionRanges(t.Context(), get)[0].Err, "so it is used")
@@ -55,7 +55,7 @@ func TestAbandonedSessions(t *testing.T) {
 		require.NoError(t, c.GetSessionRanges(t.Context(), get)[0].Err)
 		time.Sleep(cfg.Layers.IdleTimeout + time.Second)
 		require.Equal(t, errs.InvalidParams, errs.CodeOf(c.GetSessionRanges(t.Context(), get)[0].Err))
-		require.Equal(t, 1, log.count("nobody used"))
+		require.Equal(t, 1, log.count("were not used"))
 		time.Sleep(leaseTTL)
 		require.NoError(t, c.Remove(t.Context(), "read", false))
 	})

@@ -174,7 +174,7 @@ func TestLayersAreAMap(t *testing.T) {
 				k := key.Draw(t, "key")
 				for s := range gets {
 					if s.key == k {
-						return // It stays as it is for who reads it.
+						return // It stays as it is for its readers.
 					}
 				}
 				if a.Remove(ctx, k, true) == nil {

@@ -25,7 +25,7 @@ type openPut struct {
 // are in bytes. Nobody can read the objects until BatchPutSessionEnd. groups is empty or has
 // one for each key. cfg is that of Put.
 //
-// ObjectAlreadyExists: a value is there, or somebody is writing one, be it this user; no
+// ObjectAlreadyExists: a value exists, or a client, perhaps this one, is writing one; no
 // session is open then and there is nothing to write. InvalidParams, NoAvailableHandle and
 // the master's other refusals as Put; UnavailableInCurrentStatus: too many are open.
 func (l *Layers) BatchPutSessionStart(ctx context.Context, keys []model.Key, sizes []uint64, cfg model.ReplicateConfig, groups []string) []error {

@@ -16,8 +16,8 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
 
-// TestStartOfWhatIsThere: nobody writes what is there or being written.
-func TestStartOfWhatIsThere(t *testing.T) {
+// TestStartOfExistingKey: no session starts for a key that exists or is being written.
+func TestStartOfExistingKey(t *testing.T) {
 	p := newPool(t, nil)
 	p.member("a:1", memberOptions{segments: []uint64{segment}})
 	c, d := p.member("c:1", memberOptions{}), p.member("d:1", memberOptions{})
@@ -59,7 +59,7 @@ func TestIncompletePut(t *testing.T) {
 		require.NoError(t, err)
 		require.False(t, there)
 	}
-	// Written twice: complete, and nobody knows the checksum.
+	// Written twice: complete, and the checksum is unknown.
 	require.NoError(t, c.BatchPutSessionStart(ctx, []string{"k"}, []uint64{700_000}, one, nil)[0])
 	for _, w := range []store.RangeWrite{write("k", 1, value[1:]), write("k", 0, value[:400_000])} {
 		require.NoError(t, c.PutSessionRanges(ctx, []store.RangeWrite{w})[0].Err)
@@ -105,7 +105,7 @@ func TestFailedWriteSpoilsItsObjectAlone(t *testing.T) {
 		asked := p.tally()
 		require.Equal(t, []errs.Code{errs.OK, errs.TransferFail}, codes(c.BatchPutSessionEnd(ctx, keys)))
 		require.NoError(t, c.BatchPutSessionRevoke(ctx, keys[1:])[0], "connectors revoke what they could not end")
-		require.Equal(t, map[string]int{"PutEnd": 1, "PutRevoke": 1}, asked.take(), "a session is not begun once more")
+		require.Equal(t, map[string]int{"PutEnd": 1, "PutRevoke": 1}, asked.take(), "a session is not begun again")
 		require.Zero(t, c.count(t, "mooncake_client_puts_unrevoked_total"))
 		read, err := c.Get(ctx, "good")
 		require.NoError(t, err)

@@ -12,7 +12,7 @@ import (
 type LayersConfig struct {
 	// MaxOpen is how many sessions one user may have, of both kinds together. Default 65536.
 	MaxOpen int
-	// IdleTimeout is how long a session for reading stays that nobody uses or ends; until
+	// IdleTimeout is how long a session for reading stays that is neither used nor ended; until
 	// then it keeps its object in the pool. Default 10 min.
 	IdleTimeout time.Duration
 	// PutTimeout is how long a put may take from the start of its session to the end, after

@@ -48,7 +48,7 @@ func (l *Layers) PutSessionRanges(ctx context.Context, writes []RangeWrite) []mo
 	return out
 }
 
-// layerWrite is a write under way.
+// layerWrite is a write in flight.
 type layerWrite struct {
 	put   *openPut
 	item  *putItem
@@ -90,7 +90,7 @@ func (l *Layers) write(ctx context.Context, writes []RangeWrite, out []model.Res
 	}
 }
 
-// begin notes a write under way, to be ended with wrote.
+// begin notes a write in flight, to be ended with wrote.
 func (l *Layers) begin(w *RangeWrite) (*openPut, *putItem, error) {
 	t, now := l.c.table, time.Now()
 	t.mu.Lock()

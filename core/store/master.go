@@ -67,7 +67,7 @@ type Master interface {
 	// contain a match of expr ("" for all).
 	ListKeys(ctx context.Context, caller model.Caller, expr string, after model.Key, limit int) ([]model.Key, error)
 	// ClearReplicas takes away the copies on a segment, or with "" the whole object, of
-	// those keys that owner put and nobody is reading, and returns those keys.
+	// those keys that owner put and no client is reading, and returns those keys.
 	ClearReplicas(ctx context.Context, caller model.Caller, keys []model.Key, owner model.ClientID, segment string) ([]model.Key, error)
 	// Why tells what the master knows of a key. An unknown key is an answer, not an error.
 	Why(ctx context.Context, caller model.Caller, key model.Key) (model.Story, error)

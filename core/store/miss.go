@@ -7,7 +7,7 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
-// IsMiss reports whether an error of a read means that the object is not to be had right
+// IsMiss reports whether an error of a read means that the object is not available right
 // now and has to be made anew: it is not there, its copies are lost or damaged, or they
 // could not be reached in time. Errors of the call itself (bad parameters, an unreachable
 // master, a cancelled context) are no misses.

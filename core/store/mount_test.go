@@ -165,7 +165,7 @@ func TestStopWithGrace(t *testing.T) {
 		require.Empty(t, l.segs)
 		require.Equal(t, []time.Duration{30 * time.Second}, l.told())
 		require.Equal(t, 30*time.Second, <-done)
-		require.Equal(t, []time.Duration{30 * time.Second, 0}, l.told(), "told once more before the memory goes")
+		require.Equal(t, []time.Duration{30 * time.Second, 0}, l.told(), "told again before the memory goes")
 		_, err = c.Get(t.Context(), "k")
 		require.True(t, store.IsMiss(err), "%v", err)
 	})

@@ -12,7 +12,7 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
-// TestOwnSegment: what is summed up on its way into a segment of this process and out of it is
+// TestOwnSegment: the checksum that is computed during the copy into and out of a segment of this process is
 // checked like everything else, and whoever reads it over a network gets the same checksum.
 func TestOwnSegment(t *testing.T) {
 	p := newPool(t, nil)
@@ -40,7 +40,7 @@ func TestOwnSegment(t *testing.T) {
 }
 
 // TestCopiesHereAndThere: the checksum of a value that goes to two nodes is that of both copies,
-// whichever of them is summed up on the way.
+// whichever of them has its checksum computed during the copy.
 func TestCopiesHereAndThere(t *testing.T) {
 	p := newPool(t, nil)
 	a := p.member("a:1", memberOptions{segments: []uint64{segment}})

@@ -26,7 +26,7 @@ const (
 	returning = 4
 )
 
-// peerBook is what a process saw of other nodes: counts for the next report, and who is to
+// peerBook is what a process saw of other nodes: counts for the next report, and which node is to
 // be avoided for a while. Safe for concurrent use.
 type peerBook struct {
 	mu    sync.Mutex
@@ -39,7 +39,7 @@ type peerBook struct {
 type peerSeen struct {
 	report  model.PeerReport
 	dirty   bool
-	active  int       // calls under way
+	active  int       // calls in flight
 	since   time.Time // busy since, when active
 	last    time.Time // when the last transfer ended
 	fails   int       // failures since the last time it was trusted again
@@ -51,7 +51,7 @@ func newPeerBook(limit int) *peerBook {
 	return &peerBook{limit: limit, seen: map[string]*peerSeen{}}
 }
 
-// begin notes that a call has transfers under way with an endpoint.
+// begin notes that a call has transfers in flight with an endpoint.
 func (b *peerBook) begin(endpoint string, now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -35,7 +35,7 @@ func TestClientsReportPeers(t *testing.T) {
 		}
 		_, err := c.Get(t.Context(), "k0")
 		require.NoError(t, err)
-		require.NoError(t, a.Put(t.Context(), "own", content("own", 1000), one), "a copy within the process is nobody's news")
+		require.NoError(t, a.Put(t.Context(), "own", content("own", 1000), one), "a copy within the process is no transfer's news")
 		time.Sleep(2 * time.Second)
 		r := l.report("a:1")
 		require.Equal(t, uint32(5), r.Done)
@@ -90,7 +90,7 @@ func TestWhoIsToBlame(t *testing.T) {
 	}
 }
 
-// TestFailingEndpointIsAvoided: of two copies the one on a node that failed is left alone for
+// TestFailingEndpointIsAvoided: of two copies the one on a node that failed is skipped for
 // a while, and has its share of the reads again some time after the node is back.
 func TestFailingEndpointIsAvoided(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

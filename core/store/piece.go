@@ -25,9 +25,9 @@ type piece struct {
 
 // lot is memory that was allocated, or handed over, as one.
 type lot struct {
-	block *memory.Block // nil for memory that belongs to someone else
+	block *memory.Block // nil for memory that the caller owns
 	users atomic.Int32  // pieces that are not freed yet
-	freed func()        // called when nobody uses it any more, may be nil
+	freed func()        // called when it is no longer used, may be nil
 }
 
 // release ends one piece's use and frees the memory with the last.

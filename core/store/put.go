@@ -30,8 +30,8 @@ type PutResult struct {
 // Put stores an object. A key that is there already is a success and nothing is written.
 // The value must not change until Put returned. InvalidParams for a bad key or an empty
 // value; NoAvailableHandle when the pool has no room; TransferFail. With cfg.Upsert the
-// value that is there is replaced; see Upsert. Where it is in doubt whether bytes arrived,
-// the put is made once more in other room.
+// value that is there is replaced; see Upsert. Where it is unknown whether bytes arrived,
+// the put is retried in a new allocation.
 func (c *Client) Put(ctx context.Context, key model.Key, value []byte, cfg model.ReplicateConfig) error {
 	defer observe(c.metrics.put, time.Now())
 	w := c.writing(1)

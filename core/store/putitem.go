@@ -15,7 +15,7 @@ type putItem struct {
 	spans    []span
 	size     uint64
 	sum      model.Checksum
-	summer   *model.Replica // of replicas: whose bytes are summed up on the way there, nil for none
+	summer   *model.Replica // of replicas: whose checksum is computed during the copy, nil for none
 	first    int            // index of its first request
 	last     int            // index behind its last
 	replicas []model.Replica
@@ -29,8 +29,8 @@ type putItem struct {
 	// decided: the master has ended the put, or may have; there is nothing to revoke.
 	decided  bool
 	again    bool // it is not the first attempt
-	hasty    bool // an attempt in other room may follow one that ends in doubt
-	repeated bool // an attempt before ended in doubt
+	hasty    bool // an attempt in a new allocation may follow an indeterminate one
+	repeated bool // an earlier attempt was indeterminate
 }
 
 // set makes the item that of an input, or says in err why it cannot be.

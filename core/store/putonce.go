@@ -12,8 +12,8 @@ import (
 // a few times more, until enough clients have told it.
 const repeats = 8
 
-// putOnce takes items through start, transfer and end. Those whose transfers end in doubt, as
-// when the process of a transport dies, it puts once more from the start, in other room; those
+// putOnce takes items through start, transfer and end. Those whose transfers are indeterminate, as
+// when the process of a transport dies, it retries from the start, in a new allocation; those
 // that fail because a node is gone, a few times. All attempts are within the same time for the
 // transfers.
 func (c *Client) putOnce(ctx context.Context, w *writing, items []*putItem, cfg model.ReplicateConfig) {

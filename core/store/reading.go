@@ -35,7 +35,7 @@ func (c *Client) reading(n int) *reading {
 	return r
 }
 
-// doneReading empties r, so that it keeps nobody's memory alive.
+// doneReading empties r, so that it keeps no caller's memory alive.
 func (c *Client) doneReading(r *reading) {
 	if cap(r.items) > maxKept || cap(r.found) > maxKept {
 		return

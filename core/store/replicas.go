@@ -32,7 +32,7 @@ func (c *Client) QueryByRegex(ctx context.Context, expr string, after model.Key,
 }
 
 // ClearReplicas takes away the copies on a segment, or with "" the whole object, of those
-// keys that this client put and nobody is reading, and returns those keys.
+// keys that this client put and no client is reading, and returns those keys.
 func (c *Client) ClearReplicas(ctx context.Context, keys []model.Key, segment string) ([]model.Key, error) {
 	if err := c.enter(); err != nil {
 		return nil, err

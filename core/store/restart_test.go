@@ -17,7 +17,7 @@ import (
 )
 
 // serve answers gRPC at an address until it is stopped, as a process that is killed: what is
-// under way ends without an answer.
+// in flight ends without an answer.
 func serve(t testing.TB, m store.Master, addr string) (at string, kill func()) {
 	ln, err := net.Listen("tcp", addr)
 	require.NoError(t, err)

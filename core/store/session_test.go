@@ -58,7 +58,7 @@ func TestMasterHangs(t *testing.T) {
 			time.Sleep(30 * time.Millisecond)
 		}
 		p.master.setHook(nil)
-		time.Sleep(4 * time.Second) // The ping under way gives up, the next one works.
+		time.Sleep(4 * time.Second) // The ping in flight gives up, the next one works.
 		require.False(t, c.Health().Down)
 		got, err := c.Get(t.Context(), "k")
 		require.NoError(t, err)
@@ -93,7 +93,7 @@ func TestSomethingElseAnswers(t *testing.T) {
 	})
 }
 
-// TestMasterRefuses: nothing listens there. Calls fail at once, and who keeps calling has the
+// TestMasterRefuses: nothing listens there. Calls fail at once, and a caller that keeps calling has the
 // pool back within a moment of its return.
 func TestMasterRefuses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -170,7 +170,7 @@ func TestCallersDeadlineSaysNothingOfTheMaster(t *testing.T) {
 		go func() { time.Sleep(time.Second / 4); cancel() }()
 		require.Equal(t, time.Second/4, took(func() { _, err := c.Exist(ctx, "k"); require.Error(t, err) }))
 		synctest.Wait()
-		require.Zero(t, pings.Load(), "nobody has to look after the master")
+		require.Zero(t, pings.Load(), "the session does not ping the master")
 	})
 }
 

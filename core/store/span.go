@@ -42,7 +42,7 @@ func cut(spans []span, size uint64) ([]span, bool) {
 }
 
 // requests appends what it takes to move spans from or to one copy, which may be striped: the
-// bytes of the object in order, where those of the spans are. sum has them summed up on the way,
+// bytes of the object in order, where those of the spans are. sum asks for their checksum during the copy,
 // where that is possible.
 func requests(dst []transfer.Request, kind transport.OpKind, spans []span, r *model.Replica, deadline time.Time, sum bool) []transfer.Request {
 	for off, p := range r.Parts {
@@ -76,7 +76,7 @@ func sumOf(spans []span, sum func([]byte) uint32) uint32 {
 }
 
 // sumOfMoved is the checksum of the bytes of requests in their order, false where they were not
-// all summed up on the way.
+// if all were computed during the copy.
 func sumOfMoved(reqs []transfer.Request, results []transfer.Result) (sum uint32, ok bool) {
 	for i := range results {
 		r := &results[i]

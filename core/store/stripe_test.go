@@ -41,7 +41,7 @@ func TestStripesAndPieces(t *testing.T) {
 	n := 0
 	rapid.Check(t, func(t *rapid.T) {
 		n++
-		c.wire.SetSums(rapid.Bool().Draw(t, "summed up on the way"))
+		c.wire.SetSums(rapid.Bool().Draw(t, "checksum during the copy"))
 		key := fmt.Sprint("k", n)
 		l.stripe = rapid.Uint64Range(0, 700).Draw(t, "stripe")
 		cfg := one

@@ -37,7 +37,7 @@ func (n *Node) mountAgain(ctx context.Context) error {
 	return n.master.RemountSegments(ctx, n.session.id, segs)
 }
 
-// unmount tells the master that pieces go. Those it was not told of are left alone.
+// unmount tells the master that pieces go. It skips those that the master was not told of.
 func (n *Node) unmount(ctx context.Context, pieces []*piece, grace time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, n.cfg.RPCTimeout)
 	defer cancel()
@@ -104,7 +104,7 @@ func (n *Node) fadeOut(ctx context.Context) {
 	case <-timer.C:
 	case <-ctx.Done():
 	}
-	// Told once more, the master takes them out before the memory goes, not at its next look.
+	// Told again, the master takes them out before the memory goes, not at its next look.
 	n.mu.Lock()
 	for _, p := range pieces {
 		p.mounted = true

@@ -12,7 +12,7 @@ import (
 )
 
 // write moves the bytes of all items to all parts of all their replicas in parallel. Where no
-// copy can be summed up on the way, the checksums are computed meanwhile. One failed replica
+// copy can be checksummed during the copy, the checksums are computed meanwhile. One failed replica
 // fails its item.
 func (c *Client) write(ctx context.Context, w *writing, items []*putItem) {
 	if c.cfg.Checksum {
@@ -43,8 +43,8 @@ func (c *Client) write(ctx context.Context, w *writing, items []*putItem) {
 	}
 }
 
-// summer chooses the copy of an item whose bytes are summed up as they are moved, nil where they
-// have to be read once more for that.
+// summer chooses the copy of an item whose checksum is computed during the copy, nil where they
+// have to be read again for that.
 func (c *Client) summer(it *putItem) *model.Replica {
 next:
 	for i := range it.replicas {
@@ -58,7 +58,7 @@ next:
 	return nil
 }
 
-// takeSums gives each item its checksum: that of what was stored in the copy that was summed up
+// takeSums gives each item its checksum: that of the stored bytes of the replica that was checksummed
 // on the way, else that of what lies in the caller's memory.
 func (w *writing) takeSums(items []*putItem) {
 	late := false

@@ -31,7 +31,7 @@ type writing struct {
 
 	sums   summing
 	summed sync.WaitGroup
-	sum    func() // computes sums in the background
+	sum    func() // computes the checksums in the background
 }
 
 // writing returns one with n empty inputs, to be given back with doneWriting.
@@ -44,7 +44,7 @@ func (c *Client) writing(n int) *writing {
 	return w
 }
 
-// doneWriting empties w, so that it keeps nobody's memory alive.
+// doneWriting empties w, so that it keeps no caller's memory alive.
 func (c *Client) doneWriting(w *writing) {
 	if cap(w.items) > maxKept || cap(w.reqs) > maxKept {
 		return

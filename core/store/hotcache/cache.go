@@ -31,7 +31,7 @@ func (s Stamp) of(o *model.Object) bool {
 }
 
 // Load reads a key's value into dst, which is as long as a block, and returns its stamp, or
-// why it is not to be had. spoilt: dst may still be written to, so it is never used again.
+// why it is not available. spoilt: dst may still be written to, so it is never used again.
 type Load func(ctx context.Context, key model.Key, dst []byte) (s Stamp, spoilt bool, err error)
 
 // Stats counts what a cache did.

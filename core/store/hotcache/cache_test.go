@@ -47,7 +47,7 @@ func (w *world) load(ctx context.Context, key string, dst []byte) (Stamp, bool, 
 	defer w.mu.Unlock()
 	w.loads++
 	if w.fail || w.spoil {
-		return Stamp{}, w.spoil, errors.New("not to be had")
+		return Stamp{}, w.spoil, errors.New("not available")
 	}
 	copy(dst, bytesOf(key, o.Checksum.Value))
 	return Stamp{Size: 8, Checksum: o.Checksum, Replica: o.Replicas[1].ID}, false, nil
@@ -248,7 +248,7 @@ func TestConfig(t *testing.T) {
 	}
 }
 
-// The least recently used object that nobody is copying from gives way, not one in use.
+// The least recently used object without readers gives way, not one in use.
 func TestObjectsInUseStay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()

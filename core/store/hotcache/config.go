@@ -2,7 +2,7 @@
 //
 // Memory is divided into blocks of one size; an object takes one, and larger objects are not
 // kept. The least recently used object gives way. An object is taken in when a sketch of what
-// was read has seen it often enough, and in the background: a worker reads it once more. An
+// was read has seen it often enough, and in the background: a worker reads it again. An
 // entry carries the stamp of the object that the master described when it was read, so that
 // whoever asks the master first never gets bytes of a value that was replaced.
 package hotcache

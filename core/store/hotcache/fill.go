@@ -72,7 +72,7 @@ func (c *Cache) fill(key model.Key) {
 }
 
 // block returns a block to be filled: a free one, a new one, or that of the least recently
-// used object that nobody is copying from. Nil when there is none.
+// used object without readers. Nil when there is none.
 func (c *Cache) block() []byte {
 	c.mu.Lock()
 	defer c.mu.Unlock()

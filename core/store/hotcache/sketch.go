@@ -19,7 +19,7 @@ type sketch struct {
 	n     int
 }
 
-// add counts a key once more and returns its count.
+// add counts a key and returns its count.
 func (s *sketch) add(key string) int {
 	h := maphash.String(s.seed, key)
 	lo, hi := uint32(h), uint32(h>>32)|1

@@ -54,7 +54,7 @@ func ask[T any](ctx context.Context, c *Client, op string, f func(context.Contex
 
 // touch makes a call that touches memory of ours, or takes something of the service's: it
 // returns when the service is done with it, also when the context ended, which cancels the
-// call there. spoilt means that nobody can tell whether it is done.
+// call there. spoilt means that it is unknown whether the call is done.
 func touch[T any](ctx context.Context, c *Client, op string, f func(context.Context, *link, *localv1.Call) (T, error)) (out T, spoilt bool, err error) {
 	var none T
 	l, err := c.current(ctx)

@@ -98,7 +98,7 @@ func (c *Client) closeStage() error {
 	return c.alloc.Free(mem)
 }
 
-// Close refuses new calls, waits for those under way until the context ends, and detaches.
+// Close refuses new calls, waits for those in flight until the context ends, and detaches.
 // Memory of the allocator stays valid and is registered nowhere then. Repeatable.
 func (c *Client) Close(ctx context.Context) error {
 	c.mu.Lock()
@@ -114,7 +114,7 @@ func (c *Client) Close(ctx context.Context) error {
 	select {
 	case <-done:
 	case <-ctx.Done():
-		err = errs.Wrap(errs.Internal, "local client: close with calls under way", ctx.Err())
+		err = errs.Wrap(errs.Internal, "local client: close with calls in flight", ctx.Err())
 	}
 	c.cancel()
 	c.tasks.Wait()
@@ -133,7 +133,7 @@ func (c *Client) Close(ctx context.Context) error {
 	return errors.Join(err, c.closeStage())
 }
 
-// enter notes a call under way, to be ended with c.calls.Done.
+// enter notes a call in flight, to be ended with c.calls.Done.
 func (c *Client) enter() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

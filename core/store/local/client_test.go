@@ -72,7 +72,7 @@ func TestLocalBuffer(t *testing.T) {
 		}
 		wg.Wait()
 	}
-	compete(func() { // Who comes second succeeds, also before the first has ended.
+	compete(func() { // The second caller succeeds, also before the first has ended.
 		for _, err := range c.BatchPut(t.Context(), keys, values, one) {
 			if err != nil {
 				t.Error(err)
@@ -110,7 +110,7 @@ func TestCancel(t *testing.T) {
 	})
 	_, err := c.GetInto(ctx, "k", mem)
 	require.Error(t, err)
-	require.Zero(t, s.Figures().Calls, "nobody is at the memory any more")
+	require.Zero(t, s.Figures().Calls, "no call uses the memory any more")
 	p.wire.SetHook(nil)
 	require.True(t, c.Attached())
 	_, err = c.GetInto(t.Context(), "k", mem)

@@ -14,7 +14,7 @@ type Config struct {
 	// has the name for a port.
 	Socket string
 	// Any accepts a service of any user of the host. Default: this user's and root's, since
-	// who serves can read and write the memory that is shared.
+	// the serving process can read and write the shared memory.
 	Any bool
 	// LocalBufferSize is the shared memory that values in other memory go through, in bytes;
 	// 0 for none, and then such values cannot be put. Default 16 MiB.
@@ -33,7 +33,7 @@ type Config struct {
 	CallTimeout time.Duration
 	// SettleTimeout is how long a broken attachment may take to be proven over. Default 10 s.
 	SettleTimeout time.Duration
-	// Log takes what happens to the attachment; nil means nobody.
+	// Log receives the events of the attachment; nil discards them.
 	Log *slog.Logger
 	// Version of this program, for the service's log.
 	Version string

@@ -224,7 +224,7 @@ func TestGarbage(t *testing.T) {
 		require.True(t, errors.Is(err, io.EOF) || errors.Is(err, unix.ECONNRESET), "%s: %v", name, err)
 		require.NoError(t, c.Close())
 	}
-	// Connections that say nothing keep nobody out, however many.
+	// Silent connections keep no other client out, however many there are.
 	var silent []net.Conn
 	for range 20 {
 		c, err := frame.Dial(t.Context(), socket)

@@ -37,7 +37,7 @@ func layers(t *testing.T, u under) {
 	}
 	require.Equal(t, errs.ObjectAlreadyExists, errs.CodeOf(u.BatchPutSessionStart(ctx, keys[:1], []uint64{7}, one, nil)[0]))
 	for n := count - 1; n >= 0; n-- {
-		writes := []store.RangeWrite{{Key: "nobody's", Ranges: []store.Source{source(0, src[0][:1])}}}
+		writes := []store.RangeWrite{{Key: "unknown", Ranges: []store.Source{source(0, src[0][:1])}}}
 		for i, k := range keys {
 			at, mid := n*layer, n*layer+layer/3
 			writes = append(writes, store.RangeWrite{Key: k, Ranges: []store.Source{source(mid, src[i][mid:at+layer]), source(0, nil), source(at, src[i][at:mid])}})
@@ -53,7 +53,7 @@ func layers(t *testing.T, u under) {
 		require.Zero(t, far.Value)
 	}
 	require.Equal(t, errs.ReplicaIsNotReady, errs.CodeOf(u.BatchGetSessionStart(ctx, keys[:1])[0]))
-	ended := u.BatchPutSessionEnd(ctx, []string{"nobody's", keys[0], keys[1]})
+	ended := u.BatchPutSessionEnd(ctx, []string{"unknown", keys[0], keys[1]})
 	require.Equal(t, errs.InvalidParams, errs.CodeOf(ended[0]))
 	require.NoError(t, ended[1])
 	require.NoError(t, ended[2])

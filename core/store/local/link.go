@@ -40,7 +40,7 @@ type link struct {
 	cause error // why it ended; set before ended is closed
 	ended chan struct{}
 	over  chan struct{}
-	// settled: the service closed the lifeline, so that nobody there is at our memory. Set
+	// settled: the service closed the lifeline, so that it no longer uses our memory. Set
 	// before over is closed.
 	settled bool
 	// done is closed when nothing of the link is left but what is lent.
@@ -84,7 +84,7 @@ func attach(ctx context.Context, cfg Config, traffic *atomic.Uint64) (*link, err
 func (l *link) checkServer(c *net.UnixConn) error {
 	who, err := frame.PeerOf(c)
 	if err == nil && !l.cfg.Any && !who.Own() {
-		err = errs.New(errs.IllegalClient, "local client", "%s is served by user %d (process %d), who could read all memory that is shared", l.cfg.Socket, who.UID, who.PID)
+		err = errs.New(errs.IllegalClient, "local client", "%s is served by user %d (process %d), which could read all memory that is shared", l.cfg.Socket, who.UID, who.PID)
 	}
 	return err
 }

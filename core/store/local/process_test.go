@@ -46,7 +46,7 @@ func serverChild(socket string) error {
 	return errors.Join(halt(s), p.stop())
 }
 
-// clientChild shares memory, holds a lent object, and keeps a put under way at all times.
+// clientChild shares memory, holds a lent object, and keeps a put in flight at all times.
 func clientChild(socket string) error {
 	ctx := context.Background()
 	cfg, a := local.DefaultConfig(socket), &local.Allocator{}
@@ -155,7 +155,7 @@ func TestKilledClient(t *testing.T) {
 	}
 }
 
-// TestKilledServer: calls fail with a text while nobody serves, memory and what was lent
+// TestKilledServer: calls fail with a text while no service runs, memory and what was lent
 // stay readable, and the client is back by itself with all its memory.
 func TestKilledServer(t *testing.T) {
 	if testing.Short() {
@@ -199,8 +199,8 @@ func TestKilledServer(t *testing.T) {
 	}, 30*time.Second, time.Millisecond)
 }
 
-// TestKilledServerUnderLoad: calls under way end with an answer or with RPCFail, never
-// with wrong bytes and never in doubt about memory.
+// TestKilledServerUnderLoad: calls in flight end with an answer or with RPCFail, never
+// with wrong bytes, and it is always known whether memory is still in use.
 func TestKilledServerUnderLoad(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it starts processes")
@@ -245,7 +245,7 @@ func TestKilledServerUnderLoad(t *testing.T) {
 }
 
 // TestStoppedServer: a service that ends in order lets go of everything, and takes the
-// calls under way with it.
+// calls in flight with it.
 func TestStoppedServer(t *testing.T) {
 	p := startPool(t)
 	socket := newSocket()

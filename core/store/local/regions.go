@@ -158,7 +158,7 @@ func (c *Client) UnregisterBuffer(ctx context.Context, mem []byte) error {
 	defer g.alloc.unuse(g.block)
 	l, err := c.now()
 	if err != nil {
-		return nil //nolint:nilerr // There is no service, so nobody has the memory.
+		return nil //nolint:nilerr // There is no service that could use the memory.
 	}
 	var fd int
 	_, fd, err = l.ask(2*l.cfg.CallTimeout, &localv1.AttachRequest{Step: &localv1.AttachRequest_Drop{Drop: &localv1.DropRegion{Region: g.id}}}, -1)

@@ -32,7 +32,7 @@ func (s *Server) accept() {
 }
 
 // admit has a connection introduced. Where too many are silent the one that is for the
-// longest time makes room, so that silent ones keep nobody out.
+// longest time gives way, so that silent connections keep no client out.
 func (s *Server) admit(c *net.UnixConn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

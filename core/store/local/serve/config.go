@@ -28,7 +28,7 @@ type Config struct {
 	CallTimeout time.Duration
 	// The bounds on what processes may have: processes attached, connections that have not
 	// said yet who they are; and of each process its regions of memory, their bytes
-	// together, calls under way, items of a call, objects lent. Defaults 64, 64, 256,
+	// together, calls in flight, items of a call, objects lent. Defaults 64, 64, 256,
 	// 4 TiB, 64, 65536, 4096.
 	MaxPeers, MaxPending, MaxRegions int
 	MaxBytes                         uint64

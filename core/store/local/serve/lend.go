@@ -101,7 +101,7 @@ func (p *process) giveBack(b *memory.Buffer, spoilt bool) {
 	p.mu.Unlock()
 }
 
-// lease names a loan to the process. The call that asks is under way, so that the process's
+// lease names a loan to the process. The asking call is in flight, so that the process's
 // end, which takes the leases back, comes later.
 func (p *process) lease(b *memory.Buffer) uint64 {
 	p.mu.Lock()

@@ -76,7 +76,7 @@ func (p *process) live() {
 	p.log.Info("a process is gone", "reason", lost(err))
 	p.settle()
 	p.s.forget(p)
-	_ = p.line.Close() // To the other side this says that nobody is at its memory.
+	_ = p.line.Close() // This tells the other side that its memory is no longer used.
 }
 
 // hangUp ends the calls of the process and refuses new ones. Repeatable.
@@ -139,7 +139,7 @@ func (p *process) settle() {
 	}
 }
 
-// enter notes a call under way. Its context ends also with the time that the caller gave,
+// enter notes a call in flight. Its context ends also with the time that the caller gave,
 // and when the call is cancelled by its id. done ends the call.
 func (p *process) enter(ctx context.Context, call *localv1.Call) (_ context.Context, done func(), err error) {
 	limit := p.s.cfg.CallTimeout
@@ -153,9 +153,9 @@ func (p *process) enter(ctx context.Context, call *localv1.Call) (_ context.Cont
 	case p.gone:
 		return nil, nil, errs.New(errs.RPCFail, "local service", "the process is not attached any more")
 	case p.count >= p.s.cfg.MaxCalls:
-		return nil, nil, errs.New(errs.UnavailableInCurrentStatus, "local service", "%d calls of this process are under way, the bound", p.count)
+		return nil, nil, errs.New(errs.UnavailableInCurrentStatus, "local service", "%d calls of this process are in flight, the bound", p.count)
 	case id != 0 && p.running[id] != nil:
-		return nil, nil, errs.New(errs.InvalidParams, "local service", "a call %d is under way already", id)
+		return nil, nil, errs.New(errs.InvalidParams, "local service", "a call %d is in flight already", id)
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	p.calls.Add(1)

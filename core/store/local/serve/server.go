@@ -97,7 +97,7 @@ func (s *Server) Start(ctx context.Context) error {
 	return nil
 }
 
-// Stop ends every attachment: calls under way are cancelled and waited for, then all memory
+// Stop ends every attachment: calls in flight are cancelled and waited for, then all memory
 // is given back. Repeatable. On an error memory stays mapped that may still be touched.
 func (s *Server) Stop(ctx context.Context) error {
 	if s.ln == nil {
@@ -122,7 +122,7 @@ func (s *Server) Stop(ctx context.Context) error {
 	select {
 	case <-done:
 	case <-ctx.Done():
-		return errs.Wrap(errs.Internal, "local service: stop with calls under way", ctx.Err())
+		return errs.Wrap(errs.Internal, "local service: stop with calls in flight", ctx.Err())
 	}
 	if s.lend == nil {
 		return nil

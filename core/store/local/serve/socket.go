@@ -22,7 +22,7 @@ func freePath(ctx context.Context, path string) error {
 		_ = c.Close() // Somebody serves: listening will fail.
 		return nil
 	}
-	return errs.Wrap(errs.Internal, "local service: remove a socket that nobody serves", os.Remove(path))
+	return errs.Wrap(errs.Internal, "local service: remove a socket that no process serves", os.Remove(path))
 }
 
 func (s *Server) openLend(ctx context.Context) error {

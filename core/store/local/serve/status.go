@@ -48,7 +48,7 @@ func (v *status) Status(context.Context, *localv1.StatusRequest) (*localv1.Statu
 
 // Figures is what a Server is doing now.
 type Figures struct {
-	// Attached processes, the regions of memory that they share, and calls under way.
+	// Attached processes, the regions of memory that they share, and calls in flight.
 	Attached, Regions, Calls int
 	// Mapped, Lent and Quarantined are bytes: of the regions, of objects that processes
 	// hold, and of memory that stays mapped because it may still be written to.

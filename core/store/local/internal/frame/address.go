@@ -69,6 +69,6 @@ func PeerOf(c *net.UnixConn) (Peer, error) {
 	return Peer{PID: cred.Pid, UID: cred.Uid}, nil
 }
 
-// Own reports whether the peer is this user, or root: who could read this process's memory
+// Own reports whether the peer is this user, or root, which could read this process's memory
 // anyhow.
 func (p Peer) Own() bool { return p.UID == 0 || int(p.UID) == os.Geteuid() }

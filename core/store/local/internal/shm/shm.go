@@ -26,7 +26,7 @@ func (m *Mapping) Bytes() []byte { return m.mem }
 // FD returns the descriptor, valid until Close.
 func (m *Mapping) FD() int { return m.fd }
 
-// Close unmaps the memory; nobody may use it any more.
+// Close unmaps the memory, which must not be used afterwards.
 func (m *Mapping) Close() error {
 	err := unix.Munmap(m.mem)
 	if e := unix.Close(m.fd); err == nil {
@@ -37,7 +37,7 @@ func (m *Mapping) Close() error {
 }
 
 // Create makes size bytes of memory, rounded up to whole pages, that other processes can
-// map and nobody can shrink. Its pages are provided with the first touch.
+// map and no process can shrink. Its pages are provided with the first touch.
 func Create(name string, size uint64, pages memory.HugePages) (*Mapping, error) {
 	op := "shared memory: create " + memory.Human(size)
 	flags, page := unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING, uint64(os.Getpagesize())
@@ -69,7 +69,7 @@ func Create(name string, size uint64, pages memory.HugePages) (*Mapping, error) 
 	return m, nil
 }
 
-// Freeze lets nobody but this process write to the memory from now on: others can map it
+// Freeze makes this process the only one that can write to the memory from now on: others can map it
 // for reading only.
 func (m *Mapping) Freeze() error {
 	_, err := unix.FcntlInt(uintptr(m.fd), unix.F_ADD_SEALS, unix.F_SEAL_FUTURE_WRITE|unix.F_SEAL_SEAL)
