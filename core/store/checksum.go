@@ -29,8 +29,8 @@ func (s *summing) reset() {
 // add appends a value; the checksum of a value without spans is not used.
 func (s *summing) add(value []span) { s.values = append(s.values, value) }
 
-// compute sets the checksums to those of the values. A few large values are cut up, many small ones are
-// shared out.
+// compute sets the checksums to those of the values. A few large values are cut up, many small ones
+// are shared out.
 func (s *summing) compute() {
 	n := len(s.values)
 	s.sums = append(s.sums[:0], make([]model.Checksum, n)...)

@@ -10,15 +10,15 @@
 // checks it, and goes on with the next copy when that fails. Package hotcache keeps what is
 // read often.
 //
-// Layers (layers.go) are sessions of another kind, about one object each, for callers that
-// move objects layer by layer: the master is asked at the start and at the end, and not by the calls between.
-// For reading, layerget.go holds where the object lies, layerkeeper.go renews the lease in
+// Layers (layers.go) are sessions of another kind, about one object each, for callers that move
+// objects layer by layer: the master is asked at the start and at the end, and not by the calls
+// between. For reading, layerget.go holds where the object lies, layerkeeper.go renews the lease in
 // the background, and layerread.go reads by the path of a get; a lease that is lost is
-// LeaseExpired, never bytes of another value. For writing, layerput.go gets room,
-// layerwrite.go writes pieces in any order and layertiles.go puts their checksums together,
-// and layerend.go makes readable what is complete and revokes the rest. Sessions that nobody
-// ends are ended by layerkeeper.go. A put must be over before the master gives its memory to
-// others, so its time counts from its start; one for reading lasts as long as it is used.
+// LeaseExpired, never bytes of another value. For writing, layerput.go gets room, layerwrite.go
+// writes pieces in any order and layertiles.go puts their checksums together, and layerend.go makes
+// readable what is complete and revokes the rest. layerkeeper.go ends the sessions that their
+// callers left open. A put must be over before the master gives its memory to others, so its time
+// counts from its start; one for reading lasts as long as it is used.
 //
 // A Node (node.go) mounts memory at start and at run time, gives it back with a grace, mounts
 // again at a master that forgot it, and carries out the copies and moves that the master

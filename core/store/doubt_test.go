@@ -132,8 +132,8 @@ func TestPutInDoubtTwiceFails(t *testing.T) {
 	require.True(t, errs.Is(c.Put(t.Context(), "other", content("other", doubtSize), one), errs.NoAvailableHandle), "both rooms are held")
 }
 
-// TestIndeterminatePutIsNotRetried where no master would hold the first allocation, or no caller waits any
-// more.
+// TestIndeterminatePutIsNotRetried where no master would hold the first allocation, or no caller
+// waits any more.
 func TestIndeterminatePutIsNotRetried(t *testing.T) {
 	type setting struct {
 		p      *pool

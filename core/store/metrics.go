@@ -36,7 +36,7 @@ func newMetrics(reg prometheus.Registerer, e *transfer.Engine) (*metrics, error)
 		failovers:  r.counter("mooncake_client_replica_failovers_total", "Reads that went on with another copy of the object."),
 		existed:    r.counter("mooncake_client_puts_existing_total", "Puts of keys that were there already."),
 		noSpace:    r.counter("mooncake_client_puts_without_space_total", "Puts for which the pool had no room."),
-		repeated:   r.counter("mooncake_client_puts_repeated_total", "Puts begun once more in other room because their transfers ended in doubt, or a node was gone."),
+		repeated:   r.counter("mooncake_client_puts_repeated_total", "Puts that the client repeated elsewhere because their transfers ended in doubt, or a node was gone."),
 		unrevoked:  r.counter("mooncake_client_puts_unrevoked_total", "Failed puts left to the master's timeout because they could not be revoked."),
 	}
 	r.read("mooncake_client_local_copies_total", "Transfers served by a copy within the process.", func() uint64 { return e.Stats().LocalCopies })

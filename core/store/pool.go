@@ -13,9 +13,9 @@ type Lent interface {
 	Release()
 }
 
-// Pool is what programs do with the objects of a pool, whoever moves the bytes: a Client of
-// this process (Direct), or one that several processes of a host share (core/store/local).
-// The methods are documented at Client, those with Session in their names at Layers. Safe for concurrent use.
+// Pool is what programs do with the objects of a pool, whoever moves the bytes: a Client of this
+// process (Direct), or one that several processes of a host share (core/store/local). The methods
+// are documented at Client, those with Session in their names at Layers. Safe for concurrent use.
 type Pool interface {
 	Ready(ctx context.Context) (string, error)
 	Hostname() string

@@ -102,7 +102,7 @@ func (c *Client) putEnd(ctx context.Context, w *writing, items []*putItem, limit
 }
 
 // putRevoke gives back the room of the puts that failed. It returns those that may be put in
-// other room: the node is gone, or the master holds the room in quarantine now, so that whatever
+// other memory: the node is gone, or the master holds the room in quarantine now, so that whatever
 // a peer still writes there harms no other object.
 func (c *Client) putRevoke(ctx context.Context, items []*putItem) (held []*putItem) {
 	var failed []*putItem

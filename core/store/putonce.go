@@ -26,7 +26,7 @@ func (c *Client) putOnce(ctx context.Context, w *writing, items []*putItem, cfg 
 			}
 		}
 		if len(again) > 0 {
-			c.log.Warn("puts are repeated in other room: whether their bytes arrived is in doubt, or the node is gone",
+			c.log.Warn("the client repeats puts elsewhere: it is in doubt whether their bytes arrived, or the node is gone",
 				"keys", len(again), "attempt", try+2, "error", again[0].err)
 			c.metrics.repeated.Add(float64(len(again)))
 		}
@@ -38,7 +38,7 @@ func (c *Client) putOnce(ctx context.Context, w *writing, items []*putItem, cfg 
 	}
 }
 
-// attempt returns the items that failed and may be put in other room.
+// attempt returns the items that failed and may be put elsewhere.
 func (c *Client) attempt(ctx context.Context, w *writing, items []*putItem, cfg model.ReplicateConfig) (held []*putItem) {
 	started := c.putStart(ctx, w, items, cfg)
 	if len(started) == 0 {

@@ -32,7 +32,8 @@ func (c *Client) Prefix(ctx context.Context, keys []model.Key) (int, error) {
 	return len(keys), nil
 }
 
-// Size returns the size of an object in bytes, and grants a read lease. ObjectNotFound, ReplicaIsNotReady.
+// Size returns the size of an object in bytes, and grants a read lease. ObjectNotFound,
+// ReplicaIsNotReady.
 func (c *Client) Size(ctx context.Context, key model.Key) (uint64, error) {
 	r := c.Query(ctx, []model.Key{key})[0]
 	return r.Value.Size, r.Err

@@ -93,8 +93,8 @@ func TestSomethingElseAnswers(t *testing.T) {
 	})
 }
 
-// TestMasterRefuses: nothing listens there. Calls fail at once, and a caller that keeps calling has the
-// pool back within a moment of its return.
+// TestMasterRefuses: nothing listens there. Calls fail at once, and a caller that keeps calling has
+// the pool back within a moment of its return.
 func TestMasterRefuses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, l := newLedgerPool(t)

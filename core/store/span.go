@@ -41,9 +41,9 @@ func cut(spans []span, size uint64) ([]span, bool) {
 	return spans, size == 0
 }
 
-// requests appends what it takes to move spans from or to one copy, which may be striped: the
-// bytes of the object in order, where those of the spans are. sum asks for their checksum during the copy,
-// where that is possible.
+// requests appends what it takes to move spans from or to one copy, which may be striped: the bytes
+// of the object in order, where those of the spans are. sum asks for their checksum during the
+// copy, where that is possible.
 func requests(dst []transfer.Request, kind transport.OpKind, spans []span, r *model.Replica, deadline time.Time, sum bool) []transfer.Request {
 	for off, p := range r.Parts {
 		for _, s := range spans {

@@ -36,8 +36,8 @@ func (n *Node) nudge() {
 	}
 }
 
-// tend joins the pool as soon as the master answers, mounts again when the master has forgotten the node, and publishes again when the
-// metadata service has, until the context ends.
+// tend joins the pool as soon as the master answers, mounts again when the master has forgotten the
+// node, and publishes again when the metadata service has, until the context ends.
 func (n *Node) tend(ctx context.Context) {
 	ticker := time.NewTicker(n.cfg.CheckInterval)
 	defer ticker.Stop()

@@ -5,8 +5,9 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
-// verify checks what arrived, whether or not its checksum was computed during the copy, and decides the items that are right. It appends to again those
-// that are to be read again: once from the same replica, then from another.
+// verify checks what arrived, whether or not its checksum was computed during the copy, and decides
+// the items that are right. It appends to again those that are to be read again: once from the same
+// replica, then from another.
 func (c *Client) verify(r *reading, items, again []*readItem) []*readItem {
 	if c.cfg.Checksum {
 		r.sums.reset()

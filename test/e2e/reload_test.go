@@ -123,7 +123,7 @@ func listeningAt(t *testing.T, pid int) string {
 
 // TestKilledTransportLosesNothing: the transport's process of a client is killed under load,
 // again and again. No put fails, also where the process had taken its bytes: such a put is
-// made once more in other room. Then that of the store is killed: what was put is there, and
+// made once more in other memory. Then that of the store is killed: what was put is there, and
 // what begins after it is back succeeds.
 func TestKilledTransportLosesNothing(t *testing.T) {
 	p := ownPool(t, 1)

@@ -10,8 +10,8 @@
 // attachment; puts among them are revoked then.
 //
 // When the other process goes away, calls fail with RPCFail within Config.OutageWait, and
-// the client attaches again by itself, with all its memory, as soon as there is somebody to
-// attach to. Memory stays valid throughout. A call that touches memory returns only when
+// the client attaches again by itself, with all its memory, as soon as the other process is
+// back. Memory stays valid throughout. A call that touches memory returns only when
 // the other process is proven to be done with it: it answered, or its end of the socket
 // closed, which it does last and the kernel does when it dies. Where neither comes in time
 // the error is transfer.ErrQuarantined.

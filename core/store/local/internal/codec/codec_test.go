@@ -79,7 +79,8 @@ func TestErrors(t *testing.T) {
 	require.Equal(t, errs.Internal, errs.CodeOf(got[0]), "a failure without a reason stays one")
 }
 
-// FuzzRequest: whatever a message says, each item gets its own pieces in order, or the call is refused.
+// FuzzRequest: whatever a message says, each item gets its own pieces in order, or the call is
+// refused.
 func FuzzRequest(f *testing.F) {
 	b, _ := proto.Marshal(&localv1.GetRequest{Keys: [][]byte{{1}, {2}}, Parts: []uint32{1, 2}, Refs: RefsOut([]Ref{{1, 2, 3}, {4, 5, 6}, {7, 8, 9}})})
 	f.Add(b)
