@@ -86,7 +86,7 @@ func (f *fakeMaster) Ping(context.Context, model.ClientID, model.PingReport) (mo
 	return model.PingReply{}, nil
 }
 
-func (f *fakeMaster) PutStart(_ context.Context, _ model.Caller, items []model.PutItem, _ model.ReplicateConfig) ([]model.Result[[]model.Replica], error) {
+func (f *fakeMaster) PutStart(_ context.Context, _ model.Caller, items []model.PutItem, _ model.ReplicateConfig, _ *model.Answer[[]model.Replica]) ([]model.Result[[]model.Replica], error) {
 	defer f.note("put_start")()
 	out := make([]model.Result[[]model.Replica], len(items))
 	for i, it := range items {
@@ -95,7 +95,7 @@ func (f *fakeMaster) PutStart(_ context.Context, _ model.Caller, items []model.P
 	return out, nil
 }
 
-func (f *fakeMaster) PutEnd(_ context.Context, _ model.Caller, items []model.EndItem) ([]error, error) {
+func (f *fakeMaster) PutEnd(_ context.Context, _ model.Caller, items []model.EndItem, _ []error) ([]error, error) {
 	defer f.note("put_end")()
 	out := make([]error, len(items))
 	for i, it := range items {
@@ -113,7 +113,7 @@ func (f *fakeMaster) Exist(_ context.Context, _ model.Caller, keys []model.Key) 
 	return out, nil
 }
 
-func (f *fakeMaster) GetReplicas(_ context.Context, _ model.Caller, keys []model.Key) ([]model.Result[model.Object], error) {
+func (f *fakeMaster) GetReplicas(_ context.Context, _ model.Caller, keys []model.Key, _ *model.Answer[model.Object]) ([]model.Result[model.Object], error) {
 	defer f.note("replicas")()
 	out := make([]model.Result[model.Object], len(keys))
 	for i, k := range keys {

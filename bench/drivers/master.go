@@ -95,12 +95,14 @@ func (w *masterWorker) calls(ctx context.Context, j Job) (Answer, error) {
 		call func(b *masterload.Batch) error
 	}{
 		{"put_start", func(b *masterload.Batch) error {
-			return masterload.FirstResult(w.master.PutStart(ctx, caller, b.Puts, model.DefaultReplicateConfig()))
+			return masterload.FirstResult(w.master.PutStart(ctx, caller, b.Puts, model.DefaultReplicateConfig(), nil))
 		}},
-		{"put_end", func(b *masterload.Batch) error { return masterload.FirstError(w.master.PutEnd(ctx, caller, b.Ends)) }},
+		{"put_end", func(b *masterload.Batch) error {
+			return masterload.FirstError(w.master.PutEnd(ctx, caller, b.Ends, nil))
+		}},
 		{"exist", func(b *masterload.Batch) error { return masterload.FirstResult(w.master.Exist(ctx, caller, b.Keys)) }},
 		{"replicas", func(b *masterload.Batch) error {
-			return masterload.FirstResult(w.master.GetReplicas(ctx, caller, b.Keys))
+			return masterload.FirstResult(w.master.GetReplicas(ctx, caller, b.Keys, nil))
 		}},
 		{"remove", func(b *masterload.Batch) error {
 			return masterload.FirstError(w.master.Remove(ctx, caller, b.Keys, true))
@@ -126,10 +128,10 @@ func (w *masterWorker) fill(ctx context.Context, j Job) error {
 	caller := model.Caller{Client: w.client}
 	for at := j.From; at < j.From+j.Keys; at += fillBatch {
 		b := newBatch("fill", at, min(fillBatch, j.From+j.Keys-at))
-		if err := masterload.FirstResult(w.master.PutStart(ctx, caller, b.Puts, model.DefaultReplicateConfig())); err != nil {
+		if err := masterload.FirstResult(w.master.PutStart(ctx, caller, b.Puts, model.DefaultReplicateConfig(), nil)); err != nil {
 			return err
 		}
-		if err := masterload.FirstError(w.master.PutEnd(ctx, caller, b.Ends)); err != nil {
+		if err := masterload.FirstError(w.master.PutEnd(ctx, caller, b.Ends, nil)); err != nil {
 			return err
 		}
 	}

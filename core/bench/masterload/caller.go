@@ -20,12 +20,12 @@ type kind struct {
 // kinds are in the order in which they are made.
 var kinds = []kind{
 	{name: "PutStart", call: func(ctx context.Context, c *caller, i int) error {
-		got, err := c.master.PutStart(ctx, c.who, c.batches[i].Puts, model.DefaultReplicateConfig())
+		got, err := c.master.PutStart(ctx, c.who, c.batches[i].Puts, model.DefaultReplicateConfig(), nil)
 		c.written = i + 1
 		return FirstResult(got, err)
 	}},
 	{name: "PutEnd", whole: true, call: func(ctx context.Context, c *caller, i int) error {
-		got, err := c.master.PutEnd(ctx, c.who, c.batches[i].Ends)
+		got, err := c.master.PutEnd(ctx, c.who, c.batches[i].Ends, nil)
 		return FirstError(got, err)
 	}},
 	{name: "Exist", call: func(ctx context.Context, c *caller, i int) error {
@@ -33,7 +33,7 @@ var kinds = []kind{
 		return FirstResult(got, err)
 	}},
 	{name: "GetReplicas", call: func(ctx context.Context, c *caller, i int) error {
-		got, err := c.master.GetReplicas(ctx, c.who, c.batches[i].Keys)
+		got, err := c.master.GetReplicas(ctx, c.who, c.batches[i].Keys, nil)
 		return FirstResult(got, err)
 	}},
 	{name: "Remove", whole: true, call: func(ctx context.Context, c *caller, i int) error {

@@ -19,9 +19,9 @@ type Master interface {
 	MountSegment(ctx context.Context, client model.ClientID, seg model.Segment) error
 	Ping(ctx context.Context, client model.ClientID, report model.PingReport) (model.PingReply, error)
 	Exist(ctx context.Context, caller model.Caller, keys []model.Key) ([]model.Result[bool], error)
-	GetReplicas(ctx context.Context, caller model.Caller, keys []model.Key) ([]model.Result[model.Object], error)
-	PutStart(ctx context.Context, caller model.Caller, items []model.PutItem, cfg model.ReplicateConfig) ([]model.Result[[]model.Replica], error)
-	PutEnd(ctx context.Context, caller model.Caller, items []model.EndItem) ([]error, error)
+	GetReplicas(ctx context.Context, caller model.Caller, keys []model.Key, into *model.Answer[model.Object]) ([]model.Result[model.Object], error)
+	PutStart(ctx context.Context, caller model.Caller, items []model.PutItem, cfg model.ReplicateConfig, into *model.Answer[[]model.Replica]) ([]model.Result[[]model.Replica], error)
+	PutEnd(ctx context.Context, caller model.Caller, items []model.EndItem, into []error) ([]error, error)
 }
 
 // Options says what to do.
@@ -163,7 +163,7 @@ func (l *load) put(ctx context.Context, m Master, client, from, to int, times *m
 	b := NewBatch(func(i int) model.Key { return key(client, i) }, from, to, PageSize)
 	caller := model.Caller{Client: l.client}
 	t0 := time.Now()
-	got, err := m.PutStart(ctx, caller, b.Puts, model.DefaultReplicateConfig())
+	got, err := m.PutStart(ctx, caller, b.Puts, model.DefaultReplicateConfig(), nil)
 	record(times, t0)
 	if err != nil {
 		return err
@@ -174,7 +174,7 @@ func (l *load) put(ctx context.Context, m Master, client, from, to int, times *m
 		}
 	}
 	t0 = time.Now()
-	done, err := m.PutEnd(ctx, caller, b.Ends)
+	done, err := m.PutEnd(ctx, caller, b.Ends, nil)
 	record(times, t0)
 	if err != nil {
 		return err

@@ -83,7 +83,7 @@ func (c *loader) round(ctx context.Context) error {
 	}
 	record(c.look, t0)
 	t0 = time.Now()
-	if _, err := c.Load.GetReplicas(ctx, caller, keys); err != nil {
+	if _, err := c.Load.GetReplicas(ctx, caller, keys, nil); err != nil {
 		return err
 	}
 	record(c.get, t0)
