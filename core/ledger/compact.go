@@ -2,14 +2,8 @@ package ledger
 
 import "fmt"
 
-const (
-	// leastArea is how large the log is at first, in bytes.
-	leastArea = 64 << 10
-	// maxLog bounds the memory of a ledger: positions in it have 32 bits.
-	maxLog = 1<<32 - 1
-	// rewriteBatch is the size of the batches of a rewritten log.
-	rewriteBatch = 256 << 10
-)
+// rewriteBatch is the size of the batches of a rewritten log.
+const rewriteBatch = 256 << 10
 
 // room makes sure that n more bytes fit behind the log. Where half of the log counts no longer it rewrites
 // what does, and gives memory back; otherwise the memory grows to twice its size.

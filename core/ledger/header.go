@@ -30,6 +30,10 @@ const (
 	identityAt = 16
 	clusterAt  = 40
 	identityTo = clusterAt + 8 + maxCluster
+	// leastArea is how large the log is at first, in bytes.
+	leastArea = 64 << 10
+	// maxLog bounds the memory of a ledger: positions in it have 32 bits.
+	maxLog = 1<<32 - 1
 )
 
 // The words of the header. Each is aligned and is stored with one instruction.

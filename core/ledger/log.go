@@ -14,6 +14,12 @@ type Memory interface {
 	Resize(size int) error
 }
 
+// placed is a put with the offset of its first extent.
+type placed struct {
+	offset uint64
+	put    Put
+}
+
 // Log is the ledger of one segment. It is safe for concurrent use.
 type Log struct {
 	mu     sync.Mutex

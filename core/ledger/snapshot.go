@@ -8,12 +8,6 @@ import (
 	"strings"
 )
 
-// placed is a put with the offset of its first extent.
-type placed struct {
-	offset uint64
-	put    Put
-}
-
 // Snapshot calls yield for batches that hold every put of the ledger, by the offset of its first extent, of
 // about size bytes each, and returns the number of the last batch that they include. What it passes to
 // yield is valid during the call. No batch is appended meanwhile.
