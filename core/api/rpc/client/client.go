@@ -1,4 +1,5 @@
-package rpc
+// Package client is the master as a client of another process sees it; see Dial.
+package client
 
 import (
 	"context"
@@ -14,11 +15,12 @@ import (
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/status"
 
+	masterv1 "github.com/mooncake-go/mooncake/sdk/proto/mooncake/master/v1"
+
 	"github.com/mooncake-go/mooncake/core/api/lean"
 	"github.com/mooncake-go/mooncake/core/api/mastercodec"
-	masterv1 "github.com/mooncake-go/mooncake/sdk/proto/mooncake/master/v1"
-	pluginv1 "github.com/mooncake-go/mooncake/sdk/proto/mooncake/plugin/v1"
-
+	"github.com/mooncake-go/mooncake/core/api/rpc"
+	"github.com/mooncake-go/mooncake/core/api/rpc/convert"
 	"github.com/mooncake-go/mooncake/core/store"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
@@ -56,10 +58,10 @@ func (o Options) withDefaults() Options {
 	if o.Connections <= 0 {
 		o.Connections = 4
 	}
-	if o.MaxItems <= 0 || o.MaxItems > maxItems {
+	if o.MaxItems <= 0 || o.MaxItems > rpc.MaxItems {
 		o.MaxItems = 4096
 	}
-	if o.MaxBytes <= 0 || o.MaxBytes > MaxMessageSize/2 {
+	if o.MaxBytes <= 0 || o.MaxBytes > rpc.MaxMessageSize/2 {
 		o.MaxBytes = 4 << 20
 	}
 	return o
@@ -90,7 +92,7 @@ func Dial(addr string, opts Options) (*Client, error) {
 	conn, err := grpc.NewClient("passthrough:///"+addr,
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithNoProxy(),
-		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(MaxMessageSize), grpc.MaxCallSendMsgSize(MaxMessageSize)),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(rpc.MaxMessageSize), grpc.MaxCallSendMsgSize(rpc.MaxMessageSize)),
 		grpc.WithConnectParams(grpc.ConnectParams{
 			Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: opts.MaxRetryDelay},
 			MinConnectTimeout: opts.ConnectTimeout,
@@ -104,7 +106,7 @@ func Dial(addr string, opts Options) (*Client, error) {
 	}
 	c := &Client{addr: addr, opts: opts, conn: conn}
 	c.lean = lean.NewPool(addr, opts.Connections, lean.ClientOptions{
-		Limits: lean.Limits{Frame: MaxMessageSize}, ConnectTimeout: opts.ConnectTimeout, RetryMax: opts.MaxRetryDelay, Timeout: opts.Timeout,
+		Limits: lean.Limits{Frame: rpc.MaxMessageSize}, ConnectTimeout: opts.ConnectTimeout, RetryMax: opts.MaxRetryDelay, Timeout: opts.Timeout,
 		Fallback: conn, Codec: mastercodec.Codec{Places: &mastercodec.Places{}},
 	})
 	c.way = c.lean
@@ -156,7 +158,7 @@ func (c *Client) Close() error {
 // call makes one call and gives its error the form that store.Master promises.
 func call[In, Out any](ctx context.Context, c *Client, op string, f func(context.Context, In, ...grpc.CallOption) (Out, error), in In) (Out, error) {
 	var none Out
-	if err := checkCaller(in); err != nil {
+	if err := convert.CheckCaller(in); err != nil {
 		return none, err
 	}
 	out, err := f(ctx, in)
@@ -164,38 +166,4 @@ func call[In, Out any](ctx context.Context, c *Client, op string, f func(context
 		return none, c.callError(op, err)
 	}
 	return out, nil
-}
-
-// callError returns the master's own error where it answered with one, else an error that
-// says why there is no answer.
-func (c *Client) callError(op string, err error) error {
-	st := status.Convert(err)
-	for _, d := range st.Details() {
-		if e, ok := d.(*pluginv1.Error); ok {
-			return goError(e)
-		}
-	}
-	var other *lean.ForeignError
-	if errors.As(err, &other) {
-		return foreignMaster(op, other)
-	}
-	op = "master " + c.addr + ": " + op
-	code := fromGRPC(st.Code())
-	wrapped := errs.New(code, op, "%s", st.Message())
-	switch st.Code() {
-	case codes.Canceled:
-		return &errs.Error{Code: code, Class: errs.ClassUnknown, Op: op, Err: context.Canceled}
-	case codes.DeadlineExceeded:
-		return errs.WithHint(&errs.Error{Code: code, Class: errs.ClassTransientPeer, Op: op, Err: context.DeadlineExceeded},
-			"the master did not answer in time; look at its load and its log")
-	case codes.Unimplemented:
-		return errs.WithHint(errs.New(code, op, "this side (version %q) speaks protocol %d.%d, which the master does not: %s",
-			c.opts.Version, ProtocolMajor, ProtocolMinor, st.Message()), "run the same release on both sides")
-	case codes.ResourceExhausted:
-		return errs.WithHint(wrapped, "a message holds at most %d MiB; ask for less at once", MaxMessageSize>>20)
-	case codes.Unavailable, codes.Unknown:
-		return errs.WithHint(wrapped, "is the master running at %s? start one with: mooncake master", c.addr)
-	default:
-		return wrapped
-	}
 }

@@ -1,6 +1,8 @@
-package rpc
+package client
 
-import "github.com/mooncake-go/mooncake/sdk/errs"
+import (
+	"github.com/mooncake-go/mooncake/sdk/errs"
+)
 
 // cut returns the length of the first piece of a batch of n items: at most maxItems items
 // and maxBytes bytes, at least one item.

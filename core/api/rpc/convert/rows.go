@@ -1,4 +1,4 @@
-package rpc
+package convert
 
 import (
 	"math"
@@ -71,9 +71,9 @@ func readCopy(in *masterv1.Replicas, from, end int, more []model.Part) (model.Re
 		case err != nil:
 			return r, 0, err
 		case in.GetStatuses()[row] != int32(r.Status):
-			return r, 0, malformed("replica %d has the statuses %d and %d", r.ID, r.Status, in.GetStatuses()[row])
+			return r, 0, Malformed("replica %d has the statuses %d and %d", r.ID, r.Status, in.GetStatuses()[row])
 		case p.Size > math.MaxUint64-total:
-			return r, 0, malformed("replica %d is larger than an object can be", r.ID)
+			return r, 0, Malformed("replica %d is larger than an object can be", r.ID)
 		case row == from:
 			r.Part = p
 		default:
@@ -92,9 +92,9 @@ func checkColumns(n int, in *masterv1.Replicas) error {
 	total := len(in.GetIds())
 	switch {
 	case len(in.GetCounts()) != n:
-		return malformed("%d replica counts for %d items", len(in.GetCounts()), n)
+		return Malformed("%d replica counts for %d items", len(in.GetCounts()), n)
 	case len(in.GetPlace()) != total || len(in.GetAddresses()) != total || len(in.GetSizes()) != total || len(in.GetStatuses()) != total:
-		return malformed("replica columns of lengths %d, %d, %d, %d and %d", total,
+		return Malformed("replica columns of lengths %d, %d, %d, %d and %d", total,
 			len(in.GetPlace()), len(in.GetAddresses()), len(in.GetSizes()), len(in.GetStatuses()))
 	}
 	sum := uint64(0)
@@ -102,7 +102,7 @@ func checkColumns(n int, in *masterv1.Replicas) error {
 		sum += uint64(c)
 	}
 	if sum != uint64(total) {
-		return malformed("counts add up to %d replicas, %d are there", sum, total)
+		return Malformed("counts add up to %d replicas, %d are there", sum, total)
 	}
 	return nil
 }
@@ -112,15 +112,15 @@ func readPart(in *masterv1.Replicas, row int) (model.Part, error) {
 	at, address, size := in.GetPlace()[row], in.GetAddresses()[row], in.GetSizes()[row]
 	switch {
 	case uint64(at) >= uint64(len(in.GetPlaces())):
-		return model.Part{}, malformed("row %d at place %d of %d", row, at, len(in.GetPlaces()))
+		return model.Part{}, Malformed("row %d at place %d of %d", row, at, len(in.GetPlaces()))
 	case size == 0:
-		return model.Part{}, malformed("row %d has no bytes", row)
+		return model.Part{}, Malformed("row %d has no bytes", row)
 	case size-1 > math.MaxUint64-address:
-		return model.Part{}, malformed("row %d has %d bytes at %#x", row, size, address)
+		return model.Part{}, Malformed("row %d has %d bytes at %#x", row, size, address)
 	}
 	p := in.GetPlaces()[at]
 	return model.Part{
-		SegmentID: goUUID(p.GetSegment()), Segment: p.GetName(), Endpoint: p.GetEndpoint(), Protocol: p.GetProtocol(),
+		SegmentID: FromUUID(p.GetSegment()), Segment: p.GetName(), Endpoint: p.GetEndpoint(), Protocol: p.GetProtocol(),
 		Address: address, Size: size,
 	}, nil
 }

@@ -1,4 +1,4 @@
-package rpc
+package convert
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	masterv1 "github.com/mooncake-go/mooncake/sdk/proto/mooncake/master/v1"
 	pluginv1 "github.com/mooncake-go/mooncake/sdk/proto/mooncake/plugin/v1"
 
+	"github.com/mooncake-go/mooncake/core/api/rpc"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
@@ -35,8 +36,8 @@ func (e *remoteError) As(target any) bool {
 // Is makes errors.Is match the sentinel of the code.
 func (e *remoteError) Is(target error) bool { return (&errs.Error{Code: e.code}).Is(target) }
 
-// wireError returns err as a message. err is not nil.
-func wireError(err error) *pluginv1.Error {
+// toError returns err as a message. err is not nil.
+func toError(err error) *pluginv1.Error {
 	code := errs.CodeOf(err)
 	switch {
 	case code == errs.OK:
@@ -44,20 +45,20 @@ func wireError(err error) *pluginv1.Error {
 	case code == errs.Internal && errors.Is(err, context.DeadlineExceeded):
 		code = errs.RPCTimeout
 	}
-	return &pluginv1.Error{Code: int32(code), Class: uint32(errs.ClassOf(err)), Message: clip(err.Error())}
+	return &pluginv1.Error{Code: int32(code), Class: uint32(errs.ClassOf(err)), Message: Clip(err.Error())}
 }
 
-// clip makes a sentence fit for a message.
-func clip(s string) string {
-	if len(s) > maxErrorBytes {
-		s = s[:maxErrorBytes] + "..."
+// Clip makes a sentence fit for a message.
+func Clip(s string) string {
+	if len(s) > rpc.MaxErrorBytes {
+		s = s[:rpc.MaxErrorBytes] + "..."
 	}
-	return text(s)
+	return Text(s)
 }
 
-// goError returns the error in a message. A number that cannot be an error (0 or above)
+// FromError returns the error in a message. A number that cannot be an error (0 or above)
 // is Internal, a class that this side does not know is unknown.
-func goError(e *pluginv1.Error) error {
+func FromError(e *pluginv1.Error) error {
 	r := &remoteError{code: errs.Code(e.GetCode()), text: e.GetMessage()}
 	if r.code >= 0 {
 		r.code = errs.Internal
@@ -71,13 +72,13 @@ func goError(e *pluginv1.Error) error {
 	return r
 }
 
-// itemErrors returns the entries of the items that failed, given how many there are and
+// ToErrors returns the entries of the items that failed, given how many there are and
 // the error of each.
-func itemErrors(n int, at func(int) error) []*masterv1.ItemError {
+func ToErrors(n int, at func(int) error) []*masterv1.ItemError {
 	var out []*masterv1.ItemError
 	for i := range n {
 		if err := at(i); err != nil {
-			out = append(out, &masterv1.ItemError{Index: uint32(i), Error: wireError(err)})
+			out = append(out, &masterv1.ItemError{Index: uint32(i), Error: toError(err)})
 		}
 	}
 	return out
@@ -87,16 +88,16 @@ func itemErrors(n int, at func(int) error) []*masterv1.ItemError {
 func spreadErrors(n int, list []*masterv1.ItemError, set func(int, error)) error {
 	for _, e := range list {
 		if uint64(e.GetIndex()) >= uint64(n) {
-			return malformed("an error for item %d of %d", e.GetIndex(), n)
+			return Malformed("an error for item %d of %d", e.GetIndex(), n)
 		}
-		set(int(e.GetIndex()), goError(e.GetError()))
+		set(int(e.GetIndex()), FromError(e.GetError()))
 	}
 	return nil
 }
 
-// statusError returns err as a gRPC status with the code, class and text as detail.
-func statusError(err error) error {
-	w := wireError(err)
+// StatusError returns err as a gRPC status with the code, class and text as detail.
+func StatusError(err error) error {
+	w := toError(err)
 	st := status.New(toGRPC(errs.Code(w.GetCode())), w.GetMessage())
 	if with, detailErr := st.WithDetails(w); detailErr == nil {
 		st = with
@@ -104,7 +105,7 @@ func statusError(err error) error {
 	return st.Err()
 }
 
-// malformed is the error for a message that breaks the contract of its columns.
-func malformed(format string, args ...any) error {
-	return errs.New(errs.DeserializeFail, "master protocol: malformed message", format, args...)
+// Malformed is the error for a message that breaks the contract of its columns.
+func Malformed(format string, args ...any) error {
+	return errs.New(errs.DeserializeFail, "master protocol: Malformed message", format, args...)
 }

@@ -1,4 +1,5 @@
-package rpc
+// Package server serves a master to other processes; see New.
+package server
 
 import (
 	"context"
@@ -11,15 +12,16 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/keepalive"
 
-	"github.com/mooncake-go/mooncake/core/api/lean"
-	"github.com/mooncake-go/mooncake/core/api/mastercodec"
 	masterv1 "github.com/mooncake-go/mooncake/sdk/proto/mooncake/master/v1"
 
+	"github.com/mooncake-go/mooncake/core/api/lean"
+	"github.com/mooncake-go/mooncake/core/api/mastercodec"
+	"github.com/mooncake-go/mooncake/core/api/rpc"
 	"github.com/mooncake-go/mooncake/core/store"
 )
 
-// ServerOptions are the settings of a Server; the zero value is usable.
-type ServerOptions struct {
+// Options are the settings of a Server; the zero value is usable.
+type Options struct {
 	// Logger, nil for none.
 	Logger *slog.Logger
 	// CallTimeout bounds one call, also where the caller allowed more. Default 30 s.
@@ -39,7 +41,7 @@ type ServerOptions struct {
 	Foreign func(protocol string)
 }
 
-func (o ServerOptions) withDefaults() ServerOptions {
+func (o Options) withDefaults() Options {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -61,16 +63,16 @@ type Server struct {
 	lean *lean.Server
 }
 
-// NewServer returns a server of m. Nothing runs before Serve.
-func NewServer(m store.Master, opts ServerOptions) *Server {
+// New returns a server of m. Nothing runs before Serve.
+func New(m store.Master, opts Options) *Server {
 	opts = opts.withDefaults()
 	chain := []grpc.UnaryServerInterceptor{guarded(opts.Logger), checkedCaller}
 	if opts.Observe != nil {
 		chain = append([]grpc.UnaryServerInterceptor{observed(opts.Observe)}, chain...)
 	}
 	s := &Server{grpc: grpc.NewServer(
-		grpc.MaxRecvMsgSize(MaxMessageSize),
-		grpc.MaxSendMsgSize(MaxMessageSize),
+		grpc.MaxRecvMsgSize(rpc.MaxMessageSize),
+		grpc.MaxSendMsgSize(rpc.MaxMessageSize),
 		grpc.MaxConcurrentStreams(opts.MaxStreams),
 		grpc.MaxHeaderListSize(64<<10),
 		grpc.ConnectionTimeout(opts.HandshakeTimeout),
@@ -83,7 +85,7 @@ func NewServer(m store.Master, opts ServerOptions) *Server {
 		grpc.ChainUnaryInterceptor(append([]grpc.UnaryServerInterceptor{bounded(opts.CallTimeout)}, chain...)...),
 	)}
 	s.lean = lean.NewServer(lean.Limits{
-		Frame: MaxMessageSize, Calls: int(opts.MaxStreams), Stall: opts.HandshakeTimeout, Idle: opts.IdleTimeout, Call: opts.CallTimeout,
+		Frame: rpc.MaxMessageSize, Calls: int(opts.MaxStreams), Stall: opts.HandshakeTimeout, Idle: opts.IdleTimeout, Call: opts.CallTimeout,
 	}, chain...)
 	s.lean.Codec = mastercodec.Codec{}
 	s.lean.Foreign = turnedAway(opts)

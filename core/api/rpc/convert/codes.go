@@ -1,4 +1,4 @@
-package rpc
+package convert
 
 import (
 	"google.golang.org/grpc/codes"
@@ -54,8 +54,8 @@ func toGRPC(c errs.Code) codes.Code {
 	return codes.Unknown
 }
 
-// fromGRPC returns the error code of a status without a detail.
-func fromGRPC(g codes.Code) errs.Code {
+// FromGRPC returns the error code of a status without a detail.
+func FromGRPC(g codes.Code) errs.Code {
 	if c, ok := errsCodes[g]; ok {
 		return c
 	}

@@ -1,16 +1,14 @@
-package rpc
+package server
 
 import (
 	"net"
 
-	"github.com/mooncake-go/mooncake/core/api/lean"
 	"github.com/mooncake-go/mooncake/core/internal/foreign"
-	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
 // turnedAway returns what happens to connections that speak neither gRPC nor package lean: a
 // line in the log, a count, and an answer where their protocol has one.
-func turnedAway(o ServerOptions) func(net.Addr, foreign.Protocol, []byte) []byte {
+func turnedAway(o Options) func(net.Addr, foreign.Protocol, []byte) []byte {
 	log := foreign.NewLog(o.Logger, "the master's RPC port", map[foreign.Protocol]string{
 		foreign.CoroRPC:  "install this project's Python package or client there, or give it the address of a mooncake_master of upstream",
 		foreign.CoroRDMA: "install this project's Python package or client there, or give it the address of a mooncake_master of upstream",
@@ -35,21 +33,4 @@ var refusals = map[foreign.Protocol]string{
 	foreign.HTTP: "this is the RPC port of a Mooncake master, not HTTP: the admin API and the metrics are on metrics_port (9003), " +
 		"the metadata service is on http_metadata_server_port (8080)",
 	foreign.Redis: "this is the RPC port of a Mooncake master, not Redis",
-}
-
-// foreignMaster is the error of a call to something that is no master of this project.
-func foreignMaster(op string, e *lean.ForeignError) error {
-	err := &errs.Error{Code: errs.InvalidVersion, Class: errs.ClassPermanent, Op: "master: " + op, Err: e}
-	switch e.Protocol {
-	case foreign.CoroRPC, foreign.CoroRDMA:
-		return errs.WithHint(err, "start this project's master and use its address: mooncake master; or use upstream's client with that one")
-	case foreign.HTTP:
-		return errs.WithHint(err, "that may be the admin port (metrics_port, 9003) or the metadata service (8080); the master's own port is rpc_port, 50051 by default")
-	case foreign.TLS:
-		return errs.WithHint(err, "the master's port is plain TCP; use the address of the master, not that of a proxy with TLS")
-	case foreign.Redis:
-		return errs.WithHint(err, "use the address of a master; that of a Redis server belongs into the metadata server's setting, as redis://HOST:PORT")
-	default:
-		return errs.WithHint(err, "use the address of this project's master: its rpc_port, 50051 by default")
-	}
 }

@@ -1,4 +1,4 @@
-package rpc
+package convert
 
 import (
 	"testing"
@@ -15,9 +15,9 @@ import (
 
 func TestMalformedAnswersAreRefused(t *testing.T) {
 	one := func() *masterv1.GetReplicasResponse {
-		return wireObjects([]model.Result[model.Object]{{Value: model.Object{Size: 1, Replicas: []model.Replica{{ID: 1, Part: model.Part{Endpoint: "e", Size: 1}}}}}})
+		return ToObjects([]model.Result[model.Object]{{Value: model.Object{Size: 1, Replicas: []model.Replica{{ID: 1, Part: model.Part{Endpoint: "e", Size: 1}}}}}})
 	}
-	_, err := goObjects(1, one(), &model.Answer[model.Object]{})
+	_, err := FromObjects(1, one(), &model.Answer[model.Object]{})
 	require.NoError(t, err)
 	for name, spoil := range map[string]func(*masterv1.GetReplicasResponse){
 		"no sizes":          func(m *masterv1.GetReplicasResponse) { m.Sizes = nil },
@@ -34,7 +34,7 @@ func TestMalformedAnswersAreRefused(t *testing.T) {
 	} {
 		m := one()
 		spoil(m)
-		_, err := goObjects(1, m, &model.Answer[model.Object]{})
+		_, err := FromObjects(1, m, &model.Answer[model.Object]{})
 		assert.Equal(t, errs.DeserializeFail, errs.CodeOf(err), name)
 	}
 }
@@ -45,7 +45,7 @@ func TestStripedCopiesAreRowsOfOneID(t *testing.T) {
 	}
 	striped := model.Replica{ID: 7, Status: model.ReplicaComplete, Part: part("a", 4), More: []model.Part{part("b", 4), part("a", 2)}}
 	one := func() *masterv1.PutStartResponse {
-		return wireAllocations([]model.Result[[]model.Replica]{
+		return ToAllocations([]model.Result[[]model.Replica]{
 			{Value: []model.Replica{striped, {ID: 8, Part: part("a", 10)}}},
 			{Value: []model.Replica{{ID: 8, Part: part("c", 3)}}},
 		})
@@ -53,7 +53,7 @@ func TestStripedCopiesAreRowsOfOneID(t *testing.T) {
 	m := one()
 	assert.Equal(t, []uint32{4, 1}, m.Replicas.Counts)
 	assert.Len(t, m.Replicas.Places, 5)
-	back, err := goAllocations(2, m, &model.Answer[[]model.Replica]{})
+	back, err := FromAllocations(2, m, &model.Answer[[]model.Replica]{})
 	require.NoError(t, err)
 	assert.Equal(t, striped, back[0].Value[0])
 	assert.Nil(t, back[0].Value[1].More)
@@ -68,7 +68,7 @@ func TestStripedCopiesAreRowsOfOneID(t *testing.T) {
 	} {
 		m := one()
 		spoil(m.Replicas)
-		_, err := goAllocations(2, m, &model.Answer[[]model.Replica]{})
+		_, err := FromAllocations(2, m, &model.Answer[[]model.Replica]{})
 		assert.Equal(t, errs.DeserializeFail, errs.CodeOf(err), name)
 	}
 }
@@ -93,7 +93,7 @@ func TestReplicasSurviveTheWire(t *testing.T) {
 		}), 0, 3), 0, 5).Draw(t, "items")
 		rows := 0
 		for _, l := range items {
-			rows += rowsOf(l)
+			rows += RowsOf(l)
 		}
 		w := newReplicaWriter(len(items), rows)
 		for _, l := range items {

@@ -1,4 +1,4 @@
-package rpc
+package server
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 
 	"google.golang.org/grpc"
 
+	"github.com/mooncake-go/mooncake/core/api/rpc/convert"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
@@ -38,13 +39,21 @@ func guarded(log *slog.Logger) grpc.UnaryServerInterceptor {
 			if p := recover(); p != nil {
 				log.ErrorContext(ctx, "a call panicked; it answers INTERNAL_ERROR, the master goes on",
 					"method", info.FullMethod, "panic", p, "stack", string(debug.Stack()))
-				resp, err = nil, statusError(errs.New(errs.Internal, "master: "+info.FullMethod, "it failed on a fault of its own; its log says more"))
+				resp, err = nil, convert.StatusError(errs.New(errs.Internal, "master: "+info.FullMethod, "it failed on a fault of its own; its log says more"))
 			}
 		}()
 		resp, err = next(ctx, req)
 		if err != nil {
-			return nil, statusError(err)
+			return nil, convert.StatusError(err)
 		}
 		return resp, nil
 	}
+}
+
+// checkedCaller refuses what convert.CheckCaller refuses.
+func checkedCaller(ctx context.Context, req any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
+	if err := convert.CheckCaller(req); err != nil {
+		return nil, err
+	}
+	return next(ctx, req)
 }

@@ -1,4 +1,4 @@
-package rpc
+package convert
 
 import (
 	masterv1 "github.com/mooncake-go/mooncake/sdk/proto/mooncake/master/v1"
@@ -45,8 +45,8 @@ func (c *columns[T]) cut(n int) []T {
 	return column
 }
 
-// rowsOf returns how many rows the copies of one item take.
-func rowsOf(list []model.Replica) int {
+// RowsOf returns how many rows the copies of one item take.
+func RowsOf(list []model.Replica) int {
 	n := len(list)
 	for i := range list {
 		n += len(list[i].More)
@@ -90,7 +90,7 @@ func (w *replicaWriter) placeOf(r *model.Part) uint32 {
 			w.places[p] = i
 		}
 		w.out.Places = append(w.out.Places, &masterv1.Place{
-			Segment: wireUUID(p.segment), Name: text(p.name), Endpoint: text(p.endpoint), Protocol: text(p.protocol),
+			Segment: ToUUID(p.segment), Name: Text(p.name), Endpoint: Text(p.endpoint), Protocol: Text(p.protocol),
 		})
 	}
 	w.last, w.lastIndex = p, i
