@@ -4,20 +4,30 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/mooncake-go/mooncake/plugins/transport-rdma/internal/blob"
 	"github.com/mooncake-go/mooncake/plugins/transport-rdma/internal/device"
 	"github.com/mooncake-go/mooncake/plugins/transport-rdma/internal/handshake"
 	"github.com/mooncake-go/mooncake/plugins/transport-rdma/internal/inbound"
+	"github.com/mooncake-go/mooncake/plugins/transport-rdma/internal/memory"
 	"github.com/mooncake-go/mooncake/plugins/transport-rdma/internal/rail"
 	"github.com/mooncake-go/mooncake/plugins/transport-rdma/internal/verbs"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
+	"github.com/mooncake-go/mooncake/sdk/transport"
 	"github.com/mooncake-go/mooncake/sdk/x/advice"
 	"github.com/mooncake-go/mooncake/sdk/x/transportkit"
+)
+
+var (
+	_ transport.Transport = (*node)(nil)
+	_ transport.Upstream  = (*node)(nil)
+	_ transport.Changing  = (*node)(nil)
 )
 
 // Start implements plugin.Component. It fails, with what to do about it, where there is no
@@ -29,13 +39,21 @@ func (n *node) Start(ctx context.Context, host plugin.Host) error {
 
 func (n *node) start(ctx context.Context, host plugin.Host) error {
 	const op = "transport/rdma: start"
-	if n.incarnation != 0 {
+	env := &n.env
+	if env.Incarnation != 0 {
 		return n.life.ErrStarted()
 	}
-	n.incarnation = transportkit.Incarnation()
-	n.host, n.log = host, host.Logger()
-	n.ctx, n.cancel = context.WithCancel(context.Background())
-	n.share()
+	n.host = host
+	env.Config, env.Log, env.Incarnation = &n.cfg, host.Logger(), transportkit.Incarnation()
+	env.Context, n.cancel = context.WithCancel(context.Background())
+	env.Label, env.Changed = n.label, n.touch
+	n.rails.Env, n.inbound.Env = env, env
+	n.inbound.Device = func(name string) *inbound.Pool {
+		if d := n.deviceNamed(name); d != nil {
+			return d.in
+		}
+		return nil
+	}
 	err := n.openDevices()
 	if err == nil {
 		err = n.openListener(ctx)
@@ -46,39 +64,25 @@ func (n *node) start(ctx context.Context, host plugin.Host) error {
 		return errs.WithClass(errs.ClassLocalDevice, op, err)
 	}
 	devices := make([]*device.Device, len(n.devices))
+	var up []string
 	for i, d := range n.devices {
 		devices[i] = d.Device
-	}
-	n.regions.Open(devices, n.incarnation)
-	for _, d := range n.devices {
 		if d.Opened() {
-			n.shared.Work.Go(d.Watch)
+			env.Work.Go(d.Watch)
+		}
+		if d.Up.Load() {
+			up = append(up, d.Name)
 		}
 	}
-	n.shared.Work.Go(n.tidy)
-	n.traffic.Go(func() { n.inbound.Serve(n.listener) })
+	n.regions = memory.New(env, devices)
+	env.Work.Go(n.tidy)
+	env.Traffic.Go(func() { n.inbound.Serve(n.listener) })
 	n.mu.Lock()
 	n.life.Run()
 	n.mu.Unlock()
 	n.report()
-	n.log.Info("listening", "address", n.listener.Addr().String(), "advertised", n.addrs, "devices", n.names(true))
+	env.Log.Info("listening", "address", n.listener.Addr().String(), "advertised", n.addrs, "devices", up)
 	return nil
-}
-
-// share sets what devices, rails and accepted connections share.
-func (n *node) share() {
-	n.shared.Config, n.shared.Log, n.shared.Context = &n.cfg, n.log, n.ctx
-	n.rails.Env = &rail.Env{
-		Config: &n.cfg, Log: n.log, Context: n.ctx, Traffic: &n.traffic, Incarnation: n.incarnation, Label: n.label, Changed: n.touch,
-	}
-	s := &n.inbound
-	s.Config, s.Log, s.Context, s.Traffic, s.Incarnation = &n.cfg, n.log, n.ctx, &n.traffic, n.incarnation
-	s.Device = func(name string) *inbound.Pool {
-		if d := n.deviceNamed(name); d != nil {
-			return d.in
-		}
-		return nil
-	}
 }
 
 // openDevices opens the library and the devices that the configuration allows.
@@ -91,7 +95,7 @@ func (n *node) openDevices() error {
 		return err
 	}
 	if err := lib.ForkInit(); err != nil {
-		n.log.Debug("fork support", "error", err)
+		n.env.Log.Debug("fork support", "error", err)
 	}
 	infos, err := lib.Devices()
 	if err != nil {
@@ -102,16 +106,16 @@ func (n *node) openDevices() error {
 	}
 	var failures, down []error
 	for i, info := range infos {
-		d := newAdapter(n, i, info)
+		d := newAdapter(&n.env, i, info, n.report)
 		n.devices = append(n.devices, d)
 		if err := d.Open(lib, info); err != nil {
 			failures = append(failures, err)
-			n.log.Warn("device is left out", "device", d.Name, "error", err)
+			n.env.Log.Warn("device is left out", "device", d.Name, "error", err)
 			continue
 		}
-		if why := d.Why(); why != nil {
-			down = append(down, why)
-			n.log.Warn("device is down", "device", d.Name, "error", why)
+		if !d.Up.Load() {
+			down = append(down, d.Unusable())
+			n.env.Log.Warn("device is down", "device", d.Name, "error", d.Unusable())
 		}
 	}
 	switch {
@@ -142,7 +146,7 @@ func (n *node) allowed(infos []verbs.DeviceInfo) ([]verbs.DeviceInfo, error) {
 	}
 	infos = slices.DeleteFunc(infos, func(i verbs.DeviceInfo) bool { return len(i.Name) > blob.MaxName || strings.ContainsAny(i.Name, "@/") })
 	if len(infos) > blob.MaxDevices {
-		n.log.Warn("too many devices; the rest is left out", "found", len(infos), "used", blob.MaxDevices)
+		n.env.Log.Warn("too many devices; the rest is left out", "found", len(infos), "used", blob.MaxDevices)
 		infos = infos[:blob.MaxDevices]
 	}
 	return infos, nil
@@ -161,4 +165,60 @@ func (n *node) openListener(ctx context.Context) (err error) {
 		return errs.WithHint(err, "use fewer addresses in advertise, or fewer devices")
 	}
 	return nil
+}
+
+// tidy closes idle connections, and reads the state of devices that are down in case an event was
+// lost.
+func (n *node) tidy() {
+	const probe = time.Second
+	idle := time.Duration(n.cfg.IdleTimeout)
+	every := min(probe, max(idle/4, 10*time.Millisecond))
+	t := time.NewTicker(every)
+	defer t.Stop()
+	for {
+		select {
+		case <-n.env.Context.Done():
+			return
+		case now := <-t.C:
+			for _, d := range n.devices {
+				if d.Opened() && !d.Up.Load() {
+					d.Refresh()
+				}
+				d.out.CloseIdle(now.Add(-idle))
+			}
+		}
+	}
+}
+
+// Stop implements plugin.Component. Operations in flight fail, peers are told, and every
+// object of the devices is freed. All waits inside are bounded by flush_timeout and
+// confirm_timeout.
+func (n *node) Stop(ctx context.Context) error {
+	return n.life.Stop(ctx, func() error { return n.free(ctx) })
+}
+
+func (n *node) free(ctx context.Context) error {
+	n.mu.Lock()
+	paths := slices.Collect(maps.Keys(n.paths))
+	n.mu.Unlock()
+	_ = n.listener.Close()
+	n.cancel()
+	for _, p := range paths {
+		n.env.Traffic.Go(func() { _ = p.Close(ctx) })
+	}
+	for _, d := range n.devices {
+		d.endAll(rail.ErrStopping("transport/rdma: "+d.Name), handshake.EndStopping)
+	}
+	n.env.Traffic.Wait()
+	n.regions.Close()
+	n.closeDevices()
+	return nil
+}
+
+// closeDevices frees the devices and waits for their goroutines.
+func (n *node) closeDevices() {
+	for _, d := range n.devices {
+		d.Close()
+	}
+	n.env.Work.Wait()
 }

@@ -1,36 +1,15 @@
-// Package rail carries operations out. A rail is a device of this side and one of a peer, for all
-// paths to that peer. It keeps the operations that wait, and has at most one connection at a time:
-// queue pairs that are connected to the peer's.
 package rail
 
 import (
-	"context"
 	"fmt"
-	"log/slog"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/mooncake-go/mooncake/plugins/transport-rdma/internal/blob"
-	"github.com/mooncake-go/mooncake/plugins/transport-rdma/internal/config"
+	"github.com/mooncake-go/mooncake/plugins/transport-rdma/internal/device"
+	"github.com/mooncake-go/mooncake/sdk/transport"
 )
-
-// Env is what the rails of a transport share.
-type Env struct {
-	Config *config.Settings
-	Log    *slog.Logger
-	// Context ends when the transport stops.
-	Context context.Context
-	// Traffic counts the goroutines of connections and paths.
-	Traffic *sync.WaitGroup
-	// Incarnation is this side's.
-	Incarnation uint64
-	// Label returns the name of this node in the names of connections.
-	Label func() string
-	// Changed tells the host that rails may be up or down now.
-	Changed func()
-	// Dials and DialsFailed count attempts to connect, Accepts connections of nodes of upstream.
-	Dials, DialsFailed, Accepts atomic.Uint64
-}
 
 // Key names a rail. Peer is the blob of the peer's endpoint with the number of its device, or the
 // result of UpstreamPeer.
@@ -45,7 +24,7 @@ func UpstreamPeer(nicPath string) string { return "@" + nicPath }
 
 // Table holds the rails of a transport. Safe for concurrent use.
 type Table struct {
-	Env   *Env
+	Env   *device.Env
 	mu    sync.Mutex
 	rails map[Key]*Rail
 }
@@ -62,7 +41,7 @@ func (t *Table) Get(key Key, pool *Pool, remote blob.Device, peer *blob.Endpoint
 			Name: fmt.Sprintf("transport/rdma: %s to %s of %s", pool.Dev.Name, remote.Name, where),
 		}
 		if !remote.Up { // It may come up; no message tells.
-			r.pause(t.Env.Config.RailPause)
+			r.pause(time.Duration(t.Env.Config.RailPause))
 		}
 		if t.rails == nil {
 			t.rails = map[Key]*Rail{}
@@ -110,4 +89,49 @@ func (t *Table) Stats() []Stats {
 		out = append(out, r.stats())
 	}
 	return out
+}
+
+// Stats are the counters of a pair of devices, over all paths to one peer, since the first of
+// them was dialled.
+type Stats struct {
+	Local, Remote, Peer     string
+	Up                      bool
+	BytesRead, BytesWritten uint64
+	// Requests counts work requests that ended well, Failures losses of the connection and
+	// failed attempts to make one.
+	Requests, Failures uint64
+	// Connections is 1 while there is one, more while old ones end.
+	Connections int64
+	// Waiting is how many bytes are queued or in flight.
+	Waiting int64
+	// LastError is the latest failure, empty once the rail works again.
+	LastError string
+}
+
+// counters is Stats while it counts.
+type counters struct {
+	read, written, requests, failures atomic.Uint64
+	conns                             atomic.Int64
+}
+
+func (c *counters) moved(kind transport.OpKind, n int) {
+	c.requests.Add(1)
+	if kind == transport.Read {
+		c.read.Add(uint64(n))
+	} else {
+		c.written.Add(uint64(n))
+	}
+}
+
+func (r *Rail) stats() Stats {
+	c := &r.counters
+	s := Stats{
+		Local: r.Dev.Name, Remote: r.Remote.Name, Peer: r.where, Up: r.Up(time.Now()),
+		BytesRead: c.read.Load(), BytesWritten: c.written.Load(), Requests: c.requests.Load(),
+		Failures: c.failures.Load(), Connections: c.conns.Load(), Waiting: r.load.Load(),
+	}
+	if err := r.Latest(); err != nil {
+		s.LastError = err.Error()
+	}
+	return s
 }

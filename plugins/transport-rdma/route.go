@@ -13,7 +13,7 @@ func (p *path) Rails() []transport.Rail {
 	out := make([]transport.Rail, len(p.rails))
 	for i, l := range p.rails {
 		r := l.Rail
-		speed := r.Dev.Speed()
+		speed := r.Dev.Port().Speed
 		if r.Remote.Speed > 0 && (speed == 0 || r.Remote.Speed < speed) {
 			speed = r.Remote.Speed
 		}
@@ -25,25 +25,17 @@ func (p *path) Rails() []transport.Rail {
 // route returns the queue for an operation: that of its rail, or the best. The error is why
 // none can be used. p.mu is held.
 func (p *path) route(in *transport.Op, now time.Time) (*rail.Queue, error) {
-	if in.Rail != 0 {
-		l := p.rails[in.Rail-1]
+	if in.Rail != 0 || len(p.rails) == 1 {
+		l := p.rails[max(in.Rail, 1)-1]
 		if !l.Rail.Up(now) {
 			return l, l.Rail.Down()
 		}
 		return l, nil
 	}
-	if len(p.rails) == 1 {
-		l := p.rails[0]
-		if !l.Rail.Up(now) {
-			return l, l.Rail.Down()
+	for _, paired := range []bool{true, false} {
+		if l := p.best(now, paired); l != nil {
+			return l, nil
 		}
-		return l, nil
-	}
-	if l := p.best(now, true); l != nil {
-		return l, nil
-	}
-	if l := p.best(now, false); l != nil {
-		return l, nil
 	}
 	for _, l := range p.rails { // The error of a rail that has been tried says most.
 		if l.Rail.Latest() != nil {
