@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/mooncake-go/mooncake/core/bench/latency"
+	"github.com/mooncake-go/mooncake/core/bench/measure"
 	"github.com/mooncake-go/mooncake/core/model"
 )
 
@@ -60,7 +60,7 @@ func newCaller(o CallsOptions, client model.ClientID, n, batches, batch int) *ca
 
 // repeat makes calls until end, and returns how many. A kind that begins with nothing
 // written goes through all batches once at most, others begin again.
-func (c *caller) repeat(ctx context.Context, k kind, end time.Time, times *latency.Histogram) (int, error) {
+func (c *caller) repeat(ctx context.Context, k kind, end time.Time, times *measure.Histogram) (int, error) {
 	once := k.whole || c.written == 0
 	limit := c.written
 	if c.written == 0 {

@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/mooncake-go/mooncake/core/bench/latency"
+	"github.com/mooncake-go/mooncake/core/bench/measure"
 	"github.com/mooncake-go/mooncake/core/model"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
@@ -159,7 +159,7 @@ func (l *load) fill(ctx context.Context) error {
 }
 
 // put writes keys and notes how long both calls took.
-func (l *load) put(ctx context.Context, m Master, client, from, to int, times *latency.Histogram) error {
+func (l *load) put(ctx context.Context, m Master, client, from, to int, times *measure.Histogram) error {
 	b := NewBatch(func(i int) model.Key { return key(client, i) }, from, to, PageSize)
 	caller := model.Caller{Client: l.client}
 	t0 := time.Now()
@@ -187,7 +187,7 @@ func (l *load) put(ctx context.Context, m Master, client, from, to int, times *l
 	return nil
 }
 
-func record(h *latency.Histogram, t0 time.Time) {
+func record(h *measure.Histogram, t0 time.Time) {
 	if h != nil {
 		h.Record(time.Since(t0))
 	}
