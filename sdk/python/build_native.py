@@ -30,6 +30,8 @@ HEADERS = ("mooncake_native.h",)  # of include/, not for programs in C
 # The functions for buffers are in the stable ABI since 3.11: one extension for all from there
 # on. CPython without the GIL has no stable ABI.
 STABLE_ABI = sys.version_info >= (3, 11) and not sysconfig.get_config_var("Py_GIL_DISABLED")
+# Without gRPC's pages for /debug/requests, which nothing here serves.
+TAGS = "grpcnotrace"
 WARNINGS = ["-Wall", "-Wextra", "-Werror"]
 
 
@@ -203,9 +205,10 @@ def build_library(folder: Path) -> None:
     link = f"-Wl,--strip-all '-Wl,--version-script={exports},-soname,libmooncake.so'"
     ldflags = f'-s -w -X {VERSION_VARIABLE}={os.environ.get("VERSION") or version()} "-extldflags={link}"'
     package = "./cmd/libmooncake"
-    total = len(run([program, "list", "-deps", package], cwd=root, capture=True).split())
+    total = len(run([program, "list", "-tags", TAGS, "-deps", package], cwd=root, capture=True).split())
     with replacing(folder / "libmooncake.so") as new:
-        command = [program, "build", "-v", "-trimpath", "-buildvcs=false", "-buildmode=c-shared", "-ldflags", ldflags]
+        command = [program, "build", "-v", "-trimpath", "-buildvcs=false", "-buildmode=c-shared"]
+        command += ["-tags", TAGS, "-ldflags", ldflags]
         watch([*command, "-o", str(new), package], root, total)
         new.with_suffix(".h").unlink(missing_ok=True)  # generated; the headers to use are in include/
 
