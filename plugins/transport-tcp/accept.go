@@ -3,6 +3,7 @@ package tcp
 import (
 	"net"
 
+	"github.com/mooncake-go/mooncake/plugins/transport-tcp/internal/frame"
 	"github.com/mooncake-go/mooncake/sdk/x/busypoll"
 )
 
@@ -30,43 +31,43 @@ func (n *node) admit(conn net.Conn) *serverConn {
 }
 
 // welcome counts a connection that said hello, or gives the reason to refuse it.
-func (n *node) welcome(c *serverConn, h *hello) reason {
+func (n *node) welcome(c *serverConn, h *frame.Hello) frame.Reason {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	switch {
 	case !n.life.Running():
-		return reasonStopping
+		return frame.ReasonStopping
 	case h.Incarnation != n.incarnation:
-		return reasonStale
-	case h.Low > wireVersion || h.High < wireVersion:
-		return reasonVersion
+		return frame.ReasonStale
+	case h.Low > frame.Version || h.High < frame.Version:
+		return frame.ReasonVersion
 	case len(n.conns)-n.greeting >= n.cfg.MaxConnections || n.perPeer[h.Session] >= n.cfg.MaxConnectionsPerPeer:
-		return reasonBusy
+		return frame.ReasonBusy
 	}
 	n.greeting--
 	n.perPeer[h.Session]++
 	c.peer, c.welcomed = h.Session, true
 	n.stats.accepted.Add(1)
 	n.stats.connsIn.Add(1)
-	return reasonNone
+	return frame.ReasonNone
 }
 
 // welcomeUpstream is welcome for a connection that began with a request of upstream.
-func (n *node) welcomeUpstream(c *serverConn) reason {
+func (n *node) welcomeUpstream(c *serverConn) frame.Reason {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	switch {
 	case !n.life.Running():
-		return reasonStopping
+		return frame.ReasonStopping
 	case len(n.conns)-n.greeting >= n.cfg.MaxConnections || n.upstreamIn >= n.cfg.MaxUpstreamConnections:
-		return reasonBusy
+		return frame.ReasonBusy
 	}
 	n.greeting--
 	n.upstreamIn++
 	c.upstream, c.welcomed = true, true
 	n.stats.acceptedUpstream.Add(1)
 	n.stats.connsIn.Add(1)
-	return reasonNone
+	return frame.ReasonNone
 }
 
 // leave ends the accounting of a connection.

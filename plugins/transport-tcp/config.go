@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/mooncake-go/mooncake/plugins/transport-tcp/internal/frame"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 	"github.com/mooncake-go/mooncake/sdk/x/transportkit"
 )
@@ -119,12 +120,6 @@ func (s *settings) due(n int) time.Time {
 	return time.Now().Add(s.OpTimeout + time.Duration(n)*time.Second/leastRate)
 }
 
-// The bounds of SliceBytes, which peers may rely on: no frame is longer than maxSlice.
-const (
-	minSlice = 4 << 10
-	maxSlice = 64 << 20
-)
-
 // Validate implements plugin.Config.
 func (c *Config) Validate() error {
 	for _, f := range []struct {
@@ -138,8 +133,8 @@ func (c *Config) Validate() error {
 		{"connections_far", int64(c.ConnectionsFar), 1, 64},
 		{"max_connections", int64(c.MaxConnections), 1, 65536},
 		{"max_connections_per_peer", int64(c.MaxConnectionsPerPeer), 1, 65536},
-		{"slice_bytes", int64(c.SliceBytes), minSlice, maxSlice},
-		{"max_inflight_bytes", c.MaxInflightBytes, minSlice, 1 << 50},
+		{"slice_bytes", int64(c.SliceBytes), frame.MinSlice, frame.MaxSlice},
+		{"max_inflight_bytes", c.MaxInflightBytes, frame.MinSlice, 1 << 50},
 		{"max_inflight_ops", int64(c.MaxInflightOps), 1, 1 << 20},
 		{"send_buffer", int64(c.SendBuffer), 0, 1 << 30},
 		{"receive_buffer", int64(c.ReceiveBuffer), 0, 1 << 30},

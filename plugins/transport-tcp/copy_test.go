@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mooncake-go/mooncake/plugins/transport-tcp/internal/frame"
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
 
@@ -62,7 +63,7 @@ func TestNoCopy(t *testing.T) {
 		// Each byte is seen at both ends, and so is each header.
 		require.Equal(t, 2*2*count*size, inPlace, "size %d", size)
 		headers := 2 * 2 * (2*count + int(s.Dials) + 1 /* goodbye */)
-		require.LessOrEqual(t, elsewhere, headers*headerSize, "size %d", size)
+		require.LessOrEqual(t, elsewhere, headers*frame.Size, "size %d", size)
 		require.Zero(t, s.DiscardedBytes)
 	}
 }
@@ -137,8 +138,8 @@ func TestNoGarbage(t *testing.T) {
 	}
 }
 
-// TestIdleLaneLeaves: a connection without work is given up, and made again for work.
-func TestIdleLaneLeaves(t *testing.T) {
+// TestIdleConnectionLeaves: a connection without work is given up, and made again for work.
+func TestIdleConnectionLeaves(t *testing.T) {
 	r := newPair(t, 4096)
 	r.client.cfg.IdleTimeout = 20 * time.Millisecond // The server's would cut what has just begun.
 	buf := make([]byte, 4096)

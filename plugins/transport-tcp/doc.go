@@ -10,7 +10,7 @@
 // Framing. A connection begins with a hello of 64 bytes in each direction. Its first
 // eight bytes are a mark that is no TLS record, no HTTP verb, and, read as a
 // little-endian length, larger than any memory, so that other protocols on the same port
-// can be told apart. After it come trains: up to 64 headers of 64 bytes back to back, each
+// can be told apart. After it come batches: up to 64 headers of 64 bytes back to back, each
 // under its own CRC32C, then the payloads of these headers in the same order. Because a
 // header says how many more follow it, a receiver always knows how many header bytes to
 // read and never reads payload into a header buffer.

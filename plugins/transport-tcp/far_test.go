@@ -14,38 +14,38 @@ func TestFarWindow(t *testing.T) {
 	r, f := throughProxy(t, size, func(c *Config) { c.ConnectionsFar = 1 })
 	buf := make([]byte, size)
 	r.ok(t, r.write(buf[:1]))
-	locked := func(do func(l *lane)) {
+	locked := func(do func(l *connection)) {
 		r.path.mu.Lock()
 		defer r.path.mu.Unlock()
-		require.Len(t, r.path.lanes, 1)
-		do(r.path.lanes[0])
+		require.Len(t, r.path.conns, 1)
+		do(r.path.conns[0])
 	}
-	locked(func(*lane) { r.path.far = true })
+	locked(func(*connection) { r.path.far = true })
 	f.set(swallow)
 	op := patient(r.write(buf))
 	op.ID = 1
 	r.submit(t, op)
 	taken := int64(0)
 	until(t, "the connection waits for an answer", func() bool {
-		locked(func(l *lane) { taken = l.inflight })
+		locked(func(l *connection) { taken = l.inflight })
 		return taken >= farWindow
 	})
 	require.EqualValues(t, farWindow, taken)
-	locked(func(l *lane) {
-		for _, pt := range l.slots {
-			if pt != nil {
+	locked(func(l *connection) {
+		for _, ch := range l.slots {
+			if ch != nil {
 				l.quietSince = time.Now()
-				l.resolve(pt, nil)
+				l.resolve(ch, nil)
 				break
 			}
 		}
 	})
 	until(t, "it takes more", func() bool {
-		locked(func(l *lane) { taken = l.inflight })
+		locked(func(l *connection) { taken = l.inflight })
 		return taken > farWindow
 	})
-	require.EqualValues(t, farWindow+farPart, taken, "what the answered part left, and one more")
-	locked(func(l *lane) {
+	require.EqualValues(t, farWindow+farChunk, taken, "what the answered part left, and one more")
+	locked(func(l *connection) {
 		l.window = size
 		require.EqualValues(t, size, l.share(), "no more than its share")
 		r.path.far = false

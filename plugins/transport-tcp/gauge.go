@@ -9,6 +9,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+const (
+	// A peer gets morePatience times the silence if round trips take distantRTT or the link loses
+	// packets: TCP sends a lost packet again after two round trips and 200 ms at the least, then
+	// after twice as long, and so on, so that five losses in a row make 6 s of silence.
+	distantRTT   = 50 * time.Millisecond
+	morePatience = 3
+	// lossMemory is for how long a link counts as one that loses packets.
+	lossMemory = 10 * time.Second
+)
+
 // gauge tells how far the bytes of a connection have come, by the kernel's counts: those that
 // the peer acknowledged and those that arrived. A write that returned says less: the kernel may
 // hold minutes' worth of bytes for a slow link, and wakes the writer only when a third of its
@@ -72,6 +82,25 @@ func (g *gauge) note(moved uint64, lost uint32, now time.Time) {
 func (g *gauge) lossy() bool {
 	at := g.lossAt.Load()
 	return at != 0 && g.movedAt.Load()-at <= int64(lossMemory)
+}
+
+// patience is how many times the usual silence the peer of a connection gets, by what was measured
+// when moved was last called.
+func (g *gauge) patience() int {
+	least := time.Duration(g.least.Load()) * time.Microsecond
+	if least >= distantRTT || g.lossy() {
+		return morePatience
+	}
+	return 1
+}
+
+// stall is how long the connection of the gauge may make no progress, where a connection to a near
+// peer over a link without losses has limit. A nil gauge is that of such a connection.
+func (g *gauge) stall(limit time.Duration) time.Duration {
+	if g == nil {
+		return limit
+	}
+	return limit * time.Duration(g.patience())
 }
 
 // rtt returns the round trip of the connection, and the least of all that were measured; zero where

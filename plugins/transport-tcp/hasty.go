@@ -12,7 +12,7 @@ import (
 // sent, or takes no more: the network has done its part, so that the process there stands still.
 const hastyPatience = time.Second
 
-// taken follows how long the machine of a peer has had all that it takes of a lane.
+// taken follows how long the machine of a peer has had all that it takes of a connection.
 type taken struct {
 	moved, limited uint64
 	since          time.Time // the last look at which the network had work to do; zero before one
@@ -33,24 +33,24 @@ func (t *taken) look(g *gauge, now time.Time) time.Duration {
 }
 
 // giveUpHasty fails the hasty writes that wait for a process that stands still: those on its
-// lanes, and those that no lane takes because of it. path.mu is held.
+// connections, and those that no connection takes because of it. path.mu is held.
 func (p *path) giveUpHasty(now time.Time) {
 	if p.peer.Upstream != 0 {
 		return
 	}
 	still, moving := false, false
-	for _, l := range p.lanes {
+	for _, c := range p.conns {
 		switch {
-		case !l.up:
-		case !l.owed():
-			l.taken.since, moving = time.Time{}, true
-		case l.taken.look(&l.gauge, now) < hastyPatience:
+		case !c.up:
+		case !c.owed():
+			c.taken.since, moving = time.Time{}, true
+		case c.taken.look(&c.gauge, now) < hastyPatience:
 			moving = true
 		default:
 			still = true
-			for _, pt := range l.slots {
-				if pt != nil && pt.op != nil {
-					p.giveUp(pt.op)
+			for _, ch := range c.slots {
+				if ch != nil && ch.op != nil {
+					p.giveUp(ch.op)
 				}
 			}
 		}

@@ -63,7 +63,7 @@ func TestDeadlineWhileSending(t *testing.T) {
 	n, err := r.path.Submit([]transport.Op{r.write(buf)})
 	require.NoError(t, err)
 	require.Equal(t, 1, n)
-	until(t, "the lane sends", func() bool { return r.client.Stats().WriteCalls >= 2 })
+	until(t, "the connection sends", func() bool { return r.client.Stats().WriteCalls >= 2 })
 	r.expireNow()
 	c := r.reap(t)
 	require.Equal(t, transport.Quarantined, c.Status, "the peer holds a part of it")

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/mooncake-go/mooncake/plugins/transport-tcp/internal/frame"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 	"github.com/mooncake-go/mooncake/sdk/transport"
@@ -33,11 +34,11 @@ type node struct {
 	mu          sync.Mutex
 	log         *slog.Logger
 	incarnation uint64
-	session     session
+	session     frame.Session
 	listener    net.Listener
 	addrs       []string
 	conns       map[*serverConn]struct{}
-	perPeer     map[session]int
+	perPeer     map[frame.Session]int
 	upstreamIn  int    // accepted connections of upstream peers
 	greeting    int    // accepted connections that have not said hello yet
 	segment     string // what Join said
@@ -58,7 +59,7 @@ func newNode(cfg Config) *node {
 	n := &node{
 		scratch: sync.Pool{New: func() any { return new(scratch) }},
 		cfg:     settingsOf(cfg), stopLinger: stopLinger, wrap: func(c net.Conn) net.Conn { return c },
-		conns: map[*serverConn]struct{}{}, perPeer: map[session]int{}, paths: map[*path]struct{}{},
+		conns: map[*serverConn]struct{}{}, perPeer: map[frame.Session]int{}, paths: map[*path]struct{}{},
 	}
 	n.life.Init(&n.mu, "transport/tcp")
 	return n
@@ -138,7 +139,7 @@ func (n *node) free(ctx context.Context) error {
 	n.mu.Unlock()
 	<-served
 	for _, p := range paths {
-		p.lanesDone.Wait() // Their connections are closed.
+		p.connsDone.Wait() // Their connections are closed.
 	}
 	n.regions.Clear()
 	return nil
@@ -152,7 +153,7 @@ func (n *node) Endpoint() transport.Endpoint {
 		return transport.Endpoint{}
 	}
 	return transport.Endpoint{
-		Blob:        endpoint{Incarnation: n.incarnation, Addrs: n.addrs}.encode(),
+		Blob:        frame.Endpoint{Incarnation: n.incarnation, Addrs: n.addrs}.Encode(),
 		Incarnation: n.incarnation,
 	}
 }
@@ -175,8 +176,8 @@ func (n *node) Register(_ context.Context, in transport.Region) (transport.Key, 
 	if err != nil {
 		return nil, err
 	}
-	k := remoteKey{Incarnation: inc, Region: uint64(r.ID()), Token: r.Token(), Length: r.Size(), Access: r.Access()}
-	return k.encode(), nil
+	k := frame.Key{Incarnation: inc, Region: uint64(r.ID()), Token: r.Token(), Length: r.Size(), Access: r.Access()}
+	return k.Encode(), nil
 }
 
 // drainGrace is how long Deregister lets requests finish before it closes connections.
@@ -194,7 +195,7 @@ func (n *node) Dial(_ context.Context, peer transport.Endpoint) (transport.Path,
 	if _, err := n.running(op); err != nil {
 		return nil, err
 	}
-	e, err := decodeEndpoint(peer.Blob)
+	e, err := frame.DecodeEndpoint(peer.Blob)
 	if err != nil {
 		return nil, errs.Wrap(errs.InvalidParams, op, err)
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net"
 	"os"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -11,14 +12,19 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/x/samehost"
 )
 
+// newPacer returns a pacer that counts its calls in reads and writes. in is nil for one that only writes.
+func newPacer(conn net.Conn, in source, stall time.Duration, g *gauge, reads, writes *atomic.Uint64) pacer {
+	return pacer{conn: conn, in: in, stall: stall, gauge: g, reads: reads, writes: writes}
+}
+
 // pacer reads and writes a connection so that no call waits longer without progress than its
 // gauge allows. One goroutine may read and another write at the same time.
 type pacer struct {
-	conn  net.Conn
-	in    source
-	stall time.Duration // see gauge.stall
-	stats *counters
-	gauge *gauge // of conn; nil where only what a call moved counts
+	conn          net.Conn
+	in            source
+	stall         time.Duration  // see gauge.stall
+	reads, writes *atomic.Uint64 // count the calls
+	gauge         *gauge         // of conn; nil where only what a call moved counts
 
 	readBy, writeBy time.Time // deadlines that are set now
 	writtenAt       mark      // of the gauge, when writeBy was set
@@ -61,7 +67,7 @@ func (p *pacer) readFull(b []byte, limit time.Time) error {
 			}
 			p.readBy = by
 		}
-		p.stats.readCalls.Add(1)
+		p.reads.Add(1)
 		n, err := p.in.Read(b)
 		b = b[n:]
 		if err != nil && len(b) > 0 && !goOn(n > 0, err, limit) {
@@ -84,7 +90,7 @@ func (p *pacer) writeAll(bufs *net.Buffers, limit time.Time) error {
 				p.writtenAt.set(p.gauge)
 			}
 		}
-		p.stats.writeCalls.Add(1)
+		p.writes.Add(1)
 		n, err := writeVec(p.conn, bufs)
 		if err == nil {
 			return nil
@@ -122,14 +128,14 @@ type socket interface {
 	CloseWrite() error
 }
 
-// tune sets the options of a connection. TCP_NODELAY is on already; Go does it.
-func tune(c net.Conn, cfg *Config) error {
+// tune sets the options of a connection: the sizes of its buffers, where they are not 0. TCP_NODELAY is
+// on already; Go does it.
+func tune(c net.Conn, send, receive int) error {
 	t, ok := c.(socket)
 	if !ok {
 		return nil
 	}
 	samehost.Tune(t)
-	send := cfg.SendBuffer
 	if send == 0 && samehost.Is(t) {
 		send = localSendBuffer
 	}
@@ -138,8 +144,8 @@ func tune(c net.Conn, cfg *Config) error {
 			return err
 		}
 	}
-	if cfg.ReceiveBuffer > 0 {
-		return t.SetReadBuffer(cfg.ReceiveBuffer)
+	if receive > 0 {
+		return t.SetReadBuffer(receive)
 	}
 	return nil
 }

@@ -7,39 +7,40 @@ import (
 	"sync"
 	"time"
 
+	"github.com/mooncake-go/mooncake/plugins/transport-tcp/internal/frame"
 	"github.com/mooncake-go/mooncake/sdk/transport"
 	"github.com/mooncake-go/mooncake/sdk/transport/pathkit"
 	"github.com/mooncake-go/mooncake/sdk/x/transportkit"
 )
 
-// path implements transport.Path: a queue of operations and a pool of lanes that take
+// path implements transport.Path: a queue of operations and a pool of connections that take
 // from it. mu guards everything below it; nothing blocks while it is held.
 type path struct {
 	n         *node
-	peer      endpoint
-	maxLanes  int
+	peer      frame.Endpoint
+	maxConns  int
 	ctx       context.Context
 	cancel    context.CancelFunc
-	lanesDone sync.WaitGroup
+	connsDone sync.WaitGroup
 
 	mu sync.Mutex
-	pathkit.Base[*remoteKey, op, *op]
-	queue     opQueue
-	lanes     []*lane
-	dialling  int  // lanes that are being connected
-	far       bool // the peer, by the lane that came up last
-	retry     transportkit.Redial
-	freeParts []*part
-	carried   uint64 // bytes that lanes moved which are gone by now
-	seen      uint64 // what moved returned last
-	attended  bool   // the waiting goroutine polls for answers
+	pathkit.Base[*frame.Key, op, *op]
+	queue      opQueue
+	conns      []*connection
+	dialling   int  // connections that are being connected
+	far        bool // the peer, by the connection that came up last
+	retry      transportkit.Redial
+	freeChunks []*chunk
+	carried    uint64 // bytes that connections moved which are gone by now
+	seen       uint64 // what moved returned last
+	polled     bool   // the waiting goroutine polls for answers
 }
 
-func newPath(n *node, peer endpoint) *path {
+func newPath(n *node, peer frame.Endpoint) *path {
 	ctx, cancel := context.WithCancel(context.Background())
-	p := &path{n: n, peer: peer, ctx: ctx, cancel: cancel, maxLanes: n.cfg.ConnectionsPerPeer}
+	p := &path{n: n, peer: peer, ctx: ctx, cancel: cancel, maxConns: n.cfg.ConnectionsPerPeer}
 	if peer.Upstream != 0 {
-		p.maxLanes = min(p.maxLanes, upMaxLanes)
+		p.maxConns = min(p.maxConns, upMaxConnections)
 	}
 	p.Init(&p.mu, "transport/tcp: path to "+peer.Addrs[0], pathkit.Limits{
 		Ops: n.cfg.MaxInflightOps, Bytes: n.cfg.MaxInflightBytes, Timeout: n.cfg.OpTimeout,
@@ -53,10 +54,10 @@ func newPath(n *node, peer endpoint) *path {
 // where bytes have moved. path.mu is held.
 func (p *path) moved() uint64 {
 	sum, patience := p.carried, 1
-	for _, l := range p.lanes {
-		sum += l.moved()
+	for _, c := range p.conns {
+		sum += c.moved()
 		if p.peer.Upstream == 0 {
-			patience = max(patience, l.gauge.patience())
+			patience = max(patience, c.gauge.patience())
 		}
 	}
 	if sum != p.seen {
@@ -68,7 +69,7 @@ func (p *path) moved() uint64 {
 
 // Import implements transport.Path. Importing a key twice gives the same RemoteID.
 func (p *path) Import(_ context.Context, blob transport.Key) (transport.RemoteID, error) {
-	k, err := decodeKey(blob)
+	k, err := frame.DecodeKey(blob)
 	if err != nil {
 		return 0, p.ErrKey(err)
 	}
@@ -101,7 +102,7 @@ func (p *path) Submit(ops []transport.Op) (int, error) {
 	return len(ops), nil
 }
 
-func (p *path) accept(in *transport.Op, key *remoteKey, now time.Time) {
+func (p *path) accept(in *transport.Op, key *frame.Key, now time.Time) {
 	if len(in.Local) == 0 {
 		p.n.stats.opsOK.Add(1)
 		p.Complete(in.ID, nil, false)
@@ -140,8 +141,8 @@ func (p *path) Close(ctx context.Context) error {
 		for o := range p.Active() {
 			p.abort(o, cause, true)
 		}
-		for _, l := range p.lanes {
-			l.die(cause)
+		for _, c := range p.conns {
+			c.die(cause)
 		}
 		p.cancel()
 	}
@@ -149,7 +150,7 @@ func (p *path) Close(ctx context.Context) error {
 	p.n.mu.Lock()
 	delete(p.n.paths, p)
 	p.n.mu.Unlock()
-	return p.Drain(ctx, &p.lanesDone, "connections are still ending")
+	return p.Drain(ctx, &p.connsDone, "connections are still ending")
 }
 
 func (p *path) errOverdue(o *op) error {

@@ -1,6 +1,7 @@
 package tcp
 
 import (
+	"github.com/mooncake-go/mooncake/plugins/transport-tcp/internal/frame"
 	"github.com/mooncake-go/mooncake/sdk/transport"
 	"github.com/mooncake-go/mooncake/sdk/transport/regionkit"
 )
@@ -12,29 +13,18 @@ type (
 	token       = regionkit.Token
 )
 
-// reasonOf is how peers hear of a refusal.
-var reasonOf = [...]reason{
-	regionkit.Granted:       reasonNone,
-	regionkit.UnknownRegion: reasonUnknownRegion,
-	regionkit.WrongToken:    reasonWrongToken,
-	regionkit.OutOfRange:    reasonRange,
-	regionkit.ReadDenied:    reasonReadDenied,
-	regionkit.WriteDenied:   reasonWriteDenied,
-	regionkit.Draining:      reasonDraining,
-}
-
 // Cut implements regionkit.Holder: it ends the read or write that holds a region.
 func (c *serverConn) Cut() { _ = c.conn.Close() }
 
 // acquire checks a request and gives the memory that it names, which stays in place until the
 // region's Release; or the reason why not.
-func (c *serverConn) acquire(h *header) (*region, []byte, reason) {
+func (c *serverConn) acquire(h *frame.Header) (*region, []byte, frame.Reason) {
 	kind := transport.Read
-	if h.Type == frameWrite {
+	if h.Type == frame.Write {
 		kind = transport.Write
 	}
 	r, mem, why := c.n.regions.Acquire(regionkit.Request{
 		Region: transport.RegionID(h.Region), Token: h.Token, Kind: kind, Offset: h.Offset, Length: uint64(h.Length),
 	}, c)
-	return r, mem, reasonOf[why]
+	return r, mem, frame.Reason(why)
 }

@@ -36,7 +36,7 @@ func TestTenThousandRounds(t *testing.T) {
 			if upstream > 0 {
 				r.dialUpstream(t, upstream, r.server.Segment().DataPort)
 			}
-			ep := transport.Endpoint{Blob: r.path.peer.encode(), Incarnation: r.path.peer.Incarnation}
+			ep := transport.Endpoint{Blob: r.path.peer.Encode(), Incarnation: r.path.peer.Incarnation}
 			before := holding(t)
 			var wg sync.WaitGroup
 			for w := range at {

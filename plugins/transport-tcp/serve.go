@@ -3,6 +3,7 @@ package tcp
 import (
 	"errors"
 	"fmt"
+	"github.com/mooncake-go/mooncake/plugins/transport-tcp/internal/frame"
 	"net"
 	"time"
 )
@@ -10,19 +11,19 @@ import (
 // errTooLong ends a connection whose peer announced more payload than allowed.
 var errTooLong = errors.New("frame too long")
 
-// outbox gathers the answers of one train, so that they leave in one call. It refers to
+// outbox gathers the answers of one batch, so that they leave in one call. It refers to
 // the memory of regions and holds them until flushed.
 type outbox struct {
-	train []header
+	batch []frame.Header
 	vec   [][]byte // payloads, in order
 	held  []*region
 	bytes int
-	raw   [maxTrain * headerSize]byte
+	raw   [frame.MaxBatch * frame.Size]byte
 	bufs  net.Buffers
 }
 
-func (o *outbox) add(h header, payload []byte, r *region) {
-	o.train = append(o.train, h)
+func (o *outbox) add(h frame.Header, payload []byte, r *region) {
+	o.batch = append(o.batch, h)
 	if r != nil {
 		o.held = append(o.held, r)
 	}
@@ -32,7 +33,7 @@ func (o *outbox) add(h header, payload []byte, r *region) {
 	}
 }
 
-func (o *outbox) full() bool { return len(o.train) == maxTrain || o.bytes >= trainBytes }
+func (o *outbox) full() bool { return len(o.batch) == frame.MaxBatch || o.bytes >= frame.BatchBytes }
 
 // release lets go of the regions and empties the outbox.
 func (o *outbox) release(c *serverConn) {
@@ -41,18 +42,18 @@ func (o *outbox) release(c *serverConn) {
 	}
 	clear(o.held)
 	clear(o.vec)
-	o.train, o.vec, o.held, o.bytes = o.train[:0], o.vec[:0], o.held[:0], 0
+	o.batch, o.vec, o.held, o.bytes = o.batch[:0], o.vec[:0], o.held[:0], 0
 }
 
 // serve answers requests until the connection ends.
 func (c *serverConn) serve() error {
 	for {
-		train, err := c.next()
+		batch, err := c.next()
 		if err != nil {
 			return err
 		}
-		for i := range train {
-			if err := c.request(&train[i]); err != nil {
+		for i := range batch {
+			if err := c.request(&batch[i]); err != nil {
 				return err
 			}
 			if c.out.full() {
@@ -69,22 +70,22 @@ func (c *serverConn) serve() error {
 
 // request carries out one request up to its answer, which it leaves in the outbox. An
 // error ends the connection.
-func (c *serverConn) request(h *header) error {
+func (c *serverConn) request(h *frame.Header) error {
 	switch {
-	case h.Type != frameRead && h.Type != frameWrite:
-		return fmt.Errorf("%w: type %d is no request", errFrame, h.Type)
-	case h.Length > maxSlice:
+	case h.Type != frame.Read && h.Type != frame.Write:
+		return fmt.Errorf("%w: type %d is no request", frame.ErrFrame, h.Type)
+	case h.Length > frame.MaxSlice:
 		return errTooLong
 	}
 	r, mem, why := c.acquire(h)
-	if h.Type == frameRead {
-		if why != reasonNone {
+	if h.Type == frame.Read {
+		if why != frame.ReasonNone {
 			c.refuse(why, h)
 			return nil
 		}
-		answer := header{Type: frameData, ID: h.ID, Length: h.Length}
+		answer := frame.Header{Type: frame.Data, ID: h.ID, Length: h.Length}
 		if c.checks {
-			answer.Sum = checksum(mem)
+			answer.Sum = frame.Checksum(mem)
 		}
 		c.out.add(answer, mem, r)
 		c.n.stats.servedReads.Add(1)
@@ -92,7 +93,7 @@ func (c *serverConn) request(h *header) error {
 		return nil
 	}
 	limit := c.n.cfg.due(int(h.Length))
-	if why != reasonNone {
+	if why != frame.ReasonNone {
 		c.refuse(why, h)
 		return c.discard(int(h.Length), limit)
 	}
@@ -100,29 +101,29 @@ func (c *serverConn) request(h *header) error {
 	if err := c.pace.readFull(mem, limit); err != nil {
 		return err
 	}
-	if c.checks && checksum(mem) != h.Sum {
-		c.refuse(reasonChecksum, h)
+	if c.checks && frame.Checksum(mem) != h.Sum {
+		c.refuse(frame.ReasonChecksum, h)
 		return nil
 	}
-	c.out.add(header{Type: frameDone, ID: h.ID}, nil, nil)
+	c.out.add(frame.Header{Type: frame.Done, ID: h.ID}, nil, nil)
 	c.n.stats.servedWrites.Add(1)
 	c.n.stats.servedBytesWritten.Add(uint64(len(mem)))
 	return nil
 }
 
-func (c *serverConn) refuse(why reason, h *header) {
+func (c *serverConn) refuse(why frame.Reason, h *frame.Header) {
 	c.n.stats.refuse(why)
-	c.out.add(why.header(frameError, h.ID), nil, nil)
+	c.out.add(why.Answer(frame.Error, h.ID), nil, nil)
 }
 
 // flush sends the answers.
 func (c *serverConn) flush() error {
 	o := &c.out
-	if len(o.train) == 0 {
+	if len(o.batch) == 0 {
 		return nil
 	}
 	defer o.release(c)
-	raw := putTrain(o.raw[:], o.train)
+	raw := frame.PutBatch(o.raw[:], o.batch)
 	o.bufs = append(o.bufs[:0], raw)
 	o.bufs = append(o.bufs, o.vec...)
 	whole := o.bufs // Writing consumes o.bufs; keep the array for the next time.

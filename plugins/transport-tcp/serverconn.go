@@ -2,6 +2,7 @@ package tcp
 
 import (
 	"errors"
+	"github.com/mooncake-go/mooncake/plugins/transport-tcp/internal/frame"
 	"io"
 	"math"
 	"net"
@@ -16,25 +17,25 @@ type serverConn struct {
 	conn     net.Conn
 	pace     pacer
 	gauge    gauge
-	peer     session
+	peer     frame.Session
 	welcomed bool
 	checks   bool // payload checksums were agreed on
 	upstream bool // the peer speaks upstream's protocol
 	up       upHeader
 
-	in    [maxTrain * headerSize]byte
-	train [maxTrain]header
+	in    [frame.MaxBatch * frame.Size]byte
+	batch [frame.MaxBatch]frame.Header
 	out   outbox
 
 	mu      sync.Mutex
-	waiting bool // between trains
+	waiting bool // between batches
 	closing bool
 }
 
 func newServerConn(n *node, conn net.Conn) *serverConn {
 	c := &serverConn{n: n, conn: conn}
 	c.gauge.open(conn)
-	c.pace = pacer{conn: conn, in: sourceOf(conn, n.cfg.BusyPoll), stall: n.cfg.StallTimeout, stats: &n.stats, gauge: &c.gauge}
+	c.pace = newPacer(conn, sourceOf(conn, n.cfg.BusyPoll), n.cfg.StallTimeout, &c.gauge, &n.stats.readCalls, &n.stats.writeCalls)
 	return c
 }
 
@@ -55,14 +56,14 @@ func (c *serverConn) run() {
 	err := c.serve()
 	c.out.release(c)
 	switch {
-	case errors.Is(err, errFrame):
+	case errors.Is(err, frame.ErrFrame):
 		c.n.log.Warn("closing a connection that sent garbage", "peer", c.conn.RemoteAddr().String(), "error", err)
-		c.farewell(reasonBadFrame, lingerTime, lingerBytes)
+		c.farewell(frame.ReasonBadFrame, lingerTime, lingerBytes)
 	case errors.Is(err, errTooLong):
-		c.farewell(reasonTooLong, lingerTime, lingerBytes)
+		c.farewell(frame.ReasonTooLong, lingerTime, lingerBytes)
 	case errors.Is(err, errStopping):
 		// What the peer has sent by now is not carried out, and it is not to take that for lost.
-		c.farewell(reasonStopping, min(c.n.stopLinger, c.n.cfg.StallTimeout), math.MaxInt64)
+		c.farewell(frame.ReasonStopping, min(c.n.stopLinger, c.n.cfg.StallTimeout), math.MaxInt64)
 	}
 }
 
@@ -72,63 +73,63 @@ func (c *serverConn) greet() bool {
 	cfg := &c.n.cfg
 	limit := time.Now().Add(cfg.HandshakeTimeout)
 	// The mark alone first: a stranger may have sent less than a hello, and waits.
-	if tune(c.conn, &cfg.Config) != nil || c.pace.readFull(c.in[:len(helloMagic)], limit) != nil {
+	if tune(c.conn, cfg.SendBuffer, cfg.ReceiveBuffer) != nil || c.pace.readFull(c.in[:len(frame.HelloMagic)], limit) != nil {
 		return false
 	}
-	if string(c.in[:len(helloMagic)]) != helloMagic {
+	if string(c.in[:len(frame.HelloMagic)]) != frame.HelloMagic {
 		return c.greetUpstream(limit)
 	}
-	if c.pace.readFull(c.in[len(helloMagic):headerSize], limit) != nil {
+	if c.pace.readFull(c.in[len(frame.HelloMagic):frame.Size], limit) != nil {
 		return false
 	}
-	var theirs hello
-	if theirs.decode(c.in[:headerSize]) != nil {
-		c.n.stats.refuse(reasonBadFrame)
+	var theirs frame.Hello
+	if theirs.Decode(c.in[:frame.Size]) != nil {
+		c.n.stats.refuse(frame.ReasonBadFrame)
 		return false
 	}
 	why := c.n.welcome(c, &theirs)
 	c.n.stats.refuse(why)
-	ours := hello{
-		Low: wireVersion, High: wireVersion, Reason: why, Incarnation: c.n.incarnation, Session: c.n.session,
-		MaxFrame: maxSlice, Idle: cfg.IdleTimeout,
+	ours := frame.Hello{
+		Low: frame.Version, High: frame.Version, Reason: why, Incarnation: c.n.incarnation, Session: c.n.session,
+		MaxFrame: frame.MaxSlice, Idle: cfg.IdleTimeout,
 	}
 	if cfg.Checksum {
-		ours.Flags |= flagChecksum
+		ours.Flags |= frame.FlagChecksum
 	}
-	c.checks = cfg.Checksum || theirs.Flags&flagChecksum != 0
-	ours.put(c.in[:])
-	answer := net.Buffers{c.in[:headerSize]}
+	c.checks = cfg.Checksum || theirs.Flags&frame.FlagChecksum != 0
+	ours.Put(c.in[:])
+	answer := net.Buffers{c.in[:frame.Size]}
 	if err := c.pace.writeAll(&answer, limit); err != nil {
 		return false
 	}
-	if why != reasonNone {
+	if why != frame.ReasonNone {
 		c.linger(lingerTime, lingerBytes)
 		return false
 	}
 	return true
 }
 
-// next reads the headers of one train. Between trains the peer may take idle_timeout.
-func (c *serverConn) next() ([]header, error) {
-	first := c.in[:headerSize]
+// next reads the headers of one batch. Between batches the peer may take idle_timeout.
+func (c *serverConn) next() ([]frame.Header, error) {
+	first := c.in[:frame.Size]
 	if err := c.await(first); err != nil {
 		return nil, err
 	}
-	if err := c.train[0].decode(first); err != nil {
+	if err := c.batch[0].Decode(first); err != nil {
 		return nil, err
 	}
-	more := int(c.train[0].Follow)
+	more := int(c.batch[0].Follow)
 	if more == 0 {
-		return c.train[:1], nil
+		return c.batch[:1], nil
 	}
-	rest := c.in[headerSize : headerSize*(1+more)]
+	rest := c.in[frame.Size : frame.Size*(1+more)]
 	if err := c.pace.readFull(rest, time.Time{}); err != nil {
 		return nil, err
 	}
-	return c.train[:1+more], decodeTrain(rest, c.train[:1+more])
+	return c.batch[:1+more], frame.DecodeBatch(rest, c.batch[:1+more])
 }
 
-// await reads the first header of a train. Only its first byte may take idle_timeout.
+// await reads the first header of a batch. Only its first byte may take idle_timeout.
 func (c *serverConn) await(b []byte) error {
 	c.mu.Lock()
 	if c.closing {
@@ -157,7 +158,7 @@ func (c *serverConn) await(b []byte) error {
 	return c.pace.readFull(b[got:], time.Time{})
 }
 
-// drain ends the connection after the train that is being served.
+// drain ends the connection after the batch that is being served.
 func (c *serverConn) drain() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -168,9 +169,9 @@ func (c *serverConn) drain() {
 }
 
 // farewell tells the peer why, and lets it close for a while and some bytes.
-func (c *serverConn) farewell(why reason, limit time.Duration, bytes int64) {
+func (c *serverConn) farewell(why frame.Reason, limit time.Duration, bytes int64) {
 	c.n.stats.refuse(why)
-	c.out.add(why.header(frameGoAway, 0), nil, nil)
+	c.out.add(why.Answer(frame.GoAway, 0), nil, nil)
 	if c.flush() == nil {
 		c.linger(limit, bytes)
 	}

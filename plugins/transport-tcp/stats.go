@@ -1,6 +1,9 @@
 package tcp
 
-import "sync/atomic"
+import (
+	"github.com/mooncake-go/mooncake/plugins/transport-tcp/internal/frame"
+	"sync/atomic"
+)
 
 // StatsReporter is what a transport made by Factory implements besides the contract.
 type StatsReporter interface {
@@ -52,12 +55,12 @@ type counters struct {
 	acceptedUpstream                    atomic.Uint64
 	connsOut, connsIn                   atomic.Int64
 	connsCut, foreign, overflow         atomic.Uint64
-	refused                             [numReasons]atomic.Uint64
+	refused                             [frame.NumReasons]atomic.Uint64
 }
 
 // refuse counts a refusal; reasonNone is none.
-func (c *counters) refuse(r reason) {
-	if r > reasonNone && r < numReasons {
+func (c *counters) refuse(r frame.Reason) {
+	if r > frame.ReasonNone && r < frame.NumReasons {
 		c.refused[r].Add(1)
 	}
 }
@@ -74,9 +77,9 @@ func (c *counters) snapshot() Stats {
 		ConnectionsOut:   c.connsOut.Load(), ConnectionsIn: c.connsIn.Load(), ConnectionsCut: c.connsCut.Load(),
 		Foreign: c.foreign.Load(), Overflow: c.overflow.Load(), Refused: map[string]uint64{},
 	}
-	for r := reasonNone + 1; r < numReasons; r++ {
+	for r := frame.ReasonNone + 1; r < frame.NumReasons; r++ {
 		if n := c.refused[r].Load(); n > 0 {
-			s.Refused[r.info().Label] = n
+			s.Refused[r.Info().Label] = n
 		}
 	}
 	return s

@@ -11,6 +11,7 @@ import (
 	"net"
 	"strconv"
 
+	"github.com/mooncake-go/mooncake/plugins/transport-tcp/internal/frame"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/transport"
 	"github.com/mooncake-go/mooncake/sdk/x/transportkit"
@@ -64,16 +65,16 @@ func (n *node) Translate(peer transport.PeerSegment) (transport.Endpoint, []tran
 	if peer.DataVersion >= 2 && n.cfg.UpstreamProto != 1 {
 		version = 2
 	}
-	e := endpoint{Incarnation: upIncarnation(peer, addr), Addrs: []string{addr}, Upstream: version}
+	e := frame.Endpoint{Incarnation: upIncarnation(peer, addr), Addrs: []string{addr}, Upstream: version}
 	keys := make([]transport.Key, len(peer.Buffers))
 	for i, b := range peer.Buffers {
 		if b.Addr == 0 || b.Length == 0 || b.Addr > math.MaxUint64-b.Length {
 			continue
 		}
-		k := remoteKey{Incarnation: e.Incarnation, Region: b.Addr, Length: b.Length, Access: transport.AccessRemote, Upstream: true}
-		keys[i] = k.encode()
+		k := frame.Key{Incarnation: e.Incarnation, Region: b.Addr, Length: b.Length, Access: transport.AccessRemote, Upstream: true}
+		keys[i] = k.Encode()
 	}
-	return transport.Endpoint{Blob: e.encode(), Incarnation: e.Incarnation}, keys, nil
+	return transport.Endpoint{Blob: e.Encode(), Incarnation: e.Incarnation}, keys, nil
 }
 
 // upIncarnation stands for what upstream does not have: it follows from where the node is.

@@ -92,7 +92,7 @@ func TestUpstreamUnasked(t *testing.T) {
 		}
 	})
 	r.ok(t, r.read(make([]byte, 64)))
-	until(t, "the lane ended", func() bool { return r.client.Stats().ConnectionsOut == 0 })
+	until(t, "the connection ended", func() bool { return r.client.Stats().ConnectionsOut == 0 })
 	r.ok(t, r.read(make([]byte, 64)))
 	r.ok(t, r.read(make([]byte, 64)))
 	require.Equal(t, 2, s.accepted())
@@ -159,7 +159,7 @@ func TestUpstreamSilentPeer(t *testing.T) {
 }
 
 // TestUpstreamDeadline: an operation ends at its deadline although the peer is silent, and
-// the lane does not wait for an answer that is discarded.
+// the connection does not wait for an answer that is discarded.
 func TestUpstreamDeadline(t *testing.T) {
 	var asked, answer atomic.Bool
 	r, s := against(t, 2, 64, func(c net.Conn) {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mooncake-go/mooncake/plugins/transport-tcp/internal/frame"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
@@ -28,7 +29,7 @@ func FuzzUpstreamFrames(f *testing.F) {
 		var h upHeader
 		h.decode(b)
 		require.Equal(t, b[:17], h.put(make([]byte, upHeaderSize))[:17])
-		if h.check() == reasonNone {
+		if h.check() == frame.ReasonNone {
 			require.Positive(t, int(h.Size))
 			require.GreaterOrEqual(t, h.Addr+h.Size, h.Addr)
 		}

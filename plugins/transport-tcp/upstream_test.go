@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mooncake-go/mooncake/plugins/transport-tcp/internal/frame"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
@@ -75,7 +76,7 @@ func TestUpstreamRecordedFrames(t *testing.T) {
 	require.NoError(t, err)
 	require.EqualValues(t, upStatusOK, code)
 	_, err = decodeStatus(make([]byte, 8))
-	require.ErrorIs(t, err, errFrame)
+	require.ErrorIs(t, err, frame.ErrFrame)
 }
 
 // TestUpstreamClientBytes: what goes out is what an initiator of upstream sends, byte for
@@ -134,7 +135,7 @@ func TestSegment(t *testing.T) {
 	require.NoError(t, err)
 	b := bufferOf(r.mem)
 	b.Name = "10.0.0.1:15001"
-	e, err := decodeEndpoint(r.server.Endpoint().Blob)
+	e, err := frame.DecodeEndpoint(r.server.Endpoint().Blob)
 	require.NoError(t, err)
 	_, port, _ := net.SplitHostPort(e.Addrs[0])
 	s := up.Segment()
@@ -161,9 +162,9 @@ func TestTranslate(t *testing.T) {
 	}
 	ep, keys, err := n.Translate(good())
 	require.NoError(t, err)
-	e, err := decodeEndpoint(ep.Blob)
+	e, err := frame.DecodeEndpoint(ep.Blob)
 	require.NoError(t, err)
-	require.Equal(t, endpoint{Incarnation: ep.Incarnation, Addrs: []string{"h:16000"}, Upstream: 2}, e)
+	require.Equal(t, frame.Endpoint{Incarnation: ep.Incarnation, Addrs: []string{"h:16000"}, Upstream: 2}, e)
 	require.Len(t, keys, 5)
 	for i, present := range []bool{true, false, false, false, true} {
 		require.Equal(t, present, keys[i] != nil, i)
@@ -203,7 +204,7 @@ func TestUpstreamDataHost(t *testing.T) {
 	for dataHost, want := range map[string]string{"": "10.0.0.1:7", "10.1.0.1": "10.1.0.1:7", "fd00::1": "[fd00::1]:7"} {
 		ep, _, err := newNode(*loopback()).Translate(transport.PeerSegment{Host: "10.0.0.1", Segment: transport.Segment{Protocol: "tcp", DataHost: dataHost, DataPort: 7, DataVersion: 2}})
 		require.NoError(t, err)
-		e, err := decodeEndpoint(ep.Blob)
+		e, err := frame.DecodeEndpoint(ep.Blob)
 		require.NoError(t, err)
 		require.Equal(t, []string{want}, e.Addrs)
 	}
@@ -216,7 +217,7 @@ func TestUpstreamVersion(t *testing.T) {
 		cfg.UpstreamProto = c.wanted
 		ep, _, err := newNode(*cfg).Translate(transport.PeerSegment{Host: "h", Segment: transport.Segment{Protocol: "tcp", DataPort: 1, DataVersion: c.published}})
 		require.NoError(t, err)
-		e, err := decodeEndpoint(ep.Blob)
+		e, err := frame.DecodeEndpoint(ep.Blob)
 		require.NoError(t, err)
 		require.EqualValues(t, c.want, e.Upstream)
 	}

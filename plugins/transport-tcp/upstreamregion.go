@@ -1,10 +1,13 @@
 package tcp
 
-import "github.com/mooncake-go/mooncake/sdk/transport"
+import (
+	"github.com/mooncake-go/mooncake/plugins/transport-tcp/internal/frame"
+	"github.com/mooncake-go/mooncake/sdk/transport"
+)
 
 // acquireAt is acquire for a request of upstream, which names memory by its address alone.
-func (c *serverConn) acquireAt(h *upHeader) (*region, []byte, reason) {
-	if why := h.check(); why != reasonNone {
+func (c *serverConn) acquireAt(h *upHeader) (*region, []byte, frame.Reason) {
+	if why := h.check(); why != frame.ReasonNone {
 		return nil, nil, why
 	}
 	kind := transport.Read
@@ -12,7 +15,7 @@ func (c *serverConn) acquireAt(h *upHeader) (*region, []byte, reason) {
 		kind = transport.Write
 	}
 	r, mem, why := c.n.regions.AcquireAt(kind, h.Addr, h.Size, c)
-	return r, mem, reasonOf[why]
+	return r, mem, frame.Reason(why)
 }
 
 // buffers lists the regions that peers may use, by address.

@@ -3,6 +3,7 @@ package tcp
 import (
 	"encoding/binary"
 	"errors"
+	"github.com/mooncake-go/mooncake/plugins/transport-tcp/internal/frame"
 	"time"
 )
 
@@ -18,17 +19,17 @@ func (c *serverConn) greetUpstream(limit time.Time) bool {
 		stats.foreign.Add(1)
 		return false
 	}
-	if c.pace.readFull(c.in[len(helloMagic):upHeaderSize], limit) != nil {
+	if c.pace.readFull(c.in[len(frame.HelloMagic):upHeaderSize], limit) != nil {
 		return false
 	}
 	c.up.decode(c.in[:])
-	if c.up.check() == reasonBadFrame {
+	if c.up.check() == frame.ReasonBadFrame {
 		stats.foreign.Add(1)
 		return false
 	}
 	why := c.n.welcomeUpstream(c)
 	stats.refuse(why)
-	return why == reasonNone
+	return why == frame.ReasonNone
 }
 
 // serveUpstream answers the request in c.up and those after it, until one is refused or
@@ -49,7 +50,7 @@ func (c *serverConn) serveUpstream() error {
 func (c *serverConn) answerUpstream(h *upHeader) error {
 	limit := time.Now().Add(c.n.cfg.OpTimeout)
 	r, mem, why := c.acquireAt(h)
-	if why != reasonNone {
+	if why != frame.ReasonNone {
 		c.n.stats.refuse(why)
 		if h.V2 && c.sendUpstream(upStatusRejected, nil, limit) == nil {
 			c.linger(lingerTime, lingerBytes)

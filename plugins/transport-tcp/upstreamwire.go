@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/mooncake-go/mooncake/plugins/transport-tcp/internal/frame"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
@@ -27,8 +28,8 @@ const (
 	// upMaxSize is beyond what any request asks for: a first size above it belongs to another
 	// protocol.
 	upMaxSize = 1 << 56
-	// upMaxLanes bounds the connections to one peer of upstream.
-	upMaxLanes = 16
+	// upMaxConnections bounds the connections to one peer of upstream.
+	upMaxConnections = 16
 )
 
 // upHeader begins a request.
@@ -61,14 +62,14 @@ func (h *upHeader) decode(b []byte) {
 }
 
 // check refuses what no memory could serve.
-func (h *upHeader) check() reason {
+func (h *upHeader) check() frame.Reason {
 	switch {
 	case h.Op != upRead && h.Op != upWrite:
-		return reasonBadFrame
+		return frame.ReasonBadFrame
 	case h.Size == 0 || h.Size > math.MaxInt || h.Addr > math.MaxUint64-h.Size:
-		return reasonRange
+		return frame.ReasonRange
 	}
-	return reasonNone
+	return frame.ReasonNone
 }
 
 func putStatus(b []byte, code uint32) []byte {
@@ -81,7 +82,7 @@ func putStatus(b []byte, code uint32) []byte {
 func decodeStatus(b []byte) (uint32, error) {
 	v := binary.LittleEndian.Uint64(b)
 	if v>>32 != upStatusMagic {
-		return 0, fmt.Errorf("%w: % x is no status; the peer may speak version 1 and publish 2", errFrame, b[:upStatusSize])
+		return 0, fmt.Errorf("%w: % x is no status; the peer may speak version 1 and publish 2", frame.ErrFrame, b[:upStatusSize])
 	}
 	return uint32(v), nil
 }

@@ -14,10 +14,10 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
 
-// TestUpstreamLanes: no more connections than lanes, at most 16, whatever is submitted;
+// TestUpstreamConnections: no more connections than connections, at most 16, whatever is submitted;
 // they are used again, and one request is in flight on each.
-func TestUpstreamLanes(t *testing.T) {
-	for lanes, want := range map[int]int{1: 1, 3: 3, 64: upMaxLanes} {
+func TestUpstreamConnections(t *testing.T) {
+	for connections, want := range map[int]int{1: 1, 3: 3, 64: upMaxConnections} {
 		var open, most, busy atomic.Int64
 		gate := make(chan struct{})
 		r, s := against(t, 2, 1<<20, func(c net.Conn) {
@@ -35,7 +35,7 @@ func TestUpstreamLanes(t *testing.T) {
 				_, _ = c.Write(append(putStatus(make([]byte, 8), 0), make([]byte, h.Size)...))
 			}
 		}, func(c *Config) {
-			c.ConnectionsPerPeer = lanes
+			c.ConnectionsPerPeer = connections
 		})
 		buf := make([]byte, 1<<20)
 		var ops []transport.Op
@@ -45,7 +45,7 @@ func TestUpstreamLanes(t *testing.T) {
 		n, err := r.path.Submit(ops)
 		require.NoError(t, err)
 		require.Equal(t, 100, n)
-		until(t, "every lane is busy", func() bool { return int(busy.Load()) == want })
+		until(t, "every connection is busy", func() bool { return int(busy.Load()) == want })
 		close(gate)
 		dst := make([]transport.Completion, 100)
 		for n := 0; n < 100; {
@@ -62,7 +62,7 @@ func TestUpstreamLanes(t *testing.T) {
 	}
 }
 
-// TestUpstreamCut: an operation goes out in as many requests as there are lanes, none
+// TestUpstreamCut: an operation goes out in as many requests as there are connections, none
 // smaller than a slice.
 func TestUpstreamCut(t *testing.T) {
 	r := upPair(t, 2, 1<<20, func(c *Config) { c.SliceBytes, c.ConnectionsPerPeer = 64<<10, 4 })
@@ -97,22 +97,22 @@ func TestUpstreamAfterRejection(t *testing.T) {
 	}
 }
 
-// TestUpstreamRejectionEndsTheLane at once: were it up for a moment longer, its writer could
+// TestUpstreamRejectionEndsTheConnection at once: were it up for a moment longer, its writer could
 // put the next operation on it.
-func TestUpstreamRejectionEndsTheLane(t *testing.T) {
+func TestUpstreamRejectionEndsTheConnection(t *testing.T) {
 	r := upPair(t, 2, 64)
 	conn, peer := net.Pipe()
 	defer func() { _ = peer.Close() }()
-	l := &lane{p: r.path, conn: conn, wake: make(chan struct{}, 1), depth: 1, up: true}
+	c := &connection{p: r.path, conn: conn, wake: make(chan struct{}, 1), depth: 1, up: true}
 	r.path.mu.Lock()
 	o := r.path.Accept(&transport.Op{ID: 7, Kind: transport.Read, Local: make([]byte, 64)}, time.Now())
 	r.path.mu.Unlock()
 	o.cut = 64
-	pt := &part{op: o, lane: l, buf: o.Local, size: 64, state: partWaiting}
-	o.parts, l.slots[0] = []*part{pt}, pt
-	require.Error(t, l.answerUpstream(putStatus(make([]byte, 8), upStatusRejected)))
+	ch := &chunk{op: o, conn: c, buf: o.Local, size: 64, state: chunkWaiting}
+	o.chunks, c.slots[0] = []*chunk{ch}, ch
+	require.Error(t, c.answerUpstream(putStatus(make([]byte, 8), upStatusRejected)))
 	r.path.mu.Lock()
-	up := l.up
+	up := c.up
 	r.path.mu.Unlock()
 	require.False(t, up)
 	dst := make([]transport.Completion, 1)

@@ -10,13 +10,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mooncake-go/mooncake/plugins/transport-tcp/internal/frame"
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
 
-// TestSubmitSendsWhatIsShort: by itself, where the waiting goroutine polls for answers and a lane is free.
+// TestSubmitSendsWhatIsShort: by itself, where the waiting goroutine polls for answers and a connection is free.
 func TestSubmitSendsWhatIsShort(t *testing.T) {
 	r := newPair(t, 2*directBytes, single)
-	r.ok(t, r.read(make([]byte, 8))) // There is a lane now.
+	r.ok(t, r.read(make([]byte, 8))) // There is a connection now.
 	for name, c := range map[string]struct {
 		ops    []transport.Op
 		direct bool
@@ -38,11 +39,11 @@ func TestSubmitSendsWhatIsShort(t *testing.T) {
 			until(t, "the writer rests", func() bool {
 				r.path.mu.Lock()
 				defer r.path.mu.Unlock()
-				return len(r.path.lanes) == 1 && r.path.lanes[0].parked
+				return len(r.path.conns) == 1 && r.path.conns[0].waiting
 			})
-			// What Submit does is done with path.mu or lane.sending held, what the writer does with both
+			// What Submit does is done with path.mu or connection.sending held, what the writer does with both
 			// at its begin: with the former held here, it has sent nothing when Submit returns.
-			l := r.path.lanes[0]
+			l := r.path.conns[0]
 			before := r.client.Stats().WriteCalls
 			r.path.mu.Lock()
 			for i := range c.ops {
@@ -79,11 +80,11 @@ func TestWithoutAPollerTheWriterSends(t *testing.T) {
 	until(t, "the writer rests", func() bool {
 		r.path.mu.Lock()
 		defer r.path.mu.Unlock()
-		return r.path.lanes[0].parked
+		return r.path.conns[0].waiting
 	})
 	op := r.read(make([]byte, 8))
 	r.path.mu.Lock()
-	r.path.attended = false
+	r.path.polled = false
 	key, err := r.path.Check(&op)
 	require.NoError(t, err)
 	before := r.client.Stats().WriteCalls
@@ -107,7 +108,7 @@ func TestSubmitLeavesTheRest(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, 1, n)
 		r.path.mu.Lock()
-		l := r.path.lanes[0]
+		l := r.path.conns[0]
 		r.path.mu.Unlock()
 		if l.sending.TryLock() { // Else the writer is at it.
 			if l.w.rest {
@@ -126,21 +127,21 @@ func TestSubmitLeavesTheRest(t *testing.T) {
 	require.Positive(t, left, "a socket of 4 KiB does not take 64")
 }
 
-// TestIdleLaneOfASubmit: a lane leaves after its idle time also where a Submit used it, which its
+// TestIdleConnectionOfASubmit: a connection leaves after its idle time also where a Submit used it, which its
 // writer does not see: the server closes it not long after.
-func TestIdleLaneOfASubmit(t *testing.T) {
+func TestIdleConnectionOfASubmit(t *testing.T) {
 	r := newPair(t, 64, single)
 	r.ok(t, r.read(make([]byte, 8)))
 	r.path.mu.Lock()
 	defer r.path.mu.Unlock()
-	l := r.path.lanes[0]
-	require.False(t, l.owed())
-	now := l.lastUsed.Add(l.idle / 4)
-	require.Equal(t, l.idle-l.idle/4, l.mayRest(now))
-	slot := l.free[len(l.free)-1]
-	l.free = l.free[:len(l.free)-1]
-	require.Equal(t, l.idle, l.mayRest(now), "with an answer owed it does not leave")
-	l.free = append(l.free, slot)
+	c := r.path.conns[0]
+	require.False(t, c.owed())
+	now := c.lastUsed.Add(c.idle / 4)
+	require.Equal(t, c.idle-c.idle/4, c.mayRest(now))
+	slot := c.free[len(c.free)-1]
+	c.free = c.free[:len(c.free)-1]
+	require.Equal(t, c.idle, c.mayRest(now), "with an answer owed it does not leave")
+	c.free = append(c.free, slot)
 }
 
 // TestAttendEnds: with nothing to expect, when it is told to, and by itself.
@@ -152,7 +153,7 @@ func TestAttendEnds(t *testing.T) {
 	let := sync.OnceFunc(func() { close(release) })
 	defer let()
 	talk(t, r, func(c net.Conn) {
-		_, _ = io.ReadFull(c, make([]byte, headerSize))
+		_, _ = io.ReadFull(c, make([]byte, frame.Size))
 		<-release
 	})
 	n, err := r.path.Submit([]transport.Op{r.read(make([]byte, 8))})
@@ -160,7 +161,7 @@ func TestAttendEnds(t *testing.T) {
 	require.Equal(t, 1, n)
 	until(t, "an answer is owed", func() bool {
 		if l := r.path.expecting(); l != nil {
-			l.a.mu.Unlock()
+			l.poller.mu.Unlock()
 			return true
 		}
 		return false
@@ -184,7 +185,7 @@ func TestAttendAtOnce(t *testing.T) {
 	f.set(func(_ bool, at int64, _ []byte) verdict {
 		lost.Lock()
 		defer lost.Unlock()
-		if count++; count%97 == 0 && at > headerSize {
+		if count++; count%97 == 0 && at > frame.Size {
 			return cut
 		}
 		return pass
@@ -196,7 +197,7 @@ func TestAttendAtOnce(t *testing.T) {
 	var work sync.WaitGroup
 	for w := range 6 {
 		work.Go(func() {
-			p, err := r.client.Dial(context.Background(), transport.Endpoint{Blob: r.path.peer.encode(), Incarnation: r.path.peer.Incarnation})
+			p, err := r.client.Dial(context.Background(), transport.Endpoint{Blob: r.path.peer.Encode(), Incarnation: r.path.peer.Incarnation})
 			if err != nil {
 				t.Error(err)
 				return
