@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/mooncake-go/mooncake/plugins/transport-tcp/internal/frame"
+	"github.com/mooncake-go/mooncake/plugins/transport-tcp/internal/socket"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/x/busypoll"
 )
@@ -21,15 +22,30 @@ const (
 	minShare = 256 << 10
 )
 
+const (
+	// farRTT is the round trip from which a peer is far.
+	farRTT = 5 * time.Millisecond
+	// farShare is how many bytes are worth a connection of their own then.
+	farShare = 128 << 10
+	// farPart is the size of a part then, and farWindow how many bytes a connection has in flight
+	// until its first answer. From there on its window grows by what the peer has answered, as in
+	// TCP's slow start, so that a connection which met losses does not hold work that another
+	// would end sooner.
+	farChunk  = 32 << 10
+	farWindow = 2 * farChunk
+	// A link is full when its round trips take half as long again as the least of them and fullRTT.
+	fullRTT = 10 * time.Millisecond
+)
+
 // connection is one connection to the peer and the two goroutines that work it: run, which
 // connects and then writes, and one that reads. Fields below conn are guarded by path.mu,
 // except where a goroutine is named.
 type connection struct {
 	p        *path
 	conn     net.Conn
-	gauge    gauge
-	greeted  uint64 // what the gauge said when the connection came up
-	in       source // of the reader
+	gauge    socket.Gauge
+	greeted  uint64        // what the gauge said when the connection came up
+	in       socket.Source // of the reader
 	maxSlice int
 	depth    int           // requests that may be in flight
 	stall    time.Duration // longest wait for an answer, or the next bytes of it
@@ -48,9 +64,9 @@ type connection struct {
 	lastUsed time.Time
 	proven   bool // an answer came, so the backoff may start anew
 
-	quietSince time.Time // the last time something arrived, or began to be awaited
-	readBy     time.Time // the read deadline that is set
-	readAt     mark      // of the gauge, when it was set
+	quietSince time.Time   // the last time something arrived, or began to be awaited
+	readBy     time.Time   // the read deadline that is set
+	readAt     socket.Mark // of the gauge, when it was set
 	taken      taken
 	writing    bool
 	moving     bool // the reader stores a payload
@@ -65,6 +81,41 @@ type connection struct {
 	w       sender
 	r       receiver // of the reader
 	poller  poller
+}
+
+// laneWriter is the state of the goroutine that sends and holds connection.sending.
+type sender struct {
+	pace   socket.Pacer
+	poller *busypoll.Lookout // nil for what is no socket
+	batch  [frame.MaxBatch]frame.Header
+	chunks [frame.MaxBatch]*chunk // of the batch; nil for a Read, which the writer must not touch
+	count  int
+	raw    [frame.MaxBatch * frame.Size]byte
+	vec    [frame.MaxBatch + 1][]byte
+	used   int // of vec
+	bufs   net.Buffers
+	rest   bool // bufs is what a Submit left of the batch
+}
+
+// laneReader is the state of a connection's reading goroutine.
+type receiver struct {
+	in    [frame.MaxBatch * frame.Size]byte
+	batch [frame.MaxBatch]frame.Header
+}
+
+// attention is the state of the goroutines that wait for an answer of a connection.
+type poller struct {
+	sender *busypoll.Sender // used with connection.sending held; nil for a connection that is no socket
+
+	mu     sync.Mutex // held while a goroutine polls
+	poller *busypoll.Lookout
+	stop   func() bool
+}
+
+// taken follows how long the machine of a peer has had all that it takes of a connection.
+type taken struct {
+	moved, limited uint64
+	since          time.Time // the last look at which the network had work to do; zero before one
 }
 
 // kick finds a connection for work that waits, or makes one. path.mu is held.
@@ -193,9 +244,9 @@ func (c *connection) connect() bool {
 // begin takes a connection into use. path.mu is held.
 func (c *connection) begin(conn net.Conn, h *frame.Hello) {
 	p, cfg := c.p, &c.p.n.cfg
-	c.conn, c.in, c.up, c.lastUsed, c.window = conn, sourceOf(conn, cfg.BusyPoll), true, time.Now(), farWindow
-	c.gauge.open(conn)
-	c.greeted = c.gauge.moved()
+	c.conn, c.in, c.up, c.lastUsed, c.window = conn, socket.SourceOf(conn, cfg.BusyPoll), true, time.Now(), farWindow
+	c.gauge.Open(conn)
+	c.greeted = c.gauge.Moved()
 	c.maxSlice, c.depth, c.stall = min(cfg.SliceBytes, int(h.MaxFrame)), maxPending, cfg.StallTimeout
 	if p.peer.Upstream != 0 {
 		c.depth, c.stall = 1, cfg.UpstreamStatusTimeout
@@ -203,7 +254,7 @@ func (c *connection) begin(conn net.Conn, h *frame.Hello) {
 	// Leave well before the peer would close, so that no request meets a closing end.
 	c.idle = max(min(cfg.IdleTimeout, h.Idle/2), time.Millisecond)
 	c.checks = cfg.Checksum || h.Flags&frame.FlagChecksum != 0
-	c.w.pace = newPacer(conn, nil, cfg.StallTimeout, &c.gauge, &p.n.stats.readCalls, &p.n.stats.writeCalls)
+	c.w.pace = socket.NewPacer(conn, nil, cfg.StallTimeout, &c.gauge, &p.n.stats.readCalls, &p.n.stats.writeCalls)
 	if sc, ok := conn.(syscall.Conn); ok {
 		c.w.poller, _ = busypoll.NewLookout(sc, cfg.BusyPoll, func() bool { return len(c.wake) > 0 })
 		c.poller.open(c, sc, cfg.BusyPoll)
@@ -213,7 +264,7 @@ func (c *connection) begin(conn net.Conn, h *frame.Hello) {
 		c.free[i] = uint16(c.depth - 1 - i)
 	}
 	p.dialling--
-	if _, least := c.gauge.rtt(); p.peer.Upstream == 0 {
+	if _, least := c.gauge.Rtt(); p.peer.Upstream == 0 {
 		p.place(least)
 	}
 	p.retry.Connected()
@@ -225,7 +276,7 @@ func (c *connection) silence() time.Duration {
 	if c.p.peer.Upstream != 0 {
 		return c.stall
 	}
-	return c.gauge.stall(c.stall)
+	return c.gauge.Stall(c.stall)
 }
 
 // fail ends the connection with err; nil is an orderly end.
@@ -272,7 +323,7 @@ func (c *connection) moved() uint64 {
 	if c.conn == nil {
 		return 0
 	}
-	return c.gauge.moved() - c.greeted
+	return c.gauge.Moved() - c.greeted
 }
 
 // reclaim settles the operations that are left and leaves the path. path.mu is held, both goroutines are

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mooncake-go/mooncake/plugins/transport-tcp/internal/frame"
+	"github.com/mooncake-go/mooncake/plugins/transport-tcp/internal/socket"
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
 
@@ -114,7 +115,7 @@ func TestCallsPerMiB(t *testing.T) {
 
 // TestNoGarbage: operations allocate nothing once the path has warmed up.
 func TestNoGarbage(t *testing.T) {
-	if testing.CoverMode() != "" || raceBuild {
+	if testing.CoverMode() != "" || socket.RaceBuild {
 		t.Skip("instrumented builds allocate")
 	}
 	const size, depth = 64 << 10, 16

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/mooncake-go/mooncake/plugins/transport-tcp/internal/frame"
+	"github.com/mooncake-go/mooncake/plugins/transport-tcp/internal/socket"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/x/busypoll"
 	"github.com/mooncake-go/mooncake/sdk/x/transportkit"
@@ -69,7 +70,7 @@ func (p *path) dialOne(addr string, limit time.Time) (net.Conn, frame.Hello, err
 		err = errors.Join(ctx.Err(), err)
 	}
 	if err == nil {
-		err = tune(raw, p.n.cfg.SendBuffer, p.n.cfg.ReceiveBuffer)
+		err = socket.Tune(raw, p.n.cfg.SendBuffer, p.n.cfg.ReceiveBuffer)
 	}
 	if err != nil {
 		_ = conn.Close()
@@ -90,12 +91,12 @@ func (p *path) greet(conn net.Conn, limit time.Time) (frame.Hello, error) {
 		ours.Flags |= frame.FlagChecksum
 	}
 	ours.Put(b[:])
-	pace := newPacer(conn, asleep{conn}, cfg.DialTimeout, nil, &p.n.stats.readCalls, &p.n.stats.writeCalls)
+	pace := socket.NewPacer(conn, socket.Asleep{Conn: conn}, cfg.DialTimeout, nil, &p.n.stats.readCalls, &p.n.stats.writeCalls)
 	out := net.Buffers{b[:]}
-	if err := pace.writeAll(&out, limit); err != nil {
+	if err := pace.WriteAll(&out, limit); err != nil {
 		return frame.Hello{}, err
 	}
-	if err := pace.readFull(b[:], limit); err != nil {
+	if err := pace.ReadFull(b[:], limit); err != nil {
 		return frame.Hello{}, err
 	}
 	var h frame.Hello

@@ -7,21 +7,6 @@ import "time"
 // small, so that the slowest does not end long after the others. Where the round trips of a
 // connection have grown, its link is full: more would only take it from one another.
 
-const (
-	// farRTT is the round trip from which a peer is far.
-	farRTT = 5 * time.Millisecond
-	// farShare is how many bytes are worth a connection of their own then.
-	farShare = 128 << 10
-	// farPart is the size of a part then, and farWindow how many bytes a connection has in flight
-	// until its first answer. From there on its window grows by what the peer has answered, as in
-	// TCP's slow start, so that a connection which met losses does not hold work that another
-	// would end sooner.
-	farChunk  = 32 << 10
-	farWindow = 2 * farChunk
-	// A link is full when its round trips take half as long again as the least of them and fullRTT.
-	fullRTT = 10 * time.Millisecond
-)
-
 // place notes how far the peer is. path.mu is held.
 func (p *path) place(rtt time.Duration) { p.far = rtt >= farRTT }
 
@@ -58,7 +43,7 @@ func (p *path) full() bool {
 		if !c.up {
 			continue
 		}
-		if now, least := c.gauge.rtt(); now > least+least/2+fullRTT {
+		if now, least := c.gauge.Rtt(); now > least+least/2+fullRTT {
 			return true
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/mooncake-go/mooncake/plugins/transport-tcp/internal/socket"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
@@ -12,19 +13,13 @@ import (
 // sent, or takes no more: the network has done its part, so that the process there stands still.
 const hastyPatience = time.Second
 
-// taken follows how long the machine of a peer has had all that it takes of a connection.
-type taken struct {
-	moved, limited uint64
-	since          time.Time // the last look at which the network had work to do; zero before one
-}
-
 // look brings it up to date and returns for how long that has been so. Bytes that the kernel has
 // not sent count as taken only while the peer's receive window holds them back. Otherwise they wait
 // for the network: a full queue of the local device drops packets, and the kernel then takes
 // them for unsent.
-func (t *taken) look(g *gauge, now time.Time) time.Duration {
-	moved, limited := g.moved(), g.limited.Load()
-	network := g.unacked.Load() > 0 || (g.unsent.Load() > 0 && limited == t.limited)
+func (t *taken) look(g *socket.Gauge, now time.Time) time.Duration {
+	moved, limited := g.Moved(), g.Limited.Load()
+	network := g.Unacked.Load() > 0 || (g.Unsent.Load() > 0 && limited == t.limited)
 	if moved != t.moved || network || t.since.IsZero() {
 		t.since = now
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mooncake-go/mooncake/plugins/transport-tcp/internal/frame"
+	"github.com/mooncake-go/mooncake/plugins/transport-tcp/internal/socket"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
@@ -69,13 +70,13 @@ func TestHastyWriteWaitsForOtherConnection(t *testing.T) {
 		r.path.mu.Lock()
 		defer r.path.mu.Unlock()
 		c := r.path.conns[0]
-		c.gauge.moved()
-		return c.owed() && !c.writing && c.gauge.unacked.Load() == 0
+		c.gauge.Moved()
+		return c.owed() && !c.writing && c.gauge.Unacked.Load() == 0
 	})
 	r.path.mu.Lock()
 	defer r.path.mu.Unlock()
 	still := r.path.conns[0]
-	still.taken = taken{moved: still.gauge.moved(), since: time.Now().Add(-2 * hastyPatience)}
+	still.taken = taken{moved: still.gauge.Moved(), since: time.Now().Add(-2 * hastyPatience)}
 	in := patient(r.write(make([]byte, 64)))
 	in.ID, in.Hasty = 9, true
 	key, err := r.path.Check(&in)
@@ -145,14 +146,14 @@ func TestUnsentIsNotTaken(t *testing.T) {
 		{"dropped by the local device", 0, 30408, 0, false},
 		{"held back by the receive window", 0, 30408, 300_000, true},
 	} {
-		var g gauge
+		var g socket.Gauge
 		var s taken
 		s.look(&g, start)
-		g.unacked.Store(c.unacked)
-		g.unsent.Store(c.unsent)
+		g.Unacked.Store(c.unacked)
+		g.Unsent.Store(c.unsent)
 		var still time.Duration
 		for i := range 5 {
-			g.limited.Add(uint64(c.grows))
+			g.Limited.Add(uint64(c.grows))
 			still = s.look(&g, start.Add(time.Duration(i+1)*300*time.Millisecond))
 		}
 		require.Equal(t, c.still, still >= hastyPatience, c.name)

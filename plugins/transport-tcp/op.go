@@ -2,7 +2,6 @@ package tcp
 
 import (
 	"github.com/mooncake-go/mooncake/plugins/transport-tcp/internal/frame"
-	"github.com/mooncake-go/mooncake/sdk/transport"
 	"github.com/mooncake-go/mooncake/sdk/transport/pathkit"
 )
 
@@ -81,29 +80,6 @@ func (q *opQueue) remove(o *op) {
 	o.queued, o.prev, o.next = false, nil, nil
 }
 
-// newPart makes the next slice of o, at most limit bytes, and moves o to the end of the
-// queue so that operations share the connections.
-func (p *path) newChunk(o *op, limit int) *chunk {
-	var ch *chunk
-	if n := len(p.freeChunks); n > 0 {
-		ch, p.freeChunks = p.freeChunks[n-1], p.freeChunks[:n-1]
-	} else {
-		ch = new(chunk)
-	}
-	size := min(limit, len(o.Local)-o.cut)
-	*ch = chunk{op: o, buf: o.Local[o.cut : o.cut+size], size: size, write: o.Kind == transport.Write, index: len(o.chunks)}
-	if ch.write {
-		ch.state = chunkSending
-	}
-	o.chunks = append(o.chunks, ch)
-	o.cut += size
-	p.queue.remove(o)
-	if o.cut < len(o.Local) {
-		p.queue.push(o)
-	}
-	return ch
-}
-
 // detach parts a part from its operation, which no longer waits for it.
 func (ch *chunk) detach() {
 	o := ch.op
@@ -113,84 +89,4 @@ func (ch *chunk) detach() {
 	o.chunks[last] = nil
 	o.chunks = o.chunks[:last]
 	ch.op, ch.buf = nil, nil
-}
-
-// settle ends a part whose memory no goroutine uses any more. doubt says that the peer
-// may still store it.
-func (p *path) settle(ch *chunk, err error, indeterminate bool) {
-	o := ch.op
-	if o == nil {
-		return
-	}
-	ch.detach()
-	if err != nil || o.err != nil {
-		o.indeterminate = o.indeterminate || indeterminate
-	}
-	switch {
-	case err != nil && o.err == nil && !o.indeterminate && p.peer.Upstream == 0:
-		p.refuse(o, err)
-	case err != nil && o.err == nil, o.patient && o.indeterminate:
-		p.abort(o, err, false)
-	default:
-		p.finish(o)
-	}
-}
-
-// refuse fails an operation that the peer refused, or that it had not begun when it stopped.
-// The parts of a Write that are out are awaited: most likely the peer refuses them too, and
-// then nothing is indeterminate.
-func (p *path) refuse(o *op, err error) {
-	o.err, o.patient = err, true
-	p.queue.remove(o)
-	for i := len(o.chunks) - 1; i >= 0; i-- {
-		if ch := o.chunks[i]; ch.state == chunkWaiting && !ch.write {
-			ch.detach()
-		}
-	}
-	p.finish(o)
-}
-
-// abort fails an operation. Parts that no goroutine uses end at once; those being moved
-// end when the connection is done with them, or, with force, as soon as it can be stopped.
-func (p *path) abort(o *op, err error, force bool) {
-	if o.err == nil {
-		o.err = err
-	}
-	o.patient = false
-	p.queue.remove(o)
-	for i := len(o.chunks) - 1; i >= 0; i-- {
-		ch := o.chunks[i]
-		switch {
-		case ch.state == chunkWaiting:
-			o.indeterminate = o.indeterminate || ch.write && !ch.conn.renounced // Its connection may be dead, and not yet reclaimed.
-			ch.detach()
-			ch.conn.abandon(err)
-		case force:
-			ch.conn.stop(ch, err)
-		}
-	}
-	p.finish(o)
-}
-
-// finish completes an operation that has nothing left to do.
-func (p *path) finish(o *op) {
-	if len(o.chunks) > 0 || (o.err == nil && o.cut < len(o.Local)) {
-		return
-	}
-	stats := &p.n.stats
-	switch {
-	case o.err == nil && o.Kind == transport.Read:
-		stats.opsOK.Add(1)
-		stats.bytesRead.Add(uint64(len(o.Local)))
-	case o.err == nil:
-		stats.opsOK.Add(1)
-		stats.bytesWritten.Add(uint64(len(o.Local)))
-	case o.indeterminate:
-		stats.opsQuarantined.Add(1)
-	default:
-		stats.opsFailed.Add(1)
-	}
-	parts := o.chunks[:0]
-	p.Finish(o, o.err, o.indeterminate)
-	o.chunks = parts // For the next operation that gets this memory.
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/mooncake-go/mooncake/plugins/transport-tcp/internal/frame"
+	"github.com/mooncake-go/mooncake/plugins/transport-tcp/internal/upstream"
 	"github.com/mooncake-go/mooncake/sdk/transport"
 	"github.com/mooncake-go/mooncake/sdk/transport/pathkit"
 	"github.com/mooncake-go/mooncake/sdk/x/transportkit"
@@ -40,7 +41,7 @@ func newPath(n *node, peer frame.Endpoint) *path {
 	ctx, cancel := context.WithCancel(context.Background())
 	p := &path{n: n, peer: peer, ctx: ctx, cancel: cancel, maxConns: n.cfg.ConnectionsPerPeer}
 	if peer.Upstream != 0 {
-		p.maxConns = min(p.maxConns, upMaxConnections)
+		p.maxConns = min(p.maxConns, upstream.MaxConnections)
 	}
 	p.Init(&p.mu, "transport/tcp: path to "+peer.Addrs[0], pathkit.Limits{
 		Ops: n.cfg.MaxInflightOps, Bytes: n.cfg.MaxInflightBytes, Timeout: n.cfg.OpTimeout,
@@ -57,7 +58,7 @@ func (p *path) moved() uint64 {
 	for _, c := range p.conns {
 		sum += c.moved()
 		if p.peer.Upstream == 0 {
-			patience = max(patience, c.gauge.patience())
+			patience = max(patience, c.gauge.Patience())
 		}
 	}
 	if sum != p.seen {
@@ -158,4 +159,107 @@ func (p *path) errOverdue(o *op) error {
 		return p.ErrOverdue(o, nil)
 	}
 	return p.ErrOverdue(o, fmt.Errorf("the last attempt to connect: %w", p.retry.Last))
+}
+
+// newPart makes the next slice of o, at most limit bytes, and moves o to the end of the
+// queue so that operations share the connections.
+func (p *path) newChunk(o *op, limit int) *chunk {
+	var ch *chunk
+	if n := len(p.freeChunks); n > 0 {
+		ch, p.freeChunks = p.freeChunks[n-1], p.freeChunks[:n-1]
+	} else {
+		ch = new(chunk)
+	}
+	size := min(limit, len(o.Local)-o.cut)
+	*ch = chunk{op: o, buf: o.Local[o.cut : o.cut+size], size: size, write: o.Kind == transport.Write, index: len(o.chunks)}
+	if ch.write {
+		ch.state = chunkSending
+	}
+	o.chunks = append(o.chunks, ch)
+	o.cut += size
+	p.queue.remove(o)
+	if o.cut < len(o.Local) {
+		p.queue.push(o)
+	}
+	return ch
+}
+
+// settle ends a part whose memory no goroutine uses any more. doubt says that the peer
+// may still store it.
+func (p *path) settle(ch *chunk, err error, indeterminate bool) {
+	o := ch.op
+	if o == nil {
+		return
+	}
+	ch.detach()
+	if err != nil || o.err != nil {
+		o.indeterminate = o.indeterminate || indeterminate
+	}
+	switch {
+	case err != nil && o.err == nil && !o.indeterminate && p.peer.Upstream == 0:
+		p.refuse(o, err)
+	case err != nil && o.err == nil, o.patient && o.indeterminate:
+		p.abort(o, err, false)
+	default:
+		p.finish(o)
+	}
+}
+
+// refuse fails an operation that the peer refused, or that it had not begun when it stopped.
+// The parts of a Write that are out are awaited: most likely the peer refuses them too, and
+// then nothing is indeterminate.
+func (p *path) refuse(o *op, err error) {
+	o.err, o.patient = err, true
+	p.queue.remove(o)
+	for i := len(o.chunks) - 1; i >= 0; i-- {
+		if ch := o.chunks[i]; ch.state == chunkWaiting && !ch.write {
+			ch.detach()
+		}
+	}
+	p.finish(o)
+}
+
+// abort fails an operation. Parts that no goroutine uses end at once; those being moved
+// end when the connection is done with them, or, with force, as soon as it can be stopped.
+func (p *path) abort(o *op, err error, force bool) {
+	if o.err == nil {
+		o.err = err
+	}
+	o.patient = false
+	p.queue.remove(o)
+	for i := len(o.chunks) - 1; i >= 0; i-- {
+		ch := o.chunks[i]
+		switch {
+		case ch.state == chunkWaiting:
+			o.indeterminate = o.indeterminate || ch.write && !ch.conn.renounced // Its connection may be dead, and not yet reclaimed.
+			ch.detach()
+			ch.conn.abandon(err)
+		case force:
+			ch.conn.stop(ch, err)
+		}
+	}
+	p.finish(o)
+}
+
+// finish completes an operation that has nothing left to do.
+func (p *path) finish(o *op) {
+	if len(o.chunks) > 0 || (o.err == nil && o.cut < len(o.Local)) {
+		return
+	}
+	stats := &p.n.stats
+	switch {
+	case o.err == nil && o.Kind == transport.Read:
+		stats.opsOK.Add(1)
+		stats.bytesRead.Add(uint64(len(o.Local)))
+	case o.err == nil:
+		stats.opsOK.Add(1)
+		stats.bytesWritten.Add(uint64(len(o.Local)))
+	case o.indeterminate:
+		stats.opsQuarantined.Add(1)
+	default:
+		stats.opsFailed.Add(1)
+	}
+	parts := o.chunks[:0]
+	p.Finish(o, o.err, o.indeterminate)
+	o.chunks = parts // For the next operation that gets this memory.
 }

@@ -1,7 +1,6 @@
 package tcp
 
 import (
-	"sync"
 	"syscall"
 	"time"
 
@@ -19,15 +18,6 @@ const (
 	directBytes = 64 << 10
 	directOps   = 8
 )
-
-// attention is the state of the goroutines that wait for an answer of a connection.
-type poller struct {
-	sender *busypoll.Sender // used with connection.sending held; nil for a connection that is no socket
-
-	mu     sync.Mutex // held while a goroutine polls
-	poller *busypoll.Lookout
-	stop   func() bool
-}
 
 // open makes the state of a connection.
 func (a *poller) open(c *connection, conn syscall.Conn, poll time.Duration) {

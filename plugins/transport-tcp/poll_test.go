@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mooncake-go/mooncake/plugins/transport-tcp/internal/frame"
+	"github.com/mooncake-go/mooncake/plugins/transport-tcp/internal/socket"
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
 
@@ -191,7 +192,7 @@ func TestAttendAtOnce(t *testing.T) {
 		return pass
 	})
 	rounds := 200
-	if testing.Short() || raceBuild {
+	if testing.Short() || socket.RaceBuild {
 		rounds = 50
 	}
 	var work sync.WaitGroup

@@ -10,12 +10,6 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
-// laneReader is the state of a connection's reading goroutine.
-type receiver struct {
-	in    [frame.MaxBatch * frame.Size]byte
-	batch [frame.MaxBatch]frame.Header
-}
-
 func (c *connection) receiveAny() error {
 	if c.p.peer.Upstream != 0 {
 		return c.readUpstream()
@@ -202,7 +196,7 @@ func (c *connection) quiet(n int) error {
 	if !c.owed() {
 		return c.conn.SetReadDeadline(time.Time{})
 	}
-	if c.readAt.passed(&c.gauge) {
+	if c.readAt.Passed(&c.gauge) {
 		c.quietSince = time.Now()
 	}
 	if limit := c.silence(); n == 0 && !c.writing && time.Since(c.quietSince) >= limit {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mooncake-go/mooncake/plugins/transport-tcp/internal/socket"
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
 
@@ -27,7 +28,7 @@ func holding(t testing.TB) held {
 // on either side, whichever protocol is spoken, and neither does leaving early.
 func TestTenThousandRounds(t *testing.T) {
 	rounds, at := 10_000, 8
-	if raceBuild || testing.Short() {
+	if socket.RaceBuild || testing.Short() {
 		rounds = 500 // What leaks once a round shows as well.
 	}
 	for name, upstream := range map[string]int{"ours": 0, "upstream version 1": 1, "upstream version 2": 2} {

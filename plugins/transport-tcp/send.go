@@ -1,27 +1,11 @@
 package tcp
 
 import (
-	"net"
 	"time"
 
 	"github.com/mooncake-go/mooncake/plugins/transport-tcp/internal/frame"
 	"github.com/mooncake-go/mooncake/sdk/transport"
-	"github.com/mooncake-go/mooncake/sdk/x/busypoll"
 )
-
-// laneWriter is the state of the goroutine that sends and holds connection.sending.
-type sender struct {
-	pace   pacer
-	poller *busypoll.Lookout // nil for what is no socket
-	batch  [frame.MaxBatch]frame.Header
-	chunks [frame.MaxBatch]*chunk // of the batch; nil for a Read, which the writer must not touch
-	count  int
-	raw    [frame.MaxBatch * frame.Size]byte
-	vec    [frame.MaxBatch + 1][]byte
-	used   int // of vec
-	bufs   net.Buffers
-	rest   bool // bufs is what a Submit left of the batch
-}
 
 // write sends batches until the connection ends; nil when it had no work for its idle time.
 func (c *connection) write() error {
@@ -147,7 +131,7 @@ func (c *connection) send() error {
 		c.pack()
 	}
 	w.rest = false
-	err := w.pace.writeAll(&w.bufs, time.Time{})
+	err := w.pace.WriteAll(&w.bufs, time.Time{})
 	clear(w.vec[:w.used])
 	return err
 }
@@ -216,7 +200,7 @@ func (c *connection) armRead(now time.Time) {
 	}
 	if by := now.Add(c.silence()); c.readBy.Before(by.Add(-c.stall / 8)) {
 		c.readBy = by
-		c.readAt.set(&c.gauge)
+		c.readAt.Set(&c.gauge)
 		_ = c.conn.SetReadDeadline(by) // Fails only on a closed connection.
 	}
 }

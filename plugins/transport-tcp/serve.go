@@ -1,25 +1,28 @@
 package tcp
 
 import (
-	"errors"
 	"fmt"
-	"github.com/mooncake-go/mooncake/plugins/transport-tcp/internal/frame"
-	"net"
 	"time"
+
+	"github.com/mooncake-go/mooncake/plugins/transport-tcp/internal/frame"
+	"github.com/mooncake-go/mooncake/sdk/transport"
+	"github.com/mooncake-go/mooncake/sdk/transport/regionkit"
 )
 
-// errTooLong ends a connection whose peer announced more payload than allowed.
-var errTooLong = errors.New("frame too long")
+// Cut implements regionkit.Holder: it ends the read or write that holds a region.
+func (c *serverConn) Cut() { _ = c.conn.Close() }
 
-// outbox gathers the answers of one batch, so that they leave in one call. It refers to
-// the memory of regions and holds them until flushed.
-type outbox struct {
-	batch []frame.Header
-	vec   [][]byte // payloads, in order
-	held  []*region
-	bytes int
-	raw   [frame.MaxBatch * frame.Size]byte
-	bufs  net.Buffers
+// acquire checks a request and gives the memory that it names, which stays in place until the
+// region's Release; or the reason why not.
+func (c *serverConn) acquire(h *frame.Header) (*region, []byte, frame.Reason) {
+	kind := transport.Read
+	if h.Type == frame.Write {
+		kind = transport.Write
+	}
+	r, mem, why := c.n.regions.Acquire(regionkit.Request{
+		Region: transport.RegionID(h.Region), Token: h.Token, Kind: kind, Offset: h.Offset, Length: uint64(h.Length),
+	}, c)
+	return r, mem, frame.Reason(why)
 }
 
 func (o *outbox) add(h frame.Header, payload []byte, r *region) {
@@ -98,7 +101,7 @@ func (c *serverConn) request(h *frame.Header) error {
 		return c.discard(int(h.Length), limit)
 	}
 	defer r.Release(c)
-	if err := c.pace.readFull(mem, limit); err != nil {
+	if err := c.pace.ReadFull(mem, limit); err != nil {
 		return err
 	}
 	if c.checks && frame.Checksum(mem) != h.Sum {
@@ -127,7 +130,7 @@ func (c *serverConn) flush() error {
 	o.bufs = append(o.bufs[:0], raw)
 	o.bufs = append(o.bufs, o.vec...)
 	whole := o.bufs // Writing consumes o.bufs; keep the array for the next time.
-	err := c.pace.writeAll(&o.bufs, c.n.cfg.due(o.bytes))
+	err := c.pace.WriteAll(&o.bufs, c.n.cfg.due(o.bytes))
 	clear(whole)
 	o.bufs = whole
 	return err
@@ -139,7 +142,7 @@ func (c *serverConn) discard(n int, limit time.Time) error {
 	defer c.n.scratch.Put(buf)
 	for n > 0 {
 		b := buf[:min(n, len(buf))]
-		if err := c.pace.readFull(b, limit); err != nil {
+		if err := c.pace.ReadFull(b, limit); err != nil {
 			return err
 		}
 		n -= len(b)

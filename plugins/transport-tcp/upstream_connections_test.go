@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mooncake-go/mooncake/plugins/transport-tcp/internal/upstream"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
@@ -17,7 +18,7 @@ import (
 // TestUpstreamConnections: no more connections than connections, at most 16, whatever is submitted;
 // they are used again, and one request is in flight on each.
 func TestUpstreamConnections(t *testing.T) {
-	for connections, want := range map[int]int{1: 1, 3: 3, 64: upMaxConnections} {
+	for connections, want := range map[int]int{1: 1, 3: 3, 64: upstream.MaxConnections} {
 		var open, most, busy atomic.Int64
 		gate := make(chan struct{})
 		r, s := against(t, 2, 1<<20, func(c net.Conn) {
@@ -32,7 +33,7 @@ func TestUpstreamConnections(t *testing.T) {
 				busy.Add(1)
 				<-gate
 				open.Add(-1)
-				_, _ = c.Write(append(putStatus(make([]byte, 8), 0), make([]byte, h.Size)...))
+				_, _ = c.Write(append(upstream.PutStatus(make([]byte, 8), 0), make([]byte, h.Size)...))
 			}
 		}, func(c *Config) {
 			c.ConnectionsPerPeer = connections
@@ -110,7 +111,7 @@ func TestUpstreamRejectionEndsTheConnection(t *testing.T) {
 	o.cut = 64
 	ch := &chunk{op: o, conn: c, buf: o.Local, size: 64, state: chunkWaiting}
 	o.chunks, c.slots[0] = []*chunk{ch}, ch
-	require.Error(t, c.answerUpstream(putStatus(make([]byte, 8), upStatusRejected)))
+	require.Error(t, c.answerUpstream(upstream.PutStatus(make([]byte, 8), upstream.StatusRejected)))
 	r.path.mu.Lock()
 	up := c.up
 	r.path.mu.Unlock()

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mooncake-go/mooncake/plugins/transport-tcp/internal/frame"
+	"github.com/mooncake-go/mooncake/plugins/transport-tcp/internal/upstream"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
@@ -55,27 +56,27 @@ func unhex(t testing.TB, s string) []byte {
 }
 
 func TestUpstreamRecordedFrames(t *testing.T) {
-	for text, want := range map[string]upHeader{
-		recordedWrite: {Size: 64, Addr: recordedAddr, Op: upWrite, V2: true},
-		recordedRead:  {Size: 64, Addr: recordedAddr, Op: upRead, V2: true},
+	for text, want := range map[string]upstream.Header{
+		recordedWrite: {Size: 64, Addr: recordedAddr, Op: upstream.Write, V2: true},
+		recordedRead:  {Size: 64, Addr: recordedAddr, Op: upstream.Read, V2: true},
 	} {
-		var h upHeader
-		h.decode(unhex(t, text))
+		var h upstream.Header
+		h.Decode(unhex(t, text))
 		require.Equal(t, want, h)
-		used := bytes.Repeat([]byte{0xff}, upHeaderSize)
-		require.Equal(t, text, hex.EncodeToString(h.put(used)), "padding is 0 whatever was there")
+		used := bytes.Repeat([]byte{0xff}, upstream.HeaderSize)
+		require.Equal(t, text, hex.EncodeToString(h.Put(used)), "padding is 0 whatever was there")
 	}
 	b := unhex(t, recordedWrite)
 	copy(b[17:], "padding")
-	var h upHeader
-	h.decode(b)
-	require.Equal(t, upHeader{Size: 64, Addr: recordedAddr, Op: upWrite, V2: true}, h, "padding is ignored")
-	require.Equal(t, recordedStatus, hex.EncodeToString(putStatus(make([]byte, 8), upStatusOK)))
-	require.Equal(t, "010000005654434d", hex.EncodeToString(putStatus(make([]byte, 8), upStatusRejected)))
-	code, err := decodeStatus(unhex(t, recordedStatus))
+	var h upstream.Header
+	h.Decode(b)
+	require.Equal(t, upstream.Header{Size: 64, Addr: recordedAddr, Op: upstream.Write, V2: true}, h, "padding is ignored")
+	require.Equal(t, recordedStatus, hex.EncodeToString(upstream.PutStatus(make([]byte, 8), upstream.StatusOK)))
+	require.Equal(t, "010000005654434d", hex.EncodeToString(upstream.PutStatus(make([]byte, 8), upstream.StatusRejected)))
+	code, err := upstream.DecodeStatus(unhex(t, recordedStatus))
 	require.NoError(t, err)
-	require.EqualValues(t, upStatusOK, code)
-	_, err = decodeStatus(make([]byte, 8))
+	require.EqualValues(t, upstream.StatusOK, code)
+	_, err = upstream.DecodeStatus(make([]byte, 8))
 	require.ErrorIs(t, err, frame.ErrFrame)
 }
 
@@ -85,10 +86,10 @@ func TestUpstreamClientBytes(t *testing.T) {
 	payload := bytes.Repeat([]byte{7}, 64)
 	v1 := func(text string) []byte {
 		b := unhex(t, text)
-		b[16] &^= upVersion
+		b[16] &^= upstream.Version2
 		return b
 	}
-	last := (&upHeader{Size: 1, Addr: recordedAddr + 63}).put(make([]byte, upHeaderSize))
+	last := (&upstream.Header{Size: 1, Addr: recordedAddr + 63}).Put(make([]byte, upstream.HeaderSize))
 	for name, c := range map[string]struct {
 		version      int
 		kind         transport.OpKind

@@ -1,14 +1,14 @@
 //go:build race
 
-package tcp
+package socket
 
 import (
 	"io"
 	"net"
 )
 
-// raceBuild says whether the race detector watches.
-const raceBuild = true
+// RaceBuild says whether the race detector watches.
+const RaceBuild = true
 
 // writeVec writes and consumes bufs: the headers alone, then the rest in one call. The
 // race detector takes a plain write as synchronizing with the read at the other end, but

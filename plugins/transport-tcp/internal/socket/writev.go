@@ -1,6 +1,6 @@
 //go:build !race
 
-package tcp
+package socket
 
 import (
 	"net"
@@ -8,8 +8,8 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/x/busypoll"
 )
 
-// raceBuild says whether the race detector watches.
-const raceBuild = false
+// RaceBuild says whether the race detector watches.
+const RaceBuild = false
 
 // writeVec writes and consumes bufs, all in one system call where the connection can.
 func writeVec(c net.Conn, bufs *net.Buffers) (int64, error) {

@@ -29,3 +29,23 @@
 // peer's side of a closed connection ends within its stall_timeout. A Read that ends
 // early is always Failed: nothing but this process writes its buffer, and it has stopped.
 package tcp
+
+import (
+	_ "embed" // The manifest is part of the program, so that a host can read it without running it.
+
+	"github.com/mooncake-go/mooncake/sdk/plugin"
+	"github.com/mooncake-go/mooncake/sdk/transport"
+)
+
+//go:embed manifest.json
+var manifestText string
+
+func manifest() plugin.Manifest { return plugin.MustParseManifest(manifestText) }
+
+// Factory makes TCP transports; see Config for the settings. A transport made by it
+// also implements StatsReporter.
+func Factory() transport.Factory {
+	return transport.Define(manifest(), DefaultConfig, func(c *Config) (transport.Transport, error) {
+		return newNode(*c), nil
+	})
+}
