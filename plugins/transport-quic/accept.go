@@ -103,7 +103,7 @@ func (n *node) welcome(q *quicgo.Conn) (*serverConn, wire.Reason) {
 	n.conns[c] = struct{}{}
 	n.perPeer[id]++
 	n.serving.Add(1)
-	n.stats.accepted.Add(1)
+	n.stats.Accepted.Add(1)
 	return c, wire.ReasonNone
 }
 

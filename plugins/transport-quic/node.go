@@ -81,7 +81,7 @@ func (n *node) start(ctx context.Context, host plugin.Host) error {
 	if id.Insecure() {
 		log.Warn("insecure_dev: peers are not asked who they are; whoever can forge an endpoint can pose as a node. Not for production")
 	}
-	socket, err := n.cfg.Addresses().ListenUDP(ctx, "transport/quic: start")
+	socket, err := n.cfg.Addresses.ListenUDP(ctx, "transport/quic: start")
 	if err != nil {
 		return err
 	}
@@ -108,7 +108,7 @@ func (n *node) open(socket *net.UDPConn, id *identity.Identity, log *slog.Logger
 	if err != nil {
 		return errs.WithClass(errs.ClassLocalDevice, op, err)
 	}
-	addrs, err := n.cfg.Addresses().Advertised(op, socket.LocalAddr())
+	addrs, err := n.cfg.Addresses.Advertised(op, socket.LocalAddr())
 	if err != nil {
 		return err
 	}

@@ -12,17 +12,6 @@ type (
 	regionTable = regionkit.Table[*serving]
 )
 
-// reasonOf is how peers hear of a refusal.
-var reasonOf = [...]wire.Reason{
-	regionkit.Granted:       wire.ReasonNone,
-	regionkit.UnknownRegion: wire.ReasonUnknownRegion,
-	regionkit.WrongToken:    wire.ReasonWrongToken,
-	regionkit.OutOfRange:    wire.ReasonRange,
-	regionkit.ReadDenied:    wire.ReasonReadDenied,
-	regionkit.WriteDenied:   wire.ReasonWriteDenied,
-	regionkit.Draining:      wire.ReasonDraining,
-}
-
 // Cut implements regionkit.Holder.
 func (s *serving) Cut() { s.cut(wire.ReasonDraining) }
 
@@ -36,5 +25,5 @@ func (s *serving) acquire(q *wire.Request) (*region, []byte, wire.Reason) {
 	r, mem, why := s.c.n.regions.Acquire(regionkit.Request{
 		Region: transport.RegionID(q.Region), Token: q.Token, Kind: kind, Offset: q.Offset, Length: uint64(q.Length),
 	}, s)
-	return r, mem, reasonOf[why]
+	return r, mem, wire.Reason(why)
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/mooncake-go/mooncake/plugins/transport-quic/internal/wire"
+	"github.com/mooncake-go/mooncake/sdk/transport"
 	quicgo "github.com/quic-go/quic-go"
 )
 
@@ -79,15 +80,13 @@ func (s *serving) carryOut(q *wire.Request) bool {
 		if !s.answer(wire.Answer{Type: wire.FrameData, Length: q.Length}, mem) {
 			return false
 		}
-		n.stats.servedReads.Add(1)
-		n.stats.servedBytesRead.Add(uint64(len(mem)))
+		n.stats.Served(transport.Read, len(mem))
 		return true
 	}
 	if err := s.readFull(mem); err != nil {
 		return false
 	}
-	n.stats.servedWrites.Add(1)
-	n.stats.servedBytesWritten.Add(uint64(len(mem)))
+	n.stats.Served(transport.Write, len(mem))
 	return s.answer(wire.Answer{Type: wire.FrameDone}, nil)
 }
 

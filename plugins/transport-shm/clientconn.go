@@ -47,7 +47,7 @@ type clientConn struct {
 // connect opens a connection to a peer's socket and looks who listens there.
 func (n *node) connect(ctx context.Context, e wire.Endpoint) (wire.Conn, error) {
 	const op = "transport/shm: connect"
-	n.stats.dials.Add(1)
+	n.stats.Dials.Add(1)
 	c, err := wire.Dial(ctx, e.Socket)
 	if err == nil {
 		var user uint32
@@ -59,7 +59,7 @@ func (n *node) connect(ctx context.Context, e wire.Endpoint) (wire.Conn, error) 
 		}
 		_ = c.Close()
 	}
-	n.stats.dialsFailed.Add(1)
+	n.stats.DialsFailed.Add(1)
 	return wire.Conn{}, errs.WithClass(errs.ClassTransientPath, op, errs.Wrap(errs.TransferFail, e.Socket, err))
 }
 

@@ -1,7 +1,6 @@
 package shm
 
 import (
-	"github.com/mooncake-go/mooncake/sdk/transport"
 	"github.com/mooncake-go/mooncake/sdk/transport/pathkit"
 )
 
@@ -12,43 +11,15 @@ type op struct {
 	path   *path
 	remote *remote
 
-	left    int   // bytes that are not settled yet
-	err     error // the first failure; nothing is copied after it
-	waiting bool  // in remote.waiting
+	left    int              // bytes that are not settled yet
+	err     error            // the first failure; nothing is copied after it
+	waiting bool             // in remote.waiting
+	link    pathkit.Link[op] // in the queue of the pool, or of remote.waiting
 
 	// The pool's, under its lock.
 	cut    int  // bytes of local that were given to workers
 	step   int  // how many at a time
 	queued bool // in the pool's queue
-	next   *op  // in the queue of the pool, or of remote.waiting
-	prev   *op
-}
-
-// opQueue is a list of operations; each is in one at most.
-type opQueue struct{ head, tail *op }
-
-func (q *opQueue) push(o *op) {
-	o.prev, o.next = q.tail, nil
-	if q.tail != nil {
-		q.tail.next = o
-	} else {
-		q.head = o
-	}
-	q.tail = o
-}
-
-func (q *opQueue) remove(o *op) {
-	if o.prev != nil {
-		o.prev.next = o.next
-	} else {
-		q.head = o.next
-	}
-	if o.next != nil {
-		o.next.prev = o.prev
-	} else {
-		q.tail = o.prev
-	}
-	o.prev, o.next = nil, nil
 }
 
 // abort fails an operation. It completes at once, or when the copies in flight ended.
@@ -58,7 +29,7 @@ func (p *path) abort(o *op, err error) {
 	}
 	o.err = err
 	if o.waiting {
-		o.remote.waiting.remove(o)
+		o.remote.waiting.Remove(&o.link)
 		o.waiting = false
 		o.left = 0
 	} else {
@@ -81,21 +52,6 @@ func (p *path) finish(o *op) {
 	if o.left > 0 {
 		return
 	}
-	p.count(o.Kind, len(o.Local), o.err)
+	p.n.stats.Ended(o.Kind, len(o.Local), o.err, false)
 	p.Finish(o, o.err, false)
-}
-
-// count counts an operation that ended.
-func (p *path) count(kind transport.OpKind, size int, err error) {
-	stats := &p.n.stats
-	switch {
-	case err != nil:
-		stats.opsFailed.Add(1)
-	case kind == transport.Read:
-		stats.opsOK.Add(1)
-		stats.bytesRead.Add(uint64(size))
-	default:
-		stats.opsOK.Add(1)
-		stats.bytesWritten.Add(uint64(size))
-	}
 }

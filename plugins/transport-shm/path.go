@@ -72,7 +72,7 @@ func (p *path) Submit(ops []transport.Op) (int, error) {
 
 func (p *path) accept(in *transport.Op, r *remote, now time.Time) {
 	if len(in.Local) == 0 {
-		p.count(in.Kind, 0, nil)
+		p.n.stats.Ended(in.Kind, 0, nil, false)
 		p.Complete(in.ID, nil, false)
 		return
 	}
@@ -81,7 +81,7 @@ func (p *path) accept(in *transport.Op, r *remote, now time.Time) {
 		err = p.ErrDeadline(nil)
 	}
 	if err != nil {
-		p.count(in.Kind, len(in.Local), err)
+		p.n.stats.Ended(in.Kind, len(in.Local), err, false)
 		p.Complete(in.ID, err, false)
 		return
 	}
@@ -92,7 +92,7 @@ func (p *path) accept(in *transport.Op, r *remote, now time.Time) {
 		return
 	}
 	o.waiting = true
-	r.waiting.push(o)
+	r.waiting.Push(o, &o.link)
 	p.want(r, now)
 }
 

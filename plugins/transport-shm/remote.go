@@ -7,6 +7,7 @@ import (
 	"github.com/mooncake-go/mooncake/plugins/transport-shm/internal/wire"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/transport"
+	"github.com/mooncake-go/mooncake/sdk/transport/pathkit"
 )
 
 // remoteState is where an imported region stands.
@@ -31,7 +32,7 @@ type remote struct {
 	touched touched
 	running int  // chunks that workers copy now
 	revoked bool // the peer takes it back: it is gone once it is unmapped
-	waiting opQueue
+	waiting pathkit.Queue[op]
 	// err is why the last attempt to map it failed, until not before; or why it is gone.
 	err       error
 	notBefore time.Time
@@ -87,8 +88,8 @@ func (p *path) mapped(l *clientConn, r *remote, mapping []byte, lead int) bool {
 	l.mapped++
 	p.n.stats.attached.Add(1)
 	p.n.stats.mappedBytes.Add(int64(len(mapping)))
-	for o := r.waiting.head; o != nil; o = r.waiting.head {
-		r.waiting.remove(o)
+	for o := r.waiting.First(); o != nil; o = r.waiting.First() {
+		r.waiting.Remove(&o.link)
 		o.waiting = false
 		p.n.work.push(o)
 	}

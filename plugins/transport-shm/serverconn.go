@@ -31,7 +31,7 @@ func (s *serverConn) serve() {
 		s.tell(wire.Message{Type: wire.MsgGoAway, Reason: why})
 		return
 	}
-	s.n.stats.accepted.Add(1)
+	s.n.stats.Accepted.Add(1)
 	for {
 		m, fd, err := s.conn.Receive()
 		wire.CloseFD(fd)

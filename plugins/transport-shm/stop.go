@@ -3,10 +3,13 @@ package shm
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/mooncake-go/mooncake/plugins/transport-shm/internal/wire"
 	"github.com/mooncake-go/mooncake/sdk/errs"
+	"github.com/mooncake-go/mooncake/sdk/x/transportkit"
 )
 
 // Stop implements plugin.Component. It closes the paths of this side and has the peers
@@ -19,10 +22,7 @@ func (n *node) Stop(ctx context.Context) error {
 func (n *node) free(ctx context.Context) error {
 	_ = n.listener.Close()
 	n.mu.Lock()
-	paths := make([]*path, 0, len(n.paths))
-	for p := range n.paths {
-		paths = append(paths, p)
-	}
+	paths := slices.Collect(maps.Keys(n.paths))
 	n.mu.Unlock()
 	for _, p := range paths {
 		_ = p.Close(ctx) // Ends soon also when the context has ended; see below.
@@ -57,15 +57,9 @@ func (n *node) dismiss(ctx context.Context) {
 	for _, s := range greeted {
 		s.tell(wire.Message{Type: wire.MsgGoAway, Reason: wire.ReasonStopping})
 	}
-	served := make(chan struct{})
-	go func() { n.serving.Wait(); close(served) }()
-	grace := time.NewTimer(time.Duration(n.cfg.RevokeTimeout))
-	defer grace.Stop()
-	select {
-	case <-served:
+	served, in := transportkit.WaitFor(ctx, &n.serving, time.Duration(n.cfg.RevokeTimeout))
+	if in {
 		return
-	case <-ctx.Done():
-	case <-grace.C:
 	}
 	for _, s := range greeted {
 		_ = s.conn.Close() // Its goroutine ends; what it was given stays noted.

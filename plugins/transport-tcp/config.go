@@ -11,14 +11,7 @@ import (
 
 // Config holds the settings of the TCP transport. Sizes are bytes.
 type Config struct {
-	// Host is the address to listen on; empty listens on all, IPv4 and IPv6.
-	Host string `json:"host"`
-	// Port is the first port to try, 0 for any free one; PortMax the last, 0 for Port alone.
-	Port    int `json:"port"`
-	PortMax int `json:"port_max"`
-	// Advertise lists the hosts, or host:port pairs, that peers dial, in order. Empty
-	// means Host, or the addresses of this machine where Host is empty.
-	Advertise []string `json:"advertise"`
+	transportkit.Addresses
 	// ConnectionsPerPeer bounds the pool of each path. Connections are made as they are
 	// needed.
 	ConnectionsPerPeer int `json:"connections_per_peer"`
@@ -122,46 +115,32 @@ func (s *settings) due(n int) time.Time {
 
 // Validate implements plugin.Config.
 func (c *Config) Validate() error {
-	for _, f := range []struct {
-		name     string
-		val      int64
-		low, top int64
-	}{
-		{"port", int64(c.Port), 0, 65535},
-		{"port_max", int64(c.PortMax), 0, 65535},
-		{"connections_per_peer", int64(c.ConnectionsPerPeer), 1, 64},
-		{"connections_far", int64(c.ConnectionsFar), 1, 64},
-		{"max_connections", int64(c.MaxConnections), 1, 65536},
-		{"max_connections_per_peer", int64(c.MaxConnectionsPerPeer), 1, 65536},
-		{"slice_bytes", int64(c.SliceBytes), frame.MinSlice, frame.MaxSlice},
-		{"max_inflight_bytes", c.MaxInflightBytes, frame.MinSlice, 1 << 50},
-		{"max_inflight_ops", int64(c.MaxInflightOps), 1, 1 << 20},
-		{"send_buffer", int64(c.SendBuffer), 0, 1 << 30},
-		{"receive_buffer", int64(c.ReceiveBuffer), 0, 1 << 30},
-		{"upstream_proto", int64(c.UpstreamProto), 0, 2},
-		{"max_upstream_connections", int64(c.MaxUpstreamConnections), 1, 65536},
-	} {
-		if f.val < f.low || f.val > f.top {
-			return fmt.Errorf("%s is %d, must be %d to %d", f.name, f.val, f.low, f.top)
-		}
+	err := transportkit.CheckBounds([]transportkit.Bound{
+		{Name: "connections_per_peer", Value: int64(c.ConnectionsPerPeer), Low: 1, High: 64},
+		{Name: "connections_far", Value: int64(c.ConnectionsFar), Low: 1, High: 64},
+		{Name: "max_connections", Value: int64(c.MaxConnections), Low: 1, High: 65536},
+		{Name: "max_connections_per_peer", Value: int64(c.MaxConnectionsPerPeer), Low: 1, High: 65536},
+		{Name: "slice_bytes", Value: int64(c.SliceBytes), Low: frame.MinSlice, High: frame.MaxSlice},
+		{Name: "max_inflight_bytes", Value: c.MaxInflightBytes, Low: frame.MinSlice, High: 1 << 50},
+		{Name: "max_inflight_ops", Value: int64(c.MaxInflightOps), Low: 1, High: 1 << 20},
+		{Name: "send_buffer", Value: int64(c.SendBuffer), High: 1 << 30},
+		{Name: "receive_buffer", Value: int64(c.ReceiveBuffer), High: 1 << 30},
+		{Name: "upstream_proto", Value: int64(c.UpstreamProto), High: 2},
+		{Name: "max_upstream_connections", Value: int64(c.MaxUpstreamConnections), Low: 1, High: 65536},
+	}...)
+	if err != nil {
+		return err
 	}
-	for _, d := range []struct {
-		name string
-		val  plugin.Duration
-	}{
-		{"op_timeout", c.OpTimeout}, {"dial_timeout", c.DialTimeout}, {"handshake_timeout", c.HandshakeTimeout},
-		{"stall_timeout", c.StallTimeout}, {"idle_timeout", c.IdleTimeout}, {"upstream_status_timeout", c.UpstreamStatusTimeout},
-	} {
-		if d.val < plugin.Duration(time.Millisecond) || d.val > plugin.Duration(24*time.Hour) {
-			return fmt.Errorf("%s is %s, must be 1ms to 24h", d.name, d.val)
-		}
+	err = transportkit.CheckTimeouts([]transportkit.Timeout{
+		{Name: "op_timeout", Value: c.OpTimeout}, {Name: "dial_timeout", Value: c.DialTimeout},
+		{Name: "handshake_timeout", Value: c.HandshakeTimeout}, {Name: "stall_timeout", Value: c.StallTimeout},
+		{Name: "idle_timeout", Value: c.IdleTimeout}, {Name: "upstream_status_timeout", Value: c.UpstreamStatusTimeout},
+	}...)
+	if err != nil {
+		return err
 	}
 	if c.BusyPoll > plugin.Duration(10*time.Millisecond) {
 		return fmt.Errorf("busy_poll is %s, must be at most 10ms", c.BusyPoll)
 	}
-	return c.addresses().Validate()
-}
-
-func (c *Config) addresses() transportkit.Addresses {
-	return transportkit.Addresses{Host: c.Host, Port: c.Port, PortMax: c.PortMax, Advertise: c.Advertise}
+	return c.Addresses.Validate()
 }

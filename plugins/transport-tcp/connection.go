@@ -13,6 +13,7 @@ import (
 	"github.com/mooncake-go/mooncake/plugins/transport-tcp/internal/socket"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/x/busypoll"
+	"github.com/mooncake-go/mooncake/sdk/x/transportkit"
 )
 
 const (
@@ -120,7 +121,7 @@ type taken struct {
 
 // kick finds a connection for work that waits, or makes one. path.mu is held.
 func (p *path) kick() {
-	if p.queue.head == nil || p.Closed() {
+	if p.queue.First() == nil || p.Closed() {
 		return
 	}
 	var best *connection
@@ -208,24 +209,18 @@ func (c *connection) connect() bool {
 	p := c.p
 	for {
 		p.mu.Lock()
-		if p.Closed() || p.queue.head == nil {
+		if p.Closed() || p.queue.First() == nil {
 			p.dialling--
 			p.mu.Unlock()
 			return false
 		}
-		pause := time.Until(p.retry.NotBefore)
+		notBefore := p.retry.NotBefore
 		p.mu.Unlock()
-		if pause > 0 {
-			timer := time.NewTimer(pause)
-			select {
-			case <-timer.C:
-			case <-p.ctx.Done():
-				timer.Stop()
-			}
+		if transportkit.Pause(p.ctx, notBefore) {
 			continue
 		}
 		began := time.Now()
-		conn, h, failure := p.dial()
+		conn, failure := p.dial()
 		p.mu.Lock()
 		switch {
 		case failure != nil:
@@ -233,7 +228,7 @@ func (c *connection) connect() bool {
 		case p.Closed():
 			_ = conn.Close()
 		default:
-			c.begin(conn, &h)
+			c.begin(conn.Conn, &conn.hello)
 			p.mu.Unlock()
 			return true
 		}

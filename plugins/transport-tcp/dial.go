@@ -33,30 +33,24 @@ func noteDial(f *transportkit.DialFailure, addr string, err error) {
 	}
 }
 
-// dial connects to the first address that answers as the peer, within dial_timeout: each
-// address gets an equal share of what is left of it. The failure is nil on success.
-func (p *path) dial() (net.Conn, frame.Hello, *transportkit.DialFailure) {
-	limit := time.Now().Add(p.n.cfg.DialTimeout)
-	failure := &transportkit.DialFailure{Absent: true}
-	for i, addr := range p.peer.Addrs {
-		p.n.stats.dials.Add(1)
-		share := time.Until(limit) / time.Duration(len(p.peer.Addrs)-i)
-		conn, h, err := p.dialOne(addr, time.Now().Add(share))
-		if err == nil {
-			return conn, h, nil
-		}
-		p.n.stats.dialsFailed.Add(1)
-		noteDial(failure, addr, err)
-	}
-	return nil, frame.Hello{}, failure
+// dialled is a connection with the peer's hello.
+type dialled struct {
+	net.Conn
+	hello frame.Hello
 }
 
-func (p *path) dialOne(addr string, limit time.Time) (net.Conn, frame.Hello, error) {
+// dial connects to the first address that answers as the peer, within dial_timeout. The failure is nil
+// on success.
+func (p *path) dial() (dialled, *transportkit.DialFailure) {
+	return transportkit.DialAny(p.peer.Addrs, p.n.cfg.DialTimeout, &p.n.stats.Counters, p.dialOne, noteDial)
+}
+
+func (p *path) dialOne(addr string, limit time.Time) (dialled, error) {
 	ctx, cancel := context.WithDeadline(p.ctx, limit)
 	defer cancel()
 	raw, err := new(net.Dialer).DialContext(ctx, "tcp", addr)
 	if err != nil {
-		return nil, frame.Hello{}, err
+		return dialled{}, err
 	}
 	raw = busypoll.Adopt(raw, p.n.cfg.BusyPoll)
 	conn := p.n.wrap(raw)
@@ -74,9 +68,9 @@ func (p *path) dialOne(addr string, limit time.Time) (net.Conn, frame.Hello, err
 	}
 	if err != nil {
 		_ = conn.Close()
-		return nil, frame.Hello{}, err
+		return dialled{}, err
 	}
-	return conn, h, nil
+	return dialled{conn, h}, nil
 }
 
 // greet exchanges hellos as the side that dialled.

@@ -61,7 +61,7 @@ func (p *path) wanted() int {
 		return min(n+1, p.maxConns)
 	}
 	bytes := int64(0)
-	for o := p.queue.head; o != nil; o = o.next {
+	for o := p.queue.First(); o != nil; o = o.link.Next() {
 		bytes += int64(len(o.Local) - o.cut)
 	}
 	worth := n - p.dialling + int((bytes+farShare-1)/farShare)

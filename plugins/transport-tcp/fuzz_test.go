@@ -60,8 +60,8 @@ func FuzzEndpoint(f *testing.F) {
 }
 
 func FuzzKey(f *testing.F) {
-	f.Add([]byte((&frame.Key{Incarnation: 1, Region: 1, Length: 9, Access: transport.AccessRemote}).Encode()))
-	f.Add(make([]byte, frame.KeySize))
+	f.Add([]byte((&frame.Key{RegionKey: transportkit.RegionKey{Incarnation: 1, Region: 1, Length: 9, Access: transport.AccessRemote}}).Encode()))
+	f.Add(make([]byte, 56))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if k, err := frame.DecodeKey(b); err == nil {
 			require.NotZero(t, k.Region)

@@ -54,7 +54,7 @@ func (p *path) giveUpHasty(now time.Time) {
 		return
 	}
 	for o := range p.Active() {
-		if o.queued {
+		if o.link.Queued() {
 			p.giveUp(o)
 		}
 	}

@@ -38,7 +38,7 @@ func TestHastyWriteDoesNotWait(t *testing.T) {
 	until(t, "it is sent", func() bool {
 		r.path.mu.Lock()
 		defer r.path.mu.Unlock()
-		return r.path.queue.head == nil && len(r.path.conns) == 1 && !r.path.conns[0].writing
+		return r.path.queue.First() == nil && len(r.path.conns) == 1 && !r.path.conns[0].writing
 	})
 	r.submit(t, hasty(8, r.write(buf[100:200])))
 	c := r.reap(t)

@@ -72,11 +72,11 @@ func (n *node) Start(ctx context.Context, host plugin.Host) error {
 
 func (n *node) start(ctx context.Context, host plugin.Host) error {
 	const op = "transport/tcp: start"
-	ln, err := n.cfg.addresses().Listen(ctx, op, net.ListenConfig{})
+	ln, err := n.cfg.Addresses.Listen(ctx, op, net.ListenConfig{})
 	if err != nil {
 		return err
 	}
-	addrs, err := n.cfg.addresses().Advertised(op, ln.Addr())
+	addrs, err := n.cfg.Addresses.Advertised(op, ln.Addr())
 	if err != nil {
 		_ = ln.Close()
 		return err
@@ -123,15 +123,7 @@ func (n *node) free(ctx context.Context) error {
 	for _, c := range conns {
 		c.drain()
 	}
-	served := make(chan struct{})
-	go func() { n.serving.Wait(); close(served) }()
-	grace := time.NewTimer(n.cfg.StallTimeout)
-	defer grace.Stop()
-	select {
-	case <-served:
-	case <-ctx.Done():
-	case <-grace.C:
-	}
+	served, _ := transportkit.WaitFor(ctx, &n.serving, n.cfg.StallTimeout)
 	n.mu.Lock()
 	for c := range n.conns {
 		_ = c.conn.Close()
@@ -176,7 +168,7 @@ func (n *node) Register(_ context.Context, in transport.Region) (transport.Key, 
 	if err != nil {
 		return nil, err
 	}
-	k := frame.Key{Incarnation: inc, Region: uint64(r.ID()), Token: r.Token(), Length: r.Size(), Access: r.Access()}
+	k := frame.Key{RegionKey: transportkit.RegionKey{Incarnation: inc, Region: uint64(r.ID()), Token: r.Token(), Length: r.Size(), Access: r.Access()}}
 	return k.Encode(), nil
 }
 

@@ -8,7 +8,8 @@ import (
 // op is an accepted operation. All fields are guarded by path.mu.
 type op struct {
 	pathkit.Record
-	key *frame.Key
+	link pathkit.Link[op] // in path.queue, while it has bytes that were not made into chunks yet
+	key  *frame.Key
 
 	cut           int      // bytes of local that were made into parts so far
 	chunks        []*chunk // parts in flight
@@ -17,9 +18,6 @@ type op struct {
 	// patient: it failed, and waits for the outcome of its other parts, so that they are not
 	// indeterminate as well.
 	patient bool
-	queued  bool
-	next    *op
-	prev    *op
 }
 
 // partState tells which goroutine uses the memory of a part.
@@ -47,37 +45,6 @@ type chunk struct {
 	answer   error
 	// cancelled asks the reader to stop storing.
 	cancelled bool
-}
-
-// opQueue is the operations with bytes that were not made into parts yet.
-type opQueue struct{ head, tail *op }
-
-func (q *opQueue) push(o *op) {
-	o.queued, o.prev, o.next = true, q.tail, nil
-	if q.tail != nil {
-		q.tail.next = o
-	} else {
-		q.head = o
-	}
-	q.tail = o
-}
-
-// remove takes o out if it is queued.
-func (q *opQueue) remove(o *op) {
-	if !o.queued {
-		return
-	}
-	if o.prev != nil {
-		o.prev.next = o.next
-	} else {
-		q.head = o.next
-	}
-	if o.next != nil {
-		o.next.prev = o.prev
-	} else {
-		q.tail = o.prev
-	}
-	o.queued, o.prev, o.next = false, nil, nil
 }
 
 // detach parts a part from its operation, which no longer waits for it.

@@ -26,7 +26,7 @@ type path struct {
 
 	mu sync.Mutex
 	pathkit.Base[*frame.Key, op, *op]
-	queue      opQueue
+	queue      pathkit.Queue[op] // of operations with bytes that were not made into chunks yet
 	conns      []*connection
 	dialling   int  // connections that are being connected
 	far        bool // the peer, by the connection that came up last
@@ -105,13 +105,13 @@ func (p *path) Submit(ops []transport.Op) (int, error) {
 
 func (p *path) accept(in *transport.Op, key *frame.Key, now time.Time) {
 	if len(in.Local) == 0 {
-		p.n.stats.opsOK.Add(1)
+		p.n.stats.Ended(transport.Read, 0, nil, false)
 		p.Complete(in.ID, nil, false)
 		return
 	}
 	o := p.Accept(in, now)
 	o.key = key
-	p.queue.push(o)
+	p.queue.Push(o, &o.link)
 	switch {
 	case o.Late(now):
 		p.abort(o, p.errOverdue(o), false)
@@ -177,9 +177,9 @@ func (p *path) newChunk(o *op, limit int) *chunk {
 	}
 	o.chunks = append(o.chunks, ch)
 	o.cut += size
-	p.queue.remove(o)
+	p.queue.Remove(&o.link)
 	if o.cut < len(o.Local) {
-		p.queue.push(o)
+		p.queue.Push(o, &o.link)
 	}
 	return ch
 }
@@ -210,7 +210,7 @@ func (p *path) settle(ch *chunk, err error, indeterminate bool) {
 // then nothing is indeterminate.
 func (p *path) refuse(o *op, err error) {
 	o.err, o.patient = err, true
-	p.queue.remove(o)
+	p.queue.Remove(&o.link)
 	for i := len(o.chunks) - 1; i >= 0; i-- {
 		if ch := o.chunks[i]; ch.state == chunkWaiting && !ch.write {
 			ch.detach()
@@ -226,7 +226,7 @@ func (p *path) abort(o *op, err error, force bool) {
 		o.err = err
 	}
 	o.patient = false
-	p.queue.remove(o)
+	p.queue.Remove(&o.link)
 	for i := len(o.chunks) - 1; i >= 0; i-- {
 		ch := o.chunks[i]
 		switch {
@@ -246,20 +246,8 @@ func (p *path) finish(o *op) {
 	if len(o.chunks) > 0 || (o.err == nil && o.cut < len(o.Local)) {
 		return
 	}
-	stats := &p.n.stats
-	switch {
-	case o.err == nil && o.Kind == transport.Read:
-		stats.opsOK.Add(1)
-		stats.bytesRead.Add(uint64(len(o.Local)))
-	case o.err == nil:
-		stats.opsOK.Add(1)
-		stats.bytesWritten.Add(uint64(len(o.Local)))
-	case o.indeterminate:
-		stats.opsQuarantined.Add(1)
-	default:
-		stats.opsFailed.Add(1)
-	}
-	parts := o.chunks[:0]
+	p.n.stats.Ended(o.Kind, len(o.Local), o.err, o.indeterminate)
+	chunks := o.chunks[:0]
 	p.Finish(o, o.err, o.indeterminate)
-	o.chunks = parts // For the next operation that gets this memory.
+	o.chunks = chunks // For the next operation that gets this memory.
 }

@@ -84,7 +84,7 @@ func (p *path) direct() {
 // short reports whether something waits, and little enough for direct.
 func (p *path) short() bool {
 	ops, bytes := 0, 0
-	for o := p.queue.head; o != nil; o = o.next {
+	for o := p.queue.First(); o != nil; o = o.link.Next() {
 		if o.Kind == transport.Write {
 			bytes += len(o.Local) - o.cut
 		}

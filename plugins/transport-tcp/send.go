@@ -86,8 +86,8 @@ func (c *connection) fill(now time.Time) bool {
 	if !c.owed() {
 		c.quietSince = now // Nothing was awaited before.
 	}
-	for w.count < frame.MaxBatch && p.queue.head != nil && c.hasSpace() {
-		o := p.queue.head
+	for w.count < frame.MaxBatch && p.queue.First() != nil && c.hasSpace() {
+		o := p.queue.First()
 		if o.Kind == transport.Write && payload > 0 && payload+min(len(o.Local)-o.cut, c.cut(o)) > frame.BatchBytes {
 			break
 		}
@@ -180,7 +180,7 @@ func (c *connection) drop(ch *chunk) {
 	c.slots[slot] = nil
 	c.free = append(c.free, slot)
 	c.inflight -= int64(ch.size)
-	if c.p.queue.head != nil {
+	if c.p.queue.First() != nil {
 		c.window += int64(ch.size)
 	}
 	c.invite()
@@ -188,7 +188,7 @@ func (c *connection) drop(ch *chunk) {
 
 // invite wakes the writer if it can take work that waits. path.mu is held.
 func (c *connection) invite() {
-	if c.waiting && c.p.queue.head != nil && c.hasSpace() {
+	if c.waiting && c.p.queue.First() != nil && c.hasSpace() {
 		c.rouse()
 	}
 }

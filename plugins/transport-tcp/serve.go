@@ -91,8 +91,7 @@ func (c *serverConn) request(h *frame.Header) error {
 			answer.Sum = frame.Checksum(mem)
 		}
 		c.out.add(answer, mem, r)
-		c.n.stats.servedReads.Add(1)
-		c.n.stats.servedBytesRead.Add(uint64(len(mem)))
+		c.n.stats.Served(transport.Read, len(mem))
 		return nil
 	}
 	limit := c.n.cfg.due(int(h.Length))
@@ -109,8 +108,7 @@ func (c *serverConn) request(h *frame.Header) error {
 		return nil
 	}
 	c.out.add(frame.Header{Type: frame.Done, ID: h.ID}, nil, nil)
-	c.n.stats.servedWrites.Add(1)
-	c.n.stats.servedBytesWritten.Add(uint64(len(mem)))
+	c.n.stats.Served(transport.Write, len(mem))
 	return nil
 }
 

@@ -261,7 +261,7 @@ func (n *node) welcome(c *serverConn, h *frame.Hello) frame.Reason {
 	n.greeting--
 	n.perPeer[h.Session]++
 	c.peer, c.welcomed = h.Session, true
-	n.stats.accepted.Add(1)
+	n.stats.Accepted.Add(1)
 	n.stats.connsIn.Add(1)
 	return frame.ReasonNone
 }

@@ -74,7 +74,7 @@ func (n *node) Translate(peer transport.PeerSegment) (transport.Endpoint, []tran
 		if b.Addr == 0 || b.Length == 0 || b.Addr > math.MaxUint64-b.Length {
 			continue
 		}
-		k := frame.Key{Incarnation: e.Incarnation, Region: b.Addr, Length: b.Length, Access: transport.AccessRemote, Upstream: true}
+		k := frame.Key{RegionKey: transportkit.RegionKey{Incarnation: e.Incarnation, Region: b.Addr, Length: b.Length, Access: transport.AccessRemote}, Upstream: true}
 		keys[i] = k.Encode()
 	}
 	return transport.Endpoint{Blob: e.Encode(), Incarnation: e.Incarnation}, keys, nil
@@ -275,17 +275,14 @@ func (c *serverConn) answerUpstream(h *upstream.Header) error {
 	}
 	defer r.Release(c)
 	limit = c.n.cfg.due(len(mem))
-	stats := &c.n.stats
 	if h.Op == upstream.Read {
-		stats.servedReads.Add(1)
-		stats.servedBytesRead.Add(h.Size)
+		c.n.stats.Served(transport.Read, len(mem))
 		return c.sendUpstream(upstream.StatusOK, mem, limit)
 	}
 	if err := c.pace.ReadFull(mem, limit); err != nil {
 		return err
 	}
-	stats.servedWrites.Add(1)
-	stats.servedBytesWritten.Add(h.Size)
+	c.n.stats.Served(transport.Write, len(mem))
 	if !h.V2 {
 		return nil
 	}

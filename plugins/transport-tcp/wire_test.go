@@ -135,12 +135,12 @@ func TestEndpointBlob(t *testing.T) {
 		"bad host": frame.Endpoint{Addrs: []string{"a b:1"}}.Encode(), "cut": e.Encode()[:30], "trailing": append(e.Encode(), 0),
 	} {
 		_, err := frame.DecodeEndpoint(bad)
-		require.ErrorIs(t, err, frame.ErrBlob, name)
+		require.ErrorIs(t, err, transportkit.ErrBlob, name)
 	}
 }
 
 func TestKeyBlob(t *testing.T) {
-	k := frame.Key{Incarnation: 1, Region: 2, Token: token([]byte("tokentokentokent")), Length: 1 << 40, Access: transport.AccessRemoteWrite}
+	k := frame.Key{RegionKey: transportkit.RegionKey{Incarnation: 1, Region: 2, Token: token([]byte("tokentokentokent")), Length: 1 << 40, Access: transport.AccessRemoteWrite}}
 	got, err := frame.DecodeKey(k.Encode())
 	require.NoError(t, err)
 	require.Equal(t, k, got)
@@ -150,6 +150,6 @@ func TestKeyBlob(t *testing.T) {
 		bad := k
 		change(&bad)
 		_, err := frame.DecodeKey(bad.Encode())
-		require.ErrorIs(t, err, frame.ErrBlob, name)
+		require.ErrorIs(t, err, transportkit.ErrBlob, name)
 	}
 }

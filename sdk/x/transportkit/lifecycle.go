@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
@@ -97,6 +98,21 @@ func (l *Lifecycle) Stop(ctx context.Context, free func() error) error {
 	defer close(l.stopped)
 	l.err = free()
 	return l.err
+}
+
+// WaitFor waits for wg, at most for limit and until the context ends. The channel is closed when wg is
+// at zero, true says that it was in time.
+func WaitFor(ctx context.Context, wg *sync.WaitGroup, limit time.Duration) (<-chan struct{}, bool) {
+	done := make(chan struct{})
+	go func() { wg.Wait(); close(done) }()
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	select {
+	case <-done:
+		return done, true
+	case <-ctx.Done():
+		return done, false
+	}
 }
 
 // Incarnation returns a random number for one start of a transport, never 0.

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/mooncake-go/mooncake/sdk/plugin"
+	"github.com/mooncake-go/mooncake/sdk/x/transportkit"
 )
 
 // Config holds the settings of the QUIC transport. Sizes are bytes.
@@ -24,14 +25,7 @@ type Config struct {
 	ExpiryWarning plugin.Duration `json:"expiry_warning"`
 	// ReloadEvery is how often the three files are looked at.
 	ReloadEvery plugin.Duration `json:"reload_every"`
-	// Host is the address to listen on; empty listens on all, IPv4 and IPv6.
-	Host string `json:"host"`
-	// Port is the first UDP port to try, 0 for any free one; PortMax the last, 0 for Port alone.
-	Port    int `json:"port"`
-	PortMax int `json:"port_max"`
-	// Advertise lists the hosts, or host:port pairs, that peers dial, in order. Empty
-	// means Host, or the addresses of this machine where Host is empty.
-	Advertise []string `json:"advertise"`
+	transportkit.Addresses
 	// ConnectionsPerPeer bounds the connections of each path, each with a congestion window
 	// of its own. They are made as they are needed.
 	ConnectionsPerPeer int `json:"connections_per_peer"`

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/mooncake-go/mooncake/plugins/transport-quic/internal/wire"
-	"github.com/mooncake-go/mooncake/sdk/plugin"
 	"github.com/mooncake-go/mooncake/sdk/x/transportkit"
 )
 
@@ -21,51 +20,37 @@ const (
 
 // Validate implements plugin.Config.
 func (c *Config) Validate() error {
-	for _, f := range []struct {
-		name     string
-		val      int64
-		low, top int64
-	}{
-		{"port", int64(c.Port), 0, 65535},
-		{"port_max", int64(c.PortMax), 0, 65535},
-		{"connections_per_peer", int64(c.ConnectionsPerPeer), 1, 64},
-		{"connections_lossy", int64(c.ConnectionsLossy), 0, 64},
-		{"streams_per_connection", int64(c.StreamsPerConnection), 1, 256},
-		{"max_connections", int64(c.MaxConnections), 1, 65536},
-		{"max_connections_per_peer", int64(c.MaxConnectionsPerPeer), 1, 65536},
-		{"slice_bytes", int64(c.SliceBytes), minSlice, wire.MaxSlice},
-		{"max_inflight_bytes", c.MaxInflightBytes, minSlice, 1 << 50},
-		{"max_inflight_ops", int64(c.MaxInflightOps), 1, 1 << 20},
-		{"stream_window", int64(c.StreamWindow), 64 << 10, 1 << 30},
-		{"connection_window", int64(c.ConnectionWindow), 64 << 10, 1 << 30},
-		{"socket_buffer", int64(c.SocketBuffer), 0, 1 << 30},
-	} {
-		if f.val < f.low || f.val > f.top {
-			return fmt.Errorf("%s is %d, must be %d to %d", f.name, f.val, f.low, f.top)
-		}
+	err := transportkit.CheckBounds([]transportkit.Bound{
+		{Name: "connections_per_peer", Value: int64(c.ConnectionsPerPeer), Low: 1, High: 64},
+		{Name: "connections_lossy", Value: int64(c.ConnectionsLossy), High: 64},
+		{Name: "streams_per_connection", Value: int64(c.StreamsPerConnection), Low: 1, High: 256},
+		{Name: "max_connections", Value: int64(c.MaxConnections), Low: 1, High: 65536},
+		{Name: "max_connections_per_peer", Value: int64(c.MaxConnectionsPerPeer), Low: 1, High: 65536},
+		{Name: "slice_bytes", Value: int64(c.SliceBytes), Low: minSlice, High: wire.MaxSlice},
+		{Name: "max_inflight_bytes", Value: c.MaxInflightBytes, Low: minSlice, High: 1 << 50},
+		{Name: "max_inflight_ops", Value: int64(c.MaxInflightOps), Low: 1, High: 1 << 20},
+		{Name: "stream_window", Value: int64(c.StreamWindow), Low: 64 << 10, High: 1 << 30},
+		{Name: "connection_window", Value: int64(c.ConnectionWindow), Low: 64 << 10, High: 1 << 30},
+		{Name: "socket_buffer", Value: int64(c.SocketBuffer), High: 1 << 30},
+	}...)
+	if err != nil {
+		return err
 	}
 	if c.PacketSize != 0 && (c.PacketSize < 1200 || c.PacketSize > 1452) {
 		return fmt.Errorf("packet_size is %d, must be 1200 to 1452, or 0", c.PacketSize)
 	}
-	for _, d := range []struct {
-		name string
-		val  plugin.Duration
-		low  time.Duration
-	}{
-		{"op_timeout", c.OpTimeout, time.Millisecond},
-		{"dial_timeout", c.DialTimeout, time.Millisecond},
-		{"stall_timeout", c.StallTimeout, leastStall},
-		{"idle_timeout", c.IdleTimeout, time.Millisecond},
-		{"reload_every", c.ReloadEvery, time.Millisecond},
-	} {
-		if time.Duration(d.val) < d.low || d.val > plugin.Duration(24*time.Hour) {
-			return fmt.Errorf("%s is %s, must be %s to 24h", d.name, d.val, d.low)
-		}
+	err = transportkit.CheckTimeouts([]transportkit.Timeout{
+		{Name: "op_timeout", Value: c.OpTimeout}, {Name: "dial_timeout", Value: c.DialTimeout},
+		{Name: "stall_timeout", Value: c.StallTimeout, Low: leastStall},
+		{Name: "idle_timeout", Value: c.IdleTimeout}, {Name: "reload_every", Value: c.ReloadEvery},
+	}...)
+	if err != nil {
+		return err
 	}
 	if c.ExpiryWarning < 0 {
 		return fmt.Errorf("expiry_warning is %s, must not be negative", c.ExpiryWarning)
 	}
-	if err := c.Addresses().Validate(); err != nil {
+	if err := c.Addresses.Validate(); err != nil {
 		return err
 	}
 	return c.validateTrust()
@@ -97,9 +82,4 @@ func (c *Config) validateTrust() error {
 		}
 	}
 	return nil
-}
-
-// Addresses returns the settings of the listener.
-func (c *Config) Addresses() transportkit.Addresses {
-	return transportkit.Addresses{Host: c.Host, Port: c.Port, PortMax: c.PortMax, Advertise: c.Advertise}
 }

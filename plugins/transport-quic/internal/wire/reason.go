@@ -5,8 +5,8 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/x/transportkit"
 )
 
-// Reason is why a peer refused a request or closed a connection. As the latter it is the
-// application error code of QUIC.
+// Reason is why a peer refused a request or closed a connection. As the latter it is the application
+// error code of QUIC. The first numbers, to ReasonDraining, are those of regionkit.Refusal.
 type Reason uint8
 
 // The reasons of a refusal. ReasonNone is no refusal.
@@ -28,8 +28,8 @@ const (
 	NumReasons
 )
 
-// refusals are what the reasons mean for callers.
-var refusals = []transportkit.Refusal{
+// Refusals are what the reasons mean for callers.
+var Refusals = []transportkit.Refusal{
 	ReasonUnknownRegion: transportkit.UnknownRegion,
 	ReasonWrongToken:    transportkit.WrongToken,
 	ReasonRange:         transportkit.OutOfRange,
@@ -56,7 +56,7 @@ var refusals = []transportkit.Refusal{
 
 // Info returns how callers see the reason.
 func (r Reason) Info() transportkit.Refusal {
-	return transportkit.RefusalOf(refusals, r, errs.ClassUnknown)
+	return transportkit.RefusalOf(Refusals, r, errs.ClassUnknown)
 }
 
 // Answer makes the answer that refuses a request.

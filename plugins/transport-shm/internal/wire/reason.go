@@ -26,8 +26,8 @@ const (
 	NumReasons
 )
 
-// refusals are what the reasons mean for callers.
-var refusals = []transportkit.Refusal{
+// Refusals are what the reasons mean for callers.
+var Refusals = []transportkit.Refusal{
 	ReasonVersion: {
 		Label: "version", Text: "the peer speaks another version of the protocol",
 		Code: errs.NotSupported, Class: errs.ClassTransientPath,
@@ -71,7 +71,7 @@ var refusals = []transportkit.Refusal{
 
 // Info returns how callers see the reason.
 func (r Reason) Info() transportkit.Refusal {
-	return transportkit.RefusalOf(refusals, r, errs.ClassTransientPath)
+	return transportkit.RefusalOf(Refusals, r, errs.ClassTransientPath)
 }
 
 // Error is what a caller gets.

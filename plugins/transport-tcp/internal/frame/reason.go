@@ -27,8 +27,8 @@ const (
 	NumReasons
 )
 
-// refusals are what the reasons mean for callers.
-var refusals = []transportkit.Refusal{
+// Refusals are what the reasons mean for callers.
+var Refusals = []transportkit.Refusal{
 	ReasonUnknownRegion: transportkit.UnknownRegion,
 	ReasonWrongToken:    transportkit.WrongToken,
 	ReasonRange:         transportkit.OutOfRange,
@@ -54,7 +54,7 @@ var refusals = []transportkit.Refusal{
 }
 
 func (r Reason) Info() transportkit.Refusal {
-	return transportkit.RefusalOf(refusals, r, errs.ClassUnknown)
+	return transportkit.RefusalOf(Refusals, r, errs.ClassUnknown)
 }
 
 // header makes the answer that refuses request id; id 0 is the connection itself.
