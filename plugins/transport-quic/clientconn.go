@@ -47,8 +47,8 @@ func (l *clientConn) hasRoom(o *op) bool {
 	return l.flow.fits(min(l.p.n.cfg.SliceBytes, len(o.Local)-o.cut), l.p.n.cfg.StreamsPerConnection)
 }
 
-// connShare is how many bytes in flight, and how many requests, are worth a connection of
-// their own.
+// connShare is how many bytes in flight, and how many requests, are worth a connection of their
+// own.
 const (
 	connShare    = 128 << 10
 	connRequests = 16
@@ -103,8 +103,8 @@ func (l *clientConn) run() {
 	c.close()
 }
 
-// watch returns when the connection is over: nil where this side closed it for want of
-// work, or because the path was closed.
+// watch returns when the connection is over: nil where this side closed it for want of work, or
+// because the path was closed.
 func (l *clientConn) watch(q *quicgo.Conn) error {
 	p, idle := l.p, l.p.n.cfg.IdleTimeout
 	timer := time.NewTimer(idle)
@@ -161,8 +161,8 @@ func (p *path) forget(l *clientConn) {
 	}
 }
 
-// lost is what the chunks of a connection fail with that is over, or of a stream that the
-// peer gave up.
+// lost is what the chunks of a connection fail with that is over, or of a stream that the peer gave
+// up.
 func (p *path) lost(err error) error {
 	e := &errs.Error{Code: errs.TransferFail, Class: errs.ClassTransientPath, Op: p.Name()}
 	var stream *quicgo.StreamError

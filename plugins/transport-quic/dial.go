@@ -30,8 +30,8 @@ func noteDial(f *transportkit.DialFailure, addr string, err error) {
 	}
 }
 
-// distrust reports whether a TLS handshake failed: this side refused the peer's
-// certificate, or the peer this side's.
+// distrust reports whether a TLS handshake failed: this side refused the peer's certificate, or the
+// peer this side's.
 func distrust(err error) bool {
 	var t *quicgo.TransportError
 	return errors.Is(err, identity.ErrName) || errors.Is(err, identity.ErrMixed) || errors.As(err, &t) && t.ErrorCode.IsCryptoError()
@@ -55,7 +55,8 @@ func (c *carrier) close() {
 	_ = c.sock.Close()
 }
 
-// connect makes the connection, as long as there is work for it. It returns nil where there is none.
+// connect makes the connection, as long as there is work for it. It returns nil where there is
+// none.
 func (l *clientConn) connect() *carrier {
 	p := l.p
 	defer func() {

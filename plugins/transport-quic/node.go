@@ -22,8 +22,8 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/x/transportkit"
 )
 
-// node implements transport.Transport: a listener that serves the registered regions,
-// and the paths to peers.
+// node implements transport.Transport: a listener that serves the registered regions, and the paths
+// to peers.
 type node struct {
 	cfg     config.Settings
 	clock   func() time.Time // of certificates
@@ -161,9 +161,9 @@ func (n *node) quicConfig(server bool) *quicgo.Config {
 	return c
 }
 
-// Stop implements plugin.Component. It closes the paths of this side, lets requests of
-// peers that are being served finish, at most for stall_timeout, and frees everything. Later
-// requests of peers are refused, so that none of them is indeterminate.
+// Stop implements plugin.Component. It closes the paths of this side, lets requests of peers that
+// are being served finish, at most for stall_timeout, and frees everything. Later requests of peers
+// are refused, so that none of them is indeterminate.
 func (n *node) Stop(ctx context.Context) error {
 	return n.life.Stop(ctx, func() error { return n.free(ctx) })
 }

@@ -53,8 +53,8 @@ func (p *path) dequeue(o *op) {
 	}
 }
 
-// cutChunk makes the next chunk of o, and moves o to the end of the queue so that operations
-// share the connections. p.mu is held.
+// cutChunk makes the next chunk of o, and moves o to the end of the queue so that operations share
+// the connections. p.mu is held.
 func (p *path) cutChunk(o *op) *chunk {
 	p.dequeue(o)
 	size := min(p.n.cfg.SliceBytes, len(o.Local)-o.cut)
@@ -73,8 +73,8 @@ func (p *path) cutChunk(o *op) *chunk {
 	return ch
 }
 
-// settle ends a chunk whose goroutine is done with it. doubt says that the peer may still
-// store it. p.mu is held.
+// settle ends a chunk whose goroutine is done with it. doubt says that the peer may still store it.
+// p.mu is held.
 func (p *path) settle(ch *chunk, err error, indeterminate bool) {
 	o := ch.op
 	last := len(o.chunks) - 1
@@ -93,9 +93,9 @@ func (p *path) settle(ch *chunk, err error, indeterminate bool) {
 	}
 }
 
-// refuse fails an operation of which the peer carries out nothing more, or that it cannot be
-// asked. The chunks of a Write that were sent are awaited, until its deadline: most likely the
-// peer refuses them too, and then nothing is indeterminate. p.mu is held.
+// refuse fails an operation of which the peer carries out nothing more, or that it cannot be asked.
+// The chunks of a Write that were sent are awaited, until its deadline: most likely the peer
+// refuses them too, and then nothing is indeterminate. p.mu is held.
 func (p *path) refuse(o *op, err error) {
 	if o.Kind == transport.Read {
 		p.abort(o, err)
@@ -113,8 +113,8 @@ func (p *path) refuse(o *op, err error) {
 	p.end(o)
 }
 
-// abort fails an operation. It ends when the goroutines of its chunks have let go, which
-// they are asked to do now. p.mu is held.
+// abort fails an operation. It ends when the goroutines of its chunks have let go, which they are
+// asked to do now. p.mu is held.
 func (p *path) abort(o *op, err error) {
 	if o.err == nil || o.patient {
 		if o.err == nil {

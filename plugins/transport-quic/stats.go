@@ -10,8 +10,8 @@ import (
 
 // StatsReporter is what a transport made by Factory implements besides the contract.
 type StatsReporter interface {
-	// Stats returns the counters since New. Safe for concurrent use; the numbers are not
-	// of one instant.
+	// Stats returns the counters since New. Safe for concurrent use; the numbers are not of one
+	// instant.
 	Stats() Stats
 }
 
@@ -20,8 +20,8 @@ type Stats struct {
 	transportkit.Stats
 	// ConnectionsCut counts connections that ended with an error while they had work.
 	ConnectionsCut uint64
-	// Untrusted counts connections that were closed because the peer's certificate ended or
-	// the authority was replaced, Overflow those closed because too many were open.
+	// Untrusted counts connections that were closed because the peer's certificate ended or the
+	// authority was replaced, Overflow those closed because too many were open.
 	Untrusted, Overflow uint64
 	// Reloads counts how often the certificate files were taken up anew.
 	Reloads uint64
@@ -37,11 +37,10 @@ type ConnectionStats struct {
 	Dialled bool
 	// GSO says whether many packets are given to the kernel at once.
 	GSO bool
-	// Datagram is about how many bytes fit into one packet, as far as the discovery of the
-	// path's limit has come; 0 before the handshake has ended.
+	// Datagram is about how many bytes fit into one packet, as far as the discovery of the path's
+	// limit has come; 0 before the handshake has ended.
 	Datagram int
-	// Window is the congestion window in bytes, RTT the smoothed and MinRTT the least
-	// round trip.
+	// Window is the congestion window in bytes, RTT the smoothed and MinRTT the least round trip.
 	Window      uint64
 	RTT, MinRTT time.Duration
 	// Packets that this side sent, and how many of them were lost.

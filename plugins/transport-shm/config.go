@@ -25,12 +25,12 @@ type Config struct {
 	Workers int `json:"workers"`
 	// SliceBytes is the most that a worker copies in one go.
 	SliceBytes int `json:"slice_bytes"`
-	// MaxInflightBytes and MaxInflightOps are how much a path accepts before Submit
-	// returns a short count. An operation larger than MaxInflightBytes is accepted alone.
+	// MaxInflightBytes and MaxInflightOps are how much a path accepts before Submit returns a short
+	// count. An operation larger than MaxInflightBytes is accepted alone.
 	MaxInflightBytes int64 `json:"max_inflight_bytes"`
 	MaxInflightOps   int   `json:"max_inflight_ops"`
-	// MaxMappings bounds the regions of peers that are mapped at a time, over all paths: a
-	// process has 65530 mappings unless vm.max_map_count says otherwise.
+	// MaxMappings bounds the regions of peers that are mapped at a time, over all paths: a process
+	// has 65530 mappings unless vm.max_map_count says otherwise.
 	MaxMappings int `json:"max_mappings"`
 	// MaxConnections bounds the accepted connections.
 	MaxConnections int `json:"max_connections"`

@@ -82,15 +82,15 @@ func (w *pool) push(o *op) {
 	}
 }
 
-// step cuts an operation into equal parts of whole cache lines, one for each worker unless
-// they get too small, and none larger than a slice.
+// step cuts an operation into equal parts of whole cache lines, one for each worker unless they get
+// too small, and none larger than a slice.
 func (w *pool) step(size int) int {
 	n := (size/w.workers + 63) &^ 63
 	return min(max(n, minStep), w.slice)
 }
 
-// withdraw takes what no worker has begun out of the queue and returns how many bytes that is.
-// The operation's path.mu is held.
+// withdraw takes what no worker has begun out of the queue and returns how many bytes that is. The
+// operation's path.mu is held.
 func (w *pool) withdraw(o *op) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -102,8 +102,8 @@ func (w *pool) withdraw(o *op) int {
 	return len(o.Local) - o.cut
 }
 
-// take waits for work: one part of a large operation, or several small ones of one path.
-// None when the pool ends.
+// take waits for work: one part of a large operation, or several small ones of one path. None when
+// the pool ends.
 func (w *pool) take(batch *[smallCount]chunk) (n int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -9,22 +9,22 @@ import (
 
 // StatsReporter is what a transport made by Factory implements besides the contract.
 type StatsReporter interface {
-	// Stats returns the counters since New. Safe for concurrent use; the numbers are not
-	// of one instant.
+	// Stats returns the counters since New. Safe for concurrent use; the numbers are not of one
+	// instant.
 	Stats() Stats
 }
 
 // Stats are the counters of one transport. All but the gauges only grow.
 type Stats struct {
 	transportkit.Stats
-	// Slices counts copies; one operation is one or more. Batches counts how often a worker
-	// took work: small operations are taken several at a time.
+	// Slices counts copies; one operation is one or more. Batches counts how often a worker took
+	// work: small operations are taken several at a time.
 	Slices, Batches uint64
-	// Attached counts regions of peers that were mapped, Granted regions of this process that
-	// peers were given, Revoked those that were taken back.
+	// Attached counts regions of peers that were mapped, Granted regions of this process that peers
+	// were given, Revoked those that were taken back.
 	Attached, Granted, Revoked uint64
-	// Gauges: connections, regions of peers that are mapped and their bytes, and regions of
-	// this process that peers have.
+	// Gauges: connections, regions of peers that are mapped and their bytes, and regions of this
+	// process that peers have.
 	ConnectionsOut, ConnectionsIn int64
 	Mappings, MappedBytes         int64
 	Grants                        int64

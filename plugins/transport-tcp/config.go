@@ -12,8 +12,7 @@ import (
 // Config holds the settings of the TCP transport. Sizes are bytes.
 type Config struct {
 	transportkit.Addresses
-	// ConnectionsPerPeer bounds the pool of each path. Connections are made as they are
-	// needed.
+	// ConnectionsPerPeer bounds the pool of each path. Connections are made as they are needed.
 	ConnectionsPerPeer int `json:"connections_per_peer"`
 	// ConnectionsFar is what takes the place of ConnectionsPerPeer, where it is more, for a peer
 	// with round trips of 5 ms or more, while its link is not full.
@@ -23,15 +22,15 @@ type Config struct {
 	MaxConnectionsPerPeer int `json:"max_connections_per_peer"`
 	// SliceBytes is the size of the pieces that an operation is moved in.
 	SliceBytes int `json:"slice_bytes"`
-	// MaxInflightBytes and MaxInflightOps are how much a path accepts before Submit
-	// returns a short count. An operation larger than MaxInflightBytes is accepted alone.
+	// MaxInflightBytes and MaxInflightOps are how much a path accepts before Submit returns a short
+	// count. An operation larger than MaxInflightBytes is accepted alone.
 	MaxInflightBytes int64 `json:"max_inflight_bytes"`
 	MaxInflightOps   int   `json:"max_inflight_ops"`
-	// OpTimeout bounds an operation without a deadline of its own, and how long this side
-	// works on one request of a peer, beside a second for each 8 KiB of it.
+	// OpTimeout bounds an operation without a deadline of its own, and how long this side works on
+	// one request of a peer, beside a second for each 8 KiB of it.
 	OpTimeout plugin.Duration `json:"op_timeout"`
-	// DialTimeout bounds one attempt to connect, hello included; the addresses of the peer
-	// share it. It is also how long operations wait for a peer that cannot be reached.
+	// DialTimeout bounds one attempt to connect, hello included; the addresses of the peer share
+	// it. It is also how long operations wait for a peer that cannot be reached.
 	DialTimeout plugin.Duration `json:"dial_timeout"`
 	// HandshakeTimeout bounds how long an accepted connection may take to say hello.
 	HandshakeTimeout plugin.Duration `json:"handshake_timeout"`
@@ -39,8 +38,8 @@ type Config struct {
 	StallTimeout plugin.Duration `json:"stall_timeout"`
 	// IdleTimeout closes a connection that has had no work for so long.
 	IdleTimeout plugin.Duration `json:"idle_timeout"`
-	// SendBuffer and ReceiveBuffer size the sockets; 0 leaves it to the kernel, but for the
-	// send buffer between processes of one machine, which is 512 KiB then.
+	// SendBuffer and ReceiveBuffer size the sockets; 0 leaves it to the kernel, but for the send
+	// buffer between processes of one machine, which is 512 KiB then.
 	SendBuffer    int `json:"send_buffer"`
 	ReceiveBuffer int `json:"receive_buffer"`
 	// Upstream serves and dials nodes of kvcache-ai/Mooncake too. Their protocol knows no keys:
@@ -49,14 +48,14 @@ type Config struct {
 	// UpstreamProto is the version to speak to such a node: 1, or 0 or 2 for the one that it
 	// publishes.
 	UpstreamProto int `json:"upstream_proto"`
-	// UpstreamStatusTimeout bounds how long such a node may take to answer, counted from when
-	// the request is out, and to go on with its answer.
+	// UpstreamStatusTimeout bounds how long such a node may take to answer, counted from when the
+	// request is out, and to go on with its answer.
 	UpstreamStatusTimeout plugin.Duration `json:"upstream_status_timeout"`
-	// MaxUpstreamConnections bounds the accepted connections of such nodes, within
-	// MaxConnections.
+	// MaxUpstreamConnections bounds the accepted connections of such nodes, within MaxConnections.
 	MaxUpstreamConnections int `json:"max_upstream_connections"`
 	// BusyPoll is how long a wait for a peer that owes something looks for its bytes before it
-	// sleeps, see package busypoll; 0 for what is usual in the process, 200 us, below 0 to sleep at once.
+	// sleeps, see package busypoll; 0 for what is usual in the process, 200 us, below 0 to sleep at
+	// once.
 	BusyPoll plugin.Duration `json:"busy_poll,omitempty"`
 	// Checksum asks for a CRC32C of each payload. It is used where either side asks.
 	Checksum bool `json:"checksum"`
@@ -104,8 +103,8 @@ func settingsOf(c Config) settings {
 	}
 }
 
-// leastRate is what the slowest link moves that is of use, in bytes per second. A peer that sends
-// a byte now and then is not waited for longer than that.
+// leastRate is what the slowest link moves that is of use, in bytes per second. A peer that sends a
+// byte now and then is not waited for longer than that.
 const leastRate = 8 << 10
 
 // due is when this side gives up on a request of a peer that begins now and has n bytes.

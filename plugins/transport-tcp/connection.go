@@ -19,7 +19,8 @@ import (
 const (
 	// maxPending bounds the requests in flight on one connection.
 	maxPending = 128
-	// minShare is how many bytes a connection to a near peer may have in flight whatever its share is.
+	// minShare is how many bytes a connection to a near peer may have in flight whatever its share
+	// is.
 	minShare = 256 << 10
 )
 
@@ -30,17 +31,17 @@ const (
 	farShare = 128 << 10
 	// farPart is the size of a part then, and farWindow how many bytes a connection has in flight
 	// until its first answer. From there on its window grows by what the peer has answered, as in
-	// TCP's slow start, so that a connection which met losses does not hold work that another
-	// would end sooner.
+	// TCP's slow start, so that a connection which met losses does not hold work that another would
+	// end sooner.
 	farChunk  = 32 << 10
 	farWindow = 2 * farChunk
 	// A link is full when its round trips take half as long again as the least of them and fullRTT.
 	fullRTT = 10 * time.Millisecond
 )
 
-// connection is one connection to the peer and the two goroutines that work it: run, which
-// connects and then writes, and one that reads. Fields below conn are guarded by path.mu,
-// except where a goroutine is named.
+// connection is one connection to the peer and the two goroutines that work it: run, which connects
+// and then writes, and one that reads. Fields below conn are guarded by path.mu, except where a
+// goroutine is named.
 type connection struct {
 	p        *path
 	conn     net.Conn
@@ -163,9 +164,9 @@ func (c *connection) hasSpace() bool {
 // owed reports whether the peer owes an answer.
 func (c *connection) owed() bool { return len(c.free) < c.depth }
 
-// silent reports whether the connection owes answers and nothing has arrived for a while. The
-// peer answers in order: whatever is sent after a request that it does not answer waits
-// behind it, so new work goes elsewhere.
+// silent reports whether the connection owes answers and nothing has arrived for a while. The peer
+// answers in order: whatever is sent after a request that it does not answer waits behind it, so
+// new work goes elsewhere.
 func (c *connection) silent(now time.Time) bool {
 	return c.owed() && now.Sub(c.quietSince) > c.p.n.cfg.StallTimeout/8
 }
@@ -281,8 +282,8 @@ func (c *connection) fail(err error) {
 	c.die(err)
 }
 
-// die closes the connection, once. reclaim settles the operations in flight, when neither
-// goroutine touches memory any more. path.mu is held.
+// die closes the connection, once. reclaim settles the operations in flight, when neither goroutine
+// touches memory any more. path.mu is held.
 func (c *connection) die(err error) {
 	if !c.up {
 		return
@@ -293,9 +294,9 @@ func (c *connection) die(err error) {
 	_ = c.conn.Close()
 }
 
-// forsake is called when an operation no longer waits for the answer to one of its parts.
-// An upstream connection does nothing else but wait for it, so a new connection is cheaper. path.mu
-// is held.
+// forsake is called when an operation no longer waits for the answer to one of its parts. An
+// upstream connection does nothing else but wait for it, so a new connection is cheaper. path.mu is
+// held.
 func (c *connection) abandon(why error) {
 	if c.p.peer.Upstream != 0 {
 		c.die(errs.WithClass(errs.ClassTransientPath, c.p.Name(), fmt.Errorf("connection given up with its request: %w", why)))
@@ -313,7 +314,8 @@ func (c *connection) stop(ch *chunk, why error) {
 	c.die(errs.WithClass(errs.ClassTransientPath, c.p.Name(), fmt.Errorf("connection given up in the middle of a frame: %w", why)))
 }
 
-// moved is how many bytes the connection carried, both ways and with their headers. path.mu is held.
+// moved is how many bytes the connection carried, both ways and with their headers. path.mu is
+// held.
 func (c *connection) moved() uint64 {
 	if c.conn == nil {
 		return 0
@@ -321,8 +323,8 @@ func (c *connection) moved() uint64 {
 	return c.gauge.Moved() - c.greeted
 }
 
-// reclaim settles the operations that are left and leaves the path. path.mu is held, both goroutines are
-// at their end.
+// reclaim settles the operations that are left and leaves the path. path.mu is held, both
+// goroutines are at their end.
 func (c *connection) reclaim() {
 	p := c.p
 	lost := 0

@@ -16,8 +16,8 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/x/transportkit"
 )
 
-// errGone marks the error of an address where another incarnation answered, errLeaving
-// that of one where the peer answered that it is stopping.
+// errGone marks the error of an address where another incarnation answered, errLeaving that of one
+// where the peer answered that it is stopping.
 var (
 	errGone    = errors.New("another incarnation")
 	errLeaving = errors.New("the peer is stopping")
@@ -39,8 +39,8 @@ type dialled struct {
 	hello frame.Hello
 }
 
-// dial connects to the first address that answers as the peer, within dial_timeout. The failure is nil
-// on success.
+// dial connects to the first address that answers as the peer, within dial_timeout. The failure is
+// nil on success.
 func (p *path) dial() (dialled, *transportkit.DialFailure) {
 	return transportkit.DialAny(p.peer.Addrs, p.n.cfg.DialTimeout, &p.n.stats.Counters, p.dialOne, noteDial)
 }
@@ -110,9 +110,9 @@ func (p *path) greet(conn net.Conn, limit time.Time) (frame.Hello, error) {
 	return h, conn.SetDeadline(time.Time{})
 }
 
-// noteDialFailure sets the next attempt and fails what waits where waiting is of no use:
-// the peer is not there, or could not be reached for dial_timeout. Operations submitted
-// before the next attempt is due fail as well; later ones make it. path.mu is held.
+// noteDialFailure sets the next attempt and fails what waits where waiting is of no use: the peer
+// is not there, or could not be reached for dial_timeout. Operations submitted before the next
+// attempt is due fail as well; later ones make it. path.mu is held.
 func (p *path) noteDialFailure(f *transportkit.DialFailure, began time.Time) {
 	working := slices.ContainsFunc(p.conns, func(c *connection) bool { return c.up })
 	down := p.retry.Judge(f, began, time.Now(), working)

@@ -2,8 +2,8 @@ package tcp
 
 import "time"
 
-// A link with distance is used by more connections than a near one. Each has a congestion window
-// of its own, so that a lost packet slows down one of many; and what one has taken of the work stays
+// A link with distance is used by more connections than a near one. Each has a congestion window of
+// its own, so that a lost packet slows down one of many; and what one has taken of the work stays
 // small, so that the slowest does not end long after the others. Where the round trips of a
 // connection have grown, its link is full: more would only take it from one another.
 
@@ -18,8 +18,8 @@ func (p *path) least() int64 {
 	return minShare
 }
 
-// share is how many bytes the connection may have in flight: as many as any other, so that no connection takes
-// all and leaves the others idle. path.mu is held.
+// share is how many bytes the connection may have in flight: as many as any other, so that no
+// connection takes all and leaves the others idle. path.mu is held.
 func (c *connection) share() int64 {
 	p := c.p
 	equal := max(p.least(), p.Bytes()/int64(max(p.maxConns, len(p.conns))))
@@ -50,8 +50,9 @@ func (p *path) full() bool {
 	return false
 }
 
-// wanted is how many connections the path should have or dial: one at a time to a near peer. To a far one
-// it takes round trips to make one, so all that are worth it are dialled at once. path.mu is held.
+// wanted is how many connections the path should have or dial: one at a time to a near peer. To a
+// far one it takes round trips to make one, so all that are worth it are dialled at once. path.mu
+// is held.
 func (p *path) wanted() int {
 	n := len(p.conns)
 	switch {

@@ -15,8 +15,8 @@ const hastyPatience = time.Second
 
 // look brings it up to date and returns for how long that has been so. Bytes that the kernel has
 // not sent count as taken only while the peer's receive window holds them back. Otherwise they wait
-// for the network: a full queue of the local device drops packets, and the kernel then takes
-// them for unsent.
+// for the network: a full queue of the local device drops packets, and the kernel then takes them
+// for unsent.
 func (t *taken) look(g *socket.Gauge, now time.Time) time.Duration {
 	moved, limited := g.Moved(), g.Limited.Load()
 	network := g.Unacked.Load() > 0 || (g.Unsent.Load() > 0 && limited == t.limited)

@@ -17,8 +17,8 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/x/transportkit"
 )
 
-// node implements transport.Transport: a listener that serves the registered regions,
-// and the paths to peers.
+// node implements transport.Transport: a listener that serves the registered regions, and the paths
+// to peers.
 type node struct {
 	cfg     settings
 	stats   counters
@@ -100,9 +100,9 @@ func (n *node) start(ctx context.Context, host plugin.Host) error {
 	return nil
 }
 
-// Stop implements plugin.Component. It closes the paths of this side, lets requests of
-// peers that are being served finish, at most for stall_timeout, and frees everything. Peers
-// are told that it stops: what they had sent beyond that has failed and is not indeterminate.
+// Stop implements plugin.Component. It closes the paths of this side, lets requests of peers that
+// are being served finish, at most for stall_timeout, and frees everything. Peers are told that it
+// stops: what they had sent beyond that has failed and is not indeterminate.
 func (n *node) Stop(ctx context.Context) error {
 	return n.life.Stop(ctx, func() error { return n.free(ctx) })
 }
@@ -175,8 +175,8 @@ func (n *node) Register(_ context.Context, in transport.Region) (transport.Key, 
 // drainGrace is how long Deregister lets requests finish before it closes connections.
 const drainGrace = time.Second
 
-// Deregister implements transport.Transport. A peer that is still at the memory after a
-// second loses its connection.
+// Deregister implements transport.Transport. A peer that is still at the memory after a second
+// loses its connection.
 func (n *node) Deregister(ctx context.Context, id transport.RegionID) error {
 	return n.regions.Remove(ctx, "transport/tcp: deregister", id, min(drainGrace, n.cfg.StallTimeout))
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/x/transportkit"
 )
 
-// path implements transport.Path: a queue of operations and a pool of connections that take
-// from it. mu guards everything below it; nothing blocks while it is held.
+// path implements transport.Path: a queue of operations and a pool of connections that take from
+// it. mu guards everything below it; nothing blocks while it is held.
 type path struct {
 	n         *node
 	peer      frame.Endpoint
@@ -161,8 +161,8 @@ func (p *path) errOverdue(o *op) error {
 	return p.ErrOverdue(o, fmt.Errorf("the last attempt to connect: %w", p.retry.Last))
 }
 
-// newPart makes the next slice of o, at most limit bytes, and moves o to the end of the
-// queue so that operations share the connections.
+// newPart makes the next slice of o, at most limit bytes, and moves o to the end of the queue so
+// that operations share the connections.
 func (p *path) newChunk(o *op, limit int) *chunk {
 	var ch *chunk
 	if n := len(p.freeChunks); n > 0 {
@@ -184,8 +184,8 @@ func (p *path) newChunk(o *op, limit int) *chunk {
 	return ch
 }
 
-// settle ends a part whose memory no goroutine uses any more. doubt says that the peer
-// may still store it.
+// settle ends a part whose memory no goroutine uses any more. doubt says that the peer may still
+// store it.
 func (p *path) settle(ch *chunk, err error, indeterminate bool) {
 	o := ch.op
 	if o == nil {
@@ -205,9 +205,9 @@ func (p *path) settle(ch *chunk, err error, indeterminate bool) {
 	}
 }
 
-// refuse fails an operation that the peer refused, or that it had not begun when it stopped.
-// The parts of a Write that are out are awaited: most likely the peer refuses them too, and
-// then nothing is indeterminate.
+// refuse fails an operation that the peer refused, or that it had not begun when it stopped. The
+// parts of a Write that are out are awaited: most likely the peer refuses them too, and then
+// nothing is indeterminate.
 func (p *path) refuse(o *op, err error) {
 	o.err, o.patient = err, true
 	p.queue.Remove(&o.link)
@@ -219,8 +219,8 @@ func (p *path) refuse(o *op, err error) {
 	p.finish(o)
 }
 
-// abort fails an operation. Parts that no goroutine uses end at once; those being moved
-// end when the connection is done with them, or, with force, as soon as it can be stopped.
+// abort fails an operation. Parts that no goroutine uses end at once; those being moved end when
+// the connection is done with them, or, with force, as soon as it can be stopped.
 func (p *path) abort(o *op, err error, force bool) {
 	if o.err == nil {
 		o.err = err

@@ -8,13 +8,13 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/x/busypoll"
 )
 
-// The goroutine that waits for an answer sends the request itself, where that is short, and polls for
-// the answer. Otherwise two goroutines of the connection would have to be woken, and each may wake another
-// thread, too.
+// The goroutine that waits for an answer sends the request itself, where that is short, and polls
+// for the answer. Otherwise two goroutines of the connection would have to be woken, and each may
+// wake another thread, too.
 
 const (
-	// directBytes and directOps are the most that a Submit sends itself. It takes no longer for
-	// it than another goroutine would take to wake up.
+	// directBytes and directOps are the most that a Submit sends itself. It takes no longer for it
+	// than another goroutine would take to wake up.
 	directBytes = 64 << 10
 	directOps   = 8
 )
@@ -44,8 +44,8 @@ func (p *path) poll(stop func() bool) {
 	c.poller.mu.Unlock()
 }
 
-// expecting returns a connection of which an answer has yet to begin, with a.mu held; nil where there is
-// none, or other goroutines poll.
+// expecting returns a connection of which an answer has yet to begin, with a.mu held; nil where
+// there is none, or other goroutines poll.
 func (p *path) expecting() *connection {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -59,8 +59,8 @@ func (p *path) expecting() *connection {
 }
 
 // direct sends what waits, where that is short and a connection has nothing else to do. Only where
-// a goroutine polls for answers: the connection's writer sends otherwise. path.mu is held, and released
-// meanwhile.
+// a goroutine polls for answers: the connection's writer sends otherwise. path.mu is held, and
+// released meanwhile.
 func (p *path) direct() {
 	if !p.polled || p.Closed() || p.peer.Upstream != 0 || !p.short() {
 		return

@@ -51,8 +51,8 @@ func (c *connection) answer(h *frame.Header) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if h.Type == frame.GoAway {
-		// A peer that stops answers all that it has carried out before it says so. One that leaves for
-		// another reason may owe answers.
+		// A peer that stops answers all that it has carried out before it says so. One that leaves
+		// for another reason may owe answers.
 		c.renounced = h.Reason == frame.ReasonStopping
 		return h.Refusal("peer said goodbye")
 	}
@@ -87,8 +87,8 @@ func (c *connection) resolve(ch *chunk, err error) {
 	p.freeChunks = append(p.freeChunks, ch)
 }
 
-// receive stores the payload of an answered Read, of which head was read already. path.mu
-// is held, and released while bytes move.
+// receive stores the payload of an answered Read, of which head was read already. path.mu is held,
+// and released while bytes move.
 func (c *connection) receive(ch *chunk, head []byte, sum uint32) error {
 	p := c.p
 	got := len(head)
@@ -133,8 +133,7 @@ func (c *connection) resolveReceived(ch *chunk, err error) {
 // errCancelled says that a part failed while it was being received.
 var errCancelled = errors.New("cancelled")
 
-// readFull fills b and returns how much it could. With a part it stops when that is
-// cancelled.
+// readFull fills b and returns how much it could. With a part it stops when that is cancelled.
 func (c *connection) readFull(b []byte, ch *chunk) (int, error) {
 	p := c.p
 	for got, moved := 0, true; got < len(b); {
@@ -163,8 +162,8 @@ func (c *connection) readFull(b []byte, ch *chunk) (int, error) {
 	return len(b), nil
 }
 
-// beforeRead sets the deadline for the next read; moved says that bytes arrived just now.
-// With nothing owed an old deadline may stay; quiet takes it away.
+// beforeRead sets the deadline for the next read; moved says that bytes arrived just now. With
+// nothing owed an old deadline may stay; quiet takes it away.
 func (c *connection) beforeRead(ch *chunk, moved bool) (owed bool, err error) {
 	p := c.p
 	p.mu.Lock()
@@ -183,8 +182,8 @@ func (c *connection) beforeRead(ch *chunk, moved bool) (owed bool, err error) {
 	return owed, nil
 }
 
-// quiet judges a read deadline that passed: an error if the peer owes an answer, has been
-// silent for stall_timeout, and has not even taken bytes that are on their way to it.
+// quiet judges a read deadline that passed: an error if the peer owes an answer, has been silent
+// for stall_timeout, and has not even taken bytes that are on their way to it.
 func (c *connection) quiet(n int) error {
 	p := c.p
 	p.mu.Lock()

@@ -25,8 +25,8 @@ func (c *connection) write() error {
 	}
 }
 
-// next waits for work and makes a batch of it, with sending held then. False means that the connection is
-// at its end.
+// next waits for work and makes a batch of it, with sending held then. False means that the
+// connection is at its end.
 func (c *connection) next(timer *time.Timer) (more bool, err error) {
 	p := c.p
 	c.sending.Lock()
@@ -69,8 +69,8 @@ func (c *connection) next(timer *time.Timer) (more bool, err error) {
 	return false, c.err
 }
 
-// mayRest is how long the writer may sleep: to the end of the connection's idle time, in which a Submit
-// may have used it. path.mu is held.
+// mayRest is how long the writer may sleep: to the end of the connection's idle time, in which a
+// Submit may have used it. path.mu is held.
 func (c *connection) mayRest(now time.Time) time.Duration {
 	if c.owed() {
 		return c.idle

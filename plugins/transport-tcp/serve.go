@@ -71,8 +71,8 @@ func (c *serverConn) serve() error {
 	}
 }
 
-// request carries out one request up to its answer, which it leaves in the outbox. An
-// error ends the connection.
+// request carries out one request up to its answer, which it leaves in the outbox. An error ends
+// the connection.
 func (c *serverConn) request(h *frame.Header) error {
 	switch {
 	case h.Type != frame.Read && h.Type != frame.Write:

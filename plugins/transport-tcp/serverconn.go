@@ -15,8 +15,7 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/x/busypoll"
 )
 
-// serverConn serves one accepted connection. Its goroutine runs run; drain may be called
-// by any.
+// serverConn serves one accepted connection. Its goroutine runs run; drain may be called by any.
 type serverConn struct {
 	n        *node
 	conn     net.Conn
@@ -37,8 +36,8 @@ type serverConn struct {
 	closing bool
 }
 
-// outbox gathers the answers of one batch, so that they leave in one call. It refers to
-// the memory of regions and holds them until flushed.
+// outbox gathers the answers of one batch, so that they leave in one call. It refers to the memory
+// of regions and holds them until flushed.
 type outbox struct {
 	batch []frame.Header
 	vec   [][]byte // payloads, in order
@@ -93,8 +92,8 @@ func (c *serverConn) run() {
 	}
 }
 
-// greet exchanges hellos, or reads the first request of an upstream peer, whose protocol
-// has none. False means that the connection is of no use.
+// greet exchanges hellos, or reads the first request of an upstream peer, whose protocol has none.
+// False means that the connection is of no use.
 func (c *serverConn) greet() bool {
 	cfg := &c.n.cfg
 	limit := time.Now().Add(cfg.HandshakeTimeout)
@@ -210,8 +209,8 @@ const (
 	stopLinger  = 5 * time.Second // of a node that stops; peers that read close at once
 )
 
-// linger gives the peer a moment to read what was sent: closing a socket with unread
-// input resets the connection and may destroy it.
+// linger gives the peer a moment to read what was sent: closing a socket with unread input resets
+// the connection and may destroy it.
 func (c *serverConn) linger(limit time.Duration, bytes int64) {
 	if t, ok := c.conn.(socket.TCP); ok {
 		if t.CloseWrite() != nil || t.SetReadDeadline(time.Now().Add(limit)) != nil {
@@ -222,13 +221,13 @@ func (c *serverConn) linger(limit time.Duration, bytes int64) {
 }
 
 const (
-	// maxGreeting bounds the accepted connections that have not said hello yet.
-	// An initiator of upstream opens one for each request of a batch, all at once.
+	// maxGreeting bounds the accepted connections that have not said hello yet. An initiator of
+	// upstream opens one for each request of a batch, all at once.
 	maxGreeting = 1024
 )
 
-// admit makes a server connection, or closes conn and returns nil where too many are open
-// or the node is stopping.
+// admit makes a server connection, or closes conn and returns nil where too many are open or the
+// node is stopping.
 func (n *node) admit(conn net.Conn) *serverConn {
 	n.mu.Lock()
 	defer n.mu.Unlock()

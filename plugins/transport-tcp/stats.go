@@ -9,8 +9,8 @@ import (
 
 // StatsReporter is what a transport made by Factory implements besides the contract.
 type StatsReporter interface {
-	// Stats returns the counters since New. Safe for concurrent use; the numbers are not
-	// of one instant.
+	// Stats returns the counters since New. Safe for concurrent use; the numbers are not of one
+	// instant.
 	Stats() Stats
 }
 

@@ -30,8 +30,8 @@ func (n *node) Join(name string) {
 	n.segment = name
 }
 
-// Segment implements transport.Upstream. Where upstream peers are refused it names no port
-// and no buffers.
+// Segment implements transport.Upstream. Where upstream peers are refused it names no port and no
+// buffers.
 func (n *node) Segment() transport.Segment {
 	n.mu.Lock()
 	ln, name, running := n.listener, n.segment, n.life.Running()
@@ -80,10 +80,10 @@ func (n *node) Translate(peer transport.PeerSegment) (transport.Endpoint, []tran
 	return transport.Endpoint{Blob: e.Encode(), Incarnation: e.Incarnation}, keys, nil
 }
 
-// upIncarnation stands for what upstream does not have: it follows from where the node is.
-// A node that comes back elsewhere has another; one that comes back at the same place does
-// not, and then only the check of addresses tells the two apart. Buffers do not count: they
-// come and go while the node runs.
+// upIncarnation stands for what upstream does not have: it follows from where the node is. A node
+// that comes back elsewhere has another; one that comes back at the same place does not, and then
+// only the check of addresses tells the two apart. Buffers do not count: they come and go while the
+// node runs.
 func upIncarnation(peer transport.PeerSegment, addr string) uint64 {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%q %q %d %d", peer.Name, addr, peer.Port, peer.DataVersion))
 	return max(binary.LittleEndian.Uint64(sum[:]), 1)
@@ -103,9 +103,9 @@ const (
 	upMaxChunk = 1 << 30
 )
 
-// cut returns how long the next part of an operation may be. Where one request after the
-// other goes over a connection each costs a round trip, so there an operation is cut into as many
-// parts as there are connections, and none smaller than a slice.
+// cut returns how long the next part of an operation may be. Where one request after the other goes
+// over a connection each costs a round trip, so there an operation is cut into as many parts as
+// there are connections, and none smaller than a slice.
 func (c *connection) cut(o *op) int {
 	if c.p.peer.Upstream == 0 {
 		if c.p.far {
@@ -117,9 +117,9 @@ func (c *connection) cut(o *op) int {
 	return min(max(c.maxSlice, (share+upAlign-1)&^(upAlign-1)), upMaxChunk)
 }
 
-// sendUpstream puts the one request of a batch on the wire. After a WRITE of version 1,
-// which has no answer, follows a READ of its last byte: since the peer serves one request
-// after the other, the answer to that says that the bytes are in its memory.
+// sendUpstream puts the one request of a batch on the wire. After a WRITE of version 1, which has
+// no answer, follows a READ of its last byte: since the peer serves one request after the other,
+// the answer to that says that the bytes are in its memory.
 func (c *connection) sendUpstream() error {
 	w := &c.w
 	ask := &w.batch[0]
@@ -187,9 +187,9 @@ func (c *connection) answerUpstream(head []byte) error {
 	return nil
 }
 
-// closedUpstream is what the end of a connection means that came in place of an answer.
-// Version 1 has no other way to reject an address, so that is an answer too; either way the
-// peer is to be looked up again.
+// closedUpstream is what the end of a connection means that came in place of an answer. Version 1
+// has no other way to reject an address, so that is an answer too; either way the peer is to be
+// looked up again.
 func (c *connection) closedUpstream(got int, err error) error {
 	if c.p.peer.Upstream != 1 || got > 0 || !errors.Is(err, io.EOF) {
 		return err
@@ -212,8 +212,8 @@ var errNoReason = errors.New("the peer takes no more bytes and gave no reason")
 // hearTime is for a machine that is busy; what the peer said is there already.
 const hearTime = 2 * time.Second
 
-// hearOut lets the reader go on for a moment after the writer failed: a peer that rejects a
-// WRITE says so and closes, and the writer may notice the second before the reader the first.
+// hearOut lets the reader go on for a moment after the writer failed: a peer that rejects a WRITE
+// says so and closes, and the writer may notice the second before the reader the first.
 func (c *connection) hearOut() {
 	c.p.mu.Lock()
 	defer c.p.mu.Unlock()
@@ -226,9 +226,8 @@ func (c *connection) hearOut() {
 // errRejected ends the connection of an upstream peer whose request was refused.
 var errRejected = errors.New("request rejected")
 
-// greetUpstream takes over a connection that did not begin with our mark. It reports
-// whether the first eight bytes, which are in c.in, belong to a request of upstream; that
-// is in c.up then.
+// greetUpstream takes over a connection that did not begin with our mark. It reports whether the
+// first eight bytes, which are in c.in, belong to a request of upstream; that is in c.up then.
 func (c *serverConn) greetUpstream(limit time.Time) bool {
 	cfg, stats := &c.n.cfg, &c.n.stats
 	if !cfg.Upstream || binary.LittleEndian.Uint64(c.in[:]) > upstream.MaxSize {
@@ -248,8 +247,8 @@ func (c *serverConn) greetUpstream(limit time.Time) bool {
 	return why == frame.ReasonNone
 }
 
-// serveUpstream answers the request in c.up and those after it, until one is refused or
-// the connection ends.
+// serveUpstream answers the request in c.up and those after it, until one is refused or the
+// connection ends.
 func (c *serverConn) serveUpstream() error {
 	for {
 		if err := c.answerUpstream(&c.up); err != nil {

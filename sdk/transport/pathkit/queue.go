@@ -20,8 +20,8 @@ func (l *Link[T]) get() *T {
 	return l.element
 }
 
-// Queue is a list of elements in the order in which they were pushed. It allocates nothing. The zero
-// value is empty; do not copy a queue that is not.
+// Queue is a list of elements in the order in which they were pushed. It allocates nothing. The
+// zero value is empty; do not copy a queue that is not.
 type Queue[T any] struct{ first, last *Link[T] }
 
 // First returns the first element, nil for none.

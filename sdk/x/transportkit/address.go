@@ -22,8 +22,8 @@ type Addresses struct {
 	// Port is the first port to try, 0 for any free one; PortMax the last, 0 for Port alone.
 	Port    int `json:"port"`
 	PortMax int `json:"port_max"`
-	// Advertise lists the hosts, or host:port pairs, that peers dial, in order. Empty means Host, or
-	// the addresses of this machine if Host is empty.
+	// Advertise lists the hosts, or host:port pairs, that peers dial, in order. Empty means Host,
+	// or the addresses of this machine if Host is empty.
 	Advertise []string `json:"advertise"`
 }
 
@@ -136,8 +136,8 @@ func machineAddresses(only4 bool) []string {
 	return all[:min(len(all), MaxAddresses)]
 }
 
-// withPort returns addr as host:port. It adds port where addr is a host alone. A bare IPv6
-// address needs no brackets.
+// withPort returns addr as host:port. It adds port where addr is a host alone. A bare IPv6 address
+// needs no brackets.
 func withPort(addr string, port int) (string, error) {
 	bare := !strings.Contains(addr, ":") || net.ParseIP(strings.Trim(addr, "[]")) != nil
 	if bare {

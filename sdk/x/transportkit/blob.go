@@ -11,8 +11,8 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/x/crc32c"
 )
 
-// Endpoints and keys begin with a magic number that names the transport and the format, and end with
-// the CRC32C of all bytes before it. All numbers are little-endian.
+// Endpoints and keys begin with a magic number that names the transport and the format, and end
+// with the CRC32C of all bytes before it. All numbers are little-endian.
 const (
 	maxBlob = 4 << 10
 	keySize = 56

@@ -40,8 +40,8 @@ const (
 	GoAway Type = 6 // the sender closes the connection for the stated reason
 )
 
-// header is the fixed part of a frame. Region, Token and Offset are those of a request,
-// Reason, Class and Code those of frameError and frameGoAway.
+// header is the fixed part of a frame. Region, Token and Offset are those of a request, Reason,
+// Class and Code those of frameError and frameGoAway.
 type Header struct {
 	Type   Type
 	Follow uint16 // headers of the same batch after this one
@@ -58,8 +58,8 @@ type Header struct {
 
 func Checksum(b []byte) uint32 { return crc32c.Sum(b) }
 
-// errFrame says that bytes are not a header of this protocol. The place of the next
-// header is unknown then; the connection cannot go on.
+// errFrame says that bytes are not a header of this protocol. The place of the next header is
+// unknown then; the connection cannot go on.
 var ErrFrame = errors.New("not a frame of this protocol")
 
 // put encodes h into the first headerSize bytes of b.
@@ -123,8 +123,8 @@ func PutBatch(b []byte, batch []Header) []byte {
 	return b[:len(batch)*Size]
 }
 
-// decodeTrain decodes the rest of a batch into batch[1:], given that batch[0] is decoded
-// and b holds the headers after it.
+// decodeTrain decodes the rest of a batch into batch[1:], given that batch[0] is decoded and b
+// holds the headers after it.
 func DecodeBatch(b []byte, batch []Header) error {
 	for i := 1; i < len(batch); i++ {
 		if err := batch[i].Decode(b[(i-1)*Size:]); err != nil {

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// helloMagic begins every connection, in both directions. Read as a little-endian length
-// its top byte makes it larger than any memory; no text protocol starts with its first.
+// helloMagic begins every connection, in both directions. Read as a little-endian length its top
+// byte makes it larger than any memory; no text protocol starts with its first.
 const HelloMagic = "\xd3MC\r\n\x00G\xf7"
 
 // session tells the starts of transports apart; the connections of one peer share it.
@@ -17,8 +17,8 @@ type Session [16]byte
 // helloFlags of a hello.
 const FlagChecksum uint32 = 1 << 0
 
-// hello opens a connection. The dialling side names the incarnation that it wants to
-// reach; the accepting side answers with its own, and a reason where it refuses.
+// hello opens a connection. The dialling side names the incarnation that it wants to reach; the
+// accepting side answers with its own, and a reason where it refuses.
 type Hello struct {
 	Low, High   uint16 // versions the sender speaks; the answer picks one (Low == High)
 	Reason      Reason
@@ -48,8 +48,7 @@ func (h *Hello) Put(b []byte) {
 	le.PutUint32(b[60:], Checksum(b[:60]))
 }
 
-// decode reads a hello. errForeign is for bytes of another protocol, errFrame for a
-// damaged hello.
+// decode reads a hello. errForeign is for bytes of another protocol, errFrame for a damaged hello.
 func (h *Hello) Decode(b []byte) error {
 	if len(b) < Size || string(b[:8]) != HelloMagic {
 		return fmt.Errorf("%w: % x", errForeign, b[:min(len(b), 8)])

@@ -63,8 +63,8 @@ func (r Reason) Answer(t Type, id uint64) Header {
 	return Header{Type: t, ID: id, Reason: r, Class: i.Class, Code: i.Code}
 }
 
-// refusal is the error that a frameError or frameGoAway stands for. A code or class
-// that this version does not know counts as unknown.
+// refusal is the error that a frameError or frameGoAway stands for. A code or class that this
+// version does not know counts as unknown.
 func (h *Header) Refusal(op string) error {
 	return h.Reason.Info().As(h.Code, h.Class).Error(op)
 }

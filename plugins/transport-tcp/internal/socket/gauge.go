@@ -19,11 +19,11 @@ const (
 	LossMemory = 10 * time.Second
 )
 
-// gauge tells how far the bytes of a connection have come, by the kernel's counts: those that
-// the peer acknowledged and those that arrived. A write that returned says less: the kernel may
-// hold minutes' worth of bytes for a slow link, and wakes the writer only when a third of its
-// buffer is free. A peer whose machine lives and whose process stands still acknowledges what
-// fits its receive buffer, and nothing after that. Safe for concurrent use.
+// gauge tells how far the bytes of a connection have come, by the kernel's counts: those that the
+// peer acknowledged and those that arrived. A write that returned says less: the kernel may hold
+// minutes' worth of bytes for a slow link, and wakes the writer only when a third of its buffer is
+// free. A peer whose machine lives and whose process stands still acknowledges what fits its
+// receive buffer, and nothing after that. Safe for concurrent use.
 type Gauge struct {
 	raw  syscall.RawConn // nil for what is no socket
 	last atomic.Uint64
@@ -65,9 +65,10 @@ func (g *Gauge) Moved() uint64 {
 	return g.last.Load()
 }
 
-// note takes in how many bytes the connection has moved by now, and how many packets were sent again
-// or arrived out of order. Losses count once bytes move again, so that a peer that is gone, to which
-// the kernel sends the same packet again and again, does not look like a link that loses packets.
+// note takes in how many bytes the connection has moved by now, and how many packets were sent
+// again or arrived out of order. Losses count once bytes move again, so that a peer that is gone,
+// to which the kernel sends the same packet again and again, does not look like a link that loses
+// packets.
 func (g *Gauge) Note(moved uint64, lost uint32, now time.Time) {
 	if g.last.Swap(moved) == moved {
 		return

@@ -12,13 +12,14 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/x/samehost"
 )
 
-// newPacer returns a pacer that counts its calls in reads and writes. in is nil for one that only writes.
+// newPacer returns a pacer that counts its calls in reads and writes. in is nil for one that only
+// writes.
 func NewPacer(conn net.Conn, in Source, stall time.Duration, g *Gauge, reads, writes *atomic.Uint64) Pacer {
 	return Pacer{conn: conn, In: in, stall: stall, gauge: g, reads: reads, writes: writes}
 }
 
-// pacer reads and writes a connection so that no call waits longer without progress than its
-// gauge allows. One goroutine may read and another write at the same time.
+// pacer reads and writes a connection so that no call waits longer without progress than its gauge
+// allows. One goroutine may read and another write at the same time.
 type Pacer struct {
 	conn          net.Conn
 	In            Source
@@ -52,8 +53,8 @@ func SourceOf(conn net.Conn, poll time.Duration) Source {
 	return Asleep{conn}
 }
 
-// near reports whether a deadline that is set is close enough to the wanted one, which
-// saves most calls that would only move it a little.
+// near reports whether a deadline that is set is close enough to the wanted one, which saves most
+// calls that would only move it a little.
 func (p *Pacer) near(set, want time.Time) bool {
 	return !set.After(want) && set.After(want.Add(-p.stall/8))
 }
@@ -77,8 +78,8 @@ func (p *Pacer) ReadFull(b []byte, limit time.Time) error {
 	return nil
 }
 
-// writeAll writes and consumes bufs. It fails when stall passes without a byte, and at
-// limit, if any. After it returned nothing refers to the buffers any more.
+// writeAll writes and consumes bufs. It fails when stall passes without a byte, and at limit, if
+// any. After it returned nothing refers to the buffers any more.
 func (p *Pacer) WriteAll(bufs *net.Buffers, limit time.Time) error {
 	for {
 		if by := p.by(limit); !p.near(p.writeBy, by) {
@@ -115,9 +116,9 @@ func goOn(progress bool, err error, limit time.Time) bool {
 	return progress && errors.Is(err, os.ErrDeadlineExceeded) && (limit.IsZero() || time.Now().Before(limit))
 }
 
-// localSendBuffer is the send buffer of a connection within one machine. There the kernel
-// would let megabytes wait between the two ends, which by then have left the caches of the
-// processor; nothing is on the way that a larger buffer would be needed for.
+// localSendBuffer is the send buffer of a connection within one machine. There the kernel would let
+// megabytes wait between the two ends, which by then have left the caches of the processor; nothing
+// is on the way that a larger buffer would be needed for.
 const LocalSendBuffer = 512 << 10
 
 // socket is a connection over TCP: a *net.TCPConn or a *busypoll.Conn.
@@ -128,8 +129,8 @@ type TCP interface {
 	CloseWrite() error
 }
 
-// tune sets the options of a connection: the sizes of its buffers, where they are not 0. TCP_NODELAY is
-// on already; Go does it.
+// tune sets the options of a connection: the sizes of its buffers, where they are not 0.
+// TCP_NODELAY is on already; Go does it.
 func Tune(c net.Conn, send, receive int) error {
 	t, ok := c.(TCP)
 	if !ok {

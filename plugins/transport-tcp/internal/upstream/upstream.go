@@ -9,10 +9,10 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
-// The data protocol of upstream. A request is a header of 24 bytes, followed by the payload
-// of a WRITE; a connection carries one request at a time. Version 2 answers with a status of
-// 8 bytes, before the payload of a READ and after that of a WRITE; version 1 answers a READ
-// with the payload and a WRITE not at all. All numbers are little-endian.
+// The data protocol of upstream. A request is a header of 24 bytes, followed by the payload of a
+// WRITE; a connection carries one request at a time. Version 2 answers with a status of 8 bytes,
+// before the payload of a READ and after that of a WRITE; version 1 answers a READ with the payload
+// and a WRITE not at all. All numbers are little-endian.
 const (
 	HeaderSize = 24
 	StatusSize = 8
@@ -51,8 +51,8 @@ func (h *Header) Put(b []byte) []byte {
 	return b
 }
 
-// decode reads the first upHeaderSize bytes of b. Every header can be read; whether it can
-// be served is for check and the table of regions to say.
+// decode reads the first upHeaderSize bytes of b. Every header can be read; whether it can be
+// served is for check and the table of regions to say.
 func (h *Header) Decode(b []byte) {
 	_ = b[HeaderSize-1] // The last seven are padding and may hold anything.
 	*h = Header{
@@ -87,8 +87,8 @@ func DecodeStatus(b []byte) (uint32, error) {
 	return uint32(v), nil
 }
 
-// upRefusal is the error that a status stands for. The range was checked against what the
-// peer published, so a rejection means that this is out of date.
+// upRefusal is the error that a status stands for. The range was checked against what the peer
+// published, so a rejection means that this is out of date.
 func Refusal(op string, status uint32) error {
 	if status == StatusRejected {
 		return &errs.Error{

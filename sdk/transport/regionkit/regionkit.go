@@ -1,3 +1,12 @@
+// Package regionkit is the half of serving peers that is the same in every transport that moves the
+// bytes itself: the table of registered regions, what a request of a peer is checked against, and
+// how a region is withdrawn that peers are still at.
+//
+// Register calls Add and makes a key of what it returns; Deregister calls Remove. Whoever reads a
+// request calls Acquire, works with the memory that it gets, and calls Release. What works with
+// memory is a Holder, a connection or a single request, which Remove can cut off.
+//
+// The package imports the standard library, sdk/transport and sdk/errs only.
 package regionkit
 
 import (
@@ -9,10 +18,112 @@ import (
 	"slices"
 	"sync"
 	"time"
+	"unsafe"
 
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
+
+// Token proves that whoever shows it was given the key of a region. Each registration has another.
+type Token [16]byte
+
+// Holder is what works with the memory of regions for a peer.
+type Holder interface {
+	comparable
+	// Cut has the calls return soon that read or write for the peer, so that Release follows. It is
+	// called by any goroutine, perhaps more than once, and neither blocks nor calls back.
+	Cut()
+}
+
+// Region is registered memory. Safe for concurrent use.
+type Region[H Holder] struct {
+	id     transport.RegionID
+	mem    []byte
+	access transport.Access
+	token  Token
+
+	mu      sync.Mutex
+	holders map[H]int // how often each holds it
+	closing bool
+	idle    chan struct{} // exists once closing; closed when the last holder left
+}
+
+// ID returns the number of the region.
+func (r *Region[H]) ID() transport.RegionID { return r.id }
+
+// Token returns what peers have to show.
+func (r *Region[H]) Token() Token { return r.token }
+
+// Access returns what peers may do with it.
+func (r *Region[H]) Access() transport.Access { return r.access }
+
+// Addr returns the address of its first byte.
+func (r *Region[H]) Addr() uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(r.mem))) }
+
+// Size returns how many bytes it has.
+func (r *Region[H]) Size() uint64 { return uint64(len(r.mem)) }
+
+func (r *Region[H]) end() uintptr { return r.Addr() + uintptr(len(r.mem)) }
+
+// Held is how many holders work with it now.
+func (r *Region[H]) Held() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.holders)
+}
+
+// hold returns a part of the memory, which stays in place until Release.
+func (r *Region[H]) hold(by H, kind transport.OpKind, offset, size uint64) ([]byte, Refusal) {
+	switch {
+	case kind == transport.Read && r.access&transport.AccessRemoteRead == 0:
+		return nil, ReadDenied
+	case kind == transport.Write && r.access&transport.AccessRemoteWrite == 0:
+		return nil, WriteDenied
+	case offset > r.Size() || size > r.Size()-offset:
+		return nil, OutOfRange
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closing {
+		return nil, Draining
+	}
+	r.holders[by]++
+	return r.mem[offset:][:size:size], Granted
+}
+
+// Release is called once for each Granted, when nothing touches the memory for it any more.
+func (r *Region[H]) Release(by H) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.holders[by]--; r.holders[by] <= 0 {
+		delete(r.holders, by)
+	}
+	if r.closing && len(r.holders) == 0 {
+		close(r.idle)
+	}
+}
+
+// close refuses new requests; the channel is closed once nothing touches the memory.
+func (r *Region[H]) close() <-chan struct{} {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.closing {
+		r.closing, r.idle = true, make(chan struct{})
+		if len(r.holders) == 0 {
+			close(r.idle)
+		}
+	}
+	return r.idle
+}
+
+// cut cuts off whatever still touches the memory.
+func (r *Region[H]) cut() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for h := range r.holders {
+		h.Cut()
+	}
+}
 
 // Refusal is why a request of a peer does not get at memory. A transport says it to the peer in its
 // own numbers.
@@ -131,10 +242,10 @@ func (t *Table[H]) AcquireAt(kind transport.OpKind, addr, size uint64, by H) (*R
 	return r, mem, why
 }
 
-// Remove withdraws a region: new requests are refused, and when nothing touches the memory any more it
-// returns. Holders that are still at it after grace, or when the context ends, are cut. When the context
-// ends before they have let go the error says that the memory must not be reused yet, and Remove may be
-// called again.
+// Remove withdraws a region: new requests are refused, and when nothing touches the memory any more
+// it returns. Holders that are still at it after grace, or when the context ends, are cut. When the
+// context ends before they have let go the error says that the memory must not be reused yet, and
+// Remove may be called again.
 func (t *Table[H]) Remove(ctx context.Context, op string, id transport.RegionID, grace time.Duration) error {
 	r := t.Get(id)
 	if r == nil {

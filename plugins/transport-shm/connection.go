@@ -31,8 +31,8 @@ func (b *backoff) failed(err error, now time.Time) {
 }
 
 // connection is one connection of a path, with two goroutines: one reads and maps, one writes and
-// unmaps. It ends, and closes its end, only once nothing is mapped over it. path.mu guards
-// all but conn.
+// unmaps. It ends, and closes its end, only once nothing is mapped over it. path.mu guards all but
+// conn.
 type clientConn struct {
 	p        *path
 	conn     wire.Conn
