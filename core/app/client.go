@@ -8,7 +8,7 @@ import (
 
 	"github.com/mooncake-go/mooncake/core/config"
 	"github.com/mooncake-go/mooncake/core/pluginhost"
-	"github.com/mooncake-go/mooncake/core/store"
+	"github.com/mooncake-go/mooncake/core/store/client"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 )
 
@@ -21,7 +21,7 @@ type ClientOptions struct {
 
 // Client is a store client with everything below it.
 type Client struct {
-	Store *store.Client
+	Store *client.Client
 	peer  *peer
 	admin *adminSocket
 }
@@ -37,7 +37,7 @@ func OpenClient(ctx context.Context, cfg config.Config, builtins []plugin.Factor
 	}
 	sc := p.clientConfig()
 	sc.AllocWait = o.AllocWait
-	c, err := store.NewClient(sc, p.deps())
+	c, err := client.New(sc, p.deps())
 	if err != nil {
 		return nil, errors.Join(err, p.stop(context.WithoutCancel(ctx)))
 	}

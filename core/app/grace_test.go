@@ -16,7 +16,7 @@ func TestANodeThatStopsLingersForItsGrace(t *testing.T) {
 		s, err := newStore(cfg, builtins(), quiet)
 		require.NoError(t, err)
 		require.Equal(t, grace, s.cfg.StopGrace)
-		role := node(cfg, builtins(), func(config.Store) error { return nil })
+		role := nodeRole(cfg, builtins(), func(config.Store) error { return nil })
 		require.Equal(t, StopTimeout+grace, fx.New(base(quiet), role, fx.Supply(Failer(func(error) {}))).StopTimeout())
 	}
 }

@@ -10,7 +10,8 @@ import (
 	"github.com/mooncake-go/mooncake/core/api/rest"
 	"github.com/mooncake-go/mooncake/core/config"
 	"github.com/mooncake-go/mooncake/core/metadata/open"
-	"github.com/mooncake-go/mooncake/core/store"
+	"github.com/mooncake-go/mooncake/core/store/client"
+	"github.com/mooncake-go/mooncake/core/store/node"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 )
 
@@ -27,8 +28,8 @@ type NodeOptions struct {
 // concurrent use.
 type Node struct {
 	// Client puts and gets; Node has the memory, which may be none.
-	Client *store.Client
-	Node   *store.Node
+	Client *client.Client
+	Node   *node.Node
 
 	role *storeRole
 	face *rest.Server // nil where there is none

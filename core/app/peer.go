@@ -11,7 +11,8 @@ import (
 	"github.com/mooncake-go/mooncake/core/api/rpc"
 	"github.com/mooncake-go/mooncake/core/config"
 	"github.com/mooncake-go/mooncake/core/model"
-	"github.com/mooncake-go/mooncake/core/store"
+	"github.com/mooncake-go/mooncake/core/store/client"
+	"github.com/mooncake-go/mooncake/core/store/session"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 )
@@ -25,7 +26,7 @@ type peer struct {
 	id      model.ClientID
 	metrics *prometheus.Registry // nil where nothing is counted
 	master  *rpc.Client
-	session *store.Session
+	session *session.Session
 	report  *reporter
 }
 
@@ -69,9 +70,9 @@ func (p *peer) open(ctx context.Context) error {
 	if p.master, err = rpc.Dial(s.MasterServerAddress, rpc.Options{Timeout: s.RPCTimeout, MaxRetryDelay: reconnectDelay}); err != nil {
 		return err
 	}
-	sc := store.DefaultSessionConfig()
+	sc := session.DefaultConfig()
 	sc.MasterDownTimeout, sc.Address = s.MasterDownTimeout, s.MasterServerAddress
-	if p.session, err = store.NewSession(sc, p.deps()); err != nil {
+	if p.session, err = session.New(sc, p.deps()); err != nil {
 		return err
 	}
 	if p.metrics != nil && s.ClientMetricInterval > 0 {
@@ -125,17 +126,17 @@ func (p *peer) stop(ctx context.Context) error {
 }
 
 // deps is what a Client and a Node of this process work with.
-func (p *peer) deps() store.Deps {
-	d := store.Deps{ID: p.id, Master: p.master, Engine: p.engine, Log: p.log, Session: p.session, ClusterID: p.cfg.Store.ClusterID}
+func (p *peer) deps() session.Deps {
+	d := session.Deps{ID: p.id, Master: p.master, Engine: p.engine, Log: p.log, Session: p.session, ClusterID: p.cfg.Store.ClusterID}
 	if p.metrics != nil {
 		d.Metrics = p.metrics
 	}
 	return d
 }
 
-func (p *peer) clientConfig() store.Config {
+func (p *peer) clientConfig() client.Config {
 	s := p.cfg.Store
-	cfg := store.DefaultConfig()
+	cfg := client.DefaultConfig()
 	cfg.Checksum = s.Checksum
 	cfg.TransferTimeout = s.TransferTimeout
 	cfg.Tenant = s.TenantID

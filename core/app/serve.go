@@ -10,7 +10,7 @@ import (
 	"go.uber.org/fx"
 
 	"github.com/mooncake-go/mooncake/core/config"
-	"github.com/mooncake-go/mooncake/core/store"
+	"github.com/mooncake-go/mooncake/core/store/client"
 	"github.com/mooncake-go/mooncake/core/store/local"
 	"github.com/mooncake-go/mooncake/core/store/local/serve"
 	"github.com/mooncake-go/mooncake/sdk/errs"
@@ -21,7 +21,7 @@ import (
 // host use over shared memory.
 func Serve(cfg config.Config, builtins []plugin.Factory) fx.Option {
 	return fx.Options(
-		node(cfg, builtins, func(config.Store) error { return nil }),
+		nodeRole(cfg, builtins, func(config.Store) error { return nil }),
 		fx.Invoke(func(lc fx.Lifecycle, s *storeRole, log *slog.Logger, fail Failer) error {
 			r := &serveRole{cfg: cfg.Store, node: s, log: log, fail: fail}
 			if err := r.config().Validate(); err != nil {
@@ -56,7 +56,7 @@ func localSocket(s config.Store) string {
 // around them. A service that stands still is noticed by its pings, long before.
 func longestCall(s config.Store) time.Duration {
 	if s.TransferTimeout <= 0 {
-		return store.LongestPut + s.RPCTimeout
+		return client.LongestPut + s.RPCTimeout
 	}
 	return s.TransferTimeout + s.RPCTimeout
 }

@@ -14,14 +14,15 @@ import (
 	"github.com/mooncake-go/mooncake/core/config"
 	"github.com/mooncake-go/mooncake/core/memory"
 	"github.com/mooncake-go/mooncake/core/pluginhost"
-	"github.com/mooncake-go/mooncake/core/store"
+	"github.com/mooncake-go/mooncake/core/store/client"
+	"github.com/mooncake-go/mooncake/core/store/node"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 )
 
 // Store is a node that contributes memory, with the REST service where that has a port.
 func Store(cfg config.Config, builtins []plugin.Factory) fx.Option {
-	return node(cfg, builtins, useful)
+	return nodeRole(cfg, builtins, useful)
 }
 
 // useful refuses a node that would do nothing.
@@ -32,8 +33,8 @@ func useful(s config.Store) error {
 	return nil
 }
 
-// node is a node with all its ports; check may refuse its settings.
-func node(cfg config.Config, builtins []plugin.Factory, check func(config.Store) error) fx.Option {
+// nodeRole is a node with all its ports; check may refuse its settings.
+func nodeRole(cfg config.Config, builtins []plugin.Factory, check func(config.Store) error) fx.Option {
 	return fx.Options(
 		fx.StartTimeout(StartTimeout+cfg.Store.MaxWaitTime+memoryTime(uint64(cfg.Store.GlobalSegmentSize))),
 		fx.StopTimeout(StopTimeout+cfg.Store.UnmountGrace),
@@ -60,11 +61,11 @@ func node(cfg config.Config, builtins []plugin.Factory, check func(config.Store)
 
 type storeRole struct {
 	peer *peer
-	cfg  store.NodeConfig
+	cfg  node.Config
 	// metrics are the node's own and those of its Go runtime.
 	metrics prometheus.Gatherer
-	client  *store.Client
-	node    atomic.Pointer[store.Node] // nil until it is started
+	client  *client.Client
+	node    atomic.Pointer[node.Node] // nil until it is started
 }
 
 func newStore(cfg config.Config, builtins []plugin.Factory, log *slog.Logger) (*storeRole, error) {
@@ -77,7 +78,7 @@ func newStore(cfg config.Config, builtins []plugin.Factory, log *slog.Logger) (*
 
 func newStoreOn(p *peer, cfg config.Config) (*storeRole, error) {
 	var err error
-	n := store.DefaultNodeConfig()
+	n := node.DefaultConfig()
 	n.Segments = memory.Pieces(uint64(cfg.Store.GlobalSegmentSize), maxRegistration)
 	if n.HugePages, err = hugePages(cfg.Store); err != nil {
 		return nil, err
@@ -109,11 +110,11 @@ func (s *storeRole) start(ctx context.Context) error {
 // begin starts the client and the node, which joins the pool in the background.
 func (s *storeRole) begin(ctx context.Context) error {
 	deps := s.peer.deps()
-	client, err := store.NewClient(s.peer.clientConfig(), deps)
+	client, err := client.New(s.peer.clientConfig(), deps)
 	if err != nil {
 		return err
 	}
-	node, err := store.NewNode(s.cfg, deps)
+	node, err := node.New(s.cfg, deps)
 	if err == nil {
 		err = node.Begin(ctx)
 	}
@@ -142,7 +143,7 @@ func (s *storeRole) started() rest.Node {
 }
 
 // reachable is a node that counts as mounted only while the master answers.
-type reachable struct{ *store.Node }
+type reachable struct{ *node.Node }
 
 // Mounted implements rest.Node.
 func (r reachable) Mounted() bool { return r.Node.Mounted() && !r.Health().Down }

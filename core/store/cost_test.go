@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mooncake-go/mooncake/core/store"
+	"github.com/mooncake-go/mooncake/core/store/node"
 )
 
 // TestHotPathCost gates what one call costs in memory: nothing of the payload is copied
@@ -59,7 +60,7 @@ func TestLayerCost(t *testing.T) {
 	const size, layer = 256 << 10, 64 << 10
 	ctx := context.Background()
 	keys, sizes := make([]string, 16), make([]uint64, 16)
-	reads, writes := make([]store.RangeRead, len(keys)), make([]store.RangeWrite, len(keys))
+	reads, writes := make([]store.Ranges, len(keys)), make([]store.Ranges, len(keys))
 	for i := range keys {
 		keys[i], sizes[i] = fmt.Sprint("page", i), size
 		mem := make([]byte, layer)
@@ -158,7 +159,7 @@ func BenchmarkLocal(b *testing.B) {
 	const size = 1 << 20
 	for _, sum := range []bool{true, false} {
 		p := newPool(b, nil)
-		a := p.member("a:1", memberOptions{segments: []uint64{256 << 20}, client: withChecksum(sum), node: func(c *store.NodeConfig) { c.Prefault = true }})
+		a := p.member("a:1", memberOptions{segments: []uint64{256 << 20}, client: withChecksum(sum), node: func(c *node.Config) { c.Prefault = true }})
 		value, dst := content("k", size), make([]byte, size)
 		ctx := context.Background()
 		require.NoError(b, a.Put(ctx, "k", value, one))

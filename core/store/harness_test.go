@@ -18,7 +18,9 @@ import (
 	"github.com/mooncake-go/mooncake/core/master"
 	"github.com/mooncake-go/mooncake/core/metadata"
 	"github.com/mooncake-go/mooncake/core/model"
-	"github.com/mooncake-go/mooncake/core/store"
+	"github.com/mooncake-go/mooncake/core/store/client"
+	"github.com/mooncake-go/mooncake/core/store/node"
+	"github.com/mooncake-go/mooncake/core/store/session"
 	"github.com/mooncake-go/mooncake/core/transfer"
 	arena "github.com/mooncake-go/mooncake/plugins/alloc-arena"
 	lru "github.com/mooncake-go/mooncake/plugins/evict-lru"
@@ -96,23 +98,23 @@ func (p *pool) kill() { p.stop() }
 
 // member is one process: an engine, a client, and a node where it contributes memory.
 type member struct {
-	*store.Client
+	*client.Client
 	name    string
 	wire    *memtransport.Transport
 	engine  *transfer.Engine
-	node    *store.Node
+	node    *node.Node
 	metrics *prometheus.Registry
-	deps    store.Deps
-	session *store.Session
+	deps    session.Deps
+	session *session.Session
 	stop    func()
 	kill    func(context.Context) error // of the transport alone
 }
 
 type memberOptions struct {
 	segments []uint64
-	client   func(*store.Config)
+	client   func(*client.Config)
 	engine   func(*transfer.Config)
-	node     func(*store.NodeConfig)
+	node     func(*node.Config)
 }
 
 func (p *pool) member(name string, o memberOptions) *member {
@@ -127,23 +129,23 @@ func (p *pool) member(name string, o memberOptions) *member {
 		Directory: view{p.dir, name}, Log: silent(), Carriers: []transfer.Carrier{{Name: "mem", Transport: m.wire, LocalAny: true}},
 	})
 	require.NoError(p.t, err)
-	m.deps = store.Deps{ID: model.NewUUID(), Master: p.master, Engine: m.engine, Log: silent(), Metrics: m.metrics}
-	m.session, err = store.NewSession(store.DefaultSessionConfig(), m.deps)
+	m.deps = session.Deps{ID: model.NewUUID(), Master: p.master, Engine: m.engine, Log: silent(), Metrics: m.metrics}
+	m.session, err = session.New(session.DefaultConfig(), m.deps)
 	require.NoError(p.t, err)
 	m.deps.Session = m.session
-	cfg := store.DefaultConfig()
+	cfg := client.DefaultConfig()
 	if o.client != nil {
 		o.client(&cfg)
 	}
-	m.Client, err = store.NewClient(cfg, m.deps)
+	m.Client, err = client.New(cfg, m.deps)
 	require.NoError(p.t, err)
 	if len(o.segments) > 0 {
-		ncfg := store.DefaultNodeConfig()
+		ncfg := node.DefaultConfig()
 		ncfg.Segments = o.segments
 		if o.node != nil {
 			o.node(&ncfg)
 		}
-		m.node, err = store.NewNode(ncfg, m.deps)
+		m.node, err = node.New(ncfg, m.deps)
 		require.NoError(p.t, err)
 		require.NoError(p.t, m.node.Start(context.Background()))
 	}
@@ -266,8 +268,8 @@ func content(key string, size int) []byte {
 
 var errCut = errs.WithClass(errs.ClassTransientPath, "test", errors.New("cut"))
 
-func withChecksum(on bool) func(*store.Config) {
-	return func(c *store.Config) { c.Checksum = on }
+func withChecksum(on bool) func(*client.Config) {
+	return func(c *client.Config) { c.Checksum = on }
 }
 
 func newRegistry() *prometheus.Registry { return prometheus.NewRegistry() }

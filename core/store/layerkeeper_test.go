@@ -12,6 +12,7 @@ import (
 	"github.com/mooncake-go/mooncake/core/internal/testkit/memtransport"
 	"github.com/mooncake-go/mooncake/core/model"
 	"github.com/mooncake-go/mooncake/core/store"
+	"github.com/mooncake-go/mooncake/core/store/client"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
@@ -25,15 +26,15 @@ func TestAbandonedSessions(t *testing.T) {
 		m := p.member("c:1", memberOptions{})
 		log := &lines{}
 		m.deps.Log, m.deps.Metrics = slog.New(slog.NewTextHandler(log, nil)), nil
-		cfg := store.DefaultConfig()
+		cfg := client.DefaultConfig()
 		cfg.Layers.IdleTimeout, cfg.Layers.PutTimeout = time.Minute, 30*time.Second
-		c, err := store.NewClient(cfg, m.deps)
+		c, err := client.New(cfg, m.deps)
 		require.NoError(t, err)
 		defer c.Close(t.Context()) //nolint:errcheck // The end of the test.
 		require.NoError(t, c.Put(t.Context(), "read", []byte("v"), one))
 		require.NoError(t, c.BatchGetSessionStart(t.Context(), []string{"read"})[0])
 		require.NoError(t, c.BatchPutSessionStart(t.Context(), []string{"written"}, []uint64{2}, one, nil)[0])
-		one := []store.RangeWrite{write("written", 0, []byte("x"))}
+		one := []store.Ranges{write("written", 0, []byte("x"))}
 		start := time.Now()
 
 		time.Sleep(cfg.Layers.PutTimeout - time.Second)
@@ -49,7 +50,7 @@ func TestAbandonedSessions(t *testing.T) {
 		time.Sleep(cfg.Layers.IdleTimeout - time.Since(start) - time.Second)
 		require.Zero(t, log.count("were not used"))
 		var b [1]byte
-		get := []store.RangeRead{read("read", 0, b[:])}
+		get := []store.Ranges{read("read", 0, b[:])}
 		require.NoError(t, c.GetSessionRanges(t.Context(), get)[0].Err, "so it is used")
 		time.Sleep(cfg.Layers.IdleTimeout - time.Second)
 		require.NoError(t, c.GetSessionRanges(t.Context(), get)[0].Err)
@@ -68,7 +69,7 @@ func TestWriteStopsBeforeItsTime(t *testing.T) {
 		p := newPool(t, leased)
 		p.member("a:1", memberOptions{segments: []uint64{segment}})
 		c := p.member("c:1", memberOptions{})
-		timeout := store.DefaultLayersConfig().PutTimeout
+		timeout := client.DefaultConfig().Layers.PutTimeout
 		start := time.Now()
 		require.NoError(t, c.BatchPutSessionStart(t.Context(), []string{"k"}, []uint64{1}, one, nil)[0])
 		var stalled atomic.Bool
@@ -77,7 +78,7 @@ func TestWriteStopsBeforeItsTime(t *testing.T) {
 			return memtransport.Fault{Stall: e.Kind == transport.Write}
 		})
 		time.Sleep(timeout - time.Second)
-		r := c.PutSessionRanges(t.Context(), []store.RangeWrite{write("k", 0, []byte("v"))})[0]
+		r := c.PutSessionRanges(t.Context(), []store.Ranges{write("k", 0, []byte("v"))})[0]
 		require.Equal(t, errs.TransferFail, errs.CodeOf(r.Err))
 		require.True(t, stalled.Load())
 		require.LessOrEqual(t, time.Since(start), timeout+time.Second)

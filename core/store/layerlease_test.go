@@ -21,7 +21,7 @@ func leased(m *master.Config) { m.LeaseTTL = leaseTTL }
 func getPiece(t *testing.T, m *member, key string, at int) (byte, error) {
 	t.Helper()
 	var b [1]byte
-	r := m.GetSessionRanges(t.Context(), []store.RangeRead{read(key, at, b[:])})[0]
+	r := m.GetSessionRanges(t.Context(), []store.Ranges{read(key, at, b[:])})[0]
 	return b[0], r.Err
 }
 
@@ -184,7 +184,7 @@ func TestAMasterThatRestartsWithinALease(t *testing.T) {
 			if n.Put(t.Context(), key, content(key, 1000), one) == nil {
 				put++
 			}
-			if l.GetSessionRanges(t.Context(), []store.RangeRead{{Key: "k", Ranges: []store.Range{{Dst: buf}}}})[0].Err == nil {
+			if l.GetSessionRanges(t.Context(), []store.Ranges{{Key: "k", Ranges: []store.Fragment{{Dst: buf}}}})[0].Err == nil {
 				require.Equal(t, value[:500], buf)
 				good++
 			}

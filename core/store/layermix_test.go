@@ -67,7 +67,7 @@ func TestSessionsNeverMixValues(t *testing.T) {
 				}
 				for at := 0; at < len(v); {
 					n := min(rapid.IntRange(1, 5000).Draw(t, "piece"), len(v)-at)
-					if r := c.PutSessionRanges(ctx, []store.RangeWrite{write(k, at, v[at:at+n])})[0]; r.Err == nil || rapid.Bool().Draw(t, "go on") {
+					if r := c.PutSessionRanges(ctx, []store.Ranges{write(k, at, v[at:at+n])})[0]; r.Err == nil || rapid.Bool().Draw(t, "go on") {
 						at += n
 					}
 				}
@@ -91,7 +91,7 @@ func TestSessionsNeverMixValues(t *testing.T) {
 			"read": func(t *rapid.T) {
 				k := key.Draw(t, "key")
 				var b [8]byte
-				if c.GetSessionRanges(ctx, []store.RangeRead{read(k, 0, b[:])})[0].Err != nil {
+				if c.GetSessionRanges(ctx, []store.Ranges{read(k, 0, b[:])})[0].Err != nil {
 					return
 				}
 				if seen[k] == "" {

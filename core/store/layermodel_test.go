@@ -83,7 +83,7 @@ func TestLayersAreAMap(t *testing.T) {
 			},
 			"write": func(t *rapid.T) {
 				s := likely(t, isPut)
-				w, total, inside := store.RangeWrite{Key: s.key}, 0, true
+				w, total, inside := store.Ranges{Key: s.key}, 0, true
 				m := puts[s]
 				mark := map[int]int{}
 				for range rapid.IntRange(0, 4).Draw(t, "pieces") {
@@ -103,9 +103,9 @@ func TestLayersAreAMap(t *testing.T) {
 							mark[i]++
 						}
 					}
-					w.Ranges, total = append(w.Ranges, store.Source{Offset: uint64(lo), Src: b}), total+n
+					w.Ranges, total = append(w.Ranges, store.Fragment{Offset: uint64(lo), Mem: b}), total+n
 				}
-				r := users[s.user].PutSessionRanges(ctx, []store.RangeWrite{w})[0]
+				r := users[s.user].PutSessionRanges(ctx, []store.Ranges{w})[0]
 				if m == nil || !inside {
 					require.True(t, errs.Is(r.Err, errs.InvalidParams), "%v", r.Err)
 					return
@@ -123,7 +123,7 @@ func TestLayersAreAMap(t *testing.T) {
 				if m != nil && rapid.Bool().Draw(t, "fill") {
 					for i := range m.done {
 						if !m.done[i] {
-							require.NoError(t, users[s.user].PutSessionRanges(ctx, []store.RangeWrite{write(s.key, i, m.value[i:i+1])})[0].Err)
+							require.NoError(t, users[s.user].PutSessionRanges(ctx, []store.Ranges{write(s.key, i, m.value[i:i+1])})[0].Err)
 							m.done[i] = true
 						}
 					}
@@ -157,7 +157,7 @@ func TestLayersAreAMap(t *testing.T) {
 				s := likely(t, isGet)
 				lo := rapid.IntRange(0, 60).Draw(t, "offset")
 				dst := make([]byte, rapid.IntRange(0, 60).Draw(t, "length"))
-				r := users[s.user].GetSessionRanges(ctx, []store.RangeRead{read(s.key, lo, dst)})[0]
+				r := users[s.user].GetSessionRanges(ctx, []store.Ranges{read(s.key, lo, dst)})[0]
 				if v := gets[s]; v == nil || lo+len(dst) > len(v) {
 					require.True(t, errs.Is(r.Err, errs.InvalidParams), "%v", r.Err)
 					return

@@ -29,8 +29,8 @@ func TestStartOfExistingKey(t *testing.T) {
 	up := one
 	up.Upsert = true
 	require.Equal(t, errs.ObjectAlreadyExists, errs.CodeOf(c.BatchPutSessionStart(ctx, []string{"new"}, []uint64{4}, up, nil)[0]), "by this user")
-	require.Equal(t, errs.InvalidParams, errs.CodeOf(c.PutSessionRanges(ctx, []store.RangeWrite{write("there", 0, []byte("x"))})[0].Err))
-	require.NoError(t, c.PutSessionRanges(ctx, []store.RangeWrite{write("new", 0, []byte("full"))})[0].Err)
+	require.Equal(t, errs.InvalidParams, errs.CodeOf(c.PutSessionRanges(ctx, []store.Ranges{write("there", 0, []byte("x"))})[0].Err))
+	require.NoError(t, c.PutSessionRanges(ctx, []store.Ranges{write("new", 0, []byte("full"))})[0].Err)
 	require.Equal(t, []errs.Code{errs.InvalidParams, errs.OK, errs.OK}, codes(c.BatchPutSessionEnd(ctx, []string{"there", "new", "new"})))
 	putOne(t, c, "there", []byte("replaced"), up)
 	for k, v := range map[string]string{"there": "replaced", "new": "full"} {
@@ -50,8 +50,8 @@ func TestIncompletePut(t *testing.T) {
 	ctx, value := t.Context(), content("k", 700_000)
 	for _, gap := range [][2]int{{0, 1}, {350_000, 350_001}, {699_999, 700_000}} {
 		require.NoError(t, c.BatchPutSessionStart(ctx, []string{"k"}, []uint64{700_000}, one, nil)[0])
-		w := store.RangeWrite{Key: "k", Ranges: []store.Source{{Offset: uint64(gap[1]), Src: value[gap[1]:]}, {Src: value[:gap[0]]}}}
-		require.NoError(t, c.PutSessionRanges(ctx, []store.RangeWrite{w})[0].Err)
+		w := store.Ranges{Key: "k", Fragments: []store.Fragment{{Offset: uint64(gap[1]), Src: value[gap[1]:]}, {Src: value[:gap[0]]}}}
+		require.NoError(t, c.PutSessionRanges(ctx, []store.Ranges{w})[0].Err)
 		err := c.BatchPutSessionEnd(ctx, []string{"k"})[0]
 		require.Equal(t, errs.InvalidParams, errs.CodeOf(err))
 		require.ErrorContains(t, err, "not all of its 700000 bytes")
@@ -61,8 +61,8 @@ func TestIncompletePut(t *testing.T) {
 	}
 	// Written twice: complete, and the checksum is unknown.
 	require.NoError(t, c.BatchPutSessionStart(ctx, []string{"k"}, []uint64{700_000}, one, nil)[0])
-	for _, w := range []store.RangeWrite{write("k", 1, value[1:]), write("k", 0, value[:400_000])} {
-		require.NoError(t, c.PutSessionRanges(ctx, []store.RangeWrite{w})[0].Err)
+	for _, w := range []store.Ranges{write("k", 1, value[1:]), write("k", 0, value[:400_000])} {
+		require.NoError(t, c.PutSessionRanges(ctx, []store.Ranges{w})[0].Err)
 	}
 	require.NoError(t, c.BatchPutSessionEnd(ctx, []string{"k"})[0])
 	require.Equal(t, model.ChecksumNone, c.Query(ctx, []string{"k"})[0].Value.Checksum.Kind)
@@ -91,7 +91,7 @@ func TestFailedWriteSpoilsItsObjectAlone(t *testing.T) {
 			return memtransport.Fault{Err: errCut, Partial: true, Quarantine: quarantine}
 		})
 		half := func(at int) []model.Result[int] {
-			return c.PutSessionRanges(ctx, []store.RangeWrite{write("good", at, content("good", 2000)[at:at+1000]), write("bad", at, content("bad", 2000)[at:at+1000])})
+			return c.PutSessionRanges(ctx, []store.Ranges{write("good", at, content("good", 2000)[at:at+1000]), write("bad", at, content("bad", 2000)[at:at+1000])})
 		}
 		got := half(0)
 		require.NoError(t, got[0].Err)
@@ -101,7 +101,7 @@ func TestFailedWriteSpoilsItsObjectAlone(t *testing.T) {
 		got = half(1000)
 		require.NoError(t, got[0].Err)
 		require.Equal(t, errs.TransferFail, errs.CodeOf(got[1].Err), "it cannot be completed any more")
-		require.Equal(t, errs.TransferFail, errs.CodeOf(c.PutSessionRanges(ctx, []store.RangeWrite{write("bad", 0, content("bad", 2000))})[0].Err))
+		require.Equal(t, errs.TransferFail, errs.CodeOf(c.PutSessionRanges(ctx, []store.Ranges{write("bad", 0, content("bad", 2000))})[0].Err))
 		asked := p.tally()
 		require.Equal(t, []errs.Code{errs.OK, errs.TransferFail}, codes(c.BatchPutSessionEnd(ctx, keys)))
 		require.NoError(t, c.BatchPutSessionRevoke(ctx, keys[1:])[0], "connectors revoke what they could not end")
@@ -121,7 +121,7 @@ func TestEndWithoutAnswer(t *testing.T) {
 		c := p.member("c:1", memberOptions{})
 		ctx, keys := t.Context(), []string{"k"}
 		require.NoError(t, c.BatchPutSessionStart(ctx, keys, []uint64{5}, one, nil)[0])
-		require.NoError(t, c.PutSessionRanges(ctx, []store.RangeWrite{write("k", 0, []byte("value"))})[0].Err)
+		require.NoError(t, c.PutSessionRanges(ctx, []store.Ranges{write("k", 0, []byte("value"))})[0].Err)
 		var down atomic.Int32
 		p.master.setHook(func(k call) error {
 			if (k.name == "PutEnd" || k.name == "PutRevoke") && down.Add(1) == 1 {
@@ -134,7 +134,7 @@ func TestEndWithoutAnswer(t *testing.T) {
 			end = c.BatchPutSessionRevoke
 		}
 		require.Equal(t, errs.RPCFail, errs.CodeOf(end(ctx, keys)[0]))
-		require.Equal(t, errs.InvalidParams, errs.CodeOf(c.PutSessionRanges(ctx, []store.RangeWrite{write("k", 0, []byte("value"))})[0].Err), "it may be readable")
+		require.Equal(t, errs.InvalidParams, errs.CodeOf(c.PutSessionRanges(ctx, []store.Ranges{write("k", 0, []byte("value"))})[0].Err), "it may be readable")
 		require.Equal(t, errs.ObjectAlreadyExists, errs.CodeOf(c.BatchPutSessionStart(ctx, keys, []uint64{5}, one, nil)[0]))
 		require.NoError(t, end(ctx, keys)[0])
 		there, err := c.Exist(ctx, "k")
@@ -161,11 +161,11 @@ func TestEndWaitsForWrites(t *testing.T) {
 	})
 	var wrote model.Result[int]
 	var wg sync.WaitGroup
-	wg.Go(func() { wrote = c.PutSessionRanges(ctx, []store.RangeWrite{write("k", 0, []byte("value"))})[0] })
+	wg.Go(func() { wrote = c.PutSessionRanges(ctx, []store.Ranges{write("k", 0, []byte("value"))})[0] })
 	<-writing
 	ended := make(chan error, 1)
 	wg.Go(func() { ended <- c.BatchPutSessionEnd(ctx, []string{"k"})[0] })
-	for !errs.Is(c.PutSessionRanges(ctx, []store.RangeWrite{write("k", 0, nil)})[0].Err, errs.InvalidParams) { // Until the end has begun.
+	for !errs.Is(c.PutSessionRanges(ctx, []store.Ranges{write("k", 0, nil)})[0].Err, errs.InvalidParams) { // Until the end has begun.
 	}
 	require.Equal(t, errs.UnavailableInCurrentStatus, errs.CodeOf(c.BatchPutSessionRevoke(ctx, []string{"k"})[0]), "one call at a time")
 	require.Empty(t, ended)
@@ -219,7 +219,7 @@ func TestRoomThatMayStillBeWritten(t *testing.T) {
 				l = user
 			}
 			require.NoError(t, l.BatchPutSessionStart(t.Context(), []string{key}, []uint64{300_000}, one, nil)[0])
-			require.ErrorIs(t, l.PutSessionRanges(t.Context(), []store.RangeWrite{write(key, 0, []byte("v"))})[0].Err, transfer.ErrQuarantined)
+			require.ErrorIs(t, l.PutSessionRanges(t.Context(), []store.Ranges{write(key, 0, []byte("v"))})[0].Err, transfer.ErrQuarantined)
 		}
 		require.ErrorIs(t, c.BatchPutSessionEnd(t.Context(), keys[:1])[0], transfer.ErrQuarantined)
 		require.NoError(t, c.BatchPutSessionRevoke(t.Context(), keys[1:2])[0])
@@ -244,7 +244,7 @@ func TestRevokeInDoubtWithoutAnswer(t *testing.T) {
 	c.wire.SetHook(func(memtransport.Event) memtransport.Fault { return memtransport.Fault{Err: errCut, Quarantine: true} })
 	keys := []string{"k"}
 	require.NoError(t, c.BatchPutSessionStart(t.Context(), keys, []uint64{600_000}, one, nil)[0])
-	require.ErrorIs(t, c.PutSessionRanges(t.Context(), []store.RangeWrite{write("k", 0, []byte("v"))})[0].Err, transfer.ErrQuarantined)
+	require.ErrorIs(t, c.PutSessionRanges(t.Context(), []store.Ranges{write("k", 0, []byte("v"))})[0].Err, transfer.ErrQuarantined)
 	p.master.setHook(func(k call) error {
 		if k.name == "PutRevoke" {
 			p.master.setHook(nil)

@@ -27,7 +27,7 @@ func TestSlowReadInASession(t *testing.T) {
 			c.wire.SetHook(func(e memtransport.Event) memtransport.Fault { return memtransport.Fault{Delay: 3 * leaseTTL} })
 			p.master.setHook(func(call) error { return map[bool]error{false: errDown}[up] })
 			got := make([]byte, 100)
-			r := c.GetSessionRanges(t.Context(), []store.RangeRead{read("k", 400, got)})[0]
+			r := c.GetSessionRanges(t.Context(), []store.Ranges{read("k", 400, got)})[0]
 			if up {
 				require.NoError(t, r.Err)
 				require.Equal(t, content("k", 500)[400:], got)

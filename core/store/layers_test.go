@@ -10,6 +10,7 @@ import (
 
 	"github.com/mooncake-go/mooncake/core/model"
 	"github.com/mooncake-go/mooncake/core/store"
+	"github.com/mooncake-go/mooncake/core/store/client"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
@@ -52,19 +53,19 @@ func codes(failed []error) []errs.Code {
 	return out
 }
 
-func write(key string, at int, b []byte) store.RangeWrite {
-	return store.RangeWrite{Key: key, Ranges: []store.Source{{Offset: uint64(at), Src: b}}}
+func write(key string, at int, b []byte) store.Ranges {
+	return store.Ranges{Key: key, Fragments: []store.Fragment{{Offset: uint64(at), Src: b}}}
 }
 
-func read(key string, at int, b []byte) store.RangeRead {
-	return store.RangeRead{Key: key, Ranges: []store.Range{{Offset: uint64(at), Dst: b}}}
+func read(key string, at int, b []byte) store.Ranges {
+	return store.Ranges{Key: key, Fragments: []store.Fragment{{Offset: uint64(at), Dst: b}}}
 }
 
 // putOne puts an object in one piece through a session.
 func putOne(t *testing.T, m *member, key string, value []byte, cfg model.ReplicateConfig) {
 	t.Helper()
 	require.NoError(t, m.BatchPutSessionStart(t.Context(), []string{key}, []uint64{uint64(len(value))}, cfg, nil)[0])
-	require.NoError(t, m.PutSessionRanges(t.Context(), []store.RangeWrite{write(key, 0, value)})[0].Err)
+	require.NoError(t, m.PutSessionRanges(t.Context(), []store.Ranges{write(key, 0, value)})[0].Err)
 	require.NoError(t, m.BatchPutSessionEnd(t.Context(), []string{key})[0])
 }
 
@@ -87,7 +88,7 @@ func TestLayersAskTheMasterTwice(t *testing.T) {
 	}
 	require.Equal(t, map[string]int{"PutStart": 1}, asked.take())
 	for n := range count {
-		var writes []store.RangeWrite
+		var writes []store.Ranges
 		for _, k := range keys {
 			writes = append(writes, write(k, n*layer, content(k, layer*count)[n*layer:(n+1)*layer]))
 		}
@@ -109,7 +110,7 @@ func TestLayersAskTheMasterTwice(t *testing.T) {
 	require.Equal(t, map[string]int{"GetReplicas": 1}, asked.take())
 	dst := make([][]byte, len(keys))
 	for n := range count {
-		var reads []store.RangeRead
+		var reads []store.Ranges
 		for i, k := range keys {
 			if dst[i] == nil {
 				dst[i] = make([]byte, layer*count)
@@ -152,7 +153,7 @@ func TestLayersOverTCPAndGRPC(t *testing.T) {
 			var layers sync.WaitGroup
 			for at := 0; at < size; at += layer {
 				layers.Go(func() {
-					if r := m.PutSessionRanges(t.Context(), []store.RangeWrite{write(k, at, want[at:at+layer])})[0]; r.Err != nil {
+					if r := m.PutSessionRanges(t.Context(), []store.Ranges{write(k, at, want[at:at+layer])})[0]; r.Err != nil {
 						t.Error(r.Err)
 					}
 				})
@@ -166,7 +167,7 @@ func TestLayersOverTCPAndGRPC(t *testing.T) {
 			}
 			for at := 0; at < size; at += layer {
 				layers.Go(func() {
-					if r := m.GetSessionRanges(t.Context(), []store.RangeRead{read(k, at, got[at:at+layer])})[0]; r.Err != nil {
+					if r := m.GetSessionRanges(t.Context(), []store.Ranges{read(k, at, got[at:at+layer])})[0]; r.Err != nil {
 						t.Error(r.Err)
 					}
 				})
@@ -195,14 +196,14 @@ func TestCloseEndsSessions(t *testing.T) {
 	require.NoError(t, user.Close(ctx))
 	require.Equal(t, []errs.Code{errs.OK, errs.ObjectAlreadyExists}, codes(d.BatchPutSessionStart(ctx, []string{"user's", "client's"}, []uint64{5, 5}, one, nil)))
 	b := make([]byte, 1)
-	require.Equal(t, errs.InvalidParams, errs.CodeOf(user.GetSessionRanges(ctx, []store.RangeRead{read("there", 0, b)})[0].Err))
-	require.NoError(t, c.GetSessionRanges(ctx, []store.RangeRead{read("there", 0, b)})[0].Err)
+	require.Equal(t, errs.InvalidParams, errs.CodeOf(user.GetSessionRanges(ctx, []store.Ranges{read("there", 0, b)})[0].Err))
+	require.NoError(t, c.GetSessionRanges(ctx, []store.Ranges{read("there", 0, b)})[0].Err)
 	require.NoError(t, c.Client.Close(ctx))
 	require.NoError(t, d.BatchPutSessionStart(ctx, []string{"client's"}, []uint64{5}, one, nil)[0])
 	for _, err := range []error{
 		c.BatchPutSessionStart(ctx, []string{"k"}, []uint64{5}, one, nil)[0], c.BatchPutSessionEnd(ctx, []string{"k"})[0], c.BatchPutSessionRevoke(ctx, []string{"k"})[0],
-		c.PutSessionRanges(ctx, []store.RangeWrite{write("k", 0, b)})[0].Err, c.BatchGetSessionStart(ctx, []string{"k"})[0],
-		c.GetSessionRanges(ctx, []store.RangeRead{read("k", 0, b)})[0].Err, c.BatchGetSessionEnd(ctx, []string{"k"}),
+		c.PutSessionRanges(ctx, []store.Ranges{write("k", 0, b)})[0].Err, c.BatchGetSessionStart(ctx, []string{"k"})[0],
+		c.GetSessionRanges(ctx, []store.Ranges{read("k", 0, b)})[0].Err, c.BatchGetSessionEnd(ctx, []string{"k"}),
 	} {
 		require.ErrorIs(t, err, store.ErrClosed)
 	}
@@ -212,7 +213,7 @@ func TestCloseEndsSessions(t *testing.T) {
 func TestOpenSessionsAreBounded(t *testing.T) {
 	p := newPool(t, nil)
 	p.member("a:1", memberOptions{segments: []uint64{segment}})
-	c := p.member("c:1", memberOptions{client: func(c *store.Config) { c.Layers.MaxOpen = 2 }})
+	c := p.member("c:1", memberOptions{client: func(c *client.Config) { c.Layers.MaxOpen = 2 }})
 	ctx := t.Context()
 	for _, k := range []string{"a", "b", "c"} {
 		require.NoError(t, c.Put(ctx, k, []byte("v"), one))
@@ -238,10 +239,10 @@ func TestLostCopyIsReplaced(t *testing.T) {
 	got := make([]byte, 5000)
 	a.wire.Kill()
 	for at := 0; at < 5000; at += 500 {
-		require.NoError(t, c.GetSessionRanges(t.Context(), []store.RangeRead{read("k", at, got[at:at+500])})[0].Err)
+		require.NoError(t, c.GetSessionRanges(t.Context(), []store.Ranges{read("k", at, got[at:at+500])})[0].Err)
 	}
 	require.Equal(t, want, got)
 	b.wire.Kill()
-	err := c.GetSessionRanges(t.Context(), []store.RangeRead{read("k", 0, got[:1])})[0].Err
+	err := c.GetSessionRanges(t.Context(), []store.Ranges{read("k", 0, got[:1])})[0].Err
 	require.True(t, store.IsMiss(err), "%v", err)
 }

@@ -103,8 +103,8 @@ type Answerer interface {
 	PutEndTo(ctx context.Context, caller model.Caller, items []model.EndItem, dst []error) ([]error, error)
 }
 
-// answererOf is a master as an Answerer.
-func answererOf(m Master) Answerer {
+// AnswererOf is a master as an Answerer.
+func AnswererOf(m Master) Answerer {
 	if a, ok := m.(Answerer); ok {
 		return a
 	}

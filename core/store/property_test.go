@@ -13,6 +13,7 @@ import (
 
 	"github.com/mooncake-go/mooncake/core/internal/testkit/memtransport"
 	"github.com/mooncake-go/mooncake/core/store"
+	"github.com/mooncake-go/mooncake/core/store/node"
 	"github.com/mooncake-go/mooncake/core/transfer"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
@@ -178,7 +179,7 @@ func TestPoolIsAMap(t *testing.T) {
 			"range": func(t *rapid.T) {
 				k, off := key.Draw(t, "key"), rapid.IntRange(0, 300).Draw(t, "offset")
 				dst := make([]byte, rapid.IntRange(1, 300).Draw(t, "length"))
-				r := who.Draw(t, "who").GetIntoRanges(ctx, []store.RangeRead{{Key: k, Ranges: []store.Range{{Offset: uint64(off), Dst: dst}}}})[0][0]
+				r := who.Draw(t, "who").GetIntoRanges(ctx, []store.Ranges{{Key: k, Ranges: []store.Fragment{{Offset: uint64(off), Dst: dst}}}})[0][0]
 				if off+len(dst) > len(model[k]) {
 					require.Error(t, r.Err)
 					return

@@ -12,6 +12,7 @@ import (
 	"github.com/mooncake-go/mooncake/core/memory"
 	"github.com/mooncake-go/mooncake/core/model"
 	"github.com/mooncake-go/mooncake/core/store"
+	"github.com/mooncake-go/mooncake/core/store/client"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
@@ -60,7 +61,7 @@ func TestStripesAndPieces(t *testing.T) {
 		lo := rapid.IntRange(0, len(value)).Draw(t, "lo")
 		hi := rapid.IntRange(lo, len(value)).Draw(t, "hi")
 		part := make([]byte, hi-lo)
-		res := r.GetIntoRanges(tctx, []store.RangeRead{{Key: key, Ranges: []store.Range{{Offset: uint64(lo), Dst: part}}}})
+		res := r.GetIntoRanges(tctx, []store.Ranges{{Key: key, Ranges: []store.Fragment{{Offset: uint64(lo), Dst: part}}}})
 		require.NoError(t, res[0][0].Err)
 		require.Equal(t, len(part), res[0][0].Value)
 		require.Equal(t, value[lo:hi], part)
@@ -131,11 +132,11 @@ func TestRangesOfSeveralObjects(t *testing.T) {
 	require.NoError(t, c.Put(t.Context(), "k", content("k", 100), one))
 	require.NoError(t, c.Put(t.Context(), "l", content("l", 50), one))
 	buf := make([]byte, 200)
-	got := c.GetIntoRanges(t.Context(), []store.RangeRead{
-		{Key: "k", Ranges: []store.Range{{Offset: 10, Dst: buf[:20]}, {Offset: 90, Dst: buf[20:31]}, {Offset: 1 << 63, Dst: buf[31:32]}, {Offset: 100}}},
-		{Key: "absent", Ranges: []store.Range{{Dst: buf[40:50]}, {Dst: buf[50:60]}}},
-		{Key: "l", Ranges: []store.Range{{Offset: 0, Dst: buf[100:150]}}},
-		{Key: "k", Ranges: []store.Range{{Offset: 101, Dst: buf[199:]}}},
+	got := c.GetIntoRanges(t.Context(), []store.Ranges{
+		{Key: "k", Ranges: []store.Fragment{{Offset: 10, Dst: buf[:20]}, {Offset: 90, Dst: buf[20:31]}, {Offset: 1 << 63, Dst: buf[31:32]}, {Offset: 100}}},
+		{Key: "absent", Ranges: []store.Fragment{{Dst: buf[40:50]}, {Dst: buf[50:60]}}},
+		{Key: "l", Ranges: []store.Fragment{{Offset: 0, Dst: buf[100:150]}}},
+		{Key: "k", Ranges: []store.Fragment{{Offset: 101, Dst: buf[199:]}}},
 		{Key: "k"},
 	})
 	require.Equal(t, model.Result[int]{Value: 20}, got[0][0])
@@ -159,7 +160,7 @@ func TestGetBuffer(t *testing.T) {
 	require.NoError(t, err)
 	deps := a.deps
 	deps.Buffers, deps.Metrics = pool, nil
-	c, err := store.NewClient(store.DefaultConfig(), deps)
+	c, err := client.New(client.DefaultConfig(), deps)
 	require.NoError(t, err)
 	defer c.Close(t.Context()) //nolint:errcheck // Nothing depends on it.
 	require.NoError(t, c.Put(t.Context(), "small", content("small", 5000), one))

@@ -24,13 +24,13 @@ func (s *Store) GetHeld(keys []string, to Fragments, offsets []uint64, results [
 		return
 	}
 	defer sc.release()
-	reads, ranges := make([]store.RangeRead, len(keys)), make([]store.Range, len(offsets))
+	reads, ranges := make([]store.Ranges, len(keys)), make([]store.Fragment, len(offsets))
 	for j, off := range offsets {
-		ranges[j] = store.Range{Offset: off, Dst: sc.mem[j]}
+		ranges[j] = store.Fragment{Offset: off, Mem: sc.mem[j]}
 	}
 	for i, k := range keys {
 		lo, hi, _ := to.row(i)
-		reads[i] = store.RangeRead{Key: k, Ranges: ranges[lo:hi]}
+		reads[i] = store.Ranges{Key: k, Fragments: ranges[lo:hi]}
 	}
 	for i, r := range o.pool.GetSessionRanges(context.Background(), reads) {
 		results[i] = s.count(&r)
@@ -67,13 +67,13 @@ func (s *Store) PutHeld(keys []string, from Fragments, offsets []uint64, results
 		return
 	}
 	defer sc.release()
-	writes, sources := make([]store.RangeWrite, len(keys)), make([]store.Source, len(offsets))
+	writes, sources := make([]store.Ranges, len(keys)), make([]store.Fragment, len(offsets))
 	for j, off := range offsets {
-		sources[j] = store.Source{Offset: off, Src: sc.mem[j]}
+		sources[j] = store.Fragment{Offset: off, Mem: sc.mem[j]}
 	}
 	for i, k := range keys {
 		lo, hi, _ := from.row(i)
-		writes[i] = store.RangeWrite{Key: k, Ranges: sources[lo:hi]}
+		writes[i] = store.Ranges{Key: k, Fragments: sources[lo:hi]}
 	}
 	for i, r := range o.pool.PutSessionRanges(context.Background(), writes) {
 		results[i] = s.count(&r)

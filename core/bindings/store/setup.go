@@ -97,7 +97,7 @@ func (s *Store) begin(ctx context.Context, src settings.Source, loaded *settings
 	if err != nil {
 		return nil, err
 	}
-	o := &opened{pool: store.Direct(n.Client), node: n, close: n.Close, log: loaded.Log, pending: &a}
+	o := &opened{pool: n.Client, node: n, close: n.Close, log: loaded.Log, pending: &a}
 	s.current.Store(o)
 	return o, nil
 }

@@ -9,10 +9,11 @@ import (
 
 	"github.com/mooncake-go/mooncake/core/model"
 	"github.com/mooncake-go/mooncake/core/store"
+	"github.com/mooncake-go/mooncake/core/store/client"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
-func source(off int, b []byte) store.Source { return store.Source{Offset: uint64(off), Src: b} }
+func source(off int, b []byte) store.Fragment { return store.Fragment{Offset: uint64(off), Mem: b} }
 
 // layers writes and reads objects in pieces, one layer at a time.
 func layers(t *testing.T, u under) {
@@ -37,10 +38,10 @@ func layers(t *testing.T, u under) {
 	}
 	require.Equal(t, errs.ObjectAlreadyExists, errs.CodeOf(u.BatchPutSessionStart(ctx, keys[:1], []uint64{7}, one, nil)[0]))
 	for n := count - 1; n >= 0; n-- {
-		writes := []store.RangeWrite{{Key: "unknown", Ranges: []store.Source{source(0, src[0][:1])}}}
+		writes := []store.Ranges{{Key: "unknown", Ranges: []store.Fragment{source(0, src[0][:1])}}}
 		for i, k := range keys {
 			at, mid := n*layer, n*layer+layer/3
-			writes = append(writes, store.RangeWrite{Key: k, Ranges: []store.Source{source(mid, src[i][mid:at+layer]), source(0, nil), source(at, src[i][at:mid])}})
+			writes = append(writes, store.Ranges{Key: k, Fragments: []store.Fragment{source(mid, src[i][mid:at+layer]), source(0, nil), source(at, src[i][at:mid])}})
 		}
 		got := u.PutSessionRanges(ctx, writes)
 		require.Equal(t, errs.InvalidParams, errs.CodeOf(got[0].Err))
@@ -48,7 +49,7 @@ func layers(t *testing.T, u under) {
 			require.NoError(t, r.Err)
 			require.Equal(t, layer, r.Value)
 		}
-		far := u.PutSessionRanges(ctx, []store.RangeWrite{{Key: keys[0], Ranges: []store.Source{source(layer*count-1, src[0][:2])}}})[0]
+		far := u.PutSessionRanges(ctx, []store.Ranges{{Key: keys[0], Ranges: []store.Fragment{source(layer*count-1, src[0][:2])}}})[0]
 		require.Equal(t, errs.InvalidParams, errs.CodeOf(far.Err), "beyond the object")
 		require.Zero(t, far.Value)
 	}
@@ -65,10 +66,10 @@ func layers(t *testing.T, u under) {
 	require.NoError(t, started[0])
 	require.NoError(t, started[2])
 	for n := range count {
-		reads := []store.RangeRead{{Key: "absent", Ranges: []store.Range{{Dst: dst[0][:1]}}}}
+		reads := []store.Ranges{{Key: "absent", Ranges: []store.Fragment{{Dst: dst[0][:1]}}}}
 		for i, k := range keys {
 			at, mid := n*layer, n*layer+layer/3
-			reads = append(reads, store.RangeRead{Key: k, Ranges: []store.Range{{Offset: uint64(mid), Dst: dst[i][mid : at+layer]}, {}, {Offset: uint64(at), Dst: dst[i][at:mid]}}})
+			reads = append(reads, store.Ranges{Key: k, Fragments: []store.Fragment{{Offset: uint64(mid), Dst: dst[i][mid : at+layer]}, {}, {Offset: uint64(at), Dst: dst[i][at:mid]}}})
 		}
 		got := u.GetSessionRanges(ctx, reads)
 		require.Equal(t, errs.InvalidParams, errs.CodeOf(got[0].Err))
@@ -76,18 +77,18 @@ func layers(t *testing.T, u under) {
 			require.NoError(t, r.Err)
 			require.Equal(t, layer, r.Value)
 		}
-		far := u.GetSessionRanges(ctx, []store.RangeRead{{Key: keys[0], Ranges: []store.Range{{Offset: layer * count, Dst: dst[0][:1]}}}})[0]
+		far := u.GetSessionRanges(ctx, []store.Ranges{{Key: keys[0], Ranges: []store.Fragment{{Offset: layer * count, Dst: dst[0][:1]}}}})[0]
 		require.Equal(t, errs.InvalidParams, errs.CodeOf(far.Err))
 	}
 	require.Equal(t, src, dst)
 	require.NoError(t, u.BatchGetSessionEnd(ctx, append(keys, "absent")))
-	over := u.GetSessionRanges(ctx, []store.RangeRead{{Key: keys[0], Ranges: []store.Range{{Dst: dst[0][:1]}}}})[0]
+	over := u.GetSessionRanges(ctx, []store.Ranges{{Key: keys[0], Ranges: []store.Fragment{{Dst: dst[0][:1]}}}})[0]
 	require.Equal(t, errs.InvalidParams, errs.CodeOf(over.Err))
 	require.NotZero(t, u.Query(ctx, keys)[0].Value.Checksum.Kind, "each byte was written once")
 
 	// What is not complete is never readable, and makes room for the next.
 	require.NoError(t, u.BatchPutSessionStart(ctx, []string{"half"}, []uint64{10}, one, nil)[0])
-	require.NoError(t, u.PutSessionRanges(ctx, []store.RangeWrite{{Key: "half", Ranges: []store.Source{source(0, src[0][:9])}}})[0].Err)
+	require.NoError(t, u.PutSessionRanges(ctx, []store.Ranges{{Key: "half", Ranges: []store.Fragment{source(0, src[0][:9])}}})[0].Err)
 	require.Equal(t, errs.InvalidParams, errs.CodeOf(u.BatchPutSessionEnd(ctx, []string{"half"})[0]))
 	require.NoError(t, u.Put(ctx, "half", src[0][:3], one))
 }
@@ -99,8 +100,8 @@ func TestSessionsOfProcesses(t *testing.T) {
 	_, socket := startServer(t, p, nil)
 	a, _ := attach(t, socket, nil)
 	b, _ := attach(t, socket, nil)
-	ways := []store.Pool{a, b, store.Direct(p.client)}
-	ctx, write := t.Context(), []store.RangeWrite{{Key: "k", Ranges: []store.Source{source(0, []byte("value"))}}}
+	ways := []store.Pool{a, b, p.client}
+	ctx, write := t.Context(), []store.Ranges{{Key: "k", Ranges: []store.Fragment{source(0, []byte("value"))}}}
 	require.NoError(t, a.BatchPutSessionStart(ctx, []string{"k"}, []uint64{5}, one, nil)[0])
 	for _, other := range ways[1:] {
 		require.Equal(t, errs.ObjectAlreadyExists, errs.CodeOf(other.BatchPutSessionStart(ctx, []string{"k"}, []uint64{5}, one, nil)[0]))
@@ -121,11 +122,11 @@ func TestSessionsOfProcesses(t *testing.T) {
 	}, 30*time.Second, time.Millisecond, "the put of a process that is gone is revoked")
 	for _, c := range ways[1:] {
 		got := make([]byte, 5)
-		require.NoError(t, c.GetSessionRanges(ctx, []store.RangeRead{{Key: "k", Ranges: []store.Range{{Dst: got}}}})[0].Err)
+		require.NoError(t, c.GetSessionRanges(ctx, []store.Ranges{{Key: "k", Ranges: []store.Fragment{{Dst: got}}}})[0].Err)
 		require.Equal(t, "value", string(got))
 	}
 	require.ErrorIs(t, a.BatchGetSessionStart(ctx, []string{"k"})[0], store.ErrClosed)
 	require.ErrorIs(t, a.BatchGetSessionEnd(ctx, []string{"k"}), store.ErrClosed)
-	require.ErrorIs(t, a.GetSessionRanges(ctx, []store.RangeRead{{Key: "k"}})[0].Err, store.ErrClosed)
+	require.ErrorIs(t, a.GetSessionRanges(ctx, []store.Ranges{{Key: "k"}})[0].Err, store.ErrClosed)
 	require.ErrorIs(t, a.PutSessionRanges(ctx, write)[0].Err, store.ErrClosed)
 }

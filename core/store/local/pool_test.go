@@ -25,7 +25,7 @@ type under struct {
 func TestPool(t *testing.T) {
 	ways := map[string]func(t *testing.T) under{
 		"direct": func(t *testing.T) under {
-			return under{store.Direct(startPool(t).client), func(_ *testing.T, n int) []byte { return make([]byte, n) }}
+			return under{startPool(t).client, func(_ *testing.T, n int) []byte { return make([]byte, n) }}
 		},
 		"local": func(t *testing.T) under {
 			_, socket := startServer(t, startPool(t), nil)
@@ -89,7 +89,7 @@ func putAndGet(t *testing.T, u under) {
 		require.Equal(t, content(keys[i], len(values[i])), r.Value)
 	}
 	// What is there stays, unless replaced.
-	r := u.PutItems(ctx, []store.Item{{Key: keys[1], Parts: [][]byte{[]byte("other")}}, {Key: "new", Parts: [][]byte{[]byte("n")}}, {Key: "grouped", Parts: [][]byte{[]byte("n")}, Group: "g"}}, one)
+	r := u.PutItems(ctx, []store.Item{{Key: keys[1], Value: [][]byte{[]byte("other")}}, {Key: "new", Value: [][]byte{[]byte("n")}}, {Key: "grouped", Value: [][]byte{[]byte("n")}, Group: "g"}}, one)
 	require.Equal(t, []store.PutResult{{Existed: true}, {}, {}}, r)
 	require.Equal(t, errs.InvalidParams, errs.CodeOf(u.Upsert(ctx, "grouped", []byte("x"), one)), "its group stays")
 	require.NoError(t, u.Upsert(ctx, "new", []byte("newer"), one))
@@ -129,9 +129,9 @@ func ranges(t *testing.T, u under) {
 	v := content("r", 100_000)
 	require.NoError(t, u.Put(ctx, "r", v, one))
 	a, b, c := u.alloc(t, 10), u.alloc(t, 50_000), u.alloc(t, 8)
-	out := u.GetIntoRanges(ctx, []store.RangeRead{
-		{Key: "r", Ranges: []store.Range{{Offset: 7, Dst: a}, {Offset: 50_000, Dst: b}, {Offset: 99_999, Dst: c}}},
-		{Key: "none", Ranges: []store.Range{{Dst: c}}},
+	out := u.GetIntoRanges(ctx, []store.Ranges{
+		{Key: "r", Ranges: []store.Fragment{{Offset: 7, Dst: a}, {Offset: 50_000, Dst: b}, {Offset: 99_999, Dst: c}}},
+		{Key: "none", Ranges: []store.Fragment{{Dst: c}}},
 		{Key: "r"},
 	})
 	require.Len(t, out, 3)
