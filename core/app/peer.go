@@ -8,7 +8,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/mooncake-go/mooncake/core/api/rpc"
+	rpc "github.com/mooncake-go/mooncake/core/api/rpc/client"
 	"github.com/mooncake-go/mooncake/core/config"
 	"github.com/mooncake-go/mooncake/core/model"
 	"github.com/mooncake-go/mooncake/core/store/client"

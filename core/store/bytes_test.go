@@ -24,7 +24,7 @@ import (
 
 // damage flips one bit of every copy of want in a node's memory and returns how many.
 func damage(n *node.Node, want []byte) int {
-	mem, count := n.Memory(0), 0
+	mem, count := memoryOf(n), 0
 	for off := 0; ; count++ {
 		i := bytes.Index(mem[off:], want)
 		if i < 0 {
@@ -144,7 +144,7 @@ func TestUnreachableCopyIsReplaced(t *testing.T) {
 	b.wire.Kill()
 	for _, r := range c.BatchGet(t.Context(), keys) {
 		require.True(t, errs.Is(r.Err, errs.TransferFail), "%v", r.Err)
-		require.ErrorContains(t, r.Err, "none of 2 copies")
+		require.ErrorContains(t, r.Err, "none of 2 replicas")
 		require.True(t, store.IsMiss(r.Err))
 	}
 }

@@ -54,15 +54,6 @@ func (c Calls) GetInto(ctx context.Context, key model.Key, dst ...[]byte) (int, 
 	return r.Value, r.Err
 }
 
-// BatchGetInto reads objects into memory and returns their sizes.
-func (c Calls) BatchGetInto(ctx context.Context, keys []model.Key, dst [][]byte) []model.Result[int] {
-	rows := make([][][]byte, len(dst))
-	for i := range dst {
-		rows[i] = dst[i : i+1]
-	}
-	return c.GetFragments(ctx, keys, rows)
-}
-
 // Exist reports whether an object can be read, and grants it a lease.
 func (c Calls) Exist(ctx context.Context, key model.Key) (bool, error) {
 	r := c.BatchExist(ctx, []model.Key{key})[0]
@@ -95,4 +86,27 @@ func (c Calls) Size(ctx context.Context, key model.Key) (uint64, error) {
 // Remove removes an object.
 func (c Calls) Remove(ctx context.Context, key model.Key, force bool) error {
 	return c.BatchRemove(ctx, []model.Key{key}, force)[0]
+}
+
+// BatchUpsert stores objects in place of existing ones. Of several values for one key the last
+// counts.
+func (c Calls) BatchUpsert(ctx context.Context, keys []model.Key, values [][]byte, cfg model.ReplicateConfig) []error {
+	cfg.Upsert = true
+	return c.BatchPut(ctx, keys, values, cfg)
+}
+
+// GetBuffer reads an object into memory of the client, which the caller releases.
+func (c Calls) GetBuffer(ctx context.Context, key model.Key) (Lent, error) {
+	r := c.GetBuffers(ctx, []model.Key{key})[0]
+	return r.Value, r.Err
+}
+
+// CreateCopyTask has an object copied to segments.
+func (c Calls) CreateCopyTask(ctx context.Context, key model.Key, targets []string) (model.TaskID, error) {
+	return c.CreateTask(ctx, model.TaskSpec{Kind: model.CopyObject, Key: key, Targets: targets})
+}
+
+// CreateMoveTask has an object moved from one segment to another.
+func (c Calls) CreateMoveTask(ctx context.Context, key model.Key, source, target string) (model.TaskID, error) {
+	return c.CreateTask(ctx, model.TaskSpec{Kind: model.MoveObject, Key: key, Source: source, Targets: []string{target}})
 }

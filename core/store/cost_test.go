@@ -67,21 +67,21 @@ func TestLayerCost(t *testing.T) {
 		require.NoError(t, c.RegisterBuffer(ctx, mem, "cpu:0"))
 		reads[i], writes[i] = read(keys[i], layer, mem), write(keys[i], layer, mem)
 	}
-	require.NoError(t, c.BatchPutSessionStart(ctx, keys, sizes, one, nil)[0])
+	require.NoError(t, c.StartPuts(ctx, keys, sizes, one, nil)[0])
 	put := measure(func() {
-		for _, r := range c.PutSessionRanges(ctx, writes) {
+		for _, r := range c.PutRanges(ctx, writes) {
 			if r.Err != nil {
 				t.Error(r.Err)
 			}
 		}
 	})
-	require.NoError(t, c.BatchPutSessionRevoke(ctx, keys)[0])
+	require.NoError(t, c.RevokePuts(ctx, keys)[0])
 	for i := range keys {
 		require.NoError(t, c.Put(ctx, keys[i], make([]byte, size), one))
 	}
-	require.NoError(t, c.BatchGetSessionStart(ctx, keys)[0])
+	require.NoError(t, c.StartGets(ctx, keys)[0])
 	get := measure(func() {
-		for _, r := range c.GetSessionRanges(ctx, reads) {
+		for _, r := range c.GetRanges(ctx, reads) {
 			if r.Err != nil {
 				t.Error(r.Err)
 			}

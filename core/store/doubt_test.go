@@ -69,7 +69,7 @@ func TestIndeterminatePutIsRetried(t *testing.T) {
 	value := content("k", doubtSize)
 	for name, put := range map[string]func(*member) error{
 		"put":    func(c *member) error { return c.Put(t.Context(), "k", value, one) },
-		"parts":  func(c *member) error { return c.PutParts(t.Context(), "k", [][]byte{value[:7], value[7:]}, one) },
+		"parts":  func(c *member) error { return c.PutFragments(t.Context(), "k", [][]byte{value[:7], value[7:]}, one) },
 		"upsert": func(c *member) error { return c.Upsert(t.Context(), "k", value, one) },
 		"upsert in place": func(c *member) error {
 			c.wire.SetHook(nil)

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
@@ -18,6 +19,7 @@ import (
 	"github.com/mooncake-go/mooncake/core/master"
 	"github.com/mooncake-go/mooncake/core/metadata"
 	"github.com/mooncake-go/mooncake/core/model"
+	"github.com/mooncake-go/mooncake/core/store"
 	"github.com/mooncake-go/mooncake/core/store/client"
 	"github.com/mooncake-go/mooncake/core/store/node"
 	"github.com/mooncake-go/mooncake/core/store/session"
@@ -163,6 +165,41 @@ func (p *pool) member(name string, o memberOptions) *member {
 	return m
 }
 
+// The layer-wise sessions of a member.
+func (m *member) StartGets(ctx context.Context, keys []model.Key) []error {
+	return m.Layers().StartGets(ctx, keys)
+}
+
+func (m *member) GetRanges(ctx context.Context, reads []store.Ranges) []model.Result[int] {
+	return m.Layers().GetRanges(ctx, reads)
+}
+
+func (m *member) EndGets(ctx context.Context, keys []model.Key) error {
+	return m.Layers().EndGets(ctx, keys)
+}
+
+func (m *member) StartPuts(ctx context.Context, keys []model.Key, sizes []uint64, cfg model.ReplicateConfig, groups []string) []error {
+	return m.Layers().StartPuts(ctx, keys, sizes, cfg, groups)
+}
+
+func (m *member) PutRanges(ctx context.Context, writes []store.Ranges) []model.Result[int] {
+	return m.Layers().PutRanges(ctx, writes)
+}
+
+func (m *member) EndPuts(ctx context.Context, keys []model.Key) []error {
+	return m.Layers().EndPuts(ctx, keys)
+}
+
+func (m *member) RevokePuts(ctx context.Context, keys []model.Key) []error {
+	return m.Layers().RevokePuts(ctx, keys)
+}
+
+// memoryOf returns the bytes of a node's first segment, to be damaged by tests.
+func memoryOf(n *node.Node) []byte {
+	s := n.Segments()[0]
+	return unsafe.Slice(*(**byte)(unsafe.Pointer(&s.Base)), int(s.Size))
+}
+
 // count reads a counter of a member.
 func (m *member) count(t testing.TB, name string) int {
 	t.Helper()
@@ -247,7 +284,10 @@ func (v view) Withdraw(context.Context) error {
 
 func (v view) Close(ctx context.Context) error { return v.Withdraw(ctx) }
 
-var one = model.DefaultReplicateConfig()
+var (
+	one    = model.DefaultReplicateConfig()
+	upsert = model.ReplicateConfig{ReplicaNum: 1, Upsert: true}
+)
 
 func two() model.ReplicateConfig { return model.ReplicateConfig{ReplicaNum: 2} }
 

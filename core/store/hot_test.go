@@ -31,7 +31,7 @@ func TestHotObjects(t *testing.T) {
 		require.Equal(t, 3, c.count(t, "mooncake_client_hot_cache_hits_total"), "taken in after the second")
 		require.Zero(t, a.count(t, "mooncake_client_hot_cache_fills_total"), "its own memory is near enough")
 		part := make([]byte, 100)
-		res := c.GetIntoRanges(t.Context(), []store.Ranges{{Key: "k", Ranges: []store.Fragment{{Offset: 700, Dst: part}}}})
+		res := c.GetIntoRanges(t.Context(), []store.Ranges{{Key: "k", Fragments: []store.Fragment{{Offset: 700, Mem: part}}}})
 		require.NoError(t, res[0][0].Err)
 		require.Equal(t, value[700:800], part)
 		require.Equal(t, 4, c.count(t, "mooncake_client_hot_cache_hits_total"))

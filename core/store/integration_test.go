@@ -11,7 +11,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 
-	"github.com/mooncake-go/mooncake/core/api/rpc"
+	rpc "github.com/mooncake-go/mooncake/core/api/rpc/client"
+	"github.com/mooncake-go/mooncake/core/api/rpc/server"
 	"github.com/mooncake-go/mooncake/core/metadata/open"
 	"github.com/mooncake-go/mooncake/core/model"
 	"github.com/mooncake-go/mooncake/core/store"
@@ -34,7 +35,7 @@ func newCluster(t testing.TB) *cluster {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	c.addr = ln.Addr().String()
-	srv := rpc.NewServer(c.master, rpc.ServerOptions{})
+	srv := server.New(c.master, server.Options{})
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		if err := srv.Serve(ln); err != nil {
@@ -61,7 +62,7 @@ func (c *cluster) member(o memberOptions) *member {
 	require.NoError(t, tr.Start(ctx, host{}))
 	dir, err := open.Open(ctx, open.P2PHandshake, open.Options{LocalName: "127.0.0.1", BindHost: "127.0.0.1", Logger: silent()})
 	require.NoError(t, err)
-	client, err := rpc.Dial(c.addr, rpc.Options{})
+	conn, err := rpc.Dial(c.addr, rpc.Options{})
 	require.NoError(t, err)
 
 	m := &member{name: dir.LocalName(), metrics: prometheus.NewRegistry(), kill: tr.Stop}
@@ -73,7 +74,7 @@ func (c *cluster) member(o memberOptions) *member {
 		Directory: dir, Log: silent(), Carriers: []transfer.Carrier{{Name: "tcp", Transport: tr, LocalAny: true}},
 	})
 	require.NoError(t, err)
-	m.deps = session.Deps{ID: model.NewUUID(), Master: client, Engine: m.engine, Log: silent(), Metrics: m.metrics}
+	m.deps = session.Deps{ID: model.NewUUID(), Master: conn, Engine: m.engine, Log: silent(), Metrics: m.metrics}
 	m.session, err = session.New(session.Config{PingInterval: 50 * time.Millisecond, MaxPingInterval: 100 * time.Millisecond, MasterDownTimeout: 10 * time.Second}, m.deps)
 	require.NoError(t, err)
 	m.deps.Session = m.session
@@ -104,7 +105,7 @@ func (c *cluster) member(o memberOptions) *member {
 		require.NoError(t, m.engine.Close(ctx))
 		require.NoError(t, tr.Stop(ctx))
 		require.NoError(t, dir.Close(ctx))
-		require.NoError(t, client.Close())
+		require.NoError(t, conn.Close())
 	})
 	t.Cleanup(m.stop)
 	return m

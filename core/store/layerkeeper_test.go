@@ -32,30 +32,30 @@ func TestAbandonedSessions(t *testing.T) {
 		require.NoError(t, err)
 		defer c.Close(t.Context()) //nolint:errcheck // The end of the test.
 		require.NoError(t, c.Put(t.Context(), "read", []byte("v"), one))
-		require.NoError(t, c.BatchGetSessionStart(t.Context(), []string{"read"})[0])
-		require.NoError(t, c.BatchPutSessionStart(t.Context(), []string{"written"}, []uint64{2}, one, nil)[0])
+		require.NoError(t, c.Layers().StartGets(t.Context(), []string{"read"})[0])
+		require.NoError(t, c.Layers().StartPuts(t.Context(), []string{"written"}, []uint64{2}, one, nil)[0])
 		one := []store.Ranges{write("written", 0, []byte("x"))}
 		start := time.Now()
 
 		time.Sleep(cfg.Layers.PutTimeout - time.Second)
-		require.NoError(t, c.PutSessionRanges(t.Context(), one)[0].Err, "in use or not")
+		require.NoError(t, c.Layers().PutRanges(t.Context(), one)[0].Err, "in use or not")
 		time.Sleep(2 * time.Second)
-		require.Equal(t, errs.InvalidParams, errs.CodeOf(c.PutSessionRanges(t.Context(), one)[0].Err))
-		require.Equal(t, errs.InvalidParams, errs.CodeOf(c.BatchPutSessionEnd(t.Context(), []string{"written"})[0]))
-		require.NoError(t, c.BatchPutSessionRevoke(t.Context(), []string{"written"})[0])
+		require.Equal(t, errs.InvalidParams, errs.CodeOf(c.Layers().PutRanges(t.Context(), one)[0].Err))
+		require.Equal(t, errs.InvalidParams, errs.CodeOf(c.Layers().EndPuts(t.Context(), []string{"written"})[0]))
+		require.NoError(t, c.Layers().RevokePuts(t.Context(), []string{"written"})[0])
 		require.Equal(t, 1, log.count("not ended in time"))
-		require.NoError(t, other.BatchPutSessionStart(t.Context(), []string{"written"}, []uint64{2}, model.DefaultReplicateConfig(), nil)[0])
-		require.NoError(t, other.BatchPutSessionRevoke(t.Context(), []string{"written"})[0])
+		require.NoError(t, other.StartPuts(t.Context(), []string{"written"}, []uint64{2}, model.DefaultReplicateConfig(), nil)[0])
+		require.NoError(t, other.RevokePuts(t.Context(), []string{"written"})[0])
 
 		time.Sleep(cfg.Layers.IdleTimeout - time.Since(start) - time.Second)
 		require.Zero(t, log.count("were not used"))
 		var b [1]byte
 		get := []store.Ranges{read("read", 0, b[:])}
-		require.NoError(t, c.GetSessionRanges(t.Context(), get)[0].Err, "so it is used")
+		require.NoError(t, c.Layers().GetRanges(t.Context(), get)[0].Err, "so it is used")
 		time.Sleep(cfg.Layers.IdleTimeout - time.Second)
-		require.NoError(t, c.GetSessionRanges(t.Context(), get)[0].Err)
+		require.NoError(t, c.Layers().GetRanges(t.Context(), get)[0].Err)
 		time.Sleep(cfg.Layers.IdleTimeout + time.Second)
-		require.Equal(t, errs.InvalidParams, errs.CodeOf(c.GetSessionRanges(t.Context(), get)[0].Err))
+		require.Equal(t, errs.InvalidParams, errs.CodeOf(c.Layers().GetRanges(t.Context(), get)[0].Err))
 		require.Equal(t, 1, log.count("were not used"))
 		time.Sleep(leaseTTL)
 		require.NoError(t, c.Remove(t.Context(), "read", false))
@@ -71,14 +71,14 @@ func TestWriteStopsBeforeItsTime(t *testing.T) {
 		c := p.member("c:1", memberOptions{})
 		timeout := client.DefaultConfig().Layers.PutTimeout
 		start := time.Now()
-		require.NoError(t, c.BatchPutSessionStart(t.Context(), []string{"k"}, []uint64{1}, one, nil)[0])
+		require.NoError(t, c.Layers().StartPuts(t.Context(), []string{"k"}, []uint64{1}, one, nil)[0])
 		var stalled atomic.Bool
 		c.wire.SetHook(func(e memtransport.Event) memtransport.Fault {
 			stalled.Store(true)
 			return memtransport.Fault{Stall: e.Kind == transport.Write}
 		})
 		time.Sleep(timeout - time.Second)
-		r := c.PutSessionRanges(t.Context(), []store.Ranges{write("k", 0, []byte("v"))})[0]
+		r := c.Layers().PutRanges(t.Context(), []store.Ranges{write("k", 0, []byte("v"))})[0]
 		require.Equal(t, errs.TransferFail, errs.CodeOf(r.Err))
 		require.True(t, stalled.Load())
 		require.LessOrEqual(t, time.Since(start), timeout+time.Second)

@@ -34,7 +34,7 @@ func bare(t *testing.T, m *member, change func(*node.Config)) *node.Node {
 func TestSegmentsAtRunTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, l := newLedgerPool(t)
-		n := bare(t, p.member("a:1", memberOptions{}), func(c *node.Config) { c.MaxPiece = 9 << 20 })
+		n := bare(t, p.member("a:1", memberOptions{}), func(c *node.Config) { c.MaxSegment = 9 << 20 })
 		c := p.member("c:1", memberOptions{})
 		ids, err := n.MountSegment(t.Context(), node.MountOptions{Size: 20<<20 + 1})
 		require.NoError(t, err)
@@ -64,7 +64,7 @@ func TestSegmentsAtRunTime(t *testing.T) {
 		require.Equal(t, value, got)
 		require.True(t, errs.Is(n.UnmountSegments(t.Context(), ids, 0), errs.SegmentNotFound), "it is on its way")
 		time.Sleep(16 * time.Second)
-		require.False(t, store.Holds(n), "freed after grace and some")
+		require.Empty(t, p.dir.entries["a:1"].Buffers, "freed after grace and some")
 		_, err = c.Get(t.Context(), "k")
 		require.True(t, store.IsMiss(err), "%v", err)
 		require.True(t, n.Mounted())

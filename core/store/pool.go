@@ -41,25 +41,27 @@ type Pool interface {
 	// retries the put in a new allocation; that attempt inherits no pin of a replaced object.
 	PutItems(ctx context.Context, items []Item, cfg model.ReplicateConfig) []PutResult
 
-	// GetFragments reads objects into memory, each into several pieces, one after the other, and
-	// returns their sizes. The pieces must not overlap. A key may occur more than once. After an error
-	// the content of the memory is undefined.
+	// BatchGetInto reads objects into memory and returns their sizes. The memory of different keys must
+	// not overlap. A key may occur more than once. After an error the content of the memory is
+	// undefined.
 	//
 	// ObjectNotFound and ReplicaIsNotReady: there is nothing to read. InvalidParams: the memory is too
 	// small. TransferFail: no replica could be reached. ChecksumMismatch: no replica has the bytes that
 	// were put. LeaseExpired: reading took longer than the lease, several times. See IsMiss. If
 	// errors.Is(err, transfer.ErrQuarantined), the memory must not be used any more.
+	BatchGetInto(ctx context.Context, keys []model.Key, dst [][]byte) []model.Result[int]
+	// GetFragments is BatchGetInto with several pieces of memory for each object, one after the other.
 	GetFragments(ctx context.Context, keys []model.Key, dst [][][]byte) []model.Result[int]
-	// BatchGet reads objects into new memory. The errors are those of GetFragments.
+	// BatchGet reads objects into new memory. The errors are those of BatchGetInto.
 	BatchGet(ctx context.Context, keys []model.Key) []model.Result[[]byte]
 	// GetIntoRanges reads ranges of objects and returns the bytes of each range, all or an error.
-	// InvalidParams for a range beyond the object, else the errors of GetFragments. An error of one
+	// InvalidParams for a range beyond the object, else the errors of BatchGetInto. An error of one
 	// range or key does not affect the others. The checksum covers a whole object, so it is verified
 	// only if the ranges are the whole object, in order; otherwise only the lease guarantees that the
 	// bytes are the object's.
 	GetIntoRanges(ctx context.Context, reads []Ranges) [][]model.Result[int]
 	// GetBuffers reads objects into memory of the client, which the caller releases. The errors are
-	// those of GetFragments.
+	// those of BatchGetInto.
 	GetBuffers(ctx context.Context, keys []model.Key) []model.Result[Lent]
 
 	// BatchExist reports which objects can be read, and grants them a lease.

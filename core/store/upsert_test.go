@@ -25,7 +25,7 @@ func TestUpsert(t *testing.T) {
 	got, err := c.Get(t.Context(), "k")
 	require.NoError(t, err)
 	require.Equal(t, "the second value", string(got))
-	require.NoError(t, c.UpsertParts(t.Context(), "k", [][]byte{[]byte("in "), nil, []byte("parts")}, one))
+	require.NoError(t, c.PutFragments(t.Context(), "k", [][]byte{[]byte("in "), nil, []byte("parts")}, upsert))
 	for _, err := range c.BatchUpsert(t.Context(), []string{"l", "m", "l"}, [][]byte{nil, []byte("m"), []byte("last")}, one) {
 		require.NoError(t, err, "of several values the last counts")
 	}
@@ -69,9 +69,9 @@ type spy struct {
 	seen chan model.ReplicateConfig
 }
 
-func (s spy) PutStart(ctx context.Context, c model.Caller, items []model.PutItem, cfg model.ReplicateConfig) ([]model.Result[[]model.Replica], error) {
+func (s spy) PutStart(ctx context.Context, c model.Caller, items []model.PutItem, cfg model.ReplicateConfig, _ *model.Answer[[]model.Replica]) ([]model.Result[[]model.Replica], error) {
 	s.seen <- cfg
-	return s.ledger.PutStart(ctx, c, items, cfg)
+	return s.ledger.PutStart(ctx, c, items, cfg, nil)
 }
 
 func TestTenants(t *testing.T) {

@@ -131,9 +131,15 @@ func (l *clientConn) exchange(st *quicgo.Stream, ch *chunk) (outcome, error) {
 	return l.answer(st, ch, back[:])
 }
 
-// left is what becomes of a request without an answer when the peer closed its connection with err.
-// It is refused where the peer never let this side in, or had finished its requests before.
+// left is what becomes of a request without an answer that ended with err. The peer carries it out
+// no more where it never let this side in, where it had finished its requests before it closed the
+// connection, and where it gave this request up: it resets a stream that is too slow only after it
+// has let go of its memory.
 func left(err error) outcome {
+	var reset *quicgo.StreamError
+	if errors.As(err, &reset) && reset.Remote && reset.ErrorCode == streamCode(wire.ReasonSlow) {
+		return disclaimed
+	}
 	switch closedFor(err) {
 	case wire.ReasonStopping, wire.ReasonBusy, wire.ReasonIdle:
 		return disclaimed

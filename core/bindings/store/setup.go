@@ -9,7 +9,6 @@ import (
 
 	"github.com/mooncake-go/mooncake/core/app"
 	"github.com/mooncake-go/mooncake/core/bindings/settings"
-	"github.com/mooncake-go/mooncake/core/store"
 	"github.com/mooncake-go/mooncake/core/store/local"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )

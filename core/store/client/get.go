@@ -45,7 +45,7 @@ func (c *Client) GetInto(ctx context.Context, key model.Key, dst ...[]byte) (int
 	return it.Size(), it.Err
 }
 
-// BatchGetInto is store.Calls.BatchGetInto.
+// BatchGetInto implements store.Pool.
 func (c *Client) BatchGetInto(ctx context.Context, keys []model.Key, dst [][]byte) []model.Result[int] {
 	return c.into(ctx, "batch_get_into", keys, len(dst), func(i int, it *get.Item) { it.IntoOne(dst[i]) })
 }

@@ -20,14 +20,12 @@ func (c *Client) BatchExist(ctx context.Context, keys []model.Key) []model.Resul
 
 // QueryTo implements store.Pool.
 func (c *Client) QueryTo(ctx context.Context, keys []model.Key, a *model.Answer[model.Object]) {
-	if c.b.Single(keys) {
-		a.Results = base.PerKey(ctx, c.b, keys, func(ctx context.Context, keys []model.Key) ([]model.Result[model.Object], error) {
-			return c.b.Locate(ctx, keys, a)
-		})
-		return
+	into := a
+	if !c.b.Single(keys) {
+		into = nil // Only one call can use it.
 	}
 	a.Results = base.PerKey(ctx, c.b, keys, func(ctx context.Context, keys []model.Key) ([]model.Result[model.Object], error) {
-		return c.b.Locate(ctx, keys, &model.Answer[model.Object]{})
+		return c.b.Locate(ctx, keys, into)
 	})
 }
 
@@ -94,6 +92,10 @@ func (c *Client) QueryByRegex(ctx context.Context, expr string, after model.Key,
 
 // ClearReplicas implements store.Pool.
 func (c *Client) ClearReplicas(ctx context.Context, keys []model.Key, segment string) ([]model.Key, error) {
+	if err := c.b.Calls.Enter("store"); err != nil {
+		return nil, err
+	}
+	defer c.b.Calls.Leave()
 	var good []model.Key
 	for _, k := range keys {
 		if model.ValidateSought(k) == nil {
@@ -107,7 +109,7 @@ func (c *Client) ClearReplicas(ctx context.Context, keys []model.Key, segment st
 			return
 		}
 		var got []model.Key
-		got, failed = ask(ctx, c, "BatchReplicaClear", func(ctx context.Context) ([]model.Key, error) {
+		got, failed = session.Ask(ctx, c.b.Session, "BatchReplicaClear", func(ctx context.Context) ([]model.Key, error) {
 			return c.b.Master.ClearReplicas(ctx, c.b.Caller, good[lo:hi], c.b.Caller.Client, segment)
 		})
 		cleared = append(cleared, got...)

@@ -14,6 +14,15 @@ import (
 	localv1 "github.com/mooncake-go/mooncake/sdk/proto/mooncake/local/v1"
 )
 
+// BatchGetInto implements store.Pool, like GetFragments.
+func (c *Client) BatchGetInto(ctx context.Context, keys []model.Key, dst [][]byte) []model.Result[int] {
+	rows := make([][][]byte, len(dst))
+	for i := range dst {
+		rows[i] = dst[i : i+1]
+	}
+	return c.GetFragments(ctx, keys, rows)
+}
+
 // GetFragments implements store.Pool. The service writes to shared memory directly; the client copies
 // into other memory.
 func (c *Client) GetFragments(ctx context.Context, keys []model.Key, dst [][][]byte) []model.Result[int] {

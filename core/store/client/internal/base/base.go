@@ -26,7 +26,6 @@ type Base struct {
 	Metrics *Metrics
 	Host    string // of this process, empty if unknown
 	Calls   gate.Gate
-	answers store.Answerer
 }
 
 // New makes the base of a client.
@@ -36,7 +35,7 @@ func New(cfg Config, deps session.Deps, s *session.Session) (*Base, error) {
 		return nil, errs.Wrap(errs.Internal, "store: register metrics", err)
 	}
 	return &Base{
-		Config: cfg, Caller: model.Caller{Client: deps.ID, Tenant: cfg.Tenant}, Session: s, Master: deps.Master, answers: store.AnswererOf(deps.Master),
+		Config: cfg, Caller: model.Caller{Client: deps.ID, Tenant: cfg.Tenant}, Session: s, Master: deps.Master,
 		Engine: deps.Engine, Buffers: deps.Buffers, Log: &Quiet{Logger: deps.Log}, Metrics: m, Host: session.HostOf(deps.Engine.LocalName()),
 	}, nil
 }
@@ -47,11 +46,10 @@ func (b *Base) Finishing(ctx context.Context) (context.Context, context.CancelFu
 }
 
 // Locate asks the master where objects lie, which grants a lease on them. The results are valid until
-// the next call with the same into.
+// the next call with the same into, which may be nil.
 func (b *Base) Locate(ctx context.Context, keys []model.Key, into *model.Answer[model.Object]) ([]model.Result[model.Object], error) {
 	got, err := session.Ask(ctx, b.Session, "BatchGetReplicaList", func(ctx context.Context) ([]model.Result[model.Object], error) {
-		err := b.answers.GetReplicasTo(ctx, b.Caller, keys, into)
-		return into.Results, err
+		return b.Master.GetReplicas(ctx, b.Caller, keys, into)
 	})
 	return got, Complete(err, len(got), len(keys))
 }
@@ -70,15 +68,4 @@ func (b *Base) Readable(o *model.Object) error {
 		}
 	}
 	return nil
-}
-
-// StartPuts starts puts at the master. The results are valid until the next call with the same into.
-func (b *Base) StartPuts(ctx context.Context, items []model.PutItem, cfg model.ReplicateConfig, into *model.Answer[[]model.Replica]) ([]model.Result[[]model.Replica], error) {
-	err := b.answers.PutStartTo(ctx, b.Caller, items, cfg, into)
-	return into.Results, err
-}
-
-// EndPuts ends puts at the master. The results use into if it is large enough.
-func (b *Base) EndPuts(ctx context.Context, items []model.EndItem, into []error) ([]error, error) {
-	return b.answers.PutEndTo(ctx, b.Caller, items, into)
 }

@@ -63,7 +63,7 @@ func (t *Table) Close() {
 // Locate asks the master where objects lie that are to be held.
 func (t *Table) Locate(ctx context.Context, keys []model.Key) ([]model.Result[Located], error) {
 	asked := time.Now()
-	got, err := t.b.Locate(ctx, keys, &model.Answer[model.Object]{})
+	got, err := t.b.Locate(ctx, keys, nil)
 	out := make([]model.Result[Located], len(got))
 	for i := range got {
 		out[i] = model.Result[Located]{Value: Located{got[i].Value, asked}, Err: got[i].Err}

@@ -22,7 +22,7 @@ func (c *Call) Start(ctx context.Context, items []*Item, cfg model.ReplicateConf
 		name = "BatchUpsertStart"
 	}
 	got, err := session.Ask(ctx, c.w.Session, name, func(ctx context.Context) ([]model.Result[[]model.Replica], error) {
-		return c.w.StartPuts(ctx, c.want, cfg, &c.answer)
+		return c.w.Master.PutStart(ctx, c.w.Caller, c.want, cfg, &c.answer)
 	})
 	err = base.Complete(err, len(got), len(items))
 	c.started = c.started[:0]
@@ -59,7 +59,7 @@ func (c *Call) End(ctx context.Context, items []*Item, limit time.Time) {
 		return
 	}
 	got, err := session.AskUntil(ctx, c.w.Session, "BatchPutEnd", limit, func(ctx context.Context) ([]error, error) {
-		return c.w.EndPuts(ctx, c.ends, c.ended)
+		return c.w.Master.PutEnd(ctx, c.w.Caller, c.ends, c.ended)
 	})
 	if err == nil {
 		c.ended = got
