@@ -49,7 +49,6 @@ import (
 	_ "embed" // The manifest is part of the program, so that a host can read it without running it.
 	"fmt"
 
-	"github.com/mooncake-go/mooncake/plugins/transport-rdma/internal/config"
 	"github.com/mooncake-go/mooncake/plugins/transport-rdma/internal/verbs"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 	"github.com/mooncake-go/mooncake/sdk/transport"
@@ -63,13 +62,6 @@ func Factory() transport.Factory {
 		return newNode(*c), nil
 	}, plugin.WithCheck(func() error { return check("") }))
 }
-
-// Config holds the settings of the RDMA transport.
-type Config = config.Config
-
-// DefaultConfig returns the defaults. Those that the reference implementation has too are
-// the same.
-func DefaultConfig() *Config { return config.Default() }
 
 //go:embed manifest.json
 var manifestText string

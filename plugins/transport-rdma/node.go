@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/mooncake-go/mooncake/plugins/transport-rdma/internal/blob"
+	"github.com/mooncake-go/mooncake/plugins/transport-rdma/internal/config"
 	"github.com/mooncake-go/mooncake/plugins/transport-rdma/internal/device"
 	"github.com/mooncake-go/mooncake/plugins/transport-rdma/internal/inbound"
 	"github.com/mooncake-go/mooncake/plugins/transport-rdma/internal/memory"
@@ -15,6 +16,13 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/transport"
 	"github.com/mooncake-go/mooncake/sdk/x/transportkit"
 )
+
+// Config holds the settings of the RDMA transport.
+type Config = config.Config
+
+// DefaultConfig returns the defaults. Those that the reference implementation has too are
+// the same.
+func DefaultConfig() *Config { return config.Default() }
 
 // node implements transport.Transport.
 type node struct {

@@ -33,7 +33,7 @@ func (d *Device) NewPairs(depth int, owners []PairOwner) (pairs []*Pair, err err
 		p := &Pair{PSN: rand.Uint32N(1 << 24), owner: owner}
 		d.tags.add(p)
 		p.QP, err = d.PD.CreateQP(q.cq, verbs.QPConfig{
-			Depth: min(depth, q.cq.Entries()-1), MaxInline: cfg.MaxInline, SignalEvery: cfg.SignalEvery, Tag: p.tag,
+			Depth: min(depth, q.cq.Entries-1), MaxInline: cfg.MaxInline, SignalEvery: cfg.SignalEvery, Tag: p.tag,
 		})
 		if err != nil {
 			d.tags.drop(p)

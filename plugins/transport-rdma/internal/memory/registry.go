@@ -116,12 +116,6 @@ func (g *Registry) forget(r *Region) {
 	g.regions.Store(&rs)
 }
 
-// withdrawal is one attempt to end a region. All callers that wait for it get its result.
-type withdrawal struct {
-	done chan struct{} // closed when err is set
-	err  error
-}
-
 // Deregister ends a registration. Once it has returned nil, the devices refuse requests of peers
 // for the region. The withdrawal runs in the background, as part of the traffic.
 func (g *Registry) Deregister(ctx context.Context, id transport.RegionID) error {

@@ -130,7 +130,7 @@ func (c *Conn) greet(ctx context.Context) error {
 	m := &handshake.Message{
 		LocalPath: handshake.NICPath(r.env.Label(), r.Dev.Name), LID: at.LID, GID: at.Text,
 		PeerPath: handshake.NICPath("peer", r.Remote.Name),
-		Own:      &handshake.Own{Incarnation: r.incarnation, From: r.env.Incarnation, MTU: at.MTU, Reads: r.Dev.ReadsOut()},
+		Own:      &handshake.Own{Incarnation: r.incarnation, From: r.env.Incarnation, MTU: at.MTU, Reads: r.Dev.Attr.MaxReadsOut},
 	}
 	m.QueuePairs, m.Own.PSN = c.Numbers()
 	nc, answer, err := r.exchange(ctx, m)
@@ -155,7 +155,7 @@ func (c *Conn) greet(ctx context.Context) error {
 	defer c.setup.Unlock()
 	err = r.Dev.Connect(c.devicePairs(), device.Remote{
 		QueuePairs: answer.QueuePairs, PSNs: own.PSN, GID: g, LID: answer.LID, MTU: min(at.MTU, own.MTU),
-		ReadsIn: 1, ReadsOut: max(1, min(r.Dev.ReadsOut(), own.Reads)), GIDIndex: at.Index,
+		ReadsIn: 1, ReadsOut: max(1, min(r.Dev.Attr.MaxReadsOut, own.Reads)), GIDIndex: at.Index,
 	})
 	if err != nil {
 		return deviceError(r.Name, err)

@@ -1,69 +1,13 @@
-// Package rail carries operations out. A rail is a device of this side and one of a peer, for all
-// paths to that peer. It keeps the operations that wait, and has at most one connection at a time:
-// queue pairs that are connected to the peer's.
-//
-// Rail.mu guards a rail, its connections and its operations. A function whose comment says nothing
-// else is called with it held; unlock then completes what has ended.
 package rail
 
 import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
-	"sync/atomic"
 	"time"
 
-	"github.com/mooncake-go/mooncake/plugins/transport-rdma/internal/blob"
-	"github.com/mooncake-go/mooncake/plugins/transport-rdma/internal/device"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
-
-// Rail is a device of this side and one of a peer, for all paths to that peer.
-type Rail struct {
-	table *Table
-	env   *device.Env
-	key   Key
-	pool  *Pool
-	Dev   *device.Device
-	Name  string // for errors
-	where string // the peer's first address
-	// Remote is the peer's device, incarnation the peer's, server its name if it is one of
-	// upstream. They are constant, whichever path or request came first.
-	Remote      blob.Device
-	incarnation uint64
-	server      string
-	users       int // paths and connections; guarded by Table.mu
-
-	load     atomic.Int64 // bytes that wait or are in flight
-	paused   atomic.Int64 // until this time in Unix nanoseconds the rail is not up
-	counters counters
-
-	// make is held while a connection is made, so that both sides of a handshake with a node of
-	// upstream find the same one. It is taken before mu.
-	make sync.Mutex
-
-	mu         sync.Mutex
-	addrs      []string // where connections are set up; nil for unknown
-	waiting    []*Queue // those that are not empty, in their turn
-	ended      Ended    // operations for unlock
-	conn       *Conn    // that work may be posted to, or that waits for the second round
-	connecting *Conn    // of the attempt in progress, once it has queue pairs
-	dialling   bool
-	retrying   bool  // see retryLater
-	failures   int   // in a row
-	last       error // the latest
-}
-
-// Queue holds the operations of one path that wait for one rail. Rails take from their queues in
-// turns, so that a path with much to do does not hold up the others. Rail.mu guards what is not
-// exported.
-type Queue struct {
-	Rail    *Rail
-	Index   int // of the peer's device in keys
-	ops     list
-	waiting bool // in Rail.waiting
-}
 
 // insert puts o first, or last.
 func (l *Queue) insert(o *Op, first bool) {

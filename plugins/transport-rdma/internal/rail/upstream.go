@@ -78,7 +78,7 @@ func (c *Conn) join(m *handshake.Message) error {
 	}
 	at := r.Dev.Address()
 	if err := r.Dev.Connect(c.devicePairs(), device.Remote{
-		QueuePairs: m.QueuePairs, GID: g, LID: lid, MTU: at.MTU, ReadsIn: r.Dev.ReadsIn(), ReadsOut: r.Dev.ReadsOut(), GIDIndex: at.Index,
+		QueuePairs: m.QueuePairs, GID: g, LID: lid, MTU: at.MTU, ReadsIn: r.Dev.Attr.MaxReadsIn, ReadsOut: r.Dev.Attr.MaxReadsOut, GIDIndex: at.Index,
 	}); err != nil {
 		return deviceError(r.Name, err)
 	}
