@@ -11,7 +11,6 @@ import (
 	"github.com/mooncake-go/mooncake/plugins/transport-rdma/internal/device"
 	"github.com/mooncake-go/mooncake/plugins/transport-rdma/internal/inbound"
 	"github.com/mooncake-go/mooncake/plugins/transport-rdma/internal/memory"
-	"github.com/mooncake-go/mooncake/plugins/transport-rdma/internal/rail"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 	"github.com/mooncake-go/mooncake/sdk/transport"
 	"github.com/mooncake-go/mooncake/sdk/x/transportkit"
@@ -40,7 +39,6 @@ type node struct {
 	addrs    []string
 	devices  []*adapter
 	regions  *memory.Registry
-	rails    rail.Table
 	inbound  inbound.Server
 
 	mu     sync.Mutex

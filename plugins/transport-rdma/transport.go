@@ -109,7 +109,7 @@ func (n *node) start(ctx context.Context, host plugin.Host) error {
 	env.Config, env.Log, env.Incarnation = &n.cfg, host.Logger(), transportkit.Incarnation()
 	env.Context, n.cancel = context.WithCancel(context.Background())
 	env.Label, env.Changed = n.label, n.touch
-	n.rails.Env, n.inbound.Env = env, env
+	n.inbound.Env = env
 	n.inbound.Device = func(name string) *inbound.Pool {
 		if d := n.deviceNamed(name); d != nil {
 			return d.in

@@ -161,7 +161,7 @@ func (n *node) answer(m *handshake.Message) (*handshake.Message, error) {
 	if err != nil && m.GID != "" {
 		return nil, err
 	}
-	r := n.rails.Get(rail.Key{Local: d.Index, Peer: rail.UpstreamPeer(m.LocalPath)}, d.out,
+	r := d.out.Rail(rail.UpstreamPeer(m.LocalPath),
 		blob.Device{Name: theirs, GID: g, LID: m.LID, Usable: true, Up: true}, &blob.Endpoint{Server: from}, from)
 	defer r.Release()
 	if m.Ready != nil && *m.Ready {

@@ -61,7 +61,7 @@ func (r *Rail) newConn() (*Conn, error) {
 		}
 		p.ring = make([]request, size)
 	}
-	r.table.hold(r)
+	r.hold()
 	r.counters.conns.Add(1)
 	return c, nil
 }

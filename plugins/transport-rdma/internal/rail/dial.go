@@ -22,7 +22,7 @@ func (r *Rail) dial() {
 		return
 	}
 	r.dialling = true
-	r.table.hold(r)
+	r.hold()
 	r.env.Traffic.Go(func() {
 		defer r.Release()
 		r.attempt()

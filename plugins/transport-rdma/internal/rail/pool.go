@@ -2,6 +2,8 @@ package rail
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/mooncake-go/mooncake/plugins/transport-rdma/internal/blob"
@@ -12,13 +14,13 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
 
-// NewPool returns a pool without connections.
+// NewPool returns an empty pool.
 func NewPool(env *device.Env, dev *device.Device) *Pool {
 	policy := cache.SIEVE
 	if env.Config.EndpointStore == config.StoreFIFO {
 		policy = cache.FIFO
 	}
-	return &Pool{Dev: dev, env: env, conns: cache.New[*Conn](policy)}
+	return &Pool{Dev: dev, env: env, rails: map[string]*Rail{}, conns: cache.New[*Conn](policy)}
 }
 
 // Len returns the number of connections, also of those that are ending.
@@ -111,66 +113,52 @@ func (c *Conn) retire(why string) bool {
 	return c.dying
 }
 
-// UpstreamPeer returns Key.Peer of a device of upstream. The blob of an endpoint never begins like
-// it.
+// UpstreamPeer returns the key of Pool.Rail for a device of upstream. The blob of an endpoint never
+// begins like it.
 func UpstreamPeer(nicPath string) string { return "@" + nicPath }
 
-// Get finds or makes a rail from the device of pool to a device of peer, whose first address is
-// where. The caller ends its use with Release.
-func (t *Table) Get(key Key, pool *Pool, remote blob.Device, peer *blob.Endpoint, where string) *Rail {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	r := t.rails[key]
+// Rail finds or makes the rail to a device of peer, whose first address is where. The key is the blob
+// of the peer's endpoint with the number of its device, or the result of UpstreamPeer. The caller
+// ends its use with Release.
+func (p *Pool) Rail(key string, remote blob.Device, peer *blob.Endpoint, where string) *Rail {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	r := p.rails[key]
 	if r == nil {
 		r = &Rail{
-			table: t, env: t.Env, key: key, pool: pool, Dev: pool.Dev, Remote: remote, incarnation: peer.Incarnation, server: peer.Server, where: where,
-			Name: fmt.Sprintf("transport/rdma: %s to %s of %s", pool.Dev.Name, remote.Name, where),
+			env: p.env, key: key, pool: p, Dev: p.Dev, Remote: remote, incarnation: peer.Incarnation, server: peer.Server, where: where,
+			Name: fmt.Sprintf("transport/rdma: %s to %s of %s", p.Dev.Name, remote.Name, where),
 		}
 		if !remote.Up { // It may come up; no message tells.
-			r.pause(time.Duration(t.Env.Config.RailPause))
+			r.pause(time.Duration(p.env.Config.RailPause))
 		}
-		if t.rails == nil {
-			t.rails = map[Key]*Rail{}
-		}
-		t.rails[key] = r
+		p.rails[key] = r
 	}
 	r.users++
 	return r
 }
 
 // hold counts another user of a rail.
-func (t *Table) hold(r *Rail) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
+func (r *Rail) hold() {
+	r.pool.mu.Lock()
+	defer r.pool.mu.Unlock()
 	r.users++
 }
 
-// Release ends one use of the rail. The last one takes it out of the table.
+// Release ends one use of the rail. The last one takes it out of the pool.
 func (r *Rail) Release() {
-	t := r.table
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if r.users--; r.users == 0 && t.rails[r.key] == r {
-		delete(t.rails, r.key)
+	r.pool.mu.Lock()
+	defer r.pool.mu.Unlock()
+	if r.users--; r.users == 0 && r.pool.rails[r.key] == r {
+		delete(r.pool.rails, r.key)
 	}
-}
-
-// Len returns the number of rails.
-func (t *Table) Len() int {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return len(t.rails)
 }
 
 // Stats returns the counters of all rails.
-func (t *Table) Stats() []Stats {
-	t.mu.Lock()
-	rails := make([]*Rail, 0, len(t.rails))
-	for _, r := range t.rails {
-		rails = append(rails, r)
-	}
-	t.mu.Unlock()
-	var out []Stats
+func (p *Pool) Stats() (out []Stats) {
+	p.mu.Lock()
+	rails := slices.Collect(maps.Values(p.rails))
+	p.mu.Unlock()
 	for _, r := range rails {
 		out = append(out, r.stats())
 	}

@@ -22,9 +22,8 @@ import (
 
 // Rail is a device of this side and one of a peer, for all paths to that peer.
 type Rail struct {
-	table *Table
 	env   *device.Env
-	key   Key
+	key   string // see Pool.Rail
 	pool  *Pool
 	Dev   *device.Device
 	Name  string // for errors
@@ -34,7 +33,7 @@ type Rail struct {
 	Remote      blob.Device
 	incarnation uint64
 	server      string
-	users       int // paths and connections; guarded by Table.mu
+	users       int // paths and connections; guarded by Pool.mu
 
 	load     atomic.Int64 // bytes that wait or are in flight
 	paused   atomic.Int64 // until this time in Unix nanoseconds the rail is not up
@@ -56,32 +55,20 @@ type Rail struct {
 	last       error // the latest
 }
 
-// Key names a rail. Peer is the blob of the peer's endpoint with the number of its device, or the
-// result of UpstreamPeer.
-type Key struct {
-	Local int
-	Peer  string
-}
-
-// Table holds the rails of a transport. Safe for concurrent use.
-type Table struct {
-	Env   *device.Env
-	mu    sync.Mutex
-	rails map[Key]*Rail
-}
-
 // counters is Stats while it counts.
 type counters struct {
 	read, written, requests, failures atomic.Uint64
 	conns                             atomic.Int64
 }
 
-// Pool holds the connections that this side made from one device.
+// Pool holds the rails of one device, and the connections that this side made. Safe for concurrent
+// use.
 type Pool struct {
 	Dev *device.Device
 	env *device.Env
 
 	mu    sync.Mutex
+	rails map[string]*Rail
 	conns *cache.Set[*Conn]
 }
 
