@@ -68,7 +68,7 @@ var manifestText string
 
 func manifest() plugin.Manifest { return plugin.MustParseManifest(manifestText) }
 
-// check says why this machine has no use for the transport: no library, or no device. It
+// check returns why this machine cannot use the transport: no library, or no device. It
 // opens neither a device nor a port, whose state may change until the transport starts.
 func check(library string) error {
 	lib, err := verbs.Open(library)

@@ -66,7 +66,7 @@ func (p *path) check(in *transport.Op) (*blob.Key, *memory.Region, error) {
 	return key, r, nil
 }
 
-// accept takes an operation over. p.mu is held.
+// accept takes over an operation. p.mu is held.
 func (p *path) accept(in *transport.Op, key *blob.Key, r *memory.Region, now time.Time) {
 	if len(in.Local) == 0 {
 		p.n.env.OpsOK.Add(1)

@@ -38,7 +38,7 @@ var ErrMalformed = errors.New("malformed handshake")
 // Message asks for a connection, or answers. An answer has the paths swapped.
 type Message struct {
 	Payload string `json:"payload"`
-	// LocalPath is "server@device" of who sends, PeerPath of who receives.
+	// LocalPath is "server@device" of the sender, PeerPath that of the receiver.
 	LocalPath string `json:"local_nic_path"`
 	LID       uint32 `json:"local_lid"`
 	GID       string `json:"local_gid"`

@@ -108,7 +108,7 @@ func (g *Registry) reserve(in *transport.Region) (*Region, error) {
 	return r, nil
 }
 
-// forget gives the place of a region free.
+// forget frees the place of a region.
 func (g *Registry) forget(r *Region) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -20,7 +20,7 @@ func (p *pair) Take(results []verbs.Result) { p.conn.take(p, results) }
 
 // Failed implements device.PairOwner: the connection ends.
 func (p *pair) Failed(event verbs.EventType, cause error) {
-	class := errs.ClassTransientPath // A peer of upstream asked for what it may not have; this side's work goes on anew.
+	class := errs.ClassTransientPath // A peer of upstream asked for what it may not have; this side's operations are retried.
 	if event == verbs.EventQPFatal {
 		class = errs.ClassLocalDevice
 	}
@@ -115,8 +115,8 @@ func (c *Conn) checkDrained() {
 	}
 }
 
-// deviceError is a failure of this side's device while a connection is made or used. One
-// without memory left is told with its limit.
+// deviceError is a failure of this side's device while a connection is made or used. For
+// one that ran out of memory, the hint names the limits.
 func deviceError(op string, err error) error {
 	e := &errs.Error{Code: errs.TransferFail, Class: errs.ClassLocalDevice, Op: op, Err: err}
 	switch {

@@ -8,7 +8,7 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
-// Enqueue takes an operation over. The caller calls Kick afterwards, when it has unlocked the path.
+// Enqueue takes over an operation. The caller calls Kick afterwards, when it has unlocked the path.
 func (l *Queue) Enqueue(o *Op) {
 	r := l.Rail
 	r.mu.Lock()

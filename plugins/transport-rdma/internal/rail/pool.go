@@ -117,9 +117,9 @@ func (c *Conn) retire(why string) bool {
 // begins like it.
 func UpstreamPeer(nicPath string) string { return "@" + nicPath }
 
-// Rail finds or makes the rail to a device of peer, whose first address is where. The key is the blob
-// of the peer's endpoint with the number of its device, or the result of UpstreamPeer. The caller
-// ends its use with Release.
+// Rail finds or makes the rail to a device of peer, whose first address is where. The key is the
+// blob of the peer's endpoint with the number of its device, or the result of UpstreamPeer. The
+// caller ends its use with Release.
 func (p *Pool) Rail(key string, remote blob.Device, peer *blob.Endpoint, where string) *Rail {
 	p.mu.Lock()
 	defer p.mu.Unlock()
