@@ -108,7 +108,7 @@ func (c *Conn) retire(why string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.load.Load() == 0 {
-		c.kill(errs.WithClass(errs.ClassTransientPath, r.Name, fmt.Errorf("the connection was closed: %s", why)), true)
+		c.kill(r.errorf(errs.ClassTransientPath, "the connection was closed: %s", why), true)
 	}
 	return c.dying
 }

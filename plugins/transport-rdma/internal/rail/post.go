@@ -150,10 +150,7 @@ func (c *Conn) result(p *pair) {
 		r.works()
 	case result.Status.Flushed():
 		// The cause is known where this side gave up, or an earlier result told it.
-		c.kill(&errs.Error{
-			Code: errs.TransferFail, Class: errs.ClassTransientPath, Op: r.Name,
-			Err: fmt.Errorf("the device stopped the connection: %s", result.Status),
-		}, true)
+		c.kill(r.failure(errs.ClassTransientPath, "the device stopped the connection: %s", result.Status), true)
 		o.Indeterminate = o.Indeterminate || o.Kind == transport.Write
 		o.redo = true
 		if !c.clean && o.Err == nil {

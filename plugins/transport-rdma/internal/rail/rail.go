@@ -105,6 +105,12 @@ func (r *Rail) failure(class errs.Class, format string, args ...any) *errs.Error
 	return &errs.Error{Code: errs.TransferFail, Class: class, Op: r.Name, Err: fmt.Errorf(format, args...)}
 }
 
+// errorf is an error of the rail with the code of the error that it wraps, if it wraps one. It may be
+// called without r.mu.
+func (r *Rail) errorf(class errs.Class, format string, args ...any) error {
+	return errs.WithClass(class, r.Name, fmt.Errorf(format, args...))
+}
+
 // ErrStopping is the end of operations when the transport stops.
 func ErrStopping(op string) error {
 	return &errs.Error{Code: errs.TransferFail, Class: errs.ClassTransientPath, Op: op, Err: errors.New("the transport is stopping")}
