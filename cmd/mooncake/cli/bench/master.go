@@ -9,7 +9,7 @@ import (
 
 	"github.com/mooncake-go/mooncake/cmd/mooncake/internal/command"
 	"github.com/mooncake-go/mooncake/cmd/mooncake/internal/output"
-	"github.com/mooncake-go/mooncake/core/api/rpc"
+	"github.com/mooncake-go/mooncake/core/api/rpc/client"
 	"github.com/mooncake-go/mooncake/core/app"
 	"github.com/mooncake-go/mooncake/core/bench/masterload"
 	"github.com/mooncake-go/mooncake/core/config"
@@ -115,12 +115,12 @@ func (e verbs) measureCalls(ctx context.Context, address string, overGRPC bool, 
 		defer m.Close(context.WithoutCancel(ctx)) //nolint:errcheck // The process ends with it.
 		address = m.Address()
 	}
-	client, err := rpc.Dial(address, rpc.Options{GRPC: overGRPC})
+	c, err := client.Dial(address, client.Options{GRPC: overGRPC})
 	if err != nil {
 		return masterload.CallsReport{}, err
 	}
-	defer client.Close()
-	o.Master = client
+	defer c.Close()
+	o.Master = c
 	return masterload.Calls(ctx, o)
 }
 
