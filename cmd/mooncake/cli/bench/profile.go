@@ -1,10 +1,11 @@
-package cli
+package bench
 
 import (
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
+	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -18,16 +19,16 @@ import (
 // maxProfileSeconds bounds --seconds.
 const maxProfileSeconds = 600
 
-func (e *env) benchProfileCmd() *cobra.Command {
+func (e verbs) profileCmd() *cobra.Command {
 	var dir string
 	var seconds int
 	cmd := &cobra.Command{
 		Use:   "profile",
-		Short: "Write CPU, allocation, mutex and block profiles, and flame graphs, of a store and a master under load",
+		Short: "Write CPU, allocation, mutex and block profiles of a store and a master under load",
 		Long: `Puts objects into a store over tcp, gets them, and makes each kind of call to a master, and
 writes for each of the three what this process spent its time and memory on: DIR/LOAD/KIND.pprof
-for 'go tool pprof', KIND.folded with a stack a line, and KIND.svg, a flame graph. Client, store
-and master run in this process, so that a profile has both ends.`,
+for 'go tool pprof', which draws flame graphs of them. Client, store and master run in this
+process, so that a profile has both ends.`,
 		Example: `  mooncake bench profile
   mooncake bench profile --out /tmp/profile --seconds 5`,
 		Args: command.NoArgs,
@@ -44,7 +45,8 @@ and master run in this process, so that a profile has both ends.`,
 			if err := errors.Join(e.profileStore(ctx, record), e.profileMaster(ctx, record)); err != nil {
 				return fmt.Errorf("bench profile: %w", err)
 			}
-			fmt.Fprintf(e.Stdout, "profiles are in %s\n", dir)
+			fmt.Fprintf(e.Stdout, "profiles are in %s; for a flame graph of one: go tool pprof -http localhost: %s\n",
+				dir, filepath.Join(dir, "store-get", "cpu.pprof"))
 			return nil
 		},
 	}
@@ -56,8 +58,8 @@ and master run in this process, so that a profile has both ends.`,
 }
 
 // profileMaster profiles the calls to a master.
-func (e *env) profileMaster(ctx context.Context, record func(profile.Load) error) (err error) {
-	m, err := e.startMaster(ctx)
+func (e verbs) profileMaster(ctx context.Context, record func(profile.Load) error) (err error) {
+	m, err := e.startMaster(ctx, func(*config.Master) {})
 	if err != nil {
 		return err
 	}
@@ -67,8 +69,8 @@ func (e *env) profileMaster(ctx context.Context, record func(profile.Load) error
 
 // profileStore profiles puts and gets of a client whose objects are in the memory of another
 // node.
-func (e *env) profileStore(ctx context.Context, record func(profile.Load) error) (err error) {
-	m, err := e.startMaster(ctx)
+func (e verbs) profileStore(ctx context.Context, record func(profile.Load) error) (err error) {
+	m, err := e.startMaster(ctx, func(*config.Master) {})
 	if err != nil {
 		return err
 	}
@@ -100,14 +102,4 @@ func (e *env) profileStore(ctx context.Context, record func(profile.Load) error)
 	}
 	defer func() { err = errors.Join(err, load.Close(end)) }()
 	return errors.Join(record(load.Puts()), record(load.Gets()))
-}
-
-// startMaster starts a master with the default settings in this process.
-func (e *env) startMaster(ctx context.Context) (*app.LocalMaster, error) {
-	loaded, err := config.Load(config.Options{Role: config.RoleMaster, PluginDefaults: e.PluginDefaults()})
-	if err != nil {
-		return nil, err
-	}
-	loaded.Config.Master.EnableMetricReporting = false
-	return app.StartLocalMaster(ctx, loaded.Config, e.Builtins, slog.New(slog.DiscardHandler))
 }

@@ -1,4 +1,4 @@
-package cli
+package bench
 
 import (
 	"fmt"
@@ -25,7 +25,7 @@ const (
 	maxCapacity   = 1 << 31
 )
 
-func (e *env) benchEvictCmd() *cobra.Command {
+func (e verbs) evictCmd() *cobra.Command {
 	var format output.Format
 	var file string
 	var capacities []int
@@ -64,14 +64,13 @@ gets from LRU to the optimum, by blocks.`,
 				Contenders: contenders, Capacities: capacities, Parallel: runtime.GOMAXPROCS(0), Each: show,
 			})
 			clear()
-			switch {
-			case err != nil:
+			if err != nil {
 				return fmt.Errorf("bench evict: %w", err)
-			case format == output.JSON:
-				return results.WriteJSON(e.Stdout)
 			}
-			fmt.Fprintf(e.Stdout, "%s: %d requests, %d blocks, %d distinct\n\n", file, t.Requests(), t.Blocks(), t.Distinct())
-			return results.WriteText(e.Stdout)
+			return output.Print(e.Stdout, format, results, func(w io.Writer) {
+				fmt.Fprintf(w, "%s: %d requests, %d blocks, %d distinct\n\n", file, t.Requests(), t.Blocks(), t.Distinct())
+				results.Text(w)
+			})
 		},
 	}
 	f := cmd.Flags()
@@ -102,7 +101,7 @@ func checkCapacities(capacities []int) error {
 const allPolicies = "all"
 
 // policyNames are the built-in eviction policies in order, and the optimum.
-func (e *env) policyNames() (names []string) {
+func (e verbs) policyNames() (names []string) {
 	for _, f := range e.Builtins {
 		if f, ok := f.(evict.Factory); ok {
 			names = append(names, f.Manifest().Name)
@@ -112,7 +111,7 @@ func (e *env) policyNames() (names []string) {
 }
 
 // contenders returns the named policies in the order of the names.
-func (e *env) contenders(names []string) ([]evictsim.Contender, error) {
+func (e verbs) contenders(names []string) ([]evictsim.Contender, error) {
 	known := e.policyNames()
 	if slices.Equal(names, []string{allPolicies}) {
 		names = known

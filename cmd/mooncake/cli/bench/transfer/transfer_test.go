@@ -1,4 +1,4 @@
-package cli
+package transfer_test
 
 import (
 	"bufio"
@@ -19,25 +19,27 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/mooncake-go/mooncake/cmd/mooncake/cli"
+	"github.com/mooncake-go/mooncake/cmd/mooncake/cli/bench/transfer"
+	"github.com/mooncake-go/mooncake/cmd/mooncake/internal/clitest"
 	"github.com/mooncake-go/mooncake/cmd/mooncake/internal/command"
-	"github.com/mooncake-go/mooncake/cmd/mooncake/internal/output"
 	bench "github.com/mooncake-go/mooncake/core/bench/transfer"
 )
 
-// benchTransfer finds the verb as a program of that name has it.
-func benchTransfer(t *testing.T, called string) *cobra.Command {
-	e, _, _ := testEnv()
+// verb makes the verb as a program of that name has it.
+func verb(called string) *cobra.Command {
+	e, _, _ := clitest.New()
 	e.Called = called
-	cmd, _, err := e.root().Find([]string{"bench", "transfer"})
-	require.NoError(t, err)
-	return cmd
+	return transfer.New(e)
 }
 
 // TestDefaultsOfUpstreamsProgram: under its name every flag has upstream's default.
 func TestDefaultsOfUpstreamsProgram(t *testing.T) {
-	cmd := benchTransfer(t, transferProgram)
+	host, err := os.Hostname()
+	require.NoError(t, err)
+	cmd := verb(transfer.Program)
 	for flag, want := range map[string]string{
-		"local_server_name": hostname(), "metadata_server": "192.168.3.77:2379", "mode": "initiator", "operation": "read", "protocol": "rdma",
+		"local_server_name": host, "metadata_server": "192.168.3.77:2379", "mode": "initiator", "operation": "read", "protocol": "rdma",
 		"device_name": "mlx5_2", "nic_priority_matrix": "", "segment_id": "192.168.3.76", "batch_size": "128", "block_size": "65536",
 		"duration": "10", "threads": "12", "auto_discovery": "false", "report_unit": "GB", "report_precision": "2", "backend": "classic",
 	} {
@@ -45,16 +47,10 @@ func TestDefaultsOfUpstreamsProgram(t *testing.T) {
 		assert.Equal(t, want, cmd.Flags().Lookup(flag).DefValue, flag)
 	}
 	assert.Equal(t, "1GiB", cmd.Flags().Lookup("buffer_size").DefValue)
-	ours := benchTransfer(t, "")
+	ours := verb("")
 	for flag, want := range map[string]string{"metadata_server": "P2PHANDSHAKE", "protocol": "tcp", "device_name": "", "segment_id": "", "threads": "12"} {
 		assert.Equal(t, want, ours.Flags().Lookup(flag).DefValue, flag)
 	}
-}
-
-func TestGflagsSyntaxOfTransferEngineBench(t *testing.T) {
-	e, _, _ := testEnv()
-	assert.Equal(t, []string{"bench", "transfer", "--mode=target", "--block_size", "4096", "--auto_discovery=false", "--threads", "2", "--logtostderr", "--v=1"},
-		command.Normalize(e.root(), []string{"bench", "transfer", "-mode=target", "--block-size", "4096", "-noauto_discovery", "-threads", "2", "-logtostderr", "-v=1"}))
 }
 
 func TestWrongFlagsOfBenchTransfer(t *testing.T) {
@@ -90,33 +86,15 @@ func TestWrongFlagsOfBenchTransfer(t *testing.T) {
 		{"--set store.nothing=1", "unknown key"},
 		{"argument", "takes no arguments"},
 	} {
-		e, stdout, stderr := testEnv()
+		e, stdout, stderr := clitest.New()
 		args := append([]string{"mooncake", "bench", "transfer"}, strings.Fields(c.args)...)
-		assert.Equal(t, command.ExitUsage, run(e, args), args)
+		assert.Equal(t, command.ExitUsage, cli.Run(e, args), args)
 		assert.Contains(t, stderr.String(), c.want, args)
 		assert.Empty(t, stdout.String(), args)
 	}
-	e, _, stderr := testEnv()
-	assert.Equal(t, command.ExitFailure, run(e, []string{transferProgram, "-protocol=tcp", "-use_vram"}), "as upstream's programs end")
+	e, _, stderr := clitest.New()
+	assert.Equal(t, command.ExitFailure, cli.Run(e, []string{transfer.Program, "-protocol=tcp", "-use_vram"}), "as upstream's programs end")
 	assert.Contains(t, stderr.String(), "use --use_vram=false")
-}
-
-func TestListsOfASweep(t *testing.T) {
-	for text, want := range map[string][]uint64{
-		"4KiB..16KiB": {4096, 8192, 16384}, "1,3": {1, 3}, "64K": {65536}, "1..3,8": {1, 2, 3, 8},
-	} {
-		got, err := numbers("block_size", text, 1, 1<<40)
-		require.NoError(t, err)
-		assert.Equal(t, want, got, text)
-	}
-	f := &transferFlags{sweep: true, given: func(name string) bool { return name == "threads" }, mode: "initiator", format: output.Text, unit: "GB",
-		backend: "classic", protocol: "tcp,local", threads: "1..4", blocks: "1", duration: 10, rounds: 1, buffer: 1}
-	j, err := f.job([]string{"tcp"})
-	require.NoError(t, err)
-	assert.Len(t, j.loads, 2*15*1*3)
-	assert.Equal(t, time.Second, j.round)
-	assert.True(t, j.check)
-	assert.Equal(t, []string{"tcp", "local"}, j.transports)
 }
 
 // program runs this test binary as the program.
@@ -134,7 +112,7 @@ var testCompleted = regexp.MustCompile(`(?m)^Test completed: duration \d+\.\d\d,
 // TestTwoProcesses: a target that is started by hand under upstream's name, an initiator
 // under each name, and an end by signal that leaves nothing.
 func TestTwoProcesses(t *testing.T) {
-	target := program(t, transferProgram, "-mode=target", "-protocol=tcp", "-metadata_server=P2PHANDSHAKE", "-local_server_name=127.0.0.1:12345",
+	target := program(t, transfer.Program, "-mode=target", "-protocol=tcp", "-metadata_server=P2PHANDSHAKE", "-local_server_name=127.0.0.1:12345",
 		"-buffer_size=1048576", "-block_size=65536", "-batch_size=16", "-threads=2")
 	var messages bytes.Buffer
 	target.Stderr = &messages
@@ -148,7 +126,7 @@ func TestTwoProcesses(t *testing.T) {
 	require.NotNil(t, found, line)
 
 	for _, operation := range []string{"read", "write"} {
-		theirs := program(t, transferProgram, "-protocol=tcp", "-metadata_server=P2PHANDSHAKE", "-local_server_name=127.0.0.1:12346", "-segment_id="+found[1],
+		theirs := program(t, transfer.Program, "-protocol=tcp", "-metadata_server=P2PHANDSHAKE", "-local_server_name=127.0.0.1:12346", "-segment_id="+found[1],
 			"-duration=0.05", "-threads=2", "-batch_size=16", "-operation", operation, "-report_unit=MiB", "-report_precision=3", "-check_consistency",
 			"-async="+strconv.FormatBool(operation == "write"))
 		var stdout, stderr bytes.Buffer
@@ -233,23 +211,4 @@ func (o *once) Write(b []byte) (int, error) {
 		close(o.seen)
 	}
 	return n, err
-}
-
-func TestMatrixOnTheCommandLine(t *testing.T) {
-	f := &transferFlags{mode: "initiator", matrix: ` {"cpu:0":[["mlx5_0"],[]]}`, device: "mlx5_0, mlx5_1", autoDiscovery: true}
-	b := &transferBench{f: f}
-	require.NoError(t, b.configure())
-	text, err := os.ReadFile(b.cfg.Store.TopologyFile)
-	require.NoError(t, err)
-	assert.Equal(t, f.matrix, string(text))
-	assert.Equal(t, []string{"mlx5_0", "mlx5_1"}, b.cfg.Store.DeviceNames)
-	assert.Equal(t, "on", b.cfg.Store.AutoDiscovery)
-	b.close()
-	_, err = os.Stat(b.cfg.Store.TopologyFile)
-	require.ErrorIs(t, err, os.ErrNotExist)
-
-	f.matrix = "/etc/matrix.json"
-	b = &transferBench{f: f}
-	require.NoError(t, b.configure())
-	assert.Equal(t, "/etc/matrix.json", b.cfg.Store.TopologyFile)
 }

@@ -1,4 +1,4 @@
-package cli
+package transfer
 
 import (
 	"context"
@@ -16,23 +16,23 @@ import (
 	"github.com/mooncake-go/mooncake/core/app"
 	"github.com/mooncake-go/mooncake/core/bench/cluster"
 	"github.com/mooncake-go/mooncake/core/bench/report"
-	bench "github.com/mooncake-go/mooncake/core/bench/transfer"
+	"github.com/mooncake-go/mooncake/core/bench/transfer"
 	"github.com/mooncake-go/mooncake/core/config"
 )
 
-// transferBench is one run of the verb.
-type transferBench struct {
-	e     *env
-	f     *transferFlags
-	job   transferJob
+// run is one run of the verb.
+type run struct {
+	e     *command.Env
+	f     *flags
+	job   job
 	cfg   config.Config
 	log   *slog.Logger
 	exact bool   // the name is published as it was given
 	temp  string // file to be removed
 }
 
-func (e *env) newTransferBench(cmd *cobra.Command, f *transferFlags) (*transferBench, error) {
-	job, err := f.job(e.transportNames())
+func newRun(e *command.Env, cmd *cobra.Command, f *flags) (*run, error) {
+	job, err := f.job(transports(e.Builtins))
 	if err != nil {
 		return nil, err
 	}
@@ -49,7 +49,7 @@ func (e *env) newTransferBench(cmd *cobra.Command, f *transferFlags) (*transferB
 	for _, w := range loaded.Warnings {
 		log.Warn(w.String())
 	}
-	b := &transferBench{e: e, f: f, job: job, cfg: loaded.Config, log: log}
+	b := &run{e: e, f: f, job: job, cfg: loaded.Config, log: log}
 	if n := connections(b.cfg); len(job.streams) == 0 && n > 0 {
 		b.job.streams = []int{n}
 	}
@@ -57,7 +57,7 @@ func (e *env) newTransferBench(cmd *cobra.Command, f *transferFlags) (*transferB
 }
 
 // configure puts the flags into the configuration.
-func (b *transferBench) configure() error {
+func (b *run) configure() error {
 	s := &b.cfg.Store
 	s.MetadataServer, s.LocalHostname = b.f.metadata, b.f.localName
 	s.LocalBufferSize = 0 // All memory is registered.
@@ -90,18 +90,18 @@ func (b *transferBench) configure() error {
 	return errors.Join(err, file.Close())
 }
 
-func (b *transferBench) close() {
+func (b *run) close() {
 	if b.temp != "" {
 		_ = os.Remove(b.temp) // A file in the folder for such.
 	}
 }
 
 // open starts an engine over one transport.
-func (b *transferBench) open(ctx context.Context, name string, streams int) (bench.Node, func(context.Context) error, error) {
+func (b *run) open(ctx context.Context, name string, streams int) (transfer.Node, func(context.Context) error, error) {
 	cfg, exact := b.cfg, b.exact
-	if name == bench.LocalTransport {
+	if name == transfer.LocalTransport {
 		// The engine wants a transport to register memory with; nothing goes over it.
-		name, exact = b.e.transportNames()[0], false
+		name, exact = transports(b.e.Builtins)[0], false
 		cfg.Store.MetadataServer, cfg.Store.LocalHostname = "P2PHANDSHAKE", "127.0.0.1"
 	}
 	cfg.Store.Protocol, cfg.Store.Transports = name, []string{name}
@@ -110,9 +110,9 @@ func (b *transferBench) open(ctx context.Context, name string, streams int) (ben
 	}
 	e, err := app.OpenEngine(ctx, cfg, b.e.Builtins, app.EngineOptions{Log: b.log, ExactName: exact})
 	if err != nil {
-		return bench.Node{}, nil, err
+		return transfer.Node{}, nil, err
 	}
-	return bench.Node{Engine: e.Transfer, Lookup: e.Lookup, Allocate: e.Allocate}, e.Close, nil
+	return transfer.Node{Engine: e.Transfer, Lookup: e.Lookup, Allocate: e.Allocate}, e.Close, nil
 }
 
 // withSetting returns the entries with one setting of one plugin changed.
@@ -131,32 +131,8 @@ func withSetting(entries map[string]config.Plugin, name, key string, value any) 
 	return out
 }
 
-// target opens memory to peers until the context ends.
-func (b *transferBench) target(ctx context.Context) (err error) {
-	name, size := b.job.transports[0], uint64(b.f.buffer)
-	if name == bench.LocalTransport {
-		return command.Usagef("--protocol=local is memory of one process; there is no target to start")
-	}
-	if b.f.upstream { // An initiator may count on it.
-		size = b.enlarged()
-	}
-	node, stop, err := b.open(ctx, name, 0)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, stop(context.WithoutCancel(ctx))) }()
-	t, err := bench.NewTarget(ctx, node, size)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, t.Close(ctx)) }()
-	fmt.Fprintln(b.e.Stdout, bench.Announce(t, name))
-	<-ctx.Done()
-	return nil
-}
-
 // enlarged is the memory of this side, raised to what the load goes over.
-func (b *transferBench) enlarged() uint64 {
+func (b *run) enlarged() uint64 {
 	size, span := uint64(b.f.buffer), b.job.loads[0].Span()
 	if span > size {
 		fmt.Fprintf(b.e.Stderr, "the buffer of %s is smaller than %d threads x %d requests x %s; taking %s\n",
@@ -167,7 +143,7 @@ func (b *transferBench) enlarged() uint64 {
 
 // targetSpec describes the process of a target: this one's arguments, and what it must
 // be told else.
-func (b *transferBench) targetSpec(name string, size uint64) cluster.Spec {
+func (b *run) targetSpec(name string, size uint64) cluster.Spec {
 	args := append([]string(nil), b.e.Args...)
 	args = append(args, "--mode=target", "--sweep=false", "--segment_id=", "--protocol="+name, "--buffer_size="+strconv.FormatUint(size, 10),
 		"--block_size=1", "--batch_size=1", "--threads=1", "--operation=read", "--local_server_name="+b.cfg.Store.LocalHostname)

@@ -1,4 +1,4 @@
-package cli
+package bench_test
 
 import (
 	"encoding/json"
@@ -10,10 +10,13 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/mooncake-go/mooncake/cmd/mooncake/cli"
+	"github.com/mooncake-go/mooncake/cmd/mooncake/cli/bench"
+	"github.com/mooncake-go/mooncake/cmd/mooncake/internal/clitest"
 	"github.com/mooncake-go/mooncake/cmd/mooncake/internal/command"
 )
 
-const smallTrace = "../../../core/bench/evictsim/testdata/small.jsonl"
+const smallTrace = "../../../../core/bench/evictsim/testdata/small.jsonl"
 
 // evictRow is the contract of -o json.
 type evictRow struct {
@@ -26,8 +29,8 @@ type evictRow struct {
 
 func benchEvict(t *testing.T, args ...string) []evictRow {
 	t.Helper()
-	e, stdout, stderr := testEnv()
-	require.Equal(t, command.ExitOK, run(e, append([]string{"mooncake", "bench", "evict", "-o", "json"}, args...)), stderr.String())
+	e, stdout, stderr := clitest.New()
+	require.Equal(t, command.ExitOK, cli.Run(e, append([]string{"mooncake", "bench", "evict", "-o", "json"}, args...)), stderr.String())
 	require.Empty(t, stderr.String(), "progress is for terminals")
 	dec := json.NewDecoder(stdout)
 	dec.DisallowUnknownFields()
@@ -37,8 +40,8 @@ func benchEvict(t *testing.T, args ...string) []evictRow {
 }
 
 func TestBenchEvictComparesAll(t *testing.T) {
-	e, _, _ := testEnv()
-	names := e.policyNames()
+	e, _, _ := clitest.New()
+	names := bench.PolicyNames(e)
 	require.Subset(t, names, []string{"prefix", "lru", "s3fifo", "sieve", "optimum"})
 	rows := benchEvict(t, "--trace", smallTrace, "--capacity", "20,100")
 	require.Len(t, rows, 2*len(names))
@@ -60,8 +63,8 @@ func TestBenchEvictComparesAll(t *testing.T) {
 }
 
 func TestBenchEvictText(t *testing.T) {
-	e, stdout, stderr := testEnv()
-	require.Equal(t, command.ExitOK, run(e, []string{"mooncake", "bench", "evict", "--trace", smallTrace, "--capacity", "20", "--policy", "optimum,lru"}), stderr.String())
+	e, stdout, stderr := clitest.New()
+	require.Equal(t, command.ExitOK, cli.Run(e, []string{"mooncake", "bench", "evict", "--trace", smallTrace, "--capacity", "20", "--policy", "optimum,lru"}), stderr.String())
 	assert.Contains(t, stdout.String(), "120 requests, ")
 	for _, line := range []string{"optimum  *100.0 %", "lru .*0.0 %", "prefix hit ratio", "gap closed"} {
 		assert.Regexp(t, line, stdout.String())
@@ -91,8 +94,8 @@ func TestBenchEvictRefuses(t *testing.T) {
 		{"--trace " + smallTrace + " -o yaml", "yaml"},
 		{"--trace " + smallTrace + " more", "takes no arguments"},
 	} {
-		e, stdout, stderr := testEnv()
-		code := run(e, append([]string{"mooncake", "bench", "evict"}, strings.Fields(c.args)...))
+		e, stdout, stderr := clitest.New()
+		code := cli.Run(e, append([]string{"mooncake", "bench", "evict"}, strings.Fields(c.args)...))
 		assert.Equal(t, command.ExitUsage, code, c.args)
 		assert.Contains(t, stderr.String(), c.want, c.args)
 		assert.Empty(t, stdout.String(), c.args)

@@ -1,4 +1,5 @@
-package cli
+// Package bench has the verb bench and those below it, which measure the parts of this program.
+package bench
 
 import (
 	"fmt"
@@ -7,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/mooncake-go/mooncake/cmd/mooncake/cli/bench/transfer"
 	"github.com/mooncake-go/mooncake/cmd/mooncake/internal/command"
 	"github.com/mooncake-go/mooncake/cmd/mooncake/internal/output"
 	"github.com/mooncake-go/mooncake/core/bench/micro"
@@ -17,7 +19,12 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
 
-func (e *env) benchCmd() *cobra.Command {
+// verbs makes the commands of this package.
+type verbs struct{ *command.Env }
+
+// New makes the verb bench and the verbs below it.
+func New(env *command.Env) *cobra.Command {
+	e := verbs{env}
 	var format output.Format
 	var opts micro.Options
 	cmd := &cobra.Command{
@@ -43,13 +50,10 @@ the median of several rounds. Suites: ` + strings.Join(e.suiteNames(), ", ") + `
 			if err != nil {
 				return err
 			}
-			if format == output.JSON {
-				return results.WriteJSON(e.Stdout)
-			}
-			return results.WriteTable(e.Stdout)
+			return output.Print(e.Stdout, format, map[string]any{"results": results}, results.Text)
 		},
 	}
-	cmd.AddCommand(e.benchEvictCmd(), e.benchMasterCmd(), e.benchProfileCmd(), e.benchTransferCmd())
+	cmd.AddCommand(e.evictCmd(), e.masterCmd(), e.profileCmd(), transfer.New(env))
 	output.Flag(cmd.Flags(), &format, "", output.Table, output.JSON)
 	cmd.Flags().IntVar(&opts.Rounds, "rounds", 5, "how often each operation is measured")
 	cmd.Flags().DurationVar(&opts.RoundTime, "round-time", 0, "least time of a round (default 50ms)")
@@ -57,7 +61,7 @@ the median of several rounds. Suites: ` + strings.Join(e.suiteNames(), ", ") + `
 }
 
 // suites returns the named suites, all for no name.
-func (e *env) suites(names []string) ([]micro.Suite, error) {
+func (e verbs) suites(names []string) ([]micro.Suite, error) {
 	all := []micro.Suite{micro.Memory()}
 	for _, f := range e.Builtins {
 		switch f := f.(type) {
@@ -84,7 +88,7 @@ func (e *env) suites(names []string) ([]micro.Suite, error) {
 	return out, nil
 }
 
-func (e *env) suiteNames() []string {
+func (e verbs) suiteNames() []string {
 	names := []string{"memory"}
 	for _, f := range e.Builtins {
 		if id := f.Manifest().ID; slices.Contains(plugin.Kinds(), id.Kind) {

@@ -1,4 +1,4 @@
-package cli
+package transfer
 
 import (
 	"math"
@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/mooncake-go/mooncake/cmd/mooncake/internal/command"
-	bench "github.com/mooncake-go/mooncake/core/bench/transfer"
+	"github.com/mooncake-go/mooncake/core/bench/transfer"
 	"github.com/mooncake-go/mooncake/core/config"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 )
@@ -20,20 +20,20 @@ const (
 	maxStreams  = 64
 )
 
-// transferJob is what the flags ask for, checked.
-type transferJob struct {
+// job is what the flags ask for, checked.
+type job struct {
 	transports []string
 	streams    []int
-	grid       bench.Grid
-	loads      []bench.Load
+	grid       transfer.Grid
+	loads      []transfer.Load
 	round      time.Duration
-	unit       bench.Unit
+	unit       transfer.Unit
 	check      bool
 }
 
 // job checks the flags. transports are the plugins that are there.
-func (f *transferFlags) job(transports []string) (transferJob, error) {
-	var j transferJob
+func (f *flags) job(transports []string) (job, error) {
+	var j job
 	if err := f.fixed(); err != nil {
 		return j, err
 	}
@@ -54,12 +54,12 @@ func (f *transferFlags) job(transports []string) (transferJob, error) {
 	if !f.sweep && (len(j.loads) > 1 || len(j.transports) > 1 || len(j.streams) > 1) {
 		return j, command.Usagef("lists and ranges are for --sweep; without it, give one value each")
 	}
-	if j.unit, err = bench.ParseUnit(f.unit); err != nil {
+	if j.unit, err = transfer.ParseUnit(f.unit); err != nil {
 		return j, command.Usagef("--report_unit: %w", err)
 	}
 	switch {
-	case f.precision > bench.MaxPrecision:
-		return j, command.Usagef("--report_precision is %d, must be at most %d", f.precision, bench.MaxPrecision)
+	case f.precision > transfer.MaxPrecision:
+		return j, command.Usagef("--report_precision is %d, must be at most %d", f.precision, transfer.MaxPrecision)
 	case math.IsNaN(f.duration) || f.duration <= 0 || f.duration > maxDuration.Seconds():
 		return j, command.Usagef("--duration is %v, must be above 0 and at most %v seconds", f.duration, maxDuration.Seconds())
 	case f.rounds < 1 || f.rounds > maxRounds:
@@ -74,7 +74,7 @@ func (f *transferFlags) job(transports []string) (transferJob, error) {
 }
 
 // fixed refuses what would mean something else than what is done.
-func (f *transferFlags) fixed() error {
+func (f *flags) fixed() error {
 	switch {
 	case f.backend == "tent":
 		return command.Usagef("--backend=tent: that engine does not exist here; leave the flag out")
@@ -89,7 +89,7 @@ func (f *transferFlags) fixed() error {
 }
 
 // sweepDefaults fills in what --sweep means where nothing was said.
-func (f *transferFlags) sweepDefaults() {
+func (f *flags) sweepDefaults() {
 	if !f.sweep {
 		return
 	}
@@ -107,9 +107,9 @@ func (f *transferFlags) sweepDefaults() {
 	}
 }
 
-func (f *transferFlags) lists(j *transferJob, transports []string) error {
+func (f *flags) lists(j *job, transports []string) error {
 	for _, name := range words(f.protocol) {
-		if name != bench.LocalTransport && !slices.Contains(transports, name) {
+		if name != transfer.LocalTransport && !slices.Contains(transports, name) {
 			return command.Usagef("--protocol: there is no transport plugin %q; there are %s, and local", name, strings.Join(transports, ", "))
 		}
 		j.transports = append(j.transports, name)
@@ -118,7 +118,7 @@ func (f *transferFlags) lists(j *transferJob, transports []string) error {
 		return command.Usagef("--protocol names no transport; there are %s, and local", strings.Join(transports, ", "))
 	}
 	for _, name := range words(f.operation) {
-		kind, err := bench.ParseKind(name)
+		kind, err := transfer.ParseKind(name)
 		if err != nil {
 			return command.Usagef("--operation: %w", err)
 		}
@@ -133,8 +133,8 @@ func (f *transferFlags) lists(j *transferJob, transports []string) error {
 		most       uint64
 		into       *[]int
 	}{
-		{"batch_size", f.batches, bench.MaxBatch, &j.grid.Batches},
-		{"threads", f.threads, bench.MaxThreads, &j.grid.Threads},
+		{"batch_size", f.batches, transfer.MaxBatch, &j.grid.Batches},
+		{"threads", f.threads, transfer.MaxThreads, &j.grid.Threads},
 		{"streams", f.streams, maxStreams, &j.streams},
 	} {
 		if list.text == "" && list.name == "streams" {
@@ -183,7 +183,7 @@ func numbers(flag, text string, least, most uint64) ([]uint64, error) {
 		if ends[0] > ends[1] {
 			return nil, command.Usagef("--%s: the range %s ends before it begins", flag, w)
 		}
-		out = append(out, bench.Powers(ends[0], ends[1])...)
+		out = append(out, transfer.Powers(ends[0], ends[1])...)
 	}
 	if len(out) == 0 {
 		return nil, command.Usagef("--%s is empty", flag)
@@ -191,10 +191,10 @@ func numbers(flag, text string, least, most uint64) ([]uint64, error) {
 	return out, nil
 }
 
-// transportNames lists the transport plugins that are linked in.
-func (e *env) transportNames() []string {
+// transports lists the transport plugins that are linked in.
+func transports(builtins []plugin.Factory) []string {
 	var names []string
-	for _, f := range e.Builtins {
+	for _, f := range builtins {
 		if id := f.Manifest().ID; id.Kind == plugin.KindTransport {
 			names = append(names, id.Name)
 		}
