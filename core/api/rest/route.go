@@ -79,6 +79,6 @@ func routes() []route {
 			what: "Registers a tenant or changes its quota.", body: "`requested_quota_bytes`: 1 to 2^63-1"},
 		{method: "DELETE", path: "/api/v1/tenant_quotas", params: []string{"tenant_id"}, data: true, serve: data((*handler).deleteTenantQuota),
 			what: "Removes a tenant. 409 while it has objects."},
-		{method: "GET", path: "/api/v1/summary", what: "The figures of `/metrics/summary` as numbers, counted since the start.", serve: (*handler).summaryJSON},
+		{method: "GET", path: "/api/v1/summary", what: "The figures of `/metrics/summary` as numbers, counted since the start.", serve: data((*handler).summaryJSON)},
 	}
 }
