@@ -23,8 +23,8 @@ import (
 // root is the top of the repository.
 const root = "../.."
 
-// built is the folder that has libmooncake.so, made by the first test that needs it and
-// removed by TestMain.
+// built is the folder with libmooncake.so. The first test that needs it builds it, and TestMain
+// removes it.
 var built struct {
 	once   sync.Once
 	folder string
@@ -81,7 +81,7 @@ func program(t *testing.T, source string) string {
 	return out
 }
 
-// run runs a program, four minutes at most, and wants it to succeed.
+// run runs a program, for at most four minutes, and requires success.
 func run(t *testing.T, program string, args ...string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)

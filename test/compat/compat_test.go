@@ -25,8 +25,8 @@ type release struct {
 	transport bool   // whether its transports can be processes
 }
 
-// binaries are the plugins that both releases are asked for, by the folder of their program.
-// One that a release does not have yet is left out of it.
+// binaries lists the plugins of both releases by the folder of their program. A release may lack
+// some.
 func binaries() []string {
 	return []string{
 		"plugins/evict-lru/cmd/mooncake-plugin-evict-lru",
@@ -89,14 +89,14 @@ func build(t *testing.T, name, tree string) release {
 	return r
 }
 
-// outcome is what the demo says of itself, as far as it matters here.
+// outcome has the results of a demo that matter here.
 type outcome struct {
 	PagesVerified int `json:"pages_verified"`
 	PagesWrong    int `json:"pages_wrong"`
 	Evictions     int `json:"evictions"`
 }
 
-// demo runs the main job of a host with the plugins of a folder.
+// demo runs the demo of a host with the plugins of a folder.
 func demo(t *testing.T, host release, args ...string) outcome {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
@@ -114,8 +114,8 @@ func demo(t *testing.T, host release, args ...string) outcome {
 	return o
 }
 
-// TestMatrix: policy, allocator and, where the release can, transport of each release run as
-// processes under the host of each.
+// TestMatrix runs the policy, the allocator and, if the release can, the transport of each release
+// as processes under the host of each.
 func TestMatrix(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds two releases")

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// files is the folder that is tested.
+// files is the tested folder.
 const files = "../../deploy"
 
 // root is the file system of the image "master": usr/bin with the static program and its names.
@@ -31,7 +31,7 @@ func run(m *testing.M) int {
 	return m.Run()
 }
 
-// build makes the program as deploy/Dockerfile does, for whoever the container's user is.
+// build makes the program as deploy/Dockerfile does, for any user of the container.
 func build() error {
 	bin := filepath.Join(root, "usr/bin")
 	if err := os.MkdirAll(bin, 0o755); err != nil {

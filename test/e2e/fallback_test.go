@@ -9,15 +9,15 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// noRDMA skips where RDMA could be had: what is looked at here is a machine without.
+// noRDMA skips the test on a machine that has RDMA.
 func noRDMA(t *testing.T) {
 	if devices, err := os.ReadDir("/sys/class/infiniband"); err == nil && len(devices) > 0 {
 		t.Skip("this machine has RDMA devices")
 	}
 }
 
-// TestRDMAGivesWayToTCP: protocol rdma on a machine without RDMA moves bytes over TCP, and
-// says so.
+// TestRDMAGivesWayToTCP checks that protocol rdma on a machine without RDMA moves bytes over TCP,
+// and says so.
 func TestRDMAGivesWayToTCP(t *testing.T) {
 	noRDMA(t)
 	p := startPool(t, 1)
@@ -31,8 +31,8 @@ func TestRDMAGivesWayToTCP(t *testing.T) {
 	assert.Equal(t, "over what there is", r.stdout)
 }
 
-// TestRequiredRDMAIsRefused: with required: true nothing moves over another transport, and
-// the error says why and what to do.
+// TestRequiredRDMAIsRefused checks that nothing moves over another transport with required: true,
+// and that the error says why and what to do.
 func TestRequiredRDMAIsRefused(t *testing.T) {
 	noRDMA(t)
 	p := startPool(t, 1)

@@ -13,8 +13,8 @@ import (
 	"github.com/mooncake-go/mooncake/core/bench/cluster"
 )
 
-// TestHungPluginIsReplaced: the process of the allocator stops without ending. The master
-// stops waiting for it, replaces it, and finds everything as it was.
+// TestHungPluginIsReplaced stops the process of the allocator without ending it. The master gives
+// up waiting, replaces the process, and replays its state.
 func TestHungPluginIsReplaced(t *testing.T) {
 	conf := filepath.Join(t.TempDir(), "master.yaml")
 	require.NoError(t, os.WriteFile(conf, []byte("plugins: {dirs: ["+bin+"], alloc: {arena: {mode: subprocess}}}\n"), 0o600))

@@ -19,9 +19,9 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
-// TestSharedClient: a process of this host puts and gets through mooncake_client, whose
-// transports work on the memory that it shares; it survives kill -9 of the other side and
-// leaves nothing there when it goes.
+// TestSharedClient puts and gets from a process of this host through mooncake_client, whose
+// transports work on the memory that the process shares. Each side survives kill -9 of the other
+// and leaves nothing behind when it ends.
 func TestSharedClient(t *testing.T) {
 	p := startPool(t, 1)
 	ports, err := cluster.FreePorts(1)

@@ -38,10 +38,10 @@ func run(m *testing.M) int {
 		fmt.Fprintf(os.Stderr, "build the programs: %v\n%s", err, out)
 		return 1
 	}
-	moody := exec.Command("go", "build", "-o", filepath.Join(dir, "mooncake-plugin-evict-moody"), "./core/pluginhost/internal/testplugin/evict")
-	moody.Dir = "../.."
-	if out, err := moody.CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "build a plugin with moods: %v\n%s", err, out)
+	faulty := exec.Command("go", "build", "-o", filepath.Join(dir, "mooncake-plugin-evict-moody"), "./core/pluginhost/internal/testplugin/evict")
+	faulty.Dir = "../.."
+	if out, err := faulty.CombinedOutput(); err != nil {
+		fmt.Fprintf(os.Stderr, "build a faulty plugin: %v\n%s", err, out)
 		return 1
 	}
 	// Admin sockets of these tests' processes, and of no others of the machine.

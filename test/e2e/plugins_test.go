@@ -29,7 +29,7 @@ type used struct {
 	Figures                                  map[string]string
 }
 
-// inUse lists the plugins that a process has in use, by kind and name.
+// inUse lists the plugins that a process uses, by kind and name.
 func inUse(t *testing.T, host int) (map[string]used, error) {
 	t.Helper()
 	r := mooncake(t, "plugins", "list", "-o", "json", "--plugin-dir", bin)
@@ -50,7 +50,7 @@ func inUse(t *testing.T, host int) (map[string]used, error) {
 	return out, nil
 }
 
-// until waits for a plugin of a process to be as it should.
+// until waits until a plugin of a process is in the wanted state.
 func until(t *testing.T, host *cluster.Proc, id string, what string, good func(used) bool) (found used) {
 	t.Helper()
 	require.NoError(t, cluster.Poll(host, 90*time.Second, func() error {
@@ -68,7 +68,7 @@ func until(t *testing.T, host *cluster.Proc, id string, what string, good func(u
 
 func well(u used) bool { return u.State == "ok" && u.PID != 0 }
 
-// gone waits until a process does not run any more.
+// gone waits until a process has ended.
 func gone(t *testing.T, pid int, what string) {
 	t.Helper()
 	require.Eventually(t, func() bool {
@@ -89,14 +89,14 @@ func configured(t *testing.T, text string) string {
 	return path
 }
 
-// own gives every plugin of a pool a process of its own.
+// own runs every plugin of a pool in a process of its own.
 func own() string {
 	mode := "{mode: subprocess}"
 	return "plugins: {dirs: [" + bin + "], alloc: {arena: " + mode + "}, evict: {lru: " + mode + "}, transport: {tcp: " + mode + "}}\nmaster: {evictor: lru}\n"
 }
 
-// TestListOfARunningPool: who uses what, at sockets that nobody else can open, and nothing
-// is left of a process that was killed.
+// TestListOfARunningPool lists which process uses which plugin, through sockets that only this user
+// can open. A killed process leaves nothing in the list.
 func TestListOfARunningPool(t *testing.T) {
 	p := startPool(t, 1, "--config", configured(t, own()))
 	master, err := inUse(t, p.master.PID())
@@ -128,8 +128,8 @@ func TestListOfARunningPool(t *testing.T) {
 	assert.NoFileExists(t, socket)
 }
 
-// TestListShowsWhatFails: a plugin that does not come up again is listed with what it said,
-// and works again after a reload when the cause is gone.
+// TestListShowsWhatFails lists a plugin that does not start again with its last lines. It works
+// again after a reload when the cause is gone.
 func TestListShowsWhatFails(t *testing.T) {
 	trouble := filepath.Join(t.TempDir(), "trouble")
 	p := startPool(t, 1, "--config", configured(t,
@@ -154,7 +154,7 @@ func TestListShowsWhatFails(t *testing.T) {
 	p.mustPutGet(t, "after")
 }
 
-// TestNoOrphans: whoever is killed, plugin, host or all at once, what was started ends.
+// TestNoOrphans kills the plugin, the host, or both at once. Every process that they started ends.
 func TestNoOrphans(t *testing.T) {
 	run := func() (host *cluster.Proc, plugin, child int) {
 		host = start(t, "plugins run", "mooncake", "plugins", "run", filepath.Join(bin, "mooncake-plugin-evict-moody"), "--config", "spawn=true")

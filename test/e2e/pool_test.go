@@ -40,12 +40,12 @@ func start(t *testing.T, name, program string, args ...string) *cluster.Proc {
 	return p
 }
 
-// killable is for pools whose stores are killed: the master gives them up soon, and still
-// does not take one for dead that stood for a moment on a busy machine. In other pools it
-// waits longer than any test does.
+// killable is for pools whose stores are killed. The master gives a killed store up soon, but not
+// one that stops for a moment on a busy machine. In other pools the master waits longer than any
+// test does.
 var killable = []string{"--client_ttl", "5s"}
 
-// says waits until a process has logged a text: what it wrote is read in the background.
+// says waits until a process has logged a text; the log is read in the background.
 func says(t *testing.T, p *cluster.Proc, text string) {
 	t.Helper()
 	require.Eventually(t, func() bool { return strings.Contains(p.Tail(), text) }, 30*time.Second, time.Millisecond, "%s says %q", p.Name, text)
@@ -128,7 +128,7 @@ func (p *pool) mustPutGet(t *testing.T, key string) {
 	assert.Equal(t, value, r.stdout)
 }
 
-// ports are the TCP ports that the pool's processes listen on.
+// ports returns the TCP ports on which the pool's processes listen.
 func (p *pool) ports(t *testing.T) []int {
 	t.Helper()
 	var out []int

@@ -21,7 +21,7 @@ func TestClientVerbs(t *testing.T) {
 	p.mustPutGet(t, "a/1")
 	p.mustPutGet(t, "a/2")
 	p.mustPutGet(t, "b/1")
-	require.Equal(t, 0, p.client(t, "", "put", "a/1", "--value", "another").code, "putting what is there is a success")
+	require.Equal(t, 0, p.client(t, "", "put", "a/1", "--value", "another").code, "a put of an existing object is a success")
 
 	r := p.client(t, "", "exist", "a/1", "nope")
 	assert.Equal(t, 3, r.code)
@@ -48,7 +48,7 @@ func TestSigtermDrainsEveryRole(t *testing.T) {
 	code, err := p.stores[0].Wait(ctx)
 	require.NoError(t, err)
 	assert.Zero(t, code)
-	p.waitMounted(t, 0) // it said goodbye, nobody had to wait for its silence
+	p.waitMounted(t, 0) // It unmounted itself, so the master needs no timeout.
 	require.NoError(t, p.master.Signal(syscall.SIGTERM))
 	code, err = p.master.Wait(ctx)
 	require.NoError(t, err)
@@ -141,7 +141,7 @@ func TestPluginsList(t *testing.T) {
 		}
 	}
 	for _, id := range []string{"transport/tcp", "alloc/arena", "evict/lru"} {
-		// Another process of this machine may use it, a master of somebody else's test for one.
+		// Another process of this machine may use it, such as the master of another test.
 		assert.Contains(t, []string{"available", "ok"}, builtin[id].State, id)
 		assert.NotEmpty(t, builtin[id].Summary)
 		assert.Equal(t, []uint{1}, builtin[id].API)
@@ -160,7 +160,8 @@ func TestPluginsList(t *testing.T) {
 	assert.Contains(t, mooncake(t, "plugins", "list", "-o", "yaml").stdout, "name: arena")
 }
 
-// TestCrashingPlugin: a plugin that dies at start is named with what it said.
+// TestCrashingPlugin checks that the error names a plugin that ends at its start, with its last
+// lines.
 func TestCrashingPlugin(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, os.Chmod(dir, 0o700))

@@ -14,8 +14,7 @@ import (
 	"github.com/mooncake-go/mooncake/core/bench/cluster"
 )
 
-// sharedPool is a pool whose store offers shared memory beside TCP, as every node does
-// where nobody says anything of transports.
+// sharedPool is a pool whose store offers shared memory beside TCP, as every node does by default.
 func sharedPool(t *testing.T) (*pool, func() *cluster.Proc) {
 	p := startPool(t, 0, killable...)
 	return p, func() *cluster.Proc {
@@ -26,7 +25,7 @@ func sharedPool(t *testing.T) (*pool, func() *cluster.Proc) {
 	}
 }
 
-// segments counts the segments of others that a process maps.
+// segments counts the segments of other processes that a process maps.
 func segments(t *testing.T, p *cluster.Proc) int {
 	t.Helper()
 	maps, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", p.PID()))
@@ -34,8 +33,8 @@ func segments(t *testing.T, p *cluster.Proc) int {
 	return strings.Count(string(maps), "memfd:mooncake-segment")
 }
 
-// TestSharedMemoryBesideTCP: objects move over shared memory alone, over TCP alone, and over
-// what both sides have; it is the same memory.
+// TestSharedMemoryBesideTCP moves objects over shared memory alone, over TCP alone, and over
+// whatever both sides have. All three reach the same memory.
 func TestSharedMemoryBesideTCP(t *testing.T) {
 	p, store := sharedPool(t)
 	store()
@@ -52,8 +51,9 @@ func TestSharedMemoryBesideTCP(t *testing.T) {
 	}
 }
 
-// TestSharedMemoryIsGivenBack: nobody asked for shared memory. A client that stays maps the store's segment and gives it back
-// when the store stops in order, or is killed. It finds the next store by itself.
+// TestSharedMemoryIsGivenBack uses the default transports. A long-running client maps the store's
+// segment, and unmaps it when the store stops in order or is killed. It finds the next store by
+// itself.
 func TestSharedMemoryIsGivenBack(t *testing.T) {
 	p, store := sharedPool(t)
 	s := store()

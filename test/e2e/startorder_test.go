@@ -12,8 +12,8 @@ import (
 	"github.com/mooncake-go/mooncake/core/bench/cluster"
 )
 
-// TestDaemonsComeBeforeTheirMaster: each says what it waits for, ends at once with a signal, and
-// works when the master and its metadata service come.
+// TestDaemonsComeBeforeTheirMaster starts every daemon before its master. Each says what it waits
+// for, ends at once with a signal, and works when the master and its metadata service start.
 func TestDaemonsComeBeforeTheirMaster(t *testing.T) {
 	p := startPool(t, 0)
 	p.master.Kill()

@@ -17,7 +17,7 @@ import (
 // bin is the folder with the program mooncake, plugins another one for plugin binaries.
 var bin, plugins string
 
-// limit bounds every program that is run; only one that hangs reaches it.
+// limit bounds every program. Only one that hangs reaches it.
 const limit = 3 * time.Minute
 
 func TestMain(m *testing.M) { os.Exit(run(m)) }
