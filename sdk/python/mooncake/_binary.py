@@ -44,7 +44,7 @@ def execute(alias: str, args: Sequence[str] | None = None) -> NoReturn:
     """execute(alias: str, args: Sequence[str] | None = None) -> NoReturn
 
     Becomes the program ``alias`` with args, by default those of this process. The process ID stays,
-    so that whoever started this process stops the program by it. Ends the process with exit code 1
+    so that the parent of this process can stop the program with it. Ends the process with exit code 1
     and one line on standard error where the program cannot be run.
     """
     try:

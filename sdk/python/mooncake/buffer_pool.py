@@ -115,9 +115,9 @@ class BufferLease:
 class BufferPool:
     """BufferPool(store: MooncakeDistributedStore, max_bytes: int = 0, min_size_class: int = 65536, max_size_class: int = None, alignment: int = 8388608, block_on_exhaustion: bool = True, default_timeout: float = None, max_regions: int = None, prewarm_size: int = None, prewarm_count: int = 0)
 
-    Lends buffers in memory that is registered with the store. max_bytes bounds what is lent at a
+    Lends buffers in memory that is registered with the store. max_bytes bounds the bytes lent at a
     time; 0 stands for twice the store's local_buffer_size, and for no bound where that is 0. It
-    bounds what is registered as well, unless the free ranges are too short for a buffer. max_regions
+    bounds the registered bytes as well, unless the free ranges are too short for a buffer. max_regions
     bounds the number of buffers that are lent at a time, and with it the registrations. Memory is
     registered in regions of about alignment, a power of two, where the bound allows. min_size_class
     and max_size_class are checked and have no effect: a buffer takes up its size, rounded up to 64

@@ -125,7 +125,7 @@ class TransferEngine(EngineTransfers):
     def free_managed_buffer(self, buffer_addr: SupportsIndex, length: SupportsIndex, /) -> int:
         """free_managed_buffer(buffer_addr: int, length: int, /) -> int
 
-        Gives back what allocate_managed_buffer gave. 0, or negative where it gave no such thing.
+        Frees a buffer of allocate_managed_buffer: 0, or negative for any other address.
         """
         return self._call(_native.engine_free_memory, -1, number("buffer_addr", buffer_addr), number("length", length))
 
@@ -193,7 +193,7 @@ class TransferEngine(EngineTransfers):
         """get_local_topology(device_name: str = None) -> str
 
         Which devices are near which memory of this machine, as JSON. device_name names those to
-        look at, with commas between. It needs no initialize.
+        use, separated by commas. It needs no initialize.
         """
         return _native.engine_topology("" if device_name is None else text("device_name", device_name))
 

@@ -68,7 +68,7 @@ def evaluate_budget(
     -> BudgetSummary
 
     Compares what tp_size ranks take with what the machine has; None for not known. Raises ValueError
-    for no ranks, for a size that is negative, and for sums of 8 EiB and more.
+    for no ranks, for a size that is negative, and for totals of 8 EiB and more.
     """
     if tp_size <= 0:
         raise ValueError("tp_size must be positive")

@@ -70,7 +70,7 @@ class KVBootstrapServer:
     def close(self) -> None:
         """close() -> None
 
-        Ends the thread, after up to 10 s for requests that are under way. May be called again.
+        Ends the thread, after up to 10 s for requests in progress. May be called again.
         """
         loop, thread = self._loop, self.thread
         if loop is not None:
@@ -120,7 +120,7 @@ class KVBootstrapServer:
         return self._web.Response(status=status, text=text, content_type="application/json")
 
     async def _handle_metadata(self, request: Any) -> Any:
-        """Answers a request, of which method, query and read() are looked at."""
+        """Answers a request; it uses the request's method, query and read()."""
         key = request.query.get("key", "").strip()
         if not key:
             return self._answer(400, "metadata key is required")
@@ -149,7 +149,7 @@ class KVBootstrapServer:
                 return self._answer(400, "Duplicate rpc_meta key not allowed")
             held = sum(len(k) + len(v) for k, v in self.store.items() if k != key)
             if held + len(key) + len(value) > MAX_TOTAL_SIZE or before is None and len(self.store) >= MAX_KEYS:
-                return self._answer(507, f"no room: at most {MAX_KEYS} keys and {MAX_TOTAL_SIZE} bytes are held")
+                return self._answer(507, f"no space: at most {MAX_KEYS} keys and {MAX_TOTAL_SIZE} bytes are held")
             self.store[key] = value
         return self._answer(200, "metadata updated")
 

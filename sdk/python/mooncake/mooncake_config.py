@@ -44,7 +44,7 @@ _SIZE = re.compile(r"(?P<number>.*?)\s*(?P<unit>[kmgt]?b|[kmgt])?", re.DOTALL)
 _TRUE = frozenset(("true", "1", "yes", "on", "enable"))
 _FALSE = frozenset(("false", "0", "no", "off", "disable", ""))
 
-# Setting -> the variable that load_from_env reads it from. MOONCAKE_MASTER is looked at first.
+# Setting -> the variable that load_from_env reads it from. MOONCAKE_MASTER takes precedence.
 _VARIABLES = {
     "local_hostname": "MOONCAKE_LOCAL_HOSTNAME",
     "metadata_server": "MOONCAKE_TE_META_DATA_SERVER",
@@ -177,7 +177,7 @@ class MooncakeConfig:
 
         Reads a JSON object that has at least local_hostname, metadata_server and
         master_server_address. Keys that are not known are ignored. Raises OSError for a file that
-        cannot be read, and ValueError for what is wrong in it.
+        cannot be read, and ValueError for an error in it.
         """
         with open(file_path, encoding="utf-8") as file:
             content = json.load(file)

@@ -3,7 +3,7 @@
 The console scripts and ``python -m mooncake.mooncake_store_service`` become the service of the
 binary. MooncakeStoreService is the same in a Python process, and needs aiohttp; main runs it as a
 program. MooncakeDistributedStore and web, which is aiohttp.web, are names of this module that
-load when they are used, and whoever sets them here decides what the service uses.
+load when they are used, and a test or wrapper that sets them here decides what the service uses.
 """
 
 import argparse
@@ -55,7 +55,7 @@ def _current(name: str) -> Any:
 
 
 def _shm_name_to_path(name: Any) -> str | None:
-    """The path of a file in /dev/shm by its name, which may begin with one slash; None for what is no name."""
+    """The path of a file in /dev/shm by its name, which may begin with one slash; None for an invalid name."""
     plain = name.removeprefix("/") if isinstance(name, str) else ""
     if plain in ("", ".", "..") or "/" in plain or "\0" in plain:
         return None

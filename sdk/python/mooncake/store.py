@@ -168,7 +168,7 @@ class MooncakeDistributedStore(
         """close() -> int
 
         Leaves the pool; what this process contributed goes with it. 0, also without setup; setup
-        may follow. Waits, bounded, for calls under way.
+        may follow. Waits, bounded, for calls in progress.
         """
         code = _native.store_close(self._handle) if self._handle else 0
         self._ready = self._setup_failed = False

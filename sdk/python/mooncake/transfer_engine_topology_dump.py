@@ -51,7 +51,7 @@ def main(argv: list[str] | None = None) -> int:
         custom = os.environ.get(_CUSTOM, "")
         if not custom:
             return _fail(f"--use-custom-topo needs {_CUSTOM}; set it to a file, or give --custom-topo-json PATH")
-    # Without either flag the machine is looked at, whatever the environment says.
+    # Without either flag the machine decides, whatever the environment says.
     env = {name: value for name, value in os.environ.items() if name != _CUSTOM}
     command = ["topology", "-o", "matrix", "--device-name", args.device_name]
     if custom is not None:

@@ -231,7 +231,7 @@ class EngineTransfers:
     def transfer_check_status(self, batch_id: SupportsIndex, /) -> int:
         """transfer_check_status(batch_id: int, /) -> int
 
-        How a transfer is, without waiting: 1 done, 0 under way, -1 failed, -2 timed out. All but 0
+        The state of a transfer, without waiting: 1 done, 0 in flight, -1 failed, -2 timed out. All but 0
         free the number.
         """
         return self._call(_native.engine_check, -1, number("batch_id", batch_id))

@@ -48,7 +48,7 @@ class TransferNotify:
 
     @property
     def name(self) -> str:
-        """Who says it."""
+        """The name of the message."""
         return self._name
 
     @name.setter
@@ -57,7 +57,7 @@ class TransferNotify:
 
     @property
     def msg(self) -> str:
-        """What is said."""
+        """The text of the message."""
         return self._msg
 
     @msg.setter

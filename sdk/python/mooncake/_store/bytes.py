@@ -35,7 +35,7 @@ class BytesMethods(StoreBase):
     def upsert(self, key: Text, value: Any, config: ReplicateConfig | None = None) -> int:
         """upsert(key: str, value: bytes-like, config: ReplicateConfig = ReplicateConfig()) -> int
 
-        Stores value in place of what is there: 0, or a negative code.
+        Stores value and replaces an existing object: 0, or a negative code.
         """
         return self._put("value", key, value, config, _native.UPSERT)
 
@@ -50,7 +50,7 @@ class BytesMethods(StoreBase):
     def upsert_parts(self, key: Text, *parts: Any, config: ReplicateConfig | None = None) -> int:
         """upsert_parts(key: str, *parts: bytes-like, config: ReplicateConfig = ReplicateConfig()) -> int
 
-        As put_parts, in place of what is there.
+        As put_parts, and replaces an existing object.
         """
         return self._put_parts(key, parts, config, _native.UPSERT)
 
@@ -64,7 +64,7 @@ class BytesMethods(StoreBase):
     def upsert_batch(self, keys: Keys, values: Sequence[Any], config: ReplicateConfig | None = None) -> int:
         """upsert_batch(keys: list[str], values: list[bytes-like], config: ReplicateConfig = ReplicateConfig()) -> int
 
-        As put_batch, in place of what is there.
+        As put_batch, and replaces existing objects.
         """
         return self._put_batch(keys, values, config, _native.UPSERT)
 
@@ -121,8 +121,8 @@ class BytesMethods(StoreBase):
     def remove(self, key: Text, force: bool = False) -> int:
         """remove(key: str, force: bool = False) -> int
 
-        Removes the object: 0, or a negative code. Without force one that somebody has read, or
-        asked for, within the master's lease time stays: -706.
+        Removes the object: 0, or a negative code. Without force, an object that a client has read
+        or looked up within the master's lease time stays: -706.
         """
         now = arguments.flag("force", force)
         return (

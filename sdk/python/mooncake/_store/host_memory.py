@@ -31,7 +31,7 @@ class MooncakeHostMemAllocator:
     def free(self, ptr: SupportsIndex) -> int:
         """free(ptr: int) -> int
 
-        Gives back what alloc gave: 0, or a negative code. Unregister it from stores before.
+        Frees memory of alloc: 0, or a negative code. Unregister it from stores first.
         """
         return _native.host_free(arguments.number("ptr", ptr))
 

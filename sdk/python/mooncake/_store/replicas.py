@@ -55,13 +55,15 @@ class DiskDescriptor:
 
 
 class ReplicaDescriptor(_native.Replica):
-    """One replica of an object. Stores make them; get_replica_desc gives them."""
+    """One replica of an object. Stores make them; get_replica_desc returns them."""
 
     __module__ = "mooncake.store"
     __slots__ = ()
 
     def __init__(self) -> None:
-        raise TypeError("ReplicaDescriptor cannot be constructed; MooncakeDistributedStore.get_replica_desc gives them")
+        raise TypeError(
+            "ReplicaDescriptor cannot be constructed; MooncakeDistributedStore.get_replica_desc returns them"
+        )
 
     def __getstate__(self) -> tuple[int, int, int, str]:
         return self._status, self._size, self._address, self._endpoint
@@ -162,8 +164,8 @@ class ReplicaMethods(StoreBase):
     def batch_replica_clear(self, keys: Sequence[Text], segment_name: Text = "") -> list[str]:
         """batch_replica_clear(keys: list[str], segment_name: str = "") -> list[str]
 
-        Removes what this store has put and nobody has a lease on, with a segment's name only the
-        replicas there: the keys for which that was done.
+        Removes objects that this store has put and that have no lease; with a segment's name, only
+        their replicas there. Returns the keys for which that was done.
         """
         names, segment = arguments.strings("keys", keys), arguments.string("segment_name", segment_name)
         return (

@@ -48,7 +48,7 @@ class SessionMethods(StoreBase):
     ) -> list[int]:
         """batch_put_session_start(keys: list[str], sizes: list[int], config: ReplicateConfig = ReplicateConfig()) -> list[int]
 
-        Makes room for objects of these sizes, to be written piece by piece: for each key 0 or a
+        Allocates objects of these sizes, which are then written piece by piece: for each key 0 or a
         negative code. config.group_ids has one entry for each key, where it is set.
         """
         how = self._how(config)

@@ -53,7 +53,7 @@ class ZeroCopyMethods(StoreBase):
     ) -> int:
         """upsert_from(key: str, buffer_ptr: int, size: int, config: ReplicateConfig = ReplicateConfig()) -> int
 
-        As put_from, in place of what is there.
+        As put_from, and replaces an existing object.
         """
         return self._put_from(key, buffer_ptr, size, config, _native.UPSERT)
 
@@ -98,7 +98,7 @@ class ZeroCopyMethods(StoreBase):
     ) -> list[int]:
         """batch_upsert_from(keys: list[str], buffer_ptrs: list[int], sizes: list[int], config: ReplicateConfig = ReplicateConfig()) -> list[int]
 
-        As batch_put_from, in place of what is there.
+        As batch_put_from, and replaces existing objects.
         """
         return self._batch_put_from(keys, buffer_ptrs, sizes, config, _native.UPSERT)
 

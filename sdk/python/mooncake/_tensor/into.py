@@ -74,7 +74,7 @@ class IntoTensorMethods(StoreBase):
     def upsert_tensor_from(self, key: str, buffer_ptr: int, size: int) -> int:
         """upsert_tensor_from(key: str, buffer_ptr: int, size: int) -> int
 
-        put_tensor_from in place of what is there.
+        As put_tensor_from, and replaces an existing object.
         """
         return write(self, [_job(key_text(key), number("buffer_ptr", buffer_ptr), number("size", size))], upsert=True)[
             0
@@ -136,7 +136,7 @@ class IntoTensorMethods(StoreBase):
 
 
 def object_at(key: str, ptr: int, size: int) -> Objects:
-    """The object at ptr as it is. LayoutError when it is no tensor."""
+    """The object at ptr, unchanged. LayoutError if it is no tensor."""
     metadata_at(ptr, size)
     return [(key, Piece(b"", ptr, size))]
 

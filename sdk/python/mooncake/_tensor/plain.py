@@ -21,14 +21,14 @@ class PlainTensorMethods(StoreBase):
     def put_tensor(self, key: str, tensor: Tensor) -> int:
         """put_tensor(key: str, tensor: torch.Tensor) -> int
 
-        Stores a tensor; 0 also where the key is there already, which is left as it is.
+        Stores a tensor; 0 also for an existing key, whose object does not change.
         """
         return write(self, [_job(key_text(key), tensor)])[0]
 
     def upsert_tensor(self, key: str, tensor: Tensor) -> int:
         """upsert_tensor(key: str, tensor: torch.Tensor) -> int
 
-        Stores a tensor in place of what is there.
+        Stores a tensor and replaces an existing object.
         """
         return write(self, [_job(key_text(key), tensor)], upsert=True)[0]
 

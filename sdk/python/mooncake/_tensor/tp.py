@@ -84,7 +84,7 @@ class TPTensorMethods(StoreBase):
     def get_tensor_with_tp(self, key: str, tp_rank: int = 0, tp_size: int = 1, split_dim: int = 0) -> Tensor | None:
         """get_tensor_with_tp(key: str, tp_rank: int = 0, tp_size: int = 1, split_dim: int = 0) -> torch.Tensor | None
 
-        The part of tp_rank as it is stored; the whole tensor with a tp_size of 1.
+        The part of tp_rank as stored; the whole tensor with a tp_size of 1.
         """
         integer("split_dim", split_dim)
         return read(self, [rank_key(key_text(key), integer("tp_rank", tp_rank), integer("tp_size", tp_size))])[0]

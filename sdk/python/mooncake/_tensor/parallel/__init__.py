@@ -1,6 +1,6 @@
 """Tensors of a group of processes: TP, DP, EP and PP in one request.
 
-With TP alone a writer hands over its own part; with TP and others, or a writer_partition,
+With TP alone a writer passes its own part; with TP and others, or a writer_partition,
 the whole tensor, of which its part is stored.
 """
 
@@ -52,7 +52,7 @@ class ParallelTensorMethods(StoreBase):
     ) -> int:
         """upsert_tensor_with_parallelism(key: str, tensor: torch.Tensor, parallelism: TensorParallelism = None, config: ReplicateConfig = ReplicateConfig(), writer_partition: ParallelAxis = None) -> int
 
-        put_tensor_with_parallelism in place of what is there.
+        As put_tensor_with_parallelism, and replaces an existing object.
         """
         return write(self, [tensor_job(key_text(key), tensor, parallelism, writer_partition)], config, upsert=True)[0]
 
@@ -95,7 +95,7 @@ class ParallelTensorMethods(StoreBase):
     ) -> int:
         """put_tensor_with_parallelism_from(key: str, buffer_ptr: int, size: int, parallelism: TensorParallelism = None, config: ReplicateConfig = ReplicateConfig(), writer_partition: ParallelAxis = None) -> int
 
-        Of [metadata][data] in the caller's memory. A whole tensor is split for all TP ranks, a part is stored as it is.
+        Of [metadata][data] in the caller's memory. A whole tensor is split for all TP ranks, a part is stored unchanged.
         """
         only = memory_job(
             key_text(key), number("buffer_ptr", buffer_ptr), number("size", size), parallelism, writer_partition
@@ -113,7 +113,7 @@ class ParallelTensorMethods(StoreBase):
     ) -> int:
         """upsert_tensor_with_parallelism_from(key: str, buffer_ptr: int, size: int, parallelism: TensorParallelism = None, config: ReplicateConfig = ReplicateConfig(), writer_partition: ParallelAxis = None) -> int
 
-        put_tensor_with_parallelism_from in place of what is there.
+        As put_tensor_with_parallelism_from, and replaces an existing object.
         """
         only = memory_job(
             key_text(key), number("buffer_ptr", buffer_ptr), number("size", size), parallelism, writer_partition
@@ -153,7 +153,7 @@ class ParallelTensorMethods(StoreBase):
     def get_tensor_with_parallelism(self, key: str, target: ReadTarget | None = None) -> Tensor | None:
         """get_tensor_with_parallelism(key: str, target: ReadTarget = None) -> torch.Tensor | None
 
-        What target says, put together from the parts that are stored where it is not there as it is.
+        What target selects, assembled from stored parts if it is not stored in this form.
         """
         return read_target(self, key_text(key), target)
 
