@@ -18,6 +18,7 @@ import (
 	"github.com/mooncake-go/mooncake/cmd/mooncake/builtin"
 	"github.com/mooncake-go/mooncake/core/app"
 	"github.com/mooncake-go/mooncake/core/config"
+	"github.com/mooncake-go/mooncake/test/internal/programs"
 )
 
 // root is the top of the repository.
@@ -51,23 +52,13 @@ func library(t *testing.T) string {
 		if built.err = err; err != nil {
 			return
 		}
-		cmd := exec.Command("go", "build", "-buildmode=c-shared", "-ldflags", "-extldflags=-Wl,--version-script="+exports+",-soname,libmooncake.so",
+		built.err = programs.Build([]string{"CGO_ENABLED=1"}, "-buildmode=c-shared",
+			"-ldflags", "-extldflags=-Wl,--version-script="+exports+",-soname,libmooncake.so",
 			"-o", built.folder+"/libmooncake.so", "./cmd/libmooncake")
-		cmd.Dir, cmd.Env = root, append(os.Environ(), "CGO_ENABLED=1")
-		if out, err := cmd.CombinedOutput(); err != nil {
-			built.err = &buildError{string(out), err}
-		}
 	})
 	require.NoError(t, built.err)
 	return built.folder
 }
-
-type buildError struct {
-	output string
-	cause  error
-}
-
-func (e *buildError) Error() string { return e.cause.Error() + "\n" + e.output }
 
 // program compiles a C file of this folder against the library and returns the program.
 func program(t *testing.T, source string) string {

@@ -69,13 +69,13 @@ func TestBadInput(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := mooncake(t, c.args...)
-			assert.Equal(t, c.code, r.code, r.stderr)
+			assert.Equal(t, c.code, r.Code, r.Stderr)
 			for _, w := range c.want {
-				assert.Contains(t, r.stderr, w)
+				assert.Contains(t, r.Stderr, w)
 			}
-			assert.NotContains(t, r.stderr, "panic:")
-			assert.NotContains(t, r.stderr, "goroutine ")
-			assert.Less(t, len(r.stderr), 4096, "an error is read by a person")
+			assert.NotContains(t, r.Stderr, "panic:")
+			assert.NotContains(t, r.Stderr, "goroutine ")
+			assert.Less(t, len(r.Stderr), 4096, "an error is read by a person")
 		})
 	}
 }

@@ -50,8 +50,8 @@ func tight(extra ...string) []string {
 func runDemo(t *testing.T, extra ...string) report.Report {
 	t.Helper()
 	r := mooncake(t, demoArgs(extra...)...)
-	require.Equal(t, 0, r.code, "%s\n%s", r.stderr, r.stdout)
-	rep := decode[report.Report](t, r.stdout)
+	require.Equal(t, 0, r.Code, "%s\n%s", r.Stderr, r.Stdout)
+	rep := decode[report.Report](t, r.Stdout)
 	assert.Zero(t, rep.PagesWrong)
 	assert.Positive(t, rep.PagesVerified)
 	return rep
@@ -210,11 +210,11 @@ func TestKilledTransportComesBack(t *testing.T) {
 		})
 	}
 	r := mooncake(t, demoArgs("--kill", "transport")...)
-	assert.Equal(t, 2, r.code, "it is linked in")
-	assert.Contains(t, r.stderr, "--transport-mode subprocess")
+	assert.Equal(t, 2, r.Code, "it is linked in")
+	assert.Contains(t, r.Stderr, "--transport-mode subprocess")
 	r = mooncake(t, demoArgs("--transport", "nosuch", "--plugin-dir", bin)...)
-	assert.Equal(t, 1, r.code)
-	assert.Contains(t, r.stderr, "mooncake-plugin-transport-nosuch")
+	assert.Equal(t, 1, r.Code)
+	assert.Contains(t, r.Stderr, "mooncake-plugin-transport-nosuch")
 }
 
 func TestKilledStoreIsAMissNotAnError(t *testing.T) {
@@ -251,8 +251,8 @@ func TestDamagedMemoryIsNeverServed(t *testing.T) {
 	assert.Positive(t, rep.Failures["CHECKSUM_MISMATCH"])
 
 	r := mooncake(t, demoArgs("--corrupt", "0.3", "--checksum=false")...)
-	assert.Equal(t, 1, r.code, r.stderr)
-	rep = decode[report.Report](t, r.stdout)
+	assert.Equal(t, 1, r.Code, r.Stderr)
+	rep = decode[report.Report](t, r.Stdout)
 	assert.Positive(t, rep.PagesWrong)
 	assert.NotEmpty(t, rep.Wrong)
 }

@@ -23,14 +23,14 @@ func TestHungPluginIsReplaced(t *testing.T) {
 	pid := pluginOf(t, p.master.PID(), "mooncake-plugin-alloc-arena")
 	require.NoError(t, syscall.Kill(pid, syscall.SIGSTOP))
 	require.NoError(t, cluster.Poll(p.master, time.Minute, func() error {
-		if r := p.client(t, "x", "put", "after"); r.code != 0 {
-			return errors.New(r.stderr)
+		if r := p.client(t, "x", "put", "after"); r.Code != 0 {
+			return errors.New(r.Stderr)
 		}
 		return nil
 	}))
 	require.NotEqual(t, pid, pluginOf(t, p.master.PID(), "mooncake-plugin-alloc-arena"))
 	r := p.client(t, "", "get", "before")
-	require.Equal(t, 0, r.code, r.stderr)
+	require.Equal(t, 0, r.Code, r.Stderr)
 }
 
 // pluginOf finds the process below another one that runs a program of this name.

@@ -50,7 +50,7 @@ func TestMetadataServices(t *testing.T) {
 			}))
 			store()
 			p.waitMounted(t, 1)
-			assert.Equal(t, 3, p.client(t, "", "get", "k").code, "what the dead store held is gone")
+			assert.Equal(t, 3, p.client(t, "", "get", "k").Code, "what the dead store held is gone")
 			p.mustPutGet(t, "k2")
 		})
 	}

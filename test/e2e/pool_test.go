@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mooncake-go/mooncake/core/bench/cluster"
+	"github.com/mooncake-go/mooncake/test/internal/programs"
 )
 
 // pool is a master with embedded metadata and some stores.
@@ -29,7 +30,7 @@ type pool struct {
 
 func start(t *testing.T, name, program string, args ...string) *cluster.Proc {
 	t.Helper()
-	p, err := cluster.Start(cluster.Spec{Name: name, Program: filepath.Join(bin, program), Args: args, Env: clean()})
+	p, err := cluster.Start(cluster.Spec{Name: name, Program: filepath.Join(bin, program), Args: args, Env: programs.Environ()})
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		p.Kill()
@@ -112,7 +113,7 @@ func (p *pool) get(t *testing.T, path string) (string, error) {
 	return string(body), err
 }
 
-func (p *pool) client(t *testing.T, stdin string, args ...string) result {
+func (p *pool) client(t *testing.T, stdin string, args ...string) programs.Result {
 	t.Helper()
 	return program(t, "mooncake", nil, stdin, append(append([]string{"client"}, args...),
 		"--master_server_address", p.rpc, "--metadata_server", p.meta, "--local_hostname", "127.0.0.1")...)
@@ -122,10 +123,10 @@ func (p *pool) mustPutGet(t *testing.T, key string) {
 	t.Helper()
 	value := strings.Repeat(key+"\n", 1000)
 	r := p.client(t, value, "put", key)
-	require.Equal(t, 0, r.code, r.stderr)
+	require.Equal(t, 0, r.Code, r.Stderr)
 	r = p.client(t, "", "get", key)
-	require.Equal(t, 0, r.code, r.stderr)
-	assert.Equal(t, value, r.stdout)
+	require.Equal(t, 0, r.Code, r.Stderr)
+	assert.Equal(t, value, r.Stdout)
 }
 
 // ports returns the TCP ports on which the pool's processes listen.

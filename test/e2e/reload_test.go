@@ -40,7 +40,7 @@ func TestReloadUnderLoad(t *testing.T) {
 	l.goOn(t, p, 200) // More than the pool holds: evictions go on from here.
 	for _, id := range []string{"transport/tcp", "evict/lru", "alloc/arena"} {
 		r := mooncake(t, "plugins", "reload", id, "-o", "json")
-		require.Equal(t, 0, r.code, "%s: %s", id, r.stderr)
+		require.Equal(t, 0, r.Code, "%s: %s", id, r.Stderr)
 		var results []struct {
 			Process       struct{ PID int }
 			Before, After struct {
@@ -48,7 +48,7 @@ func TestReloadUnderLoad(t *testing.T) {
 				State, SHA256 string
 			}
 		}
-		require.NoError(t, json.Unmarshal([]byte(r.stdout), &results))
+		require.NoError(t, json.Unmarshal([]byte(r.Stdout), &results))
 		hosts := map[int]bool{}
 		for _, x := range results {
 			hosts[x.Process.PID] = true

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mooncake-go/mooncake/core/bench/cluster"
+	"github.com/mooncake-go/mooncake/test/internal/programs"
 )
 
 // sharedPool is a pool whose store offers shared memory beside TCP, as every node does by default.
@@ -42,12 +43,12 @@ func TestSharedMemoryBesideTCP(t *testing.T) {
 	for _, way := range [][2]string{{"shm", "tcp"}, {"tcp", "shm"}, {"shm,tcp", "shm,tcp"}} {
 		key := "written over " + way[0]
 		r := p.client(t, value, "put", key, "--transports", way[0])
-		require.Zero(t, r.code, r.stderr)
-		assert.NotContains(t, r.stderr, "WARN")
+		require.Zero(t, r.Code, r.Stderr)
+		assert.NotContains(t, r.Stderr, "WARN")
 		r = p.client(t, "", "get", key, "--transports", way[1])
-		require.Zero(t, r.code, r.stderr)
-		assert.True(t, r.stdout == value, "%s, read over %s", key, way[1])
-		assert.NotContains(t, r.stderr, "WARN")
+		require.Zero(t, r.Code, r.Stderr)
+		assert.True(t, r.Stdout == value, "%s, read over %s", key, way[1])
+		assert.NotContains(t, r.Stderr, "WARN")
 	}
 }
 
@@ -61,23 +62,23 @@ func TestSharedMemoryIsGivenBack(t *testing.T) {
 	require.NoError(t, err)
 	c := start(t, "client", "mooncake_client", "-host", "127.0.0.1", "-port", fmt.Sprint(ports[0]), "-global_segment_size", "0",
 		"-master_server_address="+p.rpc, "-metadata_server", p.meta)
-	local := func(stdin string, args ...string) result {
+	local := func(stdin string, args ...string) programs.Result {
 		return program(t, "mooncake", nil, stdin, append(append([]string{"client"}, args...), "--local", "--port", fmt.Sprint(ports[0]))...)
 	}
 	require.NoError(t, cluster.Poll(c, 30*time.Second, func() error {
-		if r := local("ready", "put", "ready"); r.code != 0 {
-			return fmt.Errorf("%s", r.stderr)
+		if r := local("ready", "put", "ready"); r.Code != 0 {
+			return fmt.Errorf("%s", r.Stderr)
 		}
 		return nil
 	}))
 	moves := func(key string) {
 		t.Helper()
 		require.NoError(t, cluster.Poll(c, 30*time.Second, func() error {
-			if r := local(key, "put", key); r.code != 0 {
-				return fmt.Errorf("%s", r.stderr)
+			if r := local(key, "put", key); r.Code != 0 {
+				return fmt.Errorf("%s", r.Stderr)
 			}
-			if r := local("", "get", key); r.stdout != key {
-				return fmt.Errorf("got %q, %s", r.stdout, r.stderr)
+			if r := local("", "get", key); r.Stdout != key {
+				return fmt.Errorf("got %q, %s", r.Stdout, r.Stderr)
 			}
 			return nil
 		}))

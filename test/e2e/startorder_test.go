@@ -49,9 +49,9 @@ func TestDaemonsComeBeforeTheirMaster(t *testing.T) {
 	}
 
 	r := program(t, "mooncake", nil, "", "client", "exist", "k", "--master_server_address", p.rpc)
-	assert.Equal(t, 1, r.code)
-	assert.NotContains(t, r.stderr, "waiting", "a verb does not wait")
+	assert.Equal(t, 1, r.Code)
+	assert.NotContains(t, r.Stderr, "waiting", "a verb does not wait")
 	r = program(t, "mooncake", nil, "", "client", "exist", "k", "--master_server_address", p.rpc, "--max_wait_time", "1")
-	assert.Equal(t, 1, r.code)
-	assert.Contains(t, r.stderr, "waiting for the master")
+	assert.Equal(t, 1, r.Code)
+	assert.Contains(t, r.Stderr, "waiting for the master")
 }

@@ -67,11 +67,11 @@ func TestFatalAtTheStart(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := program(t, "mooncake_master", nil, "", c.args...)
-			assert.Equal(t, 1, r.code, r.stderr)
+			assert.Equal(t, 1, r.Code, r.Stderr)
 			for _, w := range c.want {
-				assert.Contains(t, r.stderr, w)
+				assert.Contains(t, r.Stderr, w)
 			}
-			assert.NotContains(t, r.stderr, "panic:")
+			assert.NotContains(t, r.Stderr, "panic:")
 		})
 	}
 }
@@ -139,9 +139,9 @@ func TestIPv6(t *testing.T) {
 	assert.Regexp(t, `^\[::1\]:\d+\s*$`, segments)
 	at := []string{"--master_server_address", p.rpc, "--metadata_server", p.meta, "--local_hostname", "::1"}
 	r := program(t, "mooncake", nil, "", append([]string{"client", "put", "k", "--value", "over-ipv6"}, at...)...)
-	require.Zero(t, r.code, r.stderr)
+	require.Zero(t, r.Code, r.Stderr)
 	r = program(t, "mooncake", nil, "", append([]string{"client", "get", "k"}, at...)...)
-	assert.Equal(t, "over-ipv6", strings.TrimSuffix(r.stdout, "\n"), r.stderr)
+	assert.Equal(t, "over-ipv6", strings.TrimSuffix(r.Stdout, "\n"), r.Stderr)
 }
 
 // TestEveryAddress checks that :: accepts IPv4 as well, and that an interface decides the address.
@@ -156,12 +156,12 @@ func TestEveryAddress(t *testing.T) {
 	require.NoError(t, err)
 	for _, host := range []string{"127.0.0.1", "::1"} {
 		r := program(t, "mooncake", nil, "", "client", "exist", "k", "--master_server_address", net.JoinHostPort(host, port), "--local_hostname", "127.0.0.1")
-		assert.Equal(t, 3, r.code, r.stderr)
+		assert.Equal(t, 3, r.Code, r.Stderr)
 	}
 	p = startMaster(t, "127.0.0.1", "-rpc_address=203.0.113.1", "-rpc_interface=lo")
 	says(t, p.master, ", rpc_address=127.0.0.1, rpc_interface=lo, ")
 	r := program(t, "mooncake", nil, "", "client", "exist", "k", "--master_server_address", p.rpc, "--local_hostname", "127.0.0.1")
-	assert.Equal(t, 3, r.code, r.stderr)
+	assert.Equal(t, 3, r.Code, r.Stderr)
 }
 
 // TestIdleConnections checks that the master closes a connection without calls after

@@ -137,7 +137,7 @@ func TestStoreService(t *testing.T) {
 			says(t, s.proc, "unheard_of") // What -D does not know is said.
 			p.waitMounted(t, 1)
 			s.mustPutGet(t, "by/the/service")
-			assert.Equal(t, 0, p.client(t, "", "get", "by/the/service").code, "the pool has it")
+			assert.Equal(t, 0, p.client(t, "", "get", "by/the/service").Code, "the pool has it")
 			p.mustPutGet(t, "by-a-client")
 			s.must(t, "GET", "/api/get/by-a-client", "")
 			assert.JSONEq(t, `{"exists":false}`, s.must(t, "GET", "/api/exist/nothing", ""))
@@ -262,22 +262,22 @@ func TestStoreServiceWaits(t *testing.T) {
 	port := fmt.Sprint(ports[0])
 	env := []string{fmt.Sprintf("MOONCAKE_MASTER=127.0.0.1:%d", ports[1]), "MOONCAKE_GLOBAL_SEGMENT_SIZE=32mb", "MOONCAKE_LOCAL_HOSTNAME=127.0.0.1"}
 	r := program(t, "mooncake", env, "", "store", "--port", port, "--max-wait-time", "5")
-	assert.Equal(t, 1, r.code)
-	assert.Contains(t, r.stderr, "connection refused")
-	assert.NotContains(t, r.stderr, "store service is serving")
+	assert.Equal(t, 1, r.Code)
+	assert.Contains(t, r.Stderr, "connection refused")
+	assert.NotContains(t, r.Stderr, "store service is serving")
 
 	taken, err := net.Listen("tcp", "0.0.0.0:"+port)
 	require.NoError(t, err)
 	r = program(t, "mooncake", env, "", "store", "--port", port)
 	taken.Close()
-	assert.Equal(t, 1, r.code)
-	assert.Contains(t, r.stderr, "--port", "the port is looked at before the wait")
+	assert.Equal(t, 1, r.Code)
+	assert.Contains(t, r.Stderr, "--port", "the port is looked at before the wait")
 
 	const name = "mc_store_rest_server"
 	linked(t, name)
 	r = program(t, name, nil, "", "--port", port)
-	assert.Equal(t, 1, r.code)
-	assert.Contains(t, r.stderr, "MOONCAKE_MASTER")
+	assert.Equal(t, 1, r.Code)
+	assert.Contains(t, r.Stderr, "MOONCAKE_MASTER")
 
 	p := startPool(t, 0)
 	p.master.Kill()

@@ -32,7 +32,7 @@ func TestNewPluginsNeedNoEdit(t *testing.T) {
 			out := filepath.Join(plugins, "new-"+kind)
 			require.NoError(t, os.Mkdir(out, 0o755))
 			command(t, dir, "go", "build", "-o", out+"/", "./...")
-			tested := string(command(t, dir, "go", "test", "-v", "./..."))
+			tested := command(t, dir, "go", "test", "-v", "./...")
 			assert.Contains(t, tested, "--- PASS: TestConformance ")
 			assert.Contains(t, tested, "--- PASS: TestConformanceThroughTheWire ")
 			assert.Contains(t, tested, "--- PASS: TestSettings ")
@@ -42,7 +42,7 @@ func TestNewPluginsNeedNoEdit(t *testing.T) {
 				}
 			}
 			assert.Equal(t, mod, read(t, dir, "go.mod"), "go.mod names all that is needed")
-			assert.Empty(t, strings.TrimSpace(string(command(t, dir, "gofmt", "-l", "."))))
+			assert.Empty(t, strings.TrimSpace(command(t, dir, "gofmt", "-l", ".")))
 
 			listed(t, out, id)
 			demonstrated(t, out, id)

@@ -22,6 +22,7 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 	"github.com/mooncake-go/mooncake/sdk/transport"
+	"github.com/mooncake-go/mooncake/test/internal/programs"
 )
 
 const (
@@ -71,7 +72,7 @@ func TestKilledWithOperationsInFlight(t *testing.T) {
 		eventually(t, "another process", func() bool { in := r.instance(); return in.State == plugin.StateOK && in.PID != pid })
 		move(t, p, again)
 		assert.True(t, bytes.Equal(remote, local), "round %d", round)
-		assert.True(t, gone(pid))
+		assert.True(t, programs.Gone(pid))
 	}
 	in := r.instance()
 	assert.Equal(t, 5, in.Restarts)
@@ -117,7 +118,7 @@ func TestGrandchildren(t *testing.T) {
 	child := number(t, at)
 	pid := r.pid()
 	require.NoError(t, syscall.Kill(child, syscall.SIGKILL))
-	eventually(t, "the grandchild is gone", func() bool { return gone(child) })
+	eventually(t, "the grandchild is gone", func() bool { return programs.Gone(child) })
 	memoryOf(t, r.plugin, 1, size)
 	assert.Equal(t, pid, r.pid(), "its end has no effect on the plugin")
 
@@ -126,7 +127,7 @@ func TestGrandchildren(t *testing.T) {
 	eventually(t, "another process", func() bool { in := r.instance(); return in.State == plugin.StateOK && in.PID != pid })
 	child, pid = number(t, at), r.pid()
 	require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
-	eventually(t, "the grandchild goes with its parent", func() bool { return gone(child) })
+	eventually(t, "the grandchild goes with its parent", func() bool { return programs.Gone(child) })
 }
 
 func number(t *testing.T, path string) int {
@@ -145,16 +146,16 @@ func TestDaemons(t *testing.T) {
 	r := newRig(t, dir, quick(), map[string]any{"daemon": at})
 	memoryOf(t, r.plugin, 1, size)
 	daemon, pid := number(t, at), r.pid()
-	require.False(t, gone(daemon))
+	require.False(t, programs.Gone(daemon))
 	require.NoError(t, os.Remove(at))
 	require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
 	eventually(t, "another process", func() bool { in := r.instance(); return in.State == plugin.StateOK && in.PID != pid })
-	assert.True(t, gone(daemon), "before the memory is another process's")
+	assert.True(t, programs.Gone(daemon), "before the memory is another process's")
 	daemon, pid = number(t, at), r.pid()
 	_, err := r.catalog.Reload(t.Context(), faulty)
 	require.NoError(t, err)
-	assert.True(t, gone(pid))
-	assert.True(t, gone(daemon))
+	assert.True(t, programs.Gone(pid))
+	assert.True(t, programs.Gone(daemon))
 }
 
 // TestHostKilled checks that the plugin and its children end with the host, without any help of the
@@ -183,13 +184,13 @@ func TestHostKilled(t *testing.T) {
 			require.NoError(t, err)
 			all := map[string]int{"plugin": pid, "child": number(t, at), "daemon": number(t, at+daemons)}
 			for what, pid := range all {
-				require.False(t, gone(pid), what)
+				require.False(t, programs.Gone(pid), what)
 			}
 			before(pid)
 			require.NoError(t, cmd.Process.Kill())
 			_ = cmd.Wait()
 			for what, pid := range all {
-				eventually(t, "gone is the "+what, func() bool { return gone(pid) })
+				eventually(t, "gone is the "+what, func() bool { return programs.Gone(pid) })
 			}
 		})
 	}
@@ -263,7 +264,7 @@ func TestStoppedProcess(t *testing.T) {
 	pid := r.pid()
 	require.NoError(t, syscall.Kill(pid, syscall.SIGSTOP))
 	eventually(t, "another process", func() bool { in := r.instance(); return in.State == plugin.StateOK && in.PID != pid })
-	assert.True(t, gone(pid))
+	assert.True(t, programs.Gone(pid))
 	move(t, p, []transport.Op{{ID: 1, Kind: transport.Read, Local: make([]byte, 8), Remote: id}})
 	require.NoError(t, p.Close(t.Context()))
 }

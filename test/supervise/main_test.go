@@ -3,15 +3,11 @@ package supervise
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -24,6 +20,7 @@ import (
 	"github.com/mooncake-go/mooncake/core/pluginhost"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 	"github.com/mooncake-go/mooncake/sdk/transport"
+	"github.com/mooncake-go/mooncake/test/internal/programs"
 )
 
 var (
@@ -54,9 +51,8 @@ func TestMain(m *testing.M) {
 
 func build(dir string) error {
 	out := filepath.Join(dir, faulty.BinaryName())
-	cmd := exec.Command("go", "build", "-ldflags=-s -w", "-tags=mooncake_no_transport_rdma,mooncake_no_transport_quic", "-o", out, "./faulty")
-	if text, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("build %s: %w\n%s", out, err, text)
+	if err := programs.Build(nil, "-ldflags=-s -w", "-tags=mooncake_no_transport_rdma,mooncake_no_transport_quic", "-o", out, "./test/supervise/faulty"); err != nil {
+		return err
 	}
 	return os.Chmod(out, 0o755)
 }
@@ -210,16 +206,6 @@ func move(t *testing.T, p transport.Path, ops []transport.Op) {
 func eventually(t *testing.T, what string, f func() bool) {
 	t.Helper()
 	require.Eventually(t, f, time.Minute, 2*time.Millisecond, what)
-}
-
-// gone reports whether a process has ended.
-func gone(pid int) bool {
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ESRCH) {
-		return true
-	}
-	_, after, _ := strings.Cut(string(stat), ") ")
-	return strings.HasPrefix(after, "Z")
 }
 
 func pattern(mem []byte, seed byte) {

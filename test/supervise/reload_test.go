@@ -18,6 +18,7 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 	"github.com/mooncake-go/mooncake/sdk/transport"
+	"github.com/mooncake-go/mooncake/test/internal/programs"
 )
 
 // TestReloadUnderLoad replaces the process repeatedly. No operation is refused, fails, completes
@@ -68,7 +69,7 @@ func TestReloadUnderLoad(t *testing.T) {
 		}
 		assert.Equal(t, plugin.StateOK, in.State)
 		assert.NotEqual(t, pid, in.PID)
-		assert.True(t, gone(pid), "the old process has ended")
+		assert.True(t, programs.Gone(pid), "the old process has ended")
 		assert.Zero(t, in.Restarts)
 		pid = in.PID
 	}
@@ -146,15 +147,16 @@ func heldPort(t *testing.T) int {
 // TestReloadOnAFixedPort checks that the old process ends first, since two processes cannot share a
 // port. If the new one does not start, the old program starts again.
 func TestReloadOnAFixedPort(t *testing.T) {
-	flag := filepath.Join(t.TempDir(), "crash")
-	r := newRig(t, dir, quick(), map[string]any{"port": heldPort(t), "crash_if_exists": flag})
+	b := quick()
+	b.DrainTimeout = time.Second // The old process waits for the open path, which has no other process to go to.
+	r := newRig(t, dir, b, map[string]any{"port": heldPort(t)})
 	_, key := memoryOf(t, r.peer, 1, size)
 	p, id := r.dial(key)
 	pid := r.pid()
 	in, err := r.catalog.Reload(t.Context(), faulty)
 	require.NoError(t, err)
 	assert.NotEqual(t, pid, in.PID)
-	assert.True(t, gone(pid))
+	assert.True(t, programs.Gone(pid))
 	assert.Contains(t, r.log.String(), "cannot run beside the old one")
 	move(t, p, []transport.Op{{ID: 1, Kind: transport.Read, Local: make([]byte, 8), Remote: id}})
 	require.NoError(t, p.Close(t.Context()))
@@ -176,5 +178,5 @@ func TestReloadOfOneThatDoesNotStop(t *testing.T) {
 	eventually(t, "the new process is in use", func() bool { return r.pid() != pid })
 	cancel()
 	require.NoError(t, <-done, "it is done; the old one is on its way out")
-	eventually(t, "the old process is gone", func() bool { return gone(pid) })
+	eventually(t, "the old process is gone", func() bool { return programs.Gone(pid) })
 }

@@ -4,10 +4,7 @@ from types import ModuleType
 
 
 def web(user: str) -> ModuleType:
-    """web(user: str) -> ModuleType
-
-    The module aiohttp.web. Raises ImportError that says how to install it, and that ``user`` needs it.
-    """
+    """The module aiohttp.web. Raises ImportError that says how to install it, and that ``user`` needs it."""
     try:
         from aiohttp import web as module
     except ImportError as err:

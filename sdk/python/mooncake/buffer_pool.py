@@ -77,9 +77,7 @@ class BufferLease:
         return memoryview(self._held()).cast("B")[: self._size]
 
     def release(self) -> None:
-        """release() -> None
-
-        Gives the buffer back; a second call does nothing. RuntimeError, and the lease goes on, while
+        """Gives the buffer back; a second call does nothing. RuntimeError, and the lease goes on, while
         a view from buffer, a slice of one, or an array over one exists: drop them, or call their
         release, first.
         """
@@ -166,9 +164,7 @@ class BufferPool:
             self.prewarm(size, count)
 
     def acquire(self, size: SupportsIndex, block: bool | None = None, timeout: float | None = None) -> BufferLease:
-        """acquire(size: int, block: bool = None, timeout: float = None) -> BufferLease
-
-        A buffer of size bytes, which may be 0. Where there is none it waits, unless block (or
+        """A buffer of size bytes, which may be 0. Where there is none it waits, unless block (or
         block_on_exhaustion) is False. RuntimeError when there is none, when the time is up, after
         close, and at once for a size that exceeds the capacity of the pool.
         """
@@ -197,9 +193,7 @@ class BufferPool:
     buffer = acquire
 
     def prewarm(self, size: SupportsIndex, count: SupportsIndex) -> None:
-        """prewarm(size: int, count: int) -> None
-
-        Registers memory ahead of time so that count buffers of size bytes are free, or as many of
+        """Registers memory ahead of time so that count buffers of size bytes are free, or as many of
         them as the bounds of the pool allow. RuntimeError after close.
         """
         wanted, many = arguments.number("size", size), arguments.number("count", count)
@@ -210,9 +204,7 @@ class BufferPool:
                 self._regions.prewarm(wanted, min(many, self._most - self._lent), self._most)
 
     def close(self) -> None:
-        """close() -> None
-
-        Frees the memory. RuntimeError, and nothing is freed, while buffers are lent; those who wait
+        """Frees the memory. RuntimeError, and nothing is freed, while buffers are lent; those who wait
         for one get a RuntimeError. A second call does nothing.
         """
         with self._changed:

@@ -56,9 +56,7 @@ class KVBootstrapServer:
         self._serving = False
 
     def run(self) -> threading.Thread:
-        """run() -> threading.Thread
-
-        Serves in a thread that does not keep the process alive, and returns it once the port is bound;
+        """Serves in a thread that does not keep the process alive, and returns it once the port is bound;
         with port 0, ``port`` is then the one that was given. Raises OSError where it cannot be bound.
         """
         started: Future[None] = Future()
@@ -68,10 +66,7 @@ class KVBootstrapServer:
         return self.thread
 
     def close(self) -> None:
-        """close() -> None
-
-        Ends the thread, after up to 10 s for requests in progress. May be called again.
-        """
+        """Ends the thread, after up to 10 s for requests in progress. May be called again."""
         loop, thread = self._loop, self.thread
         if loop is not None:
             try:
@@ -82,10 +77,7 @@ class KVBootstrapServer:
             thread.join(timeout=_STOP_TIMEOUT)
 
     def poll(self) -> KVPoll:
-        """poll() -> KVPoll
-
-        Success while it serves, Bootstrapping while it starts, else Failed.
-        """
+        """Success while it serves, Bootstrapping while it starts, else Failed."""
         if self.thread is not None and self.thread.is_alive():
             return KVPoll.Success if self._serving else KVPoll.Bootstrapping
         return KVPoll.Failed
@@ -161,10 +153,7 @@ class KVBootstrapServer:
 
 
 def parse_args(argv: list[str] | None = None) -> argparse.Namespace:
-    """parse_args(argv: list[str] | None = None) -> argparse.Namespace
-
-    The arguments as a Python program may want them; main leaves them to the binary.
-    """
+    """The arguments as a Python program may want them; main leaves them to the binary."""
     parser = argparse.ArgumentParser(description="Serve the metadata by which nodes find each other, over HTTP")
     parser.add_argument("--port", type=int, default=8080, help="port to listen on")
     parser.add_argument("--host", default="0.0.0.0", help="address to listen on")
@@ -173,10 +162,7 @@ def parse_args(argv: list[str] | None = None) -> argparse.Namespace:
 
 
 def main() -> NoReturn:
-    """main() -> NoReturn
-
-    Becomes mooncake_http_metadata_server with the arguments of this process.
-    """
+    """Becomes mooncake_http_metadata_server with the arguments of this process."""
     _binary.execute("mooncake_http_metadata_server")
 
 
