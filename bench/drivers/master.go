@@ -7,7 +7,7 @@ import (
 	"io"
 	"sync"
 
-	"github.com/mooncake-go/mooncake/core/api/rpc"
+	"github.com/mooncake-go/mooncake/core/api/rpc/client"
 	"github.com/mooncake-go/mooncake/core/bench/masterload"
 	"github.com/mooncake-go/mooncake/core/model"
 )
@@ -21,7 +21,7 @@ const (
 
 // Master is a client of a master that makes calls and has no memory: the master workloads on numbers.
 func Master(ctx context.Context, address string, in io.Reader, out io.Writer) (err error) {
-	c, err := rpc.Dial(address, rpc.Options{})
+	c, err := client.Dial(address, client.Options{})
 	if err != nil {
 		return err
 	}

@@ -7,7 +7,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/mooncake-go/mooncake/core/api/rpc"
+	"github.com/mooncake-go/mooncake/core/api/rpc/client"
+	"github.com/mooncake-go/mooncake/core/api/rpc/server"
 	"github.com/mooncake-go/mooncake/core/config"
 	"github.com/mooncake-go/mooncake/core/master/statetest"
 	"github.com/mooncake-go/mooncake/core/model"
@@ -28,7 +29,7 @@ func TestCallsOverTheNetworkAreLinearizable(t *testing.T) {
 	require.NoError(t, m.alloc.Start(ctx, newHost(m.allocID, quiet)))
 	require.NoError(t, m.evict.Start(ctx, newHost(m.evictID, quiet)))
 	require.NoError(t, m.service.Start(ctx))
-	server := rpc.NewServer(m.service, rpc.ServerOptions{Observe: m.service.ObserveRPC})
+	server := server.New(m.service, server.Options{Observe: m.service.ObserveRPC})
 	ln, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	served := make(chan error, 1)
@@ -36,9 +37,9 @@ func TestCallsOverTheNetworkAreLinearizable(t *testing.T) {
 	seg := model.Segment{ID: model.UUID{Hi: 2}, Name: "n:1", Endpoint: "n:1", Base: 1 << 40, Size: 4 * statetest.Size}
 	require.NoError(t, m.service.MountSegment(ctx, model.UUID{Hi: 9}, seg))
 
-	var clients []*rpc.Client
+	var clients []*client.Client
 	for range 4 {
-		c, err := rpc.Dial(ln.Addr().String(), rpc.Options{})
+		c, err := client.Dial(ln.Addr().String(), client.Options{})
 		require.NoError(t, err)
 		clients = append(clients, c)
 	}

@@ -7,7 +7,8 @@ import (
 	"net"
 	"time"
 
-	"github.com/mooncake-go/mooncake/core/api/rpc"
+	"github.com/mooncake-go/mooncake/core/api/rpc/client"
+	"github.com/mooncake-go/mooncake/core/api/rpc/server"
 	"github.com/mooncake-go/mooncake/core/config"
 	"github.com/mooncake-go/mooncake/core/master"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
@@ -18,10 +19,10 @@ import (
 type LocalMaster struct {
 	// Service is the master itself, Client reaches it over the network.
 	Service *master.Service
-	Client  *rpc.Client
+	Client  *client.Client
 
 	role    *masterRole
-	server  *rpc.Server
+	server  *server.Server
 	address string
 }
 
@@ -59,9 +60,9 @@ func (m *LocalMaster) start(ctx context.Context, address string, log *slog.Logge
 		return err
 	}
 	m.address = ln.Addr().String()
-	m.server = rpc.NewServer(m.Service, rpc.ServerOptions{Logger: log})
+	m.server = server.New(m.Service, server.Options{Logger: log})
 	go func() { _ = m.server.Serve(ln) }() // It ends with Close, and its clients see it.
-	m.Client, err = rpc.Dial(ln.Addr().String(), rpc.Options{})
+	m.Client, err = client.Dial(ln.Addr().String(), client.Options{})
 	return err
 }
 

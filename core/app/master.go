@@ -9,7 +9,7 @@ import (
 	"go.uber.org/fx"
 
 	"github.com/mooncake-go/mooncake/core/api/rest"
-	"github.com/mooncake-go/mooncake/core/api/rpc"
+	"github.com/mooncake-go/mooncake/core/api/rpc/server"
 	"github.com/mooncake-go/mooncake/core/config"
 	"github.com/mooncake-go/mooncake/core/master"
 	"github.com/mooncake-go/mooncake/core/master/kvevents"
@@ -149,7 +149,7 @@ func (m *masterRole) serve(lc fx.Lifecycle, log *slog.Logger, fail Failer) {
 
 func (m *masterRole) serveRPC(lc fx.Lifecycle, log *slog.Logger, fail Failer) {
 	c := m.cfg.Master
-	server := rpc.NewServer(m.service, rpc.ServerOptions{Logger: log, IdleTimeout: c.RPCConnTimeout, Observe: m.service.ObserveRPC, Foreign: m.service.ObserveForeign})
+	server := server.New(m.service, server.Options{Logger: log, IdleTimeout: c.RPCConnTimeout, Observe: m.service.ObserveRPC, Foreign: m.service.ObserveForeign})
 	lc.Append(fx.Hook{
 		OnStart: func(ctx context.Context) error {
 			ln, err := listen(ctx, "master", c.RPCAddress, c.RPCPort, "rpc_port")

@@ -8,7 +8,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/mooncake-go/mooncake/core/api/rpc"
+	"github.com/mooncake-go/mooncake/core/api/rpc/client"
 	"github.com/mooncake-go/mooncake/core/config"
 	"github.com/mooncake-go/mooncake/core/model"
 	"github.com/mooncake-go/mooncake/core/store"
@@ -24,7 +24,7 @@ type peer struct {
 
 	id      model.ClientID
 	metrics *prometheus.Registry // nil where nothing is counted
-	master  *rpc.Client
+	master  *client.Client
 	session *store.Session
 	report  *reporter
 }
@@ -66,7 +66,7 @@ const reconnectDelay = 250 * time.Millisecond
 func (p *peer) open(ctx context.Context) error {
 	s := p.cfg.Store
 	var err error
-	if p.master, err = rpc.Dial(s.MasterServerAddress, rpc.Options{Timeout: s.RPCTimeout, MaxRetryDelay: reconnectDelay}); err != nil {
+	if p.master, err = client.Dial(s.MasterServerAddress, client.Options{Timeout: s.RPCTimeout, MaxRetryDelay: reconnectDelay}); err != nil {
 		return err
 	}
 	sc := store.DefaultSessionConfig()

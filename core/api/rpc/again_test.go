@@ -9,7 +9,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/mooncake-go/mooncake/core/api/rpc"
+	"github.com/mooncake-go/mooncake/core/api/rpc/client"
+	"github.com/mooncake-go/mooncake/core/api/rpc/server"
 	"github.com/mooncake-go/mooncake/core/model"
 	"github.com/mooncake-go/mooncake/core/store"
 	"github.com/mooncake-go/mooncake/sdk/errs"
@@ -70,8 +71,8 @@ func (e echoes) PutEnd(_ context.Context, _ model.Caller, items []model.EndItem,
 // TestAnswersInMemoryOfTheCaller are those of the ordinary calls, whatever the memory held before,
 // in one call and in several pieces, and by many at once.
 func TestAnswersInMemoryOfTheCaller(t *testing.T) {
-	addr := serve(t, echoes{}, rpc.ServerOptions{})
-	whole, cutUp := dial(t, addr, rpc.Options{}), dial(t, addr, rpc.Options{MaxItems: 5})
+	addr := serve(t, echoes{}, server.Options{})
+	whole, cutUp := dial(t, addr, client.Options{}), dial(t, addr, client.Options{MaxItems: 5})
 	var all sync.WaitGroup
 	for worker := range 4 {
 		all.Go(func() {

@@ -7,12 +7,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/mooncake-go/mooncake/core/api/rpc"
+	"github.com/mooncake-go/mooncake/core/api/rpc/client"
 	"github.com/mooncake-go/mooncake/core/model"
 )
 
 // benchClient is connected over loopback to a master with 256 objects of one replica.
-func benchClient(b *testing.B) (*rpc.Client, []model.Key) {
+func benchClient(b *testing.B) (*client.Client, []model.Key) {
 	m := newTableMaster()
 	var items []model.PutItem
 	var ends []model.EndItem

@@ -12,7 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"github.com/mooncake-go/mooncake/core/api/rpc"
+	"github.com/mooncake-go/mooncake/core/api/rpc/client"
+	"github.com/mooncake-go/mooncake/core/api/rpc/server"
 	"github.com/mooncake-go/mooncake/core/model"
 	"github.com/mooncake-go/mooncake/core/store"
 	"github.com/mooncake-go/mooncake/sdk/errs"
@@ -25,8 +26,8 @@ func TestRemoteEqualsLocal(t *testing.T) {
 		local := newTableMaster()
 		ln, err := net.Listen("tcp", "127.0.0.1:0")
 		require.NoError(t, err)
-		defer start(t, newTableMaster(), rpc.ServerOptions{}, ln)()
-		client, err := rpc.Dial(ln.Addr().String(), rpc.Options{MaxItems: 3, MaxBytes: 200, GRPC: os.Getenv(overGRPC) != ""})
+		defer start(t, newTableMaster(), server.Options{}, ln)()
+		client, err := client.Dial(ln.Addr().String(), client.Options{MaxItems: 3, MaxBytes: 200, GRPC: os.Getenv(overGRPC) != ""})
 		require.NoError(t, err)
 		defer client.Close()
 		both := func(f func(store.Master) (any, error)) {
