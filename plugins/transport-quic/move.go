@@ -95,8 +95,8 @@ const (
 	answered                  // it was, and the peer will not touch its memory any more
 )
 
-// exchange sends the request and takes the answer. When it returns nothing refers to the
-// memory of the chunk.
+// exchange sends the request and takes the answer. When it returns nothing refers to the memory of
+// the chunk.
 func (l *clientConn) exchange(st *quicgo.Stream, ch *chunk) (outcome, error) {
 	var head [wire.RequestSize]byte
 	ch.request.Put(head[:])
@@ -113,7 +113,8 @@ func (l *clientConn) exchange(st *quicgo.Stream, ch *chunk) (outcome, error) {
 		payload = payload[n:]
 	}
 	if err == nil {
-		// Fails where the stream was stopped since: by the peer, which says why below, or by this side.
+		// Fails where the stream was stopped since: by the peer, which says why below, or by this
+		// side.
 		_ = st.Close()
 	}
 	var refused *quicgo.StreamError
