@@ -7,7 +7,7 @@ import (
 
 	"go.uber.org/fx"
 
-	"github.com/mooncake-go/mooncake/core/api/rpc"
+	"github.com/mooncake-go/mooncake/core/api/rpc/client"
 	"github.com/mooncake-go/mooncake/core/config"
 	"github.com/mooncake-go/mooncake/core/pluginhost"
 	"github.com/mooncake-go/mooncake/core/store"
@@ -39,7 +39,7 @@ func OpenClient(ctx context.Context, cfg config.Config, builtins []plugin.Factor
 	var err error
 	c.hooks, err = program(ctx, cfg, builtins, "client", o.Log,
 		fx.Supply(assembly.ByRange, member.AllocWait(o.AllocWait)),
-		engineModules(), rpc.ClientModule(), member.ClientModule(), fx.Populate(&c.member, &c.catalog))
+		engineModules(), client.Module(), member.ClientModule(), fx.Populate(&c.member, &c.catalog))
 	if err != nil {
 		return nil, err
 	}

@@ -7,7 +7,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/mooncake-go/mooncake/core/api/rpc"
+	"github.com/mooncake-go/mooncake/core/api/rpc/client"
+	"github.com/mooncake-go/mooncake/core/api/rpc/server"
 	"github.com/mooncake-go/mooncake/core/config"
 	"github.com/mooncake-go/mooncake/core/master"
 	"github.com/mooncake-go/mooncake/core/master/statetest"
@@ -23,7 +24,7 @@ func TestCallsOverTheNetworkAreLinearizable(t *testing.T) {
 	require.NoError(t, err)
 	ctx := t.Context()
 	require.NoError(t, h.start(ctx))
-	server := rpc.NewServer(m, rpc.ServerOptions{Observe: m.ObserveRPC})
+	server := server.New(m, server.Options{Observe: m.ObserveRPC})
 	ln, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	served := make(chan error, 1)
@@ -31,9 +32,9 @@ func TestCallsOverTheNetworkAreLinearizable(t *testing.T) {
 	seg := model.Segment{ID: model.UUID{Hi: 2}, Name: "n:1", Endpoint: "n:1", Base: 1 << 40, Size: 4 * statetest.Size}
 	require.NoError(t, m.MountSegment(ctx, model.UUID{Hi: 9}, seg))
 
-	var clients []*rpc.Client
+	var clients []*client.Client
 	for range 4 {
-		c, err := rpc.Dial(ln.Addr().String(), rpc.Options{})
+		c, err := client.Dial(ln.Addr().String(), client.Options{})
 		require.NoError(t, err)
 		clients = append(clients, c)
 	}

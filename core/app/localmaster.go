@@ -9,7 +9,8 @@ import (
 
 	"go.uber.org/fx"
 
-	"github.com/mooncake-go/mooncake/core/api/rpc"
+	"github.com/mooncake-go/mooncake/core/api/rpc/client"
+	"github.com/mooncake-go/mooncake/core/api/rpc/server"
 	"github.com/mooncake-go/mooncake/core/config"
 	"github.com/mooncake-go/mooncake/core/master"
 	"github.com/mooncake-go/mooncake/core/metadata/memory"
@@ -21,10 +22,10 @@ import (
 type LocalMaster struct {
 	// Service is the master itself; Client reaches it over the network.
 	Service *master.Service
-	Client  *rpc.Client
+	Client  *client.Client
 
 	hooks   *hooks
-	server  *rpc.Server
+	server  *server.Server
 	address string
 }
 
@@ -54,9 +55,9 @@ func (m *LocalMaster) serve(ctx context.Context, address string, log *slog.Logge
 		return err
 	}
 	m.address = ln.Addr().String()
-	m.server = rpc.NewServer(m.Service, rpc.ServerOptions{Logger: log})
+	m.server = server.New(m.Service, server.Options{Logger: log})
 	go func() { _ = m.server.Serve(ln) }() // Close ends it; its clients notice an earlier end.
-	m.Client, err = rpc.Dial(m.address, rpc.Options{})
+	m.Client, err = client.Dial(m.address, client.Options{})
 	return err
 }
 

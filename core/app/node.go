@@ -10,7 +10,7 @@ import (
 	"go.uber.org/fx"
 
 	"github.com/mooncake-go/mooncake/core/api/rest"
-	"github.com/mooncake-go/mooncake/core/api/rpc"
+	"github.com/mooncake-go/mooncake/core/api/rpc/client"
 	"github.com/mooncake-go/mooncake/core/config"
 	"github.com/mooncake-go/mooncake/core/metadata/open"
 	"github.com/mooncake-go/mooncake/core/store"
@@ -74,7 +74,7 @@ func StartNode(ctx context.Context, cfg config.Config, builtins []plugin.Factory
 	var m *member.Node
 	var err error
 	n.hooks, err = program(ctx, cfg, builtins, role, o.Log,
-		fx.Supply(naming, member.InBackground), engine, rpc.ClientModule(), member.NodeModule(), fx.Invoke(func(*member.Node) {}),
+		fx.Supply(naming, member.InBackground), engine, client.Module(), member.NodeModule(), fx.Invoke(func(*member.Node) {}),
 		rest.NodeModule(), fx.Populate(&m, &n.port), fx.Invoke(func(p rest.NodePort) { p.Optional = true }))
 	if err != nil {
 		return nil, err

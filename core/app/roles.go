@@ -8,7 +8,8 @@ import (
 	"github.com/mooncake-go/mooncake/core/api/introspect"
 	"github.com/mooncake-go/mooncake/core/api/rest"
 	"github.com/mooncake-go/mooncake/core/api/rest/storeservice"
-	"github.com/mooncake-go/mooncake/core/api/rpc"
+	"github.com/mooncake-go/mooncake/core/api/rpc/client"
+	"github.com/mooncake-go/mooncake/core/api/rpc/server"
 	"github.com/mooncake-go/mooncake/core/config"
 	"github.com/mooncake-go/mooncake/core/internal/ports"
 	"github.com/mooncake-go/mooncake/core/master"
@@ -47,7 +48,7 @@ func Master(cfg config.Config, builtins []plugin.Factory) Role {
 		masterModules(),
 		metahttp.EmbeddedModule(),
 		rest.AdminModule(),
-		rpc.ServerModule(),
+		server.Module(),
 	)
 }
 
@@ -64,7 +65,7 @@ func masterModules() Role {
 }
 
 // masterOfPorts provides the interfaces through which the ports use the master.
-func masterOfPorts(m *master.Service) (rest.Master, rpc.Observer) { return m, m }
+func masterOfPorts(m *master.Service) (rest.Master, server.Observer) { return m, m }
 
 // Metadata is the HTTP metadata server as a process of its own.
 func Metadata(cfg config.Config) Role { return fx.Options(supply(cfg, nil), metahttp.Module()) }
@@ -92,7 +93,7 @@ func node(cfg config.Config) Role {
 		fx.Supply(assembly.ByRange, member.AfterJoin),
 		rest.NodeModule(),
 		engineModules(),
-		rpc.ClientModule(),
+		client.Module(),
 		member.NodeModule(),
 	)
 }

@@ -96,7 +96,7 @@ func (c *Catalog) OpenAlloc(ctx context.Context, id plugin.ID, spec Spec, o Allo
 // OpenTransport makes a transport: the linked-in one, or a supervised process that its
 // Start starts. Nothing is acquired before Start. The error is an *OpenError.
 //
-// One in a process of its own implements transport.Renewing: after a restart or a Reload
+// One in a process of its own is a transfer.Renewing: after a restart or a Reload
 // regions have other keys and the endpoint another incarnation, while paths, and what was
 // imported on them, stay the caller's. What the manifest's capabilities name is there as
 // well.

@@ -11,7 +11,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 
-	"github.com/mooncake-go/mooncake/core/api/rpc"
+	"github.com/mooncake-go/mooncake/core/api/rpc/client"
+	"github.com/mooncake-go/mooncake/core/api/rpc/server"
 	"github.com/mooncake-go/mooncake/core/metadata/open"
 	"github.com/mooncake-go/mooncake/core/model"
 	"github.com/mooncake-go/mooncake/core/store"
@@ -31,7 +32,7 @@ func newCluster(t testing.TB) *cluster {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	c.addr = ln.Addr().String()
-	srv := rpc.NewServer(c.master, rpc.ServerOptions{})
+	srv := server.New(c.master, server.Options{})
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		if err := srv.Serve(ln); err != nil {
@@ -58,7 +59,7 @@ func (c *cluster) member(o memberOptions) *member {
 	require.NoError(t, tr.Start(ctx, host{}))
 	dir, err := open.Open(ctx, open.P2PHandshake, open.Options{LocalName: "127.0.0.1", BindHost: "127.0.0.1", Logger: silent()})
 	require.NoError(t, err)
-	client, err := rpc.Dial(c.addr, rpc.Options{})
+	client, err := client.Dial(c.addr, client.Options{})
 	require.NoError(t, err)
 
 	m := &member{name: dir.LocalName(), metrics: prometheus.NewRegistry(), kill: tr.Stop}

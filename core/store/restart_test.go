@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/mooncake-go/mooncake/core/api/rpc"
+	"github.com/mooncake-go/mooncake/core/api/rpc/server"
 	"github.com/mooncake-go/mooncake/core/internal/testkit/heldport"
 	"github.com/mooncake-go/mooncake/core/model"
 	"github.com/mooncake-go/mooncake/core/store"
@@ -21,7 +21,7 @@ import (
 func serve(t testing.TB, m store.Master, addr string) (at string, kill func()) {
 	ln, err := net.Listen("tcp", addr)
 	require.NoError(t, err)
-	srv := rpc.NewServer(m, rpc.ServerOptions{})
+	srv := server.New(m, server.Options{})
 	var wg sync.WaitGroup
 	wg.Go(func() { _ = srv.Serve(ln) })
 	kill = sync.OnceFunc(func() {

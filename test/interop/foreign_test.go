@@ -15,7 +15,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/mooncake-go/mooncake/core/api/rpc"
+	"github.com/mooncake-go/mooncake/core/api/rpc/client"
+	"github.com/mooncake-go/mooncake/core/api/rpc/server"
 	"github.com/mooncake-go/mooncake/core/store"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
@@ -31,7 +32,7 @@ func TestUpstreamStoreAtOurMaster(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	turned := make(chan string, 1000)
-	server := rpc.NewServer(unserved{}, rpc.ServerOptions{HandshakeTimeout: time.Hour, Foreign: func(protocol string) { turned <- protocol }})
+	server := server.New(unserved{}, server.Options{HandshakeTimeout: time.Hour, Foreign: func(protocol string) { turned <- protocol }})
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(ln) }()
 	defer func() { server.Stop(t.Context()); require.NoError(t, <-served) }()
@@ -72,7 +73,7 @@ func TestOurClientAtUpstreamsMaster(t *testing.T) {
 		}, patience, 20*time.Millisecond)
 	}
 	for port, want := range map[string]string{rpcPort: "is a master of upstream (coro_rpc)", adminPort: "is an HTTP server"} {
-		c, err := rpc.Dial("127.0.0.1:"+port, rpc.Options{})
+		c, err := client.Dial("127.0.0.1:"+port, client.Options{})
 		require.NoError(t, err)
 		_, err = c.Ready(t.Context())
 		require.ErrorIs(t, err, errs.ErrForeign)

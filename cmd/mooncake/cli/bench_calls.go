@@ -8,7 +8,7 @@ import (
 
 	"github.com/mooncake-go/mooncake/cmd/mooncake/internal/command"
 	"github.com/mooncake-go/mooncake/cmd/mooncake/internal/output"
-	"github.com/mooncake-go/mooncake/core/api/rpc"
+	"github.com/mooncake-go/mooncake/core/api/rpc/client"
 	"github.com/mooncake-go/mooncake/core/bench/masterload"
 )
 
@@ -62,7 +62,7 @@ func (e *env) measureCalls(ctx context.Context, address string, overGRPC bool, o
 		defer m.Close(context.WithoutCancel(ctx)) //nolint:errcheck // The process ends with it.
 		address = m.Address()
 	}
-	client, err := rpc.Dial(address, rpc.Options{GRPC: overGRPC})
+	client, err := client.Dial(address, client.Options{GRPC: overGRPC})
 	if err != nil {
 		return masterload.CallsReport{}, err
 	}

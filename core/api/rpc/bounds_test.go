@@ -17,7 +17,8 @@ import (
 	masterv1 "github.com/mooncake-go/mooncake/sdk/proto/mooncake/master/v1"
 	pluginv1 "github.com/mooncake-go/mooncake/sdk/proto/mooncake/plugin/v1"
 
-	"github.com/mooncake-go/mooncake/core/api/rpc"
+	"github.com/mooncake-go/mooncake/core/api/rpc/client"
+	"github.com/mooncake-go/mooncake/core/api/rpc/server"
 	"github.com/mooncake-go/mooncake/core/model"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
@@ -34,7 +35,7 @@ func codeOf(err error) errs.Code {
 
 // TestServerRefusesWhatNoClientSends calls the server as a foreign program would.
 func TestServerRefusesWhatNoClientSends(t *testing.T) {
-	addr := serve(t, newTableMaster(), rpc.ServerOptions{})
+	addr := serve(t, newTableMaster(), server.Options{})
 	conn, err := grpc.NewClient(addr, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	require.NoError(t, err)
 	defer conn.Close()
@@ -108,11 +109,11 @@ func TestNamesThatWouldBecomeOthersAreNotSent(t *testing.T) {
 	assert.Equal(t, errs.InvalidParams, errs.CodeOf(err))
 	_, err = c.CreateTask(t.Context(), nobody, model.TaskSpec{Key: "k", Tenant: "\xff"})
 	assert.Equal(t, errs.InvalidParams, errs.CodeOf(err))
-	_, err = c.PutStart(t.Context(), nobody, []model.PutItem{{Key: "k", Size: 1, Group: "\xff"}}, model.DefaultReplicateConfig())
+	_, err = c.PutStart(t.Context(), nobody, []model.PutItem{{Key: "k", Size: 1, Group: "\xff"}}, model.DefaultReplicateConfig(), nil)
 	assert.Equal(t, errs.InvalidParams, errs.CodeOf(err))
 	cfg, ttl := model.DefaultReplicateConfig(), -time.Second
 	cfg.SoftPin = model.SoftPin{Action: model.SoftPinEnable, TTL: &ttl}
-	_, err = c.PutStart(t.Context(), nobody, []model.PutItem{{Key: "k", Size: 1}}, cfg)
+	_, err = c.PutStart(t.Context(), nobody, []model.PutItem{{Key: "k", Size: 1}}, cfg, nil)
 	assert.Equal(t, errs.InvalidParams, errs.CodeOf(err))
 	assert.Empty(t, m.batches)
 	assert.Empty(t, m.objects)
@@ -122,7 +123,7 @@ func TestAShortPinStaysOne(t *testing.T) {
 	m := newTableMaster()
 	cfg, ttl := model.DefaultReplicateConfig(), time.Microsecond
 	cfg.SoftPin = model.SoftPin{Action: model.SoftPinEnable, TTL: &ttl}
-	_, err := connect(t, m).PutStart(t.Context(), nobody, []model.PutItem{{Key: "k", Size: 1}}, cfg)
+	_, err := connect(t, m).PutStart(t.Context(), nobody, []model.PutItem{{Key: "k", Size: 1}}, cfg, nil)
 	require.NoError(t, err)
 	assert.Equal(t, time.Millisecond, *m.objects["k"].cfg.SoftPin.TTL)
 }
@@ -170,7 +171,7 @@ func TestLongListsAreCut(t *testing.T) {
 
 func TestClearInPieces(t *testing.T) {
 	m := newTableMaster()
-	c := dial(t, serve(t, m, rpc.ServerOptions{}), rpc.Options{MaxItems: 2})
+	c := dial(t, serve(t, m, server.Options{}), client.Options{MaxItems: 2})
 	var keys []string
 	for i := range 7 {
 		k := fmt.Sprint(i)
@@ -215,7 +216,7 @@ func TestAnswersThatDoNotFitAreRefused(t *testing.T) {
 	done := make(chan error, 1)
 	go func() { done <- s.Serve(ln) }()
 	defer func() { s.Stop(); require.NoError(t, <-done) }()
-	c, ctx := dial(t, ln.Addr().String(), rpc.Options{}), t.Context()
+	c, ctx := dial(t, ln.Addr().String(), client.Options{}), t.Context()
 	for name, f := range map[string]func() error{
 		"clear": func() error { _, err := c.ClearReplicas(ctx, nobody, []string{"a"}, model.UUID{}, ""); return err },
 		"fetch": func() error { _, err := c.FetchTasks(ctx, nobody, 2); return err },

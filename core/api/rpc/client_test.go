@@ -15,7 +15,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/mooncake-go/mooncake/core/api/rpc"
+	"github.com/mooncake-go/mooncake/core/api/rpc/client"
+	"github.com/mooncake-go/mooncake/core/api/rpc/server"
 	"github.com/mooncake-go/mooncake/core/internal/testkit/heldport"
 	"github.com/mooncake-go/mooncake/core/model"
 	"github.com/mooncake-go/mooncake/sdk/errs"
@@ -59,7 +60,7 @@ func TestEveryCodeCrossesTheWire(t *testing.T) {
 
 func TestUnreachableMaster(t *testing.T) {
 	addr := heldport.Address(t)
-	c := dial(t, addr, rpc.Options{})
+	c := dial(t, addr, client.Options{})
 	_, err := c.Exist(t.Context(), nobody, []string{"k"})
 	assert.Equal(t, errs.RPCFail, errs.CodeOf(err))
 	assert.Equal(t, errs.ClassTransientPeer, errs.ClassOf(err))
@@ -73,8 +74,8 @@ func TestCallsAreBounded(t *testing.T) {
 	// it may answer before the client has noticed.
 	release := make(chan struct{})
 	m.before = func(context.Context, []model.Key) { <-release }
-	addr := serve(t, m, rpc.ServerOptions{})
-	c := dial(t, addr, rpc.Options{Timeout: 20 * time.Millisecond})
+	addr := serve(t, m, server.Options{})
+	c := dial(t, addr, client.Options{Timeout: 20 * time.Millisecond})
 	_, err := c.Exist(context.Background(), nobody, []string{"k"})
 	close(release)
 	assert.Equal(t, errs.RPCTimeout, errs.CodeOf(err))
@@ -90,7 +91,7 @@ func TestCallsAreBounded(t *testing.T) {
 func TestServerBoundsCallsToo(t *testing.T) {
 	m := newTableMaster()
 	m.before = func(ctx context.Context, _ []model.Key) { <-ctx.Done() }
-	c := dial(t, serve(t, m, rpc.ServerOptions{CallTimeout: 10 * time.Millisecond}), rpc.Options{})
+	c := dial(t, serve(t, m, server.Options{CallTimeout: 10 * time.Millisecond}), client.Options{})
 	_, err := c.Exist(context.Background(), nobody, []string{"k"})
 	require.NoError(t, err, "the server's own bound ended the wait in the master")
 }
@@ -114,8 +115,8 @@ func TestReconnectsAfterARestart(t *testing.T) {
 	addr := heldport.Address(t)
 	ln, err := net.Listen("tcp", addr)
 	require.NoError(t, err)
-	stop := start(t, newTableMaster(), rpc.ServerOptions{}, ln)
-	c := dial(t, addr, rpc.Options{MaxRetryDelay: 10 * time.Millisecond})
+	stop := start(t, newTableMaster(), server.Options{}, ln)
+	c := dial(t, addr, client.Options{MaxRetryDelay: 10 * time.Millisecond})
 	_, err = c.Ready(t.Context())
 	require.NoError(t, err)
 
@@ -125,14 +126,14 @@ func TestReconnectsAfterARestart(t *testing.T) {
 
 	ln, err = net.Listen("tcp", addr)
 	require.NoError(t, err)
-	start(t, newTableMaster(), rpc.ServerOptions{}, ln)
+	start(t, newTableMaster(), server.Options{}, ln)
 	require.Eventually(t, func() bool { _, err := c.Ready(t.Context()); return err == nil }, 30*time.Second, 5*time.Millisecond)
 }
 
 func TestGarbageDisturbsNobody(t *testing.T) {
 	m := newTableMaster()
-	addr := serve(t, m, rpc.ServerOptions{HandshakeTimeout: 200 * time.Millisecond})
-	c := dial(t, addr, rpc.Options{})
+	addr := serve(t, m, server.Options{HandshakeTimeout: 200 * time.Millisecond})
+	c := dial(t, addr, client.Options{})
 	// The client has to shake hands in time, too, which a busy machine may take several tries for.
 	require.Eventually(t, func() bool { _, err := c.Ready(t.Context()); return err == nil }, 30*time.Second, 5*time.Millisecond)
 
@@ -185,7 +186,7 @@ func TestLargeBatchesAreCut(t *testing.T) {
 	for i := range many {
 		many[i] = fmt.Sprint(i)
 	}
-	objs, err := c.GetReplicas(t.Context(), nobody, many)
+	objs, err := c.GetReplicas(t.Context(), nobody, many, nil)
 	require.NoError(t, err)
 	assert.Equal(t, []int{4096, 4096, 1808}, m.batches)
 	assert.ErrorContains(t, objs[9_999].Err, `"9999"`)
@@ -199,7 +200,7 @@ func TestErrorInALaterPiece(t *testing.T) {
 			panic("second")
 		}
 	}
-	c := dial(t, serve(t, m, rpc.ServerOptions{}), rpc.Options{MaxItems: 2})
+	c := dial(t, serve(t, m, server.Options{}), client.Options{MaxItems: 2})
 	res, err := c.Exist(t.Context(), nobody, []string{"a", "b", "c", "d", "e"})
 	require.NoError(t, err)
 	for i, r := range res {
@@ -231,7 +232,7 @@ func TestListPages(t *testing.T) {
 
 func TestBadAddress(t *testing.T) {
 	for _, addr := range []string{"", "host", ":50051", "host:0", "host:x", "host:70000", "a:b:c"} {
-		_, err := rpc.Dial(addr, rpc.Options{})
+		_, err := client.Dial(addr, client.Options{})
 		assert.Equal(t, errs.InvalidParams, errs.CodeOf(err), addr)
 		assert.ErrorContains(t, err, "127.0.0.1:50051", addr)
 	}
@@ -243,10 +244,10 @@ func TestStopCutsOffWhatDoesNotEnd(t *testing.T) {
 	m.before = func(ctx context.Context, _ []model.Key) { close(entered); <-ctx.Done() }
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	s := rpc.NewServer(m, rpc.ServerOptions{})
+	s := server.New(m, server.Options{})
 	served := make(chan error, 1)
 	go func() { served <- s.Serve(ln) }()
-	c := dial(t, ln.Addr().String(), rpc.Options{})
+	c := dial(t, ln.Addr().String(), client.Options{})
 	failed := make(chan error, 1)
 	go func() { _, err := c.Exist(context.Background(), nobody, []string{"k"}); failed <- err }()
 	<-entered

@@ -17,7 +17,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/mooncake-go/mooncake/core/api/rpc"
+	"github.com/mooncake-go/mooncake/core/api/rpc/client"
+	"github.com/mooncake-go/mooncake/core/api/rpc/server"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
@@ -48,7 +49,7 @@ func TestForeignClients(t *testing.T) {
 	var mu sync.Mutex
 	counts := map[string]int{}
 	// Nothing ends here because of a time: the handshake may take longer than the test.
-	addr := serve(t, newTableMaster(), rpc.ServerOptions{
+	addr := serve(t, newTableMaster(), server.Options{
 		Logger: slog.New(slog.NewTextHandler(&log, nil)), HandshakeTimeout: time.Hour,
 		Foreign: func(protocol string) { mu.Lock(); defer mu.Unlock(); counts[protocol]++ },
 	})
@@ -92,7 +93,7 @@ func TestForeignClients(t *testing.T) {
 // TestAClientThatLeavesSaysNothing: a check that only connects is no line in the log.
 func TestAClientThatLeavesSaysNothing(t *testing.T) {
 	var log lockedBuffer
-	addr := serve(t, newTableMaster(), rpc.ServerOptions{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	addr := serve(t, newTableMaster(), server.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	conn, err := net.Dial("tcp", addr)
 	require.NoError(t, err)
 	require.NoError(t, conn.(*net.TCPConn).CloseWrite())
@@ -141,7 +142,7 @@ func TestForeignMasters(t *testing.T) {
 		{redis, "is a Redis server", "redis://"},
 		{talkative, `it began with "SSH-2.0-"`, "rpc_port"},
 	} {
-		_, err := dial(t, c.addr, rpc.Options{}).Ready(t.Context())
+		_, err := dial(t, c.addr, client.Options{}).Ready(t.Context())
 		require.ErrorIs(t, err, errs.ErrForeign, c.want)
 		assert.Equal(t, errs.ClassPermanent, errs.ClassOf(err))
 		assert.Equal(t, errs.InvalidVersion, errs.CodeOf(err))
@@ -157,13 +158,13 @@ func TestForeignMasters(t *testing.T) {
 func TestTheMasterTakesOver(t *testing.T) {
 	web := httptest.NewServer(http.NotFoundHandler())
 	addr := web.Listener.Addr().String()
-	c := dial(t, addr, rpc.Options{MaxRetryDelay: time.Millisecond})
+	c := dial(t, addr, client.Options{MaxRetryDelay: time.Millisecond})
 	_, err := c.Ready(t.Context())
 	require.Error(t, err)
 	web.Close()
 	ln, err := net.Listen("tcp", addr)
 	require.NoError(t, err)
-	start(t, newTableMaster(), rpc.ServerOptions{}, ln)
+	start(t, newTableMaster(), server.Options{}, ln)
 	require.Eventually(t, func() bool { _, err := c.Ready(t.Context()); return err == nil }, 30*time.Second, 5*time.Millisecond)
 }
 

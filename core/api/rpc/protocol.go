@@ -1,3 +1,12 @@
+// Package rpc is the protocol between the master and its clients: version, and bounds of a message.
+// Package server serves any store.Master, package client is a store.Master that asks a server, and
+// package convert turns values into messages and back. Both sides speak gRPC, which is the public
+// interface, and among themselves the leaner framing of package lean, with the same messages on the
+// same port.
+//
+// The messages are those of sdk/proto/mooncake/master/v1. An error crosses the network with code,
+// class and text, per item or for the call, so that callers cannot tell a remote master from one in
+// the same process.
 package rpc
 
 import (
@@ -19,28 +28,28 @@ const MaxMessageSize = 16 << 20
 // Bounds of one message. The client cuts larger batches into several calls; the server
 // refuses them with InvalidParams.
 const (
-	maxItems      = 1 << 16 // items of one batch that a server takes
-	maxListKeys   = 1 << 14 // keys of one page of ListKeys
-	maxListBytes  = 8 << 20 // bytes of keys in one page of ListKeys
-	maxErrorBytes = 1 << 10 // text of one error, reason or message
+	MaxItems      = 1 << 16 // items of one batch that a server takes
+	MaxListKeys   = 1 << 14 // keys of one page of ListKeys
+	MaxListBytes  = 8 << 20 // bytes of keys in one page of ListKeys
+	MaxErrorBytes = 1 << 10 // text of one error, reason or message
 
-	maxObjects      = 1 << 12 // objects of one page of GetReplicasByRegex
-	maxObjectsBytes = 8 << 20 // bytes of one such page
-	maxPeers        = 1 << 12 // endpoints that one ping reports on
-	maxTextBytes    = 1 << 10 // a name, group, tenant, host or endpoint
-	maxNames        = 1 << 10 // preferred segments of a put
-	maxTargets      = 1 << 6  // segments that one copy is made on
-	// maxFetch keeps an answer with tasks sendable: each has a key of at most
-	// model.MaxKeySize and maxTargets names.
-	maxFetch = 100
+	MaxObjects      = 1 << 12 // objects of one page of GetReplicasByRegex
+	MaxObjectsBytes = 8 << 20 // bytes of one such page
+	MaxPeers        = 1 << 12 // endpoints that one ping reports on
+	MaxTextBytes    = 1 << 10 // a name, group, tenant, host or endpoint
+	MaxNames        = 1 << 10 // preferred segments of a put
+	MaxTargets      = 1 << 6  // segments that one copy is made on
+	// MaxFetch keeps an answer with tasks sendable: each has a key of at most
+	// model.MaxKeySize and MaxTargets names.
+	MaxFetch = 100
 )
 
-func ownProtocol() *masterv1.Protocol {
+func OwnProtocol() *masterv1.Protocol {
 	return &masterv1.Protocol{Major: ProtocolMajor, Minor: ProtocolMinor}
 }
 
-// checkProtocol compares the other side's protocol with ours.
-func checkProtocol(op, ourVersion, theirVersion string, p *masterv1.Protocol) error {
+// CheckProtocol compares the other side's protocol with ours.
+func CheckProtocol(op, ourVersion, theirVersion string, p *masterv1.Protocol) error {
 	if p.GetMajor() == ProtocolMajor {
 		return nil
 	}

@@ -11,7 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	"github.com/mooncake-go/mooncake/core/api/rpc"
+	"github.com/mooncake-go/mooncake/core/api/rpc/client"
+	"github.com/mooncake-go/mooncake/core/api/rpc/server"
 	"github.com/mooncake-go/mooncake/core/model"
 	"github.com/mooncake-go/mooncake/core/store"
 )
@@ -38,7 +39,7 @@ func TestEverythingOverGRPC(t *testing.T) {
 }
 
 // serve runs a server of m on loopback until the test ends, and returns its address.
-func serve(t testing.TB, m store.Master, opts rpc.ServerOptions) string {
+func serve(t testing.TB, m store.Master, opts server.Options) string {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -47,9 +48,9 @@ func serve(t testing.TB, m store.Master, opts rpc.ServerOptions) string {
 }
 
 // start serves on ln and returns a function that stops, which also runs with the test's end.
-func start(t testing.TB, m store.Master, opts rpc.ServerOptions, ln net.Listener) (stop func()) {
+func start(t testing.TB, m store.Master, opts server.Options, ln net.Listener) (stop func()) {
 	t.Helper()
-	s := rpc.NewServer(m, opts)
+	s := server.New(m, opts)
 	done := make(chan error, 1)
 	go func() { done <- s.Serve(ln) }()
 	stopped := false
@@ -67,16 +68,16 @@ func start(t testing.TB, m store.Master, opts rpc.ServerOptions, ln net.Listener
 	return stop
 }
 
-func dial(t testing.TB, addr string, opts rpc.Options) *rpc.Client {
+func dial(t testing.TB, addr string, opts client.Options) *client.Client {
 	t.Helper()
 	opts.GRPC = opts.GRPC || os.Getenv(overGRPC) != ""
-	c, err := rpc.Dial(addr, opts)
+	c, err := client.Dial(addr, opts)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, c.Close()) })
 	return c
 }
 
 // connect returns a client of a server of m.
-func connect(t testing.TB, m store.Master) *rpc.Client {
-	return dial(t, serve(t, m, rpc.ServerOptions{}), rpc.Options{})
+func connect(t testing.TB, m store.Master) *client.Client {
+	return dial(t, serve(t, m, server.Options{}), client.Options{})
 }

@@ -12,7 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"github.com/mooncake-go/mooncake/core/api/rpc"
+	"github.com/mooncake-go/mooncake/core/api/rpc/client"
+	"github.com/mooncake-go/mooncake/core/api/rpc/server"
 	"github.com/mooncake-go/mooncake/core/model"
 	"github.com/mooncake-go/mooncake/core/store"
 	"github.com/mooncake-go/mooncake/sdk/errs"
@@ -25,8 +26,8 @@ func TestRemoteEqualsLocal(t *testing.T) {
 		local := newTableMaster()
 		ln, err := net.Listen("tcp", "127.0.0.1:0")
 		require.NoError(t, err)
-		defer start(t, newTableMaster(), rpc.ServerOptions{}, ln)()
-		client, err := rpc.Dial(ln.Addr().String(), rpc.Options{MaxItems: 3, MaxBytes: 200, GRPC: os.Getenv(overGRPC) != ""})
+		defer start(t, newTableMaster(), server.Options{}, ln)()
+		client, err := client.Dial(ln.Addr().String(), client.Options{MaxItems: 3, MaxBytes: 200, GRPC: os.Getenv(overGRPC) != ""})
 		require.NoError(t, err)
 		defer client.Close()
 		both := func(f func(store.Master) (any, error)) {
@@ -95,7 +96,7 @@ func TestRemoteEqualsLocal(t *testing.T) {
 				for _, k := range keysGen.Draw(rt, "keys") {
 					items = append(items, model.PutItem{Key: k, Size: rapid.Uint64Range(0, 1<<40).Draw(rt, "size"), Group: groups.Draw(rt, "group")})
 				}
-				both(func(m store.Master) (any, error) { return m.PutStart(ctx, c, items, cfg) })
+				both(func(m store.Master) (any, error) { return m.PutStart(ctx, c, items, cfg, nil) })
 			},
 			"put end": func(rt *rapid.T) {
 				c := callers.Draw(rt, "caller")
@@ -104,7 +105,7 @@ func TestRemoteEqualsLocal(t *testing.T) {
 					// One checksum a key: repeats in one batch would depend on the cuts.
 					items = append(items, model.EndItem{Key: k, Checksum: model.Checksum{Kind: model.ChecksumKind(len(k)), Value: uint64(len(k))}, Put: puts.Draw(rt, "put")})
 				}
-				both(func(m store.Master) (any, error) { return m.PutEnd(ctx, c, items) })
+				both(func(m store.Master) (any, error) { return m.PutEnd(ctx, c, items, nil) })
 			},
 			"revoke": func(rt *rapid.T) {
 				c := callers.Draw(rt, "caller")
@@ -118,7 +119,7 @@ func TestRemoteEqualsLocal(t *testing.T) {
 			"exist and get": func(rt *rapid.T) {
 				keys := keysGen.Draw(rt, "keys")
 				both(func(m store.Master) (any, error) { return m.Exist(ctx, as, keys) })
-				both(func(m store.Master) (any, error) { return m.GetReplicas(ctx, as, keys) })
+				both(func(m store.Master) (any, error) { return m.GetReplicas(ctx, as, keys, nil) })
 			},
 			"remove": func(rt *rapid.T) {
 				keys, force := keysGen.Draw(rt, "keys"), rapid.Bool().Draw(rt, "force")

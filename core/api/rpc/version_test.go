@@ -11,7 +11,7 @@ import (
 
 	masterv1 "github.com/mooncake-go/mooncake/sdk/proto/mooncake/master/v1"
 
-	"github.com/mooncake-go/mooncake/core/api/rpc"
+	"github.com/mooncake-go/mooncake/core/api/rpc/client"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
@@ -32,7 +32,7 @@ func TestMasterOfAnotherProtocol(t *testing.T) {
 	done := make(chan error, 1)
 	go func() { done <- s.Serve(ln) }()
 	defer func() { s.Stop(); require.NoError(t, <-done) }()
-	c := dial(t, ln.Addr().String(), rpc.Options{Version: "0.1"})
+	c := dial(t, ln.Addr().String(), client.Options{Version: "0.1"})
 
 	_, err = c.Ready(t.Context())
 	assert.ErrorIs(t, err, errs.InvalidVersion.Err())

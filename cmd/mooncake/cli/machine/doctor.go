@@ -9,7 +9,7 @@ import (
 
 	"github.com/mooncake-go/mooncake/cmd/mooncake/internal/command"
 	"github.com/mooncake-go/mooncake/cmd/mooncake/internal/output"
-	"github.com/mooncake-go/mooncake/core/api/rpc"
+	"github.com/mooncake-go/mooncake/core/api/rpc/client"
 	"github.com/mooncake-go/mooncake/core/config"
 	"github.com/mooncake-go/mooncake/core/doctor"
 )
@@ -83,7 +83,7 @@ func (e verbs) doctorOf(cmd *cobra.Command, role config.Role) *cobra.Command {
 
 // askMaster asks whether a master serves.
 func askMaster(ctx context.Context, address string) (string, error) {
-	c, err := rpc.Dial(address, rpc.Options{})
+	c, err := client.Dial(address, client.Options{})
 	if err != nil {
 		return "", err
 	}
