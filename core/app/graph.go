@@ -22,10 +22,9 @@ func GraphOf(role ...fx.Option) (Graph, error) {
 	r := &recorder{modules: []*module{{name: "the role"}}, made: map[string]*component{}}
 	var dot fx.DotGraph
 	app := fx.New(fx.WithLogger(func() fxevent.Logger { return r }), fx.Decorate(func(fx.Lifecycle) fx.Lifecycle { return r }),
-		fx.Options(role...), fx.Supply(slog.New(slog.DiscardHandler), ports.Failer(func(error) {})), fx.Populate(&dot))
+		fx.Options(role...), fx.Supply(slog.New(slog.DiscardHandler), ports.Failer(func(error) {})), fx.Populate(&dot), fx.ErrorHook(r))
 	if err := app.Err(); err != nil {
-		failed, _ := fx.VisualizeError(err) // Empty for an error without a graph.
-		return Graph{Dot: failed}, plain(err)
+		return Graph{Dot: r.failed}, plain(err)
 	}
 	r.readNeeds(string(dot))
 	return Graph{Text: r.text(), Dot: string(dot)}, nil
@@ -37,7 +36,11 @@ type recorder struct {
 	made    map[string]*component // by constructor
 	running *component            // whose constructor runs
 	hooks   int
+	failed  string // the graph of an error, "" for an error without a graph
 }
+
+// HandleError implements fx.ErrorHandler.
+func (r *recorder) HandleError(err error) { r.failed, _ = fx.VisualizeError(err) }
 
 type module struct {
 	name       string
