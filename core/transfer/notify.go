@@ -49,8 +49,8 @@ func (e *Engine) Notifications() []metadata.Notification {
 	return out
 }
 
-// Notify delivers a message to a peer, or to this process under its own name. RPCFail when
-// the peer rejects it, NotSupported where the directory has no handshake daemons.
+// Notify delivers a message to a peer, or to this process under its own name. RPCFail when the peer
+// rejects it, NotSupported where the directory has no handshake daemons.
 func (e *Engine) Notify(ctx context.Context, peer string, n metadata.Notification) error {
 	if peer == e.dir.LocalName() {
 		return e.HandleNotify(ctx, n)
@@ -136,8 +136,8 @@ func (b *Batch) deliver(due []pendingMessage) {
 	b.settle()
 }
 
-// Notified returns how many messages of SubmitNotify were delivered, and why the last one
-// that failed was not. It is final after Wait.
+// Notified returns how many messages of SubmitNotify were delivered, and why the last one that
+// failed was not. It is final after Wait.
 func (b *Batch) Notified() (sent int, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

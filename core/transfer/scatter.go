@@ -12,18 +12,17 @@ import (
 // Range is many fragments between one range of local memory and one range of a peer's.
 type Range struct {
 	Kind transport.OpKind
-	// Peer is the name under which the other side published itself; [Base, Base+Size) is
-	// the range of its memory.
+	// Peer is the name under which the other side published itself; [Base, Base+Size) is the range
+	// of its memory.
 	Peer       string
 	Base, Size uint64
 	// Local is this side's memory; the rules of Request.Local hold.
 	Local []byte
-	// Fragment i is Lengths[i] bytes between Local[LocalOffsets[i]:] and
-	// Base+RemoteOffsets[i]. The three are of one length; SubmitScatter does not keep them.
+	// Fragment i is Lengths[i] bytes between Local[LocalOffsets[i]:] and Base+RemoteOffsets[i]. The
+	// three are of one length; SubmitScatter does not keep them.
 	LocalOffsets, RemoteOffsets, Lengths []uint64
-	// Done, where set, is called once for each fragment, in the order in which they end and
-	// from several goroutines, before Wait returns. It must not block, and not call the
-	// Scatter.
+	// Done, where set, is called once for each fragment, in the order in which they end and from
+	// several goroutines, before Wait returns. It must not block, and not call the Scatter.
 	Done func(fragment int, s request.Status)
 }
 
@@ -40,9 +39,9 @@ type rangeTasks struct {
 	refused map[int]error
 }
 
-// SubmitScatter starts all fragments. An invalid one does not keep others from
-// moving: its state is Invalid. It returns at once. The error is for too many fragments,
-// about a million, and for a closed engine. The caller closes the Scatter.
+// SubmitScatter starts all fragments. An invalid one does not keep others from moving: its state is
+// Invalid. It returns at once. The error is for too many fragments, about a million, and for a
+// closed engine. The caller closes the Scatter.
 func (e *Engine) SubmitScatter(ranges []Range) (*Scatter, error) {
 	s := &Scatter{ranges: make([]rangeTasks, len(ranges))}
 	var reqs []request.Request
@@ -85,8 +84,8 @@ func (e *Engine) SubmitScatter(ranges []Range) (*Scatter, error) {
 	return s, nil
 }
 
-// TransferScatter is SubmitScatter and Wait in one call. When the context ends it cancels
-// the fragments that are not done, and returns when no memory is touched any more, as Close does.
+// TransferScatter is SubmitScatter and Wait in one call. When the context ends it cancels the
+// fragments that are not done, and returns when no memory is touched any more, as Close does.
 func (e *Engine) TransferScatter(ctx context.Context, ranges []Range) error {
 	s, err := e.SubmitScatter(ranges)
 	if err != nil {
@@ -154,9 +153,8 @@ func (s *Scatter) Status(r, fragment int) (request.Status, error) {
 	return s.b.Status(p.tasks[fragment])
 }
 
-// Wait waits until every fragment is terminal, at most until the context ends, which
-// cancels nothing. It returns the error of the first fragment that is not completed, in
-// their order.
+// Wait waits until every fragment is terminal, at most until the context ends, which cancels
+// nothing. It returns the error of the first fragment that is not completed, in their order.
 func (s *Scatter) Wait(ctx context.Context) error {
 	if err := s.b.Wait(ctx); err != nil {
 		return err
@@ -181,8 +179,8 @@ func (s *Scatter) WaitFor(d time.Duration) error {
 // Cancel is that of Batch.
 func (s *Scatter) Cancel() { s.b.Cancel() }
 
-// Close cancels the fragments that are not done and returns when no memory is touched any more, but for
-// fragments that are quarantined. Repeatable.
+// Close cancels the fragments that are not done and returns when no memory is touched any more, but
+// for fragments that are quarantined. Repeatable.
 func (s *Scatter) Close() {
 	s.b.Cancel()
 	<-s.b.Done()

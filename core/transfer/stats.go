@@ -14,8 +14,8 @@ type Stats struct {
 	LocalCopies uint64
 	// StagedBytes went through a staging buffer because they were not registered.
 	StagedBytes uint64
-	// Retries are slices that were retried: Reroutes those of them on another rail, Failovers
-	// those on another transport.
+	// Retries are slices that were retried: Reroutes those of them on another rail, Failovers those
+	// on another transport.
 	Retries, Reroutes, Failovers uint64
 	// Quarantined are slices whose memory may still be touched.
 	Quarantined uint64

@@ -83,8 +83,8 @@ func (cs *classes) grow() {
 	}
 }
 
-// leave takes one extent from a class and forgets a class without extents, which has no
-// runs any more. arena is the arena that such a class leaves behind, 0 for none.
+// leave takes one extent from a class and forgets a class without extents, which has no runs any
+// more. arena is the arena that such a class leaves behind, 0 for none.
 func (cs *classes) leave(i uint32) (arena uint32) {
 	c := &cs.all[i]
 	if c.live--; c.live > 0 {

@@ -1,7 +1,12 @@
 package arena
 
-// scrape cuts a slot out of what classes hold and do not use: it gives up their arenas, and
-// then the free slots of the runs that make room. 0 where all that does not do.
+import (
+	"math"
+	"math/bits"
+)
+
+// scrape cuts a slot out of what classes hold and do not use: it gives up their arenas, and then
+// the free slots of the runs that make room. 0 where all that does not do.
 func (s *space) scrape(slot, align uint64) uint32 {
 	if len(s.classes.sets[withArena]) == 0 && !s.canShed() {
 		return 0
@@ -61,8 +66,8 @@ func (s *space) canShed() bool {
 	return len(s.classes.sets[withOpen]) > 0 && s.ranges.nodes.used <= maxNodes-2*maxRun
 }
 
-// largest returns the longest range that an allocation could be given, without looking at
-// more than the first open runs of each class.
+// largest returns the longest range that an allocation could be given, without looking at more than
+// the first open runs of each class.
 func (s *space) largest() uint64 {
 	n := s.ranges.bySize.largest()
 	for _, c := range s.classes.sets[withArena] {
@@ -77,4 +82,179 @@ func (s *space) largest() uint64 {
 		}
 	}
 	return n
+}
+
+// What no free range has room for may find it where the free slots of a run, or of two that are
+// neighbours, and a free range beside them are put together. To look at all runs for each request
+// would take long, so a run remembers how much room there was at most when it was last looked at.
+// It forgets that when something is freed in it or beside it.
+
+// reaches are upper bounds, in fine granules: the first level has one for each run, each other
+// level the largest for so many of the level below.
+type reaches [3][]uint32
+
+const (
+	reachBits = 5
+	// anyRoom is the reach of a run that must be looked at.
+	anyRoom = math.MaxUint32
+)
+
+// cover makes the entries of a run.
+func (rs *reaches) cover(i uint32) {
+	for level := range rs {
+		for uint32(len(rs[level])) <= i {
+			rs[level] = append(rs[level], 0)
+		}
+		i >>= reachBits
+	}
+}
+
+// forget makes a run one that must be looked at.
+func (rs *reaches) forget(i uint32) {
+	for level := range rs {
+		if rs[level][i] == anyRoom {
+			return // So are those above.
+		}
+		rs[level][i] = anyRoom
+		i >>= reachBits
+	}
+}
+
+// reach returns how a length is remembered.
+func (s *space) reach(length uint64) uint32 { return uint32(min(length/s.granules.fine, anyRoom)) }
+
+// release makes a node free and returns how long it is then.
+func (s *space) release(i uint32) uint64 {
+	length := s.ranges.release(i)
+	if s.runs.used > 0 {
+		n := s.ranges.nodes.at(i)
+		s.forgetBeside(n.prev)
+		s.forgetBeside(n.next)
+	}
+	return length
+}
+
+func (s *space) forgetBeside(node uint32) {
+	if n := s.ranges.nodes.at(node); n.kind() == row && s.runs.at(n.a).free != 0 {
+		s.runs.reach.forget(n.a)
+	}
+}
+
+// dig gives up the free slots of a run, and of one beside it where it takes both, that make a free
+// range in which there is room; false when no runs do.
+func (s *space) dig(size, align uint64) bool {
+	top := len(s.runs.reach) - 1
+	_, found := s.digIn(top, 0, uint32(len(s.runs.reach[top])), size, align)
+	return found
+}
+
+// digIn does it among the runs that some entries of a level stand for, and returns the largest of
+// these when it found nothing.
+func (s *space) digIn(level int, from, to uint32, size, align uint64) (most uint32, found bool) {
+	ask, entries := s.reach(size), s.runs.reach[level]
+	for i := from; i < min(to, uint32(len(entries))); i++ {
+		if entries[i] >= ask {
+			if level == 0 {
+				var beside uint32
+				found, beside, entries[i] = s.look(i, size, align)
+				if found {
+					s.shed(i)
+					if beside != 0 {
+						s.shed(beside)
+					}
+					return 0, true
+				}
+			} else if now, found := s.digIn(level-1, i<<reachBits, (i+1)<<reachBits, size, align); found {
+				return 0, true
+			} else {
+				entries[i] = now
+			}
+		}
+		most = max(most, entries[i])
+	}
+	return most, false
+}
+
+// look reports whether there would be room if a run gave up its free slots, with one beside it
+// unless that is 0, and what reach the run has.
+func (s *space) look(i uint32, size, align uint64) (found bool, beside, reach uint32) {
+	r := s.runs.at(i)
+	if r.free == 0 {
+		return false, 0, 0 // It was filled, or dropped.
+	}
+	longest := r.longest() * r.slot
+	found = longest >= size && r.within(size, align)
+	if n := r.first(); n > 0 {
+		begin, other := s.roomBefore(r.node)
+		end := r.off + n*r.slot
+		longest = max(longest, end-begin)
+		if _, ok := within(begin, end, size, align); ok && !found {
+			found, beside = true, other
+		}
+	}
+	if n := r.last(); n > 0 {
+		end, other := s.roomAfter(r.node)
+		begin := r.off + (uint64(r.slots)-n)*r.slot
+		longest = max(longest, end-begin)
+		if _, ok := within(begin, end, size, align); ok && !found {
+			found, beside = true, other
+		}
+	}
+	return found, beside, s.reach(longest)
+}
+
+// roomBefore returns where the room in front of a run's node begins, and the run to which a part of
+// it belongs, 0 for none.
+func (s *space) roomBefore(node uint32) (begin uint64, run uint32) {
+	ns := &s.ranges.nodes
+	n := ns.at(node)
+	if p := ns.at(n.prev); p.kind() == hole {
+		n = p
+	}
+	if p := ns.at(n.prev); p.kind() == row {
+		if r := s.runs.at(p.a); r.last() > 0 {
+			return n.off() - r.last()*r.slot, p.a
+		}
+	}
+	return n.off(), 0
+}
+
+// roomAfter returns where the room behind a run's node ends, and the run to which a part of it
+// belongs, 0 for none.
+func (s *space) roomAfter(node uint32) (end uint64, run uint32) {
+	ns := &s.ranges.nodes
+	n := ns.at(ns.at(node).next)
+	if n.kind() == hole {
+		n = ns.at(n.next)
+	}
+	if n.kind() == row {
+		if r := s.runs.at(n.a); r.first() > 0 {
+			return n.off() + r.first()*r.slot, n.a
+		}
+	}
+	return n.off(), 0
+}
+
+// first returns how many slots are free at the beginning of a run.
+func (r *run) first() uint64 { return uint64(bits.TrailingZeros64(^r.free)) }
+
+// last returns how many slots are free at the end of a run.
+func (r *run) last() uint64 { return uint64(bits.LeadingZeros64(^(r.free << (maxRun - r.slots)))) }
+
+// within reports whether size bytes fit in free slots at a multiple of align.
+func (r *run) within(size, align uint64) bool {
+	begin := r.off
+	for free := r.free; free != 0; {
+		taken := bits.TrailingZeros64(free)
+		free >>= taken
+		begin += uint64(taken) * r.slot
+		n := bits.TrailingZeros64(^free)
+		end := begin + uint64(n)*r.slot
+		if _, ok := within(begin, end, size, align); ok {
+			return true
+		}
+		free >>= n
+		begin = end
+	}
+	return false
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/x/slotindex"
 )
 
-// maxSpace is how much of a space is handed out at most, in bytes. It keeps sums of
-// offsets, sizes and alignments within 64 bits, and offsets in what a node has for them.
+// maxSpace is how much of a space is handed out at most, in bytes. It keeps sums of offsets, sizes
+// and alignments within 64 bits, and offsets in what a node has for them.
 const maxSpace = 1 << 60
 
 // space is one space with its lock.
@@ -35,8 +35,8 @@ func newSpace(cfg Config, s alloc.Space, seed uint64) *space {
 	return &space{cfg: cfg, granules: g, id: s.ID, size: s.Size, limit: limit, ranges: newRanges(limit, seed), classes: newClasses(seed), runs: runs{longest: cfg.ArenaBytes}}
 }
 
-// alloc returns the offset of a new extent; false when nothing fits. size is at least 1,
-// align a power of two.
+// alloc returns the offset of a new extent; false when nothing fits. size is at least 1, align a
+// power of two.
 func (s *space) alloc(size, align uint64) (off uint64, ok bool) {
 	if size > s.limit || s.ranges.nodes.full() {
 		return 0, false
@@ -65,13 +65,13 @@ func (s *space) alloc(size, align uint64) (off uint64, ok bool) {
 	return s.enter(i, c, size), true
 }
 
-// multiple is up to how many slots a free range may have to count as left by extents of
-// the same class.
+// multiple is up to how many slots a free range may have to count as left by extents of the same
+// class.
 const multiple = 8
 
-// place finds and cuts out a slot, or a new run of its class of which the first slot is
-// aligned, in the order that the package comment gives. c is the class of the slot, 0 when
-// it has no extents yet.
+// place finds and cuts out a slot, or a new run of its class of which the first slot is aligned, in
+// the order that the package comment gives. c is the class of the slot, 0 when it has no extents
+// yet.
 func (s *space) place(c uint32, slot, align uint64) uint32 {
 	r := &s.ranges
 	i, off := r.fit(slot, align)
@@ -108,9 +108,9 @@ func (s *space) place(c uint32, slot, align uint64) uint32 {
 	return i
 }
 
-// slots returns how many slots of a class to cut out at once where there is room bytes: 1, or
-// for one of the common classes as many as make a run. Runs keep what is free in them from
-// merging, which many classes with few extents each depend on.
+// slots returns how many slots of a class to cut out at once where there is room bytes: 1, or for
+// one of the common classes as many as make a run. Runs keep what is free in them from merging,
+// which many classes with few extents each depend on.
 func (s *space) slots(c uint32, slot, room uint64) uint64 {
 	if c == 0 || s.classes.all[c].live < max(maxRun, s.live/common) {
 		return 1
@@ -124,8 +124,8 @@ func (s *space) slots(c uint32, slot, room uint64) uint64 {
 // common is of how many extents of a space one has to be of a class that is common.
 const common = 64
 
-// fromArena takes the first slots of the class's arena; 0 when it has none, or its first
-// slot is not aligned.
+// fromArena takes the first slots of the class's arena; 0 when it has none, or its first slot is
+// not aligned.
 func (s *space) fromArena(c uint32, slot, align uint64) uint32 {
 	a := s.classes.all[c].arena
 	if a == 0 {
@@ -153,9 +153,8 @@ func (s *space) fromArena(c uint32, slot, align uint64) uint32 {
 	return a
 }
 
-// newArena gives a class without an arena one of as many slots as it has live extents,
-// within the configured size; false where that is one slot or the space has no free range
-// for it.
+// newArena gives a class without an arena one of as many slots as it has live extents, within the
+// configured size; false where that is one slot or the space has no free range for it.
 func (s *space) newArena(c uint32, slot uint64) bool {
 	if s.classes.all[c].arena != 0 {
 		return false
@@ -174,8 +173,8 @@ func (s *space) newArena(c uint32, slot uint64) bool {
 	return true
 }
 
-// enter makes a cut out slot a live extent and returns its offset. c is its class, 0 when
-// there is none yet.
+// enter makes a cut out slot a live extent and returns its offset. c is its class, 0 when there is
+// none yet.
 func (s *space) enter(i, c uint32, size uint64) uint64 {
 	slot := s.granules.slot(size)
 	if c == 0 {
@@ -246,4 +245,54 @@ func (s *space) free(off, size uint64) bool {
 
 func (s *space) stats() alloc.Stats {
 	return alloc.Stats{Size: s.size, Requested: s.requested, Reserved: s.reserved, Extents: s.live, LargestFree: s.granules.within(s.largest())}
+}
+
+// verdict is the outcome of a reservation.
+type verdict uint8
+
+const (
+	reserved verdict = iota
+	overlaps
+	outside
+	impossible
+)
+
+// take makes exactly [off, off+size) a live extent.
+func (s *space) take(off, size uint64) verdict {
+	switch {
+	case size > s.size || off > s.size-size:
+		return outside
+	case size == 0, off%s.granules.fine != 0, size > s.limit, s.granules.slot(size) > s.limit, off > s.limit-s.granules.slot(size),
+		s.ranges.nodes.full():
+		return impossible
+	}
+	slot := s.granules.slot(size)
+	s.giveUpAll()
+	s.indexByOffset()
+	r := &s.ranges
+	t := r.byOffset.floor(r.byOffset.root, off)
+	if t == 0 {
+		return overlaps
+	}
+	i := r.byOffset.nodes[t].value
+	if end := r.nodes.end(r.nodes.at(i)); off > end || end-off < slot {
+		return overlaps
+	}
+	s.enter(r.carve(i, off, slot, live), s.classes.find(slot), size)
+	return reserved
+}
+
+// indexByOffset makes the index of free ranges by offset, unless there is one.
+func (s *space) indexByOffset() {
+	r := &s.ranges
+	if r.byOffset != nil {
+		return
+	}
+	t := tree{forest: newForest(r.bySize.seed)}
+	for i := r.nodes.at(0).next; i != 0; i = r.nodes.at(i).next {
+		if n := r.nodes.at(i); n.kind() == hole {
+			*t.insert(&t.root, n.off()) = i
+		}
+	}
+	r.byOffset = &t
 }

@@ -7,6 +7,44 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/evict/ranked"
 )
 
+// A class is what tells objects apart before their age does. It is set when the request that used
+// the object last is over: by how often the object was used so far, how many pages the request
+// added to what was known, and whether the object was the request's last page, which is rarely full
+// and so rarely comes back.
+const (
+	useSteps  = 6
+	sizeSteps = 5
+	lastPage  = useSteps * sizeSteps // the end of a request of several pages
+	lonePage  = lastPage + 1         // a request of one page, one class for each use step
+	classes   = lonePage + useSteps
+
+	maxUses = 15 // what a ghost can store
+)
+
+// classOf returns the class of an object that was used `uses` times, after a request of `pages`
+// pages of which `added` were never seen before.
+func classOf(uses uint8, pages, added uint32, last bool) uint8 {
+	u := step(uint32(uses), 2, 3, 4, 7, maxUses)
+	switch {
+	case pages == 1:
+		return lonePage + u
+	case last:
+		return lastPage
+	}
+	return u*sizeSteps + step(added, 4, 9, 21, 51)
+}
+
+// step returns how many of the bounds n reaches.
+func step(n uint32, bounds ...uint32) (s uint8) {
+	for _, b := range bounds {
+		if n < b {
+			break
+		}
+		s++
+	}
+	return s
+}
+
 // state is what an entry holds beyond the object's ID and size, 8 bytes.
 type state struct {
 	key   uint32 // hash of the fingerprint; of the ID where the fingerprint is unknown
@@ -18,12 +56,12 @@ type state struct {
 
 type objects = ranked.Set[state]
 
-// cells holds the ranked objects by class and age, except those of requests that are not
-// over and those spared lately. In every list the front goes first.
+// cells holds the ranked objects by class and age, except those of requests that are not over and
+// those spared lately. In every list the front goes first.
 //
-// Objects grow older by whole lists. A cell has two: one that fills, and one that waits.
-// When a period of a bucket is over, what waits goes to the next bucket and what filled
-// waits. So nothing is done for a single object.
+// Objects grow older by whole lists. A cell has two: one that fills, and one that waits. When a
+// period of a bucket is over, what waits goes to the next bucket and what filled waits. So nothing
+// is done for a single object.
 type cells struct {
 	set      *objects
 	fill     [classes * buckets]ranked.List
@@ -116,22 +154,21 @@ func (c *cells) grow(now uint64, a *ages) {
 	}
 }
 
-// spare ranks an object behind all others for one to two times the grace: somebody needs
-// it, and may for as long as it takes to use a good part of the cache.
+// spare ranks an object behind all others for one to two times the grace: somebody needs it, and
+// may for as long as it takes to use a good part of the cache.
 func (c *cells) spare(at uint32, now uint64) {
 	st := &c.set.At(at).State
 	st.spared = c.moment(now)
 	c.set.PushBack(c.spared[0][st.class], at)
 }
 
-// moment is a time since spared[0] began to fill, to the event in a grace of up to 65536
-// of them and coarser in a longer one.
+// moment is a time since spared[0] began to fill, to the event in a grace of up to 65536 of them
+// and coarser in a longer one.
 func (c *cells) moment(now uint64) uint16 {
 	return uint16(min((now-c.since)>>bits.Len64((c.over-c.since)>>16), math.MaxUint16))
 }
 
-// nextSpared returns an object among those that were spared longest ago, 0 when there is
-// none.
+// nextSpared returns an object among those that were spared longest ago, 0 when there is none.
 func (c *cells) nextSpared() uint32 {
 	for _, side := range []int{1, 0} {
 		var first uint32

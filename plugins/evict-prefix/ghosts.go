@@ -1,11 +1,10 @@
 package prefix
 
-// ghosts remembers how often evicted objects were used, by the hash of their fingerprint.
-// It holds four bytes a ghost in sets of sixteen, one cache line; a new ghost pushes the
-// oldest of its set out. The top bits of a hash choose the set and the set implies the
-// top four, so a slot needs 28 bits of hash; the other four count the uses, and a slot
-// without uses is free. Two keys of the same hash are taken for one, which costs one
-// wrong guess.
+// ghosts remembers how often evicted objects were used, by the hash of their fingerprint. It holds
+// four bytes a ghost in sets of sixteen, one cache line; a new ghost pushes the oldest of its set
+// out. The top bits of a hash choose the set and the set implies the top four, so a slot needs 28
+// bits of hash; the other four count the uses, and a slot without uses is free. Two keys of the
+// same hash are taken for one, which costs one wrong guess.
 type ghosts struct {
 	sets [][ghostWays]uint32 // a power of two
 	bits uint                // log2 of their number

@@ -5,9 +5,47 @@ import (
 	"slices"
 )
 
-// odds learns, for each class and bucket of ages, which part of the objects that reach
-// the bucket are used within it, and derives from it what a place in the cache is worth.
-// Counts are in events; old ones fade.
+// Ages are counted in events and sorted into buckets whose bounds grow by a factor of about 1.26,
+// three buckets for a doubling.
+const (
+	firstBound = 64
+	perDouble  = 3
+	buckets    = 74 // the last one starts at 2^30 events
+	tick       = 16 // objects and samples grow older in steps of so many events
+)
+
+// ages holds the first age of each bucket.
+type ages [buckets]uint32
+
+func newAges() (a ages) {
+	for b := 1; b < buckets; b++ {
+		a[b] = uint32(firstBound * math.Exp2(float64(b-1)/perDouble))
+	}
+	return a
+}
+
+func (a *ages) bucket(age uint32) int {
+	lo, hi := 0, buckets-1
+	for lo < hi {
+		if mid := (lo + hi + 1) / 2; a[mid] <= age {
+			lo = mid
+		} else {
+			hi = mid - 1
+		}
+	}
+	return lo
+}
+
+// width is how many events an object spends in a bucket that is not the last.
+func (a *ages) width(b int) uint32 { return a[b+1] - a[b] }
+
+// period is how many events lie between two times at which objects leave a bucket that is not the
+// last. They wait for one to two periods, which is the width on average.
+func (a *ages) period(b int) uint64 { return uint64(max(tick, a.width(b)*2/3)) }
+
+// odds learns, for each class and bucket of ages, which part of the objects that reach the bucket
+// are used within it, and derives from it what a place in the cache is worth. Counts are in events;
+// old ones fade.
 type odds struct {
 	ages   ages
 	hits   [classes][buckets]float32 // used again in the bucket
@@ -15,10 +53,9 @@ type odds struct {
 	order  [classes * buckets]uint64 // worth and cell, least worth first
 }
 
-// What is not known yet is taken from the average of all classes, and what is not known
-// of that from a fixed guess. The weights are the numbers of events that a guess counts
-// for. They are large because the pages of a prompt share one fate: a hundred of them say
-// little more than one.
+// What is not known yet is taken from the average of all classes, and what is not known of that
+// from a fixed guess. The weights are the numbers of events that a guess counts for. They are large
+// because the pages of a prompt share one fate: a hundred of them say little more than one.
 const (
 	guess       = 0.015 // a chance that is the same in every bucket makes recency the rule
 	guessWeight = 2000
@@ -69,8 +106,8 @@ func (o *odds) average() (all [buckets]float64) {
 	return all
 }
 
-// chances returns, for each bucket, which part of the objects of a class that reach it are
-// used in it.
+// chances returns, for each bucket, which part of the objects of a class that reach it are used in
+// it.
 func (o *odds) chances(c int, all *[buckets]float64) (chances [buckets]float64) {
 	seen, expected := float64(scaleWeight), float64(scaleWeight)
 	for b := range buckets {
@@ -95,10 +132,9 @@ func (o *odds) width(b int) float64 {
 
 // weighClass fills the order with the cells of one class.
 //
-// The worth of an object at some age is the best rate, over all ages up to which one
-// could keep it, of expected uses to expected events in the cache. It is computed from the
-// last bucket back: a span of buckets takes in the spans behind it as long as they are
-// worth more than itself.
+// The worth of an object at some age is the best rate, over all ages up to which one could keep it,
+// of expected uses to expected events in the cache. It is computed from the last bucket back: a
+// span of buckets takes in the spans behind it as long as they are worth more than itself.
 func (o *odds) weighClass(c int, chances *[buckets]float64) {
 	type span struct{ uses, time, left float64 }
 	var spans [buckets]span

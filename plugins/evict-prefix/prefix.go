@@ -1,9 +1,47 @@
+// Package prefix is the eviction policy evict/prefix, made for the pages of prompts: it learns from
+// the requests which pages come back, and when, and evicts those of which it expects the fewest
+// hits for the room they take.
+//
+// What happens to a use of an object:
+//
+//   - It joins the other pages of its request (request), which are told apart by which page
+//     follows which. When the request is over, each page gets a class (classOf).
+//   - Pages are ranked in cells, one for each class and bucket of ages (cells). They grow
+//     older by whole lists, so that nothing is done for a single one.
+//   - Some uses are watched as samples, whether their object is evicted or not (samples).
+//     They show which part of the pages of a class comes back at which age (odds), and so
+//     what the objects of each cell are worth. The victim is an object of the cell worth
+//     least.
+//   - How often an evicted object was used is remembered by its fingerprint (ghosts).
+//
+// The clock counts uses, and nothing is random: the same calls have the same victims. An event
+// costs constant time but for the odds, which are computed anew every few hundred events, seldom in
+// large caches. Serving a stable number of objects allocates nothing.
 package prefix
 
 import (
+	_ "embed" // for manifest.json
+
 	"github.com/mooncake-go/mooncake/sdk/evict"
 	"github.com/mooncake-go/mooncake/sdk/evict/ranked"
+	"github.com/mooncake-go/mooncake/sdk/plugin"
 )
+
+// Config is empty: the policy learns from the requests what others would tune.
+type Config = plugin.NoConfig
+
+//go:embed manifest.json
+var manifestJSON string
+
+// manifest describes the plugin. The host finds the same text in the program's bytes.
+func manifest() plugin.Manifest { return plugin.MustParseManifest(manifestJSON) }
+
+// Factory returns the factory of evict/prefix.
+func Factory() evict.Factory {
+	return evict.Define(manifest(),
+		func() *Config { return new(Config) },
+		func(*Config) (evict.Policy, error) { return newPolicy(), nil })
+}
 
 // order implements ranked.Order, which also keeps its calls apart from each other.
 type order struct {
@@ -39,8 +77,7 @@ func (o *order) Insert(at uint32, ev *evict.Event) {
 // Access implements ranked.Order.
 func (o *order) Access(at uint32, ev *evict.Event) { o.use(at, ev, o.set.Linked(at)) }
 
-// use counts a use of an object and, unless it is proposed, puts it among the pages of its
-// request.
+// use counts a use of an object and, unless it is proposed, puts it among the pages of its request.
 func (o *order) use(at uint32, ev *evict.Event, ranked bool) {
 	if o.now++; o.now%tick == 0 {
 		o.age()
@@ -66,8 +103,8 @@ func (o *order) use(at uint32, ev *evict.Event, ranked bool) {
 	o.set.InsertBefore(q.pages, o.set.Front(q.pages), at)
 }
 
-// Next implements ranked.Order. Pages of open requests and spared objects go when nothing
-// else is left.
+// Next implements ranked.Order. Pages of open requests and spared objects go when nothing else is
+// left.
 func (o *order) Next() uint32 {
 	if at := o.cells.next(); at != 0 {
 		return at
@@ -92,8 +129,8 @@ func (o *order) Evicted(at uint32) {
 	o.ghosts.add(s.key, s.uses)
 }
 
-// begin opens a request in the place of the one that waits longest. Pages that go on
-// where an earlier request ended show that its last page was a full one.
+// begin opens a request in the place of the one that waits longest. Pages that go on where an
+// earlier request ended show that its last page was a full one.
 func (o *order) begin(parent evict.ID) *request {
 	q := o.requests.oldest()
 	o.finish(q)

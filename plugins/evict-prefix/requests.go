@@ -5,8 +5,8 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/evict/ranked"
 )
 
-// request is a chain of pages that is being written or read. Its objects are ranked when
-// it is over, since only then is it known how long it is.
+// request is a chain of pages that is being written or read. Its objects are ranked when it is
+// over, since only then is it known how long it is.
 type request struct {
 	pages ranked.List // the last one in front
 	last  evict.ID    // 0 for a request that is over

@@ -16,8 +16,8 @@ func newGhost() ghost {
 	return ghost{set: s, queue: s.NewList()}
 }
 
-// fold makes the 29 bits that an object keeps of its fingerprint: 0 for unknown, and only
-// then. At a million remembered objects, one in 500 new ones is mistaken for an old one.
+// fold makes the 29 bits that an object keeps of its fingerprint: 0 for unknown, and only then. At
+// a million remembered objects, one in 500 new ones is mistaken for an old one.
 func fold(fingerprint uint64) uint32 {
 	short := uint32(fingerprint^fingerprint>>printBits^fingerprint>>(2*printBits)) & (1<<printBits - 1)
 	if short == 0 && fingerprint != 0 {

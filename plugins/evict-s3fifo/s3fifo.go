@@ -1,16 +1,71 @@
+// Package s3fifo is the eviction policy evict/s3fifo, after "FIFO Queues are All You Need for Cache
+// Eviction" (Yang and others, SOSP 2023).
+//
+// New objects enter a small queue. Those that are read often enough there go on to the main queue,
+// the others are evicted and remembered by the fingerprint of their key: an object that comes back
+// while it is remembered enters the main queue at once. In the main queue an object that was read
+// goes around once more for each read, three times at most.
+//
+// A policy is not told how large the pool is, so all shares are of what is there now.
 package s3fifo
 
 import (
+	_ "embed" // for manifest.json
+	"fmt"
+
 	"github.com/mooncake-go/mooncake/sdk/evict"
 	"github.com/mooncake-go/mooncake/sdk/evict/ranked"
+	"github.com/mooncake-go/mooncake/sdk/plugin"
 )
+
+// Config holds the settings of the policy.
+type Config struct {
+	// SmallRatio is the share of the ranked bytes that the small queue may have before objects are
+	// taken from it; 0.1 by default, 0.01 to 0.9.
+	SmallRatio float64 `json:"small_ratio"`
+	// GhostRatio is how many evicted objects are remembered, as a multiple of the number of objects
+	// there are; 0.9 by default, 0 to 4. 0 remembers none.
+	GhostRatio float64 `json:"ghost_ratio"`
+	// PromoteReads is how many reads in the small queue bring an object into the main queue; 1 by
+	// default, 1 to 3.
+	PromoteReads int `json:"promote_reads"`
+}
+
+// DefaultConfig returns the values of the paper, with one read where it has two: pages of a prompt
+// that come back at all come back once, as a rule.
+func DefaultConfig() *Config { return &Config{SmallRatio: 0.1, GhostRatio: 0.9, PromoteReads: 1} }
+
+// Validate implements plugin.Config. The conditions are put so that they refuse NaN.
+func (c *Config) Validate() error {
+	switch {
+	case !(c.SmallRatio >= 0.01 && c.SmallRatio <= 0.9):
+		return fmt.Errorf("small_ratio is %v, allowed are 0.01 to 0.9", c.SmallRatio)
+	case !(c.GhostRatio >= 0 && c.GhostRatio <= 4):
+		return fmt.Errorf("ghost_ratio is %v, allowed are 0 to 4", c.GhostRatio)
+	case c.PromoteReads < 1 || c.PromoteReads > maxReads:
+		return fmt.Errorf("promote_reads is %d, allowed are 1 to %d", c.PromoteReads, maxReads)
+	}
+	return nil
+}
+
+//go:embed manifest.json
+var manifestJSON string
+
+// manifest describes the plugin. The host finds the same text in the program's bytes.
+func manifest() plugin.Manifest { return plugin.MustParseManifest(manifestJSON) }
+
+// Factory returns the factory of evict/s3fifo.
+func Factory() evict.Factory {
+	return evict.Define(manifest(), DefaultConfig,
+		func(c *Config) (evict.Policy, error) { return newPolicy(*c), nil })
+}
 
 // maxReads is where the count of an object's reads ends.
 const maxReads = 3
 
-// state is what the policy knows of an object, 4 bytes. From the lowest bit: whether it is
-// in the main queue, or in spared, and else in the small one; its reads; and the
-// fingerprint of its key, folded, 0 where that is unknown.
+// state is what the policy knows of an object, 4 bytes. From the lowest bit: whether it is in the
+// main queue, or in spared, and else in the small one; its reads; and the fingerprint of its key,
+// folded, 0 where that is unknown.
 type state uint32
 
 const (
@@ -36,9 +91,9 @@ func (s *state) read() {
 type order struct {
 	cfg Config
 	set *ranked.Set[state]
-	// The queues have the next to go in front. spared holds objects that were spared after
-	// the latest insert: they are of the main queue, and wait until all others are taken or
-	// a new object comes.
+	// The queues have the next to go in front. spared holds objects that were spared after the
+	// latest insert: they are of the main queue, and wait until all others are taken or a new
+	// object comes.
 	small, main, spared ranked.List
 	// Bytes of the ranked objects in small, and in main and spared; modulo 2^64.
 	smallBytes, mainBytes uint64
@@ -130,8 +185,8 @@ func (o *order) Spare(at uint32) {
 	o.mainBytes += o.set.Size(at)
 }
 
-// Evicted implements ranked.Order. Only what goes out of the small queue is remembered:
-// the others had their chance.
+// Evicted implements ranked.Order. Only what goes out of the small queue is remembered: the others
+// had their chance.
 func (o *order) Evicted(at uint32) {
 	if s := o.set.At(at).State; !s.main() {
 		o.ghost.add(s.fingerprint())

@@ -28,17 +28,17 @@ type clientConn struct {
 // kick gives work that waits to connections with space, and makes more connections where it pays.
 // p.mu is held.
 func (p *path) kick() {
-	for p.queue.head != nil && !p.Closed() {
+	for p.queue.First() != nil && !p.Closed() {
 		var best *clientConn
 		for _, l := range p.conns {
-			if l.up && l.hasRoom(p.queue.head) && (best == nil || l.flow.free() > best.flow.free()) {
+			if l.up && l.hasRoom(p.queue.First()) && (best == nil || l.flow.free() > best.flow.free()) {
 				best = l
 			}
 		}
 		if best == nil {
 			break
 		}
-		best.begin(p.cutChunk(p.queue.head))
+		best.begin(p.cutChunk(p.queue.First()))
 	}
 	p.grow()
 }
@@ -47,8 +47,8 @@ func (l *clientConn) hasRoom(o *op) bool {
 	return l.flow.fits(min(l.p.n.cfg.SliceBytes, len(o.Local)-o.cut), l.p.n.cfg.StreamsPerConnection)
 }
 
-// connShare is how many bytes in flight, and how many requests, are worth a connection of
-// their own.
+// connShare is how many bytes in flight, and how many requests, are worth a connection of their
+// own.
 const (
 	connShare    = 128 << 10
 	connRequests = 16
@@ -57,10 +57,10 @@ const (
 // grow makes connections for what waits and is in flight: one at first, and when that has led to
 // the peer, as many as are worth it at once, since each takes round trips to be made.
 func (p *path) grow() {
-	if p.Closed() || p.queue.head == nil && p.moving == 0 {
+	if p.Closed() || p.queue.First() == nil && p.moving == 0 {
 		return
 	}
-	want, up, requests := int((p.moving+p.queue.bytes+connShare-1)/connShare), 0, 0
+	want, up, requests := int((p.moving+p.queued+connShare-1)/connShare), 0, 0
 	for _, l := range p.conns {
 		if l.up {
 			up++
@@ -89,22 +89,22 @@ func (l *clientConn) begin(ch *chunk) {
 // run connects, and waits for the end of the connection.
 func (l *clientConn) run() {
 	p := l.p
-	q, sock := l.connect()
-	if q == nil {
+	c := l.connect()
+	if c == nil {
 		p.mu.Lock()
 		p.forget(l)
 		p.mu.Unlock()
 		return
 	}
-	err := l.watch(q)
+	err := l.watch(c.conn)
 	p.mu.Lock()
 	l.ended(err)
 	p.mu.Unlock()
-	sock.close()
+	c.close()
 }
 
-// watch returns when the connection is over: nil where this side closed it for want of
-// work, or because the path was closed.
+// watch returns when the connection is over: nil where this side closed it for want of work, or
+// because the path was closed.
 func (l *clientConn) watch(q *quicgo.Conn) error {
 	p, idle := l.p, l.p.n.cfg.IdleTimeout
 	timer := time.NewTimer(idle)
@@ -161,8 +161,8 @@ func (p *path) forget(l *clientConn) {
 	}
 }
 
-// lost is what the chunks of a connection fail with that is over, or of a stream that the
-// peer gave up.
+// lost is what the chunks of a connection fail with that is over, or of a stream that the peer gave
+// up.
 func (p *path) lost(err error) error {
 	e := &errs.Error{Code: errs.TransferFail, Class: errs.ClassTransientPath, Op: p.Name()}
 	var stream *quicgo.StreamError

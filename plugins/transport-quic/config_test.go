@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -26,16 +27,17 @@ func TestManifestMatchesConfig(t *testing.T) {
 	dec.UseNumber()
 	require.NoError(t, dec.Decode(&schema))
 	v := reflect.ValueOf(*DefaultConfig())
-	require.Len(t, schema.Properties, v.NumField())
-	for i := range v.NumField() {
-		name := v.Type().Field(i).Tag.Get("json")
+	fields := slices.DeleteFunc(reflect.VisibleFields(v.Type()), func(f reflect.StructField) bool { return f.Anonymous })
+	require.Len(t, schema.Properties, len(fields))
+	for _, f := range fields {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 		p, ok := schema.Properties[name]
 		require.True(t, ok, "%s is not in the schema", name)
 		if p.Default == nil {
-			require.True(t, v.Field(i).IsZero(), name)
+			require.True(t, v.FieldByIndex(f.Index).IsZero(), name)
 			continue
 		}
-		require.Equal(t, fmt.Sprint(v.Field(i).Interface()), fmt.Sprint(p.Default), name)
+		require.Equal(t, fmt.Sprint(v.FieldByIndex(f.Index).Interface()), fmt.Sprint(p.Default), name)
 	}
 }
 

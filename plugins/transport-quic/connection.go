@@ -50,8 +50,8 @@ func streamCode(r wire.Reason) quicgo.StreamErrorCode { return quicgo.StreamErro
 // datagramOverhead is what a packet has besides the payload of a frame: header, checksum, frame.
 const datagramOverhead = 1 + 4 + 4 + 16 + 3
 
-// datagramSize tells how large the packets of a connection may be by now. quic-go says so
-// only to a caller that tries to send a message that no packet can hold.
+// datagramSize tells how large the packets of a connection may be by now. quic-go says so only to a
+// caller that tries to send a message that no packet can hold.
 func datagramSize(c *quicgo.Conn) int {
 	var tooLarge *quicgo.DatagramTooLargeError
 	if errors.As(c.SendDatagram(noMessage[:]), &tooLarge) {
@@ -63,8 +63,8 @@ func datagramSize(c *quicgo.Conn) int {
 var noMessage [64 << 10]byte
 
 // resetKey is what tells peers of a process that was killed that its successor on the same port
-// does not know their connections: made from the private key, so that the successor has it too,
-// and from the port, so that two processes with one certificate do not.
+// does not know their connections: made from the private key, so that the successor has it too, and
+// from the port, so that two processes with one certificate do not.
 func resetKey(id *identity.Identity, at net.Addr) (*quicgo.StatelessResetKey, error) {
 	secret, err := x509.MarshalPKCS8PrivateKey(id.Cert.PrivateKey)
 	if err != nil {
@@ -76,8 +76,8 @@ func resetKey(id *identity.Identity, at net.Addr) (*quicgo.StatelessResetKey, er
 	return &key, nil
 }
 
-// closedFor returns why the peer closed a connection in the words of this protocol,
-// wire.ReasonNone where err says nothing of the kind.
+// closedFor returns why the peer closed a connection in the words of this protocol, wire.ReasonNone
+// where err says nothing of the kind.
 func closedFor(err error) wire.Reason {
 	var app *quicgo.ApplicationError
 	if errors.As(err, &app) && app.Remote && app.ErrorCode > 0 && app.ErrorCode < quicgo.ApplicationErrorCode(wire.NumReasons) {
@@ -101,9 +101,8 @@ func (n *node) watch(stop <-chan struct{}) {
 	}
 }
 
-// revise closes the connections whose peers would not be let in any more: those whose
-// certificate has ended, and, where the authorities changed, all that they do not
-// cover.
+// revise closes the connections whose peers would not be let in any more: those whose certificate
+// has ended, and, where the authorities changed, all that they do not cover.
 func (n *node) revise(changed bool) {
 	id, now := n.trust.Now(), n.clock()
 	if id.Insecure() {

@@ -30,8 +30,8 @@ func noteDial(f *transportkit.DialFailure, addr string, err error) {
 	}
 }
 
-// distrust reports whether a TLS handshake failed: this side refused the peer's
-// certificate, or the peer this side's.
+// distrust reports whether a TLS handshake failed: this side refused the peer's certificate, or the
+// peer this side's.
 func distrust(err error) bool {
 	var t *quicgo.TransportError
 	return errors.Is(err, identity.ErrName) || errors.Is(err, identity.ErrMixed) || errors.As(err, &t) && t.ErrorCode.IsCryptoError()
@@ -45,6 +45,7 @@ const hintDistrust = "both nodes need certificates of one authority, that have n
 // carrier is a socket of its own for a dialled connection, so that connections are read in
 // parallel.
 type carrier struct {
+	conn *quicgo.Conn
 	quic *quicgo.Transport
 	sock *udp.Connected
 }
@@ -54,8 +55,9 @@ func (c *carrier) close() {
 	_ = c.sock.Close()
 }
 
-// connect makes the connection of a connection, as long as there is work for it.
-func (l *clientConn) connect() (*quicgo.Conn, *carrier) {
+// connect makes the connection, as long as there is work for it. It returns nil where there is
+// none.
+func (l *clientConn) connect() *carrier {
 	p := l.p
 	defer func() {
 		p.mu.Lock()
@@ -64,23 +66,17 @@ func (l *clientConn) connect() (*quicgo.Conn, *carrier) {
 	}()
 	for {
 		p.mu.Lock()
-		if p.Closed() || p.queue.head == nil && p.moving == 0 {
+		if p.Closed() || p.queue.First() == nil && p.moving == 0 {
 			p.mu.Unlock()
-			return nil, nil
+			return nil
 		}
-		pause := time.Until(p.retry.NotBefore)
+		notBefore := p.retry.NotBefore
 		p.mu.Unlock()
-		if pause > 0 {
-			timer := time.NewTimer(pause)
-			select {
-			case <-timer.C:
-			case <-p.ctx.Done():
-				timer.Stop()
-			}
+		if transportkit.Pause(p.ctx, notBefore) {
 			continue
 		}
 		began := time.Now()
-		q, c, failure := p.dial()
+		c, failure := transportkit.DialAny(p.peer.Addrs, p.n.cfg.DialTimeout, &p.n.stats.Counters, p.dialOne, noteDial)
 		p.mu.Lock()
 		switch {
 		case failure != nil && p.Closed():
@@ -88,59 +84,42 @@ func (l *clientConn) connect() (*quicgo.Conn, *carrier) {
 			p.failed(failure, began)
 		case p.Closed():
 			p.mu.Unlock()
-			_ = q.CloseWithError(code(wire.ReasonNone), "")
+			_ = c.conn.CloseWithError(code(wire.ReasonNone), "")
 			c.close()
-			return nil, nil
+			return nil
 		default:
-			l.quic, l.up, l.used = q, true, time.Now()
+			l.quic, l.up, l.used = c.conn, true, time.Now()
 			p.kick()
 			p.mu.Unlock()
-			return q, c
+			return c
 		}
 		p.mu.Unlock()
 	}
 }
 
-// dial connects to the first address that answers, within dial_timeout: each address gets
-// an equal share of what is left of it. The failure is nil on success.
-func (p *path) dial() (*quicgo.Conn, *carrier, *transportkit.DialFailure) {
-	limit := time.Now().Add(p.n.cfg.DialTimeout)
-	failure := &transportkit.DialFailure{Absent: true}
-	for i, addr := range p.peer.Addrs {
-		p.n.stats.dials.Add(1)
-		share := time.Until(limit) / time.Duration(len(p.peer.Addrs)-i)
-		q, c, err := p.dialOne(addr, time.Now().Add(share))
-		if err == nil {
-			return q, c, nil
-		}
-		p.n.stats.dialsFailed.Add(1)
-		noteDial(failure, addr, err)
-	}
-	return nil, nil, failure
-}
-
-func (p *path) dialOne(addr string, limit time.Time) (*quicgo.Conn, *carrier, error) {
+// dialOne connects to one address.
+func (p *path) dialOne(addr string, limit time.Time) (*carrier, error) {
 	ctx, cancel := context.WithDeadline(p.ctx, limit)
 	defer cancel()
 	cfg, err := p.n.trust.Client(&p.peer, addr)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	sock, err := udp.Connect(ctx, addr)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	if _, err := udp.Tune(sock.UDPConn, p.n.cfg.SocketBuffer); err != nil {
 		_ = sock.Close()
-		return nil, nil, err
+		return nil, err
 	}
 	c := &carrier{quic: &quicgo.Transport{Conn: sock}, sock: sock}
-	q, err := c.quic.Dial(ctx, sock.RemoteAddr().(*net.UDPAddr), cfg, p.n.quicConfig(false))
+	c.conn, err = c.quic.Dial(ctx, sock.RemoteAddr().(*net.UDPAddr), cfg, p.n.quicConfig(false))
 	if err != nil {
 		c.close()
-		return nil, nil, err
+		return nil, err
 	}
-	return q, c, nil
+	return c, nil
 }
 
 // failed sets the next attempt and fails what waits where waiting is of no use: the peer is not

@@ -95,8 +95,8 @@ const (
 	answered                  // it was, and the peer will not touch its memory any more
 )
 
-// exchange sends the request and takes the answer. When it returns nothing refers to the
-// memory of the chunk.
+// exchange sends the request and takes the answer. When it returns nothing refers to the memory of
+// the chunk.
 func (l *clientConn) exchange(st *quicgo.Stream, ch *chunk) (outcome, error) {
 	var head [wire.RequestSize]byte
 	ch.request.Put(head[:])
@@ -113,7 +113,8 @@ func (l *clientConn) exchange(st *quicgo.Stream, ch *chunk) (outcome, error) {
 		payload = payload[n:]
 	}
 	if err == nil {
-		// Fails where the stream was stopped since: by the peer, which says why below, or by this side.
+		// Fails where the stream was stopped since: by the peer, which says why below, or by this
+		// side.
 		_ = st.Close()
 	}
 	var refused *quicgo.StreamError
@@ -131,9 +132,15 @@ func (l *clientConn) exchange(st *quicgo.Stream, ch *chunk) (outcome, error) {
 	return l.answer(st, ch, back[:])
 }
 
-// left is what becomes of a request without an answer when the peer closed its connection with err.
-// It is refused where the peer never let this side in, or had finished its requests before.
+// left is what becomes of a request without an answer that ended with err. The peer carries it out
+// no more where it never let this side in, where it had finished its requests before it closed the
+// connection, and where it gave this request up: it resets a stream that is too slow only after it
+// has let go of its memory.
 func left(err error) outcome {
+	var reset *quicgo.StreamError
+	if errors.As(err, &reset) && reset.Remote && reset.ErrorCode == streamCode(wire.ReasonSlow) {
+		return disclaimed
+	}
 	switch closedFor(err) {
 	case wire.ReasonStopping, wire.ReasonBusy, wire.ReasonIdle:
 		return disclaimed

@@ -22,8 +22,8 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/x/transportkit"
 )
 
-// node implements transport.Transport: a listener that serves the registered regions,
-// and the paths to peers.
+// node implements transport.Transport: a listener that serves the registered regions, and the paths
+// to peers.
 type node struct {
 	cfg     config.Settings
 	clock   func() time.Time // of certificates
@@ -81,7 +81,7 @@ func (n *node) start(ctx context.Context, host plugin.Host) error {
 	if id.Insecure() {
 		log.Warn("insecure_dev: peers are not asked who they are; whoever can forge an endpoint can pose as a node. Not for production")
 	}
-	socket, err := n.cfg.Addresses().ListenUDP(ctx, "transport/quic: start")
+	socket, err := n.cfg.Addresses.ListenUDP(ctx, "transport/quic: start")
 	if err != nil {
 		return err
 	}
@@ -108,7 +108,7 @@ func (n *node) open(socket *net.UDPConn, id *identity.Identity, log *slog.Logger
 	if err != nil {
 		return errs.WithClass(errs.ClassLocalDevice, op, err)
 	}
-	addrs, err := n.cfg.Addresses().Advertised(op, socket.LocalAddr())
+	addrs, err := n.cfg.Addresses.Advertised(op, socket.LocalAddr())
 	if err != nil {
 		return err
 	}
@@ -161,9 +161,9 @@ func (n *node) quicConfig(server bool) *quicgo.Config {
 	return c
 }
 
-// Stop implements plugin.Component. It closes the paths of this side, lets requests of
-// peers that are being served finish, at most for stall_timeout, and frees everything. Later
-// requests of peers are refused, so that none of them is indeterminate.
+// Stop implements plugin.Component. It closes the paths of this side, lets requests of peers that
+// are being served finish, at most for stall_timeout, and frees everything. Later requests of peers
+// are refused, so that none of them is indeterminate.
 func (n *node) Stop(ctx context.Context) error {
 	return n.life.Stop(ctx, func() error { return n.free(ctx) })
 }

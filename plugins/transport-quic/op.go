@@ -21,9 +21,7 @@ type op struct {
 	// patient: it failed, and what becomes of its other chunks is awaited, so that they are not
 	// indeterminate as well.
 	patient bool
-	queued  bool
-	next    *op
-	prev    *op
+	link    pathkit.Link[op]
 }
 
 // part is one request: a slice of an op, moved by a goroutine of its own on a stream of its own.
@@ -41,46 +39,24 @@ type chunk struct {
 	cancel  context.CancelFunc // while the goroutine waits for a stream
 }
 
-// opQueue is the operations with bytes that were not made into chunks yet.
-type opQueue struct {
-	head, tail *op
-	bytes      int64
+// enqueue queues an operation with bytes that were not made into chunks yet. p.mu is held.
+func (p *path) enqueue(o *op) {
+	p.queued += int64(len(o.Local) - o.cut)
+	p.queue.Push(o, &o.link)
 }
 
-func (q *opQueue) push(o *op) {
-	o.queued, o.prev, o.next = true, q.tail, nil
-	q.bytes += int64(len(o.Local) - o.cut)
-	if q.tail != nil {
-		q.tail.next = o
-	} else {
-		q.head = o
+// dequeue takes an operation out if it is queued. p.mu is held.
+func (p *path) dequeue(o *op) {
+	if o.link.Queued() {
+		p.queued -= int64(len(o.Local) - o.cut)
+		p.queue.Remove(&o.link)
 	}
-	q.tail = o
 }
 
-// remove takes o out if it is queued.
-func (q *opQueue) remove(o *op) {
-	if !o.queued {
-		return
-	}
-	q.bytes -= int64(len(o.Local) - o.cut)
-	if o.prev != nil {
-		o.prev.next = o.next
-	} else {
-		q.head = o.next
-	}
-	if o.next != nil {
-		o.next.prev = o.prev
-	} else {
-		q.tail = o.prev
-	}
-	o.queued, o.prev, o.next = false, nil, nil
-}
-
-// cutChunk makes the next chunk of o, and moves o to the end of the queue so that operations
-// share the connections. p.mu is held.
+// cutChunk makes the next chunk of o, and moves o to the end of the queue so that operations share
+// the connections. p.mu is held.
 func (p *path) cutChunk(o *op) *chunk {
-	p.queue.remove(o)
+	p.dequeue(o)
 	size := min(p.n.cfg.SliceBytes, len(o.Local)-o.cut)
 	ch := &chunk{op: o, index: len(o.chunks), buf: o.Local[o.cut : o.cut+size], write: o.Kind == transport.Write}
 	ch.request = wire.Request{
@@ -92,13 +68,13 @@ func (p *path) cutChunk(o *op) *chunk {
 	o.chunks = append(o.chunks, ch)
 	o.cut += size
 	if o.cut < len(o.Local) {
-		p.queue.push(o)
+		p.enqueue(o)
 	}
 	return ch
 }
 
-// settle ends a chunk whose goroutine is done with it. doubt says that the peer may still
-// store it. p.mu is held.
+// settle ends a chunk whose goroutine is done with it. doubt says that the peer may still store it.
+// p.mu is held.
 func (p *path) settle(ch *chunk, err error, indeterminate bool) {
 	o := ch.op
 	last := len(o.chunks) - 1
@@ -117,9 +93,9 @@ func (p *path) settle(ch *chunk, err error, indeterminate bool) {
 	}
 }
 
-// refuse fails an operation of which the peer carries out nothing more, or that it cannot be
-// asked. The chunks of a Write that were sent are awaited, until its deadline: most likely the
-// peer refuses them too, and then nothing is indeterminate. p.mu is held.
+// refuse fails an operation of which the peer carries out nothing more, or that it cannot be asked.
+// The chunks of a Write that were sent are awaited, until its deadline: most likely the peer
+// refuses them too, and then nothing is indeterminate. p.mu is held.
 func (p *path) refuse(o *op, err error) {
 	if o.Kind == transport.Read {
 		p.abort(o, err)
@@ -127,7 +103,7 @@ func (p *path) refuse(o *op, err error) {
 	}
 	if o.err == nil {
 		o.err, o.patient = err, true
-		p.queue.remove(o)
+		p.dequeue(o)
 		for _, ch := range o.chunks {
 			if ch.stream == nil {
 				ch.stop() // It need not be sent any more.
@@ -137,15 +113,15 @@ func (p *path) refuse(o *op, err error) {
 	p.end(o)
 }
 
-// abort fails an operation. It ends when the goroutines of its chunks have let go, which
-// they are asked to do now. p.mu is held.
+// abort fails an operation. It ends when the goroutines of its chunks have let go, which they are
+// asked to do now. p.mu is held.
 func (p *path) abort(o *op, err error) {
 	if o.err == nil || o.patient {
 		if o.err == nil {
 			o.err = err
 		}
 		o.patient = false
-		p.queue.remove(o)
+		p.dequeue(o)
 		for _, ch := range o.chunks {
 			ch.stop()
 		}
@@ -170,19 +146,7 @@ func (p *path) end(o *op) {
 	if len(o.chunks) > 0 || (o.err == nil && o.cut < len(o.Local)) {
 		return
 	}
-	stats := &p.n.stats
-	switch {
-	case o.err == nil && o.Kind == transport.Read:
-		stats.opsOK.Add(1)
-		stats.bytesRead.Add(uint64(len(o.Local)))
-	case o.err == nil:
-		stats.opsOK.Add(1)
-		stats.bytesWritten.Add(uint64(len(o.Local)))
-	case o.indeterminate:
-		stats.opsQuarantined.Add(1)
-	default:
-		stats.opsFailed.Add(1)
-	}
+	p.n.stats.Ended(o.Kind, len(o.Local), o.err, o.indeterminate)
 	empty := o.chunks[:0]
 	p.Finish(o, o.err, o.indeterminate)
 	o.chunks = empty

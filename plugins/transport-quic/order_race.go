@@ -15,6 +15,6 @@ var order atomic.Uint64
 func published() { order.Add(1) }
 func observed()  { order.Load() }
 
-// sendable returns a copy of payload, read before published says that it was: the goroutine
-// of quic-go that would read it is not seen to be done with it.
+// sendable returns a copy of payload, read before published says that it was: the goroutine of
+// quic-go that would read it is not seen to be done with it.
 func sendable(payload []byte) []byte { return append([]byte(nil), payload...) }

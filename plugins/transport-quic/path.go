@@ -26,8 +26,9 @@ type path struct {
 
 	mu sync.Mutex
 	pathkit.Base[*wire.Key, op, *op]
-	queue   opQueue
-	moving  int64 // bytes of chunks in flight on all connections
+	queue   pathkit.Queue[op] // of operations with bytes that were not made into chunks yet
+	queued  int64             // those bytes
+	moving  int64             // bytes of chunks in flight on all connections
 	conns   []*clientConn
 	opening int // connections that are connecting
 	retry   transportkit.Redial
@@ -74,7 +75,7 @@ func (p *path) Submit(ops []transport.Op) (int, error) {
 			return i, nil
 		}
 		if len(in.Local) == 0 {
-			p.n.stats.opsOK.Add(1)
+			p.n.stats.Ended(in.Kind, 0, nil, false)
 			p.Complete(in.ID, nil, false)
 			continue
 		}
@@ -86,7 +87,7 @@ func (p *path) Submit(ops []transport.Op) (int, error) {
 		case p.retry.Down != nil && now.Before(p.retry.NotBefore):
 			p.abort(o, p.retry.Down)
 		default:
-			p.queue.push(o)
+			p.enqueue(o)
 		}
 	}
 	return len(ops), nil

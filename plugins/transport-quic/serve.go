@@ -8,11 +8,34 @@ import (
 	"time"
 
 	"github.com/mooncake-go/mooncake/plugins/transport-quic/internal/wire"
+	"github.com/mooncake-go/mooncake/sdk/transport"
+	"github.com/mooncake-go/mooncake/sdk/transport/regionkit"
 	quicgo "github.com/quic-go/quic-go"
 )
 
-// serving is one request of a peer: a stream. Its goroutine runs run; cut may be called by
-// any.
+// The regions that this side serves, each held by the requests at work on it.
+type (
+	region      = regionkit.Region[*serving]
+	regionTable = regionkit.Table[*serving]
+)
+
+// Cut implements regionkit.Holder.
+func (s *serving) Cut() { s.cut(wire.ReasonDraining) }
+
+// acquire checks a request and gives the memory that it names, which stays in place until the
+// region's Release; or the reason why not.
+func (s *serving) acquire(q *wire.Request) (*region, []byte, wire.Reason) {
+	kind := transport.Read
+	if q.Type == wire.FrameWrite {
+		kind = transport.Write
+	}
+	r, mem, why := s.c.n.regions.Acquire(regionkit.Request{
+		Region: transport.RegionID(q.Region), Token: q.Token, Kind: kind, Offset: q.Offset, Length: uint64(q.Length),
+	}, s)
+	return r, mem, wire.Reason(why)
+}
+
+// serving is one request of a peer: a stream. Its goroutine runs run; cut may be called by any.
 type serving struct {
 	c     *serverConn
 	st    *quicgo.Stream
@@ -65,8 +88,7 @@ func (s *serving) run() {
 	s.finish()
 }
 
-// carryOut does what was asked and answers. False means that the stream was cut off or is
-// too slow.
+// carryOut does what was asked and answers. False means that the stream was cut off or is too slow.
 func (s *serving) carryOut(q *wire.Request) bool {
 	n := s.c.n
 	r, mem, why := s.acquire(q)
@@ -79,15 +101,13 @@ func (s *serving) carryOut(q *wire.Request) bool {
 		if !s.answer(wire.Answer{Type: wire.FrameData, Length: q.Length}, mem) {
 			return false
 		}
-		n.stats.servedReads.Add(1)
-		n.stats.servedBytesRead.Add(uint64(len(mem)))
+		n.stats.Served(transport.Read, len(mem))
 		return true
 	}
 	if err := s.readFull(mem); err != nil {
 		return false
 	}
-	n.stats.servedWrites.Add(1)
-	n.stats.servedBytesWritten.Add(uint64(len(mem)))
+	n.stats.Served(transport.Write, len(mem))
 	return s.answer(wire.Answer{Type: wire.FrameDone}, nil)
 }
 
@@ -106,9 +126,9 @@ func (s *serving) readFull(b []byte) error {
 	return nil
 }
 
-// step reads or writes once. A deadline that passed while other streams of the connection moved bytes
-// is no error before the request's limit: on a slow link the streams of a connection share what the
-// link carries, and a lost packet holds up one of them alone.
+// step reads or writes once. A deadline that passed while other streams of the connection moved
+// bytes is no error before the request's limit: on a slow link the streams of a connection share
+// what the link carries, and a lost packet holds up one of them alone.
 func (s *serving) step(call func([]byte) (int, error), b []byte) (int, error) {
 	before := s.c.moved.Load()
 	n, err := call(b)
@@ -132,12 +152,12 @@ func (s *serving) by() time.Time {
 	return by
 }
 
-// writeSize is how much one write gives to quic-go, in bytes. The call returns when quic-go has sent
-// all of that, so it is also the grain at which serving notices progress on a slow network.
+// writeSize is how much one write gives to quic-go, in bytes. The call returns when quic-go has
+// sent all of that, so it is also the grain at which serving notices progress on a slow network.
 const writeSize = 16 << 10
 
-// answer sends the answer and ends this side of the stream. When it returns the payload is
-// no longer referred to.
+// answer sends the answer and ends this side of the stream. When it returns the payload is no
+// longer referred to.
 func (s *serving) answer(a wire.Answer, payload []byte) bool {
 	var head [wire.AnswerSize]byte
 	a.Loss = lossOf(s.c.quic)
@@ -168,8 +188,8 @@ func (s *serving) refuse(why wire.Reason) {
 	}
 }
 
-// finish waits for the end of the peer's side, so that quic-go can forget the stream. A
-// peer that says more than its request is not listened to.
+// finish waits for the end of the peer's side, so that quic-go can forget the stream. A peer that
+// says more than its request is not listened to.
 func (s *serving) finish() {
 	var more [1]byte
 	_ = s.st.SetReadDeadline(time.Now().Add(s.c.n.cfg.StallTimeout))

@@ -233,7 +233,7 @@ func TestStopUnderWrites(t *testing.T) {
 			}
 			ended <- got
 		}()
-		until(t, "writes are served", func() bool { return server.stats.servedWrites.Load() > uint64(37*round) })
+		until(t, "writes are served", func() bool { return server.Stats().ServedWrites > uint64(37*round) })
 		require.NoError(t, server.Stop(context.Background()))
 		got := <-ended
 		require.Zero(t, got[transport.Quarantined], "%v", got)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/mooncake-go/mooncake/sdk/plugin"
+	"github.com/mooncake-go/mooncake/sdk/x/transportkit"
 )
 
 // The values of Config.Access.
@@ -24,12 +25,12 @@ type Config struct {
 	Workers int `json:"workers"`
 	// SliceBytes is the most that a worker copies in one go.
 	SliceBytes int `json:"slice_bytes"`
-	// MaxInflightBytes and MaxInflightOps are how much a path accepts before Submit
-	// returns a short count. An operation larger than MaxInflightBytes is accepted alone.
+	// MaxInflightBytes and MaxInflightOps are how much a path accepts before Submit returns a short
+	// count. An operation larger than MaxInflightBytes is accepted alone.
 	MaxInflightBytes int64 `json:"max_inflight_bytes"`
 	MaxInflightOps   int   `json:"max_inflight_ops"`
-	// MaxMappings bounds the regions of peers that are mapped at a time, over all paths: a
-	// process has 65530 mappings unless vm.max_map_count says otherwise.
+	// MaxMappings bounds the regions of peers that are mapped at a time, over all paths: a process
+	// has 65530 mappings unless vm.max_map_count says otherwise.
 	MaxMappings int `json:"max_mappings"`
 	// MaxConnections bounds the accepted connections.
 	MaxConnections int `json:"max_connections"`
@@ -64,34 +65,21 @@ func (c *Config) Validate() error {
 	if c.Access != AccessUser && c.Access != AccessAny {
 		return fmt.Errorf("access is %q, must be %q or %q", c.Access, AccessUser, AccessAny)
 	}
-	for _, f := range []struct {
-		name     string
-		val      int64
-		low, top int64
-	}{
-		{"workers", int64(c.Workers), 0, 64},
-		{"slice_bytes", int64(c.SliceBytes), 64 << 10, 64 << 20},
-		{"max_inflight_bytes", c.MaxInflightBytes, 4 << 10, 1 << 50},
-		{"max_inflight_ops", int64(c.MaxInflightOps), 1, 1 << 20},
-		{"max_mappings", int64(c.MaxMappings), 1, 65536},
-		{"max_connections", int64(c.MaxConnections), 1, 65536},
-	} {
-		if f.val < f.low || f.val > f.top {
-			return fmt.Errorf("%s is %d, must be %d to %d", f.name, f.val, f.low, f.top)
-		}
+	err := transportkit.CheckBounds([]transportkit.Bound{
+		{Name: "workers", Value: int64(c.Workers), High: 64},
+		{Name: "slice_bytes", Value: int64(c.SliceBytes), Low: 64 << 10, High: 64 << 20},
+		{Name: "max_inflight_bytes", Value: c.MaxInflightBytes, Low: 4 << 10, High: 1 << 50},
+		{Name: "max_inflight_ops", Value: int64(c.MaxInflightOps), Low: 1, High: 1 << 20},
+		{Name: "max_mappings", Value: int64(c.MaxMappings), Low: 1, High: 65536},
+		{Name: "max_connections", Value: int64(c.MaxConnections), Low: 1, High: 65536},
+	}...)
+	if err != nil {
+		return err
 	}
-	for _, d := range []struct {
-		name string
-		val  plugin.Duration
-	}{
-		{"op_timeout", c.OpTimeout}, {"dial_timeout", c.DialTimeout},
-		{"handshake_timeout", c.HandshakeTimeout}, {"revoke_timeout", c.RevokeTimeout},
-	} {
-		if d.val < plugin.Duration(time.Millisecond) || d.val > plugin.Duration(24*time.Hour) {
-			return fmt.Errorf("%s is %s, must be 1ms to 24h", d.name, d.val)
-		}
-	}
-	return nil
+	return transportkit.CheckTimeouts([]transportkit.Timeout{
+		{Name: "op_timeout", Value: c.OpTimeout}, {Name: "dial_timeout", Value: c.DialTimeout},
+		{Name: "handshake_timeout", Value: c.HandshakeTimeout}, {Name: "revoke_timeout", Value: c.RevokeTimeout},
+	}...)
 }
 
 // workers returns how many goroutines copy.

@@ -20,7 +20,7 @@ func TestDialWhileStopping(t *testing.T) {
 		for range 16 {
 			dials.Go(func() { _, _ = n.Dial(context.Background(), server.Endpoint()) }) // Either way is fine.
 		}
-		for n.stats.dials.Load() == 0 {
+		for n.stats.Dials.Load() == 0 {
 			runtime.Gosched()
 		}
 		for range round % 200 { // Stop at different moments.

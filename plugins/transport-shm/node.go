@@ -7,7 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
@@ -18,8 +20,8 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/x/transportkit"
 )
 
-// node implements transport.Transport: a listener that hands out the registered regions,
-// the paths to peers, and the workers that copy.
+// node implements transport.Transport: a listener that hands out the registered regions, the paths
+// to peers, and the workers that copy.
 type node struct {
 	cfg     Config
 	stats   counters
@@ -102,8 +104,8 @@ func (n *node) running(op string) error {
 	return n.life.Require(op)
 }
 
-// Register implements transport.Transport. NotSupported for memory that is to be open to
-// peers and is no sealed memfd; memory for local use may be any.
+// Register implements transport.Transport. NotSupported for memory that is to be open to peers and
+// is no sealed memfd; memory for local use may be any.
 func (n *node) Register(_ context.Context, in transport.Region) (transport.Key, error) {
 	if err := n.running("transport/shm: register"); err != nil {
 		return nil, err
@@ -199,3 +201,58 @@ func (n *node) Dial(ctx context.Context, peer transport.Endpoint) (transport.Pat
 func (n *node) Stats() Stats { return n.stats.snapshot() }
 
 var errStillMapped = errors.New("peers that live did not unmap it")
+
+// Stop implements plugin.Component. It closes the paths of this side and has the peers unmap what
+// they were given, for revoke_timeout at most. An error says that some did not: their memory must
+// not be reused while they live.
+func (n *node) Stop(ctx context.Context) error {
+	return n.life.Stop(ctx, func() error { return n.free(ctx) })
+}
+
+func (n *node) free(ctx context.Context) error {
+	_ = n.listener.Close()
+	n.mu.Lock()
+	paths := slices.Collect(maps.Keys(n.paths))
+	n.mu.Unlock()
+	for _, p := range paths {
+		_ = p.Close(ctx) // Ends soon also when the context has ended; see below.
+	}
+	n.dismiss(ctx)
+	for _, p := range paths {
+		p.clientConns.Wait() // Their connections are closed, and copies are short.
+	}
+	n.work.stop()
+	if held := n.regions.clear(); held > 0 {
+		return &errs.Error{
+			Code: errs.UnavailableInCurrentStatus, Class: errs.ClassLocalDevice, Op: "transport/shm: stop",
+			Err:  fmt.Errorf("registered memory is still mapped %d times, it must not be reused: %w", held, errStillMapped),
+			Hint: "end those processes first",
+		}
+	}
+	return nil
+}
+
+// dismiss asks all peers to go and waits for them.
+func (n *node) dismiss(ctx context.Context) {
+	n.mu.Lock()
+	var greeted []*serverConn
+	for s, hello := range n.conns {
+		if hello {
+			greeted = append(greeted, s)
+		} else {
+			_ = s.conn.Close() // It has nothing of us.
+		}
+	}
+	n.mu.Unlock()
+	for _, s := range greeted {
+		s.tell(wire.Message{Type: wire.MsgGoAway, Reason: wire.ReasonStopping})
+	}
+	served, in := transportkit.WaitFor(ctx, &n.serving, time.Duration(n.cfg.RevokeTimeout))
+	if in {
+		return
+	}
+	for _, s := range greeted {
+		_ = s.conn.Close() // Its goroutine ends; what it was given stays noted.
+	}
+	<-served
+}

@@ -20,8 +20,8 @@ type object struct {
 	huge   bool
 }
 
-// objectOf checks that a region can be given to peers. NotSupported where it cannot: the
-// memory is not shared, or could shrink under a peer.
+// objectOf checks that a region can be given to peers. NotSupported where it cannot: the memory is
+// not shared, or could shrink under a peer.
 func objectOf(in transport.Region) (object, error) {
 	op := fmt.Sprintf("transport/shm: register region %d for peers", in.ID)
 	if in.FD < 0 {
@@ -40,8 +40,8 @@ func objectOf(in transport.Region) (object, error) {
 	return o, nil
 }
 
-// inspect returns the size of shared memory and of its pages, in bytes. It is an error when
-// the descriptor is not a memfd that is sealed against shrinking, and cannot be sealed.
+// inspect returns the size of shared memory and of its pages, in bytes. It is an error when the
+// descriptor is not a memfd that is sealed against shrinking, and cannot be sealed.
 func inspect(fd int) (size, page uint64, err error) {
 	seals, err := unix.FcntlInt(uintptr(fd), unix.F_GET_SEALS, 0)
 	if err != nil {
@@ -75,11 +75,11 @@ func measure(fd int) (size, page uint64, err error) {
 	return uint64(st.Size), page, nil
 }
 
-// share makes the descriptor for a peer: for reading alone where the region is. The caller
-// closes it.
+// share makes the descriptor for a peer: for reading alone where the region is. The caller closes
+// it.
 //
-// A process of another user gets a region only when it gets nothing else with it, and not
-// with the right to open the file again for writing.
+// A process of another user gets a region only when it gets nothing else with it, and not with the
+// right to open the file again for writing.
 func (r *region) share(foreign bool) (int, wire.Reason) {
 	if foreign {
 		if !r.object.whole {
@@ -107,8 +107,8 @@ type terms struct {
 	foreign        bool // the peer is of another user
 }
 
-// adopt maps memory of a peer; the region begins at lead in the mapping. The descriptor
-// stays the caller's. It is an error for what could end this process with SIGBUS.
+// adopt maps memory of a peer; the region begins at lead in the mapping. The descriptor stays the
+// caller's. It is an error for what could end this process with SIGBUS.
 func adopt(fd int, t terms) (mapping []byte, lead int, err error) {
 	seals, err := unix.FcntlInt(uintptr(fd), unix.F_GET_SEALS, 0)
 	if err != nil {

@@ -11,8 +11,60 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/transport/pathkit"
 )
 
-// path implements transport.Path. mu guards everything below it; nothing blocks while it
-// is held. A worker pool's lock may be taken under it.
+// op is an accepted operation. path.mu guards it, but for what belongs to the pool while it is
+// queued.
+type op struct {
+	pathkit.Record
+	path   *path
+	remote *remote
+
+	left    int              // bytes that are not settled yet
+	err     error            // the first failure; nothing is copied after it
+	waiting bool             // in remote.waiting
+	link    pathkit.Link[op] // in the queue of the pool, or of remote.waiting
+
+	// The pool's, under its lock.
+	cut    int  // bytes of local that were given to workers
+	step   int  // how many at a time
+	queued bool // in the pool's queue
+}
+
+// abort fails an operation. It completes at once, or when the copies in flight ended.
+func (p *path) abort(o *op, err error) {
+	if o.err != nil {
+		return
+	}
+	o.err = err
+	if o.waiting {
+		o.remote.waiting.Remove(&o.link)
+		o.waiting = false
+		o.left = 0
+	} else {
+		o.left -= p.n.work.withdraw(o)
+	}
+	p.finish(o)
+}
+
+// abortAll fails the operations in flight: those on the remote, or all where it is nil.
+func (p *path) abortAll(r *remote, err error) {
+	for o := range p.Active() {
+		if r == nil || o.remote == r {
+			p.abort(o, err)
+		}
+	}
+}
+
+// finish completes an operation that has nothing left to do.
+func (p *path) finish(o *op) {
+	if o.left > 0 {
+		return
+	}
+	p.n.stats.Ended(o.Kind, len(o.Local), o.err, false)
+	p.Finish(o, o.err, false)
+}
+
+// path implements transport.Path. mu guards everything below it; nothing blocks while it is held. A
+// worker pool's lock may be taken under it.
 type path struct {
 	n           *node
 	peer        wire.Endpoint
@@ -32,8 +84,8 @@ func newPath(n *node, peer wire.Endpoint) *path {
 	return p
 }
 
-// Import implements transport.Path. Importing a key twice gives the same RemoteID. The
-// region is mapped with the first operation on it.
+// Import implements transport.Path. Importing a key twice gives the same RemoteID. The region is
+// mapped with the first operation on it.
 func (p *path) Import(_ context.Context, blob transport.Key) (transport.RemoteID, error) {
 	k, err := wire.DecodeKey(blob)
 	if err != nil {
@@ -72,7 +124,7 @@ func (p *path) Submit(ops []transport.Op) (int, error) {
 
 func (p *path) accept(in *transport.Op, r *remote, now time.Time) {
 	if len(in.Local) == 0 {
-		p.count(in.Kind, 0, nil)
+		p.n.stats.Ended(in.Kind, 0, nil, false)
 		p.Complete(in.ID, nil, false)
 		return
 	}
@@ -81,7 +133,7 @@ func (p *path) accept(in *transport.Op, r *remote, now time.Time) {
 		err = p.ErrDeadline(nil)
 	}
 	if err != nil {
-		p.count(in.Kind, len(in.Local), err)
+		p.n.stats.Ended(in.Kind, len(in.Local), err, false)
 		p.Complete(in.ID, err, false)
 		return
 	}
@@ -92,7 +144,7 @@ func (p *path) accept(in *transport.Op, r *remote, now time.Time) {
 		return
 	}
 	o.waiting = true
-	r.waiting.push(o)
+	r.waiting.Push(o, &o.link)
 	p.want(r, now)
 }
 
@@ -108,8 +160,8 @@ func (p *path) Extras() transport.Extras {
 	return transport.Extras{Deliver: p.DeliverTo, Checksums: true}
 }
 
-// Close implements transport.Path. When it returns without an error, nothing of the peer is
-// mapped any more.
+// Close implements transport.Path. When it returns without an error, nothing of the peer is mapped
+// any more.
 func (p *path) Close(ctx context.Context) error {
 	p.mu.Lock()
 	if p.Shut() {

@@ -3,6 +3,7 @@ package shm
 import (
 	"sync"
 
+	"github.com/mooncake-go/mooncake/sdk/transport/pathkit"
 	"github.com/mooncake-go/mooncake/sdk/x/crc32c"
 )
 
@@ -43,7 +44,7 @@ type pool struct {
 
 	mu    sync.Mutex
 	more  sync.Cond
-	queue opQueue
+	queue pathkit.Queue[op]
 	idle  int
 	ended bool
 }
@@ -75,38 +76,38 @@ func (w *pool) push(o *op) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	o.queued = true
-	w.queue.push(o)
+	w.queue.Push(o, &o.link)
 	if w.idle > 0 {
 		w.more.Signal()
 	}
 }
 
-// step cuts an operation into equal parts of whole cache lines, one for each worker unless
-// they get too small, and none larger than a slice.
+// step cuts an operation into equal parts of whole cache lines, one for each worker unless they get
+// too small, and none larger than a slice.
 func (w *pool) step(size int) int {
 	n := (size/w.workers + 63) &^ 63
 	return min(max(n, minStep), w.slice)
 }
 
-// withdraw takes what no worker has begun out of the queue and returns how many bytes that is.
-// The operation's path.mu is held.
+// withdraw takes what no worker has begun out of the queue and returns how many bytes that is. The
+// operation's path.mu is held.
 func (w *pool) withdraw(o *op) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if !o.queued {
 		return 0
 	}
-	w.queue.remove(o)
+	w.queue.Remove(&o.link)
 	o.queued = false
 	return len(o.Local) - o.cut
 }
 
-// take waits for work: one part of a large operation, or several small ones of one path.
-// None when the pool ends.
+// take waits for work: one part of a large operation, or several small ones of one path. None when
+// the pool ends.
 func (w *pool) take(batch *[smallCount]chunk) (n int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for w.queue.head == nil {
+	for w.queue.First() == nil {
 		if w.ended {
 			return 0
 		}
@@ -114,8 +115,8 @@ func (w *pool) take(batch *[smallCount]chunk) (n int) {
 		w.more.Wait()
 		w.idle--
 	}
-	p, total := w.queue.head.path, 0
-	for o := w.queue.head; o != nil && n < smallCount && o.path == p; o = w.queue.head {
+	p, total := w.queue.First().path, 0
+	for o := w.queue.First(); o != nil && n < smallCount && o.path == p; o = w.queue.First() {
 		size := min(len(o.Local)-o.cut, o.step)
 		if n > 0 && total+size > smallBytes {
 			break
@@ -123,15 +124,15 @@ func (w *pool) take(batch *[smallCount]chunk) (n int) {
 		batch[n] = chunk{op: o, from: o.cut, to: o.cut + size}
 		n, total = n+1, total+size
 		o.cut += size
-		w.queue.remove(o)
+		w.queue.Remove(&o.link)
 		if o.queued = o.cut < len(o.Local); o.queued {
-			w.queue.push(o)
+			w.queue.Push(o, &o.link)
 		}
 		if total >= smallBytes {
 			break
 		}
 	}
-	if w.queue.head != nil && w.idle > 0 {
+	if w.queue.First() != nil && w.idle > 0 {
 		w.more.Signal()
 	}
 	return n

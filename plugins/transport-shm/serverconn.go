@@ -1,11 +1,16 @@
 package shm
 
 import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
 	"errors"
+	"net"
 	"sync"
 	"time"
 
 	"github.com/mooncake-go/mooncake/plugins/transport-shm/internal/wire"
+	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
 // drainPause is how long a connection that is refused rests between messages that it discards.
@@ -17,8 +22,8 @@ type serverConn struct {
 	conn    wire.Conn
 	foreign bool
 
-	// send is held for one message, and from a grant until it is sent, so that a revoke comes
-	// after it.
+	// send is held for one message, and from a grant until it is sent, so that a revoke comes after
+	// it.
 	send   sync.Mutex
 	grants map[uint64]*region // by handle; the reader's alone
 }
@@ -31,7 +36,7 @@ func (s *serverConn) serve() {
 		s.tell(wire.Message{Type: wire.MsgGoAway, Reason: why})
 		return
 	}
-	s.n.stats.accepted.Add(1)
+	s.n.stats.Accepted.Add(1)
 	for {
 		m, fd, err := s.conn.Receive()
 		wire.CloseFD(fd)
@@ -141,8 +146,8 @@ func (s *serverConn) drain() {
 	}
 }
 
-// over takes back what the peer had, if the end of the connection proves that it does not
-// touch it any more.
+// over takes back what the peer had, if the end of the connection proves that it does not touch it
+// any more.
 func (s *serverConn) over(err error) {
 	if !wire.Ended(err) {
 		return // Stop closed our end, and says so.
@@ -150,4 +155,71 @@ func (s *serverConn) over(err error) {
 	for _, r := range s.grants {
 		r.ungrant(s)
 	}
+}
+
+// listen opens an abstract socket under a name that was never used before: a later start never
+// answers at the place of an earlier one.
+func listen(ctx context.Context) (*net.UnixListener, string, error) {
+	var random [16]byte
+	if _, err := rand.Read(random[:]); err != nil {
+		return nil, "", errs.Wrap(errs.Internal, "transport/shm: start", err)
+	}
+	name := "@mooncake-shm-" + hex.EncodeToString(random[:])
+	var lc net.ListenConfig
+	ln, err := lc.Listen(ctx, "unixpacket", name)
+	if err != nil {
+		return nil, "", errs.Wrap(errs.NotSupported, "transport/shm: listen on an abstract socket", err)
+	}
+	return ln.(*net.UnixListener), name, nil
+}
+
+// admit begins a connection, unless the peer may not have one.
+func (n *node) admit(c wire.Conn) {
+	user, err := c.PeerUser()
+	s := &serverConn{n: n, conn: c, foreign: wire.Foreign(user), grants: map[uint64]*region{}}
+	why := wire.ReasonNone
+	if err != nil || s.foreign && n.cfg.Access != AccessAny {
+		why = wire.ReasonUser
+	}
+	n.mu.Lock()
+	switch {
+	case why != wire.ReasonNone:
+	case !n.life.Running():
+		why = wire.ReasonStopping
+	case len(n.conns) >= n.cfg.MaxConnections:
+		why = wire.ReasonBusy
+	default:
+		n.conns[s] = false
+		n.serving.Add(1)
+		n.stats.connsIn.Add(1)
+	}
+	n.mu.Unlock()
+	if why != wire.ReasonNone {
+		n.stats.refuse(why)
+		s.tell(wire.Message{Type: wire.MsgGoAway, Reason: why}) // The socket is empty; it takes the message at once.
+		_ = c.Close()
+		return
+	}
+	go s.serve()
+}
+
+// greeted notes that a peer said hello. False: the transport is stopping.
+func (n *node) greeted(s *serverConn) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if !n.life.Running() {
+		return false
+	}
+	n.conns[s] = true
+	return true
+}
+
+// leave ends a connection.
+func (n *node) leave(s *serverConn) {
+	_ = s.conn.Close()
+	n.mu.Lock()
+	delete(n.conns, s)
+	n.mu.Unlock()
+	n.stats.connsIn.Add(-1)
+	n.serving.Done()
 }

@@ -4,22 +4,15 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/mooncake-go/mooncake/plugins/transport-tcp/internal/frame"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 	"github.com/mooncake-go/mooncake/sdk/x/transportkit"
 )
 
 // Config holds the settings of the TCP transport. Sizes are bytes.
 type Config struct {
-	// Host is the address to listen on; empty listens on all, IPv4 and IPv6.
-	Host string `json:"host"`
-	// Port is the first port to try, 0 for any free one; PortMax the last, 0 for Port alone.
-	Port    int `json:"port"`
-	PortMax int `json:"port_max"`
-	// Advertise lists the hosts, or host:port pairs, that peers dial, in order. Empty
-	// means Host, or the addresses of this machine where Host is empty.
-	Advertise []string `json:"advertise"`
-	// ConnectionsPerPeer bounds the pool of each path. Connections are made as they are
-	// needed.
+	transportkit.Addresses
+	// ConnectionsPerPeer bounds the pool of each path. Connections are made as they are needed.
 	ConnectionsPerPeer int `json:"connections_per_peer"`
 	// ConnectionsFar is what takes the place of ConnectionsPerPeer, where it is more, for a peer
 	// with round trips of 5 ms or more, while its link is not full.
@@ -29,15 +22,15 @@ type Config struct {
 	MaxConnectionsPerPeer int `json:"max_connections_per_peer"`
 	// SliceBytes is the size of the pieces that an operation is moved in.
 	SliceBytes int `json:"slice_bytes"`
-	// MaxInflightBytes and MaxInflightOps are how much a path accepts before Submit
-	// returns a short count. An operation larger than MaxInflightBytes is accepted alone.
+	// MaxInflightBytes and MaxInflightOps are how much a path accepts before Submit returns a short
+	// count. An operation larger than MaxInflightBytes is accepted alone.
 	MaxInflightBytes int64 `json:"max_inflight_bytes"`
 	MaxInflightOps   int   `json:"max_inflight_ops"`
-	// OpTimeout bounds an operation without a deadline of its own, and how long this side
-	// works on one request of a peer, beside a second for each 8 KiB of it.
+	// OpTimeout bounds an operation without a deadline of its own, and how long this side works on
+	// one request of a peer, beside a second for each 8 KiB of it.
 	OpTimeout plugin.Duration `json:"op_timeout"`
-	// DialTimeout bounds one attempt to connect, hello included; the addresses of the peer
-	// share it. It is also how long operations wait for a peer that cannot be reached.
+	// DialTimeout bounds one attempt to connect, hello included; the addresses of the peer share
+	// it. It is also how long operations wait for a peer that cannot be reached.
 	DialTimeout plugin.Duration `json:"dial_timeout"`
 	// HandshakeTimeout bounds how long an accepted connection may take to say hello.
 	HandshakeTimeout plugin.Duration `json:"handshake_timeout"`
@@ -45,8 +38,8 @@ type Config struct {
 	StallTimeout plugin.Duration `json:"stall_timeout"`
 	// IdleTimeout closes a connection that has had no work for so long.
 	IdleTimeout plugin.Duration `json:"idle_timeout"`
-	// SendBuffer and ReceiveBuffer size the sockets; 0 leaves it to the kernel, but for the
-	// send buffer between processes of one machine, which is 512 KiB then.
+	// SendBuffer and ReceiveBuffer size the sockets; 0 leaves it to the kernel, but for the send
+	// buffer between processes of one machine, which is 512 KiB then.
 	SendBuffer    int `json:"send_buffer"`
 	ReceiveBuffer int `json:"receive_buffer"`
 	// Upstream serves and dials nodes of kvcache-ai/Mooncake too. Their protocol knows no keys:
@@ -55,14 +48,14 @@ type Config struct {
 	// UpstreamProto is the version to speak to such a node: 1, or 0 or 2 for the one that it
 	// publishes.
 	UpstreamProto int `json:"upstream_proto"`
-	// UpstreamStatusTimeout bounds how long such a node may take to answer, counted from when
-	// the request is out, and to go on with its answer.
+	// UpstreamStatusTimeout bounds how long such a node may take to answer, counted from when the
+	// request is out, and to go on with its answer.
 	UpstreamStatusTimeout plugin.Duration `json:"upstream_status_timeout"`
-	// MaxUpstreamConnections bounds the accepted connections of such nodes, within
-	// MaxConnections.
+	// MaxUpstreamConnections bounds the accepted connections of such nodes, within MaxConnections.
 	MaxUpstreamConnections int `json:"max_upstream_connections"`
 	// BusyPoll is how long a wait for a peer that owes something looks for its bytes before it
-	// sleeps, see package busypoll; 0 for what is usual in the process, 200 us, below 0 to sleep at once.
+	// sleeps, see package busypoll; 0 for what is usual in the process, 200 us, below 0 to sleep at
+	// once.
 	BusyPoll plugin.Duration `json:"busy_poll,omitempty"`
 	// Checksum asks for a CRC32C of each payload. It is used where either side asks.
 	Checksum bool `json:"checksum"`
@@ -110,8 +103,8 @@ func settingsOf(c Config) settings {
 	}
 }
 
-// leastRate is what the slowest link moves that is of use, in bytes per second. A peer that sends
-// a byte now and then is not waited for longer than that.
+// leastRate is what the slowest link moves that is of use, in bytes per second. A peer that sends a
+// byte now and then is not waited for longer than that.
 const leastRate = 8 << 10
 
 // due is when this side gives up on a request of a peer that begins now and has n bytes.
@@ -119,54 +112,34 @@ func (s *settings) due(n int) time.Time {
 	return time.Now().Add(s.OpTimeout + time.Duration(n)*time.Second/leastRate)
 }
 
-// The bounds of SliceBytes, which peers may rely on: no frame is longer than maxSlice.
-const (
-	minSlice = 4 << 10
-	maxSlice = 64 << 20
-)
-
 // Validate implements plugin.Config.
 func (c *Config) Validate() error {
-	for _, f := range []struct {
-		name     string
-		val      int64
-		low, top int64
-	}{
-		{"port", int64(c.Port), 0, 65535},
-		{"port_max", int64(c.PortMax), 0, 65535},
-		{"connections_per_peer", int64(c.ConnectionsPerPeer), 1, 64},
-		{"connections_far", int64(c.ConnectionsFar), 1, 64},
-		{"max_connections", int64(c.MaxConnections), 1, 65536},
-		{"max_connections_per_peer", int64(c.MaxConnectionsPerPeer), 1, 65536},
-		{"slice_bytes", int64(c.SliceBytes), minSlice, maxSlice},
-		{"max_inflight_bytes", c.MaxInflightBytes, minSlice, 1 << 50},
-		{"max_inflight_ops", int64(c.MaxInflightOps), 1, 1 << 20},
-		{"send_buffer", int64(c.SendBuffer), 0, 1 << 30},
-		{"receive_buffer", int64(c.ReceiveBuffer), 0, 1 << 30},
-		{"upstream_proto", int64(c.UpstreamProto), 0, 2},
-		{"max_upstream_connections", int64(c.MaxUpstreamConnections), 1, 65536},
-	} {
-		if f.val < f.low || f.val > f.top {
-			return fmt.Errorf("%s is %d, must be %d to %d", f.name, f.val, f.low, f.top)
-		}
+	err := transportkit.CheckBounds([]transportkit.Bound{
+		{Name: "connections_per_peer", Value: int64(c.ConnectionsPerPeer), Low: 1, High: 64},
+		{Name: "connections_far", Value: int64(c.ConnectionsFar), Low: 1, High: 64},
+		{Name: "max_connections", Value: int64(c.MaxConnections), Low: 1, High: 65536},
+		{Name: "max_connections_per_peer", Value: int64(c.MaxConnectionsPerPeer), Low: 1, High: 65536},
+		{Name: "slice_bytes", Value: int64(c.SliceBytes), Low: frame.MinSlice, High: frame.MaxSlice},
+		{Name: "max_inflight_bytes", Value: c.MaxInflightBytes, Low: frame.MinSlice, High: 1 << 50},
+		{Name: "max_inflight_ops", Value: int64(c.MaxInflightOps), Low: 1, High: 1 << 20},
+		{Name: "send_buffer", Value: int64(c.SendBuffer), High: 1 << 30},
+		{Name: "receive_buffer", Value: int64(c.ReceiveBuffer), High: 1 << 30},
+		{Name: "upstream_proto", Value: int64(c.UpstreamProto), High: 2},
+		{Name: "max_upstream_connections", Value: int64(c.MaxUpstreamConnections), Low: 1, High: 65536},
+	}...)
+	if err != nil {
+		return err
 	}
-	for _, d := range []struct {
-		name string
-		val  plugin.Duration
-	}{
-		{"op_timeout", c.OpTimeout}, {"dial_timeout", c.DialTimeout}, {"handshake_timeout", c.HandshakeTimeout},
-		{"stall_timeout", c.StallTimeout}, {"idle_timeout", c.IdleTimeout}, {"upstream_status_timeout", c.UpstreamStatusTimeout},
-	} {
-		if d.val < plugin.Duration(time.Millisecond) || d.val > plugin.Duration(24*time.Hour) {
-			return fmt.Errorf("%s is %s, must be 1ms to 24h", d.name, d.val)
-		}
+	err = transportkit.CheckTimeouts([]transportkit.Timeout{
+		{Name: "op_timeout", Value: c.OpTimeout}, {Name: "dial_timeout", Value: c.DialTimeout},
+		{Name: "handshake_timeout", Value: c.HandshakeTimeout}, {Name: "stall_timeout", Value: c.StallTimeout},
+		{Name: "idle_timeout", Value: c.IdleTimeout}, {Name: "upstream_status_timeout", Value: c.UpstreamStatusTimeout},
+	}...)
+	if err != nil {
+		return err
 	}
 	if c.BusyPoll > plugin.Duration(10*time.Millisecond) {
 		return fmt.Errorf("busy_poll is %s, must be at most 10ms", c.BusyPoll)
 	}
-	return c.addresses().Validate()
-}
-
-func (c *Config) addresses() transportkit.Addresses {
-	return transportkit.Addresses{Host: c.Host, Port: c.Port, PortMax: c.PortMax, Advertise: c.Advertise}
+	return c.Addresses.Validate()
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/mooncake-go/mooncake/plugins/transport-tcp/internal/frame"
 	"github.com/mooncake-go/mooncake/sdk/conformance"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 	"github.com/mooncake-go/mooncake/sdk/transport"
@@ -31,9 +32,9 @@ func loopback() *Config {
 
 func TestConformance(t *testing.T) {
 	for name, change := range map[string]func(*Config){
-		"defaults":              func(*Config) {},
-		"small":                 func(c *Config) { c.SliceBytes, c.ConnectionsPerPeer, c.MaxInflightBytes = 4096, 1, 64<<10 },
-		"many lanes, checksums": func(c *Config) { c.SliceBytes, c.ConnectionsPerPeer, c.Checksum = 16<<10, 16, true },
+		"defaults":                    func(*Config) {},
+		"small":                       func(c *Config) { c.SliceBytes, c.ConnectionsPerPeer, c.MaxInflightBytes = 4096, 1, 64<<10 },
+		"many connections, checksums": func(c *Config) { c.SliceBytes, c.ConnectionsPerPeer, c.Checksum = 16<<10, 16, true },
 	} {
 		t.Run(name, func(t *testing.T) {
 			config := func() plugin.Config {
@@ -47,7 +48,7 @@ func TestConformance(t *testing.T) {
 				transporttest.WithLimit(4<<20),
 				transporttest.WithFrozen(frozen),
 				transporttest.WithRestart(func(cfg plugin.Config, ep transport.Endpoint) plugin.Config {
-					e, err := decodeEndpoint(ep.Blob)
+					e, err := frame.DecodeEndpoint(ep.Blob)
 					require.NoError(t, err)
 					_, port, err := net.SplitHostPort(e.Addrs[0])
 					require.NoError(t, err)
@@ -62,7 +63,7 @@ func TestConformance(t *testing.T) {
 // frozen returns an endpoint where a listener takes connections, says hello as the live
 // peer would, and never says anything again.
 func frozen(t conformance.TB, live transport.Endpoint) transport.Endpoint {
-	e, err := decodeEndpoint(live.Blob)
+	e, err := frame.DecodeEndpoint(live.Blob)
 	require.NoError(t, err)
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -86,12 +87,12 @@ func frozen(t conformance.TB, live transport.Endpoint) transport.Endpoint {
 	}()
 	t.Cleanup(func() { _ = ln.Close(); <-done })
 	e.Addrs = []string{ln.Addr().String()}
-	return transport.Endpoint{Blob: e.encode(), Incarnation: e.Incarnation}
+	return transport.Endpoint{Blob: e.Encode(), Incarnation: e.Incarnation}
 }
 
 func helloOf(incarnation uint64) []byte {
-	h := hello{Low: wireVersion, High: wireVersion, Incarnation: incarnation, MaxFrame: maxSlice, Idle: time.Minute}
-	b := make([]byte, headerSize)
-	h.put(b)
+	h := frame.Hello{Low: frame.Version, High: frame.Version, Incarnation: incarnation, MaxFrame: frame.MaxSlice, Idle: time.Minute}
+	b := make([]byte, frame.Size)
+	h.Put(b)
 	return b
 }

@@ -10,6 +10,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mooncake-go/mooncake/plugins/transport-tcp/internal/frame"
+	"github.com/mooncake-go/mooncake/plugins/transport-tcp/internal/socket"
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
 
@@ -62,7 +64,7 @@ func TestNoCopy(t *testing.T) {
 		// Each byte is seen at both ends, and so is each header.
 		require.Equal(t, 2*2*count*size, inPlace, "size %d", size)
 		headers := 2 * 2 * (2*count + int(s.Dials) + 1 /* goodbye */)
-		require.LessOrEqual(t, elsewhere, headers*headerSize, "size %d", size)
+		require.LessOrEqual(t, elsewhere, headers*frame.Size, "size %d", size)
 		require.Zero(t, s.DiscardedBytes)
 	}
 }
@@ -113,7 +115,7 @@ func TestCallsPerMiB(t *testing.T) {
 
 // TestNoGarbage: operations allocate nothing once the path has warmed up.
 func TestNoGarbage(t *testing.T) {
-	if testing.CoverMode() != "" || raceBuild {
+	if testing.CoverMode() != "" || socket.RaceBuild {
 		t.Skip("instrumented builds allocate")
 	}
 	const size, depth = 64 << 10, 16
@@ -137,8 +139,8 @@ func TestNoGarbage(t *testing.T) {
 	}
 }
 
-// TestIdleLaneLeaves: a connection without work is given up, and made again for work.
-func TestIdleLaneLeaves(t *testing.T) {
+// TestIdleConnectionLeaves: a connection without work is given up, and made again for work.
+func TestIdleConnectionLeaves(t *testing.T) {
 	r := newPair(t, 4096)
 	r.client.cfg.IdleTimeout = 20 * time.Millisecond // The server's would cut what has just begun.
 	buf := make([]byte, 4096)

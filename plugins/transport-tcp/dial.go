@@ -9,13 +9,15 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/mooncake-go/mooncake/plugins/transport-tcp/internal/frame"
+	"github.com/mooncake-go/mooncake/plugins/transport-tcp/internal/socket"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/x/busypoll"
 	"github.com/mooncake-go/mooncake/sdk/x/transportkit"
 )
 
-// errGone marks the error of an address where another incarnation answered, errLeaving
-// that of one where the peer answered that it is stopping.
+// errGone marks the error of an address where another incarnation answered, errLeaving that of one
+// where the peer answered that it is stopping.
 var (
 	errGone    = errors.New("another incarnation")
 	errLeaving = errors.New("the peer is stopping")
@@ -31,36 +33,30 @@ func noteDial(f *transportkit.DialFailure, addr string, err error) {
 	}
 }
 
-// dial connects to the first address that answers as the peer, within dial_timeout: each
-// address gets an equal share of what is left of it. The failure is nil on success.
-func (p *path) dial() (net.Conn, hello, *transportkit.DialFailure) {
-	limit := time.Now().Add(p.n.cfg.DialTimeout)
-	failure := &transportkit.DialFailure{Absent: true}
-	for i, addr := range p.peer.Addrs {
-		p.n.stats.dials.Add(1)
-		share := time.Until(limit) / time.Duration(len(p.peer.Addrs)-i)
-		conn, h, err := p.dialOne(addr, time.Now().Add(share))
-		if err == nil {
-			return conn, h, nil
-		}
-		p.n.stats.dialsFailed.Add(1)
-		noteDial(failure, addr, err)
-	}
-	return nil, hello{}, failure
+// dialled is a connection with the peer's hello.
+type dialled struct {
+	net.Conn
+	hello frame.Hello
 }
 
-func (p *path) dialOne(addr string, limit time.Time) (net.Conn, hello, error) {
+// dial connects to the first address that answers as the peer, within dial_timeout. The failure is
+// nil on success.
+func (p *path) dial() (dialled, *transportkit.DialFailure) {
+	return transportkit.DialAny(p.peer.Addrs, p.n.cfg.DialTimeout, &p.n.stats.Counters, p.dialOne, noteDial)
+}
+
+func (p *path) dialOne(addr string, limit time.Time) (dialled, error) {
 	ctx, cancel := context.WithDeadline(p.ctx, limit)
 	defer cancel()
 	raw, err := new(net.Dialer).DialContext(ctx, "tcp", addr)
 	if err != nil {
-		return nil, hello{}, err
+		return dialled{}, err
 	}
 	raw = busypoll.Adopt(raw, p.n.cfg.BusyPoll)
 	conn := p.n.wrap(raw)
 	// Closing the path ends the exchange of hellos.
 	unhook := context.AfterFunc(ctx, func() { _ = raw.Close() })
-	h, err := hello{MaxFrame: maxSlice, Idle: upIdle}, error(nil)
+	h, err := frame.Hello{MaxFrame: frame.MaxSlice, Idle: upIdle}, error(nil)
 	if p.peer.Upstream == 0 {
 		h, err = p.greet(conn, limit)
 	}
@@ -68,57 +64,57 @@ func (p *path) dialOne(addr string, limit time.Time) (net.Conn, hello, error) {
 		err = errors.Join(ctx.Err(), err)
 	}
 	if err == nil {
-		err = tune(raw, &p.n.cfg.Config)
+		err = socket.Tune(raw, p.n.cfg.SendBuffer, p.n.cfg.ReceiveBuffer)
 	}
 	if err != nil {
 		_ = conn.Close()
-		return nil, hello{}, err
+		return dialled{}, err
 	}
-	return conn, h, nil
+	return dialled{conn, h}, nil
 }
 
 // greet exchanges hellos as the side that dialled.
-func (p *path) greet(conn net.Conn, limit time.Time) (hello, error) {
+func (p *path) greet(conn net.Conn, limit time.Time) (frame.Hello, error) {
 	cfg := &p.n.cfg
-	var b [headerSize]byte
-	ours := hello{
-		Low: wireVersion, High: wireVersion, Incarnation: p.peer.Incarnation, Session: p.n.session,
-		MaxFrame: maxSlice, Idle: cfg.IdleTimeout,
+	var b [frame.Size]byte
+	ours := frame.Hello{
+		Low: frame.Version, High: frame.Version, Incarnation: p.peer.Incarnation, Session: p.n.session,
+		MaxFrame: frame.MaxSlice, Idle: cfg.IdleTimeout,
 	}
 	if cfg.Checksum {
-		ours.Flags |= flagChecksum
+		ours.Flags |= frame.FlagChecksum
 	}
-	ours.put(b[:])
-	pace := pacer{conn: conn, in: asleep{conn}, stall: cfg.DialTimeout, stats: &p.n.stats}
+	ours.Put(b[:])
+	pace := socket.NewPacer(conn, socket.Asleep{Conn: conn}, cfg.DialTimeout, nil, &p.n.stats.readCalls, &p.n.stats.writeCalls)
 	out := net.Buffers{b[:]}
-	if err := pace.writeAll(&out, limit); err != nil {
-		return hello{}, err
+	if err := pace.WriteAll(&out, limit); err != nil {
+		return frame.Hello{}, err
 	}
-	if err := pace.readFull(b[:], limit); err != nil {
-		return hello{}, err
+	if err := pace.ReadFull(b[:], limit); err != nil {
+		return frame.Hello{}, err
 	}
-	var h hello
-	if err := h.decode(b[:]); err != nil {
-		return hello{}, err
+	var h frame.Hello
+	if err := h.Decode(b[:]); err != nil {
+		return frame.Hello{}, err
 	}
 	switch {
 	case h.Incarnation != p.peer.Incarnation:
 		return h, errGone
-	case h.Reason == reasonStopping:
+	case h.Reason == frame.ReasonStopping:
 		return h, errLeaving
-	case h.Reason != reasonNone:
-		return h, h.Reason.info().Error("hello")
-	case h.Low != wireVersion:
-		return h, fmt.Errorf("%w: the peer picked version %d", errFrame, h.Low)
+	case h.Reason != frame.ReasonNone:
+		return h, h.Reason.Info().Error("hello")
+	case h.Low != frame.Version:
+		return h, fmt.Errorf("%w: the peer picked version %d", frame.ErrFrame, h.Low)
 	}
 	return h, conn.SetDeadline(time.Time{})
 }
 
-// noteDialFailure sets the next attempt and fails what waits where waiting is of no use:
-// the peer is not there, or could not be reached for dial_timeout. Operations submitted
-// before the next attempt is due fail as well; later ones make it. path.mu is held.
+// noteDialFailure sets the next attempt and fails what waits where waiting is of no use: the peer
+// is not there, or could not be reached for dial_timeout. Operations submitted before the next
+// attempt is due fail as well; later ones make it. path.mu is held.
 func (p *path) noteDialFailure(f *transportkit.DialFailure, began time.Time) {
-	working := slices.ContainsFunc(p.lanes, func(l *lane) bool { return l.up })
+	working := slices.ContainsFunc(p.conns, func(c *connection) bool { return c.up })
 	down := p.retry.Judge(f, began, time.Now(), working)
 	if down == nil {
 		return

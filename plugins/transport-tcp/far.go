@@ -2,56 +2,15 @@ package tcp
 
 import "time"
 
-// A link with distance is used by more connections than a near one. Each has a congestion window
-// of its own, so that a lost packet slows down one of many; and what one has taken of the work stays
+// A link with distance is used by more connections than a near one. Each has a congestion window of
+// its own, so that a lost packet slows down one of many; and what one has taken of the work stays
 // small, so that the slowest does not end long after the others. Where the round trips of a
 // connection have grown, its link is full: more would only take it from one another.
-
-const (
-	// farRTT is the round trip from which a peer is far.
-	farRTT = 5 * time.Millisecond
-	// farShare is how many bytes are worth a connection of their own then.
-	farShare = 128 << 10
-	// farPart is the size of a part then, and farWindow how many bytes a connection has in flight
-	// until its first answer. From there on its window grows by what the peer has answered, as in
-	// TCP's slow start, so that a connection which met losses does not hold work that another
-	// would end sooner.
-	farPart   = 32 << 10
-	farWindow = 2 * farPart
-	// A peer gets morePatience times the silence if round trips take distantRTT or the link loses
-	// packets: TCP sends a lost packet again after two round trips and 200 ms at the least, then
-	// after twice as long, and so on, so that five losses in a row make 6 s of silence.
-	distantRTT   = 50 * time.Millisecond
-	morePatience = 3
-	// lossMemory is for how long a link counts as one that loses packets.
-	lossMemory = 10 * time.Second
-	// A link is full when its round trips take half as long again as the least of them and fullRTT.
-	fullRTT = 10 * time.Millisecond
-)
-
-// patience is how many times the usual silence the peer of a connection gets, by what was measured
-// when moved was last called.
-func (g *gauge) patience() int {
-	least := time.Duration(g.least.Load()) * time.Microsecond
-	if least >= distantRTT || g.lossy() {
-		return morePatience
-	}
-	return 1
-}
-
-// stall is how long the connection of the gauge may make no progress, where a connection to a near
-// peer over a link without losses has limit. A nil gauge is that of such a connection.
-func (g *gauge) stall(limit time.Duration) time.Duration {
-	if g == nil {
-		return limit
-	}
-	return limit * time.Duration(g.patience())
-}
 
 // place notes how far the peer is. path.mu is held.
 func (p *path) place(rtt time.Duration) { p.far = rtt >= farRTT }
 
-// least is how many bytes a lane may have in flight whatever its share is.
+// least is how many bytes a connection may have in flight whatever its share is.
 func (p *path) least() int64 {
 	if p.far {
 		return farShare
@@ -59,50 +18,51 @@ func (p *path) least() int64 {
 	return minShare
 }
 
-// share is how many bytes the lane may have in flight: as many as any other, so that no lane takes
-// all and leaves the others idle. path.mu is held.
-func (l *lane) share() int64 {
-	p := l.p
-	equal := max(p.least(), p.Bytes()/int64(max(p.maxLanes, len(p.lanes))))
+// share is how many bytes the connection may have in flight: as many as any other, so that no
+// connection takes all and leaves the others idle. path.mu is held.
+func (c *connection) share() int64 {
+	p := c.p
+	equal := max(p.least(), p.Bytes()/int64(max(p.maxConns, len(p.conns))))
 	if p.far {
-		return min(equal, l.window)
+		return min(equal, c.window)
 	}
 	return equal
 }
 
-// most is how many lanes the path may have. path.mu is held.
+// most is how many connections the path may have. path.mu is held.
 func (p *path) most() int {
 	if !p.far || p.full() {
-		return p.maxLanes
+		return p.maxConns
 	}
-	return max(p.maxLanes, p.n.cfg.ConnectionsFar)
+	return max(p.maxConns, p.n.cfg.ConnectionsFar)
 }
 
-// full reports whether what the lanes have in flight waits for the link. path.mu is held.
+// full reports whether what the connections have in flight waits for the link. path.mu is held.
 func (p *path) full() bool {
-	for _, l := range p.lanes {
-		if !l.up {
+	for _, c := range p.conns {
+		if !c.up {
 			continue
 		}
-		if now, least := l.gauge.rtt(); now > least+least/2+fullRTT {
+		if now, least := c.gauge.Rtt(); now > least+least/2+fullRTT {
 			return true
 		}
 	}
 	return false
 }
 
-// wanted is how many lanes the path should have or dial: one at a time to a near peer. To a far one
-// it takes round trips to make one, so all that are worth it are dialled at once. path.mu is held.
+// wanted is how many connections the path should have or dial: one at a time to a near peer. To a
+// far one it takes round trips to make one, so all that are worth it are dialled at once. path.mu
+// is held.
 func (p *path) wanted() int {
-	n := len(p.lanes)
+	n := len(p.conns)
 	switch {
 	case !p.far && p.dialling > 0:
 		return n
 	case !p.far:
-		return min(n+1, p.maxLanes)
+		return min(n+1, p.maxConns)
 	}
 	bytes := int64(0)
-	for o := p.queue.head; o != nil; o = o.next {
+	for o := p.queue.First(); o != nil; o = o.link.Next() {
 		bytes += int64(len(o.Local) - o.cut)
 	}
 	worth := n - p.dialling + int((bytes+farShare-1)/farShare)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mooncake-go/mooncake/plugins/transport-tcp/internal/frame"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 	"github.com/mooncake-go/mooncake/sdk/transport"
@@ -138,13 +139,13 @@ func TestCorruptHeader(t *testing.T) {
 	for _, up := range []bool{true, false} {
 		var once atomic.Bool
 		f.set(func(dir bool, at int64, b []byte) verdict {
-			if dir == up && at == headerSize && once.CompareAndSwap(false, true) {
+			if dir == up && at == frame.Size && once.CompareAndSwap(false, true) {
 				b[20] ^= 4
 			}
 			return pass
 		})
 		f.cutAll()
-		until(t, "lane gone", func() bool { return r.client.Stats().ConnectionsOut == 0 })
+		until(t, "connection gone", func() bool { return r.client.Stats().ConnectionsOut == 0 })
 		c := r.run(t, r.read(buf))[0]
 		require.Equal(t, transport.Failed, c.Status)
 		require.Equal(t, errs.ClassTransientPath, c.Class(), "%v", c.Err)
@@ -183,7 +184,7 @@ func TestCorruptPayload(t *testing.T) {
 // TestSilence: a peer that goes quiet with an answer outstanding loses the connection
 // after stall_timeout, in the middle of a payload as well as before it.
 func TestSilence(t *testing.T) {
-	for name, from := range map[string]int64{"before the answer": headerSize, "in the payload": 200_000} {
+	for name, from := range map[string]int64{"before the answer": frame.Size, "in the payload": 200_000} {
 		t.Run(name, func(t *testing.T) {
 			r, f := throughProxy(t, 1<<20, func(c *Config) { c.StallTimeout = ms(60) })
 			f.set(func(up bool, at int64, _ []byte) verdict {
@@ -261,10 +262,10 @@ func hole(t testing.TB) (addr string, listen func() net.Listener) {
 
 // at is the live endpoint under other addresses.
 func at(t testing.TB, live transport.Endpoint, addrs ...string) transport.Endpoint {
-	e, err := decodeEndpoint(live.Blob)
+	e, err := frame.DecodeEndpoint(live.Blob)
 	require.NoError(t, err)
 	e.Addrs = addrs
-	return transport.Endpoint{Blob: e.encode(), Incarnation: e.Incarnation}
+	return transport.Endpoint{Blob: e.Encode(), Incarnation: e.Incarnation}
 }
 
 // patient is an operation that its deadline does not end within a test.
@@ -278,7 +279,7 @@ func patient(op transport.Op) transport.Op {
 // back.
 func TestRefusedFailsAtOnce(t *testing.T) {
 	r := newPair(t, 4096, single)
-	e, err := decodeEndpoint(r.server.Endpoint().Blob)
+	e, err := frame.DecodeEndpoint(r.server.Endpoint().Blob)
 	require.NoError(t, err)
 	addr, listen := hole(t)
 	other, _ := hole(t)
@@ -346,16 +347,16 @@ func TestDialFailures(t *testing.T) {
 		up    bool          // another connection lives
 		waits bool
 	}{
-		"refused":                   {errs: []error{syscall.ECONNREFUSED}},
-		"refused everywhere":        {errs: []error{syscall.ECONNREFUSED, syscall.ECONNREFUSED}},
-		"restarted":                 {errs: []error{syscall.ETIMEDOUT, errGone}},
-		"stopping":                  {errs: []error{errLeaving}},
-		"refused, another lane up":  {errs: []error{syscall.ECONNREFUSED}, up: true, waits: true},
-		"refused at one":            {errs: []error{syscall.ECONNREFUSED, syscall.EHOSTUNREACH}, waits: true},
-		"no route":                  {errs: []error{syscall.EHOSTUNREACH}, waits: true},
-		"no route for too long":     {errs: []error{syscall.EHOSTUNREACH}, ago: time.Minute},
-		"too long, another lane up": {errs: []error{syscall.EHOSTUNREACH}, ago: time.Minute, up: true, waits: true},
-		"busy":                      {errs: []error{busy}, ago: time.Minute, waits: true},
+		"refused":                         {errs: []error{syscall.ECONNREFUSED}},
+		"refused everywhere":              {errs: []error{syscall.ECONNREFUSED, syscall.ECONNREFUSED}},
+		"restarted":                       {errs: []error{syscall.ETIMEDOUT, errGone}},
+		"stopping":                        {errs: []error{errLeaving}},
+		"refused, another connection up":  {errs: []error{syscall.ECONNREFUSED}, up: true, waits: true},
+		"refused at one":                  {errs: []error{syscall.ECONNREFUSED, syscall.EHOSTUNREACH}, waits: true},
+		"no route":                        {errs: []error{syscall.EHOSTUNREACH}, waits: true},
+		"no route for too long":           {errs: []error{syscall.EHOSTUNREACH}, ago: time.Minute},
+		"too long, another connection up": {errs: []error{syscall.EHOSTUNREACH}, ago: time.Minute, up: true, waits: true},
+		"busy":                            {errs: []error{busy}, ago: time.Minute, waits: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newPair(t, 4096, single)
@@ -367,7 +368,7 @@ func TestDialFailures(t *testing.T) {
 			p := r.path
 			p.mu.Lock()
 			if c.up {
-				p.lanes = append(p.lanes, &lane{p: p, up: true})
+				p.conns = append(p.conns, &connection{p: p, up: true})
 			}
 			p.dialling = 1 // No goroutine is to dial.
 			p.mu.Unlock()
@@ -378,7 +379,7 @@ func TestDialFailures(t *testing.T) {
 			defer p.mu.Unlock()
 			p.noteDialFailure(f, time.Now().Add(-c.ago))
 			require.Equal(t, c.waits, p.Len() == 1)
-			p.lanes = nil
+			p.conns = nil
 		})
 	}
 }

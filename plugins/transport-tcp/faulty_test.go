@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mooncake-go/mooncake/plugins/transport-tcp/internal/frame"
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
 
@@ -35,7 +36,7 @@ const (
 
 // proxy puts a faulty proxy in front of the endpoint and returns the proxied endpoint.
 func proxy(t testing.TB, live transport.Endpoint) (*faulty, transport.Endpoint) {
-	e, err := decodeEndpoint(live.Blob)
+	e, err := frame.DecodeEndpoint(live.Blob)
 	require.NoError(t, err)
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -44,7 +45,7 @@ func proxy(t testing.TB, live transport.Endpoint) (*faulty, transport.Endpoint) 
 	go f.accept()
 	t.Cleanup(func() { _ = ln.Close(); f.cutAll(); f.wg.Wait() })
 	e.Addrs = []string{ln.Addr().String()}
-	return f, transport.Endpoint{Blob: e.encode(), Incarnation: e.Incarnation}
+	return f, transport.Endpoint{Blob: e.Encode(), Incarnation: e.Incarnation}
 }
 
 func (f *faulty) set(fault func(up bool, at int64, b []byte) verdict) {

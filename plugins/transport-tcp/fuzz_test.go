@@ -12,57 +12,58 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mooncake-go/mooncake/plugins/transport-tcp/internal/frame"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/transport"
 	"github.com/mooncake-go/mooncake/sdk/x/transportkit"
 )
 
 func FuzzHeader(f *testing.F) {
-	f.Add(encoded(header{Type: frameRead, ID: 1, Region: 1, Length: 4096}))
-	f.Add(encoded(reasonRange.header(frameError, 9)))
-	f.Add(encoded(header{Type: frameWrite, Follow: maxTrain - 1, Length: 1 << 31, Offset: 1 << 63}))
+	f.Add(encoded(frame.Header{Type: frame.Read, ID: 1, Region: 1, Length: 4096}))
+	f.Add(encoded(frame.ReasonRange.Answer(frame.Error, 9)))
+	f.Add(encoded(frame.Header{Type: frame.Write, Follow: frame.MaxBatch - 1, Length: 1 << 31, Offset: 1 << 63}))
 	f.Add([]byte("GET / HTTP/1.1\r\n"))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		var h header
-		if err := h.decode(b); err != nil {
-			require.ErrorIs(t, err, errFrame)
+		var h frame.Header
+		if err := h.Decode(b); err != nil {
+			require.ErrorIs(t, err, frame.ErrFrame)
 			return
 		}
-		require.Equal(t, b[:headerSize], encoded(h), "there is one encoding only")
-		_ = h.refusal("fuzz").Error()
+		require.Equal(t, b[:frame.Size], encoded(h), "there is one encoding only")
+		_ = h.Refusal("fuzz").Error()
 	})
 }
 
 func FuzzHello(f *testing.F) {
 	f.Add(helloOf(3))
-	f.Add(make([]byte, headerSize))
+	f.Add(make([]byte, frame.Size))
 	f.Add([]byte("\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		var h hello
-		if h.decode(b) == nil {
+		var h frame.Hello
+		if h.Decode(b) == nil {
 			require.LessOrEqual(t, h.Low, h.High)
-			require.LessOrEqual(t, h.MaxFrame, uint32(maxSlice))
+			require.LessOrEqual(t, h.MaxFrame, uint32(frame.MaxSlice))
 		}
 	})
 }
 
 func FuzzEndpoint(f *testing.F) {
-	f.Add(endpoint{Incarnation: 5, Addrs: []string{"10.0.0.1:80", "[::1]:1"}}.encode())
-	f.Add(endpoint{}.encode())
+	f.Add(frame.Endpoint{Incarnation: 5, Addrs: []string{"10.0.0.1:80", "[::1]:1"}}.Encode())
+	f.Add(frame.Endpoint{}.Encode())
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, b []byte) {
-		if e, err := decodeEndpoint(b); err == nil {
-			require.Equal(t, b, e.encode())
+		if e, err := frame.DecodeEndpoint(b); err == nil {
+			require.Equal(t, b, e.Encode())
 			require.LessOrEqual(t, len(e.Addrs), transportkit.MaxAddresses)
 		}
 	})
 }
 
 func FuzzKey(f *testing.F) {
-	f.Add([]byte((&remoteKey{Incarnation: 1, Region: 1, Length: 9, Access: transport.AccessRemote}).encode()))
-	f.Add(make([]byte, keySize))
+	f.Add([]byte((&frame.Key{RegionKey: transportkit.RegionKey{Incarnation: 1, Region: 1, Length: 9, Access: transport.AccessRemote}}).Encode()))
+	f.Add(make([]byte, 56))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		if k, err := decodeKey(b); err == nil {
+		if k, err := frame.DecodeKey(b); err == nil {
 			require.NotZero(t, k.Region)
 			require.NotZero(t, k.Length)
 		}
@@ -75,8 +76,8 @@ func script(in []byte, first, second token) []byte {
 	var out []byte
 	for len(in) >= 8 {
 		op, region, at, n := in[0], in[1], in[2:4], int(in[4])|int(in[5])<<8
-		h := header{
-			Type: frameType(op%8 + 1), Follow: uint16(in[6] % 4), ID: uint64(in[7]), Region: uint64(region % 4),
+		h := frame.Header{
+			Type: frame.Type(op%8 + 1), Follow: uint16(in[6] % 4), ID: uint64(in[7]), Region: uint64(region % 4),
 			Token: first, Offset: uint64(at[0]) | uint64(at[1])<<8, Length: uint32(n),
 		}
 		if h.Region == 2 {
@@ -163,9 +164,9 @@ func FuzzServer(f *testing.F) {
 
 		wrapped = true
 		n.cfg.StallTimeout, n.cfg.HandshakeTimeout, n.cfg.IdleTimeout = limit, limit, limit
-		got := send(encoded(header{Type: frameRead, ID: 3, Region: 1, Token: a.Token(), Length: 8}), 2*headerSize+8)
-		require.Len(t, got, 2*headerSize+8, "the server serves on")
-		require.Equal(t, open[:8], got[2*headerSize:])
+		got := send(encoded(frame.Header{Type: frame.Read, ID: 3, Region: 1, Token: a.Token(), Length: 8}), 2*frame.Size+8)
+		require.Len(t, got, 2*frame.Size+8, "the server serves on")
+		require.Equal(t, open[:8], got[2*frame.Size:])
 		require.NoError(t, n.regions.Remove(context.Background(), "deregister", 1, time.Second))
 		require.Equal(t, errs.InvalidParams, errs.CodeOf(n.regions.Remove(context.Background(), "deregister", 1, time.Second)))
 		require.Empty(t, n.conns)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mooncake-go/mooncake/plugins/transport-tcp/internal/frame"
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
 
@@ -34,18 +35,18 @@ func (l latch) Write(b []byte) (int, error) {
 // has heard it and is not reclaimed. Then a new connection is refused, which fails both Writes.
 // It returns how they ended.
 func goodbye(t *testing.T) (awaited, sending transport.Completion) {
-	const first, second, third = 4096, 8192, 512 // Neither is the size of a train of headers.
+	const first, second, third = 4096, 8192, 512 // Neither is the size of a batch of headers.
 	sent, let, got := make(chan struct{}, 1), make(chan struct{}), make(chan struct{})
 	r := newPairSeen(t, second, func(c net.Conn) net.Conn { return latch{c, second, sent, let} },
 		single, slow, func(c *Config) { c.ConnectionsPerPeer = 2 })
 	leave := make(chan struct{})
 	s := talk(t, r, func(c net.Conn) {
-		if _, err := io.ReadFull(c, make([]byte, headerSize+first)); err != nil {
+		if _, err := io.ReadFull(c, make([]byte, frame.Size+first)); err != nil {
 			return
 		}
 		close(got)
 		<-leave
-		_, _ = c.Write(encoded(reasonStopping.header(frameGoAway, 0)))
+		_, _ = c.Write(encoded(frame.ReasonStopping.Answer(frame.GoAway, 0)))
 		_, _ = io.Copy(io.Discard, c)
 	})
 	depart, release := sync.OnceFunc(func() { close(leave) }), sync.OnceFunc(func() { close(let) })
@@ -67,7 +68,7 @@ func goodbye(t *testing.T) (awaited, sending transport.Completion) {
 	until(t, "the goodbye is heard", func() bool {
 		r.path.mu.Lock()
 		defer r.path.mu.Unlock()
-		return len(r.path.lanes) == 1 && r.path.lanes[0].renounced && !r.path.lanes[0].up
+		return len(r.path.conns) == 1 && r.path.conns[0].renounced && !r.path.conns[0].up
 	})
 	write(3, third) // It needs a new connection.
 	ended := map[uint64]transport.Completion{}

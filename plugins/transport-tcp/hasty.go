@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/mooncake-go/mooncake/plugins/transport-tcp/internal/socket"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
@@ -12,19 +13,13 @@ import (
 // sent, or takes no more: the network has done its part, so that the process there stands still.
 const hastyPatience = time.Second
 
-// taken follows how long the machine of a peer has had all that it takes of a lane.
-type taken struct {
-	moved, limited uint64
-	since          time.Time // the last look at which the network had work to do; zero before one
-}
-
 // look brings it up to date and returns for how long that has been so. Bytes that the kernel has
 // not sent count as taken only while the peer's receive window holds them back. Otherwise they wait
-// for the network: a full queue of the local device drops packets, and the kernel then takes
-// them for unsent.
-func (t *taken) look(g *gauge, now time.Time) time.Duration {
-	moved, limited := g.moved(), g.limited.Load()
-	network := g.unacked.Load() > 0 || (g.unsent.Load() > 0 && limited == t.limited)
+// for the network: a full queue of the local device drops packets, and the kernel then takes them
+// for unsent.
+func (t *taken) look(g *socket.Gauge, now time.Time) time.Duration {
+	moved, limited := g.Moved(), g.Limited.Load()
+	network := g.Unacked.Load() > 0 || (g.Unsent.Load() > 0 && limited == t.limited)
 	if moved != t.moved || network || t.since.IsZero() {
 		t.since = now
 	}
@@ -33,24 +28,24 @@ func (t *taken) look(g *gauge, now time.Time) time.Duration {
 }
 
 // giveUpHasty fails the hasty writes that wait for a process that stands still: those on its
-// lanes, and those that no lane takes because of it. path.mu is held.
+// connections, and those that no connection takes because of it. path.mu is held.
 func (p *path) giveUpHasty(now time.Time) {
 	if p.peer.Upstream != 0 {
 		return
 	}
 	still, moving := false, false
-	for _, l := range p.lanes {
+	for _, c := range p.conns {
 		switch {
-		case !l.up:
-		case !l.owed():
-			l.taken.since, moving = time.Time{}, true
-		case l.taken.look(&l.gauge, now) < hastyPatience:
+		case !c.up:
+		case !c.owed():
+			c.taken.since, moving = time.Time{}, true
+		case c.taken.look(&c.gauge, now) < hastyPatience:
 			moving = true
 		default:
 			still = true
-			for _, pt := range l.slots {
-				if pt != nil && pt.op != nil {
-					p.giveUp(pt.op)
+			for _, ch := range c.slots {
+				if ch != nil && ch.op != nil {
+					p.giveUp(ch.op)
 				}
 			}
 		}
@@ -59,7 +54,7 @@ func (p *path) giveUpHasty(now time.Time) {
 		return
 	}
 	for o := range p.Active() {
-		if o.queued {
+		if o.link.Queued() {
 			p.giveUp(o)
 		}
 	}

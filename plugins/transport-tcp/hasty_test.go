@@ -6,6 +6,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mooncake-go/mooncake/plugins/transport-tcp/internal/frame"
+	"github.com/mooncake-go/mooncake/plugins/transport-tcp/internal/socket"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
@@ -13,7 +15,7 @@ import (
 // swallow has a proxy take all that comes after the hello and say nothing, as the machine of a
 // process does that stands still.
 func swallow(up bool, at int64, _ []byte) verdict {
-	if up && at >= headerSize {
+	if up && at >= frame.Size {
 		return drop
 	}
 	return pass
@@ -36,7 +38,7 @@ func TestHastyWriteDoesNotWait(t *testing.T) {
 	until(t, "it is sent", func() bool {
 		r.path.mu.Lock()
 		defer r.path.mu.Unlock()
-		return r.path.queue.head == nil && len(r.path.lanes) == 1 && !r.path.lanes[0].writing
+		return r.path.queue.First() == nil && len(r.path.conns) == 1 && !r.path.conns[0].writing
 	})
 	r.submit(t, hasty(8, r.write(buf[100:200])))
 	c := r.reap(t)
@@ -67,23 +69,23 @@ func TestHastyWriteWaitsForOtherConnection(t *testing.T) {
 	until(t, "the peer's machine has all of it", func() bool {
 		r.path.mu.Lock()
 		defer r.path.mu.Unlock()
-		l := r.path.lanes[0]
-		l.gauge.moved()
-		return l.owed() && !l.writing && l.gauge.unacked.Load() == 0
+		c := r.path.conns[0]
+		c.gauge.Moved()
+		return c.owed() && !c.writing && c.gauge.Unacked.Load() == 0
 	})
 	r.path.mu.Lock()
 	defer r.path.mu.Unlock()
-	still := r.path.lanes[0]
-	still.taken = taken{moved: still.gauge.moved(), since: time.Now().Add(-2 * hastyPatience)}
+	still := r.path.conns[0]
+	still.taken = taken{moved: still.gauge.Moved(), since: time.Now().Add(-2 * hastyPatience)}
 	in := patient(r.write(make([]byte, 64)))
 	in.ID, in.Hasty = 9, true
 	key, err := r.path.Check(&in)
 	require.NoError(t, err)
 	r.path.accept(&in, key, time.Now())
 	require.Equal(t, 2, r.path.Len())
-	r.path.lanes = append(r.path.lanes, &lane{p: r.path, up: true})
+	r.path.conns = append(r.path.conns, &connection{p: r.path, up: true})
 	r.path.giveUpHasty(time.Now())
-	r.path.lanes = r.path.lanes[:1]
+	r.path.conns = r.path.conns[:1]
 	require.Equal(t, 2, r.path.Len())
 	r.path.giveUpHasty(time.Now())
 	require.Equal(t, 1, r.path.Len(), "there is no other any more")
@@ -95,7 +97,7 @@ func TestSlowIsNotStill(t *testing.T) {
 	r, f := throughProxy(t, 1<<20)
 	r.ok(t, r.write(make([]byte, 64)))
 	f.set(func(up bool, at int64, _ []byte) verdict {
-		if at >= headerSize {
+		if at >= frame.Size {
 			time.Sleep(20 * time.Millisecond)
 		}
 		return pass
@@ -116,18 +118,18 @@ func TestGauge(t *testing.T) {
 	}
 	buf := make([]byte, 4096)
 	r.ok(t, r.write(buf))
-	until(t, "the write is acknowledged", func() bool { return moved() == 2*headerSize+4096 })
+	until(t, "the write is acknowledged", func() bool { return moved() == 2*frame.Size+4096 })
 	r.ok(t, r.read(buf))
-	until(t, "the read is as well", func() bool { return moved() == 4*headerSize+2*4096 })
+	until(t, "the read is as well", func() bool { return moved() == 4*frame.Size+2*4096 })
 	r.path.mu.Lock()
-	r.path.lanes[0].die(errQuiet)
+	r.path.conns[0].die(errQuiet)
 	r.path.mu.Unlock()
 	until(t, "the connection is gone", func() bool {
 		r.path.mu.Lock()
 		defer r.path.mu.Unlock()
-		return len(r.path.lanes) == 0
+		return len(r.path.conns) == 0
 	})
-	require.EqualValues(t, 4*headerSize+2*4096, moved(), "what it carried is not forgotten")
+	require.EqualValues(t, 4*frame.Size+2*4096, moved(), "what it carried is not forgotten")
 }
 
 // TestUnsentIsNotTaken: bytes that the kernel could not send because the local device dropped them
@@ -144,14 +146,14 @@ func TestUnsentIsNotTaken(t *testing.T) {
 		{"dropped by the local device", 0, 30408, 0, false},
 		{"held back by the receive window", 0, 30408, 300_000, true},
 	} {
-		var g gauge
+		var g socket.Gauge
 		var s taken
 		s.look(&g, start)
-		g.unacked.Store(c.unacked)
-		g.unsent.Store(c.unsent)
+		g.Unacked.Store(c.unacked)
+		g.Unsent.Store(c.unsent)
 		var still time.Duration
 		for i := range 5 {
-			g.limited.Add(uint64(c.grows))
+			g.Limited.Add(uint64(c.grows))
 			still = s.look(&g, start.Add(time.Duration(i+1)*300*time.Millisecond))
 		}
 		require.Equal(t, c.still, still >= hastyPatience, c.name)

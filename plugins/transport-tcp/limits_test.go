@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mooncake-go/mooncake/plugins/transport-tcp/internal/socket"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 	"github.com/mooncake-go/mooncake/sdk/transport"
@@ -63,7 +64,7 @@ func TestDeadlineWhileSending(t *testing.T) {
 	n, err := r.path.Submit([]transport.Op{r.write(buf)})
 	require.NoError(t, err)
 	require.Equal(t, 1, n)
-	until(t, "the lane sends", func() bool { return r.client.Stats().WriteCalls >= 2 })
+	until(t, "the connection sends", func() bool { return r.client.Stats().WriteCalls >= 2 })
 	r.expireNow()
 	c := r.reap(t)
 	require.Equal(t, transport.Quarantined, c.Status, "the peer holds a part of it")
@@ -73,7 +74,7 @@ func TestDeadlineWhileSending(t *testing.T) {
 
 // TestSendBuffer: bounded within a machine, at both ends, unless it is configured.
 func TestSendBuffer(t *testing.T) {
-	for configured, want := range map[int]int{0: localSendBuffer, 64 << 10: 64 << 10} {
+	for configured, want := range map[int]int{0: socket.LocalSendBuffer, 64 << 10: 64 << 10} {
 		var mu sync.Mutex
 		var conns []syscall.Conn
 		r := newPairSeen(t, 64, func(c net.Conn) net.Conn {

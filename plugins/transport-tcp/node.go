@@ -10,14 +10,15 @@ import (
 	"sync"
 	"time"
 
+	"github.com/mooncake-go/mooncake/plugins/transport-tcp/internal/frame"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 	"github.com/mooncake-go/mooncake/sdk/transport"
 	"github.com/mooncake-go/mooncake/sdk/x/transportkit"
 )
 
-// node implements transport.Transport: a listener that serves the registered regions,
-// and the paths to peers.
+// node implements transport.Transport: a listener that serves the registered regions, and the paths
+// to peers.
 type node struct {
 	cfg     settings
 	stats   counters
@@ -33,11 +34,11 @@ type node struct {
 	mu          sync.Mutex
 	log         *slog.Logger
 	incarnation uint64
-	session     session
+	session     frame.Session
 	listener    net.Listener
 	addrs       []string
 	conns       map[*serverConn]struct{}
-	perPeer     map[session]int
+	perPeer     map[frame.Session]int
 	upstreamIn  int    // accepted connections of upstream peers
 	greeting    int    // accepted connections that have not said hello yet
 	segment     string // what Join said
@@ -58,7 +59,7 @@ func newNode(cfg Config) *node {
 	n := &node{
 		scratch: sync.Pool{New: func() any { return new(scratch) }},
 		cfg:     settingsOf(cfg), stopLinger: stopLinger, wrap: func(c net.Conn) net.Conn { return c },
-		conns: map[*serverConn]struct{}{}, perPeer: map[session]int{}, paths: map[*path]struct{}{},
+		conns: map[*serverConn]struct{}{}, perPeer: map[frame.Session]int{}, paths: map[*path]struct{}{},
 	}
 	n.life.Init(&n.mu, "transport/tcp")
 	return n
@@ -71,11 +72,11 @@ func (n *node) Start(ctx context.Context, host plugin.Host) error {
 
 func (n *node) start(ctx context.Context, host plugin.Host) error {
 	const op = "transport/tcp: start"
-	ln, err := n.cfg.addresses().Listen(ctx, op, net.ListenConfig{})
+	ln, err := n.cfg.Addresses.Listen(ctx, op, net.ListenConfig{})
 	if err != nil {
 		return err
 	}
-	addrs, err := n.cfg.addresses().Advertised(op, ln.Addr())
+	addrs, err := n.cfg.Addresses.Advertised(op, ln.Addr())
 	if err != nil {
 		_ = ln.Close()
 		return err
@@ -99,9 +100,9 @@ func (n *node) start(ctx context.Context, host plugin.Host) error {
 	return nil
 }
 
-// Stop implements plugin.Component. It closes the paths of this side, lets requests of
-// peers that are being served finish, at most for stall_timeout, and frees everything. Peers
-// are told that it stops: what they had sent beyond that has failed and is not indeterminate.
+// Stop implements plugin.Component. It closes the paths of this side, lets requests of peers that
+// are being served finish, at most for stall_timeout, and frees everything. Peers are told that it
+// stops: what they had sent beyond that has failed and is not indeterminate.
 func (n *node) Stop(ctx context.Context) error {
 	return n.life.Stop(ctx, func() error { return n.free(ctx) })
 }
@@ -122,15 +123,7 @@ func (n *node) free(ctx context.Context) error {
 	for _, c := range conns {
 		c.drain()
 	}
-	served := make(chan struct{})
-	go func() { n.serving.Wait(); close(served) }()
-	grace := time.NewTimer(n.cfg.StallTimeout)
-	defer grace.Stop()
-	select {
-	case <-served:
-	case <-ctx.Done():
-	case <-grace.C:
-	}
+	served, _ := transportkit.WaitFor(ctx, &n.serving, n.cfg.StallTimeout)
 	n.mu.Lock()
 	for c := range n.conns {
 		_ = c.conn.Close()
@@ -138,7 +131,7 @@ func (n *node) free(ctx context.Context) error {
 	n.mu.Unlock()
 	<-served
 	for _, p := range paths {
-		p.lanesDone.Wait() // Their connections are closed.
+		p.connsDone.Wait() // Their connections are closed.
 	}
 	n.regions.Clear()
 	return nil
@@ -152,7 +145,7 @@ func (n *node) Endpoint() transport.Endpoint {
 		return transport.Endpoint{}
 	}
 	return transport.Endpoint{
-		Blob:        endpoint{Incarnation: n.incarnation, Addrs: n.addrs}.encode(),
+		Blob:        frame.Endpoint{Incarnation: n.incarnation, Addrs: n.addrs}.Encode(),
 		Incarnation: n.incarnation,
 	}
 }
@@ -175,15 +168,15 @@ func (n *node) Register(_ context.Context, in transport.Region) (transport.Key, 
 	if err != nil {
 		return nil, err
 	}
-	k := remoteKey{Incarnation: inc, Region: uint64(r.ID()), Token: r.Token(), Length: r.Size(), Access: r.Access()}
-	return k.encode(), nil
+	k := frame.Key{RegionKey: transportkit.RegionKey{Incarnation: inc, Region: uint64(r.ID()), Token: r.Token(), Length: r.Size(), Access: r.Access()}}
+	return k.Encode(), nil
 }
 
 // drainGrace is how long Deregister lets requests finish before it closes connections.
 const drainGrace = time.Second
 
-// Deregister implements transport.Transport. A peer that is still at the memory after a
-// second loses its connection.
+// Deregister implements transport.Transport. A peer that is still at the memory after a second
+// loses its connection.
 func (n *node) Deregister(ctx context.Context, id transport.RegionID) error {
 	return n.regions.Remove(ctx, "transport/tcp: deregister", id, min(drainGrace, n.cfg.StallTimeout))
 }
@@ -194,7 +187,7 @@ func (n *node) Dial(_ context.Context, peer transport.Endpoint) (transport.Path,
 	if _, err := n.running(op); err != nil {
 		return nil, err
 	}
-	e, err := decodeEndpoint(peer.Blob)
+	e, err := frame.DecodeEndpoint(peer.Blob)
 	if err != nil {
 		return nil, errs.Wrap(errs.InvalidParams, op, err)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mooncake-go/mooncake/plugins/transport-tcp/internal/socket"
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
 
@@ -27,7 +28,7 @@ func holding(t testing.TB) held {
 // on either side, whichever protocol is spoken, and neither does leaving early.
 func TestTenThousandRounds(t *testing.T) {
 	rounds, at := 10_000, 8
-	if raceBuild || testing.Short() {
+	if socket.RaceBuild || testing.Short() {
 		rounds = 500 // What leaks once a round shows as well.
 	}
 	for name, upstream := range map[string]int{"ours": 0, "upstream version 1": 1, "upstream version 2": 2} {
@@ -36,7 +37,7 @@ func TestTenThousandRounds(t *testing.T) {
 			if upstream > 0 {
 				r.dialUpstream(t, upstream, r.server.Segment().DataPort)
 			}
-			ep := transport.Endpoint{Blob: r.path.peer.encode(), Incarnation: r.path.peer.Incarnation}
+			ep := transport.Endpoint{Blob: r.path.peer.Encode(), Incarnation: r.path.peer.Incarnation}
 			before := holding(t)
 			var wg sync.WaitGroup
 			for w := range at {

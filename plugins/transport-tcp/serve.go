@@ -1,28 +1,32 @@
 package tcp
 
 import (
-	"errors"
 	"fmt"
-	"net"
 	"time"
+
+	"github.com/mooncake-go/mooncake/plugins/transport-tcp/internal/frame"
+	"github.com/mooncake-go/mooncake/sdk/transport"
+	"github.com/mooncake-go/mooncake/sdk/transport/regionkit"
 )
 
-// errTooLong ends a connection whose peer announced more payload than allowed.
-var errTooLong = errors.New("frame too long")
+// Cut implements regionkit.Holder: it ends the read or write that holds a region.
+func (c *serverConn) Cut() { _ = c.conn.Close() }
 
-// outbox gathers the answers of one train, so that they leave in one call. It refers to
-// the memory of regions and holds them until flushed.
-type outbox struct {
-	train []header
-	vec   [][]byte // payloads, in order
-	held  []*region
-	bytes int
-	raw   [maxTrain * headerSize]byte
-	bufs  net.Buffers
+// acquire checks a request and gives the memory that it names, which stays in place until the
+// region's Release; or the reason why not.
+func (c *serverConn) acquire(h *frame.Header) (*region, []byte, frame.Reason) {
+	kind := transport.Read
+	if h.Type == frame.Write {
+		kind = transport.Write
+	}
+	r, mem, why := c.n.regions.Acquire(regionkit.Request{
+		Region: transport.RegionID(h.Region), Token: h.Token, Kind: kind, Offset: h.Offset, Length: uint64(h.Length),
+	}, c)
+	return r, mem, frame.Reason(why)
 }
 
-func (o *outbox) add(h header, payload []byte, r *region) {
-	o.train = append(o.train, h)
+func (o *outbox) add(h frame.Header, payload []byte, r *region) {
+	o.batch = append(o.batch, h)
 	if r != nil {
 		o.held = append(o.held, r)
 	}
@@ -32,7 +36,7 @@ func (o *outbox) add(h header, payload []byte, r *region) {
 	}
 }
 
-func (o *outbox) full() bool { return len(o.train) == maxTrain || o.bytes >= trainBytes }
+func (o *outbox) full() bool { return len(o.batch) == frame.MaxBatch || o.bytes >= frame.BatchBytes }
 
 // release lets go of the regions and empties the outbox.
 func (o *outbox) release(c *serverConn) {
@@ -41,18 +45,18 @@ func (o *outbox) release(c *serverConn) {
 	}
 	clear(o.held)
 	clear(o.vec)
-	o.train, o.vec, o.held, o.bytes = o.train[:0], o.vec[:0], o.held[:0], 0
+	o.batch, o.vec, o.held, o.bytes = o.batch[:0], o.vec[:0], o.held[:0], 0
 }
 
 // serve answers requests until the connection ends.
 func (c *serverConn) serve() error {
 	for {
-		train, err := c.next()
+		batch, err := c.next()
 		if err != nil {
 			return err
 		}
-		for i := range train {
-			if err := c.request(&train[i]); err != nil {
+		for i := range batch {
+			if err := c.request(&batch[i]); err != nil {
 				return err
 			}
 			if c.out.full() {
@@ -67,66 +71,64 @@ func (c *serverConn) serve() error {
 	}
 }
 
-// request carries out one request up to its answer, which it leaves in the outbox. An
-// error ends the connection.
-func (c *serverConn) request(h *header) error {
+// request carries out one request up to its answer, which it leaves in the outbox. An error ends
+// the connection.
+func (c *serverConn) request(h *frame.Header) error {
 	switch {
-	case h.Type != frameRead && h.Type != frameWrite:
-		return fmt.Errorf("%w: type %d is no request", errFrame, h.Type)
-	case h.Length > maxSlice:
+	case h.Type != frame.Read && h.Type != frame.Write:
+		return fmt.Errorf("%w: type %d is no request", frame.ErrFrame, h.Type)
+	case h.Length > frame.MaxSlice:
 		return errTooLong
 	}
 	r, mem, why := c.acquire(h)
-	if h.Type == frameRead {
-		if why != reasonNone {
+	if h.Type == frame.Read {
+		if why != frame.ReasonNone {
 			c.refuse(why, h)
 			return nil
 		}
-		answer := header{Type: frameData, ID: h.ID, Length: h.Length}
+		answer := frame.Header{Type: frame.Data, ID: h.ID, Length: h.Length}
 		if c.checks {
-			answer.Sum = checksum(mem)
+			answer.Sum = frame.Checksum(mem)
 		}
 		c.out.add(answer, mem, r)
-		c.n.stats.servedReads.Add(1)
-		c.n.stats.servedBytesRead.Add(uint64(len(mem)))
+		c.n.stats.Served(transport.Read, len(mem))
 		return nil
 	}
 	limit := c.n.cfg.due(int(h.Length))
-	if why != reasonNone {
+	if why != frame.ReasonNone {
 		c.refuse(why, h)
 		return c.discard(int(h.Length), limit)
 	}
 	defer r.Release(c)
-	if err := c.pace.readFull(mem, limit); err != nil {
+	if err := c.pace.ReadFull(mem, limit); err != nil {
 		return err
 	}
-	if c.checks && checksum(mem) != h.Sum {
-		c.refuse(reasonChecksum, h)
+	if c.checks && frame.Checksum(mem) != h.Sum {
+		c.refuse(frame.ReasonChecksum, h)
 		return nil
 	}
-	c.out.add(header{Type: frameDone, ID: h.ID}, nil, nil)
-	c.n.stats.servedWrites.Add(1)
-	c.n.stats.servedBytesWritten.Add(uint64(len(mem)))
+	c.out.add(frame.Header{Type: frame.Done, ID: h.ID}, nil, nil)
+	c.n.stats.Served(transport.Write, len(mem))
 	return nil
 }
 
-func (c *serverConn) refuse(why reason, h *header) {
+func (c *serverConn) refuse(why frame.Reason, h *frame.Header) {
 	c.n.stats.refuse(why)
-	c.out.add(why.header(frameError, h.ID), nil, nil)
+	c.out.add(why.Answer(frame.Error, h.ID), nil, nil)
 }
 
 // flush sends the answers.
 func (c *serverConn) flush() error {
 	o := &c.out
-	if len(o.train) == 0 {
+	if len(o.batch) == 0 {
 		return nil
 	}
 	defer o.release(c)
-	raw := putTrain(o.raw[:], o.train)
+	raw := frame.PutBatch(o.raw[:], o.batch)
 	o.bufs = append(o.bufs[:0], raw)
 	o.bufs = append(o.bufs, o.vec...)
 	whole := o.bufs // Writing consumes o.bufs; keep the array for the next time.
-	err := c.pace.writeAll(&o.bufs, c.n.cfg.due(o.bytes))
+	err := c.pace.WriteAll(&o.bufs, c.n.cfg.due(o.bytes))
 	clear(whole)
 	o.bufs = whole
 	return err
@@ -138,7 +140,7 @@ func (c *serverConn) discard(n int, limit time.Time) error {
 	defer c.n.scratch.Put(buf)
 	for n > 0 {
 		b := buf[:min(n, len(buf))]
-		if err := c.pace.readFull(b, limit); err != nil {
+		if err := c.pace.ReadFull(b, limit); err != nil {
 			return err
 		}
 		n -= len(b)

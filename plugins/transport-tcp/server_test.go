@@ -11,13 +11,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mooncake-go/mooncake/plugins/transport-tcp/internal/frame"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
 
 // rawConn connects to the server without any of the client's code.
 func (r *pair) rawConn(t testing.TB) net.Conn {
-	e, err := decodeEndpoint(r.server.Endpoint().Blob)
+	e, err := frame.DecodeEndpoint(r.server.Endpoint().Blob)
 	require.NoError(t, err)
 	c, err := net.Dial("tcp", e.Addrs[0])
 	require.NoError(t, err)
@@ -31,21 +32,21 @@ func (r *pair) greeted(t testing.TB) net.Conn {
 	c := r.rawConn(t)
 	_, err := c.Write(helloOf(r.server.incarnation))
 	require.NoError(t, err)
-	b := make([]byte, headerSize)
+	b := make([]byte, frame.Size)
 	_, err = io.ReadFull(c, b)
 	require.NoError(t, err)
-	var h hello
-	require.NoError(t, h.decode(b))
-	require.Equal(t, reasonNone, h.Reason)
+	var h frame.Hello
+	require.NoError(t, h.Decode(b))
+	require.Equal(t, frame.ReasonNone, h.Reason)
 	return c
 }
 
-func answerOf(t testing.TB, c net.Conn) header {
-	b := make([]byte, headerSize)
+func answerOf(t testing.TB, c net.Conn) frame.Header {
+	b := make([]byte, frame.Size)
 	_, err := io.ReadFull(c, b)
 	require.NoError(t, err)
-	var h header
-	require.NoError(t, h.decode(b))
+	var h frame.Header
+	require.NoError(t, h.Decode(b))
 	return h
 }
 
@@ -87,95 +88,95 @@ func TestSlowGreeting(t *testing.T) {
 
 func TestHelloRefusals(t *testing.T) {
 	r := newPair(t, 4096, func(c *Config) { c.MaxConnectionsPerPeer = 1 })
-	say := func(change func(*hello)) reason {
-		h := hello{Low: 1, High: 1, Incarnation: r.server.incarnation, MaxFrame: maxSlice}
+	say := func(change func(*frame.Hello)) frame.Reason {
+		h := frame.Hello{Low: 1, High: 1, Incarnation: r.server.incarnation, MaxFrame: frame.MaxSlice}
 		change(&h)
-		b := make([]byte, headerSize)
-		h.put(b)
+		b := make([]byte, frame.Size)
+		h.Put(b)
 		c := r.rawConn(t)
 		_, err := c.Write(b)
 		require.NoError(t, err)
 		_, err = io.ReadFull(c, b)
 		require.NoError(t, err)
-		require.NoError(t, h.decode(b))
+		require.NoError(t, h.Decode(b))
 		return h.Reason
 	}
-	require.Equal(t, reasonStale, say(func(h *hello) { h.Incarnation++ }))
-	require.Equal(t, reasonVersion, say(func(h *hello) { h.Low, h.High = 2, 9 }))
-	require.Equal(t, reasonNone, say(func(h *hello) { h.Session[0] = 1 }))
-	require.Equal(t, reasonBusy, say(func(h *hello) { h.Session[0] = 1 }))
-	require.Equal(t, reasonNone, say(func(h *hello) { h.Session[0] = 2 }))
+	require.Equal(t, frame.ReasonStale, say(func(h *frame.Hello) { h.Incarnation++ }))
+	require.Equal(t, frame.ReasonVersion, say(func(h *frame.Hello) { h.Low, h.High = 2, 9 }))
+	require.Equal(t, frame.ReasonNone, say(func(h *frame.Hello) { h.Session[0] = 1 }))
+	require.Equal(t, frame.ReasonBusy, say(func(h *frame.Hello) { h.Session[0] = 1 }))
+	require.Equal(t, frame.ReasonNone, say(func(h *frame.Hello) { h.Session[0] = 2 }))
 	require.Equal(t, map[string]uint64{"stale": 1, "version": 1, "busy": 1}, r.server.Stats().Refused)
 }
 
 // TestRequestsRefused goes past the client's own checks: the server decides.
 func TestRequestsRefused(t *testing.T) {
 	r := newPair(t, 1000)
-	k, err := decodeKey(r.key)
+	k, err := frame.DecodeKey(r.key)
 	require.NoError(t, err)
 	secret := make([]byte, 100)
 	_, err = r.server.Register(context.Background(), transport.Region{ID: 2, Mem: secret, FD: -1})
 	require.NoError(t, err)
 	c := r.greeted(t)
 	for i, x := range []struct {
-		why    reason
-		change func(*header)
+		why    frame.Reason
+		change func(*frame.Header)
 	}{
-		{reasonUnknownRegion, func(h *header) { h.Region = 99 }},
-		{reasonWrongToken, func(h *header) { h.Token[15] ^= 1 }},
-		{reasonWrongToken, func(h *header) { h.Region = 2 }},
-		{reasonRange, func(h *header) { h.Offset = 991 }},
-		{reasonRange, func(h *header) { h.Offset = 1 << 63 }},
-		{reasonRange, func(h *header) { h.Offset = ^uint64(0) - 5 }},
-		{reasonReadDenied, func(h *header) { h.Region, h.Token = 2, r.server.regions.Get(2).Token() }},
+		{frame.ReasonUnknownRegion, func(h *frame.Header) { h.Region = 99 }},
+		{frame.ReasonWrongToken, func(h *frame.Header) { h.Token[15] ^= 1 }},
+		{frame.ReasonWrongToken, func(h *frame.Header) { h.Region = 2 }},
+		{frame.ReasonRange, func(h *frame.Header) { h.Offset = 991 }},
+		{frame.ReasonRange, func(h *frame.Header) { h.Offset = 1 << 63 }},
+		{frame.ReasonRange, func(h *frame.Header) { h.Offset = ^uint64(0) - 5 }},
+		{frame.ReasonReadDenied, func(h *frame.Header) { h.Region, h.Token = 2, r.server.regions.Get(2).Token() }},
 	} {
-		for _, kind := range []frameType{frameRead, frameWrite} {
-			h := header{Type: kind, ID: uint64(i), Region: k.Region, Token: k.Token, Length: 10}
+		for _, kind := range []frame.Type{frame.Read, frame.Write} {
+			h := frame.Header{Type: kind, ID: uint64(i), Region: k.Region, Token: k.Token, Length: 10}
 			x.change(&h)
 			msg := encoded(h)
 			want := x.why
-			if kind == frameWrite {
+			if kind == frame.Write {
 				msg = append(msg, make([]byte, 10)...)
-				if want == reasonReadDenied {
-					want = reasonWriteDenied
+				if want == frame.ReasonReadDenied {
+					want = frame.ReasonWriteDenied
 				}
 			}
 			_, err := c.Write(msg)
 			require.NoError(t, err)
 			got := answerOf(t, c)
-			require.Equal(t, frameError, got.Type)
+			require.Equal(t, frame.Error, got.Type)
 			require.Equal(t, want, got.Reason)
 			require.Equal(t, h.ID, got.ID)
-			require.Equal(t, want.info().Code, got.Code)
-			require.Equal(t, want.info().Class, got.Class)
+			require.Equal(t, want.Info().Code, got.Code)
+			require.Equal(t, want.Info().Class, got.Class)
 		}
 	}
 	// The connection survived all of it.
-	_, err = c.Write(encoded(header{Type: frameRead, ID: 50, Region: k.Region, Token: k.Token, Length: 10}))
+	_, err = c.Write(encoded(frame.Header{Type: frame.Read, ID: 50, Region: k.Region, Token: k.Token, Length: 10}))
 	require.NoError(t, err)
-	require.Equal(t, frameData, answerOf(t, c).Type)
+	require.Equal(t, frame.Data, answerOf(t, c).Type)
 }
 
 // TestFramingLost: the server says why, and closes.
 func TestFramingLost(t *testing.T) {
 	r := newPair(t, 1000)
-	k, err := decodeKey(r.key)
+	k, err := frame.DecodeKey(r.key)
 	require.NoError(t, err)
 	for name, x := range map[string]struct {
 		msg []byte
-		why reason
+		why frame.Reason
 	}{
-		"garbage":       {make([]byte, headerSize), reasonBadFrame},
-		"no request":    {encoded(header{Type: frameDone}), reasonBadFrame},
-		"broken train":  {append(encoded(header{Type: frameRead, Follow: 1}), encoded(header{Type: frameRead, Follow: 1})...), reasonBadFrame},
-		"too long":      {encoded(header{Type: frameWrite, Region: k.Region, Token: k.Token, Length: maxSlice + 1}), reasonTooLong},
-		"read too long": {encoded(header{Type: frameRead, Region: k.Region, Token: k.Token, Length: 1 << 31}), reasonTooLong},
+		"garbage":       {make([]byte, frame.Size), frame.ReasonBadFrame},
+		"no request":    {encoded(frame.Header{Type: frame.Done}), frame.ReasonBadFrame},
+		"broken batch":  {append(encoded(frame.Header{Type: frame.Read, Follow: 1}), encoded(frame.Header{Type: frame.Read, Follow: 1})...), frame.ReasonBadFrame},
+		"too long":      {encoded(frame.Header{Type: frame.Write, Region: k.Region, Token: k.Token, Length: frame.MaxSlice + 1}), frame.ReasonTooLong},
+		"read too long": {encoded(frame.Header{Type: frame.Read, Region: k.Region, Token: k.Token, Length: 1 << 31}), frame.ReasonTooLong},
 	} {
 		c := r.greeted(t)
 		_, err := c.Write(x.msg)
 		require.NoError(t, err, name)
 		h := answerOf(t, c)
-		require.Equal(t, frameGoAway, h.Type, name)
+		require.Equal(t, frame.GoAway, h.Type, name)
 		require.Equal(t, x.why, h.Reason, name)
 		closedByPeer(t, c)
 	}
@@ -186,12 +187,12 @@ func TestFramingLost(t *testing.T) {
 // are served meanwhile, and the region can be withdrawn.
 func TestDeafPeer(t *testing.T) {
 	r := newPair(t, 8<<20, func(c *Config) { c.StallTimeout = ms(200) })
-	k, err := decodeKey(r.key)
+	k, err := frame.DecodeKey(r.key)
 	require.NoError(t, err)
 	c := r.greeted(t)
 	var much []byte
 	for i := range 20 {
-		much = append(much, encoded(header{Type: frameRead, ID: uint64(i), Region: k.Region, Token: k.Token, Length: 8 << 20})...)
+		much = append(much, encoded(frame.Header{Type: frame.Read, ID: uint64(i), Region: k.Region, Token: k.Token, Length: 8 << 20})...)
 	}
 	_, err = c.Write(much) // At once: the server may have given up between two.
 	require.NoError(t, err)
@@ -217,10 +218,10 @@ func (r *pair) let(t testing.TB) {
 // not hold the region for longer than the grace.
 func TestDeregisterCutsStalledPeer(t *testing.T) {
 	r := newPair(t, 4096)
-	k, err := decodeKey(r.key)
+	k, err := frame.DecodeKey(r.key)
 	require.NoError(t, err)
 	c := r.greeted(t)
-	half := append(encoded(header{Type: frameWrite, Region: k.Region, Token: k.Token, Length: 4096}), make([]byte, 100)...)
+	half := append(encoded(frame.Header{Type: frame.Write, Region: k.Region, Token: k.Token, Length: 4096}), make([]byte, 100)...)
 	_, err = c.Write(half)
 	require.NoError(t, err)
 	r.held(t)
@@ -242,10 +243,10 @@ func TestDeregisterCutsStalledPeer(t *testing.T) {
 // a peer that was cut off for its silence would hold nothing any more.
 func TestDeregisterGrace(t *testing.T) {
 	r := newPair(t, 4096)
-	k, err := decodeKey(r.key)
+	k, err := frame.DecodeKey(r.key)
 	require.NoError(t, err)
 	c := r.greeted(t)
-	_, err = c.Write(encoded(header{Type: frameWrite, Region: k.Region, Token: k.Token, Length: 4096}))
+	_, err = c.Write(encoded(frame.Header{Type: frame.Write, Region: k.Region, Token: k.Token, Length: 4096}))
 	require.NoError(t, err)
 	r.held(t)
 	require.NoError(t, r.server.Deregister(context.Background(), 1))
@@ -259,8 +260,8 @@ func TestStopSaysGoodbye(t *testing.T) {
 	done := make(chan error)
 	go func() { done <- r.server.Stop(context.Background()) }()
 	h := answerOf(t, c)
-	require.Equal(t, frameGoAway, h.Type)
-	require.Equal(t, reasonStopping, h.Reason)
+	require.Equal(t, frame.GoAway, h.Type)
+	require.Equal(t, frame.ReasonStopping, h.Reason)
 	_, err := c.Write(make([]byte, 4<<20)) // It was on the way.
 	require.NoError(t, err, "a reset could destroy what the server said")
 	_ = c.Close()
@@ -270,10 +271,10 @@ func TestStopSaysGoodbye(t *testing.T) {
 // TestStopWithStuckPeer: Stop returns although a peer never finishes its request.
 func TestStopWithStuckPeer(t *testing.T) {
 	r := newPair(t, 4096)
-	k, err := decodeKey(r.key)
+	k, err := frame.DecodeKey(r.key)
 	require.NoError(t, err)
 	c := r.greeted(t)
-	_, err = c.Write(encoded(header{Type: frameWrite, Region: k.Region, Token: k.Token, Length: 4096}))
+	_, err = c.Write(encoded(frame.Header{Type: frame.Write, Region: k.Region, Token: k.Token, Length: 4096}))
 	require.NoError(t, err)
 	r.held(t)
 	ctx, cancel := context.WithCancel(context.Background())

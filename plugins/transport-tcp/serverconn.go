@@ -7,39 +7,65 @@ import (
 	"net"
 	"sync"
 	"time"
+
+	"github.com/mooncake-go/mooncake/plugins/transport-tcp/internal/frame"
+	"github.com/mooncake-go/mooncake/plugins/transport-tcp/internal/socket"
+	"github.com/mooncake-go/mooncake/plugins/transport-tcp/internal/upstream"
+	"github.com/mooncake-go/mooncake/sdk/transport/regionkit"
+	"github.com/mooncake-go/mooncake/sdk/x/busypoll"
 )
 
-// serverConn serves one accepted connection. Its goroutine runs run; drain may be called
-// by any.
+// serverConn serves one accepted connection. Its goroutine runs run; drain may be called by any.
 type serverConn struct {
 	n        *node
 	conn     net.Conn
-	pace     pacer
-	gauge    gauge
-	peer     session
+	pace     socket.Pacer
+	gauge    socket.Gauge
+	peer     frame.Session
 	welcomed bool
 	checks   bool // payload checksums were agreed on
 	upstream bool // the peer speaks upstream's protocol
-	up       upHeader
+	up       upstream.Header
 
-	in    [maxTrain * headerSize]byte
-	train [maxTrain]header
+	in    [frame.MaxBatch * frame.Size]byte
+	batch [frame.MaxBatch]frame.Header
 	out   outbox
 
 	mu      sync.Mutex
-	waiting bool // between trains
+	waiting bool // between batches
 	closing bool
 }
 
+// outbox gathers the answers of one batch, so that they leave in one call. It refers to the memory
+// of regions and holds them until flushed.
+type outbox struct {
+	batch []frame.Header
+	vec   [][]byte // payloads, in order
+	held  []*region
+	bytes int
+	raw   [frame.MaxBatch * frame.Size]byte
+	bufs  net.Buffers
+}
+
+// The regions that this side serves, each held by the connections at work on it.
+type (
+	region      = regionkit.Region[*serverConn]
+	regionTable = regionkit.Table[*serverConn]
+	token       = regionkit.Token
+)
+
 func newServerConn(n *node, conn net.Conn) *serverConn {
 	c := &serverConn{n: n, conn: conn}
-	c.gauge.open(conn)
-	c.pace = pacer{conn: conn, in: sourceOf(conn, n.cfg.BusyPoll), stall: n.cfg.StallTimeout, stats: &n.stats, gauge: &c.gauge}
+	c.gauge.Open(conn)
+	c.pace = socket.NewPacer(conn, socket.SourceOf(conn, n.cfg.BusyPoll), n.cfg.StallTimeout, &c.gauge, &n.stats.readCalls, &n.stats.writeCalls)
 	return c
 }
 
 // errStopping ends a connection because the node stops.
 var errStopping = errors.New("stopping")
+
+// errTooLong ends a connection whose peer announced more payload than allowed.
+var errTooLong = errors.New("frame too long")
 
 func (c *serverConn) run() {
 	defer c.n.serving.Done()
@@ -55,80 +81,80 @@ func (c *serverConn) run() {
 	err := c.serve()
 	c.out.release(c)
 	switch {
-	case errors.Is(err, errFrame):
+	case errors.Is(err, frame.ErrFrame):
 		c.n.log.Warn("closing a connection that sent garbage", "peer", c.conn.RemoteAddr().String(), "error", err)
-		c.farewell(reasonBadFrame, lingerTime, lingerBytes)
+		c.farewell(frame.ReasonBadFrame, lingerTime, lingerBytes)
 	case errors.Is(err, errTooLong):
-		c.farewell(reasonTooLong, lingerTime, lingerBytes)
+		c.farewell(frame.ReasonTooLong, lingerTime, lingerBytes)
 	case errors.Is(err, errStopping):
 		// What the peer has sent by now is not carried out, and it is not to take that for lost.
-		c.farewell(reasonStopping, min(c.n.stopLinger, c.n.cfg.StallTimeout), math.MaxInt64)
+		c.farewell(frame.ReasonStopping, min(c.n.stopLinger, c.n.cfg.StallTimeout), math.MaxInt64)
 	}
 }
 
-// greet exchanges hellos, or reads the first request of an upstream peer, whose protocol
-// has none. False means that the connection is of no use.
+// greet exchanges hellos, or reads the first request of an upstream peer, whose protocol has none.
+// False means that the connection is of no use.
 func (c *serverConn) greet() bool {
 	cfg := &c.n.cfg
 	limit := time.Now().Add(cfg.HandshakeTimeout)
 	// The mark alone first: a stranger may have sent less than a hello, and waits.
-	if tune(c.conn, &cfg.Config) != nil || c.pace.readFull(c.in[:len(helloMagic)], limit) != nil {
+	if socket.Tune(c.conn, cfg.SendBuffer, cfg.ReceiveBuffer) != nil || c.pace.ReadFull(c.in[:len(frame.HelloMagic)], limit) != nil {
 		return false
 	}
-	if string(c.in[:len(helloMagic)]) != helloMagic {
+	if string(c.in[:len(frame.HelloMagic)]) != frame.HelloMagic {
 		return c.greetUpstream(limit)
 	}
-	if c.pace.readFull(c.in[len(helloMagic):headerSize], limit) != nil {
+	if c.pace.ReadFull(c.in[len(frame.HelloMagic):frame.Size], limit) != nil {
 		return false
 	}
-	var theirs hello
-	if theirs.decode(c.in[:headerSize]) != nil {
-		c.n.stats.refuse(reasonBadFrame)
+	var theirs frame.Hello
+	if theirs.Decode(c.in[:frame.Size]) != nil {
+		c.n.stats.refuse(frame.ReasonBadFrame)
 		return false
 	}
 	why := c.n.welcome(c, &theirs)
 	c.n.stats.refuse(why)
-	ours := hello{
-		Low: wireVersion, High: wireVersion, Reason: why, Incarnation: c.n.incarnation, Session: c.n.session,
-		MaxFrame: maxSlice, Idle: cfg.IdleTimeout,
+	ours := frame.Hello{
+		Low: frame.Version, High: frame.Version, Reason: why, Incarnation: c.n.incarnation, Session: c.n.session,
+		MaxFrame: frame.MaxSlice, Idle: cfg.IdleTimeout,
 	}
 	if cfg.Checksum {
-		ours.Flags |= flagChecksum
+		ours.Flags |= frame.FlagChecksum
 	}
-	c.checks = cfg.Checksum || theirs.Flags&flagChecksum != 0
-	ours.put(c.in[:])
-	answer := net.Buffers{c.in[:headerSize]}
-	if err := c.pace.writeAll(&answer, limit); err != nil {
+	c.checks = cfg.Checksum || theirs.Flags&frame.FlagChecksum != 0
+	ours.Put(c.in[:])
+	answer := net.Buffers{c.in[:frame.Size]}
+	if err := c.pace.WriteAll(&answer, limit); err != nil {
 		return false
 	}
-	if why != reasonNone {
+	if why != frame.ReasonNone {
 		c.linger(lingerTime, lingerBytes)
 		return false
 	}
 	return true
 }
 
-// next reads the headers of one train. Between trains the peer may take idle_timeout.
-func (c *serverConn) next() ([]header, error) {
-	first := c.in[:headerSize]
+// next reads the headers of one batch. Between batches the peer may take idle_timeout.
+func (c *serverConn) next() ([]frame.Header, error) {
+	first := c.in[:frame.Size]
 	if err := c.await(first); err != nil {
 		return nil, err
 	}
-	if err := c.train[0].decode(first); err != nil {
+	if err := c.batch[0].Decode(first); err != nil {
 		return nil, err
 	}
-	more := int(c.train[0].Follow)
+	more := int(c.batch[0].Follow)
 	if more == 0 {
-		return c.train[:1], nil
+		return c.batch[:1], nil
 	}
-	rest := c.in[headerSize : headerSize*(1+more)]
-	if err := c.pace.readFull(rest, time.Time{}); err != nil {
+	rest := c.in[frame.Size : frame.Size*(1+more)]
+	if err := c.pace.ReadFull(rest, time.Time{}); err != nil {
 		return nil, err
 	}
-	return c.train[:1+more], decodeTrain(rest, c.train[:1+more])
+	return c.batch[:1+more], frame.DecodeBatch(rest, c.batch[:1+more])
 }
 
-// await reads the first header of a train. Only its first byte may take idle_timeout.
+// await reads the first header of a batch. Only its first byte may take idle_timeout.
 func (c *serverConn) await(b []byte) error {
 	c.mu.Lock()
 	if c.closing {
@@ -136,14 +162,14 @@ func (c *serverConn) await(b []byte) error {
 		return errStopping
 	}
 	// Under the lock, so that drain can move the deadline afterwards but not before.
-	c.waiting, c.pace.readBy = true, time.Time{}
+	c.waiting, c.pace.ReadBy = true, time.Time{}
 	err := c.conn.SetReadDeadline(time.Now().Add(c.n.cfg.IdleTimeout))
 	c.mu.Unlock()
 	if err != nil {
 		return err
 	}
 	c.n.stats.readCalls.Add(1)
-	got, err := c.pace.in.Read(b)
+	got, err := c.pace.In.Read(b)
 	c.mu.Lock()
 	c.waiting = false
 	closing := c.closing
@@ -154,10 +180,10 @@ func (c *serverConn) await(b []byte) error {
 	if got < len(b) && err != nil {
 		return err
 	}
-	return c.pace.readFull(b[got:], time.Time{})
+	return c.pace.ReadFull(b[got:], time.Time{})
 }
 
-// drain ends the connection after the train that is being served.
+// drain ends the connection after the batch that is being served.
 func (c *serverConn) drain() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -168,9 +194,9 @@ func (c *serverConn) drain() {
 }
 
 // farewell tells the peer why, and lets it close for a while and some bytes.
-func (c *serverConn) farewell(why reason, limit time.Duration, bytes int64) {
+func (c *serverConn) farewell(why frame.Reason, limit time.Duration, bytes int64) {
 	c.n.stats.refuse(why)
-	c.out.add(why.header(frameGoAway, 0), nil, nil)
+	c.out.add(why.Answer(frame.GoAway, 0), nil, nil)
 	if c.flush() == nil {
 		c.linger(limit, bytes)
 	}
@@ -183,13 +209,95 @@ const (
 	stopLinger  = 5 * time.Second // of a node that stops; peers that read close at once
 )
 
-// linger gives the peer a moment to read what was sent: closing a socket with unread
-// input resets the connection and may destroy it.
+// linger gives the peer a moment to read what was sent: closing a socket with unread input resets
+// the connection and may destroy it.
 func (c *serverConn) linger(limit time.Duration, bytes int64) {
-	if t, ok := c.conn.(socket); ok {
+	if t, ok := c.conn.(socket.TCP); ok {
 		if t.CloseWrite() != nil || t.SetReadDeadline(time.Now().Add(limit)) != nil {
 			return
 		}
 		_, _ = io.CopyN(io.Discard, t, bytes) // Whatever ends it, the connection is over.
+	}
+}
+
+const (
+	// maxGreeting bounds the accepted connections that have not said hello yet. An initiator of
+	// upstream opens one for each request of a batch, all at once.
+	maxGreeting = 1024
+)
+
+// admit makes a server connection, or closes conn and returns nil where too many are open or the
+// node is stopping.
+func (n *node) admit(conn net.Conn) *serverConn {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if !n.life.Running() || n.greeting >= maxGreeting {
+		n.stats.overflow.Add(1)
+		_ = conn.Close()
+		return nil
+	}
+	c := newServerConn(n, n.wrap(busypoll.Adopt(conn, n.cfg.BusyPoll)))
+	n.conns[c] = struct{}{}
+	n.greeting++
+	n.serving.Add(1)
+	return c
+}
+
+// welcome counts a connection that said hello, or gives the reason to refuse it.
+func (n *node) welcome(c *serverConn, h *frame.Hello) frame.Reason {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	switch {
+	case !n.life.Running():
+		return frame.ReasonStopping
+	case h.Incarnation != n.incarnation:
+		return frame.ReasonStale
+	case h.Low > frame.Version || h.High < frame.Version:
+		return frame.ReasonVersion
+	case len(n.conns)-n.greeting >= n.cfg.MaxConnections || n.perPeer[h.Session] >= n.cfg.MaxConnectionsPerPeer:
+		return frame.ReasonBusy
+	}
+	n.greeting--
+	n.perPeer[h.Session]++
+	c.peer, c.welcomed = h.Session, true
+	n.stats.Accepted.Add(1)
+	n.stats.connsIn.Add(1)
+	return frame.ReasonNone
+}
+
+// welcomeUpstream is welcome for a connection that began with a request of upstream.
+func (n *node) welcomeUpstream(c *serverConn) frame.Reason {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	switch {
+	case !n.life.Running():
+		return frame.ReasonStopping
+	case len(n.conns)-n.greeting >= n.cfg.MaxConnections || n.upstreamIn >= n.cfg.MaxUpstreamConnections:
+		return frame.ReasonBusy
+	}
+	n.greeting--
+	n.upstreamIn++
+	c.upstream, c.welcomed = true, true
+	n.stats.acceptedUpstream.Add(1)
+	n.stats.connsIn.Add(1)
+	return frame.ReasonNone
+}
+
+// leave ends the accounting of a connection.
+func (n *node) leave(c *serverConn) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	delete(n.conns, c)
+	if !c.welcomed {
+		n.greeting--
+		return
+	}
+	n.stats.connsIn.Add(-1)
+	if c.upstream {
+		n.upstreamIn--
+		return
+	}
+	if n.perPeer[c.peer]--; n.perPeer[c.peer] <= 0 {
+		delete(n.perPeer, c.peer)
 	}
 }

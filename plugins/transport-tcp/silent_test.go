@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mooncake-go/mooncake/plugins/transport-tcp/internal/frame"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
@@ -17,10 +18,10 @@ import (
 func (r *pair) silence(t testing.TB) {
 	r.path.mu.Lock()
 	defer r.path.mu.Unlock()
-	require.Len(t, r.path.lanes, 1)
-	l := r.path.lanes[0]
-	l.quietSince = time.Now().Add(-r.client.cfg.StallTimeout / 2)
-	require.True(t, l.silent(time.Now()))
+	require.Len(t, r.path.conns, 1)
+	c := r.path.conns[0]
+	c.quietSince = time.Now().Add(-r.client.cfg.StallTimeout / 2)
+	require.True(t, c.silent(time.Now()))
 }
 
 func (r *pair) submit(t testing.TB, op transport.Op) {
@@ -36,7 +37,7 @@ func TestSilentConnectionIsAvoided(t *testing.T) {
 	r, f := throughProxy(t, 4096, slow, func(c *Config) { c.ConnectionsPerPeer = 2 })
 	var hung atomic.Bool
 	f.set(func(up bool, at int64, _ []byte) verdict {
-		if !up && at >= headerSize && hung.CompareAndSwap(false, true) {
+		if !up && at >= frame.Size && hung.CompareAndSwap(false, true) {
 			return drop // All that comes over this connection from now on.
 		}
 		return pass
@@ -63,7 +64,7 @@ func TestSilentConnectionSpeaksAgain(t *testing.T) {
 	defer letSecond()
 	f.set(func(up bool, at int64, _ []byte) verdict {
 		switch {
-		case at < headerSize:
+		case at < frame.Size:
 		case up:
 			requests.Add(1)
 		case answers.Add(1) == 1:

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mooncake-go/mooncake/plugins/transport-tcp/internal/frame"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
@@ -17,14 +18,14 @@ import (
 func talk(t *testing.T, r *pair, script func(c net.Conn)) *scripted {
 	s := newScripted(t)
 	s.serve(func(c net.Conn) {
-		if _, err := io.ReadFull(c, make([]byte, headerSize)); err != nil {
+		if _, err := io.ReadFull(c, make([]byte, frame.Size)); err != nil {
 			return
 		}
 		if _, err := c.Write(helloOf(r.server.incarnation)); err == nil {
 			script(c)
 		}
 	})
-	blob := endpoint{Incarnation: r.server.incarnation, Addrs: []string{fmt.Sprintf("127.0.0.1:%d", s.port())}}.encode()
+	blob := frame.Endpoint{Incarnation: r.server.incarnation, Addrs: []string{fmt.Sprintf("127.0.0.1:%d", s.port())}}.Encode()
 	r.dial(t, transport.Endpoint{Blob: blob, Incarnation: r.server.incarnation})
 	return s
 }
@@ -32,22 +33,22 @@ func talk(t *testing.T, r *pair, script func(c net.Conn)) *scripted {
 // TestGoodbyeOfAPeer: one that stops has answered all that it carried out, so that the rest
 // has failed. One that leaves for another reason may have more.
 func TestGoodbyeOfAPeer(t *testing.T) {
-	for why, want := range map[reason]transport.Status{reasonStopping: transport.Failed, reasonBadFrame: transport.Quarantined} {
+	for why, want := range map[frame.Reason]transport.Status{frame.ReasonStopping: transport.Failed, frame.ReasonBadFrame: transport.Quarantined} {
 		for _, large := range []bool{false, true} {
-			t.Run(fmt.Sprint(why.info().Label, large), func(t *testing.T) {
+			t.Run(fmt.Sprint(why.Info().Label, large), func(t *testing.T) {
 				size := 4096
 				if large {
 					size = 16 << 20 // More than sockets hold: the writer is at it when its peer leaves.
 				}
 				r := newPair(t, size, single)
 				talk(t, r, func(c net.Conn) {
-					if _, err := io.ReadFull(c, make([]byte, headerSize+1)); err == nil {
-						_, _ = c.Write(encoded(why.header(frameGoAway, 0)))
+					if _, err := io.ReadFull(c, make([]byte, frame.Size+1)); err == nil {
+						_, _ = c.Write(encoded(why.Answer(frame.GoAway, 0)))
 					} // It closes with input unread, which resets the connection.
 				})
 				c := r.run(t, r.write(make([]byte, size)))[0]
 				require.Equal(t, want, c.Status, "%v", c.Err)
-				if why == reasonStopping {
+				if why == frame.ReasonStopping {
 					require.Equal(t, errs.ClassTransientPeer, c.Class(), "%v", c.Err)
 				}
 			})
@@ -58,28 +59,28 @@ func TestGoodbyeOfAPeer(t *testing.T) {
 // TestRefusedInParts: a Write of which a part was refused is indeterminate only if another part is.
 func TestRefusedInParts(t *testing.T) {
 	for name, c := range map[string]struct {
-		second frameType // to the second part; 0 closes the connection
+		second frame.Type // to the second part; 0 closes the connection
 		want   transport.Status
 	}{
-		"both refused": {frameError, transport.Failed},
-		"one stored":   {frameDone, transport.Failed},
+		"both refused": {frame.Error, transport.Failed},
+		"one stored":   {frame.Done, transport.Failed},
 		"one unknown":  {0, transport.Quarantined},
 	} {
 		t.Run(name, func(t *testing.T) {
 			const size = 8192
 			r := newPair(t, size, single, func(c *Config) { c.SliceBytes = size / 2 })
 			talk(t, r, func(conn net.Conn) {
-				b := make([]byte, 2*headerSize+size) // A train of two.
+				b := make([]byte, 2*frame.Size+size) // A batch of two.
 				if _, err := io.ReadFull(conn, b); err != nil {
 					return
 				}
-				var h [2]header
+				var h [2]frame.Header
 				for i := range h {
-					if h[i].decode(b[i*headerSize:]) != nil {
+					if h[i].Decode(b[i*frame.Size:]) != nil {
 						return
 					}
 				}
-				_, _ = conn.Write(encoded(reasonDraining.header(frameError, h[0].ID)))
+				_, _ = conn.Write(encoded(frame.ReasonDraining.Answer(frame.Error, h[0].ID)))
 				until(t, "the first answer is heard", func() bool {
 					r.path.mu.Lock()
 					defer r.path.mu.Unlock()
@@ -89,7 +90,7 @@ func TestRefusedInParts(t *testing.T) {
 					return true
 				})
 				if c.second != 0 {
-					_, _ = conn.Write(encoded(header{Type: c.second, ID: h[1].ID, Reason: reasonDraining}))
+					_, _ = conn.Write(encoded(frame.Header{Type: c.second, ID: h[1].ID, Reason: frame.ReasonDraining}))
 					_, _ = io.Copy(io.Discard, conn)
 				}
 			})

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mooncake-go/mooncake/plugins/transport-tcp/internal/upstream"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 	"github.com/mooncake-go/mooncake/sdk/transport"
@@ -25,21 +26,21 @@ func against(t testing.TB, version, size int, each func(net.Conn), change ...fun
 }
 
 // header reads one request; false at the end of the connection.
-func request(c net.Conn) (upHeader, bool) {
-	var h upHeader
-	b := make([]byte, upHeaderSize)
+func request(c net.Conn) (upstream.Header, bool) {
+	var h upstream.Header
+	b := make([]byte, upstream.HeaderSize)
 	if _, err := io.ReadFull(c, b); err != nil {
 		return h, false
 	}
-	h.decode(b)
+	h.Decode(b)
 	return h, true
 }
 
 // TestUpstreamAnswers: what a peer may say instead of an answer, and what becomes of the
 // operation.
 func TestUpstreamAnswers(t *testing.T) {
-	rejected := putStatus(make([]byte, 8), upStatusRejected)
-	ok := putStatus(make([]byte, 8), upStatusOK)
+	rejected := upstream.PutStatus(make([]byte, 8), upstream.StatusRejected)
+	ok := upstream.PutStatus(make([]byte, 8), upstream.StatusOK)
 	for name, x := range map[string]struct {
 		version     int
 		answer      []byte
@@ -48,7 +49,7 @@ func TestUpstreamAnswers(t *testing.T) {
 		code        errs.Code
 	}{
 		"rejected":            {2, rejected, transport.Failed, transport.Failed, errs.ClassTransientPeer, errs.InvalidKey},
-		"unknown status":      {2, putStatus(make([]byte, 8), 77), transport.Failed, transport.Failed, errs.ClassUnknown, errs.TransferFail},
+		"unknown status":      {2, upstream.PutStatus(make([]byte, 8), 77), transport.Failed, transport.Failed, errs.ClassUnknown, errs.TransferFail},
 		"no status":           {2, bytes.Repeat([]byte{9}, 4096), transport.Failed, transport.Quarantined, errs.ClassTransientPath, errs.TransferFail},
 		"half a status":       {2, ok[:4], transport.Failed, transport.Quarantined, errs.ClassTransientPath, errs.TransferFail},
 		"closed":              {2, nil, transport.Failed, transport.Quarantined, errs.ClassTransientPath, errs.TransferFail},
@@ -57,7 +58,7 @@ func TestUpstreamAnswers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r, _ := against(t, x.version, 4096, func(c net.Conn) {
 				h, _ := request(c)
-				if h.Op == upWrite {
+				if h.Op == upstream.Write {
 					_, _ = io.CopyN(io.Discard, c, int64(h.Size))
 					if x.version == 1 {
 						_, _ = request(c)
@@ -85,14 +86,14 @@ func TestUpstreamUnasked(t *testing.T) {
 			if !more {
 				return
 			}
-			_, _ = c.Write(append(putStatus(make([]byte, 8), 0), make([]byte, h.Size)...))
+			_, _ = c.Write(append(upstream.PutStatus(make([]byte, 8), 0), make([]byte, h.Size)...))
 			if first.CompareAndSwap(false, true) {
-				_, _ = c.Write(putStatus(make([]byte, 8), 0))
+				_, _ = c.Write(upstream.PutStatus(make([]byte, 8), 0))
 			}
 		}
 	})
 	r.ok(t, r.read(make([]byte, 64)))
-	until(t, "the lane ended", func() bool { return r.client.Stats().ConnectionsOut == 0 })
+	until(t, "the connection ended", func() bool { return r.client.Stats().ConnectionsOut == 0 })
 	r.ok(t, r.read(make([]byte, 64)))
 	r.ok(t, r.read(make([]byte, 64)))
 	require.Equal(t, 2, s.accepted())
@@ -103,7 +104,7 @@ func TestUpstreamUnasked(t *testing.T) {
 func TestUpstreamEarlyRejection(t *testing.T) {
 	r, _ := against(t, 2, 64<<20, func(c net.Conn) {
 		_, _ = request(c)
-		_, _ = c.Write(putStatus(make([]byte, 8), upStatusRejected))
+		_, _ = c.Write(upstream.PutStatus(make([]byte, 8), upstream.StatusRejected))
 		_, _ = io.CopyN(io.Discard, c, 1<<20)
 	})
 	buf := make([]byte, 64<<20)
@@ -140,9 +141,9 @@ func TestUpstreamSilentPeer(t *testing.T) {
 	}
 	for name, each := range map[string]func(net.Conn){
 		"no status":   silent(nil),
-		"no payload":  silent(putStatus(make([]byte, 8), 0)),
-		"not all":     silent(append(putStatus(make([]byte, 8), 0), make([]byte, 10)...)),
-		"half status": silent(putStatus(make([]byte, 8), 0)[:3]),
+		"no payload":  silent(upstream.PutStatus(make([]byte, 8), 0)),
+		"not all":     silent(append(upstream.PutStatus(make([]byte, 8), 0), make([]byte, 10)...)),
+		"half status": silent(upstream.PutStatus(make([]byte, 8), 0)[:3]),
 	} {
 		t.Run(name, func(t *testing.T) {
 			r, _ := against(t, 2, 4096, each, func(c *Config) { c.UpstreamStatusTimeout = ms(50) })
@@ -159,14 +160,14 @@ func TestUpstreamSilentPeer(t *testing.T) {
 }
 
 // TestUpstreamDeadline: an operation ends at its deadline although the peer is silent, and
-// the lane does not wait for an answer that is discarded.
+// the connection does not wait for an answer that is discarded.
 func TestUpstreamDeadline(t *testing.T) {
 	var asked, answer atomic.Bool
 	r, s := against(t, 2, 64, func(c net.Conn) {
 		h, _ := request(c)
 		asked.Store(true)
 		if answer.Load() {
-			_, _ = c.Write(append(putStatus(make([]byte, 8), 0), make([]byte, h.Size)...))
+			_, _ = c.Write(append(upstream.PutStatus(make([]byte, 8), 0), make([]byte, h.Size)...))
 		}
 		_, _ = io.Copy(io.Discard, c)
 	}, func(c *Config) { c.UpstreamStatusTimeout = plugin.Duration(limit) })
@@ -193,16 +194,16 @@ func TestUpstreamKilled(t *testing.T) {
 				return
 			}
 			dies := lives.Add(-1) >= 0
-			if h.Op == upWrite {
+			if h.Op == upstream.Write {
 				if dies {
 					_, _ = io.CopyN(io.Discard, c, int64(h.Size/2))
 					return
 				}
 				_, _ = io.CopyN(io.Discard, c, int64(h.Size))
-				_, _ = c.Write(putStatus(make([]byte, 8), 0))
+				_, _ = c.Write(upstream.PutStatus(make([]byte, 8), 0))
 				continue
 			}
-			_, _ = c.Write(putStatus(make([]byte, 8), 0))
+			_, _ = c.Write(upstream.PutStatus(make([]byte, 8), 0))
 			if dies {
 				_, _ = c.Write(make([]byte, h.Size/2))
 				return

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mooncake-go/mooncake/plugins/transport-tcp/internal/frame"
 	"github.com/mooncake-go/mooncake/sdk/conformance"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 	"github.com/mooncake-go/mooncake/sdk/transport"
@@ -71,11 +72,11 @@ func TestConformanceUpstream(t *testing.T) {
 
 // frozenUpstream returns an endpoint where connections are taken and nothing is answered.
 func frozenUpstream(t conformance.TB, live transport.Endpoint) transport.Endpoint {
-	e, err := decodeEndpoint(live.Blob)
+	e, err := frame.DecodeEndpoint(live.Blob)
 	require.NoError(t, err)
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = ln.Close() }) // The connections stay in its backlog, and end with it.
 	e.Addrs = []string{ln.Addr().String()}
-	return transport.Endpoint{Blob: e.encode(), Incarnation: e.Incarnation}
+	return transport.Endpoint{Blob: e.Encode(), Incarnation: e.Incarnation}
 }

@@ -12,6 +12,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mooncake-go/mooncake/plugins/transport-tcp/internal/frame"
+	"github.com/mooncake-go/mooncake/plugins/transport-tcp/internal/upstream"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
@@ -20,21 +22,21 @@ func FuzzUpstreamFrames(f *testing.F) {
 	f.Add(unhex(f, recordedWrite))
 	f.Add(unhex(f, recordedRead))
 	f.Add(append(unhex(f, recordedStatus), make([]byte, 16)...))
-	f.Add(bytes.Repeat([]byte{0xff}, upHeaderSize))
+	f.Add(bytes.Repeat([]byte{0xff}, upstream.HeaderSize))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		if len(b) < upHeaderSize {
+		if len(b) < upstream.HeaderSize {
 			return
 		}
-		var h upHeader
-		h.decode(b)
-		require.Equal(t, b[:17], h.put(make([]byte, upHeaderSize))[:17])
-		if h.check() == reasonNone {
+		var h upstream.Header
+		h.Decode(b)
+		require.Equal(t, b[:17], h.Put(make([]byte, upstream.HeaderSize))[:17])
+		if h.Check() == frame.ReasonNone {
 			require.Positive(t, int(h.Size))
 			require.GreaterOrEqual(t, h.Addr+h.Size, h.Addr)
 		}
-		if code, err := decodeStatus(b); err == nil {
-			require.Equal(t, b[:8], putStatus(make([]byte, 8), code))
-			require.Error(t, upRefusal("fuzz", code))
+		if code, err := upstream.DecodeStatus(b); err == nil {
+			require.Equal(t, b[:8], upstream.PutStatus(make([]byte, 8), code))
+			require.Error(t, upstream.Refusal("fuzz", code))
 		}
 	})
 }
@@ -43,17 +45,17 @@ func FuzzUpstreamFrames(f *testing.F) {
 func upScript(in []byte, base uint64) []byte {
 	var out []byte
 	for len(in) >= 6 {
-		h := upHeader{Addr: base + uint64(binary.LittleEndian.Uint16(in[1:])%4096), Size: uint64(binary.LittleEndian.Uint16(in[3:]) % 2048), Op: in[0] & 3, V2: in[0]&4 != 0}
+		h := upstream.Header{Addr: base + uint64(binary.LittleEndian.Uint16(in[1:])%4096), Size: uint64(binary.LittleEndian.Uint16(in[3:]) % 2048), Op: in[0] & 3, V2: in[0]&4 != 0}
 		if in[0]&0x40 != 0 {
 			h.Addr |= 0xffff << 48
 		}
 		if in[0]&0x20 != 0 {
 			h.Size |= 0xff << 40
 		}
-		out = append(out, h.put(make([]byte, upHeaderSize))...)
+		out = append(out, h.Put(make([]byte, upstream.HeaderSize))...)
 		whole := in[5]&1 == 0
 		in = in[6:]
-		if h.Op != upWrite {
+		if h.Op != upstream.Write {
 			continue
 		}
 		n := min(int(h.Size&0xfff), len(in)/2)
@@ -113,9 +115,9 @@ func FuzzUpstreamServer(f *testing.F) {
 // FuzzUpstreamAnswer lets a peer of upstream answer with any bytes: each operation completes
 // once, typed, and nothing is written beside its memory.
 func FuzzUpstreamAnswer(f *testing.F) {
-	ok := putStatus(make([]byte, 8), 0)
+	ok := upstream.PutStatus(make([]byte, 8), 0)
 	f.Add(append(bytes.Clone(ok), make([]byte, 64)...), true, true)
-	f.Add(putStatus(make([]byte, 8), 1), true, false)
+	f.Add(upstream.PutStatus(make([]byte, 8), 1), true, false)
 	f.Add(append(bytes.Clone(ok), 1), true, false)
 	f.Add(bytes.Repeat(ok, 30), true, true)
 	f.Add([]byte{1}, false, false)

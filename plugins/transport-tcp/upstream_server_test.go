@@ -11,13 +11,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mooncake-go/mooncake/plugins/transport-tcp/internal/upstream"
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
 
 // ask makes a request of upstream for a part of mem, which lies in r.mem or anywhere.
 func ask(v2 bool, op uint8, mem []byte) []byte {
 	b := bufferOf(mem)
-	return (&upHeader{Size: b.Length, Addr: b.Addr, Op: op, V2: v2}).put(make([]byte, upHeaderSize))
+	return (&upstream.Header{Size: b.Length, Addr: b.Addr, Op: op, V2: v2}).Put(make([]byte, upstream.HeaderSize))
 }
 
 func say(t testing.TB, c net.Conn, b ...[]byte) {
@@ -42,15 +43,15 @@ func TestUpstreamServes(t *testing.T) {
 		mem := r.mem[i : i+size]
 		data := make([]byte, size)
 		fillWith(data, byte(i+1))
-		say(t, c, ask(true, upWrite, mem), data)
+		say(t, c, ask(true, upstream.Write, mem), data)
 		require.Equal(t, status, hear(t, c, 8))
 		require.Equal(t, data, mem, "in place before the status is out")
-		say(t, c, ask(true, upRead, mem))
+		say(t, c, ask(true, upstream.Read, mem))
 		require.Equal(t, append(bytes.Clone(status), data...), hear(t, c, 8+size))
-		say(t, c, ask(false, upRead, mem))
+		say(t, c, ask(false, upstream.Read, mem))
 		require.Equal(t, data, hear(t, c, size))
 		fillWith(data, byte(i+101))
-		say(t, c, ask(false, upWrite, mem), data, ask(false, upRead, mem))
+		say(t, c, ask(false, upstream.Write, mem), data, ask(false, upstream.Read, mem))
 		require.Equal(t, data, hear(t, c, size))
 	}
 	s := r.server.Stats()
@@ -75,9 +76,9 @@ func TestUpstreamRejections(t *testing.T) {
 		_, err := r.server.Register(context.Background(), transport.Region{ID: id, Mem: x.mem, FD: -1, Access: x.access})
 		require.NoError(t, err)
 	}
-	header := func(h upHeader) []byte { return h.put(make([]byte, upHeaderSize)) }
+	header := func(h upstream.Header) []byte { return h.Put(make([]byte, upstream.HeaderSize)) }
 	at := func(v2 bool, addr, size uint64) []byte {
-		return header(upHeader{Addr: addr, Size: size, V2: v2})
+		return header(upstream.Header{Addr: addr, Size: size, V2: v2})
 	}
 	base := bufferOf(around).Addr
 	refused := map[string]uint64{}
@@ -85,12 +86,12 @@ func TestUpstreamRejections(t *testing.T) {
 		name, why string
 		make      func(v2 bool) []byte
 	}{
-		{"nobody's", "unknown-region", func(v2 bool) []byte { return ask(v2, upRead, around[:10]) }},
-		{"across the start", "unknown-region", func(v2 bool) []byte { return ask(v2, upRead, around[4090:4100]) }},
-		{"across two neighbours", "range", func(v2 bool) []byte { return ask(v2, upRead, around[8190:8200]) }},
-		{"to the neighbour and no further", "range", func(v2 bool) []byte { return ask(v2, upRead, around[4096:12288]) }},
-		{"closed to peers", "unknown-region", func(v2 bool) []byte { return ask(v2, upRead, around[12300:12301]) }},
-		{"write where only reads are allowed", "write-denied", func(v2 bool) []byte { return ask(v2, upWrite, around[8192:8193]) }},
+		{"nobody's", "unknown-region", func(v2 bool) []byte { return ask(v2, upstream.Read, around[:10]) }},
+		{"across the start", "unknown-region", func(v2 bool) []byte { return ask(v2, upstream.Read, around[4090:4100]) }},
+		{"across two neighbours", "range", func(v2 bool) []byte { return ask(v2, upstream.Read, around[8190:8200]) }},
+		{"to the neighbour and no further", "range", func(v2 bool) []byte { return ask(v2, upstream.Read, around[4096:12288]) }},
+		{"closed to peers", "unknown-region", func(v2 bool) []byte { return ask(v2, upstream.Read, around[12300:12301]) }},
+		{"write where only reads are allowed", "write-denied", func(v2 bool) []byte { return ask(v2, upstream.Write, around[8192:8193]) }},
 		{"empty", "range", func(v2 bool) []byte { return at(v2, base+4096, 0) }},
 		{"address 0", "unknown-region", func(v2 bool) []byte { return at(v2, 0, 1) }},
 		{"overflow", "range", func(v2 bool) []byte { return at(v2, math.MaxUint64-3, 8) }},
@@ -102,7 +103,7 @@ func TestUpstreamRejections(t *testing.T) {
 					before := bytes.Clone(around)
 					c := r.rawConn(t)
 					if !first {
-						say(t, c, ask(false, upRead, r.mem[:1]))
+						say(t, c, ask(false, upstream.Read, r.mem[:1]))
 						hear(t, c, 1)
 					}
 					say(t, c, x.make(v2))
@@ -118,7 +119,7 @@ func TestUpstreamRejections(t *testing.T) {
 	}
 	require.Equal(t, refused, r.server.Stats().Refused)
 	c := r.rawConn(t)
-	say(t, c, ask(true, upRead, around[4096:8192]))
+	say(t, c, ask(true, upstream.Read, around[4096:8192]))
 	hear(t, c, 8+4096) // A whole buffer, neighbours or not.
 }
 
@@ -131,10 +132,10 @@ func TestUpstreamUnknownOpcode(t *testing.T) {
 		say(t, c, ask(false, op, r.mem))
 		closedByPeer(t, c)
 		c = r.rawConn(t)
-		say(t, c, ask(true, upRead, r.mem[:1]))
+		say(t, c, ask(true, upstream.Read, r.mem[:1]))
 		hear(t, c, 9)
 		say(t, c, ask(true, op, r.mem))
-		require.Equal(t, putStatus(make([]byte, 8), upStatusRejected), hear(t, c, 8))
+		require.Equal(t, upstream.PutStatus(make([]byte, 8), upstream.StatusRejected), hear(t, c, 8))
 		closedByPeer(t, c)
 	}
 	require.EqualValues(t, 3, r.server.Stats().Foreign)
@@ -148,9 +149,9 @@ func TestUpstreamRejectedWrite(t *testing.T) {
 	sent := make(chan struct{})
 	go func() {
 		defer close(sent)
-		_, _ = c.Write(append(ask(true, upWrite, payload), payload...)) // Ends when the server closes.
+		_, _ = c.Write(append(ask(true, upstream.Write, payload), payload...)) // Ends when the server closes.
 	}()
-	require.Equal(t, putStatus(make([]byte, 8), upStatusRejected), hear(t, c, 8))
+	require.Equal(t, upstream.PutStatus(make([]byte, 8), upstream.StatusRejected), hear(t, c, 8))
 	_ = c.Close()
 	<-sent
 }
@@ -158,7 +159,7 @@ func TestUpstreamRejectedWrite(t *testing.T) {
 func TestUpstreamSwitchedOff(t *testing.T) {
 	r := newPair(t, 64, func(c *Config) { c.Upstream = false })
 	c := r.rawConn(t)
-	say(t, c, ask(true, upRead, r.mem))
+	say(t, c, ask(true, upstream.Read, r.mem))
 	closedByPeer(t, c)
 	require.EqualValues(t, 1, r.server.Stats().Foreign)
 	r.ok(t, r.read(make([]byte, 64)))
@@ -170,19 +171,19 @@ func TestUpstreamConnectionLimit(t *testing.T) {
 	var open []net.Conn
 	for range 3 {
 		c := r.rawConn(t)
-		say(t, c, ask(true, upRead, r.mem))
+		say(t, c, ask(true, upstream.Read, r.mem))
 		hear(t, c, 8+64)
 		open = append(open, c)
 	}
 	c := r.rawConn(t)
-	say(t, c, ask(true, upRead, r.mem))
+	say(t, c, ask(true, upstream.Read, r.mem))
 	closedByPeer(t, c)
 	require.EqualValues(t, 1, r.server.Stats().Refused["busy"])
 	r.ok(t, r.read(make([]byte, 64)))
 	require.NoError(t, open[0].Close())
 	until(t, "there is room again", func() bool {
 		c := r.rawConn(t)
-		say(t, c, ask(true, upRead, r.mem))
+		say(t, c, ask(true, upstream.Read, r.mem))
 		_, err := io.ReadFull(c, make([]byte, 8+64))
 		return err == nil
 	})
@@ -192,15 +193,15 @@ func TestUpstreamConnectionLimit(t *testing.T) {
 func TestUpstreamSlowPeers(t *testing.T) {
 	r := newPair(t, 16<<20, func(c *Config) { c.StallTimeout, c.HandshakeTimeout = ms(40), ms(40) })
 	for _, msg := range [][]byte{
-		ask(true, upRead, r.mem)[:20],
-		append(ask(true, upWrite, r.mem[:100]), 1, 2, 3),
+		ask(true, upstream.Read, r.mem)[:20],
+		append(ask(true, upstream.Write, r.mem[:100]), 1, 2, 3),
 	} {
 		c := r.rawConn(t)
 		say(t, c, msg)
 		closedByPeer(t, c)
 	}
 	// The server has closed the connection that wrote: this one, which reads the same memory, may begin.
-	say(t, r.rawConn(t), ask(true, upRead, r.mem))
+	say(t, r.rawConn(t), ask(true, upstream.Read, r.mem))
 	until(t, "the peer that reads nothing is cut", func() bool {
 		s := r.server.Stats()
 		return s.AcceptedUpstream == 2 && s.ConnectionsIn == 0
@@ -213,27 +214,27 @@ func TestUpstreamSlowPeers(t *testing.T) {
 func TestUpstreamDeregister(t *testing.T) {
 	r := newPair(t, 4096)
 	idle := r.rawConn(t)
-	say(t, idle, ask(true, upRead, r.mem))
+	say(t, idle, ask(true, upstream.Read, r.mem))
 	hear(t, idle, 8+4096)
 	r.let(t)
 	c := r.rawConn(t)
-	say(t, c, ask(true, upWrite, r.mem), make([]byte, 100))
+	say(t, c, ask(true, upstream.Write, r.mem), make([]byte, 100))
 	r.held(t)
 	require.NoError(t, r.server.Deregister(context.Background(), 1))
 	fillWith(r.mem, 1) // The race detector watches.
 	closedByPeer(t, c)
-	say(t, idle, ask(true, upRead, r.mem))
-	require.Equal(t, putStatus(make([]byte, 8), upStatusRejected), hear(t, idle, 8))
+	say(t, idle, ask(true, upstream.Read, r.mem))
+	require.Equal(t, upstream.PutStatus(make([]byte, 8), upstream.StatusRejected), hear(t, idle, 8))
 }
 
 // TestUpstreamStop ends connections that are idle and those in the middle of a request.
 func TestUpstreamStop(t *testing.T) {
 	r := newPair(t, 4096, func(c *Config) { c.StallTimeout = ms(2000) })
 	idle, stuck := r.rawConn(t), r.rawConn(t)
-	say(t, idle, ask(true, upRead, r.mem))
+	say(t, idle, ask(true, upstream.Read, r.mem))
 	hear(t, idle, 8+4096)
 	r.let(t)
-	say(t, stuck, ask(true, upWrite, r.mem), make([]byte, 100))
+	say(t, stuck, ask(true, upstream.Write, r.mem), make([]byte, 100))
 	r.held(t)
 	require.NoError(t, r.server.Stop(context.Background()))
 	closedByPeer(t, idle)

@@ -13,6 +13,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mooncake-go/mooncake/plugins/transport-tcp/internal/frame"
+	"github.com/mooncake-go/mooncake/plugins/transport-tcp/internal/upstream"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
@@ -54,28 +56,28 @@ func unhex(t testing.TB, s string) []byte {
 }
 
 func TestUpstreamRecordedFrames(t *testing.T) {
-	for text, want := range map[string]upHeader{
-		recordedWrite: {Size: 64, Addr: recordedAddr, Op: upWrite, V2: true},
-		recordedRead:  {Size: 64, Addr: recordedAddr, Op: upRead, V2: true},
+	for text, want := range map[string]upstream.Header{
+		recordedWrite: {Size: 64, Addr: recordedAddr, Op: upstream.Write, V2: true},
+		recordedRead:  {Size: 64, Addr: recordedAddr, Op: upstream.Read, V2: true},
 	} {
-		var h upHeader
-		h.decode(unhex(t, text))
+		var h upstream.Header
+		h.Decode(unhex(t, text))
 		require.Equal(t, want, h)
-		used := bytes.Repeat([]byte{0xff}, upHeaderSize)
-		require.Equal(t, text, hex.EncodeToString(h.put(used)), "padding is 0 whatever was there")
+		used := bytes.Repeat([]byte{0xff}, upstream.HeaderSize)
+		require.Equal(t, text, hex.EncodeToString(h.Put(used)), "padding is 0 whatever was there")
 	}
 	b := unhex(t, recordedWrite)
 	copy(b[17:], "padding")
-	var h upHeader
-	h.decode(b)
-	require.Equal(t, upHeader{Size: 64, Addr: recordedAddr, Op: upWrite, V2: true}, h, "padding is ignored")
-	require.Equal(t, recordedStatus, hex.EncodeToString(putStatus(make([]byte, 8), upStatusOK)))
-	require.Equal(t, "010000005654434d", hex.EncodeToString(putStatus(make([]byte, 8), upStatusRejected)))
-	code, err := decodeStatus(unhex(t, recordedStatus))
+	var h upstream.Header
+	h.Decode(b)
+	require.Equal(t, upstream.Header{Size: 64, Addr: recordedAddr, Op: upstream.Write, V2: true}, h, "padding is ignored")
+	require.Equal(t, recordedStatus, hex.EncodeToString(upstream.PutStatus(make([]byte, 8), upstream.StatusOK)))
+	require.Equal(t, "010000005654434d", hex.EncodeToString(upstream.PutStatus(make([]byte, 8), upstream.StatusRejected)))
+	code, err := upstream.DecodeStatus(unhex(t, recordedStatus))
 	require.NoError(t, err)
-	require.EqualValues(t, upStatusOK, code)
-	_, err = decodeStatus(make([]byte, 8))
-	require.ErrorIs(t, err, errFrame)
+	require.EqualValues(t, upstream.StatusOK, code)
+	_, err = upstream.DecodeStatus(make([]byte, 8))
+	require.ErrorIs(t, err, frame.ErrFrame)
 }
 
 // TestUpstreamClientBytes: what goes out is what an initiator of upstream sends, byte for
@@ -84,10 +86,10 @@ func TestUpstreamClientBytes(t *testing.T) {
 	payload := bytes.Repeat([]byte{7}, 64)
 	v1 := func(text string) []byte {
 		b := unhex(t, text)
-		b[16] &^= upVersion
+		b[16] &^= upstream.Version2
 		return b
 	}
-	last := (&upHeader{Size: 1, Addr: recordedAddr + 63}).put(make([]byte, upHeaderSize))
+	last := (&upstream.Header{Size: 1, Addr: recordedAddr + 63}).Put(make([]byte, upstream.HeaderSize))
 	for name, c := range map[string]struct {
 		version      int
 		kind         transport.OpKind
@@ -134,7 +136,7 @@ func TestSegment(t *testing.T) {
 	require.NoError(t, err)
 	b := bufferOf(r.mem)
 	b.Name = "10.0.0.1:15001"
-	e, err := decodeEndpoint(r.server.Endpoint().Blob)
+	e, err := frame.DecodeEndpoint(r.server.Endpoint().Blob)
 	require.NoError(t, err)
 	_, port, _ := net.SplitHostPort(e.Addrs[0])
 	s := up.Segment()
@@ -161,9 +163,9 @@ func TestTranslate(t *testing.T) {
 	}
 	ep, keys, err := n.Translate(good())
 	require.NoError(t, err)
-	e, err := decodeEndpoint(ep.Blob)
+	e, err := frame.DecodeEndpoint(ep.Blob)
 	require.NoError(t, err)
-	require.Equal(t, endpoint{Incarnation: ep.Incarnation, Addrs: []string{"h:16000"}, Upstream: 2}, e)
+	require.Equal(t, frame.Endpoint{Incarnation: ep.Incarnation, Addrs: []string{"h:16000"}, Upstream: 2}, e)
 	require.Len(t, keys, 5)
 	for i, present := range []bool{true, false, false, false, true} {
 		require.Equal(t, present, keys[i] != nil, i)
@@ -203,7 +205,7 @@ func TestUpstreamDataHost(t *testing.T) {
 	for dataHost, want := range map[string]string{"": "10.0.0.1:7", "10.1.0.1": "10.1.0.1:7", "fd00::1": "[fd00::1]:7"} {
 		ep, _, err := newNode(*loopback()).Translate(transport.PeerSegment{Host: "10.0.0.1", Segment: transport.Segment{Protocol: "tcp", DataHost: dataHost, DataPort: 7, DataVersion: 2}})
 		require.NoError(t, err)
-		e, err := decodeEndpoint(ep.Blob)
+		e, err := frame.DecodeEndpoint(ep.Blob)
 		require.NoError(t, err)
 		require.Equal(t, []string{want}, e.Addrs)
 	}
@@ -216,7 +218,7 @@ func TestUpstreamVersion(t *testing.T) {
 		cfg.UpstreamProto = c.wanted
 		ep, _, err := newNode(*cfg).Translate(transport.PeerSegment{Host: "h", Segment: transport.Segment{Protocol: "tcp", DataPort: 1, DataVersion: c.published}})
 		require.NoError(t, err)
-		e, err := decodeEndpoint(ep.Blob)
+		e, err := frame.DecodeEndpoint(ep.Blob)
 		require.NoError(t, err)
 		require.EqualValues(t, c.want, e.Upstream)
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mooncake-go/mooncake/plugins/transport-tcp/internal/frame"
 	"github.com/mooncake-go/mooncake/sdk/conformance/wiretest"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 	"github.com/mooncake-go/mooncake/sdk/transport"
@@ -34,7 +35,7 @@ func TestConformanceThroughTheWire(t *testing.T) {
 				transporttest.WithSharedMemory(transporttest.SealedMemory),
 				transporttest.Without("leaks of starts and stops", "the connections of wiretest end with the test"),
 				transporttest.WithRestart(func(cfg plugin.Config, ep transport.Endpoint) plugin.Config {
-					e, err := decodeEndpoint(ep.Blob)
+					e, err := frame.DecodeEndpoint(ep.Blob)
 					require.NoError(t, err)
 					_, port, err := net.SplitHostPort(e.Addrs[0])
 					require.NoError(t, err)

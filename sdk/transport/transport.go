@@ -1,3 +1,26 @@
+// Package transport is the contract of transports: what moves bytes between the registered memory
+// of two processes.
+//
+// One-sided: the side that submits an operation names a range of its own memory and a range of the
+// peer's; the peer's application is not involved. A transport serves its peers from Start to Stop
+// without being asked.
+//
+// How the pieces meet. A node registers its memory and publishes, through a directory that the
+// transport knows nothing of, its Endpoint and one Key for each region. A peer dials the endpoint,
+// imports the keys, and submits operations on what it imported. Endpoints and keys are opaque blobs
+// of the transport that made them. An endpoint carries an incarnation: a process that was restarted
+// has a new one, and operations with keys of the old one fail with ClassTransientPeer, never touch
+// other memory.
+//
+// Units: offsets, lengths are bytes. Concurrency: every method of Transport and of Path is safe for
+// concurrent use. Submit never blocks; Reap waits.
+//
+// Memory: the transport may touch the memory of a region from Register until Deregister returned,
+// and Op.Local from Submit until the operation's completion was reaped. A completion is terminal:
+// the transport does not touch the buffer any more. Where that cannot be proven the status is
+// Quarantined.
+//
+// The package imports the standard library only.
 package transport
 
 import (
@@ -17,26 +40,25 @@ const (
 	CapLocalAny plugin.Capability = "local-any"
 	// CapRails: paths implement Railed.
 	CapRails plugin.Capability = "rails"
-	// CapNoForeign: in a process of its own the transport takes only memory that has a
-	// descriptor. Without it the process is given other memory of the host as the local side
-	// of operations, by copying.
+	// CapNoForeign: in a process of its own the transport takes only memory that has a descriptor.
+	// Without it the process is given other memory of the host as the local side of operations, by
+	// copying.
 	CapNoForeign plugin.Capability = "no-foreign"
 	// CapUpstream: the transport implements Upstream.
 	CapUpstream plugin.Capability = "upstream"
-	// CapStall: the transport keeps Op.Stall. Operations of one that does not have to end by
-	// their deadlines alone, so that its host has to guess how long moving them may take.
+	// CapStall: the transport keeps Op.Stall. Operations of one that does not have to end by their
+	// deadlines alone, so that its host has to guess how long moving them may take.
 	CapStall plugin.Capability = "stall"
 )
 
-// RegionID names a region within one process. The caller of Register picks it; 0 is no
-// region.
+// RegionID names a region within one process. The caller of Register picks it; 0 is no region.
 type RegionID uint64
 
 // Access says what peers may do with a region.
 type Access uint8
 
-// The rights, to be combined. AccessLocal alone keeps peers out: the memory is only
-// used as the local side of operations.
+// The rights, to be combined. AccessLocal alone keeps peers out: the memory is only used as the
+// local side of operations.
 const (
 	AccessLocal       Access = 0
 	AccessRemoteRead  Access = 1 << 0
@@ -49,8 +71,8 @@ type Region struct {
 	ID RegionID
 	// Mem is the memory. It stays valid and in place until Deregister returned.
 	Mem []byte
-	// FD is a descriptor of the shared memory that Mem maps from FDOffset on, -1 where
-	// the memory is not shareable. The transport must not close it.
+	// FD is a descriptor of the shared memory that Mem maps from FDOffset on, -1 where the memory
+	// is not shareable. The transport must not close it.
 	FD       int
 	FDOffset int64
 	// Location is where the memory lives: "cpu:0", "cuda:1", "*" for unknown.
@@ -71,26 +93,26 @@ type Key []byte
 
 // Transport moves bytes between this process and others.
 //
-// Stop owes something to peers as well. From its begin on nothing new of theirs is carried
-// out, and what had begun is finished and answered. What they had sent beyond that is
-// answered, not dropped: with a refusal for each, or with one for the connection after which
-// nothing of it is carried out. Such operations are Failed for them, with ClassTransientPeer,
-// and may be tried again elsewhere; a connection that just ends leaves their Writes
-// Quarantined. Stop then gives peers a moment to hear it. An upgrade of a plugin counts on
-// this: its old process is stopped while peers may still be at it.
+// Stop owes something to peers as well. From its begin on nothing new of theirs is carried out, and
+// what had begun is finished and answered. What they had sent beyond that is answered, not dropped:
+// with a refusal for each, or with one for the connection after which nothing of it is carried out.
+// Such operations are Failed for them, with ClassTransientPeer, and may be tried again elsewhere; a
+// connection that just ends leaves their Writes Quarantined. Stop then gives peers a moment to hear
+// it. An upgrade of a plugin counts on this: its old process is stopped while peers may still be at
+// it.
 type Transport interface {
 	plugin.Component
 	// Endpoint returns the address for peers. Valid after Start.
 	Endpoint() Endpoint
-	// Register makes a region usable. InvalidParams for an ID in use, an empty region or
-	// one that overlaps another.
+	// Register makes a region usable. InvalidParams for an ID in use, an empty region or one that
+	// overlaps another.
 	Register(ctx context.Context, r Region) (Key, error)
-	// Deregister ends it. It returns once no operation of a peer touches the memory any
-	// more; when the context ends first the region is closed to new operations all the
-	// same, and the error says that the memory must not be reused yet.
+	// Deregister ends it. It returns once no operation of a peer touches the memory any more; when
+	// the context ends first the region is closed to new operations all the same, and the error
+	// says that the memory must not be reused yet.
 	Deregister(ctx context.Context, id RegionID) error
-	// Dial makes a path to a peer. It may return before a connection exists; operations
-	// then wait for it or fail with a class.
+	// Dial makes a path to a peer. It may return before a connection exists; operations then wait
+	// for it or fail with a class.
 	Dial(ctx context.Context, peer Endpoint) (Path, error)
 }
 
@@ -108,39 +130,37 @@ const (
 	Write OpKind = 2
 )
 
-// Op is one operation: len(Local) bytes between Local and [Offset, Offset+len(Local)) of
-// the remote region.
+// Op is one operation: len(Local) bytes between Local and [Offset, Offset+len(Local)) of the remote
+// region.
 type Op struct {
-	// ID comes back in the completion. The caller picks it; the transport does not
-	// interpret it.
+	// ID comes back in the completion. The caller picks it; the transport does not interpret it.
 	ID   uint64
 	Kind OpKind
-	// Local is this side's memory. It lies inside one registered region, unless the
-	// transport has CapLocalAny. Zero length completes without a round trip.
+	// Local is this side's memory. It lies inside one registered region, unless the transport has
+	// CapLocalAny. Zero length completes without a round trip.
 	Local []byte
 	// Remote and Offset name the peer's memory. Offset counts from the start of the region.
 	Remote RemoteID
 	Offset uint64
-	// Rail is the way to take on a path that is Railed. An operation for a rail that is
-	// down fails with class transient-path.
+	// Rail is the way to take on a path that is Railed. An operation for a rail that is down fails
+	// with class transient-path.
 	Rail RailID
-	// Deadline ends the operation with a failed completion, class transient-path; zero
-	// means the transport's own limit, never no limit.
+	// Deadline ends the operation with a failed completion, class transient-path; zero means the
+	// transport's own limit, never no limit.
 	Deadline time.Time
-	// Stall ends the operation with a failed completion, class transient-path and code
-	// RPCTimeout, when the path has moved nothing for so long, counted from Submit at the
-	// earliest; zero for no such limit. What counts is progress of the path, not of this
-	// operation: one that waits behind others on a slow link is not stalled while bytes move.
-	// A transport may take up to three times as long for a peer with round trips of 50 ms or
-	// more, where what was lost is sent again only after seconds.
-	// A transport without CapStall ignores it.
+	// Stall ends the operation with a failed completion, class transient-path and code RPCTimeout,
+	// when the path has moved nothing for so long, counted from Submit at the earliest; zero for no
+	// such limit. What counts is progress of the path, not of this operation: one that waits behind
+	// others on a slow link is not stalled while bytes move. A transport may take up to three times
+	// as long for a peer with round trips of 50 ms or more, where what was lost is sent again only
+	// after seconds. A transport without CapStall ignores it.
 	Stall time.Duration
 	// Hasty says of a Write that its caller has another place for the bytes. A transport may end
-	// it, class transient-peer, as soon as it can tell that the peer's machine has all bytes of
-	// it, or takes no more, while the process there does not answer.
+	// it, class transient-peer, as soon as it can tell that the peer's machine has all bytes of it,
+	// or takes no more, while the process there does not answer.
 	Hasty bool
-	// Sum asks for the checksum of the bytes in the completion. A transport need not give
-	// one: see Extras.Checksums.
+	// Sum asks for the checksum of the bytes in the completion. A transport need not give one: see
+	// Extras.Checksums.
 	Sum bool
 }
 
@@ -153,8 +173,8 @@ const (
 	OK Status = 1
 	// Failed: an unknown part of the bytes was moved; the buffer is free again.
 	Failed Status = 2
-	// Quarantined: failed, and the transport cannot prove that the local buffer (Read) or
-	// the remote range (Write) will not be touched later.
+	// Quarantined: failed, and the transport cannot prove that the local buffer (Read) or the
+	// remote range (Write) will not be touched later.
 	Quarantined Status = 3
 )
 
@@ -164,10 +184,10 @@ type Completion struct {
 	Status Status
 	// Err is nil for OK; else it carries an errs.Code and an errs.Class.
 	Err error
-	// Sum is the checksum (CRC-32C) of the bytes that were stored, where Summed says so, which
-	// it does only for an operation with Op.Sum that is OK. It is that of what was stored even
-	// where somebody changed the source meanwhile: the source is read once, or the sum is
-	// computed from the destination.
+	// Sum is the checksum (CRC-32C) of the bytes that were stored, where Summed says so, which it
+	// does only for an operation with Op.Sum that is OK. It is that of what was stored even where
+	// somebody changed the source meanwhile: the source is read once, or the sum is computed from
+	// the destination.
 	Sum    uint32
 	Summed bool
 }
@@ -177,25 +197,23 @@ func (c Completion) Class() errs.Class { return errs.ClassOf(c.Err) }
 
 // Path leads to one peer. It outlives lost connections; the transport connects again.
 type Path interface {
-	// Import makes a key of the peer usable on this path. A malformed key, or one of
-	// another incarnation than the dialled endpoint's, is an error.
+	// Import makes a key of the peer usable on this path. A malformed key, or one of another
+	// incarnation than the dialled endpoint's, is an error.
 	Import(ctx context.Context, k Key) (RemoteID, error)
-	// Submit hands over operations and never blocks. It accepts the first `accepted` of
-	// them; a short count with a nil error is back-pressure: reap, then submit the rest.
-	// An error concerns ops[accepted], which was refused and gets no completion: a nil
-	// Local that is not empty, an unknown RemoteID, a range past the end of the region
-	// (class permanent), or a closed path. A transport in a process of its own, which alone
-	// knows how long a remote region is, accepts an operation on a range past its end and
-	// fails it, class permanent.
+	// Submit hands over operations and never blocks. It accepts the first `accepted` of them; a
+	// short count with a nil error is back-pressure: reap, then submit the rest. An error concerns
+	// ops[accepted], which was refused and gets no completion: a nil Local that is not empty, an
+	// unknown RemoteID, a range past the end of the region (class permanent), or a closed path. A
+	// transport in a process of its own, which alone knows how long a remote region is, accepts an
+	// operation on a range past its end and fails it, class permanent.
 	Submit(ops []Op) (accepted int, err error)
-	// Reap waits until at least one completion is there or the context ends, and stores
-	// up to len(dst). Every accepted operation completes exactly once. After Close, Reap
-	// gives out what is left, then returns 0 and an error for which
-	// errors.Is(err, ErrPathClosed) holds; so it does after the transport's Stop, whether or
-	// not the path was closed. It never returns 0 with a nil error, unless dst
-	// is empty.
+	// Reap waits until at least one completion is there or the context ends, and stores up to
+	// len(dst). Every accepted operation completes exactly once. After Close, Reap gives out what
+	// is left, then returns 0 and an error for which errors.Is(err, ErrPathClosed) holds; so it
+	// does after the transport's Stop, whether or not the path was closed. It never returns 0 with
+	// a nil error, unless dst is empty.
 	Reap(ctx context.Context, dst []Completion) (int, error)
-	// Close fails the operations under way, class transient-path, and frees the path.
-	// Completions can still be reaped. Repeatable.
+	// Close fails the operations under way, class transient-path, and frees the path. Completions
+	// can still be reaped. Repeatable.
 	Close(ctx context.Context) error
 }

@@ -6,28 +6,28 @@ import (
 )
 
 // Upstream is what a transport with CapUpstream implements: it also talks to nodes of
-// kvcache-ai/Mooncake, which publish a segment descriptor and know nothing of endpoints
-// and keys. Safe for concurrent use.
+// kvcache-ai/Mooncake, which publish a segment descriptor and know nothing of endpoints and keys.
+// Safe for concurrent use.
 //
 // The order of calls: Start, Join once, then the others at any time until Stop.
 type Upstream interface {
-	// Join tells the name of the segment under which this process publishes, before
-	// anything is published.
+	// Join tells the name of the segment under which this process publishes, before anything is
+	// published.
 	Join(name string)
 	// Segment returns this transport's share of the descriptor of this process.
 	Segment() Segment
-	// Translate makes an endpoint to dial and a key for each buffer, in their order, from
-	// the descriptor of such a node. A key is nil where its buffer cannot be reached. Equal
-	// descriptors give equal endpoints and keys. InvalidParams for a descriptor of another
-	// protocol or one that names no way to reach the node.
+	// Translate makes an endpoint to dial and a key for each buffer, in their order, from the
+	// descriptor of such a node. A key is nil where its buffer cannot be reached. Equal descriptors
+	// give equal endpoints and keys. InvalidParams for a descriptor of another protocol or one that
+	// names no way to reach the node.
 	Translate(peer PeerSegment) (Endpoint, []Key, error)
 	// Accept answers a request of such a node to set a connection up, which arrived at the
 	// handshake daemon of this process. Both are JSON.
 	Accept(ctx context.Context, request []byte) ([]byte, error)
 }
 
-// Segment is what a transport has to say in a segment descriptor. Fields that a protocol
-// does not use are empty.
+// Segment is what a transport has to say in a segment descriptor. Fields that a protocol does not
+// use are empty.
 type Segment struct {
 	// Protocol is "tcp" or "rdma".
 	Protocol string
@@ -54,8 +54,8 @@ type Device struct {
 	GID string
 }
 
-// Buffer is a range of memory as a segment descriptor has it, in the address space of the
-// node that published it.
+// Buffer is a range of memory as a segment descriptor has it, in the address space of the node that
+// published it.
 type Buffer struct {
 	// Name is the location of the memory for rdma ("cpu:0"), and of no meaning for tcp.
 	Name         string
@@ -69,8 +69,8 @@ type PeerSegment struct {
 	Segment
 	// Name is the name of the segment.
 	Name string
-	// Host and Port are where the handshake daemon of the node listens. Port is 0 where
-	// that is not known.
+	// Host and Port are where the handshake daemon of the node listens. Port is 0 where that is not
+	// known.
 	Host string
 	Port int
 }

@@ -21,7 +21,7 @@ type rule struct {
 // floors orders the rooms of core from the ground up: a room imports its own floor's
 // listed neighbours never, and higher floors never.
 var floors = [][]string{
-	{"core/config", "core/model", "core/certs", "core/internal"},
+	{"core/config", "core/model", "core/certs", "core/ledger", "core/vault", "core/internal"},
 	{"core/pluginhost", "core/topology", "core/observe"},
 	{"core/metadata", "core/memory"},
 	{"core/transfer", "core/doctor"},

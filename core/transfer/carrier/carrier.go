@@ -2,6 +2,10 @@
 package carrier
 
 import (
+	"context"
+	"sync"
+
+	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
 
@@ -17,21 +21,73 @@ type Carrier struct {
 	Stalls bool
 }
 
-// Renewing is a transport whose process may be started again. After a value of Changed, its Endpoint
-// and the keys of all regions may differ from before; peers that still use the old ones get
-// ClassTransientPeer.
+// Renewing is a transport whose process may be started again. After a value of Changed, its
+// Endpoint and the keys of all regions may differ from before; peers that still use the old ones
+// get ClassTransientPeer.
 type Renewing interface {
 	transport.Changing
 	// Key returns the key of a registered region as peers need it now. InvalidParams for a region
-	// that is not registered; an error of class local-device or transient-peer while no process could
-	// serve it.
+	// that is not registered; an error of class local-device or transient-peer while no process
+	// could serve it.
 	Key(id transport.RegionID) (transport.Key, error)
-	// Published tells that peers can find an endpoint, so that the transport can end the process that
-	// served them before.
+	// Published tells that peers can find an endpoint, so that the transport can end the process
+	// that served them before.
 	Published(transport.Endpoint)
 }
 
 // Upstream returns the transport as one that speaks with nodes of upstream, if it does.
 func (c *Carrier) Upstream() (transport.Upstream, bool) {
 	return transport.As[transport.Upstream](c.Transport)
+}
+
+// Set is the transports of an engine, best first.
+type Set struct {
+	List      []Carrier
+	LocalName string
+	joined    sync.Once
+}
+
+// Join tells the transports the name of this process, once.
+func (s *Set) Join() {
+	s.joined.Do(func() {
+		for i := range s.List {
+			if u, ok := s.List[i].Upstream(); ok {
+				u.Join(s.LocalName)
+			}
+		}
+	})
+}
+
+// Accept answers a request of a node of upstream to set up a connection.
+func (s *Set) Accept(ctx context.Context, request []byte) ([]byte, error) {
+	s.Join()
+	var err error = errs.New(errs.NotSupported, "", "no transport of this process does it")
+	for i := range s.List {
+		u, ok := s.List[i].Upstream()
+		if !ok {
+			continue
+		}
+		answer, refused := u.Accept(ctx, request)
+		if refused == nil {
+			return answer, nil
+		}
+		if !errs.Is(refused, errs.NotSupported) {
+			err = refused
+		}
+	}
+	return nil, errs.Wrap(errs.CodeOf(err), "transfer: set up a connection", err)
+}
+
+// Announce tells the transports which of their endpoints peers can find.
+func (s *Set) Announce(published func(carrier int) transport.Endpoint) {
+	for i := range s.List {
+		if l, ok := transport.As[Renewing](s.List[i].Transport); ok {
+			l.Published(published(i))
+		}
+	}
+}
+
+// Endpoint is the present endpoint of a transport.
+func (s *Set) Endpoint(carrier int) transport.Endpoint {
+	return s.List[carrier].Transport.Endpoint()
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
 
-// fill submits as much as there is space for. It returns the slice that found no space, nil
-// when everything is in flight or decided.
+// fill submits as much as there is space for. It returns the slice that found no space, nil when
+// everything is in flight or decided.
 func (g *group) fill() *slice {
 	for g.inFlight < g.limit {
 		g.batch = g.batch[:0]
@@ -109,8 +109,8 @@ func (g *group) submit() *slice {
 	return nil
 }
 
-// reserve takes the slice's share of the window, where needed a staging buffer, and its
-// place on a rail. It returns false when there is no space now.
+// reserve takes the slice's share of the window, where needed a staging buffer, and its place on a
+// rail. It returns false when there is no space now.
 func (g *group) reserve(s *slice) bool {
 	if !s.waiting.IsZero() {
 		return false
@@ -149,7 +149,8 @@ func (g *group) waitForSpace(s *slice) {
 			g.stage(s, b)
 		}
 	default:
-		// The transport refused for lack of space: others reap, or it does not tell when it has some.
+		// The transport refused for lack of space: others reap, or it does not tell when it has
+		// some.
 		wait := time.Millisecond
 		if s.Crowded { // At the measured speed it takes at least that long.
 			wait = railPoll

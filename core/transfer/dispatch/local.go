@@ -20,8 +20,8 @@ const parallelCopy = 8 << 20
 // perCore is the least number of bytes of one request that is worth a goroutine of its own.
 const perCore = 4 << 20
 
-// copyLocal serves the requests to this process itself by copying, for an observer or for
-// a transfer without one.
+// copyLocal serves the requests to this process itself by copying, for an observer or for a
+// transfer without one.
 func (d *Dispatcher) copyLocal(ctx context.Context, o Observer, tasks []*request.Task) {
 	total := 0
 	for _, t := range tasks {
@@ -90,8 +90,8 @@ func (d *Dispatcher) copyRange(t *request.Task, cores int) error {
 	return nil
 }
 
-// copyRegion copies what is off bytes into a request, up to the end of the region that holds
-// it, and computes the checksum where the request asks for that.
+// copyRegion copies what is off bytes into a request, up to the end of the region that holds it,
+// and computes the checksum where the request asks for that.
 func (d *Dispatcher) copyRegion(r *request.Request, off, cores int) (n int, sum uint32, err error) {
 	addr, local := r.Addr+uint64(off), r.Local[off:]
 	g := d.Regions.At(addr)

@@ -11,6 +11,7 @@ import (
 	"github.com/mooncake-go/mooncake/core/transfer/request"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/matrix"
+	"github.com/mooncake-go/mooncake/sdk/transport"
 )
 
 // job is one request as its group sees it.
@@ -22,8 +23,8 @@ type job struct {
 	inFlight int // slices that a transport has
 	pending  bool
 
-	// ended: it is decided. published: the task says so, which it does once nothing of the
-	// job is in flight any more.
+	// ended: it is decided. published: the task says so, which it does once nothing of the job is
+	// in flight any more.
 	ended, published bool
 	err              error
 	done             time.Time
@@ -60,12 +61,12 @@ func (s *slice) places() rail.Places {
 	return at
 }
 
-// leastStall is the part of the time to a deadline in which a path has to move something: a
-// silent peer is told from a late one also for callers with short deadlines.
+// leastStall is the part of the time to a deadline in which a path has to move something: a silent
+// peer is told from a late one also for callers with short deadlines.
 const leastStall = 7.0 / 8
 
-// bound sets the limits of an attempt that begins now. Where the transport tells a slow path from
-// a silent one, its silence ends the attempt. Elsewhere the attempt ends after the time that silence
+// bound sets the limits of an attempt that begins now. Where the transport tells a slow path from a
+// silent one, its silence ends the attempt. Elsewhere the attempt ends after the time that silence
 // and the bytes before it may take.
 func (s *slice) bound(now time.Time, silence time.Duration) {
 	s.Started, s.Deadline, s.Stall = now, s.job.deadline, 0
@@ -78,9 +79,9 @@ func (s *slice) bound(now time.Time, silence time.Duration) {
 	}
 }
 
-// asleep is how late this process may notice that a time has come before it has to assume
-// that it did not run: the machine was paused, or is overloaded. That nothing arrived
-// meanwhile says nothing about a peer.
+// asleep is how late this process may notice that a time has come before it has to assume that it
+// did not run: the machine was paused, or is overloaded. That nothing arrived meanwhile says
+// nothing about a peer.
 const asleep = time.Second
 
 // silent reports whether the attempt ran out of time while nothing arrived over its path, although
@@ -103,3 +104,49 @@ var (
 	errNoReason   = errors.New("the transport reported a failure without a reason")
 	errNoPath     = errors.New("no path to it works")
 )
+
+// staged reports whether a slice still needs a staging buffer: its transport moves only registered
+// memory and the caller's is not registered with it.
+func (g *group) staged(s *slice) bool {
+	return s.Staging == nil && g.d.Staging != nil && !s.path.Knows(s.home)
+}
+
+func (g *group) stage(s *slice, b *memory.Buffer) {
+	s.Staging = b
+	g.d.Staged.Add(uint64(len(s.Local)))
+	if s.Kind == transport.Write {
+		copy(b.Bytes(), s.Local)
+	}
+}
+
+// settle ends the use of a staging buffer after the operation ended. The buffer of a read that may
+// still be written is never lent again; the caller's memory is safe then, so that the read may be
+// retried. For a write only the peer's memory is indeterminate.
+func (g *group) settle(s *slice) {
+	switch b := s.Staging; {
+	case b == nil:
+		return
+	case s.Kind == transport.Read && s.Result.Status == transport.Quarantined:
+		g.d.Quarantined.Add(1)
+		s.Result.Status = transport.Failed
+	default:
+		if s.Kind == transport.Read && s.Result.Status == transport.OK {
+			copy(s.Local, b.Bytes())
+		}
+		b.Release()
+	}
+	s.Staging = nil
+}
+
+// unhold gives back what a slice reserved, when it is not in flight.
+func (g *group) unhold(s *slice) {
+	if s.held {
+		s.held = false
+		s.path.Window.Release(int64(len(s.Local)))
+		s.path.Signal()
+	}
+	if s.Staging != nil {
+		s.Staging.Release()
+		s.Staging = nil
+	}
+}

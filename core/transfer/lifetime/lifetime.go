@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -14,8 +15,8 @@ var ErrClosed = errors.New("the transfer engine is closed")
 // Lifetime is what runs in an engine, and how that ends. Closing refuses new transfers and new
 // goroutines first, waits for transfers, ends batches, and then ends the reapers.
 type Lifetime struct {
-	// Connecting ends when closing begins: nothing is connected any more. Working ends when
-	// closing gives up waiting: batches are cancelled. Reaping ends after that.
+	// Connecting ends when closing begins: nothing is connected any more. Working ends when closing
+	// gives up waiting: batches are cancelled. Reaping ends after that.
 	Connecting, Working, Reaping context.Context
 	endConnecting, endReaping    context.CancelFunc
 	endWorking                   context.CancelCauseFunc
@@ -105,4 +106,47 @@ func (l *Lifetime) End(ctx context.Context, cause error, grace time.Duration, cl
 	err = errors.Join(err, l.tasks.Wait(ctx))
 	l.endReaping()
 	return err
+}
+
+// tally is a sync.WaitGroup that can tell at once that there is nothing to wait for.
+type tally struct {
+	wg sync.WaitGroup
+	n  atomic.Int64
+}
+
+func (t *tally) add() {
+	t.n.Add(1)
+	t.wg.Add(1)
+}
+
+func (t *tally) done() {
+	t.n.Add(-1)
+	t.wg.Done()
+}
+
+func (t *tally) start(f func()) {
+	t.add()
+	go func() {
+		defer t.done()
+		f()
+	}()
+}
+
+// Wait waits until everything counted is done, or until the context ends. With a context that has
+// ended it still succeeds when there is nothing to wait for.
+func (t *tally) Wait(ctx context.Context) error {
+	if t.n.Load() == 0 {
+		return nil
+	}
+	done := make(chan struct{})
+	go func() { t.wg.Wait(); close(done) }()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+	}
+	if t.n.Load() == 0 {
+		return nil
+	}
+	return ctx.Err()
 }

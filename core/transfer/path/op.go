@@ -1,6 +1,8 @@
 package path
 
 import (
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/mooncake-go/mooncake/core/memory"
@@ -46,4 +48,75 @@ func (o *Op) memory() []byte {
 func (o *Op) end(c transport.Completion) {
 	o.Result = c
 	o.Done <- o
+}
+
+// slotTable holds the ops in flight on a path. The ID of an op on the transport is its slot's index
+// and how often the slot was used, so that a completion that comes twice or too late finds nothing.
+type slotTable struct {
+	mu    sync.Mutex
+	slots []slot
+	free  []uint32
+}
+
+type slot struct {
+	op  *Op
+	gen uint32
+}
+
+// enter gives an op a slot and returns its ID.
+func (t *slotTable) enter(o *Op) uint64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var i uint32
+	if n := len(t.free); n > 0 {
+		i, t.free = t.free[n-1], t.free[:n-1]
+	} else {
+		i = uint32(len(t.slots))
+		t.slots = append(t.slots, slot{})
+	}
+	t.slots[i].op = o
+	t.slots[i].gen++
+	return uint64(t.slots[i].gen)<<32 | uint64(i)
+}
+
+// leave empties a slot and returns its op, nil when no op in flight has the ID.
+func (t *slotTable) leave(id uint64) *Op {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	i, gen := uint32(id), uint32(id>>32)
+	if int(i) >= len(t.slots) || t.slots[i].gen != gen || t.slots[i].op == nil {
+		return nil
+	}
+	o := t.slots[i].op
+	t.slots[i].op = nil
+	t.free = append(t.free, i)
+	return o
+}
+
+// leaveAll empties all slots for good and returns their ops.
+func (t *slotTable) leaveAll() []*Op {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var lost []*Op
+	for i := range t.slots {
+		if o := t.slots[i].op; o != nil {
+			t.slots[i].op = nil
+			lost = append(lost, o)
+		}
+	}
+	return lost
+}
+
+// Carries reports whether an op is in flight that is handed back through done.
+func (t *slotTable) Carries(done chan<- *Op) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return slices.ContainsFunc(t.slots, func(s slot) bool { return s.op != nil && s.op.Done == done })
+}
+
+// busy reports whether something is in flight.
+func (t *slotTable) busy() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.free) < len(t.slots)
 }

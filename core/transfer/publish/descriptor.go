@@ -72,8 +72,8 @@ func (p *Publisher) describe(d *metadata.Descriptor, s transport.Segment) {
 	}
 }
 
-// ranking is the topology over exactly the devices that are published: upstream's nodes
-// require the two sets to be equal.
+// ranking is the topology over exactly the devices that are published: upstream's nodes require the
+// two sets to be equal.
 func (p *Publisher) ranking(s transport.Segment) json.RawMessage {
 	m := p.topology
 	if s.Matrix != nil {

@@ -1,15 +1,43 @@
+// Package publish tells the metadata service what peers need to reach the memory of this process.
 package publish
 
 import (
 	"context"
 	"errors"
+	"log/slog"
+	"math/rand/v2"
 	"reflect"
 	"time"
 
 	"github.com/mooncake-go/mooncake/core/metadata"
+	"github.com/mooncake-go/mooncake/core/transfer/carrier"
+	"github.com/mooncake-go/mooncake/core/transfer/region"
 	"github.com/mooncake-go/mooncake/sdk/errs"
+	"github.com/mooncake-go/mooncake/sdk/matrix"
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
+
+// Publisher tells the directory what peers need to reach the memory of this process.
+type Publisher struct {
+	dir      metadata.Directory
+	carriers *carrier.Set
+	regions  *region.Table
+	topology matrix.Matrix
+	log      *slog.Logger
+	id       uint64 // distinguishes this engine from an earlier one of the same name
+
+	turn chan struct{} // capacity 1, full while a goroutine publishes
+	on   bool          // something is published
+	last *metadata.Descriptor
+}
+
+// New returns a publisher that has published nothing.
+func New(dir metadata.Directory, carriers *carrier.Set, regions *region.Table, topology matrix.Matrix, log *slog.Logger) *Publisher {
+	return &Publisher{
+		dir: dir, carriers: carriers, regions: regions, topology: topology, log: log,
+		id: max(rand.Uint64(), 1), turn: make(chan struct{}, 1),
+	}
+}
 
 // hold waits for its turn, so that descriptors are published in the order they were made.
 func (p *Publisher) hold(ctx context.Context) error {
@@ -84,8 +112,8 @@ func (p *Publisher) Withdraw(ctx context.Context) error {
 	return errs.Wrap(errs.RPCFail, "transfer: withdraw "+p.dir.LocalName(), p.dir.Withdraw(ctx))
 }
 
-// Published reports whether the directory holds this process's current descriptor, as far
-// as peers depend on it. An error means that the directory could not be asked.
+// Published reports whether the directory holds this process's current descriptor, as far as peers
+// depend on it. An error means that the directory could not be asked.
 func (p *Publisher) Published(ctx context.Context) (bool, error) {
 	got, err := p.dir.Lookup(ctx, p.dir.LocalName())
 	if errors.Is(err, metadata.ErrNotFound) {

@@ -8,25 +8,25 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
 
-// probeEvery is how many slices go where they are expected to be fastest before one goes
-// to the rail that has waited longest, so that a rail that became fast is noticed. Upstream's TENT
-// probes 1 % as well.
+// probeEvery is how many slices go where they are expected to be fastest before one goes to the
+// rail that has waited longest, so that a rail that became fast is noticed. Upstream's TENT probes
+// 1 % as well.
 const probeEvery = 100
 
 const (
 	// startBytes is how much a rail may have in flight before its speed is known, in bytes.
 	startBytes = 4 << 20
-	// ahead is the part of Config.SliceTimeout that a rail may have in flight at the speed that
-	// was measured. More would not make the rail faster. It would hold up later slices, be sent
-	// again when the rail fails, and delay callers who cancel.
+	// ahead is the part of Config.SliceTimeout that a rail may have in flight at the speed that was
+	// measured. More would not make the rail faster. It would hold up later slices, be sent again
+	// when the rail fails, and delay callers who cancel.
 	ahead = 2
 	// portions is how many slices a rail may have in flight at the least: with one or two of them
 	// it would stand idle while the last bytes of one are on their way.
 	portions = 8
 )
 
-// crowded reports whether a rail has as much in flight as it can move in a while, so that n
-// bytes more have to wait. A rail with nothing in flight takes anything. r.mu is held.
+// crowded reports whether a rail has as much in flight as it can move in a while, so that n bytes
+// more have to wait. A rail with nothing in flight takes anything. r.mu is held.
 func (r *Set) crowded(w *rail, n int64) bool {
 	switch {
 	case w.bytes == 0:
@@ -111,8 +111,8 @@ func (r *Set) Untake(n int, claimOf func(i int) *Claim, full bool) {
 		c.Rail.slices--
 		c.Rail.bytes -= c.size
 	}
-	// A rail is full until something ends on it. With nothing in flight it is the path that
-	// has no space, which says nothing about the rail.
+	// A rail is full until something ends on it. With nothing in flight it is the path that has no
+	// space, which says nothing about the rail.
 	if w := claimOf(0).Rail; full && w.slices > 0 {
 		w.full = true
 	}
@@ -130,8 +130,8 @@ func (r *Set) Done(c *Claim, end transport.Completion, now time.Time) {
 	}
 }
 
-// count is done without the log. It returns how long this end paused the rail, and whether the
-// rail recovered completely.
+// count is done without the log. It returns how long this end paused the rail, and whether the rail
+// recovered completely.
 func (r *Set) count(c *Claim, end transport.Completion, now time.Time) (paused time.Duration, whole bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -163,4 +163,66 @@ func (r *Set) blames(c *Claim, end transport.Completion, now time.Time) bool {
 		return false
 	}
 	return now.Before(c.Deadline) || now.Sub(c.Started) >= r.cfg.CoolDown && c.Rail.last.Before(c.Started)
+}
+
+// verdict is what a path can do for a slice now.
+type verdict uint8
+
+// The verdicts.
+const (
+	Ready  verdict = iota // a rail can take it
+	Busy                  // a rail can take it once something ended there
+	Paused                // only paused or returning rails are left
+	Down                  // all rails are down
+	None                  // the slice was tried on all rails that are up
+)
+
+// Look tells what the path can do for a slice that failed on the tried rails.
+func (r *Set) Look(tried *Bitset) verdict {
+	now := time.Now()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	v, up := None, false
+	for _, w := range r.list {
+		if !w.Up {
+			continue
+		}
+		up = true
+		switch {
+		case tried.has(w.index):
+		case !w.health.open(now, w.slices):
+			v = min(v, Paused)
+		case w.full:
+			v = min(v, Busy)
+		default:
+			return Ready
+		}
+	}
+	if !up {
+		return Down
+	}
+	return v
+}
+
+// Exclude notes that a slice failed on its rail, or with its local device, and reports whether
+// another rail of the path may do better.
+func (r *Set) Exclude(c *Claim, class errs.Class) bool {
+	if c.Rail == nil {
+		return false
+	}
+	if class != errs.ClassPermanent {
+		r.Refresh()
+	}
+	if r.railed == nil {
+		return false
+	}
+	r.mu.Lock()
+	for _, w := range r.list {
+		if w == c.Rail || class == errs.ClassLocalDevice && w.Local == c.Rail.Local {
+			c.Tried.add(w.index)
+		}
+	}
+	r.mu.Unlock()
+	v := r.Look(&c.Tried)
+	return v == Ready || v == Busy
 }

@@ -27,17 +27,17 @@ type tiers struct {
 // forget drops the rankings, because the rails or a topology changed.
 func (t *tiers) forget() { t.known = nil }
 
-// of returns the rails for a slice, the lowest tier first: the lowest tier that has a rail in
-// order is used.
+// of returns the rails for a slice, the lowest tier first: the lowest tier that has a rail in order
+// is used.
 //
 //	0  a near local device paired with a near device of the peer
 //	1  near devices on both sides, in another pairing
 //	2  one side near
 //	3  any
 //
-// Pairing keeps 8 devices on either side at 8 rails where 64 would do the same: every rail
-// is a connection. Devices of one name are a pair, since equal machines name their devices
-// alike; the others are paired in their order.
+// Pairing keeps 8 devices on either side at 8 rails where 64 would do the same: every rail is a
+// connection. Devices of one name are a pair, since equal machines name their devices alike; the
+// others are paired in their order.
 func (t *tiers) of(at Places, list []*rail) []tiered {
 	if known, ok := t.known[at]; ok {
 		return known
@@ -91,8 +91,8 @@ func nearest(m matrix.Matrix, place string, devices []string) []string {
 	return near
 }
 
-// pair gives every device of the longer list a partner, and every one of the shorter a
-// fair number of them.
+// pair gives every device of the longer list a partner, and every one of the shorter a fair number
+// of them.
 func pair(here, there []string) [][2]string {
 	if len(here) == 0 || len(there) == 0 {
 		return nil

@@ -2,9 +2,17 @@
 package region
 
 import (
+	"cmp"
+	"log/slog"
+	"slices"
+	"sort"
 	"sync"
 	"sync/atomic"
 
+	"github.com/mooncake-go/mooncake/core/memory"
+	"github.com/mooncake-go/mooncake/core/transfer/carrier"
+	"github.com/mooncake-go/mooncake/sdk/errs"
+	"github.com/mooncake-go/mooncake/sdk/matrix"
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
 
@@ -28,8 +36,8 @@ type Region struct {
 	fd       int
 	offset   int64
 	keys     []regionKey // by carrier
-	// ready is set once keys is complete and cleared when the region ends; before and after,
-	// the region only keeps others out.
+	// ready is set once keys is complete and cleared when the region ends; before and after, the
+	// region only keeps others out.
 	ready atomic.Bool
 
 	// use is held shared by copies within the process and exclusively to end the region.
@@ -83,4 +91,94 @@ func (r *Region) LetGo() { r.use.RUnlock() }
 // forTransport is the region as transports have it.
 func (r *Region) forTransport() transport.Region {
 	return transport.Region{ID: r.id, Mem: r.Mem, FD: r.fd, FDOffset: r.offset, Location: r.Location, Access: r.Access}
+}
+
+// Table is the table of registered memory, sorted by address. Lookups take no lock.
+type Table struct {
+	carriers *carrier.Set
+	log      *slog.Logger
+	lastID   atomic.Uint64
+
+	mu     sync.Mutex
+	sorted atomic.Pointer[[]*Region]
+}
+
+// NewTable returns an empty table.
+func NewTable(carriers *carrier.Set, log *slog.Logger) *Table {
+	return &Table{carriers: carriers, log: log}
+}
+
+func (t *Table) all() []*Region {
+	if p := t.sorted.Load(); p != nil {
+		return *p
+	}
+	return nil
+}
+
+// Open returns the regions that peers may use.
+func (t *Table) Open() []*Region {
+	var open []*Region
+	for _, r := range t.all() {
+		if r.Access&transport.AccessRemote != 0 && r.ready.Load() {
+			open = append(open, r)
+		}
+	}
+	return open
+}
+
+// reserve keeps others off a range of memory. InvalidParams when it is empty or overlaps another.
+func (t *Table) reserve(m *Memory) (*Region, error) {
+	if len(m.Bytes) == 0 {
+		return nil, errs.New(errs.InvalidParams, "transfer: register memory", "it is empty")
+	}
+	r := &Region{
+		id: transport.RegionID(t.lastID.Add(1)), Mem: m.Bytes, Addr: memory.AddrOf(m.Bytes),
+		Location: cmp.Or(m.Location, matrix.Wildcard), Access: m.Access, keys: make([]regionKey, len(t.carriers.List)),
+		fd: m.FD, offset: m.FDOffset,
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	old := t.all()
+	i := sort.Search(len(old), func(i int) bool { return old[i].End() > r.Addr })
+	if i < len(old) && old[i].Addr < r.End() {
+		return nil, errs.New(errs.InvalidParams, "transfer: register memory", "[%#x, %#x) overlaps the registered [%#x, %#x)",
+			r.Addr, r.End(), old[i].Addr, old[i].End())
+	}
+	next := slices.Insert(slices.Clone(old), i, r)
+	t.sorted.Store(&next)
+	return r, nil
+}
+
+// remove takes a region out.
+func (t *Table) remove(r *Region) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	old := t.all()
+	if i := slices.Index(old, r); i >= 0 {
+		next := slices.Delete(slices.Clone(old), i, i+1)
+		t.sorted.Store(&next)
+	}
+}
+
+// retire closes a region to new users. It returns nil when no region has the id, or another call
+// ends it already. The region stays in the table until it is removed.
+func (t *Table) retire(id transport.RegionID) *Region {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, r := range t.all() {
+		if r.id == id && r.ready.CompareAndSwap(true, false) {
+			return r
+		}
+	}
+	return nil
+}
+
+// At returns the region that holds addr, nil when none does.
+func (t *Table) At(addr uint64) *Region {
+	all := t.all()
+	i := sort.Search(len(all), func(i int) bool { return all[i].End() > addr })
+	if i == len(all) || addr < all[i].Addr || !all[i].ready.Load() {
+		return nil
+	}
+	return all[i]
 }

@@ -14,39 +14,39 @@ type Config struct {
 	SliceSize int
 	// Window bounds the bytes in flight on one path.
 	Window int64
-	// Timeout bounds a request that has no deadline of its own. 0: it may go on as long as
-	// bytes move, at more than 8 KiB a second on average.
+	// Timeout bounds a request that has no deadline of its own. 0: it may go on as long as bytes
+	// move, at more than 8 KiB a second on average.
 	Timeout time.Duration
-	// SliceTimeout is how long a path may move nothing before the slices that it has in
-	// flight are given up, and its peer counts as one that does not answer. A transport that
-	// does not tell a slow path from a silent one (see Carrier.Stalls) gets as long for each
-	// slice, and what its rail is expected to take.
+	// SliceTimeout is how long a path may move nothing before the slices that it has in flight are
+	// given up, and its peer counts as one that does not answer. A transport that does not tell a
+	// slow path from a silent one (see Carrier.Stalls) gets as long for each slice, and what its
+	// rail is expected to take.
 	SliceTimeout time.Duration
-	// Retries bounds the retries of one slice, over all rails, transports and
-	// lookups: 1 to 127.
+	// Retries bounds the retries of one slice, over all rails, transports and lookups: 1 to 127.
 	Retries int
 	// ConnectTimeout bounds looking a peer up and dialling it.
 	ConnectTimeout time.Duration
-	// CoolDown is how long a peer that failed is backed off; it doubles with every further
-	// failure up to MaxCoolDown.
+	// CoolDown is how long a peer that failed is backed off; it doubles with every further failure
+	// up to MaxCoolDown.
 	CoolDown    time.Duration
 	MaxCoolDown time.Duration
-	// MaxPeers bounds the peers with open paths; the engine drops the one that was unused for longest.
+	// MaxPeers bounds the peers with open paths; the engine drops the one that was unused for
+	// longest.
 	MaxPeers int
-	// RailErrors within RailWindow pause a rail for RailPause, which doubles with every
-	// pause that did not help up to MaxRailPause. A path without rails counts as one.
+	// RailErrors within RailWindow pause a rail for RailPause, which doubles with every pause that
+	// did not help up to MaxRailPause. A path without rails counts as one.
 	RailErrors   int
 	RailWindow   time.Duration
 	RailPause    time.Duration
 	MaxRailPause time.Duration
-	// PeerAffinity says which devices of peers go with which of this machine; nil pairs them
-	// by name and then by order. Others are used only when none of these is in order.
+	// PeerAffinity says which devices of peers go with which of this machine; nil pairs them by
+	// name and then by order. Others are used only when none of these is in order.
 	PeerAffinity map[string][]string
-	// NoCache asks the directory for the peer with every call instead of using the last
-	// answer. For debugging: it costs a round trip each.
+	// NoCache asks the directory for the peer with every call instead of using the last answer. For
+	// debugging: it costs a round trip each.
 	NoCache bool
-	// RefreshInterval is how often the descriptors of known peers are fetched anew; 0 for
-	// only when they turn out to be old.
+	// RefreshInterval is how often the descriptors of known peers are fetched anew; 0 for only when
+	// they turn out to be old.
 	RefreshInterval time.Duration
 	// MaxNotifications bounds the notifications that arrived and were not taken yet.
 	MaxNotifications int

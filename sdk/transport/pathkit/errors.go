@@ -11,14 +11,14 @@ import (
 
 const importing = ": import key"
 
-// ErrClosed is what Import, Submit and Reap return on a closed path, and what the operations
-// fail with that are under way when it is closed. The lock need not be held for any of the errors.
+// ErrClosed is what Import, Submit and Reap return on a closed path, and what the operations fail
+// with that are under way when it is closed. The lock need not be held for any of the errors.
 func (b *Base[R, T, O]) ErrClosed() error {
 	return &errs.Error{Code: errs.TransferFail, Class: errs.ClassTransientPath, Op: b.name, Err: transport.ErrPathClosed}
 }
 
-// ErrDeadline is what an operation fails with whose deadline has passed. last is what
-// failed before and may be the reason, such as an attempt to connect, or nil.
+// ErrDeadline is what an operation fails with whose deadline has passed. last is what failed before
+// and may be the reason, such as an attempt to connect, or nil.
 func (b *Base[R, T, O]) ErrDeadline(last error) error {
 	err := context.DeadlineExceeded
 	if last != nil {

@@ -16,14 +16,14 @@ const (
 	asleep = time.Second
 )
 
-// Meter has progress measured by f as well, which returns a number that changes whenever the
-// path moves bytes: what its connections sent that the peer acknowledged, and what they
-// received. Operations that end well count without it. f is called with the lock held, a few
-// times within a stall limit and not while nothing is in flight. The lock is held.
+// Meter has progress measured by f as well, which returns a number that changes whenever the path
+// moves bytes: what its connections sent that the peer acknowledged, and what they received.
+// Operations that end well count without it. f is called with the lock held, a few times within a
+// stall limit and not while nothing is in flight. The lock is held.
 func (b *Base[R, T, O]) Meter(f func() uint64) { b.meter = f }
 
-// Patience makes stall limits so many times as long: for a peer that is so far that what is lost
-// on the way is sent again only after seconds. It is 1 before the first call. The lock is held.
+// Patience makes stall limits so many times as long: for a peer that is so far that what is lost on
+// the way is sent again only after seconds. It is 1 before the first call. The lock is held.
 func (b *Base[R, T, O]) Patience(times int) { b.patience = times }
 
 // setTimer arranges for sweep to run at a deadline. The lock is held.
@@ -56,8 +56,8 @@ func (b *Base[R, T, O]) sweep() {
 	}
 }
 
-// progress notes whether the path has moved anything since the last sweep. A process that
-// stood still meanwhile cannot tell, and so gives its peers the benefit of the doubt.
+// progress notes whether the path has moved anything since the last sweep. A process that stood
+// still meanwhile cannot tell, and so gives its peers the benefit of the doubt.
 func (b *Base[R, T, O]) progress(now time.Time) {
 	total := b.finished
 	if b.meter != nil {

@@ -8,9 +8,9 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
 
-// Complete queues a completion: OK where err is nil, Quarantined with doubt, else Failed.
-// It is for an operation that never was active, because it is empty or failed at once; others
-// end with Finish. The lock is held.
+// Complete queues a completion: OK where err is nil, Quarantined with doubt, else Failed. It is for
+// an operation that never was active, because it is empty or failed at once; others end with
+// Finish. The lock is held.
 func (b *Base[R, T, O]) Complete(id uint64, err error, doubt bool) {
 	b.complete(transport.Completion{ID: id}, err, doubt)
 }
@@ -36,16 +36,16 @@ func (b *Base[R, T, O]) complete(c transport.Completion, err error, doubt bool) 
 }
 
 // DeliverTo implements transport.Extras.Deliver. It pays for a path whose reaper sleeps until
-// completions wake it, not for one whose Reap polls. f is called with the lock held. The lock is not
-// held.
+// completions wake it, not for one whose Reap polls. f is called with the lock held. The lock is
+// not held.
 func (b *Base[R, T, O]) DeliverTo(f func(transport.Completion) bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.deliver = f
 }
 
-// Signal wakes one reaper, also where there is nothing to take; who takes completions wakes
-// the next while there are more. Safe with and without the lock.
+// Signal wakes one reaper, also where there is nothing to take; who takes completions wakes the
+// next while there are more. Safe with and without the lock.
 func (b *Base[R, T, O]) Signal() {
 	select {
 	case b.ready <- struct{}{}:
@@ -72,9 +72,9 @@ func (b *Base[R, T, O]) Reap(ctx context.Context, dst []transport.Completion) (i
 	}
 }
 
-// Take moves completions to dst and does not wait: none and nil where there are none now,
-// ErrClosed where none will come any more. With Await it makes a Reap that does something else
-// before it sleeps. The lock is not held.
+// Take moves completions to dst and does not wait: none and nil where there are none now, ErrClosed
+// where none will come any more. With Await it makes a Reap that does something else before it
+// sleeps. The lock is not held.
 func (b *Base[R, T, O]) Take(dst []transport.Completion) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -99,8 +99,8 @@ func (b *Base[R, T, O]) Take(dst []transport.Completion) (int, error) {
 	return n, nil
 }
 
-// Await waits for the next Signal, which need not mean that there is something to take. The
-// error says that the context ended first. The lock is not held.
+// Await waits for the next Signal, which need not mean that there is something to take. The error
+// says that the context ended first. The lock is not held.
 func (b *Base[R, T, O]) Await(ctx context.Context) error {
 	select {
 	case <-b.ready:
@@ -110,8 +110,8 @@ func (b *Base[R, T, O]) Await(ctx context.Context) error {
 	}
 }
 
-// Drain waits until wg is at zero, or returns an error that says what is still going on
-// when the context ends. It is how Close ends. The lock is not held.
+// Drain waits until wg is at zero, or returns an error that says what is still going on when the
+// context ends. It is how Close ends. The lock is not held.
 func (b *Base[R, T, O]) Drain(ctx context.Context, wg *sync.WaitGroup, what string) error {
 	over := make(chan struct{})
 	go func() { wg.Wait(); close(over) }()

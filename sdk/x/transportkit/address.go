@@ -15,20 +15,23 @@ import (
 // MaxAddresses bounds the addresses of one endpoint.
 const MaxAddresses = 8
 
-// Addresses are the settings of a listener.
+// Addresses are the settings of a listener, to be embedded in the configuration of a transport.
 type Addresses struct {
 	// Host is the address to listen on; empty listens on all, IPv4 and IPv6.
-	Host string
+	Host string `json:"host"`
 	// Port is the first port to try, 0 for any free one; PortMax the last, 0 for Port alone.
-	Port, PortMax int
-	// Advertise lists the hosts, or host:port pairs, that peers dial, in order. Empty means
-	// Host, or the addresses of this machine where Host is empty.
-	Advertise []string
+	Port    int `json:"port"`
+	PortMax int `json:"port_max"`
+	// Advertise lists the hosts, or host:port pairs, that peers dial, in order. Empty means Host,
+	// or the addresses of this machine if Host is empty.
+	Advertise []string `json:"advertise"`
 }
 
-// Validate checks the settings, which errors call port_max and advertise. The caller checks the
-// range of the ports.
+// Validate checks the settings.
 func (a Addresses) Validate() error {
+	if err := CheckBounds(Bound{"port", int64(a.Port), 0, 65535}, Bound{"port_max", int64(a.PortMax), 0, 65535}); err != nil {
+		return err
+	}
 	if a.PortMax != 0 && (a.Port == 0 || a.PortMax < a.Port) {
 		return fmt.Errorf("port_max is %d, must be 0 or at least port (%d), and port must be set", a.PortMax, a.Port)
 	}
@@ -133,8 +136,8 @@ func machineAddresses(only4 bool) []string {
 	return all[:min(len(all), MaxAddresses)]
 }
 
-// withPort returns addr as host:port. It adds port where addr is a host alone. A bare IPv6
-// address needs no brackets.
+// withPort returns addr as host:port. It adds port where addr is a host alone. A bare IPv6 address
+// needs no brackets.
 func withPort(addr string, port int) (string, error) {
 	bare := !strings.Contains(addr, ":") || net.ParseIP(strings.Trim(addr, "[]")) != nil
 	if bare {

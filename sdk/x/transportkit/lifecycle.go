@@ -1,11 +1,18 @@
+// Package transportkit holds what transports share beside their paths (pathkit) and regions
+// (regionkit): the options of the address to listen on, the accept loop, starting and stopping
+// once, and the reasons for which a peer refuses a request.
 package transportkit
 
 import (
 	"context"
 	"crypto/rand"
 	"encoding/binary"
+	"errors"
 	"fmt"
+	"log/slog"
+	"net"
 	"sync"
+	"time"
 
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
@@ -99,9 +106,47 @@ func (l *Lifecycle) Stop(ctx context.Context, free func() error) error {
 	return l.err
 }
 
+// WaitFor waits for wg, at most for limit and until the context ends. The channel is closed when wg
+// is at zero, true says that it was in time.
+func WaitFor(ctx context.Context, wg *sync.WaitGroup, limit time.Duration) (<-chan struct{}, bool) {
+	done := make(chan struct{})
+	go func() { wg.Wait(); close(done) }()
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	select {
+	case <-done:
+		return done, true
+	case <-ctx.Done():
+		return done, false
+	}
+}
+
 // Incarnation returns a random number for one start of a transport, never 0.
 func Incarnation() uint64 {
 	var b [8]byte
 	_, _ = rand.Read(b[:]) // It never fails.
 	return max(binary.LittleEndian.Uint64(b[:]), 1)
+}
+
+// acceptPause is the wait after a failed accept, as when the process has no descriptors left.
+const acceptPause = 20 * time.Millisecond
+
+// Accept hands connections to handle until the listener is closed. It logs the first of a run of
+// failures and tries again after a pause.
+func Accept[C any](accept func() (C, error), log *slog.Logger, handle func(C)) {
+	for failing := false; ; {
+		c, err := accept()
+		switch {
+		case errors.Is(err, net.ErrClosed):
+			return
+		case err == nil:
+			failing = false
+			handle(c)
+			continue
+		case !failing:
+			log.Warn("cannot accept connections; trying on", "error", err)
+			failing = true
+		}
+		time.Sleep(acceptPause)
+	}
 }

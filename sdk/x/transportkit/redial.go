@@ -1,6 +1,7 @@
 package transportkit
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -22,7 +23,8 @@ type Redial struct {
 	NotBefore time.Time
 	// Last is why the last attempt failed; nil after success.
 	Last error
-	// Down is the error with which operations fail at once until NotBefore; nil where they may wait.
+	// Down is the error with which operations fail at once until NotBefore; nil where they may
+	// wait.
 	Down error
 
 	name, hint string
@@ -51,6 +53,42 @@ func (r *Redial) Connected() { r.Last, r.Down, r.since = nil, nil, time.Time{} }
 // Answered notes that an answer came, so the next pause is the least again.
 func (r *Redial) Answered() { r.pause = 0 }
 
+// Pause waits until the time of the next attempt, at most until the context ends. It reports
+// whether it waited, without the mutex of the path; notBefore is what NotBefore was with it.
+func Pause(ctx context.Context, notBefore time.Time) bool {
+	pause := time.Until(notBefore)
+	if pause <= 0 {
+		return false
+	}
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	return true
+}
+
+// DialAny dials the addresses of a peer in turn until one succeeds, within a time of which each
+// gets an equal share of what is left. note adds the error of an address to the failure, which is
+// nil on success.
+func DialAny[C any](addrs []string, within time.Duration, c *Counters, dial func(addr string, by time.Time) (C, error), note func(f *DialFailure, addr string, err error)) (C, *DialFailure) {
+	limit := time.Now().Add(within)
+	failure := &DialFailure{Absent: true}
+	for i, addr := range addrs {
+		c.Dials.Add(1)
+		share := time.Until(limit) / time.Duration(len(addrs)-i)
+		conn, err := dial(addr, time.Now().Add(share))
+		if err == nil {
+			return conn, nil
+		}
+		c.DialsFailed.Add(1)
+		note(failure, addr, err)
+	}
+	var none C
+	return none, failure
+}
+
 // DialFailure is why no address led to the peer.
 type DialFailure struct {
 	Err    error
@@ -67,9 +105,9 @@ func (f *DialFailure) Add(addr string, err error, absent, heard bool) {
 	f.Err = errors.Join(f.Err, fmt.Errorf("%s: %w", addr, err))
 }
 
-// Judge notes a failure of an attempt that began at began, zero for one that counts to those before.
-// It returns the error that operations fail with where waiting is of no use: the peer is not there,
-// or could not be reached for the limit. working says that another connection works.
+// Judge notes a failure of an attempt that began at began, zero for one that counts to those
+// before. It returns the error that operations fail with where waiting is of no use: the peer is
+// not there, or could not be reached for the limit. working says that another connection works.
 func (r *Redial) Judge(f *DialFailure, began, now time.Time, working bool) error {
 	r.Failed(f.Err, now)
 	if !began.IsZero() && (f.Heard || r.since.IsZero()) {

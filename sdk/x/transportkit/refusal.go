@@ -29,8 +29,8 @@ var (
 	Stopping      = Refusal{"stopping", "the peer is stopping", errs.TransferFail, errs.ClassTransientPeer}
 )
 
-// RefusalOf returns the entry of a transport's table for a number from the wire. A number that
-// the table does not have gets class.
+// RefusalOf returns the entry of a transport's table for a number from the wire. A number that the
+// table does not have gets class.
 func RefusalOf[R ~uint8](table []Refusal, r R, class errs.Class) Refusal {
 	if int(r) < len(table) && table[r].Label != "" {
 		return table[r]

@@ -1,5 +1,5 @@
-// Command mooncake-plugin-evict-lru is evict/lru as a program of its own, started by
-// mooncake where the configuration says mode: subprocess.
+// Command mooncake-plugin-evict-lru is evict/lru as a program of its own, started by mooncake where
+// the configuration says mode: subprocess.
 package main
 
 import (

@@ -1,5 +1,5 @@
-// Command mooncake-plugin-evict-s3fifo is evict/s3fifo as a program of its own, started by
-// mooncake where the configuration says mode: subprocess.
+// Command mooncake-plugin-evict-s3fifo is evict/s3fifo as a program of its own, started by mooncake
+// where the configuration says mode: subprocess.
 package main
 
 import (

@@ -1,5 +1,5 @@
-// Command mooncake-plugin-evict-sieve is evict/sieve as a program of its own, started by
-// mooncake where the configuration says mode: subprocess.
+// Command mooncake-plugin-evict-sieve is evict/sieve as a program of its own, started by mooncake
+// where the configuration says mode: subprocess.
 package main
 
 import (

@@ -1,5 +1,5 @@
-// Command mooncake-plugin-transport-quic is transport/quic as a program of its own, started
-// by mooncake where the configuration says mode: subprocess.
+// Command mooncake-plugin-transport-quic is transport/quic as a program of its own, started by
+// mooncake where the configuration says mode: subprocess.
 package main
 
 import (

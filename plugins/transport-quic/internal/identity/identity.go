@@ -3,11 +3,16 @@
 package identity
 
 import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
 	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
+	"crypto/x509/pkix"
 	"errors"
 	"fmt"
+	"math/big"
 	"net"
 	"os"
 	"strings"
@@ -18,8 +23,8 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
-// Identity is who this node is and whom it trusts, as of one look at the files. It does
-// not change; a later look makes another one.
+// Identity is who this node is and whom it trusts, as of one look at the files. It does not change;
+// a later look makes another one.
 type Identity struct {
 	Cert  tls.Certificate
 	Leaf  *x509.Certificate
@@ -132,8 +137,8 @@ func verifyParsed(chain []*x509.Certificate, roots *x509.CertPool, usage x509.Ex
 // ErrName says that a certificate is good and not for a peer that is expected.
 var ErrName = errors.New("the certificate of the peer is for none of the expected names")
 
-// allowed checks a peer's certificate against peer_names, or, where there are none and a
-// host was dialled, against the host.
+// allowed checks a peer's certificate against peer_names, or, where there are none and a host was
+// dialled, against the host.
 func allowed(c *x509.Certificate, names []string, dialled string) error {
 	if len(names) == 0 {
 		if dialled == "" {
@@ -149,8 +154,7 @@ func allowed(c *x509.Certificate, names []string, dialled string) error {
 	return fmt.Errorf("%w: it is for %s, expected is %s", ErrName, strings.Join(NamesOf(c), ", "), strings.Join(names, " or "))
 }
 
-// matches reports whether c is for a name, an address, or "*.domain": any one label below
-// domain.
+// matches reports whether c is for a name, an address, or "*.domain": any one label below domain.
 func matches(c *x509.Certificate, name string) bool {
 	domain, wild := strings.CutPrefix(name, "*.")
 	if !wild {
@@ -183,4 +187,35 @@ func hostOf(addr string) string {
 		return addr
 	}
 	return h
+}
+
+// Ephemeral makes the identity of a node with insecure_dev: a certificate that lives with the
+// process. Peers find it by its fingerprint in the endpoint, so a process that can forge an
+// endpoint can pose as the node.
+func Ephemeral(now time.Time) (*Identity, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, err
+	}
+	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 120))
+	if err != nil {
+		return nil, err
+	}
+	template := &x509.Certificate{
+		SerialNumber: serial, Subject: pkix.Name{CommonName: "mooncake insecure_dev"},
+		NotBefore: now.Add(-time.Hour), NotAfter: now.AddDate(10, 0, 0),
+		KeyUsage:    x509.KeyUsageDigitalSignature,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+	}
+	raw, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		return nil, err
+	}
+	leaf, err := x509.ParseCertificate(raw)
+	if err != nil {
+		return nil, err
+	}
+	id := &Identity{Cert: tls.Certificate{Certificate: [][]byte{raw}, PrivateKey: key, Leaf: leaf}, Leaf: leaf}
+	id.Pin = sha256.Sum256(raw)
+	return id, nil
 }

@@ -42,12 +42,12 @@ func Hint(size int) string {
 	return fmt.Sprintf("sudo sysctl -w net.core.rmem_max=%d net.core.wmem_max=%d", size, size)
 }
 
-// mostRefusals is how many refusals in a row, without a packet in between, end the use of
-// a socket that had been answered before. A single one may be forged.
+// mostRefusals is how many refusals in a row, without a packet in between, end the use of a socket
+// that had been answered before. A single one may be forged.
 const mostRefusals = 3
 
-// Connected is a socket that is connected to one peer, so that the kernel tells when the
-// peer's port is closed. QUIC itself would notice by the silence alone.
+// Connected is a socket that is connected to one peer, so that the kernel tells when the peer's
+// port is closed. QUIC itself would notice by the silence alone.
 type Connected struct {
 	*net.UDPConn
 	batch    *ipv4.PacketConn
@@ -95,8 +95,8 @@ func (l *Connected) WriteTo(b []byte, _ net.Addr) (int, error) {
 	return n, err
 }
 
-// tolerable reports whether a call may be repeated: the peer's machine said that no process has
-// the port, and the peer was heard not long ago.
+// tolerable reports whether a call may be repeated: the peer's machine said that no process has the
+// port, and the peer was heard not long ago.
 func (l *Connected) tolerable(err error) bool {
 	return errors.Is(err, syscall.ECONNREFUSED) && l.heard.Load() && l.refusals.Add(1) < mostRefusals
 }

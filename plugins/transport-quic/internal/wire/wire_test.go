@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/mooncake-go/mooncake/sdk/errs"
+	"github.com/mooncake-go/mooncake/sdk/x/transportkit"
 )
 
 func TestHeadersRoundTrip(t *testing.T) {
@@ -82,12 +83,12 @@ func FuzzBlobs(f *testing.F) {
 		if e, err := DecodeEndpoint(b); err == nil {
 			require.True(t, bytes.Equal(b, e.Encode()))
 		} else {
-			require.ErrorIs(t, err, ErrBlob)
+			require.ErrorIs(t, err, transportkit.ErrBlob)
 		}
 		if k, err := DecodeKey(b); err == nil {
 			require.NotZero(t, k.Region)
 		} else {
-			require.ErrorIs(t, err, ErrBlob)
+			require.ErrorIs(t, err, transportkit.ErrBlob)
 		}
 	})
 }

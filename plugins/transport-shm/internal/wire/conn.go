@@ -17,8 +17,8 @@ import (
 // SendLimit bounds how long one message may wait for space in the socket.
 const SendLimit = time.Second
 
-// Conn carries messages, each with at most one descriptor. One goroutine may send while
-// another one receives.
+// Conn carries messages, each with at most one descriptor. One goroutine may send while another one
+// receives.
 type Conn struct{ *net.UnixConn }
 
 // Dial connects to an abstract socket of this network namespace.
@@ -76,8 +76,8 @@ func (c Conn) Receive() (Message, int, error) {
 	return m, fd, nil
 }
 
-// Ended reports whether an error of recv means that the other end is closed: by the process,
-// or by the kernel after the last of its threads left user space.
+// Ended reports whether an error of recv means that the other end is closed: by the process, or by
+// the kernel after the last of its threads left user space.
 func Ended(err error) bool { return errors.Is(err, io.EOF) || errors.Is(err, unix.ECONNRESET) }
 
 // CloseFD closes a descriptor, unless it is negative.
@@ -102,6 +102,6 @@ func (c Conn) PeerUser() (uint32, error) {
 	return cred.Uid, nil
 }
 
-// Foreign reports whether a user is neither this one nor root, either of whom could read
-// this process's memory anyhow.
+// Foreign reports whether a user is neither this one nor root, either of whom could read this
+// process's memory anyhow.
 func Foreign(user uint32) bool { return user != 0 && int64(user) != int64(os.Geteuid()) }

@@ -1,0 +1,178 @@
+package identity
+
+import (
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/mooncake-go/mooncake/plugins/transport-quic/internal/config"
+	"github.com/mooncake-go/mooncake/plugins/transport-quic/internal/wire"
+	"github.com/mooncake-go/mooncake/sdk/plugin"
+)
+
+// Keeper holds the identity of a node and renews it from the files.
+type Keeper struct {
+	Config *config.Settings
+	Log    *slog.Logger
+	Report func(plugin.Health)
+	Clock  func() time.Time
+	// Reloads counts how often the files were taken up anew.
+	Reloads atomic.Uint64
+	id      atomic.Pointer[Identity]
+
+	mu   sync.Mutex // of Look
+	said string     // the trouble that was last reported
+}
+
+// Now returns the present identity.
+func (t *Keeper) Now() *Identity { return t.id.Load() }
+
+// Set sets the identity.
+func (t *Keeper) Set(id *Identity) { t.id.Store(id) }
+
+// Begin sets the first identity and warns where it ends soon.
+func (t *Keeper) Begin(id *Identity) {
+	t.Set(id)
+	if !id.Insecure() {
+		t.tell(id, nil, t.Clock())
+	}
+}
+
+// Look reads the files again. It reports whether the identity changed. Files that do not fit
+// together, as in the middle of being replaced, leave the identity as it was.
+func (t *Keeper) Look() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	old := t.id.Load()
+	if old.roots == nil {
+		return false
+	}
+	now := t.Clock()
+	_, sum, err := readAll(t.Config.CA, t.Config.Cert, t.Config.Key)
+	changed := err == nil && sum != old.seen
+	if changed {
+		var id *Identity
+		if id, err = Load(&t.Config.Config, now); err == nil {
+			t.id.Store(id)
+			t.Reloads.Add(1)
+			t.Log.Info("certificates were replaced", "cert", t.Config.Cert, "ends", id.Leaf.NotAfter, "names", NamesOf(id.Leaf))
+			old = id
+		}
+	}
+	t.tell(old, err, now)
+	return changed && err == nil
+}
+
+// tell reports trouble with the certificates, once for each change.
+func (t *Keeper) tell(id *Identity, err error, now time.Time) {
+	left := id.Leaf.NotAfter.Sub(now)
+	say, health := "", plugin.Health{State: plugin.StateOK}
+	switch {
+	case left <= 0:
+		say = "the certificate of this node has ended; peers refuse it"
+	case err != nil:
+		say = "the certificate files cannot be used; going on with what was read before"
+	case left < t.Config.ExpiryWarning:
+		say = "the certificate of this node ends soon"
+	}
+	if say != "" {
+		health = plugin.Health{State: plugin.StateDegraded, Reason: say}
+	}
+	if say == t.said {
+		return
+	}
+	t.said = say
+	t.Report(health)
+	if say == "" {
+		t.Log.Info("the certificates are good again", "ends", id.Leaf.NotAfter)
+		return
+	}
+	t.Log.Warn(say, "cert", t.Config.Cert, "ends", id.Leaf.NotAfter, "error", err, "hint", "'mooncake certs renew "+t.Config.Cert+"' makes a new one; it is taken up without a restart")
+}
+
+// Verify checks the chain of a connection against the authorities; dialled says that this side made
+// the connection.
+func (id *Identity) Verify(s tls.ConnectionState, dialled bool, now time.Time) error {
+	usage := x509.ExtKeyUsageClientAuth
+	if dialled {
+		usage = x509.ExtKeyUsageServerAuth
+	}
+	return verifyParsed(s.PeerCertificates, id.roots, usage, now)
+}
+
+// Server is the configuration of the listener: each handshake sees the identity of that moment.
+func (t *Keeper) Server() *tls.Config {
+	c := t.base()
+	c.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {
+		id := t.Now()
+		c := t.base()
+		c.Certificates = []tls.Certificate{id.Cert}
+		if id.roots == nil {
+			c.ClientAuth = tls.RequireAnyClientCert
+			return c, nil
+		}
+		c.ClientAuth, c.ClientCAs = tls.RequireAndVerifyClientCert, id.roots
+		c.VerifyConnection = func(s tls.ConnectionState) error {
+			return allowed(s.PeerCertificates[0], t.Config.PeerNames, "")
+		}
+		return c, nil
+	}
+	return c
+}
+
+// ErrMixed says that no certificate would be accepted.
+var ErrMixed = errors.New("one of the two nodes runs with insecure_dev")
+
+// ErrPin says that another process answers than the one whose endpoint was dialled.
+var ErrPin = errors.New("the certificate is not the one of the endpoint")
+
+// Client is the configuration for one connection to addr, which is of peer.
+func (t *Keeper) Client(peer *wire.Endpoint, addr string) (*tls.Config, error) {
+	id := t.Now()
+	c := t.base()
+	c.Certificates = []tls.Certificate{id.Cert}
+	host := hostOf(addr)
+	c.ServerName = host
+	switch insecure := peer.Pin != (wire.Fingerprint{}); {
+	case insecure && id.roots != nil:
+		return nil, fmt.Errorf("%w: the peer does, this node does not", ErrMixed)
+	case !insecure && id.roots == nil:
+		return nil, fmt.Errorf("%w: this node does, the peer does not", ErrMixed)
+	case insecure:
+		c.InsecureSkipVerify = true // VerifyConnection compares the whole certificate.
+		pin := peer.Pin
+		c.VerifyConnection = func(s tls.ConnectionState) error {
+			if sha256.Sum256(s.PeerCertificates[0].Raw) != pin {
+				return ErrPin
+			}
+			return nil
+		}
+		return c, nil
+	}
+	c.RootCAs = id.roots
+	if len(t.Config.PeerNames) > 0 {
+		// A peer that peer_names allow may answer anywhere; crypto/tls cannot check one of several
+		// names.
+		c.InsecureSkipVerify = true
+		c.VerifyConnection = func(s tls.ConnectionState) error {
+			if err := id.Verify(s, true, t.Clock()); err != nil {
+				return err
+			}
+			return allowed(s.PeerCertificates[0], t.Config.PeerNames, host)
+		}
+	}
+	return c, nil
+}
+
+func (t *Keeper) base() *tls.Config {
+	return &tls.Config{
+		MinVersion: tls.VersionTLS13, NextProtos: []string{wire.ALPN}, Time: t.Clock,
+		SessionTicketsDisabled: true, // A peer that connects again shows its certificate again.
+	}
+}

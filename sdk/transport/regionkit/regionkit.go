@@ -1,0 +1,285 @@
+// Package regionkit is the half of serving peers that is the same in every transport that moves the
+// bytes itself: the table of registered regions, what a request of a peer is checked against, and
+// how a region is withdrawn that peers are still at.
+//
+// Register calls Add and makes a key of what it returns; Deregister calls Remove. Whoever reads a
+// request calls Acquire, works with the memory that it gets, and calls Release. What works with
+// memory is a Holder, a connection or a single request, which Remove can cut off.
+//
+// The package imports the standard library, sdk/transport and sdk/errs only.
+package regionkit
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/subtle"
+	"fmt"
+	"iter"
+	"slices"
+	"sync"
+	"time"
+	"unsafe"
+
+	"github.com/mooncake-go/mooncake/sdk/errs"
+	"github.com/mooncake-go/mooncake/sdk/transport"
+)
+
+// Token proves that whoever shows it was given the key of a region. Each registration has another.
+type Token [16]byte
+
+// Holder is what works with the memory of regions for a peer.
+type Holder interface {
+	comparable
+	// Cut has the calls return soon that read or write for the peer, so that Release follows. It is
+	// called by any goroutine, perhaps more than once, and neither blocks nor calls back.
+	Cut()
+}
+
+// Region is registered memory. Safe for concurrent use.
+type Region[H Holder] struct {
+	id     transport.RegionID
+	mem    []byte
+	access transport.Access
+	token  Token
+
+	mu      sync.Mutex
+	holders map[H]int // how often each holds it
+	closing bool
+	idle    chan struct{} // exists once closing; closed when the last holder left
+}
+
+// ID returns the number of the region.
+func (r *Region[H]) ID() transport.RegionID { return r.id }
+
+// Token returns what peers have to show.
+func (r *Region[H]) Token() Token { return r.token }
+
+// Access returns what peers may do with it.
+func (r *Region[H]) Access() transport.Access { return r.access }
+
+// Addr returns the address of its first byte.
+func (r *Region[H]) Addr() uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(r.mem))) }
+
+// Size returns how many bytes it has.
+func (r *Region[H]) Size() uint64 { return uint64(len(r.mem)) }
+
+func (r *Region[H]) end() uintptr { return r.Addr() + uintptr(len(r.mem)) }
+
+// Held is how many holders work with it now.
+func (r *Region[H]) Held() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.holders)
+}
+
+// hold returns a part of the memory, which stays in place until Release.
+func (r *Region[H]) hold(by H, kind transport.OpKind, offset, size uint64) ([]byte, Refusal) {
+	switch {
+	case kind == transport.Read && r.access&transport.AccessRemoteRead == 0:
+		return nil, ReadDenied
+	case kind == transport.Write && r.access&transport.AccessRemoteWrite == 0:
+		return nil, WriteDenied
+	case offset > r.Size() || size > r.Size()-offset:
+		return nil, OutOfRange
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closing {
+		return nil, Draining
+	}
+	r.holders[by]++
+	return r.mem[offset:][:size:size], Granted
+}
+
+// Release is called once for each Granted, when nothing touches the memory for it any more.
+func (r *Region[H]) Release(by H) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.holders[by]--; r.holders[by] <= 0 {
+		delete(r.holders, by)
+	}
+	if r.closing && len(r.holders) == 0 {
+		close(r.idle)
+	}
+}
+
+// close refuses new requests; the channel is closed once nothing touches the memory.
+func (r *Region[H]) close() <-chan struct{} {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.closing {
+		r.closing, r.idle = true, make(chan struct{})
+		if len(r.holders) == 0 {
+			close(r.idle)
+		}
+	}
+	return r.idle
+}
+
+// cut cuts off whatever still touches the memory.
+func (r *Region[H]) cut() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for h := range r.holders {
+		h.Cut()
+	}
+}
+
+// Refusal is why a request of a peer does not get at memory. A transport says it to the peer in its
+// own numbers.
+type Refusal uint8
+
+// The refusals.
+const (
+	Granted       Refusal = iota // none
+	UnknownRegion                // there is no such region (any more)
+	WrongToken                   // the key was not issued for this region
+	OutOfRange                   // the range reaches past the end
+	ReadDenied                   // peers may not read
+	WriteDenied                  // peers may not write
+	Draining                     // the region is being withdrawn
+)
+
+// Request is what a peer asks for: a range of a region.
+type Request struct {
+	Region transport.RegionID
+	Token  Token
+	Kind   transport.OpKind
+	Offset uint64
+	Length uint64
+}
+
+// Table holds the registered regions of a transport. The zero value is ready. Safe for concurrent
+// use.
+type Table[H Holder] struct {
+	mu     sync.RWMutex
+	byID   map[transport.RegionID]*Region[H]
+	byAddr []*Region[H] // by address, never overlapping
+}
+
+// Add registers a region, with a token of its own. InvalidParams for what the contract of Register
+// forbids; op begins the text of the error ("transport/x: register").
+func (t *Table[H]) Add(op string, in transport.Region) (*Region[H], error) {
+	switch {
+	case in.ID == 0:
+		return nil, errs.New(errs.InvalidParams, op, "region ID is 0, which means no region")
+	case len(in.Mem) == 0:
+		return nil, errs.New(errs.InvalidParams, op, "region %d is empty", in.ID)
+	case in.Access&^transport.AccessRemote != 0:
+		return nil, errs.New(errs.InvalidParams, op, "region %d asks for unknown access %#x", in.ID, in.Access)
+	}
+	r := &Region[H]{id: in.ID, mem: in.Mem, access: in.Access, holders: map[H]int{}}
+	_, _ = rand.Read(r.token[:]) // It never fails.
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.byID == nil {
+		t.byID = map[transport.RegionID]*Region[H]{}
+	}
+	if t.byID[in.ID] != nil {
+		return nil, errs.New(errs.InvalidParams, op, "region ID %d is in use", in.ID)
+	}
+	i := t.search(r.Addr())
+	if i < len(t.byAddr) && t.byAddr[i].Addr() < r.end() {
+		return nil, errs.New(errs.InvalidParams, op, "region %d (%d bytes) overlaps region %d", in.ID, len(in.Mem), t.byAddr[i].id)
+	}
+	t.byID[in.ID] = r
+	t.byAddr = slices.Insert(t.byAddr, i, r)
+	return r, nil
+}
+
+// search returns the index of the first region that ends after an address. t.mu is held.
+func (t *Table[H]) search(at uintptr) int {
+	i, _ := slices.BinarySearchFunc(t.byAddr, at, func(x *Region[H], at uintptr) int {
+		if x.end() <= at {
+			return -1
+		}
+		return 1
+	})
+	return i
+}
+
+// Get returns a region, nil for none.
+func (t *Table[H]) Get(id transport.RegionID) *Region[H] {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return t.byID[id]
+}
+
+// All yields the regions in the order of their addresses, those of the moment of the call.
+func (t *Table[H]) All() iter.Seq[*Region[H]] {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return slices.Values(slices.Clone(t.byAddr))
+}
+
+// Acquire checks a request. Granted gives the memory that it names, and the region, which stays in
+// place until Release.
+func (t *Table[H]) Acquire(q Request, by H) (*Region[H], []byte, Refusal) {
+	r := t.Get(q.Region)
+	if r == nil {
+		return nil, nil, UnknownRegion
+	}
+	if subtle.ConstantTimeCompare(r.token[:], q.Token[:]) != 1 {
+		return nil, nil, WrongToken
+	}
+	mem, why := r.hold(by, q.Kind, q.Offset, q.Length)
+	return r, mem, why
+}
+
+// AcquireAt is Acquire for peers that have no keys and name memory by its address alone. To them a
+// region that is closed to peers does not exist.
+func (t *Table[H]) AcquireAt(kind transport.OpKind, addr, size uint64, by H) (*Region[H], []byte, Refusal) {
+	t.mu.RLock()
+	var r *Region[H]
+	if i := t.search(uintptr(addr)); i < len(t.byAddr) {
+		r = t.byAddr[i]
+	}
+	t.mu.RUnlock()
+	if r == nil || uint64(r.Addr()) > addr || r.access == transport.AccessLocal {
+		return nil, nil, UnknownRegion
+	}
+	mem, why := r.hold(by, kind, addr-uint64(r.Addr()), size)
+	return r, mem, why
+}
+
+// Remove withdraws a region: new requests are refused, and when nothing touches the memory any more
+// it returns. Holders that are still at it after grace, or when the context ends, are cut. When the
+// context ends before they have let go the error says that the memory must not be reused yet, and
+// Remove may be called again.
+func (t *Table[H]) Remove(ctx context.Context, op string, id transport.RegionID, grace time.Duration) error {
+	r := t.Get(id)
+	if r == nil {
+		return errs.New(errs.InvalidParams, op, "region %d is not registered", id)
+	}
+	idle := r.close()
+	patient, cancel := context.WithTimeout(ctx, grace)
+	defer cancel()
+	select {
+	case <-idle:
+	case <-patient.Done():
+		r.cut()
+		select {
+		case <-idle:
+		case <-ctx.Done():
+			return &errs.Error{
+				Code: errs.UnavailableInCurrentStatus, Class: errs.ClassLocalDevice, Op: op,
+				Err:  fmt.Errorf("region %d may still be touched by a peer, its memory must not be reused yet: %w", id, ctx.Err()),
+				Hint: "deregister it again with more time",
+			}
+		}
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.byID[id] == r {
+		delete(t.byID, id)
+		t.byAddr = slices.DeleteFunc(t.byAddr, func(x *Region[H]) bool { return x == r })
+	}
+	return nil
+}
+
+// Clear forgets every region. The caller has ended whatever touched them.
+func (t *Table[H]) Clear() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.byID, t.byAddr = nil, nil
+}
