@@ -269,3 +269,14 @@ func errReserve(v verdict, e alloc.Extent, s *space) error {
 		"[%d, +%d) of space %d was never given out by this allocator with granules of %d bytes; check granule_bytes",
 		e.Offset, e.Size, e.Space, s.granules.fine)
 }
+
+// Factory returns the factory of alloc/arena.
+func Factory() alloc.Factory {
+	return alloc.Define(manifest(), DefaultConfig,
+		func(c *Config) (alloc.Allocator, error) {
+			if err := c.Validate(); err != nil {
+				return nil, err
+			}
+			return newAllocator(*c), nil
+		})
+}

@@ -183,10 +183,3 @@ func keyOf(ev *evict.Event) uint32 {
 	}
 	return uint32(mix(ev.Fingerprint))
 }
-
-func mix(h uint64) uint64 {
-	h *= 0x9E3779B97F4A7C15
-	h ^= h >> 32
-	h *= 0xD6E8FEB86659FD93
-	return h ^ h>>32
-}

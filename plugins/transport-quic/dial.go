@@ -17,9 +17,6 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/x/transportkit"
 )
 
-// errStale marks an answer of another incarnation.
-var errStale = errors.New("the peer was restarted")
-
 // noteDial adds the error of one address to a failure.
 func noteDial(f *transportkit.DialFailure, addr string, err error) {
 	reason, trust := closedFor(err), distrust(err)
@@ -29,18 +26,6 @@ func noteDial(f *transportkit.DialFailure, addr string, err error) {
 		f.Means, f.Hint = meansDistrust, hintDistrust
 	}
 }
-
-// distrust reports whether a TLS handshake failed: this side refused the peer's certificate, or the
-// peer this side's.
-func distrust(err error) bool {
-	var t *quicgo.TransportError
-	return errors.Is(err, identity.ErrName) || errors.Is(err, identity.ErrMixed) || errors.As(err, &t) && t.ErrorCode.IsCryptoError()
-}
-
-const meansDistrust = "the two nodes do not accept each other's certificates"
-
-const hintDistrust = "both nodes need certificates of one authority, that have not ended, for the names or addresses by which they are dialled " +
-	"(or peer_names); 'mooncake certs show FILE' tells what a file holds"
 
 // carrier is a socket of its own for a dialled connection, so that connections are read in
 // parallel.

@@ -263,3 +263,31 @@ func (n *node) Dial(_ context.Context, peer transport.Endpoint) (transport.Path,
 	n.paths[p] = struct{}{}
 	return p, nil
 }
+
+// Config holds the settings of the QUIC transport.
+type Config = config.Config
+
+// DefaultConfig returns the defaults, which have no certificates: a transport made from them does
+// not start.
+func DefaultConfig() *Config { return config.Default() }
+
+// Stats implements StatsReporter.
+func (n *node) Stats() Stats {
+	c := &n.stats
+	s := Stats{
+		Stats: c.Stats(wire.Refusals), ConnectionsCut: c.connsCut.Load(), Untrusted: c.untrusted.Load(), Overflow: c.overflow.Load(),
+		Reloads: n.trust.Reloads.Load(),
+	}
+	n.mu.Lock()
+	s.SocketReceive, s.SocketSend = n.granted.Receive, n.granted.Send
+	n.mu.Unlock()
+	for _, c := range n.connections() {
+		q := c.quic.ConnectionStats()
+		s.Connections = append(s.Connections, ConnectionStats{
+			Peer: c.quic.RemoteAddr().String(), Dialled: c.dialled, GSO: c.quic.ConnectionState().GSO, Datagram: datagramSize(c.quic),
+			Window: q.CongestionWindow, RTT: q.SmoothedRTT, MinRTT: q.MinRTT,
+			PacketsSent: q.PacketsSent, PacketsLost: q.PacketsLost, BytesSent: q.BytesSent, BytesReceived: q.BytesReceived,
+		})
+	}
+	return s
+}

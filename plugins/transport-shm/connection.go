@@ -199,3 +199,15 @@ func (l *clientConn) say(m wire.Message) {
 	defer l.p.mu.Unlock()
 	l.lose(errs.WithClass(errs.ClassTransientPeer, l.p.Name(), errs.Wrap(errs.TransferFail, "the peer does not take messages", err)))
 }
+
+// leave ends the use of a mapped remote. path.mu is held.
+func (l *clientConn) leave(r *remote, err error) {
+	if r.state != remoteReady {
+		return
+	}
+	r.state, r.err = remoteLeaving, err
+	l.p.abortAll(r, err)
+	if r.running == 0 {
+		l.post(r)
+	}
+}

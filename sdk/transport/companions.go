@@ -57,9 +57,6 @@ func ExtrasOf(p Path) Extras {
 	return x
 }
 
-// RailID names a rail of one path. 0 is none: the transport chooses.
-type RailID uint16
-
 // Rail is one way of a path: a device on this side and one on the peer's.
 type Rail struct {
 	ID RailID

@@ -122,6 +122,9 @@ type RemoteID uint64
 // OpKind is the direction of an operation.
 type OpKind uint8
 
+// RailID names a rail of one path. 0 is none: the transport chooses.
+type RailID uint16
+
 // The directions.
 const (
 	// Read copies from the peer's memory into Local.

@@ -53,6 +53,8 @@ type Limits struct {
 	Rails int
 }
 
+const importing = ": import key"
+
 // Base is the state of a path, to be embedded in it. R is what the transport keeps of an imported
 // key, T its operation. Use Init before anything else; do not copy.
 type Base[R, T any, O Operation[T]] struct {
