@@ -117,7 +117,7 @@ func (n *node) Register(_ context.Context, in transport.Region) (transport.Key, 
 		}
 		return nil, err
 	}
-	k := wire.Key{Incarnation: n.self.Incarnation, Region: uint64(r.id), Token: r.token, Length: uint64(len(r.mem)), Access: r.access}
+	k := wire.Key{Incarnation: n.self.Incarnation, Region: uint64(r.ID()), Token: wire.Token(r.Token()), Length: r.Size(), Access: r.Access()}
 	return k.Encode(), nil
 }
 
@@ -134,7 +134,7 @@ func (n *node) remark(err error) {
 // Deregister implements transport.Transport. It waits revoke_timeout at most.
 func (n *node) Deregister(ctx context.Context, id transport.RegionID) error {
 	const op = "transport/shm: deregister"
-	r := n.regions.get(id)
+	r := n.regions.Get(id)
 	if r == nil {
 		return errs.New(errs.InvalidParams, op, "region %d is not registered", id)
 	}
@@ -148,7 +148,7 @@ func (n *node) Deregister(ctx context.Context, id transport.RegionID) error {
 	var cause error
 	select {
 	case <-idle:
-		n.regions.remove(r)
+		n.regions.Delete(r)
 		return nil
 	case <-ctx.Done():
 		cause = ctx.Err()
