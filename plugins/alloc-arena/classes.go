@@ -7,7 +7,7 @@ type class struct {
 	slot   uint64
 	live   uint64 // extents
 	runs   uint32
-	arena  uint32       // node of kind spare, 0 for none
+	arena  uint32       // node of kind rest, 0 for none
 	open   uint32       // the first of its runs that have free slots, 0 for none
 	places [sets]uint32 // where the class stands in each set that it is in
 	next   uint32       // chains the classes of one hash, and the unused ones

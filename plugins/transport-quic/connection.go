@@ -1,72 +1,188 @@
 package quic
 
 import (
-	"crypto/hmac"
-	"crypto/sha256"
-	"crypto/x509"
+	"context"
 	"errors"
-	"net"
+	"fmt"
+	"time"
 
-	"github.com/mooncake-go/mooncake/plugins/transport-quic/internal/identity"
-	"github.com/mooncake-go/mooncake/plugins/transport-quic/internal/wire"
 	quicgo "github.com/quic-go/quic-go"
+
+	"github.com/mooncake-go/mooncake/plugins/transport-quic/internal/wire"
+	"github.com/mooncake-go/mooncake/sdk/errs"
+	"github.com/mooncake-go/mooncake/sdk/x/transportkit"
 )
 
-// code is a reason as QUIC carries it.
-func code(r wire.Reason) quicgo.ApplicationErrorCode { return quicgo.ApplicationErrorCode(r) }
-
-func streamCode(r wire.Reason) quicgo.StreamErrorCode { return quicgo.StreamErrorCode(r) }
-
-// datagramOverhead is what a packet has besides the payload of a frame: header, checksum, frame.
-const datagramOverhead = 1 + 4 + 4 + 16 + 3
-
-// datagramSize tells how large the packets of a connection may be by now. quic-go says so only to a
-// caller that tries to send a message that no packet can hold.
-func datagramSize(c *quicgo.Conn) int {
-	var tooLarge *quicgo.DatagramTooLargeError
-	if errors.As(c.SendDatagram(noMessage[:]), &tooLarge) {
-		return int(tooLarge.MaxDatagramPayloadSize) + datagramOverhead
-	}
-	return 0
+// connection is one connection to the peer. All fields are guarded by path.mu.
+type connection struct {
+	p    *path
+	quic *quicgo.Conn
+	up   bool // connected and not yet at its end
+	flow flow
+	used time.Time
+	// proven says that an answer came: the peer is there and lets this node in.
+	proven bool
+	loss   uint16 // of either direction, of 65536
 }
 
-var noMessage [64 << 10]byte
-
-// closedFor returns why the peer closed a connection in the words of this protocol, wire.ReasonNone
-// where err says nothing of the kind.
-func closedFor(err error) wire.Reason {
-	var app *quicgo.ApplicationError
-	if errors.As(err, &app) && app.Remote && app.ErrorCode > 0 && app.ErrorCode < quicgo.ApplicationErrorCode(wire.NumReasons) {
-		return wire.Reason(app.ErrorCode)
+// kick gives work that waits to connections with space, and makes more connections where it pays.
+// p.mu is held.
+func (p *path) kick() {
+	for p.queue.First() != nil && !p.Closed() {
+		var best *connection
+		for _, c := range p.conns {
+			if c.up && c.hasSpace(p.queue.First()) && (best == nil || c.flow.free() > best.flow.free()) {
+				best = c
+			}
+		}
+		if best == nil {
+			break
+		}
+		best.begin(p.cutChunk(p.queue.First()))
 	}
-	return wire.ReasonNone
+	p.grow()
 }
 
-// distrust reports whether a TLS handshake failed: this side refused the peer's certificate, or the
-// peer this side's.
-func distrust(err error) bool {
-	var t *quicgo.TransportError
-	return errors.Is(err, identity.ErrName) || errors.Is(err, identity.ErrMixed) || errors.As(err, &t) && t.ErrorCode.IsCryptoError()
+func (c *connection) hasSpace(o *op) bool {
+	return c.flow.fits(min(c.p.n.cfg.SliceBytes, len(o.Local)-o.cut), c.p.n.cfg.StreamsPerConnection)
 }
 
-const meansDistrust = "the two nodes do not accept each other's certificates"
+// connShare is how many bytes in flight, and how many requests, are worth a connection of their
+// own.
+const (
+	connShare    = 128 << 10
+	connRequests = 16
+)
 
-const hintDistrust = "both nodes need certificates of one authority, that have not ended, for the names or addresses by which they are dialled " +
-	"(or peer_names); 'mooncake certs show FILE' tells what a file holds"
-
-// errStale marks an answer of another incarnation.
-var errStale = errors.New("the peer was restarted")
-
-// resetKey is what tells peers of a process that was killed that its successor on the same port
-// does not know their connections: made from the private key, so that the successor has it too, and
-// from the port, so that two processes with one certificate do not.
-func resetKey(id *identity.Identity, at net.Addr) (*quicgo.StatelessResetKey, error) {
-	secret, err := x509.MarshalPKCS8PrivateKey(id.Cert.PrivateKey)
-	if err != nil {
-		return nil, err
+// grow makes connections for what waits and is in flight: one at first, and when that has led to
+// the peer, as many as are worth it at once, since each takes round trips to be made.
+func (p *path) grow() {
+	if p.Closed() || p.queue.First() == nil && p.moving == 0 {
+		return
 	}
-	h := hmac.New(sha256.New, secret)
-	h.Write([]byte("mooncake quic stateless reset " + at.String()))
-	key := quicgo.StatelessResetKey(h.Sum(nil))
-	return &key, nil
+	want, up, requests := int((p.moving+p.queued+connShare-1)/connShare), 0, 0
+	for _, c := range p.conns {
+		if c.up {
+			up++
+		}
+		requests += c.flow.requests
+	}
+	want = min(max(want, (requests+connRequests-1)/connRequests, 1), p.most())
+	if up == 0 {
+		want = min(want, 1)
+	}
+	for len(p.conns) < want {
+		c := &connection{p: p}
+		p.conns = append(p.conns, c)
+		p.opening++
+		p.work.Go(c.run)
+	}
+}
+
+// begin starts a chunk on the connection. p.mu is held.
+func (c *connection) begin(ch *chunk) {
+	c.flow.began(len(ch.buf))
+	c.p.moving += int64(len(ch.buf))
+	c.p.work.Go(func() { c.move(ch) })
+}
+
+// run connects, and waits for the end of the connection.
+func (l *connection) run() {
+	p := l.p
+	c := l.connect()
+	if c == nil {
+		p.mu.Lock()
+		p.forget(l)
+		p.mu.Unlock()
+		return
+	}
+	err := l.watch(c.conn)
+	p.mu.Lock()
+	l.ended(err)
+	p.mu.Unlock()
+	c.close()
+}
+
+// watch returns when the connection is over: nil where this side closed it for want of work, or
+// because the path was closed.
+func (c *connection) watch(q *quicgo.Conn) error {
+	p, idle := c.p, c.p.n.cfg.IdleTimeout
+	timer := time.NewTimer(idle)
+	defer timer.Stop()
+	for {
+		select {
+		case <-q.Context().Done():
+			return context.Cause(q.Context())
+		case <-p.ctx.Done():
+			_ = q.CloseWithError(code(wire.ReasonNone), "")
+			return nil
+		case <-timer.C:
+		}
+		p.mu.Lock()
+		rest := idle - time.Since(c.used)
+		if c.flow.requests == 0 && rest <= 0 {
+			c.up = false
+		}
+		over := !c.up
+		p.mu.Unlock()
+		if over {
+			_ = q.CloseWithError(code(wire.ReasonNone), "")
+			return nil
+		}
+		timer.Reset(max(rest, idle/8))
+	}
+}
+
+// ended takes a connection out whose connection is over. Its chunks notice by themselves. p.mu is
+// held.
+func (c *connection) ended(err error) {
+	p := c.p
+	c.up = false
+	if err != nil && c.flow.requests > 0 {
+		p.n.stats.connsCut.Add(1)
+	}
+	p.forget(c)
+	if err != nil && !c.proven {
+		f := &transportkit.DialFailure{Err: err, Heard: true, Absent: closedFor(err) == wire.ReasonStopping}
+		if distrust(err) {
+			f.Means, f.Hint = meansDistrust, hintDistrust
+		}
+		p.failed(f, time.Time{})
+	}
+	p.kick()
+}
+
+func (p *path) forget(c *connection) {
+	for i, x := range p.conns {
+		if x == c {
+			p.conns = append(p.conns[:i], p.conns[i+1:]...)
+			return
+		}
+	}
+}
+
+// lost is what the chunks of a connection fail with that is over, or of a stream that the peer gave
+// up.
+func (p *path) lost(err error) error {
+	e := &errs.Error{Code: errs.TransferFail, Class: errs.ClassTransientPath, Op: p.Name()}
+	var stream *quicgo.StreamError
+	var reset *quicgo.StatelessResetError
+	var refused *quicgo.TransportError
+	switch r := closedFor(err); {
+	case r != wire.ReasonNone:
+		i := r.Info()
+		e.Code, e.Class, e.Err = i.Code, i.Class, fmt.Errorf("connection closed: %s", i.Text)
+	case errors.As(err, &stream) && stream.Remote:
+		i := wire.Reason(min(stream.ErrorCode, quicgo.StreamErrorCode(wire.NumReasons))).Info()
+		e.Code, e.Class, e.Err = i.Code, i.Class, fmt.Errorf("the peer gave the request up: %s", i.Text)
+	case distrust(err):
+		e.Class, e.Err, e.Hint = errs.ClassTransientPeer, fmt.Errorf("the peer refuses the certificate of this node: %w", err), hintDistrust
+	case errors.As(err, &refused) && refused.Remote && refused.ErrorCode == quicgo.ConnectionRefused:
+		e.Class, e.Err = errs.ClassTransientPeer, fmt.Errorf("the peer takes no connections: %w", err)
+	case errors.As(err, &reset):
+		e.Class, e.Err = errs.ClassTransientPeer, fmt.Errorf("connection lost: the peer was restarted: %w", err)
+	default:
+		e.Err = fmt.Errorf("connection lost: %w", err)
+	}
+	return e
 }

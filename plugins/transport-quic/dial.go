@@ -42,7 +42,7 @@ func (c *carrier) close() {
 
 // connect makes the connection, as long as there is work for it. It returns nil where there is
 // none.
-func (l *clientConn) connect() *carrier {
+func (l *connection) connect() *carrier {
 	p := l.p
 	defer func() {
 		p.mu.Lock()
@@ -111,7 +111,7 @@ func (p *path) dialOne(addr string, limit time.Time) (*carrier, error) {
 // there, or does not accept this node, or could not be reached for dial_timeout. Operations
 // submitted before the next attempt is due fail as well; later ones make it. p.mu is held.
 func (p *path) failed(f *transportkit.DialFailure, began time.Time) {
-	working := slices.ContainsFunc(p.conns, func(l *clientConn) bool { return l.up && l.proven })
+	working := slices.ContainsFunc(p.conns, func(c *connection) bool { return c.up && c.proven })
 	if down := p.retry.Judge(f, began, time.Now(), working); down != nil {
 		p.giveUp(down)
 	}

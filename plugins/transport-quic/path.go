@@ -29,7 +29,7 @@ type path struct {
 	queue   pathkit.Queue[op] // of operations with bytes that were not made into chunks yet
 	queued  int64             // those bytes
 	moving  int64             // bytes of chunks in flight on all connections
-	conns   []*clientConn
+	conns   []*connection
 	opening int // connections that are connecting
 	retry   transportkit.Redial
 }

@@ -49,13 +49,13 @@ func (p *path) finish(o *op) {
 // path implements transport.Path. mu guards everything below it; nothing blocks while it is held. A
 // worker pool's lock may be taken under it.
 type path struct {
-	n           *node
-	peer        wire.Endpoint
-	clientConns sync.WaitGroup // the goroutines of connections
+	n         *node
+	peer      wire.Endpoint
+	connsDone sync.WaitGroup // the goroutines of connections
 
 	mu sync.Mutex
 	pathkit.Base[*remote, op, *op]
-	conn  *clientConn // nil for none
+	conn  *connection // nil for none
 	retry backoff
 }
 
@@ -158,7 +158,7 @@ func (p *path) Close(ctx context.Context) error {
 	p.n.mu.Lock()
 	delete(p.n.paths, p)
 	p.n.mu.Unlock()
-	return p.Drain(ctx, &p.clientConns, "copies are still ending")
+	return p.Drain(ctx, &p.connsDone, "copies are still ending")
 }
 
 // refused is why an operation on a remote fails at once, nil if it does not.
@@ -195,17 +195,17 @@ func (p *path) want(r *remote, now time.Time) {
 }
 
 // mapped takes a mapping into use. False: it is not wanted any more.
-func (p *path) mapped(l *clientConn, r *remote, mapping []byte, lead int) bool {
+func (p *path) mapped(c *connection, r *remote, mapping []byte, lead int) bool {
 	mem := mapping[lead:][:r.key.Length:r.key.Length]
 	units := newTouched(len(mapping))
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if l.lost != nil || r.state != remoteAttaching {
+	if c.lost != nil || r.state != remoteAttaching {
 		return false
 	}
 	r.state, r.mapping, r.mem, r.err, r.notBefore = remoteReady, mapping, mem, nil, time.Time{}
 	r.lead, r.touched = lead, units
-	l.mapped++
+	c.mapped++
 	p.n.stats.attached.Add(1)
 	p.n.stats.mappedBytes.Add(int64(len(mapping)))
 	for o := r.waiting.First(); o != nil; o = r.waiting.First() {

@@ -2,7 +2,7 @@
 // bytes itself: the table of registered regions, what a request of a peer is checked against, and
 // how a region is withdrawn that peers are still at.
 //
-// Register calls Add and makes a key of what it returns; Deregister calls Remove. Whoever reads a
+// Register calls Add and makes a key of what it returns; Deregister calls Remove. The goroutine that reads a
 // request calls Acquire, works with the memory that it gets, and calls Release. What works with
 // memory is a Holder, a connection or a single request, which Remove can cut off.
 //
@@ -24,7 +24,7 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
 
-// Token proves that whoever shows it was given the key of a region. Each registration has another.
+// Token proves that the peer which shows it was given the key of a region. Each registration has another.
 type Token [16]byte
 
 // Holder is what works with the memory of regions for a peer.
