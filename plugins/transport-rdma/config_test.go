@@ -2,6 +2,7 @@ package rdma
 
 import (
 	"encoding/json"
+	"fmt"
 	"reflect"
 	"strings"
 	"testing"
@@ -47,11 +48,14 @@ func TestValidate(t *testing.T) {
 	}
 }
 
-// TestSchema: the manifest tells each setting, with the default that it has.
+// TestSchema: the manifest tells each setting, with the default and the bounds that it has.
 func TestSchema(t *testing.T) {
 	var schema struct {
 		Properties map[string]struct {
-			Default any `json:"default"`
+			Default any   `json:"default"`
+			Minimum *int  `json:"minimum"`
+			Maximum *int  `json:"maximum"`
+			Enum    []any `json:"enum"`
 		} `json:"properties"`
 	}
 	require.NoError(t, json.Unmarshal(manifest().ConfigSchema, &schema))
@@ -66,5 +70,12 @@ func TestSchema(t *testing.T) {
 		p, ok := schema.Properties[name]
 		require.True(t, ok, name)
 		require.Equal(t, defaults[name], p.Default, name)
+		tag := typ.Field(i).Tag
+		if p.Minimum != nil && p.Maximum != nil {
+			require.Equal(t, tag.Get("range"), fmt.Sprintf("%d to %d", *p.Minimum, *p.Maximum), name)
+		}
+		if p.Enum != nil {
+			require.Equal(t, tag.Get("oneof"), strings.Trim(strings.ReplaceAll(fmt.Sprint(p.Enum), " ", ", "), "[]"), name)
+		}
 	}
 }

@@ -48,11 +48,11 @@ func newPath(n *node, peer *blob.Endpoint, text string) *path {
 func (p *path) takeRails() {
 	for _, d := range p.n.devices {
 		for i, remote := range p.peer.Devices {
-			key := rail.Key{Local: d.Index, Peer: p.text + strconv.Itoa(i)}
+			key := p.text + strconv.Itoa(i)
 			if p.peer.Upstream() {
-				key.Peer = rail.UpstreamPeer(handshake.NICPath(p.peer.Server, remote.Name))
+				key = rail.UpstreamPeer(handshake.NICPath(p.peer.Server, remote.Name))
 			}
-			r := p.n.rails.Get(key, d.out, remote, p.peer, p.peer.Addrs[0])
+			r := d.out.Rail(key, remote, p.peer, p.peer.Addrs[0])
 			r.SetAddresses(p.peer.Addrs)
 			p.rails = append(p.rails, &rail.Queue{Rail: r, Index: i})
 		}

@@ -53,7 +53,7 @@ func (p *path) works() bool {
 }
 
 // spin polls the devices that work for the path, for at most the configured time. It saves
-// the way from the device's interrupt over the queue's goroutine to the reaper. It reports
+// the path from the device's interrupt through the queue's goroutine to the reaper. It reports
 // whether there may be something to take.
 func (p *path) spin() bool {
 	if p.n.cfg.Spin == 0 {

@@ -1,3 +1,16 @@
+// Package mastercodec turns the messages of the master's busiest calls into protobuf's binary
+// form and back, faster than package proto and with an allocation a column instead of one a
+// key (ADR 0019 has the figures).
+//
+// It speaks the same format: what it writes, proto reads, and the reverse. It has code of its
+// own for columns only, the fields with an entry an item. Whatever else it meets it leaves
+// to package proto, to which the whole message goes: other messages, fields that it does not
+// know, encodings that no writer of ours uses, and bytes that cannot be decoded, so that the
+// errors are proto's as well.
+//
+// No message keeps a part of the bytes that it was read from. The keys of one request share an
+// allocation, except where the master keeps them (PutStart): there each has its own, so that
+// an object that stays does not keep the keys of those that went.
 package mastercodec
 
 import (
@@ -91,4 +104,35 @@ func (c Codec) quick(b []byte, m proto.Message) bool {
 		return len(b) == 0
 	}
 	return false
+}
+
+// Answers are read into the same message again and again by a client that works in a steady
+// state. What follows makes a message as good as a new one and keeps the memory of its columns.
+
+func emptyGetReplicasResponse(m *masterv1.GetReplicasResponse) (spare *masterv1.Replicas) {
+	spare = m.Replicas
+	sizes, kinds, sums, leases := m.Sizes[:0], m.ChecksumKinds[:0], m.Checksums[:0], m.LeaseTtlsUs[:0]
+	m.Reset()
+	m.Sizes, m.ChecksumKinds, m.Checksums, m.LeaseTtlsUs = sizes, kinds, sums, leases
+	return emptyReplicas(spare)
+}
+
+func emptyPutStartResponse(m *masterv1.PutStartResponse) (spare *masterv1.Replicas) {
+	spare = m.Replicas
+	m.Reset()
+	return emptyReplicas(spare)
+}
+
+// emptyReplicas makes a part of one message good for the next, which may have none.
+func emptyReplicas(m *masterv1.Replicas) *masterv1.Replicas {
+	if m == nil {
+		return nil
+	}
+	places, counts, ids, place := m.Places, m.Counts[:0], m.Ids[:0], m.Place[:0]
+	addresses, sizes, statuses := m.Addresses[:0], m.Sizes[:0], m.Statuses[:0]
+	clear(places)
+	m.Reset()
+	m.Places, m.Counts, m.Ids, m.Place = places[:0], counts, ids, place
+	m.Addresses, m.Sizes, m.Statuses = addresses, sizes, statuses
+	return m
 }

@@ -205,17 +205,14 @@ func TestOutput(t *testing.T) {
 		{Suite: "evict/lru", Name: "access", NsPerOp: 12.34},
 	}
 	var b bytes.Buffer
-	require.NoError(t, rs.WriteTable(&b))
+	rs.Text(&b)
 	want, err := os.ReadFile("testdata/table.golden")
 	require.NoError(t, err)
 	require.Equal(t, string(want), b.String())
 
-	b.Reset()
-	require.NoError(t, rs.WriteJSON(&b))
-	var back struct{ Results Results }
-	require.NoError(t, json.Unmarshal(b.Bytes(), &back))
-	require.Equal(t, rs, back.Results)
-	b.Reset()
-	require.NoError(t, Results(nil).WriteJSON(&b))
-	require.JSONEq(t, `{"results": []}`, b.String())
+	text, err := json.Marshal(rs)
+	require.NoError(t, err)
+	var back Results
+	require.NoError(t, json.Unmarshal(text, &back))
+	require.Equal(t, rs, back)
 }

@@ -56,7 +56,7 @@ type Suite struct {
 // does not keep the others from running; the results of all are returned.
 func Run(ctx context.Context, opts Options, suites ...Suite) (Results, error) {
 	opts = opts.withDefaults()
-	var all Results
+	all := Results{}
 	var failed []error
 	for _, s := range suites {
 		m := &meter{Options: opts, suite: s.Name}

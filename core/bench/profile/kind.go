@@ -5,39 +5,12 @@ import (
 	"fmt"
 	"runtime"
 	"runtime/pprof"
-	"time"
 
 	"github.com/google/pprof/profile"
 )
 
-// kind is a kind of profile.
-type kind struct {
-	name   string // of its files
-	lookup string // of the runtime's profile; empty for the CPU profile
-	value  string // the sample type that stacks are folded by
-	title  string
-	format func(int64) string
-}
-
-// kinds are what Record writes.
-var kinds = []kind{
-	{name: "cpu", value: "cpu", title: "processor time", format: nanoseconds},
-	{name: "allocs", lookup: "allocs", value: "alloc_space", title: "bytes allocated", format: size},
-	{name: "mutex", lookup: "mutex", value: "delay", title: "time that others waited for a lock held here", format: nanoseconds},
-	{name: "block", lookup: "block", value: "delay", title: "time waited here for locks, channels and other goroutines", format: nanoseconds},
-}
-
-func nanoseconds(v int64) string { return time.Duration(v).Round(time.Microsecond).String() }
-
-func size(v int64) string {
-	switch {
-	case v >= 1<<20:
-		return fmt.Sprintf("%.1f MiB", float64(v)/(1<<20))
-	case v >= 1<<10:
-		return fmt.Sprintf("%.1f KiB", float64(v)/(1<<10))
-	}
-	return fmt.Sprintf("%d B", v)
-}
+// kinds are the profiles that Record writes beside that of CPU, by their names in the runtime.
+var kinds = []string{"allocs", "mutex", "block"}
 
 // snapshot is the runtime's profile of everything since the process began.
 func snapshot(name string) (*profile.Profile, error) {
@@ -61,15 +34,12 @@ func parse(name string, data []byte) (*profile.Profile, error) {
 func snapshots() (map[string]*profile.Profile, error) {
 	runtime.GC()
 	all := map[string]*profile.Profile{}
-	for _, k := range kinds {
-		if k.lookup == "" {
-			continue
-		}
-		p, err := snapshot(k.lookup)
+	for _, name := range kinds {
+		p, err := snapshot(name)
 		if err != nil {
 			return nil, err
 		}
-		all[k.lookup] = p
+		all[name] = p
 	}
 	return all, nil
 }
@@ -83,14 +53,4 @@ func since(before, after *profile.Profile) (*profile.Profile, error) {
 	}
 	p.TimeNanos, p.DurationNanos = before.TimeNanos, after.TimeNanos-before.TimeNanos
 	return p, nil
-}
-
-// index is where samples of a profile have the value of a type.
-func index(p *profile.Profile, value string) (int, error) {
-	for i, t := range p.SampleType {
-		if t.Type == value {
-			return i, nil
-		}
-	}
-	return 0, fmt.Errorf("the profile counts no %q", value)
 }

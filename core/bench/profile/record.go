@@ -1,3 +1,6 @@
+// Package profile measures what a load spends its time and memory on: CPU, allocation, mutex and
+// block profiles of this process while it does the load, in the format of `go tool pprof`. It has
+// the loads too: puts and gets of a store, and the calls to a master.
 package profile
 
 import (
@@ -5,7 +8,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -14,7 +16,6 @@ import (
 
 	"github.com/google/pprof/profile"
 
-	"github.com/mooncake-go/mooncake/core/bench/profile/flame"
 	"github.com/mooncake-go/mooncake/core/internal/profiling"
 )
 
@@ -33,9 +34,10 @@ type Load struct {
 	Run func(ctx context.Context, end time.Time) error
 }
 
-// Record does the load for a time, and writes dir/NAME/KIND.pprof, .folded and .svg for each
-// kind of profile, in place of what was there. The profiles are of the whole process: nothing else
-// should run in it, and one Record at a time. It fails where another CPU profile is being taken.
+// Record does the load for a time, and writes dir/NAME/KIND.pprof for each kind of profile: cpu,
+// allocs, mutex and block. It replaces what was there. The profiles are of the whole process:
+// nothing else should run in it, and one Record at a time. It fails if another CPU profile is being
+// taken.
 func Record(ctx context.Context, dir string, l Load, d time.Duration) error {
 	profiles, err := take(ctx, l, d)
 	if err != nil {
@@ -45,9 +47,13 @@ func Record(ctx context.Context, dir string, l Load, d time.Duration) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	for _, k := range kinds {
-		if err := k.write(filepath.Join(dir, k.name), l.Name, profiles[k.name]); err != nil {
-			return fmt.Errorf("%s profile of %s: %w", k.name, l.Name, err)
+	for name, p := range profiles {
+		f, err := os.Create(filepath.Join(dir, name+".pprof"))
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(p.Write(f), f.Close()); err != nil {
+			return fmt.Errorf("%s profile of %s: %w", name, l.Name, err)
 		}
 	}
 	return nil
@@ -77,38 +83,13 @@ func take(ctx context.Context, l Load, d time.Duration) (map[string]*profile.Pro
 		return nil, err
 	}
 	all := map[string]*profile.Profile{}
-	for _, k := range kinds {
-		if k.lookup == "" {
-			all[k.name], err = parse(k.name, cpu.Bytes())
-		} else {
-			all[k.name], err = since(before[k.lookup], after[k.lookup])
-		}
-		if err != nil {
+	if all["cpu"], err = parse("cpu", cpu.Bytes()); err != nil {
+		return nil, err
+	}
+	for _, name := range kinds {
+		if all[name], err = since(before[name], after[name]); err != nil {
 			return nil, err
 		}
 	}
 	return all, nil
-}
-
-// write writes the three files of a profile; path is theirs without what tells them apart.
-func (k kind) write(path, load string, p *profile.Profile) error {
-	i, err := index(p, k.value)
-	if err != nil {
-		return err
-	}
-	stacks := fold(p, i)
-	graph := flame.Graph{Title: load + ": " + k.title, Format: k.format, Stacks: stacks}
-	return errors.Join(
-		create(path+".pprof", p.Write),
-		create(path+".folded", func(w io.Writer) error { return writeFolded(w, stacks) }),
-		create(path+".svg", graph.WriteSVG),
-	)
-}
-
-func create(path string, write func(io.Writer) error) error {
-	f, err := os.Create(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(write(f), f.Close())
 }

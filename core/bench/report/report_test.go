@@ -94,7 +94,7 @@ func TestKeys(t *testing.T) {
 
 func TestTable(t *testing.T) {
 	var b bytes.Buffer
-	require.NoError(t, Build(two(), facts).WriteTable(&b))
+	Build(two(), facts).Text(&b)
 	golden := filepath.Join("testdata", "table.golden")
 	if os.Getenv("UPDATE_GOLDEN") != "" {
 		require.NoError(t, os.WriteFile(golden, b.Bytes(), 0o644))
