@@ -93,7 +93,8 @@ func (a *allocator) RemoveSpace(_ context.Context, id alloc.SpaceID) error {
 }
 
 // visit is the way of one batch through the spaces. It holds the lock of the space that it is at
-// until it goes to another, so that a batch for one space takes one lock. A batch that holds a space which is removed meanwhile was first.
+// until it goes to another, so that a batch for one space takes one lock. A batch that holds a
+// space which is removed meanwhile was first.
 type visit struct {
 	spaces map[alloc.SpaceID]*space
 	id     alloc.SpaceID

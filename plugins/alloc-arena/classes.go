@@ -35,8 +35,8 @@ func newClasses(seed uint64) classes {
 	return classes{all: make([]class, 1), heads: make([]uint32, 8), seed: seed}
 }
 
-// head returns where the chain of a slot size begins. The seed keeps who chooses sizes from
-// choosing some that collide.
+// head returns where the chain of a slot size begins. A client that chooses the sizes cannot
+// choose some that collide, as it does not know the seed.
 func (cs *classes) head(slot uint64) *uint32 {
 	return &cs.heads[slotindex.Mix(slot^cs.seed)&uint64(len(cs.heads)-1)]
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/x/slotindex"
 )
 
-// maxSpace is how much of a space is handed out at most, in bytes. It keeps the totals of offsets, sizes
-// and alignments within 64 bits, and offsets in what a node has for them.
+// maxSpace is how much of a space is handed out at most, in bytes. It keeps the totals of offsets,
+// sizes and alignments within 64 bits, and offsets in what a node has for them.
 const maxSpace = 1 << 60
 
 // space is one space with its lock.

@@ -87,20 +87,20 @@ func (c *connection) begin(ch *chunk) {
 }
 
 // run connects, and waits for the end of the connection.
-func (l *connection) run() {
-	p := l.p
-	c := l.connect()
-	if c == nil {
+func (c *connection) run() {
+	p := c.p
+	sock := c.connect()
+	if sock == nil {
 		p.mu.Lock()
-		p.forget(l)
+		p.forget(c)
 		p.mu.Unlock()
 		return
 	}
-	err := l.watch(c.conn)
+	err := c.watch(sock.conn)
 	p.mu.Lock()
-	l.ended(err)
+	c.ended(err)
 	p.mu.Unlock()
-	c.close()
+	sock.close()
 }
 
 // watch returns when the connection is over: nil where this side closed it for want of work, or

@@ -42,8 +42,8 @@ func (c *carrier) close() {
 
 // connect makes the connection, as long as there is work for it. It returns nil where there is
 // none.
-func (l *connection) connect() *carrier {
-	p := l.p
+func (c *connection) connect() *carrier {
+	p := c.p
 	defer func() {
 		p.mu.Lock()
 		p.opening--
@@ -61,7 +61,7 @@ func (l *connection) connect() *carrier {
 			continue
 		}
 		began := time.Now()
-		c, failure := transportkit.DialAny(p.peer.Addrs, p.n.cfg.DialTimeout, &p.n.stats.Counters, p.dialOne, noteDial)
+		sock, failure := transportkit.DialAny(p.peer.Addrs, p.n.cfg.DialTimeout, &p.n.stats.Counters, p.dialOne, noteDial)
 		p.mu.Lock()
 		switch {
 		case failure != nil && p.Closed():
@@ -69,14 +69,14 @@ func (l *connection) connect() *carrier {
 			p.failed(failure, began)
 		case p.Closed():
 			p.mu.Unlock()
-			_ = c.conn.CloseWithError(code(wire.ReasonNone), "")
-			c.close()
+			_ = sock.conn.CloseWithError(code(wire.ReasonNone), "")
+			sock.close()
 			return nil
 		default:
-			l.quic, l.up, l.used = c.conn, true, time.Now()
+			c.quic, c.up, c.used = sock.conn, true, time.Now()
 			p.kick()
 			p.mu.Unlock()
-			return c
+			return sock
 		}
 		p.mu.Unlock()
 	}

@@ -153,7 +153,7 @@ func (p *path) cutChunk(o *op) *chunk {
 	return ch
 }
 
-// settle ends a chunk whose goroutine is done with it. doubt says that the peer may still store it.
+// settle ends a chunk whose goroutine is done with it. indeterminate says that the peer may still store it.
 // p.mu is held.
 func (p *path) settle(ch *chunk, err error, indeterminate bool) {
 	o := ch.op

@@ -44,7 +44,7 @@ type connection struct {
 	jobs     []*remote // to be asked for, or to be unmapped
 }
 
-// connect opens a connection to a peer's socket and looks who listens there.
+// connect opens a connection to a peer's socket and checks which user listens there.
 func (n *node) connect(ctx context.Context, e wire.Endpoint) (wire.Conn, error) {
 	const op = "transport/shm: connect"
 	n.stats.Dials.Add(1)

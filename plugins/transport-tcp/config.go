@@ -43,7 +43,7 @@ type Config struct {
 	SendBuffer    int `json:"send_buffer"`
 	ReceiveBuffer int `json:"receive_buffer"`
 	// Upstream serves and dials nodes of kvcache-ai/Mooncake too. Their protocol knows no keys:
-	// whoever reaches the port may use every region that is open to peers.
+	// any process that reaches the port may use every region that is open to peers.
 	Upstream bool `json:"upstream"`
 	// UpstreamProto is the version to speak to such a node: 1, or 0 or 2 for the one that it
 	// publishes.

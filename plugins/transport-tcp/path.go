@@ -184,8 +184,8 @@ func (p *path) newChunk(o *op, limit int) *chunk {
 	return ch
 }
 
-// settle ends a chunk whose memory no goroutine uses any more. indeterminate says that the peer may still
-// store it.
+// settle ends a chunk whose memory no goroutine uses any more. indeterminate says that the peer may
+// still store it.
 func (p *path) settle(ch *chunk, err error, indeterminate bool) {
 	o := ch.op
 	if o == nil {

@@ -103,9 +103,9 @@ const (
 	upMaxChunk = 1 << 30
 )
 
-// cut returns how long the next chunk of an operation may be. Where one request after the other goes
-// over a connection each costs a round trip, so there an operation is cut into as many chunks as
-// there are connections, and none smaller than a slice.
+// cut returns how long the next chunk of an operation may be. Where one request after the other
+// goes over a connection each costs a round trip, so there an operation is cut into as many chunks
+// as there are connections, and none smaller than a slice.
 func (c *connection) cut(o *op) int {
 	if c.p.peer.Upstream == 0 {
 		if c.p.far {

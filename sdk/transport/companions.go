@@ -81,6 +81,7 @@ type Railed interface {
 // Changing is implemented by transports whose Endpoint, Segment or rails can change while they run:
 // a port went down, an address changed.
 type Changing interface {
-	// Changed returns a channel of capacity 1 that gets a value after something changed; changes that the receiver has not taken yet merge. It is never closed, and is the same on every call.
+	// Changed returns a channel of capacity 1 that gets a value after something changed; changes
+	// that the receiver has not taken yet merge. It is never closed, and is the same on every call.
 	Changed() <-chan struct{}
 }

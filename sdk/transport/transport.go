@@ -188,8 +188,9 @@ type Completion struct {
 	// Err is nil for OK; else it carries an errs.Code and an errs.Class.
 	Err error
 	// Sum is the checksum (CRC-32C) of the bytes that were stored, where Summed says so, which it
-	// does only for an operation with Op.Sum that is OK. It is that of what was stored even if the source was changed meanwhile: the source is read once, or the sum is computed from
-	// the destination.
+	// does only for an operation with Op.Sum that is OK. It is that of what was stored even if the
+	// source was changed meanwhile: the source is read once, or the sum is computed from the
+	// destination.
 	Sum    uint32
 	Summed bool
 }
@@ -202,8 +203,8 @@ type Path interface {
 	// Import makes a key of the peer usable on this path. A malformed key, or one of another
 	// incarnation than the dialled endpoint's, is an error.
 	Import(ctx context.Context, k Key) (RemoteID, error)
-	// Submit takes operations and never blocks. It accepts the first `accepted` of them; a
-	// short count with a nil error is back-pressure: reap, then submit the rest. An error concerns
+	// Submit takes operations and never blocks. It accepts the first `accepted` of them; a short
+	// count with a nil error is back-pressure: reap, then submit the rest. An error concerns
 	// ops[accepted], which was refused and gets no completion: a nil Local that is not empty, an
 	// unknown RemoteID, a range past the end of the region (class permanent), or a closed path. A
 	// transport in a process of its own, which alone knows how long a remote region is, accepts an

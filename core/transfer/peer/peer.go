@@ -110,8 +110,8 @@ func (p *Peer) AskedSince(t time.Time) bool {
 	return p.asked.After(t)
 }
 
-// Miss notes that nothing answers on one of the paths of gen while others may work: repair tries that
-// path again.
+// Miss notes that nothing answers on one of the paths of gen while others may work: repair tries
+// that path again.
 func (p *Peer) Miss(gen uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -238,8 +238,8 @@ func (p *Peer) Ask(gen uint64) (*Attempt, error) {
 	return p.start(true)
 }
 
-// repair reconnects in the background, at intervals, while a transport that both sides have is not in
-// use; requests use the others meanwhile. The caller holds p.mu.
+// repair reconnects in the background, at intervals, while a transport that both sides have is not
+// in use; requests use the others meanwhile. The caller holds p.mu.
 func (p *Peer) repair() {
 	broken := p.lacks || slices.ContainsFunc(p.paths, func(w *path.Path) bool { return w.Dead.Load() })
 	if broken && time.Since(p.tried) >= p.env.Cfg.MaxRailPause {

@@ -16,8 +16,8 @@
 //	}
 //
 // Reap comes with it. Import decodes the key and calls AddKey; Submit calls Check, Room and Accept
-// for each operation and starts it; the goroutine that learns how it ended calls Finish, once; Close calls
-// Shut and ends what is Active. The example shows a whole path.
+// for each operation and starts it; the goroutine that learns how it ended calls Finish, once;
+// Close calls Shut and ends what is Active. The example shows a whole path.
 //
 // Locking: the lock is the path's own, and guards a Base as it guards the rest of the path. Every
 // method says whether the caller holds it. Nothing blocks while it is held, and no method calls
@@ -174,10 +174,11 @@ func (b *Base[R, T, O]) Accept(in *transport.Op, now time.Time) O {
 	return o
 }
 
-// Finish completes an active operation, once: OK where err is nil, Quarantined if indeterminate, else
-// Failed. Nothing of the transport touches its memory any more, but for what indeterminate admits: that the
-// peer may still store bytes of it. o is zeroed and used again by a later Accept; what the caller
-// wants to keep in it, such as the room of a slice, it sets afterwards. The lock is held.
+// Finish completes an active operation, once: OK where err is nil, Quarantined if indeterminate,
+// else Failed. Nothing of the transport touches its memory any more, but for what indeterminate
+// admits: that the peer may still store bytes of it. o is zeroed and used again by a later Accept;
+// what the caller wants to keep in it, such as the room of a slice, it sets afterwards. The lock is
+// held.
 func (b *Base[R, T, O]) Finish(o O, err error, indeterminate bool) {
 	r := o.record()
 	i, last := r.index-1, len(b.active)-1

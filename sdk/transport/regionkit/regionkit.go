@@ -2,9 +2,9 @@
 // bytes itself: the table of registered regions, what a request of a peer is checked against, and
 // how a region is withdrawn that peers are still at.
 //
-// Register calls Add and makes a key of what it returns; Deregister calls Remove. The goroutine that reads a
-// request calls Acquire, works with the memory that it gets, and calls Release. What works with
-// memory is a Holder, a connection or a single request, which Remove can cut off.
+// Register calls Add and makes a key of what it returns; Deregister calls Remove. The goroutine
+// that reads a request calls Acquire, works with the memory that it gets, and calls Release. What
+// works with memory is a Holder, a connection or a single request, which Remove can cut off.
 //
 // The package imports the standard library, sdk/transport and sdk/errs only.
 package regionkit
@@ -24,7 +24,8 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
 
-// Token proves that the peer which shows it was given the key of a region. Each registration has another.
+// Token proves that the peer which shows it was given the key of a region. Each registration has
+// another.
 type Token [16]byte
 
 // Holder is what works with the memory of regions for a peer.
@@ -160,8 +161,8 @@ type Request struct {
 	Length uint64
 }
 
-// Index finds regions by their numbers and addresses. R points to a struct that embeds a Memory. The
-// zero value is ready. Safe for concurrent use.
+// Index finds regions by their numbers and addresses. R points to a struct that embeds a Memory.
+// The zero value is ready. Safe for concurrent use.
 type Index[R interface {
 	comparable
 	memory() *Memory
@@ -171,9 +172,9 @@ type Index[R interface {
 	byAddr []*Memory // by address, never overlapping
 }
 
-// Insert registers a region, with a token of its own: the one that create makes of the memory, unless
-// it returns an error. InvalidParams for what the contract of Register forbids; op begins the text of
-// the error ("transport/x: register").
+// Insert registers a region, with a token of its own: the one that create makes of the memory,
+// unless it returns an error. InvalidParams for what the contract of Register forbids; op begins
+// the text of the error ("transport/x: register").
 func (t *Index[R]) Insert(op string, in transport.Region, create func(Memory) (R, error)) (r R, err error) {
 	switch {
 	case in.ID == 0:
