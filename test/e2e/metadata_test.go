@@ -15,8 +15,8 @@ import (
 	"github.com/mooncake-go/mooncake/core/metadata/storetest/redisserver"
 )
 
-// TestMetadataServices: a pool whose nodes find each other in a real etcd or redis. A store
-// that is killed leaves its descriptor behind, and the master takes it out.
+// TestMetadataServices runs a pool whose nodes find each other in a real etcd or redis. A killed
+// store leaves its descriptor behind, and the master removes it.
 func TestMetadataServices(t *testing.T) {
 	for name, serve := range map[string]func(testing.TB) string{
 		"etcd":  func(t testing.TB) string { return "etcd://" + etcdserver.New(t).Address },
@@ -50,7 +50,7 @@ func TestMetadataServices(t *testing.T) {
 			}))
 			store()
 			p.waitMounted(t, 1)
-			assert.Equal(t, 3, p.client(t, "", "get", "k").code, "what the dead store held is gone")
+			assert.Equal(t, 3, p.client(t, "", "get", "k").Code, "what the dead store held is gone")
 			p.mustPutGet(t, "k2")
 		})
 	}

@@ -10,8 +10,8 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 )
 
-// TestGoExamplesRun builds each example in Go, a module of its own, as its documentation
-// says, and runs the main job with it. That it keeps the contract is in its own tests.
+// TestGoExamplesRun builds each example in Go, a module of its own, as its documentation says, and
+// runs the demo with it. The example's own tests check that it keeps its contract.
 func TestGoExamplesRun(t *testing.T) {
 	modules, err := filepath.Glob("../../examples/*/go.mod")
 	require.NoError(t, err)

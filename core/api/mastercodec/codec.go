@@ -109,18 +109,18 @@ func (c Codec) quick(b []byte, m proto.Message) bool {
 // Answers are read into the same message again and again by a client that works in a steady
 // state. What follows makes a message as good as a new one and keeps the memory of its columns.
 
-func emptyGetReplicasResponse(m *masterv1.GetReplicasResponse) (spare *masterv1.Replicas) {
-	spare = m.Replicas
+func emptyGetReplicasResponse(m *masterv1.GetReplicasResponse) (kept *masterv1.Replicas) {
+	kept = m.Replicas
 	sizes, kinds, sums, leases := m.Sizes[:0], m.ChecksumKinds[:0], m.Checksums[:0], m.LeaseTtlsUs[:0]
 	m.Reset()
 	m.Sizes, m.ChecksumKinds, m.Checksums, m.LeaseTtlsUs = sizes, kinds, sums, leases
-	return emptyReplicas(spare)
+	return emptyReplicas(kept)
 }
 
-func emptyPutStartResponse(m *masterv1.PutStartResponse) (spare *masterv1.Replicas) {
-	spare = m.Replicas
+func emptyPutStartResponse(m *masterv1.PutStartResponse) (kept *masterv1.Replicas) {
+	kept = m.Replicas
 	m.Reset()
-	return emptyReplicas(spare)
+	return emptyReplicas(kept)
 }
 
 // emptyReplicas makes a part of one message good for the next, which may have none.

@@ -39,11 +39,11 @@ func appendGetReplicasResponse(b []byte, m *masterv1.GetReplicasResponse) ([]byt
 	return appendErrors(b, 6, m.GetErrors())
 }
 
-func (c Codec) readGetReplicasResponse(b []byte, m *masterv1.GetReplicasResponse, spare *masterv1.Replicas) bool {
+func (c Codec) readGetReplicasResponse(b []byte, m *masterv1.GetReplicasResponse, kept *masterv1.Replicas) bool {
 	return fields(b, func(tag byte, b []byte) []byte {
 		switch tag {
 		case block1:
-			return c.readReplicas(&m.Replicas, spare, b)
+			return c.readReplicas(&m.Replicas, kept, b)
 		case block2:
 			return readVarints(&m.Sizes, b)
 		case block3:
@@ -67,11 +67,11 @@ func appendPutStartResponse(b []byte, m *masterv1.PutStartResponse) ([]byte, err
 	return appendErrors(b, 2, m.GetErrors())
 }
 
-func (c Codec) readPutStartResponse(b []byte, m *masterv1.PutStartResponse, spare *masterv1.Replicas) bool {
+func (c Codec) readPutStartResponse(b []byte, m *masterv1.PutStartResponse, kept *masterv1.Replicas) bool {
 	return fields(b, func(tag byte, b []byte) []byte {
 		switch tag {
 		case block1:
-			return c.readReplicas(&m.Replicas, spare, b)
+			return c.readReplicas(&m.Replicas, kept, b)
 		case block2:
 			return readElement(&m.Errors, b)
 		}
@@ -119,13 +119,13 @@ func appendReplicas(b []byte, field protowire.Number, m *masterv1.Replicas) ([]b
 
 // readReplicas reads into the message's replicas. While it has none, it uses the given ones, if
 // any.
-func (c Codec) readReplicas(dst **masterv1.Replicas, spare *masterv1.Replicas, b []byte) []byte {
+func (c Codec) readReplicas(dst **masterv1.Replicas, kept *masterv1.Replicas, b []byte) []byte {
 	b, rest := block(b)
 	if rest == nil {
 		return nil
 	}
 	if *dst == nil {
-		if *dst = spare; spare == nil {
+		if *dst = kept; kept == nil {
 			*dst = new(masterv1.Replicas)
 		}
 	}

@@ -6,7 +6,7 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 )
 
-// set puts values over a configuration.
+// set overrides a configuration with values.
 func set(cfg plugin.Config, values map[string]any) error {
 	text, err := json.Marshal(values)
 	if err != nil {

@@ -1,4 +1,4 @@
-// Command moody is transport/tcp with faults to order, for the tests of package supervise.
+// Command faulty is transport/tcp with faults to order, for the tests of package supervise.
 package main
 
 import (
@@ -55,18 +55,18 @@ func create(c *config) (transport.Transport, error) {
 			return nil, err
 		}
 		t, err := tcp.New(cfg)
-		return &moody{Transport: t, cfg: *c}, err
+		return &faulty{Transport: t, cfg: *c}, err
 	}
 	return nil, fmt.Errorf("there is no transport/tcp")
 }
 
-type moody struct {
+type faulty struct {
 	transport.Transport
 	cfg config
 	ops atomic.Int64
 }
 
-func (m *moody) Start(ctx context.Context, h plugin.Host) error {
+func (m *faulty) Start(ctx context.Context, h plugin.Host) error {
 	if _, err := os.Stat(m.cfg.CrashIfExists); m.cfg.CrashIfExists != "" && err == nil {
 		fmt.Fprintln(os.Stderr, "the frobnicator is missing")
 		os.Exit(4)
@@ -93,7 +93,7 @@ func (m *moody) Start(ctx context.Context, h plugin.Host) error {
 	return m.Transport.Start(ctx, h)
 }
 
-func (m *moody) Stop(ctx context.Context) error {
+func (m *faulty) Stop(ctx context.Context) error {
 	if m.cfg.IgnoreStop {
 		for {
 			time.Sleep(time.Hour)
@@ -102,7 +102,7 @@ func (m *moody) Stop(ctx context.Context) error {
 	return m.Transport.Stop(ctx)
 }
 
-func (m *moody) Dial(ctx context.Context, ep transport.Endpoint) (transport.Path, error) {
+func (m *faulty) Dial(ctx context.Context, ep transport.Endpoint) (transport.Path, error) {
 	p, err := m.Transport.Dial(ctx, ep)
 	if err != nil {
 		return nil, err
@@ -112,7 +112,7 @@ func (m *moody) Dial(ctx context.Context, ep transport.Endpoint) (transport.Path
 
 type path struct {
 	transport.Path
-	m *moody
+	m *faulty
 }
 
 func (p *path) Submit(ops []transport.Op) (int, error) {
