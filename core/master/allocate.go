@@ -105,7 +105,7 @@ func (p *put) displaced(ctx context.Context, bin *objects.Bin) {
 			p.s.counters.Discarded.Add(1)
 		}
 	}
-	p.s.bury(ctx, bin, why, false)
+	p.s.reclaim(ctx, bin, why, false)
 }
 
 // pieceSize is the size of the pieces in which an item is placed: its own size as a rule.

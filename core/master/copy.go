@@ -60,7 +60,7 @@ func (s *Service) copyStart(ctx context.Context, op string, caller model.Caller,
 		// The caller has gone and will never hear of the copy.
 		var bin objects.Bin
 		s.table.CopyRevoke(c.name(key), s.table.Known(caller.Client), kind, &bin)
-		s.bury(ctx, &bin, history.MovedAway, true)
+		s.reclaim(ctx, &bin, history.MovedAway, true)
 		return model.CopyPlan{}, errs.Wrap(errs.RPCTimeout, op, ctx.Err())
 	}
 	return plan, nil
@@ -179,6 +179,6 @@ func (s *Service) copyDone(ctx context.Context, op string, caller model.Caller, 
 	s.pool.Enter()
 	defer s.pool.Leave()
 	out := do(c.name(key), s.table.Known(caller.Client), &bin)
-	s.bury(ctx, &bin, history.MovedAway, writerDone)
+	s.reclaim(ctx, &bin, history.MovedAway, writerDone)
 	return outcomeError(out, op, key)
 }

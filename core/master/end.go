@@ -64,16 +64,16 @@ func (s *Service) PutRevoke(ctx context.Context, caller model.Caller, items []mo
 		return nil, err
 	}
 	var (
-		out, failed   = make([]error, len(items)), 0
-		who           = s.table.Known(caller.Client)
-		done, doubted objects.Bin
+		out, failed       = make([]error, len(items)), 0
+		who               = s.table.Known(caller.Client)
+		done, quarantined objects.Bin
 	)
 	s.pool.Enter()
 	for i, it := range items {
 		if out[i] = validKey(op, it.Key); out[i] == nil {
 			bin := &done
 			if it.Quarantined {
-				bin = &doubted
+				bin = &quarantined
 			}
 			out[i] = outcomeError(s.table.Revoke(c.name(it.Key), it.Put, who, bin), op, it.Key)
 		}
@@ -81,11 +81,11 @@ func (s *Service) PutRevoke(ctx context.Context, caller model.Caller, items []mo
 			failed++
 		}
 	}
-	s.bury(ctx, &done, history.PutRevoked, true)
-	s.bury(ctx, &doubted, history.PutQuarantined, false)
+	s.reclaim(ctx, &done, history.PutRevoked, true)
+	s.reclaim(ctx, &quarantined, history.PutQuarantined, false)
 	s.pool.Leave()
-	s.counters.Discarded.Add(len(doubted.Objects))
-	s.counters.Quarantined.Add(len(doubted.Objects))
+	s.counters.Discarded.Add(len(quarantined.Objects))
+	s.counters.Quarantined.Add(len(quarantined.Objects))
 	s.counters.PutRevoke.Done(len(items), failed)
 	return out, nil
 }

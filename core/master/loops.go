@@ -105,7 +105,7 @@ func (s *Service) abandon(ctx context.Context, why history.Reason, match func(mo
 	var bin objects.Bin
 	puts := s.table.Abandon(match, &bin)
 	s.table.AbandonCopies(match, &bin)
-	s.bury(ctx, &bin, why, false)
+	s.reclaim(ctx, &bin, why, false)
 	s.counters.Discarded.Add(puts)
 	return puts
 }
@@ -148,7 +148,7 @@ func (s *Service) clearTable(ctx context.Context) {
 		n := 0
 		n, at = s.table.Sweep(at, &bin)
 		gone += n
-		s.bury(ctx, &bin, why, false)
+		s.reclaim(ctx, &bin, why, false)
 		s.pool.Leave()
 		s.feed(ctx)
 	}

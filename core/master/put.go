@@ -340,7 +340,7 @@ func (p *put) takeBack(ctx context.Context) {
 			p.s.table.Revoke(p.scope.name(p.items[i].Key), replicas[0].ID, p.client, &bin)
 		}
 	}
-	p.s.bury(ctx, &bin, history.PutRevoked, true)
+	p.s.reclaim(ctx, &bin, history.PutRevoked, true)
 }
 
 // short cuts a key for a message.

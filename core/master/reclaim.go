@@ -15,7 +15,7 @@ import (
 // records what became of them. It is called inside the gate. Memory that a reader holds a lease
 // on, or that a writer may be writing yet, stays as it is until that is over; writerDone says
 // that the writers themselves gave up.
-func (s *Service) bury(ctx context.Context, bin *objects.Bin, why history.Reason, writerDone bool) {
+func (s *Service) reclaim(ctx context.Context, bin *objects.Bin, why history.Reason, writerDone bool) {
 	if len(bin.Objects) == 0 {
 		return
 	}
@@ -52,16 +52,16 @@ func (s *Service) idle(g *objects.Gone, now lease.Instant) time.Duration {
 }
 
 // The evictor uses the Service through this type.
-type grave struct{ *Service }
+type reclaimer struct{ *Service }
 
 // Enter enters the pool's gate.
-func (g grave) Enter() { g.pool.Enter() }
+func (g reclaimer) Enter() { g.pool.Enter() }
 
 // Leave leaves the pool's gate.
-func (g grave) Leave() { g.pool.Leave() }
+func (g reclaimer) Leave() { g.pool.Leave() }
 
 // The evictor passes evicted objects to this method, which counts and reclaims them.
-func (g grave) Bury(ctx context.Context, bin *objects.Bin, why history.Reason) {
+func (g reclaimer) Reclaim(ctx context.Context, bin *objects.Bin, why history.Reason) {
 	now := g.clock.Now()
 	for i := range bin.Objects {
 		o := &bin.Objects[i]
@@ -70,5 +70,5 @@ func (g grave) Bury(ctx context.Context, bin *objects.Bin, why history.Reason) {
 			g.counters.TenantEvictedBytes.Add(o.Footprint, quota.Owner(o.Key))
 		}
 	}
-	g.bury(ctx, bin, why, false)
+	g.reclaim(ctx, bin, why, false)
 }

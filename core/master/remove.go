@@ -56,7 +56,7 @@ func (s *Service) removeAll(ctx context.Context, names []string, force bool, why
 			removed++
 		}
 	}
-	s.bury(ctx, &bin, why, false)
+	s.reclaim(ctx, &bin, why, false)
 	return out, removed
 }
 
@@ -176,7 +176,7 @@ func (s *Service) ClearReplicas(ctx context.Context, caller model.Caller, keys [
 			cleared = append(cleared, k)
 		}
 	}
-	s.bury(ctx, &bin, history.ClearedByOwner, false)
+	s.reclaim(ctx, &bin, history.ClearedByOwner, false)
 	s.pool.Leave()
 	s.counters.ClearReplicas.Done(len(keys), len(keys)-len(cleared))
 	s.feed(ctx)

@@ -8,7 +8,7 @@
 //
 // Each concern has a package of its own: objects (the sharded table), segments (what is mounted,
 // which clients are alive), placement (which segments), space (allocator, quarantine, replay),
-// evictor (policy, parking, replay), metrics, lease (time).
+// evictor (policy, deferral, replay), metrics, lease (time).
 //
 // Order of locks: the evictor's turn, then the pool's gate, then one shard of the table.
 package master
@@ -141,7 +141,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		s.table.Own(quota.Owner)
 	}
 	s.health = segments.NewHealth(s.registry, s.clients)
-	s.evictor = evictor.New(deps.Evict, s.table, grave{s}, s.clock, deps.Log)
+	s.evictor = evictor.New(deps.Evict, s.table, reclaimer{s}, s.clock, deps.Log)
 	s.drains = drain.New(drain.DefaultConfig(), drainPool{s}, deps.Log)
 	s.tasks.Listen(s.taskEnded)
 	s.summary = metrics.NewSummary(&s.counters)

@@ -53,7 +53,7 @@ func ParseUUID(s string) (UUID, error) {
 // Tenant is the name of a tenant. Empty is DefaultTenant.
 type Tenant = string
 
-// DefaultTenant owns what nobody claimed.
+// DefaultTenant owns every object that names no tenant.
 const DefaultTenant Tenant = "default"
 
 // AllTenants selects every tenant where a call allows it. No tenant can have that name.

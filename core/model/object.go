@@ -165,7 +165,7 @@ type EndItem struct {
 	Key      Key
 	Checksum Checksum
 	// Put says which put of the key is meant: the ID of the first replica that PutStart
-	// answered with. 0 is whichever put of the client is under way, also one that took the
+	// answered with. 0 is whichever put of the client is in progress, also one that took the
 	// place of the caller's own when that was overdue.
 	Put uint64
 }
@@ -175,7 +175,7 @@ type RevokeItem struct {
 	Key Key
 	Put uint64 // as in EndItem
 	// Quarantined: a peer may still write to its place. The key is free at once, the memory
-	// when nobody can be writing there any more.
+	// when no peer can be writing there any more.
 	Quarantined bool
 }
 

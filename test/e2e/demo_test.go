@@ -10,13 +10,13 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/mooncake-go/mooncake/core/bench/oracle"
 	"github.com/mooncake-go/mooncake/core/bench/report"
 	"github.com/mooncake-go/mooncake/core/bench/trace"
 	"github.com/mooncake-go/mooncake/core/bench/workload"
 	core "github.com/mooncake-go/mooncake/core/pluginhost"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 	"github.com/mooncake-go/mooncake/test/internal/programs"
+	"github.com/mooncake-go/mooncake/test/oracle"
 )
 
 // The demo of these tests has small pages, which are quick, a pool well below the working set, and

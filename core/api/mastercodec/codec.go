@@ -30,32 +30,11 @@ type Codec struct {
 // Append appends m in protobuf's binary form. Like proto.Marshal it refuses texts that are
 // not UTF-8.
 func (Codec) Append(b []byte, m proto.Message) ([]byte, error) {
-	var out []byte
-	var err error
-	switch m := m.(type) {
-	case *masterv1.ExistRequest:
-		out, err = appendKeysRequest(b, m.GetKeys(), m.GetCaller())
-	case *masterv1.ExistResponse:
-		out, err = appendExistResponse(b, m)
-	case *masterv1.GetReplicasRequest:
-		out, err = appendKeysRequest(b, m.GetKeys(), m.GetCaller())
-	case *masterv1.GetReplicasResponse:
-		out, err = appendGetReplicasResponse(b, m)
-	case *masterv1.PutStartRequest:
-		out, err = appendPutStartRequest(b, m)
-	case *masterv1.PutStartResponse:
-		out, err = appendPutStartResponse(b, m)
-	case *masterv1.PutEndRequest:
-		out, err = appendPutEndRequest(b, m)
-	case *masterv1.PutEndResponse:
-		out, err = appendErrors(b, 1, m.GetErrors())
-	case *masterv1.RemoveRequest:
-		out, err = appendRemoveRequest(b, m)
-	case *masterv1.RemoveResponse:
-		out, err = appendErrors(b, 1, m.GetErrors())
-	default:
+	l := layoutOf(m)
+	if l == nil {
 		return proto.MarshalOptions{}.MarshalAppend(b, m)
 	}
+	out, err := l.append(b, m)
 	if err != nil {
 		return nil, err
 	}
@@ -65,62 +44,27 @@ func (Codec) Append(b []byte, m proto.Message) ([]byte, error) {
 // Decode makes m what b says. It keeps nothing of b. An answer that is decoded into
 // again keeps the memory of its columns.
 func (c Codec) Decode(b []byte, m proto.Message) error {
-	if c.quick(b, m) {
+	if l := layoutOf(m); l != nil && l.read(c, b, m) {
 		return nil
 	}
 	return proto.Unmarshal(b, m)
 }
 
-// quick reports false where m is to be read by package proto, whatever it holds by then.
-func (c Codec) quick(b []byte, m proto.Message) bool {
-	switch m := m.(type) {
-	case *masterv1.ExistRequest:
-		m.Reset()
-		return readKeysRequest(b, &m.Keys, &m.Caller)
-	case *masterv1.ExistResponse:
-		m.Reset()
-		return readExistResponse(b, m)
-	case *masterv1.GetReplicasRequest:
-		m.Reset()
-		return readKeysRequest(b, &m.Keys, &m.Caller)
-	case *masterv1.GetReplicasResponse:
-		return c.readGetReplicasResponse(b, m, emptyGetReplicasResponse(m))
-	case *masterv1.PutStartRequest:
-		m.Reset()
-		return readPutStartRequest(b, m)
-	case *masterv1.PutStartResponse:
-		return c.readPutStartResponse(b, m, emptyPutStartResponse(m))
-	case *masterv1.PutEndRequest:
-		m.Reset()
-		return readPutEndRequest(b, m)
-	case *masterv1.RemoveRequest:
-		m.Reset()
-		return readRemoveRequest(b, m)
-	case *masterv1.PutEndResponse:
-		m.Reset()
-		return len(b) == 0 // Nothing failed.
-	case *masterv1.RemoveResponse:
-		m.Reset()
-		return len(b) == 0
-	}
-	return false
-}
-
 // Answers are read into the same message again and again by a client that works in a steady
 // state. What follows makes a message as good as a new one and keeps the memory of its columns.
 
-func emptyGetReplicasResponse(m *masterv1.GetReplicasResponse) (spare *masterv1.Replicas) {
-	spare = m.Replicas
+func emptyGetReplicasResponse(m *masterv1.GetReplicasResponse) (kept *masterv1.Replicas) {
+	kept = m.Replicas
 	sizes, kinds, sums, leases := m.Sizes[:0], m.ChecksumKinds[:0], m.Checksums[:0], m.LeaseTtlsUs[:0]
 	m.Reset()
 	m.Sizes, m.ChecksumKinds, m.Checksums, m.LeaseTtlsUs = sizes, kinds, sums, leases
-	return emptyReplicas(spare)
+	return emptyReplicas(kept)
 }
 
-func emptyPutStartResponse(m *masterv1.PutStartResponse) (spare *masterv1.Replicas) {
-	spare = m.Replicas
+func emptyPutStartResponse(m *masterv1.PutStartResponse) (kept *masterv1.Replicas) {
+	kept = m.Replicas
 	m.Reset()
-	return emptyReplicas(spare)
+	return emptyReplicas(kept)
 }
 
 // emptyReplicas makes a part of one message good for the next, which may have none.

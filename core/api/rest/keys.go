@@ -1,7 +1,6 @@
 package rest
 
 import (
-	"net/http"
 	"net/url"
 	"strings"
 
@@ -24,30 +23,17 @@ const (
 	maxPage     = 10_000
 )
 
-func (h *handler) listKeys(w http.ResponseWriter, r *http.Request) {
-	q, err := h.strict(r)
-	limit := defaultPage
-	if err == nil {
-		limit, err = q.number("limit", defaultPage, maxPage)
-	}
-	var caller model.Caller
-	if err == nil {
-		caller, err = h.tenant(r, q["tenant_id"])
-	}
-	var keys []model.Key
-	if err == nil {
-		keys, err = h.master.ListKeys(r.Context(), caller, q["regex"], q["after"], limit)
-	}
-	if err != nil {
-		h.explain(w, r, err)
-		return
-	}
+func (h *handler) listKeys(a *asked) (Keys, error) {
+	limit, caller := a.number("limit", defaultPage, maxPage), a.tenant(a.query["tenant_id"])
+	keys := try(a, func() ([]model.Key, error) {
+		return h.master.ListKeys(a.Context(), caller, a.query["regex"], a.query["after"], limit)
+	})
 	page := Keys{Keys: append([]string{}, keys...)}
-	if len(keys) >= limit {
+	if len(keys) > 0 && len(keys) >= limit {
 		next := escape(keys[len(keys)-1])
 		page.Next = &next
 	}
-	sendData(w, page)
+	return page, a.err
 }
 
 // escape encodes a parameter; parseQuery takes plus signs as they are.
@@ -59,50 +45,25 @@ type removed struct {
 }
 
 // removeAll deletes what may be removed. Without a tenant it means all of them.
-func (h *handler) removeAll(w http.ResponseWriter, r *http.Request) {
-	h.removing(w, r, func(q query, caller model.Caller, force bool) (int, error) {
-		if q["tenant_id"] == "" {
-			caller.Tenant = model.AllTenants
-		}
-		return h.master.RemoveAll(r.Context(), caller, force)
-	})
+func (h *handler) removeAll(a *asked) (removed, error) {
+	caller, force := a.tenant(a.query["tenant_id"]), a.flag("force", false)
+	if caller.Tenant == "" {
+		caller.Tenant = model.AllTenants
+	}
+	n := try(a, func() (int, error) { return h.master.RemoveAll(a.Context(), caller, force) })
+	return removed{true, n}, a.err
 }
 
 // remove deletes one key.
-func (h *handler) remove(w http.ResponseWriter, r *http.Request) {
-	h.removing(w, r, func(q query, caller model.Caller, force bool) (int, error) {
-		key, err := q.key()
-		if err != nil {
-			return 0, err
+func (h *handler) remove(a *asked) (removed, error) {
+	caller, force := a.tenant(a.query["tenant_id"]), a.flag("force", false)
+	key := a.key()
+	res := try(a, func() ([]error, error) { return h.master.Remove(a.Context(), caller, []model.Key{key}, force) })
+	a.do(func() error {
+		if len(res) != 1 {
+			return errs.New(errs.Internal, "admin: remove", "%d answers for one key", len(res))
 		}
-		res, err := h.master.Remove(r.Context(), caller, []model.Key{key}, force)
-		switch {
-		case err != nil:
-			return 0, err
-		case len(res) != 1:
-			return 0, errs.New(errs.Internal, "admin: remove", "%d answers for one key", len(res))
-		}
-		return 1, res[0]
+		return res[0]
 	})
-}
-
-func (h *handler) removing(w http.ResponseWriter, r *http.Request, do func(query, model.Caller, bool) (int, error)) {
-	q, err := h.strict(r)
-	var caller model.Caller
-	if err == nil {
-		caller, err = h.tenant(r, q["tenant_id"])
-	}
-	var force bool
-	if err == nil {
-		force, err = q.flag("force", false)
-	}
-	var n int
-	if err == nil {
-		n, err = do(q, caller, force)
-	}
-	if err != nil {
-		h.explain(w, r, err)
-		return
-	}
-	sendJSON(w, http.StatusOK, removed{true, n})
+	return removed{true, 1}, a.err
 }

@@ -43,6 +43,73 @@ func parseQuery(raw string) (query, error) {
 // know.
 func lenient(r *http.Request) (query, error) { return parseQuery(r.URL.RawQuery) }
 
+// asked is a request of a route below /api/ with its parameters. Its methods read one thing each and
+// keep the first error; after an error they return zero values and ask the master nothing.
+type asked struct {
+	*http.Request
+	h     *handler
+	query query
+	err   error
+}
+
+// try runs f unless there was an error before, and keeps its own.
+func try[T any](a *asked, f func() (T, error)) (v T) {
+	if a.err == nil {
+		v, a.err = f()
+	}
+	return v
+}
+
+func (a *asked) do(f func() error) {
+	if a.err == nil {
+		a.err = f()
+	}
+}
+
+func (a *asked) json(v any, strict bool) {
+	a.do(func() error { return readJSON(a.Request, v, strict) })
+}
+
+func (a *asked) key() model.Key { return try(a, a.query.key) }
+
+func (a *asked) id(name string) model.UUID {
+	return try(a, func() (model.UUID, error) { return a.query.id(name) })
+}
+
+func (a *asked) flag(name string, def bool) bool {
+	return try(a, func() (bool, error) { return a.query.flag(name, def) })
+}
+
+func (a *asked) number(name string, def, most int) int {
+	return try(a, func() (int, error) { return a.query.number(name, def, most) })
+}
+
+func (a *asked) tenant(name string) model.Caller {
+	return try(a, func() (model.Caller, error) { return a.h.tenant(a.Request, name) })
+}
+
+// data serves a route whose answer goes into success, raw one whose answer is all of it.
+func data[T any](answer func(*handler, *asked) (T, error)) func(*handler, http.ResponseWriter, *http.Request) {
+	return serve(answer, sendData[T])
+}
+
+func raw[T any](answer func(*handler, *asked) (T, error)) func(*handler, http.ResponseWriter, *http.Request) {
+	return serve(answer, func(w http.ResponseWriter, v T) { sendJSON(w, http.StatusOK, v) })
+}
+
+func serve[T any](answer func(*handler, *asked) (T, error), send func(http.ResponseWriter, T)) func(*handler, http.ResponseWriter, *http.Request) {
+	return func(h *handler, w http.ResponseWriter, r *http.Request) {
+		a := &asked{Request: r, h: h}
+		a.query, a.err = h.strict(r)
+		v, err := answer(h, a)
+		if err != nil {
+			h.explain(w, r, err)
+			return
+		}
+		send(w, v)
+	}
+}
+
 // strict reads the parameters and refuses names that the route does not have.
 func (h *handler) strict(r *http.Request) (query, error) {
 	q, err := parseQuery(r.URL.RawQuery)

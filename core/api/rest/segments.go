@@ -111,16 +111,8 @@ type Segment struct {
 	Deadline *time.Time `json:"deadline"`
 }
 
-func (h *handler) listSegments(w http.ResponseWriter, r *http.Request) {
-	_, err := h.strict(r)
-	var list []model.SegmentInfo
-	if err == nil {
-		list, err = h.master.Segments(r.Context())
-	}
-	if err != nil {
-		h.explain(w, r, err)
-		return
-	}
+func (h *handler) listSegments(a *asked) ([]Segment, error) {
+	list := try(a, func() ([]model.SegmentInfo, error) { return h.master.Segments(a.Context()) })
 	out := make([]Segment, 0, len(list))
 	for _, s := range list {
 		out = append(out, Segment{
@@ -128,7 +120,7 @@ func (h *handler) listSegments(w http.ResponseWriter, r *http.Request) {
 			Base: fmt.Sprintf("0x%x", s.Base), Size: s.Size, Used: s.Used, Weight: s.Weight, Status: s.Status.String(), Deadline: moment(s.Deadline),
 		})
 	}
-	sendData(w, out)
+	return out, a.err
 }
 
 // segmentAnswer is the state of a segment as upstream words it.
@@ -141,36 +133,25 @@ type segmentAnswer struct {
 	Message string `json:"error_message"`
 }
 
-func (h *handler) segmentStatus(w http.ResponseWriter, r *http.Request) {
-	name, status, err := h.statusByName(r)
-	if err != nil {
-		h.explain(w, r, err)
-		return
-	}
-	sendJSON(w, http.StatusOK, segmentAnswer{Success: true, Segment: name, Status: int32(status), Name: status.String()})
-}
-
-func (h *handler) statusByName(r *http.Request) (name string, status model.SegmentStatus, err error) {
-	q, err := h.strict(r)
-	if err != nil {
-		return "", 0, err
-	}
+func (h *handler) segmentStatus(a *asked) (segmentAnswer, error) {
 	const op = "admin: segment status"
-	if name = q["segment"]; name == "" {
-		return "", 0, errs.New(errs.InvalidParams, op, "Missing segment query parameter")
-	}
-	list, err := h.master.Segments(r.Context())
-	if err != nil {
-		return "", 0, err
-	}
+	name := a.query["segment"]
+	a.do(func() error {
+		if name == "" {
+			return errs.New(errs.InvalidParams, op, "Missing segment query parameter")
+		}
+		return nil
+	})
+	list := try(a, func() ([]model.SegmentInfo, error) { return h.master.Segments(a.Context()) })
+	var status model.SegmentStatus
 	found := false
 	for _, s := range list {
 		if s.Name == name {
 			status, found = max(status, s.Status), true
 		}
 	}
-	if !found {
-		return "", 0, errs.New(errs.SegmentNotFound, op, "no segment %.200q is mounted", name)
+	if a.err == nil && !found {
+		a.err = errs.New(errs.SegmentNotFound, op, "no segment %.200q is mounted", name)
 	}
-	return name, status, nil
+	return segmentAnswer{Success: true, Segment: name, Status: int32(status), Name: status.String()}, a.err
 }

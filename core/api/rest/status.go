@@ -125,11 +125,7 @@ func figures() (now, total map[string]string) {
 		}
 }
 
-func (h *handler) summaryJSON(w http.ResponseWriter, r *http.Request) {
-	if _, err := h.strict(r); err != nil {
-		h.explain(w, r, err)
-		return
-	}
+func (h *handler) summaryJSON(a *asked) (Figures, error) {
 	families, err := h.master.Metrics().Gather()
 	if err != nil {
 		h.log.Warn("gather metrics", "error", err) // What could be gathered is still worth having.
@@ -142,10 +138,10 @@ func (h *handler) summaryJSON(w http.ResponseWriter, r *http.Request) {
 	}
 	s := h.status()
 	now, total := figures()
-	sendData(w, Figures{
+	return Figures{
 		Role: s.Role, State: s.State, Ready: s.Ready,
 		Now: pick(values, now), Total: pick(values, total), Requests: calls(values),
-	})
+	}, a.err
 }
 
 // single is the value of a metric without labels that is one number.

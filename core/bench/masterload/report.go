@@ -18,8 +18,8 @@ type Report struct {
 	// FillKeysPerSecond is how fast the keys were written without a network, a key being
 	// one PutStart and one PutEnd.
 	FillKeysPerSecond float64 `json:"fill_keys_per_second"`
-	// HeapBytes is what the keys cost the process at rest, plugins included; BytesPerKey the same a
-	// key, without the bytes of the key itself.
+	// HeapBytes is what the keys cost the idle process, plugins included; BytesPerKey is the same for
+	// each key, without the bytes of the key itself.
 	HeapBytes   uint64  `json:"heap_bytes"`
 	BytesPerKey float64 `json:"bytes_per_key"`
 	// KeysPerSecond counts a key each time it is looked up, read, and put in both steps,

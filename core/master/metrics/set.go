@@ -57,9 +57,9 @@ type Set struct {
 	// TenantEvictedBytes the label tenant.
 	TenantRejects, TenantEvictedBytes Labelled
 
-	// RPC is how long calls took, by method; fed by the face that serves them.
+	// RPC is how long calls took, by method; fed by the API that serves them.
 	RPC Methods
-	// ForeignConnections were turned away from the RPC port, by protocol; fed by the face.
+	// ForeignConnections were turned away from the RPC port, by protocol; fed by the API.
 	ForeignConnections Labelled
 }
 

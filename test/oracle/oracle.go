@@ -1,14 +1,14 @@
-// Package oracle counts what a pool of a given size with exact LRU replacement would have
-// hit, from the sequence of requests alone, and which hits the best possible replacement
-// would have had (Optimum). It shares no code with any eviction policy, so that they can be
-// compared.
+// Package oracle counts what a pool of a given size with exact LRU replacement would have hit, from
+// the sequence of requests alone. It shares no code with any eviction policy, so that tests can
+// compare them with it.
 //
-// The count is that of one client whose requests do not overlap, in a pool that evicts
-// one block at a time and only when it is full. A real pool that evicts ahead of need at a
-// watermark, or spares leased blocks, may differ by what it keeps free or spares.
+// The count is that of one client whose requests do not overlap, in a pool that evicts one block at
+// a time and only when it is full. A real pool that evicts ahead of need at a watermark, or retains
+// leased blocks, may differ by what it keeps free or retains.
 package oracle
 
 import (
+	"container/list"
 	"errors"
 	"io"
 	"slices"
@@ -147,4 +147,36 @@ func (o *Oracle) insert(b uint64) {
 	}
 	o.pool.add(b)
 	o.count.Inserts++
+}
+
+// lru is the textbook list: the most recent block in front.
+type lru struct {
+	order *list.List
+	at    map[uint64]*list.Element
+}
+
+func newLRU() lru { return lru{order: list.New(), at: make(map[uint64]*list.Element)} }
+
+func (l *lru) len() int { return l.order.Len() }
+
+func (l *lru) has(b uint64) bool {
+	_, ok := l.at[b]
+	return ok
+}
+
+// touch makes b the most recent and reports whether it is there.
+func (l *lru) touch(b uint64) bool {
+	e, ok := l.at[b]
+	if ok {
+		l.order.MoveToFront(e)
+	}
+	return ok
+}
+
+func (l *lru) add(b uint64) { l.at[b] = l.order.PushFront(b) }
+
+func (l *lru) dropOldest() {
+	e := l.order.Back()
+	delete(l.at, e.Value.(uint64))
+	l.order.Remove(e)
 }

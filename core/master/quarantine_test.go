@@ -12,8 +12,8 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
-// doubt revokes puts whose places a peer may still write to.
-func (r *rig) doubt(items ...model.RevokeItem) []errs.Code {
+// quarantine revokes puts whose places a peer may still write to.
+func (r *rig) quarantine(items ...model.RevokeItem) []errs.Code {
 	r.t.Helper()
 	for i := range items {
 		items[i].Quarantined = true
@@ -60,14 +60,14 @@ func TestWhatIndeterminateRevokeRefuses(t *testing.T) {
 	require.NoError(t, err)
 	put := got[0].Value[0].ID
 	require.Equal(t, []errs.Code{errs.ObjectNotFound, errs.InvalidWrite, errs.InvalidWrite, errs.InvalidParams},
-		r.doubt(model.RevokeItem{Key: "unknown"}, model.RevokeItem{Key: "done"}, model.RevokeItem{Key: "mine", Put: put + 1}, model.RevokeItem{}))
+		r.quarantine(model.RevokeItem{Key: "unknown"}, model.RevokeItem{Key: "done"}, model.RevokeItem{Key: "mine", Put: put + 1}, model.RevokeItem{}))
 	other, err := r.PutRevoke(r.ctx, model.Caller{Client: model.UUID{Hi: 9}}, []model.RevokeItem{{Key: "mine", Put: put, Quarantined: true}})
 	require.NoError(t, err)
 	require.Equal(t, one(errs.IllegalClient), errCodes(other))
 	require.Zero(t, r.value("master_put_start_discarded_staging_size"))
 	require.Zero(t, r.value("master_put_revoke_quarantined_total"))
-	require.Equal(t, one(errs.OK), r.doubt(model.RevokeItem{Key: "mine", Put: put}))
-	require.Equal(t, one(errs.ObjectNotFound), r.doubt(model.RevokeItem{Key: "mine", Put: put}), "it is known once")
+	require.Equal(t, one(errs.OK), r.quarantine(model.RevokeItem{Key: "mine", Put: put}))
+	require.Equal(t, one(errs.ObjectNotFound), r.quarantine(model.RevokeItem{Key: "mine", Put: put}), "it is known once")
 	require.Equal(t, float64(page), r.value("master_put_start_discarded_staging_size"))
 }
 
@@ -82,7 +82,7 @@ func TestUpsertInDoubt(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, again[0].Err)
 		require.Equal(t, 1.0, r.value("master_upserts_in_place_total"))
-		require.Equal(t, one(errs.OK), r.doubt(model.RevokeItem{Key: "k", Put: again[0].Value[0].ID}))
+		require.Equal(t, one(errs.OK), r.quarantine(model.RevokeItem{Key: "k", Put: again[0].Value[0].ID}))
 		require.Equal(t, before, r.alloc.Live())
 		fresh := mastertest.NewAlloc()
 		require.NoError(t, r.ReplayAlloc(r.ctx, fresh))

@@ -1,4 +1,4 @@
-package oracle
+package evictsim
 
 import (
 	"testing"
@@ -30,7 +30,7 @@ func TestOptimumByHand(t *testing.T) {
 		{"changes its mind", []uint32{1, 2, 2, 1}, 1, []bool{false, false, true, false}},
 		{"gives up what is never needed", []uint32{1, 1, 2, 2}, 1, []bool{false, true, false, true}},
 	} {
-		t.Run(c.name, func(t *testing.T) { require.Equal(t, c.want, Optimum(c.blocks, c.capacity)) })
+		t.Run(c.name, func(t *testing.T) { require.Equal(t, c.want, belady(c.blocks, c.capacity)) })
 	}
 }
 
@@ -71,7 +71,7 @@ func TestOptimumIsBest(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		blocks := rapid.SliceOfN(rapid.Uint32Range(0, 5), 0, 24).Draw(t, "blocks")
 		capacity := rapid.IntRange(1, 4).Draw(t, "capacity")
-		require.Equal(t, best(blocks, capacity), hits(Optimum(blocks, capacity)))
+		require.Equal(t, best(blocks, capacity), hits(belady(blocks, capacity)))
 	})
 }
 
@@ -81,7 +81,7 @@ func TestOptimumFitsThePool(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		blocks := rapid.SliceOfN(rapid.Uint32Range(0, 40), 1, 300).Draw(t, "blocks")
 		capacity := rapid.IntRange(1, 20).Draw(t, "capacity")
-		hit, next := Optimum(blocks, capacity), nextUse(blocks)
+		hit, next := belady(blocks, capacity), nextUse(blocks)
 		kept := 0
 		for i := range blocks {
 			if hit[i] {

@@ -1,6 +1,4 @@
-// Package workertest holds pools to run a worker against: a real one in memory, and one
-// that spoils what another does.
-package workertest
+package worker_test
 
 import (
 	"context"

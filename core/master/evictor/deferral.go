@@ -8,8 +8,8 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/evict"
 )
 
-// maxParked bounds the parked candidates. The evictor skips further ones.
-const maxParked = 1 << 13
+// maxDeferred bounds the deferred candidates. The evictor skips further ones.
+const maxDeferred = 1 << 13
 
 // candidate is a proposed object that could not go yet.
 type candidate struct {
@@ -19,8 +19,8 @@ type candidate struct {
 	ticket uint64
 }
 
-// parking holds candidates in the order in which the policy proposed them.
-type parking struct {
+// deferral holds candidates in the order in which the policy proposed them.
+type deferral struct {
 	queue []candidate
 	// valid maps an object to the ticket of its place in the queue; a place with another
 	// ticket is void.
@@ -30,18 +30,18 @@ type parking struct {
 	soonest lease.Instant
 }
 
-func newParking() parking {
-	return parking{valid: map[evict.ID]uint64{}, soonest: math.MaxInt64}
+func newDeferral() deferral {
+	return deferral{valid: map[evict.ID]uint64{}, soonest: math.MaxInt64}
 }
 
-// add parks a candidate. It reports false when there is no room.
-func (p *parking) add(c candidate) bool {
-	if len(p.valid) >= maxParked {
+// add defers a candidate. It reports false when there is no room.
+func (p *deferral) add(c candidate) bool {
+	if len(p.valid) >= maxDeferred {
 		return false
 	}
 	// At twice the bound half of the queue is void, so that the work of compacting is spread
 	// over as many additions.
-	if len(p.queue) >= 2*maxParked {
+	if len(p.queue) >= 2*maxDeferred {
 		p.compact()
 	}
 	p.next++
@@ -53,17 +53,17 @@ func (p *parking) add(c candidate) bool {
 }
 
 // drop gives up an object's place. It reports whether it had one.
-func (p *parking) drop(id evict.ID) bool {
+func (p *deferral) drop(id evict.ID) bool {
 	_, ok := p.valid[id]
 	delete(p.valid, id)
 	return ok
 }
 
-func (p *parking) due(now lease.Instant) bool { return p.soonest <= now }
+func (p *deferral) due(now lease.Instant) bool { return p.soonest <= now }
 
 // retry offers the candidates that pick selects, in order. try says whether one stays, and
 // how.
-func (p *parking) retry(pick func(candidate) bool, try func(candidate) (candidate, bool)) {
+func (p *deferral) retry(pick func(candidate) bool, try func(candidate) (candidate, bool)) {
 	kept := p.queue[:0]
 	p.soonest = math.MaxInt64
 	for _, c := range p.queue {
@@ -85,7 +85,7 @@ func (p *parking) retry(pick func(candidate) bool, try func(candidate) (candidat
 	p.queue = kept
 }
 
-func (p *parking) compact() {
+func (p *deferral) compact() {
 	p.retry(func(candidate) bool { return false }, nil)
 }
 
@@ -97,17 +97,17 @@ type Leased struct {
 	FirstEnd lease.Instant
 }
 
-// Leased looks through the parked candidates, for the explanation of a failed put.
+// Leased looks through the deferred candidates, for the explanation of a failed put.
 func (e *Evictor) Leased(ctx context.Context) (l Leased) {
 	if e.lock(ctx) != nil {
 		return l
 	}
 	defer e.unlock()
-	return e.parked.leased(e.clock.Now())
+	return e.deferred.leased(e.clock.Now())
 }
 
 // leased returns the totals of the candidates that wait for a lease.
-func (p *parking) leased(now lease.Instant) (l Leased) {
+func (p *deferral) leased(now lease.Instant) (l Leased) {
 	for _, c := range p.queue {
 		if p.valid[c.ID] != c.ticket || c.until <= now {
 			continue

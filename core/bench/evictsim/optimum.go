@@ -1,15 +1,14 @@
-package oracle
+package evictsim
 
 import "container/heap"
 
-// Optimum follows Belady's rule with the whole sequence of accesses known: it keeps the
-// blocks that are needed soonest, and declines to insert one that is needed later than all
-// that are there. No replacement hits more blocks. It returns for each access whether it is
-// a hit.
+// belady follows Belady's rule with the whole sequence of accesses known: it keeps the blocks that
+// are needed soonest, and declines to insert one that is needed later than all that are there. No
+// replacement hits more blocks. It returns for each access whether it is a hit.
 //
-// The rule is that of Rule.EachBlock. Blocks are numbered from 0 without large gaps: the
-// memory is 8 bytes for the highest number and about 17 for each access.
-func Optimum(blocks []uint32, capacity int) (hit []bool) {
+// Blocks are numbered from 0 without large gaps: the memory is 8 bytes for the highest number and
+// about 17 for each access.
+func belady(blocks []uint32, capacity int) (hit []bool) {
 	next := nextUse(blocks)
 	// A block in the pool is known by the access that will need it, which is no other's.
 	hit = make([]bool, len(blocks))
