@@ -10,7 +10,7 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/evict"
 )
 
-// What somebody is reading is proposed after everything else while a quarter of the cache
+// What a client is reading is proposed after everything else while a quarter of the cache
 // is used; then it is ranked again.
 func TestSparedObjectsStayBehindForAWhile(t *testing.T) {
 	const live, spared = 4000, 100
@@ -36,7 +36,7 @@ func TestSparedObjectsStayBehindForAWhile(t *testing.T) {
 				was[v.ID], verdicts[i].ID = true, v.ID
 			}
 			require.NoError(t, p.p.Resolve(t.Context(), verdicts))
-			for i := range c.uses { // of objects that were not spared
+			for i := range c.uses { // of objects that were not retained
 				p.record(evict.Event{Op: evict.Access, ID: live - evict.ID(i%1000)})
 			}
 			all, err := p.p.Propose(t.Context(), make([]evict.Candidate, 0, live), 2*live)
@@ -57,9 +57,9 @@ func TestSparedObjectsStayBehindForAWhile(t *testing.T) {
 	}
 }
 
-// TestSparedFirstGoesFirst: of spared objects the one that was spared first is proposed
+// TestRetainedFirstGoesFirst: of retained objects the one that was retained first is proposed
 // first, also where their classes differ.
-func TestSparedFirstGoesFirst(t *testing.T) {
+func TestRetainedFirstGoesFirst(t *testing.T) {
 	const live, other = 12, 100
 	order := make([]evict.ID, live)
 	for i := range order {
