@@ -14,7 +14,7 @@ const firstRetry = 100 * time.Millisecond
 
 var errUnsettled = errors.New("the service did not let go of the memory that was shared; it must not be freed yet")
 
-// connect opens a attachment and registers all memory with it.
+// connect opens an attachment and registers all memory with it.
 func (c *Client) connect(ctx context.Context) (*attachment, error) {
 	c.change.Lock()
 	defer c.change.Unlock()
@@ -69,7 +69,7 @@ func (c *Client) keepAttached(a *attachment) {
 	}
 }
 
-// ping asks for signs of life until the attachment ends or the client closes, which ends it.
+// ping pings the service until the attachment ends. The close of the client ends it.
 func (c *Client) ping(a *attachment) {
 	t := time.NewTicker(c.cfg.PingInterval)
 	defer t.Stop()

@@ -17,8 +17,8 @@ import (
 	localv1 "github.com/mooncake-go/mooncake/sdk/proto/mooncake/local/v1"
 )
 
-// attachment is one attachment to a service. It lives until ended is closed; then its calls fail, and once
-// over is closed it is known whether the service is done with our memory.
+// attachment is one attachment to a service. It lasts until ended is closed; then its calls fail. Once
+// over is closed, settled tells whether the service still uses the memory of this process.
 type attachment struct {
 	cfg      Config
 	line     frame.Conn
@@ -40,10 +40,10 @@ type attachment struct {
 	cause error // why it ended; set before ended is closed
 	ended chan struct{}
 	over  chan struct{}
-	// settled: the service closed the lifeline, so that it no longer uses our memory. Set
+	// settled: the service closed the lifeline, so it no longer uses the memory of this process. Set
 	// before over is closed.
 	settled bool
-	// done is closed when nothing of the attachment is left but what is lent.
+	// done is closed when only lent memory is left of the attachment.
 	done chan struct{}
 	mu   sync.Mutex // guards lent and dead against the end while the attachment is opened
 	dead bool
@@ -54,7 +54,7 @@ type answer struct {
 	fd   int
 }
 
-// attach opens a attachment. The context bounds it.
+// attach opens an attachment. The context bounds it.
 func attach(ctx context.Context, cfg Config, traffic *atomic.Uint64) (*attachment, error) {
 	c, err := frame.Dial(ctx, cfg.Socket)
 	if err != nil {
@@ -126,7 +126,7 @@ func (a *attachment) greet(ctx context.Context) error {
 	return nil
 }
 
-// keep makes what the service lends part of the attachment.
+// keep adds the memory in which the service lends objects to the attachment.
 func (a *attachment) keep(m *lent) error {
 	a.mu.Lock()
 	dead := a.dead

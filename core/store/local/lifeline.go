@@ -86,7 +86,7 @@ func (a *attachment) end(cause error) {
 	})
 }
 
-// lost is the error of a call of a attachment that ended.
+// lost is the error of a call of an attachment that ended.
 func (a *attachment) lost() error {
 	<-a.ended
 	cause := a.cause
