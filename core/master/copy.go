@@ -68,10 +68,7 @@ func (s *Service) copyStart(ctx context.Context, op string, caller model.Caller,
 
 // copyScope checks what every call about a copy has in common.
 func (s *Service) copyScope(ctx context.Context, op string, caller model.Caller, key model.Key) (scope, error) {
-	if err := s.admit(ctx, op, 1); err != nil {
-		return scope{}, err
-	}
-	c, err := s.scoped(op, caller)
+	c, err := s.admitted(ctx, op, caller, 1)
 	if err != nil {
 		return c, err
 	}

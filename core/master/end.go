@@ -13,10 +13,7 @@ import (
 // which.
 func (s *Service) PutEnd(ctx context.Context, caller model.Caller, items []model.EndItem, _ []error) ([]error, error) {
 	const op = "master: put end"
-	if err := s.admit(ctx, op, len(items)); err != nil {
-		return nil, err
-	}
-	c, err := s.scoped(op, caller)
+	c, err := s.admitted(ctx, op, caller, len(items))
 	if err != nil {
 		return nil, err
 	}
@@ -56,10 +53,7 @@ func (s *Service) PutEnd(ctx context.Context, caller model.Caller, items []model
 // that of items in quarantine when PutReleaseTimeout is over.
 func (s *Service) PutRevoke(ctx context.Context, caller model.Caller, items []model.RevokeItem) ([]error, error) {
 	const op = "master: put revoke"
-	if err := s.admit(ctx, op, len(items)); err != nil {
-		return nil, err
-	}
-	c, err := s.scoped(op, caller)
+	c, err := s.admitted(ctx, op, caller, len(items))
 	if err != nil {
 		return nil, err
 	}

@@ -26,10 +26,7 @@ func (s *Service) ListKeys(ctx context.Context, caller model.Caller, expr string
 }
 
 func (s *Service) list(ctx context.Context, op string, caller model.Caller, expr string, after model.Key, limit int) ([]model.Key, error) {
-	if err := s.admit(ctx, op, 0); err != nil {
-		return nil, err
-	}
-	c, err := s.scoped(op, caller)
+	c, err := s.admitted(ctx, op, caller, 0)
 	if err != nil {
 		return nil, err
 	}

@@ -102,6 +102,7 @@ func demo(t *testing.T, host release, args ...string) outcome {
 // TestMatrix runs the policy, the allocator and, if the release can, the transport of each release
 // as processes under the host of each.
 func TestMatrix(t *testing.T) {
+	programs.Long(t)
 	if testing.Short() {
 		t.Skip("builds two releases")
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/mooncake-go/mooncake/core/bench/workload"
 	core "github.com/mooncake-go/mooncake/core/pluginhost"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
+	"github.com/mooncake-go/mooncake/test/internal/programs"
 	"github.com/mooncake-go/mooncake/test/oracle"
 )
 
@@ -146,6 +147,7 @@ func inTurn(shares [2][]trace.Request, late, from, behind int) (order []trace.Re
 }
 
 func TestTwoWorkersStayWithinTwoPoints(t *testing.T) {
+	programs.Long(t)
 	least, most := spread(t, pages)
 	require.Less(t, most-least, 0.08, "else this says little")
 	rep := runDemo(t, "--workers", "2")
@@ -157,6 +159,7 @@ func TestTwoWorkersStayWithinTwoPoints(t *testing.T) {
 // The default policy knows which page precedes which. On a load of conversations it has about as
 // many hits as LRU, in process and in a subprocess.
 func TestDefaultPolicy(t *testing.T) {
+	programs.Long(t)
 	want := expected(t, tightPages).HitRatio()
 	for _, mode := range []string{"inprocess", "subprocess"} {
 		rep := runDemo(t, tight("--evictor", "prefix", "--plugin-mode", mode, "--plugin-dir", bin)...)
@@ -166,6 +169,7 @@ func TestDefaultPolicy(t *testing.T) {
 }
 
 func TestPluginsAsSubprocessesChangeNothing(t *testing.T) {
+	programs.Long(t)
 	rep := runDemo(t, tight("--plugin-mode", "subprocess", "--plugin-dir", bin)...)
 	assert.EqualValues(t, expected(t, tightPages).Hits, rep.BlocksHit, "failures: %v", rep.Failures)
 }
@@ -185,6 +189,7 @@ func transports(t *testing.T, rep report.Report, name string) (out []report.Plug
 // TestTransportsAsSubprocessesChangeNothing checks that every byte moves through the transports'
 // own processes, that none is copied on the way, and that the policy sees the same accesses.
 func TestTransportsAsSubprocessesChangeNothing(t *testing.T) {
+	programs.Long(t)
 	rep := runDemo(t, tight("--transport", "tcp", "--transport-mode", "subprocess", "--plugin-mode", "subprocess", "--plugin-dir", bin)...)
 	assert.EqualValues(t, expected(t, tightPages).Hits, rep.BlocksHit, "failures: %v", rep.Failures)
 	for _, p := range transports(t, rep, "tcp") {

@@ -13,11 +13,13 @@ import (
 	"github.com/mooncake-go/mooncake/core/bench/cluster"
 	"github.com/mooncake-go/mooncake/core/metadata/storetest/etcdserver"
 	"github.com/mooncake-go/mooncake/core/metadata/storetest/redisserver"
+	"github.com/mooncake-go/mooncake/test/internal/programs"
 )
 
 // TestMetadataServices runs a pool whose nodes find each other in a real etcd or redis. A killed
 // store leaves its descriptor behind, and the master removes it.
 func TestMetadataServices(t *testing.T) {
+	programs.Long(t)
 	for name, serve := range map[string]func(testing.TB) string{
 		"etcd":  func(t testing.TB) string { return "etcd://" + etcdserver.New(t).Address },
 		"redis": func(t testing.TB) string { return "redis://" + redisserver.New(t).Address },

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mooncake-go/mooncake/sdk/plugin"
+	"github.com/mooncake-go/mooncake/test/internal/programs"
 )
 
 // notForIt lists the checks that a new transport may skip: it has one rail, its suite runs in one
@@ -20,6 +21,7 @@ var notForIt = []string{"rail", "a_device_goes_down", "a_killed_process", "Throu
 // TestNewPluginsNeedNoEdit does what `mooncake plugins new` tells a user to do. The generated
 // plugin builds, passes the conformance suite, is listed and runs in the demo.
 func TestNewPluginsNeedNoEdit(t *testing.T) {
+	programs.Long(t)
 	sdk, err := filepath.Abs("../../sdk")
 	require.NoError(t, err)
 	for _, kind := range plugin.Kinds() {

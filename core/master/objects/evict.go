@@ -35,7 +35,7 @@ func (t *Table) Evict(id evict.ID, now lease.Instant, rules Rules, tell bool, bi
 	return mates, 0, Done
 }
 
-// It says why an object may not be evicted, and until when where that is known.
+// protected says why an object may not be evicted, and until when where that is known.
 func (o *object) protected(now lease.Instant, rules Rules) (until lease.Instant, out Outcome) {
 	switch {
 	case o == nil:

@@ -44,7 +44,7 @@ func Main(m *testing.M, prepare func(dir string) error) int {
 
 // Build runs go build in the top of the repository, with variables on top of the environment.
 func Build(env []string, args ...string) error {
-	cmd := exec.Command("go", append([]string{"build"}, args...)...)
+	cmd := exec.CommandContext(context.Background(), "go", append([]string{"build"}, args...)...)
 	cmd.Dir, cmd.Env = root, append(os.Environ(), env...)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("go build %s: %w\n%s", strings.Join(args, " "), err, out)
