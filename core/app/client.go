@@ -7,10 +7,10 @@ import (
 
 	"go.uber.org/fx"
 
-	"github.com/mooncake-go/mooncake/core/api/rpc/client"
+	rpc "github.com/mooncake-go/mooncake/core/api/rpc/client"
 	"github.com/mooncake-go/mooncake/core/config"
 	"github.com/mooncake-go/mooncake/core/pluginhost"
-	"github.com/mooncake-go/mooncake/core/store"
+	"github.com/mooncake-go/mooncake/core/store/client"
 	"github.com/mooncake-go/mooncake/core/store/local"
 	"github.com/mooncake-go/mooncake/core/store/member"
 	"github.com/mooncake-go/mooncake/core/transfer/assembly"
@@ -26,7 +26,7 @@ type ClientOptions struct {
 
 // Client is a store client with the components that it needs.
 type Client struct {
-	Store   *store.Client
+	Store   *client.Client
 	member  *member.Client
 	catalog *pluginhost.Catalog
 	hooks   *hooks
@@ -39,7 +39,7 @@ func OpenClient(ctx context.Context, cfg config.Config, builtins []plugin.Factor
 	var err error
 	c.hooks, err = program(ctx, cfg, builtins, "client", o.Log,
 		fx.Supply(assembly.ByRange, member.AllocWait(o.AllocWait)),
-		engineModules(), client.Module(), member.ClientModule(), fx.Populate(&c.member, &c.catalog))
+		engineModules(), rpc.Module(), member.ClientModule(), fx.Populate(&c.member, &c.catalog))
 	if err != nil {
 		return nil, err
 	}

@@ -10,11 +10,12 @@ import (
 	"go.uber.org/fx"
 
 	"github.com/mooncake-go/mooncake/core/api/rest"
-	"github.com/mooncake-go/mooncake/core/api/rpc/client"
+	rpc "github.com/mooncake-go/mooncake/core/api/rpc/client"
 	"github.com/mooncake-go/mooncake/core/config"
 	"github.com/mooncake-go/mooncake/core/metadata/open"
-	"github.com/mooncake-go/mooncake/core/store"
+	"github.com/mooncake-go/mooncake/core/store/client"
 	"github.com/mooncake-go/mooncake/core/store/member"
+	"github.com/mooncake-go/mooncake/core/store/node"
 	"github.com/mooncake-go/mooncake/core/transfer/assembly"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 )
@@ -31,8 +32,8 @@ type NodeOptions struct {
 // can be open in one process. It is safe for concurrent use.
 type Node struct {
 	// Client puts and gets; Node has the memory, if any.
-	Client *store.Client
-	Node   *store.Node
+	Client *client.Client
+	Node   *node.Node
 
 	port  rest.NodePort
 	grace time.Duration
@@ -74,7 +75,7 @@ func StartNode(ctx context.Context, cfg config.Config, builtins []plugin.Factory
 	var m *member.Node
 	var err error
 	n.hooks, err = program(ctx, cfg, builtins, role, o.Log,
-		fx.Supply(naming, member.InBackground), engine, client.Module(), member.NodeModule(), fx.Invoke(func(*member.Node) {}),
+		fx.Supply(naming, member.InBackground), engine, rpc.Module(), member.NodeModule(), fx.Invoke(func(*member.Node) {}),
 		rest.NodeModule(), fx.Populate(&m, &n.port), fx.Invoke(func(p rest.NodePort) { p.Optional = true }))
 	if err != nil {
 		return nil, err

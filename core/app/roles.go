@@ -76,17 +76,17 @@ func Store(cfg config.Config, builtins []plugin.Factory) Role {
 	if s.GlobalSegmentSize == 0 && s.RESTPort == 0 {
 		return fx.Error(errs.New(errs.InvalidParams, "store.global_segment_size", "it is 0; a node that contributes no memory and has no REST service has nothing to do, give a size such as 4GB or a --port"))
 	}
-	return fx.Options(supply(cfg, builtins), node(cfg), storeservice.Module())
+	return fx.Options(supply(cfg, builtins), nodeRole(cfg), storeservice.Module())
 }
 
 // Serve is a node, with or without memory, whose client other processes of the host use over shared
 // memory.
 func Serve(cfg config.Config, builtins []plugin.Factory) Role {
-	return fx.Options(supply(cfg, builtins), node(cfg), serve.Module())
+	return fx.Options(supply(cfg, builtins), nodeRole(cfg), serve.Module())
 }
 
-// node is a store node. The module behind it decides when the node is made.
-func node(cfg config.Config) Role {
+// nodeRole is a store node. The module behind it decides when the node is made.
+func nodeRole(cfg config.Config) Role {
 	return fx.Options(
 		fx.StartTimeout(StartTimeout+cfg.Store.MaxWaitTime+member.MemoryTime(uint64(cfg.Store.GlobalSegmentSize))),
 		fx.StopTimeout(StopTimeout+cfg.Store.UnmountGrace),

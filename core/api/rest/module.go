@@ -7,8 +7,8 @@ import (
 
 	"github.com/mooncake-go/mooncake/core/config"
 	"github.com/mooncake-go/mooncake/core/internal/ports"
-	"github.com/mooncake-go/mooncake/core/store"
 	"github.com/mooncake-go/mooncake/core/store/member"
+	"github.com/mooncake-go/mooncake/core/store/node"
 )
 
 // AdminPort is the admin port of a master.
@@ -50,7 +50,7 @@ func provideNodePort(lc fx.Lifecycle, cfg config.Config, status *member.Status, 
 
 // reachable is a node that counts as mounted only while the master answers.
 type reachable struct {
-	*store.Node
+	*node.Node
 	mounted bool
 }
 

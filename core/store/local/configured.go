@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"github.com/mooncake-go/mooncake/core/config"
-	"github.com/mooncake-go/mooncake/core/store"
+	"github.com/mooncake-go/mooncake/core/store/client"
 )
 
 // FromConfig returns the settings of a client that attaches to the service of the configuration.
@@ -28,7 +28,7 @@ func SocketOf(s config.Store) string {
 // them. Clients notice a service that hangs much earlier, by its pings.
 func LongestCall(s config.Store) time.Duration {
 	if s.TransferTimeout <= 0 {
-		return store.LongestPut + s.RPCTimeout
+		return client.LongestPut + s.RPCTimeout
 	}
 	return s.TransferTimeout + s.RPCTimeout
 }

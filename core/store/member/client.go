@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/mooncake-go/mooncake/core/store"
+	"github.com/mooncake-go/mooncake/core/store/client"
 	"github.com/mooncake-go/mooncake/core/transfer/assembly"
 )
 
@@ -16,11 +16,11 @@ type Client struct {
 	member *Member
 	engine assembly.Running
 	wait   AllocWait
-	client *store.Client
+	client *client.Client
 }
 
 // Store returns the client itself, nil before the start.
-func (c *Client) Store() *store.Client { return c.client }
+func (c *Client) Store() *client.Client { return c.client }
 
 // Await returns once the master answers. It retries for limit, at least once, and returns at once
 // with an error that waiting cannot fix.
@@ -33,7 +33,7 @@ func (c *Client) start(context.Context) error {
 	if err == nil {
 		sc := clientConfig(c.member.cfg)
 		sc.AllocWait = time.Duration(c.wait)
-		c.client, err = store.NewClient(sc, c.member.deps())
+		c.client, err = client.New(sc, c.member.deps())
 	}
 	if err != nil {
 		c.member.leave()

@@ -13,6 +13,8 @@ import (
 	"github.com/mooncake-go/mooncake/core/config"
 	"github.com/mooncake-go/mooncake/core/model"
 	"github.com/mooncake-go/mooncake/core/store"
+	"github.com/mooncake-go/mooncake/core/store/client"
+	"github.com/mooncake-go/mooncake/core/store/session"
 	"github.com/mooncake-go/mooncake/core/transfer/assembly"
 )
 
@@ -36,7 +38,7 @@ type Member struct {
 	id      model.ClientID
 	metrics *prometheus.Registry // nil if the configuration wants no metrics
 	master  Master
-	session *store.Session
+	session *session.Session
 	report  *reporter
 }
 
@@ -57,9 +59,9 @@ func (m *Member) open() (err error) {
 	if m.master, err = m.dial(); err != nil {
 		return err
 	}
-	sc := store.DefaultSessionConfig()
+	sc := session.DefaultConfig()
 	sc.MasterDownTimeout, sc.Address = m.cfg.MasterDownTimeout, m.cfg.MasterServerAddress
-	if m.session, err = store.NewSession(sc, m.deps()); err != nil {
+	if m.session, err = session.New(sc, m.deps()); err != nil {
 		return err
 	}
 	if m.metrics != nil && m.cfg.ClientMetricInterval > 0 {
@@ -98,8 +100,8 @@ func (m *Member) stop() error {
 }
 
 // deps are the dependencies of the client and the node.
-func (m *Member) deps() store.Deps {
-	d := store.Deps{ID: m.id, Master: m.master, Log: m.log, Session: m.session, ClusterID: m.cfg.ClusterID}
+func (m *Member) deps() session.Deps {
+	d := session.Deps{ID: m.id, Master: m.master, Log: m.log, Session: m.session, ClusterID: m.cfg.ClusterID}
 	if m.engine != nil {
 		d.Engine = m.engine.Transfer()
 	}
@@ -110,8 +112,8 @@ func (m *Member) deps() store.Deps {
 }
 
 // clientConfig returns the settings of a client.
-func clientConfig(s config.Store) store.Config {
-	cfg := store.DefaultConfig()
+func clientConfig(s config.Store) client.Config {
+	cfg := client.DefaultConfig()
 	cfg.Checksum = s.Checksum
 	cfg.TransferTimeout = s.TransferTimeout
 	cfg.Tenant = s.TenantID

@@ -11,7 +11,8 @@ import (
 
 	"github.com/mooncake-go/mooncake/core/config"
 	"github.com/mooncake-go/mooncake/core/memory"
-	"github.com/mooncake-go/mooncake/core/store"
+	"github.com/mooncake-go/mooncake/core/store/client"
+	"github.com/mooncake-go/mooncake/core/store/node"
 	"github.com/mooncake-go/mooncake/core/transfer/assembly"
 )
 
@@ -28,7 +29,7 @@ type Status struct {
 	// Metrics are those of the node and of its Go runtime.
 	Metrics  prometheus.Gatherer
 	registry *prometheus.Registry // nil if the configuration wants no metrics
-	node     atomic.Pointer[store.Node]
+	node     atomic.Pointer[node.Node]
 }
 
 func newStatus(s config.Store) *Status {
@@ -53,7 +54,7 @@ func (s *Status) Registerer() prometheus.Registerer {
 
 // Started returns the node, nil before it has started, and whether its memory is mounted at a master
 // that answers.
-func (s *Status) Started() (node *store.Node, mounted bool) {
+func (s *Status) Started() (node *node.Node, mounted bool) {
 	if node = s.node.Load(); node == nil {
 		return nil, false
 	}
@@ -76,13 +77,13 @@ type Node struct {
 	member *Member
 	engine assembly.Running
 	status *Status
-	cfg    store.NodeConfig
+	cfg    node.Config
 	how    Start
-	client *store.Client
+	client *client.Client
 }
 
 func newNode(m *Member, engine assembly.Running, status *Status, how Start) (*Node, error) {
-	s, n := m.cfg, store.DefaultNodeConfig()
+	s, n := m.cfg, node.DefaultConfig()
 	n.Segments = memory.Pieces(uint64(s.GlobalSegmentSize), maxRegistration)
 	var err error
 	if n.HugePages, err = memory.HugePagesOf(s); err != nil {
@@ -98,10 +99,10 @@ func newNode(m *Member, engine assembly.Running, status *Status, how Start) (*No
 }
 
 // Client returns the client of the node, nil before the start.
-func (n *Node) Client() *store.Client { return n.client }
+func (n *Node) Client() *client.Client { return n.client }
 
 // Store returns the node itself, nil before the start.
-func (n *Node) Store() *store.Node { return n.status.node.Load() }
+func (n *Node) Store() *node.Node { return n.status.node.Load() }
 
 func (n *Node) start(ctx context.Context) error {
 	err := n.begin(ctx)
@@ -120,11 +121,11 @@ func (n *Node) begin(ctx context.Context) error {
 		return err
 	}
 	deps := n.member.deps()
-	client, err := store.NewClient(clientConfig(n.member.cfg), deps)
+	client, err := client.New(clientConfig(n.member.cfg), deps)
 	if err != nil {
 		return err
 	}
-	node, err := store.NewNode(n.cfg, deps)
+	node, err := node.New(n.cfg, deps)
 	if err == nil {
 		err = node.Begin(ctx)
 	}

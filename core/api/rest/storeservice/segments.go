@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/mooncake-go/mooncake/core/model"
-	"github.com/mooncake-go/mooncake/core/store"
+	"github.com/mooncake-go/mooncake/core/store/node"
 )
 
 // mounted is the answer of what mounted memory.
@@ -71,7 +71,7 @@ func (s *Service) mount(q *request) {
 }
 
 // mountOptions reads protocol and location.
-func (s *Service) mountOptions(f fields) (o store.MountOptions, err error) {
+func (s *Service) mountOptions(f fields) (o node.MountOptions, err error) {
 	if o.Protocol, err = f.text("protocol"); err != nil {
 		return o, err
 	}

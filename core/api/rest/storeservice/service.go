@@ -20,10 +20,10 @@ import (
 
 	"github.com/mooncake-go/mooncake/core/internal/httpd"
 	"github.com/mooncake-go/mooncake/core/model"
-	"github.com/mooncake-go/mooncake/core/store"
+	"github.com/mooncake-go/mooncake/core/store/node"
 )
 
-// Objects is what the service asks of the pool. *store.Client satisfies it.
+// Objects is what the service asks of the pool. *client.Client satisfies it.
 type Objects interface {
 	Put(ctx context.Context, key model.Key, value []byte, cfg model.ReplicateConfig) error
 	Get(ctx context.Context, key model.Key) ([]byte, error)
@@ -33,9 +33,9 @@ type Objects interface {
 	RemoveAll(ctx context.Context, force bool) (int, error)
 }
 
-// Segments is what the service asks of the node it belongs to. *store.Node satisfies it.
+// Segments is what the service asks of the node it belongs to. *node.Node satisfies it.
 type Segments interface {
-	MountSegment(ctx context.Context, o store.MountOptions) ([]model.SegmentID, error)
+	MountSegment(ctx context.Context, o node.MountOptions) ([]model.SegmentID, error)
 	UnmountSegments(ctx context.Context, ids []model.SegmentID, grace time.Duration) error
 	Segments() []model.Segment
 }
