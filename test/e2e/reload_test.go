@@ -94,7 +94,7 @@ func strangersAreRefused(t *testing.T, pid int) {
 	conn, err := net.Dial("unix", path)
 	require.NoError(t, err)
 	defer conn.Close()
-	assert.False(t, settings(read(tls.Client(conn, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}}))), "it talks to anybody") //nolint:gosec // a stranger does not care whom he talks to
+	assert.False(t, settings(read(tls.Client(conn, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}}))), "it talks to a program without the certificate of the host") //nolint:gosec // A stranger verifies nothing.
 }
 
 // listeningAt finds the unix socket on which a process listens.

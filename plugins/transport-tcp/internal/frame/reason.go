@@ -5,10 +5,11 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/x/transportkit"
 )
 
-// reason is why a peer refused a request or a connection. The first numbers, to reasonDraining, are
+// Reason is why a peer refused a request or a connection. The first numbers, to ReasonDraining, are
 // those of regionkit.Refusal.
 type Reason uint8
 
+// The reasons of a refusal. ReasonNone is no refusal.
 const (
 	ReasonNone Reason = iota
 	ReasonUnknownRegion
@@ -44,6 +45,7 @@ var Refusals = []transportkit.Refusal{
 	ReasonStopping:      transportkit.Stopping,
 }
 
+// Info returns how callers see the reason.
 func (r Reason) Info() transportkit.Refusal {
 	return transportkit.RefusalOf(Refusals, r, errs.ClassUnknown)
 }
