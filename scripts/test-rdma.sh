@@ -15,7 +15,7 @@ setup_limit=420
 limit=720
 memory=3072   # MiB
 
-# skip WHY: what cannot be done here does not fail, but nobody should take it for done.
+# skip WHY: a test that cannot run here does not fail, but must not pass for done either.
 skip() {
   echo "SKIPPED: test-rdma: nothing was tested with RDMA devices: $*"
   exit 0

@@ -26,7 +26,7 @@ func (f *fakeStore) PutItems(_ context.Context, items []store.Item, _ model.Repl
 			out[i].Err = errors.New("it is there: " + it.Key)
 			continue
 		}
-		f.objects[it.Key] = append([]byte(nil), it.Parts[0]...)
+		f.objects[it.Key] = append([]byte(nil), it.Value[0]...)
 		f.puts++
 	}
 	return out

@@ -109,7 +109,7 @@ func (w *storeWorker) remove(ctx context.Context, keys []model.Key) error {
 func items(keys []model.Key, mem []byte, size int) []store.Item {
 	out := make([]store.Item, len(keys))
 	for i, k := range keys {
-		out[i] = store.Item{Key: k, Parts: [][]byte{mem[i*size : (i+1)*size]}}
+		out[i] = store.Item{Key: k, Value: [][]byte{mem[i*size : (i+1)*size]}}
 	}
 	return out
 }

@@ -44,7 +44,7 @@ func (w *storeWorker) prepare(ctx context.Context, j Job) error {
 		for at := 0; at < s.Objects(); at += setBatch {
 			var batch []store.Item
 			for i := at; i < min(at+setBatch, s.Objects()); i++ {
-				batch = append(batch, store.Item{Key: setKey(s.Size, i), Parts: [][]byte{w.area.source(s.Size)}})
+				batch = append(batch, store.Item{Key: setKey(s.Size, i), Value: [][]byte{w.area.source(s.Size)}})
 			}
 			if err := w.putItems(ctx, batch); err != nil {
 				return err

@@ -2,63 +2,89 @@ package app
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"time"
 
+	"go.uber.org/fx"
+
+	rpc "github.com/mooncake-go/mooncake/core/api/rpc/client"
 	"github.com/mooncake-go/mooncake/core/config"
 	"github.com/mooncake-go/mooncake/core/pluginhost"
-	"github.com/mooncake-go/mooncake/core/store"
+	"github.com/mooncake-go/mooncake/core/store/client"
+	"github.com/mooncake-go/mooncake/core/store/local"
+	"github.com/mooncake-go/mooncake/core/store/member"
+	"github.com/mooncake-go/mooncake/core/transfer/assembly"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 )
 
 // ClientOptions are the settings of a client that are not configuration.
 type ClientOptions struct {
 	Log *slog.Logger
-	// AllocWait is how long a put that finds no room keeps asking; 0 fails at once.
+	// AllocWait is how long a put that finds no space retries; 0 fails at once.
 	AllocWait time.Duration
 }
 
-// Client is a store client with everything below it.
+// Client is a store client with the components that it needs.
 type Client struct {
-	Store *store.Client
-	peer  *peer
-	admin *adminSocket
+	Store   *client.Client
+	member  *member.Client
+	catalog *pluginhost.Catalog
+	hooks   *hooks
 }
 
-// OpenClient connects a client to a pool. It does not wait for the master: Await does. Close it.
+// OpenClient connects a client to a pool. It does not wait for the master: Await does. The caller
+// closes the client.
 func OpenClient(ctx context.Context, cfg config.Config, builtins []plugin.Factory, o ClientOptions) (*Client, error) {
-	p, err := newPeer(cfg, builtins, o.Log)
+	c := &Client{}
+	var err error
+	c.hooks, err = program(ctx, cfg, builtins, "client", o.Log,
+		fx.Supply(assembly.ByRange, member.AllocWait(o.AllocWait)),
+		engineModules(), rpc.Module(), member.ClientModule(), fx.Populate(&c.member, &c.catalog))
 	if err != nil {
 		return nil, err
 	}
-	if err := p.start(ctx); err != nil {
-		return nil, err
-	}
-	sc := p.clientConfig()
-	sc.AllocWait = o.AllocWait
-	c, err := store.NewClient(sc, p.deps())
-	if err != nil {
-		return nil, errors.Join(err, p.stop(context.WithoutCancel(ctx)))
-	}
-	return &Client{Store: c, peer: p, admin: openAdmin(ctx, cfg, "client", p.catalog, o.Log)}, nil
+	c.Store = c.member.Store()
+	return c, nil
 }
 
-// Await returns once the master answers. It keeps asking for limit, at least once, and returns at
-// once with an error that waiting cannot fix.
+// Await returns once the master answers. It retries for limit, at least once, and returns at once
+// with an error that waiting cannot fix.
 func (c *Client) Await(ctx context.Context, limit time.Duration) error {
-	return c.peer.session.Await(ctx, limit)
+	return c.member.Await(ctx, limit)
 }
 
-// Plugins returns the plugins that the client has in use.
-func (c *Client) Plugins() []pluginhost.Instance { return c.peer.catalog.Instances() }
+// Plugins returns the plugins that the client uses.
+func (c *Client) Plugins() []pluginhost.Instance { return c.catalog.Instances() }
 
-// closeTimeout bounds Close.
+// closeTimeout bounds the close of a client, node or engine.
 const closeTimeout = 10 * time.Second
 
-// Close waits for calls under way, bounded, and gives everything back.
+// Close waits for calls in progress, in bounded time, and releases everything.
 func (c *Client) Close(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, closeTimeout)
 	defer cancel()
-	return errors.Join(c.Store.Close(ctx), c.peer.stop(ctx), c.admin.stop(ctx))
+	return c.hooks.stop(ctx)
+}
+
+// LocalOptions are the settings of OpenLocal that are not configuration.
+type LocalOptions struct {
+	Log *slog.Logger
+	// Socket is where to attach; empty is the socket of the configuration.
+	Socket string
+	// Buffer is the smallest size of the local buffer, in bytes.
+	Buffer uint64
+	// Allocator allocates memory that is to be shared; nil for none.
+	Allocator *local.Allocator
+}
+
+// OpenLocal attaches to the client that another process of this host serves. RPCFail if there is
+// none. The caller closes the client.
+func OpenLocal(ctx context.Context, cfg config.Config, o LocalOptions) (*local.Client, error) {
+	if o.Socket != "" {
+		cfg.Store.LocalSocket = o.Socket
+	}
+	c := local.FromConfig(cfg.Store)
+	c.LocalBufferSize = max(c.LocalBufferSize, o.Buffer)
+	c.Log, c.Allocator = o.Log, o.Allocator
+	return local.Attach(ctx, c)
 }

@@ -1,8 +1,4 @@
-// Package app composes the rooms into roles with fx: master, metadata server, store node
-// and client. It is the only package that knows how the rooms meet; every room works
-// without it.
-//
-// A role is an fx.Option. Constructors only build; whatever acquires a port, memory or a
-// child process does so in an OnStart hook, so that Check can build a whole role without
-// touching anything.
+// Package app composes the roles of a pool (master, metadata server, store node, client) and what
+// programs open in their own process, from the modules that the packages of the core offer in their
+// module.go.
 package app

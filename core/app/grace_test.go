@@ -13,10 +13,7 @@ import (
 func TestANodeThatStopsLingersForItsGrace(t *testing.T) {
 	for _, grace := range []time.Duration{0, 20 * time.Second} {
 		cfg := settings(t, func(c *config.Config) { c.Store.UnmountGrace = grace })
-		s, err := newStore(cfg, builtins(), quiet)
-		require.NoError(t, err)
-		require.Equal(t, grace, s.cfg.StopGrace)
-		role := node(cfg, builtins(), func(config.Store) error { return nil })
+		role := Store(cfg, builtins())
 		require.Equal(t, StopTimeout+grace, fx.New(base(quiet), role, fx.Supply(Failer(func(error) {}))).StopTimeout())
 	}
 }

@@ -14,6 +14,8 @@ import (
 	"go.uber.org/dig"
 	"go.uber.org/fx"
 	"go.uber.org/fx/fxevent"
+
+	"github.com/mooncake-go/mooncake/core/internal/ports"
 )
 
 // The bounds on start and stop of a role, which may ask for more.
@@ -24,9 +26,6 @@ const (
 
 // ErrKilled says that a second signal cut the shutdown short.
 var ErrKilled = errors.New("a second signal ended the process before it had drained")
-
-// Role is a composition of rooms that Run and Check take.
-type Role = fx.Option
 
 // Run builds a role, starts it, and serves until the context ends, SIGINT or SIGTERM
 // comes, or a component asks for a shutdown (fx.Shutdowner) because it failed. The first
@@ -121,8 +120,8 @@ func Check(log *slog.Logger, role ...fx.Option) error {
 	return plain(fx.New(append(role, base(log), fx.Supply(Failer(func(error) {})))...).Err())
 }
 
-// Failer is how a component that serves reports, once, that it cannot go on.
-type Failer func(error)
+// Failer receives the error of a server that ended by itself.
+type Failer = ports.Failer
 
 func base(log *slog.Logger) fx.Option {
 	return fx.Options(

@@ -15,14 +15,16 @@ import (
 	"github.com/mooncake-go/mooncake/core/internal/testkit/memtransport"
 	"github.com/mooncake-go/mooncake/core/master"
 	"github.com/mooncake-go/mooncake/core/store"
+	"github.com/mooncake-go/mooncake/core/store/client"
+	"github.com/mooncake-go/mooncake/core/store/node"
 	"github.com/mooncake-go/mooncake/core/transfer"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
 
 // damage flips one bit of every copy of want in a node's memory and returns how many.
-func damage(n *store.Node, want []byte) int {
-	mem, count := n.Memory(0), 0
+func damage(n *node.Node, want []byte) int {
+	mem, count := memoryOf(n), 0
 	for off := 0; ; count++ {
 		i := bytes.Index(mem[off:], want)
 		if i < 0 {
@@ -38,7 +40,7 @@ func TestDamagedBytesAreNeverServed(t *testing.T) {
 	a := p.member("a:1", memberOptions{segments: []uint64{1 << 20}})
 	b := p.member("b:1", memberOptions{segments: []uint64{1 << 20}})
 	c := p.member("c:1", memberOptions{})
-	blind := p.member("blind:1", memberOptions{client: func(cfg *store.Config) { cfg.Checksum = false }})
+	blind := p.member("blind:1", memberOptions{client: func(cfg *client.Config) { cfg.Checksum = false }})
 	want := content("k", 10_000)
 	require.NoError(t, c.Put(t.Context(), "k", want, two()))
 
@@ -142,7 +144,7 @@ func TestUnreachableCopyIsReplaced(t *testing.T) {
 	b.wire.Kill()
 	for _, r := range c.BatchGet(t.Context(), keys) {
 		require.True(t, errs.Is(r.Err, errs.TransferFail), "%v", r.Err)
-		require.ErrorContains(t, r.Err, "none of 2 copies")
+		require.ErrorContains(t, r.Err, "none of 2 replicas")
 		require.True(t, store.IsMiss(r.Err))
 	}
 }
@@ -211,7 +213,7 @@ func TestLongRead(t *testing.T) {
 func TestMasterWithoutLeases(t *testing.T) {
 	p := newPool(t, func(m *master.Config) { m.LeaseTTL = 0 })
 	a := p.member("a:1", memberOptions{segments: []uint64{1 << 20}})
-	blind := p.member("b:1", memberOptions{client: func(cfg *store.Config) { cfg.Checksum = false }})
+	blind := p.member("b:1", memberOptions{client: func(cfg *client.Config) { cfg.Checksum = false }})
 	require.NoError(t, a.Put(t.Context(), "k", content("k", 5000), one))
 	_, err := a.Get(t.Context(), "k")
 	require.NoError(t, err)

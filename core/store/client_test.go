@@ -12,6 +12,7 @@ import (
 	"github.com/mooncake-go/mooncake/core/master"
 	"github.com/mooncake-go/mooncake/core/model"
 	"github.com/mooncake-go/mooncake/core/store"
+	"github.com/mooncake-go/mooncake/core/store/client"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
@@ -50,7 +51,7 @@ func TestBatches(t *testing.T) {
 	p := newPool(t, nil)
 	p.member("node:1", memberOptions{segments: []uint64{segment, segment}})
 	p.member("node:2", memberOptions{segments: []uint64{segment}})
-	c := p.member("client:1", memberOptions{client: func(cfg *store.Config) { cfg.MaxBatch = 7 }})
+	c := p.member("client:1", memberOptions{client: func(cfg *client.Config) { cfg.MaxBatch = 7 }})
 	var keys []string
 	var values [][]byte
 	for i := range 50 {
@@ -105,7 +106,7 @@ func TestBatches(t *testing.T) {
 func TestQueryIntoMemoryOfTheCaller(t *testing.T) {
 	p := newPool(t, nil)
 	p.member("node:1", memberOptions{segments: []uint64{segment}})
-	c := p.member("client:1", memberOptions{client: func(cfg *store.Config) { cfg.MaxBatch = 7 }})
+	c := p.member("client:1", memberOptions{client: func(cfg *client.Config) { cfg.MaxBatch = 7 }})
 	var keys []string
 	for i := range 20 {
 		keys = append(keys, fmt.Sprint("k", i))
@@ -149,7 +150,7 @@ func (c curt) GetReplicas(ctx context.Context, caller model.Caller, keys []model
 
 func TestAnswersThatAreTooShort(t *testing.T) {
 	p, l := newLedgerPool(t)
-	c := p.member("client:1", memberOptions{client: func(cfg *store.Config) { cfg.MaxBatch = 2 }})
+	c := p.member("client:1", memberOptions{client: func(cfg *client.Config) { cfg.MaxBatch = 2 }})
 	p.master.set(curt{l})
 	for _, keys := range [][]string{{"a"}, {"a", "b"}, {"a", "b", "c"}} {
 		for _, r := range c.BatchExist(t.Context(), keys) {
@@ -224,7 +225,7 @@ func TestBadInput(t *testing.T) {
 
 func TestObjectLargerThanTheBound(t *testing.T) {
 	p := newPool(t, nil)
-	c := p.member("node:1", memberOptions{segments: []uint64{segment}, client: func(cfg *store.Config) { cfg.MaxObjectSize = 99 }})
+	c := p.member("node:1", memberOptions{segments: []uint64{segment}, client: func(cfg *client.Config) { cfg.MaxObjectSize = 99 }})
 	require.NoError(t, c.Put(t.Context(), "k", content("k", 100), one))
 	_, err := c.Get(t.Context(), "k")
 	require.True(t, errs.Is(err, errs.BufferOverflow), "%v", err)

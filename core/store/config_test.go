@@ -8,6 +8,8 @@ import (
 
 	"github.com/mooncake-go/mooncake/core/master"
 	"github.com/mooncake-go/mooncake/core/store"
+	"github.com/mooncake-go/mooncake/core/store/client"
+	"github.com/mooncake-go/mooncake/core/store/session"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
@@ -27,16 +29,16 @@ func TestClosedClient(t *testing.T) {
 }
 
 func TestConfigs(t *testing.T) {
-	for _, f := range []func(*store.Config){
-		func(c *store.Config) { c.AllocWait = -1 }, func(c *store.Config) { c.TransferTimeout = -1 }, func(c *store.Config) { c.FinishTimeout = 0 },
-		func(c *store.Config) { c.ReadRetries = -1 }, func(c *store.Config) { c.MaxBatch = 0 }, func(c *store.Config) { c.MaxObjectSize = 0 },
-		func(c *store.Config) { c.Layers.MaxOpen = 0 }, func(c *store.Config) { c.Layers.IdleTimeout = 0 }, func(c *store.Config) { c.Layers.PutTimeout = 0 },
+	for _, f := range []func(*client.Config){
+		func(c *client.Config) { c.AllocWait = -1 }, func(c *client.Config) { c.TransferTimeout = -1 }, func(c *client.Config) { c.FinishTimeout = 0 },
+		func(c *client.Config) { c.ReadRetries = -1 }, func(c *client.Config) { c.MaxBatch = 0 }, func(c *client.Config) { c.MaxObjectSize = 0 },
+		func(c *client.Config) { c.Layers.MaxOpen = 0 }, func(c *client.Config) { c.Layers.IdleTimeout = 0 }, func(c *client.Config) { c.Layers.PutTimeout = 0 },
 	} {
-		cfg := store.DefaultConfig()
+		cfg := client.DefaultConfig()
 		f(&cfg)
 		require.True(t, errs.Is(cfg.Validate(), errs.InvalidParams))
 	}
-	_, err := store.NewClient(store.DefaultConfig(), store.Deps{})
+	_, err := client.New(client.DefaultConfig(), session.Deps{})
 	require.True(t, errs.Is(err, errs.InvalidParams))
 	var zero master.Config
 	require.Error(t, zero.Validate())

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mooncake-go/mooncake/core/store"
+	"github.com/mooncake-go/mooncake/core/store/node"
 )
 
 // TestHotPathCost gates what one call costs in memory: nothing of the payload is copied
@@ -59,28 +60,28 @@ func TestLayerCost(t *testing.T) {
 	const size, layer = 256 << 10, 64 << 10
 	ctx := context.Background()
 	keys, sizes := make([]string, 16), make([]uint64, 16)
-	reads, writes := make([]store.RangeRead, len(keys)), make([]store.RangeWrite, len(keys))
+	reads, writes := make([]store.Ranges, len(keys)), make([]store.Ranges, len(keys))
 	for i := range keys {
 		keys[i], sizes[i] = fmt.Sprint("page", i), size
 		mem := make([]byte, layer)
 		require.NoError(t, c.RegisterBuffer(ctx, mem, "cpu:0"))
 		reads[i], writes[i] = read(keys[i], layer, mem), write(keys[i], layer, mem)
 	}
-	require.NoError(t, c.BatchPutSessionStart(ctx, keys, sizes, one, nil)[0])
+	require.NoError(t, c.StartPuts(ctx, keys, sizes, one, nil)[0])
 	put := measure(func() {
-		for _, r := range c.PutSessionRanges(ctx, writes) {
+		for _, r := range c.PutRanges(ctx, writes) {
 			if r.Err != nil {
 				t.Error(r.Err)
 			}
 		}
 	})
-	require.NoError(t, c.BatchPutSessionRevoke(ctx, keys)[0])
+	require.NoError(t, c.RevokePuts(ctx, keys)[0])
 	for i := range keys {
 		require.NoError(t, c.Put(ctx, keys[i], make([]byte, size), one))
 	}
-	require.NoError(t, c.BatchGetSessionStart(ctx, keys)[0])
+	require.NoError(t, c.StartGets(ctx, keys)[0])
 	get := measure(func() {
-		for _, r := range c.GetSessionRanges(ctx, reads) {
+		for _, r := range c.GetRanges(ctx, reads) {
 			if r.Err != nil {
 				t.Error(r.Err)
 			}
@@ -158,7 +159,7 @@ func BenchmarkLocal(b *testing.B) {
 	const size = 1 << 20
 	for _, sum := range []bool{true, false} {
 		p := newPool(b, nil)
-		a := p.member("a:1", memberOptions{segments: []uint64{256 << 20}, client: withChecksum(sum), node: func(c *store.NodeConfig) { c.Prefault = true }})
+		a := p.member("a:1", memberOptions{segments: []uint64{256 << 20}, client: withChecksum(sum), node: func(c *node.Config) { c.Prefault = true }})
 		value, dst := content("k", size), make([]byte, size)
 		ctx := context.Background()
 		require.NoError(b, a.Put(ctx, "k", value, one))

@@ -12,6 +12,7 @@ import (
 	"github.com/mooncake-go/mooncake/core/internal/testkit/memtransport"
 	"github.com/mooncake-go/mooncake/core/model"
 	"github.com/mooncake-go/mooncake/core/store"
+	"github.com/mooncake-go/mooncake/core/store/client"
 	"github.com/mooncake-go/mooncake/core/transfer"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/transport"
@@ -68,7 +69,7 @@ func TestIndeterminatePutIsRetried(t *testing.T) {
 	value := content("k", doubtSize)
 	for name, put := range map[string]func(*member) error{
 		"put":    func(c *member) error { return c.Put(t.Context(), "k", value, one) },
-		"parts":  func(c *member) error { return c.PutParts(t.Context(), "k", [][]byte{value[:7], value[7:]}, one) },
+		"parts":  func(c *member) error { return c.PutFragments(t.Context(), "k", [][]byte{value[:7], value[7:]}, one) },
 		"upsert": func(c *member) error { return c.Upsert(t.Context(), "k", value, one) },
 		"upsert in place": func(c *member) error {
 			c.wire.SetHook(nil)
@@ -184,7 +185,7 @@ func TestPutInDoubtAtItsEnd(t *testing.T) {
 		p := newPool(t, nil)
 		p.member("node:1", memberOptions{segments: []uint64{segment}})
 		const bound = 4 * time.Second // below the engine's own for an operation
-		c := p.member("client:1", memberOptions{client: func(cfg *store.Config) { cfg.TransferTimeout = bound }})
+		c := p.member("client:1", memberOptions{client: func(cfg *client.Config) { cfg.TransferTimeout = bound }})
 		for _, late := range []bool{true, false} {
 			var first atomic.Bool
 			c.wire.SetHook(func(memtransport.Event) memtransport.Fault {

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
@@ -19,6 +20,9 @@ import (
 	"github.com/mooncake-go/mooncake/core/metadata"
 	"github.com/mooncake-go/mooncake/core/model"
 	"github.com/mooncake-go/mooncake/core/store"
+	"github.com/mooncake-go/mooncake/core/store/client"
+	"github.com/mooncake-go/mooncake/core/store/node"
+	"github.com/mooncake-go/mooncake/core/store/session"
 	"github.com/mooncake-go/mooncake/core/transfer"
 	arena "github.com/mooncake-go/mooncake/plugins/alloc-arena"
 	lru "github.com/mooncake-go/mooncake/plugins/evict-lru"
@@ -96,23 +100,23 @@ func (p *pool) kill() { p.stop() }
 
 // member is one process: an engine, a client, and a node where it contributes memory.
 type member struct {
-	*store.Client
+	*client.Client
 	name    string
 	wire    *memtransport.Transport
 	engine  *transfer.Engine
-	node    *store.Node
+	node    *node.Node
 	metrics *prometheus.Registry
-	deps    store.Deps
-	session *store.Session
+	deps    session.Deps
+	session *session.Session
 	stop    func()
 	kill    func(context.Context) error // of the transport alone
 }
 
 type memberOptions struct {
 	segments []uint64
-	client   func(*store.Config)
+	client   func(*client.Config)
 	engine   func(*transfer.Config)
-	node     func(*store.NodeConfig)
+	node     func(*node.Config)
 }
 
 func (p *pool) member(name string, o memberOptions) *member {
@@ -127,23 +131,23 @@ func (p *pool) member(name string, o memberOptions) *member {
 		Directory: view{p.dir, name}, Log: silent(), Carriers: []transfer.Carrier{{Name: "mem", Transport: m.wire, LocalAny: true}},
 	})
 	require.NoError(p.t, err)
-	m.deps = store.Deps{ID: model.NewUUID(), Master: p.master, Engine: m.engine, Log: silent(), Metrics: m.metrics}
-	m.session, err = store.NewSession(store.DefaultSessionConfig(), m.deps)
+	m.deps = session.Deps{ID: model.NewUUID(), Master: p.master, Engine: m.engine, Log: silent(), Metrics: m.metrics}
+	m.session, err = session.New(session.DefaultConfig(), m.deps)
 	require.NoError(p.t, err)
 	m.deps.Session = m.session
-	cfg := store.DefaultConfig()
+	cfg := client.DefaultConfig()
 	if o.client != nil {
 		o.client(&cfg)
 	}
-	m.Client, err = store.NewClient(cfg, m.deps)
+	m.Client, err = client.New(cfg, m.deps)
 	require.NoError(p.t, err)
 	if len(o.segments) > 0 {
-		ncfg := store.DefaultNodeConfig()
+		ncfg := node.DefaultConfig()
 		ncfg.Segments = o.segments
 		if o.node != nil {
 			o.node(&ncfg)
 		}
-		m.node, err = store.NewNode(ncfg, m.deps)
+		m.node, err = node.New(ncfg, m.deps)
 		require.NoError(p.t, err)
 		require.NoError(p.t, m.node.Start(context.Background()))
 	}
@@ -159,6 +163,41 @@ func (p *pool) member(name string, o memberOptions) *member {
 	})
 	p.t.Cleanup(m.stop)
 	return m
+}
+
+// The layer-wise sessions of a member.
+func (m *member) StartGets(ctx context.Context, keys []model.Key) []error {
+	return m.Layers().StartGets(ctx, keys)
+}
+
+func (m *member) GetRanges(ctx context.Context, reads []store.Ranges) []model.Result[int] {
+	return m.Layers().GetRanges(ctx, reads)
+}
+
+func (m *member) EndGets(ctx context.Context, keys []model.Key) error {
+	return m.Layers().EndGets(ctx, keys)
+}
+
+func (m *member) StartPuts(ctx context.Context, keys []model.Key, sizes []uint64, cfg model.ReplicateConfig, groups []string) []error {
+	return m.Layers().StartPuts(ctx, keys, sizes, cfg, groups)
+}
+
+func (m *member) PutRanges(ctx context.Context, writes []store.Ranges) []model.Result[int] {
+	return m.Layers().PutRanges(ctx, writes)
+}
+
+func (m *member) EndPuts(ctx context.Context, keys []model.Key) []error {
+	return m.Layers().EndPuts(ctx, keys)
+}
+
+func (m *member) RevokePuts(ctx context.Context, keys []model.Key) []error {
+	return m.Layers().RevokePuts(ctx, keys)
+}
+
+// memoryOf returns the bytes of a node's first segment, to be damaged by tests.
+func memoryOf(n *node.Node) []byte {
+	s := n.Segments()[0]
+	return unsafe.Slice(*(**byte)(unsafe.Pointer(&s.Base)), int(s.Size))
 }
 
 // count reads a counter of a member.
@@ -245,7 +284,10 @@ func (v view) Withdraw(context.Context) error {
 
 func (v view) Close(ctx context.Context) error { return v.Withdraw(ctx) }
 
-var one = model.DefaultReplicateConfig()
+var (
+	one    = model.DefaultReplicateConfig()
+	upsert = model.ReplicateConfig{ReplicaNum: 1, Upsert: true}
+)
 
 func two() model.ReplicateConfig { return model.ReplicateConfig{ReplicaNum: 2} }
 
@@ -266,8 +308,8 @@ func content(key string, size int) []byte {
 
 var errCut = errs.WithClass(errs.ClassTransientPath, "test", errors.New("cut"))
 
-func withChecksum(on bool) func(*store.Config) {
-	return func(c *store.Config) { c.Checksum = on }
+func withChecksum(on bool) func(*client.Config) {
+	return func(c *client.Config) { c.Checksum = on }
 }
 
 func newRegistry() *prometheus.Registry { return prometheus.NewRegistry() }

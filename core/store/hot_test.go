@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mooncake-go/mooncake/core/store"
+	"github.com/mooncake-go/mooncake/core/store/client"
 )
 
 // TestHotObjects: what is read often is read from this process, and never once it is stale.
@@ -30,7 +31,7 @@ func TestHotObjects(t *testing.T) {
 		require.Equal(t, 3, c.count(t, "mooncake_client_hot_cache_hits_total"), "taken in after the second")
 		require.Zero(t, a.count(t, "mooncake_client_hot_cache_fills_total"), "its own memory is near enough")
 		part := make([]byte, 100)
-		res := c.GetIntoRanges(t.Context(), []store.RangeRead{{Key: "k", Ranges: []store.Range{{Offset: 700, Dst: part}}}})
+		res := c.GetIntoRanges(t.Context(), []store.Ranges{{Key: "k", Fragments: []store.Fragment{{Offset: 700, Mem: part}}}})
 		require.NoError(t, res[0][0].Err)
 		require.Equal(t, value[700:800], part)
 		require.Equal(t, 4, c.count(t, "mooncake_client_hot_cache_hits_total"))
@@ -48,11 +49,11 @@ func TestHotObjects(t *testing.T) {
 	})
 }
 
-func hot(c *store.Config) { c.HotCache.Size, c.HotCache.BlockSize = 64<<10, 8<<10 }
+func hot(c *client.Config) { c.HotCache.Size, c.HotCache.BlockSize = 64<<10, 8<<10 }
 
 // TestHotCacheNeedsChecksums: nothing else tells a changed object.
 func TestHotCacheNeedsChecksums(t *testing.T) {
-	cfg := store.DefaultConfig()
+	cfg := client.DefaultConfig()
 	hot(&cfg)
 	cfg.Checksum = false
 	require.ErrorContains(t, cfg.Validate(), "checksum")

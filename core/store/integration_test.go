@@ -11,11 +11,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 
-	"github.com/mooncake-go/mooncake/core/api/rpc/client"
+	rpc "github.com/mooncake-go/mooncake/core/api/rpc/client"
 	"github.com/mooncake-go/mooncake/core/api/rpc/server"
 	"github.com/mooncake-go/mooncake/core/metadata/open"
 	"github.com/mooncake-go/mooncake/core/model"
 	"github.com/mooncake-go/mooncake/core/store"
+	"github.com/mooncake-go/mooncake/core/store/client"
+	"github.com/mooncake-go/mooncake/core/store/node"
+	"github.com/mooncake-go/mooncake/core/store/session"
 	"github.com/mooncake-go/mooncake/core/transfer"
 	tcp "github.com/mooncake-go/mooncake/plugins/transport-tcp"
 )
@@ -59,7 +62,7 @@ func (c *cluster) member(o memberOptions) *member {
 	require.NoError(t, tr.Start(ctx, host{}))
 	dir, err := open.Open(ctx, open.P2PHandshake, open.Options{LocalName: "127.0.0.1", BindHost: "127.0.0.1", Logger: silent()})
 	require.NoError(t, err)
-	client, err := client.Dial(c.addr, client.Options{})
+	conn, err := rpc.Dial(c.addr, rpc.Options{})
 	require.NoError(t, err)
 
 	m := &member{name: dir.LocalName(), metrics: prometheus.NewRegistry(), kill: tr.Stop}
@@ -71,23 +74,23 @@ func (c *cluster) member(o memberOptions) *member {
 		Directory: dir, Log: silent(), Carriers: []transfer.Carrier{{Name: "tcp", Transport: tr, LocalAny: true}},
 	})
 	require.NoError(t, err)
-	m.deps = store.Deps{ID: model.NewUUID(), Master: client, Engine: m.engine, Log: silent(), Metrics: m.metrics}
-	m.session, err = store.NewSession(store.SessionConfig{PingInterval: 50 * time.Millisecond, MaxPingInterval: 100 * time.Millisecond, MasterDownTimeout: 10 * time.Second}, m.deps)
+	m.deps = session.Deps{ID: model.NewUUID(), Master: conn, Engine: m.engine, Log: silent(), Metrics: m.metrics}
+	m.session, err = session.New(session.Config{PingInterval: 50 * time.Millisecond, MaxPingInterval: 100 * time.Millisecond, MasterDownTimeout: 10 * time.Second}, m.deps)
 	require.NoError(t, err)
 	m.deps.Session = m.session
-	scfg := store.DefaultConfig()
+	scfg := client.DefaultConfig()
 	if o.client != nil {
 		o.client(&scfg)
 	}
-	m.Client, err = store.NewClient(scfg, m.deps)
+	m.Client, err = client.New(scfg, m.deps)
 	require.NoError(t, err)
 	if len(o.segments) > 0 {
-		ncfg := store.DefaultNodeConfig()
+		ncfg := node.DefaultConfig()
 		ncfg.Segments = o.segments
 		if o.node != nil {
 			o.node(&ncfg)
 		}
-		m.node, err = store.NewNode(ncfg, m.deps)
+		m.node, err = node.New(ncfg, m.deps)
 		require.NoError(t, err)
 		require.NoError(t, m.node.Start(ctx))
 	}
@@ -102,7 +105,7 @@ func (c *cluster) member(o memberOptions) *member {
 		require.NoError(t, m.engine.Close(ctx))
 		require.NoError(t, tr.Stop(ctx))
 		require.NoError(t, dir.Close(ctx))
-		require.NoError(t, client.Close())
+		require.NoError(t, conn.Close())
 	})
 	t.Cleanup(m.stop)
 	return m
@@ -177,7 +180,7 @@ func BenchmarkTCP(b *testing.B) {
 	const size, batch = 1 << 20, 16
 	for _, sum := range []bool{true, false} {
 		c := newCluster(b)
-		c.member(memberOptions{segments: []uint64{256 << 20}, node: func(c *store.NodeConfig) { c.Prefault = true }})
+		c.member(memberOptions{segments: []uint64{256 << 20}, node: func(c *node.Config) { c.Prefault = true }})
 		m := c.member(memberOptions{client: withChecksum(sum)})
 		ctx := context.Background()
 		keys := make([]string, batch)

@@ -12,6 +12,9 @@ import (
 
 	"github.com/mooncake-go/mooncake/core/model"
 	"github.com/mooncake-go/mooncake/core/store"
+	"github.com/mooncake-go/mooncake/core/store/client"
+	"github.com/mooncake-go/mooncake/core/store/node"
+	"github.com/mooncake-go/mooncake/core/store/session"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
@@ -22,16 +25,16 @@ func (p *pool) early(t *testing.T, name string, segments ...uint64) (*member, *l
 	m := p.member(name, memberOptions{})
 	m.deps.Log = slog.New(slog.NewTextHandler(text, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	m.deps.Metrics, m.deps.Session = nil, nil
-	cfg := store.DefaultSessionConfig()
+	cfg := session.DefaultConfig()
 	cfg.Address = "master:50051"
-	s, err := store.NewSession(cfg, m.deps)
+	s, err := session.New(cfg, m.deps)
 	require.NoError(t, err)
 	m.deps.Session = s
-	m.Client, err = store.NewClient(store.DefaultConfig(), m.deps)
+	m.Client, err = client.New(client.DefaultConfig(), m.deps)
 	require.NoError(t, err)
-	ncfg := store.DefaultNodeConfig()
+	ncfg := node.DefaultConfig()
 	ncfg.Segments = segments
-	m.node, err = store.NewNode(ncfg, m.deps)
+	m.node, err = node.New(ncfg, m.deps)
 	require.NoError(t, err)
 	require.NoError(t, m.node.Begin(t.Context()))
 	stop := sync.OnceFunc(func() {
@@ -56,7 +59,7 @@ func TestTheFirstCallThatFindsTheMasterCompletesTheJoin(t *testing.T) {
 		require.False(t, m.node.Mounted())
 		require.NotEmpty(t, m.Client.Hostname())
 		require.NoError(t, m.RegisterBuffer(t.Context(), content("b", 1000), ""))
-		_, err := m.node.MountSegment(t.Context(), store.MountOptions{Size: 1 << 20})
+		_, err := m.node.MountSegment(t.Context(), node.MountOptions{Size: 1 << 20})
 		require.True(t, errs.Is(err, errs.UnavailableInCurrentStatus), "%v", err)
 		for range 100 {
 			require.Zero(t, took(func() { err = m.Put(t.Context(), "k", content("k", 100), one) }))
@@ -84,7 +87,7 @@ func TestTheJoinNeedsNoCall(t *testing.T) {
 		m, _ := p.early(t, "a:1", 1<<20)
 		time.Sleep(time.Minute)
 		p.boot()
-		time.Sleep(store.DefaultSessionConfig().MaxPingInterval + time.Second)
+		time.Sleep(session.DefaultConfig().MaxPingInterval + time.Second)
 		require.True(t, m.node.Mounted())
 		p.kill() // From here on it is a node like any other.
 		time.Sleep(time.Minute)

@@ -21,7 +21,7 @@ func leased(m *master.Config) { m.LeaseTTL = leaseTTL }
 func getPiece(t *testing.T, m *member, key string, at int) (byte, error) {
 	t.Helper()
 	var b [1]byte
-	r := m.GetSessionRanges(t.Context(), []store.RangeRead{read(key, at, b[:])})[0]
+	r := m.GetRanges(t.Context(), []store.Ranges{read(key, at, b[:])})[0]
 	return b[0], r.Err
 }
 
@@ -39,7 +39,7 @@ func TestLeasesAreRenewed(t *testing.T) {
 		}
 		asked := p.tally()
 		for i := range keys {
-			require.NoError(t, c.BatchGetSessionStart(t.Context(), keys[i:i+1])[0])
+			require.NoError(t, c.StartGets(t.Context(), keys[i:i+1])[0])
 			time.Sleep(10 * time.Millisecond)
 		}
 		require.Equal(t, 50, asked.take()["GetReplicas"])
@@ -56,7 +56,7 @@ func TestLeasesAreRenewed(t *testing.T) {
 		delete(calls, "Remove")
 		require.InDelta(t, 3*leases, calls["GetReplicas"], leases, "%v", calls)
 		require.Len(t, calls, 1)
-		require.NoError(t, c.BatchGetSessionEnd(t.Context(), keys))
+		require.NoError(t, c.EndGets(t.Context(), keys))
 		time.Sleep(2 * leaseTTL)
 		require.Empty(t, asked.take())
 		require.NoError(t, c.Remove(t.Context(), keys[0], false), "nothing keeps it any more")
@@ -72,7 +72,7 @@ func TestLostLease(t *testing.T) {
 			p.member("a:1", memberOptions{segments: []uint64{segment}})
 			c := p.member("c:1", memberOptions{client: withChecksum(sum)})
 			require.NoError(t, c.Put(t.Context(), "k", []byte("value"), one))
-			require.NoError(t, c.BatchGetSessionStart(t.Context(), []string{"k"})[0])
+			require.NoError(t, c.StartGets(t.Context(), []string{"k"})[0])
 			start := time.Now()
 			p.master.setHook(func(call) error { return errDown })
 			for time.Since(start) < leaseTTL {
@@ -93,7 +93,7 @@ func TestLostLease(t *testing.T) {
 			} else {
 				require.True(t, errs.Is(err, errs.LeaseExpired), "it may be another value: %v", err)
 			}
-			require.NoError(t, c.BatchGetSessionStart(t.Context(), []string{"k"})[0])
+			require.NoError(t, c.StartGets(t.Context(), []string{"k"})[0])
 			_, err = getPiece(t, c, "k", 0)
 			require.NoError(t, err)
 		})
@@ -109,7 +109,7 @@ func TestReplacedValue(t *testing.T) {
 			c := p.member("c:1", memberOptions{client: withChecksum(sum)})
 			d := p.member("d:1", memberOptions{client: withChecksum(sum)})
 			require.NoError(t, c.Put(t.Context(), "k", []byte("old"), one))
-			require.NoError(t, c.BatchGetSessionStart(t.Context(), []string{"k"})[0])
+			require.NoError(t, c.StartGets(t.Context(), []string{"k"})[0])
 			require.NoError(t, d.Upsert(t.Context(), "k", []byte("new"), one))
 			require.NoError(t, d.Put(t.Context(), "other", []byte("xxx"), one))
 			start := time.Now()
@@ -123,7 +123,7 @@ func TestReplacedValue(t *testing.T) {
 			}
 			require.True(t, errs.Is(err, errs.LeaseExpired), "%v", err)
 			require.ErrorContains(t, err, "another value")
-			require.NoError(t, c.BatchGetSessionStart(t.Context(), []string{"k"})[0])
+			require.NoError(t, c.StartGets(t.Context(), []string{"k"})[0])
 			b, err := getPiece(t, c, "k", 0)
 			require.NoError(t, err)
 			require.Equal(t, byte('n'), b)
@@ -132,7 +132,7 @@ func TestReplacedValue(t *testing.T) {
 			_, err = getPiece(t, c, "k", 0)
 			require.True(t, errs.Is(err, errs.LeaseExpired), "%v", err)
 			for range 2 { // The second renews the first.
-				require.NoError(t, c.BatchGetSessionStart(t.Context(), []string{"k"})[0])
+				require.NoError(t, c.StartGets(t.Context(), []string{"k"})[0])
 				time.Sleep(2 * leaseTTL)
 				b, err = getPiece(t, c, "k", 0)
 				require.NoError(t, err)
@@ -149,13 +149,13 @@ func TestBackToTheFirstValue(t *testing.T) {
 		p.member("a:1", memberOptions{segments: []uint64{segment}})
 		c := p.member("c:1", memberOptions{})
 		require.NoError(t, c.Put(t.Context(), "k", []byte("old"), one))
-		require.NoError(t, c.BatchGetSessionStart(t.Context(), []string{"k"})[0])
+		require.NoError(t, c.StartGets(t.Context(), []string{"k"})[0])
 		require.NoError(t, c.Upsert(t.Context(), "k", []byte("new"), one))
 		time.Sleep(2 * leaseTTL)
 		require.NoError(t, c.Upsert(t.Context(), "k", []byte("old"), one))
 		_, err := getPiece(t, c, "k", 0)
 		require.True(t, errs.Is(err, errs.LeaseExpired), "%v", err)
-		require.NoError(t, c.BatchGetSessionStart(t.Context(), []string{"k"})[0])
+		require.NoError(t, c.StartGets(t.Context(), []string{"k"})[0])
 		for range 3 {
 			_, err = getPiece(t, c, "k", 0)
 			require.NoError(t, err)
@@ -174,7 +174,7 @@ func TestAMasterThatRestartsWithinALease(t *testing.T) {
 		value := content("k", 1000)
 		require.NoError(t, c.Put(t.Context(), "k", value, one))
 		l := c.NewLayers()
-		require.NoError(t, l.BatchGetSessionStart(t.Context(), []string{"k"})[0])
+		require.NoError(t, l.StartGets(t.Context(), []string{"k"})[0])
 		p.kill()
 		p.boot()
 		buf, good, put := make([]byte, 500), 0, 0
@@ -184,7 +184,7 @@ func TestAMasterThatRestartsWithinALease(t *testing.T) {
 			if n.Put(t.Context(), key, content(key, 1000), one) == nil {
 				put++
 			}
-			if l.GetSessionRanges(t.Context(), []store.RangeRead{{Key: "k", Ranges: []store.Range{{Dst: buf}}}})[0].Err == nil {
+			if l.GetRanges(t.Context(), []store.Ranges{{Key: "k", Fragments: []store.Fragment{{Mem: buf}}}})[0].Err == nil {
 				require.Equal(t, value[:500], buf)
 				good++
 			}

@@ -62,17 +62,17 @@ func TestSessionsNeverMixValues(t *testing.T) {
 				v := fresh(t, k)
 				cfg := one
 				cfg.Upsert = rapid.Bool().Draw(t, "upsert")
-				if c.BatchPutSessionStart(ctx, []string{k}, []uint64{uint64(len(v))}, cfg, nil)[0] != nil {
+				if c.StartPuts(ctx, []string{k}, []uint64{uint64(len(v))}, cfg, nil)[0] != nil {
 					return
 				}
 				for at := 0; at < len(v); {
 					n := min(rapid.IntRange(1, 5000).Draw(t, "piece"), len(v)-at)
-					if r := c.PutSessionRanges(ctx, []store.RangeWrite{write(k, at, v[at:at+n])})[0]; r.Err == nil || rapid.Bool().Draw(t, "go on") {
+					if r := c.PutRanges(ctx, []store.Ranges{write(k, at, v[at:at+n])})[0]; r.Err == nil || rapid.Bool().Draw(t, "go on") {
 						at += n
 					}
 				}
-				if c.BatchPutSessionEnd(ctx, []string{k})[0] != nil {
-					_ = c.BatchPutSessionRevoke(ctx, []string{k})
+				if c.EndPuts(ctx, []string{k})[0] != nil {
+					_ = c.RevokePuts(ctx, []string{k})
 				}
 			},
 			"remove": func(t *rapid.T) { _ = c.Remove(ctx, key.Draw(t, "key"), true) },
@@ -84,14 +84,14 @@ func TestSessionsNeverMixValues(t *testing.T) {
 			},
 			"start": func(t *rapid.T) {
 				k := key.Draw(t, "key")
-				if c.BatchGetSessionStart(ctx, []string{k})[0] == nil {
+				if c.StartGets(ctx, []string{k})[0] == nil {
 					delete(seen, k) // It may be another value now.
 				}
 			},
 			"read": func(t *rapid.T) {
 				k := key.Draw(t, "key")
 				var b [8]byte
-				if c.GetSessionRanges(ctx, []store.RangeRead{read(k, 0, b[:])})[0].Err != nil {
+				if c.GetRanges(ctx, []store.Ranges{read(k, 0, b[:])})[0].Err != nil {
 					return
 				}
 				if seen[k] == "" {
@@ -106,7 +106,7 @@ func TestSessionsNeverMixValues(t *testing.T) {
 			},
 			"end": func(t *rapid.T) {
 				k := key.Draw(t, "key")
-				require.NoError(t, c.BatchGetSessionEnd(ctx, []string{k}))
+				require.NoError(t, c.EndGets(ctx, []string{k}))
 				delete(seen, k)
 			},
 			"trouble": func(t *rapid.T) {

@@ -21,7 +21,9 @@ type modelPut struct {
 }
 
 // ways are two users of one client, and of another.
-func ways(a, b *member) []*store.Layers { return []*store.Layers{a.Layers, a.NewLayers(), b.Layers} }
+func ways(a, b *member) []store.Layers {
+	return []store.Layers{a.Layers(), a.NewLayers(), b.Layers()}
+}
 
 // TestLayersAreAMap compares sessions without faults with a model of them.
 func TestLayersAreAMap(t *testing.T) {
@@ -62,10 +64,10 @@ func TestLayersAreAMap(t *testing.T) {
 		}
 		defer func() {
 			for s := range puts {
-				require.NoError(rt, users[s.user].BatchPutSessionRevoke(ctx, []string{s.key})[0])
+				require.NoError(rt, users[s.user].RevokePuts(ctx, []string{s.key})[0])
 			}
 			for s := range gets {
-				require.NoError(rt, users[s.user].BatchGetSessionEnd(ctx, []string{s.key}))
+				require.NoError(rt, users[s.user].EndGets(ctx, []string{s.key}))
 			}
 			_, err := a.RemoveAll(ctx, true)
 			require.NoError(rt, err)
@@ -73,7 +75,7 @@ func TestLayersAreAMap(t *testing.T) {
 		rt.Repeat(map[string]func(*rapid.T){
 			"start put": func(t *rapid.T) {
 				s, value := pick(t), rapid.SliceOfN(rapid.Byte(), 1, 60).Draw(t, "value")
-				err := users[s.user].BatchPutSessionStart(ctx, []string{s.key}, []uint64{uint64(len(value))}, one, nil)[0]
+				err := users[s.user].StartPuts(ctx, []string{s.key}, []uint64{uint64(len(value))}, one, nil)[0]
 				if objects[s.key] != nil || open(s.key) {
 					require.True(t, errs.Is(err, errs.ObjectAlreadyExists), "%v", err)
 					return
@@ -83,7 +85,7 @@ func TestLayersAreAMap(t *testing.T) {
 			},
 			"write": func(t *rapid.T) {
 				s := likely(t, isPut)
-				w, total, inside := store.RangeWrite{Key: s.key}, 0, true
+				w, total, inside := store.Ranges{Key: s.key}, 0, true
 				m := puts[s]
 				mark := map[int]int{}
 				for range rapid.IntRange(0, 4).Draw(t, "pieces") {
@@ -103,9 +105,9 @@ func TestLayersAreAMap(t *testing.T) {
 							mark[i]++
 						}
 					}
-					w.Ranges, total = append(w.Ranges, store.Source{Offset: uint64(lo), Src: b}), total+n
+					w.Fragments, total = append(w.Fragments, store.Fragment{Offset: uint64(lo), Mem: b}), total+n
 				}
-				r := users[s.user].PutSessionRanges(ctx, []store.RangeWrite{w})[0]
+				r := users[s.user].PutRanges(ctx, []store.Ranges{w})[0]
 				if m == nil || !inside {
 					require.True(t, errs.Is(r.Err, errs.InvalidParams), "%v", r.Err)
 					return
@@ -123,12 +125,12 @@ func TestLayersAreAMap(t *testing.T) {
 				if m != nil && rapid.Bool().Draw(t, "fill") {
 					for i := range m.done {
 						if !m.done[i] {
-							require.NoError(t, users[s.user].PutSessionRanges(ctx, []store.RangeWrite{write(s.key, i, m.value[i:i+1])})[0].Err)
+							require.NoError(t, users[s.user].PutRanges(ctx, []store.Ranges{write(s.key, i, m.value[i:i+1])})[0].Err)
 							m.done[i] = true
 						}
 					}
 				}
-				err := users[s.user].BatchPutSessionEnd(ctx, []string{s.key})[0]
+				err := users[s.user].EndPuts(ctx, []string{s.key})[0]
 				complete := m != nil
 				for i := 0; m != nil && i < len(m.done); i++ {
 					complete = complete && m.done[i]
@@ -142,12 +144,12 @@ func TestLayersAreAMap(t *testing.T) {
 			},
 			"revoke": func(t *rapid.T) {
 				s := pick(t)
-				require.NoError(t, users[s.user].BatchPutSessionRevoke(ctx, []string{s.key})[0])
+				require.NoError(t, users[s.user].RevokePuts(ctx, []string{s.key})[0])
 				delete(puts, s)
 			},
 			"start get": func(t *rapid.T) {
 				s := likely(t, func(s session) bool { return objects[s.key] != nil && gets[s] == nil })
-				err := users[s.user].BatchGetSessionStart(ctx, []string{s.key})[0]
+				err := users[s.user].StartGets(ctx, []string{s.key})[0]
 				require.Equal(t, objects[s.key] != nil, err == nil, "%v", err)
 				if err == nil {
 					gets[s] = objects[s.key]
@@ -157,7 +159,7 @@ func TestLayersAreAMap(t *testing.T) {
 				s := likely(t, isGet)
 				lo := rapid.IntRange(0, 60).Draw(t, "offset")
 				dst := make([]byte, rapid.IntRange(0, 60).Draw(t, "length"))
-				r := users[s.user].GetSessionRanges(ctx, []store.RangeRead{read(s.key, lo, dst)})[0]
+				r := users[s.user].GetRanges(ctx, []store.Ranges{read(s.key, lo, dst)})[0]
 				if v := gets[s]; v == nil || lo+len(dst) > len(v) {
 					require.True(t, errs.Is(r.Err, errs.InvalidParams), "%v", r.Err)
 					return
@@ -167,7 +169,7 @@ func TestLayersAreAMap(t *testing.T) {
 			},
 			"end get": func(t *rapid.T) {
 				s := pick(t)
-				require.NoError(t, users[s.user].BatchGetSessionEnd(ctx, []string{s.key}))
+				require.NoError(t, users[s.user].EndGets(ctx, []string{s.key}))
 				delete(gets, s)
 			},
 			"remove": func(t *rapid.T) {

@@ -23,11 +23,11 @@ func TestSlowReadInASession(t *testing.T) {
 			p.member("a:1", memberOptions{segments: []uint64{segment}})
 			c := p.member("c:1", memberOptions{engine: func(c *transfer.Config) { c.SliceTimeout = time.Minute }})
 			require.NoError(t, c.Put(t.Context(), "k", content("k", 500), one))
-			require.NoError(t, c.BatchGetSessionStart(t.Context(), []string{"k"})[0])
+			require.NoError(t, c.StartGets(t.Context(), []string{"k"})[0])
 			c.wire.SetHook(func(e memtransport.Event) memtransport.Fault { return memtransport.Fault{Delay: 3 * leaseTTL} })
 			p.master.setHook(func(call) error { return map[bool]error{false: errDown}[up] })
 			got := make([]byte, 100)
-			r := c.GetSessionRanges(t.Context(), []store.RangeRead{read("k", 400, got)})[0]
+			r := c.GetRanges(t.Context(), []store.Ranges{read("k", 400, got)})[0]
 			if up {
 				require.NoError(t, r.Err)
 				require.Equal(t, content("k", 500)[400:], got)
@@ -49,7 +49,7 @@ func TestReadOverALapse(t *testing.T) {
 		p.member("a:1", memberOptions{segments: []uint64{segment}})
 		c := p.member("c:1", memberOptions{engine: func(c *transfer.Config) { c.SliceTimeout = time.Minute }})
 		require.NoError(t, c.Put(t.Context(), "k", content("k", 500), one))
-		require.NoError(t, c.BatchGetSessionStart(t.Context(), []string{"k"})[0])
+		require.NoError(t, c.StartGets(t.Context(), []string{"k"})[0])
 		var reads atomic.Int32
 		c.wire.SetHook(func(memtransport.Event) memtransport.Fault {
 			if reads.Add(1) > 1 {
@@ -74,7 +74,7 @@ func TestMoveDuringARead(t *testing.T) {
 		a := p.member("a:1", memberOptions{segments: []uint64{segment}})
 		c := p.member("c:1", memberOptions{engine: func(c *transfer.Config) { c.SliceTimeout = time.Minute }})
 		require.NoError(t, c.Put(t.Context(), "k", content("k", 500), one))
-		require.NoError(t, c.BatchGetSessionStart(t.Context(), []string{"k"})[0])
+		require.NoError(t, c.StartGets(t.Context(), []string{"k"})[0])
 		b := p.member("b:1", memberOptions{segments: []uint64{segment}})
 		var from []string
 		c.wire.SetHook(func(e memtransport.Event) memtransport.Fault {
@@ -99,7 +99,7 @@ func TestMovedCopy(t *testing.T) {
 		a := p.member("a:1", memberOptions{segments: []uint64{segment}})
 		c := p.member("c:1", memberOptions{})
 		require.NoError(t, c.Put(t.Context(), "k", content("k", 500), one))
-		require.NoError(t, c.BatchGetSessionStart(t.Context(), []string{"k"})[0])
+		require.NoError(t, c.StartGets(t.Context(), []string{"k"})[0])
 		b := p.member("b:1", memberOptions{segments: []uint64{segment}})
 		_, err := c.CreateMoveTask(t.Context(), "k", a.name, b.name)
 		require.NoError(t, err)

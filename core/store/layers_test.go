@@ -10,6 +10,7 @@ import (
 
 	"github.com/mooncake-go/mooncake/core/model"
 	"github.com/mooncake-go/mooncake/core/store"
+	"github.com/mooncake-go/mooncake/core/store/client"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
@@ -52,20 +53,20 @@ func codes(failed []error) []errs.Code {
 	return out
 }
 
-func write(key string, at int, b []byte) store.RangeWrite {
-	return store.RangeWrite{Key: key, Ranges: []store.Source{{Offset: uint64(at), Src: b}}}
+func write(key string, at int, b []byte) store.Ranges {
+	return store.Ranges{Key: key, Fragments: []store.Fragment{{Offset: uint64(at), Mem: b}}}
 }
 
-func read(key string, at int, b []byte) store.RangeRead {
-	return store.RangeRead{Key: key, Ranges: []store.Range{{Offset: uint64(at), Dst: b}}}
+func read(key string, at int, b []byte) store.Ranges {
+	return store.Ranges{Key: key, Fragments: []store.Fragment{{Offset: uint64(at), Mem: b}}}
 }
 
 // putOne puts an object in one piece through a session.
 func putOne(t *testing.T, m *member, key string, value []byte, cfg model.ReplicateConfig) {
 	t.Helper()
-	require.NoError(t, m.BatchPutSessionStart(t.Context(), []string{key}, []uint64{uint64(len(value))}, cfg, nil)[0])
-	require.NoError(t, m.PutSessionRanges(t.Context(), []store.RangeWrite{write(key, 0, value)})[0].Err)
-	require.NoError(t, m.BatchPutSessionEnd(t.Context(), []string{key})[0])
+	require.NoError(t, m.StartPuts(t.Context(), []string{key}, []uint64{uint64(len(value))}, cfg, nil)[0])
+	require.NoError(t, m.PutRanges(t.Context(), []store.Ranges{write(key, 0, value)})[0].Err)
+	require.NoError(t, m.EndPuts(t.Context(), []string{key})[0])
 }
 
 // TestLayersAskTheMasterTwice: once at the start and once at the end of many sessions, and
@@ -82,46 +83,46 @@ func TestLayersAskTheMasterTwice(t *testing.T) {
 	for i := range 20 {
 		keys, sizes = append(keys, fmt.Sprint("page", i)), append(sizes, layer*count)
 	}
-	for _, err := range c.BatchPutSessionStart(t.Context(), keys, sizes, two(), nil) {
+	for _, err := range c.StartPuts(t.Context(), keys, sizes, two(), nil) {
 		require.NoError(t, err)
 	}
 	require.Equal(t, map[string]int{"PutStart": 1}, asked.take())
 	for n := range count {
-		var writes []store.RangeWrite
+		var writes []store.Ranges
 		for _, k := range keys {
 			writes = append(writes, write(k, n*layer, content(k, layer*count)[n*layer:(n+1)*layer]))
 		}
-		for _, r := range c.PutSessionRanges(t.Context(), writes) {
+		for _, r := range c.PutRanges(t.Context(), writes) {
 			require.NoError(t, r.Err)
 			require.Equal(t, layer, r.Value)
 		}
 	}
 	require.Empty(t, asked.take())
-	for _, err := range c.BatchPutSessionEnd(t.Context(), keys) {
+	for _, err := range c.EndPuts(t.Context(), keys) {
 		require.NoError(t, err)
 	}
 	require.Equal(t, map[string]int{"PutEnd": 1}, asked.take())
 	require.Equal(t, 2*20*layer*count, c.count(t, "mooncake_transfer_write_bytes"), "to both copies")
 
-	for _, err := range c.BatchGetSessionStart(t.Context(), keys) {
+	for _, err := range c.StartGets(t.Context(), keys) {
 		require.NoError(t, err)
 	}
 	require.Equal(t, map[string]int{"GetReplicas": 1}, asked.take())
 	dst := make([][]byte, len(keys))
 	for n := range count {
-		var reads []store.RangeRead
+		var reads []store.Ranges
 		for i, k := range keys {
 			if dst[i] == nil {
 				dst[i] = make([]byte, layer*count)
 			}
 			reads = append(reads, read(k, n*layer, dst[i][n*layer:(n+1)*layer]))
 		}
-		for _, r := range c.GetSessionRanges(t.Context(), reads) {
+		for _, r := range c.GetRanges(t.Context(), reads) {
 			require.NoError(t, r.Err)
 			require.Equal(t, layer, r.Value)
 		}
 	}
-	require.NoError(t, c.BatchGetSessionEnd(t.Context(), keys))
+	require.NoError(t, c.EndGets(t.Context(), keys))
 	require.Empty(t, asked.take())
 	for i, k := range keys {
 		require.Equal(t, content(k, layer*count), dst[i])
@@ -146,27 +147,27 @@ func TestLayersOverTCPAndGRPC(t *testing.T) {
 		wg.Go(func() {
 			k := fmt.Sprint("w", w)
 			want, got := content(k, size), make([]byte, size)
-			if err := m.BatchPutSessionStart(t.Context(), []string{k}, []uint64{size}, two(), nil)[0]; err != nil {
+			if err := m.StartPuts(t.Context(), []string{k}, []uint64{size}, two(), nil)[0]; err != nil {
 				t.Error(err)
 			}
 			var layers sync.WaitGroup
 			for at := 0; at < size; at += layer {
 				layers.Go(func() {
-					if r := m.PutSessionRanges(t.Context(), []store.RangeWrite{write(k, at, want[at:at+layer])})[0]; r.Err != nil {
+					if r := m.PutRanges(t.Context(), []store.Ranges{write(k, at, want[at:at+layer])})[0]; r.Err != nil {
 						t.Error(r.Err)
 					}
 				})
 			}
 			layers.Wait()
-			if err := m.BatchPutSessionEnd(t.Context(), []string{k})[0]; err != nil {
+			if err := m.EndPuts(t.Context(), []string{k})[0]; err != nil {
 				t.Error(err)
 			}
-			if err := m.BatchGetSessionStart(t.Context(), []string{k})[0]; err != nil {
+			if err := m.StartGets(t.Context(), []string{k})[0]; err != nil {
 				t.Error(err)
 			}
 			for at := 0; at < size; at += layer {
 				layers.Go(func() {
-					if r := m.GetSessionRanges(t.Context(), []store.RangeRead{read(k, at, got[at:at+layer])})[0]; r.Err != nil {
+					if r := m.GetRanges(t.Context(), []store.Ranges{read(k, at, got[at:at+layer])})[0]; r.Err != nil {
 						t.Error(r.Err)
 					}
 				})
@@ -187,22 +188,22 @@ func TestCloseEndsSessions(t *testing.T) {
 	c, d := p.member("c:1", memberOptions{}), p.member("d:1", memberOptions{})
 	ctx := t.Context()
 	user := c.NewLayers()
-	require.NoError(t, user.BatchPutSessionStart(ctx, []string{"user's"}, []uint64{5}, one, nil)[0])
-	require.NoError(t, c.BatchPutSessionStart(ctx, []string{"client's"}, []uint64{5}, one, nil)[0])
+	require.NoError(t, user.StartPuts(ctx, []string{"user's"}, []uint64{5}, one, nil)[0])
+	require.NoError(t, c.StartPuts(ctx, []string{"client's"}, []uint64{5}, one, nil)[0])
 	putOne(t, d, "there", []byte("v"), one)
-	require.NoError(t, user.BatchGetSessionStart(ctx, []string{"there"})[0])
-	require.NoError(t, c.BatchGetSessionStart(ctx, []string{"there"})[0])
+	require.NoError(t, user.StartGets(ctx, []string{"there"})[0])
+	require.NoError(t, c.StartGets(ctx, []string{"there"})[0])
 	require.NoError(t, user.Close(ctx))
-	require.Equal(t, []errs.Code{errs.OK, errs.ObjectAlreadyExists}, codes(d.BatchPutSessionStart(ctx, []string{"user's", "client's"}, []uint64{5, 5}, one, nil)))
+	require.Equal(t, []errs.Code{errs.OK, errs.ObjectAlreadyExists}, codes(d.StartPuts(ctx, []string{"user's", "client's"}, []uint64{5, 5}, one, nil)))
 	b := make([]byte, 1)
-	require.Equal(t, errs.InvalidParams, errs.CodeOf(user.GetSessionRanges(ctx, []store.RangeRead{read("there", 0, b)})[0].Err))
-	require.NoError(t, c.GetSessionRanges(ctx, []store.RangeRead{read("there", 0, b)})[0].Err)
+	require.Equal(t, errs.InvalidParams, errs.CodeOf(user.GetRanges(ctx, []store.Ranges{read("there", 0, b)})[0].Err))
+	require.NoError(t, c.GetRanges(ctx, []store.Ranges{read("there", 0, b)})[0].Err)
 	require.NoError(t, c.Client.Close(ctx))
-	require.NoError(t, d.BatchPutSessionStart(ctx, []string{"client's"}, []uint64{5}, one, nil)[0])
+	require.NoError(t, d.StartPuts(ctx, []string{"client's"}, []uint64{5}, one, nil)[0])
 	for _, err := range []error{
-		c.BatchPutSessionStart(ctx, []string{"k"}, []uint64{5}, one, nil)[0], c.BatchPutSessionEnd(ctx, []string{"k"})[0], c.BatchPutSessionRevoke(ctx, []string{"k"})[0],
-		c.PutSessionRanges(ctx, []store.RangeWrite{write("k", 0, b)})[0].Err, c.BatchGetSessionStart(ctx, []string{"k"})[0],
-		c.GetSessionRanges(ctx, []store.RangeRead{read("k", 0, b)})[0].Err, c.BatchGetSessionEnd(ctx, []string{"k"}),
+		c.StartPuts(ctx, []string{"k"}, []uint64{5}, one, nil)[0], c.EndPuts(ctx, []string{"k"})[0], c.RevokePuts(ctx, []string{"k"})[0],
+		c.PutRanges(ctx, []store.Ranges{write("k", 0, b)})[0].Err, c.StartGets(ctx, []string{"k"})[0],
+		c.GetRanges(ctx, []store.Ranges{read("k", 0, b)})[0].Err, c.EndGets(ctx, []string{"k"}),
 	} {
 		require.ErrorIs(t, err, store.ErrClosed)
 	}
@@ -212,18 +213,18 @@ func TestCloseEndsSessions(t *testing.T) {
 func TestOpenSessionsAreBounded(t *testing.T) {
 	p := newPool(t, nil)
 	p.member("a:1", memberOptions{segments: []uint64{segment}})
-	c := p.member("c:1", memberOptions{client: func(c *store.Config) { c.Layers.MaxOpen = 2 }})
+	c := p.member("c:1", memberOptions{client: func(c *client.Config) { c.Layers.MaxOpen = 2 }})
 	ctx := t.Context()
 	for _, k := range []string{"a", "b", "c"} {
 		require.NoError(t, c.Put(ctx, k, []byte("v"), one))
 	}
-	require.Equal(t, []errs.Code{errs.OK, errs.OK, errs.OK, errs.UnavailableInCurrentStatus}, codes(c.BatchGetSessionStart(ctx, []string{"a", "b", "a", "c"})))
-	require.Equal(t, errs.UnavailableInCurrentStatus, errs.CodeOf(c.BatchPutSessionStart(ctx, []string{"d"}, []uint64{1}, one, nil)[0]))
-	require.NoError(t, c.NewLayers().BatchGetSessionStart(ctx, []string{"c"})[0])
-	require.NoError(t, c.BatchGetSessionEnd(ctx, []string{"a", "a", "absent"}))
-	require.NoError(t, c.BatchPutSessionStart(ctx, []string{"d"}, []uint64{1}, one, nil)[0])
-	require.NoError(t, c.BatchPutSessionRevoke(ctx, []string{"d"})[0])
-	require.Equal(t, []errs.Code{errs.OK, errs.UnavailableInCurrentStatus}, codes(c.BatchGetSessionStart(ctx, []string{"c", "a"})))
+	require.Equal(t, []errs.Code{errs.OK, errs.OK, errs.OK, errs.UnavailableInCurrentStatus}, codes(c.StartGets(ctx, []string{"a", "b", "a", "c"})))
+	require.Equal(t, errs.UnavailableInCurrentStatus, errs.CodeOf(c.StartPuts(ctx, []string{"d"}, []uint64{1}, one, nil)[0]))
+	require.NoError(t, c.NewLayers().StartGets(ctx, []string{"c"})[0])
+	require.NoError(t, c.EndGets(ctx, []string{"a", "a", "absent"}))
+	require.NoError(t, c.StartPuts(ctx, []string{"d"}, []uint64{1}, one, nil)[0])
+	require.NoError(t, c.RevokePuts(ctx, []string{"d"})[0])
+	require.Equal(t, []errs.Code{errs.OK, errs.UnavailableInCurrentStatus}, codes(c.StartGets(ctx, []string{"c", "a"})))
 }
 
 // TestLostCopyIsReplaced: a read goes on with another copy.
@@ -234,14 +235,14 @@ func TestLostCopyIsReplaced(t *testing.T) {
 	c := p.member("c:1", memberOptions{})
 	want := content("k", 5000)
 	require.NoError(t, c.Put(t.Context(), "k", want, two()))
-	require.NoError(t, c.BatchGetSessionStart(context.Background(), []string{"k"})[0])
+	require.NoError(t, c.StartGets(context.Background(), []string{"k"})[0])
 	got := make([]byte, 5000)
 	a.wire.Kill()
 	for at := 0; at < 5000; at += 500 {
-		require.NoError(t, c.GetSessionRanges(t.Context(), []store.RangeRead{read("k", at, got[at:at+500])})[0].Err)
+		require.NoError(t, c.GetRanges(t.Context(), []store.Ranges{read("k", at, got[at:at+500])})[0].Err)
 	}
 	require.Equal(t, want, got)
 	b.wire.Kill()
-	err := c.GetSessionRanges(t.Context(), []store.RangeRead{read("k", 0, got[:1])})[0].Err
+	err := c.GetRanges(t.Context(), []store.Ranges{read("k", 0, got[:1])})[0].Err
 	require.True(t, store.IsMiss(err), "%v", err)
 }

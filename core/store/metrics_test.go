@@ -7,7 +7,7 @@ import (
 	dto "github.com/prometheus/client_model/go"
 	"github.com/stretchr/testify/require"
 
-	"github.com/mooncake-go/mooncake/core/store"
+	"github.com/mooncake-go/mooncake/core/store/client"
 )
 
 // TestMetricNames pins the names, labels and buckets that dashboards depend on.
@@ -57,7 +57,7 @@ func (m *member) labelled(t *testing.T, cluster string) *member {
 	deps := m.deps
 	reg := newRegistry()
 	deps.Metrics, deps.ClusterID, deps.Session = reg, cluster, nil
-	c, err := store.NewClient(store.DefaultConfig(), deps)
+	c, err := client.New(client.DefaultConfig(), deps)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, c.Close(tctx)) })
 	return &member{Client: c, metrics: reg}

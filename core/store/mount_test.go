@@ -10,18 +10,19 @@ import (
 
 	"github.com/mooncake-go/mooncake/core/model"
 	"github.com/mooncake-go/mooncake/core/store"
+	"github.com/mooncake-go/mooncake/core/store/node"
 	"github.com/mooncake-go/mooncake/core/transfer"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
 // bare starts a node that has no memory yet.
-func bare(t *testing.T, m *member, change func(*store.NodeConfig)) *store.Node {
-	cfg := store.DefaultNodeConfig()
+func bare(t *testing.T, m *member, change func(*node.Config)) *node.Node {
+	cfg := node.DefaultConfig()
 	if change != nil {
 		change(&cfg)
 	}
 	m.deps.Metrics = nil
-	n, err := store.NewNode(cfg, m.deps)
+	n, err := node.New(cfg, m.deps)
 	require.NoError(t, err)
 	require.NoError(t, n.Start(t.Context()))
 	m.node = n // Stopped with the member.
@@ -33,9 +34,9 @@ func bare(t *testing.T, m *member, change func(*store.NodeConfig)) *store.Node {
 func TestSegmentsAtRunTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, l := newLedgerPool(t)
-		n := bare(t, p.member("a:1", memberOptions{}), func(c *store.NodeConfig) { c.MaxPiece = 9 << 20 })
+		n := bare(t, p.member("a:1", memberOptions{}), func(c *node.Config) { c.MaxSegment = 9 << 20 })
 		c := p.member("c:1", memberOptions{})
-		ids, err := n.MountSegment(t.Context(), store.MountOptions{Size: 20<<20 + 1})
+		ids, err := n.MountSegment(t.Context(), node.MountOptions{Size: 20<<20 + 1})
 		require.NoError(t, err)
 		require.Len(t, ids, 3, "8 MiB, 8 MiB and the rest")
 		require.Equal(t, uint64(20<<20+1), n.Size())
@@ -52,7 +53,7 @@ func TestSegmentsAtRunTime(t *testing.T) {
 		require.Equal(t, value, got)
 
 		foreign, freed := make([]byte, 1<<20), 0
-		more, err := n.MountSegment(t.Context(), store.MountOptions{Memory: transfer.Memory{Bytes: foreign, FD: -1}, Freed: func() { freed++ }})
+		more, err := n.MountSegment(t.Context(), node.MountOptions{Memory: transfer.Memory{Bytes: foreign, FD: -1}, Freed: func() { freed++ }})
 		require.NoError(t, err)
 		require.NoError(t, n.UnmountSegments(t.Context(), more, 0))
 		require.Equal(t, 1, freed)
@@ -63,7 +64,7 @@ func TestSegmentsAtRunTime(t *testing.T) {
 		require.Equal(t, value, got)
 		require.True(t, errs.Is(n.UnmountSegments(t.Context(), ids, 0), errs.SegmentNotFound), "it is on its way")
 		time.Sleep(16 * time.Second)
-		require.False(t, store.Holds(n), "freed after grace and some")
+		require.Empty(t, p.dir.entries["a:1"].Buffers, "freed after grace and some")
 		_, err = c.Get(t.Context(), "k")
 		require.True(t, store.IsMiss(err), "%v", err)
 		require.True(t, n.Mounted())
@@ -82,12 +83,12 @@ func TestReplaceSegments(t *testing.T) {
 			}
 			return nil
 		})
-		_, err := a.node.Replace(t.Context(), store.MountOptions{Size: 2 << 20}, 0)
+		_, err := a.node.Replace(t.Context(), node.MountOptions{Size: 2 << 20}, 0)
 		require.True(t, errs.Is(err, errs.RPCFail), "%v", err)
 		require.Equal(t, old, a.node.Segments(), "what cannot be replaced stays")
 		p.master.setHook(nil)
 		require.NoError(t, c.Put(t.Context(), "k", content("k", 100), one))
-		ids, err := a.node.Replace(t.Context(), store.MountOptions{Size: 2 << 20}, time.Second)
+		ids, err := a.node.Replace(t.Context(), node.MountOptions{Size: 2 << 20}, time.Second)
 		require.NoError(t, err)
 		segs, err := l.Segments(t.Context())
 		require.NoError(t, err)
@@ -116,8 +117,8 @@ func TestMountBadInput(t *testing.T) {
 		err  error
 		code errs.Code
 	}{
-		"size 0":        {mountError(t, n, store.MountOptions{Freed: func() { freed++ }}), errs.InvalidParams},
-		"too large":     {mountError(t, n, store.MountOptions{Size: 1 << 62}), errs.InvalidParams},
+		"size 0":        {mountError(t, n, node.MountOptions{Freed: func() { freed++ }}), errs.InvalidParams},
+		"too large":     {mountError(t, n, node.MountOptions{Size: 1 << 62}), errs.InvalidParams},
 		"unknown":       {n.UnmountSegments(t.Context(), []model.SegmentID{model.NewUUID()}, 0), errs.SegmentNotFound},
 		"bad grace":     {n.UnmountSegments(t.Context(), nil, -1), errs.InvalidParams},
 		"overlap":       {mountError(t, n, twice(t, m, func() { freed++ })), errs.InvalidParams},
@@ -128,25 +129,25 @@ func TestMountBadInput(t *testing.T) {
 	require.Equal(t, 2, freed, "memory is given back when the mount fails")
 	require.Empty(t, n.Segments())
 	require.Empty(t, l.segs)
-	ids, err := n.MountSegment(t.Context(), store.MountOptions{Size: 4096})
+	ids, err := n.MountSegment(t.Context(), node.MountOptions{Size: 4096})
 	require.NoError(t, err)
 	require.True(t, errs.Is(n.UnmountSegments(t.Context(), append(slices.Clone(ids), ids...), 0), errs.SegmentNotFound), "all or none")
 	require.Len(t, n.Segments(), 1)
 	require.NoError(t, n.Stop(t.Context()))
-	require.True(t, errs.Is(mountError(t, n, store.MountOptions{Size: 4096}), errs.UnavailableInCurrentStatus))
+	require.True(t, errs.Is(mountError(t, n, node.MountOptions{Size: 4096}), errs.UnavailableInCurrentStatus))
 	require.True(t, errs.Is(n.UnmountSegments(t.Context(), ids, 0), errs.UnavailableInCurrentStatus))
 }
 
-func mountError(t *testing.T, n *store.Node, o store.MountOptions) error {
+func mountError(t *testing.T, n *node.Node, o node.MountOptions) error {
 	_, err := n.MountSegment(t.Context(), o)
 	return err
 }
 
 // twice is memory that is registered already.
-func twice(t *testing.T, m *member, freed func()) store.MountOptions {
+func twice(t *testing.T, m *member, freed func()) node.MountOptions {
 	mem := make([]byte, 4096)
 	require.NoError(t, m.RegisterBuffer(t.Context(), mem, ""))
-	return store.MountOptions{Memory: transfer.Memory{Bytes: mem, FD: -1}, Freed: freed}
+	return node.MountOptions{Memory: transfer.Memory{Bytes: mem, FD: -1}, Freed: freed}
 }
 
 // TestStopWithGrace: readers finish, nothing new is placed, and the node stays alive at the
@@ -154,7 +155,7 @@ func twice(t *testing.T, m *member, freed func()) store.MountOptions {
 func TestStopWithGrace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, l := newLedgerPool(t)
-		a := p.member("a:1", memberOptions{segments: []uint64{1 << 20}, node: func(c *store.NodeConfig) { c.StopGrace = 30 * time.Second }})
+		a := p.member("a:1", memberOptions{segments: []uint64{1 << 20}, node: func(c *node.Config) { c.StopGrace = 30 * time.Second }})
 		c := p.member("c:1", memberOptions{})
 		require.NoError(t, c.Put(t.Context(), "k", content("k", 100), one))
 		done := make(chan time.Duration, 1)

@@ -13,7 +13,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/mooncake-go/mooncake/core/store"
+	"github.com/mooncake-go/mooncake/core/store/client"
+	"github.com/mooncake-go/mooncake/core/store/node"
+	"github.com/mooncake-go/mooncake/core/store/session"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
@@ -26,9 +28,9 @@ func TestMasterForgets(t *testing.T) {
 		a := p.member("a:1", memberOptions{})
 		a.deps.Log = slog.New(slog.NewTextHandler(&text, nil))
 		a.deps.Metrics = nil
-		cfg := store.DefaultNodeConfig()
+		cfg := node.DefaultConfig()
 		cfg.Segments = []uint64{1 << 20, 1 << 20}
-		n, err := store.NewNode(cfg, a.deps)
+		n, err := node.New(cfg, a.deps)
 		require.NoError(t, err)
 		require.NoError(t, n.Start(t.Context()))
 		require.NoError(t, a.Put(t.Context(), "old", content("old", 5000), one))
@@ -96,9 +98,9 @@ func TestNodeStartsBeforeTheMaster(t *testing.T) {
 		p.kill()
 		a := p.member("a:1", memberOptions{})
 		a.deps.Metrics = nil
-		cfg := store.DefaultNodeConfig()
+		cfg := node.DefaultConfig()
 		cfg.Segments = []uint64{1 << 20}
-		n, err := store.NewNode(cfg, a.deps)
+		n, err := node.New(cfg, a.deps)
 		require.NoError(t, err)
 		err = n.Start(t.Context())
 		require.True(t, errs.Is(err, errs.RPCFail), "%v", err)
@@ -108,7 +110,7 @@ func TestNodeStartsBeforeTheMaster(t *testing.T) {
 		b := p.member("b:1", memberOptions{})
 		b.deps.Metrics = nil
 		cfg.StartWait = time.Minute
-		n, err = store.NewNode(cfg, b.deps)
+		n, err = node.New(cfg, b.deps)
 		require.NoError(t, err)
 		booted := make(chan struct{})
 		go func() { time.Sleep(10 * time.Second); p.boot(); close(booted) }()
@@ -129,22 +131,22 @@ func TestNodeStopWithoutTheMaster(t *testing.T) {
 func TestNodeBadInput(t *testing.T) {
 	small := fstest.MapFS{"proc/meminfo": {Data: []byte("MemTotal: 1024 kB\n")}}
 	for name, c := range map[string]struct {
-		change func(*store.NodeConfig)
+		change func(*node.Config)
 		text   string
 	}{
-		"too many segments":  {func(c *store.NodeConfig) { c.Segments = make([]uint64, 4097) }, "number of segments is 4097"},
-		"empty segment":      {func(c *store.NodeConfig) { c.Segments = []uint64{1, 0} }, "segment size is 0"},
-		"sum overflows":      {func(c *store.NodeConfig) { c.Segments = []uint64{1 << 63, 1 << 63} }, "segment size"},
-		"larger than memory": {func(c *store.NodeConfig) { c.Root = small; c.Segments = []uint64{1 << 20, 1} }, "this machine has 1 MiB"},
-		"call timeout":       {func(c *store.NodeConfig) { c.RPCTimeout = 0 }, "call timeout"},
-		"check interval":     {func(c *store.NodeConfig) { c.CheckInterval = 0 }, "check interval"},
-		"start wait":         {func(c *store.NodeConfig) { c.StartWait = -1 }, "start wait"},
+		"too many segments":  {func(c *node.Config) { c.Segments = make([]uint64, 4097) }, "number of segments is 4097"},
+		"empty segment":      {func(c *node.Config) { c.Segments = []uint64{1, 0} }, "segment size is 0"},
+		"sum overflows":      {func(c *node.Config) { c.Segments = []uint64{1 << 63, 1 << 63} }, "segment size"},
+		"larger than memory": {func(c *node.Config) { c.Root = small; c.Segments = []uint64{1 << 20, 1} }, "this machine has 1 MiB"},
+		"call timeout":       {func(c *node.Config) { c.RPCTimeout = 0 }, "call timeout"},
+		"check interval":     {func(c *node.Config) { c.CheckInterval = 0 }, "check interval"},
+		"start wait":         {func(c *node.Config) { c.StartWait = -1 }, "start wait"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			cfg := store.DefaultNodeConfig()
+			cfg := node.DefaultConfig()
 			cfg.Segments = []uint64{1 << 20}
 			c.change(&cfg)
-			_, err := store.NewNode(cfg, store.Deps{})
+			_, err := node.New(cfg, session.Deps{})
 			require.True(t, errs.Is(err, errs.InvalidParams), "%v", err)
 			require.ErrorContains(t, err, c.text)
 		})
@@ -156,9 +158,9 @@ func TestNodeThatCannotPublish(t *testing.T) {
 	a := p.member("a:1", memberOptions{})
 	a.deps.Metrics = nil
 	p.dir.broken = errors.New("no route")
-	cfg := store.DefaultNodeConfig()
+	cfg := node.DefaultConfig()
 	cfg.Segments = []uint64{1 << 20}
-	n, err := store.NewNode(cfg, a.deps)
+	n, err := node.New(cfg, a.deps)
 	require.NoError(t, err)
 	require.ErrorIs(t, n.Start(t.Context()), p.dir.broken)
 	require.Empty(t, a.engine.Descriptor().Buffers, "nothing is left behind")
@@ -167,7 +169,7 @@ func TestNodeThatCannotPublish(t *testing.T) {
 func TestPutWaitsForRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPool(t, nil)
-		c := p.member("c:1", memberOptions{client: func(cfg *store.Config) { cfg.AllocWait = time.Minute }})
+		c := p.member("c:1", memberOptions{client: func(cfg *client.Config) { cfg.AllocWait = time.Minute }})
 		hasty := p.member("h:1", memberOptions{})
 		p.member("a:1", memberOptions{segments: []uint64{1 << 20}})
 		full := content("full", 900<<10)

@@ -21,7 +21,7 @@ func TestOwnSegment(t *testing.T) {
 	c := p.member("c:1", memberOptions{})
 	for key, size := range map[string]int{"small": 100, "page": 1 << 20, "large": 9<<20 + 1} {
 		want := content(key, size)
-		require.NoError(t, a.PutParts(t.Context(), key, [][]byte{want[:size/3], want[size/3:]}, one))
+		require.NoError(t, a.PutFragments(t.Context(), key, [][]byte{want[:size/3], want[size/3:]}, one))
 		got, err := p.master.GetReplicas(t.Context(), model.Caller{}, []model.Key{key}, nil)
 		require.NoError(t, err)
 		require.NoError(t, got[0].Err)
@@ -29,7 +29,7 @@ func TestOwnSegment(t *testing.T) {
 		require.Equal(t, model.Checksum{Kind: model.ChecksumCRC32C, Value: uint64(sum)}, got[0].Value.Checksum)
 		for _, reader := range []*member{a, c} {
 			dst := make([]byte, size)
-			n, err := reader.GetIntoParts(t.Context(), key, [][]byte{dst[:size/2], dst[size/2:]})
+			n, err := reader.GetInto(t.Context(), key, [][]byte{dst[:size/2], dst[size/2:]}...)
 			require.NoError(t, err)
 			require.Equal(t, size, n)
 			require.True(t, string(want) == string(dst))

@@ -80,7 +80,7 @@ func TestNeverWrongBytes(t *testing.T) {
 				next++
 				k := key.Draw(t, "key")
 				v := try(k, content(fmt.Sprint(k, "/", next), size(k)+next))
-				_ = who(t).UpsertParts(ctx, k, [][]byte{v[:len(v)/3], v[len(v)/3:]}, one)
+				_ = who(t).PutFragments(ctx, k, [][]byte{v[:len(v)/3], v[len(v)/3:]}, upsert)
 			},
 			"get": func(t *rapid.T) {
 				keys := rapid.SliceOfN(key, 1, 5).Draw(t, "keys")
@@ -98,7 +98,7 @@ func TestNeverWrongBytes(t *testing.T) {
 				gone = rapid.SampledFrom([]float64{0, 0.2}).Draw(t, "master")
 			},
 			"damage": func(t *rapid.T) {
-				mem := rapid.SampledFrom(nodes).Draw(t, "node").node.Memory(0)
+				mem := memoryOf(rapid.SampledFrom(nodes).Draw(t, "node").node)
 				mem[rapid.IntRange(0, len(mem)-1).Draw(t, "at")] ^= 0xff
 			},
 			"exist": func(t *rapid.T) {
@@ -172,13 +172,13 @@ func TestPoolIsAMap(t *testing.T) {
 			},
 			"upsert": func(t *rapid.T) {
 				k, v := key.Draw(t, "key"), rapid.SliceOfN(rapid.Byte(), 1, 300).Draw(t, "value")
-				require.NoError(t, who.Draw(t, "who").UpsertParts(ctx, k, pieces(t, v, "piece"), one))
+				require.NoError(t, who.Draw(t, "who").PutFragments(ctx, k, pieces(t, v, "piece"), upsert))
 				model[k] = v
 			},
 			"range": func(t *rapid.T) {
 				k, off := key.Draw(t, "key"), rapid.IntRange(0, 300).Draw(t, "offset")
 				dst := make([]byte, rapid.IntRange(1, 300).Draw(t, "length"))
-				r := who.Draw(t, "who").GetIntoRanges(ctx, []store.RangeRead{{Key: k, Ranges: []store.Range{{Offset: uint64(off), Dst: dst}}}})[0][0]
+				r := who.Draw(t, "who").GetIntoRanges(ctx, []store.Ranges{{Key: k, Fragments: []store.Fragment{{Offset: uint64(off), Mem: dst}}}})[0][0]
 				if off+len(dst) > len(model[k]) {
 					require.Error(t, r.Err)
 					return

@@ -13,6 +13,7 @@ import (
 	"github.com/mooncake-go/mooncake/core/internal/testkit/heldport"
 	"github.com/mooncake-go/mooncake/core/model"
 	"github.com/mooncake-go/mooncake/core/store"
+	"github.com/mooncake-go/mooncake/core/store/node"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
@@ -88,7 +89,7 @@ func (m *member) rpcs(t testing.TB) int {
 // object.
 func TestTasksOverTCP(t *testing.T) {
 	c := newCluster(t)
-	fast := func(c *store.NodeConfig) { c.TaskInterval = 20 * time.Millisecond }
+	fast := func(c *node.Config) { c.TaskInterval = 20 * time.Millisecond }
 	a := c.member(memberOptions{segments: []uint64{segment}, node: fast})
 	b := c.member(memberOptions{segments: []uint64{segment}, node: fast})
 	r := c.member(memberOptions{})

@@ -12,6 +12,8 @@ import (
 
 	"github.com/mooncake-go/mooncake/core/internal/testkit/memtransport"
 	"github.com/mooncake-go/mooncake/core/store"
+	"github.com/mooncake-go/mooncake/core/store/client"
+	"github.com/mooncake-go/mooncake/core/store/session"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
@@ -203,26 +205,26 @@ func TestReadUnderLeaseOutlivesTheMaster(t *testing.T) {
 }
 
 func TestSessionConfigs(t *testing.T) {
-	for _, f := range []func(*store.SessionConfig){
-		func(c *store.SessionConfig) { c.PingInterval = 0 }, func(c *store.SessionConfig) { c.MaxPingInterval = c.PingInterval - 1 },
-		func(c *store.SessionConfig) { c.MasterDownTimeout = 0 },
+	for _, f := range []func(*session.Config){
+		func(c *session.Config) { c.PingInterval = 0 }, func(c *session.Config) { c.MaxPingInterval = c.PingInterval - 1 },
+		func(c *session.Config) { c.MasterDownTimeout = 0 },
 	} {
-		cfg := store.DefaultSessionConfig()
+		cfg := session.DefaultConfig()
 		f(&cfg)
 		require.True(t, errs.Is(cfg.Validate(), errs.InvalidParams))
 	}
-	_, err := store.NewSession(store.DefaultSessionConfig(), store.Deps{})
+	_, err := session.New(session.DefaultConfig(), session.Deps{})
 	require.True(t, errs.Is(err, errs.InvalidParams))
 	p, _ := newLedgerPool(t)
 	a, b := p.member("a:1", memberOptions{}), p.member("b:1", memberOptions{})
 	deps := a.deps
 	deps.Session = b.session
-	_, err = store.NewClient(store.DefaultConfig(), deps)
+	_, err = client.New(client.DefaultConfig(), deps)
 	require.ErrorContains(t, err, "the session is that of")
 	// Without a session each makes its own; both may show themselves in one registry.
 	deps = a.deps
 	deps.Session, deps.Metrics = nil, b.metrics
-	s, err := store.NewSession(store.DefaultSessionConfig(), deps)
+	s, err := session.New(session.DefaultConfig(), deps)
 	require.NoError(t, err)
 	s.Close()
 	s.Close()

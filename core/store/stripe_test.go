@@ -12,6 +12,7 @@ import (
 	"github.com/mooncake-go/mooncake/core/memory"
 	"github.com/mooncake-go/mooncake/core/model"
 	"github.com/mooncake-go/mooncake/core/store"
+	"github.com/mooncake-go/mooncake/core/store/client"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
@@ -47,10 +48,10 @@ func TestStripesAndPieces(t *testing.T) {
 		cfg := one
 		cfg.ReplicaNum = rapid.Uint32Range(1, 2).Draw(t, "copies")
 		value := content(key, rapid.IntRange(1, 3000).Draw(t, "size"))
-		require.NoError(t, who.Draw(t, "writer").PutParts(tctx, key, pieces(t, value, "write"), cfg))
+		require.NoError(t, who.Draw(t, "writer").PutFragments(tctx, key, pieces(t, value, "write"), cfg))
 
 		r, dst := who.Draw(t, "reader"), make([]byte, len(value)+rapid.IntRange(0, 5).Draw(t, "spare"))
-		got, err := r.GetIntoParts(tctx, key, pieces(t, dst, "read"))
+		got, err := r.GetInto(tctx, key, pieces(t, dst, "read")...)
 		require.NoError(t, err)
 		require.Equal(t, value, dst[:got])
 		whole, err := r.Get(tctx, key)
@@ -60,7 +61,7 @@ func TestStripesAndPieces(t *testing.T) {
 		lo := rapid.IntRange(0, len(value)).Draw(t, "lo")
 		hi := rapid.IntRange(lo, len(value)).Draw(t, "hi")
 		part := make([]byte, hi-lo)
-		res := r.GetIntoRanges(tctx, []store.RangeRead{{Key: key, Ranges: []store.Range{{Offset: uint64(lo), Dst: part}}}})
+		res := r.GetIntoRanges(tctx, []store.Ranges{{Key: key, Fragments: []store.Fragment{{Offset: uint64(lo), Mem: part}}}})
 		require.NoError(t, res[0][0].Err)
 		require.Equal(t, len(part), res[0][0].Value)
 		require.Equal(t, value[lo:hi], part)
@@ -131,11 +132,11 @@ func TestRangesOfSeveralObjects(t *testing.T) {
 	require.NoError(t, c.Put(t.Context(), "k", content("k", 100), one))
 	require.NoError(t, c.Put(t.Context(), "l", content("l", 50), one))
 	buf := make([]byte, 200)
-	got := c.GetIntoRanges(t.Context(), []store.RangeRead{
-		{Key: "k", Ranges: []store.Range{{Offset: 10, Dst: buf[:20]}, {Offset: 90, Dst: buf[20:31]}, {Offset: 1 << 63, Dst: buf[31:32]}, {Offset: 100}}},
-		{Key: "absent", Ranges: []store.Range{{Dst: buf[40:50]}, {Dst: buf[50:60]}}},
-		{Key: "l", Ranges: []store.Range{{Offset: 0, Dst: buf[100:150]}}},
-		{Key: "k", Ranges: []store.Range{{Offset: 101, Dst: buf[199:]}}},
+	got := c.GetIntoRanges(t.Context(), []store.Ranges{
+		{Key: "k", Fragments: []store.Fragment{{Offset: 10, Mem: buf[:20]}, {Offset: 90, Mem: buf[20:31]}, {Offset: 1 << 63, Mem: buf[31:32]}, {Offset: 100}}},
+		{Key: "absent", Fragments: []store.Fragment{{Mem: buf[40:50]}, {Mem: buf[50:60]}}},
+		{Key: "l", Fragments: []store.Fragment{{Offset: 0, Mem: buf[100:150]}}},
+		{Key: "k", Fragments: []store.Fragment{{Offset: 101, Mem: buf[199:]}}},
 		{Key: "k"},
 	})
 	require.Equal(t, model.Result[int]{Value: 20}, got[0][0])
@@ -159,21 +160,21 @@ func TestGetBuffer(t *testing.T) {
 	require.NoError(t, err)
 	deps := a.deps
 	deps.Buffers, deps.Metrics = pool, nil
-	c, err := store.NewClient(store.DefaultConfig(), deps)
+	c, err := client.New(client.DefaultConfig(), deps)
 	require.NoError(t, err)
 	defer c.Close(t.Context()) //nolint:errcheck // Nothing depends on it.
 	require.NoError(t, c.Put(t.Context(), "small", content("small", 5000), one))
 	require.NoError(t, c.Put(t.Context(), "large", content("large", 100<<10), one))
-	got := c.BatchGetBuffer(t.Context(), []string{"small", "absent", "large"})
+	got := c.GetBuffers(t.Context(), []string{"small", "absent", "large"})
 	require.NoError(t, got[0].Err)
 	require.Equal(t, content("small", 5000), got[0].Value.Bytes())
 	require.NotZero(t, pool.Used())
 	require.True(t, errs.Is(got[1].Err, errs.ObjectNotFound))
 	require.Nil(t, got[1].Value)
 	require.Equal(t, content("large", 100<<10), got[2].Value.Bytes(), "the heap where the pool has no room")
-	for _, r := range got {
-		r.Value.Release()
-		r.Value.Release()
+	for _, r := range []store.Lent{got[0].Value, got[2].Value} {
+		r.Release()
+		r.Release()
 	}
 	require.Zero(t, pool.Used())
 }

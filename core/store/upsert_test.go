@@ -9,6 +9,7 @@ import (
 
 	"github.com/mooncake-go/mooncake/core/model"
 	"github.com/mooncake-go/mooncake/core/store"
+	"github.com/mooncake-go/mooncake/core/store/client"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
@@ -24,7 +25,7 @@ func TestUpsert(t *testing.T) {
 	got, err := c.Get(t.Context(), "k")
 	require.NoError(t, err)
 	require.Equal(t, "the second value", string(got))
-	require.NoError(t, c.UpsertParts(t.Context(), "k", [][]byte{[]byte("in "), nil, []byte("parts")}, one))
+	require.NoError(t, c.PutFragments(t.Context(), "k", [][]byte{[]byte("in "), nil, []byte("parts")}, upsert))
 	for _, err := range c.BatchUpsert(t.Context(), []string{"l", "m", "l"}, [][]byte{nil, []byte("m"), []byte("last")}, one) {
 		require.NoError(t, err, "of several values the last counts")
 	}
@@ -41,9 +42,9 @@ func TestPutItems(t *testing.T) {
 	c := p.member("a.example:1", memberOptions{segments: []uint64{segment}})
 	require.NoError(t, c.Put(t.Context(), "there", []byte("x"), one))
 	got := c.PutItems(t.Context(), []store.Item{
-		{Key: "there", Parts: [][]byte{[]byte("y")}},
-		{Key: "new", Parts: [][]byte{[]byte("a"), []byte("b")}, Group: "layer"},
-		{Key: "empty", Parts: [][]byte{nil, {}}},
+		{Key: "there", Value: [][]byte{[]byte("y")}},
+		{Key: "new", Value: [][]byte{[]byte("a"), []byte("b")}, Group: "layer"},
+		{Key: "empty", Value: [][]byte{nil, {}}},
 	}, one)
 	require.Equal(t, store.PutResult{Existed: true}, got[0])
 	require.Equal(t, store.PutResult{}, got[1])
@@ -77,7 +78,7 @@ func TestTenants(t *testing.T) {
 	p, _ := newLedgerPool(t)
 	p.member("a:1", memberOptions{segments: []uint64{segment}})
 	of := func(name, tenant string) *member {
-		return p.member(name, memberOptions{client: func(c *store.Config) { c.Tenant = tenant }})
+		return p.member(name, memberOptions{client: func(c *client.Config) { c.Tenant = tenant }})
 	}
 	x, y := of("x:1", "x"), of("y:1", "y")
 	require.NoError(t, x.Put(t.Context(), "k", []byte("of x"), one))
@@ -90,7 +91,7 @@ func TestTenants(t *testing.T) {
 	got, err := x.Get(t.Context(), "k")
 	require.NoError(t, err)
 	require.Equal(t, "of x", string(got))
-	cfg := store.DefaultConfig()
+	cfg := client.DefaultConfig()
 	cfg.Tenant = "_all"
 	require.True(t, errs.Is(cfg.Validate(), errs.InvalidParams))
 }

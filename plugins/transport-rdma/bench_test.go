@@ -54,8 +54,8 @@ func (p *pump) round(t testing.TB, n int) {
 	}
 }
 
-// TestNoAllocation: an operation in its stride allocates nothing. The few that are left room
-// for are those of the runtime and of timers.
+// TestNoAllocation: an operation allocates nothing once its path has carried some. The few
+// allocations that the test allows are those of the runtime and of timers.
 func TestNoAllocation(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector allocates")

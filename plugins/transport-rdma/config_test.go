@@ -2,7 +2,9 @@ package rdma
 
 import (
 	"encoding/json"
+	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -47,11 +49,14 @@ func TestValidate(t *testing.T) {
 	}
 }
 
-// TestSchema: the manifest tells each setting, with the default that it has.
+// TestSchema: the manifest tells each setting, with the default and the bounds that it has.
 func TestSchema(t *testing.T) {
 	var schema struct {
 		Properties map[string]struct {
-			Default any `json:"default"`
+			Default any   `json:"default"`
+			Minimum *int  `json:"minimum"`
+			Maximum *int  `json:"maximum"`
+			Enum    []any `json:"enum"`
 		} `json:"properties"`
 	}
 	require.NoError(t, json.Unmarshal(manifest().ConfigSchema, &schema))
@@ -60,11 +65,19 @@ func TestSchema(t *testing.T) {
 	var defaults map[string]any
 	require.NoError(t, json.Unmarshal(text, &defaults))
 	typ := reflect.TypeFor[Config]()
-	require.Len(t, schema.Properties, typ.NumField())
-	for i := range typ.NumField() {
-		name, _, _ := strings.Cut(typ.Field(i).Tag.Get("json"), ",")
+	fields := slices.DeleteFunc(reflect.VisibleFields(typ), func(f reflect.StructField) bool { return f.Anonymous })
+	require.Len(t, schema.Properties, len(fields))
+	for _, f := range fields {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 		p, ok := schema.Properties[name]
 		require.True(t, ok, name)
 		require.Equal(t, defaults[name], p.Default, name)
+		tag := f.Tag
+		if p.Minimum != nil && !strings.HasPrefix(name, "port") { // Those are of transportkit.
+			require.Equal(t, tag.Get("range"), fmt.Sprintf("%d to %d", *p.Minimum, *p.Maximum), name)
+		}
+		if p.Enum != nil {
+			require.Equal(t, tag.Get("oneof"), strings.Trim(strings.ReplaceAll(fmt.Sprint(p.Enum), " ", ", "), "[]"), name)
+		}
 	}
 }

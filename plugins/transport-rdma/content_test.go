@@ -114,9 +114,10 @@ func TestNothingLeft(t *testing.T) {
 		require.NoError(t, p.Close(within(t)))
 		require.NoError(t, server.Stop(within(t)))
 		eventually(t, "rails end with their last user", func() bool {
+			rails := client.Stats().Rails
 			client.mu.Lock()
 			defer client.mu.Unlock()
-			return client.rails.Len() == 0 && len(client.paths) == 0
+			return len(rails) == 0 && len(client.paths) == 0
 		})
 		live := w.Live(os.Getpid())
 		require.Equal(t, 2, live["mr"], "one region on two devices")

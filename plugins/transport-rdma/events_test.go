@@ -209,9 +209,9 @@ func TestIdle(t *testing.T) {
 	require.Zero(t, s.DialsFailed)
 }
 
-// TestRoom: with more peers than connections the idle ones give way; a peer that has no
+// TestMaxEndpoints: with more peers than connections the idle ones give way; a peer that has no
 // place for more says so.
-func TestRoom(t *testing.T) {
+func TestMaxEndpoints(t *testing.T) {
 	for _, store := range []string{config.StoreSIEVE, config.StoreFIFO} {
 		cfg, _ := fakes(t, 1)
 		client := launch(t, func() *Config {

@@ -41,7 +41,7 @@
 //
 // # Locks
 //
-// They are taken in this order: path.mu, Rail.mu, and one of the mutexes of Device, Pool, Table and
+// They are taken in this order: path, Rail.mu, and one of the mutexes of Device, Pool, Table and
 // node. Nothing blocks while Rail.mu is held; posting work requests counts as not blocking.
 package rdma
 
@@ -49,7 +49,6 @@ import (
 	_ "embed" // The manifest is part of the program, so that a host can read it without running it.
 	"fmt"
 
-	"github.com/mooncake-go/mooncake/plugins/transport-rdma/internal/config"
 	"github.com/mooncake-go/mooncake/plugins/transport-rdma/internal/verbs"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 	"github.com/mooncake-go/mooncake/sdk/transport"
@@ -64,19 +63,12 @@ func Factory() transport.Factory {
 	}, plugin.WithCheck(func() error { return check("") }))
 }
 
-// Config holds the settings of the RDMA transport.
-type Config = config.Config
-
-// DefaultConfig returns the defaults. Those that the reference implementation has too are
-// the same.
-func DefaultConfig() *Config { return config.Default() }
-
 //go:embed manifest.json
 var manifestText string
 
 func manifest() plugin.Manifest { return plugin.MustParseManifest(manifestText) }
 
-// check says why this machine has no use for the transport: no library, or no device. It
+// check returns why this machine cannot use the transport: no library, or no device. It
 // opens neither a device nor a port, whose state may change until the transport starts.
 func check(library string) error {
 	lib, err := verbs.Open(library)

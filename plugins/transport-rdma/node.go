@@ -7,14 +7,21 @@ import (
 	"sync"
 
 	"github.com/mooncake-go/mooncake/plugins/transport-rdma/internal/blob"
+	"github.com/mooncake-go/mooncake/plugins/transport-rdma/internal/config"
 	"github.com/mooncake-go/mooncake/plugins/transport-rdma/internal/device"
 	"github.com/mooncake-go/mooncake/plugins/transport-rdma/internal/inbound"
 	"github.com/mooncake-go/mooncake/plugins/transport-rdma/internal/memory"
-	"github.com/mooncake-go/mooncake/plugins/transport-rdma/internal/rail"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 	"github.com/mooncake-go/mooncake/sdk/transport"
 	"github.com/mooncake-go/mooncake/sdk/x/transportkit"
 )
+
+// Config holds the settings of the RDMA transport.
+type Config = config.Config
+
+// DefaultConfig returns the defaults. Those that the reference implementation has too are
+// the same.
+func DefaultConfig() *Config { return config.Default() }
 
 // node implements transport.Transport.
 type node struct {
@@ -32,7 +39,6 @@ type node struct {
 	addrs    []string
 	devices  []*adapter
 	regions  *memory.Registry
-	rails    rail.Table
 	inbound  inbound.Server
 
 	mu     sync.Mutex

@@ -47,13 +47,13 @@ func (p *path) sleep(ctx context.Context) error {
 
 // works reports whether operations are in flight.
 func (p *path) works() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
+	p.Lock()
+	defer p.Unlock()
 	return p.Len() > 0
 }
 
 // spin polls the devices that work for the path, for at most the configured time. It saves
-// the way from the device's interrupt over the queue's goroutine to the reaper. It reports
+// the path from the device's interrupt through the queue's goroutine to the reaper. It reports
 // whether there may be something to take.
 func (p *path) spin() bool {
 	if p.n.cfg.Spin == 0 {

@@ -60,7 +60,7 @@ func (n *node) Stats() Stats {
 		s.ConnectionsOut += d.out.Len()
 		s.ConnectionsIn += len(d.in.All())
 		s.Devices = append(s.Devices, d.Stats())
+		s.Rails = append(s.Rails, d.out.Stats()...)
 	}
-	s.Rails = n.rails.Stats()
 	return s
 }

@@ -63,13 +63,13 @@ func (n *node) Segment() transport.Segment {
 		}
 		for i := range uint64(len(r.MRs[devices[0].Index])) {
 			mr := r.MRs[devices[0].Index][i]
-			b := transport.Buffer{Name: r.Location, Addr: mr.Addr(), Length: mr.Len()}
+			b := transport.Buffer{Name: r.Location, Addr: mr.Addr, Length: mr.Len}
 			if b.Name == "" {
 				b.Name = "*"
 			}
 			for _, d := range devices {
-				b.RKeys = append(b.RKeys, r.MRs[d.Index][i].RKey())
-				b.LKeys = append(b.LKeys, r.MRs[d.Index][i].LKey())
+				b.RKeys = append(b.RKeys, r.MRs[d.Index][i].RKey)
+				b.LKeys = append(b.LKeys, r.MRs[d.Index][i].LKey)
 			}
 			s.Buffers = append(s.Buffers, b)
 		}
@@ -161,7 +161,7 @@ func (n *node) answer(m *handshake.Message) (*handshake.Message, error) {
 	if err != nil && m.GID != "" {
 		return nil, err
 	}
-	r := n.rails.Get(rail.Key{Local: d.Index, Peer: rail.UpstreamPeer(m.LocalPath)}, d.out,
+	r := d.out.Rail(rail.UpstreamPeer(m.LocalPath),
 		blob.Device{Name: theirs, GID: g, LID: m.LID, Usable: true, Up: true}, &blob.Endpoint{Server: from}, from)
 	defer r.Release()
 	if m.Ready != nil && *m.Ready {

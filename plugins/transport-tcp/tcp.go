@@ -18,7 +18,7 @@
 //
 // Upstream. A connection that does not begin with this mark but with a request of
 // kvcache-ai/Mooncake is served by that protocol, and a path to such a node speaks it; see
-// upstreamwire.go. It has no keys: README.md says what that means.
+// internal/upstream. It has no keys: README.md says what that means.
 //
 // When a Write is Quarantined. Once a byte of a Write request has been given to the kernel, the
 // peer may still receive and store it, also after the connection is gone. A Write that ends without

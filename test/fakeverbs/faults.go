@@ -104,8 +104,8 @@ const (
 	EventGIDChange   = 18
 )
 
-// Event delivers an asynchronous event to everyone who has the device open. qp is the number of
-// a QP for events of one, which only its owner gets, else 0. EventQPFatal ends the QP too.
+// Event delivers an asynchronous event to every process that has the device open. qp is the number
+// of a QP for events of one, which only its owner gets, else 0. EventQPFatal ends the QP too.
 func (w *World) Event(device, event int, qp uint32) {
 	n := atomic.LoadUint32(&w.s.eventsWritten)
 	w.s.events[n%maxEvents] = eventOf(device, event, qp)

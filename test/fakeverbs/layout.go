@@ -16,8 +16,8 @@ const (
 	kinds      = 8
 )
 
-// funcs are the names that FailCall and Calls take, in the order of enum func. modify_qp has one for
-// each target state. post_wr counts requests: the one that fails is named by bad_wr.
+// funcs are the names that FailCall and Calls take, in the order of enum func. modify_qp has one
+// for each target state. post_wr counts requests: the one that fails is named by bad_wr.
 // post_silent fails a post_send that does not say where.
 var funcs = []string{
 	"ibv_fork_init", "ibv_get_device_list", "ibv_open_device", "ibv_close_device", "ibv_query_device",

@@ -10,7 +10,8 @@ import (
 	"testing"
 )
 
-// The types of Go and C that share the file have their fields at the same places, in the same order.
+// The types of Go and C that share the file have their fields at the same places, in the same
+// order.
 func TestLayout(t *testing.T) {
 	gcc, err := exec.LookPath("gcc")
 	if err != nil {

@@ -55,7 +55,7 @@ func TestEngines(t *testing.T) {
 				require.Equal(t, want, u.digest(t, part.offset, part.size), "%d bytes at %d written by us", part.size, part.offset)
 			}
 			bad := transfer.Request{Kind: transport.Read, Local: n.mem[:8], Peer: u.name, Addr: 8}
-			require.Error(t, e.Transfer(t.Context(), []transfer.Request{bad})[0].Err, "nobody's address")
+			require.Error(t, e.Transfer(t.Context(), []transfer.Request{bad})[0].Err, "no process has this address")
 
 			b, err := e.NewBatch(1)
 			require.NoError(t, err)

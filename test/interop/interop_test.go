@@ -169,7 +169,7 @@ func TestRejections(t *testing.T) {
 	}
 }
 
-// TestKilledUpstream: a node that is killed in the middle fails what is under way within
+// TestKilledUpstream: a node that is killed in the middle fails what is in flight within
 // the deadline, as a problem of the peer or the way to it.
 func TestKilledUpstream(t *testing.T) {
 	u, n := newUpstream(t, span), newNode(t, 64, `{"host":"127.0.0.1","op_timeout":"5s"}`)

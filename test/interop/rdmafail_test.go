@@ -79,10 +79,10 @@ func TestRestartsOverRDMA(t *testing.T) {
 						random(n.mem, seed+i)
 						want = digest(n.mem)
 						write := []transfer.Request{n.request(transport.Write, u, 0, size)}
-						// Nobody knows what became of one that the node before may have got.
+						// The outcome of one that the node before may have got is unknown.
 						if err := n.Transfer(t.Context(), write)[0].Err; err != nil && i == 0 && seed > 1 {
 							require.ErrorIs(t, err, transfer.ErrQuarantined)
-							t.Logf("%s, in doubt: %v", step, time.Since(began).Round(time.Millisecond))
+							t.Logf("%s, indeterminate: %v", step, time.Since(began).Round(time.Millisecond))
 							n.do(t, write...)
 						} else {
 							require.NoError(t, err)
@@ -108,7 +108,7 @@ func TestRestartsOverRDMA(t *testing.T) {
 	}
 }
 
-// TestKilledUpstreamOverRDMA: a node that is killed in the middle fails what is under way,
+// TestKilledUpstreamOverRDMA: a node that is killed in the middle fails what is in flight,
 // within the deadline, and says which memory may still be written.
 func TestKilledUpstreamOverRDMA(t *testing.T) {
 	requireDevices(t)
@@ -129,7 +129,7 @@ func TestKilledUpstreamOverRDMA(t *testing.T) {
 		require.Error(t, s.Err)
 		t.Logf("%v: after %v: %v", kind, time.Since(began).Round(time.Millisecond), s.Err)
 		require.NotEqual(t, errs.ClassPermanent, errs.ClassOf(s.Err))
-		require.Equal(t, kind == transport.Write, errors.Is(s.Err, transfer.ErrQuarantined), "only a write may still be under way")
+		require.Equal(t, kind == transport.Write, errors.Is(s.Err, transfer.ErrQuarantined), "only a write may still be in flight")
 		require.NoError(t, b.Free())
 	}
 }

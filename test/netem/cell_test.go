@@ -17,8 +17,8 @@ type cell struct {
 	Clients   int
 	RoundTrip time.Duration
 	Loss      float64 // the share of packets that are dropped, in each direction
-	// Busy is how long the payload keeps the link busy where maxPayload allows: more than the default of
-	// store.slice_timeout, 5 s, so that a bound that includes the time in the queue is exceeded.
+	// Busy is how long the payload keeps the link busy where maxPayload allows: more than the default
+	// of store.slice_timeout, 5 s, so that a bound that includes the time in the queue is exceeded.
 	Busy time.Duration
 }
 
@@ -69,7 +69,8 @@ func (c cell) ideal() time.Duration {
 	return time.Duration(float64(c.payload()) * 8 / c.Rate * 1e9)
 }
 
-// shape is the link of the cell. Its queue holds what the link carries in a round trip, and in 50 ms at the least.
+// shape is the link of the cell. Its queue holds what the link carries in a round trip, and in 50
+// ms at the least.
 func (c cell) shape() Shape {
 	return Shape{Delay: c.RoundTrip / 2, Loss: c.Loss, Rate: c.Rate, MaxQueue: max(c.RoundTrip, 50*time.Millisecond)}
 }
@@ -80,8 +81,8 @@ type operation struct {
 	kind transport.OpKind
 }
 
-// operations of the cell in the order in which they run: the target's first bytes are read before they
-// are overwritten.
+// operations of the cell in the order in which they run: the target's first bytes are read before
+// they are overwritten.
 func (c cell) operations() []operation {
 	if c.Level == "store" {
 		return []operation{{"get", transport.Read}, {"put", transport.Write}}

@@ -25,7 +25,8 @@ type worker struct {
 	answers chan answer // closed at the end of the output
 }
 
-// nsenter is the process of a program in the namespace of one end of the link. It ends with the test.
+// nsenter is the process of a program in the namespace of one end of the link. It ends with the
+// test.
 func (l *link) nsenter(t testing.TB, end int, s cluster.Spec) *cluster.Proc {
 	t.Helper()
 	ns := fmt.Sprintf("--net=/proc/%d/fd/%d", os.Getpid(), l.ends[end].file.Fd())

@@ -15,7 +15,8 @@
 //   - NETEM_UPSTREAM: a Python that has the reference implementation, as a control.
 //   - NETEM_LOG: set to anything, for the logs of every process.
 //
-// The link is the kernel's, a pair of veth devices with tc tbf, and with tc netem where there is delay
-// or loss and the kernel has it; else the link is a program's: two TUN devices between which Emulator carries packets. Both need rights that
-// containers seldom give (CAP_NET_ADMIN and CAP_SYS_ADMIN); the tests say so and skip.
+// The link is the kernel's, a pair of veth devices with tc tbf, and with tc netem where there is
+// delay or loss and the kernel has it; else the link is a program's: two TUN devices between which
+// Emulator carries packets. Both need rights that containers seldom give (CAP_NET_ADMIN and
+// CAP_SYS_ADMIN); the tests say so and skip.
 package netem

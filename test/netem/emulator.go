@@ -44,7 +44,7 @@ func Carry(a, b *os.File, s Shape) *Emulator {
 	return e
 }
 
-// Close ends the link. What is under way is lost.
+// Close ends the link. Packets in flight are lost.
 func (e *Emulator) Close() error {
 	err := errors.Join(e.ends[0].Close(), e.ends[1].Close())
 	e.work.Wait()

@@ -135,13 +135,13 @@ func play(text string) error {
 	return out.Encode(o)
 }
 
-// move keeps operations under way and counts the bytes of those that end while it measures.
+// move keeps operations in flight and counts the bytes of those that end while it measures.
 func (p *part) move(ctx context.Context, tr transport.Transport, mem []byte) (outcome, error) {
 	path, err := tr.Dial(ctx, transport.Endpoint{Blob: p.Peer.Blob, Incarnation: p.Peer.Incarnation})
 	if err != nil {
 		return outcome{}, err
 	}
-	// Not closed: what is under way would be waited for, and this process ends anyway.
+	// Not closed: what is in flight would be waited for, and this process ends anyway.
 	id, err := path.Import(ctx, p.Peer.Key)
 	if err != nil {
 		return outcome{}, err

@@ -81,8 +81,8 @@ func (l *link) veth(s Shape) error {
 	})
 }
 
-// disciplines are the arguments of tc for one direction of the link: netem for what time and chance do,
-// which few kernels of containers have, and a token bucket for the rate, which they all have.
+// disciplines are the arguments of tc for one direction of the link: netem for what time and chance
+// do, which few kernels of containers have, and a token bucket for the rate, which they all have.
 func (s Shape) disciplines() [][]string {
 	var out [][]string
 	place := []string{"root"}

@@ -73,10 +73,10 @@ const (
 	goal = 3
 )
 
-// TestFarAndLossy: on the link of the promise quic moves at least three times the bytes of
-// tcp with one stream, in both directions. Both move at the same time, each over a link of
-// its own: what slows this machine slows both. Losses and round trips keep tcp to 0.3 MB/s and quic to
-// 50 times that, so the promise still holds on a machine that can do a tenth of it.
+// TestFarAndLossy: on the link of the promise quic moves at least three times the bytes of tcp with
+// one stream, in both directions. Both move at the same time, each over a link of its own: what
+// slows this machine slows both. Losses and round trips keep tcp to 0.3 MB/s and quic to 50 times
+// that, so the promise still holds on a machine that can do a tenth of it.
 func TestFarAndLossy(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes ten seconds")
@@ -116,8 +116,8 @@ func TestFarAndLossy(t *testing.T) {
 	}
 }
 
-// BenchmarkLinks writes the table of docs/quic.md: medians of three rounds each, or of NETEM_ROUNDS. NETEM_ONLY
-// names one link.
+// BenchmarkLinks writes the table of docs/quic.md: medians of three rounds each, or of
+// NETEM_ROUNDS. NETEM_ONLY names one link.
 func BenchmarkLinks(b *testing.B) {
 	transports := []struct {
 		name, congestion string

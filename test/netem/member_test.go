@@ -24,8 +24,8 @@ const memberEnv = "MOONCAKE_NETEM_MEMBER"
 // member is what a process of a cell is told: a target or a client of the engine, a client of the
 // store, or, with Args, the program mooncake.
 //
-// A target or client prints an answer when it is ready, and one for each line of its standard input,
-// which names what to do. It ends with its input.
+// A target or client prints an answer when it is ready, and one for each line of its standard
+// input, which names what to do. It ends with its input.
 type member struct {
 	Role      string // "target", "client", "store" or "program"
 	Args      []string
@@ -90,8 +90,8 @@ func playMember(text string) int {
 	return 0
 }
 
-// serve opens the actor and answers commands. The process's end closes what is open: closing in order would
-// send farewells over the link.
+// serve opens the actor and answers commands. The process's end closes what is open: closing in
+// order would send farewells over the link.
 func (m *member) serve(ctx context.Context) error {
 	out := json.NewEncoder(os.Stdout)
 	a, ready, err := m.open(ctx)

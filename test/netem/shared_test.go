@@ -11,7 +11,8 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
 
-// wireLimit is how many bytes may cross the link for each byte of payload, in the payload's direction.
+// wireLimit is how many bytes may cross the link for each byte of payload, in the payload's
+// direction.
 const wireLimit = 1.1
 
 // result is what one operation of a cell came to.
@@ -145,8 +146,8 @@ func (p *players) play(t *testing.T, c cell, of string) []result {
 	return out
 }
 
-// TestSlowAndShared: transfers over slow and shared links end, and move each byte about once. NETEM_CELLS chooses the
-// cells: one (the default), short, rates (without delay or loss) or all.
+// TestSlowAndShared: transfers over slow and shared links end, and move each byte about once.
+// NETEM_CELLS chooses the cells: one (the default), short, rates (without delay or loss) or all.
 //
 // It asserts nothing about time: the table says how long each operation took.
 func TestSlowAndShared(t *testing.T) {
@@ -170,8 +171,9 @@ func TestSlowAndShared(t *testing.T) {
 	t.Log("\n" + tab.String())
 }
 
-// run runs one cell with our engine and, at the level of the engine, with the interpreters of NETEM_PYTHON (a Python that
-// has this project's package) and NETEM_UPSTREAM (one that has the reference implementation).
+// run runs one cell with our engine and, at the level of the engine, with the interpreters of
+// NETEM_PYTHON (a Python that has this project's package) and NETEM_UPSTREAM (one that has the
+// reference implementation).
 func (tab *table) run(t *testing.T, c cell) {
 	t.Run("go", func(t *testing.T) {
 		var p *players

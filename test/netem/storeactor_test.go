@@ -21,7 +21,7 @@ type storeClient struct {
 	values [][]byte
 }
 
-// mountLimit bounds the wait for the pool to have room.
+// mountLimit bounds the wait for the pool to have space.
 const mountLimit = time.Minute
 
 func openStoreClient(ctx context.Context, m *member) (actor, answer, error) {

@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// table collects outcomes as Markdown. With a path it also appends each row to that file as it comes.
+// table collects outcomes as Markdown. With a path it also appends each row to that file as it
+// comes.
 type table struct {
 	path string
 	rows []string

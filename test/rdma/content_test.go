@@ -17,9 +17,9 @@ import (
 )
 
 const (
-	// largest is the largest request, room what comes before and after it at odd offsets.
+	// largest is the largest request, space what comes before and after it at odd offsets.
 	largest = 64 << 20
-	room    = 4 << 10
+	space   = 4 << 10
 	// lane is the part of every peer's memory that one goroutine has for itself.
 	lane = 1 << 20
 	// goroutinesEach is how many move bytes to and from one peer at the same time.
@@ -33,13 +33,13 @@ func content(ctx context.Context, t *testing.T) {
 	url := metadataServer(t)
 	peers := make([]*peer, 2)
 	for i, j := range []peerJob{
-		{Devices: []string{deviceA}, Size: largest + room},
+		{Devices: []string{deviceA}, Size: largest + space},
 		{Devices: []string{deviceB}, Size: goroutinesEach * lane},
 	} {
 		j.Name, j.Metadata, j.Seed = fmt.Sprintf("127.0.0.1:%d", 17001+i), url, uint64(i+1)
 		peers[i] = startPeer(ctx, t, j)
 	}
-	n, mem := initiator(ctx, t, url, 2*(largest+room), deviceA, deviceB)
+	n, mem := initiator(ctx, t, url, 2*(largest+space), deviceA, deviceB)
 	t.Run("sizes", func(t *testing.T) { sizes(ctx, t, n, mem, peers[0]) })
 	t.Run("8 goroutines, 2 peers", func(t *testing.T) { goroutines(ctx, t, n, mem, peers) })
 	t.Run("notifications", func(t *testing.T) { notifications(ctx, t, n, peers[1]) })
@@ -55,7 +55,7 @@ func run(ctx context.Context, t testing.TB, n *node, reqs ...te.Request) {
 
 func sizes(ctx context.Context, t *testing.T, n *node, mem []byte, p *peer) {
 	// Each size is written and read back at other offsets; model is what the peer must have.
-	out, back := mem[:largest+room], mem[largest+room:]
+	out, back := mem[:largest+space], mem[largest+space:]
 	model := make([]byte, p.job.Size)
 	fill(model, p.job.Seed)
 	fill(out, 77)
@@ -63,7 +63,7 @@ func sizes(ctx context.Context, t *testing.T, n *node, mem []byte, p *peer) {
 		1, 2, 3, 7, 8, 9, 63, 64, 65, 127, 255, 256, 257, 1000, 4095, 4096, 4097, 65535, 65536, 65537,
 		1<<20 - 1, 1<<20 + 1, 4<<20 + 3, 16<<20 + 5, largest,
 	} {
-		from, to, again := (i*131+1)%room, (i*257+3)%room, (i*61+5)%room
+		from, to, again := (i*131+1)%space, (i*257+3)%space, (i*61+5)%space
 		run(ctx, t, n, te.Request{Kind: transport.Write, Local: out[from:][:size], Peer: p.job.Name, Addr: p.Addr + uint64(to)})
 		copy(model[to:], out[from:][:size])
 		clear(back[:again])

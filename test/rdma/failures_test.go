@@ -203,7 +203,7 @@ func peerKilled(ctx context.Context, t *testing.T) {
 	n, mem := initiator(ctx, t, url, 2*size, deviceA)
 	fill(mem, 31)
 	inTheMiddle(t, "a peer is killed in the middle of a batch", func(times int) (caught bool) {
-		// Connections are there from now on, so that the requests are under way at once.
+		// Connections are there from now on, so that the requests are in flight at once.
 		run(ctx, t, n, parts(transport.Write, mem[:part], victim, time.Time{})...)
 		run(ctx, t, n, parts(transport.Write, mem[:part], other, time.Time{})...)
 		deadline := time.Now().Add(patience)

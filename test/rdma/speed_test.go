@@ -17,14 +17,14 @@ const (
 	// rounds is how often each figure is measured, in turn with perftest's; the median
 	// counts.
 	rounds = 5
-	// depth is how many requests are under way, as many as perftest has.
+	// depth is how many requests are in flight, as many as perftest has.
 	depth = 128
 	// volume is how much one measurement of a bandwidth moves.
 	volume = 16 << 20
 	// pings is how many operations one measurement of a latency makes.
 	pings = 60
-	// budget is the time for all measurements, in equal shares. Two cores that nobody else
-	// uses need half of it.
+	// budget is the time for all measurements, in equal shares. Two cores that no other
+	// program uses need half of it.
 	budget = 90 * time.Second
 )
 

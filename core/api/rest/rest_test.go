@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mooncake-go/mooncake/core/api/rest"
+	"github.com/mooncake-go/mooncake/core/internal/httpd"
 	"github.com/mooncake-go/mooncake/core/internal/httpgolden"
 	"github.com/mooncake-go/mooncake/core/master/metrics"
 	"github.com/mooncake-go/mooncake/core/model"
@@ -243,7 +244,7 @@ func TestKeysAreStreamed(t *testing.T) {
 	assert.Equal(t, 200, ask(m, "HEAD", "/get_all_keys").Code, "HEAD does not walk")
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	s := rest.NewServer(rest.NewHandler(m, rest.Options{}), nil)
+	s := httpd.New(rest.NewHandler(m, rest.Options{}), httpd.Options{})
 	s.Start(ln)
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	resp, err := client.Get("http://" + ln.Addr().String() + "/get_all_keys")

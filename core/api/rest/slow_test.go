@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mooncake-go/mooncake/core/api/rest"
+	"github.com/mooncake-go/mooncake/core/internal/httpd"
 	"github.com/mooncake-go/mooncake/core/model"
 )
 
@@ -48,7 +49,7 @@ func TestSlowClientsDoNotBlockHealth(t *testing.T) {
 func healthBeside(t *testing.T, m rest.Master, start string, clients int) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	s := rest.NewServer(rest.NewHandler(m, rest.Options{}), nil)
+	s := httpd.New(rest.NewHandler(m, rest.Options{}), httpd.Options{})
 	s.Start(ln)
 	defer func() {
 		ctx, cancel := context.WithCancel(t.Context())

@@ -3,7 +3,6 @@ package engine
 import (
 	"os"
 
-	"github.com/mooncake-go/mooncake/core/app"
 	"github.com/mooncake-go/mooncake/core/bindings/settings"
 	"github.com/mooncake-go/mooncake/core/topology"
 )
@@ -17,7 +16,7 @@ func Machine(src settings.Source, devices string) (topology.Machine, topology.Ch
 	if err != nil {
 		return topology.Machine{}, topology.Choice{}, err
 	}
-	choose, err := app.DeviceOptions(set.Config.Store)
+	choose, err := topology.FromConfig(set.Config.Store)
 	if err != nil {
 		return topology.Machine{}, topology.Choice{}, err
 	}

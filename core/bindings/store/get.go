@@ -32,7 +32,7 @@ func (s *Store) GetInto(keys []string, to Fragments, results []Code) {
 	if to.Rows == nil {
 		got = o.pool.BatchGetInto(context.Background(), keys, sc.mem)
 	} else {
-		got = o.pool.BatchGetIntoParts(context.Background(), keys, sc.rows)
+		got = o.pool.GetFragments(context.Background(), keys, sc.rows)
 	}
 	for i := range got {
 		results[i] = s.count(&got[i])
@@ -85,7 +85,7 @@ func (s *Store) getBuffers(keys []string, out []Lent, status []Code) {
 	}
 	o.lent.add() // Keep the client open during the call.
 	defer o.lent.done()
-	for i, r := range o.pool.BatchGetBuffer(context.Background(), keys) {
+	for i, r := range o.pool.GetBuffers(context.Background(), keys) {
 		if status[i] = s.note(r.Err); r.Err == nil {
 			out[i].Lent, out[i].ReadOnly = o.lend(r.Value), o.node == nil
 		}

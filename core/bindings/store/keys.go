@@ -2,6 +2,8 @@ package store
 
 import (
 	"context"
+
+	"github.com/mooncake-go/mooncake/core/store"
 )
 
 // Exist sets each result to 1 for a key that can be read, to 0, or to a code.
@@ -25,7 +27,8 @@ func (s *Store) Exist(keys []string, results []Code) {
 // Size sets each result to the size of an object in bytes, or to a code.
 func (s *Store) Size(keys []string, results []Code) {
 	s.with(results, func(ctx context.Context, o *opened) {
-		for i, r := range o.pool.Query(ctx, keys) {
+		objects := store.Calls{Pool: o.pool}.Query(ctx, keys)
+		for i, r := range objects {
 			if results[i] = s.note(r.Err); r.Err == nil {
 				results[i] = Code(r.Value.Size)
 			}

@@ -12,7 +12,7 @@ import (
 
 	"github.com/mooncake-go/mooncake/core/memory"
 	"github.com/mooncake-go/mooncake/core/model"
-	"github.com/mooncake-go/mooncake/core/store"
+	"github.com/mooncake-go/mooncake/core/store/node"
 	"github.com/mooncake-go/mooncake/core/transfer"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
@@ -61,7 +61,7 @@ func mountFile(ctx context.Context, o *opened, a struct {
 	if err != nil {
 		return nil, err
 	}
-	ids, err := o.node.Node.MountSegment(ctx, store.MountOptions{Memory: m, Freed: unmap, Protocol: a.Protocol, Location: a.Location})
+	ids, err := o.node.Node.MountSegment(ctx, node.MountOptions{Memory: m, Freed: unmap, Protocol: a.Protocol, Location: a.Location})
 	return fields{"segment_ids": segmentText(ids)}, err
 }
 
@@ -101,7 +101,7 @@ func mountFresh(ctx context.Context, o *opened, a struct {
 	Protocol string `json:"protocol"`
 	Location string `json:"location"`
 }) (fields, error) {
-	ids, err := o.node.Node.MountSegment(ctx, store.MountOptions{Size: a.Size, Protocol: a.Protocol, Location: a.Location})
+	ids, err := o.node.Node.MountSegment(ctx, node.MountOptions{Size: a.Size, Protocol: a.Protocol, Location: a.Location})
 	if err != nil {
 		return fields{"segment_ids": segmentText(ids)}, err
 	}

@@ -45,7 +45,7 @@ func (s *Store) Put(keys []string, from Fragments, how *Replicate, flags PutFlag
 		if results[i] != 0 {
 			continue
 		}
-		it := store.Item{Key: k, Parts: sc.rows[i]}
+		it := store.Item{Key: k, Value: sc.rows[i]}
 		if how.HasGroupIDs {
 			it.Group = how.GroupIDs[i]
 		}

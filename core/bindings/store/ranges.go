@@ -54,7 +54,7 @@ func (s *Store) GetRanges(keys []string, r Ranges, results []Code) {
 		s.noteAll(err, results)
 		return
 	}
-	reads := make([]store.RangeRead, len(keys))
+	reads := make([]store.Ranges, len(keys))
 	index := make([][]int, len(keys)) // the results of each read
 	for b, addr := range r.Buffers {
 		space := o.registered.after(addr)
@@ -67,7 +67,7 @@ func (s *Store) GetRanges(keys []string, r Ranges, results []Code) {
 						"%d bytes at %d are not within the registered memory at %#x, of which there are %d bytes", r.Sizes[f], r.DstOffsets[f], addr, space))
 					continue
 				}
-				reads[k].Ranges = append(reads[k].Ranges, store.Range{Offset: r.SrcOffsets[f], Dst: dst})
+				reads[k].Fragments = append(reads[k].Fragments, store.Fragment{Offset: r.SrcOffsets[f], Mem: dst})
 				index[k] = append(index[k], int(f))
 			}
 		}

@@ -92,7 +92,7 @@ func createCopy(ctx context.Context, o *opened, a struct {
 	Key     string   `json:"key"`
 	Targets []string `json:"targets"`
 }) (fields, error) {
-	id, err := o.pool.CreateCopyTask(ctx, a.Key, a.Targets)
+	id, err := o.pool.CreateTask(ctx, model.TaskSpec{Kind: model.CopyObject, Key: a.Key, Targets: a.Targets})
 	return fields{"id": pairOf(id)}, err
 }
 
@@ -101,7 +101,7 @@ func createMove(ctx context.Context, o *opened, a struct {
 	Source string `json:"source"`
 	Target string `json:"target"`
 }) (fields, error) {
-	id, err := o.pool.CreateMoveTask(ctx, a.Key, a.Source, a.Target)
+	id, err := o.pool.CreateTask(ctx, model.TaskSpec{Kind: model.MoveObject, Key: a.Key, Source: a.Source, Targets: []string{a.Target}})
 	return fields{"id": pairOf(id)}, err
 }
 

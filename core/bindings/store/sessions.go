@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 
+	"github.com/mooncake-go/mooncake/core/model"
 	"github.com/mooncake-go/mooncake/core/store"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
@@ -12,34 +13,18 @@ var errOffsets = errs.New(errs.InvalidParams, "sessions", "there is not one offs
 
 // StartGets begins sessions for reading and sets each result to 0 or a code.
 func (s *Store) StartGets(keys []string, results []Code) {
-	s.perKey(results, func(ctx context.Context, o *opened) []error { return o.pool.BatchGetSessionStart(ctx, keys) })
+	s.perKey(results, func(ctx context.Context, o *opened) []error { return o.pool.Layers().StartGets(ctx, keys) })
 }
 
 // GetHeld reads ranges of the objects of sessions, and sets each result to the bytes of all its
 // fragments, or to a code. offsets are those of the fragments within their object.
 func (s *Store) GetHeld(keys []string, to Fragments, offsets []uint64, results []Code) {
-	defer s.guard(results)
-	o, sc := s.layer(keys, &to, offsets, results)
-	if o == nil {
-		return
-	}
-	defer sc.release()
-	reads, ranges := make([]store.RangeRead, len(keys)), make([]store.Range, len(offsets))
-	for j, off := range offsets {
-		ranges[j] = store.Range{Offset: off, Dst: sc.mem[j]}
-	}
-	for i, k := range keys {
-		lo, hi, _ := to.row(i)
-		reads[i] = store.RangeRead{Key: k, Ranges: ranges[lo:hi]}
-	}
-	for i, r := range o.pool.GetSessionRanges(context.Background(), reads) {
-		results[i] = s.count(&r)
-	}
+	s.moveHeld(keys, &to, offsets, results, store.Layers.GetRanges)
 }
 
 // EndGets ends sessions for reading and returns 0 or a code. It ignores keys without a session.
 func (s *Store) EndGets(keys []string) Code {
-	return s.one(func(ctx context.Context, o *opened) (int, error) { return 0, o.pool.BatchGetSessionEnd(ctx, keys) })
+	return s.one(func(ctx context.Context, o *opened) (int, error) { return 0, o.pool.Layers().EndGets(ctx, keys) })
 }
 
 // StartPuts begins sessions for writing objects of sizes bytes and sets each result to 0 or a code:
@@ -55,39 +40,23 @@ func (s *Store) StartPuts(keys []string, sizes []uint64, how *Replicate, results
 		if how.HasGroupIDs {
 			groups = how.GroupIDs
 		}
-		return o.pool.BatchPutSessionStart(ctx, keys, sizes, cfg, groups)
+		return o.pool.Layers().StartPuts(ctx, keys, sizes, cfg, groups)
 	})
 }
 
 // PutHeld writes ranges of the objects of sessions, and sets each result like GetHeld.
 func (s *Store) PutHeld(keys []string, from Fragments, offsets []uint64, results []Code) {
-	defer s.guard(results)
-	o, sc := s.layer(keys, &from, offsets, results)
-	if o == nil {
-		return
-	}
-	defer sc.release()
-	writes, sources := make([]store.RangeWrite, len(keys)), make([]store.Source, len(offsets))
-	for j, off := range offsets {
-		sources[j] = store.Source{Offset: off, Src: sc.mem[j]}
-	}
-	for i, k := range keys {
-		lo, hi, _ := from.row(i)
-		writes[i] = store.RangeWrite{Key: k, Ranges: sources[lo:hi]}
-	}
-	for i, r := range o.pool.PutSessionRanges(context.Background(), writes) {
-		results[i] = s.count(&r)
-	}
+	s.moveHeld(keys, &from, offsets, results, store.Layers.PutRanges)
 }
 
 // EndPuts makes objects readable and sets each result to 0 or a code.
 func (s *Store) EndPuts(keys []string, results []Code) {
-	s.perKey(results, func(ctx context.Context, o *opened) []error { return o.pool.BatchPutSessionEnd(ctx, keys) })
+	s.perKey(results, func(ctx context.Context, o *opened) []error { return o.pool.Layers().EndPuts(ctx, keys) })
 }
 
 // RevokePuts revokes puts and sets each result to 0 or a code.
 func (s *Store) RevokePuts(keys []string, results []Code) {
-	s.perKey(results, func(ctx context.Context, o *opened) []error { return o.pool.BatchPutSessionRevoke(ctx, keys) })
+	s.perKey(results, func(ctx context.Context, o *opened) []error { return o.pool.Layers().RevokePuts(ctx, keys) })
 }
 
 // perKey sets each result to the code of an error.
@@ -99,9 +68,9 @@ func (s *Store) perKey(results []Code, do func(context.Context, *opened) []error
 	})
 }
 
-// layer checks the arguments of a call that moves ranges of objects, and makes their memory. It
-// returns nil if it has set the results already.
-func (s *Store) layer(keys []string, p *Fragments, offsets []uint64, results []Code) (*opened, *scratch) {
+// moveHeld moves ranges of objects.
+func (s *Store) moveHeld(keys []string, p *Fragments, offsets []uint64, results []Code, move func(store.Layers, context.Context, []store.Ranges) []model.Result[int]) {
+	defer s.guard(results)
 	o := s.current.Load()
 	err := p.check(len(keys))
 	switch {
@@ -112,15 +81,25 @@ func (s *Store) layer(keys []string, p *Fragments, offsets []uint64, results []C
 	}
 	if err != nil {
 		s.noteAll(err, results)
-		return nil, nil
+		return
 	}
 	sc := scratches.Get().(*scratch) //nolint:errcheck // it holds nothing else
+	defer sc.release()
 	bad := false
 	sc.gather(p, len(keys), func(int) { bad = true })
 	if bad || len(sc.mem) != len(p.Ptrs) {
-		sc.release()
 		s.noteAll(errFragment, results)
-		return nil, nil
+		return
 	}
-	return o, sc
+	ranges, fragments := make([]store.Ranges, len(keys)), make([]store.Fragment, len(offsets))
+	for j, off := range offsets {
+		fragments[j] = store.Fragment{Offset: off, Mem: sc.mem[j]}
+	}
+	for i, k := range keys {
+		lo, hi, _ := p.row(i)
+		ranges[i] = store.Ranges{Key: k, Fragments: fragments[lo:hi]}
+	}
+	for i, r := range move(o.pool.Layers(), context.Background(), ranges) {
+		results[i] = s.count(&r)
+	}
 }

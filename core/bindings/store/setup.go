@@ -9,7 +9,6 @@ import (
 
 	"github.com/mooncake-go/mooncake/core/app"
 	"github.com/mooncake-go/mooncake/core/bindings/settings"
-	"github.com/mooncake-go/mooncake/core/store"
 	"github.com/mooncake-go/mooncake/core/store/local"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
@@ -97,7 +96,7 @@ func (s *Store) begin(ctx context.Context, src settings.Source, loaded *settings
 	if err != nil {
 		return nil, err
 	}
-	o := &opened{pool: store.Direct(n.Client), node: n, close: n.Close, log: loaded.Log, pending: &a}
+	o := &opened{pool: n.Client, node: n, close: n.Close, log: loaded.Log, pending: &a}
 	s.current.Store(o)
 	return o, nil
 }

@@ -28,7 +28,7 @@ func BenchmarkGetInto(b *testing.B) {
 			}
 			require.NoError(b, c.RegisterBuffer(ctx, mem, ""))
 			require.NoError(b, c.BatchPut(ctx, keys, dst, one)[0])
-			for name, u := range map[string]store.Pool{"direct": store.Direct(p.client), "local": c} {
+			for name, u := range map[string]store.Pool{"direct": p.client, "local": c} {
 				b.Run(fmt.Sprintf("size=%d/batch=%d/%s", size, batch, name), func(b *testing.B) {
 					b.SetBytes(int64(size * batch))
 					for b.Loop() {

@@ -1,3 +1,15 @@
+// Package local is a client of the pool without transports of its own. It attaches to a process of
+// the same host that has them (package serve) and shares memory with it. The transports read and
+// write that memory in place; no byte of an object passes through a socket.
+//
+// Memory comes from an Allocator. The client copies values in other memory once, within this process,
+// through a buffer of Config.LocalBufferSize.
+//
+// When the other process ends, calls fail with RPCFail within Config.OutageWait, and the client
+// attaches again by itself, with all its memory, as soon as the other process is back. Memory stays
+// valid throughout. A call that touches memory returns only when the other process provably no longer
+// uses it: it answered, or its end of the socket closed, which it does last and the kernel does when
+// the process dies. If neither happens in time, the error is transfer.ErrQuarantined.
 package local
 
 import (
@@ -9,41 +21,40 @@ import (
 
 	"github.com/mooncake-go/mooncake/core/memory"
 	"github.com/mooncake-go/mooncake/core/store"
+	"github.com/mooncake-go/mooncake/core/store/internal/gate"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
-// Client is a client of the pool that works through another process of this host. Its
-// methods are those of store.Client and answer the same. Safe for concurrent use.
+// Client implements store.Pool through another process of this host. Safe for concurrent use.
 type Client struct {
-	cfg   Config
-	log   *slog.Logger
-	alloc Allocator // of the local buffer
-	stage *memory.Pool
-	call  atomic.Uint64 // names calls
-	// traffic is the bytes that calls sent and received.
-	traffic atomic.Uint64
+	store.Calls
+	cfg      Config
+	log      *slog.Logger
+	alloc    Allocator // of the local buffer
+	stage    *memory.Pool
+	lastCall atomic.Uint64 // names calls
+	traffic  atomic.Uint64 // the bytes that calls sent and received
+	calls    gate.Gate
 
 	ctx    context.Context
 	cancel context.CancelFunc
 	tasks  sync.WaitGroup
 
-	// change is held while regions are registered or a link is opened, so that a link has
+	// change is held while regions are registered or an attachment opens, so that an attachment has
 	// all regions or none.
 	change  sync.Mutex
 	regions regions
 
 	mu        sync.Mutex
-	link      *link         // nil while there is none
-	changed   chan struct{} // closed and renewed when link does
+	attached  *attachment   // nil while there is none
+	changed   chan struct{} // closed and replaced when attached changes
 	cause     error         // why there is none
-	unsettled bool          // the last link ended without proof
-	closed    bool
-	calls     sync.WaitGroup
+	unsettled bool          // the last attachment ended without proof
 }
 
 var _ store.Pool = (*Client)(nil)
 
-// Attach attaches to a service. RPCFail when it cannot be reached; after the first time the
+// Attach attaches to a service. RPCFail when the service cannot be reached; after the first time the
 // client attaches again by itself. Close it.
 func Attach(ctx context.Context, cfg Config) (*Client, error) {
 	if err := cfg.Validate(); err != nil {
@@ -53,16 +64,17 @@ func Attach(ctx context.Context, cfg Config) (*Client, error) {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
 	c := &Client{cfg: cfg, log: cfg.Log, changed: make(chan struct{})}
+	c.Calls = store.Calls{Pool: c}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	if err := c.openStage(); err != nil {
 		return nil, err
 	}
-	l, err := c.connect(ctx)
+	a, err := c.connect(ctx)
 	if err != nil {
 		c.cancel()
 		return nil, errors.Join(err, c.closeStage())
 	}
-	c.tasks.Go(func() { c.keepAttached(l) })
+	c.tasks.Go(func() { c.keepAttached(a) })
 	return c, nil
 }
 
@@ -98,27 +110,16 @@ func (c *Client) closeStage() error {
 	return c.alloc.Free(mem)
 }
 
-// Close refuses new calls, waits for those in flight until the context ends, and detaches.
-// Memory of the allocator stays valid and is registered nowhere then. Repeatable.
+// Close implements store.Pool: it also detaches. Memory of the allocator stays valid and is no longer
+// registered.
 func (c *Client) Close(ctx context.Context) error {
-	c.mu.Lock()
-	again := c.closed
-	c.closed = true
-	c.mu.Unlock()
-	if again {
+	if !c.calls.Close() {
 		return nil
 	}
-	done := make(chan struct{})
-	go func() { c.calls.Wait(); close(done) }()
-	var err error
-	select {
-	case <-done:
-	case <-ctx.Done():
-		err = errs.Wrap(errs.Internal, "local client: close with calls in flight", ctx.Err())
-	}
+	err := errs.Wrap(errs.Internal, "local client: close with calls in flight", c.calls.Wait(ctx))
 	c.cancel()
 	c.tasks.Wait()
-	<-done // The link is gone, so they end.
+	_ = c.calls.Wait(context.Background()) // The attachment has ended, so the calls end.
 	settled := c.lastSettled()
 	for _, g := range c.regions.all() {
 		if c.stage != nil && memory.AddrOf(g.mem) == memory.AddrOf(c.stage.Memory()) {
@@ -133,34 +134,26 @@ func (c *Client) Close(ctx context.Context) error {
 	return errors.Join(err, c.closeStage())
 }
 
-// enter notes a call in flight, to be ended with c.calls.Done.
-func (c *Client) enter() error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.closed {
-		return errs.Wrap(errs.Internal, "local client", store.ErrClosed)
-	}
-	c.calls.Add(1)
-	return nil
-}
-
-// Hostname is the name of the service's segments, as of the last attachment.
+// Hostname implements store.Pool. It is the name as of the last attachment.
 func (c *Client) Hostname() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.link == nil {
+	if c.attached == nil {
 		return ""
 	}
-	return c.link.hostname
+	return c.attached.hostname
 }
+
+// Layers implements store.Pool.
+func (c *Client) Layers() store.Layers { return sessions{c} }
 
 // Attached reports whether there is a service at the moment.
 func (c *Client) Attached() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.link != nil
+	return c.attached != nil
 }
 
-// Traffic is how many bytes calls sent and received so far: what they say of objects, never
-// the objects.
+// Traffic is how many bytes calls sent and received so far: descriptions of objects, never their
+// bytes.
 func (c *Client) Traffic() uint64 { return c.traffic.Load() }

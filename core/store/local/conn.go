@@ -18,31 +18,31 @@ import (
 const maxMessage = 16 << 20
 
 // prepareCalls prepares the connection for calls. It is made once, with the first call: a
-// broken one ends the link.
-func (l *link) prepareCalls() error {
+// broken one ends the attachment.
+func (a *attachment) prepareCalls() error {
 	var first sync.Once
 	dial := func(ctx context.Context, _ string) (net.Conn, error) {
 		err := errors.New("the connection for calls broke")
 		var c *net.UnixConn
 		first.Do(func() {
-			if c, err = frame.Dial(ctx, l.cfg.Socket); err == nil {
-				if err = frame.WritePreamble(c, frame.Calls, l.token); err != nil {
+			if c, err = frame.Dial(ctx, a.cfg.Socket); err == nil {
+				if err = frame.WritePreamble(c, frame.Calls, a.token); err != nil {
 					_ = c.Close() // It is of no use.
 				}
 			}
 		})
 		if err != nil {
-			go l.end(err)
+			go a.end(err)
 			return nil, err
 		}
-		return &counted{c, l.traffic}, nil
+		return &counted{c, a.traffic}, nil
 	}
 	var err error
-	l.conn, err = grpc.NewClient("passthrough:///attached", grpc.WithContextDialer(dial), grpc.WithTransportCredentials(insecure.NewCredentials()),
+	a.conn, err = grpc.NewClient("passthrough:///attached", grpc.WithContextDialer(dial), grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage), grpc.MaxCallSendMsgSize(maxMessage)),
 		grpc.WithDisableServiceConfig(), grpc.WithIdleTimeout(0), grpc.WithNoProxy())
 	if err == nil {
-		l.rpc = localv1.NewLocalServiceClient(l.conn)
+		a.rpc = localv1.NewLocalServiceClient(a.conn)
 	}
 	return err
 }

@@ -2,7 +2,9 @@ package local
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/mooncake-go/mooncake/core/model"
 	"github.com/mooncake-go/mooncake/core/store"
@@ -12,139 +14,172 @@ import (
 	localv1 "github.com/mooncake-go/mooncake/sdk/proto/mooncake/local/v1"
 )
 
-// GetInto reads an object into dst; see store.Client. Shared memory is written to by the
-// transports, other memory by one copy.
-func (c *Client) GetInto(ctx context.Context, key model.Key, dst []byte) (int, error) {
-	return c.GetIntoParts(ctx, key, [][]byte{dst})
-}
-
-// GetIntoParts is GetInto of an object that is scattered over several pieces of memory.
-func (c *Client) GetIntoParts(ctx context.Context, key model.Key, dst [][]byte) (int, error) {
-	r := c.BatchGetIntoParts(ctx, []model.Key{key}, [][][]byte{dst})[0]
-	return r.Value, r.Err
-}
-
-// BatchGetInto is GetInto for many keys.
+// BatchGetInto implements store.Pool, like GetFragments.
 func (c *Client) BatchGetInto(ctx context.Context, keys []model.Key, dst [][]byte) []model.Result[int] {
-	parts := make([][][]byte, len(dst))
+	rows := make([][][]byte, len(dst))
 	for i := range dst {
-		parts[i] = dst[i : i+1]
+		rows[i] = dst[i : i+1]
 	}
-	return c.BatchGetIntoParts(ctx, keys, parts)
+	return c.GetFragments(ctx, keys, rows)
 }
 
-// BatchGetIntoParts is GetIntoParts for many keys.
-func (c *Client) BatchGetIntoParts(ctx context.Context, keys []model.Key, dst [][][]byte) []model.Result[int] {
+// GetFragments implements store.Pool. The service writes to shared memory directly; the client copies
+// into other memory.
+func (c *Client) GetFragments(ctx context.Context, keys []model.Key, dst [][][]byte) []model.Result[int] {
 	out := make([]model.Result[int], len(keys))
 	if len(keys) != len(dst) {
 		all(out, errs.New(errs.InvalidParams, "local client: get", "%d keys came with %d buffers", len(keys), len(dst)))
 		return out
 	}
-	if err := c.enter(); err != nil {
+	if err := c.calls.Enter("local client"); err != nil {
 		all(out, err)
 		return out
 	}
-	defer c.calls.Done()
-	var straight, copied []int
-	var names []model.Key
-	refs := make([][]codec.Ref, 0, len(keys))
-	for i, k := range keys {
-		if r, shared := c.regions.refs(dst[i], nil); shared {
-			straight, names, refs = append(straight, i), append(names, k), append(refs, r)
-		} else {
-			copied = append(copied, i)
+	defer c.calls.Leave()
+	var direct, copied []int
+	b := &batch{c: c}
+	b.send = func() {
+		sent, at := b.take(), direct
+		direct = nil
+		for k, r := range c.get(ctx, &sent, &localv1.GetRequest{}, len(at)) {
+			out[at[k]] = r
 		}
 	}
-	chunks(names, func(i int) int { return len(refs[i]) }, func(lo, hi int) {
-		c.get(ctx, names[lo:hi], refs[lo:hi], func(k int, r model.Result[int]) { out[straight[lo+k]] = r })
-	})
-	c.fetch(ctx, keys, copied, func(i int, obj []byte, err error) {
+	for i, k := range keys {
+		mem := slices.DeleteFunc(slices.Clone(dst[i]), func(m []byte) bool { return len(m) == 0 })
+		if _, shared := c.regions.refs(mem); !shared {
+			copied = append(copied, i)
+			continue
+		}
+		_, _ = b.add(ctx, k, mem) // Shared memory needs no space.
+		direct = append(direct, i)
+	}
+	b.send()
+	c.fetch(ctx, keys, copied, func(i int, object []byte, err error) {
 		if out[i].Err = err; err == nil {
-			out[i].Value, out[i].Err = scatter(keys[i], obj, dst[i])
+			out[i].Value, out[i].Err = scatter(keys[i], object, dst[i])
 		}
 	})
 	return out
 }
 
-// scatter fills pieces of memory with an object, each before the next. Memory that is too
-// small is not touched.
-func scatter(key model.Key, obj []byte, dst [][]byte) (int, error) {
-	room := 0
+// scatter copies an object into several pieces of memory, one after the other. It does not touch
+// memory that is too small.
+func scatter(key model.Key, object []byte, dst [][]byte) (int, error) {
+	size := 0
 	for _, d := range dst {
-		room += len(d)
+		size += len(d)
 	}
-	if len(obj) > room {
-		return 0, errs.New(errs.InvalidParams, "local client: get", "%.64q has %d bytes, the buffer %d", key, len(obj), room)
+	if len(object) > size {
+		return 0, errs.New(errs.InvalidParams, "local client: get", "%.64q has %d bytes, the buffer %d", key, len(object), size)
 	}
-	left := obj
+	rest := object
 	for _, d := range dst {
-		left = left[copy(d, left):]
+		rest = rest[copy(d, rest):]
 	}
-	return len(obj), nil
+	return len(object), nil
 }
 
-// get reads objects straight into shared memory.
-func (c *Client) get(ctx context.Context, keys []model.Key, refs [][]codec.Ref, set func(int, model.Result[int])) {
-	req := &localv1.GetRequest{Keys: codec.KeysOut(keys)}
-	var flat []codec.Ref
-	for _, r := range refs {
-		req.Parts = append(req.Parts, uint32(len(r)))
-		flat = append(flat, r...)
+// get has the service read what was collected, with n results.
+func (c *Client) get(ctx context.Context, sent *collected, req *localv1.GetRequest, n int) []model.Result[int] {
+	if len(sent.keys) == 0 {
+		return nil
 	}
-	req.Refs = codec.RefsOut(flat)
-	c.read(ctx, req, len(keys), set)
-}
-
-// read has the service answer for n items.
-func (c *Client) read(ctx context.Context, req *localv1.GetRequest, n int, set func(int, model.Result[int])) {
-	resp, _, err := touch(ctx, c, "get", func(ctx context.Context, l *link, call *localv1.Call) (*localv1.GetResponse, error) {
+	req.Keys, req.Parts, req.Refs = sent.keys, sent.counts, codec.RefsOut(sent.refs)
+	resp, _, err := touch(ctx, c, "get", func(ctx context.Context, a *attachment, call *localv1.Call) (*localv1.GetResponse, error) {
 		req.Call = call
-		return l.rpc.Get(ctx, req)
+		return a.rpc.Get(ctx, req)
 	})
-	if err == nil && len(resp.GetSizes()) != n {
-		err = errs.New(errs.DeserializeFail, "local client: get", "%d answers came for %d objects", len(resp.GetSizes()), n)
+	sizes := make([]int, len(resp.GetSizes()))
+	for i, size := range resp.GetSizes() {
+		sizes[i] = int(size)
 	}
 	out := make([]model.Result[int], n)
-	if err == nil {
-		for i := range out {
-			out[i].Value = int(resp.GetSizes()[i])
-		}
-		err = codec.ErrorsIn(n, resp.GetErrors(), func(i int, e error) { out[i] = model.Result[int]{Err: e} })
-	}
-	if err != nil {
-		all(out, err)
-	}
+	fill(out, "get", sizes, resp.GetErrors(), err)
 	for _, i := range resp.GetQuarantined() {
 		if int(i) < n && out[i].Err != nil {
 			out[i].Err = errs.Wrap(errs.CodeOf(out[i].Err), "local client: get", fmt.Errorf("%w: %w", transfer.ErrQuarantined, out[i].Err))
 		}
 	}
-	for i := range out {
-		set(i, out[i])
-	}
+	return out
 }
 
-// GetIntoRanges reads parts of objects; see store.Client. Parts of an object of which one
-// goes to memory that is not shared go through the local buffer.
-func (c *Client) GetIntoRanges(ctx context.Context, reads []store.RangeRead) [][]model.Result[int] {
+// GetIntoRanges implements store.Pool. The ranges of an object of which one goes to memory that is not
+// shared pass through the local buffer.
+func (c *Client) GetIntoRanges(ctx context.Context, reads []store.Ranges) [][]model.Result[int] {
 	out := make([][]model.Result[int], len(reads))
-	keys := make([]model.Key, len(reads))
 	for i := range reads {
-		out[i], keys[i] = make([]model.Result[int], len(reads[i].Ranges)), reads[i].Key
+		out[i] = make([]model.Result[int], len(reads[i].Fragments))
 	}
-	if err := c.enter(); err != nil {
-		for i := range out {
-			all(out[i], err)
-		}
-		return out
-	}
-	defer c.calls.Done()
-	chunks(keys, func(i int) int { return len(reads[i].Ranges) }, func(lo, hi int) {
-		b := rangeBatch{c: c, req: &localv1.GetRequest{}}
-		for i := lo; i < hi; i++ {
-			b.add(ctx, &reads[i], out[i])
-		}
-		b.send(ctx)
-	})
+	c.ranges(ctx, reads, false, out)
 	return out
+}
+
+// GetRanges implements store.Layers, like GetIntoRanges.
+func (s sessions) GetRanges(ctx context.Context, reads []store.Ranges) []model.Result[int] {
+	out, rows := make([]model.Result[int], len(reads)), make([][]model.Result[int], len(reads))
+	for i := range reads {
+		rows[i] = out[i : i+1]
+	}
+	s.c.ranges(ctx, reads, true, rows)
+	return out
+}
+
+// ranges reads ranges of objects. Without a session out has a result for each range, with a session
+// one for each object.
+func (c *Client) ranges(ctx context.Context, reads []store.Ranges, session bool, out [][]model.Result[int]) {
+	fail := func(out []model.Result[int], err error) { all(out, err) }
+	if err := c.calls.Enter("local client"); err != nil {
+		for i := range out {
+			fail(out[i], err)
+		}
+		return
+	}
+	defer c.calls.Leave()
+	var answers []*model.Result[int]
+	var offsets []uint64
+	var copies []func()
+	b := &batch{c: c}
+	b.send = func() {
+		sent, to, after := b.take(), answers, copies
+		req := &localv1.GetRequest{ObjectOffsets: offsets, Session: session}
+		answers, offsets, copies = nil, nil, nil
+		quarantined := false
+		for k, r := range c.get(ctx, &sent, req, len(to)) {
+			*to[k] = r
+			quarantined = quarantined || errors.Is(r.Err, transfer.ErrQuarantined)
+		}
+		for _, f := range after {
+			f()
+		}
+		sent.release(quarantined)
+	}
+	for i := range reads {
+		mem := memoryOf(&reads[i])
+		staged, err := b.add(ctx, reads[i].Key, mem)
+		if err != nil {
+			fail(out[i], err)
+			continue
+		}
+		for k, m := range staged {
+			copies = append(copies, func() {
+				switch {
+				case !session:
+					copy(mem[k], m[:out[i][k].Value])
+				case out[i][0].Err == nil:
+					copy(mem[k], m)
+				}
+			})
+		}
+		for k, f := range reads[i].Fragments {
+			offsets = append(offsets, f.Offset)
+			if !session {
+				answers = append(answers, &out[i][k])
+			}
+		}
+		if session {
+			answers = append(answers, &out[i][0])
+		}
+	}
+	b.send()
 }

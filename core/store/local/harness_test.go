@@ -18,9 +18,11 @@ import (
 	"github.com/mooncake-go/mooncake/core/master"
 	"github.com/mooncake-go/mooncake/core/metadata"
 	"github.com/mooncake-go/mooncake/core/model"
-	"github.com/mooncake-go/mooncake/core/store"
+	"github.com/mooncake-go/mooncake/core/store/client"
 	"github.com/mooncake-go/mooncake/core/store/local"
 	"github.com/mooncake-go/mooncake/core/store/local/serve"
+	"github.com/mooncake-go/mooncake/core/store/node"
+	"github.com/mooncake-go/mooncake/core/store/session"
 	"github.com/mooncake-go/mooncake/core/transfer"
 	arena "github.com/mooncake-go/mooncake/plugins/alloc-arena"
 	lru "github.com/mooncake-go/mooncake/plugins/evict-lru"
@@ -78,7 +80,7 @@ func (d directory) Withdraw(context.Context) error {
 // pool is a master, two nodes that contribute memory, and a client, with a network between
 // them, all in this process.
 type pool struct {
-	client *store.Client
+	client *client.Client
 	wire   *memtransport.Transport // the client's
 	stops  []func(context.Context) error
 }
@@ -110,7 +112,7 @@ func newPool(segment uint64) (*pool, error) {
 	}
 	p.stops = append(p.stops, m.Stop)
 	net, mu, entries := memtransport.NewNetwork(), &sync.Mutex{}, map[string]*metadata.Descriptor{}
-	member := func(name string) (store.Deps, error) {
+	member := func(name string) (session.Deps, error) {
 		w := net.New(name)
 		if name == "client:1" {
 			p.wire = w
@@ -121,16 +123,16 @@ func newPool(segment uint64) (*pool, error) {
 		if err == nil {
 			p.stops = append(p.stops, eng.Close)
 		}
-		return store.Deps{ID: model.NewUUID(), Master: m, Engine: eng, Log: host{}.Logger()}, err
+		return session.Deps{ID: model.NewUUID(), Master: m, Engine: eng, Log: host{}.Logger()}, err
 	}
 	for _, name := range []string{"node:1", "node:2"} {
 		nd, err := member(name)
 		if err != nil {
 			return nil, err
 		}
-		ncfg := store.DefaultNodeConfig()
+		ncfg := node.DefaultConfig()
 		ncfg.Segments = []uint64{segment}
-		n, err := store.NewNode(ncfg, nd)
+		n, err := node.New(ncfg, nd)
 		if err != nil {
 			return nil, err
 		}
@@ -143,7 +145,7 @@ func newPool(segment uint64) (*pool, error) {
 	if err != nil {
 		return nil, err
 	}
-	if p.client, err = store.NewClient(store.DefaultConfig(), cd); err != nil {
+	if p.client, err = client.New(client.DefaultConfig(), cd); err != nil {
 		return nil, err
 	}
 	p.stops = append(p.stops, p.client.Close)

@@ -193,7 +193,7 @@ func TestBadReferences(t *testing.T) {
 	require.Len(t, short.GetErrors(), 1)
 	_, err = r.rpc.Release(t.Context(), &localv1.ReleaseRequest{Leases: []uint64{0, 1, 99}})
 	require.NoError(t, err, "what is not held is not released")
-	// Nobody else noticed.
+	// The victim noticed nothing.
 	require.NoError(t, victim.Put(t.Context(), "mine", mine, one))
 	got, err := p.client.Get(t.Context(), "mine")
 	require.NoError(t, err)

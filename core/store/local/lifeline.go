@@ -14,86 +14,86 @@ import (
 )
 
 // ask puts one question on the lifeline. The descriptor of the answer is the caller's.
-func (l *link) ask(limit time.Duration, req *localv1.AttachRequest, fd int) (*localv1.AttachResponse, int, error) {
-	l.step.Lock()
-	defer l.step.Unlock()
-	if err := l.line.Send(time.Now().Add(limit), req, fd); err != nil {
-		l.end(err)
-		return nil, -1, l.lost()
+func (a *attachment) ask(limit time.Duration, req *localv1.AttachRequest, fd int) (*localv1.AttachResponse, int, error) {
+	a.step.Lock()
+	defer a.step.Unlock()
+	if err := a.line.Send(time.Now().Add(limit), req, fd); err != nil {
+		a.end(err)
+		return nil, -1, a.lost()
 	}
 	t := time.NewTimer(limit)
 	defer t.Stop()
 	select {
-	case a := <-l.answers:
-		if err := wire.FromProto(a.resp.GetError()); err != nil {
-			closeFD(a.fd)
+	case got := <-a.answers:
+		if err := wire.FromProto(got.resp.GetError()); err != nil {
+			closeFD(got.fd)
 			return nil, -1, err
 		}
-		return a.resp, a.fd, nil
-	case <-l.ended:
+		return got.resp, got.fd, nil
+	case <-a.ended:
 	case <-t.C:
-		l.end(fmt.Errorf("no answer for %v", limit))
+		a.end(fmt.Errorf("no answer for %v", limit))
 	}
-	return nil, -1, l.lost()
+	return nil, -1, a.lost()
 }
 
 // listen takes answers off the lifeline until it ends.
-func (l *link) listen() {
+func (a *attachment) listen() {
 	for {
-		a := answer{resp: &localv1.AttachResponse{}}
+		got := answer{resp: &localv1.AttachResponse{}}
 		var err error
-		if a.fd, err = l.line.Recv(time.Time{}, a.resp); err != nil {
-			closeFD(a.fd)
-			l.settled = errors.Is(err, io.EOF) || errors.Is(err, unix.ECONNRESET)
-			l.end(err)
+		if got.fd, err = a.line.Recv(time.Time{}, got.resp); err != nil {
+			closeFD(got.fd)
+			a.settled = errors.Is(err, io.EOF) || errors.Is(err, unix.ECONNRESET)
+			a.end(err)
 			break
 		}
 		select {
-		case l.answers <- a:
-		case <-l.ended: // Nobody asks any more; what matters now is the end.
-			closeFD(a.fd)
+		case a.answers <- got:
+		case <-a.ended: // The attachment has ended.
+			closeFD(got.fd)
 		}
 	}
-	_ = l.line.Close() // Both sides are done.
-	close(l.over)
+	_ = a.line.Close() // Both sides are done.
+	close(a.over)
 }
 
-// end ends the link, for good. The service is told by the closed half of the lifeline and
+// end ends the attachment, for good. The service is told by the closed half of the lifeline and
 // closes the other half when it is done with our memory.
-func (l *link) end(cause error) {
-	l.once.Do(func() {
-		l.cause = cause
-		close(l.ended)
-		l.kill()
-		_ = l.line.CloseWrite() // It may be closed already.
+func (a *attachment) end(cause error) {
+	a.once.Do(func() {
+		a.cause = cause
+		close(a.ended)
+		a.kill()
+		_ = a.line.CloseWrite() // It may be closed already.
 		go func() {
-			t := time.NewTimer(l.cfg.SettleTimeout)
+			t := time.NewTimer(a.cfg.SettleTimeout)
 			defer t.Stop()
 			select {
-			case <-l.over:
+			case <-a.over:
 			case <-t.C:
-				_ = l.line.Close() // listen ends, unsettled.
-				<-l.over
+				_ = a.line.Close() // listen ends, unsettled.
+				<-a.over
 			}
-			_ = l.conn.Close() // Its calls fail.
-			l.mu.Lock()
-			l.dead = true
-			lent := l.lent
-			l.mu.Unlock()
+			_ = a.conn.Close() // Its calls fail.
+			a.mu.Lock()
+			a.dead = true
+			lent := a.lent
+			a.mu.Unlock()
 			lent.drop()
-			close(l.done)
+			close(a.done)
 		}()
 	})
 }
 
-// lost is the error of a call of a link that ended.
-func (l *link) lost() error {
-	<-l.ended
-	cause := l.cause
+// lost is the error of a call of an attachment that ended.
+func (a *attachment) lost() error {
+	<-a.ended
+	cause := a.cause
 	if errors.Is(cause, io.EOF) {
 		cause = errors.New("the service closed the connection or died")
 	}
-	return outage(l.cfg.Socket, cause)
+	return outage(a.cfg.Socket, cause)
 }
 
 // outage is what calls get while there is no service.

@@ -17,7 +17,7 @@ import (
 // under is one way to reach a pool: its client, and memory that the client moves objects
 // into and out of without a copy.
 type under struct {
-	store.Pool
+	store.Calls
 	alloc func(t *testing.T, n int) []byte
 }
 
@@ -25,17 +25,17 @@ type under struct {
 func TestPool(t *testing.T) {
 	ways := map[string]func(t *testing.T) under{
 		"direct": func(t *testing.T) under {
-			return under{store.Direct(startPool(t).client), func(_ *testing.T, n int) []byte { return make([]byte, n) }}
+			return under{store.Calls{Pool: startPool(t).client}, func(_ *testing.T, n int) []byte { return make([]byte, n) }}
 		},
 		"local": func(t *testing.T) under {
 			_, socket := startServer(t, startPool(t), nil)
 			c, a := attach(t, socket, nil)
-			return under{c, shared(c, a)}
+			return under{store.Calls{Pool: c}, shared(c, a)}
 		},
 		"local, memory not shared": func(t *testing.T) under {
 			_, socket := startServer(t, startPool(t), nil)
 			c, _ := attach(t, socket, nil)
-			return under{c, func(_ *testing.T, n int) []byte { return make([]byte, n) }}
+			return under{store.Calls{Pool: c}, func(_ *testing.T, n int) []byte { return make([]byte, n) }}
 		},
 	}
 	for name, open := range ways {
@@ -89,7 +89,7 @@ func putAndGet(t *testing.T, u under) {
 		require.Equal(t, content(keys[i], len(values[i])), r.Value)
 	}
 	// What is there stays, unless replaced.
-	r := u.PutItems(ctx, []store.Item{{Key: keys[1], Parts: [][]byte{[]byte("other")}}, {Key: "new", Parts: [][]byte{[]byte("n")}}, {Key: "grouped", Parts: [][]byte{[]byte("n")}, Group: "g"}}, one)
+	r := u.PutItems(ctx, []store.Item{{Key: keys[1], Value: [][]byte{[]byte("other")}}, {Key: "new", Value: [][]byte{[]byte("n")}}, {Key: "grouped", Value: [][]byte{[]byte("n")}, Group: "g"}}, one)
 	require.Equal(t, []store.PutResult{{Existed: true}, {}, {}}, r)
 	require.Equal(t, errs.InvalidParams, errs.CodeOf(u.Upsert(ctx, "grouped", []byte("x"), one)), "its group stays")
 	require.NoError(t, u.Upsert(ctx, "new", []byte("newer"), one))
@@ -108,15 +108,15 @@ func pieces(t *testing.T, u under) {
 	a, b := u.alloc(t, 3000), u.alloc(t, 7000)
 	copy(a, want)
 	copy(b, want[3000:])
-	require.NoError(t, u.PutParts(ctx, "p", [][]byte{a, nil, b}, one))
-	require.NoError(t, u.UpsertParts(ctx, "q", [][]byte{b, a}, one))
+	require.NoError(t, u.PutFragments(ctx, "p", [][]byte{a, nil, b}, one))
+	require.NoError(t, u.PutFragments(ctx, "q", [][]byte{b, a}, model.ReplicateConfig{ReplicaNum: 1, Upsert: true}))
 	x, y, z := u.alloc(t, 1), u.alloc(t, 8999), u.alloc(t, 5000)
-	n, err := u.GetIntoParts(ctx, "p", [][]byte{x, {}, y, z})
+	n, err := u.GetInto(ctx, "p", x, []byte{}, y, z)
 	require.NoError(t, err)
 	require.Equal(t, 10_000, n)
 	require.Equal(t, want, append(append(append([]byte{}, x...), y...), z[:1000]...))
 	clear(y)
-	_, err = u.GetIntoParts(ctx, "p", [][]byte{y, x})
+	_, err = u.GetInto(ctx, "p", [][]byte{y, x}...)
 	require.Equal(t, errs.InvalidParams, errs.CodeOf(err))
 	require.Equal(t, len(y), bytes.Count(y, []byte{0}), "memory that is too small is not touched")
 	got, err := u.Get(ctx, "q")
@@ -129,9 +129,9 @@ func ranges(t *testing.T, u under) {
 	v := content("r", 100_000)
 	require.NoError(t, u.Put(ctx, "r", v, one))
 	a, b, c := u.alloc(t, 10), u.alloc(t, 50_000), u.alloc(t, 8)
-	out := u.GetIntoRanges(ctx, []store.RangeRead{
-		{Key: "r", Ranges: []store.Range{{Offset: 7, Dst: a}, {Offset: 50_000, Dst: b}, {Offset: 99_999, Dst: c}}},
-		{Key: "none", Ranges: []store.Range{{Dst: c}}},
+	out := u.GetIntoRanges(ctx, []store.Ranges{
+		{Key: "r", Fragments: []store.Fragment{{Offset: 7, Mem: a}, {Offset: 50_000, Mem: b}, {Offset: 99_999, Mem: c}}},
+		{Key: "none", Fragments: []store.Fragment{{Mem: c}}},
 		{Key: "r"},
 	})
 	require.Len(t, out, 3)
@@ -146,7 +146,7 @@ func ranges(t *testing.T, u under) {
 func buffers(t *testing.T, u under) {
 	ctx := t.Context()
 	require.NoError(t, u.Put(ctx, "b", content("b", 300_000), one))
-	got := u.BatchGetBuffer(ctx, []string{"b", "none", "b"})
+	got := u.GetBuffers(ctx, []string{"b", "none", "b"})
 	require.Equal(t, errs.ObjectNotFound, errs.CodeOf(got[1].Err))
 	require.Nil(t, got[1].Value)
 	for _, i := range []int{0, 2} {
@@ -179,7 +179,7 @@ func keysOf(t *testing.T, u under) {
 	list, err := u.ListKeys(ctx, "^a", "", 10)
 	require.NoError(t, err)
 	require.Equal(t, []string{"a1", "a2"}, list)
-	q, objects, err := u.QueryByRegex(ctx, "1$", "", 10)
+	q, objects, err := u.Pool.(regexQuerier).QueryByRegex(ctx, "1$", "", 10)
 	require.NoError(t, err)
 	require.Equal(t, []string{"a1", "b1"}, q)
 	require.EqualValues(t, 1000, objects[1].Value.Size)
@@ -251,4 +251,9 @@ func tasks(t *testing.T, u under) {
 	require.Equal(t, []string{target}, task.Spec.Targets)
 	_, err = u.CreateMoveTask(ctx, "none", source, target)
 	require.Equal(t, errs.ObjectNotFound, errs.CodeOf(err))
+}
+
+// regexQuerier is a client that finds objects by a regular expression.
+type regexQuerier interface {
+	QueryByRegex(ctx context.Context, expr string, after model.Key, limit int) ([]model.Key, []model.Result[model.Object], error)
 }

@@ -22,14 +22,14 @@ type region struct {
 	location string
 }
 
-// regions is the table, sorted by address.
+// regions is the table of regions, sorted by address.
 type regions struct {
 	mu     sync.RWMutex
 	next   uint64
 	sorted []*region
 }
 
-// add makes a region; it is known to find from then on.
+// add adds a region.
 func (t *regions) add(b *block, a *Allocator, location string) *region {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -55,7 +55,7 @@ func (t *regions) all() []*region {
 	return t.sorted
 }
 
-// at returns the region that begins where mem does.
+// at returns the region that begins at the address of mem.
 func (t *regions) at(mem []byte) *region {
 	addr := memory.AddrOf(mem)
 	for _, g := range t.all() {
@@ -66,7 +66,7 @@ func (t *regions) at(mem []byte) *region {
 	return nil
 }
 
-// ref says which piece of which region mem is; false where it is none.
+// ref returns the range of a region that mem is, or false.
 func (t *regions) ref(mem []byte) (codec.Ref, bool) {
 	addr, n := memory.AddrOf(mem), uint64(len(mem))
 	all := t.all()
@@ -82,39 +82,40 @@ func (t *regions) ref(mem []byte) (codec.Ref, bool) {
 	return codec.Ref{Region: g.id, Offset: off, Length: n}, true
 }
 
-// refs is ref for pieces that all have to be shared.
-func (t *regions) refs(parts [][]byte, out []codec.Ref) ([]codec.Ref, bool) {
-	for _, p := range parts {
-		if len(p) == 0 {
-			continue
-		}
-		r, ok := t.ref(p)
-		if !ok {
+// refs returns the ranges of regions that mem is, or false if some of it is not shared.
+func (t *regions) refs(mem [][]byte) ([]codec.Ref, bool) {
+	out := make([]codec.Ref, len(mem))
+	for i, m := range mem {
+		ref, ok := t.ref(m)
+		switch {
+		case ok:
+			out[i] = ref
+		case len(m) == 0:
+			out[i] = codec.Ref{Region: t.any()} // It is nowhere, so any region will do.
+		default:
 			return nil, false
 		}
-		out = append(out, r)
 	}
 	return out, true
 }
 
-// add hands a region over to the service.
-func (l *link) add(g *region) error {
-	_, fd, err := l.ask(l.cfg.CallTimeout, &localv1.AttachRequest{Step: &localv1.AttachRequest_Add{
+// add shares a region with the service.
+func (a *attachment) add(g *region) error {
+	_, fd, err := a.ask(a.cfg.CallTimeout, &localv1.AttachRequest{Step: &localv1.AttachRequest_Add{
 		Add: &localv1.AddRegion{Region: g.id, Bytes: uint64(len(g.mem)), Location: g.location},
 	}}, g.block.mapping.FD())
 	closeFD(fd)
 	return err
 }
 
-// RegisterBuffer shares memory with the service, so that puts from it and gets into it copy
-// nothing. mem must be exactly one allocation of Config.Allocator. InvalidParams for other
-// memory and for memory that is registered; RPCFail while there is no service, and then
-// nothing is registered.
+// RegisterBuffer implements store.Pool: it shares memory with the service. mem must be exactly one
+// allocation of Config.Allocator. InvalidParams for other memory and for memory that is registered.
+// RPCFail while there is no service; then nothing is registered.
 func (c *Client) RegisterBuffer(ctx context.Context, mem []byte, location string) error {
-	if err := c.enter(); err != nil {
+	if err := c.calls.Enter("local client"); err != nil {
 		return err
 	}
-	defer c.calls.Done()
+	defer c.calls.Leave()
 	if _, err := c.current(ctx); err != nil {
 		return err
 	}
@@ -128,9 +129,9 @@ func (c *Client) RegisterBuffer(ctx context.Context, mem []byte, location string
 		return err
 	}
 	g := c.regions.add(b, c.cfg.Allocator, location)
-	l, err := c.now()
+	a, err := c.now()
 	if err == nil {
-		err = l.add(g)
+		err = a.add(g)
 	}
 	if err != nil {
 		c.regions.remove(g)
@@ -140,14 +141,12 @@ func (c *Client) RegisterBuffer(ctx context.Context, mem []byte, location string
 	return nil
 }
 
-// UnregisterBuffer ends it; it returns when the service does not touch the memory any more.
-// InvalidParams for memory that is not registered. On another error the memory must not be
-// reused yet.
+// UnregisterBuffer implements store.Pool. It returns when the service no longer uses the memory.
 func (c *Client) UnregisterBuffer(ctx context.Context, mem []byte) error {
-	if err := c.enter(); err != nil {
+	if err := c.calls.Enter("local client"); err != nil {
 		return err
 	}
-	defer c.calls.Done()
+	defer c.calls.Leave()
 	c.change.Lock()
 	defer c.change.Unlock()
 	g := c.regions.at(mem)
@@ -156,16 +155,16 @@ func (c *Client) UnregisterBuffer(ctx context.Context, mem []byte) error {
 	}
 	c.regions.remove(g)
 	defer g.alloc.unuse(g.block)
-	l, err := c.now()
+	a, err := c.now()
 	if err != nil {
 		return nil //nolint:nilerr // There is no service that could use the memory.
 	}
 	var fd int
-	_, fd, err = l.ask(2*l.cfg.CallTimeout, &localv1.AttachRequest{Step: &localv1.AttachRequest_Drop{Drop: &localv1.DropRegion{Region: g.id}}}, -1)
+	_, fd, err = a.ask(2*a.cfg.CallTimeout, &localv1.AttachRequest{Step: &localv1.AttachRequest_Drop{Drop: &localv1.DropRegion{Region: g.id}}}, -1)
 	closeFD(fd)
 	select {
-	case <-l.ended:
-		if <-l.over; l.settled {
+	case <-a.ended:
+		if <-a.over; a.settled {
 			return nil
 		}
 	default:
@@ -173,7 +172,7 @@ func (c *Client) UnregisterBuffer(ctx context.Context, mem []byte) error {
 	return err
 }
 
-// any returns the id of some region, 0 when there is none.
+// any returns the ID of any region, 0 if there is none.
 func (t *regions) any() uint64 {
 	if all := t.all(); len(all) > 0 {
 		return all[0].id

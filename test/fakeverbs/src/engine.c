@@ -72,7 +72,7 @@ static const struct shared_mr *find_mr(uint32_t key, uint32_t device, uint32_t p
 	return m;
 }
 
-// find_peer returns the QP that a QP is connected to, or NULL when nobody answers.
+// find_peer returns the QP that a QP is connected to, or NULL when no QP answers.
 static struct shared_qp *find_peer(const struct shared_qp *s)
 {
 	struct shared_qp *p = &w->qps[s->dest & (QPS - 1)];

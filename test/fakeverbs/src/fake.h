@@ -5,15 +5,15 @@
 #include "abi.h"
 #include "world.h"
 
-// CURRENT is for symbols that have other versions too (see versions.c): this is the one that programs
-// of today are linked with.
+// CURRENT is for symbols that have other versions too (see versions.c): this is the one that
+// programs of today are linked with.
 #define CURRENT(name) __asm__(".symver " #name ", " #name "@IBVERBS_1.1")
 
-// Objects begin with what the library's users see, with room for what they would see of it in the
+// Objects begin with what the library's users see, with space for what they would see of it in the
 // real one.
 struct fcontext {
 	union {
-		uint8_t room[ABI_BACK_QUERY_PORT]; // the larger structure that grows downwards
+		uint8_t space[ABI_BACK_QUERY_PORT]; // the larger structure that grows downwards
 		int (*query_port)(struct abi_context *, uint8_t, struct abi_port_attr *, size_t);
 		size_t words[ABI_BACK_QUERY_PORT / 8];
 	} before;
@@ -57,7 +57,7 @@ struct fchannel {
 
 struct fcq {
 	struct abi_cq cq;
-	uint8_t room[128];
+	uint8_t space[128];
 	struct abi_wc *ring;
 	uint32_t head, tail;
 	struct abi_wc held; // by a reorder
@@ -80,7 +80,7 @@ struct request {
 
 struct fqp {
 	struct abi_qp qp;
-	uint8_t room[128];
+	uint8_t space[128];
 	struct fcontext *c;
 	struct fqp *next;
 	struct shared_qp *shared;

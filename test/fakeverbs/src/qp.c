@@ -72,7 +72,7 @@ struct abi_qp *ibv_create_qp(struct abi_pd *pd, struct abi_qp_init_attr *a)
 	return &qp->qp;
 }
 
-// forget takes the events of a QP that nobody fetched out of the queue.
+// forget takes those events of a QP that were not fetched out of the queue.
 static void forget(struct fcontext *c, struct fqp *qp)
 {
 	int n = 0;

@@ -1,5 +1,5 @@
-// Older and newer interfaces under names that are in use, as real libraries have them: who picks one
-// up by mistake gets nonsense from it.
+// Older and newer interfaces under names that are in use, as real libraries have them: a program
+// that picks one up by mistake gets nonsense from it.
 #include <stdlib.h>
 
 #define OTHER(name)                                                                                \

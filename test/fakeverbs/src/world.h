@@ -1,5 +1,5 @@
-// The world: what all processes that loaded one copy of the fake share, in a file mapped by them and
-// by the test, which steers it. The Go side has the same layout (world.go).
+// The world: what all processes that loaded one copy of the fake share, in a file mapped by them
+// and by the test, which steers it. The Go side has the same layout (world.go).
 #ifndef FAKE_WORLD_H
 #define FAKE_WORLD_H
 
@@ -121,7 +121,7 @@ struct world {
 	struct shared_mr mrs[MRS];
 	union {
 		pthread_mutex_t lock;
-		uint8_t room[64];
+		uint8_t space[64];
 	};
 };
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/mooncake-go/mooncake/core/model"
 	"github.com/mooncake-go/mooncake/core/store"
+	"github.com/mooncake-go/mooncake/core/store/client"
 )
 
 // job is a line of work: Calls calls, each of Count objects of Size bytes.
@@ -19,7 +20,7 @@ type job struct {
 
 // worker does jobs, one at a time.
 type worker struct {
-	client *store.Client
+	client *client.Client
 	mem    []byte // registered
 }
 
@@ -33,7 +34,7 @@ func (w *worker) do(ctx context.Context, j job) ([]float64, error) {
 	items, keys, mem := make([]store.Item, j.Count), make([]model.Key, j.Count), make([][]byte, j.Count)
 	for i := range keys {
 		keys[i], mem[i] = fmt.Sprintf("go/%s/%d/%d", j.Op, j.Size, i), w.mem[i*j.Size:(i+1)*j.Size]
-		items[i] = store.Item{Key: keys[i], Parts: mem[i : i+1]}
+		items[i] = store.Item{Key: keys[i], Value: mem[i : i+1]}
 	}
 	put := func() error { return first(w.client.PutItems(ctx, items, model.ReplicateConfig{ReplicaNum: 1})) }
 	remove := func() error {

@@ -63,7 +63,7 @@ How to reach the pool (for all settings: mooncake client --help):
 
 // withClient calls do with a client that is ready, and closes the client. buffer is the size of
 // the largest value that do puts, in bytes.
-func (e verbs) withClient(cmd *cobra.Command, buffer int, do func(context.Context, store.Pool) error) error {
+func (e verbs) withClient(cmd *cobra.Command, buffer int, do func(context.Context, store.Calls) error) error {
 	loaded, log, err := e.Load(cmd)
 	if err != nil {
 		return err
@@ -79,7 +79,7 @@ func (e verbs) withClient(cmd *cobra.Command, buffer int, do func(context.Contex
 		return err
 	}
 	if _, err = c.Ready(ctx); err == nil {
-		err = do(ctx, c)
+		err = do(ctx, store.Calls{Pool: c})
 	}
 	return errors.Join(err, done(context.WithoutCancel(ctx)))
 }
@@ -102,7 +102,7 @@ func (e verbs) putCmd() *cobra.Command {
 			if len(data) == 0 {
 				return command.Usagef("the value of %q is empty; an object has at least one byte", args[0])
 			}
-			return e.withClient(cmd, len(data), func(ctx context.Context, c store.Pool) error {
+			return e.withClient(cmd, len(data), func(ctx context.Context, c store.Calls) error {
 				return c.Put(ctx, args[0], data, replicate)
 			})
 		},
@@ -140,7 +140,7 @@ func (e verbs) getCmd() *cobra.Command {
   mooncake client get model/page-1 --file page.bin`,
 		Args: command.Keys(1, 1, "one key"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return e.withClient(cmd, 0, func(ctx context.Context, c store.Pool) error {
+			return e.withClient(cmd, 0, func(ctx context.Context, c store.Calls) error {
 				data, err := c.Get(ctx, args[0])
 				if err != nil {
 					return err
@@ -164,7 +164,7 @@ func (e verbs) existCmd() *cobra.Command {
 		Example: "  mooncake client exist greeting model/page-1",
 		Args:    command.Keys(1, -1, "one key or more"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return e.withClient(cmd, 0, func(ctx context.Context, c store.Pool) error {
+			return e.withClient(cmd, 0, func(ctx context.Context, c store.Calls) error {
 				missing := false
 				for i, r := range c.BatchExist(ctx, args) {
 					if r.Err != nil {
@@ -203,7 +203,7 @@ func (e verbs) removeCmd() *cobra.Command {
 			if ways != 1 {
 				return command.Usagef("remove takes either keys, or --regex, or --all")
 			}
-			return e.withClient(cmd, 0, func(ctx context.Context, c store.Pool) error {
+			return e.withClient(cmd, 0, func(ctx context.Context, c store.Calls) error {
 				if len(args) > 0 {
 					return e.removeKeys(ctx, c, args, force)
 				}
@@ -228,7 +228,7 @@ func (e verbs) removeCmd() *cobra.Command {
 
 // removeKeys removes each key and reports all failures. A missing key decides the exit code only
 // if there is no other error.
-func (e verbs) removeKeys(ctx context.Context, c store.Pool, keys []string, force bool) error {
+func (e verbs) removeKeys(ctx context.Context, c store.Calls, keys []string, force bool) error {
 	var missing, failed error
 	for i, err := range c.BatchRemove(ctx, keys, force) {
 		switch {
@@ -260,7 +260,7 @@ func (e verbs) lsCmd() *cobra.Command {
 			if len(args) == 1 {
 				expr = args[0]
 			}
-			return e.withClient(cmd, 0, func(ctx context.Context, c store.Pool) error {
+			return e.withClient(cmd, 0, func(ctx context.Context, c store.Calls) error {
 				keys, err := c.ListKeys(ctx, expr, after, limit)
 				if err != nil {
 					return err

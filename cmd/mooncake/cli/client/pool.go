@@ -37,7 +37,7 @@ func (e verbs) openPool(ctx context.Context, cmd *cobra.Command, cfg config.Conf
 				return nil, nil, errors.Join(err, c.Close(context.WithoutCancel(ctx)))
 			}
 		}
-		return store.Direct(c.Store), c.Close, nil
+		return c.Store, c.Close, nil
 	}
 	if socket == configuredSocket {
 		socket = ""

@@ -25,8 +25,9 @@ func New(env *command.Env) *cobra.Command {
 		Use:   "config",
 		Short: "Show the effective configuration and where it comes from, or check a file",
 		Example: `  mooncake config check --role store pool.yaml
-  mooncake config show --role store --config pool.yaml --origin`,
-	}, e.showCmd(), e.checkCmd(), e.referenceCmd())
+  mooncake config show --role store --config pool.yaml --origin
+  mooncake config graph master`,
+	}, e.showCmd(), e.checkCmd(), e.graphCmd(), e.referenceCmd())
 }
 
 func roleFlag(cmd *cobra.Command, role *string) {
@@ -130,7 +131,7 @@ role without starting it: it touches no port, memory, device or process.`,
 			if err != nil {
 				return err
 			}
-			for name, option := range e.graphs(loaded.Config, r) {
+			for name, option := range e.checked(loaded.Config, r) {
 				if err := app.Check(log, option); err != nil {
 					return command.Usage(fmt.Errorf("%s: as a %s: %w", args[0], name, err))
 				}
@@ -143,13 +144,20 @@ role without starting it: it touches no port, memory, device or process.`,
 	return cmd
 }
 
-// graphs returns the roles that a check builds.
-func (e verbs) graphs(cfg config.Config, r config.Role) map[config.Role]app.Role {
-	all := map[config.Role]app.Role{
+// roles returns the composition of each role that is a process.
+func (e verbs) roles(cfg config.Config) map[config.Role]app.Role {
+	return map[config.Role]app.Role{
 		config.RoleMaster:   app.Master(cfg, e.Builtins),
 		config.RoleMetadata: app.Metadata(cfg),
 		config.RoleStore:    app.Store(cfg, e.Builtins),
+		config.RoleClient:   app.Serve(cfg, e.Builtins),
 	}
+}
+
+// checked returns the roles that a check builds.
+func (e verbs) checked(cfg config.Config, r config.Role) map[config.Role]app.Role {
+	all := e.roles(cfg)
+	delete(all, config.RoleClient) // It has the settings of a store.
 	switch r {
 	case config.RoleAll:
 		return all
@@ -157,6 +165,47 @@ func (e verbs) graphs(cfg config.Config, r config.Role) map[config.Role]app.Role
 		r = config.RoleStore
 	}
 	return map[config.Role]app.Role{r: all[r]}
+}
+
+func (e verbs) graphCmd() *cobra.Command {
+	var file, format string
+	cmd := &cobra.Command{
+		Use:   "graph ROLE",
+		Short: "Print how a role is composed",
+		Long: `Prints the modules of a role (master, metadata, store, or client for 'mooncake client serve'):
+the values that each module provides, what the constructor of a value needs, and the order in
+which its hooks start. It builds the role without starting it: it touches no port, memory,
+device or process.`,
+		Example: `  mooncake config graph master
+  mooncake config graph store --config store.yaml --format dot | dot -Tsvg > store.svg`,
+		Args: command.Args(1, 1, "one role"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			if format != "tree" && format != "dot" {
+				return command.Usagef("--format %q is not tree or dot", format)
+			}
+			role := config.Role(args[0])
+			loaded, err := config.Load(config.Options{Role: role, File: file, Environ: e.Environ, PluginDefaults: e.PluginDefaults()})
+			if err != nil {
+				return command.Usage(err)
+			}
+			modules, known := e.roles(loaded.Config)[role]
+			if !known {
+				return command.Usagef("role %q is not one of master, metadata, store, client", role)
+			}
+			graph, err := app.GraphOf(app.Admin(loaded.Config, string(role), e.Version), modules)
+			text := graph.Text
+			if format == "dot" {
+				text = graph.Dot
+			}
+			if _, failed := io.WriteString(e.Stdout, text); failed != nil {
+				return failed
+			}
+			return err
+		},
+	}
+	cmd.Flags().StringVar(&file, "config", "", "configuration file (.yaml, .yml or .json)")
+	cmd.Flags().StringVar(&format, "format", "tree", "tree, or dot for Graphviz")
+	return cmd
 }
 
 func (e verbs) referenceCmd() *cobra.Command {

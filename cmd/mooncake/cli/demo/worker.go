@@ -17,7 +17,7 @@ import (
 	"github.com/mooncake-go/mooncake/core/model"
 	"github.com/mooncake-go/mooncake/core/observe"
 	"github.com/mooncake-go/mooncake/core/pluginhost"
-	"github.com/mooncake-go/mooncake/core/store"
+	"github.com/mooncake-go/mooncake/core/store/client"
 	"github.com/mooncake-go/mooncake/core/transfer"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 )
@@ -83,7 +83,7 @@ func transportEntry(cfg config.Config, job demo.Job) config.Plugin {
 
 // demoPool makes a store client the pool of a worker.
 type demoPool struct {
-	c      *store.Client
+	c      *client.Client
 	client *app.Client
 }
 

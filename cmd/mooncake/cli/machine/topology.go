@@ -11,7 +11,6 @@ import (
 
 	"github.com/mooncake-go/mooncake/cmd/mooncake/internal/command"
 	"github.com/mooncake-go/mooncake/cmd/mooncake/internal/output"
-	"github.com/mooncake-go/mooncake/core/app"
 	"github.com/mooncake-go/mooncake/core/config"
 	"github.com/mooncake-go/mooncake/core/topology"
 	"github.com/mooncake-go/mooncake/core/topology/recording"
@@ -139,7 +138,7 @@ func (e verbs) chooseDevices(f topologyFlags, m topology.Machine) (topology.Choi
 	if f.custom != "" {
 		s.TopologyFile = f.custom
 	}
-	o, err := app.DeviceOptions(s)
+	o, err := topology.FromConfig(s)
 	if err != nil {
 		return topology.Choice{}, err
 	}

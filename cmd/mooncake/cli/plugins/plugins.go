@@ -9,7 +9,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/mooncake-go/mooncake/cmd/mooncake/internal/command"
-	"github.com/mooncake-go/mooncake/core/app"
 	"github.com/mooncake-go/mooncake/core/config"
 	"github.com/mooncake-go/mooncake/core/pluginhost"
 )
@@ -52,6 +51,6 @@ func (e verbs) catalog(file string, dirs []string, log *slog.Logger, change func
 	if change != nil {
 		change(&cfg.Plugins)
 	}
-	catalog, err := app.Catalog(cfg, e.Builtins, log)
+	catalog, err := pluginhost.FromConfig(cfg, e.Builtins, log)
 	return catalog, cfg.Plugins, command.Usage(err)
 }

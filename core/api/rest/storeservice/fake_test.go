@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/mooncake-go/mooncake/core/model"
-	"github.com/mooncake-go/mooncake/core/store"
+	"github.com/mooncake-go/mooncake/core/store/node"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
@@ -89,7 +89,7 @@ func (p *pool) RemoveAll(ctx context.Context, force bool) (int, error) {
 	return n, p.broken
 }
 
-func (p *pool) MountSegment(_ context.Context, o store.MountOptions) ([]model.SegmentID, error) {
+func (p *pool) MountSegment(_ context.Context, o node.MountOptions) ([]model.SegmentID, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.full {

@@ -1,3 +1,13 @@
+// Package storeservice is the HTTP face of a store node: put, get and remove objects, and
+// mount and unmount memory, in the shapes of upstream's store service, by default on port
+// 8080. routes is the table of everything.
+//
+// Every error is JSON: "error" has upstream's text where upstream has one, "detail" the
+// reason for people, "error_code" the number of the store's error where there is one.
+//
+// Everything has a bound: a body 100 MiB, what the bodies and objects of all requests hold
+// together Options.Memory, the pace of a client 256 KiB/s after 10 s, the wait for memory
+// 5 s, a call 2 min.
 package storeservice
 
 import (
@@ -10,10 +20,10 @@ import (
 
 	"github.com/mooncake-go/mooncake/core/internal/httpd"
 	"github.com/mooncake-go/mooncake/core/model"
-	"github.com/mooncake-go/mooncake/core/store"
+	"github.com/mooncake-go/mooncake/core/store/node"
 )
 
-// Objects is what the service asks of the pool. *store.Client satisfies it.
+// Objects is what the service asks of the pool. *client.Client satisfies it.
 type Objects interface {
 	Put(ctx context.Context, key model.Key, value []byte, cfg model.ReplicateConfig) error
 	Get(ctx context.Context, key model.Key) ([]byte, error)
@@ -23,9 +33,9 @@ type Objects interface {
 	RemoveAll(ctx context.Context, force bool) (int, error)
 }
 
-// Segments is what the service asks of the node it belongs to. *store.Node satisfies it.
+// Segments is what the service asks of the node it belongs to. *node.Node satisfies it.
 type Segments interface {
-	MountSegment(ctx context.Context, o store.MountOptions) ([]model.SegmentID, error)
+	MountSegment(ctx context.Context, o node.MountOptions) ([]model.SegmentID, error)
 	UnmountSegments(ctx context.Context, ids []model.SegmentID, grace time.Duration) error
 	Segments() []model.Segment
 }

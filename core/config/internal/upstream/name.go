@@ -194,6 +194,3 @@ func switched(on, off string) map[string]string {
 	}
 	return out
 }
-
-// longest is the longest wait, for what asks for one without an end.
-const longest = "24h"

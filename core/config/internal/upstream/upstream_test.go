@@ -3,6 +3,7 @@ package upstream
 import (
 	"bufio"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -89,7 +90,7 @@ func TestTablesAreSound(t *testing.T) {
 }
 
 func TestJudge(t *testing.T) {
-	all := concat(MasterFlags(), ClientFlags(), ProcessFlags(), Environment())
+	all := slices.Concat(MasterFlags(), ClientFlags(), ProcessFlags(), Environment())
 	for _, c := range []struct {
 		name, text string
 		verdict    Verdict
@@ -164,7 +165,7 @@ func TestFindPrefersTheLongestWildcard(t *testing.T) {
 }
 
 func TestUnitsOfDurationsFollowTheNames(t *testing.T) {
-	for _, n := range concat(MasterFlags(), Environment()) {
+	for _, n := range slices.Concat(MasterFlags(), Environment()) {
 		if n.Key == "" {
 			continue
 		}

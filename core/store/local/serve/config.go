@@ -6,7 +6,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/mooncake-go/mooncake/core/store"
+	"github.com/mooncake-go/mooncake/core/store/client"
 	"github.com/mooncake-go/mooncake/core/store/local/internal/frame"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
@@ -61,7 +61,7 @@ func (c Config) Validate() error {
 // Deps is what a Server works with. The caller keeps and closes all of it.
 type Deps struct {
 	// Client does what the processes ask for.
-	Client *store.Client
+	Client *client.Client
 	Log    *slog.Logger
 	// Version of this program, for the other side's log.
 	Version string

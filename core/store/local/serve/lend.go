@@ -16,9 +16,6 @@ import (
 // caller maps for reading, until it releases them or leaves. BufferOverflow for what there is
 // no room for now.
 func (v *service) Lend(ctx context.Context, req *localv1.LendRequest) (*localv1.LendResponse, error) {
-	if err := v.few(len(req.GetKeys())); err != nil {
-		return nil, err
-	}
 	p := callerOf(ctx)
 	keys := codec.KeysIn(req.GetKeys())
 	n := len(keys)

@@ -12,114 +12,147 @@ import (
 	localv1 "github.com/mooncake-go/mooncake/sdk/proto/mooncake/local/v1"
 )
 
-// memoryOf resolves the pieces of a call, which is refused as a whole when one is wrong.
-func (v *service) memoryOf(ctx context.Context, keys [][]byte, in *localv1.Refs) (*pieces, func(), error) {
-	if err := v.few(max(len(keys), len(in.GetRegion()))); err != nil {
-		return nil, nil, err
-	}
-	refs, err := codec.RefsIn(in)
-	if err != nil {
-		return nil, nil, err
-	}
-	return callerOf(ctx).resolve(refs)
+// moveRequest is a request to move bytes from or to memory of the caller.
+type moveRequest interface {
+	GetKeys() [][]byte
+	GetParts() []uint32
+	GetRefs() *localv1.Refs
+	GetObjectOffsets() []uint64
 }
 
-// Put implements LocalService: the transports read the caller's memory where it lies.
+// resolve returns the memory of a request, and the range of it that belongs to each key. It refuses
+// the whole request if any of it is invalid. done ends the use of the memory.
+func (v *service) resolve(ctx context.Context, req moveRequest, ranges bool) (mem *callerMemory, rows [][2]int, done func(), err error) {
+	op := "local service: move"
+	if err := v.s.checkItems(max(len(req.GetKeys()), len(req.GetRefs().GetRegion()))); err != nil {
+		return nil, nil, nil, err
+	}
+	refs, err := codec.RefsIn(req.GetRefs())
+	if err == nil && ranges && len(req.GetObjectOffsets()) != len(refs) {
+		err = errs.New(errs.InvalidParams, op, "%d offsets in objects came with %d ranges of memory", len(req.GetObjectOffsets()), len(refs))
+	}
+	rows = make([][2]int, len(req.GetKeys()))
+	if err == nil {
+		err = codec.Share(req.GetParts(), len(rows), len(refs), func(i, lo, hi int) { rows[i] = [2]int{lo, hi} })
+	}
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	mem, done, err = callerOf(ctx).resolve(refs)
+	return mem, rows, done, err
+}
+
+// rangesOf returns the ranges of objects that a request names.
+func rangesOf(req moveRequest, mem *callerMemory, rows [][2]int) []store.Ranges {
+	out := make([]store.Ranges, len(rows))
+	for i, row := range rows {
+		out[i].Key = string(req.GetKeys()[i])
+		for k := row[0]; k < row[1]; k++ {
+			out[i].Fragments = append(out[i].Fragments, store.Fragment{Offset: req.GetObjectOffsets()[k], Mem: mem.mem[k]})
+		}
+	}
+	return out
+}
+
+// Put implements LocalService: the transports read the caller's memory in place.
 func (v *service) Put(ctx context.Context, req *localv1.PutRequest) (*localv1.PutResponse, error) {
-	mem, done, err := v.memoryOf(ctx, req.GetKeys(), req.GetRefs())
+	if g, n := len(req.GetGroups()), len(req.GetKeys()); g != 0 && g != n {
+		return nil, errs.New(errs.InvalidParams, "local service: put", "%d groups came with %d keys", g, n)
+	}
+	mem, rows, done, err := v.resolve(ctx, req, req.GetSession())
 	if err != nil {
 		return nil, err
 	}
 	defer done()
-	items := make([]store.Item, len(req.GetKeys()))
-	if g := len(req.GetGroups()); g != 0 && g != len(items) {
-		return nil, errs.New(errs.InvalidParams, "local service: put", "%d groups came with %d keys", g, len(items))
-	}
+	out := &localv1.PutResponse{Existed: make([]bool, len(rows))}
 	if req.GetSession() {
-		return v.layersIn(ctx, req, mem)
+		out.Errors = failures(callerOf(ctx).layers.PutRanges(ctx, rangesOf(req, mem, rows)))
+		return out, nil
 	}
-	err = codec.Share(req.GetParts(), len(items), len(mem.mem), func(i, lo, hi int) {
-		items[i] = store.Item{Key: string(req.GetKeys()[i]), Parts: mem.mem[lo:hi]}
+	items := make([]store.Item, len(rows))
+	for i, row := range rows {
+		items[i] = store.Item{Key: string(req.GetKeys()[i]), Value: mem.mem[row[0]:row[1]]}
 		if len(req.GetGroups()) > 0 {
 			items[i].Group = req.GetGroups()[i]
 		}
-	})
-	if err != nil {
-		return nil, err
 	}
 	got := v.client().PutItems(ctx, items, codec.ReplicateIn(req.GetConfig()))
-	out := &localv1.PutResponse{Existed: make([]bool, len(got)), Errors: codec.ErrorsOut(len(got), func(i int) error { return got[i].Err })}
 	for i := range got {
 		out.Existed[i] = got[i].Existed
 	}
+	out.Errors = codec.ErrorsOut(len(got), func(i int) error { return got[i].Err })
 	return out, nil
 }
 
 // Get implements LocalService: the transports write to the caller's memory.
 func (v *service) Get(ctx context.Context, req *localv1.GetRequest) (*localv1.GetResponse, error) {
-	mem, done, err := v.memoryOf(ctx, req.GetKeys(), req.GetRefs())
+	ranges := len(req.GetObjectOffsets()) > 0 || req.GetSession()
+	mem, rows, done, err := v.resolve(ctx, req, ranges)
 	if err != nil {
 		return nil, err
 	}
 	defer done()
-	if n := len(req.GetObjectOffsets()); n > 0 || req.GetSession() {
-		if n != len(mem.mem) {
-			return nil, errs.New(errs.InvalidParams, "local service: get", "%d places in objects came with %d pieces", n, len(mem.mem))
+	var got []model.Result[int]
+	switch {
+	case req.GetSession():
+		got = callerOf(ctx).layers.GetRanges(ctx, rangesOf(req, mem, rows))
+	case ranges: // One result for each range.
+		for _, r := range v.client().GetIntoRanges(ctx, rangesOf(req, mem, rows)) {
+			got = append(got, r...)
 		}
-		return v.ranges(ctx, req, mem)
+		rows = make([][2]int, len(got))
+		for i := range rows {
+			rows[i] = [2]int{i, i + 1}
+		}
+	default:
+		dst := make([][][]byte, len(rows))
+		for i, row := range rows {
+			dst[i] = mem.mem[row[0]:row[1]]
+		}
+		got = v.client().GetFragments(ctx, codec.KeysIn(req.GetKeys()), dst)
 	}
-	keys := codec.KeysIn(req.GetKeys())
-	dst := make([][][]byte, len(keys))
-	first := make([]int, len(keys))
-	err = codec.Share(req.GetParts(), len(keys), len(mem.mem), func(i, lo, hi int) { dst[i], first[i] = mem.mem[lo:hi], lo })
-	if err != nil {
-		return nil, err
-	}
-	got := v.client().BatchGetIntoParts(ctx, keys, dst)
 	out := &localv1.GetResponse{Sizes: make([]uint64, len(got)), Errors: failures(got)}
 	for i := range got {
 		out.Sizes[i] = uint64(got[i].Value)
 		if errors.Is(got[i].Err, transfer.ErrQuarantined) {
 			out.Quarantined = append(out.Quarantined, uint32(i))
-			mem.taint(first[i], first[i]+len(dst[i]))
+			mem.taint(rows[i][0], rows[i][1])
 		}
 	}
 	return out, nil
 }
 
-// ranges reads parts of objects.
-func (v *service) ranges(ctx context.Context, req *localv1.GetRequest, mem *pieces) (*localv1.GetResponse, error) {
-	reads := make([]store.RangeRead, len(req.GetKeys()))
-	err := codec.Share(req.GetParts(), len(reads), len(mem.mem), func(i, lo, hi int) {
-		reads[i].Key = string(req.GetKeys()[i])
-		for k := lo; k < hi; k++ {
-			reads[i].Ranges = append(reads[i].Ranges, store.Range{Offset: req.GetObjectOffsets()[k], Dst: mem.mem[k]})
-		}
-	})
-	if err != nil {
-		return nil, err
-	}
-	if req.GetSession() {
-		return v.layersOut(ctx, req, reads, mem), nil
-	}
-	flat := make([]model.Result[int], 0, len(mem.mem))
-	for _, rs := range v.client().GetIntoRanges(ctx, reads) {
-		flat = append(flat, rs...)
-	}
-	out := &localv1.GetResponse{Sizes: make([]uint64, len(flat)), Errors: failures(flat)}
-	for i := range flat {
-		out.Sizes[i] = uint64(flat[i].Value)
-		if errors.Is(flat[i].Err, transfer.ErrQuarantined) {
-			out.Quarantined = append(out.Quarantined, uint32(i))
-			mem.taint(i, i+1)
-		}
-	}
-	return out, nil
+// StartGet implements LocalService.
+func (v *service) StartGet(ctx context.Context, req *localv1.StartGetRequest) (*localv1.StartGetResponse, error) {
+	return &localv1.StartGetResponse{Errors: errorsOut(callerOf(ctx).layers.StartGets(ctx, codec.KeysIn(req.GetKeys())))}, nil
 }
 
-// taint notes that pieces [lo, hi) may still be written to after the call.
-func (m *pieces) taint(lo, hi int) {
-	for _, r := range m.regions[lo:hi] {
-		r.tainted.Store(true)
+// EndGet implements LocalService.
+func (v *service) EndGet(ctx context.Context, req *localv1.EndGetRequest) (*localv1.EndGetResponse, error) {
+	return &localv1.EndGetResponse{}, callerOf(ctx).layers.EndGets(ctx, codec.KeysIn(req.GetKeys()))
+}
+
+// StartPut implements LocalService.
+func (v *service) StartPut(ctx context.Context, req *localv1.StartPutRequest) (*localv1.StartPutResponse, error) {
+	failed := callerOf(ctx).layers.StartPuts(ctx, codec.KeysIn(req.GetKeys()), req.GetSizes(), codec.ReplicateIn(req.GetConfig()), req.GetGroups())
+	return &localv1.StartPutResponse{Errors: errorsOut(failed)}, nil
+}
+
+// EndPut implements LocalService.
+func (v *service) EndPut(ctx context.Context, req *localv1.EndPutRequest) (*localv1.EndPutResponse, error) {
+	end := callerOf(ctx).layers.EndPuts
+	if req.GetRevoke() {
+		end = callerOf(ctx).layers.RevokePuts
 	}
+	return &localv1.EndPutResponse{Errors: errorsOut(end(ctx, codec.KeysIn(req.GetKeys())))}, nil
+}
+
+// errorsOut encodes the errors of a call.
+func errorsOut(failed []error) []*localv1.ItemError {
+	return codec.ErrorsOut(len(failed), func(i int) error { return failed[i] })
+}
+
+// failures encodes the errors of results.
+func failures[T any](got []model.Result[T]) []*localv1.ItemError {
+	return codec.ErrorsOut(len(got), func(i int) error { return got[i].Err })
 }

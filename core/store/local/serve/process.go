@@ -26,7 +26,7 @@ type process struct {
 	token frame.Token
 	log   *slog.Logger
 	// layers are the sessions of the process.
-	layers *store.Layers
+	layers store.Layers
 
 	// ctx ends when the attachment does. Those of calls end with their connection.
 	ctx    context.Context
@@ -122,7 +122,7 @@ func (p *process) step() error {
 // settle waits until no call touches the process's memory, and gives everything back.
 func (p *process) settle() {
 	p.calls.Wait()
-	p.endLayers()
+	p.closeLayers()
 	p.mu.Lock()
 	for id, b := range p.leases {
 		b.Release()
@@ -134,8 +134,17 @@ func (p *process) settle() {
 	p.mu.Unlock()
 	for _, r := range regions {
 		if err := r.free(p.s); err != nil {
-			p.log.Error("memory of a process stays mapped", "bytes", len(r.bytes()), "error", err)
+			p.log.Error("memory of a process stays mapped", "bytes", len(r.mem), "error", err)
 		}
+	}
+}
+
+// closeLayers ends the sessions of a process that is gone, and revokes its puts.
+func (p *process) closeLayers() {
+	ctx, cancel := context.WithTimeout(context.Background(), p.s.cfg.CallTimeout)
+	defer cancel()
+	if err := p.layers.Close(ctx); err != nil {
+		p.log.Warn("puts of a process could not be revoked, the master releases them by its timeout", "error", err)
 	}
 }
 

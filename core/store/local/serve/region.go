@@ -22,8 +22,6 @@ type region struct {
 	tainted atomic.Bool
 }
 
-func (r *region) bytes() []byte { return r.mem }
-
 // free ends a region of which no call knows any more. On an error it stays mapped.
 func (r *region) free(s *Server) error {
 	r.users.Wait()
@@ -95,16 +93,23 @@ func (p *process) drop(id uint64) error {
 	return err
 }
 
-// pieces are references that were resolved: the memory, and the regions that must stay.
-type pieces struct {
+// callerMemory is memory of a process that a call uses.
+type callerMemory struct {
 	mem     [][]byte
-	regions []*region // of each piece
+	regions []*region // of each element of mem
 }
 
-// resolve turns references into memory. InvalidParams for one that is not within a region
-// of the process. done lets go of the regions.
-func (p *process) resolve(refs []codec.Ref) (out *pieces, done func(), err error) {
-	out = &pieces{mem: make([][]byte, len(refs)), regions: make([]*region, len(refs))}
+// taint records that elements [lo, hi) may still be written to after the call.
+func (m *callerMemory) taint(lo, hi int) {
+	for _, r := range m.regions[lo:hi] {
+		r.tainted.Store(true)
+	}
+}
+
+// resolve turns references into memory. InvalidParams for one that is not within a region of the
+// process. done ends the use of the regions.
+func (p *process) resolve(refs []codec.Ref) (out *callerMemory, done func(), err error) {
+	out = &callerMemory{mem: make([][]byte, len(refs)), regions: make([]*region, len(refs))}
 	held := map[*region]struct{}{}
 	p.mu.Lock()
 	defer p.mu.Unlock()

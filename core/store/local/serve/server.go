@@ -1,3 +1,11 @@
+// Package serve is the side of a local attachment that owns the client of the pool. Other processes of
+// the host attach to it (package local), share their memory with it as sealed memfds, and have it move
+// objects between that memory and the pool. No byte of an object passes through a socket.
+//
+// One unix socket accepts both connections of a process: the lifeline, over which memory is shared and
+// whose end means that the other side is gone, and the connection for gRPC calls. The service unmaps
+// the memory of a process only when no call uses it any more, and closes the lifeline after that, so
+// that the end of the lifeline proves to the other side that the service no longer uses its memory.
 package serve
 
 import (

@@ -8,7 +8,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/mooncake-go/mooncake/core/model"
-	"github.com/mooncake-go/mooncake/core/store"
+	"github.com/mooncake-go/mooncake/core/store/client"
 	"github.com/mooncake-go/mooncake/core/store/local/internal/codec"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	localv1 "github.com/mooncake-go/mooncake/sdk/proto/mooncake/local/v1"
@@ -21,7 +21,7 @@ type service struct {
 	s *Server
 }
 
-func (v *service) client() *store.Client { return v.s.deps.Client }
+func (v *service) client() *client.Client { return v.s.deps.Client }
 
 // intercept bounds calls, counts them, and keeps a panic to its own call.
 func (s *Server) intercept(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (resp any, err error) {
@@ -41,8 +41,11 @@ func (s *Server) intercept(ctx context.Context, req any, info *grpc.UnaryServerI
 		resp, err = next(ctx, req)
 		return resp, wire.ToStatus(err)
 	case interface{ GetCall() *localv1.Call }:
-		if call = r.GetCall(); call == nil {
-			call = &localv1.Call{}
+		call = r.GetCall()
+	}
+	if r, ok := req.(interface{ GetKeys() [][]byte }); ok {
+		if err := s.checkItems(len(r.GetKeys())); err != nil {
+			return nil, wire.ToStatus(err)
 		}
 	}
 	ctx, done, err := p.enter(ctx, call)
@@ -54,10 +57,10 @@ func (s *Server) intercept(ctx context.Context, req any, info *grpc.UnaryServerI
 	return resp, wire.ToStatus(err)
 }
 
-// few refuses calls with too many items.
-func (v *service) few(n int) error {
-	if n > v.s.cfg.MaxItems {
-		return errs.New(errs.InvalidParams, "local service", "%d items in one call; the most is %d", n, v.s.cfg.MaxItems)
+// checkItems returns an error for a call with too many items.
+func (s *Server) checkItems(n int) error {
+	if n > s.cfg.MaxItems {
+		return errs.New(errs.InvalidParams, "local service", "%d items in one call; the most is %d", n, s.cfg.MaxItems)
 	}
 	return nil
 }
@@ -78,9 +81,6 @@ func (v *service) Cancel(ctx context.Context, req *localv1.CancelRequest) (*loca
 
 // Exist implements LocalService.
 func (v *service) Exist(ctx context.Context, req *localv1.ExistRequest) (*localv1.ExistResponse, error) {
-	if err := v.few(len(req.GetKeys())); err != nil {
-		return nil, err
-	}
 	got := v.client().BatchExist(ctx, codec.KeysIn(req.GetKeys()))
 	out := &localv1.ExistResponse{Exist: make([]bool, len(got)), Errors: failures(got)}
 	for i := range got {
@@ -91,9 +91,6 @@ func (v *service) Exist(ctx context.Context, req *localv1.ExistRequest) (*localv
 
 // Query implements LocalService.
 func (v *service) Query(ctx context.Context, req *localv1.QueryRequest) (*localv1.QueryResponse, error) {
-	if err := v.few(len(req.GetKeys())); err != nil {
-		return nil, err
-	}
 	got := v.client().Query(ctx, codec.KeysIn(req.GetKeys()))
 	return &localv1.QueryResponse{Objects: objects(got), Errors: failures(got)}, nil
 }
@@ -115,11 +112,8 @@ func (v *service) ListKeys(ctx context.Context, req *localv1.ListKeysRequest) (*
 
 // Remove implements LocalService.
 func (v *service) Remove(ctx context.Context, req *localv1.RemoveRequest) (*localv1.RemoveResponse, error) {
-	if err := v.few(len(req.GetKeys())); err != nil {
-		return nil, err
-	}
 	got := v.client().BatchRemove(ctx, codec.KeysIn(req.GetKeys()), req.GetForce())
-	return &localv1.RemoveResponse{Errors: codec.ErrorsOut(len(got), func(i int) error { return got[i] })}, nil
+	return &localv1.RemoveResponse{Errors: errorsOut(got)}, nil
 }
 
 // RemoveMany implements LocalService.
@@ -136,25 +130,20 @@ func (v *service) RemoveMany(ctx context.Context, req *localv1.RemoveManyRequest
 
 // ClearReplicas implements LocalService.
 func (v *service) ClearReplicas(ctx context.Context, req *localv1.ClearReplicasRequest) (*localv1.ClearReplicasResponse, error) {
-	if err := v.few(len(req.GetKeys())); err != nil {
-		return nil, err
-	}
 	keys, err := v.client().ClearReplicas(ctx, codec.KeysIn(req.GetKeys()), req.GetSegment())
 	return &localv1.ClearReplicasResponse{Keys: codec.KeysOut(keys)}, err
 }
 
 // CreateTask implements LocalService.
 func (v *service) CreateTask(ctx context.Context, req *localv1.CreateTaskRequest) (*localv1.CreateTaskResponse, error) {
-	var id model.TaskID
-	var err error
-	switch {
-	case !req.GetMove():
-		id, err = v.client().CreateCopyTask(ctx, string(req.GetKey()), req.GetTargets())
-	case len(req.GetTargets()) != 1:
-		err = errs.New(errs.InvalidParams, "local service: move", "it has %d targets, must be 1", len(req.GetTargets()))
-	default:
-		id, err = v.client().CreateMoveTask(ctx, string(req.GetKey()), req.GetSource(), req.GetTargets()[0])
+	spec := model.TaskSpec{Key: string(req.GetKey()), Targets: req.GetTargets()}
+	if req.GetMove() {
+		spec.Kind, spec.Source = model.MoveObject, req.GetSource()
+		if len(spec.Targets) != 1 {
+			return nil, errs.New(errs.InvalidParams, "local service: move", "it has %d targets, must be 1", len(spec.Targets))
+		}
 	}
+	id, err := v.client().CreateTask(ctx, spec)
 	return &localv1.CreateTaskResponse{Task: codec.IDOut(id)}, err
 }
 
@@ -162,10 +151,6 @@ func (v *service) CreateTask(ctx context.Context, req *localv1.CreateTaskRequest
 func (v *service) QueryTask(ctx context.Context, req *localv1.QueryTaskRequest) (*localv1.QueryTaskResponse, error) {
 	t, err := v.client().QueryTask(ctx, codec.IDIn(req.GetTask()))
 	return codec.TaskOut(t), err
-}
-
-func failures[T any](got []model.Result[T]) []*localv1.ItemError {
-	return codec.ErrorsOut(len(got), func(i int) error { return got[i].Err })
 }
 
 func objects(got []model.Result[model.Object]) []*localv1.Object {

@@ -19,7 +19,7 @@ func freePath(ctx context.Context, path string) error {
 		return nil //nolint:nilerr // Listening says what is wrong, if anything.
 	}
 	if c, err := frame.Dial(ctx, path); err == nil {
-		_ = c.Close() // Somebody serves: listening will fail.
+		_ = c.Close() // A process serves it: listening will fail.
 		return nil
 	}
 	return errs.Wrap(errs.Internal, "local service: remove a socket that no process serves", os.Remove(path))

@@ -1,7 +1,10 @@
 // Package cache decides which connection gives way when there is no space for another.
 package cache
 
-import "sync/atomic"
+import (
+	"container/list"
+	"sync/atomic"
+)
 
 // Policy is the order in which entries give way.
 type Policy uint8
@@ -15,10 +18,9 @@ const (
 
 // Entry is a place in a Set.
 type Entry[V any] struct {
-	Value      V
-	used       atomic.Bool
-	prev, next *Entry[V] // prev is newer
-	in         bool
+	Value V
+	used  atomic.Bool
+	at    *list.Element // in Set.entries; nil once it was removed
 }
 
 // Touch marks the entry as used. Unlike the rest it may be called without the lock that
@@ -31,78 +33,61 @@ func (e *Entry[V]) Touch() {
 
 // Set keeps entries in the order they came. It is not safe for concurrent use.
 type Set[V any] struct {
-	policy         Policy
-	newest, oldest *Entry[V]
-	hand           *Entry[V] // where SIEVE goes on looking; nil for the oldest
-	size           int
+	policy  Policy
+	entries list.List     // of *Entry[V], oldest first
+	hand    *list.Element // where SIEVE goes on looking; nil for the oldest
 }
 
 // New makes an empty set.
 func New[V any](p Policy) *Set[V] { return &Set[V]{policy: p} }
 
 // Len returns the number of entries.
-func (s *Set[V]) Len() int { return s.size }
+func (s *Set[V]) Len() int { return s.entries.Len() }
 
 // All returns the values, oldest first.
 func (s *Set[V]) All() []V {
-	out := make([]V, 0, s.size)
-	for e := s.oldest; e != nil; e = e.prev {
-		out = append(out, e.Value)
+	out := make([]V, 0, s.Len())
+	for at := s.entries.Front(); at != nil; at = at.Next() {
+		out = append(out, at.Value.(*Entry[V]).Value)
 	}
 	return out
 }
 
 // Add puts v in as the newest entry.
 func (s *Set[V]) Add(v V) *Entry[V] {
-	e := &Entry[V]{Value: v, next: s.newest, in: true}
-	if s.newest != nil {
-		s.newest.prev = e
-	} else {
-		s.oldest = e
-	}
-	s.newest = e
-	s.size++
+	e := &Entry[V]{Value: v}
+	e.at = s.entries.PushBack(e)
 	return e
 }
 
 // Remove takes e out, if it is in.
 func (s *Set[V]) Remove(e *Entry[V]) {
-	if !e.in {
+	if e.at == nil {
 		return
 	}
-	if s.hand == e {
-		s.hand = e.prev
+	if s.hand == e.at {
+		s.hand = e.at.Next()
 	}
-	if e.prev != nil {
-		e.prev.next = e.next
-	} else {
-		s.newest = e.next
-	}
-	if e.next != nil {
-		e.next.prev = e.prev
-	} else {
-		s.oldest = e.prev
-	}
-	e.prev, e.next, e.in = nil, nil, false
-	s.size--
+	s.entries.Remove(e.at)
+	e.at = nil
 }
 
 // Victim returns the entry that should give way, among those that may. It stays in.
 // nil where none may.
 func (s *Set[V]) Victim(may func(V) bool) *Entry[V] {
-	e := s.oldest
-	if s.policy == SIEVE && s.hand != nil {
-		e = s.hand
-	}
-	for range 2 * s.size { // One round may only take the marks off.
-		if e == nil {
-			e = s.oldest
+	at := s.hand            // FIFO has none.
+	for range 2 * s.Len() { // One round may only take the marks off.
+		if at == nil {
+			at = s.entries.Front()
 		}
+		e := at.Value.(*Entry[V])
+		at = at.Next()
 		if may(e.Value) && (s.policy == FIFO || !e.used.Swap(false)) {
-			s.hand = e.prev
+			if s.policy == SIEVE {
+				s.hand = at
+			}
 			return e
 		}
-		e = e.prev
 	}
 	return nil
 }

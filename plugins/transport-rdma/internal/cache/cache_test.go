@@ -70,7 +70,7 @@ func TestOrder(t *testing.T) {
 				}
 				i := rapid.IntRange(0, len(model)-1).Draw(t, "which")
 				s.Remove(model[i])
-				s.Remove(model[i]) // Once more does nothing.
+				s.Remove(model[i]) // The second call does nothing.
 				model = append(model[:i:i], model[i+1:]...)
 			},
 			"victim": func(t *rapid.T) {
@@ -83,8 +83,8 @@ func TestOrder(t *testing.T) {
 			"": func(t *rapid.T) {
 				require.Equal(t, len(model), s.Len())
 				i := 0
-				for e := s.oldest; e != nil; e = e.prev {
-					require.Same(t, model[i], e)
+				for at := s.entries.Front(); at != nil; at = at.Next() {
+					require.Same(t, model[i], at.Value)
 					i++
 				}
 				require.Equal(t, len(model), i)

@@ -33,7 +33,7 @@ func (d *Device) NewPairs(depth int, owners []PairOwner) (pairs []*Pair, err err
 		p := &Pair{PSN: rand.Uint32N(1 << 24), owner: owner}
 		d.tags.add(p)
 		p.QP, err = d.PD.CreateQP(q.cq, verbs.QPConfig{
-			Depth: min(depth, q.cq.Entries()-1), MaxInline: cfg.MaxInline, SignalEvery: cfg.SignalEvery, Tag: p.tag,
+			Depth: min(depth, q.cq.Entries-1), MaxInline: cfg.MaxInline, SignalEvery: cfg.SignalEvery, Tag: p.tag,
 		})
 		if err != nil {
 			d.tags.drop(p)
@@ -70,8 +70,8 @@ func (d *Device) queueFor(depth int) (*Queue, error) {
 type Remote struct {
 	GID gid.GID
 	LID uint32
-	// QueuePairs are the numbers of the queue pairs, by the index of those of this side. PSNs are their
-	// first packet numbers, nil where both sides begin at 0.
+	// QueuePairs are the numbers of the queue pairs, by the index of those of this side. PSNs are
+	// their first packet numbers, nil where both sides begin at 0.
 	QueuePairs, PSNs []uint32
 	MTU              int
 	// ReadsIn is how many Reads the peer may have in flight, ReadsOut how many this side.

@@ -24,8 +24,9 @@ type Device struct {
 	Name  string
 	NUMA  int // -1 for unknown
 	// ctx and PD are nil for a device that is not open.
-	ctx  *verbs.Context
-	PD   *verbs.PD
+	ctx *verbs.Context
+	PD  *verbs.PD
+	// Attr has the limits of Reads as the settings lower them.
 	Attr verbs.DeviceAttr
 
 	Up   atomic.Bool // work can be given to it
@@ -84,7 +85,13 @@ func (d *Device) open(lib *verbs.Lib, info verbs.DeviceInfo) (err error) {
 			d.ctx, d.PD = nil, nil
 		}
 	}()
-	d.Attr = d.ctx.Attr()
+	d.Attr = d.ctx.Attr
+	for _, reads := range []*int{&d.Attr.MaxReadsIn, &d.Attr.MaxReadsOut} {
+		if *reads <= 0 {
+			*reads = 255
+		}
+		*reads = max(1, min(d.env.Config.MaxReads, *reads, 255))
+	}
 	if d.PD, err = d.ctx.AllocPD(); err != nil {
 		return err
 	}
@@ -201,20 +208,6 @@ func (d *Device) Limit() int {
 		return cfg.MaxEndpoints
 	}
 	return max(1, min(cfg.MaxEndpoints, d.Attr.MaxQP/cfg.QPPerEndpoint))
-}
-
-// ReadsIn and ReadsOut are how many Reads of a peer, and to a peer, the device can have in
-// flight on a queue pair.
-func (d *Device) ReadsIn() int { return clampReads(d.env.Config.MaxReads, d.Attr.MaxReadsIn) }
-
-// ReadsOut is described at ReadsIn.
-func (d *Device) ReadsOut() int { return clampReads(d.env.Config.MaxReads, d.Attr.MaxReadsOut) }
-
-func clampReads(want, limit int) int {
-	if limit > 0 {
-		want = min(want, limit)
-	}
-	return max(1, min(want, 255))
 }
 
 // Unusable says why no work can be given to the device.

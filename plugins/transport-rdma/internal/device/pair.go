@@ -27,7 +27,7 @@ type Pair struct {
 // Numbers returns the numbers of queue pairs and their first packet numbers.
 func Numbers(pairs []*Pair) (qps, psns []uint32) {
 	for _, p := range pairs {
-		qps, psns = append(qps, p.Num()), append(psns, p.PSN)
+		qps, psns = append(qps, p.Num), append(psns, p.PSN)
 	}
 	return qps, psns
 }

@@ -4,12 +4,16 @@
 package handshake
 
 import (
+	"bytes"
+	"context"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"strings"
+	"time"
 )
 
 // The types of frame. Only TypeConnection is of this package's messages.
@@ -35,7 +39,7 @@ var ErrMalformed = errors.New("malformed handshake")
 // Message asks for a connection, or answers. An answer has the paths swapped.
 type Message struct {
 	Payload string `json:"payload"`
-	// LocalPath is "server@device" of who sends, PeerPath of who receives.
+	// LocalPath is "server@device" of the sender, PeerPath that of the receiver.
 	LocalPath string `json:"local_nic_path"`
 	LID       uint32 `json:"local_lid"`
 	GID       string `json:"local_gid"`
@@ -135,17 +139,74 @@ func ReadFrame(r io.Reader, limit int) (kind byte, text []byte, err error) {
 	if n == 0 || n > uint64(limit) {
 		return 0, nil, fmt.Errorf("%w: a frame of %d bytes, must be 1 to %d", ErrMalformed, n, limit)
 	}
-	body := make([]byte, 0, min(n, 4<<10)) // Memory for what arrives, not for what is announced.
-	for uint64(len(body)) < n {
-		part := min(n-uint64(len(body)), uint64(max(len(body), 4<<10)))
-		at := len(body)
-		body = append(body, make([]byte, part)...)
-		if _, err := io.ReadFull(r, body[at:]); err != nil {
-			return 0, nil, err
-		}
+	var b bytes.Buffer // It grows with what arrives, not with what is announced.
+	if _, err := io.CopyN(&b, r, int64(n)); errors.Is(err, io.EOF) {
+		return 0, nil, io.ErrUnexpectedEOF
+	} else if err != nil {
+		return 0, nil, err
 	}
+	body := b.Bytes()
 	if body[0] > TypeProbe {
 		return TypeConnection, body, nil
 	}
 	return body[0], body[1:], nil
+}
+
+// The bytes of the lifeline: the TCP connection of a handshake between our own nodes, which stays
+// open. The side that made the connection says EndOfWork when it gives the connection up. The other
+// side answers with the reason for its end, after its queue pairs are destroyed.
+const (
+	EndOfWork   = 'E'
+	EndAnswered = 'q'
+	EndStopping = 's'
+	EndDevice   = 'd'
+	EndUnproven = 'x' // A queue pair could not be destroyed.
+)
+
+// KeepAlive makes a lifeline notice within half a minute that the other machine is gone.
+func KeepAlive() net.KeepAliveConfig {
+	return net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second, Interval: 5 * time.Second, Count: 3}
+}
+
+// Dial connects to the first address that answers. The addresses share the time that is left.
+func Dial(ctx context.Context, addrs []string) (net.Conn, error) {
+	d := net.Dialer{KeepAliveConfig: KeepAlive()}
+	err := errors.New("no address of the peer is known")
+	for i, a := range addrs {
+		share := ctx
+		if at, ok := ctx.Deadline(); ok {
+			var cancel context.CancelFunc
+			share, cancel = context.WithTimeout(ctx, time.Until(at)/time.Duration(len(addrs)-i))
+			defer cancel()
+		}
+		var nc net.Conn
+		if nc, err = d.DialContext(share, "tcp", a); err == nil {
+			return nc, nil
+		}
+	}
+	return nil, err
+}
+
+// Ask sends a request and reads the answer.
+func Ask(ctx context.Context, nc net.Conn, m *Message) (*Message, error) {
+	text, err := m.Encode()
+	if err != nil {
+		return nil, err
+	}
+	stop := context.AfterFunc(ctx, func() { _ = nc.SetDeadline(time.Unix(1, 0)) })
+	defer stop()
+	if err := WriteFrame(nc, TypeConnection, text); err != nil {
+		return nil, err
+	}
+	_, answer, err := ReadFrame(nc, MaxFrame)
+	if err != nil {
+		if ctx.Err() != nil {
+			err = fmt.Errorf("the peer does not answer: %w", ctx.Err())
+		}
+		return nil, err
+	}
+	if !stop() {
+		return nil, ctx.Err()
+	}
+	return Decode(answer)
 }

@@ -125,7 +125,7 @@ func (s *Server) Admit(m *handshake.Message) (*Conn, *handshake.Message) {
 		return refuse(errs.WithClass(errs.ClassTransientPeer, "", err))
 	}
 	at := p.dev.Address()
-	reads := max(1, min(p.dev.ReadsIn(), m.Own.Reads))
+	reads := max(1, min(p.dev.Attr.MaxReadsIn, m.Own.Reads))
 	err = p.dev.Connect(c.pairs, device.Remote{
 		QueuePairs: m.QueuePairs, PSNs: m.Own.PSN, GID: g, LID: m.LID, MTU: min(at.MTU, m.Own.MTU), ReadsIn: reads, ReadsOut: 1, GIDIndex: at.Index,
 	})

@@ -31,6 +31,12 @@ type Region struct {
 	exit *withdrawal // the latest; nil before the first, and after a failed one was reported
 }
 
+// withdrawal is one attempt to end a region. All callers that wait for it get its result.
+type withdrawal struct {
+	done chan struct{} // closed when err is set
+	err  error
+}
+
 // The states of a region, in their order.
 const (
 	registering uint32 = iota
@@ -49,7 +55,7 @@ func (r *Region) end() uint64 { return r.Start + uint64(len(r.mem)) }
 func (r *Region) Lookup(addr uint64, device int) (lkey uint32, left uint64) {
 	i := (addr - r.Start) / r.chunk
 	mr := r.MRs[device][i]
-	return mr.LKey(), mr.Addr() + mr.Len() - addr
+	return mr.LKey, mr.Addr + mr.Len - addr
 }
 
 // withdraw ends the registrations on all devices. It may be tried again after an error.

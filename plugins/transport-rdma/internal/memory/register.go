@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"syscall"
 
 	"github.com/mooncake-go/mooncake/plugins/transport-rdma/internal/blob"
 	"github.com/mooncake-go/mooncake/plugins/transport-rdma/internal/config"
@@ -11,6 +12,7 @@ import (
 	"github.com/mooncake-go/mooncake/plugins/transport-rdma/internal/verbs"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/transport"
+	"github.com/mooncake-go/mooncake/sdk/x/advice"
 )
 
 // Register registers memory on every device at the same time, and returns the key for peers. A
@@ -22,7 +24,9 @@ func (g *Registry) Register(in transport.Region) (transport.Key, error) {
 		return nil, err
 	}
 	if r.chunk, err = g.chunkSize(uint64(len(in.Mem))); err == nil {
-		g.touchPages(r)
+		if !r.GPU {
+			touchPages(r.mem, g.env.Config.ParallelRegistration)
+		}
 		err = g.registerEverywhere(r, &in)
 	}
 	var key transport.Key
@@ -131,9 +135,35 @@ func (g *Registry) keyOf(r *Region) *blob.Key {
 			if mrs == nil {
 				k.RKeys = append(k.RKeys, 0)
 			} else {
-				k.RKeys = append(k.RKeys, mrs[c].RKey())
+				k.RKeys = append(k.RKeys, mrs[c].RKey)
 			}
 		}
 	}
 	return k
+}
+
+// explain says what to do about memory that a device did not take.
+func (g *Registry) explain(d *device.Device, size uint64, dmabuf bool, err error) error {
+	switch {
+	case errors.Is(err, verbs.ErrUnsupported), dmabuf && errors.Is(err, syscall.EOPNOTSUPP), dmabuf && errors.Is(err, syscall.EINVAL):
+		return &errs.Error{
+			Code: errs.NotSupported, Class: errs.ClassLocalDevice, Err: err,
+			Hint: "the kernel (5.12), libibverbs (1.14) or the driver of " + d.Name + " cannot register a dma-buf; set gpu_memory to peermem and load nvidia_peermem",
+		}
+	case errors.Is(err, syscall.ENOMEM), errors.Is(err, syscall.EAGAIN), errors.Is(err, syscall.EPERM):
+		if limit := g.PinLimit(); limit != ^uint64(0) && g.pinned()+size > limit {
+			return device.Advised(advice.Memlock(g.pinned()+size, limit), err)
+		}
+		return device.Advised(advice.MemoryKeys(d.Name, len(g.List()), d.Attr.MaxMR), err)
+	}
+	return errs.WithClass(errs.ClassLocalDevice, "", err)
+}
+
+// pinned returns how many bytes are registered. Every device pins them, but the limit is
+// compared with each.
+func (g *Registry) pinned() (total uint64) {
+	for _, r := range g.List() {
+		total += uint64(len(r.mem))
+	}
+	return total
 }

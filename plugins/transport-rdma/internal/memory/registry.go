@@ -108,18 +108,12 @@ func (g *Registry) reserve(in *transport.Region) (*Region, error) {
 	return r, nil
 }
 
-// forget gives the place of a region free.
+// forget frees the place of a region.
 func (g *Registry) forget(r *Region) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	rs := slices.DeleteFunc(slices.Clone(g.all()), func(x *Region) bool { return x == r })
 	g.regions.Store(&rs)
-}
-
-// withdrawal is one attempt to end a region. All callers that wait for it get its result.
-type withdrawal struct {
-	done chan struct{} // closed when err is set
-	err  error
 }
 
 // Deregister ends a registration. Once it has returned nil, the devices refuse requests of peers

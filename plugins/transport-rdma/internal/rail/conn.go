@@ -2,76 +2,14 @@ package rail
 
 import (
 	"errors"
-	"net"
 	"slices"
-	"sync"
-	"sync/atomic"
 	"syscall"
 	"time"
 
-	"github.com/mooncake-go/mooncake/plugins/transport-rdma/internal/cache"
 	"github.com/mooncake-go/mooncake/plugins/transport-rdma/internal/device"
 	"github.com/mooncake-go/mooncake/plugins/transport-rdma/internal/verbs"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
-
-// Conn is one connection of a rail: queue pairs that are connected to the peer's. Fields
-// without a comment are guarded by Rail.mu.
-type Conn struct {
-	rail  *Rail
-	pairs []*pair // constant
-	// established says that the connection was ready once and may be evicted.
-	established atomic.Bool
-	// depth is the depth of the shallowest pair, slice the size of work requests. Constant.
-	depth int
-	slice uint64
-
-	setup sync.Mutex // held while queue pairs change state
-	over  bool       // nothing is connected any more; guarded by setup
-	// peer is the queue pairs of a node of upstream, once connected. Written under setup.
-	peer atomic.Pointer[[]uint32]
-
-	ready    bool // work may be posted
-	dying    bool
-	clean    bool  // flushed operations may be done again
-	cause    error // why it died
-	inFlight int   // work requests
-	next     int   // the pair to consider first
-	used     time.Time
-	// unproven are operations that failed, and that wait for the proof that nothing is stored
-	// any more.
-	unproven []*Op
-	entry    *cache.Entry[*Conn] // in Pool.conns; guarded by Pool.mu
-
-	lifeline net.Conn      // nil to a peer of upstream
-	drained  chan struct{} // closed when dying and nothing is in flight
-	peerGone chan struct{} // closed when the lifeline has ended; quiet is set before
-	quiet    bool          // the peer has no queue pairs for this connection any more
-	refused  bool          // the peer's device refused a request, and takes no more
-	gone     chan struct{} // closed when nothing of it is left
-
-	wrs [postBatch]verbs.WR
-}
-
-// pair is one queue pair of a connection. Its work requests in flight are a ring in the order of
-// posting, guarded by Rail.mu.
-type pair struct {
-	*device.Pair
-	conn  *Conn
-	ring  []request // its length is a power of two
-	head  uint64    // posted so far, the ID of the next work request
-	tail  uint64    // ended so far
-	bytes int64     // between them
-}
-
-// request is one work request: a range of an operation. result waits in it when it was fetched
-// before the result of an earlier one, which another goroutine has.
-type request struct {
-	op      *Op
-	size    int
-	fetched bool
-	result  verbs.Result
-}
 
 func (p *pair) inFlight() int { return int(p.head - p.tail) }
 
@@ -82,7 +20,7 @@ func (p *pair) Take(results []verbs.Result) { p.conn.take(p, results) }
 
 // Failed implements device.PairOwner: the connection ends.
 func (p *pair) Failed(event verbs.EventType, cause error) {
-	class := errs.ClassTransientPath // A peer of upstream asked for what it may not have; this side's work goes on anew.
+	class := errs.ClassTransientPath // A peer of upstream asked for what it may not have; this side's operations are retried.
 	if event == verbs.EventQPFatal {
 		class = errs.ClassLocalDevice
 	}
@@ -113,17 +51,17 @@ func (r *Rail) newConn() (*Conn, error) {
 		r.pool.forget(c)
 		return nil, deviceError(r.Name, err)
 	}
-	c.depth, c.slice = pairs[0].Depth(), r.Dev.Slice()
+	c.depth, c.slice = pairs[0].Depth, r.Dev.Slice()
 	for i, p := range c.pairs {
 		p.Pair = pairs[i]
-		c.depth = min(c.depth, p.Depth())
+		c.depth = min(c.depth, p.Depth)
 		size := 1
-		for size < p.Depth() {
+		for size < p.Depth {
 			size *= 2
 		}
 		p.ring = make([]request, size)
 	}
-	r.table.hold(r)
+	r.hold()
 	r.counters.conns.Add(1)
 	return c, nil
 }
@@ -177,8 +115,8 @@ func (c *Conn) checkDrained() {
 	}
 }
 
-// deviceError is a failure of this side's device while a connection is made or used. One
-// without memory left is told with its limit.
+// deviceError is a failure of this side's device while a connection is made or used. For
+// one that ran out of memory, the hint names the limits.
 func deviceError(op string, err error) error {
 	e := &errs.Error{Code: errs.TransferFail, Class: errs.ClassLocalDevice, Op: op, Err: err}
 	switch {

@@ -22,7 +22,7 @@ func (r *Rail) dial() {
 		return
 	}
 	r.dialling = true
-	r.table.hold(r)
+	r.hold()
 	r.env.Traffic.Go(func() {
 		defer r.Release()
 		r.attempt()
@@ -130,7 +130,7 @@ func (c *Conn) greet(ctx context.Context) error {
 	m := &handshake.Message{
 		LocalPath: handshake.NICPath(r.env.Label(), r.Dev.Name), LID: at.LID, GID: at.Text,
 		PeerPath: handshake.NICPath("peer", r.Remote.Name),
-		Own:      &handshake.Own{Incarnation: r.incarnation, From: r.env.Incarnation, MTU: at.MTU, Reads: r.Dev.ReadsOut()},
+		Own:      &handshake.Own{Incarnation: r.incarnation, From: r.env.Incarnation, MTU: at.MTU, Reads: r.Dev.Attr.MaxReadsOut},
 	}
 	m.QueuePairs, m.Own.PSN = c.Numbers()
 	nc, answer, err := r.exchange(ctx, m)
@@ -145,17 +145,17 @@ func (c *Conn) greet(ctx context.Context) error {
 	}()
 	own := answer.Own
 	if own == nil || own.Incarnation != r.incarnation || len(own.PSN) != len(c.pairs) || len(answer.QueuePairs) != len(c.pairs) {
-		return errs.WithClass(errs.ClassTransientPeer, r.Name, fmt.Errorf("%w: the answer does not fit the request", handshake.ErrMalformed))
+		return r.errorf(errs.ClassTransientPeer, "%w: the answer does not fit the request", handshake.ErrMalformed)
 	}
 	g, err := gid.Parse(answer.GID)
 	if err != nil {
-		return errs.WithClass(errs.ClassTransientPeer, r.Name, fmt.Errorf("%w: %w", handshake.ErrMalformed, err))
+		return r.errorf(errs.ClassTransientPeer, "%w: %w", handshake.ErrMalformed, err)
 	}
 	c.setup.Lock()
 	defer c.setup.Unlock()
 	err = r.Dev.Connect(c.devicePairs(), device.Remote{
 		QueuePairs: answer.QueuePairs, PSNs: own.PSN, GID: g, LID: answer.LID, MTU: min(at.MTU, own.MTU),
-		ReadsIn: 1, ReadsOut: max(1, min(r.Dev.ReadsOut(), own.Reads)), GIDIndex: at.Index,
+		ReadsIn: 1, ReadsOut: max(1, min(r.Dev.Attr.MaxReadsOut, own.Reads)), GIDIndex: at.Index,
 	})
 	if err != nil {
 		return deviceError(r.Name, err)
@@ -178,22 +178,21 @@ func (r *Rail) exchange(ctx context.Context, m *handshake.Message) (net.Conn, *h
 		if errors.Is(err, syscall.ECONNREFUSED) {
 			class = errs.ClassTransientPeer
 		}
-		return nil, nil, &errs.Error{Code: errs.TransferFail, Class: class, Op: r.Name, Err: fmt.Errorf("set up a connection: %w", err)}
+		return nil, nil, r.failure(class, "set up a connection: %w", err)
 	}
 	answer, err := handshake.Ask(ctx, nc, m)
 	if err == nil && answer.Reply == "" {
 		return nc, answer, nil
 	}
 	_ = nc.Close()
-	e := &errs.Error{Code: errs.TransferFail, Class: errs.ClassTransientPath, Op: r.Name}
 	if err != nil {
-		e.Err = fmt.Errorf("set up a connection: %w", err)
+		class := errs.ClassTransientPath
 		if errors.Is(err, handshake.ErrMalformed) {
-			e.Class = errs.ClassTransientPeer
+			class = errs.ClassTransientPeer
 		}
-		return nil, nil, e
+		return nil, nil, r.failure(class, "set up a connection: %w", err)
 	}
-	e.Class, e.Err = errs.ClassTransientPeer, fmt.Errorf("the peer refused: %s", answer.Reply)
+	e := r.failure(errs.ClassTransientPeer, "the peer refused: %s", answer.Reply)
 	if answer.Own == nil && strings.Contains(answer.Reply, "QP count") {
 		// The setting that upstream's own advice names, MC_MAX_EP_PER_CTX, does not help.
 		e.Hint = fmt.Sprintf("set MC_NUM_QP_PER_EP (qp_per_endpoint) to the same number on both sides; this side has %d", r.env.Config.QPPerEndpoint)

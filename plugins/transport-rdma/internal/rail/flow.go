@@ -1,14 +1,13 @@
 package rail
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/mooncake-go/mooncake/plugins/transport-rdma/internal/verbs"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
-// Enqueue takes an operation over. The caller calls Kick afterwards, when it has unlocked the path.
+// Enqueue takes over an operation. The caller calls Kick afterwards, when it has unlocked the path.
 func (l *Queue) Enqueue(o *Op) {
 	r := l.Rail
 	r.mu.Lock()
@@ -82,7 +81,7 @@ func (r *Rail) abort(o *Op, err error, force bool) {
 	case o.inFlight == 0:
 		r.settle(o)
 	case force:
-		o.conn.kill(errs.WithClass(errs.ClassTransientPath, r.Name, fmt.Errorf("given up for an operation: %w", err)), true)
+		o.conn.kill(r.errorf(errs.ClassTransientPath, "given up for an operation: %w", err), true)
 	}
 }
 
@@ -95,7 +94,7 @@ func (c *Conn) take(p *pair, results []verbs.Result) {
 	for _, result := range results {
 		if result.ID-p.tail >= p.head-p.tail || p.at(result.ID).fetched {
 			r.env.Log.Error("a result that fits no work request", "rail", r.Name, "got", result.ID, "expected", p.tail)
-			c.kill(errs.WithClass(errs.ClassLocalDevice, r.Name, fmt.Errorf("%s reported work that was not given to it", r.Dev.Name)), false)
+			c.kill(r.errorf(errs.ClassLocalDevice, "%s reported work that was not given to it", r.Dev.Name), false)
 			continue
 		}
 		s := p.at(result.ID)

@@ -1,69 +1,14 @@
-// Package rail carries operations out. A rail is a device of this side and one of a peer, for all
-// paths to that peer. It keeps the operations that wait, and has at most one connection at a time:
-// queue pairs that are connected to the peer's.
-//
-// Rail.mu guards a rail, its connections and its operations. A function whose comment says nothing
-// else is called with it held; unlock then completes what has ended.
 package rail
 
 import (
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
-	"sync"
-	"sync/atomic"
 	"time"
 
-	"github.com/mooncake-go/mooncake/plugins/transport-rdma/internal/blob"
-	"github.com/mooncake-go/mooncake/plugins/transport-rdma/internal/device"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
-
-// Rail is a device of this side and one of a peer, for all paths to that peer.
-type Rail struct {
-	table *Table
-	env   *device.Env
-	key   Key
-	pool  *Pool
-	Dev   *device.Device
-	Name  string // for errors
-	where string // the peer's first address
-	// Remote is the peer's device, incarnation the peer's, server its name if it is one of
-	// upstream. They are constant, whichever path or request came first.
-	Remote      blob.Device
-	incarnation uint64
-	server      string
-	users       int // paths and connections; guarded by Table.mu
-
-	load     atomic.Int64 // bytes that wait or are in flight
-	paused   atomic.Int64 // until this time in Unix nanoseconds the rail is not up
-	counters counters
-
-	// make is held while a connection is made, so that both sides of a handshake with a node of
-	// upstream find the same one. It is taken before mu.
-	make sync.Mutex
-
-	mu         sync.Mutex
-	addrs      []string // where connections are set up; nil for unknown
-	waiting    []*Queue // those that are not empty, in their turn
-	ended      Ended    // operations for unlock
-	conn       *Conn    // that work may be posted to, or that waits for the second round
-	connecting *Conn    // of the attempt in progress, once it has queue pairs
-	dialling   bool
-	retrying   bool  // see retryLater
-	failures   int   // in a row
-	last       error // the latest
-}
-
-// Queue holds the operations of one path that wait for one rail. Rails take from their queues in
-// turns, so that a path with much to do does not hold up the others. Rail.mu guards what is not
-// exported.
-type Queue struct {
-	Rail    *Rail
-	Index   int // of the peer's device in keys
-	ops     list
-	waiting bool // in Rail.waiting
-}
 
 // insert puts o first, or last.
 func (l *Queue) insert(o *Op, first bool) {
@@ -160,6 +105,12 @@ func (r *Rail) failure(class errs.Class, format string, args ...any) *errs.Error
 	return &errs.Error{Code: errs.TransferFail, Class: class, Op: r.Name, Err: fmt.Errorf(format, args...)}
 }
 
+// errorf is an error of the rail with the code of the error that it wraps, if it wraps one. It may be
+// called without r.mu.
+func (r *Rail) errorf(class errs.Class, format string, args ...any) error {
+	return errs.WithClass(class, r.Name, fmt.Errorf(format, args...))
+}
+
 // ErrStopping is the end of operations when the transport stops.
 func ErrStopping(op string) error {
 	return &errs.Error{Code: errs.TransferFail, Class: errs.ClassTransientPath, Op: op, Err: errors.New("the transport is stopping")}
@@ -243,4 +194,84 @@ func (r *Rail) settle(o *Op) {
 func (r *Rail) end(o *Op) {
 	r.load.Add(-int64(o.size()))
 	r.ended.add(o)
+}
+
+// Fail ends an operation that is in no queue, unless it has failed before. The caller completes it.
+func (o *Op) Fail(err error) { o.fail(err); o.stage = opEnded }
+
+// fail notes the first failure.
+func (o *Op) fail(err error) {
+	if o.Err == nil {
+		o.Err = err
+	}
+}
+
+func (o *Op) size() uint64 { return uint64(len(o.Local)) }
+
+// maxTries is how often an operation is begun again because of the fault of another one.
+const maxTries = 3
+
+// insert puts o before next, or at the end for nil.
+func (l *list) insert(o, next *Op) {
+	prev := l.tail
+	if next != nil {
+		prev = next.prev
+	}
+	o.prev, o.next = prev, next
+	l.link(prev, o)
+	l.link(o, next)
+}
+
+func (l *list) remove(o *Op) {
+	l.link(o.prev, o.next)
+	o.prev, o.next = nil, nil
+}
+
+// link makes b follow a; nil is the end of the list.
+func (l *list) link(a, b *Op) {
+	if a != nil {
+		a.next = b
+	} else {
+		l.head = b
+	}
+	if b != nil {
+		b.prev = a
+	} else {
+		l.tail = a
+	}
+}
+
+func (l *Ended) add(o *Op) {
+	o.stage = opEnded
+	l.insert(o, nil)
+}
+
+// All takes out the operations. They may be used again once they were completed.
+func (l *Ended) All() iter.Seq[*Op] {
+	return func(yield func(*Op) bool) {
+		for o := l.head; o != nil; o = l.head {
+			l.remove(o)
+			if !yield(o) {
+				return
+			}
+		}
+	}
+}
+
+// finish completes the operations. No lock is held.
+func (l *Ended) finish() {
+	var locked Path
+	for o := range l.All() {
+		if p := o.Path; p != locked {
+			if locked != nil {
+				locked.Unlock()
+			}
+			p.Lock()
+			locked = p
+		}
+		locked.Finish(o)
+	}
+	if locked != nil {
+		locked.Unlock()
+	}
 }

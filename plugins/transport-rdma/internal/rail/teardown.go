@@ -1,7 +1,6 @@
 package rail
 
 import (
-	"fmt"
 	"io"
 	"time"
 
@@ -122,26 +121,24 @@ func (c *Conn) watch() {
 	var b [1]byte
 	_, err := io.ReadFull(c.lifeline, b[:])
 	r := c.rail
-	why := errs.Error{Code: errs.TransferFail, Class: errs.ClassTransientPeer, Op: r.Name}
+	why := r.failure(errs.ClassTransientPeer, "the peer's process has ended the connection")
 	switch {
-	case err == nil && b[0] == handshake.EndDevice:
-		why.Class, why.Err = errs.ClassTransientPath, fmt.Errorf("the peer cannot use its device %s any more", r.Remote.Name)
-	case err == nil && b[0] == handshake.EndStopping:
-		why.Err = fmt.Errorf("the peer is stopping")
-	case err == nil && b[0] == handshake.EndUnproven:
-		why.Class, why.Err = errs.ClassTransientPath, fmt.Errorf("the peer could not end its side of the connection")
-	case err == nil || err == io.EOF:
-		why.Err = fmt.Errorf("the peer's process has ended the connection")
-	default:
-		why.Class, why.Err = errs.ClassTransientPath, fmt.Errorf("the peer is out of reach: %w", err)
+	case err != nil && err != io.EOF:
+		why = r.failure(errs.ClassTransientPath, "the peer is out of reach: %w", err)
+	case b[0] == handshake.EndDevice:
+		why = r.failure(errs.ClassTransientPath, "the peer cannot use its device %s any more", r.Remote.Name)
+	case b[0] == handshake.EndStopping:
+		why = r.failure(errs.ClassTransientPeer, "the peer is stopping")
+	case b[0] == handshake.EndUnproven:
+		why = r.failure(errs.ClassTransientPath, "the peer could not end its side of the connection")
 	}
 	r.mu.Lock()
 	defer r.unlock()
 	c.quiet = err == nil && b[0] != handshake.EndUnproven || err == io.EOF
 	close(c.peerGone)
 	if !c.dying {
-		r.failed(&why, true)
-		c.kill(&why, false)
+		r.failed(why, true)
+		c.kill(why, false)
 		r.pump()
 	}
 }

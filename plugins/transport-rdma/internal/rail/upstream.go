@@ -2,7 +2,6 @@ package rail
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -32,7 +31,7 @@ func (c *Conn) greetUpstream(ctx context.Context) error {
 	}
 	_ = nc.Close() // The daemon of the peer serves no other node before.
 	if answer.LocalPath != m.PeerPath || answer.PeerPath != m.LocalPath {
-		return errs.WithClass(errs.ClassTransientPeer, r.Name, fmt.Errorf("%q answered for %q, instead of %q for %q", answer.LocalPath, answer.PeerPath, m.PeerPath, m.LocalPath))
+		return r.errorf(errs.ClassTransientPeer, "%q answered for %q, instead of %q for %q", answer.LocalPath, answer.PeerPath, m.PeerPath, m.LocalPath)
 	}
 	if err := c.join(answer); err != nil {
 		return err
@@ -62,7 +61,7 @@ func (c *Conn) join(m *handshake.Message) error {
 	if m.GID != "" {
 		var err error
 		if g, err = gid.Parse(m.GID); err != nil {
-			return errs.WithClass(errs.ClassTransientPeer, r.Name, fmt.Errorf("%w: %w", handshake.ErrMalformed, err))
+			return r.errorf(errs.ClassTransientPeer, "%w: %w", handshake.ErrMalformed, err)
 		}
 		lid = m.LID
 	}
@@ -70,15 +69,15 @@ func (c *Conn) join(m *handshake.Message) error {
 	defer c.setup.Unlock()
 	switch {
 	case c.over:
-		return errs.WithClass(errs.ClassTransientPath, r.Name, errors.New("the connection has ended meanwhile"))
+		return r.errorf(errs.ClassTransientPath, "the connection has ended meanwhile")
 	case c.connectedTo(m.QueuePairs):
 		return nil
 	case c.peer.Load() != nil:
-		return errs.WithClass(errs.ClassTransientPath, r.Name, errors.New("the peer named other queue pairs than before"))
+		return r.errorf(errs.ClassTransientPath, "the peer named other queue pairs than before")
 	}
 	at := r.Dev.Address()
 	if err := r.Dev.Connect(c.devicePairs(), device.Remote{
-		QueuePairs: m.QueuePairs, GID: g, LID: lid, MTU: at.MTU, ReadsIn: r.Dev.ReadsIn(), ReadsOut: r.Dev.ReadsOut(), GIDIndex: at.Index,
+		QueuePairs: m.QueuePairs, GID: g, LID: lid, MTU: at.MTU, ReadsIn: r.Dev.Attr.MaxReadsIn, ReadsOut: r.Dev.Attr.MaxReadsOut, GIDIndex: at.Index,
 	}); err != nil {
 		return deviceError(r.Name, err)
 	}
@@ -97,7 +96,7 @@ func (r *Rail) Accept(m *handshake.Message) (*Conn, error) {
 		if c.connectedTo(m.QueuePairs) {
 			return c, nil
 		}
-		c.end(errs.WithClass(errs.ClassTransientPath, r.Name, errors.New("the peer has connected anew")), false)
+		c.end(r.errorf(errs.ClassTransientPath, "the peer has connected anew"), false)
 	}
 	if connecting != nil { // Both sides began at the same time: one connection serves both.
 		return connecting, connecting.join(m)
@@ -131,7 +130,7 @@ func (c *Conn) expectReady() {
 	r.mu.Lock()
 	defer r.unlock()
 	if !c.ready && !c.dying {
-		err := r.failure(errs.ClassTransientPeer, "the peer did not end the handshake")
+		err := r.errorf(errs.ClassTransientPeer, "the peer did not end the handshake")
 		r.failed(err, false)
 		c.kill(err, false)
 	}

@@ -57,9 +57,8 @@ func TestVictimGetsWork(t *testing.T) {
 	server := &inbound.Server{Env: peerEnv, Device: func(string) *inbound.Pool { return accepted }}
 	peerEnv.Traffic.Go(func() { server.Serve(ln) })
 
-	rails := &Table{Env: env}
 	pool := NewPool(env, here)
-	r := rails.Get(Key{}, pool, there.Describe(), &blob.Endpoint{Incarnation: 2}, "there")
+	r := pool.Rail("", there.Describe(), &blob.Endpoint{Incarnation: 2}, "there")
 	r.SetAddresses([]string{ln.Addr().String()})
 	r.attempt()
 	require.Equal(t, 1, pool.Len())
@@ -71,7 +70,7 @@ func TestVictimGetsWork(t *testing.T) {
 		env.Traffic.Wait()
 		peerEnv.Traffic.Wait()
 		r.Release()
-		require.Zero(t, rails.Len())
+		require.Empty(t, pool.Stats())
 	})
 
 	for range 100 {

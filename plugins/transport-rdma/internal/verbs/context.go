@@ -10,11 +10,12 @@ import (
 
 // Context is an open device.
 type Context struct {
+	Attr DeviceAttr // what the device can do, as it said when it was opened
+
 	refs  refs
 	h     unsafe.Pointer
 	lib   *Lib
 	info  DeviceInfo
-	attr  DeviceAttr
 	async *sleeper
 	// taken is what the last takeEvent got, until NextEvent has it.
 	taken takenEvent
@@ -38,11 +39,11 @@ func (l *Lib) OpenDevice(name string) (*Context, error) {
 	c.refs.free = func() error {
 		return c.fail("ibv_close_device", sysCloseDevice(l.h, h), "")
 	}
-	c.attr, errno = sysQueryDevice(l.h, h)
+	c.Attr, errno = sysQueryDevice(l.h, h)
 	if err := c.fail("ibv_query_device", errno, ""); err != nil {
 		return nil, errors.Join(err, c.refs.close())
 	}
-	c.attr.CompletionVectors = vectors
+	c.Attr.CompletionVectors = vectors
 	var err error
 	c.async, err = newSleeper(asyncFD, name+" events", c.takeEvent)
 	if err != nil {
@@ -54,9 +55,6 @@ func (l *Lib) OpenDevice(name string) (*Context, error) {
 func (c *Context) fail(call string, errno int32, object string) error {
 	return callError(call, errno, c.info.Name, object)
 }
-
-// Attr returns what the device can do, as it said when it was opened.
-func (c *Context) Attr() DeviceAttr { return c.attr }
 
 // QueryPort asks for the present state of a port; ports count from 1.
 func (c *Context) QueryPort(port int) (a PortAttr, err error) {

@@ -11,6 +11,8 @@ import (
 
 // CQ is a completion queue with a completion channel of its own.
 type CQ struct {
+	Entries int // the size of the queue; constant
+
 	refs refs
 	c    *Context
 	// mu guards all below and the C side of the queue, but for its channel.
@@ -19,7 +21,6 @@ type CQ struct {
 	// free is how many entries no QP has claimed. stale are entries of closed QPs: their
 	// completions may still lie in the queue.
 	free, stale int
-	entries     int
 	shut        bool
 
 	sleep *sleeper
@@ -31,7 +32,7 @@ type CQ struct {
 // the number of CompletionVectors.
 func (c *Context) CreateCQ(entries, vector int) (*CQ, error) {
 	q := &CQ{c: c, refs: refs{parent: &c.refs}}
-	vector %= max(1, c.attr.CompletionVectors)
+	vector %= max(1, c.Attr.CompletionVectors)
 	var fd int
 	if err := c.refs.adopt(func() (err error) { fd, err = q.create(entries, vector); return err }); err != nil {
 		return nil, err
@@ -58,10 +59,10 @@ func (q *CQ) create(entries, vector int) (fd int, err error) {
 	freeChannel := func() error {
 		return c.fail("ibv_destroy_comp_channel", sysDestroyChannel(c.lib.h, channel), "")
 	}
-	if q.h, q.entries, errno = sysCreateCQ(c.lib.h, c.h, channel, entries, vector); errno != 0 {
+	if q.h, q.Entries, errno = sysCreateCQ(c.lib.h, c.h, channel, entries, vector); errno != 0 {
 		return 0, errors.Join(c.fail("ibv_create_cq", errno, object), freeChannel())
 	}
-	q.free = q.entries
+	q.free = q.Entries
 	gone := false
 	q.refs.free = func() error {
 		if !gone {
@@ -74,9 +75,6 @@ func (q *CQ) create(entries, vector int) (fd int, err error) {
 	}
 	return fd, nil
 }
-
-// Entries returns the size of the queue.
-func (q *CQ) Entries() int { return q.entries }
 
 // Free returns how many entries are left for the depths of further QPs. The entries of closed QPs
 // count again after a Poll found the queue empty.

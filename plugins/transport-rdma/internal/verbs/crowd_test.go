@@ -119,7 +119,7 @@ func TestCloseGivesResultsUnderLoad(t *testing.T) {
 	check(t, a.qp.Close())
 	a.newQP(t, verbs.QPConfig{Depth: batch, SignalEvery: 1})
 	connect(t, a, b)
-	r.w.Fault(fakeverbs.Fault{Action: fakeverbs.Stall, QP: gone.qp.Num(), Device: -1})
+	r.w.Fault(fakeverbs.Fault{Action: fakeverbs.Stall, QP: gone.qp.Num, Device: -1})
 	left, err := gone.qp.Post(numbered(a, b, 5))
 	check(t, err)
 	check(t, gone.qp.Close())

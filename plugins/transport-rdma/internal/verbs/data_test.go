@@ -31,7 +31,7 @@ func TestReadWrite(t *testing.T) {
 					}
 				}
 				for i, r := range post(t, a, wrs) {
-					if r != (verbs.Result{ID: wrs[i].ID, Tag: cfg.Tag, QP: a.qp.Num(), Len: wrs[i].Len}) {
+					if r != (verbs.Result{ID: wrs[i].ID, Tag: cfg.Tag, QP: a.qp.Num, Len: wrs[i].Len}) {
 						t.Fatalf("result %d is %+v", i, r)
 					}
 				}

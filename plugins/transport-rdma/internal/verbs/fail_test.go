@@ -147,7 +147,7 @@ func TestCloseGivesResults(t *testing.T) {
 	}
 	n, err := a.qp.Post(wrs)
 	check(t, err)
-	num, before := a.qp.Num(), a.cq.Free()
+	num, before := a.qp.Num, a.cq.Free()
 	closed := make(chan error, 1)
 	go func() { closed <- a.qp.Close() }()
 	for i, r := range results(t, a, n) {
@@ -183,11 +183,11 @@ func TestStates(t *testing.T) {
 	if err = a.qp.ToRTR(bad); err == nil {
 		t.Error("an empty GID was accepted")
 	}
-	check(t, a.qp.ToRTR(rtr(a, a.qp.Num(), a.addr(t), 2048)))
+	check(t, a.qp.ToRTR(rtr(a, a.qp.Num, a.addr(t), 2048)))
 	check(t, a.qp.ToRTS(rts))
 	info, err := a.qp.Query()
 	check(t, err)
-	if info.State != verbs.QPRTS || info.MTU != 2048 || info.PeerQP != a.qp.Num() || info.Depth != 64 || info.Retry != 2 {
+	if info.State != verbs.QPRTS || info.MTU != 2048 || info.PeerQP != a.qp.Num || info.Depth != 64 || info.Retry != 2 {
 		t.Errorf("the QP is %+v", info)
 	}
 	// Connected to itself.
@@ -224,8 +224,8 @@ func TestBudget(t *testing.T) {
 	if n, err := cq.Poll(make([]verbs.Result, 1)); n != 0 || err != nil {
 		t.Fatalf("got %d, %v", n, err)
 	}
-	if cq.Free() != cq.Entries() {
-		t.Errorf("%d of %d entries are free", cq.Free(), cq.Entries())
+	if cq.Free() != cq.Entries {
+		t.Errorf("%d of %d entries are free", cq.Free(), cq.Entries)
 	}
 	for _, cfg := range []verbs.QPConfig{{}, {Depth: -1}, {Depth: 1 << 20}, {Depth: 1, SignalEvery: -1}, {Depth: 1, MaxInline: -1}} {
 		_, err = s.pd.CreateQP(s.cq, cfg)

@@ -141,14 +141,14 @@ func TestStrayOfAnotherQP(t *testing.T) {
 	peer := *b
 	peer.newQP(t, verbs.QPConfig{Depth: 8})
 	connect(t, &other, &peer)
-	stalled := r.w.Fault(fakeverbs.Fault{Action: fakeverbs.Stall, QP: other.qp.Num(), Device: -1})
+	stalled := r.w.Fault(fakeverbs.Fault{Action: fakeverbs.Stall, QP: other.qp.Num, Device: -1})
 	n, err := other.qp.Post(numbered(a, b, 1))
 	check(t, err)
 	for stalled.Hits() == 0 {
 		_, err = other.qp.Query()
 		check(t, err)
 	}
-	garbled := r.w.Fault(fakeverbs.Fault{Action: fakeverbs.Garble, QP: a.qp.Num(), Device: -1, Offset: 1 << 32})
+	garbled := r.w.Fault(fakeverbs.Fault{Action: fakeverbs.Garble, QP: a.qp.Num, Device: -1, Offset: 1 << 32})
 	_, err = a.qp.Post(numbered(a, b, n))
 	check(t, err)
 	for a.cq.Strays() == 0 {
@@ -160,7 +160,7 @@ func TestStrayOfAnotherQP(t *testing.T) {
 		t.Errorf("%d and %d requests are out", other.qp.Outstanding(), a.qp.Outstanding())
 	}
 	r.w.Release()
-	if got := results(t, a, 1); got[0].QP != other.qp.Num() || got[0].Status != 0 {
+	if got := results(t, a, 1); got[0].QP != other.qp.Num || got[0].Status != 0 {
 		t.Errorf("got %+v", got)
 	}
 }
@@ -206,8 +206,8 @@ func TestPortDownAndUp(t *testing.T) {
 func TestMTUMismatch(t *testing.T) {
 	r := newRig(t)
 	a, b := newSide(t, r, 0, 1<<14, verbs.QPConfig{}), newSide(t, r, 1, 1<<14, verbs.QPConfig{})
-	a.to(t, b.qp.Num(), b.addr(t), 4096)
-	b.to(t, a.qp.Num(), a.addr(t), 1024)
+	a.to(t, b.qp.Num, b.addr(t), 4096)
+	b.to(t, a.qp.Num, a.addr(t), 1024)
 	got := post(t, a, []verbs.WR{wr(verbs.OpWrite, a, b, 1, 0, 1000), wr(verbs.OpWrite, a, b, 2, 0, 8192)})
 	if got[0].Status != 0 || got[1].Status == 0 {
 		t.Errorf("got %+v", got)
@@ -219,9 +219,9 @@ func TestMTUMismatch(t *testing.T) {
 func TestQPAccess(t *testing.T) {
 	r := newRig(t)
 	a, b := newSide(t, r, 0, 4096, verbs.QPConfig{}), newSide(t, r, 1, 4096, verbs.QPConfig{})
-	a.to(t, b.qp.Num(), b.addr(t), 1024)
+	a.to(t, b.qp.Num, b.addr(t), 1024)
 	check(t, b.qp.ToInit(verbs.InitAttr{Port: 1, Access: verbs.AccessLocalWrite | verbs.AccessRemoteRead}))
-	check(t, b.qp.ToRTR(rtr(b, a.qp.Num(), a.addr(t), 1024)))
+	check(t, b.qp.ToRTR(rtr(b, a.qp.Num, a.addr(t), 1024)))
 	check(t, b.qp.ToRTS(rts))
 	got := post(t, a, []verbs.WR{wr(verbs.OpRead, a, b, 1, 0, 100), wr(verbs.OpWrite, a, b, 2, 0, 100)})
 	if got[0].Status != 0 || (got[1].Status != verbs.StatusRemoteInvalid && got[1].Status != verbs.StatusRemoteAccess) {

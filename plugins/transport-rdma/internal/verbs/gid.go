@@ -21,7 +21,7 @@ func (c *Context) GIDs(port int) (list []gid.Entry, err error) {
 	err = c.refs.use(func() error {
 		errno := int32(syscall.EOPNOTSUPP)
 		if c.lib.has(featGIDTable) {
-			list, errno = sysGIDTable(c.lib.h, c.h, uint32(port), p.GIDs*max(1, c.attr.Ports))
+			list, errno = sysGIDTable(c.lib.h, c.h, uint32(port), p.GIDs*max(1, c.Attr.Ports))
 		}
 		if errno != int32(syscall.EOPNOTSUPP) {
 			return c.fail("ibv_query_gid_table", errno, fmt.Sprintf("port %d", port))
@@ -87,16 +87,4 @@ func fillFromSysfs(g *gid.Entry, device string, port int) {
 	if _, err := net.InterfaceByName(name); err == nil {
 		g.Netdev = name
 	}
-}
-
-// netdev returns the name of the network interface with an index, or makes one up for an interface
-// that this process does not see. It is empty for index 0, which means none.
-func netdev(index int) string {
-	if index == 0 {
-		return ""
-	}
-	if i, err := net.InterfaceByIndex(index); err == nil {
-		return i.Name
-	}
-	return "if" + strconv.Itoa(index)
 }

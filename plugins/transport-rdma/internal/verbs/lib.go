@@ -28,8 +28,9 @@ const (
 // Lib is a loaded libibverbs. It stays loaded until the process ends, since the threads and the
 // drivers of a library cannot be unloaded safely; opening a path again gives the same library.
 type Lib struct {
+	Path string // what was opened
+
 	h    unsafe.Pointer
-	path string
 	feat features
 }
 
@@ -42,11 +43,8 @@ func Open(path string) (*Lib, error) {
 	if h == nil {
 		return nil, fmt.Errorf("%w: %s: %s", ErrUnavailable, path, reason)
 	}
-	return &Lib{h: h, path: path, feat: features(feat)}, nil
+	return &Lib{h: h, Path: path, feat: features(feat)}, nil
 }
-
-// Path returns what was opened.
-func (l *Lib) Path() string { return l.path }
 
 func (l *Lib) has(f features) bool { return l.feat&f != 0 }
 

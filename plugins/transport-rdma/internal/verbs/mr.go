@@ -7,19 +7,6 @@ import (
 	"unsafe"
 )
 
-// Access is what may be done with registered memory, or through a QP.
-type Access uint32
-
-// The rights, to be combined.
-const (
-	AccessLocalWrite  Access = 1 << 0
-	AccessRemoteWrite Access = 1 << 1
-	AccessRemoteRead  Access = 1 << 2
-	// AccessRelaxedOrdering lets the device's writes pass each other on the bus. It is dropped
-	// silently where the library does not know it.
-	AccessRelaxedOrdering Access = 1 << 20
-)
-
 // PD is a protection domain: QPs use only the MRs of their own.
 type PD struct {
 	refs refs
@@ -47,12 +34,15 @@ func (p *PD) Close() error { return p.refs.close() }
 
 // MR is registered memory.
 type MR struct {
-	mu         sync.Mutex
-	h          unsafe.Pointer
-	p          *PD
-	mem        []byte // nil when the caller keeps the memory
-	addr, size uint64
-	lkey, rkey uint32
+	// Addr is the address that work requests and peers use for the first byte, Len the length in
+	// bytes. LKey is the key for the local side of work requests, RKey that for peers. Constant.
+	Addr, Len  uint64
+	LKey, RKey uint32
+
+	mu  sync.Mutex
+	h   unsafe.Pointer
+	p   *PD
+	mem []byte // nil when the caller keeps the memory
 }
 
 // RegMR registers a slice, which must not be empty, and keeps it alive until Close. Memory that
@@ -74,7 +64,7 @@ func (p *PD) RegMR(mem []byte, access Access) (*MR, error) {
 // registers by address. The caller keeps it mapped until Close returned.
 func (p *PD) RegRange(addr, size uint64, access Access) (*MR, error) {
 	return p.register("ibv_reg_mr", addr, size, func(m *MR) (errno int32) {
-		m.h, m.lkey, m.rkey, errno = sysRegMR(p.c.lib.h, p.h, addr, size, p.allowed(access))
+		m.h, m.LKey, m.RKey, errno = sysRegMR(p.c.lib.h, p.h, addr, size, p.allowed(access))
 		return errno
 	})
 }
@@ -87,7 +77,7 @@ func (p *PD) RegDMABuf(fd int, offset, size, iova uint64, access Access) (*MR, e
 		return nil, fmt.Errorf("%w: dma-buf registration", ErrUnsupported)
 	}
 	return p.register("ibv_reg_dmabuf_mr", iova, size, func(m *MR) (errno int32) {
-		m.h, m.lkey, m.rkey, errno = sysRegDMABuf(p.c.lib.h, p.h, offset, size, iova, fd, p.allowed(access))
+		m.h, m.LKey, m.RKey, errno = sysRegDMABuf(p.c.lib.h, p.h, offset, size, iova, fd, p.allowed(access))
 		return errno
 	})
 }
@@ -101,7 +91,7 @@ func (p *PD) allowed(a Access) Access {
 }
 
 func (p *PD) register(call string, addr, size uint64, do func(*MR) int32) (*MR, error) {
-	m := &MR{p: p, addr: addr, size: size}
+	m := &MR{p: p, Addr: addr, Len: size}
 	if err := p.refs.adopt(func() error { return m.fail(call, do(m)) }); err != nil {
 		return nil, err
 	}
@@ -109,20 +99,8 @@ func (p *PD) register(call string, addr, size uint64, do func(*MR) int32) (*MR, 
 }
 
 func (m *MR) fail(call string, errno int32) error {
-	return m.p.c.fail(call, errno, fmt.Sprintf("%d bytes at %#x", m.size, m.addr))
+	return m.p.c.fail(call, errno, fmt.Sprintf("%d bytes at %#x", m.Len, m.Addr))
 }
-
-// Addr returns the address that work requests and peers use for the first byte.
-func (m *MR) Addr() uint64 { return m.addr }
-
-// Len returns the length in bytes.
-func (m *MR) Len() uint64 { return m.size }
-
-// LKey returns the key for the local side of work requests.
-func (m *MR) LKey() uint32 { return m.lkey }
-
-// RKey returns the key for peers.
-func (m *MR) RKey() uint32 { return m.rkey }
 
 // Close ends the registration. After it returned nil neither this side's requests nor peers
 // touch the memory; requests in flight fail. Repeatable.

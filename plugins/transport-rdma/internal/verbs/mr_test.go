@@ -43,9 +43,9 @@ func TestRegisterGoMemory(t *testing.T) {
 	check(t, err)
 	closing(t, mr)
 	w := wr(verbs.OpWrite, a, b, 1, 0, 4096)
-	w.Local, w.LKey = mr.Addr(), mr.LKey()
-	if mr.Len() != 4096 {
-		t.Errorf("registered %d bytes", mr.Len())
+	w.Local, w.LKey = mr.Addr, mr.LKey
+	if mr.Len != 4096 {
+		t.Errorf("registered %d bytes", mr.Len)
 	}
 	if got := post(t, a, []verbs.WR{w}); got[0].Status != 0 || !bytes.Equal(b.mem, mem) {
 		t.Errorf("got %+v", got)
@@ -103,7 +103,7 @@ func TestDMABuf(t *testing.T) {
 	check(t, err)
 	closing(t, mr)
 	w := wr(verbs.OpWrite, a, b, 1, 0, 0x1000)
-	w.Remote, w.RKey = iova+0x10, mr.RKey()
+	w.Remote, w.RKey = iova+0x10, mr.RKey
 	if got := post(t, a, []verbs.WR{w}); got[0].Status != 0 {
 		t.Fatalf("got %+v", got)
 	}

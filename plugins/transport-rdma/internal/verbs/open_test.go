@@ -40,8 +40,8 @@ func TestOpenTwiceIsOneLibrary(t *testing.T) {
 	t.Setenv(verbs.LibraryEnv, r.w.Path())
 	again, err := verbs.Open("")
 	check(t, err)
-	if again.Path() != r.w.Path() {
-		t.Errorf("opened %s", again.Path())
+	if again.Path != r.w.Path() {
+		t.Errorf("opened %s", again.Path)
 	}
 	check(t, again.ForkInit())
 	if r.w.Calls("ibv_fork_init") != 1 {
@@ -68,7 +68,7 @@ func TestAttributes(t *testing.T) {
 	c, err := r.lib.OpenDevice(r.names[0])
 	check(t, err)
 	closing(t, c)
-	a := c.Attr()
+	a := c.Attr
 	if a.Ports != 1 || a.MaxQP < 1 || a.MaxQPWR < 16 || a.MaxCQE < 16 || a.MaxMRSize < 1<<30 || a.MaxMR < 1 ||
 		a.MaxReadsIn < 1 || a.MaxReadsOut < 1 || a.CompletionVectors < 1 {
 		t.Errorf("attributes are %+v", a)

@@ -79,7 +79,7 @@ func serve(path string) error {
 	if err != nil {
 		return err
 	}
-	mine := hello{QP: s.qp.Num(), GID: gid.GID, Addr: s.mr.Addr(), RKey: s.mr.RKey()}
+	mine := hello{QP: s.qp.Num, GID: gid.GID, Addr: s.mr.Addr, RKey: s.mr.RKey}
 	if err = json.NewEncoder(os.Stdout).Encode(mine); err != nil {
 		return err
 	}
@@ -104,7 +104,7 @@ func startPeer(t *testing.T, r *rig, a *side) *peer {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	t.Cleanup(cancel)
 	p := &peer{cmd: exec.CommandContext(ctx, self)}
-	p.cmd.Env = append(os.Environ(), peerEnv+"="+r.lib.Path())
+	p.cmd.Env = append(os.Environ(), peerEnv+"="+r.lib.Path)
 	p.cmd.Stderr = os.Stderr
 	p.in, err = p.cmd.StdinPipe()
 	check(t, err)
@@ -112,7 +112,7 @@ func startPeer(t *testing.T, r *rig, a *side) *peer {
 	check(t, err)
 	check(t, p.cmd.Start())
 	t.Cleanup(func() { _ = p.cmd.Process.Kill(); _ = p.cmd.Wait() })
-	check(t, json.NewEncoder(p.in).Encode(hello{QP: a.qp.Num(), GID: a.addr(t), Device: r.names[1], Index: r.gid}))
+	check(t, json.NewEncoder(p.in).Encode(hello{QP: a.qp.Num, GID: a.addr(t), Device: r.names[1], Index: r.gid}))
 	dec := json.NewDecoder(p.out)
 	check(t, dec.Decode(&p.hello))
 	rest, err := io.ReadAll(dec.Buffered())
@@ -123,7 +123,7 @@ func startPeer(t *testing.T, r *rig, a *side) *peer {
 }
 
 func (p *peer) wr(op verbs.OpCode, a *side, id uint64, off, n int) verbs.WR {
-	return verbs.WR{ID: id, Local: addr(a.mem) + uint64(off), LKey: a.mr.LKey(), Remote: p.Addr + uint64(off),
+	return verbs.WR{ID: id, Local: addr(a.mem) + uint64(off), LKey: a.mr.LKey, Remote: p.Addr + uint64(off),
 		RKey: p.RKey, Len: uint32(n), Op: op}
 }
 

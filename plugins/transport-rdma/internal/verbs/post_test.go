@@ -141,8 +141,8 @@ func TestPostSilent(t *testing.T) {
 func TestInline(t *testing.T) {
 	r := newFake(t, fakeverbs.Config{Devices: 2})
 	a, b := pair(t, r, 4096, verbs.QPConfig{MaxInline: 64})
-	if a.qp.MaxInline() != 64 {
-		t.Fatalf("inline is %d", a.qp.MaxInline())
+	if a.qp.MaxInline != 64 {
+		t.Fatalf("inline is %d", a.qp.MaxInline)
 	}
 	for i, c := range []struct {
 		n               int
@@ -171,8 +171,8 @@ func TestInline(t *testing.T) {
 	// A device that has none, or less.
 	r.w.Change(0, func(d *fakeverbs.Device) { d.MaxInline = 16 })
 	a.newQP(t, verbs.QPConfig{MaxInline: 64})
-	if a.qp.MaxInline() > 16 {
-		t.Errorf("inline is %d", a.qp.MaxInline())
+	if a.qp.MaxInline > 16 {
+		t.Errorf("inline is %d", a.qp.MaxInline)
 	}
 }
 

@@ -11,15 +11,17 @@ import (
 
 // QP is a reliable connected queue pair that reads and writes the peer's memory.
 type QP struct {
+	// Num is the number that the peer needs, Depth how many work requests may be in flight, and
+	// MaxInline the size in bytes up to which writes are copied at Post. Constant.
+	Num              uint32
+	Depth, MaxInline int
+
 	p  *PD
 	cq *CQ
 	// mu guards all below and the send side of the C object. It is taken before cq.mu.
-	mu     sync.Mutex
-	h      unsafe.Pointer
-	state  QPState
-	num    uint32
-	depth  int
-	inline int
+	mu    sync.Mutex
+	h     unsafe.Pointer
+	state QPState
 }
 
 // CreateQP makes a QP in state RESET. Its results go to cq, of the same Context. ErrBudget when
@@ -29,7 +31,7 @@ func (p *PD) CreateQP(cq *CQ, cfg QPConfig) (*QP, error) {
 	if cfg.Depth < 1 || cfg.Depth > maxDepth || cfg.MaxInline < 0 || cfg.SignalEvery < 0 || cq.c != p.c {
 		return nil, p.c.fail("ibv_create_qp", int32(syscall.EINVAL), object)
 	}
-	q := &QP{p: p, cq: cq, depth: cfg.Depth}
+	q := &QP{p: p, cq: cq, Depth: cfg.Depth}
 	err := p.refs.adopt(func() error {
 		return cq.refs.adopt(func() error { return cq.attach(q, cfg, object) })
 	})
@@ -44,16 +46,16 @@ const maxDepth = 1 << 16
 
 // claim is what a QP takes of its CQ: one entry a request, and one for the request that
 // covers what a partly refused chain left unsignalled.
-func (q *QP) claim() int { return q.depth + 1 }
+func (q *QP) claim() int { return q.Depth + 1 }
 
 func (q *CQ) attach(qp *QP, cfg QPConfig, object string) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.free < qp.claim() {
-		return fmt.Errorf("%w: depth %d needs %d entries, %d of %d are left", ErrBudget, qp.depth, qp.claim(), q.free, q.entries)
+		return fmt.Errorf("%w: depth %d needs %d entries, %d of %d are left", ErrBudget, qp.Depth, qp.claim(), q.free, q.Entries)
 	}
 	var errno int32
-	qp.h, qp.num, qp.inline, errno = sysCreateQP(qp.p.h, q.h, cfg)
+	qp.h, qp.Num, qp.MaxInline, errno = sysCreateQP(qp.p.h, q.h, cfg)
 	if errno != 0 {
 		return q.c.fail("ibv_create_qp", errno, object)
 	}
@@ -70,15 +72,6 @@ func (q *CQ) detach(qp *QP) {
 	q.mu.Unlock()
 	q.sleep.wake()
 }
-
-// Num returns the number that the peer needs.
-func (q *QP) Num() uint32 { return q.num }
-
-// Depth returns how many work requests may be in flight.
-func (q *QP) Depth() int { return q.depth }
-
-// MaxInline returns the size in bytes up to which writes are copied at Post.
-func (q *QP) MaxInline() int { return q.inline }
 
 // State returns the state as this side set it; the device may have gone to QPErr by itself, which
 // Query tells.
@@ -106,7 +99,7 @@ func (q *QP) modify(to QPState, what string, from QPState, do func() int32) erro
 		return ErrClosed
 	}
 	if to != QPErr && q.state != from {
-		return fmt.Errorf("%w: QP %d is in %s, %s follows %s", ErrState, q.num, q.state, to, from)
+		return fmt.Errorf("%w: QP %d is in %s, %s follows %s", ErrState, q.Num, q.state, to, from)
 	}
 	if q.state == QPReset && to == QPErr {
 		q.state = QPErr // The kernel has no such transition; nothing can be in flight.
@@ -162,7 +155,7 @@ func (q *QP) Query() (QPInfo, error) {
 		return QPInfo{}, ErrClosed
 	}
 	info, errno := sysQueryQP(q.h)
-	info.Depth = q.depth
+	info.Depth = q.Depth
 	return info, q.fail("ibv_query_qp", errno, "query")
 }
 
@@ -194,7 +187,7 @@ func (q *QP) fail(call string, errno int32, what string) error {
 	if errno == 0 {
 		return nil
 	}
-	return q.p.c.fail(call, errno, fmt.Sprintf("QP %d, %s", q.num, what))
+	return q.p.c.fail(call, errno, fmt.Sprintf("QP %d, %s", q.Num, what))
 }
 
 // Close destroys the QP. After it returned nil the device no longer touches the memory of

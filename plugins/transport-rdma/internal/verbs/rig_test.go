@@ -182,14 +182,14 @@ func pair(t testing.TB, r *rig, size int, cfg verbs.QPConfig) (a, b *side) {
 
 func connect(t testing.TB, a, b *side) {
 	t.Helper()
-	a.to(t, b.qp.Num(), b.addr(t), 1024)
-	b.to(t, a.qp.Num(), a.addr(t), 1024)
+	a.to(t, b.qp.Num, b.addr(t), 1024)
+	b.to(t, a.qp.Num, a.addr(t), 1024)
 }
 
 // wr is a request between the same offsets of both sides.
 func wr(op verbs.OpCode, a, b *side, id uint64, off, n int) verbs.WR {
-	return verbs.WR{ID: id, Local: addr(a.mem) + uint64(off), LKey: a.mr.LKey(), Remote: addr(b.mem) + uint64(off),
-		RKey: b.mr.RKey(), Len: uint32(n), Op: op}
+	return verbs.WR{ID: id, Local: addr(a.mem) + uint64(off), LKey: a.mr.LKey, Remote: addr(b.mem) + uint64(off),
+		RKey: b.mr.RKey, Len: uint32(n), Op: op}
 }
 
 // results waits for n results of a side.

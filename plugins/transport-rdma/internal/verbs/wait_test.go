@@ -142,15 +142,15 @@ func TestEvents(t *testing.T) {
 		}
 	}
 	for _, typ := range []int{fakeverbs.EventQPAccess, fakeverbs.EventQPFatal} {
-		r.w.Event(0, typ, s.qp.Num())
+		r.w.Event(0, typ, s.qp.Num)
 		got, err := s.c.NextEvent(limited(t))
 		check(t, err)
-		if got != (verbs.Event{Type: verbs.EventType(typ), QP: s.qp.Num(), Tag: 77}) {
+		if got != (verbs.Event{Type: verbs.EventType(typ), QP: s.qp.Num, Tag: 77}) {
 			t.Errorf("got %+v", got)
 		}
 	}
 	// No goroutine fetched this event: closing the QP does not wait for that.
-	r.w.Event(1, fakeverbs.EventQPFatal, other.qp.Num())
+	r.w.Event(1, fakeverbs.EventQPFatal, other.qp.Num)
 	check(t, other.qp.Close())
 }
 

@@ -1,3 +1,5 @@
+// Package frame is the format of what goes over a connection of the TCP transport: hellos, headers,
+// endpoints and keys, and the reasons of refusals.
 package frame
 
 import (
@@ -11,26 +13,28 @@ import (
 )
 
 const (
-	// headerSize is the size of every header and of the hello, in bytes.
+	// Size is the size of every header and of the hello, in bytes.
 	Size = 64
-	// maxTrain bounds the headers of one batch.
+	// MaxBatch bounds the headers of one batch.
 	MaxBatch = 64
-	// trainBytes bounds the payload of one batch, unless a single payload is larger.
+	// BatchBytes bounds the payload of one batch, unless a single payload is larger.
 	BatchBytes = 1 << 20
 
 	frameMagic = 0x9e4d
-	Version    = 1
+	// Version is that of the protocol.
+	Version = 1
 )
 
-// The bounds of SliceBytes, which peers may rely on: no frame is longer than maxSlice.
+// The bounds of SliceBytes, which peers may rely on: no frame is longer than MaxSlice.
 const (
 	MinSlice = 4 << 10
 	MaxSlice = 64 << 20
 )
 
-// frameType says what a header asks or answers.
+// Type says what a header asks or answers.
 type Type uint8
 
+// The types of frames.
 const (
 	Read   Type = 1 // asks for Length bytes at Offset; no payload
 	Write  Type = 2 // Length bytes of payload to be stored at Offset
@@ -40,8 +44,8 @@ const (
 	GoAway Type = 6 // the sender closes the connection for the stated reason
 )
 
-// header is the fixed part of a frame. Region, Token and Offset are those of a request, Reason,
-// Class and Code those of frameError and frameGoAway.
+// Header is the fixed part of a frame. Region, Token and Offset are those of a request, Reason,
+// Class and Code those of Error and GoAway.
 type Header struct {
 	Type   Type
 	Follow uint16 // headers of the same batch after this one
@@ -56,13 +60,14 @@ type Header struct {
 	Code   errs.Code
 }
 
+// Checksum returns the CRC32C of b.
 func Checksum(b []byte) uint32 { return crc32c.Sum(b) }
 
-// errFrame says that bytes are not a header of this protocol. The place of the next header is
+// ErrFrame says that bytes are not a header of this protocol. The place of the next header is
 // unknown then; the connection cannot go on.
 var ErrFrame = errors.New("not a frame of this protocol")
 
-// put encodes h into the first headerSize bytes of b.
+// Put encodes h into the first Size bytes of b.
 func (h *Header) Put(b []byte) {
 	_ = b[Size-1]
 	le := binary.LittleEndian
@@ -80,7 +85,7 @@ func (h *Header) Put(b []byte) {
 	le.PutUint32(b[60:], Checksum(b[:60]))
 }
 
-// decode reads a header from the first headerSize bytes of b. Every error wraps errFrame.
+// Decode reads a header from the first Size bytes of b. Every error wraps ErrFrame.
 func (h *Header) Decode(b []byte) error {
 	if len(b) < Size {
 		return fmt.Errorf("%w: %d bytes, want %d", ErrFrame, len(b), Size)
@@ -114,7 +119,7 @@ func (h *Header) Decode(b []byte) error {
 	return nil
 }
 
-// putTrain encodes the headers back to back into b and numbers them.
+// PutBatch encodes the headers back to back into b and numbers them.
 func PutBatch(b []byte, batch []Header) []byte {
 	for i := range batch {
 		batch[i].Follow = uint16(len(batch) - 1 - i)
@@ -123,7 +128,7 @@ func PutBatch(b []byte, batch []Header) []byte {
 	return b[:len(batch)*Size]
 }
 
-// decodeTrain decodes the rest of a batch into batch[1:], given that batch[0] is decoded and b
+// DecodeBatch decodes the rest of a batch into batch[1:], given that batch[0] is decoded and b
 // holds the headers after it.
 func DecodeBatch(b []byte, batch []Header) error {
 	for i := 1; i < len(batch); i++ {
@@ -135,4 +140,16 @@ func DecodeBatch(b []byte, batch []Header) error {
 		}
 	}
 	return nil
+}
+
+// Answer makes the answer that refuses request id; id 0 is the connection itself.
+func (r Reason) Answer(t Type, id uint64) Header {
+	i := r.Info()
+	return Header{Type: t, ID: id, Reason: r, Class: i.Class, Code: i.Code}
+}
+
+// Refusal is the error that a Error or GoAway stands for. A code or class that this version does
+// not know counts as unknown.
+func (h *Header) Refusal(op string) error {
+	return h.Reason.Info().As(h.Code, h.Class).Error(op)
 }

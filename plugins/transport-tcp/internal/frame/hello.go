@@ -7,17 +7,17 @@ import (
 	"time"
 )
 
-// helloMagic begins every connection, in both directions. Read as a little-endian length its top
+// HelloMagic begins every connection, in both directions. Read as a little-endian length its top
 // byte makes it larger than any memory; no text protocol starts with its first.
 const HelloMagic = "\xd3MC\r\n\x00G\xf7"
 
-// session tells the starts of transports apart; the connections of one peer share it.
+// Session tells the starts of transports apart; the connections of one peer share it.
 type Session [16]byte
 
-// helloFlags of a hello.
+// FlagChecksum asks for a CRC32C of each payload. It is a flag of a Hello.
 const FlagChecksum uint32 = 1 << 0
 
-// hello opens a connection. The dialling side names the incarnation that it wants to reach; the
+// Hello opens a connection. The dialling side names the incarnation that it wants to reach; the
 // accepting side answers with its own, and a reason where it refuses.
 type Hello struct {
 	Low, High   uint16 // versions the sender speaks; the answer picks one (Low == High)
@@ -29,9 +29,10 @@ type Hello struct {
 	Flags       uint32
 }
 
-// errForeign says that the first bytes are those of another protocol.
+// ErrForeign says that the first bytes are those of another protocol.
 var errForeign = errors.New("the first bytes are of another protocol")
 
+// Put encodes the hello into the first Size bytes of b.
 func (h *Hello) Put(b []byte) {
 	_ = b[Size-1]
 	le := binary.LittleEndian
@@ -48,7 +49,7 @@ func (h *Hello) Put(b []byte) {
 	le.PutUint32(b[60:], Checksum(b[:60]))
 }
 
-// decode reads a hello. errForeign is for bytes of another protocol, errFrame for a damaged hello.
+// Decode reads a hello. ErrForeign is for bytes of another protocol, ErrFrame for a damaged hello.
 func (h *Hello) Decode(b []byte) error {
 	if len(b) < Size || string(b[:8]) != HelloMagic {
 		return fmt.Errorf("%w: % x", errForeign, b[:min(len(b), 8)])

@@ -10,16 +10,18 @@ import (
 )
 
 const (
-	// A peer gets morePatience times the silence if round trips take distantRTT or the link loses
-	// packets: TCP sends a lost packet again after two round trips and 200 ms at the least, then
-	// after twice as long, and so on, so that five losses in a row make 6 s of silence.
-	DistantRTT   = 50 * time.Millisecond
+	// DistantRTT is the round trip of a distant peer, which gets MorePatience times the silence, as
+	// does a peer whose link loses packets: TCP sends a lost packet again after two round trips and
+	// 200 ms at the least, then after twice as long, and so on, so that five losses in a row make 6
+	// s of silence.
+	DistantRTT = 50 * time.Millisecond
+	// MorePatience is how many times the usual silence such a peer gets.
 	MorePatience = 3
-	// lossMemory is for how long a link counts as one that loses packets.
+	// LossMemory is for how long a link counts as one that loses packets.
 	LossMemory = 10 * time.Second
 )
 
-// gauge tells how far the bytes of a connection have come, by the kernel's counts: those that the
+// Gauge tells how far the bytes of a connection have come, by the kernel's counts: those that the
 // peer acknowledged and those that arrived. A write that returned says less: the kernel may hold
 // minutes' worth of bytes for a slow link, and wakes the writer only when a third of its buffer is
 // free. A peer whose machine lives and whose process stands still acknowledges what fits its
@@ -39,14 +41,14 @@ type Gauge struct {
 	movedAt, lossAt atomic.Int64
 }
 
-// open makes the gauge that of a connection. It is called before anything else, once.
+// Open makes the gauge that of a connection. It is called before anything else, once.
 func (g *Gauge) Open(conn net.Conn) {
 	if sc, ok := conn.(syscall.Conn); ok {
 		g.raw, _ = sc.SyscallConn() // Without it the gauge stands still.
 	}
 }
 
-// moved returns the bytes of the connection so far, of both directions. Once the connection is
+// Moved returns the bytes of the connection so far, of both directions. Once the connection is
 // closed, or where it is no socket, the value stays.
 func (g *Gauge) Moved() uint64 {
 	if g.raw == nil {
@@ -65,7 +67,7 @@ func (g *Gauge) Moved() uint64 {
 	return g.last.Load()
 }
 
-// note takes in how many bytes the connection has moved by now, and how many packets were sent
+// Note takes in how many bytes the connection has moved by now, and how many packets were sent
 // again or arrived out of order. Losses count once bytes move again, so that a peer that is gone,
 // to which the kernel sends the same packet again and again, does not look like a link that loses
 // packets.
@@ -85,7 +87,7 @@ func (g *Gauge) lossy() bool {
 	return at != 0 && g.movedAt.Load()-at <= int64(LossMemory)
 }
 
-// patience is how many times the usual silence the peer of a connection gets, by what was measured
+// Patience is how many times the usual silence the peer of a connection gets, by what was measured
 // when moved was last called.
 func (g *Gauge) Patience() int {
 	least := time.Duration(g.Least.Load()) * time.Microsecond
@@ -95,7 +97,7 @@ func (g *Gauge) Patience() int {
 	return 1
 }
 
-// stall is how long the connection of the gauge may make no progress, where a connection to a near
+// Stall is how long the connection of the gauge may make no progress, where a connection to a near
 // peer over a link without losses has limit. A nil gauge is that of such a connection.
 func (g *Gauge) Stall(limit time.Duration) time.Duration {
 	if g == nil {
@@ -104,20 +106,20 @@ func (g *Gauge) Stall(limit time.Duration) time.Duration {
 	return limit * time.Duration(g.Patience())
 }
 
-// rtt returns the round trip of the connection, and the least of all that were measured; zero where
+// Rtt returns the round trip of the connection, and the least of all that were measured; zero where
 // it is no socket.
 func (g *Gauge) Rtt() (now, least time.Duration) {
 	g.Moved()
 	return time.Duration(g.now.Load()) * time.Microsecond, time.Duration(g.Least.Load()) * time.Microsecond
 }
 
-// mark is a value of a gauge, to be compared with a later one.
+// Mark is a value of a gauge, to be compared with a later one.
 type Mark struct{ at uint64 }
 
-// set notes where the gauge is now.
+// Set notes where the gauge is now.
 func (m *Mark) Set(g *Gauge) { m.at = g.Moved() }
 
-// passed reports whether bytes moved since the last call or set.
+// Passed reports whether bytes moved since the last call or set.
 func (m *Mark) Passed(g *Gauge) bool {
 	before := m.at
 	m.Set(g)

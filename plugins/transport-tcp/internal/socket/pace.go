@@ -1,3 +1,5 @@
+// Package socket reads and writes the connections of the TCP transport, and measures how far their
+// bytes have come.
 package socket
 
 import (
@@ -12,13 +14,13 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/x/samehost"
 )
 
-// newPacer returns a pacer that counts its calls in reads and writes. in is nil for one that only
+// NewPacer returns a pacer that counts its calls in reads and writes. in is nil for one that only
 // writes.
 func NewPacer(conn net.Conn, in Source, stall time.Duration, g *Gauge, reads, writes *atomic.Uint64) Pacer {
 	return Pacer{conn: conn, In: in, stall: stall, gauge: g, reads: reads, writes: writes}
 }
 
-// pacer reads and writes a connection so that no call waits longer without progress than its gauge
+// Pacer reads and writes a connection so that no call waits longer without progress than its gauge
 // allows. One goroutine may read and another write at the same time.
 type Pacer struct {
 	conn          net.Conn
@@ -31,19 +33,20 @@ type Pacer struct {
 	writtenAt       Mark      // of the gauge, when writeBy was set
 }
 
-// source is what a connection is read with: a busypoll.Reader.
+// Source is what a connection is read with: a busypoll.Reader.
 type Source interface {
 	// Read waits for bytes that are due, ReadAsleep for what may never come.
 	Read(p []byte) (int, error)
 	ReadAsleep(p []byte) (int, error)
 }
 
-// asleep is the source of a connection that is no socket.
+// Asleep is the source of a connection that is no socket.
 type Asleep struct{ net.Conn }
 
+// ReadAsleep implements Source.
 func (s Asleep) ReadAsleep(p []byte) (int, error) { return s.Read(p) }
 
-// sourceOf reads conn, and polls for so long before it sleeps.
+// SourceOf reads conn, and polls for so long before it sleeps.
 func SourceOf(conn net.Conn, poll time.Duration) Source {
 	if sc, ok := conn.(syscall.Conn); ok {
 		if r, err := busypoll.NewReader(sc, poll); err == nil {
@@ -59,7 +62,7 @@ func (p *Pacer) near(set, want time.Time) bool {
 	return !set.After(want) && set.After(want.Add(-p.stall/8))
 }
 
-// readFull fills b. It fails when stall passes without a byte, and at limit, if any.
+// ReadFull fills b. It fails when stall passes without a byte, and at limit, if any.
 func (p *Pacer) ReadFull(b []byte, limit time.Time) error {
 	for len(b) > 0 {
 		if by := p.by(limit); !p.near(p.ReadBy, by) {
@@ -78,7 +81,7 @@ func (p *Pacer) ReadFull(b []byte, limit time.Time) error {
 	return nil
 }
 
-// writeAll writes and consumes bufs. It fails when stall passes without a byte, and at limit, if
+// WriteAll writes and consumes bufs. It fails when stall passes without a byte, and at limit, if
 // any. After it returned nothing refers to the buffers any more.
 func (p *Pacer) WriteAll(bufs *net.Buffers, limit time.Time) error {
 	for {
@@ -116,12 +119,12 @@ func goOn(progress bool, err error, limit time.Time) bool {
 	return progress && errors.Is(err, os.ErrDeadlineExceeded) && (limit.IsZero() || time.Now().Before(limit))
 }
 
-// localSendBuffer is the send buffer of a connection within one machine. There the kernel would let
+// LocalSendBuffer is the send buffer of a connection within one machine. There the kernel would let
 // megabytes wait between the two ends, which by then have left the caches of the processor; nothing
 // is on the way that a larger buffer would be needed for.
 const LocalSendBuffer = 512 << 10
 
-// socket is a connection over TCP: a *net.TCPConn or a *busypoll.Conn.
+// TCP is a connection over TCP: a *net.TCPConn or a *busypoll.Conn.
 type TCP interface {
 	net.Conn
 	SetReadBuffer(bytes int) error
@@ -129,7 +132,7 @@ type TCP interface {
 	CloseWrite() error
 }
 
-// tune sets the options of a connection: the sizes of its buffers, where they are not 0.
+// Tune sets the options of a connection: the sizes of its buffers, where they are not 0.
 // TCP_NODELAY is on already; Go does it.
 func Tune(c net.Conn, send, receive int) error {
 	t, ok := c.(TCP)

@@ -1,3 +1,4 @@
+// Package upstream is the format of upstream's data protocol over TCP.
 package upstream
 
 import (
@@ -25,20 +26,21 @@ const (
 	StatusOK       = 0
 	StatusRejected = 1
 
-	// upMaxSize is beyond what any request asks for: a first size above it belongs to another
+	// MaxSize is beyond what any request asks for: a first size above it belongs to another
 	// protocol.
 	MaxSize = 1 << 56
-	// upMaxConnections bounds the connections to one peer of upstream.
+	// MaxConnections bounds the connections to one peer of upstream.
 	MaxConnections = 16
 )
 
-// upHeader begins a request.
+// Header begins a request.
 type Header struct {
 	Size, Addr uint64
-	Op         uint8 // upRead, upWrite or unknown
+	Op         uint8 // Read, Write or unknown
 	V2         bool
 }
 
+// Put encodes the header into the first HeaderSize bytes of b and returns them.
 func (h *Header) Put(b []byte) []byte {
 	b = b[:HeaderSize]
 	clear(b)
@@ -51,8 +53,8 @@ func (h *Header) Put(b []byte) []byte {
 	return b
 }
 
-// decode reads the first upHeaderSize bytes of b. Every header can be read; whether it can be
-// served is for check and the table of regions to say.
+// Decode reads the first HeaderSize bytes of b. Every header can be read; whether it can be served
+// is for check and the table of regions to say.
 func (h *Header) Decode(b []byte) {
 	_ = b[HeaderSize-1] // The last seven are padding and may hold anything.
 	*h = Header{
@@ -61,7 +63,7 @@ func (h *Header) Decode(b []byte) {
 	}
 }
 
-// check refuses what no memory could serve.
+// Check refuses what no memory could serve.
 func (h *Header) Check() frame.Reason {
 	switch {
 	case h.Op != Read && h.Op != Write:
@@ -72,13 +74,14 @@ func (h *Header) Check() frame.Reason {
 	return frame.ReasonNone
 }
 
+// PutStatus encodes a status into the first StatusSize bytes of b and returns them.
 func PutStatus(b []byte, code uint32) []byte {
 	b = b[:StatusSize]
 	binary.LittleEndian.PutUint64(b, statusMagic<<32|uint64(code))
 	return b
 }
 
-// decodeStatus reads the first upStatusSize bytes of b. The error wraps errFrame.
+// DecodeStatus reads the first StatusSize bytes of b. The error wraps ErrFrame.
 func DecodeStatus(b []byte) (uint32, error) {
 	v := binary.LittleEndian.Uint64(b)
 	if v>>32 != statusMagic {
@@ -87,7 +90,7 @@ func DecodeStatus(b []byte) (uint32, error) {
 	return uint32(v), nil
 }
 
-// upRefusal is the error that a status stands for. The range was checked against what the peer
+// Refusal is the error that a status stands for. The range was checked against what the peer
 // published, so a rejection means that this is out of date.
 func Refusal(op string, status uint32) error {
 	if status == StatusRejected {

@@ -96,3 +96,12 @@ func TaskIn(t *localv1.QueryTaskResponse) model.Task {
 		Spec: model.TaskSpec{Kind: model.CopyKind(min(t.GetKind(), 255)), Key: string(t.GetKey()), Source: t.GetSource(), Targets: t.GetTargets()},
 	}
 }
+
+// ObjectsIn decodes objects.
+func ObjectsIn(in []*localv1.Object) []model.Object {
+	out := make([]model.Object, len(in))
+	for i, o := range in {
+		out[i] = ObjectIn(o)
+	}
+	return out
+}

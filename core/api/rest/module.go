@@ -1,0 +1,65 @@
+package rest
+
+import (
+	"log/slog"
+
+	"go.uber.org/fx"
+
+	"github.com/mooncake-go/mooncake/core/config"
+	"github.com/mooncake-go/mooncake/core/internal/ports"
+	"github.com/mooncake-go/mooncake/core/store/member"
+	"github.com/mooncake-go/mooncake/core/store/node"
+)
+
+// AdminPort is the admin port of a master.
+type AdminPort struct{ *ports.HTTP }
+
+// AdminModule provides the admin port of a master and serves it.
+func AdminModule() fx.Option {
+	return fx.Module("api/rest", fx.Provide(provideAdminPort), fx.Invoke(func(AdminPort) {}))
+}
+
+func provideAdminPort(lc fx.Lifecycle, cfg config.Config, m Master, log *slog.Logger) AdminPort {
+	p := AdminPort{&ports.HTTP{
+		What: "admin port", Host: cfg.Master.MetricsHost, Port: cfg.Master.MetricsPort, Flag: "metrics_port", Pprof: cfg.Debug.Pprof,
+		Handler: NewHandler(m, Options{Logger: log}), Log: log,
+	}}
+	lc.Append(fx.StartStopHook(p.Start, p.Stop))
+	return p
+}
+
+// NodePort is the HTTP port of a node. It has no handler unless the configuration asks for the port.
+type NodePort struct{ *ports.HTTP }
+
+// NodeModule provides the HTTP port of a node and serves it.
+func NodeModule() fx.Option {
+	return fx.Module("api/rest", fx.Provide(provideNodePort), fx.Invoke(func(NodePort) {}))
+}
+
+func provideNodePort(lc fx.Lifecycle, cfg config.Config, status *member.Status, log *slog.Logger) NodePort {
+	s := cfg.Store
+	p := NodePort{&ports.HTTP{
+		What: "node port", Host: ports.BindFor(ports.Host(s.LocalHostname)), Port: s.HTTPPort, Flag: "http_port", Pprof: cfg.Debug.Pprof, Log: log,
+	}}
+	if s.EnableHTTPServer {
+		p.Handler = NewNodeHandler(func() Node { return started(status) }, status.Metrics, log)
+	}
+	lc.Append(fx.StartStopHook(p.Start, p.Stop))
+	return p
+}
+
+// reachable is a node that counts as mounted only while the master answers.
+type reachable struct {
+	*node.Node
+	mounted bool
+}
+
+// Mounted implements Node.
+func (r reachable) Mounted() bool { return r.mounted }
+
+func started(s *member.Status) Node {
+	if node, mounted := s.Started(); node != nil {
+		return reachable{node, mounted}
+	}
+	return nil
+}

@@ -1,0 +1,124 @@
+package app
+
+import (
+	"fmt"
+
+	"go.uber.org/fx"
+
+	"github.com/mooncake-go/mooncake/core/api/introspect"
+	"github.com/mooncake-go/mooncake/core/api/rest"
+	"github.com/mooncake-go/mooncake/core/api/rest/storeservice"
+	"github.com/mooncake-go/mooncake/core/api/rpc/client"
+	"github.com/mooncake-go/mooncake/core/api/rpc/server"
+	"github.com/mooncake-go/mooncake/core/config"
+	"github.com/mooncake-go/mooncake/core/internal/ports"
+	"github.com/mooncake-go/mooncake/core/master"
+	"github.com/mooncake-go/mooncake/core/master/kvevents"
+	"github.com/mooncake-go/mooncake/core/master/quota"
+	"github.com/mooncake-go/mooncake/core/memory"
+	metahttp "github.com/mooncake-go/mooncake/core/metadata/http"
+	"github.com/mooncake-go/mooncake/core/metadata/open"
+	"github.com/mooncake-go/mooncake/core/pluginhost"
+	"github.com/mooncake-go/mooncake/core/store/local/serve"
+	"github.com/mooncake-go/mooncake/core/store/member"
+	"github.com/mooncake-go/mooncake/core/topology"
+	"github.com/mooncake-go/mooncake/core/transfer/assembly"
+	"github.com/mooncake-go/mooncake/sdk/errs"
+	"github.com/mooncake-go/mooncake/sdk/plugin"
+)
+
+// Role is a composition of modules that Run, Check and GraphOf take. The modules start in the order
+// of the list and stop in reverse, each after the modules that it needs.
+type Role = fx.Option
+
+// Admin is the admin socket of a role. It precedes the role in Run.
+func Admin(cfg config.Config, role, version string) Role {
+	return fx.Options(fx.Supply(introspect.Settings{Admin: cfg.Admin, Debug: cfg.Debug, Role: role, Version: version}), introspect.Module())
+}
+
+// Master is the master with its admin port and, if the configuration asks for it, an embedded
+// metadata server.
+func Master(cfg config.Config, builtins []plugin.Factory) Role {
+	cfg, err := ResolveInterface(cfg)
+	if err != nil {
+		return fx.Error(err)
+	}
+	return fx.Options(
+		supply(cfg, builtins),
+		masterModules(),
+		metahttp.EmbeddedModule(),
+		rest.AdminModule(),
+		server.Module(),
+	)
+}
+
+// masterModules are a master without ports.
+func masterModules() Role {
+	return fx.Options(
+		pluginhost.Module(),
+		quota.Module(),
+		kvevents.Module(),
+		open.CleanerModule(),
+		master.Module(),
+		fx.Provide(masterOfPorts),
+	)
+}
+
+// masterOfPorts provides the interfaces through which the ports use the master.
+func masterOfPorts(m *master.Service) (rest.Master, server.Observer) { return m, m }
+
+// Metadata is the HTTP metadata server as a process of its own.
+func Metadata(cfg config.Config) Role { return fx.Options(supply(cfg, nil), metahttp.Module()) }
+
+// Store is a node that contributes memory, with the REST service if that has a port.
+func Store(cfg config.Config, builtins []plugin.Factory) Role {
+	s := cfg.Store
+	if s.GlobalSegmentSize == 0 && s.RESTPort == 0 {
+		return fx.Error(errs.New(errs.InvalidParams, "store.global_segment_size", "it is 0; a node that contributes no memory and has no REST service has nothing to do, give a size such as 4GB or a --port"))
+	}
+	return fx.Options(supply(cfg, builtins), nodeRole(cfg), storeservice.Module())
+}
+
+// Serve is a node, with or without memory, whose client other processes of the host use over shared
+// memory.
+func Serve(cfg config.Config, builtins []plugin.Factory) Role {
+	return fx.Options(supply(cfg, builtins), nodeRole(cfg), serve.Module())
+}
+
+// nodeRole is a store node. The module behind it decides when the node is made.
+func nodeRole(cfg config.Config) Role {
+	return fx.Options(
+		fx.StartTimeout(StartTimeout+cfg.Store.MaxWaitTime+member.MemoryTime(uint64(cfg.Store.GlobalSegmentSize))),
+		fx.StopTimeout(StopTimeout+cfg.Store.UnmountGrace),
+		fx.Supply(assembly.ByRange, member.AfterJoin),
+		rest.NodeModule(),
+		engineModules(),
+		client.Module(),
+		member.NodeModule(),
+	)
+}
+
+// engineModules are a transfer engine of this process.
+func engineModules() Role {
+	return fx.Options(pluginhost.Module(), topology.Module(), memory.Module(), assembly.Module())
+}
+
+// supply supplies the configuration and the plugins that are linked in.
+func supply(cfg config.Config, builtins []plugin.Factory) Role {
+	return fx.Options(fx.Supply(cfg), fx.Supply(builtins))
+}
+
+// ResolveInterface replaces master.rpc_address by the address of master.rpc_interface, if the
+// configuration names one. It may be called again.
+func ResolveInterface(cfg config.Config) (config.Config, error) {
+	name := cfg.Master.RPCInterface
+	if name == "" {
+		return cfg, nil
+	}
+	addr, err := ports.OfInterface(name)
+	if err != nil {
+		return cfg, errs.WithHint(fmt.Errorf("master.rpc_interface: %w", err), "'ip -brief addr' lists the interfaces and their addresses; --rpc_address takes an address")
+	}
+	cfg.Master.RPCAddress = addr
+	return cfg, nil
+}

@@ -1,0 +1,65 @@
+package pluginhost
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+
+	"github.com/mooncake-go/mooncake/core/config"
+	"github.com/mooncake-go/mooncake/core/pluginhost/find"
+	"github.com/mooncake-go/mooncake/core/pluginhost/launch"
+	"github.com/mooncake-go/mooncake/core/pluginhost/trust"
+	"github.com/mooncake-go/mooncake/sdk/errs"
+	"github.com/mooncake-go/mooncake/sdk/plugin"
+	"github.com/mooncake-go/mooncake/sdk/x/busypoll"
+)
+
+// FromConfig makes the catalog of a configuration: the built-in plugins, and the folders of
+// plugins.dirs before the standard ones. It reads no folder yet.
+func FromConfig(cfg config.Config, builtins []plugin.Factory, log *slog.Logger) (*Catalog, error) {
+	busypoll.Use(cfg.Net.BusyPoll) // Transports and the clients of the master read it there.
+	var dirs []string
+	for _, d := range cfg.Plugins.Dirs {
+		if !filepath.IsAbs(d) {
+			return nil, errs.New(errs.InvalidParams, "plugins.dirs", "%q must be an absolute path: what is run must not depend on the working directory", d)
+		}
+		dirs = append(dirs, d)
+	}
+	return New(builtins, Options{
+		Dirs: append(dirs, find.StandardDirs(os.Getenv)...),
+		Lock: cfg.Plugins.Lock, Trust: trust.Mode(cfg.Plugins.Trust), Logger: log,
+	})
+}
+
+// SpecOf converts the entry of a plugin in the configuration.
+func SpecOf(entry config.Plugin) Spec {
+	l := entry.Limits
+	return Spec{
+		Mode: Mode(entry.Mode), Config: entry.Config, Env: entry.Env,
+		Limits: launch.Limits{
+			Memory: uint64(l.Memory), Files: uint64(l.Files), Processes: uint64(l.Processes), CPU: l.CPU, Required: l.Required,
+		},
+	}
+}
+
+// hostOf is the host of a plugin that runs in this process.
+type hostOf struct{ log *slog.Logger }
+
+// HostOf returns the host for a plugin that runs in this process. It logs what the plugin reports.
+func HostOf(id plugin.ID, log *slog.Logger) plugin.Host {
+	return hostOf{log.With("plugin", id.String())}
+}
+
+// Logger implements plugin.Host.
+func (h hostOf) Logger() *slog.Logger { return h.log }
+
+// Report implements plugin.Host.
+func (h hostOf) Report(health plugin.Health) {
+	level := slog.LevelInfo
+	if health.State == plugin.StateDegraded || health.State == plugin.StateFailed || health.State == plugin.StateRestarting {
+		level = slog.LevelWarn
+	}
+	h.log.Log(context.Background(), level, fmt.Sprintf("plugin is %s", health.State), "reason", health.Reason)
+}

@@ -1,0 +1,71 @@
+// Package base is what all parts of a client share: its settings, its connection to the master and
+// the engine, its metrics and its log.
+package base
+
+import (
+	"context"
+
+	"github.com/mooncake-go/mooncake/core/memory"
+	"github.com/mooncake-go/mooncake/core/model"
+	"github.com/mooncake-go/mooncake/core/store"
+	"github.com/mooncake-go/mooncake/core/store/internal/gate"
+	"github.com/mooncake-go/mooncake/core/store/session"
+	"github.com/mooncake-go/mooncake/core/transfer"
+	"github.com/mooncake-go/mooncake/sdk/errs"
+)
+
+// Base is shared by the parts of one client. Its fields do not change.
+type Base struct {
+	Config  Config
+	Caller  model.Caller
+	Session *session.Session
+	Master  store.Master
+	Engine  *transfer.Engine
+	Buffers *memory.Pool // nil for none
+	Log     *Quiet
+	Metrics *Metrics
+	Host    string // of this process, empty if unknown
+	Calls   gate.Gate
+}
+
+// New makes the base of a client.
+func New(cfg Config, deps session.Deps, s *session.Session) (*Base, error) {
+	m, err := newMetrics(deps.Labelled(), deps.Engine)
+	if err != nil {
+		return nil, errs.Wrap(errs.Internal, "store: register metrics", err)
+	}
+	return &Base{
+		Config: cfg, Caller: model.Caller{Client: deps.ID, Tenant: cfg.Tenant}, Session: s, Master: deps.Master,
+		Engine: deps.Engine, Buffers: deps.Buffers, Log: &Quiet{Logger: deps.Log}, Metrics: m, Host: session.HostOf(deps.Engine.LocalName()),
+	}, nil
+}
+
+// Finishing returns a context for calls that have to happen even though the caller's has ended.
+func (b *Base) Finishing(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), b.Config.FinishTimeout)
+}
+
+// Locate asks the master where objects lie, which grants a lease on them. The results are valid until
+// the next call with the same into, which may be nil.
+func (b *Base) Locate(ctx context.Context, keys []model.Key, into *model.Answer[model.Object]) ([]model.Result[model.Object], error) {
+	got, err := session.Ask(ctx, b.Session, "BatchGetReplicaList", func(ctx context.Context) ([]model.Result[model.Object], error) {
+		return b.Master.GetReplicas(ctx, b.Caller, keys, into)
+	})
+	return got, Complete(err, len(got), len(keys))
+}
+
+// Readable returns an error for an object that cannot be read as the master describes it.
+func (b *Base) Readable(o *model.Object) error {
+	switch {
+	case len(o.Replicas) == 0 || o.Size == 0:
+		return errs.New(errs.ReplicaIsNotReady, "", "there is no replica to read")
+	case b.Config.Checksum && o.Checksum.Kind > model.ChecksumCRC32C:
+		return errs.New(errs.InvalidVersion, "", "the checksum is of kind %d, which this version cannot check", o.Checksum.Kind)
+	}
+	for i := range o.Replicas {
+		if r := &o.Replicas[i]; r.Bytes() != o.Size {
+			return errs.New(errs.InvalidReplica, "", "a replica on %s has %d bytes, the object %d", r.Endpoint, r.Bytes(), o.Size)
+		}
+	}
+	return nil
+}

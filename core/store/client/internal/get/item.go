@@ -1,0 +1,173 @@
+package get
+
+import (
+	"time"
+
+	"github.com/mooncake-go/mooncake/core/memory"
+	"github.com/mooncake-go/mooncake/core/model"
+	"github.com/mooncake-go/mooncake/core/store"
+	"github.com/mooncake-go/mooncake/core/store/client/internal/lease"
+	"github.com/mooncake-go/mooncake/core/store/internal/fragment"
+	"github.com/mooncake-go/mooncake/sdk/errs"
+)
+
+// Owner says who provides the memory of a read.
+type Owner uint8
+
+// The owners.
+const (
+	// Caller: the caller provides it.
+	Caller Owner = iota
+	// Heap: the client allocates it.
+	Heap
+	// Lent: the client takes it from its buffers, or allocates it if they have no space.
+	Lent
+)
+
+// Item is one object to read.
+type Item struct {
+	Key   model.Key
+	Owner Owner
+	// Ranges returns the fragments to read of an object of a size. It is nil for a read of the whole
+	// object.
+	Ranges func(size uint64) []store.Fragment
+	// Err is why the object was not read.
+	Err error
+
+	uncached bool              // do not use the hot cache
+	mem      []byte            // memory of the client
+	buffer   *Buffer           // holds mem, with Lent
+	one      [1]store.Fragment // the backing array of fragments for a read into one fragment
+	want1    [1]store.Fragment // the backing array of want
+	want     []store.Fragment  // the caller's memory
+
+	object    model.Object
+	fragments []store.Fragment // what to read of the object
+	whole     bool             // fragments are the whole object, in order
+	expires   time.Time
+	lease     *lease.View // nil if the table does not renew the lease
+	first     int         // index of its first request
+	checksum  uint32      // of the bytes that arrived, with computed
+	computed  bool
+	next      int   // index of the replica to try
+	last      error // why the replica before failed
+	twice     bool  // the replica to try had wrong bytes once
+	damaged   int   // replicas that had wrong bytes twice
+	ok        bool
+}
+
+// Into sets the caller's memory, one fragment after the other.
+func (it *Item) Into(dst ...[]byte) { it.want, _ = fragment.Chain(it.want1[:], dst) }
+
+// IntoOne sets the caller's memory. It allocates nothing.
+func (it *Item) IntoOne(dst []byte) {
+	it.want1[0] = store.Fragment{Mem: dst}
+	it.want = it.want1[:]
+}
+
+// replica returns the replica to try.
+func (it *Item) replica() *model.Replica { return &it.object.Replicas[it.next] }
+
+// Size returns the size of an object that was read, 0 after an error.
+func (it *Item) Size() int {
+	if !it.ok {
+		return 0
+	}
+	return int(it.object.Size)
+}
+
+// Read returns the number of bytes of the ranges that were read, 0 after an error.
+func (it *Item) Read() int {
+	if it.Err != nil {
+		return 0
+	}
+	return fragment.Bytes(it.fragments)
+}
+
+// Bytes returns an object that was read into memory of the client, nil after an error.
+func (it *Item) Bytes() []byte {
+	if !it.ok {
+		return nil
+	}
+	return it.mem[:it.object.Size]
+}
+
+// Buffer holds an object that was read, until it is released.
+type Buffer struct {
+	mem  []byte
+	lent *memory.Buffer // nil for memory from the heap
+}
+
+// Bytes returns the object; nil after Release.
+func (b *Buffer) Bytes() []byte { return b.mem }
+
+// Release frees the memory, which must not be used any more. Releasing twice, or nil, does nothing.
+func (b *Buffer) Release() {
+	if b == nil {
+		return
+	}
+	b.lent.Release()
+	b.mem, b.lent = nil, nil
+}
+
+// Lent returns an object that was read with Lent.
+func (it *Item) Lent() (store.Lent, error) {
+	switch {
+	case !it.ok:
+		it.buffer.Release()
+		return nil, it.Err
+	case it.buffer != nil:
+		return it.buffer, nil
+	}
+	return &Buffer{mem: it.Bytes()}, nil
+}
+
+// replaceMemory gives the item other memory in place of memory of the client that may still be
+// touched, and is never used again.
+func (it *Item) replaceMemory() {
+	it.buffer = nil
+	it.mem = make([]byte, it.object.Size)
+	it.one[0] = store.Fragment{Mem: it.mem}
+	it.fragments = it.one[:]
+}
+
+// place chooses what to read of the object, and where to.
+func (r *Reader) place(it *Item) error {
+	o := &it.object
+	if it.Owner != Caller {
+		if o.Size > r.Config.MaxObjectSize {
+			return errs.New(errs.BufferOverflow, "", "the object has %s, more than the bound of %s", memory.Human(o.Size), memory.Human(r.Config.MaxObjectSize))
+		}
+		if uint64(len(it.mem)) != o.Size {
+			r.allocate(it)
+		}
+		it.one[0] = store.Fragment{Mem: it.mem}
+		it.fragments, it.whole = it.one[:], true
+		return nil
+	}
+	if it.Ranges != nil {
+		it.fragments = it.Ranges(o.Size)
+		it.whole = fragment.Covers(it.fragments, o.Size)
+		return nil
+	}
+	own := append(it.one[:0], it.want...) // Cut shortens a copy, since a retry may find another size.
+	fragments, ok := fragment.Cut(own, o.Size)
+	if !ok {
+		return errs.New(errs.InvalidParams, "", "the object has %d bytes, the buffer %d", o.Size, fragment.Bytes(it.want))
+	}
+	it.fragments, it.whole = fragments, true
+	return nil
+}
+
+// allocate gives the item memory for its object.
+func (r *Reader) allocate(it *Item) {
+	it.buffer.Release()
+	it.buffer, it.mem = nil, nil
+	if it.Owner == Lent && r.Buffers != nil {
+		if b, ok := r.Buffers.TryGet(int(it.object.Size)); ok {
+			it.buffer, it.mem = &Buffer{mem: b.Bytes(), lent: b}, b.Bytes()
+			return
+		}
+	}
+	it.mem = make([]byte, it.object.Size)
+}

@@ -1,0 +1,198 @@
+package get
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/mooncake-go/mooncake/core/model"
+	"github.com/mooncake-go/mooncake/core/store"
+	"github.com/mooncake-go/mooncake/core/store/client/internal/base"
+	"github.com/mooncake-go/mooncake/core/store/client/internal/lease"
+	"github.com/mooncake-go/mooncake/core/store/internal/fragment"
+	"github.com/mooncake-go/mooncake/core/store/session"
+	"github.com/mooncake-go/mooncake/core/transfer"
+	"github.com/mooncake-go/mooncake/sdk/errs"
+	"github.com/mooncake-go/mooncake/sdk/transport"
+)
+
+// read locates, transfers and verifies items.
+func (c *Call) read(ctx context.Context, items []*Item) {
+	late := c.rounds(ctx, items, func(items []*Item) []*Item { return c.fromCache(c.locate(ctx, items)) })
+	for _, it := range late {
+		it.Err = errs.WithHint(errs.New(errs.LeaseExpired, "store: get "+store.Quote(it.Key), "reading took longer than the lease of %v", it.object.LeaseTTL),
+			"raise the master's default_kv_lease_ttl or read smaller batches")
+	}
+}
+
+// ReadHeld reads the items at the replicas that their user's leases name, without asking the master.
+func (c *Call) ReadHeld(ctx context.Context, u *lease.User) {
+	c.todo = c.todo[:0]
+	for i := range c.Items {
+		c.Items[i].uncached = true
+		c.todo = append(c.todo, &c.Items[i])
+	}
+	base.InBatches(len(c.todo), c.r.Config.MaxBatch, func(lo, hi int) {
+		for _, it := range c.rounds(ctx, c.todo[lo:hi], func(items []*Item) []*Item { return c.aim(u, items) }) {
+			it.Err = lapsed(it.Key, lease.ErrNotRenewed)
+		}
+	})
+}
+
+// rounds repeats aim and fetch for the items whose lease ended, a bounded number of times, and
+// returns the items whose lease ended in the last round.
+func (c *Call) rounds(ctx context.Context, items []*Item, aim func([]*Item) []*Item) []*Item {
+	defer c.r.removeDamaged(ctx, items)
+	for round := 0; ; round++ {
+		late := c.fetch(ctx, aim(items))
+		c.r.Metrics.Expired.Add(float64(len(late)))
+		if len(late) == 0 || round == c.r.Config.ReadRetries || ctx.Err() != nil {
+			return late
+		}
+		items = late
+	}
+}
+
+// aim points items at the replicas that the leases name and returns those that have something to
+// read.
+func (c *Call) aim(u *lease.User, items []*Item) []*Item {
+	now := time.Now()
+	c.keys = c.keys[:0]
+	for _, it := range items {
+		c.keys = append(c.keys, it.Key)
+	}
+	views := c.r.leases.Use(u, c.keys, now)
+	aimed := make([]*Item, 0, len(items))
+	for i, it := range items {
+		v := &views[i]
+		if !v.Held() {
+			it.Err = NoSession("get", it.Key)
+			continue
+		}
+		it.lease = v
+		asked, o := v.Asked, v.Object
+		if o.LeaseTTL <= 0 {
+			asked = now // No lease can end; found decides what protects the read.
+		}
+		o.Replicas = slices.Clone(o.Replicas) // found sorts them.
+		if err := c.r.found(it, o, asked); err != nil {
+			it.Err = errs.Wrap(errs.CodeOf(err), "store: get "+store.Quote(it.Key), err)
+		}
+		switch {
+		case it.Err != nil || len(it.fragments) == 0:
+		case !now.Before(it.expires):
+			it.Err = lapsed(it.Key, v.Why)
+		default:
+			aimed = append(aimed, it)
+		}
+	}
+	return aimed
+}
+
+// NoSession is the error of a call on a key without a session.
+func NoSession(what string, key model.Key) error {
+	return errs.WithHint(errs.New(errs.InvalidParams, "store: "+what+" "+store.Quote(key), "no session is open for the key"),
+		"start one first; one that is not ended in time is ended by the client")
+}
+
+// lapsed is the error of a read without a lease.
+func lapsed(key model.Key, why error) error {
+	if why == nil {
+		why = lease.ErrNotRenewed
+	}
+	return errs.WithHint(errs.New(errs.LeaseExpired, "store: get "+store.Quote(key), "the lease of the session ran out: %w", why),
+		"what was read before is good; end the session and start it again for the rest")
+}
+
+// fetch reads located items, and returns those whose lease ended. All others are complete, or have an
+// error. It reuses the memory of pending.
+func (c *Call) fetch(ctx context.Context, pending []*Item) (late []*Item) {
+	r := c.r
+	for len(pending) > 0 {
+		deadline := r.Config.ReadDeadline(time.Now())
+		reqs := c.requests[:0]
+		for _, it := range pending {
+			it.first = len(reqs)
+			reqs = fragment.Requests(reqs, transport.Read, it.fragments, it.replica(), deadline, r.verifiable(it))
+		}
+		c.renewer.begin(r.leases, pending)
+		results := r.Session.Transfer(ctx, r.Engine, reqs, c.results)
+		c.renewer.end()
+		c.requests, c.results = reqs, results
+		arrived, again := c.arrived[:0], pending[:0] // again stays behind the loop.
+		for i, it := range pending {
+			end := len(results)
+			if i+1 < len(pending) {
+				end = pending[i+1].first
+			}
+			res := fragment.Outcome(results[it.first:end])
+			quarantined := errors.Is(res.Err, transfer.ErrQuarantined)
+			if quarantined && it.Owner != Caller {
+				it.replaceMemory()
+			}
+			switch {
+			case quarantined && it.Owner == Caller, ctx.Err() != nil && res.Err != nil:
+				it.Err = errs.Wrap(errs.TransferFail, "store: get "+store.Quote(it.Key), res.Err)
+			case !res.Done.Before(r.leases.Until(it.lease, it.replica(), it.expires)):
+				late = append(late, it)
+			case res.Err != nil:
+				it.last = res.Err
+				if r.nextReplica(it) {
+					again = append(again, it)
+				}
+			default:
+				it.checksum, it.computed = fragment.ChecksumOfTransfer(reqs[it.first:end], results[it.first:end])
+				arrived = append(arrived, it)
+			}
+		}
+		c.arrived = arrived
+		pending = c.verify(arrived, again)
+	}
+	return late
+}
+
+// nextReplica moves on to the next replica. If there is none, it sets the item's error and returns
+// false.
+func (r *Reader) nextReplica(it *Item) bool {
+	it.twice = false
+	if it.next++; it.next < len(it.object.Replicas) {
+		r.Metrics.Failovers.Inc()
+		return true
+	}
+	op, n := "store: get "+store.Quote(it.Key), len(it.object.Replicas)
+	if it.damaged > 0 {
+		it.Err = errs.Wrap(errs.ChecksumMismatch, op, errors.Join(errors.New("no replica has the bytes that were put"), it.last))
+	} else {
+		it.Err = errs.Wrap(errs.TransferFail, op, errors.Join(errs.New(errs.TransferFail, "", "none of %d replicas could be read", n), it.last))
+	}
+	return false
+}
+
+// removeDamaged removes the objects whose replicas were all read and had wrong bytes. No client can
+// ever read them again, nor put them again while they exist. An object with a replica that could not
+// be reached stays, since that replica may be good.
+func (r *Reader) removeDamaged(ctx context.Context, items []*Item) {
+	var keys []model.Key
+	for _, it := range items {
+		if n := len(it.object.Replicas); !it.ok && n > 0 && it.damaged == n {
+			keys = append(keys, it.Key)
+		}
+	}
+	if len(keys) == 0 {
+		return
+	}
+	ctx, cancel := r.Finishing(ctx)
+	defer cancel()
+	answers, err := session.Ask(ctx, r.Session, "BatchRemove", func(ctx context.Context) ([]error, error) {
+		return r.Master.Remove(ctx, r.Caller, keys, true)
+	})
+	removed := 0
+	for _, e := range answers {
+		if e == nil {
+			removed++
+		}
+	}
+	r.Metrics.Dropped.Add(float64(removed))
+	r.Log.Warn("damaged objects were removed, so that they can be put again", "objects", len(keys), "removed", removed, "error", err)
+}

@@ -1,0 +1,107 @@
+package put
+
+import (
+	"time"
+
+	"github.com/mooncake-go/mooncake/core/model"
+	"github.com/mooncake-go/mooncake/core/store"
+	"github.com/mooncake-go/mooncake/core/store/internal/fragment"
+	"github.com/mooncake-go/mooncake/sdk/errs"
+)
+
+// Item is one object to put.
+type Item struct {
+	// Replicas are the allocation of the master.
+	Replicas []model.Replica
+	// Existed is true for an object that existed already.
+	Existed bool
+	Err     error
+
+	key       model.Key
+	group     string
+	one       [1]store.Fragment // the backing array of the fragments of a contiguous value
+	fragments []store.Fragment
+	size      uint64
+	checksum  model.Checksum
+	// checksummed is the replica, of Replicas, whose checksum the transfer computes, nil for none.
+	checksummed *model.Replica
+	first, last int       // the requests of that replica
+	deadline    time.Time // of the transfer
+	// indeterminate: a peer may still write to the replicas after the put failed.
+	indeterminate bool
+	// nodeGone: the node of one of the replicas is gone.
+	nodeGone bool
+	// decided: the master has ended the put, or may have; there is nothing to revoke.
+	decided          bool
+	again            bool // it is not the first attempt
+	mayRetry         bool // an attempt in a new allocation may follow an indeterminate one
+	wasIndeterminate bool // an earlier attempt was
+}
+
+// Reserved makes the item of a put whose bytes come later.
+func Reserved(key model.Key, size uint64, group string) Item {
+	return Item{key: key, size: size, group: group}
+}
+
+// Ranges makes an item that writes ranges of an object, whose space it got before, until a deadline.
+func (it *Item) Ranges(fragments []store.Fragment, deadline time.Time) *Item {
+	return &Item{key: it.key, size: it.size, Replicas: it.Replicas, fragments: fragments, deadline: deadline}
+}
+
+// Key returns the key.
+func (it *Item) Key() model.Key { return it.key }
+
+// Size returns the size of the object in bytes.
+func (it *Item) Size() uint64 { return it.size }
+
+// Fragments returns what the item writes.
+func (it *Item) Fragments() []store.Fragment { return it.fragments }
+
+// Indeterminate reports whether a peer may still write to the replicas after the put failed.
+func (it *Item) Indeterminate() bool { return it.indeterminate }
+
+// Inherit notes that a write of ranges failed.
+func (it *Item) Inherit(write *Item) { it.indeterminate = it.indeterminate || write.indeterminate }
+
+// SetChecksum sets the checksum that End reports.
+func (it *Item) SetChecksum(c model.Checksum) { it.checksum = c }
+
+// Reopen prepares the item for another End after the master gave no answer.
+func (it *Item) Reopen() { it.Err, it.decided = nil, false }
+
+func (it *Item) failed() bool { return it.Err != nil }
+
+// set makes the item that of an input, or sets Err.
+func (it *Item) set(in *store.Item) {
+	it.key, it.group, it.Err = in.Key, in.Group, model.ValidateKey(in.Key)
+	it.fragments, it.size = fragment.Chain(it.one[:], in.Value)
+	if it.Err == nil && it.size == 0 {
+		it.Err = errs.New(errs.InvalidParams, "store: put "+store.Quote(it.key), "the value is empty; an object has at least 1 byte")
+	}
+}
+
+// put names the item's put to the master, 0 if the master named no replica.
+func (it *Item) put() uint64 {
+	if len(it.Replicas) == 0 {
+		return 0
+	}
+	return it.Replicas[0].ID
+}
+
+// Revocation returns the item's put for a call that revokes it.
+func (it *Item) Revocation() model.RevokeItem {
+	return model.RevokeItem{Key: it.key, Put: it.put(), Quarantined: it.indeterminate}
+}
+
+// CheckReplicas returns an error for replicas that do not fit the value.
+func (it *Item) CheckReplicas() error {
+	if len(it.Replicas) == 0 {
+		return errs.New(errs.InvalidReplica, "store: put "+store.Quote(it.key), "the master gave no space to write to")
+	}
+	for i := range it.Replicas {
+		if n := it.Replicas[i].Bytes(); n != it.size {
+			return errs.New(errs.InvalidReplica, "store: put "+store.Quote(it.key), "the master gave %d bytes of space for %d", n, it.size)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,44 @@
+package member
+
+import (
+	"log/slog"
+
+	"go.uber.org/fx"
+
+	"github.com/mooncake-go/mooncake/core/config"
+	"github.com/mooncake-go/mooncake/core/transfer/assembly"
+)
+
+// NodeModule provides a node with its client.
+func NodeModule() fx.Option {
+	return fx.Module("store/member", fx.Provide(provideStatus, provideMember, provideNode))
+}
+
+// ClientModule provides a client without memory.
+func ClientModule() fx.Option {
+	return fx.Module("store/member", fx.Provide(provideStatus, provideMember, provideClient))
+}
+
+func provideStatus(cfg config.Config) *Status { return newStatus(cfg.Store) }
+
+func provideMember(lc fx.Lifecycle, cfg config.Config, dial Dial, status *Status, log *slog.Logger) *Member {
+	m := newMember(cfg.Store, dial, status, log)
+	lc.Append(fx.StartStopHook(m.start, m.stop))
+	return m
+}
+
+// provideNode takes the member before the engine: the hooks run in the order of the arguments.
+func provideNode(lc fx.Lifecycle, m *Member, engine assembly.Running, status *Status, how Start) (*Node, error) {
+	n, err := newNode(m, engine, status, how)
+	if err == nil {
+		lc.Append(fx.StartStopHook(n.start, n.stop))
+	}
+	return n, err
+}
+
+// provideClient takes the member before the engine: the hooks run in the order of the arguments.
+func provideClient(lc fx.Lifecycle, m *Member, engine assembly.Running, wait AllocWait) *Client {
+	c := &Client{member: m, engine: engine, wait: wait}
+	lc.Append(fx.StartStopHook(c.start, c.stop))
+	return c
+}

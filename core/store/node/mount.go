@@ -1,0 +1,124 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/mooncake-go/mooncake/core/memory"
+	"github.com/mooncake-go/mooncake/core/model"
+	"github.com/mooncake-go/mooncake/core/transfer"
+	"github.com/mooncake-go/mooncake/sdk/errs"
+)
+
+// errOutside is the error of a call that needs a node in the pool.
+var errOutside = errs.New(errs.UnavailableInCurrentStatus, "", "the node is not in the pool: it is not started, it is stopped, or the master has not answered yet")
+
+// MountOptions describe memory to contribute at run time.
+type MountOptions struct {
+	// Size of memory to allocate, in bytes; not used with Memory.
+	Size uint64
+	// Memory that exists already. It must stay in place until Freed is called.
+	Memory transfer.Memory
+	// Freed is called when the node no longer needs the memory, also when the mount fails. It may be
+	// nil.
+	Freed func()
+	// Protocol and Location are those of Config if empty.
+	Protocol, Location string
+}
+
+// MountSegment contributes more memory and returns the IDs of its segments: one, or several if it is
+// larger than MaxSegment. On an error it leaves nothing behind. InvalidParams for size 0 and for more
+// than the machine has.
+func (n *Node) MountSegment(ctx context.Context, o MountOptions) ([]model.SegmentID, error) {
+	size := o.Size
+	if len(o.Memory.Bytes) > 0 {
+		size = uint64(len(o.Memory.Bytes))
+	}
+	if err := n.admit(size, len(o.Memory.Bytes) == 0); err != nil {
+		if o.Freed != nil {
+			o.Freed()
+		}
+		return nil, errs.Wrap(errs.CodeOf(err), "store node: mount", err)
+	}
+	made, err := n.acquire(ctx, "mount", o)
+	if err != nil {
+		return nil, err
+	}
+	if err = n.announce(ctx, func(ctx context.Context) error { return n.mountEach(ctx, made) }); err != nil {
+		undo := context.WithoutCancel(ctx)
+		return nil, errors.Join(err, n.unmount(undo, made, 0), n.retire(undo, made))
+	}
+	ids := make([]model.SegmentID, len(made))
+	for i, s := range made {
+		ids[i] = s.ID
+	}
+	return ids, nil
+}
+
+// admit returns an error for memory that the node cannot contribute now.
+func (n *Node) admit(size uint64, fresh bool) error {
+	n.mu.Lock()
+	open, segments := n.open, len(n.segments)
+	n.mu.Unlock()
+	switch {
+	case !open:
+		return errOutside
+	case size == 0:
+		return errs.New(errs.InvalidParams, "", "the size is 0")
+	case segments+n.cfg.segmentsOf(size) > maxSegments:
+		return errs.New(errs.InvalidParams, "", "%d segments are mounted, with these it would be more than %d", segments, maxSegments)
+	case fresh:
+		if n.Size()+size < size {
+			return errs.New(errs.InvalidParams, "", "the size is beyond the address space")
+		}
+		return memory.ReadLimits(n.cfg.Root).Check(n.Size() + size)
+	}
+	return nil
+}
+
+// mountEach mounts segments one by one.
+func (n *Node) mountEach(ctx context.Context, segments []*segment) error {
+	for _, s := range segments {
+		n.mu.Lock()
+		s.mounted = true // Also when the answer is lost.
+		n.mu.Unlock()
+		t0 := time.Now()
+		err := n.master.MountSegment(ctx, n.session.ID(), s.Segment)
+		n.session.Record("MountSegment", t0)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// mountAgain mounts everything at a master that knows nothing of the node. It makes a node without
+// memory known, so that the master answers its pings like those of others.
+func (n *Node) mountAgain(ctx context.Context) error {
+	defer n.session.Record("ReMountSegment", time.Now())
+	return n.master.RemountSegments(ctx, n.session.ID(), n.Segments())
+}
+
+// Replace contributes memory in place of the present memory: it mounts the new memory first and then
+// unmounts the old with a grace. If the new memory cannot be mounted, the old stays.
+func (n *Node) Replace(ctx context.Context, o MountOptions, grace time.Duration) ([]model.SegmentID, error) {
+	var old []model.SegmentID
+	for _, s := range n.Segments() {
+		old = append(old, s.ID)
+	}
+	ids, err := n.MountSegment(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	return ids, n.UnmountSegments(ctx, old, grace)
+}
+
+// Segments lists the contributed segments, without those that are being unmounted.
+func (n *Node) Segments() []model.Segment {
+	var out []model.Segment
+	for _, s := range n.staying() {
+		out = append(out, s.Segment)
+	}
+	return out
+}

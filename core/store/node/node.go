@@ -1,0 +1,166 @@
+// Package node contributes memory of a process to the pool.
+package node
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+
+	"github.com/mooncake-go/mooncake/core/memory"
+	"github.com/mooncake-go/mooncake/core/store"
+	"github.com/mooncake-go/mooncake/core/store/internal/promreg"
+	"github.com/mooncake-go/mooncake/core/store/session"
+	"github.com/mooncake-go/mooncake/core/transfer"
+	"github.com/mooncake-go/mooncake/sdk/errs"
+)
+
+// Node contributes memory of this process to the pool. It allocates, registers and publishes the
+// memory and mounts it at the master, has the session keep it alive, and carries out the copies and
+// moves that the master assigns to it. It mounts and publishes again by itself when the master or
+// the metadata service has forgotten it. Safe for concurrent use.
+type Node struct {
+	cfg     Config
+	session *session.Session
+	own     bool // the session ends with the node
+	master  store.Master
+	engine  *transfer.Engine
+	deps    session.Deps
+	tasks   *taskRunner
+
+	startStop sync.Mutex // held by Begin and Stop
+	cancel    context.CancelFunc
+	loop      sync.WaitGroup
+
+	mu        sync.Mutex // guards segments and their fields
+	segments  []*segment
+	open      bool            // MountSegment is allowed
+	run       context.Context // ends with the node
+	published bool            // the metadata service may know this node
+	joinErr   error           // of the last attempt to join
+	late      bool            // Await gave up before the node had joined
+	joined    atomic.Bool     // the memory was mounted once
+	attempts  atomic.Uint64   // completed attempts to join
+	mounted   atomic.Bool
+	remount   chan struct{} // capacity 1: the master does not know the node
+}
+
+// New makes a node. It acquires nothing.
+func New(cfg Config, deps session.Deps) (*Node, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	s, own, err := deps.Open()
+	if err != nil {
+		return nil, err
+	}
+	n := &Node{cfg: cfg, session: s, own: own, master: deps.Master, engine: deps.Engine, deps: deps, remount: make(chan struct{}, 1)}
+	r := promreg.Registry{To: deps.Metrics}
+	r.Gauge("mooncake_node_segment_bytes", "Memory contributed to the pool.", func() float64 { return float64(n.Size()) })
+	r.Gauge("mooncake_node_mounted", "1 while the master knows the segments of this node.", func() float64 {
+		if n.Mounted() {
+			return 1
+		}
+		return 0
+	})
+	n.tasks = newTaskRunner(n, &r)
+	if r.Err != nil {
+		n.closeSession()
+		return nil, errs.Wrap(errs.Internal, "store node: register metrics", r.Err)
+	}
+	return n, nil
+}
+
+// Start is Begin followed by Await for StartWait. On an error it leaves nothing behind, and the node
+// cannot be started again.
+func (n *Node) Start(ctx context.Context) error {
+	err := n.Begin(ctx)
+	if err != nil {
+		return err
+	}
+	if err = n.Await(ctx, n.cfg.StartWait); err != nil {
+		return errors.Join(err, n.Stop(context.WithoutCancel(ctx)))
+	}
+	return nil
+}
+
+// Begin provides the memory. The node then joins the pool in the background, whenever the master and
+// the metadata service answer, until Stop. On an error Begin leaves nothing behind, and the node
+// cannot be started again. The engine's transports and its directory must be started before.
+func (n *Node) Begin(ctx context.Context) error {
+	n.startStop.Lock()
+	defer n.startStop.Unlock()
+	if n.cancel != nil {
+		return errs.New(errs.Internal, "store node: start", "it is started already")
+	}
+	if err := n.allocate(ctx); err != nil {
+		err = errors.Join(err, n.leave(context.WithoutCancel(ctx)))
+		n.closeSession()
+		return err
+	}
+	run, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	n.cancel = cancel
+	n.mu.Lock()
+	n.run = run
+	n.mu.Unlock()
+	n.session.Attach(n)
+	n.loop.Go(func() { n.keepMounted(run) })
+	return nil
+}
+
+// Stop unmounts, waits StopGrace, then until no peer touches the memory any more, and frees it. When
+// the context ends first, the memory stays mapped and the error says so. Repeatable.
+func (n *Node) Stop(ctx context.Context) error {
+	n.startStop.Lock()
+	defer n.startStop.Unlock()
+	n.mu.Lock()
+	n.open = false
+	n.mu.Unlock()
+	if n.cancel != nil {
+		if n.joined.Load() {
+			n.unmountWithGrace(ctx)
+		}
+		n.cancel()
+		n.loop.Wait()
+		n.session.Detach(n)
+		n.cancel = nil
+	}
+	err := n.leave(ctx)
+	n.closeSession()
+	return err
+}
+
+func (n *Node) closeSession() {
+	if n.own {
+		n.session.Close()
+	}
+}
+
+// Mounted reports whether the master knows the node's segments, as far as the node knows.
+func (n *Node) Mounted() bool { return n.mounted.Load() }
+
+// Health reports whether the master answers, without asking it.
+func (n *Node) Health() session.Health { return n.session.Health() }
+
+// Size is the number of bytes contributed.
+func (n *Node) Size() uint64 {
+	total := uint64(0)
+	for _, s := range n.staying() {
+		total += s.Size
+	}
+	return total
+}
+
+// announce makes the node known, first to peers and then to the master, which sends peers here.
+func (n *Node) announce(ctx context.Context, mount func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, 2*n.cfg.RPCTimeout)
+	defer cancel()
+	n.mu.Lock()
+	n.published = true
+	n.mu.Unlock()
+	if err := n.engine.Publish(ctx); err != nil {
+		return err
+	}
+	err := mount(ctx)
+	return errs.Wrap(errs.CodeOf(err), "store node: mount "+memory.Human(n.Size())+" at the master", err)
+}

@@ -1,0 +1,194 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/mooncake-go/mooncake/core/model"
+	"github.com/mooncake-go/mooncake/core/store/session"
+	"github.com/mooncake-go/mooncake/sdk/errs"
+)
+
+const (
+	// lingering is how much longer than the grace of an unmount its memory stays registered, for
+	// readers that began just before the end.
+	lingering = 10 * time.Second
+	// freeTimeout bounds the wait for the last reader then.
+	freeTimeout = 30 * time.Second
+)
+
+// UnmountSegments takes segments out of the pool. With a grace the master places no more objects
+// there, and the memory stays readable for the grace; then the node frees it in the background. The
+// call returns when the master knows. Without a grace the call returns when the memory is freed.
+// SegmentNotFound, before anything is done, for an ID that is not of this node or is being unmounted
+// already.
+func (n *Node) UnmountSegments(ctx context.Context, ids []model.SegmentID, grace time.Duration) error {
+	const op = "store node: unmount"
+	if grace < 0 {
+		return errs.New(errs.InvalidParams, op, "the grace is %v, must be 0 or more", grace)
+	}
+	going, err := n.choose(ids)
+	if err != nil {
+		return errs.Wrap(errs.CodeOf(err), op, err)
+	}
+	if err := n.unmount(ctx, going, grace); err != nil {
+		n.mu.Lock()
+		for _, s := range going {
+			s.leaving = !s.mounted // The segments that the master may still know stay.
+		}
+		n.mu.Unlock()
+		return errs.Wrap(errs.CodeOf(err), op, err)
+	}
+	if grace == 0 {
+		return n.retire(ctx, going)
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.open { // Otherwise Stop frees them.
+		run := n.run
+		n.loop.Go(func() { n.retireLater(run, going, grace) })
+	}
+	return nil
+}
+
+// choose finds segments and marks them as leaving, all or none.
+func (n *Node) choose(ids []model.SegmentID) ([]*segment, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if !n.open {
+		return nil, errOutside
+	}
+	byID := make(map[model.SegmentID]*segment, len(n.segments))
+	for _, s := range n.segments {
+		if !s.leaving {
+			byID[s.ID] = s
+		}
+	}
+	var out []*segment
+	for _, id := range ids {
+		s := byID[id]
+		if s == nil {
+			return nil, errs.New(errs.SegmentNotFound, "", "this node has no segment %v, or is unmounting it", id)
+		}
+		delete(byID, id)
+		out = append(out, s)
+	}
+	for _, s := range out {
+		s.leaving = true
+	}
+	return out, nil
+}
+
+// unmount tells the master that segments go, except those that the master cannot know.
+func (n *Node) unmount(ctx context.Context, segments []*segment, grace time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, n.cfg.RPCTimeout)
+	defer cancel()
+	for _, s := range segments {
+		n.mu.Lock()
+		mounted := s.mounted
+		n.mu.Unlock()
+		if !mounted {
+			continue
+		}
+		err := session.Do(ctx, n.session, "UnmountSegment", func(ctx context.Context) error {
+			return n.master.UnmountSegment(ctx, n.session.ID(), s.ID, grace)
+		})
+		if err != nil {
+			return err
+		}
+		n.mu.Lock()
+		s.mounted = false
+		n.mu.Unlock()
+	}
+	return nil
+}
+
+// retire frees segments and publishes that they are gone.
+func (n *Node) retire(ctx context.Context, segments []*segment) error {
+	err := n.free(ctx, segments)
+	n.remove(segments)
+	call, cancel := context.WithTimeout(context.WithoutCancel(ctx), n.cfg.RPCTimeout)
+	defer cancel()
+	if e := n.engine.Publish(call); e != nil {
+		n.deps.Log.Warn("the metadata service still lists memory that is gone; the node publishes again", "error", e)
+	}
+	return err
+}
+
+// retireLater frees segments after a grace, unless the node stops before, which frees them as well.
+func (n *Node) retireLater(run context.Context, segments []*segment, grace time.Duration) {
+	timer := time.NewTimer(grace + lingering)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-run.Done():
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(run), freeTimeout)
+	defer cancel()
+	if err := n.retire(ctx, segments); err != nil {
+		n.deps.Log.Error("unmounted memory could not be freed", "error", err)
+	}
+}
+
+// unmountWithGrace stops the master from placing objects here and waits StopGrace, while readers
+// finish.
+func (n *Node) unmountWithGrace(ctx context.Context) {
+	if n.cfg.StopGrace == 0 {
+		return
+	}
+	segments := n.staying()
+	if err := n.unmount(ctx, segments, n.cfg.StopGrace); err != nil {
+		return // sayGoodbye logs it.
+	}
+	timer := time.NewTimer(n.cfg.StopGrace)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	// With a second unmount the master removes them before the memory goes, not some time later.
+	n.mu.Lock()
+	for _, s := range segments {
+		s.mounted = true
+	}
+	n.mu.Unlock()
+}
+
+// leave undoes allocate and announce, in reverse.
+func (n *Node) leave(ctx context.Context) error {
+	n.mu.Lock()
+	segments, published := n.segments, n.published
+	n.published = false
+	n.mu.Unlock()
+	if len(segments) == 0 && !published {
+		return nil
+	}
+	n.sayGoodbye(ctx, segments, published)
+	err := n.free(ctx, segments)
+	n.remove(segments)
+	if published && n.cfg.SharedEngine {
+		ctx, cancel := context.WithTimeout(ctx, n.cfg.RPCTimeout)
+		defer cancel()
+		if e := n.engine.Publish(ctx); e != nil {
+			n.deps.Log.Warn("the metadata service still lists memory of a node that left", "error", e)
+		}
+	}
+	return err
+}
+
+// sayGoodbye unmounts the segments and withdraws the descriptor. It only logs an error, since a
+// master that does not answer finds out by itself.
+func (n *Node) sayGoodbye(ctx context.Context, segments []*segment, published bool) {
+	n.mounted.Store(false)
+	failed := n.unmount(ctx, segments, 0)
+	if published && !n.cfg.SharedEngine {
+		ctx, cancel := context.WithTimeout(ctx, n.cfg.RPCTimeout)
+		defer cancel()
+		failed = errors.Join(failed, n.engine.Withdraw(ctx))
+	}
+	if failed != nil && n.joined.Load() {
+		n.deps.Log.Warn("the node could not announce that it leaves; the master notices by its timeout", "error", failed)
+	}
+}
