@@ -11,9 +11,9 @@
 // that does not read cost no more than for one that does.
 //
 // github.com/go-zeromq/zmq4 (v0.17) does not hold these bounds. Its publisher has one queue for all
-// subscribers, so that one that does not read makes every one lose messages, or makes Send wait. It
-// allocates a frame of whatever size a peer announces, before the handshake too. Its greeting has no
-// deadline, and it does not limit the number of peers.
+// subscribers: if one does not read, every one loses messages, or without a high-water mark the queue
+// grows without bound. It allocates a frame of whatever size a peer announces. It greets one peer after
+// the other without a deadline, so that a silent one keeps others out, and has no limit on peers.
 package zmtp
 
 import (
