@@ -28,8 +28,12 @@ help: ## List the targets
 setup: ## Check for Go, gcc and git, and install what Debian or Ubuntu can give
 	@./scripts/setup.sh
 
+.PHONY: setup-python
+setup-python: # also for the headers and virtual environments of Python
+	@./scripts/setup.sh --python
+
 .PHONY: setup-tests
-setup-tests: # also for what the tests are better with
+setup-tests: # also for Redis and PyTorch, which some tests of test-all use
 	@./scripts/setup.sh --tests
 
 .PHONY: build
@@ -51,17 +55,24 @@ demo-rdma: build ## Run the main job over RDMA, in a VM with software devices
 download = @for m in $(MODULES) examples/evict-fifo examples/transport-uds; do (cd $$m && $(CURDIR)/scripts/retry.sh go list -deps -test ./... >/dev/null); done
 
 .PHONY: test
-test: setup-tests ## Run the tests: Go, real processes, Python
+test: setup-python ## Run the tests: Go, real processes, Python
 	$(download)
 	go test -timeout 20m ./core/... ./plugins/... ./cmd/... ./test/...
 	cd sdk && go test -timeout 10m ./...
 	cd bench && go test -timeout 10m ./...
 	cd examples/evict-fifo && go test ./...
 	cd examples/transport-uds && go test ./...
-	$(MAKE) --no-print-directory test-examples-python test-python
+	$(MAKE) --no-print-directory test-python
 
 .PHONY: test-all
-test-all: test-race test-python-asan test-python-torch test-rdma ## Run what make test leaves out: the race detector, sanitizers, PyTorch, RDMA devices
+test-all: test-long test-race test-python-asan test-python-torch test-rdma ## Run what make test leaves out: long tests, the race detector, sanitizers, PyTorch, RDMA devices
+
+.PHONY: test-long
+test-long: setup-tests # the tests that make test skips because they take long
+	$(download)
+	MOONCAKE_TEST_LONG=1 go test -timeout 30m ./test/...
+	MOONCAKE_TEST_LONG=1 $(MAKE) --no-print-directory test-python PYTESTFLAGS='-m long $(PYTESTFLAGS)'
+	$(MAKE) --no-print-directory test-examples-python
 
 .PHONY: test-race
 test-race: setup-tests # the Go tests but for those of real processes, with the race detector
@@ -88,7 +99,7 @@ test-wheel: wheel ## Install the wheels into bare systems for x86-64 and arm64 a
 	./scripts/test-wheel.sh
 
 .PHONY: test-python
-test-python: setup-tests $(TOOLS)/python/.stamp ## Run the tests of the Python package, over real processes
+test-python: setup-python $(TOOLS)/python/.stamp ## Run the tests of the Python package, over real processes
 	$(MAKE) --no-print-directory pydev PYTHON=$(TOOLS)/python/bin/python
 	$(TOOLS)/python/bin/python -m pytest -q -p no:cacheprovider sdk/python/tests $(PYTESTFLAGS)
 
@@ -204,7 +215,7 @@ fmt: ## Format the sources
 	gofmt -w $$(git ls-files '*.go')
 
 .PHONY: lint
-lint: setup-tests tools $(TOOLS)/python/.stamp ## Run the linters for code, dead code, prose and protobuf, and the check for generated code
+lint: setup-python tools $(TOOLS)/python/.stamp ## Run the linters for code, dead code, prose and protobuf, and the check for generated code
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); echo 'run: make fmt'; exit 1; }
 	@for m in $(MODULES); do (cd $$m && $(CURDIR)/$(TOOLS)/golangci-lint run --allow-parallel-runners --config $(CURDIR)/.golangci.yml ./...); done
 	$(TOOLS)/python/bin/ruff check -q sdk/python examples bench && $(TOOLS)/python/bin/ruff format -q --check sdk/python examples bench

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Checks for what the build needs and installs what Debian or Ubuntu packages give; with
-# --tests also what the tests are better with.
+# Checks for what the build needs, and installs what Debian or Ubuntu packages provide. --python
+# adds the headers and virtual environments of Python, --tests also Redis and PyTorch.
 # Go itself is not installed: a distribution's package is often older than go.mod asks for.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -31,7 +31,7 @@ if [ ${#missing[@]} -gt 0 ]; then
 fi
 
 # The tests of the Python package build its extension, in an environment of their own.
-if [ "${1:-}" = --tests ]; then
+if [ -n "${1:-}" ]; then
   python=()
   python3 -c 'import os, sysconfig; assert os.path.exists(sysconfig.get_path("include") + "/Python.h")' 2>/dev/null || python+=(python3 python3-dev)
   python3 -c 'import ensurepip' 2>/dev/null || python+=(python3-venv)

@@ -47,7 +47,7 @@ func TestAMissingPeerIsNamed(t *testing.T) {
 	require.Nil(t, r.Ratio)
 	require.InDelta(t, 6, *r.Ours, 0)
 	require.Equal(t, "redis-server: MISSING: it is not installed", r.PeerName)
-	require.True(t, r.Missed(), "a goal that nobody can tell of is not reached")
+	require.True(t, r.Missed(), "a goal without a ratio is not reached")
 
 	r = compare.NewRow("get", compare.GBps, compare.Absent("ours", "it crashed"), compare.Fixed("redis-server", 1), 0)
 	require.Nil(t, r.Ours)

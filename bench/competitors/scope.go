@@ -91,7 +91,7 @@ func until(ctx context.Context, p *cluster.Proc, missing string, ready func() bo
 	return errors.Join(err, ctx.Err())
 }
 
-// listening waits until somebody accepts connections on a port of this machine.
+// listening waits until a port of this machine accepts connections.
 func listening(ctx context.Context, p *cluster.Proc, port int) error {
 	ctx, cancel := context.WithTimeout(ctx, startLimit)
 	defer cancel()

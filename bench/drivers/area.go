@@ -14,11 +14,11 @@ const AreaBytes = 16 << 20
 const MaxThreads = 64
 
 // area is memory for objects: first what sets are put from, then that of each thread. Pages that
-// nobody uses cost nothing.
+// are not used cost nothing.
 type area []byte
 
-// newArea maps it. The first part has in each 4 KiB their number, as in driver.py: what one driver
-// puts the other can check.
+// newArea maps the memory. Each 4 KiB of the first part hold their own number, as in driver.py, so
+// that one driver can check what another has put.
 func newArea() (area, error) {
 	a, err := unix.Mmap(-1, 0, (1+MaxThreads)*AreaBytes, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
 	if err != nil {

@@ -17,7 +17,7 @@ const (
 	keyGoal    = 200.0 // bytes beyond the key
 )
 
-// settle is how long a master is left alone before its memory is looked at.
+// settle is how long a master is idle before its memory is measured.
 const settle = time.Second
 
 // idle measures the start of a master, its memory without and with keys.
@@ -69,7 +69,7 @@ func (b *bench) starting(start func(*competitors.Scope, context.Context, int) (*
 	}
 }
 
-// resident is the memory of a master that has been left alone for a while, in bytes.
+// resident is the memory of a master that has been idle for a while, in bytes.
 func resident(ctx context.Context, m *competitors.Master) (float64, error) {
 	select {
 	case <-ctx.Done():

@@ -64,7 +64,7 @@ func (b *bench) masterField(ctx context.Context, cpu int) (masterField, error) {
 		return f, err
 	}
 	f.inGo = joining(competitors.OursName, "", g, nil)
-	// A master of its own: the one above has segments that nobody could write to.
+	// A master of its own: the one above has segments without memory.
 	if m, err = s.OursMaster(ctx, cpu); err != nil {
 		return f, err
 	}

@@ -14,8 +14,7 @@ type doer interface {
 	Do(ctx context.Context, j drivers.Job) (drivers.Answer, error)
 }
 
-// member is a contender of several comparisons: somebody who does jobs, or the reason why nobody
-// does.
+// member is a contender of several comparisons: a doer of jobs, or the reason why there is none.
 type member struct {
 	name    string
 	missing string

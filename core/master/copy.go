@@ -60,7 +60,7 @@ func (s *Service) copyStart(ctx context.Context, op string, caller model.Caller,
 		// The caller has gone and will never hear of the copy.
 		var bin objects.Bin
 		s.table.CopyRevoke(c.name(key), s.table.Known(caller.Client), kind, &bin)
-		s.bury(ctx, &bin, history.MovedAway, true)
+		s.reclaim(ctx, &bin, history.MovedAway, true)
 		return model.CopyPlan{}, errs.Wrap(errs.RPCTimeout, op, ctx.Err())
 	}
 	return plan, nil
@@ -68,10 +68,7 @@ func (s *Service) copyStart(ctx context.Context, op string, caller model.Caller,
 
 // copyScope checks what every call about a copy has in common.
 func (s *Service) copyScope(ctx context.Context, op string, caller model.Caller, key model.Key) (scope, error) {
-	if err := s.admit(ctx, op, 1); err != nil {
-		return scope{}, err
-	}
-	c, err := s.scoped(op, caller)
+	c, err := s.admitted(ctx, op, caller, 1)
 	if err != nil {
 		return c, err
 	}
@@ -179,6 +176,6 @@ func (s *Service) copyDone(ctx context.Context, op string, caller model.Caller, 
 	s.pool.Enter()
 	defer s.pool.Leave()
 	out := do(c.name(key), s.table.Known(caller.Client), &bin)
-	s.bury(ctx, &bin, history.MovedAway, writerDone)
+	s.reclaim(ctx, &bin, history.MovedAway, writerDone)
 	return outcomeError(out, op, key)
 }

@@ -13,10 +13,7 @@ import (
 // which.
 func (s *Service) PutEnd(ctx context.Context, caller model.Caller, items []model.EndItem, _ []error) ([]error, error) {
 	const op = "master: put end"
-	if err := s.admit(ctx, op, len(items)); err != nil {
-		return nil, err
-	}
-	c, err := s.scoped(op, caller)
+	c, err := s.admitted(ctx, op, caller, len(items))
 	if err != nil {
 		return nil, err
 	}
@@ -56,24 +53,21 @@ func (s *Service) PutEnd(ctx context.Context, caller model.Caller, items []model
 // that of items in quarantine when PutReleaseTimeout is over.
 func (s *Service) PutRevoke(ctx context.Context, caller model.Caller, items []model.RevokeItem) ([]error, error) {
 	const op = "master: put revoke"
-	if err := s.admit(ctx, op, len(items)); err != nil {
-		return nil, err
-	}
-	c, err := s.scoped(op, caller)
+	c, err := s.admitted(ctx, op, caller, len(items))
 	if err != nil {
 		return nil, err
 	}
 	var (
-		out, failed   = make([]error, len(items)), 0
-		who           = s.table.Known(caller.Client)
-		done, doubted objects.Bin
+		out, failed       = make([]error, len(items)), 0
+		who               = s.table.Known(caller.Client)
+		done, quarantined objects.Bin
 	)
 	s.pool.Enter()
 	for i, it := range items {
 		if out[i] = validKey(op, it.Key); out[i] == nil {
 			bin := &done
 			if it.Quarantined {
-				bin = &doubted
+				bin = &quarantined
 			}
 			out[i] = outcomeError(s.table.Revoke(c.name(it.Key), it.Put, who, bin), op, it.Key)
 		}
@@ -81,11 +75,11 @@ func (s *Service) PutRevoke(ctx context.Context, caller model.Caller, items []mo
 			failed++
 		}
 	}
-	s.bury(ctx, &done, history.PutRevoked, true)
-	s.bury(ctx, &doubted, history.PutQuarantined, false)
+	s.reclaim(ctx, &done, history.PutRevoked, true)
+	s.reclaim(ctx, &quarantined, history.PutQuarantined, false)
 	s.pool.Leave()
-	s.counters.Discarded.Add(len(doubted.Objects))
-	s.counters.Quarantined.Add(len(doubted.Objects))
+	s.counters.Discarded.Add(len(quarantined.Objects))
+	s.counters.Quarantined.Add(len(quarantined.Objects))
 	s.counters.PutRevoke.Done(len(items), failed)
 	return out, nil
 }

@@ -114,7 +114,7 @@ func TestHardPinIsNeverEvicted(t *testing.T) {
 	require.Equal(t, one(errs.OK), r.remove(false, "pinned"))
 }
 
-func TestLeasedVictimsAreParkedInOrder(t *testing.T) {
+func TestLeasedVictimsAreDeferredInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, nil, 5)
 		r.put("a", "b", "c", "d", "e")
@@ -122,7 +122,7 @@ func TestLeasedVictimsAreParkedInOrder(t *testing.T) {
 		r.put("f")
 		require.Equal(t, []bool{false}, r.exist("d"), "the first without a lease went")
 		r.keepAlive(5 * time.Second)
-		r.get("b") // read while parked: leased longer, and recent now
+		r.get("b") // read while deferred: leased longer, and recent now
 		r.keepAlive(6 * time.Second)
 		r.put("g")
 		require.Equal(t, []string{"b", "c", "e", "f", "g"}, r.here(), "a goes first: it was first in line")

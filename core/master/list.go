@@ -3,9 +3,14 @@ package master
 import (
 	"container/heap"
 	"context"
+	"maps"
 	"regexp"
 	"slices"
+	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/mooncake-go/mooncake/core/master/metrics"
 	"github.com/mooncake-go/mooncake/core/master/objects"
 	"github.com/mooncake-go/mooncake/core/model"
 	"github.com/mooncake-go/mooncake/sdk/errs"
@@ -21,10 +26,7 @@ func (s *Service) ListKeys(ctx context.Context, caller model.Caller, expr string
 }
 
 func (s *Service) list(ctx context.Context, op string, caller model.Caller, expr string, after model.Key, limit int) ([]model.Key, error) {
-	if err := s.admit(ctx, op, 0); err != nil {
-		return nil, err
-	}
-	c, err := s.scoped(op, caller)
+	c, err := s.admitted(ctx, op, caller, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -102,4 +104,55 @@ func (h *maxHeap) Pop() any {
 	last := (*h)[len(*h)-1]
 	*h = (*h)[:len(*h)-1]
 	return last
+}
+
+// report writes the log line in both wordings that log scrapers look for.
+func (s *Service) report(context.Context) {
+	text := s.Summary()
+	s.summary.Mark()
+	s.log.Info("Master Metrics: " + text)
+	s.log.Info(metrics.Serving().LogLine(text))
+}
+
+// Summary is the text of the master's part of /metrics/summary and of the log line; its
+// rates are over the time since the last log line.
+func (s *Service) Summary() string {
+	return s.summary.Text(s.gauges())
+}
+
+// Metrics is the source of /metrics.
+func (s *Service) Metrics() prometheus.Gatherer { return s.gatherer }
+
+// ObserveRPC counts one call over the network, for the latency histograms.
+func (s *Service) ObserveRPC(method string, took time.Duration) { s.counters.RPC.Observe(method, took) }
+
+// ObserveForeign counts a connection to the RPC port that was turned away, by its protocol.
+func (s *Service) ObserveForeign(protocol string) { s.counters.ForeignConnections.Add(1, protocol) }
+
+func (s *Service) gauges() metrics.Gauges {
+	v := s.registry.View()
+	g := metrics.Gauges{
+		Capacity: v.Capacity, Keys: s.table.Len(), Readable: s.table.Readable(),
+		Clients: s.clients.Len(), StagingBytes: s.pool.StagingBytes(), SoftPinned: s.table.SoftPinned(),
+	}
+	g.KVEvents = s.KVEvents()
+	t := s.tasks.Stats()
+	g.TasksPending, g.TasksProcessing = t.Pending, t.Processing
+	if s.tenants != nil {
+		g.Tenants, g.TenantCapacity = s.ledger.List(), s.ledger.Totals().Capacity
+	}
+	names := map[string]metrics.SegmentGauge{}
+	for _, m := range v.All {
+		n, seen := names[m.Name]
+		if w := m.Weight(); !seen || w < n.Weight {
+			n.Weight = w
+		}
+		n.Name = m.Name
+		n.Used += m.Used()
+		n.Capacity += m.Size
+		g.Used += m.Used()
+		names[m.Name] = n
+	}
+	g.Segments = slices.Collect(maps.Values(names))
+	return g
 }

@@ -2,8 +2,16 @@ package master
 
 import (
 	"context"
+	"fmt"
+	"math"
+	"math/bits"
 	"time"
 
+	"github.com/mooncake-go/mooncake/core/master/history"
+	"github.com/mooncake-go/mooncake/core/master/lease"
+	"github.com/mooncake-go/mooncake/core/master/objects"
+	"github.com/mooncake-go/mooncake/core/master/placement"
+	"github.com/mooncake-go/mooncake/core/master/segments"
 	"github.com/mooncake-go/mooncake/core/model"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
@@ -80,3 +88,260 @@ func (s *Service) softTTL(pin model.SoftPin) time.Duration {
 	}
 	return s.cfg.SoftPinTTL
 }
+
+// maxRounds bounds how often one call evicts and asks the allocator again.
+const maxRounds = 8
+
+// put is one PutStart call in progress.
+type put struct {
+	s      *Service
+	scope  scope
+	client objects.Client
+	cfg    model.ReplicateConfig
+	items  []model.PutItem
+	set    objects.Settings // of every item, but for the group
+	now    lease.Instant
+	out    []model.Result[[]model.Replica]
+	buf    []model.Replica
+	copies int // how many are wanted, no more than there can be now
+	// unused is what each item's tenant was charged and does not occupy; nil with one tenant
+	// only.
+	unused []uint64
+	split  uint64 // in how many pieces items are placed, as far as they are large
+
+	// todo are the items that still need room.
+	todo []int
+}
+
+func (s *Service) newPut(caller model.Caller, c scope, items []model.PutItem, cfg model.ReplicateConfig) *put {
+	return &put{
+		s: s, scope: c, client: s.table.Who(caller.Client), cfg: cfg, items: items, now: s.clock.Now(), split: 1,
+		copies: int(min(cfg.ReplicaNum, uint32(max(s.registry.View().Names(), 1)))),
+		set:    objects.Settings{HardPin: cfg.HardPin, SoftPin: cfg.SoftPin.Action, SoftTTL: s.softTTL(cfg.SoftPin), DataType: cfg.DataType},
+		out:    make([]model.Result[[]model.Replica], len(items)),
+		// One backing array for the common case of one copy a key.
+		buf: make([]model.Replica, 0, len(items)),
+	}
+}
+
+// admit refuses what cannot work, serves upserts that need no room, and leaves the rest in
+// todo.
+func (p *put) admit() {
+	view := p.s.registry.View()
+	var seen map[model.Key]bool
+	if p.cfg.Upsert && len(p.items) > 1 {
+		seen = make(map[model.Key]bool, len(p.items))
+	}
+	before := objects.Handle(0)
+	for i, it := range p.items {
+		switch err := p.check(it); {
+		case err != nil:
+			p.out[i].Err = err
+		case seen[it.Key]:
+			p.out[i].Err = keyError(errs.InvalidParams, errs.ClassPermanent, opPutStart, it.Key, "an upsert names it twice in one call")
+		case p.cfg.Upsert:
+			if seen != nil {
+				seen[it.Key] = true
+			}
+			p.overwrite(i, view)
+		default:
+			at, out := p.s.table.CanPut(p.scope.name(it.Key), p.now, p.s.cfg.PutDiscardTimeout, before)
+			before = at
+			if out != objects.Done {
+				p.out[i].Err = outcomeError(out, opPutStart, it.Key)
+				continue
+			}
+			p.queue(i, view)
+		}
+	}
+}
+
+// queue notes that an item needs room, unless there can be none: nothing is evicted for it.
+func (p *put) queue(i int, v *segments.View) {
+	size, pinned := p.items[i].Size, p.s.table.HardPinnedBytes()
+	// Where only the pins are in the way the same put may succeed later.
+	text, class := "", errs.ClassPermanent
+	switch {
+	case len(v.Open) == 0: // Then nothing is evicted either.
+	case size > v.OpenBytes:
+		text = fmt.Sprintf("it has %d bytes, but the whole pool has %d where objects can go", size, v.OpenBytes)
+	case p.pieceSize(i, v) == 0:
+		text = fmt.Sprintf("it has %d bytes, too many for %d pieces of at most %d bytes", size, placement.MaxPieces, v.Largest)
+	case size > v.Capacity-min(pinned, v.Capacity):
+		text = fmt.Sprintf("there is no room for its %d bytes: %d of the pool's %d are pinned and never evicted", size, pinned, v.Capacity)
+		class = errs.ClassUnknown
+	}
+	if text == "" {
+		p.todo = append(p.todo, i)
+		return
+	}
+	p.s.counters.AllocFailures.Add(1)
+	p.out[i].Err = errs.WithHint(keyError(errs.NoAvailableHandle, class, opPutStart, p.items[i].Key, text),
+		"store it in parts, add segments, or remove pinned objects")
+}
+
+func (p *put) check(it model.PutItem) error {
+	switch err := validKey(opPutStart, it.Key); {
+	case err != nil:
+		return err
+	case it.Size == 0:
+		return keyError(errs.InvalidParams, errs.ClassPermanent, opPutStart, it.Key, "its size is 0; an object has at least 1 byte")
+	case len(it.Group) > maxGroup:
+		return errs.New(errs.InvalidParams, opPutStart, "%q: the group's name has %d bytes; the most is %d", short(it.Key), len(it.Group), maxGroup)
+	}
+	return nil
+}
+
+// overwrite begins an upsert in place where that can be.
+func (p *put) overwrite(i int, v *segments.View) {
+	// It costs a tenant nothing, but one that may not write may not do this either.
+	if err := p.s.mayWrite(p.scope); err != nil {
+		p.deny(i, err)
+		return
+	}
+	head := len(p.buf)
+	n := p.object(i, nil)
+	var out objects.Outcome
+	p.buf, out = p.s.table.Overwrite(&n, p.copies, p.now, p.buf)
+	switch out {
+	case objects.Done:
+		p.s.counters.Upserts.Add(1)
+		p.s.counters.UpsertsInPlace.Add(1)
+		p.s.announceOverwritten(n.Key, n.Settings.Group)
+		p.out[i].Value = p.buf[head:len(p.buf):len(p.buf)]
+	case objects.NeedsRoom:
+		p.queue(i, v)
+	default:
+		p.out[i].Err = outcomeError(out, opPutStart, p.items[i].Key)
+	}
+}
+
+// charge takes what the tenant cannot pay for out of todo.
+func (p *put) charge(ctx context.Context) {
+	if !p.scope.on {
+		return
+	}
+	p.unused = make([]uint64, len(p.items))
+	rest := p.todo[:0]
+	for _, i := range p.todo {
+		bytes := times(p.items[i].Size, p.copies)
+		if err := p.s.charge(ctx, p.scope, bytes); err != nil {
+			p.deny(i, err)
+			continue
+		}
+		p.unused[i] = bytes
+		rest = append(rest, i)
+	}
+	p.todo = rest
+}
+
+// settle gives back what was charged for copies that were not made.
+func (p *put) settle() {
+	for _, bytes := range p.unused {
+		p.s.refund(p.scope, bytes)
+	}
+}
+
+// times multiplies. What does not fit is as large as can be, and so beyond any quota.
+func times(size uint64, copies int) uint64 {
+	if high, low := bits.Mul64(size, uint64(copies)); high == 0 {
+		return low
+	}
+	return math.MaxUint64
+}
+
+// deny refuses an item that its tenant may not write.
+func (p *put) deny(i int, err error) {
+	p.out[i].Err = errs.Wrap(errs.CodeOf(err), opPutStart+" "+short(p.items[i].Key), err)
+}
+
+// run allocates, and evicts what is missing, until everything has room or nothing more
+// can be had.
+func (p *put) run(ctx context.Context) {
+	var full *shortage
+	for round := 0; len(p.todo) > 0; round++ {
+		if err := p.allocate(ctx); err != nil {
+			p.s.counters.AllocFailures.Add(len(p.todo))
+			p.refuse(errs.WithHint(errs.Wrap(errs.NoAvailableHandle, opPutStart, err), "the allocator is not available; try again"))
+			return
+		}
+		if len(p.todo) == 0 {
+			return
+		}
+		if full == nil {
+			full = &shortage{}
+		}
+		full.missing = p.missing()
+		if round == maxRounds || len(p.s.registry.View().Open) == 0 || ctx.Err() != nil {
+			break
+		}
+		// Ask for exactly what is missing, so that no object goes without need. Only when
+		// that fails twice is the free memory too scattered: then more has to go, and larger
+		// objects take it in pieces, as they do when nothing can go.
+		if !p.s.makeRoom(ctx, full, full.missing<<max(round-1, 0)) && !p.cut() {
+			break
+		}
+		if round > 0 {
+			p.cut()
+		}
+	}
+	if len(p.todo) > 0 {
+		p.s.counters.AllocFailures.Add(len(p.todo))
+		p.refuse(p.s.explain(ctx, full))
+	}
+}
+
+// Items are placed in 1, then 4, then 16 pieces, of at least minPiece bytes each.
+const (
+	splitFactor = 4
+	maxSplit    = 16
+	minPiece    = 64 << 10
+)
+
+// cut has larger items placed in more pieces than before. It reports whether that is news
+// to one of them.
+func (p *put) cut() bool {
+	if p.split == maxSplit {
+		return false
+	}
+	was := p.split
+	p.split *= splitFactor
+	for _, i := range p.todo {
+		if p.items[i].Size/was > minPiece {
+			return true
+		}
+	}
+	return false
+}
+
+// missing is how many bytes the items without room need.
+func (p *put) missing() (n uint64) {
+	for _, i := range p.todo {
+		n += p.items[i].Size
+	}
+	return n
+}
+
+func (p *put) refuse(err error) {
+	for _, i := range p.todo {
+		p.out[i].Err = err
+	}
+	p.todo = nil
+}
+
+// takeBack revokes the items that got memory. The caller has gone and will never learn where they
+// lie. So no client writes there, and the memory is free at once.
+func (p *put) takeBack(ctx context.Context) {
+	p.s.pool.Enter()
+	defer p.s.pool.Leave()
+	var bin objects.Bin
+	for i := range p.out {
+		if replicas := p.out[i].Value; len(replicas) > 0 {
+			p.s.table.Revoke(p.scope.name(p.items[i].Key), replicas[0].ID, p.client, &bin)
+		}
+	}
+	p.s.reclaim(ctx, &bin, history.PutRevoked, true)
+}
+
+// short cuts a key for a message.
+func short(key string) string { return key[:min(len(key), 128)] }

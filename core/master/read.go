@@ -12,10 +12,7 @@ import (
 // keys tells which page comes before which.
 func (s *Service) Exist(ctx context.Context, caller model.Caller, keys []model.Key) ([]model.Result[bool], error) {
 	const op = "master: exist"
-	if err := s.admit(ctx, op, len(keys)); err != nil {
-		return nil, err
-	}
-	c, err := s.scoped(op, caller)
+	c, err := s.admitted(ctx, op, caller, len(keys))
 	if err != nil {
 		return nil, err
 	}
@@ -49,10 +46,7 @@ func (s *Service) Exist(ctx context.Context, caller model.Caller, keys []model.K
 // GetReplicas says where objects lie and grants a read lease.
 func (s *Service) GetReplicas(ctx context.Context, caller model.Caller, keys []model.Key, _ *model.Answer[model.Object]) ([]model.Result[model.Object], error) {
 	const op = "master: get replicas"
-	if err := s.admit(ctx, op, len(keys)); err != nil {
-		return nil, err
-	}
-	c, err := s.scoped(op, caller)
+	c, err := s.admitted(ctx, op, caller, len(keys))
 	if err != nil {
 		return nil, err
 	}

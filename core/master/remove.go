@@ -16,10 +16,7 @@ const maxExpr = 4 << 10
 // Remove deletes objects.
 func (s *Service) Remove(ctx context.Context, caller model.Caller, keys []model.Key, force bool) ([]error, error) {
 	const op = "master: remove"
-	if err := s.admit(ctx, op, len(keys)); err != nil {
-		return nil, err
-	}
-	c, err := s.scoped(op, caller)
+	c, err := s.admitted(ctx, op, caller, len(keys))
 	if err != nil {
 		return nil, err
 	}
@@ -56,7 +53,7 @@ func (s *Service) removeAll(ctx context.Context, names []string, force bool, why
 			removed++
 		}
 	}
-	s.bury(ctx, &bin, why, false)
+	s.reclaim(ctx, &bin, why, false)
 	return out, removed
 }
 
@@ -70,10 +67,7 @@ func (s *Service) RemoveByRegex(ctx context.Context, caller model.Caller, expr s
 }
 
 func (s *Service) removeByRegex(ctx context.Context, op string, caller model.Caller, expr string, force bool) (int, error) {
-	if err := s.admit(ctx, op, 0); err != nil {
-		return 0, err
-	}
-	c, err := s.scoped(op, caller)
+	c, err := s.admitted(ctx, op, caller, 0)
 	if err != nil {
 		return 0, err
 	}
@@ -154,10 +148,7 @@ func compile(op, expr string) (*regexp.Regexp, error) {
 // that owner put and no client is reading.
 func (s *Service) ClearReplicas(ctx context.Context, caller model.Caller, keys []model.Key, owner model.ClientID, segment string) ([]model.Key, error) {
 	const op = "master: clear replicas"
-	if err := s.admit(ctx, op, len(keys)); err != nil {
-		return nil, err
-	}
-	c, err := s.scoped(op, caller)
+	c, err := s.admitted(ctx, op, caller, len(keys))
 	if err != nil {
 		return nil, err
 	}
@@ -176,7 +167,7 @@ func (s *Service) ClearReplicas(ctx context.Context, caller model.Caller, keys [
 			cleared = append(cleared, k)
 		}
 	}
-	s.bury(ctx, &bin, history.ClearedByOwner, false)
+	s.reclaim(ctx, &bin, history.ClearedByOwner, false)
 	s.pool.Leave()
 	s.counters.ClearReplicas.Done(len(keys), len(keys)-len(cleared))
 	s.feed(ctx)

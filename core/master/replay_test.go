@@ -139,7 +139,7 @@ func TestPolicyThatFailsForAWhile(t *testing.T) {
 		r.put("a", "b")
 		r.exist("a")
 		r.put("c", "d")
-		r.put("e") // parks a, evicts b
+		r.put("e") // defers a, evicts b
 		require.Equal(t, []string{"a", "c", "d", "e"}, r.here())
 		r.lru.Down.Store(true)
 		require.Equal(t, one(errs.OK), r.remove(true, "c"))
@@ -148,7 +148,7 @@ func TestPolicyThatFailsForAWhile(t *testing.T) {
 		r.keepAlive(11 * time.Second)
 		got, err := r.PutStart(r.ctx, model.Caller{Client: r.client}, items([]string{"x"}, page), model.DefaultReplicateConfig(), nil)
 		require.NoError(t, err)
-		require.NoError(t, got[0].Err, "a parked candidate needs no policy")
+		require.NoError(t, got[0].Err, "a deferred candidate needs no policy")
 		got, err = r.PutStart(r.ctx, model.Caller{Client: r.client}, items([]string{"y"}, page), model.DefaultReplicateConfig(), nil)
 		require.NoError(t, err)
 		require.ErrorContains(t, got[0].Err, "eviction failed")

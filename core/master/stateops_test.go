@@ -252,12 +252,12 @@ func (s *state) end(rt *rapid.T) {
 
 func (s *state) revoke(rt *rapid.T) {
 	x := s.anyThing(rt, func(x *thing) bool { return !x.complete })
-	doubted := rapid.Bool().Draw(rt, "indeterminate")
-	got, err := s.PutRevoke(s.ctx, s.caller(x.writer, x.tenant), []model.RevokeItem{{Key: x.key, Put: x.put, Quarantined: doubted}})
+	quarantined := rapid.Bool().Draw(rt, "indeterminate")
+	got, err := s.PutRevoke(s.ctx, s.caller(x.writer, x.tenant), []model.RevokeItem{{Key: x.key, Put: x.put, Quarantined: quarantined}})
 	if err != nil || got[0] != nil {
 		rt.Fatal(err, got)
 	}
-	if doubted {
+	if quarantined {
 		s.abandonWriters(x)
 	}
 	delete(s.things, x.name)

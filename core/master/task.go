@@ -36,10 +36,7 @@ func (s *Service) startTask(ctx context.Context, caller model.Caller, spec model
 
 func (s *Service) createTask(ctx context.Context, caller model.Caller, spec model.TaskSpec) (model.TaskID, error) {
 	op := "master: create " + spec.Kind.String() + " task"
-	if err := s.admit(ctx, op, 1); err != nil {
-		return model.TaskID{}, err
-	}
-	c, err := s.scoped(op, caller)
+	c, err := s.admitted(ctx, op, caller, 1)
 	if err != nil {
 		return model.TaskID{}, err
 	}

@@ -47,6 +47,14 @@ func (s *Service) scoped(op string, caller model.Caller) (scope, error) {
 	return c, nil
 }
 
+// admitted is admit and scoped.
+func (s *Service) admitted(ctx context.Context, op string, caller model.Caller, items int) (scope, error) {
+	if err := s.admit(ctx, op, items); err != nil {
+		return scope{}, err
+	}
+	return s.scoped(op, caller)
+}
+
 // scopedWrite is scoped for a caller that writes: TenantNotRegistered for a tenant that has
 // no quota, also for one that has no valid name.
 func (s *Service) scopedWrite(op string, caller model.Caller) (scope, error) {

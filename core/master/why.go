@@ -13,10 +13,7 @@ import (
 // Why tells what the master knows of a key.
 func (s *Service) Why(ctx context.Context, caller model.Caller, key model.Key) (model.Story, error) {
 	const op = "master: why"
-	if err := s.admit(ctx, op, 1); err != nil {
-		return model.Story{}, err
-	}
-	c, err := s.scoped(op, caller)
+	c, err := s.admitted(ctx, op, caller, 1)
 	if err != nil {
 		return model.Story{}, err
 	}

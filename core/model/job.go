@@ -36,7 +36,7 @@ type DrainSpec struct {
 	Segments []string
 	// Targets are the names of the segments that may take the objects; empty is any other.
 	Targets []string
-	// MaxConcurrency is how many moves may be under way, at least 1.
+	// MaxConcurrency is how many moves may be in flight, at least 1.
 	MaxConcurrency int
 }
 
@@ -48,7 +48,7 @@ type DrainJob struct {
 	Created time.Time
 	Updated time.Time
 	// Succeeded and Failed units are done with, Blocked ones cannot be moved now (leased,
-	// being written), Active ones are under way.
+	// being written), Active ones are in flight.
 	Succeeded, Failed, Blocked, Active uint64
 	MigratedBytes                      uint64
 	Message                            string

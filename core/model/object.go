@@ -1,3 +1,7 @@
+// Package model holds the nouns of the pool as plain data: keys, objects, replicas,
+// segments, clients and leases. It does no I/O and imports no other room.
+//
+// Units: sizes and addresses are bytes, times are time.Time and time.Duration.
 package model
 
 import "time"
@@ -161,7 +165,7 @@ type EndItem struct {
 	Key      Key
 	Checksum Checksum
 	// Put says which put of the key is meant: the ID of the first replica that PutStart
-	// answered with. 0 is whichever put of the client is under way, also one that took the
+	// answered with. 0 is whichever put of the client is in progress, also one that took the
 	// place of the caller's own when that was overdue.
 	Put uint64
 }
@@ -171,7 +175,7 @@ type RevokeItem struct {
 	Key Key
 	Put uint64 // as in EndItem
 	// Quarantined: a peer may still write to its place. The key is free at once, the memory
-	// when nobody can be writing there any more.
+	// when no peer can be writing there any more.
 	Quarantined bool
 }
 

@@ -53,7 +53,7 @@ type SegmentInfo struct {
 	// 1. It falls at once when its node is silent, slow or fails transfers, and comes back
 	// gradually.
 	Weight float64
-	// Deadline is when a graceful unmount becomes final, zero where none is under way.
+	// Deadline is when a graceful unmount becomes final, zero where none is in progress.
 	Deadline time.Time
 }
 
@@ -89,7 +89,7 @@ type PeerReport struct {
 	// a deadline of the caller, are not counted.
 	Done, Failed uint32
 	// Bytes were moved by those that were done, in Busy of time with at least one of them
-	// under way.
+	// in progress.
 	Bytes uint64
 	Busy  time.Duration
 }

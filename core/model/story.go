@@ -54,11 +54,29 @@ type Story struct {
 	// SoftPinLeft is how much longer it is softly pinned.
 	SoftPinLeft time.Duration
 	HardPin     bool
-	// LastReader is the client that asked last where it lies, zero where nobody did or
+	// LastReader is the client that asked last where it lies, zero where none did or
 	// the reader gave no name; LastRead when that was.
 	LastReader ClientID
 	LastRead   time.Time
 	Replicas   []Replica
-	// Copying is true while a copy or move of it is under way.
+	// Copying is true while a copy or move of it is in progress.
 	Copying bool
+}
+
+// KVEventStats says what became of the events about objects that come and go, since the
+// start.
+type KVEventStats struct {
+	// Enabled is false while nothing is published; then the rest is 0.
+	Enabled bool
+	// Batches and Events went out, with subscribers or without.
+	Batches, Events uint64
+	// Dropped are events that found the queue full and pushed out the oldest.
+	Dropped uint64
+	// Skipped are events on keys that are no hash. They are published without one, or not at
+	// all where keys are not published.
+	Skipped uint64
+	// Subscribers are connected now. Missed are the batches that were too late for one of
+	// them, counted for each.
+	Subscribers int
+	Missed      uint64
 }

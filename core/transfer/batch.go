@@ -322,3 +322,9 @@ func (b *Batch) Free() error {
 	b.e.batches.remove(b.id)
 	return nil
 }
+
+// pendingMessage is a message of a batch that was not sent yet.
+type pendingMessage struct {
+	peer string
+	note metadata.Notification
+}

@@ -302,3 +302,13 @@ func (e *Engine) keepFresh() {
 		}
 	}
 }
+
+// notes is the queue of notifications that arrived.
+type notes struct {
+	limit int
+
+	mu      sync.Mutex
+	queue   []metadata.Notification
+	bytes   int
+	dropped uint64
+}

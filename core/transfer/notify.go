@@ -2,7 +2,6 @@ package transfer
 
 import (
 	"context"
-	"sync"
 
 	"github.com/mooncake-go/mooncake/core/metadata"
 	"github.com/mooncake-go/mooncake/core/transfer/lifetime"
@@ -12,16 +11,6 @@ import (
 
 // maxQueuedBytes bounds the notifications that were not taken yet.
 const maxQueuedBytes = 64 << 20
-
-// notes is the queue of notifications that arrived.
-type notes struct {
-	limit int
-
-	mu      sync.Mutex
-	queue   []metadata.Notification
-	bytes   int
-	dropped uint64
-}
 
 // HandleNotify takes a notification of a peer; it is made for the handshake daemon.
 // NoAvailableHandle, which the peer sees as a rejection, when the earlier ones were not taken.
@@ -81,12 +70,6 @@ func (e *Engine) daemons(what string) (metadata.Peers, error) {
 		return d, nil
 	}
 	return nil, errs.New(errs.NotSupported, "transfer: "+what, "nodes of this directory have no handshake daemon")
-}
-
-// pendingMessage is a message of a batch that was not sent yet.
-type pendingMessage struct {
-	peer string
-	note metadata.Notification
 }
 
 // plan notes a message of a Submit. The caller holds b.mu.

@@ -53,7 +53,7 @@ func withRails(to **railed, here, there []string) option {
 	}
 }
 
-// Endpoint tells the devices as a real transport does; dialling it fails once more is set.
+// Endpoint tells the devices as a real transport does; dialling it fails if more is set.
 func (r *railed) Endpoint() transport.Endpoint {
 	e := r.Transport.Endpoint()
 	r.mu.Lock()

@@ -200,7 +200,7 @@ func TestSilentPeerWithRails(t *testing.T) {
 		start := time.Now()
 		require.ErrorIs(t, a.move(transport.Write, b, 0, pattern(4<<20, 1)), transfer.ErrTimeout)
 		require.Equal(t, 2*transfer.DefaultConfig().SliceTimeout, time.Since(start))
-		require.ErrorContains(t, a.move(transport.Write, b, 0, pattern(1, 1)), "left alone")
+		require.ErrorContains(t, a.move(transport.Write, b, 0, pattern(1, 1)), "backed off")
 		a.stop(t)
 		b.stop(t)
 	})

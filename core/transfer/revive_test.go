@@ -21,7 +21,7 @@ func TestReviveEndsTheTimeForWhichAPeerIsLeftAlone(t *testing.T) {
 	}
 	require.Error(t, ask(1), "it is not there")
 	far := w.node("far", []string{"net"}, 4096)
-	require.ErrorContains(t, ask(far.base), "left alone")
+	require.ErrorContains(t, ask(far.base), "backed off")
 	near.Revive("far")
 	require.NoError(t, ask(far.base))
 	require.Equal(t, "hello", string(far.mem[:5]))

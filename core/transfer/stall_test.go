@@ -50,7 +50,7 @@ func TestDeadPeerDoesNotStallOthers(t *testing.T) {
 
 		now := time.Now()
 		err := a.move(transport.Read, bad, 0, make([]byte, 10))
-		require.ErrorContains(t, err, "left alone")
+		require.ErrorContains(t, err, "backed off")
 		require.Equal(t, errs.ClassTransientPeer, errs.ClassOf(err))
 		require.Zero(t, time.Since(now))
 
@@ -101,7 +101,7 @@ func TestCallerThatGaveUpLearntSomething(t *testing.T) {
 		time.AfterFunc(2*time.Second, cancel)
 		req := []transfer.Request{{Kind: transport.Read, Local: make([]byte, 100_000), Peer: "b", Addr: b.base, Deadline: time.Now().Add(3 * time.Second)}}
 		require.ErrorIs(t, a.Transfer(ctx, req)[0].Err, context.Canceled)
-		require.ErrorContains(t, a.move(transport.Read, b, 0, make([]byte, 10)), "left alone")
+		require.ErrorContains(t, a.move(transport.Read, b, 0, make([]byte, 10)), "backed off")
 		a.stop(t)
 		b.stop(t)
 	})

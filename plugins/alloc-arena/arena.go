@@ -93,8 +93,8 @@ func (a *allocator) RemoveSpace(_ context.Context, id alloc.SpaceID) error {
 }
 
 // visit is the way of one batch through the spaces. It holds the lock of the space that it is at
-// until it goes to another, so that a batch for one space takes one lock. Who holds a space that is
-// removed meanwhile was first.
+// until it goes to another, so that a batch for one space takes one lock. A batch that holds a
+// space which is removed meanwhile was first.
 type visit struct {
 	spaces map[alloc.SpaceID]*space
 	id     alloc.SpaceID
@@ -236,18 +236,18 @@ func errRequest(r *alloc.Request) error {
 
 // noRoom is the cause of a refusal. It formats when it is printed: a full pool refuses often, and
 // the master answers with an eviction rather than a message.
-type noRoom struct {
+type noSpace struct {
 	size, align uint64
 	candidates  int
 }
 
-func (e *noRoom) Error() string {
+func (e *noSpace) Error() string {
 	return fmt.Sprintf("no free range of %d bytes (alignment %d) in %d candidate spaces; evict something or add memory",
 		e.size, e.align, e.candidates)
 }
 
 func errFull(r *alloc.Request) error {
-	return &errs.Error{Code: errs.NoAvailableHandle, Op: "alloc/arena: allocate", Err: &noRoom{r.Size, r.Align, len(r.Candidates)}}
+	return &errs.Error{Code: errs.NoAvailableHandle, Op: "alloc/arena: allocate", Err: &noSpace{r.Size, r.Align, len(r.Candidates)}}
 }
 
 func errNotLive(e alloc.Extent) error {
@@ -268,4 +268,15 @@ func errReserve(v verdict, e alloc.Extent, s *space) error {
 	return errs.New(errs.NoAvailableHandle, op,
 		"[%d, +%d) of space %d was never given out by this allocator with granules of %d bytes; check granule_bytes",
 		e.Offset, e.Size, e.Space, s.granules.fine)
+}
+
+// Factory returns the factory of alloc/arena.
+func Factory() alloc.Factory {
+	return alloc.Define(manifest(), DefaultConfig,
+		func(c *Config) (alloc.Allocator, error) {
+			if err := c.Validate(); err != nil {
+				return nil, err
+			}
+			return newAllocator(*c), nil
+		})
 }

@@ -7,7 +7,7 @@ type class struct {
 	slot   uint64
 	live   uint64 // extents
 	runs   uint32
-	arena  uint32       // node of kind spare, 0 for none
+	arena  uint32       // node of kind rest, 0 for none
 	open   uint32       // the first of its runs that have free slots, 0 for none
 	places [sets]uint32 // where the class stands in each set that it is in
 	next   uint32       // chains the classes of one hash, and the unused ones
@@ -35,8 +35,8 @@ func newClasses(seed uint64) classes {
 	return classes{all: make([]class, 1), heads: make([]uint32, 8), seed: seed}
 }
 
-// head returns where the chain of a slot size begins. The seed keeps who chooses sizes from
-// choosing some that collide.
+// head returns where the chain of a slot size begins. A client that chooses the sizes cannot
+// choose some that collide, as it does not know the seed.
 func (cs *classes) head(slot uint64) *uint32 {
 	return &cs.heads[slotindex.Mix(slot^cs.seed)&uint64(len(cs.heads)-1)]
 }

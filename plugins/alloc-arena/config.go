@@ -4,7 +4,6 @@ import (
 	_ "embed" // for manifest.json
 	"fmt"
 
-	"github.com/mooncake-go/mooncake/sdk/alloc"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 )
 
@@ -89,14 +88,3 @@ var manifestJSON string
 
 // manifest describes the plugin. The host finds the same text in the program's bytes.
 func manifest() plugin.Manifest { return plugin.MustParseManifest(manifestJSON) }
-
-// Factory returns the factory of alloc/arena.
-func Factory() alloc.Factory {
-	return alloc.Define(manifest(), DefaultConfig,
-		func(c *Config) (alloc.Allocator, error) {
-			if err := c.Validate(); err != nil {
-				return nil, err
-			}
-			return newAllocator(*c), nil
-		})
-}

@@ -6,7 +6,7 @@ type kind uint64
 const (
 	unused kind = iota
 	hole        // free range, in the index of free ranges
-	spare       // the rest of a class's arena
+	rest        // the rest of a class's arena
 	live        // extent
 	row         // run of slots, each of them an extent or free
 )
@@ -17,7 +17,7 @@ const (
 type node struct {
 	place      uint64 // the offset and, in the lowest bits, the kind
 	prev, next uint32 // in the order of offsets; 0 is the sentinel at both ends
-	// a and b link holes of one size, 0 at the ends. In a live or spare node a is the class, and in
+	// a and b link holes of one size, 0 at the ends. In a live or rest node a is the class, and in
 	// a live one b is how much smaller the extent is than its slot. In a row a is the number of the
 	// run. In an unused node a chains the free list.
 	a, b uint32

@@ -1,7 +1,6 @@
 package arena
 
 import (
-	"math"
 	"math/bits"
 )
 
@@ -88,37 +87,6 @@ func (s *space) largest() uint64 {
 // neighbours, and a free range beside them are put together. To look at all runs for each request
 // would take long, so a run remembers how much room there was at most when it was last looked at.
 // It forgets that when something is freed in it or beside it.
-
-// reaches are upper bounds, in fine granules: the first level has one for each run, each other
-// level the largest for so many of the level below.
-type reaches [3][]uint32
-
-const (
-	reachBits = 5
-	// anyRoom is the reach of a run that must be looked at.
-	anyRoom = math.MaxUint32
-)
-
-// cover makes the entries of a run.
-func (rs *reaches) cover(i uint32) {
-	for level := range rs {
-		for uint32(len(rs[level])) <= i {
-			rs[level] = append(rs[level], 0)
-		}
-		i >>= reachBits
-	}
-}
-
-// forget makes a run one that must be looked at.
-func (rs *reaches) forget(i uint32) {
-	for level := range rs {
-		if rs[level][i] == anyRoom {
-			return // So are those above.
-		}
-		rs[level][i] = anyRoom
-		i >>= reachBits
-	}
-}
 
 // reach returns how a length is remembered.
 func (s *space) reach(length uint64) uint32 { return uint32(min(length/s.granules.fine, anyRoom)) }

@@ -7,8 +7,8 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/x/slotindex"
 )
 
-// maxSpace is how much of a space is handed out at most, in bytes. It keeps sums of offsets, sizes
-// and alignments within 64 bits, and offsets in what a node has for them.
+// maxSpace is how much of a space is handed out at most, in bytes. It keeps the totals of offsets,
+// sizes and alignments within 64 bits, and offsets in what a node has for them.
 const maxSpace = 1 << 60
 
 // space is one space with its lock.
@@ -144,7 +144,7 @@ func (s *space) fromArena(c uint32, slot, align uint64) uint32 {
 		s.classes.clearArena(c)
 		n.set(off, k)
 	} else {
-		n.set(off+count*slot, spare)
+		n.set(off+count*slot, rest)
 		a = s.ranges.nodes.insertBefore(a, off, k)
 	}
 	if k == row {
@@ -167,7 +167,7 @@ func (s *space) newArena(c uint32, slot uint64) bool {
 	if i == 0 {
 		return false
 	}
-	a := s.ranges.carve(i, off, slots*slot, spare)
+	a := s.ranges.carve(i, off, slots*slot, rest)
 	s.ranges.nodes.at(a).a = c
 	s.classes.setArena(c, a)
 	return true

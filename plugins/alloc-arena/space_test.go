@@ -63,7 +63,7 @@ func verify(t require.TestingT, s *space) {
 					held += u.slot
 				}
 			}
-		case spare:
+		case rest:
 			arenas++
 			require.Equal(t, i, s.classes.all[n.a].arena)
 		default:

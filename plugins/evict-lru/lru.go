@@ -47,7 +47,7 @@ func newPolicy() evict.Policy {
 // Insert implements ranked.Order.
 func (o *order) Insert(at uint32, _ *evict.Event) { o.set.PushBack(o.recent, at) }
 
-// Access implements ranked.Order. A proposed object is left alone: being spared makes it the most
+// Access implements ranked.Order. A proposed object stays where it is: Spare makes it the most
 // recent anyway.
 func (o *order) Access(at uint32, _ *evict.Event) {
 	if o.set.Linked(at) {

@@ -58,7 +58,7 @@ func TestOrder(t *testing.T) {
 	assert.Equal(t, []evict.ID{4, 5}, propose(t, p, 2))
 	record(t, p, evict.Access, 2)
 	require.NoError(t, p.Resolve(t.Context(), []evict.Verdict{{ID: 4}, {ID: 5, Evicted: true}}))
-	assert.Equal(t, []evict.ID{1, 3, 2, 4}, propose(t, p, 9), "a spared object is the most recent")
+	assert.Equal(t, []evict.ID{1, 3, 2, 4}, propose(t, p, 9), "a retained object is the most recent")
 }
 
 func TestUnknownOperationsAreIgnored(t *testing.T) {

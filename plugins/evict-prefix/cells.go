@@ -7,57 +7,19 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/evict/ranked"
 )
 
-// A class is what tells objects apart before their age does. It is set when the request that used
-// the object last is over: by how often the object was used so far, how many pages the request
-// added to what was known, and whether the object was the request's last page, which is rarely full
-// and so rarely comes back.
-const (
-	useSteps  = 6
-	sizeSteps = 5
-	lastPage  = useSteps * sizeSteps // the end of a request of several pages
-	lonePage  = lastPage + 1         // a request of one page, one class for each use step
-	classes   = lonePage + useSteps
-
-	maxUses = 15 // what a ghost can store
-)
-
-// classOf returns the class of an object that was used `uses` times, after a request of `pages`
-// pages of which `added` were never seen before.
-func classOf(uses uint8, pages, added uint32, last bool) uint8 {
-	u := step(uint32(uses), 2, 3, 4, 7, maxUses)
-	switch {
-	case pages == 1:
-		return lonePage + u
-	case last:
-		return lastPage
-	}
-	return u*sizeSteps + step(added, 4, 9, 21, 51)
-}
-
-// step returns how many of the bounds n reaches.
-func step(n uint32, bounds ...uint32) (s uint8) {
-	for _, b := range bounds {
-		if n < b {
-			break
-		}
-		s++
-	}
-	return s
-}
-
 // state is what an entry holds beyond the object's ID and size, 8 bytes.
 type state struct {
 	key   uint32 // hash of the fingerprint; of the ID where the fingerprint is unknown
 	class uint8
 	uses  uint8 // up to maxUses, those before an eviction included
 
-	spared uint16 // when it was spared last; see moment
+	retained uint16 // when it was retained last; see moment
 }
 
 type objects = ranked.Set[state]
 
 // cells holds the ranked objects by class and age, except those of requests that are not over and
-// those spared lately. In every list the front goes first.
+// those retained lately. In every list the front goes first.
 //
 // Objects grow older by whole lists. A cell has two: one that fills, and one that waits. When a
 // period of a bucket is over, what waits goes to the next bucket and what filled waits. So nothing
@@ -66,9 +28,9 @@ type cells struct {
 	set      *objects
 	fill     [classes * buckets]ranked.List
 	wait     [classes * buckets]ranked.List
-	spared   [2][classes]ranked.List // as fill and wait
-	grace    uint64                  // half of how long spared ones stay behind, in events
-	since    uint64                  // when spared[0] began to fill
+	retained [2][classes]ranked.List // as fill and wait
+	grace    uint64                  // half of how long retained ones stay behind, in events
+	since    uint64                  // when retained[0] began to fill
 	over     uint64                  // when the next of them come back
 	due      [buckets]uint64
 	youngest int // the bucket where objects start; a large cache need not look closer
@@ -84,7 +46,7 @@ func (c *cells) init(set *objects) {
 		c.fill[i], c.wait[i] = set.NewList(), set.NewList()
 	}
 	for i := range classes {
-		c.spared[0][i], c.spared[1][i] = set.NewList(), set.NewList()
+		c.retained[0][i], c.retained[1][i] = set.NewList(), set.NewList()
 	}
 }
 
@@ -154,27 +116,27 @@ func (c *cells) grow(now uint64, a *ages) {
 	}
 }
 
-// spare ranks an object behind all others for one to two times the grace: somebody needs it, and
+// retain ranks an object behind all others for one to two times the grace: a reader needs it, and
 // may for as long as it takes to use a good part of the cache.
-func (c *cells) spare(at uint32, now uint64) {
+func (c *cells) retain(at uint32, now uint64) {
 	st := &c.set.At(at).State
-	st.spared = c.moment(now)
-	c.set.PushBack(c.spared[0][st.class], at)
+	st.retained = c.moment(now)
+	c.set.PushBack(c.retained[0][st.class], at)
 }
 
-// moment is a time since spared[0] began to fill, to the event in a grace of up to 65536 of them
+// moment is a time since retained[0] began to fill, to the event in a grace of up to 65536 of them
 // and coarser in a longer one.
 func (c *cells) moment(now uint64) uint16 {
 	return uint16(min((now-c.since)>>bits.Len64((c.over-c.since)>>16), math.MaxUint16))
 }
 
-// nextSpared returns an object among those that were spared longest ago, 0 when there is none.
-func (c *cells) nextSpared() uint32 {
+// nextRetained returns an object among those that were retained longest ago, 0 when there is none.
+func (c *cells) nextRetained() uint32 {
 	for _, side := range []int{1, 0} {
 		var first uint32
 		for class := range classes {
-			at := c.set.Front(c.spared[side][class])
-			if at != 0 && (first == 0 || c.set.At(at).State.spared < c.set.At(first).State.spared) {
+			at := c.set.Front(c.retained[side][class])
+			if at != 0 && (first == 0 || c.set.At(at).State.retained < c.set.At(first).State.retained) {
 				first = at
 			}
 		}
@@ -188,10 +150,10 @@ func (c *cells) nextSpared() uint32 {
 // release ranks the objects whose time of grace is over as if they had just been used.
 func (c *cells) release() {
 	for class := range classes {
-		if cell := class*buckets + c.youngest; c.set.Front(c.spared[1][class]) != 0 {
-			c.set.MoveAll(c.fill[cell], c.spared[1][class])
+		if cell := class*buckets + c.youngest; c.set.Front(c.retained[1][class]) != 0 {
+			c.set.MoveAll(c.fill[cell], c.retained[1][class])
 			c.mark(cell)
 		}
-		c.set.MoveAll(c.spared[1][class], c.spared[0][class])
+		c.set.MoveAll(c.retained[1][class], c.retained[0][class])
 	}
 }

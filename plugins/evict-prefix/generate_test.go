@@ -46,7 +46,7 @@ func conversations(seed uint64, requests int) trace {
 }
 
 // documents makes questions about long documents, some of which are asked about often for
-// a while, mixed with short prompts that nobody sends again.
+// a while, mixed with short prompts that no client sends again.
 func documents(seed uint64, requests int) trace {
 	rng := rand.New(rand.NewPCG(seed, 2))
 	next := uint32(1 << 24)

@@ -35,7 +35,7 @@ func newSamples() samples {
 	return samples{ring: make([]sample, sampleRing), slots: make([]uint32, 2*sampleRing)}
 }
 
-// add watches a use. A key that is watched already is left alone.
+// add watches a use. A key that is watched already stays as it is.
 func (s *samples) add(key, time uint32, class, weight uint8) {
 	at := s.find(key)
 	if s.slots[at] != 0 {

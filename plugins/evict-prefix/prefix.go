@@ -103,7 +103,7 @@ func (o *order) use(at uint32, ev *evict.Event, ranked bool) {
 	o.set.InsertBefore(q.pages, o.set.Front(q.pages), at)
 }
 
-// Next implements ranked.Order. Pages of open requests and spared objects go when nothing else is
+// Next implements ranked.Order. Pages of open requests and retained objects go when nothing else is
 // left.
 func (o *order) Next() uint32 {
 	if at := o.cells.next(); at != 0 {
@@ -114,14 +114,14 @@ func (o *order) Next() uint32 {
 			return at
 		}
 	}
-	return o.cells.nextSpared()
+	return o.cells.nextRetained()
 }
 
 // Leave implements ranked.Order.
 func (*order) Leave(uint32) {}
 
 // Spare implements ranked.Order.
-func (o *order) Spare(at uint32) { o.cells.spare(at, o.now) }
+func (o *order) Spare(at uint32) { o.cells.retain(at, o.now) }
 
 // Evicted implements ranked.Order.
 func (o *order) Evicted(at uint32) {
@@ -182,11 +182,4 @@ func keyOf(ev *evict.Event) uint32 {
 		return uint32(mix(^uint64(ev.ID)))
 	}
 	return uint32(mix(ev.Fingerprint))
-}
-
-func mix(h uint64) uint64 {
-	h *= 0x9E3779B97F4A7C15
-	h ^= h >> 32
-	h *= 0xD6E8FEB86659FD93
-	return h ^ h>>32
 }

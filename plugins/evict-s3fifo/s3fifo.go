@@ -4,7 +4,7 @@
 // New objects enter a small queue. Those that are read often enough there go on to the main queue,
 // the others are evicted and remembered by the fingerprint of their key: an object that comes back
 // while it is remembered enters the main queue at once. In the main queue an object that was read
-// goes around once more for each read, three times at most.
+// goes around again for each read, three times at most.
 //
 // A policy is not told how large the pool is, so all shares are of what is there now.
 package s3fifo
@@ -64,7 +64,7 @@ func Factory() evict.Factory {
 const maxReads = 3
 
 // state is what the policy knows of an object, 4 bytes. From the lowest bit: whether it is in the
-// main queue, or in spared, and else in the small one; its reads; and the fingerprint of its key,
+// main queue, or in retained, and else in the small one; its reads; and the fingerprint of its key,
 // folded, 0 where that is unknown.
 type state uint32
 
@@ -91,11 +91,11 @@ func (s *state) read() {
 type order struct {
 	cfg Config
 	set *ranked.Set[state]
-	// The queues have the next to go in front. spared holds objects that were spared after the
+	// The queues have the next to go in front. retained holds objects that were retained after the
 	// latest insert: they are of the main queue, and wait until all others are taken or a new
 	// object comes.
-	small, main, spared ranked.List
-	// Bytes of the ranked objects in small, and in main and spared; modulo 2^64.
+	small, main, retained ranked.List
+	// Bytes of the ranked objects in small, and in main and retained; modulo 2^64.
 	smallBytes, mainBytes uint64
 	ghost                 ghost
 }
@@ -105,12 +105,12 @@ func newPolicy(cfg Config) evict.Policy {
 }
 
 func newOrder(cfg Config, s *ranked.Set[state]) *order {
-	return &order{cfg: cfg, set: s, small: s.NewList(), main: s.NewList(), spared: s.NewList(), ghost: newGhost()}
+	return &order{cfg: cfg, set: s, small: s.NewList(), main: s.NewList(), retained: s.NewList(), ghost: newGhost()}
 }
 
 // Insert implements ranked.Order.
 func (o *order) Insert(at uint32, ev *evict.Event) {
-	o.set.MoveAll(o.main, o.spared)
+	o.set.MoveAll(o.main, o.retained)
 	e, print := o.set.At(at), fold(ev.Fingerprint)
 	e.State = state(print) << printShift
 	if o.ghost.take(print) {
@@ -144,8 +144,8 @@ func (o *order) Next() uint32 {
 			e.State -= oneRead
 			o.set.Unlink(main)
 			o.set.PushBack(o.main, main)
-		case o.set.Front(o.spared) != 0:
-			return o.set.Front(o.spared)
+		case o.set.Front(o.retained) != 0:
+			return o.set.Front(o.retained)
 		default:
 			return 0
 		}
@@ -181,7 +181,7 @@ func (o *order) Spare(at uint32) {
 	e := o.set.At(at)
 	e.State.read()
 	e.State |= inMain
-	o.set.PushBack(o.spared, at)
+	o.set.PushBack(o.retained, at)
 	o.mainBytes += o.set.Size(at)
 }
 

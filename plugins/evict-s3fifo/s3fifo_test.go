@@ -152,10 +152,10 @@ func TestSparedCountAsReadAfterTheNextInsert(t *testing.T) {
 	resolve(t, p, true, 2)
 	resolve(t, p, false, 1)
 	record(t, p, evict.Insert, 1002) // remembered, so it enters the main queue
-	require.Equal(t, []evict.ID{1002, 1}, propose(t, p, 2), "1 goes around once for being spared")
+	require.Equal(t, []evict.ID{1002, 1}, propose(t, p, 2), "1 goes around once for being retained")
 	resolve(t, p, false, 1002, 1)
 	record(t, p, evict.Insert, 5)
 	require.Equal(t, []evict.ID{5}, propose(t, p, 1))
 	record(t, p, evict.Access, 1002, 1002)
-	assert.Equal(t, []evict.ID{1, 1002}, propose(t, p, 2), "the spared one is of the main queue again")
+	assert.Equal(t, []evict.ID{1, 1002}, propose(t, p, 2), "the retained one is of the main queue again")
 }

@@ -3,7 +3,7 @@
 // to the newest and around again, takes the first that was not read since it last came by, and
 // waits there.
 //
-// New objects are looked at soon, so that those that nobody reads again go early, while old ones
+// New objects are looked at soon, so that those that no client reads again go early, while old ones
 // that are read stay without being moved.
 package sieve
 

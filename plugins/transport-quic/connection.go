@@ -1,124 +1,188 @@
 package quic
 
 import (
-	"crypto/hmac"
-	"crypto/sha256"
-	"crypto/x509"
+	"context"
 	"errors"
-	"maps"
-	"net"
-	"slices"
+	"fmt"
 	"time"
 
-	"github.com/mooncake-go/mooncake/plugins/transport-quic/internal/identity"
-	"github.com/mooncake-go/mooncake/plugins/transport-quic/internal/wire"
 	quicgo "github.com/quic-go/quic-go"
+
+	"github.com/mooncake-go/mooncake/plugins/transport-quic/internal/wire"
+	"github.com/mooncake-go/mooncake/sdk/errs"
+	"github.com/mooncake-go/mooncake/sdk/x/transportkit"
 )
 
-// connection is an open connection of either direction.
-type openConn struct {
-	quic    *quicgo.Conn
-	dialled bool
+// connection is one connection to the peer. All fields are guarded by path.mu.
+type connection struct {
+	p    *path
+	quic *quicgo.Conn
+	up   bool // connected and not yet at its end
+	flow flow
+	used time.Time
+	// proven says that an answer came: the peer is there and lets this node in.
+	proven bool
+	loss   uint16 // of either direction, of 65536
 }
 
-// connections lists the open connections of both directions.
-func (n *node) connections() []openConn {
-	n.mu.Lock()
-	var out []openConn
-	for c := range n.conns {
-		out = append(out, openConn{quic: c.quic})
-	}
-	paths := slices.Collect(maps.Keys(n.paths))
-	n.mu.Unlock()
-	for _, p := range paths {
-		p.mu.Lock()
-		for _, l := range p.conns {
-			if l.up {
-				out = append(out, openConn{quic: l.quic, dialled: true})
+// kick gives work that waits to connections with space, and makes more connections where it pays.
+// p.mu is held.
+func (p *path) kick() {
+	for p.queue.First() != nil && !p.Closed() {
+		var best *connection
+		for _, c := range p.conns {
+			if c.up && c.hasSpace(p.queue.First()) && (best == nil || c.flow.free() > best.flow.free()) {
+				best = c
 			}
 		}
-		p.mu.Unlock()
-	}
-	return out
-}
-
-// code is a reason as QUIC carries it.
-func code(r wire.Reason) quicgo.ApplicationErrorCode { return quicgo.ApplicationErrorCode(r) }
-
-func streamCode(r wire.Reason) quicgo.StreamErrorCode { return quicgo.StreamErrorCode(r) }
-
-// datagramOverhead is what a packet has besides the payload of a frame: header, checksum, frame.
-const datagramOverhead = 1 + 4 + 4 + 16 + 3
-
-// datagramSize tells how large the packets of a connection may be by now. quic-go says so only to a
-// caller that tries to send a message that no packet can hold.
-func datagramSize(c *quicgo.Conn) int {
-	var tooLarge *quicgo.DatagramTooLargeError
-	if errors.As(c.SendDatagram(noMessage[:]), &tooLarge) {
-		return int(tooLarge.MaxDatagramPayloadSize) + datagramOverhead
-	}
-	return 0
-}
-
-var noMessage [64 << 10]byte
-
-// resetKey is what tells peers of a process that was killed that its successor on the same port
-// does not know their connections: made from the private key, so that the successor has it too, and
-// from the port, so that two processes with one certificate do not.
-func resetKey(id *identity.Identity, at net.Addr) (*quicgo.StatelessResetKey, error) {
-	secret, err := x509.MarshalPKCS8PrivateKey(id.Cert.PrivateKey)
-	if err != nil {
-		return nil, err
-	}
-	h := hmac.New(sha256.New, secret)
-	h.Write([]byte("mooncake quic stateless reset " + at.String()))
-	key := quicgo.StatelessResetKey(h.Sum(nil))
-	return &key, nil
-}
-
-// closedFor returns why the peer closed a connection in the words of this protocol, wire.ReasonNone
-// where err says nothing of the kind.
-func closedFor(err error) wire.Reason {
-	var app *quicgo.ApplicationError
-	if errors.As(err, &app) && app.Remote && app.ErrorCode > 0 && app.ErrorCode < quicgo.ApplicationErrorCode(wire.NumReasons) {
-		return wire.Reason(app.ErrorCode)
-	}
-	return wire.ReasonNone
-}
-
-// watch looks at the files until stop, and at the peers of all connections.
-func (n *node) watch(stop <-chan struct{}) {
-	defer n.serving.Done()
-	tick := time.NewTicker(n.cfg.ReloadEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-stop:
-			return
-		case <-tick.C:
-			n.revise(n.trust.Look())
+		if best == nil {
+			break
 		}
+		best.begin(p.cutChunk(p.queue.First()))
 	}
+	p.grow()
 }
 
-// revise closes the connections whose peers would not be let in any more: those whose certificate
-// has ended, and, where the authorities changed, all that they do not cover.
-func (n *node) revise(changed bool) {
-	id, now := n.trust.Now(), n.clock()
-	if id.Insecure() {
+func (c *connection) hasSpace(o *op) bool {
+	return c.flow.fits(min(c.p.n.cfg.SliceBytes, len(o.Local)-o.cut), c.p.n.cfg.StreamsPerConnection)
+}
+
+// connShare is how many bytes in flight, and how many requests, are worth a connection of their
+// own.
+const (
+	connShare    = 128 << 10
+	connRequests = 16
+)
+
+// grow makes connections for what waits and is in flight: one at first, and when that has led to
+// the peer, as many as are worth it at once, since each takes round trips to be made.
+func (p *path) grow() {
+	if p.Closed() || p.queue.First() == nil && p.moving == 0 {
 		return
 	}
-	for _, c := range n.connections() {
-		state := c.quic.ConnectionState().TLS
-		if len(state.PeerCertificates) == 0 {
-			continue
+	want, up, requests := int((p.moving+p.queued+connShare-1)/connShare), 0, 0
+	for _, c := range p.conns {
+		if c.up {
+			up++
 		}
-		leaf := state.PeerCertificates[0]
-		if !now.After(leaf.NotAfter) && (!changed || id.Verify(state, c.dialled, now) == nil) {
-			continue
-		}
-		n.stats.untrusted.Add(1)
-		n.log.Warn("closing a connection whose peer is not trusted any more", "peer", c.quic.RemoteAddr().String(), "names", identity.NamesOf(leaf), "ends", leaf.NotAfter)
-		_ = c.quic.CloseWithError(code(wire.ReasonTrust), wire.ReasonTrust.Info().Label)
+		requests += c.flow.requests
 	}
+	want = min(max(want, (requests+connRequests-1)/connRequests, 1), p.most())
+	if up == 0 {
+		want = min(want, 1)
+	}
+	for len(p.conns) < want {
+		c := &connection{p: p}
+		p.conns = append(p.conns, c)
+		p.opening++
+		p.work.Go(c.run)
+	}
+}
+
+// begin starts a chunk on the connection. p.mu is held.
+func (c *connection) begin(ch *chunk) {
+	c.flow.began(len(ch.buf))
+	c.p.moving += int64(len(ch.buf))
+	c.p.work.Go(func() { c.move(ch) })
+}
+
+// run connects, and waits for the end of the connection.
+func (c *connection) run() {
+	p := c.p
+	sock := c.connect()
+	if sock == nil {
+		p.mu.Lock()
+		p.forget(c)
+		p.mu.Unlock()
+		return
+	}
+	err := c.watch(sock.conn)
+	p.mu.Lock()
+	c.ended(err)
+	p.mu.Unlock()
+	sock.close()
+}
+
+// watch returns when the connection is over: nil where this side closed it for want of work, or
+// because the path was closed.
+func (c *connection) watch(q *quicgo.Conn) error {
+	p, idle := c.p, c.p.n.cfg.IdleTimeout
+	timer := time.NewTimer(idle)
+	defer timer.Stop()
+	for {
+		select {
+		case <-q.Context().Done():
+			return context.Cause(q.Context())
+		case <-p.ctx.Done():
+			_ = q.CloseWithError(code(wire.ReasonNone), "")
+			return nil
+		case <-timer.C:
+		}
+		p.mu.Lock()
+		rest := idle - time.Since(c.used)
+		if c.flow.requests == 0 && rest <= 0 {
+			c.up = false
+		}
+		over := !c.up
+		p.mu.Unlock()
+		if over {
+			_ = q.CloseWithError(code(wire.ReasonNone), "")
+			return nil
+		}
+		timer.Reset(max(rest, idle/8))
+	}
+}
+
+// ended takes a connection out whose connection is over. Its chunks notice by themselves. p.mu is
+// held.
+func (c *connection) ended(err error) {
+	p := c.p
+	c.up = false
+	if err != nil && c.flow.requests > 0 {
+		p.n.stats.connsCut.Add(1)
+	}
+	p.forget(c)
+	if err != nil && !c.proven {
+		f := &transportkit.DialFailure{Err: err, Heard: true, Absent: closedFor(err) == wire.ReasonStopping}
+		if distrust(err) {
+			f.Means, f.Hint = meansDistrust, hintDistrust
+		}
+		p.failed(f, time.Time{})
+	}
+	p.kick()
+}
+
+func (p *path) forget(c *connection) {
+	for i, x := range p.conns {
+		if x == c {
+			p.conns = append(p.conns[:i], p.conns[i+1:]...)
+			return
+		}
+	}
+}
+
+// lost is what the chunks of a connection fail with that is over, or of a stream that the peer gave
+// up.
+func (p *path) lost(err error) error {
+	e := &errs.Error{Code: errs.TransferFail, Class: errs.ClassTransientPath, Op: p.Name()}
+	var stream *quicgo.StreamError
+	var reset *quicgo.StatelessResetError
+	var refused *quicgo.TransportError
+	switch r := closedFor(err); {
+	case r != wire.ReasonNone:
+		i := r.Info()
+		e.Code, e.Class, e.Err = i.Code, i.Class, fmt.Errorf("connection closed: %s", i.Text)
+	case errors.As(err, &stream) && stream.Remote:
+		i := wire.Reason(min(stream.ErrorCode, quicgo.StreamErrorCode(wire.NumReasons))).Info()
+		e.Code, e.Class, e.Err = i.Code, i.Class, fmt.Errorf("the peer gave the request up: %s", i.Text)
+	case distrust(err):
+		e.Class, e.Err, e.Hint = errs.ClassTransientPeer, fmt.Errorf("the peer refuses the certificate of this node: %w", err), hintDistrust
+	case errors.As(err, &refused) && refused.Remote && refused.ErrorCode == quicgo.ConnectionRefused:
+		e.Class, e.Err = errs.ClassTransientPeer, fmt.Errorf("the peer takes no connections: %w", err)
+	case errors.As(err, &reset):
+		e.Class, e.Err = errs.ClassTransientPeer, fmt.Errorf("connection lost: the peer was restarted: %w", err)
+	default:
+		e.Err = fmt.Errorf("connection lost: %w", err)
+	}
+	return e
 }

@@ -17,9 +17,6 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/x/transportkit"
 )
 
-// errStale marks an answer of another incarnation.
-var errStale = errors.New("the peer was restarted")
-
 // noteDial adds the error of one address to a failure.
 func noteDial(f *transportkit.DialFailure, addr string, err error) {
 	reason, trust := closedFor(err), distrust(err)
@@ -29,18 +26,6 @@ func noteDial(f *transportkit.DialFailure, addr string, err error) {
 		f.Means, f.Hint = meansDistrust, hintDistrust
 	}
 }
-
-// distrust reports whether a TLS handshake failed: this side refused the peer's certificate, or the
-// peer this side's.
-func distrust(err error) bool {
-	var t *quicgo.TransportError
-	return errors.Is(err, identity.ErrName) || errors.Is(err, identity.ErrMixed) || errors.As(err, &t) && t.ErrorCode.IsCryptoError()
-}
-
-const meansDistrust = "the two nodes do not accept each other's certificates"
-
-const hintDistrust = "both nodes need certificates of one authority, that have not ended, for the names or addresses by which they are dialled " +
-	"(or peer_names); 'mooncake certs show FILE' tells what a file holds"
 
 // carrier is a socket of its own for a dialled connection, so that connections are read in
 // parallel.
@@ -57,8 +42,8 @@ func (c *carrier) close() {
 
 // connect makes the connection, as long as there is work for it. It returns nil where there is
 // none.
-func (l *clientConn) connect() *carrier {
-	p := l.p
+func (c *connection) connect() *carrier {
+	p := c.p
 	defer func() {
 		p.mu.Lock()
 		p.opening--
@@ -76,7 +61,7 @@ func (l *clientConn) connect() *carrier {
 			continue
 		}
 		began := time.Now()
-		c, failure := transportkit.DialAny(p.peer.Addrs, p.n.cfg.DialTimeout, &p.n.stats.Counters, p.dialOne, noteDial)
+		sock, failure := transportkit.DialAny(p.peer.Addrs, p.n.cfg.DialTimeout, &p.n.stats.Counters, p.dialOne, noteDial)
 		p.mu.Lock()
 		switch {
 		case failure != nil && p.Closed():
@@ -84,14 +69,14 @@ func (l *clientConn) connect() *carrier {
 			p.failed(failure, began)
 		case p.Closed():
 			p.mu.Unlock()
-			_ = c.conn.CloseWithError(code(wire.ReasonNone), "")
-			c.close()
+			_ = sock.conn.CloseWithError(code(wire.ReasonNone), "")
+			sock.close()
 			return nil
 		default:
-			l.quic, l.up, l.used = c.conn, true, time.Now()
+			c.quic, c.up, c.used = sock.conn, true, time.Now()
 			p.kick()
 			p.mu.Unlock()
-			return c
+			return sock
 		}
 		p.mu.Unlock()
 	}
@@ -126,7 +111,7 @@ func (p *path) dialOne(addr string, limit time.Time) (*carrier, error) {
 // there, or does not accept this node, or could not be reached for dial_timeout. Operations
 // submitted before the next attempt is due fail as well; later ones make it. p.mu is held.
 func (p *path) failed(f *transportkit.DialFailure, began time.Time) {
-	working := slices.ContainsFunc(p.conns, func(l *clientConn) bool { return l.up && l.proven })
+	working := slices.ContainsFunc(p.conns, func(c *connection) bool { return c.up && c.proven })
 	if down := p.retry.Judge(f, began, time.Now(), working); down != nil {
 		p.giveUp(down)
 	}

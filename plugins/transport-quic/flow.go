@@ -109,11 +109,11 @@ func lossOf(c *quicgo.Conn) uint16 {
 func (p *path) most() int {
 	cfg := &p.n.cfg
 	sum, conns, slow := 0, 0, false
-	for _, l := range p.conns {
-		if l.up && l.proven {
-			sum += int(l.loss)
+	for _, c := range p.conns {
+		if c.up && c.proven {
+			sum += int(c.loss)
 			conns++
-			slow = slow || l.flow.slow()
+			slow = slow || c.flow.slow()
 		}
 	}
 	if conns > 0 && sum/conns >= lossyFrom {

@@ -18,12 +18,12 @@ import (
 var errStopped = errors.New("the operation has ended")
 
 // move carries a chunk out: it opens a stream, asks, and takes the answer.
-func (l *clientConn) move(ch *chunk) {
-	p, began := l.p, time.Now()
-	st, err := l.stream(ch)
+func (c *connection) move(ch *chunk) {
+	p, began := c.p, time.Now()
+	st, err := c.stream(ch)
 	ends := disclaimed // Nothing was sent.
 	if err == nil {
-		ends, err = l.exchange(st, ch)
+		ends, err = c.exchange(st, ch)
 	}
 	p.mu.Lock()
 	now := time.Now()
@@ -31,13 +31,13 @@ func (l *clientConn) move(ch *chunk) {
 	if err != nil {
 		took = 0
 	}
-	rtt := l.quic.ConnectionStats().MinRTT
-	l.flow.ended(len(ch.buf), took, rtt, now)
+	rtt := c.quic.ConnectionStats().MinRTT
+	c.flow.ended(len(ch.buf), took, rtt, now)
 	p.place(rtt)
 	p.moving -= int64(len(ch.buf))
-	l.used, l.proven = now, l.proven || ends == answered
+	c.used, c.proven = now, c.proven || ends == answered
 	if ends == answered {
-		l.loss = max(ch.loss, lossOf(l.quic))
+		c.loss = max(ch.loss, lossOf(c.quic))
 		p.retry.Connected()
 		p.retry.Answered()
 	}
@@ -49,14 +49,14 @@ func (l *clientConn) move(ch *chunk) {
 	p.kick()
 	p.mu.Unlock()
 	if st != nil {
-		l.finish(st, err)
+		c.finish(st, err)
 	}
 }
 
 // stream opens the stream of a chunk. It waits where the peer allows no more for now.
-func (l *clientConn) stream(ch *chunk) (*quicgo.Stream, error) {
-	p := l.p
-	st, err := l.quic.OpenStream()
+func (c *connection) stream(ch *chunk) (*quicgo.Stream, error) {
+	p := c.p
+	st, err := c.quic.OpenStream()
 	var limit *quicgo.StreamLimitReachedError
 	if errors.As(err, &limit) {
 		ctx, cancel := context.WithCancel(context.Background())
@@ -66,7 +66,7 @@ func (l *clientConn) stream(ch *chunk) (*quicgo.Stream, error) {
 			cancel()
 		}
 		p.mu.Unlock()
-		st, err = l.quic.OpenStreamSync(ctx)
+		st, err = c.quic.OpenStreamSync(ctx)
 		cancel()
 	}
 	if err != nil {
@@ -97,7 +97,7 @@ const (
 
 // exchange sends the request and takes the answer. When it returns nothing refers to the memory of
 // the chunk.
-func (l *clientConn) exchange(st *quicgo.Stream, ch *chunk) (outcome, error) {
+func (c *connection) exchange(st *quicgo.Stream, ch *chunk) (outcome, error) {
 	var head [wire.RequestSize]byte
 	ch.request.Put(head[:])
 	var payload []byte
@@ -109,7 +109,7 @@ func (l *clientConn) exchange(st *quicgo.Stream, ch *chunk) (outcome, error) {
 	for err == nil && len(payload) > 0 {
 		n := min(len(payload), writeSize)
 		_, err = st.Write(payload[:n])
-		l.p.progress.Add(uint64(n))
+		c.p.progress.Add(uint64(n))
 		payload = payload[n:]
 	}
 	if err == nil {
@@ -119,7 +119,7 @@ func (l *clientConn) exchange(st *quicgo.Stream, ch *chunk) (outcome, error) {
 	}
 	var refused *quicgo.StreamError
 	if err != nil && (!errors.As(err, &refused) || !refused.Remote) {
-		return left(err), l.p.lost(err)
+		return left(err), c.p.lost(err)
 	}
 	// A peer that refuses a Write stops it and still says why.
 	var back [wire.AnswerSize]byte
@@ -127,9 +127,9 @@ func (l *clientConn) exchange(st *quicgo.Stream, ch *chunk) (outcome, error) {
 		if err == nil || !errors.As(readErr, &refused) {
 			err = readErr
 		}
-		return left(err), l.p.lost(err)
+		return left(err), c.p.lost(err)
 	}
-	return l.answer(st, ch, back[:])
+	return c.answer(st, ch, back[:])
 }
 
 // left is what becomes of a request without an answer that ended with err. The peer carries it out
@@ -153,39 +153,39 @@ func left(err error) outcome {
 }
 
 // answer reads what follows the head of an answer.
-func (l *clientConn) answer(st *quicgo.Stream, ch *chunk, head []byte) (outcome, error) {
+func (c *connection) answer(st *quicgo.Stream, ch *chunk, head []byte) (outcome, error) {
 	observed()
 	var a wire.Answer
 	if err := a.Decode(head); err != nil {
-		return unknown, errs.WithClass(errs.ClassTransientPath, l.p.Name(), err)
+		return unknown, errs.WithClass(errs.ClassTransientPath, c.p.Name(), err)
 	}
 	ch.loss = a.Loss
 	switch {
 	case a.Type == wire.FrameError && a.Reason == wire.ReasonStale:
-		return answered, fmt.Errorf("%w: %w", errStale, a.Refusal(l.p.Name()))
+		return answered, fmt.Errorf("%w: %w", errStale, a.Refusal(c.p.Name()))
 	case a.Type == wire.FrameError:
-		return answered, a.Refusal(l.p.Name())
+		return answered, a.Refusal(c.p.Name())
 	case ch.write && a.Type == wire.FrameDone:
 		return answered, nil
 	case ch.write || a.Type != wire.FrameData || int(a.Length) != len(ch.buf):
-		return unknown, errs.WithClass(errs.ClassTransientPath, l.p.Name(), fmt.Errorf("%w: an answer of type %d with %d bytes to another request", wire.ErrFrame, a.Type, a.Length))
+		return unknown, errs.WithClass(errs.ClassTransientPath, c.p.Name(), fmt.Errorf("%w: an answer of type %d with %d bytes to another request", wire.ErrFrame, a.Type, a.Length))
 	}
 	for got := 0; got < len(ch.buf); {
 		n, err := st.Read(ch.buf[got:])
 		got += n
-		l.p.progress.Add(uint64(n))
+		c.p.progress.Add(uint64(n))
 		if err != nil && got < len(ch.buf) {
-			return unknown, l.p.lost(err)
+			return unknown, c.p.lost(err)
 		}
 	}
 	return answered, nil
 }
 
 // finish lets quic-go forget the stream, after the chunk is settled.
-func (l *clientConn) finish(st *quicgo.Stream, err error) {
+func (c *connection) finish(st *quicgo.Stream, err error) {
 	if err == nil {
 		var more [1]byte
-		_ = st.SetReadDeadline(time.Now().Add(l.p.n.cfg.StallTimeout))
+		_ = st.SetReadDeadline(time.Now().Add(c.p.n.cfg.StallTimeout))
 		if n, end := st.Read(more[:]); n == 0 && errors.Is(end, io.EOF) {
 			return
 		}

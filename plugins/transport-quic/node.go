@@ -37,7 +37,7 @@ type node struct {
 
 	mu          sync.Mutex
 	log         *slog.Logger
-	incarnation uint64
+	incarnation uint64 // set by Start, then constant
 	socket      *net.UDPConn
 	granted     udp.Buffers
 	carrier     *quicgo.Transport
@@ -152,7 +152,7 @@ func (n *node) quicConfig(server bool) *quicgo.Config {
 		MaxIncomingStreams:             -1,
 		MaxIncomingUniStreams:          -1,
 		InitialPacketSize:              uint16(n.cfg.PacketSize),
-		EnableDatagrams:                true, // Nobody sends any; see datagramSize.
+		EnableDatagrams:                true, // The transport sends none; see datagramSize.
 	}
 	if server {
 		// Peers learn that a stream may be used again a round trip after it ended.
@@ -212,24 +212,17 @@ func (n *node) Endpoint() transport.Endpoint {
 	return transport.Endpoint{Blob: e.Encode(), Incarnation: n.incarnation}
 }
 
-// running returns the incarnation, or an error outside Start and Stop.
-func (n *node) running(op string) (uint64, error) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.incarnation, n.life.Require("transport/quic: " + op)
-}
-
 // Register implements transport.Transport.
 func (n *node) Register(_ context.Context, r transport.Region) (transport.Key, error) {
-	incarnation, err := n.running("register")
+	const op = "transport/quic: register"
+	if err := n.life.Check(op); err != nil {
+		return nil, err
+	}
+	reg, err := n.regions.Add(op, r)
 	if err != nil {
 		return nil, err
 	}
-	reg, err := n.regions.Add("transport/quic: register", r)
-	if err != nil {
-		return nil, err
-	}
-	k := wire.Key{Incarnation: incarnation, Region: uint64(r.ID), Token: reg.Token(), Length: uint64(len(r.Mem)), Access: r.Access}
+	k := wire.Key{Incarnation: n.incarnation, Region: uint64(r.ID), Token: reg.Token(), Length: uint64(len(r.Mem)), Access: r.Access}
 	return k.Encode(), nil
 }
 
@@ -238,10 +231,11 @@ const deregisterGrace = time.Second
 
 // Deregister implements transport.Transport.
 func (n *node) Deregister(ctx context.Context, id transport.RegionID) error {
-	if _, err := n.running("deregister"); err != nil {
+	const op = "transport/quic: deregister"
+	if err := n.life.Check(op); err != nil {
 		return err
 	}
-	return n.regions.Remove(ctx, "transport/quic: deregister", id, deregisterGrace)
+	return n.regions.Remove(ctx, op, id, deregisterGrace)
 }
 
 // Dial implements transport.Transport. Connections are made when there is work.
@@ -262,4 +256,32 @@ func (n *node) Dial(_ context.Context, peer transport.Endpoint) (transport.Path,
 	p := newPath(n, e)
 	n.paths[p] = struct{}{}
 	return p, nil
+}
+
+// Config holds the settings of the QUIC transport.
+type Config = config.Config
+
+// DefaultConfig returns the defaults, which have no certificates: a transport made from them does
+// not start.
+func DefaultConfig() *Config { return config.Default() }
+
+// Stats implements StatsReporter.
+func (n *node) Stats() Stats {
+	c := &n.stats
+	s := Stats{
+		Stats: c.Stats(wire.Refusals), ConnectionsCut: c.connsCut.Load(), Untrusted: c.untrusted.Load(), Overflow: c.overflow.Load(),
+		Reloads: n.trust.Reloads.Load(),
+	}
+	n.mu.Lock()
+	s.SocketReceive, s.SocketSend = n.granted.Receive, n.granted.Send
+	n.mu.Unlock()
+	for _, c := range n.connections() {
+		q := c.quic.ConnectionStats()
+		s.Connections = append(s.Connections, ConnectionStats{
+			Peer: c.quic.RemoteAddr().String(), Dialled: c.dialled, GSO: c.quic.ConnectionState().GSO, Datagram: datagramSize(c.quic),
+			Window: q.CongestionWindow, RTT: q.SmoothedRTT, MinRTT: q.MinRTT,
+			PacketsSent: q.PacketsSent, PacketsLost: q.PacketsLost, BytesSent: q.BytesSent, BytesReceived: q.BytesReceived,
+		})
+	}
+	return s
 }

@@ -23,7 +23,6 @@ package quic
 import (
 	_ "embed" // The manifest is part of the program, so that a host can read it without running it.
 
-	"github.com/mooncake-go/mooncake/plugins/transport-quic/internal/config"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
@@ -35,13 +34,6 @@ func Factory() transport.Factory {
 		return newNode(*c), nil
 	})
 }
-
-// Config holds the settings of the QUIC transport.
-type Config = config.Config
-
-// DefaultConfig returns the defaults, which have no certificates: a transport made from them does
-// not start.
-func DefaultConfig() *Config { return config.Default() }
 
 //go:embed manifest.json
 var manifestText string

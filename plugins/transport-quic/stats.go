@@ -56,24 +56,3 @@ type counters struct {
 
 // refuse counts a refusal; ReasonNone is none.
 func (c *counters) refuse(r wire.Reason) { c.Refuse(uint8(r)) }
-
-// Stats implements StatsReporter.
-func (n *node) Stats() Stats {
-	c := &n.stats
-	s := Stats{
-		Stats: c.Stats(wire.Refusals), ConnectionsCut: c.connsCut.Load(), Untrusted: c.untrusted.Load(), Overflow: c.overflow.Load(),
-		Reloads: n.trust.Reloads.Load(),
-	}
-	n.mu.Lock()
-	s.SocketReceive, s.SocketSend = n.granted.Receive, n.granted.Send
-	n.mu.Unlock()
-	for _, c := range n.connections() {
-		q := c.quic.ConnectionStats()
-		s.Connections = append(s.Connections, ConnectionStats{
-			Peer: c.quic.RemoteAddr().String(), Dialled: c.dialled, GSO: c.quic.ConnectionState().GSO, Datagram: datagramSize(c.quic),
-			Window: q.CongestionWindow, RTT: q.SmoothedRTT, MinRTT: q.MinRTT,
-			PacketsSent: q.PacketsSent, PacketsLost: q.PacketsLost, BytesSent: q.BytesSent, BytesReceived: q.BytesReceived,
-		})
-	}
-	return s
-}

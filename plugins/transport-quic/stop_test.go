@@ -181,7 +181,7 @@ func leaver(t *testing.T, why wire.Reason) (transport.Endpoint, transport.Key) {
 }
 
 // TestRefusedConnections: QUIC itself says that a peer takes no connections, or that a handshake
-// failed of which this side had seen the end. Nobody carries anything out there.
+// failed of which this side had seen the end. The peer carries nothing out there.
 func TestRefusedConnections(t *testing.T) {
 	for name, x := range map[string]struct {
 		err  *quicgo.TransportError

@@ -41,7 +41,7 @@
 //
 // # Locks
 //
-// They are taken in this order: path.mu, Rail.mu, and one of the mutexes of Device, Pool, Table and
+// They are taken in this order: path, Rail.mu, and one of the mutexes of Device, Pool, Table and
 // node. Nothing blocks while Rail.mu is held; posting work requests counts as not blocking.
 package rdma
 

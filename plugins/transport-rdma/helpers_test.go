@@ -111,13 +111,13 @@ func late(t testing.TB, p *path, rule *fakeverbs.Rule, ops ...transport.Op) map[
 	require.NoError(t, err)
 	require.Equal(t, len(ops), n)
 	eventually(t, "the device has met the fault", func() bool { return rule.Hits() > 0 })
-	p.mu.Lock()
+	p.Lock()
 	for o := range p.Active() {
 		if o.ID == ops[0].ID {
 			p.expire(slices.Values([]*rail.Op{o}))
 		}
 	}
-	p.mu.Unlock()
+	p.Unlock()
 	out := map[uint64]transport.Completion{}
 	dst := make([]transport.Completion, 32)
 	for len(out) < len(ops) {

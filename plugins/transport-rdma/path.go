@@ -17,7 +17,7 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/transport/pathkit"
 )
 
-// path implements transport.Path and transport.Railed. Its operations wait and are carried
+// path implements transport.Path, transport.Railed and rail.Path. Its operations wait and are carried
 // out in rails, which it shares with other paths to the same peer.
 type path struct {
 	n    *node
@@ -29,7 +29,7 @@ type path struct {
 	// asleep is how many reapers wait for a completion.
 	asleep atomic.Int64
 
-	mu sync.Mutex
+	sync.Mutex // guards all below
 	pathkit.Base[*blob.Key, rail.Op, *rail.Op]
 	idle    chan struct{}
 	touched []*rail.Rail // of the Submit in flight
@@ -38,7 +38,7 @@ type path struct {
 
 func newPath(n *node, peer *blob.Endpoint, text string) *path {
 	p := &path{n: n, peer: peer, text: text, ended: make(chan struct{}), idle: make(chan struct{})}
-	p.Init(&p.mu, "transport/rdma: path to "+peer.Addrs[0], pathkit.Limits{
+	p.Init(&p.Mutex, "transport/rdma: path to "+peer.Addrs[0], pathkit.Limits{
 		Ops: n.cfg.MaxInflightOps, Timeout: time.Duration(n.cfg.OpTimeout), Rails: len(n.devices) * len(peer.Devices),
 	}, p.expire)
 	return p
@@ -71,29 +71,29 @@ func (p *path) Import(_ context.Context, text transport.Key) (transport.RemoteID
 	if r.Devices != len(p.peer.Devices) {
 		return 0, p.ErrKey(fmt.Errorf("the key is for %d devices, the peer has %d", r.Devices, len(p.peer.Devices)))
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
+	p.Lock()
+	defer p.Unlock()
 	return p.AddKey(text, r.Region, r.Length, r)
 }
 
 // Close implements transport.Path. Posted operations get a moment to end well; then their
 // connection is given up.
 func (p *path) Close(ctx context.Context) error {
-	p.mu.Lock()
+	p.Lock()
 	if p.Shut() {
 		p.abortAll(p.ErrClosed(), false)
 		p.checkIdle()
 		p.n.env.Traffic.Go(p.end)
 	}
-	p.mu.Unlock()
+	p.Unlock()
 	select {
 	case <-p.ended:
 		return nil
 	case <-ctx.Done():
 	}
-	p.mu.Lock()
+	p.Lock()
 	p.abortAll(p.ErrClosed(), true)
-	p.mu.Unlock()
+	p.Unlock()
 	select {
 	case <-p.ended:
 		return nil
@@ -114,9 +114,9 @@ func (p *path) end() {
 		grace = 0
 	}
 	if !rail.Wait(p.idle, grace) {
-		p.mu.Lock()
+		p.Lock()
 		p.abortAll(p.ErrClosed(), true)
-		p.mu.Unlock()
+		p.Unlock()
 		<-p.idle // A connection that was killed ends within its timeouts.
 	}
 	for _, l := range p.rails {
@@ -127,15 +127,15 @@ func (p *path) end() {
 	p.n.mu.Unlock()
 }
 
-// abortAll ends every operation; with force also those that the device works on. p.mu is
-// held.
+// abortAll ends every operation; with force also those that the device works on. p is
+// locked.
 func (p *path) abortAll(err error, force bool) {
 	for o := range p.Active() {
 		p.abort(o, err, force)
 	}
 }
 
-// abort ends an operation. p.mu is held.
+// abort ends an operation. p is locked.
 func (p *path) abort(o *rail.Op, err error, force bool) {
 	done := o.Queue.Rail.Abort(o, err, force)
 	for o := range done.All() {
@@ -143,13 +143,7 @@ func (p *path) abort(o *rail.Op, err error, force bool) {
 	}
 }
 
-// Lock and Unlock implement rail.Path.
-func (p *path) Lock() { p.mu.Lock() }
-
-// Unlock is described at Lock.
-func (p *path) Unlock() { p.mu.Unlock() }
-
-// Finish implements rail.Path. p.mu is held.
+// Finish implements rail.Path. p is locked.
 func (p *path) Finish(o *rail.Op) {
 	stats := &p.n.env
 	switch {
@@ -164,7 +158,7 @@ func (p *path) Finish(o *rail.Op) {
 	p.checkIdle()
 }
 
-// checkIdle notes that a closed path has nothing in flight. p.mu is held.
+// checkIdle notes that a closed path has nothing in flight. p is locked.
 func (p *path) checkIdle() {
 	if !p.Closed() || p.Len() > 0 {
 		return

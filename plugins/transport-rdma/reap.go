@@ -47,8 +47,8 @@ func (p *path) sleep(ctx context.Context) error {
 
 // works reports whether operations are in flight.
 func (p *path) works() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
+	p.Lock()
+	defer p.Unlock()
 	return p.Len() > 0
 }
 

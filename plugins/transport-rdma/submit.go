@@ -19,22 +19,22 @@ func (p *path) Submit(ops []transport.Op) (int, error) {
 		return 0, nil
 	}
 	now := time.Now()
-	p.mu.Lock()
+	p.Lock()
 	accepted, err := p.submit(ops, now)
 	touched := p.touched
 	p.touched = nil
-	p.mu.Unlock()
+	p.Unlock()
 	for _, r := range touched {
 		r.Kick()
 	}
 	if len(touched) > 0 && p.n.cfg.Spin > 0 && p.asleep.Load() > 0 {
 		p.Signal() // Let the reaper poll.
 	}
-	p.mu.Lock()
+	p.Lock()
 	if p.touched == nil {
 		p.touched = touched[:0] // Kept for the next one.
 	}
-	p.mu.Unlock()
+	p.Unlock()
 	return accepted, err
 }
 
@@ -66,7 +66,7 @@ func (p *path) check(in *transport.Op) (*blob.Key, *memory.Region, error) {
 	return key, r, nil
 }
 
-// accept takes over an operation. p.mu is held.
+// accept takes over an operation. p is locked.
 func (p *path) accept(in *transport.Op, key *blob.Key, r *memory.Region, now time.Time) {
 	if len(in.Local) == 0 {
 		p.n.env.OpsOK.Add(1)
@@ -118,7 +118,7 @@ func (p *path) Rails() []transport.Rail {
 }
 
 // route returns the queue for an operation: that of its rail, or the best. The error is why
-// none can be used. p.mu is held.
+// none can be used. p is locked.
 func (p *path) route(in *transport.Op, now time.Time) (*rail.Queue, error) {
 	if in.Rail != 0 || len(p.rails) == 1 {
 		l := p.rails[max(in.Rail, 1)-1]

@@ -216,10 +216,10 @@ func (n *node) allowed(infos []verbs.DeviceInfo) ([]verbs.DeviceInfo, error) {
 
 // openListener opens the bootstrap listener and tries whether the endpoint fits.
 func (n *node) openListener(ctx context.Context) (err error) {
-	if n.listener, err = n.cfg.Addresses().Listen(ctx, "transport/rdma: start", net.ListenConfig{KeepAliveConfig: handshake.KeepAlive()}); err != nil {
+	if n.listener, err = n.cfg.Addresses.Listen(ctx, "transport/rdma: start", net.ListenConfig{KeepAliveConfig: handshake.KeepAlive()}); err != nil {
 		return err
 	}
-	if n.addrs, err = n.cfg.Addresses().Advertised("transport/rdma: start", n.listener.Addr()); err == nil {
+	if n.addrs, err = n.cfg.Addresses.Advertised("transport/rdma: start", n.listener.Addr()); err == nil {
 		_, err = n.endpoint()
 	}
 	if err != nil {

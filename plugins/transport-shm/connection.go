@@ -33,7 +33,7 @@ func (b *backoff) failed(err error, now time.Time) {
 // connection is one connection of a path, with two goroutines: one reads and maps, one writes and
 // unmaps. It ends, and closes its end, only once nothing is mapped over it. path.mu guards all but
 // conn.
-type clientConn struct {
+type connection struct {
 	p        *path
 	conn     wire.Conn
 	wake     chan struct{} // holds a token when the writer has something to do
@@ -44,7 +44,7 @@ type clientConn struct {
 	jobs     []*remote // to be asked for, or to be unmapped
 }
 
-// connect opens a connection to a peer's socket and looks who listens there.
+// connect opens a connection to a peer's socket and checks which user listens there.
 func (n *node) connect(ctx context.Context, e wire.Endpoint) (wire.Conn, error) {
 	const op = "transport/shm: connect"
 	n.stats.Dials.Add(1)
@@ -65,23 +65,23 @@ func (n *node) connect(ctx context.Context, e wire.Endpoint) (wire.Conn, error) 
 
 // reconnect makes a new connection in the background. path.mu is held.
 func (p *path) reconnect(now time.Time) {
-	l := &clientConn{p: p, wake: make(chan struct{}, 1)}
+	l := &connection{p: p, wake: make(chan struct{}, 1)}
 	p.conn = l
-	p.clientConns.Go(func() {
+	p.connsDone.Go(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Duration(p.n.cfg.DialTimeout))
 		defer cancel()
 		c, err := p.n.connect(ctx, p.peer)
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		if err == nil && !p.Closed() {
-			p.attend(c)
+			p.begun(c)
 			return
 		}
 		if err == nil {
 			_ = c.Close()
 			err = p.ErrClosed()
 		}
-		// Nobody listens where the peer did: it stopped, or died.
+		// No process listens where the peer did: the peer stopped, or died.
 		err = errs.WithClass(errs.ClassTransientPeer, p.Name(), err)
 		p.retry.failed(err, now)
 		l.silent = true
@@ -91,66 +91,66 @@ func (p *path) reconnect(now time.Time) {
 }
 
 // attend begins a connection over a connection. path.mu is held.
-func (p *path) attend(c wire.Conn) {
-	l := &clientConn{p: p, conn: c, wake: make(chan struct{}, 1)}
+func (p *path) begun(c wire.Conn) {
+	l := &connection{p: p, conn: c, wake: make(chan struct{}, 1)}
 	p.conn = l
 	p.n.stats.connsOut.Add(1)
-	p.clientConns.Go(l.read)
-	p.clientConns.Go(l.write)
+	p.connsDone.Go(l.read)
+	p.connsDone.Go(l.write)
 }
 
 // post gives the writer a remote to look after. path.mu is held.
-func (l *clientConn) post(r *remote) {
-	l.jobs = append(l.jobs, r)
-	l.wakeWriter()
+func (c *connection) post(r *remote) {
+	c.jobs = append(c.jobs, r)
+	c.wakeWriter()
 }
 
-func (l *clientConn) wakeWriter() {
+func (c *connection) wakeWriter() {
 	select {
-	case l.wake <- struct{}{}:
+	case c.wake <- struct{}{}:
 	default:
 	}
 }
 
 // lose ends a connection: operations in flight fail, mappings are unmapped. path.mu is held.
-func (l *clientConn) lose(err error) {
-	if l.lost != nil {
+func (c *connection) lose(err error) {
+	if c.lost != nil {
 		return
 	}
-	l.lost = err
-	p := l.p
+	c.lost = err
+	p := c.p
 	p.abortAll(nil, err)
 	for r := range p.Remotes() {
 		if r.state == remoteAttaching {
 			r.state = remoteIdle
 		}
-		l.leave(r, err)
+		c.unmap(r, err)
 	}
-	if l.conn.UnixConn != nil {
-		_ = l.conn.SetReadDeadline(time.Unix(1, 0)) // Ends the reader.
+	if c.conn.UnixConn != nil {
+		_ = c.conn.SetReadDeadline(time.Unix(1, 0)) // Ends the reader.
 	}
-	l.wakeWriter()
+	c.wakeWriter()
 }
 
 // write carries out jobs until the connection is lost and nothing is mapped.
-func (l *clientConn) write() {
-	p := l.p
-	l.say(wire.Message{Type: wire.MsgHello, Number: p.peer.Incarnation, Token: p.peer.Secret})
-	for range l.wake {
+func (c *connection) write() {
+	p := c.p
+	c.say(wire.Message{Type: wire.MsgHello, Number: p.peer.Incarnation, Token: p.peer.Secret})
+	for range c.wake {
 		p.mu.Lock()
-		for len(l.jobs) > 0 {
-			r := l.jobs[0]
-			l.jobs = l.jobs[1:]
-			l.do(r)
+		for len(c.jobs) > 0 {
+			r := c.jobs[0]
+			c.jobs = c.jobs[1:]
+			c.do(r)
 		}
-		over := l.lost != nil && l.mapped == 0 && l.silent
+		over := c.lost != nil && c.mapped == 0 && c.silent
 		if over {
 			p.conn = nil
-			p.retry.failed(l.lost, time.Now())
+			p.retry.failed(c.lost, time.Now())
 		}
 		p.mu.Unlock()
 		if over {
-			_ = l.conn.Close() // This tells the peer that nothing is mapped.
+			_ = c.conn.Close() // This tells the peer that nothing is mapped.
 			p.n.stats.connsOut.Add(-1)
 			return
 		}
@@ -158,13 +158,13 @@ func (l *clientConn) write() {
 }
 
 // do asks for a remote, or unmaps it. path.mu is held, but not while it does so.
-func (l *clientConn) do(r *remote) {
-	p := l.p
+func (c *connection) do(r *remote) {
+	p := c.p
 	switch {
-	case r.state == remoteAttaching && l.lost == nil:
+	case r.state == remoteAttaching && c.lost == nil:
 		m := wire.Message{Type: wire.MsgAttach, Handle: r.handle, Number: r.key.Region, Length: r.key.Length, Token: r.key.Token}
 		p.mu.Unlock()
-		l.say(m)
+		c.say(m)
 		p.mu.Lock()
 	case r.state == remoteLeaving && r.mapping != nil:
 		mapping := r.mapping
@@ -176,26 +176,38 @@ func (l *clientConn) do(r *remote) {
 		p.n.stats.mappings.Add(-1)
 		p.n.stats.mappedBytes.Add(-int64(len(mapping)))
 		p.mu.Lock()
-		l.mapped--
+		c.mapped--
 		if r.state = remoteIdle; r.revoked {
 			r.state = remoteGone
 		}
-		if l.lost == nil {
+		if c.lost == nil {
 			m := wire.Message{Type: wire.MsgDetached, Handle: r.handle}
 			p.mu.Unlock()
-			l.say(m)
+			c.say(m)
 			p.mu.Lock()
 		}
 	}
 }
 
 // say sends a message; the connection is lost where that is not possible.
-func (l *clientConn) say(m wire.Message) {
-	err := l.conn.Send(m, -1)
+func (c *connection) say(m wire.Message) {
+	err := c.conn.Send(m, -1)
 	if err == nil || wire.Ended(err) || errors.Is(err, unix.EPIPE) {
 		return // The reader sees the end, and may still find the reason.
 	}
-	l.p.mu.Lock()
-	defer l.p.mu.Unlock()
-	l.lose(errs.WithClass(errs.ClassTransientPeer, l.p.Name(), errs.Wrap(errs.TransferFail, "the peer does not take messages", err)))
+	c.p.mu.Lock()
+	defer c.p.mu.Unlock()
+	c.lose(errs.WithClass(errs.ClassTransientPeer, c.p.Name(), errs.Wrap(errs.TransferFail, "the peer does not take messages", err)))
+}
+
+// leave ends the use of a mapped remote. path.mu is held.
+func (c *connection) unmap(r *remote, err error) {
+	if r.state != remoteReady {
+		return
+	}
+	r.state, r.err = remoteLeaving, err
+	c.p.abortAll(r, err)
+	if r.running == 0 {
+		c.post(r)
+	}
 }

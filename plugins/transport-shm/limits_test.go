@@ -136,7 +136,7 @@ func TestConnectingAgain(t *testing.T) {
 		_ = s.conn.CloseWrite()
 	}
 	r.server.mu.Unlock()
-	r.path.clientConns.Wait()
+	r.path.connsDone.Wait()
 	require.Zero(t, r.server.Stats().Mappings)
 	ok := false
 	for end := time.Now().Add(time.Minute); !ok && time.Now().Before(end); {

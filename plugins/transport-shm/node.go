@@ -97,17 +97,10 @@ func (n *node) Endpoint() transport.Endpoint {
 	return transport.Endpoint{Blob: n.self.Encode(), Incarnation: n.self.Incarnation}
 }
 
-// running is an error outside Start and Stop.
-func (n *node) running(op string) error {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.life.Require(op)
-}
-
 // Register implements transport.Transport. NotSupported for memory that is to be open to peers and
 // is no sealed memfd; memory for local use may be any.
 func (n *node) Register(_ context.Context, in transport.Region) (transport.Key, error) {
-	if err := n.running("transport/shm: register"); err != nil {
+	if err := n.life.Check("transport/shm: register"); err != nil {
 		return nil, err
 	}
 	r, err := n.regions.add(in)
@@ -117,7 +110,7 @@ func (n *node) Register(_ context.Context, in transport.Region) (transport.Key, 
 		}
 		return nil, err
 	}
-	k := wire.Key{Incarnation: n.self.Incarnation, Region: uint64(r.id), Token: r.token, Length: uint64(len(r.mem)), Access: r.access}
+	k := wire.Key{Incarnation: n.self.Incarnation, Region: uint64(r.ID()), Token: wire.Token(r.Token()), Length: r.Size(), Access: r.Access()}
 	return k.Encode(), nil
 }
 
@@ -134,7 +127,7 @@ func (n *node) remark(err error) {
 // Deregister implements transport.Transport. It waits revoke_timeout at most.
 func (n *node) Deregister(ctx context.Context, id transport.RegionID) error {
 	const op = "transport/shm: deregister"
-	r := n.regions.get(id)
+	r := n.regions.Get(id)
 	if r == nil {
 		return errs.New(errs.InvalidParams, op, "region %d is not registered", id)
 	}
@@ -148,7 +141,7 @@ func (n *node) Deregister(ctx context.Context, id transport.RegionID) error {
 	var cause error
 	select {
 	case <-idle:
-		n.regions.remove(r)
+		n.regions.Delete(r)
 		return nil
 	case <-ctx.Done():
 		cause = ctx.Err()
@@ -165,7 +158,7 @@ func (n *node) Deregister(ctx context.Context, id transport.RegionID) error {
 // Dial implements transport.Transport. It connects at once and says hello in the background.
 func (n *node) Dial(ctx context.Context, peer transport.Endpoint) (transport.Path, error) {
 	const op = "transport/shm: dial"
-	if err := n.running(op); err != nil {
+	if err := n.life.Check(op); err != nil {
 		return nil, err
 	}
 	e, err := wire.DecodeEndpoint(peer.Blob)
@@ -193,7 +186,7 @@ func (n *node) Dial(ctx context.Context, peer transport.Endpoint) (transport.Pat
 	}
 	n.paths[p] = struct{}{}
 	n.mu.Unlock()
-	p.attend(c)
+	p.begun(c)
 	return p, nil
 }
 
@@ -219,7 +212,7 @@ func (n *node) free(ctx context.Context) error {
 	}
 	n.dismiss(ctx)
 	for _, p := range paths {
-		p.clientConns.Wait() // Their connections are closed, and copies are short.
+		p.connsDone.Wait() // Their connections are closed, and copies are short.
 	}
 	n.work.stop()
 	if held := n.regions.clear(); held > 0 {

@@ -7,7 +7,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/mooncake-go/mooncake/plugins/transport-shm/internal/wire"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
@@ -73,31 +72,6 @@ func measure(fd int) (size, page uint64, err error) {
 		return 0, 0, fmt.Errorf("a file of %d bytes, in pages of %d", st.Size, page)
 	}
 	return uint64(st.Size), page, nil
-}
-
-// share makes the descriptor for a peer: for reading alone where the region is. The caller closes
-// it.
-//
-// A process of another user gets a region only when it gets nothing else with it, and not with the
-// right to open the file again for writing.
-func (r *region) share(foreign bool) (int, wire.Reason) {
-	if foreign {
-		if !r.object.whole {
-			return -1, wire.ReasonPart
-		}
-		if err := unix.Fchmod(r.object.fd, 0o600); err != nil {
-			return -1, wire.ReasonNoDescriptor
-		}
-	}
-	mode := unix.O_RDWR
-	if r.access&transport.AccessRemoteWrite == 0 {
-		mode = unix.O_RDONLY
-	}
-	fd, err := unix.Open(fmt.Sprintf("/proc/self/fd/%d", r.object.fd), mode|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return -1, wire.ReasonNoDescriptor
-	}
-	return fd, wire.ReasonNone
 }
 
 // terms are the properties that a peer announced for memory, and those that this side needs.

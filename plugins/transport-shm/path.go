@@ -7,27 +7,10 @@ import (
 	"time"
 
 	"github.com/mooncake-go/mooncake/plugins/transport-shm/internal/wire"
+	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/transport"
 	"github.com/mooncake-go/mooncake/sdk/transport/pathkit"
 )
-
-// op is an accepted operation. path.mu guards it, but for what belongs to the pool while it is
-// queued.
-type op struct {
-	pathkit.Record
-	path   *path
-	remote *remote
-
-	left    int              // bytes that are not settled yet
-	err     error            // the first failure; nothing is copied after it
-	waiting bool             // in remote.waiting
-	link    pathkit.Link[op] // in the queue of the pool, or of remote.waiting
-
-	// The pool's, under its lock.
-	cut    int  // bytes of local that were given to workers
-	step   int  // how many at a time
-	queued bool // in the pool's queue
-}
 
 // abort fails an operation. It completes at once, or when the copies in flight ended.
 func (p *path) abort(o *op, err error) {
@@ -66,13 +49,13 @@ func (p *path) finish(o *op) {
 // path implements transport.Path. mu guards everything below it; nothing blocks while it is held. A
 // worker pool's lock may be taken under it.
 type path struct {
-	n           *node
-	peer        wire.Endpoint
-	clientConns sync.WaitGroup // the goroutines of connections
+	n         *node
+	peer      wire.Endpoint
+	connsDone sync.WaitGroup // the goroutines of connections
 
 	mu sync.Mutex
 	pathkit.Base[*remote, op, *op]
-	conn  *clientConn // nil for none
+	conn  *connection // nil for none
 	retry backoff
 }
 
@@ -175,5 +158,118 @@ func (p *path) Close(ctx context.Context) error {
 	p.n.mu.Lock()
 	delete(p.n.paths, p)
 	p.n.mu.Unlock()
-	return p.Drain(ctx, &p.clientConns, "copies are still ending")
+	return p.Drain(ctx, &p.connsDone, "copies are still ending")
+}
+
+// refused is why an operation on a remote fails at once, nil if it does not.
+func (p *path) refused(r *remote, kind transport.OpKind, now time.Time) error {
+	switch {
+	case kind == transport.Read && r.key.Access&transport.AccessRemoteRead == 0:
+		return errs.WithClass(errs.ClassPermanent, p.Name(), errs.New(errs.InvalidRead, "", "the region does not allow peers to read"))
+	case kind == transport.Write && r.key.Access&transport.AccessRemoteWrite == 0:
+		return errs.WithClass(errs.ClassPermanent, p.Name(), errs.New(errs.InvalidWrite, "", "the region does not allow peers to write"))
+	case r.state == remoteReady:
+		return nil
+	case r.state == remoteGone || r.state == remoteLeaving || now.Before(r.notBefore):
+		return r.err
+	case p.conn != nil:
+		return p.conn.lost
+	case now.Before(p.retry.notBefore):
+		return p.retry.err
+	}
+	return nil
+}
+
+// want has a remote mapped that operations wait for.
+func (p *path) want(r *remote, now time.Time) {
+	if r.state != remoteIdle {
+		return
+	}
+	r.state = remoteAttaching
+	switch {
+	case p.conn == nil:
+		p.reconnect(now)
+	case p.conn.welcomed:
+		p.conn.post(r)
+	}
+}
+
+// mapped takes a mapping into use. False: it is not wanted any more.
+func (p *path) mapped(c *connection, r *remote, mapping []byte, lead int) bool {
+	mem := mapping[lead:][:r.key.Length:r.key.Length]
+	units := newTouched(len(mapping))
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if c.lost != nil || r.state != remoteAttaching {
+		return false
+	}
+	r.state, r.mapping, r.mem, r.err, r.notBefore = remoteReady, mapping, mem, nil, time.Time{}
+	r.lead, r.touched = lead, units
+	c.mapped++
+	p.n.stats.attached.Add(1)
+	p.n.stats.mappedBytes.Add(int64(len(mapping)))
+	for o := r.waiting.First(); o != nil; o = r.waiting.First() {
+		r.waiting.Remove(&o.link)
+		o.waiting = false
+		p.n.work.push(o)
+	}
+	return true
+}
+
+// denied fails what waits for a remote that could not be mapped.
+func (p *path) denied(r *remote, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if r.state != remoteAttaching {
+		return
+	}
+	r.state, r.err, r.notBefore = remoteIdle, err, time.Now().Add(attachPause)
+	if errs.ClassOf(err) == errs.ClassPermanent || errs.Is(err, errs.InvalidKey) {
+		r.state = remoteGone
+	}
+	p.abortAll(r, err)
+}
+
+// begin makes the chunks of a batch ready to be copied, and leaves those out whose operation has
+// ended.
+func (p *path) begin(batch []chunk) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for i := range batch {
+		c := &batch[i]
+		o := c.op
+		if o.err != nil {
+			continue
+		}
+		o.remote.running++
+		far, near := o.remote.mem[o.Offset:][c.from:c.to], o.Local[c.from:c.to]
+		if c.dst, c.src = near, far; o.Kind == transport.Write {
+			c.dst, c.src = far, near
+		}
+		c.checksummed, c.behind = o.Sum, len(o.Local)-c.to
+		at := o.remote.lead + int(o.Offset)
+		if o.remote.touched.first(at+c.from, at+c.to) {
+			c.untouched, c.at = o.remote.mapping, at
+		}
+	}
+}
+
+// end settles the chunks of a batch.
+func (p *path) end(batch []chunk) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for i := range batch {
+		c := &batch[i]
+		r := c.op.remote
+		if c.dst != nil {
+			p.n.stats.slices.Add(1)
+			if r.running--; r.running == 0 && r.state == remoteLeaving {
+				p.conn.post(r)
+			}
+		}
+		c.op.left -= c.to - c.from
+		c.op.Checksum ^= c.checksum
+		c.op.Summed = true
+		p.finish(c.op)
+	}
 }

@@ -4,7 +4,6 @@ import (
 	"sync"
 
 	"github.com/mooncake-go/mooncake/sdk/transport/pathkit"
-	"github.com/mooncake-go/mooncake/sdk/x/crc32c"
 )
 
 const (
@@ -14,26 +13,6 @@ const (
 	// minStep is the least part of an operation that is worth another worker's while, in bytes.
 	minStep = 1 << 20
 )
-
-// chunk is a part of an operation that a worker copies.
-type chunk struct {
-	op          *op
-	from, to    int
-	dst, src    []byte // nil where there is nothing to copy any more
-	untouched   []byte // the mapping, where this chunk of it is touched for the first time
-	at          int    // where in the mapping the operation begins
-	checksummed bool   // the bytes are checksummed as they are copied
-	behind      int    // bytes of the operation after this chunk
-	checksum    uint32 // of the chunk, shifted by them
-}
-
-func (c *chunk) move() {
-	if !c.checksummed {
-		copy(c.dst, c.src)
-		return
-	}
-	c.checksum = crc32c.Shift(crc32c.Copy(c.dst, c.src), uint64(c.behind))
-}
 
 // pool is the workers of a node and their queue, in which operations take turns.
 type pool struct {

@@ -198,12 +198,12 @@ func TestOwnerIsKilled(t *testing.T) {
 		}
 	}
 	require.Equal(t, errs.ClassTransientPeer, one(t, p, read).Class())
-	p.clientConns.Wait()
+	p.connsDone.Wait()
 	_, after := resources(t)
 	require.Equal(t, before, after)
 	_ = owner.Wait() // Its sockets close one after the other.
 	_, err := client.Dial(t.Context(), o.Endpoint)
-	require.Equal(t, errs.ClassTransientPath, errs.ClassOf(err), "nobody listens: other transports may know more")
+	require.Equal(t, errs.ClassTransientPath, errs.ClassOf(err), "no process listens: other transports may know more")
 }
 
 // served is memory in this process that another one writes.

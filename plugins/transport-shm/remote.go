@@ -6,9 +6,8 @@ import (
 	"time"
 
 	"github.com/mooncake-go/mooncake/plugins/transport-shm/internal/wire"
-	"github.com/mooncake-go/mooncake/sdk/errs"
-	"github.com/mooncake-go/mooncake/sdk/transport"
 	"github.com/mooncake-go/mooncake/sdk/transport/pathkit"
+	"github.com/mooncake-go/mooncake/sdk/x/crc32c"
 	"golang.org/x/sys/unix"
 )
 
@@ -43,131 +42,6 @@ type remote struct {
 // attachPause is how long operations on a region that could not be mapped fail at once.
 const attachPause = time.Second
 
-// refused is why an operation on a remote fails at once, nil if it does not.
-func (p *path) refused(r *remote, kind transport.OpKind, now time.Time) error {
-	switch {
-	case kind == transport.Read && r.key.Access&transport.AccessRemoteRead == 0:
-		return errs.WithClass(errs.ClassPermanent, p.Name(), errs.New(errs.InvalidRead, "", "the region does not allow peers to read"))
-	case kind == transport.Write && r.key.Access&transport.AccessRemoteWrite == 0:
-		return errs.WithClass(errs.ClassPermanent, p.Name(), errs.New(errs.InvalidWrite, "", "the region does not allow peers to write"))
-	case r.state == remoteReady:
-		return nil
-	case r.state == remoteGone || r.state == remoteLeaving || now.Before(r.notBefore):
-		return r.err
-	case p.conn != nil:
-		return p.conn.lost
-	case now.Before(p.retry.notBefore):
-		return p.retry.err
-	}
-	return nil
-}
-
-// want has a remote mapped that operations wait for.
-func (p *path) want(r *remote, now time.Time) {
-	if r.state != remoteIdle {
-		return
-	}
-	r.state = remoteAttaching
-	switch {
-	case p.conn == nil:
-		p.reconnect(now)
-	case p.conn.welcomed:
-		p.conn.post(r)
-	}
-}
-
-// mapped takes a mapping into use. False: it is not wanted any more.
-func (p *path) mapped(l *clientConn, r *remote, mapping []byte, lead int) bool {
-	mem := mapping[lead:][:r.key.Length:r.key.Length]
-	units := newTouched(len(mapping))
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if l.lost != nil || r.state != remoteAttaching {
-		return false
-	}
-	r.state, r.mapping, r.mem, r.err, r.notBefore = remoteReady, mapping, mem, nil, time.Time{}
-	r.lead, r.touched = lead, units
-	l.mapped++
-	p.n.stats.attached.Add(1)
-	p.n.stats.mappedBytes.Add(int64(len(mapping)))
-	for o := r.waiting.First(); o != nil; o = r.waiting.First() {
-		r.waiting.Remove(&o.link)
-		o.waiting = false
-		p.n.work.push(o)
-	}
-	return true
-}
-
-// denied fails what waits for a remote that could not be mapped.
-func (p *path) denied(r *remote, err error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if r.state != remoteAttaching {
-		return
-	}
-	r.state, r.err, r.notBefore = remoteIdle, err, time.Now().Add(attachPause)
-	if errs.ClassOf(err) == errs.ClassPermanent || errs.Is(err, errs.InvalidKey) {
-		r.state = remoteGone
-	}
-	p.abortAll(r, err)
-}
-
-// leave ends the use of a mapped remote. path.mu is held.
-func (l *clientConn) leave(r *remote, err error) {
-	if r.state != remoteReady {
-		return
-	}
-	r.state, r.err = remoteLeaving, err
-	l.p.abortAll(r, err)
-	if r.running == 0 {
-		l.post(r)
-	}
-}
-
-// begin makes the chunks of a batch ready to be copied, and leaves those out whose operation has
-// ended.
-func (p *path) begin(batch []chunk) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for i := range batch {
-		c := &batch[i]
-		o := c.op
-		if o.err != nil {
-			continue
-		}
-		o.remote.running++
-		far, near := o.remote.mem[o.Offset:][c.from:c.to], o.Local[c.from:c.to]
-		if c.dst, c.src = near, far; o.Kind == transport.Write {
-			c.dst, c.src = far, near
-		}
-		c.checksummed, c.behind = o.Sum, len(o.Local)-c.to
-		at := o.remote.lead + int(o.Offset)
-		if o.remote.touched.first(at+c.from, at+c.to) {
-			c.untouched, c.at = o.remote.mapping, at
-		}
-	}
-}
-
-// end settles the chunks of a batch.
-func (p *path) end(batch []chunk) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for i := range batch {
-		c := &batch[i]
-		r := c.op.remote
-		if c.dst != nil {
-			p.n.stats.slices.Add(1)
-			if r.running--; r.running == 0 && r.state == remoteLeaving {
-				p.conn.post(r)
-			}
-		}
-		c.op.left -= c.to - c.from
-		c.op.Checksum ^= c.checksum
-		c.op.Summed = true
-		p.finish(c.op)
-	}
-}
-
 var errWithdrawn = errors.New("the peer has withdrawn the region")
 
 // touchUnit is the part of a mapping for which it is remembered that it was touched, in bytes;
@@ -200,4 +74,42 @@ func (t touched) first(from, to int) bool {
 func fault(mapping []byte, from, to int) {
 	from = from / os.Getpagesize() * os.Getpagesize()
 	_ = unix.Madvise(mapping[from:to], unix.MADV_POPULATE_READ)
+}
+
+// op is an accepted operation. path.mu guards it, but for what belongs to the pool while it is
+// queued.
+type op struct {
+	pathkit.Record
+	path   *path
+	remote *remote
+
+	left    int              // bytes that are not settled yet
+	err     error            // the first failure; nothing is copied after it
+	waiting bool             // in remote.waiting
+	link    pathkit.Link[op] // in the queue of the pool, or of remote.waiting
+
+	// The pool's, under its lock.
+	cut    int  // bytes of local that were given to workers
+	step   int  // how many at a time
+	queued bool // in the pool's queue
+}
+
+// chunk is a part of an operation that a worker copies.
+type chunk struct {
+	op          *op
+	from, to    int
+	dst, src    []byte // nil where there is nothing to copy any more
+	untouched   []byte // the mapping, where this chunk of it is touched for the first time
+	at          int    // where in the mapping the operation begins
+	checksummed bool   // the bytes are checksummed as they are copied
+	behind      int    // bytes of the operation after this chunk
+	checksum    uint32 // of the chunk, shifted by them
+}
+
+func (c *chunk) move() {
+	if !c.checksummed {
+		copy(c.dst, c.src)
+		return
+	}
+	c.checksum = crc32c.Shift(crc32c.Copy(c.dst, c.src), uint64(c.behind))
 }

@@ -129,7 +129,7 @@ func (s *serverConn) attach(m *wire.Message) bool {
 	defer wire.CloseFD(fd)
 	s.grants[m.Handle] = r
 	s.n.stats.granted.Add(1)
-	return s.conn.Send(wire.Message{Type: wire.MsgAttached, Handle: m.Handle, Number: r.object.offset, Length: uint64(len(r.mem)), Access: r.access}, fd) == nil
+	return s.conn.Send(wire.Message{Type: wire.MsgAttached, Handle: m.Handle, Number: r.object.offset, Length: r.Size(), Access: r.Access()}, fd) == nil
 }
 
 // drain waits for the end of a peer that is not listened to any more.

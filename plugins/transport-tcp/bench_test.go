@@ -71,11 +71,11 @@ func (r *pair) dial(t testing.TB, ep transport.Endpoint) {
 func (r *pair) pump(t testing.TB, kind transport.OpKind, local []byte, size, depth, count int) {
 	dst := make([]transport.Completion, depth)
 	ops := make([]transport.Op, 0, depth)
-	// The pieces of local without an operation, the one not used for longest first, so that
-	// caches do not flatter; the ID is the piece.
-	pieces := len(local) / size
-	free := make(chan uint64, pieces)
-	for i := range pieces {
+	// The chunks of local without an operation, the one not used for longest first, so that
+	// caches do not flatter; the ID is the chunk.
+	chunks := len(local) / size
+	free := make(chan uint64, chunks)
+	for i := range chunks {
 		free <- uint64(i)
 	}
 	for sent, open, ended := 0, 0, 0; ended < count; {
@@ -112,13 +112,13 @@ func BenchmarkTransport(b *testing.B) {
 	const span = 64 << 20
 	for _, c := range []struct{ size, depth int }{{4 << 10, 1}, {4 << 10, 64}, {64 << 10, 1}, {64 << 10, 32}, {1 << 20, 1}, {1 << 20, 16}, {16 << 20, 2}} {
 		for kind, name := range map[transport.OpKind]string{transport.Read: "read", transport.Write: "write"} {
-			for _, sums := range []bool{false, true} {
-				if sums && c.size != 1<<20 {
+			for _, checksums := range []bool{false, true} {
+				if checksums && c.size != 1<<20 {
 					continue
 				}
-				label := fmt.Sprintf("%s/size=%dK/depth=%d/crc=%v", name, c.size>>10, c.depth, sums)
+				label := fmt.Sprintf("%s/size=%dK/depth=%d/crc=%v", name, c.size>>10, c.depth, checksums)
 				b.Run(label, func(b *testing.B) {
-					r := newPair(b, span, func(c *Config) { c.Checksum = sums })
+					r := newPair(b, span, func(c *Config) { c.Checksum = checksums })
 					local := make([]byte, span)
 					r.pump(b, kind, local, c.size, c.depth, 4*c.depth)
 					b.SetBytes(int64(c.size))

@@ -20,7 +20,7 @@ type Config struct {
 	// MaxConnections bounds the accepted connections, MaxConnectionsPerPeer those of one peer.
 	MaxConnections        int `json:"max_connections"`
 	MaxConnectionsPerPeer int `json:"max_connections_per_peer"`
-	// SliceBytes is the size of the pieces that an operation is moved in.
+	// SliceBytes is the size of the chunks that an operation is moved in.
 	SliceBytes int `json:"slice_bytes"`
 	// MaxInflightBytes and MaxInflightOps are how much a path accepts before Submit returns a short
 	// count. An operation larger than MaxInflightBytes is accepted alone.
@@ -43,7 +43,7 @@ type Config struct {
 	SendBuffer    int `json:"send_buffer"`
 	ReceiveBuffer int `json:"receive_buffer"`
 	// Upstream serves and dials nodes of kvcache-ai/Mooncake too. Their protocol knows no keys:
-	// whoever reaches the port may use every region that is open to peers.
+	// any process that reaches the port may use every region that is open to peers.
 	Upstream bool `json:"upstream"`
 	// UpstreamProto is the version to speak to such a node: 1, or 0 or 2 for the one that it
 	// publishes.
@@ -53,7 +53,7 @@ type Config struct {
 	UpstreamStatusTimeout plugin.Duration `json:"upstream_status_timeout"`
 	// MaxUpstreamConnections bounds the accepted connections of such nodes, within MaxConnections.
 	MaxUpstreamConnections int `json:"max_upstream_connections"`
-	// BusyPoll is how long a wait for a peer that owes something looks for its bytes before it
+	// BusyPoll is how long a wait for a peer that owes something polls for its bytes before it
 	// sleeps, see package busypoll; 0 for what is usual in the process, 200 us, below 0 to sleep at
 	// once.
 	BusyPoll plugin.Duration `json:"busy_poll,omitempty"`

@@ -29,7 +29,7 @@ const (
 	farRTT = 5 * time.Millisecond
 	// farShare is how many bytes are worth a connection of their own then.
 	farShare = 128 << 10
-	// farPart is the size of a part then, and farWindow how many bytes a connection has in flight
+	// farChunk is the size of a chunk then, and farWindow how many bytes a connection has in flight
 	// until its first answer. From there on its window grows by what the peer has answered, as in
 	// TCP's slow start, so that a connection which met losses does not hold work that another would
 	// end sooner.
@@ -294,7 +294,7 @@ func (c *connection) die(err error) {
 	_ = c.conn.Close()
 }
 
-// forsake is called when an operation no longer waits for the answer to one of its parts. An
+// abandon is called when an operation no longer waits for the answer to one of its chunks. An
 // upstream connection does nothing else but wait for it, so a new connection is cheaper. path.mu is
 // held.
 func (c *connection) abandon(why error) {
@@ -303,7 +303,7 @@ func (c *connection) abandon(why error) {
 	}
 }
 
-// stop ends the move of a part that the connection works with, whose operation has failed.
+// stop ends the move of a chunk that the connection works with, whose operation has failed.
 func (c *connection) stop(ch *chunk, why error) {
 	if ch.state == chunkReceiving && c.p.peer.Upstream == 0 {
 		ch.cancelled, c.readBy = true, time.Time{}

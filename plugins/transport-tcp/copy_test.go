@@ -91,7 +91,7 @@ func TestFewCalls(t *testing.T) {
 }
 
 // TestCallsPerMiB: whoever sends payload makes one call for a slice, header and all, and
-// whoever receives reads into the whole of what is missing, not piece by piece. How much has
+// whoever receives reads into the whole of what is missing, not chunk by chunk. How much has
 // arrived by then is up to the kernel; its smallest helping on loopback is about 64 KiB.
 func TestCallsPerMiB(t *testing.T) {
 	const size, count, depth, readsPerMiB = 1 << 20, 64, 16, 48

@@ -45,7 +45,7 @@ func TestFarWindow(t *testing.T) {
 		locked(func(l *connection) { taken = l.inflight })
 		return taken > farWindow
 	})
-	require.EqualValues(t, farWindow+farChunk, taken, "what the answered part left, and one more")
+	require.EqualValues(t, farWindow+farChunk, taken, "what the answered chunk left, and one more")
 	locked(func(l *connection) {
 		l.window = size
 		require.EqualValues(t, size, l.share(), "no more than its share")

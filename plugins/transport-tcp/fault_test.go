@@ -231,7 +231,7 @@ func TestDeadlineInPayload(t *testing.T) {
 	other := make([]byte, 4096)
 	r.ok(t, r.read(other))
 	require.Equal(t, r.mem[:4096], other)
-	require.Equal(t, 1<<20, bytes.Count(buf, []byte{0x11}), "a completed operation's buffer is left alone")
+	require.Equal(t, 1<<20, bytes.Count(buf, []byte{0x11}), "nothing touches the buffer of a completed operation")
 	require.Equal(t, 1, f.accepted(), "the connection lives on")
 	require.Positive(t, r.client.Stats().DiscardedBytes)
 }

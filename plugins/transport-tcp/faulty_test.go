@@ -20,7 +20,7 @@ type faulty struct {
 
 	mu    sync.Mutex
 	conns map[net.Conn]bool
-	// fault is asked for every piece that goes to the server (up) or to the client, with
+	// fault is asked for every chunk that goes to the server (up) or to the client, with
 	// its place in the direction's stream.
 	fault func(up bool, at int64, b []byte) verdict
 	taken int

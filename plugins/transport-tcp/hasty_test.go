@@ -21,7 +21,7 @@ func swallow(up bool, at int64, _ []byte) verdict {
 	return pass
 }
 
-// TestHastyWriteDoesNotWait: a hasty write whose peer stands still is given up, in doubt, and so is
+// TestHastyWriteDoesNotWait: a hasty write whose peer stands still is given up, indeterminate, and so is
 // one that no connection takes for that; what is not hasty goes on waiting.
 func TestHastyWriteDoesNotWait(t *testing.T) {
 	r, f := throughProxy(t, 4096)

@@ -67,7 +67,7 @@ func TestDeadlineWhileSending(t *testing.T) {
 	until(t, "the connection sends", func() bool { return r.client.Stats().WriteCalls >= 2 })
 	r.expireNow()
 	c := r.reap(t)
-	require.Equal(t, transport.Quarantined, c.Status, "the peer holds a part of it")
+	require.Equal(t, transport.Quarantined, c.Status, "the peer holds a chunk of it")
 	require.True(t, errs.Is(c.Err, errs.RPCTimeout), "%v", c.Err)
 	fillWith(buf[:1<<20], 1) // The race detector watches.
 }

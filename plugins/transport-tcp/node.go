@@ -33,7 +33,7 @@ type node struct {
 
 	mu          sync.Mutex
 	log         *slog.Logger
-	incarnation uint64
+	incarnation uint64 // set by Start, then constant
 	session     frame.Session
 	listener    net.Listener
 	addrs       []string
@@ -150,25 +150,17 @@ func (n *node) Endpoint() transport.Endpoint {
 	}
 }
 
-// running returns the incarnation, or an error outside Start and Stop.
-func (n *node) running(op string) (uint64, error) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.incarnation, n.life.Require(op)
-}
-
 // Register implements transport.Transport.
 func (n *node) Register(_ context.Context, in transport.Region) (transport.Key, error) {
 	const op = "transport/tcp: register"
-	inc, err := n.running(op)
-	if err != nil {
+	if err := n.life.Check(op); err != nil {
 		return nil, err
 	}
 	r, err := n.regions.Add(op, in)
 	if err != nil {
 		return nil, err
 	}
-	k := frame.Key{RegionKey: transportkit.RegionKey{Incarnation: inc, Region: uint64(r.ID()), Token: r.Token(), Length: r.Size(), Access: r.Access()}}
+	k := frame.Key{RegionKey: transportkit.RegionKey{Incarnation: n.incarnation, Region: uint64(r.ID()), Token: r.Token(), Length: r.Size(), Access: r.Access()}}
 	return k.Encode(), nil
 }
 
@@ -184,7 +176,7 @@ func (n *node) Deregister(ctx context.Context, id transport.RegionID) error {
 // Dial implements transport.Transport. It returns at once; the first operation connects.
 func (n *node) Dial(_ context.Context, peer transport.Endpoint) (transport.Path, error) {
 	const op = "transport/tcp: dial"
-	if _, err := n.running(op); err != nil {
+	if err := n.life.Check(op); err != nil {
 		return nil, err
 	}
 	e, err := frame.DecodeEndpoint(peer.Blob)

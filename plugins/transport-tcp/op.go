@@ -11,16 +11,16 @@ type op struct {
 	link pathkit.Link[op] // in path.queue, while it has bytes that were not made into chunks yet
 	key  *frame.Key
 
-	cut           int      // bytes of local that were made into parts so far
-	chunks        []*chunk // parts in flight
-	err           error    // the first failure; no parts are cut after it
+	cut           int      // bytes of local that were made into chunks so far
+	chunks        []*chunk // chunks in flight
+	err           error    // the first failure; no chunks are cut after it
 	indeterminate bool     // the peer may still store bytes of this Write
-	// patient: it failed, and waits for the outcome of its other parts, so that they are not
+	// patient: it failed, and waits for the outcome of its other chunks, so that they are not
 	// indeterminate as well.
 	patient bool
 }
 
-// partState tells which goroutine uses the memory of a part.
+// chunkState tells which goroutine uses the memory of a chunk.
 type chunkState uint8
 
 const (
@@ -29,7 +29,7 @@ const (
 	chunkReceiving                   // the connection's reader: it stores the payload of a Read
 )
 
-// part is one request on one connection: a slice of an op. All fields are guarded by path.mu,
+// chunk is one request on one connection: a slice of an op. All fields are guarded by path.mu,
 // except that the goroutine that state names may use buf.
 type chunk struct {
 	op    *op // nil once detached: the answer is awaited only to be thrown away
@@ -39,15 +39,15 @@ type chunk struct {
 	write bool
 	size  int
 	state chunkState
-	index int // place in op.parts
-	// answered and answer hold an answer that arrived while the part was partSending.
+	index int // place in op.chunks
+	// answered and answer hold an answer that arrived while the chunk was chunkSending.
 	answered bool
 	answer   error
 	// cancelled asks the reader to stop storing.
 	cancelled bool
 }
 
-// detach parts a part from its operation, which no longer waits for it.
+// detach takes a chunk from its operation, which no longer waits for it.
 func (ch *chunk) detach() {
 	o := ch.op
 	last := len(o.chunks) - 1

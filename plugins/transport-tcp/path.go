@@ -184,8 +184,8 @@ func (p *path) newChunk(o *op, limit int) *chunk {
 	return ch
 }
 
-// settle ends a part whose memory no goroutine uses any more. doubt says that the peer may still
-// store it.
+// settle ends a chunk whose memory no goroutine uses any more. indeterminate says that the peer may
+// still store it.
 func (p *path) settle(ch *chunk, err error, indeterminate bool) {
 	o := ch.op
 	if o == nil {
@@ -206,7 +206,7 @@ func (p *path) settle(ch *chunk, err error, indeterminate bool) {
 }
 
 // refuse fails an operation that the peer refused, or that it had not begun when it stopped. The
-// parts of a Write that are out are awaited: most likely the peer refuses them too, and then
+// chunks of a Write that are out are awaited: most likely the peer refuses them too, and then
 // nothing is indeterminate.
 func (p *path) refuse(o *op, err error) {
 	o.err, o.patient = err, true

@@ -73,12 +73,12 @@ func (c *connection) answer(h *frame.Header) error {
 	return nil
 }
 
-// resolve ends a part with the peer's answer. path.mu is held.
+// resolve ends a chunk with the peer's answer. path.mu is held.
 func (c *connection) resolve(ch *chunk, err error) {
 	p := c.p
 	c.proven = true
 	p.retry.Answered()
-	if ch.state == chunkSending { // The answer overtook the writer, which ends the part.
+	if ch.state == chunkSending { // The answer overtook the writer, which ends the chunk.
 		ch.answered, ch.answer = true, err
 		return
 	}
@@ -111,7 +111,7 @@ func (c *connection) receive(ch *chunk, head []byte, sum uint32) error {
 			return nil
 		}
 		if !errors.Is(err, errCancelled) {
-			return err // reclaim ends the part.
+			return err // reclaim ends the chunk.
 		}
 		ch.state = chunkWaiting
 		p.settle(ch, nil, false) // Its operation has an error already.
@@ -130,10 +130,10 @@ func (c *connection) resolveReceived(ch *chunk, err error) {
 	c.resolve(ch, err)
 }
 
-// errCancelled says that a part failed while it was being received.
+// errCancelled says that a chunk failed while it was being received.
 var errCancelled = errors.New("cancelled")
 
-// readFull fills b and returns how much it could. With a part it stops when that is cancelled.
+// readFull fills b and returns how much it could. With a chunk it stops when that is cancelled.
 func (c *connection) readFull(b []byte, ch *chunk) (int, error) {
 	p := c.p
 	for got, moved := 0, true; got < len(b); {

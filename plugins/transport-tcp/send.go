@@ -150,7 +150,7 @@ func (c *connection) pack() {
 	w.bufs = w.vec[:w.used]
 }
 
-// sent hands the parts of the batch over to the reader.
+// sent hands the chunks of the batch over to the reader.
 func (c *connection) sent(err error) {
 	p := c.p
 	p.mu.Lock()
@@ -174,7 +174,7 @@ func (c *connection) sent(err error) {
 	}
 }
 
-// drop takes an answered part out of its slot. path.mu is held.
+// drop takes an answered chunk out of its slot. path.mu is held.
 func (c *connection) drop(ch *chunk) {
 	slot := uint16(ch.id)
 	c.slots[slot] = nil

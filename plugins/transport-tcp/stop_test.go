@@ -56,10 +56,10 @@ func TestGoodbyeOfAPeer(t *testing.T) {
 	}
 }
 
-// TestRefusedInParts: a Write of which a part was refused is indeterminate only if another part is.
-func TestRefusedInParts(t *testing.T) {
+// TestRefusedInChunks: a Write of which a chunk was refused is indeterminate only if another chunk is.
+func TestRefusedInChunks(t *testing.T) {
 	for name, c := range map[string]struct {
-		second frame.Type // to the second part; 0 closes the connection
+		second frame.Type // to the second chunk; 0 closes the connection
 		want   transport.Status
 	}{
 		"both refused": {frame.Error, transport.Failed},

@@ -97,15 +97,15 @@ func (n *node) Accept(context.Context, []byte) ([]byte, error) {
 // upIdle is how long a peer of upstream is taken to keep a connection without work.
 const upIdle = 2 * time.Minute
 
-// The cuts of an operation for a peer of upstream: a multiple of upAlign, at most upMaxPart.
+// The cuts of an operation for a peer of upstream: a multiple of upAlign, at most upMaxChunk.
 const (
 	upAlign    = 4 << 10
 	upMaxChunk = 1 << 30
 )
 
-// cut returns how long the next part of an operation may be. Where one request after the other goes
-// over a connection each costs a round trip, so there an operation is cut into as many parts as
-// there are connections, and none smaller than a slice.
+// cut returns how long the next chunk of an operation may be. Where one request after the other
+// goes over a connection each costs a round trip, so there an operation is cut into as many chunks
+// as there are connections, and none smaller than a slice.
 func (c *connection) cut(o *op) int {
 	if c.p.peer.Upstream == 0 {
 		if c.p.far {

@@ -86,7 +86,7 @@ func TestUpstreamRejections(t *testing.T) {
 		name, why string
 		make      func(v2 bool) []byte
 	}{
-		{"nobody's", "unknown-region", func(v2 bool) []byte { return ask(v2, upstream.Read, around[:10]) }},
+		{"of no region", "unknown-region", func(v2 bool) []byte { return ask(v2, upstream.Read, around[:10]) }},
 		{"across the start", "unknown-region", func(v2 bool) []byte { return ask(v2, upstream.Read, around[4090:4100]) }},
 		{"across two neighbours", "range", func(v2 bool) []byte { return ask(v2, upstream.Read, around[8190:8200]) }},
 		{"to the neighbour and no further", "range", func(v2 bool) []byte { return ask(v2, upstream.Read, around[4096:12288]) }},

@@ -57,9 +57,6 @@ func ExtrasOf(p Path) Extras {
 	return x
 }
 
-// RailID names a rail of one path. 0 is none: the transport chooses.
-type RailID uint16
-
 // Rail is one way of a path: a device on this side and one on the peer's.
 type Rail struct {
 	ID RailID
@@ -85,6 +82,6 @@ type Railed interface {
 // a port went down, an address changed.
 type Changing interface {
 	// Changed returns a channel of capacity 1 that gets a value after something changed; changes
-	// that nobody took yet merge. It is never closed, and is the same on every call.
+	// that the receiver has not taken yet merge. It is never closed, and is the same on every call.
 	Changed() <-chan struct{}
 }

@@ -66,7 +66,7 @@ const (
 	AccessRemote             = AccessRemoteRead | AccessRemoteWrite
 )
 
-// Region is a piece of this process's memory that takes part in transfers.
+// Region is a range of this process's memory that takes part in transfers.
 type Region struct {
 	ID RegionID
 	// Mem is the memory. It stays valid and in place until Deregister returned.
@@ -121,6 +121,9 @@ type RemoteID uint64
 
 // OpKind is the direction of an operation.
 type OpKind uint8
+
+// RailID names a rail of one path. 0 is none: the transport chooses.
+type RailID uint16
 
 // The directions.
 const (
@@ -185,9 +188,9 @@ type Completion struct {
 	// Err is nil for OK; else it carries an errs.Code and an errs.Class.
 	Err error
 	// Sum is the checksum (CRC-32C) of the bytes that were stored, where Summed says so, which it
-	// does only for an operation with Op.Sum that is OK. It is that of what was stored even where
-	// somebody changed the source meanwhile: the source is read once, or the sum is computed from
-	// the destination.
+	// does only for an operation with Op.Sum that is OK. It is that of what was stored even if the
+	// source was changed meanwhile: the source is read once, or the sum is computed from the
+	// destination.
 	Sum    uint32
 	Summed bool
 }
@@ -200,8 +203,8 @@ type Path interface {
 	// Import makes a key of the peer usable on this path. A malformed key, or one of another
 	// incarnation than the dialled endpoint's, is an error.
 	Import(ctx context.Context, k Key) (RemoteID, error)
-	// Submit hands over operations and never blocks. It accepts the first `accepted` of them; a
-	// short count with a nil error is back-pressure: reap, then submit the rest. An error concerns
+	// Submit takes operations and never blocks. It accepts the first `accepted` of them; a short
+	// count with a nil error is back-pressure: reap, then submit the rest. An error concerns
 	// ops[accepted], which was refused and gets no completion: a nil Local that is not empty, an
 	// unknown RemoteID, a range past the end of the region (class permanent), or a closed path. A
 	// transport in a process of its own, which alone knows how long a remote region is, accepts an
@@ -213,7 +216,7 @@ type Path interface {
 	// does after the transport's Stop, whether or not the path was closed. It never returns 0 with
 	// a nil error, unless dst is empty.
 	Reap(ctx context.Context, dst []Completion) (int, error)
-	// Close fails the operations under way, class transient-path, and frees the path. Completions
+	// Close fails the operations in flight, class transient-path, and frees the path. Completions
 	// can still be reaped. Repeatable.
 	Close(ctx context.Context) error
 }

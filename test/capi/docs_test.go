@@ -13,8 +13,8 @@ import (
 
 var inC = regexp.MustCompile("(?s)```c\n(.*?)```")
 
-// TestTheProgramOfTheDocumentation is the one of docs/python.md, built as it is told there,
-// with what make libmooncake leaves.
+// TestTheProgramOfTheDocumentation builds the program of docs/python.md as the page says, with the
+// result of make libmooncake.
 func TestTheProgramOfTheDocumentation(t *testing.T) {
 	if _, err := exec.LookPath("pkg-config"); err != nil {
 		t.Skip("pkg-config is not installed")

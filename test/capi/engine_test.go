@@ -13,15 +13,15 @@ import (
 	"github.com/mooncake-go/mooncake/core/metadata/memory"
 )
 
-// TestEngineOfC goes through transfer_engine_c.h with processes that are killed and come back.
+// TestEngineOfC calls every function of transfer_engine_c.h, with processes that are killed and
+// restarted.
 func TestEngineOfC(t *testing.T) {
 	srv := httptest.NewServer(metahttp.NewHandler(memory.New(memory.Limits{})))
 	defer srv.Close()
 	run(t, program(t, "engine_c_test.c"), srv.URL+"/metadata")
 }
 
-// TestHeadersAlone: each header is all that a program has to include, in C and in C++, and
-// both together.
+// TestHeadersAlone includes each header alone, in C and in C++, and both together.
 func TestHeadersAlone(t *testing.T) {
 	headers, err := filepath.Glob(root + "/cmd/libmooncake/include/*.h")
 	require.NoError(t, err)

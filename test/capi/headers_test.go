@@ -9,13 +9,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// declared finds the name of a function in a header that went through the preprocessor.
+// declared finds the name of a function in a preprocessed header.
 var declared = regexp.MustCompile(`(?m)\b([A-Za-z_]\w*)\s*\([^;{}]*\)\s*;`)
 
-// typedef finds the name of a type of function, which is none of a function.
+// typedef finds the name of a function type, which is no function.
 var typedef = regexp.MustCompile(`(?m)^typedef [^;{}]*\([^;{}]*\)\s*;`)
 
-// headerNames are the functions that the headers of this project declare.
+// headerNames lists the functions that the headers of this project declare.
 func headerNames(t *testing.T) map[string]bool {
 	t.Helper()
 	files, err := filepath.Glob(root + "/cmd/libmooncake/include/*.h")

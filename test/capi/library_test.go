@@ -18,13 +18,14 @@ import (
 	"github.com/mooncake-go/mooncake/cmd/mooncake/builtin"
 	"github.com/mooncake-go/mooncake/core/app"
 	"github.com/mooncake-go/mooncake/core/config"
+	"github.com/mooncake-go/mooncake/test/internal/programs"
 )
 
 // root is the top of the repository.
 const root = "../.."
 
-// built is the folder that has libmooncake.so, made by the first test that needs it and
-// removed by TestMain.
+// built is the folder with libmooncake.so. The first test that needs it builds it, and TestMain
+// removes it.
 var built struct {
 	once   sync.Once
 	folder string
@@ -51,23 +52,13 @@ func library(t *testing.T) string {
 		if built.err = err; err != nil {
 			return
 		}
-		cmd := exec.Command("go", "build", "-buildmode=c-shared", "-ldflags", "-extldflags=-Wl,--version-script="+exports+",-soname,libmooncake.so",
+		built.err = programs.Build([]string{"CGO_ENABLED=1"}, "-buildmode=c-shared",
+			"-ldflags", "-extldflags=-Wl,--version-script="+exports+",-soname,libmooncake.so",
 			"-o", built.folder+"/libmooncake.so", "./cmd/libmooncake")
-		cmd.Dir, cmd.Env = root, append(os.Environ(), "CGO_ENABLED=1")
-		if out, err := cmd.CombinedOutput(); err != nil {
-			built.err = &buildError{string(out), err}
-		}
 	})
 	require.NoError(t, built.err)
 	return built.folder
 }
-
-type buildError struct {
-	output string
-	cause  error
-}
-
-func (e *buildError) Error() string { return e.cause.Error() + "\n" + e.output }
 
 // program compiles a C file of this folder against the library and returns the program.
 func program(t *testing.T, source string) string {
@@ -81,7 +72,7 @@ func program(t *testing.T, source string) string {
 	return out
 }
 
-// run runs a program, four minutes at most, and wants it to succeed.
+// run runs a program, for at most four minutes, and requires success.
 func run(t *testing.T, program string, args ...string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)

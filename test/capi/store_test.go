@@ -9,26 +9,26 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestStoreOfC goes through store_c.h.
+// TestStoreOfC calls every function of store_c.h.
 func TestStoreOfC(t *testing.T) {
-	const nobody = "127.0.0.1:1" // A port that was free a moment ago may be somebody's now.
-	run(t, program(t, "store_c_test.c"), master(t), nobody)
+	const unused = "127.0.0.1:1" // Another process may take a port that was free a moment ago.
+	run(t, program(t, "store_c_test.c"), master(t), unused)
 }
 
-// TestNativeStore goes through mooncake_native.h: 10,000 mixed calls after which there are
-// as many descriptors as before.
+// TestNativeStore makes 10,000 mixed calls of mooncake_native.h, and finds as many descriptors
+// afterwards as before.
 func TestNativeStore(t *testing.T) {
 	run(t, program(t, "native_test.c"), master(t))
 }
 
-// TestMemoryOfCIsNotLookedAt: what was in the memory that a call writes to is nobody's
-// business, least of all the garbage collector's, which here is at work all the time.
-func TestMemoryOfCIsNotLookedAt(t *testing.T) {
+// TestMemoryOfCIsNotRead checks that Go never reads the previous content of memory that a call
+// writes to: the garbage collector, which runs all the time here, would take it for pointers.
+func TestMemoryOfCIsNotRead(t *testing.T) {
 	t.Setenv("GOGC", "1")
 	run(t, program(t, "stale_test.c"), master(t))
 }
 
-// TestOnlyTheHeadersNamesAreExported: a host must not meet symbols of Go's.
+// TestOnlyTheHeadersNamesAreExported checks that a host sees no symbols of Go's runtime.
 func TestOnlyTheHeadersNamesAreExported(t *testing.T) {
 	text, err := exec.CommandContext(t.Context(), "nm", "-D", "--defined-only", library(t)+"/libmooncake.so").CombinedOutput()
 	require.NoError(t, err, string(text))

@@ -1,12 +1,9 @@
 package compat
 
 import (
-	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -14,6 +11,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/mooncake-go/mooncake/test/internal/programs"
 )
 
 // release is one release: its program, and its plugins as programs.
@@ -25,8 +24,8 @@ type release struct {
 	transport bool   // whether its transports can be processes
 }
 
-// binaries are the plugins that both releases are asked for, by the folder of their program.
-// One that a release does not have yet is left out of it.
+// binaries lists the plugins of both releases by the folder of their program. A release may lack
+// some.
 func binaries() []string {
 	return []string{
 		"plugins/evict-lru/cmd/mooncake-plugin-evict-lru",
@@ -42,26 +41,19 @@ func previous(t *testing.T) string {
 	require.NoError(t, err)
 	commit, _, _ := strings.Cut(string(text), "\n")
 	// A tree without its history, such as a source archive, cannot know the release before.
-	if out, err := command(t, "../..", "git", "cat-file", "-e", commit+"^{commit}"); err != nil {
-		t.Skipf("the release before (%s) is not in the history of this checkout: %v %s", commit, err, out)
+	if r := command(t, "../..", "git", "cat-file", "-e", commit+"^{commit}"); r.Code != 0 {
+		t.Skipf("the release before (%s) is not in the history of this checkout: %s", commit, r.Stderr)
 	}
 	dir := t.TempDir()
 	archive := filepath.Join(dir, "previous.tar")
-	out, err := command(t, "../..", "git", "archive", "-o", archive, commit)
-	require.NoError(t, err, out)
-	out, err = command(t, dir, "tar", "xf", archive)
-	require.NoError(t, err, out)
+	require.Zero(t, command(t, "../..", "git", "archive", "-o", archive, commit).Code)
+	require.Zero(t, command(t, dir, "tar", "xf", archive).Code)
 	return dir
 }
 
-func command(t *testing.T, dir, name string, args ...string) (string, error) {
+func command(t *testing.T, dir, name string, args ...string) programs.Result {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, name, args...)
-	cmd.Dir = dir
-	out, err := cmd.CombinedOutput()
-	return string(out), err
+	return programs.Run(t, programs.Spec{Program: name, Args: args, Dir: dir, Limit: 10 * time.Minute})
 }
 
 // build makes the programs of a release.
@@ -80,8 +72,8 @@ func build(t *testing.T, name, tree string) release {
 		}
 	}
 	for _, job := range [][]string{{r.host, "./cmd/mooncake"}, append([]string{r.plugins + "/"}, wanted...)} {
-		out, err := command(t, tree, "go", append([]string{"build", "-buildvcs=false", "-trimpath", "-o"}, job...)...)
-		require.NoError(t, err, "build %s: %s", name, out)
+		done := command(t, tree, "go", append([]string{"build", "-buildvcs=false", "-trimpath", "-o"}, job...)...)
+		require.Zero(t, done.Code, "build %s: %s", name, done.Stderr)
 	}
 	for _, b := range wanted { // Whatever the umask is: what others can change is not run.
 		require.NoError(t, os.Chmod(filepath.Join(r.plugins, filepath.Base(b)), 0o755))
@@ -89,34 +81,28 @@ func build(t *testing.T, name, tree string) release {
 	return r
 }
 
-// outcome is what the demo says of itself, as far as it matters here.
+// outcome has the results of a demo that matter here.
 type outcome struct {
 	PagesVerified int `json:"pages_verified"`
 	PagesWrong    int `json:"pages_wrong"`
 	Evictions     int `json:"evictions"`
 }
 
-// demo runs the main job of a host with the plugins of a folder.
+// demo runs the demo of a host with the plugins of a folder.
 func demo(t *testing.T, host release, args ...string) outcome {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
-	defer cancel()
 	args = append([]string{"demo", "-o", "json", "--workers", "1", "--requests", "60", "--page-size", "16KiB", "--pool-size", "4MiB",
 		"--window", "64", "--evictor", "lru", "--allocator", "arena"}, args...)
-	cmd := exec.CommandContext(ctx, host.host, args...)
-	cmd.Env = append(os.Environ(), "XDG_DATA_HOME="+t.TempDir())
-	cmd.WaitDelay = 10 * time.Second
-	var stdout, stderr bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	require.NoError(t, cmd.Run(), "%s\n%s", stderr.String(), stdout.String())
+	out := programs.Must(t, programs.Spec{Program: host.host, Args: args, Env: []string{"XDG_DATA_HOME=" + t.TempDir()}, Limit: 5 * time.Minute})
 	var o outcome
-	require.NoError(t, json.Unmarshal(stdout.Bytes(), &o), stdout.String())
+	require.NoError(t, json.Unmarshal([]byte(out), &o), out)
 	return o
 }
 
-// TestMatrix: policy, allocator and, where the release can, transport of each release run as
-// processes under the host of each.
+// TestMatrix runs the policy, the allocator and, if the release can, the transport of each release
+// as processes under the host of each.
 func TestMatrix(t *testing.T) {
+	programs.Long(t)
 	if testing.Short() {
 		t.Skip("builds two releases")
 	}

@@ -24,8 +24,8 @@ func TestTheProgramIsStatic(t *testing.T) {
 	}
 }
 
-// TestEmptyRoot runs master and store as the image does: as its user, with nothing but the
-// program in the file system, /proc included.
+// TestEmptyRoot runs master and store as the image does: as its user, in a file system that holds
+// the program alone, without /proc.
 func TestEmptyRoot(t *testing.T) {
 	if !isRoot() {
 		t.Skip("only root may change the root folder")
@@ -48,7 +48,8 @@ func TestEmptyRoot(t *testing.T) {
 	master.stop(t)
 }
 
-// TestTheNamesOfTheImage holds the Dockerfile to the names that the Makefile gives the program.
+// TestTheNamesOfTheImage compares the names in the Dockerfile with those that the Makefile gives
+// the program.
 func TestTheNamesOfTheImage(t *testing.T) {
 	names, err := imageNames()
 	require.NoError(t, err)

@@ -13,7 +13,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// container is what a file says about one container.
+// container is the description of one container.
 type container struct {
 	Name, Image    string
 	Command, Args  []string
@@ -46,7 +46,7 @@ type port struct {
 	TargetPort    string `yaml:"targetPort"`
 }
 
-// probe says how a container is asked; a port is a number or the name of one.
+// probe describes how a container is asked. A port is a number or a name.
 type probe struct {
 	TCPSocket *struct{ Port string }       `yaml:"tcpSocket"`
 	HTTPGet   *struct{ Path, Port string } `yaml:"httpGet"`
@@ -59,7 +59,7 @@ type pod struct {
 	}
 }
 
-// manifest is what the tests read of any object of Kubernetes.
+// manifest has the fields that the tests read of an object of Kubernetes.
 type manifest struct {
 	Kind     string
 	Metadata struct{ Name string }
@@ -77,7 +77,7 @@ type manifest struct {
 	}
 }
 
-// objects reads the objects of some files.
+// objects reads the objects in some files.
 func objects(t *testing.T, names ...string) []manifest {
 	t.Helper()
 	var all []manifest

@@ -26,7 +26,8 @@ import (
 
 const patience = time.Minute
 
-// site puts what is written for a cluster onto loopback: a port for each, and every host here.
+// site maps the addresses of a cluster to loopback: a free port for each port, and this host for
+// every host.
 type site struct {
 	hosts []string
 	ports map[string]string
@@ -42,7 +43,7 @@ func newSite(t *testing.T, hosts ...string) *site {
 	return s
 }
 
-// port replaces ports only: in arguments, the name of a host may be a verb.
+// port replaces ports only, since the name of a host in an argument may be a verb.
 func (s *site) port(text string) string {
 	return number.ReplaceAllStringFunc(text, func(p string) string { return s.ports[p] })
 }
@@ -84,7 +85,7 @@ func (p *process) log() string {
 	return p.out.String()
 }
 
-// start runs a command line of a container: the image's program under the name that it gives.
+// start runs a command line of a container: the image's program under the given name.
 func start(t *testing.T, line, env []string, attr *syscall.SysProcAttr) *process {
 	t.Helper()
 	if len(line) > 2 && line[1] == "-m" {
@@ -111,7 +112,7 @@ func start(t *testing.T, line, env []string, attr *syscall.SysProcAttr) *process
 	return p
 }
 
-// stop ends it as a container is ended.
+// stop ends it as a container runtime does.
 func (p *process) stop(t *testing.T) {
 	t.Helper()
 	require.NoError(t, p.cmd.Process.Signal(syscall.SIGTERM))
@@ -123,7 +124,7 @@ func (p *process) stop(t *testing.T) {
 	}
 }
 
-// passes waits until a probe says yes.
+// passes waits until a probe succeeds.
 func (s *site) passes(t *testing.T, p *process, c container, pr *probe) {
 	t.Helper()
 	if pr == nil {
@@ -186,5 +187,5 @@ func get(ctx context.Context, url string) (string, error) {
 	return string(b), err
 }
 
-// isRoot says whether a test may change the root folder.
+// isRoot reports whether a test may change the root folder.
 func isRoot() bool { return os.Geteuid() == 0 }

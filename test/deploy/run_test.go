@@ -10,7 +10,7 @@ import (
 	"github.com/mooncake-go/mooncake/core/config"
 )
 
-// environment is what a container gets, on loopback and with little memory.
+// environment returns the environment of a container, on loopback and with little memory.
 func (s *site) environment(t *testing.T, c container, maps map[string]map[string]string) []string {
 	t.Helper()
 	values := map[string]string{}
@@ -30,7 +30,8 @@ func (s *site) environment(t *testing.T, c container, maps map[string]map[string
 	return s.small(t, values, c.Resources.Limits["memory"])
 }
 
-// small replaces the size of the segment, once it is known to fit into the container.
+// small reduces the size of the segment, after a check that the size in the file fits into the
+// container.
 func (s *site) small(t *testing.T, values map[string]string, limit string) []string {
 	t.Helper()
 	if text, ok := values["MOONCAKE_GLOBAL_SEGMENT_SIZE"]; ok && text != "0" {
@@ -68,7 +69,7 @@ func (s *site) serves(t *testing.T, c container, maps map[string]map[string]stri
 	return p
 }
 
-// works starts a master and a store, and sees that the one has the memory of the other.
+// works starts a master and a store, and waits until the master has the memory of the store.
 func (s *site) works(t *testing.T, master, store container, maps map[string]map[string]string) {
 	t.Helper()
 	m := s.serves(t, master, maps)

@@ -18,8 +18,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestBadInput: each mistake gets the right exit code and a message that says what, why
-// and what to do.
+// TestBadInput checks that each mistake ends with the right exit code and a message that names what
+// is wrong, why, and what to do.
 func TestBadInput(t *testing.T) {
 	file := func(name, text string) string {
 		path := filepath.Join(t.TempDir(), name)
@@ -69,18 +69,18 @@ func TestBadInput(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := mooncake(t, c.args...)
-			assert.Equal(t, c.code, r.code, r.stderr)
+			assert.Equal(t, c.code, r.Code, r.Stderr)
 			for _, w := range c.want {
-				assert.Contains(t, r.stderr, w)
+				assert.Contains(t, r.Stderr, w)
 			}
-			assert.NotContains(t, r.stderr, "panic:")
-			assert.NotContains(t, r.stderr, "goroutine ")
-			assert.Less(t, len(r.stderr), 4096, "an error is read by a person")
+			assert.NotContains(t, r.Stderr, "panic:")
+			assert.NotContains(t, r.Stderr, "goroutine ")
+			assert.Less(t, len(r.Stderr), 4096, "an error is read by a person")
 		})
 	}
 }
 
-// TestGarbageOnEveryPort throws bytes at every port of a pool while a client works.
+// TestGarbageOnEveryPort sends garbage to every port of a pool while a client works.
 func TestGarbageOnEveryPort(t *testing.T) {
 	p := startPool(t, 1)
 	ports := p.ports(t)
@@ -106,7 +106,7 @@ func throw(t *testing.T, port int, data []byte) {
 	_, _ = io.Copy(io.Discard, io.LimitReader(c, 1<<20))
 }
 
-// TestOversizedKeyOverHTTP: the admin port survives what a browser can send.
+// TestOversizedKeyOverHTTP checks that the admin port survives what a browser can send.
 func TestOversizedKeyOverHTTP(t *testing.T) {
 	p := startPool(t, 1)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)

@@ -10,25 +10,25 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/mooncake-go/mooncake/core/bench/oracle"
 	"github.com/mooncake-go/mooncake/core/bench/report"
 	"github.com/mooncake-go/mooncake/core/bench/trace"
 	"github.com/mooncake-go/mooncake/core/bench/workload"
 	core "github.com/mooncake-go/mooncake/core/pluginhost"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
+	"github.com/mooncake-go/mooncake/test/internal/programs"
+	"github.com/mooncake-go/mooncake/test/oracle"
 )
 
-// The demo of these tests: pages small enough to be quick, a pool well below the working
-// set, and a window that holds the longest request, so that a request is one put.
+// The demo of these tests has small pages, which are quick, a pool well below the working set, and
+// a window that holds the longest request, so that a request is one put.
 const (
 	pageSize = 256 << 10
 	pages    = 768
 	window   = 64
 	requests = 400
-	// A lease outlives the longest read on a busy machine, and workers pause so long between
-	// requests that even on a quick one few requests fit into a lease. What is leased cannot
-	// go: with half of the pool leased, the policy has to pass over what it would have taken,
-	// and a pool that knows no leases is no measure of it.
+	// A lease outlives the longest read on a busy machine. Workers pause between requests, so that
+	// few requests fit into a lease even on a quick machine: leased objects cannot be evicted, and
+	// with half of the pool leased, its hits would not compare with those of a pool without leases.
 	lease = "150ms"
 	think = "12ms"
 )
@@ -51,18 +51,18 @@ func tight(extra ...string) []string {
 func runDemo(t *testing.T, extra ...string) report.Report {
 	t.Helper()
 	r := mooncake(t, demoArgs(extra...)...)
-	require.Equal(t, 0, r.code, "%s\n%s", r.stderr, r.stdout)
-	rep := decode[report.Report](t, r.stdout)
+	require.Equal(t, 0, r.Code, "%s\n%s", r.Stderr, r.Stdout)
+	rep := decode[report.Report](t, r.Stdout)
 	assert.Zero(t, rep.PagesWrong)
 	assert.Positive(t, rep.PagesVerified)
 	return rep
 }
 
-// expected is what a textbook LRU pool of so many pages hits on the demo's sequence, by
-// the rule that the demo's client follows.
+// expected returns the hits of a textbook LRU pool of so many pages on the demo's sequence, by the
+// rule that the demo's client follows.
 func expected(t *testing.T, pages int) oracle.Count {
 	t.Helper()
-	// It puts what is left of a request in one call, and a refused put is a use of the page.
+	// The client puts the rest of a request in one call, and a refused put is a use of the page.
 	return count(t, pages, oracle.Rule{PutTouches: true, PutBatch: window})
 }
 
@@ -89,9 +89,9 @@ func TestOneWorkerHitsWhatAnLRUPoolHits(t *testing.T) {
 	assert.InDelta(t, want.HitRatio(), rep.HitRatioBlocks, 1e-9)
 }
 
-// spread returns the least and the most that a textbook LRU pool hits on the requests of two
-// workers. Which of them comes first is up to the machine: one may start later than the
-// other, or stand for a moment, and then it stays behind.
+// spread returns the fewest and the most hits of a textbook LRU pool on the requests of two
+// workers. The machine decides their order: one worker may start later than the other, or stop for
+// a moment, and then it stays behind.
 func spread(t *testing.T, pages int) (least, most float64) {
 	t.Helper()
 	var shares [2][]trace.Request
@@ -126,8 +126,8 @@ func spread(t *testing.T, pages int) (least, most float64) {
 	return least, most
 }
 
-// inTurn takes requests of both workers in turn, except that one is a number of requests
-// behind the other from one of its requests on.
+// inTurn takes the requests of both workers in turn. From one of its requests on, one worker stays
+// a number of requests behind the other.
 func inTurn(shares [2][]trace.Request, late, from, behind int) (order []trace.Request) {
 	other := 1 - late
 	var next [2]int
@@ -147,6 +147,7 @@ func inTurn(shares [2][]trace.Request, late, from, behind int) (order []trace.Re
 }
 
 func TestTwoWorkersStayWithinTwoPoints(t *testing.T) {
+	programs.Long(t)
 	least, most := spread(t, pages)
 	require.Less(t, most-least, 0.08, "else this says little")
 	rep := runDemo(t, "--workers", "2")
@@ -155,9 +156,10 @@ func TestTwoWorkersStayWithinTwoPoints(t *testing.T) {
 	t.Logf("%.4f, a pool without leases has %.4f to %.4f", rep.HitRatioBlocks, least, most)
 }
 
-// The default policy knows which page comes before which: on a load of conversations it hits
-// about what LRU does, wherever it runs.
+// The default policy knows which page precedes which. On a load of conversations it has about as
+// many hits as LRU, in process and in a subprocess.
 func TestDefaultPolicy(t *testing.T) {
+	programs.Long(t)
 	want := expected(t, tightPages).HitRatio()
 	for _, mode := range []string{"inprocess", "subprocess"} {
 		rep := runDemo(t, tight("--evictor", "prefix", "--plugin-mode", mode, "--plugin-dir", bin)...)
@@ -167,11 +169,12 @@ func TestDefaultPolicy(t *testing.T) {
 }
 
 func TestPluginsAsSubprocessesChangeNothing(t *testing.T) {
+	programs.Long(t)
 	rep := runDemo(t, tight("--plugin-mode", "subprocess", "--plugin-dir", bin)...)
 	assert.EqualValues(t, expected(t, tightPages).Hits, rep.BlocksHit, "failures: %v", rep.Failures)
 }
 
-// transports returns what the report says of a transport in every process that has it.
+// transports returns what the report says about a transport in every process that uses it.
 func transports(t *testing.T, rep report.Report, name string) (out []report.Plugin) {
 	t.Helper()
 	for _, p := range rep.Plugins {
@@ -183,9 +186,10 @@ func transports(t *testing.T, rep report.Report, name string) (out []report.Plug
 	return out
 }
 
-// TestTransportsAsSubprocessesChangeNothing: every byte moves through processes of their
-// own, none is copied on the way, and the policy sees the same.
+// TestTransportsAsSubprocessesChangeNothing checks that every byte moves through the transports'
+// own processes, that none is copied on the way, and that the policy sees the same accesses.
 func TestTransportsAsSubprocessesChangeNothing(t *testing.T) {
+	programs.Long(t)
 	rep := runDemo(t, tight("--transport", "tcp", "--transport-mode", "subprocess", "--plugin-mode", "subprocess", "--plugin-dir", bin)...)
 	assert.EqualValues(t, expected(t, tightPages).Hits, rep.BlocksHit, "failures: %v", rep.Failures)
 	for _, p := range transports(t, rep, "tcp") {
@@ -196,7 +200,8 @@ func TestTransportsAsSubprocessesChangeNothing(t *testing.T) {
 	}
 }
 
-// TestKilledTransportComesBack: of a store, then of a worker, in the middle of the load.
+// TestKilledTransportComesBack kills the transport of a store, then that of a worker, in the middle
+// of the load.
 func TestKilledTransportComesBack(t *testing.T) {
 	for kill, where := range map[string]string{"transport": "store-1", "worker-transport": "worker-1"} {
 		t.Run(kill, func(t *testing.T) {
@@ -210,11 +215,11 @@ func TestKilledTransportComesBack(t *testing.T) {
 		})
 	}
 	r := mooncake(t, demoArgs("--kill", "transport")...)
-	assert.Equal(t, 2, r.code, "it is linked in")
-	assert.Contains(t, r.stderr, "--transport-mode subprocess")
+	assert.Equal(t, 2, r.Code, "it is linked in")
+	assert.Contains(t, r.Stderr, "--transport-mode subprocess")
 	r = mooncake(t, demoArgs("--transport", "nosuch", "--plugin-dir", bin)...)
-	assert.Equal(t, 1, r.code)
-	assert.Contains(t, r.stderr, "mooncake-plugin-transport-nosuch")
+	assert.Equal(t, 1, r.Code)
+	assert.Contains(t, r.Stderr, "mooncake-plugin-transport-nosuch")
 }
 
 func TestKilledStoreIsAMissNotAnError(t *testing.T) {
@@ -229,9 +234,8 @@ func TestKilledMasterComesBack(t *testing.T) {
 	assert.Positive(t, rep.HitRatioBlocks)
 }
 
-// TestKilledPluginIsRefilled: the process of a plugin dies in the middle of the load. The
-// master starts it again and teaches it what there is; puts that meet the gap fail, and
-// nothing else.
+// TestKilledPluginIsRefilled kills the process of a plugin in the middle of the load. The master
+// restarts it and replays its state. Puts during the gap fail, and nothing else does.
 func TestKilledPluginIsRefilled(t *testing.T) {
 	for _, kind := range []string{"evict", "alloc"} {
 		t.Run(kind, func(t *testing.T) {
@@ -244,22 +248,22 @@ func TestKilledPluginIsRefilled(t *testing.T) {
 	}
 }
 
-// TestDamagedMemoryIsNeverServed: somebody changes a store's memory. With checksums that
-// is a miss with a code of its own; without, the demo finds it and fails.
+// TestDamagedMemoryIsNeverServed changes a store's memory behind its back. With checksums the
+// result is a miss with a code of its own; without them, the demo finds the damage and fails.
 func TestDamagedMemoryIsNeverServed(t *testing.T) {
 	rep := runDemo(t, "--corrupt", "0.3")
 	assert.EqualValues(t, requests, rep.Requests)
 	assert.Positive(t, rep.Failures["CHECKSUM_MISMATCH"])
 
 	r := mooncake(t, demoArgs("--corrupt", "0.3", "--checksum=false")...)
-	assert.Equal(t, 1, r.code, r.stderr)
-	rep = decode[report.Report](t, r.stdout)
+	assert.Equal(t, 1, r.Code, r.Stderr)
+	rep = decode[report.Report](t, r.Stdout)
 	assert.Positive(t, rep.PagesWrong)
 	assert.NotEmpty(t, rep.Wrong)
 }
 
-// TestDemoOverQUIC: with an authority and certificates of its own, and no other transport that
-// could have moved the pages instead.
+// TestDemoOverQUIC runs the demo with an authority and certificates of its own, and without any
+// other transport that could have moved the pages instead.
 func TestDemoOverQUIC(t *testing.T) {
 	const asked = 60
 	rep := runDemo(t, "--transport", "quic", "--requests", fmt.Sprint(asked), "--page-size", "65536", "--pool-size", "8388608", "--think-time", "0")

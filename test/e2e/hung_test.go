@@ -13,8 +13,8 @@ import (
 	"github.com/mooncake-go/mooncake/core/bench/cluster"
 )
 
-// TestHungPluginIsReplaced: the process of the allocator stops without ending. The master
-// stops waiting for it, replaces it, and finds everything as it was.
+// TestHungPluginIsReplaced stops the process of the allocator without ending it. The master gives
+// up waiting, replaces the process, and replays its state.
 func TestHungPluginIsReplaced(t *testing.T) {
 	conf := filepath.Join(t.TempDir(), "master.yaml")
 	require.NoError(t, os.WriteFile(conf, []byte("plugins: {dirs: ["+bin+"], alloc: {arena: {mode: subprocess}}}\n"), 0o600))
@@ -23,14 +23,14 @@ func TestHungPluginIsReplaced(t *testing.T) {
 	pid := pluginOf(t, p.master.PID(), "mooncake-plugin-alloc-arena")
 	require.NoError(t, syscall.Kill(pid, syscall.SIGSTOP))
 	require.NoError(t, cluster.Poll(p.master, time.Minute, func() error {
-		if r := p.client(t, "x", "put", "after"); r.code != 0 {
-			return errors.New(r.stderr)
+		if r := p.client(t, "x", "put", "after"); r.Code != 0 {
+			return errors.New(r.Stderr)
 		}
 		return nil
 	}))
 	require.NotEqual(t, pid, pluginOf(t, p.master.PID(), "mooncake-plugin-alloc-arena"))
 	r := p.client(t, "", "get", "before")
-	require.Equal(t, 0, r.code, r.stderr)
+	require.Equal(t, 0, r.Code, r.Stderr)
 }
 
 // pluginOf finds the process below another one that runs a program of this name.

@@ -64,10 +64,10 @@ func TestKVEvents(t *testing.T) {
 
 			for _, key := range []string{"0xfedcba9876543210", "42", "model@7"} {
 				r := p.client(t, "", "put", key, "--value", "x")
-				require.Equal(t, 0, r.code, r.stderr)
+				require.Equal(t, 0, r.Code, r.Stderr)
 			}
-			require.Equal(t, 0, p.client(t, "", "remove", "42", "--force").code)
-			require.Equal(t, 0, p.client(t, "", "remove", "--all", "--force").code)
+			require.Equal(t, 0, p.client(t, "", "remove", "42", "--force").Code)
+			require.Equal(t, 0, p.client(t, "", "remove", "--all", "--force").Code)
 			events := follow(t, s, 6)
 			seen := map[string]string{}
 			for i, e := range events {
@@ -85,7 +85,7 @@ func TestKVEvents(t *testing.T) {
 			assert.Equal(t, kvStatus{Enabled: true, Batches: st.Batches, Events: 6, Skipped: 2}, st)
 
 			// A node that dies takes its objects with it.
-			require.Equal(t, 0, p.client(t, "", "put", "7", "--value", "x").code)
+			require.Equal(t, 0, p.client(t, "", "put", "7", "--value", "x").Code)
 			p.stores[0].Kill()
 			events = follow(t, s, 2)
 			assert.Equal(t, "removed", events[1]["event_type"])

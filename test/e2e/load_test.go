@@ -43,7 +43,7 @@ const (
 	loadWorkers = 3
 )
 
-// content is what is stored under the n-th key of a load.
+// content returns the value of the n-th key of a load.
 func (l *load) content(n int64) []byte {
 	out := make([]byte, loadSize)
 	r := rand.NewChaCha8([32]byte{byte(n), byte(n >> 8), byte(n >> 16), byte(l.seed)})
@@ -53,8 +53,8 @@ func (l *load) content(n int64) []byte {
 
 func loadKey(n int64) string { return fmt.Sprintf("load/%d", n) }
 
-// startLoad opens a client in this process, with its transport in a process of its own, and
-// starts. Whatever goes wrong is an error unless a test says otherwise with failures.
+// startLoad opens a client in this process, with its transport in a process of its own, and starts
+// a load. Every failure is an error unless the test says otherwise with failures.
 func startLoad(t *testing.T, p *pool) *load {
 	t.Helper()
 	loaded, err := config.Load(config.Options{Role: config.RoleClient})
@@ -136,14 +136,14 @@ func (l *load) fail(err error) {
 	l.failed = append(l.failed, err)
 }
 
-// failures returns what failed until now, and how many pages were wrong.
+// failures returns the failures until now, and how many pages were wrong.
 func (l *load) failures() ([]error, int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return append([]error{}, l.failed...), l.wrong
 }
 
-// goOn waits until more rounds are done, that began now or later.
+// goOn waits until more rounds are done that begin from now on.
 func (l *load) goOn(t *testing.T, p *pool, rounds int64) {
 	t.Helper()
 	want := l.done.Load() + rounds + loadWorkers

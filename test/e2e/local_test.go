@@ -19,9 +19,9 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
-// TestSharedClient: a process of this host puts and gets through mooncake_client, whose
-// transports work on the memory that it shares; it survives kill -9 of the other side and
-// leaves nothing there when it goes.
+// TestSharedClient puts and gets from a process of this host through mooncake_client, whose
+// transports work on the memory that the process shares. Each side survives kill -9 of the other
+// and leaves nothing behind when it ends.
 func TestSharedClient(t *testing.T) {
 	p := startPool(t, 1)
 	ports, err := cluster.FreePorts(1)
@@ -61,13 +61,13 @@ func TestSharedClient(t *testing.T) {
 
 	// The verbs, beside a client of its own: the same objects.
 	r := program(t, "mooncake", nil, "through the other process", "client", "put", "greeting", "--local", "--port", fmt.Sprint(port))
-	require.Zero(t, r.code, r.stderr)
+	require.Zero(t, r.Code, r.Stderr)
 	r = program(t, "mooncake", nil, "", "client", "get", "greeting", "--local="+local.SocketOfPort(port))
-	assert.Equal(t, "through the other process", r.stdout, r.stderr)
+	assert.Equal(t, "through the other process", r.Stdout, r.Stderr)
 	r = p.client(t, "", "ls")
-	assert.Equal(t, "greeting\nshared/1\n", r.stdout)
+	assert.Equal(t, "greeting\nshared/1\n", r.Stdout)
 	r = program(t, "mooncake", nil, "", "client", "exist", "--local", "nothing", "--port", fmt.Sprint(port))
-	assert.Equal(t, 3, r.code, r.stderr)
+	assert.Equal(t, 3, r.Code, r.Stderr)
 
 	proc.Kill()
 	require.Eventually(t, func() bool { return !c.Attached() }, 30*time.Second, time.Millisecond)
@@ -76,8 +76,8 @@ func TestSharedClient(t *testing.T) {
 	require.ErrorContains(t, err, "mooncake client serve")
 	require.True(t, bytes.Equal(page, mem), "the memory is this process's")
 	r = program(t, "mooncake", nil, "", "client", "get", "greeting", "--local", "--port", fmt.Sprint(port))
-	assert.Equal(t, 1, r.code)
-	assert.Contains(t, r.stderr, "attach")
+	assert.Equal(t, 1, r.Code)
+	assert.Contains(t, r.Stderr, "attach")
 
 	proc = serve()
 	require.Eventually(t, attached(c), 30*time.Second, 10*time.Millisecond)
@@ -92,8 +92,8 @@ func TestSharedClient(t *testing.T) {
 	require.Eventually(t, func() bool { return mapped(t, proc.PID()) == 0 }, 30*time.Second, 10*time.Millisecond)
 
 	r = program(t, "mooncake_client", nil, "", "-host", "127.0.0.1", "-port", fmt.Sprint(port), "-master_server_address="+p.rpc, "-metadata_server", p.meta)
-	assert.Equal(t, 1, r.code)
-	assert.Contains(t, r.stderr, "port")
+	assert.Equal(t, 1, r.Code)
+	assert.Contains(t, r.Stderr, "port")
 }
 
 // mapped counts the mappings of memory that other processes share.

@@ -34,7 +34,7 @@ func (p *pool) startNamed(t *testing.T, n int) (*cluster.Proc, string) {
 	return proc, segment
 }
 
-// openTCP opens a client in this process, with the defaults over tcp.
+// openTCP opens a client in this process, with the defaults and over tcp.
 func openTCP(t *testing.T, p *pool) *app.Client {
 	t.Helper()
 	loaded, err := config.Load(config.Options{Role: config.RoleClient})
@@ -55,7 +55,7 @@ type attempt struct {
 	err        error
 }
 
-// putter puts objects with several workers and notes every attempt.
+// putter puts objects with several workers and records every attempt.
 type putter struct {
 	client *app.Client
 	name   string
@@ -67,8 +67,8 @@ type putter struct {
 	tries  []attempt
 }
 
-// putBytes is so little that a segment does not fill up within a test: one that takes no more would send every put to the
-// node that is lost.
+// putBytes is so little that a segment does not fill up within a test: a full segment would send
+// every put to the lost node.
 const putBytes = 128 << 10
 
 func startPutter(t *testing.T, c *app.Client, name string, workers int, preferred ...string) *putter {
@@ -116,7 +116,8 @@ func (p *putter) since(at time.Time) []attempt {
 	return out
 }
 
-// goesOn waits until n puts in a row, and all of those begun since a time, have succeeded after the last failure.
+// goesOn waits until n puts in a row, and all that began since a time, have succeeded after the
+// last failure.
 func (p *putter) goesOn(t *testing.T, master *cluster.Proc, at time.Time, n int) {
 	t.Helper()
 	require.NoError(t, cluster.Poll(master, 2*time.Minute, func() error {
@@ -133,7 +134,7 @@ func (p *putter) goesOn(t *testing.T, master *cluster.Proc, at time.Time, n int)
 	}))
 }
 
-// losses is how the puts after a moment ended.
+// losses describes how the puts after a moment ended.
 type losses struct {
 	puts, failed, timeouts int
 	last                   time.Duration // from the time to the end of the last failure
@@ -170,7 +171,7 @@ func (l losses) String() string {
 		l.puts, l.failed, l.timeouts, l.last.Seconds(), l.longest.Seconds(), l.silence.Seconds(), l.first)
 }
 
-// timedOut reports whether an error says that time ran out, rather than what happened to the node.
+// timedOut reports whether an error says only that time ran out, and not what happened to the node.
 func timedOut(err error) bool {
 	if errors.Is(err, context.DeadlineExceeded) {
 		return true
@@ -183,12 +184,14 @@ func timedOut(err error) bool {
 	return false
 }
 
-// mostFailures bounds the puts that fail after a store was killed. Four workers put ten times a second each at the least,
-// a third of it to the lost node: what they learn of it has to count long before the master misses the store's pings.
+// mostFailures bounds the puts that fail after a store was killed. Four workers put at least ten
+// times a second each, a third of it to the lost node. What they learn about the node has to count
+// long before the master misses the store's pings.
 const mostFailures = 60
 
-// TestKilledStoreWhilePutting: one of three stores is killed. Puts that fail say that the node is gone, and puts succeed again
-// while the master still counts the store as mounted. The log says for how long puts failed.
+// TestKilledStoreWhilePutting kills one of three stores. The puts that fail say that the node is
+// gone, and puts succeed again while the master still counts the store as mounted. The log says for
+// how long puts failed.
 func TestKilledStoreWhilePutting(t *testing.T) {
 	p := startPool(t, 0) // The master does not drop a silent store within this test.
 	for i := range 3 {
@@ -208,8 +211,8 @@ func TestKilledStoreWhilePutting(t *testing.T) {
 	assert.LessOrEqual(t, l.failed, mostFailures, "a client that has met the loss still lets the master place objects on the lost node")
 }
 
-// TestStoppedStoreDelaysNoOther: one of two stores stops without ending. While a put to it is in flight, puts to the other
-// one are done. The log says for how long puts of either kind waited.
+// TestStoppedStoreDelaysNoOther stops one of two stores without ending it. While a put to it is in
+// flight, puts to the other store complete. The log says how long puts of either kind waited.
 func TestStoppedStoreDelaysNoOther(t *testing.T) {
 	p := startPool(t, 0)
 	stopped, to := p.startNamed(t, 1)

@@ -13,11 +13,13 @@ import (
 	"github.com/mooncake-go/mooncake/core/bench/cluster"
 	"github.com/mooncake-go/mooncake/core/metadata/storetest/etcdserver"
 	"github.com/mooncake-go/mooncake/core/metadata/storetest/redisserver"
+	"github.com/mooncake-go/mooncake/test/internal/programs"
 )
 
-// TestMetadataServices: a pool whose nodes find each other in a real etcd or redis. A store
-// that is killed leaves its descriptor behind, and the master takes it out.
+// TestMetadataServices runs a pool whose nodes find each other in a real etcd or redis. A killed
+// store leaves its descriptor behind, and the master removes it.
 func TestMetadataServices(t *testing.T) {
+	programs.Long(t)
 	for name, serve := range map[string]func(testing.TB) string{
 		"etcd":  func(t testing.TB) string { return "etcd://" + etcdserver.New(t).Address },
 		"redis": func(t testing.TB) string { return "redis://" + redisserver.New(t).Address },
@@ -50,7 +52,7 @@ func TestMetadataServices(t *testing.T) {
 			}))
 			store()
 			p.waitMounted(t, 1)
-			assert.Equal(t, 3, p.client(t, "", "get", "k").code, "what the dead store held is gone")
+			assert.Equal(t, 3, p.client(t, "", "get", "k").Code, "what the dead store held is gone")
 			p.mustPutGet(t, "k2")
 		})
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mooncake-go/mooncake/core/bench/cluster"
+	"github.com/mooncake-go/mooncake/test/internal/programs"
 )
 
 // used is a plugin in use, as `plugins list -o json` shows it.
@@ -29,13 +30,13 @@ type used struct {
 	Figures                                  map[string]string
 }
 
-// inUse lists the plugins that a process has in use, by kind and name.
+// inUse lists the plugins that a process uses, by kind and name.
 func inUse(t *testing.T, host int) (map[string]used, error) {
 	t.Helper()
 	r := mooncake(t, "plugins", "list", "-o", "json", "--plugin-dir", bin)
-	require.Equal(t, 0, r.code, r.stderr)
+	require.Equal(t, 0, r.Code, r.Stderr)
 	var list []struct{ Instances []used }
-	require.NoError(t, json.Unmarshal([]byte(r.stdout), &list))
+	require.NoError(t, json.Unmarshal([]byte(r.Stdout), &list))
 	out := map[string]used{}
 	for _, p := range list {
 		for _, in := range p.Instances {
@@ -45,12 +46,12 @@ func inUse(t *testing.T, host int) (map[string]used, error) {
 		}
 	}
 	if len(out) == 0 {
-		return nil, fmt.Errorf("process %d says nothing of plugins: %s", host, r.stderr)
+		return nil, fmt.Errorf("process %d says nothing of plugins: %s", host, r.Stderr)
 	}
 	return out, nil
 }
 
-// until waits for a plugin of a process to be as it should.
+// until waits until a plugin of a process is in the wanted state.
 func until(t *testing.T, host *cluster.Proc, id string, what string, good func(used) bool) (found used) {
 	t.Helper()
 	require.NoError(t, cluster.Poll(host, 90*time.Second, func() error {
@@ -68,17 +69,10 @@ func until(t *testing.T, host *cluster.Proc, id string, what string, good func(u
 
 func well(u used) bool { return u.State == "ok" && u.PID != 0 }
 
-// gone waits until a process does not run any more.
+// gone waits until a process has ended.
 func gone(t *testing.T, pid int, what string) {
 	t.Helper()
-	require.Eventually(t, func() bool {
-		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-		if err != nil {
-			return true
-		}
-		_, after, _ := strings.Cut(string(stat), ") ")
-		return strings.HasPrefix(after, "Z")
-	}, time.Minute, 5*time.Millisecond, "%s (process %d) is left", what, pid)
+	require.Eventually(t, func() bool { return programs.Gone(pid) }, time.Minute, 5*time.Millisecond, "%s (process %d) is left", what, pid)
 }
 
 // configured writes a configuration and returns its path.
@@ -89,14 +83,14 @@ func configured(t *testing.T, text string) string {
 	return path
 }
 
-// own gives every plugin of a pool a process of its own.
+// own runs every plugin of a pool in a process of its own.
 func own() string {
 	mode := "{mode: subprocess}"
 	return "plugins: {dirs: [" + bin + "], alloc: {arena: " + mode + "}, evict: {lru: " + mode + "}, transport: {tcp: " + mode + "}}\nmaster: {evictor: lru}\n"
 }
 
-// TestListOfARunningPool: who uses what, at sockets that nobody else can open, and nothing
-// is left of a process that was killed.
+// TestListOfARunningPool lists which process uses which plugin, through sockets that only this user
+// can open. A killed process leaves nothing in the list.
 func TestListOfARunningPool(t *testing.T) {
 	p := startPool(t, 1, "--config", configured(t, own()))
 	master, err := inUse(t, p.master.PID())
@@ -116,7 +110,7 @@ func TestListOfARunningPool(t *testing.T) {
 		assert.Equal(t, mode, info.Mode().Perm(), path)
 	}
 	r := mooncake(t, "plugins", "list", "--plugin-dir", bin, "--kind", "evict")
-	assert.Regexp(t, fmt.Sprintf(`(?m)^evict +lru .* ok +master %d `, p.master.PID()), r.stdout)
+	assert.Regexp(t, fmt.Sprintf(`(?m)^evict +lru .* ok +master %d `, p.master.PID()), r.Stdout)
 
 	p.stores[0].Kill()
 	_, err = inUse(t, p.stores[0].PID())
@@ -128,8 +122,8 @@ func TestListOfARunningPool(t *testing.T) {
 	assert.NoFileExists(t, socket)
 }
 
-// TestListShowsWhatFails: a plugin that does not come up again is listed with what it said,
-// and works again after a reload when the cause is gone.
+// TestListShowsWhatFails lists a plugin that does not start again with its last lines. It works
+// again after a reload when the cause is gone.
 func TestListShowsWhatFails(t *testing.T) {
 	trouble := filepath.Join(t.TempDir(), "trouble")
 	p := startPool(t, 1, "--config", configured(t,
@@ -141,20 +135,20 @@ func TestListShowsWhatFails(t *testing.T) {
 	failed := until(t, p.master, "evict/moody", "failed", func(u used) bool { return u.State == "failed" })
 	assert.Contains(t, failed.Reason+failed.Ended+strings.Join(failed.Log, "\n"), "the frobnicator is missing")
 	r := mooncake(t, "plugins", "list")
-	assert.Contains(t, r.stdout, fmt.Sprintf("evict/moody in master (process %d) is failed", p.master.PID()))
-	assert.Contains(t, r.stdout, "the frobnicator is missing")
+	assert.Contains(t, r.Stdout, fmt.Sprintf("evict/moody in master (process %d) is failed", p.master.PID()))
+	assert.Contains(t, r.Stdout, "the frobnicator is missing")
 
 	r = mooncake(t, "plugins", "reload", "evict/moody")
-	assert.Equal(t, 1, r.code, "the cause is still there")
-	assert.Contains(t, r.stderr, "the frobnicator is missing")
+	assert.Equal(t, 1, r.Code, "the cause is still there")
+	assert.Contains(t, r.Stderr, "the frobnicator is missing")
 	require.NoError(t, os.Remove(trouble))
 	r = mooncake(t, "plugins", "reload", "evict/moody")
-	require.Equal(t, 0, r.code, r.stderr)
+	require.Equal(t, 0, r.Code, r.Stderr)
 	until(t, p.master, "evict/moody", "well", well)
 	p.mustPutGet(t, "after")
 }
 
-// TestNoOrphans: whoever is killed, plugin, host or all at once, what was started ends.
+// TestNoOrphans kills the plugin, the host, or both at once. Every process that they started ends.
 func TestNoOrphans(t *testing.T) {
 	run := func() (host *cluster.Proc, plugin, child int) {
 		host = start(t, "plugins run", "mooncake", "plugins", "run", filepath.Join(bin, "mooncake-plugin-evict-moody"), "--config", "spawn=true")
@@ -191,9 +185,9 @@ func TestNoOrphans(t *testing.T) {
 func TestPluginsRun(t *testing.T) {
 	binary := filepath.Join(bin, "mooncake-plugin-evict-lru")
 	r := mooncake(t, "plugins", "run", binary, "--for", "100ms", "-o", "json")
-	require.Equal(t, 0, r.code, r.stderr+r.stdout)
+	require.Equal(t, 0, r.Code, r.Stderr+r.Stdout)
 	var states []string
-	for line := range strings.Lines(r.stdout) {
+	for line := range strings.Lines(r.Stdout) {
 		var e struct{ Event, State string }
 		require.NoError(t, json.Unmarshal([]byte(line), &e), line)
 		if e.Event == "state" {
@@ -203,13 +197,13 @@ func TestPluginsRun(t *testing.T) {
 	assert.Contains(t, states, "ok")
 
 	r = mooncake(t, "plugins", "run", filepath.Join(bin, "mooncake-plugin-transport-tcp"), "--for", "100ms", "--config", `host="127.0.0.1"`, "--config", `advertise=["127.0.0.1"]`)
-	assert.Equal(t, 0, r.code, r.stderr+r.stdout)
+	assert.Equal(t, 0, r.Code, r.Stderr+r.Stdout)
 	r = mooncake(t, "plugins", "run", filepath.Join(bin, "mooncake-plugin-evict-moody"), "--config", "crash_at_start=true")
-	assert.Equal(t, 1, r.code)
-	assert.Contains(t, r.stderr, "the frobnicator is missing")
+	assert.Equal(t, 1, r.Code)
+	assert.Contains(t, r.Stderr, "the frobnicator is missing")
 	r = mooncake(t, "plugins", "run", filepath.Join(bin, "mooncake-plugin-evict-moody"), "--config", "colour=red")
-	assert.Equal(t, 2, r.code, "wrong settings are the caller's")
-	assert.Contains(t, r.stderr, "colour")
+	assert.Equal(t, 2, r.Code, "wrong settings are the caller's")
+	assert.Contains(t, r.Stderr, "colour")
 
 	p := start(t, "plugins run", "mooncake", "plugins", "run", binary)
 	require.NoError(t, cluster.Poll(p, 90*time.Second, func() error { _, err := cluster.Descendant(p.PID(), filepath.Base(binary)); return err }))

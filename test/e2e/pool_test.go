@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mooncake-go/mooncake/core/bench/cluster"
+	"github.com/mooncake-go/mooncake/test/internal/programs"
 )
 
 // pool is a master with embedded metadata and some stores.
@@ -29,7 +30,7 @@ type pool struct {
 
 func start(t *testing.T, name, program string, args ...string) *cluster.Proc {
 	t.Helper()
-	p, err := cluster.Start(cluster.Spec{Name: name, Program: filepath.Join(bin, program), Args: args, Env: clean()})
+	p, err := cluster.Start(cluster.Spec{Name: name, Program: filepath.Join(bin, program), Args: args, Env: programs.Environ()})
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		p.Kill()
@@ -40,12 +41,12 @@ func start(t *testing.T, name, program string, args ...string) *cluster.Proc {
 	return p
 }
 
-// killable is for pools whose stores are killed: the master gives them up soon, and still
-// does not take one for dead that stood for a moment on a busy machine. In other pools it
-// waits longer than any test does.
+// killable is for pools whose stores are killed. The master gives a killed store up soon, but not
+// one that stops for a moment on a busy machine. In other pools the master waits longer than any
+// test does.
 var killable = []string{"--client_ttl", "5s"}
 
-// says waits until a process has logged a text: what it wrote is read in the background.
+// says waits until a process has logged a text; the log is read in the background.
 func says(t *testing.T, p *cluster.Proc, text string) {
 	t.Helper()
 	require.Eventually(t, func() bool { return strings.Contains(p.Tail(), text) }, 30*time.Second, time.Millisecond, "%s says %q", p.Name, text)
@@ -112,7 +113,7 @@ func (p *pool) get(t *testing.T, path string) (string, error) {
 	return string(body), err
 }
 
-func (p *pool) client(t *testing.T, stdin string, args ...string) result {
+func (p *pool) client(t *testing.T, stdin string, args ...string) programs.Result {
 	t.Helper()
 	return program(t, "mooncake", nil, stdin, append(append([]string{"client"}, args...),
 		"--master_server_address", p.rpc, "--metadata_server", p.meta, "--local_hostname", "127.0.0.1")...)
@@ -122,13 +123,13 @@ func (p *pool) mustPutGet(t *testing.T, key string) {
 	t.Helper()
 	value := strings.Repeat(key+"\n", 1000)
 	r := p.client(t, value, "put", key)
-	require.Equal(t, 0, r.code, r.stderr)
+	require.Equal(t, 0, r.Code, r.Stderr)
 	r = p.client(t, "", "get", key)
-	require.Equal(t, 0, r.code, r.stderr)
-	assert.Equal(t, value, r.stdout)
+	require.Equal(t, 0, r.Code, r.Stderr)
+	assert.Equal(t, value, r.Stdout)
 }
 
-// ports are the TCP ports that the pool's processes listen on.
+// ports returns the TCP ports on which the pool's processes listen.
 func (p *pool) ports(t *testing.T) []int {
 	t.Helper()
 	var out []int

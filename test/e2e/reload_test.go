@@ -17,7 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// ownPool is a pool all of whose plugins run as processes of their own.
+// ownPool is a pool whose plugins all run as processes of their own.
 func ownPool(t *testing.T, stores int) *pool {
 	t.Helper()
 	conf := configured(t, own())
@@ -30,9 +30,9 @@ func ownPool(t *testing.T, stores int) *pool {
 	return p
 }
 
-// TestReloadUnderLoad: every plugin of a pool is exchanged while objects are put, got and
-// evicted. Nothing fails, nothing is wrong, and the new processes are as closed to
-// strangers as the old ones.
+// TestReloadUnderLoad exchanges every plugin of a pool while objects are put, got and evicted.
+// Nothing fails, no byte is wrong, and the new processes are as closed to strangers as the old
+// ones.
 func TestReloadUnderLoad(t *testing.T) {
 	p := ownPool(t, 2)
 	l := startLoad(t, p)
@@ -40,7 +40,7 @@ func TestReloadUnderLoad(t *testing.T) {
 	l.goOn(t, p, 200) // More than the pool holds: evictions go on from here.
 	for _, id := range []string{"transport/tcp", "evict/lru", "alloc/arena"} {
 		r := mooncake(t, "plugins", "reload", id, "-o", "json")
-		require.Equal(t, 0, r.code, "%s: %s", id, r.stderr)
+		require.Equal(t, 0, r.Code, "%s: %s", id, r.Stderr)
 		var results []struct {
 			Process       struct{ PID int }
 			Before, After struct {
@@ -48,7 +48,7 @@ func TestReloadUnderLoad(t *testing.T) {
 				State, SHA256 string
 			}
 		}
-		require.NoError(t, json.Unmarshal([]byte(r.stdout), &results))
+		require.NoError(t, json.Unmarshal([]byte(r.Stdout), &results))
 		hosts := map[int]bool{}
 		for _, x := range results {
 			hosts[x.Process.PID] = true
@@ -72,8 +72,8 @@ func TestReloadUnderLoad(t *testing.T) {
 	assert.Zero(t, wrong)
 }
 
-// strangersAreRefused: the control socket of a plugin's process talks to its host only. One
-// who speaks without TLS, or without the host's certificate, gets nothing.
+// strangersAreRefused checks that the control socket of a plugin's process talks to its host only.
+// A program without TLS, or without the host's certificate, gets no answer.
 func strangersAreRefused(t *testing.T, pid int) {
 	t.Helper()
 	path := listeningAt(t, pid)
@@ -121,10 +121,10 @@ func listeningAt(t *testing.T, pid int) string {
 	return ""
 }
 
-// TestKilledTransportLosesNothing: the transport's process of a client is killed under load,
-// again and again. No put fails, also where the process had taken its bytes: such a put is
-// made once more in other memory. Then that of the store is killed: what was put is there, and
-// what begins after it is back succeeds.
+// TestKilledTransportLosesNothing kills the transport's process of a client repeatedly under load.
+// No put fails, even if the process had accepted its bytes: the client repeats such a put in other
+// memory. Then the test kills the process of the store: the objects that were put are still there,
+// and operations that begin after the restart succeed.
 func TestKilledTransportLosesNothing(t *testing.T) {
 	p := ownPool(t, 1)
 	l := startLoad(t, p)
@@ -143,7 +143,7 @@ func TestKilledTransportLosesNothing(t *testing.T) {
 	assert.Zero(t, wrong)
 }
 
-// killTransport kills the process that moves a host's bytes, and waits for the next.
+// killTransport kills the process that moves a host's bytes, and waits for its successor.
 func killTransport(t *testing.T, host int) {
 	t.Helper()
 	before, err := inUse(t, host)
@@ -158,7 +158,8 @@ func killTransport(t *testing.T, host int) {
 	}, 90*time.Second, 20*time.Millisecond)
 }
 
-// TestKilledHostTakesItsPluginsAlong: also the processes of a transport, under load.
+// TestKilledHostTakesItsPluginsAlong kills a host under load. Its plugins end, also the processes
+// of a transport.
 func TestKilledHostTakesItsPluginsAlong(t *testing.T) {
 	p := ownPool(t, 1)
 	l := startLoad(t, p)
@@ -171,14 +172,14 @@ func TestKilledHostTakesItsPluginsAlong(t *testing.T) {
 	gone(t, policy, "the master's policy")
 }
 
-// kept are objects that have to stay.
+// kept holds objects that the pool must not lose.
 type kept struct {
 	l     *load
 	first int64
 	n     int64
 }
 
-// startKept puts n objects that must not be evicted, far behind those of the load.
+// startKept puts n objects that must not be evicted, far from those of the load.
 func startKept(t *testing.T, l *load, n int64) kept {
 	t.Helper()
 	k := kept{l, 1 << 20, n}
@@ -190,7 +191,7 @@ func startKept(t *testing.T, l *load, n int64) kept {
 	return k
 }
 
-// allThere reads each, once.
+// allThere reads each object once.
 func (k kept) allThere(t *testing.T) {
 	t.Helper()
 	for i := range k.n {
@@ -198,7 +199,7 @@ func (k kept) allThere(t *testing.T) {
 	}
 }
 
-// readable waits until each can be read; wrong bytes are never right again.
+// readable waits until each object can be read. Wrong bytes are an error at once.
 func (k kept) readable(t *testing.T) {
 	t.Helper()
 	for i := range k.n {

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mooncake-go/mooncake/core/bench/cluster"
+	"github.com/mooncake-go/mooncake/test/internal/programs"
 )
 
 func TestClientVerbs(t *testing.T) {
@@ -21,23 +22,23 @@ func TestClientVerbs(t *testing.T) {
 	p.mustPutGet(t, "a/1")
 	p.mustPutGet(t, "a/2")
 	p.mustPutGet(t, "b/1")
-	require.Equal(t, 0, p.client(t, "", "put", "a/1", "--value", "another").code, "putting what is there is a success")
+	require.Equal(t, 0, p.client(t, "", "put", "a/1", "--value", "another").Code, "a put of an existing object is a success")
 
 	r := p.client(t, "", "exist", "a/1", "nope")
-	assert.Equal(t, 3, r.code)
-	assert.Equal(t, "a/1\ttrue\nnope\tfalse\n", r.stdout)
-	assert.Equal(t, []string{"a/1", "a/2"}, decode[[]string](t, p.client(t, "", "ls", "^a/", "-o", "json").stdout))
+	assert.Equal(t, 3, r.Code)
+	assert.Equal(t, "a/1\ttrue\nnope\tfalse\n", r.Stdout)
+	assert.Equal(t, []string{"a/1", "a/2"}, decode[[]string](t, p.client(t, "", "ls", "^a/", "-o", "json").Stdout))
 
 	r = p.client(t, "", "get", "nope")
-	assert.Equal(t, 3, r.code)
-	assert.Contains(t, r.stderr, "OBJECT_NOT_FOUND")
-	assert.Empty(t, r.stdout)
+	assert.Equal(t, 3, r.Code)
+	assert.Contains(t, r.Stderr, "OBJECT_NOT_FOUND")
+	assert.Empty(t, r.Stdout)
 
-	assert.Equal(t, 0, p.client(t, "", "remove", "a/1", "--force").code)
-	assert.Equal(t, 3, p.client(t, "", "get", "a/1").code)
+	assert.Equal(t, 0, p.client(t, "", "remove", "a/1", "--force").Code)
+	assert.Equal(t, 3, p.client(t, "", "get", "a/1").Code)
 	r = p.client(t, "", "remove", "--all", "--force")
-	assert.Equal(t, "removed 2\n", r.stdout, r.stderr)
-	assert.Empty(t, p.client(t, "", "ls").stdout)
+	assert.Equal(t, "removed 2\n", r.Stdout, r.Stderr)
+	assert.Empty(t, p.client(t, "", "ls").Stdout)
 }
 
 func TestSigtermDrainsEveryRole(t *testing.T) {
@@ -48,7 +49,7 @@ func TestSigtermDrainsEveryRole(t *testing.T) {
 	code, err := p.stores[0].Wait(ctx)
 	require.NoError(t, err)
 	assert.Zero(t, code)
-	p.waitMounted(t, 0) // it said goodbye, nobody had to wait for its silence
+	p.waitMounted(t, 0) // It unmounted itself, so the master needs no timeout.
 	require.NoError(t, p.master.Signal(syscall.SIGTERM))
 	code, err = p.master.Wait(ctx)
 	require.NoError(t, err)
@@ -61,7 +62,7 @@ func TestKilledMasterIsJoinedAgain(t *testing.T) {
 	p.master.Kill()
 	p.startMaster(t)
 	p.waitMounted(t, 2)
-	assert.Equal(t, 3, p.client(t, "", "get", "before").code, "a restarted master has forgotten the objects")
+	assert.Equal(t, 3, p.client(t, "", "get", "before").Code, "a restarted master has forgotten the objects")
 	p.mustPutGet(t, "after")
 }
 
@@ -100,8 +101,8 @@ func TestUpstreamNames(t *testing.T) {
 	assert.NotContains(t, http.Tail(), "level=ERROR")
 
 	r := program(t, "mooncake_master", nil, "", "--version")
-	assert.Zero(t, r.code)
-	assert.Contains(t, r.stdout, "mooncake ")
+	assert.Zero(t, r.Code)
+	assert.Contains(t, r.Stdout, "mooncake ")
 }
 
 func TestPeerToPeerMetadata(t *testing.T) {
@@ -115,9 +116,9 @@ func TestPeerToPeerMetadata(t *testing.T) {
 
 func TestKnownButUnsupportedIsSaidOnce(t *testing.T) {
 	r := program(t, "mooncake", []string{"MC_FRAGMENT_RATIO=3", "MOONCAKE_MASTR=x"}, "", "config", "show", "--role", "client")
-	assert.Equal(t, 0, r.code, r.stderr)
-	assert.Equal(t, 1, strings.Count(r.stderr, "MC_FRAGMENT_RATIO"), r.stderr)
-	assert.Contains(t, r.stderr, "MOONCAKE_MASTER")
+	assert.Equal(t, 0, r.Code, r.Stderr)
+	assert.Equal(t, 1, strings.Count(r.Stderr, "MC_FRAGMENT_RATIO"), r.Stderr)
+	assert.Contains(t, r.Stderr, "MOONCAKE_MASTER")
 }
 
 func TestPluginsList(t *testing.T) {
@@ -131,17 +132,17 @@ func TestPluginsList(t *testing.T) {
 	copyFile(t, filepath.Join(bin, "mooncake-plugin-evict-lru"), filepath.Join(dir, "mooncake-plugin-evict-lru"), 0o755)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "mooncake-plugin-alloc-empty"), []byte("#!/bin/sh\ntouch "+dir+"/was-run\n"), 0o755))
 	r := mooncake(t, "plugins", "list", "-o", "json", "--plugin-dir", dir)
-	require.Equal(t, 0, r.code, r.stderr)
+	require.Equal(t, 0, r.Code, r.Stderr)
 	byHome := map[string]entry{}
 	builtin := map[string]entry{}
-	for _, e := range decode[[]entry](t, r.stdout) {
+	for _, e := range decode[[]entry](t, r.Stdout) {
 		byHome[filepath.Base(e.Home)] = e
 		if e.Home == "built-in" {
 			builtin[e.Kind+"/"+e.Name] = e
 		}
 	}
 	for _, id := range []string{"transport/tcp", "alloc/arena", "evict/lru"} {
-		// Another process of this machine may use it, a master of somebody else's test for one.
+		// Another process of this machine may use it, such as the master of another test.
 		assert.Contains(t, []string{"available", "ok"}, builtin[id].State, id)
 		assert.NotEmpty(t, builtin[id].Summary)
 		assert.Equal(t, []uint{1}, builtin[id].API)
@@ -155,12 +156,13 @@ func TestPluginsList(t *testing.T) {
 	assert.NoFileExists(t, filepath.Join(dir, "was-run"))
 
 	r = mooncake(t, "plugins", "list", "--kind", "evict", "--plugin-dir", dir)
-	assert.NotContains(t, r.stdout, "transport")
-	assert.Contains(t, r.stdout, filepath.Join(dir, "mooncake-plugin-evict-lru"))
-	assert.Contains(t, mooncake(t, "plugins", "list", "-o", "yaml").stdout, "name: arena")
+	assert.NotContains(t, r.Stdout, "transport")
+	assert.Contains(t, r.Stdout, filepath.Join(dir, "mooncake-plugin-evict-lru"))
+	assert.Contains(t, mooncake(t, "plugins", "list", "-o", "yaml").Stdout, "name: arena")
 }
 
-// TestCrashingPlugin: a plugin that dies at start is named with what it said.
+// TestCrashingPlugin checks that the error names a plugin that ends at its start, with its last
+// lines.
 func TestCrashingPlugin(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, os.Chmod(dir, 0o700))
@@ -171,19 +173,19 @@ func TestCrashingPlugin(t *testing.T) {
 	}
 	write("crashy", "1")
 	write("futuristic", "99")
-	run := func(name string) result {
+	run := func(name string) programs.Result {
 		conf := filepath.Join(t.TempDir(), "m.yaml")
 		require.NoError(t, os.WriteFile(conf, []byte("master: {evictor: "+name+", rpc_address: 127.0.0.1, rpc_port: 0, metrics_host: 127.0.0.1, metrics_port: 0}\nplugins: {dirs: ["+dir+"]}\n"), 0o600))
 		return mooncake(t, "master", "--config", conf)
 	}
 	r := run("crashy")
-	assert.Equal(t, 1, r.code)
-	assert.Contains(t, r.stderr, "evict/crashy")
-	assert.Contains(t, r.stderr, "no license found")
+	assert.Equal(t, 1, r.Code)
+	assert.Contains(t, r.Stderr, "evict/crashy")
+	assert.Contains(t, r.Stderr, "no license found")
 	r = run("futuristic")
-	assert.Equal(t, 1, r.code)
-	assert.Contains(t, r.stderr, "99")
-	assert.Contains(t, r.stderr, "no common contract version")
+	assert.Equal(t, 1, r.Code)
+	assert.Contains(t, r.Stderr, "99")
+	assert.Contains(t, r.Stderr, "no common contract version")
 }
 
 func copyFile(t *testing.T, from, to string, mode os.FileMode) {

@@ -12,10 +12,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mooncake-go/mooncake/core/bench/cluster"
+	"github.com/mooncake-go/mooncake/test/internal/programs"
 )
 
-// sharedPool is a pool whose store offers shared memory beside TCP, as every node does
-// where nobody says anything of transports.
+// sharedPool is a pool whose store offers shared memory beside TCP, as every node does by default.
 func sharedPool(t *testing.T) (*pool, func() *cluster.Proc) {
 	p := startPool(t, 0, killable...)
 	return p, func() *cluster.Proc {
@@ -26,7 +26,7 @@ func sharedPool(t *testing.T) (*pool, func() *cluster.Proc) {
 	}
 }
 
-// segments counts the segments of others that a process maps.
+// segments counts the segments of other processes that a process maps.
 func segments(t *testing.T, p *cluster.Proc) int {
 	t.Helper()
 	maps, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", p.PID()))
@@ -34,8 +34,8 @@ func segments(t *testing.T, p *cluster.Proc) int {
 	return strings.Count(string(maps), "memfd:mooncake-segment")
 }
 
-// TestSharedMemoryBesideTCP: objects move over shared memory alone, over TCP alone, and over
-// what both sides have; it is the same memory.
+// TestSharedMemoryBesideTCP moves objects over shared memory alone, over TCP alone, and over
+// whatever both sides have. All three reach the same memory.
 func TestSharedMemoryBesideTCP(t *testing.T) {
 	p, store := sharedPool(t)
 	store()
@@ -43,17 +43,18 @@ func TestSharedMemoryBesideTCP(t *testing.T) {
 	for _, way := range [][2]string{{"shm", "tcp"}, {"tcp", "shm"}, {"shm,tcp", "shm,tcp"}} {
 		key := "written over " + way[0]
 		r := p.client(t, value, "put", key, "--transports", way[0])
-		require.Zero(t, r.code, r.stderr)
-		assert.NotContains(t, r.stderr, "WARN")
+		require.Zero(t, r.Code, r.Stderr)
+		assert.NotContains(t, r.Stderr, "WARN")
 		r = p.client(t, "", "get", key, "--transports", way[1])
-		require.Zero(t, r.code, r.stderr)
-		assert.True(t, r.stdout == value, "%s, read over %s", key, way[1])
-		assert.NotContains(t, r.stderr, "WARN")
+		require.Zero(t, r.Code, r.Stderr)
+		assert.True(t, r.Stdout == value, "%s, read over %s", key, way[1])
+		assert.NotContains(t, r.Stderr, "WARN")
 	}
 }
 
-// TestSharedMemoryIsGivenBack: nobody asked for shared memory. A client that stays maps the store's segment and gives it back
-// when the store stops in order, or is killed. It finds the next store by itself.
+// TestSharedMemoryIsGivenBack uses the default transports. A long-running client maps the store's
+// segment, and unmaps it when the store stops in order or is killed. It finds the next store by
+// itself.
 func TestSharedMemoryIsGivenBack(t *testing.T) {
 	p, store := sharedPool(t)
 	s := store()
@@ -61,23 +62,23 @@ func TestSharedMemoryIsGivenBack(t *testing.T) {
 	require.NoError(t, err)
 	c := start(t, "client", "mooncake_client", "-host", "127.0.0.1", "-port", fmt.Sprint(ports[0]), "-global_segment_size", "0",
 		"-master_server_address="+p.rpc, "-metadata_server", p.meta)
-	local := func(stdin string, args ...string) result {
+	local := func(stdin string, args ...string) programs.Result {
 		return program(t, "mooncake", nil, stdin, append(append([]string{"client"}, args...), "--local", "--port", fmt.Sprint(ports[0]))...)
 	}
 	require.NoError(t, cluster.Poll(c, 30*time.Second, func() error {
-		if r := local("ready", "put", "ready"); r.code != 0 {
-			return fmt.Errorf("%s", r.stderr)
+		if r := local("ready", "put", "ready"); r.Code != 0 {
+			return fmt.Errorf("%s", r.Stderr)
 		}
 		return nil
 	}))
 	moves := func(key string) {
 		t.Helper()
 		require.NoError(t, cluster.Poll(c, 30*time.Second, func() error {
-			if r := local(key, "put", key); r.code != 0 {
-				return fmt.Errorf("%s", r.stderr)
+			if r := local(key, "put", key); r.Code != 0 {
+				return fmt.Errorf("%s", r.Stderr)
 			}
-			if r := local("", "get", key); r.stdout != key {
-				return fmt.Errorf("got %q, %s", r.stdout, r.stderr)
+			if r := local("", "get", key); r.Stdout != key {
+				return fmt.Errorf("got %q, %s", r.Stdout, r.Stderr)
 			}
 			return nil
 		}))

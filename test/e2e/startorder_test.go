@@ -12,8 +12,8 @@ import (
 	"github.com/mooncake-go/mooncake/core/bench/cluster"
 )
 
-// TestDaemonsComeBeforeTheirMaster: each says what it waits for, ends at once with a signal, and
-// works when the master and its metadata service come.
+// TestDaemonsComeBeforeTheirMaster starts every daemon before its master. Each says what it waits
+// for, ends at once with a signal, and works when the master and its metadata service start.
 func TestDaemonsComeBeforeTheirMaster(t *testing.T) {
 	p := startPool(t, 0)
 	p.master.Kill()
@@ -49,9 +49,9 @@ func TestDaemonsComeBeforeTheirMaster(t *testing.T) {
 	}
 
 	r := program(t, "mooncake", nil, "", "client", "exist", "k", "--master_server_address", p.rpc)
-	assert.Equal(t, 1, r.code)
-	assert.NotContains(t, r.stderr, "waiting", "a verb does not wait")
+	assert.Equal(t, 1, r.Code)
+	assert.NotContains(t, r.Stderr, "waiting", "a verb does not wait")
 	r = program(t, "mooncake", nil, "", "client", "exist", "k", "--master_server_address", p.rpc, "--max_wait_time", "1")
-	assert.Equal(t, 1, r.code)
-	assert.Contains(t, r.stderr, "waiting for the master")
+	assert.Equal(t, 1, r.Code)
+	assert.Contains(t, r.Stderr, "waiting for the master")
 }

@@ -20,8 +20,8 @@ import (
 	"github.com/mooncake-go/mooncake/core/bench/cluster"
 )
 
-// TestFatalAtTheStart: what a master does not start with. Under upstream's name every one
-// of these ends with exit code 1 and a message that names the setting.
+// TestFatalAtTheStart lists the settings with which a master does not start. Under upstream's name
+// the program ends with exit code 1 and a message that names the setting.
 func TestFatalAtTheStart(t *testing.T) {
 	file := func(name, text string) string {
 		path := filepath.Join(t.TempDir(), name)
@@ -67,11 +67,11 @@ func TestFatalAtTheStart(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := program(t, "mooncake_master", nil, "", c.args...)
-			assert.Equal(t, 1, r.code, r.stderr)
+			assert.Equal(t, 1, r.Code, r.Stderr)
 			for _, w := range c.want {
-				assert.Contains(t, r.stderr, w)
+				assert.Contains(t, r.Stderr, w)
 			}
-			assert.NotContains(t, r.stderr, "panic:")
+			assert.NotContains(t, r.Stderr, "panic:")
 		})
 	}
 }
@@ -139,12 +139,12 @@ func TestIPv6(t *testing.T) {
 	assert.Regexp(t, `^\[::1\]:\d+\s*$`, segments)
 	at := []string{"--master_server_address", p.rpc, "--metadata_server", p.meta, "--local_hostname", "::1"}
 	r := program(t, "mooncake", nil, "", append([]string{"client", "put", "k", "--value", "over-ipv6"}, at...)...)
-	require.Zero(t, r.code, r.stderr)
+	require.Zero(t, r.Code, r.Stderr)
 	r = program(t, "mooncake", nil, "", append([]string{"client", "get", "k"}, at...)...)
-	assert.Equal(t, "over-ipv6", strings.TrimSuffix(r.stdout, "\n"), r.stderr)
+	assert.Equal(t, "over-ipv6", strings.TrimSuffix(r.Stdout, "\n"), r.Stderr)
 }
 
-// TestEveryAddress: :: takes IPv4 as well, and an interface decides the address.
+// TestEveryAddress checks that :: accepts IPv4 as well, and that an interface decides the address.
 func TestEveryAddress(t *testing.T) {
 	if ln, err := net.Listen("tcp", "[::1]:0"); err != nil {
 		t.Skipf("this machine has no IPv6: %v", err)
@@ -156,16 +156,16 @@ func TestEveryAddress(t *testing.T) {
 	require.NoError(t, err)
 	for _, host := range []string{"127.0.0.1", "::1"} {
 		r := program(t, "mooncake", nil, "", "client", "exist", "k", "--master_server_address", net.JoinHostPort(host, port), "--local_hostname", "127.0.0.1")
-		assert.Equal(t, 3, r.code, r.stderr)
+		assert.Equal(t, 3, r.Code, r.Stderr)
 	}
 	p = startMaster(t, "127.0.0.1", "-rpc_address=203.0.113.1", "-rpc_interface=lo")
 	says(t, p.master, ", rpc_address=127.0.0.1, rpc_interface=lo, ")
 	r := program(t, "mooncake", nil, "", "client", "exist", "k", "--master_server_address", p.rpc, "--local_hostname", "127.0.0.1")
-	assert.Equal(t, 3, r.code, r.stderr)
+	assert.Equal(t, 3, r.Code, r.Stderr)
 }
 
-// TestIdleConnections: with rpc_conn_timeout_seconds the master closes a connection
-// without calls, and the client that comes back connects again.
+// TestIdleConnections checks that the master closes a connection without calls after
+// rpc_conn_timeout_seconds, and that the client connects again with its next call.
 func TestIdleConnections(t *testing.T) {
 	p := startMaster(t, "127.0.0.1", "-rpc_conn_timeout_seconds=1")
 	conn, err := grpc.NewClient(p.rpc, grpc.WithTransportCredentials(insecure.NewCredentials()))
@@ -175,7 +175,7 @@ func TestIdleConnections(t *testing.T) {
 	defer cancel()
 	for range 2 {
 		for state := conn.GetState(); state != connectivity.Ready; state = conn.GetState() {
-			if state == connectivity.Idle { // Also when it was closed before anybody saw it open.
+			if state == connectivity.Idle { // Even if it was closed before a poll saw it open.
 				conn.Connect()
 			}
 			require.True(t, conn.WaitForStateChange(ctx, state), "the connection stays %s", state)

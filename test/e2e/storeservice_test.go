@@ -56,7 +56,7 @@ func startService(t *testing.T, p *pool, program string, args ...string) *servic
 	return &service{proc: start(t, "service", program, args...), addr: fmt.Sprintf("127.0.0.1:%d", ports[0]), node: &pool{admin: fmt.Sprintf("127.0.0.1:%d", ports[1])}}
 }
 
-// ready waits until somebody listens, which is what orchestrators wait for.
+// ready waits until the service listens, as orchestrators do.
 func (s *service) ready(t *testing.T) *service {
 	t.Helper()
 	require.NoError(t, cluster.Poll(s.proc, 60*time.Second, func() error {
@@ -115,7 +115,7 @@ func (s *service) health(t *testing.T, want string) {
 	}))
 }
 
-// shm makes a file in /dev/shm that goes with the test.
+// shm makes a file in /dev/shm and removes it with the test.
 func shm(t *testing.T, size int64) string {
 	t.Helper()
 	f, err := os.CreateTemp("/dev/shm", "mooncake-e2e-")
@@ -128,7 +128,7 @@ func shm(t *testing.T, size int64) string {
 	return f.Name()
 }
 
-// TestStoreService: the life of one, under each of its names.
+// TestStoreService starts, uses and stops the service under each of its names.
 func TestStoreService(t *testing.T) {
 	for _, program := range []string{"mooncake", "mooncake_store_service", "mc_store_rest_server"} {
 		t.Run(program, func(t *testing.T) {
@@ -137,7 +137,7 @@ func TestStoreService(t *testing.T) {
 			says(t, s.proc, "unheard_of") // What -D does not know is said.
 			p.waitMounted(t, 1)
 			s.mustPutGet(t, "by/the/service")
-			assert.Equal(t, 0, p.client(t, "", "get", "by/the/service").code, "the pool has it")
+			assert.Equal(t, 0, p.client(t, "", "get", "by/the/service").Code, "the pool has it")
 			p.mustPutGet(t, "by-a-client")
 			s.must(t, "GET", "/api/get/by-a-client", "")
 			assert.JSONEq(t, `{"exists":false}`, s.must(t, "GET", "/api/exist/nothing", ""))
@@ -161,8 +161,9 @@ func TestStoreService(t *testing.T) {
 	}
 }
 
-// TestStoreServiceOutlivesItsMaster: while there is none, health says so and calls fail
-// within their time; afterwards everything is mounted again, also what was mounted late.
+// TestStoreServiceOutlivesItsMaster kills the master. Until the next one starts, health reports it
+// and calls fail within their time. Then everything is mounted again, also memory that was mounted
+// late.
 func TestStoreServiceOutlivesItsMaster(t *testing.T) {
 	p := startPool(t, 0)
 	s := startService(t, p, "mooncake").ready(t)
@@ -183,8 +184,8 @@ func TestStoreServiceOutlivesItsMaster(t *testing.T) {
 	s.mustPutGet(t, "after")
 }
 
-// TestReconfigureUnderLoad: while the memory changes again and again, what is read is what
-// was written, or is not there any more.
+// TestReconfigureUnderLoad changes the memory repeatedly. A read returns the written value, or the
+// object is gone.
 func TestReconfigureUnderLoad(t *testing.T) {
 	p := startPool(t, 0)
 	s := startService(t, p, "mooncake").ready(t)
@@ -234,8 +235,8 @@ func TestReconfigureUnderLoad(t *testing.T) {
 	s.mustPutGet(t, "afterwards")
 }
 
-// TestKilledStoreServiceComesBack: the range of its file is free again, and what the dead
-// one had is dropped by the master.
+// TestKilledStoreServiceComesBack restarts a killed service. The range of its file is free again,
+// and the master drops the segments of the killed process.
 func TestKilledStoreServiceComesBack(t *testing.T) {
 	p := startPool(t, 0, killable...)
 	file := shm(t, 8<<20)
@@ -252,30 +253,31 @@ func TestKilledStoreServiceComesBack(t *testing.T) {
 	second.mustPutGet(t, "after")
 }
 
-// TestStoreServiceWaits: nobody listens before it is mounted; when that does not come about
-// in time it ends with 1 and the reason, and with a wrong file at once.
+// TestStoreServiceWaits checks that the service does not listen before its memory is mounted. If
+// the mount takes too long, the service ends with exit code 1 and the reason; with a wrong file it
+// ends at once.
 func TestStoreServiceWaits(t *testing.T) {
 	ports, err := cluster.FreePorts(2)
 	require.NoError(t, err)
 	port := fmt.Sprint(ports[0])
 	env := []string{fmt.Sprintf("MOONCAKE_MASTER=127.0.0.1:%d", ports[1]), "MOONCAKE_GLOBAL_SEGMENT_SIZE=32mb", "MOONCAKE_LOCAL_HOSTNAME=127.0.0.1"}
 	r := program(t, "mooncake", env, "", "store", "--port", port, "--max-wait-time", "5")
-	assert.Equal(t, 1, r.code)
-	assert.Contains(t, r.stderr, "connection refused")
-	assert.NotContains(t, r.stderr, "store service is serving")
+	assert.Equal(t, 1, r.Code)
+	assert.Contains(t, r.Stderr, "connection refused")
+	assert.NotContains(t, r.Stderr, "store service is serving")
 
 	taken, err := net.Listen("tcp", "0.0.0.0:"+port)
 	require.NoError(t, err)
 	r = program(t, "mooncake", env, "", "store", "--port", port)
 	taken.Close()
-	assert.Equal(t, 1, r.code)
-	assert.Contains(t, r.stderr, "--port", "the port is looked at before the wait")
+	assert.Equal(t, 1, r.Code)
+	assert.Contains(t, r.Stderr, "--port", "the port is looked at before the wait")
 
 	const name = "mc_store_rest_server"
 	linked(t, name)
 	r = program(t, name, nil, "", "--port", port)
-	assert.Equal(t, 1, r.code)
-	assert.Contains(t, r.stderr, "MOONCAKE_MASTER")
+	assert.Equal(t, 1, r.Code)
+	assert.Contains(t, r.Stderr, "MOONCAKE_MASTER")
 
 	p := startPool(t, 0)
 	p.master.Kill()

@@ -12,8 +12,8 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 )
 
-// listed returns what `mooncake plugins list` says of a plugin, and that it was found in
-// the folder.
+// listed returns the entry of a plugin in `mooncake plugins list`, and checks that the plugin was
+// found in the folder.
 func listed(t *testing.T, dir string, id plugin.ID) core.Entry {
 	t.Helper()
 	var entries []core.Entry
@@ -29,9 +29,9 @@ func listed(t *testing.T, dir string, id plugin.ID) core.Entry {
 	return core.Entry{}
 }
 
-// demonstrated runs the main job with a plugin of a folder, in a process of its own: every
-// page that was got is the page that was put, some had to be evicted, and a transport
-// moved them without a copy on the way to it.
+// demonstrated runs the demo with a plugin of a folder, in a process of its own. Every page is read
+// as it was put, some pages are evicted, and a transport moves them without a copy on the way to
+// it.
 func demonstrated(t *testing.T, dir string, id plugin.ID) {
 	t.Helper()
 	var rep report.Report
@@ -53,7 +53,7 @@ func demonstrated(t *testing.T, dir string, id plugin.ID) {
 		assert.Positive(t, p.PID, "%s in %s", id, p.Where)
 		if id.Kind == plugin.KindTransport {
 			assert.Equal(t, "0", p.Figures["bytes_copied"], p.Where)
-			moved = moved || p.Figures["bytes_moved"] != "0" // Stores are asked, they do not ask.
+			moved = moved || p.Figures["bytes_moved"] != "0" // Workers connect to stores, not stores to workers.
 		}
 	}
 	assert.Positive(t, used, "%+v", rep.Plugins)

@@ -1,4 +1,4 @@
-// Package examples holds the plugins under examples/ to what their documentation says:
-// they are built as a user builds them, found in a folder, run under a real host, and put
-// through the conformance suite and the demo.
+// Package examples compares the plugins under examples/ with their documentation. The tests build
+// them as a user does, find them in a folder, run them under a real host, and run the conformance
+// suite and the demo with them.
 package examples

@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestDocumentationShowsTheExamples: the code that docs/plugins/writing.md shows is that
-// of the examples, or of what `mooncake plugins new` writes, to the letter.
+// TestDocumentationShowsTheExamples compares the code in docs/plugins/writing.md, to the letter,
+// with that of the examples and of `mooncake plugins new`.
 func TestDocumentationShowsTheExamples(t *testing.T) {
 	var code []string
 	for _, root := range []string{"../../examples", "../../cmd/mooncake/cli/plugins/scaffold/templates"} {

@@ -8,11 +8,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mooncake-go/mooncake/sdk/plugin"
+	"github.com/mooncake-go/mooncake/test/internal/programs"
 )
 
-// TestGoExamplesRun builds each example in Go, a module of its own, as its documentation
-// says, and runs the main job with it. That it keeps the contract is in its own tests.
+// TestGoExamplesRun builds each example in Go, a module of its own, as its documentation says, and
+// runs the demo with it. The example's own tests check that it keeps its contract.
 func TestGoExamplesRun(t *testing.T) {
+	programs.Long(t)
 	modules, err := filepath.Glob("../../examples/*/go.mod")
 	require.NoError(t, err)
 	require.NotEmpty(t, modules)

@@ -11,15 +11,17 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mooncake-go/mooncake/sdk/plugin"
+	"github.com/mooncake-go/mooncake/test/internal/programs"
 )
 
-// notForIt are the checks that may be left out: a transport to start from has one rail, its
-// suite runs in one process, and connections of the test end with the test.
+// notForIt lists the checks that a new transport may skip: it has one rail, its suite runs in one
+// process, and connections of the test end with the test.
 var notForIt = []string{"rail", "a_device_goes_down", "a_killed_process", "ThroughTheWire/leaks_of_starts_and_stops"}
 
-// TestNewPluginsNeedNoEdit does what `mooncake plugins new` tells a user to do: what it
-// wrote builds, passes the conformance suite, is listed and runs in the demo.
+// TestNewPluginsNeedNoEdit does what `mooncake plugins new` tells a user to do. The generated
+// plugin builds, passes the conformance suite, is listed and runs in the demo.
 func TestNewPluginsNeedNoEdit(t *testing.T) {
+	programs.Long(t)
 	sdk, err := filepath.Abs("../../sdk")
 	require.NoError(t, err)
 	for _, kind := range plugin.Kinds() {
@@ -32,7 +34,7 @@ func TestNewPluginsNeedNoEdit(t *testing.T) {
 			out := filepath.Join(plugins, "new-"+kind)
 			require.NoError(t, os.Mkdir(out, 0o755))
 			command(t, dir, "go", "build", "-o", out+"/", "./...")
-			tested := string(command(t, dir, "go", "test", "-v", "./..."))
+			tested := command(t, dir, "go", "test", "-v", "./...")
 			assert.Contains(t, tested, "--- PASS: TestConformance ")
 			assert.Contains(t, tested, "--- PASS: TestConformanceThroughTheWire ")
 			assert.Contains(t, tested, "--- PASS: TestSettings ")
@@ -42,7 +44,7 @@ func TestNewPluginsNeedNoEdit(t *testing.T) {
 				}
 			}
 			assert.Equal(t, mod, read(t, dir, "go.mod"), "go.mod names all that is needed")
-			assert.Empty(t, strings.TrimSpace(string(command(t, dir, "gofmt", "-l", "."))))
+			assert.Empty(t, strings.TrimSpace(command(t, dir, "gofmt", "-l", ".")))
 
 			listed(t, out, id)
 			demonstrated(t, out, id)

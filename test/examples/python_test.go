@@ -43,7 +43,7 @@ func TestPythonInTheDemo(t *testing.T) {
 	demonstrated(t, dir, pythonLRU)
 }
 
-// settings is a configuration without settings, but a type of its own.
+// settings is a configuration without settings and with a type of its own.
 type settings struct{ plugin.NoConfig }
 
 // hosted is a factory whose policies are processes under the host of the core.
@@ -65,8 +65,8 @@ func TestPythonConformance(t *testing.T) {
 	evicttest.Run(t, hosted(t, dir, pythonLRU, plugin.MustParseManifest(string(text))))
 }
 
-// TestPythonIsSupervised: a wrong setting is refused with the words of the plugin, and a
-// process that was killed is started again and told what there is.
+// TestPythonIsSupervised checks that a wrong setting is refused with the plugin's own words, and
+// that a killed process is restarted and gets the state again.
 func TestPythonIsSupervised(t *testing.T) {
 	dir := python(t)
 	catalog, err := core.New(nil, core.Options{Dirs: []string{dir}})

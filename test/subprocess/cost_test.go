@@ -105,8 +105,8 @@ func (r *rig) costs(tb testing.TB, w io.Writer, rounds int) {
 	}
 }
 
-// TestSleeps: while one operation at a time is under way the host sleeps once for each, and
-// at rest nobody wakes.
+// TestSleeps: the host sleeps once for each operation while one at a time is in flight, and no
+// process wakes while all are idle.
 func TestSleeps(t *testing.T) {
 	r := newRig(t, 4096)
 	r.far.move(t, transport.Read, 4096, 1, 100)

@@ -103,7 +103,7 @@ func TestKilledProcess(t *testing.T) {
 	local, _ := memory(t, client, 1, count*size, transport.AccessLocal)
 	p, id := connect(t, client, server, key)
 	require.Equal(t, transport.OK, one(t, p, transport.Op{ID: 99, Kind: transport.Write, Local: local[:size], Remote: id}).Status)
-	require.NoError(t, syscall.Kill(server.proc.PID(), syscall.SIGSTOP)) // So that they stay under way.
+	require.NoError(t, syscall.Kill(server.proc.PID(), syscall.SIGSTOP)) // So that they stay in flight.
 	accepted := 0
 	for i := range count {
 		n, err := p.Submit([]transport.Op{{ID: uint64(i), Kind: transport.OpKind(1 + i%2), Local: local[i*size:][:size], Remote: id}})
@@ -146,7 +146,7 @@ func TestKilledProcess(t *testing.T) {
 	require.NoError(t, syscall.Kill(server.proc.PID(), syscall.SIGCONT))
 }
 
-// TestSilentProcess: one that was stopped holds nobody up, and is ended for it.
+// TestSilentProcess: a process that was stopped delays no caller, and is ended.
 func TestSilentProcess(t *testing.T) {
 	server, client := start(t, "tcp", onLoopback), start(t, "tcp", onLoopback)
 	_, key := memory(t, server, 1, 4096, transport.AccessRemote)

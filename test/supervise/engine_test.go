@@ -78,7 +78,7 @@ func (b *board) node(t *testing.T, name string, spare bool) *node {
 	require.NoError(t, err)
 	bounds := quick()
 	// No limit may end what should end by itself: the engine says when peers can find a
-	// process, and what is under way completes.
+	// process, and what is in flight completes.
 	bounds.PublishGrace, bounds.DrainTimeout, bounds.StopTimeout = time.Hour, time.Hour, time.Minute
 	deps := transfer.Deps{Directory: view{b, name}, Log: log}
 	add := func(name string, mode pluginhost.Mode, config map[string]any) {
@@ -88,7 +88,7 @@ func (b *board) node(t *testing.T, name string, spare bool) *node {
 		require.NoError(t, x.Start(t.Context(), nil))
 		deps.Carriers = append(deps.Carriers, transfer.Carrier{Name: name, Transport: x, LocalAny: true})
 	}
-	add("moody", pluginhost.ModeSubprocess, nil)
+	add("faulty", pluginhost.ModeSubprocess, nil)
 	if spare {
 		add("tcp", pluginhost.ModeInProcess, map[string]any{"host": "127.0.0.1"})
 	}
@@ -114,9 +114,9 @@ func (b *board) node(t *testing.T, name string, spare bool) *node {
 
 func (n *node) pid() int { return n.catalog.Instances()[0].PID }
 
-// load writes and reads between two nodes until halt, each range by one user, and compares.
-// It returns how many rounds were made and how many requests failed with memory in doubt;
-// any other failure is an error of the test.
+// load writes and reads between two nodes until halt and compares. Each range has one user. It
+// returns how many rounds were made and how many requests failed with an indeterminate result; any
+// other failure is an error of the test.
 func load(t *testing.T, from, to *node, users int, halt <-chan struct{}) (rounds, doubtful *atomic.Int64, wait func()) {
 	t.Helper()
 	rounds, doubtful = new(atomic.Int64), new(atomic.Int64)
@@ -150,7 +150,7 @@ func load(t *testing.T, from, to *node, users int, halt <-chan struct{}) (rounds
 					assert.NoError(t, err)
 					return
 				}
-				// Nobody may use the range again: this user is done.
+				// The range stays unused from now on: this user is done.
 				doubtful.Add(1)
 				return
 			}
@@ -159,9 +159,9 @@ func load(t *testing.T, from, to *node, users int, halt <-chan struct{}) (rounds
 	return rounds, doubtful, all.Wait
 }
 
-// TestEngineGoesOnWhileItsPluginIsKilled: requests take the next transport at once, and the
-// plugin's again when it is back. A write that its process had taken is in doubt, and says
-// so; nothing else fails.
+// TestEngineGoesOnWhileItsPluginIsKilled checks that requests take the next transport at once, and
+// the plugin's again after its restart. A write that the plugin's process had accepted is reported
+// as indeterminate; nothing else fails.
 func TestEngineGoesOnWhileItsPluginIsKilled(t *testing.T) {
 	b := &board{entries: map[string][]byte{}}
 	a, peer := b.node(t, "a", true), b.node(t, "b", true)
@@ -176,8 +176,8 @@ func TestEngineGoesOnWhileItsPluginIsKilled(t *testing.T) {
 	halt := make(chan struct{})
 	rounds, doubtful, wait := load(t, a, peer, 8, halt)
 	for range 3 {
-		before, pid := slices("moody"), a.pid()
-		eventually(t, "the plugin is used", func() bool { return slices("moody") > before || doubtful.Load() == 8 })
+		before, pid := slices("faulty"), a.pid()
+		eventually(t, "the plugin is used", func() bool { return slices("faulty") > before || doubtful.Load() == 8 })
 		require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
 		eventually(t, "another process", func() bool { p := a.pid(); return p != 0 && p != pid })
 	}
@@ -189,14 +189,14 @@ func TestEngineGoesOnWhileItsPluginIsKilled(t *testing.T) {
 		return a.Transfer(t.Context(), []transfer.Request{{Kind: transport.Read, Local: local, Peer: "b", Addr: memory.AddrOf(peer.mem) + open}})[0].Err
 	}
 	eventually(t, "the plugin is used again", func() bool {
-		before := slices("moody")
+		before := slices("faulty")
 		require.NoError(t, read())
-		return slices("moody") > before
+		return slices("faulty") > before
 	})
 }
 
-// TestEnginesDoNotNoticeAReload, neither where it happens nor at their peers, who find the
-// new keys in the directory; not even writes are in doubt.
+// TestEnginesDoNotNoticeAReload reloads the plugin of one engine. Neither this engine nor its peers
+// notice: peers find the new keys in the directory, and not even writes are indeterminate.
 func TestEnginesDoNotNoticeAReload(t *testing.T) {
 	b := &board{entries: map[string][]byte{}}
 	a, peer := b.node(t, "a", false), b.node(t, "b", false)
@@ -209,7 +209,7 @@ func TestEnginesDoNotNoticeAReload(t *testing.T) {
 			reloads.Go(func() {
 				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 				defer cancel()
-				_, err := n.catalog.Reload(ctx, moody)
+				_, err := n.catalog.Reload(ctx, faulty)
 				assert.NoError(t, err)
 				assert.NoError(t, ctx.Err(), "the old process goes on and on")
 			})

@@ -22,6 +22,7 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 	"github.com/mooncake-go/mooncake/sdk/transport"
+	"github.com/mooncake-go/mooncake/test/internal/programs"
 )
 
 const (
@@ -29,7 +30,7 @@ const (
 	size  = 64 << 10
 )
 
-// reads are operations that read the peer's memory into the plugin's, one behind the other.
+// reads makes operations that read the peer's memory into the plugin's, one after the other.
 func reads(local []byte, id transport.RemoteID) []transport.Op {
 	ops := make([]transport.Op, depth)
 	for i := range ops {
@@ -38,9 +39,9 @@ func reads(local []byte, id transport.RemoteID) []transport.Op {
 	return ops
 }
 
-// TestKilledWithOperationsUnderWay: each completes exactly once, and what is tried again
-// brings the right bytes.
-func TestKilledWithOperationsUnderWay(t *testing.T) {
+// TestKilledWithOperationsInFlight checks that each operation completes exactly once, and that a
+// retry returns the right bytes.
+func TestKilledWithOperationsInFlight(t *testing.T) {
 	r := newRig(t, dir, quick(), nil)
 	local, _ := memoryOf(t, r.plugin, 1, depth*size)
 	remote, key := memoryOf(t, r.peer, 1, depth*size)
@@ -71,7 +72,7 @@ func TestKilledWithOperationsUnderWay(t *testing.T) {
 		eventually(t, "another process", func() bool { in := r.instance(); return in.State == plugin.StateOK && in.PID != pid })
 		move(t, p, again)
 		assert.True(t, bytes.Equal(remote, local), "round %d", round)
-		assert.True(t, gone(pid))
+		assert.True(t, programs.Gone(pid))
 	}
 	in := r.instance()
 	assert.Equal(t, 5, in.Restarts)
@@ -83,7 +84,8 @@ func TestKilledWithOperationsUnderWay(t *testing.T) {
 	require.NoError(t, p.Close(t.Context()))
 }
 
-// TestPeersOfAKilledPlugin: their operations fail, and succeed again with what is renewed.
+// TestPeersOfAKilledPlugin checks that operations of peers fail, and succeed again with renewed
+// keys.
 func TestPeersOfAKilledPlugin(t *testing.T) {
 	r := newRig(t, dir, quick(), nil)
 	mem, key := memoryOf(t, r.plugin, 1, size)
@@ -116,16 +118,16 @@ func TestGrandchildren(t *testing.T) {
 	child := number(t, at)
 	pid := r.pid()
 	require.NoError(t, syscall.Kill(child, syscall.SIGKILL))
-	eventually(t, "the grandchild is gone", func() bool { return gone(child) })
+	eventually(t, "the grandchild is gone", func() bool { return programs.Gone(child) })
 	memoryOf(t, r.plugin, 1, size)
-	assert.Equal(t, pid, r.pid(), "its end harms nobody")
+	assert.Equal(t, pid, r.pid(), "its end has no effect on the plugin")
 
 	require.NoError(t, os.Remove(at))
 	require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
 	eventually(t, "another process", func() bool { in := r.instance(); return in.State == plugin.StateOK && in.PID != pid })
 	child, pid = number(t, at), r.pid()
 	require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
-	eventually(t, "the grandchild goes with its parent", func() bool { return gone(child) })
+	eventually(t, "the grandchild goes with its parent", func() bool { return programs.Gone(child) })
 }
 
 func number(t *testing.T, path string) int {
@@ -137,27 +139,27 @@ func number(t *testing.T, path string) int {
 	return n
 }
 
-// TestDaemons: a process that left the plugin's group and session, and has no parent in it,
-// ends with it all the same: it could have kept what is registered.
+// TestDaemons checks that a process ends with its plugin although it left the plugin's group and
+// session and has no parent in it: it could otherwise keep registered memory.
 func TestDaemons(t *testing.T) {
 	at := filepath.Join(t.TempDir(), "daemon")
 	r := newRig(t, dir, quick(), map[string]any{"daemon": at})
 	memoryOf(t, r.plugin, 1, size)
 	daemon, pid := number(t, at), r.pid()
-	require.False(t, gone(daemon))
+	require.False(t, programs.Gone(daemon))
 	require.NoError(t, os.Remove(at))
 	require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
 	eventually(t, "another process", func() bool { in := r.instance(); return in.State == plugin.StateOK && in.PID != pid })
-	assert.True(t, gone(daemon), "before the memory is another process's")
+	assert.True(t, programs.Gone(daemon), "before the memory is another process's")
 	daemon, pid = number(t, at), r.pid()
-	_, err := r.catalog.Reload(t.Context(), moody)
+	_, err := r.catalog.Reload(t.Context(), faulty)
 	require.NoError(t, err)
-	assert.True(t, gone(pid))
-	assert.True(t, gone(daemon))
+	assert.True(t, programs.Gone(pid))
+	assert.True(t, programs.Gone(daemon))
 }
 
-// TestHostKilled: the plugin and what it started go with the host, also where the plugin
-// does nothing for it.
+// TestHostKilled checks that the plugin and its children end with the host, without any help of the
+// plugin.
 func TestHostKilled(t *testing.T) {
 	for name, before := range map[string]func(plugin int){
 		"runs": func(int) {},
@@ -182,19 +184,19 @@ func TestHostKilled(t *testing.T) {
 			require.NoError(t, err)
 			all := map[string]int{"plugin": pid, "child": number(t, at), "daemon": number(t, at+daemons)}
 			for what, pid := range all {
-				require.False(t, gone(pid), what)
+				require.False(t, programs.Gone(pid), what)
 			}
 			before(pid)
 			require.NoError(t, cmd.Process.Kill())
 			_ = cmd.Wait()
 			for what, pid := range all {
-				eventually(t, "gone is the "+what, func() bool { return gone(pid) })
+				eventually(t, "gone is the "+what, func() bool { return programs.Gone(pid) })
 			}
 		})
 	}
 }
 
-// daemons ends the name of the file where a daemon has its number.
+// daemons is the suffix of the file that has the number of a daemon.
 const daemons = ".daemon"
 
 func beHost(at string) {
@@ -204,7 +206,7 @@ func beHost(at string) {
 		panic(err)
 	}
 	spec := pluginhost.Spec{Config: map[string]any{"spawn": child, "daemon": child + daemons}}
-	t, err := c.OpenTransport(context.Background(), moody, spec, pluginhost.TransportOptions{})
+	t, err := c.OpenTransport(context.Background(), faulty, spec, pluginhost.TransportOptions{})
 	if err != nil {
 		panic(err)
 	}
@@ -216,8 +218,8 @@ func beHost(at string) {
 	os.Exit(0)
 }
 
-// TestCrashLoop: it is failed for good with its last lines, and a reload starts it once the
-// cause is gone.
+// TestCrashLoop checks that the supervisor gives up with the last lines of the plugin, and that a
+// reload starts it again when the cause is gone.
 func TestCrashLoop(t *testing.T) {
 	flag := filepath.Join(t.TempDir(), "crash")
 	b := quick()
@@ -240,19 +242,19 @@ func TestCrashLoop(t *testing.T) {
 	renewing, _ := transport.As[transfer.Renewing](r.plugin)
 	_, err = renewing.Key(1)
 	assert.Equal(t, errs.ClassLocalDevice, errs.ClassOf(err))
-	_, err = r.catalog.Reload(t.Context(), moody)
+	_, err = r.catalog.Reload(t.Context(), faulty)
 	assert.ErrorContains(t, err, "the frobnicator is missing")
 	assert.Equal(t, plugin.StateFailed, r.instance().State)
 
 	require.NoError(t, os.Remove(flag))
-	in, err = r.catalog.Reload(t.Context(), moody)
+	in, err = r.catalog.Reload(t.Context(), faulty)
 	require.NoError(t, err)
 	assert.Equal(t, plugin.StateOK, in.State)
 	move(t, p, []transport.Op{op})
 	require.NoError(t, p.Close(t.Context()))
 }
 
-// TestStoppedProcess: one that hangs is killed, although nobody calls it.
+// TestStoppedProcess checks that a hung process is killed even if the host makes no call.
 func TestStoppedProcess(t *testing.T) {
 	b := quick()
 	b.CallTimeout, b.PulseEvery, b.MaxTimeouts = 2*time.Second, 50*time.Millisecond, 1
@@ -262,12 +264,12 @@ func TestStoppedProcess(t *testing.T) {
 	pid := r.pid()
 	require.NoError(t, syscall.Kill(pid, syscall.SIGSTOP))
 	eventually(t, "another process", func() bool { in := r.instance(); return in.State == plugin.StateOK && in.PID != pid })
-	assert.True(t, gone(pid))
+	assert.True(t, programs.Gone(pid))
 	move(t, p, []transport.Op{{ID: 1, Kind: transport.Read, Local: make([]byte, 8), Remote: id}})
 	require.NoError(t, p.Close(t.Context()))
 }
 
-// TestCrashOnAnOperation: one that ends the process each time takes nothing else with it.
+// TestCrashOnAnOperation checks that an operation that ends the process each time fails alone.
 func TestCrashOnAnOperation(t *testing.T) {
 	r := newRig(t, dir, quick(), map[string]any{"crash_on": 40})
 	local, _ := memoryOf(t, r.plugin, 1, depth*size)

@@ -3,15 +3,11 @@ package supervise
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -24,11 +20,12 @@ import (
 	"github.com/mooncake-go/mooncake/core/pluginhost"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 	"github.com/mooncake-go/mooncake/sdk/transport"
+	"github.com/mooncake-go/mooncake/test/internal/programs"
 )
 
 var (
-	moody = plugin.ID{Kind: plugin.KindTransport, Name: "moody"}
-	dir   string // with the built plugin
+	faulty = plugin.ID{Kind: plugin.KindTransport, Name: "faulty"}
+	dir    string // with the built plugin
 )
 
 // asHost makes the test binary a host that opens the plugin and waits.
@@ -53,15 +50,14 @@ func TestMain(m *testing.M) {
 }
 
 func build(dir string) error {
-	out := filepath.Join(dir, moody.BinaryName())
-	cmd := exec.Command("go", "build", "-ldflags=-s -w", "-tags=mooncake_no_transport_rdma,mooncake_no_transport_quic", "-o", out, "./moody")
-	if text, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("build %s: %w\n%s", out, err, text)
+	out := filepath.Join(dir, faulty.BinaryName())
+	if err := programs.Build(nil, "-ldflags=-s -w", "-tags=mooncake_no_transport_rdma,mooncake_no_transport_quic", "-o", out, "./test/supervise/faulty"); err != nil {
+		return err
 	}
 	return os.Chmod(out, 0o755)
 }
 
-// quick makes restarts fast enough to wait for, and never the last.
+// quick makes restarts so fast that tests can wait for them, and so many that none is the last.
 func quick() pluginhost.Supervision {
 	return pluginhost.Supervision{
 		BackoffMin: time.Millisecond, BackoffMax: 5 * time.Millisecond, MaxRestarts: 1000, Window: time.Hour, StartTimeout: time.Minute,
@@ -78,7 +74,7 @@ type rig struct {
 	log     *record
 }
 
-// record is a log that many may write.
+// record is a log for several writers.
 type record struct {
 	mu  sync.Mutex
 	buf bytes.Buffer
@@ -104,7 +100,7 @@ func newRig(t *testing.T, folder string, b pluginhost.Supervision, settings map[
 	var err error
 	r.catalog, err = pluginhost.New(builtin.Plugins(), pluginhost.Options{Dirs: []string{folder}, Logger: log})
 	require.NoError(t, err)
-	r.plugin, err = r.catalog.OpenTransport(t.Context(), moody, pluginhost.Spec{Config: settings}, pluginhost.TransportOptions{Supervision: b})
+	r.plugin, err = r.catalog.OpenTransport(t.Context(), faulty, pluginhost.Spec{Config: settings}, pluginhost.TransportOptions{Supervision: b})
 	require.NoError(t, err)
 	require.NoError(t, r.plugin.Start(t.Context(), nil))
 	r.peer, err = r.catalog.OpenTransport(t.Context(), plugin.ID{Kind: "transport", Name: "tcp"},
@@ -131,10 +127,10 @@ func openFiles(t *testing.T) int {
 	return len(list)
 }
 
-// instance is how the plugin does.
+// instance is the state of the plugin.
 func (r *rig) instance() pluginhost.Instance {
 	for _, in := range r.catalog.Instances() {
-		if in.ID() == moody {
+		if in.ID() == faulty {
 			return in
 		}
 	}
@@ -182,7 +178,7 @@ func reapAll(t *testing.T, p transport.Path, n int) map[uint64]transport.Complet
 	return out
 }
 
-// move carries operations out until all of them succeeded, as who retries does.
+// move repeats operations until all of them have succeeded, as a caller with retries does.
 func move(t *testing.T, p transport.Path, ops []transport.Op) {
 	t.Helper()
 	limit := time.Now().Add(time.Minute)
@@ -210,16 +206,6 @@ func move(t *testing.T, p transport.Path, ops []transport.Op) {
 func eventually(t *testing.T, what string, f func() bool) {
 	t.Helper()
 	require.Eventually(t, f, time.Minute, 2*time.Millisecond, what)
-}
-
-// gone reports whether a process does not run any more.
-func gone(pid int) bool {
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ESRCH) {
-		return true
-	}
-	_, after, _ := strings.Cut(string(stat), ") ")
-	return strings.HasPrefix(after, "Z")
 }
 
 func pattern(mem []byte, seed byte) {

@@ -18,10 +18,11 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 	"github.com/mooncake-go/mooncake/sdk/transport"
+	"github.com/mooncake-go/mooncake/test/internal/programs"
 )
 
-// TestReloadUnderLoad: while the process is changed again and again, no operation is
-// refused, fails, completes twice, or brings other bytes.
+// TestReloadUnderLoad replaces the process repeatedly. No operation is refused, fails, completes
+// twice, or returns other bytes.
 func TestReloadUnderLoad(t *testing.T) {
 	r := newRig(t, dir, quick(), nil)
 	local, _ := memoryOf(t, r.plugin, 1, depth*size)
@@ -62,13 +63,13 @@ func TestReloadUnderLoad(t *testing.T) {
 	}
 	pid := r.pid()
 	for range 4 {
-		in, err := r.catalog.Reload(t.Context(), moody)
+		in, err := r.catalog.Reload(t.Context(), faulty)
 		if !assert.NoError(t, err) {
 			break
 		}
 		assert.Equal(t, plugin.StateOK, in.State)
 		assert.NotEqual(t, pid, in.PID)
-		assert.True(t, gone(pid), "the old process has ended")
+		assert.True(t, programs.Gone(pid), "the old process has ended")
 		assert.Zero(t, in.Restarts)
 		pid = in.PID
 	}
@@ -77,13 +78,13 @@ func TestReloadUnderLoad(t *testing.T) {
 	require.NoError(t, r.plugin.Deregister(t.Context(), 1))
 }
 
-// TestReloadThatFails leaves the old process in use, and says why.
+// TestReloadThatFails checks that the old process stays in use, and that the error says why.
 func TestReloadThatFails(t *testing.T) {
 	folder := t.TempDir()
 	require.NoError(t, os.Chmod(folder, 0o755))
-	program, err := os.ReadFile(filepath.Join(dir, moody.BinaryName()))
+	program, err := os.ReadFile(filepath.Join(dir, faulty.BinaryName()))
 	require.NoError(t, err)
-	path := filepath.Join(folder, moody.BinaryName())
+	path := filepath.Join(folder, faulty.BinaryName())
 	replace := func(content []byte, mode os.FileMode) {
 		_ = os.Remove(path)
 		require.NoError(t, os.WriteFile(path, content, mode))
@@ -106,7 +107,7 @@ func TestReloadThatFails(t *testing.T) {
 		"other caps": {func() { replace(bytes.ReplaceAll(program, []byte(`["local-any"]`), []byte(`["xocal-any"]`)), 0o755) }, pluginhost.StageLaunch, "capability"},
 	} {
 		c.change()
-		_, err := r.catalog.Reload(t.Context(), moody)
+		_, err := r.catalog.Reload(t.Context(), faulty)
 		var at *pluginhost.OpenError
 		require.ErrorAs(t, err, &at, name)
 		assert.Equal(t, c.stage, at.Stage, name)
@@ -124,12 +125,12 @@ func TestReloadThatFails(t *testing.T) {
 	assert.ErrorIs(t, err, errs.FileNotFound.Err(), "not in use")
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err = r.catalog.Reload(ended, moody)
+	_, err = r.catalog.Reload(ended, faulty)
 	assert.True(t, errors.Is(err, context.Canceled), err)
 	require.NoError(t, p.Close(t.Context()))
 }
 
-// heldPort returns a port that stays the test's, by a socket that is bound to it and does not
+// heldPort returns a port and keeps it for the test, with a socket that is bound to it and does not
 // listen.
 func heldPort(t *testing.T) int {
 	t.Helper()
@@ -143,24 +144,25 @@ func heldPort(t *testing.T) int {
 	return at.(*unix.SockaddrInet4).Port
 }
 
-// TestReloadOnAFixedPort: two processes cannot have it, so that the old one goes first; and
-// when the new one does not start, the old program does.
+// TestReloadOnAFixedPort checks that the old process ends first, since two processes cannot share a
+// port. If the new one does not start, the old program starts again.
 func TestReloadOnAFixedPort(t *testing.T) {
-	flag := filepath.Join(t.TempDir(), "crash")
-	r := newRig(t, dir, quick(), map[string]any{"port": heldPort(t), "crash_if_exists": flag})
+	b := quick()
+	b.DrainTimeout = time.Second // The old process waits for the open path, which has no other process to go to.
+	r := newRig(t, dir, b, map[string]any{"port": heldPort(t)})
 	_, key := memoryOf(t, r.peer, 1, size)
 	p, id := r.dial(key)
 	pid := r.pid()
-	in, err := r.catalog.Reload(t.Context(), moody)
+	in, err := r.catalog.Reload(t.Context(), faulty)
 	require.NoError(t, err)
 	assert.NotEqual(t, pid, in.PID)
-	assert.True(t, gone(pid))
+	assert.True(t, programs.Gone(pid))
 	assert.Contains(t, r.log.String(), "cannot run beside the old one")
 	move(t, p, []transport.Op{{ID: 1, Kind: transport.Read, Local: make([]byte, 8), Remote: id}})
 	require.NoError(t, p.Close(t.Context()))
 }
 
-// TestReloadOfOneThatDoesNotStop: it is killed, and that is all.
+// TestReloadOfOneThatDoesNotStop checks that a process that does not stop is killed.
 func TestReloadOfOneThatDoesNotStop(t *testing.T) {
 	b := quick()
 	b.StopTimeout = 200 * time.Millisecond
@@ -170,11 +172,11 @@ func TestReloadOfOneThatDoesNotStop(t *testing.T) {
 	defer cancel()
 	done := make(chan error, 1)
 	go func() {
-		_, err := r.catalog.Reload(ctx, moody)
+		_, err := r.catalog.Reload(ctx, faulty)
 		done <- err
 	}()
 	eventually(t, "the new process is in use", func() bool { return r.pid() != pid })
 	cancel()
 	require.NoError(t, <-done, "it is done; the old one is on its way out")
-	eventually(t, "the old process is gone", func() bool { return gone(pid) })
+	eventually(t, "the old process is gone", func() bool { return programs.Gone(pid) })
 }

@@ -73,3 +73,9 @@ func TestVersion(t *testing.T) {
 	assert.Equal(t, command.ExitOK, run(e, []string{"/usr/bin/mooncake_master", "--version"}))
 	assert.True(t, strings.HasPrefix(stdout.String(), "mooncake "))
 }
+
+func TestGflagsSyntaxOfTransferEngineBench(t *testing.T) {
+	e, _, _ := testEnv()
+	assert.Equal(t, []string{"bench", "transfer", "--mode=target", "--block_size", "4096", "--auto_discovery=false", "--threads", "2", "--logtostderr", "--v=1"},
+		command.Normalize(e.root(), []string{"bench", "transfer", "-mode=target", "--block-size", "4096", "-noauto_discovery", "-threads", "2", "-logtostderr", "-v=1"}))
+}

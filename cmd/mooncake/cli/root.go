@@ -12,6 +12,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/mooncake-go/mooncake/cmd/mooncake/cli/admin"
+	"github.com/mooncake-go/mooncake/cmd/mooncake/cli/bench"
+	"github.com/mooncake-go/mooncake/cmd/mooncake/cli/bench/transfer"
 	"github.com/mooncake-go/mooncake/cmd/mooncake/cli/certs"
 	"github.com/mooncake-go/mooncake/cmd/mooncake/cli/client"
 	configverbs "github.com/mooncake-go/mooncake/cmd/mooncake/cli/config"
@@ -38,7 +40,7 @@ func aliases() map[string]string {
 		"mc_store_rest_server":          "store",
 		"mooncake_http_metadata_server": "metadata",
 		"mooncake-hicache-sizing":       "hicache-sizing",
-		transferProgram:                 "bench transfer",
+		transfer.Program:                "bench transfer",
 	}
 }
 
@@ -100,7 +102,7 @@ Try it on this machine:  mooncake demo`,
 		SilenceErrors: true,
 	},
 		serve.Master(e.Env), serve.Metadata(e.Env), serve.Store(e.Env), clients, admin.NewWhy(e.Env), admin.New(e.Env),
-		plugins.New(e.Env), certs.New(e.Env), configverbs.New(e.Env), demo.New(e.Env), demo.NewWorker(e.Env), e.benchCmd(),
+		plugins.New(e.Env), certs.New(e.Env), configverbs.New(e.Env), demo.New(e.Env), demo.NewWorker(e.Env), bench.New(e.Env),
 		machine.Doctor(e.Env), machine.Topology(e.Env), machine.HicacheSizing(e.Env), e.versionCmd(),
 		&cobra.Command{Use: "exit-codes", Short: "What the exit codes mean", Long: command.ExitHelp},
 	)

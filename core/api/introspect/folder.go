@@ -23,18 +23,18 @@ const room = len("/.metadata-4194304-99.sock.0123456789")
 // Places says where sockets are: the folders of this user, best first, and for root those of all
 // users. Nothing is created.
 type Places struct {
-	uid     int
-	runtime string // $XDG_RUNTIME_DIR, empty for none
-	run     string // /run
-	temp    string // the folder for temporary files
-	spare   []string
+	uid      int
+	runtime  string // $XDG_RUNTIME_DIR, empty for none
+	run      string // /run
+	temp     string // the folder for temporary files
+	fallback []string
 }
 
 // StandardPlaces are $XDG_RUNTIME_DIR/mooncake/admin, /run/mooncake/admin, and
 // mooncake-UID in the folder for temporary files, in /tmp, and in /dev/shm, which
 // containers can write whose file system is read-only otherwise.
 func StandardPlaces(getenv func(string) string) Places {
-	p := Places{uid: os.Geteuid(), run: "/run", temp: getenv("TMPDIR"), spare: []string{"/tmp", "/dev/shm"}}
+	p := Places{uid: os.Geteuid(), run: "/run", temp: getenv("TMPDIR"), fallback: []string{"/tmp", "/dev/shm"}}
 	if dir := getenv("XDG_RUNTIME_DIR"); filepath.IsAbs(dir) {
 		p.runtime = dir
 	}
@@ -51,7 +51,7 @@ func (p Places) own() []string {
 		dirs = append(dirs, filepath.Join(p.runtime, "mooncake", "admin"))
 	}
 	dirs = append(dirs, filepath.Join(p.run, "mooncake", "admin"), p.temporary(p.temp))
-	for _, dir := range p.spare {
+	for _, dir := range p.fallback {
 		if dir != p.temp {
 			dirs = append(dirs, p.temporary(dir))
 		}
@@ -76,7 +76,7 @@ func (p Places) searched() []string {
 	}
 	found, _ := filepath.Glob(filepath.Join(p.run, "user", "[0-9]*", "mooncake", "admin")) // The pattern is well-formed, there is no other error.
 	dirs = append(dirs, found...)
-	for _, dir := range append([]string{p.temp}, p.spare...) {
+	for _, dir := range append([]string{p.temp}, p.fallback...) {
 		found, _ := filepath.Glob(filepath.Join(dir, "mooncake-[0-9]*"))
 		for _, dir := range found {
 			uid, err := strconv.Atoi(strings.TrimPrefix(filepath.Base(dir), "mooncake-"))

@@ -229,7 +229,7 @@ func TestAHungProcess(t *testing.T) {
 	assert.True(t, errs.Is(err, errs.RPCTimeout), err)
 }
 
-func TestNobodyThere(t *testing.T) {
+func TestNoProcessThere(t *testing.T) {
 	dir := short(t)
 	_, err := NewClient(filepath.Join(dir, "none.sock")).Process(bounded(t))
 	assert.True(t, errs.Is(err, errs.FileNotFound), err)

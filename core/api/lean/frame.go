@@ -1,13 +1,51 @@
+// Package lean carries the unary calls of a gRPC service over a plain TCP connection: the
+// same service description, the same messages, the same statuses, without HTTP/2 between
+// them. It exists because a round trip of gRPC costs several times the work of the call,
+// where a call is a look-up of one key (ADR 0018 has the figures). gRPC stays the public
+// interface; both are served on one port.
+//
+// # On the wire
+//
+// The client begins with 8 bytes: "MCL1" and four zeros. The server answers with the same
+// bytes, or closes the connection where it does not know them. Then both send frames. All
+// numbers are little-endian.
+//
+//	bytes  field
+//	4      length of what follows
+//	4      number of the call, picked by the client; 0 with goodbye and with nothing else
+//	1      kind: 1 call, 2 answer, 3 give up, 4 goodbye
+//	1      call: length of the method's name; answer: gRPC status code
+//	2      zero
+//	4      call: milliseconds until the caller stops waiting, 0 for no limit; else zero
+//	n      call: name of the method ("/package.Service/Method"), then the request
+//	       answer: the response, or with another code than OK a google.rpc.Status
+//
+// Requests and responses are in protobuf's binary form. An answer may overtake others. With
+// goodbye the server says that the connection has been idle for long: the client calls over
+// another one and closes this one; what crossed the goodbye is still answered.
+//
+// # Limits
+//
+// A frame is at most Limits.Frame bytes, a connection has at most Limits.Calls calls under
+// way; more wait unread. A peer that does not take what is sent to it loses the connection
+// after Limits.Stall.
 package lean
 
 import (
+	"bufio"
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"math"
+	"net"
+	"syscall"
 	"time"
 
 	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/mooncake-go/mooncake/sdk/x/busypoll"
 )
 
 // preface opens a connection, in both directions.
@@ -124,4 +162,127 @@ func (l Limits) withDefaults() Limits {
 		l.Stall = 10 * time.Second
 	}
 	return l
+}
+
+// Codec turns messages into bytes of protobuf's binary form and back. Safe for concurrent
+// use.
+type Codec interface {
+	// Append appends m to b.
+	Append(b []byte, m proto.Message) ([]byte, error)
+	// Decode makes m what b says. It keeps nothing of b, which is used again.
+	Decode(b []byte, m proto.Message) error
+}
+
+// plain is package proto.
+type plain struct{}
+
+// Append implements Codec.
+func (plain) Append(b []byte, m proto.Message) ([]byte, error) {
+	return proto.MarshalOptions{}.MarshalAppend(b, m)
+}
+
+// Decode implements Codec.
+func (plain) Decode(b []byte, m proto.Message) error { return proto.Unmarshal(b, m) }
+
+// readBuffer is what is read of a connection at a time.
+const readBuffer = 16 << 10
+
+// frameReader takes frames from a connection. A read deadline may come in the middle of one: the
+// next call goes on where the last one was.
+type frameReader struct {
+	// poll makes each wait poll for bytes before it sleeps. A goroutine does not poll when other
+	// goroutines of this process wait for the processor: polling would keep it busy.
+	poll     bool
+	socket   *busypoll.Reader
+	buffered *bufio.Reader
+	limit    int
+	head     head
+	rest     int    // bytes that follow head, -1 while head is not there
+	large    []byte // of a frame that the buffer cannot hold: what there is of it
+}
+
+func (r *frameReader) open(conn net.Conn, l Limits) error {
+	sc, ok := conn.(syscall.Conn)
+	if !ok {
+		return errNoSocket
+	}
+	in, err := busypoll.NewReader(sc, l.Poll)
+	if err != nil {
+		return err
+	}
+	r.socket, r.limit, r.rest = in, l.Frame, -1
+	r.buffered = bufio.NewReaderSize(bytesOf{r}, readBuffer)
+	return nil
+}
+
+// bytesOf reads the socket of a frameReader.
+type bytesOf struct{ r *frameReader }
+
+func (b bytesOf) Read(p []byte) (int, error) {
+	if b.r.poll {
+		return b.r.socket.Read(p)
+	}
+	return b.r.socket.ReadAsleep(p)
+}
+
+// next returns a frame. What follows its head is valid until done, which is to be called.
+func (r *frameReader) next() (head, []byte, error) {
+	if r.rest < 0 {
+		b, err := r.buffered.Peek(lengthSize + headSize)
+		if err != nil && len(b) > 0 {
+			err = inside(err)
+		}
+		if err != nil {
+			return head{}, nil, err
+		}
+		if r.head, r.rest, err = parseHead(b, r.limit); err != nil {
+			return head{}, nil, err
+		}
+		_, _ = r.buffered.Discard(lengthSize + headSize) // They are there.
+	}
+	if r.rest <= readBuffer {
+		b, err := r.buffered.Peek(r.rest)
+		if err != nil {
+			return head{}, nil, inside(err)
+		}
+		return r.head, b, nil
+	}
+	if cap(r.large) < r.rest {
+		r.large = make([]byte, 0, r.rest)
+	}
+	for len(r.large) < r.rest {
+		n, err := r.buffered.Read(r.large[len(r.large):r.rest])
+		if r.large = r.large[:len(r.large)+n]; err != nil {
+			return head{}, nil, inside(err)
+		}
+	}
+	return r.head, r.large, nil
+}
+
+// done makes room for the next frame.
+func (r *frameReader) done() {
+	if r.rest <= readBuffer {
+		_, _ = r.buffered.Discard(r.rest) // They are there.
+	}
+	r.rest = -1
+	if r.large = r.large[:0]; cap(r.large) > maxKept {
+		r.large = nil
+	}
+}
+
+// got is how much there is of the frame that is being read.
+func (r *frameReader) got() int {
+	n := r.buffered.Buffered() + len(r.large)
+	if r.rest >= 0 {
+		n += lengthSize + headSize
+	}
+	return n
+}
+
+// inside is the error of a read in the middle of a frame.
+func inside(err error) error {
+	if errors.Is(err, io.EOF) {
+		return io.ErrUnexpectedEOF
+	}
+	return err
 }

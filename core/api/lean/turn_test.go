@@ -142,9 +142,9 @@ func serveSlowly(t *testing.T, answer proto.Message) (addr string) {
 	return ln.Addr().String()
 }
 
-// TestASlowCallKeepsNobodyWaiting: the server works on small calls where it reads them. One that
+// TestASlowCallKeepsNoCallWaiting: the server works on small calls where it reads them. One that
 // lasts must not keep the next ones of its connection from being read, and two of them neither.
-func TestASlowCallKeepsNobodyWaiting(t *testing.T) {
+func TestASlowCallKeepsNoCallWaiting(t *testing.T) {
 	goOn := make(chan struct{})
 	var under atomic.Int64
 	e := &echo{ready: func(context.Context) (string, error) { under.Add(1); <-goOn; return "", nil }}

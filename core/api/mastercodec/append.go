@@ -7,8 +7,6 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
-
-	masterv1 "github.com/mooncake-go/mooncake/sdk/proto/mooncake/master/v1"
 )
 
 // integer is the type of an entry of a column of varints. A negative one takes ten bytes.
@@ -83,26 +81,8 @@ type message[T any] interface {
 	proto.Message
 }
 
-// appendMessage appends a field that is a message, nothing for an absent one.
-func appendMessage[T any, M message[T]](b []byte, field protowire.Number, m M) ([]byte, error) {
-	if m == nil {
-		return b, nil
-	}
-	return appendPresent(b, field, m)
-}
-
 func appendPresent(b []byte, field protowire.Number, m protoreflect.ProtoMessage) ([]byte, error) {
 	b = append(b, tag(field, protowire.BytesType))
 	b = protowire.AppendVarint(b, uint64(proto.Size(m)))
 	return proto.MarshalOptions{UseCachedSize: true}.MarshalAppend(b, m)
-}
-
-func appendErrors(b []byte, field protowire.Number, list []*masterv1.ItemError) ([]byte, error) {
-	var err error
-	for _, e := range list {
-		if b, err = appendPresent(b, field, e); err != nil {
-			return nil, err
-		}
-	}
-	return b, nil
 }

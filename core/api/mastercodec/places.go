@@ -43,19 +43,28 @@ func (p *Places) keep(encoded []byte, m *masterv1.Place) {
 	p.known[string(encoded)] = m
 }
 
-// readPlace is readElement for a place, one that is known where it can be.
-func (c Codec) readPlace(dst *[]*masterv1.Place, b []byte) []byte {
+// read is readElement for a place, one that is known where it can be.
+func (p *Places) read(dst *[]*masterv1.Place, b []byte) []byte {
 	content, rest := block(b)
 	if rest == nil {
 		return nil
 	}
-	if m := c.Places.find(content); m != nil {
+	if m := p.find(content); m != nil {
 		*dst = append(*dst, m)
 		return rest
 	}
 	n := len(*dst)
 	if rest = readElement(dst, b); rest != nil {
-		c.Places.keep(content, (*dst)[n])
+		p.keep(content, (*dst)[n])
 	}
 	return rest
+}
+
+func appendPlaces(b []byte, m *masterv1.Replicas) (_ []byte, err error) {
+	for _, p := range m.GetPlaces() {
+		if b, err = appendPresent(b, 1, p); err != nil {
+			return nil, err
+		}
+	}
+	return b, nil
 }

@@ -12,17 +12,6 @@ import (
 // where the message is one for package proto. A column that comes in several pieces, which
 // the format allows, is put together.
 
-// fields reads a message field by field. read gets the tag of one and what follows it.
-// False where one of them is for package proto.
-func fields(b []byte, read func(tag byte, b []byte) []byte) bool {
-	for len(b) > 0 {
-		if b = read(b[0], b[1:]); b == nil {
-			return false
-		}
-	}
-	return true
-}
-
 // block returns the bytes of a field with a length, nil for none.
 func block(b []byte) (content, rest []byte) {
 	content, n := protowire.ConsumeBytes(b)
@@ -151,15 +140,6 @@ func readBools(dst *[]bool, b []byte) []byte {
 	}
 	*dst = column
 	return rest
-}
-
-// readBool reads a single byte that is 0 or 1.
-func readBool(dst *bool, b []byte) []byte {
-	if len(b) == 0 || b[0] > 1 {
-		return nil
-	}
-	*dst = b[0] == 1
-	return b[1:]
 }
 
 // readMessage reads a field that is a message. One that comes twice is merged.

@@ -96,7 +96,7 @@ func TestColumnsAreReadHere(t *testing.T) {
 		}
 		b, err := proto.Marshal(m)
 		require.NoError(t, err)
-		require.True(t, Codec{}.quick(b, fresh(m)), "%T", m)
+		require.True(t, layoutOf(m).read(Codec{}, b, fresh(m)), "%T", m)
 	})
 }
 
@@ -116,7 +116,7 @@ func TestWhatIsLeftToProto(t *testing.T) {
 		"a bool that is a number":       {&masterv1.RemoveRequest{}, []byte{varint2, 0x80, 1}},
 		"a bool of two":                 {&masterv1.RemoveRequest{}, []byte{varint2, 2}},
 		"a narrow number with more":     {&masterv1.PutEndRequest{}, []byte{block3, 5, 0xff, 0xff, 0xff, 0xff, 0x7f}},
-		"a long tag":                    {&masterv1.ExistRequest{}, append(long(block1), 1, 'k')},
+		"a long tag":                    {&masterv1.ExistRequest{}, append(long(byte(block1)), 1, 'k')},
 		"a caller twice":                {&masterv1.ExistRequest{}, append(slices.Clone(caller), caller...)},
 		"a column of another type":      {&masterv1.PutEndRequest{}, []byte{block3, 1, 0x80}},
 		"fixed numbers cut off":         {&masterv1.PutEndRequest{}, []byte{block4, 7, 1, 2, 3, 4, 5, 6, 7}},

@@ -1,8 +1,6 @@
 package rest
 
 import (
-	"net/http"
-
 	"github.com/mooncake-go/mooncake/core/model"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
@@ -68,60 +66,26 @@ type Job struct {
 
 // createDrainJob ignores names that it does not know: clients of upstream's send limits
 // of bandwidth, which it ignores as well.
-func (h *handler) createDrainJob(w http.ResponseWriter, r *http.Request) {
+func (h *handler) createDrainJob(a *asked) (jobAnswer, error) {
 	var body DrainRequest
-	_, err := h.strict(r)
-	if err == nil {
-		err = readJSON(r, &body, false)
-	}
-	var spec model.DrainSpec
-	if err == nil {
-		spec, err = body.spec()
-	}
-	var id model.JobID
-	if err == nil {
-		id, err = h.master.CreateDrainJob(r.Context(), spec)
-	}
-	if err != nil {
-		h.explain(w, r, err)
-		return
-	}
-	sendJSON(w, http.StatusOK, jobAnswer{Success: true, ID: id.String(), Status: model.JobCreated.String()})
+	a.json(&body, false)
+	spec := try(a, body.spec)
+	id := try(a, func() (model.JobID, error) { return h.master.CreateDrainJob(a.Context(), spec) })
+	return jobAnswer{Success: true, ID: id.String(), Status: model.JobCreated.String()}, a.err
 }
 
-func (h *handler) jobID(r *http.Request) (model.JobID, error) {
-	q, err := h.strict(r)
-	if err != nil {
-		return model.JobID{}, err
-	}
-	return q.id("job_id")
-}
-
-func (h *handler) queryDrainJob(w http.ResponseWriter, r *http.Request) {
-	id, err := h.jobID(r)
-	var j model.DrainJob
-	if err == nil {
-		j, err = h.master.DrainJob(r.Context(), id)
-	}
-	if err != nil {
-		h.explain(w, r, err)
-		return
-	}
-	sendJSON(w, http.StatusOK, Job{
+func (h *handler) queryDrainJob(a *asked) (Job, error) {
+	id := a.id("job_id")
+	j := try(a, func() (model.DrainJob, error) { return h.master.DrainJob(a.Context(), id) })
+	return Job{
 		Success: true, ID: j.ID.String(), TypeName: "DRAIN", Status: int32(j.Status), Name: j.Status.String(),
 		Created: j.Created.UnixMilli(), Updated: j.Updated.UnixMilli(), Segments: append([]string{}, j.Spec.Segments...),
 		Succeeded: j.Succeeded, Failed: j.Failed, Blocked: j.Blocked, Active: j.Active, Migrated: j.MigratedBytes, Text: j.Message,
-	})
+	}, a.err
 }
 
-func (h *handler) cancelDrainJob(w http.ResponseWriter, r *http.Request) {
-	id, err := h.jobID(r)
-	if err == nil {
-		err = h.master.CancelDrainJob(r.Context(), id)
-	}
-	if err != nil {
-		h.explain(w, r, err)
-		return
-	}
-	sendJSON(w, http.StatusOK, jobAnswer{Success: true, ID: id.String(), Status: model.JobCanceled.String()})
+func (h *handler) cancelDrainJob(a *asked) (jobAnswer, error) {
+	id := a.id("job_id")
+	a.do(func() error { return h.master.CancelDrainJob(a.Context(), id) })
+	return jobAnswer{Success: true, ID: id.String(), Status: model.JobCanceled.String()}, a.err
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/mooncake-go/mooncake/core/api/rest"
 	"github.com/mooncake-go/mooncake/core/model"
+	"github.com/mooncake-go/mooncake/core/store"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
@@ -21,6 +22,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // fake is a master with a fixed state, which notes what it was asked.
 type fake struct {
+	store.Master // the calls that the admin port does not make
+
 	keys     []model.Key
 	replica  model.Replica
 	segments []model.SegmentInfo

@@ -1,11 +1,16 @@
 package rest
 
 import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
 	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/mooncake-go/mooncake/core/model"
 	"github.com/mooncake-go/mooncake/sdk/errs"
@@ -37,6 +42,73 @@ func parseQuery(raw string) (query, error) {
 // lenient reads the parameters of a route of upstream's, which ignores names it does not
 // know.
 func lenient(r *http.Request) (query, error) { return parseQuery(r.URL.RawQuery) }
+
+// asked is a request of a route below /api/ with its parameters. Its methods read one thing each and
+// keep the first error; after an error they return zero values and ask the master nothing.
+type asked struct {
+	*http.Request
+	h     *handler
+	query query
+	err   error
+}
+
+// try runs f unless there was an error before, and keeps its own.
+func try[T any](a *asked, f func() (T, error)) (v T) {
+	if a.err == nil {
+		v, a.err = f()
+	}
+	return v
+}
+
+func (a *asked) do(f func() error) {
+	if a.err == nil {
+		a.err = f()
+	}
+}
+
+func (a *asked) json(v any, strict bool) {
+	a.do(func() error { return readJSON(a.Request, v, strict) })
+}
+
+func (a *asked) key() model.Key { return try(a, a.query.key) }
+
+func (a *asked) id(name string) model.UUID {
+	return try(a, func() (model.UUID, error) { return a.query.id(name) })
+}
+
+func (a *asked) flag(name string, def bool) bool {
+	return try(a, func() (bool, error) { return a.query.flag(name, def) })
+}
+
+func (a *asked) number(name string, def, most int) int {
+	return try(a, func() (int, error) { return a.query.number(name, def, most) })
+}
+
+func (a *asked) tenant(name string) model.Caller {
+	return try(a, func() (model.Caller, error) { return a.h.tenant(a.Request, name) })
+}
+
+// data serves a route whose answer goes into success, raw one whose answer is all of it.
+func data[T any](answer func(*handler, *asked) (T, error)) func(*handler, http.ResponseWriter, *http.Request) {
+	return serve(answer, sendData[T])
+}
+
+func raw[T any](answer func(*handler, *asked) (T, error)) func(*handler, http.ResponseWriter, *http.Request) {
+	return serve(answer, func(w http.ResponseWriter, v T) { sendJSON(w, http.StatusOK, v) })
+}
+
+func serve[T any](answer func(*handler, *asked) (T, error), send func(http.ResponseWriter, T)) func(*handler, http.ResponseWriter, *http.Request) {
+	return func(h *handler, w http.ResponseWriter, r *http.Request) {
+		a := &asked{Request: r, h: h}
+		a.query, a.err = h.strict(r)
+		v, err := answer(h, a)
+		if err != nil {
+			h.explain(w, r, err)
+			return
+		}
+		send(w, v)
+	}
+}
 
 // strict reads the parameters and refuses names that the route does not have.
 func (h *handler) strict(r *http.Request) (query, error) {
@@ -123,4 +195,40 @@ func (h *handler) tenant(r *http.Request, name string) (model.Caller, error) {
 		err = errs.New(errs.TenantNotRegistered, "admin", "no tenant %q: the master serves the tenant %q only", name, model.DefaultTenant)
 	}
 	return c, err
+}
+
+// readJSON decodes the body into v, whatever its content type says, as upstream does. It
+// refuses what JSON would change silently: bytes that are not UTF-8, a second value.
+// strict refuses names that v does not have.
+func readJSON(r *http.Request, v any, strict bool) error {
+	body, err := io.ReadAll(r.Body)
+	var large *http.MaxBytesError
+	switch {
+	case errors.As(err, &large):
+		return errs.New(errs.InvalidParams, "admin", "the body is larger than %d bytes: %w", maxBody, err)
+	case err != nil:
+		return errs.New(errs.InvalidParams, "admin", "the body could not be read: %w", err)
+	}
+	return decodeJSON(body, v, strict)
+}
+
+func decodeJSON(body []byte, v any, strict bool) error {
+	const op = "admin: Invalid JSON body"
+	if !utf8.Valid(body) {
+		return errs.New(errs.InvalidParams, op, "it is not UTF-8")
+	}
+	dec := json.NewDecoder(bytes.NewReader(body))
+	if strict {
+		dec.DisallowUnknownFields()
+	}
+	if err := dec.Decode(v); err != nil {
+		if errors.Is(err, io.EOF) {
+			err = errors.New("it is empty")
+		}
+		return errs.Wrap(errs.InvalidParams, op, err)
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return errs.New(errs.InvalidParams, op, "something follows the value")
+	}
+	return nil
 }

@@ -4,8 +4,10 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/mooncake-go/mooncake/core/model"
+	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
 // allSegments lists one name a mounted segment: a node with several appears as often.
@@ -90,3 +92,66 @@ func (h *handler) segmentsDetail(w http.ResponseWriter, r *http.Request) {
 
 // human is a size in GiB with at most six digits, whatever the size.
 func human(n uint64) string { return fmt.Sprintf("%.6g GiB", float64(n)/(1<<30)) }
+
+// Segment is a mounted piece of memory.
+type Segment struct {
+	Name     string `json:"name"`
+	ID       string `json:"id"`
+	Client   string `json:"client_id"`
+	Host     string `json:"host_id"`
+	Endpoint string `json:"endpoint"`
+	Protocol string `json:"protocol"`
+	Base     string `json:"base_address"`
+	Size     uint64 `json:"size_bytes"`
+	Used     uint64 `json:"used_bytes"`
+	// Weight is the share of new objects that it gets beside a healthy one, 0 to 1.
+	Weight float64 `json:"weight"`
+	Status string  `json:"status"`
+	// Deadline is when a graceful unmount becomes final, nil where none is in progress.
+	Deadline *time.Time `json:"deadline"`
+}
+
+func (h *handler) listSegments(a *asked) ([]Segment, error) {
+	list := try(a, func() ([]model.SegmentInfo, error) { return h.master.Segments(a.Context()) })
+	out := make([]Segment, 0, len(list))
+	for _, s := range list {
+		out = append(out, Segment{
+			Name: s.Name, ID: s.ID.String(), Client: s.Client.String(), Host: s.HostID, Endpoint: s.Endpoint, Protocol: s.Protocol,
+			Base: fmt.Sprintf("0x%x", s.Base), Size: s.Size, Used: s.Used, Weight: s.Weight, Status: s.Status.String(), Deadline: moment(s.Deadline),
+		})
+	}
+	return out, a.err
+}
+
+// segmentAnswer is the state of a segment as upstream words it.
+type segmentAnswer struct {
+	Success bool   `json:"success"`
+	Segment string `json:"segment"`
+	Status  int32  `json:"status"`
+	Name    string `json:"status_name"`
+	Code    int32  `json:"error_code"`
+	Message string `json:"error_message"`
+}
+
+func (h *handler) segmentStatus(a *asked) (segmentAnswer, error) {
+	const op = "admin: segment status"
+	name := a.query["segment"]
+	a.do(func() error {
+		if name == "" {
+			return errs.New(errs.InvalidParams, op, "Missing segment query parameter")
+		}
+		return nil
+	})
+	list := try(a, func() ([]model.SegmentInfo, error) { return h.master.Segments(a.Context()) })
+	var status model.SegmentStatus
+	found := false
+	for _, s := range list {
+		if s.Name == name {
+			status, found = max(status, s.Status), true
+		}
+	}
+	if a.err == nil && !found {
+		a.err = errs.New(errs.SegmentNotFound, op, "no segment %.200q is mounted", name)
+	}
+	return segmentAnswer{Success: true, Segment: name, Status: int32(status), Name: status.String()}, a.err
+}

@@ -6,6 +6,7 @@ import (
 	"net/http"
 
 	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
 )
 
@@ -87,4 +88,88 @@ func sendMetrics(w http.ResponseWriter, from prometheus.Gatherer, log *slog.Logg
 		}
 	}
 	send(w, http.StatusOK, typeMetrics, buf.String())
+}
+
+// Figures are the numbers of the summary.
+type Figures struct {
+	Role  string `json:"role"`
+	State string `json:"state"`
+	Ready bool   `json:"service_ready"`
+	// Now are what the master holds at the moment, Total what it counted since it started.
+	Now   map[string]float64 `json:"now"`
+	Total map[string]float64 `json:"total"`
+	// Requests are calls by operation, as the metrics master_<operation>_requests_total.
+	Requests map[string]Calls `json:"requests"`
+}
+
+// Calls counts the calls of one operation.
+type Calls struct {
+	All    float64 `json:"all"`
+	Failed float64 `json:"failed"`
+}
+
+// figures maps names of the answer to metrics.
+func figures() (now, total map[string]string) {
+	return map[string]string{
+			"used_bytes": "master_allocated_bytes", "capacity_bytes": "master_total_capacity_bytes",
+			"keys": "master_key_count", "soft_pinned_keys": "master_soft_pin_key_count", "readable_keys": "mem_cache_nums_",
+			"clients": "master_active_clients", "staging_bytes": "master_put_start_discarded_staging_size",
+			"tasks_pending": "master_tasks_pending", "tasks_processing": "master_tasks_processing",
+		}, map[string]string{
+			"keys_read": "total_get_nums_", "keys_hit": "valid_get_nums_", "bytes_hit": "mem_cache_hit_bytes_total",
+			"evictions": "master_attempted_evictions_total", "evictions_successful": "master_successful_evictions_total",
+			"evicted_keys": "master_evicted_key_count", "evicted_bytes": "master_evicted_size_bytes",
+			"allocations_failed": "master_put_start_alloc_failures_total", "allocations_partial": "master_put_start_partial_allocations_total",
+			"puts_discarded": "master_put_start_discard_cnt", "puts_released": "master_put_start_release_cnt",
+			"upserts": "master_upserts_total", "drained_bytes": "master_drained_bytes_total",
+		}
+}
+
+func (h *handler) summaryJSON(a *asked) (Figures, error) {
+	families, err := h.master.Metrics().Gather()
+	if err != nil {
+		h.log.Warn("gather metrics", "error", err) // What could be gathered is still worth having.
+	}
+	values := map[string]float64{}
+	for _, f := range families {
+		if v, ok := single(f); ok {
+			values[f.GetName()] = v
+		}
+	}
+	s := h.status()
+	now, total := figures()
+	return Figures{
+		Role: s.Role, State: s.State, Ready: s.Ready,
+		Now: pick(values, now), Total: pick(values, total), Requests: calls(values),
+	}, a.err
+}
+
+// single is the value of a metric without labels that is one number.
+func single(f *dto.MetricFamily) (float64, bool) {
+	list := f.GetMetric()
+	if len(list) != 1 || len(list[0].GetLabel()) > 0 || f.GetType() == dto.MetricType_HISTOGRAM {
+		return 0, false
+	}
+	return list[0].GetCounter().GetValue() + list[0].GetGauge().GetValue(), true
+}
+
+func pick(values map[string]float64, names map[string]string) map[string]float64 {
+	out := make(map[string]float64, len(names))
+	for name, metric := range names {
+		out[name] = values[metric]
+	}
+	return out
+}
+
+// calls finds the pairs master_<operation>_requests_total and _failures_total.
+func calls(values map[string]float64) map[string]Calls {
+	const prefix, requests = "master_", "_requests_total"
+	out := map[string]Calls{}
+	for name, n := range values {
+		if len(name) > len(prefix)+len(requests) && name[:len(prefix)] == prefix && name[len(name)-len(requests):] == requests {
+			op := name[len(prefix) : len(name)-len(requests)]
+			out[op] = Calls{All: n, Failed: values[prefix+op+"_failures_total"]}
+		}
+	}
+	return out
 }

@@ -1,7 +1,6 @@
 package rest
 
 import (
-	"net/http"
 	"time"
 
 	"github.com/mooncake-go/mooncake/core/model"
@@ -59,48 +58,20 @@ type TaskCreated struct {
 	ID string `json:"task_id"`
 }
 
-func (h *handler) createTask(w http.ResponseWriter, r *http.Request) {
+func (h *handler) createTask(a *asked) (TaskCreated, error) {
 	var body TaskRequest
-	_, err := h.strict(r)
-	if err == nil {
-		err = readJSON(r, &body, true)
-	}
-	var spec model.TaskSpec
-	if err == nil {
-		spec, err = body.spec()
-	}
-	var caller model.Caller
-	if err == nil {
-		caller, err = h.tenant(r, body.Tenant)
-	}
-	var id model.TaskID
-	if err == nil {
-		id, err = h.master.CreateTask(r.Context(), caller, spec)
-	}
-	if err != nil {
-		h.explain(w, r, err)
-		return
-	}
-	sendData(w, TaskCreated{id.String()})
+	a.json(&body, true)
+	spec, caller := try(a, body.spec), a.tenant(body.Tenant)
+	id := try(a, func() (model.TaskID, error) { return h.master.CreateTask(a.Context(), caller, spec) })
+	return TaskCreated{id.String()}, a.err
 }
 
-func (h *handler) queryTask(w http.ResponseWriter, r *http.Request) {
-	q, err := h.strict(r)
-	var id model.TaskID
-	if err == nil {
-		id, err = q.id("task_id")
-	}
-	var t model.Task
-	if err == nil {
-		t, err = h.master.QueryTask(r.Context(), id)
-	}
-	if err != nil {
-		h.explain(w, r, err)
-		return
-	}
-	sendData(w, Task{
+func (h *handler) queryTask(a *asked) (Task, error) {
+	id := a.id("task_id")
+	t := try(a, func() (model.Task, error) { return h.master.QueryTask(a.Context(), id) })
+	return Task{
 		ID: t.ID.String(), Kind: t.Spec.Kind.String(), Tenant: t.Spec.Tenant, Key: t.Spec.Key, Source: t.Spec.Source,
 		Targets: append([]string{}, t.Spec.Targets...), Status: t.Status.String(), Created: t.Created, Updated: t.Updated,
 		Assigned: t.Assigned.String(), Message: t.Message,
-	})
+	}, a.err
 }

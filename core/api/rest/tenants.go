@@ -2,7 +2,6 @@ package rest
 
 import (
 	"math"
-	"net/http"
 
 	"github.com/mooncake-go/mooncake/core/model"
 	"github.com/mooncake-go/mooncake/sdk/errs"
@@ -32,80 +31,48 @@ func (q quotaRequest) bytes() (uint64, error) {
 	return uint64(*q.Requested), nil
 }
 
-func (h *handler) tenantQuotas(w http.ResponseWriter, r *http.Request) {
-	q, err := h.strict(r)
-	if err != nil {
-		h.explain(w, r, err)
-		return
+// tenantQuotas answers with one tenant, or with all of them.
+func (h *handler) tenantQuotas(a *asked) (any, error) {
+	if name := a.query["tenant_id"]; name != "" {
+		t := try(a, func() (model.TenantQuota, error) { return h.master.TenantQuota(a.Context(), name) })
+		return quotaOf(t), a.err
 	}
-	if name := q["tenant_id"]; name != "" {
-		t, err := h.master.TenantQuota(r.Context(), name)
-		h.sendQuota(w, r, t, err)
-		return
-	}
-	list, err := h.master.TenantQuotas(r.Context())
-	if err != nil {
-		h.explain(w, r, err)
-		return
-	}
+	list := try(a, func() ([]model.TenantQuota, error) { return h.master.TenantQuotas(a.Context()) })
 	out := make([]Quota, 0, len(list))
 	for _, t := range list {
 		out = append(out, quotaOf(t))
 	}
-	sendData(w, out)
+	return out, a.err
 }
 
-func (h *handler) setTenantQuota(w http.ResponseWriter, r *http.Request) {
-	name, err := h.named(r)
+func (h *handler) setTenantQuota(a *asked) (Quota, error) {
+	name := a.named()
 	var body quotaRequest
-	if err == nil {
-		err = readJSON(r, &body, true)
-	}
-	var n uint64
-	if err == nil {
-		n, err = body.bytes()
-	}
-	var t model.TenantQuota
-	if err == nil {
-		t, err = h.master.SetTenantQuota(r.Context(), name, n)
-	}
-	h.sendQuota(w, r, t, err)
+	a.json(&body, true)
+	n := try(a, body.bytes)
+	t := try(a, func() (model.TenantQuota, error) { return h.master.SetTenantQuota(a.Context(), name, n) })
+	return quotaOf(t), a.err
 }
 
-func (h *handler) deleteTenantQuota(w http.ResponseWriter, r *http.Request) {
-	name, err := h.named(r)
-	if err == nil {
-		err = h.master.DeleteTenantQuota(r.Context(), name)
-	}
-	if err != nil {
-		h.explain(w, r, err)
-		return
-	}
-	sendData[*Quota](w, nil)
+func (h *handler) deleteTenantQuota(a *asked) (*Quota, error) {
+	name := a.named()
+	a.do(func() error { return h.master.DeleteTenantQuota(a.Context(), name) })
+	return nil, a.err
 }
 
 // named reads the tenant of a change, which has to be there.
-func (h *handler) named(r *http.Request) (model.Tenant, error) {
-	q, err := h.strict(r)
-	if err != nil {
-		return "", err
-	}
-	name := q["tenant_id"]
-	if name == "" {
-		return "", errs.New(errs.InvalidParams, "admin: tenant quota", "tenant_id is missing")
-	}
-	if err := model.ValidateTenant(name); err != nil {
-		return "", errs.Wrap(errs.InvalidParams, "admin: tenant quota", err)
-	}
-	return name, nil
-}
-
-func (h *handler) sendQuota(w http.ResponseWriter, r *http.Request, t model.TenantQuota, err error) {
-	if err != nil {
-		h.explain(w, r, err)
-		return
-	}
-	sendData(w, quotaOf(t))
+func (a *asked) named() model.Tenant {
+	name := a.query["tenant_id"]
+	a.do(func() error {
+		if name == "" {
+			return errs.New(errs.InvalidParams, "admin: tenant quota", "tenant_id is missing")
+		}
+		if err := model.ValidateTenant(name); err != nil {
+			return errs.Wrap(errs.InvalidParams, "admin: tenant quota", err)
+		}
+		return nil
+	})
+	return name
 }
 
 func quotaOf(t model.TenantQuota) Quota {

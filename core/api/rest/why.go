@@ -2,7 +2,6 @@ package rest
 
 import (
 	"fmt"
-	"net/http"
 	"time"
 
 	"github.com/mooncake-go/mooncake/core/model"
@@ -61,25 +60,10 @@ type StoryPart struct {
 	Size      uint64 `json:"size_bytes"`
 }
 
-func (h *handler) why(w http.ResponseWriter, r *http.Request) {
-	q, err := h.strict(r)
-	var key model.Key
-	if err == nil {
-		key, err = q.key()
-	}
-	var caller model.Caller
-	if err == nil {
-		caller, err = h.tenant(r, q["tenant_id"])
-	}
-	var s model.Story
-	if err == nil {
-		s, err = h.master.Why(r.Context(), caller, key)
-	}
-	if err != nil {
-		h.explain(w, r, err)
-		return
-	}
-	sendData(w, storyOf(s))
+func (h *handler) why(a *asked) (Story, error) {
+	key, caller := a.key(), a.tenant(a.query["tenant_id"])
+	s := try(a, func() (model.Story, error) { return h.master.Why(a.Context(), caller, key) })
+	return storyOf(s), a.err
 }
 
 func storyOf(s model.Story) Story {

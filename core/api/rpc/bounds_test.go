@@ -107,13 +107,13 @@ func TestNamesThatWouldBecomeOthersAreNotSent(t *testing.T) {
 	c := connect(t, m)
 	_, err := c.Exist(t.Context(), model.Caller{Tenant: "a\xff"}, []string{"k"})
 	assert.Equal(t, errs.InvalidParams, errs.CodeOf(err))
-	_, err = c.CreateTask(t.Context(), nobody, model.TaskSpec{Key: "k", Tenant: "\xff"})
+	_, err = c.CreateTask(t.Context(), anonymous, model.TaskSpec{Key: "k", Tenant: "\xff"})
 	assert.Equal(t, errs.InvalidParams, errs.CodeOf(err))
-	_, err = c.PutStart(t.Context(), nobody, []model.PutItem{{Key: "k", Size: 1, Group: "\xff"}}, model.DefaultReplicateConfig(), nil)
+	_, err = c.PutStart(t.Context(), anonymous, []model.PutItem{{Key: "k", Size: 1, Group: "\xff"}}, model.DefaultReplicateConfig(), nil)
 	assert.Equal(t, errs.InvalidParams, errs.CodeOf(err))
 	cfg, ttl := model.DefaultReplicateConfig(), -time.Second
 	cfg.SoftPin = model.SoftPin{Action: model.SoftPinEnable, TTL: &ttl}
-	_, err = c.PutStart(t.Context(), nobody, []model.PutItem{{Key: "k", Size: 1}}, cfg, nil)
+	_, err = c.PutStart(t.Context(), anonymous, []model.PutItem{{Key: "k", Size: 1}}, cfg, nil)
 	assert.Equal(t, errs.InvalidParams, errs.CodeOf(err))
 	assert.Empty(t, m.batches)
 	assert.Empty(t, m.objects)
@@ -123,7 +123,7 @@ func TestAShortPinStaysOne(t *testing.T) {
 	m := newTableMaster()
 	cfg, ttl := model.DefaultReplicateConfig(), time.Microsecond
 	cfg.SoftPin = model.SoftPin{Action: model.SoftPinEnable, TTL: &ttl}
-	_, err := connect(t, m).PutStart(t.Context(), nobody, []model.PutItem{{Key: "k", Size: 1}}, cfg, nil)
+	_, err := connect(t, m).PutStart(t.Context(), anonymous, []model.PutItem{{Key: "k", Size: 1}}, cfg, nil)
 	require.NoError(t, err)
 	assert.Equal(t, time.Millisecond, *m.objects["k"].cfg.SoftPin.TTL)
 }
@@ -135,10 +135,10 @@ func TestLargeAnswersComeInPages(t *testing.T) {
 		m.objects[fmt.Sprintf("%04d", i)] = &entry{complete: true, object: model.Object{Size: 3 << 20, Replicas: []model.Replica{r}}}
 	}
 	c := connect(t, m)
-	want, wantObjects, err := m.GetReplicasByRegex(t.Context(), nobody, "", "", 2400)
+	want, wantObjects, err := m.GetReplicasByRegex(t.Context(), anonymous, "", "", 2400)
 	require.NoError(t, err)
 	m.batches = nil
-	keys, objects, err := c.GetReplicasByRegex(t.Context(), nobody, "", "", 2400)
+	keys, objects, err := c.GetReplicasByRegex(t.Context(), anonymous, "", "", 2400)
 	require.NoError(t, err)
 	assert.Equal(t, want, keys)
 	assert.Equal(t, shown(wantObjects), shown(objects))
@@ -157,15 +157,15 @@ func TestLongListsAreCut(t *testing.T) {
 		id := model.TaskID{Hi: 9, Lo: uint64(i)}
 		m.tasks[id] = &model.Task{ID: id, Spec: model.TaskSpec{Key: strings.Repeat("k", model.MaxKeySize), Targets: make([]string, 64)}}
 	}
-	tasks, err := c.FetchTasks(t.Context(), nobody, 1000)
+	tasks, err := c.FetchTasks(t.Context(), anonymous, 1000)
 	require.NoError(t, err)
 	assert.Len(t, tasks, 100)
-	rest, err := c.FetchTasks(t.Context(), nobody, 1000)
+	rest, err := c.FetchTasks(t.Context(), anonymous, 1000)
 	require.NoError(t, err)
 	assert.Len(t, rest, 100)
 
 	id := tasks[0].ID
-	require.NoError(t, c.CompleteTask(t.Context(), nobody, id, model.TaskFailed, strings.Repeat("m", 1<<20)))
+	require.NoError(t, c.CompleteTask(t.Context(), anonymous, id, model.TaskFailed, strings.Repeat("m", 1<<20)))
 	assert.Less(t, len(m.tasks[id].Message), 2<<10)
 }
 
@@ -178,7 +178,7 @@ func TestClearInPieces(t *testing.T) {
 		keys = append(keys, k)
 		m.objects[k] = &entry{complete: true, owner: model.UUID{Hi: uint64(i % 2)}}
 	}
-	cleared, err := c.ClearReplicas(t.Context(), nobody, keys, model.UUID{Hi: 1}, "")
+	cleared, err := c.ClearReplicas(t.Context(), anonymous, keys, model.UUID{Hi: 1}, "")
 	require.NoError(t, err)
 	assert.Equal(t, []string{"1", "3", "5"}, cleared)
 }
@@ -218,12 +218,12 @@ func TestAnswersThatDoNotFitAreRefused(t *testing.T) {
 	defer func() { s.Stop(); require.NoError(t, <-done) }()
 	c, ctx := dial(t, ln.Addr().String(), client.Options{}), t.Context()
 	for name, f := range map[string]func() error{
-		"clear": func() error { _, err := c.ClearReplicas(ctx, nobody, []string{"a"}, model.UUID{}, ""); return err },
-		"fetch": func() error { _, err := c.FetchTasks(ctx, nobody, 2); return err },
-		"copy":  func() error { _, err := c.CopyStart(ctx, nobody, model.CopyObject, "a", "", nil); return err },
-		"list":  func() error { _, err := c.ListKeys(ctx, nobody, "", "", 9); return err },
+		"clear": func() error { _, err := c.ClearReplicas(ctx, anonymous, []string{"a"}, model.UUID{}, ""); return err },
+		"fetch": func() error { _, err := c.FetchTasks(ctx, anonymous, 2); return err },
+		"copy":  func() error { _, err := c.CopyStart(ctx, anonymous, model.CopyObject, "a", "", nil); return err },
+		"list":  func() error { _, err := c.ListKeys(ctx, anonymous, "", "", 9); return err },
 		"by expression": func() error {
-			_, _, err := c.GetReplicasByRegex(ctx, nobody, "", "", 9)
+			_, _, err := c.GetReplicasByRegex(ctx, anonymous, "", "", 9)
 			return err
 		},
 	} {

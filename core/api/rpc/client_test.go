@@ -61,7 +61,7 @@ func TestEveryCodeCrossesTheWire(t *testing.T) {
 func TestUnreachableMaster(t *testing.T) {
 	addr := heldport.Address(t)
 	c := dial(t, addr, client.Options{})
-	_, err := c.Exist(t.Context(), nobody, []string{"k"})
+	_, err := c.Exist(t.Context(), anonymous, []string{"k"})
 	assert.Equal(t, errs.RPCFail, errs.CodeOf(err))
 	assert.Equal(t, errs.ClassTransientPeer, errs.ClassOf(err))
 	assert.ErrorContains(t, err, "is the master running at "+addr)
@@ -76,7 +76,7 @@ func TestCallsAreBounded(t *testing.T) {
 	m.before = func(context.Context, []model.Key) { <-release }
 	addr := serve(t, m, server.Options{})
 	c := dial(t, addr, client.Options{Timeout: 20 * time.Millisecond})
-	_, err := c.Exist(context.Background(), nobody, []string{"k"})
+	_, err := c.Exist(context.Background(), anonymous, []string{"k"})
 	close(release)
 	assert.Equal(t, errs.RPCTimeout, errs.CodeOf(err))
 	assert.ErrorIs(t, err, context.DeadlineExceeded)
@@ -84,7 +84,7 @@ func TestCallsAreBounded(t *testing.T) {
 
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err = c.Exist(ctx, nobody, []string{"k"})
+	_, err = c.Exist(ctx, anonymous, []string{"k"})
 	assert.ErrorIs(t, err, context.Canceled)
 }
 
@@ -92,7 +92,7 @@ func TestServerBoundsCallsToo(t *testing.T) {
 	m := newTableMaster()
 	m.before = func(ctx context.Context, _ []model.Key) { <-ctx.Done() }
 	c := dial(t, serve(t, m, server.Options{CallTimeout: 10 * time.Millisecond}), client.Options{})
-	_, err := c.Exist(context.Background(), nobody, []string{"k"})
+	_, err := c.Exist(context.Background(), anonymous, []string{"k"})
 	require.NoError(t, err, "the server's own bound ended the wait in the master")
 }
 
@@ -104,10 +104,10 @@ func TestPanicFailsOneCall(t *testing.T) {
 		}
 	}
 	c := connect(t, m)
-	_, err := c.Exist(t.Context(), nobody, []string{"panic"})
+	_, err := c.Exist(t.Context(), anonymous, []string{"panic"})
 	assert.Equal(t, errs.Internal, errs.CodeOf(err))
 	assert.NotContains(t, err.Error(), "boom", "the inside stays in the log")
-	_, err = c.Exist(t.Context(), nobody, []string{"k"})
+	_, err = c.Exist(t.Context(), anonymous, []string{"k"})
 	assert.NoError(t, err)
 }
 
@@ -130,7 +130,7 @@ func TestReconnectsAfterARestart(t *testing.T) {
 	require.Eventually(t, func() bool { _, err := c.Ready(t.Context()); return err == nil }, 30*time.Second, 5*time.Millisecond)
 }
 
-func TestGarbageDisturbsNobody(t *testing.T) {
+func TestGarbageDisturbsNoCall(t *testing.T) {
 	m := newTableMaster()
 	addr := serve(t, m, server.Options{HandshakeTimeout: 200 * time.Millisecond})
 	c := dial(t, addr, client.Options{})
@@ -176,7 +176,7 @@ func TestLargeBatchesAreCut(t *testing.T) {
 	for i := range keys {
 		keys[i] = fmt.Sprintf("%04d", i) + strings.Repeat("k", 60<<10) // 18 MiB together
 	}
-	res, err := c.Exist(t.Context(), nobody, keys)
+	res, err := c.Exist(t.Context(), anonymous, keys)
 	require.NoError(t, err)
 	assert.Len(t, res, len(keys))
 	assert.Greater(t, len(m.batches), 3)
@@ -186,7 +186,7 @@ func TestLargeBatchesAreCut(t *testing.T) {
 	for i := range many {
 		many[i] = fmt.Sprint(i)
 	}
-	objs, err := c.GetReplicas(t.Context(), nobody, many, nil)
+	objs, err := c.GetReplicas(t.Context(), anonymous, many, nil)
 	require.NoError(t, err)
 	assert.Equal(t, []int{4096, 4096, 1808}, m.batches)
 	assert.ErrorContains(t, objs[9_999].Err, `"9999"`)
@@ -201,7 +201,7 @@ func TestErrorInALaterPiece(t *testing.T) {
 		}
 	}
 	c := dial(t, serve(t, m, server.Options{}), client.Options{MaxItems: 2})
-	res, err := c.Exist(t.Context(), nobody, []string{"a", "b", "c", "d", "e"})
+	res, err := c.Exist(t.Context(), anonymous, []string{"a", "b", "c", "d", "e"})
 	require.NoError(t, err)
 	for i, r := range res {
 		assert.Equal(t, i >= 2, r.Err != nil, i)
@@ -219,13 +219,13 @@ func TestListPages(t *testing.T) {
 		m.objects[fmt.Sprintf("x%03d", i)+strings.Repeat("x", 60<<10)] = &entry{complete: true}
 	}
 	c := connect(t, m)
-	want, err := m.ListKeys(t.Context(), nobody, "", "", 1<<20)
+	want, err := m.ListKeys(t.Context(), anonymous, "", "", 1<<20)
 	require.NoError(t, err)
-	got, err := c.ListKeys(t.Context(), nobody, "", "", 1<<20)
+	got, err := c.ListKeys(t.Context(), anonymous, "", "", 1<<20)
 	require.NoError(t, err)
 	require.Len(t, want, 20_200)
 	assert.True(t, slices.Equal(want, got))
-	got, err = c.ListKeys(t.Context(), nobody, "", "", 17_000)
+	got, err = c.ListKeys(t.Context(), anonymous, "", "", 17_000)
 	require.NoError(t, err)
 	assert.Len(t, got, 17_000)
 }
@@ -249,7 +249,7 @@ func TestStopCutsOffWhatDoesNotEnd(t *testing.T) {
 	go func() { served <- s.Serve(ln) }()
 	c := dial(t, ln.Addr().String(), client.Options{})
 	failed := make(chan error, 1)
-	go func() { _, err := c.Exist(context.Background(), nobody, []string{"k"}); failed <- err }()
+	go func() { _, err := c.Exist(context.Background(), anonymous, []string{"k"}); failed <- err }()
 	<-entered
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()

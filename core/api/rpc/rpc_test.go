@@ -18,7 +18,7 @@ import (
 )
 
 // This caller has no name.
-var nobody model.Caller
+var anonymous model.Caller
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 

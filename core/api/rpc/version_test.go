@@ -39,6 +39,6 @@ func TestMasterOfAnotherProtocol(t *testing.T) {
 	for _, part := range []string{ln.Addr().String(), `"9.9"`, "3.5", `"0.1"`, "2.0"} {
 		assert.ErrorContains(t, err, part)
 	}
-	_, err = c.Exist(t.Context(), nobody, []string{"k"})
+	_, err = c.Exist(t.Context(), anonymous, []string{"k"})
 	assert.ErrorIs(t, err, errs.InvalidVersion.Err(), "a call that the master does not know")
 }

@@ -16,11 +16,10 @@ var given struct {
 	ports map[int]bool
 }
 
-// FreePorts returns n TCP ports that nobody listens on now, and never the same one twice.
-// They are none of those that the kernel gives to sockets that ask for any port: such a one
-// may go to a connection of anybody before it is used, or while the process that it is for
-// is started again, even to a connection to that very port. Another program that names its
-// ports may still take one; whoever uses it reports that by name.
+// FreePorts returns n TCP ports on which no socket listens now, and never the same port twice. They
+// are outside the range from which the kernel takes ports for connections: it could give such a
+// port to any connection before the port is used, or while its process restarts. Another program
+// with a fixed port may still take one; the process that needs the port then reports that.
 func FreePorts(n int) ([]int, error) {
 	given.mu.Lock()
 	defer given.mu.Unlock()

@@ -1,7 +1,6 @@
 package evictsim
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
@@ -24,16 +23,6 @@ type Result struct {
 // Results is the outcome of a sweep: every policy at every capacity, once.
 type Results []Result
 
-// WriteJSON prints a list of objects.
-func (rs Results) WriteJSON(w io.Writer) error {
-	if rs == nil {
-		rs = Results{}
-	}
-	enc := json.NewEncoder(w)
-	enc.SetIndent("", "  ")
-	return enc.Encode(rs)
-}
-
 // Find returns the result of a policy at a capacity.
 func (rs Results) Find(policy string, capacity int) (Result, bool) {
 	i := slices.IndexFunc(rs, func(r Result) bool { return r.Policy == policy && r.Capacity == capacity })
@@ -46,23 +35,20 @@ func (rs Results) Find(policy string, capacity int) (Result, bool) {
 // baseline is the policy from which the gap to the optimum is measured.
 const baseline = "lru"
 
-// WriteText prints tables for people: a row for each policy, a column for each capacity.
+// Text prints tables for people: a row for each policy, a column for each capacity.
 // The last table, the share of the gap from LRU to the optimum that a policy closes, is
 // there when both are.
-func (rs Results) WriteText(w io.Writer) error {
-	var b strings.Builder
-	rs.table(&b, "block hit ratio", func(r Result) string { return fmt.Sprintf("%.4f", r.BlockHitRatio) })
-	b.WriteByte('\n')
-	rs.table(&b, "prefix hit ratio", func(r Result) string { return fmt.Sprintf("%.4f", r.PrefixHitRatio) })
+func (rs Results) Text(w io.Writer) {
+	rs.table(w, "block hit ratio", func(r Result) string { return fmt.Sprintf("%.4f", r.BlockHitRatio) })
+	fmt.Fprintln(w)
+	rs.table(w, "prefix hit ratio", func(r Result) string { return fmt.Sprintf("%.4f", r.PrefixHitRatio) })
 	has := func(policy string) bool {
 		return slices.ContainsFunc(rs, func(r Result) bool { return r.Policy == policy })
 	}
 	if has(baseline) && has(OptimumName) {
-		b.WriteByte('\n')
-		rs.table(&b, "gap closed, lru to optimum, by blocks", rs.closed)
+		fmt.Fprintln(w)
+		rs.table(w, "gap closed, lru to optimum, by blocks", rs.closed)
 	}
-	_, err := io.WriteString(w, b.String())
-	return err
 }
 
 // closed is the share of the gap that a policy closes, a dash where there is no gap.
@@ -75,11 +61,11 @@ func (rs Results) closed(r Result) string {
 	return "-"
 }
 
-func (rs Results) table(b *strings.Builder, title string, cell func(Result) string) {
-	t := tabwriter.NewWriter(b, 0, 8, 2, ' ', tabwriter.AlignRight)
+func (rs Results) table(w io.Writer, title string, cell func(Result) string) {
+	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', tabwriter.AlignRight)
 	row := func(first string, cells []string) {
 		// Filled up here, so that names stand on the left; the writer's gap indents them.
-		_, _ = fmt.Fprintf(t, "%-*s\t%s\t\n", rs.nameWidth(), first, strings.Join(cells, "\t"))
+		fmt.Fprintf(t, "%-*s\t%s\t\n", rs.nameWidth(), first, strings.Join(cells, "\t"))
 	}
 	var head []string
 	for _, r := range rs {
@@ -87,7 +73,7 @@ func (rs Results) table(b *strings.Builder, title string, cell func(Result) stri
 			head = append(head, fmt.Sprint(r.Capacity))
 		}
 	}
-	b.WriteString(title + "\n")
+	fmt.Fprintln(w, title)
 	row("blocks", head)
 	for from := 0; from < len(rs); from += len(head) {
 		cells := make([]string, 0, len(head))
@@ -96,7 +82,7 @@ func (rs Results) table(b *strings.Builder, title string, cell func(Result) stri
 		}
 		row(label(rs[from]), cells)
 	}
-	_ = t.Flush()
+	t.Flush()
 }
 
 func label(r Result) string {

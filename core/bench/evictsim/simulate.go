@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/mooncake-go/mooncake/core/bench/oracle"
 	"github.com/mooncake-go/mooncake/sdk/evict"
 )
 
@@ -18,7 +17,7 @@ type Hits struct {
 
 // Optimum counts the hits of Belady's rule, which may decline to insert.
 func Optimum(t *Trace, capacity int) (h Hits) {
-	hit := oracle.Optimum(t.blocks, capacity)
+	hit := belady(t.blocks, capacity)
 	begin := 0
 	for _, end := range t.ends {
 		h.count(hit[begin:end])

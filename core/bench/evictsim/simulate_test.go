@@ -13,13 +13,13 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/mooncake-go/mooncake/core/bench/evictsim"
-	"github.com/mooncake-go/mooncake/core/bench/oracle"
 	"github.com/mooncake-go/mooncake/core/bench/trace"
 	lru "github.com/mooncake-go/mooncake/plugins/evict-lru"
 	s3fifo "github.com/mooncake-go/mooncake/plugins/evict-s3fifo"
 	sieve "github.com/mooncake-go/mooncake/plugins/evict-sieve"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/evict"
+	"github.com/mooncake-go/mooncake/test/oracle"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -72,7 +72,7 @@ func requests(t *rapid.T) [][]uint64 {
 }
 
 // TestAgainstTheOracle: the LRU plugin, driven through its contract, has the hits of a count
-// that shares no code with it; and nobody beats the optimum.
+// that shares no code with it; and no policy beats the optimum.
 func TestAgainstTheOracle(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		reqs, capacity := requests(t), rapid.IntRange(1, 25).Draw(t, "capacity")

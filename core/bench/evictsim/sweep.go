@@ -1,3 +1,17 @@
+// Package evictsim plays a trace against an eviction policy and counts what a pool of a
+// given size would have hit. It drives any evict.Policy through its contract, as the master
+// does, so that what is measured is the code that runs.
+//
+// The pool holds a number of blocks, all of one size. Blocks of a request are looked up in
+// order; each is an access when it is there, and is inserted at once when it is not, after
+// the policy gave up a block where the pool was full. Requests do not overlap, and no block
+// is leased. This is the rule of published hit ratios.
+//
+// The prefix hit ratio counts a block only if all before it in its request hit as well: an
+// engine can use nothing behind the first gap.
+//
+// The optimum knows the future and may decline to insert. No policy has a higher block hit ratio;
+// its prefix hit ratio follows from that and is no bound for others.
 package evictsim
 
 import (

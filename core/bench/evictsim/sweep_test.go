@@ -65,20 +65,13 @@ func TestGolden(t *testing.T) {
 		require.NoError(t, err)
 		require.Len(t, done, 16)
 		require.IsIncreasing(t, done)
-		var text, js bytes.Buffer
-		require.NoError(t, got.WriteText(&text))
+		var text bytes.Buffer
+		got.Text(&text)
 		golden(t, "small.txt", text.Bytes())
-		require.NoError(t, got[:1].WriteJSON(&js))
-		golden(t, "small.json", js.Bytes())
+		js, err := json.MarshalIndent(got[:1], "", "  ")
+		require.NoError(t, err)
+		golden(t, "small.json", append(js, '\n'))
 	}
-}
-
-func TestEmptyResults(t *testing.T) {
-	var js bytes.Buffer
-	require.NoError(t, evictsim.Results(nil).WriteJSON(&js))
-	var got []any
-	require.NoError(t, json.Unmarshal(js.Bytes(), &got))
-	require.Empty(t, got)
 }
 
 // broken is a factory whose policies do not start.

@@ -2,7 +2,6 @@ package masterload
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"syscall"
@@ -113,31 +112,21 @@ func (o CallsOptions) combination(ctx context.Context, client model.ClientID, th
 
 // kind measures one kind of call.
 func (o CallsOptions) kind(ctx context.Context, k kind, all []*caller, batch int) (CallsRow, error) {
-	var (
-		wg    sync.WaitGroup
-		fail  = make([]error, len(all))
-		times = make([]*measure.Histogram, len(all))
-		calls = make([]int, len(all))
-		busy  = processor()
-		began = time.Now()
-		end   = began.Add(o.Time)
-	)
-	for i, c := range all {
-		times[i] = measure.NewHistogram()
-		wg.Go(func() { calls[i], fail[i] = c.repeat(ctx, k, end, times[i]) })
-	}
-	wg.Wait()
-	took := time.Since(began)
+	calls := make([]int, len(all))
+	busy := processor()
+	took, times, err := measure.Threads(len(all), func(i int, began time.Time, times *measure.Histogram) (err error) {
+		calls[i], err = all[i].repeat(ctx, k, began.Add(o.Time), times)
+		return err
+	})
 	busy = processor() - busy
-	n := calls[0]
-	for i := 1; i < len(all); i++ {
-		n += calls[i]
-		times[0].Merge(times[i])
+	n := 0
+	for _, c := range calls {
+		n += c
 	}
 	return CallsRow{
 		Name: k.name, Batch: batch, Threads: len(all), Calls: n, KeysPerSecond: float64(n*batch) / took.Seconds(),
-		Processor: busy / time.Duration(max(n*batch, 1)), P50: times[0].Quantile(0.5), P99: times[0].Quantile(0.99),
-	}, errors.Join(fail...)
+		Processor: busy / time.Duration(max(n*batch, 1)), P50: times.Quantile(0.5), P99: times.Quantile(0.99),
+	}, err
 }
 
 // processor is the processor time that this process has used.

@@ -44,12 +44,13 @@ func TestCallsMeasuresEachKind(t *testing.T) {
 	require.NoError(t, err)
 	assert.Empty(t, segments)
 
-	var text, object bytes.Buffer
-	require.NoError(t, r.WriteText(&text))
+	var text bytes.Buffer
+	r.Text(&text)
 	assert.Contains(t, text.String(), "GetReplicas")
-	require.NoError(t, r.WriteJSON(&object))
+	object, err := json.Marshal(r)
+	require.NoError(t, err)
 	var back masterload.CallsReport
-	require.NoError(t, json.Unmarshal(object.Bytes(), &back))
+	require.NoError(t, json.Unmarshal(object, &back))
 	assert.Equal(t, r, back)
 }
 

@@ -1,7 +1,6 @@
 package masterload
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"text/tabwriter"
@@ -29,19 +28,12 @@ type CallsRow struct {
 	Processor time.Duration `json:"processor_ns_per_key"`
 }
 
-// WriteJSON writes the report as one JSON object.
-func (r CallsReport) WriteJSON(w io.Writer) error {
-	e := json.NewEncoder(w)
-	e.SetIndent("", "  ")
-	return e.Encode(r)
-}
-
-// WriteText writes the report for people.
-func (r CallsReport) WriteText(w io.Writer) error {
+// Text prints the report for people.
+func (r CallsReport) Text(w io.Writer) {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(t, "call\tthreads\tbatch\tkeys a second\tp50\tp99\tprocessor a key\tcalls\t")
 	for _, c := range r.Rows {
 		fmt.Fprintf(t, "%s\t%d\t%d\t%.0f\t%s\t%s\t%s\t%d\t\n", c.Name, c.Threads, c.Batch, c.KeysPerSecond, round(c.P50), round(c.P99), c.Processor, c.Calls)
 	}
-	return t.Flush()
+	t.Flush()
 }

@@ -1,8 +1,12 @@
+// Package masterload fills a master with keys and then loads it while it evicts: bytes of
+// memory a key, calls a second, allocations a key, and how long clients wait.
+//
+// The master manages memory as numbers only, so that ten million pages of a pool need no
+// pool: nothing is mapped and no byte is moved.
 package masterload
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"runtime"
 	"runtime/debug"
@@ -50,8 +54,8 @@ const PageSize = 64 << 10
 // KeySize is the length of every key, in bytes: a hash in hexadecimal and a rank.
 const KeySize = 40
 
-// settle is how long the filled master is left alone before its memory is counted, so that
-// it gives back what only a burst of calls needs.
+// settle is how long the filled master is idle before its memory is counted, so that it gives back
+// what only a burst of calls needs.
 const settle = 500 * time.Millisecond
 
 // segments is over how many segments the pool is spread.
@@ -143,19 +147,13 @@ func key(client, i int) model.Key {
 
 func (l *load) fill(ctx context.Context) error {
 	const writers = 2
-	var (
-		wg   sync.WaitGroup
-		fail [writers]error
-	)
-	for w := range writers {
-		wg.Go(func() {
-			for i := w * l.Batch; i < l.Keys && fail[w] == nil; i += writers * l.Batch {
-				fail[w] = l.put(ctx, l.Fill, 0, i, min(i+l.Batch, l.Keys), nil)
-			}
-		})
-	}
-	wg.Wait()
-	return errors.Join(fail[:]...)
+	_, _, err := measure.Threads(writers, func(w int, _ time.Time, _ *measure.Histogram) (err error) {
+		for i := w * l.Batch; i < l.Keys && err == nil; i += writers * l.Batch {
+			err = l.put(ctx, l.Fill, 0, i, min(i+l.Batch, l.Keys), nil)
+		}
+		return err
+	})
+	return err
 }
 
 // put writes keys and notes how long both calls took.

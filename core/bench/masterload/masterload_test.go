@@ -88,12 +88,13 @@ func TestRunFillsAndEvicts(t *testing.T) {
 	assert.Less(t, len(there), n, "the load made others go")
 	assert.Positive(t, evicted(t, s))
 
-	var text, object bytes.Buffer
-	require.NoError(t, r.WriteText(&text))
+	var text bytes.Buffer
+	r.Text(&text)
 	assert.Contains(t, text.String(), "bytes a key beyond the key itself")
-	require.NoError(t, r.WriteJSON(&object))
+	object, err := json.Marshal(r)
+	require.NoError(t, err)
 	var back masterload.Report
-	require.NoError(t, json.Unmarshal(object.Bytes(), &back))
+	require.NoError(t, json.Unmarshal(object, &back))
 	assert.Equal(t, r, back)
 }
 

@@ -1,7 +1,6 @@
 package masterload
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"text/tabwriter"
@@ -19,8 +18,8 @@ type Report struct {
 	// FillKeysPerSecond is how fast the keys were written without a network, a key being
 	// one PutStart and one PutEnd.
 	FillKeysPerSecond float64 `json:"fill_keys_per_second"`
-	// HeapBytes is what the keys cost the process at rest, plugins included; BytesPerKey the same a
-	// key, without the bytes of the key itself.
+	// HeapBytes is what the keys cost the idle process, plugins included; BytesPerKey is the same for
+	// each key, without the bytes of the key itself.
 	HeapBytes   uint64  `json:"heap_bytes"`
 	BytesPerKey float64 `json:"bytes_per_key"`
 	// KeysPerSecond counts a key each time it is looked up, read, and put in both steps,
@@ -50,15 +49,8 @@ func call(name string, h *measure.Histogram) Call {
 	}
 }
 
-// WriteJSON writes the report as one JSON object.
-func (r Report) WriteJSON(w io.Writer) error {
-	e := json.NewEncoder(w)
-	e.SetIndent("", "  ")
-	return e.Encode(r)
-}
-
-// WriteText writes the report for people.
-func (r Report) WriteText(w io.Writer) error {
+// Text prints the report for people.
+func (r Report) Text(w io.Writer) {
 	fmt.Fprintf(w, "%d keys of %d bytes\n\n", r.Keys, r.KeySize)
 	fmt.Fprintf(w, "  memory        %.0f bytes a key beyond the key itself (%.2f GiB in all)\n", r.BytesPerKey, float64(r.HeapBytes)/(1<<30))
 	fmt.Fprintf(w, "  filled at     %.0f keys a second, without a network\n\n", r.FillKeysPerSecond)
@@ -70,7 +62,7 @@ func (r Report) WriteText(w io.Writer) error {
 	for _, c := range r.Calls {
 		fmt.Fprintf(t, "%s\t%d\t%s\t%s\t%s\t%s\t\n", c.Name, c.Count, round(c.P50), round(c.P99), round(c.P999), round(c.Max))
 	}
-	return t.Flush()
+	t.Flush()
 }
 
 func round(d time.Duration) time.Duration { return d.Round(time.Microsecond) }

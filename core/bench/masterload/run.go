@@ -2,10 +2,8 @@ package masterload
 
 import (
 	"context"
-	"errors"
 	"math/rand/v2"
 	"runtime"
-	"sync"
 	"time"
 
 	"github.com/mooncake-go/mooncake/core/bench/measure"
@@ -25,31 +23,20 @@ type loader struct {
 // run loads the full master: each client looks up a prompt, reads it, and writes new
 // pages, for which others must go.
 func (l *load) run(ctx context.Context, r *Report) error {
-	var (
-		wg      sync.WaitGroup
-		loaders = make([]*loader, l.Clients)
-		fail    = make([]error, l.Clients)
-		before  runtime.MemStats
-		after   runtime.MemStats
-	)
+	loaders := make([]*loader, l.Clients)
+	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	began := time.Now()
-	end := began.Add(l.Time)
-	for i := range loaders {
+	took, _, err := measure.Threads(l.Clients, func(i int, began time.Time, _ *measure.Histogram) error {
 		loaders[i] = &loader{
 			load: l, n: i + 1, rng: rand.New(rand.NewPCG(uint64(i), 1)),
 			put: measure.NewHistogram(), get: measure.NewHistogram(), look: measure.NewHistogram(),
 		}
-		wg.Go(func() {
-			for { // One round at least, however late it begins.
-				if fail[i] = loaders[i].round(ctx); fail[i] != nil || !time.Now().Before(end) {
-					return
-				}
+		for { // One round at least, however late it begins.
+			if err := loaders[i].round(ctx); err != nil || time.Since(began) >= l.Time {
+				return err
 			}
-		})
-	}
-	wg.Wait()
-	took := time.Since(began)
+		}
+	})
 	runtime.ReadMemStats(&after)
 	put, get, look := measure.NewHistogram(), measure.NewHistogram(), measure.NewHistogram()
 	keys := 0
@@ -66,7 +53,7 @@ func (l *load) run(ctx context.Context, r *Report) error {
 	r.GCPause = time.Duration(after.PauseTotalNs - before.PauseTotalNs)
 	r.Collections = int(after.NumGC - before.NumGC)
 	r.Calls = []Call{call("Exist", look), call("GetReplicas", get), call("PutStart, PutEnd", put)}
-	return errors.Join(fail...)
+	return err
 }
 
 // round is one prompt: a lookup of a batch, a read of it, and a batch of new pages.

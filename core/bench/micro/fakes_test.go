@@ -123,7 +123,7 @@ func (b *bump) Free(_ context.Context, extents []alloc.Extent) ([]error, error) 
 // must be refused, and counts.
 type wires struct {
 	all  []*wire
-	most int // operations under way on one path
+	most int // operations in flight on one path
 	ops  int // accepted so far
 	// spoil may change a completion and the bytes that arrived.
 	spoil func(op transport.Op, peer []byte, c *transport.Completion)
@@ -203,7 +203,7 @@ func (p *wirePath) Reap(ctx context.Context, dst []transport.Completion) (int, e
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if len(p.done) == 0 {
-		return 0, fmt.Errorf("reap with nothing under way: %w", context.Cause(ctx))
+		return 0, fmt.Errorf("reap with nothing in flight: %w", context.Cause(ctx))
 	}
 	n := copy(dst[:min(3, len(dst))], p.done)
 	p.done = p.done[n:]

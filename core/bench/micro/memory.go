@@ -55,12 +55,12 @@ func (m *meter) memory(ctx context.Context, size int) error {
 		}
 	}
 	if wrong > 0 {
-		return fmt.Errorf("content verify found %d wrong pages in memory nobody wrote to (crc %08x): this machine's memory is faulty", wrong, sum)
+		return fmt.Errorf("content verify found %d wrong pages in memory without a writer (crc %08x): this machine's memory is faulty", wrong, sum)
 	}
 	return nil
 }
 
-// cold copies and sums pages that are in no cache.
+// cold copies pages that are in no cache, and computes their checksums.
 func (m *meter) cold(ctx context.Context, size int) error {
 	pages := m.ColdBytes / size
 	area := make([]byte, pages*size)

@@ -1,10 +1,8 @@
 package micro
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
-	"strings"
 	"text/tabwriter"
 )
 
@@ -27,11 +25,10 @@ type Result struct {
 // Results is the outcome of a run.
 type Results []Result
 
-// WriteTable prints the results for people.
-func (rs Results) WriteTable(w io.Writer) error {
-	var b strings.Builder
-	t := tabwriter.NewWriter(&b, 0, 8, 2, ' ', 0)
-	_, _ = fmt.Fprintf(t, "suite\toperation\t%12s\t%8s\t%s\n", "ns/op", "GB/s", "of the baseline")
+// Text prints the results for people.
+func (rs Results) Text(w io.Writer) {
+	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
+	fmt.Fprintf(t, "suite\toperation\t%12s\t%8s\t%s\n", "ns/op", "GB/s", "of the baseline")
 	for _, r := range rs {
 		gbps, baseline := "-", "-"
 		if r.Bytes > 0 {
@@ -40,23 +37,9 @@ func (rs Results) WriteTable(w io.Writer) error {
 		if r.Baseline != "" {
 			baseline = fmt.Sprintf("%.0f %% of %s", 100*r.OfBaseline, r.Baseline)
 		}
-		_, _ = fmt.Fprintf(t, "%s\t%s\t%12.1f\t%8s\t%s\n", r.Suite, r.Name, r.NsPerOp, gbps, baseline)
+		fmt.Fprintf(t, "%s\t%s\t%12.1f\t%8s\t%s\n", r.Suite, r.Name, r.NsPerOp, gbps, baseline)
 	}
-	if err := t.Flush(); err != nil {
-		return err
-	}
-	_, err := io.WriteString(w, b.String())
-	return err
-}
-
-// WriteJSON prints one JSON object with the list "results".
-func (rs Results) WriteJSON(w io.Writer) error {
-	if rs == nil {
-		rs = Results{}
-	}
-	enc := json.NewEncoder(w)
-	enc.SetIndent("", "  ")
-	return enc.Encode(map[string]Results{"results": rs})
+	t.Flush()
 }
 
 // Find returns the result of an operation.

@@ -1,3 +1,9 @@
+// Package micro measures what this machine and its plugins can do at best, without a
+// cluster: memory, checksum, content, allocators, eviction policies and transports, each
+// beside a baseline: a copy in memory, or plain TCP connections. It is what `mooncake bench` runs.
+//
+// Figures are medians over rounds. They are for comparison on one machine at one time; no
+// test asserts them.
 package micro
 
 import (
@@ -5,9 +11,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"time"
 
+	"github.com/mooncake-go/mooncake/core/bench/measure"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 )
 
@@ -56,7 +62,7 @@ type Suite struct {
 // does not keep the others from running; the results of all are returned.
 func Run(ctx context.Context, opts Options, suites ...Suite) (Results, error) {
 	opts = opts.withDefaults()
-	var all Results
+	all := Results{}
 	var failed []error
 	for _, s := range suites {
 		m := &meter{Options: opts, suite: s.Name}
@@ -108,7 +114,7 @@ func (m *meter) measure(ctx context.Context, name string, bytes int, baseline *R
 		}
 		perOp[i] = max(float64(took), 1) / float64(n)
 	}
-	r := Result{Suite: m.suite, Name: name, Bytes: bytes, NsPerOp: median(perOp)}
+	r := Result{Suite: m.suite, Name: name, Bytes: bytes, NsPerOp: measure.Median(perOp)}
 	r.GBps = float64(bytes) / r.NsPerOp
 	if baseline != nil {
 		r.Baseline, r.OfBaseline = baseline.Name, baseline.NsPerOp/r.NsPerOp
@@ -127,15 +133,6 @@ func (m *meter) round(ctx context.Context, n int, do func(int) error) (time.Dura
 	start := time.Now()
 	err := do(n)
 	return time.Since(start), err
-}
-
-func median(v []float64) float64 {
-	slices.Sort(v)
-	mid := len(v) / 2
-	if len(v)%2 == 1 {
-		return v[mid]
-	}
-	return (v[mid-1] + v[mid]) / 2
 }
 
 // cleanupTimeout bounds what is done after a measurement.

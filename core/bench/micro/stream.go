@@ -26,7 +26,7 @@ func (m *meter) streams(ctx context.Context, size, count int) (Result, error) {
 		sinks.Go(func() error { return sink(lis, size) })
 	}
 	res, err := m.send(ctx, lis.Addr().String(), size, count)
-	// Closing ends a sink that nobody came to; one with a connection ends with that.
+	// Closing ends a sink without a connection; another sink ends with its connection.
 	return res, errors.Join(err, lis.Close(), sinks.Wait())
 }
 

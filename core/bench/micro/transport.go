@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	deepest   = 32 // operations under way at most
+	deepest   = 32 // operations in flight at most
 	largest   = 1 << 20
 	areaBytes = deepest * largest
 	opTimeout = 30 * time.Second
@@ -139,8 +139,8 @@ func (l *link) check(ctx context.Context) error {
 	return nil
 }
 
-// move runs n operations with at most depth under way, each slot in its own part of the
-// memory. After an error it waits for what is under way.
+// move runs n operations with at most depth in flight, each slot in its own part of the memory.
+// After an error it waits for the operations in flight.
 func (l *link) move(ctx context.Context, kind transport.OpKind, size, depth, n int) error {
 	ctx, cancel := context.WithTimeout(ctx, roundTimeout)
 	defer cancel()
@@ -168,7 +168,7 @@ func (l *link) move(ctx context.Context, kind transport.OpKind, size, depth, n i
 		}
 		if started == finished {
 			if failed == nil {
-				failed = errors.New("the path accepted nothing while nothing was under way")
+				failed = errors.New("the path accepted nothing while nothing was in flight")
 			}
 			return failed
 		}

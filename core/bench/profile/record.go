@@ -1,3 +1,6 @@
+// Package profile measures what a load spends its time and memory on: CPU, allocation, mutex and
+// block profiles of this process while it does the load, in the format of `go tool pprof`. It has
+// the loads too: puts and gets of a store, and the calls to a master.
 package profile
 
 import (
@@ -5,7 +8,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -14,7 +16,6 @@ import (
 
 	"github.com/google/pprof/profile"
 
-	"github.com/mooncake-go/mooncake/core/bench/profile/flame"
 	"github.com/mooncake-go/mooncake/core/internal/profiling"
 )
 
@@ -25,6 +26,9 @@ const (
 	mutexFraction = 5        // one of so many waits for a lock
 )
 
+// kinds are the profiles that Record writes beside that of CPU, by their names in the runtime.
+var kinds = []string{"allocs", "mutex", "block"}
+
 // Load is something to profile.
 type Load struct {
 	// Name is that of the folder with its profiles.
@@ -33,9 +37,10 @@ type Load struct {
 	Run func(ctx context.Context, end time.Time) error
 }
 
-// Record does the load for a time, and writes dir/NAME/KIND.pprof, .folded and .svg for each
-// kind of profile, in place of what was there. The profiles are of the whole process: nothing else
-// should run in it, and one Record at a time. It fails where another CPU profile is being taken.
+// Record does the load for a time, and writes dir/NAME/KIND.pprof for each kind of profile: cpu,
+// allocs, mutex and block. It replaces what was there. The profiles are of the whole process:
+// nothing else should run in it, and one Record at a time. It fails if another CPU profile is being
+// taken.
 func Record(ctx context.Context, dir string, l Load, d time.Duration) error {
 	profiles, err := take(ctx, l, d)
 	if err != nil {
@@ -45,9 +50,13 @@ func Record(ctx context.Context, dir string, l Load, d time.Duration) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	for _, k := range kinds {
-		if err := k.write(filepath.Join(dir, k.name), l.Name, profiles[k.name]); err != nil {
-			return fmt.Errorf("%s profile of %s: %w", k.name, l.Name, err)
+	for name, p := range profiles {
+		f, err := os.Create(filepath.Join(dir, name+".pprof"))
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(p.Write(f), f.Close()); err != nil {
+			return fmt.Errorf("%s profile of %s: %w", name, l.Name, err)
 		}
 	}
 	return nil
@@ -77,38 +86,56 @@ func take(ctx context.Context, l Load, d time.Duration) (map[string]*profile.Pro
 		return nil, err
 	}
 	all := map[string]*profile.Profile{}
-	for _, k := range kinds {
-		if k.lookup == "" {
-			all[k.name], err = parse(k.name, cpu.Bytes())
-		} else {
-			all[k.name], err = since(before[k.lookup], after[k.lookup])
-		}
-		if err != nil {
+	if all["cpu"], err = parse("cpu", cpu.Bytes()); err != nil {
+		return nil, err
+	}
+	for _, name := range kinds {
+		if all[name], err = since(before[name], after[name]); err != nil {
 			return nil, err
 		}
 	}
 	return all, nil
 }
 
-// write writes the three files of a profile; path is theirs without what tells them apart.
-func (k kind) write(path, load string, p *profile.Profile) error {
-	i, err := index(p, k.value)
-	if err != nil {
-		return err
+// snapshot is the runtime's profile of everything since the process began.
+func snapshot(name string) (*profile.Profile, error) {
+	var b bytes.Buffer
+	if err := pprof.Lookup(name).WriteTo(&b, 0); err != nil {
+		return nil, fmt.Errorf("%s profile: %w", name, err)
 	}
-	stacks := fold(p, i)
-	graph := flame.Graph{Title: load + ": " + k.title, Format: k.format, Stacks: stacks}
-	return errors.Join(
-		create(path+".pprof", p.Write),
-		create(path+".folded", func(w io.Writer) error { return writeFolded(w, stacks) }),
-		create(path+".svg", graph.WriteSVG),
-	)
+	return parse(name, b.Bytes())
 }
 
-func create(path string, write func(io.Writer) error) error {
-	f, err := os.Create(path)
+func parse(name string, data []byte) (*profile.Profile, error) {
+	p, err := profile.ParseData(data)
 	if err != nil {
-		return err
+		return nil, fmt.Errorf("%s profile: %w", name, err)
 	}
-	return errors.Join(write(f), f.Close())
+	return p, nil
+}
+
+// snapshots has the profiles of the runtime by name. The profile of allocations is as of the
+// last collection, so there is one first.
+func snapshots() (map[string]*profile.Profile, error) {
+	runtime.GC()
+	all := map[string]*profile.Profile{}
+	for _, name := range kinds {
+		p, err := snapshot(name)
+		if err != nil {
+			return nil, err
+		}
+		all[name] = p
+	}
+	return all, nil
+}
+
+// since is what came to a profile after an earlier one of the same process.
+func since(before, after *profile.Profile) (*profile.Profile, error) {
+	before.Scale(-1)
+	p, err := profile.Merge([]*profile.Profile{before, after})
+	if err != nil {
+		return nil, err
+	}
+	p.TimeNanos, p.DurationNanos = before.TimeNanos, after.TimeNanos-before.TimeNanos
+	return p, nil
 }

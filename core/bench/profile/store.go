@@ -5,9 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
+	"github.com/mooncake-go/mooncake/core/bench/measure"
 	"github.com/mooncake-go/mooncake/core/model"
 )
 
@@ -172,11 +172,6 @@ func repeat(end time.Time, do func(turn int, sh shape) error) error {
 
 // together runs a function in each thread.
 func together(do func(thread int) error) error {
-	var wg sync.WaitGroup
-	fail := make([]error, threads)
-	for i := range fail {
-		wg.Go(func() { fail[i] = do(i) })
-	}
-	wg.Wait()
-	return errors.Join(fail...)
+	_, _, err := measure.Threads(threads, func(i int, _ time.Time, _ *measure.Histogram) error { return do(i) })
+	return err
 }

@@ -82,21 +82,21 @@ func counted(names []string) string {
 	return strings.Join(out, " and ")
 }
 
-// figures sums what is a number, and names each text once.
+// figures adds up what is a number, and names each text once.
 func figures(uses []Plugin) []string {
-	sums, texts := map[string]uint64{}, map[string][]string{}
+	totals, texts := map[string]uint64{}, map[string][]string{}
 	for _, p := range uses {
 		for name, text := range p.Figures {
 			if n, err := strconv.ParseUint(text, 10, 64); err == nil {
-				sums[name] += n
+				totals[name] += n
 			} else if !slices.Contains(texts[name], text) {
 				texts[name] = append(texts[name], text)
 			}
 		}
 	}
 	var out []string
-	for _, name := range slices.Sorted(maps.Keys(sums)) {
-		out = append(out, strings.ReplaceAll(name, "_", " ")+" "+strconv.FormatUint(sums[name], 10))
+	for _, name := range slices.Sorted(maps.Keys(totals)) {
+		out = append(out, strings.ReplaceAll(name, "_", " ")+" "+strconv.FormatUint(totals[name], 10))
 	}
 	for _, name := range slices.Sorted(maps.Keys(texts)) {
 		slices.Sort(texts[name])

@@ -29,7 +29,7 @@ func TestPluginsOfARun(t *testing.T) {
 	}
 	require.Equal(t, []string{"master", "store-1", "store-2", "worker-1", "worker-2"}, wheres)
 	var b bytes.Buffer
-	require.NoError(t, r.WriteTable(&b))
+	r.Text(&b)
 	require.Contains(t, b.String(), "evict/lru             linked into the master, degraded in 1\n")
 	require.Contains(t, b.String(),
 		"transport/uds         in a process of its own beside 2 stores and 2 workers, started again 1 time, bytes copied 0, bytes moved 50, memory mapped/vm\n")

@@ -130,7 +130,7 @@ func Build(results []worker.Result, facts Facts) Report {
 // maxWrong bounds Report.Wrong.
 const maxWrong = 16
 
-// ops sums one kind of call over workers.
+// ops has one kind of call of all workers.
 type ops struct {
 	busy time.Duration
 	hist *measure.Histogram
@@ -160,6 +160,6 @@ func (o *ops) quantiles() (p50, p99 float64) {
 	if o.hist == nil {
 		return 0, 0
 	}
-	us := func(q float64) float64 { return float64(o.hist.Quantile(q)) / float64(time.Microsecond) }
+	us := func(q float64) float64 { return measure.Micros(o.hist.Quantile(q)) }
 	return us(0.5), us(0.99)
 }

@@ -13,10 +13,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/mooncake-go/mooncake/core/bench/measure"
-	"github.com/mooncake-go/mooncake/core/bench/trace"
 	"github.com/mooncake-go/mooncake/core/bench/worker"
-	"github.com/mooncake-go/mooncake/core/bench/worker/workertest"
-	"github.com/mooncake-go/mooncake/core/bench/workload"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -94,7 +91,7 @@ func TestKeys(t *testing.T) {
 
 func TestTable(t *testing.T) {
 	var b bytes.Buffer
-	require.NoError(t, Build(two(), facts).WriteTable(&b))
+	Build(two(), facts).Text(&b)
 	golden := filepath.Join("testdata", "table.golden")
 	if os.Getenv("UPDATE_GOLDEN") != "" {
 		require.NoError(t, os.WriteFile(golden, b.Bytes(), 0o644))
@@ -110,35 +107,4 @@ func TestBytes(t *testing.T) {
 	} {
 		require.Equal(t, want, Bytes(n))
 	}
-}
-
-// TestOfARealRun goes the whole way: two workers, events, decoder, report.
-func TestOfARealRun(t *testing.T) {
-	cfg := workload.Default()
-	cfg.Requests = 100
-	pool := workertest.NewPool(300)
-	var results []worker.Result
-	for n := range 2 {
-		load, err := workload.New(cfg)
-		require.NoError(t, err)
-		var share trace.Source
-		share, err = workload.Split(load, n, 2)
-		require.NoError(t, err)
-		w, err := worker.New(worker.Config{Worker: n, Model: "m", PageSize: 256}, pool)
-		require.NoError(t, err)
-		var pipe bytes.Buffer
-		require.NoError(t, worker.Serve(t.Context(), w, share, &pipe, time.Hour))
-		ev, err := worker.NewDecoder(&pipe).Next()
-		require.NoError(t, err)
-		results = append(results, *ev.Result)
-	}
-	r := Build(results, Facts{Evictions: uint64(pool.Evictions()), PageSize: 256})
-	require.True(t, r.Passed())
-	require.EqualValues(t, 100, r.Requests)
-	require.Equal(t, r.PagesVerified, r.BlocksHit)
-	require.Equal(t, r.BytesGet, r.PagesVerified*256)
-	require.Equal(t, r.BlocksLooked, r.BlocksHit+r.PutsOK+r.PutsExisting)
-	require.EqualValues(t, 300, r.PutsOK-r.Evictions)
-	require.Positive(t, r.PutGBps)
-	require.Positive(t, r.LookupP99us)
 }

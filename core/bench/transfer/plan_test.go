@@ -103,7 +103,7 @@ func TestPlan(t *testing.T) {
 	assert.Equal(t, 3, closed)
 	require.Len(t, rep.Results, 3)
 	assert.Equal(t, "memcpy", rep.Results[0].Limit.Name)
-	assert.Nil(t, rep.Results[1].Limit, "there is no server beside a target of somebody else")
+	assert.Nil(t, rep.Results[1].Limit, "there is no server beside a target that runs already")
 	assert.Equal(t, 2, rep.Results[2].Streams)
 	assert.False(t, rep.Interrupted)
 	assert.Equal(t, target.Segment(), rep.Target)

@@ -22,49 +22,34 @@ type Report struct {
 	Results     []Row `json:"results"`
 }
 
-// WriteJSON prints the report as one JSON object.
-func (r Report) WriteJSON(w io.Writer) error {
-	if r.Results == nil {
-		r.Results = []Row{}
-	}
-	enc := json.NewEncoder(w)
-	enc.SetIndent("", "  ")
-	return enc.Encode(r)
-}
-
 // WriteLine prints a row as a line of JSON.
 func (r Row) WriteLine(w io.Writer) error { return json.NewEncoder(w).Encode(r) }
 
-// WriteTable prints the rows for people. Tx is the time of a batch.
-func (r Report) WriteTable(w io.Writer) error {
-	var b strings.Builder
-	t := tabwriter.NewWriter(&b, 0, 8, 2, ' ', tabwriter.AlignRight)
-	_, _ = fmt.Fprintln(t, strings.Join([]string{
+// Text prints the rows for people. Tx is the time of a batch.
+func (r Report) Text(w io.Writer) {
+	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(t, strings.Join([]string{
 		"Transport", "Op", "BlkSize (B)", "Batch", "Threads", "BW (GB/s)", "Avg Inst (GB/s)", "Avg Lat (us)", "Avg Tx (us)",
 		"P50 Tx (us)", "P90 Tx (us)", "P99 Tx (us)", "P999 Tx (us)", "Limit (GB/s)", "Of limit", "",
 	}, "\t"))
 	for _, row := range r.Results {
-		_, _ = fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%d\t", row.transport(), row.Operation, row.BlockSize, row.BatchSize, row.Threads)
+		fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%d\t", row.transport(), row.Operation, row.BlockSize, row.BatchSize, row.Threads)
 		if row.Skipped != "" {
-			_, _ = fmt.Fprintf(t, "%s\n", strings.Repeat("-\t", 10))
+			fmt.Fprintf(t, "%s\n", strings.Repeat("-\t", 10))
 			continue
 		}
-		_, _ = fmt.Fprintf(t, "%.3f\t%.3f\t%.2f\t%.1f\t%.1f\t%.1f\t%.1f\t%.1f\t", row.GBps, row.BatchGBps, row.RequestUs,
+		fmt.Fprintf(t, "%.3f\t%.3f\t%.2f\t%.1f\t%.1f\t%.1f\t%.1f\t%.1f\t", row.GBps, row.BatchGBps, row.RequestUs,
 			row.MeanUs, row.P50Us, row.P90Us, row.P99Us, row.P999Us)
 		if row.Limit != nil {
-			_, _ = fmt.Fprintf(t, "%.3f\t%.2f\t\n", row.Limit.GBps, row.OfLimit)
+			fmt.Fprintf(t, "%.3f\t%.2f\t\n", row.Limit.GBps, row.OfLimit)
 		} else {
-			_, _ = fmt.Fprint(t, "-\t-\t\n")
+			fmt.Fprint(t, "-\t-\t\n")
 		}
 	}
-	if err := t.Flush(); err != nil {
-		return err
-	}
+	t.Flush()
 	for _, note := range r.notes() {
-		_, _ = fmt.Fprintf(&b, "%s\n", note)
+		fmt.Fprintf(w, "%s\n", note)
 	}
-	_, err := io.WriteString(w, b.String())
-	return err
 }
 
 // transport is the name with the number of connections: tcp/4.

@@ -3,6 +3,8 @@ package transfer
 import (
 	"slices"
 	"time"
+
+	"github.com/mooncake-go/mooncake/core/bench/measure"
 )
 
 // Row is one measured load. The JSON keys are relied on by scripts: they are added to and
@@ -72,13 +74,11 @@ func (r *Row) fill(sum Sample, speeds []float64) {
 		return
 	}
 	r.LeastGBps, r.MostGBps = slices.Min(speeds), slices.Max(speeds)
-	r.GBps = median(speeds)
+	r.GBps = measure.Median(speeds)
 	mean := sum.Busy / time.Duration(sum.Batches)
 	r.BatchGBps = float64(r.BlockSize) * float64(r.BatchSize) / float64(max(mean, 1))
-	r.RequestUs = micros(sum.Elapsed) / float64(sum.Batches) / float64(r.BatchSize)
-	r.MeanUs = micros(sum.Busy) / float64(sum.Batches)
-	at := func(q float64) float64 { return micros(sum.Latency.Quantile(q)) }
+	r.RequestUs = measure.Micros(sum.Elapsed) / float64(sum.Batches) / float64(r.BatchSize)
+	r.MeanUs = measure.Micros(sum.Busy) / float64(sum.Batches)
+	at := func(q float64) float64 { return measure.Micros(sum.Latency.Quantile(q)) }
 	r.P50Us, r.P90Us, r.P99Us, r.P999Us, r.MaxUs = at(0.5), at(0.9), at(0.99), at(0.999), at(1)
 }
-
-func micros(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }

@@ -1,3 +1,14 @@
+// Package transfer measures the transfer engine between two processes, or within one: how
+// many bytes a second it moves, and how long a batch of requests takes, beside what the
+// machine gives without it. It is what `mooncake bench transfer` runs.
+//
+// A Target holds memory that it opens to peers. A Session is the other side: threads that
+// each submit a batch of requests, wait for all of them, and begin anew. Run is one such
+// measurement; Sweep takes a grid of sizes, with warm-up, rounds, medians and content that
+// is checked.
+//
+// GB is 10^9 bytes. Latencies are those of a whole batch, from its submission until its
+// last request is done; with one request in a batch they are those of a request.
 package transfer
 
 import (
@@ -5,7 +16,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/mooncake-go/mooncake/core/bench/measure"
@@ -102,25 +112,31 @@ func (s *Session) Run(ctx context.Context, l Load, d time.Duration) (Sample, err
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	threads := make([]thread, l.Threads)
-	var all sync.WaitGroup
-	start := time.Now()
-	for i := range threads {
-		t := &threads[i]
-		t.s, t.requests, t.latency = s, s.requests(l, i), measure.NewHistogram()
-		all.Go(func() {
-			if err := t.run(ctx, start.Add(d)); err != nil {
-				cancel(err) // The others stop; the first one is the news.
-			}
-		})
+	requests := make([][]te.Request, l.Threads)
+	for i := range requests {
+		requests[i] = s.requests(l, i)
 	}
-	all.Wait()
-	sum := Sample{Elapsed: time.Since(start), Latency: measure.NewHistogram()}
-	for i := range threads {
-		t := &threads[i]
-		sum.Batches += t.batches
-		sum.Busy += t.busy
-		sum.Latency.Merge(t.latency)
+	batches, busy := make([]uint64, l.Threads), make([]time.Duration, l.Threads)
+	took, times, _ := measure.Threads(l.Threads, func(i int, began time.Time, times *measure.Histogram) error {
+		for begin := time.Now(); ; {
+			if err := s.move(ctx, requests[i]); err != nil {
+				cancel(err) // The other threads stop; the first error is the result.
+				return err
+			}
+			end := time.Now()
+			times.Record(end.Sub(begin))
+			busy[i] += end.Sub(begin)
+			batches[i]++
+			if end.Sub(began) >= d {
+				return nil
+			}
+			begin = end
+		}
+	})
+	sum := Sample{Elapsed: took, Latency: times}
+	for i := range batches {
+		sum.Batches += batches[i]
+		sum.Busy += busy[i]
 	}
 	sum.Bytes = sum.Batches * uint64(l.Batch) * l.Block
 	return sum, context.Cause(ctx)
@@ -171,4 +187,54 @@ func (s *Session) requests(l Load, thread int) []te.Request {
 		reqs[i] = te.Request{Kind: l.Kind, Local: mem[at:][:l.Block:l.Block], Peer: s.segment, Addr: s.remote.addr + at}
 	}
 	return reqs
+}
+
+// move does one batch. When the context ends, its cause is the error.
+func (s *Session) move(ctx context.Context, reqs []te.Request) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if s.Async {
+		return s.moveAsync(ctx, reqs)
+	}
+	for i, r := range s.node.Engine.Transfer(ctx, reqs) {
+		if r.Err == nil {
+			continue
+		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		return s.failed(&reqs[i], r.Err)
+	}
+	return nil
+}
+
+// moveAsync submits a batch and waits for it.
+func (s *Session) moveAsync(ctx context.Context, reqs []te.Request) error {
+	b, err := s.node.Engine.NewBatch(len(reqs))
+	if err != nil {
+		return fmt.Errorf("bench transfer: %w", err)
+	}
+	accepted := b.Submit(reqs)
+	if b.Wait(ctx) != nil {
+		b.Cancel()
+		<-b.Done() // Bounded: Cancel says by what.
+		return errors.Join(context.Cause(ctx), b.Free())
+	}
+	for i, r := range accepted {
+		if r.Err == nil {
+			var status te.Status
+			if status, r.Err = b.Status(r.Index); r.Err == nil {
+				r.Err = status.Err
+			}
+		}
+		if r.Err != nil {
+			return errors.Join(s.failed(&reqs[i], r.Err), b.Free())
+		}
+	}
+	return b.Free()
+}
+
+func (s *Session) failed(r *te.Request, err error) error {
+	return fmt.Errorf("bench transfer: %s of %d bytes at %#x of %s: %w", KindName(r.Kind), len(r.Local), r.Addr, s.segment, err)
 }

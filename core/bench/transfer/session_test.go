@@ -132,7 +132,7 @@ func interruptedRun(t *testing.T, s *Session, wire *memtransport.Transport) {
 	wire.SetHook(func(e memtransport.Event) memtransport.Fault {
 		if e.N == 50 {
 			cancel()
-			return memtransport.Fault{Delay: 20 * time.Millisecond} // It is under way when the run ends.
+			return memtransport.Fault{Delay: 20 * time.Millisecond} // It is in flight when the run ends.
 		}
 		return memtransport.Fault{}
 	})

@@ -3,7 +3,6 @@ package transfer
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/mooncake-go/mooncake/core/bench/measure"
@@ -145,7 +144,7 @@ func (s *Session) measure(ctx context.Context, l Load, o SweepOptions, row *Row)
 	}
 	row.fill(sum, speeds)
 	if row.Limit != nil {
-		row.Limit.GBps, row.OfLimit = median(limits), median(shares)
+		row.Limit.GBps, row.OfLimit = measure.Median(limits), measure.Median(shares)
 	}
 	if !o.Verify {
 		return nil
@@ -160,17 +159,4 @@ func (o SweepOptions) limit(ctx context.Context, l Load) (Limit, error) {
 		return Limit{}, nil
 	}
 	return o.Limit(ctx, l)
-}
-
-// median sorts v.
-func median(v []float64) float64 {
-	if len(v) == 0 {
-		return 0
-	}
-	slices.Sort(v)
-	mid := len(v) / 2
-	if len(v)%2 == 1 {
-		return v[mid]
-	}
-	return (v[mid-1] + v[mid]) / 2
 }

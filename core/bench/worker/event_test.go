@@ -15,7 +15,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mooncake-go/mooncake/core/bench/worker"
-	"github.com/mooncake-go/mooncake/core/bench/worker/workertest"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
@@ -35,7 +34,7 @@ func events(t require.TestingT, r io.Reader) []worker.Event {
 // TestServe lets each request take a second and asks for progress every 200 ms.
 func TestServe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		pool := &workertest.Faulty{Pool: workertest.NewPool(10), BeforeExist: func(context.Context, []string) error {
+		pool := &Faulty{Pool: NewPool(10), BeforeExist: func(context.Context, []string) error {
 			time.Sleep(time.Second) // Virtual.
 			return nil
 		}}
@@ -66,7 +65,7 @@ func TestServe(t *testing.T) {
 
 func TestServeReportsAnError(t *testing.T) {
 	cause := errs.New(errs.InvalidKey, "exist", "bad key")
-	pool := &workertest.Faulty{Pool: workertest.NewPool(10), BeforeExist: func(context.Context, []string) error { return cause }}
+	pool := &Faulty{Pool: NewPool(10), BeforeExist: func(context.Context, []string) error { return cause }}
 	w, err := worker.New(config(), pool)
 	require.NoError(t, err)
 	var out bytes.Buffer
@@ -78,10 +77,10 @@ func TestServeReportsAnError(t *testing.T) {
 	require.ErrorContains(t, got[1].Error.Err(), "bad key")
 }
 
-// TestServeEndsWithItsParent: nobody reads any more, so the worker stops.
+// TestServeEndsWithItsParent: no process reads any more, so the worker stops.
 func TestServeEndsWithItsParent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		pool := &workertest.Faulty{Pool: workertest.NewPool(10), BeforeExist: func(ctx context.Context, _ []string) error {
+		pool := &Faulty{Pool: NewPool(10), BeforeExist: func(ctx context.Context, _ []string) error {
 			<-ctx.Done()
 			return ctx.Err()
 		}}
@@ -100,7 +99,7 @@ func TestServeEndsWithItsParent(t *testing.T) {
 
 func TestDecoderRefusals(t *testing.T) {
 	var buf bytes.Buffer
-	res := run(t, config(), workertest.NewPool(1), requests(six))
+	res := run(t, config(), NewPool(1), requests(six))
 	require.NoError(t, worker.NewEncoder(&buf).Encode(worker.Event{Result: &res}))
 	good := strings.TrimSpace(buf.String())
 	for name, line := range map[string]string{
@@ -138,7 +137,7 @@ func TestDecoderRefusals(t *testing.T) {
 
 func FuzzDecoder(f *testing.F) {
 	var buf bytes.Buffer
-	res := run(f, config(), workertest.NewPool(3), requests(six, six))
+	res := run(f, config(), NewPool(3), requests(six, six))
 	enc := worker.NewEncoder(&buf)
 	require.NoError(f, enc.Encode(worker.Event{Worker: 1, Result: &res}))
 	require.NoError(f, enc.Encode(worker.Event{Progress: &res.Progress}))

@@ -13,7 +13,6 @@ import (
 	"github.com/mooncake-go/mooncake/core/bench/content"
 	"github.com/mooncake-go/mooncake/core/bench/trace"
 	"github.com/mooncake-go/mooncake/core/bench/worker"
-	"github.com/mooncake-go/mooncake/core/bench/worker/workertest"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
@@ -36,7 +35,7 @@ func TestWrongBytesAreFound(t *testing.T) {
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			pool := &workertest.Faulty{Pool: workertest.NewPool(10), AfterGet: func(k string, page []byte, err error) error {
+			pool := &Faulty{Pool: NewPool(10), AfterGet: func(k string, page []byte, err error) error {
 				if k == key(3) {
 					c.spoil(page)
 				}
@@ -56,7 +55,7 @@ func TestWrongBytesAreFound(t *testing.T) {
 // TestALeftoverIsNotTakenForARead: the read of the second request claims success and
 // writes nothing, into the very page that the put of the first filled.
 func TestALeftoverIsNotTakenForARead(t *testing.T) {
-	pool := &lazy{Pool: workertest.NewPool(10)}
+	pool := &lazy{Pool: NewPool(10)}
 	res := run(t, config(), pool, requests([]uint64{1}, []uint64{1}))
 	require.EqualValues(t, 1, res.PagesWrong)
 	require.Zero(t, res.BlocksHit)
@@ -75,7 +74,7 @@ func TestDescriptionsOfWrongPagesAreBounded(t *testing.T) {
 	}
 	cfg := config()
 	cfg.Window = 100
-	pool := &workertest.Faulty{Pool: workertest.NewPool(100), AfterGet: func(_ string, page []byte, err error) error { clear(page); return err }}
+	pool := &Faulty{Pool: NewPool(100), AfterGet: func(_ string, page []byte, err error) error { clear(page); return err }}
 	res := run(t, cfg, pool, requests(blocks, blocks))
 	require.EqualValues(t, 100, res.PagesWrong)
 	require.Len(t, res.Wrong, 16)
@@ -85,9 +84,9 @@ func TestDescriptionsOfWrongPagesAreBounded(t *testing.T) {
 func TestPagesLostAfterTheLookup(t *testing.T) {
 	for _, code := range []errs.Code{errs.ObjectNotFound, errs.ChecksumMismatch, errs.ReplicaIsGone} {
 		t.Run(code.String(), func(t *testing.T) {
-			mem := workertest.NewPool(10)
+			mem := NewPool(10)
 			lost := false
-			pool := &workertest.Faulty{Pool: mem, AfterGet: func(k string, page []byte, err error) error {
+			pool := &Faulty{Pool: mem, AfterGet: func(k string, page []byte, err error) error {
 				if k != key(2) || lost {
 					return err
 				}
@@ -106,7 +105,7 @@ func TestPagesLostAfterTheLookup(t *testing.T) {
 }
 
 func TestFailedPutsAreCounted(t *testing.T) {
-	pool := &workertest.Faulty{Pool: workertest.NewPool(10), AfterPut: func(k string, err error) error {
+	pool := &Faulty{Pool: NewPool(10), AfterPut: func(k string, err error) error {
 		if k == key(2) {
 			return errs.New(errs.TransferFail, "put", "cut")
 		}
@@ -120,7 +119,7 @@ func TestFailedPutsAreCounted(t *testing.T) {
 
 // TestAPoolThatDoesNotAnswerForEachKey is not believed.
 func TestAPoolThatDoesNotAnswerForEachKey(t *testing.T) {
-	pool := &short{Pool: workertest.NewPool(10)}
+	pool := &short{Pool: NewPool(10)}
 	res := run(t, config(), pool, requests(six, six))
 	require.Zero(t, res.BlocksHit+res.PagesVerified+res.PutsOK)
 	require.EqualValues(t, 4, res.Get.Failed["INTERNAL_ERROR"])
@@ -140,7 +139,7 @@ func (s *short) PutFrom(ctx context.Context, keys []string, src [][]byte) []erro
 func TestLookupOutlivesARestartOfTheMaster(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		back := time.Now().Add(20 * time.Second)
-		pool := &workertest.Faulty{Pool: workertest.NewPool(10), BeforeExist: func(context.Context, []string) error {
+		pool := &Faulty{Pool: NewPool(10), BeforeExist: func(context.Context, []string) error {
 			if time.Now().Before(back) {
 				return errs.New(errs.RPCFail, "exist", "connection refused")
 			}
@@ -165,7 +164,7 @@ func TestLookupGivesUp(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				pool := &workertest.Faulty{Pool: workertest.NewPool(10), BeforeExist: func(context.Context, []string) error { return c.cause }}
+				pool := &Faulty{Pool: NewPool(10), BeforeExist: func(context.Context, []string) error { return c.cause }}
 				w, err := worker.New(config(), pool)
 				require.NoError(t, err)
 				begin := time.Now()
@@ -183,7 +182,7 @@ func TestLookupGivesUp(t *testing.T) {
 // TestACallThatHangsIsBounded: the pool waits for its context, which the worker ends.
 func TestACallThatHangsIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		pool := &workertest.Faulty{Pool: workertest.NewPool(10), BeforeGet: func(ctx context.Context, _ []string) { <-ctx.Done() }}
+		pool := &Faulty{Pool: NewPool(10), BeforeGet: func(ctx context.Context, _ []string) { <-ctx.Done() }}
 		res := run(t, config(), pool, requests(six, six))
 		require.EqualValues(t, 4, res.Get.Failures(), "one window")
 		require.EqualValues(t, 6, res.PutsExisting)
@@ -193,25 +192,25 @@ func TestACallThatHangsIsBounded(t *testing.T) {
 func TestCancel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		pool := &workertest.Faulty{Pool: workertest.NewPool(10), BeforeGet: func(ctx context.Context, _ []string) { cancel(); <-ctx.Done() }}
+		pool := &Faulty{Pool: NewPool(10), BeforeGet: func(ctx context.Context, _ []string) { cancel(); <-ctx.Done() }}
 		w, err := worker.New(config(), pool)
 		require.NoError(t, err)
 		res, err := w.Run(ctx, requests(six, six, six))
 		require.ErrorIs(t, err, context.Canceled)
 		require.EqualValues(t, 1, res.Requests, "what was done is reported")
-		now, _ := pool.Pool.(*workertest.Pool).Buffers()
+		now, _ := pool.Pool.(*Pool).Buffers()
 		require.Zero(t, now)
 	})
 }
 
 func TestErrorsAroundTheRun(t *testing.T) {
-	w, err := worker.New(config(), &noBuffer{Pool: workertest.NewPool(1)})
+	w, err := worker.New(config(), &noBuffer{Pool: NewPool(1)})
 	require.NoError(t, err)
 	res, err := w.Run(t.Context(), requests(six))
 	require.ErrorIs(t, err, os.ErrPermission)
 	require.NotNil(t, res.Get.Latency)
 
-	w, err = worker.New(config(), workertest.NewPool(1))
+	w, err = worker.New(config(), NewPool(1))
 	require.NoError(t, err)
 	_, err = w.Run(t.Context(), badSource{})
 	require.ErrorIs(t, err, trace.ErrSyntax)

@@ -11,11 +11,10 @@ import (
 	"go.uber.org/goleak"
 	"pgregory.net/rapid"
 
-	"github.com/mooncake-go/mooncake/core/bench/oracle"
 	"github.com/mooncake-go/mooncake/core/bench/trace"
 	"github.com/mooncake-go/mooncake/core/bench/worker"
-	"github.com/mooncake-go/mooncake/core/bench/worker/workertest"
 	"github.com/mooncake-go/mooncake/core/bench/workload"
+	"github.com/mooncake-go/mooncake/test/oracle"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -42,7 +41,7 @@ func requests(blocks ...[]uint64) trace.Source {
 }
 
 // equalToOracle compares everything that the two can both tell.
-func equalToOracle(t require.TestingT, res worker.Result, pool *workertest.Pool, want oracle.Count) {
+func equalToOracle(t require.TestingT, res worker.Result, pool *Pool, want oracle.Count) {
 	require.EqualValues(t, want.Requests, res.Requests)
 	require.EqualValues(t, want.Lookups, res.BlocksLooked)
 	require.EqualValues(t, want.Hits, res.BlocksHit)
@@ -63,7 +62,7 @@ func TestHitsEqualTheOracle(t *testing.T) {
 		require.NoError(t, err)
 		load, err = workload.New(cfg)
 		require.NoError(t, err)
-		pool := workertest.NewPool(capacity)
+		pool := NewPool(capacity)
 		res := run(t, config(), pool, load)
 		equalToOracle(t, res, pool, want)
 		require.EqualValues(t, res.PutsOK*72, res.BytesPut)
@@ -81,7 +80,7 @@ func TestHitsEqualTheOracleOnAnything(t *testing.T) {
 		blocks := rapid.SliceOfN(rapid.SliceOfN(rapid.Uint64Range(0, 11), 0, 10), 1, 20).Draw(t, "requests")
 		cfg := config()
 		cfg.Window = rapid.IntRange(1, 6).Draw(t, "window")
-		pool := workertest.NewPool(capacity)
+		pool := NewPool(capacity)
 		res := run(t, cfg, pool, requests(blocks...))
 		want, err := oracle.Run(requests(blocks...), capacity, oracle.Rule{})
 		require.NoError(t, err)
@@ -97,7 +96,7 @@ func TestReplaysATrace(t *testing.T) {
 	f, err := os.Open("../trace/testdata/sample.jsonl")
 	require.NoError(t, err)
 	defer func() { require.NoError(t, f.Close()) }()
-	pool := workertest.NewPool(40)
+	pool := NewPool(40)
 	res := run(t, config(), pool, trace.NewReader(f))
 	_, err = f.Seek(0, 0)
 	require.NoError(t, err)
@@ -111,7 +110,7 @@ func TestReplaysATrace(t *testing.T) {
 func TestWorkersShareAPool(t *testing.T) {
 	cfg := workload.Default()
 	cfg.Requests = 200
-	pool := workertest.NewPool(500)
+	pool := NewPool(500)
 	results := make([]worker.Result, 3)
 	var wg sync.WaitGroup
 	for n := range results {
@@ -138,10 +137,10 @@ func TestMemoryIsBounded(t *testing.T) {
 	for i := range blocks {
 		blocks[i] = uint64(i)
 	}
-	real := workertest.NewPool(2000)
+	real := NewPool(2000)
 	seen := map[*byte]bool{}
 	longest := 0
-	pool := &workertest.Faulty{
+	pool := &Faulty{
 		Pool:        real,
 		BeforeExist: func(_ context.Context, keys []string) error { longest = max(longest, len(keys)); return nil },
 		AfterGet:    func(_ string, page []byte, err error) error { seen[&page[0]] = true; return err },
@@ -177,7 +176,7 @@ func TestConfigRefusals(t *testing.T) {
 	for want, spoil := range cases {
 		cfg := config()
 		spoil(&cfg)
-		_, err := worker.New(cfg, workertest.NewPool(1))
+		_, err := worker.New(cfg, NewPool(1))
 		require.ErrorContains(t, err, want)
 	}
 }

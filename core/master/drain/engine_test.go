@@ -96,7 +96,7 @@ func TestWhatIsBlockedIsMovedLater(t *testing.T) {
 	require.Equal(t, model.JobSucceeded, b.query(id).Status)
 }
 
-func TestAnObjectThatNobodyCanMoveFailsTheJob(t *testing.T) {
+func TestAnObjectThatNoClientCanMoveFailsTheJob(t *testing.T) {
 	b := newBench(t, "a", "b")
 	b.pool.put("bad", 1, "a")
 	b.pool.put("good", 1, "a")

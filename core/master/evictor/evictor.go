@@ -1,3 +1,21 @@
+// Package evictor makes space: it tells the eviction policy what happened, asks it for victims,
+// and removes the victims that no reader relies on.
+//
+// A proposed victim that is leased is deferred: for the policy it stays proposed, and it is the
+// first candidate once its lease ends, in the policy's own order. Skipping it instead would move
+// it to the recent end of the order, where only reads should bring an object. A deferred object
+// that is read meanwhile is skipped and takes the place that its read gives it.
+//
+// Three things can go beyond what is due, when an eviction must reach its floor: what only
+// a lookup protects, since a lookup moves no bytes; then what is softly pinned, the longest
+// unread first. The other members of an evicted object's group go with it.
+//
+// An eviction for the quota of one owner does not ask the policy, which ranks the objects of
+// all together: it takes the least recently used of a sample of what the owner has, all of
+// it where that is little.
+//
+// The policy may be a subprocess: every call carries a batch, has a time limit, and is made
+// without a lock of the object table. One eviction runs at a time.
 package evictor
 
 import (
@@ -30,30 +48,30 @@ const (
 	repairPause = time.Second
 )
 
-// Grave takes the evicted objects. The evictor calls Enter before it looks at candidates, and
+// Reclaimer takes the evicted objects. The evictor calls Enter before it looks at candidates, and
 // Leave after it has passed the evicted objects on, so that no memory ever appears to have two
 // owners.
-type Grave interface {
+type Reclaimer interface {
 	Enter()
-	Bury(ctx context.Context, bin *objects.Bin, why history.Reason)
+	Reclaim(ctx context.Context, bin *objects.Bin, why history.Reason)
 	Leave()
 }
 
 // Evictor makes room. Safe for concurrent use; its methods run one at a time.
 type Evictor struct {
-	policy evict.Policy
-	table  *objects.Table
-	grave  Grave
-	clock  lease.Clock
-	log    *slog.Logger
+	policy    evict.Policy
+	table     *objects.Table
+	reclaimer Reclaimer
+	clock     lease.Clock
+	log       *slog.Logger
 
 	// The number of the last event before a resync of a policy began, 0 when no resync is in
 	// progress.
-	teaching atomic.Uint64
+	resyncing atomic.Uint64
 
 	// turn is held by the goroutine that uses the fields below.
 	turn       chan struct{}
-	parked     parking
+	deferred   deferral
 	owed       []evict.Verdict // the policy has not heard of yet
 	stale      bool            // the policy missed events
 	nextRepair lease.Instant
@@ -73,11 +91,11 @@ type Evictor struct {
 }
 
 // New returns an evictor.
-func New(p evict.Policy, t *objects.Table, grave Grave, clock lease.Clock, log *slog.Logger) *Evictor {
+func New(p evict.Policy, t *objects.Table, reclaimer Reclaimer, clock lease.Clock, log *slog.Logger) *Evictor {
 	return &Evictor{
-		policy: p, table: t, grave: grave, clock: clock, log: log,
+		policy: p, table: t, reclaimer: reclaimer, clock: clock, log: log,
 		turn:       make(chan struct{}, 1),
-		parked:     newParking(),
+		deferred:   newDeferral(),
 		samples:    map[string]sample{},
 		candidates: make([]evict.Candidate, 0, proposeBatch),
 	}
@@ -118,19 +136,19 @@ func (e *Evictor) Evict(ctx context.Context, r Request) (res Result) {
 		return res
 	}
 	res.Err = e.drain(ctx)
-	if now := e.clock.Now(); e.parked.due(now) {
-		e.evictParked(ctx, &r, &res, false, func(c candidate) bool { return c.until <= now && res.Bytes < r.Need })
+	if now := e.clock.Now(); e.deferred.due(now) {
+		e.evictDeferred(ctx, &r, &res, false, func(c candidate) bool { return c.until <= now && res.Bytes < r.Need })
 	}
-	spared := e.proposals(ctx, &r, &res, r.Need, false)
+	protected := e.proposals(ctx, &r, &res, r.Need, false)
 	if res.Bytes < r.Floor {
 		before := res.Keys
-		e.evictParked(ctx, &r, &res, true, func(c candidate) bool { return c.probed && res.Bytes < r.Floor })
-		if spared { // Objects that lookups protect may be among the skipped ones.
-			spared = e.proposals(ctx, &r, &res, r.Floor, true)
+		e.evictDeferred(ctx, &r, &res, true, func(c candidate) bool { return c.probed && res.Bytes < r.Floor })
+		if protected { // Objects that lookups protect may be among the skipped ones.
+			protected = e.proposals(ctx, &r, &res, r.Floor, true)
 		}
 		res.Probed = res.Keys - before
 	}
-	if spared && res.Keys == 0 {
+	if protected && res.Keys == 0 {
 		e.barren = e.clock.Now().Add(barrenPause)
 	}
 	if res.Bytes < r.Floor && r.Soft {
@@ -143,8 +161,8 @@ func (e *Evictor) Evict(ctx context.Context, r Request) (res Result) {
 
 // proposals takes what the policy proposes until res.Bytes reaches goal, or everything has been
 // proposed once; with probed also what lookups protect. It reports whether it skipped candidates
-// because the parking is full: then the policy proposes others first.
-func (e *Evictor) proposals(ctx context.Context, r *Request, res *Result, goal uint64, probed bool) (spared bool) {
+// because the deferral is full: then the policy proposes others first.
+func (e *Evictor) proposals(ctx context.Context, r *Request, res *Result, goal uint64, probed bool) (protected bool) {
 	if e.clock.Now() < e.barren {
 		return false
 	}
@@ -152,10 +170,10 @@ func (e *Evictor) proposals(ctx context.Context, r *Request, res *Result, goal u
 	for idle := e.table.Readable()/proposeBatch + maxIdleRounds; idle > 0 && res.Bytes < goal && res.Err == nil; {
 		keys := res.Keys
 		proposed, some := e.evictProposed(ctx, r, res, goal, ask, probed)
-		spared = spared || some
+		protected = protected || some
 		switch {
 		case proposed == 0:
-			return spared
+			return protected
 		case res.Keys > keys:
 			ask = goal - min(res.Bytes, goal)
 		default:
@@ -163,15 +181,15 @@ func (e *Evictor) proposals(ctx context.Context, r *Request, res *Result, goal u
 			ask = min(ask, math.MaxInt64/2) * 2 // The next ones may be protected as well.
 		}
 	}
-	return spared
+	return protected
 }
 
-// evictParked takes the parked candidates that pick selects; with probed also what lookups
+// evictDeferred takes the deferred candidates that pick selects; with probed also what lookups
 // protect.
-func (e *Evictor) evictParked(ctx context.Context, r *Request, res *Result, probed bool, pick func(candidate) bool) {
+func (e *Evictor) evictDeferred(ctx context.Context, r *Request, res *Result, probed bool, pick func(candidate) bool) {
 	now := e.clock.Now()
 	e.begin()
-	e.parked.retry(pick, func(c candidate) (candidate, bool) {
+	e.deferred.retry(pick, func(c candidate) (candidate, bool) {
 		return e.try(c.Candidate, now, objects.Rules{Probed: probed}, res)
 	})
 	e.finish(ctx, r.Why)
@@ -179,7 +197,7 @@ func (e *Evictor) evictParked(ctx context.Context, r *Request, res *Result, prob
 
 // evictProposed asks for one batch of victims worth ask bytes. It returns how many were proposed,
 // and whether some were skipped because there is no space to park them.
-func (e *Evictor) evictProposed(ctx context.Context, r *Request, res *Result, goal, ask uint64, probed bool) (proposed int, spared bool) {
+func (e *Evictor) evictProposed(ctx context.Context, r *Request, res *Result, goal, ask uint64, probed bool) (proposed int, protected bool) {
 	// A caller that hangs up halfway would lose the proposal, and the policy would need a resync.
 	call, cancel := context.WithTimeout(context.WithoutCancel(ctx), CallTimeout)
 	defer cancel()
@@ -199,13 +217,13 @@ func (e *Evictor) evictProposed(ctx context.Context, r *Request, res *Result, go
 		if res.Bytes < goal {
 			left, keep = e.try(c, now, objects.Rules{Probed: probed}, res)
 		}
-		if keep && !e.parked.add(left) {
-			spared = true
+		if keep && !e.deferred.add(left) {
+			protected = true
 			e.verdicts = append(e.verdicts, evict.Verdict{ID: c.ID})
 		}
 	}
 	e.finish(ctx, r.Why)
-	return len(victims), spared
+	return len(victims), protected
 }
 
 // begin and finish enclose the decisions about a batch of candidates.
@@ -213,7 +231,7 @@ func (e *Evictor) begin() {
 	e.verdicts = e.verdicts[:0]
 	e.bin.Reset()
 	e.group.Reset()
-	e.grave.Enter()
+	e.reclaimer.Enter()
 }
 
 // try takes a proposed candidate away. keep is true when it has to wait, and how.
@@ -261,9 +279,9 @@ func count(b *objects.Bin, head int, res *Result) {
 }
 
 func (e *Evictor) finish(ctx context.Context, why history.Reason) {
-	e.grave.Bury(ctx, &e.bin, why)
-	e.grave.Bury(ctx, &e.group, history.EvictedWithGroup)
-	e.grave.Leave()
+	e.reclaimer.Reclaim(ctx, &e.bin, why)
+	e.reclaimer.Reclaim(ctx, &e.group, history.EvictedWithGroup)
+	e.reclaimer.Leave()
 	e.resolve(ctx, e.verdicts)
 }
 

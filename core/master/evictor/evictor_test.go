@@ -29,7 +29,7 @@ type fixture struct {
 	seg   *segments.Segment
 	alloc *mastertest.Alloc
 
-	buried map[history.Reason][]string
+	reclaimed map[history.Reason][]string
 }
 
 func newFixture(t *testing.T, policy evict.Policy) *fixture {
@@ -40,20 +40,20 @@ func newFixture(t *testing.T, policy evict.Policy) *fixture {
 	b.seg = &segments.Segment{Segment: model.Segment{Base: 1, Size: 1 << 20}, Space: 1}
 	require.NoError(t, b.alloc.AddSpace(t.Context(), alloc.Space{ID: 1, Size: 1 << 20}))
 	log := slog.New(slog.DiscardHandler)
-	b.Evictor = New(policy, b.table, grave{space.New(b.alloc, log), b}, lease.NewClock(), log)
-	b.buried = map[history.Reason][]string{}
+	b.Evictor = New(policy, b.table, reclaimer{space.New(b.alloc, log), b}, lease.NewClock(), log)
+	b.reclaimed = map[history.Reason][]string{}
 	return b
 }
 
 // This type frees the evicted objects and remembers why each went.
-type grave struct {
+type reclaimer struct {
 	*space.Pool
 	b *fixture
 }
 
-func (g grave) Bury(ctx context.Context, bin *objects.Bin, why history.Reason) {
+func (g reclaimer) Reclaim(ctx context.Context, bin *objects.Bin, why history.Reason) {
 	for o, extents := range bin.Each {
-		g.b.buried[why] = append(g.b.buried[why], o.Key)
+		g.b.reclaimed[why] = append(g.b.reclaimed[why], o.Key)
 		g.Free(ctx, extents)
 	}
 }
@@ -97,7 +97,7 @@ func TestEvictionFreesAtLeastWhatWasAskedFor(t *testing.T) {
 	require.Equal(t, Result{}, b.Evict(t.Context(), need(1)))
 }
 
-func TestParkedCandidatesAreNotProposedAgain(t *testing.T) {
+func TestDeferredCandidatesAreNotProposedAgain(t *testing.T) {
 	b := newFixture(t, nil)
 	b.put(t, 0, 100)
 	b.lease(0, 100)
@@ -120,23 +120,23 @@ func TestParkedCandidatesAreNotProposedAgain(t *testing.T) {
 	require.Equal(t, 98, b.Leased(t.Context()).Keys)
 }
 
-func TestParkingIsBounded(t *testing.T) {
-	p := newParking()
-	for i := range evict.ID(maxParked) {
+func TestDeferralIsBounded(t *testing.T) {
+	p := newDeferral()
+	for i := range evict.ID(maxDeferred) {
 		require.True(t, p.add(candidate{Candidate: evict.Candidate{ID: i + 1, Size: 1}, until: 10}))
 	}
-	require.False(t, p.add(candidate{Candidate: evict.Candidate{ID: maxParked + 1, Size: 1}, until: 10}))
+	require.False(t, p.add(candidate{Candidate: evict.Candidate{ID: maxDeferred + 1, Size: 1}, until: 10}))
 	require.True(t, p.drop(5))
 	require.False(t, p.drop(5))
 	require.True(t, p.add(candidate{Candidate: evict.Candidate{ID: 5, Size: 1}, until: 20}), "room again")
-	require.Equal(t, maxParked, p.leased(0).Keys)
+	require.Equal(t, maxDeferred, p.leased(0).Keys)
 	require.Equal(t, 1, p.leased(10).Keys)
 	var order []evict.ID
 	p.retry(func(c candidate) bool { return c.until <= 10 }, func(c candidate) (candidate, bool) {
 		order = append(order, c.ID)
 		return c, false
 	})
-	require.Len(t, order, maxParked-1)
+	require.Len(t, order, maxDeferred-1)
 	require.Equal(t, []evict.ID{1, 2, 3, 4, 6}, order[:5], "in order, and 5 lost its place")
 	require.False(t, p.due(19))
 	require.True(t, p.due(20))
@@ -169,25 +169,25 @@ func TestWaitingForOthersIsBoundedByTheContext(t *testing.T) {
 	<-b.turn
 }
 
-// With the parking full, a candidate is refused without a walk through all that are parked:
+// With the deferral full, a candidate is refused without a walk through all that are deferred:
 // an eviction brings thousands of them.
-func TestFullParkingRefusesAtOnce(t *testing.T) {
-	p := newParking()
-	for i := range evict.ID(maxParked) {
+func TestFullDeferralRefusesAtOnce(t *testing.T) {
+	p := newDeferral()
+	for i := range evict.ID(maxDeferred) {
 		require.True(t, p.add(candidate{Candidate: evict.Candidate{ID: i + 1, Size: 1}, until: 10}))
 	}
 	require.True(t, p.drop(1))
 	require.True(t, p.add(candidate{Candidate: evict.Candidate{ID: 1, Size: 1}, until: 20}), "one place is void, and does not count")
-	require.Equal(t, maxParked+1, len(p.queue))
-	require.False(t, p.add(candidate{Candidate: evict.Candidate{ID: maxParked + 1, Size: 1}, until: 10}))
-	require.Equal(t, maxParked+1, len(p.queue), "nothing was walked through")
-	for i := range 4 * maxParked {
-		id := evict.ID(i%maxParked) + 1
+	require.Equal(t, maxDeferred+1, len(p.queue))
+	require.False(t, p.add(candidate{Candidate: evict.Candidate{ID: maxDeferred + 1, Size: 1}, until: 10}))
+	require.Equal(t, maxDeferred+1, len(p.queue), "nothing was walked through")
+	for i := range 4 * maxDeferred {
+		id := evict.ID(i%maxDeferred) + 1
 		require.True(t, p.drop(id))
 		require.True(t, p.add(candidate{Candidate: evict.Candidate{ID: id, Size: 1}, until: 30}))
-		require.LessOrEqual(t, len(p.queue), 2*maxParked)
+		require.LessOrEqual(t, len(p.queue), 2*maxDeferred)
 	}
-	require.Equal(t, maxParked, p.leased(0).Keys)
+	require.Equal(t, maxDeferred, p.leased(0).Keys)
 }
 
 // What only a lookup protects goes when the floor is not reached otherwise, and not before.
@@ -215,7 +215,7 @@ func TestSoftPinsGoLast(t *testing.T) {
 	}
 	require.Equal(t, Result{Keys: 2, Bytes: 2}, b.Evict(t.Context(), Request{Need: 4, Floor: 4}))
 	require.Equal(t, Result{Keys: 2, Bytes: 2, Soft: 2}, b.Evict(t.Context(), need(2)))
-	require.Equal(t, []string{"1", "2"}, b.buried[history.EvictedForPut])
+	require.Equal(t, []string{"1", "2"}, b.reclaimed[history.EvictedForPut])
 	require.Equal(t, Result{Keys: 2, Bytes: 2, Soft: 2}, b.Evict(t.Context(), need(9)))
 	require.Empty(t, b.alloc.Live())
 }
@@ -225,8 +225,8 @@ func TestGroupsGoTogether(t *testing.T) {
 	b.putAs(t, objects.Settings{Group: "g"}, 0, 3)
 	b.put(t, 3, 6)
 	require.Equal(t, Result{Keys: 3, Bytes: 3}, b.Evict(t.Context(), need(1)))
-	require.Equal(t, []string{"0"}, b.buried[history.EvictedForPut])
-	require.ElementsMatch(t, []string{"1", "2"}, b.buried[history.EvictedWithGroup])
+	require.Equal(t, []string{"0"}, b.reclaimed[history.EvictedForPut])
+	require.ElementsMatch(t, []string{"1", "2"}, b.reclaimed[history.EvictedWithGroup])
 	require.Equal(t, Result{Keys: 3, Bytes: 3}, b.Evict(t.Context(), need(9)))
 	require.NoError(t, b.Drain(t.Context()))
 	st, err := b.lru.Stats(t.Context())
@@ -241,7 +241,7 @@ func TestACopyUnderWayIsWaitedFor(t *testing.T) {
 	_, out := b.table.CopyBegin("0", objects.Client{}, model.CopyObject, src.ID, nil, 1)
 	require.Equal(t, objects.Done, out)
 	require.Equal(t, Result{Keys: 1, Bytes: 1}, b.Evict(t.Context(), need(2)))
-	require.Equal(t, []string{"1"}, b.buried[history.EvictedForPut])
+	require.Equal(t, []string{"1"}, b.reclaimed[history.EvictedForPut])
 }
 
 // hangUp is a policy that fails once its caller has gone, as one in another process does.

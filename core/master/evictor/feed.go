@@ -30,7 +30,7 @@ const maxMeanwhile = 1 << 19
 // table holds many events calls it. During a resync of the policy the events wait in the table,
 // and their callers do not wait.
 func (e *Evictor) Drain(ctx context.Context) error {
-	if from := e.teaching.Load(); from != 0 && e.table.Noted()-from < maxMeanwhile {
+	if from := e.resyncing.Load(); from != 0 && e.table.Noted()-from < maxMeanwhile {
 		return nil
 	}
 	if err := e.lock(ctx); err != nil {
@@ -89,8 +89,8 @@ func (e *Evictor) drain(ctx context.Context) error {
 	e.events, e.verdicts = e.events[:0], e.verdicts[:0]
 	for _, x := range drained {
 		e.events = append(e.events, x.Event)
-		// Spared before its access is recorded, it gets the place that the access deserves.
-		if x.Op != evict.Insert && e.parked.drop(x.ID) && x.Op == evict.Access {
+		// Protected before its access is recorded, it gets the place that the access deserves.
+		if x.Op != evict.Insert && e.deferred.drop(x.ID) && x.Op == evict.Access {
 			e.verdicts = append(e.verdicts, evict.Verdict{ID: x.ID})
 		}
 	}
@@ -141,7 +141,7 @@ func (e *Evictor) repair(ctx context.Context) error {
 		e.fail(err)
 		return err
 	}
-	if err := e.teach(ctx, e.policy, true); err != nil {
+	if err := e.resync(ctx, e.policy, true); err != nil {
 		e.fail(err)
 		return err
 	}
@@ -155,14 +155,14 @@ func (e *Evictor) Replay(ctx context.Context, p evict.Policy) error {
 		return err
 	}
 	defer e.unlock()
-	return e.teach(ctx, p, false)
+	return e.resync(ctx, p, false)
 }
 
 // This records the table's order with the policy. anew is for a policy that was not restarted: it
 // may count objects as proposed although its proposal was lost, so each is removed first.
-func (e *Evictor) teach(ctx context.Context, p evict.Policy, anew bool) error {
-	e.teaching.Store(max(e.table.Noted(), 1))
-	defer e.teaching.Store(0)
+func (e *Evictor) resync(ctx context.Context, p evict.Policy, anew bool) error {
+	e.resyncing.Store(max(e.table.Noted(), 1))
+	defer e.resyncing.Store(0)
 	e.quiet = 0
 	all := e.table.Ranking()
 	for rest := all; len(rest) > 0; {
@@ -178,6 +178,6 @@ func (e *Evictor) teach(ctx context.Context, p evict.Policy, anew bool) error {
 			return fmt.Errorf("resync eviction policy: resolve %d verdicts: %w", len(e.owed), err)
 		}
 	}
-	e.owed, e.parked, e.stale = nil, newParking(), false
+	e.owed, e.deferred, e.stale = nil, newDeferral(), false
 	return nil
 }

@@ -76,14 +76,14 @@ func TestNoCallerWaitsDuringAResync(t *testing.T) {
 	p.meanwhile = func() {
 		drains++
 		require.NoError(t, b.Drain(ctx))
-		from := b.teaching.Load()
-		b.teaching.Store(b.table.Noted() - maxMeanwhile) // as if so much had happened
+		from := b.resyncing.Load()
+		b.resyncing.Store(b.table.Noted() - maxMeanwhile) // as if so much had happened
 		require.ErrorIs(t, b.Drain(ctx), context.Canceled)
-		b.teaching.Store(from)
+		b.resyncing.Store(from)
 	}
 	require.NoError(t, b.Replay(t.Context(), p))
 	require.Equal(t, 1, drains)
-	require.Zero(t, b.teaching.Load())
+	require.Zero(t, b.resyncing.Load())
 }
 
 // What piled up is told in several calls.

@@ -31,18 +31,18 @@ func TestEvictionOfOneOwner(t *testing.T) {
 	b.table.Own(parity)
 	b.put(t, 0, 10)
 	require.Equal(t, Result{Keys: 2, Bytes: 2}, b.Evict(t.Context(), of("odd", 2)))
-	require.Equal(t, []string{"1", "3"}, b.buried[history.EvictedForQuota])
+	require.Equal(t, []string{"1", "3"}, b.reclaimed[history.EvictedForQuota])
 	require.Equal(t, Result{Keys: 3, Bytes: 3}, b.Evict(t.Context(), of("odd", 9)))
 	require.Equal(t, Result{}, b.Evict(t.Context(), of("odd", 9)))
 	b.Evict(t.Context(), need(3))
-	require.Equal(t, []string{"0", "2", "4"}, b.buried[history.EvictedForPut], "in the policy's order")
+	require.Equal(t, []string{"0", "2", "4"}, b.reclaimed[history.EvictedForPut], "in the policy's order")
 	require.NoError(t, b.Drain(t.Context()))
 	st, err := b.lru.Stats(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, uint64(2), st.Objects, "the policy heard of what went")
 }
 
-// However much others have, and however it is protected, it is neither asked for nor parked.
+// However much others have, and however it is protected, it is neither asked for nor deferred.
 func TestAnOwnerBehindManyOthers(t *testing.T) {
 	b := newFixture(t, nil)
 	b.table.Own(func(key string) string {
@@ -51,12 +51,12 @@ func TestAnOwnerBehindManyOthers(t *testing.T) {
 		}
 		return "own"
 	})
-	b.put(t, 0, maxParked+10)
+	b.put(t, 0, maxDeferred+10)
 	b.put(t, 100_000, 100_003)
 	require.Equal(t, Result{Keys: 2, Bytes: 2}, b.Evict(t.Context(), of("own", 2)))
-	require.Equal(t, []string{"100000", "100001"}, b.buried[history.EvictedForQuota])
+	require.Equal(t, []string{"100000", "100001"}, b.reclaimed[history.EvictedForQuota])
 	require.Zero(t, b.lru.ProposeCalls.Load())
-	require.Empty(t, b.parked.queue)
+	require.Empty(t, b.deferred.queue)
 	require.Equal(t, Result{Keys: 1, Bytes: 1}, b.Evict(t.Context(), of("own", 2)), "and no more than there is")
 }
 
@@ -72,10 +72,10 @@ func TestTheRulesHoldForOneOwner(t *testing.T) {
 	b.lease(5, 6)
 	all := of("odd", 100)
 	require.Equal(t, Result{Keys: 1, Bytes: 1}, b.Evict(t.Context(), of("odd", 1)))
-	require.Equal(t, []string{"7"}, b.buried[history.EvictedForQuota])
+	require.Equal(t, []string{"7"}, b.reclaimed[history.EvictedForQuota])
 	all.Soft = false
 	require.Equal(t, Result{Keys: 3, Bytes: 3, Probed: 1}, b.Evict(t.Context(), all))
-	require.Equal(t, []string{"11"}, b.buried[history.EvictedWithGroup])
+	require.Equal(t, []string{"11"}, b.reclaimed[history.EvictedWithGroup])
 	all.Soft = true
 	require.Equal(t, Result{Keys: 1, Bytes: 1, Soft: 1}, b.Evict(t.Context(), all))
 	require.Len(t, b.alloc.Live(), 1, "the leased one")
@@ -89,7 +89,7 @@ func TestALargeOwnerLosesWhatIsOld(t *testing.T) {
 	b.put(t, 0, n)
 	require.Equal(t, n/10, b.Evict(t.Context(), of("all", n/10)).Keys)
 	young := 0
-	for _, key := range b.buried[history.EvictedForQuota] {
+	for _, key := range b.reclaimed[history.EvictedForQuota] {
 		var i int
 		_, err := fmt.Sscan(key, &i)
 		require.NoError(t, err)
@@ -119,10 +119,10 @@ func TestASampleServesManyEvictions(t *testing.T) {
 	require.Len(t, b.samples["odd"].ranks, 4)
 	b.table.Exist("3", objects.Grant{Rank: true})
 	require.Equal(t, 2, b.Evict(t.Context(), of("odd", 2)).Keys)
-	require.Equal(t, []string{"1", "5", "7"}, b.buried[history.EvictedForQuota])
+	require.Equal(t, []string{"1", "5", "7"}, b.reclaimed[history.EvictedForQuota])
 	require.Len(t, b.samples["odd"].ranks, 1)
 	require.Equal(t, 2, b.Evict(t.Context(), of("odd", 9)).Keys)
-	require.Equal(t, []string{"1", "5", "7", "9", "3"}, b.buried[history.EvictedForQuota])
+	require.Equal(t, []string{"1", "5", "7", "9", "3"}, b.reclaimed[history.EvictedForQuota])
 	require.Empty(t, b.samples)
 
 	for i := range 3 * maxSamples {
@@ -153,7 +153,7 @@ func TestPinnedObjectsAreLookedForOnce(t *testing.T) {
 	require.NoError(t, b.Drain(t.Context()))
 	require.Equal(t, Result{Keys: 1, Bytes: 1, Soft: 0}, b.Evict(t.Context(), need(1)), "the policy knows 4 now")
 	require.Equal(t, Result{Keys: 2, Bytes: 2, Soft: 2}, b.Evict(t.Context(), need(9)), "not 1, which is read, and not 7 yet")
-	require.Equal(t, []string{"0", "4", "3", "5"}, b.buried[history.EvictedForPut])
+	require.Equal(t, []string{"0", "4", "3", "5"}, b.reclaimed[history.EvictedForPut])
 	b.pins.next = 0
 	require.Equal(t, Result{Keys: 1, Bytes: 1, Soft: 1}, b.Evict(t.Context(), need(9)))
 }

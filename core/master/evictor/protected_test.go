@@ -13,21 +13,21 @@ import (
 	"github.com/mooncake-go/mooncake/core/master/objects"
 )
 
-// more is so many objects that the parking cannot hold them all.
-const more = maxParked + 3000
+// more is so many objects that the deferral cannot hold them all.
+const more = maxDeferred + 3000
 
 // However many objects are being read, the evictor finds those behind them that are not.
-func TestEvictionGetsPastMoreReadersThanCanBeParked(t *testing.T) {
+func TestEvictionGetsPastMoreReadersThanCanBeDeferred(t *testing.T) {
 	b := newFixture(t, nil)
 	b.put(t, 0, more+10)
 	b.lease(0, more)
 	require.Equal(t, Result{Keys: 5, Bytes: 5}, b.Evict(t.Context(), need(5)))
 	require.Equal(t, Result{Keys: 5, Bytes: 5}, b.Evict(t.Context(), need(5)), "and again")
-	require.Len(t, b.buried[history.EvictedForPut], 10)
-	require.Contains(t, b.buried[history.EvictedForPut], fmt.Sprint(more))
+	require.Len(t, b.reclaimed[history.EvictedForPut], 10)
+	require.Contains(t, b.reclaimed[history.EvictedForPut], fmt.Sprint(more))
 }
 
-// The same for what only lookups protect, behind more readers than can be parked.
+// The same for what only lookups protect, behind more readers than can be deferred.
 func TestLookedUpObjectsBehindManyReadersCanGo(t *testing.T) {
 	b := newFixture(t, nil)
 	b.put(t, 0, more+10)
@@ -53,14 +53,14 @@ func TestAFruitlessSearchKeepsTheOrder(t *testing.T) {
 		require.Equal(t, calls, b.lru.ProposeCalls.Load(), "the evictor does not ask again at once")
 
 		time.Sleep(2 * time.Hour)
-		require.Equal(t, Result{Keys: maxParked, Bytes: maxParked}, b.Evict(t.Context(), need(maxParked)))
+		require.Equal(t, Result{Keys: maxDeferred, Bytes: maxDeferred}, b.Evict(t.Context(), need(maxDeferred)))
 		require.Equal(t, Result{Keys: 3000, Bytes: 3000}, b.Evict(t.Context(), need(3000)))
-		gone := b.buried[history.EvictedForPut]
+		gone := b.reclaimed[history.EvictedForPut]
 		turns := 0
 		for i := 1; i < len(gone); i++ {
 			before, after := number(t, gone[i-1]), number(t, gone[i])
 			if after != before+1 {
-				require.GreaterOrEqual(t, i, maxParked)
+				require.GreaterOrEqual(t, i, maxDeferred)
 				turns++
 			}
 		}

@@ -1,7 +1,10 @@
 package kvevents
 
 import (
-	"github.com/mooncake-go/mooncake/core/master/kvevents/msgpack"
+	"strconv"
+	"strings"
+
+	"github.com/tinylib/msgp/msgp"
 )
 
 // encoder writes the payload of messages.
@@ -13,13 +16,20 @@ type encoder struct {
 // payload appends [now, [events], 0] to dst; now is in ms since 1970. The events have the
 // IDs from id on.
 func (e *encoder) payload(dst []byte, now int64, id uint64, events []event) []byte {
-	dst = msgpack.AppendArray(dst, 3)
-	dst = msgpack.AppendInt(dst, now)
-	dst = msgpack.AppendArray(dst, len(events))
+	dst = appendInt(msgp.AppendArrayHeader(dst, 3), now)
+	dst = msgp.AppendArrayHeader(dst, uint32(len(events))) //nolint:gosec // at most maxBatch
 	for i := range events {
 		dst = e.event(dst, now, id+uint64(i), &events[i])
 	}
-	return msgpack.AppendUint(dst, 0) // the rank of a batch, which a pool does not have
+	return msgp.AppendUint64(dst, 0) // the rank of a batch, which a pool does not have
+}
+
+// appendInt appends a number in its shortest form, which is unsigned for a positive one.
+func appendInt(dst []byte, n int64) []byte {
+	if n >= 0 {
+		return msgp.AppendUint64(dst, uint64(n))
+	}
+	return msgp.AppendInt64(dst, n)
 }
 
 // event appends one map. The key of an object is all that this side knows of its place in
@@ -30,16 +40,14 @@ func (e *encoder) event(dst []byte, now int64, id uint64, ev *event) []byte {
 	if ev.stored {
 		kind, legacy = "stored", "BlockStored"
 	}
-	m := mapped{dst: msgpack.AppendMap(dst, e.fields(ev.stored))}
+	m := mapped{dst: msgp.AppendMapHeader(dst, e.fields(ev.stored))}
 	m.uint("event_id", id)
 	m.uint("timestamp", uint64(now)) //nolint:gosec // the clock is past 1970
 	m.text("event_type", kind)
 	if e.legacy {
 		m.text("type", legacy)
 	}
-	for _, name := range []string{"model_name", "block_size", "additional_salt", "lora_name"} {
-		m.null(name)
-	}
+	m.null("model_name", "block_size", "additional_salt", "lora_name")
 	m.text("tenant_id", ev.tenant)
 	m.text("backend_id", e.backend)
 	if ev.group == "" {
@@ -49,18 +57,18 @@ func (e *encoder) event(dst []byte, now int64, id uint64, ev *event) []byte {
 	}
 	m.text("medium", "cpu")
 	m.null("dp_rank")
-	m.hashes("seq_hashes", hashed, func(dst []byte) []byte { return msgpack.AppendUint(dst, hash) })
-	if e.legacy {
-		// Engines publish their hashes as signed numbers.
-		m.hashes("block_hashes", hashed, func(dst []byte) []byte { return msgpack.AppendInt(dst, int64(hash)) }) //nolint:gosec // the bits are meant
+	if m.list("seq_hashes", hashed) {
+		m.dst = msgp.AppendUint64(m.dst, hash)
+	}
+	if e.legacy && m.list("block_hashes", hashed) {
+		m.dst = appendInt(m.dst, int64(hash)) //nolint:gosec // Engines publish their hashes as signed numbers.
 	}
 	if e.object {
 		m.text("object_key", ev.key)
 	}
 	if ev.stored {
 		m.uint("base_block_idx", 0)
-		m.null("parent_hash")
-		m.null("token_ids")
+		m.null("parent_hash", "token_ids")
 		if e.legacy {
 			m.null("parent_block_hash")
 		}
@@ -69,8 +77,8 @@ func (e *encoder) event(dst []byte, now int64, id uint64, ev *event) []byte {
 }
 
 // fields is how many fields an event has.
-func (e *encoder) fields(stored bool) int {
-	n := 13
+func (e *encoder) fields(stored bool) uint32 {
+	n := uint32(13)
 	if e.object {
 		n++
 	}
@@ -89,17 +97,40 @@ func (e *encoder) fields(stored bool) int {
 // mapped appends the fields of a map.
 type mapped struct{ dst []byte }
 
-func (m *mapped) name(s string)              { m.dst = msgpack.AppendString(m.dst, s) }
-func (m *mapped) null(name string)           { m.name(name); m.dst = msgpack.AppendNil(m.dst) }
-func (m *mapped) text(name, value string)    { m.name(name); m.dst = msgpack.AppendString(m.dst, value) }
-func (m *mapped) uint(name string, n uint64) { m.name(name); m.dst = msgpack.AppendUint(m.dst, n) }
+func (m *mapped) text(name, value string) {
+	m.dst = msgp.AppendString(msgp.AppendString(m.dst, name), value)
+}
 
-// hashes appends a list of one hash, or of none.
-func (m *mapped) hashes(name string, there bool, hash func([]byte) []byte) {
-	m.name(name)
-	if !there {
-		m.dst = msgpack.AppendArray(m.dst, 0)
-		return
+func (m *mapped) uint(name string, n uint64) {
+	m.dst = msgp.AppendUint64(msgp.AppendString(m.dst, name), n)
+}
+
+func (m *mapped) null(names ...string) {
+	for _, name := range names {
+		m.dst = msgp.AppendNil(msgp.AppendString(m.dst, name))
 	}
-	m.dst = hash(msgpack.AppendArray(m.dst, 1))
+}
+
+// list begins a list, and reports whether its one element follows; without it the list is empty.
+func (m *mapped) list(name string, element bool) bool {
+	n := uint32(0)
+	if element {
+		n = 1
+	}
+	m.dst = msgp.AppendArrayHeader(msgp.AppendString(m.dst, name), n)
+	return element
+}
+
+// sequenceHash reads a key that is a hash as a whole: decimal, or hexadecimal after 0x or 0X, up to
+// 2^64-1. No sign, no space, no underscore.
+func sequenceHash(key string) (hash uint64, ok bool) {
+	if key == "" || key[0] < '0' || key[0] > '9' {
+		return 0, false // at once, since most keys are no hash
+	}
+	digits, base := key, 10
+	if len(key) >= 2 && strings.EqualFold(key[:2], "0x") {
+		digits, base = key[2:], 16
+	}
+	hash, err := strconv.ParseUint(digits, base, 64)
+	return hash, err == nil
 }

@@ -2,6 +2,7 @@ package kvevents
 
 import (
 	"encoding/hex"
+	"math"
 	"os"
 	"strings"
 	"testing"
@@ -9,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"github.com/mooncake-go/mooncake/core/master/kvevents/msgpack"
+	"github.com/mooncake-go/mooncake/core/master/kvevents/eventstest"
 )
 
 // golden reads a file of hexadecimal lines; what follows # is a comment.
@@ -76,12 +77,33 @@ func TestEventsHaveExactlyTheirFields(t *testing.T) {
 			return event{rapid.Bool().Draw(t, "stored"), rapid.String().Draw(t, "tenant"), key.Draw(t, "key"), rapid.String().Draw(t, "group")}
 		}), 0, maxBatch).Draw(t, "events")
 		id, at := rapid.Int64Range(1, 1<<50).Draw(t, "id"), rapid.Int64Range(1, 1<<45).Draw(t, "at")
-		list := []any{}
+		var list []map[string]any
 		for i, ev := range events {
 			list = append(list, want(e, id+int64(i), at, ev))
 		}
-		got, err := msgpack.Decode(e.payload(nil, at, uint64(id), events))
-		require.NoError(t, err)
-		require.Equal(t, []any{at, list, int64(0)}, got)
+		var got eventstest.Message
+		require.NoError(t, got.Decode(e.payload(nil, at, uint64(id), events)))
+		require.Equal(t, eventstest.Message{At: at, Events: list}, got)
 	})
+}
+
+// TestNumbersHaveTheirShortestForm, at every border between two of them.
+func TestNumbersHaveTheirShortestForm(t *testing.T) {
+	for want, n := range map[string]int64{
+		"00": 0, "7f": 127, "cc80": 128, "ccff": 255, "cd0100": 256, "cdffff": 65535, "ce00010000": 65536, "ceffffffff": math.MaxUint32,
+		"cf0000000100000000": 1 << 32, "cf7fffffffffffffff": math.MaxInt64,
+		"ff": -1, "e0": -32, "d0df": -33, "d080": -128, "d1ff7f": -129, "d18000": -32768, "d2ffff7fff": -32769,
+		"d280000000": math.MinInt32, "d3ffffffff7fffffff": math.MinInt32 - 1, "d38000000000000000": math.MinInt64,
+	} {
+		require.Equal(t, want, hex.EncodeToString(appendInt(nil, n)))
+	}
+}
+
+// TestTextsHaveTheirShortestForm, at every border between two of them.
+func TestTextsHaveTheirShortestForm(t *testing.T) {
+	for n, head := range map[int]string{0: "a0", 31: "bf", 32: "d920", 255: "d9ff", 256: "da0100", 65535: "daffff", 65536: "db00010000"} {
+		m := mapped{}
+		m.text("", strings.Repeat("s", n))
+		require.Equal(t, "a0"+head, hex.EncodeToString(m.dst[:len(m.dst)-n]))
+	}
 }

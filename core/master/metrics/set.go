@@ -1,3 +1,9 @@
+// Package metrics counts what the master does and shows it under the names that existing
+// dashboards and scripts know.
+//
+// The hot path adds to plain atomic counters; names, labels and help texts are added only when a
+// client scrapes. Names of features that this master does not have are present and stay 0, so
+// that a dashboard finds every series. Everything is safe for concurrent use.
 package metrics
 
 import "github.com/mooncake-go/mooncake/core/model"
@@ -51,9 +57,9 @@ type Set struct {
 	// TenantEvictedBytes the label tenant.
 	TenantRejects, TenantEvictedBytes Labelled
 
-	// RPC is how long calls took, by method; fed by the face that serves them.
+	// RPC is how long calls took, by method; fed by the API that serves them.
 	RPC Methods
-	// ForeignConnections were turned away from the RPC port, by protocol; fed by the face.
+	// ForeignConnections were turned away from the RPC port, by protocol; fed by the API.
 	ForeignConnections Labelled
 }
 

@@ -89,3 +89,58 @@ func (r rates) batches(names []counted[*Batch], now, before []batchCount) string
 	}
 	return strings.Join(parts, ", ")
 }
+
+// Bytes formats a size as the summary shows it: "0 B", "3.19 MB".
+func Bytes(n uint64) string {
+	if n < 1<<10 {
+		return fmt.Sprintf("%d B", n)
+	}
+	units := [...]string{"KB", "MB", "GB", "TB", "PB", "EB"}
+	x, i := float64(n)/(1<<10), 0
+	for x >= 1<<10 && i < len(units)-1 {
+		x /= 1 << 10
+		i++
+	}
+	return fmt.Sprintf("%.2f %s", x, units[i])
+}
+
+// usage formats used and capacity, with the share where there is a capacity.
+func usage(used, capacity uint64) string {
+	s := Bytes(used) + " / " + Bytes(capacity)
+	if capacity > 0 {
+		s += fmt.Sprintf(" (%.1f%%)", 100*float64(used)/float64(capacity))
+	}
+	return s
+}
+
+// HASummary is the high-availability part of the log line for a master without it.
+const HASummary = "HA Metrics Summary: last_seq=0, applied_seq=0, lag=0, pending=0, mutation_queue=0, batch_commits=0, sync_commits=0, " +
+	"skipped=0, checksum_fail=0, etcd_fail=0, watch_disconn=0, state=0"
+
+// Status is what the master is at the moment, in upstream's words.
+type Status struct {
+	// Role is leader or standby; State starting, standby, candidate, recovering,
+	// catching_up, leader_warmup or serving.
+	Role, State string
+	// Ready is true while the master answers calls on objects.
+	Ready bool
+	// Leader is the address of the leader, empty where none is known or there is no high
+	// availability; View the number of its leadership.
+	Leader string
+	View   uint64
+}
+
+// Serving is the status of a master without high availability.
+func Serving() Status { return Status{Role: "leader", State: "serving", Ready: true} }
+
+// Line wraps the master's summary into the line of /metrics/summary.
+func (s Status) Line(summary string) string {
+	line := fmt.Sprintf("role=%s, state=%s, service_ready=%t, master={%s}, ha={%s}", s.Role, s.State, s.Ready, summary, HASummary)
+	if s.Leader != "" {
+		line += fmt.Sprintf(", leader=%s, view_version=%d", s.Leader, s.View)
+	}
+	return line
+}
+
+// LogLine is the line that log scrapers look for.
+func (s Status) LogLine(summary string) string { return "Master Admin Metrics: " + s.Line(summary) }

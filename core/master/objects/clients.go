@@ -53,7 +53,7 @@ func (c *clients) id(number uint32) model.ClientID {
 	return c.ids[number]
 }
 
-// Who returns the Client for a client that is to be remembered, once for all items of a call: a
+// Who returns a Client that the table remembers, once for all items of a call: a
 // writer, or a reader that the master knows.
 func (t *Table) Who(id model.ClientID) Client { return Client{id, t.clients.number(id)} }
 

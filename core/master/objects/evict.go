@@ -24,7 +24,7 @@ type Rules struct {
 func (t *Table) Evict(id evict.ID, now lease.Instant, rules Rules, tell bool, bin *Bin, mates []evict.ID) ([]evict.ID, lease.Instant, Outcome) {
 	i, s, o := t.byID(id)
 	defer s.mu.Unlock()
-	if until, out := o.spared(now, rules); out != Done {
+	if until, out := o.protected(now, rules); out != Done {
 		return mates, until, out
 	}
 	if o.more != nil && o.more.group != nil && !rules.Mate {
@@ -35,8 +35,8 @@ func (t *Table) Evict(id evict.ID, now lease.Instant, rules Rules, tell bool, bi
 	return mates, 0, Done
 }
 
-// It says why an object may not be evicted, and until when where that is known.
-func (o *object) spared(now lease.Instant, rules Rules) (until lease.Instant, out Outcome) {
+// protected says why an object may not be evicted, and until when where that is known.
+func (o *object) protected(now lease.Instant, rules Rules) (until lease.Instant, out Outcome) {
 	switch {
 	case o == nil:
 		return 0, Missing

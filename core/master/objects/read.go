@@ -70,3 +70,87 @@ func (t *Table) grant(i int, s *shard, o *object, g Grant) {
 		o.setRank(t.note(i, s, evict.Event{Op: evict.Access, ID: idOf(i, o), Parent: g.Parent}))
 	}
 }
+
+// View is an object as it is now.
+type View struct {
+	Size     uint64
+	Checksum model.Checksum
+	DataType model.DataType
+	Group    string
+	Creator  model.ClientID
+	Reader   model.ClientID
+	Complete bool
+	HardPin  bool
+	Copying  bool
+	// Since is when the put began, or, of a complete object, ended.
+	Since lease.Instant
+	// Lease, Probe and PinEnd are until when each protects it.
+	Lease, Probe, PinEnd lease.Instant
+	Replicas             []model.Replica
+}
+
+// Look returns what the table knows of a key and changes nothing.
+func (t *Table) Look(key string) (View, bool) {
+	_, s, o := t.open(key)
+	defer s.mu.Unlock()
+	if o == nil || !o.alive() {
+		return View{}, false
+	}
+	status := model.ReplicaProcessing
+	if o.has(complete) {
+		status = model.ReplicaComplete
+	}
+	v := View{
+		Size: o.size(), Checksum: o.checksum(), DataType: o.dataType(),
+		Group: o.group(), Creator: t.clients.id(o.creator()), Reader: t.clients.id(o.reader()),
+		Complete: o.has(complete), HardPin: o.has(hardPin), Copying: o.copying(),
+		Since: o.since, Lease: o.leaseEnd(), Probe: o.probeEnd(), Replicas: o.describe(nil, status),
+	}
+	if o.has(softPin) {
+		v.PinEnd = o.more.pinEnd
+	}
+	return v, true
+}
+
+// Located is an object with a copy on a segment.
+type Located struct {
+	Key  string
+	Size uint64
+	// Out says whether it could be moved now: Done, Unfinished, Copying, Leased, Probed.
+	Out Outcome
+}
+
+// On appends the objects of one step of a walk that have a copy on segments of that name.
+func (t *Table) On(at Cursor, segment string, now lease.Instant, dst []Located) ([]Located, Cursor) {
+	next := t.walk(at, func(_ int, _ *shard, o *object) {
+		if !o.on(segment) || !o.alive() {
+			return
+		}
+		l := Located{Key: o.key, Size: o.size()}
+		switch {
+		case !o.has(complete):
+			l.Out = Unfinished
+		case o.copying():
+			l.Out = Copying
+		case o.leaseEnd() > now:
+			l.Out = Leased
+		case o.probeEnd() > now:
+			l.Out = Probed
+		}
+		dst = append(dst, l)
+	})
+	return dst, next
+}
+
+func (o *object) on(segment string) bool {
+	copies := o.several()
+	if copies == nil {
+		return o.seg.Name == segment
+	}
+	for i := range copies {
+		if copies[i].on(segment) {
+			return true
+		}
+	}
+	return false
+}

@@ -11,21 +11,25 @@ import (
 func (t *Table) Remove(key string, now lease.Instant, force bool, bin *Bin) Outcome {
 	i, s, o := t.open(key)
 	defer s.mu.Unlock()
+	out := copyable(o)
+	if out == Done && !force {
+		out = o.unread(now)
+	}
+	if out == Done {
+		bin.whole(o)
+		t.unlink(i, s, o, true)
+	}
+	return out
+}
+
+// unread says whether a reader, or a lookup, protects an object: Leased, Probed.
+func (o *object) unread(now lease.Instant) Outcome {
 	switch {
-	case o == nil || !o.alive():
-		return Missing
-	case !o.has(complete):
-		return Unfinished
-	case o.copying():
-		return Copying
-	case force:
 	case o.leaseEnd() > now:
 		return Leased
 	case o.probeEnd() > now:
 		return Probed
 	}
-	bin.whole(o)
-	t.unlink(i, s, o, true)
 	return Done
 }
 
@@ -44,25 +48,19 @@ func (t *Table) Clear(key string, owner Client, segment string, now lease.Instan
 		return Foreign
 	case o.copying():
 		return Copying
-	case o.leaseEnd() > now:
-		return Leased
-	case o.probeEnd() > now:
-		return Probed
-	case segment == "":
-		bin.whole(o)
-		t.unlink(i, s, o, true)
-		return Done
-	case !o.on(segment):
+	}
+	if out := o.unread(now); out != Done {
+		return out
+	}
+	if segment != "" && !o.on(segment) {
 		return NoReplica
 	}
-	m := o.spread()
-	on := func(r replica) bool { return r.on(segment) }
-	switch {
-	case !slices.ContainsFunc(m.copies, func(r replica) bool { return !r.on(segment) && r.alive() }):
+	stays := func(r replica) bool { return !r.on(segment) && r.alive() }
+	if segment == "" || !slices.ContainsFunc(o.spread().copies, stays) {
 		bin.whole(o)
 		t.unlink(i, s, o, true)
-	default:
-		t.cut(o, bin, on)
+	} else {
+		t.cut(o, bin, func(r replica) bool { return r.on(segment) })
 	}
 	return Done
 }

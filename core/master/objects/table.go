@@ -1,3 +1,15 @@
+// Package objects is the master's table of objects: which keys exist, where their copies lie,
+// which clients are writing them, and until when readers may rely on them.
+//
+// The table is cut into shards by the hash of the key, each with its own lock. Every
+// operation is on one key and holds one lock for well under a microsecond; no operation
+// calls out of the package while it holds one. Everything is safe for concurrent use.
+//
+// The table owns no memory of the pool. Operations that remove an object return its extents to
+// the caller. The caller frees them after the lock is released.
+//
+// What happened to objects is noted as events for the eviction policy, numbered in the
+// order in which it happened, and handed out by Drain.
 package objects
 
 import (
@@ -168,4 +180,14 @@ func (t *Table) withdraw(i int, s *shard, o *object, tell bool) {
 	case tell && !o.has(hardPin):
 		t.note(i, s, evict.Event{Op: evict.Remove, ID: idOf(i, o)})
 	}
+}
+
+// Current says whether a key can be read, and in which group it is. It counts as no access.
+func (t *Table) Current(key string) (group string, readable bool) {
+	_, s, o := t.open(key)
+	defer s.mu.Unlock()
+	if o == nil || !o.has(complete) || !o.alive() {
+		return "", false
+	}
+	return o.group(), true
 }

@@ -184,3 +184,92 @@ func (p Policy) with(t model.Tenant, bytes uint64) Policy {
 func (p Policy) sort() {
 	slices.SortFunc(p.Tenants, func(a, b Entry) int { return cmp.Compare(a.Name, b.Name) })
 }
+
+// Scope returns the string under which the table of objects keeps a key of a tenant: for
+// the default tenant the key itself, without an allocation. Different pairs give different
+// strings. The tenant's name is one that model.ValidateTenant accepts.
+//
+//	default  k       k
+//	default  NUL…    NUL NUL NUL…
+//	t        k       NUL t NUL k
+func Scope(tenant model.Tenant, key model.Key) string {
+	switch {
+	case tenant != "" && tenant != model.DefaultTenant:
+		return "\x00" + tenant + "\x00" + key
+	case key != "" && key[0] == 0:
+		return "\x00\x00" + key
+	}
+	return key
+}
+
+// Split is the inverse of Scope and allocates nothing. False means that Scope makes no
+// such string.
+func Split(scoped string) (tenant model.Tenant, key model.Key, ok bool) {
+	if scoped == "" || scoped[0] != 0 {
+		return model.DefaultTenant, scoped, true
+	}
+	tenant, key, ok = strings.Cut(scoped[1:], "\x00")
+	switch {
+	case !ok || tenant == model.DefaultTenant:
+		return "", "", false
+	case tenant != "":
+		return tenant, key, true
+	case key == "" || key[0] != 0:
+		return "", "", false
+	}
+	return model.DefaultTenant, key, true
+}
+
+// Owner returns the tenant of a string that Scope made.
+func Owner(scoped string) model.Tenant {
+	tenant, _, _ := Split(scoped)
+	return tenant
+}
+
+type unit struct {
+	name  string
+	bytes uint64
+}
+
+// units are multiples of 1024, the largest first.
+var units = [...]unit{{"TB", 1 << 40}, {"GB", 1 << 30}, {"MB", 1 << 20}, {"KB", 1 << 10}, {"B", 1}}
+
+// ParseQuota reads a quota: a whole number of bytes, or of B, KB, MB, GB or TB, which are
+// multiples of 1024, without blanks.
+func ParseQuota(text string) (uint64, error) {
+	digits := strings.TrimRight(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZ")
+	name := text[len(digits):]
+	if name == "" {
+		name = "B"
+	}
+	for _, u := range units {
+		if u.name != name {
+			continue
+		}
+		n, err := strconv.ParseUint(digits, 10, 64)
+		switch {
+		case err != nil && strings.Trim(digits, "0123456789") != "", digits == "":
+			return 0, badQuota(text)
+		case err != nil || n > MaxQuota/u.bytes:
+			return 0, fmt.Errorf("%q is more than a quota can be, %d bytes", text, int64(MaxQuota))
+		case n == 0:
+			return 0, fmt.Errorf("%q is nothing; take the tenant out of the list to forbid it to write", text)
+		}
+		return n * u.bytes, nil
+	}
+	return 0, badQuota(text)
+}
+
+func badQuota(text string) error {
+	return fmt.Errorf("%q is no quota: write a whole number with B, KB, MB, GB or TB, such as 200GB", text)
+}
+
+// formatQuota writes a quota in the largest unit that divides it.
+func formatQuota(bytes uint64) string {
+	for _, u := range units {
+		if bytes%u.bytes == 0 {
+			return strconv.FormatUint(bytes/u.bytes, 10) + u.name
+		}
+	}
+	return strconv.FormatUint(bytes, 10)
+}

@@ -10,7 +10,7 @@ import (
 )
 
 // failed decides what becomes of a slice that ended without success: another rail of the path, the
-// same path once more, the next path, a new lookup of the peer, or the end of its job.
+// same path again, the next path, a new lookup of the peer, or the end of its job.
 //
 // A quarantined operation is never retried. If an old attempt at a write arrived after a new one
 // was reported as done, it would overwrite bytes that were put there since. An old attempt at a

@@ -22,11 +22,11 @@ func (p *Peer) connect(a *Attempt) {
 	defer cancel()
 	p.env.Connecting()
 	p.mu.Lock()
-	old, was := p.paths, p.life
+	old, was := p.paths, p.generation
 	p.mu.Unlock()
-	paths, lacks, restarted, life, err := p.open(ctx, old)
+	paths, lacks, restarted, generation, err := p.open(ctx, old)
 	// Another incarnation in the same generation is a transport that was restarted.
-	restarted = restarted && (life == 0 || life != was)
+	restarted = restarted && (generation == 0 || generation != was)
 	if err != nil {
 		err = errs.WithClass(errs.ClassTransientPeer, "transfer: connect to "+p.Name, err)
 		if !a.refresh {
@@ -36,7 +36,7 @@ func (p *Peer) connect(a *Attempt) {
 
 	p.mu.Lock()
 	if err == nil {
-		p.paths, p.fresh, p.asked, p.lacks, p.life = paths, true, a.began, lacks, life
+		p.paths, p.fresh, p.asked, p.lacks, p.generation = paths, true, a.began, lacks, generation
 		p.gen++
 		if restarted {
 			p.epoch++
@@ -62,7 +62,7 @@ func (p *Peer) connect(a *Attempt) {
 
 // open returns a path for every transport that both sides have, reusing those of old that still
 // lead to the same incarnation. With lacks, there is none for some of them.
-func (p *Peer) open(ctx context.Context, old []*path.Path) (paths []*path.Path, lacks, restarted bool, life uint64, err error) {
+func (p *Peer) open(ctx context.Context, old []*path.Path) (paths []*path.Path, lacks, restarted bool, generation uint64, err error) {
 	d, err := p.env.Dir.Lookup(ctx, p.Name)
 	if err != nil {
 		return nil, false, false, 0, errs.Wrap(errs.TransferFail, "look up in the metadata service", err)

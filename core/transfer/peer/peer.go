@@ -29,16 +29,16 @@ type Peer struct {
 	Name string
 	env  *Env
 
-	mu      sync.Mutex
-	paths   []*path.Path // of the last connect, best first; empty before
-	fresh   bool         // the paths may be used without asking the directory
-	gen     uint64       // counts connects
-	epoch   uint64       // counts restarts of the peer that were noticed
-	life    uint64       // the generation of the peer at the last connect, 0 where it does not tell
-	asked   time.Time    // when the lookup began that led to the paths
-	tried   time.Time    // when the last connect ended
-	lacks   bool         // a transport that both sides have has no path, or nothing answers on it
-	pending *Attempt
+	mu         sync.Mutex
+	paths      []*path.Path // of the last connect, best first; empty before
+	fresh      bool         // the paths may be used without asking the directory
+	gen        uint64       // counts connects
+	epoch      uint64       // counts restarts of the peer that were noticed
+	generation uint64       // the generation of the peer at the last connect, 0 where it does not tell
+	asked      time.Time    // when the lookup began that led to the paths
+	tried      time.Time    // when the last connect ended
+	lacks      bool         // a transport that both sides have has no path, or nothing answers on it
+	pending    *Attempt
 	// fails counts failures in a row.
 	fails    int
 	cool     time.Time
@@ -86,7 +86,7 @@ func (p *Peer) Admit() error {
 	}
 	now := time.Now()
 	if now.Before(p.cool) || p.pending != nil {
-		return errs.WithClass(errs.ClassTransientPeer, "transfer: "+p.Name+" failed a moment ago and is left alone for now", p.cause)
+		return errs.WithClass(errs.ClassTransientPeer, "transfer: "+p.Name+" failed a moment ago and is backed off", p.cause)
 	}
 	p.cool = now.Add(p.pause())
 	return nil
@@ -110,8 +110,8 @@ func (p *Peer) AskedSince(t time.Time) bool {
 	return p.asked.After(t)
 }
 
-// Miss notes that nothing answers on one of the paths of gen while others may work: mend tries that
-// path again.
+// Miss notes that nothing answers on one of the paths of gen while others may work: repair tries
+// that path again.
 func (p *Peer) Miss(gen uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -220,7 +220,7 @@ func (p *Peer) Obtain() (Route, *Attempt, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.usable() {
-		p.mend()
+		p.repair()
 		return Route{Paths: p.paths, Gen: p.gen, Epoch: p.epoch}, nil, nil
 	}
 	a, err := p.start(false)
@@ -238,9 +238,9 @@ func (p *Peer) Ask(gen uint64) (*Attempt, error) {
 	return p.start(true)
 }
 
-// mend reconnects in the background, at intervals, while a transport that both sides have is not in
-// use; requests use the others meanwhile. The caller holds p.mu.
-func (p *Peer) mend() {
+// repair reconnects in the background, at intervals, while a transport that both sides have is not
+// in use; requests use the others meanwhile. The caller holds p.mu.
+func (p *Peer) repair() {
 	broken := p.lacks || slices.ContainsFunc(p.paths, func(w *path.Path) bool { return w.Dead.Load() })
 	if broken && time.Since(p.tried) >= p.env.Cfg.MaxRailPause {
 		_, _ = p.start(true) // A closed engine needs none.

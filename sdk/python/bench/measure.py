@@ -46,7 +46,7 @@ def calls_for(size: int, count: int) -> int:
 
 
 def in_turn(rounds: int, measured: dict[str, Callable[[], float]]) -> dict[str, list[float]]:
-    """Rounds of each, the first one not counted; who begins changes."""
+    """Rounds of each. The first one does not count, and the contenders take turns to begin."""
     out: dict[str, list[float]] = {name: [] for name in measured}
     names = list(measured)
     for n in range(rounds + 1):

@@ -65,7 +65,7 @@ def positive(name: str, value: Any) -> int:
 
 
 def seconds(name: str, value: Any) -> float | None:
-    """value as seconds, None as it is; RuntimeError where it is negative."""
+    """value as seconds, or None for None; RuntimeError for a negative one."""
     if value is None:
         return None
     try:

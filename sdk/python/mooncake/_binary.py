@@ -21,9 +21,7 @@ class BinaryMissing(RuntimeError):
 
 
 def path() -> str:
-    """path() -> str
-
-    The binary's path, after making it executable where an installer has lost that bit and the
+    """The binary's path, after making it executable where an installer has lost that bit and the
     file may be changed. Raises BinaryMissing where there is none.
     """
     file = Path(__file__).absolute().parent / NAME
@@ -41,10 +39,8 @@ def path() -> str:
 
 
 def execute(alias: str, args: Sequence[str] | None = None) -> NoReturn:
-    """execute(alias: str, args: Sequence[str] | None = None) -> NoReturn
-
-    Becomes the program ``alias`` with args, by default those of this process. The process ID stays,
-    so that whoever started this process stops the program by it. Ends the process with exit code 1
+    """Becomes the program ``alias`` with args, by default those of this process. The process ID stays,
+    so that the parent of this process can stop the program with it. Ends the process with exit code 1
     and one line on standard error where the program cannot be run.
     """
     try:
@@ -55,9 +51,7 @@ def execute(alias: str, args: Sequence[str] | None = None) -> NoReturn:
 
 
 def capture(args: Sequence[str], env: Mapping[str, str], timeout: float) -> subprocess.CompletedProcess[str]:
-    """capture(args: Sequence[str], env: Mapping[str, str], timeout: float) -> CompletedProcess[str]
-
-    Runs ``mooncake args`` to its end, for at most timeout seconds, and returns what it wrote. Raises
+    """Runs ``mooncake args`` to its end, for at most timeout seconds, and returns what it wrote. Raises
     BinaryMissing, OSError, or subprocess.TimeoutExpired.
     """
     return subprocess.run([path(), *args], env=dict(env), capture_output=True, text=True, timeout=timeout, check=False)

@@ -27,10 +27,10 @@ class Region:
 
     def take(self, size: int) -> int:
         """The address of size bytes that are free, the lowest; 0 where no free range is as long."""
-        for i, (ptr, room) in enumerate(self.free):
-            if room > size:
-                self.free[i] = (ptr + size, room - size)
-            elif room == size:
+        for i, (ptr, space) in enumerate(self.free):
+            if space > size:
+                self.free[i] = (ptr + size, space - size)
+            elif space == size:
                 del self.free[i]
             else:
                 continue

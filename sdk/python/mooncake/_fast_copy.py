@@ -18,11 +18,9 @@ def concat_arrays_into(
     count: SupportsIndex = -1,
     /,
 ) -> int:
-    """concat_arrays_into(arrays: list, dest_ptr: int, dest_capacity: int, start: int = 0, count: int = -1, /) -> int
-
-    Copies arrays[start : start+count] to the address dest_ptr, one behind the other, and returns how many bytes
-    that were. A negative count is all, a negative dest_capacity is no bound. Each array is copied as it is then, also
-    where it overlaps its destination. TypeError for what is no array of numbers; ValueError, and nothing is
+    """Copies arrays[start : start+count] to the address dest_ptr, one behind the other, and returns how many bytes
+    that were. A negative count is all, a negative dest_capacity is no bound. Each array is copied as it is at that time, even
+    if it overlaps its destination. TypeError for what is no array of numbers; ValueError, and nothing is
     copied, for an array with gaps, too small a destination, and an address that is no host memory, as that
     of a GPU. Releases the GIL while it copies.
     """

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 from .store import MooncakeDistributedStore
@@ -23,7 +23,7 @@ class MooncakeDistributedStoreAsync(MooncakeDistributedStore):
     A MooncakeDistributedStore with a coroutine function async_<method> for every method.
     """
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> Callable[..., Coroutine[Any, Any, Any]]:
         method = getattr(self, name[len(_PREFIX) :], None) if name.startswith(_PREFIX) else None
         if not callable(method):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")  # noqa: TRY004
@@ -33,7 +33,7 @@ class MooncakeDistributedStoreAsync(MooncakeDistributedStore):
         return twin
 
 
-def _twin(method: Callable[..., Any]) -> Callable[..., Any]:
+def _twin(method: Callable[..., Any]) -> Callable[..., Coroutine[Any, Any, Any]]:
     @functools.wraps(method)
     async def run(*args: Any, **kwargs: Any) -> Any:
         return await asyncio.get_running_loop().run_in_executor(None, functools.partial(method, *args, **kwargs))

@@ -77,9 +77,7 @@ class BufferLease:
         return memoryview(self._held()).cast("B")[: self._size]
 
     def release(self) -> None:
-        """release() -> None
-
-        Gives the buffer back; a second call does nothing. RuntimeError, and the lease goes on, while
+        """Gives the buffer back; a second call does nothing. RuntimeError, and the lease goes on, while
         a view from buffer, a slice of one, or an array over one exists: drop them, or call their
         release, first.
         """
@@ -115,9 +113,9 @@ class BufferLease:
 class BufferPool:
     """BufferPool(store: MooncakeDistributedStore, max_bytes: int = 0, min_size_class: int = 65536, max_size_class: int = None, alignment: int = 8388608, block_on_exhaustion: bool = True, default_timeout: float = None, max_regions: int = None, prewarm_size: int = None, prewarm_count: int = 0)
 
-    Lends buffers in memory that is registered with the store. max_bytes bounds what is lent at a
+    Lends buffers in memory that is registered with the store. max_bytes bounds the bytes lent at a
     time; 0 stands for twice the store's local_buffer_size, and for no bound where that is 0. It
-    bounds what is registered as well, unless the free ranges are too short for a buffer. max_regions
+    bounds the registered bytes as well, unless the free ranges are too short for a buffer. max_regions
     bounds the number of buffers that are lent at a time, and with it the registrations. Memory is
     registered in regions of about alignment, a power of two, where the bound allows. min_size_class
     and max_size_class are checked and have no effect: a buffer takes up its size, rounded up to 64
@@ -166,9 +164,7 @@ class BufferPool:
             self.prewarm(size, count)
 
     def acquire(self, size: SupportsIndex, block: bool | None = None, timeout: float | None = None) -> BufferLease:
-        """acquire(size: int, block: bool = None, timeout: float = None) -> BufferLease
-
-        A buffer of size bytes, which may be 0. Where there is none it waits, unless block (or
+        """A buffer of size bytes, which may be 0. Where there is none it waits, unless block (or
         block_on_exhaustion) is False. RuntimeError when there is none, when the time is up, after
         close, and at once for a size that exceeds the capacity of the pool.
         """
@@ -197,9 +193,7 @@ class BufferPool:
     buffer = acquire
 
     def prewarm(self, size: SupportsIndex, count: SupportsIndex) -> None:
-        """prewarm(size: int, count: int) -> None
-
-        Registers memory ahead of time so that count buffers of size bytes are free, or as many of
+        """Registers memory ahead of time so that count buffers of size bytes are free, or as many of
         them as the bounds of the pool allow. RuntimeError after close.
         """
         wanted, many = arguments.number("size", size), arguments.number("count", count)
@@ -210,9 +204,7 @@ class BufferPool:
                 self._regions.prewarm(wanted, min(many, self._most - self._lent), self._most)
 
     def close(self) -> None:
-        """close() -> None
-
-        Frees the memory. RuntimeError, and nothing is freed, while buffers are lent; those who wait
+        """Frees the memory. RuntimeError, and nothing is freed, while buffers are lent; those who wait
         for one get a RuntimeError. A second call does nothing.
         """
         with self._changed:

@@ -6,10 +6,7 @@ from mooncake import _binary
 
 
 def main() -> NoReturn:
-    """main() -> NoReturn
-
-    Becomes transfer_engine_bench with the arguments of this process.
-    """
+    """Becomes transfer_engine_bench with the arguments of this process."""
     _binary.execute("transfer_engine_bench")
 
 

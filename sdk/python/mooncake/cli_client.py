@@ -6,10 +6,7 @@ from mooncake import _binary
 
 
 def main() -> NoReturn:
-    """main() -> NoReturn
-
-    Becomes mooncake_client with the arguments of this process.
-    """
+    """Becomes mooncake_client with the arguments of this process."""
     _binary.execute("mooncake_client")
 
 

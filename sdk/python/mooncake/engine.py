@@ -7,14 +7,18 @@ child of a process that had loaded it, calls raise RuntimeError.
 For programs and environment variables see docs/compatibility.md of the project.
 """
 
+from __future__ import annotations
+
 import atexit
 import json
 from collections.abc import Sequence
 from typing import SupportsIndex
 
 from . import _absent, _native
+from ._arguments import Text, number, text
 from ._engine.transfers import EngineTransfers
-from ._engine.types import InnerTransferEngine, TransferNotify, TransferOpcode, number, text
+from ._engine.types import InnerTransferEngine, TransferNotify, TransferOpcode
+from ._signatures import signed
 
 __all__ = ["InnerTransferEngine", "Read", "TransferEngine", "TransferNotify", "TransferOpcode", "Write"]
 
@@ -31,6 +35,7 @@ Read = TransferOpcode.Read
 Write = TransferOpcode.Write
 
 
+@signed
 class TransferEngine(EngineTransfers):
     """TransferEngine()
 
@@ -46,10 +51,10 @@ class TransferEngine(EngineTransfers):
         self._engine: InnerTransferEngine | None = None
         self._failure = "the engine is not initialized; call initialize first"
 
-    def initialize(self, local_hostname: str, metadata_server: str, protocol: str, device_name: str | None, /) -> int:
-        """initialize(local_hostname: str, metadata_server: str, protocol: str, device_name: str, /) -> int
-
-        Starts the engine: 0, or -1, for which last_error has the reason. metadata_server is "P2PHANDSHAKE",
+    def initialize(
+        self, local_hostname: Text, metadata_server: Text, protocol: Text, device_name: Text | None, /
+    ) -> int:
+        """Starts the engine: 0, or -1, for which last_error has the reason. metadata_server is "P2PHANDSHAKE",
         "http://host:port/metadata", "redis://host:port", "etcd://host:port" or "host:port" of an
         etcd. With P2PHANDSHAKE the peers know it as "host:get_rpc_port()", where host is any
         address of this machine that they reach; local_hostname may then be "", "0.0.0.0", "::" or have
@@ -61,12 +66,15 @@ class TransferEngine(EngineTransfers):
         return self._initialize(local_hostname, metadata_server, protocol, device_name, "")
 
     def initialize_ext(
-        self, local_hostname: str, metadata_server: str, protocol: str, device_name: str | None, metadata_type: str, /
+        self,
+        local_hostname: Text,
+        metadata_server: Text,
+        protocol: Text,
+        device_name: Text | None,
+        metadata_type: Text,
+        /,
     ) -> int:
-        """initialize_ext(local_hostname: str, metadata_server: str, protocol: str, device_name: str, metadata_type: str, /) -> int
-
-        As initialize, with the kind of metadata service apart: metadata_server is then its address only.
-        """
+        """As initialize, with the kind of metadata service apart: metadata_server is then its address only."""
         return self._initialize(local_hostname, metadata_server, protocol, device_name, metadata_type)
 
     def _initialize(self, *texts: str | None) -> int:
@@ -85,56 +93,38 @@ class TransferEngine(EngineTransfers):
         return code
 
     def last_error(self) -> str:
-        """last_error() -> str
-
-        Why the calling thread's last call failed, as a sentence; "" where it succeeded. For a thread that
+        """Why the calling thread's last call failed, as a sentence; "" where it succeeded. For a thread that
         made none since the first failure, the newest failure of any thread. Upstream has no such method.
         """
         engine = self._engine
         return self._failure if engine is None else _native.last_error(engine._handle)
 
     def get_rpc_port(self) -> int:
-        """get_rpc_port() -> int
-
-        The port that peers ask; 0 before initialize.
-        """
+        """The port that peers ask; 0 before initialize."""
         return self._call(_native.engine_rpc_port, 0)
 
     def get_engine(self) -> InnerTransferEngine | None:
-        """get_engine() -> InnerTransferEngine
-
-        The engine, for MooncakeDistributedStore.setup(engine=...); None before initialize.
-        """
+        """The engine, for MooncakeDistributedStore.setup(engine=...); None before initialize."""
         return self._engine
 
     def get_engine_ptr(self) -> int:
-        """get_engine_ptr() -> int
-
-        A number that no other engine of this process has, now or later; 0 before initialize. It is
+        """A number that no other engine of this process has, now or later; 0 before initialize. It is
         no address: nothing can be called through it.
         """
         return 0 if self._engine is None else self._engine._handle
 
     def allocate_managed_buffer(self, length: SupportsIndex, /) -> int:
-        """allocate_managed_buffer(length: int, /) -> int
-
-        The address of length bytes that are registered; 0 when there are none.
-        """
+        """The address of length bytes that are registered; 0 when there are none."""
         return self._call(_native.engine_alloc, 0, number("length", length))
 
     def free_managed_buffer(self, buffer_addr: SupportsIndex, length: SupportsIndex, /) -> int:
-        """free_managed_buffer(buffer_addr: int, length: int, /) -> int
-
-        Gives back what allocate_managed_buffer gave. 0, or negative where it gave no such thing.
-        """
+        """Frees a buffer of allocate_managed_buffer: 0, or negative for any other address."""
         return self._call(_native.engine_free_memory, -1, number("buffer_addr", buffer_addr), number("length", length))
 
     def write_bytes_to_buffer(
         self, dest_address: SupportsIndex, data: bytes | bytearray | memoryview | str, length: SupportsIndex, /
     ) -> int:
-        """write_bytes_to_buffer(dest_address: int, data: bytes, length: int, /) -> int
-
-        Copies the first length bytes of data to an address of this process, which the caller vouches for.
+        """Copies the first length bytes of data to an address of this process, which the caller vouches for.
         ValueError where data is shorter. 0.
         """
         address, size = number("dest_address", dest_address), number("length", length)
@@ -143,16 +133,11 @@ class TransferEngine(EngineTransfers):
         return 0
 
     def read_bytes_from_buffer(self, source_address: SupportsIndex, length: SupportsIndex, /) -> bytes:
-        """read_bytes_from_buffer(source_address: int, length: int, /) -> bytes
-
-        The bytes at an address of this process, which the caller vouches for.
-        """
+        """The bytes at an address of this process, which the caller vouches for."""
         return _native.memory_read(number("source_address", source_address), number("length", length))
 
-    def register_memory(self, buffer_addr: SupportsIndex, capacity: SupportsIndex, location: str = "*") -> int:
-        """register_memory(buffer_addr: int, capacity: int, location: str = '*') -> int
-
-        Lets peers read and write capacity bytes at buffer_addr. location says which memory it is,
+    def register_memory(self, buffer_addr: SupportsIndex, capacity: SupportsIndex, location: Text = "*") -> int:
+        """Lets peers read and write capacity bytes at buffer_addr. location says which memory it is,
         as "cpu:0"; "*" finds out. 0, or negative: memory that is registered already, wholly or in
         part, is an error.
         """
@@ -160,64 +145,40 @@ class TransferEngine(EngineTransfers):
         return self._call(_native.engine_register, -1, (mine,), (size,), text("location", location))
 
     def unregister_memory(self, buffer_addr: SupportsIndex, /) -> int:
-        """unregister_memory(buffer_addr: int, /) -> int
-
-        Ends what register_memory began. 0, or negative where nothing is registered there.
-        """
+        """Ends what register_memory began. 0, or negative where nothing is registered there."""
         return self._call(_native.engine_unregister, -1, (number("buffer_addr", buffer_addr),))
 
     def batch_register_memory(
-        self, buffer_addresses: Sequence[SupportsIndex], capacities: Sequence[SupportsIndex], location: str = "*"
+        self, buffer_addresses: Sequence[SupportsIndex], capacities: Sequence[SupportsIndex], location: Text = "*"
     ) -> int:
-        """batch_register_memory(buffer_addresses: list[int], capacities: list[int], location: str = '*') -> int
-
-        Registers all or nothing, and tells the peers once. 0 or negative.
-        """
+        """Registers all or nothing, and tells the peers once. 0 or negative."""
         return self._call(_native.engine_register, -1, buffer_addresses, capacities, text("location", location))
 
     def batch_unregister_memory(self, buffer_addresses: Sequence[SupportsIndex], /) -> int:
-        """batch_unregister_memory(buffer_addresses: list[int], /) -> int
-
-        Ends what batch_register_memory began. 0, or negative where one of them was not registered.
-        """
+        """Ends what batch_register_memory began. 0, or negative where one of them was not registered."""
         return self._call(_native.engine_unregister, -1, buffer_addresses)
 
-    def get_first_buffer_address(self, segment_name: str, /) -> int:
-        """get_first_buffer_address(segment_name: str, /) -> int
-
-        Where the memory starts that a peer registered first; 0 when it has none or cannot be asked.
-        """
+    def get_first_buffer_address(self, segment_name: Text, /) -> int:
+        """Where the memory starts that a peer registered first; 0 when it has none or cannot be asked."""
         return self._call(_native.engine_first_buffer, 0, text("segment_name", segment_name))
 
-    def get_local_topology(self, device_name: str | None = None) -> str:
-        """get_local_topology(device_name: str = None) -> str
-
-        Which devices are near which memory of this machine, as JSON. device_name names those to
-        look at, with commas between. It needs no initialize.
+    def get_local_topology(self, device_name: Text | None = None) -> str:
+        """Which devices are near which memory of this machine, as JSON. device_name names those to
+        use, separated by commas. It needs no initialize.
         """
         return _native.engine_topology("" if device_name is None else text("device_name", device_name))
 
     def get_notifies(self) -> list[TransferNotify]:
-        """get_notifies() -> list[TransferNotify]
-
-        What peers have sent since the last call, in the order of arrival.
-        """
+        """What peers have sent since the last call, in the order of arrival."""
         none: list[tuple[bytes, bytes]] = []
         return [TransferNotify(name, msg) for name, msg in self._call(_native.engine_notifies, none)]
 
-    def send_probe(self, peer_server_name: str) -> int:
-        """send_probe(peer_server_name: str) -> int
-
-        Asks a peer whether it is there: 0; -101 where its name names no machine, -102 where
-        nothing answers.
-        """
+    def send_probe(self, peer_server_name: Text) -> int:
+        """Asks a peer whether it is there: 0; -101 where its name names no machine, -102 where nothing answers."""
         return self._call(_native.engine_probe, -1, text("peer_server_name", peer_server_name))
 
-    def warmup_efa_segment(self, segment_name: str) -> int:
-        """warmup_efa_segment(segment_name: str) -> int
-
-        0: only EFA needs it, and there is none here.
-        """
+    def warmup_efa_segment(self, segment_name: Text) -> int:
+        """0: only EFA needs it, and there is none here."""
         text("segment_name", segment_name)
         return 0
 

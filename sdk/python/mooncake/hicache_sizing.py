@@ -37,9 +37,7 @@ class BudgetSummary:
 
 
 def parse_size(text: str) -> int:
-    """parse_size(text: str) -> int
-
-    Bytes out of a number and, without a blank between, a unit out of b, k, m, g, t, the latter also
+    """Bytes out of a number and, without a blank between, a unit out of b, k, m, g, t, the latter also
     as kb or kib and so on, in any case and all multiples of 1024. Underscores are ignored; a
     fraction of a byte is cut off. Raises ValueError for anything else, and for 8 EiB and more.
     """
@@ -64,11 +62,10 @@ def evaluate_budget(
     arena_pool_size_bytes: int,
     available_bytes: int | None,
 ) -> BudgetSummary:
-    """evaluate_budget(*, tp_size, hicache_size_bytes, global_segment_size_bytes, arena_pool_size_bytes, available_bytes)
-    -> BudgetSummary
+    """-> BudgetSummary
 
     Compares what tp_size ranks take with what the machine has; None for not known. Raises ValueError
-    for no ranks, for a size that is negative, and for sums of 8 EiB and more.
+    for no ranks, for a size that is negative, and for totals of 8 EiB and more.
     """
     if tp_size <= 0:
         raise ValueError("tp_size must be positive")
@@ -99,9 +96,7 @@ def evaluate_budget(
 
 
 def main() -> NoReturn:
-    """main() -> NoReturn
-
-    Becomes mooncake-hicache-sizing with the arguments of this process. Exit codes: as in
+    """Becomes mooncake-hicache-sizing with the arguments of this process. Exit codes: as in
     BudgetSummary, and 64 for arguments that it cannot read.
     """
     _binary.execute("mooncake-hicache-sizing")

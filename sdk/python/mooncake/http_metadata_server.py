@@ -56,9 +56,7 @@ class KVBootstrapServer:
         self._serving = False
 
     def run(self) -> threading.Thread:
-        """run() -> threading.Thread
-
-        Serves in a thread that does not keep the process alive, and returns it once the port is bound;
+        """Serves in a thread that does not keep the process alive, and returns it once the port is bound;
         with port 0, ``port`` is then the one that was given. Raises OSError where it cannot be bound.
         """
         started: Future[None] = Future()
@@ -68,10 +66,7 @@ class KVBootstrapServer:
         return self.thread
 
     def close(self) -> None:
-        """close() -> None
-
-        Ends the thread, after up to 10 s for requests that are under way. May be called again.
-        """
+        """Ends the thread, after up to 10 s for requests in progress. May be called again."""
         loop, thread = self._loop, self.thread
         if loop is not None:
             try:
@@ -82,10 +77,7 @@ class KVBootstrapServer:
             thread.join(timeout=_STOP_TIMEOUT)
 
     def poll(self) -> KVPoll:
-        """poll() -> KVPoll
-
-        Success while it serves, Bootstrapping while it starts, else Failed.
-        """
+        """Success while it serves, Bootstrapping while it starts, else Failed."""
         if self.thread is not None and self.thread.is_alive():
             return KVPoll.Success if self._serving else KVPoll.Bootstrapping
         return KVPoll.Failed
@@ -120,7 +112,7 @@ class KVBootstrapServer:
         return self._web.Response(status=status, text=text, content_type="application/json")
 
     async def _handle_metadata(self, request: Any) -> Any:
-        """Answers a request, of which method, query and read() are looked at."""
+        """Answers a request; it uses the request's method, query and read()."""
         key = request.query.get("key", "").strip()
         if not key:
             return self._answer(400, "metadata key is required")
@@ -149,7 +141,7 @@ class KVBootstrapServer:
                 return self._answer(400, "Duplicate rpc_meta key not allowed")
             held = sum(len(k) + len(v) for k, v in self.store.items() if k != key)
             if held + len(key) + len(value) > MAX_TOTAL_SIZE or before is None and len(self.store) >= MAX_KEYS:
-                return self._answer(507, f"no room: at most {MAX_KEYS} keys and {MAX_TOTAL_SIZE} bytes are held")
+                return self._answer(507, f"no space: at most {MAX_KEYS} keys and {MAX_TOTAL_SIZE} bytes are held")
             self.store[key] = value
         return self._answer(200, "metadata updated")
 
@@ -161,10 +153,7 @@ class KVBootstrapServer:
 
 
 def parse_args(argv: list[str] | None = None) -> argparse.Namespace:
-    """parse_args(argv: list[str] | None = None) -> argparse.Namespace
-
-    The arguments as a Python program may want them; main leaves them to the binary.
-    """
+    """The arguments as a Python program may want them; main leaves them to the binary."""
     parser = argparse.ArgumentParser(description="Serve the metadata by which nodes find each other, over HTTP")
     parser.add_argument("--port", type=int, default=8080, help="port to listen on")
     parser.add_argument("--host", default="0.0.0.0", help="address to listen on")
@@ -173,10 +162,7 @@ def parse_args(argv: list[str] | None = None) -> argparse.Namespace:
 
 
 def main() -> NoReturn:
-    """main() -> NoReturn
-
-    Becomes mooncake_http_metadata_server with the arguments of this process.
-    """
+    """Becomes mooncake_http_metadata_server with the arguments of this process."""
     _binary.execute("mooncake_http_metadata_server")
 
 

@@ -44,7 +44,7 @@ _SIZE = re.compile(r"(?P<number>.*?)\s*(?P<unit>[kmgt]?b|[kmgt])?", re.DOTALL)
 _TRUE = frozenset(("true", "1", "yes", "on", "enable"))
 _FALSE = frozenset(("false", "0", "no", "off", "disable", ""))
 
-# Setting -> the variable that load_from_env reads it from. MOONCAKE_MASTER is looked at first.
+# Setting -> the variable that load_from_env reads it from. MOONCAKE_MASTER takes precedence.
 _VARIABLES = {
     "local_hostname": "MOONCAKE_LOCAL_HOSTNAME",
     "metadata_server": "MOONCAKE_TE_META_DATA_SERVER",
@@ -62,9 +62,7 @@ _VARIABLES = {
 
 
 def _parse_segment_size(value: Any) -> int:
-    """_parse_segment_size(value) -> int
-
-    Bytes out of a number, or a text such as "4gb", "1.5 GB", "512m" or "1e9"; units are multiples of
+    """Bytes out of a number, or a text such as "4gb", "1.5 GB", "512m" or "1e9"; units are multiples of
     1024, and a fraction of a byte is cut off. Raises ValueError that shows the value.
     """
     if not isinstance(value, str):
@@ -89,9 +87,7 @@ def _parse_segment_size(value: Any) -> int:
 
 
 def _parse_bool(value: Any) -> bool:
-    """_parse_bool(value) -> bool
-
-    True for true, 1, yes, on, enable; False for false, 0, no, off, disable, "" and None, in any case.
+    """True for true, 1, yes, on, enable; False for false, 0, no, off, disable, "" and None, in any case.
     Raises ValueError for anything else.
     """
     if value is None or isinstance(value, bool):
@@ -173,11 +169,9 @@ class MooncakeConfig:
 
     @staticmethod
     def from_file(file_path: str | os.PathLike[str]) -> "MooncakeConfig":
-        """from_file(file_path: str) -> MooncakeConfig
-
-        Reads a JSON object that has at least local_hostname, metadata_server and
+        """Reads a JSON object that has at least local_hostname, metadata_server and
         master_server_address. Keys that are not known are ignored. Raises OSError for a file that
-        cannot be read, and ValueError for what is wrong in it.
+        cannot be read, and ValueError for an error in it.
         """
         with open(file_path, encoding="utf-8") as file:
             content = json.load(file)
@@ -191,9 +185,7 @@ class MooncakeConfig:
 
     @staticmethod
     def load_from_env() -> "MooncakeConfig":
-        """load_from_env() -> MooncakeConfig
-
-        Reads the file that MOONCAKE_CONFIG_PATH names, and without it the variables, of which only
+        """Reads the file that MOONCAKE_CONFIG_PATH names, and without it the variables, of which only
         MOONCAKE_MASTER is required. Raises ValueError where neither is set, and as from_file does.
         """
         path = os.getenv("MOONCAKE_CONFIG_PATH")

@@ -3,7 +3,7 @@
 The console scripts and ``python -m mooncake.mooncake_store_service`` become the service of the
 binary. MooncakeStoreService is the same in a Python process, and needs aiohttp; main runs it as a
 program. MooncakeDistributedStore and web, which is aiohttp.web, are names of this module that
-load when they are used, and whoever sets them here decides what the service uses.
+load when they are used, and a test or wrapper that sets them here decides what the service uses.
 """
 
 import argparse
@@ -55,7 +55,7 @@ def _current(name: str) -> Any:
 
 
 def _shm_name_to_path(name: Any) -> str | None:
-    """The path of a file in /dev/shm by its name, which may begin with one slash; None for what is no name."""
+    """The path of a file in /dev/shm by its name, which may begin with one slash; None for an invalid name."""
     plain = name.removeprefix("/") if isinstance(name, str) else ""
     if plain in ("", ".", "..") or "/" in plain or "\0" in plain:
         return None
@@ -128,9 +128,7 @@ class MooncakeStoreService(Objects, Segments):
         logging.basicConfig(level=logging.INFO, format="%(asctime)s - %(name)s - %(levelname)s - %(message)s")
 
     async def start_store_service(self, max_wait_time: float = 60, shutdown_event: asyncio.Event | None = None) -> bool:
-        """start_store_service(max_wait_time: float = 60, shutdown_event: asyncio.Event = None) -> bool
-
-        Sets the store up, which waits for the pool; a setup that fails before is tried again each
+        """Sets the store up, which waits for the pool; a setup that fails before is tried again each
         second. False when max_wait_time seconds are over or the event is set; then the service has
         no store.
         """
@@ -191,10 +189,7 @@ class MooncakeStoreService(Objects, Segments):
         return await work
 
     async def start_http_service(self, port: int = 8080, host: str = "0.0.0.0") -> bool:
-        """start_http_service(port: int = 8080, host: str = "0.0.0.0") -> bool
-
-        Serves until stop, and returns True. Raises OSError where the port cannot be bound.
-        """
+        """Serves until stop, and returns True. Raises OSError where the port cannot be bound."""
         web = _current("web")
         app = web.Application(client_max_size=MAX_BODY)
         for method, path, handle in self._routes():
@@ -210,10 +205,7 @@ class MooncakeStoreService(Objects, Segments):
         return True
 
     async def stop(self) -> None:
-        """stop() -> None
-
-        Ends the service, then closes the store. May be called again.
-        """
+        """Ends the service, then closes the store. May be called again."""
         runner, self._runner = self._runner, None
         if runner is not None:
             await runner.cleanup()
@@ -263,9 +255,7 @@ def parse_arguments() -> argparse.Namespace:
 
 
 async def main() -> None:
-    """main() -> None
-
-    Runs a MooncakeStoreService with the arguments of this process until SIGINT or SIGTERM. Raises
+    """Runs a MooncakeStoreService with the arguments of this process until SIGINT or SIGTERM. Raises
     RuntimeError where the store cannot be set up, OSError where the port cannot be bound, and as
     the constructor does.
     """
@@ -295,9 +285,7 @@ async def main() -> None:
 
 
 def sync_main() -> None:
-    """sync_main() -> None
-
-    Runs main in this process, and returns when it ends. Without aiohttp this process becomes
+    """Runs main in this process, and returns when it ends. Without aiohttp this process becomes
     mooncake_store_service instead, with its own arguments.
     """
     if find_spec("aiohttp") is None:
@@ -306,10 +294,7 @@ def sync_main() -> None:
 
 
 def program() -> NoReturn:
-    """program() -> NoReturn
-
-    Becomes mooncake_store_service with the arguments of this process.
-    """
+    """Becomes mooncake_store_service with the arguments of this process."""
     _binary.execute("mooncake_store_service")
 
 

@@ -18,6 +18,7 @@ from typing import Any, SupportsIndex
 from . import _absent, _native
 from . import _arguments as arguments
 from ._native import BufferHandle
+from ._signatures import signed
 from ._store import setup as _setup
 from ._store.bytes import BytesMethods
 from ._store.config import ReplicateConfig
@@ -96,6 +97,7 @@ __getattr__ = _absent.attributes("store")
 _NOT_SET_UP = "the store is not set up: setup was not called, did not succeed, or close was called since"
 
 
+@signed
 class MooncakeDistributedStore(
     BytesMethods, ZeroCopyMethods, SessionMethods, SegmentMethods, ReplicaMethods, TensorMethods
 ):
@@ -135,9 +137,7 @@ class MooncakeDistributedStore(
     def setup_dummy(
         self, mem_pool_size: SupportsIndex, local_buffer_size: SupportsIndex, server_address: str | bytes
     ) -> int:
-        """setup_dummy(mem_pool_size: int, local_buffer_size: int, server_address: str) -> int
-
-        Attaches to the mooncake_client at server_address of this host, which does the transfers:
+        """Attaches to the mooncake_client at server_address of this host, which does the transfers:
         0, or a negative code. mem_pool_size is not used; local_buffer_size is memory for values
         that do not lie in memory of MooncakeHostMemAllocator.
         """
@@ -149,9 +149,7 @@ class MooncakeDistributedStore(
         return self._set_up(_native.store_setup_dummy(self._new(), *sizes, address), local_buffer=str(sizes[1]))
 
     def init_all(self, protocol: str | bytes, device_name: str | bytes, mount_segment_size: SupportsIndex, /) -> int:
-        """init_all(protocol: str, device_name: str, mount_segment_size: int, /) -> int
-
-        setup with everything on this machine: a master on port 50051, metadata in the etcd on port
+        """setup with everything on this machine: a master on port 50051, metadata in the etcd on port
         2379, and this node as localhost:12345 with 1 GiB of local buffer.
         """
         return self.setup(
@@ -165,33 +163,23 @@ class MooncakeDistributedStore(
         )
 
     def close(self) -> int:
-        """close() -> int
-
-        Leaves the pool; what this process contributed goes with it. 0, also without setup; setup
-        may follow. Waits, bounded, for calls under way.
+        """Leaves the pool; what this process contributed goes with it. 0, also without setup; setup
+        may follow. Waits, bounded, for calls in progress.
         """
         code = _native.store_close(self._handle) if self._handle else 0
         self._ready = self._setup_failed = False
         return code
 
     def health_check(self) -> int:
-        """health_check() -> int
-
-        0 healthy, 1 not set up, 2 the master (or the mooncake_client) does not answer.
-        """
+        """0 healthy, 1 not set up, 2 the master (or the mooncake_client) does not answer."""
         return _native.store_health(self._handle) if self._ready else 1
 
     def get_hostname(self) -> str:
-        """get_hostname() -> str
-
-        "host:port" by which the pool knows this node, "" before setup.
-        """
+        """ "host:port" by which the pool knows this node, "" before setup."""
         return _native.store_hostname(self._handle) if self._ready else ""
 
     def last_error(self) -> str:
-        """last_error() -> str
-
-        Why the calling thread's last call of this store failed, as a sentence; "" where it succeeded. For
+        """Why the calling thread's last call of this store failed, as a sentence; "" where it succeeded. For
         a thread that made none since the first failure, as an event loop, the newest failure of any thread.
         """
         if self._ready or self._setup_failed:

@@ -220,7 +220,7 @@ class MooncakeBundleTransfer:
         field_schemas: Mapping[str, FieldSchema] | None = None,
         config: Any = None,
     ) -> MooncakeDataProtoRef:
-        """Stores more fields of the same rows, and returns the ref of all. ref stays as it is.
+        """Stores more fields of the same rows, and returns the ref of all. ref does not change.
 
         A stage that is there already is joined. A field that is there is a ValueError without overwrite; with it
         the new one counts, and data must have all fields of a stage that it replaces, which is removed.
@@ -280,7 +280,7 @@ class MooncakeBundleTransfer:
 
     @staticmethod
     def release_result(result: Any) -> None:
-        """Gives the memory of a result back to the buffer pool. Its arrays must not be used after that."""
+        """Returns the memory of a result to the buffer pool. Its arrays must not be used after that."""
         if isinstance(result, LentArray):
             if result.lease is not None:
                 result.lease.release()

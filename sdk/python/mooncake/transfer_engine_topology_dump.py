@@ -14,7 +14,7 @@ __getattr__ = _absent.attributes("transfer_engine_topology_dump")
 
 
 def parse_args(argv: list[str] | None = None) -> argparse.Namespace:
-    """parse_args(argv: list[str] | None = None) -> argparse.Namespace"""
+    """The arguments of the program, or of argv."""
     parser = argparse.ArgumentParser(
         prog="transfer_engine_topology_dump",
         description="Print the topology matrix of this machine: the devices for each kind of memory, nearest first. "
@@ -38,11 +38,7 @@ def _fail(text: str) -> int:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """main(argv: list[str] | None = None) -> int
-
-    Writes one line to standard output and returns 0, or says on standard error what went wrong and
-    returns 1.
-    """
+    """Writes one line to standard output and returns 0, or says on standard error what went wrong and returns 1."""
     args = parse_args(argv)
     if args.backend == "tent":
         return _fail("this package has no TENT backend; use --backend te")
@@ -51,7 +47,7 @@ def main(argv: list[str] | None = None) -> int:
         custom = os.environ.get(_CUSTOM, "")
         if not custom:
             return _fail(f"--use-custom-topo needs {_CUSTOM}; set it to a file, or give --custom-topo-json PATH")
-    # Without either flag the machine is looked at, whatever the environment says.
+    # Without either flag the machine decides, whatever the environment says.
     env = {name: value for name, value in os.environ.items() if name != _CUSTOM}
     command = ["topology", "-o", "matrix", "--device-name", args.device_name]
     if custom is not None:

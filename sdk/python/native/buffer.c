@@ -18,7 +18,7 @@ static char nothing[1];
 
 static char *memory_of(const mck_buffer *b) { return b->data ? b->data : nothing; }
 
-/* Only here: a memoryview holds a reference, so nobody sees the memory any more. */
+/* Only here: a memoryview holds a reference, so no other object uses the memory. */
 static void handle_dealloc(PyObject *self) {
   handle *h = (handle *)self;
   PyTypeObject *type = Py_TYPE(self);
@@ -100,7 +100,7 @@ enum { SMALL = 64 << 10 }; /* copied faster than the GIL changes hands */
 PyObject *buffer_bytes(const library *lib, const mck_buffer *b) {
   if (!b->owner) return PyBytes_FromStringAndSize("", 0);
   PyObject *bytes = b->size <= SMALL ? PyBytes_FromStringAndSize(memory_of(b), (Py_ssize_t)b->size) : PyBytes_FromStringAndSize(NULL, (Py_ssize_t)b->size);
-  char *to = bytes && b->size > SMALL ? PyBytes_AsString(bytes) : NULL; /* nobody else has it yet */
+  char *to = bytes && b->size > SMALL ? PyBytes_AsString(bytes) : NULL; /* no other reference exists yet */
   Py_BEGIN_ALLOW_THREADS
   if (to) memcpy(to, b->data, b->size);
   lib->buffer_free(b->owner);

@@ -3,10 +3,10 @@
 #include <stdio.h>
 #include <string.h>
 
-static void describe(const place *p, char *text, size_t room) {
-  int used = snprintf(text, room, "%s", p->name);
-  for (int i = 0; i < p->depth && used > 0 && (size_t)used < room; i++)
-    used += snprintf(text + used, room - (size_t)used, "[%zd]", p->at[i]);
+static void describe(const place *p, char *text, size_t space) {
+  int used = snprintf(text, space, "%s", p->name);
+  for (int i = 0; i < p->depth && used > 0 && (size_t)used < space; i++)
+    used += snprintf(text + used, space - (size_t)used, "[%zd]", p->at[i]);
 }
 
 void wrong_value(const place *p, const char *reason) {

@@ -2,15 +2,15 @@
 
 #include <string.h>
 
-/* Room for n more. What was there moves to twice the memory; the old goes with the scratch. */
+/* Space for n more. The items move to twice the memory; the scratch frees the old memory. */
 static bool reserve(scratch *s, vector *v, size_t n) {
-  if (v->room - v->n >= n) return true;
-  size_t room = v->n + n > 2 * v->room ? v->n + n : 2 * v->room;
-  uint64_t *at = scratch_take(s, room, sizeof *at);
+  if (v->space - v->n >= n) return true;
+  size_t space = v->n + n > 2 * v->space ? v->n + n : 2 * v->space;
+  uint64_t *at = scratch_take(s, space, sizeof *at);
   if (!at) return false;
   if (v->n) memcpy(at, v->at, v->n * sizeof *at);
   v->at = at;
-  v->room = room;
+  v->space = space;
   return true;
 }
 
@@ -65,14 +65,14 @@ static bool take_text(scratch *s, void *into, PyObject *item, const place *p) {
   const char *data;
   uint64_t size;
   if (!to_text(item, p, &data, &size)) return false;
-  if (t->room - t->used < size) {
-    size_t room = t->used + size > 2 * t->room ? t->used + size : 2 * t->room;
-    if (room < 1024) room = 1024;
-    char *more = scratch_take(s, room, 1);
+  if (t->space - t->used < size) {
+    size_t space = t->used + size > 2 * t->space ? t->used + size : 2 * t->space;
+    if (space < 1024) space = 1024;
+    char *more = scratch_take(s, space, 1);
     if (!more) return false;
     if (t->used) memcpy(more, t->data, t->used);
     t->data = more;
-    t->room = room;
+    t->space = space;
   }
   if (size) memcpy(t->data + t->used, data, size);
   t->used += size;

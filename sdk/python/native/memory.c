@@ -1,4 +1,4 @@
-/* Memory that other processes of this host can map, and memory of this process as it is. */
+/* Memory that other processes of this host can map, and raw memory of this process. */
 #include "native.h"
 
 #include <string.h>

@@ -22,7 +22,7 @@
 
 typedef struct block block;
 typedef struct scratch {
-  char *next, *end; /* what is free of the newest block */
+  char *next, *end; /* the free rest of the newest block */
   block *blocks;
   Py_buffer *views;
   size_t n_views;
@@ -46,14 +46,14 @@ typedef struct place {
 
 #define NAMED(text) (&(place){.name = (text)})
 
-/* False with TypeError for what is wrong; other exceptions pass through. */
+/* False with TypeError for an invalid value; other exceptions pass through. */
 bool to_handle(PyObject *o, mck_handle *out);
 bool to_u64(PyObject *o, const place *p, uint64_t *out);
 bool to_i32(PyObject *o, const place *p, int32_t *out);
 bool to_bool(PyObject *o, const place *p, int32_t *out);
 /* The bytes of a str or bytes; they are those of o. */
 bool to_text(PyObject *o, const place *p, const char **data, uint64_t *size);
-/* A tuple of the items of a sequence that is not str or bytes: nobody can change it. */
+/* A tuple of the items of a sequence that is not str or bytes. A tuple does not change. */
 PyObject *to_items(PyObject *o, const place *p);
 /* TypeError "place: expected what, got the type of o". */
 void wrong_type(const place *p, const char *what, PyObject *o);
@@ -64,7 +64,7 @@ void wrong_value(const place *p, const char *reason);
 
 typedef struct vector {
   uint64_t *at;
-  size_t n, room;
+  size_t n, space;
 } vector;
 
 /* Items of all lists one after the other; rows[0] says where each innermost list ends, with
@@ -76,7 +76,7 @@ typedef struct numbers {
 typedef struct texts {
   mck_texts c;
   char *data;
-  size_t used, room;
+  size_t used, space;
   vector ends, rows; /* rows as numbers.rows[0] */
 } texts;
 

@@ -21,13 +21,13 @@ void *scratch_take(scratch *s, size_t n, size_t size) {
   need = (need + ALIGN - 1) & ~(size_t)(ALIGN - 1);
   if (need == 0) need = ALIGN;
   if (need > (size_t)(s->end - s->next)) {
-    size_t room = need > BLOCK ? need : BLOCK;
-    block *b = PyMem_Malloc(sizeof *b + room);
+    size_t space = need > BLOCK ? need : BLOCK;
+    block *b = PyMem_Malloc(sizeof *b + space);
     if (!b) return PyErr_NoMemory();
     b->older = s->blocks;
     s->blocks = b;
     s->next = b->bytes;
-    s->end = b->bytes + room;
+    s->end = b->bytes + space;
   }
   void *taken = s->next;
   s->next += need;

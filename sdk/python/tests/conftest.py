@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 # Settings of a pool would reach the library in this process.
 GIVEN_PROGRAMS = os.environ.get("MOONCAKE_TEST_PROGRAMS")
 INSTALLED = bool(os.environ.get("MOONCAKE_TEST_INSTALLED"))
+LONG = bool(os.environ.get("MOONCAKE_TEST_LONG"))
 UPSTREAM_PYTHON = os.environ.get("MOONCAKE_UPSTREAM_PYTHON")
 """A Python with upstream's wheel, to compare with; see test/interop/doc.go."""
 for name in [n for n in os.environ if n not in clean_environment()]:
@@ -51,6 +52,19 @@ for name in [n for n in os.environ if n not in clean_environment()]:
 os.environ.update(PATIENT)
 # Inference engines run with a proxy set, at times; nothing here may go through one.
 os.environ["NO_PROXY"] = "*"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "long: a test that takes long by its nature; make test-all runs it")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Marks the tests in the folders leak and perf as long, and skips them without MOONCAKE_TEST_LONG."""
+    for item in items:
+        if {"leak", "perf"} & set(item.path.relative_to(Path(__file__).parent).parts):
+            item.add_marker("long")
+            if not LONG:
+                item.add_marker(pytest.mark.skip(reason="takes long; make test-all runs it"))
 
 
 def _children() -> set[int]:

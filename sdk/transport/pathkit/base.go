@@ -1,5 +1,5 @@
 // Package pathkit is the half of a transport.Path that is the same in every transport: the queue of
-// completions and how reapers wait for it, the keys that were imported, the operations under way
+// completions and how reapers wait for it, the keys that were imported, the operations in flight
 // with their bounds and deadlines, and the errors about all that.
 //
 // What is left to the author of a transport is to move bytes. A path embeds a Base and its lock, an
@@ -16,15 +16,15 @@
 //	}
 //
 // Reap comes with it. Import decodes the key and calls AddKey; Submit calls Check, Room and Accept
-// for each operation and starts it; whoever learns how it ended calls Finish, once; Close calls
-// Shut and ends what is Active. The example shows a whole path.
+// for each operation and starts it; the goroutine that learns how it ended calls Finish, once;
+// Close calls Shut and ends what is Active. The example shows a whole path.
 //
 // Locking: the lock is the path's own, and guards a Base as it guards the rest of the path. Every
 // method says whether the caller holds it. Nothing blocks while it is held, and no method calls
 // back into the transport, but for the function that is given to Init. The function of DeliverTo is
 // the host's; it does not call the path.
 //
-// Cost: no operation allocates once a path has had as many under way as it ever will.
+// Cost: no operation allocates once a path has had as many in flight as it ever will.
 //
 // The package imports the standard library, sdk/transport and sdk/errs only.
 package pathkit
@@ -39,12 +39,12 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
 
-// Limits bounds what one path has under way.
+// Limits bounds what one path has in flight.
 type Limits struct {
 	// Ops is how many operations may be accepted and not reaped yet, at least 1. Completions that
-	// nobody fetched count, so that they are bounded too.
+	// the caller has not fetched count, so that they are bounded too.
 	Ops int
-	// Bytes is how many bytes the operations under way may have, 0 for any number. One operation
+	// Bytes is how many bytes the operations in flight may have, 0 for any number. One operation
 	// alone may have more.
 	Bytes int64
 	// Timeout is the time that an operation without a deadline gets, more than 0.
@@ -52,6 +52,8 @@ type Limits struct {
 	// Rails is how many rails the path has: an operation may name rail 1 to Rails, or none.
 	Rails int
 }
+
+const importing = ": import key"
 
 // Base is the state of a path, to be embedded in it. R is what the transport keeps of an imported
 // key, T its operation. Use Init before anything else; do not copy.
@@ -88,7 +90,7 @@ type Base[R, T any, O Operation[T]] struct {
 // Init makes a Base ready. mu is the lock of the path; name begins the text of errors
 // ("transport/x: path to ADDRESS"). expire is called with the lock held and has to see to it that
 // each operation in due ends, with ErrOverdue; it may call Finish for them, or leave an operation
-// to be finished later by who works with its memory.
+// to be finished later by the goroutine that works with its memory.
 func (b *Base[R, T, O]) Init(mu *sync.Mutex, name string, limits Limits, expire func(due iter.Seq[O])) {
 	b.mu, b.name, b.limits, b.expire = mu, name, limits, expire
 	b.ready = make(chan struct{}, 1)
@@ -120,16 +122,7 @@ func (b *Base[R, T, O]) Shut() bool {
 // in. Embed it in the operation of the transport. The lock of the path guards it; the fields do not
 // change before Finish, but for the checksum.
 type Record struct {
-	ID       uint64
-	Kind     transport.OpKind
-	Local    []byte
-	Remote   transport.RemoteID
-	Offset   uint64
-	Rail     transport.RailID
-	Deadline time.Time
-	Stall    time.Duration
-	Hasty    bool
-	Sum      bool
+	transport.Op
 	// Checksum is that of the bytes, which the transport may set before Finish, with Summed.
 	Checksum uint32
 	Summed   bool
@@ -171,10 +164,7 @@ func (b *Base[R, T, O]) Accept(in *transport.Op, now time.Time) O {
 	b.active = append(b.active, o)
 	b.bytes += int64(len(in.Local))
 	r := o.record()
-	*r = Record{
-		ID: in.ID, Kind: in.Kind, Local: in.Local, Remote: in.Remote, Offset: in.Offset, Rail: in.Rail, Deadline: in.Deadline, Stall: in.Stall, Hasty: in.Hasty, Sum: in.Sum,
-		began: now, index: len(b.active),
-	}
+	*r = Record{Op: *in, began: now, index: len(b.active)}
 	if r.Deadline.IsZero() {
 		r.Deadline = now.Add(b.limits.Timeout)
 	}
@@ -184,11 +174,12 @@ func (b *Base[R, T, O]) Accept(in *transport.Op, now time.Time) O {
 	return o
 }
 
-// Finish completes an active operation, once: OK where err is nil, Quarantined with doubt, else
-// Failed. Nothing of the transport touches its memory any more, but for what doubt admits: that the
-// peer may still store bytes of it. o is zeroed and used again by a later Accept; what the caller
-// wants to keep in it, such as the room of a slice, it sets afterwards. The lock is held.
-func (b *Base[R, T, O]) Finish(o O, err error, doubt bool) {
+// Finish completes an active operation, once: OK where err is nil, Quarantined if indeterminate,
+// else Failed. Nothing of the transport touches its memory any more, but for what indeterminate
+// admits: that the peer may still store bytes of it. o is zeroed and used again by a later Accept;
+// what the caller wants to keep in it, such as the room of a slice, it sets afterwards. The lock is
+// held.
+func (b *Base[R, T, O]) Finish(o O, err error, indeterminate bool) {
 	r := o.record()
 	i, last := r.index-1, len(b.active)-1
 	if i < 0 || i > last || b.active[i] != o {
@@ -209,10 +200,10 @@ func (b *Base[R, T, O]) Finish(o O, err error, doubt bool) {
 	var zero T
 	*o = zero
 	b.free = append(b.free, o)
-	b.complete(c, err, doubt)
+	b.complete(c, err, indeterminate)
 }
 
-// Active yields the operations under way, in no order. The loop may Finish them; then it may see
+// Active yields the operations in flight, in no order. The loop may Finish them; then it may see
 // one twice, and none that was finished. The lock is held throughout.
 func (b *Base[R, T, O]) Active() iter.Seq[O] {
 	return func(yield func(O) bool) {

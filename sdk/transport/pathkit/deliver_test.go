@@ -10,7 +10,7 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
 
-// TestDeliver: who takes completions gets each once, at once and beside Reap, which gives out
+// TestDeliver: the function gets each completion once, at once and beside Reap, which gives out
 // what was not taken and says when the path is at its end.
 func TestDeliver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -56,7 +56,7 @@ func TestDeliver(t *testing.T) {
 		p.Shut()
 		p.mu.Unlock()
 		synctest.Wait()
-		require.Empty(t, ended, "one is still under way")
+		require.Empty(t, ended, "one is still in flight")
 		finish(3)
 		require.Equal(t, []uint64{1, 3}, got)
 		synctest.Wait()

@@ -9,10 +9,8 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
 
-const importing = ": import key"
-
 // ErrClosed is what Import, Submit and Reap return on a closed path, and what the operations fail
-// with that are under way when it is closed. The lock need not be held for any of the errors.
+// with that are in flight when it is closed. The lock need not be held for any of the errors.
 func (b *Base[R, T, O]) ErrClosed() error {
 	return &errs.Error{Code: errs.TransferFail, Class: errs.ClassTransientPath, Op: b.name, Err: transport.ErrPathClosed}
 }

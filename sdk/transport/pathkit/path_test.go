@@ -174,7 +174,7 @@ func TestReapers(t *testing.T) {
 			}
 			p.mu.Unlock()
 			if r%10 == 0 {
-				synctest.Wait() // All completions are taken when nobody runs any more.
+				synctest.Wait() // All completions are taken when no goroutine runs any more.
 				require.EqualValues(t, (r+1)*batch, count.Load())
 			}
 		}

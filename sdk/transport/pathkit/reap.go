@@ -8,18 +8,18 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
 
-// Complete queues a completion: OK where err is nil, Quarantined with doubt, else Failed. It is for
-// an operation that never was active, because it is empty or failed at once; others end with
+// Complete queues a completion: OK where err is nil, Quarantined if indeterminate, else Failed. It
+// is for an operation that never was active, because it is empty or failed at once; others end with
 // Finish. The lock is held.
-func (b *Base[R, T, O]) Complete(id uint64, err error, doubt bool) {
-	b.complete(transport.Completion{ID: id}, err, doubt)
+func (b *Base[R, T, O]) Complete(id uint64, err error, indeterminate bool) {
+	b.complete(transport.Completion{ID: id}, err, indeterminate)
 }
 
-func (b *Base[R, T, O]) complete(c transport.Completion, err error, doubt bool) {
+func (b *Base[R, T, O]) complete(c transport.Completion, err error, indeterminate bool) {
 	c.Status, c.Err = transport.OK, err
 	switch {
 	case err == nil:
-	case doubt:
+	case indeterminate:
 		c.Status = transport.Quarantined
 	default:
 		c.Status = transport.Failed
@@ -44,8 +44,8 @@ func (b *Base[R, T, O]) DeliverTo(f func(transport.Completion) bool) {
 	b.deliver = f
 }
 
-// Signal wakes one reaper, also where there is nothing to take; who takes completions wakes the
-// next while there are more. Safe with and without the lock.
+// Signal wakes one reaper, also where there is nothing to take; a reaper that takes completions
+// wakes the next while there are more. Safe with and without the lock.
 func (b *Base[R, T, O]) Signal() {
 	select {
 	case b.ready <- struct{}{}:

@@ -10,7 +10,7 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
 
-// TestShutWakesReapers that wait on a path where nothing is under way.
+// TestShutWakesReapers that wait on a path where nothing is in flight.
 func TestShutWakesReapers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newTestPath(ample)

@@ -2,9 +2,9 @@
 // bytes itself: the table of registered regions, what a request of a peer is checked against, and
 // how a region is withdrawn that peers are still at.
 //
-// Register calls Add and makes a key of what it returns; Deregister calls Remove. Whoever reads a
-// request calls Acquire, works with the memory that it gets, and calls Release. What works with
-// memory is a Holder, a connection or a single request, which Remove can cut off.
+// Register calls Add and makes a key of what it returns; Deregister calls Remove. The goroutine
+// that reads a request calls Acquire, works with the memory that it gets, and calls Release. What
+// works with memory is a Holder, a connection or a single request, which Remove can cut off.
 //
 // The package imports the standard library, sdk/transport and sdk/errs only.
 package regionkit
@@ -24,7 +24,8 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
 
-// Token proves that whoever shows it was given the key of a region. Each registration has another.
+// Token proves that the peer which shows it was given the key of a region. Each registration has
+// another.
 type Token [16]byte
 
 // Holder is what works with the memory of regions for a peer.
@@ -35,35 +36,46 @@ type Holder interface {
 	Cut()
 }
 
-// Region is registered memory. Safe for concurrent use.
-type Region[H Holder] struct {
+// Memory is registered memory. Embed it in the region of a transport that has no Table.
+type Memory struct {
 	id     transport.RegionID
 	mem    []byte
 	access transport.Access
 	token  Token
+}
 
+func (m *Memory) memory() *Memory { return m }
+
+// ID returns the number of the region.
+func (m *Memory) ID() transport.RegionID { return m.id }
+
+// Token returns what peers have to show.
+func (m *Memory) Token() Token { return m.token }
+
+// Access returns what peers may do with it.
+func (m *Memory) Access() transport.Access { return m.access }
+
+// Addr returns the address of its first byte.
+func (m *Memory) Addr() uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(m.mem))) }
+
+// Size returns how many bytes it has.
+func (m *Memory) Size() uint64 { return uint64(len(m.mem)) }
+
+func (m *Memory) end() uintptr { return m.Addr() + uintptr(len(m.mem)) }
+
+// Shown reports whether a peer that shows a token was given the key of the region.
+func (m *Memory) Shown(token Token) bool {
+	return subtle.ConstantTimeCompare(m.token[:], token[:]) == 1
+}
+
+// Region is registered memory with its holders. Safe for concurrent use.
+type Region[H Holder] struct {
+	Memory
 	mu      sync.Mutex
 	holders map[H]int // how often each holds it
 	closing bool
 	idle    chan struct{} // exists once closing; closed when the last holder left
 }
-
-// ID returns the number of the region.
-func (r *Region[H]) ID() transport.RegionID { return r.id }
-
-// Token returns what peers have to show.
-func (r *Region[H]) Token() Token { return r.token }
-
-// Access returns what peers may do with it.
-func (r *Region[H]) Access() transport.Access { return r.access }
-
-// Addr returns the address of its first byte.
-func (r *Region[H]) Addr() uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(r.mem))) }
-
-// Size returns how many bytes it has.
-func (r *Region[H]) Size() uint64 { return uint64(len(r.mem)) }
-
-func (r *Region[H]) end() uintptr { return r.Addr() + uintptr(len(r.mem)) }
 
 // Held is how many holders work with it now.
 func (r *Region[H]) Held() int {
@@ -149,47 +161,53 @@ type Request struct {
 	Length uint64
 }
 
-// Table holds the registered regions of a transport. The zero value is ready. Safe for concurrent
-// use.
-type Table[H Holder] struct {
+// Index finds regions by their numbers and addresses. R points to a struct that embeds a Memory.
+// The zero value is ready. Safe for concurrent use.
+type Index[R interface {
+	comparable
+	memory() *Memory
+}] struct {
 	mu     sync.RWMutex
-	byID   map[transport.RegionID]*Region[H]
-	byAddr []*Region[H] // by address, never overlapping
+	byID   map[transport.RegionID]R
+	byAddr []*Memory // by address, never overlapping
 }
 
-// Add registers a region, with a token of its own. InvalidParams for what the contract of Register
-// forbids; op begins the text of the error ("transport/x: register").
-func (t *Table[H]) Add(op string, in transport.Region) (*Region[H], error) {
+// Insert registers a region, with a token of its own: the one that create makes of the memory,
+// unless it returns an error. InvalidParams for what the contract of Register forbids; op begins
+// the text of the error ("transport/x: register").
+func (t *Index[R]) Insert(op string, in transport.Region, create func(Memory) (R, error)) (r R, err error) {
 	switch {
 	case in.ID == 0:
-		return nil, errs.New(errs.InvalidParams, op, "region ID is 0, which means no region")
+		return r, errs.New(errs.InvalidParams, op, "region ID is 0, which means no region")
 	case len(in.Mem) == 0:
-		return nil, errs.New(errs.InvalidParams, op, "region %d is empty", in.ID)
+		return r, errs.New(errs.InvalidParams, op, "region %d is empty", in.ID)
 	case in.Access&^transport.AccessRemote != 0:
-		return nil, errs.New(errs.InvalidParams, op, "region %d asks for unknown access %#x", in.ID, in.Access)
+		return r, errs.New(errs.InvalidParams, op, "region %d asks for unknown access %#x", in.ID, in.Access)
 	}
-	r := &Region[H]{id: in.ID, mem: in.Mem, access: in.Access, holders: map[H]int{}}
-	_, _ = rand.Read(r.token[:]) // It never fails.
+	m := Memory{id: in.ID, mem: in.Mem, access: in.Access}
+	_, _ = rand.Read(m.token[:]) // It never fails.
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.byID == nil {
-		t.byID = map[transport.RegionID]*Region[H]{}
+		t.byID = map[transport.RegionID]R{}
 	}
-	if t.byID[in.ID] != nil {
-		return nil, errs.New(errs.InvalidParams, op, "region ID %d is in use", in.ID)
+	if _, ok := t.byID[in.ID]; ok {
+		return r, errs.New(errs.InvalidParams, op, "region ID %d is in use", in.ID)
 	}
-	i := t.search(r.Addr())
-	if i < len(t.byAddr) && t.byAddr[i].Addr() < r.end() {
-		return nil, errs.New(errs.InvalidParams, op, "region %d (%d bytes) overlaps region %d", in.ID, len(in.Mem), t.byAddr[i].id)
+	i := t.search(m.Addr())
+	if i < len(t.byAddr) && t.byAddr[i].Addr() < m.end() {
+		return r, errs.New(errs.InvalidParams, op, "region %d (%d bytes) overlaps region %d", in.ID, len(in.Mem), t.byAddr[i].id)
 	}
-	t.byID[in.ID] = r
-	t.byAddr = slices.Insert(t.byAddr, i, r)
-	return r, nil
+	if r, err = create(m); err == nil {
+		t.byID[in.ID] = r
+		t.byAddr = slices.Insert(t.byAddr, i, r.memory())
+	}
+	return r, err
 }
 
 // search returns the index of the first region that ends after an address. t.mu is held.
-func (t *Table[H]) search(at uintptr) int {
-	i, _ := slices.BinarySearchFunc(t.byAddr, at, func(x *Region[H], at uintptr) int {
+func (t *Index[R]) search(at uintptr) int {
+	i, _ := slices.BinarySearchFunc(t.byAddr, at, func(x *Memory, at uintptr) int {
 		if x.end() <= at {
 			return -1
 		}
@@ -199,17 +217,60 @@ func (t *Table[H]) search(at uintptr) int {
 }
 
 // Get returns a region, nil for none.
-func (t *Table[H]) Get(id transport.RegionID) *Region[H] {
+func (t *Index[R]) Get(id transport.RegionID) R {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	return t.byID[id]
 }
 
-// All yields the regions in the order of their addresses, those of the moment of the call.
-func (t *Table[H]) All() iter.Seq[*Region[H]] {
+// at returns the region that holds an address, nil for none.
+func (t *Index[R]) at(addr uintptr) (r R) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
-	return slices.Values(slices.Clone(t.byAddr))
+	if i := t.search(addr); i < len(t.byAddr) && t.byAddr[i].Addr() <= addr {
+		r = t.byID[t.byAddr[i].id]
+	}
+	return r
+}
+
+// All yields the regions in the order of their addresses, those of the moment of the call.
+func (t *Index[R]) All() iter.Seq[R] {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	all := make([]R, len(t.byAddr))
+	for i, m := range t.byAddr {
+		all[i] = t.byID[m.id]
+	}
+	return slices.Values(all)
+}
+
+// Delete forgets a region.
+func (t *Index[R]) Delete(r R) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	m := r.memory()
+	if t.byID[m.id] == r {
+		delete(t.byID, m.id)
+		t.byAddr = slices.DeleteFunc(t.byAddr, func(x *Memory) bool { return x == m })
+	}
+}
+
+// Clear forgets every region. The caller has ended whatever touched them.
+func (t *Index[R]) Clear() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.byID, t.byAddr = nil, nil
+}
+
+// Table holds the registered regions of a transport that moves the bytes of peers itself. The zero
+// value is ready. Safe for concurrent use.
+type Table[H Holder] struct{ Index[*Region[H]] }
+
+// Add registers a region as Insert does.
+func (t *Table[H]) Add(op string, in transport.Region) (*Region[H], error) {
+	return t.Insert(op, in, func(m Memory) (*Region[H], error) {
+		return &Region[H]{Memory: m, holders: map[H]int{}}, nil
+	})
 }
 
 // Acquire checks a request. Granted gives the memory that it names, and the region, which stays in
@@ -219,7 +280,7 @@ func (t *Table[H]) Acquire(q Request, by H) (*Region[H], []byte, Refusal) {
 	if r == nil {
 		return nil, nil, UnknownRegion
 	}
-	if subtle.ConstantTimeCompare(r.token[:], q.Token[:]) != 1 {
+	if !r.Shown(q.Token) {
 		return nil, nil, WrongToken
 	}
 	mem, why := r.hold(by, q.Kind, q.Offset, q.Length)
@@ -229,13 +290,8 @@ func (t *Table[H]) Acquire(q Request, by H) (*Region[H], []byte, Refusal) {
 // AcquireAt is Acquire for peers that have no keys and name memory by its address alone. To them a
 // region that is closed to peers does not exist.
 func (t *Table[H]) AcquireAt(kind transport.OpKind, addr, size uint64, by H) (*Region[H], []byte, Refusal) {
-	t.mu.RLock()
-	var r *Region[H]
-	if i := t.search(uintptr(addr)); i < len(t.byAddr) {
-		r = t.byAddr[i]
-	}
-	t.mu.RUnlock()
-	if r == nil || uint64(r.Addr()) > addr || r.access == transport.AccessLocal {
+	r := t.at(uintptr(addr))
+	if r == nil || r.access == transport.AccessLocal {
 		return nil, nil, UnknownRegion
 	}
 	mem, why := r.hold(by, kind, addr-uint64(r.Addr()), size)
@@ -268,18 +324,6 @@ func (t *Table[H]) Remove(ctx context.Context, op string, id transport.RegionID,
 			}
 		}
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.byID[id] == r {
-		delete(t.byID, id)
-		t.byAddr = slices.DeleteFunc(t.byAddr, func(x *Region[H]) bool { return x == r })
-	}
+	t.Delete(r)
 	return nil
-}
-
-// Clear forgets every region. The caller has ended whatever touched them.
-func (t *Table[H]) Clear() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.byID, t.byAddr = nil, nil
 }

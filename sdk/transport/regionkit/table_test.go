@@ -211,7 +211,7 @@ func TestRemoveWaits(t *testing.T) {
 	require.Equal(t, regionkit.UnknownRegion, why)
 	require.Empty(t, slices.Collect(x.All()))
 	added(t, &x, 1, make([]byte, 1), transport.AccessLocal)
-	require.NoError(t, x.Remove(context.Background(), drop, 1, day), "nobody is at it")
+	require.NoError(t, x.Remove(context.Background(), drop, 1, day), "nothing holds it")
 }
 
 // TestRemoveCuts: after the grace, and then it waits for what was cut to let go.

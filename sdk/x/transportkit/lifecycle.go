@@ -72,6 +72,13 @@ func (l *Lifecycle) Stopping() bool { return l.state == stateStopping }
 // New reports whether neither Run nor Stop was called. mu is held.
 func (l *Lifecycle) New() bool { return l.state == stateNew }
 
+// Check is Require for a caller that does not hold mu.
+func (l *Lifecycle) Check(op string) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.Require(op)
+}
+
 // Require returns an error unless the transport is running. mu is held.
 func (l *Lifecycle) Require(op string) error {
 	if l.state != stateRunning {

@@ -29,6 +29,11 @@ var (
 	Stopping      = Refusal{"stopping", "the peer is stopping", errs.TransferFail, errs.ClassTransientPeer}
 )
 
+// Refuse returns a refusal for the table of a transport.
+func Refuse(label, text string, code errs.Code, class errs.Class) Refusal {
+	return Refusal{label, text, code, class}
+}
+
 // RefusalOf returns the entry of a transport's table for a number from the wire. A number that the
 // table does not have gets class.
 func RefusalOf[R ~uint8](table []Refusal, r R, class errs.Class) Refusal {

@@ -18,7 +18,6 @@ import (
 	"github.com/mooncake-go/mooncake/cmd/mooncake/internal/command"
 	"github.com/mooncake-go/mooncake/cmd/mooncake/internal/output"
 	"github.com/mooncake-go/mooncake/core/bench/demo"
-	"github.com/mooncake-go/mooncake/core/bench/report"
 	"github.com/mooncake-go/mooncake/core/pluginhost"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 )
@@ -88,7 +87,7 @@ started.`,
 			defer stop()
 			rep, err := demo.Run(ctx, o, crcSpeed())
 			if rep.Workers > 0 {
-				if e := e.writeReport(rep, format); e != nil {
+				if e := output.Print(e.Stdout, format, rep, rep.Text); e != nil {
 					return e
 				}
 			}
@@ -143,13 +142,6 @@ func (e verbs) wantsCertificates(id plugin.ID) bool {
 		}
 	}
 	return false
-}
-
-func (e verbs) writeReport(rep report.Report, format output.Format) error {
-	if format == output.Table {
-		return rep.WriteTable(e.Stdout)
-	}
-	return output.WriteJSON(e.Stdout, rep)
 }
 
 // crcSpeed measures CRC32C on one core, in GB/s: the best of three passes over 128 MiB. The memory

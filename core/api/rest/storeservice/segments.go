@@ -1,6 +1,7 @@
 package storeservice
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -176,4 +177,26 @@ func texts(ids []model.SegmentID) []string {
 		out[i] = id.String()
 	}
 	return out
+}
+
+// unmountLocalDisk has nothing to unmount, as there is no tier of local disks, and so succeeds
+// as upstream's does on a node without one. The body is checked as upstream checks it; without one it counts as {}.
+func (s *Service) unmountLocalDisk(q *request) {
+	body, err := s.read(q, maxControl)
+	if err != nil {
+		s.unread(q, err, maxControl)
+		return
+	}
+	f := fields{}
+	if len(bytes.TrimSpace(body)) > 0 {
+		if f, err = parse(body); err != nil {
+			q.fail(http.StatusBadRequest, "Invalid JSON body", err)
+			return
+		}
+	}
+	if _, err := f.grace(); err != nil {
+		q.fail(http.StatusBadRequest, "Invalid grace_period_seconds", err)
+		return
+	}
+	q.success(worked())
 }

@@ -65,9 +65,9 @@ func TestOverTheWire(t *testing.T) {
 	}
 }
 
-// TestSlowClientsKeepNobodyOut: more of them than the port takes connections, and than
+// TestSlowClientsKeepNoClientOut: more of them than the port takes connections, and than
 // there is memory for, each as slow as its kind can be.
-func TestSlowClientsKeepNobodyOut(t *testing.T) {
+func TestSlowClientsKeepNoClientOut(t *testing.T) {
 	const clients = 520
 	w := newWorld(t, storeservice.Options{Memory: 16 << 20})
 	w.objects["large"] = make([]byte, 8<<20)

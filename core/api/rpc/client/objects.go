@@ -64,8 +64,8 @@ type pooled[In, Out any] struct {
 	config masterv1.ReplicateConfig // of PutStart
 }
 
-// who returns the message of a caller.
-func (p *pooled[In, Out]) who(c model.Caller) *masterv1.Caller {
+// asker returns the message of a caller.
+func (p *pooled[In, Out]) asker(c model.Caller) *masterv1.Caller {
 	p.client.Hi, p.client.Lo = c.Client.Hi, c.Client.Lo
 	p.caller.Client, p.caller.Tenant = &p.client, c.Tenant
 	return &p.caller
@@ -108,7 +108,7 @@ func (c *Client) GetReplicas(ctx context.Context, caller model.Caller, keys []mo
 	return inPieces(c, keys, keySize, failedItem[model.Object], func(piece []model.Key) ([]model.Result[model.Object], error) {
 		call := getCalls.Get().(*getCall) //nolint:forcetypeassert // Nothing else is in the pool.
 		defer getCalls.Put(call)
-		call.in.Caller, call.in.Keys = call.who(caller), call.in.Keys[:0]
+		call.in.Caller, call.in.Keys = call.asker(caller), call.in.Keys[:0]
 		for _, k := range piece {
 			call.in.Keys = append(call.in.Keys, convert.ToKey(k))
 		}
@@ -130,7 +130,7 @@ func (c *Client) PutStart(ctx context.Context, caller model.Caller, items []mode
 	return inPieces(c, items, size, failedItem[[]model.Replica], func(piece []model.PutItem) ([]model.Result[[]model.Replica], error) {
 		call := startCalls.Get().(*startCall) //nolint:forcetypeassert // Nothing else is in the pool.
 		defer startCalls.Put(call)
-		call.in.Caller, call.in.Config = call.who(caller), &call.config
+		call.in.Caller, call.in.Config = call.asker(caller), &call.config
 		convert.FillPutStart(&call.in, piece, &cfg)
 		err := c.invoke(ctx, "put start", masterv1.MasterService_PutStart_FullMethodName, caller, &call.in, &call.out)
 		clear(call.in.Keys)
@@ -148,7 +148,7 @@ func (c *Client) PutEnd(ctx context.Context, caller model.Caller, items []model.
 	return inPieces(c, items, size, sameError, func(piece []model.EndItem) ([]error, error) {
 		call := endCalls.Get().(*endCall) //nolint:forcetypeassert // Nothing else is in the pool.
 		defer endCalls.Put(call)
-		call.in.Caller = call.who(caller)
+		call.in.Caller = call.asker(caller)
 		convert.FillPutEnd(&call.in, piece)
 		err := c.invoke(ctx, "put end", masterv1.MasterService_PutEnd_FullMethodName, caller, &call.in, &call.out)
 		clear(call.in.Keys)

@@ -175,11 +175,11 @@ func ToPutRevoke(caller model.Caller, items []model.RevokeItem) *masterv1.PutRev
 
 // FromPutRevoke returns the items in the order of the answer: those in quarantine come last.
 func FromPutRevoke(in *masterv1.PutRevokeRequest) ([]model.RevokeItem, error) {
-	plain, doubted := len(in.GetKeys()), len(in.GetQuarantinedKeys())
-	if err := CheckItems(plain + doubted); err != nil {
+	plain, quarantined := len(in.GetKeys()), len(in.GetQuarantinedKeys())
+	if err := CheckItems(plain + quarantined); err != nil {
 		return nil, err
 	}
-	items := make([]model.RevokeItem, 0, plain+doubted)
+	items := make([]model.RevokeItem, 0, plain+quarantined)
 	for _, c := range []struct {
 		keys        [][]byte
 		puts        []uint64
@@ -221,7 +221,7 @@ func FromRevoked(items []model.RevokeItem, out *masterv1.PutRevokeResponse) ([]e
 	if known != 0 && known != len(items)-plain {
 		return nil, Malformed("%d puts in quarantine of %d", known, len(items)-plain)
 	}
-	each, at, doubted := make([]error, len(items)), 0, plain
+	each, at, quarantined := make([]error, len(items)), 0, plain
 	for i := range items {
 		switch {
 		case !items[i].Quarantined:
@@ -230,8 +230,8 @@ func FromRevoked(items []model.RevokeItem, out *masterv1.PutRevokeResponse) ([]e
 		case known == 0:
 			each[i] = errs.WithHint(errs.New(errs.NotSupported, "master: put revoke", "it cannot keep the memory of a put in quarantine"), "run the same release on both sides")
 		default:
-			each[i] = got[doubted]
-			doubted++
+			each[i] = got[quarantined]
+			quarantined++
 		}
 	}
 	return each, nil

@@ -1,6 +1,5 @@
 // Package eventstest is a subscriber of KV events for tests. It speaks ZMTP from the
-// other side, apart from the code of the publisher, but for MessagePack, which has golden
-// bytes of its own.
+// other side, apart from the code of the publisher.
 package eventstest
 
 import (
@@ -8,10 +7,11 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"time"
 
-	"github.com/mooncake-go/mooncake/core/master/kvevents/msgpack"
+	"github.com/tinylib/msgp/msgp"
 )
 
 // Message is a message of the publisher.
@@ -146,33 +146,55 @@ func (s *Subscriber) Next() (m Message, err error) {
 		return m, fmt.Errorf("topic %q, sequence %x", parts[0], parts[1])
 	}
 	m.Sequence = binary.BigEndian.Uint64(parts[1])
-	return m, m.decode(parts[2])
+	return m, m.Decode(parts[2])
 }
 
-func (m *Message) decode(payload []byte) error {
-	v, err := msgpack.Decode(payload)
+// Decode reads a payload. It refuses an event that has a field twice.
+func (m *Message) Decode(b []byte) error {
+	parts, b, err := msgp.ReadArrayHeaderBytes(b)
+	if err != nil || parts != 3 {
+		return fmt.Errorf("a payload of %d parts: %w", parts, err)
+	}
+	if m.At, b, err = msgp.ReadInt64Bytes(b); err != nil {
+		return err
+	}
+	n, b, err := msgp.ReadArrayHeaderBytes(b)
 	if err != nil {
 		return err
 	}
-	list, ok := v.([]any)
-	if !ok || len(list) != 3 {
-		return fmt.Errorf("payload %v", v)
-	}
-	at, isAt := list[0].(int64)
-	events, isEvents := list[1].([]any)
-	rank, isRank := list[2].(int64)
-	if !isAt || !isEvents || !isRank {
-		return fmt.Errorf("payload %v", v)
-	}
-	m.At, m.Rank = at, rank
-	for _, e := range events {
-		fields, ok := e.(map[string]any)
-		if !ok {
-			return fmt.Errorf("event %v", e)
+	for range n {
+		fields, _, err := msgp.ReadMapHeaderBytes(b)
+		if err != nil {
+			return err
 		}
-		m.Events = append(m.Events, fields)
+		var e map[string]any
+		if e, b, err = msgp.ReadMapStrIntfBytes(b, nil); err != nil || len(e) != int(fields) {
+			return fmt.Errorf("event %v of %d fields: %w", e, fields, err)
+		}
+		for name, v := range e {
+			e[name] = signed(v)
+		}
+		m.Events = append(m.Events, e)
+	}
+	if m.Rank, b, err = msgp.ReadInt64Bytes(b); err != nil || len(b) > 0 {
+		return fmt.Errorf("%d bytes follow the payload: %w", len(b), err)
 	}
 	return nil
+}
+
+// signed makes an int64 of each number that fits into one, as tests write them.
+func signed(v any) any {
+	switch v := v.(type) {
+	case uint64:
+		if v <= math.MaxInt64 {
+			return int64(v)
+		}
+	case []any:
+		for i := range v {
+			v[i] = signed(v[i])
+		}
+	}
+	return v
 }
 
 // Close ends the connection.

@@ -1,3 +1,19 @@
+// Package zmtp is a publisher that speaks ZMTP 3.1, the protocol of ZeroMQ: what a PUB
+// socket is to SUB sockets of libzmq 4 and of every binding above it. Mechanism NULL, no
+// authentication.
+//
+// It publishes one stream: every message begins with an empty topic, so that a subscriber
+// gets all of it, by subscribing to "", or nothing.
+//
+// Messages are kept once, in a log of bounded length and size, and every subscriber reads at its
+// own pace. A subscriber that falls behind the end of the log goes on with the oldest message
+// that is left. Publishing never waits for a subscriber. So a million messages for a subscriber
+// that does not read cost no more than for one that does.
+//
+// github.com/go-zeromq/zmq4 (v0.17) does not hold these bounds. Its publisher has one queue for all
+// subscribers, so that one that does not read makes every one lose messages, or makes Send wait. It
+// allocates a frame of whatever size a peer announces, before the handshake too. Its greeting has no
+// deadline, and it does not limit the number of peers.
 package zmtp
 
 import (

@@ -47,18 +47,9 @@ var Refusals = []transportkit.Refusal{
 	ReasonStale:         transportkit.Stale,
 	ReasonBusy:          transportkit.Busy,
 	ReasonStopping:      transportkit.Stopping,
-	ReasonTrust: {
-		Label: "trust", Text: "the peer does not accept the certificate of this node (any more)",
-		Code: errs.TransferFail, Class: errs.ClassTransientPeer,
-	},
-	ReasonSlow: {
-		Label: "slow", Text: "the request took longer than the peer works on one",
-		Code: errs.RPCTimeout, Class: errs.ClassTransientPath,
-	},
-	ReasonIdle: {
-		Label: "idle", Text: "the connection had no work",
-		Code: errs.TransferFail, Class: errs.ClassTransientPath,
-	},
+	ReasonTrust:         transportkit.Refuse("trust", "the peer does not accept the certificate of this node (any more)", errs.TransferFail, errs.ClassTransientPeer),
+	ReasonSlow:          transportkit.Refuse("slow", "the request took longer than the peer works on one", errs.RPCTimeout, errs.ClassTransientPath),
+	ReasonIdle:          transportkit.Refuse("idle", "the connection had no work", errs.TransferFail, errs.ClassTransientPath),
 }
 
 // Info returns how callers see the reason.

@@ -7,11 +7,11 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"strings"
 
 	"github.com/mooncake-go/mooncake/plugins/transport-rdma/internal/gid"
 	"github.com/mooncake-go/mooncake/sdk/transport"
+	"github.com/mooncake-go/mooncake/sdk/x/crc32c"
 	"github.com/mooncake-go/mooncake/sdk/x/transportkit"
 )
 
@@ -62,11 +62,7 @@ type Device struct {
 	Up bool
 }
 
-func castagnoli() *crc32.Table { return crc32.MakeTable(crc32.Castagnoli) }
-
-func seal(b []byte) []byte {
-	return binary.LittleEndian.AppendUint32(b, crc32.Checksum(b, castagnoli()))
-}
+func seal(b []byte) []byte { return binary.LittleEndian.AppendUint32(b, crc32c.Sum(b)) }
 
 // open checks the frame of a blob and returns what lies between magic and checksum.
 func open(b []byte, magic uint32, what string) ([]byte, error) {
@@ -75,7 +71,7 @@ func open(b []byte, magic uint32, what string) ([]byte, error) {
 		return nil, fmt.Errorf("%w %s: %d bytes that are not one of transport/rdma", ErrMalformed, what, len(b))
 	}
 	body, sum := b[:len(b)-4], le.Uint32(b[len(b)-4:])
-	if crc32.Checksum(body, castagnoli()) != sum {
+	if crc32c.Sum(body) != sum {
 		return nil, fmt.Errorf("%w %s: its checksum does not match", ErrMalformed, what)
 	}
 	return body[4:], nil

@@ -106,14 +106,8 @@ type Config struct {
 	// RailPause is the longest pause of a rail that keeps failing; it begins short.
 	RailPause plugin.Duration `json:"rail_pause" range:"1ms to 24h0m0s"`
 
-	// Host is the address where peers set connections up, over TCP; empty for all. Port is
-	// the first port to try, 0 for any; PortMax the last, 0 for Port alone.
-	Host    string `json:"host"`
-	Port    int    `json:"port" range:"0 to 65535"`
-	PortMax int    `json:"port_max" range:"0 to 65535"`
-	// Advertise lists the hosts, or host:port pairs, that peers dial. Empty means Host, or
-	// the addresses of this machine where Host is empty.
-	Advertise []string `json:"advertise"`
+	// Addresses is where peers set connections up, over TCP.
+	transportkit.Addresses
 	// Upstream allows connections with nodes of kvcache-ai/Mooncake. ServerName stands for
 	// this node in them, empty for the name of its segment.
 	Upstream   bool   `json:"upstream"`
@@ -206,10 +200,5 @@ func (c *Config) names() error {
 	if len(c.ServerName) > 255 || strings.ContainsAny(c.ServerName, "@ \t\r\n\x00") {
 		return fmt.Errorf("server_name is %q, must be at most 255 bytes without spaces and @", c.ServerName)
 	}
-	return c.Addresses().Validate()
-}
-
-// Addresses returns the settings of the bootstrap listener.
-func (c *Config) Addresses() transportkit.Addresses {
-	return transportkit.Addresses{Host: c.Host, Port: c.Port, PortMax: c.PortMax, Advertise: c.Advertise}
+	return c.Addresses.Validate()
 }

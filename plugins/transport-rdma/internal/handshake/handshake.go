@@ -4,6 +4,7 @@
 package handshake
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"encoding/json"
@@ -138,15 +139,13 @@ func ReadFrame(r io.Reader, limit int) (kind byte, text []byte, err error) {
 	if n == 0 || n > uint64(limit) {
 		return 0, nil, fmt.Errorf("%w: a frame of %d bytes, must be 1 to %d", ErrMalformed, n, limit)
 	}
-	body := make([]byte, 0, min(n, 4<<10)) // Memory for what arrives, not for what is announced.
-	for uint64(len(body)) < n {
-		part := min(n-uint64(len(body)), uint64(max(len(body), 4<<10)))
-		at := len(body)
-		body = append(body, make([]byte, part)...)
-		if _, err := io.ReadFull(r, body[at:]); err != nil {
-			return 0, nil, err
-		}
+	var b bytes.Buffer // It grows with what arrives, not with what is announced.
+	if _, err := io.CopyN(&b, r, int64(n)); errors.Is(err, io.EOF) {
+		return 0, nil, io.ErrUnexpectedEOF
+	} else if err != nil {
+		return 0, nil, err
 	}
+	body := b.Bytes()
 	if body[0] > TypeProbe {
 		return TypeConnection, body, nil
 	}

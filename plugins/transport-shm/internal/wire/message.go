@@ -34,45 +34,18 @@ const (
 
 // Refusals are what the reasons mean for callers.
 var Refusals = []transportkit.Refusal{
-	ReasonVersion: {
-		Label: "version", Text: "the peer speaks another version of the protocol",
-		Code: errs.NotSupported, Class: errs.ClassTransientPath,
-	},
-	ReasonStale: {
-		Label: "stale", Text: "another start of the transport answers there",
-		Code: errs.TransferFail, Class: errs.ClassTransientPeer,
-	},
-	ReasonUser: {
-		Label: "user", Text: "the peer admits its own user only (setting access)",
-		Code: errs.IllegalClient, Class: errs.ClassTransientPath,
-	},
-	ReasonBusy: {
-		Label: "busy", Text: "the peer has as many connections as it allows",
-		Code: errs.TransferFail, Class: errs.ClassTransientPath,
-	},
+	ReasonVersion:       transportkit.Refuse("version", "the peer speaks another version of the protocol", errs.NotSupported, errs.ClassTransientPath),
+	ReasonStale:         transportkit.Refuse("stale", "another start of the transport answers there", errs.TransferFail, errs.ClassTransientPeer),
+	ReasonUser:          transportkit.Refuse("user", "the peer admits its own user only (setting access)", errs.IllegalClient, errs.ClassTransientPath),
+	ReasonBusy:          transportkit.Refuse("busy", "the peer has as many connections as it allows", errs.TransferFail, errs.ClassTransientPath),
 	ReasonUnknownRegion: transportkit.UnknownRegion,
 	ReasonWrongToken:    transportkit.WrongToken,
-	ReasonNoAccess: {
-		Label: "no-access", Text: "the region is not open to peers",
-		Code: errs.InvalidKey, Class: errs.ClassPermanent,
-	},
-	ReasonDraining: {
-		Label: "draining", Text: "the peer has withdrawn the region",
-		Code: errs.InvalidKey, Class: errs.ClassTransientPeer,
-	},
-	ReasonStopping: transportkit.Stopping,
-	ReasonPart: {
-		Label: "part", Text: "the region shares its memory object with other memory, which a process of another user must not get",
-		Code: errs.NotSupported, Class: errs.ClassTransientPath,
-	},
-	ReasonNoDescriptor: {
-		Label: "no-descriptor", Text: "the peer could not make a descriptor of the region",
-		Code: errs.NotSupported, Class: errs.ClassTransientPath,
-	},
-	ReasonProtocol: {
-		Label: "protocol", Text: "the peer got a message that makes no sense",
-		Code: errs.TransferFail, Class: errs.ClassTransientPath,
-	},
+	ReasonNoAccess:      transportkit.Refuse("no-access", "the region is not open to peers", errs.InvalidKey, errs.ClassPermanent),
+	ReasonDraining:      transportkit.Refuse("draining", "the peer has withdrawn the region", errs.InvalidKey, errs.ClassTransientPeer),
+	ReasonStopping:      transportkit.Stopping,
+	ReasonPart:          transportkit.Refuse("part", "the region shares its memory object with other memory, which a process of another user must not get", errs.NotSupported, errs.ClassTransientPath),
+	ReasonNoDescriptor:  transportkit.Refuse("no-descriptor", "the peer could not make a descriptor of the region", errs.NotSupported, errs.ClassTransientPath),
+	ReasonProtocol:      transportkit.Refuse("protocol", "the peer got a message that makes no sense", errs.TransferFail, errs.ClassTransientPath),
 }
 
 // Info returns how callers see the reason.

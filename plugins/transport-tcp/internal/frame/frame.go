@@ -136,3 +136,15 @@ func DecodeBatch(b []byte, batch []Header) error {
 	}
 	return nil
 }
+
+// header makes the answer that refuses request id; id 0 is the connection itself.
+func (r Reason) Answer(t Type, id uint64) Header {
+	i := r.Info()
+	return Header{Type: t, ID: id, Reason: r, Class: i.Class, Code: i.Code}
+}
+
+// refusal is the error that a frameError or frameGoAway stands for. A code or class that this
+// version does not know counts as unknown.
+func (h *Header) Refusal(op string) error {
+	return h.Reason.Info().As(h.Code, h.Class).Error(op)
+}

@@ -35,36 +35,15 @@ var Refusals = []transportkit.Refusal{
 	ReasonReadDenied:    transportkit.ReadDenied,
 	ReasonWriteDenied:   transportkit.WriteDenied,
 	ReasonDraining:      transportkit.Draining,
-	ReasonChecksum: {
-		Label: "checksum", Text: "the payload was damaged on the way",
-		Code: errs.ChecksumMismatch, Class: errs.ClassTransientPath,
-	},
-	ReasonBadFrame: transportkit.BadFrame,
-	ReasonTooLong: {
-		Label: "too-long", Text: "the frame is longer than the peer accepts",
-		Code: errs.InvalidParams, Class: errs.ClassPermanent,
-	},
-	ReasonStale: transportkit.Stale,
-	ReasonVersion: {
-		Label: "version", Text: "the peer speaks another version of the protocol",
-		Code: errs.NotSupported, Class: errs.ClassTransientPeer,
-	},
-	ReasonBusy:     transportkit.Busy,
-	ReasonStopping: transportkit.Stopping,
+	ReasonChecksum:      transportkit.Refuse("checksum", "the payload was damaged on the way", errs.ChecksumMismatch, errs.ClassTransientPath),
+	ReasonBadFrame:      transportkit.BadFrame,
+	ReasonTooLong:       transportkit.Refuse("too-long", "the frame is longer than the peer accepts", errs.InvalidParams, errs.ClassPermanent),
+	ReasonStale:         transportkit.Stale,
+	ReasonVersion:       transportkit.Refuse("version", "the peer speaks another version of the protocol", errs.NotSupported, errs.ClassTransientPeer),
+	ReasonBusy:          transportkit.Busy,
+	ReasonStopping:      transportkit.Stopping,
 }
 
 func (r Reason) Info() transportkit.Refusal {
 	return transportkit.RefusalOf(Refusals, r, errs.ClassUnknown)
-}
-
-// header makes the answer that refuses request id; id 0 is the connection itself.
-func (r Reason) Answer(t Type, id uint64) Header {
-	i := r.Info()
-	return Header{Type: t, ID: id, Reason: r, Class: i.Class, Code: i.Code}
-}
-
-// refusal is the error that a frameError or frameGoAway stands for. A code or class that this
-// version does not know counts as unknown.
-func (h *Header) Refusal(op string) error {
-	return h.Reason.Info().As(h.Code, h.Class).Error(op)
 }

@@ -1,9 +1,9 @@
 """What mooncake.engine is made of besides its main class. Private."""
 
 import enum
-import operator
-from typing import Any, SupportsIndex
+from typing import Any
 
+from .. import _arguments as arguments
 from .. import _native
 
 
@@ -48,7 +48,7 @@ class TransferNotify:
 
     @property
     def name(self) -> str:
-        """Who says it."""
+        """The name of the message."""
         return self._name
 
     @name.setter
@@ -57,7 +57,7 @@ class TransferNotify:
 
     @property
     def msg(self) -> str:
-        """What is said."""
+        """The text of the message."""
         return self._msg
 
     @msg.setter
@@ -94,24 +94,6 @@ class InnerTransferEngine:
             _free(handle)
 
 
-def number(name: str, value: SupportsIndex) -> int:
-    """value as an address or size of 64 bits. TypeError naming it where it is none."""
-    try:
-        n = operator.index(value)
-    except TypeError:
-        raise TypeError(f"{name}: expected an int, got {type(value).__name__}") from None
-    if not 0 <= n < 1 << 64:
-        raise TypeError(f"{name}: {n} is not an unsigned number of 64 bits")
-    return n
-
-
-def text(name: str, value: str | bytes) -> str | bytes:
-    """value, which is a text. TypeError naming it where it is none."""
-    if not isinstance(value, (str, bytes)):
-        raise TypeError(f"{name}: expected a str, got {type(value).__name__}")
-    return value
-
-
 def opcode_number(value: TransferOpcode) -> int:
     """The number of an opcode. TypeError naming the argument where it is none."""
     if not isinstance(value, TransferOpcode):
@@ -129,11 +111,8 @@ def notify_pair(value: TransferNotify | None) -> tuple[bytes, bytes] | None:
 
 
 def _as_str(name: str, value: str | bytes) -> str:
-    if isinstance(value, bytes):
-        return value.decode("utf-8", "surrogateescape")
-    if isinstance(value, str):
-        return value
-    raise TypeError(f"{name}: expected a str, got {type(value).__name__}")
+    value = arguments.text(name, value)
+    return value.decode("utf-8", "surrogateescape") if isinstance(value, bytes) else value
 
 
 for _public in (TransferOpcode, TransferNotify, InnerTransferEngine):

@@ -37,21 +37,19 @@ class Service(Protocol):
 
 
 def answer(body: Any, status: int = 200) -> Any:
-    """answer(body, status: int = 200) -> aiohttp.web.Response"""
+    """An aiohttp.web.Response with body as JSON."""
     return _aiohttp.web("MooncakeStoreService").Response(
         status=status, text=json.dumps(body), content_type="application/json"
     )
 
 
 def success(**more: Any) -> Any:
-    """success(**more) -> aiohttp.web.Response"""
+    """The answer of a successful request."""
     return answer({"status": "success", **more})
 
 
 def handler(failed: str) -> Callable[[Callable[[Any, Any], Awaitable[Any]]], Any]:
-    """handler(failed: str)
-
-    Makes a coroutine a handler whose every failure is an answer: what it refuses as it says, and what
+    """Makes a coroutine a handler whose every failure is an answer: what it refuses as it says, and what
     it does not expect as 500 with the text ``failed``.
     """
 
@@ -74,18 +72,12 @@ def handler(failed: str) -> Callable[[Callable[[Any, Any], Awaitable[Any]]], Any
 
 
 async def call(function: Callable[..., Any], *args: Any) -> Any:
-    """call(function, *args)
-
-    Calls the store in a thread, so that a slow call keeps no other request waiting.
-    """
+    """Calls the store in a thread, so that a slow call keeps no other request waiting."""
     return await asyncio.to_thread(function, *args)
 
 
 async def fields(request: Any, malformed: int = 500) -> dict[str, Any]:
-    """fields(request, malformed: int = 500) -> dict[str, Any]
-
-    The body's JSON object; Refused with the status ``malformed`` for anything else.
-    """
+    """The body's JSON object; Refused with the status ``malformed`` for anything else."""
     try:
         body = await request.json()
     except ValueError as err:
@@ -96,10 +88,7 @@ async def fields(request: Any, malformed: int = 500) -> dict[str, Any]:
 
 
 def whole(body: dict[str, Any], name: str, least: int, text: str) -> int:
-    """whole(body, name: str, least: int, text: str) -> int
-
-    A whole number that is not below ``least``; Refused with 400 and the text for another.
-    """
+    """A whole number that is not below ``least``; Refused with 400 and the text for another."""
     value = body.get(name, 0)
     if isinstance(value, bool) or not isinstance(value, int) or value < least or value >= 1 << 63:
         raise Refused(400, text)
@@ -107,10 +96,7 @@ def whole(body: dict[str, Any], name: str, least: int, text: str) -> int:
 
 
 def grace(body: dict[str, Any]) -> int:
-    """grace(body) -> int
-
-    grace_period_seconds, 0 where it is not given.
-    """
+    """grace_period_seconds, 0 where it is not given."""
     text = f"Invalid grace_period_seconds: must be an integer from 0 to {MAX_GRACE}"
     seconds = whole(body, "grace_period_seconds", 0, text)
     if seconds > MAX_GRACE:
@@ -119,10 +105,7 @@ def grace(body: dict[str, Any]) -> int:
 
 
 def segment_ids(body: dict[str, Any]) -> list[str]:
-    """segment_ids(body) -> list[str]
-
-    segment_ids, a list of strings or one string.
-    """
+    """segment_ids, a list of strings or one string."""
     ids = body.get("segment_ids")
     if isinstance(ids, str) and ids:
         ids = [ids]
@@ -132,10 +115,7 @@ def segment_ids(body: dict[str, Any]) -> list[str]:
 
 
 def where(service: Service, body: dict[str, Any]) -> tuple[str, str]:
-    """where(service, body) -> tuple[str, str]
-
-    protocol and location of memory to mount.
-    """
+    """protocol and location of memory to mount."""
     protocol, location = body.get("protocol") or service.config.protocol, body.get("location") or ""
     if not isinstance(protocol, str) or not isinstance(location, str):
         raise Refused(400, "Invalid parameters: protocol and location must be strings")

@@ -13,7 +13,7 @@ class Objects:
 
     @handler("PUT operation failed")
     async def handle_put(self, request: Any) -> Any:
-        """PUT /api/put {"key", "value"}: stores the text as UTF-8; an existing key is left as it is."""
+        """PUT /api/put {"key", "value"}: stores the text as UTF-8; an existing object does not change."""
         body = await fields(request)
         key, value = body.get("key"), body.get("value")
         if not key or value is None:
@@ -57,7 +57,7 @@ class Objects:
 
     @handler("Remove operation failed")
     async def handle_remove(self, request: Any) -> Any:
-        """DELETE /api/remove/{key}: fails for an object that somebody reads."""
+        """DELETE /api/remove/{key}: fails for an object that a client is reading."""
         code = await call(self.store.remove, request.match_info["key"])
         if code != 0:
             raise Refused(500, "Remove operation failed", error_code=code)
@@ -65,7 +65,7 @@ class Objects:
 
     @handler("RemoveAll operation failed")
     async def handle_remove_all(self, request: Any) -> Any:
-        """DELETE /api/remove_all: removes what nobody reads, and says how many."""
+        """DELETE /api/remove_all: removes every object that no client is reading, and returns their number."""
         count = await call(self.store.remove_all)
         if count < 0:
             raise Refused(500, "RemoveAll operation failed", error_code=count)

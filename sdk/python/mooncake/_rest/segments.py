@@ -160,7 +160,7 @@ class Segments:
 
     @staticmethod
     def _shared_path(path: Any) -> str:
-        # Whoever reaches the port could have any other file overwritten.
+        # Otherwise a program that reaches the port could overwrite any file.
         clean = Path(path) if isinstance(path, str) and "\0" not in path else Path()
         if ".." in clean.parts or not any(clean.is_relative_to(f) and clean != Path(f) for f in _FOLDERS):
             raise Refused(400, "Invalid parameters", detail=f"path {path!r} is not in {' or '.join(_FOLDERS)}")

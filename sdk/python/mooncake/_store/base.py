@@ -1,4 +1,4 @@
-"""What all groups of methods of a store stand on. Private."""
+"""The base of all groups of methods of a store. Private."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class StoreBase:
         return json.loads(_native.store_control(self._handle, method, json.dumps(args)))
 
     def _refuse(self, why: str) -> int:
-        """Has a call fail for this reason, which last_error says."""
+        """Makes a call fail for this reason, which last_error returns."""
         return int(self._control("refuse", why=why)["code"])
 
 

@@ -7,8 +7,10 @@ from typing import SupportsIndex
 
 from .. import _arguments as arguments
 from .. import _native
+from .._signatures import signed
 
 
+@signed
 class MooncakeHostMemAllocator:
     """MooncakeHostMemAllocator()
 
@@ -19,44 +21,34 @@ class MooncakeHostMemAllocator:
     __module__ = "mooncake.store"
 
     def alloc(self, size: SupportsIndex) -> int:
-        """alloc(size: int) -> int
-
-        The address of at least size bytes, zeroed. RuntimeError where there is no memory.
-        """
+        """The address of at least size bytes, zeroed. RuntimeError where there is no memory."""
         ptr = _native.host_alloc(arguments.number("size", size))
         if not ptr:
             raise RuntimeError(f"no shared memory of {size} bytes: {_native.last_error(0)}")
         return ptr
 
     def free(self, ptr: SupportsIndex) -> int:
-        """free(ptr: int) -> int
-
-        Gives back what alloc gave: 0, or a negative code. Unregister it from stores before.
-        """
+        """Frees memory of alloc: 0, or a negative code. Unregister it from stores first."""
         return _native.host_free(arguments.number("ptr", ptr))
 
 
+@signed
 def get_alloc_func_addr() -> int:
-    """get_alloc_func_addr() -> int
-
-    The address of a C function void *(size_t size) as MooncakeHostMemAllocator.alloc; NULL
+    """The address of a C function void *(size_t size) as MooncakeHostMemAllocator.alloc; NULL
     where there is no memory.
     """
     return _native.alloc_func_addr()
 
 
+@signed
 def get_free_func_addr() -> int:
-    """get_free_func_addr() -> int
-
-    The address of a C function int (void *ptr) as MooncakeHostMemAllocator.free.
-    """
+    """The address of a C function int (void *ptr) as MooncakeHostMemAllocator.free."""
     return _native.free_func_addr()
 
 
+@signed
 def bind_to_numa_node(node: SupportsIndex) -> None:
-    """bind_to_numa_node(node: int) -> None
-
-    Lets this thread, and threads it starts, run on the CPUs of one NUMA node only, so that
+    """Lets this thread, and threads it starts, run on the CPUs of one NUMA node only, so that
     memory they touch first lies there. Without effect, but for a warning, where there is no
     such node or its CPUs are not allowed.
     """

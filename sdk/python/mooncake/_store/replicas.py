@@ -7,6 +7,7 @@ from typing import Any
 
 from .. import _arguments as arguments
 from .. import _native
+from .._signatures import signed
 from .base import INVALID_PARAMS, StoreBase
 from .enums import ReplicaStatus, TaskStatus, TaskType
 
@@ -54,14 +55,17 @@ class DiskDescriptor:
         self.object_size = 0
 
 
+@signed
 class ReplicaDescriptor(_native.Replica):
-    """One replica of an object. Stores make them; get_replica_desc gives them."""
+    """One replica of an object. Stores make them; get_replica_desc returns them."""
 
     __module__ = "mooncake.store"
     __slots__ = ()
 
     def __init__(self) -> None:
-        raise TypeError("ReplicaDescriptor cannot be constructed; MooncakeDistributedStore.get_replica_desc gives them")
+        raise TypeError(
+            "ReplicaDescriptor cannot be constructed; MooncakeDistributedStore.get_replica_desc returns them"
+        )
 
     def __getstate__(self) -> tuple[int, int, int, str]:
         return self._status, self._size, self._address, self._endpoint
@@ -87,20 +91,14 @@ class ReplicaDescriptor(_native.Replica):
         return False
 
     def get_memory_descriptor(self) -> MemoryDescriptor:
-        """get_memory_descriptor() -> MemoryDescriptor
-
-        RuntimeError for a replica that is not in memory.
-        """
+        """RuntimeError for a replica that is not in memory."""
         memory = MemoryDescriptor()
         buffer = memory.buffer_descriptor
         buffer.size, buffer.buffer_address, buffer.transport_endpoint = self._size, self._address, self._endpoint
         return memory
 
     def get_disk_descriptor(self) -> DiskDescriptor:
-        """get_disk_descriptor() -> DiskDescriptor
-
-        RuntimeError for a replica that is not on a shared disk, as all that are listed today.
-        """
+        """RuntimeError for a replica that is not on a shared disk, as all that are listed today."""
         raise RuntimeError("the replica is no disk replica but a memory one; ask is_disk_replica first")
 
     def __repr__(self) -> str:
@@ -138,32 +136,25 @@ class QueryTaskResponse:
         return f"<QueryTaskResponse: {self.type.name}, {self.status.name}>"
 
 
+@signed
 class ReplicaMethods(StoreBase):
     """Replicas and tasks."""
 
     def get_replica_desc(self, key: Text) -> list[ReplicaDescriptor]:
-        """get_replica_desc(key: str) -> list[ReplicaDescriptor]
-
-        Where the object lies; [] where it is not there.
-        """
+        """Where the object lies; [] where it is not there."""
         name = arguments.string("key", key)
         return _native.store_replicas(self._handle, [name], ReplicaDescriptor).get(name, []) if self._ready else []
 
     def batch_get_replica_desc(self, keys: Sequence[Text]) -> dict[str, list[ReplicaDescriptor]]:
-        """batch_get_replica_desc(keys: list[str]) -> dict[str, list[ReplicaDescriptor]]
-
-        For each key that is there where the object lies.
-        """
+        """For each key that is there where the object lies."""
         if self._ready:
             return _native.store_replicas(self._handle, keys, ReplicaDescriptor)
         arguments.strings("keys", keys)
         return {}
 
     def batch_replica_clear(self, keys: Sequence[Text], segment_name: Text = "") -> list[str]:
-        """batch_replica_clear(keys: list[str], segment_name: str = "") -> list[str]
-
-        Removes what this store has put and nobody has a lease on, with a segment's name only the
-        replicas there: the keys for which that was done.
+        """Removes objects that this store has put and that have no lease; with a segment's name, only
+        their replicas there. Returns the keys for which that was done.
         """
         names, segment = arguments.strings("keys", keys), arguments.string("segment_name", segment_name)
         return (
@@ -173,19 +164,13 @@ class ReplicaMethods(StoreBase):
         )
 
     def create_copy_task(self, key: Text, targets: Sequence[Text]) -> tuple[TaskId, int]:
-        """create_copy_task(key: str, targets: list[str]) -> tuple[tuple[int, int], int]
-
-        Asks for replicas on the named segments: the task's id and 0, or (0, 0) and a negative code.
-        """
+        """Asks for replicas on the named segments: the task's id and 0, or (0, 0) and a negative code."""
         return self._create(
             "create_copy_task", key=arguments.string("key", key), targets=arguments.strings("targets", targets)
         )
 
     def create_move_task(self, key: Text, source: Text, target: Text) -> tuple[TaskId, int]:
-        """create_move_task(key: str, source: str, target: str) -> tuple[tuple[int, int], int]
-
-        Asks that the replica on segment source moves to target: as create_copy_task.
-        """
+        """Asks that the replica on segment source moves to target: as create_copy_task."""
         return self._create(
             "create_move_task",
             key=arguments.string("key", key),
@@ -194,10 +179,7 @@ class ReplicaMethods(StoreBase):
         )
 
     def query_task(self, task_id: TaskId) -> tuple[QueryTaskResponse | None, int]:
-        """query_task(task_id: tuple[int, int]) -> tuple[QueryTaskResponse | None, int]
-
-        How far a task is and 0, or None and a negative code.
-        """
+        """How far a task is and 0, or None and a negative code."""
         if isinstance(task_id, (str, bytes)) or not isinstance(task_id, Sequence) or len(task_id) != 2:
             raise TypeError("task_id: expected the pair of numbers that create_copy_task or create_move_task gave")
         pair = [arguments.number(f"task_id[{i}]", n) for i, n in enumerate(task_id)]

@@ -111,7 +111,7 @@ def _bind(args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
 
 
 def _seconds(name: str, value: Any) -> str:
-    # What is no time, such as -1, is an answer of setup.
+    # An invalid time, such as -1, makes setup return an error.
     try:
         return str(float(value))
     except (TypeError, ValueError):

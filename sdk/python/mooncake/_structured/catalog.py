@@ -91,7 +91,7 @@ class DataProtoCatalogTransfer:
         return self._catalog_call("resolve", partition, keys, fields, pin=True)
 
     def release_read(self, token: int) -> None:
-        """Ends a read, and removes what is retired by that."""
+        """Ends a read, and removes the objects that this retires."""
         self._clean(self._catalog_call("release_read", token))
 
     def list(self, partition: str | None = None) -> dict[str, dict[str, Any]]:
@@ -99,7 +99,7 @@ class DataProtoCatalogTransfer:
         return self._catalog_call("list", partition)
 
     def remove(self, partition: str, keys: Sequence[str]) -> None:
-        """Forgets keys, and removes what is retired by that."""
+        """Forgets keys, and removes the objects that this retires."""
         self._clean(self._catalog_call("remove", partition, keys))
 
     def attach_results(self, output: Any, results: Sequence[Any]) -> None:
@@ -109,12 +109,12 @@ class DataProtoCatalogTransfer:
         setattr(output, _RESULTS, list(results))
 
     def release_result(self, output: Any) -> None:
-        """Gives back the memory of the results attached to output."""
+        """Frees the memory of the results attached to output."""
         self.discard_results(getattr(output, _RESULTS), strict=True)
         setattr(output, _RESULTS, [])
 
     def discard_results(self, results: Sequence[Any], *, strict: bool = False) -> None:
-        """Gives back the memory of results. One that is in use is tried again later; with strict it is an error."""
+        """Frees the memory of results. One in use is tried again later; with strict it is an error."""
         for i, result in enumerate(results):
             try:
                 self.transfer.release_result(result)
@@ -131,7 +131,7 @@ class DataProtoCatalogTransfer:
             self._clean(self._catalog_call("drain"))
 
     def close(self) -> None:
-        """Finishes what is pending; RuntimeError where that fails."""
+        """Finishes pending work; RuntimeError if that fails."""
         with self._lock:
             self._retry()
             pending, self._pending_results = self._pending_results, []

@@ -138,7 +138,7 @@ def objects(values: list[Any]) -> np.ndarray[Any, Any]:
 
 
 def encode_non_tensor(name: str, value: Any, schema: FieldSchema | None) -> Field | None:
-    """The parts of a non-tensor field; None for an array that is stored as it is."""
+    """The parts of a non-tensor field; None for an array that is stored unchanged."""
     if not isinstance(value, np.ndarray) or (schema is None and not value.dtype.hasobject):
         return None
     if value.ndim != 1:

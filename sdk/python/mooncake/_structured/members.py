@@ -15,7 +15,7 @@ from .types import RawDestination, StructuredMemberSlice, TensorObject
 
 
 class Member(NamedTuple):
-    """What the manifest and the metadata say about a member, and what is to be put."""
+    """A member's entries in manifest and metadata, and the bytes to put."""
 
     described: dict[str, Any]
     spec: dict[str, Any]

@@ -20,7 +20,7 @@ _MAPS = ((0xFFFF, 0xDE, ">H"), (0xFFFFFFFF, 0xDF, ">I"))
 
 
 def pack(value: Any) -> bytes:
-    """value as MessagePack. TypeError for another type, ValueError for what is too large or too deep."""
+    """value as MessagePack. TypeError for another type, ValueError for one that is too large or too deep."""
     out = bytearray()
     _pack(value, out, 0)
     return bytes(out)

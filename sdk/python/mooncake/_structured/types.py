@@ -125,7 +125,7 @@ class StructuredObjectPayload:
 
 @dataclass(frozen=True)
 class StructuredObjectReadSpec:
-    """What is to be read of a structured object; nothing is read before materialize."""
+    """The selection of a structured object to read; materialize reads it."""
 
     ref: RemoteBundleRef | Mapping[str, Any]
     member_names: tuple[str, ...] | None = None
@@ -172,7 +172,7 @@ class RawDestination(NamedTuple):
 
 
 def tensor_object_buffer(ptr: int, size: int, owner: Any = None, batch_size: int | None = None) -> TensorObject:
-    """Memory to store as it is: a tensor as the tensor calls of the store lay it out, metadata first.
+    """Memory to store unchanged: a tensor as the tensor calls of the store lay it out, metadata first.
 
     owner is kept until the put returned. batch_size is the number of its rows, which a DataProto
     needs.

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ctypes
 from typing import Any
 
+from .._signatures import signed
 from .into import IntoTensorMethods
 from .layout import METADATA_SIZE, LayoutError, TensorMetadata
 from .memory import full_piece, readable, tensor_at
@@ -21,18 +22,15 @@ class TensorMethods(PlainTensorMethods, TPTensorMethods, IntoTensorMethods, Para
     """All tensor methods. The class they are part of has _handle and _how(config)."""
 
 
+@signed
 def _tensor_metadata_size() -> int:
-    """_tensor_metadata_size() -> int
-
-    Bytes of metadata before the data of a tensor.
-    """
+    """Bytes of metadata before the data of a tensor."""
     return METADATA_SIZE
 
 
+@signed
 def _serialize_tensor(tensor: Any) -> tuple[bytes, int, int, Any]:
-    """_serialize_tensor(tensor: torch.Tensor) -> tuple
-
-    Metadata, address and size of the data, and the tensor that owns that memory. ValueError
+    """Metadata, address and size of the data, and the tensor that owns that memory. ValueError
     for what cannot be stored.
     """
     try:
@@ -44,11 +42,9 @@ def _serialize_tensor(tensor: Any) -> tuple[bytes, int, int, Any]:
     return piece.head, piece.ptr, piece.size, tensor if same else owner
 
 
+@signed
 def _deserialize_tensor(data: bytes) -> Any:
-    """_deserialize_tensor(data: bytes) -> torch.Tensor
-
-    A tensor with memory of its own from metadata and data. ValueError when they are none.
-    """
+    """A tensor with memory of its own from metadata and data. ValueError when they are none."""
     if not isinstance(data, bytes):
         raise TypeError(f"data must be bytes, not {type(data).__name__}")
     try:

@@ -88,14 +88,14 @@ def _by_parts(store: StoreBase, source: Source, wanted: Wanted, dst: Tensor, ran
 
 
 def _view(tensor: Tensor, box: Box, common: Box) -> Tensor:
-    """What is common, in the tensor of box."""
+    """The intersection, in the tensor of box."""
     for dim, (start, extent) in enumerate(zip(common.start, common.shape)):
         tensor = tensor.narrow(dim, start - box.start[dim], extent)
     return tensor
 
 
 def _by_ranges(store: StoreBase, source: Source, wanted: Wanted, dst: Tensor, ranks: dict[int, Box]) -> bool | None:
-    """Reads only what is wanted, straight into dst. None when that is no gain or cannot be done."""
+    """Reads only the wanted bytes, straight into dst. None if that is no gain or not possible."""
     itemsize = DTYPES[source.dtype][1]
     stored = sum(_bytes(source.box(r), itemsize) for r in ranks)
     if stored - wanted.metadata.nbytes < MIN_SAVED:

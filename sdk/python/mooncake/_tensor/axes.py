@@ -34,7 +34,7 @@ class AxisSpec(NamedTuple):
         return {"ep": self.expert_id, "pp": self.stage_id}.get(self.kind) or 0
 
     def record(self, extent: int) -> Axis:
-        """As it is stored. extent is that of the shard along split_dim."""
+        """The stored form. extent is that of the shard along split_dim."""
         return Axis(_KINDS[self.kind], self.rank, self.size, self.dim, self.member, extent if self.kind == "tp" else 0)
 
     def suffix(self) -> str:
@@ -93,7 +93,7 @@ def tp_layout(rank: int, size: int, split_dim: int) -> Layout:
 
 
 def layout_of(parallelism: Any) -> Layout:
-    """Checks a TensorParallelism, or an object like it. LayoutError says what is wrong."""
+    """Checks a TensorParallelism, or an object like it. LayoutError describes the error."""
     try:
         axes = list(parallelism.axes)
     except (AttributeError, TypeError):
@@ -107,7 +107,7 @@ def layout_of(parallelism: Any) -> Layout:
 
 
 def writer_of(partition: Any) -> AxisSpec:
-    """Checks a writer_partition: anything with rank, size and split_dim. Its kind is not looked at."""
+    """Checks a writer_partition: anything with rank, size and split_dim. Its kind does not matter."""
     return _checked(_spec(partition)._replace(kind="tp", expert_id=None, stage_id=None))
 
 

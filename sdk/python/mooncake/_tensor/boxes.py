@@ -44,7 +44,7 @@ def split(shape: Shape, dim: int, rank: int, size: int) -> Box:
 
 
 def overlap(a: Box, b: Box) -> Box | None:
-    """What is in both, or None."""
+    """The intersection, or None."""
     start = tuple(map(max, a.start, b.start))
     end = tuple(min(s + n, t + m) for s, n, t, m in zip(a.start, a.shape, b.start, b.shape))
     shape = tuple(e - s for s, e in zip(start, end))

@@ -103,7 +103,7 @@ class TensorMetadata(NamedTuple):
         return next((a for a in self.axes if a.kind == kind), None)
 
     def pack(self) -> bytes:
-        """The 304 bytes. LayoutError for more dimensions than there is room for."""
+        """The 304 bytes. LayoutError for more dimensions than fit."""
         kind = SHARD if self.is_shard else FULL
         head = (MAGIC, VERSION, METADATA_SIZE, self.dtype, len(self.shape), kind, 0, METADATA_SIZE, self.nbytes)
         axes = [_AXIS.pack(a.kind, i, *a[1:]) for i, a in enumerate(self.axes)]
@@ -115,7 +115,7 @@ class TensorMetadata(NamedTuple):
     def parse(cls, head: bytes, size: int | None = None) -> TensorMetadata:
         """Reads the metadata at the start of head and checks all of it.
 
-        size is that of the whole object; None where it is not known. LayoutError says what is wrong.
+        size is that of the whole object; None where it is not known. LayoutError describes the error.
         """
         if len(head) < METADATA_SIZE:
             raise LayoutError(f"{len(head)} bytes are too few for the metadata of a tensor, which has {METADATA_SIZE}")

@@ -1,6 +1,6 @@
 """Tensors of PyTorch as memory, and memory as tensors.
 
-PyTorch is imported by what makes a tensor, and by nothing else: who has a tensor has it.
+Only calls that make a tensor import PyTorch: a caller with a tensor has imported it already.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Piece(NamedTuple):
 
 
 def readable(tensor: Any) -> Tensor:
-    """The tensor itself where its memory can be sent as it is, else a contiguous copy of this host.
+    """The tensor itself if its memory can be sent directly, else a contiguous copy of this host.
 
     LayoutError when it is no tensor or has no memory in rows.
     """

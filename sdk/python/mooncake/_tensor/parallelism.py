@@ -88,7 +88,7 @@ class TensorParallelism:
 class ReadTarget:
     """ReadTarget()
 
-    What to read: mode "as_stored" is the object as it is, "shard" the part that parallelism
+    What to read: mode "as_stored" is the stored object, "shard" the part that parallelism
     says, "full" the whole tensor. Another mode raises RuntimeError.
     """
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
+from .._signatures import signed
 from .io import key_text, refused
 
 if TYPE_CHECKING:
@@ -14,6 +15,7 @@ _FILE_NOT_FOUND = -1100
 _REQUIRED: Any = object()
 
 
+@signed
 class SafetensorMethods:
     """save_tensor_to_safetensor and load_tensor_from_safetensor."""
 
@@ -23,9 +25,7 @@ class SafetensorMethods:
         def put_tensor(self, key: str, tensor: Tensor) -> int: ...
 
     def save_tensor_to_safetensor(self, key: str, file_name: str | None = None) -> int:
-        """save_tensor_to_safetensor(key: str, file_name: str = None) -> int
-
-        Writes the tensor of key to a file, under the name key; the file is called key where
+        """Writes the tensor of key to a file, under the name key; the file is called key where
         file_name is None. -1100 where the store has no such tensor.
         """
         key = key_text(key)

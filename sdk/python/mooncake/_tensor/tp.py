@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from .._signatures import signed
 from .._store.base import INVALID_PARAMS, StoreBase
 from .axes import tp_key, tp_layout
 from .boxes import split
@@ -17,16 +18,14 @@ if TYPE_CHECKING:
     from .._store.config import ReplicateConfig
 
 
+@signed
 class TPTensorMethods(StoreBase):
     """put, pub and get with tp_size. A tp_size of 1 is the plain method."""
 
     def put_tensor_with_tp(
         self, key: str, tensor: Tensor, tp_rank: int = 0, tp_size: int = 1, split_dim: int = 0
     ) -> int:
-        """put_tensor_with_tp(key: str, tensor: torch.Tensor, tp_rank: int = 0, tp_size: int = 1, split_dim: int = 0) -> int
-
-        Splits the whole tensor along split_dim and stores the parts of all ranks, whatever tp_rank.
-        """
+        """Splits the whole tensor along split_dim and stores the parts of all ranks, whatever tp_rank."""
         return self.pub_tensor_with_tp(key, tensor, None, tp_rank, tp_size, split_dim)
 
     def pub_tensor_with_tp(
@@ -38,10 +37,7 @@ class TPTensorMethods(StoreBase):
         tp_size: int = 1,
         split_dim: int = 0,
     ) -> int:
-        """pub_tensor_with_tp(key: str, tensor: torch.Tensor, config: ReplicateConfig = ReplicateConfig(), tp_rank: int = 0, tp_size: int = 1, split_dim: int = 0) -> int
-
-        put_tensor_with_tp with replicas and places as config says.
-        """
+        """put_tensor_with_tp with replicas and places as config says."""
         integer("tp_rank", tp_rank)
         return write(
             self, [tp_job(key_text(key), tensor, integer("tp_size", tp_size), integer("split_dim", split_dim))], config
@@ -55,10 +51,7 @@ class TPTensorMethods(StoreBase):
         tp_size: int = 1,
         split_dim: int = 0,
     ) -> list[int]:
-        """batch_put_tensor_with_tp(base_keys: list[str], tensors_list: list, tp_rank: int = 0, tp_size: int = 1, split_dim: int = 0) -> list[int]
-
-        put_tensor_with_tp of many; a number for each base key.
-        """
+        """put_tensor_with_tp of many; a number for each base key."""
         return self.batch_pub_tensor_with_tp(base_keys, tensors_list, None, tp_rank, tp_size, split_dim)
 
     def batch_pub_tensor_with_tp(
@@ -70,10 +63,7 @@ class TPTensorMethods(StoreBase):
         tp_size: int = 1,
         split_dim: int = 0,
     ) -> list[int]:
-        """batch_pub_tensor_with_tp(base_keys: list[str], tensors_list: list, config: ReplicateConfig = ReplicateConfig(), tp_rank: int = 0, tp_size: int = 1, split_dim: int = 0) -> list[int]
-
-        pub_tensor_with_tp of many; a number for each base key.
-        """
+        """pub_tensor_with_tp of many; a number for each base key."""
         integer("tp_rank", tp_rank)
         size, dim = integer("tp_size", tp_size), integer("split_dim", split_dim)
         keys = key_texts(base_keys, "base_keys")
@@ -82,20 +72,14 @@ class TPTensorMethods(StoreBase):
         return write(self, [tp_job(k, t, size, dim) for k, t in zip(keys, tensors_list)], config)
 
     def get_tensor_with_tp(self, key: str, tp_rank: int = 0, tp_size: int = 1, split_dim: int = 0) -> Tensor | None:
-        """get_tensor_with_tp(key: str, tp_rank: int = 0, tp_size: int = 1, split_dim: int = 0) -> torch.Tensor | None
-
-        The part of tp_rank as it is stored; the whole tensor with a tp_size of 1.
-        """
+        """The part of tp_rank as stored; the whole tensor with a tp_size of 1."""
         integer("split_dim", split_dim)
         return read(self, [rank_key(key_text(key), integer("tp_rank", tp_rank), integer("tp_size", tp_size))])[0]
 
     def batch_get_tensor_with_tp(
         self, base_keys: Sequence[str], tp_rank: int = 0, tp_size: int = 1
     ) -> list[Tensor | None]:
-        """batch_get_tensor_with_tp(base_keys: list[str], tp_rank: int = 0, tp_size: int = 1) -> list[torch.Tensor | None]
-
-        get_tensor_with_tp of many.
-        """
+        """get_tensor_with_tp of many."""
         rank, size = integer("tp_rank", tp_rank), integer("tp_size", tp_size)
         return read(self, [rank_key(k, rank, size) for k in key_texts(base_keys, "base_keys")])
 

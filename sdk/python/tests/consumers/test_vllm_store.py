@@ -46,7 +46,7 @@ def test_blocks_go_from_one_worker_to_another(shared_pool, worker, key, extra, s
     assert saver.do(roles.start, extra, LAYERS, BLOCK, BLOCKS, 10) == [0] * LAYERS
     assert loader.do(roles.start, extra, LAYERS, BLOCK, BLOCKS) == [0] * LAYERS
     assert saver.do(roles.do, "save", keys[:20], FIRST[:20]) == [0] * 20
-    assert saver.do(roles.do, "save", keys, FIRST) == [0] * (len(keys) - 20), "what is there is not sent"
+    assert saver.do(roles.do, "save", keys, FIRST) == [0] * (len(keys) - 20), "existing objects are not sent"
     assert saver.do(roles.do, "save", keys, FIRST) == []
     assert loader.do(roles.store, "batch_is_exist", [*keys, "nothing"]) == [1] * len(keys) + [0]
     assert loader.do(roles.do, "load", keys, SECOND) == [LAYERS * BLOCK] * len(keys)

@@ -122,7 +122,7 @@ def save_until_pressure(worker: Worker, prefix: str, batch: int, most: int) -> t
     for first in range(0, most, batch):
         keys = [f"{prefix}{i}" for i in range(first, first + batch)]
         codes = made.save(keys, [0] * batch)
-        # Reading keeps them: nothing is evicted that somebody may be reading.
+        # Reads keep them: an object with a read lease is not evicted.
         there += sum(n > 0 for n in made.load(keys, [1] * batch))
         seen |= set(codes)
         if NO_AVAILABLE_HANDLE in codes:

@@ -135,5 +135,5 @@ def test_first_buffer_of_a_peer(engine):
         assert engine.get_first_buffer_address(name) == 0, "nothing is registered yet"
         there = peer.do(take, PAGE)
         assert engine.get_first_buffer_address(name) == there
-    assert engine.get_first_buffer_address(name) == 0, "nobody is there"
+    assert engine.get_first_buffer_address(name) == 0, "no process has this name"
     assert engine.get_first_buffer_address("") == 0

@@ -216,7 +216,7 @@ def test_notify(side):
 
     note = TransferNotify("lost", "never")
     assert side.engine.transfer_sync(side.target, side.memory.address, 4096, 8, Write, note) < 0
-    assert side.peer.do(notes) == [], "a failure notifies nobody"
+    assert side.peer.do(notes) == [], "a failed transfer delivers no notice"
 
 
 def test_threads_share_the_engine(side):

@@ -66,7 +66,7 @@ class Watch:
 
 
 class Lowest:
-    """The lowest of each that was seen: without what garbage collectors and calls under way add."""
+    """The lowest of each that was seen: without what garbage collectors and calls in progress add."""
 
     def __init__(self) -> None:
         self.held: Held | None = None

@@ -83,7 +83,7 @@ def rounds(store: MooncakeDistributedStore, memory: Memory) -> Iterator[int]:
 
 
 def store_life(pool: Master, memory: Memory) -> int:
-    """A store from its beginning to its end, one that fails, and one that nobody closes."""
+    """A store that is set up and closed, one whose setup fails, and one that is never closed."""
     store = MooncakeDistributedStore()
     assert store.setup("127.0.0.1", "", 0, 0, "tcp", "", pool.rpc) < 0
     assert store.setup("127.0.0.1", "P2PHANDSHAKE", 1 << 20, 1 << 20, "tcp", "", pool.rpc) == 0

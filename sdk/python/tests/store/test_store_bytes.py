@@ -164,7 +164,7 @@ def test_positional_only_names_are_no_keywords(store: Store, key: str) -> None:
 def test_remove(store: Store, key: str) -> None:
     assert store.remove(key) == MISSING
     assert store.put(key, b"x") == 0
-    assert store.remove(key) == 0, "nobody has read it"
+    assert store.remove(key) == 0, "no client has read it"
     assert store.put(key, b"x") == 0
     assert store.get(key) == b"x"
     assert store.remove(key=key, force=False) == LEASED

@@ -1,4 +1,4 @@
-"""The master or a node dies while calls are under way."""
+"""The master or a node dies while calls are in progress."""
 
 import threading
 import time

@@ -112,7 +112,7 @@ def test_a_full_pool_answers_minus_200_for_each_key(processes, make_store) -> No
     pinned.with_hard_pin = True
     assert store.batch_put_from(["a", "b", "c"], [memory.ptr] * 3, [4 << 20] * 3, pinned) == [0, 0, 0]
     codes = store.batch_put_from(["a", "too large 1", "b", "too large 2"], [memory.ptr] * 4, [memory.size] * 4)
-    assert codes == [0, FULL, 0, FULL], "what is there is a success"
+    assert codes == [0, FULL, 0, FULL], "a put of an existing object is a success"
     assert store.batch_put_from_multi_buffers(["more"], [[memory.ptr]], [[memory.size]]) == [FULL]
     assert store.put("bytes", bytes(memory.size)) == FULL
     assert "NO_AVAILABLE_HANDLE" in store.last_error()

@@ -81,7 +81,7 @@ def test_a_store_with_a_file(package: Package, binary: Path, tmp_path: Path) -> 
     config.write_text(
         json.dumps(
             {
-                "local_hostname": "nobody.invalid",
+                "local_hostname": "absent.invalid",
                 "metadata_server": f"http://127.0.0.1:{master.metadata}/metadata",
                 "master_server_address": f"127.0.0.1:{master.rpc}",
                 "global_segment_size": "64mb",

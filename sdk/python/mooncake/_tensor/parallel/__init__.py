@@ -1,6 +1,6 @@
 """Tensors of a group of processes: TP, DP, EP and PP in one request.
 
-With TP alone a writer hands over its own part; with TP and others, or a writer_partition,
+With TP alone a writer passes its own part; with TP and others, or a writer_partition,
 the whole tensor, of which its part is stored.
 """
 
@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..._arguments import number
+from ..._signatures import signed
 from ..._store.base import INVALID_PARAMS, StoreBase
 from ..io import key_text, key_texts, numbers, write
 from .read import read_target
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     Partitions = Sequence[ParallelAxis | None]
 
 
+@signed
 class ParallelTensorMethods(StoreBase):
     """*_with_parallelism and *_with_parallelism_from, *_with_parallelism_into."""
 
@@ -36,10 +38,7 @@ class ParallelTensorMethods(StoreBase):
         config: ReplicateConfig | None = None,
         writer_partition: ParallelAxis | None = None,
     ) -> int:
-        """put_tensor_with_parallelism(key: str, tensor: torch.Tensor, parallelism: TensorParallelism = None, config: ReplicateConfig = ReplicateConfig(), writer_partition: ParallelAxis = None) -> int
-
-        Stores this process's part; the whole tensor where neither is given.
-        """
+        """Stores this process's part; the whole tensor where neither is given."""
         return write(self, [tensor_job(key_text(key), tensor, parallelism, writer_partition)], config)[0]
 
     def upsert_tensor_with_parallelism(
@@ -50,10 +49,7 @@ class ParallelTensorMethods(StoreBase):
         config: ReplicateConfig | None = None,
         writer_partition: ParallelAxis | None = None,
     ) -> int:
-        """upsert_tensor_with_parallelism(key: str, tensor: torch.Tensor, parallelism: TensorParallelism = None, config: ReplicateConfig = ReplicateConfig(), writer_partition: ParallelAxis = None) -> int
-
-        put_tensor_with_parallelism in place of what is there.
-        """
+        """As put_tensor_with_parallelism, and replaces an existing object."""
         return write(self, [tensor_job(key_text(key), tensor, parallelism, writer_partition)], config, upsert=True)[0]
 
     def batch_put_tensor_with_parallelism(
@@ -64,10 +60,7 @@ class ParallelTensorMethods(StoreBase):
         config: ReplicateConfig | None = None,
         writer_partitions: Partitions | None = None,
     ) -> list[int]:
-        """batch_put_tensor_with_parallelism(keys: list[str], tensors_list: list, parallelisms: list = None, config: ReplicateConfig = ReplicateConfig(), writer_partitions: list = None) -> list[int]
-
-        put_tensor_with_parallelism of many; a number for each key.
-        """
+        """put_tensor_with_parallelism of many; a number for each key."""
         return _batch(self, tensor_job, keys, [tensors_list], parallelisms, config, writer_partitions, False)
 
     def batch_upsert_tensor_with_parallelism(
@@ -78,10 +71,7 @@ class ParallelTensorMethods(StoreBase):
         config: ReplicateConfig | None = None,
         writer_partitions: Partitions | None = None,
     ) -> list[int]:
-        """batch_upsert_tensor_with_parallelism(keys: list[str], tensors_list: list, parallelisms: list = None, config: ReplicateConfig = ReplicateConfig(), writer_partitions: list = None) -> list[int]
-
-        upsert_tensor_with_parallelism of many; a number for each key.
-        """
+        """upsert_tensor_with_parallelism of many; a number for each key."""
         return _batch(self, tensor_job, keys, [tensors_list], parallelisms, config, writer_partitions, True)
 
     def put_tensor_with_parallelism_from(
@@ -93,10 +83,7 @@ class ParallelTensorMethods(StoreBase):
         config: ReplicateConfig | None = None,
         writer_partition: ParallelAxis | None = None,
     ) -> int:
-        """put_tensor_with_parallelism_from(key: str, buffer_ptr: int, size: int, parallelism: TensorParallelism = None, config: ReplicateConfig = ReplicateConfig(), writer_partition: ParallelAxis = None) -> int
-
-        Of [metadata][data] in the caller's memory. A whole tensor is split for all TP ranks, a part is stored as it is.
-        """
+        """Of [metadata][data] in the caller's memory. A whole tensor is split for all TP ranks, a part is stored unchanged."""
         only = memory_job(
             key_text(key), number("buffer_ptr", buffer_ptr), number("size", size), parallelism, writer_partition
         )
@@ -111,10 +98,7 @@ class ParallelTensorMethods(StoreBase):
         config: ReplicateConfig | None = None,
         writer_partition: ParallelAxis | None = None,
     ) -> int:
-        """upsert_tensor_with_parallelism_from(key: str, buffer_ptr: int, size: int, parallelism: TensorParallelism = None, config: ReplicateConfig = ReplicateConfig(), writer_partition: ParallelAxis = None) -> int
-
-        put_tensor_with_parallelism_from in place of what is there.
-        """
+        """As put_tensor_with_parallelism_from, and replaces an existing object."""
         only = memory_job(
             key_text(key), number("buffer_ptr", buffer_ptr), number("size", size), parallelism, writer_partition
         )
@@ -129,10 +113,7 @@ class ParallelTensorMethods(StoreBase):
         config: ReplicateConfig | None = None,
         writer_partitions: Partitions | None = None,
     ) -> list[int]:
-        """batch_put_tensor_with_parallelism_from(keys: list[str], buffer_ptrs: list[int], sizes: list[int], parallelisms: list = None, config: ReplicateConfig = ReplicateConfig(), writer_partitions: list = None) -> list[int]
-
-        put_tensor_with_parallelism_from of many; a number for each key.
-        """
+        """put_tensor_with_parallelism_from of many; a number for each key."""
         return _batch(self, memory_job, keys, [buffer_ptrs, sizes], parallelisms, config, writer_partitions, False)
 
     def batch_upsert_tensor_with_parallelism_from(
@@ -144,26 +125,17 @@ class ParallelTensorMethods(StoreBase):
         config: ReplicateConfig | None = None,
         writer_partitions: Partitions | None = None,
     ) -> list[int]:
-        """batch_upsert_tensor_with_parallelism_from(keys: list[str], buffer_ptrs: list[int], sizes: list[int], parallelisms: list = None, config: ReplicateConfig = ReplicateConfig(), writer_partitions: list = None) -> list[int]
-
-        upsert_tensor_with_parallelism_from of many; a number for each key.
-        """
+        """upsert_tensor_with_parallelism_from of many; a number for each key."""
         return _batch(self, memory_job, keys, [buffer_ptrs, sizes], parallelisms, config, writer_partitions, True)
 
     def get_tensor_with_parallelism(self, key: str, target: ReadTarget | None = None) -> Tensor | None:
-        """get_tensor_with_parallelism(key: str, target: ReadTarget = None) -> torch.Tensor | None
-
-        What target says, put together from the parts that are stored where it is not there as it is.
-        """
+        """What target selects, assembled from stored parts if it is not stored in this form."""
         return read_target(self, key_text(key), target)
 
     def batch_get_tensor_with_parallelism(
         self, keys: Sequence[str], targets: Sequence[ReadTarget | None] | None = None
     ) -> list[Tensor | None]:
-        """batch_get_tensor_with_parallelism(keys: list[str], targets: list = None) -> list[torch.Tensor | None]
-
-        get_tensor_with_parallelism of many; None for all where the lists have different lengths.
-        """
+        """get_tensor_with_parallelism of many; None for all where the lists have different lengths."""
         keys = key_texts(keys)
         wanted = [None] * len(keys) if targets is None else targets
         if not isinstance(wanted, (list, tuple)) or len(wanted) != len(keys):
@@ -173,10 +145,7 @@ class ParallelTensorMethods(StoreBase):
     def get_tensor_with_parallelism_into(
         self, key: str, buffer_ptr: int, size: int, target: ReadTarget | None = None
     ) -> Tensor | None:
-        """get_tensor_with_parallelism_into(key: str, buffer_ptr: int, size: int, target: ReadTarget = None) -> torch.Tensor | None
-
-        get_tensor_with_parallelism into the caller's memory, with metadata of what was asked for.
-        """
+        """get_tensor_with_parallelism into the caller's memory, with metadata of what was asked for."""
         return read_target(self, key_text(key), target, (number("buffer_ptr", buffer_ptr), number("size", size)))
 
     def batch_get_tensor_with_parallelism_into(
@@ -186,10 +155,7 @@ class ParallelTensorMethods(StoreBase):
         sizes: Sequence[int],
         targets: Sequence[ReadTarget | None] | None = None,
     ) -> list[Tensor | None]:
-        """batch_get_tensor_with_parallelism_into(keys: list[str], buffer_ptrs: list[int], sizes: list[int], targets: list = None) -> list[torch.Tensor | None]
-
-        get_tensor_with_parallelism_into of many; None for all where the lists have different lengths.
-        """
+        """get_tensor_with_parallelism_into of many; None for all where the lists have different lengths."""
         keys = key_texts(keys)
         wanted = [None] * len(keys) if targets is None else targets
         if not isinstance(wanted, (list, tuple)) or not len(keys) == len(buffer_ptrs) == len(sizes) == len(wanted):

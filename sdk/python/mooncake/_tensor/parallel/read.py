@@ -1,6 +1,6 @@
 """Answers a ReadTarget: finds what is stored under a key and puts the wanted part together.
 
-Looked for in this order: the very part that is asked for; parts that a manifest tells of;
+It tries, in this order: the very part that is asked for; the parts that a manifest lists;
 parts without a manifest, by the metadata of the first; the parts of a writer_partition; the
 whole tensor. The first that is there completely and fits is taken.
 """
@@ -95,7 +95,7 @@ def _wanted(source: Source, layout: Layout | None) -> Wanted:
     if layout is None:
         return Wanted(TensorMetadata.full(source.dtype, source.shape), Box.whole(source.shape))
     tp = layout.tp
-    assert tp is not None  # Parts are looked for by who has a TP axis only.
+    assert tp is not None  # Only a reader with a TP axis looks for parts.
     box = split(source.shape, tp.dim, tp.rank, tp.size)
     axes = layout.records(box.shape[tp.dim])
     return Wanted(TensorMetadata(source.dtype, box.shape, source.shape, axes, is_shard=True), box)

@@ -1,0 +1,168 @@
+package bench
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/mooncake-go/mooncake/cmd/mooncake/internal/command"
+	"github.com/mooncake-go/mooncake/cmd/mooncake/internal/output"
+	"github.com/mooncake-go/mooncake/core/bench/evictsim"
+	"github.com/mooncake-go/mooncake/core/bench/trace"
+	"github.com/mooncake-go/mooncake/core/config"
+	"github.com/mooncake-go/mooncake/sdk/evict"
+)
+
+// The bounds of --capacity.
+const (
+	maxCapacities = 64
+	maxCapacity   = 1 << 31
+)
+
+func (e verbs) evictCmd() *cobra.Command {
+	var format output.Format
+	var file string
+	var capacities []int
+	var policies []string
+	cmd := &cobra.Command{
+		Use:   "evict --trace FILE",
+		Short: "Compare the hit ratios of eviction policies on a trace, with the optimum beside them",
+		Long: `Plays a trace in the FAST'25 format against every built-in eviction policy, with its default
+settings, in a pool of each capacity, and counts hits. Blocks of a request are looked up in
+order; one that is missing is inserted at once. The prefix hit ratio counts a block only if
+all before it in its request hit: an engine can use nothing behind the first gap.
+
+The optimum is Belady's rule with the option not to insert: no policy hits more blocks. Its
+prefix hit ratio is what comes with that, and no bound. The gap closed is how far a policy
+gets from LRU to the optimum, by blocks.`,
+		Example: `  mooncake bench evict --trace conversation_trace.jsonl
+  mooncake bench evict --trace conversation_trace.jsonl --capacity 1000,5000 --policy lru,s3fifo,optimum
+  mooncake bench evict --trace conversation_trace.jsonl -o json`,
+		Args: command.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := checkCapacities(capacities); err != nil {
+				return err
+			}
+			contenders, err := e.contenders(policies)
+			if err != nil {
+				return err
+			}
+			t, err := loadTrace(file)
+			if err != nil {
+				return err
+			}
+			ctx, stop := command.UntilInterrupted(cmd.Context())
+			defer stop()
+			show, clear := counter(e.Stderr)
+			results, err := evictsim.Sweep(ctx, t, evictsim.Options{
+				Contenders: contenders, Capacities: capacities, Parallel: runtime.GOMAXPROCS(0), Each: show,
+			})
+			clear()
+			if err != nil {
+				return fmt.Errorf("bench evict: %w", err)
+			}
+			return output.Print(e.Stdout, format, results, func(w io.Writer) {
+				fmt.Fprintf(w, "%s: %d requests, %d blocks, %d distinct\n\n", file, t.Requests(), t.Blocks(), t.Distinct())
+				results.Text(w)
+			})
+		},
+	}
+	f := cmd.Flags()
+	f.SortFlags = false
+	f.StringVar(&file, "trace", "", "file in the FAST'25 format, one JSON object a line")
+	f.IntSliceVar(&capacities, "capacity", []int{1000, 5000, 10000, 30000, 50000}, "sizes of the pool in blocks")
+	f.StringSliceVar(&policies, "policy", []string{allPolicies}, "policies to compare: all, or some of "+strings.Join(e.policyNames(), ", "))
+	output.Flag(f, &format, "", output.Text, output.JSON)
+	return cmd
+}
+
+func checkCapacities(capacities []int) error {
+	if len(capacities) == 0 || len(capacities) > maxCapacities {
+		return command.Usagef("--capacity has %d sizes, want 1 to %d", len(capacities), maxCapacities)
+	}
+	for i, c := range capacities {
+		switch {
+		case c < 1 || c > maxCapacity:
+			return command.Usagef("--capacity has %d blocks, want 1 to %d", c, maxCapacity)
+		case slices.Contains(capacities[:i], c):
+			return command.Usagef("--capacity has %d twice", c)
+		}
+	}
+	return nil
+}
+
+// allPolicies is the --policy of every contender.
+const allPolicies = "all"
+
+// policyNames are the built-in eviction policies in order, and the optimum.
+func (e verbs) policyNames() (names []string) {
+	for _, f := range e.Builtins {
+		if f, ok := f.(evict.Factory); ok {
+			names = append(names, f.Manifest().Name)
+		}
+	}
+	return append(names, evictsim.OptimumName)
+}
+
+// contenders returns the named policies in the order of the names.
+func (e verbs) contenders(names []string) ([]evictsim.Contender, error) {
+	known := e.policyNames()
+	if slices.Equal(names, []string{allPolicies}) {
+		names = known
+	}
+	if len(names) == 0 {
+		return nil, command.Usagef("--policy names none; there are all, %s", strings.Join(known, ", "))
+	}
+	defaults, err := config.Load(config.Options{Role: config.RoleMaster})
+	if err != nil {
+		return nil, err
+	}
+	var out []evictsim.Contender
+	for i, name := range names {
+		switch {
+		case !slices.Contains(known, name):
+			return nil, command.Usagef("--policy: there is no policy %q; there are all, %s", name, strings.Join(known, ", "))
+		case slices.Contains(names[:i], name):
+			return nil, command.Usagef("--policy has %q twice", name)
+		}
+		c := evictsim.Contender{Name: name, Default: name == defaults.Config.Master.Evictor}
+		for _, f := range e.Builtins {
+			if f, ok := f.(evict.Factory); ok && f.Manifest().Name == name {
+				c.Factory = f
+			}
+		}
+		out = append(out, c)
+	}
+	return out, nil
+}
+
+func loadTrace(file string) (*evictsim.Trace, error) {
+	if file == "" {
+		return nil, command.Usagef("--trace is missing: a file in the FAST'25 format")
+	}
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, command.Usagef("--trace: %w", err)
+	}
+	defer f.Close()
+	t, err := evictsim.Load(trace.NewReader(f))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	return t, nil
+}
+
+// counter shows how many simulations are done, on a terminal only.
+func counter(w io.Writer) (show func(done, total int), clear func()) {
+	if f, ok := w.(*os.File); !ok || !term.IsTerminal(int(f.Fd())) {
+		return nil, func() {}
+	}
+	return func(done, total int) { fmt.Fprintf(w, "\r%d of %d simulations", done, total) },
+		func() { fmt.Fprint(w, "\r\x1b[K") }
+}

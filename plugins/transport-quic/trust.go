@@ -1,0 +1,76 @@
+package quic
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	quicgo "github.com/quic-go/quic-go"
+
+	"github.com/mooncake-go/mooncake/plugins/transport-quic/internal/identity"
+	"github.com/mooncake-go/mooncake/plugins/transport-quic/internal/wire"
+)
+
+// openConn is an open connection of either direction.
+type openConn struct {
+	quic    *quicgo.Conn
+	dialled bool
+}
+
+// connections lists the open connections of both directions.
+func (n *node) connections() []openConn {
+	n.mu.Lock()
+	var out []openConn
+	for c := range n.conns {
+		out = append(out, openConn{quic: c.quic})
+	}
+	paths := slices.Collect(maps.Keys(n.paths))
+	n.mu.Unlock()
+	for _, p := range paths {
+		p.mu.Lock()
+		for _, l := range p.conns {
+			if l.up {
+				out = append(out, openConn{quic: l.quic, dialled: true})
+			}
+		}
+		p.mu.Unlock()
+	}
+	return out
+}
+
+// watch looks at the files until stop, and at the peers of all connections.
+func (n *node) watch(stop <-chan struct{}) {
+	defer n.serving.Done()
+	tick := time.NewTicker(n.cfg.ReloadEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-stop:
+			return
+		case <-tick.C:
+			n.revise(n.trust.Look())
+		}
+	}
+}
+
+// revise closes the connections whose peers would not be let in any more: those whose certificate
+// has ended, and, where the authorities changed, all that they do not cover.
+func (n *node) revise(changed bool) {
+	id, now := n.trust.Now(), n.clock()
+	if id.Insecure() {
+		return
+	}
+	for _, c := range n.connections() {
+		state := c.quic.ConnectionState().TLS
+		if len(state.PeerCertificates) == 0 {
+			continue
+		}
+		leaf := state.PeerCertificates[0]
+		if !now.After(leaf.NotAfter) && (!changed || id.Verify(state, c.dialled, now) == nil) {
+			continue
+		}
+		n.stats.untrusted.Add(1)
+		n.log.Warn("closing a connection whose peer is not trusted any more", "peer", c.quic.RemoteAddr().String(), "names", identity.NamesOf(leaf), "ends", leaf.NotAfter)
+		_ = c.quic.CloseWithError(code(wire.ReasonTrust), wire.ReasonTrust.Info().Label)
+	}
+}
