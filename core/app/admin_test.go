@@ -84,7 +84,7 @@ func TestAdminSocketThatCannotBeHad(t *testing.T) {
 	require.NoError(t, err)
 	defer ln.Close()
 	err = wait(t, run(app.Admin(config.Config{Admin: config.Admin{Socket: path}}, "master", "v9"), role(p, ok, ok)))
-	assert.ErrorContains(t, err, path, "somebody chose this place")
+	assert.ErrorContains(t, err, path, "the configuration names this path")
 	assert.Empty(t, p.events, "nothing else has started")
 
 	// Without one a role is a role.

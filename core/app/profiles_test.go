@@ -40,7 +40,7 @@ func (a addresses) Handle(_ context.Context, r slog.Record) error {
 		if at.Key == "address" {
 			select {
 			case a.at <- [2]string{r.Message, at.Value.String()}:
-			default: // More than anybody looks for.
+			default: // More than the test reads.
 			}
 		}
 		return true

@@ -11,7 +11,7 @@ import (
 	"github.com/mooncake-go/mooncake/core/config/internal/upstream"
 )
 
-// docs/compatibility/settings.md says of every name of the reference implementation what becomes
+// docs/compatibility/settings.md says of every name of upstream what becomes
 // of it, in the table of its kind: same, better or different where it has an effect, not
 // yet or no where it has none, and refused where switching it on is an error.
 func TestCompatibilityNamesEverything(t *testing.T) {
@@ -60,7 +60,7 @@ func TestCompatibilityNamesEverything(t *testing.T) {
 	}
 }
 
-// isUpstream reports whether a name of the reference implementation sets the key.
+// isUpstream reports whether a name of upstream sets the key.
 func isUpstream(key string) bool {
 	for _, table := range upstreamTables() {
 		for _, n := range table.names {

@@ -1,3 +1,19 @@
+// Package config turns defaults, a file, the environment and the command line into one
+// checked Config, and remembers where every value came from.
+//
+// Layers, low to high: built-in defaults, defaults of plugins, the file (YAML or JSON),
+// environment variables, flags that were really set. A flag given its default value still
+// wins over the file. Within the environment our own names win over upstream's; in one file or on one command line two names for the same setting
+// must agree.
+//
+// Everything unknown is refused with its place and the nearest known name, except in the
+// environment, which is shared: there it is a warning. Upstream's
+// flags, file keys and variables are read as well and map onto the same keys; one that
+// has no effect yet is a Warning, and one that asks for durability, availability or
+// isolation that cannot be given is an error.
+//
+// The package reads nothing on its own but the configuration file: arguments and
+// environment are passed in. All functions are safe for concurrent use.
 package config
 
 import (
@@ -43,7 +59,7 @@ type Admin struct {
 // The values of Admin.Socket that are no path.
 const (
 	SocketAuto = "auto" // where the process is a role of its own
-	SocketOn   = "on"   // also for a library in somebody's process
+	SocketOn   = "on"   // also for a library in another program's process
 	SocketOff  = "off"
 )
 
@@ -111,7 +127,7 @@ type Store struct {
 	Checksum          bool `koanf:"checksum" default:"true" doc:"compute a CRC32C on put and verify it on get"`
 
 	SliceSize        Size          `koanf:"slice_size" default:"1MiB" range:"4KiB..64MiB" doc:"largest piece that an object is cut into for moving"`
-	MaxInflightBytes Size          `koanf:"max_inflight_bytes" default:"64MiB" range:"4KiB..1TiB" doc:"bytes under way to one peer; at least slice_size"`
+	MaxInflightBytes Size          `koanf:"max_inflight_bytes" default:"64MiB" range:"4KiB..1TiB" doc:"bytes in flight to one peer; at least slice_size"`
 	TransferTimeout  time.Duration `koanf:"transfer_timeout" default:"0s" range:"0s..24h" doc:"bound on moving the bytes of one call; 0: as long as bytes move"`
 	SliceTimeout     time.Duration `koanf:"slice_timeout" unit:"s" default:"5s" range:"1ms..24h" doc:"how long a path may move nothing before its pieces are tried elsewhere"`
 	RetryCount       int           `koanf:"retry_count" default:"9" range:"1..127" doc:"how often one piece is tried again, on another path where there is one"`
@@ -149,7 +165,7 @@ type Store struct {
 
 	Port          int           `koanf:"port" type:"port" default:"50052" doc:"port on which 'mooncake client serve' says what it is doing; processes attach at the socket of the same number"`
 	LocalSocket   string        `koanf:"local_socket" default:"" doc:"where processes of this host attach to 'mooncake client serve': an absolute path, or @ and an abstract name; empty is @@mooncake_client_PORT.sock of store.port"`
-	LocalAccess   string        `koanf:"local_access" default:"user" enum:"user|any" doc:"who may attach, and whom to attach to: the own user and root, or any user of this host, who can then read and write what the processes share"`
+	LocalAccess   string        `koanf:"local_access" default:"user" enum:"user|any" doc:"the users that may attach, and that a client attaches to: the own user and root, or any user of this host, who can then read and write what the processes share"`
 	LocalLendSize Size          `koanf:"local_lend_size" default:"256MiB" range:"0..1TiB" doc:"shared memory in which 'mooncake client serve' lends objects for reading; 0 lends none"`
 	RESTHost      string        `koanf:"rest_host" default:"0.0.0.0" doc:"address the REST service binds"`
 	RESTPort      int           `koanf:"rest_port" type:"port" default:"0" doc:"port of the REST service (PUT /api/put and so on); 0 for no service. The flag of 'mooncake store' is --port"`
@@ -166,3 +182,7 @@ type Store struct {
 	EnableHTTPServer bool `koanf:"enable_http_server" default:"false" doc:"serve health and metrics of this node over HTTP"`
 	HTTPPort         int  `koanf:"http_port" type:"port" default:"9300" doc:"port for health and metrics of this node"`
 }
+
+// ParseSize reads a size as the file takes it: "4GB", "1.5 GiB", "16777216". The error
+// says what is allowed.
+func ParseSize(text string) (Size, error) { return value.ParseSize(text) }

@@ -51,7 +51,7 @@ func TestEveryFlagRefusesWhatIsMalformed(t *testing.T) {
 	}
 }
 
-// The bounds of the reference implementation's flags: the last value that is taken and
+// The bounds of upstream's flags: the last value that is taken and
 // the first one that is not.
 func TestBoundsOfFlags(t *testing.T) {
 	for _, c := range []struct{ flag, good, bad string }{
@@ -178,7 +178,7 @@ func TestOffIsFine(t *testing.T) {
 	}
 }
 
-// A shipped sample file of the reference implementation, whose values are not its
+// A shipped sample file of upstream, whose values are not its
 // defaults.
 func TestASampleFile(t *testing.T) {
 	l := mustLoad(t, RoleMaster, nil, nil, `

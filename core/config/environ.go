@@ -9,7 +9,7 @@ import (
 	"github.com/mooncake-go/mooncake/core/config/internal/value"
 )
 
-// environment reads the reference implementation's variables, then ours over them. An
+// environment reads upstream's variables, then ours over them. An
 // empty variable counts as unset.
 func (l *loader) environment() {
 	table, ours := upstream.Environment(), l.ourVariables()

@@ -26,7 +26,7 @@ func TestUpstreamVariables(t *testing.T) {
 	require.Equal(t, "env MOONCAKE_TE_META_DATA_SERVER (upstream name)", o.String())
 }
 
-// The memory of a node, under the names of the reference implementation.
+// The memory of a node, under the names of upstream.
 func TestUpstreamMemoryVariables(t *testing.T) {
 	l := mustLoad(t, RoleStore, nil, []string{"MC_STORE_USE_HUGEPAGE=1", "MC_STORE_HUGEPAGE_SIZE=1GB", "MC_STORE_NUMA_SOCKET_ID=1", "MC_MMAP_ARENA_POOL_SIZE=56gb", "MC_DISABLE_MMAP_ARENA=on"}, "")
 	require.Empty(t, l.Warnings)
@@ -44,7 +44,7 @@ func TestUpstreamMemoryVariables(t *testing.T) {
 	require.Zero(t, mustLoad(t, RoleStore, []string{"--nouse_mmap_arena_allocator"}, nil, "").Config.Store.MmapArenaPoolSize)
 }
 
-// The client's settings, under the names of the reference implementation.
+// The client's settings, under the names of upstream.
 func TestUpstreamClientVariables(t *testing.T) {
 	l := mustLoad(t, RoleStore, nil, []string{
 		"MC_RPC_TIMEOUT_MS=-1", "MC_STORE_CLIENT_MIN_PORT=61000", "MC_STORE_CLIENT_MAX_PORT=65535", "MC_STORE_CLIENT_SETUP_RETRIES=3", "MOONCAKE_TENANT_ID=default",

@@ -36,8 +36,7 @@ func (l *loader) chooseFile() (string, Origin) {
 	return file, from
 }
 
-// file reads the file into the layer. A file may be ours, in sections, or the reference
-// implementation's, flat, or both: a key whose first part is a section is ours.
+// file reads the file into the layer. A file may be ours, in sections, or upstream's, flat, or both: a key whose first part is a section is ours.
 func (l *loader) file(path string, namedBy Origin) {
 	root, err := doctree.ReadFile(path)
 	if err != nil {

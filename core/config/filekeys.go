@@ -69,7 +69,7 @@ func (r *fileReader) pluginConfig(path []string, n doctree.Node) {
 	}
 }
 
-// theirs reads a key of the reference implementation, nested keys joined with dots.
+// theirs reads a key of upstream, nested keys joined with dots.
 func (r *fileReader) theirs(path []string, n doctree.Node) {
 	key := strings.Join(path, ".")
 	names := r.candidates(key)
@@ -126,7 +126,7 @@ func (r *fileReader) unknown(key string, n doctree.Node) {
 	r.problem(r.at(n), key, nil, "unknown key", hint)
 }
 
-// nearestKey looks among our keys, their last parts, and the reference implementation's.
+// nearestKey looks among our keys, their last parts, and upstream's.
 func (r *fileReader) nearestKey(key string) string {
 	var keys []string
 	shown := map[string]string{}

@@ -14,12 +14,12 @@ const (
 	GroupRole     = "role"     // the settings of the role's own section
 	GroupLog      = "log"      // what is logged
 	GroupPlugins  = "plugins"  // where plugins are found
-	GroupUpstream = "upstream" // the reference implementation's names for any of these
+	GroupUpstream = "upstream" // upstream's names for any of these
 )
 
 const groupAnnotation = "mooncake_config_group"
 
-// RegisterFlags adds the flags of a role: ours and those of the reference implementation's
+// RegisterFlags adds the flags of a role: ours and those of upstream's
 // program, which are visible where they have an effect and hidden where they are only
 // accepted. Names are spelled with underscores; dashes are taken for underscores, which
 // goes for every flag of the set. Nothing is checked until Load.
@@ -144,4 +144,26 @@ func changed(fs *pflag.FlagSet, name string) (string, bool) {
 		return "", false
 	}
 	return v.String(), true
+}
+
+// FlagUsages prints the flags that have an effect, grouped, for a help text. Flags that
+// RegisterFlags did not add come first.
+func FlagUsages(fs *pflag.FlagSet) string {
+	var b strings.Builder
+	for _, g := range []struct{ group, title string }{
+		{"", "Flags"}, {GroupMain, "Configuration"}, {GroupRole, "Settings"}, {GroupLog, "Logging"}, {GroupPlugins, "Plugins"},
+		{GroupUpstream, "Upstream's names"},
+	} {
+		part := pflag.NewFlagSet("", pflag.ContinueOnError)
+		part.SortFlags = false
+		fs.VisitAll(func(f *pflag.Flag) {
+			if FlagGroup(f) == g.group {
+				part.AddFlag(f)
+			}
+		})
+		if text := part.FlagUsages(); text != "" {
+			b.WriteString(g.title + ":\n" + text + "\n")
+		}
+	}
+	return b.String()
 }

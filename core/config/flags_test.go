@@ -81,7 +81,7 @@ func TestShorthandsAndForeignFlagsAreLeftAlone(t *testing.T) {
 	require.Equal(t, 7, l.Config.Master.RPCPort)
 }
 
-// Every flag of the reference implementation's programs is accepted with its default,
+// Every flag of upstream's programs is accepted with its default,
 // and changes nothing then; only what has an effect is shown in help.
 func TestEveryUpstreamFlagWithItsDefault(t *testing.T) {
 	t.Parallel()

@@ -9,7 +9,7 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 )
 
-// judge applies a setting given under the reference implementation's name.
+// judge applies a setting given under upstream's name.
 func (l *loader) judge(n upstream.Name, text string, o Origin) {
 	verdict, ours, err := n.Judge(text)
 	if err != nil && o.Layer == LayerEnv && n.Key == "" && !n.Refuse {
@@ -35,7 +35,7 @@ func (l *loader) judge(n upstream.Name, text string, o Origin) {
 // refuse says that a setting promises what cannot be given yet.
 func (l *loader) refuse(o Origin, name, text, feature string) {
 	l.problem(o, l.subject(o, name), &text, feature+" is not supported yet, and running without would break what this setting promises",
-		"remove it to run without, or stay with the reference implementation where you need it")
+		"remove it to run without, or stay with upstream where you need it")
 }
 
 // assignPlugin puts a plugin's setting into the layer. key is one of pluginFields, or

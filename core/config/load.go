@@ -27,7 +27,7 @@ type Options struct {
 	File string
 	// PluginDefaults holds the DefaultConfig of every plugin factory that is linked in.
 	PluginDefaults map[plugin.ID]any
-	// UpstreamDefaults makes the defaults of the reference implementation's flags count
+	// UpstreamDefaults makes the defaults of upstream's flags count
 	// where ours differ, for a process that was started under its name.
 	UpstreamDefaults bool
 }
@@ -215,7 +215,7 @@ func (l *loader) problem(o Origin, key string, text *string, reason, hint string
 		return
 	}
 	if len(l.problems) == maxProblems {
-		o, key, text, reason, hint = Origin{Layer: o.Layer, File: o.File, Name: o.Name}, "", nil, "there is more that is wrong", "mend these first"
+		o, key, text, reason, hint = Origin{Layer: o.Layer, File: o.File, Name: o.Name}, "", nil, "there is more that is wrong", "correct these first"
 	}
 	if text != nil {
 		shown := Redact(key+" "+o.Name, *text)

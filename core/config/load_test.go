@@ -44,7 +44,7 @@ func TestUpstreamDefaults(t *testing.T) {
 	o, ok := l.Origin("store.metadata_server")
 	require.True(t, ok)
 	require.Equal(t, "default of mooncake_client", o.String())
-	// The master's defaults are the reference implementation's.
+	// The master's defaults are upstream's.
 	l, err = Load(Options{Role: RoleMaster, UpstreamDefaults: true})
 	require.NoError(t, err)
 	for _, e := range l.Entries() {
@@ -279,8 +279,8 @@ func TestProblemsCarryTheCode(t *testing.T) {
 	require.Equal(t, "2", *ps[0].Value)
 }
 
-// A name of ours that is spelled like one of the reference implementation's means the
-// same, so that nobody's variable or flag changes its meaning.
+// A name of ours that is spelled like one of upstream's means the
+// same, so that no variable or flag of an operator changes its meaning.
 func TestNoNameHasTwoMeanings(t *testing.T) {
 	for _, f := range schema() {
 		if n, ok := upstream.Find(upstream.Environment(), f.env()); ok {

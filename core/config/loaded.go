@@ -78,7 +78,7 @@ func (l *loader) finish() (*Loaded, error) {
 	return out, nil
 }
 
-// forceTCP is the reference implementation's variable for TCP and nothing else.
+// forceTCP is upstream's variable for TCP and nothing else.
 const forceTCP = "MC_FORCE_TCP"
 
 // followProtocol derives the transports from the preferred one where only that was given.

@@ -36,7 +36,7 @@ type Master struct {
 	MaxTotalPendingTasks    int           `koanf:"max_total_pending_tasks" default:"10000" range:"0..4294967295" doc:"tasks that may wait for a node"`
 	MaxTotalProcessingTasks int           `koanf:"max_total_processing_tasks" default:"10000" range:"0..4294967295" doc:"tasks that nodes may work on"`
 	PendingTaskTimeout      time.Duration `koanf:"pending_task_timeout" unit:"s" default:"5m" range:"0s..8760h" doc:"age at which a waiting task fails; 0 for never"`
-	ProcessingTaskTimeout   time.Duration `koanf:"processing_task_timeout" unit:"s" default:"5m" range:"0s..8760h" doc:"age at which a task under way fails; 0 for never"`
+	ProcessingTaskTimeout   time.Duration `koanf:"processing_task_timeout" unit:"s" default:"5m" range:"0s..8760h" doc:"age at which a task in progress fails; 0 for never"`
 	MaxRetryAttempts        int           `koanf:"max_retry_attempts" default:"10" range:"0..4294967295" doc:"how often a node tries a task again"`
 
 	EnableKVEvents           bool   `koanf:"enable_kv_events" default:"false" doc:"publish an event for every object that becomes readable or goes, for routers; needs kv_events_bind_endpoint and kv_events_backend_id"`

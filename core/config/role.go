@@ -6,11 +6,10 @@ import (
 	"github.com/mooncake-go/mooncake/core/config/internal/upstream"
 )
 
-// Role is what a process is. It decides which flags there are and which of the reference
-// implementation's names apply; every role reads all sections.
+// Role is what a process is. It decides which flags there are and which of upstream's names apply; every role reads all sections.
 type Role string
 
-// The roles. RoleService is RoleStore with the flags of the reference implementation's store
+// The roles. RoleService is RoleStore with the flags of upstream's store
 // service in place of mooncake_client's: --port is that of the REST service. RoleClient
 // differs from RoleStore only in contributing no memory by default. RoleAll is for commands
 // that are none of the others, such as `config check` and `demo`.
@@ -42,7 +41,7 @@ func (r Role) section() string {
 
 func (r Role) node() bool { return r == RoleStore || r == RoleService || r == RoleClient }
 
-// Program is the name of the reference implementation's program in this role, after which
+// Program is the name of upstream's program in this role, after which
 // log files are named; that of a role that it does not have begins with mooncake_.
 func (r Role) Program() string {
 	switch {
@@ -55,7 +54,7 @@ func (r Role) Program() string {
 	}
 }
 
-// program is the reference implementation's program in this role.
+// program is upstream's program in this role.
 func (r Role) program() string {
 	switch {
 	case r == RoleMaster:
@@ -82,7 +81,7 @@ func (r Role) upstreamFlags() []upstream.Name {
 	}
 }
 
-// The tables of several verbs, made once. Nobody changes them.
+// The tables of several verbs, made once. They must not be changed.
 var (
 	masterFlags = sync.OnceValue(func() []upstream.Name {
 		return upstream.Distinct(upstream.MasterFlags(), upstream.ProcessFlags())
@@ -95,7 +94,7 @@ var (
 	})
 )
 
-// upstreamKeys returns the keys of the reference implementation's file.
+// upstreamKeys returns the keys of upstream's file.
 func (r Role) upstreamKeys() []upstream.Name {
 	var out []upstream.Name
 	switch {
@@ -125,7 +124,7 @@ func dropFileNames(names []upstream.Name) []upstream.Name {
 	return out
 }
 
-// usual are the reference implementation's names whose defaults count for a process that
+// usual are upstream's names whose defaults count for a process that
 // was started under its name.
 func (r Role) usual() []upstream.Name {
 	if r == RoleService {

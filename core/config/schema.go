@@ -23,8 +23,8 @@ type field struct {
 	refuse             bool // an error, not a warning, while soon is set
 }
 
-// schema lists the settings in the order of the struct; nobody changes the list. The entries of plugins are not in
-// it, see pluginFields.
+// schema lists the settings in the order of the struct; the list must not be changed. It omits the
+// entries of plugins, see pluginFields.
 var schema = sync.OnceValue(func() []field { return slices.Clip(fieldsOf(reflect.TypeFor[Config](), "")) })
 
 // pluginFields lists the settings of one entry of plugins but its own, config.

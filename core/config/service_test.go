@@ -22,7 +22,7 @@ func loadService(t *testing.T, upstream bool, args, environ []string, file strin
 
 const serviceFile = `{"local_hostname":"10.0.0.7","metadata_server":"P2PHANDSHAKE","master_server_address":"10.0.0.1:50051"}`
 
-// The launch lines of the reference implementation's store service.
+// The launch lines of upstream's store service.
 func TestStoreServiceLaunchLines(t *testing.T) {
 	for _, args := range [][]string{
 		{"--port", "8088", "--max-wait-time", "90", "-D", "global_segment_size=1.5gb", "--define", "protocol=tcp"},

@@ -12,7 +12,7 @@ import (
 
 // StartLine is the line with every effective setting of a master that operators search
 // for: "Master service started on port N, max_threads=T" and then name=value. The names
-// are those of the reference implementation's flags, a duration is a bare number in the
+// are those of upstream's flags, a duration is a bare number in the
 // unit of its flag, and a capability that does not exist shows the value that is off. The
 // settings that only exist here follow under their own names. threads is how many threads
 // run at once.

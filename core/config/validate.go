@@ -4,11 +4,14 @@ import (
 	"errors"
 	"net"
 	"net/url"
+	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/mooncake-go/mooncake/core/config/internal/value"
+	"github.com/mooncake-go/mooncake/sdk/plugin"
 )
 
 // check refuses settings that are fine alone and cannot work together.
@@ -173,4 +176,70 @@ func checkMetadataServer(text string) error {
 func (l *loader) clash(key, text, reason string) {
 	o := l.layers.origins[key]
 	l.problem(o, key, &text, reason, "")
+}
+
+var variableRE = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,127}$`)
+
+// reservedVariables begin the names of what a plugin's host and its process tell each
+// other.
+var reservedVariables = []string{"PLUGIN_", "MOONCAKE_PLUGIN_"}
+
+// checkTrust refuses a trust that nothing backs, and variables that a plugin cannot get.
+func (l *loader) checkTrust(p Plugins) {
+	if p.Lock != "" && !filepath.IsAbs(p.Lock) {
+		l.clash("plugins.lock", p.Lock, "must be an absolute path: what is trusted must not depend on the working directory")
+	}
+	if p.Lock == "" && (p.Trust == "locked" || p.Trust == "tofu") {
+		l.clash("plugins.trust", p.Trust, "needs a lock file: plugins.lock")
+	}
+	for _, kind := range plugin.Kinds() {
+		for name, entry := range p.kind(kind) {
+			for _, v := range entry.Env {
+				if why := badVariable(v); why != "" {
+					l.clash("plugins."+kind+"."+name+".env", v, why)
+				}
+			}
+		}
+	}
+}
+
+func badVariable(name string) string {
+	if !variableRE.MatchString(name) {
+		return "must be the name of an environment variable, without its value: letters, digits and _"
+	}
+	for _, prefix := range reservedVariables {
+		if strings.HasPrefix(name, prefix) {
+			return "is reserved: variables that begin with " + prefix + " are set by the host itself"
+		}
+	}
+	return ""
+}
+
+// required are the keys that upstream's store service does not start
+// without when it reads a file, in the order in which it asks for them.
+var required = []string{"local_hostname", "metadata_server", "master_server_address"}
+
+// checkService refuses what a process that was started under the store service's name needs
+// and did not get: three keys of its file, or without a file the variable MOONCAKE_MASTER.
+// Any other way to set them serves as well.
+func (l *loader) checkService() {
+	if l.Role != RoleService || !l.UpstreamDefaults {
+		return
+	}
+	missing := func(key string) bool { return l.layers.origins["store."+key].Layer <= LayerPlugin }
+	file, from := l.chooseFile()
+	if file == "" {
+		if key := "master_server_address"; missing(key) {
+			l.problem(Origin{Layer: LayerEnv, Name: "MOONCAKE_MASTER"}, "", nil, "is not set", "set it to host:port of the master, or give --config or --master_server_address")
+		}
+		return
+	}
+	if from.Layer != LayerFile {
+		from = Origin{Layer: LayerFile, File: file}
+	}
+	for _, key := range required {
+		if missing(key) {
+			l.problem(from, key, nil, "Missing required config field: "+key, "add it to the file, or give --define "+key+"=VALUE")
+		}
+	}
 }

@@ -106,7 +106,7 @@ func TestARealPort(t *testing.T) {
 	require.Equal(t, Fail, r.Status)
 	name, err := os.ReadFile("/proc/self/comm")
 	require.NoError(t, err)
-	// Somebody else on this machine may have the other ports of a master.
+	// Another process on this machine may have the other ports of a master.
 	want := fmt.Sprintf("%s (master.metrics_port) is in use by %s (process %d)", port, bytes.TrimSpace(name), os.Getpid())
 	require.Contains(t, strings.Join(r.Details, "\n"), want)
 }

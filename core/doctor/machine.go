@@ -69,8 +69,8 @@ func readClock() (Clock, error) {
 	return c, nil
 }
 
-// askMetadata looks for a key that nobody has: any answer of HTTP but an error of the
-// server's own says that it is there.
+// askMetadata asks for a key that does not exist: any answer of HTTP but an error of the server's
+// own shows that a server is there.
 func askMetadata(ctx context.Context, url string) error {
 	sep := "?"
 	if strings.Contains(url, "?") {

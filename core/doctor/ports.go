@@ -42,7 +42,7 @@ func (e *exam) wantedPorts() []wantedPort {
 	return out
 }
 
-// ports looks whether the ports of the role are free, and who has those that are not.
+// ports checks whether the ports of the role are free, and names the processes that have the others.
 func (e *exam) ports(ctx context.Context) Result {
 	wanted := e.wantedPorts()
 	if len(wanted) == 0 {

@@ -151,7 +151,7 @@ func (e *exam) judge(chain, roots []*x509.Certificate, path map[string]string) R
 	for _, c := range chain[1:] {
 		between.AddCert(c)
 	}
-	renew := "'mooncake certs renew " + path["cert"] + "', or a new one from who made it; it is taken up without a restart"
+	renew := "'mooncake certs renew " + path["cert"] + "', or a new one from its issuer; it is taken up without a restart"
 	bad := func(s Status, why, do string) Result { r.Status, r.Why, r.Do = s, why, do; return r }
 	if now.After(leaf.NotAfter) {
 		return bad(Fail, "it has ended: peers refuse it, and transport/quic does not start", renew)

@@ -12,8 +12,8 @@ import (
 	"github.com/mooncake-go/mooncake/core/config"
 )
 
-// unreachable is a failure for a role that needs the other process, and a warning where
-// nobody said that it should run.
+// unreachable is a failure for a role that needs the other process, and a warning if no setting says
+// that it should run.
 func (e *exam) unreachable(found, why, do string) Result {
 	if e.role == config.RoleAll {
 		return warn(found, why, do)

@@ -4,15 +4,16 @@ import (
 	"math"
 	"os"
 	"sync"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
-// Block is host memory: a mapping of its own, zeroed at first, or a piece of an arena,
-// whose content is unspecified. Its methods are safe for concurrent use; who uses the
-// bytes must be done before Close.
+// Block is host memory: a mapping of its own, zeroed at first, or a part of an arena, whose content
+// is unspecified. Its methods are safe for concurrent use; the users of the bytes must be done
+// before Close.
 type Block struct {
 	mem      []byte
 	addr     uint64
@@ -158,4 +159,14 @@ func (b *Block) unmap() error {
 		err = e
 	}
 	return err
+}
+
+// AddrOf returns the address of the first byte of b in this process, 0 for an empty
+// slice. The address is meaningful as long as b is referenced: neither mappings nor heap
+// objects move.
+func AddrOf(b []byte) uint64 {
+	if len(b) == 0 {
+		return 0
+	}
+	return uint64(uintptr(unsafe.Pointer(unsafe.SliceData(b))))
 }

@@ -20,7 +20,7 @@ type extent struct {
 // that hold any. It works on numbers only.
 type extents struct {
 	nodes  []extent
-	spare  []int32 // indexes of nodes without an extent
+	unused []int32 // indexes of nodes without an extent
 	heads  [64 * 8]int32
 	filled [8]uint64
 	free   uint64 // units
@@ -134,13 +134,13 @@ func (e *extents) merge(i, n int32) {
 		e.nodes[next].prev = i
 	}
 	e.nodes[n].used = false
-	e.spare = append(e.spare, n)
+	e.unused = append(e.unused, n)
 }
 
 func (e *extents) node() int32 {
-	if n := len(e.spare); n > 0 {
-		i := e.spare[n-1]
-		e.spare = e.spare[:n-1]
+	if n := len(e.unused); n > 0 {
+		i := e.unused[n-1]
+		e.unused = e.unused[:n-1]
 		return i
 	}
 	e.nodes = append(e.nodes, extent{})

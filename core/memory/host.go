@@ -16,7 +16,7 @@ type HostConfig struct {
 	// made with the first buffer, and is a wish: where it cannot be had, each buffer is mapped
 	// by itself.
 	Arena uint64
-	// Log takes the warnings; nil means nobody.
+	// Log takes the warnings; nil discards them.
 	Log *slog.Logger
 }
 

@@ -41,7 +41,7 @@ const (
 	mpolInterleave = 3
 )
 
-// place binds mem, which nobody has touched yet. A system that forbids mbind (a seccomp
+// place binds mem, which no thread has touched yet. A system that forbids mbind (a seccomp
 // profile) or lacks it is an error for Bind only: the other policies are wishes, and ok
 // tells whether they came true.
 func place(mem []byte, p Placement, k kernel) (ok bool, err error) {
@@ -86,9 +86,9 @@ func mapMemory(size uint64, o Options, k kernel) (mem []byte, fd int, err error)
 		_ = unix.Close(fd) // Mapping failed; that is the news.
 		return nil, -1, mapError(size, err)
 	}
-	// Who maps memory of another process is safe from its owner only where the memory cannot
-	// shrink. Without the seal, which any memfd takes, nobody else maps it. The last one keeps
-	// those who get the descriptor from adding others: F_SEAL_FUTURE_WRITE would keep the next
+	// A process that maps memory of another is safe from its owner only if the memory cannot shrink.
+	// Without the seal, which any memfd takes, no other process maps it. The last seal keeps the
+	// processes that get the descriptor from adding others: F_SEAL_FUTURE_WRITE would keep the next
 	// process of a plugin from mapping the memory.
 	_, _ = unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, unix.F_SEAL_SHRINK|unix.F_SEAL_GROW|unix.F_SEAL_SEAL)
 	prefer(mem, o.HugePages)

@@ -64,7 +64,7 @@ type Options struct {
 	Guard bool
 	// Root is the file system that limits are read from, the machine's own when nil.
 	Root fs.FS
-	// Log takes the warning of a Placement that was dropped; nil means nobody.
+	// Log takes the warning of a Placement that was dropped; nil discards it.
 	Log *slog.Logger
 }
 

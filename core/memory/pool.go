@@ -12,7 +12,7 @@ import (
 const minBuffer = 4 << 10
 
 // Pool lends buffers out of one piece of memory, in powers of two from 4 KiB up. It never
-// grows: who finds it empty waits, in order of arrival. Safe for concurrent use.
+// grows: a caller that finds it empty waits, in order of arrival. Safe for concurrent use.
 type Pool struct {
 	mem []byte
 

@@ -1,9 +1,15 @@
 package metadata
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"math"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
 // descriptorJSON is a descriptor as it is stored. Fields are in the order of their keys,
@@ -82,4 +88,32 @@ func narrow(keys *[]uint64) ([]uint32, error) {
 		out = append(out, uint32(k))
 	}
 	return out, nil
+}
+
+// quote shortens and quotes a name for an error.
+func quote(s string) string {
+	if len(s) > 80 {
+		s = s[:80] + "..."
+	}
+	q, err := marshal(strings.ToValidUTF8(s, "\uFFFD"))
+	if err != nil {
+		return "?"
+	}
+	return string(q)
+}
+
+func validText(texts ...string) bool {
+	return !slices.ContainsFunc(texts, func(s string) bool { return !utf8.ValidString(s) })
+}
+
+// marshal is json.Marshal without the escapes for HTML, which would change bytes that
+// peers compare.
+func marshal(v any) ([]byte, error) {
+	var buf bytes.Buffer
+	enc := json.NewEncoder(&buf)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return nil, errs.Wrap(errs.Internal, "metadata: encode", err)
+	}
+	return bytes.TrimSuffix(buf.Bytes(), []byte("\n")), nil
 }

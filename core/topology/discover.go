@@ -1,3 +1,14 @@
+// Package topology says what a machine has and what is near to what: NUMA nodes, RDMA
+// devices, network interfaces and GPUs, read from sysfs.
+//
+// Discover reads a machine through an fs.FS, which is the machine's own root or a
+// recording of another (package recording). Choose then applies what the configuration says
+// about devices, and gives the devices to use with their topology matrix. Package show
+// prints both.
+//
+// A machine is described as far as it can be read. What is missing is left out, what makes
+// no sense is left out with a warning; neither is an error. Files, folders and their number
+// are bounded, so that a tree from a stranger can be looked at.
 package topology
 
 import (
@@ -10,7 +21,7 @@ import (
 // Discover reads a machine from its file system, rooted at "/": os.DirFS("/") for this one.
 // It takes some milliseconds and is for the start of a process. The root has to be an
 // fs.ReadLinkFS, since places in the PCI tree are told by links; NotSupported otherwise.
-func Discover(root fs.FS) (Machine, error) { return discover(root, nobody{}) }
+func Discover(root fs.FS) (Machine, error) { return discover(root, discard{}) }
 
 // Record is Discover, and keeps what was looked at. Discovering the recording gives the same
 // machine. Addresses of ports are replaced by one that says nothing.

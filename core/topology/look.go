@@ -28,12 +28,12 @@ type notes interface {
 	Dir(name string)
 }
 
-// nobody takes no notes.
-type nobody struct{}
+// discard takes no notes.
+type discard struct{}
 
-func (nobody) File(string, string) {}
-func (nobody) Link(string, string) {}
-func (nobody) Dir(string)          {}
+func (discard) File(string, string) {}
+func (discard) Link(string, string) {}
+func (discard) Dir(string)          {}
 
 // look reads a tree within bounds. Not for concurrent use.
 type look struct {

@@ -1,3 +1,5 @@
+// Package central is the directory on a metadata service: each node keeps two keys there,
+// its descriptor and the address of its handshake daemon, under its name.
 package central
 
 import (
@@ -124,7 +126,7 @@ func (d *Directory) Publish(ctx context.Context, desc *metadata.Descriptor) erro
 	return nil
 }
 
-// put writes both keys, the address first: who finds the descriptor can find the node.
+// put writes both keys, the address first: a peer that finds the descriptor can find the node.
 func (d *Directory) put(ctx context.Context, descriptor []byte) error {
 	if err := d.claim(ctx); err != nil {
 		return err
@@ -201,4 +203,31 @@ func (d *Directory) Close(ctx context.Context) error {
 		d.opts.OnClose()
 	}
 	return err
+}
+
+// Address implements metadata.Peers.
+func (d *Directory) Address(ctx context.Context, name string) (metadata.Address, error) {
+	json, err := d.store.Get(ctx, d.opts.Keys.RPCMeta(name))
+	if err != nil {
+		return metadata.Address{}, err
+	}
+	return metadata.DecodeAddress(json)
+}
+
+// Probe implements metadata.Peers.
+func (d *Directory) Probe(ctx context.Context, name string) error {
+	a, err := d.Address(ctx, name)
+	if err != nil {
+		return err
+	}
+	return d.opts.Dialer.Probe(ctx, a)
+}
+
+// Notify implements metadata.Peers.
+func (d *Directory) Notify(ctx context.Context, name string, n metadata.Notification) error {
+	a, err := d.Address(ctx, name)
+	if err != nil {
+		return err
+	}
+	return d.opts.Dialer.Notify(ctx, a, n)
 }

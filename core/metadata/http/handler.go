@@ -64,7 +64,7 @@ func (h *handler) get(w nethttp.ResponseWriter, r *nethttp.Request, key string) 
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Content-Length", strconv.Itoa(len(v)))
-	_, _ = w.Write(v) // The client is gone; nobody is left to tell.
+	_, _ = w.Write(v) // A client that has gone needs no error.
 }
 
 func (h *handler) put(w nethttp.ResponseWriter, r *nethttp.Request, key string) {
@@ -110,5 +110,5 @@ func answer(w nethttp.ResponseWriter, status int, text string) {
 	w.Header()["Content-Type"] = nil
 	w.Header().Set("Content-Length", strconv.Itoa(len(text)))
 	w.WriteHeader(status)
-	_, _ = io.WriteString(w, text) // The client is gone; nobody is left to tell.
+	_, _ = io.WriteString(w, text) // A client that has gone needs no error.
 }

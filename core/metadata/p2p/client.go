@@ -44,7 +44,7 @@ func (d Dialer) Exchange(ctx context.Context, a metadata.Address, t Type, reques
 	if err != nil {
 		return nil, unreachable(a, err)
 	}
-	// Closing at once matters: a daemon of upstream serves nobody else until then.
+	// Closing at once matters: a daemon of upstream serves no other client until then.
 	defer conn.Close()
 	defer context.AfterFunc(ctx, func() { conn.Close() })()
 	if err := WriteFrame(conn, Frame{Type: t, JSON: request}); err != nil {

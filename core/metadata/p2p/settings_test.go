@@ -91,8 +91,8 @@ func TestTypesAreEchoed(t *testing.T) {
 	}
 }
 
-// TestTheClientClosesFirst: a daemon of upstream answers, closes its side and serves nobody
-// else until the client is gone. Such a daemon must be free after each exchange.
+// TestTheClientClosesFirst: a daemon of upstream answers, closes its side and serves no
+// other client until the client is gone. Such a daemon must be free after each exchange.
 func TestTheClientClosesFirst(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)

@@ -115,7 +115,7 @@ func (s *Store) Put(ctx context.Context, key string, value []byte) error {
 	})
 }
 
-// claim sets a key that nobody has; the service decides who comes first.
+// claim sets a key that does not exist; the service decides who comes first.
 func (s *Store) claim(ctx context.Context, key string, value, kept []byte) error {
 	for range claimTries {
 		set, err := s.command(ctx, "SET", key, kept, "NX")

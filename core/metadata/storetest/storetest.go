@@ -1,3 +1,5 @@
+// Package storetest is the contract of metadata.Store as tests. Each implementation runs it
+// against a real service.
 package storetest
 
 import (
@@ -86,6 +88,6 @@ func calls(s metadata.Store, key string) map[string]func(context.Context) error 
 	}
 }
 
-// FreeAddress returns an address of loopback that nobody listens on, nor will before the test
-// does.
+// FreeAddress returns an address of loopback on which no process listens, nor will before
+// the test does.
 func FreeAddress(t testing.TB) string { return heldport.Address(t) }

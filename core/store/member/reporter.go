@@ -12,7 +12,7 @@ import (
 	"github.com/mooncake-go/mooncake/core/config"
 )
 
-// reporter writes what a client or node counted to the log, again and again.
+// reporter writes the metrics of a client or node to the log, periodically.
 type reporter struct {
 	from      prometheus.Gatherer
 	log       *slog.Logger
@@ -86,7 +86,7 @@ func (r *reporter) write(now time.Time) {
 	r.log.Info("client metrics", attrs...)
 }
 
-// totals adds up the series of each name: the values of counters, the sums and counts of
+// totals adds the series of each name: the values of counters, and the totals and counts of
 // histograms.
 func totals(from prometheus.Gatherer) (sums map[string]float64, counts map[string]uint64, err error) {
 	families, err := from.Gather()

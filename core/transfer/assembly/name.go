@@ -15,17 +15,17 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
-// nameSearch bounds the search for a free port, and retryAfter is the pause before the
-// ports are gone through again.
+// nameSearch bounds the search for a free port, and retryAfter is the pause before the search begins
+// again.
 const (
 	nameSearch = 5 * time.Second
 	retryAfter = 100 * time.Millisecond
 )
 
-// localName completes store.local_hostname to host:port with a port of the configured
-// range that nobody listens on. The search begins at a random port. The claim, nil for a
-// name that has its port, keeps other processes of the host from choosing the same; close
-// it when the name is not used any more.
+// localName completes store.local_hostname to host:port with a port of the configured range on which
+// no process listens. The search begins at a random port. The claim, nil for a name that has its
+// port, keeps other processes of the host from choosing the same name; the caller closes it when the
+// name is no longer used.
 func localName(ctx context.Context, s config.Store) (name string, claim io.Closer, err error) {
 	host := s.LocalHostname
 	if host == "" {
@@ -56,8 +56,8 @@ func localName(ctx context.Context, s config.Store) (name string, claim io.Close
 		"no port from %d to %d is free on this machine; give %q with a port, or another range with store.client_min_port and store.client_max_port", s.ClientMinPort, s.ClientMaxPort, host)
 }
 
-// splitName takes host:port apart; the port is empty where the name has none, and where it
-// is 0, which asks for any.
+// splitName splits host:port; the port is empty if the name has none, or if it is 0, which asks for
+// any.
 func splitName(name string) (host, port string) {
 	host, port, err := net.SplitHostPort(name)
 	switch {
@@ -89,8 +89,8 @@ func ownName(s *config.Store) string {
 	return ports.Concrete(host)
 }
 
-// claimPort takes a port that nobody listens on, on any address, and listens on it on
-// loopback: a name is taken as long as its process lives, although nothing is served there.
+// claimPort finds a port on which no process listens, on any address, and listens on it on loopback:
+// the name is taken as long as its process lives, although nothing is served there.
 func claimPort(ctx context.Context, low, high int) (int, io.Closer, bool) {
 	span := high - low + 1
 	start := int(model.NewUUID().Lo % uint64(span))
@@ -99,7 +99,7 @@ func claimPort(ctx context.Context, low, high int) (int, io.Closer, bool) {
 		port := low + (start+i)%span
 		ln, err := lc.Listen(ctx, "tcp", ":"+strconv.Itoa(port))
 		if err == nil {
-			_ = ln.Close() // nobody has connected
+			_ = ln.Close() // No client has connected.
 			if ln, err = lc.Listen(ctx, "tcp", "127.0.0.1:"+strconv.Itoa(port)); err == nil {
 				return port, hold(ln), true
 			}
@@ -111,7 +111,7 @@ func claimPort(ctx context.Context, low, high int) (int, io.Closer, bool) {
 	return 0, nil, false
 }
 
-// held is a listener that turns everybody away.
+// held is a listener that closes every connection at once.
 type held struct {
 	net.Listener
 	done chan struct{}

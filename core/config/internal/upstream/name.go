@@ -8,7 +8,7 @@ import (
 	"github.com/mooncake-go/mooncake/core/config/internal/value"
 )
 
-// Name is one setting of the reference implementation.
+// Name is one setting of upstream.
 type Name struct {
 	// Name is spelled as upstream spells it. In the environment table a trailing * stands
 	// for any ending.

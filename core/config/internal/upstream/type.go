@@ -10,7 +10,7 @@ import (
 	"github.com/mooncake-go/mooncake/core/config/internal/value"
 )
 
-// Type is a type of the reference implementation's settings.
+// Type is a type of upstream's settings.
 type Type string
 
 // The types.

@@ -26,7 +26,7 @@ func golden(t *testing.T, file string) [][]string {
 	return out
 }
 
-// Every flag that the reference implementation has is in the table with its type and
+// Every flag that upstream has is in the table with its type and
 // default, and the table has no others but old names.
 func TestFlagsAgreeWithTheFacts(t *testing.T) {
 	for _, c := range []struct {

@@ -10,8 +10,7 @@ import (
 // Size is a number of bytes, never negative.
 type Size int64
 
-// The binary multiples. KB and KiB are both 1024, as they are in the reference
-// implementation.
+// The binary multiples. KB and KiB are both 1024, as they are in upstream.
 const (
 	KiB Size = 1 << 10
 	MiB Size = 1 << 20
