@@ -65,9 +65,9 @@ type wire struct {
 
 func newWire(conn net.Conn) wire { return wire{conn: conn, in: bufio.NewReaderSize(conn, 16<<10)} }
 
-// send writes pieces with one call to the system.
-func (w *wire) send(pieces ...[]byte) error {
-	b := net.Buffers(pieces)
+// send writes the parts of a request with one system call.
+func (w *wire) send(parts ...[]byte) error {
+	b := net.Buffers(parts)
 	_, err := b.WriteTo(w.conn)
 	return err
 }
@@ -132,7 +132,7 @@ func (c *redisConn) Get(key string, dst []byte) error {
 // MemcachedName names it in results.
 const MemcachedName = "memcached"
 
-// Memcached starts a memcached that takes objects of 1 MiB and has room for all of them.
+// Memcached starts a memcached that takes objects of 1 MiB and has space for all of them.
 func (s *Scope) Memcached(ctx context.Context) (*KeyValue, error) {
 	return s.keyValue(ctx, MemcachedName, func(port int) []string {
 		return []string{"-l", "127.0.0.1", "-p", strconv.Itoa(port), "-U", "0", "-m", "2048", "-I", "4m", "-u", "nobody"}

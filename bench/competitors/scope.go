@@ -20,7 +20,7 @@ const (
 	startLimit = 60 * time.Second
 	// stopLimit bounds how long it may take to end before it is killed.
 	stopLimit = 5 * time.Second
-	// jobLimit bounds one piece of work of a driver.
+	// jobLimit bounds one job of a driver.
 	jobLimit = 5 * time.Minute
 )
 

@@ -32,7 +32,7 @@ const (
 	Fill = "fill"
 )
 
-// Job is one piece of work.
+// Job is what a driver does at a time.
 type Job struct {
 	Do string `json:"do"`
 	// Size of an object in bytes, and Count of them in a call.

@@ -43,14 +43,14 @@ func (w *memoryWorker) do(_ context.Context, j Job) (Answer, error) {
 			return Answer{}, err
 		}
 		clear(mem) // untouched, all its pages would be one page of zeros, which stays in cache
-		pieces := max(1, over/len(mem))
-		from := t * pieces / j.Threads
+		extents := max(1, over/len(mem))
+		from := t * extents / j.Threads
 		threads[t] = thread{calls: 1 << 30, do: func(c int) error {
-			piece := w.pool[(from+c)%pieces*len(mem):][:len(mem)]
+			extent := w.pool[(from+c)%extents*len(mem):][:len(mem)]
 			if j.Do == Put {
-				copy(piece, mem)
+				copy(extent, mem)
 			} else {
-				copy(mem, piece)
+				copy(mem, extent)
 			}
 			return nil
 		}}

@@ -6,9 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strconv"
-
-	"github.com/spf13/pflag"
 
 	"github.com/mooncake-go/mooncake/cmd/mooncake/builtin"
 	"github.com/mooncake-go/mooncake/core/app"
@@ -47,25 +44,15 @@ func Store(ctx context.Context, master string, segment int, in io.Reader, out io
 }
 
 func clientConfig(master string, segment int) (config.Config, error) {
-	fs := pflag.NewFlagSet("client", pflag.ContinueOnError)
-	config.RegisterFlags(fs, config.RoleClient)
-	for name, value := range map[string]string{
-		"local_hostname": "127.0.0.1", "metadata_server": "P2PHANDSHAKE", "master_server_address": master, "protocol": "tcp",
-		"global_segment_size": strconv.Itoa(segment), "local_buffer_size": "0",
-	} {
-		if err := fs.Set(name, value); err != nil {
-			return config.Config{}, err
-		}
-	}
 	defaults := map[plugin.ID]any{}
 	for _, f := range builtin.Plugins() {
 		defaults[f.Manifest().ID] = f.DefaultConfig()
 	}
-	loaded, err := config.Load(config.Options{Role: config.RoleClient, Flags: fs, Environ: os.Environ(), PluginDefaults: defaults})
-	if err != nil {
-		return config.Config{}, err
-	}
-	return loaded.Config, nil
+	loaded, err := config.Load(config.Options{Role: config.RoleClient, Environ: os.Environ(), PluginDefaults: defaults})
+	c := loaded.Config
+	c.Store.LocalHostname, c.Store.MetadataServer, c.Store.MasterServerAddress, c.Store.Protocol = "127.0.0.1", "P2PHANDSHAKE", master, "tcp"
+	c.Store.GlobalSegmentSize, c.Store.LocalBufferSize = config.Size(segment), 0
+	return c, err
 }
 
 // storeClient is what the jobs need of a client.

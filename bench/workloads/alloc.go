@@ -154,7 +154,7 @@ type holder struct {
 }
 
 // fill allocates until the space refuses. Calls that were refused in part do not count for the
-// time: they say how long it takes to find that there is no room.
+// time: they say how long it takes to find that there is no space.
 func (h *holder) fill(ctx context.Context) error {
 	for {
 		requests := make([]alloc.Request, allocBatch)

@@ -122,7 +122,7 @@ func (b *bench) keyMemory(ctx context.Context, keys int) error {
 }
 
 const (
-	// keyObject is the size of the objects of keyMemory, and keySlot the room for each in the pool.
+	// keyObject is the size of the objects of keyMemory, and keySlot the space for each in the pool.
 	keyObject = 16
 	keySlot   = 128
 	// fillStep is how many keys one job puts.

@@ -10,7 +10,7 @@ import (
 // What is measured has up to three pools of 2 GiB, and what moves to and from them.
 const (
 	touched = 8 << 30
-	piece   = 256 << 20
+	chunk   = 256 << 20
 )
 
 // TouchMemory writes to as much memory as the workloads need, up to half of what is free, and gives
@@ -28,8 +28,8 @@ func TouchMemory(ctx context.Context) error {
 			_ = unix.Munmap(b)
 		}
 	}()
-	for done := uint64(0); done+piece <= want && ctx.Err() == nil; done += piece {
-		b, err := unix.Mmap(-1, 0, piece, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON|unix.MAP_POPULATE)
+	for done := uint64(0); done+chunk <= want && ctx.Err() == nil; done += chunk {
+		b, err := unix.Mmap(-1, 0, chunk, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON|unix.MAP_POPULATE)
 		if err != nil {
 			return nil //nolint:nilerr // There is less than it looked like. What was touched was.
 		}

@@ -80,7 +80,7 @@ func newPool(ctx context.Context, opts Options) (*pool, error) {
 }
 
 // writeConfig writes the master's settings. A watermark of 1 leaves eviction to the puts
-// that need room, so that the pool is exactly as large as it says.
+// that need space, so that the pool is exactly as large as it says.
 func (p *pool) writeConfig(ports []int) error {
 	plugin := func(name string) map[string]any { return map[string]any{name: map[string]any{"mode": p.opts.Mode}} }
 	conf := map[string]any{

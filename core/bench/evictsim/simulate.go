@@ -41,7 +41,7 @@ func (h *Hits) count(hit []bool) {
 }
 
 // Simulate plays a trace against a policy that has been started and holds nothing, with
-// room for capacity blocks, at least 1. It is for one goroutine, and checks ctx at each
+// space for capacity blocks, at least 1. It is for one goroutine, and checks ctx at each
 // request. An error says what the policy did against its contract.
 func Simulate(ctx context.Context, t *Trace, p evict.Policy, capacity int) (h Hits, err error) {
 	s := &pool{

@@ -55,7 +55,7 @@ func (o CallsOptions) withDefaults() CallsOptions {
 // DefaultCallTime is how long one kind of call is made.
 const DefaultCallTime = time.Second
 
-// Calls measures each kind of call by itself on a pool that has room for every key: the
+// Calls measures each kind of call by itself on a pool that has space for every key: the
 // keys are put in both steps, looked up, read, and removed by force, by the threads that put
 // them. It mounts a segment of its own, which no byte is moved to, and takes it away again.
 func Calls(ctx context.Context, o CallsOptions) (CallsReport, error) {

@@ -33,7 +33,7 @@ type Options struct {
 	// Fill is called directly to write the keys, Load as clients reach the master, over the
 	// network. They are the same master, which runs in this process.
 	Fill, Load Master
-	// Keys is how many keys the pool has room for, at least 1000.
+	// Keys is how many keys the pool has space for, at least 1000.
 	Keys int
 	// Clients is how many clients load it at a time. Default 4.
 	Clients int
@@ -178,7 +178,7 @@ func (l *load) put(ctx context.Context, m Master, client, from, to int, times *m
 		return err
 	}
 	for _, e := range done {
-		if e != nil && !errs.Is(e, errs.ObjectNotFound) { // Another client may have made room with it.
+		if e != nil && !errs.Is(e, errs.ObjectNotFound) { // Another client may have made space with it.
 			return e
 		}
 	}

@@ -22,10 +22,6 @@ func Memory() Suite {
 	}}
 }
 
-// ChecksumName is the operation of the memory suite whose speed says what the checksum
-// of pages costs.
-const ChecksumName = "crc32c 1 MiB"
-
 func (m *meter) memory(ctx context.Context, size int) error {
 	src, dst := make([]byte, size), make([]byte, size)
 	content.Fill(src, 1, 1)

@@ -51,7 +51,7 @@ func TestMemory(t *testing.T) {
 	require.NoError(t, err)
 	plausible(t, rs)
 	require.Equal(t, rs, each)
-	_, ok := rs.Find("memory", ChecksumName)
+	_, ok := rs.Find("memory", "crc32c 1 MiB")
 	require.True(t, ok)
 	require.Len(t, rs, 15)
 }
@@ -213,4 +213,14 @@ func TestOutput(t *testing.T) {
 	var back Results
 	require.NoError(t, json.Unmarshal(text, &back))
 	require.Equal(t, rs, back)
+}
+
+// Find returns the result of an operation.
+func (rs Results) Find(suite, name string) (Result, bool) {
+	for _, r := range rs {
+		if r.Suite == suite && r.Name == name {
+			return r, true
+		}
+	}
+	return Result{}, false
 }

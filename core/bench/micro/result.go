@@ -41,13 +41,3 @@ func (rs Results) Text(w io.Writer) {
 	}
 	t.Flush()
 }
-
-// Find returns the result of an operation.
-func (rs Results) Find(suite, name string) (Result, bool) {
-	for _, r := range rs {
-		if r.Suite == suite && r.Name == name {
-			return r, true
-		}
-	}
-	return Result{}, false
-}

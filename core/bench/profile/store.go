@@ -14,7 +14,7 @@ import (
 // threads is how many goroutines do a load.
 const threads = 4
 
-// PoolBytes is the room that the load of a store needs in its pool.
+// PoolBytes is the memory that the load of a store needs in its pool.
 const PoolBytes = 256 << 20
 
 // shape is a batch of objects of one size.
@@ -42,7 +42,7 @@ type StoreClient interface {
 type Store struct {
 	client StoreClient
 	prefix string
-	source []byte   // what every object is a piece of
+	source []byte   // what every object is an extent of
 	into   [][]byte // of each thread
 	puts   int      // batches put so far, which makes keys new
 }
@@ -110,7 +110,7 @@ func (s *Store) runGets(ctx context.Context, end time.Time) error {
 		clear(into)
 		keys, dst := map[shape][]model.Key{}, map[shape][][]byte{}
 		for _, sh := range shapes {
-			keys[sh], dst[sh] = s.keys("set", sh), pieces(into, sh)
+			keys[sh], dst[sh] = s.keys("set", sh), split(into, sh)
 		}
 		var last shape
 		err := repeat(end, func(_ int, sh shape) error {
@@ -125,7 +125,7 @@ func (s *Store) runGets(ctx context.Context, end time.Time) error {
 }
 
 func (s *Store) put(ctx context.Context, keys []model.Key, sh shape) error {
-	if err := errors.Join(s.client.BatchPut(ctx, keys, pieces(s.source, sh), model.DefaultReplicateConfig())...); err != nil {
+	if err := errors.Join(s.client.BatchPut(ctx, keys, split(s.source, sh), model.DefaultReplicateConfig())...); err != nil {
 		return fmt.Errorf("put of %d objects of %d bytes: %w", sh.count, sh.size, err)
 	}
 	return nil
@@ -151,8 +151,8 @@ func (s *Store) keys(name string, sh shape) []model.Key {
 	return keys
 }
 
-// pieces splits memory into the objects of a batch.
-func pieces(mem []byte, sh shape) [][]byte {
+// split cuts memory into the objects of a batch.
+func split(mem []byte, sh shape) [][]byte {
 	out := make([][]byte, sh.count)
 	for i := range out {
 		out[i] = mem[i*sh.size : (i+1)*sh.size]

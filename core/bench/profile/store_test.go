@@ -75,7 +75,7 @@ func (p *pool) BatchRemove(_ context.Context, keys []model.Key, _ bool) []error 
 	return nil
 }
 
-// TestStoreLoads: every shape by every thread, within the room that there is, and nothing is left.
+// TestStoreLoads: every shape by every thread, within the memory that there is, and nothing is left.
 func TestStoreLoads(t *testing.T) {
 	p := newPool()
 	s, err := NewStore(t.Context(), p)

@@ -71,13 +71,7 @@ func (l *lines) Close() {
 func (l *lines) print() {
 	var p worker.Progress
 	for _, w := range l.latest {
-		p.Requests += w.Requests
-		p.BlocksLooked += w.BlocksLooked
-		p.BlocksHit += w.BlocksHit
-		p.PagesVerified += w.PagesVerified
-		p.PagesWrong += w.PagesWrong
-		p.BytesPut += w.BytesPut
-		p.BytesGet += w.BytesGet
+		p.Add(w)
 	}
 	of := ""
 	if l.total > 0 {

@@ -92,15 +92,10 @@ func Build(results []worker.Result, facts Facts) Report {
 		Workers: len(results), ChecksumGBps: facts.ChecksumGBps, Failures: map[string]uint64{},
 		Plugins: slices.Clone(facts.Plugins),
 	}
+	var sum worker.Progress
 	var lookup, get, put ops
 	for _, w := range slices.SortedFunc(slices.Values(results), func(a, b worker.Result) int { return cmp.Compare(a.Worker, b.Worker) }) {
-		r.Requests += w.Requests
-		r.BlocksLooked += w.BlocksLooked
-		r.BlocksHit += w.BlocksHit
-		r.PagesVerified += w.PagesVerified
-		r.PagesWrong += w.PagesWrong
-		r.BytesPut += w.BytesPut
-		r.BytesGet += w.BytesGet
+		sum.Add(w.Progress)
 		r.PutsOK += w.PutsOK
 		r.PutsExisting += w.PutsExisting
 		r.PutsFailed += put.add(w.Put, r.Failures)
@@ -112,6 +107,8 @@ func Build(results []worker.Result, facts Facts) Report {
 			r.Plugins = append(r.Plugins, Plugin{Where: fmt.Sprintf("worker-%d", w.Worker+1), Instance: in})
 		}
 	}
+	r.Requests, r.BlocksLooked, r.BlocksHit = sum.Requests, sum.BlocksLooked, sum.BlocksHit
+	r.PagesVerified, r.PagesWrong, r.BytesPut, r.BytesGet = sum.PagesVerified, sum.PagesWrong, sum.BytesPut, sum.BytesGet
 	r.Wrong = r.Wrong[:min(len(r.Wrong), maxWrong)]
 	if r.BlocksLooked > 0 {
 		r.HitRatioBlocks = float64(r.BlocksHit) / float64(r.BlocksLooked)

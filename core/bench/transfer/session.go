@@ -72,8 +72,8 @@ func connect(ctx context.Context, n Node, segment string, remote extent, size ui
 	return &Session{node: n, segment: segment, local: local, remote: remote}, nil
 }
 
-// Room is the largest Load.Span that fits, in bytes.
-func (s *Session) Room() uint64 { return min(s.local.block.Size(), s.remote.length) }
+// MaxSpan is the largest Load.Span that fits, in bytes.
+func (s *Session) MaxSpan() uint64 { return min(s.local.block.Size(), s.remote.length) }
 
 // Close frees this side's memory.
 func (s *Session) Close(ctx context.Context) error {
@@ -171,9 +171,9 @@ func (s *Session) fits(l Load) error {
 	if err := l.Validate(); err != nil {
 		return err
 	}
-	if room := s.Room(); l.Span() > room {
+	if most := s.MaxSpan(); l.Span() > most {
 		return errs.New(errs.InvalidParams, "bench transfer", "%d threads x %d requests x %d bytes are %d bytes; the memory has %d: a larger buffer on both sides, or less of one of the three",
-			l.Threads, l.Batch, l.Block, l.Span(), room)
+			l.Threads, l.Batch, l.Block, l.Span(), most)
 	}
 	return nil
 }

@@ -92,8 +92,8 @@ func (s *Session) Sweep(ctx context.Context, loads []Load, o SweepOptions) ([]Ro
 	for _, l := range loads {
 		row := newRow(l, o, s.Async)
 		var err error
-		if room := s.Room(); l.Span() > room {
-			row.Skipped = fmt.Sprintf("it goes over %d bytes and the memory has %d", l.Span(), room)
+		if most := s.MaxSpan(); l.Span() > most {
+			row.Skipped = fmt.Sprintf("it goes over %d bytes and the memory has %d", l.Span(), most)
 		} else if err = s.measure(ctx, l, o, &row); err != nil {
 			return rows, err
 		}

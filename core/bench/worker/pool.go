@@ -18,7 +18,7 @@ type Pool interface {
 	GetInto(ctx context.Context, keys []string, dst [][]byte) []error
 	// PutFrom stores src[i] under keys[i], in the order of the keys, and answers for each
 	// key; ObjectAlreadyExists for one that is there. It retries within its own bound when
-	// the pool has no room.
+	// the pool has no space.
 	PutFrom(ctx context.Context, keys []string, src [][]byte) []error
 	// Buffer returns n pages of size bytes each that GetInto and PutFrom can use without a
 	// copy, until release is called.

@@ -23,6 +23,18 @@ type Progress struct {
 	BytesGet      uint64 `json:"bytes_get"`
 }
 
+// Add adds the counts of another worker.
+func (p *Progress) Add(o Progress) {
+	p.Requests += o.Requests
+	p.Total += o.Total
+	p.BlocksLooked += o.BlocksLooked
+	p.BlocksHit += o.BlocksHit
+	p.PagesVerified += o.PagesVerified
+	p.PagesWrong += o.PagesWrong
+	p.BytesPut += o.BytesPut
+	p.BytesGet += o.BytesGet
+}
+
 // Op is what was measured of one kind of call.
 type Op struct {
 	// Failed counts failures by code name: of keys for reads and puts, of calls for

@@ -17,14 +17,6 @@ type Summary struct {
 	Longest  int `json:"longest_request"`
 }
 
-// CeilingHitRatio is the block hit ratio of a pool without limit, 0 for an empty load.
-func (s Summary) CeilingHitRatio() float64 {
-	if s.Blocks == 0 {
-		return 0
-	}
-	return float64(s.Blocks-s.Distinct) / float64(s.Blocks)
-}
-
 // Summarize reads src to its end. It takes about 40 bytes of memory for each distinct
 // block.
 func Summarize(src trace.Source) (Summary, error) {

@@ -58,7 +58,7 @@ Ten million keys take about 3 GiB of memory and a minute.`,
 	}
 	f := cmd.Flags()
 	f.SortFlags = false
-	f.IntVar(&o.Keys, "keys", 1_000_000, "keys that the pool has room for")
+	f.IntVar(&o.Keys, "keys", 1_000_000, "keys that the pool has space for")
 	f.IntVar(&o.Clients, "clients", 4, "clients that load it at a time")
 	f.IntVar(&o.Batch, "batch", 128, "keys of one call")
 	f.DurationVar(&o.Time, "time", 0, "how long the load lasts (default 20s)")
@@ -77,7 +77,7 @@ func (e verbs) callsCmd() *cobra.Command {
 		Use:   "calls",
 		Short: "Measure each kind of call to a master by itself: keys a second, p50 and p99",
 		Long: `Puts keys in both steps, looks them up, reads them and removes them again, each kind of call
-for a second, in batches of several sizes and by several threads. The pool has room for every
+for a second, in batches of several sizes and by several threads. The pool has space for every
 key, so that nothing is evicted. Without --master a master runs in this process and is called
 over the loopback network; with it a running one is, to which a segment is added for the time.`,
 		Example: `  mooncake bench master calls
