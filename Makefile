@@ -7,7 +7,7 @@ VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev
 LDFLAGS  := -s -w -X github.com/mooncake-go/mooncake/cmd/mooncake/cli.version=$(VERSION)
 BIN      := bin
 TOOLS    := .tools
-MODULES  := . sdk
+MODULES  := . sdk bench
 # Upstream's program names: the same binary answers to them.
 ALIASES  := mooncake_master mooncake_client mooncake_http_metadata_server \
             mooncake_store_service mc_store_rest_server mooncake-hicache-sizing \
@@ -53,8 +53,9 @@ download = @for m in $(MODULES) examples/evict-fifo examples/transport-uds; do (
 .PHONY: test
 test: setup-tests ## Run the tests: Go, real processes, Python
 	$(download)
-	go test -timeout 20m ./core/... ./plugins/... ./cmd/... ./bench/... ./test/...
+	go test -timeout 20m ./core/... ./plugins/... ./cmd/... ./test/...
 	cd sdk && go test -timeout 10m ./...
+	cd bench && go test -timeout 10m ./...
 	cd examples/evict-fifo && go test ./...
 	cd examples/transport-uds && go test ./...
 	$(MAKE) --no-print-directory test-examples-python test-python
@@ -65,8 +66,9 @@ test-all: test-race test-python-asan test-python-torch test-rdma ## Run what mak
 .PHONY: test-race
 test-race: setup-tests # the Go tests but for those of real processes, with the race detector
 	$(download)
-	go test -race -timeout 20m ./core/... ./plugins/... ./cmd/... ./bench/...
+	go test -race -timeout 20m ./core/... ./plugins/... ./cmd/...
 	cd sdk && go test -race -timeout 20m ./...
+	cd bench && go test -race -timeout 20m ./...
 	cd examples/transport-uds && go test -race ./...
 
 .PHONY: pydev
@@ -120,8 +122,9 @@ test-rdma: setup ## Run the tests that need RDMA devices, in a VM that has them;
 
 .PHONY: test-short
 test-short: setup ## Run the tests without the race detector and without real processes
-	go test -short -timeout 5m ./core/... ./plugins/... ./cmd/... ./bench/...
+	go test -short -timeout 5m ./core/... ./plugins/... ./cmd/...
 	cd sdk && go test -short -timeout 5m ./...
+	cd bench && go test -short -timeout 5m ./...
 
 .PHONY: bench
 bench: build ## Measure the parts on this machine, each beside its limit
@@ -148,20 +151,23 @@ bench-quic: ## Measure quic beside tcp on links with distance and loss (root; ab
 	go test -run '^$$' -bench Links -benchtime=1x -timeout 1h ./test/netem
 
 .PHONY: profile
-profile: build ## Write profiles and flame graphs of a store and a master under load into dist/profile
-	$(BIN)/mooncake bench profile --out dist/profile --seconds 15
+profile: bench-program ## Write profiles and flame graphs of a store and a master under load into dist/profile
+	$(BIN)/mooncake-bench profile --out dist/profile --seconds 15
 
 .PHONY: bench-python
 bench-python: pydev ## Measure the Python package beside Go, and threads beside one another
 	$(PYTHON) sdk/python/bench/measure.py --goals
 
-# WORKS: which ones, separated by commas. FULL=1: also what takes long. OUT: a file for JSON.
+.PHONY: bench-program
+bench-program: # the program behind the measurements for developers
+	cd bench && go build -trimpath -o $(CURDIR)/$(BIN)/ ./cmd/mooncake-bench
+
+# WORKS: which workloads, separated by commas. FULL=1: also what takes long. OUT: a file for JSON.
 PEERS := $(TOOLS)/peers
 .PHONY: bench-peers
-bench-peers: build pydev bench-peers-setup ## Measure this project beside its peers and the machine's limits, in turn; OUT=FILE for JSON
-	go build -o $(PEERS)/bench ./bench
-	$(PEERS)/bench -programs $(BIN) -upstream $(PEERS)/upstream -python $(PYTHON) $(if $(WORKS),-only $(WORKS)) \
-		$(if $(FULL),-full) $(if $(ROUNDS),-rounds $(ROUNDS)) $(if $(TRACE),-trace $(TRACE)) $(if $(OUT),-out $(OUT))
+bench-peers: build pydev bench-program bench-peers-setup ## Measure this project beside its competitors and the machine's limits, in turn; OUT=FILE for JSON
+	$(BIN)/mooncake-bench peers --programs $(BIN) --upstream $(PEERS)/upstream --python $(PYTHON) $(if $(WORKS),--only $(WORKS)) \
+		$(if $(FULL),--full) $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(TRACE),--trace $(TRACE)) $(if $(OUT),--out $(OUT))
 
 # NAMES: which ones of allocator, eviction, objects and framing, separated by spaces.
 .PHONY: bench-stat
@@ -177,7 +183,7 @@ $(TOOLS)/benchstat: internal/tools/go.mod internal/tools/go.sum
 	@touch $@
 
 .PHONY: bench-peers-setup
-bench-peers-setup: # install the peers, as far as they can be had
+bench-peers-setup: # install the competitors that are available
 	@mkdir -p $(PEERS)
 	@./scripts/bench-peers-setup.sh $(PEERS) $(PYTHON)
 

@@ -33,7 +33,7 @@ func (f *fabric) openTransport(id plugin.ID) (transfer.Carrier, error) {
 		return transfer.Carrier{}, err
 	}
 	// In a process of its own one may still need memory that has a descriptor.
-	_, apart := t.(transport.Renewing)
+	_, apart := t.(transfer.Renewing)
 	return transfer.Carrier{
 		Name: id.Name, Transport: t, Stalls: m.Has(transport.CapStall) && !apart, LocalAny: m.Has(transport.CapLocalAny) && !(apart && m.Has(transport.CapNoForeign)),
 	}, nil

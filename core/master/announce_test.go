@@ -86,7 +86,7 @@ func TestWhatComesAndGoesIsAnnounced(t *testing.T) {
 	r, a := startAnnounced(t, 8, 8)
 	grouped := items([]string{"g"}, page)
 	grouped[0].Group = "team"
-	_, err := r.PutStart(r.ctx, model.Caller{Client: r.client}, grouped, model.DefaultReplicateConfig())
+	_, err := r.PutStart(r.ctx, model.Caller{Client: r.client}, grouped, model.DefaultReplicateConfig(), nil)
 	require.NoError(t, err)
 	require.Empty(t, a.news(), "a put that began says nothing")
 	r.end("g")
@@ -129,7 +129,7 @@ func TestUpsertsAreAnnounced(t *testing.T) {
 		a.news()
 		cfg := model.DefaultReplicateConfig()
 		cfg.Upsert = true
-		got, err := r.PutStart(r.ctx, model.Caller{Client: r.client}, items([]string{"k"}, size), cfg)
+		got, err := r.PutStart(r.ctx, model.Caller{Client: r.client}, items([]string{"k"}, size), cfg, nil)
 		require.NoError(t, err)
 		require.Equal(t, one(errs.OK), codes(got))
 		require.Equal(t, []string{"removed default/k"}, a.news())
@@ -164,7 +164,7 @@ func TestCopiesAreNotAnnounced(t *testing.T) {
 // where is the segment of the first copy of a key.
 func (r *rig) where(key string) string {
 	r.t.Helper()
-	got, err := r.GetReplicas(r.ctx, model.Caller{}, []model.Key{key})
+	got, err := r.GetReplicas(r.ctx, model.Caller{}, []model.Key{key}, nil)
 	require.NoError(r.t, err)
 	return got[0].Value.Replicas[0].Segment
 }
@@ -193,10 +193,10 @@ func TestTenantsAreAnnounced(t *testing.T) {
 		caller := model.Caller{Client: r.client, Tenant: tenant}
 		put := items([]string{"k"}, page)
 		put[0].Group = "g"
-		got, err := r.PutStart(r.ctx, caller, put, model.DefaultReplicateConfig())
+		got, err := r.PutStart(r.ctx, caller, put, model.DefaultReplicateConfig(), nil)
 		require.NoError(t, err)
 		require.Equal(t, one(errs.OK), codes(got), tenant)
-		_, err = r.PutEnd(r.ctx, caller, ends([]string{"k"}))
+		_, err = r.PutEnd(r.ctx, caller, ends([]string{"k"}), nil)
 		require.NoError(t, err)
 		require.Equal(t, []string{"stored of g " + tenant + "/k"}, a.news())
 	}
@@ -234,8 +234,8 @@ func TestTheLastWordIsTrue(t *testing.T) {
 				case 0, 1:
 					cfg := model.DefaultReplicateConfig()
 					cfg.Upsert = rnd.IntN(3) == 0
-					_, _ = r.PutStart(r.ctx, caller, items(k, page), cfg)
-					_, _ = r.PutEnd(r.ctx, caller, ends(k))
+					_, _ = r.PutStart(r.ctx, caller, items(k, page), cfg, nil)
+					_, _ = r.PutEnd(r.ctx, caller, ends(k), nil)
 				case 2:
 					_, _ = r.Remove(r.ctx, caller, k, true)
 				case 3:

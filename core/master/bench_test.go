@@ -32,7 +32,7 @@ func BenchmarkGetBatch(b *testing.B) {
 	b.ReportAllocs()
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {
-			if got, err := r.GetReplicas(r.ctx, model.Caller{}, keys); err != nil || got[0].Err != nil {
+			if got, err := r.GetReplicas(r.ctx, model.Caller{}, keys, nil); err != nil || got[0].Err != nil {
 				b.Error(err)
 			}
 		}

@@ -63,13 +63,13 @@ func TestManyClientsAtOnce(t *testing.T) {
 					_, _ = r.ListKeys(r.ctx, model.Caller{}, "", "", 10)
 					_ = r.Summary()
 				case 5, 6:
-					got, err := r.GetReplicas(r.ctx, model.Caller{}, keys)
+					got, err := r.GetReplicas(r.ctx, model.Caller{}, keys, nil)
 					require.NoError(t, err)
 					for i := range got {
 						require.Equal(t, got[i].Err == nil, len(got[i].Value.Replicas) > 0)
 					}
 				default:
-					got, err := r.PutStart(r.ctx, model.Caller{Client: me}, items(keys, 1+rng.IntN(2*page)), model.ReplicateConfig{ReplicaNum: 1 + uint32(rng.IntN(2))})
+					got, err := r.PutStart(r.ctx, model.Caller{Client: me}, items(keys, 1+rng.IntN(2*page)), model.ReplicateConfig{ReplicaNum: 1 + uint32(rng.IntN(2))}, nil)
 					require.NoError(t, err)
 					for i := range got {
 						if got[i].Err != nil {
@@ -78,7 +78,7 @@ func TestManyClientsAtOnce(t *testing.T) {
 						if rng.IntN(5) == 0 {
 							_, err = r.PutRevoke(r.ctx, model.Caller{Client: me}, revokes(keys[i:i+1]))
 						} else {
-							_, err = r.PutEnd(r.ctx, model.Caller{Client: me}, ends(keys[i:i+1]))
+							_, err = r.PutEnd(r.ctx, model.Caller{Client: me}, ends(keys[i:i+1]), nil)
 						}
 						require.NoError(t, err)
 					}
@@ -100,7 +100,7 @@ func TestMemoryThatIsTooScattered(t *testing.T) {
 	for i := 0; i < 16; i += 2 {
 		r.get(names("small", i, i+1)...) // every second one is recent
 	}
-	got, err := r.PutStart(r.ctx, model.Caller{Client: r.client}, items([]string{"large"}, 4*page), model.DefaultReplicateConfig())
+	got, err := r.PutStart(r.ctx, model.Caller{Client: r.client}, items([]string{"large"}, 4*page), model.DefaultReplicateConfig(), nil)
 	require.NoError(t, err)
 	require.Equal(t, one(errs.OK), codes(got), "evicts until the room is in one piece")
 }

@@ -56,7 +56,7 @@ func TestIndeterminateRevoke(t *testing.T) {
 func TestWhatIndeterminateRevokeRefuses(t *testing.T) {
 	r := start(t, nil, 8)
 	r.put("done")
-	got, err := r.PutStart(r.ctx, model.Caller{Client: r.client}, items([]string{"mine"}, page), model.DefaultReplicateConfig())
+	got, err := r.PutStart(r.ctx, model.Caller{Client: r.client}, items([]string{"mine"}, page), model.DefaultReplicateConfig(), nil)
 	require.NoError(t, err)
 	put := got[0].Value[0].ID
 	require.Equal(t, []errs.Code{errs.ObjectNotFound, errs.InvalidWrite, errs.InvalidWrite, errs.InvalidParams},
@@ -78,7 +78,7 @@ func TestUpsertInDoubt(t *testing.T) {
 		r := start(t, nil, 2)
 		r.put("k")
 		before := r.alloc.Live()
-		again, err := r.PutStart(r.ctx, model.Caller{Client: r.client}, items([]string{"k"}, page), model.ReplicateConfig{ReplicaNum: 1, Upsert: true})
+		again, err := r.PutStart(r.ctx, model.Caller{Client: r.client}, items([]string{"k"}, page), model.ReplicateConfig{ReplicaNum: 1, Upsert: true}, nil)
 		require.NoError(t, err)
 		require.NoError(t, again[0].Err)
 		require.Equal(t, 1.0, r.value("master_upserts_in_place_total"))

@@ -11,7 +11,7 @@ import (
 
 // PutEnd makes objects readable. The order of the keys tells which page comes before
 // which.
-func (s *Service) PutEnd(ctx context.Context, caller model.Caller, items []model.EndItem) ([]error, error) {
+func (s *Service) PutEnd(ctx context.Context, caller model.Caller, items []model.EndItem, _ []error) ([]error, error) {
 	const op = "master: put end"
 	if err := s.admit(ctx, op, len(items)); err != nil {
 		return nil, err

@@ -103,7 +103,7 @@ func TestAPutThatPinsLeaveNoRoomForEvictsNothing(t *testing.T) {
 
 func TestHardPinIsNeverEvicted(t *testing.T) {
 	r := start(t, noLease, 2)
-	got, err := r.PutStart(r.ctx, model.Caller{Client: r.client}, items([]string{"pinned"}, page), model.ReplicateConfig{ReplicaNum: 1, HardPin: true})
+	got, err := r.PutStart(r.ctx, model.Caller{Client: r.client}, items([]string{"pinned"}, page), model.ReplicateConfig{ReplicaNum: 1, HardPin: true}, nil)
 	require.NoError(t, err)
 	require.NoError(t, got[0].Err)
 	r.end("pinned")
@@ -139,7 +139,7 @@ func TestEverythingLeased(t *testing.T) {
 		r := start(t, nil, 3)
 		r.put("a", "b", "c")
 		r.get("a", "b", "c")
-		got, err := r.PutStart(r.ctx, model.Caller{Client: r.client}, items([]string{"x", "y"}, page), model.DefaultReplicateConfig())
+		got, err := r.PutStart(r.ctx, model.Caller{Client: r.client}, items([]string{"x", "y"}, page), model.DefaultReplicateConfig(), nil)
 		require.NoError(t, err)
 		require.Equal(t, []errs.Code{errs.NoAvailableHandle, errs.NoAvailableHandle}, codes(got))
 		require.ErrorContains(t, got[0].Err, "no room for 2.00 KB more; 3.00 KB in 3 objects are leased by readers, the first for another 10s")
@@ -149,7 +149,7 @@ func TestEverythingLeased(t *testing.T) {
 		require.Equal(t, []string{"c", "x", "y"}, r.here())
 		r.begin("z")
 		r.begin("w")
-		got, err = r.PutStart(r.ctx, model.Caller{Client: r.client}, items([]string{"v", "u", "t"}, page), model.DefaultReplicateConfig())
+		got, err = r.PutStart(r.ctx, model.Caller{Client: r.client}, items([]string{"v", "u", "t"}, page), model.DefaultReplicateConfig(), nil)
 		require.NoError(t, err)
 		require.Equal(t, []errs.Code{errs.OK, errs.NoAvailableHandle, errs.NoAvailableHandle}, codes(got))
 		require.ErrorContains(t, got[1].Err, "3.00 KB are being written")

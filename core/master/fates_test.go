@@ -63,12 +63,12 @@ func TestEveryFateIsTold(t *testing.T) {
 		"writer silent": {model.FateOverdue, "its writer expired", func(r *rig) {
 			other := model.UUID{Hi: 5}
 			require.NoError(r.t, r.RemountSegments(r.ctx, other, nil))
-			require.NoError(r.t, second(r.PutStart(r.ctx, model.Caller{Client: other}, items([]string{"k"}, page), model.DefaultReplicateConfig())))
+			require.NoError(r.t, second(r.PutStart(r.ctx, model.Caller{Client: other}, items([]string{"k"}, page), model.DefaultReplicateConfig(), nil)))
 			r.keepAlive(12 * time.Second)
 		}},
 		"overwritten": {model.FateWriting, "being written", func(r *rig) {
 			r.put("k")
-			require.NoError(r.t, second(r.PutStart(r.ctx, model.Caller{Client: r.client}, items([]string{"k"}, 2*page), model.ReplicateConfig{ReplicaNum: 1, Upsert: true})))
+			require.NoError(r.t, second(r.PutStart(r.ctx, model.Caller{Client: r.client}, items([]string{"k"}, 2*page), model.ReplicateConfig{ReplicaNum: 1, Upsert: true}, nil)))
 		}},
 		"hard pinned": {model.FateReadable, "hard pinned", func(r *rig) {
 			require.NoError(r.t, second(r.write(model.ReplicateConfig{ReplicaNum: 1, HardPin: true}, "k", 1)))

@@ -21,7 +21,7 @@ func TestPutStartOfACallerWhoHasGoneHoldsNoMemory(t *testing.T) {
 	r := startOn(t, a, mastertest.NewLRU(), nil, 8)
 	ctx, hangUp := context.WithCancel(t.Context())
 	a.hangUp = hangUp
-	_, err := r.PutStart(ctx, model.Caller{Client: r.client}, items([]string{"a", "b"}, page), model.DefaultReplicateConfig())
+	_, err := r.PutStart(ctx, model.Caller{Client: r.client}, items([]string{"a", "b"}, page), model.DefaultReplicateConfig(), nil)
 	require.ErrorIs(t, err, context.Canceled)
 	require.Empty(t, inner.Live())
 	require.Equal(t, []errs.Code{errs.OK, errs.OK}, r.begin("a", "b"), "the keys are free at once")

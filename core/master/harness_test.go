@@ -122,7 +122,7 @@ func revokes(keys []string) []model.RevokeItem {
 // begin starts puts of one page each and returns the code of each.
 func (r *rig) begin(keys ...string) []errs.Code {
 	r.t.Helper()
-	got, err := r.PutStart(r.ctx, model.Caller{Client: r.client}, items(keys, page), model.DefaultReplicateConfig())
+	got, err := r.PutStart(r.ctx, model.Caller{Client: r.client}, items(keys, page), model.DefaultReplicateConfig(), nil)
 	require.NoError(r.t, err)
 	return codes(got)
 }
@@ -130,7 +130,7 @@ func (r *rig) begin(keys ...string) []errs.Code {
 // end ends puts.
 func (r *rig) end(keys ...string) []errs.Code {
 	r.t.Helper()
-	got, err := r.PutEnd(r.ctx, model.Caller{Client: r.client}, ends(keys))
+	got, err := r.PutEnd(r.ctx, model.Caller{Client: r.client}, ends(keys), nil)
 	require.NoError(r.t, err)
 	return errCodes(got)
 }
@@ -149,7 +149,7 @@ func (r *rig) put(keys ...string) {
 // get reads objects and returns the code of each.
 func (r *rig) get(keys ...string) []errs.Code {
 	r.t.Helper()
-	got, err := r.GetReplicas(r.ctx, model.Caller{}, keys)
+	got, err := r.GetReplicas(r.ctx, model.Caller{}, keys, nil)
 	require.NoError(r.t, err)
 	return codes(got)
 }

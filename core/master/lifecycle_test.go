@@ -35,7 +35,7 @@ func TestLifecycleOfAnObject(t *testing.T) {
 
 func TestAnswerOfARead(t *testing.T) {
 	r := start(t, nil, 8)
-	got, err := r.PutStart(r.ctx, model.Caller{Client: r.client}, items([]string{"k"}, 100), model.DefaultReplicateConfig())
+	got, err := r.PutStart(r.ctx, model.Caller{Client: r.client}, items([]string{"k"}, 100), model.DefaultReplicateConfig(), nil)
 	require.NoError(t, err)
 	require.Len(t, got[0].Value, 1)
 	w := got[0].Value[0]
@@ -44,11 +44,11 @@ func TestAnswerOfARead(t *testing.T) {
 		Part: model.Part{SegmentID: r.segs[0].ID, Segment: "node-0:1", Endpoint: "node-0:1", Protocol: "tcp", Address: r.segs[0].Base, Size: 100},
 	}, w)
 	sum := model.Checksum{Kind: model.ChecksumCRC32C, Value: 0xdeadbeef}
-	ended, err := r.PutEnd(r.ctx, model.Caller{Client: r.client}, []model.EndItem{{Key: "k", Checksum: sum}})
+	ended, err := r.PutEnd(r.ctx, model.Caller{Client: r.client}, []model.EndItem{{Key: "k", Checksum: sum}}, nil)
 	require.NoError(t, err)
 	require.NoError(t, ended[0])
 
-	read, err := r.GetReplicas(r.ctx, model.Caller{}, []string{"k"})
+	read, err := r.GetReplicas(r.ctx, model.Caller{}, []string{"k"}, nil)
 	require.NoError(t, err)
 	w.Status = model.ReplicaComplete
 	require.Equal(t, model.Object{Size: 100, Checksum: sum, Replicas: []model.Replica{w}, LeaseTTL: 10 * time.Second}, read[0].Value)
@@ -59,7 +59,7 @@ func TestWritersAreToldApart(t *testing.T) {
 	r := start(t, nil, 8)
 	other := model.UUID{Hi: 9, Lo: 9}
 	r.begin("k")
-	got, err := r.PutEnd(r.ctx, model.Caller{Client: other}, ends([]string{"k"}))
+	got, err := r.PutEnd(r.ctx, model.Caller{Client: other}, ends([]string{"k"}), nil)
 	require.NoError(t, err)
 	require.Equal(t, one(errs.IllegalClient), errCodes(got))
 	got, err = r.PutRevoke(r.ctx, model.Caller{Client: other}, revokes([]string{"k"}))
@@ -81,13 +81,13 @@ func TestALatePutIsToldSoAfterTheNextIsComplete(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, nil, 8)
 		begin := func() uint64 {
-			got, err := r.PutStart(r.ctx, model.Caller{Client: r.client}, items([]string{"k"}, page), model.DefaultReplicateConfig())
+			got, err := r.PutStart(r.ctx, model.Caller{Client: r.client}, items([]string{"k"}, page), model.DefaultReplicateConfig(), nil)
 			require.NoError(t, err)
 			require.NoError(t, got[0].Err)
 			return got[0].Value[0].ID
 		}
 		end := func(put uint64) errs.Code {
-			got, err := r.PutEnd(r.ctx, model.Caller{Client: r.client}, []model.EndItem{{Key: "k", Put: put}})
+			got, err := r.PutEnd(r.ctx, model.Caller{Client: r.client}, []model.EndItem{{Key: "k", Put: put}}, nil)
 			require.NoError(t, err)
 			return errs.CodeOf(got[0])
 		}
@@ -113,7 +113,7 @@ func TestWhatPutStartRefuses(t *testing.T) {
 		{"size 0", model.PutItem{Key: "k"}, "at least 1 byte"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got, err := r.PutStart(r.ctx, model.Caller{Client: r.client}, []model.PutItem{c.item, {Key: "good", Size: 1}}, model.DefaultReplicateConfig())
+			got, err := r.PutStart(r.ctx, model.Caller{Client: r.client}, []model.PutItem{c.item, {Key: "good", Size: 1}}, model.DefaultReplicateConfig(), nil)
 			require.NoError(t, err)
 			require.Equal(t, errs.InvalidParams, errs.CodeOf(got[0].Err))
 			require.ErrorContains(t, got[0].Err, c.text)
@@ -124,10 +124,10 @@ func TestWhatPutStartRefuses(t *testing.T) {
 	}
 	for name, call := range map[string]func() error{
 		"no copies": func() error {
-			return second(r.PutStart(r.ctx, model.Caller{Client: r.client}, items([]string{"k"}, 1), model.ReplicateConfig{}))
+			return second(r.PutStart(r.ctx, model.Caller{Client: r.client}, items([]string{"k"}, 1), model.ReplicateConfig{}, nil))
 		},
 		"no client": func() error {
-			return second(r.PutStart(r.ctx, model.Caller{Client: model.ClientID{}}, items([]string{"k"}, 1), model.DefaultReplicateConfig()))
+			return second(r.PutStart(r.ctx, model.Caller{Client: model.ClientID{}}, items([]string{"k"}, 1), model.DefaultReplicateConfig(), nil))
 		},
 		"too many keys": func() error { return second(r.Exist(r.ctx, model.Caller{}, names("k", 0, 5))) },
 		"bad regex":     func() error { return second(r.RemoveByRegex(r.ctx, model.Caller{}, "(", true)) },
@@ -141,7 +141,7 @@ func TestWhatPutStartRefuses(t *testing.T) {
 
 func TestNoSegmentMeansNoRoom(t *testing.T) {
 	r := start(t, nil)
-	got, err := r.PutStart(r.ctx, model.Caller{Client: r.client}, items([]string{"k"}, 1), model.DefaultReplicateConfig())
+	got, err := r.PutStart(r.ctx, model.Caller{Client: r.client}, items([]string{"k"}, 1), model.DefaultReplicateConfig(), nil)
 	require.NoError(t, err)
 	require.Equal(t, errs.NoAvailableHandle, errs.CodeOf(got[0].Err))
 	require.ErrorContains(t, got[0].Err, "no segment is mounted")
@@ -231,16 +231,16 @@ func TestUnfinishedPuts(t *testing.T) {
 func TestOverduePutDoesNotTouchItsSuccessor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, nil, 4)
-		first, err := r.PutStart(r.ctx, model.Caller{Client: r.client}, items([]string{"k"}, page), model.DefaultReplicateConfig())
+		first, err := r.PutStart(r.ctx, model.Caller{Client: r.client}, items([]string{"k"}, page), model.DefaultReplicateConfig(), nil)
 		require.NoError(t, err)
 		r.keepAlive(31 * time.Second)
-		second, err := r.PutStart(r.ctx, model.Caller{Client: r.client}, items([]string{"k"}, page), model.DefaultReplicateConfig())
+		second, err := r.PutStart(r.ctx, model.Caller{Client: r.client}, items([]string{"k"}, page), model.DefaultReplicateConfig(), nil)
 		require.NoError(t, err)
 		require.NoError(t, second[0].Err)
 		old, young := first[0].Value[0].ID, second[0].Value[0].ID
 		sum := model.Checksum{Kind: model.ChecksumCRC32C, Value: 2}
 
-		late, err := r.PutEnd(r.ctx, model.Caller{Client: r.client}, []model.EndItem{{Key: "k", Put: old}})
+		late, err := r.PutEnd(r.ctx, model.Caller{Client: r.client}, []model.EndItem{{Key: "k", Put: old}}, nil)
 		require.NoError(t, err)
 		require.Equal(t, one(errs.InvalidWrite), errCodes(late))
 		require.ErrorContains(t, late[0], "another one of this client took its place")
@@ -250,8 +250,8 @@ func TestOverduePutDoesNotTouchItsSuccessor(t *testing.T) {
 		require.Len(t, r.alloc.Live(), 2)
 		require.Equal(t, one(errs.ReplicaIsNotReady), r.get("k"))
 
-		require.NoError(t, errOf(r.PutEnd(r.ctx, model.Caller{Client: r.client}, []model.EndItem{{Key: "k", Put: young, Checksum: sum}})))
-		got, err := r.GetReplicas(r.ctx, model.Caller{}, []string{"k"})
+		require.NoError(t, errOf(r.PutEnd(r.ctx, model.Caller{Client: r.client}, []model.EndItem{{Key: "k", Put: young, Checksum: sum}}, nil)))
+		got, err := r.GetReplicas(r.ctx, model.Caller{}, []string{"k"}, nil)
 		require.NoError(t, err)
 		require.Equal(t, sum, got[0].Value.Checksum)
 		require.Equal(t, young, got[0].Value.Replicas[0].ID)

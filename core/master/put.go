@@ -17,7 +17,7 @@ const (
 )
 
 // PutStart allocates room for objects and enters them as being written.
-func (s *Service) PutStart(ctx context.Context, caller model.Caller, items []model.PutItem, cfg model.ReplicateConfig) ([]model.Result[[]model.Replica], error) {
+func (s *Service) PutStart(ctx context.Context, caller model.Caller, items []model.PutItem, cfg model.ReplicateConfig, _ *model.Answer[[]model.Replica]) ([]model.Result[[]model.Replica], error) {
 	if err := s.admit(ctx, opPutStart, len(items)); err != nil {
 		return nil, err
 	}

@@ -68,14 +68,14 @@ func (r *rig) as(tenant string) model.Caller { return model.Caller{Client: r.cli
 func (r *rig) store(tenant string, pages int, keys ...string) error {
 	r.t.Helper()
 	for _, k := range keys {
-		got, err := r.PutStart(r.ctx, r.as(tenant), items([]string{k}, pages*page), model.DefaultReplicateConfig())
+		got, err := r.PutStart(r.ctx, r.as(tenant), items([]string{k}, pages*page), model.DefaultReplicateConfig(), nil)
 		if err != nil {
 			return err
 		}
 		if got[0].Err != nil {
 			return got[0].Err
 		}
-		require.NoError(r.t, errOf(r.PutEnd(r.ctx, r.as(tenant), ends([]string{k}))))
+		require.NoError(r.t, errOf(r.PutEnd(r.ctx, r.as(tenant), ends([]string{k}), nil)))
 	}
 	return nil
 }
@@ -101,7 +101,7 @@ func TestTenantsDoNotSeeEachOther(t *testing.T) {
 	require.NoError(t, r.store("b", 2, "k"))
 	require.NoError(t, r.store("", 3, "k"))
 	for tenant, size := range map[string]uint64{"a": 1, "b": 2, "": 3, "default": 3} {
-		got, err := r.GetReplicas(r.ctx, r.as(tenant), []string{"k"})
+		got, err := r.GetReplicas(r.ctx, r.as(tenant), []string{"k"}, nil)
 		require.NoError(t, err)
 		require.Equal(t, size*page, got[0].Value.Size, tenant)
 		story, err := r.Why(r.ctx, r.as(tenant), "k")
@@ -131,7 +131,7 @@ func TestTenantsDoNotSeeEachOther(t *testing.T) {
 	require.Equal(t, errs.ObjectNotFound, errs.CodeOf(err))
 	_, err = r.CreateTask(r.ctx, b, model.TaskSpec{Key: "only a", Targets: []string{"node-0:1"}})
 	require.Equal(t, errs.ObjectNotFound, errs.CodeOf(err))
-	require.Equal(t, errs.ObjectNotFound, errs.CodeOf(errOf(r.PutEnd(r.ctx, b, ends([]string{"only a"})))))
+	require.Equal(t, errs.ObjectNotFound, errs.CodeOf(errOf(r.PutEnd(r.ctx, b, ends([]string{"only a"}), nil))))
 	require.Equal(t, errs.ObjectNotFound, errs.CodeOf(errOf(r.PutRevoke(r.ctx, b, revokes([]string{"only a"})))))
 
 	n, err := r.RemoveByRegex(r.ctx, b, ".", true)
@@ -157,10 +157,10 @@ func TestGroupsBelongToTenants(t *testing.T) {
 	r := startQuotas(t, map[string]int{"a": 4, "b": 4}, 16)
 	for _, tenant := range []string{"a", "b"} {
 		for _, k := range []string{"x", "y"} {
-			got, err := r.PutStart(r.ctx, r.as(tenant), []model.PutItem{{Key: k, Size: page, Group: "g"}}, model.DefaultReplicateConfig())
+			got, err := r.PutStart(r.ctx, r.as(tenant), []model.PutItem{{Key: k, Size: page, Group: "g"}}, model.DefaultReplicateConfig(), nil)
 			require.NoError(t, err)
 			require.NoError(t, got[0].Err)
-			require.NoError(t, errOf(r.PutEnd(r.ctx, r.as(tenant), ends([]string{k}))))
+			require.NoError(t, errOf(r.PutEnd(r.ctx, r.as(tenant), ends([]string{k}), nil)))
 		}
 	}
 	require.NoError(t, r.store("a", 3, "z"))
@@ -186,7 +186,7 @@ func TestQuotaTakesFromItsOwnTenantOnly(t *testing.T) {
 	require.Equal(t, errs.TenantQuotaExceeded, errs.CodeOf(r.store("a", 5, "too large")))
 	require.Equal(t, []string{"a3", "a4", "a5"}, r.keysOf("a"), "nothing goes for what can never fit")
 	require.Equal(t, errs.TenantNotRegistered, errs.CodeOf(r.store("absent", 1, "k")))
-	_, err = r.PutStart(r.ctx, r.as("_bad"), items([]string{"k"}, page), model.DefaultReplicateConfig())
+	_, err = r.PutStart(r.ctx, r.as("_bad"), items([]string{"k"}, page), model.DefaultReplicateConfig(), nil)
 	require.Equal(t, errs.TenantNotRegistered, errs.CodeOf(err))
 	require.Equal(t, errs.TenantNotEmpty, errs.CodeOf(r.DeleteTenantQuota(r.ctx, "b")))
 	_, err = r.RemoveAll(r.ctx, r.as("b"), true)
@@ -201,7 +201,7 @@ func TestEveryEndRefunds(t *testing.T) {
 		r := startQuotas(t, map[string]int{"a": 32}, 32, 32)
 		a := r.as("a")
 		begin := func(cfg model.ReplicateConfig, k string) {
-			got, err := r.PutStart(r.ctx, a, items([]string{k}, page), cfg)
+			got, err := r.PutStart(r.ctx, a, items([]string{k}, page), cfg, nil)
 			require.NoError(t, err)
 			require.NoError(t, got[0].Err)
 		}
@@ -212,14 +212,14 @@ func TestEveryEndRefunds(t *testing.T) {
 		require.Zero(t, r.pagesOf("a"))
 
 		begin(model.ReplicateConfig{ReplicaNum: 2}, "k")
-		require.NoError(t, errOf(r.PutEnd(r.ctx, a, ends([]string{"k"}))))
+		require.NoError(t, errOf(r.PutEnd(r.ctx, a, ends([]string{"k"}), nil)))
 		begin(model.ReplicateConfig{ReplicaNum: 1, Upsert: true}, "k")
 		require.Equal(t, uint64(1), r.pagesOf("a"), "the new value's")
 		r.keepAlive(602 * time.Second)
 		require.Zero(t, r.pagesOf("a"), "given up as overdue")
 
 		begin(model.ReplicateConfig{ReplicaNum: 2}, "k")
-		require.NoError(t, errOf(r.PutEnd(r.ctx, a, ends([]string{"k"}))))
+		require.NoError(t, errOf(r.PutEnd(r.ctx, a, ends([]string{"k"}), nil)))
 		require.NoError(t, r.UnmountSegment(r.ctx, r.client, r.segs[0].ID, 0))
 		synctest.Wait()
 		require.Equal(t, uint64(1), r.pagesOf("a"), "a copy is lost")

@@ -47,7 +47,7 @@ func (s *Service) Exist(ctx context.Context, caller model.Caller, keys []model.K
 }
 
 // GetReplicas says where objects lie and grants a read lease.
-func (s *Service) GetReplicas(ctx context.Context, caller model.Caller, keys []model.Key) ([]model.Result[model.Object], error) {
+func (s *Service) GetReplicas(ctx context.Context, caller model.Caller, keys []model.Key, _ *model.Answer[model.Object]) ([]model.Result[model.Object], error) {
 	const op = "master: get replicas"
 	if err := s.admit(ctx, op, len(keys)); err != nil {
 		return nil, err

@@ -23,14 +23,14 @@ var stranger = model.Caller{Client: model.UUID{Hi: 9, Lo: 9}}
 func inUse(t *testing.T, r *rig) (busy []uint64) {
 	t.Helper()
 	for i, key := range []string{"written", "read", "idle0", "idle1"} {
-		got, err := r.PutStart(r.ctx, stranger, items([]string{key}, page), model.DefaultReplicateConfig())
+		got, err := r.PutStart(r.ctx, stranger, items([]string{key}, page), model.DefaultReplicateConfig(), nil)
 		require.NoError(t, err)
 		require.NoError(t, got[0].Err)
 		if i < 2 {
 			busy = append(busy, got[0].Value[0].Address)
 		}
 		if i > 0 {
-			ended, err := r.PutEnd(r.ctx, stranger, ends([]string{key}))
+			ended, err := r.PutEnd(r.ctx, stranger, ends([]string{key}), nil)
 			require.NoError(t, err)
 			require.NoError(t, ended[0])
 		}
@@ -57,7 +57,7 @@ func (r *rig) silence(t *testing.T) {
 func (r *rig) room(t *testing.T) (at []uint64) {
 	t.Helper()
 	for i := range 9 {
-		got, err := r.PutStart(r.ctx, stranger, items([]string{fmt.Sprint(time.Now().UnixNano(), i)}, page), model.DefaultReplicateConfig())
+		got, err := r.PutStart(r.ctx, stranger, items([]string{fmt.Sprint(time.Now().UnixNano(), i)}, page), model.DefaultReplicateConfig(), nil)
 		require.NoError(t, err)
 		if got[0].Err != nil {
 			break

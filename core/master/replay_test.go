@@ -92,17 +92,17 @@ func TestReplayUnderLoad(t *testing.T) {
 		wg.Go(func() {
 			for i := range 300 {
 				key := fmt.Sprintf("w%d-%d", w, i%40)
-				if got, err := r.PutStart(r.ctx, model.Caller{Client: r.client}, items([]string{key}, page), model.DefaultReplicateConfig()); err != nil || got[0].Err != nil {
+				if got, err := r.PutStart(r.ctx, model.Caller{Client: r.client}, items([]string{key}, page), model.DefaultReplicateConfig(), nil); err != nil || got[0].Err != nil {
 					continue
 				}
 				switch i % 3 {
 				case 0:
 					_, _ = r.PutRevoke(r.ctx, model.Caller{Client: r.client}, revokes([]string{key}))
 				case 1:
-					_, _ = r.PutEnd(r.ctx, model.Caller{Client: r.client}, ends([]string{key}))
+					_, _ = r.PutEnd(r.ctx, model.Caller{Client: r.client}, ends([]string{key}), nil)
 					_, _ = r.Remove(r.ctx, model.Caller{}, []string{key}, true)
 				default:
-					_, _ = r.PutEnd(r.ctx, model.Caller{Client: r.client}, ends([]string{key}))
+					_, _ = r.PutEnd(r.ctx, model.Caller{Client: r.client}, ends([]string{key}), nil)
 				}
 			}
 		})
@@ -146,10 +146,10 @@ func TestPolicyThatFailsForAWhile(t *testing.T) {
 		require.Equal(t, one(errs.OK), r.begin("f"))
 		require.Equal(t, one(errs.OK), r.end("f"))
 		r.keepAlive(11 * time.Second)
-		got, err := r.PutStart(r.ctx, model.Caller{Client: r.client}, items([]string{"x"}, page), model.DefaultReplicateConfig())
+		got, err := r.PutStart(r.ctx, model.Caller{Client: r.client}, items([]string{"x"}, page), model.DefaultReplicateConfig(), nil)
 		require.NoError(t, err)
 		require.NoError(t, got[0].Err, "a parked candidate needs no policy")
-		got, err = r.PutStart(r.ctx, model.Caller{Client: r.client}, items([]string{"y"}, page), model.DefaultReplicateConfig())
+		got, err = r.PutStart(r.ctx, model.Caller{Client: r.client}, items([]string{"y"}, page), model.DefaultReplicateConfig(), nil)
 		require.NoError(t, err)
 		require.ErrorContains(t, got[0].Err, "eviction failed")
 		r.lru.Down.Store(false)

@@ -90,7 +90,7 @@ func TestClientExpiry(t *testing.T) {
 		require.NoError(t, r.MountSegment(r.ctx, dead, segment(0, page)))
 		r.put("lost")
 		require.NoError(t, r.MountSegment(r.ctx, alive, segment(1, 4*page)))
-		got, err := r.PutStart(r.ctx, model.Caller{Client: dead}, items([]string{"halfway"}, page), model.DefaultReplicateConfig())
+		got, err := r.PutStart(r.ctx, model.Caller{Client: dead}, items([]string{"halfway"}, page), model.DefaultReplicateConfig(), nil)
 		require.NoError(t, err)
 		require.Equal(t, one(errs.OK), codes(got))
 		r.keepAlive(12 * time.Second)
@@ -118,7 +118,7 @@ func TestClientExpiry(t *testing.T) {
 func TestReplicas(t *testing.T) {
 	r := start(t, nil, 8, 8, 8)
 	place := func(key string, cfg model.ReplicateConfig) []string {
-		got, err := r.PutStart(r.ctx, model.Caller{Client: r.client}, items([]string{key}, page), cfg)
+		got, err := r.PutStart(r.ctx, model.Caller{Client: r.client}, items([]string{key}, page), cfg, nil)
 		require.NoError(t, err)
 		require.NoError(t, got[0].Err)
 		var nodes []string
@@ -135,7 +135,7 @@ func TestReplicas(t *testing.T) {
 
 	r.end("three")
 	require.NoError(t, r.UnmountSegment(r.ctx, r.client, r.segs[1].ID, 0))
-	got, err := r.GetReplicas(r.ctx, model.Caller{}, []string{"three"})
+	got, err := r.GetReplicas(r.ctx, model.Caller{}, []string{"three"}, nil)
 	require.NoError(t, err)
 	require.Len(t, got[0].Value.Replicas, 2, "the others can still be read")
 }
@@ -143,7 +143,7 @@ func TestReplicas(t *testing.T) {
 func TestCopiesStayApartWhenOneNodeIsFull(t *testing.T) {
 	r := start(t, nil, 1, 4, 4)
 	for i, key := range names("k", 0, 4) {
-		got, err := r.PutStart(r.ctx, model.Caller{Client: r.client}, items([]string{key}, page), model.ReplicateConfig{ReplicaNum: 2})
+		got, err := r.PutStart(r.ctx, model.Caller{Client: r.client}, items([]string{key}, page), model.ReplicateConfig{ReplicaNum: 2}, nil)
 		require.NoError(t, err)
 		require.NoError(t, got[0].Err)
 		require.Len(t, got[0].Value, 2, "object %d", i)

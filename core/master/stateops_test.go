@@ -110,7 +110,7 @@ func (s *state) put(rt *rapid.T) {
 	for _, it := range items {
 		before[it.Key] = s.things[name{tenant, it.Key}]
 	}
-	got, err := s.PutStart(s.ctx, s.caller(c, tenant), items, cfg)
+	got, err := s.PutStart(s.ctx, s.caller(c, tenant), items, cfg, nil)
 	if err != nil {
 		rt.Fatalf("put start: %v", err)
 	}
@@ -231,7 +231,7 @@ func (s *state) end(rt *rapid.T) {
 	if rapid.IntRange(0, 9).Draw(rt, "stranger") == 0 {
 		c = s.anyClient(rt)
 	}
-	got, err := s.PutEnd(s.ctx, s.caller(c, x.tenant), []model.EndItem{{Key: x.key, Put: x.put}})
+	got, err := s.PutEnd(s.ctx, s.caller(c, x.tenant), []model.EndItem{{Key: x.key, Put: x.put}}, nil)
 	if err != nil {
 		rt.Fatal(err)
 	}
@@ -265,7 +265,7 @@ func (s *state) revoke(rt *rapid.T) {
 
 func (s *state) read(rt *rapid.T) {
 	n := s.anyName(rt)
-	got, err := s.GetReplicas(s.ctx, s.caller(0, n.tenant), []string{n.key})
+	got, err := s.GetReplicas(s.ctx, s.caller(0, n.tenant), []string{n.key}, nil)
 	if err != nil {
 		rt.Fatal(err)
 	}

@@ -19,7 +19,7 @@ func smallStripes(c *master.Config) { c.LeaseTTL, c.StripeSize = 0, 1<<20 }
 // write puts one object of so many pages and returns its copies.
 func (r *rig) write(cfg model.ReplicateConfig, key string, pages int) ([]model.Replica, error) {
 	r.t.Helper()
-	got, err := r.PutStart(r.ctx, model.Caller{Client: r.client}, items([]string{key}, pages*page), cfg)
+	got, err := r.PutStart(r.ctx, model.Caller{Client: r.client}, items([]string{key}, pages*page), cfg, nil)
 	require.NoError(r.t, err)
 	if got[0].Err != nil {
 		return nil, got[0].Err
@@ -46,7 +46,7 @@ func TestAnObjectLargerThanEverySegment(t *testing.T) {
 		names, sizes := partsOf(copies[0])
 		require.Equal(t, []uint64{1 << 20, 1 << 20, 1 << 20, 1 << 20, 1 << 20}, sizes)
 		require.Subset(t, names, []string{"node-0:1", "node-1:1", "node-2:1"}, "on all of them")
-		read, err := r.GetReplicas(r.ctx, model.Caller{}, []string{"large"})
+		read, err := r.GetReplicas(r.ctx, model.Caller{}, []string{"large"}, nil)
 		require.NoError(t, err)
 		back, _ := partsOf(read[0].Value.Replicas[0])
 		require.Equal(t, names, back, "in the order of the bytes")
@@ -76,7 +76,7 @@ func TestCopiesInPiecesStayApart(t *testing.T) {
 		}
 		require.NoError(t, r.UnmountSegment(r.ctx, r.client, copies[0].SegmentID, 0))
 		synctest.Wait()
-		read, err := r.GetReplicas(r.ctx, model.Caller{}, []string{"k"})
+		read, err := r.GetReplicas(r.ctx, model.Caller{}, []string{"k"}, nil)
 		require.NoError(t, err)
 		require.Len(t, read[0].Value.Replicas, 1)
 		require.Equal(t, copies[1].ID, read[0].Value.Replicas[0].ID)

@@ -15,7 +15,7 @@ func TestMovingACopyInPieces(t *testing.T) {
 	const mb = 1 << 20 / page
 	r := start(t, func(c *master.Config) { c.StripeSize = 1 << 20 }, 3*mb, 3*mb)
 	who := model.Caller{Client: r.client}
-	got, err := r.PutStart(r.ctx, who, items([]string{"k"}, 2<<20), model.DefaultReplicateConfig())
+	got, err := r.PutStart(r.ctx, who, items([]string{"k"}, 2<<20), model.DefaultReplicateConfig(), nil)
 	require.NoError(t, err)
 	require.NoError(t, got[0].Err)
 	require.Len(t, got[0].Value[0].More, 1)
@@ -42,7 +42,7 @@ func TestMovingACopyInPieces(t *testing.T) {
 	_, err = r.CopyStart(r.ctx, who, model.MoveObject, "k", r.segs[1].Name, []string{r.segs[2].Name})
 	require.NoError(t, err)
 	require.NoError(t, r.CopyEnd(r.ctx, who, model.MoveObject, "k"))
-	got2, err := r.GetReplicas(r.ctx, who, []string{"k"})
+	got2, err := r.GetReplicas(r.ctx, who, []string{"k"}, nil)
 	require.NoError(t, err)
 	require.Len(t, got2[0].Value.Replicas, 1)
 	require.Equal(t, r.segs[2].Name, got2[0].Value.Replicas[0].Segment)

@@ -47,10 +47,10 @@ func startTenants(t *testing.T, pages int) (*rig, *quota.Keeper) {
 func (r *rig) putAs(tenant model.Tenant, key string, size int, cfg model.ReplicateConfig) errs.Code {
 	r.t.Helper()
 	caller := model.Caller{Client: r.client, Tenant: tenant}
-	got, err := r.PutStart(r.ctx, caller, items([]string{key}, size), cfg)
+	got, err := r.PutStart(r.ctx, caller, items([]string{key}, size), cfg, nil)
 	require.NoError(r.t, err)
 	if got[0].Err == nil {
-		each, err := r.PutEnd(r.ctx, caller, ends([]string{key}))
+		each, err := r.PutEnd(r.ctx, caller, ends([]string{key}), nil)
 		require.NoError(r.t, err)
 		require.NoError(r.t, each[0])
 	}
@@ -88,7 +88,7 @@ func TestATenantWithoutAQuotaOverwritesNothing(t *testing.T) {
 	keeper.Ledger().Apply(quota.Policy{})
 	require.Equal(t, errs.TenantNotRegistered, r.putAs("blue", "a", page, upsert))
 	require.Equal(t, errs.TenantNotRegistered, r.putAs("blue", "a", 2*page, upsert))
-	got, err := r.GetReplicas(r.ctx, model.Caller{Tenant: "blue"}, []string{"a"})
+	got, err := r.GetReplicas(r.ctx, model.Caller{Tenant: "blue"}, []string{"a"}, nil)
 	require.NoError(t, err)
 	require.NoError(t, got[0].Err)
 }
@@ -102,10 +102,10 @@ func TestATenantBehindManyObjectsOfOthers(t *testing.T) {
 	keys := names("d", 0, others)
 	caller := model.Caller{Client: r.client}
 	for from := 0; from < others; from += call {
-		got, err := r.PutStart(r.ctx, caller, items(keys[from:from+call], 16), model.DefaultReplicateConfig())
+		got, err := r.PutStart(r.ctx, caller, items(keys[from:from+call], 16), model.DefaultReplicateConfig(), nil)
 		require.NoError(t, err)
 		require.NoError(t, got[0].Err)
-		_, err = r.PutEnd(r.ctx, caller, ends(keys[from:from+call]))
+		_, err = r.PutEnd(r.ctx, caller, ends(keys[from:from+call]), nil)
 		require.NoError(t, err)
 	}
 	for _, key := range names("b", 0, 30) {

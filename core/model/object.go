@@ -181,8 +181,8 @@ type Result[T any] struct {
 	Err   error
 }
 
-// Answer is what a master says of each item of a batch, in memory that the next answer uses
-// again: what is to be kept for longer is copied.
+// Answer is what a master says of each item of a batch, in memory that the next answer uses: a caller
+// copies what it keeps for longer.
 type Answer[T any] struct {
 	Results []Result[T]
 	// Copies and More hold the replicas that Results name, and their further parts.

@@ -63,7 +63,7 @@ func (c *Catalog) OpenAlloc(ctx context.Context, id plugin.ID, spec Spec, o Allo
 
 // OpenTransport makes a transport, as OpenEvict makes a policy.
 //
-// One in a process of its own implements transport.Renewing: after a restart or a Reload
+// One in a process of its own is a transfer.Renewing: after a restart or a Reload
 // regions have other keys and the endpoint another incarnation, while paths, and what was
 // imported on them, stay the caller's. What the manifest's capabilities name is there as
 // well.

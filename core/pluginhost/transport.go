@@ -18,7 +18,7 @@ type transportProxy struct {
 
 var (
 	_ transport.Transport = transportProxy{}
-	_ transport.Renewing  = transportProxy{}
+	_ transport.Changing  = transportProxy{}
 )
 
 // upstreamProxy is one that also speaks with nodes of upstream.

@@ -36,7 +36,6 @@ type Client struct {
 	metrics *metrics
 	host    string
 	table   *layerTable
-	answers Answerer // is master
 	// What calls work with.
 	readings, writings sync.Pool
 
@@ -63,7 +62,7 @@ func NewClient(cfg Config, deps Deps) (*Client, error) {
 		return nil, err
 	}
 	c := &Client{
-		cfg: cfg, caller: model.Caller{Client: deps.ID, Tenant: cfg.Tenant}, session: s, own: own, master: deps.Master, answers: answererOf(deps.Master),
+		cfg: cfg, caller: model.Caller{Client: deps.ID, Tenant: cfg.Tenant}, session: s, own: own, master: deps.Master,
 		engine: deps.Engine, pool: deps.Buffers, log: &quiet{log: deps.Log}, metrics: m, host: hostOf(deps.Engine.LocalName()),
 		buffers: map[uint64]transport.RegionID{},
 	}

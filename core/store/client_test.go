@@ -143,8 +143,8 @@ func (c curt) Exist(ctx context.Context, caller model.Caller, keys []model.Key) 
 	return c.Master.Exist(ctx, caller, keys[1:])
 }
 
-func (c curt) GetReplicas(ctx context.Context, caller model.Caller, keys []model.Key) ([]model.Result[model.Object], error) {
-	return c.Master.GetReplicas(ctx, caller, keys[1:])
+func (c curt) GetReplicas(ctx context.Context, caller model.Caller, keys []model.Key, _ *model.Answer[model.Object]) ([]model.Result[model.Object], error) {
+	return c.Master.GetReplicas(ctx, caller, keys[1:], nil)
 }
 
 func TestAnswersThatAreTooShort(t *testing.T) {
@@ -262,7 +262,7 @@ func TestOverduePutFails(t *testing.T) {
 	p.master.setHook(func(k call) error {
 		if k.name == "PutEnd" {
 			p.master.setHook(nil)
-			got, err := p.master.PutStart(t.Context(), model.Caller{Client: c.deps.ID}, []model.PutItem{{Key: "k", Size: 100}}, one)
+			got, err := p.master.PutStart(t.Context(), model.Caller{Client: c.deps.ID}, []model.PutItem{{Key: "k", Size: 100}}, one, nil)
 			require.NoError(t, err)
 			require.NoError(t, got[0].Err)
 		}

@@ -179,7 +179,7 @@ func (l *ledger) place(size uint64, i int) (model.Replica, bool) {
 	return r, true
 }
 
-func (l *ledger) PutStart(_ context.Context, c model.Caller, items []model.PutItem, cfg model.ReplicateConfig) ([]model.Result[[]model.Replica], error) {
+func (l *ledger) PutStart(_ context.Context, c model.Caller, items []model.PutItem, cfg model.ReplicateConfig, _ *model.Answer[[]model.Replica]) ([]model.Result[[]model.Replica], error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	out := make([]model.Result[[]model.Replica], len(items))
@@ -213,7 +213,7 @@ func (l *ledger) PutStart(_ context.Context, c model.Caller, items []model.PutIt
 	return out, nil
 }
 
-func (l *ledger) PutEnd(_ context.Context, c model.Caller, items []model.EndItem) ([]error, error) {
+func (l *ledger) PutEnd(_ context.Context, c model.Caller, items []model.EndItem, _ []error) ([]error, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	out := make([]error, len(items))
@@ -254,7 +254,7 @@ func (l *ledger) Exist(_ context.Context, c model.Caller, keys []model.Key) ([]m
 	return out, nil
 }
 
-func (l *ledger) GetReplicas(_ context.Context, c model.Caller, keys []model.Key) ([]model.Result[model.Object], error) {
+func (l *ledger) GetReplicas(_ context.Context, c model.Caller, keys []model.Key, _ *model.Answer[model.Object]) ([]model.Result[model.Object], error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	out := make([]model.Result[model.Object], len(keys))

@@ -14,7 +14,7 @@ func (l *ledger) GetReplicasByRegex(ctx context.Context, c model.Caller, expr st
 	keys := l.match(c, expr)
 	l.mu.Unlock()
 	keys = keys[:min(limit, len(keys))]
-	res, err := l.GetReplicas(ctx, c, keys)
+	res, err := l.GetReplicas(ctx, c, keys, nil)
 	return keys, res, err
 }
 

@@ -100,7 +100,7 @@ func (l *Layers) BatchGetSessionStart(ctx context.Context, keys []model.Key) []e
 func (c *Client) locateAgain(ctx context.Context, keys []model.Key) ([]model.Result[located], error) {
 	asked := time.Now()
 	got, err := ask(ctx, c.session, "BatchGetReplicaList", func(ctx context.Context) ([]model.Result[model.Object], error) {
-		return c.master.GetReplicas(ctx, c.caller, keys)
+		return c.master.GetReplicas(ctx, c.caller, keys, nil)
 	})
 	out := make([]model.Result[located], len(got))
 	for i := range got {

@@ -181,8 +181,8 @@ func TestEndWaitsForWrites(t *testing.T) {
 // lying is a master that names places of another size than was asked for.
 type lying struct{ *ledger }
 
-func (l lying) PutStart(ctx context.Context, c model.Caller, items []model.PutItem, cfg model.ReplicateConfig) ([]model.Result[[]model.Replica], error) {
-	out, err := l.ledger.PutStart(ctx, c, items, cfg)
+func (l lying) PutStart(ctx context.Context, c model.Caller, items []model.PutItem, cfg model.ReplicateConfig, _ *model.Answer[[]model.Replica]) ([]model.Result[[]model.Replica], error) {
+	out, err := l.ledger.PutStart(ctx, c, items, cfg, nil)
 	for _, r := range out {
 		r.Value[0].Size--
 	}

@@ -18,10 +18,9 @@ func (c *Client) locate(ctx context.Context, r *reading, items []*readItem) []*r
 		r.keys = append(r.keys, it.key)
 	}
 	asked := time.Now()
-	_, err := ask(ctx, c.session, "BatchGetReplicaList", func(ctx context.Context) (struct{}, error) {
-		return struct{}{}, c.answers.GetReplicasTo(ctx, c.caller, r.keys, &r.answer)
+	got, err := ask(ctx, c.session, "BatchGetReplicaList", func(ctx context.Context) ([]model.Result[model.Object], error) {
+		return c.master.GetReplicas(ctx, c.caller, r.keys, &r.answer)
 	})
-	got := r.answer.Results
 	if err == nil && len(got) != len(items) {
 		err = shortAnswer(len(got), len(items))
 	}

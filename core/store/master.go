@@ -13,6 +13,10 @@ import (
 // Every call on objects takes a batch and answers per key, in the order of the keys; the
 // second result is for the call as a whole (codes RPCFail, RPCTimeout, InvalidVersion,
 // InvalidParams) and then there are no per-key answers. Safe for concurrent use.
+//
+// The calls that a client makes all day take memory of the caller for the answer. It may be nil, and
+// an implementation may leave it unused; after an error its content is undefined. No implementation
+// uses ctx after the call returned.
 type Master interface {
 	// Ready answers with the master's version, or an error while it does not serve.
 	Ready(ctx context.Context) (version string, err error)
@@ -39,16 +43,16 @@ type Master interface {
 	Exist(ctx context.Context, caller model.Caller, keys []model.Key) ([]model.Result[bool], error)
 	// GetReplicas says where objects lie and grants a read lease. Per key ObjectNotFound,
 	// or ReplicaIsNotReady when nothing readable is left or there yet.
-	GetReplicas(ctx context.Context, caller model.Caller, keys []model.Key) ([]model.Result[model.Object], error)
+	GetReplicas(ctx context.Context, caller model.Caller, keys []model.Key, into *model.Answer[model.Object]) ([]model.Result[model.Object], error)
 	// GetReplicasByRegex is GetReplicas for the keys that ListKeys returns.
 	GetReplicasByRegex(ctx context.Context, caller model.Caller, expr string, after model.Key, limit int) ([]model.Key, []model.Result[model.Object], error)
 	// PutStart allocates. Per key ObjectAlreadyExists, NoAvailableHandle, InvalidParams,
 	// TenantQuotaExceeded, TenantNotRegistered; with cfg.Upsert ObjectReplicaBusy and
 	// ObjectHasReplicationTask, and no ObjectAlreadyExists.
-	PutStart(ctx context.Context, caller model.Caller, items []model.PutItem, cfg model.ReplicateConfig) ([]model.Result[[]model.Replica], error)
+	PutStart(ctx context.Context, caller model.Caller, items []model.PutItem, cfg model.ReplicateConfig, into *model.Answer[[]model.Replica]) ([]model.Result[[]model.Replica], error)
 	// PutEnd makes objects readable. Per key ObjectNotFound, IllegalClient, InvalidWrite
 	// when another put of the client took this one's place; ending twice is a success.
-	PutEnd(ctx context.Context, caller model.Caller, items []model.EndItem) ([]error, error)
+	PutEnd(ctx context.Context, caller model.Caller, items []model.EndItem, into []error) ([]error, error)
 	// PutRevoke gives up unfinished puts, whose memory is used again at once: the caller
 	// writes no more. Where it cannot promise that, Quarantined keeps the memory out of use
 	// until the master's put release timeout; NotSupported from a master that cannot, which
@@ -92,41 +96,4 @@ type Master interface {
 	// CompleteTask reports a fetched task as TaskSuccess or TaskFailed. TaskNotFound,
 	// IllegalClient.
 	CompleteTask(ctx context.Context, caller model.Caller, id model.TaskID, status model.TaskStatus, message string) error
-}
-
-// Answerer is a Master that answers into memory of the caller's, for the calls that a client
-// makes all day. The calls and their errors are those of the Master; after an error nothing is
-// said of the memory. ctx is not looked at after the call returned.
-type Answerer interface {
-	GetReplicasTo(ctx context.Context, caller model.Caller, keys []model.Key, a *model.Answer[model.Object]) error
-	PutStartTo(ctx context.Context, caller model.Caller, items []model.PutItem, cfg model.ReplicateConfig, a *model.Answer[[]model.Replica]) error
-	PutEndTo(ctx context.Context, caller model.Caller, items []model.EndItem, dst []error) ([]error, error)
-}
-
-// answererOf is a master as an Answerer.
-func answererOf(m Master) Answerer {
-	if a, ok := m.(Answerer); ok {
-		return a
-	}
-	return answers{m}
-}
-
-// answers is a Master that makes an answer anew each time.
-type answers struct{ Master }
-
-// GetReplicasTo implements Answerer.
-func (m answers) GetReplicasTo(ctx context.Context, caller model.Caller, keys []model.Key, a *model.Answer[model.Object]) (err error) {
-	a.Results, err = m.GetReplicas(ctx, caller, keys)
-	return err
-}
-
-// PutStartTo implements Answerer.
-func (m answers) PutStartTo(ctx context.Context, caller model.Caller, items []model.PutItem, cfg model.ReplicateConfig, a *model.Answer[[]model.Replica]) (err error) {
-	a.Results, err = m.PutStart(ctx, caller, items, cfg)
-	return err
-}
-
-// PutEndTo implements Answerer.
-func (m answers) PutEndTo(ctx context.Context, caller model.Caller, items []model.EndItem, _ []error) ([]error, error) {
-	return m.PutEnd(ctx, caller, items)
 }

@@ -96,16 +96,16 @@ func (o *outage) Exist(ctx context.Context, c model.Caller, keys []model.Key) ([
 	return via(ctx, o, "Exist", len(keys), func(m store.Master) ([]model.Result[bool], error) { return m.Exist(ctx, c, keys) })
 }
 
-func (o *outage) GetReplicas(ctx context.Context, c model.Caller, keys []model.Key) ([]model.Result[model.Object], error) {
-	return via(ctx, o, "GetReplicas", len(keys), func(m store.Master) ([]model.Result[model.Object], error) { return m.GetReplicas(ctx, c, keys) })
+func (o *outage) GetReplicas(ctx context.Context, c model.Caller, keys []model.Key, _ *model.Answer[model.Object]) ([]model.Result[model.Object], error) {
+	return via(ctx, o, "GetReplicas", len(keys), func(m store.Master) ([]model.Result[model.Object], error) { return m.GetReplicas(ctx, c, keys, nil) })
 }
 
-func (o *outage) PutStart(ctx context.Context, c model.Caller, it []model.PutItem, cfg model.ReplicateConfig) ([]model.Result[[]model.Replica], error) {
-	return via(ctx, o, "PutStart", len(it), func(m store.Master) ([]model.Result[[]model.Replica], error) { return m.PutStart(ctx, c, it, cfg) })
+func (o *outage) PutStart(ctx context.Context, c model.Caller, it []model.PutItem, cfg model.ReplicateConfig, _ *model.Answer[[]model.Replica]) ([]model.Result[[]model.Replica], error) {
+	return via(ctx, o, "PutStart", len(it), func(m store.Master) ([]model.Result[[]model.Replica], error) { return m.PutStart(ctx, c, it, cfg, nil) })
 }
 
-func (o *outage) PutEnd(ctx context.Context, c model.Caller, it []model.EndItem) ([]error, error) {
-	return via(ctx, o, "PutEnd", len(it), func(m store.Master) ([]error, error) { return m.PutEnd(ctx, c, it) })
+func (o *outage) PutEnd(ctx context.Context, c model.Caller, it []model.EndItem, _ []error) ([]error, error) {
+	return via(ctx, o, "PutEnd", len(it), func(m store.Master) ([]error, error) { return m.PutEnd(ctx, c, it, nil) })
 }
 
 func (o *outage) PutRevoke(ctx context.Context, c model.Caller, it []model.RevokeItem) ([]error, error) {

@@ -22,7 +22,7 @@ func TestOwnSegment(t *testing.T) {
 	for key, size := range map[string]int{"small": 100, "page": 1 << 20, "large": 9<<20 + 1} {
 		want := content(key, size)
 		require.NoError(t, a.PutParts(t.Context(), key, [][]byte{want[:size/3], want[size/3:]}, one))
-		got, err := p.master.GetReplicas(t.Context(), model.Caller{}, []model.Key{key})
+		got, err := p.master.GetReplicas(t.Context(), model.Caller{}, []model.Key{key}, nil)
 		require.NoError(t, err)
 		require.NoError(t, got[0].Err)
 		sum := crc32.Checksum(want, crc32.MakeTable(crc32.Castagnoli))

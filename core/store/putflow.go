@@ -43,10 +43,9 @@ func (c *Client) putStart(ctx context.Context, w *writing, items []*putItem, cfg
 	if cfg.Upsert {
 		name = "BatchUpsertStart"
 	}
-	_, err := ask(ctx, c.session, name, func(ctx context.Context) (struct{}, error) {
-		return struct{}{}, c.answers.PutStartTo(ctx, c.caller, w.want, cfg, &w.answer)
+	got, err := ask(ctx, c.session, name, func(ctx context.Context) ([]model.Result[[]model.Replica], error) {
+		return c.master.PutStart(ctx, c.caller, w.want, cfg, &w.answer)
 	})
-	got := w.answer.Results
 	if err == nil && len(got) != len(items) {
 		err = shortAnswer(len(got), len(items))
 	}
@@ -82,7 +81,7 @@ func (c *Client) putEnd(ctx context.Context, w *writing, items []*putItem, limit
 		return
 	}
 	got, err := finish(ctx, c.session, "BatchPutEnd", limit, func(ctx context.Context) ([]error, error) {
-		return c.answers.PutEndTo(ctx, c.caller, w.ends, w.ended)
+		return c.master.PutEnd(ctx, c.caller, w.ends, w.ended)
 	})
 	if err == nil {
 		w.ended = got

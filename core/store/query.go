@@ -48,14 +48,15 @@ func (c *Client) Query(ctx context.Context, keys []model.Key) []model.Result[mod
 
 // QueryTo is Query into memory of the caller's.
 func (c *Client) QueryTo(ctx context.Context, keys []model.Key, a *model.Answer[model.Object]) {
-	locate := func(ctx context.Context, keys []model.Key, a *model.Answer[model.Object]) error {
-		return asked(ctx, c.session, "BatchGetReplicaList", func(ctx context.Context) error {
-			return c.answers.GetReplicasTo(ctx, c.caller, keys, a)
+	locate := func(ctx context.Context, keys []model.Key, a *model.Answer[model.Object]) ([]model.Result[model.Object], error) {
+		return ask(ctx, c.session, "BatchGetReplicaList", func(ctx context.Context) ([]model.Result[model.Object], error) {
+			return c.master.GetReplicas(ctx, c.caller, keys, a)
 		})
 	}
 	if c.single(keys) && c.enter() == nil {
 		defer c.calls.Done()
-		err := locate(ctx, keys, a)
+		var err error
+		a.Results, err = locate(ctx, keys, a)
 		if err == nil && len(a.Results) != len(keys) {
 			err = shortAnswer(len(a.Results), len(keys))
 		}
@@ -65,9 +66,7 @@ func (c *Client) QueryTo(ctx context.Context, keys []model.Key, a *model.Answer[
 		return
 	}
 	a.Results = perKey(ctx, c, keys, func(ctx context.Context, keys []model.Key) ([]model.Result[model.Object], error) {
-		var part model.Answer[model.Object]
-		err := locate(ctx, keys, &part)
-		return part.Results, err
+		return locate(ctx, keys, nil)
 	})
 }
 

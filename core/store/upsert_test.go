@@ -68,9 +68,9 @@ type spy struct {
 	seen chan model.ReplicateConfig
 }
 
-func (s spy) PutStart(ctx context.Context, c model.Caller, items []model.PutItem, cfg model.ReplicateConfig) ([]model.Result[[]model.Replica], error) {
+func (s spy) PutStart(ctx context.Context, c model.Caller, items []model.PutItem, cfg model.ReplicateConfig, _ *model.Answer[[]model.Replica]) ([]model.Result[[]model.Replica], error) {
 	s.seen <- cfg
-	return s.ledger.PutStart(ctx, c, items, cfg)
+	return s.ledger.PutStart(ctx, c, items, cfg, nil)
 }
 
 func TestTenants(t *testing.T) {

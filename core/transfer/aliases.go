@@ -15,6 +15,8 @@ type (
 	Config = settings.Config
 	// Carrier is a transport as the engine uses it.
 	Carrier = carrier.Carrier
+	// Renewing is a transport whose process may be started again.
+	Renewing = carrier.Renewing
 	// Memory is memory of this process that is to be registered.
 	Memory = region.Memory
 	// Request asks for one range of bytes to be moved.

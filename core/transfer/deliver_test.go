@@ -41,15 +41,15 @@ func TestCompletionsWakeOnlyTheirWaiter(t *testing.T) {
 	}
 }
 
-// TestWhoWaitsLooksOut where the path has a use for it, and nothing is there yet.
-func TestWhoWaitsLooksOut(t *testing.T) {
+// TestWaitingCallerPolls where the path offers it and no completion is there yet.
+func TestWaitingCallerPolls(t *testing.T) {
 	w := newWorld(t, "tcp")
 	a, b := w.node("a", []string{"tcp"}, 0), w.node("b", []string{"tcp"}, 1<<20)
 	wire := a.wires["tcp"]
 	require.NoError(t, a.move(transport.Read, b, 0, make([]byte, 10)))
-	require.Zero(t, wire.Attended(), "it was there when Submit returned")
+	require.Zero(t, wire.Polled(), "it was there when Submit returned")
 	wire.SetHook(func(memtransport.Event) memtransport.Fault { return memtransport.Fault{Delay: 5 * time.Millisecond} })
-	for wire.Attended() == 0 { // It may be there, too, where this process did not run for so long.
+	for wire.Polled() == 0 { // It may be there, too, where this process did not run for so long.
 		require.NoError(t, a.move(transport.Read, b, 0, make([]byte, 10)))
 	}
 }

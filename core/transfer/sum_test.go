@@ -128,6 +128,8 @@ func TestSlicesAreSummedUp(t *testing.T) {
 		wire.SetHook(nil)
 	}
 	wire.SetSums(false)
-	require.False(t, a.Sums("b"))
 	require.False(t, ask(transport.Read, make([]byte, 10)).Summed)
+	c := w.node("c", []string{"tcp"}, 1<<20)
+	require.NoError(t, a.move(transport.Read, c, 0, make([]byte, 10)))
+	require.False(t, a.Sums("c"))
 }

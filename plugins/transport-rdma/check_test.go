@@ -10,11 +10,11 @@ import (
 )
 
 func TestCheckSaysWhyThereIsNoUse(t *testing.T) {
-	err := checkWith(filepath.Join(t.TempDir(), "none.so"))
+	err := check(filepath.Join(t.TempDir(), "none.so"))
 	says(t, err, advice.NoLibrary())
 	require.ErrorContains(t, err, "none.so")
 	cfg, _ := fakes(t, 0)
-	says(t, checkWith(cfg().Library), advice.NoDevice())
+	says(t, check(cfg().Library), advice.NoDevice())
 	cfg, _ = fakes(t, 1)
-	require.NoError(t, checkWith(cfg().Library))
+	require.NoError(t, check(cfg().Library))
 }

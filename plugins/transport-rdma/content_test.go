@@ -86,7 +86,7 @@ func one(p *path, op transport.Op) error {
 		return fmt.Errorf("submit: %d, %w", n, err)
 	}
 	var dst [1]transport.Completion
-	if _, err := p.Reap(p.n.ctx, dst[:]); err != nil {
+	if _, err := p.Reap(p.n.env.Context, dst[:]); err != nil {
 		return err
 	}
 	return dst[0].Err

@@ -44,7 +44,7 @@ func TestStrangers(t *testing.T) {
 	before := w.Live(os.Getpid())["qp"]
 	good := &handshake.Message{
 		LocalPath: "a@fake0", PeerPath: "b@fake0", GID: c.server.devices[0].Address().Text, QueuePairs: []uint32{7},
-		Own: &handshake.Own{Incarnation: c.server.incarnation, MTU: 4096, PSN: []uint32{1}, Reads: 1},
+		Own: &handshake.Own{Incarnation: c.server.env.Incarnation, MTU: 4096, PSN: []uint32{1}, Reads: 1},
 	}
 	text := func(change func(*handshake.Message)) string {
 		m, o := *good, *good.Own

@@ -39,7 +39,7 @@ type path struct {
 func newPath(n *node, peer *blob.Endpoint, text string) *path {
 	p := &path{n: n, peer: peer, text: text, ended: make(chan struct{}), idle: make(chan struct{})}
 	p.Init(&p.mu, "transport/rdma: path to "+peer.Addrs[0], pathkit.Limits{
-		Ops: n.cfg.MaxInflightOps, Timeout: n.cfg.OpTimeout, Rails: len(n.devices) * len(peer.Devices),
+		Ops: n.cfg.MaxInflightOps, Timeout: time.Duration(n.cfg.OpTimeout), Rails: len(n.devices) * len(peer.Devices),
 	}, p.expire)
 	return p
 }
@@ -53,7 +53,7 @@ func (p *path) takeRails() {
 				key.Peer = rail.UpstreamPeer(handshake.NICPath(p.peer.Server, remote.Name))
 			}
 			r := p.n.rails.Get(key, d.out, remote, p.peer, p.peer.Addrs[0])
-			r.SetAddresses(&p.peer.Addrs)
+			r.SetAddresses(p.peer.Addrs)
 			p.rails = append(p.rails, &rail.Queue{Rail: r, Index: i})
 		}
 	}
@@ -83,7 +83,7 @@ func (p *path) Close(ctx context.Context) error {
 	if p.Shut() {
 		p.abortAll(p.ErrClosed(), false)
 		p.checkIdle()
-		p.n.traffic.Go(p.end)
+		p.n.env.Traffic.Go(p.end)
 	}
 	p.mu.Unlock()
 	select {
@@ -110,7 +110,7 @@ const closeGrace = time.Second
 func (p *path) end() {
 	defer close(p.ended)
 	grace := closeGrace
-	if p.n.ctx.Err() != nil {
+	if p.n.env.Context.Err() != nil {
 		grace = 0
 	}
 	if !rail.Wait(p.idle, grace) {
@@ -137,11 +137,31 @@ func (p *path) abortAll(err error, force bool) {
 
 // abort ends an operation. p.mu is held.
 func (p *path) abort(o *rail.Op, err error, force bool) {
-	var done rail.Ended
-	o.Queue.Rail.Abort(o, err, force, &done)
+	done := o.Queue.Rail.Abort(o, err, force)
 	for o := range done.All() {
 		p.Finish(o)
 	}
+}
+
+// Lock and Unlock implement rail.Path.
+func (p *path) Lock() { p.mu.Lock() }
+
+// Unlock is described at Lock.
+func (p *path) Unlock() { p.mu.Unlock() }
+
+// Finish implements rail.Path. p.mu is held.
+func (p *path) Finish(o *rail.Op) {
+	stats := &p.n.env
+	switch {
+	case o.Err == nil:
+		stats.OpsOK.Add(1)
+	case o.Indeterminate:
+		stats.OpsQuarantined.Add(1)
+	default:
+		stats.OpsFailed.Add(1)
+	}
+	p.Base.Finish(o, o.Err, o.Indeterminate)
+	p.checkIdle()
 }
 
 // checkIdle notes that a closed path has nothing in flight. p.mu is held.
@@ -156,28 +176,11 @@ func (p *path) checkIdle() {
 	}
 }
 
-// expire fails the operations whose deadline has passed, or that are stalled.
+// expire fails the operations whose deadline has passed, or that are stalled, with the latest
+// failure of their rail, which may be the reason.
 func (p *path) expire(due iter.Seq[*rail.Op]) {
 	for o := range due {
-		p.abort(o, p.errOverdue(o), true)
+		r := o.Queue.Rail
+		p.abort(o, errs.WithClass(errs.ClassTransientPath, r.Name, p.ErrOverdue(o, r.Latest())), true)
 	}
-}
-
-// errOverdue is the end of an operation that is late or stalled, with the latest failure of
-// its rail, which may be the reason.
-func (p *path) errOverdue(o *rail.Op) error {
-	r := o.Queue.Rail
-	if r == nil {
-		return p.ErrOverdue(o, nil)
-	}
-	return errs.WithClass(errs.ClassTransientPath, r.Name, p.ErrOverdue(o, r.Latest()))
-}
-
-// errDeadline is the end of an operation at its deadline. It tells the latest failure of
-// the rail, which may be the reason.
-func (p *path) errDeadline(r *rail.Rail) error {
-	if r == nil {
-		return p.ErrDeadline(nil)
-	}
-	return errs.WithClass(errs.ClassTransientPath, r.Name, p.ErrDeadline(r.Latest()))
 }

@@ -35,8 +35,8 @@ func (p *path) sleep(ctx context.Context) error {
 	if !p.works() {
 		return p.Await(ctx)
 	}
-	p.n.shared.Sleepers.Add(1)
-	defer p.n.shared.Sleepers.Add(-1)
+	p.n.env.Sleepers.Add(1)
+	defer p.n.env.Sleepers.Add(-1)
 	for _, d := range p.n.devices {
 		for _, q := range d.Queues() {
 			q.Wake()
@@ -65,7 +65,7 @@ func (p *path) spin() bool {
 		return false
 	}
 	const polls = 16 // Between two looks at the clock, which can cost as much.
-	for end := time.Now().Add(p.n.cfg.Spin); time.Now().Before(end); {
+	for end := time.Now().Add(time.Duration(p.n.cfg.Spin)); time.Now().Before(end); {
 		for range polls {
 			for _, q := range queues[:n] {
 				q.Poll()

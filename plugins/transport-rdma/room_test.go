@@ -69,7 +69,7 @@ func TestGreedyPeer(t *testing.T) {
 	for _, want := range []int{255, 4, 1} {
 		m := &handshake.Message{
 			LocalPath: "peer@fake0", PeerPath: "here@fake0", GID: n.devices[0].Address().Text,
-			QueuePairs: make([]uint32, want), Own: &handshake.Own{Incarnation: n.incarnation, MTU: 1024, PSN: make([]uint32, want)},
+			QueuePairs: make([]uint32, want), Own: &handshake.Own{Incarnation: n.env.Incarnation, MTU: 1024, PSN: make([]uint32, want)},
 		}
 		for i := range m.QueuePairs {
 			m.QueuePairs[i] = uint32(i + 1)

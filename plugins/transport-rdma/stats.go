@@ -43,26 +43,23 @@ type RailStats = rail.Stats
 
 // Stats implements StatsReporter.
 func (n *node) Stats() Stats {
-	c, in := &n.stats, &n.inbound
+	env := &n.env
 	s := Stats{
-		OpsOK: c.opsOK.Load(), OpsFailed: c.opsFailed.Load(), OpsQuarantined: c.opsQuarantined.Load(),
-		Accepts: in.Accepts.Load(), Refused: in.Refused.Load(), Foreign: in.Foreign.Load(), Overflow: in.Overflow.Load(),
-		Events: n.shared.Events.Load(), Regions: n.regions.Count(),
+		OpsOK: env.OpsOK.Load(), OpsFailed: env.OpsFailed.Load(), OpsQuarantined: env.OpsQuarantined.Load(),
+		Dials: env.Dials.Load(), DialsFailed: env.DialsFailed.Load(), Accepts: env.Accepts.Load(), Refused: env.Refused.Load(),
+		Foreign: env.Foreign.Load(), Overflow: env.Overflow.Load(), Events: env.Events.Load(),
 	}
 	n.mu.Lock()
 	fresh := n.life.New()
 	n.mu.Unlock()
-	if fresh {
-		return s // Start may be in progress.
+	if fresh || n.regions == nil {
+		return s // Start may be in progress, or has failed.
 	}
+	s.Regions = n.regions.Count()
 	for _, d := range n.devices {
 		s.ConnectionsOut += d.out.Len()
 		s.ConnectionsIn += len(d.in.All())
 		s.Devices = append(s.Devices, d.Stats())
-	}
-	if e := n.rails.Env; e != nil {
-		s.Dials, s.DialsFailed = e.Dials.Load(), e.DialsFailed.Load()
-		s.Accepts += e.Accepts.Load()
 	}
 	s.Rails = n.rails.Stats()
 	return s

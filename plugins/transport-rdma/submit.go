@@ -7,7 +7,6 @@ import (
 
 	"github.com/mooncake-go/mooncake/plugins/transport-rdma/internal/blob"
 	"github.com/mooncake-go/mooncake/plugins/transport-rdma/internal/memory"
-	"github.com/mooncake-go/mooncake/plugins/transport-rdma/internal/rail"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
@@ -69,7 +68,7 @@ func (p *path) check(in *transport.Op) (*blob.Key, *memory.Region, error) {
 // accept takes an operation over. p.mu is held.
 func (p *path) accept(in *transport.Op, key *blob.Key, r *memory.Region, now time.Time) {
 	if len(in.Local) == 0 {
-		p.n.stats.opsOK.Add(1)
+		p.n.env.OpsOK.Add(1)
 		p.Complete(in.ID, nil, false)
 		return
 	}
@@ -78,7 +77,7 @@ func (p *path) accept(in *transport.Op, key *blob.Key, r *memory.Region, now tim
 	queue, err := p.route(in, now)
 	switch {
 	case err == nil && o.Late(now):
-		err = p.errDeadline(nil)
+		err = p.ErrDeadline(nil)
 	case err == nil && o.Kind == transport.Read && key.Access&transport.AccessRemoteRead == 0:
 		err = errs.New(errs.InvalidRead, p.Name(), "region %d does not allow peers to read", key.Region)
 	case err == nil && o.Kind == transport.Write && key.Access&transport.AccessRemoteWrite == 0:
@@ -98,27 +97,6 @@ func (p *path) accept(in *transport.Op, key *blob.Key, r *memory.Region, now tim
 	if !slices.Contains(p.touched, queue.Rail) {
 		p.touched = append(p.touched, queue.Rail)
 	}
-}
-
-// Lock and Unlock implement rail.Path.
-func (p *path) Lock() { p.mu.Lock() }
-
-// Unlock is described at Lock.
-func (p *path) Unlock() { p.mu.Unlock() }
-
-// Finish implements rail.Path. p.mu is held.
-func (p *path) Finish(o *rail.Op) {
-	stats := &p.n.stats
-	switch {
-	case o.Err == nil:
-		stats.opsOK.Add(1)
-	case o.Indeterminate:
-		stats.opsQuarantined.Add(1)
-	default:
-		stats.opsFailed.Add(1)
-	}
-	p.Base.Finish(o, o.Err, o.Indeterminate)
-	p.checkIdle()
 }
 
 var errNoKey = errors.New("the peer has not registered the region on that device")

@@ -43,14 +43,14 @@ func (n *node) label() string {
 func (n *node) Segment() transport.Segment {
 	s := transport.Segment{Protocol: "rdma", ServerName: n.cfg.ServerName}
 	n.mu.Lock()
-	devices := n.devices
-	if !n.life.Running() {
-		devices = nil
-	}
+	running := n.life.Running()
 	n.mu.Unlock()
+	if !running {
+		return s
+	}
 	regions := n.regions.List()
 	// One that fails at this moment may be missing in a region already.
-	devices = slices.DeleteFunc(slices.Clone(devices), func(d *adapter) bool {
+	devices := slices.DeleteFunc(slices.Clone(n.devices), func(d *adapter) bool {
 		return !d.Up.Load() || slices.ContainsFunc(regions, func(r *memory.Region) bool { return r.MRs[d.Index] == nil })
 	})
 	for _, d := range devices {
@@ -129,15 +129,15 @@ func (n *node) Accept(_ context.Context, request []byte) ([]byte, error) {
 	if err := n.begin(op); err != nil {
 		return nil, err
 	}
-	defer n.traffic.Done()
+	defer n.env.Traffic.Done()
 	m, err := handshake.Decode(request)
 	if err != nil {
 		return nil, errs.Wrap(errs.InvalidParams, op, err)
 	}
 	answer, err := n.answer(m)
 	if err != nil {
-		n.inbound.Refused.Add(1)
-		n.log.Warn("refused a node of upstream", "peer", m.LocalPath, "error", err)
+		n.env.Refused.Add(1)
+		n.env.Log.Warn("refused a node of upstream", "peer", m.LocalPath, "error", err)
 		answer = &handshake.Message{LocalPath: m.PeerPath, PeerPath: m.LocalPath, Reply: err.Error()}
 	}
 	return answer.Encode()
@@ -165,7 +165,8 @@ func (n *node) answer(m *handshake.Message) (*handshake.Message, error) {
 		blob.Device{Name: theirs, GID: g, LID: m.LID, Usable: true, Up: true}, &blob.Endpoint{Server: from}, from)
 	defer r.Release()
 	if m.Ready != nil && *m.Ready {
-		return &handshake.Message{}, r.Confirm(m)
+		r.Confirm(m)
+		return &handshake.Message{}, nil
 	}
 	c, err := r.Accept(m)
 	if err != nil {

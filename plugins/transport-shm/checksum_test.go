@@ -14,7 +14,7 @@ import (
 func TestSums(t *testing.T) {
 	const size = 5 << 20
 	r := newPair(t, size, func(c *Config) { c.Workers, c.SliceBytes = 3, 64<<10 })
-	require.True(t, r.path.Sums())
+	require.True(t, r.path.Extras().Checksums)
 	rng := rand.New(rand.NewPCG(1, 2))
 	for _, n := range []int{1, 63, 4096, 100_000, 1<<20 + 1, size - 7} {
 		for _, kind := range []transport.OpKind{transport.Write, transport.Read} {

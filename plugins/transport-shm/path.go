@@ -103,15 +103,10 @@ func (p *path) expire(due iter.Seq[*op]) {
 	}
 }
 
-var _ transport.Delivering = (*path)(nil)
-
-// Deliver implements transport.Delivering.
-func (p *path) Deliver(f func(transport.Completion) bool) { p.DeliverTo(f) }
-
-var _ transport.Summing = (*path)(nil)
-
-// Sums implements transport.Summing.
-func (p *path) Sums() bool { return true }
+// Extras implements transport.Extended.
+func (p *path) Extras() transport.Extras {
+	return transport.Extras{Deliver: p.DeliverTo, Checksums: true}
+}
 
 // Close implements transport.Path. When it returns without an error, nothing of the peer is
 // mapped any more.

@@ -42,10 +42,8 @@ func (a *attention) open(l *lane, conn syscall.Conn, poll time.Duration) {
 	a.sender, a.lookout = sender, lookout
 }
 
-var _ transport.Attending = (*path)(nil)
-
-// Attend implements transport.Attending.
-func (p *path) Attend(stop func() bool) {
+// poll implements transport.Extras.Poll.
+func (p *path) poll(stop func() bool) {
 	l := p.expecting()
 	if l == nil {
 		return

@@ -146,7 +146,7 @@ func TestIdleLaneOfASubmit(t *testing.T) {
 // TestAttendEnds: with nothing to expect, when it is told to, and by itself.
 func TestAttendEnds(t *testing.T) {
 	r := newPair(t, 64, single)
-	r.path.Attend(func() bool { t.Error("nothing is owed"); return true })
+	r.path.poll(func() bool { t.Error("nothing is owed"); return true })
 
 	release := make(chan struct{})
 	let := sync.OnceFunc(func() { close(release) })
@@ -167,11 +167,11 @@ func TestAttendEnds(t *testing.T) {
 	})
 	asked := 0
 	until(t, "it was asked often enough", func() bool { // Others may have the only place to poll, and a wait is short.
-		r.path.Attend(func() bool { asked++; return asked >= 3 })
+		r.path.poll(func() bool { asked++; return asked >= 3 })
 		return asked >= 3
 	})
 	require.Equal(t, 3, asked, "it ends when it is told to")
-	r.path.Attend(func() bool { return false }) // It returns.
+	r.path.poll(func() bool { return false }) // It returns.
 	let()
 	require.NotEqual(t, transport.OK, r.reap(t).Status)
 }
@@ -218,7 +218,7 @@ func TestAttendAtOnce(t *testing.T) {
 							t.Error(n, err)
 							return
 						}
-						shared.Attend(func() bool { return shared.Pending() > 0 })
+						shared.poll(func() bool { return shared.Pending() > 0 })
 						if n, err := shared.Reap(context.Background(), dst); n != 1 || err != nil {
 							t.Error(n, err)
 							return

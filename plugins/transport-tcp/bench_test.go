@@ -61,7 +61,7 @@ func (r *pair) dial(t testing.TB, ep transport.Endpoint) {
 	p, err := r.client.Dial(context.Background(), ep)
 	require.NoError(t, err)
 	r.path = p.(*path)
-	r.path.Attend(func() bool { return true }) // What is short is sent by Submit, as under the engine.
+	r.path.poll(func() bool { return true }) // What is short is sent by Submit, as under the engine.
 	t.Cleanup(func() { require.NoError(t, p.Close(context.Background())) })
 	r.id, err = p.Import(context.Background(), r.key)
 	require.NoError(t, err)

@@ -127,10 +127,10 @@ func (p *path) expire(due iter.Seq[*op]) {
 	p.kick()
 }
 
-var _ transport.Delivering = (*path)(nil)
-
-// Deliver implements transport.Delivering.
-func (p *path) Deliver(f func(transport.Completion) bool) { p.DeliverTo(f) }
+// Extras implements transport.Extended.
+func (p *path) Extras() transport.Extras {
+	return transport.Extras{Deliver: p.DeliverTo, Poll: p.poll}
+}
 
 // Close implements transport.Path.
 func (p *path) Close(ctx context.Context) error {

@@ -140,7 +140,7 @@ type Op struct {
 	// it, or takes no more, while the process there does not answer.
 	Hasty bool
 	// Sum asks for the checksum of the bytes in the completion. A transport need not give
-	// one: see Summing.
+	// one: see Extras.Checksums.
 	Sum bool
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mooncake-go/mooncake/core/pluginhost"
+	"github.com/mooncake-go/mooncake/core/transfer"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 	"github.com/mooncake-go/mooncake/sdk/transport"
@@ -88,7 +89,7 @@ func TestPeersOfAKilledPlugin(t *testing.T) {
 	mem, key := memoryOf(t, r.plugin, 1, size)
 	pattern(mem, 3)
 	old := r.plugin.Endpoint()
-	renewing, ok := transport.As[transport.Renewing](r.plugin)
+	renewing, ok := transport.As[transfer.Renewing](r.plugin)
 	require.True(t, ok)
 	_, ok = transport.As[transport.Upstream](r.plugin)
 	assert.False(t, ok, "not in its manifest")
@@ -236,7 +237,7 @@ func TestCrashLoop(t *testing.T) {
 	op := transport.Op{ID: 1, Kind: transport.Read, Local: make([]byte, 8), Remote: id}
 	_, err := p.Submit([]transport.Op{op})
 	assert.Equal(t, errs.ClassLocalDevice, errs.ClassOf(err))
-	renewing, _ := transport.As[transport.Renewing](r.plugin)
+	renewing, _ := transport.As[transfer.Renewing](r.plugin)
 	_, err = renewing.Key(1)
 	assert.Equal(t, errs.ClassLocalDevice, errs.ClassOf(err))
 	_, err = r.catalog.Reload(t.Context(), moody)

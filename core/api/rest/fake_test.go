@@ -46,7 +46,7 @@ func newFake() *fake {
 
 func (m *fake) note(args ...any) { m.asked = append(m.asked, args...) }
 
-func (m *fake) GetReplicas(_ context.Context, c model.Caller, keys []model.Key) ([]model.Result[model.Object], error) {
+func (m *fake) GetReplicas(_ context.Context, c model.Caller, keys []model.Key, _ *model.Answer[model.Object]) ([]model.Result[model.Object], error) {
 	m.leases++
 	m.note(c)
 	return m.PeekReplicas(keys), m.err

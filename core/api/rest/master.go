@@ -11,7 +11,7 @@ import (
 // Master is what the admin port asks of the master. Safe for concurrent use.
 type Master interface {
 	// GetReplicas is the ordinary read path: it grants leases and counts.
-	GetReplicas(ctx context.Context, caller model.Caller, keys []model.Key) ([]model.Result[model.Object], error)
+	GetReplicas(ctx context.Context, caller model.Caller, keys []model.Key, into *model.Answer[model.Object]) ([]model.Result[model.Object], error)
 	// PeekReplicas answers the same without a lease and without counting as an access.
 	PeekReplicas(keys []model.Key) []model.Result[model.Object]
 	// WalkKeys calls yield for every readable key until it returns false. It holds no

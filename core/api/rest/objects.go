@@ -59,7 +59,7 @@ func (h *handler) query(r *http.Request) (o model.Object, err error) {
 	}
 	var res []model.Result[model.Object]
 	if lease {
-		res, err = h.master.GetReplicas(r.Context(), model.Caller{}, []model.Key{key})
+		res, err = h.master.GetReplicas(r.Context(), model.Caller{}, []model.Key{key}, nil)
 	} else {
 		res = h.master.PeekReplicas([]model.Key{key})
 	}

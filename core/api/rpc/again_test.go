@@ -36,7 +36,7 @@ func (echoes) object(key model.Key) model.Result[model.Object] {
 	return model.Result[model.Object]{Value: o}
 }
 
-func (e echoes) GetReplicas(_ context.Context, _ model.Caller, keys []model.Key) ([]model.Result[model.Object], error) {
+func (e echoes) GetReplicas(_ context.Context, _ model.Caller, keys []model.Key, _ *model.Answer[model.Object]) ([]model.Result[model.Object], error) {
 	var out []model.Result[model.Object]
 	for _, k := range keys {
 		out = append(out, e.object(k))
@@ -44,7 +44,7 @@ func (e echoes) GetReplicas(_ context.Context, _ model.Caller, keys []model.Key)
 	return out, nil
 }
 
-func (e echoes) PutStart(_ context.Context, _ model.Caller, items []model.PutItem, cfg model.ReplicateConfig) ([]model.Result[[]model.Replica], error) {
+func (e echoes) PutStart(_ context.Context, _ model.Caller, items []model.PutItem, cfg model.ReplicateConfig, _ *model.Answer[[]model.Replica]) ([]model.Result[[]model.Replica], error) {
 	if cfg.ReplicaNum != 3 {
 		return nil, errs.New(errs.InvalidParams, "", "the configuration did not arrive")
 	}
@@ -56,7 +56,7 @@ func (e echoes) PutStart(_ context.Context, _ model.Caller, items []model.PutIte
 	return out, nil
 }
 
-func (e echoes) PutEnd(_ context.Context, _ model.Caller, items []model.EndItem) ([]error, error) {
+func (e echoes) PutEnd(_ context.Context, _ model.Caller, items []model.EndItem, _ []error) ([]error, error) {
 	var out []error
 	for i := range items {
 		if items[i].Put != uint64(len(items[i].Key)) || items[i].Checksum.Value != items[i].Put {
@@ -97,17 +97,19 @@ func TestAnswersInMemoryOfTheCaller(t *testing.T) {
 					}
 					ends = append(ends, model.EndItem{Key: k, Checksum: model.Checksum{Value: uint64(len(k))}, Put: uint64(len(k))})
 				}
-				want, err := c.GetReplicas(ctx, caller, keys)
+				want, err := c.GetReplicas(ctx, caller, keys, nil)
 				assert.NoError(t, err)
-				assert.NoError(t, c.GetReplicasTo(ctx, caller, keys, &objects))
-				same(t, want, objects.Results)
-				wantPlaces, err := c.PutStart(ctx, caller, puts, cfg)
+				got, err := c.GetReplicas(ctx, caller, keys, &objects)
 				assert.NoError(t, err)
-				assert.NoError(t, c.PutStartTo(ctx, caller, puts, cfg, &places))
-				same(t, wantPlaces, places.Results)
-				wantEnds, err := c.PutEnd(ctx, caller, ends)
+				same(t, want, got)
+				wantPlaces, err := c.PutStart(ctx, caller, puts, cfg, nil)
 				assert.NoError(t, err)
-				failed, err = c.PutEndTo(ctx, caller, ends, failed)
+				gotPlaces, err := c.PutStart(ctx, caller, puts, cfg, &places)
+				assert.NoError(t, err)
+				same(t, wantPlaces, gotPlaces)
+				wantEnds, err := c.PutEnd(ctx, caller, ends, nil)
+				assert.NoError(t, err)
+				failed, err = c.PutEnd(ctx, caller, ends, failed)
 				assert.NoError(t, err)
 				assert.Len(t, failed, len(wantEnds))
 				for i := range failed {
@@ -133,8 +135,8 @@ func same[T any](t *testing.T, want, got []model.Result[T]) {
 func TestATenantThatIsNoTextIsRefused(t *testing.T) {
 	c := connect(t, echoes{})
 	bad := model.Caller{Tenant: "\xff"}
-	err := c.GetReplicasTo(t.Context(), bad, []model.Key{"k"}, &model.Answer[model.Object]{})
+	_, err := c.GetReplicas(t.Context(), bad, []model.Key{"k"}, &model.Answer[model.Object]{})
 	require.True(t, errs.Is(err, errs.InvalidParams), "%v", err)
-	_, err = c.PutEndTo(t.Context(), bad, []model.EndItem{{Key: "k"}}, nil)
+	_, err = c.PutEnd(t.Context(), bad, []model.EndItem{{Key: "k"}}, nil)
 	require.True(t, errs.Is(err, errs.InvalidParams), "%v", err)
 }

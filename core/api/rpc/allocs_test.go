@@ -37,15 +37,15 @@ func (r *ready) Exist(context.Context, model.Caller, []model.Key) ([]model.Resul
 	return r.exist, nil
 }
 
-func (r *ready) GetReplicas(context.Context, model.Caller, []model.Key) ([]model.Result[model.Object], error) {
+func (r *ready) GetReplicas(context.Context, model.Caller, []model.Key, *model.Answer[model.Object]) ([]model.Result[model.Object], error) {
 	return r.get, nil
 }
 
-func (r *ready) PutStart(context.Context, model.Caller, []model.PutItem, model.ReplicateConfig) ([]model.Result[[]model.Replica], error) {
+func (r *ready) PutStart(context.Context, model.Caller, []model.PutItem, model.ReplicateConfig, *model.Answer[[]model.Replica]) ([]model.Result[[]model.Replica], error) {
 	return r.put, nil
 }
 
-func (r *ready) PutEnd(context.Context, model.Caller, []model.EndItem) ([]error, error) {
+func (r *ready) PutEnd(context.Context, model.Caller, []model.EndItem, []error) ([]error, error) {
 	return r.errors, nil
 }
 
@@ -77,12 +77,12 @@ func TestAllocationsOfABatch(t *testing.T) {
 		call func(context.Context) error
 	}{
 		{"exist", 65, func(ctx context.Context) error { _, err := c.Exist(ctx, caller, keys); return err }},
-		{"get replicas", 75, func(ctx context.Context) error { _, err := c.GetReplicas(ctx, caller, keys); return err }},
+		{"get replicas", 75, func(ctx context.Context) error { _, err := c.GetReplicas(ctx, caller, keys, nil); return err }},
 		{"put start", n + 95, func(ctx context.Context) error {
-			_, err := c.PutStart(ctx, caller, puts, model.DefaultReplicateConfig())
+			_, err := c.PutStart(ctx, caller, puts, model.DefaultReplicateConfig(), nil)
 			return err
 		}},
-		{"put end", 70, func(ctx context.Context) error { _, err := c.PutEnd(ctx, caller, ends); return err }},
+		{"put end", 70, func(ctx context.Context) error { _, err := c.PutEnd(ctx, caller, ends, nil); return err }},
 		{"remove", 65, func(ctx context.Context) error { _, err := c.Remove(ctx, caller, keys, true); return err }},
 	} {
 		got := testing.AllocsPerRun(200, func() { require.NoError(t, call.call(t.Context())) })

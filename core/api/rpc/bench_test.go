@@ -23,9 +23,9 @@ func benchClient(b *testing.B) (*rpc.Client, []model.Key) {
 		items = append(items, model.PutItem{Key: k, Size: 1 << 20})
 		ends = append(ends, model.EndItem{Key: k, Checksum: model.Checksum{Kind: model.ChecksumCRC32C, Value: uint64(i) << 24}})
 	}
-	_, err := m.PutStart(context.Background(), nobody, items, model.DefaultReplicateConfig())
+	_, err := m.PutStart(context.Background(), nobody, items, model.DefaultReplicateConfig(), nil)
 	require.NoError(b, err)
-	_, err = m.PutEnd(context.Background(), nobody, ends)
+	_, err = m.PutEnd(context.Background(), nobody, ends, nil)
 	require.NoError(b, err)
 	return connect(b, m), keys
 }
@@ -34,7 +34,7 @@ func BenchmarkGetReplicas256(b *testing.B) {
 	c, keys := benchClient(b)
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := c.GetReplicas(context.Background(), nobody, keys); err != nil {
+		if _, err := c.GetReplicas(context.Background(), nobody, keys, nil); err != nil {
 			b.Fatal(err)
 		}
 	}

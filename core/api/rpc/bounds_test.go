@@ -108,11 +108,11 @@ func TestNamesThatWouldBecomeOthersAreNotSent(t *testing.T) {
 	assert.Equal(t, errs.InvalidParams, errs.CodeOf(err))
 	_, err = c.CreateTask(t.Context(), nobody, model.TaskSpec{Key: "k", Tenant: "\xff"})
 	assert.Equal(t, errs.InvalidParams, errs.CodeOf(err))
-	_, err = c.PutStart(t.Context(), nobody, []model.PutItem{{Key: "k", Size: 1, Group: "\xff"}}, model.DefaultReplicateConfig())
+	_, err = c.PutStart(t.Context(), nobody, []model.PutItem{{Key: "k", Size: 1, Group: "\xff"}}, model.DefaultReplicateConfig(), nil)
 	assert.Equal(t, errs.InvalidParams, errs.CodeOf(err))
 	cfg, ttl := model.DefaultReplicateConfig(), -time.Second
 	cfg.SoftPin = model.SoftPin{Action: model.SoftPinEnable, TTL: &ttl}
-	_, err = c.PutStart(t.Context(), nobody, []model.PutItem{{Key: "k", Size: 1}}, cfg)
+	_, err = c.PutStart(t.Context(), nobody, []model.PutItem{{Key: "k", Size: 1}}, cfg, nil)
 	assert.Equal(t, errs.InvalidParams, errs.CodeOf(err))
 	assert.Empty(t, m.batches)
 	assert.Empty(t, m.objects)
@@ -122,7 +122,7 @@ func TestAShortPinStaysOne(t *testing.T) {
 	m := newTableMaster()
 	cfg, ttl := model.DefaultReplicateConfig(), time.Microsecond
 	cfg.SoftPin = model.SoftPin{Action: model.SoftPinEnable, TTL: &ttl}
-	_, err := connect(t, m).PutStart(t.Context(), nobody, []model.PutItem{{Key: "k", Size: 1}}, cfg)
+	_, err := connect(t, m).PutStart(t.Context(), nobody, []model.PutItem{{Key: "k", Size: 1}}, cfg, nil)
 	require.NoError(t, err)
 	assert.Equal(t, time.Millisecond, *m.objects["k"].cfg.SoftPin.TTL)
 }

@@ -9,13 +9,10 @@ import (
 	masterv1 "github.com/mooncake-go/mooncake/sdk/proto/mooncake/master/v1"
 
 	"github.com/mooncake-go/mooncake/core/model"
-	"github.com/mooncake-go/mooncake/core/store"
 )
 
 // The calls of a client that puts and gets all day, with pooled messages. A message is in one
 // call at a time: no goroutine uses it after the call has returned (lean.Client.Invoke).
-
-var _ store.Answerer = (*Client)(nil)
 
 // whose is the part of a request that says who asks.
 type whose struct {
@@ -48,11 +45,6 @@ func (c *Client) again(ctx context.Context, op, method string, caller model.Call
 	return nil
 }
 
-// fits reports whether a batch goes into one call.
-func fits[Item any](c *Client, items []Item, size func(*Item) int) bool {
-	return cut(len(items), c.opts.MaxItems, c.opts.MaxBytes, func(i int) int { return size(&items[i]) }) == len(items)
-}
-
 type getCall struct {
 	whose
 	in  masterv1.GetReplicasRequest
@@ -61,27 +53,28 @@ type getCall struct {
 
 var getCalls = sync.Pool{New: func() any { return new(getCall) }}
 
-// GetReplicasTo implements store.Answerer.
-func (c *Client) GetReplicasTo(ctx context.Context, caller model.Caller, keys []model.Key, a *model.Answer[model.Object]) error {
-	if !fits(c, keys, keySize) {
-		got, err := c.GetReplicas(ctx, caller, keys)
-		a.Results = append(a.Results[:0], got...)
-		return err
-	}
-	return c.getReplicas(ctx, caller, keys, a)
+// GetReplicas implements store.Master.
+func (c *Client) GetReplicas(ctx context.Context, caller model.Caller, keys []model.Key, into *model.Answer[model.Object]) ([]model.Result[model.Object], error) {
+	return inPieces(c, keys, keySize, failedItem[model.Object], func(piece []model.Key) ([]model.Result[model.Object], error) {
+		call := getCalls.Get().(*getCall) //nolint:forcetypeassert // Nothing else is in the pool.
+		defer getCalls.Put(call)
+		call.in.Caller, call.in.Keys = call.of(caller), appendKeys(call.in.GetKeys()[:0], piece)
+		err := c.again(ctx, "get replicas", masterv1.MasterService_GetReplicas_FullMethodName, caller, &call.in, &call.out)
+		clear(call.in.Keys)
+		if err != nil {
+			return nil, err
+		}
+		return goObjects(len(piece), &call.out, memory(into, len(piece) == len(keys)))
+	})
 }
 
-// getReplicas is GetReplicasTo for keys that fit into one call.
-func (c *Client) getReplicas(ctx context.Context, caller model.Caller, keys []model.Key, a *model.Answer[model.Object]) error {
-	call := getCalls.Get().(*getCall) //nolint:forcetypeassert // Nothing else is in the pool.
-	defer getCalls.Put(call)
-	call.in.Caller, call.in.Keys = call.of(caller), appendKeys(call.in.GetKeys()[:0], keys)
-	err := c.again(ctx, "get replicas", masterv1.MasterService_GetReplicas_FullMethodName, caller, &call.in, &call.out)
-	clear(call.in.Keys)
-	if err != nil {
-		return err
+// memory returns the caller's memory for an answer where there is some and it holds the whole
+// answer, else memory of its own.
+func memory[T any](into *model.Answer[T], whole bool) *model.Answer[T] {
+	if into == nil || !whole {
+		return new(model.Answer[T])
 	}
-	return readObjects(len(keys), &call.out, a)
+	return into
 }
 
 type startCall struct {
@@ -93,29 +86,25 @@ type startCall struct {
 
 var startCalls = sync.Pool{New: func() any { return new(startCall) }}
 
-// PutStartTo implements store.Answerer.
-func (c *Client) PutStartTo(ctx context.Context, caller model.Caller, items []model.PutItem, cfg model.ReplicateConfig, a *model.Answer[[]model.Replica]) error {
-	if !fits(c, items, putSize) {
-		got, err := c.PutStart(ctx, caller, items, cfg)
-		a.Results = append(a.Results[:0], got...)
-		return err
-	}
+// PutStart implements store.Master.
+func (c *Client) PutStart(ctx context.Context, caller model.Caller, items []model.PutItem, cfg model.ReplicateConfig, into *model.Answer[[]model.Replica]) ([]model.Result[[]model.Replica], error) {
 	if err := checkPut(items, cfg); err != nil {
-		return err
+		return nil, err
 	}
-	call := startCalls.Get().(*startCall) //nolint:forcetypeassert // Nothing else is in the pool.
-	defer startCalls.Put(call)
-	call.fill(caller, items, &cfg)
-	err := c.again(ctx, "put start", masterv1.MasterService_PutStart_FullMethodName, caller, &call.in, &call.out)
-	clear(call.in.Keys)
-	clear(call.in.Groups)
-	if err != nil {
-		return err
-	}
-	return readAllocations(len(items), &call.out, a)
+	return inPieces(c, items, putSize, failedItem[[]model.Replica], func(piece []model.PutItem) ([]model.Result[[]model.Replica], error) {
+		call := startCalls.Get().(*startCall) //nolint:forcetypeassert // Nothing else is in the pool.
+		defer startCalls.Put(call)
+		err := c.again(ctx, "put start", masterv1.MasterService_PutStart_FullMethodName, caller, call.fill(caller, piece, &cfg), &call.out)
+		clear(call.in.Keys)
+		clear(call.in.Groups)
+		if err != nil {
+			return nil, err
+		}
+		return goAllocations(len(piece), &call.out, memory(into, len(piece) == len(items)))
+	})
 }
 
-func (s *startCall) fill(caller model.Caller, items []model.PutItem, cfg *model.ReplicateConfig) {
+func (s *startCall) fill(caller model.Caller, items []model.PutItem, cfg *model.ReplicateConfig) *masterv1.PutStartRequest {
 	in := &s.in
 	in.Caller, in.Config = s.of(caller), &s.config
 	s.config.Reset()
@@ -130,6 +119,7 @@ func (s *startCall) fill(caller model.Caller, items []model.PutItem, cfg *model.
 	if !grouped {
 		in.Groups = in.Groups[:0]
 	}
+	return in
 }
 
 type endCall struct {
@@ -140,26 +130,31 @@ type endCall struct {
 
 var endCalls = sync.Pool{New: func() any { return new(endCall) }}
 
-// PutEndTo implements store.Answerer.
-func (c *Client) PutEndTo(ctx context.Context, caller model.Caller, items []model.EndItem, dst []error) ([]error, error) {
-	if !fits(c, items, endSize) {
-		got, err := c.PutEnd(ctx, caller, items)
-		return append(dst[:0], got...), err
-	}
-	call := endCalls.Get().(*endCall) //nolint:forcetypeassert // Nothing else is in the pool.
-	defer endCalls.Put(call)
-	in := &call.in
-	in.Caller, in.Keys, in.ChecksumKinds, in.Checksums, in.Puts = call.of(caller), in.Keys[:0], in.ChecksumKinds[:0], in.Checksums[:0], in.Puts[:0]
+// PutEnd implements store.Master.
+func (c *Client) PutEnd(ctx context.Context, caller model.Caller, items []model.EndItem, into []error) ([]error, error) {
+	return inPieces(c, items, endSize, sameError, func(piece []model.EndItem) ([]error, error) {
+		call := endCalls.Get().(*endCall) //nolint:forcetypeassert // Nothing else is in the pool.
+		defer endCalls.Put(call)
+		in := call.fill(caller, piece)
+		err := c.again(ctx, "put end", masterv1.MasterService_PutEnd_FullMethodName, caller, in, &call.out)
+		clear(in.Keys)
+		if err != nil {
+			return nil, err
+		}
+		if len(piece) < len(items) {
+			into = nil
+		}
+		return goErrors(into, len(piece), call.out.GetErrors())
+	})
+}
+
+func (e *endCall) fill(caller model.Caller, items []model.EndItem) *masterv1.PutEndRequest {
+	in := &e.in
+	in.Caller, in.Keys, in.ChecksumKinds, in.Checksums, in.Puts = e.of(caller), in.Keys[:0], in.ChecksumKinds[:0], in.Checksums[:0], in.Puts[:0]
 	for i := range items {
 		it := &items[i]
 		in.Keys, in.Puts = append(in.Keys, keyAsBytes(it.Key)), append(in.Puts, it.Put)
 		in.ChecksumKinds, in.Checksums = append(in.ChecksumKinds, uint32(it.Checksum.Kind)), append(in.Checksums, it.Checksum.Value)
 	}
-	err := c.again(ctx, "put end", masterv1.MasterService_PutEnd_FullMethodName, caller, in, &call.out)
-	clear(in.Keys)
-	if err != nil {
-		return dst[:0], err
-	}
-	dst = resized(dst, len(items))
-	return dst, spreadErrors(len(items), call.out.GetErrors(), func(i int, err error) { dst[i] = err })
+	return in
 }

@@ -79,7 +79,7 @@ func (c *Client) GetReplicasByRegex(ctx context.Context, caller model.Caller, ex
 		if err != nil {
 			return nil, nil, err
 		}
-		res, err := goObjects(len(page), out.GetObjects())
+		res, err := goObjects(len(page), out.GetObjects(), new(model.Answer[model.Object]))
 		if err != nil {
 			return nil, nil, err
 		}

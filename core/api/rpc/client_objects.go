@@ -29,42 +29,6 @@ func (c *Client) Exist(ctx context.Context, caller model.Caller, keys []model.Ke
 	})
 }
 
-// GetReplicas implements store.Master.
-func (c *Client) GetReplicas(ctx context.Context, caller model.Caller, keys []model.Key) ([]model.Result[model.Object], error) {
-	return inPieces(c, keys, keySize, failedItem[model.Object], func(keys []model.Key) ([]model.Result[model.Object], error) {
-		var a model.Answer[model.Object]
-		if err := c.getReplicas(ctx, caller, keys, &a); err != nil {
-			return nil, err
-		}
-		return a.Results, nil
-	})
-}
-
-// PutStart implements store.Master.
-func (c *Client) PutStart(ctx context.Context, caller model.Caller, items []model.PutItem, cfg model.ReplicateConfig) ([]model.Result[[]model.Replica], error) {
-	if err := checkPut(items, cfg); err != nil {
-		return nil, err
-	}
-	return inPieces(c, items, putSize, failedItem[[]model.Replica], func(items []model.PutItem) ([]model.Result[[]model.Replica], error) {
-		out, err := call(ctx, c, "put start", c.rpc.PutStart, wirePutStart(caller, items, cfg))
-		if err != nil {
-			return nil, err
-		}
-		return goAllocations(len(items), out)
-	})
-}
-
-// PutEnd implements store.Master.
-func (c *Client) PutEnd(ctx context.Context, caller model.Caller, items []model.EndItem) ([]error, error) {
-	return inPieces(c, items, endSize, sameError, func(items []model.EndItem) ([]error, error) {
-		out, err := call(ctx, c, "put end", c.rpc.PutEnd, wirePutEnd(caller, items))
-		if err != nil {
-			return nil, err
-		}
-		return goErrors(len(items), out.GetErrors())
-	})
-}
-
 // PutRevoke implements store.Master.
 func (c *Client) PutRevoke(ctx context.Context, caller model.Caller, items []model.RevokeItem) ([]error, error) {
 	size := func(it *model.RevokeItem) int { return len(it.Key) }
@@ -84,6 +48,6 @@ func (c *Client) Remove(ctx context.Context, caller model.Caller, keys []model.K
 		if err != nil {
 			return nil, err
 		}
-		return goErrors(len(keys), out.GetErrors())
+		return goErrors(nil, len(keys), out.GetErrors())
 	})
 }

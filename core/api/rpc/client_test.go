@@ -185,7 +185,7 @@ func TestLargeBatchesAreCut(t *testing.T) {
 	for i := range many {
 		many[i] = fmt.Sprint(i)
 	}
-	objs, err := c.GetReplicas(t.Context(), nobody, many)
+	objs, err := c.GetReplicas(t.Context(), nobody, many, nil)
 	require.NoError(t, err)
 	assert.Equal(t, []int{4096, 4096, 1808}, m.batches)
 	assert.ErrorContains(t, objs[9_999].Err, `"9999"`)

@@ -35,26 +35,17 @@ func wireObjects(res []model.Result[model.Object]) *masterv1.GetReplicasResponse
 	return out
 }
 
-// goObjects returns the answer for n keys.
-func goObjects(n int, in *masterv1.GetReplicasResponse) ([]model.Result[model.Object], error) {
-	var a model.Answer[model.Object]
-	if err := readObjects(n, in, &a); err != nil {
-		return nil, err
-	}
-	return a.Results, nil
-}
-
-// readObjects makes a the answer for n keys.
-func readObjects(n int, in *masterv1.GetReplicasResponse, a *model.Answer[model.Object]) error {
+// goObjects makes a the answer for n keys.
+func goObjects(n int, in *masterv1.GetReplicasResponse, a *model.Answer[model.Object]) ([]model.Result[model.Object], error) {
 	if len(in.GetSizes()) != n || len(in.GetChecksumKinds()) != n || len(in.GetChecksums()) != n || len(in.GetLeaseTtlsUs()) != n {
-		return malformed("object columns of lengths %d, %d, %d and %d for %d keys",
+		return nil, malformed("object columns of lengths %d, %d, %d and %d for %d keys",
 			len(in.GetSizes()), len(in.GetChecksumKinds()), len(in.GetChecksums()), len(in.GetLeaseTtlsUs()), n)
 	}
 	a.Results = resized(a.Results, n)
 	for i := range a.Results {
 		sum, err := goChecksum(in.GetChecksumKinds()[i], in.GetChecksums()[i])
 		if err != nil {
-			return err
+			return nil, err
 		}
 		a.Results[i].Value = model.Object{
 			Size: in.GetSizes()[i], Checksum: sum,
@@ -63,9 +54,9 @@ func readObjects(n int, in *masterv1.GetReplicasResponse, a *model.Answer[model.
 	}
 	err := readReplicasTo(n, in.GetReplicas(), &a.Copies, &a.More, func(i int, l []model.Replica) { a.Results[i].Value.Replicas = l })
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return spreadErrors(n, in.GetErrors(), func(i int, err error) { a.Results[i] = model.Result[model.Object]{Err: err} })
+	return a.Results, spreadErrors(n, in.GetErrors(), func(i int, err error) { a.Results[i] = model.Result[model.Object]{Err: err} })
 }
 
 // resized is s with n zeros, in the same memory where that is large enough.
@@ -99,22 +90,14 @@ func wireAllocations(res []model.Result[[]model.Replica]) *masterv1.PutStartResp
 	}
 }
 
-func goAllocations(n int, in *masterv1.PutStartResponse) ([]model.Result[[]model.Replica], error) {
-	var a model.Answer[[]model.Replica]
-	if err := readAllocations(n, in, &a); err != nil {
-		return nil, err
-	}
-	return a.Results, nil
-}
-
-// readAllocations makes a the answer for n keys.
-func readAllocations(n int, in *masterv1.PutStartResponse, a *model.Answer[[]model.Replica]) error {
+// goAllocations makes a the answer for n keys.
+func goAllocations(n int, in *masterv1.PutStartResponse, a *model.Answer[[]model.Replica]) ([]model.Result[[]model.Replica], error) {
 	a.Results = resized(a.Results, n)
 	err := readReplicasTo(n, in.GetReplicas(), &a.Copies, &a.More, func(i int, l []model.Replica) { a.Results[i].Value = l })
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return spreadErrors(n, in.GetErrors(), func(i int, err error) { a.Results[i] = model.Result[[]model.Replica]{Err: err} })
+	return a.Results, spreadErrors(n, in.GetErrors(), func(i int, err error) { a.Results[i] = model.Result[[]model.Replica]{Err: err} })
 }
 
 func wireExist(res []model.Result[bool]) *masterv1.ExistResponse {
@@ -135,8 +118,9 @@ func goExist(n int, in *masterv1.ExistResponse) ([]model.Result[bool], error) {
 	return out, spreadErrors(n, in.GetErrors(), func(i int, err error) { out[i] = model.Result[bool]{Err: err} })
 }
 
-// goErrors returns the answer of a call that has only errors an item.
-func goErrors(n int, in []*masterv1.ItemError) ([]error, error) {
-	out := make([]error, n)
+// goErrors returns the answer of a call that has only errors an item, in the memory of into where
+// that is large enough.
+func goErrors(into []error, n int, in []*masterv1.ItemError) ([]error, error) {
+	out := resized(into, n)
 	return out, spreadErrors(n, in, func(i int, err error) { out[i] = err })
 }

@@ -2,26 +2,12 @@ package rpc
 
 import (
 	"math"
-	"slices"
 
 	masterv1 "github.com/mooncake-go/mooncake/sdk/proto/mooncake/master/v1"
 
 	"github.com/mooncake-go/mooncake/core/model"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
-
-func wirePutStart(caller model.Caller, items []model.PutItem, cfg model.ReplicateConfig) *masterv1.PutStartRequest {
-	in := &masterv1.PutStartRequest{
-		Caller: wireCaller(caller),
-		Keys:   mapSlice(items, func(it model.PutItem) []byte { return keyAsBytes(it.Key) }),
-		Sizes:  mapSlice(items, func(it model.PutItem) uint64 { return it.Size }),
-		Config: wireConfig(cfg),
-	}
-	if slices.ContainsFunc(items, func(it model.PutItem) bool { return it.Group != "" }) {
-		in.Groups = mapSlice(items, func(it model.PutItem) string { return it.Group })
-	}
-	return in
-}
 
 func goPutStart(in *masterv1.PutStartRequest) ([]model.PutItem, model.ReplicateConfig, error) {
 	cfg, err := goConfig(in.GetConfig())
@@ -62,12 +48,6 @@ func checkPut(items []model.PutItem, cfg model.ReplicateConfig) error {
 	return nil
 }
 
-func wireConfig(cfg model.ReplicateConfig) *masterv1.ReplicateConfig {
-	out := &masterv1.ReplicateConfig{}
-	fillConfig(out, &cfg)
-	return out
-}
-
 // fillConfig makes out, an empty message, that of cfg.
 func fillConfig(out *masterv1.ReplicateConfig, cfg *model.ReplicateConfig) {
 	out.ReplicaNum, out.PreferredSegments = cfg.ReplicaNum, mapSlice(cfg.PreferredSegments, text)
@@ -104,16 +84,6 @@ func goConfig(in *masterv1.ReplicateConfig) (model.ReplicateConfig, error) {
 		cfg.SoftPin.TTL = &ttl
 	}
 	return cfg, nil
-}
-
-func wirePutEnd(caller model.Caller, items []model.EndItem) *masterv1.PutEndRequest {
-	return &masterv1.PutEndRequest{
-		Caller:        wireCaller(caller),
-		Keys:          mapSlice(items, func(it model.EndItem) []byte { return keyAsBytes(it.Key) }),
-		ChecksumKinds: mapSlice(items, func(it model.EndItem) uint32 { return uint32(it.Checksum.Kind) }),
-		Checksums:     mapSlice(items, func(it model.EndItem) uint64 { return it.Checksum.Value }),
-		Puts:          mapSlice(items, func(it model.EndItem) uint64 { return it.Put }),
-	}
 }
 
 func goPutEnd(in *masterv1.PutEndRequest) ([]model.EndItem, error) {

@@ -53,7 +53,7 @@ func wireRevoked(in *masterv1.PutRevokeRequest, each []error) *masterv1.PutRevok
 // goRevoked returns the answer to each item in the order of the items. A master that does
 // not know the quarantine has left those in it alone: NotSupported.
 func goRevoked(items []model.RevokeItem, out *masterv1.PutRevokeResponse) ([]error, error) {
-	got, err := goErrors(len(items), out.GetErrors())
+	got, err := goErrors(nil, len(items), out.GetErrors())
 	if err != nil {
 		return nil, err
 	}

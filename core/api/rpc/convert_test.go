@@ -17,12 +17,12 @@ import (
 
 func TestLeaseIsRoundedDown(t *testing.T) {
 	m := wireObjects([]model.Result[model.Object]{{Value: model.Object{LeaseTTL: 1999 * time.Nanosecond}}, {Value: model.Object{LeaseTTL: -1}}})
-	out, err := goObjects(2, m)
+	out, err := goObjects(2, m, &model.Answer[model.Object]{})
 	require.NoError(t, err)
 	assert.Equal(t, time.Microsecond, out[0].Value.LeaseTTL)
 	assert.Zero(t, out[1].Value.LeaseTTL)
 	m.LeaseTtlsUs[0] = 1<<64 - 1
-	out, err = goObjects(2, m)
+	out, err = goObjects(2, m, &model.Answer[model.Object]{})
 	require.NoError(t, err)
 	assert.Positive(t, out[0].Value.LeaseTTL)
 }

@@ -21,8 +21,8 @@ func FuzzRequest(f *testing.F) {
 		require.NoError(f, err)
 		f.Add(b)
 	}
-	add(wirePutStart(model.Caller{Client: model.UUID{Hi: 1}}, []model.PutItem{{Key: "a", Size: 1}, {Key: "\xff", Size: 1 << 63, Group: "g"}}, model.ReplicateConfig{ReplicaNum: 2, PreferredSegments: []string{"s"}}))
-	add(wirePutEnd(model.Caller{Client: model.UUID{Lo: 1}}, []model.EndItem{{Key: "a", Checksum: model.Checksum{Kind: 1, Value: 7}, Put: 3}}))
+	add(new(startCall).fill(model.Caller{Client: model.UUID{Hi: 1}}, []model.PutItem{{Key: "a", Size: 1}, {Key: "\xff", Size: 1 << 63, Group: "g"}}, &model.ReplicateConfig{ReplicaNum: 2, PreferredSegments: []string{"s"}}))
+	add(new(endCall).fill(model.Caller{Client: model.UUID{Lo: 1}}, []model.EndItem{{Key: "a", Checksum: model.Checksum{Kind: 1, Value: 7}, Put: 3}}))
 	add(wirePutRevoke(model.Caller{Client: model.UUID{Lo: 1}}, []model.RevokeItem{{Key: "a", Put: 1 << 63}, {Key: "b", Quarantined: true}}))
 	add(&masterv1.PingRequest{Peers: []*masterv1.PeerReport{wirePeerReport(model.PeerReport{Endpoint: "e", Done: 1, Failed: 2, Bytes: 3, Busy: time.Second})}})
 	add(wireTaskSpec(model.TaskSpec{Kind: model.MoveObject, Tenant: "t", Key: "k", Source: "s", Targets: []string{"u"}}))
@@ -31,17 +31,17 @@ func FuzzRequest(f *testing.F) {
 		start := new(masterv1.PutStartRequest)
 		if proto.Unmarshal(b, start) == nil {
 			if items, cfg, err := goPutStart(start); err == nil {
-				again := wirePutStart(goCaller(start.GetCaller()), items, cfg)
+				again := new(startCall).fill(goCaller(start.GetCaller()), items, &cfg)
 				back, config, err := goPutStart(again)
 				require.NoError(t, err)
 				require.Equal(t, items, back)
-				require.Equal(t, wireConfig(cfg).String(), wireConfig(config).String())
+				require.Equal(t, again.GetConfig().String(), new(startCall).fill(model.Caller{}, nil, &config).GetConfig().String())
 			}
 		}
 		end := new(masterv1.PutEndRequest)
 		if proto.Unmarshal(b, end) == nil {
 			if items, err := goPutEnd(end); err == nil {
-				back, err := goPutEnd(wirePutEnd(goCaller(end.GetCaller()), items))
+				back, err := goPutEnd(new(endCall).fill(goCaller(end.GetCaller()), items))
 				require.NoError(t, err)
 				require.Equal(t, items, back)
 			}
@@ -105,13 +105,13 @@ func FuzzAnswer(f *testing.F) {
 	f.Fuzz(func(t *testing.T, n uint8, b []byte) {
 		get := new(masterv1.GetReplicasResponse)
 		if proto.Unmarshal(b, get) == nil {
-			if out, err := goObjects(int(n), get); err == nil {
+			if out, err := goObjects(int(n), get, &model.Answer[model.Object]{}); err == nil {
 				require.Len(t, out, int(n))
 			}
 		}
 		put := new(masterv1.PutStartResponse)
 		if proto.Unmarshal(b, put) == nil {
-			if out, err := goAllocations(int(n), put); err == nil {
+			if out, err := goAllocations(int(n), put, &model.Answer[[]model.Replica]{}); err == nil {
 				require.Len(t, out, int(n))
 			}
 		}

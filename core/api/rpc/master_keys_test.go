@@ -54,7 +54,7 @@ func (m *tableMaster) GetReplicasByRegex(ctx context.Context, caller model.Calle
 	if err != nil {
 		return nil, nil, err
 	}
-	objects, err := m.GetReplicas(ctx, caller, keys)
+	objects, err := m.GetReplicas(ctx, caller, keys, nil)
 	for i := range objects {
 		if objects[i].Value.Size%3 == 1 {
 			objects[i] = model.Result[model.Object]{Err: errs.New(errs.ObjectNotFound, "get", "%q went away", keys[i])}

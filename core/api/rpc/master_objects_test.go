@@ -32,7 +32,7 @@ func (m *tableMaster) Exist(ctx context.Context, _ model.Caller, keys []model.Ke
 	return out, nil
 }
 
-func (m *tableMaster) GetReplicas(ctx context.Context, _ model.Caller, keys []model.Key) ([]model.Result[model.Object], error) {
+func (m *tableMaster) GetReplicas(ctx context.Context, _ model.Caller, keys []model.Key, _ *model.Answer[model.Object]) ([]model.Result[model.Object], error) {
 	m.note(ctx, keys)
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -72,7 +72,7 @@ func (m *tableMaster) replica(names []string, size uint64) model.Replica {
 	return r
 }
 
-func (m *tableMaster) PutStart(_ context.Context, caller model.Caller, items []model.PutItem, cfg model.ReplicateConfig) ([]model.Result[[]model.Replica], error) {
+func (m *tableMaster) PutStart(_ context.Context, caller model.Caller, items []model.PutItem, cfg model.ReplicateConfig, _ *model.Answer[[]model.Replica]) ([]model.Result[[]model.Replica], error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if cfg.ReplicaNum == 0 || cfg.ReplicaNum > 8 {
@@ -114,7 +114,7 @@ func (m *tableMaster) each(keys []model.Key, f func(model.Key, *entry) error) []
 	return out
 }
 
-func (m *tableMaster) PutEnd(_ context.Context, caller model.Caller, items []model.EndItem) ([]error, error) {
+func (m *tableMaster) PutEnd(_ context.Context, caller model.Caller, items []model.EndItem, _ []error) ([]error, error) {
 	out := make([]error, len(items))
 	for i, it := range items {
 		out[i] = m.each([]model.Key{it.Key}, func(_ model.Key, e *entry) error {

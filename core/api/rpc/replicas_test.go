@@ -17,7 +17,7 @@ func TestMalformedAnswersAreRefused(t *testing.T) {
 	one := func() *masterv1.GetReplicasResponse {
 		return wireObjects([]model.Result[model.Object]{{Value: model.Object{Size: 1, Replicas: []model.Replica{{ID: 1, Part: model.Part{Endpoint: "e", Size: 1}}}}}})
 	}
-	_, err := goObjects(1, one())
+	_, err := goObjects(1, one(), &model.Answer[model.Object]{})
 	require.NoError(t, err)
 	for name, spoil := range map[string]func(*masterv1.GetReplicasResponse){
 		"no sizes":          func(m *masterv1.GetReplicasResponse) { m.Sizes = nil },
@@ -34,7 +34,7 @@ func TestMalformedAnswersAreRefused(t *testing.T) {
 	} {
 		m := one()
 		spoil(m)
-		_, err := goObjects(1, m)
+		_, err := goObjects(1, m, &model.Answer[model.Object]{})
 		assert.Equal(t, errs.DeserializeFail, errs.CodeOf(err), name)
 	}
 }
@@ -53,7 +53,7 @@ func TestStripedCopiesAreRowsOfOneID(t *testing.T) {
 	m := one()
 	assert.Equal(t, []uint32{4, 1}, m.Replicas.Counts)
 	assert.Len(t, m.Replicas.Places, 5)
-	back, err := goAllocations(2, m)
+	back, err := goAllocations(2, m, &model.Answer[[]model.Replica]{})
 	require.NoError(t, err)
 	assert.Equal(t, striped, back[0].Value[0])
 	assert.Nil(t, back[0].Value[1].More)
@@ -68,7 +68,7 @@ func TestStripedCopiesAreRowsOfOneID(t *testing.T) {
 	} {
 		m := one()
 		spoil(m.Replicas)
-		_, err := goAllocations(2, m)
+		_, err := goAllocations(2, m, &model.Answer[[]model.Replica]{})
 		assert.Equal(t, errs.DeserializeFail, errs.CodeOf(err), name)
 	}
 }

@@ -95,7 +95,7 @@ func TestRemoteEqualsLocal(t *testing.T) {
 				for _, k := range keysGen.Draw(rt, "keys") {
 					items = append(items, model.PutItem{Key: k, Size: rapid.Uint64Range(0, 1<<40).Draw(rt, "size"), Group: groups.Draw(rt, "group")})
 				}
-				both(func(m store.Master) (any, error) { return m.PutStart(ctx, c, items, cfg) })
+				both(func(m store.Master) (any, error) { return m.PutStart(ctx, c, items, cfg, nil) })
 			},
 			"put end": func(rt *rapid.T) {
 				c := callers.Draw(rt, "caller")
@@ -104,7 +104,7 @@ func TestRemoteEqualsLocal(t *testing.T) {
 					// One checksum a key: repeats in one batch would depend on the cuts.
 					items = append(items, model.EndItem{Key: k, Checksum: model.Checksum{Kind: model.ChecksumKind(len(k)), Value: uint64(len(k))}, Put: puts.Draw(rt, "put")})
 				}
-				both(func(m store.Master) (any, error) { return m.PutEnd(ctx, c, items) })
+				both(func(m store.Master) (any, error) { return m.PutEnd(ctx, c, items, nil) })
 			},
 			"revoke": func(rt *rapid.T) {
 				c := callers.Draw(rt, "caller")
@@ -118,7 +118,7 @@ func TestRemoteEqualsLocal(t *testing.T) {
 			"exist and get": func(rt *rapid.T) {
 				keys := keysGen.Draw(rt, "keys")
 				both(func(m store.Master) (any, error) { return m.Exist(ctx, as, keys) })
-				both(func(m store.Master) (any, error) { return m.GetReplicas(ctx, as, keys) })
+				both(func(m store.Master) (any, error) { return m.GetReplicas(ctx, as, keys, nil) })
 			},
 			"remove": func(rt *rapid.T) {
 				keys, force := keysGen.Draw(rt, "keys"), rapid.Bool().Draw(rt, "force")

@@ -23,7 +23,7 @@ func (s *service) GetReplicas(ctx context.Context, in *masterv1.GetReplicasReque
 	if err != nil {
 		return nil, err
 	}
-	res, err := s.master.GetReplicas(ctx, goCaller(in.GetCaller()), keys)
+	res, err := s.master.GetReplicas(ctx, goCaller(in.GetCaller()), keys, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -35,7 +35,7 @@ func (s *service) PutStart(ctx context.Context, in *masterv1.PutStartRequest) (*
 	if err != nil {
 		return nil, err
 	}
-	res, err := s.master.PutStart(ctx, goCaller(in.GetCaller()), items, cfg)
+	res, err := s.master.PutStart(ctx, goCaller(in.GetCaller()), items, cfg, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -47,7 +47,7 @@ func (s *service) PutEnd(ctx context.Context, in *masterv1.PutEndRequest) (*mast
 	if err != nil {
 		return nil, err
 	}
-	res, err := s.master.PutEnd(ctx, goCaller(in.GetCaller()), items)
+	res, err := s.master.PutEnd(ctx, goCaller(in.GetCaller()), items, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -30,7 +30,7 @@ func FreePorts(n int) ([]int, error) {
 	ports := make([]int, 0, n)
 	first, last := quietPorts()
 	for tries := 0; len(ports) < n && tries < 1000 && first <= last; tries++ {
-		if p := first + rand.IntN(last-first+1); !given.ports[p] && vacant(p) {
+		if p := first + rand.IntN(last-first+1); !given.ports[p] && Vacant(p) {
 			given.ports[p] = true
 			ports = append(ports, p)
 		}
@@ -63,8 +63,9 @@ func quietPorts() (first, last int) {
 	}
 }
 
-// vacant reports whether nobody listens on a port, on any address.
-func vacant(port int) bool {
+// Vacant reports whether no socket listens on a port, on any address. It does not connect: some
+// programs take every connection for a client.
+func Vacant(port int) bool {
 	l, err := net.Listen("tcp", ":"+strconv.Itoa(port)) //nolint:noctx // binds, does not wait
 	if err != nil {
 		return false

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/mooncake-go/mooncake/core/bench/latency"
+	"github.com/mooncake-go/mooncake/core/bench/measure"
 	"github.com/mooncake-go/mooncake/core/model"
 )
 
@@ -20,12 +20,12 @@ type kind struct {
 // kinds are in the order in which they are made.
 var kinds = []kind{
 	{name: "PutStart", call: func(ctx context.Context, c *caller, i int) error {
-		got, err := c.master.PutStart(ctx, c.who, c.batches[i].Puts, model.DefaultReplicateConfig())
+		got, err := c.master.PutStart(ctx, c.who, c.batches[i].Puts, model.DefaultReplicateConfig(), nil)
 		c.written = i + 1
 		return FirstResult(got, err)
 	}},
 	{name: "PutEnd", whole: true, call: func(ctx context.Context, c *caller, i int) error {
-		got, err := c.master.PutEnd(ctx, c.who, c.batches[i].Ends)
+		got, err := c.master.PutEnd(ctx, c.who, c.batches[i].Ends, nil)
 		return FirstError(got, err)
 	}},
 	{name: "Exist", call: func(ctx context.Context, c *caller, i int) error {
@@ -33,7 +33,7 @@ var kinds = []kind{
 		return FirstResult(got, err)
 	}},
 	{name: "GetReplicas", call: func(ctx context.Context, c *caller, i int) error {
-		got, err := c.master.GetReplicas(ctx, c.who, c.batches[i].Keys)
+		got, err := c.master.GetReplicas(ctx, c.who, c.batches[i].Keys, nil)
 		return FirstResult(got, err)
 	}},
 	{name: "Remove", whole: true, call: func(ctx context.Context, c *caller, i int) error {
@@ -60,7 +60,7 @@ func newCaller(o CallsOptions, client model.ClientID, n, batches, batch int) *ca
 
 // repeat makes calls until end, and returns how many. A kind that begins with nothing
 // written goes through all batches once at most, others begin again.
-func (c *caller) repeat(ctx context.Context, k kind, end time.Time, times *latency.Histogram) (int, error) {
+func (c *caller) repeat(ctx context.Context, k kind, end time.Time, times *measure.Histogram) (int, error) {
 	once := k.whole || c.written == 0
 	limit := c.written
 	if c.written == 0 {

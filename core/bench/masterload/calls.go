@@ -8,7 +8,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/mooncake-go/mooncake/core/bench/latency"
+	"github.com/mooncake-go/mooncake/core/bench/measure"
 	"github.com/mooncake-go/mooncake/core/model"
 )
 
@@ -116,14 +116,14 @@ func (o CallsOptions) kind(ctx context.Context, k kind, all []*caller, batch int
 	var (
 		wg    sync.WaitGroup
 		fail  = make([]error, len(all))
-		times = make([]*latency.Histogram, len(all))
+		times = make([]*measure.Histogram, len(all))
 		calls = make([]int, len(all))
 		busy  = processor()
 		began = time.Now()
 		end   = began.Add(o.Time)
 	)
 	for i, c := range all {
-		times[i] = latency.New()
+		times[i] = measure.NewHistogram()
 		wg.Go(func() { calls[i], fail[i] = c.repeat(ctx, k, end, times[i]) })
 	}
 	wg.Wait()

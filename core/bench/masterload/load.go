@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/mooncake-go/mooncake/core/bench/latency"
+	"github.com/mooncake-go/mooncake/core/bench/measure"
 	"github.com/mooncake-go/mooncake/core/model"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
@@ -19,9 +19,9 @@ type Master interface {
 	MountSegment(ctx context.Context, client model.ClientID, seg model.Segment) error
 	Ping(ctx context.Context, client model.ClientID, report model.PingReport) (model.PingReply, error)
 	Exist(ctx context.Context, caller model.Caller, keys []model.Key) ([]model.Result[bool], error)
-	GetReplicas(ctx context.Context, caller model.Caller, keys []model.Key) ([]model.Result[model.Object], error)
-	PutStart(ctx context.Context, caller model.Caller, items []model.PutItem, cfg model.ReplicateConfig) ([]model.Result[[]model.Replica], error)
-	PutEnd(ctx context.Context, caller model.Caller, items []model.EndItem) ([]error, error)
+	GetReplicas(ctx context.Context, caller model.Caller, keys []model.Key, into *model.Answer[model.Object]) ([]model.Result[model.Object], error)
+	PutStart(ctx context.Context, caller model.Caller, items []model.PutItem, cfg model.ReplicateConfig, into *model.Answer[[]model.Replica]) ([]model.Result[[]model.Replica], error)
+	PutEnd(ctx context.Context, caller model.Caller, items []model.EndItem, into []error) ([]error, error)
 }
 
 // Options says what to do.
@@ -159,11 +159,11 @@ func (l *load) fill(ctx context.Context) error {
 }
 
 // put writes keys and notes how long both calls took.
-func (l *load) put(ctx context.Context, m Master, client, from, to int, times *latency.Histogram) error {
+func (l *load) put(ctx context.Context, m Master, client, from, to int, times *measure.Histogram) error {
 	b := NewBatch(func(i int) model.Key { return key(client, i) }, from, to, PageSize)
 	caller := model.Caller{Client: l.client}
 	t0 := time.Now()
-	got, err := m.PutStart(ctx, caller, b.Puts, model.DefaultReplicateConfig())
+	got, err := m.PutStart(ctx, caller, b.Puts, model.DefaultReplicateConfig(), nil)
 	record(times, t0)
 	if err != nil {
 		return err
@@ -174,7 +174,7 @@ func (l *load) put(ctx context.Context, m Master, client, from, to int, times *l
 		}
 	}
 	t0 = time.Now()
-	done, err := m.PutEnd(ctx, caller, b.Ends)
+	done, err := m.PutEnd(ctx, caller, b.Ends, nil)
 	record(times, t0)
 	if err != nil {
 		return err
@@ -187,7 +187,7 @@ func (l *load) put(ctx context.Context, m Master, client, from, to int, times *l
 	return nil
 }
 
-func record(h *latency.Histogram, t0 time.Time) {
+func record(h *measure.Histogram, t0 time.Time) {
 	if h != nil {
 		h.Record(time.Since(t0))
 	}

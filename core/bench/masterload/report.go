@@ -7,7 +7,7 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/mooncake-go/mooncake/core/bench/latency"
+	"github.com/mooncake-go/mooncake/core/bench/measure"
 )
 
 // Report is what a run measured.
@@ -43,7 +43,7 @@ type Call struct {
 	Max   time.Duration `json:"max_ns"`
 }
 
-func call(name string, h *latency.Histogram) Call {
+func call(name string, h *measure.Histogram) Call {
 	return Call{
 		Name: name, Count: h.Count(),
 		P50: h.Quantile(0.5), P99: h.Quantile(0.99), P999: h.Quantile(0.999), Max: h.Quantile(1),

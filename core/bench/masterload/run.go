@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/mooncake-go/mooncake/core/bench/latency"
+	"github.com/mooncake-go/mooncake/core/bench/measure"
 	"github.com/mooncake-go/mooncake/core/model"
 )
 
@@ -18,7 +18,7 @@ type loader struct {
 	n              int
 	next           int // its next new key
 	rng            *rand.Rand
-	put, get, look *latency.Histogram
+	put, get, look *measure.Histogram
 	keys           int
 }
 
@@ -38,7 +38,7 @@ func (l *load) run(ctx context.Context, r *Report) error {
 	for i := range loaders {
 		loaders[i] = &loader{
 			load: l, n: i + 1, rng: rand.New(rand.NewPCG(uint64(i), 1)),
-			put: latency.New(), get: latency.New(), look: latency.New(),
+			put: measure.NewHistogram(), get: measure.NewHistogram(), look: measure.NewHistogram(),
 		}
 		wg.Go(func() {
 			for { // One round at least, however late it begins.
@@ -51,7 +51,7 @@ func (l *load) run(ctx context.Context, r *Report) error {
 	wg.Wait()
 	took := time.Since(began)
 	runtime.ReadMemStats(&after)
-	put, get, look := latency.New(), latency.New(), latency.New()
+	put, get, look := measure.NewHistogram(), measure.NewHistogram(), measure.NewHistogram()
 	keys := 0
 	for _, c := range loaders {
 		put.Merge(c.put)
@@ -83,7 +83,7 @@ func (c *loader) round(ctx context.Context) error {
 	}
 	record(c.look, t0)
 	t0 = time.Now()
-	if _, err := c.Load.GetReplicas(ctx, caller, keys); err != nil {
+	if _, err := c.Load.GetReplicas(ctx, caller, keys, nil); err != nil {
 		return err
 	}
 	record(c.get, t0)

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/mooncake-go/mooncake/core/bench/latency"
+	"github.com/mooncake-go/mooncake/core/bench/measure"
 	"github.com/mooncake-go/mooncake/core/bench/worker"
 )
 
@@ -133,14 +133,14 @@ const maxWrong = 16
 // ops sums one kind of call over workers.
 type ops struct {
 	busy time.Duration
-	hist *latency.Histogram
+	hist *measure.Histogram
 }
 
 // add returns the number of failures, which it also adds to failures by code.
 func (o *ops) add(op worker.Op, failures map[string]uint64) uint64 {
 	o.busy += op.Busy
 	if o.hist == nil {
-		o.hist = latency.New()
+		o.hist = measure.NewHistogram()
 	}
 	o.hist.Merge(op.Latency)
 	for code, n := range op.Failed {

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	"github.com/mooncake-go/mooncake/core/bench/latency"
+	"github.com/mooncake-go/mooncake/core/bench/measure"
 	"github.com/mooncake-go/mooncake/core/bench/trace"
 	"github.com/mooncake-go/mooncake/core/bench/worker"
 	"github.com/mooncake-go/mooncake/core/bench/worker/workertest"
@@ -22,7 +22,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func op(busy time.Duration, failed map[string]uint64, each ...time.Duration) worker.Op {
-	h := latency.New()
+	h := measure.NewHistogram()
 	for _, d := range each {
 		h.Record(d)
 	}

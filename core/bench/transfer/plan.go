@@ -4,9 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
+	"strconv"
 	"time"
 
 	"github.com/mooncake-go/mooncake/core/bench/cluster"
+	"github.com/mooncake-go/mooncake/core/bench/iperf3"
+	"github.com/mooncake-go/mooncake/sdk/transport"
 )
 
 // LocalTransport is the name under which copies within this process are measured. It is
@@ -122,8 +126,7 @@ func (p Plan) connect(ctx context.Context, node Node, name string) (s *Session, 
 	return s, func() error { return errors.Join(s.Close(ctx), end()) }, nil
 }
 
-// limit returns what measures the limit of a transport once, nil for none, and what ends
-// it.
+// limit returns what measures the limit of a transport once, nil for none, and what ends it.
 func (p Plan) limit(s *Session, name string, streams int) (measure func(context.Context, Load) (Limit, error), done func(), err error) {
 	done = func() {}
 	switch {
@@ -131,16 +134,26 @@ func (p Plan) limit(s *Session, name string, streams int) (measure func(context.
 	case name == LocalTransport:
 		measure = func(ctx context.Context, l Load) (Limit, error) { return s.MemcpyLimit(ctx, l, p.Round) }
 	case name == "tcp" && p.Segment == "":
-		iperf, err := NewIperf(max(1, streams))
-		if errors.Is(err, ErrNoIperf) {
+		server, err := iperf3.Start(nil)
+		if errors.Is(err, iperf3.ErrNotInstalled) {
 			p.Note("iperf3 is not installed: there is no limit to compare tcp with")
 			return nil, done, nil
 		}
 		if err != nil {
 			return nil, done, err
 		}
-		measure = func(ctx context.Context, l Load) (Limit, error) { return iperf.Measure(ctx, l.Kind, p.Round) }
-		done = iperf.Close
+		streams = max(1, streams)
+		seconds := max(1, int(math.Ceil(p.Round.Seconds()))) // iperf3 takes no fractions.
+		measure = func(ctx context.Context, l Load) (Limit, error) {
+			ctx, cancel := context.WithTimeout(ctx, time.Duration(seconds)*time.Second+10*time.Second)
+			defer cancel()
+			speed, err := server.Measure(ctx, streams, l.Kind == transport.Read, "-t", strconv.Itoa(seconds))
+			if err != nil {
+				return Limit{}, fmt.Errorf("iperf3: %w", err)
+			}
+			return Limit{Name: fmt.Sprintf("iperf3 over loopback, %d streams", streams), GBps: speed}, nil
+		}
+		done = server.Close
 	}
 	return measure, done, nil
 }

@@ -123,33 +123,3 @@ func TestPlan(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 	assert.True(t, rep.Interrupted)
 }
-
-// TestIperf takes the program's place, so that it need not be here: a server that stays,
-// and a client that is refused at first.
-func TestIperf(t *testing.T) {
-	dir := t.TempDir()
-	script := `#!/bin/sh
-if [ "$1" = -s ]; then exec sleep 60; fi
-echo "$@" >> ` + dir + `/calls
-if [ $(wc -l < ` + dir + `/calls) -lt 3 ]; then echo '{"error":"refused"}'; exit 1; fi
-echo '{"end":{"sum_received":{"bits_per_second":16e9}}}'
-`
-	require.NoError(t, os.WriteFile(dir+"/iperf3", []byte(script), 0o755))
-	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
-	p, err := NewIperf(2)
-	require.NoError(t, err)
-	defer p.Close()
-	p.began = p.began.Add(time.Hour) // However long three processes take here.
-	for _, kind := range []transport.OpKind{transport.Read, transport.Write} {
-		limit, err := p.Measure(t.Context(), kind, time.Millisecond)
-		require.NoError(t, err)
-		assert.Equal(t, Limit{"iperf3 over loopback, 2 streams", 2}, limit)
-	}
-	calls, err := os.ReadFile(dir + "/calls")
-	require.NoError(t, err)
-	assert.Regexp(t, `^(.*-P 2 -t 1 -J -R\n){3}.*-P 2 -t 1 -J\n$`, string(calls))
-
-	t.Setenv("PATH", t.TempDir())
-	_, err = NewIperf(2)
-	require.ErrorIs(t, err, ErrNoIperf)
-}

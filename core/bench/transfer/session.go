@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/mooncake-go/mooncake/core/bench/latency"
+	"github.com/mooncake-go/mooncake/core/bench/measure"
 	te "github.com/mooncake-go/mooncake/core/transfer"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
@@ -82,7 +82,7 @@ type Sample struct {
 	// Busy is the time of all batches, summed over the threads.
 	Busy time.Duration
 	// Latency has the time of each batch.
-	Latency *latency.Histogram
+	Latency *measure.Histogram
 }
 
 // GBps is the speed of all threads together, in 10^9 bytes a second.
@@ -107,7 +107,7 @@ func (s *Session) Run(ctx context.Context, l Load, d time.Duration) (Sample, err
 	start := time.Now()
 	for i := range threads {
 		t := &threads[i]
-		t.s, t.requests, t.latency = s, s.requests(l, i), latency.New()
+		t.s, t.requests, t.latency = s, s.requests(l, i), measure.NewHistogram()
 		all.Go(func() {
 			if err := t.run(ctx, start.Add(d)); err != nil {
 				cancel(err) // The others stop; the first one is the news.
@@ -115,7 +115,7 @@ func (s *Session) Run(ctx context.Context, l Load, d time.Duration) (Sample, err
 		})
 	}
 	all.Wait()
-	sum := Sample{Elapsed: time.Since(start), Latency: latency.New()}
+	sum := Sample{Elapsed: time.Since(start), Latency: measure.NewHistogram()}
 	for i := range threads {
 		t := &threads[i]
 		sum.Batches += t.batches

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/mooncake-go/mooncake/core/bench/latency"
+	"github.com/mooncake-go/mooncake/core/bench/measure"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
@@ -121,7 +121,7 @@ func (s *Session) measure(ctx context.Context, l Load, o SweepOptions, row *Row)
 			return err
 		}
 	}
-	sum := Sample{Latency: latency.New()}
+	sum := Sample{Latency: measure.NewHistogram()}
 	var speeds, limits, shares []float64
 	for range o.Rounds {
 		sample, err := s.Run(ctx, l, o.Round)

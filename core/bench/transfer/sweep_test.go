@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/mooncake-go/mooncake/core/bench/latency"
+	"github.com/mooncake-go/mooncake/core/bench/measure"
 	"github.com/mooncake-go/mooncake/core/internal/testkit/memtransport"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/transport"
@@ -97,7 +97,7 @@ func TestAFailingLimitEndsTheSweep(t *testing.T) {
 }
 
 func TestFiguresOfARow(t *testing.T) {
-	h := latency.New()
+	h := measure.NewHistogram()
 	for i := range 1000 {
 		h.Record(time.Duration(i+1) * time.Microsecond)
 	}

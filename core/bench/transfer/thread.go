@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/mooncake-go/mooncake/core/bench/latency"
+	"github.com/mooncake-go/mooncake/core/bench/measure"
 	te "github.com/mooncake-go/mooncake/core/transfer"
 )
 
@@ -16,7 +16,7 @@ type thread struct {
 	requests []te.Request
 	batches  uint64
 	busy     time.Duration
-	latency  *latency.Histogram
+	latency  *measure.Histogram
 }
 
 func (t *thread) run(ctx context.Context, until time.Time) error {

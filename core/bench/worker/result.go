@@ -3,7 +3,7 @@ package worker
 import (
 	"time"
 
-	"github.com/mooncake-go/mooncake/core/bench/latency"
+	"github.com/mooncake-go/mooncake/core/bench/measure"
 	"github.com/mooncake-go/mooncake/core/pluginhost"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
@@ -31,7 +31,7 @@ type Op struct {
 	// Busy is the time spent inside the calls, failed ones included.
 	Busy time.Duration `json:"busy_ns"`
 	// Latency is that of each call: a whole lookup, one batch of reads or puts.
-	Latency *latency.Histogram `json:"latency"`
+	Latency *measure.Histogram `json:"latency"`
 }
 
 // Failures is the sum over all codes.
@@ -49,7 +49,7 @@ func (o *Op) took(d time.Duration) {
 	o.Latency.Record(d)
 }
 
-func newOp() Op { return Op{Failed: map[string]uint64{}, Latency: latency.New()} }
+func newOp() Op { return Op{Failed: map[string]uint64{}, Latency: measure.NewHistogram()} }
 
 // Result is what a worker did.
 type Result struct {

@@ -3,7 +3,6 @@ package engine
 import (
 	"context"
 	"errors"
-	"sync"
 	"time"
 
 	"github.com/mooncake-go/mooncake/core/transfer"
@@ -22,54 +21,24 @@ const (
 // slack is how long a batch may take to settle after its deadline.
 const slack = 10 * time.Second
 
-// batches holds the batches that Submit started.
-type batches struct {
-	mu   sync.Mutex
-	open map[transfer.BatchID]submitted
-}
-
 // submitted is a batch in flight.
 type submitted struct {
 	target   string
 	deadline time.Time
 }
 
-func (t *batches) add(id transfer.BatchID, d submitted) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.open == nil {
-		t.open = map[transfer.BatchID]submitted{}
-	}
-	t.open[id] = d
-}
-
-func (t *batches) get(id transfer.BatchID) (submitted, bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	d, ok := t.open[id]
-	return d, ok
-}
-
-func (t *batches) remove(id transfer.BatchID) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	delete(t.open, id)
-}
-
-// end cancels all batches, waits until no transport accesses their memory, and frees them. A batch
-// that is not done when the context ends stays.
-func (t *batches) end(ctx context.Context, e *transfer.Engine) error {
-	t.mu.Lock()
-	open := t.open
-	t.open = nil
-	t.mu.Unlock()
+// endBatches cancels all batches, waits until no transport accesses their memory, and frees them. A
+// batch that is not done when the context ends stays.
+func (s *session) endBatches(ctx context.Context) error {
 	var all []*transfer.Batch
-	for id := range open {
-		if b, err := e.Batch(id); err == nil {
+	s.batches.Range(func(id, _ any) bool {
+		s.batches.Delete(id)
+		if b, err := s.core.Transfer.Batch(id.(transfer.BatchID)); err == nil { //nolint:forcetypeassert // There are no other keys.
 			b.Cancel()
 			all = append(all, b)
 		}
-	}
+		return true
+	})
 	var failed error
 	for _, b := range all {
 		err := b.Wait(ctx)
@@ -85,12 +54,10 @@ func (t *batches) end(ctx context.Context, e *transfer.Engine) error {
 // Check. It waits only for the first lookup of a peer, which is bounded. It returns 0 and an error
 // if it started nothing.
 func (e *Engine) Submit(target string, kind transport.OpKind, ranges []Range) (uint64, error) {
-	s, err := e.use()
-	if err != nil {
-		return 0, e.failed(err)
-	}
-	id, err := s.submit(SegmentName(target), kind, ranges)
-	return uint64(id), e.failed(err)
+	return ask(e, func(s *session) (uint64, error) {
+		id, err := s.submit(SegmentName(target), kind, ranges)
+		return uint64(id), err
+	})
 }
 
 func (s *session) submit(target string, kind transport.OpKind, ranges []Range) (transfer.BatchID, error) {
@@ -108,7 +75,7 @@ func (s *session) submit(target string, kind transport.OpKind, ranges []Range) (
 		}
 	}
 	if err == nil {
-		s.batches.add(b.ID(), submitted{target, deadline})
+		s.batches.Store(b.ID(), submitted{target, deadline})
 		return b.ID(), nil
 	}
 	b.Cancel() // The caller gets no number with which to wait for the others.
@@ -129,16 +96,14 @@ func (s *session) settle(b *transfer.Batch, deadline time.Time) error {
 // Wait waits until all batches are done, bounded by their deadlines, and frees them. The error is
 // that of the first batch that failed or was unknown.
 func (e *Engine) Wait(ids []uint64) error {
-	s, err := e.use()
-	if err != nil {
-		return e.failed(err)
-	}
-	for _, id := range ids {
-		if _, failed := s.wait(transfer.BatchID(id)); err == nil {
-			err = failed
+	return e.do(func(s *session) (err error) {
+		for _, id := range ids {
+			if _, failed := s.wait(transfer.BatchID(id)); err == nil {
+				err = failed
+			}
 		}
-	}
-	return e.failed(err)
+		return err
+	})
 }
 
 func (s *session) wait(id transfer.BatchID) (int, error) {
@@ -155,31 +120,30 @@ func (s *session) wait(id transfer.BatchID) (int, error) {
 // Check returns the state of a batch without waiting. No transport accesses the memory of a failed
 // batch.
 func (e *Engine) Check(id uint64) int {
-	s, err := e.use()
-	if err != nil {
-		_ = e.failed(err)
-		return Failed
-	}
-	b, d, err := s.batch(transfer.BatchID(id))
-	if err != nil {
-		_ = e.failed(err)
-		return Failed
-	}
-	select {
-	case <-b.Done():
-	default:
+	state, err := ask(e, func(s *session) (int, error) {
+		b, d, err := s.batch(transfer.BatchID(id))
+		if err != nil {
+			return Failed, err
+		}
+		select {
+		case <-b.Done():
+			return s.finish(b, d)
+		default:
+		}
 		if b.BatchStatus().State == transfer.Failed {
 			b.Cancel()
 		}
-		return Pending
+		return Pending, nil
+	})
+	if err != nil && state == Pending { // The engine is not initialized.
+		return Failed
 	}
-	state, err := s.finish(b, d)
-	_ = e.failed(err)
 	return state
 }
 
 func (s *session) batch(id transfer.BatchID) (*transfer.Batch, submitted, error) {
-	d, ok := s.batches.get(id)
+	known, _ := s.batches.Load(id)
+	d, ok := known.(submitted)
 	b, err := s.core.Transfer.Batch(id)
 	if err == nil && !ok {
 		err = errs.New(errs.InvalidParams, "batch", "%d is not of this engine's transfers", id)
@@ -193,7 +157,7 @@ func (s *session) finish(b *transfer.Batch, d submitted) (int, error) {
 	if err := b.Free(); err != nil { // Another call was faster.
 		return Failed, err
 	}
-	s.batches.remove(b.ID())
+	s.batches.Delete(b.ID())
 	if status.State == transfer.Completed {
 		return Done, nil
 	}

@@ -1,3 +1,10 @@
+// Package engine is the transfer engine for programs in other languages. An Engine is made first
+// and initialized later. Its calls return errors and record their texts. It names memory by
+// address and batches by number. The package uses no cgo: cmd/libmooncake converts the arguments
+// of C.
+//
+// Every wait is bounded. A call on an engine that is not initialized returns
+// UnavailableInCurrentStatus.
 package engine
 
 import (
@@ -41,7 +48,7 @@ type session struct {
 	own     regions
 	managed managed
 	peers   peerSet
-	batches batches
+	batches sync.Map // the batches that Submit started: submitted by transfer.BatchID
 }
 
 // New makes an engine. When it starts, it takes the settings that the program does not give from
@@ -88,11 +95,25 @@ func (e *Engine) Start(o Options) error {
 
 // do calls call with the session and records its error.
 func (e *Engine) do(call func(*session) error) error {
+	_, err := ask(e, func(s *session) (struct{}, error) { return struct{}{}, call(s) })
+	return err
+}
+
+// ask is do for calls with a result, which is the zero value unless the engine is initialized.
+func ask[T any](e *Engine, call func(*session) (T, error)) (v T, err error) {
 	s, err := e.use()
 	if err == nil {
-		err = call(s)
+		v, err = call(s)
 	}
-	return e.failed(err)
+	return v, e.failed(err)
+}
+
+// peek is ask for calls that record no error.
+func peek[T any](e *Engine, get func(*session) T) (v T) {
+	if s, err := e.use(); err == nil {
+		v = get(s)
+	}
+	return v
 }
 
 // use returns the session.
@@ -127,7 +148,7 @@ func (e *Engine) Shut() {
 	s.cancel()
 	ctx, cancel := context.WithTimeout(context.Background(), shutTime)
 	defer cancel()
-	if err := s.batches.end(ctx, s.core.Transfer); err != nil {
+	if err := s.endBatches(ctx); err != nil {
 		s.log.Warn("memory may still be touched by transfers after their engine was freed", "error", err)
 	}
 	if err := s.core.Transfer.DeregisterBatch(ctx, s.own.clear()); err != nil {

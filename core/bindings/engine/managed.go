@@ -65,22 +65,16 @@ func (m *managed) init(s *session) {
 // Allocate returns the address of size registered bytes, whose content is unspecified. It returns
 // NoAvailableHandle if all buffers together would exceed the memory of the machine.
 func (e *Engine) Allocate(size uint64) (addr uint64, err error) {
-	s, err := e.use()
-	if err != nil {
-		return 0, e.failed(err)
-	}
-	mem, err := s.managed.allocate(s.ctx, size)
-	return memory.AddrOf(mem), e.failed(err)
+	return ask(e, func(s *session) (uint64, error) {
+		mem, err := s.managed.allocate(s.ctx, size)
+		return memory.AddrOf(mem), err
+	})
 }
 
 // Release frees a buffer of Allocate by its address. It returns InvalidParams for any other address,
 // including that of a freed buffer.
 func (e *Engine) Release(addr uint64) error {
-	s, err := e.use()
-	if err != nil {
-		return e.failed(err)
-	}
-	return e.failed(s.managed.release(s.ctx, addr))
+	return e.do(func(s *session) error { return s.managed.release(s.ctx, addr) })
 }
 
 func (m *managed) allocate(ctx context.Context, size uint64) ([]byte, error) {

@@ -64,15 +64,11 @@ func (r *regions) clear() []transport.RegionID {
 // Register returns InvalidParams for empty memory, and with ErrOverlap if a part of the memory is
 // registered already. Adjacent memory is allowed.
 func (e *Engine) Register(list [][]byte, location string, remote bool) error {
-	s, err := e.use()
-	if err != nil {
-		return e.failed(err)
-	}
 	access := transport.AccessLocal
 	if remote {
 		access = transport.AccessRemote
 	}
-	return e.failed(s.register(list, location, access))
+	return e.do(func(s *session) error { return s.register(list, location, access) })
 }
 
 func (s *session) register(list [][]byte, location string, access transport.Access) error {
@@ -116,11 +112,7 @@ func (s *session) register(list [][]byte, location string, access transport.Acce
 // InvalidParams with ErrNotRegistered if an address is not registered, or named twice. After
 // another error, transfers may still access the memory.
 func (e *Engine) Unregister(addrs []uint64) error {
-	s, err := e.use()
-	if err != nil {
-		return e.failed(err)
-	}
-	return e.failed(s.unregister(addrs))
+	return e.do(func(s *session) error { return s.unregister(addrs) })
 }
 
 func (s *session) unregister(addrs []uint64) error {

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"encoding/json"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -116,9 +117,7 @@ func (o Options) load(src settings.Source) (*settings.Result, error) {
 // required returns the entries of plugins, with those of names marked as required.
 func required(entries map[string]config.Plugin, names []string) map[string]config.Plugin {
 	out := map[string]config.Plugin{}
-	for name, p := range entries {
-		out[name] = p
-	}
+	maps.Copy(out, entries)
 	for _, name := range names {
 		p, ok := out[name]
 		if !ok {

@@ -89,42 +89,32 @@ func (e *Engine) Sync(target string) error {
 // FirstBuffer returns the address of the first memory that a segment has open to peers, or
 // InvalidParams if it has none.
 func (e *Engine) FirstBuffer(segment string) (uint64, error) {
-	s, err := e.use()
-	if err != nil {
-		return 0, e.failed(err)
-	}
-	d, err := s.lookup(s.ctx, SegmentName(segment))
-	if err != nil {
-		return 0, e.failed(err)
-	}
-	for _, b := range d.Buffers {
-		return b.Addr, nil
-	}
-	for _, t := range d.Transports {
-		for _, r := range t.Regions {
-			return r.Addr, nil
+	return ask(e, func(s *session) (uint64, error) {
+		d, err := s.lookup(s.ctx, SegmentName(segment))
+		if err != nil {
+			return 0, err
 		}
-	}
-	return 0, e.failed(errs.New(errs.InvalidParams, "first buffer", "%s has no memory open to peers", d.Name))
+		for _, b := range d.Buffers {
+			return b.Addr, nil
+		}
+		for _, t := range d.Transports {
+			for _, r := range t.Regions {
+				return r.Addr, nil
+			}
+		}
+		return 0, errs.New(errs.InvalidParams, "first buffer", "%s has no memory open to peers", d.Name)
+	})
 }
 
 // Name returns the segment name that the engine publishes. It is empty unless the engine is
 // initialized.
 func (e *Engine) Name() string {
-	s, err := e.use()
-	if err != nil {
-		return ""
-	}
-	return s.core.Name()
+	return peek(e, func(s *session) string { return s.core.Name() })
 }
 
 // RPCPort returns the port of the engine's handshake. It is 0 unless the engine is initialized.
 func (e *Engine) RPCPort() int {
-	s, err := e.use()
-	if err != nil {
-		return 0
-	}
-	return s.core.Directory().Daemon().Port()
+	return peek(e, func(s *session) int { return s.core.Directory().Daemon().Port() })
 }
 
 // Probe asks whether a peer answers, in bounded time.
@@ -150,12 +140,8 @@ func (s *session) notify(peer string, n Notice) error {
 // Notices returns the messages that arrived since the last call, in the order of arrival. It is nil
 // unless the engine is initialized.
 func (e *Engine) Notices() []Notice {
-	s, err := e.use()
-	if err != nil {
-		return nil
-	}
 	var out []Notice
-	for _, n := range s.core.Transfer.Notifications() {
+	for _, n := range peek(e, func(s *session) []metadata.Notification { return s.core.Transfer.Notifications() }) {
 		out = append(out, Notice{Name: n.Name, Message: n.Message})
 	}
 	return out
@@ -163,9 +149,5 @@ func (e *Engine) Notices() []Notice {
 
 // Loads returns the load of this machine's devices by the engine.
 func (e *Engine) Loads() []transfer.DeviceLoad {
-	s, err := e.use()
-	if err != nil {
-		return nil
-	}
-	return s.core.Transfer.Devices()
+	return peek(e, func(s *session) []transfer.DeviceLoad { return s.core.Transfer.Devices() })
 }

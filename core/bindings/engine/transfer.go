@@ -102,9 +102,5 @@ func first(results []transfer.Result) error {
 
 // Deadline returns the deadline of a transfer of size bytes that begins now.
 func (e *Engine) Deadline(size uint64) (time.Time, error) {
-	s, err := e.use()
-	if err != nil {
-		return time.Time{}, e.failed(err)
-	}
-	return time.Now().Add(s.bound(size)), nil
+	return ask(e, func(s *session) (time.Time, error) { return time.Now().Add(s.bound(size)), nil })
 }

@@ -68,16 +68,23 @@ type Use[T any] struct {
 func Begin[T any](t *Table, h int64) Use[T] {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	e := t.all[h]
+	v, e := find[T](t, h)
 	if e == nil {
-		return Use[T]{}
-	}
-	v, ok := e.value.(T)
-	if !ok {
 		return Use[T]{}
 	}
 	e.calls++
 	return Use[T]{Value: v, OK: true, table: t, entry: e}
+}
+
+// find returns the T that h stands for and its entry, which is nil if there is none. The caller
+// holds mu.
+func find[T any](t *Table, h int64) (value T, e *entry) {
+	if e = t.all[h]; e != nil {
+		if v, ok := e.value.(T); ok {
+			return v, e
+		}
+	}
+	return value, nil
 }
 
 // Done ends the call. Call it once. It does nothing if OK is false.
@@ -96,13 +103,8 @@ func (u Use[T]) Done() {
 // progress, at most for wait, and idle reports whether they ended. ok is as in Begin.
 func Take[T any](t *Table, h int64, wait time.Duration) (value T, idle, ok bool) {
 	t.mu.Lock()
-	e := t.all[h]
+	value, e := find[T](t, h)
 	if e == nil {
-		t.mu.Unlock()
-		return value, false, false
-	}
-	value, ok = e.value.(T)
-	if !ok {
 		t.mu.Unlock()
 		return value, false, false
 	}

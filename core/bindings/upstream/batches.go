@@ -95,7 +95,7 @@ func (e *Engine) Submit(id uint64, reqs []Request, notice *engine.Notice) error 
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if len(list) > b.space {
-		return errs.WithHint(errs.Wrap(errs.NoAvailableHandle, "submit", transfer.ErrTooManyRequests), "the batch has room for %d more", b.space)
+		return errs.WithHint(errs.Wrap(errs.NoAvailableHandle, "submit", transfer.ErrTooManyRequests), "the batch has space for %d more", b.space)
 	}
 	for i := range list {
 		b.peers[list[i].Peer] = true

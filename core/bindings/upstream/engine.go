@@ -1,3 +1,7 @@
+// Package upstream implements the C ABI of the reference implementation's transfer engine
+// (include/transfer_engine_c.h): programs install transports one by one, name segments and batches
+// by number, poll tasks, and get the error numbers of that ABI. It uses core/bindings/engine and no
+// cgo.
 package upstream
 
 import (
@@ -6,7 +10,6 @@ import (
 
 	"github.com/mooncake-go/mooncake/core/bindings/engine"
 	"github.com/mooncake-go/mooncake/core/bindings/settings"
-	"github.com/mooncake-go/mooncake/core/topology"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
@@ -57,6 +60,15 @@ func (e *Engine) open() (*engine.Engine, error) {
 	return e.openLocked()
 }
 
+// do calls call with the inner engine.
+func (e *Engine) do(call func(*engine.Engine) error) error {
+	inner, err := e.open()
+	if err != nil {
+		return err
+	}
+	return call(inner)
+}
+
 func (e *Engine) openLocked() (*engine.Engine, error) {
 	switch {
 	case e.ended:
@@ -82,12 +94,8 @@ func (e *Engine) Name() (string, error) {
 
 // Discover reads the devices of this machine.
 func (e *Engine) Discover() error {
-	_, _, err := e.machine()
+	_, _, err := engine.Machine(e.src, "")
 	return err
-}
-
-func (e *Engine) machine() (topology.Machine, topology.Choice, error) {
-	return engine.Machine(e.src, "")
 }
 
 // Register registers all memory of the list or nothing; see engine.Engine.Register.
@@ -95,10 +103,10 @@ func (e *Engine) Register(list [][]byte, addrs []uint64, location string, remote
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	inner, err := e.openLocked()
-	if err != nil {
-		return err
+	if err == nil {
+		err = inner.Register(list, location, remote)
 	}
-	if err := inner.Register(list, location, remote); err != nil {
+	if err != nil {
 		return err
 	}
 	for i, mem := range list {
@@ -112,10 +120,10 @@ func (e *Engine) Unregister(addrs []uint64) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	inner, err := e.openLocked()
-	if err != nil {
-		return err
+	if err == nil {
+		err = inner.Unregister(addrs)
 	}
-	if err := inner.Unregister(addrs); err != nil {
+	if err != nil {
 		return err
 	}
 	e.memory = slices.DeleteFunc(e.memory, func(r registration) bool { return slices.Contains(addrs, r.addr) })

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/mooncake-go/mooncake/core/bindings/engine"
 	"github.com/mooncake-go/mooncake/core/topology"
 	"github.com/mooncake-go/mooncake/core/transfer"
 )
@@ -48,7 +49,7 @@ type Rail struct {
 // Links returns the devices of this machine, which of them the engine uses, and the paths to its
 // peers.
 func (e *Engine) Links() (Picture, error) {
-	m, c, err := e.machine()
+	m, c, err := engine.Machine(e.src, "")
 	if err != nil {
 		return Picture{}, err
 	}

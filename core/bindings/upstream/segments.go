@@ -87,29 +87,25 @@ func (e *Engine) Open(name string) (int32, error) {
 // OpenFresh is Open after it has fetched the descriptor of the segment again. It fails if the segment
 // does not answer, even if the segment has a number.
 func (e *Engine) OpenFresh(name string) (int32, error) {
-	inner, err := e.open()
-	if err != nil {
-		return 0, err
-	}
-	if name = engine.SegmentName(name); name != "" {
+	err := e.do(func(inner *engine.Engine) error {
+		if name = engine.SegmentName(name); name == "" {
+			return nil // Open returns the error.
+		}
 		inner.Forget(name)
 		if err := inner.EnsurePeer(name); err != nil {
-			return 0, err
+			return err
 		}
-		if err := inner.Sync(name); err != nil {
-			return 0, err
-		}
+		return inner.Sync(name)
+	})
+	if err != nil {
+		return 0, err
 	}
 	return e.Open(name)
 }
 
 // Sync fetches the descriptor of a segment again, or those of all known segments for "".
 func (e *Engine) Sync(name string) error {
-	inner, err := e.open()
-	if err != nil {
-		return err
-	}
-	return inner.Sync(name)
+	return e.do(func(inner *engine.Engine) error { return inner.Sync(name) })
 }
 
 // Remove forgets a segment, so that Open looks it up again. It returns InvalidParams for a segment
@@ -135,18 +131,16 @@ func (e *Engine) peer(inner *engine.Engine, id int32) (string, error) {
 
 // Notify delivers a message to the engine of a segment.
 func (e *Engine) Notify(id uint64, n engine.Notice) error {
-	inner, err := e.open()
-	if err != nil {
-		return err
-	}
-	if id > maxSegments {
-		return errs.New(errs.InvalidParams, "genNotifyInEngine", "no segment has the number %d", id)
-	}
-	name, err := e.peer(inner, int32(id))
-	if err != nil {
-		return err
-	}
-	return inner.Notify(name, n)
+	return e.do(func(inner *engine.Engine) error {
+		if id > maxSegments {
+			return errs.New(errs.InvalidParams, "genNotifyInEngine", "no segment has the number %d", id)
+		}
+		name, err := e.peer(inner, int32(id))
+		if err != nil {
+			return err
+		}
+		return inner.Notify(name, n)
+	})
 }
 
 // Notices returns the messages that arrived since the last call.

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -49,7 +50,7 @@ func list(t *testing.T, dir string) []listed {
 }
 
 func TestImportRules(t *testing.T) {
-	pkgs := append(list(t, root), list(t, filepath.Join(root, "sdk"))...)
+	pkgs := slices.Concat(list(t, root), list(t, filepath.Join(root, "sdk")), list(t, filepath.Join(root, "bench")))
 	for _, r := range rules() {
 		t.Run(r.name, func(t *testing.T) {
 			for _, v := range violations(r, pkgs) {

@@ -127,10 +127,10 @@ func (s state) step(op Op, got Result) (state, bool) {
 
 // Calls is what the Service and its client over the network have in common here.
 type Calls interface {
-	PutStart(context.Context, model.Caller, []model.PutItem, model.ReplicateConfig) ([]model.Result[[]model.Replica], error)
-	PutEnd(context.Context, model.Caller, []model.EndItem) ([]error, error)
+	PutStart(context.Context, model.Caller, []model.PutItem, model.ReplicateConfig, *model.Answer[[]model.Replica]) ([]model.Result[[]model.Replica], error)
+	PutEnd(context.Context, model.Caller, []model.EndItem, []error) ([]error, error)
 	PutRevoke(context.Context, model.Caller, []model.RevokeItem) ([]error, error)
-	GetReplicas(context.Context, model.Caller, []model.Key) ([]model.Result[model.Object], error)
+	GetReplicas(context.Context, model.Caller, []model.Key, *model.Answer[model.Object]) ([]model.Result[model.Object], error)
 	Exist(context.Context, model.Caller, []model.Key) ([]model.Result[bool], error)
 	Remove(context.Context, model.Caller, []model.Key, bool) ([]error, error)
 }
@@ -139,19 +139,19 @@ func perform(ctx context.Context, m Calls, op Op) (Result, error) {
 	caller := model.Caller{Client: model.UUID{Hi: 1, Lo: uint64(op.Client + 1)}}
 	switch op.Kind {
 	case "begin", "overwrite":
-		got, err := m.PutStart(ctx, caller, []model.PutItem{{Key: op.Key, Size: Size}}, model.ReplicateConfig{ReplicaNum: 1, Upsert: op.Kind == "overwrite"})
+		got, err := m.PutStart(ctx, caller, []model.PutItem{{Key: op.Key, Size: Size}}, model.ReplicateConfig{ReplicaNum: 1, Upsert: op.Kind == "overwrite"}, nil)
 		if err != nil {
 			return Result{}, err
 		}
 		return Result{Code: errs.CodeOf(got[0].Err)}, nil
 	case "end":
-		got, err := m.PutEnd(ctx, caller, []model.EndItem{{Key: op.Key, Checksum: model.Checksum{Kind: model.ChecksumCRC32C, Value: op.Sum}}})
+		got, err := m.PutEnd(ctx, caller, []model.EndItem{{Key: op.Key, Checksum: model.Checksum{Kind: model.ChecksumCRC32C, Value: op.Sum}}}, nil)
 		return firstError(got, err)
 	case "revoke":
 		got, err := m.PutRevoke(ctx, caller, []model.RevokeItem{{Key: op.Key}})
 		return firstError(got, err)
 	case "read":
-		got, err := m.GetReplicas(ctx, caller, []string{op.Key})
+		got, err := m.GetReplicas(ctx, caller, []string{op.Key}, nil)
 		if err != nil {
 			return Result{}, err
 		}

@@ -159,7 +159,7 @@ func (r *Relay) withdraw(ctx context.Context, l *Life, id transport.RegionID) er
 	}
 }
 
-// Key implements transport.Renewing.
+// Key returns the key of a region as peers need it now.
 func (r *Relay) Key(id transport.RegionID) (transport.Key, error) {
 	const op = "renew a key"
 	r.mu.Lock()

@@ -30,7 +30,7 @@ type Options struct {
 }
 
 // Relay is the data side of a transport over lives that follow each other. It implements
-// transport.Transport but for Start and Stop, and transport.Renewing. Safe for concurrent
+// transport.Transport but for Start and Stop, and transfer.Renewing. Safe for concurrent
 // use.
 type Relay struct {
 	o       Options

@@ -229,7 +229,4 @@ func (p *path) attempt(l *Life) bool {
 	return err == nil
 }
 
-var (
-	_ transport.Path     = (*path)(nil)
-	_ transport.Renewing = (*Relay)(nil)
-)
+var _ transport.Path = (*path)(nil)

@@ -17,6 +17,20 @@ type Carrier struct {
 	Stalls bool
 }
 
+// Renewing is a transport whose process may be started again. After a value of Changed, its Endpoint
+// and the keys of all regions may differ from before; peers that still use the old ones get
+// ClassTransientPeer.
+type Renewing interface {
+	transport.Changing
+	// Key returns the key of a registered region as peers need it now. InvalidParams for a region
+	// that is not registered; an error of class local-device or transient-peer while no process could
+	// serve it.
+	Key(id transport.RegionID) (transport.Key, error)
+	// Published tells that peers can find an endpoint, so that the transport can end the process that
+	// served them before.
+	Published(transport.Endpoint)
+}
+
 // Upstream returns the transport as one that speaks with nodes of upstream, if it does.
 func (c *Carrier) Upstream() (transport.Upstream, bool) {
 	return transport.As[transport.Upstream](c.Transport)

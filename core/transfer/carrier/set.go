@@ -46,16 +46,10 @@ func (s *Set) Accept(ctx context.Context, request []byte) ([]byte, error) {
 	return nil, errs.Wrap(errs.CodeOf(err), "transfer: set up a connection", err)
 }
 
-// listener is a transport that wants to know that its peers can find one of its endpoints, so that
-// it can end what served them before.
-type listener interface {
-	Published(transport.Endpoint)
-}
-
 // Announce tells the transports which of their endpoints peers can find.
 func (s *Set) Announce(published func(carrier int) transport.Endpoint) {
 	for i := range s.List {
-		if l, ok := transport.As[listener](s.List[i].Transport); ok {
+		if l, ok := transport.As[Renewing](s.List[i].Transport); ok {
 			l.Published(published(i))
 		}
 	}

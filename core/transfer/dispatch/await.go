@@ -55,8 +55,10 @@ func (g *group) await() {
 
 // poll polls for the answer of a peer, where that helps.
 func (g *group) poll() {
-	if len(g.used) == 1 && g.used[0].Attending != nil && len(g.done) == 0 {
-		g.used[0].Attending.Attend(g.ready)
+	if len(g.used) == 1 && len(g.done) == 0 {
+		if poll := g.used[0].Extras.Poll; poll != nil {
+			poll(g.ready)
+		}
 	}
 }
 

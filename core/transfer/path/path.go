@@ -49,8 +49,7 @@ type Path struct {
 	Space chan struct{}
 	Dead  atomic.Bool
 
-	Attending transport.Attending // nil where the path has no use for it
-	Summing   transport.Summing   // nil where the path does not compute checksums
+	Extras transport.Extras
 	// lastOK is when an operation last succeeded, in nanoseconds since the path was dialled; -1
 	// before any did.
 	lastOK atomic.Int64
@@ -73,15 +72,12 @@ func Dial(ctx context.Context, env *Env, c *carrier.Carrier, index int, peer str
 	p := &Path{
 		env: env, Carrier: c, index: index, Endpoint: ep, raw: raw, Window: semaphore.NewWeighted(env.Cfg.Window),
 		Rails: rail.NewSet(env.Cfg, raw, env.Topology, env.Log.With("peer", peer, "transport", c.Name)),
-		born:  time.Now(), Space: make(chan struct{}, 1),
+		born:  time.Now(), Space: make(chan struct{}, 1), Extras: transport.ExtrasOf(raw),
 	}
-	p.Summing, _ = transport.As[transport.Summing](raw)
-	p.Attending, _ = transport.As[transport.Attending](raw)
 	p.Remotes.Store(new([]remote))
 	p.lastOK.Store(-1)
-	// This does not use transport.As, since a wrapper of a path may change its completions.
-	if d, ok := raw.(transport.Delivering); ok {
-		d.Deliver(p.deliver)
+	if deliver := p.Extras.Deliver; deliver != nil {
+		deliver(p.deliver)
 	}
 	if !env.Life.Spawn(p.reap) {
 		_ = raw.Close(ctx) // The engine is closing; nothing was submitted.
@@ -124,7 +120,7 @@ func (p *Path) Submit(ops []*Op, scratch []transport.Op) (int, error) {
 	return n, err
 }
 
-// deliver takes a completion from a path that is transport.Delivering, without the reaper. Failures,
+// deliver takes a completion from a path that offers Extras.Deliver, without the reaper. Failures,
 // and successes of rails that recover, go to the reaper: they may be logged, and logging may block.
 func (p *Path) deliver(c transport.Completion) bool {
 	if c.Status != transport.OK || p.Rails.Ailing() {

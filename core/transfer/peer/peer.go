@@ -195,7 +195,7 @@ func (p *Peer) Current() []*path.Path {
 func (p *Peer) ComputesChecksums() bool {
 	for _, w := range p.Current() {
 		if !w.Dead.Load() {
-			return w.Summing != nil && w.Summing.Sums()
+			return w.Extras.Checksums
 		}
 	}
 	return false

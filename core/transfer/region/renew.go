@@ -3,19 +3,20 @@ package region
 import (
 	"context"
 
+	"github.com/mooncake-go/mooncake/core/transfer/carrier"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
 
 // RenewKeys reads the keys of regions again where the transport may have made new ones. A
 // region that the transport no longer serves stays in the table and is not offered to peers.
-func (t *Table) RenewKeys(carrier int, list []*Region) {
-	renewing, ok := transport.As[transport.Renewing](t.carriers.List[carrier].Transport)
+func (t *Table) RenewKeys(i int, list []*Region) {
+	renewing, ok := transport.As[carrier.Renewing](t.carriers.List[i].Transport)
 	if !ok {
 		return
 	}
 	for _, r := range list {
-		k := &r.keys[carrier]
+		k := &r.keys[i]
 		if !k.has() {
 			continue
 		}

@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ._dataproto_transfer import DataProtoCatalogTransfer
-from ._structured_refs import export_dataproto_ref, import_dataproto_ref
-from ._structured_types import MooncakeDataProtoRef
+from ._structured.catalog import DataProtoCatalogTransfer
+from ._structured.refs import export_dataproto_ref, import_dataproto_ref
+from ._structured.types import MooncakeDataProtoRef
 
 __all__ = ["DataProtoCatalog", "DataProtoCatalogTransfer"]
 

@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from typing import SupportsIndex
 
 from . import _absent, _native
-from ._engine_transfers import EngineTransfers
-from ._engine_types import InnerTransferEngine, TransferNotify, TransferOpcode, number, text
+from ._engine.transfers import EngineTransfers
+from ._engine.types import InnerTransferEngine, TransferNotify, TransferOpcode, number, text
 
 __all__ = ["InnerTransferEngine", "Read", "TransferEngine", "TransferNotify", "TransferOpcode", "Write"]
 

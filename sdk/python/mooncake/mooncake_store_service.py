@@ -19,8 +19,8 @@ from typing import Any, NoReturn
 
 from mooncake import _aiohttp, _binary
 from mooncake._rest import MAX_GRACE
-from mooncake._rest_objects import Objects
-from mooncake._rest_segments import SHM, Segments
+from mooncake._rest.objects import Objects
+from mooncake._rest.segments import SHM, Segments
 from mooncake.mooncake_config import MooncakeConfig
 
 logger = logging.getLogger(__name__)

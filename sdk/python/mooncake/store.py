@@ -15,15 +15,15 @@ import atexit
 import threading
 from typing import Any, SupportsIndex
 
-from . import _absent, _native, _setup
+from . import _absent, _native
 from . import _arguments as arguments
-from ._bytes import BytesMethods
-from ._config import ReplicateConfig
-from ._enums import ObjectDataType, ReplicaStatus, SoftPinAction, TaskStatus, TaskType
-from ._host_memory import MooncakeHostMemAllocator, bind_to_numa_node, get_alloc_func_addr, get_free_func_addr
 from ._native import BufferHandle
-from ._parallelism import ParallelAxis, ReadTarget, TensorParallelism
-from ._replicas import (
+from ._store import setup as _setup
+from ._store.bytes import BytesMethods
+from ._store.config import ReplicateConfig
+from ._store.enums import ObjectDataType, ReplicaStatus, SoftPinAction, TaskStatus, TaskType
+from ._store.host_memory import MooncakeHostMemAllocator, bind_to_numa_node, get_alloc_func_addr, get_free_func_addr
+from ._store.replicas import (
     Descriptor,
     DiskDescriptor,
     MemoryDescriptor,
@@ -31,10 +31,11 @@ from ._replicas import (
     ReplicaDescriptor,
     ReplicaMethods,
 )
-from ._segments import SegmentMethods
-from ._sessions import SessionMethods
+from ._store.segments import SegmentMethods
+from ._store.sessions import SessionMethods
+from ._store.zerocopy import ZeroCopyMethods
 from ._tensor import TensorMethods, _deserialize_tensor, _serialize_tensor, _tensor_metadata_size
-from ._zerocopy import ZeroCopyMethods
+from ._tensor.parallelism import ParallelAxis, ReadTarget, TensorParallelism
 from .buffer_pool import (
     BufferLease,
     BufferLeaseView,

@@ -3,34 +3,34 @@ from typing import Any, SupportsIndex, TypeAlias, overload
 
 from typing_extensions import Self
 
-from ._bytes import BytesMethods
-from ._config import ReplicateConfig as ReplicateConfig
-from ._enums import ObjectDataType as ObjectDataType
-from ._enums import ReplicaStatus as ReplicaStatus
-from ._enums import SoftPinAction as SoftPinAction
-from ._enums import TaskStatus as TaskStatus
-from ._enums import TaskType as TaskType
-from ._host_memory import MooncakeHostMemAllocator as MooncakeHostMemAllocator
-from ._host_memory import bind_to_numa_node as bind_to_numa_node
-from ._host_memory import get_alloc_func_addr as get_alloc_func_addr
-from ._host_memory import get_free_func_addr as get_free_func_addr
 from ._native import BufferHandle as BufferHandle
-from ._parallelism import ParallelAxis as ParallelAxis
-from ._parallelism import ReadTarget as ReadTarget
-from ._parallelism import TensorParallelism as TensorParallelism
-from ._replicas import Descriptor as Descriptor
-from ._replicas import DiskDescriptor as DiskDescriptor
-from ._replicas import MemoryDescriptor as MemoryDescriptor
-from ._replicas import QueryTaskResponse as QueryTaskResponse
-from ._replicas import ReplicaDescriptor as ReplicaDescriptor
-from ._replicas import ReplicaMethods
-from ._segments import SegmentMethods
-from ._sessions import SessionMethods
+from ._store.bytes import BytesMethods
+from ._store.config import ReplicateConfig as ReplicateConfig
+from ._store.enums import ObjectDataType as ObjectDataType
+from ._store.enums import ReplicaStatus as ReplicaStatus
+from ._store.enums import SoftPinAction as SoftPinAction
+from ._store.enums import TaskStatus as TaskStatus
+from ._store.enums import TaskType as TaskType
+from ._store.host_memory import MooncakeHostMemAllocator as MooncakeHostMemAllocator
+from ._store.host_memory import bind_to_numa_node as bind_to_numa_node
+from ._store.host_memory import get_alloc_func_addr as get_alloc_func_addr
+from ._store.host_memory import get_free_func_addr as get_free_func_addr
+from ._store.replicas import Descriptor as Descriptor
+from ._store.replicas import DiskDescriptor as DiskDescriptor
+from ._store.replicas import MemoryDescriptor as MemoryDescriptor
+from ._store.replicas import QueryTaskResponse as QueryTaskResponse
+from ._store.replicas import ReplicaDescriptor as ReplicaDescriptor
+from ._store.replicas import ReplicaMethods
+from ._store.segments import SegmentMethods
+from ._store.sessions import SessionMethods
+from ._store.zerocopy import ZeroCopyMethods
 from ._tensor import TensorMethods
 from ._tensor import _deserialize_tensor as _deserialize_tensor
 from ._tensor import _serialize_tensor as _serialize_tensor
 from ._tensor import _tensor_metadata_size as _tensor_metadata_size
-from ._zerocopy import ZeroCopyMethods
+from ._tensor.parallelism import ParallelAxis as ParallelAxis
+from ._tensor.parallelism import ReadTarget as ReadTarget
+from ._tensor.parallelism import TensorParallelism as TensorParallelism
 from .buffer_pool import BufferLease as BufferLease
 from .buffer_pool import BufferLeaseView as BufferLeaseView
 from .buffer_pool import BufferPool as BufferPool

@@ -15,10 +15,10 @@ try:
 except ImportError as e:
     raise ImportError("mooncake.structured_object_store needs numpy: pip install numpy") from e
 
-from ._structured_bundle import Bundles, Options, positive_chunk
-from ._structured_infer import infer_structure
-from ._structured_members import LentArray
-from ._structured_refs import (
+from ._structured.bundle import Bundles, Options, positive_chunk
+from ._structured.infer import infer_structure
+from ._structured.members import LentArray
+from ._structured.refs import (
     DATAPROTO_REF_HANDLE_TYPE,
     DATAPROTO_REF_HANDLE_VERSION,
     export_dataproto_ref,
@@ -27,9 +27,9 @@ from ._structured_refs import (
     import_ref,
     is_dataproto_ref_handle,
 )
-from ._structured_stages import Stages
-from ._structured_transport import Transport
-from ._structured_types import (
+from ._structured.stages import Stages
+from ._structured.transport import Transport
+from ._structured.types import (
     AUTO_PARALLEL_MIN_BYTES,
     AUTO_PARALLEL_MIN_CHUNKS,
     DEFAULT_BUNDLE_CHUNK_BYTES,

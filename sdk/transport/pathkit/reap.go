@@ -35,9 +35,9 @@ func (b *Base[R, T, O]) complete(c transport.Completion, err error, doubt bool) 
 	b.Signal()
 }
 
-// DeliverTo is the Deliver of a path that is transport.Delivering, which is right where a
-// reaper is woken for completions; one that polls for them has nothing to gain. f is called with the
-// lock held. The lock is not held.
+// DeliverTo implements transport.Extras.Deliver. It pays for a path whose reaper sleeps until
+// completions wake it, not for one whose Reap polls. f is called with the lock held. The lock is not
+// held.
 func (b *Base[R, T, O]) DeliverTo(f func(transport.Completion) bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

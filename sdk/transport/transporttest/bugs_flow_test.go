@@ -89,7 +89,7 @@ func (l *ledger) keep(got []transport.Completion) int {
 func flowBugs() map[string]bug {
 	odd := func(o transport.Op) bool { n := len(o.Local); return n > 1001 && n < 50_000 && n%8 == 5 }
 	return map[string]bug{
-		"stop is called after Attend": attends(func(stop func() bool) {
+		"stop is called after Poll": polls(func(stop func() bool) {
 			time.AfterFunc(time.Millisecond, func() { stop() })
 		}),
 		"what is delivered twice": {bend: func(b *bent) {
@@ -326,28 +326,25 @@ func closesPermanently(b *bent) {
 	})(b)
 }
 
-// attending is a path that looks out for answers in its way.
-type attending struct {
+// extended is a path with extras of its own.
+type extended struct {
 	transport.Path
-	how func(stop func() bool)
+	extras transport.Extras
 }
 
-// Unwrap lets transport.As find companions.
-func (a *attending) Unwrap() any { return a.Path }
+// Extras implements transport.Extended.
+func (e *extended) Extras() transport.Extras { return e.extras }
 
-// Attend implements transport.Attending.
-func (a *attending) Attend(stop func() bool) { a.how(stop) }
-
-func attends(how func(stop func() bool)) bug {
+func polls(how func(stop func() bool)) bug {
 	return bug{bend: func(b *bent) {
 		b.dial = func(ctx context.Context, e transport.Endpoint) (transport.Path, error) {
 			p, err := b.Transport.Dial(ctx, e)
 			if err != nil {
 				return nil, err
 			}
-			return &attending{p, how}, nil
+			return &extended{p, transport.Extras{Poll: how, Checksums: transport.ExtrasOf(p).Checksums}}, nil
 		}
-	}, finds: []string{"looking out for answers"}, says: "stop is not called after"}
+	}, finds: []string{"polling for answers"}, says: "stop is not called after"}
 }
 
 // delivering is a path that hands each completion that is taken over twice.
@@ -358,11 +355,12 @@ type delivering struct {
 	taken bool
 }
 
-// Unwrap lets transport.As find companions.
-func (d *delivering) Unwrap() any { return d.Path }
+// Extras implements transport.Extended.
+func (d *delivering) Extras() transport.Extras {
+	return transport.Extras{Deliver: d.deliver, Checksums: transport.ExtrasOf(d.Path).Checksums}
+}
 
-// Deliver implements transport.Delivering.
-func (d *delivering) Deliver(f func(transport.Completion) bool) {
+func (d *delivering) deliver(f func(transport.Completion) bool) {
 	d.taken = true
 	go func() {
 		dst := make([]transport.Completion, 1)

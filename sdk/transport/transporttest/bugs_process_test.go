@@ -149,7 +149,7 @@ func processBugs() map[string]bug {
 		"a kill loses completions":                   "completed after the process was killed",
 		"a kill repeats completions":                 "completed twice",
 		"a kill leaves completions without a reason": "a failure carries a code and a class",
-		"keys are not renewed":                       "is Renewing",
+		"keys are not renewed":                       "renews its keys",
 	} {
 		b := withProcesses(fault, "a killed process")
 		b.says = says

@@ -12,13 +12,13 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
 
-// attends looks out for answers, alone and beside others, of paths that are Attending.
-func (s *suite) attends(t conformance.T) {
+// polls polls for answers, alone and beside other goroutines, on paths that offer Extras.Poll.
+func (s *suite) polls(t conformance.T) {
 	server, client := s.start(t), s.start(t)
 	mem, key := s.register(t, server, 1, 64<<10, transport.AccessRemote)
 	p, ids := dial(t, client, server, key)
-	a, ok := transport.As[transport.Attending](p)
-	if !ok {
+	poll := transport.ExtrasOf(p).Poll
+	if poll == nil {
 		return
 	}
 	var late atomic.Int32
@@ -28,7 +28,7 @@ func (s *suite) attends(t conformance.T) {
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			a.Attend(func() bool {
+			poll(func() bool {
 				mu.Lock()
 				defer mu.Unlock()
 				if over {
@@ -43,10 +43,10 @@ func (s *suite) attends(t conformance.T) {
 		select {
 		case <-done:
 		case <-time.After(patience):
-			require.Fail(t, "Attend did not return")
+			require.Fail(t, "Poll did not return")
 		}
 	}
-	returns() // There is nothing to look out for.
+	returns() // No answer is owed.
 	buf := s.local(t, client, 1, 16<<10)
 	for i := range 100 {
 		o := transport.Op{ID: uint64(i), Kind: transport.Read, Local: buf[:1+i*100], Remote: ids[0], Offset: uint64(i)}
@@ -61,7 +61,7 @@ func (s *suite) attends(t conformance.T) {
 		c := make([]transport.Completion, 2)
 		n, err = p.Reap(within(t), c)
 		require.NoError(t, err)
-		require.Equal(t, 1, n, "what is looked out for completes as always")
+		require.Equal(t, 1, n, "an operation that is polled for completes as always")
 		require.Equal(t, transport.OK, c[0].Status, "%v", c[0].Err)
 		require.True(t, bytes.Equal(o.Local, mem[i:][:len(o.Local)]))
 	}
@@ -71,7 +71,7 @@ func (s *suite) attends(t conformance.T) {
 	for range 3 {
 		others.Go(func() {
 			for !stop.Load() {
-				a.Attend(stop.Load)
+				poll(stop.Load)
 				time.Sleep(time.Microsecond)
 			}
 		})
@@ -91,26 +91,25 @@ func (s *suite) attends(t conformance.T) {
 	require.NoError(t, p.Close(within(t)))
 	closedWith(t, p, 0)
 	returns()
-	require.Zero(t, late.Load(), "stop is not called after Attend returned")
+	require.Zero(t, late.Load(), "stop is not called after Poll returned")
 }
 
-// delivers takes some of the completions where they come about, of paths that are Delivering.
+// delivers takes some of the completions directly, from paths that offer Extras.Deliver.
 func (s *suite) delivers(t conformance.T) {
 	server, client := s.start(t), s.start(t)
 	_, key := s.register(t, server, 1, 64<<10, transport.AccessRemote)
 	p, err := client.Dial(within(t), server.Endpoint())
 	require.NoError(t, err)
 	defer func() { require.NoError(t, p.Close(within(t))) }()
-	// Not transport.As: what wraps a path may do something to its completions.
-	d, ok := p.(transport.Delivering)
-	if !ok {
+	deliver := transport.ExtrasOf(p).Deliver
+	if deliver == nil {
 		return
 	}
 	const count = 300
 	var mu sync.Mutex
 	delivered := map[uint64]int{}
 	refused := 0
-	d.Deliver(func(c transport.Completion) bool {
+	deliver(func(c transport.Completion) bool {
 		mu.Lock()
 		defer mu.Unlock()
 		if c.ID%3 == 0 {

@@ -17,8 +17,7 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // summed reports whether a path gives checksums.
 func summed(p transport.Path) bool {
-	s, ok := transport.As[transport.Summing](p)
-	return ok && s.Sums()
+	return transport.ExtrasOf(p).Checksums
 }
 
 // sums compares what completions say with the checksum of what is there, for one operation

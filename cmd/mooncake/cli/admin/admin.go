@@ -63,8 +63,21 @@ func (e *verbs) find(cmd *cobra.Command) (string, error) {
 }
 
 // show writes v as JSON, or as text does.
-func (e *verbs) show(v any, text func(io.Writer)) error {
-	return output.Print(e.Stdout, e.format, v, text)
+func show[T any](e *verbs, v T, text func(io.Writer, T)) error {
+	return output.Print(e.Stdout, e.format, v, func(w io.Writer) { text(w, v) })
+}
+
+// answer makes the RunE of a verb that shows the answer to one call.
+func answer[T any](e *verbs, call func(context.Context, *rest.Client, []string) (T, error), text func(io.Writer, T)) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		return e.ask(cmd, func(ctx context.Context, c *rest.Client) error {
+			v, err := call(ctx, c, args)
+			if err != nil {
+				return err
+			}
+			return show(e, v, text)
+		})
+	}
 }
 
 // New makes the verb admin and the verbs below it.
@@ -94,15 +107,7 @@ transfers, and recovers gradually. UNTIL is the time at which a graceful unmount
 		Example: `  mooncake admin segments
   mooncake admin segments -o json`,
 		Args: command.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return e.ask(cmd, func(ctx context.Context, c *rest.Client) error {
-				list, err := c.Segments(ctx)
-				if err != nil {
-					return err
-				}
-				return e.show(list, func(w io.Writer) { writeSegments(w, list) })
-			})
-		},
+		RunE: answer(e, func(ctx context.Context, c *rest.Client, _ []string) ([]rest.Segment, error) { return c.Segments(ctx) }, writeSegments),
 	}
 }
 
@@ -132,15 +137,7 @@ func (e *verbs) summaryCmd() *cobra.Command {
 		Example: `  mooncake admin summary
   mooncake admin summary -o json`,
 		Args: command.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return e.ask(cmd, func(ctx context.Context, c *rest.Client) error {
-				f, err := c.Figures(ctx)
-				if err != nil {
-					return err
-				}
-				return e.show(f, func(w io.Writer) { writeFigures(w, f) })
-			})
-		},
+		RunE: answer(e, func(ctx context.Context, c *rest.Client, _ []string) (rest.Figures, error) { return c.Figures(ctx) }, writeFigures),
 	}
 }
 
@@ -160,8 +157,8 @@ func writeFigures(w io.Writer, f rest.Figures) {
 	fmt.Fprintf(w, "clients    %.0f\n", now["clients"])
 	fmt.Fprintf(w, "reads      %.0f keys, %s found\n", total["keys_read"], share(total["keys_hit"], total["keys_read"]))
 	fmt.Fprintf(w, "evicted    %.0f objects, %s\n", total["evicted_keys"], bytes(total["evicted_bytes"]))
-	fmt.Fprintf(w, "no room    %.0f puts\n", total["allocations_failed"])
-	fmt.Fprintf(w, "tasks      %.0f wait, %.0f under way\n", now["tasks_pending"], now["tasks_processing"])
+	fmt.Fprintf(w, "no space   %.0f puts\n", total["allocations_failed"])
+	fmt.Fprintf(w, "tasks      %.0f pending, %.0f in progress\n", now["tasks_pending"], now["tasks_processing"])
 }
 
 func (e *verbs) removeAllCmd() *cobra.Command {
@@ -184,7 +181,7 @@ being read; their readers get a miss. The objects cannot be restored, so --yes i
 				if err != nil {
 					return err
 				}
-				return e.show(map[string]int{"removed": n}, func(w io.Writer) { fmt.Fprintf(w, "removed %d\n", n) })
+				return show(e, map[string]int{"removed": n}, func(w io.Writer, _ map[string]int) { fmt.Fprintf(w, "removed %d\n", n) })
 			})
 		},
 	}

@@ -73,10 +73,10 @@ func TestAdminVerbs(t *testing.T) {
 		{args: "why page-1 --tenant default", answers: map[string][]string{"GET /api/v1/why": {whyReadable}}, asked: "GET /api/v1/why?key=page-1&tenant_id=default", out: []string{
 			`"page-1" of tenant "default": readable, at 2026-05-04T03:02:01Z (`, "  it is there\n", "  size       5.00 KB (5120 bytes), checksum crc32c:0x0000ab12\n",
 			"  protected  by a hard pin, until it is removed; by a read, for another 4.5s; by a soft pin, for another 1m0s\n", `  group      "g": read and evicted together`,
-			"  writer     client 0-5\n", "  last read  client 0-6, at 2026-05-04T03:02:02Z (", "  a copy or move of it is under way\n", "  copy 1     COMPLETE, 5.00 KB\n",
+			"  writer     client 0-5\n", "  last read  client 0-6, at 2026-05-04T03:02:02Z (", "  a copy or move of it is in progress\n", "  copy 1     COMPLETE, 5.00 KB\n",
 			`               "n:2" at 0x9000, 1.00 KB from byte 4096 (tcp)`}},
 		{args: "why page-2", answers: map[string][]string{"GET /api/v1/why": {whyEvicted}}, asked: "GET /api/v1/why?key=page-2",
-			out: []string{`"page-2": evicted, at 2026-05-04T03:02:01Z (`, "  it made room for others\n", "  the master remembers what went since 2026-05-04T02:00:00Z\n"}},
+			out: []string{`"page-2": evicted, at 2026-05-04T03:02:01Z (`, "  it made room for others\n", "  the master remembers what was removed since 2026-05-04T02:00:00Z\n"}},
 		{args: "why nothing", asked: "GET /api/v1/why?key=nothing", code: command.ExitNotFound, stderr: "mooncake: OBJECT_NOT_FOUND: master: why: nothing here\n"},
 		{args: "admin segments", answers: map[string][]string{"GET /api/v1/segments": {segments}}, asked: "GET /api/v1/segments",
 			out: []string{"SEGMENT  STATUS                 USED     SIZE     FULL   WEIGHT  PROTOCOL  UNTIL\n", `"n:1"    GRACEFULLY_UNMOUNTING  1.00 GB  4.00 GB  25.0%  0.50    tcp       2026-05-04T03:02:01Z`}},
@@ -86,7 +86,7 @@ func TestAdminVerbs(t *testing.T) {
 		{args: "admin drain start n:1 --to n:2 --moves 8", answers: map[string][]string{"POST /api/v1/drain_jobs": {`{"success":true,"job_id":"7-8"}`}},
 			asked: `POST /api/v1/drain_jobs {"segments":["n:1"],"target_segments":["n:2"],"max_concurrency":8}`, out: []string{"job 7-8; follow it: mooncake admin drain status 7-8 --wait"}},
 		{args: "admin drain status 7-8", answers: map[string][]string{"GET /api/v1/drain_jobs/query": {jobRunning}}, asked: "GET /api/v1/drain_jobs/query?job_id=7-8",
-			out: []string{"job 7-8: RUNNING\n", "moved     10 objects, 40.00 KB\n", "under way 4, blocked 2 (being read, written or copied, or without room), failed 0\n"}},
+			out: []string{"job 7-8: RUNNING\n", "moved     10 objects, 40.00 KB\n", "in progress 4, blocked 2 (being read, written or copied, or without space), failed 0\n"}},
 		{args: "admin drain status 7-8 --wait", answers: map[string][]string{"GET /api/v1/drain_jobs/query": {jobRunning, jobSucceeded}}, asked: "GET /api/v1/drain_jobs/query?job_id=7-8",
 			out: []string{"job 7-8: SUCCEEDED\n"}},
 		{args: "admin drain start n:1 --wait", answers: map[string][]string{"POST /api/v1/drain_jobs": {`{"success":true,"job_id":"7-8"}`}, "GET /api/v1/drain_jobs/query": {jobFailed}},
@@ -153,7 +153,7 @@ func TestNobodyProtectsIt(t *testing.T) {
 	e, stdout, _ := clitest.New()
 	assert.Equal(t, 0, cli.Run(e, append([]string{"mooncake", "why", "k"}, poolOf(t, srv.Listener.Addr())...)))
 	assert.Contains(t, stdout.String(), "protected  by nothing")
-	assert.Contains(t, stdout.String(), "last read  nobody yet")
+	assert.Contains(t, stdout.String(), "last read  never")
 }
 
 func TestAdminWithoutMaster(t *testing.T) {

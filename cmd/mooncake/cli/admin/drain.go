@@ -48,7 +48,7 @@ func (e *verbs) drainStartCmd() *cobra.Command {
 					fmt.Fprintf(e.Stderr, "job %s\n", id)
 					return e.waitForJob(ctx, c, id)
 				}
-				return e.show(map[string]string{"job_id": id}, func(w io.Writer) {
+				return show(e, map[string]string{"job_id": id}, func(w io.Writer, _ map[string]string) {
 					fmt.Fprintf(w, "job %s; follow it: mooncake admin drain status %s --wait\n", id, id)
 				})
 			})
@@ -76,7 +76,7 @@ func (e *verbs) drainStatusCmd() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return e.show(j, func(w io.Writer) { writeJob(w, j) })
+				return show(e, j, writeJob)
 			})
 		},
 	}
@@ -90,14 +90,9 @@ func (e *verbs) drainCancelCmd() *cobra.Command {
 		Short:   "Cancel a job; its segments take objects again",
 		Example: "  mooncake admin drain cancel 7-8",
 		Args:    command.Args(1, 1, "one job"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return e.ask(cmd, func(ctx context.Context, c *rest.Client) error {
-				if err := c.CancelDrainJob(ctx, args[0]); err != nil {
-					return err
-				}
-				return e.show(map[string]string{"job_id": args[0], "status": "CANCELED"}, func(w io.Writer) { fmt.Fprintln(w, "canceled") })
-			})
-		},
+		RunE: answer(e, func(ctx context.Context, c *rest.Client, args []string) (map[string]string, error) {
+			return map[string]string{"job_id": args[0], "status": "CANCELED"}, c.CancelDrainJob(ctx, args[0])
+		}, func(w io.Writer, _ map[string]string) { fmt.Fprintln(w, "canceled") }),
 	}
 }
 
@@ -112,9 +107,9 @@ func (e *verbs) waitForJob(ctx context.Context, c *rest.Client, id string) error
 		}
 		switch j.Name {
 		case "SUCCEEDED":
-			return e.show(j, func(w io.Writer) { writeJob(w, j) })
+			return show(e, j, writeJob)
 		case "FAILED", "CANCELED":
-			if err := e.show(j, func(w io.Writer) { writeJob(w, j) }); err != nil {
+			if err := show(e, j, writeJob); err != nil {
 				return err
 			}
 			return &command.Quiet{Code: command.ExitFailure}
@@ -131,7 +126,7 @@ func writeJob(w io.Writer, j rest.Job) {
 	fmt.Fprintf(w, "job %s: %s\n", j.ID, j.Name)
 	fmt.Fprintf(w, "  segments  %q\n", j.Segments)
 	fmt.Fprintf(w, "  moved     %d objects, %s\n", j.Succeeded, metrics.Bytes(j.Migrated))
-	fmt.Fprintf(w, "  under way %d, blocked %d (being read, written or copied, or without room), failed %d\n", j.Active, j.Blocked, j.Failed)
+	fmt.Fprintf(w, "  in progress %d, blocked %d (being read, written or copied, or without space), failed %d\n", j.Active, j.Blocked, j.Failed)
 	if j.Text != "" {
 		fmt.Fprintf(w, "  %s\n", j.Text)
 	}

@@ -30,18 +30,13 @@ func (e *verbs) taskCreateCmd(kind string) *cobra.Command {
 		Short:   "Copy an object to more segments",
 		Example: "  mooncake admin tasks copy page-1 --to 10.0.0.8:12300,10.0.0.9:12300",
 		Args:    command.Keys(1, 1, "one key"),
-		RunE: func(cmd *cobra.Command, args []string) error {
+		RunE: answer(e, func(ctx context.Context, c *rest.Client, args []string) (rest.TaskCreated, error) {
 			req.Key = args[0]
-			return e.ask(cmd, func(ctx context.Context, c *rest.Client) error {
-				id, err := c.CreateTask(ctx, req)
-				if err != nil {
-					return err
-				}
-				return e.show(rest.TaskCreated{ID: id}, func(w io.Writer) {
-					fmt.Fprintf(w, "task %s; follow it: mooncake admin tasks status %s\n", id, id)
-				})
-			})
-		},
+			id, err := c.CreateTask(ctx, req)
+			return rest.TaskCreated{ID: id}, err
+		}, func(w io.Writer, t rest.TaskCreated) {
+			fmt.Fprintf(w, "task %s; follow it: mooncake admin tasks status %s\n", t.ID, t.ID)
+		}),
 	}
 	if kind == "move" {
 		cmd.Use, cmd.Short = "move KEY", "Move an object from one segment to another"
@@ -59,20 +54,16 @@ func (e *verbs) taskStatusCmd() *cobra.Command {
 		Short:   "Show the progress of a task",
 		Example: "  mooncake admin tasks status 4-4",
 		Args:    command.Args(1, 1, "one task"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return e.ask(cmd, func(ctx context.Context, c *rest.Client) error {
-				t, err := c.Task(ctx, args[0])
-				if err != nil {
-					return err
-				}
-				return e.show(t, func(w io.Writer) {
-					fmt.Fprintf(w, "task %s: %s\n  %s %q from %q to %q\n  client %s, created %s, changed %s\n", t.ID, t.Status, t.Kind, t.Key, t.Source,
-						t.Targets, t.Assigned, t.Created.Format(time.RFC3339), t.Updated.Format(time.RFC3339))
-					if t.Message != "" {
-						fmt.Fprintf(w, "  %s\n", t.Message)
-					}
-				})
-			})
-		},
+		RunE: answer(e, func(ctx context.Context, c *rest.Client, args []string) (rest.Task, error) {
+			return c.Task(ctx, args[0])
+		}, writeTask),
+	}
+}
+
+func writeTask(w io.Writer, t rest.Task) {
+	fmt.Fprintf(w, "task %s: %s\n  %s %q from %q to %q\n  client %s, created %s, changed %s\n", t.ID, t.Status, t.Kind, t.Key, t.Source,
+		t.Targets, t.Assigned, t.Created.Format(time.RFC3339), t.Updated.Format(time.RFC3339))
+	if t.Message != "" {
+		fmt.Fprintf(w, "  %s\n", t.Message)
 	}
 }

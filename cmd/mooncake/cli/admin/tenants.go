@@ -36,15 +36,7 @@ the capacity, each shrinks by the same factor.`,
 		Example: `  mooncake admin tenants list
   mooncake admin tenants list -o json`,
 		Args: command.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return e.ask(cmd, func(ctx context.Context, c *rest.Client) error {
-				list, err := c.Quotas(ctx)
-				if err != nil {
-					return err
-				}
-				return e.show(list, func(w io.Writer) { writeQuotas(w, list) })
-			})
-		},
+		RunE: answer(e, func(ctx context.Context, c *rest.Client, _ []string) ([]rest.Quota, error) { return c.Quotas(ctx) }, writeQuotas),
 	}
 }
 
@@ -84,7 +76,7 @@ func (e *verbs) tenantsSetCmd() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return e.show(q, func(w io.Writer) { writeQuotas(w, []rest.Quota{q}) })
+				return show(e, q, func(w io.Writer, q rest.Quota) { writeQuotas(w, []rest.Quota{q}) })
 			})
 		},
 	}
@@ -96,13 +88,8 @@ func (e *verbs) tenantsDeleteCmd() *cobra.Command {
 		Short:   "Delete a tenant that has no objects",
 		Example: "  mooncake admin tenants delete team-a",
 		Args:    command.Args(1, 1, "one tenant"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return e.ask(cmd, func(ctx context.Context, c *rest.Client) error {
-				if err := c.DeleteQuota(ctx, args[0]); err != nil {
-					return err
-				}
-				return e.show(map[string]string{"deleted": args[0]}, func(w io.Writer) { fmt.Fprintf(w, "deleted %q\n", args[0]) })
-			})
-		},
+		RunE: answer(e, func(ctx context.Context, c *rest.Client, args []string) (map[string]string, error) {
+			return map[string]string{"deleted": args[0]}, c.DeleteQuota(ctx, args[0])
+		}, func(w io.Writer, v map[string]string) { fmt.Fprintf(w, "deleted %q\n", v["deleted"]) }),
 	}
 }

@@ -29,15 +29,10 @@ a use. The master remembers removed keys only for a while.`,
   mooncake why model/page-1 --tenant team-a --master 10.0.0.1:50051
   mooncake why model/page-1 -o json`,
 		Args: command.Keys(1, 1, "one key"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return e.ask(cmd, func(ctx context.Context, c *rest.Client) error {
-				s, err := c.Why(ctx, tenant, args[0])
-				if err != nil {
-					return err
-				}
-				return e.show(s, func(w io.Writer) { writeStory(w, s, time.Now()) })
-			})
+		RunE: answer(e, func(ctx context.Context, c *rest.Client, args []string) (rest.Story, error) {
+			return c.Why(ctx, tenant, args[0])
 		},
+			func(w io.Writer, s rest.Story) { writeStory(w, s, time.Now()) }),
 	}
 	e.register(cmd)
 	cmd.Flags().StringVar(&tenant, "tenant", "", "tenant of the key")
@@ -56,7 +51,7 @@ func writeStory(w io.Writer, s rest.Story, now time.Time) {
 	}
 	if s.Object == nil {
 		if s.Since != nil {
-			fmt.Fprintf(w, "  the master remembers what went since %s\n", s.Since.Format(time.RFC3339))
+			fmt.Fprintf(w, "  the master remembers what was removed since %s\n", s.Since.Format(time.RFC3339))
 		}
 		return
 	}
@@ -67,7 +62,7 @@ func writeStory(w io.Writer, s rest.Story, now time.Time) {
 		fmt.Fprintf(w, "  group      %q: read and evicted together\n", o.Group)
 	}
 	fmt.Fprintf(w, "  writer     client %s\n", o.Creator)
-	reader := "nobody yet"
+	reader := "never"
 	if o.LastRead != nil {
 		reader = "a client without a name"
 	}
@@ -76,7 +71,7 @@ func writeStory(w io.Writer, s rest.Story, now time.Time) {
 	}
 	fmt.Fprintf(w, "  last read  %s%s\n", reader, since(o.LastRead, now))
 	if o.Copying {
-		fmt.Fprintln(w, "  a copy or move of it is under way")
+		fmt.Fprintln(w, "  a copy or move of it is in progress")
 	}
 	for i, r := range o.Replicas {
 		fmt.Fprintf(w, "  copy %d     %s, %s\n", i+1, r.Status, metrics.Bytes(r.Size))
@@ -101,7 +96,7 @@ func protection(o *rest.StoryObject) string {
 		}
 	}
 	if len(by) == 0 {
-		return "by nothing: it goes when room is needed and its turn has come"
+		return "by nothing: it is evicted when space is needed and its turn has come"
 	}
 	return "by " + strings.Join(by, "; by ")
 }

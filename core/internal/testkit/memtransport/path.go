@@ -94,7 +94,7 @@ func (p *path) start(op transport.Op) {
 			c.Status = transport.Failed
 		}
 	}
-	if c.Summed = c.Err == nil && op.Sum && p.Sums() && !f.NoSum && !f.Quarantine; !c.Summed {
+	if c.Summed = c.Err == nil && op.Sum && p.from.sums.Load() && !f.NoSum && !f.Quarantine; !c.Summed {
 		c.Sum = 0
 	}
 	if f.Quarantine {
@@ -150,11 +150,14 @@ func (p *path) move(op transport.Op, f Fault) (sum uint32, err error) {
 	return sum, nil
 }
 
-// Sums implements transport.Summing.
-func (p *path) Sums() bool { return p.from.sums.Load() }
+// Extras implements transport.Extended. Operations need no goroutine that polls.
+func (p *path) Extras() transport.Extras {
+	return transport.Extras{
+		Deliver: p.deliverTo, Poll: func(func() bool) { p.from.polled.Add(1) }, Checksums: p.from.sums.Load(),
+	}
+}
 
-// Deliver implements transport.Delivering.
-func (p *path) Deliver(f func(transport.Completion) bool) {
+func (p *path) deliverTo(f func(transport.Completion) bool) {
 	if p.from.reapOnly.Load() {
 		return
 	}
@@ -162,9 +165,6 @@ func (p *path) Deliver(f func(transport.Completion) bool) {
 	defer p.mu.Unlock()
 	p.deliver = f
 }
-
-// Attend implements transport.Attending: operations need nobody to look out for them.
-func (p *path) Attend(func() bool) { p.from.attended.Add(1) }
 
 // finish hands a completion over, or queues it. The caller holds p.mu.
 func (p *path) finish(c transport.Completion, twice bool) {

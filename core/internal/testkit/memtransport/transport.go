@@ -33,7 +33,7 @@ type Transport struct {
 	reapOnly    atomic.Bool
 	dials       atomic.Int64
 	reaped      atomic.Int64
-	attended    atomic.Int64
+	polled      atomic.Int64
 	depth       int
 
 	mu      sync.RWMutex
@@ -66,18 +66,19 @@ func (t *Transport) SetHook(h Hook) {
 // SetDepth bounds the operations under way on a path; more get back-pressure.
 func (t *Transport) SetDepth(n int) { t.depth = n }
 
-// SetSums has operations that this node submits summed up, where they ask for it.
+// SetSums makes operations that this node submits compute checksums, if they ask for it. Paths that
+// are already dialled go on saying what they said.
 func (t *Transport) SetSums(on bool) { t.sums.Store(on) }
 
 // SetReapOnly has paths that are dialled from now on give all completions out by Reap. By default
-// they hand them over where they come about, as transport.Delivering.
+// they hand them over where they come about, as transport.Extras allow.
 func (t *Transport) SetReapOnly(on bool) { t.reapOnly.Store(on) }
 
 // Reaped returns how many completions Reap gave out.
 func (t *Transport) Reaped() int { return int(t.reaped.Load()) }
 
 // Attended returns how often somebody looked out for a completion.
-func (t *Transport) Attended() int { return int(t.attended.Load()) }
+func (t *Transport) Polled() int { return int(t.polled.Load()) }
 
 // Kill takes the node off the network, as kill -9 does.
 func (t *Transport) Kill() { t.dead.Store(true) }

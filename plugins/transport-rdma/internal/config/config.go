@@ -139,23 +139,7 @@ func Default() *Config {
 	}
 }
 
-// Settings is a Config with its durations in the form that the rest of the package uses.
-type Settings struct {
-	Config
-	Spin, IdleTimeout, OpTimeout, HandshakeTimeout, ReadyTimeout time.Duration
-	FlushTimeout, ConfirmTimeout, RailPause                      time.Duration
-}
-
-// Of returns the settings of a configuration.
-func Of(c Config) Settings {
-	return Settings{
-		Config: c, Spin: time.Duration(c.Spin), IdleTimeout: time.Duration(c.IdleTimeout), OpTimeout: time.Duration(c.OpTimeout),
-		HandshakeTimeout: time.Duration(c.HandshakeTimeout), ReadyTimeout: time.Duration(c.ReadyTimeout),
-		FlushTimeout: time.Duration(c.FlushTimeout), ConfirmTimeout: time.Duration(c.ConfirmTimeout), RailPause: time.Duration(c.RailPause),
-	}
-}
-
 // AckWait is AckTimeout as a time.
-func (s *Settings) AckWait() time.Duration {
-	return time.Duration(4096) << s.AckTimeout // Nanoseconds.
+func (c *Config) AckWait() time.Duration {
+	return time.Duration(4096) << c.AckTimeout // Nanoseconds.
 }

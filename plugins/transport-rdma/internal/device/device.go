@@ -1,13 +1,8 @@
-// Package device opens the RDMA devices of a machine and follows their state. A device has
-// completion queues, which goroutines and reapers poll, and queue pairs, whose results and events
-// it hands to their owners.
 package device
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -16,35 +11,14 @@ import (
 	"sync/atomic"
 
 	"github.com/mooncake-go/mooncake/plugins/transport-rdma/internal/blob"
-	"github.com/mooncake-go/mooncake/plugins/transport-rdma/internal/config"
 	"github.com/mooncake-go/mooncake/plugins/transport-rdma/internal/gid"
 	"github.com/mooncake-go/mooncake/plugins/transport-rdma/internal/verbs"
 )
 
-// Env is what the devices of a transport share.
-type Env struct {
-	Config *config.Settings
-	Log    *slog.Logger
-	// Context ends when the transport stops.
-	Context context.Context
-	// Work counts the goroutines of the devices.
-	Work sync.WaitGroup
-	// Sleepers is how many reapers sleep while operations are in flight.
-	Sleepers atomic.Int64
-	// Events counts asynchronous events.
-	Events atomic.Uint64
-}
-
-// Owner has the connections of a device.
-type Owner interface {
-	// Changed ends the connections with cause, since the device went down or has another address.
-	Changed(cause error)
-}
-
 // Device is one RDMA device. One that could not be opened only keeps its place.
 type Device struct {
-	env   *Env
-	owner Owner
+	env     *Env
+	changed func(cause error) // see New
 	// Index is the number of the device in keys.
 	Index int
 	Name  string
@@ -70,33 +44,28 @@ type Device struct {
 	undestroyed []*Pair
 }
 
-// New returns a device that is not open yet.
-func New(env *Env, owner Owner, index int, info verbs.DeviceInfo) *Device {
-	return &Device{env: env, owner: owner, Index: index, Name: info.Name, NUMA: numaOf(info.SysfsPath)}
+// New returns a device that is not open yet. changed is called when the device went down or has
+// another address, and ends its connections with cause.
+func New(env *Env, index int, info verbs.DeviceInfo, changed func(cause error)) *Device {
+	return &Device{env: env, changed: changed, Index: index, Name: info.Name, NUMA: numaOf(info.SysfsPath)}
 }
 
 // numaOf reads the NUMA node of a device, -1 for unknown.
 func numaOf(sysfs string) int {
-	text, err := os.ReadFile(filepath.Join(sysfs, "device", "numa_node"))
-	if err != nil {
-		return -1
+	text, _ := os.ReadFile(filepath.Join(sysfs, "device", "numa_node")) // Without the file it is empty.
+	if v, err := strconv.Atoi(strings.TrimSpace(string(text))); err == nil && v >= 0 && v <= 1<<14 {
+		return v
 	}
-	v, err := strconv.Atoi(strings.TrimSpace(string(text)))
-	if err != nil || v < 0 || v > 1<<14 {
-		return -1
-	}
-	return v
+	return -1
 }
 
 // Open opens the device, makes what all connections share, and reads its state. A device that
 // cannot be opened frees what it made, keeps its place and is lost; the error says what to do.
 func (d *Device) Open(lib *verbs.Lib, info verbs.DeviceInfo) error {
-	err := d.open(lib, info)
-	if err != nil {
-		err = ExplainOpen(err)
-		d.why = err
+	if err := d.open(lib, info); err != nil {
+		d.why = ExplainOpen(err)
 		d.Lost.Store(true)
-		return err
+		return d.why
 	}
 	d.Query()
 	return nil
@@ -129,6 +98,34 @@ func (d *Device) open(lib *verbs.Lib, info verbs.DeviceInfo) (err error) {
 
 // Opened reports whether Open succeeded.
 func (d *Device) Opened() bool { return d.ctx != nil }
+
+// newQueue makes a queue and starts its goroutine.
+func (d *Device) newQueue() (*Queue, error) {
+	depth := d.env.Config.CQDepth
+	if d.Attr.MaxCQE > 0 {
+		depth = min(depth, d.Attr.MaxCQE)
+	}
+	d.mu.Lock()
+	vector := len(d.queues)
+	d.mu.Unlock()
+	cq, err := d.ctx.CreateCQ(depth, vector)
+	if err != nil {
+		return nil, err
+	}
+	q := &Queue{env: d.env, tags: &d.tags, cq: cq, failed: d.fail, rouse: make(chan struct{}, 1)}
+	d.mu.Lock()
+	d.queues = append(d.queues, q)
+	d.mu.Unlock()
+	d.env.Work.Go(q.run)
+	return q, nil
+}
+
+// Queues returns the queues of the device. None is removed before Close.
+func (d *Device) Queues() []*Queue {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.queues
+}
 
 // Close frees what Open made. It may be called on a device that is not open.
 func (d *Device) Close() {
@@ -181,12 +178,17 @@ func (d *Device) Address() Address {
 // mtu is the largest packet that this side can use. d.mu is held.
 func (d *Device) mtu() int { return min(d.env.Config.MTU, d.port.ActiveMTU) }
 
-// Slice is the size of work requests.
-func (d *Device) Slice() uint64 {
+// Port returns the port as it was when it was last up.
+func (d *Device) Port() verbs.PortAttr {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	return d.port
+}
+
+// Slice is the size of work requests.
+func (d *Device) Slice() uint64 {
 	size := uint64(d.env.Config.SliceBytes)
-	if most := uint64(d.port.MaxMessage); most > 0 {
+	if most := uint64(d.Port().MaxMessage); most > 0 {
 		size = min(size, most)
 	}
 	return size
@@ -199,13 +201,6 @@ func (d *Device) Limit() int {
 		return cfg.MaxEndpoints
 	}
 	return max(1, min(cfg.MaxEndpoints, d.Attr.MaxQP/cfg.QPPerEndpoint))
-}
-
-// Speed is the nominal speed in bits per second.
-func (d *Device) Speed() uint64 {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.port.Speed
 }
 
 // ReadsIn and ReadsOut are how many Reads of a peer, and to a peer, the device can have in
@@ -222,17 +217,12 @@ func clampReads(want, limit int) int {
 	return max(1, min(want, 255))
 }
 
-// Why says why the device is not up, nil where it is.
-func (d *Device) Why() error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.why
-}
-
 // Unusable says why no work can be given to the device.
 func (d *Device) Unusable() error {
-	if why := d.Why(); why != nil {
-		return why
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.why != nil {
+		return d.why
 	}
 	return errors.New(d.Name + " is being closed")
 }
@@ -260,4 +250,47 @@ func (d *Device) Stats() Stats {
 		out.Why = d.why.Error()
 	}
 	return out
+}
+
+// Destroy ends queue pairs that have nothing in flight, or nothing for which a caller waits. It
+// reports whether all are gone. Close tries the others again.
+func (d *Device) Destroy(pairs []*Pair) bool {
+	all := true
+	for _, p := range pairs {
+		if d.close(p) {
+			d.Forget(p)
+		} else {
+			all = false
+		}
+	}
+	return all
+}
+
+// ClosePairs destroys queue pairs that may have work in flight, and reports whether all are gone.
+// Their owners get the remaining results; then the caller calls Forget.
+func (d *Device) ClosePairs(pairs []*Pair) bool {
+	all := true
+	for _, p := range pairs {
+		all = d.close(p) && all
+	}
+	return all
+}
+
+func (d *Device) close(p *Pair) bool {
+	err := p.Close()
+	if err == nil {
+		return true
+	}
+	d.env.Log.Error("a queue pair could not be destroyed", "device", d.Name, "error", err)
+	d.mu.Lock()
+	d.undestroyed = append(d.undestroyed, p)
+	d.mu.Unlock()
+	return false
+}
+
+// Forget ends the delivery of results and events to the owners of queue pairs.
+func (d *Device) Forget(pairs ...*Pair) {
+	for _, p := range pairs {
+		d.tags.drop(p)
+	}
 }

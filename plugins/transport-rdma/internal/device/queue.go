@@ -16,8 +16,10 @@ const pollBatch = 64
 
 // Queue is a completion queue and the goroutine that empties it.
 type Queue struct {
-	d  *Device
-	cq *verbs.CQ
+	env    *Env
+	tags   *tagTable
+	cq     *verbs.CQ
+	failed func(error) // takes the device out of use
 
 	polling sync.Mutex // held by the reaper that polls, with batch
 	batch   [pollBatch]verbs.Result
@@ -28,34 +30,6 @@ type Queue struct {
 	rouse chan struct{} // ends that; of capacity 1
 }
 
-// newQueue makes a queue and starts its goroutine.
-func (d *Device) newQueue() (*Queue, error) {
-	depth := d.env.Config.CQDepth
-	if d.Attr.MaxCQE > 0 {
-		depth = min(depth, d.Attr.MaxCQE)
-	}
-	d.mu.Lock()
-	vector := len(d.queues)
-	d.mu.Unlock()
-	cq, err := d.ctx.CreateCQ(depth, vector)
-	if err != nil {
-		return nil, err
-	}
-	q := &Queue{d: d, cq: cq, rouse: make(chan struct{}, 1)}
-	d.mu.Lock()
-	d.queues = append(d.queues, q)
-	d.mu.Unlock()
-	d.env.Work.Go(q.run)
-	return q, nil
-}
-
-// Queues returns the queues of the device. None is removed before Close.
-func (d *Device) Queues() []*Queue {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.queues
-}
-
 // run hands results to their owners until the queue is closed.
 func (q *Queue) run() {
 	results := make([]verbs.Result, pollBatch)
@@ -63,13 +37,13 @@ func (q *Queue) run() {
 	defer t.Stop()
 	for {
 		q.leaveToReapers(t)
-		n, err := q.cq.Wait(context.Background(), results, 0)
+		n, err := q.cq.Wait(context.Background(), results)
 		q.dispatch(results[:n])
 		if err == nil {
 			continue
 		}
 		if !errors.Is(err, verbs.ErrClosed) {
-			q.d.fail(fmt.Errorf("completion queue: %w", err))
+			q.failed(fmt.Errorf("completion queue: %w", err))
 		}
 		return
 	}
@@ -83,12 +57,12 @@ const idleFor = time.Millisecond
 // idleFor.
 func (q *Queue) leaveToReapers(t *time.Timer) {
 	for {
-		if q.d.env.Sleepers.Load() > 0 || time.Now().UnixNano()-q.Polled.Load() > int64(idleFor) {
+		if q.env.Sleepers.Load() > 0 || time.Now().UnixNano()-q.Polled.Load() > int64(idleFor) {
 			return
 		}
 		q.Idle.Store(true)
 		t.Reset(idleFor)
-		if q.d.env.Sleepers.Load() == 0 {
+		if q.env.Sleepers.Load() == 0 {
 			select {
 			case <-q.rouse:
 			case <-t.C:
@@ -131,25 +105,9 @@ func (q *Queue) dispatch(results []verbs.Result) {
 		for n < len(results) && results[n].Tag == results[0].Tag {
 			n++
 		}
-		if p := q.d.tags.get(results[0].Tag); p != nil {
+		if p := q.tags.get(results[0].Tag); p != nil {
 			p.owner.Take(results[:n])
 		}
 		results = results[n:]
 	}
-}
-
-// queueFor returns a queue that takes a queue pair of this depth, a new one if need be.
-// d.build is held.
-func (d *Device) queueFor(depth int) (*Queue, error) {
-	queues := d.Queues()
-	var best *Queue
-	for _, q := range queues {
-		if best == nil || q.cq.Free() > best.cq.Free() {
-			best = q
-		}
-	}
-	if best != nil && best.cq.Free() > depth {
-		return best, nil
-	}
-	return d.newQueue()
 }

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
-	"strconv"
 
 	"github.com/mooncake-go/mooncake/plugins/transport-rdma/internal/gid"
 	"github.com/mooncake-go/mooncake/plugins/transport-rdma/internal/verbs"
@@ -62,7 +60,7 @@ func (d *Device) Refresh() (changed bool) {
 		cause = d.Unusable()
 		d.env.Log.Warn("device is down", "device", d.Name, "error", cause)
 	}
-	d.owner.Changed(errs.WithClass(errs.ClassTransientPath, "transport/rdma: "+d.Name, cause))
+	d.changed(errs.WithClass(errs.ClassTransientPath, "transport/rdma: "+d.Name, cause))
 	return true
 }
 
@@ -83,7 +81,7 @@ func (d *Device) fail(err error) {
 		return
 	}
 	d.env.Log.Error("device failed", "device", d.Name, "error", err)
-	d.owner.Changed(errs.WithClass(errs.ClassLocalDevice, "transport/rdma: "+d.Name, err))
+	d.changed(errs.WithClass(errs.ClassLocalDevice, "transport/rdma: "+d.Name, err))
 }
 
 // Query reads the present state of port and address. changed says that peers must learn of it.
@@ -112,38 +110,23 @@ func (d *Device) read() (port verbs.PortAttr, addr gid.Entry, why error) {
 	if err != nil {
 		return port, addr, err
 	}
-	if port.State != verbs.PortActive {
+	if !port.Active {
 		return port, addr, fmt.Errorf("port %d of %s is down", cfg.IBPort, d.Name)
 	}
 	if cfg.GIDIndex >= 0 {
-		g, err := d.ctx.GID(cfg.IBPort, cfg.GIDIndex)
-		if err != nil || g.Zero() {
+		addr, err = d.ctx.GID(cfg.IBPort, cfg.GIDIndex)
+		if err != nil || addr.GID.Zero() {
 			return port, addr, Advised(advice.NoGID(d.Name, cfg.IBPort, cfg.GIDIndex))
 		}
-		return port, entryOf(g), nil
+		return port, addr, nil
 	}
 	table, err := d.ctx.GIDs(cfg.IBPort)
 	if err != nil {
 		return port, addr, err
 	}
-	entries := make([]gid.Entry, len(table))
-	for i, g := range table {
-		entries[i] = entryOf(g)
-	}
-	addr, ok := gid.Best(entries)
+	addr, ok := gid.Best(table)
 	if !ok {
 		return port, addr, Advised(advice.NoGID(d.Name, cfg.IBPort, -1))
 	}
 	return port, addr, nil
-}
-
-func entryOf(g verbs.GID) gid.Entry {
-	e := gid.Entry{Index: g.Index, GID: g.Addr, Type: gid.Type(g.Type)}
-	if g.NetIndex > 0 {
-		e.Netdev = "if" + strconv.Itoa(g.NetIndex)
-		if i, err := net.InterfaceByIndex(g.NetIndex); err == nil {
-			e.Netdev = i.Name
-		}
-	}
-	return e
 }

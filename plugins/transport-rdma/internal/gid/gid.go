@@ -5,43 +5,27 @@ import (
 	"encoding/hex"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 )
 
 // GID is an address of a port, in network byte order.
 type GID [16]byte
 
-// Zero reports whether the entry of the table is empty.
-func (g GID) Zero() bool { return g == GID{} }
+// Zero reports whether the entry of the table is empty: no address, or the link-local prefix alone.
+func (g GID) Zero() bool { return g == GID{} || g == GID{0: 0xfe, 1: 0x80} }
 
 // String returns 16 bytes in lower-case hexadecimal, separated by colons, as segment
 // descriptors have it.
-func (g GID) String() string {
-	var b strings.Builder
-	for i, x := range g {
-		if i > 0 {
-			b.WriteByte(':')
-		}
-		b.WriteString(hex.EncodeToString([]byte{x}))
-	}
-	return b.String()
-}
+func (g GID) String() string { return strings.ReplaceAll(fmt.Sprintf("% x", g[:]), " ", ":") }
 
 // Parse reads the form that String writes; upper case is accepted.
-func Parse(s string) (GID, error) {
-	var g GID
-	if len(s) != 47 {
-		return g, fmt.Errorf("a GID is 16 bytes in hexadecimal, separated by colons; this has %d characters", len(s))
+func Parse(s string) (g GID, err error) {
+	raw, err := hex.DecodeString(strings.ReplaceAll(s, ":", ""))
+	if err == nil && len(raw) == len(g) && strings.EqualFold(GID(raw).String(), s) {
+		return GID(raw), nil
 	}
-	for i := range g {
-		if i > 0 && s[3*i-1] != ':' {
-			return GID{}, fmt.Errorf("a GID is 16 bytes in hexadecimal, separated by colons; byte %d is not", i)
-		}
-		if _, err := hex.Decode(g[i:i+1], []byte(s[3*i:3*i+2])); err != nil {
-			return GID{}, fmt.Errorf("byte %d of the GID: %w", i, err)
-		}
-	}
-	return g, nil
+	return g, fmt.Errorf("%q is no GID: 16 bytes in hexadecimal, separated by colons", s)
 }
 
 // Type is how packets with a GID are carried.
@@ -84,20 +68,17 @@ func Rank(e Entry) int {
 	if e.Type == RoCEv1 {
 		return LastResort
 	}
-	bare := e.Netdev == ""
-	switch pick := func(with, without int) int {
-		if bare {
-			return without
-		}
-		return with
-	}; {
+	rank, bare := Routable, RoutableBare
+	switch {
 	case overlay(e.Netdev) || local(e.GID):
-		return pick(Degraded, DegradedBare)
+		rank, bare = Degraded, DegradedBare
 	case private(e.GID):
-		return pick(Private, PrivateBare)
-	default:
-		return pick(Routable, RoutableBare)
+		rank, bare = Private, PrivateBare
 	}
+	if e.Netdev == "" {
+		return bare
+	}
+	return rank
 }
 
 // Best returns the entry to use, the lowest index among equals. ok is false where every
@@ -133,24 +114,12 @@ func local(g GID) bool {
 // sites are the IPv4 ranges that are taken to be routed inside a site only.
 // 192.168.0.0/16 is not among them: the reference implementation ranks it as routable,
 // and both must choose the same address of a machine.
-func sites() [3]netip.Prefix {
-	return [3]netip.Prefix{
-		netip.PrefixFrom(netip.AddrFrom4([4]byte{10}), 8),
-		netip.PrefixFrom(netip.AddrFrom4([4]byte{172, 16}), 12),
-		netip.PrefixFrom(netip.AddrFrom4([4]byte{100, 64}), 10),
-	}
+var sites = []netip.Prefix{
+	netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("172.16.0.0/12"), netip.MustParsePrefix("100.64.0.0/10"),
 }
 
 // private reports whether the address is of one of the sites.
 func private(g GID) bool {
 	a := netip.AddrFrom16(g)
-	if !a.Is4In6() {
-		return false
-	}
-	for _, p := range sites() {
-		if p.Contains(a.Unmap()) {
-			return true
-		}
-	}
-	return false
+	return a.Is4In6() && slices.ContainsFunc(sites, func(p netip.Prefix) bool { return p.Contains(a.Unmap()) })
 }

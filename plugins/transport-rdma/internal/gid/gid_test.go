@@ -89,3 +89,14 @@ func TestText(t *testing.T) {
 		require.Equal(t, g, back)
 	})
 }
+
+func TestZero(t *testing.T) {
+	for want, addrs := range map[bool][]GID{
+		true:  {{}, {0: 0xfe, 1: 0x80}},
+		false: {{15: 1}, {0: 0xfe, 1: 0x80, 15: 1}},
+	} {
+		for _, g := range addrs {
+			require.Equal(t, want, g.Zero(), "%s", g)
+		}
+	}
+}

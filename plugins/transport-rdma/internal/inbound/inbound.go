@@ -6,15 +6,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"maps"
 	"net"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
-	"github.com/mooncake-go/mooncake/plugins/transport-rdma/internal/config"
 	"github.com/mooncake-go/mooncake/plugins/transport-rdma/internal/device"
 	"github.com/mooncake-go/mooncake/plugins/transport-rdma/internal/gid"
 	"github.com/mooncake-go/mooncake/plugins/transport-rdma/internal/handshake"
@@ -28,33 +25,23 @@ const maxGreeting = 256
 
 // Server serves the bootstrap listener of a transport.
 type Server struct {
-	Config *config.Settings
-	Log    *slog.Logger
-	// Context ends when the transport stops.
-	Context context.Context
-	// Traffic counts the goroutines of connections.
-	Traffic     *sync.WaitGroup
-	Incarnation uint64
+	Env *device.Env
 	// Device returns the connections of the device with that name, nil for none.
 	Device func(name string) *Pool
-	// Accepts counts connections, Refused requests for one that were refused. Foreign counts
-	// connections to the listener that were not of our own nodes, Overflow those closed because
-	// too many had not said yet what they wanted.
-	Accepts, Refused, Foreign, Overflow atomic.Uint64
 }
 
 // Serve accepts connections until the listener is closed.
 func (s *Server) Serve(ln net.Listener) {
 	greeting := make(chan struct{}, maxGreeting)
-	transportkit.Accept(ln.Accept, s.Log, func(nc net.Conn) {
+	transportkit.Accept(ln.Accept, s.Env.Log, func(nc net.Conn) {
 		select {
 		case greeting <- struct{}{}:
 		default:
-			s.Overflow.Add(1)
+			s.Env.Overflow.Add(1)
 			_ = nc.Close()
 			return
 		}
-		s.Traffic.Go(func() {
+		s.Env.Traffic.Go(func() {
 			c := s.welcome(nc)
 			<-greeting
 			if c == nil {
@@ -69,23 +56,18 @@ func (s *Server) Serve(ln net.Listener) {
 // welcome answers the request of a peer. It returns the connection that came of it, nil
 // for none.
 func (s *Server) welcome(nc net.Conn) *Conn {
-	ctx, cancel := context.WithTimeout(s.Context, s.Config.HandshakeTimeout)
+	ctx, cancel := context.WithTimeout(s.Env.Context, time.Duration(s.Env.Config.HandshakeTimeout))
 	defer cancel()
 	stop := context.AfterFunc(ctx, func() { _ = nc.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
 	kind, text, err := handshake.ReadFrame(nc, handshake.MaxFrame)
 	if err != nil {
-		s.Foreign.Add(1)
-		return nil
-	}
-	if kind != handshake.TypeConnection {
-		s.Foreign.Add(1)
-		_ = handshake.WriteFrame(nc, kind, []byte("null"))
+		s.Env.Foreign.Add(1)
 		return nil
 	}
 	m, err := handshake.Decode(text)
-	if err != nil || m.Own == nil {
-		s.Foreign.Add(1) // The requests of nodes of upstream come through transport.Upstream.
+	if kind != handshake.TypeConnection || err != nil || m.Own == nil {
+		s.Env.Foreign.Add(1) // The requests of nodes of upstream come through transport.Upstream.
 		_ = handshake.WriteFrame(nc, kind, []byte("null"))
 		return nil
 	}
@@ -111,14 +93,14 @@ func (s *Server) welcome(nc net.Conn) *Conn {
 // refusal.
 func (s *Server) Admit(m *handshake.Message) (*Conn, *handshake.Message) {
 	refuse := func(err error) (*Conn, *handshake.Message) {
-		s.Refused.Add(1)
-		s.Log.Debug("refused a peer", "peer", m.LocalPath, "error", err)
+		s.Env.Refused.Add(1)
+		s.Env.Log.Debug("refused a peer", "peer", m.LocalPath, "error", err)
 		return nil, &handshake.Message{
 			LocalPath: m.PeerPath, PeerPath: m.LocalPath, Reply: err.Error(),
-			Own: &handshake.Own{Incarnation: s.Incarnation, Code: int32(errs.CodeOf(err)), Class: uint8(errs.ClassOf(err))},
+			Own: &handshake.Own{Incarnation: s.Env.Incarnation, Code: int32(errs.CodeOf(err)), Class: uint8(errs.ClassOf(err))},
 		}
 	}
-	if m.Own.Incarnation != s.Incarnation {
+	if m.Own.Incarnation != s.Env.Incarnation {
 		return refuse(&errs.Error{
 			Code: errs.TransferFail, Class: errs.ClassTransientPeer,
 			Err: errors.New("another process answers here: the one that was wanted has ended"), Hint: "fetch the peer's endpoint and keys again",
@@ -133,7 +115,7 @@ func (s *Server) Admit(m *handshake.Message) (*Conn, *handshake.Message) {
 	case err != nil || len(m.QueuePairs) == 0 || len(m.Own.PSN) != len(m.QueuePairs) || m.Own.MTU < 256:
 		return refuse(errs.New(errs.InvalidParams, "", "the request is incomplete"))
 	}
-	c := &Conn{pool: p, places: (len(m.QueuePairs)-1)/s.Config.QPPerEndpoint + 1}
+	c := &Conn{pool: p, places: (len(m.QueuePairs)-1)/s.Env.Config.QPPerEndpoint + 1}
 	if !p.reserve(c.places) {
 		return refuse(errs.WithClass(errs.ClassTransientPeer, "", fmt.Errorf("%s has accepted as many connections as it may", p.dev.Name)))
 	}
@@ -152,10 +134,10 @@ func (s *Server) Admit(m *handshake.Message) (*Conn, *handshake.Message) {
 		p.dev.Refresh()
 		return refuse(errs.WithClass(errs.ClassTransientPath, "", err))
 	}
-	s.Accepts.Add(1)
+	s.Env.Accepts.Add(1)
 	r := &handshake.Message{
 		LocalPath: m.PeerPath, PeerPath: m.LocalPath, LID: at.LID, GID: at.Text,
-		Own: &handshake.Own{Incarnation: s.Incarnation, MTU: at.MTU, Reads: reads},
+		Own: &handshake.Own{Incarnation: s.Env.Incarnation, MTU: at.MTU, Reads: reads},
 	}
 	r.QueuePairs, r.Own.PSN = device.Numbers(c.pairs)
 	return c, r
@@ -205,7 +187,7 @@ func (c *Conn) End(why byte) {
 			why = handshake.EndUnproven
 		}
 		if c.lifeline != nil {
-			_ = c.lifeline.SetWriteDeadline(time.Now().Add(p.cfg.ConfirmTimeout))
+			_ = c.lifeline.SetWriteDeadline(time.Now().Add(time.Duration(p.env.Config.ConfirmTimeout)))
 			_, _ = c.lifeline.Write([]byte{why})
 			_ = c.lifeline.Close()
 		}
@@ -220,7 +202,7 @@ func (c *Conn) publish() {
 	p.conns[c] = struct{}{}
 	p.mu.Unlock()
 	switch {
-	case p.ctx.Err() != nil:
+	case p.env.Context.Err() != nil:
 		c.End(handshake.EndStopping)
 	case !p.dev.Up.Load():
 		c.End(handshake.EndDevice)
@@ -230,17 +212,16 @@ func (c *Conn) publish() {
 // Pool holds the connections that one device accepted.
 type Pool struct {
 	dev *device.Device
-	cfg *config.Settings
-	ctx context.Context
+	env *device.Env
 
 	mu     sync.Mutex
 	places int // of connections, also of those in the making
 	conns  map[*Conn]struct{}
 }
 
-// NewPool returns a pool without connections. ctx ends when the transport stops.
-func NewPool(ctx context.Context, cfg *config.Settings, dev *device.Device) *Pool {
-	return &Pool{dev: dev, cfg: cfg, ctx: ctx, conns: map[*Conn]struct{}{}}
+// NewPool returns a pool without connections.
+func NewPool(env *device.Env, dev *device.Device) *Pool {
+	return &Pool{dev: dev, env: env, conns: map[*Conn]struct{}{}}
 }
 
 // All returns the connections.

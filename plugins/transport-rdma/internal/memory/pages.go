@@ -21,7 +21,7 @@ const (
 // would do it from one thread for each device while it registers them.
 func (g *Registry) touchPages(r *Region) {
 	cores := runtime.GOMAXPROCS(0)
-	mode := g.config.ParallelRegistration
+	mode := g.env.Config.ParallelRegistration
 	if r.GPU || mode == 0 || mode < 0 && (len(r.mem) < touchFrom || cores < touchCores) {
 		return
 	}

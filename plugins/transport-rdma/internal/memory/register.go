@@ -25,26 +25,23 @@ func (g *Registry) Register(in transport.Region) (transport.Key, error) {
 		g.touchPages(r)
 		err = g.registerEverywhere(r, &in)
 	}
+	var key transport.Key
+	if err == nil {
+		key, err = g.keyOf(r).Encode()
+	}
 	if err != nil {
 		err = errors.Join(err, r.withdraw())
 		g.forget(r)
 		return nil, errs.WithClass(errs.ClassOf(err), fmt.Sprintf("%s region %d (%d bytes)", op, in.ID, len(in.Mem)), err)
 	}
-	key, err := g.keyOf(r).Encode()
-	if err != nil {
-		err = errors.Join(err, r.withdraw())
-		g.forget(r)
-		return nil, err
-	}
-	g.activate(r)
-	g.count.Add(1)
+	r.state.Store(usable)
 	return key, nil
 }
 
 // chunkSize returns the size of the chunks in which a region of this size is registered. All
 // devices have the same.
 func (g *Registry) chunkSize(size uint64) (uint64, error) {
-	chunk := uint64(g.config.MaxMRSize)
+	chunk := uint64(g.env.Config.MaxMRSize)
 	for _, d := range g.devices {
 		if d.Opened() && d.Attr.MaxMRSize > 0 {
 			chunk = min(chunk, d.Attr.MaxMRSize)
@@ -85,7 +82,7 @@ func (g *Registry) registerOn(d *device.Device, r *Region, in *transport.Region)
 	if in.Access&transport.AccessRemoteWrite != 0 {
 		access |= verbs.AccessRemoteWrite
 	}
-	if g.config.RelaxedOrdering != 0 {
+	if g.env.Config.RelaxedOrdering != 0 {
 		access |= verbs.AccessRelaxedOrdering
 	}
 	dmabuf, err := g.dmabuf(in)
@@ -113,10 +110,10 @@ func (g *Registry) registerOn(d *device.Device, r *Region, in *transport.Region)
 
 // dmabuf decides how a region is registered.
 func (g *Registry) dmabuf(in *transport.Region) (bool, error) {
-	if !OnGPU(in.Location) || g.config.GPUMemory == config.GPUPeermem {
+	if !OnGPU(in.Location) || g.env.Config.GPUMemory == config.GPUPeermem {
 		return false, nil
 	}
-	if in.FD < 0 && g.config.GPUMemory == config.GPUDMABuf {
+	if in.FD < 0 && g.env.Config.GPUMemory == config.GPUDMABuf {
 		return false, errs.WithHint(errs.New(errs.InvalidParams, "", "the memory is on %s and has no dma-buf descriptor", in.Location),
 			"export one (cuMemGetHandleForAddressRange), or set gpu_memory to peermem and load nvidia_peermem")
 	}
@@ -126,7 +123,7 @@ func (g *Registry) dmabuf(in *transport.Region) (bool, error) {
 // keyOf returns the key that peers get.
 func (g *Registry) keyOf(r *Region) *blob.Key {
 	k := &blob.Key{
-		Incarnation: g.incarnation, Region: uint64(r.ID), Base: r.Start, Length: uint64(len(r.mem)), Chunk: r.chunk,
+		Incarnation: g.env.Incarnation, Region: uint64(r.ID), Base: r.Start, Length: uint64(len(r.mem)), Chunk: r.chunk,
 		Access: r.Access, Devices: len(g.devices),
 	}
 	for c := range k.Chunks() {

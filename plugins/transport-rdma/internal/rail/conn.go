@@ -49,8 +49,6 @@ type Conn struct {
 	quiet    bool          // the peer has no queue pairs for this connection any more
 	refused  bool          // the peer's device refused a request, and takes no more
 	gone     chan struct{} // closed when nothing of it is left
-	// confirmed is closed by the second round of the handshake with a node of upstream.
-	confirmed chan struct{}
 
 	wrs [postBatch]verbs.WR
 }
@@ -96,7 +94,7 @@ func (p *pair) Failed(event verbs.EventType, cause error) {
 func (r *Rail) newConn() (*Conn, error) {
 	c := &Conn{
 		rail: r, used: time.Now(),
-		drained: make(chan struct{}), peerGone: make(chan struct{}), gone: make(chan struct{}), confirmed: make(chan struct{}),
+		drained: make(chan struct{}), peerGone: make(chan struct{}), gone: make(chan struct{}),
 	}
 	if err := r.pool.admit(c); err != nil {
 		return nil, errs.WithClass(errs.ClassLocalDevice, r.Name, err)
@@ -151,20 +149,44 @@ func (c *Conn) connectedTo(qps []uint32) bool {
 	return p != nil && slices.Equal(*p, qps)
 }
 
-// end kills a connection, unless it is still being made and notices by itself. Where the
-// transport is stopping, operations that wait fail as well.
-func (c *Conn) end(cause error, stopping bool) {
+// kill ends a connection: nothing more is posted to it, and a goroutine tears it down. The first
+// cause counts. clean says that flushed operations may be done again on another connection.
+func (c *Conn) kill(cause error, clean bool) {
+	if c.dying {
+		return
+	}
 	r := c.rail
-	var done Ended
-	r.mu.Lock()
-	if c.established.Load() || r.conn == c {
-		c.kill(cause, false)
+	c.dying, c.ready, c.cause, c.clean = true, false, cause, clean
+	if r.conn == c {
+		r.conn = nil
 	}
-	if stopping {
-		r.failWaiting(cause, &done)
-	} else {
-		r.pump(&done)
+	c.checkDrained()
+	r.counters.conns.Add(-1)
+	r.env.Traffic.Go(c.tearDown)
+}
+
+// checkDrained notes that the device is done with everything.
+func (c *Conn) checkDrained() {
+	if c.inFlight > 0 {
+		return
 	}
-	r.mu.Unlock()
-	done.finish()
+	select {
+	case <-c.drained:
+	default:
+		close(c.drained)
+	}
+}
+
+// deviceError is a failure of this side's device while a connection is made or used. One
+// without memory left is told with its limit.
+func deviceError(op string, err error) error {
+	e := &errs.Error{Code: errs.TransferFail, Class: errs.ClassLocalDevice, Op: op, Err: err}
+	switch {
+	case errors.Is(err, device.ErrConnect):
+		e.Class = errs.ClassTransientPath
+		e.Hint = "check that both addresses (GID) are of the same kind and routed to each other: ibv_devinfo -v"
+	case errors.Is(err, syscall.ENOMEM):
+		e.Hint = "the device has no queue pair or memory left, or RLIMIT_MEMLOCK is low: lower max_endpoints, qp_per_endpoint or max_wr, or run with ulimit -l unlimited"
+	}
+	return e
 }

@@ -15,10 +15,10 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
-// dial starts an attempt to connect, for operations that wait. r.mu is held.
-func (r *Rail) dial(done *Ended) {
+// dial starts an attempt to connect, for operations that wait.
+func (r *Rail) dial() {
 	if r.env.Context.Err() != nil {
-		r.failWaiting(ErrStopping(r.Name), done)
+		r.failWaiting(ErrStopping(r.Name))
 		return
 	}
 	r.dialling = true
@@ -33,26 +33,24 @@ func (r *Rail) dial(done *Ended) {
 func (r *Rail) attempt() {
 	r.env.Dials.Add(1)
 	c, err := r.connect()
-	var done Ended
 	r.mu.Lock()
 	r.dialling, r.connecting = false, nil
 	switch {
 	case err == nil:
 		r.open(c)
-		r.pump(&done)
+		r.pump()
 	case r.conn != nil, errors.Is(err, errMet):
-		r.pump(&done)
+		r.pump()
 	default:
 		r.env.DialsFailed.Add(1)
 		r.env.Log.Debug("no connection", "rail", r.Name, "error", err)
 		r.failed(err, false)
-		r.failWaiting(err, &done)
+		r.failWaiting(err)
 	}
-	r.mu.Unlock()
-	done.finish()
+	r.unlock()
 }
 
-// open lets work be posted to a connection. r.mu is held.
+// open lets work be posted to a connection.
 func (r *Rail) open(c *Conn) {
 	if c.dying {
 		return
@@ -62,7 +60,7 @@ func (r *Rail) open(c *Conn) {
 		c.kill(ErrStopping(r.Name), false)
 		return
 	case !r.Dev.Up.Load():
-		c.kill(r.downLocked(), false)
+		c.kill(r.down(), false)
 		return
 	}
 	r.conn = c
@@ -75,7 +73,7 @@ func (r *Rail) open(c *Conn) {
 // a new one and tries again.
 func (r *Rail) connect() (*Conn, error) {
 	for try := 0; ; try++ {
-		ctx, cancel := context.WithTimeout(r.env.Context, r.env.Config.HandshakeTimeout)
+		ctx, cancel := context.WithTimeout(r.env.Context, time.Duration(r.env.Config.HandshakeTimeout))
 		c, err := r.connectOnce(ctx)
 		cancel()
 		if err == nil || !errors.Is(err, device.ErrConnect) || try >= r.env.Config.GIDRetries || !r.Dev.Refresh() {
@@ -171,10 +169,9 @@ func (c *Conn) greet(ctx context.Context) error {
 // exchange sends a request to the peer and returns its answer. The connection stays open.
 // A refusal is an error with the class that the peer gave it.
 func (r *Rail) exchange(ctx context.Context, m *handshake.Message) (net.Conn, *handshake.Message, error) {
-	var addrs []string
-	if p := r.addrs.Load(); p != nil {
-		addrs = *p
-	}
+	r.mu.Lock()
+	addrs := r.addrs
+	r.mu.Unlock()
 	nc, err := handshake.Dial(ctx, addrs)
 	if err != nil {
 		class := errs.ClassTransientPath

@@ -46,42 +46,74 @@ type Op struct {
 	redo          bool   // was flushed because of the fault of another operation
 	tries         uint8  // how often it was begun again
 
-	next, prev *Op // in Queue, or next alone in Ended
+	next, prev *Op // in a list
 }
 
-// Fail ends an operation that is in no queue. The caller completes it.
-func (o *Op) Fail(err error) { o.Err, o.stage = err, opEnded }
+// Fail ends an operation that is in no queue, unless it has failed before. The caller completes it.
+func (o *Op) Fail(err error) { o.fail(err); o.stage = opEnded }
+
+// fail notes the first failure.
+func (o *Op) fail(err error) {
+	if o.Err == nil {
+		o.Err = err
+	}
+}
 
 func (o *Op) size() uint64 { return uint64(len(o.Local)) }
 
 // maxTries is how often an operation is begun again because of the fault of another one.
 const maxTries = 3
 
+// list holds operations, each of which is in one list at most.
+type list struct{ head, tail *Op }
+
+// insert puts o before next, or at the end for nil.
+func (l *list) insert(o, next *Op) {
+	prev := l.tail
+	if next != nil {
+		prev = next.prev
+	}
+	o.prev, o.next = prev, next
+	l.link(prev, o)
+	l.link(o, next)
+}
+
+func (l *list) remove(o *Op) {
+	l.link(o.prev, o.next)
+	o.prev, o.next = nil, nil
+}
+
+// link makes b follow a; nil is the end of the list.
+func (l *list) link(a, b *Op) {
+	if a != nil {
+		a.next = b
+	} else {
+		l.head = b
+	}
+	if b != nil {
+		b.prev = a
+	} else {
+		l.tail = a
+	}
+}
+
 // Ended collects operations that ended, to complete them once Rail.mu is free.
-type Ended struct{ head, tail *Op }
+type Ended struct{ list }
 
 func (l *Ended) add(o *Op) {
 	o.stage = opEnded
-	o.next, o.prev = nil, nil
-	if l.tail != nil {
-		l.tail.next = o
-	} else {
-		l.head = o
-	}
-	l.tail = o
+	l.insert(o, nil)
 }
 
-// All takes out the operations.
+// All takes out the operations. They may be used again once they were completed.
 func (l *Ended) All() iter.Seq[*Op] {
 	return func(yield func(*Op) bool) {
-		for o := l.head; o != nil; {
-			next := o.next // The operation may be used again once it was completed.
+		for o := l.head; o != nil; o = l.head {
+			l.remove(o)
 			if !yield(o) {
 				return
 			}
-			o = next
 		}
-		*l = Ended{}
 	}
 }
 
@@ -89,102 +121,16 @@ func (l *Ended) All() iter.Seq[*Op] {
 func (l *Ended) finish() {
 	var locked Path
 	for o := range l.All() {
-		p := o.Path
-		if p != locked {
+		if p := o.Path; p != locked {
 			if locked != nil {
 				locked.Unlock()
 			}
 			p.Lock()
 			locked = p
 		}
-		p.Finish(o)
+		locked.Finish(o)
 	}
 	if locked != nil {
 		locked.Unlock()
-	}
-}
-
-// Queue holds the operations of one path that wait for one rail. Rails take from their queues in
-// turns, so that a path with much to do does not hold up the others.
-type Queue struct {
-	Rail       *Rail
-	Index      int  // of the peer's device in keys
-	head, tail *Op  // guarded by Rail.mu, as is the rest
-	waiting    bool // in Rail.waiting
-	next       *Queue
-}
-
-func (l *Queue) push(o *Op) {
-	o.stage, o.next, o.prev = opQueued, nil, l.tail
-	if l.tail != nil {
-		l.tail.next = o
-	} else {
-		l.head = o
-	}
-	l.tail = o
-	l.Rail.wait(l)
-}
-
-// unshift puts o before all others.
-func (l *Queue) unshift(o *Op) {
-	o.stage, o.next, o.prev = opQueued, l.head, nil
-	if l.head != nil {
-		l.head.prev = o
-	} else {
-		l.tail = o
-	}
-	l.head = o
-	l.Rail.wait(l)
-}
-
-// remove takes o out if it is in.
-func (l *Queue) remove(o *Op) {
-	if o.stage != opQueued {
-		return
-	}
-	if o.prev != nil {
-		o.prev.next = o.next
-	} else {
-		l.head = o.next
-	}
-	if o.next != nil {
-		o.next.prev = o.prev
-	} else {
-		l.tail = o.prev
-	}
-	o.stage, o.next, o.prev = opPosted, nil, nil
-}
-
-// rotation is the queues of a rail that are not empty, in their turn.
-type rotation struct{ head, tail *Queue }
-
-func (q *rotation) push(l *Queue) {
-	l.next = nil
-	if q.tail != nil {
-		q.tail.next = l
-	} else {
-		q.head = l
-	}
-	q.tail = l
-}
-
-func (q *rotation) pop() *Queue {
-	l := q.head
-	if l == nil {
-		return nil
-	}
-	q.head = l.next
-	if q.head == nil {
-		q.tail = nil
-	}
-	l.next, l.waiting = nil, false
-	return l
-}
-
-// wait puts a queue that is not empty in the rotation.
-func (r *Rail) wait(l *Queue) {
-	if !l.waiting {
-		l.waiting = true
-		r.waiting.push(l)
 	}
 }

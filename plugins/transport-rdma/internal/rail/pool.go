@@ -14,19 +14,19 @@ import (
 // Pool holds the connections that this side made from one device.
 type Pool struct {
 	Dev *device.Device
-	cfg *config.Settings
+	env *device.Env
 
 	mu    sync.Mutex
 	conns *cache.Set[*Conn]
 }
 
 // NewPool returns a pool without connections.
-func NewPool(cfg *config.Settings, dev *device.Device) *Pool {
+func NewPool(env *device.Env, dev *device.Device) *Pool {
 	policy := cache.SIEVE
-	if cfg.EndpointStore == config.StoreFIFO {
+	if env.Config.EndpointStore == config.StoreFIFO {
 		policy = cache.FIFO
 	}
-	return &Pool{Dev: dev, cfg: cfg, conns: cache.New[*Conn](policy)}
+	return &Pool{Dev: dev, env: env, conns: cache.New[*Conn](policy)}
 }
 
 // Len returns the number of connections, also of those that are ending.
@@ -95,7 +95,7 @@ func (p *Pool) evict() bool {
 			return false
 		}
 		if e.Value.retire("it was idle, and others need its place") {
-			return Wait(e.Value.gone, 3*p.cfg.FlushTimeout)
+			return Wait(e.Value.gone, 3*time.Duration(p.env.Config.FlushTimeout))
 		}
 	}
 	return false

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/mooncake-go/mooncake/plugins/transport-rdma/internal/verbs"
+	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
 
@@ -31,14 +32,14 @@ func (c *Conn) pick() (*pair, int) {
 }
 
 // post hands waiting operations to the device until nothing waits or there is no space.
-func (c *Conn) post(done *Ended) {
+func (c *Conn) post() {
 	r := c.rail
-	for r.waiting.head != nil {
+	for len(r.waiting) > 0 {
 		p, space := c.pick()
 		if p == nil {
 			return // Results make space, and call again.
 		}
-		n := c.fill(p, space, done)
+		n := c.fill(p, space)
 		if n == 0 {
 			continue // The operations that waited had to fail.
 		}
@@ -53,7 +54,7 @@ func (c *Conn) post(done *Ended) {
 			if refused != nil && refused.Err == nil {
 				refused.Err = err
 				refused.Queue.remove(refused)
-				r.settle(refused, done)
+				r.settle(refused)
 			}
 			return
 		}
@@ -65,31 +66,28 @@ func (c *Conn) post(done *Ended) {
 }
 
 // fill writes work requests for p, at most space, and counts them as in flight.
-func (c *Conn) fill(p *pair, space int, done *Ended) (n int) {
+func (c *Conn) fill(p *pair, space int) (n int) {
 	r := c.rail
 	c.used = time.Now()
 	c.entry.Touch()
-	for n < space && p.bytes < r.env.Config.WindowBytes {
-		l := r.waiting.pop()
-		if l == nil {
-			return n
-		}
-		for i := 0; i < turn && n < space && l.head != nil; i++ {
-			o := l.head
+	for n < space && p.bytes < r.env.Config.WindowBytes && len(r.waiting) > 0 {
+		l := r.next()
+		for i := 0; i < turn && n < space && l.ops.head != nil; i++ {
+			o := l.ops.head
 			switch {
 			case o.inFlight > 0 && o.conn != c: // The connection that has the rest of it is ending.
 				l.remove(o)
 				continue
-			case o.Region.Gone.Load():
-				o.Err = errWithdrawn(r.Name)
+			case !o.Region.Usable():
+				o.fail(errs.WithClass(errs.ClassPermanent, r.Name, errs.New(errs.InvalidParams, "", "the local memory was withdrawn while the operation was in flight")))
 				l.remove(o)
-				r.settle(o, done)
+				r.settle(o)
 				continue
 			}
 			c.wrs[n] = c.cutRequest(p, o)
 			n++
 		}
-		if l.head != nil {
+		if l.ops.head != nil {
 			r.wait(l)
 		}
 	}
@@ -105,13 +103,10 @@ func (c *Conn) cutRequest(p *pair, o *Op) verbs.WR {
 	size := min(o.size()-o.cut, c.slice, local, (chunk+1)*o.Key.Chunk-at)
 	w := verbs.WR{
 		ID: p.head, Local: o.Addr + o.cut, LKey: lkey, Remote: o.Key.Base + at, RKey: o.Key.RKey(chunk, o.Queue.Index),
-		Len: uint32(size), Op: verbs.OpWrite,
+		Len: uint32(size), Op: verbs.OpWrite, NoInline: o.Region.GPU, // The processor cannot read that.
 	}
 	if o.Kind == transport.Read {
 		w.Op = verbs.OpRead
-	}
-	if o.Region.GPU {
-		w.Flags = verbs.WRNoInline // Only the device can read it.
 	}
 	s := p.at(p.head)
 	s.op, s.size, s.fetched = o, int(size), false
@@ -137,7 +132,7 @@ func (c *Conn) takeBack(p *pair) *Op {
 	o.inFlight--
 	o.cut -= uint64(s.size)
 	if o.stage == opPosted {
-		o.Queue.unshift(o)
+		o.Queue.insert(o, true)
 	} else {
 		c.rail.wait(o.Queue)
 	}

@@ -1,7 +1,15 @@
+// Package rail carries operations out. A rail is a device of this side and one of a peer, for all
+// paths to that peer. It keeps the operations that wait, and has at most one connection at a time:
+// queue pairs that are connected to the peer's.
+//
+// Rail.mu guards a rail, its connections and its operations. A function whose comment says nothing
+// else is called with it held; unlock then completes what has ended.
 package rail
 
 import (
+	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -14,7 +22,7 @@ import (
 // Rail is a device of this side and one of a peer, for all paths to that peer.
 type Rail struct {
 	table *Table
-	env   *Env
+	env   *device.Env
 	key   Key
 	pool  *Pool
 	Dev   *device.Device
@@ -31,29 +39,92 @@ type Rail struct {
 	paused   atomic.Int64 // until this time in Unix nanoseconds the rail is not up
 	counters counters
 
-	addrs atomic.Pointer[[]string] // where connections are set up; nil for unknown
-
 	// make is held while a connection is made, so that both sides of a handshake with a node of
 	// upstream find the same one. It is taken before mu.
 	make sync.Mutex
 
 	mu         sync.Mutex
-	waiting    rotation
-	conn       *Conn // that work may be posted to, or that waits for the second round
-	connecting *Conn // of the attempt in progress, once it has queue pairs
+	addrs      []string // where connections are set up; nil for unknown
+	waiting    []*Queue // those that are not empty, in their turn
+	ended      Ended    // operations for unlock
+	conn       *Conn    // that work may be posted to, or that waits for the second round
+	connecting *Conn    // of the attempt in progress, once it has queue pairs
 	dialling   bool
 	retrying   bool  // see retryLater
 	failures   int   // in a row
 	last       error // the latest
 }
 
-// SetAddresses says where connections are set up.
-func (r *Rail) SetAddresses(addrs *[]string) { r.addrs.Store(addrs) }
+// Queue holds the operations of one path that wait for one rail. Rails take from their queues in
+// turns, so that a path with much to do does not hold up the others. Rail.mu guards what is not
+// exported.
+type Queue struct {
+	Rail    *Rail
+	Index   int // of the peer's device in keys
+	ops     list
+	waiting bool // in Rail.waiting
+}
+
+// insert puts o first, or last.
+func (l *Queue) insert(o *Op, first bool) {
+	o.stage = opQueued
+	if first {
+		l.ops.insert(o, l.ops.head)
+	} else {
+		l.ops.insert(o, nil)
+	}
+	l.Rail.wait(l)
+}
+
+// remove takes o out if it is in.
+func (l *Queue) remove(o *Op) {
+	if o.stage == opQueued {
+		l.ops.remove(o)
+		o.stage = opPosted
+	}
+}
+
+// wait puts a queue that is not empty in the rotation.
+func (r *Rail) wait(l *Queue) {
+	if !l.waiting {
+		l.waiting = true
+		r.waiting = append(r.waiting, l)
+	}
+}
+
+// next takes the queue whose turn it is out of the rotation.
+func (r *Rail) next() *Queue {
+	l := r.waiting[0]
+	r.waiting = slices.Delete(r.waiting, 0, 1)
+	l.waiting = false
+	return l
+}
+
+// unlock unlocks r.mu and completes the operations that have ended. No path is locked.
+func (r *Rail) unlock() {
+	done := r.release()
+	done.finish()
+}
+
+// release unlocks r.mu and returns the operations that have ended.
+func (r *Rail) release() Ended {
+	done := r.ended
+	r.ended = Ended{}
+	r.mu.Unlock()
+	return done
+}
+
+// SetAddresses says where connections are set up. r.mu is not held.
+func (r *Rail) SetAddresses(addrs []string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.addrs = addrs
+}
 
 // Load returns how many bytes wait or are in flight.
 func (r *Rail) Load() int64 { return r.load.Load() }
 
-// Latest returns the latest failure of the rail, nil while it works.
+// Latest returns the latest failure of the rail, nil while it works. r.mu is not held.
 func (r *Rail) Latest() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -65,99 +136,37 @@ func (r *Rail) Up(now time.Time) bool {
 	return r.Remote.Usable && r.Dev.Up.Load() && now.UnixNano() >= r.paused.Load()
 }
 
-// Down says why the rail is not up.
+// Down says why the rail is not up. r.mu is not held.
 func (r *Rail) Down() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.downLocked()
+	return r.down()
 }
 
-func (r *Rail) downLocked() error {
+func (r *Rail) down() error {
 	switch {
 	case !r.Dev.Up.Load():
-		return &errs.Error{Code: errs.TransferFail, Class: errs.ClassTransientPath, Op: r.Name, Err: r.Dev.Unusable()}
+		return r.failure(errs.ClassTransientPath, "%w", r.Dev.Unusable())
 	case !r.Remote.Usable:
-		return &errs.Error{
-			Code: errs.TransferFail, Class: errs.ClassTransientPath, Op: r.Name,
-			Err: fmt.Errorf("the peer cannot use its device %s", r.Remote.Name),
-		}
-	}
-	if r.last != nil {
+		return r.failure(errs.ClassTransientPath, "the peer cannot use its device %s", r.Remote.Name)
+	case r.last != nil:
 		return r.last
 	}
-	return errs.WithClass(errs.ClassTransientPath, r.Name, errs.New(errs.TransferFail, "", "the rail is down"))
+	return r.failure(errs.ClassTransientPath, "the rail is down")
 }
 
-// Enqueue takes an operation over. The caller calls Kick afterwards, when it has unlocked the path.
-func (l *Queue) Enqueue(o *Op) {
-	r := l.Rail
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	o.Queue = l
-	r.load.Add(int64(o.size()))
-	l.push(o)
+// failure is an error that a transfer over the rail failed. It may be called without r.mu.
+func (r *Rail) failure(class errs.Class, format string, args ...any) *errs.Error {
+	return &errs.Error{Code: errs.TransferFail, Class: class, Op: r.Name, Err: fmt.Errorf(format, args...)}
 }
 
-// Kick posts operations that wait, or starts to connect.
-func (r *Rail) Kick() {
-	var done Ended
-	r.mu.Lock()
-	r.pump(&done)
-	r.mu.Unlock()
-	done.finish()
-}
-
-// postAgain is the wait before work requests that the device did not accept are posted again.
-// Results do that too, but there may be none in flight.
-const postAgain = time.Millisecond
-
-// retryLater calls Kick after postAgain. r.mu is held.
-func (r *Rail) retryLater() {
-	if r.retrying {
-		return
-	}
-	r.retrying = true
-	time.AfterFunc(postAgain, func() {
-		r.mu.Lock()
-		r.retrying = false
-		r.mu.Unlock()
-		r.Kick()
-	})
-}
-
-// pump moves waiting operations along. r.mu is held.
-func (r *Rail) pump(done *Ended) {
-	if r.waiting.head == nil {
-		return
-	}
-	switch {
-	case r.conn != nil:
-		if r.conn.ready {
-			r.conn.post(done)
-		}
-	case r.dialling:
-	case !r.Up(time.Now()):
-		r.failWaiting(r.downLocked(), done)
-	default:
-		r.dial(done)
-	}
-}
-
-// failWaiting ends every operation that waits. r.mu is held.
-func (r *Rail) failWaiting(err error, done *Ended) {
-	for l := r.waiting.pop(); l != nil; l = r.waiting.pop() {
-		for o := l.head; o != nil; o = l.head {
-			if o.Err == nil {
-				o.Err = err
-			}
-			l.remove(o)
-			r.settle(o, done)
-		}
-	}
+// ErrStopping is the end of operations when the transport stops.
+func ErrStopping(op string) error {
+	return &errs.Error{Code: errs.TransferFail, Class: errs.ClassTransientPath, Op: op, Err: errors.New("the transport is stopping")}
 }
 
 // failed notes a failure of the rail and makes it pause. The first loss of a connection
-// that worked does not pause: the peer may have restarted. r.mu is held.
+// that worked does not pause: the peer may have restarted.
 func (r *Rail) failed(err error, lost bool) {
 	r.failures++
 	r.last = err
@@ -166,7 +175,7 @@ func (r *Rail) failed(err error, lost bool) {
 		return
 	}
 	const first = 50 * time.Millisecond
-	pause := r.env.Config.RailPause
+	pause := time.Duration(r.env.Config.RailPause)
 	if shift := r.failures - 1; shift < 16 {
 		pause = min(pause, first<<shift)
 	}
@@ -181,7 +190,7 @@ func (r *Rail) pause(d time.Duration) {
 	time.AfterFunc(d, r.env.Changed)
 }
 
-// works notes that bytes arrived. r.mu is held.
+// works notes that bytes arrived.
 func (r *Rail) works() {
 	if r.failures > 0 {
 		r.failures, r.last = 0, nil
@@ -189,52 +198,49 @@ func (r *Rail) works() {
 	}
 }
 
-// Abort ends an operation: at once where nothing of it is in flight, else when the device
-// is done with it. With force the connection is given up for that.
-func (r *Rail) Abort(o *Op, err error, force bool, done *Ended) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if o.stage == opEnded {
-		return
-	}
-	whole := o.stage == opPosted && o.inFlight > 0 && !o.redo
-	if o.Err == nil && (force || !whole) {
-		o.Err = err
-	}
-	o.Queue.remove(o)
-	switch {
-	case o.stage == opUnproven: // It ends with its connection.
-	case o.inFlight == 0:
-		r.settle(o, done)
-	case force:
-		o.conn.kill(errs.WithClass(errs.ClassTransientPath, r.Name, fmt.Errorf("given up for an operation: %w", err)), true)
+// failWaiting ends every operation that waits.
+func (r *Rail) failWaiting(err error) {
+	for len(r.waiting) > 0 {
+		l := r.next()
+		for o := l.ops.head; o != nil; o = l.ops.head {
+			o.fail(err)
+			l.remove(o)
+			r.settle(o)
+		}
 	}
 }
 
-// settle moves an operation on that has nothing in flight. r.mu is held.
-func (r *Rail) settle(o *Op, done *Ended) {
-	switch {
-	case o.inFlight > 0:
-	case o.Err == nil && !o.redo && o.cut < o.size():
+// settle moves an operation on that has nothing in flight.
+func (r *Rail) settle(o *Op) {
+	if o.inFlight > 0 {
+		return
+	}
+	if o.Err == nil && !o.redo && o.cut < o.size() {
 		if o.stage == opPosted { // It was set aside until its connection had ended.
 			o.conn = nil
-			o.Queue.unshift(o)
+			o.Queue.insert(o, true)
 		}
+		return
+	}
+	o.Queue.remove(o)
+	switch {
 	case o.Indeterminate:
-		o.Queue.remove(o)
 		o.stage = opUnproven
 		o.conn.unproven = append(o.conn.unproven, o)
 	case o.redo && o.Err == nil && o.tries < maxTries:
-		o.Queue.remove(o)
 		o.redo, o.cut, o.conn = false, 0, nil
 		o.tries++
-		o.Queue.unshift(o)
+		o.Queue.insert(o, true)
 	default:
-		o.Queue.remove(o)
-		if o.redo && o.Err == nil {
-			o.Err = o.conn.cause
+		if o.redo {
+			o.fail(o.conn.cause)
 		}
-		r.load.Add(-int64(o.size()))
-		done.add(o)
+		r.end(o)
 	}
+}
+
+// end completes an operation that is in no queue.
+func (r *Rail) end(o *Op) {
+	r.load.Add(-int64(o.size()))
+	r.ended.add(o)
 }

@@ -8,35 +8,8 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
 
-// take handles results of one queue pair. Several goroutines may have fetched them; they
-// count in the order of posting all the same, so that a failure is seen before the requests that
-// were flushed because of it.
-func (c *Conn) take(p *pair, results []verbs.Result) {
-	var done Ended
-	r := c.rail
-	r.mu.Lock()
-	for _, result := range results {
-		if result.ID-p.tail >= p.head-p.tail || p.at(result.ID).fetched {
-			r.env.Log.Error("a result that fits no work request", "rail", r.Name, "got", result.ID, "expected", p.tail)
-			c.kill(errs.WithClass(errs.ClassLocalDevice, r.Name, fmt.Errorf("%s reported work that was not given to it", r.Dev.Name)), false)
-			continue
-		}
-		s := p.at(result.ID)
-		s.result, s.fetched = result, true
-	}
-	for p.tail != p.head && p.at(p.tail).fetched {
-		c.result(p, &done)
-	}
-	if c.dying {
-		c.checkDrained()
-	}
-	r.pump(&done)
-	r.mu.Unlock()
-	done.finish()
-}
-
 // result ends the oldest work request, whose result was fetched.
-func (c *Conn) result(p *pair, done *Ended) {
+func (c *Conn) result(p *pair) {
 	s := p.at(p.tail)
 	o, n, result := s.op, s.size, s.result
 	*s = request{}
@@ -71,14 +44,12 @@ func (c *Conn) result(p *pair, done *Ended) {
 		}
 		c.kill(err, !st.way)
 		o.Indeterminate = o.Indeterminate || o.Kind == transport.Write && !st.refused
-		if o.Err == nil {
-			o.Err = err
-		}
+		o.fail(err)
 		if st.refused {
 			c.refused = true
 		}
 	}
-	r.settle(o, done)
+	r.settle(o)
 }
 
 // status is what a failed work request means.

@@ -9,35 +9,6 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
-// kill ends a connection: nothing more is posted to it, and a goroutine tears it down. The first
-// cause counts. clean says that flushed operations may be done again on another connection.
-// Rail.mu is held.
-func (c *Conn) kill(cause error, clean bool) {
-	if c.dying {
-		return
-	}
-	r := c.rail
-	c.dying, c.ready, c.cause, c.clean = true, false, cause, clean
-	if r.conn == c {
-		r.conn = nil
-	}
-	c.checkDrained()
-	r.counters.conns.Add(-1)
-	r.env.Traffic.Go(c.tearDown)
-}
-
-// checkDrained notes that the device is done with everything. Rail.mu is held.
-func (c *Conn) checkDrained() {
-	if c.inFlight > 0 {
-		return
-	}
-	select {
-	case <-c.drained:
-	default:
-		close(c.drained)
-	}
-}
-
 // tearDown takes a killed connection apart: it stops the queue pairs, collects the results of the
 // requests in flight, destroys the queue pairs, and ends the operations that waited for the proof
 // that nothing is stored any more.
@@ -57,10 +28,10 @@ func (c *Conn) tearDown() {
 	}
 	c.setup.Unlock()
 	c.sayEnd()
-	Wait(c.drained, r.env.Config.FlushTimeout)
+	Wait(c.drained, time.Duration(r.env.Config.FlushTimeout))
 	local := r.Dev.ClosePairs(pairs)
 	if local { // The remaining requests have a result now.
-		local = Wait(c.drained, r.env.Config.FlushTimeout)
+		local = Wait(c.drained, time.Duration(r.env.Config.FlushTimeout))
 	}
 	if local {
 		r.Dev.Forget(pairs...)
@@ -85,16 +56,15 @@ func (c *Conn) peerQuiet() bool {
 	case c.lifeline == nil:
 		// There is no proof. Packets that the device has sent end with the time in which it would
 		// have sent them again.
-		Wait(r.env.Context.Done(), min(r.env.Config.AckWait(), r.env.Config.ConfirmTimeout))
+		Wait(r.env.Context.Done(), min(r.env.Config.AckWait(), time.Duration(r.env.Config.ConfirmTimeout)))
 		return false
 	}
-	return Wait(c.peerGone, r.env.Config.ConfirmTimeout) && c.quiet
+	return Wait(c.peerGone, time.Duration(r.env.Config.ConfirmTimeout)) && c.quiet
 }
 
 // settleAll ends the operations of a connection that is gone. local says that this side's device
 // is done with all memory, remote that the peer's is.
 func (c *Conn) settleAll(local, remote bool) {
-	var done Ended
 	r := c.rail
 	r.mu.Lock()
 	if !local {
@@ -107,20 +77,18 @@ func (c *Conn) settleAll(local, remote bool) {
 		}
 		o.stage = opPosted
 		if o.Indeterminate {
-			r.load.Add(-int64(o.size()))
-			done.add(o)
-			continue
+			r.end(o)
+		} else {
+			r.settle(o)
 		}
-		r.settle(o, &done)
 	}
 	c.unproven = nil
-	r.pump(&done)
-	r.mu.Unlock()
-	done.finish()
+	r.pump()
+	r.unlock()
 }
 
 // abandon gives up waiting for work requests of queue pairs that could not be destroyed.
-// The outcome of their Writes is indeterminate. Rail.mu is held.
+// The outcome of their Writes is indeterminate.
 func (c *Conn) abandon() {
 	for _, p := range c.pairs {
 		for ; p.tail != p.head; p.tail++ {
@@ -131,9 +99,7 @@ func (c *Conn) abandon() {
 				continue
 			}
 			o.Queue.remove(o)
-			if o.Err == nil {
-				o.Err = c.cause
-			}
+			o.fail(c.cause)
 			if o.stage != opUnproven {
 				o.stage = opUnproven
 				c.unproven = append(c.unproven, o)
@@ -147,7 +113,7 @@ func (c *Conn) sayEnd() {
 	if c.lifeline == nil {
 		return
 	}
-	_ = c.lifeline.SetWriteDeadline(time.Now().Add(c.rail.env.Config.ConfirmTimeout))
+	_ = c.lifeline.SetWriteDeadline(time.Now().Add(time.Duration(c.rail.env.Config.ConfirmTimeout)))
 	_, _ = c.lifeline.Write([]byte{handshake.EndOfWork}) // Without it the end of the connection says the same.
 }
 
@@ -170,14 +136,29 @@ func (c *Conn) watch() {
 		why.Class, why.Err = errs.ClassTransientPath, fmt.Errorf("the peer is out of reach: %w", err)
 	}
 	r.mu.Lock()
+	defer r.unlock()
 	c.quiet = err == nil && b[0] != handshake.EndUnproven || err == io.EOF
 	close(c.peerGone)
 	if !c.dying {
 		r.failed(&why, true)
 		c.kill(&why, false)
-		var done Ended
-		r.pump(&done)
-		defer done.finish()
+		r.pump()
 	}
-	r.mu.Unlock()
+}
+
+// Wait waits for ch, at most for limit, and reports whether it was closed.
+func Wait(ch <-chan struct{}, limit time.Duration) bool {
+	select {
+	case <-ch:
+		return true
+	default:
+	}
+	t := time.NewTimer(limit)
+	defer t.Stop()
+	select {
+	case <-ch:
+		return true
+	case <-t.C:
+		return false
+	}
 }

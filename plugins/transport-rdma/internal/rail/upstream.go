@@ -120,47 +120,31 @@ func (r *Rail) Accept(m *handshake.Message) (*Conn, error) {
 	}
 	if m.Ready != nil {
 		c.ready = false // Until the second round.
-		r.env.Traffic.Go(c.expectReady)
+		time.AfterFunc(time.Duration(r.env.Config.ReadyTimeout), c.expectReady)
 	}
 	return c, nil
 }
 
-// expectReady gives a connection up whose second round does not come.
+// expectReady gives a connection up whose second round has not come. r.mu is not held.
 func (c *Conn) expectReady() {
 	r := c.rail
-	late := time.NewTimer(r.env.Config.ReadyTimeout)
-	defer late.Stop()
-	select {
-	case <-c.confirmed:
-	case <-c.gone:
-	case <-late.C:
-	}
-	var done Ended
 	r.mu.Lock()
+	defer r.unlock()
 	if !c.ready && !c.dying {
-		err := errs.WithClass(errs.ClassTransientPeer, r.Name, errors.New("the peer did not end the handshake"))
+		err := r.failure(errs.ClassTransientPeer, "the peer did not end the handshake")
 		r.failed(err, false)
 		c.kill(err, false)
 	}
-	r.pump(&done)
-	r.mu.Unlock()
-	done.finish()
+	r.pump()
 }
 
-// Confirm handles the second round.
-func (r *Rail) Confirm(m *handshake.Message) error {
-	var done Ended
-	defer func() { done.finish() }()
+// Confirm handles the second round. r.mu is not held.
+func (r *Rail) Confirm(m *handshake.Message) {
 	r.mu.Lock()
-	defer r.mu.Unlock()
-	c := r.conn
-	if c == nil || c.dying {
-		return nil // It was about an older connection.
-	}
-	if c.connectedTo(m.QueuePairs) && !c.ready {
+	defer r.unlock()
+	// Else it is about an older connection.
+	if c := r.conn; c != nil && !c.ready && c.connectedTo(m.QueuePairs) {
 		c.ready, c.used = true, time.Now()
-		close(c.confirmed)
-		r.pump(&done)
+		r.pump()
 	}
-	return nil
 }

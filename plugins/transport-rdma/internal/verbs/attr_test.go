@@ -27,16 +27,3 @@ func TestPortSpeed(t *testing.T) {
 		}
 	}
 }
-
-func TestGIDZero(t *testing.T) {
-	for want, addrs := range map[bool][][16]byte{
-		true:  {{}, {0: 0xfe, 1: 0x80}},
-		false: {{15: 1}, {0: 0xfe, 1: 0x80, 15: 1}},
-	} {
-		for _, a := range addrs {
-			if g := (GID{Addr: a}); g.Zero() != want {
-				t.Errorf("%s: Zero is %v", g.IP(), g.Zero())
-			}
-		}
-	}
-}

@@ -26,7 +26,7 @@ func BenchmarkPostPoll(b *testing.B) {
 				n, err := x.qp.Post(wrs)
 				check(b, err)
 				for left := n; left > 0; {
-					got, err := x.cq.Wait(b.Context(), buf, 0)
+					got, err := x.cq.Wait(b.Context(), buf)
 					check(b, err)
 					left -= got
 				}

@@ -66,7 +66,7 @@ func ready(c *verbs.Context, qp *verbs.QP, index int) error {
 	}
 	s := &side{gid: index}
 	if err = qp.ToInit(verbs.InitAttr{Port: 1, Access: all}); err == nil {
-		err = qp.ToRTR(rtr(s, qp.Num(), gid.Addr, 1024))
+		err = qp.ToRTR(rtr(s, qp.Num(), gid.GID, 1024))
 	}
 	if err == nil {
 		err = qp.ToRTS(rts)

@@ -26,39 +26,25 @@ type takenEvent struct {
 	errno int32
 }
 
-// opened is what sysOpenDevice found; when it failed, as far as it came.
-type opened struct {
-	h       unsafe.Pointer
-	info    DeviceInfo
-	asyncFD int
-	vectors int
-	// call is the function that failed, if one did.
-	call string
-}
-
 // OpenDevice opens the device with this name. An unknown name gives ENODEV, and a device whose
 // uverbs file is missing or closed to this user ENOENT or EACCES, all as *Error.
 func (l *Lib) OpenDevice(name string) (*Context, error) {
-	o, errno := sysOpenDevice(l.h, name)
+	c := &Context{lib: l}
+	h, asyncFD, vectors, call, errno := sysOpenDevice(l.h, name, &c.info)
 	if errno != 0 {
-		object := ""
-		if o.info.Name != "" {
-			object = o.info.UverbsPath
-		}
-		return nil, callError(o.call, errno, name, object)
+		return nil, callError(call, errno, name, c.info.UverbsPath)
 	}
-	h := o.h
-	c := &Context{lib: l, h: h, info: o.info}
+	c.h = h
 	c.refs.free = func() error {
-		return callError("ibv_close_device", sysCloseDevice(h), name, "")
+		return c.fail("ibv_close_device", sysCloseDevice(l.h, h), "")
 	}
-	c.attr, errno = sysQueryDevice(h)
+	c.attr, errno = sysQueryDevice(l.h, h)
 	if err := c.fail("ibv_query_device", errno, ""); err != nil {
 		return nil, errors.Join(err, c.refs.close())
 	}
-	c.attr.CompletionVectors = o.vectors
+	c.attr.CompletionVectors = vectors
 	var err error
-	c.async, err = newSleeper(o.asyncFD, name+" events", c.takeEvent)
+	c.async, err = newSleeper(asyncFD, name+" events", c.takeEvent)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("verbs: events of %s: %w", name, err), c.refs.close())
 	}
@@ -69,30 +55,25 @@ func (c *Context) fail(call string, errno int32, object string) error {
 	return callError(call, errno, c.info.Name, object)
 }
 
-// Info returns what was known before the device was opened.
-func (c *Context) Info() DeviceInfo { return c.info }
-
 // Attr returns what the device can do, as it said when it was opened.
 func (c *Context) Attr() DeviceAttr { return c.attr }
 
 // QueryPort asks for the present state of a port; ports count from 1.
-func (c *Context) QueryPort(port int) (PortAttr, error) {
-	if err := c.refs.hold(); err != nil {
-		return PortAttr{}, err
-	}
-	if port < 1 || port > 255 {
-		return PortAttr{}, errors.Join(c.fail("ibv_query_port", int32(syscall.EINVAL), portName(port)), c.refs.drop())
-	}
-	a, errno := sysQueryPort(c.h, uint8(port))
-	return a, errors.Join(c.fail("ibv_query_port", errno, portName(port)), c.refs.drop())
+func (c *Context) QueryPort(port int) (a PortAttr, err error) {
+	err = c.refs.use(func() error {
+		errno := int32(syscall.EINVAL)
+		if port >= 1 && port <= 255 {
+			a, errno = sysQueryPort(c.lib.h, c.h, uint8(port))
+		}
+		return c.fail("ibv_query_port", errno, fmt.Sprintf("port %d", port))
+	})
+	return a, err
 }
-
-func portName(port int) string { return fmt.Sprintf("port %d", port) }
 
 // takeEvent reports whether there is an event, and keeps it. async.idle is held.
 func (c *Context) takeEvent() bool {
 	if !c.taken.ok {
-		c.taken.event, c.taken.errno = sysNextEvent(c.h)
+		c.taken.event, c.taken.errno = sysNextEvent(c.lib.h, c.h)
 		c.taken.ok = c.taken.errno != int32(syscall.EAGAIN)
 	}
 	return c.taken.ok
@@ -102,20 +83,19 @@ func (c *Context) takeEvent() bool {
 // returns, so nothing that the caller does next can block on it. One goroutine at a time. The
 // error is that of the context, ErrClosed, or one of the device that is not going to end.
 func (c *Context) NextEvent(ctx context.Context) (Event, error) {
-	if err := c.refs.hold(); err != nil {
-		return Event{}, err
-	}
 	var got takenEvent
-	err := c.async.wait(ctx, func() bool {
-		if c.takeEvent() {
-			got, c.taken = c.taken, takenEvent{}
+	err := c.refs.use(func() error {
+		if err := c.async.wait(ctx, func() bool {
+			if c.takeEvent() {
+				got, c.taken = c.taken, takenEvent{}
+			}
+			return got.ok
+		}); err != nil {
+			return err
 		}
-		return got.ok
+		return c.fail("ibv_get_async_event", got.errno, "")
 	})
-	if err == nil {
-		err = c.fail("ibv_get_async_event", got.errno, "")
-	}
-	return got.event, errors.Join(err, c.refs.drop())
+	return got.event, err
 }
 
 // Close ends NextEvent, and closes the device once its PDs and CQs are closed. Repeatable.

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"sync"
 	"syscall"
-	"time"
 	"unsafe"
 )
 
@@ -31,41 +30,49 @@ type CQ struct {
 // CreateCQ makes a queue of at least entries entries. Its interrupts go to the vector modulo
 // the number of CompletionVectors.
 func (c *Context) CreateCQ(entries, vector int) (*CQ, error) {
-	if err := c.refs.hold(); err != nil {
+	q := &CQ{c: c, refs: refs{parent: &c.refs}}
+	vector %= max(1, c.attr.CompletionVectors)
+	var fd int
+	if err := c.refs.adopt(func() (err error) { fd, err = q.create(entries, vector); return err }); err != nil {
 		return nil, err
 	}
-	vector %= max(1, c.attr.CompletionVectors)
+	var err error
+	q.sleep, err = newSleeper(fd, c.info.Name+" completions", q.takeEvents)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("verbs: completion channel of %s: %w", c.info.Name, err), q.refs.close())
+	}
+	return q, nil
+}
+
+// create makes the channel, whose descriptor it returns, and the queue.
+func (q *CQ) create(entries, vector int) (fd int, err error) {
+	c := q.c
 	object := fmt.Sprintf("%d entries, vector %d", entries, vector)
 	if entries < 1 || vector < 0 {
-		return nil, errors.Join(c.fail("ibv_create_cq", int32(syscall.EINVAL), object), c.refs.drop())
+		return 0, c.fail("ibv_create_cq", int32(syscall.EINVAL), object)
 	}
-	channel, fd, errno := sysCreateChannel(c.h)
+	channel, fd, errno := sysCreateChannel(c.lib.h, c.h)
 	if errno != 0 {
-		return nil, errors.Join(c.fail("ibv_create_comp_channel", errno, ""), c.refs.drop())
+		return 0, c.fail("ibv_create_comp_channel", errno, "")
 	}
-	cq := &CQ{c: c, refs: refs{parent: &c.refs}}
-	h, got, errno := sysCreateCQ(c.h, channel, entries, vector)
-	if errno != 0 {
-		err := c.fail("ibv_create_cq", errno, object)
-		return nil, errors.Join(err, c.fail("ibv_destroy_comp_channel", sysDestroyChannel(channel), ""), c.refs.drop())
+	freeChannel := func() error {
+		return c.fail("ibv_destroy_comp_channel", sysDestroyChannel(c.lib.h, channel), "")
 	}
-	cq.h, cq.entries, cq.free = h, got, got
-	queueGone := false
-	cq.refs.free = func() error {
-		if !queueGone {
-			if errno := sysDestroyCQ(h); errno != 0 {
+	if q.h, q.entries, errno = sysCreateCQ(c.lib.h, c.h, channel, entries, vector); errno != 0 {
+		return 0, errors.Join(c.fail("ibv_create_cq", errno, object), freeChannel())
+	}
+	q.free = q.entries
+	gone := false
+	q.refs.free = func() error {
+		if !gone {
+			if errno := sysDestroyCQ(q.h); errno != 0 {
 				return c.fail("ibv_destroy_cq", errno, "")
 			}
-			queueGone = true
+			gone = true
 		}
-		return c.fail("ibv_destroy_comp_channel", sysDestroyChannel(channel), "")
+		return freeChannel()
 	}
-	var err error
-	cq.sleep, err = newSleeper(fd, c.info.Name+" completions", cq.takeEvents)
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("verbs: completion channel of %s: %w", c.info.Name, err), cq.refs.close())
-	}
-	return cq, nil
+	return fd, nil
 }
 
 // Entries returns the size of the queue.
@@ -111,14 +118,10 @@ func (q *CQ) Poll(dst []Result) (int, error) {
 	return n, nil
 }
 
-// Spin limits of Wait: so many polls at most, whatever the time.
-const maxSpins = 1 << 16
-
-// Wait is Poll that waits for at least one result. Before it sleeps it polls for as long as
-// spin, which costs a core meanwhile; 0 sleeps at once. It returns 0 only with an error: that
-// of the context, ErrClosed after Close, or ErrBusy for a second Wait.
-func (q *CQ) Wait(ctx context.Context, dst []Result, spin time.Duration) (int, error) {
-	n, err := q.spin(dst, spin)
+// Wait is Poll that waits for at least one result. It returns 0 only with an error: that of the
+// context, ErrClosed after Close, or ErrBusy for a second Wait.
+func (q *CQ) Wait(ctx context.Context, dst []Result) (int, error) {
+	n, err := q.Poll(dst)
 	if n > 0 || err != nil || len(dst) == 0 {
 		return n, err
 	}
@@ -127,20 +130,6 @@ func (q *CQ) Wait(ctx context.Context, dst []Result, spin time.Duration) (int, e
 		return n > 0 || err != nil
 	})
 	return n, errors.Join(err, waitErr)
-}
-
-func (q *CQ) spin(dst []Result, limit time.Duration) (int, error) {
-	n, err := q.Poll(dst)
-	if n > 0 || err != nil || limit <= 0 {
-		return n, err
-	}
-	end := time.Now().Add(limit)
-	for range maxSpins {
-		if n, err = q.Poll(dst); n > 0 || err != nil || time.Now().After(end) {
-			break
-		}
-	}
-	return n, err
 }
 
 // armAndPoll asks for an event of the next completion, then polls: a completion before the

@@ -66,7 +66,7 @@ func TestCrowd(t *testing.T) {
 	buf := make([]verbs.Result, 16)
 	for done := false; !done; {
 		short, cancel := context.WithTimeout(ctx, 10*time.Millisecond)
-		n, err := a.cq.Wait(short, buf, 0)
+		n, err := a.cq.Wait(short, buf)
 		cancel()
 		if err != nil && !errors.Is(err, context.DeadlineExceeded) {
 			t.Fatal(err)

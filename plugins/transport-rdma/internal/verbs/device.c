@@ -3,7 +3,6 @@
 #include "vb.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 int32_t vb_fork_init(struct vb_lib *lib)
@@ -28,11 +27,6 @@ void vb_free_devices(struct vb_lib *lib, struct abi_device **list)
 	lib->free_device_list(list);
 }
 
-uint64_t vb_device_guid(struct vb_lib *lib, struct abi_device *d)
-{
-	return lib->get_device_guid(d);
-}
-
 int32_t vb_open_device(struct vb_lib *lib, const char *name, struct vb_open *o)
 {
 	struct abi_device **list;
@@ -47,40 +41,27 @@ int32_t vb_open_device(struct vb_lib *lib, const char *name, struct vb_open *o)
 		if (strncmp(list[i]->name, name, sizeof(list[i]->name)) != 0)
 			continue;
 		o->device = *list[i];
-		o->guid = lib->get_device_guid(list[i]);
-		o->c = calloc(1, sizeof(*o->c));
-		errno = ENOMEM;
-		if (o->c) {
-			o->c->lib = lib;
-			errno = 0;
-			o->c->ctx = lib->open_device(list[i]);
-		}
-		rc = o->c && o->c->ctx ? 0 : vb_errno(-1);
+		errno = 0;
+		o->ctx = lib->open_device(list[i]);
+		rc = o->ctx ? 0 : vb_errno(-1);
 		break;
 	}
 	if (list)
 		lib->free_device_list(list);
-	if (rc) {
-		free(o->c);
-		o->c = NULL;
-	}
 	return rc;
 }
 
-int32_t vb_close_device(struct vb_ctx *c)
+int32_t vb_close_device(struct vb_lib *lib, struct abi_context *c)
 {
 	errno = 0;
-	int32_t rc = vb_errno(c->lib->close_device(c->ctx));
-	if (!rc)
-		free(c);
-	return rc;
+	return vb_errno(lib->close_device(c));
 }
 
-int32_t vb_query_device(struct vb_ctx *c, struct abi_device_attr *a)
+int32_t vb_query_device(struct vb_lib *lib, struct abi_context *c, struct abi_device_attr *a)
 {
 	memset(a, 0, sizeof(*a));
 	errno = 0;
-	return vb_errno(c->lib->query_device(c->ctx, a));
+	return vb_errno(lib->query_device(c, a));
 }
 
 typedef int (*query_port_fn)(struct abi_context *, uint8_t, struct abi_port_attr *, size_t);
@@ -101,34 +82,34 @@ static query_port_fn extended_query_port(struct abi_context *ctx)
 	return fn;
 }
 
-int32_t vb_query_port(struct vb_ctx *c, uint8_t port, struct abi_port_attr *a)
+int32_t vb_query_port(struct vb_lib *lib, struct abi_context *c, uint8_t port, struct abi_port_attr *a)
 {
 	memset(a, 0, sizeof(*a));
 	errno = 0;
-	query_port_fn fn = extended_query_port(c->ctx);
+	query_port_fn fn = extended_query_port(c);
 	if (fn)
-		return vb_errno(fn(c->ctx, port, a, sizeof(*a)));
-	return vb_errno(c->lib->query_port(c->ctx, port, a));
+		return vb_errno(fn(c, port, a, sizeof(*a)));
+	return vb_errno(lib->query_port(c, port, a));
 }
 
-int32_t vb_gid(struct vb_ctx *c, uint8_t port, int index, union abi_gid *g)
+int32_t vb_gid(struct vb_lib *lib, struct abi_context *c, uint8_t port, int index, union abi_gid *g)
 {
 	memset(g, 0, sizeof(*g));
 	errno = 0;
-	return vb_errno(c->lib->query_gid(c->ctx, port, index, g));
+	return vb_errno(lib->query_gid(c, port, index, g));
 }
 
-int32_t vb_gid_ex(struct vb_ctx *c, uint32_t port, uint32_t index, struct abi_gid_entry *e)
+int32_t vb_gid_ex(struct vb_lib *lib, struct abi_context *c, uint32_t port, uint32_t index, struct abi_gid_entry *e)
 {
 	memset(e, 0, sizeof(*e));
 	errno = 0;
-	return vb_errno(c->lib->query_gid_ex(c->ctx, port, index, e, 0, sizeof(*e)));
+	return vb_errno(lib->query_gid_ex(c, port, index, e, 0, sizeof(*e)));
 }
 
-int32_t vb_gid_table(struct vb_ctx *c, struct abi_gid_entry *e, size_t max, size_t *n)
+int32_t vb_gid_table(struct vb_lib *lib, struct abi_context *c, struct abi_gid_entry *e, size_t max, size_t *n)
 {
 	errno = 0;
-	int64_t rc = c->lib->query_gid_table(c->ctx, e, max, 0, sizeof(*e));
+	int64_t rc = lib->query_gid_table(c, e, max, 0, sizeof(*e));
 	*n = rc < 0 ? 0 : (size_t)rc;
 	return rc < 0 ? (int32_t)-rc : 0;
 }
@@ -145,13 +126,13 @@ static int is_port(int32_t type)
 	       type == ABI_EVENT_CLIENT_REREGISTER || type == ABI_EVENT_GID_CHANGE;
 }
 
-int32_t vb_next_event(struct vb_ctx *c, struct vb_event *ev)
+int32_t vb_next_event(struct vb_lib *lib, struct abi_context *c, struct vb_event *ev)
 {
 	struct abi_async_event e;
 	memset(&e, 0, sizeof(e));
 	memset(ev, 0, sizeof(*ev));
 	errno = 0;
-	if (c->lib->get_async_event(c->ctx, &e) != 0)
+	if (lib->get_async_event(c, &e) != 0)
 		return errno == EWOULDBLOCK || errno == EINTR ? EAGAIN : vb_errno(-1);
 	ev->type = (uint32_t)e.event_type;
 	if (is_qp(e.event_type)) {
@@ -161,6 +142,6 @@ int32_t vb_next_event(struct vb_ctx *c, struct vb_event *ev)
 	} else if (is_port(e.event_type)) {
 		ev->port = (uint32_t)e.element.port_num;
 	}
-	c->lib->ack_async_event(&e);
+	lib->ack_async_event(&e);
 	return 0;
 }

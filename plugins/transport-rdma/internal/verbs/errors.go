@@ -2,13 +2,12 @@ package verbs
 
 import (
 	"errors"
-	"strconv"
-	"strings"
+	"fmt"
 	"syscall"
 )
 
 var (
-	// ErrUnavailable says that there is no libibverbs to work with. See UnavailableError.
+	// ErrUnavailable says that there is no libibverbs to work with.
 	ErrUnavailable = errors.New("verbs: libibverbs is not available")
 	// ErrClosed is returned for an object after its Close.
 	ErrClosed = errors.New("verbs: closed")
@@ -17,33 +16,16 @@ var (
 	// ErrState is returned for an operation that the state of the QP does not allow.
 	ErrState = errors.New("verbs: the state of the QP does not allow this")
 	// ErrBudget is returned for a QP whose depth is more than its CQ has left.
-	ErrBudget = errors.New("verbs: the completion queue has no room for the depth of the QP")
+	ErrBudget = errors.New("verbs: the completion queue has no space for the depth of the QP")
 	// ErrUnsupported is returned for what this version of the library cannot do.
 	ErrUnsupported = errors.New("verbs: not supported by this libibverbs")
 )
 
-// UnavailableError says why libibverbs cannot be used. It matches ErrUnavailable.
-type UnavailableError struct {
-	// Path is what was opened.
-	Path string
-	// Reason is the dynamic linker's.
-	Reason string
-}
-
-// Error implements error.
-func (e *UnavailableError) Error() string {
-	return ErrUnavailable.Error() + ": " + e.Path + ": " + e.Reason
-}
-
-// Is reports whether target is ErrUnavailable.
-func (e *UnavailableError) Is(target error) bool { return target == ErrUnavailable }
-
-// Error is a verbs call that failed. It unwraps to its Errno, so
+// Error is a verbs call that failed. It unwraps to its Errno, so that
 // errors.Is(err, syscall.ENOMEM) works.
 type Error struct {
 	// Call is the function of libibverbs: "ibv_reg_mr".
-	Call string
-	// Errno is its result.
+	Call  string
 	Errno syscall.Errno
 	// Device is the device's name, "" before one is open.
 	Device string
@@ -53,24 +35,14 @@ type Error struct {
 
 // Error implements error.
 func (e *Error) Error() string {
-	var b strings.Builder
-	b.WriteString("verbs: ")
-	b.WriteString(e.Call)
+	about := ""
 	if e.Device != "" {
-		b.WriteString(" on ")
-		b.WriteString(e.Device)
+		about = " on " + e.Device
 	}
 	if e.Object != "" {
-		b.WriteString(" (")
-		b.WriteString(e.Object)
-		b.WriteString(")")
+		about += " (" + e.Object + ")"
 	}
-	b.WriteString(": ")
-	b.WriteString(e.Errno.Error())
-	b.WriteString(" (errno ")
-	b.WriteString(strconv.Itoa(int(e.Errno)))
-	b.WriteString(")")
-	return b.String()
+	return fmt.Sprintf("verbs: %s%s: %s (errno %d)", e.Call, about, e.Errno.Error(), int(e.Errno))
 }
 
 // Unwrap returns the Errno.

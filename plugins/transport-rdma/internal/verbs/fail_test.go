@@ -78,7 +78,7 @@ func noMore(t *testing.T, s *side) {
 	}
 }
 
-// Nobody answers: the first request says so.
+// The peer does not answer: the first request says so.
 func TestPeerGone(t *testing.T) {
 	a, b := pair(t, newRig(t), 4096, verbs.QPConfig{SignalEvery: 8})
 	check(t, b.qp.Close())

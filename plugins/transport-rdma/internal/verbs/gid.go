@@ -1,7 +1,6 @@
 package verbs
 
 import (
-	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -9,86 +8,95 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+
+	"github.com/mooncake-go/mooncake/plugins/transport-rdma/internal/gid"
 )
 
 // GIDs returns the entries of a port's table that are not empty, in the order of the index.
-func (c *Context) GIDs(port int) ([]GID, error) {
+func (c *Context) GIDs(port int) (list []gid.Entry, err error) {
 	p, err := c.QueryPort(port)
 	if err != nil {
 		return nil, err
 	}
-	if err = c.refs.hold(); err != nil {
-		return nil, err
-	}
-	if c.lib.feat.GIDTable {
-		list, errno := sysGIDTable(c.h, uint32(port), p.GIDs*max(1, c.attr.Ports))
-		if errno == 0 {
-			return list, c.refs.drop()
+	err = c.refs.use(func() error {
+		errno := int32(syscall.EOPNOTSUPP)
+		if c.lib.has(featGIDTable) {
+			list, errno = sysGIDTable(c.lib.h, c.h, uint32(port), p.GIDs*max(1, c.attr.Ports))
 		}
 		if errno != int32(syscall.EOPNOTSUPP) {
-			return nil, errors.Join(c.fail("ibv_query_gid_table", errno, portName(port)), c.refs.drop())
+			return c.fail("ibv_query_gid_table", errno, fmt.Sprintf("port %d", port))
 		}
-	}
-	if err = c.refs.drop(); err != nil {
-		return nil, err
-	}
-	var list []GID
-	for i := range p.GIDs {
-		g, err := c.GID(port, i)
-		if err != nil {
-			return nil, err
+		for i := range p.GIDs {
+			g, err := c.GID(port, i)
+			if err != nil {
+				return err
+			}
+			if !g.GID.Zero() {
+				list = append(list, g)
+			}
 		}
-		if !g.Zero() {
-			list = append(list, g)
-		}
-	}
-	return list, nil
+		return nil
+	})
+	return list, err
 }
 
-// GID returns one entry of a port's table, which may be empty (see GID.Zero).
-func (c *Context) GID(port, index int) (GID, error) {
-	if err := c.refs.hold(); err != nil {
-		return GID{}, err
-	}
-	object := fmt.Sprintf("GID %d of port %d", index, port)
-	if port < 1 || port > 255 || index < 0 {
-		return GID{}, errors.Join(c.fail("ibv_query_gid", int32(syscall.EINVAL), object), c.refs.drop())
-	}
-	if c.lib.feat.GIDTable {
-		g, errno := sysGIDEx(c.h, uint32(port), uint32(index))
-		switch errno {
-		case 0:
-			return g, c.refs.drop()
-		case int32(syscall.ENODATA):
-			return GID{Index: index}, c.refs.drop() // The library's word for an empty entry.
-		case int32(syscall.EOPNOTSUPP):
-		default:
-			return GID{}, errors.Join(c.fail("ibv_query_gid_ex", errno, object), c.refs.drop())
+// GID returns one entry of a port's table, which may be empty (see gid.GID.Zero).
+func (c *Context) GID(port, index int) (g gid.Entry, err error) {
+	err = c.refs.use(func() error {
+		object := fmt.Sprintf("GID %d of port %d", index, port)
+		if port < 1 || port > 255 || index < 0 {
+			return c.fail("ibv_query_gid", int32(syscall.EINVAL), object)
 		}
-	}
-	addr, errno := sysGID(c.h, uint8(port), index)
-	g := GID{Addr: addr, Index: index}
-	if errno == 0 && !g.Zero() {
-		fillFromSysfs(&g, c.info.SysfsPath, port)
-	}
-	return g, errors.Join(c.fail("ibv_query_gid", errno, object), c.refs.drop())
+		if c.lib.has(featGIDTable) {
+			var errno int32
+			g, errno = sysGIDEx(c.lib.h, c.h, uint32(port), uint32(index))
+			switch errno {
+			case int32(syscall.ENODATA): // The library's word for an empty entry.
+				g = gid.Entry{Index: index}
+				return nil
+			case int32(syscall.EOPNOTSUPP):
+			default:
+				return c.fail("ibv_query_gid_ex", errno, object)
+			}
+		}
+		addr, errno := sysGID(c.lib.h, c.h, uint8(port), index)
+		g = gid.Entry{Index: index, GID: addr}
+		if errno == 0 && !g.GID.Zero() {
+			fillFromSysfs(&g, c.info.SysfsPath, port)
+		}
+		return c.fail("ibv_query_gid", errno, object)
+	})
+	return g, err
 }
 
 // fillFromSysfs asks the kernel for fields that old libraries do not report. Fields that it does
-// not find stay zero: type IB, no interface.
-func fillFromSysfs(g *GID, device string, port int) {
-	attrs := filepath.Join(device, "ports", strconv.Itoa(port), "gid_attrs")
-	if b, err := os.ReadFile(filepath.Join(attrs, "types", strconv.Itoa(g.Index))); err == nil {
-		switch strings.TrimSpace(string(b)) {
-		case "RoCE v2":
-			g.Type = GIDRoCEv2
-		case "IB/RoCE v1":
-			g.Type = GIDRoCEv1
-		}
+// not find stay zero: type InfiniBand, no interface.
+func fillFromSysfs(g *gid.Entry, device string, port int) {
+	attr := func(folder string) string {
+		path := filepath.Join(device, "ports", strconv.Itoa(port), "gid_attrs", folder, strconv.Itoa(g.Index))
+		text, _ := os.ReadFile(path) // Without the file it is empty.
+		return strings.TrimSpace(string(text))
 	}
-	if b, err := os.ReadFile(filepath.Join(attrs, "ndevs", strconv.Itoa(g.Index))); err == nil {
-		if ifi, err := net.InterfaceByName(strings.TrimSpace(string(b))); err == nil {
-			g.NetIndex = ifi.Index
-		}
+	switch attr("types") {
+	case "RoCE v2":
+		g.Type = gid.RoCEv2
+	case "IB/RoCE v1":
+		g.Type = gid.RoCEv1
 	}
+	name := attr("ndevs")
+	if _, err := net.InterfaceByName(name); err == nil {
+		g.Netdev = name
+	}
+}
+
+// netdev returns the name of the network interface with an index, or makes one up for an interface
+// that this process does not see. It is empty for index 0, which means none.
+func netdev(index int) string {
+	if index == 0 {
+		return ""
+	}
+	if i, err := net.InterfaceByIndex(index); err == nil {
+		return i.Name
+	}
+	return "if" + strconv.Itoa(index)
 }

@@ -53,7 +53,6 @@ static const char *resolve(struct vb_lib *lib)
 	NEED(fork_init, "ibv_fork_init", "IBVERBS_1.1");
 	NEED(get_device_list, "ibv_get_device_list", "IBVERBS_1.1");
 	NEED(free_device_list, "ibv_free_device_list", "IBVERBS_1.1");
-	NEED(get_device_guid, "ibv_get_device_guid", "IBVERBS_1.1");
 	NEED(open_device, "ibv_open_device", "IBVERBS_1.1");
 	NEED(close_device, "ibv_close_device", "IBVERBS_1.1");
 	NEED(query_device, "ibv_query_device", "IBVERBS_1.1");

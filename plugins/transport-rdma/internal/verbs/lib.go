@@ -1,6 +1,8 @@
 package verbs
 
 import (
+	"cmp"
+	"fmt"
 	"os"
 	"unsafe"
 )
@@ -11,20 +13,16 @@ const Library = "libibverbs.so.1"
 // LibraryEnv names an environment variable with a path that Open takes instead of Library.
 const LibraryEnv = "MOONCAKE_LIBIBVERBS"
 
-// Features says what the library can do beyond what all versions can.
-type Features struct {
-	// RelaxedOrdering: AccessRelaxedOrdering has an effect.
-	RelaxedOrdering bool
-	// DMABuf: PD.RegDMABuf works, if the device allows.
-	DMABuf bool
-	// GIDTable: the table of addresses is read in one call, with types.
-	GIDTable bool
-}
+// features says what the library can do beyond what all versions can.
+type features uint32
 
 const (
-	featRelaxed  = 1 << 0
-	featDMABuf   = 1 << 1
-	featGIDTable = 1 << 2
+	// featRelaxed: AccessRelaxedOrdering has an effect.
+	featRelaxed features = 1 << 0
+	// featDMABuf: PD.RegDMABuf works, if the device allows.
+	featDMABuf features = 1 << 1
+	// featGIDTable: the table of addresses is read in one call, with types.
+	featGIDTable features = 1 << 2
 )
 
 // Lib is a loaded libibverbs. It stays loaded until the process ends, since the threads and the
@@ -32,35 +30,25 @@ const (
 type Lib struct {
 	h    unsafe.Pointer
 	path string
-	feat Features
+	feat features
 }
 
 // Open loads the library at path: a file, or a name that the dynamic linker looks for. An
 // empty path stands for the value of LibraryEnv or else for Library. The error matches
-// ErrUnavailable, as *UnavailableError.
+// ErrUnavailable, and holds the path and the reason of the dynamic linker.
 func Open(path string) (*Lib, error) {
-	if path == "" {
-		path = os.Getenv(LibraryEnv)
-	}
-	if path == "" {
-		path = Library
-	}
+	path = cmp.Or(path, os.Getenv(LibraryEnv), Library)
 	h, feat, reason := sysOpen(path)
 	if h == nil {
-		return nil, &UnavailableError{Path: path, Reason: reason}
+		return nil, fmt.Errorf("%w: %s: %s", ErrUnavailable, path, reason)
 	}
-	return &Lib{h: h, path: path, feat: Features{
-		RelaxedOrdering: feat&featRelaxed != 0,
-		DMABuf:          feat&featDMABuf != 0,
-		GIDTable:        feat&featGIDTable != 0,
-	}}, nil
+	return &Lib{h: h, path: path, feat: features(feat)}, nil
 }
 
 // Path returns what was opened.
 func (l *Lib) Path() string { return l.path }
 
-// Features returns what the library can do.
-func (l *Lib) Features() Features { return l.feat }
+func (l *Lib) has(f features) bool { return l.feat&f != 0 }
 
 // ForkInit makes registered memory survive a fork of this process by foreign code, such as
 // Python's. It must come before any device is opened. Go's own os/exec does not need it.

@@ -3,102 +3,47 @@
 #include "vb.h"
 
 #include <errno.h>
-#include <stdlib.h>
 
-int32_t vb_alloc_pd(struct vb_ctx *c, struct vb_pd **out)
+// CREATE stores what a call of the library makes, and is 0 or the errno of its failure.
+#define CREATE(out, call) (errno = 0, (*(out) = (call)) ? 0 : vb_errno(-1))
+
+int32_t vb_alloc_pd(struct vb_lib *lib, struct abi_context *c, struct abi_pd **out)
 {
-	struct vb_pd *p = calloc(1, sizeof(*p));
-	if (!p)
-		return ENOMEM;
-	errno = 0;
-	p->lib = c->lib;
-	p->pd = c->lib->alloc_pd(c->ctx);
-	if (!p->pd) {
-		int32_t rc = vb_errno(-1);
-		free(p);
-		return rc;
-	}
-	*out = p;
-	return 0;
+	return CREATE(out, lib->alloc_pd(c));
 }
 
-int32_t vb_dealloc_pd(struct vb_pd *p)
+int32_t vb_dealloc_pd(struct vb_lib *lib, struct abi_pd *p)
 {
 	errno = 0;
-	int32_t rc = vb_errno(p->lib->dealloc_pd(p->pd));
-	if (!rc)
-		free(p);
-	return rc;
+	return vb_errno(lib->dealloc_pd(p));
 }
 
-static int32_t keep(struct vb_mr *m, struct vb_mr **out)
+int32_t vb_reg_mr(struct vb_lib *lib, struct abi_pd *p, uint64_t addr, uint64_t len, uint32_t access, struct abi_mr **out)
 {
-	if (m->mr) {
-		*out = m;
-		return 0;
-	}
-	int32_t rc = vb_errno(-1);
-	free(m);
-	return rc;
-}
-
-int32_t vb_reg_mr(struct vb_pd *p, uint64_t addr, uint64_t len, uint32_t access, int relaxed, struct vb_mr **out)
-{
-	struct vb_mr *m = calloc(1, sizeof(*m));
-	if (!m)
-		return ENOMEM;
-	m->lib = p->lib;
-	errno = 0;
 	void *mem = (void *)(uintptr_t)addr;
-	if (relaxed)
-		m->mr = p->lib->reg_mr_iova2(p->pd, mem, len, addr, access);
-	else
-		m->mr = p->lib->reg_mr(p->pd, mem, len, (int)access);
-	return keep(m, out);
+	if (access & ABI_ACCESS_RELAXED_ORDERING)
+		return CREATE(out, lib->reg_mr_iova2(p, mem, len, addr, access));
+	return CREATE(out, lib->reg_mr(p, mem, len, (int)access));
 }
 
-int32_t vb_reg_dmabuf(struct vb_pd *p, uint64_t offset, uint64_t len, uint64_t iova, int fd, uint32_t access, struct vb_mr **out)
+int32_t vb_reg_dmabuf(struct vb_lib *lib, struct abi_pd *p, uint64_t offset, uint64_t len, uint64_t iova, int fd, uint32_t access, struct abi_mr **out)
 {
-	struct vb_mr *m = calloc(1, sizeof(*m));
-	if (!m)
-		return ENOMEM;
-	m->lib = p->lib;
-	errno = 0;
-	m->mr = p->lib->reg_dmabuf_mr(p->pd, offset, len, iova, fd, (int)access);
-	return keep(m, out);
+	return CREATE(out, lib->reg_dmabuf_mr(p, offset, len, iova, fd, (int)access));
 }
 
-int32_t vb_dereg_mr(struct vb_mr *m)
+int32_t vb_dereg_mr(struct vb_lib *lib, struct abi_mr *m)
 {
 	errno = 0;
-	int32_t rc = vb_errno(m->lib->dereg_mr(m->mr));
-	if (!rc)
-		free(m);
-	return rc;
+	return vb_errno(lib->dereg_mr(m));
 }
 
-int32_t vb_create_channel(struct vb_ctx *c, struct vb_channel **out)
+int32_t vb_create_channel(struct vb_lib *lib, struct abi_context *c, struct abi_comp_channel **out)
 {
-	struct vb_channel *ch = calloc(1, sizeof(*ch));
-	if (!ch)
-		return ENOMEM;
-	errno = 0;
-	ch->lib = c->lib;
-	ch->ch = c->lib->create_comp_channel(c->ctx);
-	if (!ch->ch) {
-		int32_t rc = vb_errno(-1);
-		free(ch);
-		return rc;
-	}
-	*out = ch;
-	return 0;
+	return CREATE(out, lib->create_comp_channel(c));
 }
 
-int32_t vb_destroy_channel(struct vb_channel *ch)
+int32_t vb_destroy_channel(struct vb_lib *lib, struct abi_comp_channel *ch)
 {
 	errno = 0;
-	int32_t rc = vb_errno(ch->lib->destroy_comp_channel(ch->ch));
-	if (!rc)
-		free(ch);
-	return rc;
+	return vb_errno(lib->destroy_comp_channel(ch));
 }

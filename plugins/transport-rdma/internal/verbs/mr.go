@@ -1,11 +1,23 @@
 package verbs
 
 import (
-	"errors"
 	"fmt"
 	"sync"
 	"syscall"
 	"unsafe"
+)
+
+// Access is what may be done with registered memory, or through a QP.
+type Access uint32
+
+// The rights, to be combined.
+const (
+	AccessLocalWrite  Access = 1 << 0
+	AccessRemoteWrite Access = 1 << 1
+	AccessRemoteRead  Access = 1 << 2
+	// AccessRelaxedOrdering lets the device's writes pass each other on the bus. It is dropped
+	// silently where the library does not know it.
+	AccessRelaxedOrdering Access = 1 << 20
 )
 
 // PD is a protection domain: QPs use only the MRs of their own.
@@ -17,16 +29,15 @@ type PD struct {
 
 // AllocPD makes a protection domain.
 func (c *Context) AllocPD() (*PD, error) {
-	if err := c.refs.hold(); err != nil {
+	p := &PD{c: c, refs: refs{parent: &c.refs}}
+	p.refs.free = func() error { return c.fail("ibv_dealloc_pd", sysDeallocPD(c.lib.h, p.h), "") }
+	err := c.refs.adopt(func() error {
+		var errno int32
+		p.h, errno = sysAllocPD(c.lib.h, c.h)
+		return c.fail("ibv_alloc_pd", errno, "")
+	})
+	if err != nil {
 		return nil, err
-	}
-	h, errno := sysAllocPD(c.h)
-	if errno != 0 {
-		return nil, errors.Join(c.fail("ibv_alloc_pd", errno, ""), c.refs.drop())
-	}
-	p := &PD{h: h, c: c, refs: refs{parent: &c.refs}}
-	p.refs.free = func() error {
-		return c.fail("ibv_dealloc_pd", sysDeallocPD(h), "")
 	}
 	return p, nil
 }
@@ -62,10 +73,8 @@ func (p *PD) RegMR(mem []byte, access Access) (*MR, error) {
 // RegRange registers size bytes at addr: memory of this process, or of a GPU whose driver
 // registers by address. The caller keeps it mapped until Close returned.
 func (p *PD) RegRange(addr, size uint64, access Access) (*MR, error) {
-	return p.register("ibv_reg_mr", addr, size, func(m *MR) int32 {
-		access, relaxed := p.allowed(access)
-		var errno int32
-		m.h, m.lkey, m.rkey, errno = sysRegMR(p.h, addr, size, access, relaxed)
+	return p.register("ibv_reg_mr", addr, size, func(m *MR) (errno int32) {
+		m.h, m.lkey, m.rkey, errno = sysRegMR(p.c.lib.h, p.h, addr, size, p.allowed(access))
 		return errno
 	})
 }
@@ -74,36 +83,33 @@ func (p *PD) RegRange(addr, size uint64, access Access) (*MR, error) {
 // requests and peers address it from iova on, usually the GPU's virtual address. The descriptor
 // may be closed afterwards. ErrUnsupported where the library is too old.
 func (p *PD) RegDMABuf(fd int, offset, size, iova uint64, access Access) (*MR, error) {
-	if !p.c.lib.feat.DMABuf {
+	if !p.c.lib.has(featDMABuf) {
 		return nil, fmt.Errorf("%w: dma-buf registration", ErrUnsupported)
 	}
-	return p.register("ibv_reg_dmabuf_mr", iova, size, func(m *MR) int32 {
-		var errno int32
-		access, _ := p.allowed(access)
-		m.h, m.lkey, m.rkey, errno = sysRegDMABuf(p.h, offset, size, iova, fd, access)
+	return p.register("ibv_reg_dmabuf_mr", iova, size, func(m *MR) (errno int32) {
+		m.h, m.lkey, m.rkey, errno = sysRegDMABuf(p.c.lib.h, p.h, offset, size, iova, fd, p.allowed(access))
 		return errno
 	})
 }
 
-// allowed drops the right to relaxed ordering where the library does not know it, and says whether
-// it is left.
-func (p *PD) allowed(a Access) (Access, bool) {
-	if !p.c.lib.feat.RelaxedOrdering {
+// allowed drops the right to relaxed ordering where the library does not know it.
+func (p *PD) allowed(a Access) Access {
+	if !p.c.lib.has(featRelaxed) {
 		a &^= AccessRelaxedOrdering
 	}
-	return a, a&AccessRelaxedOrdering != 0
+	return a
 }
 
 func (p *PD) register(call string, addr, size uint64, do func(*MR) int32) (*MR, error) {
-	if err := p.refs.hold(); err != nil {
+	m := &MR{p: p, addr: addr, size: size}
+	if err := p.refs.adopt(func() error { return m.fail(call, do(m)) }); err != nil {
 		return nil, err
 	}
-	m := &MR{p: p, addr: addr, size: size}
-	if errno := do(m); errno != 0 {
-		err := p.c.fail(call, errno, fmt.Sprintf("%d bytes at %#x", size, addr))
-		return nil, errors.Join(err, p.refs.drop())
-	}
 	return m, nil
+}
+
+func (m *MR) fail(call string, errno int32) error {
+	return m.p.c.fail(call, errno, fmt.Sprintf("%d bytes at %#x", m.size, m.addr))
 }
 
 // Addr returns the address that work requests and peers use for the first byte.
@@ -126,8 +132,8 @@ func (m *MR) Close() error {
 	if m.h == nil {
 		return nil
 	}
-	if errno := sysDeregMR(m.h); errno != 0 {
-		return m.p.c.fail("ibv_dereg_mr", errno, fmt.Sprintf("%d bytes at %#x", m.size, m.addr))
+	if err := m.fail("ibv_dereg_mr", sysDeregMR(m.p.c.lib.h, m.h)); err != nil {
+		return err
 	}
 	m.h, m.mem = nil, nil
 	return m.p.refs.drop()

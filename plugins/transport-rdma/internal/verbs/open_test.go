@@ -4,12 +4,14 @@ package verbs_test
 
 import (
 	"errors"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
 
+	"github.com/mooncake-go/mooncake/plugins/transport-rdma/internal/gid"
 	"github.com/mooncake-go/mooncake/plugins/transport-rdma/internal/verbs"
 	"github.com/mooncake-go/mooncake/test/fakeverbs"
 )
@@ -23,11 +25,11 @@ func TestOpenUnavailable(t *testing.T) {
 		"libm.so.6":                    "ibv_fork_init",
 	} {
 		lib, err := verbs.Open(path)
-		var u *verbs.UnavailableError
-		if lib != nil || !errors.Is(err, verbs.ErrUnavailable) || !errors.As(err, &u) {
+		if lib != nil || !errors.Is(err, verbs.ErrUnavailable) {
 			t.Fatalf("%s: got %v, %v", path, lib, err)
 		}
-		if u.Path != path || u.Reason == "" || !strings.Contains(err.Error(), reason) {
+		_, why, ok := strings.Cut(err.Error(), ": "+path+": ")
+		if !ok || why == "" || !strings.Contains(why, reason) {
 			t.Errorf("%s: the error does not say why: %v", path, err)
 		}
 	}
@@ -51,7 +53,7 @@ func TestDevices(t *testing.T) {
 	r := newRig(t)
 	list, err := r.lib.Devices()
 	check(t, err)
-	if len(list) != 2 || list[0].Name != r.names[0] || list[0].Node != verbs.NodeCA || list[0].IWARP || list[0].GUID == 0 {
+	if len(list) != 2 || list[0].Name != r.names[0] || list[0].IWARP {
 		t.Errorf("devices are %+v", list)
 	}
 	if !strings.HasPrefix(list[0].UverbsPath, "/dev/infiniband/uverbs") || filepath.Base(list[0].SysfsPath) != r.names[0] {
@@ -67,13 +69,13 @@ func TestAttributes(t *testing.T) {
 	check(t, err)
 	closing(t, c)
 	a := c.Attr()
-	if a.Ports != 1 || a.MaxQP < 1 || a.MaxQPWR < 16 || a.MaxCQE < 16 || a.MaxMRSize < 1<<30 || a.MaxSGE < 1 || a.MaxReadsIn < 1 ||
-		a.MaxReadsOut < 1 || a.CompletionVectors < 1 || a.NodeGUID != c.Info().GUID {
+	if a.Ports != 1 || a.MaxQP < 1 || a.MaxQPWR < 16 || a.MaxCQE < 16 || a.MaxMRSize < 1<<30 || a.MaxMR < 1 ||
+		a.MaxReadsIn < 1 || a.MaxReadsOut < 1 || a.CompletionVectors < 1 {
 		t.Errorf("attributes are %+v", a)
 	}
 	p, err := c.QueryPort(1)
 	check(t, err)
-	if p.State != verbs.PortActive || p.ActiveMTU != 4096 || p.MaxMTU != 4096 || p.LinkLayer != verbs.LinkEthernet || p.GIDs < 2 ||
+	if !p.Active || p.ActiveMTU != 4096 || p.GIDs < 2 ||
 		p.MaxMessage < 1<<20 || p.Speed == 0 {
 		t.Errorf("the port is %+v", p)
 	}
@@ -115,7 +117,7 @@ func TestGIDs(t *testing.T) {
 		}
 		if g.Index == r.gid {
 			found = true
-			if g.IP().String() != "10.77.0.2" || g.Type != verbs.GIDRoCEv2 || g.NetIndex == 0 {
+			if netip.AddrFrom16(g.GID).Unmap().String() != "10.77.0.2" || g.Type != gid.RoCEv2 || g.Netdev == "" {
 				t.Errorf("entry %d is %+v", g.Index, g)
 			}
 		}
@@ -127,7 +129,7 @@ func TestGIDs(t *testing.T) {
 	check(t, err)
 	empty, err := c.GID(1, p.GIDs-1)
 	check(t, err)
-	if !empty.Zero() {
+	if !empty.GID.Zero() {
 		t.Errorf("the last entry is %+v", empty)
 	}
 	for _, bad := range [][2]int{{0, 0}, {2, 0}, {1, -1}, {1, p.GIDs}} {
@@ -140,9 +142,6 @@ func TestGIDs(t *testing.T) {
 // An old library has no types of GIDs: they come from sysfs.
 func TestOldLibrary(t *testing.T) {
 	r := newFake(t, fakeverbs.Config{Devices: 1, Old: true})
-	if f := r.lib.Features(); f != (verbs.Features{}) {
-		t.Errorf("features are %+v", f)
-	}
 	attrs := filepath.Join(r.w.Sysfs(0), "ports/1/gid_attrs")
 	for name, content := range map[string]string{"types/3": "RoCE v2\n", "ndevs/3": "lo\n", "types/0": "IB/RoCE v1\n"} {
 		check(t, os.MkdirAll(filepath.Dir(filepath.Join(attrs, name)), 0o755))
@@ -153,12 +152,12 @@ func TestOldLibrary(t *testing.T) {
 	closing(t, c)
 	list, err := c.GIDs(1)
 	check(t, err)
-	if len(list) != 3 || list[0].Type != verbs.GIDRoCEv1 || list[2].Type != verbs.GIDRoCEv2 || list[2].NetIndex != 1 || list[2].Index != 3 {
+	if len(list) != 3 || list[0].Type != gid.RoCEv1 || list[2].Type != gid.RoCEv2 || list[2].Netdev != "lo" || list[2].Index != 3 {
 		t.Errorf("GIDs are %+v", list)
 	}
 	p, err := c.QueryPort(1)
 	check(t, err)
-	if p.Speed != 100_000_000_000 || p.State != verbs.PortActive {
+	if p.Speed != 100_000_000_000 || !p.Active {
 		t.Errorf("the port is %+v", p)
 	}
 	pd, err := c.AllocPD()

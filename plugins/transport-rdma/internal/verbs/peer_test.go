@@ -79,7 +79,7 @@ func serve(path string) error {
 	if err != nil {
 		return err
 	}
-	mine := hello{QP: s.qp.Num(), GID: gid.Addr, Addr: s.mr.Addr(), RKey: s.mr.RKey()}
+	mine := hello{QP: s.qp.Num(), GID: gid.GID, Addr: s.mr.Addr(), RKey: s.mr.RKey()}
 	if err = json.NewEncoder(os.Stdout).Encode(mine); err != nil {
 		return err
 	}

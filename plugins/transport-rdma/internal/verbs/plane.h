@@ -8,7 +8,6 @@
 #define VB_BATCH 32 // completions in one call of the library
 
 enum { VB_OP_WRITE = 1, VB_OP_READ = 2 };
-enum { VB_SIGNAL = 1 << 0, VB_FENCE = 1 << 1, VB_NO_INLINE = 1 << 2 };
 enum { VB_STATUS_CLOSED = 256 };
 
 // The Go types WR and Result.
@@ -18,7 +17,7 @@ struct vb_wr {
 	uint32_t lkey, rkey;
 	uint32_t len;
 	uint8_t op;
-	uint8_t flags;
+	uint8_t no_inline;
 	uint8_t unused[2];
 };
 
@@ -75,7 +74,7 @@ struct vb_slot {
 struct vb_cq {
 	struct vb_lib *lib;
 	struct abi_cq *cq;
-	struct vb_channel *channel;
+	struct abi_comp_channel *channel;
 	struct vb_slot *slots;
 	uint32_t nslots;
 
@@ -95,7 +94,7 @@ struct vb_cq {
 	struct vb_qp *gone, **gone_end;
 };
 
-int32_t vb_create_cq(struct vb_ctx *c, struct vb_channel *ch, int entries, int vector, struct vb_cq **out);
+int32_t vb_create_cq(struct vb_lib *lib, struct abi_context *c, struct abi_comp_channel *ch, int entries, int vector, struct vb_cq **out);
 int32_t vb_destroy_cq(struct vb_cq *cq);
 int32_t vb_arm(struct vb_cq *cq);
 // vb_take_events empties the channel; EAGAIN when it was empty. It may run beside vb_poll.
@@ -106,23 +105,9 @@ struct vb_qp_config {
 	uint32_t depth, inline_max, every;
 };
 
-struct vb_rtr {
-	uint8_t gid[16];
-	uint32_t mtu, qpn, psn;
-	uint16_t lid;
-	uint8_t port, gid_index, hop_limit, traffic_class, sl, reads_in, rnr_timer;
-};
-
-struct vb_rts {
-	uint32_t psn;
-	uint8_t timeout, retry, rnr_retry, reads_out;
-};
-
 // vb_create_qp and vb_retire_qp are called as the CQ's, the others as the QP's.
-int32_t vb_create_qp(struct vb_pd *p, struct vb_cq *cq, const struct vb_qp_config *cfg, struct vb_qp **out);
-int32_t vb_to_init(struct vb_qp *qp, uint8_t port, uint16_t pkey, uint32_t access);
-int32_t vb_to_rtr(struct vb_qp *qp, const struct vb_rtr *a);
-int32_t vb_to_rts(struct vb_qp *qp, const struct vb_rts *a);
+int32_t vb_create_qp(struct abi_pd *p, struct vb_cq *cq, const struct vb_qp_config *cfg, struct vb_qp **out);
+int32_t vb_modify(struct vb_qp *qp, struct abi_qp_attr *a, int mask);
 int32_t vb_to_err(struct vb_qp *qp);
 int32_t vb_query_qp(struct vb_qp *qp, struct abi_qp_attr *a);
 // vb_destroy_qp leaves the vb_qp, which belongs to the CQ after vb_retire_qp.

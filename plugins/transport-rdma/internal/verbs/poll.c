@@ -14,8 +14,8 @@ static struct vb_qp *match(struct vb_cq *cq, const struct abi_wc *wc)
 	if (!qp || (qp->base >> 32) != (wc->wr_id >> 32) || wc->qp_num != qp->num)
 		return NULL;
 	uint32_t ahead = (uint32_t)wc->wr_id - qp->head;
-	uint32_t under_way = __atomic_load_n(&qp->tail, __ATOMIC_ACQUIRE) - qp->head;
-	return ahead < under_way ? qp : NULL;
+	uint32_t in_flight = __atomic_load_n(&qp->tail, __ATOMIC_ACQUIRE) - qp->head;
+	return ahead < in_flight ? qp : NULL;
 }
 
 // begin makes a completion the current one. It ends its request and all before it on the QP:

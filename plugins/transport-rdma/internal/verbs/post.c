@@ -32,8 +32,8 @@ static void prepare(struct vb_qp *qp, const struct vb_wr *w, int i, uint32_t seq
 	wr->sg_list = sge;
 	wr->num_sge = w->len ? 1 : 0;
 	wr->opcode = w->op == VB_OP_READ ? ABI_WR_RDMA_READ : ABI_WR_RDMA_WRITE;
-	wr->send_flags = (signal ? ABI_SEND_SIGNALED : 0) | (w->flags & VB_FENCE ? ABI_SEND_FENCE : 0);
-	if (w->op == VB_OP_WRITE && w->len && w->len <= qp->inline_max && !(w->flags & VB_NO_INLINE))
+	wr->send_flags = signal ? ABI_SEND_SIGNALED : 0;
+	if (w->op == VB_OP_WRITE && w->len && w->len <= qp->inline_max && !w->no_inline)
 		wr->send_flags |= ABI_SEND_INLINE;
 	wr->remote_addr = w->remote;
 	wr->rkey = w->rkey;
@@ -88,13 +88,13 @@ int vb_post(struct vb_qp *qp, const struct vb_wr *wrs, int n, int32_t *err)
 	int done = 0;
 	*err = 0;
 	while (done < n && !*err) {
-		int32_t room = (int32_t)(qp->depth - outstanding(qp));
+		int32_t space = (int32_t)(qp->depth - outstanding(qp));
 		int chain = n - done < VB_CHAIN ? n - done : VB_CHAIN;
-		if (chain > room)
-			chain = room;
+		if (chain > space)
+			chain = space;
 		if (chain <= 0)
 			break;
-		int last = done + chain == n || chain == room;
+		int last = done + chain == n || chain == space;
 		uint32_t covered = qp->covered, first = qp->tail;
 		int i = 0;
 		for (; i < chain; i++) {
@@ -104,7 +104,7 @@ int vb_post(struct vb_qp *qp, const struct vb_wr *wrs, int n, int32_t *err)
 				break;
 			}
 			uint32_t seq = first + (uint32_t)i;
-			int signal = (last && i == chain - 1) || (w->flags & VB_SIGNAL) || seq + 1 - covered >= qp->every;
+			int signal = (last && i == chain - 1) || seq + 1 - covered >= qp->every;
 			if (signal)
 				covered = seq + 1;
 			prepare(qp, w, i, seq, signal);

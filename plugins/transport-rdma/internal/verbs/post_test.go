@@ -145,16 +145,15 @@ func TestInline(t *testing.T) {
 		t.Fatalf("inline is %d", a.qp.MaxInline())
 	}
 	for i, c := range []struct {
-		n     int
-		flags verbs.WRFlag
-		early bool
-	}{{64, 0, true}, {65, 0, false}, {64, verbs.WRNoInline, false}} {
+		n               int
+		noInline, early bool
+	}{{64, false, true}, {65, false, false}, {64, true, false}} {
 		stall := r.w.Fault(fakeverbs.Fault{Action: fakeverbs.Stall, Device: 0})
 		for j := range c.n {
 			a.mem[j] = 1
 		}
 		w := wr(verbs.OpWrite, a, b, 1, 0, c.n)
-		w.Flags = c.flags
+		w.NoInline = c.noInline
 		_, err := a.qp.Post([]verbs.WR{w})
 		check(t, err)
 		for stall.Hits() == 0 {

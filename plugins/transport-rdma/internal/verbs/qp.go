@@ -3,6 +3,7 @@ package verbs
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 	"sync"
 	"syscall"
 	"unsafe"
@@ -28,16 +29,12 @@ func (p *PD) CreateQP(cq *CQ, cfg QPConfig) (*QP, error) {
 	if cfg.Depth < 1 || cfg.Depth > maxDepth || cfg.MaxInline < 0 || cfg.SignalEvery < 0 || cq.c != p.c {
 		return nil, p.c.fail("ibv_create_qp", int32(syscall.EINVAL), object)
 	}
-	if err := p.refs.hold(); err != nil {
-		return nil, err
-	}
-	if err := cq.refs.hold(); err != nil {
-		return nil, errors.Join(err, p.refs.drop())
-	}
 	q := &QP{p: p, cq: cq, depth: cfg.Depth}
-	err := cq.attach(q, cfg, object)
+	err := p.refs.adopt(func() error {
+		return cq.refs.adopt(func() error { return cq.attach(q, cfg, object) })
+	})
 	if err != nil {
-		return nil, errors.Join(err, cq.refs.drop(), p.refs.drop())
+		return nil, err
 	}
 	return q, nil
 }
@@ -101,6 +98,74 @@ func (q *QP) Outstanding() int {
 	return sysOutstanding(q.h)
 }
 
+// modify runs one transition. from is the state it starts in.
+func (q *QP) modify(to QPState, what string, from QPState, do func() int32) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.h == nil {
+		return ErrClosed
+	}
+	if to != QPErr && q.state != from {
+		return fmt.Errorf("%w: QP %d is in %s, %s follows %s", ErrState, q.num, q.state, to, from)
+	}
+	if q.state == QPReset && to == QPErr {
+		q.state = QPErr // The kernel has no such transition; nothing can be in flight.
+		return nil
+	}
+	err := q.fail("ibv_modify_qp", do(), what)
+	if err == nil {
+		q.state = to
+	}
+	return err
+}
+
+// ToInit moves the QP from RESET to INIT.
+func (q *QP) ToInit(a InitAttr) error {
+	what := fmt.Sprintf("to INIT on port %d, pkey index %d", a.Port, a.PKeyIndex)
+	return q.modify(QPInit, what, QPReset, func() int32 {
+		if a.Port < 1 || a.Port > 255 || a.PKeyIndex < 0 || a.PKeyIndex > 0xffff {
+			return int32(syscall.EINVAL)
+		}
+		return sysToInit(q.h, a)
+	})
+}
+
+// ToRTR moves the QP from INIT to RTR. EINVAL often means a GID that is gone or of a type that
+// does not reach the peer; ETIMEDOUT that the peer's address was not resolved.
+func (q *QP) ToRTR(a RTRAttr) error {
+	what := fmt.Sprintf("to RTR, GID index %d, MTU %d, peer QP %d at %s", a.GIDIndex, a.MTU, a.PeerQP, netip.AddrFrom16(a.PeerGID).Unmap())
+	return q.modify(QPRTR, what, QPInit, func() int32 {
+		mtu := mtuEnum(a.MTU)
+		if mtu == 0 || mtuBytes(mtu) != a.MTU || a.GIDIndex < 0 || a.GIDIndex > 255 || a.Port < 1 || a.Port > 255 {
+			return int32(syscall.EINVAL)
+		}
+		return sysToRTR(q.h, a, mtu)
+	})
+}
+
+// ToRTS moves the QP from RTR to RTS; now Post works.
+func (q *QP) ToRTS(a RTSAttr) error {
+	return q.modify(QPRTS, "to RTS", QPRTR, func() int32 { return sysToRTS(q.h, a) })
+}
+
+// ToErr stops the QP from any state: requests in flight are flushed, and results come for all of
+// it. Repeatable.
+func (q *QP) ToErr() error {
+	return q.modify(QPErr, "to ERR", 0, func() int32 { return sysToErr(q.h) })
+}
+
+// Query asks the kernel for the present state.
+func (q *QP) Query() (QPInfo, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.h == nil {
+		return QPInfo{}, ErrClosed
+	}
+	info, errno := sysQueryQP(q.h)
+	info.Depth = q.depth
+	return info, q.fail("ibv_query_qp", errno, "query")
+}
+
 // Post gives work requests to the device in order and never blocks. It accepts the first n; fewer
 // with a nil error means that Depth requests are in flight, or that the device has no space: poll
 // until there is a result, then post the rest. An error concerns wrs[n] and those after it, which
@@ -122,13 +187,13 @@ func (q *QP) Post(wrs []WR) (n int, err error) {
 	if errno == int32(syscall.ENOMEM) && (n > 0 || sysOutstanding(q.h) > 0) {
 		errno = 0
 	}
-	if errno != 0 {
-		return n, q.fail("ibv_post_send", errno, "post")
-	}
-	return n, nil
+	return n, q.fail("ibv_post_send", errno, "post")
 }
 
 func (q *QP) fail(call string, errno int32, what string) error {
+	if errno == 0 {
+		return nil
+	}
 	return q.p.c.fail(call, errno, fmt.Sprintf("QP %d, %s", q.num, what))
 }
 
@@ -141,8 +206,8 @@ func (q *QP) Close() error {
 	if q.h == nil {
 		return nil
 	}
-	if errno := sysDestroyQP(q.h); errno != 0 {
-		return q.fail("ibv_destroy_qp", errno, "destroy")
+	if err := q.fail("ibv_destroy_qp", sysDestroyQP(q.h), "destroy"); err != nil {
+		return err
 	}
 	q.cq.detach(q)
 	q.h = nil

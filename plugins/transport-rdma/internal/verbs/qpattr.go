@@ -1,19 +1,5 @@
 package verbs
 
-// Access is what may be done with registered memory, or through a QP.
-type Access uint32
-
-// The rights, to be combined.
-const (
-	AccessLocalWrite   Access = 1 << 0
-	AccessRemoteWrite  Access = 1 << 1
-	AccessRemoteRead   Access = 1 << 2
-	AccessRemoteAtomic Access = 1 << 3
-	// AccessRelaxedOrdering lets the device's writes pass each other on the bus. It is dropped
-	// silently where the library does not know it.
-	AccessRelaxedOrdering Access = 1 << 20
-)
-
 // QPState is the state of a QP.
 type QPState uint32
 
@@ -23,8 +9,6 @@ const (
 	QPInit  QPState = 1
 	QPRTR   QPState = 2
 	QPRTS   QPState = 3
-	QPSQD   QPState = 4
-	QPSQE   QPState = 5
 	QPErr   QPState = 6
 )
 
@@ -92,13 +76,8 @@ type RTSAttr struct {
 
 // QPInfo is what the kernel says about a QP.
 type QPInfo struct {
-	State     QPState
-	MTU       int
-	PeerQP    uint32
-	Depth     int
-	MaxInline int
-	Timeout   uint8
-	Retry     uint8
-	ReadsIn   uint8
-	ReadsOut  uint8
+	State      QPState
+	MTU, Depth int
+	PeerQP     uint32
+	Retry      uint8
 }

@@ -6,16 +6,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-int32_t vb_create_cq(struct vb_ctx *c, struct vb_channel *ch, int entries, int vector, struct vb_cq **out)
+int32_t vb_create_cq(struct vb_lib *lib, struct abi_context *c, struct abi_comp_channel *ch, int entries, int vector, struct vb_cq **out)
 {
 	struct vb_cq *cq = calloc(1, sizeof(*cq));
 	if (!cq)
 		return ENOMEM;
 	errno = 0;
-	cq->lib = c->lib;
+	cq->lib = lib;
 	cq->channel = ch;
 	cq->gone_end = &cq->gone;
-	cq->cq = c->lib->create_cq(c->ctx, entries, cq, ch->ch, vector);
+	cq->cq = lib->create_cq(c, entries, cq, ch, vector);
 	if (!cq->cq) {
 		int32_t rc = vb_errno(-1);
 		free(cq);
@@ -67,7 +67,7 @@ int32_t vb_take_events(struct vb_cq *cq)
 		struct abi_cq *which;
 		void *cookie;
 		errno = 0;
-		if (cq->lib->get_cq_event(cq->channel->ch, &which, &cookie) != 0) {
+		if (cq->lib->get_cq_event(cq->channel, &which, &cookie) != 0) {
 			if (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR)
 				rc = vb_errno(-1);
 			break;
@@ -129,7 +129,7 @@ static struct vb_qp *new_qp(const struct vb_qp_config *cfg)
 }
 
 // make asks the library, with less inline data where it refuses what was asked for.
-static int32_t make(struct vb_pd *p, struct vb_cq *cq, const struct vb_qp_config *cfg, struct vb_qp *qp)
+static int32_t make(struct abi_pd *p, struct vb_cq *cq, const struct vb_qp_config *cfg, struct vb_qp *qp)
 {
 	struct abi_qp_init_attr a;
 	uint32_t want = cfg->inline_max;
@@ -143,7 +143,7 @@ static int32_t make(struct vb_pd *p, struct vb_cq *cq, const struct vb_qp_config
 		a.cap.max_send_sge = a.cap.max_recv_sge = 1;
 		a.cap.max_inline_data = want;
 		errno = 0;
-		qp->qp = p->lib->create_qp(p->pd, &a);
+		qp->qp = cq->lib->create_qp(p, &a);
 		if (qp->qp)
 			break;
 		int32_t rc = vb_errno(-1);
@@ -156,7 +156,7 @@ static int32_t make(struct vb_pd *p, struct vb_cq *cq, const struct vb_qp_config
 	return 0;
 }
 
-int32_t vb_create_qp(struct vb_pd *p, struct vb_cq *cq, const struct vb_qp_config *cfg, struct vb_qp **out)
+int32_t vb_create_qp(struct abi_pd *p, struct vb_cq *cq, const struct vb_qp_config *cfg, struct vb_qp **out)
 {
 	int slot = find_slot(cq);
 	if (slot < 0)
@@ -174,6 +174,36 @@ int32_t vb_create_qp(struct vb_pd *p, struct vb_cq *cq, const struct vb_qp_confi
 	cq->slots[slot].qp = qp;
 	*out = qp;
 	return 0;
+}
+
+uint64_t vb_qp_tag(struct abi_qp *qp)
+{
+	return ((struct vb_qp *)qp->qp_context)->tag;
+}
+
+int32_t vb_modify(struct vb_qp *qp, struct abi_qp_attr *a, int mask)
+{
+	errno = 0;
+	return vb_errno(qp->cq->lib->modify_qp(qp->qp, a, mask));
+}
+
+int32_t vb_to_err(struct vb_qp *qp)
+{
+	struct abi_qp_attr a;
+	memset(&a, 0, sizeof(a));
+	a.qp_state = ABI_QPS_ERR;
+	return vb_modify(qp, &a, ABI_QP_STATE);
+}
+
+int32_t vb_query_qp(struct vb_qp *qp, struct abi_qp_attr *a)
+{
+	struct abi_qp_init_attr init;
+	memset(a, 0, sizeof(*a));
+	memset(&init, 0, sizeof(init));
+	errno = 0;
+	int mask = ABI_QP_STATE | ABI_QP_PATH_MTU | ABI_QP_DEST_QPN | ABI_QP_TIMEOUT | ABI_QP_RETRY_CNT |
+		   ABI_QP_MAX_QP_RD_ATOMIC | ABI_QP_MAX_DEST_RD_ATOMIC | ABI_QP_CAP;
+	return vb_errno(qp->cq->lib->query_qp(qp->qp, a, mask, &init));
 }
 
 int32_t vb_destroy_qp(struct vb_qp *qp)

@@ -1,6 +1,9 @@
 package verbs
 
-import "sync"
+import (
+	"errors"
+	"sync"
+)
 
 // refs counts the users of an object that others are made of: children, and calls in flight.
 // The object is freed when it is closed and has no users.
@@ -15,15 +18,27 @@ type refs struct {
 	parent *refs
 }
 
-// hold adds a user. It fails with ErrClosed after close.
-func (l *refs) hold() error {
+// adopt calls create, whose success adds a user. It fails with ErrClosed after close.
+func (l *refs) adopt(create func() error) error {
 	l.mu.Lock()
-	defer l.mu.Unlock()
 	if l.closed {
+		l.mu.Unlock()
 		return ErrClosed
 	}
 	l.users++
+	l.mu.Unlock()
+	if err := create(); err != nil {
+		return errors.Join(err, l.drop())
+	}
 	return nil
+}
+
+// use keeps the object while f runs. It fails with ErrClosed after close.
+func (l *refs) use(f func() error) error {
+	if err := l.adopt(f); err != nil {
+		return err
+	}
+	return l.drop()
 }
 
 // drop takes a user away. The error is that of freeing the object or a parent, if this was what

@@ -154,7 +154,7 @@ func addr(mem []byte) uint64 { return uint64(uintptr(unsafe.Pointer(&mem[0]))) }
 // to brings a QP to RTS. Few retries: a peer that is gone is found out soon.
 func (s *side) to(t testing.TB, peer uint32, gid [16]byte, mtu int) {
 	t.Helper()
-	check(t, s.qp.ToInit(verbs.InitAttr{Port: 1, Access: all | verbs.AccessRemoteAtomic}))
+	check(t, s.qp.ToInit(verbs.InitAttr{Port: 1, Access: all}))
 	check(t, s.qp.ToRTR(rtr(s, peer, gid, mtu)))
 	check(t, s.qp.ToRTS(rts))
 }
@@ -169,7 +169,7 @@ func (s *side) addr(t testing.TB) [16]byte {
 	t.Helper()
 	g, err := s.c.GID(1, s.gid)
 	check(t, err)
-	return g.Addr
+	return g.GID
 }
 
 // pair connects two sides.
@@ -200,7 +200,7 @@ func results(t testing.TB, s *side, n int) []verbs.Result {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
 	for len(all) < n {
-		got, err := s.cq.Wait(ctx, buf, 0)
+		got, err := s.cq.Wait(ctx, buf)
 		if err != nil {
 			t.Fatalf("after %d of %d results: %v", len(all), n, err)
 		}

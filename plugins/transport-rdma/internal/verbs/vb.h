@@ -13,7 +13,6 @@ struct vb_lib {
 	int (*fork_init)(void);
 	struct abi_device **(*get_device_list)(int *);
 	void (*free_device_list)(struct abi_device **);
-	uint64_t (*get_device_guid)(struct abi_device *);
 	struct abi_context *(*open_device)(struct abi_device *);
 	int (*close_device)(struct abi_context *);
 	int (*query_device)(struct abi_context *, struct abi_device_attr *);
@@ -50,22 +49,6 @@ enum { VB_RELAXED = 1 << 0, VB_DMABUF = 1 << 1, VB_GID_TABLE = 1 << 2 };
 struct vb_lib *vb_load(const char *path, char *reason, size_t reason_size, uint32_t *features);
 int32_t vb_errno(int rc); // what a call of the library that returned rc failed with
 
-struct vb_ctx {
-	struct vb_lib *lib;
-	struct abi_context *ctx;
-};
-struct vb_pd {
-	struct vb_lib *lib;
-	struct abi_pd *pd;
-};
-struct vb_mr {
-	struct vb_lib *lib;
-	struct abi_mr *mr;
-};
-struct vb_channel {
-	struct vb_lib *lib;
-	struct abi_comp_channel *ch;
-};
 struct vb_event {
 	uint64_t tag;
 	uint32_t type;
@@ -77,32 +60,30 @@ int32_t vb_fork_init(struct vb_lib *lib);
 // vb_devices lists devices; NULL for none.
 int32_t vb_devices(struct vb_lib *lib, struct abi_device ***list, int *n);
 void vb_free_devices(struct vb_lib *lib, struct abi_device **list);
-uint64_t vb_device_guid(struct vb_lib *lib, struct abi_device *d); // big endian
 // vb_open is what vb_open_device found: also when it failed, as far as it came.
 struct vb_open {
-	struct vb_ctx *c;
+	struct abi_context *ctx;
 	struct abi_device device;
-	uint64_t guid; // big endian
-	int listed;    // the list of devices was read
+	int listed; // the list of devices was read
 };
 int32_t vb_open_device(struct vb_lib *lib, const char *name, struct vb_open *o);
-int32_t vb_close_device(struct vb_ctx *c);
-int32_t vb_query_device(struct vb_ctx *c, struct abi_device_attr *a);
-int32_t vb_query_port(struct vb_ctx *c, uint8_t port, struct abi_port_attr *a);
-int32_t vb_gid(struct vb_ctx *c, uint8_t port, int index, union abi_gid *g);
+int32_t vb_close_device(struct vb_lib *lib, struct abi_context *c);
+int32_t vb_query_device(struct vb_lib *lib, struct abi_context *c, struct abi_device_attr *a);
+int32_t vb_query_port(struct vb_lib *lib, struct abi_context *c, uint8_t port, struct abi_port_attr *a);
+int32_t vb_gid(struct vb_lib *lib, struct abi_context *c, uint8_t port, int index, union abi_gid *g);
 // vb_gid_ex and vb_gid_table give EOPNOTSUPP where the library or the kernel cannot.
-int32_t vb_gid_ex(struct vb_ctx *c, uint32_t port, uint32_t index, struct abi_gid_entry *e);
-int32_t vb_gid_table(struct vb_ctx *c, struct abi_gid_entry *e, size_t max, size_t *n);
+int32_t vb_gid_ex(struct vb_lib *lib, struct abi_context *c, uint32_t port, uint32_t index, struct abi_gid_entry *e);
+int32_t vb_gid_table(struct vb_lib *lib, struct abi_context *c, struct abi_gid_entry *e, size_t max, size_t *n);
 // vb_next_event gives EAGAIN for none. The event is acknowledged.
-int32_t vb_next_event(struct vb_ctx *c, struct vb_event *ev);
+int32_t vb_next_event(struct vb_lib *lib, struct abi_context *c, struct vb_event *ev);
 uint64_t vb_qp_tag(struct abi_qp *qp);
 
-int32_t vb_alloc_pd(struct vb_ctx *c, struct vb_pd **out);
-int32_t vb_dealloc_pd(struct vb_pd *p);
-int32_t vb_reg_mr(struct vb_pd *p, uint64_t addr, uint64_t len, uint32_t access, int relaxed, struct vb_mr **out);
-int32_t vb_reg_dmabuf(struct vb_pd *p, uint64_t offset, uint64_t len, uint64_t iova, int fd, uint32_t access, struct vb_mr **out);
-int32_t vb_dereg_mr(struct vb_mr *m);
-int32_t vb_create_channel(struct vb_ctx *c, struct vb_channel **out);
-int32_t vb_destroy_channel(struct vb_channel *ch);
+int32_t vb_alloc_pd(struct vb_lib *lib, struct abi_context *c, struct abi_pd **out);
+int32_t vb_dealloc_pd(struct vb_lib *lib, struct abi_pd *p);
+int32_t vb_reg_mr(struct vb_lib *lib, struct abi_pd *p, uint64_t addr, uint64_t len, uint32_t access, struct abi_mr **out);
+int32_t vb_reg_dmabuf(struct vb_lib *lib, struct abi_pd *p, uint64_t offset, uint64_t len, uint64_t iova, int fd, uint32_t access, struct abi_mr **out);
+int32_t vb_dereg_mr(struct vb_lib *lib, struct abi_mr *m);
+int32_t vb_create_channel(struct vb_lib *lib, struct abi_context *c, struct abi_comp_channel **out);
+int32_t vb_destroy_channel(struct vb_lib *lib, struct abi_comp_channel *ch);
 
 #endif

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from processes import Master, free_port
 
-from mooncake import _setup
+from mooncake._store import setup as _setup
 from mooncake.engine import TransferEngine
 from mooncake.store import MooncakeDistributedStore
 

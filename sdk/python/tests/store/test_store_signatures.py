@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+import mooncake
 import mooncake.store as ms
-from mooncake import _setup
+from mooncake._store import setup as _setup
 
 # RC stands for ReplicateConfig(), which is written None. What stands before / is positional only.
 STORE = """
@@ -158,7 +159,7 @@ def test_package_exports_the_pool() -> None:
     assert not hasattr(mooncake, "no_such_name")
 
 
-STUBBED = ["mooncake", "mooncake.store", "mooncake.async_store", "mooncake.buffer_pool", "mooncake._config"]
+STUBBED = ["mooncake", "mooncake.store", "mooncake.async_store", "mooncake.buffer_pool", "mooncake._store.config"]
 
 
 def parameters_of(node: ast.FunctionDef) -> list[str]:
@@ -199,7 +200,7 @@ def test_stub_agrees_with_the_module(module: str) -> None:
     stub = Path(loaded.__file__).with_suffix(".pyi")
     text = stub.read_text()
     check_stub(ast.parse(text).body, loaded, module)
-    assert (stub.parent / "py.typed").exists()
+    assert Path(mooncake.__file__).with_name("py.typed").exists()
     assert not [name for name in getattr(loaded, "__all__", []) if name not in text]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mooncake._parallelism import ParallelAxis, ReadTarget, TensorParallelism
+from mooncake._tensor.parallelism import ParallelAxis, ReadTarget, TensorParallelism
 
 
 def axis(kind: str, rank: int = 0, size: int = 1, **more: Any) -> ParallelAxis:

@@ -10,7 +10,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="moves tensors: needs PyTorch, pip install torch")
 
-from mooncake._tensor_layout import DTYPES
+from mooncake._tensor.layout import DTYPES
 from mooncake.store import _serialize_tensor
 
 # An older PyTorch does not have all of them.

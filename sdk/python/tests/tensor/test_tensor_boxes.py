@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mooncake._tensor_boxes import Box, fragment_count, fragments, overlap, split
-from mooncake._tensor_layout import LayoutError
+from mooncake._tensor.boxes import Box, fragment_count, fragments, overlap, split
+from mooncake._tensor.layout import LayoutError
 
 shapes = st.lists(st.integers(1, 6), min_size=1, max_size=4).map(tuple)
 

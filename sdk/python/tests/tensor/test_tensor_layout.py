@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tensor_golden import METADATA, OBJECTS
 
-from mooncake._tensor_layout import (
+from mooncake._tensor.layout import (
     DTYPES,
     METADATA_SIZE,
     Axis,

@@ -8,9 +8,9 @@ import pytest
 from tensor_golden import OBJECTS
 from tensor_requests import axis, parallelism
 
-from mooncake._parallelism import ParallelAxis, ReadTarget, TensorParallelism
-from mooncake._tensor_axes import layout_of, writer_of
-from mooncake._tensor_layout import LayoutError
+from mooncake._tensor.axes import layout_of, writer_of
+from mooncake._tensor.layout import LayoutError
+from mooncake._tensor.parallelism import ParallelAxis, ReadTarget, TensorParallelism
 
 
 def test_defaults() -> None:

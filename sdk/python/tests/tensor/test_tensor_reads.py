@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from tensor_requests import axis, parallelism, target, tp
 from tensor_torch import Memory, same, sample, torch
 
-from mooncake import _native, _tensor_assemble
+from mooncake import _native
+from mooncake._tensor import assemble
 
 EP = axis("ep", 1, 4, expert_id=5)
 
@@ -136,7 +137,7 @@ def test_requests_that_cannot_be_are_none(store: Any, key: str) -> None:
 
 
 def test_a_manifest_that_lies_harms_nobody(store: Any, key: str) -> None:
-    from mooncake._tensor_layout import Manifest
+    from mooncake._tensor.layout import Manifest
 
     huge = Manifest(0, (2**40, 2**20), 0, 1)
     endless = Manifest(0, (2**30,), 0, 2**30)
@@ -207,7 +208,7 @@ def test_where_ranges_cannot_be_read_whole_parts_are(store: Any, key: str, monke
 
 
 def test_another_part_behind_ranges_is_refused(store: Any, key: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_tensor_assemble, "MIN_SAVED", 0)
+    monkeypatch.setattr(assemble, "MIN_SAVED", 0)
     write(store, key, sample((8, 64)), "own parts", 2, 0)
     assert same(store.get_tensor_with_parallelism(key, target("shard", tp(3, 4))), sample((8, 64)).chunk(4)[3])
     swapped = parallelism(tp(1, 2, 1))

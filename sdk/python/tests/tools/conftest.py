@@ -21,7 +21,10 @@ def binary(programs: Path) -> Path:
 def bare(tmp_path: Path) -> Path:
     """A folder with the modules of the package and no binary."""
     root = tmp_path / "site"
-    shutil.copytree(SOURCE, root / "mooncake", ignore=lambda _, names: [n for n in names if not n.endswith(".py")])
+    for module in SOURCE.rglob("*.py"):
+        copy = root / "mooncake" / module.relative_to(SOURCE)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(module, copy)
     return root
 
 

@@ -112,10 +112,8 @@ func (p *path) check(o transport.Op) error {
 	return nil
 }
 
-var _ transport.Summing = (*path)(nil)
-
-// Sums implements transport.Summing.
-func (p *path) Sums() bool { return true }
+// Extras implements transport.Extended.
+func (p *path) Extras() transport.Extras { return transport.Extras{Checksums: true} }
 
 // Reap implements transport.Path.
 func (p *path) Reap(ctx context.Context, dst []transport.Completion) (int, error) {

@@ -103,9 +103,8 @@ func NewPump(o PumpOptions, slots int, fds []int) (*Pump, error) {
 		p.free()
 		return nil, err
 	}
-	// Not transport.As: what wraps a path may do something to its completions.
-	if d, ok := o.Path.(transport.Delivering); ok {
-		d.Deliver(p.deliver)
+	if deliver := transport.ExtrasOf(o.Path).Deliver; deliver != nil {
+		deliver(p.deliver)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	p.cancel = cancel

@@ -1,0 +1,105 @@
+package compare
+
+import (
+	"cmp"
+
+	"github.com/mooncake-go/mooncake/core/bench/measure"
+)
+
+// Figure is what one contender of a comparison reached.
+type Figure struct {
+	// Name says whose it is, for example "redis-server 7.0.15".
+	Name string
+	// Rounds are the measured values, one a round, in any order.
+	Rounds []float64
+	// Missing is why there are none, empty where there are some.
+	Missing string
+}
+
+// Fixed is a figure that is not measured here: a limit that was set, or a value that was measured
+// elsewhere. Its name has to say so.
+func Fixed(name string, value float64) Figure {
+	return Figure{Name: name, Rounds: []float64{value}}
+}
+
+// Absent is the figure of a contender that could not be measured.
+func Absent(name, reason string) Figure {
+	return Figure{Name: name, Missing: reason}
+}
+
+// Median returns the middle of the rounds, and false where there are none.
+func (f Figure) Median() (float64, bool) {
+	if f.Missing != "" || len(f.Rounds) == 0 {
+		return 0, false
+	}
+	return measure.Median(f.Rounds), true
+}
+
+// Unit says what a value counts, and which direction is good.
+type Unit struct {
+	Name string
+	// Less is true where a smaller value is better: times, memory.
+	Less bool
+}
+
+// The units of the workloads.
+var (
+	GBps       = Unit{Name: "GB/s"}
+	KeysPerSec = Unit{Name: "keys/s"}
+	Micros     = Unit{Name: "us", Less: true}
+	Millis     = Unit{Name: "ms", Less: true}
+	Nanos      = Unit{Name: "ns", Less: true}
+	Megabytes  = Unit{Name: "MB", Less: true}
+	BytesAKey  = Unit{Name: "bytes/key", Less: true}
+	Share      = Unit{Name: "share"}
+)
+
+// Row is one comparison. Its JSON has exactly these names. Ours, Peer and Ratio are null where
+// they are not known; the name of the competitor then says why.
+type Row struct {
+	Work string `json:"work"`
+	// Ours and Peer are medians of the rounds.
+	Ours     *float64 `json:"ours"`
+	Peer     *float64 `json:"peer"`
+	PeerName string   `json:"peer_name"`
+	// Ratio is how many times better ours is: ours divided by the competitor's where more is
+	// better, the competitor's divided by ours where less is better. Above 1 ours is ahead.
+	Ratio *float64 `json:"ratio"`
+	// Goal is the least ratio that is wanted, null for none.
+	Goal *float64 `json:"goal"`
+	Unit string   `json:"unit"`
+}
+
+// NewRow compares two figures. A goal of 0 is none.
+func NewRow(work string, unit Unit, ours, peer Figure, goal float64) Row {
+	const missing, unknown = ": MISSING: ", "it was not measured"
+	r := Row{Work: work, PeerName: peer.Name, Unit: unit.Name}
+	if goal > 0 {
+		r.Goal = &goal
+	}
+	a, haveOurs := ours.Median()
+	b, havePeer := peer.Median()
+	if havePeer {
+		r.Peer = &b
+	} else {
+		r.PeerName += missing + cmp.Or(peer.Missing, unknown)
+	}
+	if haveOurs {
+		r.Ours = &a
+	} else {
+		r.PeerName += "; ours" + missing + cmp.Or(ours.Missing, unknown)
+	}
+	if a > 0 && b > 0 { // A ratio to anything else would mean nothing.
+		ratio := a / b
+		if unit.Less {
+			ratio = b / a
+		}
+		r.Ratio = &ratio
+	}
+	return r
+}
+
+// Missed reports whether the row has a goal that it does not reach, or has no ratio to tell.
+func (r Row) Missed() bool {
+	return r.Goal != nil && (r.Ratio == nil || *r.Ratio < *r.Goal)
+}

@@ -1,0 +1,70 @@
+package competitors
+
+import (
+	"context"
+	"os"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mooncake-go/mooncake/core/bench/cluster"
+)
+
+const patience = time.Minute
+
+// shell is a process that runs a script.
+func shell(script string) cluster.Spec {
+	return cluster.Spec{Name: "helper", Program: "/bin/sh", Args: []string{"-c", script}, Env: os.Environ()}
+}
+
+func startScript(t *testing.T, script string) *Driver {
+	t.Helper()
+	c, err := startDriver(t.Context(), shell(script), patience)
+	require.NoError(t, err)
+	t.Cleanup(c.close)
+	return c
+}
+
+// gone reports whether there is no process of that number.
+func gone(pid int) bool { return syscall.Kill(pid, 0) == syscall.ESRCH }
+
+func TestOneAnswerForEachJob(t *testing.T) {
+	c := startScript(t, `echo '{"ready":true}'; while read -r line; do echo noise; echo "{\"got\":$line}"; done`)
+	for n := range 3 {
+		var answer struct{ Got map[string]int }
+		require.NoError(t, c.do(t.Context(), map[string]int{"n": n}, &answer))
+		require.Equal(t, map[string]int{"n": n}, answer.Got)
+	}
+	c.close()
+	require.True(t, gone(c.proc.PID()), "it ended with its input")
+}
+
+func TestAnErrorOfTheWork(t *testing.T) {
+	c := startScript(t, `echo '{"ready":true}'; while read -r line; do echo '{"error":"no memory"}'; done`)
+	require.EqualError(t, c.do(t.Context(), 1, &struct{}{}), "helper: no memory")
+	require.EqualError(t, c.do(t.Context(), 1, &struct{}{}), "helper: no memory", "it goes on")
+}
+
+func TestAProcessThatEnds(t *testing.T) {
+	c := startScript(t, `echo '{"ready":true}'; read -r line; echo "cannot go on" >&2; exit 3`)
+	require.ErrorContains(t, c.do(t.Context(), 1, &struct{}{}), "helper ended")
+
+	_, err := startDriver(t.Context(), shell("exit 1"), patience)
+	require.ErrorContains(t, err, "helper ended")
+}
+
+func TestAProcessThatIsSilentIsKilled(t *testing.T) {
+	c := startScript(t, `echo '{"ready":true}'; trap '' TERM; while :; do sleep 1000; done`)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.ErrorIs(t, c.do(ctx, 1, &struct{}{}), context.Canceled)
+	c.close()
+	require.True(t, gone(c.proc.PID()))
+}
+
+func TestAProgramThatIsNotThere(t *testing.T) {
+	_, err := startDriver(t.Context(), cluster.Spec{Name: "helper", Program: "/does/not/exist"}, patience)
+	require.ErrorContains(t, err, "start helper")
+}
