@@ -11,12 +11,12 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 	"github.com/mooncake-go/mooncake/sdk/transport"
-	"github.com/mooncake-go/mooncake/sdk/wire"
 )
 
 // starter starts the program of a plugin, as often as it has to be.
 type starter[T plugin.Component] struct {
 	c        *Catalog
+	api      []uint
 	entry    Entry // when it was opened
 	spec     Spec
 	settings []byte
@@ -52,7 +52,7 @@ func (s starter[T]) same(now plugin.Manifest) error {
 func (s starter[T]) run(ctx context.Context, image *launch.Image, log *slog.Logger) (process[T], error) {
 	id, path := s.entry.ID(), s.entry.Home
 	p, err := launch.Start(ctx, launch.Options{
-		Path: path, Image: image, ID: id, API: wire.API(id.Kind), Env: slices.Concat(s.c.opts.Env, s.spec.Env), Limits: s.spec.Limits,
+		Path: path, Image: image, ID: id, API: s.api, Env: slices.Concat(s.c.opts.Env, s.spec.Env), Limits: s.spec.Limits,
 		StartTimeout: s.bounds.StartTimeout, CallTimeout: s.bounds.CallTimeout, Logger: log,
 	})
 	if err != nil {

@@ -4,14 +4,11 @@ import (
 	"context"
 	"log/slog"
 
-	"github.com/mooncake-go/mooncake/sdk/alloc"
-	"github.com/mooncake-go/mooncake/sdk/evict"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
-	"github.com/mooncake-go/mooncake/sdk/transport"
 )
 
-// local watches the lifecycle of an object in this process. Calls of the kind go to the
-// object itself.
+// local is the lifecycle of an object in this process. Calls of the kind go to the object
+// itself.
 type local struct {
 	*status
 	object  plugin.Component
@@ -20,7 +17,8 @@ type local struct {
 	stopped func()
 }
 
-func (l *local) start(ctx context.Context, host plugin.Host) error {
+// Start implements plugin.Component.
+func (l *local) Start(ctx context.Context, host plugin.Host) error {
 	l.attach(host)
 	l.set(plugin.Health{State: plugin.StateStarting}, nil)
 	if err := l.object.Start(ctx, localHost{l}); err != nil {
@@ -33,7 +31,8 @@ func (l *local) start(ctx context.Context, host plugin.Host) error {
 	return nil
 }
 
-func (l *local) stop(ctx context.Context) error {
+// Stop implements plugin.Component.
+func (l *local) Stop(ctx context.Context) error {
 	l.set(plugin.Health{State: plugin.StateStopping}, nil)
 	err := l.object.Stop(ctx)
 	l.set(plugin.Health{State: plugin.StateStopped}, nil)
@@ -41,35 +40,8 @@ func (l *local) stop(ctx context.Context) error {
 	return err
 }
 
-// localHost is what the object gets for a host: reports pass through the status.
+// localHost is the host of the object: reports pass through the status.
 type localHost struct{ *local }
 
 func (h localHost) Logger() *slog.Logger        { return h.logger(h.log) }
 func (h localHost) Report(health plugin.Health) { h.set(health, nil) }
-
-type localPolicy struct {
-	evict.Policy
-	*local
-}
-
-func (p *localPolicy) Start(ctx context.Context, h plugin.Host) error { return p.start(ctx, h) }
-func (p *localPolicy) Stop(ctx context.Context) error                 { return p.stop(ctx) }
-
-type localAllocator struct {
-	alloc.Allocator
-	*local
-}
-
-func (a *localAllocator) Start(ctx context.Context, h plugin.Host) error { return a.start(ctx, h) }
-func (a *localAllocator) Stop(ctx context.Context) error                 { return a.stop(ctx) }
-
-type localTransport struct {
-	transport.Transport
-	*local
-}
-
-func (t *localTransport) Start(ctx context.Context, h plugin.Host) error { return t.start(ctx, h) }
-func (t *localTransport) Stop(ctx context.Context) error                 { return t.stop(ctx) }
-
-// Unwrap lets transport.As find what the transport implements beyond the contract.
-func (t *localTransport) Unwrap() any { return t.Transport }

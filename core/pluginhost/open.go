@@ -6,123 +6,134 @@ import (
 	"log/slog"
 
 	"github.com/mooncake-go/mooncake/sdk/alloc"
+	"github.com/mooncake-go/mooncake/sdk/alloc/allocwire"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/evict"
+	"github.com/mooncake-go/mooncake/sdk/evict/evictwire"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 	"github.com/mooncake-go/mooncake/sdk/transport"
+	"github.com/mooncake-go/mooncake/sdk/transport/transportwire"
 	"github.com/mooncake-go/mooncake/sdk/wire"
 )
 
-// EvictOptions are what the user of an eviction policy adds.
-type EvictOptions struct {
+// OpenOptions are what the user of a plugin adds.
+type OpenOptions[T any] struct {
 	Supervision
-	// Replay tells a policy whose process was started again, and which knows nothing, what
-	// there is: an Insert for every object, oldest access first. The policy it is given is
-	// the new process itself; the one from OpenEvict refuses calls until Replay returned.
+	// Replay tells an object whose process was started again, and which knows nothing, what
+	// there is: for a policy, an Insert for every object, oldest access first; for an
+	// allocator, AddSpace for every space, then Reserve for every live extent. The object it
+	// is given is the new process itself; the opened one refuses calls until Replay returned.
 	// An error counts as a failed restart. It must return when its context ends. It is not
-	// called for the first start, and never for a plugin in process.
+	// called for the first start, and never for a plugin in process or for a transport.
 	//
 	// At a Reload the old process serves until Replay makes its first call of the new one;
-	// from then on calls wait until Replay returned. So Replay has to keep out, from before
-	// it looks at what there is, whoever would change that: with a lock that they hold while
-	// they call the policy.
-	Replay func(ctx context.Context, p evict.Policy) error
+	// from then on calls wait until Replay returned. So, before Replay looks at what there is,
+	// it has to lock out its changes: with a lock that callers hold while they call the object.
+	Replay func(ctx context.Context, object T) error
 }
 
-// AllocOptions are what the user of an allocator adds.
-type AllocOptions struct {
-	Supervision
-	// Replay is as in EvictOptions: AddSpace for every space, then Reserve for every live
-	// extent.
-	Replay func(ctx context.Context, a alloc.Allocator) error
+// The options of each kind.
+type (
+	EvictOptions     = OpenOptions[evict.Policy]
+	AllocOptions     = OpenOptions[alloc.Allocator]
+	TransportOptions = OpenOptions[transport.Transport]
+)
+
+// Open makes a plugin of any kind that this host knows, without Replay. See OpenEvict.
+func (c *Catalog) Open(ctx context.Context, id plugin.ID, spec Spec, s Supervision) (plugin.Component, error) {
+	switch id.Kind {
+	case plugin.KindEvict:
+		return c.OpenEvict(ctx, id, spec, EvictOptions{Supervision: s})
+	case plugin.KindAlloc:
+		return c.OpenAlloc(ctx, id, spec, AllocOptions{Supervision: s})
+	}
+	return c.OpenTransport(ctx, id, spec, TransportOptions{Supervision: s})
 }
 
 // OpenEvict makes an eviction policy: the linked-in one, or a supervised process that its
 // Start starts. Nothing is acquired before Start. The error is an *OpenError.
 func (c *Catalog) OpenEvict(ctx context.Context, id plugin.ID, spec Spec, o EvictOptions) (evict.Policy, error) {
-	h, err := c.find(ctx, plugin.KindEvict, id, spec)
-	if err != nil {
-		return nil, err
-	}
-	if h.factory != nil {
-		p := &localPolicy{}
-		err := c.makeLocal(h.factory, spec, func(cfg plugin.Config, l *local) (_ opened, err error) {
-			p.local = l
-			p.Policy, err = h.factory.(evict.Factory).New(cfg)
-			l.object = p.Policy
-			return p, err
-		})
-		if err != nil {
-			return nil, err
-		}
-		return p, nil
-	}
-	s, err := supervised[evict.Policy](c, h.entry, spec, o.Supervision)
-	if err != nil {
-		return nil, err
-	}
-	s.replay, s.announce = o.Replay, announcePolicy
-	return policyProxy{s}, nil
+	return open(ctx, c, evictwire.Kind(), id, spec, o, routed)
 }
 
-// OpenAlloc makes an allocator: the linked-in one, or a supervised process that its Start
-// starts. Nothing is acquired before Start. The error is an *OpenError.
+// OpenAlloc makes an allocator, as OpenEvict makes a policy.
 func (c *Catalog) OpenAlloc(ctx context.Context, id plugin.ID, spec Spec, o AllocOptions) (alloc.Allocator, error) {
-	h, err := c.find(ctx, plugin.KindAlloc, id, spec)
-	if err != nil {
-		return nil, err
-	}
-	if h.factory != nil {
-		a := &localAllocator{}
-		err := c.makeLocal(h.factory, spec, func(cfg plugin.Config, l *local) (_ opened, err error) {
-			a.local = l
-			a.Allocator, err = h.factory.(alloc.Factory).New(cfg)
-			l.object = a.Allocator
-			return a, err
-		})
-		if err != nil {
-			return nil, err
-		}
-		return a, nil
-	}
-	s, err := supervised[alloc.Allocator](c, h.entry, spec, o.Supervision)
-	if err != nil {
-		return nil, err
-	}
-	s.replay, s.announce = o.Replay, announceAllocator
-	return allocatorProxy{s}, nil
+	return open(ctx, c, allocwire.Kind(), id, spec, o, routed)
 }
 
-// OpenTransport makes a transport: the linked-in one, or a supervised process that its
-// Start starts. Nothing is acquired before Start. The error is an *OpenError.
+// OpenTransport makes a transport, as OpenEvict makes a policy.
 //
 // One in a process of its own is a transfer.Renewing: after a restart or a Reload
 // regions have other keys and the endpoint another incarnation, while paths, and what was
 // imported on them, stay the caller's. What the manifest's capabilities name is there as
 // well.
 func (c *Catalog) OpenTransport(ctx context.Context, id plugin.ID, spec Spec, o TransportOptions) (transport.Transport, error) {
-	h, err := c.find(ctx, plugin.KindTransport, id, spec)
+	return open(ctx, c, transportwire.Kind(), id, spec, o, relayed)
+}
+
+// open makes a plugin of a kind; front makes what callers use of one in a process.
+func open[T plugin.Component](ctx context.Context, c *Catalog, k wire.Kind[T], id plugin.ID, spec Spec, o OpenOptions[T], front func(wire.Kind[T], *supervisor[T], plugin.Manifest) T) (T, error) {
+	var none T
+	h, err := c.find(ctx, k.Name, id, spec)
 	if err != nil {
-		return nil, err
+		return none, err
+	}
+	text, err := settings(spec.Config)
+	if err != nil {
+		return none, &OpenError{ID: id, Stage: StageConfig, Err: err}
 	}
 	if h.factory != nil {
-		t := &localTransport{}
-		err := c.makeLocal(h.factory, spec, func(cfg plugin.Config, l *local) (_ opened, err error) {
-			t.local = l
-			t.Transport, err = h.factory.(transport.Factory).New(cfg)
-			l.object = t.Transport
-			return t, err
-		})
+		object, err := openLocal(c, k, h.factory, text)
 		if err != nil {
-			return nil, err
+			return none, &OpenError{ID: id, Stage: StageConfig, Err: err}
 		}
-		return t, nil
+		return object, nil
 	}
-	s, err := supervised[transport.Transport](c, h.entry, spec, o.Supervision)
+	if _, err := plugin.NegotiateAPI(k.API, h.entry.API); err != nil {
+		return none, &OpenError{ID: id, Stage: StageFind, Err: errs.Wrap(errs.InvalidVersion, h.entry.Home, err)}
+	}
+	s := newSupervisor[T](id, h.entry.Home, o.Supervision, c.logger(id))
+	s.stopped = func() { c.remove(s) }
+	s.replay = o.Replay
+	s.launch = starter[T]{c: c, api: k.API, entry: h.entry, spec: spec, settings: text, bounds: s.bounds}.start
+	if err := c.add(s); err != nil {
+		s.cancel()
+		return none, &OpenError{ID: id, Stage: StageFind, Err: err}
+	}
+	return front(k, s, h.entry.Manifest()), nil
+}
+
+// routed makes an object whose calls a supervisor passes to its process.
+func routed[T plugin.Component](k wire.Kind[T], s *supervisor[T], _ plugin.Manifest) T {
+	s.announce = func(object T, first func()) T {
+		return k.Route(object, func(_ context.Context, _ string, call func(T) error) error {
+			first()
+			return call(object)
+		})
+	}
+	return k.Route(s, s.call)
+}
+
+// openLocal makes an object in this process.
+func openLocal[T plugin.Component](c *Catalog, k wire.Kind[T], f plugin.Factory, text []byte) (none T, err error) {
+	cfg, err := wire.DecodeConfig(f, text)
 	if err != nil {
-		return nil, err
+		return none, err
 	}
-	return newTransportProxy(s, h.entry.Manifest()), nil
+	object, err := f.(plugin.FactoryOf[T]).New(cfg) //nolint:forcetypeassert // find looked for the kind.
+	if err != nil {
+		return none, err
+	}
+	id := f.Manifest().ID
+	l := &local{status: newStatus(id, HomeBuiltin), object: object, id: id, log: c.logger(id)}
+	if l.object == nil {
+		return none, errors.New("the factory made nothing")
+	}
+	l.stopped = func() { c.remove(l) }
+	if err := c.add(l); err != nil {
+		return none, err
+	}
+	return k.Wrap(object, l), nil
 }
 
 // Manifest returns the manifest of what would be opened. The error is an *OpenError.
@@ -150,53 +161,6 @@ func (c *Catalog) find(ctx context.Context, kind string, id plugin.ID, spec Spec
 		return fail(err)
 	}
 	return h, nil
-}
-
-// makeLocal makes an object in this process. create makes the object and the wrapper.
-func (c *Catalog) makeLocal(f plugin.Factory, spec Spec, create func(plugin.Config, *local) (opened, error)) error {
-	id := f.Manifest().ID
-	text, err := settings(spec.Config)
-	var cfg plugin.Config
-	if err == nil {
-		cfg, err = wire.DecodeConfig(f, text)
-	}
-	if err != nil {
-		return &OpenError{ID: id, Stage: StageConfig, Err: err}
-	}
-	l := &local{status: newStatus(id, HomeBuiltin), id: id, log: c.logger(id)}
-	o, err := create(cfg, l)
-	if err == nil && l.object == nil {
-		err = errors.New("the factory made nothing")
-	}
-	if err == nil {
-		l.stopped = func() { c.remove(o) }
-		err = c.add(o)
-	}
-	if err != nil {
-		return &OpenError{ID: id, Stage: StageConfig, Err: err}
-	}
-	return nil
-}
-
-// supervised makes the supervisor of a process that is not started yet.
-func supervised[T plugin.Component](c *Catalog, e Entry, spec Spec, bounds Supervision) (*supervisor[T], error) {
-	id := e.ID()
-	if _, err := plugin.NegotiateAPI(wire.API(id.Kind), e.API); err != nil {
-		return nil, &OpenError{ID: id, Stage: StageFind, Err: errs.Wrap(errs.InvalidVersion, e.Home, err)}
-	}
-	text, err := settings(spec.Config)
-	if err != nil {
-		return nil, &OpenError{ID: id, Stage: StageConfig, Err: err}
-	}
-	s := newSupervisor[T](id, e.Home, bounds, c.logger(id))
-	s.stopped = func() { c.remove(s) }
-	run := starter[T]{c: c, entry: e, spec: spec, settings: text, bounds: s.bounds}
-	s.launch = run.start
-	if err := c.add(s); err != nil {
-		s.cancel()
-		return nil, &OpenError{ID: id, Stage: StageFind, Err: err}
-	}
-	return s, nil
 }
 
 func (c *Catalog) logger(id plugin.ID) *slog.Logger {

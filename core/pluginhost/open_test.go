@@ -69,7 +69,7 @@ func TestInProcess(t *testing.T) {
 	require.NoError(t, p.Start(ctx, h))
 	assert.Equal(t, plugin.StateStarting, (<-h.reports).State)
 	assert.Equal(t, plugin.StateOK, (<-h.reports).State)
-	object := p.(*localPolicy).Policy.(*mild)
+	object := c.open[0].(*local).object.(*mild)
 	object.host.Report(plugin.Health{State: plugin.StateDegraded, Reason: "hot"})
 	assert.Equal(t, plugin.Health{State: plugin.StateDegraded, Reason: "hot"}, <-h.reports)
 	assert.Equal(t, "hot", c.List()[0].Reason, "the list shows the state of what is in use")

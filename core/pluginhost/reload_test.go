@@ -114,7 +114,7 @@ func TestReloadLosesNoCall(t *testing.T) {
 				var b book
 				s, last := keepers(b.replay, func(_ int, k *keeper) error { k.slow = slow; return nil })
 				require.NoError(t, s.Start(t.Context(), nil))
-				proxy := policyProxy{s.supervisor}
+				proxy := front(s)
 				halt := make(chan struct{})
 				var callers sync.WaitGroup
 				for c := range 4 {
@@ -154,14 +154,14 @@ func TestReloadWithNothingToTeach(t *testing.T) {
 		require.NoError(t, s.Start(t.Context(), nil))
 		first := last()
 		require.NoError(t, s.reloadNow(t.Context()))
-		require.NoError(t, b.record(t.Context(), policyProxy{s.supervisor}, 7))
+		require.NoError(t, b.record(t.Context(), front(s), 7))
 		assert.Equal(t, []evict.ID{7}, last().have)
 		assert.Equal(t, 1, first.stops)
 		<-first.done
 		without, _ := keepers(nil, nil)
 		require.NoError(t, without.Start(t.Context(), nil))
 		require.NoError(t, without.reloadNow(t.Context()))
-		_, err := policyProxy{without.supervisor}.Stats(t.Context())
+		_, err := front(without).Stats(t.Context())
 		require.NoError(t, err)
 		require.NoError(t, without.Stop(t.Context()))
 		require.NoError(t, s.Stop(t.Context()))
@@ -195,7 +195,7 @@ func TestFailedReloadChangesNothing(t *testing.T) {
 		assert.Error(t, s.reloadNow(t.Context()), "not before start")
 		require.NoError(t, s.Start(t.Context(), nil))
 		first := last()
-		proxy := policyProxy{s.supervisor}
+		proxy := front(s)
 		for id := range evict.ID(10) {
 			require.NoError(t, b.record(t.Context(), proxy, id))
 		}
@@ -262,7 +262,7 @@ func TestReloadInTurn(t *testing.T) {
 			}, &forgot}, nil
 		}
 		require.NoError(t, s.Start(t.Context(), nil))
-		proxy := policyProxy{s.supervisor}
+		proxy := front(s)
 		require.NoError(t, b.record(t.Context(), proxy, 1))
 		first := inUse
 		require.NoError(t, s.reloadNow(t.Context()))
@@ -330,7 +330,7 @@ func TestKillsAndReloadsInAnyOrder(t *testing.T) {
 			var b book
 			s, last := keepers(b.replay, nil)
 			require.NoError(t, s.Start(context.Background(), nil))
-			proxy := policyProxy{s.supervisor}
+			proxy := front(s)
 			var background sync.WaitGroup
 			for i, step := range steps {
 				switch step {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/evict"
+	"github.com/mooncake-go/mooncake/sdk/evict/evictwire"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 )
 
@@ -66,7 +67,8 @@ type stage struct {
 func newStage(b Supervision, replay func(context.Context, evict.Policy) error) *stage {
 	s := &stage{}
 	s.supervisor = newSupervisor[evict.Policy](moodyEvict, "/x", b, slog.New(slog.DiscardHandler))
-	s.replay, s.announce = replay, announcePolicy
+	s.replay = replay
+	routed(evictwire.Kind(), s.supervisor, plugin.Manifest{})
 	s.launch = func(context.Context, *slog.Logger) (process[evict.Policy], error) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -80,6 +82,9 @@ func newStage(b Supervision, replay func(context.Context, evict.Policy) error) *
 	}
 	return s
 }
+
+// front is the policy as its users see it.
+func front(s *stage) evict.Policy { return evictwire.Kind().Route(s.supervisor, s.call) }
 
 func (s *stage) last() *puppet {
 	s.mu.Lock()
@@ -97,7 +102,7 @@ func TestRestartReplaysBehindTheGate(t *testing.T) {
 			replaying <- p.(*puppet)
 			return <-replay
 		})
-		proxy := policyProxy{s.supervisor}
+		proxy := front(s)
 		_, err := proxy.Stats(ctx)
 		assert.ErrorIs(t, err, errs.UnavailableInCurrentStatus.Err(), "not started yet")
 		h := newListener()
@@ -169,7 +174,7 @@ func TestCrashLoopEndsInFailed(t *testing.T) {
 		assert.Equal(t, plugin.StateFailed, in.State)
 		assert.Contains(t, in.Reason, "started again 4 times within 1m0s")
 		assert.Contains(t, in.Reason, "exploded")
-		_, err := policyProxy{s.supervisor}.Stats(t.Context())
+		_, err := front(s).Stats(t.Context())
 		assert.ErrorIs(t, err, errs.RPCFail.Err())
 		assert.Equal(t, errs.ClassLocalDevice, errs.ClassOf(err))
 		assert.ErrorContains(t, err, "exploded")
@@ -196,7 +201,7 @@ func TestSilenceGetsTheProcessKilled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(Supervision{MaxTimeouts: 2}, nil)
 		require.NoError(t, s.Start(t.Context(), nil))
-		proxy := policyProxy{s.supervisor}
+		proxy := front(s)
 		answer := error(nil)
 		s.last().stats = func(context.Context) error { return answer }
 		call := func(ctx context.Context, err error) {

@@ -6,12 +6,8 @@ import (
 	"github.com/mooncake-go/mooncake/core/pluginhost/relay"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 	"github.com/mooncake-go/mooncake/sdk/transport"
+	"github.com/mooncake-go/mooncake/sdk/wire"
 )
-
-// TransportOptions are what the user of a transport adds.
-type TransportOptions struct {
-	Supervision
-}
 
 // transportProxy is a transport in a supervised process. What its processes must know is
 // kept by the relay, so that regions, paths and keys outlive them.
@@ -33,8 +29,8 @@ type upstreamProxy struct {
 
 var _ transport.Upstream = upstreamProxy{}
 
-// newTransportProxy puts a relay under a supervisor.
-func newTransportProxy(s *supervisor[transport.Transport], m plugin.Manifest) transport.Transport {
+// relayed puts a relay under a supervisor.
+func relayed(_ wire.Kind[transport.Transport], s *supervisor[transport.Transport], m plugin.Manifest) transport.Transport {
 	r := relay.New(relay.Options{ID: s.id, Rails: m.Has(transport.CapRails), Refuse: s.refuse, Logger: s.log})
 	s.carry = carry{s, r}
 	p := transportProxy{s, r}

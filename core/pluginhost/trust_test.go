@@ -22,7 +22,7 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/evict"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
-	"github.com/mooncake-go/mooncake/sdk/wire"
+	"github.com/mooncake-go/mooncake/sdk/wire/kinds"
 )
 
 // lines is a log that many may write.
@@ -182,7 +182,7 @@ func TestBetweenCheckAndStart(t *testing.T) {
 		e, image, err := g.finder.Admit(t.Context(), g.path, moodyEvict, g.logger(moodyEvict))
 		require.NoError(t, err)
 		change()
-		p, err := launch.Start(t.Context(), launch.Options{Path: g.path, Image: image, ID: moodyEvict, API: wire.API(plugin.KindEvict)})
+		p, err := launch.Start(t.Context(), launch.Options{Path: g.path, Image: image, ID: moodyEvict, API: kinds.API(plugin.KindEvict)})
 		require.NoError(t, err, name)
 		assert.Equal(t, e.SHA256, executed(t, p.PID()), name)
 		require.NoError(t, p.Close(context.Background()))

@@ -4,14 +4,15 @@ import (
 	"testing"
 
 	fifo "example.com/evict-fifo"
-	"github.com/mooncake-go/mooncake/sdk/conformance/wiretest"
 	"github.com/mooncake-go/mooncake/sdk/evict"
 	"github.com/mooncake-go/mooncake/sdk/evict/evicttest"
 )
 
 // The suite holds the policy to the contract, in process and through the wire.
-func TestConformance(t *testing.T)               { evicttest.Run(t, fifo.Factory()) }
-func TestConformanceThroughTheWire(t *testing.T) { evicttest.Run(t, wiretest.Evict(t, fifo.Factory())) }
+func TestConformance(t *testing.T) { evicttest.Run(t, fifo.Factory()) }
+func TestConformanceThroughTheWire(t *testing.T) {
+	evicttest.Run(t, evicttest.ThroughWire(t, fifo.Factory()))
+}
 
 // What the suite leaves open is the policy's own business: here, that reading does not
 // save an object.

@@ -10,7 +10,6 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/mooncake-go/mooncake/sdk/conformance"
-	"github.com/mooncake-go/mooncake/sdk/conformance/wiretest"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 	"github.com/mooncake-go/mooncake/sdk/transport"
 	"github.com/mooncake-go/mooncake/sdk/transport/transporttest"
@@ -58,10 +57,10 @@ func TestConformance(t *testing.T) {
 // operations come through rings in shared memory, regions as descriptors. The settings are those
 // with which most goes one after the other.
 func TestConformanceThroughTheWire(t *testing.T) {
-	transporttest.Run(t, wiretest.Transport(t, Factory()),
+	transporttest.Run(t, transporttest.ThroughWire(t, Factory(), transporttest.WireOptions{}),
 		append(options(t, func(c *Config) { c.ConnectionsPerPeer, c.SliceBytes = 1, 16<<10 }),
 			transporttest.WithSharedMemory(transporttest.SealedMemory),
-			transporttest.Without("leaks of starts and stops", "the connections of wiretest end with the test"))...)
+			transporttest.Without("leaks of starts and stops", "the connections end with the test"))...)
 }
 
 // frozen returns an endpoint where somebody takes connections and never says anything.

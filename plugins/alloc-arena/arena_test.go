@@ -13,7 +13,6 @@ import (
 	arena "github.com/mooncake-go/mooncake/plugins/alloc-arena"
 	"github.com/mooncake-go/mooncake/sdk/alloc"
 	"github.com/mooncake-go/mooncake/sdk/alloc/alloctest"
-	"github.com/mooncake-go/mooncake/sdk/conformance/wiretest"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
@@ -22,7 +21,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func TestConformance(t *testing.T) { alloctest.Run(t, arena.Factory()) }
 
 func TestConformanceThroughTheWire(t *testing.T) {
-	alloctest.Run(t, wiretest.Alloc(t, arena.Factory()))
+	alloctest.Run(t, alloctest.ThroughWire(t, arena.Factory()))
 }
 
 func newSpace(t *testing.T, cfg *arena.Config, size uint64) alloc.Allocator {

@@ -12,7 +12,6 @@ import (
 	"pgregory.net/rapid"
 
 	lru "github.com/mooncake-go/mooncake/plugins/evict-lru"
-	"github.com/mooncake-go/mooncake/sdk/conformance/wiretest"
 	"github.com/mooncake-go/mooncake/sdk/evict"
 	"github.com/mooncake-go/mooncake/sdk/evict/evicttest"
 )
@@ -22,7 +21,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func TestConformance(t *testing.T) { evicttest.Run(t, lru.Factory()) }
 
 func TestConformanceThroughTheWire(t *testing.T) {
-	evicttest.Run(t, wiretest.Evict(t, lru.Factory()))
+	evicttest.Run(t, evicttest.ThroughWire(t, lru.Factory()))
 }
 
 func newPolicy(tb testing.TB) evict.Policy {

@@ -9,7 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	"github.com/mooncake-go/mooncake/sdk/conformance/wiretest"
 	"github.com/mooncake-go/mooncake/sdk/evict"
 	"github.com/mooncake-go/mooncake/sdk/evict/evicttest"
 	"github.com/mooncake-go/mooncake/sdk/evict/ranked"
@@ -20,7 +19,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func TestConformance(t *testing.T) { evicttest.Run(t, Factory()) }
 
 func TestConformanceThroughTheWire(t *testing.T) {
-	evicttest.Run(t, wiretest.Evict(t, Factory()))
+	evicttest.Run(t, evicttest.ThroughWire(t, Factory()))
 }
 
 func BenchmarkPrefix(b *testing.B) { evicttest.Bench(b, Factory()) }

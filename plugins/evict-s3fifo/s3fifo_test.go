@@ -10,7 +10,6 @@ import (
 	"go.uber.org/goleak"
 
 	s3fifo "github.com/mooncake-go/mooncake/plugins/evict-s3fifo"
-	"github.com/mooncake-go/mooncake/sdk/conformance/wiretest"
 	"github.com/mooncake-go/mooncake/sdk/evict"
 	"github.com/mooncake-go/mooncake/sdk/evict/evicttest"
 )
@@ -20,7 +19,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func TestConformance(t *testing.T) { evicttest.Run(t, s3fifo.Factory()) }
 
 func TestConformanceThroughTheWire(t *testing.T) {
-	evicttest.Run(t, wiretest.Evict(t, s3fifo.Factory()))
+	evicttest.Run(t, evicttest.ThroughWire(t, s3fifo.Factory()))
 }
 
 func newPolicy(tb testing.TB, cfg *s3fifo.Config) evict.Policy {

@@ -10,7 +10,6 @@ import (
 	"pgregory.net/rapid"
 
 	sieve "github.com/mooncake-go/mooncake/plugins/evict-sieve"
-	"github.com/mooncake-go/mooncake/sdk/conformance/wiretest"
 	"github.com/mooncake-go/mooncake/sdk/evict"
 	"github.com/mooncake-go/mooncake/sdk/evict/evicttest"
 )
@@ -20,7 +19,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func TestConformance(t *testing.T) { evicttest.Run(t, sieve.Factory()) }
 
 func TestConformanceThroughTheWire(t *testing.T) {
-	evicttest.Run(t, wiretest.Evict(t, sieve.Factory()))
+	evicttest.Run(t, evicttest.ThroughWire(t, sieve.Factory()))
 }
 
 func newPolicy(tb testing.TB) evict.Policy {

@@ -3,7 +3,6 @@ package quic
 import (
 	"testing"
 
-	"github.com/mooncake-go/mooncake/sdk/conformance/wiretest"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 	"github.com/mooncake-go/mooncake/sdk/transport/transporttest"
 )
@@ -16,7 +15,7 @@ var heavy = []string{
 
 // TestConformanceThroughTheWire: the contract holds through rings and descriptors.
 func TestConformanceThroughTheWire(t *testing.T) {
-	transporttest.Run(t, wiretest.Transport(t, Factory()), withoutUnderRace(lessUnderRace(
+	transporttest.Run(t, transporttest.ThroughWire(t, Factory(), transporttest.WireOptions{}), withoutUnderRace(lessUnderRace(
 		transporttest.WithConfig(func() plugin.Config {
 			c := insecure()
 			c.MaxInflightBytes = limit
@@ -25,6 +24,6 @@ func TestConformanceThroughTheWire(t *testing.T) {
 		transporttest.WithLimit(limit),
 		transporttest.WithFrozen(frozen),
 		transporttest.WithSharedMemory(transporttest.SealedMemory),
-		transporttest.Without("leaks of starts and stops", "the connections of wiretest end with the test"),
+		transporttest.Without("leaks of starts and stops", "the connections end with the test"),
 		transporttest.WithRestart(samePort)), heavy...)...)
 }

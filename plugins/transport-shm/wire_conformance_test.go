@@ -3,7 +3,6 @@ package shm
 import (
 	"testing"
 
-	"github.com/mooncake-go/mooncake/sdk/conformance/wiretest"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 	"github.com/mooncake-go/mooncake/sdk/transport"
 	"github.com/mooncake-go/mooncake/sdk/transport/transporttest"
@@ -16,11 +15,11 @@ func TestConformanceThroughTheWire(t *testing.T) {
 		c.MaxInflightBytes = 4 << 20
 		return c
 	}
-	transporttest.Run(t, wiretest.Transport(t, Factory()),
+	transporttest.Run(t, transporttest.ThroughWire(t, Factory(), transporttest.WireOptions{}),
 		transporttest.WithConfig(config),
 		transporttest.WithLimit(4<<20),
 		transporttest.WithSharedMemory(transporttest.SealedMemory),
-		transporttest.Without("leaks of starts and stops", "the connections of wiretest end with the test"),
+		transporttest.Without("leaks of starts and stops", "the connections end with the test"),
 		transporttest.WithFrozen(frozen),
 		transporttest.WithRestart(func(c plugin.Config, _ transport.Endpoint) plugin.Config { return c }))
 }

@@ -82,30 +82,11 @@ type Allocator interface {
 }
 
 // Factory makes allocators. Obtain one from Define.
-type Factory interface {
-	plugin.Factory
-	// New makes an allocator from a validated configuration of the type of DefaultConfig.
-	// It acquires nothing but memory.
-	New(cfg plugin.Config) (Allocator, error)
-}
-
-type factory[C plugin.Config] struct {
-	plugin.Base
-	create func(C) (Allocator, error)
-}
-
-func (f factory[C]) New(cfg plugin.Config) (Allocator, error) {
-	c, ok := cfg.(C)
-	if !ok {
-		return nil, plugin.WrongConfig(f.Manifest().ID, f.DefaultConfig(), cfg)
-	}
-	return f.create(c)
-}
+type Factory = plugin.FactoryOf[Allocator]
 
 // Define makes a Factory. defaults returns a new configuration with the defaults; create
 // makes an allocator from one and acquires nothing but memory. It panics when the
 // manifest is not a valid alloc manifest.
 func Define[C plugin.Config](m plugin.Manifest, defaults func() C, create func(C) (Allocator, error)) Factory {
-	base := plugin.NewBase(seal.Token{}, plugin.KindAlloc, m, func() plugin.Config { return defaults() })
-	return factory[C]{Base: base, create: create}
+	return plugin.Define(seal.Token{}, plugin.KindAlloc, m, defaults, create)
 }

@@ -89,30 +89,11 @@ type Policy interface {
 }
 
 // Factory makes policies. Obtain one from Define.
-type Factory interface {
-	plugin.Factory
-	// New makes a policy from a validated configuration of the type of DefaultConfig. It
-	// acquires nothing but memory.
-	New(cfg plugin.Config) (Policy, error)
-}
-
-type factory[C plugin.Config] struct {
-	plugin.Base
-	create func(C) (Policy, error)
-}
-
-func (f factory[C]) New(cfg plugin.Config) (Policy, error) {
-	c, ok := cfg.(C)
-	if !ok {
-		return nil, plugin.WrongConfig(f.Manifest().ID, f.DefaultConfig(), cfg)
-	}
-	return f.create(c)
-}
+type Factory = plugin.FactoryOf[Policy]
 
 // Define makes a Factory. defaults returns a new configuration with the defaults; create
 // makes a policy from one and acquires nothing but memory. It panics when the manifest is
 // not a valid evict manifest.
 func Define[C plugin.Config](m plugin.Manifest, defaults func() C, create func(C) (Policy, error)) Factory {
-	base := plugin.NewBase(seal.Token{}, plugin.KindEvict, m, func() plugin.Config { return defaults() })
-	return factory[C]{Base: base, create: create}
+	return plugin.Define(seal.Token{}, plugin.KindEvict, m, defaults, create)
 }

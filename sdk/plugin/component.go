@@ -125,6 +125,36 @@ func (b Base) Check() error { return b.check() }
 // Sealed implements Factory.
 func (b Base) Sealed() seal.Token { return seal.Token{} }
 
+// FactoryOf is a Factory whose plugins are of type T, the interface of a contract.
+type FactoryOf[T any] interface {
+	Factory
+	// New makes a plugin from a validated configuration of the type of DefaultConfig. It
+	// acquires nothing but memory.
+	New(cfg Config) (T, error)
+}
+
+// Define makes a FactoryOf. It is for the Define functions of this module, which say what
+// its arguments are, and is useless elsewhere.
+func Define[T any, C Config](t seal.Token, kind string, m Manifest, defaults func() C, create func(C) (T, error), opts ...Option) FactoryOf[T] {
+	base := NewBase(t, kind, m, func() Config { return defaults() }, opts...)
+	return factory[T, C]{Base: base, create: create}
+}
+
+type factory[T any, C Config] struct {
+	Base
+	create func(C) (T, error)
+}
+
+// New implements FactoryOf.
+func (f factory[T, C]) New(cfg Config) (T, error) {
+	c, ok := cfg.(C)
+	if !ok {
+		var none T
+		return none, WrongConfig(f.Manifest().ID, f.DefaultConfig(), cfg)
+	}
+	return f.create(c)
+}
+
 // WrongConfig is the error of a factory that got a configuration of another plugin.
 func WrongConfig(id ID, want, got Config) error {
 	return fmt.Errorf("%s: configuration has type %T, want %T", id, got, want)

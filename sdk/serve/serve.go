@@ -17,6 +17,7 @@ import (
 
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 	"github.com/mooncake-go/mooncake/sdk/wire"
+	"github.com/mooncake-go/mooncake/sdk/wire/kinds"
 )
 
 // The exit codes of a plugin program.
@@ -122,7 +123,12 @@ func (p program) serve(f plugin.Factory) int {
 	if data != nil {
 		defer data.Close()
 	}
-	srv, err := wire.NewServer(f, wire.ServerOptions{Logger: logger, Data: data})
+	kind, err := kinds.Of(f.Manifest().Kind)
+	if err != nil {
+		fmt.Fprintln(p.stderr, err)
+		return ExitUsage
+	}
+	srv, err := wire.NewServer(kind, f, wire.ServerOptions{Logger: logger, Data: data})
 	if err != nil {
 		fmt.Fprintln(p.stderr, err)
 		return ExitUsage
@@ -130,7 +136,7 @@ func (p program) serve(f plugin.Factory) int {
 	sets := wire.ServerPlugins(srv)
 	if len(sets) == 0 {
 		fmt.Fprintf(p.stderr, "%s: the manifest names contract versions %v, but the program was built with an sdk that speaks %v; correct the manifest or build with another sdk\n",
-			f.Manifest().ID, f.Manifest().API, wire.API(f.Manifest().Kind))
+			f.Manifest().ID, f.Manifest().API, kind.API)
 		return ExitUsage
 	}
 	if err := watchHost(p.getenv); err != nil {

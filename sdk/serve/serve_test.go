@@ -22,6 +22,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/mooncake-go/mooncake/sdk/evict"
+	"github.com/mooncake-go/mooncake/sdk/evict/evictwire"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 	"github.com/mooncake-go/mooncake/sdk/wire"
 )
@@ -147,7 +148,7 @@ func child(t *testing.T, lifeline *os.File) (*goplugin.Client, *exec.Cmd, <-chan
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	c := goplugin.NewClient(&goplugin.ClientConfig{
 		HandshakeConfig: wire.Handshake(), Cmd: cmd, AutoMTLS: true, SkipHostEnv: true, Stderr: w,
-		VersionedPlugins: wire.ClientPlugins([]uint{1, 7}, wire.ClientOptions{ID: plugin.ID{Kind: "evict", Name: "talker"}}),
+		VersionedPlugins: wire.ClientPlugins(evictwire.Kind().Descriptor(), []uint{1, 7}, wire.ClientOptions{ID: plugin.ID{Kind: "evict", Name: "talker"}}),
 		AllowedProtocols: []goplugin.Protocol{goplugin.ProtocolGRPC}, Logger: hclog.NewNullLogger(), GRPCDialOptions: wire.GRPCDialOptions(),
 	})
 	t.Cleanup(func() {
@@ -173,7 +174,7 @@ func TestServesAHostAndDiesWithIt(t *testing.T) {
 	assert.Equal(t, 1, client.NegotiatedVersion(), "of 1 and 7 the plugin speaks 1")
 	raw, err := proto.Dispense(wire.PluginName)
 	require.NoError(t, err)
-	policy := raw.(*wire.Evict)
+	policy := raw.(*evictwire.Client)
 	ctx := t.Context()
 	require.NoError(t, policy.Configure(ctx, 1, nil))
 	require.NoError(t, policy.Start(ctx, nil))

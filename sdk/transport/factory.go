@@ -11,30 +11,11 @@ import (
 var ErrPathClosed = errors.New("the path is closed")
 
 // Factory makes transports. Obtain one from Define.
-type Factory interface {
-	plugin.Factory
-	// New makes a transport from a validated configuration of the type of DefaultConfig. It
-	// acquires nothing but memory.
-	New(cfg plugin.Config) (Transport, error)
-}
-
-type factory[C plugin.Config] struct {
-	plugin.Base
-	create func(C) (Transport, error)
-}
-
-func (f factory[C]) New(cfg plugin.Config) (Transport, error) {
-	c, ok := cfg.(C)
-	if !ok {
-		return nil, plugin.WrongConfig(f.Manifest().ID, f.DefaultConfig(), cfg)
-	}
-	return f.create(c)
-}
+type Factory = plugin.FactoryOf[Transport]
 
 // Define makes a Factory. defaults returns a new configuration with the defaults; create makes a
 // transport from one and acquires nothing but memory. It panics when the manifest is not a valid
 // transport manifest.
 func Define[C plugin.Config](m plugin.Manifest, defaults func() C, create func(C) (Transport, error), opts ...plugin.Option) Factory {
-	base := plugin.NewBase(seal.Token{}, plugin.KindTransport, m, func() plugin.Config { return defaults() }, opts...)
-	return factory[C]{Base: base, create: create}
+	return plugin.Define(seal.Token{}, plugin.KindTransport, m, defaults, create, opts...)
 }

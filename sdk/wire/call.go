@@ -3,6 +3,7 @@ package wire
 import (
 	"context"
 	"errors"
+	"strings"
 	"time"
 
 	"google.golang.org/grpc"
@@ -19,91 +20,94 @@ type ClientOptions struct {
 	// ID is named in errors.
 	ID plugin.ID
 	// Timeout bounds every call of the kind; 0 is DefaultTimeout.
-	Timeout time.Duration
-	// Data is the socket for the descriptors of a transport, nil for other kinds. It stays
+	Timeout time.Duration // Data is the socket for the descriptors of a transport, nil for other kinds. It stays
 	// the caller's, who closes it once the process is gone.
 	Data *shm.Conn
 
-	// The rest is for transports.
-
 	// Kill is told, at most once and in a goroutine of its own, that the process broke the
-	// contract or is silent. Who gets it ends the process, collects it, and calls
-	// Transport.Ended; until then operations under way stay so. Nil does nothing.
+	// contract or is silent. Its owner ends the process, collects it, and calls Ended of a
+	// transport's client; until then operations in flight stay so. Nil does nothing.
 	Kill func(reason string)
-	// Overdue is how long after its deadline an operation may stay without a completion before
-	// Kill; 0 is DefaultOverdue.
-	Overdue time.Duration
-	// Foreign says how memory without a descriptor is reached.
-	Foreign Foreign
-	// Staging is the size in bytes of the area through which such memory goes; 0 is
-	// DefaultStaging.
-	Staging int
 }
 
-// Foreign is a choice of how a transport in a process of its own reaches memory of the host
-// that has no descriptor.
-type Foreign uint8
+// Caller issues the calls of one client: at most maxInFlight at a time, none without a
+// bound. Safe for concurrent use.
+type Caller struct {
+	// ID is the plugin as errors name it.
+	ID string
+	// Timeout bounds a call.
+	Timeout time.Duration
+	// Class, where set, is the class of an error that the plugin did not itself return.
+	Class errs.Class
+	// Down, where set, refuses a call before it is made.
+	Down func(op string) error
+	// Garbled, where set, is told of an answer that no server of this package gives: too
+	// large, or no message.
+	Garbled func(op, text string)
 
-// The choices.
-const (
-	// ForeignAuto: the plugin copies where the kernel permits it, else the host does.
-	ForeignAuto Foreign = iota
-	// ForeignVM: the plugin copies, with process_vm_readv and process_vm_writev, or nobody.
-	ForeignVM
-	// ForeignStaging: the host copies.
-	ForeignStaging
-	// ForeignRefuse: nobody does; only memory with a descriptor is taken.
-	ForeignRefuse
-)
-
-// caller issues the calls of one client: at most maxInFlight at a time, none without a
-// bound.
-type caller struct {
-	id      string
-	timeout time.Duration
-	slots   chan struct{}
+	slots chan struct{}
 }
 
-func newCaller(o ClientOptions) *caller {
+// NewCaller makes one. Its owner sets the optional fields before the first call.
+func NewCaller(o ClientOptions) *Caller {
 	if o.Timeout <= 0 {
 		o.Timeout = DefaultTimeout
 	}
-	return &caller{id: o.ID.String(), timeout: o.Timeout, slots: make(chan struct{}, maxInFlight)}
+	return &Caller{ID: o.ID.String(), Timeout: o.Timeout, slots: make(chan struct{}, maxInFlight)}
 }
 
-type rpc[Q, R any] func(context.Context, *Q, ...grpc.CallOption) (*R, error)
+// RPC is a unary method of a gRPC client.
+type RPC[Q, R any] func(context.Context, *Q, ...grpc.CallOption) (*R, error)
 
-// call does one call, bounded by the timeout and by ctx.
-func call[Q, R any](ctx context.Context, c *caller, op string, f rpc[Q, R], q *Q) (*R, error) {
-	op = c.id + ": " + op
-	bounded, cancel := context.WithTimeout(ctx, c.timeout)
+// Call does one call, bounded by the caller's timeout and by ctx.
+func Call[Q, R any](ctx context.Context, c *Caller, op string, f RPC[Q, R], q *Q) (*R, error) {
+	return CallWithin(ctx, c, c.Timeout, op, f, q)
+}
+
+// CallWithin is Call with a timeout of its own.
+func CallWithin[Q, R any](ctx context.Context, c *Caller, timeout time.Duration, op string, f RPC[Q, R], q *Q) (*R, error) {
+	op = c.ID + ": " + op
+	if c.Down != nil {
+		if err := c.Down(op); err != nil {
+			return nil, err
+		}
+	}
+	bounded, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	if err := c.acquire(bounded); err != nil {
-		return nil, lost(ctx, op, err)
+		return nil, c.lost(ctx, op, err)
 	}
-	defer c.release()
+	defer func() { <-c.slots }()
 	r, err := f(bounded, q)
-	switch {
-	case err == nil:
+	if err == nil {
 		return r, nil
-	case (bounded.Err() != nil || overdue(err)) && ctx.Err() == nil:
-		return nil, errs.New(errs.RPCTimeout, op, "the plugin did not answer within %s", c.timeout)
 	}
-	return nil, lost(ctx, op, err)
-}
-
-// overdue reports that the call's own time limit ended it. The plugin's side counts the same
-// limit and may be first to end the call; what a plugin itself answers carries a detail.
-func overdue(err error) bool {
 	st := status.Convert(err)
-	return st.Code() == codes.DeadlineExceeded && len(st.Details()) == 0
+	if len(st.Details()) > 0 && ctx.Err() == nil { // The plugin's own error.
+		return nil, FromStatus(op, err)
+	}
+	if c.Garbled != nil && Garbled(err) {
+		c.Garbled(op, Clip(st.Message(), MaxItemText))
+	}
+	// The plugin's side counts the same limit and may be first to end the call.
+	if ctx.Err() == nil && (bounded.Err() != nil || st.Code() == codes.DeadlineExceeded) {
+		return nil, c.classed(errs.New(errs.RPCTimeout, op, "the plugin did not answer within %s", timeout))
+	}
+	return nil, c.lost(ctx, op, err)
 }
 
-// callGiving does a call whose answer gives something out. When ctx ends first the caller
-// gets its error at once, and undo gets the answer once it is there.
-func callGiving[Q, R any](ctx context.Context, c *caller, op string, f rpc[Q, R], q *Q, undo func(context.Context, *R)) (*R, error) {
+// Garbled reports an answer that no server of this package gives: too large, or no message.
+func Garbled(err error) bool {
+	st := status.Convert(err)
+	return (st.Code() == codes.ResourceExhausted && strings.Contains(st.Message(), "received message")) ||
+		(st.Code() == codes.Internal && strings.Contains(st.Message(), "unmarshal"))
+}
+
+// CallGiving is CallWithin for a call whose answer gives something out. When ctx ends first
+// the caller gets its error at once, and undo gets the answer once it is there.
+func CallGiving[Q, R any](ctx context.Context, c *Caller, timeout time.Duration, op string, f RPC[Q, R], q *Q, undo func(context.Context, *R)) (*R, error) {
 	if err := ctx.Err(); err != nil {
-		return nil, lost(ctx, c.id+": "+op, err)
+		return nil, c.lost(ctx, c.ID+": "+op, err)
 	}
 	type answer struct {
 		r   *R
@@ -112,7 +116,7 @@ func callGiving[Q, R any](ctx context.Context, c *caller, op string, f rpc[Q, R]
 	answers := make(chan answer)
 	go func() {
 		inner := context.WithoutCancel(ctx)
-		r, err := call(inner, c, op, f, q)
+		r, err := CallWithin(inner, c, timeout, op, f, q)
 		select {
 		case answers <- answer{r, err}:
 		case <-ctx.Done():
@@ -125,11 +129,11 @@ func callGiving[Q, R any](ctx context.Context, c *caller, op string, f rpc[Q, R]
 	case a := <-answers:
 		return a.r, a.err
 	case <-ctx.Done():
-		return nil, lost(ctx, c.id+": "+op, ctx.Err())
+		return nil, c.lost(ctx, c.ID+": "+op, ctx.Err())
 	}
 }
 
-func (c *caller) acquire(ctx context.Context) error {
+func (c *Caller) acquire(ctx context.Context) error {
 	select {
 	case c.slots <- struct{}{}:
 		return nil
@@ -138,12 +142,21 @@ func (c *caller) acquire(ctx context.Context) error {
 	}
 }
 
-func (c *caller) release() { <-c.slots }
+func (c *Caller) classed(err error) error {
+	if c.Class == errs.ClassUnknown {
+		return err
+	}
+	return errs.WithClass(c.Class, "", err)
+}
 
-// lost gives the error of a call its code. A caller that stopped waiting finds its own
+func (c *Caller) lost(ctx context.Context, op string, err error) error {
+	return c.classed(Lost(ctx, op, err))
+}
+
+// Lost gives the error of a call its code. A caller that stopped waiting finds its own
 // context's error inside; a plugin that did not answer in time is RPCTimeout, class
 // transient-peer.
-func lost(ctx context.Context, op string, err error) error {
+func Lost(ctx context.Context, op string, err error) error {
 	if own := ctx.Err(); own != nil {
 		code := errs.RPCFail
 		if errors.Is(own, context.DeadlineExceeded) {

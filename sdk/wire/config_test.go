@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
@@ -8,10 +9,39 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mooncake-go/mooncake/sdk/errs"
+	"github.com/mooncake-go/mooncake/sdk/evict"
+	"github.com/mooncake-go/mooncake/sdk/plugin"
 )
 
+type fifoConfig struct {
+	Shards int `json:"shards"`
+	Inner  struct {
+		Depth int `json:"depth"`
+	} `json:"inner"`
+	Names map[string]fifoName `json:"names"`
+	List  []fifoName          `json:"list"`
+}
+
+type fifoName struct {
+	Weight float64 `json:"weight"`
+}
+
+func (c *fifoConfig) Validate() error {
+	if c.Shards < 1 {
+		return errors.New("shards must be at least 1")
+	}
+	return nil
+}
+
+func fifoFactory() evict.Factory {
+	return evict.Define(plugin.Manifest{
+		Format: 1, ID: plugin.ID{Kind: "evict", Name: "fifo"}, Version: "0.1.0", API: []uint{1},
+		Summary: "for tests", Stability: plugin.Experimental,
+	}, func() *fifoConfig { return &fifoConfig{Shards: 4} }, nil)
+}
+
 func TestDecodeConfig(t *testing.T) {
-	f := fifoFactory(&fifo{})
+	f := fifoFactory()
 	for _, empty := range []string{"", " ", "{}", "null"} {
 		cfg, err := DecodeConfig(f, []byte(empty))
 		require.NoError(t, err, empty)
@@ -27,7 +57,7 @@ func TestDecodeConfig(t *testing.T) {
 }
 
 func TestDecodeConfigRefusals(t *testing.T) {
-	f := fifoFactory(&fifo{})
+	f := fifoFactory()
 	for in, want := range map[string]string{
 		`{"shard":1}`:                     `unknown setting "shard": did you mean "shards"?`,
 		`{"Shards":1}`:                    `did you mean "shards"?`,
@@ -48,7 +78,7 @@ func TestDecodeConfigRefusals(t *testing.T) {
 			assert.Equal(t, errs.InvalidParams, errs.CodeOf(err))
 		}
 	}
-	_, err := DecodeConfig(bumpFactory(newBump()), []byte(`{"a":1}`))
+	_, err := DecodeConfig(evict.Define(fifoFactory().Manifest(), func() *plugin.NoConfig { return &plugin.NoConfig{} }, nil), []byte(`{"a":1}`))
 	assert.ErrorContains(t, err, "there are no settings here")
 }
 
@@ -56,7 +86,7 @@ func FuzzDecodeConfig(f *testing.F) {
 	for _, s := range []string{``, `{"shards":2}`, `{"inner":{"depth":1}}`, `{"list":[{"weight":1}]}`, `{"shards":1}{`, `{"":{}}`} {
 		f.Add([]byte(s))
 	}
-	factory := fifoFactory(&fifo{})
+	factory := fifoFactory()
 	f.Fuzz(func(t *testing.T, settings []byte) {
 		cfg, err := DecodeConfig(factory, settings)
 		if (cfg == nil) == (err == nil) {

@@ -61,7 +61,7 @@ func errsCode(c codes.Code) errs.Code {
 
 // ToProto turns an error into a message, nil into nil. The text is cut to 512 bytes,
 // because a batch may carry thousands of them.
-func ToProto(err error) *pluginv1.Error { return toProto(err, maxItemText) }
+func ToProto(err error) *pluginv1.Error { return toProto(err, MaxItemText) }
 
 func toProto(err error, limit int) *pluginv1.Error {
 	if err == nil {
@@ -77,7 +77,7 @@ func toProto(err error, limit int) *pluginv1.Error {
 			code = errs.RPCFail
 		}
 	}
-	return &pluginv1.Error{Code: int32(code), Class: uint32(class), Message: clip(err.Error(), limit)}
+	return &pluginv1.Error{Code: int32(code), Class: uint32(class), Message: Clip(err.Error(), limit)}
 }
 
 // FromProto turns a message into an error that carries its code and class. Code 0 and nil
@@ -98,7 +98,7 @@ func fromProto(m *pluginv1.Error) *errs.Error {
 	if m.GetClass() <= uint32(errs.ClassPermanent) {
 		class = errs.Class(m.GetClass())
 	}
-	text := clip(m.GetMessage(), maxText)
+	text := Clip(m.GetMessage(), MaxText)
 	if text == "" {
 		text = code.String()
 	}
@@ -130,7 +130,7 @@ func ToStatus(err error) error {
 	if err == nil {
 		return nil
 	}
-	m := toProto(err, maxText)
+	m := toProto(err, MaxText)
 	st := status.New(grpcCode(errs.Code(m.GetCode())), m.GetMessage())
 	if detailed, derr := st.WithDetails(m); derr == nil {
 		st = detailed
@@ -152,13 +152,26 @@ func FromStatus(op string, err error) error {
 			return e
 		}
 	}
-	return errs.New(errsCode(st.Code()), op, "%s", clip(st.Message(), maxText))
+	return errs.New(errsCode(st.Code()), op, "%s", Clip(st.Message(), MaxText))
 }
 
-// clip makes text safe to send and to show: valid UTF-8 of at most limit bytes.
-func clip(text string, limit int) string {
+// Clip makes text safe to send and to show: valid UTF-8 of at most limit bytes.
+func Clip(text string, limit int) string {
 	if len(text) > limit {
 		text = text[:limit]
 	}
 	return strings.ToValidUTF8(text, "")
+}
+
+// Columns checks that the columns of a message are equally long and not too long.
+func Columns(op string, n, limit int, others ...int) error {
+	if n > limit {
+		return errs.New(errs.InvalidParams, op, "%d items in one message, at most %d are allowed", n, limit)
+	}
+	for _, o := range others {
+		if o != n {
+			return errs.New(errs.InvalidParams, op, "columns have %d and %d items, want equally many", n, o)
+		}
+	}
+	return nil
 }

@@ -56,9 +56,9 @@ func TestHostileErrors(t *testing.T) {
 	} {
 		assert.Equal(t, errs.Internal, errs.CodeOf(FromProto(m)), name)
 	}
-	err := FromProto(&pluginv1.Error{Code: int32(errs.InvalidKey), Class: 99, Message: strings.Repeat("é", maxText)})
+	err := FromProto(&pluginv1.Error{Code: int32(errs.InvalidKey), Class: 99, Message: strings.Repeat("é", MaxText)})
 	assert.Equal(t, errs.ClassUnknown, errs.ClassOf(err))
-	assert.LessOrEqual(t, len(err.Error()), maxText+64)
+	assert.LessOrEqual(t, len(err.Error()), MaxText+64)
 	assert.True(t, utf8.ValidString(err.Error()))
 	assert.NotEmpty(t, FromProto(&pluginv1.Error{Code: -600}).Error())
 
@@ -87,10 +87,10 @@ func TestErrorsOfTheConnection(t *testing.T) {
 }
 
 func TestTextIsSafeToSend(t *testing.T) {
-	m := ToProto(errors.New("bad \xff\xfe bytes " + strings.Repeat("é", maxText)))
+	m := ToProto(errors.New("bad \xff\xfe bytes " + strings.Repeat("é", MaxText)))
 	_, err := proto.Marshal(m)
 	require.NoError(t, err)
-	assert.LessOrEqual(t, len(m.GetMessage()), maxItemText)
+	assert.LessOrEqual(t, len(m.GetMessage()), MaxItemText)
 	assert.Error(t, ToStatus(errors.New("\xff")))
 }
 

@@ -3,11 +3,10 @@ package wire
 import (
 	"context"
 	"errors"
+	"slices"
 
 	goplugin "github.com/hashicorp/go-plugin"
 	"google.golang.org/grpc"
-
-	"github.com/mooncake-go/mooncake/sdk/plugin"
 )
 
 // PluginName is the name under which a plugin process dispenses its one plugin.
@@ -40,26 +39,23 @@ func Handshake() goplugin.HandshakeConfig {
 	}
 }
 
-// ServerPlugins maps the contract versions that both the manifest and this package name
-// onto the server, for go-plugin's version negotiation.
+// ServerPlugins maps the contract versions that both the manifest and the kind name onto the
+// server, for go-plugin's version negotiation.
 func ServerPlugins(s *Server) map[int]goplugin.PluginSet {
-	m := s.factory.Manifest()
-	return versions(m.API, API(m.Kind), &glue{server: s})
+	return versions(s.factory.Manifest().API, s.kind.API, &glue{server: s})
 }
 
-// ClientPlugins is the host's side of ServerPlugins. Dispense(PluginName) returns an
-// *Evict, an *Alloc or a *Transport, as o.ID says.
-func ClientPlugins(apis []uint, o ClientOptions) map[int]goplugin.PluginSet {
-	return versions(apis, apis, &glue{client: o})
+// ClientPlugins is the host's side of ServerPlugins. Dispense(PluginName) returns the Client
+// of the kind.
+func ClientPlugins(k Descriptor, apis []uint, o ClientOptions) map[int]goplugin.PluginSet {
+	return versions(apis, apis, &glue{kind: k, client: o})
 }
 
 func versions(a, b []uint, p goplugin.Plugin) map[int]goplugin.PluginSet {
 	out := map[int]goplugin.PluginSet{}
 	for _, v := range a {
-		for _, w := range b {
-			if v == w {
-				out[int(v)] = goplugin.PluginSet{PluginName: p}
-			}
+		if slices.Contains(b, v) {
+			out[int(v)] = goplugin.PluginSet{PluginName: p}
 		}
 	}
 	return out
@@ -75,6 +71,7 @@ func GRPCDialOptions() []grpc.DialOption {
 type glue struct {
 	goplugin.NetRPCUnsupportedPlugin
 	server *Server
+	kind   Descriptor
 	client ClientOptions
 }
 
@@ -87,13 +84,5 @@ func (g *glue) GRPCServer(_ *goplugin.GRPCBroker, s *grpc.Server) error {
 }
 
 func (g *glue) GRPCClient(_ context.Context, _ *goplugin.GRPCBroker, conn *grpc.ClientConn) (any, error) {
-	switch g.client.ID.Kind {
-	case plugin.KindEvict:
-		return NewEvict(conn, g.client), nil
-	case plugin.KindAlloc:
-		return NewAlloc(conn, g.client), nil
-	case plugin.KindTransport:
-		return NewTransport(conn, g.client), nil
-	}
-	return nil, errors.New("plugins of kind " + g.client.ID.Kind + " cannot run in a process of their own")
+	return g.kind.client(conn, g.client), nil
 }

@@ -19,26 +19,21 @@ type Lifecycle struct {
 	rpc pluginv1.LifecycleServiceClient
 
 	mu    sync.Mutex
-	watch *watch // nil while nothing watches
+	watch *Watch // nil while nothing watches
 }
 
-// watch is the goroutine that follows the plugin's health.
-type watch struct {
-	cancel context.CancelFunc
-	done   chan struct{}
-}
-
-func newLifecycle(conn grpc.ClientConnInterface, id plugin.ID) *Lifecycle {
+// NewLifecycle makes one that sends nothing yet.
+func NewLifecycle(conn grpc.ClientConnInterface, id plugin.ID) *Lifecycle {
 	return &Lifecycle{id: id.String(), rpc: pluginv1.NewLifecycleServiceClient(conn)}
 }
 
 // Describe asks the other side for its manifest and validates it.
 func (l *Lifecycle) Describe(ctx context.Context) (plugin.Manifest, error) {
-	ctx, cancel := bound(ctx)
+	ctx, cancel := Bound(ctx)
 	defer cancel()
 	r, err := l.rpc.Describe(ctx, &pluginv1.DescribeRequest{})
 	if err != nil {
-		return plugin.Manifest{}, lost(ctx, l.id+": describe", err)
+		return plugin.Manifest{}, Lost(ctx, l.id+": describe", err)
 	}
 	var m plugin.Manifest
 	if err := json.Unmarshal(r.GetManifestJson(), &m); err != nil {
@@ -53,10 +48,10 @@ func (l *Lifecycle) Configure(ctx context.Context, api uint, settings []byte) er
 	if len(settings) > MaxConfig {
 		return errs.New(errs.InvalidParams, l.id+": configure", "%d bytes of settings, at most %d are allowed", len(settings), MaxConfig)
 	}
-	ctx, cancel := bound(ctx)
+	ctx, cancel := Bound(ctx)
 	defer cancel()
 	if _, err := l.rpc.Configure(ctx, &pluginv1.ConfigureRequest{ConfigJson: settings, Api: uint32(api)}); err != nil {
-		return lost(ctx, l.id+": configure", err)
+		return Lost(ctx, l.id+": configure", err)
 	}
 	return nil
 }
@@ -64,10 +59,10 @@ func (l *Lifecycle) Configure(ctx context.Context, api uint, settings []byte) er
 // Start implements plugin.Component. From then until Stop, or until the connection is
 // lost, changes of the plugin's health reach the host.
 func (l *Lifecycle) Start(ctx context.Context, host plugin.Host) error {
-	ctx, cancel := bound(ctx)
+	ctx, cancel := Bound(ctx)
 	defer cancel()
 	if _, err := l.rpc.Start(ctx, &pluginv1.StartRequest{}); err != nil {
-		return lost(ctx, l.id+": start", err)
+		return Lost(ctx, l.id+": start", err)
 	}
 	if host != nil {
 		l.follow(context.WithoutCancel(ctx), host)
@@ -81,14 +76,11 @@ func (l *Lifecycle) Stop(ctx context.Context) error {
 	w := l.watch
 	l.watch = nil
 	l.mu.Unlock()
-	if w != nil {
-		w.cancel()
-		<-w.done
-	}
-	ctx, cancel := bound(ctx)
+	w.Stop()
+	ctx, cancel := Bound(ctx)
 	defer cancel()
 	if _, err := l.rpc.Stop(ctx, &pluginv1.StopRequest{}); err != nil {
-		return lost(ctx, l.id+": stop", err)
+		return Lost(ctx, l.id+": stop", err)
 	}
 	return nil
 }
@@ -99,36 +91,71 @@ func (l *Lifecycle) follow(ctx context.Context, host plugin.Host) {
 	if l.watch != nil {
 		return
 	}
+	l.watch = Follow(ctx, func(ctx context.Context) (grpc.ServerStreamingClient[pluginv1.WatchHealthResponse], error) {
+		return l.rpc.WatchHealth(ctx, &pluginv1.WatchHealthRequest{})
+	}, func(_ context.Context, m *pluginv1.WatchHealthResponse) error {
+		host.Report(health(m))
+		return nil
+	}, nil)
+}
+
+// Watch is a goroutine that receives the messages of a stream.
+type Watch struct {
+	cancel context.CancelFunc
+	done   chan struct{}
+}
+
+// Follow passes each message of a stream to take until the stream ends, take fails or ctx
+// ends. over, which may be nil, is then told why.
+func Follow[M any](ctx context.Context, open func(context.Context) (grpc.ServerStreamingClient[M], error), take func(context.Context, *M) error, over func(error)) *Watch {
 	ctx, cancel := context.WithCancel(ctx)
-	w := &watch{cancel: cancel, done: make(chan struct{})}
-	l.watch = w
+	w := &Watch{cancel: cancel, done: make(chan struct{})}
 	go func() {
 		defer close(w.done)
 		defer cancel()
-		stream, err := l.rpc.WatchHealth(ctx, &pluginv1.WatchHealthRequest{})
+		stream, err := open(ctx)
 		for err == nil {
-			var m *pluginv1.WatchHealthResponse
+			var m *M
 			if m, err = stream.Recv(); err == nil {
-				host.Report(health(m))
+				err = take(ctx, m)
 			}
 		}
+		if over != nil {
+			over(err)
+		}
 	}()
+	return w
 }
 
-// health reads a report; a state that nobody knows counts as degraded.
+// Cancel ends a watch without waiting for its goroutine. A nil watch has ended.
+func (w *Watch) Cancel() {
+	if w != nil {
+		w.cancel()
+	}
+}
+
+// Stop ends a watch and waits for its goroutine. A nil watch has ended.
+func (w *Watch) Stop() {
+	if w != nil {
+		w.cancel()
+		<-w.done
+	}
+}
+
+// health reads a report; an unknown state counts as degraded.
 func health(m *pluginv1.WatchHealthResponse) plugin.Health {
-	h := plugin.Health{State: plugin.State(m.GetState()), Reason: clip(m.GetReason(), maxText)}
+	h := plugin.Health{State: plugin.State(m.GetState()), Reason: Clip(m.GetReason(), MaxText)}
 	switch h.State {
 	case plugin.StateAvailable, plugin.StateStarting, plugin.StateOK, plugin.StateDegraded,
 		plugin.StateRestarting, plugin.StateFailed, plugin.StateStopping, plugin.StateStopped:
 	default:
-		h = plugin.Health{State: plugin.StateDegraded, Reason: "the plugin reports the unknown state \"" + clip(m.GetState(), 64) + "\""}
+		h = plugin.Health{State: plugin.StateDegraded, Reason: "the plugin reports the unknown state \"" + Clip(m.GetState(), 64) + "\""}
 	}
 	return h
 }
 
-// bound gives a context without a deadline one.
-func bound(ctx context.Context) (context.Context, context.CancelFunc) {
+// Bound gives a context without a deadline one.
+func Bound(ctx context.Context) (context.Context, context.CancelFunc) {
 	if _, ok := ctx.Deadline(); ok {
 		return context.WithCancel(ctx)
 	}

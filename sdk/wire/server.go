@@ -9,15 +9,9 @@ import (
 
 	"google.golang.org/grpc"
 
-	"github.com/mooncake-go/mooncake/sdk/alloc"
 	"github.com/mooncake-go/mooncake/sdk/errs"
-	"github.com/mooncake-go/mooncake/sdk/evict"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
-	allocv1 "github.com/mooncake-go/mooncake/sdk/proto/mooncake/alloc/v1"
-	evictv1 "github.com/mooncake-go/mooncake/sdk/proto/mooncake/evict/v1"
 	pluginv1 "github.com/mooncake-go/mooncake/sdk/proto/mooncake/plugin/v1"
-	transportv1 "github.com/mooncake-go/mooncake/sdk/proto/mooncake/transport/v1"
-	"github.com/mooncake-go/mooncake/sdk/transport"
 	"github.com/mooncake-go/mooncake/sdk/x/shm"
 )
 
@@ -35,65 +29,40 @@ type ServerOptions struct {
 type Server struct {
 	pluginv1.UnimplementedLifecycleServiceServer
 
+	kind     Descriptor
 	factory  plugin.Factory
 	manifest []byte
 	host     *serverHost
-	paths    *transportServer // nil for other kinds than transport
+	service  Service
 
 	mu      sync.Mutex
 	object  plugin.Component // nil until Configure
 	started bool
 }
 
-// NewServer wraps a factory of kind evict, alloc or transport; NotSupported for another.
-func NewServer(f plugin.Factory, o ServerOptions) (*Server, error) {
+// NewServer wraps a factory of the kind k; NotSupported for a factory of another kind.
+func NewServer(k Descriptor, f plugin.Factory, o ServerOptions) (*Server, error) {
 	id := f.Manifest().ID
-	switch f.(type) {
-	case evict.Factory, alloc.Factory, transport.Factory:
-	default:
-		return nil, errs.New(errs.NotSupported, "serve "+id.String(), "plugins of kind %s cannot run in a process of their own", id.Kind)
+	if id.Kind != k.Name {
+		return nil, errs.New(errs.NotSupported, "serve "+id.String(), "the server is for plugins of kind %s", k.Name)
 	}
 	manifest, err := json.Marshal(f.Manifest())
 	if err != nil {
 		return nil, errs.Wrap(errs.InvalidParams, "serve "+id.String()+": manifest", err)
 	}
-	logger := o.Logger
-	if logger == nil {
-		logger = slog.New(slog.DiscardHandler)
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	s := &Server{factory: f, manifest: manifest, host: newServerHost(logger)}
-	if id.Kind == plugin.KindTransport {
-		s.paths = newTransportServer(s, o.Data, logger)
-	}
+	s := &Server{kind: k, factory: f, manifest: manifest, host: newServerHost(o.Logger)}
+	s.service = k.serve(s, o)
 	return s, nil
-}
-
-// API lists the contract versions of a kind that this package speaks, nil for a kind
-// that cannot go over the wire.
-func API(kind string) []uint {
-	switch kind {
-	case plugin.KindEvict:
-		return evict.API()
-	case plugin.KindAlloc:
-		return alloc.API()
-	case plugin.KindTransport:
-		return transport.API()
-	}
-	return nil
 }
 
 // Register adds the services of the plugin's kind to a gRPC server, which should have
 // been made with GRPCServerOptions.
 func (s *Server) Register(r grpc.ServiceRegistrar) {
 	pluginv1.RegisterLifecycleServiceServer(r, s)
-	switch s.factory.(type) {
-	case evict.Factory:
-		evictv1.RegisterEvictServiceServer(r, &evictServer{lookup: lookup[evict.Policy](s)})
-	case alloc.Factory:
-		allocv1.RegisterAllocServiceServer(r, &allocServer{lookup: lookup[alloc.Allocator](s)})
-	case transport.Factory:
-		transportv1.RegisterTransportServiceServer(r, s.paths)
-	}
+	s.service.Register(r)
 }
 
 // GRPCServerOptions are the limits that a gRPC server needs for these services.
@@ -109,8 +78,8 @@ func (s *Server) Close(ctx context.Context) error {
 	object := s.object
 	s.mu.Unlock()
 	s.host.close()
-	if s.paths != nil {
-		defer s.paths.close()
+	if s.service.Close != nil {
+		defer s.service.Close()
 	}
 	if object == nil {
 		return nil
@@ -120,10 +89,10 @@ func (s *Server) Close(ctx context.Context) error {
 
 // stop stops the object, and frees what was made for it.
 func (s *Server) stop(ctx context.Context, object plugin.Component) error {
-	if err := object.Stop(ctx); err != nil || s.paths == nil {
+	if err := object.Stop(ctx); err != nil || s.service.Stopped == nil {
 		return err
 	}
-	return s.paths.stopped(ctx)
+	return s.service.Stopped(ctx)
 }
 
 // Describe implements LifecycleService.
@@ -152,21 +121,14 @@ func (s *Server) create(m *pluginv1.ConfigureRequest) (object plugin.Component, 
 		return nil, errs.New(errs.UnavailableInCurrentStatus, op, "the plugin is configured already; a new configuration needs a new process")
 	}
 	speaks := s.factory.Manifest().API
-	if !slices.Contains(speaks, uint(m.GetApi())) || !slices.Contains(API(id.Kind), uint(m.GetApi())) {
+	if !slices.Contains(speaks, uint(m.GetApi())) || !slices.Contains(s.kind.API, uint(m.GetApi())) {
 		return nil, errs.New(errs.InvalidVersion, op, "the host chose contract version %d, the plugin speaks %v", m.GetApi(), speaks)
 	}
 	cfg, err := DecodeConfig(s.factory, m.GetConfigJson())
 	if err != nil {
 		return nil, err
 	}
-	switch f := s.factory.(type) {
-	case evict.Factory:
-		object, err = f.New(cfg)
-	case alloc.Factory:
-		object, err = f.New(cfg)
-	case transport.Factory:
-		object, err = f.New(cfg)
-	}
+	object, err = s.kind.create(s.factory, cfg)
 	if err != nil {
 		return nil, errs.Wrap(errs.CodeOf(err), op, err)
 	}
@@ -216,7 +178,7 @@ func (s *Server) WatchHealth(_ *pluginv1.WatchHealthRequest, stream grpc.ServerS
 		h, version, changed := s.host.latest()
 		if version != seen {
 			seen = version
-			if err := stream.Send(&pluginv1.WatchHealthResponse{State: string(h.State), Reason: clip(h.Reason, maxText)}); err != nil {
+			if err := stream.Send(&pluginv1.WatchHealthResponse{State: string(h.State), Reason: Clip(h.Reason, MaxText)}); err != nil {
 				return err
 			}
 			continue
@@ -228,18 +190,5 @@ func (s *Server) WatchHealth(_ *pluginv1.WatchHealthRequest, stream grpc.ServerS
 		case <-stream.Context().Done():
 			return nil
 		}
-	}
-}
-
-// lookup returns the way for a service to get the object as what its contract calls it.
-func lookup[T any](s *Server) func() (T, error) {
-	return func() (T, error) {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		object, ok := s.object.(T)
-		if !ok {
-			return object, ToStatus(errs.New(errs.UnavailableInCurrentStatus, s.factory.Manifest().String(), "the plugin is not configured yet"))
-		}
-		return object, nil
 	}
 }

@@ -20,7 +20,7 @@ import (
 	tcp "github.com/mooncake-go/mooncake/plugins/transport-tcp"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 	"github.com/mooncake-go/mooncake/sdk/transport"
-	"github.com/mooncake-go/mooncake/sdk/wire"
+	"github.com/mooncake-go/mooncake/sdk/transport/transportwire"
 	"github.com/mooncake-go/mooncake/sdk/x/shm"
 )
 
@@ -71,7 +71,7 @@ func within(tb testing.TB) context.Context {
 
 // launched is a transport in a process of its own.
 type launched struct {
-	*wire.Transport
+	*transportwire.Client
 	proc *launch.Process
 }
 
@@ -83,7 +83,7 @@ func start(tb testing.TB, name, settings string) *launched {
 		Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
 	})
 	require.NoError(tb, err)
-	l := &launched{Transport: p.Client().(*wire.Transport), proc: p}
+	l := &launched{Client: p.Client().(*transportwire.Client), proc: p}
 	tb.Cleanup(func() {
 		_ = l.Stop(within(tb))
 		require.NoError(tb, p.Close(within(tb)))

@@ -14,7 +14,7 @@ import (
 
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/transport"
-	"github.com/mooncake-go/mooncake/sdk/wire"
+	"github.com/mooncake-go/mooncake/sdk/transport/transportwire"
 )
 
 // one moves an operation to its end.
@@ -50,7 +50,7 @@ func TestNoByteIsCopied(t *testing.T) {
 	assert.Equal(t, "0", f["regions_elsewhere"], "at the same address in both processes")
 	st, err := client.Stats(within(t))
 	require.NoError(t, err)
-	assert.Equal(t, wire.PluginStats{Operations: 2, Regions: 1, Paths: 1}, st)
+	assert.Equal(t, transportwire.PluginStats{Operations: 2, Regions: 1, Paths: 1}, st)
 
 	heap := make([]byte, size)
 	require.Equal(t, transport.OK, one(t, p, transport.Op{ID: 3, Kind: transport.Read, Local: heap, Remote: id}).Status)
@@ -74,7 +74,7 @@ func TestNoByteIsCopied(t *testing.T) {
 // TestCompanions: what a manifest does not name is not found, and what it names works.
 func TestCompanions(t *testing.T) {
 	client := start(t, "tcp", onLoopback)
-	up, ok := transport.As[transport.Upstream](transport.Transport(client.Transport))
+	up, ok := transport.As[transport.Upstream](transport.Transport(client.Client))
 	require.True(t, ok)
 	up.Join("node")
 	mem, _ := memory(t, client, 1, 4096, transport.AccessRemote)
@@ -83,9 +83,9 @@ func TestCompanions(t *testing.T) {
 	require.Len(t, s.Buffers, 1)
 	require.Equal(t, addressOf(mem), s.Buffers[0].Addr, "the address that the host knows")
 	other := start(t, "shm", "")
-	_, ok = transport.As[transport.Upstream](transport.Transport(other.Transport))
+	_, ok = transport.As[transport.Upstream](transport.Transport(other.Client))
 	require.False(t, ok)
-	_, ok = transport.As[transport.Changing](transport.Transport(other.Transport))
+	_, ok = transport.As[transport.Changing](transport.Transport(other.Client))
 	require.True(t, ok)
 	p, err := other.Dial(within(t), other.Endpoint())
 	require.NoError(t, err)

@@ -36,15 +36,19 @@ var contracts = []string{
 	"sdk/plugin", "sdk/transport", "sdk/alloc", "sdk/evict", "sdk/errs", "sdk/x/advice", "sdk/x/slotindex", "sdk/internal/seal",
 }
 
-// suites are the conformance suites, which only tests link.
-var suites = []string{"sdk/transport/transporttest", "sdk/alloc/alloctest", "sdk/evict/evicttest"}
+// beside are the wires and the conformance suites of the kinds. The author of a plugin links the
+// wires through sdk/serve only, and the suites in tests.
+var beside = []string{
+	"sdk/transport/transporttest", "sdk/alloc/alloctest", "sdk/evict/evicttest",
+	"sdk/transport/transportwire", "sdk/alloc/allocwire", "sdk/evict/evictwire",
+}
 
 func rules() []rule {
 	return []rule{
 		{
 			name:    "contracts use the standard library only",
 			why:     "a plugin author inherits every dependency of the contracts",
-			applies: func(pkg string) bool { return in(contracts...)(pkg) && !in(suites...)(pkg) },
+			applies: func(pkg string) bool { return in(contracts...)(pkg) && !in(beside...)(pkg) },
 			allow: func(pkg, imp string) bool {
 				return std(imp) || under(imp, sdk+"plugin") || under(imp, sdk+"errs") || under(imp, sdk+"internal/seal") ||
 					(under(pkg, "sdk/evict/ranked") && (imp == sdk+"evict" || imp == sdk+"x/slotindex")) ||

@@ -87,51 +87,56 @@ func (*settings) Validate() error { return nil }
 func (s *subject) defaults() *settings { return &settings{s.spec.Config} }
 
 func (s *subject) suite() (conformance.Suite, error) {
-	switch s.id.Kind {
-	case plugin.KindTransport:
-		opts := []transporttest.Option{transporttest.WithSharedMemory(transporttest.SealedMemory)}
-		if s.process {
-			opts = append(opts, transporttest.WithProcesses(s.processes), transporttest.WithKill(kill))
-		}
-		return transporttest.Suite(transport.Define(s.manifest, s.defaults, func(*settings) (transport.Transport, error) {
-			return s.catalog.OpenTransport(context.Background(), s.id, s.spec, pluginhost.TransportOptions{Supervision: s.bounds})
-		}), opts...), nil
-	case plugin.KindEvict:
-		var replay atomic.Pointer[func(context.Context, evict.Policy) error]
-		var opts []evicttest.Option
-		if s.process {
-			opts = append(opts, evicttest.WithKill(func(_ evict.Policy, r func(context.Context, evict.Policy) error) error {
-				replay.Store(&r)
-				return s.killAll()
-			}))
-		}
-		return evicttest.Suite(evict.Define(s.manifest, s.defaults, func(*settings) (evict.Policy, error) {
-			return s.catalog.OpenEvict(context.Background(), s.id, s.spec, pluginhost.EvictOptions{Supervision: s.bounds, Replay: replayer(&replay)})
-		}), opts...), nil
-	case plugin.KindAlloc:
-		var replay atomic.Pointer[func(context.Context, alloc.Allocator) error]
-		var opts []alloctest.Option
-		if s.process {
-			opts = append(opts, alloctest.WithKill(func(_ alloc.Allocator, r func(context.Context, alloc.Allocator) error) error {
-				replay.Store(&r)
-				return s.killAll()
-			}))
-		}
-		return alloctest.Suite(alloc.Define(s.manifest, s.defaults, func(*settings) (alloc.Allocator, error) {
-			return s.catalog.OpenAlloc(context.Background(), s.id, s.spec, pluginhost.AllocOptions{Supervision: s.bounds, Replay: replayer(&replay)})
-		}), opts...), nil
+	suites := map[string]func() conformance.Suite{ // A line for each kind.
+		plugin.KindTransport: s.transport,
+		plugin.KindEvict: func() conformance.Suite {
+			return suite(s, evict.Define[*settings], (*pluginhost.Catalog).OpenEvict, evicttest.WithKill, evicttest.Suite)
+		},
+		plugin.KindAlloc: func() conformance.Suite {
+			return suite(s, alloc.Define[*settings], (*pluginhost.Catalog).OpenAlloc, alloctest.WithKill, alloctest.Suite)
+		},
 	}
-	return conformance.Suite{}, errs.New(errs.NotSupported, "conformance", "there is no suite for plugins of kind %s", s.id.Kind)
+	of, ok := suites[s.id.Kind]
+	if !ok {
+		return conformance.Suite{}, errs.New(errs.NotSupported, "conformance", "there is no suite for plugins of kind %s", s.id.Kind)
+	}
+	return of(), nil
 }
 
-// replayer calls what is there when a process was started again.
-func replayer[T any](to *atomic.Pointer[func(context.Context, T) error]) func(context.Context, T) error {
-	return func(ctx context.Context, object T) error {
-		if f := to.Load(); f != nil {
+// suite makes the suite of a kind whose processes are told what there is by a replay.
+func suite[T plugin.Component, O any](s *subject,
+	define func(plugin.Manifest, func() *settings, func(*settings) (T, error)) plugin.FactoryOf[T],
+	open func(*pluginhost.Catalog, context.Context, plugin.ID, pluginhost.Spec, pluginhost.OpenOptions[T]) (T, error),
+	withKill func(func(T, func(context.Context, T) error) error) O,
+	of func(plugin.FactoryOf[T], ...O) conformance.Suite,
+) conformance.Suite {
+	var replay atomic.Pointer[func(context.Context, T) error]
+	var opts []O
+	if s.process {
+		opts = append(opts, withKill(func(_ T, r func(context.Context, T) error) error {
+			replay.Store(&r)
+			return s.killAll()
+		}))
+	}
+	o := pluginhost.OpenOptions[T]{Supervision: s.bounds, Replay: func(ctx context.Context, object T) error {
+		if f := replay.Load(); f != nil {
 			return (*f)(ctx, object)
 		}
 		return nil
+	}}
+	return of(define(s.manifest, s.defaults, func(*settings) (T, error) {
+		return open(s.catalog, context.Background(), s.id, s.spec, o)
+	}), opts...)
+}
+
+func (s *subject) transport() conformance.Suite {
+	opts := []transporttest.Option{transporttest.WithSharedMemory(transporttest.SealedMemory)}
+	if s.process {
+		opts = append(opts, transporttest.WithProcesses(s.processes), transporttest.WithKill(kill))
 	}
+	return transporttest.Suite(transport.Define(s.manifest, s.defaults, func(*settings) (transport.Transport, error) {
+		return s.catalog.OpenTransport(context.Background(), s.id, s.spec, pluginhost.TransportOptions{Supervision: s.bounds})
+	}), opts...)
 }
 
 // processes lists the processes of the plugin that run.

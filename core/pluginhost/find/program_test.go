@@ -14,7 +14,7 @@ import (
 	"github.com/mooncake-go/mooncake/core/pluginhost/trust"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
-	"github.com/mooncake-go/mooncake/sdk/wire"
+	"github.com/mooncake-go/mooncake/sdk/wire/kinds"
 )
 
 func evictID(name string) plugin.ID { return plugin.ID{Kind: plugin.KindEvict, Name: name} }
@@ -39,7 +39,7 @@ func TestOtherMachinesPrograms(t *testing.T) {
 	assert.Equal(t, plugin.StateFailed, e.State)
 	assert.Contains(t, e.Reason, "it is a program for "+name+", and this is "+trust.HostPlatform())
 	assert.Equal(t, "1.0.0", e.Version)
-	_, err := Install(t.Context(), path, testplugin.Folder(t), wire.API)
+	_, err := Install(t.Context(), path, testplugin.Folder(t), kinds.API)
 	assert.ErrorIs(t, err, errs.InvalidParams.Err())
 	p, err := ReadProgram(path)
 	require.NoError(t, err, "it can be locked for that machine")
@@ -50,7 +50,7 @@ func TestInstall(t *testing.T) {
 	from, to := testplugin.Folder(t), filepath.Join(testplugin.Folder(t), "new", "plugins")
 	first := testplugin.Put(t, from, "fifo-1.0.0", testplugin.Script(t, testplugin.Manifest(evictID("fifo"), 1)))
 	require.NoError(t, os.Chmod(first, 0o600))
-	done, err := Install(t.Context(), first, to, wire.API)
+	done, err := Install(t.Context(), first, to, kinds.API)
 	require.NoError(t, err)
 	assert.Equal(t, filepath.Join(to, "mooncake-plugin-evict-fifo"), done.Path)
 	assert.Nil(t, done.Before)
@@ -66,7 +66,7 @@ func TestInstall(t *testing.T) {
 	defer held.Close()
 	m := testplugin.Manifest(evictID("fifo"), 1)
 	m.Version = "2.0.0"
-	again, err := Install(t.Context(), testplugin.Put(t, from, "fifo-2", testplugin.Script(t, m)), to, wire.API)
+	again, err := Install(t.Context(), testplugin.Put(t, from, "fifo-2", testplugin.Script(t, m)), to, kinds.API)
 	require.NoError(t, err)
 	require.NotNil(t, again.Before)
 	assert.Equal(t, "1.0.0", again.Before.Manifest.Version)
@@ -103,7 +103,7 @@ func TestInstallRefuses(t *testing.T) {
 		"in a folder's place": {good, blocked, "it is a folder"},
 		"below a file":        {good, filepath.Join(good, "x"), "not a directory"},
 	} {
-		_, err := Install(t.Context(), c.file, c.dir, wire.API)
+		_, err := Install(t.Context(), c.file, c.dir, kinds.API)
 		assert.ErrorContains(t, err, c.want, name)
 	}
 	names, err := os.ReadDir(open)

@@ -24,6 +24,7 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 	"github.com/mooncake-go/mooncake/sdk/wire"
+	"github.com/mooncake-go/mooncake/sdk/wire/kinds"
 	"github.com/mooncake-go/mooncake/sdk/x/shm"
 )
 
@@ -68,18 +69,11 @@ type Options struct {
 	system    system
 }
 
-// Client is what both clients of package wire share.
-type Client interface {
-	plugin.Component
-	Describe(ctx context.Context) (plugin.Manifest, error)
-	Configure(ctx context.Context, api uint, settings []byte) error
-}
-
 // Process is a running plugin program. Safe for concurrent use.
 type Process struct {
 	child    *child
 	host     *goplugin.Client
-	client   Client
+	client   wire.Client
 	manifest plugin.Manifest
 	api      uint
 	secure   *tls.Config
@@ -103,6 +97,10 @@ func Start(ctx context.Context, o Options) (*Process, error) {
 		}
 	}
 	defer o.Image.Close()
+	kind, err := kinds.Of(o.ID.Kind)
+	if err != nil {
+		return nil, errs.Wrap(errs.CodeOf(err), op, err)
+	}
 	if !o.Image.Sealed {
 		o.Logger.Warn("the program runs from its file, because this kernel runs no copies in memory (vm.memfd_noexec): who may write the file can change it while it runs",
 			"path", o.Path)
@@ -115,12 +113,12 @@ func Start(ctx context.Context, o Options) (*Process, error) {
 	p := &Process{child: newChild(context.WithoutCancel(ctx), o, out), secure: secure, closed: make(chan struct{})}
 	ctx, cancel := context.WithTimeout(ctx, o.StartTimeout)
 	defer cancel()
-	if o.ID.Kind == plugin.KindTransport {
+	if kind.Data {
 		if p.data, p.child.data, err = shm.Pair("descriptors of " + o.ID.String()); err != nil {
 			return nil, errs.Wrap(errs.Internal, op, err)
 		}
 	}
-	p.host = goplugin.NewClient(p.config(ctx, o, certificate))
+	p.host = goplugin.NewClient(p.config(ctx, o, kind, certificate))
 	// Whatever hangs below ends when the child does.
 	give := context.AfterFunc(ctx, p.child.kill)
 	err = p.connect(ctx, o)
@@ -151,10 +149,10 @@ func (o *Options) fill() {
 	}
 }
 
-func (p *Process) config(ctx context.Context, o Options, certificate string) *goplugin.ClientConfig {
+func (p *Process) config(ctx context.Context, o Options, kind wire.Descriptor, certificate string) *goplugin.ClientConfig {
 	return &goplugin.ClientConfig{
 		HandshakeConfig:  wire.Handshake(),
-		VersionedPlugins: wire.ClientPlugins(o.API, wire.ClientOptions{ID: o.ID, Timeout: o.CallTimeout, Data: p.data, Kill: p.child.killFor}),
+		VersionedPlugins: wire.ClientPlugins(kind, o.API, wire.ClientOptions{ID: o.ID, Timeout: o.CallTimeout, Data: p.data, Kill: p.child.killFor}),
 		AllowedProtocols: []goplugin.Protocol{goplugin.ProtocolGRPC},
 		RunnerFunc: func(_ hclog.Logger, spec *exec.Cmd, _ string) (runner.Runner, error) {
 			p.child.cmd.Env = append(spec.Env, environment(ctx, o)...)
@@ -189,7 +187,7 @@ func (p *Process) connect(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	client, ok := raw.(Client)
+	client, ok := raw.(wire.Client)
 	if !ok {
 		return fmt.Errorf("the program dispensed a %T", raw)
 	}
@@ -249,8 +247,8 @@ func firstLine(text string) string {
 	return printable(line)
 }
 
-// Client returns the plugin: a *wire.Evict, *wire.Alloc or *wire.Transport, as the ID says.
-func (p *Process) Client() Client { return p.client }
+// Client returns the plugin: the client of its kind.
+func (p *Process) Client() wire.Client { return p.client }
 
 // Manifest returns what the program says of itself.
 func (p *Process) Manifest() plugin.Manifest { return p.manifest }

@@ -23,8 +23,8 @@ import (
 	"github.com/mooncake-go/mooncake/core/pluginhost/internal/testplugin"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/evict"
+	"github.com/mooncake-go/mooncake/sdk/evict/evictwire"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
-	"github.com/mooncake-go/mooncake/sdk/wire"
 )
 
 var moody string
@@ -80,7 +80,7 @@ func options(env string) (Options, *record) {
 	}, log
 }
 
-func start(t *testing.T, config string) (*Process, *wire.Evict, *record) {
+func start(t *testing.T, config string) (*Process, *evictwire.Client, *record) {
 	t.Helper()
 	o, log := options("")
 	p, err := Start(t.Context(), o)
@@ -88,7 +88,7 @@ func start(t *testing.T, config string) (*Process, *wire.Evict, *record) {
 	t.Cleanup(func() { assert.NoError(t, p.Close(context.Background())) })
 	require.NoError(t, p.Client().Configure(t.Context(), p.API(), []byte(config)))
 	require.NoError(t, p.Client().Start(t.Context(), nil))
-	return p, p.Client().(*wire.Evict), log
+	return p, p.Client().(*evictwire.Client), log
 }
 
 func eventually(t *testing.T, what string, f func() bool) {

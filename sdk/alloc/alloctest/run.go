@@ -9,9 +9,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mooncake-go/mooncake/sdk/alloc"
+	"github.com/mooncake-go/mooncake/sdk/alloc/allocwire"
 	"github.com/mooncake-go/mooncake/sdk/conformance"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/internal/rig"
+	"github.com/mooncake-go/mooncake/sdk/internal/wiretest"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 )
 
@@ -51,6 +53,13 @@ func WithKill(kill func(a alloc.Allocator, replay func(context.Context, alloc.Al
 // two dozen of them and about ten thousand calls.
 func Run(t *testing.T, f alloc.Factory, opts ...Option) {
 	conformance.Test(t, Suite(f, opts...))
+}
+
+// ThroughWire returns a factory like f whose allocators run behind gRPC connections, as between
+// processes. New configures the far side and so reports what its factory reports. The
+// connections end with t.
+func ThroughWire(t testing.TB, f alloc.Factory) alloc.Factory {
+	return wiretest.Factory(t, allocwire.Kind(), f)
 }
 
 // Suite returns the checks for the allocators that f makes.

@@ -9,7 +9,9 @@ import (
 
 	"github.com/mooncake-go/mooncake/sdk/conformance"
 	"github.com/mooncake-go/mooncake/sdk/evict"
+	"github.com/mooncake-go/mooncake/sdk/evict/evictwire"
 	"github.com/mooncake-go/mooncake/sdk/internal/rig"
+	"github.com/mooncake-go/mooncake/sdk/internal/wiretest"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 )
 
@@ -49,6 +51,13 @@ func WithKill(kill func(p evict.Policy, replay func(context.Context, evict.Polic
 // three dozen of them and about ten thousand calls.
 func Run(t *testing.T, f evict.Factory, opts ...Option) {
 	conformance.Test(t, Suite(f, opts...))
+}
+
+// ThroughWire returns a factory like f whose policies run behind gRPC connections, as between
+// processes. New configures the far side and so reports what its factory reports. The
+// connections end with t.
+func ThroughWire(t testing.TB, f evict.Factory) evict.Factory {
+	return wiretest.Factory(t, evictwire.Kind(), f)
 }
 
 // Suite returns the checks for the policies that f makes.

@@ -17,7 +17,7 @@ import (
 	"github.com/mooncake-go/mooncake/core/pluginhost/find"
 	"github.com/mooncake-go/mooncake/core/pluginhost/trust"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
-	"github.com/mooncake-go/mooncake/sdk/wire"
+	"github.com/mooncake-go/mooncake/sdk/wire/kinds"
 )
 
 func (e verbs) inspectCmd() *cobra.Command {
@@ -147,7 +147,7 @@ func (in *inspection) describe(m plugin.Manifest) {
 		return
 	}
 	in.ID, in.Version, in.Summary, in.Stability = m.String(), m.Version, m.Summary, string(m.Stability)
-	in.API, in.HostAPI, in.Capabilities = append([]uint{}, m.API...), wire.API(m.Kind), []string{}
+	in.API, in.HostAPI, in.Capabilities = append([]uint{}, m.API...), kinds.API(m.Kind), []string{}
 	for _, c := range m.Capabilities {
 		in.Capabilities = append(in.Capabilities, string(c))
 	}

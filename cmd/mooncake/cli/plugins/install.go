@@ -14,7 +14,7 @@ import (
 	"github.com/mooncake-go/mooncake/cmd/mooncake/internal/output"
 	"github.com/mooncake-go/mooncake/core/pluginhost/find"
 	"github.com/mooncake-go/mooncake/core/pluginhost/trust"
-	"github.com/mooncake-go/mooncake/sdk/wire"
+	"github.com/mooncake-go/mooncake/sdk/wire/kinds"
 )
 
 func (e verbs) installCmd() *cobra.Command {
@@ -81,7 +81,7 @@ type installation struct {
 }
 
 func (e verbs) installPlugin(ctx context.Context, t trusting, file, dir string, lock bool, format output.Format) error {
-	done, err := find.Install(ctx, file, dir, wire.API)
+	done, err := find.Install(ctx, file, dir, kinds.API)
 	if err != nil {
 		return err
 	}

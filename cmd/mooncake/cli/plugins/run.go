@@ -16,7 +16,9 @@ import (
 	"github.com/mooncake-go/mooncake/cmd/mooncake/internal/output"
 	"github.com/mooncake-go/mooncake/core/observe"
 	"github.com/mooncake-go/mooncake/core/pluginhost"
+	"github.com/mooncake-go/mooncake/sdk/alloc"
 	"github.com/mooncake-go/mooncake/sdk/errs"
+	"github.com/mooncake-go/mooncake/sdk/evict"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 )
 
@@ -139,18 +141,14 @@ func (t *trial) Report(plugin.Health) {
 
 // open opens the plugin and returns a call that polls it.
 func (t *trial) open(ctx context.Context, spec pluginhost.Spec) (plugin.Component, func(context.Context) error, error) {
-	none := func(context.Context) error { return nil }
-	switch t.id.Kind {
-	case plugin.KindEvict:
-		p, err := t.catalog.OpenEvict(ctx, t.id, spec, pluginhost.EvictOptions{})
+	p, err := t.catalog.Open(ctx, t.id, spec, pluginhost.Supervision{})
+	switch p := p.(type) {
+	case evict.Policy:
 		return p, func(ctx context.Context) error { _, err := p.Stats(ctx); return err }, err
-	case plugin.KindAlloc:
-		a, err := t.catalog.OpenAlloc(ctx, t.id, spec, pluginhost.AllocOptions{})
-		return a, func(ctx context.Context) error { _, err := a.Alloc(ctx, nil); return err }, err
-	default:
-		x, err := t.catalog.OpenTransport(ctx, t.id, spec, pluginhost.TransportOptions{})
-		return x, none, err
+	case alloc.Allocator:
+		return p, func(ctx context.Context) error { _, err := p.Alloc(ctx, nil); return err }, err
 	}
+	return p, func(context.Context) error { return nil }, err
 }
 
 const (

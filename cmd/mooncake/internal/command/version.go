@@ -8,10 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/mooncake-go/mooncake/sdk/alloc"
-	"github.com/mooncake-go/mooncake/sdk/evict"
-	"github.com/mooncake-go/mooncake/sdk/plugin"
-	"github.com/mooncake-go/mooncake/sdk/transport"
+	"github.com/mooncake-go/mooncake/sdk/wire/kinds"
 )
 
 // Version describes this program, as `mooncake version` prints it.
@@ -36,9 +33,10 @@ func (v Version) String() string {
 func (e *Env) ThisVersion() Version {
 	v := Version{
 		Version: e.Version, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH,
-		Contracts: map[string][]uint{
-			plugin.KindTransport: transport.API(), plugin.KindAlloc: alloc.API(), plugin.KindEvict: evict.API(),
-		},
+		Contracts: map[string][]uint{},
+	}
+	for _, k := range kinds.All() {
+		v.Contracts[k.Name] = k.API
 	}
 	if info, ok := debug.ReadBuildInfo(); ok {
 		for _, s := range info.Settings {

@@ -1,8 +1,15 @@
+// Package scaffold writes a plugin to start from: a Go module of its own that builds, passes the
+// conformance suite of its kind and runs in the demo as it is.
+//
+// The templates lie in templates/common and templates/<kind>, at the paths that the files get; a
+// name that begins with "dot-" begins with a dot in the module, and the folder "main" below cmd
+// is named like the program. templates/<kind>/about.json has the texts of the README.
 package scaffold
 
 import (
 	"bytes"
 	"embed"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"go/format"
@@ -33,67 +40,17 @@ type Options struct {
 	SDK SDK
 }
 
-// kindTexts is what differs between the kinds in the files that all of them have.
-type kindTexts struct {
-	About     string
-	DemoFlags string
-	Settings  string
-	Files     []file
+// aboutKind is what differs between the kinds in the files that all of them have. It is read
+// from templates/<kind>/about.json.
+type aboutKind struct {
+	About string
+	// DemoFlag is the flag of `mooncake demo` that selects the plugin.
+	DemoFlag string
+	Settings []struct{ Name, Default, About string }
+	Files    []struct{ Name, About string }
 }
 
-type file struct{ Name, About string }
-
-func texts(id plugin.ID) kindTexts {
-	switch id.Kind {
-	case plugin.KindEvict:
-		return kindTexts{
-			About:     "An eviction policy: what was not used for longest goes first.",
-			DemoFlags: "--evictor " + id.Name,
-			Settings:  settings("`expected_objects`", "1024", "for how many objects room is made at the start"),
-			Files: []file{
-				{"policy.go", "the policy; `used` is where one of your own begins"},
-				{"policy_test.go", "the conformance suite, and the policy's own order"},
-			},
-		}
-	case plugin.KindAlloc:
-		return kindTexts{
-			About:     "An allocator: the lowest gap that is large enough is taken.",
-			DemoFlags: "--allocator " + id.Name,
-			Settings:  settings("`granule_bytes`", "64", "offsets are multiples of it, a power of two"),
-			Files: []file{
-				{"allocator.go", "the calls of the contract"},
-				{"space.go", "one space; `find` is where an allocator of your own begins"},
-				{"allocator_test.go", "the conformance suite, and the allocator's own order"},
-			},
-		}
-	case plugin.KindTransport:
-		return kindTexts{
-			About:     "A transport: one TCP connection a peer, requests answered one after the other.",
-			DemoFlags: "--transport " + id.Name,
-			Settings: settings("`host`", "127.0.0.1", "address to listen on and to tell peers; the default is for one machine only") +
-				"\n| `port` | 0 | port to listen on; 0 takes a free one |" +
-				"\n| `timeout` | 10s | for connecting, and for an operation without a deadline of its own |" +
-				"\n| `max_inflight_bytes` | 67108864 | bytes of one path's operations in flight, before it pushes back |",
-			Files: []file{
-				{"node.go", "the transport: start, stop, register, dial"},
-				{"region.go", "registered memory, and the requests that use it"},
-				{"serve.go", "the side that peers talk to"},
-				{"guest.go", "a peer's connection, and what `Stop` tells it"},
-				{"path.go", "a path to a peer, on `sdk/transport/pathkit`"},
-				{"session.go", "the path's connection: what a transport of your own does otherwise"},
-				{"wire.go", "what goes over the connection, endpoints and keys"},
-				{"node_test.go", "the conformance suite, and a fuzzer for the decoders"},
-				{"stop_test.go", "what peers hear of a `Stop`"},
-			},
-		}
-	default:
-		return kindTexts{}
-	}
-}
-
-func settings(name, value, about string) string {
-	return "| setting | default | |\n|---|---|---|\n| " + name + " | " + value + " | " + about + " |"
-}
+const aboutFile = "about.json"
 
 // Kinds lists the kinds that there is something to start from for.
 func Kinds() []string {
@@ -108,7 +65,7 @@ func Kinds() []string {
 
 // values is what the templates see.
 type values struct {
-	kindTexts
+	aboutKind
 	ID                 plugin.ID
 	Kind, Name, Binary string
 	Module, Package    string
@@ -127,13 +84,20 @@ func Files(o Options) (map[string][]byte, error) {
 		return nil, fmt.Errorf("there is nothing to start from for kind %s, only for %s", o.ID.Kind, strings.Join(Kinds(), ", "))
 	}
 	v := values{
-		kindTexts: texts(o.ID), ID: o.ID, Kind: o.ID.Kind, Name: o.ID.Name, Binary: o.ID.BinaryName(),
+		ID: o.ID, Kind: o.ID.Kind, Name: o.ID.Name, Binary: o.ID.BinaryName(),
 		Module: o.Module, Package: packageName(o.ID), LocalSDK: o.SDK.Dir != "",
+	}
+	about, err := templates.ReadFile("templates/" + o.ID.Kind + "/" + aboutFile)
+	if err == nil {
+		err = json.Unmarshal(about, &v.aboutKind)
+	}
+	if err != nil {
+		return nil, err
 	}
 	out := map[string][]byte{}
 	for _, root := range []string{"templates/common", "templates/" + o.ID.Kind} {
 		err := fs.WalkDir(templates, root, func(from string, d fs.DirEntry, err error) error {
-			if err != nil || d.IsDir() {
+			if err != nil || d.IsDir() || d.Name() == aboutFile {
 				return err
 			}
 			to := target(strings.TrimPrefix(from, root+"/"), v.Binary)

@@ -1,0 +1,131 @@
+package transportwire
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"os"
+	"slices"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/mooncake-go/mooncake/sdk/errs"
+	"github.com/mooncake-go/mooncake/sdk/transport/transportwire/internal/datapath"
+	"github.com/mooncake-go/mooncake/sdk/x/shm"
+)
+
+// inbox keeps descriptors that came over the socket until the call comes that is about
+// them. Safe for concurrent use.
+type inbox struct {
+	mu     sync.Mutex
+	kept   map[uint64][]int
+	order  []uint64 // tokens of kept, the oldest first
+	news   chan struct{}
+	closed bool
+	err    error // why nothing comes any more
+}
+
+func newInbox() *inbox { return &inbox{kept: map[uint64][]int{}, news: make(chan struct{})} }
+
+// maxBad bounds the messages in a row that cannot be taken in.
+const maxBad = 100
+
+// receive takes messages in until the context ends or the host is gone. One that lost its
+// descriptors on the way, because too many files are open, is the loss of its call.
+func (b *inbox) receive(ctx context.Context, conn *shm.Conn, logger *slog.Logger) {
+	buf := make([]byte, shm.MaxMessage)
+	for bad := 0; ; {
+		n, fds, err := conn.Receive(ctx, buf)
+		if ctx.Err() != nil || errors.Is(err, io.EOF) || errors.Is(err, os.ErrClosed) || bad == maxBad {
+			closeFDs(fds)
+			b.end(err)
+			return
+		}
+		var token uint64
+		if err == nil {
+			token, err = datapath.DecodeMessage(buf[:n])
+		}
+		if err != nil {
+			bad++
+			closeFDs(fds)
+			logger.Error("a message with descriptors is lost", "error", err)
+			continue
+		}
+		bad = 0
+		b.put(token, fds)
+	}
+}
+
+func (b *inbox) put(token uint64, fds []int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed || b.kept[token] != nil || len(fds) == 0 {
+		closeFDs(fds)
+		return
+	}
+	b.kept[token] = fds
+	b.order = append(b.order, token)
+	if len(b.order) > maxUnclaimed { // Their calls were given up.
+		closeFDs(b.kept[b.order[0]])
+		delete(b.kept, b.order[0])
+		b.order = b.order[1:]
+	}
+	b.wake()
+}
+
+func (b *inbox) wake() {
+	close(b.news)
+	b.news = make(chan struct{})
+}
+
+func (b *inbox) end(err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.err = err; err == nil {
+		b.err = io.EOF
+	}
+	b.wake()
+}
+
+// take waits for the descriptors of a token, which are the caller's then.
+func (b *inbox) take(ctx context.Context, token uint64) ([]int, error) {
+	for {
+		b.mu.Lock()
+		fds, err, news := b.kept[token], b.err, b.news
+		if fds != nil {
+			delete(b.kept, token)
+			b.order = slices.DeleteFunc(b.order, func(t uint64) bool { return t == token })
+		}
+		b.mu.Unlock()
+		switch {
+		case fds != nil:
+			return fds, nil
+		case err != nil:
+			return nil, errs.New(errs.RPCFail, "", "the socket for descriptors has ended: %w", err)
+		}
+		select {
+		case <-news:
+		case <-ctx.Done():
+			return nil, errs.New(errs.RPCTimeout, "", "the descriptors of message %d did not come: %w", token, ctx.Err())
+		}
+	}
+}
+
+// close frees what nobody asked for.
+func (b *inbox) close() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.closed = true
+	for _, fds := range b.kept {
+		closeFDs(fds)
+	}
+	b.kept, b.order = map[uint64][]int{}, nil
+}
+
+func closeFDs(fds []int) {
+	for _, fd := range fds {
+		_ = unix.Close(fd)
+	}
+}

@@ -1,0 +1,202 @@
+package transportwire
+
+import (
+	"context"
+	"unsafe"
+
+	"github.com/mooncake-go/mooncake/sdk/errs"
+	transportv1 "github.com/mooncake-go/mooncake/sdk/proto/mooncake/transport/v1"
+	"github.com/mooncake-go/mooncake/sdk/transport"
+	"github.com/mooncake-go/mooncake/sdk/transport/transportwire/internal/datapath"
+	"github.com/mooncake-go/mooncake/sdk/wire"
+	"github.com/mooncake-go/mooncake/sdk/x/shm"
+)
+
+// Register implements transport.Transport. NotSupported for a region without a descriptor
+// that is open to peers, or that nothing can reach.
+func (t *Client) Register(ctx context.Context, r transport.Region) (transport.Key, error) {
+	op := t.caller.ID + ": register"
+	if err := t.usable("register"); err != nil {
+		return nil, err
+	}
+	if r.FD < 0 {
+		return nil, t.registerForeign(ctx, r)
+	}
+	// Before the plugin has it: one that cut the file short would kill this process.
+	if _, err := shm.CheckSealed(r.FD); err != nil {
+		return nil, errs.WithHint(errs.Wrap(errs.InvalidParams, op, err), "use a memory file that is sealed against shrinking (F_SEAL_SHRINK)")
+	}
+	handle := t.tokens.Add(1)
+	if err := t.host.Add(r, handle, op); err != nil {
+		return nil, err
+	}
+	m, err := t.register(ctx, r, handle)
+	if err != nil {
+		t.host.Remove(r.ID)
+		return nil, err
+	}
+	t.host.Ready(r.ID, true)
+	if m.GetElsewhere() {
+		t.mu.Lock()
+		t.elsewhere++
+		t.mu.Unlock()
+	}
+	return m.GetKey(), nil
+}
+
+func (t *Client) register(ctx context.Context, r transport.Region, handle uint64) (*transportv1.RegisterResponse, error) {
+	if err := t.handOver(ctx, "register", handle, r.FD); err != nil {
+		return nil, err
+	}
+	m, err := wire.CallGiving(ctx, t.caller, t.patience(), "register", t.rpc.Register, &transportv1.RegisterRequest{
+		Token: handle, Region: uint64(r.ID), Addr: addr(r.Mem), Bytes: uint64(len(r.Mem)), Offset: r.FDOffset,
+		Location: r.Location, Access: uint32(r.Access),
+	}, func(ctx context.Context, _ *transportv1.RegisterResponse) {
+		_, _ = wire.CallWithin(ctx, t.caller, t.patience(), "deregister", t.rpc.Deregister, &transportv1.DeregisterRequest{Region: uint64(r.ID)})
+	})
+	if err == nil && (len(m.GetKey()) == 0 || len(m.GetKey()) > maxBlob) {
+		return nil, t.garbage("register", errs.New(errs.InvalidKey, "", "a key of %d bytes", len(m.GetKey())))
+	}
+	return m, err
+}
+
+// registerForeign takes memory that has no descriptor.
+func (t *Client) registerForeign(ctx context.Context, r transport.Region) error {
+	op := t.caller.ID + ": register"
+	if r.Access&transport.AccessRemote != 0 {
+		return errs.WithHint(errs.New(errs.NotSupported, op, "region %d is open to peers, but its memory has no descriptor that could be given to the plugin's process", r.ID),
+			"use memory that is shared (a memfd), or run the transport in process")
+	}
+	if err := t.host.Add(r, 0, op); err != nil {
+		return err
+	}
+	if err := t.share(ctx); err != nil {
+		t.host.Remove(r.ID)
+		return err
+	}
+	t.host.Ready(r.ID, true)
+	return nil
+}
+
+// Deregister implements transport.Transport. It succeeds for a process that was collected.
+func (t *Client) Deregister(ctx context.Context, id transport.RegionID) error {
+	handle, known := t.host.Ready(id, false)
+	if !known {
+		return errs.New(errs.InvalidParams, t.caller.ID+": deregister", "region %d is not registered", id)
+	}
+	if handle != 0 && !t.host.Gone() && !t.hasStopped() {
+		err := t.withdraw(ctx, id)
+		if err != nil && !t.host.Gone() {
+			return errs.WithHint(errs.WithClass(errs.ClassLocalDevice, "", err),
+				"the memory of region %d must not be used for anything else yet; deregister it again, or end the process", id)
+		}
+	}
+	t.host.Remove(id)
+	return nil
+}
+
+// leave is a region that the plugin is told to end.
+type leave struct {
+	over chan struct{} // closed when it has answered
+	err  error
+}
+
+// withdraw tells the plugin to end a region, also when nobody waits for it any more: peers
+// must find it closed. Who repeats it gets the answer that nobody waited for.
+func (t *Client) withdraw(ctx context.Context, id transport.RegionID) error {
+	t.mu.Lock()
+	l := t.leaving[id]
+	if l == nil {
+		l = &leave{over: make(chan struct{})}
+		t.leaving[id] = l
+		go func() { // Bounded by t.patience.
+			defer close(l.over)
+			_, l.err = wire.CallWithin(context.WithoutCancel(ctx), t.caller, t.patience(), "deregister", t.rpc.Deregister, &transportv1.DeregisterRequest{Region: uint64(id)})
+		}()
+	}
+	t.mu.Unlock()
+	select {
+	case <-l.over:
+	case <-ctx.Done():
+		return wire.Lost(ctx, t.caller.ID+": deregister", ctx.Err())
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.leaving[id] == l {
+		delete(t.leaving, id)
+	}
+	return l.err
+}
+
+// hasStopped reports that the plugin said that it stopped: it holds nothing any more.
+func (t *Client) hasStopped() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.quiet
+}
+
+// share makes the area through which foreign memory goes, once.
+func (t *Client) share(ctx context.Context) error {
+	op := t.caller.ID + ": memory without a descriptor"
+	t.mu.Lock()
+	way := t.way()
+	t.mu.Unlock()
+	if way == datapath.WayRefused {
+		return errs.WithHint(errs.New(errs.NotSupported, op, "the plugin cannot be given it"),
+			"use memory that is shared (a memfd), or run the transport in process")
+	}
+	select {
+	case <-t.sharing:
+	case <-ctx.Done():
+		return wire.Lost(ctx, op, ctx.Err())
+	}
+	defer func() { t.sharing <- struct{}{} }()
+	if t.stage != nil {
+		return nil
+	}
+	mem, err := shm.Create("mooncake stage "+t.caller.ID, t.o.Staging)
+	if err != nil {
+		return errs.WithClass(errs.ClassLocalDevice, op, err)
+	}
+	token, err := t.hand(ctx, "share", mem.FD())
+	if err == nil {
+		_, err = wire.CallWithin(ctx, t.caller, t.patience(), "share", t.rpc.Share, &transportv1.ShareRequest{Token: token, Bytes: uint64(t.o.Staging)})
+	}
+	if err != nil {
+		_ = mem.Close()
+		return err
+	}
+	t.stage = mem
+	t.host.SetStage(mem.Bytes(), way)
+	return nil
+}
+
+// way says how foreign memory is reached. mu is held.
+func (t *Client) way() datapath.Way {
+	switch {
+	case t.o.Foreign == ForeignRefuse || t.manifest.Has(transport.CapNoForeign) || (t.o.Foreign == ForeignVM && !t.vm):
+		return datapath.WayRefused
+	case t.o.Foreign != ForeignStaging && t.vm:
+		return datapath.WayVM
+	}
+	return datapath.WayStaging
+}
+
+// unshare frees the area once no path uses it any more.
+func (t *Client) unshare() {
+	if len(t.host.Paths()) > 0 {
+		return
+	}
+	<-t.sharing
+	defer func() { t.sharing <- struct{}{} }()
+	if t.stage != nil {
+		_ = t.stage.Close()
+		t.stage = nil
+	}
+}
+
+func encodeProbe(nonce, answer []byte) *transportv1.Probe {
+	return &transportv1.Probe{Pid: pid(), NonceAddr: addr(nonce), NonceBytes: uint32(len(nonce)), AnswerAddr: addr(answer)}
+}
+
+func addr(b []byte) uint64 { return uint64(uintptr(unsafe.Pointer(unsafe.SliceData(b)))) }
