@@ -24,17 +24,13 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 type Batch struct {
 	b    []byte
 	last Put
-	n    int
 }
-
-// Len is how many records the batch has.
-func (b *Batch) Len() int { return b.n }
 
 // Size is how many bytes Bytes returns.
 func (b *Batch) Size() int { return max(len(b.b), frameSize) }
 
 // Reset empties the batch and keeps its memory.
-func (b *Batch) Reset() { b.b, b.last, b.n = b.b[:0], 0, 0 }
+func (b *Batch) Reset() { b.b, b.last = b.b[:0], 0 }
 
 func (b *Batch) head(k kind, p Put) {
 	if len(b.b) == 0 {
@@ -43,7 +39,6 @@ func (b *Batch) head(k kind, p Put) {
 	b.b = append(b.b, byte(k))
 	b.b = binary.AppendUvarint(b.b, zigzag(int64(p-b.last)))
 	b.last = p
-	b.n++
 }
 
 // Begin says that a put of the batch's epoch got memory.

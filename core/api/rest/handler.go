@@ -9,16 +9,13 @@
 package rest
 
 import (
-	"context"
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"slices"
 	"strconv"
 	"strings"
 
-	"github.com/mooncake-go/mooncake/core/internal/httpd"
 	"github.com/mooncake-go/mooncake/core/master/metrics"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
@@ -132,18 +129,3 @@ func reply(w http.ResponseWriter, status int, body string) {
 	w.WriteHeader(status)
 	_, _ = io.WriteString(w, body) // The client is gone: the error has no recipient.
 }
-
-// Server serves an HTTP face with a bound on every wait. It serves the metadata service as
-// well as the admin port.
-type Server struct{ s *httpd.Server }
-
-// NewServer returns a server of h, which may be NewHandler's. log may be nil.
-func NewServer(h http.Handler, log *slog.Logger) *Server {
-	return &Server{s: httpd.New(h, httpd.Options{Logger: log})}
-}
-
-// Start serves on ln, which it closes in the end, and returns at once. Once.
-func (s *Server) Start(ln net.Listener) { s.s.Start(ln) }
-
-// Stop ends it: gracefully until ctx is done, then at once. Repeatable.
-func (s *Server) Stop(ctx context.Context) error { return s.s.Stop(ctx) }

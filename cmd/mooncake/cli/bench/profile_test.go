@@ -26,8 +26,8 @@ func TestBenchProfile(t *testing.T) {
 	require.Equal(t, command.ExitOK, cli.Run(e, []string{"mooncake", "bench", "profile", "--seconds", "1", "--out", dir}), stderr.String())
 	assert.Contains(t, stdout.String(), dir)
 	for load, names := range map[string]struct{ cpu, allocs string }{
-		"store-put": {"/plugins/transport-tcp.", "/core/store.(*Client).BatchPut"},
-		"store-get": {"/plugins/transport-tcp.", "/core/store.(*Client).BatchGetInto"},
+		"store-put": {"/plugins/transport-tcp.", "/core/store/client.(*Client).BatchPut"},
+		"store-get": {"/plugins/transport-tcp.", "/core/store/client.(*Client).BatchGetInto"},
 		"master":    {"/core/api/", "/core/master.(*Service).PutStart"},
 	} {
 		p := readProfile(t, filepath.Join(dir, load, "cpu.pprof"))
