@@ -32,10 +32,12 @@ type OpenOptions[T any] struct {
 	Replay func(ctx context.Context, object T) error
 }
 
-// The options of each kind.
 type (
-	EvictOptions     = OpenOptions[evict.Policy]
-	AllocOptions     = OpenOptions[alloc.Allocator]
+	// EvictOptions are those of an eviction policy.
+	EvictOptions = OpenOptions[evict.Policy]
+	// AllocOptions are those of an allocator.
+	AllocOptions = OpenOptions[alloc.Allocator]
+	// TransportOptions are those of a transport.
 	TransportOptions = OpenOptions[transport.Transport]
 )
 

@@ -44,6 +44,7 @@ const (
 	MaxFetch = 100
 )
 
+// OwnProtocol returns the version of the calls that this program speaks.
 func OwnProtocol() *masterv1.Protocol {
 	return &masterv1.Protocol{Major: ProtocolMajor, Minor: ProtocolMinor}
 }

@@ -86,7 +86,7 @@ func ToUUID(u model.UUID) *masterv1.UUID { return &masterv1.UUID{Hi: u.Hi, Lo: u
 // FromUUID returns the ID in a message.
 func FromUUID(u *masterv1.UUID) model.UUID { return model.UUID{Hi: u.GetHi(), Lo: u.GetLo()} }
 
-// text makes a name fit for a string field, which must be UTF-8; one that is not would make the
+// Text makes a name fit for a string field, which must be UTF-8; one that is not would make the
 // whole answer unsendable.
 func Text(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
 

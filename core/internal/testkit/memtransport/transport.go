@@ -77,7 +77,7 @@ func (t *Transport) SetReapOnly(on bool) { t.reapOnly.Store(on) }
 // Reaped returns how many completions Reap gave out.
 func (t *Transport) Reaped() int { return int(t.reaped.Load()) }
 
-// Attended returns how often somebody looked out for a completion.
+// Polled returns how often the engine polled for a completion.
 func (t *Transport) Polled() int { return int(t.polled.Load()) }
 
 // Kill takes the node off the network, as kill -9 does.
