@@ -13,9 +13,9 @@ const (
 	// LifecycleTimeout bounds Configure, Start and Stop where the context does not.
 	LifecycleTimeout = 30 * time.Second
 
-	// MaxText and MaxItemText bound the text of an error for a call and for one item of a
-	// batch, in bytes.
-	MaxText     = 4 << 10
+	// MaxText bounds the text of an error for a call, in bytes.
+	MaxText = 4 << 10
+	// MaxItemText bounds the text of an error for one item of a batch, in bytes.
 	MaxItemText = 512
 
 	// maxInFlight bounds the calls of one client that wait for an answer.
