@@ -1,3 +1,5 @@
+// Package competitors runs the programs that benchmarks compare this project with: upstream's wheel,
+// key-value stores, iperf3 and copies of memory.
 package competitors
 
 import (

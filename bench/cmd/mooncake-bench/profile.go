@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"flag"
 	"fmt"
@@ -26,13 +27,13 @@ func profiles() *cobra.Command {
 		Use:   "profile",
 		Short: "Write profiles and flame graphs of a store and a master under load",
 		Args:  cobra.NoArgs,
-		RunE: func(_ *cobra.Command, _ []string) error {
+		RunE: func(cmd *cobra.Command, _ []string) error {
 			if code := cli.Main([]string{"mooncake", "bench", "profile", "--out", dir, "--seconds", seconds}, builtin.Plugins()); code != 0 {
 				return exitCode(code)
 			}
 			files, err := filepath.Glob(filepath.Join(dir, "*", "*.pprof"))
 			for _, f := range files {
-				err = errors.Join(err, flameGraph(f, strings.TrimSuffix(f, ".pprof")+".html"))
+				err = errors.Join(err, flameGraph(cmd.Context(), f, strings.TrimSuffix(f, ".pprof")+".html"))
 			}
 			return err
 		},
@@ -44,14 +45,14 @@ func profiles() *cobra.Command {
 
 // flameGraph draws the profile of a file as a page of HTML that needs no other file: the page that
 // `go tool pprof -http` serves. A profile without samples gets no page.
-func flameGraph(profile, page string) error {
+func flameGraph(ctx context.Context, profile, page string) error {
 	ui := &quietUI{}
 	err := driver.PProf(&driver.Options{
 		Flagset: newFlags("-http=localhost:0", "-no_browser", profile),
 		UI:      ui,
 		HTTPServer: func(pprof *driver.HTTPServerArgs) error {
 			answer := httptest.NewRecorder()
-			pprof.Handlers["/flamegraph"].ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/flamegraph", nil))
+			pprof.Handlers["/flamegraph"].ServeHTTP(answer, httptest.NewRequestWithContext(ctx, http.MethodGet, "/flamegraph", nil))
 			if answer.Code != http.StatusOK {
 				return fmt.Errorf("%s: %s", answer.Result().Status, answer.Body)
 			}

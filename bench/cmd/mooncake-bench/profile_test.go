@@ -24,7 +24,7 @@ func TestFlameGraph(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, pprof.Lookup("allocs").WriteTo(f, 0))
 	require.NoError(t, f.Close())
-	require.NoError(t, flameGraph(profile, page))
+	require.NoError(t, flameGraph(t.Context(), profile, page))
 	text, err := os.ReadFile(page)
 	require.NoError(t, err)
 	require.Contains(t, string(text), "TestFlameGraph", "the page has the stacks")
@@ -32,5 +32,5 @@ func TestFlameGraph(t *testing.T) {
 	require.NotContains(t, string(text), `src="http`, "without another file")
 
 	require.NoError(t, os.WriteFile(profile, []byte("no profile"), 0o600))
-	require.ErrorContains(t, flameGraph(profile, page), profile)
+	require.ErrorContains(t, flameGraph(t.Context(), profile, page), profile)
 }
