@@ -2,9 +2,7 @@ package progress
 
 import (
 	"bytes"
-	"io"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -24,7 +22,7 @@ func at(requests uint64) worker.Progress {
 func TestLinesComeEveryTwoSeconds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
-		d := NewLines(&out, []int{30, 30})
+		d := New(&out, []int{30, 30})
 		for i := range 25 { // Five seconds.
 			time.Sleep(200 * time.Millisecond)
 			d.Update(0, at(uint64(i+1)))
@@ -45,52 +43,29 @@ func TestLinesComeEveryTwoSeconds(t *testing.T) {
 
 func TestUnknownTotal(t *testing.T) {
 	var out bytes.Buffer
-	d := NewLines(&out, []int{30, 0})
+	d := New(&out, []int{30, 0})
 	d.Close()
 	require.Equal(t, "requests 0, hits 0.0 %, get 0 B, put 0 B, 0 verified, 0 wrong\n", out.String())
 }
 
-type shared struct {
-	mu sync.Mutex
-	bytes.Buffer
-}
-
-func (s *shared) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.Buffer.Write(p)
-}
-
-func TestBars(t *testing.T) {
-	var out shared
-	d := NewBars(&out, []int{3, 3, 0})
-	var wg sync.WaitGroup
-	for n := range 3 {
-		wg.Go(func() {
-			for i := range uint64(3) {
-				d.Update(n, at(i+uint64(n%2)))
-			}
-		})
-	}
-	wg.Wait()
-	d.Update(0, at(2))
-	d.Update(1, at(3))
-	d.Update(7, at(3))
-	d.Note("worker 0 ended early")
-	d.Close()
-	d.Close()
-	d.Update(0, at(3))
-	d.Note("too late")
-	require.Contains(t, out.String(), "worker-1 2/3 [===")
-	require.Contains(t, out.String(), "worker-2 3/3 [===")
-	require.Contains(t, out.String(), "worker-3 2 [")
-	require.Contains(t, out.String(), "] hits 50.0 %, 6 MiB, 0 wrong\n", "a line fits into 80 columns")
-	require.Contains(t, out.String(), "worker 0 ended early")
-	require.NotContains(t, out.String(), "too late")
-}
-
-func TestLinesWhereThereIsNoTerminal(t *testing.T) {
-	d := New(io.Discard, []int{1})
-	defer d.Close()
-	require.IsType(t, &lines{}, d)
+// TestTerminal: on a terminal one line changes in place, and a note stays above it.
+func TestTerminal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out bytes.Buffer
+		d := newDisplay(&out, true, []int{3, 3})
+		time.Sleep(refresh)
+		d.Update(0, at(1))
+		d.Update(1, at(1)) // Too soon after the last change.
+		d.Note("worker 0 ended early")
+		time.Sleep(refresh)
+		d.Update(1, at(2))
+		d.Close()
+		d.Close()
+		d.Note("after the end")
+		require.Equal(t, erase+"requests 1 of 6, hits 50.0 %, 2 MiB moved, 0 wrong"+
+			erase+"worker 0 ended early\n"+
+			erase+"requests 3 of 6, hits 50.0 %, 6 MiB moved, 0 wrong"+
+			erase+"requests 3 of 6, hits 50.0 %, 6 MiB moved, 0 wrong\n"+
+			"after the end\n", out.String())
+	})
 }
