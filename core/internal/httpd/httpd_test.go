@@ -138,8 +138,8 @@ func TestConnectionLimit(t *testing.T) {
 	})
 }
 
-// TestGarbageDisturbsNobody: whoever sends it is cut off, and others are answered meanwhile.
-func TestGarbageDisturbsNobody(t *testing.T) {
+// TestGarbageDoesNotDisturbOthers: whoever sends it is cut off, and others are answered meanwhile.
+func TestGarbageDoesNotDisturbOthers(t *testing.T) {
 	for name, payload := range map[string]string{
 		"nothing": "", "TLS": "\x16\x03\x01\x00\xa5\x01\x00\x00\xa1", "HTTP/2": "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "half a line": "GET /", "zeros": "\x00\xff\r\n\r\n",
 		"a long head": "GET / HTTP/1.1\r\nHost: x\r\nA: " + strings.Repeat("a", 64<<10),

@@ -29,7 +29,7 @@ func says(word string) []byte {
 
 func program(t *testing.T, content []byte) string {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "mooncake-plugin-evict-moody")
+	path := filepath.Join(t.TempDir(), "mooncake-plugin-evict-faulty")
 	require.NoError(t, os.WriteFile(path, content, 0o755)) //nolint:gosec // a program
 	return path
 }
@@ -190,21 +190,21 @@ func TestImagesAreBounded(t *testing.T) {
 // TestNamesOfAProgram: a Go plugin has its name as argument zero, also one that runs from
 // memory, and both kinds find the path of their file in the environment.
 func TestNamesOfAProgram(t *testing.T) {
-	content, err := os.ReadFile(moody)
+	content, err := os.ReadFile(faulty)
 	require.NoError(t, err)
 	path := program(t, content)
 	o, _ := options("")
-	o.Path, o.Image, o.Name = path, openImage(t, path), "/somewhere/mooncake-plugin-evict-moody"
+	o.Path, o.Image, o.Name = path, openImage(t, path), "/somewhere/mooncake-plugin-evict-faulty"
 	p, err := Start(t.Context(), o)
 	require.NoError(t, err)
 	defer func() { assert.NoError(t, p.Close(context.Background())) }()
 	assert.Equal(t, sum(content), p.SHA256())
 	args, err := os.ReadFile(procFile(p.PID(), "cmdline"))
 	require.NoError(t, err)
-	assert.Equal(t, "/somewhere/mooncake-plugin-evict-moody\x00", string(args))
+	assert.Equal(t, "/somewhere/mooncake-plugin-evict-faulty\x00", string(args))
 	env, err := os.ReadFile(procFile(p.PID(), "environ"))
 	require.NoError(t, err)
-	assert.True(t, bytes.Contains(env, []byte("\x00MOONCAKE_PLUGIN_PATH=/somewhere/mooncake-plugin-evict-moody\x00")))
+	assert.True(t, bytes.Contains(env, []byte("\x00MOONCAKE_PLUGIN_PATH=/somewhere/mooncake-plugin-evict-faulty\x00")))
 	exe, err := os.Readlink(procFile(p.PID(), "exe"))
 	require.NoError(t, err)
 	assert.Contains(t, exe, "memfd:")

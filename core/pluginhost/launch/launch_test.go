@@ -27,7 +27,7 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 )
 
-var moody string
+var faulty string
 
 func TestMain(m *testing.M) {
 	if mode := os.Getenv(asImpostor); mode != "" {
@@ -41,7 +41,7 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	moody = filepath.Join(dir, "mooncake-plugin-evict-moody")
+	faulty = filepath.Join(dir, "mooncake-plugin-evict-faulty")
 	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
 		_ = os.RemoveAll(dir)
 		os.Exit(code)
@@ -69,10 +69,10 @@ func (r *record) String() string {
 func options(env string) (Options, *record) {
 	log := &record{}
 	return Options{
-		Path: moody, ID: plugin.ID{Kind: "evict", Name: "moody"}, API: []uint{1}, Env: []string{"MOODY"},
+		Path: faulty, ID: plugin.ID{Kind: "evict", Name: "faulty"}, API: []uint{1}, Env: []string{"FAULTY"},
 		Logger: slog.New(slog.NewTextHandler(log, nil)),
 		lookupEnv: func(name string) (string, bool) {
-			if name == "MOODY" {
+			if name == "FAULTY" {
 				return env, env != ""
 			}
 			return os.LookupEnv(name)
@@ -165,11 +165,11 @@ func TestStartFailures(t *testing.T) {
 		code   errs.Code
 		want   []string
 	}{
-		"exits at once":   {"exit", nil, errs.RPCFail, []string{"evict/moody", "exited with status 7 before it was ready", "no device of this kind"}},
+		"exits at once":   {"exit", nil, errs.RPCFail, []string{"evict/faulty", "exited with status 7 before it was ready", "no device of this kind"}},
 		"never shakes":    {"silent", func(o *Options) { o.StartTimeout = 300 * time.Millisecond }, errs.RPCTimeout, []string{"no handshake within 300ms"}},
 		"babbles":         {"babble", nil, errs.RPCFail, []string{"hello, I am no plugin", `{"@message": 5`}},
 		"other version":   {"", func(o *Options) { o.API = []uint{8, 9} }, errs.InvalidVersion, []string{"this host speaks [8 9]", "Plugin version: 1"}},
-		"other plugin":    {"", func(o *Options) { o.ID.Name = "calm" }, errs.InvalidParams, []string{"evict/calm", "says that it is evict/moody"}},
+		"other plugin":    {"", func(o *Options) { o.ID.Name = "calm" }, errs.InvalidParams, []string{"evict/calm", "says that it is evict/faulty"}},
 		"no such program": {"", func(o *Options) { o.Path = "/nonexistent/x" }, errs.FileOpenFail, []string{"no such file"}},
 		"no program":      {"", func(o *Options) { o.Path = "/etc/passwd" }, errs.FileOpenFail, []string{"permission denied"}},
 	} {
