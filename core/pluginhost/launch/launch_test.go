@@ -48,7 +48,7 @@ func TestMain(m *testing.M) {
 	}))
 }
 
-// record is a log that many may write.
+// record is a log for concurrent writers.
 type record struct {
 	mu  sync.Mutex
 	buf bytes.Buffer
@@ -197,7 +197,7 @@ func TestStartEndsWithItsContext(t *testing.T) {
 	assert.ErrorIs(t, err, context.Canceled)
 }
 
-// TestCloseOfAHungChild: a stopped process answers nothing, and still it goes.
+// TestCloseOfAHungChild: a stopped process does not answer, and Close ends it all the same.
 func TestCloseOfAHungChild(t *testing.T) {
 	p, _, _ := start(t, "")
 	require.NoError(t, syscall.Kill(p.PID(), syscall.SIGSTOP))
@@ -209,8 +209,8 @@ func TestCloseOfAHungChild(t *testing.T) {
 	assert.Contains(t, p.Ending(), "was killed by the host")
 }
 
-// TestCloseOfAChildThatLeftItsGroup: a signal for the group does not reach it, and still it
-// goes.
+// TestCloseOfAChildThatLeftItsGroup: a signal for the group does not reach the child, and Close
+// ends it all the same.
 func TestCloseOfAChildThatLeftItsGroup(t *testing.T) {
 	o, _ := options("leave group")
 	p, err := Start(t.Context(), o)
@@ -224,7 +224,7 @@ func TestCloseOfAChildThatLeftItsGroup(t *testing.T) {
 	select {
 	case <-p.Done():
 	case <-time.After(30 * time.Second):
-		_ = syscall.Kill(p.PID(), syscall.SIGKILL) // It was not collected, so the number is its own.
+		_ = syscall.Kill(p.PID(), syscall.SIGKILL) // It was not collected, so the number is not reused.
 		t.Fatal("it is still there")
 	}
 	require.NoError(t, p.Close(t.Context()))
