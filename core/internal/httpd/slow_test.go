@@ -15,8 +15,8 @@ import (
 	"github.com/mooncake-go/mooncake/core/internal/httpd"
 )
 
-// TestSlowClientsDoNotKeepOthersOut: as many slow clients as there is room for, and then one
-// that is not. No timeout of the server is short enough to help.
+// TestSlowClientsDoNotKeepOthersOut: slow clients take all slots, and then a fast one connects. No
+// timeout of the server is short enough to help.
 func TestSlowClientsDoNotKeepOthersOut(t *testing.T) {
 	const slots = 8
 	long := time.Hour
@@ -30,7 +30,7 @@ func TestSlowClientsDoNotKeepOthersOut(t *testing.T) {
 				inside.Add(1)
 				switch r.URL.Path {
 				case "/read":
-					_, _ = io.Copy(io.Discard, r.Body) // It is cut off, as it should be.
+					_, _ = io.Copy(io.Discard, r.Body) // The server cuts it off, as it should.
 				case "/write":
 					for r.Context().Err() == nil {
 						if _, err := io.WriteString(w, strings.Repeat("x", 1<<20)); err != nil {
@@ -66,7 +66,8 @@ func TestSlowClientsDoNotKeepOthersOut(t *testing.T) {
 	}
 }
 
-// TestWorkIsNotCutOff: a handler that works is no slow client; the next one waits for it.
+// TestWorkIsNotCutOff: a connection whose handler works does not wait for its client, so the next
+// connection waits for the handler.
 func TestWorkIsNotCutOff(t *testing.T) {
 	entered, release := make(chan struct{}), make(chan struct{})
 	s := httpd.New(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -82,7 +82,7 @@ func TestTrustNeedsALockFile(t *testing.T) {
 	for _, o := range []Options{
 		{Trust: trust.ModeLocked},
 		{Trust: trust.ModeTOFU},
-		{Trust: "everybody"},
+		{Trust: "unknown"},
 		{Lock: "relative.yaml"},
 		{Dirs: []string{"relative"}},
 	} {
