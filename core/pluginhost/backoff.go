@@ -24,9 +24,9 @@ func (b *budget) take(now time.Time) (int, bool) {
 	return len(b.spent), true
 }
 
-// pause is how long to wait before the nth restart in a row, from 1: doubling from
-// shortest to longest, give or take a quarter so that plugins that fell together do not
-// rise together.
+// pause is how long to wait before the nth restart in a row, counted from 1. It doubles from
+// shortest to longest. A jitter of a quarter keeps plugins that ended together from restarting
+// together.
 func pause(n int, shortest, longest time.Duration) time.Duration {
 	d := shortest
 	for ; n > 1 && d < longest; n-- {

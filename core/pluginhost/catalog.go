@@ -16,17 +16,17 @@ import (
 
 // Options say where plugins are looked for.
 type Options struct {
-	// Dirs are absolute paths of folders, searched in this order. One that does not exist
-	// holds nothing.
+	// Dirs are absolute paths of folders, searched in this order. A folder that does not exist
+	// counts as empty.
 	Dirs []string
 	// Lock is the absolute path of the lock file, empty for none.
 	Lock string
 	// Trust says which programs may run; trust.ModeAuto where it is empty.
 	Trust trust.Mode
-	// Env names variables of this process that plugin processes get on top of the few that
-	// all of them get.
+	// Env names further variables of this process that plugin processes get, besides the few
+	// that all of them get.
 	Env []string
-	// Logger is used for the catalog and, with the plugin's name, for its processes; nil
+	// Logger records events of the catalog and, with the plugin's name, of the processes; nil
 	// discards.
 	Logger *slog.Logger
 }
@@ -42,15 +42,15 @@ type Catalog struct {
 	open   []opened // in the order of opening
 }
 
-// opened is what the catalog must stop at the end.
+// opened is a plugin that the catalog must stop in Close.
 type opened interface {
 	plugin.Component
 	instance() Instance
 }
 
-// New makes a catalog of built-in plugins and of folders. It looks at no folder yet.
-// InvalidParams for two built-ins of one name, for a folder or a lock file that is
-// not absolute, and for a trust that needs a lock file without one.
+// New makes a catalog of built-in plugins and of folders. It does not read any folder yet. It
+// fails with InvalidParams for two built-ins of one name, for a folder or a lock file whose path
+// is not absolute, and for a trust mode that needs a lock file if there is none.
 func New(builtins []plugin.Factory, o Options) (*Catalog, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
@@ -69,9 +69,8 @@ func New(builtins []plugin.Factory, o Options) (*Catalog, error) {
 	return &Catalog{builtins: slices.Clone(builtins), opts: o, finder: finder}, nil
 }
 
-// List returns every plugin that is linked in or found, also the refused and the damaged
-// ones, by kind and name. It runs nothing. A plugin that is in use has the state of its
-// instance.
+// List returns every plugin that is linked in or found, by kind and name, including refused and
+// damaged ones. It runs nothing. A plugin in use has the state of its instance.
 func (c *Catalog) List() []Entry {
 	out := c.known()
 	for _, in := range c.Instances() {
@@ -97,7 +96,7 @@ func (c *Catalog) known() []Entry {
 	return append(out, c.finder.Find(plugin.ID{})...)
 }
 
-// Instances returns what was opened and is not stopped yet, oldest first.
+// Instances returns the plugins that were opened and are not stopped yet, oldest first.
 func (c *Catalog) Instances() []Instance {
 	c.mu.Lock()
 	open := slices.Clone(c.open)
@@ -138,7 +137,7 @@ func (c *Catalog) remove(o opened) {
 	c.open = slices.DeleteFunc(c.open, func(x opened) bool { return x == o })
 }
 
-// home is where a plugin will run: exactly one of the two is set.
+// home is where a plugin runs: exactly one of the two fields is set.
 type home struct {
 	factory plugin.Factory
 	entry   Entry

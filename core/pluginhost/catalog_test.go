@@ -20,7 +20,7 @@ import (
 
 func manifestOf(id plugin.ID, apis ...uint) plugin.Manifest { return testplugin.Manifest(id, apis...) }
 
-// text is a file that carries a manifest; the host runs nothing of it.
+// text is a file that carries a manifest; the host does not run it.
 func text(t *testing.T, m plugin.Manifest) []byte {
 	t.Helper()
 	return testplugin.Script(t, m)
@@ -103,7 +103,7 @@ func TestListRunsNothingAndShowsEverything(t *testing.T) {
 	assert.Equal(t, []uint{1, 2}, good.API)
 	assert.Equal(t, filepath.Join(first, "mooncake-plugin-evict-good"), good.Home)
 	assert.NotContains(t, got, "README")
-	assert.Contains(t, got, "", "a folder that is none is told")
+	assert.Contains(t, got, "", "a path that is no folder is listed")
 	assert.Equal(t, []string{"/", "/mooncake-plugin-nonsense", "transport/tcp", "evict/dir", "evict/dull"}, order[:5])
 
 	raw, err := json.Marshal(got["lru@."])
@@ -143,7 +143,8 @@ func TestNewRefusals(t *testing.T) {
 	}
 }
 
-// TestAPluginOfNoUseHere is listed with the reason, without being made.
+// TestAPluginOfNoUseHere: a plugin that cannot work here is listed with the reason, without being
+// opened.
 func TestAPluginOfNoUseHere(t *testing.T) {
 	m := manifestOf(plugin.ID{Kind: plugin.KindTransport, Name: "needy"}, transport.API()...)
 	f := transport.Define(m, func() *plugin.NoConfig { return new(plugin.NoConfig) },

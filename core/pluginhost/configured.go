@@ -17,7 +17,7 @@ import (
 )
 
 // FromConfig makes the catalog of a configuration: the built-in plugins, and the folders of
-// plugins.dirs before the standard ones. It reads no folder yet.
+// plugins.dirs ahead of the standard ones. It does not read any folder yet.
 func FromConfig(cfg config.Config, builtins []plugin.Factory, log *slog.Logger) (*Catalog, error) {
 	busypoll.Use(cfg.Net.BusyPoll) // Transports and the clients of the master read it there.
 	var dirs []string

@@ -17,8 +17,7 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 )
 
-// TestTheLockFileOfTheConfiguration: what plugins.lock and plugins.trust say reaches the
-// catalog.
+// TestTheLockFileOfTheConfiguration: the settings plugins.lock and plugins.trust reach the catalog.
 func TestTheLockFileOfTheConfiguration(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, os.Chmod(dir, 0o755)) //nolint:gosec // as folders of plugins are

@@ -14,8 +14,8 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 )
 
-// lingering is a process that was collected while somebody still holds its log open, until it
-// is closed.
+// lingering is a process that was collected while another process still holds its log open, until
+// Close.
 type lingering struct {
 	*puppet
 	reaped  chan struct{}
@@ -34,7 +34,7 @@ func (l *lingering) Start(context.Context, plugin.Host) error {
 }
 
 func lingeringStage(l *lingering) *supervisor[evict.Policy] {
-	s := newSupervisor[evict.Policy](moodyEvict, "/x", Supervision{}, slog.New(slog.DiscardHandler))
+	s := newSupervisor[evict.Policy](faultyEvict, "/x", Supervision{}, slog.New(slog.DiscardHandler))
 	s.launch = func(context.Context, *slog.Logger) (process[evict.Policy], error) { return l, nil }
 	return s
 }
@@ -43,8 +43,8 @@ func newLingering(inStart bool) *lingering {
 	return &lingering{puppet: &puppet{nr: 1, done: make(chan struct{})}, reaped: make(chan struct{}), inStart: inStart}
 }
 
-// TestStopAfterADeathThatNobodyNoticed: what is left of the process is freed.
-func TestStopAfterADeathThatNobodyNoticed(t *testing.T) {
+// TestStopAfterAnUnnoticedExit: Stop frees the rest of a process that the loop has not closed.
+func TestStopAfterAnUnnoticedExit(t *testing.T) {
 	l := newLingering(false)
 	s := lingeringStage(l)
 	require.NoError(t, s.Start(t.Context(), nil))
@@ -56,48 +56,48 @@ func TestStopAfterADeathThatNobodyNoticed(t *testing.T) {
 	case err := <-stopped:
 		require.NoError(t, err)
 	case <-time.After(time.Minute):
-		t.Fatal("it waits for a process that nobody closes")
+		t.Fatal("stop waits for a process that is never closed")
 	}
 	assert.EqualValues(t, 1, l.closes.Load())
 }
 
-// lives counts what a supervisor tells its carrier.
-type lives struct {
+// counter counts the calls that a supervisor makes to its carrier.
+type counter struct {
 	carrier[evict.Policy]
 	begun, ends atomic.Int32
 }
 
-func (c *lives) begin(*running[evict.Policy])                         { c.begun.Add(1) }
-func (c *lives) enroll(context.Context, *running[evict.Policy]) error { return nil }
-func (c *lives) use(*running[evict.Policy])                           {}
-func (c *lives) lost(*running[evict.Policy])                          {}
-func (c *lives) close()                                               {}
-func (c *lives) ended(*running[evict.Policy]) {
-	if c.begun.Load() > 0 { // Else there is no life to end.
+func (c *counter) begin(*running[evict.Policy])                         { c.begun.Add(1) }
+func (c *counter) enroll(context.Context, *running[evict.Policy]) error { return nil }
+func (c *counter) use(*running[evict.Policy])                           {}
+func (c *counter) lost(*running[evict.Policy])                          {}
+func (c *counter) close()                                               {}
+func (c *counter) ended(*running[evict.Policy]) {
+	if c.begun.Load() > 0 { // Else there is no generation to end.
 		c.ends.Add(1)
 	}
 }
 
-// TestALifeBegunByTheDeadEnds: the process died before its life began, and whoever collected
-// it found none.
-func TestALifeBegunByTheDeadEnds(t *testing.T) {
+// TestAGenerationOfADeadProcessEnds: the process died before its generation began, so collect
+// found no generation to end.
+func TestAGenerationOfADeadProcessEnds(t *testing.T) {
 	l := newLingering(true)
-	s, c := lingeringStage(l), &lives{}
+	s, c := lingeringStage(l), &counter{}
 	s.carry = late{c, l.reaped, s}
 	require.NoError(t, s.Start(t.Context(), nil))
-	eventually(t, "its life ends, although its log is still open", func() bool { return c.ends.Load() > 0 })
+	eventually(t, "its generation ends, although its log is still open", func() bool { return c.ends.Load() > 0 })
 	require.NoError(t, s.Stop(context.Background()))
 }
 
-// late begins a life when the process was collected.
+// late begins a generation after the process was collected.
 type late struct {
-	*lives
+	*counter
 	reaped chan struct{}
 	s      *supervisor[evict.Policy]
 }
 
 func (c late) begin(r *running[evict.Policy]) {
 	<-c.reaped
-	time.Sleep(20 * time.Millisecond) // For who collects it, who comes first then.
-	c.lives.begin(r)
+	time.Sleep(20 * time.Millisecond) // Let collect run first.
+	c.counter.begin(r)
 }

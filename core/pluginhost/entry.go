@@ -32,6 +32,6 @@ func sortEntries(es []Entry) {
 		case a.Name != b.Name:
 			return strings.Compare(a.Name, b.Name)
 		}
-		return ah - bh // Binaries stay in the order in which they are searched.
+		return ah - bh // Binaries stay in search order.
 	})
 }

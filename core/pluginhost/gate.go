@@ -9,8 +9,8 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 )
 
-// call runs f on the plugin, or fails at once while there is none. While the process is
-// changed for another it waits, within bounds.
+// call runs f on the plugin, or fails at once while no process runs. While the process is being
+// replaced, call waits for at most CallTimeout.
 func (s *supervisor[T]) call(ctx context.Context, op string, f func(T) error) error {
 	for {
 		r := s.current.Load()
@@ -30,7 +30,8 @@ func (s *supervisor[T]) call(ctx context.Context, op string, f func(T) error) er
 	}
 }
 
-// enter admits a call, which unlocks r.calls at its end; false where the process is shut.
+// enter admits a call, which unlocks r.calls at its end. It returns false if the process is shut
+// to calls.
 func (r *running[T]) enter() bool {
 	r.calls.RLock()
 	if r.shut {
@@ -40,8 +41,8 @@ func (r *running[T]) enter() bool {
 	return true
 }
 
-// swapped waits for the end of a change of processes; false when there is none, or it takes
-// too long.
+// swapped waits for the end of a change of processes. It returns false if there is none, or if
+// it takes too long.
 func (s *supervisor[T]) swapped(ctx context.Context) bool {
 	done := s.swapping.Load()
 	if done == nil {
@@ -58,8 +59,8 @@ func (s *supervisor[T]) swapped(ctx context.Context) bool {
 	return false
 }
 
-// close shuts the process in use to calls and waits for those under way. Until open, others
-// wait, or fail.
+// close shuts the process in use to calls and waits for those in flight. Until open, further
+// calls wait, or fail if wait is false.
 func (s *supervisor[T]) close(r *running[T], wait bool) {
 	if wait {
 		s.swapping.Store(new(make(chan struct{})))
@@ -70,8 +71,7 @@ func (s *supervisor[T]) close(r *running[T], wait bool) {
 	r.calls.Unlock()
 }
 
-// open lets calls through to a process again. use has made it the current one, or does so
-// before the calls look.
+// open lets calls through to a process again, and makes it the current one unless it has ended.
 func (s *supervisor[T]) open(r *running[T]) {
 	r.calls.Lock()
 	r.shut = false
@@ -101,7 +101,7 @@ func (s *supervisor[T]) refuse(op string) error {
 	return errs.New(errs.RPCFail, op, "the plugin is being started again: %s", in.Reason)
 }
 
-// processHost is the host of one process. What it reports counts while calls go to it.
+// processHost is the host of one process. Its reports count while calls go to the process.
 type processHost[T plugin.Component] struct {
 	s *supervisor[T]
 	r *running[T]
@@ -117,13 +117,13 @@ func (h processHost[T]) Report(health plugin.Health) {
 		case h.r.health <- health:
 			h.s.takeHealth(h.r)
 			return
-		case <-h.r.health: // An older report that nobody took.
+		case <-h.r.health: // Drop an older report that was not taken.
 		}
 	}
 }
 
-// takeHealth shows what the process last said of itself, if calls go to it. A process
-// that calls itself failed is degraded: it still runs.
+// takeHealth shows the last report of a process, if calls go to it. A process that reports
+// itself as failed counts as degraded, since it still runs.
 func (s *supervisor[T]) takeHealth(r *running[T]) {
 	still := func() bool { return s.current.Load() == r }
 	if !still() {

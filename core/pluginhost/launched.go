@@ -13,7 +13,7 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
 
-// starter starts the program of a plugin, as often as it has to be.
+// starter starts the program of a plugin, once for each process.
 type starter[T plugin.Component] struct {
 	c        *Catalog
 	api      []uint
@@ -23,8 +23,7 @@ type starter[T plugin.Component] struct {
 	bounds   Supervision
 }
 
-// start runs the program once more, after looking at the file again: it may have been
-// replaced since.
+// start checks the file again, since it may have been replaced, and runs the program.
 func (s starter[T]) start(ctx context.Context, log *slog.Logger) (process[T], error) {
 	e, image, err := s.c.finder.Admit(ctx, s.entry.Home, s.entry.ID(), s.c.logger(s.entry.ID()))
 	if err != nil {
@@ -37,8 +36,8 @@ func (s starter[T]) start(ctx context.Context, log *slog.Logger) (process[T], er
 	return s.run(ctx, image, log)
 }
 
-// same refuses a program whose powers are not those that were found when the transport was
-// opened: who uses it was told them then.
+// same refuses a program whose capabilities differ from those that the transport had when it
+// was opened. Its callers rely on them.
 func (s starter[T]) same(now plugin.Manifest) error {
 	for _, c := range []plugin.Capability{transport.CapUpstream, transport.CapRails, transport.CapLocalAny} {
 		if had := s.entry.Manifest().Has(c); had != now.Has(c) {
@@ -81,7 +80,7 @@ func (l launched[T]) Configure(ctx context.Context) error {
 // Object implements process.
 func (l launched[T]) Object() T { return l.object }
 
-// Ping asks whether the process is there.
+// Ping checks whether the process answers.
 func (l launched[T]) Ping(ctx context.Context) error {
 	_, err := l.Client().Describe(ctx)
 	return err
@@ -90,11 +89,13 @@ func (l launched[T]) Ping(ctx context.Context) error {
 // About returns the version and the checksum of the program.
 func (l launched[T]) About() (version, sum string) { return l.Manifest().Version, l.SHA256() }
 
-// Again returns what starts the very same program once more, whatever its file is by now,
-// and what forgets it; nil where it cannot be had, as for a script, whose process runs the
-// interpreter. Nobody asks the lock file again: these bytes were admitted and ran until now,
-// and a lock file that was written for the program that failed has them no more, so that
-// asking would leave nothing to go back to.
+// Again returns a function that starts the very same program again, whatever its file holds by
+// now, and a function that frees the copy. Both are nil if the program cannot be read back: the
+// process of a script, for one, runs the interpreter.
+//
+// The start does not consult the lock file. These bytes were admitted and ran until now, but a
+// lock file that was updated for the failed program does not list them any more, and then
+// nothing would be left to go back to.
 func (l launched[T]) Again() (start func(context.Context, *slog.Logger) (process[T], error), forget func()) {
 	f, err := os.Open(fmt.Sprintf("/proc/%d/exe", l.PID()))
 	if err != nil {

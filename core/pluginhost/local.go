@@ -7,8 +7,8 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 )
 
-// local is the lifecycle of an object in this process. Calls of the kind go to the object
-// itself.
+// local is the lifecycle of an object in this process. Calls of the kind go straight to the
+// object.
 type local struct {
 	*status
 	object  plugin.Component

@@ -15,14 +15,14 @@ import (
 )
 
 var (
-	moodyEvict = plugin.ID{Kind: plugin.KindEvict, Name: "moody"}
-	moodyAlloc = plugin.ID{Kind: plugin.KindAlloc, Name: "moody"}
-	// moodyDir is the folder with the built test plugins.
-	moodyDir string
+	faultyEvict = plugin.ID{Kind: plugin.KindEvict, Name: "faulty"}
+	faultyAlloc = plugin.ID{Kind: plugin.KindAlloc, Name: "faulty"}
+	// faultyDir is the folder with the built test plugins.
+	faultyDir string
 )
 
-// asHost makes the test binary a host that opens the plugin of the folder it names, says
-// so, and waits.
+// asHost names a folder. It makes the test binary a host that starts the plugin in that folder,
+// prints its process number, and waits.
 const asHost = "MOONCAKE_PLUGINS_TEST_HOST"
 
 func TestMain(m *testing.M) {
@@ -37,7 +37,7 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	moodyDir = dir
+	faultyDir = dir
 	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
 		_ = os.RemoveAll(dir)
 		os.Exit(code)
@@ -49,7 +49,7 @@ func host(dir string) {
 	if err != nil {
 		panic(err)
 	}
-	p, err := c.OpenEvict(context.Background(), moodyEvict, Spec{Config: map[string]any{"spawn": true}}, EvictOptions{})
+	p, err := c.OpenEvict(context.Background(), faultyEvict, Spec{Config: map[string]any{"spawn": true}}, EvictOptions{})
 	if err != nil {
 		panic(err)
 	}

@@ -16,19 +16,20 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/wire"
 )
 
-// OpenOptions are what the user of a plugin adds.
+// OpenOptions are the options of the code that uses a plugin.
 type OpenOptions[T any] struct {
 	Supervision
-	// Replay tells an object whose process was started again, and which knows nothing, what
-	// there is: for a policy, an Insert for every object, oldest access first; for an
-	// allocator, AddSpace for every space, then Reserve for every live extent. The object it
-	// is given is the new process itself; the opened one refuses calls until Replay returned.
-	// An error counts as a failed restart. It must return when its context ends. It is not
-	// called for the first start, and never for a plugin in process or for a transport.
+	// Replay resyncs an object whose process was started again and has no state. For a policy
+	// it sends an Insert for every object, oldest access first. For an allocator it sends
+	// AddSpace for every space, then Reserve for every live extent. Replay gets the new process
+	// itself; the opened object refuses calls until Replay has returned. An error counts as a
+	// failed restart. Replay must return when its context ends. It is not called for the first
+	// start, and never for a plugin in process or for a transport.
 	//
-	// At a Reload the old process serves until Replay makes its first call of the new one;
-	// from then on calls wait until Replay returned. So, before Replay looks at what there is,
-	// it has to lock out its changes: with a lock that callers hold while they call the object.
+	// At a Reload the old process serves until Replay makes its first call to the new one.
+	// From then on calls wait until Replay has returned. So, before Replay reads the state that
+	// it sends, it has to lock out changes of that state: with a lock that callers hold while
+	// they call the object.
 	Replay func(ctx context.Context, object T) error
 }
 
@@ -65,15 +66,16 @@ func (c *Catalog) OpenAlloc(ctx context.Context, id plugin.ID, spec Spec, o Allo
 
 // OpenTransport makes a transport, as OpenEvict makes a policy.
 //
-// One in a process of its own is a transfer.Renewing: after a restart or a Reload
-// regions have other keys and the endpoint another incarnation, while paths, and what was
-// imported on them, stay the caller's. What the manifest's capabilities name is there as
-// well.
+// A transport in a process of its own is a transfer.Renewing: after a restart or a Reload,
+// regions have other keys and the endpoint has another incarnation, while paths and the keys
+// that were imported on them stay valid for the caller. The transport also implements the
+// interfaces of the capabilities that its manifest names.
 func (c *Catalog) OpenTransport(ctx context.Context, id plugin.ID, spec Spec, o TransportOptions) (transport.Transport, error) {
 	return open(ctx, c, transportwire.Kind(), id, spec, o, relayed)
 }
 
-// open makes a plugin of a kind; front makes what callers use of one in a process.
+// open makes a plugin of a kind. front wraps the supervisor of a subprocess plugin in the object
+// that callers use.
 func open[T plugin.Component](ctx context.Context, c *Catalog, k wire.Kind[T], id plugin.ID, spec Spec, o OpenOptions[T], front func(wire.Kind[T], *supervisor[T], plugin.Manifest) T) (T, error) {
 	var none T
 	h, err := c.find(ctx, k.Name, id, spec)
@@ -138,7 +140,7 @@ func openLocal[T plugin.Component](c *Catalog, k wire.Kind[T], f plugin.Factory,
 	return k.Wrap(object, l), nil
 }
 
-// Manifest returns the manifest of what would be opened. The error is an *OpenError.
+// Manifest returns the manifest of the plugin that would be opened. The error is an *OpenError.
 func (c *Catalog) Manifest(id plugin.ID, mode Mode) (plugin.Manifest, error) {
 	h, err := c.resolve(id, mode)
 	switch {

@@ -26,7 +26,7 @@ func (c *cfg) Validate() error {
 	return nil
 }
 
-// mild is a policy that remembers nothing but its size.
+// mild is a policy that remembers only its size.
 type mild struct {
 	evict.Policy
 	cfg  cfg
@@ -45,7 +45,7 @@ func (m *mild) Stats(context.Context) (evict.Stats, error) {
 	return evict.Stats{Objects: uint64(m.cfg.Size)}, nil
 }
 
-// listener is a host that keeps what it was told.
+// listener is a host that records reports.
 type listener struct{ reports chan plugin.Health }
 
 func newListener() listener { return listener{make(chan plugin.Health, 256)} }
@@ -146,7 +146,7 @@ func TestOpenRefusals(t *testing.T) {
 }
 
 func TestClosedCatalogOpensNothing(t *testing.T) {
-	c := catalog(t, []plugin.Factory{builtin("evict", "lru")}, moodyDir)
+	c := catalog(t, []plugin.Factory{builtin("evict", "lru")}, faultyDir)
 	p, err := c.OpenEvict(t.Context(), lru(), Spec{}, EvictOptions{})
 	require.NoError(t, err)
 	require.NoError(t, p.Start(t.Context(), nil))
@@ -154,6 +154,6 @@ func TestClosedCatalogOpensNothing(t *testing.T) {
 	assert.Empty(t, c.Instances())
 	_, err = c.OpenEvict(t.Context(), lru(), Spec{}, EvictOptions{})
 	assert.ErrorIs(t, err, errs.UnavailableInCurrentStatus.Err())
-	_, err = c.OpenEvict(t.Context(), moodyEvict, Spec{}, EvictOptions{})
+	_, err = c.OpenEvict(t.Context(), faultyEvict, Spec{}, EvictOptions{})
 	assert.ErrorIs(t, err, errs.UnavailableInCurrentStatus.Err())
 }

@@ -43,10 +43,10 @@ func eventually(t *testing.T, what string, f func() bool) {
 	require.Eventually(t, f, time.Minute, 2*time.Millisecond, what)
 }
 
-func startMoody(t *testing.T, config map[string]any, o EvictOptions) (*Catalog, evict.Policy, listener) {
+func startFaulty(t *testing.T, config map[string]any, o EvictOptions) (*Catalog, evict.Policy, listener) {
 	t.Helper()
-	c := catalog(t, nil, moodyDir)
-	p, err := c.OpenEvict(t.Context(), moodyEvict, Spec{Config: config}, o)
+	c := catalog(t, nil, faultyDir)
+	p, err := c.OpenEvict(t.Context(), faultyEvict, Spec{Config: config}, o)
 	require.NoError(t, err)
 	assert.Zero(t, c.Instances()[0].PID, "nothing runs before start")
 	h := newListener()
@@ -67,7 +67,7 @@ func gone(pid int) bool {
 func TestKilledPluginComesBackWithItsState(t *testing.T) {
 	ctx := t.Context()
 	var replays atomic.Int32
-	c, p, _ := startMoody(t, nil, EvictOptions{Supervision: quick(), Replay: func(ctx context.Context, p evict.Policy) error {
+	c, p, _ := startFaulty(t, nil, EvictOptions{Supervision: quick(), Replay: func(ctx context.Context, p evict.Policy) error {
 		replays.Add(1)
 		return p.Record(ctx, insert(1, 2, 3))
 	}})
@@ -77,7 +77,7 @@ func TestKilledPluginComesBackWithItsState(t *testing.T) {
 	require.NoError(t, p.Record(ctx, insert(7)))
 	pid := c.Instances()[0].PID
 
-	// Calls under way while the process is killed end, each with a result or a typed error.
+	// Every call in flight while the process is killed ends with a result or a typed error.
 	var calls sync.WaitGroup
 	var failed atomic.Int32
 	halt := make(chan struct{})
@@ -109,14 +109,14 @@ func TestKilledPluginComesBackWithItsState(t *testing.T) {
 	assert.True(t, gone(pid))
 	st, err := p.Stats(ctx)
 	require.NoError(t, err)
-	assert.EqualValues(t, 3, st.Objects, "what the replay told, and nothing else")
+	assert.EqualValues(t, 3, st.Objects, "the objects of the replay, and no others")
 	require.NoError(t, p.Stop(ctx))
 	assert.Empty(t, c.Instances())
 }
 
 func TestCrashLoop(t *testing.T) {
 	flag := filepath.Join(t.TempDir(), "crash")
-	c, p, _ := startMoody(t, map[string]any{"crash_if_exists": flag}, EvictOptions{Supervision: quick()})
+	c, p, _ := startFaulty(t, map[string]any{"crash_if_exists": flag}, EvictOptions{Supervision: quick()})
 	require.NoError(t, os.WriteFile(flag, nil, 0o600))
 	assert.ErrorIs(t, p.Record(t.Context(), insert(crashID)), errs.RPCFail.Err())
 	eventually(t, "failed", func() bool { return c.Instances()[0].State == plugin.StateFailed })
@@ -134,7 +134,7 @@ func TestCrashLoop(t *testing.T) {
 func TestHungPluginIsReplaced(t *testing.T) {
 	b := quick()
 	b.CallTimeout, b.MaxTimeouts = 500*time.Millisecond, 1
-	c, p, _ := startMoody(t, nil, EvictOptions{Supervision: b})
+	c, p, _ := startFaulty(t, nil, EvictOptions{Supervision: b})
 	pid := c.Instances()[0].PID
 	assert.ErrorIs(t, p.Record(t.Context(), insert(hangID)), errs.RPCTimeout.Err())
 	eventually(t, "a new process", func() bool {
@@ -145,7 +145,7 @@ func TestHungPluginIsReplaced(t *testing.T) {
 }
 
 func TestHealthOfTheProcessReachesTheHost(t *testing.T) {
-	c, p, h := startMoody(t, nil, EvictOptions{Supervision: quick()})
+	c, p, h := startFaulty(t, nil, EvictOptions{Supervision: quick()})
 	require.NoError(t, p.Record(t.Context(), insert(degradeID)))
 	for r := range h.reports {
 		if r.State == plugin.StateDegraded {
@@ -159,7 +159,7 @@ func TestHealthOfTheProcessReachesTheHost(t *testing.T) {
 }
 
 func TestStartErrorsOfAProcess(t *testing.T) {
-	c := catalog(t, nil, moodyDir)
+	c := catalog(t, nil, faultyDir)
 	for name, tc := range map[string]struct {
 		config map[string]any
 		stage  Stage
@@ -171,7 +171,7 @@ func TestStartErrorsOfAProcess(t *testing.T) {
 		"refused setting": {map[string]any{"refuse": true}, StageConfig, errs.InvalidParams, []string{"refuse must be false"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p, err := c.OpenEvict(t.Context(), moodyEvict, Spec{Mode: ModeSubprocess, Config: tc.config}, EvictOptions{Supervision: quick()})
+			p, err := c.OpenEvict(t.Context(), faultyEvict, Spec{Mode: ModeSubprocess, Config: tc.config}, EvictOptions{Supervision: quick()})
 			require.NoError(t, err)
 			err = p.Start(t.Context(), nil)
 			var oe *OpenError
@@ -186,22 +186,22 @@ func TestStartErrorsOfAProcess(t *testing.T) {
 	}
 }
 
-func TestReplacedBinaryIsLookedAtAgain(t *testing.T) {
+func TestReplacedBinaryIsCheckedAgain(t *testing.T) {
 	dir := folder(t)
-	program, err := os.ReadFile(filepath.Join(moodyDir, moodyEvict.BinaryName()))
+	program, err := os.ReadFile(filepath.Join(faultyDir, faultyEvict.BinaryName()))
 	require.NoError(t, err)
-	path := install(t, dir, moodyEvict.BinaryName(), program)
+	path := install(t, dir, faultyEvict.BinaryName(), program)
 	c := catalog(t, nil, dir)
-	p, err := c.OpenEvict(t.Context(), moodyEvict, Spec{}, EvictOptions{})
+	p, err := c.OpenEvict(t.Context(), faultyEvict, Spec{}, EvictOptions{})
 	require.NoError(t, err)
 	require.NoError(t, os.Chmod(path, 0o777))
 	assert.ErrorContains(t, p.Start(t.Context(), nil), "can be changed by others")
 }
 
-// TestHostDies: whatever way the host ends, the plugin and its children are gone.
+// TestHostDies: the plugin and its children end with the host, however it ends.
 func TestHostDies(t *testing.T) {
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), asHost+"="+moodyDir)
+	cmd.Env = append(os.Environ(), asHost+"="+faultyDir)
 	stdin, err := cmd.StdinPipe()
 	require.NoError(t, err)
 	defer stdin.Close()
@@ -246,8 +246,8 @@ func childrenOf(t *testing.T, parent int) []int {
 func TestAllocatorProcess(t *testing.T) {
 	ctx := t.Context()
 	live := []alloc.Extent{{Space: 1, Offset: 4096, Size: 100}}
-	c := catalog(t, nil, moodyDir)
-	a, err := c.OpenAlloc(ctx, moodyAlloc, Spec{}, AllocOptions{Supervision: quick(), Replay: func(ctx context.Context, a alloc.Allocator) error {
+	c := catalog(t, nil, faultyDir)
+	a, err := c.OpenAlloc(ctx, faultyAlloc, Spec{}, AllocOptions{Supervision: quick(), Replay: func(ctx context.Context, a alloc.Allocator) error {
 		if err := a.AddSpace(ctx, alloc.Space{ID: 1, Size: 1 << 20}); err != nil {
 			return err
 		}
@@ -274,7 +274,7 @@ func TestAllocatorProcess(t *testing.T) {
 	})
 	results, err = a.Alloc(ctx, ask)
 	require.NoError(t, err)
-	assert.EqualValues(t, 4196, results[0].Extent.Offset, "what is reserved is not given out")
+	assert.EqualValues(t, 4196, results[0].Extent.Offset, "reserved extents are not allocated")
 	items, err = a.Reserve(ctx, nil)
 	require.NoError(t, err)
 	assert.Nil(t, items)

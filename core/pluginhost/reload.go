@@ -12,18 +12,20 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 )
 
-// Reload changes the process of a plugin in use for a new one of what its file is now, with
-// the same checks as at the first start, and loses no call and no operation: the new
-// process is started beside the old one, configured, and told what it must know; then calls
-// and operations go to it, and the old one is stopped when what it had under way is complete
-// and, for a transport, peers could learn the new endpoint. What peers have under way then
-// is for Stop of the old process to end in order, within Supervision.StopTimeout. Where the two cannot run side
-// by side, because of a fixed port or an exclusive device, the old one is stopped first,
-// and calls fail meanwhile as they do at a restart. One that failed for good is started.
+// Reload replaces the process of a plugin in use by a new process that runs the current file. It
+// makes the same checks as the first start, and loses no call and no operation. The new process
+// is started beside the old one, configured, and resynced; then calls and operations go to it.
+// The old process is stopped when its operations in flight are complete and, for a transport,
+// peers could learn the new endpoint. Stop of the old process ends the remaining operations of
+// peers in order, within Supervision.StopTimeout.
 //
-// It returns when the old process has ended, or ctx has after the change. The error is an
-// *OpenError; the old process is still in use then, unless it says otherwise. FileNotFound
-// for a plugin that is not in use, NotSupported for one that is linked in.
+// If the two cannot run side by side, because of a fixed port or an exclusive device, the old
+// process is stopped first, and calls fail meanwhile as they do at a restart. A plugin that
+// failed for good is started.
+//
+// Reload returns when the old process has ended, or when ctx ends after the change. The error
+// is an *OpenError. The old process is still in use then, unless the error says otherwise. The
+// code is FileNotFound for a plugin that is not in use, NotSupported for one that is linked in.
 func (c *Catalog) Reload(ctx context.Context, id plugin.ID) (Instance, error) {
 	fail := func(err error) (Instance, error) { return Instance{}, &OpenError{ID: id, Stage: StageFind, Err: err} }
 	c.mu.Lock()
@@ -56,7 +58,7 @@ type reloading[T any] struct {
 	done    chan error    // capacity 1
 }
 
-// reloadNow asks the loop for another process and waits.
+// reloadNow asks the loop for a new process and waits for it.
 func (s *supervisor[T]) reloadNow(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return &OpenError{ID: s.id, Stage: StageFind, Err: errs.Wrap(errs.RPCTimeout, "", err)}
@@ -80,7 +82,7 @@ func (s *supervisor[T]) reloadNow(ctx context.Context) error {
 	case <-s.ctx.Done():
 		return stopping
 	}
-	select { // The change is made; what becomes of the old process is in the log.
+	select { // The change is made; the log says how the old process ends.
 	case err := <-q.done:
 		return err
 	case <-ctx.Done():
@@ -89,7 +91,7 @@ func (s *supervisor[T]) reloadNow(ctx context.Context) error {
 	return nil
 }
 
-// reload changes r, nil for none, for another process. It returns the process in use, and
+// reload replaces r, which is nil if no process runs. It returns the process in use, and
 // whether that is a new one.
 func (s *supervisor[T]) reload(q *reloading[T], r *running[T]) (*running[T], bool) {
 	ctx, cancel := s.within(q.ctx)
@@ -119,31 +121,31 @@ func (s *supervisor[T]) reload(q *reloading[T], r *running[T]) (*running[T], boo
 	case exclusive(err) && ctx.Err() == nil:
 		return s.inTurn(ctx, q, r, err)
 	}
-	s.logger(s.log).Warn("a new process of a plugin is not used; the old one goes on", "pid", r.PID(), "error", err)
+	s.logger(s.log).Warn("the new process of the plugin is not used; the old one stays in use", "pid", r.PID(), "error", err)
 	q.done <- err
 	return r, false
 }
 
-// beside starts another process beside r and lets calls through to it. On an error r is in
-// use as before.
+// beside starts another process beside r and lets calls through to it. After an error r is
+// still in use.
 func (s *supervisor[T]) beside(ctx context.Context, r *running[T]) (*running[T], error) {
 	next, err := s.raise(ctx, s.launch)
 	if err != nil {
 		return nil, err
 	}
-	teaching, cancel := context.WithTimeout(ctx, s.bounds.ReplayTimeout)
+	replaying, cancel := context.WithTimeout(ctx, s.bounds.ReplayTimeout)
 	defer cancel()
 	if s.carry != nil {
-		err = s.carry.lay(teaching, next)
+		err = s.carry.lay(replaying, next)
 		if err == nil {
-			err = s.carry.enroll(teaching, next)
+			err = s.carry.enroll(replaying, next)
 		}
 		if err == nil && next.ended() {
 			s.carry.drop(next)
 			err = errs.New(errs.RPCFail, "", "the new process ended: %s", next.Ending())
 		}
 	} else {
-		err = s.handOver(teaching, r, next)
+		err = s.replayInto(replaying, r, next)
 	}
 	if err != nil {
 		return nil, s.giveUp(ctx, next, StageReplay, err)
@@ -154,9 +156,10 @@ func (s *supervisor[T]) beside(ctx context.Context, r *running[T]) (*running[T],
 	return next, nil
 }
 
-// handOver teaches next what r knows. r serves until Replay makes its first call: then
-// Replay keeps others out, and who calls all the same waits. On success r is shut.
-func (s *supervisor[T]) handOver(ctx context.Context, r, next *running[T]) error {
+// replayInto resyncs next. r serves until Replay makes its first call to next. From then on
+// Replay keeps other callers out, and any call that comes all the same waits. On success r is
+// shut.
+func (s *supervisor[T]) replayInto(ctx context.Context, r, next *running[T]) error {
 	if s.replay == nil {
 		s.close(r, true)
 		return nil
@@ -171,8 +174,9 @@ func (s *supervisor[T]) handOver(ctx context.Context, r, next *running[T]) error
 	}
 	err := s.replay(ctx, s.announce(next.Object(), first))
 	if err == nil && !begun {
-		// There was nothing to teach, and perhaps there is by now. Nothing may come in between:
-		// calls fail, as they do at a restart, since who makes them may keep Replay out.
+		// Replay had nothing to send, which may have changed since. Replay once again, and let
+		// no call in before it: calls fail, as at a restart, since a waiting caller may hold the
+		// lock that Replay needs.
 		s.close(r, false)
 		err = s.replay(ctx, next.Object())
 	}
@@ -185,10 +189,10 @@ func (s *supervisor[T]) handOver(ctx context.Context, r, next *running[T]) error
 	return err
 }
 
-// inTurn stops r, which leaves no room for another process beside it, and then starts that.
-// When that fails the program that r ran is started again, where that can be done.
+// inTurn stops r and then starts another process, because the two cannot run side by side. If
+// the start fails, inTurn starts the program that r ran again, if it can.
 func (s *supervisor[T]) inTurn(ctx context.Context, q *reloading[T], r *running[T], why error) (*running[T], bool) {
-	s.logger(s.log).Warn("a new process of a plugin cannot run beside the old one, which is stopped first", "error", why)
+	s.logger(s.log).Warn("the new process of the plugin cannot run beside the old one, which is stopped first", "error", why)
 	var again func(context.Context, *slog.Logger) (process[T], error)
 	if p, ok := r.process.(interface {
 		Again() (start func(context.Context, *slog.Logger) (process[T], error), forget func())
@@ -199,7 +203,7 @@ func (s *supervisor[T]) inTurn(ctx context.Context, q *reloading[T], r *running[
 		}
 	}
 	s.current.CompareAndSwap(r, nil)
-	s.set(plugin.Health{State: plugin.StateRestarting, Reason: "it is changed for another program, which cannot run beside it"}, func(in *Instance) { in.PID = 0 })
+	s.set(plugin.Health{State: plugin.StateRestarting, Reason: "it is being replaced by another program, which cannot run beside it"}, func(in *Instance) { in.PID = 0 })
 	s.retire(ctx, r)
 	next, err := s.bringUp(s.ctx, true)
 	if err == nil {
@@ -210,7 +214,7 @@ func (s *supervisor[T]) inTurn(ctx context.Context, q *reloading[T], r *running[
 	if again != nil {
 		back, failed := s.raise(s.ctx, again)
 		if failed == nil {
-			back, failed = s.teach(s.ctx, back, true)
+			back, failed = s.resync(s.ctx, back, true)
 		}
 		if failed == nil {
 			s.use(back)
@@ -224,7 +228,7 @@ func (s *supervisor[T]) inTurn(ctx context.Context, q *reloading[T], r *running[
 	return nil, false
 }
 
-// retire lets a process that nothing new goes to finish, and stops it.
+// retire lets a process that gets no new calls finish, and stops it.
 func (s *supervisor[T]) retire(ctx context.Context, r *running[T]) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.bounds.DrainTimeout)
 	defer cancel()
@@ -235,15 +239,15 @@ func (s *supervisor[T]) retire(ctx context.Context, r *running[T]) {
 		err = s.carry.retire(ctx, r)
 	}
 	if err != nil && !r.ended() {
-		s.logger(s.log).Warn("not everything of the old process of a plugin ended in time", "pid", r.PID(), "error", err)
+		s.logger(s.log).Warn("the old process of the plugin did not finish its operations in time", "pid", r.PID(), "error", err)
 	}
 	if err := s.end(context.WithoutCancel(ctx), r); err != nil {
-		s.logger(s.log).Warn("the old process of a plugin did not stop in order", "pid", r.PID(), "error", err)
+		s.logger(s.log).Warn("the old process of the plugin did not stop in order", "pid", r.PID(), "error", err)
 	}
 }
 
-// exclusive reports whether a start failed for want of something that another process has.
-// What crosses the connection is text.
+// exclusive reports whether a start failed because another process holds a resource. Only the
+// text of the error crosses the connection.
 func exclusive(err error) bool {
 	var at *OpenError
 	if !errors.As(err, &at) || at.Stage != StageStart && at.Stage != StageReplay {

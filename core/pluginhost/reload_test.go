@@ -19,11 +19,11 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 )
 
-// book is a user of a policy as the master is one: what it recorded is in its list, behind
-// a lock that it holds while it calls, and Replay does, too.
+// book uses a policy as the master does. It lists what it recorded, behind a lock that it holds
+// during calls and during Replay.
 type book struct {
 	once sync.Once
-	turn chan struct{} // a lock that virtual time passes for
+	turn chan struct{} // a lock; waiting for it lets virtual time pass
 	all  []evict.ID
 	owed bool // the policy missed something
 }
@@ -54,7 +54,7 @@ func (b *book) replay(ctx context.Context, p evict.Policy) error {
 	return nil
 }
 
-// keeper is a puppet that remembers.
+// keeper is a puppet that remembers its records.
 type keeper struct {
 	*puppet
 	mu   sync.Mutex
@@ -81,7 +81,7 @@ func (k *keeper) Record(_ context.Context, events []evict.Event) error {
 
 func (k *keeper) Object() evict.Policy { return k }
 
-// keepers makes a stage whose processes remember.
+// keepers makes a stage whose processes remember their records.
 func keepers(replay func(context.Context, evict.Policy) error, each func(n int, k *keeper) error) (*stage, func() *keeper) {
 	s := newStage(Supervision{BackoffMin: time.Second, BackoffMax: time.Second, MaxRestarts: 100}, replay)
 	var mu sync.Mutex
@@ -105,8 +105,8 @@ func keepers(replay func(context.Context, evict.Policy) error, each func(n int, 
 	}
 }
 
-// TestReloadLosesNoCall: calls go on all the time, none fails, and the last process knows
-// everything, in its order.
+// TestReloadLosesNoCall: calls run all the time and none fails. The last process has every record,
+// in order.
 func TestReloadLosesNoCall(t *testing.T) {
 	for name, slow := range map[string]time.Duration{"quick": 0, "slow": 30 * time.Millisecond} {
 		t.Run(name, func(t *testing.T) {
@@ -147,7 +147,7 @@ func TestReloadLosesNoCall(t *testing.T) {
 	}
 }
 
-func TestReloadWithNothingToTeach(t *testing.T) {
+func TestReloadWithNothingToReplay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var b book
 		s, last := keepers(b.replay, nil)
@@ -169,8 +169,7 @@ func TestReloadWithNothingToTeach(t *testing.T) {
 	})
 }
 
-// TestFailedReloadChangesNothing: whatever fails, the old process goes on and has missed
-// nothing.
+// TestFailedReloadChangesNothing: whatever fails, the old process goes on and has missed no call.
 func TestFailedReloadChangesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var b book
@@ -212,7 +211,7 @@ func TestFailedReloadChangesNothing(t *testing.T) {
 	})
 }
 
-// again is a puppet whose program can be had once more.
+// again is a puppet whose program can be started again.
 type again struct {
 	*keeper
 	relaunch func(context.Context, *slog.Logger) (process[evict.Policy], error)
@@ -230,8 +229,8 @@ func (b busy) Start(context.Context, plugin.Host) error {
 	return errors.New("listen tcp 127.0.0.1:99: bind: address already in use")
 }
 
-// TestReloadInTurn: where two cannot run side by side the old one goes first, and comes
-// back when the new one does not start.
+// TestReloadInTurn: if two processes cannot run side by side, the old one stops first, and its
+// program is started again if the new one does not start.
 func TestReloadInTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var b book
@@ -284,7 +283,8 @@ func TestReloadInTurn(t *testing.T) {
 	})
 }
 
-// TestReloadOfOneThatIsDown starts it at once, whether it pauses or has failed for good.
+// TestReloadOfOneThatIsDown: a reload starts a plugin at once, whether it is in a pause or has
+// failed for good.
 func TestReloadOfOneThatIsDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		broken := false
@@ -316,13 +316,13 @@ func TestReloadOfOneThatIsDown(t *testing.T) {
 		assert.Equal(t, plugin.StateOK, s.instance().State)
 		last().Kill()
 		time.Sleep(time.Minute)
-		assert.Equal(t, plugin.StateOK, s.instance().State, "it has its restarts again")
+		assert.Equal(t, plugin.StateOK, s.instance().State, "its restart budget is full again")
 		require.NoError(t, s.Stop(t.Context()))
 	})
 }
 
-// TestKillsAndReloadsInAnyOrder: at the end the process in use knows what its user recorded,
-// unless the user knows that it missed something.
+// TestKillsAndReloadsInAnyOrder: at the end the process in use has every record, unless a call
+// failed and the user knows that a record is missing.
 func TestKillsAndReloadsInAnyOrder(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		steps := rapid.SliceOfN(rapid.SampledFrom([]string{"record", "kill", "reload", "wait", "kill old"}), 1, 40).Draw(rt, "steps")

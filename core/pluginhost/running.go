@@ -17,10 +17,10 @@ type running[T any] struct {
 	timeouts atomic.Int32 // of calls in a row
 	silent   atomic.Int32 // pings in a row without an answer
 	health   chan plugin.Health
-	gone     chan struct{}              // closed once it is collected and everything of it is complete
-	life     atomic.Pointer[relay.Life] // of a transport that was started
+	gone     chan struct{}                    // closed once it is collected and its operations are complete
+	gen      atomic.Pointer[relay.Generation] // of a transport that was started
 
-	// calls is held shared by calls, and exclusively to shut the process to them.
+	// calls guards shut. Each call holds it shared.
 	calls sync.RWMutex
 	shut  bool
 }
@@ -40,8 +40,8 @@ func (s *supervisor[T]) watch(p process[T]) *running[T] {
 	return r
 }
 
-// collect waits for the end of a process, takes it out of use, and completes what it had
-// under way.
+// collect waits for the end of a process, takes it out of use, and completes its operations in
+// flight.
 func (s *supervisor[T]) collect(r *running[T]) {
 	<-r.reaped()
 	s.current.CompareAndSwap(r, nil)
@@ -55,7 +55,7 @@ func (s *supervisor[T]) collect(r *running[T]) {
 	})
 }
 
-// over completes what a process that was collected had under way.
+// over completes the operations in flight of a process that was collected.
 func (s *supervisor[T]) over(r *running[T]) {
 	if s.carry != nil {
 		s.carry.lost(r)
@@ -68,8 +68,8 @@ func (s *supervisor[T]) over(r *running[T]) {
 	}
 }
 
-// reaped is closed once the process is collected; Done may take longer, until the last lines
-// of its log are read.
+// reaped is closed once the process is collected. Done may be closed later, once the last lines
+// of the log are read.
 func (r *running[T]) reaped() <-chan struct{} {
 	if p, ok := r.process.(interface{ Reaped() <-chan struct{} }); ok {
 		return p.Reaped()
@@ -87,7 +87,7 @@ func (r *running[T]) ended() bool {
 	}
 }
 
-// about is the version and the checksum of the program, as far as they are known.
+// about returns the version and the checksum of the program, empty if they are not known.
 func (r *running[T]) about() (version, sum string) {
 	if p, ok := r.process.(interface{ About() (string, string) }); ok {
 		return p.About()
@@ -95,7 +95,7 @@ func (r *running[T]) about() (version, sum string) {
 	return "", ""
 }
 
-// pulse asks a process now and then whether it is there, since nobody may have called it.
+// pulse pings a process regularly, since calls may be rare.
 func (s *supervisor[T]) pulse(r *running[T], ping func(context.Context) error) {
 	tick := time.NewTicker(s.bounds.PulseEvery)
 	defer tick.Stop()
@@ -117,7 +117,7 @@ func (s *supervisor[T]) pulse(r *running[T], ping func(context.Context) error) {
 	}
 }
 
-// observe counts how calls of a process went.
+// observe counts the calls of a process that timed out in a row.
 func (s *supervisor[T]) observe(ctx context.Context, r *running[T], err error) {
 	switch {
 	case !errs.Is(err, errs.RPCTimeout):

@@ -23,11 +23,11 @@ const (
 // Spec is what the configuration says about one plugin.
 type Spec struct {
 	Mode Mode
-	// Config holds the plugin's settings as JSON has them, decoded strictly over its
+	// Config holds the plugin's settings as JSON values. They are decoded strictly over its
 	// defaults.
 	Config map[string]any
-	// Env names variables of this process that the plugin's process gets on top of those
-	// that all get.
+	// Env names further variables of this process that the plugin's process gets, besides
+	// those that every plugin process gets.
 	Env []string
 	// Limits bound the plugin's process.
 	Limits launch.Limits
@@ -41,25 +41,26 @@ type Supervision struct {
 	CallTimeout time.Duration
 	// ReplayTimeout bounds Replay. Default 1 min.
 	ReplayTimeout time.Duration
-	// BackoffMin is the pause before the first restart, give or take a quarter; each
-	// further one within Window doubles it, up to BackoffMax. Defaults 100 ms and 10 s.
+	// BackoffMin is the pause before the first restart, with a jitter of a quarter. Each
+	// further restart within Window doubles the pause, up to BackoffMax. Defaults 100 ms and
+	// 10 s.
 	BackoffMin, BackoffMax time.Duration
-	// MaxRestarts within Window are made; one more failure and the plugin has failed.
-	// Defaults 5 and 1 min.
+	// MaxRestarts is the most restarts within Window; one more failure and the plugin has
+	// failed. Defaults 5 and 1 min.
 	MaxRestarts int
 	Window      time.Duration
-	// MaxTimeouts calls in a row without an answer get the process killed, and so do as many
-	// pings. Default 3; negative for never.
+	// MaxTimeouts is how many calls in a row, or pings in a row, may go without an answer
+	// before the process is killed. Default 3; negative for no limit.
 	MaxTimeouts int
-	// PulseEvery is how often a process is asked whether it is there. Default 5 s; negative
-	// for never.
+	// PulseEvery is the interval between pings of a process. Default 5 s; negative for no
+	// pings.
 	PulseEvery time.Duration
 	// PublishGrace is how long the old process of a transport goes on serving peers after a
-	// Reload where nobody says that they can find the new one. Default 10 s.
+	// Reload if it is not reported that they can find the new one. Default 10 s.
 	PublishGrace time.Duration
 	// StopTimeout bounds Stop, after which the process is killed. Default 10 s.
 	StopTimeout time.Duration
-	// DrainTimeout bounds what the old process has to finish after a Reload. Default 1 min.
+	// DrainTimeout bounds the work that the old process finishes after a Reload. Default 1 min.
 	DrainTimeout time.Duration
 }
 

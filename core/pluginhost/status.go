@@ -24,21 +24,21 @@ type Instance struct {
 	SHA256  string `json:"sha256,omitempty" yaml:"sha256,omitempty"`
 	// Since is when the state was entered.
 	Since time.Time `json:"since,omitzero" yaml:"since,omitempty"`
-	// Ended says how the process before this one ended, with Log, its last lines.
+	// Ended says how the previous process ended. Log holds its last lines.
 	Ended string   `json:"ended,omitempty" yaml:"ended,omitempty"`
 	Log   []string `json:"log,omitempty" yaml:"log,omitempty"`
-	// Figures are what the host counts of a transport's process, by name: operations,
-	// bytes copied, the way that foreign memory takes; and of any process its limits, which
-	// hold and which do not.
+	// Figures are counters and facts of the process by name. For a transport they are
+	// operations, bytes copied, and how it reaches memory of others. For any process they
+	// say which limits hold and which do not.
 	Figures map[string]string `json:"figures,omitempty" yaml:"figures,omitempty"`
 }
 
 // ID returns the plugin's kind and name.
 func (in Instance) ID() plugin.ID { return plugin.ID{Kind: in.Kind, Name: in.Name} }
 
-// status keeps where an instance stands and tells its host about changes.
+// status keeps the state of an instance and reports changes to its host.
 type status struct {
-	reporting sync.Mutex // keeps reports in order; held while the host is told
+	reporting sync.Mutex // keeps reports in order; held while Report runs
 
 	mu   sync.Mutex
 	now  Instance
@@ -55,19 +55,19 @@ func (s *status) instance() Instance {
 	return s.now
 }
 
-// attach sets who is told.
+// attach sets the host that gets reports.
 func (s *status) attach(h plugin.Host) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.host = h
 }
 
-// set changes the state. What edit does beyond is seen together with it; edit may be nil.
+// set changes the state. Readers see the changes of edit together with it. edit may be nil.
 func (s *status) set(h plugin.Health, edit func(*Instance)) {
 	s.setIf(func() bool { return true }, h, edit)
 }
 
-// setIf is set under a condition, which no other change can come in between.
+// setIf calls set if still returns true. No other change can come between the two.
 func (s *status) setIf(still func() bool, h plugin.Health, edit func(*Instance)) {
 	s.reporting.Lock()
 	defer s.reporting.Unlock()
@@ -89,14 +89,14 @@ func (s *status) setIf(still func() bool, h plugin.Health, edit func(*Instance))
 	}
 }
 
-// edit changes what is not the state.
+// edit changes fields other than the state.
 func (s *status) edit(f func(*Instance)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	f(&s.now)
 }
 
-// logger returns the host's logger, else the fallback.
+// logger returns the host's logger, or fallback while no host is attached.
 func (s *status) logger(fallback *slog.Logger) *slog.Logger {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -15,10 +15,10 @@ import (
 )
 
 const (
-	// stopTimeout bounds the end of a process where nothing else is said.
+	// stopTimeout is the default bound for the end of a process.
 	stopTimeout = 10 * time.Second
-	// lastWords bounds the wait for the end of a process whose connection broke.
-	lastWords = 3 * time.Second
+	// endGrace bounds the wait for the end of a process whose connection broke.
+	endGrace = 3 * time.Second
 )
 
 // process is a plugin process after the handshake. Package launch makes the real ones.
@@ -35,8 +35,8 @@ type process[T any] interface {
 	Close(ctx context.Context) error
 }
 
-// supervisor keeps a plugin process running between Start and Stop, and changes it for
-// another one. Safe for concurrent use.
+// supervisor keeps a plugin process running between Start and Stop, and replaces it on Reload.
+// It is safe for concurrent use.
 type supervisor[T plugin.Component] struct {
 	*status
 	id      plugin.ID
@@ -45,10 +45,10 @@ type supervisor[T plugin.Component] struct {
 	launch  func(ctx context.Context, log *slog.Logger) (process[T], error)
 	replay  func(ctx context.Context, object T) error // nil for none
 	stopped func()
-	// announce wraps an object that is being taught beside the one in use: first is called
-	// before the first call of it.
+	// announce wraps an object that is being resynced beside the one in use. first is called
+	// before the first call of the object.
 	announce func(object T, first func()) T
-	// carry keeps what is under way in the processes of a transport, nil for other kinds.
+	// carry completes the operations in flight of a transport's processes, nil for other kinds.
 	carry carrier[T]
 
 	// current is the process that calls go to, nil while there is none.
@@ -60,15 +60,15 @@ type supervisor[T plugin.Component] struct {
 	ctx      context.Context // ends with Stop
 	cancel   context.CancelFunc
 	loop     sync.WaitGroup
-	watchers sync.WaitGroup // one for each process, until that is gone
-	left     *running[T]    // what the loop left, nil for none
+	watchers sync.WaitGroup // of each process, until it is gone
+	left     *running[T]    // the process that the loop left, nil for none
 	looping  atomic.Bool
 	reloads  chan *reloading[T]
 
-	life     sync.Mutex // held by Start and by the end of Stop
-	begun    bool
-	stopOnce sync.Once
-	stopErr  error
+	lifecycle sync.Mutex // held by Start and by the end of Stop
+	begun     bool
+	stopOnce  sync.Once
+	stopErr   error
 }
 
 func newSupervisor[T plugin.Component](id plugin.ID, home string, bounds Supervision, log *slog.Logger) *supervisor[T] {
@@ -80,7 +80,7 @@ func newSupervisor[T plugin.Component](id plugin.ID, home string, bounds Supervi
 	return s
 }
 
-// carrier is what a kind needs beyond calls: its lives begin and end with processes.
+// carrier is what a kind needs beyond calls. Each process is one generation of the carrier.
 type carrier[T any] interface {
 	begin(r *running[T])
 	lay(ctx context.Context, r *running[T]) error
@@ -94,13 +94,13 @@ type carrier[T any] interface {
 	close()
 }
 
-// Start implements plugin.Component: it starts the first process. A failure is final;
-// what was started is gone when it returns.
+// Start implements plugin.Component: it starts the first process. A failure is final: the
+// process is gone when Start returns.
 func (s *supervisor[T]) Start(ctx context.Context, host plugin.Host) error {
-	s.life.Lock()
-	defer s.life.Unlock()
+	s.lifecycle.Lock()
+	defer s.lifecycle.Unlock()
 	if s.begun || s.ctx.Err() != nil {
-		return &OpenError{ID: s.id, Stage: StageStart, Err: errs.New(errs.UnavailableInCurrentStatus, "", "start comes once, and not after stop")}
+		return &OpenError{ID: s.id, Stage: StageStart, Err: errs.New(errs.UnavailableInCurrentStatus, "", "start may be called only once, and not after stop")}
 	}
 	s.begun = true
 	s.attach(host)
@@ -118,7 +118,7 @@ func (s *supervisor[T]) Start(ctx context.Context, host plugin.Host) error {
 	return nil
 }
 
-// within ends a context with the supervisor as well.
+// within returns a context that also ends with the supervisor.
 func (s *supervisor[T]) within(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	stop := context.AfterFunc(s.ctx, cancel)
@@ -131,10 +131,10 @@ func (s *supervisor[T]) bringUp(ctx context.Context, again bool) (*running[T], e
 	if err != nil {
 		return nil, err
 	}
-	return s.teach(ctx, r, again)
+	return s.resync(ctx, r, again)
 }
 
-// raise makes a process that is started and knows nothing.
+// raise makes a process that is started and has no state yet.
 func (s *supervisor[T]) raise(ctx context.Context, launch func(context.Context, *slog.Logger) (process[T], error)) (*running[T], error) {
 	p, err := launch(ctx, s.logger(s.log))
 	if err != nil {
@@ -151,15 +151,15 @@ func (s *supervisor[T]) raise(ctx context.Context, launch func(context.Context, 
 	}
 	if s.carry != nil {
 		s.carry.begin(r)
-		if r.ended() { // Perhaps before there was a life to end.
+		if r.ended() { // It may have ended before its generation began.
 			s.over(r)
 		}
 	}
 	return r, nil
 }
 
-// teach tells a process what it must know, while calls go to no other.
-func (s *supervisor[T]) teach(ctx context.Context, r *running[T], again bool) (*running[T], error) {
+// resync gives a process the state that it needs, while no other process takes calls.
+func (s *supervisor[T]) resync(ctx context.Context, r *running[T], again bool) (*running[T], error) {
 	ctx, cancel := context.WithTimeout(ctx, s.bounds.ReplayTimeout)
 	defer cancel()
 	var err error
@@ -181,7 +181,7 @@ func (s *supervisor[T]) giveUp(ctx context.Context, r *running[T], stage Stage, 
 		select {
 		case <-r.Done():
 			err = errs.WithHint(err, "%s", r.Ending())
-		case <-time.After(lastWords):
+		case <-time.After(endGrace):
 		case <-ctx.Done():
 		}
 	}
@@ -202,13 +202,13 @@ func (s *supervisor[T]) use(r *running[T]) {
 		return true
 	}, plugin.Health{State: plugin.StateOK}, func(in *Instance) { in.PID, in.Version, in.SHA256 = r.PID(), version, sum })
 	s.takeHealth(r)
-	if r.ended() { // While it was not in use yet, so that nobody took it out of use.
+	if r.ended() { // It ended before it was in use, so collect did not take it out of use.
 		s.current.CompareAndSwap(r, nil)
 	}
 }
 
-// supervise restarts the process until Stop, or until the budget is spent and nobody asks
-// for another one. Everything that changes the process happens in it.
+// supervise restarts the process until Stop. Once the budget is spent, it only serves reloads.
+// All changes of the process happen in this loop.
 func (s *supervisor[T]) supervise(r *running[T]) {
 	b := budget{max: s.bounds.MaxRestarts, window: s.bounds.Window}
 	var pausing <-chan time.Time
@@ -251,8 +251,8 @@ func (s *supervisor[T]) supervise(r *running[T]) {
 	}
 }
 
-// pauseFor returns what fires when it is time for the next attempt, nil when there will be
-// none.
+// pauseFor returns a channel that fires when it is time for the next attempt, nil if there will
+// be none.
 func (s *supervisor[T]) pauseFor(b *budget, why string) <-chan time.Time {
 	n, ok := b.take(time.Now())
 	if !ok {
@@ -270,7 +270,7 @@ func (s *supervisor[T]) pauseFor(b *budget, why string) <-chan time.Time {
 	return time.After(wait)
 }
 
-// instance is how things stand, with what the host counts of the process in use.
+// instance is the state of the plugin, with the figures of the process in use.
 func (s *supervisor[T]) instance() Instance {
 	in := s.status.instance()
 	if r := s.current.Load(); r != nil {
@@ -306,19 +306,19 @@ func (s *supervisor[T]) Stop(ctx context.Context) error {
 
 func (s *supervisor[T]) stop(ctx context.Context) error {
 	s.cancel()
-	s.life.Lock()
-	defer s.life.Unlock()
+	s.lifecycle.Lock()
+	defer s.lifecycle.Unlock()
 	s.loop.Wait()
 	var err error
 	if r := s.current.Swap(nil); r != nil {
 		s.set(plugin.Health{State: plugin.StateStopping}, nil)
 		err = s.end(ctx, r)
-	} else if s.left != nil { // It ended just before, and nobody has freed what is left of it.
+	} else if s.left != nil { // It ended just before Stop and has not been closed.
 		s.closeProcess(ctx, s.left)
 	}
 	if !endWithin(&s.watchers, s.bounds.StopTimeout) {
 		err = errors.Join(err, errs.WithHint(errs.New(errs.Internal, s.id.String()+": stop", "its process does not end although it was killed"),
-			"look at TracerPid and State in /proc/PID/status; memory that it was given is not free before it has ended"))
+			"look at TracerPid and State in /proc/PID/status; memory that it was given stays in use until it has ended"))
 	}
 	if s.carry != nil {
 		s.carry.close()
@@ -328,7 +328,7 @@ func (s *supervisor[T]) stop(ctx context.Context) error {
 	return err
 }
 
-// endWithin waits for goroutines; false when they take longer.
+// endWithin waits for goroutines. It returns false if they take longer than limit.
 func endWithin(group *sync.WaitGroup, limit time.Duration) bool {
 	over := make(chan struct{})
 	go func() { group.Wait(); close(over) }()
@@ -340,7 +340,7 @@ func endWithin(group *sync.WaitGroup, limit time.Duration) bool {
 	}
 }
 
-// end stops a process that nothing goes to any more.
+// end stops a process that gets no more calls.
 func (s *supervisor[T]) end(ctx context.Context, r *running[T]) error {
 	ctx, cancel := context.WithTimeout(ctx, s.bounds.StopTimeout)
 	defer cancel()

@@ -19,7 +19,7 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 )
 
-// puppet is a process of the test's making; its time is that of synctest.
+// puppet is a process that a test controls. It runs on the clock of synctest.
 type puppet struct {
 	evict.Policy
 	nr    int
@@ -55,7 +55,7 @@ func (p *puppet) Stats(ctx context.Context) (evict.Stats, error) {
 	return evict.Stats{Objects: uint64(p.nr)}, nil
 }
 
-// stage makes a supervisor whose launches are counted and may fail.
+// stage is a supervisor whose launches are counted and may fail.
 type stage struct {
 	*supervisor[evict.Policy]
 	mu       sync.Mutex
@@ -66,7 +66,7 @@ type stage struct {
 
 func newStage(b Supervision, replay func(context.Context, evict.Policy) error) *stage {
 	s := &stage{}
-	s.supervisor = newSupervisor[evict.Policy](moodyEvict, "/x", b, slog.New(slog.DiscardHandler))
+	s.supervisor = newSupervisor[evict.Policy](faultyEvict, "/x", b, slog.New(slog.DiscardHandler))
 	s.replay = replay
 	routed(evictwire.Kind(), s.supervisor, plugin.Manifest{})
 	s.launch = func(context.Context, *slog.Logger) (process[evict.Policy], error) {
@@ -225,7 +225,7 @@ func TestSilenceGetsTheProcessKilled(t *testing.T) {
 	})
 }
 
-func TestStopEndsWhateverIsUnderWay(t *testing.T) {
+func TestStopEndsWhateverIsInProgress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		idle := newStage(Supervision{}, nil)
 		require.NoError(t, idle.Stop(t.Context()), "before start")
@@ -303,8 +303,8 @@ func TestBudgetNeverExceedsItsWindow(t *testing.T) {
 	})
 }
 
-// TestStopDoesNotWaitForEver: a process that is killed and does not end, since something
-// traces it, is an error and no end of the host.
+// TestStopDoesNotWaitForEver: a process that was killed may not end, for example because it is
+// traced. Stop then fails and does not block the host.
 func TestStopDoesNotWaitForEver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(Supervision{}, nil)

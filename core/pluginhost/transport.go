@@ -9,8 +9,8 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/wire"
 )
 
-// transportProxy is a transport in a supervised process. What its processes must know is
-// kept by the relay, so that regions, paths and keys outlive them.
+// transportProxy is a transport in a supervised process. The relay keeps the state that its
+// processes need, so that regions, paths and keys outlive them.
 type transportProxy struct {
 	*supervisor[transport.Transport]
 	*relay.Relay
@@ -21,7 +21,7 @@ var (
 	_ transport.Changing  = transportProxy{}
 )
 
-// upstreamProxy is one that also speaks with nodes of upstream.
+// upstreamProxy is a transport that also speaks with nodes of upstream.
 type upstreamProxy struct {
 	transportProxy
 	relay.Upstream
@@ -40,7 +40,7 @@ func relayed(_ wire.Kind[transport.Transport], s *supervisor[transport.Transport
 	return p
 }
 
-// carry ties the lives of the relay to processes.
+// carry ties the generations of the relay to processes.
 type carry struct {
 	s *supervisor[transport.Transport]
 	r *relay.Relay
@@ -49,28 +49,28 @@ type carry struct {
 type carried = running[transport.Transport]
 
 func (c carry) begin(r *carried) {
-	r.life.Store(c.r.Begin(r.Object(), func(ctx context.Context, err error) { c.s.observe(ctx, r, err) }))
+	r.gen.Store(c.r.Begin(r.Object(), func(ctx context.Context, err error) { c.s.observe(ctx, r, err) }))
 }
 
-func (c carry) lay(ctx context.Context, r *carried) error    { return c.r.Lay(ctx, r.life.Load()) }
-func (c carry) enroll(ctx context.Context, r *carried) error { return c.r.Enroll(ctx, r.life.Load()) }
-func (c carry) use(r *carried)                               { c.r.Use(r.life.Load()) }
-func (c carry) drop(r *carried)                              { c.r.Drop(r.life.Load()) }
+func (c carry) lay(ctx context.Context, r *carried) error    { return c.r.Lay(ctx, r.gen.Load()) }
+func (c carry) enroll(ctx context.Context, r *carried) error { return c.r.Enroll(ctx, r.gen.Load()) }
+func (c carry) use(r *carried)                               { c.r.Use(r.gen.Load()) }
+func (c carry) drop(r *carried)                              { c.r.Drop(r.gen.Load()) }
 
 func (c carry) lost(r *carried) {
-	if l := r.life.Load(); l != nil {
+	if l := r.gen.Load(); l != nil {
 		c.r.Lost(l)
 	}
 }
 
 func (c carry) ended(r *carried) {
-	if l := r.life.Load(); l != nil {
+	if l := r.gen.Load(); l != nil {
 		c.r.Ended(l)
 	}
 }
 
 func (c carry) retire(ctx context.Context, r *carried) error {
-	return c.r.Retire(ctx, r.life.Load(), c.s.bounds.PublishGrace)
+	return c.r.Retire(ctx, r.gen.Load(), c.s.bounds.PublishGrace)
 }
 
 func (c carry) failed() { c.r.Touch() }

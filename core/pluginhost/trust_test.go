@@ -25,7 +25,7 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/wire/kinds"
 )
 
-// lines is a log that many may write.
+// lines is a log for concurrent writers.
 type lines struct {
 	mu  sync.Mutex
 	buf bytes.Buffer
@@ -53,10 +53,10 @@ type guarded struct {
 
 func guard(t *testing.T, mode trust.Mode) guarded {
 	t.Helper()
-	content, err := os.ReadFile(filepath.Join(moodyDir, "mooncake-plugin-evict-moody"))
+	content, err := os.ReadFile(filepath.Join(faultyDir, "mooncake-plugin-evict-faulty"))
 	require.NoError(t, err)
 	dir := folder(t)
-	g := guarded{log: &lines{}, path: install(t, dir, "mooncake-plugin-evict-moody", content), lock: filepath.Join(folder(t), "plugins.lock.yaml")}
+	g := guarded{log: &lines{}, path: install(t, dir, "mooncake-plugin-evict-faulty", content), lock: filepath.Join(folder(t), "plugins.lock.yaml")}
 	o := Options{Dirs: []string{dir}, Trust: mode, Logger: slog.New(slog.NewTextHandler(g.log, nil))}
 	if mode != trust.ModeOff {
 		o.Lock = g.lock
@@ -67,7 +67,7 @@ func guard(t *testing.T, mode trust.Mode) guarded {
 	return g
 }
 
-// change makes the program another one, which would run as well.
+// change replaces the program by another one that would run as well.
 func (g guarded) change(t *testing.T) {
 	t.Helper()
 	content, err := os.ReadFile(g.path)
@@ -85,12 +85,12 @@ func (g guarded) lockIt(t *testing.T) {
 
 func (g guarded) open(t *testing.T) evict.Policy {
 	t.Helper()
-	p, err := g.OpenEvict(t.Context(), moodyEvict, Spec{}, EvictOptions{Supervision: Supervision{BackoffMin: time.Millisecond, BackoffMax: time.Millisecond, MaxRestarts: 2}})
+	p, err := g.OpenEvict(t.Context(), faultyEvict, Spec{}, EvictOptions{Supervision: Supervision{BackoffMin: time.Millisecond, BackoffMax: time.Millisecond, MaxRestarts: 2}})
 	require.NoError(t, err)
 	return p
 }
 
-// executed computes the checksum of what a process executes.
+// executed computes the checksum of the file that a process executes.
 func executed(t *testing.T, pid int) string {
 	t.Helper()
 	f, err := os.Open(fmt.Sprintf("/proc/%d/exe", pid))
@@ -104,16 +104,16 @@ func executed(t *testing.T, pid int) string {
 func TestLockedRunsOnlyWhatIsLocked(t *testing.T) {
 	g := guard(t, trust.ModeAuto) // with a lock file: locked
 	open := func() error {
-		_, err := g.OpenEvict(t.Context(), moodyEvict, Spec{}, EvictOptions{})
+		_, err := g.OpenEvict(t.Context(), faultyEvict, Spec{}, EvictOptions{})
 		return err
 	}
 	err := open()
 	require.ErrorIs(t, err, errs.FileOpenFail.Err())
 	assert.ErrorContains(t, err, "there is no lock file "+g.lock)
-	assert.ErrorContains(t, err, "mooncake plugins lock evict/moody --plugin-lock "+g.lock)
+	assert.ErrorContains(t, err, "mooncake plugins lock evict/faulty --plugin-lock "+g.lock)
 
 	require.NoError(t, trust.UpdateLock(t.Context(), g.lock, func(l *trust.Lock) error {
-		return l.Set(moodyEvict, "linux/s390x", trust.Locked{Version: "1", SHA256: strings.Repeat("a", 64)})
+		return l.Set(faultyEvict, "linux/s390x", trust.Locked{Version: "1", SHA256: strings.Repeat("a", 64)})
 	}))
 	e := g.List()[0]
 	assert.Equal(t, trust.Unlocked, e.Trust)
@@ -150,7 +150,7 @@ func TestLockedRunsOnlyWhatIsLocked(t *testing.T) {
 	assert.Zero(t, g.log.count("unchecked"))
 }
 
-// TestARestartIsCheckedAsWell: what replaced the program while it ran does not run.
+// TestARestartIsCheckedAsWell: a program that replaced the running one is not started.
 func TestARestartIsCheckedAsWell(t *testing.T) {
 	g := guard(t, trust.ModeLocked)
 	g.lockIt(t)
@@ -159,7 +159,7 @@ func TestARestartIsCheckedAsWell(t *testing.T) {
 	require.NoError(t, p.Start(t.Context(), nil))
 	g.change(t)
 	_, err := p.Stats(t.Context())
-	require.NoError(t, err, "what runs goes on")
+	require.NoError(t, err, "the running process goes on")
 	pid := g.Instances()[0].PID
 	assert.Equal(t, locked, executed(t, pid))
 	require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
@@ -167,8 +167,8 @@ func TestARestartIsCheckedAsWell(t *testing.T) {
 	assert.Contains(t, g.Instances()[0].Reason, "the program was updated or tampered with")
 }
 
-// TestBetweenCheckAndStart: a program that is replaced after it was admitted is not the
-// one that runs.
+// TestBetweenCheckAndStart: if the file is replaced after the program was admitted, the admitted
+// program runs.
 func TestBetweenCheckAndStart(t *testing.T) {
 	g := guard(t, trust.ModeLocked)
 	g.lockIt(t)
@@ -179,10 +179,10 @@ func TestBetweenCheckAndStart(t *testing.T) {
 	} {
 		old, err := os.ReadFile(g.path)
 		require.NoError(t, err)
-		e, image, err := g.finder.Admit(t.Context(), g.path, moodyEvict, g.logger(moodyEvict))
+		e, image, err := g.finder.Admit(t.Context(), g.path, faultyEvict, g.logger(faultyEvict))
 		require.NoError(t, err)
 		change()
-		p, err := launch.Start(t.Context(), launch.Options{Path: g.path, Image: image, ID: moodyEvict, API: kinds.API(plugin.KindEvict)})
+		p, err := launch.Start(t.Context(), launch.Options{Path: g.path, Image: image, ID: faultyEvict, API: kinds.API(plugin.KindEvict)})
 		require.NoError(t, err, name)
 		assert.Equal(t, e.SHA256, executed(t, p.PID()), name)
 		require.NoError(t, p.Close(context.Background()))
@@ -203,14 +203,14 @@ func TestTrustOnFirstUse(t *testing.T) {
 	require.NoError(t, p.Stop(t.Context()))
 	l, err := trust.ReadLock(g.lock)
 	require.NoError(t, err)
-	locked, ok := l.Find(moodyEvict, trust.HostPlatform())
+	locked, ok := l.Find(faultyEvict, trust.HostPlatform())
 	require.True(t, ok)
 	assert.Equal(t, trust.Locked{Version: e.Version, SHA256: e.SHA256}, locked)
 	assert.Equal(t, 1, g.log.count("is run for the first time and locked"))
 	assert.Equal(t, trust.IsLocked, g.List()[0].Trust)
 
 	g.change(t)
-	_, err = g.OpenEvict(t.Context(), moodyEvict, Spec{}, EvictOptions{})
+	_, err = g.OpenEvict(t.Context(), faultyEvict, Spec{}, EvictOptions{})
 	require.ErrorIs(t, err, errs.FileOpenFail.Err())
 	assert.ErrorContains(t, err, "tampered with")
 	after, err := trust.ReadLock(g.lock)
@@ -231,12 +231,13 @@ func TestOffWarnsEachTime(t *testing.T) {
 	}
 }
 
-// TestEnvAndLimitsReachTheProcess: what the configuration gives one plugin, and no other.
+// TestEnvAndLimitsReachTheProcess: the process gets the environment and the limits of its own
+// plugin and of no other.
 func TestEnvAndLimitsReachTheProcess(t *testing.T) {
 	t.Setenv("TRUST_TEST_WANTED", "yes")
 	t.Setenv("TRUST_TEST_SECRET", "no")
 	g := guard(t, trust.ModeOff)
-	p, err := g.OpenEvict(t.Context(), moodyEvict, Spec{Env: []string{"TRUST_TEST_WANTED"}, Limits: launch.Limits{Files: 91}}, EvictOptions{})
+	p, err := g.OpenEvict(t.Context(), faultyEvict, Spec{Env: []string{"TRUST_TEST_WANTED"}, Limits: launch.Limits{Files: 91}}, EvictOptions{})
 	require.NoError(t, err)
 	require.NoError(t, p.Start(t.Context(), nil))
 	in := g.Instances()[0]

@@ -22,7 +22,7 @@ func TestMain(m *testing.M) {
 			"./plugins/evict-prefix/cmd/mooncake-plugin-evict-prefix", "./plugins/transport-tcp/cmd/mooncake-plugin-transport-tcp"); err != nil {
 			return err
 		}
-		if err := programs.Build(nil, "-o", filepath.Join(dir, "mooncake-plugin-evict-moody"), "./core/pluginhost/internal/testplugin/evict"); err != nil {
+		if err := programs.Build(nil, "-o", filepath.Join(dir, "mooncake-plugin-evict-faulty"), "./core/pluginhost/internal/testplugin/evict"); err != nil {
 			return err
 		}
 		// The admin sockets of these tests' processes, and of no others of the machine.

@@ -127,33 +127,33 @@ func TestListOfARunningPool(t *testing.T) {
 func TestListShowsWhatFails(t *testing.T) {
 	trouble := filepath.Join(t.TempDir(), "trouble")
 	p := startPool(t, 1, "--config", configured(t,
-		"master: {evictor: moody}\nplugins: {dirs: ["+bin+"], evict: {moody: {config: {crash_if_exists: "+trouble+"}}}}\n"))
-	first := until(t, p.master, "evict/moody", "well", well)
+		"master: {evictor: faulty}\nplugins: {dirs: ["+bin+"], evict: {faulty: {config: {crash_if_exists: "+trouble+"}}}}\n"))
+	first := until(t, p.master, "evict/faulty", "well", well)
 	require.NoError(t, os.WriteFile(trouble, nil, 0o600))
 	require.NoError(t, syscall.Kill(first.PID, syscall.SIGKILL))
-	until(t, p.master, "evict/moody", "being started again", func(u used) bool { return u.Restarts > 0 && u.State != "ok" })
-	failed := until(t, p.master, "evict/moody", "failed", func(u used) bool { return u.State == "failed" })
+	until(t, p.master, "evict/faulty", "being started again", func(u used) bool { return u.Restarts > 0 && u.State != "ok" })
+	failed := until(t, p.master, "evict/faulty", "failed", func(u used) bool { return u.State == "failed" })
 	assert.Contains(t, failed.Reason+failed.Ended+strings.Join(failed.Log, "\n"), "the frobnicator is missing")
 	r := mooncake(t, "plugins", "list")
-	assert.Contains(t, r.Stdout, fmt.Sprintf("evict/moody in master (process %d) is failed", p.master.PID()))
+	assert.Contains(t, r.Stdout, fmt.Sprintf("evict/faulty in master (process %d) is failed", p.master.PID()))
 	assert.Contains(t, r.Stdout, "the frobnicator is missing")
 
-	r = mooncake(t, "plugins", "reload", "evict/moody")
+	r = mooncake(t, "plugins", "reload", "evict/faulty")
 	assert.Equal(t, 1, r.Code, "the cause is still there")
 	assert.Contains(t, r.Stderr, "the frobnicator is missing")
 	require.NoError(t, os.Remove(trouble))
-	r = mooncake(t, "plugins", "reload", "evict/moody")
+	r = mooncake(t, "plugins", "reload", "evict/faulty")
 	require.Equal(t, 0, r.Code, r.Stderr)
-	until(t, p.master, "evict/moody", "well", well)
+	until(t, p.master, "evict/faulty", "well", well)
 	p.mustPutGet(t, "after")
 }
 
 // TestNoOrphans kills the plugin, the host, or both at once. Every process that they started ends.
 func TestNoOrphans(t *testing.T) {
 	run := func() (host *cluster.Proc, plugin, child int) {
-		host = start(t, "plugins run", "mooncake", "plugins", "run", filepath.Join(bin, "mooncake-plugin-evict-moody"), "--config", "spawn=true")
+		host = start(t, "plugins run", "mooncake", "plugins", "run", filepath.Join(bin, "mooncake-plugin-evict-faulty"), "--config", "spawn=true")
 		require.NoError(t, cluster.Poll(host, 90*time.Second, func() (err error) {
-			if plugin, err = cluster.Descendant(host.PID(), "mooncake-plugin-evict-moody"); err == nil {
+			if plugin, err = cluster.Descendant(host.PID(), "mooncake-plugin-evict-faulty"); err == nil {
 				child, err = cluster.Descendant(plugin, "sleep")
 			}
 			return err
@@ -164,7 +164,7 @@ func TestNoOrphans(t *testing.T) {
 	require.NoError(t, syscall.Kill(plugin, syscall.SIGKILL))
 	gone(t, child, "the plugin's child")
 	require.NoError(t, cluster.Poll(host, 90*time.Second, func() error {
-		next, err := cluster.Descendant(host.PID(), "mooncake-plugin-evict-moody")
+		next, err := cluster.Descendant(host.PID(), "mooncake-plugin-evict-faulty")
 		if err == nil && next == plugin {
 			err = errors.New("the old one")
 		}
@@ -198,10 +198,10 @@ func TestPluginsRun(t *testing.T) {
 
 	r = mooncake(t, "plugins", "run", filepath.Join(bin, "mooncake-plugin-transport-tcp"), "--for", "100ms", "--config", `host="127.0.0.1"`, "--config", `advertise=["127.0.0.1"]`)
 	assert.Equal(t, 0, r.Code, r.Stderr+r.Stdout)
-	r = mooncake(t, "plugins", "run", filepath.Join(bin, "mooncake-plugin-evict-moody"), "--config", "crash_at_start=true")
+	r = mooncake(t, "plugins", "run", filepath.Join(bin, "mooncake-plugin-evict-faulty"), "--config", "crash_at_start=true")
 	assert.Equal(t, 1, r.Code)
 	assert.Contains(t, r.Stderr, "the frobnicator is missing")
-	r = mooncake(t, "plugins", "run", filepath.Join(bin, "mooncake-plugin-evict-moody"), "--config", "colour=red")
+	r = mooncake(t, "plugins", "run", filepath.Join(bin, "mooncake-plugin-evict-faulty"), "--config", "colour=red")
 	assert.Equal(t, 2, r.Code, "wrong settings are the caller's")
 	assert.Contains(t, r.Stderr, "colour")
 

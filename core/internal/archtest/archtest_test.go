@@ -60,8 +60,8 @@ func TestImportRules(t *testing.T) {
 	}
 }
 
-// TestFxStaysInModules: fx is the composition's business; a room offers at most one file
-// named module.go that speaks it.
+// TestFxStaysInModules: only the composition uses fx. Another package may use it in one file named
+// module.go.
 func TestFxStaysInModules(t *testing.T) {
 	for _, p := range list(t, root) {
 		rel := strings.TrimPrefix(p.ImportPath, module)
@@ -110,8 +110,8 @@ func TestRulesCanFail(t *testing.T) {
 		{"sdk stays light", "sdk/wire", "go.uber.org/fx", "google.golang.org/grpc"},
 		{"plugins use the sdk, nothing of the core, and not each other", "plugins/evict-lru", module + "plugins/alloc-arena", sdk + "evict"},
 		{"only the built-in list links plugins", "core/app", module + "plugins/evict-lru", "context"},
-		{"rooms of the core import downwards", "core/store", module + "core/master", module + "core/model"},
-		{"rooms of the core import downwards", "core/config", module + "core/app", module + "core/internal/x"},
+		{"packages of the core import downwards", "core/store", module + "core/master", module + "core/model"},
+		{"packages of the core import downwards", "core/config", module + "core/app", module + "core/internal/x"},
 		{"koanf only in core/config", "core/app", "github.com/knadh/koanf/v2", "fmt"},
 		{"go-plugin only in sdk/wire, sdk/serve and core/pluginhost/launch", "core/pluginhost", "github.com/hashicorp/go-plugin", "fmt"},
 		{"cgo only in the verbs binding and at the edge of the C library", "core/bindings/store", "C", "unsafe"},

@@ -1,4 +1,4 @@
-// Package archtest keeps the import rules of the house true. The rules are data in
-// rules.go; the test reads the import graph from the go command, so that build tags and
-// both modules count. Test files are exempt: a test may reach for a real neighbour.
+// Package archtest enforces the import rules of the project. The rules are data in rules.go. The
+// test reads the import graph from the go command, so that it respects build tags and covers all
+// modules. Test files are exempt, so that a test may use a real neighbour.
 package archtest

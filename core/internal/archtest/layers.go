@@ -80,7 +80,7 @@ func names(d ast.Decl) []string {
 
 // layers orders the files so that few of them use a file above them, lowest first, and returns the
 // uses that still run upward. Finding the fewest is hard in general; this moves one file at a time
-// to its best place until no move helps, which finds none where there is a way without any.
+// to its best place until no move helps. It finds no upward use if there is an order without any.
 func (u uses) layers() (order []string, upward [][2]string) {
 	order = u.bottomUp()
 	for improved := true; improved; {

@@ -29,7 +29,8 @@ func TestFilesFormLayers(t *testing.T) {
 	}
 }
 
-// TestPackagesStaySmall: a package with more files holds a second subject, which wants a folder.
+// TestPackagesStaySmall: a package with more files has a second subject, which belongs in a folder of
+// its own.
 func TestPackagesStaySmall(t *testing.T) {
 	for _, p := range append(list(t, root), list(t, filepath.Join(root, "sdk"))...) {
 		if n := len(p.GoFiles) + len(p.CgoFiles); n > maxFiles && !strings.Contains(p.ImportPath, "/sdk/proto/") {
@@ -38,7 +39,7 @@ func TestPackagesStaySmall(t *testing.T) {
 	}
 }
 
-// TestLayersOfFiles: the order of files finds a use that runs upward, and none where there is none.
+// TestLayersOfFiles: the order of files shows a use that runs upward, and only then.
 func TestLayersOfFiles(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) {

@@ -7,19 +7,20 @@ const (
 	sdk    = module + "sdk/"
 )
 
-// rule forbids imports. A package it applies to may import path only if allow says so.
+// rule forbids imports. A package that it applies to may import only the packages that allow
+// accepts.
 type rule struct {
 	name string
-	// why is shown with a violation: what the rule protects.
+	// why says what the rule protects; it is shown with a violation.
 	why string
 	// applies selects the importing packages, by import path below the module.
 	applies func(pkg string) bool
-	// allow decides about one direct import of such a package.
+	// allow decides about a direct import of such a package.
 	allow func(pkg, imported string) bool
 }
 
-// floors orders the rooms of core from the ground up: a room imports its own floor's
-// listed neighbours never, and higher floors never.
+// floors orders the packages of core from the ground up. A package imports lower floors only, never
+// its neighbours on the same floor. The ground floor is an exception, see downwards.
 var floors = [][]string{
 	{"core/config", "core/model", "core/certs", "core/ledger", "core/vault", "core/internal"},
 	{"core/pluginhost", "core/topology", "core/observe"},
@@ -86,14 +87,14 @@ func rules() []rule {
 			allow:   func(_, imp string) bool { return !strings.HasPrefix(imp, module+"plugins/") },
 		},
 		{
-			name:    "rooms of the core import downwards",
-			why:     "every room can be built and tested without its neighbours; peers meet as interfaces in core/app",
+			name:    "packages of the core import downwards",
+			why:     "every package can be built and tested without its neighbours, which core/app connects through interfaces",
 			applies: in("core"),
 			allow:   downwards,
 		},
 		{
 			name:    "koanf only in core/config",
-			why:     "one room knows where a setting comes from",
+			why:     "only one package knows where a setting comes from",
 			applies: func(p string) bool { return !under(p, "core/config") },
 			allow:   func(_, imp string) bool { return !any3p(imp, "github.com/knadh/koanf") },
 		},
@@ -114,7 +115,7 @@ func rules() []rule {
 	}
 }
 
-// downwards allows imports of lower floors and of the room itself.
+// downwards allows imports of lower floors and within the package's own tree.
 func downwards(pkg, imp string) bool {
 	rel, ours := strings.CutPrefix(imp, module)
 	if !ours || !under(rel, "core") {
@@ -126,16 +127,16 @@ func downwards(pkg, imp string) bool {
 		return true
 	}
 	if pf < 0 || imf < 0 {
-		return false // A new room has to be given a floor.
+		return false // A new package needs a floor.
 	}
-	// The ground floor is data and helpers: its rooms may use each other's.
+	// The ground floor has data and helpers: its packages may use each other.
 	return imf < pf || (imf == 0 && pf == 0)
 }
 
-// floor returns the index of the floor of a package and the room that holds it.
+// floor returns the index of a package's floor, and the entry of floors that contains the package.
 func floor(pkg string) (int, string) {
-	for i, rooms := range floors {
-		for _, r := range rooms {
+	for i, dirs := range floors {
+		for _, r := range dirs {
 			if under(pkg, r) {
 				return i, r
 			}
@@ -144,9 +145,9 @@ func floor(pkg string) (int, string) {
 	return -1, pkg
 }
 
-func in(rooms ...string) func(string) bool {
+func in(dirs ...string) func(string) bool {
 	return func(pkg string) bool {
-		for _, r := range rooms {
+		for _, r := range dirs {
 			if under(pkg, r) {
 				return true
 			}

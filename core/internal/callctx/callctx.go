@@ -1,7 +1,7 @@
-// Package callctx is a context for one call that has two ends: its caller's, and one of its
-// own. Other than a derived context it is used again and so costs a call nothing, as long as
-// those who wait know it and ask for its Ends. For everybody else it is a context like any
-// other, made the first time that somebody asks for Done.
+// Package callctx provides a context for one call that can end in two ways: with its caller's
+// context, or by a call of End. Unlike a derived context it is reused, so that it costs a call
+// nothing if the waiting code knows it and uses Ends. For all other code it is an ordinary
+// context, which is derived on the first call of Done.
 package callctx
 
 import (
@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// Call is the context of one call at a time: Begin, what the call does, Finish. The zero value
-// is ready for Begin. Whoever keeps it for longer than the call must have asked for Done before.
+// Call is the context of one call at a time, between Begin and Finish. The zero value is ready for
+// Begin. Code that keeps the context beyond the call must have called Done before Finish.
 type Call struct {
 	parent   context.Context
 	detached bool      // the parent's end is not the call's
@@ -19,8 +19,8 @@ type Call struct {
 	own      chan struct{}
 
 	mu      sync.Mutex
-	cause   error           // of the own end
-	derived context.Context // nil until somebody asks for Done
+	cause   error           // the argument of End
+	derived context.Context // nil until Done is called
 	cancel  context.CancelCauseFunc
 	stop    context.CancelFunc // of the limit
 }
@@ -30,8 +30,8 @@ var _ context.Context = (*Call)(nil)
 // Begin starts a call that ends with parent.
 func (c *Call) Begin(parent context.Context) { c.begin(parent, false, time.Time{}) }
 
-// BeginDetached starts a call with the values of parent that goes on when parent ends, until
-// limit.
+// BeginDetached starts a call that has the values of parent but does not end with it. The call
+// ends at limit.
 func (c *Call) BeginDetached(parent context.Context, limit time.Time) { c.begin(parent, true, limit) }
 
 func (c *Call) begin(parent context.Context, detached bool, limit time.Time) {
@@ -41,7 +41,7 @@ func (c *Call) begin(parent context.Context, detached bool, limit time.Time) {
 	c.parent, c.detached, c.limit, c.cause = parent, detached, limit, nil
 }
 
-// End ends the call for a reason of its own. Only between Begin and Finish.
+// End ends the call with a cause. It may be called between Begin and Finish only.
 func (c *Call) End(cause error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -55,15 +55,15 @@ func (c *Call) End(cause error) {
 	}
 }
 
-// Cause is why the call was ended by End, nil while it was not.
+// Cause returns the cause that End was called with, nil if it was not called.
 func (c *Call) Cause() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.cause
 }
 
-// Finish ends the use of the context for a call. It reports whether it may be used for another:
-// not where somebody has its Done and may look at it later.
+// Finish ends the use of the context for a call. again reports whether the context may be reused:
+// it may not after a call of Done, since the channel may still be in use.
 func (c *Call) Finish() (again bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -75,15 +75,16 @@ func (c *Call) Finish() (again bool) {
 	if c.cause != nil {
 		select {
 		case <-c.own:
-		default: // The waiter has it.
+		default: // The waiter has taken it.
 		}
 	}
 	c.parent = nil
 	return true
 }
 
-// Ends are what one waiter looks at instead of Done: the end of the caller, nil for none, and
-// the call's own, which comes as one value. The limit is to be taken from Deadline.
+// Ends returns what one waiter selects on instead of Done. caller is closed when the caller's
+// context ends, and is nil if it never does. own delivers one value after End. The waiter takes
+// the limit from Deadline.
 func (c *Call) Ends() (caller, own <-chan struct{}) {
 	if !c.detached {
 		caller = c.parent.Done()
@@ -109,7 +110,7 @@ func (c *Call) Done() <-chan struct{} {
 	return c.derived.Done()
 }
 
-// derive makes the context that others wait for. mu is held.
+// derive makes the ordinary context behind Done. The caller holds mu.
 func (c *Call) derive() {
 	from, stop := c.parent, func() {}
 	if c.detached {
@@ -139,8 +140,9 @@ func (c *Call) Err() error {
 	return nil
 }
 
-// Value implements context.Context. Contexts are told apart by it, too: the parent is not
-// this one, so that what derives from the call must not find it there.
+// Value implements context.Context. Package context also uses Value to find the context from
+// which another is derived. A detached call is not its parent, so contexts that derive from the
+// call must not find the parent there.
 func (c *Call) Value(key any) any {
 	c.mu.Lock()
 	defer c.mu.Unlock()

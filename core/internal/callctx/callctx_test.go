@@ -15,8 +15,8 @@ var errOwn = errors.New("given up")
 
 type name struct{}
 
-// TestItIsAContextLikeAnyOther: derived ones, made before and after the end, end with the caller
-// and with the call, and know why.
+// TestItIsAContextLikeAnyOther: derived contexts, whether Done was called before the end or not,
+// end with the caller and with the call, and have the cause.
 func TestItIsAContextLikeAnyOther(t *testing.T) {
 	for _, asked := range []bool{true, false} {
 		parent, leave := context.WithCancelCause(context.WithValue(t.Context(), name{}, "x"))
@@ -48,7 +48,8 @@ func TestItIsAContextLikeAnyOther(t *testing.T) {
 	}
 }
 
-// TestTheNextCallKnowsNothingOfTheLast, whether its waiter took the end or came too late for it.
+// TestTheNextCallKnowsNothingOfTheLast: it makes no difference whether the waiter of the last call
+// took its end or was too late for it.
 func TestTheNextCallKnowsNothingOfTheLast(t *testing.T) {
 	for _, took := range []bool{true, false} {
 		var c Call
@@ -73,7 +74,7 @@ func TestTheNextCallKnowsNothingOfTheLast(t *testing.T) {
 	}
 }
 
-// TestDetached: the caller's end is none of its own, its limit is.
+// TestDetached: a detached call ends at its limit, not with its caller.
 func TestDetached(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		parent, leave := context.WithCancel(context.WithValue(t.Context(), name{}, "x"))

@@ -10,21 +10,21 @@ import (
 	"time"
 )
 
-// Dial connects to the server that is asked.
+// Dial connects to the server that Ask probes.
 type Dial func(ctx context.Context) (net.Conn, error)
 
-// http2Hello is the beginning of a client of HTTP/2, with no settings. Servers of HTTP/1 and
-// of Redis answer it with an error, as it has lines.
+// http2Hello is the preface of an HTTP/2 client, with empty settings. It consists of lines, so
+// servers of HTTP/1 and of Redis answer it with an error.
 const http2Hello = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00"
 
-// serviceReady is the number of upstream's call that asks a master whether it serves. It has
-// no arguments and no effect.
+// serviceReady is the number of upstream's call that asks whether a master is ready. It has no
+// arguments and no effect.
 const serviceReady = 0x7b81bb56
 
-// Ask finds out what answers at an address, over connections of its own, one after the other:
-// it begins as a client of HTTP/2, where that is hung up on as one of coro_rpc, then as one of
-// TLS. It is Unknown where the server says nothing or ctx ends first. It changes nothing at
-// the server.
+// Ask finds out which protocol a server speaks. It opens its own connections, one after the
+// other: first as a client of HTTP/2; if the server closes that connection, as one of coro_rpc;
+// then as one of TLS. The result is Unknown if the server sends nothing or ctx ends first. Ask
+// does not change the state of the server.
 func Ask(ctx context.Context, dial Dial) Protocol {
 	p, closed := exchange(ctx, dial, []byte(http2Hello))
 	if p != Unknown || !closed {
@@ -36,7 +36,7 @@ func Ask(ctx context.Context, dial Dial) Protocol {
 	return shakeHands(ctx, dial)
 }
 
-// coroRequest is a request without arguments, of the call with the number 0.
+// coroRequest is a request without arguments and with the sequence number 0.
 func coroRequest(function uint32) []byte {
 	b := make([]byte, 20)
 	b[0] = coroMagic
@@ -44,8 +44,8 @@ func coroRequest(function uint32) []byte {
 	return b
 }
 
-// exchange sends the beginning of a client and names what comes back. closed: the server hung
-// up without a byte.
+// exchange sends the first bytes of a client and names the protocol of the answer. closed reports
+// whether the server closed the connection without sending a byte.
 func exchange(ctx context.Context, dial Dial, hello []byte) (p Protocol, closed bool) {
 	conn, err := dial(ctx)
 	if err != nil {
@@ -61,7 +61,7 @@ func exchange(ctx context.Context, dial Dial, hello []byte) (p Protocol, closed 
 	return FromServer(first[:n]), n == 0 && err != nil && !timedOut(err)
 }
 
-// shakeHands is TLS where the server begins a handshake, whatever comes of it.
+// shakeHands returns TLS if the server begins a handshake, even if the handshake fails.
 func shakeHands(ctx context.Context, dial Dial) Protocol {
 	conn, err := dial(ctx)
 	if err != nil {

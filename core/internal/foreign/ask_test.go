@@ -20,8 +20,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// listen serves each connection with do until the test ends, and returns how to dial it and
-// how often it was.
+// listen serves each connection with do until the test ends. It returns a Dial and the number of
+// accepted connections.
 func listen(t *testing.T, do func(net.Conn)) (Dial, *atomic.Int32) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -45,14 +45,14 @@ func dialTo(addr string) Dial {
 	return func(ctx context.Context) (net.Conn, error) { return (&net.Dialer{}).DialContext(ctx, "tcp", addr) }
 }
 
-// within bounds what ends at once unless something is broken.
+// within bounds operations that end at once unless something is broken.
 func within(t *testing.T) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	t.Cleanup(cancel)
 	return ctx
 }
 
-// TestAskUpstream: a server that hangs up on whatever does not begin as coro_rpc, as
+// TestAskUpstream: the server closes every connection that does not begin with coro_rpc, as
 // upstream's master does.
 func TestAskUpstream(t *testing.T) {
 	dial, accepted := listen(t, func(conn net.Conn) {
@@ -97,8 +97,8 @@ func TestAskOthers(t *testing.T) {
 	serving.Wait()
 }
 
-// TestAskWhatSaysNothing: a server that hangs up on everything is unknown, and one that only
-// keeps the connection is asked no further, as it may be a busy master.
+// TestAskWhatSaysNothing: a server that closes every connection is unknown. A server that keeps the
+// connection open without an answer is not probed further, since it may be a busy master.
 func TestAskWhatSaysNothing(t *testing.T) {
 	closing, _ := listen(t, func(net.Conn) {})
 	assert.Equal(t, Unknown, Ask(within(t), closing))

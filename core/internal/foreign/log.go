@@ -11,14 +11,14 @@ import (
 )
 
 const (
-	// quiet is how long one host's further connections of one protocol are only counted.
+	// quiet is how long further connections of the same host and protocol are only counted.
 	quiet = time.Minute
-	// maxHosts bounds the pairs of host and protocol that are remembered.
+	// maxHosts bounds the pairs of host and protocol that a Log remembers.
 	maxHosts = 256
 )
 
-// Log writes a warning for clients that call a port by mistake: one line a minute for each
-// host and protocol, with how many there were since the last one. Safe for concurrent use.
+// Log writes warnings for clients that call a port by mistake: one line a minute for each host and
+// protocol, with the number of connections since the last line. It is safe for concurrent use.
 type Log struct {
 	log   *slog.Logger
 	port  string
@@ -64,7 +64,8 @@ func (l *Log) Report(remote net.Addr, p Protocol, first []byte) {
 	l.log.LogAttrs(context.Background(), slog.LevelWarn, text, attrs...)
 }
 
-// count notes a call. tell: a line is due, with so many more calls before this one.
+// count counts a call. tell reports whether a line is due, which then says that more calls came
+// since the last line.
 func (l *Log) count(remote net.Addr, p Protocol, now time.Time) (more int, tell bool) {
 	host, _, err := net.SplitHostPort(remote.String())
 	if err != nil {
@@ -92,7 +93,7 @@ func (l *Log) count(remote net.Addr, p Protocol, now time.Time) (more int, tell 
 	return more, true
 }
 
-// forget drops the callers that would get a line again. mu is held.
+// forget drops the callers whose next call would get a line anyway. The caller holds mu.
 func (l *Log) forget(now time.Time) {
 	for k, c := range l.seen {
 		if now.Sub(c.told) >= quiet {
@@ -143,9 +144,9 @@ func (p Protocol) Server() string {
 	}
 }
 
-// Show makes the first bytes of a client fit for a line of the log: the first line of an HTTP
-// request without what may be secret, of an unknown protocol the first 16 bytes in
-// hexadecimal and as text; nothing for the others.
+// Show formats the first bytes of a client for a log line. For HTTP it is the first line of the
+// request without the query, which may be secret. For an unknown protocol it is the first 16
+// bytes in hexadecimal and as text. For other protocols it is empty.
 func Show(p Protocol, first []byte) string {
 	switch p {
 	case HTTP:

@@ -17,8 +17,8 @@ func from(host byte, port int) net.Addr {
 	return &net.TCPAddr{IP: net.IPv4(10, 0, 0, host), Port: port}
 }
 
-// TestLog: a client that tries again and again is one line a minute, which then says how
-// often it did; another host and another protocol have lines of their own.
+// TestLog: a client that retries gets one line a minute, which says how often it called. Other hosts
+// and other protocols get lines of their own.
 func TestLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
@@ -41,7 +41,7 @@ func TestLog(t *testing.T) {
 	})
 }
 
-// TestLogIsBounded: beyond so many hosts nothing is written or kept, until they are quiet.
+// TestLogIsBounded: calls of further hosts are neither logged nor kept until earlier hosts are quiet.
 func TestLogIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer

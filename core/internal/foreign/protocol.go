@@ -1,7 +1,7 @@
-// Package foreign tells protocols apart by the first bytes of a connection, so that a client
-// and a server that do not understand each other say so at once instead of waiting: which
-// program called a port (FromClient), what answers at an address (FromServer, Ask), what such
-// a client is told (Refusal), and the line in the log (Log).
+// Package foreign tells protocols apart by the first bytes of a connection, so that a mismatch of
+// client and server is reported at once instead of by a timeout. FromClient names the protocol of
+// a client, FromServer and Ask that of a server. Refusal is the answer to such a client, and Log
+// writes the log line.
 package foreign
 
 import (
@@ -12,13 +12,13 @@ import (
 // Protocol is what one side of a connection speaks.
 type Protocol uint8
 
-// The protocols that a port of a pool meets by mistake, and the two that a master serves.
+// The protocols that clients of other programs speak, and the two that a master serves.
 const (
 	// Unknown is none of the others.
 	Unknown Protocol = iota
 	// CoroRPC is the RPC of upstream's store clients and masters.
 	CoroRPC
-	// CoroRDMA is the handshake by which upstream moves its RPC to RDMA.
+	// CoroRDMA is the handshake with which upstream switches its RPC to RDMA.
 	CoroRDMA
 	// HTTP is HTTP/1.
 	HTTP
@@ -42,7 +42,7 @@ func (p Protocol) String() string {
 	return names[Unknown]
 }
 
-// Least is how many first bytes FromClient and FromServer need to tell every protocol.
+// Least is how many bytes FromClient and FromServer need to recognise every protocol.
 const Least = 4
 
 // coroMagic begins every frame of coro_rpc, before its version, which is 0.
@@ -82,8 +82,8 @@ func FromClient(first []byte) Protocol {
 	return Unknown
 }
 
-// FromServer names the protocol of a server by the first bytes that it sends, in answer to
-// whatever a client began with. It is Unknown for fewer than Least bytes.
+// FromServer names the protocol of a server by the first bytes of its answer. It is Unknown for
+// fewer than Least bytes.
 func FromServer(first []byte) Protocol {
 	if len(first) < Least {
 		return Unknown

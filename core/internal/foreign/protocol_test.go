@@ -71,13 +71,13 @@ func TestFromServer(t *testing.T) {
 	}
 }
 
-// TestRefusalOfCoroRPC: the answer has the number of the call, a code, and the text as a
-// string of coro_rpc's encoding.
+// TestRefusalOfCoroRPC: the answer has the sequence number of the call, a code, and the text in
+// coro_rpc's encoding of strings.
 func TestRefusalOfCoroRPC(t *testing.T) {
 	request := bytesOf(t, "150000000700000056bb817b0000000000000000")
 	want := "15000c00" + "07000000" + "07000000" + "00000000" + "76facf9d" + "026e6f" // as the wire has it: code 12, call 7, "no"
 	assert.Equal(t, want, hex.EncodeToString(Refusal(CoroRPC, request, "no")))
-	assert.Nil(t, Refusal(CoroRPC, request[:7], "no"), "the number of the call is not there")
+	assert.Nil(t, Refusal(CoroRPC, request[:7], "no"), "the sequence number is missing")
 
 	long := Refusal(CoroRPC, request, string(make([]byte, 300)))
 	require.Len(t, long, 16+5+255)
@@ -96,13 +96,13 @@ func TestRefusalOfOthers(t *testing.T) {
 
 func TestShow(t *testing.T) {
 	assert.Equal(t, `PUT /metadata`, Show(HTTP, []byte("PUT /metadata?key=secret HTTP/1.1\r\nHost: x\r\n")))
-	assert.Equal(t, `GET /a\x1b[2J HTTP/1.1`, Show(HTTP, []byte("GET /a\x1b[2J HTTP/1.1\r\n")), "nothing that moves a terminal's cursor")
+	assert.Equal(t, `GET /a\x1b[2J HTTP/1.1`, Show(HTTP, []byte("GET /a\x1b[2J HTTP/1.1\r\n")), "no control sequences")
 	assert.Equal(t, `01 02 0a ff "\x01\x02\n\xff"`, Show(Unknown, []byte{1, 2, '\n', 0xff}))
 	assert.Empty(t, Show(CoroRPC, bytesOf(t, ready)))
 }
 
-// FuzzProtocol: whatever the bytes, there is a name, a line of printable characters, and an
-// answer only where the protocol has one; bytes after the first ones change no name.
+// FuzzProtocol: any bytes give a name and a line of printable characters, and an answer only if the
+// protocol has one. Bytes after the first Least ones do not change the name.
 func FuzzProtocol(f *testing.F) {
 	f.Add(bytesOf(f, ready))
 	f.Add(bytesOf(f, readyAnswer))

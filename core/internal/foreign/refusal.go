@@ -5,9 +5,9 @@ import (
 	"fmt"
 )
 
-// Refusal returns what a client of protocol p understands as an error with this text, given
-// the first bytes that it sent; nil where the only answer is to close the connection. The
-// text is one line of ASCII.
+// Refusal returns an error message in protocol p, given the first bytes that the client sent. It
+// returns nil if the protocol has no such message and the connection can only be closed. text is
+// one line of ASCII.
 func Refusal(p Protocol, first []byte, text string) []byte {
 	switch p {
 	case CoroRPC:
@@ -23,16 +23,16 @@ func Refusal(p Protocol, first []byte, text string) []byte {
 	}
 }
 
-// The parts of an error of coro_rpc: its code for a peer that breaks the protocol, after which
-// the client closes the connection, and the type code of a string.
+// The parts of an error of coro_rpc: the code of a protocol error, after which the client closes
+// the connection, and the type code of a string.
 const (
 	coroProtocolError = 12
 	coroString        = 0x9dcffa76
 	maxCoroText       = 255
 )
 
-// coroError answers the request with an error: a head with the number of the call, then a
-// string with a length of one byte.
+// coroError answers a request with an error: a head with the sequence number of the request, then
+// a string with a one-byte length.
 func coroError(first []byte, text string) []byte {
 	seq, ok := sequence(first)
 	if !ok {

@@ -8,19 +8,19 @@ import (
 )
 
 const (
-	// headWait bounds the wait for the rest of a request's head, which only makes the answer
-	// and the line in the log more precise.
+	// headWait bounds the wait for the rest of a request's head, which only serves to make the
+	// answer and the log line more precise.
 	headWait = 100 * time.Millisecond
-	// answerWait bounds the sending of the answer, and the wait for the client to take it.
+	// answerWait bounds sending the answer and waiting for the client to read it.
 	answerWait = time.Second
-	// maxHead and maxDrained bound what is read of a client that is turned away, in bytes.
+	// maxHead and maxDrained bound the bytes that are read from a refused client.
 	maxHead    = 256
 	maxDrained = 64 << 10
 )
 
-// Head reads more of what a client sends whose first bytes were read: the first line of an
-// HTTP request, and enough of a request of coro_rpc to answer it. It returns all bytes read,
-// at most 256, and waits at most 100 ms.
+// Head reads more bytes of a client after the first ones: up to the end of the first line of an
+// HTTP request, or enough of a coro_rpc request to answer it. It returns all bytes, at most 256,
+// and waits at most 100 ms.
 func Head(conn net.Conn, first []byte) []byte {
 	p := FromClient(first)
 	enough := func(b []byte) bool {
@@ -46,9 +46,9 @@ func Head(conn net.Conn, first []byte) []byte {
 	return head
 }
 
-// TurnAway sends the answer, if there is one, ends the sending side at once, and closes the
-// connection when the client has closed it too, after a second at the latest: to close it
-// before the client's bytes are read would destroy the answer on its way.
+// TurnAway sends the answer, if there is one, shuts the sending side down, and closes the
+// connection once the client has closed it too, after a second at the latest. If it closed the
+// connection while bytes of the client are unread, a reset could destroy the answer on its way.
 func TurnAway(conn net.Conn, answer []byte) {
 	defer conn.Close()
 	if len(answer) == 0 || conn.SetDeadline(time.Now().Add(answerWait)) != nil {
@@ -61,5 +61,5 @@ func TurnAway(conn net.Conn, answer []byte) {
 	if !ok || half.CloseWrite() != nil {
 		return
 	}
-	_, _ = io.CopyN(io.Discard, conn, maxDrained) // It ends with the client's end or the deadline.
+	_, _ = io.CopyN(io.Discard, conn, maxDrained) // It ends when the client closes, or at the deadline.
 }

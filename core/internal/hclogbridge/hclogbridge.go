@@ -1,4 +1,4 @@
-// Package hclogbridge lets a library that logs through hclog log through slog.
+// Package hclogbridge sends the log of a library that uses hclog to slog.
 package hclogbridge
 
 import (
@@ -10,9 +10,8 @@ import (
 	"github.com/hashicorp/go-hclog"
 )
 
-// New returns an hclog logger whose records go to l, none of them above ceiling: what a
-// library takes for an error is often no more than a detail to its user. Safe for
-// concurrent use.
+// New returns an hclog logger whose records go to l, at levels of at most ceiling: what is an
+// error to a library is often a mere detail to its user. The logger is safe for concurrent use.
 func New(l *slog.Logger, ceiling slog.Level) hclog.Logger {
 	bridge := hclog.NewInterceptLogger(&hclog.LoggerOptions{Output: io.Discard, Level: hclog.Off})
 	bridge.RegisterSink(sink{logger: l, ceiling: ceiling})
@@ -40,7 +39,7 @@ func (s sink) Accept(name string, level hclog.Level, msg string, args ...any) {
 	s.logger.LogAttrs(context.Background(), at, msg, attrs...)
 }
 
-// Level translates a level; what hclog has no level for is info.
+// Level translates a level. An unknown level becomes info.
 func Level(l hclog.Level) slog.Level {
 	switch l {
 	case hclog.Trace:

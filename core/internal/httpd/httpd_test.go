@@ -51,7 +51,7 @@ func TestServesAndStops(t *testing.T) {
 	http.DefaultClient.CloseIdleConnections()
 	require.NoError(t, s.Stop(t.Context()))
 	require.NoError(t, s.Stop(t.Context()))
-	// The port may be somebody else's by now.
+	// Another process may have the port by now.
 	_, err = ln.Accept()
 	assert.ErrorIs(t, err, net.ErrClosed)
 }
@@ -68,7 +68,7 @@ func TestStopCutsOffASlowAnswer(t *testing.T) {
 	assert.Error(t, <-failed)
 }
 
-// pipes is a listener whose connections are pipes, which work on the clock of a bubble.
+// pipes is a listener whose connections are pipes, which work with the clock of synctest.
 type pipes struct {
 	conns  chan net.Conn
 	closed chan struct{}
@@ -103,7 +103,7 @@ func (p *pipes) dial(ctx context.Context) (net.Conn, error) {
 	}
 }
 
-// TestConnectionLimit: one more connection waits while the others are not idle for long.
+// TestConnectionLimit: a further connection waits until another one has been idle for patience.
 func TestConnectionLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := httpd.New(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "yes") }), httpd.Options{MaxConnections: 1})
@@ -112,7 +112,7 @@ func TestConnectionLimit(t *testing.T) {
 		first, err := ln.dial(t.Context())
 		require.NoError(t, err)
 		answered := make(chan error, 1)
-		ask := func(c net.Conn) { // The pipe holds nothing: somebody has to take all of the answer.
+		ask := func(c net.Conn) { // A pipe has no buffer, so the test has to read the whole answer.
 			go func() { io.WriteString(c, "GET / HTTP/1.1\r\nHost: x\r\n\r\n") }()
 			go func() {
 				_, err := c.Read(make([]byte, 1))
@@ -132,14 +132,15 @@ func TestConnectionLimit(t *testing.T) {
 		start := time.Now()
 		first.Close()
 		require.NoError(t, <-answered)
-		require.Zero(t, time.Since(start), "it gets the room of the first at once")
+		require.Zero(t, time.Since(start), "it gets the slot of the first at once")
 		second.Close()
 		require.NoError(t, s.Stop(t.Context()))
 	})
 }
 
-// TestGarbageDisturbsNobody: whoever sends it is cut off, and others are answered meanwhile.
-func TestGarbageDisturbsNobody(t *testing.T) {
+// TestGarbageDoesNotDisturbOthers: the connection that sends it is cut off, and other clients get
+// answers meanwhile.
+func TestGarbageDoesNotDisturbOthers(t *testing.T) {
 	for name, payload := range map[string]string{
 		"nothing": "", "TLS": "\x16\x03\x01\x00\xa5\x01\x00\x00\xa1", "HTTP/2": "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "half a line": "GET /", "zeros": "\x00\xff\r\n\r\n",
 		"a long head": "GET / HTTP/1.1\r\nHost: x\r\nA: " + strings.Repeat("a", 64<<10),
@@ -172,8 +173,8 @@ func TestGarbageDisturbsNobody(t *testing.T) {
 	}
 }
 
-// TestOtherProtocolsAreNamed: a client that is no HTTP client is hung up on at its first
-// bytes, and named in the log.
+// TestOtherProtocolsAreNamed: the connection of a client that does not speak HTTP is closed after its
+// first bytes, and the log names the protocol.
 func TestOtherProtocolsAreNamed(t *testing.T) {
 	for name, payload := range map[string]string{
 		"(coro_rpc)":         "\x15\x00\x00\x00\x00\x00\x00\x00\x56\xbb\x81\x7b\x00\x00\x00\x00\x00\x00\x00\x00",
@@ -192,7 +193,7 @@ func TestOtherProtocolsAreNamed(t *testing.T) {
 			start := time.Now()
 			_, err = io.Copy(io.Discard, conn)
 			require.NoError(t, err)
-			require.Zero(t, time.Since(start), "it is not kept until a time is over")
+			require.Zero(t, time.Since(start), "it is closed without waiting for a timeout")
 			require.NoError(t, s.Stop(t.Context()))
 			require.Contains(t, log.String(), name)
 			require.Equal(t, 1, strings.Count(log.String(), "level=WARN"))

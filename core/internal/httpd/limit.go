@@ -10,14 +10,14 @@ import (
 	"github.com/mooncake-go/mooncake/core/internal/foreign"
 )
 
-// patience is how long a connection may wait for its client before it is given up for
-// one that finds no room.
+// patience is how long a connection may wait for its client before it may be closed in favour of
+// a new one.
 const patience = 100 * time.Millisecond
 
-// limit returns a listener of which at most n connections are open. One more takes the
-// place of the connection that has waited longest for its client, so that slow clients,
-// however many, do not keep others out; while none has waited for long, it waits itself.
-// Clients of other protocols go to strangers and are hung up on.
+// limit returns a listener with at most n open connections. A further connection replaces the one
+// that has waited longest for its client, so that slow clients, however many, do not keep others
+// out. If none has waited for patience, the new connection waits. Connections of other protocols
+// are reported to strangers and closed.
 func limit(ln net.Listener, n int, strangers *foreign.Log) *limitListener {
 	return &limitListener{Listener: ln, strangers: strangers, slots: make(chan struct{}, n), closed: make(chan struct{}), open: map[*limitConn]struct{}{}}
 }
@@ -34,7 +34,7 @@ type limitListener struct {
 	open map[*limitConn]struct{}
 }
 
-// Accept waits for a connection, then for room.
+// Accept waits for a connection, then for a slot.
 func (l *limitListener) Accept() (net.Conn, error) {
 	conn, err := l.Listener.Accept()
 	if err != nil {
@@ -75,7 +75,8 @@ func (l *limitListener) admit(conn net.Conn) *limitConn {
 	return c
 }
 
-// shed closes the connection that has waited longest for its client, if one has for long.
+// shed closes the connection that has waited longest for its client, if one has waited for
+// patience.
 func (l *limitListener) shed() bool {
 	var victim *limitConn
 	least := time.Now().Add(-patience).UnixNano()
@@ -99,21 +100,21 @@ func (l *limitListener) Close() error {
 	return l.Listener.Close()
 }
 
-// limitConn knows since when it waits for its client: to send a head or a body, or to
-// take an answer.
+// limitConn records since when it waits for its client: for a request's head or body, or for the
+// client to take the answer.
 type limitConn struct {
 	net.Conn
 	free  func()
 	since atomic.Int64 // nanoseconds since 1970, 0 while a handler works
 
 	strangers *foreign.Log
-	known     atomic.Bool // its protocol was looked at
+	known     atomic.Bool // its protocol was checked
 }
 
 func (c *limitConn) wait() { c.since.Store(time.Now().UnixNano()) }
 func (c *limitConn) busy() { c.since.Store(0) }
 
-// Read looks at the first bytes: a client of another protocol has reached its end with them.
+// Read checks the first bytes, and ends the connection of a client that speaks another protocol.
 func (c *limitConn) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
 	if n == 0 || c.known.Swap(true) {
@@ -127,14 +128,14 @@ func (c *limitConn) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// Write waits for the client when its buffers are full.
+// Write counts as waiting for the client, since it blocks while the client's buffers are full.
 func (c *limitConn) Write(b []byte) (int, error) {
 	before := c.since.Swap(time.Now().UnixNano())
 	defer c.since.Store(before)
 	return c.Conn.Write(b)
 }
 
-// Close frees the room.
+// Close closes the connection and frees its slot.
 func (c *limitConn) Close() error {
 	defer c.free()
 	return c.Conn.Close()

@@ -1,5 +1,4 @@
-// Package httpd is an http.Server whose every wait has a bound: the server under all HTTP
-// faces.
+// Package httpd provides an http.Server in which every wait is bounded. All HTTP APIs run on it.
 package httpd
 
 import (
@@ -16,16 +15,16 @@ import (
 
 // Options are the settings of a Server; the zero value is usable.
 type Options struct {
-	// MaxConnections are served at once, by default 512. Another one takes the place of
-	// the connection that has waited longest for its client.
+	// MaxConnections bounds the open connections. Default 512. A further one replaces the
+	// connection that has waited longest for its client.
 	MaxConnections int
 	// ReadTimeout bounds the reading of a request, ReadHeaderTimeout its head. Defaults
 	// 30 s and 5 s.
 	ReadTimeout, ReadHeaderTimeout time.Duration
-	// WriteTimeout bounds an answer from the end of the request's head; a handler that
-	// streams extends it. Default 30 s.
+	// WriteTimeout bounds the time from the end of the request's head to the end of the answer;
+	// a handler that streams extends it. Default 30 s.
 	WriteTimeout time.Duration
-	// IdleTimeout is how long a connection without a request is kept. Default 60 s.
+	// IdleTimeout bounds how long an idle connection is kept. Default 60 s.
 	IdleTimeout time.Duration
 	// MaxHeaderBytes bounds the head of a request. Default 1 MiB.
 	MaxHeaderBytes int
@@ -73,7 +72,7 @@ func New(h http.Handler, opts Options) *Server {
 	}}
 }
 
-// Start serves on ln, which it closes in the end, and returns at once. Once.
+// Start serves on ln and returns at once. The server closes ln. Start may be called only once.
 func (s *Server) Start(ln net.Listener) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -91,8 +90,9 @@ func (s *Server) Start(ln net.Listener) {
 	}()
 }
 
-// Stop takes no new requests and waits for those being answered until ctx is done, then
-// cuts them off. It returns what ended the server before. Repeatable; also before Start.
+// Stop refuses new requests and waits for those in progress until ctx is done, then cuts them
+// off. It returns the error that ended the server, if any. Stop may be called more than once, and
+// before Start.
 func (s *Server) Stop(ctx context.Context) error {
 	if s.http.Shutdown(ctx) != nil {
 		s.http.Close()
@@ -110,7 +110,7 @@ func (s *Server) Stop(ctx context.Context) error {
 // connKey finds the connection of a request in its context.
 type connKey struct{}
 
-// tracked tells the connection when a handler works and when its client is waited for.
+// tracked tells the connection when a handler works and when it waits for the client.
 func tracked(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c, ok := r.Context().Value(connKey{}).(*limitConn)

@@ -15,10 +15,10 @@ import (
 	"github.com/mooncake-go/mooncake/core/internal/httpd"
 )
 
-// TestSlowClientsKeepNobodyOut: as many slow clients as there is room for, and then one
-// that is not. No timeout of the server is short enough to help.
-func TestSlowClientsKeepNobodyOut(t *testing.T) {
-	const room = 8
+// TestSlowClientsDoNotKeepOthersOut: slow clients take all slots, and then a fast one connects. No
+// timeout of the server is short enough to help.
+func TestSlowClientsDoNotKeepOthersOut(t *testing.T) {
+	const slots = 8
 	long := time.Hour
 	for name, start := range map[string]string{
 		"silent": "", "half a head": "GET / HTTP/1.1\r\nHost:", "no body": "PUT /read HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n",
@@ -30,7 +30,7 @@ func TestSlowClientsKeepNobodyOut(t *testing.T) {
 				inside.Add(1)
 				switch r.URL.Path {
 				case "/read":
-					_, _ = io.Copy(io.Discard, r.Body) // It is cut off, as it should be.
+					_, _ = io.Copy(io.Discard, r.Body) // The server cuts it off, as it should.
 				case "/write":
 					for r.Context().Err() == nil {
 						if _, err := io.WriteString(w, strings.Repeat("x", 1<<20)); err != nil {
@@ -40,17 +40,17 @@ func TestSlowClientsKeepNobodyOut(t *testing.T) {
 				default:
 					io.WriteString(w, "yes")
 				}
-			}), httpd.Options{MaxConnections: room, ReadTimeout: long, ReadHeaderTimeout: long, WriteTimeout: long, IdleTimeout: long})
+			}), httpd.Options{MaxConnections: slots, ReadTimeout: long, ReadHeaderTimeout: long, WriteTimeout: long, IdleTimeout: long})
 			ln := listen(t)
 			s.Start(ln)
-			for range room {
+			for range slots {
 				conn, err := net.Dial("tcp", ln.Addr().String())
 				require.NoError(t, err)
 				defer conn.Close()
 				io.WriteString(conn, start)
 			}
 			if strings.HasSuffix(start, "\r\n\r\n") {
-				require.Eventually(t, func() bool { return inside.Load() == room }, time.Minute, time.Millisecond)
+				require.Eventually(t, func() bool { return inside.Load() == slots }, time.Minute, time.Millisecond)
 			}
 			client := &http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
 			for range 3 {
@@ -66,7 +66,8 @@ func TestSlowClientsKeepNobodyOut(t *testing.T) {
 	}
 }
 
-// TestWorkIsNotCutOff: a handler that works is no slow client; the next one waits for it.
+// TestWorkIsNotCutOff: a connection whose handler works does not wait for its client, so the next
+// connection waits for the handler.
 func TestWorkIsNotCutOff(t *testing.T) {
 	entered, release := make(chan struct{}), make(chan struct{})
 	s := httpd.New(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

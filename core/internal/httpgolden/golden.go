@@ -1,5 +1,5 @@
-// Package httpgolden reads recorded HTTP exchanges for tests: sections of "### METHOD
-// target", the answer's head, an empty line and the body, whose Content-Length rules.
+// Package httpgolden reads recorded HTTP exchanges for tests. Each section has a line "### METHOD
+// target", the answer's head, an empty line, and a body of Content-Length bytes.
 package httpgolden
 
 import (
@@ -14,7 +14,7 @@ import (
 type Exchange struct {
 	Method, Target string
 	Status         int
-	// ContentType is empty where the answer had none.
+	// ContentType is empty if the answer had none.
 	ContentType string
 	Body        string
 }

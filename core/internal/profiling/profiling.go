@@ -1,7 +1,7 @@
-// Package profiling serves the profiles of the Go runtime over HTTP, in the form and at the
-// paths that `go tool pprof` asks for. Other than net/http/pprof by itself it bounds how long
-// a measurement takes, ends one that is under way when its server stops, and does not show
-// the command line, which may hold passwords.
+// Package profiling serves the profiles of the Go runtime over HTTP, in the form and at the paths
+// that `go tool pprof` expects. Unlike plain net/http/pprof it bounds the duration of a
+// measurement, ends measurements in progress when the server stops, and does not show the command
+// line, which may contain passwords.
 package profiling
 
 import (
@@ -17,11 +17,11 @@ import (
 // Root is the path below which profiles are served.
 const Root = "/debug/pprof/"
 
-// MaxSeconds bounds what a request may ask for in ?seconds=.
+// MaxSeconds bounds the parameter ?seconds= of a request.
 const MaxSeconds = 300
 
-// Handler serves profiles. Safe for concurrent use. Profiles cost time and show what runs in
-// the process: only where strangers are not answered.
+// Handler serves profiles. It is safe for concurrent use. Profiles cost time and reveal what the
+// process does, so serve them only on ports that are closed to strangers.
 type Handler struct {
 	mux    *http.ServeMux
 	ctx    context.Context // ends with Stop
@@ -63,11 +63,11 @@ func (h *Handler) Over(next http.Handler) http.Handler {
 	return mux
 }
 
-// Stop ends measurements under way early, so that they do not hold up the end of their
-// server. Repeatable.
+// Stop ends measurements in progress early, so that they do not delay the shutdown of their server.
+// It may be called more than once.
 func (h *Handler) Stop() { h.cancel() }
 
-// index names the profiles there are, with the number of their entries.
+// index lists the profiles with the number of their entries.
 func index(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	for _, p := range rpprof.Profiles() {
@@ -76,9 +76,9 @@ func index(w http.ResponseWriter, _ *http.Request) {
 	fmt.Fprintf(w, "%sprofile?seconds=30\n%strace?seconds=1\n", Root, Root)
 }
 
-// Sample has the runtime note waits for the block and mutex profiles: one for every
-// blockRate nanoseconds of waiting, one of mutexFraction waits for locks; 0 notes none. The
-// rates are those of the whole process. The function that it returns notes none again.
+// Sample makes the runtime sample waits for the block and mutex profiles: one sample for every
+// blockRate nanoseconds of waiting, and one of mutexFraction waits for locks; 0 means none. The
+// rates apply to the whole process. off turns sampling off.
 func Sample(blockRate, mutexFraction int) (off func()) {
 	runtime.SetBlockProfileRate(blockRate)
 	runtime.SetMutexProfileFraction(mutexFraction)

@@ -51,7 +51,7 @@ func TestWhatIsServed(t *testing.T) {
 	assert.Equal(t, 405, ask(h, "POST", "/debug/pprof/heap").Code)
 }
 
-// TestStopEndsAMeasurement: a profile of five minutes does not hold up the end of the server.
+// TestStopEndsAMeasurement: a profile of five minutes does not delay the shutdown of the server.
 func TestStopEndsAMeasurement(t *testing.T) {
 	p := profiling.New()
 	entered := make(chan struct{})
@@ -81,7 +81,7 @@ func TestStopEndsAMeasurement(t *testing.T) {
 	require.NoError(t, s.Stop(ctx))
 	require.NoError(t, ctx.Err(), "it waited for the measurement")
 	_, err = profile.ParseData(<-got)
-	assert.NoError(t, err, "what was measured until then is a profile")
+	assert.NoError(t, err, "the samples until then form a profile")
 	http.DefaultClient.CloseIdleConnections()
 }
 
@@ -94,7 +94,7 @@ func contend() {
 		defer close(done)
 		close(began)
 		mu.Lock()
-		mu.Unlock() //nolint:staticcheck // waiting for it is all
+		mu.Unlock() //nolint:staticcheck // It only has to wait.
 	}()
 	<-began
 	time.Sleep(10 * time.Millisecond)
@@ -102,7 +102,7 @@ func contend() {
 	<-done
 }
 
-// samples is how many waits a profile has noted since the process began.
+// samples returns how many waits a profile has counted since the process began.
 func samples(t *testing.T, h http.Handler, name string) (n int64) {
 	p, err := profile.Parse(ask(h, "GET", profiling.Root+name).Body)
 	require.NoError(t, err)

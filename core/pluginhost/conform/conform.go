@@ -1,5 +1,5 @@
-// Package conform holds a plugin of a catalog to its contract, wherever it lives: linked
-// in, or in processes that are supervised as a host would.
+// Package conform checks a plugin of a catalog against its contract, wherever the plugin lives:
+// linked in, or in processes that are supervised as in a host.
 package conform
 
 import (
@@ -21,18 +21,18 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/transport/transporttest"
 )
 
-// Options are what of the suite runs, and how the plugin's processes are supervised.
+// Options select the tests of the suite, and say how the plugin's processes are supervised.
 type Options struct {
 	conformance.Options
 	pluginhost.Supervision
 }
 
-// Run runs the suite of a plugin's kind on it, with the catalog's rules of trust, and
-// reports. What cannot be known of a plugin that is not linked into a test, such as a peer
-// that does not answer, is skipped by name. The catalog should have nothing else open: the
+// Run runs the suite of a plugin's kind on it, under the catalog's rules of trust, and returns
+// the report. Tests that need a plugin linked into the test, for example for a peer that does
+// not answer, are listed as skipped. The catalog should have nothing else open, because the
 // suite counts and kills the plugin's processes.
 //
-// The error is one of o, or an *pluginhost.OpenError where there is no such plugin.
+// The error is about o, or it is a *pluginhost.OpenError if there is no such plugin.
 func Run(ctx context.Context, c *pluginhost.Catalog, id plugin.ID, spec pluginhost.Spec, o Options) (conformance.Report, error) {
 	m, err := c.Manifest(id, spec.Mode)
 	if err != nil {
@@ -78,7 +78,7 @@ func (s *subject) entry() pluginhost.Entry {
 	return pluginhost.Entry{Home: pluginhost.HomeBuiltin}
 }
 
-// settings stands for the plugin's own configuration, which its process checks.
+// settings stands for the plugin's own configuration, which the plugin's process checks.
 type settings struct{ values map[string]any }
 
 // Validate implements plugin.Config.
@@ -103,7 +103,7 @@ func (s *subject) suite() (conformance.Suite, error) {
 	return of(), nil
 }
 
-// suite makes the suite of a kind whose processes are told what there is by a replay.
+// suite makes the suite of a kind whose processes are resynced by a replay.
 func suite[T plugin.Component, O any](s *subject,
 	define func(plugin.Manifest, func() *settings, func(*settings) (T, error)) plugin.FactoryOf[T],
 	open func(*pluginhost.Catalog, context.Context, plugin.ID, pluginhost.Spec, pluginhost.OpenOptions[T]) (T, error),
@@ -139,7 +139,7 @@ func (s *subject) transport() conformance.Suite {
 	}), opts...)
 }
 
-// processes lists the processes of the plugin that run.
+// processes lists the running processes of the plugin.
 func (s *subject) processes() []int {
 	var out []int
 	for _, in := range s.catalog.Instances() {

@@ -27,11 +27,10 @@ func look(path string, j trust.Judge) Entry {
 
 func (f *Finder) judge() trust.Judge { return trust.ReadJudge(f.opts.Trust, f.opts.Lock) }
 
-// Admit looks at a file once more, which may have been replaced since it was found, and
-// copies it: what is checked is the copy, and the copy is what will be run. With
-// trust.ModeTOFU a program that is not locked is locked now. log is told what was run
-// unchecked or locked. The image is the caller's to close. FileOpenFail for what may not
-// run.
+// Admit copies a file, which may have been replaced since it was found, and checks the copy. The
+// copy is what will run. With trust.ModeTOFU Admit locks a program that is not locked yet. log
+// records the programs that run unchecked or are locked now. The caller closes the image. Admit
+// fails with FileOpenFail if the program may not run.
 func (f *Finder) Admit(ctx context.Context, path string, id plugin.ID, log *slog.Logger) (Entry, *launch.Image, error) {
 	judge := f.judge()
 	e, im := examine(path, judge, launch.NewImage)
@@ -59,8 +58,8 @@ func (f *Finder) Admit(ctx context.Context, path string, id plugin.ID, log *slog
 	return e, im, nil
 }
 
-// examine makes the entry of one file, and the image of its bytes where the caller wants
-// one; the entry is then that of the image.
+// examine makes the entry of one file. If image is not nil, it makes an image of the file, and
+// the entry describes the image.
 func examine(path string, j trust.Judge, image func(*os.File) (*launch.Image, error)) (Entry, *launch.Image) {
 	id, ok := plugin.ParseBinaryName(filepath.Base(path))
 	if !ok {
@@ -100,8 +99,8 @@ func examine(path string, j trust.Judge, image func(*os.File) (*launch.Image, er
 	return e, im
 }
 
-// Checksum computes the SHA-256 of a file in hexadecimal, and leaves its offset at the
-// beginning. An error for one larger than launch.MaxProgram.
+// Checksum computes the SHA-256 of a file in hexadecimal, and sets its offset to the beginning.
+// It fails if the file is larger than launch.MaxProgram.
 func Checksum(f io.ReadSeeker) (string, error) { return checksum(f, launch.MaxProgram) }
 
 func checksum(f io.ReadSeeker, limit int64) (string, error) {

@@ -49,7 +49,7 @@ func finder(t *testing.T, o Options) *Finder {
 	return f
 }
 
-// admit returns the checksum of what was admitted, computed anew.
+// admit returns the checksum of the admitted image, computed again.
 func (g guarded) admit() (Entry, string, error) {
 	e, image, err := g.Admit(context.Background(), g.path, guardID, slog.New(slog.NewTextHandler(g.log, nil)))
 	if err != nil {
@@ -69,7 +69,7 @@ func (g guarded) lockIt() {
 	}))
 }
 
-// change makes the program another one.
+// change replaces the program by another one.
 func (g guarded) change() {
 	g.t.Helper()
 	content, err := os.ReadFile(g.path)
@@ -82,7 +82,7 @@ func TestTrustNeedsALockFile(t *testing.T) {
 	for _, o := range []Options{
 		{Trust: trust.ModeLocked},
 		{Trust: trust.ModeTOFU},
-		{Trust: "everybody"},
+		{Trust: "unknown"},
 		{Lock: "relative.yaml"},
 		{Dirs: []string{"relative"}},
 	} {
@@ -95,7 +95,7 @@ func TestTrustNeedsALockFile(t *testing.T) {
 	}
 }
 
-// TestWhatIsAdmitted in each mode, as it is found, locked, and changed.
+// TestWhatIsAdmitted tests each mode with a program that was found, locked, and changed.
 func TestWhatIsAdmitted(t *testing.T) {
 	for mode, want := range map[trust.Mode][3]struct {
 		verdict trust.Verdict
@@ -141,7 +141,7 @@ func TestWhatIsAdmitted(t *testing.T) {
 	}
 }
 
-// TestAdmittedUnderAnotherName: the file of one plugin is not run as another.
+// TestAdmittedUnderAnotherName: the file of one plugin is not admitted as another plugin.
 func TestAdmittedUnderAnotherName(t *testing.T) {
 	g := guard(t, trust.ModeTOFU)
 	_, _, err := g.Admit(t.Context(), g.path, evictID("other"), slog.New(slog.DiscardHandler))
@@ -150,8 +150,8 @@ func TestAdmittedUnderAnotherName(t *testing.T) {
 	assert.NoFileExists(t, g.lock, "and not locked as another")
 }
 
-// TestWhatIsRefusedLeavesNothing: a host asks again and again for a program that it may not
-// run, and the copies that it looked at have no descriptors left.
+// TestWhatIsRefusedLeavesNothing: a host may try to start a refused program again and again. The
+// copies that were checked leave no descriptors open.
 func TestWhatIsRefusedLeavesNothing(t *testing.T) {
 	g := guard(t, trust.ModeLocked)
 	count := func() int {
@@ -159,7 +159,7 @@ func TestWhatIsRefusedLeavesNothing(t *testing.T) {
 		require.NoError(t, err)
 		return len(open)
 	}
-	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // Which would close what was forgotten.
+	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // The collector would close forgotten files.
 	const tries = 12
 	before := count()
 	for range tries {
@@ -174,8 +174,8 @@ func TestWhatIsRefusedLeavesNothing(t *testing.T) {
 	assert.Less(t, count(), before+tries, "descriptors")
 }
 
-// TestTwoFirstUses: of two programs of one name that are used first at the same time, one
-// is locked and the other refused.
+// TestTwoFirstUses: if two programs of one name are first used at the same time, one is locked and
+// the other refused.
 func TestTwoFirstUses(t *testing.T) {
 	a, b := guard(t, trust.ModeTOFU), guard(t, trust.ModeTOFU)
 	b.change()
@@ -204,8 +204,8 @@ func TestTwoFirstUses(t *testing.T) {
 	}
 }
 
-// TestTheFirstUseThatCameSecond: the lock file is read again before a program enters it.
-// What another one entered since it was judged counts.
+// TestTheFirstUseThatCameSecond: the lock file is read again before a program is added to it, so
+// that an entry of another program that was added meanwhile counts.
 func TestTheFirstUseThatCameSecond(t *testing.T) {
 	g := guard(t, trust.ModeTOFU)
 	stale := g.judge()
@@ -225,8 +225,8 @@ func TestTheFirstUseThatCameSecond(t *testing.T) {
 	assert.Equal(t, string(before), string(after))
 }
 
-// TestWhileItIsAdmitted: a writer changes the file all the time. What is admitted is one
-// of the two programs as a whole, and only the locked one.
+// TestWhileItIsAdmitted: a writer keeps changing the file. Only a complete program is admitted, and
+// only the locked one.
 func TestWhileItIsAdmitted(t *testing.T) {
 	g := guard(t, trust.ModeLocked)
 	script, err := os.ReadFile(g.path)

@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// maxDirEntries bounds what is read of one folder, maxPerDir the plugins that it may hold.
+	// maxDirEntries bounds the files that a folder may hold, maxPerDir the plugins that are read.
 	maxDirEntries = 10_000
 	maxPerDir     = 256
 )
@@ -47,7 +47,7 @@ func UserDir(getenv func(string) string) string {
 // pluginFiles lists the files of a folder that are named like plugins. A folder that does
 // not exist has none.
 func pluginFiles(dir string) ([]string, error) {
-	// A pipe of this name must not stop the host.
+	// Non-blocking, because the path may be a pipe, which must not block the host.
 	f, err := os.OpenFile(dir, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NONBLOCK, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -64,12 +64,12 @@ func pluginFiles(dir string) ([]string, error) {
 	case err != nil && !errors.Is(err, io.EOF):
 		return nil, fmt.Errorf("cannot read the plugin folder: %w", err)
 	case len(names) > maxDirEntries:
-		return nil, fmt.Errorf("the folder holds more than %d files, so none of them is looked at; give plugins a folder of their own", maxDirEntries)
+		return nil, fmt.Errorf("the folder holds more than %d files, so it is not searched; give plugins a folder of their own", maxDirEntries)
 	}
 	names = slices.DeleteFunc(names, func(n string) bool { return !strings.HasPrefix(n, plugin.BinaryPrefix) })
 	slices.Sort(names)
 	if len(names) > maxPerDir {
-		return names[:maxPerDir], fmt.Errorf("the folder holds %d plugins, only the first %d are looked at", len(names), maxPerDir)
+		return names[:maxPerDir], fmt.Errorf("the folder holds %d plugins, only the first %d are used", len(names), maxPerDir)
 	}
 	return names, nil
 }

@@ -1,17 +1,18 @@
-// Package find looks for the programs of plugins, reads what they say of themselves, and
-// admits what may run. It runs nothing.
+// Package find finds the programs of plugins, reads their manifests, and admits those that may
+// run. It runs nothing.
 //
 //	finder, err := find.New(find.Options{Dirs: dirs, Lock: lock})
 //	for _, e := range finder.Find(plugin.ID{}) { ... }    // all, also the refused ones
 //	e, image, err := finder.Admit(ctx, e.Home, e.ID(), logger)
 //
-// A program is named mooncake-plugin-<kind>-<name>. It is looked for in the given folders,
-// the first one wins; never in $PATH or the working directory. A file or folder that others
-// may change is refused, see package trust: listed with state failed and the reason. The
-// manifest is read out of the file.
+// A program is named mooncake-plugin-<kind>-<name>. It is searched in the given folders only,
+// never in $PATH or the working directory, and the first match wins. A file or folder that other
+// users may change is refused, see package trust: it is listed with state failed and the reason.
+// The manifest is read out of the file.
 //
-// Admit looks once more at the moment of a start, at a copy of the bytes in memory, and it is
-// the copy that is run: who changes the file between the check and the start changes nothing.
+// Admit checks a program again at the moment of its start. It checks a copy of the bytes in
+// memory, and the copy is what runs: a change of the file between the check and the start has no
+// effect.
 //
-// Install, Uninstall and ReadProgram are for who keeps such folders.
+// Install, Uninstall and ReadProgram are for programs that manage such folders.
 package find

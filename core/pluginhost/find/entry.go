@@ -25,7 +25,8 @@ type Entry struct {
 	// SHA256 is the checksum of the program, empty for one that is linked in or cannot be
 	// read.
 	SHA256 string `json:"sha256,omitempty" yaml:"sha256,omitempty"`
-	// Trust says how the program compares with the lock file; empty where it cannot be read.
+	// Trust says how the program compares with the lock file. It is empty if the program cannot
+	// be read.
 	Trust trust.Verdict `json:"trust,omitempty" yaml:"trust,omitempty"`
 
 	manifest plugin.Manifest
@@ -37,7 +38,7 @@ func (e Entry) ID() plugin.ID { return plugin.ID{Kind: e.Kind, Name: e.Name} }
 // Usable reports whether the plugin may be opened: it was not refused.
 func (e Entry) Usable() bool { return e.State != plugin.StateFailed }
 
-// Manifest returns what the plugin says of itself; empty for one that cannot be read.
+// Manifest returns the plugin's manifest, empty if it cannot be read.
 func (e Entry) Manifest() plugin.Manifest { return e.manifest }
 
 // EntryOf makes the entry of a plugin that is available at a home.

@@ -10,23 +10,24 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 )
 
-// Options say where programs are looked for, and which of them may run.
+// Options say which folders are searched, and which programs may run.
 type Options struct {
-	// Dirs are absolute paths of folders, searched in this order. One that does not exist
-	// holds nothing.
+	// Dirs are absolute paths of folders, searched in this order. A folder that does not exist
+	// counts as empty.
 	Dirs []string
 	// Lock is the absolute path of the lock file, empty for none.
 	Lock string
-	// Trust says which programs may run; trust.ModeAuto where it is empty.
+	// Trust says which programs may run. It defaults to trust.ModeAuto.
 	Trust trust.Mode
 }
 
-// Finder finds the programs of plugins. It keeps nothing: each call looks at the folders and
-// the lock file as they are. Safe for concurrent use.
+// Finder finds the programs of plugins. It has no state: each call reads the folders and the lock
+// file. It is safe for concurrent use.
 type Finder struct{ opts Options }
 
-// New checks the options; it looks at no folder yet. InvalidParams for a folder or a lock
-// file that is not absolute, and for a trust that needs a lock file without one.
+// New checks the options. It does not read any folder yet. It fails with InvalidParams for a
+// folder or a lock file whose path is not absolute, and for a trust mode that needs a lock file if
+// there is none.
 func New(o Options) (*Finder, error) {
 	for _, d := range o.Dirs {
 		if !filepath.IsAbs(d) {
@@ -49,8 +50,8 @@ func New(o Options) (*Finder, error) {
 	return &Finder{o}, nil
 }
 
-// Find lists what the folders hold, in their order; only the files of one plugin where
-// only is not zero. Nothing is run.
+// Find lists the plugins in the folders, in the order of the folders. If only is not zero, it
+// lists the files of that plugin only. It runs nothing.
 func (f *Finder) Find(only plugin.ID) []Entry {
 	var out []Entry
 	found := map[plugin.ID]string{}

@@ -18,7 +18,7 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 )
 
-// TestTheFirstFolderWins, unless what it holds was refused.
+// TestTheFirstFolderWins: it does not if its program was refused.
 func TestTheFirstFolderWins(t *testing.T) {
 	first, second, third := testplugin.Folder(t), testplugin.Folder(t), testplugin.Folder(t)
 	for _, name := range []string{"a", "b"} {
@@ -44,8 +44,8 @@ func TestTheFirstFolderWins(t *testing.T) {
 	assert.Len(t, f.Find(plugin.ID{}), 6)
 }
 
-// TestTheListIsInOrder, however the file system has the files, and says of each what is
-// wrong with it, also where another one comes first.
+// TestTheListIsInOrder: the order does not depend on the file system. The list says what is wrong
+// with each file, even if another file takes precedence.
 func TestTheListIsInOrder(t *testing.T) {
 	first, second := testplugin.Folder(t), testplugin.Folder(t)
 	var want []string
@@ -65,7 +65,7 @@ func TestTheListIsInOrder(t *testing.T) {
 	assert.Contains(t, found[20].Reason, "manifest")
 }
 
-// TestAFolderHoldsSoMany: of the plugins of one folder so many are looked at, and it is said
+// TestAFolderHoldsSoMany: a folder is searched for a bounded number of plugins, and the list says
 // that there are more.
 func TestAFolderHoldsSoMany(t *testing.T) {
 	dir := testplugin.Folder(t)
@@ -81,8 +81,8 @@ func TestAFolderHoldsSoMany(t *testing.T) {
 	assert.Len(t, names, maxPerDir)
 }
 
-// TestTheManifestIsThatOfTheCopy, and so is the checksum: what the file becomes while it is
-// looked at counts for nothing.
+// TestTheManifestIsThatOfTheCopy: manifest and checksum are read from the copy, so that a change of
+// the file during the check has no effect.
 func TestTheManifestIsThatOfTheCopy(t *testing.T) {
 	g := guard(t, trust.ModeOff)
 	m := testplugin.Manifest(guardID, 1)
@@ -98,7 +98,7 @@ func TestTheManifestIsThatOfTheCopy(t *testing.T) {
 	assert.Equal(t, im.SHA256, e.SHA256)
 	assert.Equal(t, "9.9.9", g.Find(plugin.ID{})[0].Version)
 
-	// So is the platform.
+	// The platform is read from the copy too.
 	e, im = examine(g.path, g.judge(), func(f *os.File) (*launch.Image, error) {
 		im, err := launch.NewImage(f)
 		require.NoError(t, os.WriteFile(g.path, append([]byte("\x7fELF\x02\x01\x01"+strings.Repeat("\x00", 11)+"\xf3\x00"), testplugin.Script(t, m)...), 0o755))
@@ -118,7 +118,8 @@ func TestChecksumIsBounded(t *testing.T) {
 	assert.ErrorContains(t, err, "is larger than")
 }
 
-// TestAFileNamedAfterAnother is refused, whatever its manifest says.
+// TestAFileNamedAfterAnother: a file that is named after another plugin is refused, whatever its
+// manifest says.
 func TestAFileNamedAfterAnother(t *testing.T) {
 	dir := testplugin.Folder(t)
 	testplugin.Put(t, dir, evictID("liar").BinaryName(), testplugin.Script(t, testplugin.Manifest(evictID("other"), 1)))
@@ -131,7 +132,7 @@ func TestAFileNamedAfterAnother(t *testing.T) {
 	}
 }
 
-// TestAFolderThatCannotBeRead is said, and nothing waits for it.
+// TestAFolderThatCannotBeRead: the list says so, and nothing blocks.
 func TestAFolderThatCannotBeRead(t *testing.T) {
 	base := testplugin.Folder(t)
 	pipe := filepath.Join(base, "pipe")
@@ -148,7 +149,7 @@ func TestAFolderThatCannotBeRead(t *testing.T) {
 		f, err := os.OpenFile(pipe, os.O_RDWR|unix.O_NONBLOCK, 0) // Let it go.
 		require.NoError(t, err)
 		defer f.Close()
-		t.Fatal("it waits for who writes into the pipe")
+		t.Fatal("it waits for a writer to open the pipe")
 	}
 	names, err := pluginFiles(base)
 	assert.Empty(t, names)
@@ -158,7 +159,8 @@ func TestAFolderThatCannotBeRead(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// TestAFolderWithTooManyFiles: which of them would be looked at is chance.
+// TestAFolderWithTooManyFiles: the folder is refused, since the choice of files to read would be
+// arbitrary.
 func TestAFolderWithTooManyFiles(t *testing.T) {
 	dir := testplugin.Folder(t)
 	for i := range maxDirEntries {

@@ -14,23 +14,23 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 )
 
-// Program is the file of a plugin, wherever it lies and whoever may change it.
+// Program is the file of a plugin, in any folder and with any owner.
 type Program struct {
 	Manifest plugin.Manifest
 	SHA256   string
-	// Platform is the one that it is for, trust.AnyPlatform for a script.
+	// Platform is the platform of the program, trust.AnyPlatform for a script.
 	Platform string
 	// Size in bytes.
 	Size int64
 }
 
-// Locked is what a lock file says of the program.
+// Locked returns the entry of the program in a lock file.
 func (p Program) Locked() trust.Locked {
 	return trust.Locked{Version: p.Manifest.Version, SHA256: p.SHA256}
 }
 
-// ReadProgram reads a plugin out of a file without running it. A file whose name is that of
-// another plugin is refused. InvalidParams for one that is no plugin.
+// ReadProgram reads a plugin out of a file without running it. It refuses a file that is named
+// after another plugin. It fails with InvalidParams if the file is not a plugin.
 func ReadProgram(path string) (Program, error) {
 	p, im, err := readProgram(path)
 	if err == nil {
@@ -39,7 +39,7 @@ func ReadProgram(path string) (Program, error) {
 	return p, err
 }
 
-// readProgram returns the bytes as well, which are what was looked at.
+// readProgram also returns the bytes that it read.
 func readProgram(path string) (Program, *launch.Image, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
@@ -72,14 +72,14 @@ type Installed struct {
 	Program
 	// Path is where the program is now.
 	Path string
-	// Before is what was there, nil for nothing, or nothing that can be read.
+	// Before is the program that was there, nil if there was none or it cannot be read.
 	Before *Program
 }
 
-// Install copies a plugin into a folder, under the name that is looked for, with mode 0755.
-// Who looks meanwhile sees the old program or the new one. The folder is made where it is
-// missing. Refused are a program for another platform, one that speaks no contract version
-// of api(kind), and a folder that others may change.
+// Install copies a plugin into a folder, under the name that Find searches, with mode 0755.
+// Concurrent readers see the old program or the new one. Install makes the folder if it is
+// missing. It refuses a program for another platform, a program that speaks no contract version
+// of api(kind), and a folder that other users may change.
 func Install(ctx context.Context, file, dir string, api func(kind string) []uint) (Installed, error) {
 	p, im, err := readProgram(file)
 	if err != nil {
@@ -105,7 +105,7 @@ func Install(ctx context.Context, file, dir string, api func(kind string) []uint
 	}
 	defer folder.Close()
 	if err := trust.Reserve(ctx, folder); err != nil {
-		return Installed{}, errs.New(errs.UnavailableInCurrentStatus, dir, "another program is writing there and does not end: %w", err)
+		return Installed{}, errs.New(errs.UnavailableInCurrentStatus, dir, "another program is writing there and does not finish: %w", err)
 	}
 	out := Installed{Program: p, Path: filepath.Join(dir, p.Manifest.BinaryName())}
 	if before, err := ReadProgram(out.Path); err == nil {
@@ -121,8 +121,9 @@ func Install(ctx context.Context, file, dir string, api func(kind string) []uint
 	return out, nil
 }
 
-// Uninstall removes the file of a plugin from a folder; FileNotFound where there is none,
-// FileOpenFail where it must not be removed. A process that runs it goes on.
+// Uninstall removes the file of a plugin from a folder. It fails with FileNotFound if there is no
+// such file, and with FileOpenFail if this user may not remove it. A process that runs the program
+// goes on.
 func Uninstall(path string) error {
 	if _, ok := plugin.ParseBinaryName(filepath.Base(path)); !ok {
 		return errs.New(errs.InvalidParams, path, "it is not named like a plugin")

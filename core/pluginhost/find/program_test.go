@@ -25,7 +25,7 @@ func elf(class, data, abi byte, machine ...byte) []byte {
 	return append(append(head, make([]byte, 10)...), machine...)
 }
 
-// TestOtherMachinesPrograms are listed with the reason, and not run.
+// TestOtherMachinesPrograms: programs for other platforms are listed with the reason, and not run.
 func TestOtherMachinesPrograms(t *testing.T) {
 	machine, name := []byte{0xb7, 0}, "linux/arm64"
 	if runtime.GOARCH == "arm64" {
@@ -72,7 +72,7 @@ func TestInstall(t *testing.T) {
 	assert.Equal(t, "1.0.0", again.Before.Manifest.Version)
 	sum, err := Checksum(held)
 	require.NoError(t, err)
-	assert.Equal(t, done.SHA256, sum, "who has the old one open keeps it")
+	assert.Equal(t, done.SHA256, sum, "a process that has the old file open keeps it")
 
 	names, err := os.ReadDir(to)
 	require.NoError(t, err)

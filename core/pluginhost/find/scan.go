@@ -11,11 +11,11 @@ import (
 const (
 	// maxBinary bounds the part of a file that is searched for a manifest, in bytes.
 	maxBinary = 512 << 20
-	// scanWindow is how much of a file is in memory at a time, scanOverlap how much of it
-	// is looked at twice; the overlap is the largest manifest.
+	// scanWindow is how much of a file is in memory at a time. scanOverlap is how much
+	// consecutive windows share: the size of the largest manifest.
 	scanWindow  = 4 << 20
 	scanOverlap = 256 << 10
-	// maxDamaged bounds the windows with something that only looks like a manifest.
+	// maxDamaged bounds the windows with data that only looks like a manifest.
 	maxDamaged = 8
 )
 

@@ -15,21 +15,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// groupPrefix begins the names of the groups that are made for plugins; what follows is the
-// plugin, the number of the host's process and a number of the start.
+// groupPrefix begins the names of the groups of plugins. The plugin, the host's process number
+// and the number of the start follow.
 const groupPrefix = "mooncake-plugin-"
 
-// groupEnd bounds the wait for the processes of a group that were killed.
+// groupEnd bounds the wait for killed processes of a group to end.
 const groupEnd = 2 * time.Second
 
 var groups atomic.Uint64
 
-// cgroup is the control group of one child, in one folder for each hierarchy that has a
-// controller which is needed; there is one hierarchy in version 2. A nil cgroup is one
-// that is not needed.
+// cgroup is the control group of one child. It has a folder in each hierarchy with a controller
+// that is needed; version 2 has only one hierarchy. A nil cgroup stands for no group.
 type cgroup struct {
 	dirs []groupDir
-	why  map[string]error // by controller: why it is not there
+	why  map[string]error // by controller: why it is missing
 }
 
 type groupDir struct {
@@ -38,7 +37,8 @@ type groupDir struct {
 	controllers []string
 }
 
-// newCgroup makes a group with the limits that need one. What cannot be had is in why.
+// newCgroup makes a group for the limits that need one. why names the controllers that are
+// missing.
 func newCgroup(l *limiter) *cgroup {
 	need := map[string]bool{"memory": l.want.Memory > 0 && !l.shared, "pids": l.want.Processes > 0, "cpu": l.want.CPU > 0}
 	g := &cgroup{why: map[string]error{}}
@@ -104,7 +104,7 @@ func (h hierarchy) make(name string, controllers []string, want Limits) (groupDi
 	return d, nil
 }
 
-// cpuPeriod is in which span the time of the CPUs is counted, in microseconds.
+// cpuPeriod is the period of the CPU quota, in microseconds.
 const cpuPeriod = 100_000
 
 func setting(v2 bool, controller string, want Limits) (file, value string) {
@@ -122,8 +122,8 @@ func setting(v2 bool, controller string, want Limits) (file, value string) {
 	return "cpu.cfs_quota_us", quota
 }
 
-// enable makes controllers reach the groups below. The kernel refuses it for a group that
-// has processes itself.
+// enable enables controllers for the groups below. The kernel refuses it for a group that has
+// processes of its own.
 func (h hierarchy) enable(controllers []string) error {
 	file := filepath.Join(h.dir, "cgroup.subtree_control")
 	text, err := os.ReadFile(file)
@@ -146,8 +146,8 @@ func (h hierarchy) enable(controllers []string) error {
 	return err
 }
 
-// enter puts a process that stands still into the group. It returns why a controller does
-// not hold, by its name.
+// enter puts a stopped process into the group. It returns, by controller, why a limit does not
+// hold.
 func (g *cgroup) enter(pid int) map[string]error {
 	why := g.why
 	for _, d := range g.dirs {
@@ -161,8 +161,8 @@ func (g *cgroup) enter(pid int) map[string]error {
 	return why
 }
 
-// remove kills what is left in the group, also what left the process group of the child,
-// and removes it.
+// remove kills the processes that are left in the group, even those that left the child's process
+// group, and removes the group.
 func (g *cgroup) remove() {
 	if g == nil {
 		return
@@ -173,7 +173,7 @@ func (g *cgroup) remove() {
 			d.kill()
 			err := os.Remove(d.path)
 			if err == nil || errors.Is(err, fs.ErrNotExist) || time.Now().After(deadline) {
-				break // what stays is swept when the host starts the next child
+				break // sweep removes the rest when the host starts the next child
 			}
 			time.Sleep(2 * time.Millisecond)
 		}
@@ -193,7 +193,7 @@ func (d groupDir) kill() {
 	}
 }
 
-// sweep removes the empty groups of hosts that are gone, which ended without a chance to.
+// sweep removes the empty groups of hosts that ended without removing them.
 func sweep(dir string) {
 	left, _ := filepath.Glob(filepath.Join(dir, groupPrefix+"*"))
 	for _, path := range left {

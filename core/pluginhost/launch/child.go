@@ -19,24 +19,24 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/wire"
 )
 
-// drainTime bounds how long the output of a child is read after its end, in case that
-// something which left its process group holds the pipes.
+// drainTime bounds how long the output of a child is read after its end, in case a process that
+// left its group holds the pipes.
 const drainTime = 3 * time.Second
 
 const killedByHost = "was killed by the host"
 
-// child is one process. It is the runner that go-plugin drives; the package itself
-// decides when it dies.
+// child is one process. go-plugin drives it as its runner, but this package decides when it
+// ends.
 type child struct {
 	path   string
 	image  *Image
 	limits *limiter
-	cmd    *exec.Cmd // of the keeper, where there is one
-	kept   *kept     // nil where there is none
+	cmd    *exec.Cmd // of the keeper, if there is one
+	kept   *kept     // nil without a keeper
 	out    *output
 
 	stdout, stderr *os.File // our ends
-	lifeline       *os.File // our end; closing it tells the child to leave
+	lifeline       *os.File // our end; closing it tells the child to exit
 	data           *os.File // the child's end of the socket for descriptors, nil for none
 
 	reaped chan struct{} // closed once the child is collected
@@ -44,20 +44,20 @@ type child struct {
 
 	mu        sync.Mutex
 	killed    bool   // we killed it, or will not start it
-	collected bool   // the process number is not ours any more
+	collected bool   // the process number may be reused
 	byHost    bool   // it was killed before it was collected
-	why       string // what it did to be killed, empty where it did nothing
+	why       string // why it broke the contract, empty if it did not
 }
 
 func newChild(ctx context.Context, o Options, out *output) *child {
-	cmd := exec.CommandContext(ctx, o.Path) // Its end is the host's to decide, see kill.
+	cmd := exec.CommandContext(ctx, o.Path) // The host decides when it ends, see kill.
 	cmd.Args[0] = o.Name
 	return &child{path: o.Path, image: o.Image, limits: newLimiter(o), out: out, reaped: make(chan struct{}), done: make(chan struct{}), cmd: cmd}
 }
 
-// Start implements runner.Runner. The thread that starts a process must outlive it,
-// because the kernel takes the end of that thread for the end of the parent; so one
-// locked thread starts it and waits for it.
+// Start implements runner.Runner. The thread that starts a process must outlive it, because the
+// kernel takes the end of that thread for the end of the parent. So one locked thread starts
+// the process and waits for it.
 func (c *child) Start(context.Context) error {
 	theirs, err := c.wire()
 	if err != nil {
@@ -120,7 +120,7 @@ func (c *child) wire() (theirs []*os.File, err error) {
 	c.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
 	k, more, err := keep(c.cmd, c.limits.system)
 	if err != nil {
-		c.limits.log.Warn("the plugin runs without a keeper: what leaves its process group outlives it, and what it starts may outlive this host", "reason", err)
+		c.limits.log.Warn("the plugin runs without a keeper: processes that leave its process group outlive it, and its processes may outlive this host", "reason", err)
 		return theirs, nil
 	}
 	c.kept, c.limits.kept = k, k
@@ -131,7 +131,7 @@ func (c *child) start() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.killed {
-		return errors.New("given up before it was started")
+		return errors.New("it was killed before it was started")
 	}
 	var err error
 	c.cmd, err = c.limits.start(c.cmd)
@@ -149,8 +149,8 @@ func (c *child) start() error {
 	return err
 }
 
-// collect waits for the end, then kills what is left of the group while the number of
-// the dead leader still keeps the number of the group from being used again.
+// collect waits for the end of the child, then kills the rest of its group. Until the dead
+// leader is collected, the group's number cannot be reused.
 func (c *child) collect() {
 	if c.kept != nil {
 		c.kept.wait(c.cmd.Process.Pid)
@@ -177,8 +177,8 @@ func (c *child) collect() {
 	close(c.reaped)
 }
 
-// drain reads the log to its end; only then the child counts as gone, so that its last
-// words are there for whoever explains it.
+// drain reads the log to its end. Only then does the child count as gone, so that its last
+// lines can be part of the error.
 func (c *child) drain() {
 	c.out.pump(c.stderr)
 	<-c.reaped
@@ -186,7 +186,7 @@ func (c *child) drain() {
 	close(c.done)
 }
 
-// kill ends the whole process group. Repeatable, at any time.
+// kill ends the whole process group. It may be called at any time, and more than once.
 func (c *child) kill() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -197,17 +197,17 @@ func (c *child) kill() {
 		c.kept.kill(c.cmd.Process.Pid)
 	default:
 		_ = unix.Kill(-c.cmd.Process.Pid, unix.SIGKILL)
-		// It may have left its group for another one of the session, as the host's.
+		// It may have moved to another group of the session, such as the host's.
 		_ = unix.Kill(c.cmd.Process.Pid, unix.SIGKILL)
-		// Its end is told to who traces it, not to its parent.
+		// The kernel reports its end to its tracer, not to its parent.
 		if tracer := tracerOf(c.cmd.Process.Pid); tracer > 1 {
 			_ = unix.Kill(tracer, unix.SIGKILL)
 		}
 	}
 }
 
-// tracerOf returns who traces a process, 0 for nobody and for a thread of this process, which
-// does so while it sets limits.
+// tracerOf returns the process that traces pid. It returns 0 if there is none, or if a thread of
+// this process traces pid, as it does while it sets limits.
 func tracerOf(pid int) int {
 	status, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status")
 	if err != nil {
@@ -228,7 +228,7 @@ func tracerOf(pid int) int {
 	return 0
 }
 
-// killFor kills it because it broke the contract.
+// killFor kills the child because it broke the contract.
 func (c *child) killFor(reason string) {
 	c.mu.Lock()
 	if c.why == "" {
@@ -238,7 +238,7 @@ func (c *child) killFor(reason string) {
 	c.kill()
 }
 
-// ending says how the child ended; valid once it is reaped.
+// ending says how the child ended. It is valid once reaped is closed.
 func (c *child) ending() string {
 	state := c.cmd.ProcessState
 	if state == nil {
@@ -277,12 +277,12 @@ func (c *child) Kill(context.Context) error {
 	return nil
 }
 
-// Stdout implements runner.Runner. go-plugin gives up reading at a line of 64 KiB, and what
-// a plugin writes then would stand still.
+// Stdout implements runner.Runner. go-plugin stops reading at a line of 64 KiB, which would
+// block the plugin's writes.
 func (c *child) Stdout() io.ReadCloser { return &lines{ReadCloser: c.stdout} }
 
-// Stderr implements runner.Runner. The log is read by package launch, because go-plugin's
-// parser panics on a record whose message is no string.
+// Stderr implements runner.Runner. Package launch reads the log itself, because go-plugin's
+// parser panics on a record whose message is not a string.
 func (c *child) Stderr() io.ReadCloser { return io.NopCloser(strings.NewReader("")) }
 
 // Name implements runner.Runner.

@@ -1,31 +1,31 @@
-// Package launch runs a plugin program as a child process and hands out a client for it.
-// It is the only package of the core that knows go-plugin; package plugins supervises
-// what it starts.
+// Package launch runs a plugin program as a child process and returns a client for it. It is
+// the only package of the core that knows go-plugin. Package pluginhost supervises the
+// processes that it starts.
 //
-// A child gets: an allow-listed environment, no standard input, a process group of its
-// own, mutual TLS on a unix socket in a folder only its owner can enter, and a lifeline.
-// What it writes to standard error becomes log records, and the last lines are kept for
-// the error that explains its end.
+// A child gets an allow-listed environment, no standard input, a process group of its own,
+// mutual TLS on a unix socket in a folder that only its owner can enter, and a lifeline. Its
+// standard error becomes log records. The last lines are kept for the error that explains its
+// end.
 //
 // # What runs
 //
 // The bytes that run are those of an Image: a copy in sealed memory, made and hashed before
-// the start, so that nothing that happens to the file later changes them. A script is run by
-// the interpreter that it names, which reads the script from that copy; what the script
-// imports comes from files and is not covered.
+// the start, so that later changes of the file have no effect. A script is run by the
+// interpreter that it names, which reads the script from that copy. Files that the script
+// imports are not covered.
 //
 // # Nothing stays behind
 //
-// Between the host and the plugin stands a keeper (internal/keeper), a process of a few KiB
-// that adopts whatever the plugin starts and loses. When the plugin ends, for whatever
-// reason, the keeper kills all that is left below it, in its process group or not, before
-// the child counts as ended. When the host ends, even by SIGKILL, the plugin notices
-// through the lifeline; the keeper sends it SIGTERM, kills it two seconds later, and what it
-// started with it. A keeper that does not come to an end is killed.
+// A keeper (internal/keeper) stands between the host and the plugin. It is a process of a few
+// KiB that adopts the plugin's orphaned descendants. When the plugin ends, for whatever reason,
+// the keeper kills all remaining processes below it, in its process group or not, before the
+// child counts as ended. When the host ends, even by SIGKILL, the plugin notices through the
+// lifeline. The keeper sends it SIGTERM, and two seconds later kills it and its descendants. The
+// host kills a keeper that does not end.
 //
-// Where there can be no keeper (an architecture that it was not written for, a kernel before
-// 5.3, or one that runs no memory files) a warning says so: the process group is killed then,
-// before its leader is collected, so that its number cannot have been given to anybody else;
-// who left the group on its own (setsid) escapes, unless the child has a control group for
-// its limits, and a plugin that stands still outlives its host.
+// There is no keeper on an architecture that it was not written for, on a kernel before 5.3,
+// and on a kernel that runs no memory files. A warning says so. The host then kills the process
+// group before it collects the leader, so that the group's number cannot have been reused. A
+// process that left the group (setsid) escapes, unless the child has a control group for its
+// limits, and a plugin that hangs outlives its host.
 package launch

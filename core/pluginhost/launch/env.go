@@ -14,8 +14,8 @@ var passed = []string{
 	"GOMAXPROCS", "GOMEMLIMIT", "GOGC", "GOTRACEBACK", "GODEBUG",
 }
 
-// environment lists the variables for a child: the allow-list, what the options add, its
-// name and the level of its log.
+// environment lists the variables of a child: the allow-list, those that the options add, its
+// name, and the level of its log.
 func environment(ctx context.Context, o Options) []string {
 	var out []string
 	for _, name := range slices.Compact(slices.Sorted(slices.Values(append(slices.Clone(passed), o.Env...)))) {

@@ -16,9 +16,9 @@ type hierarchy struct {
 	controllers []string
 }
 
-// mounted lists the folders of this process's control groups. In version 2 the group of
-// the process cannot be divided while the process is in it, so the one above comes first,
-// where it was given to this process's care.
+// mounted lists the folders of this process's control groups. In version 2 a group cannot be
+// divided while a process is in it. So the group above comes first, if it is delegated to this
+// process.
 func mounted() []hierarchy {
 	mounts, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
@@ -57,8 +57,8 @@ func hierarchies(mountinfo, own string, delegated func(dir string) bool) []hiera
 	return append(v2, v1...)
 }
 
-// mountOf returns where a hierarchy is mounted, and which group of it the mount shows.
-// controllers are those of version 1, joined with commas, empty for version 2.
+// mountOf returns where a hierarchy is mounted, and which group is the root of the mount.
+// controllers are those of version 1, joined with commas; empty for version 2.
 func mountOf(mountinfo, controllers string) (dir, root string) {
 	for _, line := range strings.Split(mountinfo, "\n") {
 		before, after, ok := strings.Cut(line, " - ")
@@ -85,8 +85,8 @@ func controllersOf(dir string) []string {
 	return strings.Fields(string(text))
 }
 
-// delegated reports whether a group was given to whoever runs this process, as systemd
-// marks it with Delegate=yes.
+// delegated reports whether a group is delegated to the user of this process, as systemd does
+// with Delegate=yes.
 func delegated(dir string) bool {
 	for _, name := range []string{"trusted.delegate", "user.delegate"} {
 		var value [1]byte

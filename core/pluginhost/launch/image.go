@@ -20,31 +20,30 @@ import (
 // MaxProgram bounds a program in bytes.
 const MaxProgram = 512 << 20
 
-// mfdExec asks for a memory file that may be run; kernels before 6.3 do not know the flag
-// and let every memory file be run.
+// mfdExec asks for a memory file that may be run. Kernels before 6.3 do not know the flag and
+// allow every memory file to be run.
 const mfdExec = 0x10
 
 // Image is a program that is about to be run: its bytes, which cannot change any more, and
-// their checksum. Start runs those bytes and no others, whatever happens to the file that
-// they came from.
+// their checksum. Start runs exactly those bytes, whatever happens to the file that they came
+// from.
 //
-// Where the kernel does not let memory files be run (vm.memfd_noexec is 2) it is the open
-// file itself, and Sealed is false: who replaces the file changes nothing, but who may
-// write it, its owner and root, can still change its bytes in place.
+// If the kernel does not allow memory files to be run (vm.memfd_noexec is 2), the image is the
+// open file itself and Sealed is false. Replacing the file then changes nothing, but a user who
+// may write the file, its owner or root, can still change its bytes in place.
 type Image struct {
 	// SHA256 is the checksum of the bytes, in hexadecimal.
 	SHA256 string
 	// Size is how many there are.
 	Size int64
-	// Sealed says that nobody can change them, root neither.
+	// Sealed says that no user can change the bytes, not even root.
 	Sealed bool
 
 	file  *os.File
 	close sync.Once
 }
 
-// OpenImage is NewImage of a file by its name, which must be a regular one that may be
-// executed.
+// OpenImage opens a file, which must be a regular and executable one, and calls NewImage.
 func OpenImage(path string) (*Image, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
@@ -60,10 +59,11 @@ func OpenImage(path string) (*Image, error) {
 	return NewImage(f)
 }
 
-// NewImage copies a program, wherever its offset stands, into memory that is sealed, and
-// then computes the checksum of what was sealed. The file stays the caller's. The copy
-// counts as memory of this process until the program ends. InvalidParams for one larger
-// than MaxProgram, FileReadFail where it cannot be read, Internal where there is no memory.
+// NewImage copies a program into sealed memory, whatever the file's offset, and computes the
+// checksum of the sealed copy. The caller still owns the file. The copy counts as memory of
+// this process until the program ends. NewImage fails with InvalidParams if the program is
+// larger than MaxProgram, with FileReadFail if it cannot be read, and with Internal if memory is
+// short.
 func NewImage(f *os.File) (*Image, error) { return newImage(f, unix.MemfdCreate) }
 
 func newImage(f *os.File, create func(name string, flags int) (int, error)) (*Image, error) {
@@ -104,7 +104,7 @@ func (im *Image) seal(f *os.File, create func(string, int) (int, error)) error {
 	if im.Size > MaxProgram {
 		return tooLarge(f.Name())
 	}
-	// Sealing fails where somebody has mapped it for writing meanwhile.
+	// Sealing fails if another process has mapped the copy for writing meanwhile.
 	const seals = unix.F_SEAL_WRITE | unix.F_SEAL_GROW | unix.F_SEAL_SHRINK | unix.F_SEAL_SEAL
 	if _, err := unix.FcntlInt(im.file.Fd(), unix.F_ADD_SEALS, seals); err != nil {
 		return errs.Wrap(errs.Internal, "seal the copy of "+f.Name(), err)
@@ -118,7 +118,7 @@ func (im *Image) seal(f *os.File, create func(string, int) (int, error)) error {
 	return nil
 }
 
-// keep makes the open file itself what is run.
+// keep makes the image the open file itself.
 func (im *Image) keep(f *os.File) error {
 	fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 3)
 	if err != nil {
@@ -151,13 +151,14 @@ func (im *Image) hash() error {
 	return nil
 }
 
-// Reader returns the bytes from the beginning, each time anew.
+// Reader returns a new reader of the bytes, from the beginning.
 func (im *Image) Reader() io.Reader { return io.NewSectionReader(im.file, 0, im.Size) }
 
 // ReaderAt gives access to the bytes.
 func (im *Image) ReaderAt() io.ReaderAt { return im.file }
 
-// Close frees the copy. A program that runs keeps its own hold on it. Repeatable.
+// Close frees the copy. A running program keeps its own reference. Close may be called more than
+// once.
 func (im *Image) Close() {
 	im.close.Do(func() {
 		if im.file != nil {

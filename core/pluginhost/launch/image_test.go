@@ -22,14 +22,14 @@ func sum(content []byte) string {
 	return hex.EncodeToString(h[:])
 }
 
-// says is a program that says a word and ends, as no plugin does.
+// says is a program that prints a word and exits, so that its start as a plugin fails.
 func says(word string) []byte {
 	return []byte("#!/bin/sh\necho i am " + word + " >&2\nexit 9\n")
 }
 
 func program(t *testing.T, content []byte) string {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "mooncake-plugin-evict-moody")
+	path := filepath.Join(t.TempDir(), "mooncake-plugin-evict-faulty")
 	require.NoError(t, os.WriteFile(path, content, 0o755)) //nolint:gosec // a program
 	return path
 }
@@ -42,7 +42,7 @@ func openImage(t *testing.T, path string) *Image {
 	return im
 }
 
-// changes are the ways in which a file can become another one.
+// changes are the ways in which a file can change.
 var changes = map[string]func(t *testing.T, path string){
 	"replaced": func(t *testing.T, path string) {
 		require.NoError(t, os.WriteFile(path+".new", says("new"), 0o755)) //nolint:gosec // a program
@@ -55,7 +55,7 @@ var changes = map[string]func(t *testing.T, path string){
 	"removed":   func(t *testing.T, path string) { require.NoError(t, os.Remove(path)) },
 }
 
-// TestWhatWasHashedIsWhatRuns: whatever becomes of the file after the checksum.
+// TestWhatWasHashedIsWhatRuns: the hashed bytes run, whatever happens to the file afterwards.
 func TestWhatWasHashedIsWhatRuns(t *testing.T) {
 	for name, change := range changes {
 		t.Run(name, func(t *testing.T) {
@@ -73,8 +73,8 @@ func TestWhatWasHashedIsWhatRuns(t *testing.T) {
 	}
 }
 
-// TestWhatChangesWhileItIsCopied: a file that is replaced is copied as it was; one that is
-// overwritten has another checksum, so that who compares it notices.
+// TestWhatChangesWhileItIsCopied: a file that is replaced is copied as it was. A file that is
+// overwritten has another checksum, so that the caller's comparison fails.
 func TestWhatChangesWhileItIsCopied(t *testing.T) {
 	for name, change := range changes {
 		t.Run(name, func(t *testing.T) {
@@ -109,7 +109,7 @@ func TestASealedImageCannotBeChanged(t *testing.T) {
 		_, err = again.WriteAt([]byte("x"), 0)
 		_ = again.Close()
 	}
-	require.Error(t, err, "through another descriptor neither")
+	require.Error(t, err, "nor through another descriptor")
 	seals, err := unix.FcntlInt(im.file.Fd(), unix.F_GET_SEALS, 0)
 	require.NoError(t, err)
 	assert.NotZero(t, seals&unix.F_SEAL_SEAL)
@@ -120,8 +120,8 @@ func TestASealedImageCannotBeChanged(t *testing.T) {
 // forbidden is a kernel with vm.memfd_noexec=2.
 func forbidden(string, int) (int, error) { return -1, unix.EACCES }
 
-// TestWithoutMemoryFiles: where they may not be run the open file is, so that replacing it
-// changes nothing, and one that others may write is refused.
+// TestWithoutMemoryFiles: if memory files may not be run, the open file is run, so that replacing
+// it changes nothing. A file that others may write is refused.
 func TestWithoutMemoryFiles(t *testing.T) {
 	for _, name := range []string{"replaced", "removed"} {
 		path := program(t, says("old"))
@@ -137,7 +137,7 @@ func TestWithoutMemoryFiles(t *testing.T) {
 		o.Path, o.Image = path, im
 		_, err = Start(t.Context(), o)
 		assert.ErrorContains(t, err, "i am old", name)
-		assert.Contains(t, log.String(), "vm.memfd_noexec", "and it is told")
+		assert.Contains(t, log.String(), "vm.memfd_noexec", "the log says so")
 	}
 	path := program(t, says("old"))
 	require.NoError(t, os.Chmod(path, 0o775)) //nolint:gosec // what is refused
@@ -149,7 +149,7 @@ func TestWithoutMemoryFiles(t *testing.T) {
 	assert.ErrorContains(t, err, "chmod go-w")
 }
 
-// TestOlderKernels know no MFD_EXEC.
+// TestOlderKernels: they do not know MFD_EXEC.
 func TestOlderKernels(t *testing.T) {
 	f, err := os.Open(program(t, says("old")))
 	require.NoError(t, err)
@@ -164,7 +164,7 @@ func TestOlderKernels(t *testing.T) {
 	defer im.Close()
 	assert.True(t, im.Sealed)
 
-	// One that ignores it and makes a file that cannot be run.
+	// A kernel that ignores the flag and makes a file that cannot be run.
 	im, err = newImage(f, func(name string, _ int) (int, error) {
 		return unix.MemfdCreate(name, unix.MFD_CLOEXEC|unix.MFD_NOEXEC_SEAL)
 	})
@@ -187,24 +187,24 @@ func TestImagesAreBounded(t *testing.T) {
 	assert.ErrorIs(t, err, errs.InvalidParams.Err())
 }
 
-// TestNamesOfAProgram: a Go plugin has its name as argument zero, also one that runs from
-// memory, and both kinds find the path of their file in the environment.
+// TestNamesOfAProgram: a Go plugin has its name as argument zero, even if it runs from memory.
+// Programs and scripts find the path of their file in the environment.
 func TestNamesOfAProgram(t *testing.T) {
-	content, err := os.ReadFile(moody)
+	content, err := os.ReadFile(faulty)
 	require.NoError(t, err)
 	path := program(t, content)
 	o, _ := options("")
-	o.Path, o.Image, o.Name = path, openImage(t, path), "/somewhere/mooncake-plugin-evict-moody"
+	o.Path, o.Image, o.Name = path, openImage(t, path), "/somewhere/mooncake-plugin-evict-faulty"
 	p, err := Start(t.Context(), o)
 	require.NoError(t, err)
 	defer func() { assert.NoError(t, p.Close(context.Background())) }()
 	assert.Equal(t, sum(content), p.SHA256())
 	args, err := os.ReadFile(procFile(p.PID(), "cmdline"))
 	require.NoError(t, err)
-	assert.Equal(t, "/somewhere/mooncake-plugin-evict-moody\x00", string(args))
+	assert.Equal(t, "/somewhere/mooncake-plugin-evict-faulty\x00", string(args))
 	env, err := os.ReadFile(procFile(p.PID(), "environ"))
 	require.NoError(t, err)
-	assert.True(t, bytes.Contains(env, []byte("\x00MOONCAKE_PLUGIN_PATH=/somewhere/mooncake-plugin-evict-moody\x00")))
+	assert.True(t, bytes.Contains(env, []byte("\x00MOONCAKE_PLUGIN_PATH=/somewhere/mooncake-plugin-evict-faulty\x00")))
 	exe, err := os.Readlink(procFile(p.PID(), "exe"))
 	require.NoError(t, err)
 	assert.Contains(t, exe, "memfd:")
@@ -217,7 +217,8 @@ func TestNamesOfAProgram(t *testing.T) {
 	assert.ErrorContains(t, err, "begins with #!")
 }
 
-// TestAFileThatGrowsWhileItIsKept is refused: the checksum must be of what is run.
+// TestAFileThatGrowsWhileItIsKept: it is refused, since the checksum must be that of the bytes that
+// run.
 func TestAFileThatGrowsWhileItIsKept(t *testing.T) {
 	f, err := os.Open(program(t, []byte("12345")))
 	require.NoError(t, err)

@@ -15,25 +15,25 @@ import (
 	"github.com/mooncake-go/mooncake/core/pluginhost/launch/internal/keeper"
 )
 
-// keeperPatience is how long a keeper may take to end what its plugin left behind, once the
-// plugin is gone. One that takes longer was stopped by something that is left; it is killed.
+// keeperPatience is how long a keeper may take to kill the plugin's remaining processes once the
+// plugin is gone. A keeper that takes longer was stopped by one of them, and is killed.
 const keeperPatience = 5 * time.Second
 
 // kept is the plugin of a child that has a keeper: the process that the host started is
 // the keeper, and the plugin is the keeper's child.
 type kept struct {
-	report *os.File // our end of the pipe on which the keeper says what it started
-	theirs *os.File // the keeper's
+	report *os.File // our end of the pipe on which the keeper reports the plugin's number
+	theirs *os.File // the keeper's end
 
-	pid    int // of the plugin; the keeper collects it, so it may be another process's one day
-	handle int // a descriptor of the plugin (pidfd_open), which stays its own
+	pid    int // of the plugin; the keeper collects the plugin, so the number may be reused
+	handle int // a descriptor of the plugin (pidfd_open), which is never reused
 }
 
-// errNoKeeper wraps why a child gets no keeper.
+// errNoKeeper wraps the reason why a child gets no keeper.
 var errNoKeeper = errors.New("no keeper")
 
-// keep changes a command so that a keeper runs what it would have run. The command's path
-// and files are complete. The files returned are the child's.
+// keep changes a command so that a keeper runs the program. The command's path and files must be
+// complete. The returned files are the child's.
 func keep(cmd *exec.Cmd, s system) (k *kept, theirs []*os.File, err error) {
 	k = &kept{handle: -1}
 	defer func() {
@@ -45,7 +45,7 @@ func keep(cmd *exec.Cmd, s system) (k *kept, theirs []*os.File, err error) {
 	if s.noKeeper != nil {
 		return k, nil, s.noKeeper
 	}
-	// Without a descriptor of the plugin it cannot be waited for and killed for certain.
+	// Without a descriptor the plugin cannot be waited for and killed reliably.
 	probe, err := unix.PidfdOpen(os.Getpid(), 0)
 	if err != nil {
 		return k, nil, os.NewSyscallError("pidfd_open", err)
@@ -96,8 +96,8 @@ func keeperProgram(report, self int) (*os.File, error) {
 	return f, nil
 }
 
-// meet waits until the keeper, which was started, has started the plugin, or could not.
-// Repeatable after success.
+// meet waits until the started keeper has started the plugin, or has failed to. After success it
+// may be called again.
 func (k *kept) meet() error {
 	if k.pid > 0 {
 		return nil
@@ -109,7 +109,7 @@ func (k *kept) meet() error {
 		return errors.Join(errors.New("its keeper ended at once"), err)
 	}
 	pid := 0
-	for ; len(said) >= 4; said = said[4:] { // In whichever order the two write.
+	for ; len(said) >= 4; said = said[4:] { // The two may write in either order.
 		n := int(int32(binary.NativeEndian.Uint32(said))) //nolint:gosec // As it was written.
 		if n <= 0 {
 			return &os.PathError{Op: "fork/exec", Path: "the program", Err: syscall.Errno(-n)} //nolint:gosec // An error number.
@@ -118,20 +118,20 @@ func (k *kept) meet() error {
 	}
 	k.pid = pid
 	if k.handle, err = unix.PidfdOpen(pid, 0); err != nil {
-		k.handle = -1 // It has ended, and was collected.
+		k.handle = -1 // The plugin has ended and was collected.
 	}
 	return nil
 }
 
-// signal sends a signal to the plugin, and reports whether it is still there.
+// signal sends a signal to the plugin, and reports whether the plugin still exists.
 func (k *kept) signal(s syscall.Signal) bool {
 	return k.handle >= 0 && unix.PidfdSendSignal(k.handle, s, nil, 0) == nil
 }
 
-// kill ends the plugin, and has its keeper end all else. The keeper is not collected.
+// kill kills the plugin, and makes the keeper kill the rest. It does not collect the keeper.
 func (k *kept) kill(keeper int) {
 	if k.signal(unix.SIGKILL) {
-		// Its end is told to who traces it, not to its keeper.
+		// The kernel reports its end to its tracer, not to its keeper.
 		if tracer := tracerOf(k.pid); tracer > 1 && tracer != keeper {
 			_ = unix.Kill(tracer, unix.SIGKILL)
 		}
@@ -140,7 +140,7 @@ func (k *kept) kill(keeper int) {
 	_ = unix.Kill(keeper, unix.SIGCONT) // A plugin may have stopped it.
 }
 
-// wait returns once the plugin and its keeper have ended. A keeper that does not is killed.
+// wait returns once the plugin and its keeper have ended. It kills a keeper that does not end.
 func (k *kept) wait(keeper int) {
 	handle, err := unix.PidfdOpen(keeper, 0)
 	if err == nil {
@@ -152,14 +152,14 @@ func (k *kept) wait(keeper int) {
 			_ = unix.Kill(keeper, unix.SIGKILL)
 		}
 	}
-	// Nobody has ended it where its keeper was killed.
+	// If the keeper was killed, the plugin may still run.
 	if k.signal(unix.SIGKILL) {
 		_ = unix.Kill(-k.pid, unix.SIGKILL)
 		awaitEnd(keeperPatience, k.handle)
 	}
 }
 
-// free gives up the plugin's descriptor; nothing is sent any more.
+// free closes the plugin's descriptor. signal does nothing from then on.
 func (k *kept) free() {
 	if k.handle >= 0 {
 		_ = unix.Close(k.handle)
@@ -167,7 +167,7 @@ func (k *kept) free() {
 	}
 }
 
-// awaitEnd waits until one of some processes has ended; a negative limit is none.
+// awaitEnd waits until one of the processes has ended. A negative limit means no limit.
 func awaitEnd(limit time.Duration, handles ...int) bool {
 	ends := make([]unix.PollFd, len(handles))
 	for i, h := range handles {

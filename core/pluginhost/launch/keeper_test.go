@@ -30,8 +30,8 @@ func parent(t *testing.T, pid int) int {
 	return n
 }
 
-// startDaemon starts the plugin with a process that it lost: in a session of its own, and
-// its parents have ended.
+// startDaemon starts the plugin with a daemon: a process in a session of its own whose parents
+// have ended.
 func startDaemon(t *testing.T) (p *Process, daemon int) {
 	t.Helper()
 	p, _, log := start(t, `{"daemon": true}`)
@@ -42,7 +42,7 @@ func startDaemon(t *testing.T) (p *Process, daemon int) {
 	return p, daemon
 }
 
-// TestDaemonsDieWithTheChild: there is nothing that a process has to do to stay.
+// TestDaemonsDieWithTheChild: a process cannot outlive the plugin by becoming a daemon.
 func TestDaemonsDieWithTheChild(t *testing.T) {
 	for name, end := range map[string]func(*Process){
 		"SIGKILL from outside": func(p *Process) { _ = syscall.Kill(p.PID(), syscall.SIGKILL) },
@@ -64,19 +64,19 @@ func TestDaemonsDieWithTheChild(t *testing.T) {
 	}
 }
 
-// TestAKeeperThatIsGone: it takes the plugin with it, and the host notices.
+// TestAKeeperThatIsGone: the plugin ends with its keeper, and the host notices.
 func TestAKeeperThatIsGone(t *testing.T) {
 	p, policy, _ := start(t, `{"spawn": true}`)
 	require.Equal(t, p.child.cmd.Process.Pid, parent(t, p.PID()))
 	require.NoError(t, syscall.Kill(p.child.cmd.Process.Pid, syscall.SIGKILL))
 	<-p.Reaped()
-	assert.True(t, gone(p.PID()), "nothing of it touches memory any more")
+	assert.True(t, gone(p.PID()), "it does not touch memory any more")
 	<-p.Done()
 	assert.Contains(t, p.Ending(), "signal 9")
 	assert.Error(t, policy.Stop(t.Context()))
 }
 
-// TestAKeeperThatStandsStill does not hold the host up: it is killed, once the plugin ended.
+// TestAKeeperThatStandsStill: it does not block the host, which kills it once the plugin has ended.
 func TestAKeeperThatStandsStill(t *testing.T) {
 	p, _, _ := start(t, "")
 	require.NoError(t, syscall.Kill(p.child.cmd.Process.Pid, syscall.SIGSTOP))
@@ -88,7 +88,7 @@ func TestAKeeperThatStandsStill(t *testing.T) {
 	}
 }
 
-// TestWithoutAKeeper everything goes as well as it did without, and it is said.
+// TestWithoutAKeeper: the plugin runs without a keeper if there can be none, and the log says so.
 func TestWithoutAKeeper(t *testing.T) {
 	o, log := options("")
 	o.system.noKeeper = errors.New("none today")
@@ -109,7 +109,7 @@ func TestWithoutAKeeper(t *testing.T) {
 	require.NoError(t, p.Close(t.Context()))
 }
 
-// TestNoKeeperOfAProgramThatCannotRun: what the keeper says of it is the error.
+// TestNoKeeperOfAProgramThatCannotRun: Start returns the error that the keeper reports.
 func TestNoKeeperOfAProgramThatCannotRun(t *testing.T) {
 	before := openFiles(t)
 	for text, want := range map[string]string{"\x7fELF nonsense": "neither a program for", "#!/nonexistent/sh\n": "no such file"} {
@@ -129,7 +129,7 @@ func openFiles(t *testing.T) int {
 	return len(list)
 }
 
-// TestTheKeepersProgramCannotBeChanged, and is not left with the plugin.
+// TestTheKeepersProgramCannotBeChanged: the program is sealed, and the plugin does not inherit it.
 func TestTheKeepersProgramCannotBeChanged(t *testing.T) {
 	f, err := keeperProgram(3, 4)
 	require.NoError(t, err)

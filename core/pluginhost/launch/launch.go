@@ -34,19 +34,19 @@ const (
 	DefaultStartTimeout = 10 * time.Second
 	// DefaultStderrLines is how many of the last lines of a child are kept.
 	DefaultStderrLines = 20
-	// closeGrace is how long a child may take to end by itself.
+	// closeGrace is how long a child may take to exit on its own.
 	closeGrace = 2 * time.Second
 )
 
 // Options say what to start and how.
 type Options struct {
-	// Path is the program, absolute, for messages where there is an Image. The caller has
-	// checked that it may be trusted.
+	// Path is the absolute path of the program. If there is an Image, it is used in messages
+	// only. The caller has checked that the program may be trusted.
 	Path string
-	// Image holds the bytes that are run; Start closes it. nil makes one of Path.
+	// Image holds the bytes to run; Start closes it. If it is nil, Start makes one of Path.
 	Image *Image
-	// Name is what the program is told that it is called, Path where it is empty. A script
-	// is told by wire.PathEnv only: the kernel calls it by a name of its own.
+	// Name is the name that the program gets as its argument zero and in wire.PathEnv; it
+	// defaults to Path. For a script the kernel chooses argument zero.
 	Name string
 	// ID is the plugin that the program must turn out to be.
 	ID plugin.ID
@@ -56,13 +56,13 @@ type Options struct {
 	Env []string
 	// Limits bound what the child may use.
 	Limits Limits
-	// StartTimeout is DefaultStartTimeout where it is 0.
+	// StartTimeout defaults to DefaultStartTimeout.
 	StartTimeout time.Duration
-	// CallTimeout bounds each call of the kind; wire.DefaultTimeout where it is 0.
+	// CallTimeout bounds each call of the kind. It defaults to wire.DefaultTimeout.
 	CallTimeout time.Duration
-	// StderrLines is DefaultStderrLines where it is 0.
+	// StderrLines defaults to DefaultStderrLines.
 	StderrLines int
-	// Logger gets the child's log; nil discards.
+	// Logger receives the child's log; nil discards.
 	Logger *slog.Logger
 
 	lookupEnv func(string) (string, bool)
@@ -83,10 +83,10 @@ type Process struct {
 	closed  chan struct{}
 }
 
-// Start starts the program and agrees with it on a contract version. On an error nothing
-// is left behind, and the error has the child's last words: InvalidVersion when the two
-// have no version in common, RPCTimeout when the child was too slow, RPCFail when it
-// ended or talks nonsense.
+// Start starts the program and agrees with it on a contract version. After an error no process
+// is left, and the error includes the child's last lines. Its code is InvalidVersion if the two
+// have no version in common, RPCTimeout if the child was too slow, and RPCFail if the child
+// ended or broke the protocol.
 func Start(ctx context.Context, o Options) (*Process, error) {
 	o.fill()
 	op := "launch " + o.ID.String()
@@ -102,7 +102,7 @@ func Start(ctx context.Context, o Options) (*Process, error) {
 		return nil, errs.Wrap(errs.CodeOf(err), op, err)
 	}
 	if !o.Image.Sealed {
-		o.Logger.Warn("the program runs from its file, because this kernel runs no copies in memory (vm.memfd_noexec): who may write the file can change it while it runs",
+		o.Logger.Warn("the program runs from its file, because this kernel runs no copies in memory (vm.memfd_noexec): a user who may write the file can change the program while it runs",
 			"path", o.Path)
 	}
 	secure, certificate, err := identity()
@@ -119,7 +119,7 @@ func Start(ctx context.Context, o Options) (*Process, error) {
 		}
 	}
 	p.host = goplugin.NewClient(p.config(ctx, o, kind, certificate))
-	// Whatever hangs below ends when the child does.
+	// The calls below end when the child does, so killing it enforces the deadline.
 	give := context.AfterFunc(ctx, p.child.kill)
 	err = p.connect(ctx, o)
 	if give() && err == nil {
@@ -205,7 +205,7 @@ func (p *Process) connect(ctx context.Context, o Options) error {
 	return nil
 }
 
-// explain ends what was started and makes the error for a person.
+// explain ends the child and makes an error that a user can act on.
 func (p *Process) explain(ctx context.Context, o Options, err error) error {
 	p.child.kill()
 	_ = p.Close(ctx)
@@ -234,7 +234,7 @@ func (p *Process) explain(ctx context.Context, o Options, err error) error {
 	return withTail(err, p.child.out.lines())
 }
 
-// withTail adds the last words of a child to an error.
+// withTail adds the last lines of a child to an error.
 func withTail(err error, lines []string) error {
 	if len(lines) == 0 {
 		return errs.WithHint(err, "it wrote nothing to standard error")
@@ -259,13 +259,13 @@ func (p *Process) API() uint { return p.api }
 // SHA256 is the checksum of the bytes that run.
 func (p *Process) SHA256() string { return p.child.image.SHA256 }
 
-// Limits says which limits hold, and which do not and why; empty where none were asked for.
+// Limits says which limits hold, and which do not and why. It is empty if no limits are set.
 func (p *Process) Limits() string { return p.child.limits.String() }
 
 // PID returns the process number, for logs.
 func (p *Process) PID() int { return p.child.pid() }
 
-// Done is closed when the process is gone and its log is read.
+// Done is closed when the process is gone and its log has been read.
 func (p *Process) Done() <-chan struct{} { return p.child.done }
 
 // Reaped is closed when the process is collected; its log may still be read.
@@ -274,7 +274,7 @@ func (p *Process) Reaped() <-chan struct{} { return p.child.reaped }
 // Lines returns the last lines that the process wrote.
 func (p *Process) Lines() []string { return p.child.out.lines() }
 
-// Kill ends the process group at once, without waiting. Repeatable.
+// Kill kills the process group without waiting. It may be called more than once.
 func (p *Process) Kill() { p.child.kill() }
 
 // Ending says how the process ended, with its last lines. Valid once Done is closed.
@@ -286,9 +286,9 @@ func (p *Process) Ending() string {
 	return text
 }
 
-// Close asks the process to end, kills its group when it has not within 2 seconds or when
-// the context ends, and frees everything. Repeatable; a second call waits for the first
-// or for its context.
+// Close asks the process to exit and frees everything. It kills the process group after 2 seconds
+// or when the context ends. Close may be called more than once: a second call waits for the
+// first one, or for its context.
 func (p *Process) Close(ctx context.Context) error {
 	p.closing.Do(func() {
 		go func() {
@@ -309,7 +309,7 @@ func (p *Process) Close(ctx context.Context) error {
 		return nil
 	case <-ctx.Done():
 	}
-	// The group has been killed; what remains takes no longer than the kernel.
+	// The group has been killed; only the kernel has work left.
 	select {
 	case <-p.closed:
 		return nil

@@ -27,7 +27,7 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 )
 
-var moody string
+var faulty string
 
 func TestMain(m *testing.M) {
 	if mode := os.Getenv(asImpostor); mode != "" {
@@ -41,14 +41,14 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	moody = filepath.Join(dir, "mooncake-plugin-evict-moody")
+	faulty = filepath.Join(dir, "mooncake-plugin-evict-faulty")
 	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
 		_ = os.RemoveAll(dir)
 		os.Exit(code)
 	}))
 }
 
-// record is a log that many may write.
+// record is a log for concurrent writers.
 type record struct {
 	mu  sync.Mutex
 	buf bytes.Buffer
@@ -69,10 +69,10 @@ func (r *record) String() string {
 func options(env string) (Options, *record) {
 	log := &record{}
 	return Options{
-		Path: moody, ID: plugin.ID{Kind: "evict", Name: "moody"}, API: []uint{1}, Env: []string{"MOODY"},
+		Path: faulty, ID: plugin.ID{Kind: "evict", Name: "faulty"}, API: []uint{1}, Env: []string{"FAULTY"},
 		Logger: slog.New(slog.NewTextHandler(log, nil)),
 		lookupEnv: func(name string) (string, bool) {
-			if name == "MOODY" {
+			if name == "FAULTY" {
 				return env, env != ""
 			}
 			return os.LookupEnv(name)
@@ -165,11 +165,11 @@ func TestStartFailures(t *testing.T) {
 		code   errs.Code
 		want   []string
 	}{
-		"exits at once":   {"exit", nil, errs.RPCFail, []string{"evict/moody", "exited with status 7 before it was ready", "no device of this kind"}},
+		"exits at once":   {"exit", nil, errs.RPCFail, []string{"evict/faulty", "exited with status 7 before it was ready", "no device of this kind"}},
 		"never shakes":    {"silent", func(o *Options) { o.StartTimeout = 300 * time.Millisecond }, errs.RPCTimeout, []string{"no handshake within 300ms"}},
 		"babbles":         {"babble", nil, errs.RPCFail, []string{"hello, I am no plugin", `{"@message": 5`}},
 		"other version":   {"", func(o *Options) { o.API = []uint{8, 9} }, errs.InvalidVersion, []string{"this host speaks [8 9]", "Plugin version: 1"}},
-		"other plugin":    {"", func(o *Options) { o.ID.Name = "calm" }, errs.InvalidParams, []string{"evict/calm", "says that it is evict/moody"}},
+		"other plugin":    {"", func(o *Options) { o.ID.Name = "calm" }, errs.InvalidParams, []string{"evict/calm", "says that it is evict/faulty"}},
 		"no such program": {"", func(o *Options) { o.Path = "/nonexistent/x" }, errs.FileOpenFail, []string{"no such file"}},
 		"no program":      {"", func(o *Options) { o.Path = "/etc/passwd" }, errs.FileOpenFail, []string{"permission denied"}},
 	} {
@@ -197,7 +197,7 @@ func TestStartEndsWithItsContext(t *testing.T) {
 	assert.ErrorIs(t, err, context.Canceled)
 }
 
-// TestCloseOfAHungChild: a stopped process answers nothing, and still it goes.
+// TestCloseOfAHungChild: a stopped process does not answer, and Close ends it all the same.
 func TestCloseOfAHungChild(t *testing.T) {
 	p, _, _ := start(t, "")
 	require.NoError(t, syscall.Kill(p.PID(), syscall.SIGSTOP))
@@ -209,8 +209,8 @@ func TestCloseOfAHungChild(t *testing.T) {
 	assert.Contains(t, p.Ending(), "was killed by the host")
 }
 
-// TestCloseOfAChildThatLeftItsGroup: a signal for the group does not reach it, and still it
-// goes.
+// TestCloseOfAChildThatLeftItsGroup: a signal for the group does not reach the child, and Close
+// ends it all the same.
 func TestCloseOfAChildThatLeftItsGroup(t *testing.T) {
 	o, _ := options("leave group")
 	p, err := Start(t.Context(), o)
@@ -224,7 +224,7 @@ func TestCloseOfAChildThatLeftItsGroup(t *testing.T) {
 	select {
 	case <-p.Done():
 	case <-time.After(30 * time.Second):
-		_ = syscall.Kill(p.PID(), syscall.SIGKILL) // It was not collected, so the number is its own.
+		_ = syscall.Kill(p.PID(), syscall.SIGKILL) // It was not collected, so the number is not reused.
 		t.Fatal("it is still there")
 	}
 	require.NoError(t, p.Close(t.Context()))

@@ -13,48 +13,49 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 )
 
-// Limits bound what a child and all that it starts may use; a zero field bounds nothing.
-// They hold from the child's first instruction on.
+// Limits bound the resources of a child and of its descendants; a zero field sets no limit. They
+// hold from the child's first instruction on.
 type Limits struct {
-	// Memory in bytes: of the group where there is a control group, and of each process's
-	// own writable memory. Memory that it shares with the host does not count, so a
-	// transport gets the second one only.
+	// Memory in bytes bounds the control group as a whole, or the private writable memory of
+	// each process if there is no group. Memory that a child shares with the host does not
+	// count, so a transport gets the limit per process.
 	Memory uint64
-	// Files is how many descriptors each process may have open.
+	// Files is the most descriptors that each process may have open.
 	Files uint64
-	// Processes is how many processes and threads there may be.
+	// Processes is the most processes and threads.
 	Processes uint64
-	// CPU is how many CPUs' time may be used.
+	// CPU is how many CPUs' worth of time the child may use.
 	CPU float64
-	// Required refuses to run the child where one of them cannot be enforced.
+	// Required refuses to run the child if one of the limits cannot be enforced.
 	Required bool
 }
 
 func (l Limits) any() bool { return l.Memory > 0 || l.Files > 0 || l.Processes > 0 || l.CPU > 0 }
 
-// limiter enforces limits on one child. The child is started under ptrace: the kernel
-// stops it before its first instruction, and lets it go when everything is set. Where
-// tracing is forbidden the limits are set while it already runs.
+// limiter enforces limits on one child. The child is started under ptrace: the kernel stops it
+// before its first instruction, and the limiter detaches once the limits are set. If tracing is
+// forbidden, the limits are set while the child already runs.
 //
-// It is used by the one thread that starts the child and waits for it, and read after.
+// Only the thread that starts the child and waits for it uses the limiter. Others may read it
+// afterwards.
 type limiter struct {
 	want   Limits
 	shared bool // it works on memory that belongs to the host
 	id     plugin.ID
 	log    *slog.Logger
 	system system
-	kept   *kept // what is limited is a keeper, and the plugin below it; nil without one
+	kept   *kept // the limits then bound a keeper and the plugin below it; nil without a keeper
 
 	group *cgroup
-	held  []string // what is enforced, and how
-	lost  []string // what is not, and why
+	held  []string // limits that are enforced, and how
+	lost  []string // limits that are not, and why
 }
 
 func newLimiter(o Options) *limiter {
 	return &limiter{want: o.Limits, shared: o.ID.Kind == plugin.KindTransport, id: o.ID, log: o.Logger, system: o.system}
 }
 
-// String says what holds and what does not.
+// String says which limits hold and which do not.
 func (l *limiter) String() string {
 	parts := append([]string{}, l.held...)
 	for _, s := range l.lost {
@@ -63,7 +64,7 @@ func (l *limiter) String() string {
 	return strings.Join(parts, ", ")
 }
 
-// start starts the command with its limits. What it returns has replaced the command.
+// start starts the command with its limits. The returned command replaces the given one.
 func (l *limiter) start(cmd *exec.Cmd) (*exec.Cmd, error) {
 	if !l.want.any() {
 		return cmd, cmd.Start()
@@ -87,7 +88,7 @@ func (l *limiter) start(cmd *exec.Cmd) (*exec.Cmd, error) {
 	} else {
 		l.lost = append(l.lost, "limits of the first moment (processes may not be traced here)")
 		if l.kept != nil {
-			err = l.kept.meet() // What the keeper has by now, the plugin does not inherit any more.
+			err = l.kept.meet() // The plugin runs already and does not inherit the keeper's limits.
 			pid = l.kept.pid
 		}
 	}
@@ -105,7 +106,7 @@ func (l *limiter) start(cmd *exec.Cmd) (*exec.Cmd, error) {
 	return cmd, nil
 }
 
-// giveUp ends what was started.
+// giveUp ends the processes that were started.
 func (l *limiter) giveUp(cmd *exec.Cmd) {
 	if l.kept != nil && l.kept.pid > 0 {
 		l.kept.kill(cmd.Process.Pid)
@@ -117,7 +118,7 @@ func (l *limiter) giveUp(cmd *exec.Cmd) {
 	l.group.remove()
 }
 
-// copyOf makes the same command anew; one that failed to start cannot be started again.
+// copyOf copies a command, since a command that failed to start cannot be started again.
 func copyOf(cmd *exec.Cmd) *exec.Cmd {
 	attr := *cmd.SysProcAttr
 	return &exec.Cmd{
@@ -126,8 +127,8 @@ func copyOf(cmd *exec.Cmd) *exec.Cmd {
 	}
 }
 
-// atFirst waits until the kernel has stopped the child in front of its first instruction;
-// nothing but its end can come in between, which is an error.
+// atFirst waits until the kernel has stopped the child before its first instruction. It fails if
+// the child ends before that.
 func atFirst(pid int) error {
 	const trapped = 4 // CLD_TRAPPED
 	var info unix.Siginfo
@@ -141,7 +142,7 @@ func atFirst(pid int) error {
 	return failed("wait for it", err)
 }
 
-// failed says what failed, if it did.
+// failed wraps an error with the step that failed.
 func failed(what string, err error) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", what, err)
@@ -162,7 +163,7 @@ func (l *limiter) apply(pid int) {
 	if l.want.CPU > 0 {
 		l.note("cpu", fmt.Sprintf("cpu %g", l.want.CPU)+byGroup, inGroup["cpu"])
 	}
-	l.rlimit(pid, "", unix.RLIMIT_CORE, 0, "") // a core would hold the pages of the pool
+	l.rlimit(pid, "", unix.RLIMIT_CORE, 0, "") // a core dump would contain the pages of the pool
 }
 
 func (l *limiter) memory(pid int, why error) {
@@ -176,8 +177,8 @@ func (l *limiter) memory(pid int, why error) {
 	l.rlimit(pid, "memory", unix.RLIMIT_DATA, l.want.Memory, "own memory of each process")
 }
 
-// processes without a control group are bounded by the kernel for all processes of a user
-// together, and for root not at all.
+// processes sets the limit of processes. Without a control group the kernel bounds all processes
+// of a user together, and those of root not at all.
 func (l *limiter) processes(pid int, why error) {
 	if l.want.Processes == 0 {
 		return
@@ -189,7 +190,7 @@ func (l *limiter) processes(pid int, why error) {
 	l.rlimit(pid, "processes", unix.RLIMIT_NPROC, l.want.Processes+tasks(l.system.uid()), "with what its user already has")
 }
 
-// rlimit sets a limit of the process that what it starts inherits.
+// rlimit sets a resource limit of the process, which its children inherit.
 func (l *limiter) rlimit(pid int, name string, resource int, value uint64, what string) {
 	var old unix.Rlimit
 	err := unix.Prlimit(pid, resource, nil, &old)
@@ -214,7 +215,7 @@ func (l *limiter) note(name, held string, err error) {
 	l.held = append(l.held, held)
 }
 
-// verdict says whether the child may run although not everything is enforced.
+// verdict returns an error if the child must not run because a limit is not enforced.
 func (l *limiter) verdict() error {
 	if len(l.lost) == 0 {
 		return nil
@@ -227,7 +228,7 @@ func (l *limiter) verdict() error {
 	return nil
 }
 
-// end frees what the limits needed, with what the child may have left in its group.
+// end removes the control group and the processes that the child left in it.
 func (l *limiter) end() { l.group.remove() }
 
 func mib(bytes uint64) string {

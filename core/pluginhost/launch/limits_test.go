@@ -23,7 +23,7 @@ func procFile(pid int, name string) string { return fmt.Sprintf("/proc/%d/%s", p
 
 func noGroups() []hierarchy { return nil }
 
-// TestLimitsHoldFromTheFirstInstruction: a program that looks at once sees them.
+// TestLimitsHoldFromTheFirstInstruction: a program that reads its limits at once sees them.
 func TestLimitsHoldFromTheFirstInstruction(t *testing.T) {
 	o, _ := options("")
 	o.Path = program(t, []byte("#!/bin/sh\necho n=$(ulimit -n) d=$(ulimit -d) c=$(ulimit -c) >&2\nexit 9\n"))
@@ -69,8 +69,8 @@ func TestLimitsOfAPlugin(t *testing.T) {
 	require.NoError(t, p.Close(context.Background()))
 }
 
-// TestRequiredLimits: what cannot be enforced keeps the plugin from running, and leaves
-// nothing behind; without required it is told.
+// TestRequiredLimits: a limit that cannot be enforced keeps the plugin from running, and nothing
+// is left. Without required a warning names the limit.
 func TestRequiredLimits(t *testing.T) {
 	o, log := options("")
 	o.Limits, o.system = Limits{CPU: 0.5, Required: true}, system{cgroups: noGroups}
@@ -146,8 +146,8 @@ func TestControlGroup(t *testing.T) {
 	}
 }
 
-// TestAGroupCountsProcesses: what a child starts counts, and what left its process group
-// is ended with it.
+// TestAGroupCountsProcesses: the child's descendants count, and those that left its process group
+// end with it.
 func TestAGroupCountsProcesses(t *testing.T) {
 	h := groupsHere(t, "pids")
 	o, _ := options("")
@@ -180,7 +180,7 @@ func TestSweepRemovesWhatDeadHostsLeft(t *testing.T) {
 	}
 }
 
-// TestHierarchies reads what the kernel says on different machines.
+// TestHierarchies reads the kernel's files as they are on different machines.
 func TestHierarchies(t *testing.T) {
 	const v2 = "30 23 0:26 / /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw,nsdelegate\n"
 	const v1 = "33 32 0:29 /docker/1 /sys/fs/cgroup/cpu,cpuacct rw - cgroup cgroup rw,cpu,cpuacct\n" +
@@ -201,8 +201,8 @@ func TestHierarchies(t *testing.T) {
 	assert.Empty(t, hierarchies("garbage\n- -\n", "x\n::\n0::\n", yes))
 }
 
-// TestVersion2 works on a folder that looks like a hierarchy; what the kernel does with it
-// is TestControlGroup's, where there is one.
+// TestVersion2 works on a folder that looks like a hierarchy. TestControlGroup tests the kernel,
+// on a machine that allows it.
 func TestVersion2(t *testing.T) {
 	dir := t.TempDir()
 	control := filepath.Join(dir, "cgroup.subtree_control")
@@ -228,7 +228,7 @@ func TestVersion2(t *testing.T) {
 	assert.NotContains(t, g.dirs[0].controllers, "memory")
 }
 
-// TestALimitRaisesNothing: the hard limits that a process has stay, whatever is wanted.
+// TestALimitRaisesNothing: a limit never raises a hard limit that the process already has.
 func TestALimitRaisesNothing(t *testing.T) {
 	cmd := exec.Command("sleep", "1000")
 	require.NoError(t, cmd.Start())

@@ -16,19 +16,19 @@ import (
 // clientCertEnv tells the child, as PEM, the only certificate that it may accept.
 const clientCertEnv = "PLUGIN_CLIENT_CERT"
 
-// serverName is what a child's certificate must be made out to; both ends are on one
-// host, and what counts is that the certificate is the one of the handshake.
+// serverName is the name that a child's certificate must have. Both ends are on one host, and
+// the check that matters is that the certificate is the one of the handshake.
 const serverName = "localhost"
 
-// certLife outlasts any process; the key is in memory only and ends with the child.
-const certLife = 10 * 365 * 24 * time.Hour
+// certValidity outlasts any process. The key is only in memory and ends with the child.
+const certValidity = 10 * 365 * 24 * time.Hour
 
 // identity makes the host's end of mutual TLS with one child: a key that nothing else
 // uses, and its certificate as PEM. The curve is P-256, because libraries of other
 // languages know no larger one (BoringSSL, and so gRPC in Python, refuses P-521).
 //
-// It trusts nobody yet: go-plugin puts the certificate of the child's handshake line into
-// RootCAs, and a child that shows none cannot be spoken to.
+// It trusts no certificate yet: go-plugin puts the certificate of the child's handshake line
+// into RootCAs. Without one the host cannot connect to the child.
 func identity() (_ *tls.Config, certificate string, err error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -44,7 +44,7 @@ func identity() (_ *tls.Config, certificate string, err error) {
 		Subject:               pkix.Name{CommonName: serverName, Organization: []string{"Mooncake plugin host"}},
 		DNSNames:              []string{serverName},
 		NotBefore:             now.Add(-time.Hour),
-		NotAfter:              now.Add(certLife),
+		NotAfter:              now.Add(certValidity),
 		KeyUsage:              x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign, // it vouches for itself
 		ExtKeyUsage:           []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth},
 		BasicConstraintsValid: true,

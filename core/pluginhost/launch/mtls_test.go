@@ -21,8 +21,8 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/evict"
 )
 
-// TestTheHostsCertificate: one that a plugin in any language can verify, of a key of its
-// own each time, that trusts nobody by itself.
+// TestTheHostsCertificate: a plugin in any language can verify the certificate. Each child gets a
+// new key, and no other certificate is trusted at first.
 func TestTheHostsCertificate(t *testing.T) {
 	config, text, err := identity()
 	require.NoError(t, err)
@@ -38,15 +38,15 @@ func TestTheHostsCertificate(t *testing.T) {
 	own.AddCert(cert)
 	_, err = cert.Verify(x509.VerifyOptions{DNSName: serverName, Roots: own, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
 	assert.NoError(t, err)
-	assert.True(t, config.RootCAs.Equal(x509.NewCertPool()), "nobody is trusted before the handshake, the system's authorities neither")
+	assert.True(t, config.RootCAs.Equal(x509.NewCertPool()), "nothing is trusted before the handshake, not even the system's authorities")
 
 	_, again, err := identity()
 	require.NoError(t, err)
 	assert.NotEqual(t, text, again)
 }
 
-// call sends one request over TLS, which is where a server that refuses a certificate
-// after the handshake is noticed.
+// call sends one request over TLS. Its answer shows whether the server refused the certificate
+// after the handshake.
 func call(t *testing.T, addr net.Addr, config *tls.Config) error {
 	t.Helper()
 	dialer := &tls.Dialer{Config: config}
@@ -62,8 +62,8 @@ func call(t *testing.T, addr net.Addr, config *tls.Config) error {
 	return err
 }
 
-// TestAStrangerCannotConnect: neither with another certificate, nor with the child's own,
-// nor without one, nor without TLS; and the host goes on undisturbed.
+// TestAStrangerCannotConnect: not with another certificate, not with the child's own, not without
+// one, and not without TLS. The host goes on undisturbed.
 func TestAStrangerCannotConnect(t *testing.T) {
 	p, policy, _ := start(t, "")
 	addr := p.host.ReattachConfig().Addr
@@ -72,8 +72,8 @@ func TestAStrangerCannotConnect(t *testing.T) {
 	require.NoError(t, err)
 	stranger.InsecureSkipVerify = true
 	stranger.NextProtos = []string{"h2"}
-	require.Error(t, call(t, addr, stranger), "in TLS 1.3 it is seen at the first answer")
-	stranger.MaxVersion = tls.VersionTLS12 // where it is seen at once, and why
+	require.Error(t, call(t, addr, stranger), "in TLS 1.3 the first answer shows the refusal")
+	stranger.MaxVersion = tls.VersionTLS12 // where the handshake fails and says why
 	assert.ErrorContains(t, call(t, addr, stranger), "certificate")
 	stranger.Certificates = nil
 	assert.ErrorContains(t, call(t, addr, stranger), "remote error")
@@ -92,12 +92,12 @@ func TestAStrangerCannotConnect(t *testing.T) {
 	require.NoError(t, err)
 	answer := make([]byte, 64)
 	n, _ := plain.Read(answer)
-	assert.NotContains(t, string(answer[:n]), "\x00\x00\x00\x04", "no settings of HTTP/2 for who has no key")
+	assert.NotContains(t, string(answer[:n]), "\x00\x00\x00\x04", "a client without a key gets no settings of HTTP/2")
 
 	require.NoError(t, policy.Record(t.Context(), []evict.Event{{Op: evict.Insert, ID: 1, Size: 5}}))
 	info, err := os.Stat(filepath.Dir(addr.String()))
 	require.NoError(t, err)
-	assert.Equal(t, os.FileMode(0o700), info.Mode().Perm(), "and nobody else can reach the socket")
+	assert.Equal(t, os.FileMode(0o700), info.Mode().Perm(), "no other user can reach the socket")
 }
 
 // asImpostor makes the test binary a plugin that lies.
@@ -110,8 +110,8 @@ func self(t *testing.T) string {
 	return path
 }
 
-// impostor is what the test binary is as a plugin whose socket somebody else serves: the
-// handshake line shows one certificate, or none, and the server has another.
+// impostor makes the test binary a plugin whose socket another server serves: the handshake line
+// shows one certificate, or none, and the server has another.
 func impostor(shown bool) {
 	listener, err := net.Listen("unix", filepath.Join(os.Getenv("PLUGIN_UNIX_SOCKET_DIR"), "s"))
 	if err != nil {
@@ -141,8 +141,8 @@ func impostor(shown bool) {
 	}
 }
 
-// TestAnotherServerIsRefused: the host speaks only with who holds the key of the
-// certificate in the handshake line, and with nobody where the line has none.
+// TestAnotherServerIsRefused: the host speaks only with the server that holds the key of the
+// certificate in the handshake line. If the line has none, it speaks with no server.
 func TestAnotherServerIsRefused(t *testing.T) {
 	for _, mode := range []string{"shown", "hidden"} {
 		t.Run(mode, func(t *testing.T) {

@@ -16,22 +16,22 @@ import (
 const (
 	// maxLine bounds one line of a plugin's output; the rest of a longer one is dropped.
 	maxLine = 16 << 10
-	// maxTailLine bounds a line that is kept for an error.
+	// maxTailLine bounds each line of the tail.
 	maxTailLine = 512
 	// maxAttrs bounds the attributes of one log record of a plugin.
 	maxAttrs = 32
 )
 
-// output turns what a plugin writes into log records and keeps the last lines. Nothing
-// that a plugin writes can fail here or grow without bound.
+// output turns the output of a plugin into log records and keeps the last lines. No output can
+// make it fail or grow without bound.
 type output struct {
 	logger *slog.Logger
 	keep   int
 
 	mu   sync.Mutex
 	tail []string
-	// fatal counts the lines since the Go runtime said why it ends; the stack that follows
-	// must not push the reason out of the tail.
+	// fatal counts the lines since the Go runtime printed why it ends. The stack that follows
+	// must not push that reason out of the tail.
 	fatal int
 }
 
@@ -52,7 +52,8 @@ func (o *output) pump(r io.Reader) {
 	}
 }
 
-// Write takes what the plugin printed through the connection; it need not end a line.
+// Write takes output that the plugin printed through the connection. It need not end with a
+// newline.
 func (o *output) Write(p []byte) (int, error) {
 	for line := range bytes.Lines(p) {
 		if line = bytes.TrimRight(line, "\r\n"); len(line) > 0 {
@@ -108,8 +109,8 @@ func (o *output) lines() []string {
 	return slices.Clone(o.tail)
 }
 
-// parseRecord reads a line of slog's JSON handler, or of hclog's. ok is false for any
-// other line, which is a plain one: info, or error where the Go runtime speaks.
+// parseRecord reads a line of slog's JSON handler, or of hclog's. ok is false for a plain line.
+// Its level is info, or error if the Go runtime printed it.
 func parseRecord(line []byte) (level slog.Level, msg string, attrs []slog.Attr, ok bool) {
 	var fields map[string]any
 	if len(line) == 0 || line[0] != '{' || json.Unmarshal(line, &fields) != nil {
@@ -152,12 +153,12 @@ func printable(s string) string {
 	}, strings.ToValidUTF8(s, "?"))
 }
 
-// maxPrinted bounds one line of standard output, in bytes; the first has the certificate of
-// the handshake. It is below bufio.MaxScanTokenSize.
+// maxPrinted bounds one line of standard output, in bytes. It leaves space for the handshake
+// line, which has a certificate, and is below bufio.MaxScanTokenSize.
 const maxPrinted = 48 << 10
 
-// lines is a reader whose lines are no longer than maxPrinted: the rest of a longer one is the
-// next. It is read by one goroutine.
+// lines is a reader whose lines are no longer than maxPrinted: it splits longer ones. Only one
+// goroutine may read it.
 type lines struct {
 	io.ReadCloser
 	n int // bytes of the line so far

@@ -50,7 +50,7 @@ func TestOutputIsBounded(t *testing.T) {
 	assert.Equal(t, maxAttrs, strings.Count(log, "=1 ")+strings.Count(log, "=1\n"))
 
 	colours, _ := pumped(`{"msg":"m","k":"\u001b[2J","n":{"\u0007":"\u009b2J"}}` + "\n")
-	assert.Equal(t, []string{"m k=[2J n=map[:2J]"}, colours.lines(), "neither do attributes reach a terminal")
+	assert.Equal(t, []string{"m k=[2J n=map[:2J]"}, colours.lines(), "control sequences in attributes do not reach a terminal either")
 
 	n, err := o.Write([]byte("x\r\n\ny"))
 	assert.NoError(t, err)
@@ -97,7 +97,7 @@ func TestPrintedLinesAreBounded(t *testing.T) {
 	}
 }
 
-// TestAPluginMayPrintWithoutEnd: somebody reads it, else it would stand still.
+// TestAPluginMayPrintWithoutEnd: the host reads all output, so that the plugin does not block.
 func TestAPluginMayPrintWithoutEnd(t *testing.T) {
 	p, policy, _ := start(t, `{"print": 500000}`)
 	_, err := policy.Stats(t.Context())

@@ -11,13 +11,13 @@ import (
 
 // system is the part of the machine that a test replaces.
 type system struct {
-	// start starts a command that is to be traced; nil is the real thing.
+	// start starts a command that is to be traced; nil calls its Start.
 	start func(*exec.Cmd) error
-	// cgroups are the folders below which groups are made; nil asks the kernel.
+	// cgroups returns the folders below which groups are made; nil asks the kernel.
 	cgroups func() []hierarchy
-	// user is the one whom the kernel counts processes for; nil asks it.
+	// user returns the user whose processes the kernel counts; nil asks the kernel.
 	user func() int
-	// noKeeper is why there is no keeper; nil makes one where that is possible.
+	// noKeeper is the reason why there is no keeper; nil makes a keeper if possible.
 	noKeeper error
 }
 
@@ -43,7 +43,7 @@ func (s system) hierarchies() []hierarchy {
 }
 
 // tasks counts the processes and threads of a user, as the kernel does for RLIMIT_NPROC.
-// What cannot be looked at does not count.
+// It does not count processes that it cannot read.
 func tasks(uid int) uint64 {
 	var n uint64
 	dirs, _ := filepath.Glob("/proc/[0-9]*")

@@ -10,9 +10,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestTracerOf: a thread of this process is not one to kill.
+// TestTracerOf: the host must not kill a tracer that is one of its own threads.
 func TestTracerOf(t *testing.T) {
-	runtime.LockOSThread() // Who traces is a thread.
+	runtime.LockOSThread() // The tracer is a thread.
 	defer runtime.UnlockOSThread()
 	cmd := exec.CommandContext(t.Context(), "sleep", "60")
 	require.NoError(t, cmd.Start())

@@ -14,9 +14,9 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
 
-// These are of calls that a change of the life overtakes.
+// These tests are about calls that a change of the generation overtakes.
 
-// carries says that the path goes over the present life, and has nothing open in another.
+// carries checks that the path uses the current generation and has nothing open in the old one.
 func (r *rig) carries(t *testing.T, p transport.Path, id transport.RemoteID, old *faketransport.Transport) {
 	t.Helper()
 	synctest.Wait()
@@ -28,7 +28,7 @@ func (r *rig) carries(t *testing.T, p transport.Path, id transport.RemoteID, old
 	assert.Zero(t, old.Open())
 }
 
-func TestAPathThatIsMadeWhileTheLifeChanges(t *testing.T) {
+func TestAPathThatIsMadeWhileTheGenerationChanges(t *testing.T) {
 	for name, next := range map[string]bool{"another": true, "none": false} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -46,18 +46,18 @@ func TestAPathThatIsMadeWhileTheLifeChanges(t *testing.T) {
 					made <- p
 				}()
 				synctest.Wait()
-				oldT, old := r.live, r.life
+				oldT, old := r.live, r.gen
 				if next {
 					r.follow(t, faketransport.Hooks{})
 				} else {
 					r.Lost(old)
-					r.live, r.life = nil, nil
+					r.live, r.gen = nil, nil
 				}
 				close(gate)
 				p := <-made
 				synctest.Wait()
 				if !next {
-					assert.False(t, p.(*path).Up(), "there is no life for it")
+					assert.False(t, p.(*path).Up(), "there is no generation for it")
 					assert.Zero(t, oldT.Open())
 					require.NoError(t, r.rise(t.Context()))
 					synctest.Wait()
@@ -72,7 +72,7 @@ func TestAPathThatIsMadeWhileTheLifeChanges(t *testing.T) {
 	}
 }
 
-func TestAKeyThatIsImportedWhileTheLifeChanges(t *testing.T) {
+func TestAKeyThatIsImportedWhileTheGenerationChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(Options{})
 		defer r.stop()
@@ -91,7 +91,7 @@ func TestAKeyThatIsImportedWhileTheLifeChanges(t *testing.T) {
 		}()
 		synctest.Wait()
 		oldT, old := r.follow(t, faketransport.Hooks{})
-		synctest.Wait() // The path goes over the new life, which was not told of the key.
+		synctest.Wait() // The path uses the new generation, which does not have the key.
 		close(gate)
 		r.carries(t, p, <-imported, oldT)
 		require.NoError(t, p.Close(t.Context()))
@@ -99,9 +99,10 @@ func TestAKeyThatIsImportedWhileTheLifeChanges(t *testing.T) {
 	})
 }
 
-// TestAPathThatIsClosedWhileItIsRenewed must leave nothing open in the plugin, and no life in use.
+// TestAPathThatIsClosedWhileItIsRenewed: nothing may stay open in the plugin, and no generation may
+// stay in use.
 func TestAPathThatIsClosedWhileItIsRenewed(t *testing.T) {
-	for name, laid := range map[string]bool{"afterwards": false, "beforehand": true} {
+	for name, laid := range map[string]bool{"after the change": false, "before the change": true} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := newRig(Options{})
@@ -110,23 +111,23 @@ func TestAPathThatIsClosedWhileItIsRenewed(t *testing.T) {
 				p, _ := r.open(t, make([]byte, 8))
 				gate := make(chan struct{})
 				hooks := faketransport.Hooks{Dial: func(transport.Endpoint) error { <-gate; return nil }}
-				oldT, old := r.live, r.life
+				oldT, old := r.live, r.gen
 				if laid {
 					ft := r.net.New(hooks)
 					require.NoError(t, ft.Start(t.Context(), nil))
-					l := r.Begin(ft, nil)
+					gen := r.Begin(ft, nil)
 					over := make(chan struct{})
 					go func() {
 						defer close(over)
-						assert.NoError(t, r.Lay(t.Context(), l))
+						assert.NoError(t, r.Lay(t.Context(), gen))
 					}()
 					synctest.Wait()
 					require.NoError(t, p.Close(t.Context()))
 					close(gate)
 					<-over
-					require.NoError(t, r.Enroll(t.Context(), l))
-					r.Use(l)
-					r.live, r.life = ft, l
+					require.NoError(t, r.Enroll(t.Context(), gen))
+					r.Use(gen)
+					r.live, r.gen = ft, gen
 				} else {
 					r.follow(t, hooks)
 					synctest.Wait()
@@ -138,14 +139,14 @@ func TestAPathThatIsClosedWhileItIsRenewed(t *testing.T) {
 				assert.Zero(t, oldT.Open())
 				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 				defer cancel()
-				assert.NoError(t, r.quiet(ctx, r.life))
+				assert.NoError(t, r.quiet(ctx, r.gen))
 				r.finish(oldT, old)
 			})
 		})
 	}
 }
 
-// slow is a transport that has dialled long before it says so.
+// slow is a transport whose Dial returns long after it has dialled.
 type slow struct {
 	transport.Transport
 	gate chan struct{}
@@ -157,8 +158,8 @@ func (s slow) Dial(ctx context.Context, peer transport.Endpoint) (transport.Path
 	return p, err
 }
 
-// TestALifeThatEndsWhilePathsAreLaid: they are not kept for it.
-func TestALifeThatEndsWhilePathsAreLaid(t *testing.T) {
+// TestAGenerationThatEndsWhilePathsAreLaid: the relay does not keep the paths that it dialled.
+func TestAGenerationThatEndsWhilePathsAreLaid(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(Options{})
 		defer r.stop()
@@ -168,14 +169,14 @@ func TestALifeThatEndsWhilePathsAreLaid(t *testing.T) {
 		ft := r.net.New(faketransport.Hooks{})
 		require.NoError(t, ft.Start(t.Context(), nil))
 		s := slow{ft, make(chan struct{})}
-		l := r.Begin(s, nil)
+		gen := r.Begin(s, nil)
 		over := make(chan struct{})
 		go func() {
 			defer close(over)
-			assert.NoError(t, r.Lay(t.Context(), l))
+			assert.NoError(t, r.Lay(t.Context(), gen))
 		}()
 		synctest.Wait()
-		r.finish(ft, l)
+		r.finish(ft, gen)
 		close(s.gate)
 		<-over
 		synctest.Wait()
@@ -186,9 +187,9 @@ func TestALifeThatEndsWhilePathsAreLaid(t *testing.T) {
 	})
 }
 
-// TestDeregisterThatNobodyWaitsFor: who gave up while the regions were being taught has said that the
-// region is to end; it does not stay with the plugin for ever.
-func TestDeregisterThatNobodyWaitsFor(t *testing.T) {
+// TestDeregisterAfterItsCallerGaveUp: a caller may give up while a new generation is being enrolled.
+// The region must be deregistered all the same, and not stay with the plugin for ever.
+func TestDeregisterAfterItsCallerGaveUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(Options{})
 		defer r.stop()
@@ -197,16 +198,16 @@ func TestDeregisterThatNobodyWaitsFor(t *testing.T) {
 		require.NoError(t, err)
 		ft := r.net.New(faketransport.Hooks{})
 		require.NoError(t, ft.Start(t.Context(), nil))
-		l := r.Begin(ft, nil)
-		require.NoError(t, r.Enroll(t.Context(), l)) // Changes wait from here.
+		gen := r.Begin(ft, nil)
+		require.NoError(t, r.Enroll(t.Context(), gen)) // Changes wait from here.
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		err = r.Deregister(ctx, 1)
 		assert.Equal(t, errs.RPCTimeout, errs.CodeOf(err))
 		assert.ErrorContains(t, err, "must not be used")
-		oldT, old := r.live, r.life
-		r.Use(l)
-		r.live, r.life = ft, l
+		oldT, old := r.live, r.gen
+		r.Use(gen)
+		r.live, r.gen = ft, gen
 		synctest.Wait()
 		assert.Empty(t, oldT.Regions())
 		assert.Empty(t, ft.Regions())
@@ -215,9 +216,9 @@ func TestDeregisterThatNobodyWaitsFor(t *testing.T) {
 	})
 }
 
-// TestDeregisterInALifeThatIsGoing: the end of the process is the end of the region; before that peers
-// may still reach it.
-func TestDeregisterInALifeThatIsGoing(t *testing.T) {
+// TestDeregisterInAGenerationThatIsGoing: the region ends with the process. Until then peers may
+// still reach it.
+func TestDeregisterInAGenerationThatIsGoing(t *testing.T) {
 	for name, goes := range map[string]bool{"it goes": true, "it stays": false} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -237,14 +238,14 @@ func TestDeregisterInALifeThatIsGoing(t *testing.T) {
 					}
 					took <- time.Since(begun)
 				}()
-				time.Sleep(lastWords / 2)
+				time.Sleep(endGrace / 2)
 				assert.Empty(t, took, "its process is still there")
 				if goes {
 					r.fall()
-					assert.Equal(t, lastWords/2, <-took)
+					assert.Equal(t, endGrace/2, <-took)
 					return
 				}
-				assert.Equal(t, lastWords, <-took)
+				assert.Equal(t, endGrace, <-took)
 				r.live.Hooks.Deregister = nil
 				assert.NoError(t, r.Deregister(t.Context(), 1), "it may be tried again")
 				assert.Empty(t, r.live.Regions())
@@ -253,8 +254,9 @@ func TestDeregisterInALifeThatIsGoing(t *testing.T) {
 	}
 }
 
-// TestALifeThatEndsBeforeItIsUsed: what was laid for it goes with it, and the next one finds room.
-func TestALifeThatEndsBeforeItIsUsed(t *testing.T) {
+// TestAGenerationThatEndsBeforeItIsUsed: its inner paths end with it, so that the next generation
+// gets its own.
+func TestAGenerationThatEndsBeforeItIsUsed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(Options{})
 		defer r.stop()
@@ -262,10 +264,10 @@ func TestALifeThatEndsBeforeItIsUsed(t *testing.T) {
 		p, id := r.open(t, make([]byte, 8))
 		ft := r.net.New(faketransport.Hooks{})
 		require.NoError(t, ft.Start(t.Context(), nil))
-		l := r.Begin(ft, nil)
-		require.NoError(t, r.Lay(t.Context(), l))
+		gen := r.Begin(ft, nil)
+		require.NoError(t, r.Lay(t.Context(), gen))
 		assert.Equal(t, 1, ft.Open())
-		r.finish(ft, l)
+		r.finish(ft, gen)
 		synctest.Wait()
 		assert.Zero(t, ft.Open())
 		r.carries(t, p, id, ft)

@@ -13,9 +13,9 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
 
-// TestDeregisterWaitsForWhoIsAtIt: until a region has ended its peers may write to it; who
-// deregisters it meanwhile too must not get it back.
-func TestDeregisterWaitsForWhoIsAtIt(t *testing.T) {
+// TestDeregisterWaitsForAConcurrentCall: peers may write to a region until its deregistration has
+// ended. A second Deregister must not return before that.
+func TestDeregisterWaitsForAConcurrentCall(t *testing.T) {
 	r := newRig(Options{})
 	defer r.stop()
 	ctx := t.Context()
@@ -34,7 +34,7 @@ func TestDeregisterWaitsForWhoIsAtIt(t *testing.T) {
 
 	ended := make(chan error, 1)
 	go func() { ended <- r.Deregister(ctx, 1) }()
-	time.Sleep(20 * time.Millisecond) // For who would end it too early.
+	time.Sleep(20 * time.Millisecond) // Time for a premature end.
 	select {
 	case <-ended:
 		t.Fatal("peers still write to it")
@@ -47,7 +47,7 @@ func TestDeregisterWaitsForWhoIsAtIt(t *testing.T) {
 	assert.Equal(t, errs.InvalidParams, errs.CodeOf(r.Deregister(ctx, 1)), "it is over")
 }
 
-// TestDeregisterThatFailed may be tried again.
+// TestDeregisterThatFailed: the caller may retry it.
 func TestDeregisterThatFailed(t *testing.T) {
 	r := newRig(Options{})
 	defer r.stop()
@@ -64,14 +64,13 @@ func TestDeregisterThatFailed(t *testing.T) {
 	assert.Empty(t, r.live.Regions())
 }
 
-// TestRailsAreBounded: a plugin that names other devices all the time costs neither memory
-// without end nor time.
+// TestRailsAreBounded: a plugin that keeps naming new devices costs bounded memory and time.
 func TestRailsAreBounded(t *testing.T) {
 	p := newPath(New(Options{Rails: true}), transport.Endpoint{})
-	g := &leg{same: true}
-	p.leg = g
+	g := &innerPath{same: true}
+	p.inner = g
 	list := make([]transport.Rail, maxRails)
-	for round := range 20 { // More than there are numbers.
+	for round := range 20 { // More than there are IDs.
 		for i := range list {
 			list[i] = transport.Rail{ID: transport.RailID(i + 1), Local: fmt.Sprint(round, i), Up: true}
 		}
@@ -79,37 +78,38 @@ func TestRailsAreBounded(t *testing.T) {
 	}
 	assert.Len(t, p.rails, maxRails)
 	_, err := p.railOf(g, &transport.Op{Rail: p.rails[0].ID})
-	assert.Equal(t, errs.ClassTransientPath, errs.ClassOf(err), "a rail of before")
+	assert.Equal(t, errs.ClassTransientPath, errs.ClassOf(err), "an earlier rail")
 }
 
-// TestPublishedWithoutAnIncarnation: lives of a transport that counts none are told by
-// where they are, so that the old one goes on serving until peers can find the new one.
+// TestPublishedWithoutAnIncarnation: if a transport counts no incarnations, the blob of the
+// endpoint tells its generations apart, so that the old one serves until peers can find the new
+// one.
 func TestPublishedWithoutAnIncarnation(t *testing.T) {
 	r := newRig(Options{})
 	defer r.stop()
-	lives := map[string]*Life{}
+	gens := map[string]*Generation{}
 	for _, at := range []string{"old", "new"} {
-		lives[at] = r.Begin(nowhere{at: at}, nil)
+		gens[at] = r.Begin(nowhere{at: at}, nil)
 	}
-	over := func(l *Life) bool {
+	over := func(gen *Generation) bool {
 		select {
-		case <-l.published:
+		case <-gen.published:
 			return true
 		default:
 			return false
 		}
 	}
 	r.Published(transport.Endpoint{Blob: []byte("old")})
-	require.True(t, over(lives["old"]))
-	require.False(t, over(lives["new"]))
+	require.True(t, over(gens["old"]))
+	require.False(t, over(gens["new"]))
 	r.Published(transport.Endpoint{Blob: []byte("new")})
-	require.True(t, over(lives["new"]))
-	for _, l := range lives {
-		r.Ended(l)
+	require.True(t, over(gens["new"]))
+	for _, gen := range gens {
+		r.Ended(gen)
 	}
 }
 
-// nowhere is a transport that has an endpoint, and nothing else.
+// nowhere is a transport that has only an endpoint.
 type nowhere struct {
 	transport.Transport
 	at string

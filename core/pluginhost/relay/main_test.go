@@ -16,13 +16,13 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// rig is a relay with fake lives, and a peer that stays.
+// rig is a relay with fake generations, and a peer that stays.
 type rig struct {
 	*Relay
 	net  *faketransport.Net
 	peer *faketransport.Transport
-	live *faketransport.Transport // under life, nil while there is none
-	life *Life
+	live *faketransport.Transport // of gen, nil while there is none
+	gen  *Generation
 	// dead makes the relay's refusals final.
 	dead bool
 }
@@ -49,49 +49,49 @@ func must(err error) {
 	}
 }
 
-// rise starts a life and uses it.
+// rise starts a generation and uses it.
 func (r *rig) rise(ctx context.Context) error {
 	t := r.net.New(faketransport.Hooks{})
 	must(t.Start(ctx, nil))
-	l := r.Begin(t, nil)
-	if err := r.Enroll(ctx, l); err != nil {
+	gen := r.Begin(t, nil)
+	if err := r.Enroll(ctx, gen); err != nil {
 		t.Ended()
-		r.Ended(l)
+		r.Ended(gen)
 		return err
 	}
-	r.Use(l)
-	r.live, r.life = t, l
+	r.Use(gen)
+	r.live, r.gen = t, gen
 	return nil
 }
 
-// fall ends the life as a kill does.
+// fall ends the generation as a kill does.
 func (r *rig) fall() {
 	r.live.Die()
-	r.Lost(r.life)
+	r.Lost(r.gen)
 	r.live.Ended()
-	r.Ended(r.life)
-	r.live, r.life = nil, nil
+	r.Ended(r.gen)
+	r.live, r.gen = nil, nil
 }
 
-// swap changes to another life without a gap. done ends with what remains to be done with
-// the old one.
+// swap changes to another generation without a gap. done delivers the result once the old one has
+// ended.
 func (r *rig) swap(ctx context.Context, h faketransport.Hooks) (done <-chan error, err error) {
 	t := r.net.New(h)
 	must(t.Start(ctx, nil))
-	l := r.Begin(t, nil)
-	err = r.Lay(ctx, l)
+	gen := r.Begin(t, nil)
+	err = r.Lay(ctx, gen)
 	if err == nil {
-		err = r.Enroll(ctx, l)
+		err = r.Enroll(ctx, gen)
 	}
 	if err != nil {
-		r.Lost(l)
+		r.Lost(gen)
 		t.Ended()
-		r.Ended(l)
+		r.Ended(gen)
 		return nil, err
 	}
-	oldT, old := r.live, r.life
-	r.Use(l)
-	r.live, r.life = t, l
+	oldT, old := r.live, r.gen
+	r.Use(gen)
+	r.live, r.gen = t, gen
 	end := make(chan error, 1)
 	go func() {
 		err := r.Retire(ctx, old, 30*time.Second)
@@ -104,7 +104,7 @@ func (r *rig) swap(ctx context.Context, h faketransport.Hooks) (done <-chan erro
 }
 
 func (r *rig) stop() {
-	if r.life != nil {
+	if r.gen != nil {
 		r.fall()
 	}
 	r.Close()

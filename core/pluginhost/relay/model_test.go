@@ -13,7 +13,7 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
 
-// user is a caller with one path, whose reaper runs all the time.
+// user is a caller with one path and a reaper that always runs.
 type user struct {
 	path   transport.Path
 	id     transport.RemoteID
@@ -36,9 +36,9 @@ func (u *user) reap() {
 			delete(u.open, c.ID)
 			switch {
 			case !ok:
-				u.bad = "a completion for nothing, or for the second time"
+				u.bad = "a completion of an unknown operation, or a second one"
 			case c.Status == transport.OK && op.Kind == transport.Read && op.Local[0] != byte(op.Offset):
-				u.bad = "a read brought other bytes"
+				u.bad = "a read returned wrong bytes"
 			case c.Status != transport.OK:
 				u.failed++
 			}
@@ -53,7 +53,7 @@ func (u *user) reap() {
 	}
 }
 
-// submit hands operations over, and notes those that were accepted.
+// submit submits operations and notes those that were accepted.
 func (u *user) submit(first uint64, n int, write bool) {
 	ops := make([]transport.Op, n)
 	for i := range ops {
@@ -64,16 +64,16 @@ func (u *user) submit(first uint64, n int, write bool) {
 		}
 	}
 	u.mu.Lock()
-	defer u.mu.Unlock() // Completions wait until it is noted what was accepted.
+	defer u.mu.Unlock() // Completions wait until the accepted operations are noted.
 	k, _ := u.path.Submit(ops)
 	for _, op := range ops[:k] {
 		u.open[op.ID] = op
 	}
 }
 
-// TestModel: whatever happens to the lives, in whatever order, every operation that was
-// accepted completes exactly once, reads that succeed have the right bytes, and at the end
-// the live process has what was registered, in its order.
+// TestModel: whatever happens to the generations, in whatever order, every accepted operation
+// completes exactly once, reads that succeed return the right bytes, and at the end the live
+// process has the registered regions in their order.
 func TestModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
@@ -89,7 +89,7 @@ func TestModel(t *testing.T) {
 		var retiring []<-chan error
 		var regions []transport.RegionID
 		next, nextRegion := uint64(1), transport.RegionID(1)
-		alive := func() bool { return r.life != nil }
+		alive := func() bool { return r.gen != nil }
 		pick := func() *user {
 			var open []*user
 			for _, u := range users {
@@ -185,11 +185,11 @@ func TestModel(t *testing.T) {
 		if alive() {
 			r.live.Hold(false)
 			if got := r.live.Regions(); len(got) != len(regions) {
-				t.Fatalf("the life has the regions %v, not %v", got, regions)
+				t.Fatalf("the generation has the regions %v, not %v", got, regions)
 			}
 			for i, id := range r.live.Regions() {
 				if id != regions[i] {
-					t.Fatalf("the life has the regions %v, not %v", r.live.Regions(), regions)
+					t.Fatalf("the generation has the regions %v, not %v", r.live.Regions(), regions)
 				}
 			}
 		}
@@ -205,7 +205,7 @@ func TestModel(t *testing.T) {
 			<-done
 		}
 		if n := len(r.others()); n > 0 {
-			t.Fatalf("%d lives are left", n)
+			t.Fatalf("%d generations are left", n)
 		}
 	})
 }

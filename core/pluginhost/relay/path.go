@@ -8,25 +8,25 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
 
-// path is one path of the caller's. It goes over one leg at a time; legs of before may
-// still have completions to give.
+// path is one path of the caller's. It uses one inner path at a time. Earlier inner paths may
+// still have completions to deliver.
 type path struct {
 	r    *Relay
 	peer transport.Endpoint
 
-	// gate is held shared by Submit and exclusively to change what is below it: who holds
-	// it so finds no submission under way.
+	// gate guards the fields below. Submit holds it shared, so no submission is in progress
+	// while it is held exclusively.
 	gate   sync.RWMutex
 	closed bool
-	leg    *leg // nil while there is none
-	next   *leg // laid beforehand for a life that is about to be used
+	inner  *innerPath // nil while there is none
+	next   *innerPath // dialled for a generation that is about to be used
 	keys   []transport.Key
 	known  map[string]transport.RemoteID
-	why    error // the last reason why there is no leg
+	why    error // the last reason why there is no inner path
 	rails  []transport.Rail
 
-	renewing bool          // a renewal is under way; guarded by gate
-	rouse    chan struct{} // holds a token when it shall not wait any longer
+	renewing bool          // a renewal is in progress; guarded by gate
+	rouse    chan struct{} // holds a token when the renewal shall not pause any longer
 
 	reaping
 }
@@ -37,8 +37,8 @@ func newPath(r *Relay, peer transport.Endpoint) *path {
 	return p
 }
 
-// face is the path as the caller gets it.
-func (p *path) face() transport.Path {
+// wrapped is the path as the caller gets it.
+func (p *path) wrapped() transport.Path {
 	if p.r.o.Rails {
 		return railed{p}
 	}
@@ -49,40 +49,40 @@ func (p *path) face() transport.Path {
 func (p *path) Up() bool {
 	p.gate.RLock()
 	defer p.gate.RUnlock()
-	return p.leg != nil
+	return p.inner != nil
 }
 
-// Import implements transport.Path. The RemoteID stays the same over all lives.
+// Import implements transport.Path. The RemoteID stays the same in all generations.
 func (p *path) Import(ctx context.Context, k transport.Key) (transport.RemoteID, error) {
 	const op = "import a key"
 	for {
 		p.gate.RLock()
-		id, g, closed := p.known[string(k)], p.leg, p.closed
+		id, in, closed := p.known[string(k)], p.inner, p.closed
 		p.gate.RUnlock()
 		switch {
 		case closed:
 			return 0, p.errClosed()
 		case id != 0:
 			return id, nil
-		case g == nil:
+		case in == nil:
 			return 0, p.none(op)
 		}
-		inner, err := g.path.Import(ctx, k)
-		g.life.observe(ctx, err)
+		inner, err := in.path.Import(ctx, k)
+		in.gen.observe(ctx, err)
 		if err != nil {
 			return 0, err
 		}
-		if id, ok := p.note(g, k, inner); ok {
+		if id, ok := p.note(in, k, inner); ok {
 			return id, nil
 		}
 	}
 }
 
-// note gives an imported key its number; false when the leg changed meanwhile.
-func (p *path) note(g *leg, k transport.Key, inner transport.RemoteID) (transport.RemoteID, bool) {
+// note assigns an ID to an imported key. It returns false if the inner path changed meanwhile.
+func (p *path) note(in *innerPath, k transport.Key, inner transport.RemoteID) (transport.RemoteID, bool) {
 	p.gate.Lock()
 	defer p.gate.Unlock()
-	if p.leg != g && !p.closed {
+	if p.inner != in && !p.closed {
 		return 0, false
 	}
 	if id := p.known[string(k)]; id != 0 {
@@ -91,11 +91,11 @@ func (p *path) note(g *leg, k transport.Key, inner transport.RemoteID) (transpor
 	p.keys = append(p.keys, append(transport.Key(nil), k...))
 	id := transport.RemoteID(len(p.keys))
 	p.known[string(k)] = id
-	g.set(int(id)-1, inner, nil)
+	in.set(int(id)-1, inner, nil)
 	return id, true
 }
 
-// none is the error of who finds no leg.
+// none is the error of a call that finds no inner path.
 func (p *path) none(op string) error {
 	if p.r.current() == nil {
 		return p.r.refuse(op)
@@ -106,7 +106,8 @@ func (p *path) none(op string) error {
 	return p.notYet(op, why)
 }
 
-// notYet is the error of who needs what is not renewed yet.
+// notYet is the error of a call that needs a path or key that is not renewed yet. why is the
+// error of the last attempt, nil if there was none.
 func (p *path) notYet(op string, why error) error {
 	err := error(errs.New(errs.TransferFail, p.r.op(op), "the plugin was started again, and the path to the peer is not renewed yet"))
 	class := errs.ClassTransientPath
@@ -130,35 +131,35 @@ func (p *path) Close(ctx context.Context) error {
 	p.r.mu.Unlock()
 	p.gate.Lock()
 	p.closed = true
-	for _, g := range []*leg{p.leg, p.next} {
-		p.detach(g)
+	for _, in := range []*innerPath{p.inner, p.next} {
+		p.detach(in)
 	}
-	p.leg, p.next = nil, nil
+	p.inner, p.next = nil, nil
 	p.gate.Unlock()
-	return p.closeLegs(ctx)
+	return p.closeInner(ctx)
 }
 
-// leave gives up the leg of a life.
-func (p *path) leave(l *Life) {
+// leave gives up the inner path of a generation.
+func (p *path) leave(gen *Generation) {
 	p.gate.Lock()
-	if g := p.next; g != nil && g.life == l {
+	if in := p.next; in != nil && in.gen == gen {
 		p.next = nil
-		p.detach(g)
+		p.detach(in)
 	}
-	if g := p.leg; g != nil && g.life == l {
-		p.leg, p.why = nil, nil
-		p.detach(g)
+	if in := p.inner; in != nil && in.gen == gen {
+		p.inner, p.why = nil, nil
+		p.detach(in)
 	}
 	p.gate.Unlock()
 	p.renewSoon()
 }
 
-// adopt goes over to a life, at once where a leg was laid beforehand.
-func (p *path) adopt(l *Life) {
+// adopt moves the path to a generation: at once if an inner path was dialled ahead of time.
+func (p *path) adopt(gen *Generation) {
 	p.gate.Lock()
-	if g := p.next; g != nil && g.life == l && !p.closed {
-		old := p.leg
-		p.leg, p.next = g, nil
+	if in := p.next; in != nil && in.gen == gen && !p.closed {
+		old := p.inner
+		p.inner, p.next = in, nil
 		p.detach(old)
 		p.broadcast()
 	}
@@ -166,13 +167,13 @@ func (p *path) adopt(l *Life) {
 	p.renewSoon()
 }
 
-// moved puts a path right that was made while the life changed from l to another.
-func (p *path) moved(l *Life) {
+// moved corrects a path that was dialled in gen while the generation changed.
+func (p *path) moved(gen *Generation) {
 	p.r.mu.Lock()
-	gone := p.r.now == nil || l.gone
+	gone := p.r.now == nil || gen.gone
 	p.r.mu.Unlock()
 	if gone {
-		p.leave(l)
+		p.leave(gen)
 		return
 	}
 	p.renewSoon()

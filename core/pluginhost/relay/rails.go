@@ -6,8 +6,8 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
 
-// maxRails bounds the pairs of devices that a path remembers; a plugin may name others all
-// the time. What is more is not used.
+// maxRails bounds the pairs of devices that a path remembers, since a plugin may keep naming
+// new ones. A path ignores further pairs.
 const maxRails = 4 << 10
 
 // railed is a path of a transport whose paths have rails.
@@ -15,16 +15,16 @@ type railed struct{ *path }
 
 var _ transport.Railed = railed{}
 
-// Rails implements transport.Railed. A rail is the pair of its devices: it keeps its
-// number over all lives. Without a life all are down.
+// Rails implements transport.Railed. A pair of devices identifies a rail, which keeps its ID in
+// all generations. Without a generation all rails are down.
 func (p railed) Rails() []transport.Rail {
 	p.gate.RLock()
-	g := p.leg
+	in := p.inner
 	p.gate.RUnlock()
 	var list []transport.Rail
-	if g != nil {
-		if inner, ok := transport.As[transport.Railed](g.path); ok {
-			list = inner.Rails() // It may have to ask the process; nobody waits for that.
+	if in != nil {
+		if inner, ok := transport.As[transport.Railed](in.path); ok {
+			list = inner.Rails() // It may have to ask the process, so the gate is not held.
 		}
 	}
 	p.gate.Lock()
@@ -32,42 +32,42 @@ func (p railed) Rails() []transport.Rail {
 	for i := range p.rails {
 		p.rails[i].Up = false
 	}
-	if g != nil && p.leg == g {
-		p.match(g, list)
+	if in != nil && p.inner == in {
+		p.match(in, list)
 	}
 	return slices.Clone(p.rails)
 }
 
-// match finds the rails of a leg among those of the path. The caller holds the gate.
-func (p *path) match(g *leg, list []transport.Rail) {
+// match finds the rails of an inner path among those of the path. The caller holds the gate.
+func (p *path) match(in *innerPath, list []transport.Rail) {
 	type pair struct{ local, remote string }
 	at, used := make(map[pair]int, len(p.rails)), make(map[transport.RailID]bool, len(p.rails))
 	for i, o := range p.rails {
 		at[pair{o.Local, o.Remote}], used[o.ID] = i, true
 	}
-	g.rails = make(map[transport.RailID]transport.RailID, len(list))
+	in.rails = make(map[transport.RailID]transport.RailID, len(list))
 	free := transport.RailID(1)
-	for _, in := range list {
-		i, known := at[pair{in.Local, in.Remote}]
+	for _, rail := range list {
+		i, known := at[pair{rail.Local, rail.Remote}]
 		if !known {
 			if len(p.rails) == maxRails {
 				continue
 			}
-			out := in
-			if used[in.ID] {
+			out := rail
+			if used[rail.ID] {
 				for used[free] {
 					free++
 				}
 				out.ID = free
 			}
 			i = len(p.rails)
-			at[pair{in.Local, in.Remote}], used[out.ID] = i, true
+			at[pair{rail.Local, rail.Remote}], used[out.ID] = i, true
 			p.rails = append(p.rails, out)
 		}
-		if p.leg == nil || p.leg == g {
-			p.rails[i].Up, p.rails[i].Speed = in.Up, in.Speed
+		if p.inner == nil || p.inner == in {
+			p.rails[i].Up, p.rails[i].Speed = rail.Up, rail.Speed
 		}
-		g.rails[p.rails[i].ID] = in.ID
-		g.same = g.same && p.rails[i].ID == in.ID
+		in.rails[p.rails[i].ID] = rail.ID
+		in.same = in.same && p.rails[i].ID == rail.ID
 	}
 }

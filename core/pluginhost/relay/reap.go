@@ -9,20 +9,20 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
 
-// maxWaits bounds the reapers whose waiting is kept for the next time.
+// maxWaits bounds the wait contexts that a path keeps for its reapers.
 const maxWaits = 8
 
-// reaping is how completions get to the caller: straight from the leg, and from a queue
-// for those of legs of before.
+// reaping delivers completions to the caller: straight from the current inner path, and
+// through a queue from the earlier ones.
 type reaping struct {
-	mu    sync.Mutex
-	done  []transport.Completion
-	legs  []*leg // that are being drained
-	waits []*wait
-	wake  chan struct{} // closed, and made anew, when a reaper has to look again
+	mu       sync.Mutex
+	done     []transport.Completion
+	draining []*innerPath // inner paths that are being drained
+	waits    []*wait
+	wake     chan struct{} // closed and replaced when reapers have to look again
 }
 
-// wait is a context of a reaper that can be called away from a leg.
+// wait is a reaper's context that can be cancelled to call the reaper away from an inner path.
 type wait struct {
 	parent <-chan struct{}
 	ctx    context.Context
@@ -36,11 +36,11 @@ func (p *path) Reap(ctx context.Context, dst []transport.Completion) (int, error
 	}
 	for {
 		p.gate.RLock()
-		g, closed := p.leg, p.closed
+		in, closed := p.inner, p.closed
 		p.mu.Lock()
-		n, w, wake := p.look(ctx, dst, g)
-		// Without a leg none comes any more once the relay is closed.
-		ended := (closed || g == nil && p.r.ctx.Err() != nil) && len(p.legs) == 0
+		n, w, wake := p.look(ctx, dst, in)
+		// Once the relay is closed, a path without an inner path gets no other.
+		ended := (closed || in == nil && p.r.ctx.Err() != nil) && len(p.draining) == 0
 		p.mu.Unlock()
 		p.gate.RUnlock()
 		switch {
@@ -48,7 +48,7 @@ func (p *path) Reap(ctx context.Context, dst []transport.Completion) (int, error
 			return n, nil
 		case ended:
 			return 0, p.errClosed()
-		case g == nil:
+		case in == nil:
 			select {
 			case <-wake:
 				continue
@@ -56,28 +56,28 @@ func (p *path) Reap(ctx context.Context, dst []transport.Completion) (int, error
 				return 0, ctx.Err()
 			}
 		}
-		n, err := g.path.Reap(w, dst)
+		n, err := in.path.Reap(w, dst)
 		if n > 0 {
-			g.reaped(n)
+			in.reaped(n)
 			return n, nil
 		}
 		if err := ctx.Err(); err != nil {
 			return 0, err
 		}
 		if w.Err() == nil {
-			p.broken(g, err)
+			p.broken(in, err)
 		}
 	}
 }
 
-// look takes what is queued; else it returns the context to wait with at a leg. The caller
-// holds the gate and p.mu.
-func (p *path) look(ctx context.Context, dst []transport.Completion, g *leg) (int, context.Context, chan struct{}) {
+// look takes queued completions. If there are none, it returns the context with which to wait
+// on an inner path. The caller holds the gate and p.mu.
+func (p *path) look(ctx context.Context, dst []transport.Completion, in *innerPath) (int, context.Context, chan struct{}) {
 	if n := copy(dst, p.done); n > 0 {
 		p.done = slices.Delete(p.done, 0, n)
 		return n, nil, nil
 	}
-	if g == nil {
+	if in == nil {
 		return 0, nil, p.wake
 	}
 	for _, w := range p.waits {
@@ -96,42 +96,42 @@ func (p *path) look(ctx context.Context, dst []transport.Completion, g *leg) (in
 	return 0, w.ctx, p.wake
 }
 
-// broken takes a leg out of use whose reaping failed.
-func (p *path) broken(g *leg, err error) {
+// broken takes an inner path out of use because Reap failed on it.
+func (p *path) broken(in *innerPath, err error) {
 	p.gate.Lock()
-	if p.leg == g {
-		p.leg, p.why = nil, nil
+	if p.inner == in {
+		p.inner, p.why = nil, nil
 		if !errors.Is(err, transport.ErrPathClosed) {
 			p.why = err
 		}
-		p.detach(g)
+		p.detach(in)
 	}
 	p.gate.Unlock()
 	p.r.Touch()
 	p.renewSoon()
 }
 
-// push queues completions of a leg that is being drained.
-func (p *path) push(g *leg, got []transport.Completion) {
+// push queues completions of an inner path that is being drained.
+func (p *path) push(in *innerPath, got []transport.Completion) {
 	if len(got) == 0 {
 		return
 	}
-	g.reaped(len(got))
+	in.reaped(len(got))
 	p.mu.Lock()
 	p.done = append(p.done, got...)
 	p.mu.Unlock()
 	p.broadcast()
 }
 
-// forget drops a leg that is drained.
-func (p *path) forget(g *leg) {
+// forget drops an inner path that is drained.
+func (p *path) forget(in *innerPath) {
 	p.mu.Lock()
-	p.legs = slices.DeleteFunc(p.legs, func(o *leg) bool { return o == g })
+	p.draining = slices.DeleteFunc(p.draining, func(o *innerPath) bool { return o == in })
 	p.mu.Unlock()
 	p.broadcast()
 }
 
-// broadcast has every reaper look again.
+// broadcast makes every reaper look again.
 func (p *path) broadcast() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -143,18 +143,18 @@ func (p *path) broadcast() {
 	p.waits = p.waits[:0]
 }
 
-// closeLegs waits until every leg is closed and drained.
-func (p *path) closeLegs(ctx context.Context) error {
+// closeInner waits until every inner path is closed and drained.
+func (p *path) closeInner(ctx context.Context) error {
 	p.broadcast()
 	p.mu.Lock()
-	legs := slices.Clone(p.legs)
+	draining := slices.Clone(p.draining)
 	p.mu.Unlock()
-	for _, g := range legs {
-		g.close()
+	for _, in := range draining {
+		in.close()
 	}
-	for _, g := range legs {
+	for _, in := range draining {
 		select {
-		case <-g.over:
+		case <-in.over:
 		case <-ctx.Done():
 			return ctx.Err()
 		}

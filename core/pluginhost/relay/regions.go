@@ -10,19 +10,19 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
 
-// Endpoint implements transport.Transport. Without a life it is that of the last one.
+// Endpoint implements transport.Transport. Without a generation it is that of the last one.
 func (r *Relay) Endpoint() transport.Endpoint {
-	l := r.current()
-	if l == nil {
+	gen := r.current()
+	if gen == nil {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		return r.endpoint
 	}
-	ep := l.t.Endpoint()
+	ep := gen.t.Endpoint()
 	if ep.Blob == nil && ep.Incarnation == 0 { // It does not answer.
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		return l.endpoint
+		return gen.endpoint
 	}
 	return ep
 }
@@ -34,21 +34,21 @@ func (r *Relay) Register(ctx context.Context, g transport.Region) (transport.Key
 		return nil, errs.Wrap(errs.RPCTimeout, r.op(op), err)
 	}
 	defer r.order.Release(1)
-	l := r.current()
-	if l == nil {
+	gen := r.current()
+	if gen == nil {
 		return nil, r.o.Refuse(op)
 	}
 	if r.knows(g.ID) {
 		return nil, errs.New(errs.InvalidParams, r.op(op), "the ID %d is in use", g.ID)
 	}
-	key, err := l.t.Register(ctx, g)
-	l.observe(ctx, err)
+	key, err := gen.t.Register(ctx, g)
+	gen.observe(ctx, err)
 	if err != nil {
 		return nil, err
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	l.keys[g.ID] = key
+	gen.keys[g.ID] = key
 	r.regions = append(r.regions, g)
 	return key, nil
 }
@@ -63,8 +63,8 @@ func (r *Relay) index(id transport.RegionID) int {
 	return slices.IndexFunc(r.regions, func(g transport.Region) bool { return g.ID == id })
 }
 
-// Deregister implements transport.Transport: it ends the region in every life that has it.
-// One that ends meanwhile touches it no more.
+// Deregister implements transport.Transport: it deregisters the region in every generation that
+// has it. A generation that ends meanwhile does not touch the region any more.
 func (r *Relay) Deregister(ctx context.Context, id transport.RegionID) error {
 	const op = "deregister a region"
 	r.mu.Lock()
@@ -72,17 +72,17 @@ func (r *Relay) Deregister(ctx context.Context, id transport.RegionID) error {
 	if i >= 0 {
 		r.regions = slices.Delete(r.regions, i, i+1)
 	}
-	// An attempt before may have failed.
-	held := slices.ContainsFunc(r.lives, func(l *Life) bool { return l.keys[id] != nil || l.taking[id] != nil })
+	// An earlier attempt may have failed.
+	held := slices.ContainsFunc(r.gens, func(gen *Generation) bool { return gen.keys[id] != nil || gen.taking[id] != nil })
 	r.mu.Unlock()
 	if i < 0 && !held {
 		return errs.New(errs.InvalidParams, r.op(op), "no region has the ID %d", id)
 	}
-	// A life that is being taught may have been told of the region.
+	// A generation that is being enrolled may already have registered the region.
 	if err := r.order.Acquire(ctx, 1); err != nil {
 		r.spawn(func() {
 			if r.order.Acquire(r.ctx, 1) == nil {
-				_ = r.takeAll(r.ctx, id) // Nobody waits for it.
+				_ = r.takeAll(r.ctx, id) // No caller waits for the result.
 			}
 		})
 		return errs.Wrap(errs.RPCTimeout, r.op(op), errors.Join(err, errors.New("the memory must not be used for anything else yet")))
@@ -90,38 +90,39 @@ func (r *Relay) Deregister(ctx context.Context, id transport.RegionID) error {
 	return r.takeAll(ctx, id)
 }
 
-// takeAll ends a region in every life. The caller holds a share of the order, which this
-// gives back.
+// takeAll deregisters a region in every generation. The caller has acquired order with weight
+// 1, which takeAll releases.
 func (r *Relay) takeAll(ctx context.Context, id transport.RegionID) error {
 	defer r.order.Release(1)
 	var failed error
-	for _, l := range r.others() {
-		failed = errors.Join(failed, r.take(ctx, l, id))
+	for _, gen := range r.others() {
+		failed = errors.Join(failed, r.take(ctx, gen, id))
 	}
 	return failed
 }
 
-// take ends a region in one life. Who comes while somebody else is at it waits for that one:
-// until then peers may be at work in the memory. After an error it may be tried again.
-func (r *Relay) take(ctx context.Context, l *Life, id transport.RegionID) error {
+// take deregisters a region in one generation. If another call is deregistering it, take waits
+// for that call, since peers may access the memory until then. After an error the caller may
+// retry.
+func (r *Relay) take(ctx context.Context, gen *Generation, id transport.RegionID) error {
 	for {
 		r.mu.Lock()
-		key, has := l.keys[id]
-		other := l.taking[id]
+		key, has := gen.keys[id]
+		other := gen.taking[id]
 		if other == nil && has {
-			l.taking[id] = make(chan struct{})
-			delete(l.keys, id)
+			gen.taking[id] = make(chan struct{})
+			delete(gen.keys, id)
 		}
 		r.mu.Unlock()
 		switch {
 		case other == nil && has:
-			err := r.withdraw(ctx, l, id)
+			err := r.withdraw(ctx, gen, id)
 			r.mu.Lock()
 			if err != nil {
-				l.keys[id] = key
+				gen.keys[id] = key
 			}
-			close(l.taking[id])
-			delete(l.taking, id)
+			close(gen.taking[id])
+			delete(gen.taking, id)
 			r.mu.Unlock()
 			return err
 		case other == nil:
@@ -135,24 +136,25 @@ func (r *Relay) take(ctx context.Context, l *Life, id transport.RegionID) error 
 	}
 }
 
-// withdraw tells a life to end a region, or waits for the end of one that does not answer.
-func (r *Relay) withdraw(ctx context.Context, l *Life, id transport.RegionID) error {
-	err := l.t.Deregister(ctx, id)
-	l.observe(ctx, err)
+// withdraw asks a generation to deregister a region. If the process is about to end, withdraw
+// waits for its end.
+func (r *Relay) withdraw(ctx context.Context, gen *Generation, id transport.RegionID) error {
+	err := gen.t.Deregister(ctx, id)
+	gen.observe(ctx, err)
 	if err == nil {
 		return nil
 	}
-	if errs.Is(err, errs.RPCFail) || errs.Is(err, errs.TransferFail) { // The process is about to be gone.
-		timer := time.NewTimer(lastWords)
+	if errs.Is(err, errs.RPCFail) || errs.Is(err, errs.TransferFail) { // The process is about to end.
+		timer := time.NewTimer(endGrace)
 		defer timer.Stop()
 		select {
-		case <-l.ended:
+		case <-gen.ended:
 		case <-timer.C:
 		case <-ctx.Done():
 		}
 	}
 	select {
-	case <-l.ended:
+	case <-gen.ended:
 		return nil
 	default:
 		return err
@@ -163,16 +165,16 @@ func (r *Relay) withdraw(ctx context.Context, l *Life, id transport.RegionID) er
 func (r *Relay) Key(id transport.RegionID) (transport.Key, error) {
 	const op = "renew a key"
 	r.mu.Lock()
-	i, l := r.index(id), r.now
+	i, gen := r.index(id), r.now
 	var key transport.Key
-	if i >= 0 && l != nil {
-		key = l.keys[id]
+	if i >= 0 && gen != nil {
+		key = gen.keys[id]
 	}
 	r.mu.Unlock()
 	switch {
 	case i < 0:
 		return nil, errs.New(errs.InvalidParams, r.op(op), "no region has the ID %d", id)
-	case l == nil:
+	case gen == nil:
 		return nil, r.o.Refuse(op)
 	}
 	return key, nil
@@ -180,27 +182,27 @@ func (r *Relay) Key(id transport.RegionID) (transport.Key, error) {
 
 // Dial implements transport.Transport.
 func (r *Relay) Dial(ctx context.Context, peer transport.Endpoint) (transport.Path, error) {
-	l := r.current()
-	if l == nil {
+	gen := r.current()
+	if gen == nil {
 		return nil, r.refuse("dial")
 	}
 	p := newPath(r, peer)
-	g, err := p.dial(ctx, l)
+	in, err := p.dial(ctx, gen)
 	if err != nil {
 		return nil, err
 	}
-	p.leg = g
+	p.inner = in
 	r.mu.Lock()
 	if r.closed {
 		r.mu.Unlock()
-		p.leave(l)
+		p.leave(gen)
 		return nil, r.refuse("dial")
 	}
 	r.paths[p] = struct{}{}
-	current := r.now == l
+	current := r.now == gen
 	r.mu.Unlock()
-	if !current { // It changed meanwhile, and the path was not known then.
-		p.moved(l)
+	if !current { // The generation changed before the relay knew the path.
+		p.moved(gen)
 	}
-	return p.face(), nil
+	return p.wrapped(), nil
 }

@@ -13,64 +13,65 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
 
-// everyone is the weight of who changes the life: all others wait.
-const everyone = 1 << 30
+// exclusive is the weight that a change of the generation acquires, so that all others wait.
+const exclusive = 1 << 30
 
 // Options of a Relay.
 type Options struct {
 	// ID is named in errors.
 	ID plugin.ID
-	// Rails: paths implement transport.Railed.
+	// Rails makes paths implement transport.Railed.
 	Rails bool
-	// Refuse makes the error of a call that finds no life. Its class is local-device where
-	// none will come.
+	// Refuse returns the error of a call that finds no generation. Its class is local-device
+	// if no other generation will follow.
 	Refuse func(op string) error
-	// Logger gets what happens in the background; it names the plugin. nil discards.
+	// Logger records background events; it already names the plugin. nil discards.
 	Logger *slog.Logger
 }
 
-// Relay is the data side of a transport over lives that follow each other. It implements
-// transport.Transport but for Start and Stop, and transfer.Renewing. Safe for concurrent
-// use.
+// Relay is the data side of a transport that is carried by one generation after another. It
+// implements transfer.Renewing, and transport.Transport except for Start and Stop. It is safe
+// for concurrent use.
 type Relay struct {
 	o       Options
 	changed chan struct{}
-	// order is held by one for a change of what is registered, by everyone for a change of
-	// the life.
+	// order is acquired with weight 1 to change the registered regions, and with weight
+	// exclusive to change the generation.
 	order *semaphore.Weighted
 
-	ctx    context.Context // of the renewals, ends with Close
+	ctx    context.Context // of the renewals; Close ends it
 	cancel context.CancelFunc
 	tasks  sync.WaitGroup
-	width  *semaphore.Weighted // renewals at once
+	width  *semaphore.Weighted // bounds concurrent renewals
 
 	mu       sync.Mutex
 	closed   bool
 	name     string // that was joined
 	joined   bool
 	regions  []transport.Region // in the order in which they were registered
-	now      *Life              // nil while there is none
-	lives    []*Life            // that did not end
+	now      *Generation        // nil while there is none
+	gens     []*Generation      // that did not end
 	endpoint transport.Endpoint
 	segment  transport.Segment
 	paths    map[*path]struct{}
 }
 
-// New makes a relay without a life.
+// New makes a relay without a generation.
 func New(o Options) *Relay {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	r := &Relay{
-		o: o, changed: make(chan struct{}, 1), order: semaphore.NewWeighted(everyone), width: semaphore.NewWeighted(renewWidth),
+		o: o, changed: make(chan struct{}, 1), order: semaphore.NewWeighted(exclusive), width: semaphore.NewWeighted(renewWidth),
 		paths: map[*path]struct{}{},
 	}
 	r.ctx, r.cancel = context.WithCancel(context.Background())
 	return r
 }
 
-// Close ends what runs in the background. Lives end by themselves; paths that are still open
-// give out what is left and then say that they are closed. Repeatable.
+// Close stops the background work. Generations end on their own. Paths that are still open
+// deliver their remaining completions and then report that they are closed. Close may be called
+// more than once.
 func (r *Relay) Close() {
 	r.mu.Lock()
 	r.closed = true
@@ -96,7 +97,7 @@ func (r *Relay) spawn(f func()) bool {
 // Changed implements transport.Changing.
 func (r *Relay) Changed() <-chan struct{} { return r.changed }
 
-// Touch makes Changed fire: something that Key or a path says is different now.
+// Touch makes Changed fire, because a key or the state of a path has changed.
 func (r *Relay) Touch() {
 	select {
 	case r.changed <- struct{}{}:
@@ -104,8 +105,8 @@ func (r *Relay) Touch() {
 	}
 }
 
-// current returns the life for new work, nil while there is none.
-func (r *Relay) current() *Life {
+// current returns the generation that takes new work, nil while there is none.
+func (r *Relay) current() *Generation {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.now
@@ -113,7 +114,8 @@ func (r *Relay) current() *Life {
 
 func (r *Relay) op(op string) string { return r.o.ID.String() + ": " + op }
 
-// refuse is the error of a submission that finds no life: the caller tries another path.
+// refuse is the error of a submission that finds no generation. Its class makes the caller try
+// another path, unless no generation will follow.
 func (r *Relay) refuse(op string) error {
 	err := r.o.Refuse(op)
 	if errs.ClassOf(err) == errs.ClassLocalDevice {
@@ -122,29 +124,29 @@ func (r *Relay) refuse(op string) error {
 	return errs.WithClass(errs.ClassTransientPath, "", err)
 }
 
-// Use makes a life that was enrolled the one that new work goes to.
-func (r *Relay) Use(l *Life) {
+// Use makes an enrolled generation the current one, which takes new work.
+func (r *Relay) Use(gen *Generation) {
 	r.mu.Lock()
-	if !l.gone {
-		r.now = l
+	if !gen.gone {
+		r.now = gen
 	}
 	r.mu.Unlock()
-	r.order.Release(everyone)
+	r.order.Release(exclusive)
 	for _, p := range r.all() {
-		p.adopt(l)
+		p.adopt(gen)
 	}
 	r.Touch()
 }
 
-// Lost ends the use of a life: nothing new goes to it. Repeatable.
-func (r *Relay) Lost(l *Life) {
+// Lost takes a generation out of use: it gets no more work. Lost may be called more than once.
+func (r *Relay) Lost(gen *Generation) {
 	r.mu.Lock()
-	if r.now == l {
-		r.endpoint, r.now = l.endpoint, nil
+	if r.now == gen {
+		r.endpoint, r.now = gen.endpoint, nil
 	}
 	r.mu.Unlock()
 	for _, p := range r.all() {
-		p.leave(l)
+		p.leave(gen)
 	}
 	r.Touch()
 }
@@ -159,9 +161,9 @@ func (r *Relay) all() []*path {
 	return out
 }
 
-// others lists the lives that did not end.
-func (r *Relay) others() []*Life {
+// others lists the generations that have not ended.
+func (r *Relay) others() []*Generation {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return slices.Clone(r.lives)
+	return slices.Clone(r.gens)
 }

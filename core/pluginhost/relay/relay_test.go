@@ -19,7 +19,7 @@ func read(id uint64, remote transport.RemoteID, n int) transport.Op {
 	return transport.Op{ID: id, Kind: transport.Read, Local: make([]byte, n), Remote: remote}
 }
 
-func TestNothingIsLostWhenALifeEnds(t *testing.T) {
+func TestNothingIsLostWhenAGenerationEnds(t *testing.T) {
 	r := newRig(Options{})
 	defer r.stop()
 	require.NoError(t, r.rise(t.Context()))
@@ -32,7 +32,7 @@ func TestNothingIsLostWhenALifeEnds(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 3, n)
 	waiting := make(chan map[uint64]transport.Completion)
-	go func() { waiting <- reap(t, p, 3) }() // Waits at the old leg when that goes.
+	go func() { waiting <- reap(t, p, 3) }() // It waits on the old inner path when the process ends.
 	r.fall()
 	for _, c := range <-waiting {
 		assert.Equal(t, transport.Failed, c.Status)
@@ -40,12 +40,12 @@ func TestNothingIsLostWhenALifeEnds(t *testing.T) {
 	}
 
 	_, err = p.Submit(ops)
-	assert.Equal(t, errs.ClassTransientPath, errs.ClassOf(err), "no life: refused at once, for another path")
+	assert.Equal(t, errs.ClassTransientPath, errs.ClassOf(err), "no generation: refused at once, for another path")
 	assert.NotErrorIs(t, err, transport.ErrPathClosed)
 	assert.False(t, p.(*path).Up())
 	r.dead = true
 	_, err = p.Submit(ops)
-	assert.Equal(t, errs.ClassLocalDevice, errs.ClassOf(err), "no life, and none will come")
+	assert.Equal(t, errs.ClassLocalDevice, errs.ClassOf(err), "no generation, and none will come")
 	r.dead = false
 
 	require.NoError(t, r.rise(t.Context()))
@@ -57,7 +57,7 @@ func TestNothingIsLostWhenALifeEnds(t *testing.T) {
 		assert.Equal(t, transport.OK, c.Status)
 	}
 	assert.Equal(t, mem[:8], ops[0].Local, "the number of the key is still good")
-	assert.Equal(t, id, ops[0].Remote, "the caller's operations are left alone")
+	assert.Equal(t, id, ops[0].Remote, "the caller's operations are unchanged")
 	require.NoError(t, p.Close(t.Context()))
 	_, err = p.Reap(t.Context(), make([]transport.Completion, 1))
 	assert.ErrorIs(t, err, transport.ErrPathClosed)
@@ -68,7 +68,7 @@ func TestNothingIsLostWhenALifeEnds(t *testing.T) {
 	assert.Zero(t, r.live.Open())
 }
 
-func TestRegionsAreTaughtInTheirOrder(t *testing.T) {
+func TestRegionsAreReplayedInOrder(t *testing.T) {
 	r := newRig(Options{})
 	defer r.stop()
 	ctx := t.Context()
@@ -76,7 +76,7 @@ func TestRegionsAreTaughtInTheirOrder(t *testing.T) {
 		return transport.Region{ID: id, Mem: make([]byte, 8), FD: -1}
 	}
 	_, err := r.Register(ctx, g(9))
-	assert.Equal(t, errs.RPCFail, errs.CodeOf(err), "no life")
+	assert.Equal(t, errs.RPCFail, errs.CodeOf(err), "no generation")
 	require.NoError(t, r.rise(ctx))
 	r.Upstream().Join("me")
 	for _, id := range []transport.RegionID{5, 3, 8, 1} {
@@ -102,7 +102,7 @@ func TestRegionsAreTaughtInTheirOrder(t *testing.T) {
 	assert.ErrorIs(t, err, errs.InvalidParams.Err())
 	_, err = r.Dial(ctx, r.peer.Endpoint())
 	assert.Equal(t, errs.ClassTransientPath, errs.ClassOf(err))
-	require.NoError(t, r.Deregister(ctx, 5), "nobody has it")
+	require.NoError(t, r.Deregister(ctx, 5), "no generation has it")
 
 	require.NoError(t, r.rise(ctx))
 	<-r.Changed()
@@ -117,7 +117,7 @@ func TestRegionsAreTaughtInTheirOrder(t *testing.T) {
 	assert.Equal(t, int(r.Endpoint().Incarnation), r.Upstream().Segment().DataPort)
 }
 
-func TestALifeThatCannotBeTaughtIsNotUsed(t *testing.T) {
+func TestAGenerationThatCannotResyncIsNotUsed(t *testing.T) {
 	r := newRig(Options{})
 	defer r.stop()
 	ctx := t.Context()
@@ -146,7 +146,7 @@ func TestALifeThatCannotBeTaughtIsNotUsed(t *testing.T) {
 	r.Lost(same)
 	r.Ended(same)
 	_, err = r.Register(ctx, transport.Region{ID: 2, Mem: make([]byte, 8), FD: -1})
-	require.NoError(t, err, "nobody holds the order")
+	require.NoError(t, err, "no call holds the order")
 	require.NoError(t, p.Close(ctx))
 }
 
@@ -174,7 +174,7 @@ func TestChangeWithoutAGap(t *testing.T) {
 	r.Published(transport.Endpoint{Incarnation: 99})
 	old.Hold(false)
 	got := reap(t, p, 2)
-	time.Sleep(20 * time.Millisecond) // For who would end it too early.
+	time.Sleep(20 * time.Millisecond) // Time for a premature end.
 	select {
 	case <-done:
 		t.Fatal("peers do not know the new one")
@@ -191,7 +191,7 @@ func TestChangeWithoutAGap(t *testing.T) {
 	require.NoError(t, p.Close(ctx))
 }
 
-// TestAPathThatCannotBeRenewed: it fails by the class of the reason, until it can.
+// TestAPathThatCannotBeRenewed: operations fail with the class of the reason until the path is renewed.
 func TestAPathThatCannotBeRenewed(t *testing.T) {
 	r := newRig(Options{})
 	defer r.stop()
@@ -213,10 +213,10 @@ func TestAPathThatCannotBeRenewed(t *testing.T) {
 	}
 	live := r.net.New(faketransport.Hooks{Import: func(transport.Key) error { return hook() }})
 	require.NoError(t, live.Start(ctx, nil))
-	l := r.Begin(live, nil)
-	require.NoError(t, r.Enroll(ctx, l))
-	r.Use(l)
-	r.live, r.life = live, l
+	gen := r.Begin(live, nil)
+	require.NoError(t, r.Enroll(ctx, gen))
+	r.Use(gen)
+	r.live, r.gen = live, gen
 	eventually(t, "the reason is known", func() bool {
 		_, err := p.Submit([]transport.Op{read(1, id, 8)})
 		return errs.ClassOf(err) == errs.ClassTransientPeer
@@ -260,8 +260,8 @@ func TestReapEndsWithItsContext(t *testing.T) {
 	require.NoError(t, p.Close(t.Context()))
 }
 
-// keeper is a transport on whose paths a reaper that found something is kept, after it took
-// that, until it is let go.
+// keeper is a transport whose paths hold a reaper up after it took completions, until letGo is
+// closed.
 type keeper struct {
 	transport.Transport
 	took, letGo chan struct{}
@@ -286,8 +286,8 @@ func (p keptPath) Reap(ctx context.Context, dst []transport.Completion) (int, er
 	return n, err
 }
 
-// TestRetireWhenAReaperTookTheLastCompletion: who waits for what is under way must hear that
-// nothing is, although a reaper of before the change took it.
+// TestRetireWhenAReaperTookTheLastCompletion: a reaper that waited before the change may take the
+// last completion. Retire must notice that nothing is in flight any more.
 func TestRetireWhenAReaperTookTheLastCompletion(t *testing.T) {
 	r := newRig(Options{})
 	defer r.stop()
@@ -304,17 +304,17 @@ func TestRetireWhenAReaperTookTheLastCompletion(t *testing.T) {
 	go func() { reaped <- reap(t, p, 1) }()
 	<-k.took
 	require.NoError(t, r.rise(t.Context()))
-	eventually(t, "the path goes over the new life", func() bool {
+	eventually(t, "the path uses the new generation", func() bool {
 		gp := p.(*path)
 		gp.gate.RLock()
 		defer gp.gate.RUnlock()
-		return gp.leg != nil && gp.leg.life != old
+		return gp.inner != nil && gp.inner.gen != old
 	})
 	retired := make(chan error, 1)
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	go func() { retired <- r.Retire(ctx, old, time.Millisecond) }()
-	// The drain is at the old leg by now, or will find that nothing is under way; both must do.
+	// The drain waits on the old inner path by now, or will find nothing in flight; both must work.
 	time.Sleep(20 * time.Millisecond)
 	close(k.letGo)
 	assert.Len(t, <-reaped, 1)
@@ -324,8 +324,8 @@ func TestRetireWhenAReaperTookTheLastCompletion(t *testing.T) {
 	r.Ended(old)
 }
 
-// TestAnOpenPathEndsWithTheRelay: who reaps a path that nobody closed is told when nothing
-// comes any more, and not before it got what was under way.
+// TestAnOpenPathEndsWithTheRelay: the reaper of a path that was not closed learns when no more
+// completions follow, but first gets those of the operations in flight.
 func TestAnOpenPathEndsWithTheRelay(t *testing.T) {
 	r := newRig(Options{})
 	require.NoError(t, r.rise(t.Context()))
@@ -339,7 +339,7 @@ func TestAnOpenPathEndsWithTheRelay(t *testing.T) {
 		err error
 	}
 	results := make(chan result)
-	go func() { // Waits at the leg, then for another one, then for none.
+	go func() { // It waits on the inner path, then for another one, then for none.
 		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 		defer cancel()
 		for range 2 {

@@ -13,21 +13,21 @@ import (
 )
 
 const (
-	// renewWidth bounds the paths that are renewed at once.
+	// renewWidth bounds the paths that are renewed concurrently.
 	renewWidth = 16
 	// renewTime bounds one attempt.
 	renewTime = 10 * time.Second
-	// renewMin and renewMax are the pauses between attempts, which double.
+	// renewMin and renewMax bound the pause between attempts, which doubles each time.
 	renewMin = 20 * time.Millisecond
 	renewMax = 5 * time.Second
-	// staleMax is the longest one where the path is renewed but for keys that will not do: those of a
-	// peer that restarted never will, and who has them may keep them for ever.
+	// staleMax bounds the pause if the path is renewed and only stale keys are missing. The keys
+	// of a peer that restarted stay invalid, and the caller may hold the path for ever.
 	staleMax = time.Minute
 )
 
-// Lay makes a leg in a life for every path, before it is used. Paths that cannot be
-// renewed go on as they are; an error when none can although there are some.
-func (r *Relay) Lay(ctx context.Context, l *Life) error {
+// Lay makes an inner path for every path in a generation that is not used yet. Paths that
+// cannot be renewed stay as they are. Lay fails if there are paths and none can be renewed.
+func (r *Relay) Lay(ctx context.Context, gen *Generation) error {
 	var mu sync.Mutex
 	var failed error
 	laid, tried := 0, 0
@@ -38,7 +38,7 @@ func (r *Relay) Lay(ctx context.Context, l *Life) error {
 		}
 		all.Go(func() {
 			defer r.width.Release(1)
-			live, err := p.lay(ctx, l)
+			live, err := p.lay(ctx, gen)
 			mu.Lock()
 			defer mu.Unlock()
 			if live {
@@ -60,34 +60,35 @@ func (r *Relay) Lay(ctx context.Context, l *Life) error {
 	return nil
 }
 
-// lay makes a leg beforehand. live: the path works, so that it matters.
-func (p *path) lay(ctx context.Context, l *Life) (live bool, err error) {
+// lay makes an inner path ahead of time. live reports whether the path works now: only then
+// does a failure matter.
+func (p *path) lay(ctx context.Context, gen *Generation) (live bool, err error) {
 	p.gate.RLock()
-	live = p.leg != nil && !p.closed
+	live = p.inner != nil && !p.closed
 	p.gate.RUnlock()
 	if !live {
 		return false, nil
 	}
-	g, err := p.dial(ctx, l)
+	in, err := p.dial(ctx, gen)
 	if err != nil {
 		return true, err
 	}
-	err = p.complete(ctx, g)
+	err = p.complete(ctx, in)
 	p.gate.Lock()
 	defer p.gate.Unlock()
 	p.r.mu.Lock()
-	over := l.over
+	over := gen.over
 	p.r.mu.Unlock()
-	if p.closed || err != nil && len(g.failed) == len(p.keys) || p.next != nil || over {
-		p.detach(g)
+	if p.closed || err != nil && len(in.failed) == len(p.keys) || p.next != nil || over {
+		p.detach(in)
 		return !p.closed, err
 	}
-	p.next = g
+	p.next = in
 	return true, nil
 }
 
-// renewSoon starts the renewal of a path that is not on the present life, or lacks keys
-// there, unless one is under way.
+// renewSoon starts the renewal of a path that does not use the current generation, or lacks
+// keys there, unless a renewal is in progress.
 func (p *path) renewSoon() {
 	if !p.due() {
 		return
@@ -98,7 +99,7 @@ func (p *path) renewSoon() {
 	p.gate.Unlock()
 	if !start {
 		select {
-		case p.rouse <- struct{}{}: // It may be in a long pause, and there is something new.
+		case p.rouse <- struct{}{}: // Cut a long pause short.
 		default:
 		}
 		return
@@ -115,31 +116,31 @@ func (p *path) due() bool {
 	now := p.r.current()
 	p.gate.RLock()
 	defer p.gate.RUnlock()
-	return now != nil && !p.closed && (p.leg == nil || p.leg.life != now || p.lacks(p.leg))
+	return now != nil && !p.closed && (p.inner == nil || p.inner.gen != now || p.lacks(p.inner))
 }
 
-// lacks reports whether a leg lacks keys. The caller holds the gate.
-func (p *path) lacks(g *leg) bool {
-	return len(g.remotes) < len(p.keys) || slices.ContainsFunc(g.remotes, func(r remote) bool { return !r.ok })
+// lacks reports whether an inner path lacks keys. The caller holds the gate.
+func (p *path) lacks(in *innerPath) bool {
+	return len(in.remotes) < len(p.keys) || slices.ContainsFunc(in.remotes, func(r remote) bool { return !r.ok })
 }
 
-// renew renews a path until there is nothing to renew, or no life to renew it in.
+// renew renews a path until nothing is left to renew, or no generation is there to renew it in.
 func (p *path) renew() {
 	pause, warned := renewMin, false
 	for p.again() {
-		l := p.r.current()
-		if l == nil || p.attempt(l) {
+		gen := p.r.current()
+		if gen == nil || p.attempt(gen) {
 			pause = renewMin
 			continue
 		}
-		if p.r.current() != l { // A new life deserves a new try at once.
+		if p.r.current() != gen { // Try a new generation at once.
 			pause = renewMin
 			continue
 		}
-		stale := p.stale(l)
+		stale := p.stale(gen)
 		if pause >= renewMax && stale != nil && !warned {
 			warned = true
-			p.r.o.Logger.Warn("the plugin was started again, and keys of a peer cannot be imported again; operations on them are refused", "peer_incarnation", p.peer.Incarnation, "error", stale)
+			p.r.o.Logger.Warn("the plugin was started again and cannot import some keys of a peer again; operations on them are refused", "peer_incarnation", p.peer.Incarnation, "error", stale)
 		}
 		timer := time.NewTimer(pause - pause/4 + rand.N(pause/2+1))
 		select {
@@ -151,23 +152,23 @@ func (p *path) renew() {
 			pause = min(2*pause, longest)
 		case <-p.rouse:
 			pause = renewMin
-		case <-l.ended:
+		case <-gen.ended:
 		case <-p.r.ctx.Done():
 		}
 		timer.Stop()
 	}
 }
 
-// stale returns why keys are missing in a leg that is otherwise renewed, where that is no fault of
-// the path; else nil.
-func (p *path) stale(l *Life) error {
+// stale returns why keys are missing in an inner path that is otherwise renewed. It returns nil if
+// nothing is missing or the path is at fault.
+func (p *path) stale(gen *Generation) error {
 	p.gate.RLock()
 	defer p.gate.RUnlock()
-	if p.leg == nil || p.leg.life != l {
+	if p.inner == nil || p.inner.gen != gen {
 		return nil
 	}
 	var why error
-	for _, err := range p.leg.failed {
+	for _, err := range p.inner.failed {
 		if errs.ClassOf(err) == errs.ClassTransientPath {
 			return nil
 		}
@@ -176,13 +177,14 @@ func (p *path) stale(l *Life) error {
 	return why
 }
 
-// again reports whether to go on; false ends the renewal.
+// again reports whether the renewal goes on.
 func (p *path) again() bool {
 	due := p.due() && p.r.ctx.Err() == nil
 	p.gate.Lock()
 	p.renewing = due
 	p.gate.Unlock()
-	// What came due just before is not left to nobody.
+	// A renewal may have become due just before renewing was cleared, and nothing else starts
+	// it.
 	if !due && p.r.ctx.Err() == nil && p.due() {
 		p.gate.Lock()
 		due = !p.renewing
@@ -192,8 +194,8 @@ func (p *path) again() bool {
 	return due
 }
 
-// attempt tries once, and reports whether all is well.
-func (p *path) attempt(l *Life) bool {
+// attempt tries once and reports whether the path is fully renewed.
+func (p *path) attempt(gen *Generation) bool {
 	if p.r.width.Acquire(p.r.ctx, 1) != nil {
 		return false
 	}
@@ -201,27 +203,27 @@ func (p *path) attempt(l *Life) bool {
 	ctx, cancel := context.WithTimeout(p.r.ctx, renewTime)
 	defer cancel()
 	p.gate.RLock()
-	g := p.leg
+	in := p.inner
 	p.gate.RUnlock()
-	if g != nil && g.life == l {
-		return p.complete(ctx, g) == nil
+	if in != nil && in.gen == gen {
+		return p.complete(ctx, in) == nil
 	}
-	g, err := p.dial(ctx, l)
+	in, err := p.dial(ctx, gen)
 	if err != nil {
 		p.gate.Lock()
 		p.why = err
 		p.gate.Unlock()
 		return false
 	}
-	err = p.complete(ctx, g)
+	err = p.complete(ctx, in)
 	p.gate.Lock()
-	if p.closed || p.r.current() != l {
-		p.detach(g)
+	if p.closed || p.r.current() != gen {
+		p.detach(in)
 		p.gate.Unlock()
 		return false
 	}
-	old := p.leg
-	p.leg, p.why = g, nil
+	old := p.inner
+	p.inner, p.why = in, nil
 	p.detach(old)
 	p.broadcast()
 	p.gate.Unlock()

@@ -17,20 +17,20 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
 
-// follow uses another life, without laying paths beforehand.
-func (r *rig) follow(t *testing.T, h faketransport.Hooks) (old *faketransport.Transport, end *Life) {
+// follow uses another generation, without dialling paths ahead of time.
+func (r *rig) follow(t *testing.T, h faketransport.Hooks) (old *faketransport.Transport, end *Generation) {
 	t.Helper()
 	ft := r.net.New(h)
 	require.NoError(t, ft.Start(t.Context(), nil))
-	l := r.Begin(ft, nil)
-	require.NoError(t, r.Enroll(t.Context(), l))
-	old, end = r.live, r.life
-	r.Use(l)
-	r.live, r.life = ft, l
+	gen := r.Begin(ft, nil)
+	require.NoError(t, r.Enroll(t.Context(), gen))
+	old, end = r.live, r.gen
+	r.Use(gen)
+	r.live, r.gen = ft, gen
 	return old, end
 }
 
-// retry counts the attempts at a key that one life refuses, over ten minutes.
+// retry counts the attempts to import a key that one generation refuses, over ten minutes.
 func retry(t *testing.T, class errs.Class) (attempts int64, warned string) {
 	t.Helper()
 	var tried atomic.Int64
@@ -50,7 +50,7 @@ func retry(t *testing.T, class errs.Class) (attempts int64, warned string) {
 		_, err := p.Submit([]transport.Op{read(1, id, 8)})
 		require.ErrorContains(t, err, "not this key")
 
-		// A life that takes the key gets it at once, although the pause is long by now.
+		// A generation that accepts the key gets it at once, although the pause is long by now.
 		before := time.Now()
 		oldT, old := r.follow(t, faketransport.Hooks{})
 		synctest.Wait()
@@ -65,8 +65,8 @@ func retry(t *testing.T, class errs.Class) (attempts int64, warned string) {
 	return attempts, log.String()
 }
 
-// TestAStaleKeyIsSeldomRetried: the keys of a peer that restarted do not come back; who holds a path
-// with one must not cost a call every few seconds for ever. It is said once.
+// TestAStaleKeyIsSeldomRetried: the keys of a peer that restarted stay invalid. A path with such a
+// key must not cost a call every few seconds for ever. The relay logs it once.
 func TestAStaleKeyIsSeldomRetried(t *testing.T) {
 	tried, log := retry(t, errs.ClassTransientPeer)
 	assert.Less(t, tried, int64(30))
@@ -74,7 +74,7 @@ func TestAStaleKeyIsSeldomRetried(t *testing.T) {
 	assert.Equal(t, 1, strings.Count(log, "keys of a peer"), log)
 }
 
-// TestAPathThatFailsIsRetriedSoon: a fault of the path passes.
+// TestAPathThatFailsIsRetriedSoon: faults of a path are transient.
 func TestAPathThatFailsIsRetriedSoon(t *testing.T) {
 	tried, log := retry(t, errs.ClassTransientPath)
 	assert.Greater(t, tried, int64(100))

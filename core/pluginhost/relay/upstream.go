@@ -15,17 +15,17 @@ var _ transport.Upstream = Upstream{}
 // Upstream returns it.
 func (r *Relay) Upstream() Upstream { return Upstream{r} }
 
-// Join implements transport.Upstream. Every later life is told as well.
+// Join implements transport.Upstream. Later generations are told the name as well.
 func (u Upstream) Join(name string) {
 	u.r.mu.Lock()
 	u.r.name, u.r.joined = name, true
 	u.r.mu.Unlock()
-	for _, l := range u.r.others() {
-		u.r.introduce(l)
+	for _, gen := range u.r.others() {
+		u.r.introduce(gen)
 	}
 }
 
-// Segment implements transport.Upstream. Without a life it is what was said last.
+// Segment implements transport.Upstream. Without a generation it is the last known segment.
 func (u Upstream) Segment() transport.Segment {
 	inner, err := u.inner("segment")
 	if err != nil {
@@ -64,11 +64,11 @@ func (u Upstream) Accept(ctx context.Context, request []byte) ([]byte, error) {
 }
 
 func (u Upstream) inner(op string) (transport.Upstream, error) {
-	l := u.r.current()
-	if l == nil {
+	gen := u.r.current()
+	if gen == nil {
 		return nil, u.r.o.Refuse(op)
 	}
-	inner, ok := transport.As[transport.Upstream](l.t)
+	inner, ok := transport.As[transport.Upstream](gen.t)
 	if !ok {
 		return nil, errs.New(errs.NotSupported, u.r.op(op), "the plugin does not do it, although its manifest says so")
 	}

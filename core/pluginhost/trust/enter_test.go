@@ -12,8 +12,8 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
-// TestAnotherWasFaster: between the judgement and the entry another program may have run first under
-// this name. It is the one that is trusted, and stays so.
+// TestAnotherWasFaster: after the program was judged, another one of the same name may be added to
+// the lock file first. The other one is trusted, and stays so.
 func TestAnotherWasFaster(t *testing.T) {
 	path := filepath.Join(testplugin.Folder(t), "plugins.lock.yaml")
 	j := ReadJudge(ModeTOFU, path)
@@ -32,7 +32,8 @@ func TestAnotherWasFaster(t *testing.T) {
 	assert.Equal(t, Locked{"2", sumB}, e)
 }
 
-// TestAllOfTheChecksumCounts: messages show its beginning, which is no measure of anything.
+// TestAllOfTheChecksumCounts: the whole checksum is compared, although messages show only its
+// beginning.
 func TestAllOfTheChecksumCounts(t *testing.T) {
 	j := Judge{mode: ModeLocked, path: "/lock"}
 	require.NoError(t, j.lock.Set(evictID("a"), HostPlatform(), Locked{"1", sumA}))
@@ -53,8 +54,8 @@ func TestNoLockFileIsSaid(t *testing.T) {
 	assert.ErrorContains(t, err, "there is no lock file "+path)
 }
 
-// TestAProgramOfAnUnknownUser: in a container folders of the system may belong to a user that stands for
-// all unknown ones; a program, and the folder that it lies in, may not.
+// TestAProgramOfAnUnknownUser: in a container, folders of the system may belong to the user that
+// stands for all unknown users. A program and the folder that it lies in may not.
 func TestAProgramOfAnUnknownUser(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can give files to others")

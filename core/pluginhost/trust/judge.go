@@ -14,14 +14,14 @@ type Mode string
 
 // The modes. The empty one is ModeAuto.
 const (
-	ModeAuto   Mode = "auto"   // locked where a lock file is named, else off
-	ModeLocked Mode = "locked" // what the lock file has, and nothing else
-	ModeTOFU   Mode = "tofu"   // trust on first use: what it does not have enters it when it runs first
-	ModeOff    Mode = "off"    // everything, with a warning each time
+	ModeAuto   Mode = "auto"   // locked if a lock file is named, else off
+	ModeLocked Mode = "locked" // only programs in the lock file
+	ModeTOFU   Mode = "tofu"   // trust on first use: an unknown plugin is added to the lock file when it first runs
+	ModeOff    Mode = "off"    // every program, with a warning each time
 )
 
-// Resolve makes ModeAuto, or none, the one it stands for; lock is the path of the lock file,
-// empty for none.
+// Resolve returns the mode that ModeAuto or the empty mode stands for, and any other mode
+// unchanged. lock is the path of the lock file, empty for none.
 func (m Mode) Resolve(lock string) Mode {
 	switch {
 	case m != "" && m != ModeAuto:
@@ -61,7 +61,7 @@ func ReadJudge(mode Mode, path string) Judge {
 	}
 	j.lock, j.err = ReadLock(path)
 	if j.mode == ModeTOFU && errs.Is(j.err, errs.FileNotFound) {
-		j.err = nil // the first use makes it
+		j.err = nil // the first use creates the file
 	}
 	return j
 }
@@ -69,8 +69,8 @@ func ReadJudge(mode Mode, path string) Judge {
 // Mode returns the mode, never ModeAuto.
 func (j Judge) Mode() Mode { return j.mode }
 
-// Of judges the program of a plugin, its version and SHA-256, for this platform. refused
-// says why it may not run, and what to do.
+// Of judges a plugin's program by its version and SHA-256, for this platform. refused says why it
+// may not run, and what to do.
 func (j Judge) Of(id plugin.ID, version, sum string) (v Verdict, refused error) {
 	locked, known := j.lock.Find(id, HostPlatform())
 	refuse := func(format string, args ...any) error {
@@ -96,9 +96,9 @@ func (j Judge) Of(id plugin.ID, version, sum string) (v Verdict, refused error) 
 	return Unlocked, refuse("%s does not have it for %s; if you trust this program, run: %s", j.path, HostPlatform(), repair)
 }
 
-// Enter adds a program that was judged FirstUse to the lock file, unless another one was
-// faster: it is FileOpenFail where that is not the same program, and for a script that would
-// take the place of what is locked for other platforms.
+// Enter adds a program that was judged FirstUse to the lock file. It fails with FileOpenFail if
+// another program was added meanwhile, or if the program is a script and would replace the entries
+// of other platforms.
 func (j Judge) Enter(ctx context.Context, id plugin.ID, platform string, e Locked) error {
 	return UpdateLock(ctx, j.path, func(l *Lock) error {
 		now := Judge{mode: j.mode, path: j.path, lock: *l}
@@ -109,7 +109,7 @@ func (j Judge) Enter(ctx context.Context, id plugin.ID, platform string, e Locke
 			return nil
 		}
 		if others, _ := l.Platforms(id); platform == AnyPlatform && len(others) > 0 {
-			return errs.New(errs.FileOpenFail, "", "it is a script, which would take the place of what %s has for %s; if you trust it everywhere, run: mooncake plugins lock %s --plugin-lock %s",
+			return errs.New(errs.FileOpenFail, "", "it is a script, which would replace the entries of %s for %s; if you trust it everywhere, run: mooncake plugins lock %s --plugin-lock %s",
 				j.path, strings.Join(others, ", "), id, j.path)
 		}
 		return l.Set(id, platform, e)

@@ -30,7 +30,7 @@ func TestModesStandFor(t *testing.T) {
 	}
 }
 
-// TestALockFileThatCannotBeUsed trusts nothing, also on first use, unless trust is off.
+// TestALockFileThatCannotBeUsed: no program is trusted, not even on first use, unless trust is off.
 func TestALockFileThatCannotBeUsed(t *testing.T) {
 	path := filepath.Join(testplugin.Folder(t), "plugins.lock.yaml")
 	require.NoError(t, os.WriteFile(path, []byte("version: 1\nplugins: 7\n"), 0o644))
@@ -50,8 +50,8 @@ func TestALockFileThatCannotBeUsed(t *testing.T) {
 	}
 }
 
-// TestPlatformsAreJudgedApart: what is locked for another machine does not count here, what
-// is locked for all does.
+// TestPlatformsAreJudgedApart: an entry for another platform does not count here, and an entry for
+// any platform does.
 func TestPlatformsAreJudgedApart(t *testing.T) {
 	other := "linux/s390x"
 	require.NotEqual(t, other, HostPlatform())
@@ -75,7 +75,7 @@ func TestPlatformsAreJudgedApart(t *testing.T) {
 	assert.ErrorContains(t, err, "does not have it for "+HostPlatform())
 }
 
-// TestAScriptsFirstUse takes nothing from the machines that share the lock file.
+// TestAScriptsFirstUse: it does not remove the entries of other machines that share the lock file.
 func TestAScriptsFirstUse(t *testing.T) {
 	path := filepath.Join(testplugin.Folder(t), "plugins.lock.yaml")
 	require.NoError(t, UpdateLock(t.Context(), path, func(l *Lock) error {

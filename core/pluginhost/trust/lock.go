@@ -14,19 +14,19 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 )
 
-// AnyPlatform is the platform of a script, which is the same bytes everywhere.
+// AnyPlatform is the platform of a script, whose bytes are the same everywhere.
 const AnyPlatform = "any"
 
-// Locked is what a lock file says of one plugin on one platform.
+// Locked is the entry of one plugin and platform in a lock file.
 type Locked struct {
-	// Version is the one of the manifest, for people; what is compared is SHA256.
+	// Version is that of the manifest. It is for people; only SHA256 is compared.
 	Version string
 	// SHA256 of the program, 64 hexadecimal digits.
 	SHA256 string
 }
 
-// Lock is the content of a lock file: which programs may run, by plugin and platform. The
-// zero Lock is empty. It is a value for one goroutine.
+// Lock is the content of a lock file: the programs that may run, by plugin and platform. The zero
+// Lock is empty. A Lock is not safe for concurrent use.
 type Lock struct {
 	plugins map[plugin.ID]map[string]Locked
 }
@@ -44,7 +44,7 @@ var (
 	sha256RE   = regexp.MustCompile(`^[0-9a-f]{64}$`)
 )
 
-// Find returns what is locked for a platform, else what is locked for any.
+// Find returns the entry of a plugin for a platform, or else the one for any platform.
 func (l Lock) Find(id plugin.ID, platform string) (Locked, bool) {
 	e, ok := l.plugins[id][platform]
 	if !ok {
@@ -58,15 +58,15 @@ func (l Lock) IDs() []plugin.ID {
 	return slices.SortedFunc(maps.Keys(l.plugins), func(a, b plugin.ID) int { return strings.Compare(a.String(), b.String()) })
 }
 
-// Platforms lists those of a plugin in their order, with what is locked for each.
+// Platforms lists the platforms of a plugin in sorted order, with the entry of each.
 func (l Lock) Platforms(id plugin.ID) ([]string, map[string]Locked) {
 	m := maps.Clone(l.plugins[id])
 	return slices.Sorted(maps.Keys(m)), m
 }
 
-// Set locks a plugin on one platform; what is locked on the others stays. A script, whose
-// platform is AnyPlatform, takes the place of all, and a program that of a script.
-// InvalidParams for what a lock file cannot hold.
+// Set locks a plugin on one platform; the entries of other platforms stay. A script, whose
+// platform is AnyPlatform, replaces the entries of all platforms, and a program replaces a
+// script. Set fails with InvalidParams for an entry that a lock file cannot hold.
 func (l *Lock) Set(id plugin.ID, platform string, e Locked) error {
 	if err := checkLocked(id, platform, e); err != nil {
 		return errs.Wrap(errs.InvalidParams, "lock "+id.String(), err)
@@ -87,7 +87,7 @@ func (l *Lock) Set(id plugin.ID, platform string, e Locked) error {
 	return nil
 }
 
-// Remove forgets a plugin on all platforms and reports whether it was there.
+// Remove removes a plugin on all platforms and reports whether it was locked.
 func (l *Lock) Remove(id plugin.ID) bool {
 	_, was := l.plugins[id]
 	delete(l.plugins, id)
@@ -115,7 +115,7 @@ const lockHead = `# The plugins that may run, with the SHA-256 of their programs
 version: 1
 `
 
-// Encode writes the file. Equal locks are equal bytes.
+// Encode returns the content of the file. Equal locks have equal bytes.
 func (l Lock) Encode() []byte {
 	var b bytes.Buffer
 	b.WriteString(lockHead)

@@ -63,8 +63,7 @@ func TestLockFileFormat(t *testing.T) {
 	assert.Empty(t, empty.IDs())
 }
 
-// TestALockFileIsReadStrictly: whatever is not exactly right is an error that names the
-// line.
+// TestALockFileIsReadStrictly: every deviation is an error that names the line.
 func TestALockFileIsReadStrictly(t *testing.T) {
 	const head = "version: 1\nplugins:\n"
 	good := "{version: '1', sha256: " + sumA + "}"
@@ -134,7 +133,7 @@ func FuzzParseLock(f *testing.F) {
 	})
 }
 
-// TestBoundsOfALockFile: one more than may be is refused, by who writes and who reads.
+// TestBoundsOfALockFile: writers and readers refuse more entries than the bounds allow.
 func TestBoundsOfALockFile(t *testing.T) {
 	var l Lock
 	for i := range maxPlatforms {
@@ -167,7 +166,7 @@ func TestBoundsOfALockFile(t *testing.T) {
 	assert.NoError(t, new(Lock).Set(evictID("a"), "linux/amd64", Locked{strings.Repeat("1", maxVersionText), sumA}))
 }
 
-// inMemory makes a folder where thousands of fsyncs take no time, if there is a place.
+// inMemory makes a folder in memory, if it can, where thousands of fsyncs take no time.
 func inMemory(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("/dev/shm", "lock")
@@ -178,8 +177,8 @@ func inMemory(t *testing.T) string {
 	return dir
 }
 
-// TestLockFileMachine changes a lock file in random order, some of the changes by several
-// programs at once, and compares it with a plain map.
+// TestLockFileMachine makes random changes to a lock file, some of them concurrently, and compares
+// it with a plain map.
 func TestLockFileMachine(t *testing.T) {
 	base := inMemory(t)
 	rapid.Check(t, func(t *rapid.T) {
@@ -312,5 +311,5 @@ func TestALockFileOfOthersIsRefused(t *testing.T) {
 	require.NoError(t, Reserve(t.Context(), held))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	assert.ErrorIs(t, UpdateLock(ctx, path, set), context.Canceled, "who holds the folder is waited for, as long as the caller wants")
+	assert.ErrorIs(t, UpdateLock(ctx, path, set), context.Canceled, "the update waits for the lock of the folder as long as the caller allows")
 }

@@ -13,9 +13,9 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
-// ReadLock reads the lock file at an absolute path; FileNotFound where there is none. It is
-// refused, FileOpenFail, where somebody other than root and this user can change it, and
-// InvalidParams where it cannot be read strictly.
+// ReadLock reads the lock file at an absolute path. It fails with FileNotFound if there is none,
+// with FileOpenFail if a user other than root and this one can change it, and with InvalidParams
+// if it is malformed.
 func ReadLock(path string) (Lock, error) {
 	text, err := readLock(path, os.Geteuid())
 	if err != nil {
@@ -58,10 +58,10 @@ func readLock(path string, uid int) ([]byte, error) {
 	return text, nil
 }
 
-// UpdateLock changes the lock file at an absolute path, or makes it. Programs that change
-// it at the same time do so one after the other, each sees what the one before wrote, and
-// who reads sees the old file or the new one, also after a crash. change must not wait for
-// anything; with its error nothing is written, nor where it changes nothing.
+// UpdateLock changes the lock file at an absolute path, or makes it. Concurrent updates, even by
+// several programs, run one after the other, and each sees the result of the one before. Readers
+// see the old file or the new one, even after a crash. change must not block. If change fails, or
+// changes nothing, nothing is written.
 func UpdateLock(ctx context.Context, path string, change func(*Lock) error) error {
 	real, err := walk(path, os.Geteuid())
 	if errors.Is(err, fs.ErrNotExist) {
@@ -75,9 +75,9 @@ func UpdateLock(ctx context.Context, path string, change func(*Lock) error) erro
 	if err != nil {
 		return errs.Wrap(errs.FileOpenFail, "lock file "+path, err)
 	}
-	defer dir.Close() // which gives the folder free as well
+	defer dir.Close() // which also releases the lock of the folder
 	if err := Reserve(ctx, dir); err != nil {
-		return errs.New(errs.UnavailableInCurrentStatus, "lock file "+path, "another program is writing in its folder and does not end: %w", err)
+		return errs.New(errs.UnavailableInCurrentStatus, "lock file "+path, "another program is writing in its folder and does not finish: %w", err)
 	}
 	l, err := ReadLock(path)
 	if err != nil && !errs.Is(err, errs.FileNotFound) {

@@ -13,9 +13,9 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 )
 
-// ParseLock reads a lock file strictly: an unknown key, one that is there twice, or a value
-// that cannot be right is InvalidParams with name and line of the place. name is for
-// messages.
+// ParseLock parses a lock file strictly. It fails with InvalidParams for an unknown key, a
+// duplicate key, or an impossible value. The error has the line and name, which is the name of
+// the file.
 func ParseLock(name string, text []byte) (Lock, error) {
 	p := lockParser{name: name}
 	l, err := p.file(text)
@@ -32,7 +32,7 @@ func (p lockParser) fail(line int, format string, args ...any) error {
 	if line > 0 {
 		place += ":" + strconv.Itoa(line)
 	}
-	return errs.WithHint(errs.New(errs.InvalidParams, place, format, args...), "correct it, or move it away and lock what you trust anew with: mooncake plugins lock")
+	return errs.WithHint(errs.New(errs.InvalidParams, place, format, args...), "correct it, or move it away and lock the plugins that you trust again with: mooncake plugins lock")
 }
 
 // yamlLine finds the line in an error of the YAML library.
@@ -141,7 +141,7 @@ func (p lockParser) locked(n *yaml.Node, what string) (Locked, error) {
 	return e, nil
 }
 
-// mapping returns the values by key; keys are those that are allowed, none for any.
+// mapping returns the values by key. keys are the allowed keys; without any, all are allowed.
 func (p lockParser) mapping(n *yaml.Node, what string, keys ...string) (map[string]*yaml.Node, error) {
 	if n.Kind != yaml.MappingNode || n.Anchor != "" {
 		return nil, p.fail(n.Line, "%s must be a mapping of keys to values", what)

@@ -8,13 +8,13 @@ import (
 	"syscall"
 )
 
-// Open opens a program at an absolute path, after checking that nobody but root and this
-// user can change it: the file, the folder it was found in, the folder it really lies in,
-// and every folder on the way there. What was checked is what is read. The caller closes it.
+// Open opens a program at an absolute path, after checking that only root and this user can
+// change it: the file, the folder it was found in, the folder that the resolved path names, and
+// every folder on the way there. It checks the file that it opened. The caller closes it.
 func Open(path string) (*os.File, error) { return open(path, os.Geteuid()) }
 
-// Folder resolves a folder and checks that nobody but root and this user can change it, nor
-// lead its path somewhere else.
+// Folder resolves a folder and checks that only root and this user can change it or redirect its
+// path.
 func Folder(dir string) (real string, err error) {
 	uid := os.Geteuid()
 	if real, err = walk(dir, uid); err != nil {
@@ -36,7 +36,7 @@ func open(path string, uid int) (*os.File, error) {
 			return nil, err
 		}
 	}
-	// Non-blocking, because a pipe of this name must not stop the host.
+	// Non-blocking, because the path may be a pipe, which must not block the host.
 	f, err := os.OpenFile(real, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0)
 	if err != nil {
 		return nil, fmt.Errorf("cannot open it: %w", err)
@@ -63,7 +63,7 @@ func open(path string, uid int) (*os.File, error) {
 func checkDir(dir string, uid int) error {
 	info, err := os.Stat(dir)
 	if err != nil {
-		return fmt.Errorf("cannot look at its folder: %w", err)
+		return fmt.Errorf("cannot read the attributes of its folder: %w", err)
 	}
 	return checkOwner("folder", dir, info, uid)
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/mooncake-go/mooncake/core/pluginhost/internal/testplugin"
 )
 
-// TestWhatIsOpened: a program that nobody else can change, by every mode that lets somebody.
+// TestWhatIsOpened: a program is opened only if its mode lets no other user change it.
 func TestWhatIsOpened(t *testing.T) {
 	dir := testplugin.Folder(t)
 	path := testplugin.Put(t, dir, "program", []byte("x"))
@@ -32,7 +32,7 @@ func TestWhatIsOpened(t *testing.T) {
 			continue
 		}
 		if os.Geteuid() != 0 && mode&0o400 == 0 {
-			continue // who is not root cannot read it
+			continue // only root can read it
 		}
 		require.NoError(t, err, mode)
 		require.NoError(t, f.Close())
@@ -45,8 +45,8 @@ func TestWhatIsOpened(t *testing.T) {
 	assert.ErrorContains(t, err, "not a regular file")
 }
 
-// TestTheFoldersOfAProgram: nobody else may write the one it is found in, nor the one it
-// lies in; there the sticky bit is not enough, as others could add plugins.
+// TestTheFoldersOfAProgram: no other user may write the folder that the program was found in, nor
+// the one that it lies in. The sticky bit is not enough there, since others could add plugins.
 func TestTheFoldersOfAProgram(t *testing.T) {
 	home, found := testplugin.Folder(t), testplugin.Folder(t)
 	testplugin.Put(t, home, "program", []byte("x"))
@@ -70,7 +70,7 @@ func TestTheFoldersOfAProgram(t *testing.T) {
 	assert.Equal(t, found, real)
 }
 
-// TestAProgramOfAThirdUser is refused, and one of root or this user is not.
+// TestAProgramOfAThirdUser: it is refused. A program of root or of this user is not.
 func TestAProgramOfAThirdUser(t *testing.T) {
 	path := testplugin.Put(t, testplugin.Folder(t), "program", []byte("x"))
 	info, err := os.Stat(path)

@@ -8,14 +8,15 @@ import (
 	"runtime"
 )
 
-// HostPlatform is the platform of this process, such as linux/amd64.
+// HostPlatform returns the platform of this process, such as linux/amd64.
 func HostPlatform() string { return runtime.GOOS + "/" + runtime.GOARCH }
 
-// machines are the processors of ELF files by number, for 64 bits in little endian.
+// machines are the 64-bit little-endian processors of ELF files, by number.
 var machines = map[uint16]string{0x3e: "amd64", 0xb7: "arm64", 0xf3: "riscv64", 0x15: "ppc64le", 0x102: "loong64"}
 
-// PlatformOf says for which platform a program is, by its first bytes: AnyPlatform for a
-// script with an interpreter. An error for what this system can never run.
+// PlatformOf returns the platform of a program, which it reads from the first bytes. It is
+// AnyPlatform for a script with an interpreter. PlatformOf fails for a program that this system can
+// never run.
 func PlatformOf(program io.ReaderAt) (string, error) {
 	var head [20]byte
 	n, err := program.ReadAt(head[:], 0)

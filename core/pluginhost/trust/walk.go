@@ -15,10 +15,10 @@ import (
 // maxLinks bounds the symbolic links of one path, as the kernel does.
 const maxLinks = 40
 
-// walk resolves an absolute path and checks that nobody but root and this user can lead it
-// somewhere else: every folder on the way from the root, and every symbolic link, belongs to
-// one of the two, and no folder may be written by others. A folder with the sticky bit, such
-// as /tmp, may: there, others can add names but not replace what belongs to somebody else.
+// walk resolves an absolute path and checks that only root and this user can redirect it. Every
+// folder on the way from the root, and every symbolic link, must belong to one of the two, and
+// other users must not be able to write a folder. A folder with the sticky bit, such as /tmp, may
+// be writable: other users can add names there, but cannot replace the files of this user.
 func walk(path string, uid int) (real string, err error) {
 	if !filepath.IsAbs(path) {
 		return "", fmt.Errorf("%q is not an absolute path", path)
@@ -75,7 +75,7 @@ func walk(path string, uid int) (real string, err error) {
 func checkAncestor(dir string, uid int) error {
 	info, err := os.Lstat(dir)
 	if err != nil {
-		return fmt.Errorf("cannot look at the folder %s: %w", dir, err)
+		return fmt.Errorf("cannot read the attributes of the folder %s: %w", dir, err)
 	}
 	owner, err := ownerOf(dir, info)
 	switch mode := info.Mode(); {
@@ -97,9 +97,9 @@ func ownerOf(path string, info fs.FileInfo) (int, error) {
 	return int(st.Uid), nil
 }
 
-// unknownHere reports whether a user stands for all those that this user namespace does
-// not know. In a container without root's rights the folders of the system outside belong
-// to it. Files and folders of plugins themselves must belong to somebody that is known.
+// unknownHere reports whether a user stands for all users that this user namespace does not
+// know. In a rootless container that user owns the folders of the outer system. The files and
+// folders of plugins themselves must belong to a known user.
 func unknownHere(uid int) bool { return overflow() == uid }
 
 var overflow = sync.OnceValue(func() int {
@@ -113,7 +113,7 @@ var overflow = sync.OnceValue(func() int {
 	})
 })
 
-// overflowIn returns -1 where every user is known.
+// overflowIn returns the number of that user, -1 if every user is known.
 func overflowIn(uidMap string, number func() string) int {
 	if f := strings.Fields(uidMap); len(f) == 3 && f[0] == "0" && f[2] == "4294967295" {
 		return -1

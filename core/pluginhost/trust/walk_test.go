@@ -83,7 +83,7 @@ func TestLinksOnTheWay(t *testing.T) {
 	assert.ErrorContains(t, err, "chmod go-w "+other, "and where it lies")
 }
 
-// TestOwnersOnTheWay: what belongs to a third user is refused.
+// TestOwnersOnTheWay: folders and links of a third user are refused.
 func TestOwnersOnTheWay(t *testing.T) {
 	dir := tree(t)
 	file := filepath.Join(dir, "a", "b", "file")

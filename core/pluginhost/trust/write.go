@@ -16,8 +16,8 @@ import (
 // reserveTime bounds the wait for another program that writes in the same folder.
 const reserveTime = 30 * time.Second
 
-// Reserve keeps other programs of this kind out of a folder until it is closed. It waits
-// for the one that is there, until ctx ends or 30 s are over.
+// Reserve locks a folder against other calls of Reserve until dir is closed. It waits for the lock
+// until ctx ends, at most 30 s.
 func Reserve(ctx context.Context, dir *os.File) error {
 	ctx, cancel := context.WithTimeout(ctx, reserveTime)
 	defer cancel()
@@ -34,8 +34,8 @@ func Reserve(ctx context.Context, dir *os.File) error {
 	}
 }
 
-// Replace writes a file of a folder so that there is always the old one or the new one,
-// also after a crash.
+// Replace replaces a file of a folder atomically: either the old file or the new one is there, even
+// after a crash.
 func Replace(dir *os.File, path string, content io.Reader, mode fs.FileMode) (err error) {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
 	if err != nil {

@@ -1,7 +1,7 @@
-// Package heldport gives tests ports that stay theirs while nobody listens there.
+// Package heldport gives tests ports that stay reserved while no listener is there.
 //
-// A port that was found free and given back may be anybody's by the time it is used: another
-// listener's, or the near end of some connection, even of one to that very port.
+// A port that was found free and released may be taken by the time the test uses it: by another
+// listener, or as the local end of a connection, even of a connection to that very port.
 package heldport
 
 import (
@@ -13,10 +13,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Address returns "127.0.0.1:port". Connections there are refused until the test listens on
-// it, which it may do as often as it likes: the port is held to the test's end by a socket
-// that is bound and does not listen. Listeners need SO_REUSEADDR, which those of Go and of
-// the usual servers have.
+// Address returns "127.0.0.1:port". Connections to it are refused until the test listens there,
+// which it may do repeatedly. A socket that is bound and does not listen reserves the port until
+// the test ends. Listeners need SO_REUSEADDR, which Go and most servers set.
 func Address(t testing.TB) string {
 	t.Helper()
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)

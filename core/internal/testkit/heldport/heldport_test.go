@@ -10,7 +10,7 @@ import (
 	"github.com/mooncake-go/mooncake/core/internal/testkit/heldport"
 )
 
-// TestAddress: nobody answers there but listeners of the test, one at a time, again and again.
+// TestAddress: only listeners of the test answer there, one at a time, repeatedly.
 func TestAddress(t *testing.T) {
 	addr := heldport.Address(t)
 	refused := func() {
@@ -27,7 +27,7 @@ func TestAddress(t *testing.T) {
 		require.NoError(t, err)
 		far, err := ln.Accept()
 		require.NoError(t, err)
-		require.NoError(t, far.Close()) // This side waits out the end of the connection.
+		require.NoError(t, far.Close()) // This side gets the TIME_WAIT state.
 		require.NoError(t, near.Close())
 		require.NoError(t, ln.Close())
 		refused()

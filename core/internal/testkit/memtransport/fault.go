@@ -23,15 +23,15 @@ type Fault struct {
 	Partial bool
 	// Quarantine makes the failure a quarantined one.
 	Quarantine bool
-	// Delay completes the operation that much later.
+	// Delay delays the completion.
 	Delay time.Duration
-	// Stall completes the operation at its deadline only, as failed, without moving bytes.
+	// Stall fails the operation at its deadline, without moving bytes.
 	Stall bool
-	// Hang never completes it, against the contract of transports, until the path closes.
+	// Hang completes the operation only when the path closes, against the contract of transports.
 	Hang bool
 	// Corrupt flips one bit of the bytes that arrive.
 	Corrupt bool
-	// NoSum gives no checksum, against what the path says of itself.
+	// NoSum omits the checksum, although the path promises one.
 	NoSum bool
 	// Duplicate reports the completion twice, against the contract.
 	Duplicate bool

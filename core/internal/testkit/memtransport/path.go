@@ -24,7 +24,7 @@ type path struct {
 	count   int // operations submitted
 	live    int // operations accepted and not reaped
 	closed  bool
-	deliver func(transport.Completion) bool // nil for nobody
+	deliver func(transport.Completion) bool // nil if completions go to Reap
 }
 
 // pending is an operation that waits for a timer or for the path to close.
@@ -150,7 +150,7 @@ func (p *path) move(op transport.Op, f Fault) (sum uint32, err error) {
 	return sum, nil
 }
 
-// Extras implements transport.Extended. Operations need no goroutine that polls.
+// Extras implements transport.Extended. Operations complete without a poller.
 func (p *path) Extras() transport.Extras {
 	return transport.Extras{
 		Deliver: p.deliverTo, Poll: func(func() bool) { p.from.polled.Add(1) }, Checksums: p.from.sums.Load(),
@@ -166,7 +166,7 @@ func (p *path) deliverTo(f func(transport.Completion) bool) {
 	p.deliver = f
 }
 
-// finish hands a completion over, or queues it. The caller holds p.mu.
+// finish delivers a completion, or queues it. The caller holds p.mu.
 func (p *path) finish(c transport.Completion, twice bool) {
 	if p.deliver != nil && p.deliver(c) {
 		p.live--

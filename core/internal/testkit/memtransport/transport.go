@@ -21,8 +21,8 @@ type Network struct {
 // NewNetwork returns an empty network.
 func NewNetwork() *Network { return &Network{nodes: map[string]*Transport{}} }
 
-// Transport is one node's end. It serves peers from New on; Start and Stop are no-ops but
-// for Stop taking it off the network.
+// Transport is one node of a Network. It serves peers from New on. Start does nothing, and Stop
+// takes it off the network.
 type Transport struct {
 	net         *Network
 	name        string
@@ -42,7 +42,7 @@ type Transport struct {
 
 var _ transport.Transport = (*Transport)(nil)
 
-// New adds a node. One of the same name is replaced, as by a restarted process.
+// New adds a node. It replaces a node of the same name, as a restarted process does.
 func (n *Network) New(name string) *Transport {
 	t := &Transport{net: n, name: name, incarnation: n.incarnation.Add(1), depth: 1 << 10, regions: map[transport.RegionID]transport.Region{}}
 	n.mu.Lock()
@@ -63,18 +63,18 @@ func (t *Transport) SetHook(h Hook) {
 	t.hook.Store(&h)
 }
 
-// SetDepth bounds the operations under way on a path; more get back-pressure.
+// SetDepth bounds the operations in flight on a path; further ones get back-pressure.
 func (t *Transport) SetDepth(n int) { t.depth = n }
 
-// SetSums makes operations that this node submits compute checksums, if they ask for it. Paths that
-// are already dialled go on saying what they said.
+// SetSums makes operations that this node submits compute checksums if they ask for it. Paths that
+// are already dialled report the same Extras as before.
 func (t *Transport) SetSums(on bool) { t.sums.Store(on) }
 
-// SetReapOnly has paths that are dialled from now on give all completions out by Reap. By default
-// they hand them over where they come about, as transport.Extras allow.
+// SetReapOnly makes paths that are dialled from now on return all completions from Reap. By default
+// they deliver completions where these occur, as transport.Extras allow.
 func (t *Transport) SetReapOnly(on bool) { t.reapOnly.Store(on) }
 
-// Reaped returns how many completions Reap gave out.
+// Reaped returns how many completions Reap has returned.
 func (t *Transport) Reaped() int { return int(t.reaped.Load()) }
 
 // Polled returns how often the engine polled for a completion.

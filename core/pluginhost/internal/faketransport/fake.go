@@ -1,5 +1,5 @@
-// Package faketransport is a transport in memory for the tests of this room: it dies like
-// a process does, and says afterwards what became of its operations.
+// Package faketransport is a transport in memory for the tests of package pluginhost. It dies as
+// a process does, and completes its operations afterwards.
 package faketransport
 
 import (
@@ -14,7 +14,7 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
 
-// Net is what transports reach each other through.
+// Net connects transports.
 type Net struct {
 	mu   sync.Mutex
 	last uint64
@@ -28,7 +28,7 @@ func NewNet() *Net { return &Net{at: map[string]*Transport{}} }
 type Hooks struct {
 	Start    func() error
 	Register func(transport.Region) error
-	// Deregister comes before the region is ended.
+	// Deregister is called before the region is removed.
 	Deregister func(transport.RegionID) error
 	Dial       func(transport.Endpoint) error
 	Import     func(transport.Key) error
@@ -44,8 +44,8 @@ type Transport struct {
 	inc     uint64
 	name    string
 	joins   int
-	dead    bool // it does nothing any more
-	held    bool // it carries nothing out
+	dead    bool // the transport does not work any more
+	held    bool // operations are queued and not carried out
 	ended   bool
 	regions map[transport.RegionID]transport.Region
 	order   []transport.RegionID
@@ -95,11 +95,11 @@ func (t *Transport) Stop(context.Context) error {
 	t.Die()
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.regions, t.order = map[transport.RegionID]transport.Region{}, nil // It holds nothing any more.
+	t.regions, t.order = map[transport.RegionID]transport.Region{}, nil // It holds no regions any more.
 	return nil
 }
 
-// Die makes it stop working, without a word.
+// Die makes the transport stop working without completing anything.
 func (t *Transport) Die() {
 	t.mu.Lock()
 	t.dead = true
@@ -110,7 +110,7 @@ func (t *Transport) Die() {
 	t.net.mu.Unlock()
 }
 
-// Hold makes it keep what is submitted; release with false.
+// Hold makes the transport queue operations without carrying them out, until Hold(false).
 func (t *Transport) Hold(on bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -118,7 +118,7 @@ func (t *Transport) Hold(on bool) {
 	t.cond.Broadcast()
 }
 
-// Ended completes what is under way: it is gone.
+// Ended marks the transport's process as gone, and completes the operations in flight.
 func (t *Transport) Ended() {
 	t.Die()
 	t.working.Wait()
@@ -149,21 +149,21 @@ func (t *Transport) Endpoint() transport.Endpoint {
 // Changed implements transport.Changing.
 func (t *Transport) Changed() <-chan struct{} { return t.changed }
 
-// Regions lists what is registered, in the order in which it was.
+// Regions lists the registered regions in the order of their registration.
 func (t *Transport) Regions() []transport.RegionID {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return append([]transport.RegionID(nil), t.order...)
 }
 
-// Joined is the name, and how often it was told.
+// Joined returns the name that was joined, and how often Join was called.
 func (t *Transport) Joined() (string, int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.name, t.joins
 }
 
-// Open is the number of paths that were not closed.
+// Open returns the number of open paths.
 func (t *Transport) Open() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -261,7 +261,7 @@ type Path struct {
 	t    *Transport
 	peer string
 	inc  uint64
-	// base shifts the numbers of remotes, so that they differ between lives.
+	// base shifts the IDs of remotes, so that they differ between generations.
 	base transport.RemoteID
 
 	// Guarded by t.mu.
@@ -305,8 +305,8 @@ func (p *Path) Import(_ context.Context, blob transport.Key) (transport.RemoteID
 	return transport.RemoteID(len(p.keys)) + p.base, nil
 }
 
-// room is how many operations a path takes at once.
-const room = 64
+// maxQueued is how many operations a path queues.
+const maxQueued = 64
 
 // Submit implements transport.Path.
 func (p *Path) Submit(ops []transport.Op) (int, error) {
@@ -323,7 +323,7 @@ func (p *Path) Submit(ops []transport.Op) (int, error) {
 			return i, errs.New(errs.InvalidParams, "fake", "no remote %d", o.Remote)
 		case int(o.Offset)+len(o.Local) > p.keys[o.Remote-p.base-1].Len:
 			return i, errs.New(errs.InvalidParams, "fake", "past the end")
-		case len(p.queue) >= room:
+		case len(p.queue) >= maxQueued:
 			return i, nil
 		}
 		p.queue = append(p.queue, &op{Op: o})

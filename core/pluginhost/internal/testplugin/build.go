@@ -1,4 +1,4 @@
-// Package testplugin builds the plugin programs that the tests of this room run.
+// Package testplugin builds the plugin programs that the tests of package pluginhost run.
 package testplugin
 
 import (
@@ -15,7 +15,7 @@ import (
 func Build(ctx context.Context, dir string, kinds ...string) error {
 	_, here, _, _ := runtime.Caller(0)
 	for _, kind := range kinds {
-		out := filepath.Join(dir, "mooncake-plugin-"+kind+"-moody")
+		out := filepath.Join(dir, "mooncake-plugin-"+kind+"-faulty")
 		cmd := exec.CommandContext(ctx, "go", "build", "-ldflags=-s -w", "-o", out, "./"+kind)
 		cmd.Dir = filepath.Dir(here)
 		if text, err := cmd.CombinedOutput(); err != nil {

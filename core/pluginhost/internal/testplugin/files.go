@@ -32,14 +32,14 @@ func Put(t testing.TB, dir, name string, content []byte) string {
 	return path
 }
 
-// Manifest makes one that is valid.
+// Manifest makes a valid manifest.
 func Manifest(id plugin.ID, apis ...uint) plugin.Manifest {
 	return plugin.Manifest{
 		Format: 1, ID: id, Version: "1.0.0", API: apis, Summary: "for tests", Stability: plugin.Experimental,
 	}
 }
 
-// Script is a program that carries a manifest; who looks at it runs nothing of it.
+// Script is a program that carries a manifest. Reading the manifest does not run the program.
 func Script(t testing.TB, m plugin.Manifest) []byte {
 	t.Helper()
 	raw, err := json.Marshal(m)

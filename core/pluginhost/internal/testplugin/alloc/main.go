@@ -1,5 +1,5 @@
-// Command alloc is a plugin for the tests of this room: a small allocator that crashes on
-// command.
+// Command alloc is a plugin for the tests of package pluginhost: a small allocator that crashes
+// on command.
 package main
 
 import (
@@ -23,7 +23,7 @@ func main() {
 		}))
 }
 
-// crash is the size that is a command. The tests know it, too.
+// crash is the size that makes the allocator crash. The tests use the same number.
 const crash = 0xdead
 
 type front struct {
@@ -71,7 +71,7 @@ func (f *front) Free(_ context.Context, extents []alloc.Extent) ([]error, error)
 	items := make([]error, len(extents))
 	for i, e := range extents {
 		if !f.live[e] {
-			items[i] = errs.New(errs.InvalidWrite, "moody: free", "extent at %d is not allocated", e.Offset)
+			items[i] = errs.New(errs.InvalidWrite, "faulty: free", "extent at %d is not allocated", e.Offset)
 		}
 		delete(f.live, e)
 	}

@@ -1,4 +1,4 @@
-// Command evict is a plugin for the tests of this room: a small eviction policy that
+// Command evict is a plugin for the tests of package pluginhost: a small eviction policy that
 // crashes and hangs on command.
 package main
 
@@ -23,15 +23,15 @@ import (
 var manifest string
 
 func main() {
-	// What the environment orders happens before the handshake.
-	switch os.Getenv("MOODY") {
+	// The commands of the environment take effect before the handshake.
+	switch os.Getenv("FAULTY") {
 	case "exit":
 		fmt.Fprintln(os.Stderr, "no device of this kind")
 		os.Exit(7)
 	case "silent":
 		stand()
 	case "leave group":
-		// Into that of the host, where a signal for its own group does not reach it.
+		// Join the group of the host, where a signal for the plugin's own group does not reach it.
 		group, err := syscall.Getpgid(os.Getppid())
 		if err == nil {
 			err = syscall.Setpgid(0, group)
@@ -51,8 +51,8 @@ func main() {
 		}))
 }
 
-// stand waits forever. A bare select ends the program where the runtime sees that nothing
-// else is going on.
+// stand waits forever. A bare select would end the program if the runtime sees that all
+// goroutines are blocked.
 func stand() {
 	for {
 		time.Sleep(time.Hour)
@@ -64,14 +64,14 @@ type config struct {
 	CrashAtStart bool `json:"crash_at_start"`
 	// CrashIfExists ends the process in Start where this file exists.
 	CrashIfExists string `json:"crash_if_exists"`
-	// Spawn starts a child process that outlives this one, if it can.
+	// Spawn starts a child process that tries to outlive this one.
 	Spawn bool `json:"spawn"`
-	// Daemon starts one that is not in this one's group, nor its child any more.
+	// Daemon starts a process that leaves this one's group and is not its child any more.
 	Daemon bool `json:"daemon"`
-	// Print is how many bytes Start writes to standard output itself, as a library does,
-	// without the end of a line.
+	// Print is how many bytes Start writes to standard output, as a library might, without a
+	// newline.
 	Print int `json:"print"`
-	// Refuse is refused.
+	// Refuse makes Validate fail.
 	Refuse bool `json:"refuse"`
 }
 
@@ -82,7 +82,7 @@ func (c *config) Validate() error {
 	return nil
 }
 
-// The IDs that are commands. The tests know them, too.
+// The IDs that are commands. The tests use the same numbers.
 const (
 	crash   = evict.ID(0xdead)
 	hang    = evict.ID(0x4a6)

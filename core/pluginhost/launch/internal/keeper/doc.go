@@ -1,25 +1,25 @@
-// Package keeper makes the program that stands between a host and a plugin: a process of a
-// few KiB that adopts what the plugin starts, and leaves nothing of it behind.
+// Package keeper makes the program that stands between a host and a plugin: a process of a few
+// KiB that adopts the plugin's orphaned descendants and kills them when the plugin ends.
 //
-// A process group does not hold who leaves it (setsid), and a host that is killed cannot
-// clean up. The keeper is a child subreaper: whatever below the plugin loses its parent
-// becomes the keeper's child, in whichever session it is. The host cannot be that itself,
-// because it may be somebody's program that loaded the core as a library, whose children
-// and orphans are its own affair.
+// A process can leave its process group (setsid), and a host that is killed cannot clean up. The
+// keeper is a child subreaper: a process below the plugin that loses its parent becomes the
+// keeper's child, whatever its session. The host cannot be the subreaper itself, because it may
+// be another program that loaded the core as a library and manages its own children and
+// orphans.
 //
-// The host may not have a program file of ours to start either, so the keeper's is made on
-// the spot: its instructions are assembled into whatever links this package, are free of
-// references to anything else there, and are copied behind the head of an ELF file.
+// Such a host may not have a program file of ours to start, so the keeper's program is made at
+// run time. Its instructions are assembled into every program that links this package. They
+// reference nothing else there, and are copied behind the header of an ELF file.
 //
 // # What it does
 //
-// It starts the plugin in a process group of the plugin's own, says the plugin's number, and
-// waits. When the plugin has ended it kills its group, then all that became its child, until
-// it has none, and ends as the plugin did: with its status, or by its signal. The end is
-// near as well when it gets SIGQUIT, which the host sends, and SIGTERM, which the kernel
-// sends for a host that died: then the plugin has two seconds to leave by itself. Other
-// signals it ignores. A plugin whose keeper was killed is killed by the kernel.
+// The keeper starts the plugin in a process group of the plugin's own, reports the plugin's
+// number, and waits. When the plugin has ended, the keeper kills the plugin's group, then its own
+// children until none is left, and ends as the plugin did: with the same status or by the same
+// signal. It also ends the plugin on SIGQUIT, which the host sends, and on SIGTERM, which the
+// kernel sends when the host has died: after SIGTERM the plugin has two seconds to exit on its
+// own. The keeper ignores other signals. If the keeper is killed, the kernel kills the plugin.
 //
-// It is no protection from a plugin that means to stay and kills its keeper first, which
-// every process of the same user may.
+// The keeper does not protect from a malicious plugin, which can kill its keeper first, as any
+// process of the same user can.
 package keeper

@@ -15,26 +15,26 @@ import (
 var ErrNotHere = errors.New("there is no keeper for " + runtime.GOARCH)
 
 const (
-	// base is where the file is mapped, head, data and instructions in one piece.
+	// base is the address at which the file is mapped: header, data and instructions together.
 	base = 0x10000000
-	// dataAt is where in the file the data are; the instructions have the same number.
+	// dataAt is the offset of the data in the file. The instructions use the same number.
 	dataAt = 0xb0
-	// codeAt is where in the file the instructions begin.
+	// codeAt is the offset of the instructions in the file.
 	codeAt = 0x180
 	// maxCode bounds the instructions, in bytes.
 	maxCode = 4 << 10
-	// grace is how many seconds a plugin has whose host died.
+	// grace is how many seconds a plugin has to exit after its host died.
 	grace = 2
 )
 
-// data is what the instructions read, at offsets that they know.
+// data is the data that the instructions read at fixed offsets.
 type data struct {
 	Report  int32             // 0: the descriptor for reports
 	Self    int32             // 4: the descriptor of the keeper's own program
 	All     uint64            // 8: every signal
-	Awaited uint64            // 16: those that it waits for
+	Awaited uint64            // 16: the signals that it waits for
 	Grace   [4]int64          // 24: a struct itimerval
-	Pause   [2]int64          // 56: a struct timespec, between two looks for what is left
+	Pause   [2]int64          // 56: a struct timespec, between two checks for processes that are left
 	Default [32]byte          // 72: a struct sigaction, SIG_DFL
 	Name    [16]byte          // 104: its name in lists of processes
 	List    [len(listed)]byte // 120: the file that lists its children
@@ -43,11 +43,10 @@ type data struct {
 const listed = "/proc/thread-self/children\x00"
 
 // Image returns the keeper's program. Its arguments are the path of the plugin's program and
-// the plugin's own arguments, its environment is the plugin's. It writes the plugin's number
-// to the descriptor report, as 4 bytes in the order of the machine, then closes it. Where
-// the plugin's program cannot be run, a negative error number is there as well, before or
-// after it. self is the descriptor that the program itself is run from. Neither reaches the
-// plugin.
+// the plugin's own arguments. Its environment is the plugin's. It writes the plugin's number to
+// the descriptor report, as 4 bytes in native byte order, and closes it. If the plugin's program
+// cannot be run, it also writes a negative error number, before or after the plugin's number.
+// self is the descriptor from which the keeper's program is run. The plugin inherits neither.
 func Image(report, self int) ([]byte, error) {
 	code := instructions()
 	if code == nil {
@@ -71,7 +70,7 @@ func Image(report, self int) ([]byte, error) {
 
 func bit(s syscall.Signal) uint64 { return 1 << (s - 1) }
 
-// header writes the head of an ELF file that is one segment, to be read and run.
+// header writes the header of an ELF file with one segment that is readable and executable.
 func header(b *bytes.Buffer, size int) {
 	const head, entry = 64, 56
 	type ident struct {
@@ -104,7 +103,7 @@ func put(b *bytes.Buffer, v any) {
 	_ = binary.Write(b, binary.LittleEndian, v) // A Buffer takes everything.
 }
 
-// clip returns the instructions that begin at p, up to the mark that ends them.
+// clip returns the instructions that begin at p, up to mark.
 func clip(p unsafe.Pointer) []byte {
 	text := unsafe.Slice((*byte)(p), maxCode)
 	for i := 0; i+8 <= maxCode; i += 4 {

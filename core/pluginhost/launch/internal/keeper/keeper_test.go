@@ -22,7 +22,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// kept is a program below a keeper.
+// kept is a program that runs below a keeper.
 type kept struct {
 	keeper *exec.Cmd
 	in     io.WriteCloser
@@ -87,7 +87,7 @@ func (k *kept) status(t *testing.T) syscall.WaitStatus {
 	return k.keeper.ProcessState.Sys().(syscall.WaitStatus)
 }
 
-// word reads the next word that the script says.
+// word reads the next line of the script's output.
 func (k *kept) word(t *testing.T) string {
 	t.Helper()
 	var word []byte
@@ -108,7 +108,7 @@ func (k *kept) number(t *testing.T) int {
 	return n
 }
 
-// state is the letter of what a process does, empty where there is none.
+// state is the letter of a process's state, empty if there is no such process.
 func state(pid int) string {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -121,8 +121,8 @@ func state(pid int) string {
 // gone reports whether a process does not run any more.
 func gone(pid int) bool { s := state(pid); return s == "" || s == "Z" }
 
-// lostChild starts a process that has left the group and the session, and whose parents
-// have ended; it says its number.
+// lostChild starts a process that has left the group and the session, and whose parents have
+// ended. It prints the process number.
 const lostChild = `(setsid sh -c 'setsid sh -c "echo \$\$; exec sleep 1000 >/dev/null" &' &); `
 
 func TestItEndsAsThePluginDid(t *testing.T) {
@@ -131,7 +131,7 @@ func TestItEndsAsThePluginDid(t *testing.T) {
 	}
 	for _, s := range []syscall.Signal{syscall.SIGKILL, syscall.SIGTERM, syscall.SIGQUIT, syscall.SIGSEGV, syscall.SIGHUP} {
 		if signal.Ignored(s) {
-			continue // As under nohup; a shell leaves it so.
+			continue // As under nohup; the shell does not reset it.
 		}
 		status := script(t, fmt.Sprintf("kill -%d $$", s)).status(t)
 		assert.True(t, status.Signaled(), s)
@@ -140,8 +140,8 @@ func TestItEndsAsThePluginDid(t *testing.T) {
 	}
 }
 
-// TestWhatThePluginGets: its arguments, its environment, a group of its own, the signals of
-// before, and no descriptor of the keeper's.
+// TestWhatThePluginGets: the plugin gets its arguments, its environment, a group of its own, the
+// original signal mask, and no descriptor of the keeper's.
 func TestWhatThePluginGets(t *testing.T) {
 	t.Setenv("KEPT", "yes")
 	k := keep(t, "/bin/sh", "name", "-c", `echo $KEPT-$0-$1-$#; ls /proc/self/fd | tr '\n' ' '; echo; grep SigBlk /proc/self/status; read x < /proc/self/stat; echo $x; sleep 1000`, "a", "b c")
@@ -170,8 +170,8 @@ func TestAProgramThatCannotBeRun(t *testing.T) {
 	assert.Equal(t, syscall.EACCES, k.failed)
 }
 
-// TestNothingIsLeft: what left the group and lost its parents ends with the plugin, however
-// that ended, and before the keeper does.
+// TestNothingIsLeft: processes that left the group and lost their parents end with the plugin,
+// however it ended, and before the keeper does.
 func TestNothingIsLeft(t *testing.T) {
 	for name, c := range map[string]struct {
 		then string
@@ -213,7 +213,7 @@ func TestNothingIsLeft(t *testing.T) {
 	}
 }
 
-// TestOrphansAreCollected while the plugin runs: no zombies pile up.
+// TestOrphansAreCollected: no zombies pile up while the plugin runs.
 func TestOrphansAreCollected(t *testing.T) {
 	k := script(t, "(sh -c 'echo $$; exec sleep 0.01 >/dev/null' &); exec sleep 1000")
 	orphan := k.number(t)
@@ -224,7 +224,7 @@ func TestOrphansAreCollected(t *testing.T) {
 	assert.False(t, gone(k.pid))
 }
 
-// TestPluginOfADeadKeeper is ended by the kernel.
+// TestPluginOfADeadKeeper: the kernel kills it.
 func TestPluginOfADeadKeeper(t *testing.T) {
 	k := script(t, "exec sleep 1000")
 	require.NoError(t, k.keeper.Process.Kill())

@@ -4,10 +4,10 @@ package keeper
 
 import "unsafe"
 
-// mark stands behind the last instruction, aligned to 4 bytes.
+// mark follows the last instruction, aligned to 4 bytes.
 const mark = 0x646e652e7065656b
 
-// program returns where the instructions begin; see program_*.s.
+// program returns the address of the instructions, see program_*.s.
 func program() unsafe.Pointer
 
 func instructions() []byte { return clip(program()) }

@@ -1,11 +1,11 @@
 #include "textflag.h"
 
-// The keeper, see doc.go: all that runs in its process. It is copied out of here, so it
-// refers to nothing but itself and the data of image.go.
+// The keeper, see doc.go: the whole code of its process. It is copied out of here, so it
+// references only itself and the data of image.go.
 //
 // R15 arguments and environment, R14 data, R13 the plugin's number, R12 scratch:
-//   0 siginfo (128), 128 mask of before, 136 a number, 144 a mask, 512 text (4096)
-// BX, BP, R8 and R9 are for short. The kernel changes AX, CX and R11 only.
+//   0 siginfo (128), 128 original mask, 136 a number, 144 a mask, 512 text (4096)
+// BX, BP, R8 and R9 are short-lived. The kernel changes AX, CX and R11 only.
 
 #define DATA 0x100000b0
 #define SCRATCH 4608
@@ -44,13 +44,13 @@ TEXT keeper<>(SB), NOSPLIT|NOFRAME, $0-0
 	MOVQ SP, R12
 	MOVL $DATA, R14
 
-	// Who loses its parent below becomes a child of this process.
+	// A descendant that loses its parent becomes a child of this process.
 	MOVL $36, DI // PR_SET_CHILD_SUBREAPER
 	MOVL $1, SI
 	CALL(PRCTL)
 	MOVL 4(R14), DI
 	CALL(CLOSE)
-	// A host that ignores SIGCHLD passes that on, and there would be nothing to wait for.
+	// If the host ignores SIGCHLD, the keeper inherits that and could not wait for its children.
 	MOVL $17, DI // SIGCHLD
 	LEAQ 72(R14), SI
 	XORL DX, DX
@@ -80,14 +80,14 @@ TEXT keeper<>(SB), NOSPLIT|NOFRAME, $0-0
 	TESTQ R13, R13
 	JLT exit
 
-	// Nobody of its user may look into it or change it.
+	// Other processes of the user may not inspect or change this one.
 	MOVL $4, DI // PR_SET_DUMPABLE
 	XORL SI, SI
 	CALL(PRCTL)
 	MOVL $15, DI // PR_SET_NAME
 	LEAQ 104(R14), SI
 	CALL(PRCTL)
-	// What the plugin and the host have between them ends with either of the two.
+	// Close all descriptors: those between the plugin and the host must end with either of the two.
 	XORL DI, DI
 	MOVL $-1, SI
 	XORL DX, DX
@@ -103,7 +103,7 @@ closing:
 	JLT closing
 
 wait:
-	// The plugin's own end is seen and left, so that its number stays its own.
+	// Notice the end of the plugin without collecting it, so that its number is not reused.
 	XORL DI, DI // P_ALL
 	XORL SI, SI
 	MOVQ R12, DX
@@ -130,9 +130,9 @@ sleep:
 	CALL(SIGTIMEDWAIT)
 	CMPQ AX, $15 // SIGTERM: the host is gone
 	JEQ orphaned
-	CMPQ AX, $3 // SIGQUIT: the host wants it
+	CMPQ AX, $3 // SIGQUIT: the host orders the end
 	JEQ end
-	CMPQ AX, $14 // SIGALRM: the time is over
+	CMPQ AX, $14 // SIGALRM: the grace period is over
 	JEQ end
 	JMP wait
 orphaned:
@@ -149,7 +149,7 @@ end:
 	MOVL R13, DI
 	NEGL DI
 	MOVL $9, SI
-	CALL(KILL) // the group, whose number cannot be anybody else's yet
+	CALL(KILL) // the group, whose number cannot be reused yet
 	MOVL R13, DI
 	MOVL $9, SI
 	CALL(KILL)
@@ -161,7 +161,7 @@ end:
 	CALL(WAIT4)
 
 sweep:
-	// Killed are those that are children now; their children are next.
+	// Kill the present children; their children become children next.
 	MOVL $-100, DI // AT_FDCWD
 	LEAQ 120(R14), SI
 	XORL DX, DX
@@ -217,7 +217,7 @@ reaping:
 	JMP sweep
 
 over:
-	// As the plugin ended.
+	// End as the plugin ended.
 	MOVL 136(R12), DI
 	MOVL DI, BX
 	SHRL $8, DI
@@ -239,7 +239,7 @@ over:
 	MOVL AX, DI
 	MOVL BX, SI
 	CALL(KILL)
-	LEAL 128(BX), DI // where the host ignores that signal
+	LEAL 128(BX), DI // if the host ignores that signal
 exit:
 	CALL(EXIT_GROUP)
 	JMP exit

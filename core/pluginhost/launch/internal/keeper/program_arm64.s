@@ -1,11 +1,11 @@
 #include "textflag.h"
 
-// The keeper, see doc.go: all that runs in its process. It is copied out of here, so it
-// refers to nothing but itself and the data of image.go. It is program_amd64.s, step by step.
+// The keeper, see doc.go: the whole code of its process. It is copied out of here, so it
+// references only itself and the data of image.go. It is program_amd64.s, step by step.
 //
 // R22 arguments and environment, R21 data, R20 the plugin's number, R19 scratch:
-//   0 siginfo (128), 128 mask of before, 136 a number, 144 a mask, 512 text (4096)
-// R23 to R26 are for short. The kernel changes R0 only.
+//   0 siginfo (128), 128 original mask, 136 a number, 144 a mask, 512 text (4096)
+// R23 to R26 are short-lived. The kernel changes R0 only.
 
 #define DATA 0x100000b0
 #define SCRATCH 4608
@@ -45,7 +45,7 @@ TEXT keeper<>(SB), NOSPLIT|NOFRAME, $0-0
 	MOVD R19, RSP
 	MOVD $DATA, R21
 
-	// Who loses its parent below becomes a child of this process.
+	// A descendant that loses its parent becomes a child of this process.
 	MOVD $36, R0 // PR_SET_CHILD_SUBREAPER
 	MOVD $1, R1
 	MOVD $0, R2
@@ -54,7 +54,7 @@ TEXT keeper<>(SB), NOSPLIT|NOFRAME, $0-0
 	CALL(PRCTL)
 	MOVW 4(R21), R0
 	CALL(CLOSE)
-	// A host that ignores SIGCHLD passes that on, and there would be nothing to wait for.
+	// If the host ignores SIGCHLD, the keeper inherits that and could not wait for its children.
 	MOVD $17, R0 // SIGCHLD
 	ADD $72, R21, R1
 	MOVD $0, R2
@@ -83,14 +83,14 @@ TEXT keeper<>(SB), NOSPLIT|NOFRAME, $0-0
 	CMP $0, R20
 	BLT exit
 
-	// Nobody of its user may look into it or change it.
+	// Other processes of the user may not inspect or change this one.
 	MOVD $4, R0 // PR_SET_DUMPABLE
 	MOVD $0, R1
 	CALL(PRCTL)
 	MOVD $15, R0 // PR_SET_NAME
 	ADD $104, R21, R1
 	CALL(PRCTL)
-	// What the plugin and the host have between them ends with either of the two.
+	// Close all descriptors: those between the plugin and the host must end with either of the two.
 	MOVD $0, R0
 	MOVD $0xffffffff, R1
 	MOVD $0, R2
@@ -105,7 +105,7 @@ closing:
 	BLT closing
 
 wait:
-	// The plugin's own end is seen and left, so that its number stays its own.
+	// Notice the end of the plugin without collecting it, so that its number is not reused.
 	MOVD $0, R0 // P_ALL
 	MOVD $0, R1
 	MOVD R19, R2
@@ -130,9 +130,9 @@ sleep:
 	CALL(SIGTIMEDWAIT)
 	CMP $15, R0 // SIGTERM: the host is gone
 	BEQ orphaned
-	CMP $3, R0 // SIGQUIT: the host wants it
+	CMP $3, R0 // SIGQUIT: the host orders the end
 	BEQ end
-	CMP $14, R0 // SIGALRM: the time is over
+	CMP $14, R0 // SIGALRM: the grace period is over
 	BEQ end
 	B wait
 orphaned:
@@ -148,7 +148,7 @@ orphaned:
 end:
 	NEG R20, R0
 	MOVD $9, R1
-	CALL(KILL) // the group, whose number cannot be anybody else's yet
+	CALL(KILL) // the group, whose number cannot be reused yet
 	MOVD R20, R0
 	MOVD $9, R1
 	CALL(KILL)
@@ -161,7 +161,7 @@ end:
 	CALL(WAIT4)
 
 sweep:
-	// Killed are those that are children now; their children are next.
+	// Kill the present children; their children become children next.
 	MOVD $-100, R0 // AT_FDCWD
 	ADD $120, R21, R1
 	MOVD $0, R2
@@ -217,7 +217,7 @@ reaping:
 	B sweep
 
 over:
-	// As the plugin ended.
+	// End as the plugin ended.
 	MOVWU 136(R19), R0
 	AND $127, R0, R23
 	LSR $8, R0, R0
@@ -236,7 +236,7 @@ over:
 	CALL(GETPID)
 	MOVD R23, R1
 	CALL(KILL)
-	ADD $128, R23, R0 // where the host ignores that signal
+	ADD $128, R23, R0 // if the host ignores that signal
 exit:
 	CALL(EXIT_GROUP)
 	B exit

@@ -14,27 +14,27 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
 
-// finish ends a life that another one took over from.
-func (r *rig) finish(ft *faketransport.Transport, l *Life) {
-	r.Lost(l)
+// finish ends a generation that another one replaced.
+func (r *rig) finish(ft *faketransport.Transport, gen *Generation) {
+	r.Lost(gen)
 	ft.Ended()
-	r.Ended(l)
+	r.Ended(gen)
 }
 
-// TestALifeThatEndedIsNotUsed: it may end between Enroll and Use. What is new must not go to it, and
-// the next one must be let in.
-func TestALifeThatEndedIsNotUsed(t *testing.T) {
+// TestAGenerationThatEndedIsNotUsed: a generation may end between Enroll and Use. New work must
+// not go to it, and the next generation must not be blocked.
+func TestAGenerationThatEndedIsNotUsed(t *testing.T) {
 	r := newRig(Options{})
 	defer r.stop()
 	ft := r.net.New(faketransport.Hooks{})
 	require.NoError(t, ft.Start(t.Context(), nil))
-	l := r.Begin(ft, nil)
-	require.NoError(t, r.Enroll(t.Context(), l))
+	gen := r.Begin(ft, nil)
+	require.NoError(t, r.Enroll(t.Context(), gen))
 	ft.Ended()
-	r.Ended(l)
-	r.Use(l)
+	r.Ended(gen)
+	r.Use(gen)
 	_, err := r.Dial(t.Context(), r.peer.Endpoint())
-	assert.ErrorContains(t, err, "started again", "there is no life")
+	assert.ErrorContains(t, err, "started again", "there is no generation")
 	assert.Nil(t, r.current())
 	require.NoError(t, r.rise(t.Context()))
 	assert.Equal(t, r.live.Endpoint(), r.Endpoint())
@@ -44,22 +44,22 @@ func TestNothingIsStartedAfterClose(t *testing.T) {
 	r := New(Options{})
 	require.True(t, r.spawn(func() {}))
 	r.Close()
-	assert.False(t, r.spawn(func() { t.Error("nobody waits for it") }))
+	assert.False(t, r.spawn(func() { t.Error("Close does not wait for it") }))
 }
 
-// TestRetireWaitsForPeers: an old life serves until peers can find the new one, and no longer than
-// that has a point.
+// TestRetireWaitsForPeers: an old generation serves until peers can find the new one, or until
+// waiting has no point.
 func TestRetireWaitsForPeers(t *testing.T) {
 	const grace = 30 * time.Second
 	for name, c := range map[string]struct {
-		happens func(r *rig, old *Life, giveUp func())
+		happens func(r *rig, old *Generation, giveUp func())
 		after   time.Duration
 	}{
-		"peers know":         {func(r *rig, _ *Life, _ func()) { r.Published(r.Endpoint()) }, 5 * time.Second},
-		"the new one ended":  {func(r *rig, _ *Life, _ func()) { r.live.Ended(); r.Ended(r.life); r.life = nil }, 5 * time.Second},
-		"the old one ended":  {func(r *rig, old *Life, _ func()) { r.Ended(old) }, 5 * time.Second},
-		"nobody waits":       {func(_ *rig, _ *Life, giveUp func()) { giveUp() }, 5 * time.Second},
-		"peers do not learn": {func(*rig, *Life, func()) {}, grace},
+		"peers know":         {func(r *rig, _ *Generation, _ func()) { r.Published(r.Endpoint()) }, 5 * time.Second},
+		"the new one ended":  {func(r *rig, _ *Generation, _ func()) { r.live.Ended(); r.Ended(r.gen); r.gen = nil }, 5 * time.Second},
+		"the old one ended":  {func(r *rig, old *Generation, _ func()) { r.Ended(old) }, 5 * time.Second},
+		"caller gives up":    {func(_ *rig, _ *Generation, giveUp func()) { giveUp() }, 5 * time.Second},
+		"peers do not learn": {func(*rig, *Generation, func()) {}, grace},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -71,7 +71,7 @@ func TestRetireWaitsForPeers(t *testing.T) {
 				defer giveUp()
 				begun, took := time.Now(), make(chan time.Duration, 1)
 				go func() {
-					assert.NoError(t, r.Retire(ctx, old, grace), "nothing is under way")
+					assert.NoError(t, r.Retire(ctx, old, grace), "nothing is in flight")
 					took <- time.Since(begun)
 				}()
 				time.Sleep(5 * time.Second)
@@ -84,7 +84,7 @@ func TestRetireWaitsForPeers(t *testing.T) {
 	}
 }
 
-// TestRetireSaysWhatDoesNotEnd: and what is under way completes all the same, later.
+// TestRetireSaysWhatDoesNotEnd: operations in flight complete later all the same.
 func TestRetireSaysWhatDoesNotEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(Options{})
@@ -104,8 +104,8 @@ func TestRetireSaysWhatDoesNotEnd(t *testing.T) {
 	})
 }
 
-// stubborn is a transport whose paths neither close nor end: what they have under way completes with
-// the process, and then nothing comes any more.
+// stubborn is a transport whose paths neither close nor end. The operations in flight complete when
+// the process ends, and nothing follows.
 type stubborn struct{ transport.Transport }
 
 type stubbornPath struct{ transport.Path }
@@ -119,35 +119,35 @@ func (stubbornPath) Close(context.Context) error {
 	return errs.New(errs.RPCTimeout, "close", "no answer")
 }
 
-// TestLastWords: what a process had completed may be handed over a while after it ended, and is not
-// lost; what is not there by then is not waited for.
-func TestLastWords(t *testing.T) {
+// TestLateCompletions: completions may arrive for a while after their process ended, and are not
+// lost. The path does not wait for later ones.
+func TestLateCompletions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(Options{})
 		defer r.stop()
 		ft := r.net.New(faketransport.Hooks{})
 		require.NoError(t, ft.Start(t.Context(), nil))
-		l := r.Begin(stubborn{ft}, nil)
-		require.NoError(t, r.Enroll(t.Context(), l))
-		r.Use(l)
+		gen := r.Begin(stubborn{ft}, nil)
+		require.NoError(t, r.Enroll(t.Context(), gen))
+		r.Use(gen)
 		p, id := r.open(t, make([]byte, 8))
 		ft.Hold(true)
 		_, err := p.Submit([]transport.Op{read(1, id, 8)})
 		require.NoError(t, err)
 		ft.Die()
-		r.Ended(l)
+		r.Ended(gen)
 		ended := time.Now()
-		time.Sleep(lastWords / 2)
+		time.Sleep(endGrace / 2)
 		ft.Ended() // This completes them.
 		assert.Len(t, reap(t, p, 1), 1)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		require.NoError(t, p.Close(ctx))
-		assert.Equal(t, lastWords, time.Since(ended))
+		assert.Equal(t, endGrace, time.Since(ended))
 	})
 }
 
-// told is a transport that says of itself what a test wants.
+// told is a transport whose Endpoint and Changed a test controls.
 type told struct {
 	transport.Transport
 	changed chan struct{}
@@ -163,31 +163,32 @@ func (s *told) Endpoint() transport.Endpoint {
 	return s.Transport.Endpoint()
 }
 
-// TestWhatALifeSaysOfItself: that it changed is passed on; while it does not answer, its endpoint is
-// the one that it had, not none.
-func TestWhatALifeSaysOfItself(t *testing.T) {
+// TestWhatAGenerationSaysOfItself: the relay forwards its changes. While the generation does not
+// answer, the relay reports the endpoint that it had.
+func TestWhatAGenerationSaysOfItself(t *testing.T) {
 	r := newRig(Options{})
 	defer r.stop()
 	ft := r.net.New(faketransport.Hooks{})
 	require.NoError(t, ft.Start(t.Context(), nil))
 	s := &told{Transport: ft, changed: make(chan struct{})}
-	l := r.Begin(s, nil)
-	require.NoError(t, r.Enroll(t.Context(), l))
-	r.Use(l)
-	<-r.Changed() // Of Use.
+	gen := r.Begin(s, nil)
+	require.NoError(t, r.Enroll(t.Context(), gen))
+	r.Use(gen)
+	<-r.Changed() // Use fires it.
 	s.changed <- struct{}{}
 	select {
 	case <-r.Changed():
 	case <-time.After(30 * time.Second):
-		t.Fatal("it was not passed on")
+		t.Fatal("the change was not forwarded")
 	}
 	s.silent = true
 	assert.Equal(t, ft.Endpoint(), r.Endpoint())
-	r.finish(ft, l)
+	r.finish(ft, gen)
 	assert.Equal(t, ft.Endpoint(), r.Endpoint())
 }
 
-// TestAnIDInUseIsNotAskedFor: whatever a plugin would say of it, the key that is known stays.
+// TestAnIDInUseIsNotAskedFor: the relay refuses an ID in use by itself, so the plugin cannot replace
+// its key.
 func TestAnIDInUseIsNotAskedFor(t *testing.T) {
 	r := newRig(Options{})
 	defer r.stop()
@@ -196,7 +197,7 @@ func TestAnIDInUseIsNotAskedFor(t *testing.T) {
 	_, err := r.Register(t.Context(), g)
 	require.NoError(t, err)
 	r.live.Hooks.Register = func(transport.Region) error {
-		t.Error("it was asked")
+		t.Error("the plugin was asked")
 		return nil
 	}
 	_, err = r.Register(t.Context(), g)
