@@ -27,7 +27,7 @@ type renewable struct {
 	name string
 
 	mu   sync.Mutex
-	life *relay.Life
+	life *relay.Generation
 	live *memtransport.Transport
 	last bool // no further process will come
 	n    int

@@ -4,13 +4,13 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/mooncake-go/mooncake/core/bench/cluster"
+	"github.com/mooncake-go/mooncake/test/internal/programs"
 )
 
 // TestHungPluginIsReplaced stops the process of the allocator without ending it. The master gives
@@ -21,7 +21,7 @@ func TestHungPluginIsReplaced(t *testing.T) {
 	p := startPool(t, 1, "--config", conf)
 	p.mustPutGet(t, "before")
 	pid := pluginOf(t, p.master.PID(), "mooncake-plugin-alloc-arena")
-	require.NoError(t, syscall.Kill(pid, syscall.SIGSTOP))
+	programs.Freeze(t, pid)
 	require.NoError(t, cluster.Poll(p.master, time.Minute, func() error {
 		if r := p.client(t, "x", "put", "after"); r.Code != 0 {
 			return errors.New(r.Stderr)

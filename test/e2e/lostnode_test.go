@@ -20,6 +20,7 @@ import (
 	"github.com/mooncake-go/mooncake/core/config"
 	"github.com/mooncake-go/mooncake/core/model"
 	"github.com/mooncake-go/mooncake/sdk/errs"
+	"github.com/mooncake-go/mooncake/test/internal/programs"
 )
 
 // startNamed starts a store and returns its process and the name of its segment.
@@ -225,7 +226,7 @@ func TestStoppedStoreDelaysNoOther(t *testing.T) {
 		require.NoError(t, aimed.once(t.Context()).err)
 		require.NoError(t, beside.once(t.Context()).err)
 	}
-	require.NoError(t, stopped.Signal(syscall.SIGSTOP))
+	programs.Freeze(t, stopped.PID())
 	t.Cleanup(func() { _ = stopped.Signal(syscall.SIGCONT) })
 	at := time.Now()
 	pending := make(chan struct{})

@@ -27,8 +27,8 @@ import (
 // patience bounds every wait; reaching it is a failure.
 const patience = time.Minute
 
-// programs is the folder with the plugins.
-var programs string
+// folder is the folder with the plugins.
+var folder string
 
 func TestMain(m *testing.M) {
 	if os.Getenv(echoEnv) != "" {
@@ -45,7 +45,7 @@ func run(m *testing.M) int {
 	dir, err := os.MkdirTemp("", "subprocess")
 	if err == nil {
 		defer os.RemoveAll(dir)
-		programs = dir
+		folder = dir
 		build := exec.Command("go", "build", "-o", dir+"/",
 			"../../plugins/transport-tcp/cmd/mooncake-plugin-transport-tcp", "../../plugins/transport-shm/cmd/mooncake-plugin-transport-shm")
 		build.Stdout, build.Stderr = os.Stderr, os.Stderr
@@ -79,7 +79,7 @@ type launched struct {
 func start(tb testing.TB, name, settings string) *launched {
 	tb.Helper()
 	p, err := launch.Start(within(tb), launch.Options{
-		Path: filepath.Join(programs, "mooncake-plugin-transport-"+name), ID: plugin.ID{Kind: "transport", Name: name}, API: transport.API(),
+		Path: filepath.Join(folder, "mooncake-plugin-transport-"+name), ID: plugin.ID{Kind: "transport", Name: name}, API: transport.API(),
 		Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
 	})
 	require.NoError(tb, err)

@@ -15,6 +15,7 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/transport"
 	"github.com/mooncake-go/mooncake/sdk/transport/transportwire"
+	"github.com/mooncake-go/mooncake/test/internal/programs"
 )
 
 // one moves an operation to its end.
@@ -103,7 +104,7 @@ func TestKilledProcess(t *testing.T) {
 	local, _ := memory(t, client, 1, count*size, transport.AccessLocal)
 	p, id := connect(t, client, server, key)
 	require.Equal(t, transport.OK, one(t, p, transport.Op{ID: 99, Kind: transport.Write, Local: local[:size], Remote: id}).Status)
-	require.NoError(t, syscall.Kill(server.proc.PID(), syscall.SIGSTOP)) // So that they stay in flight.
+	programs.Freeze(t, server.proc.PID()) // So that they stay in flight.
 	accepted := 0
 	for i := range count {
 		n, err := p.Submit([]transport.Op{{ID: uint64(i), Kind: transport.OpKind(1 + i%2), Local: local[i*size:][:size], Remote: id}})
@@ -152,7 +153,7 @@ func TestSilentProcess(t *testing.T) {
 	_, key := memory(t, server, 1, 4096, transport.AccessRemote)
 	local, _ := memory(t, client, 1, 4096, transport.AccessLocal)
 	p, id := connect(t, client, server, key)
-	require.NoError(t, syscall.Kill(client.proc.PID(), syscall.SIGSTOP))
+	programs.Freeze(t, client.proc.PID())
 	total := 0
 	for range 3 { // Until the slots are used up, and then without waiting.
 		n, err := p.Submit(many(local[:8], id, time.Now().Add(time.Second)))

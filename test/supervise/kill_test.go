@@ -164,7 +164,7 @@ func TestHostKilled(t *testing.T) {
 	for name, before := range map[string]func(plugin int){
 		"runs": func(int) {},
 		"stands still": func(plugin int) {
-			require.NoError(t, syscall.Kill(plugin, syscall.SIGSTOP))
+			programs.Freeze(t, plugin)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -262,7 +262,7 @@ func TestStoppedProcess(t *testing.T) {
 	_, key := memoryOf(t, r.peer, 1, size)
 	p, id := r.dial(key)
 	pid := r.pid()
-	require.NoError(t, syscall.Kill(pid, syscall.SIGSTOP))
+	programs.Freeze(t, pid)
 	eventually(t, "another process", func() bool { in := r.instance(); return in.State == plugin.StateOK && in.PID != pid })
 	assert.True(t, programs.Gone(pid))
 	move(t, p, []transport.Op{{ID: 1, Kind: transport.Read, Local: make([]byte, 8), Remote: id}})

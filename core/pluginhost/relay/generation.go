@@ -15,9 +15,6 @@ import (
 // then.
 const endGrace = 3 * time.Second
 
-// Life is the former name of Generation.
-type Life = Generation
-
 // Generation is one process that carries the transport.
 type Generation struct {
 	r       *Relay

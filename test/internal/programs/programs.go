@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -128,4 +129,30 @@ func Gone(pid int) bool {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	_, after, _ := strings.Cut(string(stat), ") ")
 	return err != nil || strings.HasPrefix(after, "Z")
+}
+
+// Freeze stops a process with SIGSTOP and returns when all of its threads stand still. The kernel
+// stops a group of threads when one of them takes the signal: until then the others go on, on a busy
+// machine for long enough to answer a request.
+func Freeze(t testing.TB, pid int) {
+	t.Helper()
+	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+		t.Fatalf("stop process %d: %v", pid, err)
+	}
+	for by := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+		moving := ""
+		threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+		for _, f := range threads {
+			b, _ := os.ReadFile(f) // A thread that has ended is still enough.
+			if i := bytes.LastIndexByte(b, ')'); i >= 0 && i+2 < len(b) && b[i+2] != 'T' {
+				moving = f
+			}
+		}
+		if len(threads) > 0 && moving == "" {
+			return
+		}
+		if time.Now().After(by) {
+			t.Fatalf("process %d has not stopped a minute after SIGSTOP (%d threads, %s)", pid, len(threads), moving)
+		}
+	}
 }
