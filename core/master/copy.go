@@ -111,7 +111,7 @@ func (s *Service) chargeCopy(ctx context.Context, c scope, kind model.CopyKind, 
 		return s.charge(ctx, c, bytes)
 	}
 	if c.on {
-		s.ledger.ChargeAnyway(c.tenant, bytes)
+		s.usage.ChargeAnyway(c.tenant, bytes)
 	}
 	return nil
 }

@@ -139,7 +139,7 @@ func (s *Service) gauges() metrics.Gauges {
 	t := s.tasks.Stats()
 	g.TasksPending, g.TasksProcessing = t.Pending, t.Processing
 	if s.tenants != nil {
-		g.Tenants, g.TenantCapacity = s.ledger.List(), s.ledger.Totals().Capacity
+		g.Tenants, g.TenantCapacity = s.usage.List(), s.usage.Totals().Capacity
 	}
 	names := map[string]metrics.SegmentGauge{}
 	for _, m := range v.All {

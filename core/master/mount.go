@@ -127,7 +127,7 @@ func (s *Service) add(ctx context.Context, op string, client model.ClientID, seg
 	if err != nil {
 		return nil, errs.Wrap(errs.CodeOf(err), op+" "+seg.Name, err)
 	}
-	s.ledger.SetCapacity(s.registry.View().Capacity)
+	s.usage.SetCapacity(s.registry.View().Capacity)
 	return m, nil
 }
 
@@ -138,7 +138,7 @@ func (s *Service) drop(ctx context.Context, m *segments.Segment, why history.Rea
 	s.registry.Remove(m)
 	s.pool.RemoveSpace(ctx, m.Space)
 	s.pool.Leave()
-	s.ledger.SetCapacity(s.registry.View().Capacity)
+	s.usage.SetCapacity(s.registry.View().Capacity)
 	s.departed[m] = false
 	s.lost.Store(int32(why))
 	select {

@@ -35,7 +35,7 @@ func (s *Service) reclaim(ctx context.Context, bin *objects.Bin, why history.Rea
 			free = append(free, extents...)
 		}
 		if s.tenants != nil {
-			s.ledger.Refund(quota.Owner(g.Key), g.Footprint)
+			s.usage.Refund(quota.Owner(g.Key), g.Footprint)
 		}
 		s.announceGone(g)
 		if !g.Partial {

@@ -74,15 +74,15 @@ func (s *Service) charge(ctx context.Context, c scope, bytes uint64) error {
 	}
 	var err error
 	for range quotaTries {
-		if err = s.ledger.Charge(c.tenant, bytes); err == nil || !errs.Is(err, errs.TenantQuotaExceeded) {
+		if err = s.usage.Charge(c.tenant, bytes); err == nil || !errs.Is(err, errs.TenantQuotaExceeded) {
 			break
 		}
-		if s.evictTenant(ctx, c, s.ledger.Short(c.tenant, bytes)) == 0 {
+		if s.evictTenant(ctx, c, s.usage.Short(c.tenant, bytes)) == 0 {
 			break
 		}
 	}
 	if err != nil {
-		if err = s.ledger.Charge(c.tenant, bytes); err == nil {
+		if err = s.usage.Charge(c.tenant, bytes); err == nil {
 			return nil
 		}
 		why := metrics.RejectQuota
@@ -100,7 +100,7 @@ func (s *Service) mayWrite(c scope) error {
 	if !c.on {
 		return nil
 	}
-	err := s.ledger.Charge(c.tenant, 0)
+	err := s.usage.Charge(c.tenant, 0)
 	if err == nil || !errs.Is(err, errs.TenantNotRegistered) {
 		return nil
 	}
@@ -113,7 +113,7 @@ const quotaTries = 2
 
 func (s *Service) refund(c scope, bytes uint64) {
 	if c.on {
-		s.ledger.Refund(c.tenant, bytes)
+		s.usage.Refund(c.tenant, bytes)
 	}
 }
 
@@ -122,7 +122,7 @@ func (s *Service) TenantQuotas(context.Context) ([]model.TenantQuota, error) {
 	if s.tenants == nil {
 		return nil, s.oneTenant()
 	}
-	return s.ledger.List(), nil
+	return s.usage.List(), nil
 }
 
 // TenantQuota answers with one tenant.
@@ -130,7 +130,7 @@ func (s *Service) TenantQuota(_ context.Context, tenant model.Tenant) (model.Ten
 	if s.tenants == nil {
 		return model.TenantQuota{}, s.oneTenant()
 	}
-	return s.ledger.Get(tenant)
+	return s.usage.Get(tenant)
 }
 
 // SetTenantQuota registers a tenant or changes its quota.

@@ -85,7 +85,7 @@ func TestATenantWithoutAQuotaOverwritesNothing(t *testing.T) {
 	upsert := model.ReplicateConfig{ReplicaNum: 1, Upsert: true}
 	require.Equal(t, errs.OK, r.putAs("blue", "a", page, upsert))
 	require.Equal(t, 1.0, r.value("master_upserts_in_place_total"))
-	keeper.Ledger().Apply(quota.Policy{})
+	keeper.Usage().Apply(quota.Policy{})
 	require.Equal(t, errs.TenantNotRegistered, r.putAs("blue", "a", page, upsert))
 	require.Equal(t, errs.TenantNotRegistered, r.putAs("blue", "a", 2*page, upsert))
 	got, err := r.GetReplicas(r.ctx, model.Caller{Tenant: "blue"}, []string{"a"}, nil)

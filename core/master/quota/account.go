@@ -11,7 +11,7 @@ import (
 // bytes charged, so that a tenant is closed and found empty in one step.
 const closed = 1 << 63
 
-// account is what one tenant may use and uses. An account that left the ledger is closed
+// account is what one tenant may use and uses. An account that left the table is closed
 // and holds nothing, so that a charge that still has it is refused.
 type account struct {
 	name      model.Tenant

@@ -10,7 +10,7 @@ import (
 
 // SetCapacity says how many bytes the pool has. Quotas that add up to more are cut in
 // proportion.
-func (l *Ledger) SetCapacity(bytes uint64) {
+func (l *Usage) SetCapacity(bytes uint64) {
 	if l == nil {
 		return
 	}
@@ -21,7 +21,7 @@ func (l *Ledger) SetCapacity(bytes uint64) {
 }
 
 // Apply puts a policy in force. Tenants that it does not name may write no more.
-func (l *Ledger) Apply(p Policy) {
+func (l *Usage) Apply(p Policy) {
 	if l == nil {
 		return
 	}
@@ -30,7 +30,7 @@ func (l *Ledger) Apply(p Policy) {
 	l.apply(p)
 }
 
-func (l *Ledger) apply(p Policy) {
+func (l *Usage) apply(p Policy) {
 	old := *l.accounts.Load()
 	next := make(map[model.Tenant]*account, len(p.Tenants))
 	var open []*account
@@ -82,7 +82,7 @@ func sum(accounts map[model.Tenant]*account) (high, low uint64) {
 
 // close takes a tenant out of the policy if it holds nothing. TenantNotRegistered,
 // TenantNotEmpty.
-func (l *Ledger) close(t model.Tenant) error {
+func (l *Usage) close(t model.Tenant) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	const op = "tenant quota: delete"

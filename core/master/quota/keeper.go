@@ -1,9 +1,9 @@
 // Package quota says what each tenant of a pool may use, and keeps count of what it uses.
 //
-// A Policy is what the operator wrote: tenants and their quotas. A Ledger holds the policy
+// A Policy is what the operator wrote: tenants and their quotas. A Usage holds the policy
 // in force and what every tenant's objects occupy; it is charged before memory is taken and
 // refunded after it is given back, on every put, so it costs one map look-up and one atomic
-// operation. A Keeper keeps the ledger and the file of the policy together.
+// operation. A Keeper keeps the two and the file of the policy the same.
 //
 // Where quotas add up to more than the pool has, each tenant gets the same share of its
 // own. A tenant that was taken out of the policy keeps what it has, and writes no more,
@@ -26,14 +26,14 @@ import (
 // lookInterval is how often the file is looked at.
 const lookInterval = 10 * time.Second
 
-// Keeper keeps the ledger and the file of the policy in step: a change through Set or
+// Keeper keeps the usage and the file of the policy the same: a change through Set or
 // Delete is in the file before it is in force, and a change of the file is taken over by
 // Reload. Safe for concurrent use. A nil Keeper is off: calls answer
-// UnavailableInCurrentMode, and its ledger is nil.
+// UnavailableInCurrentMode, and its usage is nil.
 type Keeper struct {
 	path   string
 	log    *slog.Logger
-	ledger *Ledger
+	usage *Usage
 
 	mu     sync.Mutex
 	policy Policy
@@ -43,7 +43,7 @@ type Keeper struct {
 // OpenKeeper loads the policy from a file. FileNotFound, FileReadFail, InvalidParams: the
 // master must not start, since it could not tell who may write.
 func OpenKeeper(path string, log *slog.Logger) (*Keeper, error) {
-	k := &Keeper{path: path, log: log, ledger: NewLedger()}
+	k := &Keeper{path: path, log: log, usage: NewUsage()}
 	if path == "" {
 		return nil, errs.WithHint(errs.New(errs.InvalidParams, "tenant quota policy", "there is no file to read it from"), "set tenant_quota_connector_uri")
 	}
@@ -53,12 +53,12 @@ func OpenKeeper(path string, log *slog.Logger) (*Keeper, error) {
 	return k, nil
 }
 
-// Ledger returns the ledger that the policy governs.
-func (k *Keeper) Ledger() *Ledger {
+// Usage returns the usage that the policy governs.
+func (k *Keeper) Usage() *Usage {
 	if k == nil {
 		return nil
 	}
-	return k.ledger
+	return k.usage
 }
 
 // Set registers a tenant or changes its quota, and answers with the tenant as it is then.
@@ -88,8 +88,8 @@ func (k *Keeper) Set(t model.Tenant, bytes uint64) (model.TenantQuota, error) {
 	if err := k.commit(next); err != nil {
 		return model.TenantQuota{}, err
 	}
-	k.ledger.Apply(next)
-	return k.ledger.Get(t)
+	k.usage.Apply(next)
+	return k.usage.Get(t)
 }
 
 // Delete takes out a tenant that has no objects. TenantNotRegistered, TenantNotEmpty,
@@ -104,11 +104,11 @@ func (k *Keeper) Delete(t model.Tenant) error {
 	if _, err := k.reload(); err != nil {
 		return err
 	}
-	if err := k.ledger.close(t); err != nil {
+	if err := k.usage.close(t); err != nil {
 		return err
 	}
 	if err := k.commit(k.policy.with(t, 0)); err != nil {
-		k.ledger.Apply(k.policy)
+		k.usage.Apply(k.policy)
 		return err
 	}
 	return nil
@@ -135,7 +135,7 @@ func (k *Keeper) reload() (bool, error) {
 		return false, nil
 	}
 	k.policy = p
-	k.ledger.Apply(p)
+	k.usage.Apply(p)
 	return true, nil
 }
 

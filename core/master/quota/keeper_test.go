@@ -59,7 +59,7 @@ func TestSetAndDeleteAreInTheFile(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, model.TenantQuota{Tenant: "c", Requested: 5 << 20, Effective: 5 << 20, ExplicitPolicy: true}, q)
 	require.Equal(t, []Entry{{"a", 100}, {"b", 1024}, {"c", 5 << 20}}, onDisk(t, path).Tenants)
-	require.NoError(t, k.Ledger().Charge("c", 1))
+	require.NoError(t, k.Usage().Charge("c", 1))
 	require.True(t, errs.Is(k.Delete("c"), errs.TenantNotEmpty))
 	require.NoError(t, k.Delete("a"))
 	require.True(t, errs.Is(k.Delete("a"), errs.TenantNotRegistered))
@@ -104,9 +104,9 @@ func TestWhatCannotBeWrittenIsNotInForce(t *testing.T) {
 	require.NoError(t, err)
 	_, err = k.Set("c", 1)
 	require.True(t, errs.Is(err, errs.FileWriteFail), "%v", err)
-	require.True(t, errs.Is(k.Ledger().Charge("c", 1), errs.TenantNotRegistered))
+	require.True(t, errs.Is(k.Usage().Charge("c", 1), errs.TenantNotRegistered))
 	require.True(t, errs.Is(k.Delete("a"), errs.FileWriteFail))
-	require.NoError(t, k.Ledger().Charge("a", 1), "the tenant is still there")
+	require.NoError(t, k.Usage().Charge("a", 1), "the tenant is still there")
 }
 
 func TestAnEditIsNotOverwritten(t *testing.T) {
@@ -122,7 +122,7 @@ func TestAnEditIsNotOverwritten(t *testing.T) {
 	data, err := os.ReadFile(path)
 	require.NoError(t, err)
 	require.True(t, strings.HasSuffix(string(data), "z"), "a half-written file is left to whoever writes it")
-	require.NoError(t, k.Ledger().Charge("c", 1))
+	require.NoError(t, k.Usage().Charge("c", 1))
 }
 
 func TestTheFileIsLookedAt(t *testing.T) {
@@ -140,13 +140,13 @@ func TestTheFileIsLookedAt(t *testing.T) {
 			synctest.Wait()
 		}
 		rewrite("version: 1\ntenants: [{name: z, quota: 1}]\n")
-		require.NoError(t, k.Ledger().Charge("z", 1))
+		require.NoError(t, k.Usage().Charge("z", 1))
 		require.Contains(t, log.String(), "changed")
 		rewrite("nonsense")
 		time.Sleep(5 * lookInterval)
 		synctest.Wait()
 		require.Equal(t, 1, strings.Count(log.String(), "level=ERROR"), "a broken file is reported once: %s", log)
-		require.True(t, errs.Is(k.Ledger().Charge("z", 1), errs.TenantQuotaExceeded), "the old policy stays")
+		require.True(t, errs.Is(k.Usage().Charge("z", 1), errs.TenantQuotaExceeded), "the old policy stays")
 		stop()
 		<-done
 	})
@@ -168,7 +168,7 @@ func TestReload(t *testing.T) {
 
 func TestANilKeeperIsOff(t *testing.T) {
 	var k *Keeper
-	require.Nil(t, k.Ledger())
+	require.Nil(t, k.Usage())
 	_, err := k.Set("a", 1)
 	require.True(t, errs.Is(err, errs.UnavailableInCurrentMode))
 	require.True(t, errs.Is(k.Delete("a"), errs.UnavailableInCurrentMode))

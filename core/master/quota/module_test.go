@@ -54,14 +54,14 @@ func TestHangupReadsTheQuotasAgain(t *testing.T) {
 		require.NoError(t, syscall.Kill(syscall.Getpid(), syscall.SIGHUP))
 		<-out.each
 	}
-	ledger := keeper.Ledger()
-	require.Empty(t, ledger.List())
+	usage := keeper.Usage()
+	require.Empty(t, usage.List())
 	_, err = keeper.Set("blue", 100)
 	require.NoError(t, err)
-	require.Len(t, ledger.List(), 1)
+	require.Len(t, usage.List(), 1)
 	write("version: 1\ntenants: []\n")
 	hangup()
-	require.Empty(t, ledger.List())
+	require.Empty(t, usage.List())
 	require.Contains(t, out.String(), "changed")
 	write("nonsense")
 	hangup()

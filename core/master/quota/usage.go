@@ -12,10 +12,10 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
-// Ledger keeps what every tenant may use and uses. It is safe for concurrent use; charging
-// and refunding take no lock. An empty tenant is model.DefaultTenant. A nil Ledger is off:
+// Usage keeps what every tenant may use and uses. It is safe for concurrent use; charging
+// and refunding take no lock. An empty tenant is model.DefaultTenant. A nil Usage is off:
 // it charges nothing, refuses nothing and knows no tenant.
-type Ledger struct {
+type Usage struct {
 	accounts atomic.Pointer[map[model.Tenant]*account] // replaced, never changed
 
 	mu       sync.Mutex // held by whoever replaces it
@@ -23,19 +23,19 @@ type Ledger struct {
 	limited  bool // capacity is known
 }
 
-// NewLedger returns a ledger without tenants, whose capacity is not known yet: quotas are
+// NewUsage returns the usage of no tenants, whose capacity is not known yet: quotas are
 // effective in full until SetCapacity.
-func NewLedger() *Ledger {
-	l := &Ledger{}
+func NewUsage() *Usage {
+	l := &Usage{}
 	l.accounts.Store(&map[model.Tenant]*account{})
 	return l
 }
 
 // Enabled reports whether tenants have quotas at all.
-func (l *Ledger) Enabled() bool { return l != nil }
+func (l *Usage) Enabled() bool { return l != nil }
 
 // Charge notes that a tenant takes so many bytes. TenantQuotaExceeded, TenantNotRegistered.
-func (l *Ledger) Charge(t model.Tenant, n uint64) error {
+func (l *Usage) Charge(t model.Tenant, n uint64) error {
 	one := [1]uint64{n}
 	_, err := l.ChargeBatch(t, one[:])
 	return err
@@ -43,7 +43,7 @@ func (l *Ledger) Charge(t model.Tenant, n uint64) error {
 
 // ChargeBatch charges the longest prefix of sizes that fits, in one step, and returns how
 // many they are. The error says why they are not all, and is nil when they are.
-func (l *Ledger) ChargeBatch(t model.Tenant, sizes []uint64) (int, error) {
+func (l *Usage) ChargeBatch(t model.Tenant, sizes []uint64) (int, error) {
 	if l == nil {
 		return len(sizes), nil
 	}
@@ -56,7 +56,7 @@ func (l *Ledger) ChargeBatch(t model.Tenant, sizes []uint64) (int, error) {
 
 // ChargeAnyway is Charge without a limit, for what the operator and not the tenant asked
 // for, such as the target of a move. It takes a lock.
-func (l *Ledger) ChargeAnyway(t model.Tenant, n uint64) {
+func (l *Usage) ChargeAnyway(t model.Tenant, n uint64) {
 	if l == nil || n == 0 {
 		return
 	}
@@ -74,7 +74,7 @@ func (l *Ledger) ChargeAnyway(t model.Tenant, n uint64) {
 }
 
 // Refund notes that so many bytes of what a tenant was charged are free again.
-func (l *Ledger) Refund(t model.Tenant, n uint64) {
+func (l *Usage) Refund(t model.Tenant, n uint64) {
 	if l == nil || n == 0 {
 		return
 	}
@@ -85,7 +85,7 @@ func (l *Ledger) Refund(t model.Tenant, n uint64) {
 
 // Short returns how many bytes of a tenant have to go before a charge of n fits: 0 when it
 // fits now, or when no eviction would help since n exceeds the quota.
-func (l *Ledger) Short(t model.Tenant, n uint64) uint64 {
+func (l *Usage) Short(t model.Tenant, n uint64) uint64 {
 	if l == nil {
 		return 0
 	}
@@ -101,7 +101,7 @@ func (l *Ledger) Short(t model.Tenant, n uint64) uint64 {
 }
 
 // Get returns one tenant, or TenantNotRegistered.
-func (l *Ledger) Get(t model.Tenant) (model.TenantQuota, error) {
+func (l *Usage) Get(t model.Tenant) (model.TenantQuota, error) {
 	const op = "tenant quota: get"
 	if l == nil {
 		return model.TenantQuota{}, off(op)
@@ -115,7 +115,7 @@ func (l *Ledger) Get(t model.Tenant) (model.TenantQuota, error) {
 }
 
 // List returns the tenants that are in the policy or have objects, sorted by name.
-func (l *Ledger) List() []model.TenantQuota {
+func (l *Usage) List() []model.TenantQuota {
 	if l == nil {
 		return nil
 	}
@@ -134,7 +134,7 @@ func (l *Ledger) List() []model.TenantQuota {
 type Totals struct{ Capacity, Requested, Effective uint64 }
 
 // Totals returns the totals. A total that does not fit 64 bits is shown as the largest number.
-func (l *Ledger) Totals() Totals {
+func (l *Usage) Totals() Totals {
 	if l == nil {
 		return Totals{}
 	}
@@ -155,7 +155,7 @@ func (l *Ledger) Totals() Totals {
 	return out
 }
 
-func (l *Ledger) find(t model.Tenant) *account { return (*l.accounts.Load())[name(t)] }
+func (l *Usage) find(t model.Tenant) *account { return (*l.accounts.Load())[name(t)] }
 
 // known is false for a tenant that left the policy and whose last object is gone.
 func known(q model.TenantQuota) bool { return q.ExplicitPolicy || q.Charged > 0 }

@@ -13,14 +13,14 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
-func ledgerOf(entries ...Entry) *Ledger {
-	l := NewLedger()
+func usageOf(entries ...Entry) *Usage {
+	l := NewUsage()
 	l.Apply(Policy{Tenants: entries})
 	return l
 }
 
 func TestChargeAndRefund(t *testing.T) {
-	l := ledgerOf(Entry{"a", 100}, Entry{"default", 10})
+	l := usageOf(Entry{"a", 100}, Entry{"default", 10})
 	require.NoError(t, l.Charge("a", 60))
 	err := l.Charge("a", 41)
 	require.True(t, errs.Is(err, errs.TenantQuotaExceeded))
@@ -42,7 +42,7 @@ func TestChargeAndRefund(t *testing.T) {
 }
 
 func TestABatchIsChargedAsFarAsItFits(t *testing.T) {
-	l := ledgerOf(Entry{"a", 10})
+	l := usageOf(Entry{"a", 10})
 	n, err := l.ChargeBatch("a", []uint64{4, 4, 4, 1})
 	require.Equal(t, 2, n)
 	require.True(t, errs.Is(err, errs.TenantQuotaExceeded))
@@ -55,7 +55,7 @@ func TestABatchIsChargedAsFarAsItFits(t *testing.T) {
 }
 
 func TestQuotasShareASmallPool(t *testing.T) {
-	l := ledgerOf(Entry{"a", 300}, Entry{"b", 100})
+	l := usageOf(Entry{"a", 300}, Entry{"b", 100})
 	l.SetCapacity(200)
 	require.Equal(t, Totals{Capacity: 200, Requested: 400, Effective: 200}, l.Totals())
 	require.NoError(t, l.Charge("a", 150))
@@ -72,7 +72,7 @@ func TestQuotasShareASmallPool(t *testing.T) {
 }
 
 func TestATenantThatLeftThePolicyWritesNoMore(t *testing.T) {
-	l := ledgerOf(Entry{"a", 100}, Entry{"b", 100})
+	l := usageOf(Entry{"a", 100}, Entry{"b", 100})
 	require.NoError(t, l.Charge("a", 30))
 	l.Apply(Policy{})
 	require.True(t, errs.Is(l.Charge("a", 1), errs.TenantNotRegistered))
@@ -89,7 +89,7 @@ func TestATenantThatLeftThePolicyWritesNoMore(t *testing.T) {
 }
 
 func TestChargeAnyway(t *testing.T) {
-	l := ledgerOf(Entry{"a", 10})
+	l := usageOf(Entry{"a", 10})
 	l.ChargeAnyway("a", 30)
 	l.ChargeAnyway("gone", 5)
 	require.Len(t, l.List(), 2)
@@ -103,7 +103,7 @@ func TestChargeAnyway(t *testing.T) {
 }
 
 func TestCloseOnlyWhatIsEmpty(t *testing.T) {
-	l := ledgerOf(Entry{"a", 10}, Entry{"b", 10})
+	l := usageOf(Entry{"a", 10}, Entry{"b", 10})
 	l.SetCapacity(10)
 	require.NoError(t, l.Charge("a", 1))
 	require.True(t, errs.Is(l.close("a"), errs.TenantNotEmpty))
@@ -118,10 +118,10 @@ func TestCloseOnlyWhatIsEmpty(t *testing.T) {
 	require.True(t, errs.Is(l.close("a"), errs.TenantNotRegistered))
 }
 
-func TestANilLedgerIsOff(t *testing.T) {
-	var l *Ledger
+func TestNilUsageIsOff(t *testing.T) {
+	var l *Usage
 	require.False(t, l.Enabled())
-	require.True(t, NewLedger().Enabled())
+	require.True(t, NewUsage().Enabled())
 	require.NoError(t, l.Charge("a", math.MaxUint64))
 	n, err := l.ChargeBatch("a", make([]uint64, 3))
 	require.NoError(t, err)
@@ -147,7 +147,7 @@ func TestSharesAddUpToNoMoreThanThePool(t *testing.T) {
 			p.Tenants = append(p.Tenants, Entry{string(rune('a' + i)), q})
 			sum.Add(sum, new(big.Int).SetUint64(q))
 		}
-		l := NewLedger()
+		l := NewUsage()
 		l.SetCapacity(capacity)
 		l.Apply(p)
 		pool := new(big.Int).SetUint64(capacity)
@@ -170,7 +170,7 @@ func TestSharesAddUpToNoMoreThanThePool(t *testing.T) {
 // Whatever happens at once, no tenant gets more than its quota, and in the end exactly what is
 // held is charged.
 func TestConcurrentChargesStayBelowTheQuota(t *testing.T) {
-	l := ledgerOf(Entry{"a", 1000}, Entry{"b", 50})
+	l := usageOf(Entry{"a", 1000}, Entry{"b", 50})
 	var wg sync.WaitGroup
 	held := make([]uint64, 4)
 	for w := range held {
@@ -208,7 +208,7 @@ func TestConcurrentChargesStayBelowTheQuota(t *testing.T) {
 }
 
 func TestChargingAllocatesNothing(t *testing.T) {
-	l := ledgerOf(Entry{"a", 1000})
+	l := usageOf(Entry{"a", 1000})
 	require.Zero(t, testing.AllocsPerRun(100, func() {
 		if l.Charge("a", 10) != nil {
 			t.Fail()
@@ -218,7 +218,7 @@ func TestChargingAllocatesNothing(t *testing.T) {
 }
 
 func BenchmarkChargeRefund(b *testing.B) {
-	l := ledgerOf(Entry{"a", 1 << 40}, Entry{"b", 1 << 40})
+	l := usageOf(Entry{"a", 1 << 40}, Entry{"b", 1 << 40})
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {
 			if l.Charge("a", 100) == nil {
