@@ -81,7 +81,7 @@ type Service struct {
 	tasks    *tasks.Manager
 	drains   *drain.Engine
 	tenants  *quota.Keeper // nil with one tenant only
-	usage   *quota.Usage
+	usage    *quota.Usage
 	history  *history.Table
 	lineage  *lineage.Table
 	expired  func(ctx context.Context, segments []string)
@@ -127,7 +127,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		pool:      space.New(deps.Alloc, deps.Log),
 		tasks:     tasks.New(cfg.Tasks),
 		tenants:   deps.Tenants,
-		usage:    deps.Tenants.Usage(),
+		usage:     deps.Tenants.Usage(),
 		history:   history.New(cfg.History),
 		lineage:   lineage.New(lineage.DefaultEntries),
 		expired:   deps.Expired,

@@ -31,8 +31,8 @@ const lookInterval = 10 * time.Second
 // Reload. Safe for concurrent use. A nil Keeper is off: calls answer
 // UnavailableInCurrentMode, and its usage is nil.
 type Keeper struct {
-	path   string
-	log    *slog.Logger
+	path  string
+	log   *slog.Logger
 	usage *Usage
 
 	mu     sync.Mutex
