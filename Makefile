@@ -220,6 +220,7 @@ lint: setup-python tools $(TOOLS)/python/.stamp ## Run the linters for code, dea
 	@for m in $(MODULES); do (cd $$m && $(CURDIR)/$(TOOLS)/golangci-lint run --allow-parallel-runners --config $(CURDIR)/.golangci.yml ./...); done
 	$(TOOLS)/python/bin/ruff check -q sdk/python examples bench && $(TOOLS)/python/bin/ruff format -q --check sdk/python examples bench
 	./scripts/deadcode.sh
+	./scripts/vale.sh
 	cd sdk/proto && $(CURDIR)/$(TOOLS)/buf lint
 	@out=$$(mktemp -d); trap 'rm -rf '$$out EXIT; \
 		(cd sdk/proto && PATH=$(CURDIR)/$(TOOLS):$$PATH buf generate -o $$out); \
