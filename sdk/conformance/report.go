@@ -44,8 +44,8 @@ type Report struct {
 	// Plugin is kind and name, Version its version.
 	Plugin  string `json:"plugin"`
 	Version string `json:"version"`
-	// Home is where it came from: a file, or the program itself. Whoever runs the suite
-	// sets Home, Mode and SHA256.
+	// Home is where the plugin came from: a file, or the program itself. The program that runs the
+	// suite sets Home, Mode and SHA256.
 	Home string `json:"home,omitempty"`
 	// Mode is how it ran: "inprocess" or "subprocess".
 	Mode string `json:"mode,omitempty"`

@@ -30,8 +30,7 @@ type Options struct {
 	// Limit bounds each check, DefaultLimit where it is 0. One that does not end is failed,
 	// and the run goes on without it; after three of them the rest is skipped.
 	Limit time.Duration
-	// Progress is told of each check when it ended; nil for nobody. It is called on the
-	// goroutine of Run.
+	// Progress, if not nil, is called with each check that has ended, on the goroutine of Run.
 	Progress func(Check)
 }
 

@@ -24,11 +24,11 @@ type Kind[T plugin.Component] struct {
 	Serve func(Served[T]) Service
 	// Client makes the host's side, which implements T. It sends nothing yet.
 	Client func(grpc.ClientConnInterface, ClientOptions) Client
-	// Wrap returns an object that makes the calls of object and starts and stops as life does.
-	Wrap func(object T, life plugin.Component) T
+	// Wrap returns an object that makes the calls of object and starts and stops as lifecycle does.
+	Wrap func(object T, lifecycle plugin.Component) T
 	// Route returns an object that makes each call, named op, through route, and starts and
-	// stops as life does. It is nil for a kind whose host keeps state between processes.
-	Route func(life plugin.Component, route Router[T]) T
+	// stops as lifecycle does. It is nil for a kind whose host keeps state between processes.
+	Route func(lifecycle plugin.Component, route Router[T]) T
 }
 
 // Router runs call on an object of its choice, or returns an error without running it.

@@ -56,20 +56,24 @@ func Kind() wire.Kind[transport.Transport] {
 		Client: func(conn grpc.ClientConnInterface, o wire.ClientOptions) wire.Client {
 			return NewClient(conn, o, Options{})
 		},
-		Wrap: func(t transport.Transport, life plugin.Component) transport.Transport { return wrapped{t, life} },
+		Wrap: func(t transport.Transport, lifecycle plugin.Component) transport.Transport {
+			return wrapped{t, lifecycle}
+		},
 	}
 }
 
 type wrapped struct {
 	transport.Transport
-	life plugin.Component
+	lifecycle plugin.Component
 }
 
 // Start implements plugin.Component.
-func (w wrapped) Start(ctx context.Context, host plugin.Host) error { return w.life.Start(ctx, host) }
+func (w wrapped) Start(ctx context.Context, host plugin.Host) error {
+	return w.lifecycle.Start(ctx, host)
+}
 
 // Stop implements plugin.Component.
-func (w wrapped) Stop(ctx context.Context) error { return w.life.Stop(ctx) }
+func (w wrapped) Stop(ctx context.Context) error { return w.lifecycle.Stop(ctx) }
 
 // Unwrap lets transport.As find what the transport implements beyond the contract.
 func (w wrapped) Unwrap() any { return w.Transport }
