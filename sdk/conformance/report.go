@@ -70,7 +70,7 @@ func newReport(s Suite) Report {
 	}
 }
 
-// Failed tells whether a check failed.
+// Failed reports whether a check failed.
 func (r Report) Failed() bool { return r.Count(Fail) > 0 }
 
 // Count returns how many checks ended so.
@@ -111,7 +111,7 @@ func short(text string) string {
 	return strings.Join(out, "\n")
 }
 
-// isLabel tells whether a word is one of testify's labels.
+// isLabel reports whether a word is one of testify's labels.
 func isLabel(s string) bool {
 	switch s {
 	case "Error Trace", "Error", "Messages", "Test":

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// Duration is a length of time in a plugin's configuration. It is text everywhere, as
-// time.Duration prints and parses it: "30s", "1m30s", "250ms". A bare number is refused,
-// because its unit is not visible. Negative durations are parsed; a plugin refuses them in Validate.
+// Duration is a length of time in a plugin's configuration. It is text everywhere, as time.Duration
+// prints and parses it: "30s", "1m30s", "250ms". A bare number is refused, because its unit is not
+// visible. Negative durations are parsed; a plugin refuses them in Validate.
 type Duration time.Duration
 
 // String implements fmt.Stringer.

@@ -12,7 +12,8 @@ import (
 // benchBatch is the size of the batches of the check of throughput.
 const benchBatch = 256
 
-// faultState is the state that the faults of a simple allocator need, except those of its placement.
+// faultState is the state that the faults of a simple allocator need, except those of its
+// placement.
 type faultState struct {
 	started, givenUp, spoiled bool
 

@@ -79,8 +79,8 @@ func TestAllocSingleCalls(t *testing.T) {
 	require.NoError(t, a.RemoveSpace(ctx, 1))
 }
 
-// TestAbandonedExtentsAreFreed checks that a caller that stops waiting leaves no extents allocated of
-// which the host does not know.
+// TestAbandonedExtentsAreFreed checks that a caller that stops waiting leaves no extents allocated
+// of which the host does not know.
 func TestAbandonedExtentsAreFreed(t *testing.T) {
 	b := newBump()
 	b.gate = make(chan struct{})

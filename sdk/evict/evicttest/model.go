@@ -80,8 +80,8 @@ func (m *model) stepRecord(rt *rapid.T) {
 	}
 }
 
-// blur forgets which objects were spared: a later event may rank its object anywhere, before or after
-// the spared ones.
+// blur forgets which objects were spared: a later event may rank its object anywhere, before or
+// after the spared ones.
 func (m *model) blur() { clear(m.spared) }
 
 func (m *model) stepPropose(rt *rapid.T) {

@@ -85,8 +85,8 @@ func TestHungPolicyTimesOut(t *testing.T) {
 	close(p.gate)
 }
 
-// TestAbandonedProposalsAreSpared checks that a caller that stops waiting leaves no objects proposed
-// that are never resolved.
+// TestAbandonedProposalsAreSpared checks that a caller that stops waiting leaves no objects
+// proposed that are never resolved.
 func TestAbandonedProposalsAreSpared(t *testing.T) {
 	p := &fifo{gate: make(chan struct{})}
 	e := dialFifo(t, p, wire.ClientOptions{})

@@ -128,8 +128,8 @@ func TestShutStopsTheClock(t *testing.T) {
 	})
 }
 
-// TestReapers lets several reapers wait. Each completion must wake one that takes it, none may be lost
-// or returned twice, and the end must wake all. synctest notices a reaper that sleeps forever.
+// TestReapers lets several reapers wait. Each completion must wake one that takes it, none may be
+// lost or returned twice, and the end must wake all. synctest notices a reaper that sleeps forever.
 func TestReapers(t *testing.T) {
 	const reapers, rounds, batch = 4, 200, 3
 	synctest.Test(t, func(t *testing.T) {

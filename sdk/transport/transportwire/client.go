@@ -130,8 +130,8 @@ func NewClient(conn grpc.ClientConnInterface, c wire.ClientOptions, o Options) *
 	return t
 }
 
-// Describe asks the plugin for its manifest and validates it. The client uses the capabilities in it
-// from then on.
+// Describe asks the plugin for its manifest and validates it. The client uses the capabilities in
+// it from then on.
 func (t *Client) Describe(ctx context.Context) (plugin.Manifest, error) {
 	m, err := t.Lifecycle.Describe(ctx)
 	if err != nil {
@@ -152,7 +152,8 @@ func (t *Client) has(c plugin.Capability) bool {
 	return t.manifest.Has(c)
 }
 
-// Unwrap returns the companion that transport.As finds: transport.Upstream, if the manifest names it.
+// Unwrap returns the companion that transport.As finds: transport.Upstream, if the manifest names
+// it.
 func (t *Client) Unwrap() any {
 	if t.has(transport.CapUpstream) {
 		return &upstream{t}
@@ -276,11 +277,11 @@ func (t *Client) Stop(ctx context.Context) error {
 	return err
 }
 
-// Ended tells the client that the process has ended and was waited for, so that it no longer touches
-// memory. Operations in flight then complete by the rules of the contract. Those that the plugin
-// completed keep their result. A Read that it did not complete has failed, and so has a Write that it
-// had not taken. A Write that it had taken is Quarantined. From then on all calls but those that
-// release resources fail with class transient-path. Ended may be called again.
+// Ended tells the client that the process has ended and was waited for, so that it no longer
+// touches memory. Operations in flight then complete by the rules of the contract. Those that the
+// plugin completed keep their result. A Read that it did not complete has failed, and so has a
+// Write that it had not taken. A Write that it had taken is Quarantined. From then on all calls but
+// those that release resources fail with class transient-path. Ended may be called again.
 func (t *Client) Ended() {
 	t.host.Ended()
 	t.mu.Lock()
@@ -291,12 +292,12 @@ func (t *Client) Ended() {
 	t.unshare()
 }
 
-// Figures returns figures about the data path to the plugin. operations counts those that ended, and
-// bytes_moved their bytes. bytes_copied counts bytes that were copied between the host's memory and
-// the plugin; it is 0 if all memory is shared. memory is how the plugin has reached memory so far
-// ("mapped", "vm", "staging"), and foreign how it reaches memory without a descriptor ("vm",
-// "staging", "refused"). regions_elsewhere counts the regions whose address in the plugin differs from
-// that in the host. regions and paths count what is open.
+// Figures returns figures about the data path to the plugin. operations counts those that ended,
+// and bytes_moved their bytes. bytes_copied counts bytes that were copied between the host's memory
+// and the plugin; it is 0 if all memory is shared. memory is how the plugin has reached memory so
+// far ("mapped", "vm", "staging"), and foreign how it reaches memory without a descriptor ("vm",
+// "staging", "refused"). regions_elsewhere counts the regions whose address in the plugin differs
+// from that in the host. regions and paths count what is open.
 func (t *Client) Figures() map[string]string {
 	f := t.host.Figures()
 	t.mu.Lock()

@@ -32,8 +32,8 @@ func newInbox() *inbox { return &inbox{kept: map[uint64][]int{}, news: make(chan
 // maxBad is the most invalid messages in a row.
 const maxBad = 100
 
-// receive stores messages until the context ends or the host is gone. If a message lost its descriptors
-// in transit, because too many files are open, its call fails.
+// receive stores messages until the context ends or the host is gone. If a message lost its
+// descriptors in transit, because too many files are open, its call fails.
 func (b *inbox) receive(ctx context.Context, conn *shm.Conn, logger *slog.Logger) {
 	buf := make([]byte, shm.MaxMessage)
 	for bad := 0; ; {

@@ -1,12 +1,12 @@
 // Package transportwire carries the contract of transports between processes.
 //
 // Only control uses gRPC calls (package wire). Descriptors of memory, rings and bells go over the
-// socket wire.ClientOptions.Data, each message under a token that its call names. The operations of a
-// path go through two rings in shared memory, and memory that has a descriptor is never copied; see
-// package internal/datapath. The client checks what the plugin writes, and calls
-// wire.ClientOptions.Kill if it is invalid or if the plugin is silent. The owner of the process calls
-// Client.Ended once the process has ended and was waited for. Until then operations in flight do not
-// complete, because the process may still touch the memory.
+// socket wire.ClientOptions.Data, each message under a token that its call names. The operations of
+// a path go through two rings in shared memory, and memory that has a descriptor is never copied;
+// see package internal/datapath. The client checks what the plugin writes, and calls
+// wire.ClientOptions.Kill if it is invalid or if the plugin is silent. The owner of the process
+// calls Client.Ended once the process has ended and was waited for. Until then operations in flight
+// do not complete, because the process may still touch the memory.
 package transportwire
 
 import (

@@ -119,8 +119,8 @@ func (p *Path) Reap(ctx context.Context, dst []transport.Completion) (int, error
 	return p.p.Reap(ctx, dst)
 }
 
-// maxUnclosed bounds the paths that a plugin fails to close. Each holds rings and five descriptors of
-// the host until the process has ended.
+// maxUnclosed bounds the paths that a plugin fails to close. Each holds rings and five descriptors
+// of the host until the process has ended.
 const maxUnclosed = 16
 
 // Close implements transport.Path. If the plugin does not answer in time, operations stay in flight
@@ -227,8 +227,8 @@ type upstream struct{ t *Client }
 
 var _ transport.Upstream = (*upstream)(nil)
 
-// Join implements transport.Upstream. If the process does not answer, the supervisor replaces it and
-// calls Join again.
+// Join implements transport.Upstream. If the process does not answer, the supervisor replaces it
+// and calls Join again.
 func (u *upstream) Join(name string) {
 	_, _ = wire.Call(context.Background(), u.t.caller, "join segment", u.t.rpc.JoinSegment, &transportv1.JoinSegmentRequest{Name: name})
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/x/shm"
 )
 
-// Register implements transport.Transport. It returns NotSupported for a region without a descriptor
-// that is open to peers, or that the plugin cannot reach.
+// Register implements transport.Transport. It returns NotSupported for a region without a
+// descriptor that is open to peers, or that the plugin cannot reach.
 func (t *Client) Register(ctx context.Context, r transport.Region) (transport.Key, error) {
 	op := t.caller.ID + ": register"
 	if err := t.usable("register"); err != nil {
@@ -22,7 +22,8 @@ func (t *Client) Register(ctx context.Context, r transport.Region) (transport.Ke
 	if r.FD < 0 {
 		return nil, t.registerForeign(ctx, r)
 	}
-	// This comes before the plugin gets the file: if the plugin truncated it, this process would die.
+	// This comes before the plugin gets the file: if the plugin truncated it, this process would
+	// die.
 	if _, err := shm.CheckSealed(r.FD); err != nil {
 		return nil, errs.WithHint(errs.Wrap(errs.InvalidParams, op, err), "use a memory file that is sealed against shrinking (F_SEAL_SHRINK)")
 	}
@@ -78,7 +79,8 @@ func (t *Client) registerForeign(ctx context.Context, r transport.Region) error 
 	return nil
 }
 
-// Deregister implements transport.Transport. It succeeds if the process has ended and was waited for.
+// Deregister implements transport.Transport. It succeeds if the process has ended and was waited
+// for.
 func (t *Client) Deregister(ctx context.Context, id transport.RegionID) error {
 	handle, known := t.host.Ready(id, false)
 	if !known {
@@ -101,8 +103,8 @@ type leave struct {
 	err  error
 }
 
-// withdraw tells the plugin to deregister a region. The call continues after ctx ends, because peers
-// must find the region closed. A caller that repeats it gets the answer of the earlier call.
+// withdraw tells the plugin to deregister a region. The call continues after ctx ends, because
+// peers must find the region closed. A caller that repeats it gets the answer of the earlier call.
 func (t *Client) withdraw(ctx context.Context, id transport.RegionID) error {
 	t.mu.Lock()
 	l := t.leaving[id]

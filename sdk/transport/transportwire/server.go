@@ -120,8 +120,8 @@ func (s *server) Join(_ context.Context, m *transportv1.JoinRequest) (*transport
 	return r, nil
 }
 
-// Share implements TransportService. The host calls it again if it got no answer. Then Share replaces
-// the earlier stage, which no operation can have used.
+// Share implements TransportService. The host calls it again if it got no answer. Then Share
+// replaces the earlier stage, which no operation can have used.
 func (s *server) Share(ctx context.Context, m *transportv1.ShareRequest) (*transportv1.ShareResponse, error) {
 	op := s.op + ": share"
 	tr, fd, err := s.claim(ctx, op, m.GetToken())

@@ -367,8 +367,8 @@ func (l *slow) Share(context.Context, *transportv1.ShareRequest) (*transportv1.S
 	return &transportv1.ShareResponse{}, l.wait()
 }
 
-// TestAbandonedCalls checks that a call whose caller stops waiting still completes, and that a caller
-// that repeats it gets the result of the first call.
+// TestAbandonedCalls checks that a call whose caller stops waiting still completes, and that a
+// caller that repeats it gets the result of the first call.
 func TestAbandonedCalls(t *testing.T) {
 	l := &slow{fibber: fibber{endpoint: []byte("here"), key: []byte("key")}, come: make(chan struct{}), let: make(chan error)}
 	client, _ := believe(t, l)

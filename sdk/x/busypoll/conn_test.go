@@ -59,8 +59,8 @@ func watched(c *Conn) bool {
 	return c.armed&unix.EPOLLIN != 0
 }
 
-// TestReadPollerTakesOver checks that arriving data wakes no reader while Wait polls, and wakes it as
-// before afterwards.
+// TestReadPollerTakesOver checks that arriving data wakes no reader while Wait polls, and wakes it
+// as before afterwards.
 func TestReadPollerTakesOver(t *testing.T) {
 	a, b := adopted(t)
 	got := sleeping(t, a)
@@ -300,8 +300,8 @@ func successor(t *testing.T, fd int) (release func(), done <-chan error) {
 	}, wrote
 }
 
-// TestClosedConnDoesNotAffectSuccessor checks that late calls on a closed Conn do not change what is
-// watched for the connection that has its descriptor now.
+// TestClosedConnDoesNotAffectSuccessor checks that late calls on a closed Conn do not change what
+// is watched for the connection that has its descriptor now.
 func TestClosedConnDoesNotAffectSuccessor(t *testing.T) {
 	closed := func(t *testing.T) (a *Conn, l *Lookout) {
 		a, b := adopted(t)

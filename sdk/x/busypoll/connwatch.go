@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// arm has the watch set wake sleeping goroutines once the socket is ready, or at once if it is ready
-// already.
+// arm has the watch set wake sleeping goroutines once the socket is ready, or at once if it is
+// ready already.
 func (c *Conn) arm(what uint32) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -35,10 +35,10 @@ var (
 	alone   = runtime.GOMAXPROCS(0) == 1
 )
 
-// KeepProcessor stops all waits of this process from yielding to other goroutines between two polls,
-// even if GOMAXPROCS is 1. It is for a process in which C threads wait. A goroutine that C called is
-// bound to its thread: if it yields, another thread has to take the processor and to give it back,
-// which takes longer than most answers.
+// KeepProcessor stops all waits of this process from yielding to other goroutines between two
+// polls, even if GOMAXPROCS is 1. It is for a process in which C threads wait. A goroutine that C
+// called is bound to its thread: if it yields, another thread has to take the processor and to give
+// it back, which takes longer than most answers.
 func KeepProcessor() { keeping.Store(true) }
 
 // Poller decides whether the waits of one caller, for example of one connection, poll. The zero

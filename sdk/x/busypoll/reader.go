@@ -8,10 +8,11 @@ import (
 	"time"
 )
 
-// Reader reads from a stream socket. It polls before it sleeps. It reads up to 64 KiB with raw system
-// calls, which is safe because the socket does not block: in a process that was idle, the first
-// system call that Go's scheduler knows of also wakes its watchdog (sysmon). Read deadlines and Close
-// end a Read as they end a Read of the connection. One Read at a time is allowed; none allocates.
+// Reader reads from a stream socket. It polls before it sleeps. It reads up to 64 KiB with raw
+// system calls, which is safe because the socket does not block: in a process that was idle, the
+// first system call that Go's scheduler knows of also wakes its watchdog (sysmon). Read deadlines
+// and Close end a Read as they end a Read of the connection. One Read at a time is allowed; none
+// allocates.
 type Reader struct {
 	raw    syscall.RawConn
 	poller Poller

@@ -24,8 +24,8 @@ type Lookout struct {
 	look   func() bool
 }
 
-// NewLookout returns a poller of conn, which the caller still owns. A wait polls for up to the given
-// duration, see [Poller], and ends sooner if stop returns true.
+// NewLookout returns a poller of conn, which the caller still owns. A wait polls for up to the
+// given duration, see [Poller], and ends sooner if stop returns true.
 func NewLookout(conn syscall.Conn, poll time.Duration, stop func() bool) (*Lookout, error) {
 	raw, err := conn.SyscallConn()
 	if err != nil {
@@ -46,8 +46,8 @@ func NewLookout(conn syscall.Conn, poll time.Duration, stop func() bool) (*Looko
 	return l, nil
 }
 
-// Wait polls until data arrives, stop returns true or the time is up. One call at a time is allowed;
-// a Read of the same connection may be in progress.
+// Wait polls until data arrives, stop returns true or the time is up. One call at a time is
+// allowed; a Read of the same connection may be in progress.
 func (l *Lookout) Wait() {
 	l.asleep = false
 	_ = l.raw.Control(l.poll) // A closed connection has nothing to wait for.

@@ -27,8 +27,8 @@ func NewSender(conn syscall.Conn) (*Sender, error) {
 	return s, nil
 }
 
-// Send makes one system call and removes what the socket took from the front of bufs. Bytes are left
-// if the socket is full, which is no error, or if there are more than 66 buffers.
+// Send makes one system call and removes what the socket took from the front of bufs. Bytes are
+// left if the socket is full, which is no error, or if there are more than 66 buffers.
 func (s *Sender) Send(bufs *net.Buffers) error {
 	s.bufs, s.n, s.err = (*bufs)[:min(len(*bufs), maxBufs)], 0, nil
 	err := s.raw.Control(s.call)

@@ -10,8 +10,8 @@ import (
 )
 
 // watchSet is an epoll descriptor that watches the connections for which goroutines sleep, and the
-// goroutine that wakes them. A process has one as long as it has connections. Go's scheduler watches
-// this descriptor only.
+// goroutine that wakes them. A process has one as long as it has connections. Go's scheduler
+// watches this descriptor only.
 type watchSet struct {
 	fd    int
 	file  *os.File
@@ -89,8 +89,8 @@ func (w *watchSet) forget(c *Conn) {
 	delete(w.conns, int32(c.fd))
 }
 
-// find returns the connection of an event. If that has been closed meanwhile, find returns nil or the
-// connection that has its descriptor now, which then tries in vain.
+// find returns the connection of an event. If that has been closed meanwhile, find returns nil or
+// the connection that has its descriptor now, which then tries in vain.
 func (w *watchSet) find(fd int32) *Conn {
 	w.mu.Lock()
 	defer w.mu.Unlock()

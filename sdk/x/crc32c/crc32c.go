@@ -5,8 +5,8 @@ import "hash/crc32"
 const (
 	// least is the number of bytes from which on the kernel pays for its setup.
 	least = 512
-	// stretch is the most bytes that one call of the kernel processes: neither the scheduler nor the
-	// garbage collector can interrupt it.
+	// stretch is the most bytes that one call of the kernel processes: neither the scheduler nor
+	// the garbage collector can interrupt it.
 	stretch = 1 << 20
 	// chunk is how many bytes the portable copy moves before it computes their checksum. It is
 	// about the size of a first-level cache.
@@ -37,8 +37,8 @@ func Update(crc uint32, b []byte) uint32 {
 	return crc32.Update(crc, castagnoli, b)
 }
 
-// Copy copies src to the beginning of dst, which must be long enough, and returns the checksum of the
-// bytes that it stored. The two must not overlap.
+// Copy copies src to the beginning of dst, which must be long enough, and returns the checksum of
+// the bytes that it stored. The two must not overlap.
 //
 // If another goroutine or process changes src meanwhile, the checksum is still that of the bytes
 // stored, because Copy reads src only once. If dst is changed, the checksum means nothing.

@@ -16,8 +16,8 @@ func TestSumIsCastagnoli(t *testing.T) {
 	require.Equal(t, uint32(0xE3069283), Sum([]byte("123456789")), "the check value of the CRC catalogue")
 }
 
-// TestEveryLengthAndAlignment copies all short lengths with all alignments of source and destination
-// within a cache line. The bytes around the destination must not change.
+// TestEveryLengthAndAlignment copies all short lengths with all alignments of source and
+// destination within a cache line. The bytes around the destination must not change.
 func TestEveryLengthAndAlignment(t *testing.T) {
 	const longest, margin = 2048, 64
 	src, dst := aligned(longest+line), aligned(longest+line+2*margin)
@@ -110,8 +110,8 @@ func FuzzCopy(f *testing.F) {
 	})
 }
 
-// TestChangingSource checks that the checksum is that of the stored bytes, even if the source changes
-// meanwhile.
+// TestChangingSource checks that the checksum is that of the stored bytes, even if the source
+// changes meanwhile.
 func TestChangingSource(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the test has a deliberate data race")

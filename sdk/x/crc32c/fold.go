@@ -4,16 +4,17 @@ package crc32c
 // CRC Computation for Generic Polynomials Using PCLMULQDQ Instruction" (Intel, 2009), with
 // registers of 512 bits.
 //
-// A run of 128 bits is a polynomial H*x^64 + L, whose first byte has the highest powers: H is the lower
-// half of the register. With D more bits behind it, its value is H*x^(D+64) + L*x^D, and modulo P it
-// stays the same when both powers are reduced to 32 bits. The result has 128 bits again and is added
-// to the data that is D bits further on. That is folding. The kernel folds four registers side by
-// side, so that D is their 2048 bits, until less data than that is left. Then it folds the four
-// registers into one and the four runs of that into one, and the instruction for CRC-32C reduces it.
+// A run of 128 bits is a polynomial H*x^64 + L, whose first byte has the highest powers: H is the
+// lower half of the register. With D more bits behind it, its value is H*x^(D+64) + L*x^D, and
+// modulo P it stays the same when both powers are reduced to 32 bits. The result has 128 bits again
+// and is added to the data that is D bits further on. That is folding. The kernel folds four
+// registers side by side, so that D is their 2048 bits, until less data than that is left. Then it
+// folds the four registers into one and the four runs of that into one, and the instruction for
+// CRC-32C reduces it.
 //
-// In this bit order, multiplying two runs of 64 bits gives the product times x. The exponents of the
-// factors are therefore one less. The factors are in the upper half of a word, where 32 bits stand
-// for the same polynomial.
+// In this bit order, multiplying two runs of 64 bits gives the product times x. The exponents of
+// the factors are therefore one less. The factors are in the upper half of a word, where 32 bits
+// stand for the same polynomial.
 
 // factors are the numbers by which folding multiplies H and L. They depend on the distance.
 type factors [2]uint64

@@ -12,8 +12,8 @@ import (
 var useKernel = cpu.X86.HasAVX512F && cpu.X86.HasAVX512BW && cpu.X86.HasAVX512VL &&
 	cpu.X86.HasAVX512VPCLMULQDQ && cpu.X86.HasPCLMULQDQ && cpu.X86.HasSSE42
 
-// copyFold is CopyUpdate with the kernel, for at least `least` bytes. From past bytes on, its stores
-// bypass the caches.
+// copyFold is CopyUpdate with the kernel, for at least `least` bytes. From past bytes on, its
+// stores bypass the caches.
 func copyFold(crc uint32, dst, src []byte, past int) uint32 {
 	// The kernel stores whole cache lines, as stores that bypass the caches must.
 	if head := int(-uintptr(unsafe.Pointer(&dst[0])) % line); head > 0 {

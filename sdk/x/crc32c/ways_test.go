@@ -2,7 +2,8 @@ package crc32c
 
 import "testing"
 
-// way is one way to copy and to compute the checksum. Tests use every way that this machine can run.
+// way is one way to copy and to compute the checksum. Tests use every way that this machine can
+// run.
 type way struct {
 	name string
 	copy func(crc uint32, dst, src []byte) uint32

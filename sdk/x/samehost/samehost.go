@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// control is a congestion control algorithm that neither paces nor measures. Every system has it and
-// allows it (tcp(7), tcp_allowed_congestion_control).
+// control is a congestion control algorithm that neither paces nor measures. Every system has it
+// and allows it (tcp(7), tcp_allowed_congestion_control).
 const control = "reno"
 
 // Is reports whether both ends of a TCP connection have the same address.
@@ -19,10 +19,10 @@ func Is(conn net.Conn) bool {
 	return ok && ok2 && here.IP.Equal(there.IP)
 }
 
-// Tune turns pacing off for a connection within a machine, in the direction in which this end sends.
-// It skips other connections. Nothing is congested within a machine, and an algorithm that paces, such
-// as bbr, makes answers wait for a timer: a MiB there and a byte back loses a third of its speed. If
-// the system forbids the change, Tune does nothing.
+// Tune turns pacing off for a connection within a machine, in the direction in which this end
+// sends. It skips other connections. Nothing is congested within a machine, and an algorithm that
+// paces, such as bbr, makes answers wait for a timer: a MiB there and a byte back loses a third of
+// its speed. If the system forbids the change, Tune does nothing.
 func Tune(conn net.Conn) {
 	sc, ok := conn.(syscall.Conn)
 	if !ok || !Is(conn) {

@@ -29,17 +29,17 @@ type Bell interface {
 
 // FileBell is a Bell over a descriptor, either an eventfd or one end of a pipe. A waiter occupies a
 // goroutine but no thread. Sleeping on the ring's word itself, with futex(2), wakes sooner if the
-// process has nothing else to do. But a goroutine that sleeps in a system call keeps its P of the Go
-// scheduler from other goroutines for up to 10 ms; see BenchmarkRing.
+// process has nothing else to do. But a goroutine that sleeps in a system call keeps its P of the
+// Go scheduler from other goroutines for up to 10 ms; see BenchmarkRing.
 //
 // Between processes that do not trust each other the descriptor has to be a pipe. Both sides of an
 // eventfd share its flags: one side can fill the counter and make the descriptor block, and then
 // Ring never returns on the other side. The two ends of a pipe have separate flags.
 //
-// One goroutine at a time may Wait. Ring does not allocate, nor does a Wait with the same context as
-// the Wait before. Neither makes a system call that the scheduler knows of: in a process that was
-// idle, the first such call also wakes the scheduler's watchdog (sysmon), a thread that has nothing
-// to do there and costs more than the bell.
+// One goroutine at a time may Wait. Ring does not allocate, nor does a Wait with the same context
+// as the Wait before. Neither makes a system call that the scheduler knows of: in a process that
+// was idle, the first such call also wakes the scheduler's watchdog (sysmon), a thread that has
+// nothing to do there and costs more than the bell.
 type FileBell struct {
 	file *os.File
 
@@ -140,8 +140,8 @@ func (b *FileBell) Wait(ctx context.Context, _ *atomic.Uint32) error {
 	case !errors.Is(err, os.ErrDeadlineExceeded):
 		return err
 	}
-	// The deadline may have been set by an earlier context or by Wake. Clear it before checking this
-	// context, which ends before it sets the deadline.
+	// The deadline may have been set by an earlier context or by Wake. Clear it before checking
+	// this context, which ends before it sets the deadline.
 	if err := b.file.SetReadDeadline(time.Time{}); err != nil {
 		return err
 	}
@@ -166,8 +166,8 @@ func (b *FileBell) listen(fd uintptr) bool {
 	}
 }
 
-// Wake ends the Wait in progress, or otherwise the next one, without an error. Unlike Ring it does not
-// involve the other side.
+// Wake ends the Wait in progress, or otherwise the next one, without an error. Unlike Ring it does
+// not involve the other side.
 func (b *FileBell) Wake() { b.late() }
 
 // follow has late called when the context ends, until another context is followed or the bell is

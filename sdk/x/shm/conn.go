@@ -19,8 +19,8 @@ const (
 	MaxFDs = 8
 )
 
-// Conn carries messages with descriptors between two processes. At the end of file the other process
-// is gone. One goroutine may send while another receives.
+// Conn carries messages with descriptors between two processes. At the end of file the other
+// process is gone. One goroutine may send while another receives.
 type Conn struct {
 	file   *os.File
 	name   string
@@ -61,8 +61,8 @@ func NewConn(fd int, name string) (*Conn, error) {
 	return &Conn{file: os.NewFile(uintptr(fd), name), name: name}, nil
 }
 
-// Send sends one message with descriptors, which the caller still owns. If the peer does not read, Send
-// blocks until the context ends.
+// Send sends one message with descriptors, which the caller still owns. If the peer does not read,
+// Send blocks until the context ends.
 func (c *Conn) Send(ctx context.Context, msg []byte, fds ...int) error {
 	if len(msg) == 0 || len(msg) > MaxMessage || len(fds) > MaxFDs {
 		return fmt.Errorf("%s: a message of %d bytes with %d descriptors, want 1 to %d bytes and at most %d descriptors",
@@ -81,9 +81,10 @@ func (c *Conn) Send(ctx context.Context, msg []byte, fds ...int) error {
 	return nil
 }
 
-// Receive waits for a message, stores it in buf and returns its length and the descriptors that came
-// with it, which the caller closes. It returns io.EOF if the peer is gone. A message that is longer
-// than buf, or that lost descriptors in transit, is an error, and Receive closes its descriptors.
+// Receive waits for a message, stores it in buf and returns its length and the descriptors that
+// came with it, which the caller closes. It returns io.EOF if the peer is gone. A message that is
+// longer than buf, or that lost descriptors in transit, is an error, and Receive closes its
+// descriptors.
 func (c *Conn) Receive(ctx context.Context, buf []byte) (n int, fds []int, err error) {
 	oob := make([]byte, unix.CmsgSpace(4*MaxFDs))
 	var flags, oobn int

@@ -4,8 +4,8 @@
 //
 // Nothing here trusts the other process. The package refuses a memory file that can shrink, because
 // touching a page beyond its end kills the process. It copies what the other side wrote into a ring
-// before it checks it. An index that cannot be right yields ErrCorrupt and never a wrong address, and
-// every wait ends with its context.
+// before it checks it. An index that cannot be right yields ErrCorrupt and never a wrong address,
+// and every wait ends with its context.
 //
 // The package is for Linux only. Everything is safe for concurrent use except where it says
 // otherwise.

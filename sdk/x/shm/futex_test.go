@@ -15,8 +15,8 @@ import (
 // futexBell is an alternative to FileBell for BenchmarkRing. It sleeps on the ring's word.
 type futexBell struct{ closed atomic.Bool }
 
-// The operations of futex(2), from linux/futex.h. They lack FUTEX_PRIVATE_FLAG because two processes
-// share the word.
+// The operations of futex(2), from linux/futex.h. They lack FUTEX_PRIVATE_FLAG because two
+// processes share the word.
 const (
 	futexWait = 0
 	futexWake = 1

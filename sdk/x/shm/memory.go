@@ -55,8 +55,9 @@ type MapOptions struct {
 	Near uintptr
 }
 
-// Map maps a memory file that another process made. The caller still owns the descriptor and may close
-// it afterwards. Map returns an error if the file can shrink (see CheckSealed) or is too small.
+// Map maps a memory file that another process made. The caller still owns the descriptor and may
+// close it afterwards. Map returns an error if the file can shrink (see CheckSealed) or is too
+// small.
 func Map(fd int, o MapOptions) (*Memory, error) {
 	if o.Size <= 0 || o.Offset < 0 || o.Offset%int64(os.Getpagesize()) != 0 {
 		return nil, fmt.Errorf("map shared memory: %d bytes at offset %d; the size must be above 0 and the offset a multiple of the page size", o.Size, o.Offset)
@@ -79,8 +80,8 @@ func Map(fd int, o MapOptions) (*Memory, error) {
 	return &Memory{fd: -1, bytes: b}, nil
 }
 
-// CheckSealed returns the size of a memory file. It seals the file against shrinking, and returns an
-// error if it cannot: SIGBUS kills a process that has mapped such a file when another process
+// CheckSealed returns the size of a memory file. It seals the file against shrinking, and returns
+// an error if it cannot: SIGBUS kills a process that has mapped such a file when another process
 // truncates it. It also seals the file against further seals, so that a process that gets the
 // descriptor cannot keep others from writing (F_SEAL_FUTURE_WRITE).
 func CheckSealed(fd int) (size int64, err error) {
@@ -104,8 +105,8 @@ func CheckSealed(fd int) (size int64, err error) {
 // Bytes returns the memory. It must not be used after Close.
 func (m *Memory) Bytes() []byte { return m.bytes }
 
-// FD returns the descriptor of a Memory made by Create, which the Memory still owns, or -1 for one made
-// by Map.
+// FD returns the descriptor of a Memory made by Create, which the Memory still owns, or -1 for one
+// made by Map.
 func (m *Memory) FD() int { return m.fd }
 
 // Close unmaps the memory and closes its descriptor. It may be called again.

@@ -9,14 +9,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrMessage is the error of a message that is longer than the buffer, carries more descriptors than
-// allowed, or lost descriptors in transit because the limit on open files was reached.
+// ErrMessage is the error of a message that is longer than the buffer, carries more descriptors
+// than allowed, or lost descriptors in transit because the limit on open files was reached.
 var ErrMessage = errors.New("a message with too much in it")
 
-// ReadMsg reads once from a socket whose peer does not use Conn: one message of a unixpacket socket,
-// or the available bytes of a stream. It waits as Read does, until the deadline of c. It accepts up to
-// most descriptors, but never more than MaxFDs, and the caller closes them. After an error there are
-// none. The error is io.EOF if the other end is closed, ErrMessage, or an error of the socket.
+// ReadMsg reads once from a socket whose peer does not use Conn: one message of a unixpacket
+// socket, or the available bytes of a stream. It waits as Read does, until the deadline of c. It
+// accepts up to most descriptors, but never more than MaxFDs, and the caller closes them. After an
+// error there are none. The error is io.EOF if the other end is closed, ErrMessage, or an error of
+// the socket.
 func ReadMsg(c *net.UnixConn, buf []byte, most int) (n int, fds []int, err error) {
 	var space [unix.SizeofCmsghdr + 4*(MaxFDs+2)]byte
 	oob := space[:unix.CmsgSpace(4*min(most, MaxFDs))]

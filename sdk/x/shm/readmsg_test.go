@@ -34,8 +34,8 @@ func sendRights(t *testing.T, c *net.UnixConn, b string, fds ...int) {
 	require.NoError(t, err)
 }
 
-// TestReadMsg checks on both kinds of sockets that descriptors arrive up to the expected number, and
-// that a refused message leaves no descriptor open.
+// TestReadMsg checks on both kinds of sockets that descriptors arrive up to the expected number,
+// and that a refused message leaves no descriptor open.
 func TestReadMsg(t *testing.T) {
 	file, err := os.Open(os.DevNull)
 	require.NoError(t, err)
@@ -73,8 +73,8 @@ func TestReadMsg(t *testing.T) {
 	}
 }
 
-// TestReadMsgLength checks that ReadMsg refuses a message that is longer than the buffer, and that it
-// returns the rest of a stream next time.
+// TestReadMsgLength checks that ReadMsg refuses a message that is longer than the buffer, and that
+// it returns the rest of a stream next time.
 func TestReadMsgLength(t *testing.T) {
 	file, err := os.Open(os.DevNull)
 	require.NoError(t, err)

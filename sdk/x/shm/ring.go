@@ -13,9 +13,9 @@ import (
 // longer be used.
 var ErrCorrupt = errors.New("the ring is corrupt")
 
-// The layout of a ring, version 1. All numbers are in the byte order of the machine. The two indices
-// count entries since the start and wrap around at 2^64. Entry i is at ringHeader + i mod n * size.
-// Each field has a pair of cache lines of its own.
+// The layout of a ring, version 1. All numbers are in the byte order of the machine. The two
+// indices count entries since the start and wrap around at 2^64. Entry i is at ringHeader + i mod n
+// * size. Each field has a pair of cache lines of its own.
 const (
 	offTail    = 0   // uint64: written by the producer, after the entries
 	offHead    = 128 // uint64: written by the consumer, after it copied the entries
@@ -92,8 +92,8 @@ type Producer struct {
 	freed     uint64 // the last index that the consumer published
 }
 
-// NewProducer makes the writing end of a ring in mem, which must be all zero when the first of the two
-// ends is made.
+// NewProducer makes the writing end of a ring in mem, which must be all zero when the first of the
+// two ends is made.
 func NewProducer(mem []byte, l Layout, b Bell) (*Producer, error) {
 	r, err := newRing(mem, l, b)
 	if err != nil {
@@ -102,8 +102,8 @@ func NewProducer(mem []byte, l Layout, b Bell) (*Producer, error) {
 	return &Producer{ring: r}, nil
 }
 
-// Free returns how many entries can be put. It returns ErrCorrupt if the consumer claims to have read
-// entries that were not written.
+// Free returns how many entries can be put. It returns ErrCorrupt if the consumer claims to have
+// read entries that were not written.
 func (p *Producer) Free() (int, error) {
 	head := p.head.Load()
 	if head-p.freed > p.published-p.freed {
@@ -116,16 +116,16 @@ func (p *Producer) Free() (int, error) {
 // Written returns the index of the entry to put next. The first entry of all has index 0.
 func (p *Producer) Written() uint64 { return p.next }
 
-// Consumed returns the index of the first entry that the other side does not claim to have read. Its
-// errors are those of Free.
+// Consumed returns the index of the first entry that the other side does not claim to have read.
+// Its errors are those of Free.
 func (p *Producer) Consumed() (uint64, error) {
 	_, err := p.Free()
 	return p.freed, err
 }
 
 // Put writes an entry, which the other side sees after Publish. If entry is shorter than EntrySize,
-// the remaining bytes of the slot keep their old values. The caller knows from Free that the ring is
-// not full.
+// the remaining bytes of the slot keep their old values. The caller knows from Free that the ring
+// is not full.
 func (p *Producer) Put(entry []byte) {
 	copy(p.slot(p.next), entry)
 	p.next++
@@ -152,8 +152,8 @@ type Consumer struct {
 	spin int
 }
 
-// NewConsumer makes the reading end of a ring. It polls spins times for an entry before it sleeps; 0 is
-// right if processor cores are scarce.
+// NewConsumer makes the reading end of a ring. It polls spins times for an entry before it sleeps;
+// 0 is right if processor cores are scarce.
 func NewConsumer(mem []byte, l Layout, b Bell, spins int) (*Consumer, error) {
 	r, err := newRing(mem, l, b)
 	if err != nil {
@@ -162,8 +162,8 @@ func NewConsumer(mem []byte, l Layout, b Bell, spins int) (*Consumer, error) {
 	return &Consumer{ring: r, spin: spins}, nil
 }
 
-// Ready returns how many entries can be read. It returns ErrCorrupt if the producer claims more than
-// the ring holds or moves its index back.
+// Ready returns how many entries can be read. It returns ErrCorrupt if the producer claims more
+// than the ring holds or moves its index back.
 func (c *Consumer) Ready() (int, error) {
 	tail := c.tail.Load()
 	if tail-c.next > uint64(c.Entries) || tail-c.next < c.seen-c.next {
@@ -173,9 +173,9 @@ func (c *Consumer) Ready() (int, error) {
 	return int(tail - c.next), nil
 }
 
-// Copy copies the i-th entry that can be read, counted from 0, to dst. The caller knows from Ready that
-// the entry exists. Callers check the copy, because the other side can change the original at any
-// time.
+// Copy copies the i-th entry that can be read, counted from 0, to dst. The caller knows from Ready
+// that the entry exists. Callers check the copy, because the other side can change the original at
+// any time.
 func (c *Consumer) Copy(i int, dst []byte) int { return copy(dst, c.slot(c.next+uint64(i))) }
 
 // Free returns the first n entries to the producer.
@@ -184,8 +184,8 @@ func (c *Consumer) Free(n int) {
 	c.head.Store(c.next)
 }
 
-// Wait waits until entries can be read and returns their number. Its error is that of the context or
-// of the bell, or ErrCorrupt.
+// Wait waits until entries can be read and returns their number. Its error is that of the context
+// or of the bell, or ErrCorrupt.
 func (c *Consumer) Wait(ctx context.Context) (int, error) {
 	for i := 0; ; i++ {
 		n, err := c.Ready()
@@ -201,8 +201,8 @@ func (c *Consumer) Wait(ctx context.Context) (int, error) {
 	}
 }
 
-// Sleep waits until there may be an entry to read, or until the bell rings for another reason, which a
-// caller of Wait would not notice. Its errors are those of Wait.
+// Sleep waits until there may be an entry to read, or until the bell rings for another reason,
+// which a caller of Wait would not notice. Its errors are those of Wait.
 func (c *Consumer) Sleep(ctx context.Context) error {
 	c.waiting.Store(1)
 	// Ready sees what the other side published before it could see the 1.

@@ -34,8 +34,8 @@ func ends(t require.TestingT, l Layout, b Bell) (*Producer, *Consumer, []byte) {
 	return p, c, mem
 }
 
-// TestRingIsAQueue puts, publishes, reads and frees entries at random. Every entry must come out once
-// and in order, and the numbers of free and ready entries must be those of a queue.
+// TestRingIsAQueue puts, publishes, reads and frees entries at random. Every entry must come out
+// once and in order, and the numbers of free and ready entries must be those of a queue.
 func TestRingIsAQueue(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l := Layout{Entries: 1 << rapid.IntRange(0, 4).Draw(t, "log entries"), EntrySize: 16}
@@ -84,8 +84,8 @@ func TestRingIsAQueue(t *testing.T) {
 	})
 }
 
-// TestCorruptIndices writes arbitrary indices, as a hostile peer may. Each end must return an error or
-// stay within its memory, and never claim more entries than the ring has.
+// TestCorruptIndices writes arbitrary indices, as a hostile peer may. Each end must return an error
+// or stay within its memory, and never claim more entries than the ring has.
 func TestCorruptIndices(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l := Layout{Entries: 8, EntrySize: 8}
@@ -223,7 +223,7 @@ func TestWaitEnds(t *testing.T) {
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	_, err = c.Wait(ctx)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
-	assert.Zero(t, c.waiting.Load(), "nobody waits")
+	assert.Zero(t, c.waiting.Load(), "no waiter is left")
 
 	p.Put(nil)
 	require.NoError(t, p.Publish())
@@ -243,7 +243,7 @@ func TestWaitEnds(t *testing.T) {
 	case err := <-ended:
 		require.ErrorIs(t, err, os.ErrClosed)
 	case <-time.After(time.Minute):
-		t.Fatal("the wait goes on")
+		t.Fatal("the wait has not ended")
 	}
 }
 
@@ -293,8 +293,8 @@ func TestBetweenProcesses(t *testing.T) {
 	}
 }
 
-// TestBellFollowsEachContext checks that each Wait ends with its own context only, although the bell
-// remembers the context of the Wait before.
+// TestBellFollowsEachContext checks that each Wait ends with its own context only, although the
+// bell remembers the context of the Wait before.
 func TestBellFollowsEachContext(t *testing.T) {
 	b := eventBell(t)
 	for range 200 {
@@ -338,8 +338,8 @@ func TestBellDoesNotAllocate(t *testing.T) {
 	require.Equal(t, -1, b.FD())
 }
 
-// TestPipeBell checks that the two ends of a pipe have separate flags, and that Ring does not block on
-// a full pipe.
+// TestPipeBell checks that the two ends of a pipe have separate flags, and that Ring does not block
+// on a full pipe.
 func TestPipeBell(t *testing.T) {
 	out, theirs, err := NewPipeBell(true)
 	require.NoError(t, err)

@@ -28,9 +28,9 @@ func sleeps(tb testing.TB) (n int) {
 	return n
 }
 
-// TestOneSleepForAnAnswer checks that a goroutine that waits for an answer sleeps once. With a system
-// call that the scheduler knows of there would be two sleeps, because the call wakes the scheduler's
-// watchdog, which then sleeps again.
+// TestOneSleepForAnAnswer checks that a goroutine that waits for an answer sleeps once. With a
+// system call that the scheduler knows of there would be two sleeps, because the call wakes the
+// scheduler's watchdog, which then sleeps again.
 func TestOneSleepForAnAnswer(t *testing.T) {
 	const rounds = 200
 	p := startEcho(t, slowPipe, 0)

@@ -2,8 +2,9 @@ package slotindex
 
 import "math/bits"
 
-// bucket is one cache line with two slots in a word; an unused slot is 0. In place of its first slot it
-// counts the entries that are in later buckets because it was full. A search ends if there are none.
+// bucket is one cache line with two slots in a word; an unused slot is 0. In place of its first
+// slot it counts the entries that are in later buckets because it was full. A search ends if there
+// are none.
 type bucket [bucketWords]uint64
 
 const (
@@ -22,15 +23,15 @@ const (
 	tops  = each << 31
 )
 
-// equal sets the highest bit of each slot of a word that equals want in the bits of keep. want and keep
-// hold their value twice. If equal marks the lower slot it may mark the upper one wrongly.
+// equal sets the highest bit of each slot of a word that equals want in the bits of keep. want and
+// keep hold their value twice. If equal marks the lower slot it may mark the upper one wrongly.
 func equal(word, want, keep uint64) uint64 {
 	differ := (word ^ want) & keep
 	return (differ - each) &^ differ & tops
 }
 
-// start returns the word of a bucket at which the search for a hash begins, so that most searches end
-// at once. It uses other bits than those that choose the bucket.
+// start returns the word of a bucket at which the search for a hash begins, so that most searches
+// end at once. It uses other bits than those that choose the bucket.
 func start(hash uint64) uint32 { return uint32(hash) % bucketWords }
 
 // find returns the number in a slot that equals want in all bits but those of mask, which hold the

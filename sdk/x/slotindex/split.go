@@ -1,16 +1,17 @@
 package slotindex
 
 const (
-	// parts is the number of indexes of a Split: at 10 million entries, growing one of them moves 20
-	// thousand.
+	// parts is the number of indexes of a Split: at 10 million entries, growing one of them moves
+	// 20 thousand.
 	parts    = 1 << partBits
 	partBits = 9
 	// splitAt is the number of entries at which a Split uses more than one index.
 	splitAt = 1 << 14
 )
 
-// Split is an Index that becomes many, which grow independently, once it is large. It is for millions
-// of entries behind one lock. The zero value is empty and ready. It is for one goroutine at a time.
+// Split is an Index that becomes many, which grow independently, once it is large. It is for
+// millions of entries behind one lock. The zero value is empty and ready. It is for one goroutine
+// at a time.
 type Split struct {
 	first Index // has all entries until parts exists
 	parts *[parts]Index
@@ -56,8 +57,8 @@ func (s *Split) split(hashOf func(number uint32) uint64) {
 	s.first = Index{}
 }
 
-// Mix hashes a number. It spreads consecutive numbers and multiples well. It does not protect against
-// a peer that chooses numbers that collide.
+// Mix hashes a number. It spreads consecutive numbers and multiples well. It does not protect
+// against a peer that chooses numbers that collide.
 func Mix(x uint64) uint64 {
 	h := x * 0x9E3779B97F4A7C15
 	h ^= h >> 32

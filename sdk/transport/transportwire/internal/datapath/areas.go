@@ -31,8 +31,8 @@ type Areas struct {
 // StageHandle is the handle of the stage; no region has it.
 const StageHandle = ^uint64(0)
 
-// Map maps size bytes at offset of a memory file, at addr if that is free. elsewhere reports that it
-// was not. The caller still owns the descriptor.
+// Map maps size bytes at offset of a memory file, at addr if that is free. elsewhere reports that
+// it was not. The caller still owns the descriptor.
 func (t *Areas) Map(handle uint64, fd int, offset int64, size uint64, addr uint64) (b []byte, elsewhere bool, err error) {
 	page, end, err := pageOf(fd)
 	if err != nil {

@@ -24,8 +24,8 @@ const (
 // MaxSlots is the most operations that can be in flight on a path.
 const MaxSlots = shm.MaxEntries
 
-// RingBytes returns the size of the memory file of a path, and the offset of the ring of completions
-// in it.
+// RingBytes returns the size of the memory file of a path, and the offset of the ring of
+// completions in it.
 func RingBytes(slots int) (size, completions int) {
 	completions = submissions(slots).Bytes()
 	return completions + completed(slots).Bytes(), completions

@@ -139,8 +139,8 @@ func TestTableModel(t *testing.T) {
 	})
 }
 
-// TestStageModel checks that no two extents overlap, that none is lost, that returned extents merge,
-// and that a path that holds nothing gets what is free.
+// TestStageModel checks that no two extents overlap, that none is lost, that returned extents
+// merge, and that a path that holds nothing gets what is free.
 func TestStageModel(t *testing.T) {
 	type held struct {
 		extent

@@ -64,8 +64,8 @@ func NewHost(o HostOptions) *Host {
 	return h
 }
 
-// SetStage sets how the transport reaches foreign memory, and the memory of the stage, which the caller
-// frees only after the process is gone and all paths are closed.
+// SetStage sets how the transport reaches foreign memory, and the memory of the stage, which the
+// caller frees only after the process is gone and all paths are closed.
 func (h *Host) SetStage(mem []byte, way Way) {
 	h.stage.Store(newStage(mem))
 	h.way.Store(way)
@@ -103,8 +103,8 @@ func (h *Host) Down(op string) error {
 func (h *Host) Gone() bool { return h.gone.Load() }
 
 // Ended completes all operations in flight. The caller calls it once the process has ended and was
-// waited for. A Read has failed, and so has a Write that was still in the ring; a Write that the plugin
-// took is quarantined. Ended may be called again.
+// waited for. A Read has failed, and so has a Write that was still in the ring; a Write that the
+// plugin took is quarantined. Ended may be called again.
 func (h *Host) Ended() {
 	h.mu.Lock()
 	h.gone.Store(true)

@@ -106,9 +106,9 @@ func reapOne(t require.TestingT, p *Path) (transport.Completion, error) {
 	return dst[0], err
 }
 
-// TestBrokenContract checks that each way to break the contract ends the process with a reason. From
-// then on the host refuses operations, and it completes those in flight once and only after the
-// process is gone.
+// TestBrokenContract checks that each way to break the contract ends the process with a reason.
+// From then on the host refuses operations, and it completes those in flight once and only after
+// the process is gone.
 func TestBrokenContract(t *testing.T) {
 	for name, c := range map[string]struct {
 		evil func(r *rig, s []submission)
@@ -189,8 +189,9 @@ func TestBrokenContract(t *testing.T) {
 // second is where the ring of completions begins.
 func (r *rig) second() int { _, n := RingBytes(len(r.p.table.slots)); return n }
 
-// TestCompletedWithoutBeingRead checks that the host refuses completions of operations that the plugin
-// has not read from the ring. If it accepted them, it could overwrite entries that are still unread.
+// TestCompletedWithoutBeingRead checks that the host refuses completions of operations that the
+// plugin has not read from the ring. If it accepted them, it could overwrite entries that are still
+// unread.
 func TestCompletedWithoutBeingRead(t *testing.T) {
 	r := newRig(t, 8, nil)
 	r.submit(t, transport.Read, 4)
@@ -225,8 +226,8 @@ func TestDistantDeadline(t *testing.T) {
 	require.Equal(t, transport.OK, c.Status)
 }
 
-// TestGarbageInTheRings writes arbitrary bytes wherever the plugin can write. The host must go on or end
-// the process, and every operation must complete once.
+// TestGarbageInTheRings writes arbitrary bytes wherever the plugin can write. The host must go on
+// or end the process, and every operation must complete once.
 func TestGarbageInTheRings(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		var cleanup []func()
@@ -285,8 +286,8 @@ type fakeT struct {
 
 func (t fakeT) Cleanup(f func()) { *t.cleanup = append(*t.cleanup, f) }
 
-// TestSilence checks that the host ends a plugin that does nothing, but not one whose completion waits
-// for a Reap.
+// TestSilence checks that the host ends a plugin that does nothing, but not one whose completion
+// waits for a Reap.
 func TestSilence(t *testing.T) {
 	soon := func(o *HostOptions) { o.Overdue, o.Limit = 20*time.Millisecond, time.Millisecond }
 	r := newRig(t, 8, soon)
@@ -307,8 +308,8 @@ func TestSilence(t *testing.T) {
 	require.Empty(t, patient.broken)
 }
 
-// TestClosedButNotCompleted checks that a plugin breaks the contract if it says that a path is closed
-// but has not completed all operations.
+// TestClosedButNotCompleted checks that a plugin breaks the contract if it says that a path is
+// closed but has not completed all operations.
 func TestClosedButNotCompleted(t *testing.T) {
 	r := newRig(t, 8, nil)
 	r.submit(t, transport.Read, 1)
@@ -321,7 +322,8 @@ func TestClosedButNotCompleted(t *testing.T) {
 	require.Equal(t, transport.Failed, c.Status)
 }
 
-// TestPublishedCompletionsCount checks that completions that were published before the end are not lost.
+// TestPublishedCompletionsCount checks that completions that were published before the end are not
+// lost.
 func TestPublishedCompletionsCount(t *testing.T) {
 	r := newRig(t, 8, nil)
 	r.submit(t, transport.Write, 3)
@@ -380,8 +382,8 @@ func openFiles(t *testing.T) int {
 	return len(all)
 }
 
-// TestPathsCloseTheirFiles checks that no path leaves a descriptor open, whether it is closed or its
-// process has ended.
+// TestPathsCloseTheirFiles checks that no path leaves a descriptor open, whether it is closed or
+// its process has ended.
 func TestPathsCloseTheirFiles(t *testing.T) {
 	newRig(t, 8, nil).h.Ended()
 	before := openFiles(t)

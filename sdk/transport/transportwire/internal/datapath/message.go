@@ -6,8 +6,8 @@ import (
 	"fmt"
 )
 
-// A message on the socket for descriptors has messageSize bytes: a magic number, and the token of the
-// call to which the descriptors belong.
+// A message on the socket for descriptors has messageSize bytes: a magic number, and the token of
+// the call to which the descriptors belong.
 const (
 	messageSize  = 16
 	messageMagic = 0x31304446434d // "MCFD01", little endian

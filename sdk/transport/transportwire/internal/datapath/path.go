@@ -133,8 +133,8 @@ func (p *Path) ErrClosed() error {
 	return errs.WithClass(errs.ClassTransientPath, p.name, transport.ErrPathClosed)
 }
 
-// Settle takes the completions that the plugin wrote before it answered that the path is closed, and
-// frees the rings.
+// Settle takes the completions that the plugin wrote before it answered that the path is closed,
+// and frees the rings.
 func (p *Path) Settle(ctx context.Context) error { return p.settle(ctx, p.h.Gone()) }
 
 func (p *Path) settle(ctx context.Context, gone bool) error {
@@ -227,8 +227,8 @@ func (p *Path) wake() { p.bells[1].Wake() }
 // now returns the time on the path's clock.
 func (p *Path) now() time.Duration { return time.Since(p.epoch) }
 
-// overdue reports whether the watchdog has to examine the path. It fails an operation that has waited
-// for space until its deadline.
+// overdue reports whether the watchdog has to examine the path. It fails an operation that has
+// waited for space until its deadline.
 func (p *Path) overdue() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -254,8 +254,8 @@ func (p *Path) late(now time.Duration) bool {
 	return false
 }
 
-// silent takes the completions in the ring and reports whether an operation is still overdue. It gives
-// the holder of turn time to notice.
+// silent takes the completions in the ring and reports whether an operation is still overdue. It
+// gives the holder of turn time to notice.
 func (p *Path) silent(ctx context.Context) bool {
 	at := p.now()
 	patient, cancel := context.WithTimeout(ctx, p.h.Overdue)

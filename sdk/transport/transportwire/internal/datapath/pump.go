@@ -32,8 +32,8 @@ type PumpOptions struct {
 // PumpStats are the counters of all pumps of a plugin.
 type PumpStats struct{ Operations, Copied atomic.Uint64 }
 
-// Pump is the plugin's side of a path. It submits the operations that the host wrote to the inner path,
-// and writes the completions that it reaps.
+// Pump is the plugin's side of a path. It submits the operations that the host wrote to the inner
+// path, and writes the completions that it reaps.
 type Pump struct {
 	PumpOptions
 	mem   *shm.Memory
@@ -272,8 +272,8 @@ func (p *Pump) completions() {
 	}
 }
 
-// few is the most operations in flight with which deliver writes a completion itself. With more, the
-// next completion is near, and completions writes several of them with one ring of the bell.
+// few is the most operations in flight with which deliver writes a completion itself. With more,
+// the next completion is near, and completions writes several of them with one ring of the bell.
 const few = 4
 
 // deliver writes a completion in the goroutine in which it occurs, so that completions need not be
@@ -326,8 +326,8 @@ func (p *Pump) write(done []transport.Completion) {
 	}
 }
 
-// land ends the flight of an operation. A completion of an operation that was not in flight goes to the
-// host unchanged, so that the host learns that the transport is broken.
+// land ends the flight of an operation. A completion of an operation that was not in flight goes to
+// the host unchanged, so that the host learns that the transport is broken.
 func (p *Pump) land(c *completion) {
 	f := p.of(c.tag)
 	if f == nil {

@@ -39,8 +39,8 @@ func (s *spy) Reap(context.Context, []transport.Completion) (int, error) {
 
 func (s *spy) Close(context.Context) error { close(s.closed); return nil }
 
-// TestTakenBeforeBegun checks that the host sees that an operation was taken before the transport gets
-// it. So a Write that is still in the ring has certainly not begun.
+// TestTakenBeforeBegun checks that the host sees that an operation was taken before the transport
+// gets it. So a Write that is still in the ring has certainly not begun.
 func TestTakenBeforeBegun(t *testing.T) {
 	r := newRig(t, 8, nil)
 	var fds []int
@@ -107,8 +107,8 @@ func (g *giver) Submit(ops []transport.Op) (int, error) {
 	return len(ops), nil
 }
 
-// TestDeliver checks that a delivered completion is in the ring at once, unless so many operations are in
-// flight that the pump writes several together, or bytes have to be copied for it.
+// TestDeliver checks that a delivered completion is in the ring at once, unless so many operations
+// are in flight that the pump writes several together, or bytes have to be copied for it.
 func TestDeliver(t *testing.T) {
 	r := newRig(t, 8, nil)
 	var fds []int

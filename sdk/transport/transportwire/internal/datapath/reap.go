@@ -62,8 +62,8 @@ func (p *Path) errOver() error {
 	return p.ErrClosed()
 }
 
-// lead reads completions, or sleeps once if there are none. The caller holds turn. The error is that of
-// the context.
+// lead reads completions, or sleeps once if there are none. The caller holds turn. The error is
+// that of the context.
 func (p *Path) lead(ctx context.Context) error {
 	p.mu.Lock()
 	// Another reaper may have left completions since the caller checked.
@@ -87,8 +87,8 @@ func (p *Path) lead(ctx context.Context) error {
 	return nil
 }
 
-// drain reads a batch of completions and returns their number. The caller holds turn, and the path is
-// not final.
+// drain reads a batch of completions and returns their number. The caller holds turn, and the path
+// is not final.
 func (p *Path) drain() int {
 	if p.corrupt {
 		return 0
@@ -103,7 +103,8 @@ func (p *Path) drain() int {
 		}
 	}
 	if len(p.batch) > 0 {
-		// This comes before the slots are free, because the next operations need entries in the ring.
+		// This comes before the slots are free, because the next operations need entries in the
+		// ring.
 		p.in.Free(len(p.batch))
 		err2 := p.settled()
 		if err == nil {

@@ -18,15 +18,16 @@ type region struct {
 	ready      bool   // operations may use it
 }
 
-// Regions holds the registered regions. A handle is never used again, so a late operation cannot reach
-// other memory. Safe for concurrent use.
+// Regions holds the registered regions. A handle is never used again, so a late operation cannot
+// reach other memory. Safe for concurrent use.
 type Regions struct {
 	mu    sync.Mutex
 	all   []region                 // sorted by start, never overlapping
 	ready atomic.Pointer[[]region] // the regions of all that are ready
 }
 
-// Add adds a region, after the checks that every transport makes. Operations can use it after Ready.
+// Add adds a region, after the checks that every transport makes. Operations can use it after
+// Ready.
 func (t *Regions) Add(r transport.Region, handle uint64, op string) error {
 	switch {
 	case r.ID == 0:

@@ -11,10 +11,10 @@ const stageAlign = 4 << 10
 // extent is a range of the stage; size 0 means none.
 type extent struct{ at, size int }
 
-// stage is the area through which foreign memory goes, and a record of the paths that hold extents of
-// it. A path gets more only while as much as it holds stays free for others. Otherwise a path whose
-// completions are not reaped could take all of the stage, because a chunk keeps its extent until it is
-// reaped. Safe for concurrent use.
+// stage is the area through which foreign memory goes, and a record of the paths that hold extents
+// of it. A path gets more only while as much as it holds stays free for others. Otherwise a path
+// whose completions are not reaped could take all of the stage, because a chunk keeps its extent
+// until it is reaped. Safe for concurrent use.
 type stage struct {
 	mem []byte
 
@@ -32,8 +32,8 @@ func newStage(mem []byte) *stage {
 // chunkMax is the size of the largest chunk of an operation: the stage has to hold several.
 func (s *stage) chunkMax() int { return max(stageAlign, min(1<<20, len(s.mem)/4)&^(stageAlign-1)) }
 
-// take returns an extent for n bytes. It returns a shorter one only if p holds nothing yet and no extent
-// of n bytes is free. If it returns none, it wakes p once an extent has been returned.
+// take returns an extent for n bytes. It returns a shorter one only if p holds nothing yet and no
+// extent of n bytes is free. If it returns none, it wakes p once an extent has been returned.
 func (s *stage) take(n int, p *Path) (extent, bool) {
 	n = (n + stageAlign - 1) &^ (stageAlign - 1)
 	s.mu.Lock()

@@ -117,8 +117,8 @@ func (p *Path) putWhole(o *transport.Op, handle, at uint64, limit, clock time.Du
 	p.out.Put(p.put[:])
 }
 
-// foreignOp is an operation on memory without a descriptor. It is divided into chunks, each of which
-// has a slot and an extent of the stage.
+// foreignOp is an operation on memory without a descriptor. It is divided into chunks, each of
+// which has a slot and an extent of the stage.
 type foreignOp struct {
 	transport.Op
 	limit time.Duration // counted from when it was submitted
