@@ -7,7 +7,7 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 )
 
-// API lists the versions of this contract that this module speaks.
+// API lists the versions of this contract that this module supports.
 func API() []uint { return []uint{1} }
 
 // SpaceID names a space. The master never reuses one.
@@ -48,11 +48,11 @@ type Result struct {
 // Stats describes one space, in bytes and counts.
 type Stats struct {
 	Size      uint64 // of the space
-	Requested uint64 // sum of the sizes of live extents, as asked for
-	Reserved  uint64 // what they really take, rounding included
+	Requested uint64 // the total size of live extents, as requested
+	Reserved  uint64 // the total size that they occupy, rounding included
 	Extents   uint64 // live extents
-	// LargestFree is the largest size that an allocation without alignment would be
-	// given now, a lower bound where the allocator cannot tell exactly.
+	// LargestFree is the largest size that an allocation without alignment would get now, or a
+	// lower bound if the allocator does not know it exactly.
 	LargestFree uint64
 }
 
@@ -68,13 +68,13 @@ type Allocator interface {
 	// of a space never overlap and lie inside it. The error is for the call as a whole (a
 	// dead subprocess); then nothing may be assumed to be allocated.
 	Alloc(ctx context.Context, requests []Request) (results []Result, err error)
-	// Free gives extents back, exactly as Alloc returned them. errs is nil when all went
-	// well, else it has an entry for each extent.
+	// Free frees extents, exactly as Alloc returned them. errs is nil if all were freed, otherwise
+	// it has an entry for each extent.
 	Free(ctx context.Context, extents []Extent) (errs []error, err error)
 	// Reserve takes exactly these extents, which an earlier instance of the same allocator
 	// with the same configuration gave out, so that a restarted allocator knows what is in
 	// use. Per space it is called after AddSpace and before the first Alloc, once or more
-	// often. errs as for Free: InvalidWrite for an extent that overlaps a live one or leaves
+	// often. errs is as for Free: InvalidWrite for an extent that overlaps a live one or leaves
 	// its space, NoAvailableHandle for one that this allocator could never have given.
 	Reserve(ctx context.Context, extents []Extent) (errs []error, err error)
 	// Stats describes a space; SegmentNotFound when it is unknown.

@@ -36,8 +36,9 @@ func runIn(ctx context.Context, t *testing.T, o conformance.Options, checks ...f
 	return r
 }
 
-// TestTheEndOfACheck: whatever it does, the report has one result that is right.
-func TestTheEndOfACheck(t *testing.T) {
+// TestCheckResult checks that the report has exactly one correct result for a check, however the
+// check ends.
+func TestCheckResult(t *testing.T) {
 	for name, c := range map[string]struct {
 		run     func(conformance.T)
 		status  conformance.Status

@@ -1,4 +1,4 @@
-// Package conformance runs suites that hold plugins to their contracts, inside `go test`
+// Package conformance runs suites that check plugins against their contracts, inside `go test`
 // and outside of it.
 //
 // A Suite is a list of cases, each with the rule of the contract that it checks. The
@@ -9,10 +9,10 @@
 //	report := conformance.Run(ctx, evicttest.Suite(fifo.Factory()), conformance.Options{})
 //	err := report.WriteJUnit(w)
 //
-// Run bounds each check, takes a panic on the check's goroutine for a failure, and goes on
-// with the next one. A panic on a goroutine that the plugin itself started ends the program,
-// as anywhere in Go: run what is not trusted as a process of its own.
+// Run bounds each check, treats a panic on the check's goroutine as a failure, and continues with
+// the next check. A panic on a goroutine that the plugin itself started ends the program, as
+// anywhere in Go: run a plugin that is not trusted in a process of its own.
 //
 // A program that runs suites links testify and rapid, 0.3 MB: property checks are part of
-// every suite, inside of `go test` or not.
+// every suite, inside `go test` or not.
 package conformance

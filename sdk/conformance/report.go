@@ -44,8 +44,8 @@ type Report struct {
 	// Plugin is kind and name, Version its version.
 	Plugin  string `json:"plugin"`
 	Version string `json:"version"`
-	// Home is where it came from: a file, or the program itself. Whoever runs the suite
-	// sets Home, Mode and SHA256.
+	// Home is where the plugin came from: a file, or the program itself. The program that runs the
+	// suite sets Home, Mode and SHA256.
 	Home string `json:"home,omitempty"`
 	// Mode is how it ran: "inprocess" or "subprocess".
 	Mode string `json:"mode,omitempty"`
@@ -70,7 +70,7 @@ func newReport(s Suite) Report {
 	}
 }
 
-// Failed tells whether a check failed.
+// Failed reports whether a check failed.
 func (r Report) Failed() bool { return r.Count(Fail) > 0 }
 
 // Count returns how many checks ended so.
@@ -111,7 +111,7 @@ func short(text string) string {
 	return strings.Join(out, "\n")
 }
 
-// isLabel tells whether a word is one of testify's labels.
+// isLabel reports whether a word is one of testify's labels.
 func isLabel(s string) bool {
 	switch s {
 	case "Error Trace", "Error", "Messages", "Test":

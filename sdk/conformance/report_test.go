@@ -128,8 +128,8 @@ func TestForms(t *testing.T) {
 			var b bytes.Buffer
 			require.NoError(t, form.write(reported(), &b))
 			require.Equal(t, form.want, b.String())
-			for room := range b.Len() {
-				require.ErrorIs(t, form.write(reported(), &full{room}), errFull, "the report is cut after %d bytes", room)
+			for limit := range b.Len() {
+				require.ErrorIs(t, form.write(reported(), &full{limit}), errFull, "the report is cut after %d bytes", limit)
 			}
 		})
 	}
@@ -149,16 +149,16 @@ func TestFormsOfLittle(t *testing.T) {
 	require.False(t, r.Failed())
 }
 
-var errFull = errors.New("no room")
+var errFull = errors.New("the writer is full")
 
-// full is a writer with so much room.
-type full struct{ room int }
+// full is a writer that takes at most limit bytes.
+type full struct{ limit int }
 
 func (f *full) Write(p []byte) (int, error) {
-	if len(p) > f.room {
-		return f.room, errFull
+	if len(p) > f.limit {
+		return f.limit, errFull
 	}
-	f.room -= len(p)
+	f.limit -= len(p)
 	return len(p), nil
 }
 

@@ -16,26 +16,26 @@ import (
 const (
 	// DefaultLimit bounds each check. Only one that hangs reaches it.
 	DefaultLimit = 2 * time.Minute
-	// grace is how long a check that ran into its limit may take to clean up.
+	// grace is how long a check that exceeded its limit may take to clean up.
 	grace = 10 * time.Second
-	// mostHung is after how many checks that never ended the run ends.
+	// mostHung is the number of hung checks that ends the run.
 	mostHung = 3
 )
 
-// Options say what of a suite to run, and how.
+// Options select the checks of a suite to run, and how to run them.
 type Options struct {
-	// Run and Skip are regular expressions for names of checks: those that match Run, all
-	// where it is empty, and do not match Skip.
+	// Run and Skip are regular expressions for the names of checks. Checks run that match Run and
+	// do not match Skip. An empty Run matches all checks, an empty Skip none.
 	Run, Skip string
-	// Limit bounds each check, DefaultLimit where it is 0. One that does not end is failed,
-	// and the run goes on without it; after three of them the rest is skipped.
+	// Limit bounds each check; 0 is DefaultLimit. A check that does not end fails, and the run
+	// continues without it. After three such checks the rest is skipped.
 	Limit time.Duration
-	// Progress is told of each check when it ended; nil for nobody. It is called on the
-	// goroutine of Run.
+	// Progress, if not nil, is called with each check that has ended, on the goroutine of Run.
 	Progress func(Check)
 }
 
-// filter returns which names are chosen. InvalidParams for an expression that is none.
+// filter returns a function that reports whether a name is selected. It returns InvalidParams if an
+// expression is invalid.
 func (o Options) filter() (func(name string) bool, error) {
 	var run, skip *regexp.Regexp
 	for text, to := range map[*string]**regexp.Regexp{&o.Run: &run, &o.Skip: &skip} {
@@ -133,7 +133,7 @@ func one(ctx context.Context, c Case, limit time.Duration) (_ Check, _ []Figure,
 	return result, measured, ended
 }
 
-// abandon fails a check that did not end, and tells whether it does now that its context did.
+// abandon fails a check that did not end, cancels its context, and reports whether it then ends.
 func (c *check) abandon(done <-chan struct{}, why string) bool {
 	stacks := make([]byte, logLimit/2)
 	stacks = stacks[:runtime.Stack(stacks, true)]

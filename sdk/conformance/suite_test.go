@@ -34,7 +34,7 @@ func TestParts(t *testing.T) {
 	conformance.Test(t, s)
 }
 
-// TestTest looks at what `go test` says of a suite.
+// TestTest checks the output of `go test` for a suite.
 func TestTest(t *testing.T) {
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestParts$", "-test.v") //nolint:gosec // itself
 	cmd.Env = append(os.Environ(), asPart+"=1")

@@ -28,16 +28,16 @@ type TB interface {
 	Cleanup(f func())
 	// TempDir returns a folder that is removed when the check ends.
 	TempDir() string
-	// Context ends just before the functions of Cleanup are called, and when the check ran
-	// into its limit.
+	// Context ends just before the functions of Cleanup are called, and when the check exceeds
+	// its limit.
 	Context() context.Context
 }
 
-// T is a TB that can have parts.
+// T is a TB that can have subtests.
 type T interface {
 	TB
-	// Run runs f as a part with a name of its own, and tells whether it passed. A failed
-	// part fails the whole.
+	// Run runs f as a subtest with a name of its own, and reports whether it passed. A failed
+	// subtest fails the whole check.
 	Run(name string, f func(T)) bool
 }
 
@@ -50,11 +50,11 @@ func (g goTest) Run(name string, f func(T)) bool {
 	return g.T.Run(name, func(t *testing.T) { f(goTest{t}) })
 }
 
-// figures is what remembers figures.
+// figures is implemented by a TB that records figures.
 type figures interface{ figure(Figure) }
 
-// AddFigure reports a number that was measured: never a failure, whatever it is. Inside of
-// `go test` it is logged.
+// AddFigure reports a measured number. No value is a failure. Inside of `go test` the number is
+// logged.
 func AddFigure(t TB, name string, value float64, unit string) {
 	if r, ok := t.(figures); ok {
 		r.figure(Figure{Check: t.Name(), Name: name, Value: value, Unit: unit})

@@ -123,8 +123,7 @@ func ClassOf(err error) Class {
 	return ClassUnknown
 }
 
-// ErrForeign is in the chain of an error that says that something at an address speaks
-// another protocol: another program, another port of the right one, or the reference
-// implementation. Such an error is ClassPermanent: nothing changes while the same thing
-// answers there.
+// ErrForeign is in the chain of an error of an address whose server uses another protocol: another
+// program, another port of the right program, or the reference implementation. Such an error is
+// ClassPermanent, because a retry reaches the same server.
 var ErrForeign = errors.New("another protocol")

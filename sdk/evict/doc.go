@@ -1,8 +1,8 @@
 // Package evict is the contract of eviction policies.
 //
-// A policy ranks objects, it never deletes: the master tells it what happened (Record),
-// asks for victims (Propose) and says which of them really went (Resolve), because only
-// the master knows leases, pins and unfinished writes.
+// A policy ranks objects but never deletes them. The master reports what happened (Record), asks
+// for victims (Propose) and reports which of them it evicted (Resolve), because only the master
+// knows leases, pins and unfinished writes.
 //
 // Objects are numbers, never keys or pointers, so that a policy can hold millions of them
 // in a few flat arrays. All calls carry batches: a call through a subprocess costs about

@@ -7,7 +7,7 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 )
 
-// API lists the versions of this contract that this module speaks.
+// API lists the versions of this contract that this module supports.
 func API() []uint { return []uint{1} }
 
 // ID identifies an object towards a policy. The master never reuses one while the policy
@@ -53,9 +53,9 @@ type Candidate struct {
 // Verdict is what the master decided about a candidate.
 type Verdict struct {
 	ID ID
-	// Evicted is true when the object is gone; false spares it: a lease, a pin or a write
-	// protects it, and the policy should rank it as if it had just been looked at and not
-	// propose it again before other objects.
+	// Evicted is true when the object is gone. False spares it, because a lease, a pin or a write
+	// protects it: the policy should rank it as if it had just been accessed, and not propose it
+	// again before other objects.
 	Evicted bool
 }
 
@@ -81,7 +81,7 @@ type Policy interface {
 	// bytes, the capacity of dst is used up, or nothing is left to propose, and returns
 	// the result. A proposed object is not proposed again until it is resolved.
 	Propose(ctx context.Context, dst []Candidate, bytes uint64) ([]Candidate, error)
-	// Resolve tells the outcome for proposed objects. A verdict on an object that is not
+	// Resolve reports the outcome for proposed objects. A verdict on an object that is not
 	// proposed is ignored.
 	Resolve(ctx context.Context, verdicts []Verdict) error
 	// Stats returns the current counts.

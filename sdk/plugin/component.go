@@ -27,14 +27,14 @@ func (*NoConfig) Validate() error { return nil }
 type Host interface {
 	// Logger returns a logger that already names the plugin.
 	Logger() *slog.Logger
-	// Report tells the host about a change of health. It does not block.
+	// Report reports a change of health to the host. It does not block.
 	Report(Health)
 }
 
 // Component is the lifecycle that the object behind every contract has.
 type Component interface {
-	// Start acquires what the object needs. It returns when the object is ready, or an
-	// error with nothing left behind. The context bounds the start only.
+	// Start acquires what the object needs. It returns when the object is ready, or returns an
+	// error and leaves nothing behind. The context bounds the start only.
 	Start(ctx context.Context, host Host) error
 	// Stop drains, then frees. It may be called at any time, also before Start, more than
 	// once and concurrently; a second call waits for the first. When the context ends
@@ -48,7 +48,7 @@ type State string
 // The states.
 const (
 	StateAvailable State = "available" // known, not in use
-	// StateUnavailable is known and of no use on this machine.
+	// StateUnavailable means known, but not usable on this machine.
 	StateUnavailable State = "unavailable"
 	StateStarting    State = "starting"
 	StateOK          State = "ok"
@@ -72,10 +72,10 @@ type Factory interface {
 	Manifest() Manifest
 	// DefaultConfig returns a new Config holding the defaults.
 	DefaultConfig() Config
-	// Check says why the plugin is of no use on this machine, nil where nothing speaks
-	// against it. It is quick and leaves nothing behind.
+	// Check returns an error if the plugin cannot be used on this machine. It is quick and leaves
+	// nothing behind.
 	Check() error
-	// Sealed is implemented by Define alone.
+	// Sealed is implemented only by Define.
 	Sealed() seal.Token
 }
 

@@ -6,10 +6,9 @@ import (
 	"time"
 )
 
-// Duration is a length of time in a plugin's configuration. It is text everywhere, as
-// time.Duration prints and parses it: "30s", "1m30s", "250ms". A bare number is refused,
-// because nobody can see its unit. Negative ones are read; Validate is where a plugin
-// refuses them.
+// Duration is a length of time in a plugin's configuration. It is text everywhere, as time.Duration
+// prints and parses it: "30s", "1m30s", "250ms". A bare number is refused, because its unit is not
+// visible. Negative durations are parsed; a plugin refuses them in Validate.
 type Duration time.Duration
 
 // String implements fmt.Stringer.
@@ -32,7 +31,7 @@ func (d *Duration) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// short keeps a value that somebody sent out of an error where it is long.
+// short truncates a long value for an error.
 func short(text []byte) string {
 	const most = 64
 	if len(text) > most {

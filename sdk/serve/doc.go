@@ -5,9 +5,9 @@
 //	func main() { serve.Main(lru.Factory()) }
 //
 // The program is named mooncake-plugin-<kind>-<name> and put into a plugin folder; the
-// host reads its manifest out of the file, starts it, and speaks package wire with it.
-// Run by hand it explains itself: --manifest, --version and --help answer, anything else
-// ends with exit code 2.
+// host reads its manifest out of the file, starts it, and talks to it by package wire.
+// A user can also run it: it understands --manifest, --version and --help, and exits with code 2
+// for anything else.
 //
 // # What a plugin gets
 //

@@ -41,7 +41,7 @@ func watchHost(getenv func(string) string) error {
 	return nil
 }
 
-// openLifeline returns nil for a host that speaks go-plugin but has no lifeline.
+// openLifeline returns nil if the host uses go-plugin but passes no lifeline.
 func openLifeline(text string) (*os.File, error) {
 	if text == "" {
 		return nil, nil
@@ -50,7 +50,7 @@ func openLifeline(text string) (*os.File, error) {
 	if err != nil || fd < 3 {
 		return nil, fmt.Errorf("%s=%q is not the number of an open file descriptor", wire.LifelineEnv, text)
 	}
-	// Whatever the plugin starts must not hold the lifeline.
+	// Processes that the plugin starts must not hold the lifeline.
 	syscall.CloseOnExec(fd)
 	if err := syscall.SetNonblock(fd, true); err != nil {
 		return nil, fmt.Errorf("%s=%q: %w", wire.LifelineEnv, text, err)
@@ -58,8 +58,8 @@ func openLifeline(text string) (*os.File, error) {
 	return os.NewFile(uintptr(fd), "lifeline"), nil
 }
 
-// openData returns the socket over which a transport gets descriptors, nil where the host
-// gave none.
+// openData returns the socket over which a transport gets descriptors, or nil if the host passed
+// none.
 func openData(text string) (*shm.Conn, error) {
 	if text == "" {
 		return nil, nil
@@ -75,8 +75,8 @@ func openData(text string) (*shm.Conn, error) {
 	return conn, nil
 }
 
-// leave ends the process at once, with all that it started, and takes the socket along
-// that nobody else would remove.
+// leave ends the process at once, together with all processes that it started. It removes the
+// process's sockets, because no other process does.
 func leave(getenv func(string) string) {
 	removeSockets(getenv(goplugin.EnvUnixSocketDir))
 	if pid := os.Getpid(); syscall.Getpgrp() == pid {
@@ -86,7 +86,7 @@ func leave(getenv func(string) string) {
 	os.Exit(ExitHostGone)
 }
 
-// removeSockets removes the sockets of a folder, and the folder where that empties it.
+// removeSockets removes the sockets of a folder, and the folder if it is empty then.
 func removeSockets(dir string) {
 	if dir == "" {
 		return

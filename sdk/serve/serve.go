@@ -112,7 +112,7 @@ func (p program) print(text string, err error) int {
 	return ExitOK
 }
 
-// serve speaks with the host until it ends the conversation.
+// serve serves the host until the host ends the connection.
 func (p program) serve(f plugin.Factory) int {
 	logger := slog.New(slog.NewJSONHandler(p.stderr, &slog.HandlerOptions{Level: level(p.getenv(wire.LogLevelEnv))}))
 	data, err := openData(p.getenv(wire.DataEnv))

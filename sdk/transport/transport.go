@@ -31,7 +31,7 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 )
 
-// API lists the versions of this contract that this module speaks.
+// API lists the versions of this contract that this module supports.
 func API() []uint { return []uint{1} }
 
 // Capabilities of transports.
@@ -217,6 +217,6 @@ type Path interface {
 	// a nil error, unless dst is empty.
 	Reap(ctx context.Context, dst []Completion) (int, error)
 	// Close fails the operations in flight, class transient-path, and frees the path. Completions
-	// can still be reaped. Repeatable.
+	// can still be reaped. It may be called again.
 	Close(ctx context.Context) error
 }

@@ -6,13 +6,13 @@ import (
 )
 
 // Upstream is what a transport with CapUpstream implements: it also talks to nodes of
-// kvcache-ai/Mooncake, which publish a segment descriptor and know nothing of endpoints and keys.
+// kvcache-ai/Mooncake, which publish a segment descriptor and have no endpoints or keys.
 // Safe for concurrent use.
 //
 // The order of calls: Start, Join once, then the others at any time until Stop.
 type Upstream interface {
-	// Join tells the name of the segment under which this process publishes, before anything is
-	// published.
+	// Join sets the name of the segment under which this process publishes. It is called before
+	// anything is published.
 	Join(name string)
 	// Segment returns this transport's share of the descriptor of this process.
 	Segment() Segment

@@ -15,18 +15,19 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/x/shm"
 )
 
-// ClientOptions name and bound a client.
+// ClientOptions name a client and bound its calls.
 type ClientOptions struct {
 	// ID is named in errors.
 	ID plugin.ID
 	// Timeout bounds every call of the kind; 0 is DefaultTimeout.
-	Timeout time.Duration // Data is the socket for the descriptors of a transport, nil for other kinds. It stays
-	// the caller's, who closes it once the process is gone.
+	Timeout time.Duration
+	// Data is the socket for the descriptors of a transport, nil for other kinds. The caller owns
+	// it, and closes it once the process is gone.
 	Data *shm.Conn
 
-	// Kill is told, at most once and in a goroutine of its own, that the process broke the
-	// contract or is silent. Its owner ends the process, collects it, and calls Ended of a
-	// transport's client; until then operations in flight stay so. Nil does nothing.
+	// Kill, if not nil, is called at most once and in a goroutine of its own, when the process has
+	// broken the contract or is silent. Its owner ends the process, waits for it, and calls Ended
+	// of a transport's client. Until then operations in flight do not complete.
 	Kill func(reason string)
 }
 
@@ -41,8 +42,8 @@ type Caller struct {
 	Class errs.Class
 	// Down, where set, refuses a call before it is made.
 	Down func(op string) error
-	// Garbled, where set, is told of an answer that no server of this package gives: too
-	// large, or no message.
+	// Garbled, if set, is called for an answer that no server of this package gives: it is too
+	// large, or not a message.
 	Garbled func(op, text string)
 
 	slots chan struct{}

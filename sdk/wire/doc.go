@@ -17,21 +17,21 @@
 // # Limits
 //
 // A message has at most MaxMessage bytes. The clients cut larger batches and put the answers
-// together again; a server refuses more in one call than a client would send. Every call is
+// together again; a server refuses calls that are larger than any a client sends. Every call is
 // bounded: calls of the kind by ClientOptions.Timeout (or the caller's context, when that ends
 // first), lifecycle calls by the context or LifecycleTimeout.
 //
 // # Errors
 //
-// An error keeps its errs.Code, errs.Class and text. What was lost on the way is RPCFail or
+// An error keeps its errs.Code, errs.Class and text. A call that is lost in transit is RPCFail or
 // RPCTimeout, class transient-peer. A message that breaks the contract (columns of different
 // length, an unknown code) is refused or made harmless, never trusted: the other side is another
 // program.
 //
 // # Lost answers
 //
-// A call that gives something out (Alloc, Propose) continues when its caller stops waiting, and
-// the client gives back what the answer brings. Only an answer that is lost together with the
-// connection, or that comes later than Timeout, can leave something given out; a host restarts
-// such a plugin and tells it what is in use.
+// A call that allocates something (Alloc, Propose) continues when its caller stops waiting, and the
+// client returns to the plugin what the answer contains. Only an answer that is lost together with
+// the connection, or that arrives after Timeout, can leave something allocated. The host restarts
+// such a plugin and replays what is in use.
 package wire

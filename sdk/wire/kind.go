@@ -11,24 +11,25 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/x/shm"
 )
 
-// Kind is what the wire must know of a kind of plugins whose objects are of type T. The
-// package beside the contract makes it (evict/evictwire.Kind); package kinds lists all.
+// Kind describes a kind of plugins, whose objects are of type T, to the wire. The package beside
+// the contract makes it (evict/evictwire.Kind); package kinds lists all.
 type Kind[T plugin.Component] struct {
 	// Name is the kind as manifests name it.
 	Name string
-	// API lists the contract versions that both sides of this wire speak.
+	// API lists the contract versions that both sides of this wire support.
 	API []uint
-	// Data says that calls hand descriptors over: both sides get a socket for them.
+	// Data reports whether calls pass descriptors: then both sides get a socket for them.
 	Data bool
 	// Serve makes the plugin's side.
 	Serve func(Served[T]) Service
 	// Client makes the host's side, which implements T. It sends nothing yet.
 	Client func(grpc.ClientConnInterface, ClientOptions) Client
-	// Wrap returns an object that makes the calls of object and starts and stops as life does.
-	Wrap func(object T, life plugin.Component) T
-	// Route returns an object that makes each call, named op, through route, and starts and
-	// stops as life does. It is nil for a kind whose host keeps state between processes.
-	Route func(life plugin.Component, route Router[T]) T
+	// Wrap returns an object that forwards Start and Stop to lifecycle and all other calls to
+	// object.
+	Wrap func(object T, lifecycle plugin.Component) T
+	// Route returns an object that makes each call, named op, through route, and forwards Start and
+	// Stop to lifecycle. It is nil for a kind whose host keeps state between processes.
+	Route func(lifecycle plugin.Component, route Router[T]) T
 }
 
 // Router runs call on an object of its choice, or returns an error without running it.
@@ -47,9 +48,9 @@ type Served[T any] struct {
 // Service is the plugin's side of one kind. Only Register is required.
 type Service struct {
 	Register func(grpc.ServiceRegistrar)
-	// Stopped frees what the service made for the object, which has stopped.
+	// Stopped frees the resources of the service after the object has stopped.
 	Stopped func(context.Context) error
-	// Close ends what runs beside the calls. The process is about to exit.
+	// Close ends the goroutines of the service. The process is about to exit.
 	Close func()
 }
 
@@ -59,7 +60,7 @@ type Client interface {
 	// Describe asks for the manifest and validates it.
 	Describe(ctx context.Context) (plugin.Manifest, error)
 	// Configure creates the object with settings, a JSON object or nothing, for a contract
-	// version that both sides speak.
+	// version that both sides support.
 	Configure(ctx context.Context, api uint, settings []byte) error
 }
 

@@ -22,7 +22,7 @@ type Lifecycle struct {
 	watch *Watch // nil while nothing watches
 }
 
-// NewLifecycle makes one that sends nothing yet.
+// NewLifecycle returns a Lifecycle, which sends nothing yet.
 func NewLifecycle(conn grpc.ClientConnInterface, id plugin.ID) *Lifecycle {
 	return &Lifecycle{id: id.String(), rpc: pluginv1.NewLifecycleServiceClient(conn)}
 }
@@ -43,7 +43,7 @@ func (l *Lifecycle) Describe(ctx context.Context) (plugin.Manifest, error) {
 }
 
 // Configure creates the object with settings, a JSON object or nothing, for a contract
-// version that both sides speak. Once, before Start.
+// version that both sides support. It is called once, before Start.
 func (l *Lifecycle) Configure(ctx context.Context, api uint, settings []byte) error {
 	if len(settings) > MaxConfig {
 		return errs.New(errs.InvalidParams, l.id+": configure", "%d bytes of settings, at most %d are allowed", len(settings), MaxConfig)
@@ -106,7 +106,7 @@ type Watch struct {
 }
 
 // Follow passes each message of a stream to take until the stream ends, take fails or ctx
-// ends. over, which may be nil, is then told why.
+// ends. Then it calls over, if that is not nil, with the reason.
 func Follow[M any](ctx context.Context, open func(context.Context) (grpc.ServerStreamingClient[M], error), take func(context.Context, *M) error, over func(error)) *Watch {
 	ctx, cancel := context.WithCancel(ctx)
 	w := &Watch{cancel: cancel, done: make(chan struct{})}

@@ -17,10 +17,10 @@ import (
 
 // ServerOptions are what the object behind a Server gets from its surroundings.
 type ServerOptions struct {
-	// Logger is handed to the object through plugin.Host; nil discards.
+	// Logger reaches the object through plugin.Host; nil discards all records.
 	Logger *slog.Logger
-	// Data is the socket over which the descriptors of a transport come; nil for other kinds.
-	// It stays the caller's, who closes it after Close.
+	// Data is the socket over which a transport gets descriptors, nil for other kinds. The caller
+	// owns it, and closes it after Close.
 	Data *shm.Conn
 }
 

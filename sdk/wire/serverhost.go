@@ -8,7 +8,7 @@ import (
 )
 
 // serverHost is the plugin.Host of an object behind a Server: it keeps the latest health
-// for those who watch.
+// for the calls that watch it.
 type serverHost struct {
 	logger *slog.Logger
 	closed chan struct{}

@@ -90,8 +90,8 @@ func testBatches(t conformance.T, f *subjects) {
 	assert.Zero(t, s.stats(1).Reserved)
 }
 
-// testConcurrent lets goroutines allocate and free in the same spaces while another space
-// comes and goes. Each checks that nobody else holds what it was given.
+// testConcurrent lets goroutines allocate and free in the same spaces while another space is added
+// and removed. Each goroutine checks that its extents overlap no others.
 func testConcurrent(t conformance.T, f *subjects) {
 	const workers, rounds, batch = 8, 30, 20
 	sizes := map[alloc.SpaceID]uint64{1: 8 * mib, 2: 8 * mib}

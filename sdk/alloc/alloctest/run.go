@@ -43,13 +43,13 @@ func Without(check, why string) Option {
 	}
 }
 
-// WithKill lets the suite end the process of an allocator, as a crash would. Whoever supervises
-// it starts it again and calls replay with the new one before others can.
+// WithKill lets the suite end the process of an allocator, as a crash would. The
+// supervisor starts it again and calls replay with the new one before others can use it.
 func WithKill(kill func(a alloc.Allocator, replay func(context.Context, alloc.Allocator) error) error) Option {
 	return func(o *options) { o.kill = kill }
 }
 
-// Run holds the allocators of f to the contract, each check as a part of t. It makes about
+// Run checks the allocators of f against the contract, each check as a subtest of t. It makes about
 // two dozen of them and about ten thousand calls.
 func Run(t *testing.T, f alloc.Factory, opts ...Option) {
 	conformance.Test(t, Suite(f, opts...))

@@ -25,7 +25,7 @@ type simple struct {
 	fault  string
 	mu     sync.Mutex
 	spaces map[alloc.SpaceID]*simpleSpace
-	life
+	faultState
 }
 
 type simpleSpace struct {
@@ -68,7 +68,7 @@ var faults = map[string][]string{
 	"stop before start is an error":   {"stop before start"},
 	"the fourth stop is an error":     {"stop twice and at once"},
 	"a stop that is given up is all":  {"start and stop with contexts that have ended"},
-	"each life leaves a goroutine":    {"leaks of starts and stops"},
+	"each start leaves a goroutine":   {"leaks of starts and stops"},
 }
 
 func fail(c errs.Code) error { return errs.New(c, "simple", "refused") }
@@ -321,7 +321,7 @@ func TestEveryRuleHasABug(t *testing.T) {
 func TestEachRuleCanFail(t *testing.T) {
 	for fault, want := range faults {
 		t.Run(fault, func(t *testing.T) {
-			if fault == "each life leaves a goroutine" {
+			if fault == "each start leaves a goroutine" {
 				t.Cleanup(endLeaks) // Alone: what others have running is not what it leaves.
 			} else {
 				t.Parallel()

@@ -79,8 +79,8 @@ func TestAllocSingleCalls(t *testing.T) {
 	require.NoError(t, a.RemoveSpace(ctx, 1))
 }
 
-// TestAbandonedExtentsAreFreed: whoever stops waiting must not leave extents allocated
-// that nobody knows of.
+// TestAbandonedExtentsAreFreed checks that a caller that stops waiting leaves no extents allocated
+// of which the host does not know.
 func TestAbandonedExtentsAreFreed(t *testing.T) {
 	b := newBump()
 	b.gate = make(chan struct{})
@@ -91,7 +91,7 @@ func TestAbandonedExtentsAreFreed(t *testing.T) {
 		_, err := a.Alloc(ctx, requests(maxItems+1))
 		errc <- err
 	}()
-	b.gate <- struct{}{} // The first part is through, the second waits.
+	b.gate <- struct{}{} // The first message is answered, the second waits.
 	cancel()
 	assert.ErrorIs(t, <-errc, context.Canceled)
 	close(b.gate)
@@ -102,8 +102,8 @@ func TestAbandonedExtentsAreFreed(t *testing.T) {
 	}, 30*time.Second, time.Millisecond)
 }
 
-// TestLyingAllocator: an extent that was not asked for would make the master overwrite
-// somebody else's object.
+// TestLyingAllocator checks that the client refuses extents that were not requested. With them the
+// master would overwrite other objects.
 func TestLyingAllocator(t *testing.T) {
 	for name, lie := range map[string]func(*alloc.Extent){
 		"other size":   func(e *alloc.Extent) { e.Size++ },

@@ -86,7 +86,7 @@ func (a *Client) alloc(ctx context.Context, requests []alloc.Request) ([]alloc.R
 	return decodeResults(m, requests)
 }
 
-// undo frees what nobody waits for any more.
+// undo frees the extents of a response whose caller no longer waits.
 func (a *Client) undo(ctx context.Context, m *allocv1.AllocResponse) {
 	results := make([]alloc.Result, 0, len(m.GetResults()))
 	for _, r := range m.GetResults() {

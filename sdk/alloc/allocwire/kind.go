@@ -22,23 +22,25 @@ func Kind() wire.Kind[alloc.Allocator] {
 			}}
 		},
 		Client: func(conn grpc.ClientConnInterface, o wire.ClientOptions) wire.Client { return NewClient(conn, o) },
-		Wrap:   func(a alloc.Allocator, life plugin.Component) alloc.Allocator { return wrapped{a, life} },
-		Route: func(life plugin.Component, route wire.Router[alloc.Allocator]) alloc.Allocator {
-			return routed{life, route}
+		Wrap:   func(a alloc.Allocator, lifecycle plugin.Component) alloc.Allocator { return wrapped{a, lifecycle} },
+		Route: func(lifecycle plugin.Component, route wire.Router[alloc.Allocator]) alloc.Allocator {
+			return routed{lifecycle, route}
 		},
 	}
 }
 
 type wrapped struct {
 	alloc.Allocator
-	life plugin.Component
+	lifecycle plugin.Component
 }
 
 // Start implements plugin.Component.
-func (w wrapped) Start(ctx context.Context, host plugin.Host) error { return w.life.Start(ctx, host) }
+func (w wrapped) Start(ctx context.Context, host plugin.Host) error {
+	return w.lifecycle.Start(ctx, host)
+}
 
 // Stop implements plugin.Component.
-func (w wrapped) Stop(ctx context.Context) error { return w.life.Stop(ctx) }
+func (w wrapped) Stop(ctx context.Context) error { return w.lifecycle.Stop(ctx) }
 
 type routed struct {
 	plugin.Component

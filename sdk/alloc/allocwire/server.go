@@ -47,7 +47,7 @@ func (s *server) Alloc(ctx context.Context, m *allocv1.AllocRequest) (*allocv1.A
 		err = ctx.Err()
 	}
 	if err != nil {
-		// Nobody will hear of these, so nobody would free them.
+		// The host will not learn of these extents, so it cannot free them.
 		_, _ = a.Free(context.WithoutCancel(ctx), given(results))
 		return nil, wire.ToStatus(err)
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/evict"
 )
 
-// benchBatch is how many events a master hands over at once.
+// benchBatch is how many events a master passes in one call.
 const benchBatch = 256
 
 // Bench measures a policy that knows a million objects: an access at random, and a full

@@ -27,7 +27,7 @@ func (s *subjects) cases() []conformance.Case {
 		name, rule string
 		run        func(conformance.T, *subjects)
 	}{
-		{"propose", "Propose appends victims until their sizes reach what is asked for, the room of dst is used up or nothing is ranked, and none of them twice.", testPropose},
+		{"propose", "Propose appends victims until their sizes reach what is asked for, dst is full or nothing is ranked, and none of them twice.", testPropose},
 		{"hostile", "What a correct master never sends is ignored: ID 0, circles of parents, sizes whose sum overflows.", testHostile},
 		{"batches", "Batches of thousands are events in order like any other.", testBatches},
 		{"model", "Any sequence of calls leaves what the contract says is known, ranked and proposed.", testModel},

@@ -95,10 +95,10 @@ func testPropose(t conformance.T, f *subjects) {
 	s.insert(1, 10, 10, 10, 10, 10)
 
 	assert.Empty(t, s.propose(0, 8), "no bytes wanted")
-	assert.Empty(t, s.propose(1, 0), "no room")
+	assert.Empty(t, s.propose(1, 0), "the capacity is 0")
 	got, err := s.p.Propose(context.Background(), nil, 100)
 	require.NoError(t, err)
-	assert.Empty(t, got, "a nil dst has no room")
+	assert.Empty(t, got, "a nil dst has no capacity")
 
 	assert.Len(t, s.propose(10, 8), 1, "one is enough for 10 bytes")
 	assert.Len(t, s.propose(11, 8), 2, "11 bytes take two")
@@ -107,7 +107,7 @@ func testPropose(t conformance.T, f *subjects) {
 	mark := evict.Candidate{ID: 1 << 60, Size: 3}
 	got, err = s.p.Propose(context.Background(), append(make([]evict.Candidate, 0, 2), mark), 1000)
 	require.NoError(t, err)
-	require.Len(t, got, 2, "the room that dst has left is one")
+	require.Len(t, got, 2, "dst has space for one more")
 	assert.Equal(t, mark, got[0], "Propose appends to dst and leaves what is there")
 	s.holds(5, 50, 4)
 

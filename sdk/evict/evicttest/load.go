@@ -44,7 +44,7 @@ func testHostile(t conformance.T, f *subjects) {
 	s.remove(3)
 	s.holds(0, 0, 0)
 
-	// Objects without bytes are proposed as well, bounded by the room.
+	// Objects without bytes are proposed as well, bounded by the capacity of dst.
 	s.insert(1, 0, 0, 0)
 	assert.Len(t, s.propose(1, 2), 2)
 	assert.Len(t, s.propose(1, 2), 1)

@@ -80,14 +80,14 @@ func (m *model) stepRecord(rt *rapid.T) {
 	}
 }
 
-// blur forgets who was spared: an event later than the sparing may rank its object
-// anywhere, before or after the spared ones.
+// blur forgets which objects were spared: a later event may rank its object anywhere, before or
+// after the spared ones.
 func (m *model) blur() { clear(m.spared) }
 
 func (m *model) stepPropose(rt *rapid.T) {
 	bytes := rapid.Uint64Range(0, 600).Draw(rt, "bytes")
-	room := rapid.IntRange(0, idSpace).Draw(rt, "room")
-	got := m.propose(bytes, room)
+	limit := rapid.IntRange(0, idSpace).Draw(rt, "limit")
+	got := m.propose(bytes, limit)
 	var sum uint64
 	for i, c := range got {
 		require.Less(rt, sum, bytes, "candidate %d is more than was asked for", i)
@@ -102,7 +102,7 @@ func (m *model) stepPropose(rt *rapid.T) {
 		m.proposed[c.ID] = c.Size
 		sum += size
 	}
-	if sum < bytes && len(got) < room {
+	if sum < bytes && len(got) < limit {
 		require.Empty(rt, m.ranked, "proposed too little")
 	}
 }

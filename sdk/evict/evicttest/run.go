@@ -41,13 +41,13 @@ func Without(check, why string) Option {
 	}
 }
 
-// WithKill lets the suite end the process of a policy, as a crash would. Whoever supervises
-// it starts it again and calls replay with the new one before others can.
+// WithKill lets the suite end the process of a policy, as a crash would. The supervisor
+// starts it again and calls replay with the new one before others can use it.
 func WithKill(kill func(p evict.Policy, replay func(context.Context, evict.Policy) error) error) Option {
 	return func(o *options) { o.kill = kill }
 }
 
-// Run holds the policies of f to the contract, each check as a part of t. It makes about
+// Run checks the policies of f against the contract, each check as a subtest of t. It makes about
 // three dozen of them and about ten thousand calls.
 func Run(t *testing.T, f evict.Factory, opts ...Option) {
 	conformance.Test(t, Suite(f, opts...))
@@ -114,16 +114,16 @@ func (s subject) insert(first evict.ID, sizes ...uint64) {
 func (s subject) access(id evict.ID) { s.record(evict.Event{Op: evict.Access, ID: id}) }
 func (s subject) remove(id evict.ID) { s.record(evict.Event{Op: evict.Remove, ID: id}) }
 
-// propose asks for at most room victims.
-func (s subject) propose(bytes uint64, room int) []evict.Candidate {
-	got, err := s.p.Propose(context.Background(), make([]evict.Candidate, 0, room), bytes)
+// propose asks for at most limit victims.
+func (s subject) propose(bytes uint64, limit int) []evict.Candidate {
+	got, err := s.p.Propose(context.Background(), make([]evict.Candidate, 0, limit), bytes)
 	require.NoError(s.t, err, "Propose")
-	require.LessOrEqual(s.t, len(got), room, "more candidates than dst has room for")
+	require.LessOrEqual(s.t, len(got), limit, "more candidates than the capacity of dst")
 	return got
 }
 
 // drain proposes everything that is ranked.
-func (s subject) drain(room int) []evict.ID { return ids(s.propose(1<<63, room)) }
+func (s subject) drain(limit int) []evict.ID { return ids(s.propose(1<<63, limit)) }
 
 func (s subject) resolve(verdicts ...evict.Verdict) {
 	require.NoError(s.t, s.p.Resolve(context.Background(), verdicts), "Resolve")

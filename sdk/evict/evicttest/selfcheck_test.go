@@ -27,7 +27,7 @@ type simple struct {
 	size     map[evict.ID]uint64
 	ranked   []evict.ID
 	proposed map[evict.ID]bool
-	life
+	faultState
 }
 
 // faults are the bugs, one a rule, and the checks that find each.
@@ -37,7 +37,7 @@ var faults = map[string][]string{
 	"access makes known":             {"record: access to an unknown object is ignored", "resolve: evicted objects are unknown"},
 	"remove forgets the ranked only": {"record: remove forgets a proposed object"},
 	"propose leaves ranked":          {"propose", "record: access to a proposed object leaves it proposed", "record: insert makes known", "record: insert of a known object is an access", "record: remove forgets a ranked object", "resolve: a verdict on a ranked object is ignored", "resolve: evicted objects are unknown", "resolve: spared objects are ranked", "resolve: the first of two verdicts counts"},
-	"propose ignores room":           {"propose"},
+	"propose ignores capacity":       {"propose"},
 	"propose one too many":           {"propose"},
 	"spared goes first":              {"resolve: a spared object comes after all others"},
 	"verdict on ranked":              {"resolve: a verdict on a ranked object is ignored", "resolve: the first of two verdicts counts"},
@@ -63,7 +63,7 @@ var faults = map[string][]string{
 	"stop before start is an error":  {"stop before start"},
 	"the fourth stop is an error":    {"stop twice and at once"},
 	"a stop that is given up is all": {"start and stop with contexts that have ended"},
-	"each life leaves a goroutine":   {"leaks of starts and stops"},
+	"each start leaves a goroutine":  {"leaks of starts and stops"},
 }
 
 func (p *simple) Record(ctx context.Context, events []evict.Event) error {
@@ -131,7 +131,7 @@ func (p *simple) Propose(_ context.Context, dst []evict.Candidate, bytes uint64)
 		dst = dst[:0]
 	}
 	for found := uint64(0); found < bytes || p.fault == "propose one too many"; {
-		if len(p.ranked) == 0 || (len(dst) == cap(dst) && p.fault != "propose ignores room") {
+		if len(p.ranked) == 0 || (len(dst) == cap(dst) && p.fault != "propose ignores capacity") {
 			break
 		}
 		id := p.ranked[0]
@@ -219,7 +219,7 @@ func factory(fault string) evict.Factory {
 		shared = new(atomic.Pointer[simple])
 	}
 	f := evict.Define(m, func() *plugin.NoConfig { return new(plugin.NoConfig) }, func(*plugin.NoConfig) (evict.Policy, error) {
-		p := &simple{fault: fault, life: life{shared: shared, kept: map[evict.ID]bool{}, away: map[evict.ID]bool{}}}
+		p := &simple{fault: fault, faultState: faultState{shared: shared, kept: map[evict.ID]bool{}, away: map[evict.ID]bool{}}}
 		p.clear()
 		return p, nil
 	})
@@ -270,7 +270,7 @@ func TestEveryRuleHasABug(t *testing.T) {
 func TestEachRuleCanFail(t *testing.T) {
 	for fault, want := range faults {
 		t.Run(fault, func(t *testing.T) {
-			if fault == "each life leaves a goroutine" {
+			if fault == "each start leaves a goroutine" {
 				t.Cleanup(endLeaks) // Alone: what others have running is not what it leaves.
 			} else {
 				t.Parallel()

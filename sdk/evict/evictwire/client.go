@@ -65,7 +65,7 @@ func (e *Client) Propose(ctx context.Context, dst []evict.Candidate, bytes uint6
 	return dst, nil
 }
 
-// giveBack spares proposals back that nobody waits for any more.
+// giveBack spares the objects of a proposal whose caller no longer waits.
 func (e *Client) giveBack(ctx context.Context, m *evictv1.ProposeResponse) {
 	if cs, err := appendCandidates(nil, m, maxCandidates); err == nil {
 		_ = e.Resolve(ctx, spared(cs))

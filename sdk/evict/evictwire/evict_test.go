@@ -85,8 +85,8 @@ func TestHungPolicyTimesOut(t *testing.T) {
 	close(p.gate)
 }
 
-// TestAbandonedProposalsAreSpared: whoever stops waiting must not leave objects proposed
-// that nobody will ever resolve.
+// TestAbandonedProposalsAreSpared checks that a caller that stops waiting leaves no objects
+// proposed that are never resolved.
 func TestAbandonedProposalsAreSpared(t *testing.T) {
 	p := &fifo{gate: make(chan struct{})}
 	e := dialFifo(t, p, wire.ClientOptions{})

@@ -22,23 +22,25 @@ func Kind() wire.Kind[evict.Policy] {
 			}}
 		},
 		Client: func(conn grpc.ClientConnInterface, o wire.ClientOptions) wire.Client { return NewClient(conn, o) },
-		Wrap:   func(p evict.Policy, life plugin.Component) evict.Policy { return wrapped{p, life} },
-		Route: func(life plugin.Component, route wire.Router[evict.Policy]) evict.Policy {
-			return routed{life, route}
+		Wrap:   func(p evict.Policy, lifecycle plugin.Component) evict.Policy { return wrapped{p, lifecycle} },
+		Route: func(lifecycle plugin.Component, route wire.Router[evict.Policy]) evict.Policy {
+			return routed{lifecycle, route}
 		},
 	}
 }
 
 type wrapped struct {
 	evict.Policy
-	life plugin.Component
+	lifecycle plugin.Component
 }
 
 // Start implements plugin.Component.
-func (w wrapped) Start(ctx context.Context, host plugin.Host) error { return w.life.Start(ctx, host) }
+func (w wrapped) Start(ctx context.Context, host plugin.Host) error {
+	return w.lifecycle.Start(ctx, host)
+}
 
 // Stop implements plugin.Component.
-func (w wrapped) Stop(ctx context.Context) error { return w.life.Stop(ctx) }
+func (w wrapped) Stop(ctx context.Context) error { return w.lifecycle.Stop(ctx) }
 
 type routed struct {
 	plugin.Component

@@ -17,7 +17,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// hearing is a host that remembers the health it heard of.
+// hearing is a host that remembers the health that was reported to it.
 type hearing struct{ reports chan plugin.Health }
 
 func (h hearing) Logger() *slog.Logger    { return slog.New(slog.DiscardHandler) }

@@ -42,7 +42,7 @@ func (s *server) Propose(ctx context.Context, m *evictv1.ProposeRequest) (*evict
 		err = ctx.Err()
 	}
 	if err != nil {
-		// Nobody will hear of these, so nobody would resolve them.
+		// The host will not learn of these candidates, so it cannot resolve them.
 		_ = p.Resolve(context.WithoutCancel(ctx), spared(candidates))
 		return nil, wire.ToStatus(err)
 	}

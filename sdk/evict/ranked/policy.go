@@ -8,9 +8,9 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 )
 
-// Order is the part of a policy that differs: who goes first. It works on the Set that it
-// was made with. A ranked object is one that is in a list of the set, a proposed one is in
-// none. The calls come one at a time.
+// Order is the part in which policies differ: it decides which object is proposed first. It works
+// on the Set for which it was made. A ranked object is in a list of the set, a proposed one is in
+// none. The methods are called one at a time.
 type Order interface {
 	// Insert ranks a new object: it links the entry into a list.
 	Insert(at uint32, ev *evict.Event)

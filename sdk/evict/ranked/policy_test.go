@@ -14,7 +14,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// fifo is the shortest order. It counts what it is told.
+// fifo is the simplest order. It counts its calls.
 type fifo struct {
 	set     *ranked.Set[uint8]
 	queue   ranked.List

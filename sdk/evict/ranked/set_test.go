@@ -57,7 +57,7 @@ func (l *listed) check(rt *rapid.T) {
 	require.Equal(rt, bytes, l.set.Bytes())
 }
 
-// TestSet compares with slices, whatever is done in whatever order.
+// TestSet compares random operations with slices.
 func TestSet(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		l := &listed{set: NewSet[uint64]()}

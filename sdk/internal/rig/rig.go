@@ -18,7 +18,7 @@ import (
 // limit bounds every start and stop; only a plugin that hangs reaches it.
 const limit = 30 * time.Second
 
-// Host is a plugin.Host that discards what it is told.
+// Host is a plugin.Host that discards all reports.
 type Host struct{}
 
 // Logger implements plugin.Host.
@@ -38,7 +38,7 @@ func Start[C plugin.Component](tb conformance.TB, c C, err error) C {
 	return c
 }
 
-// Stop stops c and reports what it answers.
+// Stop stops c and reports its error.
 func Stop(tb conformance.TB, c plugin.Component) {
 	tb.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
@@ -46,8 +46,7 @@ func Stop(tb conformance.TB, c plugin.Component) {
 	assert.NoError(tb, c.Stop(ctx), "Stop")
 }
 
-// Vital is the name of the check without which no other can say anything, and VitalRule
-// what it looks at.
+// Vital is the name of the check that all others depend on, and VitalRule the rule that it checks.
 const (
 	Vital     = "start and stop"
 	VitalRule = "A plugin starts with the settings that it was given, and stops."
@@ -128,8 +127,8 @@ func Leaks[C plugin.Component](make func(conformance.TB) C, use func(conformance
 	}}
 }
 
-// Released requires that nothing is there once more for each round than before, or is not
-// once it had time to settle; 0 is the time that only a leak takes.
+// Released requires that no resource grows by at least one in each round. A resource may settle for
+// the given time; 0 selects a time that only a leak exceeds.
 func Released(t conformance.TB, now func() Usage, before Usage, rounds int, settle time.Duration) {
 	if settle == 0 {
 		settle = limit

@@ -7,7 +7,7 @@
 //
 //	type op struct {
 //		pathkit.Record
-//		sent int // whatever the transport has to know of it
+//		sent int // the transport's own state
 //	}
 //
 //	type path struct {
@@ -177,8 +177,8 @@ func (b *Base[R, T, O]) Accept(in *transport.Op, now time.Time) O {
 // Finish completes an active operation, once: OK where err is nil, Quarantined if indeterminate,
 // else Failed. Nothing of the transport touches its memory any more, but for what indeterminate
 // admits: that the peer may still store bytes of it. o is zeroed and used again by a later Accept;
-// what the caller wants to keep in it, such as the room of a slice, it sets afterwards. The lock is
-// held.
+// what the caller wants to keep in it, such as the capacity of a slice, it sets afterwards. The
+// lock is held.
 func (b *Base[R, T, O]) Finish(o O, err error, indeterminate bool) {
 	r := o.record()
 	i, last := r.index-1, len(b.active)-1

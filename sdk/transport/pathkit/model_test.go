@@ -131,7 +131,7 @@ func (m *model) refused(op *transport.Op) bool {
 	return op.Offset > end || uint64(len(op.Local)) > end-op.Offset
 }
 
-func (m *model) room(op *transport.Op) bool {
+func (m *model) accepts(op *transport.Op) bool {
 	if len(m.active)+len(m.done) >= m.limits.Ops {
 		return false
 	}
@@ -155,7 +155,7 @@ func (m *model) submit(t *rapid.T) {
 	want, fails := len(ops), false
 	for i := range ops {
 		fails = m.refused(&ops[i])
-		if fails || !m.room(&ops[i]) {
+		if fails || !m.accepts(&ops[i]) {
 			want = i
 			break
 		}

@@ -128,8 +128,8 @@ func TestShutStopsTheClock(t *testing.T) {
 	})
 }
 
-// TestReapers: several wait; each completion wakes one that takes it, none is lost or given
-// out twice, and at the end all are told. synctest notices one that sleeps for ever.
+// TestReapers lets several reapers wait. Each completion must wake one that takes it, none may be
+// lost or returned twice, and the end must wake all. synctest notices a reaper that sleeps forever.
 func TestReapers(t *testing.T) {
 	const reapers, rounds, batch = 4, 200, 3
 	synctest.Test(t, func(t *testing.T) {
@@ -326,7 +326,8 @@ func TestDrain(t *testing.T) {
 	})
 }
 
-// TestSums: a checksum reaches who asked for it, of an operation that is OK.
+// TestSums checks that a completion has a checksum if the caller asked for one and the operation is
+// OK.
 func TestSums(t *testing.T) {
 	p := newTestPath(ample)
 	_, err := p.add("k", 100)

@@ -51,8 +51,8 @@ func TestStall(t *testing.T) {
 	})
 }
 
-// TestProgress: an operation that waits behind others goes on for as long as the meter turns,
-// whatever becomes of itself, and stalls when that stops.
+// TestProgress checks that an operation that waits behind others does not stall as long as the
+// meter advances, and stalls when the meter stops.
 func TestProgress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()

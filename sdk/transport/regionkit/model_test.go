@@ -10,8 +10,8 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/transport/regionkit"
 )
 
-// TestTableModel: whatever is added and removed, each byte belongs to the region that a list of all
-// bytes says.
+// TestTableModel adds and removes regions at random, and compares the region of each byte with a
+// list of all bytes.
 func TestTableModel(t *testing.T) {
 	mem := make([]byte, 24)
 	rapid.Check(t, func(rt *rapid.T) {

@@ -128,7 +128,7 @@ func (r *Region[H]) close() <-chan struct{} {
 	return r.idle
 }
 
-// cut cuts off whatever still touches the memory.
+// cut cuts off all holders that still touch the memory.
 func (r *Region[H]) cut() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -255,7 +255,7 @@ func (t *Index[R]) Delete(r R) {
 	}
 }
 
-// Clear forgets every region. The caller has ended whatever touched them.
+// Clear forgets every region. The caller has ended all transfers that touched them.
 func (t *Index[R]) Clear() {
 	t.mu.Lock()
 	defer t.mu.Unlock()

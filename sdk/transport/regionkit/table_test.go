@@ -17,7 +17,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// holder counts how often it was cut, and lets go of what it holds then if it is told to.
+// holder counts how often it was cut, and calls then, if it is set, after the first cut.
 type holder struct {
 	cuts atomic.Int32
 	then func()

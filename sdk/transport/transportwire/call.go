@@ -25,8 +25,8 @@ func newDescriptors(conn *shm.Conn) *descriptors {
 	return d
 }
 
-// send hands descriptors over under a token. A plugin that does not read holds it up until
-// the context ends.
+// send sends descriptors under a token. If the plugin does not read, send blocks until the context
+// ends.
 func (d *descriptors) send(ctx context.Context, token uint64, fds ...int) error {
 	select {
 	case <-d.turn:
@@ -57,7 +57,7 @@ func (t *Client) handOver(ctx context.Context, op string, token uint64, fds ...i
 	return &errs.Error{Code: code, Class: errs.ClassTransientPath, Op: t.caller.ID + ": " + op, Err: err}
 }
 
-// followChanges keeps the endpoint and the rails as the plugin has them.
+// followChanges keeps the endpoint and the rails up to date with the plugin's.
 func (t *Client) followChanges(ctx context.Context) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -77,7 +77,7 @@ func (t *Client) followChanges(ctx context.Context) {
 	})
 }
 
-// noteChange takes a report in. The first one comes without a change.
+// noteChange handles a report. The first report comes without a change.
 func (t *Client) noteChange(ctx context.Context, m *transportv1.WatchResponse, first bool) error {
 	ep, err := decodeEndpoint(m.GetEndpoint())
 	if err != nil {

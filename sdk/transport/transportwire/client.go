@@ -41,25 +41,25 @@ type Client struct {
 	mu        sync.Mutex
 	manifest  plugin.Manifest
 	state     state
-	quiet     bool // the plugin answered Stop: it holds nothing any more
+	quiet     bool // the plugin answered Stop: it holds no regions
 	endpoint  transport.Endpoint
-	segment   transport.Segment // the last that was told
-	vm        bool              // the plugin may copy from and to this process
+	segment   transport.Segment // the last answer of the plugin
+	vm        bool              // the plugin can copy from and to this process
 	paths     map[*Path]struct{}
 	watch     *wire.Watch
 	elsewhere int // regions that have another address in the plugin
-	unclosed  int // paths that the plugin did not close when it was told
+	unclosed  int // paths that the plugin did not close on request
 	leaving   map[transport.RegionID]*leave
 
-	// probe is what the plugin reads and writes to show that it can, a nonce and an answer. It
-	// must not be on a stack, which moves.
+	// probe is a nonce that the plugin reads and an answer that it writes, to prove that it can. It
+	// must not be on a stack, because stacks move.
 	probe *[2][nonceSize]byte
 
-	sharing chan struct{} // holds a token: the right to make the stage
+	sharing chan struct{} // holds a token, the right to make the stage
 	stage   *shm.Memory
 }
 
-// state is where a Transport is in its life.
+// state is where a Client is in its lifecycle.
 type state uint8
 
 const (
@@ -73,14 +73,14 @@ var (
 	_ transport.Changing  = (*Client)(nil)
 )
 
-// Options are what only the clients of transports have.
+// Options are the options that only clients of transports have.
 type Options struct {
-	// Overdue is how long after its deadline an operation may stay without a completion before
-	// Kill; 0 is DefaultOverdue.
+	// Overdue is how long after its deadline an operation may be in flight before Kill is called; 0
+	// is DefaultOverdue.
 	Overdue time.Duration
-	// Foreign says how memory without a descriptor is reached.
+	// Foreign is how the plugin reaches memory without a descriptor.
 	Foreign Foreign
-	// Staging is the size in bytes of the area through which such memory goes; 0 is
+	// Staging is the size in bytes of the stage, through which such memory goes; 0 is
 	// DefaultStaging.
 	Staging int
 }
@@ -91,18 +91,18 @@ type Foreign uint8
 
 // The choices.
 const (
-	// ForeignAuto: the plugin copies where the kernel permits it, else the host does.
+	// ForeignAuto: the plugin copies if the kernel permits it, otherwise the host does.
 	ForeignAuto Foreign = iota
-	// ForeignVM: the plugin copies, with process_vm_readv and process_vm_writev, or memory
-	// without a descriptor is refused.
+	// ForeignVM: the plugin copies, with process_vm_readv and process_vm_writev. If the kernel
+	// forbids it, memory without a descriptor is refused.
 	ForeignVM
 	// ForeignStaging: the host copies.
 	ForeignStaging
-	// ForeignRefuse: only memory with a descriptor is taken.
+	// ForeignRefuse: memory without a descriptor is refused.
 	ForeignRefuse
 )
 
-// NewClient makes a client; nothing is sent before Describe.
+// NewClient returns a client, which sends nothing before Describe.
 func NewClient(conn grpc.ClientConnInterface, c wire.ClientOptions, o Options) *Client {
 	if o.Overdue <= 0 {
 		o.Overdue = DefaultOverdue
@@ -122,7 +122,7 @@ func NewClient(conn grpc.ClientConnInterface, c wire.ClientOptions, o Options) *
 	t.host = datapath.NewHost(datapath.HostOptions{
 		Name: c.ID.String(), Break: c.Kill, Fail: fromFailure, Overdue: o.Overdue, Limit: OpTimeout,
 	})
-	// The peer has nothing to do with what is lost between host and plugin.
+	// What is lost between host and plugin says nothing about the peer.
 	t.caller.Class, t.caller.Down = errs.ClassTransientPath, t.host.Down
 	t.caller.Garbled = func(op, text string) {
 		t.host.Broken("its answer to %s: %s", strings.TrimPrefix(op, t.caller.ID+": "), text)
@@ -130,8 +130,8 @@ func NewClient(conn grpc.ClientConnInterface, c wire.ClientOptions, o Options) *
 	return t
 }
 
-// Describe asks the other side for its manifest and validates it. The capabilities in it
-// count from then on.
+// Describe asks the plugin for its manifest and validates it. The client uses the capabilities in
+// it from then on.
 func (t *Client) Describe(ctx context.Context) (plugin.Manifest, error) {
 	m, err := t.Lifecycle.Describe(ctx)
 	if err != nil {
@@ -152,8 +152,8 @@ func (t *Client) has(c plugin.Capability) bool {
 	return t.manifest.Has(c)
 }
 
-// Unwrap returns what transport.As finds besides: transport.Upstream, where the manifest
-// names it.
+// Unwrap returns the companion that transport.As finds: transport.Upstream, if the manifest names
+// it.
 func (t *Client) Unwrap() any {
 	if t.has(transport.CapUpstream) {
 		return &upstream{t}
@@ -189,7 +189,7 @@ func (t *Client) Start(ctx context.Context, host plugin.Host) error {
 	t.mu.Unlock()
 	t.host.LocalAny = localAny
 	if localAny && !refuse {
-		// Submit cannot wait for it.
+		// Share now, because Submit cannot wait for it.
 		if err := t.share(ctx); err != nil && errs.CodeOf(err) != errs.NotSupported {
 			return err
 		}
@@ -202,8 +202,8 @@ func (t *Client) Start(ctx context.Context, host plugin.Host) error {
 // from and to this process.
 const nonceSize = 32
 
-// join finds out how the plugin gets at memory without a descriptor, and where peers reach
-// it.
+// join finds out whether the plugin can copy from and to this process, and at which endpoint peers
+// reach it.
 func (t *Client) join(ctx context.Context) error {
 	nonce, answer := t.probe[0][:], t.probe[1][:]
 	if _, err := rand.Read(nonce); err != nil {
@@ -228,7 +228,7 @@ func (t *Client) join(ctx context.Context) error {
 	return nil
 }
 
-// garbage ends a process whose answer cannot be.
+// garbage ends a process that gave an invalid answer.
 func (t *Client) garbage(op string, err error) error {
 	t.host.Broken("its answer to %s: %v", op, err)
 	return errs.WithClass(errs.ClassTransientPath, t.caller.ID+": "+op, err)
@@ -260,7 +260,7 @@ func (t *Client) Stop(ctx context.Context) error {
 	t.host.Stopped()
 	var closing sync.WaitGroup
 	for _, p := range paths {
-		closing.Go(func() { _ = p.Close(ctx) }) // One that stays open shows in the process's Stop.
+		closing.Go(func() { _ = p.Close(ctx) }) // Stop of the plugin reports a path that stays open.
 	}
 	closing.Wait()
 	err := t.Lifecycle.Stop(ctx)
@@ -277,11 +277,11 @@ func (t *Client) Stop(ctx context.Context) error {
 	return err
 }
 
-// Ended says that the process was collected: nothing of it touches memory any more. What
-// was under way ends by the rules of the contract: what the plugin completed counts, a
-// Read that it did not has failed, and so has a Write that it had not taken yet; one that
-// it had is Quarantined. From then on calls fail, class transient-path, but for those that
-// give back. Repeatable.
+// Ended tells the client that the process has ended and was waited for, so that it no longer
+// touches memory. Operations in flight then complete by the rules of the contract. Those that the
+// plugin completed keep their result. A Read that it did not complete has failed, and so has a
+// Write that it had not taken. A Write that it had taken is Quarantined. From then on all calls but
+// those that release resources fail with class transient-path. Ended may be called again.
 func (t *Client) Ended() {
 	t.host.Ended()
 	t.mu.Lock()
@@ -292,12 +292,12 @@ func (t *Client) Ended() {
 	t.unshare()
 }
 
-// Figures returns what is worth showing of the way to the plugin. Names: operations that
-// ended; bytes_moved by them; bytes_copied between the host's memory and the plugin, 0
-// where all memory is shared; memory: how memory was reached so far ("mapped", "vm",
-// "staging"); foreign: how memory without a descriptor is or would be ("vm", "staging",
-// "refused"); regions, and regions_elsewhere that have another address in the plugin than
-// in the host; paths.
+// Figures returns figures about the data path to the plugin. operations counts those that ended,
+// and bytes_moved their bytes. bytes_copied counts bytes that were copied between the host's memory
+// and the plugin; it is 0 if all memory is shared. memory is how the plugin has reached memory so
+// far ("mapped", "vm", "staging"), and foreign how it reaches memory without a descriptor ("vm",
+// "staging", "refused"). regions_elsewhere counts the regions whose address in the plugin differs
+// from that in the host. regions and paths count what is open.
 func (t *Client) Figures() map[string]string {
 	f := t.host.Figures()
 	t.mu.Lock()
@@ -314,20 +314,21 @@ func (t *Client) Figures() map[string]string {
 	}
 }
 
-// PluginStats are what a plugin counts of itself.
+// PluginStats are the counters of a plugin.
 type PluginStats struct {
-	// Operations that it took, and bytes that it copied between the host's memory and its own.
+	// Operations counts the operations that it took, Copied the bytes that it copied between the
+	// host's memory and its own.
 	Operations, Copied uint64
 	Regions, Paths     uint64
 }
 
-// Stats asks the plugin what it counts.
+// Stats asks the plugin for its counters.
 func (t *Client) Stats(ctx context.Context) (PluginStats, error) {
 	r, err := wire.Call(ctx, t.caller, "stats", t.rpc.Stats, &transportv1.StatsRequest{})
 	return PluginStats{Operations: r.GetOperations(), Copied: r.GetBytesCopied(), Regions: r.GetRegions(), Paths: r.GetPaths()}, err
 }
 
-// usable says why a call has to be refused.
+// usable returns the reason to refuse a call, or nil.
 func (t *Client) usable(op string) error {
 	if err := t.host.Down(t.caller.ID + ": " + op); err != nil {
 		return err
@@ -340,5 +341,5 @@ func (t *Client) usable(op string) error {
 	return nil
 }
 
-// patience bounds a call that a transport may take its time for.
+// patience is the time limit of calls that may take a transport long.
 func (t *Client) patience() time.Duration { return max(wire.LifecycleTimeout, t.caller.Timeout) }

@@ -16,7 +16,7 @@ func encodeEndpoint(e transport.Endpoint) *transportv1.Endpoint {
 	return &transportv1.Endpoint{Blob: e.Blob, Incarnation: e.Incarnation}
 }
 
-// decodeEndpoint refuses what no transport may call its endpoint.
+// decodeEndpoint refuses endpoints that no transport may have.
 func decodeEndpoint(m *transportv1.Endpoint) (transport.Endpoint, error) {
 	if n := len(m.GetBlob()); n == 0 || n > maxBlob {
 		return transport.Endpoint{}, errs.New(errs.InvalidParams, "", "an endpoint of %d bytes, want 1 to %d", n, maxBlob)
@@ -32,7 +32,7 @@ func encodeRails(rails []transport.Rail) []*transportv1.Rail {
 	return ms
 }
 
-// decodeRails refuses rails that cannot be named.
+// decodeRails refuses rails with invalid or duplicate IDs.
 func decodeRails(ms []*transportv1.Rail) ([]transport.Rail, error) {
 	if len(ms) > maxRails {
 		return nil, errs.New(errs.InvalidParams, "", "%d rails, at most %d are allowed", len(ms), maxRails)

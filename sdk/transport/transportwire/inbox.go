@@ -16,24 +16,24 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/x/shm"
 )
 
-// inbox keeps descriptors that came over the socket until the call comes that is about
-// them. Safe for concurrent use.
+// inbox keeps descriptors that came over the socket until the call that uses them arrives. Safe for
+// concurrent use.
 type inbox struct {
 	mu     sync.Mutex
 	kept   map[uint64][]int
 	order  []uint64 // tokens of kept, the oldest first
 	news   chan struct{}
 	closed bool
-	err    error // why nothing comes any more
+	err    error // why no more descriptors arrive
 }
 
 func newInbox() *inbox { return &inbox{kept: map[uint64][]int{}, news: make(chan struct{})} }
 
-// maxBad bounds the messages in a row that cannot be taken in.
+// maxBad is the most invalid messages in a row.
 const maxBad = 100
 
-// receive takes messages in until the context ends or the host is gone. One that lost its
-// descriptors on the way, because too many files are open, is the loss of its call.
+// receive stores messages until the context ends or the host is gone. If a message lost its
+// descriptors in transit, because too many files are open, its call fails.
 func (b *inbox) receive(ctx context.Context, conn *shm.Conn, logger *slog.Logger) {
 	buf := make([]byte, shm.MaxMessage)
 	for bad := 0; ; {
@@ -67,7 +67,7 @@ func (b *inbox) put(token uint64, fds []int) {
 	}
 	b.kept[token] = fds
 	b.order = append(b.order, token)
-	if len(b.order) > maxUnclaimed { // Their calls were given up.
+	if len(b.order) > maxUnclaimed { // Their calls were abandoned.
 		closeFDs(b.kept[b.order[0]])
 		delete(b.kept, b.order[0])
 		b.order = b.order[1:]
@@ -89,7 +89,7 @@ func (b *inbox) end(err error) {
 	b.wake()
 }
 
-// take waits for the descriptors of a token, which are the caller's then.
+// take waits for the descriptors of a token. The caller then owns them.
 func (b *inbox) take(ctx context.Context, token uint64) ([]int, error) {
 	for {
 		b.mu.Lock()
@@ -113,7 +113,7 @@ func (b *inbox) take(ctx context.Context, token uint64) ([]int, error) {
 	}
 }
 
-// close frees what nobody asked for.
+// close closes the descriptors that no call has used.
 func (b *inbox) close() {
 	b.mu.Lock()
 	defer b.mu.Unlock()

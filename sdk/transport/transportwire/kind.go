@@ -1,12 +1,12 @@
 // Package transportwire carries the contract of transports between processes.
 //
-// Only control is a call (package wire). Descriptors of memory, rings and bells go over the
-// socket wire.ClientOptions.Data, each message under a token that its call names. The
-// operations of a path go through two rings in shared memory, and no byte of memory that has
-// a descriptor is copied; see package internal/datapath. What the plugin writes is checked,
-// and wire.ClientOptions.Kill is told of what cannot be right and of silence. The owner of
-// the process tells Client.Ended once the process is collected: until then nothing that was
-// in flight completes, because the process may still touch the memory.
+// Only control uses gRPC calls (package wire). Descriptors of memory, rings and bells go over the
+// socket wire.ClientOptions.Data, each message under a token that its call names. The operations of
+// a path go through two rings in shared memory, and memory that has a descriptor is never copied;
+// see package internal/datapath. The client checks what the plugin writes, and calls
+// wire.ClientOptions.Kill if it is invalid or if the plugin is silent. The owner of the process
+// calls Client.Ended once the process has ended and was waited for. Until then operations in flight
+// do not complete, because the process may still touch the memory.
 package transportwire
 
 import (
@@ -26,7 +26,7 @@ const (
 	DefaultOverdue = 5 * time.Second
 	// OpTimeout is the time limit of an operation without a deadline.
 	OpTimeout = 30 * time.Second
-	// DefaultStaging is the size in bytes of the area through which a transport reaches memory
+	// DefaultStaging is the size in bytes of the stage, through which a transport reaches memory
 	// that has no descriptor.
 	DefaultStaging = 32 << 20
 
@@ -38,7 +38,7 @@ const (
 	maxRails = 4 << 10
 	// maxAccept bounds what transport.Upstream.Accept takes and gives, in bytes.
 	maxAccept = 1 << 20
-	// maxUnclaimed bounds the messages with descriptors whose calls have not come yet.
+	// maxUnclaimed bounds the messages with descriptors whose calls have not arrived yet.
 	maxUnclaimed = 64
 )
 
@@ -56,20 +56,24 @@ func Kind() wire.Kind[transport.Transport] {
 		Client: func(conn grpc.ClientConnInterface, o wire.ClientOptions) wire.Client {
 			return NewClient(conn, o, Options{})
 		},
-		Wrap: func(t transport.Transport, life plugin.Component) transport.Transport { return wrapped{t, life} },
+		Wrap: func(t transport.Transport, lifecycle plugin.Component) transport.Transport {
+			return wrapped{t, lifecycle}
+		},
 	}
 }
 
 type wrapped struct {
 	transport.Transport
-	life plugin.Component
+	lifecycle plugin.Component
 }
 
 // Start implements plugin.Component.
-func (w wrapped) Start(ctx context.Context, host plugin.Host) error { return w.life.Start(ctx, host) }
+func (w wrapped) Start(ctx context.Context, host plugin.Host) error {
+	return w.lifecycle.Start(ctx, host)
+}
 
 // Stop implements plugin.Component.
-func (w wrapped) Stop(ctx context.Context) error { return w.life.Stop(ctx) }
+func (w wrapped) Stop(ctx context.Context) error { return w.lifecycle.Stop(ctx) }
 
 // Unwrap lets transport.As find what the transport implements beyond the contract.
 func (w wrapped) Unwrap() any { return w.Transport }

@@ -20,8 +20,8 @@ type Path struct {
 	p       *datapath.Path
 	id      uint64
 	railed  bool
-	closing chan struct{} // holds a token: the right to close
-	stayed  bool          // the plugin did not close it when it was told; guarded by t.mu
+	closing chan struct{} // holds a token, the right to close
+	stayed  bool          // the plugin did not close it on request; guarded by t.mu
 
 	mu    sync.Mutex
 	rails []transport.Rail
@@ -47,7 +47,7 @@ func (t *Client) Dial(ctx context.Context, peer transport.Endpoint) (transport.P
 	p.closing <- struct{}{}
 	if err := p.dial(ctx, peer); err != nil {
 		inner.End()
-		_ = inner.Settle(context.WithoutCancel(ctx)) // Nothing is under way.
+		_ = inner.Settle(context.WithoutCancel(ctx)) // Nothing is in flight.
 		return nil, err
 	}
 	t.mu.Lock()
@@ -78,7 +78,7 @@ func (p *Path) dial(ctx context.Context, peer transport.Endpoint) error {
 	return p.setRails(m.GetRails())
 }
 
-// Unwrap returns what transport.As finds besides.
+// Unwrap returns the companion that transport.As finds.
 func (p *Path) Unwrap() any {
 	if p.railed {
 		return &railed{p}
@@ -119,13 +119,12 @@ func (p *Path) Reap(ctx context.Context, dst []transport.Completion) (int, error
 	return p.p.Reap(ctx, dst)
 }
 
-// maxUnclosed bounds the paths that a plugin does not close. Each holds rings and five
-// descriptors of the host, until the process has ended.
+// maxUnclosed bounds the paths that a plugin fails to close. Each holds rings and five descriptors
+// of the host until the process has ended.
 const maxUnclosed = 16
 
-// Close implements transport.Path. Where the plugin does not answer in time, operations
-// stay under way until it does or its process has ended. It is told also when nobody waits
-// for it any more.
+// Close implements transport.Path. If the plugin does not answer in time, operations stay in flight
+// until it does or its process has ended. The plugin still gets the request if ctx ends.
 func (p *Path) Close(ctx context.Context) error {
 	p.p.End()
 	select {
@@ -174,7 +173,7 @@ func (p *Path) close(ctx context.Context) error {
 	return nil
 }
 
-// stays notes that the plugin did not close the path, and ends one that closes none.
+// stays records that the plugin did not close the path. It ends a plugin that leaves too many open.
 func (p *Path) stays() {
 	p.t.mu.Lock()
 	if !p.stayed {
@@ -200,7 +199,7 @@ func (r *railed) Rails() []transport.Rail {
 	return slices.Clone(r.p.rails)
 }
 
-// refresh asks for the rails again.
+// refresh asks the plugin for the rails again.
 func (p *Path) refresh(ctx context.Context) {
 	m, err := wire.Call(ctx, p.t.caller, "rails", p.t.rpc.Rails, &transportv1.RailsRequest{Path: p.id})
 	if err == nil {
@@ -228,14 +227,13 @@ type upstream struct{ t *Client }
 
 var _ transport.Upstream = (*upstream)(nil)
 
-// Join implements transport.Upstream. A process that does not answer is replaced by one
-// that is told again.
+// Join implements transport.Upstream. If the process does not answer, the supervisor replaces it
+// and calls Join again.
 func (u *upstream) Join(name string) {
 	_, _ = wire.Call(context.Background(), u.t.caller, "join segment", u.t.rpc.JoinSegment, &transportv1.JoinSegmentRequest{Name: name})
 }
 
-// Segment implements transport.Upstream; what was told last, where the plugin does not
-// answer.
+// Segment implements transport.Upstream. If the plugin does not answer, it returns the last answer.
 func (u *upstream) Segment() transport.Segment {
 	m, err := wire.Call(context.Background(), u.t.caller, "segment", u.t.rpc.Segment, &transportv1.SegmentRequest{})
 	u.t.mu.Lock()

@@ -12,8 +12,8 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/x/shm"
 )
 
-// Register implements transport.Transport. NotSupported for a region without a descriptor
-// that is open to peers, or that nothing can reach.
+// Register implements transport.Transport. It returns NotSupported for a region without a
+// descriptor that is open to peers, or that the plugin cannot reach.
 func (t *Client) Register(ctx context.Context, r transport.Region) (transport.Key, error) {
 	op := t.caller.ID + ": register"
 	if err := t.usable("register"); err != nil {
@@ -22,7 +22,8 @@ func (t *Client) Register(ctx context.Context, r transport.Region) (transport.Ke
 	if r.FD < 0 {
 		return nil, t.registerForeign(ctx, r)
 	}
-	// Before the plugin has it: one that cut the file short would kill this process.
+	// This comes before the plugin gets the file: if the plugin truncated it, this process would
+	// die.
 	if _, err := shm.CheckSealed(r.FD); err != nil {
 		return nil, errs.WithHint(errs.Wrap(errs.InvalidParams, op, err), "use a memory file that is sealed against shrinking (F_SEAL_SHRINK)")
 	}
@@ -60,7 +61,7 @@ func (t *Client) register(ctx context.Context, r transport.Region, handle uint64
 	return m, err
 }
 
-// registerForeign takes memory that has no descriptor.
+// registerForeign registers memory that has no descriptor.
 func (t *Client) registerForeign(ctx context.Context, r transport.Region) error {
 	op := t.caller.ID + ": register"
 	if r.Access&transport.AccessRemote != 0 {
@@ -78,7 +79,8 @@ func (t *Client) registerForeign(ctx context.Context, r transport.Region) error 
 	return nil
 }
 
-// Deregister implements transport.Transport. It succeeds for a process that was collected.
+// Deregister implements transport.Transport. It succeeds if the process has ended and was waited
+// for.
 func (t *Client) Deregister(ctx context.Context, id transport.RegionID) error {
 	handle, known := t.host.Ready(id, false)
 	if !known {
@@ -95,14 +97,14 @@ func (t *Client) Deregister(ctx context.Context, id transport.RegionID) error {
 	return nil
 }
 
-// leave is a region that the plugin is told to end.
+// leave is a Deregister call to the plugin.
 type leave struct {
-	over chan struct{} // closed when it has answered
+	over chan struct{} // closed when the plugin has answered
 	err  error
 }
 
-// withdraw tells the plugin to end a region, also when nobody waits for it any more: peers
-// must find it closed. Who repeats it gets the answer that nobody waited for.
+// withdraw tells the plugin to deregister a region. The call continues after ctx ends, because
+// peers must find the region closed. A caller that repeats it gets the answer of the earlier call.
 func (t *Client) withdraw(ctx context.Context, id transport.RegionID) error {
 	t.mu.Lock()
 	l := t.leaving[id]
@@ -128,14 +130,14 @@ func (t *Client) withdraw(ctx context.Context, id transport.RegionID) error {
 	return l.err
 }
 
-// hasStopped reports that the plugin said that it stopped: it holds nothing any more.
+// hasStopped reports whether the plugin has confirmed its stop: then it holds no regions.
 func (t *Client) hasStopped() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.quiet
 }
 
-// share makes the area through which foreign memory goes, once.
+// share makes the stage, through which foreign memory goes, once.
 func (t *Client) share(ctx context.Context) error {
 	op := t.caller.ID + ": memory without a descriptor"
 	t.mu.Lock()
@@ -171,7 +173,7 @@ func (t *Client) share(ctx context.Context) error {
 	return nil
 }
 
-// way says how foreign memory is reached. mu is held.
+// way returns how the plugin reaches foreign memory. mu is held.
 func (t *Client) way() datapath.Way {
 	switch {
 	case t.o.Foreign == ForeignRefuse || t.manifest.Has(transport.CapNoForeign) || (t.o.Foreign == ForeignVM && !t.vm):
@@ -182,7 +184,7 @@ func (t *Client) way() datapath.Way {
 	return datapath.WayStaging
 }
 
-// unshare frees the area once no path uses it any more.
+// unshare frees the stage once no path uses it any more.
 func (t *Client) unshare() {
 	if len(t.host.Paths()) > 0 {
 		return

@@ -24,14 +24,14 @@ type server struct {
 
 	op      string
 	object  func() (transport.Transport, error)
-	any     bool // local memory of operations need not be registered
+	any     bool // operations may use local memory that is not registered
 	data    *shm.Conn
 	inbox   *inbox
 	logger  *slog.Logger
 	areas   datapath.Areas
 	stats   datapath.PumpStats
 	changes *changes
-	sharing chan struct{} // holds what shares now
+	sharing chan struct{} // holds a token while a Share runs
 
 	mu      sync.Mutex
 	joined  bool
@@ -41,13 +41,13 @@ type server struct {
 	next    uint64
 	running sync.WaitGroup
 	cancel  context.CancelFunc
-	ctx     context.Context //nolint:containedctx // Of what runs until close.
+	ctx     context.Context //nolint:containedctx // For goroutines that run until close.
 }
 
-// heldRegion is what belongs to a registered region.
+// heldRegion is what the server holds for a registered region.
 type heldRegion struct {
 	handle uint64
-	fd     int // the transport may hand it on until Deregister
+	fd     int // the transport may pass it on until Deregister
 }
 
 func newServer(o wire.Served[transport.Transport]) *server {
@@ -59,15 +59,14 @@ func newServer(o wire.Served[transport.Transport]) *server {
 	return s
 }
 
-// close ends what runs beside the calls. The transport was stopped before, or its process
-// ends.
+// close ends the goroutines of the server. The transport was stopped before, or its process ends.
 func (s *server) close() {
 	s.cancel()
 	s.running.Wait()
 	s.inbox.close()
 }
 
-// stopped frees what the transport cannot use any more: it has been stopped.
+// stopped frees paths and regions once the transport has been stopped.
 func (s *server) stopped(ctx context.Context) error {
 	s.mu.Lock()
 	pumps, regions := s.pumps, s.regions
@@ -121,8 +120,8 @@ func (s *server) Join(_ context.Context, m *transportv1.JoinRequest) (*transport
 	return r, nil
 }
 
-// Share implements TransportService. It comes again where the host got no answer, and
-// replaces what was shared then: no operation can have used that.
+// Share implements TransportService. The host calls it again if it got no answer. Then Share
+// replaces the earlier stage, which no operation can have used.
 func (s *server) Share(ctx context.Context, m *transportv1.ShareRequest) (*transportv1.ShareResponse, error) {
 	op := s.op + ": share"
 	tr, fd, err := s.claim(ctx, op, m.GetToken())
@@ -160,10 +159,10 @@ func (s *server) Share(ctx context.Context, m *transportv1.ShareRequest) (*trans
 	return &transportv1.ShareResponse{}, nil
 }
 
-// stageID is the region that is the shared area, for a transport that wants it registered.
+// stageID is the region ID of the stage, for a transport that needs it registered.
 const stageID = transport.RegionID(datapath.StageHandle)
 
-// unshare gives up what was shared before, if anything was.
+// unshare frees the stage of an earlier Share, if any.
 func (s *server) unshare(ctx context.Context, tr transport.Transport) error {
 	s.mu.Lock()
 	_, registered := s.regions[stageID]
@@ -206,7 +205,7 @@ func (s *server) Register(ctx context.Context, m *transportv1.RegisterRequest) (
 	s.mu.Lock()
 	_, used := s.regions[id]
 	if !used {
-		s.regions[id] = &heldRegion{handle: m.GetToken(), fd: fd} // So that no other takes it meanwhile.
+		s.regions[id] = &heldRegion{handle: m.GetToken(), fd: fd} // Reserves the ID.
 	}
 	s.mu.Unlock()
 	if used {
@@ -228,7 +227,7 @@ func (s *server) Register(ctx context.Context, m *transportv1.RegisterRequest) (
 	return &transportv1.RegisterResponse{Key: key, Elsewhere: elsewhere}, nil
 }
 
-// drop ends what belongs to a region that the transport does not have.
+// drop frees what the server holds for a region that the transport does not have.
 func (s *server) drop(id transport.RegionID) {
 	s.mu.Lock()
 	r := s.regions[id]
@@ -240,9 +239,8 @@ func (s *server) drop(id transport.RegionID) {
 	}
 }
 
-// Deregister implements TransportService. After an error the memory stays mapped, and the
-// call may be repeated. A region that is not there is no error: the answer of before may
-// have been lost.
+// Deregister implements TransportService. After an error the memory stays mapped, and the host may
+// repeat the call. An unknown region is no error, because an earlier answer may have been lost.
 func (s *server) Deregister(ctx context.Context, m *transportv1.DeregisterRequest) (*transportv1.DeregisterResponse, error) {
 	tr, err := s.object()
 	if err != nil {
@@ -292,7 +290,7 @@ func (s *server) Watch(_ *transportv1.WatchRequest, stream grpc.ServerStreamingS
 	}
 }
 
-// changes tells many of what a transport tells one.
+// changes forwards the changes of a transport, which has one channel, to many watchers.
 type changes struct {
 	mu      sync.Mutex
 	changed chan struct{} // closed and replaced by every change

@@ -50,7 +50,7 @@ func railsOf(p transport.Path) []*transportv1.Rail {
 	return nil
 }
 
-// pump returns a path, nil for one that there is not.
+// pump returns the pump of a path, or nil.
 func (s *server) pump(id uint64) *datapath.Pump {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -95,7 +95,7 @@ func (s *server) Rails(_ context.Context, m *transportv1.RailsRequest) (*transpo
 	return &transportv1.RailsResponse{Rails: railsOf(p.Path)}, nil
 }
 
-// upstream returns the companion, or why there is none.
+// upstream returns the companion, or an error if there is none.
 func (s *server) upstream(op string) (transport.Upstream, error) {
 	tr, err := s.object()
 	if err != nil {

@@ -153,7 +153,7 @@ func TestAnswersThatCannotBe(t *testing.T) {
 			client, killed := believe(t, &c.l)
 			if !strings.Contains("no endpoint, a huge message", name) {
 				require.NoError(t, client.Start(t.Context(), nil))
-				assert.Equal(t, "staging", client.Figures()["foreign"], "a nonce that was not read convinces nobody")
+				assert.Equal(t, "staging", client.Figures()["foreign"], "a nonce that was not read proves nothing")
 			}
 			err := c.do(client, &c.l)
 			require.Error(t, err)
@@ -162,7 +162,7 @@ func TestAnswersThatCannotBe(t *testing.T) {
 			case reason := <-killed:
 				assert.Contains(t, reason, c.want)
 			case <-time.After(time.Minute):
-				t.Fatal("nobody is told")
+				t.Fatal("Kill was not called")
 			}
 			_, err = client.Dial(t.Context(), transport.Endpoint{Blob: blob})
 			assert.Equal(t, errs.ClassTransientPath, errs.ClassOf(err))
@@ -276,7 +276,7 @@ func TestWithoutASocketForDescriptors(t *testing.T) {
 
 func dup(fd int) (int, error) { return unix.Dup(fd) }
 
-// stubborn does not close paths, as often as it is told to; a negative number is always.
+// stubborn fails to close paths more times; if more is negative, always.
 type stubborn struct {
 	fibber
 	mu   sync.Mutex
@@ -343,10 +343,10 @@ func TestPathsThatAreClosedLate(t *testing.T) {
 	assert.Empty(t, killed)
 }
 
-// slow answers when it is let.
+// slow answers when the test lets it.
 type slow struct {
 	fibber
-	come chan struct{} // a call has come
+	come chan struct{} // a call has arrived
 	let  chan error    // its answer
 }
 
@@ -367,9 +367,9 @@ func (l *slow) Share(context.Context, *transportv1.ShareRequest) (*transportv1.S
 	return &transportv1.ShareResponse{}, l.wait()
 }
 
-// TestWhoStopsWaiting: what was begun comes to its end, and who asks again is told how it
-// ended instead of asking for it twice.
-func TestWhoStopsWaiting(t *testing.T) {
+// TestAbandonedCalls checks that a call whose caller stops waiting still completes, and that a
+// caller that repeats it gets the result of the first call.
+func TestAbandonedCalls(t *testing.T) {
 	l := &slow{fibber: fibber{endpoint: []byte("here"), key: []byte("key")}, come: make(chan struct{}), let: make(chan error)}
 	client, _ := believe(t, l)
 	go func() { <-l.come; l.let <- nil }() // Share
@@ -392,7 +392,7 @@ func TestWhoStopsWaiting(t *testing.T) {
 	abandon(p.Close)
 	l.let <- nil
 	require.Eventually(t, func() bool { return openFDs(t) <= before+1 }, time.Minute, time.Millisecond, "1 is the memory")
-	require.NoError(t, p.Close(t.Context()), "without a word to the plugin")
+	require.NoError(t, p.Close(t.Context()), "the plugin is not called again")
 
 	_, err = client.Register(t.Context(), region)
 	require.NoError(t, err)
@@ -400,7 +400,7 @@ func TestWhoStopsWaiting(t *testing.T) {
 	_, err = client.Register(t.Context(), region)
 	require.Equal(t, errs.InvalidParams, errs.CodeOf(err), "it is still there")
 	go func() { l.let <- wire.ToStatus(errs.New(errs.UnavailableInCurrentStatus, "", "not now")) }()
-	require.Error(t, client.Deregister(t.Context(), 1), "what nobody waited for failed")
+	require.Error(t, client.Deregister(t.Context(), 1), "the abandoned call failed")
 	abandon(deregister)
 	l.let <- nil
 	require.NoError(t, client.Deregister(t.Context(), 1), "it had succeeded meanwhile")
@@ -408,7 +408,7 @@ func TestWhoStopsWaiting(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// ledger is a transport that knows what is registered with it.
+// ledger is a transport that records its registered regions.
 type ledger struct {
 	transport.Transport
 	has map[transport.RegionID]transport.Region
@@ -430,8 +430,8 @@ func (l *ledger) Deregister(_ context.Context, id transport.RegionID) error {
 	return nil
 }
 
-// TestWhatAHostRepeats because no answer reached it: the plugin does it again, or has done it.
-func TestWhatAHostRepeats(t *testing.T) {
+// TestRepeatedCalls checks that the host may repeat calls whose answers were lost.
+func TestRepeatedCalls(t *testing.T) {
 	before := openFDs(t)
 	l := &ledger{has: map[transport.RegionID]transport.Region{}}
 	s := &server{

@@ -32,7 +32,8 @@ func pair(t testing.TB, poll time.Duration) (a, b *net.TCPConn, r *Reader) {
 	return a, b, r
 }
 
-// TestReadsWhatComes: pieces of many sizes, at once and late, whether polling pays or not.
+// TestReadsWhatComes sends writes of many sizes, at once and delayed, to readers for which polling
+// pays and to readers for which it does not.
 func TestReadsWhatComes(t *testing.T) {
 	for _, poll := range []time.Duration{-1, 0, time.Nanosecond, 10 * time.Millisecond} {
 		_, b, r := pair(t, poll)
@@ -64,7 +65,7 @@ func TestDeadlinesAndCloseEndARead(t *testing.T) {
 	_, err = b.Write([]byte("x"))
 	require.NoError(t, err)
 	n, err := r.Read(p)
-	require.NoError(t, err, "a deadline that has passed does not stay")
+	require.NoError(t, err, "an expired deadline can be cleared")
 	require.Equal(t, "x", string(p[:n]))
 	time.AfterFunc(time.Millisecond, func() { _ = a.Close() })
 	_, err = r.Read(p)
@@ -72,7 +73,7 @@ func TestDeadlinesAndCloseEndARead(t *testing.T) {
 	require.False(t, IsTimeout(err))
 }
 
-func TestTheEndOfAConnection(t *testing.T) {
+func TestEndOfConnection(t *testing.T) {
 	_, b, r := pair(t, 0)
 	n, err := r.Read(nil)
 	require.NoError(t, err)
@@ -83,7 +84,8 @@ func TestTheEndOfAConnection(t *testing.T) {
 	require.ErrorIs(t, err, syscall.ECONNRESET)
 }
 
-// TestSendTakesWhatFits: a socket whose peer does not read takes no more, and says so.
+// TestSendTakesWhatFits checks that Send stops with EAGAIN once the buffer of a socket is full,
+// because the peer does not read.
 func TestSendTakesWhatFits(t *testing.T) {
 	a, b, _ := pair(t, 0)
 	raw, err := a.SyscallConn()
@@ -105,55 +107,55 @@ func TestSendTakesWhatFits(t *testing.T) {
 	}
 }
 
-// TestPollingThatDoesNotPayStops counts the looks of waits for what never comes.
+// TestPollingThatDoesNotPayStops counts the polls of waits for data that never arrives.
 func TestPollingThatDoesNotPayStops(t *testing.T) {
 	p := Poller{For: time.Nanosecond}
-	looked := 0
-	never := func() bool { looked++; return false }
+	polls := 0
+	never := func() bool { polls++; return false }
 	for range patience {
 		require.False(t, p.Wait(never))
 	}
-	require.Positive(t, looked)
+	require.Positive(t, polls)
 	for pause := firstPause; pause <= 4*longest; pause *= 2 {
-		looked = 0
+		polls = 0
 		for range min(pause, longest) {
 			require.False(t, p.Wait(never))
 		}
-		require.Zero(t, looked, "pause of %d", pause)
+		require.Zero(t, polls, "pause of %d", pause)
 		require.False(t, p.Wait(never))
-		require.Positive(t, looked, "the wait after a pause of %d tries", pause)
+		require.Positive(t, polls, "the first wait after a pause of %d waits polls", pause)
 	}
 	for range longest {
 		p.Wait(never)
 	}
-	require.True(t, p.Wait(func() bool { return true }), "something came")
-	looked = 0
+	require.True(t, p.Wait(func() bool { return true }), "data arrived")
+	polls = 0
 	p.Wait(never)
-	require.Positive(t, looked, "it pays again")
+	require.Positive(t, polls, "polling pays again")
 }
 
-func TestWhoDoesNotWantToNeverPolls(t *testing.T) {
+func TestDisabledPollerSleeps(t *testing.T) {
 	p := Poller{For: -1}
-	require.False(t, p.Wait(func() bool { t.Error("looked"); return true }))
+	require.False(t, p.Wait(func() bool { t.Error("polled"); return true }))
 
 	Use(0)
 	defer Use(Default)
 	p = Poller{}
-	require.False(t, p.Wait(func() bool { t.Error("looked"); return true }))
+	require.False(t, p.Wait(func() bool { t.Error("polled"); return true }))
 	p.For = time.Hour
-	require.True(t, p.Wait(func() bool { return true }), "who is told otherwise does")
+	require.True(t, p.Wait(func() bool { return true }), "a poller with a duration of its own polls")
 }
 
-// TestFewPollAtATime: while as many wait as may poll, one more sleeps at once.
+// TestFewPollAtATime checks that a wait sleeps at once while as many waits poll as are allowed.
 func TestFewPollAtATime(t *testing.T) {
 	polling.Add(places)
 	defer polling.Add(-places)
 	var p Poller
-	require.False(t, p.Wait(func() bool { t.Error("looked"); return true }))
+	require.False(t, p.Wait(func() bool { t.Error("polled"); return true }))
 	require.Equal(t, places, polling.Load())
 }
 
-// TestNoGarbage: neither end of a message allocates.
+// TestNoGarbage checks that neither the sender nor the reader of a message allocates.
 func TestNoGarbage(t *testing.T) {
 	a, b, r := pair(t, 0)
 	raw, err := b.SyscallConn()
@@ -171,7 +173,7 @@ func TestNoGarbage(t *testing.T) {
 	}))
 }
 
-// BenchmarkRoundTrip is a byte there and back between two goroutines, by how long a wait polls.
+// BenchmarkRoundTrip sends one byte to another goroutine and back, with and without polling.
 func BenchmarkRoundTrip(b *testing.B) {
 	for name, poll := range map[string]time.Duration{"sleep": -1, "poll": 0} {
 		b.Run(name, func(b *testing.B) {
@@ -206,8 +208,9 @@ func BenchmarkRoundTrip(b *testing.B) {
 	}
 }
 
-// TestALookoutTakesNothing: it returns once there is something, which the reader gets whole.
-func TestALookoutTakesNothing(t *testing.T) {
+// TestReadPollerConsumesNothing checks that Wait returns once data has arrived, and that the reader
+// still gets all of it.
+func TestReadPollerConsumesNothing(t *testing.T) {
 	a, b, r := pair(t, -1)
 	l, err := NewLookout(a, time.Hour, func() bool { return false })
 	require.NoError(t, err)
@@ -226,5 +229,5 @@ func TestALookoutTakesNothing(t *testing.T) {
 	require.Equal(t, 3, stopped)
 	require.NoError(t, a.Close())
 	l.Wait()
-	require.Equal(t, 3, stopped, "nothing is looked at on a closed connection")
+	require.Equal(t, 3, stopped, "a closed connection is not polled")
 }

@@ -11,31 +11,32 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Conn is a stream socket that Go's scheduler does not watch. It would wake a thread for all that
-// comes, also where somebody who polls has it already; that takes longer than most answers. A Conn
-// is watched, by a descriptor of this package for all of them, only while somebody sleeps for it.
+// Conn is a stream socket that Go's scheduler does not watch. The scheduler wakes a thread for
+// everything that arrives, even when a polling goroutine has read it already, and that takes longer
+// than most answers. This package has one epoll descriptor for all Conns instead, which watches a
+// Conn only while a goroutine sleeps for it.
 //
-// It behaves as a *net.TCPConn does, deadlines and errors included. Where somebody uses it at the
-// moment, Close returns before the socket is closed.
+// A Conn behaves as a *net.TCPConn does, deadlines and errors included. If another call is in
+// progress, Close returns before the socket is closed.
 type Conn struct {
 	local, remote net.Addr
 	fd            int
-	refs          atomic.Int64 // who uses fd, and one more until Close
+	refs          atomic.Int64 // calls that use fd, plus one until Close
 	closed        atomic.Bool
 	set           *watchSet
 	in, out       side
-	r             reading // of who has in
-	w             writing // of who has out
+	r             reading // for the goroutine that holds in
+	w             writing // for the goroutine that holds out
 
 	mu    sync.Mutex
-	known bool   // by the set
-	armed uint32 // what somebody sleeps for
-	gone  bool   // fd is closed, and may be another connection's by now
+	known bool   // set watches fd
+	armed uint32 // the events that goroutines sleep for
+	gone  bool   // fd is closed and may belong to another connection by now
 }
 
-// Adopt makes a Conn of a TCP connection, which must not be used any more; of another, or where
-// waits do not poll for so long (see [Poller]), it returns what it got. So it does where the process
-// has too few descriptors.
+// Adopt turns a TCP connection into a Conn; the caller must not use conn any more. Adopt returns
+// conn itself if it is not a TCP connection, if waits with this poll duration do not poll (see
+// [Poller]), or if the process has run out of descriptors.
 func Adopt(conn net.Conn, poll time.Duration) net.Conn {
 	t, ok := conn.(*net.TCPConn)
 	if !ok || poll < 0 || poll == 0 && usual.Load() <= 0 {
@@ -69,7 +70,7 @@ func (c *Conn) LocalAddr() net.Addr { return c.local }
 // RemoteAddr implements net.Conn.
 func (c *Conn) RemoteAddr() net.Addr { return c.remote }
 
-// failed is an error as that of other connections.
+// failed wraps an error the way package net does.
 func (c *Conn) failed(op string, err error) error {
 	return &net.OpError{Op: op, Net: c.local.Network(), Source: c.local, Addr: c.remote, Err: err}
 }
@@ -87,15 +88,15 @@ func (c *Conn) Close() error {
 	return nil
 }
 
-// CloseWrite ends what is sent, as that of *net.TCPConn.
+// CloseWrite shuts down the sending side, as the method of *net.TCPConn does.
 func (c *Conn) CloseWrite() error {
 	return c.control("close", func(fd int) error { return os.NewSyscallError("shutdown", unix.Shutdown(fd, unix.SHUT_WR)) })
 }
 
-// SetReadBuffer sets the size of the system's buffer, as that of *net.TCPConn.
+// SetReadBuffer sets the size of the kernel's receive buffer.
 func (c *Conn) SetReadBuffer(bytes int) error { return c.setInt(unix.SO_RCVBUF, bytes) }
 
-// SetWriteBuffer sets the size of the system's buffer, as that of *net.TCPConn.
+// SetWriteBuffer sets the size of the kernel's send buffer.
 func (c *Conn) SetWriteBuffer(bytes int) error { return c.setInt(unix.SO_SNDBUF, bytes) }
 
 func (c *Conn) setInt(option, value int) error {
@@ -137,12 +138,12 @@ func (c *Conn) setDeadline(s *side, t time.Time) error {
 	defer c.leave()
 	s.deadline(t)
 	if c.closed.Load() {
-		s.deadline(time.Time{}) // Nothing is left for it to wake.
+		s.deadline(time.Time{}) // No call is left for the timer to wake.
 	}
 	return nil
 }
 
-// enter keeps the socket open until leave; false where it is closed.
+// enter keeps the socket open until leave. It returns false if the socket is closed.
 func (c *Conn) enter() bool {
 	for {
 		n := c.refs.Load()
@@ -166,7 +167,7 @@ func (c *Conn) leave() {
 	}
 }
 
-// begin takes a side for one call, until end.
+// begin locks a side for one call, until end.
 func (c *Conn) begin(s *side) error {
 	if !c.enter() {
 		return net.ErrClosed
@@ -180,7 +181,7 @@ func (c *Conn) end(s *side) {
 	c.leave()
 }
 
-// until calls f until it is true, and sleeps between two calls until the socket may be ready.
+// until calls f until f returns true. Between two calls it sleeps until the socket may be ready.
 func (c *Conn) until(s *side, what uint32, f func(fd uintptr) bool) error {
 	for {
 		switch {
@@ -199,7 +200,7 @@ func (c *Conn) until(s *side, what uint32, f func(fd uintptr) bool) error {
 	}
 }
 
-// SyscallConn implements syscall.Conn. A Control may be under way beside a Read and a Write.
+// SyscallConn implements syscall.Conn. A Control may run at the same time as a Read and a Write.
 func (c *Conn) SyscallConn() (syscall.RawConn, error) {
 	if c.closed.Load() {
 		return nil, c.failed("raw-control", net.ErrClosed)

@@ -18,7 +18,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// adopted is both ends of a TCP connection that nobody watches.
+// adopted returns both ends of a TCP connection that Go's scheduler does not watch.
 func adopted(t testing.TB) (a, b *Conn) {
 	t.Helper()
 	x, y, _ := pair(t, 0)
@@ -30,7 +30,7 @@ func adopted(t testing.TB) (a, b *Conn) {
 	return a, b
 }
 
-// TestConn has golang.org/x/net say whether it is a net.Conn.
+// TestConn runs the conformance tests of golang.org/x/net for net.Conn.
 func TestConn(t *testing.T) {
 	nettest.TestConn(t, func() (net.Conn, net.Conn, func(), error) {
 		a, b := adopted(t)
@@ -38,7 +38,7 @@ func TestConn(t *testing.T) {
 	})
 }
 
-// sleeping has a read of c sleep, and says what it gave.
+// sleeping starts a read of c, returns once it sleeps, and delivers the error of the read later.
 func sleeping(t *testing.T, c *Conn) <-chan error {
 	t.Helper()
 	r, err := NewReader(c, time.Millisecond)
@@ -52,36 +52,37 @@ func sleeping(t *testing.T, c *Conn) <-chan error {
 	return got
 }
 
-// watched reports whether somebody is woken for what comes.
+// watched reports whether arriving data wakes a reader.
 func watched(c *Conn) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.armed&unix.EPOLLIN != 0
 }
 
-// TestALookoutTakesOver: while it looks nobody is woken by others, and afterwards as before.
-func TestALookoutTakesOver(t *testing.T) {
+// TestReadPollerTakesOver checks that arriving data wakes no reader while Wait polls, and wakes it
+// as before afterwards.
+func TestReadPollerTakesOver(t *testing.T) {
 	a, b := adopted(t)
 	got := sleeping(t, a)
-	looks := 0
+	polls := 0
 	l, err := NewLookout(a, time.Hour, func() bool {
 		require.False(t, watched(a))
-		looks++
-		return looks%3 == 0
+		polls++
+		return polls%3 == 0
 	})
 	require.NoError(t, err)
 	l.Wait()
-	require.Equal(t, 3, looks)
-	require.Eventually(t, func() bool { return watched(a) }, patient, 100*time.Microsecond, "it was told to stop")
+	require.Equal(t, 3, polls)
+	require.Eventually(t, func() bool { return watched(a) }, patient, 100*time.Microsecond, "stop ended the wait")
 
 	hasty, err := NewLookout(a, time.Nanosecond, func() bool { return false })
 	require.NoError(t, err)
 	hasty.Wait()
-	require.True(t, watched(a), "it found nothing")
+	require.True(t, watched(a), "no data arrived")
 
-	looks = 0
+	polls = 0
 	l, err = NewLookout(a, time.Hour, func() bool {
-		if looks++; looks == 1 { // It looks, so that nobody else takes it.
+		if polls++; polls == 1 { // While Wait polls, no other goroutine reads the byte.
 			_, err := b.Write([]byte("x"))
 			require.NoError(t, err)
 		}
@@ -92,7 +93,7 @@ func TestALookoutTakesOver(t *testing.T) {
 	require.NoError(t, <-got)
 }
 
-func TestWhatEndsASleep(t *testing.T) {
+func TestSleepEnds(t *testing.T) {
 	for name, c := range map[string]struct {
 		do   func(a, b *Conn) error
 		want error
@@ -125,8 +126,9 @@ func TestWhatEndsASleep(t *testing.T) {
 	}
 }
 
-// TestADeadlineThatMoves: only the last one counts, also one that had begun to pass.
-func TestADeadlineThatMoves(t *testing.T) {
+// TestMovedDeadline checks that only the last deadline counts, even if the timer of an earlier one
+// has fired already.
+func TestMovedDeadline(t *testing.T) {
 	a, b := adopted(t)
 	for range 200 {
 		require.NoError(t, a.SetReadDeadline(time.Now().Add(50*time.Microsecond)))
@@ -138,13 +140,14 @@ func TestADeadlineThatMoves(t *testing.T) {
 	}
 }
 
-// TestBuffersOfAnyNumber: more pieces than go into a call, and more bytes than into the socket.
-func TestBuffersOfAnyNumber(t *testing.T) {
+// TestManyBuffers writes more buffers than one system call takes, and more bytes than the socket
+// buffers.
+func TestManyBuffers(t *testing.T) {
 	a, b := adopted(t)
 	require.NoError(t, a.SetWriteBuffer(64<<10))
 	var all []byte
 	var bufs net.Buffers
-	for i := range 3*pieces + 1 {
+	for i := range 3*maxBufs + 1 {
 		piece := bytes.Repeat([]byte{byte(i)}, i*i*7%50_000)
 		all, bufs = append(all, piece...), append(bufs, piece)
 	}
@@ -164,15 +167,15 @@ func TestBuffersOfAnyNumber(t *testing.T) {
 	require.Empty(t, bufs)
 }
 
-// TestASenderNeverWaits: what the socket does not take stays.
-func TestASenderNeverWaits(t *testing.T) {
+// TestSenderNeverWaits checks that Send leaves in bufs what the socket does not take.
+func TestSenderNeverWaits(t *testing.T) {
 	a, b := adopted(t)
 	s, err := NewSender(a)
 	require.NoError(t, err)
 	want := bytes.Repeat([]byte("0123456789abcdef"), 4<<20/16)
 	bufs := net.Buffers{want[:100], nil, want[100:]}
 	require.NoError(t, s.Send(&bufs))
-	require.NotEmpty(t, bufs, "4 MiB fit no socket here")
+	require.NotEmpty(t, bufs, "no socket buffers 4 MiB")
 	require.NoError(t, s.Send(&bufs))
 	got := make([]byte, len(want))
 	done := make(chan error, 1)
@@ -191,8 +194,8 @@ func TestASenderNeverWaits(t *testing.T) {
 	require.Len(t, bufs, 1)
 }
 
-// TestWhatIsNotAdopted is given back.
-func TestWhatIsNotAdopted(t *testing.T) {
+// TestAdoptReturnsOriginal lists the cases in which Adopt returns its argument.
+func TestAdoptReturnsOriginal(t *testing.T) {
 	a, b, _ := pair(t, 0)
 	require.Same(t, a, Adopt(a, -1))
 	Use(0)
@@ -208,8 +211,9 @@ func TestWhatIsNotAdopted(t *testing.T) {
 	require.ErrorIs(t, err, io.EOF)
 }
 
-// TestNothingIsLeft: no goroutine, which TestMain looks at, no descriptor, and no set.
-func TestNothingIsLeft(t *testing.T) {
+// TestNoLeaks checks that closed connections leave no descriptor and no watch set. TestMain checks
+// for goroutines.
+func TestNoLeaks(t *testing.T) {
 	before := descriptors(t)
 	for range 3 {
 		var all []*Conn
@@ -242,8 +246,8 @@ func descriptors(t *testing.T) int {
 	return len(all)
 }
 
-// TestAConnAllocatesNothing once it is open.
-func TestAConnAllocatesNothing(t *testing.T) {
+// TestConnDoesNotAllocate checks that an open Conn does not allocate.
+func TestConnDoesNotAllocate(t *testing.T) {
 	a, b := adopted(t)
 	p, other := make([]byte, 100), make([]byte, 100)
 	var three [3][]byte
@@ -268,8 +272,8 @@ func TestAConnAllocatesNothing(t *testing.T) {
 	}))
 }
 
-// successor opens connections until one has the descriptor of a, which is closed, and has its writer
-// sleep. Release reads what it writes; done says how that went.
+// successor opens a connection that gets the closed descriptor fd, and puts its writer to sleep.
+// release reads what the writer writes; done delivers the error of the write.
 func successor(t *testing.T, fd int) (release func(), done <-chan error) {
 	t.Helper()
 	const size = 8 << 20
@@ -278,7 +282,7 @@ func successor(t *testing.T, fd int) (release func(), done <-chan error) {
 	if b.fd == fd {
 		c, other = b, a
 	}
-	require.Equal(t, fd, c.fd, "the lowest that is free")
+	require.Equal(t, fd, c.fd, "the kernel assigns the lowest free descriptor")
 	wrote := make(chan error, 1)
 	go func() {
 		_, err := c.Write(make([]byte, size))
@@ -296,9 +300,9 @@ func successor(t *testing.T, fd int) (release func(), done <-chan error) {
 	}, wrote
 }
 
-// TestAClosedConnLeavesItsSuccessorAlone: who still knows it does not change what is watched for the
-// connection that has its descriptor now.
-func TestAClosedConnLeavesItsSuccessorAlone(t *testing.T) {
+// TestClosedConnDoesNotAffectSuccessor checks that late calls on a closed Conn do not change what
+// is watched for the connection that has its descriptor now.
+func TestClosedConnDoesNotAffectSuccessor(t *testing.T) {
 	closed := func(t *testing.T) (a *Conn, l *Lookout) {
 		a, b := adopted(t)
 		got := sleeping(t, a)
@@ -311,9 +315,9 @@ func TestAClosedConnLeavesItsSuccessorAlone(t *testing.T) {
 		return a, l
 	}
 	for name, meddle := range map[string]func(a *Conn, l *Lookout){
-		"a lookout":                    func(_ *Conn, l *Lookout) { l.Wait() },
-		"a lookout that had looked":    func(a *Conn, _ *Lookout) { require.Error(t, a.arm(unix.EPOLLIN)) },
-		"an event that was on its way": func(a *Conn, _ *Lookout) { a.armed = unix.EPOLLIN; a.fired(unix.EPOLLOUT) },
+		"a wait":                    func(_ *Conn, l *Lookout) { l.Wait() },
+		"a wait that had polled":    func(a *Conn, _ *Lookout) { require.Error(t, a.arm(unix.EPOLLIN)) },
+		"an event that was pending": func(a *Conn, _ *Lookout) { a.armed = unix.EPOLLIN; a.fired(unix.EPOLLOUT) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			adopted(t) // The set stays.

@@ -33,7 +33,7 @@ func (c *Conn) Read(p []byte) (int, error) {
 	return c.r.n, nil
 }
 
-// reading is a Read. Try is made once, so that none allocates.
+// reading is the state of a Read. try is made once so that Read does not allocate.
 type reading struct {
 	p   []byte
 	n   int
@@ -62,7 +62,7 @@ func (c *Conn) Write(p []byte) (int, error) {
 	return int(n), err
 }
 
-// WriteBuffers writes and consumes bufs, in as few system calls as it takes.
+// WriteBuffers writes and consumes bufs with as few system calls as possible.
 func (c *Conn) WriteBuffers(bufs *net.Buffers) (int64, error) {
 	if err := c.begin(&c.out); err != nil {
 		return 0, c.failed("write", err)
@@ -71,11 +71,11 @@ func (c *Conn) WriteBuffers(bufs *net.Buffers) (int64, error) {
 	return c.write(bufs)
 }
 
-// write writes bufs, with the side begun.
+// write writes bufs. The caller has begun the side.
 func (c *Conn) write(bufs *net.Buffers) (int64, error) {
 	var total int64
 	for consume(bufs, 0); len(*bufs) > 0; {
-		c.w.bufs = (*bufs)[:min(len(*bufs), pieces)]
+		c.w.bufs = (*bufs)[:min(len(*bufs), maxBufs)]
 		err := c.until(&c.out, unix.EPOLLOUT, c.w.try)
 		c.w.bufs = nil
 		if err == nil && c.w.err != nil {
@@ -90,7 +90,7 @@ func (c *Conn) write(bufs *net.Buffers) (int64, error) {
 	return total, nil
 }
 
-// writing is a Write, as reading is a Read.
+// writing is the state of a Write, as reading is that of a Read.
 type writing struct {
 	bufs   [][]byte
 	n      int
@@ -108,7 +108,7 @@ func (w *writing) once(fd uintptr) bool {
 	}
 }
 
-// consume takes n bytes off the front, and what is empty.
+// consume removes n bytes and all empty buffers from the front of bufs.
 func consume(bufs *net.Buffers, n int) {
 	for len(*bufs) > 0 && n >= len((*bufs)[0]) {
 		n -= len((*bufs)[0])

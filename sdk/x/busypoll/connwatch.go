@@ -7,7 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// arm has those that sleep woken once the socket is ready, also where it is already.
+// arm has the watch set wake sleeping goroutines once the socket is ready, or at once if it is
+// ready already.
 func (c *Conn) arm(what uint32) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -22,14 +23,14 @@ func (c *Conn) arm(what uint32) error {
 	}
 	err := c.watch(how)
 	if err != nil {
-		c.armed &^= what // Who comes next is to try again, not to sleep for nothing.
+		c.armed &^= what // So that the next call tries again instead of sleeping forever.
 		return err
 	}
 	c.known = true
 	return nil
 }
 
-// watch tells the system what armed says. mu is held.
+// watch tells epoll which events are armed. mu is held.
 func (c *Conn) watch(how int) error {
 	if c.gone {
 		return net.ErrClosed
@@ -38,7 +39,8 @@ func (c *Conn) watch(how int) error {
 	return os.NewSyscallError("epoll_ctl", err)
 }
 
-// disarm has nobody woken for what comes, and reports whether somebody sleeps for it.
+// disarm stops the watch set from waking the reader when data arrives, and reports whether a reader
+// was asleep.
 func (c *Conn) disarm() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -49,7 +51,8 @@ func (c *Conn) disarm() bool {
 	return c.watch(unix.EPOLL_CTL_MOD) == nil
 }
 
-// fired is called with what the system said; it says nothing more until it is asked again.
+// fired handles the events that epoll reported. epoll reports no more of them until watch is called
+// again.
 func (c *Conn) fired(events uint32) {
 	const end = unix.EPOLLERR | unix.EPOLLHUP
 	var said uint32

@@ -1,20 +1,21 @@
-// Package busypoll looks for what a peer is about to send for a moment before it sleeps.
+// Package busypoll polls sockets for a short time before a wait sleeps.
 //
-// To put a thread to sleep and to wake it costs 2 to 10 us of processor time, and on a virtual
-// machine, whose idle processors are given back to the host, 20 to 60 us until it runs. An answer
-// that takes less than that is had sooner, and often for less processor time, by asking the
-// socket again until it is there (ADR 21 has figures).
+// Putting a thread to sleep and waking it costs 2 to 10 us of processor time. On a virtual machine,
+// which gives idle processors back to its host, it takes 20 to 60 us until the thread runs. An
+// answer that arrives sooner than that is read earlier, and often for less processor time, if the
+// caller asks the socket again and again (ADR 21 has figures).
 //
-// What keeps that from harming others:
+// Four rules keep polling from slowing down other work:
 //
-//   - A wait polls for a bounded time, 200 us unless told otherwise.
-//   - A [Poller] remembers whether polling paid. Where it did not, four times in a row, it lets
-//     more and more waits sleep at once before it tries again, 1024 in the end.
-//   - Between two looks the processor is offered to other processes, and to other goroutines where
-//     GOMAXPROCS is 1, unless [KeepProcessor] was called; elsewhere another thread takes those.
-//   - A quarter of the processors, but at least one, polls at a time in a process.
+//   - A wait polls for a bounded time, 200 us by default.
+//   - A [Poller] remembers whether polling paid. After four waits in a row for which it did not,
+//     the next waits sleep at once: first 8 of them, later up to 1024, before one polls again.
+//   - Between two polls a wait yields the processor to other processes. If GOMAXPROCS is 1 it also
+//     yields to other goroutines, unless [KeepProcessor] was called; with more processors, other
+//     threads run those.
+//   - At most a quarter of the processors poll in one process, but always at least one.
 //
-// A [Conn] is a connection that Go's scheduler does not watch, so that nobody else is woken for what
-// comes while somebody polls (ADR 22). [Adopt] makes one; a [Reader], a [Lookout] and a [Sender] work
-// with connections of either kind.
+// Go's scheduler does not watch a [Conn], so arriving data wakes no thread while a goroutine polls
+// for it (ADR 22). [Adopt] makes a Conn. [NewReader], [NewLookout] and [NewSender] take connections
+// of either kind.
 package busypoll

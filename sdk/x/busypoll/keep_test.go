@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// otherRuns reports whether a goroutine that could run did so during a wait of three looks, on the
-// only processor.
+// otherRuns reports whether a runnable goroutine ran during a wait of three polls on the only
+// processor.
 func otherRuns() bool {
 	var ran atomic.Bool
 	done := make(chan struct{})
@@ -19,11 +19,11 @@ func otherRuns() bool {
 		ran.Store(true)
 	}()
 	p := Poller{For: time.Minute}
-	looks, before := 0, false
+	polls, before := 0, false
 	p.Wait(func() bool {
-		looks++
+		polls++
 		before = ran.Load()
-		return looks == 3
+		return polls == 3
 	})
 	<-done
 	return before
@@ -37,7 +37,7 @@ func TestKeepProcessor(t *testing.T) {
 	KeepProcessor()
 	defer keeping.Store(false)
 	kept := 0
-	for range 20 { // What the scheduler does on its own may come between now and then.
+	for range 20 { // Now and then the scheduler preempts the wait.
 		if !otherRuns() {
 			kept++
 		}

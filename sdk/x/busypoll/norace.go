@@ -16,9 +16,9 @@ func send(fd uintptr, p []byte) (int, error) {
 	return result(unix.RawSyscall6(unix.SYS_SENDTO, fd, uintptr(unsafe.Pointer(&p[0])), uintptr(len(p)), unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL, 0, 0))
 }
 
-// sendVec sends pieces of memory, at most so many as pieces, in one call.
+// sendVec sends up to maxBufs buffers with one system call.
 func sendVec(fd uintptr, bufs [][]byte) (int, error) {
-	var vec [pieces]unix.Iovec
+	var vec [maxBufs]unix.Iovec
 	used, total := 0, 0
 	for _, b := range bufs {
 		if len(b) > 0 {
@@ -46,7 +46,7 @@ func result(n, _ uintptr, e unix.Errno) (int, error) {
 	return int(n), nil
 }
 
-// readable reports whether a read would not wait.
+// readable reports whether a read would return at once.
 func readable(fd uintptr) bool {
 	var b [1]byte
 	_, _, e := unix.RawSyscall6(unix.SYS_RECVFROM, fd, uintptr(unsafe.Pointer(&b[0])), 1, unix.MSG_DONTWAIT|unix.MSG_PEEK, 0, 0)

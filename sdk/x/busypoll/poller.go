@@ -8,51 +8,51 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Default is how long a wait polls where nothing else is asked for.
+// Default is how long a wait polls unless Use or Poller.For says otherwise.
 const Default = 200 * time.Microsecond
 
-// usual is how many nanoseconds pollers poll that are not told otherwise.
+// usual is how many nanoseconds a Poller polls whose For is 0.
 var usual = func() *atomic.Int64 {
 	var v atomic.Int64
 	v.Store(int64(Default))
 	return &v
 }()
 
-// Use makes d, instead of Default, what pollers of this process do that are not told otherwise: 0 is
-// to sleep at once.
+// Use replaces Default by d for all pollers of this process whose For is 0. If d is 0 they sleep at
+// once.
 func Use(d time.Duration) { usual.Store(int64(d)) }
 
 const (
-	patience   = 4    // misses in a row before waits are left out
-	firstPause = 8    // waits that are left out then
-	longest    = 1024 // of the pauses, which double
+	patience   = 4    // misses in a row before waits stop polling
+	firstPause = 8    // waits that then sleep at once
+	longest    = 1024 // the limit of the pause, which doubles each time
 )
 
 var (
-	keeping atomic.Bool  // waits keep their processor; see KeepProcessor
-	polling atomic.Int32 // waits that poll just now
+	keeping atomic.Bool  // waits do not yield; see KeepProcessor
+	polling atomic.Int32 // waits that are polling
 	places  = int32(max(1, runtime.NumCPU()/4))
 	alone   = runtime.GOMAXPROCS(0) == 1
 )
 
-// KeepProcessor has all waits of this process poll without offering their processor to other
-// goroutines between two looks, from now on, also where it is the only one. It is for a process in
-// which threads of C wait: a goroutine that C called is bound to its thread, and what it offers
-// another thread has to take and to give back, which takes longer than most answers.
+// KeepProcessor stops all waits of this process from yielding to other goroutines between two
+// polls, even if GOMAXPROCS is 1. It is for a process in which C threads wait. A goroutine that C
+// called is bound to its thread: if it yields, another thread has to take the processor and to give
+// it back, which takes longer than most answers.
 func KeepProcessor() { keeping.Store(true) }
 
-// Poller decides for the waits of one place, a connection for one, whether to poll. The zero
-// value is usable and polls as is usual. One wait at a time.
+// Poller decides whether the waits of one caller, for example of one connection, poll. The zero
+// value polls for the default duration. One wait at a time is allowed.
 type Poller struct {
-	// For is how long a wait polls, 0 for what is usual (Default, or Use), below 0 to never
-	// poll. Set it before the first wait.
+	// For is how long a wait polls: 0 selects Default or what was passed to Use, and with a
+	// negative value no wait polls. Set it before the first wait.
 	For time.Duration
 
 	misses, left, pause int
 }
 
-// Wait calls look until it returns true, for as long as polling may pay here. It returns what
-// look said last, false without a call where this wait is to sleep at once. Look must not block.
+// Wait calls look until it returns true or polling no longer pays. It returns the last result of
+// look, or false without any call if the caller should sleep at once. look must not block.
 func (p *Poller) Wait(look func() bool) bool {
 	limit := p.For
 	if limit == 0 {
@@ -68,7 +68,7 @@ func (p *Poller) Wait(look func() bool) bool {
 	defer polling.Add(-1)
 	for began := time.Now(); ; {
 		if alone && !keeping.Load() {
-			runtime.Gosched() // Where there are others this wakes another thread, each time.
+			runtime.Gosched() // With more processors this would wake another thread each time.
 		}
 		if look() {
 			p.misses, p.pause = 0, 0
@@ -78,7 +78,8 @@ func (p *Poller) Wait(look func() bool) bool {
 			p.missed()
 			return false
 		}
-		// Without this a peer that has to run on the same processor would wait for the scheduler.
+		// Without this, a peer that shares the processor would have to wait for the end of the time
+		// slice.
 		_, _ = unix.RawSyscallNoError(unix.SYS_SCHED_YIELD, 0, 0, 0)
 	}
 }

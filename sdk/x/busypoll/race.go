@@ -8,19 +8,19 @@ import (
 	"unsafe"
 )
 
-// Package syscall tells the race detector that what was written before a message was sent has
-// happened before what follows its arrival, as where both ends are in one process.
+// Package syscall tells the race detector that what happens before a message is sent happens before
+// what follows its arrival. That matters when both ends are in one process.
 
 func receive(fd uintptr, p []byte) (int, error) { return syscall.Read(int(fd), p) }
 
-// send is syscall.Write, which notes that it has read the bytes only after the system call: by then
-// the other end may have received them, and have written to the memory that they came from.
+// send replaces syscall.Write, which tells the race detector that it has read the bytes only after
+// the system call. By then the other end may have received them and written to their memory.
 func send(fd uintptr, p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, nil
 	}
 	runtime.RaceReadRange(unsafe.Pointer(&p[0]), len(p))
-	_, _ = syscall.Write(int(fd), nil) // Sends nothing; it is what package syscall tells the race detector with.
+	_, _ = syscall.Write(int(fd), nil) // Sends nothing, but makes package syscall tell the race detector.
 	n, _, errno := syscall.Syscall(syscall.SYS_WRITE, fd, uintptr(unsafe.Pointer(&p[0])), uintptr(len(p)))
 	if errno != 0 {
 		return 0, errno
@@ -39,7 +39,7 @@ func sendVec(fd uintptr, bufs [][]byte) (int, error) {
 			return 0, err
 		}
 		if n < len(b) {
-			break // What is wrong is found by the next call.
+			break // The next call returns the error.
 		}
 	}
 	return total, nil

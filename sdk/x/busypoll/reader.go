@@ -8,10 +8,11 @@ import (
 	"time"
 )
 
-// Reader reads from a stream socket. It polls before it sleeps, and takes up to 64 KiB past the
-// scheduler: the socket does not block, and the first system call that the scheduler knows of, in a
-// process that was idle, wakes the scheduler's watchdog (sysmon) as well. Read deadlines and Close
-// of the connection end a Read as they end the connection's own. One at a time; none allocates.
+// Reader reads from a stream socket. It polls before it sleeps. It reads up to 64 KiB with raw
+// system calls, which is safe because the socket does not block: in a process that was idle, the
+// first system call that Go's scheduler knows of also wakes its watchdog (sysmon). Read deadlines
+// and Close end a Read as they end a Read of the connection. One Read at a time is allowed; none
+// allocates.
 type Reader struct {
 	raw    syscall.RawConn
 	poller Poller
@@ -22,17 +23,18 @@ type Reader struct {
 	into []byte
 	n    int
 	err  error
-	late bool // it has polled
+	late bool // Read has polled, or must not
 }
 
-// most is what is moved past the scheduler at a time: nothing preempts a call that copies
-// megabytes.
+// most is how many bytes one raw system call moves: the scheduler cannot preempt a goroutine whose
+// call copies megabytes.
 const most = 64 << 10
 
-// pieces is how many pieces of memory are sent in one call at most.
-const pieces = 66
+// maxBufs is the most buffers that one system call sends.
+const maxBufs = 66
 
-// NewReader reads from conn, which stays the caller's, and polls for so long; see [Poller].
+// NewReader returns a Reader of conn, which the caller still owns. A Read polls for up to the given
+// duration; see [Poller].
 func NewReader(conn syscall.Conn, poll time.Duration) (*Reader, error) {
 	raw, err := conn.SyscallConn()
 	if err != nil {
@@ -46,7 +48,7 @@ func NewReader(conn syscall.Conn, poll time.Duration) (*Reader, error) {
 // Read implements io.Reader.
 func (r *Reader) Read(p []byte) (int, error) { return r.read(p, true) }
 
-// ReadAsleep is a Read that does not poll, where nothing is expected soon.
+// ReadAsleep is a Read that does not poll. It is for callers that expect nothing soon.
 func (r *Reader) ReadAsleep(p []byte) (int, error) { return r.read(p, false) }
 
 func (r *Reader) read(p []byte, poll bool) (int, error) {
@@ -67,7 +69,7 @@ func (r *Reader) read(p []byte, poll bool) (int, error) {
 	return r.n, nil
 }
 
-// attempt reads, after polling where nothing is there the first time. False is to sleep.
+// attempt reads, and polls first if no data is available. It returns false if Read has to sleep.
 func (r *Reader) attempt(fd uintptr) bool {
 	r.fd = fd
 	if r.take() {
@@ -80,7 +82,7 @@ func (r *Reader) attempt(fd uintptr) bool {
 	return r.poller.Wait(r.look)
 }
 
-// take reads what is there, false for nothing yet.
+// take reads what is available. It returns false if there is nothing yet.
 func (r *Reader) take() bool {
 	for {
 		n, err := r.receive()
@@ -105,11 +107,11 @@ func (r *Reader) receive() (int, error) {
 	return receive(r.fd, r.into)
 }
 
-// IsTimeout reports whether a Read ended for the connection's read deadline.
+// IsTimeout reports whether a Read ended because of the connection's read deadline.
 func IsTimeout(err error) bool { return errors.Is(err, os.ErrDeadlineExceeded) }
 
-// Send writes what the socket takes at once, past the scheduler where that is not much. It does not
-// wait: EAGAIN is that it took nothing.
+// Send writes what the socket takes at once, by a raw system call if b is small. It does not wait:
+// EAGAIN means that the socket took nothing.
 func Send(fd uintptr, b []byte) (int, error) {
 	switch {
 	case len(b) == 0:

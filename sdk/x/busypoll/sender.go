@@ -6,8 +6,8 @@ import (
 	"syscall"
 )
 
-// Sender sends over a stream socket what it takes at once, and never waits. One Send at a time,
-// none allocates; write deadlines of the connection do not matter to it.
+// Sender sends what a stream socket takes at once, and never waits. It ignores write deadlines. One
+// Send at a time is allowed; none allocates.
 type Sender struct {
 	raw  syscall.RawConn
 	call func(fd uintptr) // made once, so that Send does not allocate
@@ -16,7 +16,7 @@ type Sender struct {
 	err  error
 }
 
-// NewSender sends over conn, which stays the caller's.
+// NewSender returns a Sender for conn, which the caller still owns.
 func NewSender(conn syscall.Conn) (*Sender, error) {
 	raw, err := conn.SyscallConn()
 	if err != nil {
@@ -27,10 +27,10 @@ func NewSender(conn syscall.Conn) (*Sender, error) {
 	return s, nil
 }
 
-// Send takes off the front of bufs what the socket took: in one system call, so not all of it
-// where the socket is full, which is no error, nor of more than 66 pieces.
+// Send makes one system call and removes what the socket took from the front of bufs. Bytes are
+// left if the socket is full, which is no error, or if there are more than 66 buffers.
 func (s *Sender) Send(bufs *net.Buffers) error {
-	s.bufs, s.n, s.err = (*bufs)[:min(len(*bufs), pieces)], 0, nil
+	s.bufs, s.n, s.err = (*bufs)[:min(len(*bufs), maxBufs)], 0, nil
 	err := s.raw.Control(s.call)
 	s.bufs = nil
 	switch {

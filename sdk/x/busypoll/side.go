@@ -8,8 +8,8 @@ import (
 
 // side is one direction of a Conn.
 type side struct {
-	busy  sync.Mutex    // one at a time uses it
-	ready chan struct{} // holds a token when it is worth another try
+	busy  sync.Mutex    // held by the one call that uses the side
+	ready chan struct{} // holds a token when another try is worthwhile
 	late  atomic.Bool   // the deadline has passed
 
 	mu    sync.Mutex
@@ -37,7 +37,7 @@ func (s *side) deadline(t time.Time) {
 	}
 }
 
-// pass is the timer's, which may have begun when the deadline was moved.
+// pass is what the timer calls. The deadline may have been moved since the timer fired.
 func (s *side) pass() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

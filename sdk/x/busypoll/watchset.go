@@ -9,15 +9,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// watchSet is the descriptor of the system that watches the connections of this process for those
-// who sleep, and the goroutine that wakes them. There is one while there are connections. Go's
-// scheduler watches that descriptor only.
+// watchSet is an epoll descriptor that watches the connections for which goroutines sleep, and the
+// goroutine that wakes them. A process has one as long as it has connections. Go's scheduler
+// watches this descriptor only.
 type watchSet struct {
 	fd    int
 	file  *os.File
 	raw   syscall.RawConn
 	ended chan struct{}
-	count int // of connections; with currentMu
+	count int // of connections; guarded by currentMu
 
 	mu    sync.Mutex
 	conns map[int32]*Conn // by their descriptors
@@ -28,7 +28,7 @@ var (
 	current   *watchSet // nil while there are no connections
 )
 
-// join counts one more connection.
+// join returns the current set, made if there is none, and counts one more connection.
 func join() (*watchSet, error) {
 	currentMu.Lock()
 	defer currentMu.Unlock()
@@ -48,7 +48,7 @@ func newWatchSet() (*watchSet, error) {
 	if err != nil {
 		return nil, os.NewSyscallError("epoll_create1", err)
 	}
-	// The scheduler watches what does not block.
+	// The scheduler watches only descriptors that do not block.
 	if err := unix.SetNonblock(fd, true); err != nil {
 		_ = unix.Close(fd)
 		return nil, os.NewSyscallError("fcntl", err)
@@ -62,7 +62,7 @@ func newWatchSet() (*watchSet, error) {
 	return w, nil
 }
 
-// leave ends the set with its last connection.
+// leave counts one connection less. The last one closes the set.
 func (w *watchSet) leave() {
 	currentMu.Lock()
 	w.count--
@@ -89,15 +89,15 @@ func (w *watchSet) forget(c *Conn) {
 	delete(w.conns, int32(c.fd))
 }
 
-// find returns the connection of an event, which may have been closed meanwhile: nil, or another
-// one, which then looks in vain.
+// find returns the connection of an event. If that has been closed meanwhile, find returns nil or
+// the connection that has its descriptor now, which then tries in vain.
 func (w *watchSet) find(fd int32) *Conn {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.conns[fd]
 }
 
-// run wakes who sleeps.
+// run wakes the goroutines that sleep.
 func (w *watchSet) run() {
 	defer close(w.ended)
 	var events [128]unix.EpollEvent

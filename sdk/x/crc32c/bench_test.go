@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// Benchmark compares sums and copies with hash/crc32 and copy. Objects of 16 MiB are out of the
-// second-level cache, as what is put and got is.
+// Benchmark compares this package with hash/crc32 and copy. Objects of 16 MiB do not fit the
+// second-level cache, like those that clients put and get.
 func Benchmark(b *testing.B) {
 	for _, s := range []struct {
 		name string

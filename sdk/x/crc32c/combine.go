@@ -5,19 +5,19 @@ import (
 	"math/bits"
 )
 
-// Polynomials over GF(2) modulo the CRC's, P, are numbers of 32 bits here, as CRC-32C has
-// them: the highest bit is the coefficient of x^0, and P itself has x^32 besides.
+// Polynomials over GF(2) modulo P, the polynomial of the CRC, are 32-bit numbers here, in the bit
+// order of CRC-32C: the highest bit is the coefficient of x^0. P itself also has the term x^32.
 
 // one is the polynomial 1.
 const one = uint32(1) << 31
 
-// Combine returns the checksum of A followed by B from those of A and B and the length of
+// Combine returns the checksum of A followed by B. It takes the checksums of both and the length of
 // B in bytes.
 func Combine(a, b uint32, lenB uint64) uint32 { return Shift(a, lenB) ^ b }
 
-// Shift returns what the checksum of A adds to that of A followed by n bytes. The checksum of
-// several pieces is the exclusive or of their own, each shifted by what follows it, in any
-// order.
+// Shift returns the contribution of A, whose checksum is a, to the checksum of A followed by n
+// bytes. The checksum of several consecutive ranges is the exclusive or of theirs, each shifted by
+// the number of bytes that follow it. The order of the shifts does not matter.
 func Shift(a uint32, n uint64) uint32 {
 	// Appending n bytes multiplies the polynomial by x^(8n); the two inversions of the
 	// checksum cancel out.

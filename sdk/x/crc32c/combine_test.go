@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// remainder is x^n modulo P by long division, with P written as in books: 1EDC6F41 and x^32.
+// remainder returns x^n modulo P by long division, with P in the usual notation: x^32 + 1EDC6F41.
 func remainder(n int) uint32 {
 	r := uint64(1)
 	for range n {
@@ -19,7 +19,7 @@ func remainder(n int) uint32 {
 	return bits.Reverse32(uint32(r))
 }
 
-// TestFactors compares what the kernel multiplies with by the definition.
+// TestFactors compares the factors of the kernel with their definition.
 func TestFactors(t *testing.T) {
 	want := func(distance int) factors {
 		return factors{uint64(remainder(distance+63)) << 32, uint64(remainder(distance-1)) << 32}

@@ -16,15 +16,15 @@ func TestSumIsCastagnoli(t *testing.T) {
 	require.Equal(t, uint32(0xE3069283), Sum([]byte("123456789")), "the check value of the CRC catalogue")
 }
 
-// TestEveryLengthAndPlace: all short lengths with all places of both sides in a line of the
-// cache. What surrounds the destination stays as it was.
-func TestEveryLengthAndPlace(t *testing.T) {
+// TestEveryLengthAndAlignment copies all short lengths with all alignments of source and
+// destination within a cache line. The bytes around the destination must not change.
+func TestEveryLengthAndAlignment(t *testing.T) {
 	const longest, margin = 2048, 64
 	src, dst := aligned(longest+line), aligned(longest+line+2*margin)
 	fill(src, 1)
 	want := make([]uint32, longest+1)
 	step := 1
-	if raceEnabled { // which makes it slow, and sees nothing of the kernel
+	if raceEnabled { // the race detector is slow, and does not see the kernel
 		step = 9
 	}
 	for _, w := range ways(t) {
@@ -40,20 +40,20 @@ func TestEveryLengthAndPlace(t *testing.T) {
 				}
 				got := dst[margin+to:][:n]
 				if sum := w.copy(begin, got, data[:n]); sum != want[n] || !bytes.Equal(got, data[:n]) {
-					t.Fatalf("%s: %d bytes from %d to %d: the sum is %08x, not %08x, the bytes are the same: %v", w.name, n, at, to, sum, want[n], bytes.Equal(got, data[:n]))
+					t.Fatalf("%s: %d bytes from %d to %d: the checksum is %08x, not %08x; the bytes are equal: %v", w.name, n, at, to, sum, want[n], bytes.Equal(got, data[:n]))
 				}
 				if strange := outside(dst, margin+to, n); strange >= 0 {
 					t.Fatalf("%s: %d bytes from %d to %d: byte %d changed", w.name, n, at, to, strange-margin-to)
 				}
 				if sum := Update(begin, data[:n]); sum != want[n] {
-					t.Fatalf("%d bytes at %d: the sum is %08x, not %08x", n, at, sum, want[n])
+					t.Fatalf("%d bytes at %d: the checksum is %08x, not %08x", n, at, sum, want[n])
 				}
 			}
 		}
 	}
 }
 
-// outside returns the first byte of dst before from or behind its n bytes that changed, else -1.
+// outside returns the first byte of dst outside of the n bytes at from that changed, or -1.
 func outside(dst []byte, from, n int) int {
 	for i, b := range dst {
 		if b != 0xA5 && (i < from || i >= from+n) {
@@ -63,7 +63,7 @@ func outside(dst []byte, from, n int) int {
 	return -1
 }
 
-func TestLargeInPieces(t *testing.T) {
+func TestLargeInChunks(t *testing.T) {
 	all := ways(t)
 	src, dst := aligned(3*stretch), aligned(3*stretch)
 	fill(src, 2)
@@ -73,25 +73,25 @@ func TestLargeInPieces(t *testing.T) {
 		w := rapid.SampledFrom(all).Draw(t, "way")
 		want := crc32.Checksum(data, castagnoli)
 		clear(dst)
-		var copied, summed uint32
+		var copied, updated uint32
 		for off := 0; off < len(data); {
-			n := rapid.IntRange(1, len(data)-off).Draw(t, "piece")
+			n := rapid.IntRange(1, len(data)-off).Draw(t, "chunk")
 			copied = w.copy(copied, dst[to+off:], data[off:off+n])
-			summed = Update(summed, data[off:off+n])
+			updated = Update(updated, data[off:off+n])
 			off += n
 		}
 		require.Equal(t, want, copied, w.name)
-		require.Equal(t, want, summed)
+		require.Equal(t, want, updated)
 		require.True(t, bytes.Equal(data, dst[to:to+len(data)]), w.name)
 		require.Zero(t, crc32.ChecksumIEEE(dst[to+len(data):])^crc32.ChecksumIEEE(make([]byte, len(dst)-to-len(data))), "behind the destination")
 	})
 }
 
-func TestCopyNeedsRoom(t *testing.T) {
+func TestCopyChecksLength(t *testing.T) {
 	for _, n := range []int{1, 4096} {
 		require.Panics(t, func() { Copy(make([]byte, n-1), make([]byte, n)) })
-		require.Panics(t, func() { Copy(make([]byte, n-1, 2*n), make([]byte, n)) }, "capacity is somebody else's")
-		require.Equal(t, Sum(make([]byte, n)), Copy(make([]byte, 2*n), make([]byte, n)), "more room than is needed")
+		require.Panics(t, func() { Copy(make([]byte, n-1, 2*n), make([]byte, n)) }, "Copy does not use spare capacity")
+		require.Equal(t, Sum(make([]byte, n)), Copy(make([]byte, 2*n), make([]byte, n)), "a longer destination")
 	}
 }
 
@@ -110,10 +110,11 @@ func FuzzCopy(f *testing.F) {
 	})
 }
 
-// TestSourceThatChanges: the sum is that of what was stored, whatever happened to the source.
-func TestSourceThatChanges(t *testing.T) {
+// TestChangingSource checks that the checksum is that of the stored bytes, even if the source
+// changes meanwhile.
+func TestChangingSource(t *testing.T) {
 	if raceEnabled {
-		t.Skip("it is a data race on purpose")
+		t.Skip("the test has a deliberate data race")
 	}
 	for _, w := range ways(t) {
 		src, dst := aligned(1<<20), aligned(1<<20)
@@ -146,7 +147,7 @@ func TestSourceThatChanges(t *testing.T) {
 	}
 }
 
-// aligned returns n bytes from the beginning of a line of the cache on.
+// aligned returns n bytes that begin at a cache line.
 func aligned(n int) []byte {
 	b := make([]byte, n+line)
 	skip := int(-uintptr(unsafe.Pointer(&b[0])) % line)

@@ -7,14 +7,15 @@ import (
 	"golang.org/x/sys/cpu"
 )
 
-// useKernel: the processor has what the kernel needs, and the system keeps its registers.
+// useKernel reports whether the processor has the instructions that the kernel needs, and the
+// operating system saves its registers.
 var useKernel = cpu.X86.HasAVX512F && cpu.X86.HasAVX512BW && cpu.X86.HasAVX512VL &&
 	cpu.X86.HasAVX512VPCLMULQDQ && cpu.X86.HasPCLMULQDQ && cpu.X86.HasSSE42
 
-// copyFold is CopyUpdate by the kernel, of at least `least` bytes. From past bytes on it stores
-// past the caches.
+// copyFold is CopyUpdate with the kernel, for at least `least` bytes. From past bytes on, its
+// stores bypass the caches.
 func copyFold(crc uint32, dst, src []byte, past int) uint32 {
-	// The kernel stores whole lines of the cache; past the caches there is no other way.
+	// The kernel stores whole cache lines, as stores that bypass the caches must.
 	if head := int(-uintptr(unsafe.Pointer(&dst[0])) % line); head > 0 {
 		crc = copyPortable(crc, dst[:head], src[:head])
 		dst, src = dst[head:], src[head:]
@@ -37,12 +38,12 @@ func copyFold(crc uint32, dst, src []byte, past int) uint32 {
 //go:noescape
 func foldSum(state uint32, src *byte, n int, k *folds) uint32
 
-// foldCopy is foldSum that stores each register that it sums up. dst is a multiple of 64.
+// foldCopy is foldSum that also stores to dst, a multiple of 64.
 //
 //go:noescape
 func foldCopy(state uint32, dst, src *byte, n int, k *folds) uint32
 
-// foldStream is foldCopy past the caches.
+// foldStream is foldCopy with stores that bypass the caches.
 //
 //go:noescape
 func foldStream(state uint32, dst, src *byte, n int, k *folds) uint32

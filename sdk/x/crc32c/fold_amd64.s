@@ -86,8 +86,8 @@ sumEnd:
 	op Z3, 192(DI); \
 	VPXORQ Z8, Z0, Z0
 
-// MOVE loads four registers, stores them and adds them to the folds: what is summed up is what
-// was stored.
+// MOVE loads four registers, stores them and adds them to the folds, so that the checksum is that of
+// the stored bytes.
 #define MOVE(op) \
 	VMOVDQU64 0(SI), Z16; \
 	VMOVDQU64 64(SI), Z17; \

@@ -5,13 +5,13 @@ import (
 	"sync"
 )
 
-// perCore is the least number of bytes that is worth a goroutine of its own.
+// perCore is the smallest number of bytes that pays for a goroutine of its own.
 const perCore = 2 << 20
 
-// SumParallel is Sum over up to GOMAXPROCS cores, fewer where b is small.
+// SumParallel is Sum on up to GOMAXPROCS cores, fewer if b is small.
 func SumParallel(b []byte) uint32 { return sumParts(b, min(runtime.GOMAXPROCS(0), len(b)/perCore)) }
 
-// sumParts computes parts sums side by side and joins them.
+// sumParts computes the checksums of several ranges of b in parallel and combines them.
 func sumParts(b []byte, parts int) uint32 {
 	if parts < 2 {
 		return Sum(b)

@@ -2,5 +2,5 @@
 
 package crc32c
 
-// raceEnabled: the detector does not see what assembly does, so copies are left to Go.
+// raceEnabled makes copies use Go code: the race detector does not see what assembly does.
 const raceEnabled = true

@@ -2,7 +2,8 @@ package crc32c
 
 import "testing"
 
-// way is one of the ways to copy and sum up, all of which are tested where they can run.
+// way is one way to copy and to compute the checksum. Tests use every way that this machine can
+// run.
 type way struct {
 	name string
 	copy func(crc uint32, dst, src []byte) uint32
@@ -19,7 +20,7 @@ func ways(t testing.TB) []way {
 	}
 	all := []way{{"chosen", CopyUpdate}, {"portable", copyPortable}}
 	if !useKernel {
-		t.Log("this processor has not what the kernel needs: only the portable way is tested")
+		t.Log("this processor lacks instructions that the kernel needs: only the portable way is tested")
 		return all
 	}
 	return append(all, way{"through the caches", fold(1 << 40)}, way{"past the caches", fold(0)})

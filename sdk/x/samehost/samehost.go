@@ -1,4 +1,4 @@
-// Package samehost is about TCP connections between processes of one machine.
+// Package samehost detects and tunes TCP connections between processes of one machine.
 package samehost
 
 import (
@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// control is a congestion control that neither paces nor measures, and that every system has and
-// allows (tcp(7), tcp_allowed_congestion_control).
+// control is a congestion control algorithm that neither paces nor measures. Every system has it
+// and allows it (tcp(7), tcp_allowed_congestion_control).
 const control = "reno"
 
 // Is reports whether both ends of a TCP connection have the same address.
@@ -20,9 +20,9 @@ func Is(conn net.Conn) bool {
 }
 
 // Tune turns pacing off for a connection within a machine, in the direction in which this end
-// sends; others it leaves alone. There nothing is congested, and what paces, as bbr does, has
-// answers wait for a timer: with a MiB there and a byte back a third of the speed is lost.
-// Where the system does not let it, nothing changes.
+// sends. It skips other connections. Nothing is congested within a machine, and an algorithm that
+// paces, such as bbr, makes answers wait for a timer: a MiB there and a byte back loses a third of
+// its speed. If the system forbids the change, Tune does nothing.
 func Tune(conn net.Conn) {
 	sc, ok := conn.(syscall.Conn)
 	if !ok || !Is(conn) {

@@ -45,7 +45,7 @@ func TestTune(t *testing.T) {
 	require.Contains(t, []string{"", control}, name)
 	name, within = tuned(t, "127.0.0.1", "127.0.0.2")
 	require.False(t, within)
-	require.Empty(t, name, "left alone")
+	require.Empty(t, name, "a remote connection is skipped")
 	a, b := net.Pipe()
 	defer a.Close()
 	defer b.Close()

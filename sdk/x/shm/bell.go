@@ -15,40 +15,39 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Bell wakes the consumer of a ring. Ring may come at any time and more than once; a Wait
-// may return early.
+// Bell wakes the consumer of a ring. Ring may be called at any time and more than once. A Wait may
+// return early.
 type Bell interface {
 	// Ring wakes the waiter of word, the ring's flag, which the caller has set to 0. It
 	// does not block.
 	Ring(word *atomic.Uint32) error
 	// Wait sleeps while word is 1, until a Ring or the end of the context.
 	Wait(ctx context.Context, word *atomic.Uint32) error
-	// Close frees what the bell holds; who waits returns with an error.
+	// Close releases the resources of the bell; a Wait in progress returns an error.
 	Close() error
 }
 
-// FileBell is a Bell over a descriptor, an eventfd or one end of a pipe: waiting costs a
-// goroutine, no thread. Sleeping on the ring's word itself, with futex(2), wakes sooner
-// where nothing else is to do, but a goroutine that sleeps in a system call keeps its
-// processor (the P of the Go scheduler) for up to 10 ms from those that could use it; see
-// BenchmarkRing.
+// FileBell is a Bell over a descriptor, either an eventfd or one end of a pipe. A waiter occupies a
+// goroutine but no thread. Sleeping on the ring's word itself, with futex(2), wakes sooner if the
+// process has nothing else to do. But a goroutine that sleeps in a system call keeps its P of the
+// Go scheduler from other goroutines for up to 10 ms; see BenchmarkRing.
 //
-// Between processes that do not trust each other it has to be a pipe. Both sides have the
-// same eventfd: one of them can fill its counter and make it a descriptor that blocks, and
-// the other one's Ring never returns. The ends of a pipe have flags of their own.
+// Between processes that do not trust each other the descriptor has to be a pipe. Both sides of an
+// eventfd share its flags: one side can fill the counter and make the descriptor block, and then
+// Ring never returns on the other side. The two ends of a pipe have separate flags.
 //
-// One goroutine at a time may Wait. Neither Ring nor a Wait with the context of the Wait
-// before allocates, or makes a system call that the scheduler knows of: the first of those in
-// a process that was idle wakes the scheduler's watchdog (sysmon) as well, a thread that has
+// One goroutine at a time may Wait. Ring does not allocate, nor does a Wait with the same context
+// as the Wait before. Neither makes a system call that the scheduler knows of: in a process that
+// was idle, the first such call also wakes the scheduler's watchdog (sysmon), a thread that has
 // nothing to do there and costs more than the bell.
 type FileBell struct {
 	file *os.File
 
-	mu sync.RWMutex // held to read fd, and to end it
+	mu sync.RWMutex // held to read fd and to close it
 	fd int          // -1 once closed
 
-	// The waiter's, who changes done and stop with mu held. done is of the context that stop
-	// was made for.
+	// Only the waiter uses these, and it holds mu to change done and stop. stop belongs to the
+	// context whose Done channel is done.
 	done <-chan struct{}
 	stop func() bool
 	conn syscall.RawConn
@@ -66,9 +65,10 @@ func NewEventBell() (*FileBell, error) {
 	return newFileBell(fd), nil
 }
 
-// NewPipeBell makes a pipe. ours is the end that rings, or else the one that waits; theirs
-// is the other end, for BellOf in another process. It is the caller's, who keeps it open as
-// long as ours is in use: then a process that is gone neither fails a Ring nor ends a Wait.
+// NewPipeBell makes a pipe. ours is the end that rings, or the one that waits if rings is false.
+// theirs is the other end, for BellOf in another process. The caller owns theirs and keeps it open
+// as long as ours is in use. Then the death of the other process neither fails a Ring nor ends a
+// Wait.
 func NewPipeBell(rings bool) (ours *FileBell, theirs int, err error) {
 	var ends [2]int
 	if err := unix.Pipe2(ends[:], unix.O_CLOEXEC|unix.O_NONBLOCK); err != nil {
@@ -80,7 +80,7 @@ func NewPipeBell(rings bool) (ours *FileBell, theirs int, err error) {
 	return newFileBell(ends[0]), ends[1], nil
 }
 
-// BellOf takes over a bell's descriptor of another process.
+// BellOf takes ownership of a descriptor that came from the bell of another process.
 func BellOf(fd int) (*FileBell, error) {
 	unix.CloseOnExec(fd)
 	if err := unix.SetNonblock(fd, true); err != nil {
@@ -92,20 +92,20 @@ func BellOf(fd int) (*FileBell, error) {
 
 func newFileBell(fd int) *FileBell {
 	b := &FileBell{file: os.NewFile(uintptr(fd), "bell"), fd: fd}
-	b.conn, _ = b.file.SyscallConn() // It fails for a nil file alone.
+	b.conn, _ = b.file.SyscallConn() // It fails only for a nil file.
 	b.look = b.listen
 	return b
 }
 
-// FD returns the descriptor, which stays the bell's; -1 for a bell that is closed.
+// FD returns the descriptor, which the bell still owns, or -1 if the bell is closed.
 func (b *FileBell) FD() int {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
 	return b.fd
 }
 
-// Ring implements Bell. A counter that is full, which only a hostile reader brings about,
-// is no error: the other side has been told often enough.
+// Ring implements Bell. A full counter, which only a hostile reader causes, is no error: the other
+// side has been woken often enough.
 func (b *FileBell) Ring(*atomic.Uint32) error {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
@@ -127,7 +127,7 @@ func (b *FileBell) Wait(ctx context.Context, _ *atomic.Uint32) error {
 		return err
 	}
 	if done := ctx.Done(); done != nil && done != b.done {
-		if err := b.heed(ctx); err != nil {
+		if err := b.follow(ctx); err != nil {
 			return err
 		}
 	}
@@ -140,15 +140,15 @@ func (b *FileBell) Wait(ctx context.Context, _ *atomic.Uint32) error {
 	case !errors.Is(err, os.ErrDeadlineExceeded):
 		return err
 	}
-	// The alarm may have been that of an earlier context, or Wake's. First it is put off, then
-	// the own context is looked at: it ends before it raises one.
+	// The deadline may have been set by an earlier context or by Wake. Clear it before checking
+	// this context, which ends before it sets the deadline.
 	if err := b.file.SetReadDeadline(time.Time{}); err != nil {
 		return err
 	}
 	return ctx.Err()
 }
 
-// listen takes what was rung, false where that is nothing yet. The descriptor does not block.
+// listen reads the rings so far. It returns false if there are none. The descriptor does not block.
 func (b *FileBell) listen(fd uintptr) bool {
 	for {
 		n, _, e := unix.RawSyscall(unix.SYS_READ, fd, uintptr(unsafe.Pointer(&b.rung)), unsafe.Sizeof(b.rung))
@@ -166,13 +166,13 @@ func (b *FileBell) listen(fd uintptr) bool {
 	}
 }
 
-// Wake ends the Wait under way, or else the next one, with no error. Unlike Ring the other
-// side has no part in it.
+// Wake ends the Wait in progress, or otherwise the next one, without an error. Unlike Ring it does
+// not involve the other side.
 func (b *FileBell) Wake() { b.late() }
 
-// heed arranges for late at the end of the context, until another one is heeded or the bell
-// is closed.
-func (b *FileBell) heed(ctx context.Context) error {
+// follow has late called when the context ends, until another context is followed or the bell is
+// closed.
+func (b *FileBell) follow(ctx context.Context) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.fd < 0 {
@@ -188,7 +188,7 @@ func (b *FileBell) heed(ctx context.Context) error {
 // late ends a Wait.
 func (b *FileBell) late() { _ = b.file.SetReadDeadline(time.Unix(1, 0)) }
 
-// Close implements Bell. Repeatable.
+// Close implements Bell. It may be called again.
 func (b *FileBell) Close() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -15,21 +15,21 @@ import (
 const (
 	// MaxMessage is the longest message of a Conn in bytes.
 	MaxMessage = 4 << 10
-	// MaxFDs is how many descriptors one message carries at the most.
+	// MaxFDs is the most descriptors that one message carries.
 	MaxFDs = 8
 )
 
-// Conn carries messages with descriptors between two processes. Its end of file means that
-// the other process is gone. One goroutine may send while another receives.
+// Conn carries messages with descriptors between two processes. At the end of file the other
+// process is gone. One goroutine may send while another receives.
 type Conn struct {
 	file   *os.File
 	name   string
 	closed atomic.Bool
 }
 
-// Pair makes a connection: one end to keep, and one as a file to give to a child process
-// (exec.Cmd.ExtraFiles), which the caller closes after the start. The child calls
-// NewConn with its number.
+// Pair makes a connection. It returns one end for this process, and the other as a file for a child
+// process (exec.Cmd.ExtraFiles), which the caller closes after it has started the child. The child
+// calls NewConn with the number of its descriptor.
 func Pair(name string) (*Conn, *os.File, error) {
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -43,7 +43,7 @@ func Pair(name string) (*Conn, *os.File, error) {
 	return ours, os.NewFile(uintptr(fds[1]), name), nil
 }
 
-// NewConn takes over a descriptor that Pair made. Programs that this process starts do not
+// NewConn takes ownership of a descriptor that Pair made. Programs that this process starts do not
 // inherit it.
 func NewConn(fd int, name string) (*Conn, error) {
 	kind, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_TYPE)
@@ -61,8 +61,8 @@ func NewConn(fd int, name string) (*Conn, error) {
 	return &Conn{file: os.NewFile(uintptr(fd), name), name: name}, nil
 }
 
-// Send sends one message with descriptors, which stay the caller's. A peer that does not
-// read holds it up until the context ends.
+// Send sends one message with descriptors, which the caller still owns. If the peer does not read,
+// Send blocks until the context ends.
 func (c *Conn) Send(ctx context.Context, msg []byte, fds ...int) error {
 	if len(msg) == 0 || len(msg) > MaxMessage || len(fds) > MaxFDs {
 		return fmt.Errorf("%s: a message of %d bytes with %d descriptors, want 1 to %d bytes and at most %d descriptors",
@@ -81,10 +81,10 @@ func (c *Conn) Send(ctx context.Context, msg []byte, fds ...int) error {
 	return nil
 }
 
-// Receive waits for a message, stores it in buf and returns its length and the descriptors
-// that came with it, which are the caller's to close. io.EOF when the peer is gone. A
-// message that is longer than buf, or that lost descriptors on the way, is an error, and
-// what came with it is closed.
+// Receive waits for a message, stores it in buf and returns its length and the descriptors that
+// came with it, which the caller closes. It returns io.EOF if the peer is gone. A message that is
+// longer than buf, or that lost descriptors in transit, is an error, and Receive closes its
+// descriptors.
 func (c *Conn) Receive(ctx context.Context, buf []byte) (n int, fds []int, err error) {
 	oob := make([]byte, unix.CmsgSpace(4*MaxFDs))
 	var flags, oobn int
@@ -107,7 +107,7 @@ func (c *Conn) Receive(ctx context.Context, buf []byte) (n int, fds []int, err e
 	return 0, nil, fmt.Errorf("%s: receive: %w", c.name, err)
 }
 
-// do runs a system call that may have to wait, until the context ends.
+// do makes a system call that may have to wait, but no longer than until the context ends.
 func (c *Conn) do(ctx context.Context, limit func(time.Time) error, write bool, call func(fd int) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -129,7 +129,7 @@ func (c *Conn) do(ctx context.Context, limit func(time.Time) error, write bool, 
 	})
 	defer func() {
 		if !stop() {
-			<-late // Else it would end the next call.
+			<-late // Otherwise the deadline could end the next call.
 		}
 	}()
 	var got error
@@ -156,7 +156,7 @@ func (c *Conn) do(ctx context.Context, limit func(time.Time) error, write bool, 
 	return err
 }
 
-// Close ends the connection; a Send or Receive that waits returns. Repeatable.
+// Close closes the connection; a Send or Receive in progress returns. It may be called again.
 func (c *Conn) Close() error {
 	c.closed.Store(true)
 	if err := c.file.Close(); err != nil && !errors.Is(err, os.ErrClosed) {

@@ -50,7 +50,7 @@ func TestMessagesWithDescriptors(t *testing.T) {
 	for _, fd := range fds {
 		flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0)
 		require.NoError(t, err)
-		assert.NotZero(t, flags&unix.FD_CLOEXEC, "programs started here do not get it")
+		assert.NotZero(t, flags&unix.FD_CLOEXEC, "child processes do not inherit it")
 	}
 	closeFDs(fds)
 	n, fds, err = b.Receive(t.Context(), buf)
@@ -72,9 +72,9 @@ func TestMessagesThatDoNotFit(t *testing.T) {
 	_, fds, err := b.Receive(t.Context(), make([]byte, 99))
 	require.Error(t, err)
 	assert.Empty(t, fds)
-	assert.Equal(t, before, openFDs(t), "what came with it is closed")
+	assert.Equal(t, before, openFDs(t), "Receive closes its descriptors")
 
-	// More descriptors than there is room for: some are lost on the way.
+	// With more descriptors than fit, some are lost in transit.
 	raw, err := a.file.SyscallConn()
 	require.NoError(t, err)
 	many := make([]int, 3*MaxFDs)
@@ -89,7 +89,7 @@ func TestMessagesThatDoNotFit(t *testing.T) {
 	assert.Equal(t, before, openFDs(t))
 }
 
-func TestEndOfAConn(t *testing.T) {
+func TestEndOfConn(t *testing.T) {
 	a, b := connPair(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()
@@ -98,13 +98,13 @@ func TestEndOfAConn(t *testing.T) {
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	require.NoError(t, a.Send(t.Context(), []byte("after")))
 	n, _, err := b.Receive(t.Context(), buf)
-	require.NoError(t, err, "an old context does not end a new call")
+	require.NoError(t, err, "the context of an earlier call does not end a new one")
 	require.Equal(t, 5, n)
 
 	ctx, cancel = context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()
 	for err = nil; err == nil; {
-		err = a.Send(ctx, make([]byte, MaxMessage)) // Nobody reads.
+		err = a.Send(ctx, make([]byte, MaxMessage)) // The peer does not read.
 	}
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 
@@ -126,10 +126,10 @@ func TestEndOfAConn(t *testing.T) {
 	require.NoError(t, err)
 	r.Close()
 	_, err = NewConn(fd, "test")
-	require.Error(t, err, "a pipe is no socket")
+	require.Error(t, err, "a pipe is not a socket")
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	require.NoError(t, err)
 	defer unix.Close(fds[1])
 	_, err = NewConn(fds[0], "test")
-	require.ErrorIs(t, err, unix.EPROTOTYPE, "a stream keeps no messages apart")
+	require.ErrorIs(t, err, unix.EPROTOTYPE, "a stream socket does not preserve messages")
 }

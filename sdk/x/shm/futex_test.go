@@ -12,17 +12,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// futexBell is the other bell that was tried: it sleeps on the ring's word.
+// futexBell is an alternative to FileBell for BenchmarkRing. It sleeps on the ring's word.
 type futexBell struct{ closed atomic.Bool }
 
-// The operations of futex(2), from linux/futex.h: between processes, so without
-// FUTEX_PRIVATE_FLAG.
+// The operations of futex(2), from linux/futex.h. They lack FUTEX_PRIVATE_FLAG because two
+// processes share the word.
 const (
 	futexWait = 0
 	futexWake = 1
 )
 
-// futexSlice bounds one sleep, so that neither a lost wake-up nor Close can hold a waiter.
+// futexSlice bounds one sleep, so that a waiter notices a lost wake-up and Close.
 const futexSlice = 100 * time.Millisecond
 
 // Ring implements Bell.

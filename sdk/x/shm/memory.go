@@ -10,16 +10,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Memory is a mapped piece of a memory file.
+// Memory is a mapped range of a memory file.
 type Memory struct {
-	fd     int // -1 where the descriptor was not kept
+	fd     int // -1 if the Memory owns no descriptor
 	bytes  []byte
 	close1 sync.Once
 	err    error
 }
 
-// Create makes a memory file of size bytes, sealed against every change of its size, and
-// maps it. The memory is zero. name is for people: /proc/PID/maps shows it.
+// Create makes a memory file of size bytes, seals it against changes of its size, and maps it. The
+// memory is zero. /proc/PID/maps shows the name.
 func Create(name string, size int) (*Memory, error) {
 	if size <= 0 {
 		return nil, fmt.Errorf("shared memory %q: %d bytes, want more than 0", name, size)
@@ -45,20 +45,19 @@ func Create(name string, size int) (*Memory, error) {
 
 // MapOptions say how Map maps.
 type MapOptions struct {
-	// Offset is where in the file the memory begins, a multiple of the page size.
+	// Offset is where the mapping begins in the file, a multiple of the page size.
 	Offset int64
 	// Size is the number of bytes.
 	Size int
-	// ReadOnly maps without the right to write.
+	// ReadOnly makes the memory read-only.
 	ReadOnly bool
-	// Near asks for an address, 0 for none: the memory is mapped there where nothing else is,
-	// and anywhere else otherwise.
+	// Near is a preferred address, 0 for none. Map uses another one if something is mapped there.
 	Near uintptr
 }
 
-// Map maps a memory file that another process made. The descriptor stays the caller's and
-// may be closed afterwards. A file that can shrink, or that is too small, is an error: see
-// CheckSealed.
+// Map maps a memory file that another process made. The caller still owns the descriptor and may
+// close it afterwards. Map returns an error if the file can shrink (see CheckSealed) or is too
+// small.
 func Map(fd int, o MapOptions) (*Memory, error) {
 	if o.Size <= 0 || o.Offset < 0 || o.Offset%int64(os.Getpagesize()) != 0 {
 		return nil, fmt.Errorf("map shared memory: %d bytes at offset %d; the size must be above 0 and the offset a multiple of the page size", o.Size, o.Offset)
@@ -81,10 +80,10 @@ func Map(fd int, o MapOptions) (*Memory, error) {
 	return &Memory{fd: -1, bytes: b}, nil
 }
 
-// CheckSealed returns the size of a memory file, and an error where the file can shrink and
-// cannot be sealed against it: whoever maps such a file is killed by SIGBUS when another
-// process cuts it short. A file that can still be sealed can not any more afterwards, so
-// that who is given the descriptor cannot keep others from writing (F_SEAL_FUTURE_WRITE).
+// CheckSealed returns the size of a memory file. It seals the file against shrinking, and returns
+// an error if it cannot: SIGBUS kills a process that has mapped such a file when another process
+// truncates it. It also seals the file against further seals, so that a process that gets the
+// descriptor cannot keep others from writing (F_SEAL_FUTURE_WRITE).
 func CheckSealed(fd int) (size int64, err error) {
 	seals, err := unix.FcntlInt(uintptr(fd), unix.F_GET_SEALS, 0)
 	if err != nil {
@@ -93,7 +92,7 @@ func CheckSealed(fd int) (size int64, err error) {
 	if seals&unix.F_SEAL_SEAL == 0 || seals&unix.F_SEAL_SHRINK == 0 {
 		_, err = unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, unix.F_SEAL_SHRINK|unix.F_SEAL_SEAL)
 	}
-	if err != nil && seals&unix.F_SEAL_SHRINK == 0 { // A descriptor for reading adds none, and needs none but this.
+	if err != nil && seals&unix.F_SEAL_SHRINK == 0 { // A read-only descriptor cannot add seals, and needs only this one.
 		return 0, fmt.Errorf("the memory file can shrink, and cannot be sealed against it (MFD_ALLOW_SEALING): %w", err)
 	}
 	var st unix.Stat_t
@@ -106,11 +105,11 @@ func CheckSealed(fd int) (size int64, err error) {
 // Bytes returns the memory. It must not be used after Close.
 func (m *Memory) Bytes() []byte { return m.bytes }
 
-// FD returns the descriptor of a memory that was created here, -1 for one that was mapped.
-// It stays the Memory's.
+// FD returns the descriptor of a Memory made by Create, which the Memory still owns, or -1 for one
+// made by Map.
 func (m *Memory) FD() int { return m.fd }
 
-// Close unmaps the memory and closes its descriptor. Repeatable.
+// Close unmaps the memory and closes its descriptor. It may be called again.
 func (m *Memory) Close() error {
 	m.close1.Do(func() {
 		if m.bytes != nil {
@@ -125,7 +124,7 @@ func (m *Memory) Close() error {
 	return m.err
 }
 
-// mapFile maps at an address where nothing is, else anywhere.
+// mapFile maps at the address near if nothing is mapped there, and anywhere otherwise.
 func mapFile(fd int, offset int64, size int, near uintptr, prot int) ([]byte, error) {
 	if near != 0 {
 		at := *(*unsafe.Pointer)(unsafe.Pointer(&near)) // An address of no Go object.

@@ -34,7 +34,7 @@ func TestMapNear(t *testing.T) {
 	require.NoError(t, err)
 	defer m.Close()
 	page := uintptr(os.Getpagesize())
-	// An address in the middle of room that was free a moment ago: the kernel would not pick it.
+	// An address in the middle of a range that was free a moment ago: the kernel would not pick it.
 	room, err := unix.Mmap(-1, 0, int(64*page), unix.PROT_NONE, unix.MAP_PRIVATE|unix.MAP_ANON)
 	require.NoError(t, err)
 	at := addrOf(room) + 20*page

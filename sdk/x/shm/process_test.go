@@ -17,7 +17,7 @@ import (
 // The child of these tests reads numbers from one ring and writes them back on another.
 const childEnv = "SHM_TEST_CHILD"
 
-// slowPipe is the bell of a child that lets its host go to sleep before it answers.
+// slowPipe is the bell of a child that answers only after its host has gone to sleep.
 const slowPipe = "slow pipe"
 
 var echo = Layout{Entries: 1024, EntrySize: 64}
@@ -95,7 +95,7 @@ func bells(kind string, fds []int) (there, back Bell) {
 	return a, b
 }
 
-// peer is the parent's side.
+// peer is the side of the parent process.
 type peer struct {
 	out  *Producer
 	in   *Consumer

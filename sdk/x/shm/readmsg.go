@@ -9,18 +9,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrMessage marks a message that cannot be taken as it is: it is longer than the buffer,
-// carries more descriptors than it may, or lost some on its way because the limit on open files
-// was reached.
+// ErrMessage is the error of a message that is longer than the buffer, carries more descriptors
+// than allowed, or lost descriptors in transit because the limit on open files was reached.
 var ErrMessage = errors.New("a message with too much in it")
 
-// ReadMsg reads once from a socket of a program that does not use Conn: one message of a
-// unixpacket socket, or what is there of a stream. It waits as Read does, until the deadline of c.
-// The descriptors, at most MaxFDs and at most most of them, are the caller's to close. With an error
-// there are none: io.EOF when the other end is closed, ErrMessage, or an error of the socket.
+// ReadMsg reads once from a socket whose peer does not use Conn: one message of a unixpacket
+// socket, or the available bytes of a stream. It waits as Read does, until the deadline of c. It
+// accepts up to most descriptors, but never more than MaxFDs, and the caller closes them. After an
+// error there are none. The error is io.EOF if the other end is closed, ErrMessage, or an error of
+// the socket.
 func ReadMsg(c *net.UnixConn, buf []byte, most int) (n int, fds []int, err error) {
-	var room [unix.SizeofCmsghdr + 4*(MaxFDs+2)]byte
-	oob := room[:unix.CmsgSpace(4*min(most, MaxFDs))]
+	var space [unix.SizeofCmsghdr + 4*(MaxFDs+2)]byte
+	oob := space[:unix.CmsgSpace(4*min(most, MaxFDs))]
 	n, k, flags, _, err := c.ReadMsgUnix(buf, oob)
 	if n == 0 && (err == nil || errors.Is(err, io.EOF)) {
 		err = io.EOF // Not wrapped.
@@ -32,8 +32,8 @@ func ReadMsg(c *net.UnixConn, buf []byte, most int) (n int, fds []int, err error
 	return n, fds, nil
 }
 
-// received returns the descriptors that came with a message. With an error, also the one it
-// was given, it closes them.
+// received returns the descriptors that came with a message. It closes them if the message is
+// invalid or if err is not nil.
 func received(oob []byte, flags, most int, err error) ([]int, error) {
 	fds, bad := rights(oob)
 	switch {
@@ -54,8 +54,8 @@ func received(oob []byte, flags, most int, err error) ([]int, error) {
 	return fds, nil
 }
 
-// rights returns the descriptors among control messages. Others, such as credentials, are
-// of no interest: the kernel sends them only when asked.
+// rights returns the descriptors among control messages and ignores other control messages, such as
+// credentials, which the kernel sends only on request.
 func rights(oob []byte) (fds []int, err error) {
 	if len(oob) == 0 {
 		return nil, nil
@@ -71,6 +71,6 @@ func rights(oob []byte) (fds []int, err error) {
 
 func closeFDs(fds []int) {
 	for _, fd := range fds {
-		_ = unix.Close(fd) // Nobody wants it.
+		_ = unix.Close(fd) // An error changes nothing.
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// sockets is a connection of net, both ends.
+// sockets returns both ends of a connection of package net.
 func sockets(t *testing.T, network string) (*net.UnixConn, *net.UnixConn) {
 	ln, err := net.ListenUnix(network, &net.UnixAddr{Name: filepath.Join(t.TempDir(), "s"), Net: network})
 	require.NoError(t, err)
@@ -34,8 +34,8 @@ func sendRights(t *testing.T, c *net.UnixConn, b string, fds ...int) {
 	require.NoError(t, err)
 }
 
-// TestReadMsg: on both kinds of sockets, descriptors arrive up to the number that is
-// expected; what is refused leaves no descriptor behind.
+// TestReadMsg checks on both kinds of sockets that descriptors arrive up to the expected number,
+// and that a refused message leaves no descriptor open.
 func TestReadMsg(t *testing.T) {
 	file, err := os.Open(os.DevNull)
 	require.NoError(t, err)
@@ -73,8 +73,8 @@ func TestReadMsg(t *testing.T) {
 	}
 }
 
-// TestReadMsgLength: a message that is longer than the buffer is refused, with what came
-// with it; of a stream the rest comes next.
+// TestReadMsgLength checks that ReadMsg refuses a message that is longer than the buffer, and that
+// it returns the rest of a stream next time.
 func TestReadMsgLength(t *testing.T) {
 	file, err := os.Open(os.DevNull)
 	require.NoError(t, err)

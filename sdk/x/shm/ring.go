@@ -9,13 +9,13 @@ import (
 	"unsafe"
 )
 
-// ErrCorrupt says that the other process wrote an index that cannot be right. The ring is
-// of no use any more.
+// ErrCorrupt means that the other process wrote an index that cannot be right. The ring can no
+// longer be used.
 var ErrCorrupt = errors.New("the ring is corrupt")
 
-// The layout of a ring, version 1. All numbers are in the byte order of the machine. The
-// two indices count entries since the beginning and wrap around at 2^64; entry i lies at
-// ringHeader + i mod n * size. Each field has a cache line pair of its own.
+// The layout of a ring, version 1. All numbers are in the byte order of the machine. The two
+// indices count entries since the start and wrap around at 2^64. Entry i is at ringHeader + i mod n
+// * size. Each field has a pair of cache lines of its own.
 const (
 	offTail    = 0   // uint64: written by the producer, after the entries
 	offHead    = 128 // uint64: written by the consumer, after it copied the entries
@@ -30,16 +30,16 @@ const (
 	MaxEntrySize = 4 << 10
 )
 
-// Layout is the shape of a ring: which both sides learn from the one that made it, never
-// from the shared memory.
+// Layout is the shape of a ring. The process that makes the ring chooses it, and the other process
+// learns it from that process, never from the shared memory.
 type Layout struct {
-	// Entries is how many there are, a power of two up to MaxEntries.
+	// Entries is the number of entries, a power of two up to MaxEntries.
 	Entries int
-	// EntrySize is the size of one in bytes, a multiple of 8 up to MaxEntrySize.
+	// EntrySize is the size of an entry in bytes, a multiple of 8 up to MaxEntrySize.
 	EntrySize int
 }
 
-// Validate reports what cannot work.
+// Validate returns an error if no ring can have this layout.
 func (l Layout) Validate() error {
 	if l.Entries < 1 || l.Entries > MaxEntries || bits.OnesCount(uint(l.Entries)) != 1 {
 		return fmt.Errorf("a ring of %d entries, want a power of two up to %d", l.Entries, MaxEntries)
@@ -50,10 +50,10 @@ func (l Layout) Validate() error {
 	return nil
 }
 
-// Bytes is the memory that such a ring takes, a multiple of 128.
+// Bytes returns the size of a ring in memory, a multiple of 128.
 func (l Layout) Bytes() int { return (ringHeader + l.Entries*l.EntrySize + 127) &^ 127 }
 
-// ring is what both ends share.
+// ring is the state that both ends have.
 type ring struct {
 	Layout
 	entries []byte
@@ -84,16 +84,16 @@ func (r *ring) slot(i uint64) []byte {
 	return r.entries[at : at+r.EntrySize : at+r.EntrySize]
 }
 
-// Producer writes into a ring. For one goroutine at a time, as the Consumer.
+// Producer writes into a ring. Like a Consumer it is for one goroutine at a time.
 type Producer struct {
 	ring
-	next      uint64 // the entry that is written next
+	next      uint64 // the entry to write next
 	published uint64
-	freed     uint64 // what the consumer was last seen to have freed
+	freed     uint64 // the last index that the consumer published
 }
 
-// NewProducer makes the writing end of a ring in mem, which was all zero when the first of
-// its two ends was made.
+// NewProducer makes the writing end of a ring in mem, which must be all zero when the first of the
+// two ends is made.
 func NewProducer(mem []byte, l Layout, b Bell) (*Producer, error) {
 	r, err := newRing(mem, l, b)
 	if err != nil {
@@ -102,8 +102,8 @@ func NewProducer(mem []byte, l Layout, b Bell) (*Producer, error) {
 	return &Producer{ring: r}, nil
 }
 
-// Free returns how many entries can be put. ErrCorrupt for a consumer that claims to have
-// read what was not written.
+// Free returns how many entries can be put. It returns ErrCorrupt if the consumer claims to have
+// read entries that were not written.
 func (p *Producer) Free() (int, error) {
 	head := p.head.Load()
 	if head-p.freed > p.published-p.freed {
@@ -113,24 +113,25 @@ func (p *Producer) Free() (int, error) {
 	return p.Entries - int(p.next-head), nil
 }
 
-// Written returns the index of the entry that is put next; the first of all is 0.
+// Written returns the index of the entry to put next. The first entry of all has index 0.
 func (p *Producer) Written() uint64 { return p.next }
 
-// Consumed returns the index of the first entry that the other side does not claim to have
-// read. Errors as for Free.
+// Consumed returns the index of the first entry that the other side does not claim to have read.
+// Its errors are those of Free.
 func (p *Producer) Consumed() (uint64, error) {
 	_, err := p.Free()
 	return p.freed, err
 }
 
-// Put writes an entry, which the other side sees after Publish. What is shorter than an
-// entry leaves the rest of it as it is. The caller knows from Free that there is room.
+// Put writes an entry, which the other side sees after Publish. If entry is shorter than EntrySize,
+// the remaining bytes of the slot keep their old values. The caller knows from Free that the ring
+// is not full.
 func (p *Producer) Put(entry []byte) {
 	copy(p.slot(p.next), entry)
 	p.next++
 }
 
-// Publish shows the other side what was put, and wakes it where it sleeps.
+// Publish makes the entries that were put visible to the other side, and wakes it if it sleeps.
 func (p *Producer) Publish() error {
 	if p.next == p.published {
 		return nil
@@ -146,13 +147,13 @@ func (p *Producer) Publish() error {
 // Consumer reads from a ring.
 type Consumer struct {
 	ring
-	next uint64 // the entry that is read next
-	seen uint64 // what the producer was last seen to have written
+	next uint64 // the entry to read next
+	seen uint64 // the last index that the producer published
 	spin int
 }
 
-// NewConsumer makes the reading end of a ring. It looks spins times for an entry before it
-// sleeps; 0 is right where processor cores are scarce.
+// NewConsumer makes the reading end of a ring. It polls spins times for an entry before it sleeps;
+// 0 is right if processor cores are scarce.
 func NewConsumer(mem []byte, l Layout, b Bell, spins int) (*Consumer, error) {
 	r, err := newRing(mem, l, b)
 	if err != nil {
@@ -161,8 +162,8 @@ func NewConsumer(mem []byte, l Layout, b Bell, spins int) (*Consumer, error) {
 	return &Consumer{ring: r, spin: spins}, nil
 }
 
-// Ready returns how many entries can be read. ErrCorrupt for a producer that claims more
-// than the ring holds, or takes back what it wrote.
+// Ready returns how many entries can be read. It returns ErrCorrupt if the producer claims more
+// than the ring holds or moves its index back.
 func (c *Consumer) Ready() (int, error) {
 	tail := c.tail.Load()
 	if tail-c.next > uint64(c.Entries) || tail-c.next < c.seen-c.next {
@@ -172,19 +173,19 @@ func (c *Consumer) Ready() (int, error) {
 	return int(tail - c.next), nil
 }
 
-// Copy copies the i-th entry that can be read, counted from 0, to dst. The caller knows
-// from Ready that it is there. Only the copy may be looked at: the other side can change
-// the original at any time.
+// Copy copies the i-th entry that can be read, counted from 0, to dst. The caller knows from Ready
+// that the entry exists. Callers check the copy, because the other side can change the original at
+// any time.
 func (c *Consumer) Copy(i int, dst []byte) int { return copy(dst, c.slot(c.next+uint64(i))) }
 
-// Free gives the first n entries back to the producer.
+// Free returns the first n entries to the producer.
 func (c *Consumer) Free(n int) {
 	c.next += uint64(n)
 	c.head.Store(c.next)
 }
 
-// Wait returns how many entries can be read, once it is more than none; else an error: the
-// context's, the bell's or ErrCorrupt.
+// Wait waits until entries can be read and returns their number. Its error is that of the context
+// or of the bell, or ErrCorrupt.
 func (c *Consumer) Wait(ctx context.Context) (int, error) {
 	for i := 0; ; i++ {
 		n, err := c.Ready()
@@ -200,11 +201,11 @@ func (c *Consumer) Wait(ctx context.Context) (int, error) {
 	}
 }
 
-// Sleep waits until there may be something to read, or until somebody rings for another
-// reason: what a caller of Wait would not see. Errors are those of Wait.
+// Sleep waits until there may be an entry to read, or until the bell rings for another reason,
+// which a caller of Wait would not notice. Its errors are those of Wait.
 func (c *Consumer) Sleep(ctx context.Context) error {
 	c.waiting.Store(1)
-	// What was published before the other side could see the 1 is seen here.
+	// Ready sees what the other side published before it could see the 1.
 	n, err := c.Ready()
 	if n == 0 && err == nil {
 		err = c.bell.Wait(ctx, c.waiting)

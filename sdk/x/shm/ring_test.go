@@ -18,7 +18,7 @@ import (
 
 func addrOf(b []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(b))) }
 
-// ringMemory is memory as a ring needs it.
+// ringMemory returns memory with the alignment that a ring needs.
 func ringMemory(l Layout) []byte {
 	mem := make([]byte, l.Bytes()+128)
 	skip := -addrOf(mem) & 127
@@ -34,13 +34,13 @@ func ends(t require.TestingT, l Layout, b Bell) (*Producer, *Consumer, []byte) {
 	return p, c, mem
 }
 
-// TestRingIsAQueue: whatever is put, published, looked at and freed in whatever order
-// comes out once, in order, and the numbers of free and ready entries are those of a queue.
+// TestRingIsAQueue puts, publishes, reads and frees entries at random. Every entry must come out
+// once and in order, and the numbers of free and ready entries must be those of a queue.
 func TestRingIsAQueue(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l := Layout{Entries: 1 << rapid.IntRange(0, 4).Draw(t, "log entries"), EntrySize: 16}
 		p, c, _ := ends(t, l, nil)
-		// Indices wrap around as well.
+		// The indices may wrap around.
 		start := rapid.SampledFrom([]uint64{0, ^uint64(0), ^uint64(0) - 7}).Draw(t, "start")
 		p.next, p.published, p.freed, c.next, c.seen = start, start, start, start, start
 		p.tail.Store(start)
@@ -84,8 +84,8 @@ func TestRingIsAQueue(t *testing.T) {
 	})
 }
 
-// TestCorruptIndices: whatever a peer writes into the indices, an end says so or goes on
-// within its memory; it never claims more than a ring full.
+// TestCorruptIndices writes arbitrary indices, as a hostile peer may. Each end must return an error
+// or stay within its memory, and never claim more entries than the ring has.
 func TestCorruptIndices(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l := Layout{Entries: 8, EntrySize: 8}
@@ -137,17 +137,17 @@ func TestIndicesThatGoBack(t *testing.T) {
 	require.Equal(t, 5, n)
 	p.tail.Store(4)
 	_, err = c.Ready()
-	require.ErrorIs(t, err, ErrCorrupt, "what was there is gone")
+	require.ErrorIs(t, err, ErrCorrupt, "entries disappeared")
 	p.tail.Store(5)
 	c.Free(3)
 	_, err = p.Free()
 	require.NoError(t, err)
 	p.head.Store(2)
 	_, err = p.Free()
-	require.ErrorIs(t, err, ErrCorrupt, "what was read is unread")
+	require.ErrorIs(t, err, ErrCorrupt, "a read entry is unread")
 	p.head.Store(6)
 	_, err = p.Free()
-	require.ErrorIs(t, err, ErrCorrupt, "what was not written is read")
+	require.ErrorIs(t, err, ErrCorrupt, "an unwritten entry is read")
 }
 
 func TestLayouts(t *testing.T) {
@@ -171,7 +171,7 @@ func eventBell(t *testing.T) *FileBell {
 	return b
 }
 
-// TestNoWakeUpIsLost: a consumer that sleeps between any two entries gets all of them.
+// TestNoWakeUpIsLost checks that a consumer that sleeps between entries gets all of them.
 func TestNoWakeUpIsLost(t *testing.T) {
 	b := eventBell(t)
 	p, c, _ := ends(t, Layout{Entries: 4, EntrySize: 8}, b)
@@ -223,12 +223,12 @@ func TestWaitEnds(t *testing.T) {
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	_, err = c.Wait(ctx)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
-	assert.Zero(t, c.waiting.Load(), "nobody waits")
+	assert.Zero(t, c.waiting.Load(), "no waiter is left")
 
 	p.Put(nil)
 	require.NoError(t, p.Publish())
 	n, err := c.Wait(t.Context())
-	require.NoError(t, err, "an old context does not end a new wait")
+	require.NoError(t, err, "the context of an earlier wait does not end a new one")
 	require.Equal(t, 1, n)
 	c.Free(1)
 
@@ -243,11 +243,11 @@ func TestWaitEnds(t *testing.T) {
 	case err := <-ended:
 		require.ErrorIs(t, err, os.ErrClosed)
 	case <-time.After(time.Minute):
-		t.Fatal("the wait goes on")
+		t.Fatal("the wait has not ended")
 	}
 }
 
-// TestFalseAlarms: a peer that rings for nothing costs time and nothing else.
+// TestFalseAlarms checks that a peer that rings without an entry only costs time.
 func TestFalseAlarms(t *testing.T) {
 	b := eventBell(t)
 	p, c, _ := ends(t, Layout{Entries: 4, EntrySize: 8}, b)
@@ -269,7 +269,7 @@ func TestFalseAlarms(t *testing.T) {
 	<-alarms
 }
 
-// TestBetweenProcesses: the numbers that a child sends back are those that it got.
+// TestBetweenProcesses sends numbers to a child process, which sends them back.
 func TestBetweenProcesses(t *testing.T) {
 	p := startEcho(t, "eventfd", 0)
 	entry := make([]byte, echo.EntrySize)
@@ -293,9 +293,9 @@ func TestBetweenProcesses(t *testing.T) {
 	}
 }
 
-// TestBellHeedsEachContext: a bell remembers the context of the Wait before; one that ended
-// meanwhile, or later, ends no other's Wait and is not forgotten for its own.
-func TestBellHeedsEachContext(t *testing.T) {
+// TestBellFollowsEachContext checks that each Wait ends with its own context only, although the
+// bell remembers the context of the Wait before.
+func TestBellFollowsEachContext(t *testing.T) {
 	b := eventBell(t)
 	for range 200 {
 		first, cancel := context.WithCancel(t.Context())
@@ -305,7 +305,7 @@ func TestBellHeedsEachContext(t *testing.T) {
 		ended := make(chan error, 1)
 		go cancel()
 		wait := func(ctx context.Context) (err error) {
-			for err == nil { // Woken for nothing, which is allowed.
+			for err == nil { // A Wait may return early.
 				err = b.Wait(ctx, nil)
 			}
 			return err
@@ -322,7 +322,7 @@ func TestBellHeedsEachContext(t *testing.T) {
 	}
 }
 
-func TestBellAllocatesNothing(t *testing.T) {
+func TestBellDoesNotAllocate(t *testing.T) {
 	b := eventBell(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -338,8 +338,8 @@ func TestBellAllocatesNothing(t *testing.T) {
 	require.Equal(t, -1, b.FD())
 }
 
-// TestPipeBell: each side has an end with flags of its own, and nobody hangs on a pipe that
-// is full.
+// TestPipeBell checks that the two ends of a pipe have separate flags, and that Ring does not block
+// on a full pipe.
 func TestPipeBell(t *testing.T) {
 	out, theirs, err := NewPipeBell(true)
 	require.NoError(t, err)
@@ -366,10 +366,10 @@ func TestPipeBell(t *testing.T) {
 	ours.Wake()
 	require.NoError(t, <-ended)
 	ours.Wake()
-	require.NoError(t, ours.Wait(t.Context(), nil), "also the one that comes later")
+	require.NoError(t, ours.Wait(t.Context(), nil), "Wake also ends a later Wait")
 }
 
-func TestWhatWasConsumed(t *testing.T) {
+func TestConsumed(t *testing.T) {
 	p, c, _ := ends(t, Layout{Entries: 4, EntrySize: 8}, eventBell(t))
 	for i := range uint64(3) {
 		require.Equal(t, i, p.Written())

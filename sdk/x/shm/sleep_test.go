@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// sleeps counts how often a thread of this process went to sleep by itself.
+// sleeps counts how often threads of this process went to sleep voluntarily.
 func sleeps(tb testing.TB) (n int) {
 	tb.Helper()
 	threads, err := os.ReadDir("/proc/self/task")
@@ -17,7 +17,7 @@ func sleeps(tb testing.TB) (n int) {
 	for _, thread := range threads {
 		status, err := os.ReadFile("/proc/self/task/" + thread.Name() + "/status")
 		if err != nil {
-			continue // It has ended.
+			continue // The thread has ended.
 		}
 		var k int
 		_, after, _ := strings.Cut(string(status), "\nvoluntary_ctxt_switches:")
@@ -28,8 +28,9 @@ func sleeps(tb testing.TB) (n int) {
 	return n
 }
 
-// TestOneSleepForAnAnswer: who waits for an answer sleeps once. A wait by a system call that
-// the scheduler knows of is two: its watchdog is woken, and sleeps again.
+// TestOneSleepForAnAnswer checks that a goroutine that waits for an answer sleeps once. With a
+// system call that the scheduler knows of there would be two sleeps, because the call wakes the
+// scheduler's watchdog, which then sleeps again.
 func TestOneSleepForAnAnswer(t *testing.T) {
 	const rounds = 200
 	p := startEcho(t, slowPipe, 0)
@@ -45,7 +46,7 @@ func TestOneSleepForAnAnswer(t *testing.T) {
 		return sleeps(t) - before
 	}
 	least := ask()
-	for tries := 0; tries < 5 && least >= rounds*14/10; tries++ { // The collector of garbage sleeps too.
+	for tries := 0; tries < 5 && least >= rounds*14/10; tries++ { // The garbage collector sleeps too.
 		least = min(least, ask())
 	}
 	require.Less(t, least, rounds*14/10)

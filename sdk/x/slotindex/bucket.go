@@ -2,9 +2,9 @@ package slotindex
 
 import "math/bits"
 
-// bucket is one cache line of two slots a word; an unused slot is 0. In place of the first
-// slot it counts the entries that lie behind it because it was full: where there are none,
-// a search ends.
+// bucket is one cache line with two slots in a word; an unused slot is 0. In place of its first
+// slot it counts the entries that are in later buckets because it was full. A search ends if there
+// are none.
 type bucket [bucketWords]uint64
 
 const (
@@ -14,7 +14,7 @@ const (
 
 func (b *bucket) passed() uint32 { return uint32(b[0]) }
 
-// pass changes the count of entries behind, which stays at least 0.
+// pass changes the count of entries in later buckets, which stays at least 0.
 func (b *bucket) pass(by int32) { b[0] = b[0]&^lower | uint64(uint32(b[0])+uint32(by)) }
 
 const (
@@ -23,19 +23,19 @@ const (
 	tops  = each << 31
 )
 
-// equal marks the slots of a word that equal want in the bits of keep, both given twice,
-// by their uppermost bits. It may mark the upper one wrongly if it marks the lower one.
+// equal sets the highest bit of each slot of a word that equals want in the bits of keep. want and
+// keep hold their value twice. If equal marks the lower slot it may mark the upper one wrongly.
 func equal(word, want, keep uint64) uint64 {
 	differ := (word ^ want) & keep
 	return (differ - each) &^ differ & tops
 }
 
-// start is the word of a bucket where looking for a hash begins, so that most are found at
-// once. It takes other bits than those that choose the bucket.
+// start returns the word of a bucket at which the search for a hash begins, so that most searches
+// end at once. It uses other bits than those that choose the bucket.
 func start(hash uint64) uint32 { return uint32(hash) % bucketWords }
 
-// find returns the number of a slot that equals want in all but the bits of mask, which
-// hold the number, and of which is says that it is the one; 0 where there is none.
+// find returns the number in a slot that equals want in all bits but those of mask, which hold the
+// number, and for which is returns true. It returns 0 if there is no such slot.
 func (b *bucket) find(first, want, mask uint32, is func(number uint32) bool) uint32 {
 	want2, keep := uint64(want)*each, ^(uint64(mask) * each)
 	for i := range uint32(bucketWords) {
@@ -51,7 +51,7 @@ func (b *bucket) find(first, want, mask uint32, is func(number uint32) bool) uin
 	return 0
 }
 
-// replace puts a slot in the place of one that is old; false where there is none.
+// replace overwrites a slot that equals old. It returns false if there is none.
 func (b *bucket) replace(first, old, slot uint32) bool {
 	old2 := uint64(old) * each
 	for i := range uint32(bucketWords) {

@@ -36,9 +36,8 @@ func (x *Index) Find(hash uint64, is func(number uint32) bool) uint32 {
 	return 0
 }
 
-// Add enters a number that is not there; it must not be 0. Low numbers leave more room for
-// hashes. hashOf returns the hash of a number that is there; it is asked when the index
-// grows.
+// Add adds a number that is not in the index; it must not be 0. Low numbers leave more bits for
+// hashes. hashOf returns the hash of a number in the index; Add calls it when the index grows.
 func (x *Index) Add(hash uint64, number uint32, hashOf func(number uint32) uint64) {
 	if number > x.mask {
 		x.widen(1<<bits.Len32(number) - 1)
@@ -65,7 +64,7 @@ func (x *Index) Remove(hash uint64, number uint32) {
 	panic("slotindex: asked to remove a number that is not there, or was added with another hash")
 }
 
-// put enters a number; there is room for it.
+// put adds a number. The index is not full.
 func (x *Index) put(hash uint64, number uint32) {
 	slot, at, first := x.slot(hash, number), x.home(hash), start(hash)
 	for !x.buckets[at].replace(first, 0, slot) {
@@ -74,8 +73,8 @@ func (x *Index) put(hash uint64, number uint32) {
 	}
 }
 
-// slot is what stands for a number: above it as much of the hash as there is room for,
-// beginning with the bits that home makes least of.
+// slot returns the slot of a number: the number and, above it, as many bits of the hash as fit,
+// beginning with those that matter least to home.
 func (x *Index) slot(hash uint64, number uint32) uint32 {
 	return bits.RotateLeft32(uint32(hash), 16)&^x.mask | number
 }
@@ -127,7 +126,7 @@ func (x *Index) each(do func(number uint32)) {
 	}
 }
 
-// widen makes room for longer numbers. It drops the lowest bits of the hashes.
+// widen makes the slots hold longer numbers. It drops the lowest bits of the hashes.
 func (x *Index) widen(mask uint32) {
 	gone := mask ^ x.mask
 	for i := range x.buckets {

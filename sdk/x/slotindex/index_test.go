@@ -48,8 +48,8 @@ func (h *holder) remove(key uint64) {
 	delete(h.want, key)
 }
 
-// TestAgainstMap does whatever in whatever order, with hashes that collide in all bits, in
-// those of the bucket, in those of the slot, or hardly.
+// TestAgainstMap compares random operations with a map. The hashes collide in all bits, in those of
+// the bucket, in those of the slot, or hardly ever.
 func TestAgainstMap(t *testing.T) {
 	hashes := map[string]func(uint64) uint64{
 		"all equal":    func(uint64) uint64 { return 0xFFFF_FFFF_FFFF_FFFF },

@@ -1,23 +1,23 @@
 package slotindex
 
 const (
-	// parts is over how many indexes a Split is spread: at 10 million entries, growing one
-	// moves 20 thousand.
+	// parts is the number of indexes of a Split: at 10 million entries, growing one of them moves
+	// 20 thousand.
 	parts    = 1 << partBits
 	partBits = 9
-	// splitAt is how many entries it takes to be spread.
+	// splitAt is the number of entries at which a Split uses more than one index.
 	splitAt = 1 << 14
 )
 
-// Split is an Index that becomes many, which grow on their own, once it is large. It is for
-// millions of entries behind one lock. The zero value is empty and ready. It is for one
-// goroutine at a time.
+// Split is an Index that becomes many, which grow independently, once it is large. It is for
+// millions of entries behind one lock. The zero value is empty and ready. It is for one goroutine
+// at a time.
 type Split struct {
-	first Index // all, until there are parts
+	first Index // has all entries until parts exists
 	parts *[parts]Index
 }
 
-// Find is Index.Find. Besides the lower 32 bits of the hash, the upper 9 count.
+// Find is Index.Find. It uses the upper 9 bits of the hash besides the lower 32.
 func (s *Split) Find(hash uint64, is func(number uint32) bool) uint32 {
 	return s.part(hash).Find(hash, is)
 }
@@ -33,7 +33,7 @@ func (s *Split) Add(hash uint64, number uint32, hashOf func(number uint32) uint6
 // Remove is Index.Remove.
 func (s *Split) Remove(hash uint64, number uint32) { s.part(hash).Remove(hash, number) }
 
-// Len is the number of entries. It looks at each part.
+// Len returns the number of entries. Its time is linear in the number of parts.
 func (s *Split) Len() int {
 	n := s.first.Len()
 	if s.parts != nil {
@@ -57,8 +57,8 @@ func (s *Split) split(hashOf func(number uint32) uint64) {
 	s.first = Index{}
 }
 
-// Mix hashes a number. It spreads consecutive ones and multiples well; it is no defence
-// against who chooses numbers that collide.
+// Mix hashes a number. It spreads consecutive numbers and multiples well. It does not protect
+// against a peer that chooses numbers that collide.
 func Mix(x uint64) uint64 {
 	h := x * 0x9E3779B97F4A7C15
 	h ^= h >> 32

@@ -15,14 +15,14 @@ import (
 type area struct {
 	mem   *shm.Memory
 	bytes []byte
-	// users are the registration and the operations under way.
+	// users counts the registration and the operations in flight.
 	users int
 	gone  bool // no new operations
-	kept  bool // a transport may use it to the end: it stays mapped
+	kept  bool // the transport may still use it: it stays mapped
 }
 
-// Areas are the mapped regions of the host, and the stage, by handle: the plugin's side.
-// Safe for concurrent use.
+// Areas are the regions of the host that the plugin has mapped, and the stage, by handle. Safe for
+// concurrent use.
 type Areas struct {
 	mu    sync.Mutex
 	areas map[uint64]*area
@@ -31,8 +31,8 @@ type Areas struct {
 // StageHandle is the handle of the stage; no region has it.
 const StageHandle = ^uint64(0)
 
-// Map maps size bytes at offset of a memory file, at addr where that is free. elsewhere says
-// that it was not. The descriptor stays the caller's.
+// Map maps size bytes at offset of a memory file, at addr if that is free. elsewhere reports that
+// it was not. The caller still owns the descriptor.
 func (t *Areas) Map(handle uint64, fd int, offset int64, size uint64, addr uint64) (b []byte, elsewhere bool, err error) {
 	page, end, err := pageOf(fd)
 	if err != nil {
@@ -66,7 +66,7 @@ func (t *Areas) Map(handle uint64, fd int, offset int64, size uint64, addr uint6
 	return b, uint64(uintptr(unsafe.Pointer(unsafe.SliceData(b)))) != addr, nil
 }
 
-// pageOf returns the size of the pages of a memory file, and its own.
+// pageOf returns the page size of a memory file, and the size of the file.
 func pageOf(fd int) (page, size int64, err error) {
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
@@ -80,7 +80,7 @@ func pageOf(fd int) (page, size int64, err error) {
 	return page, st.Size, nil
 }
 
-// Unmap ends an area: it is unmapped once no operation uses it any more.
+// Unmap removes an area and unmaps it once no operation uses it any more.
 func (t *Areas) Unmap(handle uint64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -91,14 +91,14 @@ func (t *Areas) Unmap(handle uint64) {
 	}
 }
 
-// Count returns how many areas there are.
+// Count returns the number of areas.
 func (t *Areas) Count() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return len(t.areas)
 }
 
-// UnmapAll ends all areas.
+// UnmapAll removes all areas as Unmap does.
 func (t *Areas) UnmapAll() {
 	t.mu.Lock()
 	defer t.mu.Unlock()

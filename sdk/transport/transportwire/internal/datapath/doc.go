@@ -1,23 +1,25 @@
-// Package datapath moves operations and completions between a host and a transport in a
-// process of its own: the part of package wire that does not go through gRPC.
+// Package datapath moves operations and completions between a host and a transport that runs in a
+// process of its own. It is the part of the wire that does not use gRPC.
 //
-// Host and Path are the host's side, Areas and Pump the plugin's. Each path has one memory
-// file with two rings (package shm): submissions, written by the host, and completions,
-// written by the plugin. Both have as many entries as operations can be under way, so that
-// neither can overflow.
+// Host and Path are the host's side, Areas and Pump the plugin's side. Each path has one memory
+// file with two rings (package shm): the host writes submissions, and the plugin writes
+// completions. Each ring has an entry for every operation that can be in flight, so neither can
+// overflow.
 //
-// # What the host believes
+// # What the host trusts
 //
-// Nothing. What the plugin writes is copied once, and checked: a completion names a slot
-// and its generation, both chosen by the host and kept in its own memory. Whatever cannot
-// be right ends the process (HostOptions.Break), and so does silence. Until the process is
-// known to be gone (Host.Ended) nothing that it may still touch is given back.
+// The host trusts nothing that the plugin writes: it copies it once and checks the copy. A
+// completion names a slot and its generation, both of which the host chose and keeps in its own
+// memory. The host ends a process (HostOptions.Break) that writes anything invalid, or that is
+// silent. It frees nothing that the process may still touch until it knows that the process is gone
+// (Host.Ended).
 //
 // # Memory without a descriptor
 //
-// It goes through the stage, a memory file that both sides map. The host picks the place of
-// each piece. Either the plugin copies between there and the host's memory (WayVM), or the
-// host does (WayStaging). All paths of a transport use one stage, and what completed has its
-// place until it is reaped; so each path leaves as much free as it holds, and one that nobody
-// reaps hinders no other. Half a dozen of them still can.
+// Such memory, called foreign, goes through the stage, a memory file that both sides map. The host
+// divides an operation into chunks and picks an extent of the stage for each. Either the plugin
+// copies between the stage and the host's memory (WayVM), or the host does (WayStaging). All paths
+// of a transport share one stage, and a chunk keeps its extent until its completion is reaped. So
+// each path leaves as much of the stage free as it holds, and a path whose completions are not
+// reaped cannot starve another one. Half a dozen such paths still can.
 package datapath

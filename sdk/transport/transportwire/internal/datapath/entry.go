@@ -21,11 +21,11 @@ const (
 	maxText = completionSize - completionHead
 )
 
-// MaxSlots is the most operations that can be under way on a path.
+// MaxSlots is the most operations that can be in flight on a path.
 const MaxSlots = shm.MaxEntries
 
-// RingBytes is the size of the memory file of a path, and submissions where the second
-// ring begins in it.
+// RingBytes returns the size of the memory file of a path, and the offset of the ring of
+// completions in it.
 func RingBytes(slots int) (size, completions int) {
 	completions = submissions(slots).Bytes()
 	return completions + completed(slots).Bytes(), completions
@@ -39,14 +39,14 @@ func completed(slots int) shm.Layout {
 	return shm.Layout{Entries: slots, EntrySize: completionSize}
 }
 
-// tag names an operation on its way: the slot in the lower half, its generation above.
+// tag names an operation in flight: the slot in the lower half, its generation in the upper half.
 type tag uint64
 
 func newTag(slot, generation uint32) tag { return tag(slot) | tag(generation)<<32 }
 func (t tag) slot() uint32               { return uint32(t) }
 func (t tag) generation() uint32         { return uint32(t >> 32) }
 
-// place says where the local side of an operation is.
+// place is where the local memory of an operation is.
 type place uint8
 
 const (
@@ -54,7 +54,7 @@ const (
 	inRegion place = iota
 	// inStage: at local in the stage.
 	inStage
-	// inHost: as inStage, and the plugin copies from or to the host's address region.
+	// inHost: as inStage, and the plugin copies from or to the address of the host in region.
 	inHost
 )
 
@@ -66,7 +66,7 @@ type submission struct {
 	length uint64
 	remote transport.RemoteID
 	offset uint64
-	// limit is the time until the deadline, from when the entry is read; never 0.
+	// limit is the time until the deadline, counted from when the entry is read; never 0.
 	limit time.Duration
 	rail  transport.RailID
 	kind  transport.OpKind
@@ -109,7 +109,7 @@ func decodeSubmission(b *[submissionSize]byte) (submission, error) {
 	return s, nil
 }
 
-// Failure is what an error is on its way.
+// Failure is the encoded form of an error.
 type Failure struct {
 	Code  errs.Code
 	Class errs.Class
@@ -123,7 +123,7 @@ type completion struct {
 	Failure
 }
 
-// encode returns the part of b that counts.
+// encode returns the part of b that is in use.
 func (c *completion) encode(b *[completionSize]byte) []byte {
 	e := binary.NativeEndian
 	e.PutUint64(b[0:], uint64(c.tag))
@@ -134,7 +134,7 @@ func (c *completion) encode(b *[completionSize]byte) []byte {
 	return b[:completionHead+n]
 }
 
-// decodeHead reads all but the text; text is how long that is.
+// decodeHead decodes a completion without its text; text is the length of the text.
 func decodeHead(b []byte) (c completion, text int, err error) {
 	e := binary.NativeEndian
 	c = completion{

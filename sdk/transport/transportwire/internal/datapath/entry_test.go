@@ -12,8 +12,8 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
 
-// TestEntriesComeBack: what is encoded is decoded as it was.
-func TestEntriesComeBack(t *testing.T) {
+// TestEntriesRoundTrip encodes and decodes entries.
+func TestEntriesRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		want := submission{
 			tag: tag(rapid.Uint64().Draw(t, "tag")), region: rapid.Uint64().Draw(t, "region"), local: rapid.Uint64().Draw(t, "local"),
@@ -56,8 +56,8 @@ func TestMessages(t *testing.T) {
 	}
 }
 
-// FuzzEntries: no entry makes a decoder do more than refuse it, and what is accepted is
-// within the bounds that others rely on.
+// FuzzEntries checks that a decoder either refuses an entry or returns values within the bounds on
+// which other code relies.
 func FuzzEntries(f *testing.F) {
 	f.Add(make([]byte, completionSize))
 	f.Add([]byte(strings.Repeat("\xff", completionSize)))
@@ -87,8 +87,8 @@ func FuzzEntries(f *testing.F) {
 	})
 }
 
-// TestTableModel: the table agrees with a set of tags that are under way; every other tag
-// is refused, also one that was right before.
+// TestTableModel compares the table with a set of tags in flight. The table must refuse every other
+// tag, including those that were valid before.
 func TestTableModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 8).Draw(t, "slots")
@@ -106,7 +106,7 @@ func TestTableModel(t *testing.T) {
 				s.id = next
 				g := newTag(i, s.generation)
 				require.NotContains(t, open, g)
-				require.NotContains(t, old, g, "a tag that was used never comes again")
+				require.NotContains(t, old, g, "a tag is never used again")
 				open[g] = next
 				next++
 			},
@@ -139,8 +139,8 @@ func TestTableModel(t *testing.T) {
 	})
 }
 
-// TestStageModel: no two extents overlap, none is lost, what is given back can be taken
-// again as one, and a path that holds nothing gets what there is.
+// TestStageModel checks that no two extents overlap, that none is lost, that returned extents
+// merge, and that a path that holds nothing gets what is free.
 func TestStageModel(t *testing.T) {
 	type held struct {
 		extent
@@ -161,17 +161,17 @@ func TestStageModel(t *testing.T) {
 		}
 		t.Repeat(map[string]func(*rapid.T){
 			"take": func(t *rapid.T) {
-				n := rapid.IntRange(1, s.pieceMax()).Draw(t, "bytes")
+				n := rapid.IntRange(1, s.chunkMax()).Draw(t, "bytes")
 				p := rapid.SampledFrom(paths).Draw(t, "path")
-				had, spare := sum(p), len(s.mem)-sum(nil)
+				had, free := sum(p), len(s.mem)-sum(nil)
 				e, ok := s.take(n, p)
 				s.forget(p)
 				if !ok {
-					require.True(t, had > 0 || spare == 0, "%d bytes are free and it has none", spare)
+					require.True(t, had > 0 || free == 0, "%d bytes are free but the path gets none", free)
 					return
 				}
 				require.True(t, e.size >= n || had == 0, "%d of %d bytes", e.size, n)
-				require.True(t, had == 0 || had+e.size <= spare-e.size, "it had %d and got %d of %d", had, e.size, spare)
+				require.True(t, had == 0 || had+e.size <= free-e.size, "the path had %d and got %d of %d", had, e.size, free)
 				for _, x := range taken {
 					require.False(t, e.at < x.at+x.size && x.at < e.at+e.size, "%v and %v", e, x)
 				}
@@ -190,13 +190,13 @@ func TestStageModel(t *testing.T) {
 			s.give(x.extent, x.by)
 		}
 		require.Equal(t, []extent{{0, len(s.mem)}}, s.free)
-		require.Equal(t, len(s.mem), s.spare)
+		require.Equal(t, len(s.mem), s.freeBytes)
 		require.Empty(t, s.held)
 	})
 }
 
-// TestStageShare: a path that takes what it can leaves room, and what is quarantined counts
-// for nobody.
+// TestStageShare checks that a greedy path leaves space for others, and that a quarantined extent
+// counts for no path.
 func TestStageShare(t *testing.T) {
 	s := newStage(make([]byte, 16*stageAlign))
 	greedy, other := &Path{}, &Path{}
@@ -204,7 +204,7 @@ func TestStageShare(t *testing.T) {
 	for n := 0; ; n++ {
 		e, ok := s.take(stageAlign, greedy)
 		if !ok {
-			require.Equal(t, 8, n, "half of it")
+			require.Equal(t, 8, n, "half of the stage")
 			break
 		}
 		if n == 0 {
@@ -212,11 +212,11 @@ func TestStageShare(t *testing.T) {
 		}
 	}
 	require.True(t, s.waiting[greedy])
-	e, ok := s.take(s.pieceMax(), other)
+	e, ok := s.take(s.chunkMax(), other)
 	require.True(t, ok)
-	require.Equal(t, s.pieceMax(), e.size)
+	require.Equal(t, s.chunkMax(), e.size)
 	s.lose(first, greedy)
 	require.Equal(t, 7*stageAlign, s.held[greedy])
-	require.Equal(t, 4*stageAlign, s.spare, "nobody gets it")
+	require.Equal(t, 4*stageAlign, s.freeBytes, "a lost extent is not free")
 	require.Equal(t, 4*stageAlign, s.held[other])
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
-// Way is how operations on memory without a descriptor are done.
+// Way is how operations reach memory without a descriptor.
 type Way string
 
 // The ways.
@@ -21,23 +21,23 @@ const (
 	WayRefused Way = "refused"
 )
 
-// HostOptions are what the host's side needs to know. All are needed.
+// HostOptions configure the host's side. All are required.
 type HostOptions struct {
-	// Name is for errors: "transport/tcp".
+	// Name appears in errors, for example "transport/tcp".
 	Name string
-	// Break is told, once and in a goroutine of its own, that the process broke the contract.
+	// Break is called once, in a goroutine of its own, when the process has broken the contract.
 	Break func(reason string)
-	// Fail makes an error of what the plugin sent.
+	// Fail turns what the plugin sent into an error.
 	Fail func(f Failure) error
-	// Overdue is how long after its deadline an operation may be under way.
+	// Overdue is how long after its deadline an operation may still be in flight.
 	Overdue time.Duration
 	// Limit is the time limit of an operation without a deadline.
 	Limit time.Duration
-	// LocalAny lets operations use memory that is not registered.
+	// LocalAny allows operations on memory that is not registered.
 	LocalAny bool
 }
 
-// Host is what the paths of one transport share. Safe for concurrent use.
+// Host is the state that the paths of one transport share. Safe for concurrent use.
 type Host struct {
 	HostOptions
 	Regions
@@ -46,10 +46,10 @@ type Host struct {
 	way   atomic.Value // of Way
 
 	broken atomic.Bool
-	gone   atomic.Bool // the process was collected
+	gone   atomic.Bool // the process has ended and was waited for
 
 	mu      sync.Mutex
-	reason  string // why it is broken
+	reason  string // why broken is set
 	paths   map[*Path]struct{}
 	dog     context.CancelFunc // ends the watchdog; nil where none runs
 	stopped bool
@@ -64,17 +64,17 @@ func NewHost(o HostOptions) *Host {
 	return h
 }
 
-// SetStage says how foreign memory is reached, and through which memory, which stays the
-// caller's until the process is gone and all paths are closed.
+// SetStage sets how the transport reaches foreign memory, and the memory of the stage, which the
+// caller frees only after the process is gone and all paths are closed.
 func (h *Host) SetStage(mem []byte, way Way) {
 	h.stage.Store(newStage(mem))
 	h.way.Store(way)
 }
 
-// Way returns how foreign memory is reached.
+// Way returns how the transport reaches foreign memory.
 func (h *Host) Way() Way { return h.way.Load().(Way) }
 
-// Broken ends the use of a process that broke the contract; the first reason counts.
+// Broken ends the use of a process that broke the contract. Only the first reason counts.
 func (h *Host) Broken(format string, args ...any) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -85,7 +85,7 @@ func (h *Host) Broken(format string, args ...any) {
 	go h.Break(h.reason)
 }
 
-// Down returns why nothing can be submitted any more, nil while it can.
+// Down returns why the host accepts no more operations, or nil while it does.
 func (h *Host) Down(op string) error {
 	if !h.broken.Load() && !h.gone.Load() {
 		return nil
@@ -102,9 +102,9 @@ func (h *Host) Down(op string) error {
 // Gone reports whether Ended was called.
 func (h *Host) Gone() bool { return h.gone.Load() }
 
-// Ended is called after the process was collected. What was under way ends: a Read failed,
-// and so did a Write that was still in the ring; a Write that was taken is quarantined.
-// Repeatable.
+// Ended completes all operations in flight. The caller calls it once the process has ended and was
+// waited for. A Read has failed, and so has a Write that was still in the ring; a Write that the
+// plugin took is quarantined. Ended may be called again.
 func (h *Host) Ended() {
 	h.mu.Lock()
 	h.gone.Store(true)
@@ -116,8 +116,7 @@ func (h *Host) Ended() {
 	}
 }
 
-// Stopped ends the watchdog once no operation is under way any more; there are no new
-// paths.
+// Stopped refuses new paths, and ends the watchdog once no operation is in flight.
 func (h *Host) Stopped() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -127,7 +126,7 @@ func (h *Host) Stopped() {
 	}
 }
 
-// Paths returns the paths that are not closed.
+// Paths returns the paths that are not settled yet.
 func (h *Host) Paths() []*Path {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -149,7 +148,7 @@ func (h *Host) stopDog() {
 	}
 }
 
-// add makes a path known, and the watchdog watch.
+// add adds a path and starts the watchdog if none runs.
 func (h *Host) add(p *Path) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -165,7 +164,7 @@ func (h *Host) add(p *Path) error {
 	return nil
 }
 
-// remove forgets a path that has nothing under way.
+// remove forgets a path that has nothing in flight.
 func (h *Host) remove(p *Path) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -175,7 +174,7 @@ func (h *Host) remove(p *Path) {
 	}
 }
 
-// watch looks for operations that are not completed long after their deadline.
+// watch looks for operations that have not completed long after their deadline.
 func (h *Host) watch(ctx context.Context) {
 	every := min(time.Second, h.Overdue/4)
 	for t := time.NewTicker(max(every, time.Millisecond)); ; {
@@ -193,12 +192,12 @@ func (h *Host) watch(ctx context.Context) {
 	}
 }
 
-// Figures are the counters of a host.
+// Figures are the counters of a Host.
 type Figures struct {
-	// Operations that ended, and the bytes of those that were OK.
+	// Operations counts the operations that ended, Moved the bytes of those that were OK.
 	Operations, Moved uint64
-	// Copied is how many of the bytes were copied between the host's memory and the stage, by
-	// the host or by the plugin; Foreign is how many operations needed that.
+	// Copied counts the bytes that the host or the plugin copied between the host's memory and the
+	// stage, Foreign the operations that needed it.
 	Copied, Foreign uint64
 	Paths, Regions  int
 }

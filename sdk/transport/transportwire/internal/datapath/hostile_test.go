@@ -21,7 +21,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const patience = time.Minute
 
-// rig is a path whose other side is the test.
+// rig is a path of which the test plays the other side.
 type rig struct {
 	h      *Host
 	p      *Path
@@ -77,7 +77,7 @@ func (r *rig) submit(t require.TestingT, kind transport.OpKind, n int) {
 	}
 }
 
-// taken reads what was submitted.
+// taken reads the submissions.
 func (r *rig) taken(t require.TestingT) []submission {
 	n, err := r.in.Ready()
 	require.NoError(t, err)
@@ -106,24 +106,24 @@ func reapOne(t require.TestingT, p *Path) (transport.Completion, error) {
 	return dst[0], err
 }
 
-// TestWhatAPluginMayNot: each way to break the contract ends the process, with a reason,
-// refuses what is submitted from then on, and completes what was under way once and only
-// after the process is gone.
-func TestWhatAPluginMayNot(t *testing.T) {
+// TestBrokenContract checks that each way to break the contract ends the process with a reason.
+// From then on the host refuses operations, and it completes those in flight once and only after
+// the process is gone.
+func TestBrokenContract(t *testing.T) {
 	for name, c := range map[string]struct {
 		evil func(r *rig, s []submission)
 		want string
 	}{
-		"a slot that is not":   {func(r *rig, _ []submission) { r.complete(t, completion{tag: newTag(99, 1), status: 1}) }, "names operation 99"},
-		"a slot not in use":    {func(r *rig, _ []submission) { r.complete(t, completion{tag: newTag(7, 1), status: 1}) }, "not under way"},
-		"another generation":   {func(r *rig, s []submission) { r.complete(t, completion{tag: s[0].tag + 1<<32, status: 1}) }, "in round"},
-		"a status that is not": {func(r *rig, s []submission) { r.complete(t, completion{tag: s[0].tag, status: 4}) }, "unknown status 4"},
-		"no status":            {func(r *rig, s []submission) { r.complete(t, completion{tag: s[0].tag}) }, "unknown status 0"},
+		"a slot out of range": {func(r *rig, _ []submission) { r.complete(t, completion{tag: newTag(99, 1), status: 1}) }, "names operation 99"},
+		"a slot not in use":   {func(r *rig, _ []submission) { r.complete(t, completion{tag: newTag(7, 1), status: 1}) }, "not in flight"},
+		"another generation":  {func(r *rig, s []submission) { r.complete(t, completion{tag: s[0].tag + 1<<32, status: 1}) }, "generation"},
+		"an unknown status":   {func(r *rig, s []submission) { r.complete(t, completion{tag: s[0].tag, status: 4}) }, "unknown status 4"},
+		"no status":           {func(r *rig, s []submission) { r.complete(t, completion{tag: s[0].tag}) }, "unknown status 0"},
 		"OK with an error": {func(r *rig, s []submission) {
 			r.complete(t, completion{tag: s[0].tag, status: 1, Failure: Failure{Code: -1}})
 		}, "says OK"},
 		"a failure without code": {func(r *rig, s []submission) { r.complete(t, completion{tag: s[0].tag, status: 2}) }, "failed completion"},
-		"a class that is not": {func(r *rig, s []submission) {
+		"an unknown class": {func(r *rig, s []submission) {
 			r.complete(t, completion{tag: s[0].tag, status: 2, Failure: Failure{Code: -1, Class: 9}})
 		}, "the class 9"},
 		"completed twice": {func(r *rig, s []submission) {
@@ -138,7 +138,7 @@ func TestWhatAPluginMayNot(t *testing.T) {
 			r.submit(t, transport.Read, 1)
 			s := r.taken(t)
 			require.Len(t, s, 3)
-			r.submit(t, transport.Write, 1) // Which stays in the ring.
+			r.submit(t, transport.Write, 1) // This one stays in the ring.
 			c.evil(r, s)
 			r.p.wake()
 			ctx, cancel := context.WithCancel(t.Context())
@@ -189,8 +189,9 @@ func TestWhatAPluginMayNot(t *testing.T) {
 // second is where the ring of completions begins.
 func (r *rig) second() int { _, n := RingBytes(len(r.p.table.slots)); return n }
 
-// TestCompletedWithoutBeingRead: each operation that is not in the ring any more was read
-// before it completed; what claims otherwise would have the host write over what it submitted.
+// TestCompletedWithoutBeingRead checks that the host refuses completions of operations that the
+// plugin has not read from the ring. If it accepted them, it could overwrite entries that are still
+// unread.
 func TestCompletedWithoutBeingRead(t *testing.T) {
 	r := newRig(t, 8, nil)
 	r.submit(t, transport.Read, 4)
@@ -211,8 +212,8 @@ func TestCompletedWithoutBeingRead(t *testing.T) {
 	require.Contains(t, <-r.broken, "did not read")
 }
 
-// TestADeadlineAtTheEndOfTime is one that the watchdog waits for.
-func TestADeadlineAtTheEndOfTime(t *testing.T) {
+// TestDistantDeadline checks that the watchdog handles a deadline in the far future.
+func TestDistantDeadline(t *testing.T) {
 	r := newRig(t, 8, func(o *HostOptions) { o.Overdue = 10 * time.Millisecond })
 	n, err := r.p.Submit([]transport.Op{{ID: 1, Kind: transport.Read, Local: r.mem[:1], Remote: 5, Deadline: time.Unix(1<<40, 0)}})
 	require.NoError(t, err)
@@ -225,8 +226,8 @@ func TestADeadlineAtTheEndOfTime(t *testing.T) {
 	require.Equal(t, transport.OK, c.Status)
 }
 
-// TestGarbageInTheRings: whatever bytes the plugin writes wherever it can, the host goes on
-// or ends the process; every operation completes once.
+// TestGarbageInTheRings writes arbitrary bytes wherever the plugin can write. The host must go on
+// or end the process, and every operation must complete once.
 func TestGarbageInTheRings(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		var cleanup []func()
@@ -285,8 +286,8 @@ type fakeT struct {
 
 func (t fakeT) Cleanup(f func()) { *t.cleanup = append(*t.cleanup, f) }
 
-// TestSilence: a plugin that does nothing is ended; one whose completion waits for a Reap
-// is not.
+// TestSilence checks that the host ends a plugin that does nothing, but not one whose completion
+// waits for a Reap.
 func TestSilence(t *testing.T) {
 	soon := func(o *HostOptions) { o.Overdue, o.Limit = 20*time.Millisecond, time.Millisecond }
 	r := newRig(t, 8, soon)
@@ -296,7 +297,7 @@ func TestSilence(t *testing.T) {
 	patient := newRig(t, 8, soon)
 	patient.submit(t, transport.Read, 1)
 	patient.complete(t, completion{tag: patient.taken(t)[0].tag, status: transport.OK})
-	require.Eventually(t, func() bool { // The watchdog takes it out of the ring by itself.
+	require.Eventually(t, func() bool { // The watchdog itself takes it out of the ring.
 		patient.p.mu.Lock()
 		defer patient.p.mu.Unlock()
 		return len(patient.p.done) == 1
@@ -307,8 +308,8 @@ func TestSilence(t *testing.T) {
 	require.Empty(t, patient.broken)
 }
 
-// TestClosedButNotCompleted: a plugin that says that a path is closed and left operations
-// open is broken.
+// TestClosedButNotCompleted checks that a plugin breaks the contract if it says that a path is
+// closed but has not completed all operations.
 func TestClosedButNotCompleted(t *testing.T) {
 	r := newRig(t, 8, nil)
 	r.submit(t, transport.Read, 1)
@@ -321,8 +322,9 @@ func TestClosedButNotCompleted(t *testing.T) {
 	require.Equal(t, transport.Failed, c.Status)
 }
 
-// TestWhatIsInTheRingCounts: completions that were published before the end are not lost.
-func TestWhatIsInTheRingCounts(t *testing.T) {
+// TestPublishedCompletionsCount checks that completions that were published before the end are not
+// lost.
+func TestPublishedCompletionsCount(t *testing.T) {
 	r := newRig(t, 8, nil)
 	r.submit(t, transport.Write, 3)
 	s := r.taken(t)
@@ -346,8 +348,8 @@ func TestWhatIsInTheRingCounts(t *testing.T) {
 	require.Error(t, err)
 }
 
-// TestNothingIsAllocated: an operation on shared memory costs no garbage.
-func TestNothingIsAllocated(t *testing.T) {
+// TestNoAllocations checks that an operation on shared memory does not allocate.
+func TestNoAllocations(t *testing.T) {
 	r := newRig(t, 64, nil)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -380,8 +382,9 @@ func openFiles(t *testing.T) int {
 	return len(all)
 }
 
-// TestPathsGiveTheirFilesBack: closed, ended or failed, a path leaves no descriptor.
-func TestPathsGiveTheirFilesBack(t *testing.T) {
+// TestPathsCloseTheirFiles checks that no path leaves a descriptor open, whether it is closed or
+// its process has ended.
+func TestPathsCloseTheirFiles(t *testing.T) {
 	newRig(t, 8, nil).h.Ended()
 	before := openFiles(t)
 	for range 20 {

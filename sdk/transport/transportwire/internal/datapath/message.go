@@ -6,14 +6,14 @@ import (
 	"fmt"
 )
 
-// A message on the socket for descriptors is messageSize bytes: who speaks, and the token
-// that the call names to which the descriptors belong.
+// A message on the socket for descriptors has messageSize bytes: a magic number, and the token of
+// the call to which the descriptors belong.
 const (
 	messageSize  = 16
 	messageMagic = 0x31304446434d // "MCFD01", little endian
 )
 
-// EncodeMessage makes the message of a token.
+// EncodeMessage encodes the message of a token.
 func EncodeMessage(token uint64) []byte {
 	b := make([]byte, messageSize)
 	binary.NativeEndian.PutUint64(b, messageMagic)

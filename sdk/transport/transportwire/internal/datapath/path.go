@@ -21,8 +21,8 @@ type Path struct {
 	bells  [2]*shm.FileBell // submissions, completions
 	theirs []int            // the plugin's ends of the bells
 
-	// turn holds a token: the right to read completions. Who sleeps for some holds it too,
-	// and gives it back to those who want it when it is woken.
+	// turn holds a token, the right to read completions. A reaper that sleeps until there are some
+	// holds it too; when woken, it passes the token to the goroutines that want it.
 	turn   chan struct{}
 	wanted atomic.Int32
 	in     *shm.Consumer
@@ -30,21 +30,21 @@ type Path struct {
 	entry  [completionSize]byte
 
 	mu      sync.Mutex
-	corrupt bool // the ring of completions is not read any more; who has the turn may look
+	corrupt bool // the ring of completions is no longer read; the holder of turn may read this field
 	out     *shm.Producer
 	put     [submissionSize]byte
 	table   table
 	remotes map[transport.RemoteID]struct{}
 	rails   map[transport.RailID]struct{} // nil where the transport has none
-	ended   bool                          // closed to new operations
-	final   bool                          // nothing can complete any more; the rings are gone
-	waiting *foreignOp                    // has pieces that found no room yet
+	ended   bool                          // no new operations
+	final   bool                          // no operation is in flight; the rings are unmapped
+	waiting *foreignOp                    // has chunks that found no space yet
 	done    []transport.Completion
 	reaped  int // how many of done were given out
 }
 
-// NewPath makes the rings of a path for so many operations, a power of two. Descriptors
-// are what the plugin gets. The path has to be settled.
+// NewPath makes a path with rings for slots operations, a power of two. The caller passes its
+// Descriptors to the plugin, and settles the path at the end.
 func (h *Host) NewPath(name string, slots int, railed bool) (*Path, error) {
 	size, second := RingBytes(slots)
 	mem, err := shm.Create("mooncake path "+name, size)
@@ -80,23 +80,23 @@ func (h *Host) NewPath(name string, slots int, railed bool) (*Path, error) {
 	return p, nil
 }
 
-// Descriptors are the memory file of the rings, and the plugin's ends of the bells: of the
-// submissions and of the completions.
+// Descriptors returns the memory file of the rings and the plugin's ends of the two bells, for
+// submissions and for completions.
 func (p *Path) Descriptors() []int {
 	return append([]int{p.mem.FD()}, p.theirs...)
 }
 
-// Name is what the path is called in errors.
+// Name returns the name of the path in errors.
 func (p *Path) Name() string { return p.name }
 
-// Imported lets operations use a remote region.
+// Imported allows operations on a remote region.
 func (p *Path) Imported(id transport.RemoteID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.remotes[id] = struct{}{}
 }
 
-// Rails lets operations use rails.
+// Rails allows operations on rails.
 func (p *Path) Rails(rails []transport.Rail) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -112,7 +112,7 @@ func (p *Path) Closed() bool {
 	return p.ended
 }
 
-// End refuses operations from now on.
+// End refuses all further operations.
 func (p *Path) End() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -128,12 +128,12 @@ func (p *Path) End() {
 	p.wake()
 }
 
-// ErrClosed is the error of a closed path.
+// ErrClosed returns the error of a closed path.
 func (p *Path) ErrClosed() error {
 	return errs.WithClass(errs.ClassTransientPath, p.name, transport.ErrPathClosed)
 }
 
-// Settle collects what the plugin completed before it answered that the path is closed,
+// Settle takes the completions that the plugin wrote before it answered that the path is closed,
 // and frees the rings.
 func (p *Path) Settle(ctx context.Context) error { return p.settle(ctx, p.h.Gone()) }
 
@@ -178,7 +178,7 @@ func (p *Path) settle(ctx context.Context, gone bool) error {
 	return nil
 }
 
-// orphans ends what the process will not complete any more.
+// orphans completes the operations that the process will no longer complete.
 func (p *Path) orphans() {
 	consumed, err := p.out.Consumed()
 	cause := p.h.Down(p.name)
@@ -195,7 +195,7 @@ func (p *Path) orphans() {
 	}
 }
 
-// free gives back memory and descriptors.
+// free releases memory and descriptors.
 func (p *Path) free() {
 	for _, b := range p.bells {
 		if b != nil {
@@ -206,7 +206,7 @@ func (p *Path) free() {
 	_ = p.mem.Close()
 }
 
-// takeTurn waits for the right to read completions; who sleeps with it is woken.
+// takeTurn waits for the right to read completions. It wakes a reaper that sleeps with it.
 func (p *Path) takeTurn(ctx context.Context) error {
 	p.wanted.Add(1)
 	defer p.wanted.Add(-1)
@@ -221,14 +221,14 @@ func (p *Path) takeTurn(ctx context.Context) error {
 
 func (p *Path) giveTurn() { p.turn <- struct{}{} }
 
-// wake makes who sleeps look again.
+// wake wakes the reaper that sleeps, if any, to check again.
 func (p *Path) wake() { p.bells[1].Wake() }
 
-// now is the time on the path's clock.
+// now returns the time on the path's clock.
 func (p *Path) now() time.Duration { return time.Since(p.epoch) }
 
-// overdue reports whether the watchdog has something to look into, and ends what only
-// waits for room.
+// overdue reports whether the watchdog has to examine the path. It fails an operation that has
+// waited for space until its deadline.
 func (p *Path) overdue() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -254,8 +254,8 @@ func (p *Path) late(now time.Duration) bool {
 	return false
 }
 
-// silent collects what there is and reports whether something is overdue all the same. It
-// gives whoever holds the turn time to notice.
+// silent takes the completions in the ring and reports whether an operation is still overdue. It
+// gives the holder of turn time to notice.
 func (p *Path) silent(ctx context.Context) bool {
 	at := p.now()
 	patient, cancel := context.WithTimeout(ctx, p.h.Overdue)

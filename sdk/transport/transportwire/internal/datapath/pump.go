@@ -17,14 +17,14 @@ import (
 // pumpBatch is how many entries are handled at a time.
 const pumpBatch = 64
 
-// PumpOptions are what a pump needs. All are needed.
+// PumpOptions configure a Pump. All are required.
 type PumpOptions struct {
 	Path  transport.Path
 	Areas *Areas
-	// Fail turns an error into what is sent.
+	// Fail turns an error into what the host gets.
 	Fail   func(error) Failure
 	Logger *slog.Logger
-	// Host is the host's process number, for operations on foreign memory.
+	// Host is the process ID of the host, for operations on foreign memory.
 	Host  int
 	Stats *PumpStats
 }
@@ -32,8 +32,8 @@ type PumpOptions struct {
 // PumpStats are the counters of all pumps of a plugin.
 type PumpStats struct{ Operations, Copied atomic.Uint64 }
 
-// Pump is the plugin's side of a path: it submits what the host wrote, and writes what it
-// reaps.
+// Pump is the plugin's side of a path. It submits the operations that the host wrote to the inner
+// path, and writes the completions that it reaps.
 type Pump struct {
 	PumpOptions
 	mem   *shm.Memory
@@ -43,9 +43,9 @@ type Pump struct {
 	ops   []transport.Op
 	batch []submission
 
-	room    chan struct{} // holds a token after something was reaped
+	space   chan struct{} // holds a token after a completion was reaped
 	cancel  context.CancelFunc
-	closing chan struct{} // closed once the inner path is
+	closing chan struct{} // closed once the inner path is closed
 	once    sync.Once
 	ended   chan struct{} // closed once both goroutines have ended
 
@@ -57,18 +57,18 @@ type Pump struct {
 	used   int      // of flight
 }
 
-// flight is an operation that the inner path has.
+// flight is an operation of the inner path.
 type flight struct {
 	tag  tag
 	used bool
 	read bool
 	area *area
-	host uint64 // where in the host's memory the bytes go, 0 for nowhere
+	host uint64 // the address in the host's memory to copy from or to, 0 for none
 	buf  []byte
 }
 
-// NewPump takes over the memory and the bells of a path: descriptors of which it keeps
-// none of the first. It pumps until Close.
+// NewPump takes ownership of the descriptors of a path: the memory file, which it closes once it is
+// mapped, and the bells. It pumps until Close.
 func NewPump(o PumpOptions, slots int, fds []int) (*Pump, error) {
 	if len(fds) != 3 {
 		closeAll(fds)
@@ -79,7 +79,7 @@ func NewPump(o PumpOptions, slots int, fds []int) (*Pump, error) {
 		return nil, fmt.Errorf("a path of %d slots, want a power of two up to %d", slots, MaxSlots)
 	}
 	p := &Pump{
-		PumpOptions: o, room: make(chan struct{}, 1), closing: make(chan struct{}), ended: make(chan struct{}),
+		PumpOptions: o, space: make(chan struct{}, 1), closing: make(chan struct{}), ended: make(chan struct{}),
 		flight: make([]flight, slots), ops: make([]transport.Op, 0, pumpBatch), batch: make([]submission, 0, pumpBatch),
 	}
 	size, second := RingBytes(slots)
@@ -130,8 +130,8 @@ func (p *Pump) free() {
 	}
 }
 
-// Close closes the inner path and waits until everything that the host submitted has its
-// completion. Repeatable.
+// Close closes the inner path and waits until every operation that the host submitted has its
+// completion. It may be called again.
 func (p *Pump) Close(ctx context.Context) error {
 	err := p.Path.Close(ctx)
 	p.once.Do(func() {
@@ -146,26 +146,26 @@ func (p *Pump) Close(ctx context.Context) error {
 	return err
 }
 
-// submissions takes entries until the path is closed, and then what is left.
+// submissions takes entries until the path is closed, and then those that are left.
 func (p *Pump) submissions(ctx context.Context) {
 	for {
 		n, err := p.in.Wait(ctx)
 		if err != nil {
 			if n, err = p.in.Ready(); ctx.Err() == nil || err != nil || n == 0 {
 				if ctx.Err() == nil || err != nil {
-					p.Logger.Error("the host's ring is out of order; the path ends", "error", err)
+					p.Logger.Error("the ring of the host is corrupt; the path ends", "error", err)
 				}
 				return
 			}
 		}
 		if err := p.submit(min(n, pumpBatch)); err != nil {
-			p.Logger.Error("the host wrote an entry that cannot be; the path ends", "error", err)
+			p.Logger.Error("the host wrote an invalid entry; the path ends", "error", err)
 			return
 		}
 	}
 }
 
-// submit hands n entries to the inner path.
+// submit submits n entries to the inner path.
 func (p *Pump) submit(n int) error {
 	now := time.Now()
 	p.batch, p.ops = p.batch[:0], p.ops[:0]
@@ -181,8 +181,8 @@ func (p *Pump) submit(n int) error {
 		}
 		p.batch = append(p.batch, s)
 	}
-	// Before the first of them goes out: the host takes what is still in the ring for not
-	// begun.
+	// This comes before the first submit, because the host assumes that operations that are still
+	// in the ring have not begun.
 	p.in.Free(n)
 	p.Stats.Operations.Add(uint64(n))
 	for i := range p.batch {
@@ -202,7 +202,7 @@ func (p *Pump) submit(n int) error {
 			ops = ops[1:]
 		case n == 0:
 			select {
-			case <-p.room:
+			case <-p.space:
 			case <-p.closing:
 			}
 		}
@@ -211,7 +211,7 @@ func (p *Pump) submit(n int) error {
 	return nil
 }
 
-// accept makes the operation of an entry, and notes what it uses.
+// accept turns an entry into an operation and records what it uses.
 func (p *Pump) accept(s *submission, now time.Time) (transport.Op, error) {
 	f := flight{tag: s.tag, used: true, read: s.kind == transport.Read}
 	if s.length > 0 {
@@ -248,7 +248,7 @@ func (p *Pump) accept(s *submission, now time.Time) (transport.Op, error) {
 	return o, nil
 }
 
-// refuse completes an operation that the inner path did not take.
+// refuse fails an operation that the inner path did not take.
 func (p *Pump) refuse(t tag, err error) {
 	p.post([]transport.Completion{{ID: uint64(t), Status: transport.Failed, Err: err}})
 }
@@ -265,19 +265,19 @@ func (p *Pump) completions() {
 		}
 		if err != nil {
 			if !errors.Is(err, transport.ErrPathClosed) {
-				p.Logger.Error("the transport does not give out completions any more", "error", err)
+				p.Logger.Error("the transport returns no more completions", "error", err)
 			}
 			return
 		}
 	}
 }
 
-// few is how many operations may be under way for a completion to be written where it comes
-// about. With more the next one is near, and completions takes them together: one bell for several.
+// few is the most operations in flight with which deliver writes a completion itself. With more,
+// the next completion is near, and completions writes several of them with one ring of the bell.
 const few = 4
 
-// deliver writes a completion where it comes about, which spares waking completions. It does
-// not where bytes have to be copied: the path waits meanwhile.
+// deliver writes a completion in the goroutine in which it occurs, so that completions need not be
+// woken. It declines if bytes have to be copied, because the path would wait meanwhile.
 func (p *Pump) deliver(done transport.Completion) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -291,15 +291,15 @@ func (p *Pump) deliver(done transport.Completion) bool {
 	return true
 }
 
-// reaped tells who waits to submit that there may be room.
+// reaped wakes a submit that waits for space.
 func (p *Pump) reaped() {
 	select {
-	case p.room <- struct{}{}:
+	case p.space <- struct{}{}:
 	default:
 	}
 }
 
-// post writes completions, and frees what their operations used.
+// post writes completions and releases what their operations used.
 func (p *Pump) post(done []transport.Completion) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -310,7 +310,7 @@ func (p *Pump) post(done []transport.Completion) {
 func (p *Pump) write(done []transport.Completion) {
 	free, err := p.out.Free()
 	if err != nil || free < len(done) {
-		p.Logger.Error("there is no room for completions in the host's ring", "error", err, "free", free, "completions", len(done))
+		p.Logger.Error("the host's ring is full: completions are lost", "error", err, "free", free, "completions", len(done))
 		return
 	}
 	for i := range done {
@@ -322,19 +322,19 @@ func (p *Pump) write(done []transport.Completion) {
 		p.out.Put(c.encode(&p.buf))
 	}
 	if err := p.out.Publish(); err != nil {
-		p.Logger.Error("the host cannot be told of completions", "error", err)
+		p.Logger.Error("ringing the host's bell failed", "error", err)
 	}
 }
 
-// land ends the flight of an operation. What completes that was not under way goes to the
-// host as it is, which then knows that the transport is broken.
+// land ends the flight of an operation. A completion of an operation that was not in flight goes to
+// the host unchanged, so that the host learns that the transport is broken.
 func (p *Pump) land(c *completion) {
 	f := p.of(c.tag)
 	if f == nil {
 		return
 	}
 	if f.host != 0 && f.read && c.status == transport.OK {
-		// Here and nowhere later: with the completion the memory is the caller's again.
+		// It cannot be done later: once completed, the memory is the caller's again.
 		if err := WriteHost(p.Host, f.buf, f.host); err != nil {
 			c.status, c.Failure = transport.Failed, p.Fail(errs.WithClass(errs.ClassLocalDevice, "copy to the host", err))
 		} else {
@@ -351,7 +351,7 @@ func (p *Pump) land(c *completion) {
 	p.used--
 }
 
-// of returns the flight that a tag names, nil for none. mu is held.
+// of returns the flight that a tag names, or nil. mu is held.
 func (p *Pump) of(t tag) *flight {
 	i := t.slot()
 	if uint64(i) >= uint64(len(p.flight)) || !p.flight[i].used || p.flight[i].tag != t {

@@ -12,10 +12,10 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
 
-// spy is an inner path that only looks.
+// spy is an inner path that refuses every operation and records what the host sees.
 type spy struct {
 	p      *Path
-	seen   chan uint64 // what the host takes for begun when an operation is handed over
+	seen   chan uint64 // how many operations the host assumes to have begun at each Submit
 	closed chan struct{}
 }
 
@@ -39,8 +39,8 @@ func (s *spy) Reap(context.Context, []transport.Completion) (int, error) {
 
 func (s *spy) Close(context.Context) error { close(s.closed); return nil }
 
-// TestTakenBeforeBegun: the host sees that an operation was taken before the transport has
-// it, so that a Write that is still in the ring was certainly not begun.
+// TestTakenBeforeBegun checks that the host sees that an operation was taken before the transport
+// gets it. So a Write that is still in the ring has certainly not begun.
 func TestTakenBeforeBegun(t *testing.T) {
 	r := newRig(t, 8, nil)
 	var fds []int
@@ -61,8 +61,8 @@ func TestTakenBeforeBegun(t *testing.T) {
 	require.EqualValues(t, 1, <-s.seen)
 	c, err := reapOne(t, r.p)
 	require.NoError(t, err)
-	require.Equal(t, errs.ClassPermanent, c.Class(), "what the transport refuses is a failed completion")
-	// Memory that was never handed over is refused, and not touched.
+	require.Equal(t, errs.ClassPermanent, c.Class(), "a refused operation becomes a failed completion")
+	// Memory that the plugin never mapped is refused, and not touched.
 	r.submit(t, transport.Write, 1)
 	c, err = reapOne(t, r.p)
 	require.NoError(t, err)
@@ -72,7 +72,7 @@ func TestTakenBeforeBegun(t *testing.T) {
 	require.NoError(t, r.p.Settle(t.Context()))
 }
 
-// TestPumpRefusesBadPaths: wrong descriptors are refused, and closed.
+// TestPumpRefusesBadPaths checks that NewPump closes invalid descriptors.
 func TestPumpRefusesBadPaths(t *testing.T) {
 	before := openFiles(t)
 	for name, slots := range map[string]int{"descriptors that are no memory": 8, "no power of two": 7, "none": 0, "too many": MaxSlots * 2} {
@@ -90,7 +90,7 @@ func TestPumpRefusesBadPaths(t *testing.T) {
 	require.Equal(t, before, openFiles(t))
 }
 
-// giver is an inner path that hands completions over, and is never reaped but at its end.
+// giver is an inner path that delivers completions by a call, and is reaped only at its end.
 type giver struct {
 	spy
 	f func(transport.Completion) bool
@@ -107,10 +107,9 @@ func (g *giver) Submit(ops []transport.Op) (int, error) {
 	return len(ops), nil
 }
 
-// TestCompletedWhereItComesAbout: a completion of a path that hands them over is in the ring
-// when it has been handed over, unless so many are under way that they go together, or bytes
-// have to be copied for it.
-func TestCompletedWhereItComesAbout(t *testing.T) {
+// TestDeliver checks that a delivered completion is in the ring at once, unless so many operations
+// are in flight that the pump writes several together, or bytes have to be copied for it.
+func TestDeliver(t *testing.T) {
 	r := newRig(t, 8, nil)
 	var fds []int
 	for _, fd := range r.p.Descriptors() {
@@ -138,8 +137,8 @@ func TestCompletedWhereItComesAbout(t *testing.T) {
 	ok := func(i int) transport.Completion {
 		return transport.Completion{ID: ids[i], Status: transport.OK}
 	}
-	require.False(t, g.f(ok(0)), "it goes with others")
-	pump.post([]transport.Completion{ok(0), ok(1)}) // What the reaper does.
+	require.False(t, g.f(ok(0)), "several are written together")
+	pump.post([]transport.Completion{ok(0), ok(1)}) // The reaper does this.
 	require.True(t, g.f(ok(2)))
 	require.Equal(t, 3, ready())
 	pump.mu.Lock()

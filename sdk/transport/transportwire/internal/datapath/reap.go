@@ -9,7 +9,7 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
 
-// Reap is transport.Path's.
+// Reap implements transport.Path.
 func (p *Path) Reap(ctx context.Context, dst []transport.Completion) (int, error) {
 	if len(dst) == 0 {
 		return 0, nil
@@ -42,7 +42,7 @@ func (p *Path) Reap(ctx context.Context, dst []transport.Completion) (int, error
 	}
 }
 
-// take moves completions to dst. over says that none will come any more.
+// take moves completions to dst. over reports that there will be no more.
 func (p *Path) take(dst []transport.Completion) (n int, over bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -54,7 +54,7 @@ func (p *Path) take(dst []transport.Completion) (n int, over bool) {
 	return n, len(p.done) == 0 && (p.final || p.ended && p.table.inUse() == 0)
 }
 
-// errOver is what Reap returns at the end: of the path, or of the process.
+// errOver is the error of Reap after the end of the path or of the process.
 func (p *Path) errOver() error {
 	if err := p.h.Down(p.name); err != nil && !p.Closed() {
 		return errs.WithClass(errs.ClassTransientPath, "", fmt.Errorf("%w: %w", transport.ErrPathClosed, err))
@@ -62,15 +62,15 @@ func (p *Path) errOver() error {
 	return p.ErrClosed()
 }
 
-// lead reads what was completed, or sleeps once. The caller has the turn. An error is that
-// of the context.
+// lead reads completions, or sleeps once if there are none. The caller holds turn. The error is
+// that of the context.
 func (p *Path) lead(ctx context.Context) error {
 	p.mu.Lock()
-	// Others may have left something since the caller looked.
+	// Another reaper may have left completions since the caller checked.
 	look := len(p.done) > 0 || p.final || (p.ended && p.table.inUse() == 0)
 	corrupt := p.corrupt
 	if w := p.waiting; w != nil && !look {
-		p.putPieces(w, p.now())
+		p.putChunks(w, p.now())
 		_ = p.out.Publish()
 		look = len(p.done) > 0
 	}
@@ -87,8 +87,8 @@ func (p *Path) lead(ctx context.Context) error {
 	return nil
 }
 
-// drain reads a batch of completions and returns how many they were. The caller has the
-// turn, and the path is not final.
+// drain reads a batch of completions and returns their number. The caller holds turn, and the path
+// is not final.
 func (p *Path) drain() int {
 	if p.corrupt {
 		return 0
@@ -103,7 +103,8 @@ func (p *Path) drain() int {
 		}
 	}
 	if len(p.batch) > 0 {
-		// Before the slots are free again: the plugin needs room for what is submitted next.
+		// This comes before the slots are free, because the next operations need entries in the
+		// ring.
 		p.in.Free(len(p.batch))
 		err2 := p.settled()
 		if err == nil {
@@ -119,19 +120,19 @@ func (p *Path) drain() int {
 	return len(p.batch)
 }
 
-// read copies one entry and checks what can be seen of it alone.
+// read copies one entry and checks it by itself.
 func (p *Path) read(i int) (completion, error) {
 	p.in.Copy(i, p.entry[:completionHead])
 	c, text, err := decodeHead(p.entry[:completionHead])
 	if err == nil && text > 0 {
-		// Copied from the start again, but only what was not read before counts.
+		// This copies from the start again, but uses only the bytes that were not read before.
 		p.in.Copy(i, p.entry[:completionHead+text])
 		c.Text = string(p.entry[completionHead : completionHead+text])
 	}
 	return c, err
 }
 
-// settled ends the operations of the batch.
+// settled completes the operations of the batch.
 func (p *Path) settled() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -152,7 +153,7 @@ func (p *Path) settled() error {
 		}
 		if s.of != nil && staging && s.kind == transport.Read && c.status == transport.OK {
 			local, from := s.local, st.mem[s.stage.at:][:s.length]
-			p.mu.Unlock() // The slot stays in use, and only who has the turn can end it.
+			p.mu.Unlock() // The slot stays in use: only the holder of turn can end it.
 			p.h.copied.Add(uint64(copy(local, from)))
 			p.mu.Lock()
 		}
@@ -160,13 +161,13 @@ func (p *Path) settled() error {
 	}
 	p.h.moved.Add(uint64(moved))
 	if w := p.waiting; w != nil {
-		p.putPieces(w, p.now())
+		p.putChunks(w, p.now())
 		_ = p.out.Publish()
 	}
 	return nil
 }
 
-// complete ends a slot. mu is held.
+// complete completes the operation or chunk of a slot. mu is held.
 func (p *Path) complete(i uint32, s *slot, status transport.Status, err error) {
 	w := s.of
 	if w == nil {
@@ -179,8 +180,8 @@ func (p *Path) complete(i uint32, s *slot, status transport.Status, err error) {
 		p.h.copied.Add(uint64(s.length))
 	}
 	if status == transport.Quarantined {
-		// The transport may still use this part of the stage, so nobody else gets it. What was
-		// to be read never reaches the caller's memory: only a completion that is OK is copied.
+		// The transport may still use this extent of the stage, so no other chunk gets it. A late
+		// Read never reaches the caller's memory: only a completion that is OK is copied.
 		if s.kind == transport.Read {
 			status = transport.Failed
 		}

@@ -14,20 +14,20 @@ import (
 type region struct {
 	id         transport.RegionID
 	start, end uintptr
-	handle     uint64 // what the plugin knows it by, 0 for foreign memory
+	handle     uint64 // identifies it to the plugin, 0 for foreign memory
 	ready      bool   // operations may use it
 }
 
-// Regions holds what is registered. A handle is never used again, so that an operation
-// that is late cannot meet other memory. Safe for concurrent use.
+// Regions holds the registered regions. A handle is never used again, so a late operation cannot
+// reach other memory. Safe for concurrent use.
 type Regions struct {
 	mu    sync.Mutex
-	all   []region                 // by start, never overlapping
-	ready atomic.Pointer[[]region] // those of all that are ready
+	all   []region                 // sorted by start, never overlapping
+	ready atomic.Pointer[[]region] // the regions of all that are ready
 }
 
-// Add reserves a region, after the checks that every transport makes. Operations use it
-// after Ready.
+// Add adds a region, after the checks that every transport makes. Operations can use it after
+// Ready.
 func (t *Regions) Add(r transport.Region, handle uint64, op string) error {
 	switch {
 	case r.ID == 0:
@@ -54,7 +54,7 @@ func (t *Regions) Add(r transport.Region, handle uint64, op string) error {
 	return nil
 }
 
-// Ready lets operations use a region, or no longer. It returns the region's handle.
+// Ready allows or forbids operations on a region. It returns the handle of the region.
 func (t *Regions) Ready(id transport.RegionID, ready bool) (handle uint64, known bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -77,7 +77,7 @@ func (t *Regions) Remove(id transport.RegionID) {
 	}
 }
 
-// Count returns how many there are.
+// Count returns the number of regions.
 func (t *Regions) Count() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -98,7 +98,7 @@ func (t *Regions) publish() {
 	t.ready.Store(&ready)
 }
 
-// find returns the region that holds all of b, nil where there is none.
+// find returns the region that contains all of b, or nil.
 func (t *Regions) find(b []byte) *region {
 	all := t.ready.Load()
 	if all == nil {
@@ -119,7 +119,7 @@ func (t *Regions) find(b []byte) *region {
 	return r
 }
 
-// search finds the first region that starts at an address or after it.
+// search finds the first region that starts at or after an address.
 func search(all []region, at uintptr) (int, bool) {
 	lo, hi := 0, len(all)
 	for lo < hi {

@@ -10,10 +10,10 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
 
-// maxLimit bounds the time limit of an operation, so that sums of times do not overflow.
+// maxLimit bounds the time limit of an operation, so that adding times does not overflow.
 const maxLimit = 100 * 365 * 24 * time.Hour
 
-// Submit is transport.Path's.
+// Submit implements transport.Path.
 func (p *Path) Submit(ops []transport.Op) (int, error) {
 	if len(ops) == 0 {
 		return 0, nil
@@ -25,12 +25,12 @@ func (p *Path) Submit(ops []transport.Op) (int, error) {
 		return 0, err
 	}
 	n, err := p.submit(ops, now)
-	// What rings is an eventfd; it fails for one that is closed only, and then all has ended.
+	// The bell fails only if it is closed, and then the path has ended.
 	_ = p.out.Publish()
 	return n, err
 }
 
-// open says why nothing can be submitted.
+// open returns the reason why the path accepts no operations, or nil.
 func (p *Path) open() error {
 	if p.ended {
 		return p.ErrClosed()
@@ -42,7 +42,7 @@ func (p *Path) open() error {
 	switch {
 	case err != nil:
 		p.h.Broken("%s: %v", p.name, err)
-	case free < len(p.table.free): // Each that it did not read is under way.
+	case free < len(p.table.free): // Every operation that it has not read is in flight.
 		p.h.Broken("%s: it completed operations that it did not read", p.name)
 	}
 	return p.h.Down(p.name)
@@ -60,7 +60,7 @@ func (p *Path) submit(ops []transport.Op, now time.Time) (int, error) {
 		}
 		limit := p.h.Limit
 		if !o.Deadline.IsZero() {
-			limit = min(max(1, o.Deadline.Sub(now)), maxLimit) // One that is past is the transport's to refuse.
+			limit = min(max(1, o.Deadline.Sub(now)), maxLimit) // The transport refuses a past deadline.
 		}
 		if len(o.Local) == 0 {
 			p.putWhole(o, 0, 0, limit, clock)
@@ -84,7 +84,7 @@ func (p *Path) submit(ops []transport.Op, now time.Time) (int, error) {
 	return len(ops), nil
 }
 
-// check refuses what the host alone can see to be wrong.
+// check refuses operations that the host itself can see to be wrong.
 func (p *Path) check(o *transport.Op) error {
 	if o.Kind != transport.Read && o.Kind != transport.Write {
 		return errs.New(errs.InvalidParams, p.name, "operation %d has unknown kind %d", o.ID, o.Kind)
@@ -117,20 +117,20 @@ func (p *Path) putWhole(o *transport.Op, handle, at uint64, limit, clock time.Du
 	p.out.Put(p.put[:])
 }
 
-// foreignOp is an operation on memory without a descriptor. It is cut into pieces, each of
+// foreignOp is an operation on memory without a descriptor. It is divided into chunks, each of
 // which has a slot and an extent of the stage.
 type foreignOp struct {
 	transport.Op
-	limit time.Duration // from when it was submitted
+	limit time.Duration // counted from when it was submitted
 	due   time.Duration // as slot.due
-	cut   int           // bytes of Local that were made into pieces
-	open  int           // pieces under way
+	cut   int           // bytes of Local that are divided into chunks
+	open  int           // chunks in flight
 
 	status transport.Status // the worst so far
 	err    error
 }
 
-// fail notes how a piece ended.
+// fail records the failure of a chunk.
 func (w *foreignOp) fail(status transport.Status, err error) {
 	w.status = max(w.status, status)
 	if w.err == nil {
@@ -141,11 +141,11 @@ func (w *foreignOp) fail(status transport.Status, err error) {
 func (p *Path) putForeign(o *transport.Op, limit, clock time.Duration) {
 	p.h.foreign.Add(1)
 	w := &foreignOp{Op: *o, limit: limit, due: clock + limit + p.h.Overdue, status: transport.OK}
-	p.putPieces(w, clock)
+	p.putChunks(w, clock)
 }
 
-// putPieces submits as much of an operation as there is room for; the rest waits.
-func (p *Path) putPieces(w *foreignOp, clock time.Duration) {
+// putChunks submits the chunks of an operation for which there is space; the rest waits.
+func (p *Path) putChunks(w *foreignOp, clock time.Duration) {
 	st, way := p.h.stage.Load(), p.h.Way()
 	for w.err == nil && w.cut < len(w.Local) {
 		left := w.due - p.h.Overdue - clock
@@ -153,7 +153,7 @@ func (p *Path) putPieces(w *foreignOp, clock time.Duration) {
 			w.fail(transport.Failed, p.errDeadline())
 			break
 		}
-		n := min(len(w.Local)-w.cut, st.pieceMax())
+		n := min(len(w.Local)-w.cut, st.chunkMax())
 		if len(p.table.free) == 0 {
 			break
 		}
@@ -187,7 +187,7 @@ func (p *Path) putPieces(w *foreignOp, clock time.Duration) {
 	p.finish(w)
 }
 
-// finish completes an operation that has no pieces left.
+// finish completes an operation that has no chunks left.
 func (p *Path) finish(w *foreignOp) {
 	if w.open > 0 || p.waiting == w {
 		return
@@ -203,7 +203,7 @@ func (p *Path) finish(w *foreignOp) {
 	p.done = append(p.done, c)
 }
 
-// errReap is the error of a Reap whose context ended.
+// errReap returns the error of a Reap whose context has ended.
 func (p *Path) errReap(ctx context.Context) error {
 	return fmt.Errorf("%s: reap: %w", p.name, ctx.Err())
 }

@@ -7,21 +7,21 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
 
-// slot is one operation, or one piece of an operation on foreign memory, on its way. It is
-// in memory of the host only.
+// slot is one operation in flight, or one chunk of an operation on foreign memory. Only the host's
+// memory holds it.
 type slot struct {
 	generation uint32
 	used       bool
 	kind       transport.OpKind
 	id         uint64
 	length     int
-	// local keeps the memory in place that the plugin works with.
+	// local keeps the memory alive that the plugin uses.
 	local []byte
 	// seq is the index of its entry in the ring.
 	seq uint64
-	// due is when the watchdog loses its patience, on the path's clock.
+	// due is when the watchdog considers it overdue, on the path's clock.
 	due time.Duration
-	// of is the operation that this is a piece of, nil for a whole one.
+	// of is the operation of which this is a chunk, nil for a whole operation.
 	of    *foreignOp
 	stage extent
 }
@@ -43,7 +43,7 @@ func newTable(n int) table {
 
 func (t *table) inUse() int { return len(t.slots) - len(t.free) }
 
-// take uses a slot, which the caller knows to be there.
+// take takes a free slot. The caller knows that there is one.
 func (t *table) take() (uint32, *slot) {
 	i := t.free[len(t.free)-1]
 	t.free = t.free[:len(t.free)-1]
@@ -52,7 +52,7 @@ func (t *table) take() (uint32, *slot) {
 	return i, s
 }
 
-// find returns the slot that a tag of the other side names.
+// find returns the slot that a tag from the plugin names.
 func (t *table) find(g tag) (*slot, error) {
 	i := g.slot()
 	if uint64(i) >= uint64(len(t.slots)) {
@@ -61,14 +61,14 @@ func (t *table) find(g tag) (*slot, error) {
 	s := &t.slots[i]
 	switch {
 	case !s.used:
-		return nil, fmt.Errorf("operation %d completed, which is not under way", i)
+		return nil, fmt.Errorf("operation %d completed, but is not in flight", i)
 	case s.generation != g.generation():
-		return nil, fmt.Errorf("operation %d completed in round %d, it is in round %d", i, g.generation(), s.generation)
+		return nil, fmt.Errorf("operation %d completed with generation %d, but its generation is %d", i, g.generation(), s.generation)
 	}
 	return s, nil
 }
 
-// release gives a slot back; its tag never works again before 2^32 others have.
+// release frees a slot. Its tag is valid again only after 2^32 other uses.
 func (t *table) release(i uint32) {
 	s := &t.slots[i]
 	*s = slot{generation: s.generation + 1}

@@ -12,8 +12,8 @@ func ReadHost(pid int, dst []byte, addr uint64) error {
 	return vm("process_vm_readv", unix.ProcessVMReadv, pid, dst, addr)
 }
 
-// WriteHost copies to an address of another process; after an error some of it may be
-// there.
+// WriteHost copies to an address of another process. After an error, some bytes may have been
+// written.
 func WriteHost(pid int, src []byte, addr uint64) error {
 	return vm("process_vm_writev", unix.ProcessVMWritev, pid, src, addr)
 }

@@ -12,8 +12,9 @@ import (
 // benchBatch is the size of the batches of the check of throughput.
 const benchBatch = 256
 
-// life is what a simple allocator needs for the faults that are not of its placing.
-type life struct {
+// faultState is the state that the faults of a simple allocator need, except those of its
+// placement.
+type faultState struct {
 	started, givenUp, spoiled bool
 
 	stops, full, frees int
@@ -44,7 +45,7 @@ func (a *simple) Stop(ctx context.Context) error {
 		a.fault == "the fourth stop is an error" && a.stops > 3,
 		a.fault == "a stop that is given up is all" && a.givenUp:
 		return errors.New("it does not run")
-	case a.fault == "each life leaves a goroutine" && a.stops == 1:
+	case a.fault == "each start leaves a goroutine" && a.stops == 1:
 		end := leakEnd
 		leaked.Go(func() { <-end })
 	}

@@ -13,8 +13,8 @@ import (
 // benchBatch is the size of the batches of the check of throughput.
 const benchBatch = 256
 
-// life is what a simple policy needs for the faults that are not of its ranking.
-type life struct {
+// faultState is the state that the faults of a simple policy need, except those of its ranking.
+type faultState struct {
 	started, givenUp, spoiled, touched bool
 
 	stops, full, calls int
@@ -50,7 +50,7 @@ func (p *simple) Stop(ctx context.Context) error {
 		p.fault == "the fourth stop is an error" && p.stops > 3,
 		p.fault == "a stop that is given up is all" && p.givenUp:
 		return errors.New("it does not run")
-	case p.fault == "each life leaves a goroutine" && p.stops == 1:
+	case p.fault == "each start leaves a goroutine" && p.stops == 1:
 		end := leakEnd
 		leaked.Go(func() { <-end })
 	}
