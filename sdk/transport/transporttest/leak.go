@@ -13,7 +13,7 @@ const (
 	leakSize   = 1 << 20
 )
 
-// holds counts what this process holds and, of transports that are processes, what those do.
+// holds counts the resources of this process and of the processes of transports, if any.
 func (s *suite) holds() rig.Usage {
 	if s.processes == nil {
 		return rig.Here()
@@ -62,7 +62,7 @@ func (s *suite) leakRunning(t conformance.T) {
 		require.NoError(t, err)
 		return n
 	}
-	for range 3 { // What is made once and kept.
+	for range 3 { // Warm up: some resources are created once and kept.
 		round()
 	}
 	before, size := s.holds(), resident()
@@ -98,7 +98,7 @@ func (s *suite) leakStopped(t conformance.T) {
 	}
 	rounds := 6
 	if s.processes != nil {
-		rounds = 3 // Each is two processes more.
+		rounds = 3 // Each starts two processes.
 	}
 	round()
 	before := s.holds()
