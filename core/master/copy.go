@@ -139,7 +139,7 @@ func (s *Service) allocCopies(ctx context.Context, op string, size uint64, targe
 	var got [][]segments.Extent
 	for i, r := range results {
 		if r.Err != nil {
-			err = errs.WithHint(errs.New(errs.NoAvailableHandle, op, "segment %q has no room for %d bytes", targets[i], size), "try again, or name another target")
+			err = errs.WithHint(errs.New(errs.NoAvailableHandle, op, "segment %q has no space for %d bytes", targets[i], size), "try again, or name another target")
 			continue
 		}
 		got = append(got, []segments.Extent{{Seg: v.Space(r.Extent.Space), Offset: r.Extent.Offset, Size: r.Extent.Size}})
@@ -150,8 +150,8 @@ func (s *Service) allocCopies(ctx context.Context, op string, size uint64, targe
 // CopyEnd makes the targets readable; a move takes the source away.
 func (s *Service) CopyEnd(ctx context.Context, caller model.Caller, kind model.CopyKind, key model.Key) error {
 	op := "master: " + kind.String() + " end"
-	err := s.copyDone(ctx, op, caller, key, false, func(name string, who objects.Client, bin *objects.Bin) objects.Outcome {
-		return s.table.CopyEnd(name, who, kind, bin)
+	err := s.copyDone(ctx, op, caller, key, false, func(name string, client objects.Client, bin *objects.Bin) objects.Outcome {
+		return s.table.CopyEnd(name, client, kind, bin)
 	})
 	s.counters.Transfer(kind).End.Done(err != nil)
 	return err
@@ -160,8 +160,8 @@ func (s *Service) CopyEnd(ctx context.Context, caller model.Caller, kind model.C
 // CopyRevoke gives the targets up.
 func (s *Service) CopyRevoke(ctx context.Context, caller model.Caller, kind model.CopyKind, key model.Key) error {
 	op := "master: " + kind.String() + " revoke"
-	err := s.copyDone(ctx, op, caller, key, true, func(name string, who objects.Client, bin *objects.Bin) objects.Outcome {
-		return s.table.CopyRevoke(name, who, kind, bin)
+	err := s.copyDone(ctx, op, caller, key, true, func(name string, client objects.Client, bin *objects.Bin) objects.Outcome {
+		return s.table.CopyRevoke(name, client, kind, bin)
 	})
 	s.counters.Transfer(kind).Revoke.Done(err != nil)
 	return err

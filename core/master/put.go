@@ -24,7 +24,7 @@ const (
 	maxGroup = 1 << 10
 )
 
-// PutStart allocates room for objects and enters them as being written.
+// PutStart allocates space for objects and enters them as being written.
 func (s *Service) PutStart(ctx context.Context, caller model.Caller, items []model.PutItem, cfg model.ReplicateConfig, _ *model.Answer[[]model.Replica]) ([]model.Result[[]model.Replica], error) {
 	if err := s.admit(ctx, opPutStart, len(items)); err != nil {
 		return nil, err
@@ -103,19 +103,19 @@ type put struct {
 	now    lease.Instant
 	out    []model.Result[[]model.Replica]
 	buf    []model.Replica
-	copies int // how many are wanted, no more than there can be now
-	// unused is what each item's tenant was charged and does not occupy; nil with one tenant
-	// only.
+	copies int // the number of copies to place, at most as many as there are segment names
+	// unused is the part of each item's charge that the tenant does not occupy; nil with one
+	// tenant only.
 	unused []uint64
-	split  uint64 // in how many pieces items are placed, as far as they are large
+	split  uint64 // the number of stripes of large items
 
-	// todo are the items that still need room.
+	// todo are the items that still need space.
 	todo []int
 }
 
 func (s *Service) newPut(caller model.Caller, c scope, items []model.PutItem, cfg model.ReplicateConfig) *put {
 	return &put{
-		s: s, scope: c, client: s.table.Who(caller.Client), cfg: cfg, items: items, now: s.clock.Now(), split: 1,
+		s: s, scope: c, client: s.table.Remember(caller.Client), cfg: cfg, items: items, now: s.clock.Now(), split: 1,
 		copies: int(min(cfg.ReplicaNum, uint32(max(s.registry.View().Names(), 1)))),
 		set:    objects.Settings{HardPin: cfg.HardPin, SoftPin: cfg.SoftPin.Action, SoftTTL: s.softTTL(cfg.SoftPin), DataType: cfg.DataType},
 		out:    make([]model.Result[[]model.Replica], len(items)),
@@ -124,8 +124,8 @@ func (s *Service) newPut(caller model.Caller, c scope, items []model.PutItem, cf
 	}
 }
 
-// admit refuses what cannot work, serves upserts that need no room, and leaves the rest in
-// todo.
+// admit refuses items that cannot succeed, serves upserts that need no new space, and leaves the
+// rest in todo.
 func (p *put) admit() {
 	view := p.s.registry.View()
 	var seen map[model.Key]bool
@@ -156,7 +156,8 @@ func (p *put) admit() {
 	}
 }
 
-// queue notes that an item needs room, unless there can be none: nothing is evicted for it.
+// queue adds an item that needs space to todo. It refuses an item that can never get space, so that
+// nothing is evicted for it.
 func (p *put) queue(i int, v *segments.View) {
 	size, pinned := p.items[i].Size, p.s.table.HardPinnedBytes()
 	// Where only the pins are in the way the same put may succeed later.
@@ -168,7 +169,7 @@ func (p *put) queue(i int, v *segments.View) {
 	case p.pieceSize(i, v) == 0:
 		text = fmt.Sprintf("it has %d bytes, too many for %d pieces of at most %d bytes", size, placement.MaxPieces, v.Largest)
 	case size > v.Capacity-min(pinned, v.Capacity):
-		text = fmt.Sprintf("there is no room for its %d bytes: %d of the pool's %d are pinned and never evicted", size, pinned, v.Capacity)
+		text = fmt.Sprintf("there is no space for its %d bytes: %d of the pool's %d are pinned and never evicted", size, pinned, v.Capacity)
 		class = errs.ClassUnknown
 	}
 	if text == "" {
@@ -209,7 +210,7 @@ func (p *put) overwrite(i int, v *segments.View) {
 		p.s.counters.UpsertsInPlace.Add(1)
 		p.s.announceOverwritten(n.Key, n.Settings.Group)
 		p.out[i].Value = p.buf[head:len(p.buf):len(p.buf)]
-	case objects.NeedsRoom:
+	case objects.NeedsSpace:
 		p.queue(i, v)
 	default:
 		p.out[i].Err = outcomeError(out, opPutStart, p.items[i].Key)
@@ -255,8 +256,8 @@ func (p *put) deny(i int, err error) {
 	p.out[i].Err = errs.Wrap(errs.CodeOf(err), opPutStart+" "+short(p.items[i].Key), err)
 }
 
-// run allocates, and evicts what is missing, until everything has room or nothing more
-// can be had.
+// run allocates, and evicts what is missing, until all items have space or no more space can be
+// freed.
 func (p *put) run(ctx context.Context) {
 	var full *shortage
 	for round := 0; len(p.todo) > 0; round++ {
@@ -278,7 +279,7 @@ func (p *put) run(ctx context.Context) {
 		// Ask for exactly what is missing, so that no object goes without need. Only when
 		// that fails twice is the free memory too scattered: then more has to go, and larger
 		// objects take it in pieces, as they do when nothing can go.
-		if !p.s.makeRoom(ctx, full, full.missing<<max(round-1, 0)) && !p.cut() {
+		if !p.s.makeSpace(ctx, full, full.missing<<max(round-1, 0)) && !p.cut() {
 			break
 		}
 		if round > 0 {
@@ -314,7 +315,7 @@ func (p *put) cut() bool {
 	return false
 }
 
-// missing is how many bytes the items without room need.
+// missing is how many bytes the items without space need.
 func (p *put) missing() (n uint64) {
 	for _, i := range p.todo {
 		n += p.items[i].Size

@@ -16,9 +16,9 @@
 // # The protocol
 //
 // A connection begins with a hello in both directions. Then the side that connected sends requests:
-// one frame, Read or Write, and for a Write its bytes. The other side answers each request before it
-// reads the next: Data and the bytes, Done, or Refused with a reason. A frame is 48 bytes; bytes go
-// straight between the socket and the registered memory. A malformed frame ends its connection.
+// one frame, Read or Write, and for a Write its bytes. The other side answers each request before
+// it reads the next: Data and the bytes, Done, or Refused with a reason. A frame is 48 bytes; bytes
+// go straight between the socket and the registered memory. A malformed frame ends its connection.
 //
 // A side that stops finishes the current request, sends a Refused that names no request, and closes
 // the connection. It has not begun any request that it has not answered by then.

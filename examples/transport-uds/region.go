@@ -27,8 +27,8 @@ var reasonOf = [...]reason{
 // Cut implements regionkit.Holder: it ends the read or write that touches a region.
 func (g *guest) Cut() { _ = g.conn.Close() }
 
-// acquire checks a request. It returns the memory that the request names, which stays in place until
-// the region's Release, or the reason to refuse the request.
+// acquire checks a request. It returns the memory that the request names, which stays in place
+// until the region's Release, or the reason to refuse the request.
 func (g *guest) acquire(h *header) (*region, []byte, reason) {
 	kind := transport.Read
 	if h.Type == frameWrite {

@@ -56,8 +56,8 @@ func (n *node) serve(c net.Conn) {
 	case errors.Is(err, errFrame):
 		n.log.Warn("a peer broke the protocol", "error", err)
 	case errors.Is(err, errLeaving):
-		// A request that arrived meanwhile is not carried out; its peer may try it elsewhere. The peer
-		// can read this frame even after the socket is closed and this process has exited.
+		// A request that arrived meanwhile is not carried out; its peer may try it elsewhere. The
+		// peer can read this frame even after the socket is closed and this process has exited.
 		_ = c.SetDeadline(time.Now().Add(n.stall()))
 		_, _ = writeFrame(c, &header{Type: frameRefused, Reason: reasonStopping}, nil)
 	}

@@ -31,7 +31,8 @@ func stopping(t *testing.T, n *node) <-chan struct{} {
 	return stopped
 }
 
-// farewell requires that the connection ends with a refusal that names no request, and nothing else.
+// farewell requires that the connection ends with a refusal that names no request, and nothing
+// else.
 func farewell(t *testing.T, c net.Conn) {
 	t.Helper()
 	if h := answered(t, c); h.Type != frameRefused || h.Reason != reasonStopping || h.ID != 0 {
@@ -205,8 +206,8 @@ func TestGoodbyeOfAPeer(t *testing.T) {
 	}
 }
 
-// TestStopUnderWrites: a node that stops leaves no Write of its peers indeterminate, whatever request
-// it is serving and whatever they have sent.
+// TestStopUnderWrites: a node that stops leaves no Write of its peers indeterminate, whatever
+// request it is serving and whatever they have sent.
 func TestStopUnderWrites(t *testing.T) {
 	const size, depth = 64 << 10, 64
 	for round := range 20 {

@@ -52,7 +52,7 @@ func newPath(n *node, peer frame.Endpoint) *path {
 }
 
 // moved is how many bytes the path carried so far. It brings the patience with the peer up to date
-// where bytes have moved. path.mu is held.
+// where bytes have moved. The caller holds path.mu.
 func (p *path) moved() uint64 {
 	sum, patience := p.carried, 1
 	for _, c := range p.conns {

@@ -68,8 +68,8 @@ func (b *bars) Update(n int, p worker.Progress) {
 
 // Note implements Display.
 func (b *bars) Note(line string) {
-	// After Close the box refuses; the line then has nowhere to go without disturbing
-	// whoever writes there now.
+	// After Close the box refuses. The line is then dropped, so that it does not disturb other
+	// output to the terminal.
 	_, _ = b.box.Write([]byte(line + "\n"))
 }
 

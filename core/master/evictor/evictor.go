@@ -57,7 +57,7 @@ type Reclaimer interface {
 	Leave()
 }
 
-// Evictor makes room. Safe for concurrent use; its methods run one at a time.
+// Evictor makes space. It is safe for concurrent use; its methods run one at a time.
 type Evictor struct {
 	policy    evict.Policy
 	table     *objects.Table

@@ -21,7 +21,7 @@ type Config struct {
 	// PendingTimeout is how long a task may wait, ProcessingTimeout how long it may be under
 	// way, before it fails. 0 is for ever.
 	PendingTimeout, ProcessingTimeout time.Duration
-	// MaxRetries is handed to those who carry tasks out.
+	// MaxRetries is passed to the nodes that carry tasks out.
 	MaxRetries uint32
 }
 

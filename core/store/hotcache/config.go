@@ -1,10 +1,10 @@
 // Package hotcache keeps the bytes of objects that one process reads often from other nodes.
 //
 // Memory is divided into blocks of one size; an object takes one, and larger objects are not
-// kept. The least recently used object gives way. An object is taken in when a sketch of what
-// was read has seen it often enough, and in the background: a worker reads it again. An
-// entry carries the stamp of the object that the master described when it was read, so that
-// whoever asks the master first never gets bytes of a value that was replaced.
+// kept. The least recently used object gives way. The cache admits an object once a sketch of
+// past reads has seen it often enough, and in the background: a worker reads it again. An entry
+// carries the stamp of the object that the master described when it was read, so that a reader that
+// asks the master first never gets bytes of a value that was replaced.
 package hotcache
 
 import "github.com/mooncake-go/mooncake/sdk/errs"

@@ -84,7 +84,8 @@ func (s *suite) deadlinePast(t conformance.T) {
 	must(t, p, transport.Op{ID: 2, Kind: transport.Read, Local: buf, Remote: ids[0], Deadline: time.Now().Add(patience)})
 }
 
-// frozenPeer: operations end at their deadlines and Close returns although the peer does not answer.
+// frozenPeer: operations end at their deadlines and Close returns although the peer does not
+// answer.
 func (s *suite) frozenPeer(t conformance.T) {
 	if s.frozen == nil {
 		t.Skip("needs WithFrozen")

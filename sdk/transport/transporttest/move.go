@@ -42,8 +42,8 @@ func (s *suite) content(t conformance.T) {
 
 func zero(b []byte) bool { return len(bytes.TrimLeft(b, "\x00")) == 0 }
 
-// contentAtRandom submits batches of disjoint writes, then of reads, and compares the results with a
-// copy of the memory.
+// contentAtRandom submits batches of disjoint writes, then of reads, and compares the results with
+// a copy of the memory.
 func (s *suite) contentAtRandom(t conformance.T) {
 	server, client := s.start(t), s.start(t)
 	const size = 300 << 10

@@ -227,8 +227,8 @@ func TestEveryRuleHasABug(t *testing.T) {
 	}
 }
 
-// TestSuiteAcceptsWhatHasNoBug: the subjects with rails and with processes pass if they have no bug,
-// so that their failures elsewhere are due to the bugs.
+// TestSuiteAcceptsWhatHasNoBug: the subjects with rails and with processes pass if they have no
+// bug, so that their failures elsewhere are due to the bugs.
 func TestSuiteAcceptsWhatHasNoBug(t *testing.T) {
 	for name, c := range map[string]struct {
 		subject bug
@@ -247,8 +247,8 @@ func TestSuiteAcceptsWhatHasNoBug(t *testing.T) {
 	}
 }
 
-// TestEachRuleCanFail runs the suite on one broken transport after the other. Only the checks of the
-// broken rule fail.
+// TestEachRuleCanFail runs the suite on one broken transport after the other. Only the checks of
+// the broken rule fail.
 func TestEachRuleCanFail(t *testing.T) {
 	for name, bug := range bugs() {
 		t.Run(name, func(t *testing.T) {

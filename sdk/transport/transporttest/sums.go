@@ -20,8 +20,8 @@ func summed(p transport.Path) bool {
 	return transport.ExtrasOf(p).Checksums
 }
 
-// sums compares the checksums of completions with those of the stored bytes, for one operation after
-// the other and for several in flight together. No other completion may have a checksum.
+// sums compares the checksums of completions with those of the stored bytes, for one operation
+// after the other and for several in flight together. No other completion may have a checksum.
 func (s *suite) sums(t conformance.T) {
 	server, client := s.start(t), s.start(t)
 	const size, lead = 2<<20 + 200, 67

@@ -22,7 +22,7 @@ import (
 type process struct {
 	s     *Server
 	line  frame.Conn
-	who   frame.Peer
+	peer  frame.Peer
 	token frame.Token
 	log   *slog.Logger
 	// layers are the sessions of the process.
@@ -45,9 +45,9 @@ type process struct {
 	count   int
 }
 
-func newProcess(s *Server, c frame.Conn, who frame.Peer) *process {
+func newProcess(s *Server, c frame.Conn, peer frame.Peer) *process {
 	p := &process{
-		s: s, line: c, who: who, token: frame.NewToken(), log: s.deps.Log.With("process", who.PID, "user", who.UID),
+		s: s, line: c, peer: peer, token: frame.NewToken(), log: s.deps.Log.With("process", peer.PID, "user", peer.UID),
 		regions: map[uint64]*region{}, leases: map[uint64]*memory.Buffer{}, running: map[uint64]context.CancelFunc{},
 	}
 	p.layers = s.deps.Client.NewLayers()

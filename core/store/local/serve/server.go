@@ -81,7 +81,7 @@ func (s *Server) Start(ctx context.Context) error {
 	}
 	s.ln = ln.(*net.UnixListener)
 	if s.cfg.Socket[0] == '/' && s.cfg.Any {
-		err = os.Chmod(s.cfg.Socket, 0o666) //nolint:gosec // Any is the wish that everyone may connect.
+		err = os.Chmod(s.cfg.Socket, 0o666) //nolint:gosec // Any means that every user may connect.
 	}
 	if err == nil {
 		err = s.openLend(ctx)

@@ -50,7 +50,8 @@ type Rule struct {
 	Class errs.Class
 }
 
-// Plan lists the faults of the paths of the transports that share it. It is safe for concurrent use.
+// Plan lists the faults of the paths of the transports that share it. It is safe for concurrent
+// use.
 type Plan struct {
 	mu       sync.Mutex
 	rules    []*counted

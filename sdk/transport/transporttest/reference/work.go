@@ -60,8 +60,8 @@ func (p *path) finish(o transport.Op, sum uint32, err error) {
 	p.news = make(chan struct{})
 }
 
-// carryOut carries out one operation and returns the checksum if the operation requests one. It does
-// not touch the memory after it returned.
+// carryOut carries out one operation and returns the checksum if the operation requests one. It
+// does not touch the memory after it returned.
 func (p *path) carryOut(o transport.Op) (sum uint32, err error) {
 	if len(o.Local) == 0 {
 		return 0, nil
