@@ -99,7 +99,7 @@ type put struct {
 	client objects.Client
 	cfg    model.ReplicateConfig
 	items  []model.PutItem
-	set    objects.Settings // of every item, but for the group
+	set    objects.Settings // of every item, except the group
 	now    lease.Instant
 	out    []model.Result[[]model.Replica]
 	buf    []model.Replica
@@ -160,10 +160,10 @@ func (p *put) admit() {
 // nothing is evicted for it.
 func (p *put) queue(i int, v *segments.View) {
 	size, pinned := p.items[i].Size, p.s.table.HardPinnedBytes()
-	// Where only the pins are in the way the same put may succeed later.
+	// If only the pins prevent it, the same put may succeed later.
 	text, class := "", errs.ClassPermanent
 	switch {
-	case len(v.Open) == 0: // Then nothing is evicted either.
+	case len(v.Open) == 0: // Eviction would not help.
 	case size > v.OpenBytes:
 		text = fmt.Sprintf("it has %d bytes, but the whole pool has %d where objects can go", size, v.OpenBytes)
 	case p.pieceSize(i, v) == 0:
@@ -193,9 +193,9 @@ func (p *put) check(it model.PutItem) error {
 	return nil
 }
 
-// overwrite begins an upsert in place where that can be.
+// overwrite begins an upsert in place if that is possible.
 func (p *put) overwrite(i int, v *segments.View) {
-	// It costs a tenant nothing, but one that may not write may not do this either.
+	// An upsert in place costs the tenant nothing, but needs the right to write.
 	if err := p.s.mayWrite(p.scope); err != nil {
 		p.deny(i, err)
 		return
@@ -217,7 +217,7 @@ func (p *put) overwrite(i int, v *segments.View) {
 	}
 }
 
-// charge takes what the tenant cannot pay for out of todo.
+// charge charges the tenant and removes the items that exceed its quota from todo.
 func (p *put) charge(ctx context.Context) {
 	if !p.scope.on {
 		return
@@ -236,14 +236,14 @@ func (p *put) charge(ctx context.Context) {
 	p.todo = rest
 }
 
-// settle gives back what was charged for copies that were not made.
+// settle refunds the charge for copies that were not made.
 func (p *put) settle() {
 	for _, bytes := range p.unused {
 		p.s.refund(p.scope, bytes)
 	}
 }
 
-// times multiplies. What does not fit is as large as can be, and so beyond any quota.
+// times multiplies. On overflow it returns the largest number, which exceeds any quota.
 func times(size uint64, copies int) uint64 {
 	if high, low := bits.Mul64(size, uint64(copies)); high == 0 {
 		return low
@@ -276,9 +276,9 @@ func (p *put) run(ctx context.Context) {
 		if round == maxRounds || len(p.s.registry.View().Open) == 0 || ctx.Err() != nil {
 			break
 		}
-		// Ask for exactly what is missing, so that no object goes without need. Only when
-		// that fails twice is the free memory too scattered: then more has to go, and larger
-		// objects take it in pieces, as they do when nothing can go.
+		// Evict exactly what is missing, so that no object is evicted without need. If the
+		// allocation fails twice, the free memory is too fragmented. Then evict more, and cut
+		// larger objects into stripes, as is done if nothing can be evicted.
 		if !p.s.makeSpace(ctx, full, full.missing<<max(round-1, 0)) && !p.cut() {
 			break
 		}
@@ -299,8 +299,7 @@ const (
 	minPiece    = 64 << 10
 )
 
-// cut has larger items placed in more pieces than before. It reports whether that is news
-// to one of them.
+// cut places large items in more pieces than before. It reports whether that changes any item.
 func (p *put) cut() bool {
 	if p.split == maxSplit {
 		return false
@@ -315,7 +314,7 @@ func (p *put) cut() bool {
 	return false
 }
 
-// missing is how many bytes the items without space need.
+// missing returns how many bytes the items without space need.
 func (p *put) missing() (n uint64) {
 	for _, i := range p.todo {
 		n += p.items[i].Size
@@ -330,8 +329,8 @@ func (p *put) refuse(err error) {
 	p.todo = nil
 }
 
-// takeBack revokes the items that got memory. The caller has gone and will never learn where they
-// lie. So no client writes there, and the memory is free at once.
+// takeBack revokes the items that got memory. The caller has left and will never learn where they
+// lie, so no client writes there, and the memory is free at once.
 func (p *put) takeBack(ctx context.Context) {
 	p.s.pool.Enter()
 	defer p.s.pool.Leave()

@@ -133,8 +133,8 @@ func (c *connection) watch(q *quicgo.Conn) error {
 	}
 }
 
-// ended takes a connection out whose connection is over. Its chunks notice by themselves. p.mu is
-// held.
+// ended removes a closed connection from the path. Its chunks notice by themselves. The caller
+// holds p.mu.
 func (c *connection) ended(err error) {
 	p := c.p
 	c.up = false

@@ -167,7 +167,7 @@ func (c *connection) owed() bool { return len(c.free) < c.depth }
 
 // silent reports whether the connection owes answers and nothing has arrived for a while. The peer
 // answers in order: whatever is sent after a request that it does not answer waits behind it, so
-// new work goes elsewhere.
+// new work goes to other connections.
 func (c *connection) silent(now time.Time) bool {
 	return c.owed() && now.Sub(c.quietSince) > c.p.n.cfg.StallTimeout/8
 }
@@ -181,7 +181,7 @@ func (c *connection) rouse() {
 	}
 }
 
-// run is the life of a connection.
+// run serves a connection from connect to close.
 func (c *connection) run() {
 	p := c.p
 	defer p.connsDone.Done()
@@ -296,8 +296,8 @@ func (c *connection) die(err error) {
 }
 
 // abandon is called when an operation no longer waits for the answer to one of its chunks. An
-// upstream connection does nothing else but wait for it, so a new connection is cheaper. path.mu is
-// held.
+// upstream connection can do nothing else until that answer arrives, so a new connection is
+// cheaper. The caller holds path.mu.
 func (c *connection) abandon(why error) {
 	if c.p.peer.Upstream != 0 {
 		c.die(errs.WithClass(errs.ClassTransientPath, c.p.Name(), fmt.Errorf("connection given up with its request: %w", why)))
@@ -311,12 +311,12 @@ func (c *connection) stop(ch *chunk, why error) {
 		_ = c.conn.SetReadDeadline(time.Unix(1, 0)) // Wakes the reader; it goes on without storing.
 		return
 	}
-	// A frame that was begun cannot be taken back.
+	// A frame that has begun must be sent to its end.
 	c.die(errs.WithClass(errs.ClassTransientPath, c.p.Name(), fmt.Errorf("connection given up in the middle of a frame: %w", why)))
 }
 
-// moved is how many bytes the connection carried, both ways and with their headers. path.mu is
-// held.
+// moved returns how many bytes the connection has carried, in both directions and with their
+// headers. The caller holds path.mu.
 func (c *connection) moved() uint64 {
 	if c.conn == nil {
 		return 0
@@ -324,8 +324,8 @@ func (c *connection) moved() uint64 {
 	return c.gauge.Moved() - c.greeted
 }
 
-// reclaim settles the operations that are left and leaves the path. path.mu is held, both
-// goroutines are at their end.
+// reclaim settles the remaining operations and leaves the path. The caller holds path.mu, and both
+// goroutines are about to end.
 func (c *connection) reclaim() {
 	p := c.p
 	lost := 0
@@ -354,7 +354,7 @@ func (c *connection) reclaim() {
 		p.n.stats.connsCut.Add(1)
 	}
 	if c.conn != nil && !c.proven && c.err != nil {
-		p.retry.Failed(c.err, time.Now()) // A peer that takes connections and drops them.
+		p.retry.Failed(c.err, time.Now()) // The peer accepts connections and drops them.
 	}
 	p.kick()
 }
@@ -362,7 +362,7 @@ func (c *connection) reclaim() {
 // errQuiet ends a connection whose peer owes answers and sends nothing.
 var errQuiet = errors.New("the peer stopped answering")
 
-// cutError is what the operations of a lost connection fail with.
+// cutError returns the error of the operations of a lost connection.
 func (c *connection) cutError() error {
 	err := c.err
 	if err == nil {

@@ -34,7 +34,7 @@ unavailable() {
 }
 
 # apt COMMAND...: apt-get that asks nothing, waits for another one to end and does not give
-# up on a mirror at once, nor wait for it for ever.
+# up on a mirror at once, nor wait for it forever.
 apt() {
   as_root env DEBIAN_FRONTEND=noninteractive \
     apt-get -qq -o Dpkg::Use-Pty=0 -o DPkg::Lock::Timeout=600 -o Acquire::Retries=3 \

@@ -142,7 +142,7 @@ func TestDeferralIsBounded(t *testing.T) {
 	require.True(t, p.due(20))
 }
 
-// ghosts proposes objects that do not exist, for ever.
+// ghosts proposes objects that do not exist, forever.
 type ghosts struct{ *mastertest.LRU }
 
 func (g ghosts) Propose(ctx context.Context, dst []evict.Candidate, bytes uint64) ([]evict.Candidate, error) {

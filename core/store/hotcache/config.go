@@ -16,10 +16,10 @@ type Config struct {
 	// BlockSize is the size of a block, in bytes: the largest object that is kept. Default
 	// 16 MiB.
 	BlockSize uint64
-	// Threshold is how often an object is read before it is taken in. Default 2.
+	// Threshold is the number of reads after which an object is admitted. Default 2.
 	Threshold int
-	// Workers read objects that are taken in, Queue bounds those that wait for one.
-	// Defaults 2 and 1024.
+	// Workers is the number of goroutines that read admitted objects, and Queue bounds the
+	// objects that wait for one. Defaults 2 and 1024.
 	Workers, Queue int
 }
 

@@ -65,7 +65,7 @@ func (p *railedPath) Submit(ops []transport.Op) (int, error) {
 		case down && p.of.fault == "a rail that is down moves bytes":
 		case down:
 			class := errs.ClassTransientPath
-			if p.of.fault == "a rail that is down is down for ever" {
+			if p.of.fault == "a rail that is down is down forever" {
 				class = errs.ClassPermanent
 			}
 			p.mu.Lock()
@@ -129,11 +129,11 @@ func withRails(fault string, finds ...string) bug {
 func railBugs() map[string]bug {
 	out := map[string]bug{}
 	for fault, check := range map[string]string{
-		"the slice of rails is shared":         "content over each rail",
-		"the second rail moves nothing":        "content over each rail",
-		"any rail will do":                     "a rail that does not exist",
-		"a rail that is down moves bytes":      "a device goes down and comes back",
-		"a rail that is down is down for ever": "a device goes down and comes back",
+		"the slice of rails is shared":        "content over each rail",
+		"the second rail moves nothing":       "content over each rail",
+		"any rail will do":                    "a rail that does not exist",
+		"a rail that is down moves bytes":     "a device goes down and comes back",
+		"a rail that is down is down forever": "a device goes down and comes back",
 	} {
 		b := withRails(fault, check)
 		b.also = []string{"a device goes down and comes back"}

@@ -76,7 +76,7 @@ func (s *suite) leakRunning(t conformance.T) {
 	}
 }
 
-// leakStopped counts over whole lives of transports, which are stopped with open paths and
+// leakStopped counts over rounds of starts and stops of transports, which stop with open paths and
 // registered regions.
 func (s *suite) leakStopped(t conformance.T) {
 	shared, buf := s.memory(t, leakSize), make([]byte, leakSize)

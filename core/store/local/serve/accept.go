@@ -24,15 +24,15 @@ func (s *Server) accept() {
 		}
 		if err != nil {
 			s.deps.Log.Warn("local service: a connection was not accepted", "error", err)
-			time.Sleep(50 * time.Millisecond) // Descriptors are short; more tries at once do not help.
+			time.Sleep(50 * time.Millisecond) // Descriptors are exhausted; an immediate retry would not help.
 			continue
 		}
 		s.admit(c)
 	}
 }
 
-// admit has a connection introduced. Where too many are silent the one that is for the
-// longest time gives way, so that silent connections keep no client out.
+// admit begins the introduction of a connection. If too many connections are silent, it closes the
+// one that has been silent longest, so that silent connections lock no client out.
 func (s *Server) admit(c *net.UnixConn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -59,10 +59,10 @@ func (s *Server) known(c *net.UnixConn) {
 
 func (s *Server) refuse(c net.Conn, err error) {
 	s.deps.Log.Warn("local service: a connection is refused", "error", err)
-	_ = c.Close() // It is of no use.
+	_ = c.Close() // An error would not matter.
 }
 
-// introduce finds out what a connection is for and serves it.
+// introduce reads the purpose of a connection and serves it.
 func (s *Server) introduce(c *net.UnixConn) {
 	kind, token, peer, err := s.hear(c)
 	if err != nil {
@@ -135,7 +135,7 @@ func (s *Server) greet(c frame.Conn, peer frame.Peer) (*process, error) {
 	}
 	s.mu.Unlock()
 	if err != nil {
-		_ = c.Send(time.Now().Add(time.Second), &localv1.AttachResponse{Error: wire.ToProto(err)}, -1) // It is told if it listens.
+		_ = c.Send(time.Now().Add(time.Second), &localv1.AttachResponse{Error: wire.ToProto(err)}, -1) // The peer receives it if it still reads.
 		return nil, err
 	}
 	w := &localv1.Welcome{Version: s.deps.Version, Token: p.token[:], Hostname: s.deps.Client.Hostname()}
@@ -157,7 +157,7 @@ func (s *Server) forget(p *process) {
 	s.mu.Unlock()
 }
 
-// lost says why a lifeline ended, for the log.
+// lost returns the reason why a lifeline ended, for the log.
 func lost(err error) string {
 	switch {
 	case errors.Is(err, io.EOF):
