@@ -33,7 +33,7 @@ func (w Way) environ() []string {
 	return []string{"MOONCAKE_STORE_SHARED_MEMORY=" + setting}
 }
 
-// Master is a running master, whoever wrote it.
+// Master is a running master, ours or a competitor's.
 type Master struct {
 	// Address is where clients reach it, host:port.
 	Address string

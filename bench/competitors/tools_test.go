@@ -15,8 +15,8 @@ func TestACommandThatMeasures(t *testing.T) {
 	require.NoError(t, s.Mooncake(t.Context(), &got, "demo", "--x", "1"))
 	require.InDelta(t, 0.5, got.Hits, 0)
 
-	write(t, "#!/bin/sh\necho no room >&2\nexit 3\n", 0o755, e.Programs, "mooncake")
-	require.ErrorContains(t, s.Mooncake(t.Context(), &got, "demo"), "mooncake demo ended with exit code 3: no room")
+	write(t, "#!/bin/sh\necho no space >&2\nexit 3\n", 0o755, e.Programs, "mooncake")
+	require.ErrorContains(t, s.Mooncake(t.Context(), &got, "demo"), "mooncake demo ended with exit code 3: no space")
 	write(t, "#!/bin/sh\necho fine\n", 0o755, e.Programs, "mooncake")
 	require.ErrorContains(t, s.Mooncake(t.Context(), &got, "demo"), "mooncake demo wrote no JSON")
 }

@@ -27,7 +27,7 @@ func Sets(sizes ...int) []Set {
 	return out
 }
 
-// prepare touches memory of the pool first: whoever gets fresh pages pays for them.
+// prepare touches memory of the pool first: the first job to use fresh pages would pay for them.
 func (w *storeWorker) prepare(ctx context.Context, j Job) error {
 	var warm []model.Key
 	for i := range j.Warm / AreaBytes {

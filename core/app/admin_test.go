@@ -18,7 +18,7 @@ import (
 	"github.com/mooncake-go/mooncake/core/config"
 )
 
-// shortDir is a folder whose path leaves room for the name of a socket.
+// shortDir is a folder whose path leaves space for the name of a socket.
 func shortDir(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("/tmp", "ma")

@@ -76,8 +76,8 @@ func TestFiveNodesInOneProcess(t *testing.T) {
 	}
 }
 
-// TestNodesOnOneEngine: what the engine published before stays published when a node goes,
-// and the engine ends with its last user, whoever that is.
+// TestNodesOnOneEngine: what the engine published before stays published when a node stops. The
+// engine stops with its last user.
 func TestNodesOnOneEngine(t *testing.T) {
 	ctx, master := t.Context(), localMaster(t)
 	cfg := nodeSettings(t, master, nil)

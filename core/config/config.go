@@ -63,9 +63,9 @@ const (
 	SocketOff  = "off"
 )
 
-// Debug is what shows the inside of a process to whoever works on it.
+// Debug holds the settings that show developers the inside of a process.
 type Debug struct {
-	Pprof                string `koanf:"pprof" default:"off" enum:"off|socket|http" doc:"where profiles of the Go runtime are served, below /debug/pprof: off nowhere; socket on the admin socket, for the own user and root; http also on the admin port of a master and the HTTP port of a store or served client, for whoever reaches those"`
+	Pprof                string `koanf:"pprof" default:"off" enum:"off|socket|http" doc:"where profiles of the Go runtime are served, below /debug/pprof: off nowhere; socket on the admin socket, for the own user and root; http also on the admin port of a master and the HTTP port of a store or served client, for every client that reaches those"`
 	BlockProfileRate     int    `koanf:"block_profile_rate" default:"0" range:"0..1000000000" doc:"nanoseconds of waiting of which one sample is taken for the block profile; 0 takes none, 1 all; only where pprof serves profiles"`
 	MutexProfileFraction int    `koanf:"mutex_profile_fraction" default:"0" range:"0..1000000" doc:"of how many waits for a lock one is noted in the mutex profile; 0 notes none, 1 all; only where pprof serves profiles"`
 }

@@ -27,8 +27,8 @@ func (p *put) object(i int, copies [][]segments.Extent) objects.NewObject {
 	return n
 }
 
-// allocate makes one call to the allocator for all of todo, one more for copies that found
-// no room where they were planned, and enters what got room. todo is left with the rest.
+// allocate makes one call to the allocator for all of todo, and another for copies that found no
+// space where they were planned. It enters the objects that got space and leaves the rest in todo.
 func (p *put) allocate(ctx context.Context) error {
 	s := p.s
 	s.pool.Enter()
@@ -133,8 +133,7 @@ func (a *asking) add(n int, candidates []alloc.SpaceID, size, piece uint64) {
 	}
 }
 
-// ask returns the extents of the copies of each item of todo, empty where there is no
-// room.
+// ask returns the extents of the copies of each item of todo, empty if there is no space.
 func (p *put) ask(ctx context.Context, v *segments.View, plan *placement.Planner) ([][][]segments.Extent, error) {
 	var (
 		got   = make([][][]segments.Extent, len(p.todo))
@@ -177,8 +176,8 @@ func (p *put) ask(ctx context.Context, v *segments.View, plan *placement.Planner
 	return got, nil
 }
 
-// collect makes one call to the allocator and adds the copies that it has room for to got.
-// Called inside the gate.
+// collect makes one call to the allocator and adds the copies that found space to got. The caller
+// is inside the gate.
 func (p *put) collect(ctx context.Context, v *segments.View, a *asking, got [][][]segments.Extent) error {
 	if len(a.requests) == 0 {
 		return nil
@@ -221,15 +220,15 @@ func (p *put) collect(ctx context.Context, v *segments.View, a *asking, got [][]
 	return nil
 }
 
-// shortage is why a put found no room.
+// shortage says why a put found no space.
 type shortage struct {
 	missing uint64
 	last    evictor.Result
 }
 
-// makeRoom evicts at least need bytes where it can. It reports whether asking the
-// allocator again is of use.
-func (s *Service) makeRoom(ctx context.Context, why *shortage, need uint64) bool {
+// makeSpace tries to evict at least need bytes. It reports whether it is worth asking the allocator
+// again.
+func (s *Service) makeSpace(ctx context.Context, why *shortage, need uint64) bool {
 	need = min(need, s.registry.View().Capacity)
 	why.last = s.evict(ctx, evictor.Request{Need: need, Floor: need, Soft: s.cfg.EvictSoftPinned, Why: history.EvictedForPut})
 	return why.last.Keys > 0
@@ -276,14 +275,14 @@ func (s *Service) evictAtWatermark(ctx context.Context) {
 	s.evict(ctx, evictor.Request{Need: max(need, 1), Floor: floor, Soft: s.cfg.EvictSoftPinned, Why: history.EvictedAtWatermark})
 }
 
-// explain is the error of a put that found no room.
+// explain returns the error of a put that found no space.
 func (s *Service) explain(ctx context.Context, why *shortage) error {
 	v := s.registry.View()
 	if v.Capacity == 0 {
 		return errs.WithHint(errs.New(errs.NoAvailableHandle, opPutStart, "no segment is mounted"),
 			"start a store node, or wait for one to mount again")
 	}
-	detail := fmt.Sprintf("the pool of %s has no room for %s more", metrics.Bytes(v.Capacity), metrics.Bytes(why.missing))
+	detail := fmt.Sprintf("the pool of %s has no space for %s more", metrics.Bytes(v.Capacity), metrics.Bytes(why.missing))
 	if n := s.table.WritingBytes(); n > 0 {
 		detail += fmt.Sprintf("; %s are being written", metrics.Bytes(n))
 	}

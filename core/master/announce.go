@@ -6,19 +6,19 @@ import (
 	"github.com/mooncake-go/mooncake/core/model"
 )
 
-// Announcer is told which objects can be read and which no longer can. Its methods are
-// called from many goroutines at once, without a lock of the object table, but sometimes
-// inside the pool's gate: they must not block. group is empty for none.
+// Announcer receives which objects have become readable and which no longer are. Many goroutines
+// call its methods at once, without a lock of the object table but sometimes inside the pool's
+// gate, so the methods must not block. group is empty for an object without a group.
 //
-// What is said last of a key is true. Before that something may be said twice, or be
-// overtaken, when calls on one key run at the same time.
+// The last announcement of a key is true. Earlier ones may be repeated or arrive out of order if
+// several calls change one key at the same time.
 type Announcer interface {
 	Stored(tenant model.Tenant, key model.Key, group string)
 	Removed(tenant model.Tenant, key model.Key, group string)
 	Stats() model.KVEventStats
 }
 
-// KVEvents says what became of what was announced.
+// KVEvents describes the fate of the announcements.
 func (s *Service) KVEvents() model.KVEventStats {
 	if s.announcer == nil {
 		return model.KVEventStats{}
@@ -26,39 +26,38 @@ func (s *Service) KVEvents() model.KVEventStats {
 	return s.announcer.Stats()
 }
 
-// announceStored tells of an object whose put ended.
+// announceStored announces an object whose put has ended.
 func (s *Service) announceStored(name string) {
 	if s.announcer == nil {
 		return
 	}
-	// What took it away meanwhile has told of that itself.
+	// The call that removed it meanwhile announces that itself.
 	if group, readable := s.table.Current(name); readable {
 		s.announce(name, group, true)
 	}
 }
 
-// announceGone tells of what left the table, as far as it could be read.
+// announceGone announces the objects that left the table and had been readable.
 func (s *Service) announceGone(g *objects.Gone) {
 	if s.announcer != nil && g.Readable {
 		s.announce(g.Key, g.Group, false)
 	}
 }
 
-// announceOverwritten tells of an object that cannot be read while it is written anew.
+// announceOverwritten announces an object that is not readable while a client overwrites it.
 func (s *Service) announceOverwritten(name, group string) {
 	if s.announcer != nil {
 		s.announce(name, group, false)
 	}
 }
 
-// maxAnnouncements bounds what one change says. More than two take others who change the
-// same key again and again in between, and they announce as well.
+// maxAnnouncements bounds the announcements of one change. More than two happen only if other calls
+// keep changing the same key meanwhile, and those calls announce it as well.
 const maxAnnouncements = 8
 
-// announce says what became of a key. Another change of it may be announced before this one
-// although it happened later. So announce looks again afterwards and says what is true by then.
-// The call that changed the key last finds it as it left it, and no later announcement
-// contradicts that for long.
+// announce announces the state of a key. A later change of the key may be announced before this
+// one, so announce checks the key again afterwards and announces its new state. The call that made
+// the last change finds the key as it left it, so the last announcement is soon the true one.
 func (s *Service) announce(name, group string, readable bool) {
 	for range maxAnnouncements {
 		s.say(name, group, readable)

@@ -34,7 +34,7 @@ func TestBatchesCostFewPluginCalls(t *testing.T) {
 	require.Equal(t, frees+1, r.alloc.FreeCalls.Load())
 }
 
-// Many clients at once on few keys and little room; the race detector and the final
+// Many clients at once on few keys and little space; the race detector and the final
 // accounts are the judges.
 func TestManyClientsAtOnce(t *testing.T) {
 	r := start(t, func(c *master.Config) { c.LeaseTTL = 0; c.EvictionHighWatermark = 0.9 }, 40, 40, 40)
@@ -102,5 +102,5 @@ func TestMemoryThatIsTooScattered(t *testing.T) {
 	}
 	got, err := r.PutStart(r.ctx, model.Caller{Client: r.client}, items([]string{"large"}, 4*page), model.DefaultReplicateConfig(), nil)
 	require.NoError(t, err)
-	require.Equal(t, one(errs.OK), codes(got), "evicts until the room is in one piece")
+	require.Equal(t, one(errs.OK), codes(got), "evicts until the space is in one piece")
 }

@@ -31,12 +31,12 @@ type Config struct {
 	EvictionRatio float64
 	// EvictionHighWatermark is the share of the capacity from which objects are evicted
 	// ahead of need (eviction_high_watermark_ratio). Default 0.9; 1 turns that off and
-	// leaves eviction to puts that find no room.
+	// leaves eviction to puts that find no space.
 	EvictionHighWatermark float64
 	// AllocationStrategy is random or free_ratio_first (allocation_strategy).
 	AllocationStrategy string
 	// ProbeTTL is how long a lookup keeps an object in place; unlike a read it gives way when
-	// there is no room otherwise (probe_lease_ttl). 0 is LeaseTTL.
+	// there is no space otherwise (probe_lease_ttl). 0 is LeaseTTL.
 	ProbeTTL time.Duration
 	// SoftPinTTL is how long a soft pin lasts that names no time (default_kv_soft_pin_ttl),
 	// MaxSoftPinTTL the most that one may ask for (max_kv_soft_pin_ttl). Defaults 30 min and

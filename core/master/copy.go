@@ -35,8 +35,8 @@ func (s *Service) copyStart(ctx context.Context, op string, caller model.Caller,
 	if out != objects.Done {
 		return plan, outcomeError(out, op, key)
 	}
-	// Where a copy lies already none is needed; a move then only drops the source. A striped
-	// copy may move to a segment that has a piece of it.
+	// A target that already has a copy needs no new one; a move then only drops the source. A
+	// striped copy may move to a segment that has a stripe of it.
 	targets = slices.DeleteFunc(slices.Clone(targets), func(t string) bool {
 		return slices.Contains(src.Others, t) || (kind == model.CopyObject || len(src.Own) == 1) && slices.Contains(src.Own, t)
 	})
@@ -57,7 +57,7 @@ func (s *Service) copyStart(ctx context.Context, op string, caller model.Caller,
 		return plan, err
 	}
 	if ctx.Err() != nil {
-		// The caller has gone and will never hear of the copy.
+		// The caller has left and will never learn of the copy.
 		var bin objects.Bin
 		s.table.CopyRevoke(c.name(key), s.table.Known(caller.Client), kind, &bin)
 		s.reclaim(ctx, &bin, history.MovedAway, true)
@@ -66,7 +66,7 @@ func (s *Service) copyStart(ctx context.Context, op string, caller model.Caller,
 	return plan, nil
 }
 
-// copyScope checks what every call about a copy has in common.
+// copyScope does the checks that are common to all calls about copies.
 func (s *Service) copyScope(ctx context.Context, op string, caller model.Caller, key model.Key) (scope, error) {
 	c, err := s.admitted(ctx, op, caller, 1)
 	if err != nil {
@@ -105,7 +105,7 @@ func (s *Service) checkTargets(op string, kind model.CopyKind, source string, ta
 	return nil
 }
 
-// chargeCopy accounts for what a copy will occupy. A move gives it back when it ends.
+// chargeCopy charges the tenant for the memory of a copy. A move refunds it at its end.
 func (s *Service) chargeCopy(ctx context.Context, c scope, kind model.CopyKind, bytes uint64) error {
 	if kind == model.CopyObject {
 		return s.charge(ctx, c, bytes)
@@ -116,8 +116,8 @@ func (s *Service) chargeCopy(ctx context.Context, c scope, kind model.CopyKind, 
 	return nil
 }
 
-// allocCopies allocates one extent on each target, or none. Called inside the gate, so that
-// it evicts nothing: a copy is not worth another object.
+// allocCopies allocates one extent on each target, or none. The caller is inside the gate, so
+// allocCopies evicts nothing: a copy is not worth another object.
 func (s *Service) allocCopies(ctx context.Context, op string, size uint64, targets []string) ([][]segments.Extent, error) {
 	v := s.registry.View()
 	requests := make([]alloc.Request, len(targets))
@@ -139,7 +139,7 @@ func (s *Service) allocCopies(ctx context.Context, op string, size uint64, targe
 	var got [][]segments.Extent
 	for i, r := range results {
 		if r.Err != nil {
-			err = errs.WithHint(errs.New(errs.NoAvailableHandle, op, "segment %q has no room for %d bytes", targets[i], size), "try again, or name another target")
+			err = errs.WithHint(errs.New(errs.NoAvailableHandle, op, "segment %q has no space for %d bytes", targets[i], size), "try again, or name another target")
 			continue
 		}
 		got = append(got, []segments.Extent{{Seg: v.Space(r.Extent.Space), Offset: r.Extent.Offset, Size: r.Extent.Size}})
@@ -147,21 +147,21 @@ func (s *Service) allocCopies(ctx context.Context, op string, size uint64, targe
 	return got, err
 }
 
-// CopyEnd makes the targets readable; a move takes the source away.
+// CopyEnd makes the targets readable; a move also removes the source.
 func (s *Service) CopyEnd(ctx context.Context, caller model.Caller, kind model.CopyKind, key model.Key) error {
 	op := "master: " + kind.String() + " end"
-	err := s.copyDone(ctx, op, caller, key, false, func(name string, who objects.Client, bin *objects.Bin) objects.Outcome {
-		return s.table.CopyEnd(name, who, kind, bin)
+	err := s.copyDone(ctx, op, caller, key, false, func(name string, client objects.Client, bin *objects.Bin) objects.Outcome {
+		return s.table.CopyEnd(name, client, kind, bin)
 	})
 	s.counters.Transfer(kind).End.Done(err != nil)
 	return err
 }
 
-// CopyRevoke gives the targets up.
+// CopyRevoke abandons the targets.
 func (s *Service) CopyRevoke(ctx context.Context, caller model.Caller, kind model.CopyKind, key model.Key) error {
 	op := "master: " + kind.String() + " revoke"
-	err := s.copyDone(ctx, op, caller, key, true, func(name string, who objects.Client, bin *objects.Bin) objects.Outcome {
-		return s.table.CopyRevoke(name, who, kind, bin)
+	err := s.copyDone(ctx, op, caller, key, true, func(name string, client objects.Client, bin *objects.Bin) objects.Outcome {
+		return s.table.CopyRevoke(name, client, kind, bin)
 	})
 	s.counters.Transfer(kind).Revoke.Done(err != nil)
 	return err

@@ -19,7 +19,7 @@ func (s *Service) PutEnd(ctx context.Context, caller model.Caller, items []model
 	}
 	var (
 		out, failed = make([]error, len(items)), 0
-		who         = s.table.Known(caller.Client)
+		client      = s.table.Known(caller.Client)
 		now         = s.clock.Now()
 		before      objects.Handle
 	)
@@ -31,7 +31,7 @@ func (s *Service) PutEnd(ctx context.Context, caller model.Caller, items []model
 			}
 			var got objects.Outcome
 			var took time.Duration
-			if before, took, got = s.table.Finish(name, it.Put, who, it.Checksum, now, parent); took > 0 {
+			if before, took, got = s.table.Finish(name, it.Put, client, it.Checksum, now, parent); took > 0 {
 				s.counters.PutTimes.Observe(took)
 			}
 			out[i] = outcomeError(got, op, it.Key)
@@ -59,7 +59,7 @@ func (s *Service) PutRevoke(ctx context.Context, caller model.Caller, items []mo
 	}
 	var (
 		out, failed       = make([]error, len(items)), 0
-		who               = s.table.Known(caller.Client)
+		client            = s.table.Known(caller.Client)
 		done, quarantined objects.Bin
 	)
 	s.pool.Enter()
@@ -69,7 +69,7 @@ func (s *Service) PutRevoke(ctx context.Context, caller model.Caller, items []mo
 			if it.Quarantined {
 				bin = &quarantined
 			}
-			out[i] = outcomeError(s.table.Revoke(c.name(it.Key), it.Put, who, bin), op, it.Key)
+			out[i] = outcomeError(s.table.Revoke(c.name(it.Key), it.Put, client, bin), op, it.Key)
 		}
 		if out[i] != nil {
 			failed++

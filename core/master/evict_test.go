@@ -41,7 +41,7 @@ func TestExistDoesNotRefreshTheRank(t *testing.T) {
 	}
 }
 
-// A put for which there can be no room is answered at once, and evicts nothing.
+// A put that can never get space fails at once and evicts nothing.
 func TestAnImpossiblePutEvictsNothing(t *testing.T) {
 	for _, c := range []struct {
 		name     string
@@ -81,9 +81,9 @@ func TestAnImpossiblePutEvictsNothing(t *testing.T) {
 	}
 }
 
-// What is pinned is in the way of a put for good: what is not pinned stays, too, unless the
-// put can have its room.
-func TestAPutThatPinsLeaveNoRoomForEvictsNothing(t *testing.T) {
+// Pinned objects block a put for good. The other objects then stay too, unless evicting them frees
+// enough space for the put.
+func TestAPutThatPinsLeaveNoSpaceForEvictsNothing(t *testing.T) {
 	r := start(t, noLease, 8)
 	r.put("a", "b", "c")
 	pin := model.ReplicateConfig{ReplicaNum: 1, HardPin: true}
@@ -142,7 +142,7 @@ func TestEverythingLeased(t *testing.T) {
 		got, err := r.PutStart(r.ctx, model.Caller{Client: r.client}, items([]string{"x", "y"}, page), model.DefaultReplicateConfig(), nil)
 		require.NoError(t, err)
 		require.Equal(t, []errs.Code{errs.NoAvailableHandle, errs.NoAvailableHandle}, codes(got))
-		require.ErrorContains(t, got[0].Err, "no room for 2.00 KB more; 3.00 KB in 3 objects are leased by readers, the first for another 10s")
+		require.ErrorContains(t, got[0].Err, "no space for 2.00 KB more; 3.00 KB in 3 objects are leased by readers, the first for another 10s")
 		require.Equal(t, 2.0, r.value("master_put_start_alloc_failures_total"))
 		r.keepAlive(10 * time.Second)
 		r.put("x", "y")

@@ -30,7 +30,7 @@ func TestEveryFateIsTold(t *testing.T) {
 		"writing":           {model.FateWriting, "being written", func(r *rig) { r.begin("k") }},
 		"looked up":         {model.FateReadable, "looked up a moment ago", func(r *rig) { r.put("k"); r.exist("k") }},
 		"leased":            {model.FateReadable, "holds a lease", func(r *rig) { r.put("k"); r.get("k") }},
-		"evicted for a put": {model.FateEvicted, "a put found no room", func(r *rig) { r.put("k"); r.put(names("x", 0, 4)...) }},
+		"evicted for a put": {model.FateEvicted, "a put found no space", func(r *rig) { r.put("k"); r.put(names("x", 0, 4)...) }},
 		"removed":           {model.FateRemoved, "named it", func(r *rig) { r.put("k"); r.remove(true, "k") }},
 		"removed by expression": {model.FateRemoved, "regular expression", func(r *rig) {
 			r.put("k")

@@ -139,7 +139,7 @@ func TestWhatPutStartRefuses(t *testing.T) {
 	require.Empty(t, r.alloc.Live())
 }
 
-func TestNoSegmentMeansNoRoom(t *testing.T) {
+func TestNoSegmentMeansNoSpace(t *testing.T) {
 	r := start(t, nil)
 	got, err := r.PutStart(r.ctx, model.Caller{Client: r.client}, items([]string{"k"}, 1), model.DefaultReplicateConfig(), nil)
 	require.NoError(t, err)

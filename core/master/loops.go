@@ -34,8 +34,8 @@ func every(ctx context.Context, d time.Duration, do func(context.Context)) {
 	}
 }
 
-// evictLoop tells the policy what happened, resyncs it after a failure, and keeps the pool below
-// the watermark.
+// evictLoop sends events to the policy, resyncs it after a failure, and keeps the pool below the
+// watermark.
 func (s *Service) evictLoop(ctx context.Context) {
 	every(ctx, evictTick, func(ctx context.Context) {
 		if err := s.evictor.Tend(ctx); err != nil {
@@ -45,8 +45,8 @@ func (s *Service) evictLoop(ctx context.Context) {
 	})
 }
 
-// monitorLoop expires clients, gives up overdue puts and copies, ends soft pins and graceful
-// unmounts, and frees what was held back.
+// monitorLoop expires clients, abandons overdue puts and copies, ends soft pins and graceful
+// unmounts, and frees quarantined memory that is due.
 func (s *Service) monitorLoop(ctx context.Context) {
 	every(ctx, monitorTick, func(ctx context.Context) {
 		now := s.clock.Now()
@@ -59,13 +59,13 @@ func (s *Service) monitorLoop(ctx context.Context) {
 	})
 }
 
-// healthLoop notices nodes that are silent or slow, and those that recover.
+// healthLoop detects nodes that are silent or slow, and those that recover.
 func (s *Service) healthLoop(ctx context.Context) {
 	every(ctx, healthTick, func(context.Context) { s.health.Tick(s.clock.Now()) })
 }
 
-// expireClients unmounts the segments of clients that fell silent and gives up what they
-// were writing.
+// expireClients unmounts the segments of clients that fell silent and abandons their unfinished
+// puts.
 func (s *Service) expireClients(ctx context.Context, now lease.Instant) {
 	if s.lockMounts(ctx, "master: expire clients") != nil {
 		return
@@ -98,7 +98,7 @@ func (s *Service) expireClients(ctx context.Context, now lease.Instant) {
 	}
 }
 
-// abandon gives up unfinished puts and copies, and returns how many puts.
+// abandon abandons unfinished puts and copies, and returns the number of puts.
 func (s *Service) abandon(ctx context.Context, why history.Reason, match func(model.ClientID, lease.Instant) bool) int {
 	s.pool.Enter()
 	defer s.pool.Leave()
@@ -125,7 +125,7 @@ func (s *Service) reportLoop(ctx context.Context) {
 	every(ctx, reportTick, s.report)
 }
 
-// sweepLoop clears the table of copies on segments that are gone.
+// sweepLoop removes copies on departed segments from the table.
 func (s *Service) sweepLoop(ctx context.Context) {
 	for {
 		select {
@@ -137,8 +137,7 @@ func (s *Service) sweepLoop(ctx context.Context) {
 	}
 }
 
-// clearTable clears the table of copies on segments that are gone by now, unless ctx ends
-// first.
+// clearTable removes copies on segments that have departed by now, unless ctx ends first.
 func (s *Service) clearTable(ctx context.Context) {
 	why, gone := history.Reason(s.lost.Load()), 0
 	var bin objects.Bin
@@ -155,14 +154,14 @@ func (s *Service) clearTable(ctx context.Context) {
 	s.log.Info("objects of unmounted segments cleared", "objects", gone)
 }
 
-// departed are the segments that went, as long as something lies on them; true once the
-// table holds nothing of them.
+// departed holds the segments that have departed while objects lie on them. A value is true once
+// the table holds no copy on the segment.
 type departed map[*segments.Segment]bool
 
-// settle makes sure that no object lies on the memory of segments to be mounted: a client
-// may have had that memory mounted before. What its clients may be using yet is in
-// quarantine afterwards, and space.Pool.Mount keeps it there. Called with the mounts
-// locked. RPCTimeout when ctx ended first.
+// settle makes sure that no object lies in the memory of segments that are about to be mounted,
+// since a client may have mounted that memory before. Extents that clients may still use are in
+// quarantine afterwards, and space.Pool.Mount keeps them there. The caller holds the lock of
+// mounts. The error is RPCTimeout if ctx ends first.
 func (s *Service) settle(ctx context.Context, op string, client model.ClientID, segs []model.Segment) error {
 	again := false
 	for m, cleared := range s.departed {

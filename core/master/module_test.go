@@ -10,8 +10,8 @@ import (
 	"github.com/mooncake-go/mooncake/core/master"
 )
 
-// Every setting of the master's own rooms reaches it: with other values than the defaults
-// everywhere no field of its configuration keeps its default, but for what has no key.
+// Every setting of the packages of the master reaches it: if all settings differ from their
+// defaults, no field of its configuration keeps its default, except fields without a key.
 func TestEveryMasterSettingArrives(t *testing.T) {
 	loaded, err := config.Load(config.Options{})
 	require.NoError(t, err)

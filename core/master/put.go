@@ -24,7 +24,7 @@ const (
 	maxGroup = 1 << 10
 )
 
-// PutStart allocates room for objects and enters them as being written.
+// PutStart allocates space for objects and enters them as being written.
 func (s *Service) PutStart(ctx context.Context, caller model.Caller, items []model.PutItem, cfg model.ReplicateConfig, _ *model.Answer[[]model.Replica]) ([]model.Result[[]model.Replica], error) {
 	if err := s.admit(ctx, opPutStart, len(items)); err != nil {
 		return nil, err
@@ -99,23 +99,23 @@ type put struct {
 	client objects.Client
 	cfg    model.ReplicateConfig
 	items  []model.PutItem
-	set    objects.Settings // of every item, but for the group
+	set    objects.Settings // of every item, except the group
 	now    lease.Instant
 	out    []model.Result[[]model.Replica]
 	buf    []model.Replica
-	copies int // how many are wanted, no more than there can be now
-	// unused is what each item's tenant was charged and does not occupy; nil with one tenant
-	// only.
+	copies int // the number of copies to place, at most as many as there are segment names
+	// unused is the part of each item's charge that the tenant does not occupy; nil with one
+	// tenant only.
 	unused []uint64
-	split  uint64 // in how many pieces items are placed, as far as they are large
+	split  uint64 // the number of stripes of large items
 
-	// todo are the items that still need room.
+	// todo are the items that still need space.
 	todo []int
 }
 
 func (s *Service) newPut(caller model.Caller, c scope, items []model.PutItem, cfg model.ReplicateConfig) *put {
 	return &put{
-		s: s, scope: c, client: s.table.Who(caller.Client), cfg: cfg, items: items, now: s.clock.Now(), split: 1,
+		s: s, scope: c, client: s.table.Remember(caller.Client), cfg: cfg, items: items, now: s.clock.Now(), split: 1,
 		copies: int(min(cfg.ReplicaNum, uint32(max(s.registry.View().Names(), 1)))),
 		set:    objects.Settings{HardPin: cfg.HardPin, SoftPin: cfg.SoftPin.Action, SoftTTL: s.softTTL(cfg.SoftPin), DataType: cfg.DataType},
 		out:    make([]model.Result[[]model.Replica], len(items)),
@@ -124,8 +124,8 @@ func (s *Service) newPut(caller model.Caller, c scope, items []model.PutItem, cf
 	}
 }
 
-// admit refuses what cannot work, serves upserts that need no room, and leaves the rest in
-// todo.
+// admit refuses items that cannot succeed, serves upserts that need no new space, and leaves the
+// rest in todo.
 func (p *put) admit() {
 	view := p.s.registry.View()
 	var seen map[model.Key]bool
@@ -156,19 +156,20 @@ func (p *put) admit() {
 	}
 }
 
-// queue notes that an item needs room, unless there can be none: nothing is evicted for it.
+// queue adds an item that needs space to todo. It refuses an item that can never get space, so that
+// nothing is evicted for it.
 func (p *put) queue(i int, v *segments.View) {
 	size, pinned := p.items[i].Size, p.s.table.HardPinnedBytes()
-	// Where only the pins are in the way the same put may succeed later.
+	// If only the pins prevent it, the same put may succeed later.
 	text, class := "", errs.ClassPermanent
 	switch {
-	case len(v.Open) == 0: // Then nothing is evicted either.
+	case len(v.Open) == 0: // Eviction would not help.
 	case size > v.OpenBytes:
 		text = fmt.Sprintf("it has %d bytes, but the whole pool has %d where objects can go", size, v.OpenBytes)
 	case p.pieceSize(i, v) == 0:
 		text = fmt.Sprintf("it has %d bytes, too many for %d pieces of at most %d bytes", size, placement.MaxPieces, v.Largest)
 	case size > v.Capacity-min(pinned, v.Capacity):
-		text = fmt.Sprintf("there is no room for its %d bytes: %d of the pool's %d are pinned and never evicted", size, pinned, v.Capacity)
+		text = fmt.Sprintf("there is no space for its %d bytes: %d of the pool's %d are pinned and never evicted", size, pinned, v.Capacity)
 		class = errs.ClassUnknown
 	}
 	if text == "" {
@@ -192,9 +193,9 @@ func (p *put) check(it model.PutItem) error {
 	return nil
 }
 
-// overwrite begins an upsert in place where that can be.
+// overwrite begins an upsert in place if that is possible.
 func (p *put) overwrite(i int, v *segments.View) {
-	// It costs a tenant nothing, but one that may not write may not do this either.
+	// An upsert in place costs the tenant nothing, but needs the right to write.
 	if err := p.s.mayWrite(p.scope); err != nil {
 		p.deny(i, err)
 		return
@@ -209,14 +210,14 @@ func (p *put) overwrite(i int, v *segments.View) {
 		p.s.counters.UpsertsInPlace.Add(1)
 		p.s.announceOverwritten(n.Key, n.Settings.Group)
 		p.out[i].Value = p.buf[head:len(p.buf):len(p.buf)]
-	case objects.NeedsRoom:
+	case objects.NeedsSpace:
 		p.queue(i, v)
 	default:
 		p.out[i].Err = outcomeError(out, opPutStart, p.items[i].Key)
 	}
 }
 
-// charge takes what the tenant cannot pay for out of todo.
+// charge charges the tenant and removes the items that exceed its quota from todo.
 func (p *put) charge(ctx context.Context) {
 	if !p.scope.on {
 		return
@@ -235,14 +236,14 @@ func (p *put) charge(ctx context.Context) {
 	p.todo = rest
 }
 
-// settle gives back what was charged for copies that were not made.
+// settle refunds the charge for copies that were not made.
 func (p *put) settle() {
 	for _, bytes := range p.unused {
 		p.s.refund(p.scope, bytes)
 	}
 }
 
-// times multiplies. What does not fit is as large as can be, and so beyond any quota.
+// times multiplies. On overflow it returns the largest number, which exceeds any quota.
 func times(size uint64, copies int) uint64 {
 	if high, low := bits.Mul64(size, uint64(copies)); high == 0 {
 		return low
@@ -255,8 +256,8 @@ func (p *put) deny(i int, err error) {
 	p.out[i].Err = errs.Wrap(errs.CodeOf(err), opPutStart+" "+short(p.items[i].Key), err)
 }
 
-// run allocates, and evicts what is missing, until everything has room or nothing more
-// can be had.
+// run allocates, and evicts what is missing, until all items have space or no more space can be
+// freed.
 func (p *put) run(ctx context.Context) {
 	var full *shortage
 	for round := 0; len(p.todo) > 0; round++ {
@@ -275,10 +276,10 @@ func (p *put) run(ctx context.Context) {
 		if round == maxRounds || len(p.s.registry.View().Open) == 0 || ctx.Err() != nil {
 			break
 		}
-		// Ask for exactly what is missing, so that no object goes without need. Only when
-		// that fails twice is the free memory too scattered: then more has to go, and larger
-		// objects take it in pieces, as they do when nothing can go.
-		if !p.s.makeRoom(ctx, full, full.missing<<max(round-1, 0)) && !p.cut() {
+		// Evict exactly what is missing, so that no object is evicted without need. If the
+		// allocation fails twice, the free memory is too fragmented. Then evict more, and cut
+		// larger objects into stripes, as is done if nothing can be evicted.
+		if !p.s.makeSpace(ctx, full, full.missing<<max(round-1, 0)) && !p.cut() {
 			break
 		}
 		if round > 0 {
@@ -298,8 +299,7 @@ const (
 	minPiece    = 64 << 10
 )
 
-// cut has larger items placed in more pieces than before. It reports whether that is news
-// to one of them.
+// cut places large items in more pieces than before. It reports whether that changes any item.
 func (p *put) cut() bool {
 	if p.split == maxSplit {
 		return false
@@ -314,7 +314,7 @@ func (p *put) cut() bool {
 	return false
 }
 
-// missing is how many bytes the items without room need.
+// missing returns how many bytes the items without space need.
 func (p *put) missing() (n uint64) {
 	for _, i := range p.todo {
 		n += p.items[i].Size
@@ -329,8 +329,8 @@ func (p *put) refuse(err error) {
 	p.todo = nil
 }
 
-// takeBack revokes the items that got memory. The caller has gone and will never learn where they
-// lie. So no client writes there, and the memory is free at once.
+// takeBack revokes the items that got memory. The caller has left and will never learn where they
+// lie, so no client writes there, and the memory is free at once.
 func (p *put) takeBack(ctx context.Context) {
 	p.s.pool.Enter()
 	defer p.s.pool.Leave()

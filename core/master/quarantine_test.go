@@ -12,7 +12,7 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
-// quarantine revokes puts whose places a peer may still write to.
+// quarantine revokes puts whose memory a peer may still write to.
 func (r *rig) quarantine(items ...model.RevokeItem) []errs.Code {
 	r.t.Helper()
 	for i := range items {
@@ -23,8 +23,8 @@ func (r *rig) quarantine(items ...model.RevokeItem) []errs.Code {
 	return errCodes(got)
 }
 
-// A put that is revoked with an indeterminate transfer frees its key at once. Its memory is freed
-// only when no client can be writing there any more.
+// Revoking a put with an indeterminate transfer frees its key at once. The master frees its memory
+// only once no client can write there any more.
 func TestIndeterminateRevoke(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, nil, 3)
@@ -52,7 +52,7 @@ func TestIndeterminateRevoke(t *testing.T) {
 	})
 }
 
-// A revoke with an indeterminate transfer is refused like any other, and then no memory is held.
+// A refused revoke with an indeterminate transfer quarantines no memory.
 func TestWhatIndeterminateRevokeRefuses(t *testing.T) {
 	r := start(t, nil, 8)
 	r.put("done")
@@ -71,9 +71,9 @@ func TestWhatIndeterminateRevokeRefuses(t *testing.T) {
 	require.Equal(t, float64(page), r.value("master_put_start_discarded_staging_size"))
 }
 
-// What is held lies where an upsert overwrote a value, too, and stays with an allocator that
-// starts again.
-func TestUpsertInDoubt(t *testing.T) {
+// An upsert in place can also quarantine memory, and the quarantine survives a restart of the
+// allocator.
+func TestIndeterminateUpsert(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, nil, 2)
 		r.put("k")

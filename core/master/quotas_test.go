@@ -175,7 +175,7 @@ func TestQuotaTakesFromItsOwnTenantOnly(t *testing.T) {
 	r := startQuotas(t, map[string]int{"a": 4, "b": 4}, 64)
 	require.NoError(t, r.store("b", 1, "b1"))
 	require.NoError(t, r.store("a", 1, "a1", "a2", "a3", "a4"))
-	require.NoError(t, r.store("a", 2, "a5"), "there is room in the pool, and none in the quota")
+	require.NoError(t, r.store("a", 2, "a5"), "there is space in the pool, and none in the quota")
 	require.Equal(t, []string{"a3", "a4", "a5"}, r.keysOf("a"))
 	require.Equal(t, []string{"b1"}, r.keysOf("b"), "the oldest of all stays")
 	story, err := r.Why(r.ctx, r.as("a"), "a1")
@@ -238,7 +238,7 @@ func TestEveryEndRefunds(t *testing.T) {
 		require.NoError(t, r.MountSegment(r.ctx, r.client, segment(2, page/2)))
 		_, err = r.CopyStart(r.ctx, a, model.CopyObject, "k", "", []string{"node-2:1"})
 		require.Equal(t, errs.NoAvailableHandle, errs.CodeOf(err))
-		require.Equal(t, uint64(1), r.pagesOf("a"), "a copy that found no room costs nothing")
+		require.Equal(t, uint64(1), r.pagesOf("a"), "a copy that found no space costs nothing")
 		time.Sleep(11 * time.Second) // the only node falls silent
 		synctest.Wait()
 		_, err = r.TenantQuota(r.ctx, "a")

@@ -94,7 +94,7 @@ func (s *Service) readCounted(op string, caller model.Caller, c scope, keys []mo
 // because a caller may name any ID.
 func (s *Service) reader(id model.ClientID) objects.Client {
 	if _, known := s.clients.Seen(id); known {
-		return s.table.Who(id)
+		return s.table.Remember(id)
 	}
 	return s.table.Known(id)
 }

@@ -53,8 +53,8 @@ func (r *rig) silence(t *testing.T) {
 	require.Equal(t, model.ClientNeedRemount, p.Status)
 }
 
-// room puts pages until there is no more room and returns their addresses.
-func (r *rig) room(t *testing.T) (at []uint64) {
+// fill puts pages until there is no more space and returns their addresses.
+func (r *rig) fill(t *testing.T) (at []uint64) {
 	t.Helper()
 	for i := range 9 {
 		got, err := r.PutStart(r.ctx, stranger, items([]string{fmt.Sprint(time.Now().UnixNano(), i)}, page), model.DefaultReplicateConfig(), nil)
@@ -98,7 +98,7 @@ func TestMountingTheSameMemoryAgain(t *testing.T) {
 					require.NoError(t, r.UnmountSegment(r.ctx, r.client, seg.ID, 0))
 				}
 				require.NoError(t, r.MountSegment(r.ctx, r.client, seg))
-				got := r.room(t)
+				got := r.fill(t)
 				require.Len(t, got, int(seg.Size/page)-2)
 				for _, at := range busy {
 					require.NotContains(t, got, at, "given out while a client may be using it")
@@ -125,7 +125,7 @@ func TestMountingTheSameAddressesOfAnotherProcess(t *testing.T) {
 		inUse(t, r)
 		require.NoError(t, r.UnmountSegment(r.ctx, r.client, r.segs[0].ID, 0))
 		require.NoError(t, r.MountSegment(r.ctx, model.UUID{Hi: 1, Lo: 2}, r.segs[0]))
-		require.Len(t, r.room(t), 4)
+		require.Len(t, r.fill(t), 4)
 	})
 }
 

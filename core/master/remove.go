@@ -158,12 +158,12 @@ func (s *Service) ClearReplicas(ctx context.Context, caller model.Caller, keys [
 	var (
 		cleared []model.Key
 		bin     objects.Bin
-		who     = s.table.Known(owner)
+		client  = s.table.Known(owner)
 		now     = s.clock.Now()
 	)
 	s.pool.Enter()
 	for _, k := range keys {
-		if k != "" && s.table.Clear(c.name(k), who, segment, now, &bin) == objects.Done {
+		if k != "" && s.table.Clear(c.name(k), client, segment, now, &bin) == objects.Done {
 			cleared = append(cleared, k)
 		}
 	}

@@ -62,7 +62,7 @@ type Deps struct {
 
 // PluginTimeout is how long a supervised allocator or policy may take for one call. It is
 // shorter than the master waits, so that an answer that does not come is put down to the
-// plugin, which its supervisor replaces after a few, and not to a caller who left.
+// plugin, which its supervisor replaces after a few, and not to a caller that left.
 const PluginTimeout = min(space.CallTimeout, evictor.CallTimeout) - time.Second
 
 // Service is the master. It is safe for concurrent use.

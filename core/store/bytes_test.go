@@ -62,7 +62,7 @@ func TestDamagedBytesAreNeverServed(t *testing.T) {
 	require.Zero(t, n)
 }
 
-// An object that cannot be read any more makes room for one that can.
+// An object that cannot be read any more makes space for one that can.
 func TestDamagedObjectCanBePutAgain(t *testing.T) {
 	p := newPool(t, nil)
 	a := p.member("a:1", memberOptions{segments: []uint64{1 << 20}})

@@ -47,7 +47,7 @@ func TestCopyAndMove(t *testing.T) {
 		l.full = 3
 		id, err := c.CreateCopyTask(t.Context(), "small", []string{"b:1"})
 		require.NoError(t, err)
-		require.Equal(t, model.TaskSuccess, finished(t, c, id).Status, "it found room with the fourth try")
+		require.Equal(t, model.TaskSuccess, finished(t, c, id).Status, "it found space with the fourth try")
 		id, err = c.CreateMoveTask(t.Context(), "large", "a:1", "b:1")
 		require.NoError(t, err)
 		require.Equal(t, model.TaskSuccess, finished(t, c, id).Status)
@@ -89,7 +89,7 @@ func TestFailedCopies(t *testing.T) {
 		text  string
 		left  int
 	}{
-		"no room":                  {full: 100, text: "NO_AVAILABLE_HANDLE"},
+		"no space":                 {full: 100, text: "NO_AVAILABLE_HANDLE"},
 		"the target refuses":       {fault: memtransport.Fault{Err: errs.New(errs.InvalidWrite, "test", "refused")}, text: "refused"},
 		"the target may yet write": {fault: memtransport.Fault{Err: errCut, Quarantine: true}, text: "cut", left: 1},
 	} {

@@ -28,7 +28,7 @@ type ledger struct {
 	tasks   []*model.Task
 	known   map[model.ClientID]bool
 	reports map[string]model.PeerReport // totals, by endpoint
-	full    int                         // how many more copies find no room
+	full    int                         // how many more copies find no space
 	ids     uint64
 }
 

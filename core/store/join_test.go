@@ -47,7 +47,7 @@ func (p *pool) early(t *testing.T, name string, segments ...uint64) (*member, *l
 	return m, text
 }
 
-// TestTheFirstCallThatFindsTheMasterCompletesTheJoin: a put works whose only room is the memory
+// TestTheFirstCallThatFindsTheMasterCompletesTheJoin: a put works if its only space is the memory
 // of the node that had not joined.
 func TestTheFirstCallThatFindsTheMasterCompletesTheJoin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -168,11 +168,11 @@ func TestAwaitEnds(t *testing.T) {
 
 		p.master.setHook(func(c call) error { // It answers, and does not take the memory.
 			if c.name == "MountSegment" {
-				return errs.New(errs.InvalidParams, "test", "no room for more")
+				return errs.New(errs.InvalidParams, "test", "no space for more")
 			}
 			return nil
 		})
-		require.ErrorContains(t, m.node.Await(t.Context(), time.Hour), "no room for more")
+		require.ErrorContains(t, m.node.Await(t.Context(), time.Hour), "no space for more")
 		go func() { time.Sleep(time.Minute); _ = m.node.Stop(context.Background()); m.deps.Session.Close() }()
 		p.master.setHook(hang)
 		require.ErrorIs(t, m.node.Await(t.Context(), time.Hour), store.ErrClosed)

@@ -42,7 +42,7 @@ func TestStartOfExistingKey(t *testing.T) {
 	require.NoError(t, c.StartPuts(ctx, []string{"huge"}, []uint64{segment * 3 / 4}, one, nil)[0], "a start that failed left nothing, and one that was revoked")
 }
 
-// TestIncompletePut: what has gaps is refused and leaves its room to others.
+// TestIncompletePut: a put with gaps is refused, and its space is free for others.
 func TestIncompletePut(t *testing.T) {
 	p := newPool(t, nil)
 	p.member("a:1", memberOptions{segments: []uint64{1 << 20}})
@@ -200,9 +200,9 @@ func TestPlacesThatDoNotFit(t *testing.T) {
 	putOne(t, c, "k", []byte("value"), one)
 }
 
-// TestRoomThatMayStillBeWritten is held by the master, whoever gives the put up; one that
-// cannot hold it keeps the put.
-func TestRoomThatMayStillBeWritten(t *testing.T) {
+// TestSpaceThatMayStillBeWritten: the master quarantines such space, however the put is abandoned.
+// A master that cannot quarantine it keeps the put.
+func TestSpaceThatMayStillBeWritten(t *testing.T) {
 	for _, old := range []bool{false, true} {
 		p := newPool(t, nil)
 		p.member("a:1", memberOptions{segments: []uint64{1 << 20}})
@@ -225,7 +225,7 @@ func TestRoomThatMayStillBeWritten(t *testing.T) {
 		require.NoError(t, c.RevokePuts(t.Context(), keys[1:2])[0])
 		require.NoError(t, user.Close(t.Context()))
 		c.wire.SetHook(nil)
-		require.True(t, errs.Is(c.Put(t.Context(), "other", content("other", 300_000), one), errs.NoAvailableHandle), "the room is held")
+		require.True(t, errs.Is(c.Put(t.Context(), "other", content("other", 300_000), one), errs.NoAvailableHandle), "the space is held")
 		unrevoked, free := 0, errs.OK
 		if old {
 			unrevoked, free = 3, errs.ObjectAlreadyExists
@@ -235,9 +235,9 @@ func TestRoomThatMayStillBeWritten(t *testing.T) {
 	}
 }
 
-// TestRevokeInDoubtWithoutAnswer: the session still knows that its room may be written when
-// it is revoked again.
-func TestRevokeInDoubtWithoutAnswer(t *testing.T) {
+// TestIndeterminateRevokeWithoutAnswer: when the session revokes a put again, it still knows that
+// indeterminate writes may reach its space.
+func TestIndeterminateRevokeWithoutAnswer(t *testing.T) {
 	p := newPool(t, nil)
 	p.member("a:1", memberOptions{segments: []uint64{1 << 20}})
 	c := p.member("c:1", memberOptions{})
@@ -255,5 +255,5 @@ func TestRevokeInDoubtWithoutAnswer(t *testing.T) {
 	require.Equal(t, errs.RPCFail, errs.CodeOf(c.RevokePuts(t.Context(), keys)[0]))
 	require.NoError(t, c.RevokePuts(t.Context(), keys)[0])
 	c.wire.SetHook(nil)
-	require.True(t, errs.Is(c.Put(t.Context(), "k", content("k", 600_000), one), errs.NoAvailableHandle), "the room is held")
+	require.True(t, errs.Is(c.Put(t.Context(), "k", content("k", 600_000), one), errs.NoAvailableHandle), "the space is held")
 }

@@ -166,7 +166,7 @@ func TestNodeThatCannotPublish(t *testing.T) {
 	require.Empty(t, a.engine.Descriptor().Buffers, "nothing is left behind")
 }
 
-func TestPutWaitsForRoom(t *testing.T) {
+func TestPutWaitsForSpace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPool(t, nil)
 		c := p.member("c:1", memberOptions{client: func(cfg *client.Config) { cfg.AllocWait = time.Minute }})
@@ -178,7 +178,7 @@ func TestPutWaitsForRoom(t *testing.T) {
 		require.NoError(t, hasty.Put(t.Context(), "full", full, pin))
 		err := hasty.Put(t.Context(), "more", full, one)
 		require.True(t, errs.Is(err, errs.NoAvailableHandle), "%v", err)
-		require.ErrorContains(t, err, "no room")
+		require.ErrorContains(t, err, "no space")
 		go func() {
 			time.Sleep(20 * time.Second)
 			_ = hasty.Remove(t.Context(), "full", true)

@@ -34,7 +34,7 @@ func TestNoGarbage(t *testing.T) {
 	}
 }
 
-// TestValueThatChanges: a caller who changes a value while it is put gets some mix of old and new
+// TestValueThatChanges: a caller that changes a value while it is put gets some mix of old and new
 // bytes, but no object whose checksum is another than that of its bytes.
 func TestValueThatChanges(t *testing.T) {
 	p := newPool(t, nil)

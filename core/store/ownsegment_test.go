@@ -12,9 +12,8 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
-// TestOwnSegment: the checksum that is computed during the copy into and out of a segment of this
-// process is checked like everything else, and whoever reads it over a network gets the same
-// checksum.
+// TestOwnSegment: the checksum that is computed during the copy into or out of a segment of this
+// process is verified like any other, and equals the one that a reader over the network computes.
 func TestOwnSegment(t *testing.T) {
 	p := newPool(t, nil)
 	a := p.member("a:1", memberOptions{segments: []uint64{32 << 20}})

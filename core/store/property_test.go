@@ -62,7 +62,7 @@ func TestNeverWrongBytes(t *testing.T) {
 			tried[k][string(v)] = true
 			return v
 		}
-		who := func(t *rapid.T) *member { return rapid.SampledFrom(all).Draw(t, "who") }
+		pick := func(t *rapid.T) *member { return rapid.SampledFrom(all).Draw(t, "member") }
 		ctx := context.Background()
 
 		rt.Repeat(map[string]func(*rapid.T){
@@ -74,24 +74,24 @@ func TestNeverWrongBytes(t *testing.T) {
 				}
 				cfg := one
 				cfg.ReplicaNum = rapid.Uint32Range(1, 2).Draw(t, "copies")
-				_ = who(t).BatchPut(ctx, keys, values, cfg)
+				_ = pick(t).BatchPut(ctx, keys, values, cfg)
 			},
 			"upsert": func(t *rapid.T) {
 				next++
 				k := key.Draw(t, "key")
 				v := try(k, content(fmt.Sprint(k, "/", next), size(k)+next))
-				_ = who(t).PutFragments(ctx, k, [][]byte{v[:len(v)/3], v[len(v)/3:]}, upsert)
+				_ = pick(t).PutFragments(ctx, k, [][]byte{v[:len(v)/3], v[len(v)/3:]}, upsert)
 			},
 			"get": func(t *rapid.T) {
 				keys := rapid.SliceOfN(key, 1, 5).Draw(t, "keys")
-				for i, r := range who(t).BatchGet(ctx, keys) {
+				for i, r := range pick(t).BatchGet(ctx, keys) {
 					if r.Err == nil {
 						require.True(t, tried[keys[i]][string(r.Value)], "wrong bytes of %s", keys[i])
 					}
 				}
 			},
 			"remove": func(t *rapid.T) {
-				_ = who(t).Remove(ctx, key.Draw(t, "key"), true)
+				_ = pick(t).Remove(ctx, key.Draw(t, "key"), true)
 			},
 			"trouble": func(t *rapid.T) {
 				chance = rapid.SampledFrom([]float64{0, 0.1, 0.5}).Draw(t, "transport")
@@ -103,7 +103,7 @@ func TestNeverWrongBytes(t *testing.T) {
 			},
 			"exist": func(t *rapid.T) {
 				k := key.Draw(t, "key")
-				ok, err := who(t).Exist(ctx, k)
+				ok, err := pick(t).Exist(ctx, k)
 				require.True(t, err != nil || !ok || len(tried[k]) > 0)
 			},
 		})
@@ -150,18 +150,18 @@ func TestPoolIsAMap(t *testing.T) {
 		require.NoError(rt, err)
 		model := map[string][]byte{}
 		key := rapid.Map(rapid.IntRange(0, 5), func(i int) string { return fmt.Sprint("key", i) })
-		who := rapid.SampledFrom([]*member{a, c})
+		members := rapid.SampledFrom([]*member{a, c})
 		rt.Repeat(map[string]func(*rapid.T){
 			"put": func(t *rapid.T) {
 				k, v := key.Draw(t, "key"), rapid.SliceOfN(rapid.Byte(), 1, 300).Draw(t, "value")
-				require.NoError(t, who.Draw(t, "who").Put(ctx, k, v, one))
+				require.NoError(t, members.Draw(t, "member").Put(ctx, k, v, one))
 				if model[k] == nil {
 					model[k] = v
 				}
 			},
 			"get": func(t *rapid.T) {
 				k := key.Draw(t, "key")
-				got, err := who.Draw(t, "who").Get(ctx, k)
+				got, err := members.Draw(t, "member").Get(ctx, k)
 				if model[k] == nil {
 					require.True(t, errs.Is(err, errs.ObjectNotFound), "%v", err)
 					require.True(t, store.IsMiss(err))
@@ -172,13 +172,13 @@ func TestPoolIsAMap(t *testing.T) {
 			},
 			"upsert": func(t *rapid.T) {
 				k, v := key.Draw(t, "key"), rapid.SliceOfN(rapid.Byte(), 1, 300).Draw(t, "value")
-				require.NoError(t, who.Draw(t, "who").PutFragments(ctx, k, pieces(t, v, "piece"), upsert))
+				require.NoError(t, members.Draw(t, "member").PutFragments(ctx, k, pieces(t, v, "piece"), upsert))
 				model[k] = v
 			},
 			"range": func(t *rapid.T) {
 				k, off := key.Draw(t, "key"), rapid.IntRange(0, 300).Draw(t, "offset")
 				dst := make([]byte, rapid.IntRange(1, 300).Draw(t, "length"))
-				r := who.Draw(t, "who").GetIntoRanges(ctx, []store.Ranges{{Key: k, Fragments: []store.Fragment{{Offset: uint64(off), Mem: dst}}}})[0][0]
+				r := members.Draw(t, "member").GetIntoRanges(ctx, []store.Ranges{{Key: k, Fragments: []store.Fragment{{Offset: uint64(off), Mem: dst}}}})[0][0]
 				if off+len(dst) > len(model[k]) {
 					require.Error(t, r.Err)
 					return
@@ -188,13 +188,13 @@ func TestPoolIsAMap(t *testing.T) {
 			},
 			"remove": func(t *rapid.T) {
 				k := key.Draw(t, "key")
-				err := who.Draw(t, "who").Remove(ctx, k, true)
+				err := members.Draw(t, "member").Remove(ctx, k, true)
 				require.Equal(t, model[k] != nil, err == nil, "%v", err)
 				delete(model, k)
 			},
 			"exist": func(t *rapid.T) {
 				k := key.Draw(t, "key")
-				ok, err := who.Draw(t, "who").Exist(ctx, k)
+				ok, err := members.Draw(t, "member").Exist(ctx, k)
 				require.NoError(t, err)
 				require.Equal(t, model[k] != nil, ok)
 			},

@@ -38,7 +38,7 @@ func TestStripesAndPieces(t *testing.T) {
 	a := p.member("a:1", memberOptions{segments: []uint64{segment, segment}})
 	p.member("b:1", memberOptions{segments: []uint64{segment}})
 	c := p.member("c:1", memberOptions{})
-	who := rapid.SampledFrom([]*member{a, c})
+	members := rapid.SampledFrom([]*member{a, c})
 	n := 0
 	rapid.Check(t, func(t *rapid.T) {
 		n++
@@ -48,9 +48,9 @@ func TestStripesAndPieces(t *testing.T) {
 		cfg := one
 		cfg.ReplicaNum = rapid.Uint32Range(1, 2).Draw(t, "copies")
 		value := content(key, rapid.IntRange(1, 3000).Draw(t, "size"))
-		require.NoError(t, who.Draw(t, "writer").PutFragments(tctx, key, pieces(t, value, "write"), cfg))
+		require.NoError(t, members.Draw(t, "writer").PutFragments(tctx, key, pieces(t, value, "write"), cfg))
 
-		r, dst := who.Draw(t, "reader"), make([]byte, len(value)+rapid.IntRange(0, 5).Draw(t, "spare"))
+		r, dst := members.Draw(t, "reader"), make([]byte, len(value)+rapid.IntRange(0, 5).Draw(t, "extra"))
 		got, err := r.GetInto(tctx, key, pieces(t, dst, "read")...)
 		require.NoError(t, err)
 		require.Equal(t, value, dst[:got])
@@ -171,7 +171,7 @@ func TestGetBuffer(t *testing.T) {
 	require.NotZero(t, pool.Used())
 	require.True(t, errs.Is(got[1].Err, errs.ObjectNotFound))
 	require.Nil(t, got[1].Value)
-	require.Equal(t, content("large", 100<<10), got[2].Value.Bytes(), "the heap where the pool has no room")
+	require.Equal(t, content("large", 100<<10), got[2].Value.Bytes(), "the heap where the pool has no space")
 	for _, r := range []store.Lent{got[0].Value, got[2].Value} {
 		r.Release()
 		r.Release()

@@ -13,7 +13,7 @@ var manifestJSON string
 
 // Config is the plugin's part of the configuration.
 type Config struct {
-	// ExpectedObjects is for how many objects room is made at the start.
+	// ExpectedObjects is the number of objects to reserve space for at the start.
 	ExpectedObjects int `json:"expected_objects"`
 }
 

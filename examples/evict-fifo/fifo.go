@@ -1,4 +1,4 @@
-// Package fifo is the eviction policy evict/fifo: what was written first goes first,
+// Package fifo is the eviction policy evict/fifo: it evicts the object that was written first,
 // however often it is read. It is the example of docs/plugins/writing.md.
 package fifo
 
@@ -39,8 +39,8 @@ func (p *policy) Start(_ context.Context, host plugin.Host) error {
 // Stop implements plugin.Component.
 func (p *policy) Stop(context.Context) error { return nil }
 
-// Record implements evict.Policy. Accesses do not count, and neither does what this
-// version of the contract does not know.
+// Record implements evict.Policy. It ignores accesses, and events that this version of the
+// contract does not define.
 func (p *policy) Record(_ context.Context, events []evict.Event) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -68,13 +68,13 @@ func (p *policy) Propose(_ context.Context, dst []evict.Candidate, bytes uint64)
 		p.proposed++
 		dst = append(dst, evict.Candidate{ID: id, Size: e.size})
 		if found += e.size; found < e.size {
-			break // more than 2^64 bytes are enough for anyone
+			break // The sum exceeds 2^64 bytes.
 		}
 	}
 	return dst, nil
 }
 
-// Resolve implements evict.Policy. A spared object queues up again at the end.
+// Resolve implements evict.Policy. A retained object goes to the end of the queue.
 func (p *policy) Resolve(_ context.Context, verdicts []evict.Verdict) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()

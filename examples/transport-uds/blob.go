@@ -32,8 +32,8 @@ func (e endpoint) encode() []byte {
 	return append(b, e.Socket...)
 }
 
-// decodeEndpoint takes nothing for granted: an endpoint comes from a directory that others
-// write to, and leads to a socket of this machine.
+// decodeEndpoint trusts nothing: an endpoint comes from a directory that other processes write to,
+// and it names a socket of this machine.
 func decodeEndpoint(b []byte) (endpoint, error) {
 	if len(b) < endpointSize || string(b[:len(endpointMagic)]) != endpointMagic {
 		return endpoint{}, fmt.Errorf("an endpoint of %d bytes is %w", len(b), errBlob)

@@ -13,22 +13,21 @@ const maxSlice = 16 << 20
 
 // Config holds the settings. Sizes are bytes.
 type Config struct {
-	// Folder is where the socket is made, absolute; empty for mooncake-uds-UID in the folder for
-	// temporary files. It is made if need be, and belongs to this user alone.
+	// Folder is the absolute path of the folder of the socket; empty for mooncake-uds-UID in the
+	// folder for temporary files. Start makes it if necessary. It belongs to this user alone.
 	Folder string `json:"folder"`
-	// ConnectionsPerPeer is how many connections a path makes at the most. Each carries one
-	// operation at a time.
+	// ConnectionsPerPeer is the most connections of one path. Each carries one operation at a time.
 	ConnectionsPerPeer int `json:"connections_per_peer"`
 	// MaxConnections bounds the accepted connections.
 	MaxConnections int `json:"max_connections"`
-	// SliceBytes is the size of the pieces in which an operation is moved.
+	// SliceBytes is the size of the chunks of an operation.
 	SliceBytes int `json:"slice_bytes"`
 	// MaxInflightOps and MaxInflightBytes are how much a path accepts before Submit returns a
 	// short count. An operation larger than MaxInflightBytes is accepted alone.
 	MaxInflightOps   int   `json:"max_inflight_ops"`
 	MaxInflightBytes int64 `json:"max_inflight_bytes"`
 	// OpTimeout bounds an operation without a deadline of its own, DialTimeout an attempt to
-	// connect, and StallTimeout how long the other side may take for one piece.
+	// connect, and StallTimeout the time that the other side takes for one chunk.
 	OpTimeout    plugin.Duration `json:"op_timeout"`
 	DialTimeout  plugin.Duration `json:"dial_timeout"`
 	StallTimeout plugin.Duration `json:"stall_timeout"`

@@ -22,7 +22,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// private is a folder for sockets whose path is short enough.
+// private returns a folder whose path is short enough for sockets.
 func private(t conformance.TB) string {
 	dir, err := os.MkdirTemp("", "uds")
 	if err != nil {
@@ -44,7 +44,7 @@ func options(t testing.TB, change func(*Config)) []transporttest.Option {
 		}),
 		transporttest.WithLimit(4 << 20),
 		transporttest.WithFrozen(frozen),
-		// A new start never listens where an earlier one did.
+		// Each start listens at a socket of its own.
 		transporttest.WithRestart(func(c plugin.Config, _ transport.Endpoint) plugin.Config { return c }),
 	}
 }
@@ -53,9 +53,9 @@ func TestConformance(t *testing.T) {
 	transporttest.Run(t, Factory(), options(t, func(*Config) {})...)
 }
 
-// TestConformanceThroughTheWire runs it as a host does that has the plugin in another process:
-// operations come through rings in shared memory, regions as descriptors. The settings are those
-// with which most goes one after the other.
+// TestConformanceThroughTheWire runs the suite as a host does whose plugin is in another process:
+// operations arrive through rings in shared memory, and regions as descriptors. The settings make
+// most operations run one after the other.
 func TestConformanceThroughTheWire(t *testing.T) {
 	transporttest.Run(t, transporttest.ThroughWire(t, Factory(), transporttest.WireOptions{}),
 		append(options(t, func(c *Config) { c.ConnectionsPerPeer, c.SliceBytes = 1, 16<<10 }),
@@ -63,7 +63,7 @@ func TestConformanceThroughTheWire(t *testing.T) {
 			transporttest.Without("leaks of starts and stops", "the connections end with the test"))...)
 }
 
-// frozen returns an endpoint where somebody takes connections and never says anything.
+// frozen returns an endpoint that accepts connections and never sends a byte.
 func frozen(t conformance.TB, live transport.Endpoint) transport.Endpoint {
 	e, err := decodeEndpoint(live.Blob)
 	if err != nil {
@@ -89,4 +89,4 @@ func frozen(t conformance.TB, live transport.Endpoint) transport.Endpoint {
 	return transport.Endpoint{Blob: e.encode(), Incarnation: e.Incarnation}
 }
 
-const long = 30 * time.Second // Nothing waits that long unless something is broken.
+const long = 30 * time.Second // No test takes that long unless something is broken.

@@ -10,7 +10,7 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
 
-// FuzzFrame: what is accepted keeps its promises, and is the same when it is sent on.
+// FuzzFrame: an accepted header keeps the promises of decode, and encodes to the same bytes.
 func FuzzFrame(f *testing.F) {
 	for _, h := range []header{
 		{Type: frameHello, ID: wireVersion, Region: 1 << 63},
@@ -22,7 +22,7 @@ func FuzzFrame(f *testing.F) {
 		f.Add(b)
 	}
 	f.Add([]byte("GET / HTTP/1.1\r\n"))
-	for i := range 4 { // One bit too many in each byte of the beginning.
+	for i := range 4 { // One wrong bit in each of the first bytes.
 		b := make([]byte, headerSize)
 		(&header{Type: frameRead, Length: 1}).put(b)
 		b[i] |= 0x80
@@ -43,7 +43,7 @@ func FuzzFrame(f *testing.F) {
 	})
 }
 
-// FuzzBlobs: endpoints and keys that are accepted are the same when encoded again, and lead to a
+// FuzzBlobs: accepted endpoints and keys encode to the same bytes, and an accepted endpoint names a
 // socket of this transport.
 func FuzzBlobs(f *testing.F) {
 	f.Add(endpoint{Machine: machine{1}, Incarnation: 5, Socket: "/run/x/" + socketName(5)}.encode())
@@ -61,7 +61,7 @@ func FuzzBlobs(f *testing.F) {
 	})
 }
 
-// TestManifest: the defaults in the manifest are those of the program, and every setting is there.
+// TestManifest: the manifest lists every setting, with the default of the program.
 func TestManifest(t *testing.T) {
 	var schema struct {
 		Properties map[string]struct{ Default any }
@@ -111,7 +111,7 @@ func TestConfigBounds(t *testing.T) {
 	}
 }
 
-// TestForeignEndpoints: what is no endpoint of this machine is refused before anything is dialled.
+// TestForeignEndpoints: Dial refuses an endpoint that does not belong to this machine.
 func TestForeignEndpoints(t *testing.T) {
 	n := started(t)
 	mine := n.Endpoint()
@@ -124,7 +124,7 @@ func TestForeignEndpoints(t *testing.T) {
 	other.Socket = "/run/docker.sock"
 	for name, ep := range map[string]transport.Endpoint{
 		"another machine":     {Blob: elsewhere.encode(), Incarnation: e.Incarnation},
-		"somebody's socket":   {Blob: other.encode(), Incarnation: e.Incarnation},
+		"a foreign socket":    {Blob: other.encode(), Incarnation: e.Incarnation},
 		"another incarnation": {Blob: mine.Blob, Incarnation: e.Incarnation + 1},
 		"nothing":             {Incarnation: e.Incarnation},
 	} {

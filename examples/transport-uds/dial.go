@@ -12,7 +12,8 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
-// backoff is how operations fail at once after connecting failed. Guarded by path.mu.
+// backoff makes operations fail at once for a while after an attempt to connect has failed. path.mu
+// guards it.
 type backoff struct {
 	err       error
 	pause     time.Duration
@@ -30,9 +31,9 @@ func (b *backoff) failed(err error, now time.Time) {
 	b.err, b.notBefore = err, now.Add(b.pause)
 }
 
-// connect makes the connection of a lane, for an operation that waits for it.
-func (l *lane) connect(o *op) error {
-	p := l.p
+// connect connects on behalf of an operation that waits for the connection.
+func (c *connection) connect(o *op) error {
+	p := c.p
 	p.mu.Lock()
 	now, retry := time.Now(), p.retry
 	p.mu.Unlock()
@@ -44,15 +45,15 @@ func (l *lane) connect(o *op) error {
 	if short {
 		limit = o.Deadline
 	}
-	c, err := p.dial(limit)
+	conn, err := p.dial(limit)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
 	case err == nil:
-		l.conn, p.retry = c, backoff{}
+		c.conn, p.retry = conn, backoff{}
 		p.connected++
 	case short && o.Late(time.Now()):
-		err = p.ErrDeadline(err) // Nothing is known of the peer yet.
+		err = p.ErrDeadline(err) // This says nothing about the peer yet.
 	default:
 		p.retry.failed(err, time.Now())
 	}
@@ -81,7 +82,7 @@ func (p *path) dial(limit time.Time) (net.Conn, error) {
 	class := errs.ClassTransientPath
 	for _, gone := range []error{fs.ErrNotExist, syscall.ECONNREFUSED, io.EOF, syscall.ECONNRESET, syscall.EPIPE} {
 		if errors.Is(err, gone) {
-			class = errs.ClassTransientPeer // It stopped, or its process is gone; maybe after it took the connection.
+			class = errs.ClassTransientPeer // The peer stopped or died, maybe after it accepted the connection.
 		}
 	}
 	return nil, &errs.Error{Code: errs.TransferFail, Class: class, Op: p.Name(), Err: err, Hint: "see whether the process of the peer runs"}

@@ -16,13 +16,13 @@ import (
 const (
 	// maxSocket is the longest path of a socket; the kernel takes 107 bytes.
 	maxSocket = 107
-	// maxFolder leaves room for the name of a socket while it is new.
+	// maxFolder leaves space for the name that a socket has while it is new.
 	maxFolder = maxSocket - len("/.uds-0123456789abcdef.sock")
 
 	socketPrefix, socketSuffix = "uds-", ".sock"
 )
 
-// machine tells machines apart, and boots of one.
+// machine identifies one boot of one machine.
 type machine [16]byte
 
 // thisMachine asks the kernel.
@@ -35,7 +35,7 @@ func thisMachine() (machine, error) {
 	return machine(sum[:16]), nil
 }
 
-// socketName is the file of a start: no two ever have the same.
+// socketName returns the file name of a start's socket. No two starts share one.
 func socketName(incarnation uint64) string {
 	return fmt.Sprintf("%s%016x%s", socketPrefix, incarnation, socketSuffix)
 }
@@ -54,19 +54,19 @@ func folder(dir string) (string, error) {
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
 		return "", err
 	}
-	info, err := os.Lstat(dir) // A link is not taken: who made it could let it lead elsewhere.
+	info, err := os.Lstat(dir) // Not a link: its owner could point it elsewhere.
 	if err != nil {
 		return "", err
 	}
 	owner, ok := info.Sys().(*syscall.Stat_t)
 	if !info.IsDir() || !ok || int64(owner.Uid) != int64(os.Geteuid()) || info.Mode().Perm()&0o077 != 0 {
-		return "", fmt.Errorf("%s must be a folder of this user that nobody else can enter (mode 0700)", dir)
+		return "", fmt.Errorf("%s must be a folder of this user that no other user can enter (mode 0700)", dir)
 	}
 	return dir, nil
 }
 
-// listen makes the socket. It gets its name only once it takes connections, so that nobody
-// takes it for one that was left behind.
+// listen makes the socket. The socket gets its name only once it accepts connections, so that the
+// sweep of another start does not take it for a stale one.
 func listen(dir string, incarnation uint64) (*net.UnixListener, string, error) {
 	name := filepath.Join(dir, socketName(incarnation))
 	unnamed := filepath.Join(dir, "."+socketName(incarnation))
@@ -83,7 +83,7 @@ func listen(dir string, incarnation uint64) (*net.UnixListener, string, error) {
 	return ln, name, nil
 }
 
-// sweep removes the sockets of processes that were killed: nobody listens there any more.
+// sweep removes the sockets of killed processes: those that refuse connections.
 func sweep(ctx context.Context, dir string) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
 
-// stranger is a connection to a node that has said hello.
+// stranger returns a connection to a node after the exchange of hellos.
 func stranger(t *testing.T, n *node) net.Conn {
 	t.Helper()
 	c, err := net.Dial("unix", n.self.Socket)
@@ -55,7 +55,7 @@ func closed(t *testing.T, c net.Conn) {
 	}
 }
 
-// TestRefusals: each wrong request has its answer, after which the connection goes on.
+// TestRefusals: the node refuses each wrong request with its reason and keeps the connection.
 func TestRefusals(t *testing.T) {
 	mem := bytes.Repeat([]byte{7}, 4096)
 	n, key := served(t, mem, transport.AccessRemoteRead)
@@ -99,7 +99,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestNonsense: a peer that breaks the protocol loses its connection, and nobody else does.
+// TestNonsense: a peer that breaks the protocol loses its connection, and no other peer does.
 func TestNonsense(t *testing.T) {
 	mem := make([]byte, 64)
 	n, key := served(t, mem, transport.AccessRemote)
@@ -140,8 +140,8 @@ func TestNonsense(t *testing.T) {
 	}
 }
 
-// TestLyingServer: a peer that answers wrongly fails the operation and loses its connection; a
-// Write may have been stored.
+// TestLyingServer: a wrong answer fails the operation and ends the connection. A Write is
+// quarantined, because the peer may have stored it.
 func TestLyingServer(t *testing.T) {
 	for name, lie := range map[string]func(h *header) (reply header, payload []byte){
 		"another request": func(h *header) (header, []byte) { return header{Type: frameDone, ID: h.ID + 1}, nil },
@@ -198,15 +198,15 @@ func TestLyingServer(t *testing.T) {
 	}
 }
 
-// TestDeregisterCutsAStuckPeer: a peer that began a Write and does not send the rest cannot hold up
-// Deregister for longer than the grace, and no byte is stored after it returned.
+// TestDeregisterCutsAStuckPeer: a peer that began a Write and does not send the rest cannot delay
+// Deregister for longer than the grace period. The node stores no byte after Deregister returned.
 func TestDeregisterCutsAStuckPeer(t *testing.T) {
 	mem := make([]byte, 4096)
 	n, key := served(t, mem, transport.AccessRemote, func(c *Config) { c.StallTimeout = plugin.Duration(24 * time.Hour) })
 	k, _ := decodeKey(key)
 	c := stranger(t, n)
 	ask(t, c, header{Type: frameWrite, Region: k.Region, Token: k.Token, Length: 4096}, []byte{1})
-	eventually(t, "the request is under way", func() bool { return n.regions.Get(1).Held() == 1 })
+	eventually(t, "the request is in flight", func() bool { return n.regions.Get(1).Held() == 1 })
 	if err := n.Deregister(t.Context(), 1); err != nil {
 		t.Fatal(err)
 	}
@@ -216,7 +216,7 @@ func TestDeregisterCutsAStuckPeer(t *testing.T) {
 	}
 }
 
-// TestTooManyConnections: the path goes on with those it got.
+// TestTooManyConnections: the path makes do with the connections that the peer accepted.
 func TestTooManyConnections(t *testing.T) {
 	mem := make([]byte, 1<<20)
 	n, key := served(t, mem, transport.AccessRemote, func(c *Config) { c.MaxConnections = 2 })
@@ -238,7 +238,7 @@ func TestTooManyConnections(t *testing.T) {
 	}
 }
 
-// TestBusy: one connection too many is told why.
+// TestBusy: a connection above the limit receives the reason of the refusal.
 func TestBusy(t *testing.T) {
 	n := started(t, func(c *Config) { c.MaxConnections = 1 })
 	stranger(t, n)
@@ -253,7 +253,7 @@ func TestBusy(t *testing.T) {
 	}
 }
 
-// TestWithdrawnRegion: from the moment on at which it is closed nobody gets at it.
+// TestWithdrawnRegion: once Deregister begins, peers can no longer reach the region.
 func TestWithdrawnRegion(t *testing.T) {
 	n, key := served(t, make([]byte, 64), transport.AccessRemote)
 	k, _ := decodeKey(key)
@@ -265,7 +265,7 @@ func TestWithdrawnRegion(t *testing.T) {
 	over := make(chan error, 1)
 	go func() { over <- n.regions.Remove(context.Background(), "deregister", 1, long) }()
 	c := stranger(t, n)
-	eventually(t, "it is refused", func() bool {
+	eventually(t, "the node refuses the request", func() bool {
 		ask(t, c, header{Type: frameRead, Region: k.Region, Token: k.Token}, nil)
 		return answered(t, c).Reason == reasonDraining
 	})
@@ -275,8 +275,8 @@ func TestWithdrawnRegion(t *testing.T) {
 	}
 }
 
-// TestCloseInterrupts: Close ends attempts to connect and exchanges whose peer is silent, long
-// before any limit; so does the deadline of an operation, which alone fails then.
+// TestCloseInterrupts: if the peer is silent, Close ends attempts to connect and exchanges long
+// before any limit. The deadline of an operation does too, and fails only that operation.
 func TestCloseInterrupts(t *testing.T) {
 	day := plugin.Duration(24 * time.Hour)
 	for name, hello := range map[string]bool{"without a hello": false, "without an answer": true} {
@@ -317,7 +317,7 @@ func TestCloseInterrupts(t *testing.T) {
 			}
 			read.Deadline = time.Time{}
 			submit(t, p, read)
-			<-heard // It is under way.
+			<-heard // The read is in flight.
 			ctx, cancel := context.WithTimeout(t.Context(), long)
 			defer cancel()
 			if err := p.Close(ctx); err != nil {
@@ -330,8 +330,8 @@ func TestCloseInterrupts(t *testing.T) {
 	}
 }
 
-// TestFolder: a folder that others may enter, a link and a file are refused; a living socket is not
-// swept away.
+// TestFolder: Start refuses a folder that other users may enter, a link and a file. It does not
+// remove a socket that is in use.
 func TestFolder(t *testing.T) {
 	dir := private(t)
 	open, link, file := filepath.Join(dir, "open"), filepath.Join(dir, "link"), filepath.Join(dir, "file")
@@ -344,7 +344,7 @@ func TestFolder(t *testing.T) {
 		c := DefaultConfig()
 		c.Folder = bad
 		if err := newNode(*c).Start(t.Context(), quiet{}); err == nil {
-			t.Errorf("%s was taken", bad)
+			t.Errorf("%s was accepted", bad)
 		}
 	}
 	same := func(c *Config) { c.Folder = filepath.Join(dir, "new") }

@@ -24,8 +24,8 @@ const (
 	stateStopped // or about to be
 )
 
-// node implements transport.Transport. mu guards what stands below it; nothing blocks while it
-// is held.
+// node implements transport.Transport. mu guards the fields below it; no goroutine blocks while it
+// holds mu.
 type node struct {
 	cfg     Config
 	regions regions
@@ -74,17 +74,17 @@ func (n *node) Start(ctx context.Context, host plugin.Host) error {
 	return nil
 }
 
-// newEndpoint is that of a new start, without the socket.
+// newEndpoint returns the endpoint of a new start, without the socket.
 func newEndpoint() (endpoint, error) {
 	var random [8]byte
-	_, _ = rand.Read(random[:]) // It never fails.
+	_, _ = rand.Read(random[:]) // Read never fails.
 	m, err := thisMachine()
 	return endpoint{Machine: m, Incarnation: max(binary.LittleEndian.Uint64(random[:]), 1)}, err
 }
 
-// Stop implements plugin.Component: first nobody new comes in and the paths of this side end, then
-// requests of peers that were begun are finished, at most for stall_timeout. All that peers ask beyond
-// that is refused, so that nothing of theirs is in doubt.
+// Stop implements plugin.Component. It stops to accept connections and closes the paths of this
+// side. Then it finishes the requests of peers that it has begun, for at most stall_timeout, and
+// refuses all others, so that no Write of a peer is indeterminate.
 func (n *node) Stop(ctx context.Context) error {
 	n.mu.Lock()
 	was, ln, paths := n.state, n.listener, n.paths
@@ -99,14 +99,14 @@ func (n *node) Stop(ctx context.Context) error {
 		case <-n.stopped:
 			return nil
 		case <-ctx.Done():
-			return fmt.Errorf("transport/uds: stop: another call is at it: %w", ctx.Err())
+			return fmt.Errorf("transport/uds: stop: another call is in progress: %w", ctx.Err())
 		}
 	}
 	defer close(n.stopped)
 	_ = ln.Close()
 	_ = os.Remove(n.self.Socket)
 	for p := range paths {
-		_ = p.Close(ctx) // Where the context ends first, the rest is waited for below.
+		_ = p.Close(ctx) // If the context ends first, Stop waits for the rest below.
 	}
 	n.each((*guest).leave)
 	served := make(chan struct{})
@@ -145,8 +145,8 @@ func (n *node) Endpoint() transport.Endpoint {
 	return transport.Endpoint{Blob: n.self.encode(), Incarnation: n.self.Incarnation}
 }
 
-// running returns the endpoint of this side, or an error outside Start and Stop. The lock is
-// held.
+// running returns the endpoint of this side, or an error before Start and after Stop. The caller
+// holds mu.
 func (n *node) running(op string) (endpoint, error) {
 	if n.state != stateRunning {
 		return endpoint{}, errs.New(errs.UnavailableInCurrentStatus, op, "the transport is not running")

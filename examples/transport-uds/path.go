@@ -11,33 +11,34 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/transport/pathkit"
 )
 
-// op is an operation under way. It waits in path.queue, or a lane works with its memory; then
-// only the lane may finish it. path.mu guards it, but done is the lane's.
+// op is an operation in flight. It waits in path.queue until a connection takes it; from then on
+// only that connection may finish it. path.mu guards all fields but done, which belongs to the
+// connection.
 type op struct {
 	pathkit.Record
 	key  *remoteKey
-	lane *lane // nil while it waits
-	err  error // why the lane shall give it up
-	done int   // bytes moved
+	conn *connection // nil while the op waits in path.queue
+	err  error       // why the connection must abort the op
+	done int         // bytes moved
 }
 
-// path implements transport.Path, with the help of pathkit: a queue of operations and a few lanes,
-// each a connection with a goroutine that takes one operation after the other.
+// path implements transport.Path with the help of pathkit. It has a queue of operations and a few
+// connections, each with a goroutine that takes one operation after the other.
 type path struct {
 	n      *node
 	peer   endpoint
 	ctx    context.Context // ends attempts to connect when the path is closed
 	cancel context.CancelFunc
-	work   sync.WaitGroup // the goroutines of lanes
+	work   sync.WaitGroup // the goroutines of connections
 
 	mu sync.Mutex
 	pathkit.Base[*remoteKey, op, *op]
-	queue     []*op
-	more      sync.Cond // there is something in queue, or the path was closed
-	lanes     int
-	idle      int // lanes that wait for more
-	connected int // lanes that have a connection
-	retry     backoff
+	queue       []*op
+	more        sync.Cond // queue is not empty, or the path is closed
+	connections int       // all of them, connected or not
+	idle        int       // connections that wait for an operation
+	connected   int
+	retry       backoff
 }
 
 func newPath(n *node, peer endpoint) *path {
@@ -94,20 +95,20 @@ func (p *path) Submit(ops []transport.Op) (int, error) {
 	return len(ops), nil
 }
 
-// rouse finds a lane for an operation that was queued. p.mu is held.
+// rouse wakes a connection for a queued operation, or adds one. The caller holds p.mu.
 func (p *path) rouse(now time.Time) {
 	if p.idle > 0 {
 		p.more.Signal()
 	}
 	hopeful := p.connected == 0 || !now.Before(p.retry.notBefore)
-	if len(p.queue) > p.idle && p.lanes < p.n.cfg.ConnectionsPerPeer && hopeful {
-		p.lanes++
-		p.work.Go((&lane{p: p}).run)
+	if len(p.queue) > p.idle && p.connections < p.n.cfg.ConnectionsPerPeer && hopeful {
+		p.connections++
+		p.work.Go((&connection{p: p}).run)
 	}
 }
 
-// take gives a lane its next operation, nil at the end of the path.
-func (p *path) take(l *lane) *op {
+// take returns the next operation of a connection, or nil once the path is closed.
+func (p *path) take(c *connection) *op {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for len(p.queue) == 0 && !p.Closed() {
@@ -116,52 +117,53 @@ func (p *path) take(l *lane) *op {
 		p.idle--
 	}
 	if p.Closed() {
-		return nil // Close has finished what waited.
+		return nil // Close has finished the queued operations.
 	}
 	o := p.queue[0]
 	p.queue = slices.Delete(p.queue, 0, 1)
-	o.lane = l
+	o.conn = c
 	return o
 }
 
-// giveBack queues an operation again whose lane cannot connect, as long as others can. Its lane
-// ends then.
+// giveBack returns an operation to the queue because its connection cannot connect while others
+// are connected. If it returns true, the connection ends.
 func (p *path) giveBack(o *op) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.connected == 0 || o.err != nil {
 		return false
 	}
-	o.lane = nil
+	o.conn = nil
 	p.queue = slices.Insert(p.queue, 0, o)
 	p.more.Signal()
-	p.lanes--
+	p.connections--
 	return true
 }
 
-// end finishes an operation that its lane is done with. err is nil if all bytes are in place.
-func (p *path) end(o *op, err error, doubt bool) {
+// end finishes an operation that its connection is done with. err is nil if all bytes are in place.
+func (p *path) end(o *op, err error, indeterminate bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if err != nil && o.err != nil {
-		err = o.err // The reason for which the lane was interrupted.
+		err = o.err // The reason why abort interrupted the connection.
 	}
-	p.Finish(o, err, doubt)
+	p.Finish(o, err, indeterminate)
 }
 
-// abort ends an operation: at once where it waits, else as soon as its lane has noticed. p.mu is held.
+// abort ends a queued operation at once, and any other as soon as its connection notices. The
+// caller holds p.mu.
 func (p *path) abort(o *op, err error) {
-	if o.lane == nil {
+	if o.conn == nil {
 		i := slices.Index(p.queue, o)
 		p.queue = slices.Delete(p.queue, i, i+1)
 		p.Finish(o, err, false)
 	} else if o.err == nil {
 		o.err = err
-		o.lane.interrupt()
+		o.conn.interrupt()
 	}
 }
 
-// expire aborts operations whose deadline has passed. p.mu is held.
+// expire aborts operations whose deadline has passed. The caller holds p.mu.
 func (p *path) expire(due iter.Seq[*op]) {
 	for o := range due {
 		p.abort(o, p.ErrOverdue(o, nil))

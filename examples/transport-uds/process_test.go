@@ -24,13 +24,13 @@ const (
 
 const offered = 8 << 20
 
-// offer is what a peer needs, on one line.
+// offer is what a peer needs in order to dial; the process prints it on one line.
 type offer struct {
 	Endpoint transport.Endpoint
 	Key      transport.Key
 }
 
-// play is the main program of the peer. It ends when its input does.
+// play is the main program of the peer. It ends at the end of its input.
 func play(string) int {
 	cfg := DefaultConfig()
 	cfg.Folder = os.Getenv(folderEnv)
@@ -83,9 +83,9 @@ func peer(t *testing.T, dir string) (*exec.Cmd, offer) {
 	return cmd, o
 }
 
-// TestPeerIsKilled: kill -9 of the peer in the middle of operations. Each completes, once; what
-// comes later says that the peer is not there; the socket that it left behind is removed by the
-// next start, and the next process is served.
+// TestPeerIsKilled kills the peer (SIGKILL) in the middle of operations. Each operation completes
+// exactly once. Later ones fail because the peer is dead. The next start removes the stale socket,
+// and operations to the next process succeed.
 func TestPeerIsKilled(t *testing.T) {
 	dir := private(t)
 	cmd, o := peer(t, dir)
@@ -101,7 +101,7 @@ func TestPeerIsKilled(t *testing.T) {
 
 	const many = 8
 	for i := range uint64(many) {
-		const size = offered / many // Nobody else's.
+		const size = offered / many // A range of its own.
 		submit(t, p, transport.Op{ID: i, Kind: transport.OpKind(1 + i%2), Local: make([]byte, size), Remote: id, Offset: i * size})
 	}
 	if err := cmd.Process.Signal(syscall.SIGKILL); err != nil {
@@ -110,17 +110,17 @@ func TestPeerIsKilled(t *testing.T) {
 	_ = cmd.Wait()
 	for i, c := range reap(t, p, many) {
 		if c.Status == transport.OK {
-			continue // It was quicker.
+			continue // It completed before the kill.
 		}
 		if c.Status == transport.Quarantined && i%2 == 0 {
-			// IDs of even numbers are Reads: nothing can touch their buffers.
+			// Even IDs are Reads: nothing can touch their buffers.
 			t.Errorf("a Read was quarantined: %+v", c)
 		}
 		if class := c.Class(); class != errs.ClassTransientPath && class != errs.ClassTransientPeer {
 			t.Errorf("class %v: %v", class, c.Err)
 		}
 	}
-	eventually(t, "the peer is known to be gone", func() bool {
+	eventually(t, "operations report that the peer is dead", func() bool {
 		c := one(t, p, op(2000))
 		return c.Status == transport.Failed && c.Class() == errs.ClassTransientPeer
 	})

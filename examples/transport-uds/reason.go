@@ -7,7 +7,7 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
-// reason is why a peer refused.
+// reason says why a peer refused a request or a connection.
 type reason uint8
 
 const (
@@ -24,16 +24,16 @@ const (
 	reasonDraining
 )
 
-// error is what a caller gets. The class tells the engine what to do next: another way to
-// the same peer (transient-path), another peer that has the same bytes (transient-peer), or nothing
-// (permanent).
+// error returns the error for the caller. Its class tells the engine what to try next: another path
+// to the same peer (transient-path), another peer that has the same bytes (transient-peer), or
+// nothing (permanent).
 func (r reason) error(op string) error {
 	text, code, class := "", errs.TransferFail, errs.ClassTransientPath
 	switch r {
 	case reasonVersion:
 		text, code = "the peer speaks another version of the protocol", errs.NotSupported
 	case reasonStale:
-		text, class = "another start of the transport answers there", errs.ClassTransientPeer
+		text, class = "another start of the transport answers at this endpoint", errs.ClassTransientPeer
 	case reasonBusy:
 		text = "the peer has as many connections as it allows"
 	case reasonStopping:
@@ -50,7 +50,7 @@ func (r reason) error(op string) error {
 		text, code, class = "the range reaches past the end of the peer's region", errs.InvalidParams, errs.ClassPermanent
 	case reasonDraining:
 		text, code, class = "the peer is withdrawing the region", errs.InvalidKey, errs.ClassTransientPeer
-	default: // A later version may know more of them.
+	default: // A later version may have more reasons.
 		text, class = fmt.Sprintf("the peer refused, reason %d", r), errs.ClassUnknown
 	}
 	return &errs.Error{Code: code, Class: class, Op: op, Err: errors.New(text)}

@@ -5,15 +5,15 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/transport/regionkit"
 )
 
-// The regions that this side serves, with the help of regionkit: each is held by the connections
-// that touch it right now.
+// The regions that this side serves, with the help of regionkit. Each connection that currently
+// touches a region holds it.
 type (
 	region  = regionkit.Region[*guest]
 	regions = regionkit.Table[*guest]
-	token   = regionkit.Token // what only those know who were given the key of a region
+	token   = regionkit.Token // known only to peers that have the key of the region
 )
 
-// reasonOf is how peers hear of a refusal.
+// reasonOf maps the outcomes of regionkit to the reasons that peers receive.
 var reasonOf = [...]reason{
 	regionkit.Granted:       reasonNone,
 	regionkit.UnknownRegion: reasonUnknownRegion,
@@ -27,8 +27,8 @@ var reasonOf = [...]reason{
 // Cut implements regionkit.Holder: it ends the read or write that touches a region.
 func (g *guest) Cut() { _ = g.conn.Close() }
 
-// acquire checks a request and returns the memory that it names, which stays in place until the
-// region's Release; or why the request is refused.
+// acquire checks a request. It returns the memory that the request names, which stays in place
+// until the region's Release, or the reason to refuse the request.
 func (g *guest) acquire(h *header) (*region, []byte, reason) {
 	kind := transport.Read
 	if h.Type == frameWrite {

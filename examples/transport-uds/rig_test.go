@@ -35,7 +35,7 @@ func started(t testing.TB, change ...func(*Config)) *node {
 	return n
 }
 
-// served is a node with a region that is open to peers.
+// served returns a node with a region that is open to peers.
 func served(t testing.TB, mem []byte, access transport.Access, change ...func(*Config)) (*node, transport.Key) {
 	t.Helper()
 	n := started(t, change...)
@@ -67,7 +67,7 @@ func submit(t testing.TB, p transport.Path, ops ...transport.Op) {
 	}
 }
 
-// reap waits for count completions, in the order of their IDs.
+// reap waits for count completions and returns them by ID.
 func reap(t testing.TB, p transport.Path, count int) map[uint64]transport.Completion {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), long)
@@ -94,12 +94,12 @@ func one(t testing.TB, p transport.Path, op transport.Op) transport.Completion {
 	return reap(t, p, 1)[op.ID]
 }
 
-// eventually waits for what has to come.
+// eventually waits until ok returns true.
 func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	for end := time.Now().Add(long); !ok(); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("it never came: %s", what)
+			t.Fatalf("timed out: %s", what)
 		}
 	}
 }

@@ -30,14 +30,16 @@ type guest struct {
 	conn net.Conn
 
 	mu      sync.Mutex
-	waiting bool // for a peer that may take its time
+	waiting bool // for the next request
 	leaving bool // the node stops
 }
 
-// errLeaving ends a connection because the node stops, at a point where its peer is owed nothing.
+// errLeaving ends a connection because the node stops, at a point where no request of the peer is
+// unanswered.
 var errLeaving = errors.New("stopping")
 
-// serve answers one peer until it goes, breaks the protocol, is cut off, or the node stops.
+// serve answers one peer until the peer disconnects or breaks the protocol, Deregister cuts the
+// connection, or the node stops.
 func (n *node) serve(c net.Conn) {
 	g := &guest{n: n, conn: c}
 	defer func() {
@@ -54,8 +56,8 @@ func (n *node) serve(c net.Conn) {
 	case errors.Is(err, errFrame):
 		n.log.Warn("a peer broke the protocol", "error", err)
 	case errors.Is(err, errLeaving):
-		// A request that has come meanwhile is not carried out, and its peer may try it elsewhere. What
-		// was sent can be read after the socket is closed, and after this process is gone.
+		// A request that arrived meanwhile is not carried out; its peer may try it elsewhere. The
+		// peer can read this frame even after the socket is closed and this process has exited.
 		_ = c.SetDeadline(time.Now().Add(n.stall()))
 		_, _ = writeFrame(c, &header{Type: frameRefused, Reason: reasonStopping}, nil)
 	}
@@ -72,7 +74,7 @@ func (g *guest) greet() error {
 	case len(n.guests) >= n.cfg.MaxConnections:
 		why = reasonBusy
 	}
-	n.guests[g] = struct{}{} // Also one too many is told when the node stops.
+	n.guests[g] = struct{}{} // Even one connection too many hears that the node stops.
 	n.mu.Unlock()
 	var h header
 	if err := g.await(&h, time.Now().Add(time.Duration(n.cfg.DialTimeout))); err != nil {
@@ -96,8 +98,8 @@ func (g *guest) greet() error {
 	return io.EOF
 }
 
-// await reads a frame whose first byte may take until a limit, zero for none. The rest of it, and
-// what follows, has stall_timeout.
+// await reads the header of a frame. Its first byte may take until limit, or forever if limit is
+// zero. stall_timeout bounds the rest of the header and the payload.
 func (g *guest) await(h *header, limit time.Time) error {
 	g.mu.Lock()
 	if g.leaving {
@@ -105,7 +107,7 @@ func (g *guest) await(h *header, limit time.Time) error {
 		return errLeaving
 	}
 	g.waiting = true
-	err := g.conn.SetDeadline(limit) // Under the lock, so that leave comes after it.
+	err := g.conn.SetDeadline(limit) // Under the lock, so that leave cannot precede it.
 	g.mu.Unlock()
 	if err != nil {
 		return err
@@ -131,13 +133,13 @@ func (g *guest) await(h *header, limit time.Time) error {
 	return h.decode(b[:])
 }
 
-// leave ends the connection after the request that is being served.
+// leave ends the connection after the current request.
 func (g *guest) leave() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.leaving = true
 	if g.waiting {
-		_ = g.conn.SetDeadline(time.Unix(1, 0)) // It fails on a closed connection only.
+		_ = g.conn.SetDeadline(time.Unix(1, 0)) // This fails only on a closed connection.
 	}
 }
 
@@ -172,7 +174,7 @@ func (g *guest) answer() error {
 	return err
 }
 
-// readHeader reads one frame without the bytes that may follow.
+// readHeader reads the header of one frame.
 func readHeader(c net.Conn, h *header) error {
 	var b [headerSize]byte
 	if _, err := io.ReadFull(c, b[:]); err != nil {
@@ -181,9 +183,9 @@ func readHeader(c net.Conn, h *header) error {
 	return h.decode(b[:])
 }
 
-// writeFrame writes a frame and the bytes that follow. n is how many of them all have left. Both
-// calls are of the kind that the race detector understands: it takes the first for what orders the two
-// ends, and does not take the second for a look at memory that the other end may have freed by then.
+// writeFrame writes a frame and the bytes that follow it. n counts the bytes that were sent. The
+// choice of calls matters to the race detector: Write orders the two ends of the connection, and
+// WriteTo does not count as a read of payload, which the other end may have freed by then.
 func writeFrame(c net.Conn, h *header, payload []byte) (n int64, err error) {
 	var b [headerSize]byte
 	h.put(b[:])

@@ -14,7 +14,7 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
 
-// stopping begins to stop a node; the channel is closed when it has.
+// stopping begins to stop a node and closes the channel once the node has stopped.
 func stopping(t *testing.T, n *node) <-chan struct{} {
 	stopped := make(chan struct{})
 	go func() {
@@ -23,7 +23,7 @@ func stopping(t *testing.T, n *node) <-chan struct{} {
 			t.Error(err)
 		}
 	}()
-	eventually(t, "it stops", func() bool {
+	eventually(t, "the node stops", func() bool {
 		n.mu.Lock()
 		defer n.mu.Unlock()
 		return n.state == stateStopped
@@ -31,7 +31,8 @@ func stopping(t *testing.T, n *node) <-chan struct{} {
 	return stopped
 }
 
-// farewell requires that all that is left to read is the refusal of the connection.
+// farewell requires that the connection ends with a refusal that names no request, and nothing
+// else.
 func farewell(t *testing.T, c net.Conn) {
 	t.Helper()
 	if h := answered(t, c); h.Type != frameRefused || h.Reason != reasonStopping || h.ID != 0 {
@@ -42,8 +43,8 @@ func farewell(t *testing.T, c net.Conn) {
 	}
 }
 
-// TestStopTellsPeers: whoever is connected hears that the node stops, also who was silent, and who
-// began a request has it carried out before.
+// TestStopTellsPeers: every connected peer hears that the node stops, even one that never sent a
+// hello. The node first finishes the requests that have begun.
 func TestStopTellsPeers(t *testing.T) {
 	mem := make([]byte, 64)
 	n, key := served(t, mem, transport.AccessRemote)
@@ -80,7 +81,7 @@ func TestStopTellsPeers(t *testing.T) {
 	farewell(t, mute)
 	select {
 	case <-stopped:
-		t.Fatal("it did not wait for what was begun")
+		t.Fatal("Stop did not wait for the request that had begun")
 	default:
 	}
 	if _, err := begun.Write(append(b[1:], 7)); err != nil {
@@ -93,7 +94,7 @@ func TestStopTellsPeers(t *testing.T) {
 	<-stopped
 }
 
-// early is a connection whose next byte arrives just before something happens.
+// early is a connection that calls happens right after a byte has arrived.
 type early struct {
 	net.Conn
 	happens func()
@@ -105,7 +106,7 @@ func (e early) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// TestStopMeetsARequest: one whose first byte is there when the node stops was begun.
+// TestStopMeetsARequest: a request has begun if its first byte has arrived when the node stops.
 func TestStopMeetsARequest(t *testing.T) {
 	n := started(t)
 	theirs, ours := net.Pipe()
@@ -122,7 +123,7 @@ func TestStopMeetsARequest(t *testing.T) {
 	}
 }
 
-// TestLatecomer: who is accepted when the node has stopped already is told so.
+// TestLatecomer: a peer whose connection is accepted after the node has stopped is told so.
 func TestLatecomer(t *testing.T) {
 	n := started(t)
 	<-stopping(t, n)
@@ -132,7 +133,8 @@ func TestLatecomer(t *testing.T) {
 	farewell(t, theirs)
 }
 
-// TestNoHello: a peer that takes a connection and drops it without a word stops, or is gone.
+// TestNoHello: a peer that accepts a connection and closes it without a hello counts as stopped or
+// dead.
 func TestNoHello(t *testing.T) {
 	n, key := served(t, make([]byte, 64), transport.AccessRemote)
 	e, _ := decodeEndpoint(n.Endpoint().Blob)
@@ -160,8 +162,8 @@ func TestNoHello(t *testing.T) {
 	}
 }
 
-// TestGoodbyeOfAPeer: what it has not answered when it says that it stops has failed. When it goes
-// without a word a Write is in doubt.
+// TestGoodbyeOfAPeer: operations that the peer has not answered fail when it says that it stops. If
+// it disconnects without a word, a Write is indeterminate.
 func TestGoodbyeOfAPeer(t *testing.T) {
 	for says, want := range map[bool]transport.Status{true: transport.Failed, false: transport.Quarantined} {
 		for _, size := range []int{64, maxSlice} { // The larger is more than sockets hold.
@@ -204,18 +206,18 @@ func TestGoodbyeOfAPeer(t *testing.T) {
 	}
 }
 
-// TestStopUnderWrites: a node that stops leaves nothing in doubt with its peers, whatever it was at,
-// and whatever they had sent.
+// TestStopUnderWrites: a node that stops leaves no Write of its peers indeterminate, whatever
+// request it is serving and whatever they have sent.
 func TestStopUnderWrites(t *testing.T) {
 	const size, depth = 64 << 10, 64
 	for round := range 20 {
 		n, key := served(t, make([]byte, size*depth), transport.AccessRemote)
 		p, id := dialled(t, started(t, func(c *Config) { c.SliceBytes = 16 << 10 }), n.Endpoint(), key)
-		served := make(chan struct{}) // Closed when a few Writes were.
+		served := make(chan struct{}) // Closed after a few Writes.
 		ended := make(chan error)
 		go func() {
 			buf, out := make([]byte, size*depth), make([]transport.Completion, depth)
-			free := make([]uint64, depth) // No two Writes under way are of the same memory.
+			free := make([]uint64, depth) // No two Writes in flight use the same memory.
 			for i := range free {
 				free[i] = uint64(i)
 			}

@@ -12,10 +12,10 @@ type frameType uint8
 const (
 	frameHello   frameType = iota + 1 // both sides, first: Region is the incarnation, ID the version
 	frameRead                         // asks for Length bytes at Offset of a region
-	frameWrite                        // brings Length bytes for there, which follow
+	frameWrite                        // stores the Length bytes that follow at Offset of a region
 	frameData                         // answers frameRead: Length bytes follow
 	frameDone                         // answers frameWrite: the bytes are in place
-	frameRefused                      // answers either, or the hello: Reason says why not. ID 0 ends the connection
+	frameRefused                      // answers any of these; Reason says why. ID 0 ends the connection
 	numFrames
 )
 
@@ -29,14 +29,14 @@ type header struct {
 	Type   frameType
 	Reason reason
 	Length uint32 // bytes that follow a Write and a Data, or that a Read asks for
-	ID     uint64 // of the request; the answer has the same
+	ID     uint64 // of the request; the answer repeats it
 	Region uint64
 	Offset uint64
 	Token  token
 }
 
-// errFrame marks bytes that are no frame, or one that is out of place.
-var errFrame = errors.New("a frame that makes no sense")
+// errFrame marks bytes that are not a frame, or a frame that is out of place.
+var errFrame = errors.New("malformed or unexpected frame")
 
 // put encodes the header into b, which has headerSize bytes.
 func (h *header) put(b []byte) {
@@ -49,8 +49,8 @@ func (h *header) put(b []byte) {
 	copy(b[32:], h.Token[:])
 }
 
-// decode is the reverse. Whatever the bytes are, it does not panic, and what it accepts can
-// be relied upon: a known type, and no more bytes than maxSlice.
+// decode is the reverse of put. It does not panic whatever the bytes are. A header that it accepts
+// has a known type and a Length of at most maxSlice.
 func (h *header) decode(b []byte) error {
 	if len(b) != headerSize {
 		return fmt.Errorf("%w: %d bytes", errFrame, len(b))

@@ -17,8 +17,8 @@
 //	the same, after all arenas were given up nothing stays stranded in them
 //	the free slots of a run or two           with the free range beside them
 //
-// so a request fails only when no room is large enough. Pages of one size fill a space to the last
-// slot.
+// so a request fails only if no free range is large enough. Pages of one size fill a space to the
+// last slot.
 //
 // Each space has its own lock and its own flat arrays, kept at their largest until the space is
 // removed: about 30 bytes for a live extent, 3 for one in a run. An operation in a run takes
@@ -234,8 +234,8 @@ func errRequest(r *alloc.Request) error {
 	return errs.New(errs.InvalidParams, op, "the alignment is %d, it must be 0 or a power of two", r.Align)
 }
 
-// noRoom is the cause of a refusal. It formats when it is printed: a full pool refuses often, and
-// the master answers with an eviction rather than a message.
+// noSpace is the cause of a refusal. It formats its text only when it is printed: a full pool
+// refuses often, and the master answers with an eviction rather than a message.
 type noSpace struct {
 	size, align uint64
 	candidates  int

@@ -80,8 +80,8 @@ func TestPagesFillASpace(t *testing.T) {
 	}
 }
 
-// TestUtilisation gates the densities that the README gives, with some room. The loads
-// are drawn from a fixed seed.
+// TestUtilisation gates the densities that the README gives, with some margin. The loads are drawn
+// from a fixed seed.
 func TestUtilisation(t *testing.T) {
 	floor := map[string]float64{
 		"pair,random": 0.97, "pair,oldest": 0.97, "uniform8M,random": 0.93, "uniform8M,oldest": 0.95, "uniform64K,random": 0.97,

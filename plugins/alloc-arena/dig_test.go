@@ -9,13 +9,13 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/alloc"
 )
 
-// verifyReach checks that no room which runs have a part in is forgotten: one of them has a
-// reach for all of it, and so have the levels above.
+// verifyReach checks that each contiguous free range that includes free slots of runs is
+// remembered: one of those runs has a reach for all of it, and so have the levels above.
 func verifyReach(t require.TestingT, s *space) {
 	length, reach, inRuns := uint64(0), uint32(0), false
 	end := func() {
 		if inRuns && reach < s.reach(length) {
-			require.Fail(t, "room is forgotten", "%d bytes, remembered as %d", length, reach)
+			require.Fail(t, "a free range is forgotten", "%d bytes, remembered as %d", length, reach)
 		}
 		length, reach, inRuns = 0, 0, false
 	}
@@ -82,7 +82,7 @@ func TestFewRunsAtOnce(t *testing.T) {
 	half := pages/2 + 1
 	require.True(t, s.free(offs[half], page))
 	require.Equal(t, len(s.runs.reach), s.toBeLookedAt(2*page), "the one run that something was freed in")
-	require.True(t, alloc(2*page), "there is room for three")
+	require.True(t, alloc(2*page), "three free pages are adjacent")
 
 	for i := half + 256; i < half+256+128; i += 2 {
 		require.True(t, s.free(offs[i], page))
@@ -93,9 +93,9 @@ func TestFewRunsAtOnce(t *testing.T) {
 	verify(t, s)
 }
 
-// TestRoomOfNeighbours: a request gets room that is put together of what is free in a run, in
-// the next one, and between them, wherever it became free last.
-func TestRoomOfNeighbours(t *testing.T) {
+// TestRangeOfNeighbours: a request gets a range that consists of free slots of a run, free slots of
+// the next one and a free range between them, in whatever order they became free.
+func TestRangeOfNeighbours(t *testing.T) {
 	const page, perArena = 64 << 10, 64 + 64 + 3 // Two runs and three pages of their own.
 	for name, c := range map[string]struct {
 		free  []int // pages of an arena, in this order
@@ -143,8 +143,8 @@ func TestRoomOfNeighbours(t *testing.T) {
 	}
 }
 
-// TestAlignedRoom: a run that makes room which is not aligned is passed over.
-func TestAlignedRoom(t *testing.T) {
+// TestAlignedRange: the allocator skips a run whose free slots form no aligned range.
+func TestAlignedRange(t *testing.T) {
 	const pages, page = 4096, 64 << 10
 	s := newSpace(*DefaultConfig(), alloc.Space{ID: 1, Size: pages * page}, 1)
 	for range pages {

@@ -74,7 +74,7 @@ func (m *modelled) alloc(rt *rapid.T) {
 	}
 }
 
-// noGap requires that nowhere between the extents there is room for a slot.
+// noGap requires that no gap between the extents is large enough for a slot.
 func (m *modelled) noGap(rt *rapid.T, slot uint64) {
 	slices.SortFunc(m.held, func(a, b held) int { return cmp.Compare(a.off, b.off) })
 	at := uint64(0)
@@ -144,7 +144,7 @@ func (m *modelled) take(rt *rapid.T) {
 	m.held = append(m.held, h)
 }
 
-// largest takes the largest size that there is said to be room for.
+// largest allocates the largest free size that the statistics report.
 func (m *modelled) largest(rt *rapid.T) {
 	if size := m.s.stats().LargestFree; size > 0 {
 		off, ok := m.s.alloc(size, 1)

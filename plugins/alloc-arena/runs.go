@@ -142,8 +142,8 @@ type reaches [3][]uint32
 
 const (
 	reachBits = 5
-	// anyRoom is the reach of a run that must be looked at.
-	anyRoom = math.MaxUint32
+	// anyReach is the reach of a run that must be examined.
+	anyReach = math.MaxUint32
 )
 
 // cover makes the entries of a run.
@@ -156,13 +156,13 @@ func (rs *reaches) cover(i uint32) {
 	}
 }
 
-// forget makes a run one that must be looked at.
+// forget marks a run as one that must be examined.
 func (rs *reaches) forget(i uint32) {
 	for level := range rs {
-		if rs[level][i] == anyRoom {
-			return // So are those above.
+		if rs[level][i] == anyReach {
+			return // So have the levels above.
 		}
-		rs[level][i] = anyRoom
+		rs[level][i] = anyReach
 		i >>= reachBits
 	}
 }

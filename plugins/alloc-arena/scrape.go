@@ -4,8 +4,8 @@ import (
 	"math/bits"
 )
 
-// scrape cuts a slot out of what classes hold and do not use: it gives up their arenas, and then
-// the free slots of the runs that make room. 0 where all that does not do.
+// scrape cuts a slot out of memory that classes hold and do not use. It gives up their arenas, and
+// then the free slots of runs that form a large enough range. It returns 0 if that is not enough.
 func (s *space) scrape(slot, align uint64) uint32 {
 	if len(s.classes.sets[withArena]) == 0 && !s.canShed() {
 		return 0
@@ -83,13 +83,13 @@ func (s *space) largest() uint64 {
 	return n
 }
 
-// What no free range has room for may find it where the free slots of a run, or of two that are
-// neighbours, and a free range beside them are put together. To look at all runs for each request
-// would take long, so a run remembers how much room there was at most when it was last looked at.
-// It forgets that when something is freed in it or beside it.
+// A request that no free range satisfies may fit into the free slots of a run, or of two
+// neighbouring runs, together with a free range beside them. To examine all runs for each request
+// would take too long, so a run remembers the longest such range of its last examination. It
+// forgets the length when something is freed in the run or beside it.
 
-// reach returns how a length is remembered.
-func (s *space) reach(length uint64) uint32 { return uint32(min(length/s.granules.fine, anyRoom)) }
+// reach returns the form in which a run remembers a length.
+func (s *space) reach(length uint64) uint32 { return uint32(min(length/s.granules.fine, anyReach)) }
 
 // release makes a node free and returns how long it is then.
 func (s *space) release(i uint32) uint64 {
@@ -108,8 +108,8 @@ func (s *space) forgetBeside(node uint32) {
 	}
 }
 
-// dig gives up the free slots of a run, and of one beside it where it takes both, that make a free
-// range in which there is room; false when no runs do.
+// dig gives up the free slots of a run, and of its neighbour if it takes both, that form a large
+// enough free range. It returns false if no runs do.
 func (s *space) dig(size, align uint64) bool {
 	top := len(s.runs.reach) - 1
 	_, found := s.digIn(top, 0, uint32(len(s.runs.reach[top])), size, align)
@@ -143,17 +143,17 @@ func (s *space) digIn(level int, from, to uint32, size, align uint64) (most uint
 	return most, false
 }
 
-// look reports whether there would be room if a run gave up its free slots, with one beside it
-// unless that is 0, and what reach the run has.
+// look reports whether a run would form a large enough range if it gave up its free slots, together
+// with the run beside unless that is 0. It also returns the reach of the run.
 func (s *space) look(i uint32, size, align uint64) (found bool, beside, reach uint32) {
 	r := s.runs.at(i)
 	if r.free == 0 {
-		return false, 0, 0 // It was filled, or dropped.
+		return false, 0, 0 // The run was filled, or dropped.
 	}
 	longest := r.longest() * r.slot
 	found = longest >= size && r.within(size, align)
 	if n := r.first(); n > 0 {
-		begin, other := s.roomBefore(r.node)
+		begin, other := s.freeBefore(r.node)
 		end := r.off + n*r.slot
 		longest = max(longest, end-begin)
 		if _, ok := within(begin, end, size, align); ok && !found {
@@ -161,7 +161,7 @@ func (s *space) look(i uint32, size, align uint64) (found bool, beside, reach ui
 		}
 	}
 	if n := r.last(); n > 0 {
-		end, other := s.roomAfter(r.node)
+		end, other := s.freeAfter(r.node)
 		begin := r.off + (uint64(r.slots)-n)*r.slot
 		longest = max(longest, end-begin)
 		if _, ok := within(begin, end, size, align); ok && !found {
@@ -171,9 +171,9 @@ func (s *space) look(i uint32, size, align uint64) (found bool, beside, reach ui
 	return found, beside, s.reach(longest)
 }
 
-// roomBefore returns where the room in front of a run's node begins, and the run to which a part of
-// it belongs, 0 for none.
-func (s *space) roomBefore(node uint32) (begin uint64, run uint32) {
+// freeBefore returns the beginning of the free range in front of a run's node, and the run to which
+// a part of it belongs, 0 for none.
+func (s *space) freeBefore(node uint32) (begin uint64, run uint32) {
 	ns := &s.ranges.nodes
 	n := ns.at(node)
 	if p := ns.at(n.prev); p.kind() == hole {
@@ -187,9 +187,9 @@ func (s *space) roomBefore(node uint32) (begin uint64, run uint32) {
 	return n.off(), 0
 }
 
-// roomAfter returns where the room behind a run's node ends, and the run to which a part of it
-// belongs, 0 for none.
-func (s *space) roomAfter(node uint32) (end uint64, run uint32) {
+// freeAfter returns the end of the free range behind a run's node, and the run to which a part of
+// it belongs, 0 for none.
+func (s *space) freeAfter(node uint32) (end uint64, run uint32) {
 	ns := &s.ranges.nodes
 	n := ns.at(ns.at(node).next)
 	if n.kind() == hole {

@@ -50,7 +50,7 @@ func (s *space) alloc(size, align uint64) (off uint64, ok bool) {
 		}
 	}
 	if slot > s.limit || s.reserved > s.limit-slot {
-		return 0, false // To look for room in runs would be for nothing.
+		return 0, false // Runs cannot satisfy it either.
 	}
 	i := s.place(c, slot, align)
 	if i == 0 {
@@ -108,20 +108,20 @@ func (s *space) place(c uint32, slot, align uint64) uint32 {
 	return i
 }
 
-// slots returns how many slots of a class to cut out at once where there is room bytes: 1, or for
-// one of the common classes as many as make a run. Runs keep what is free in them from merging,
-// which many classes with few extents each depend on.
-func (s *space) slots(c uint32, slot, room uint64) uint64 {
+// slots returns how many slots of a class to cut at once out of a range of free bytes: 1, or a
+// whole run for one of the common classes. The free slots of a run do not merge with their
+// neighbours, but many classes with few extents each depend on such merging.
+func (s *space) slots(c uint32, slot, free uint64) uint64 {
 	if c == 0 || s.classes.all[c].live < max(maxRun, s.live/common) {
 		return 1
 	}
-	if n := min(s.cfg.ArenaBytes/slot, room/slot, maxRun); n >= minRun {
+	if n := min(s.cfg.ArenaBytes/slot, free/slot, maxRun); n >= minRun {
 		return n
 	}
 	return 1
 }
 
-// common is of how many extents of a space one has to be of a class that is common.
+// common sets the share of a common class: at least one of so many extents of a space.
 const common = 64
 
 // fromArena takes the first slots of the class's arena; 0 when it has none, or its first slot is
@@ -132,15 +132,15 @@ func (s *space) fromArena(c uint32, slot, align uint64) uint32 {
 		return 0
 	}
 	n := s.ranges.nodes.at(a)
-	off, room := n.off(), s.ranges.nodes.size(n)
+	off, free := n.off(), s.ranges.nodes.size(n)
 	if off&(align-1) != 0 {
 		return 0
 	}
-	count, k := s.slots(c, slot, room), live
+	count, k := s.slots(c, slot, free), live
 	if count > 1 {
 		k = row
 	}
-	if count*slot == room {
+	if count*slot == free {
 		s.classes.clearArena(c)
 		n.set(off, k)
 	} else {

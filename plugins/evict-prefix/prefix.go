@@ -1,6 +1,6 @@
 // Package prefix is the eviction policy evict/prefix, made for the pages of prompts: it learns from
 // the requests which pages come back, and when, and evicts those of which it expects the fewest
-// hits for the room they take.
+// hits for the space they take.
 //
 // What happens to a use of an object:
 //

@@ -12,8 +12,8 @@ import (
 
 // What a client is reading is proposed after everything else while a quarter of the cache
 // is used; then it is ranked again.
-func TestSparedObjectsStayBehindForAWhile(t *testing.T) {
-	const live, spared = 4000, 100
+func TestRetainedObjectsStayBehindForAWhile(t *testing.T) {
+	const live, retained = 4000, 100
 	for _, c := range []struct {
 		name   string
 		uses   int
@@ -27,11 +27,11 @@ func TestSparedObjectsStayBehindForAWhile(t *testing.T) {
 			for id := evict.ID(1); id <= live; id++ {
 				p.record(page(id, 0))
 			}
-			got, err := p.p.Propose(t.Context(), make([]evict.Candidate, 0, spared), live)
+			got, err := p.p.Propose(t.Context(), make([]evict.Candidate, 0, retained), live)
 			require.NoError(t, err)
-			require.Len(t, got, spared)
+			require.Len(t, got, retained)
 			was := map[evict.ID]bool{}
-			verdicts := make([]evict.Verdict, spared)
+			verdicts := make([]evict.Verdict, retained)
 			for i, v := range got {
 				was[v.ID], verdicts[i].ID = true, v.ID
 			}
@@ -43,13 +43,13 @@ func TestSparedObjectsStayBehindForAWhile(t *testing.T) {
 			require.NoError(t, err)
 			require.Len(t, all, live)
 			last := 0
-			for _, v := range all[live-spared:] {
+			for _, v := range all[live-retained:] {
 				if was[v.ID] {
 					last++
 				}
 			}
 			if c.behind {
-				assert.Equal(t, spared, last)
+				assert.Equal(t, retained, last)
 			} else {
 				assert.Zero(t, last)
 			}

@@ -29,7 +29,7 @@ func replay(tb testing.TB, p evict.Policy, t trace, capacity int, chained bool) 
 	ctx := context.Background()
 	live, keys := map[uint32]evict.ID{}, map[evict.ID]uint32{}
 	next := evict.ID(0)
-	room := make([]evict.Candidate, 0, 1)
+	dst := make([]evict.Candidate, 0, 1)
 	for _, request := range t {
 		parent, whole := evict.ID(0), true
 		for _, key := range request {
@@ -42,7 +42,7 @@ func replay(tb testing.TB, p evict.Policy, t trace, capacity int, chained bool) 
 				r.hits++
 			} else {
 				if len(live) == capacity {
-					got, err := p.Propose(ctx, room, 1)
+					got, err := p.Propose(ctx, dst, 1)
 					require.NoError(tb, err)
 					require.Len(tb, got, 1)
 					victim := keys[got[0].ID]

@@ -16,7 +16,7 @@ func TestFold(t *testing.T) {
 	assert.EqualValues(t, 1, fold(5<<29|5), "what is known is never unknown")
 	assert.NotEqual(t, fold(7), fold(7<<32|1))
 	assert.NotEqual(t, fold(7), fold(7|1<<63), "every bit counts")
-	assert.Less(t, fold(math.MaxUint64), uint32(1<<29), "it leaves room for the rest of the state")
+	assert.Less(t, fold(math.MaxUint64), uint32(1<<29), "it leaves space for the rest of the state")
 }
 
 func TestGhostKeepsTheLatest(t *testing.T) {

@@ -131,7 +131,7 @@ func TestRemovedAndUnknownAreNotRemembered(t *testing.T) {
 	assert.Equal(t, []evict.ID{3, 4, 1001, 2000, 5}, propose(t, p, 9), "all are in the small queue")
 }
 
-func TestSparedWaitForTheNextInsert(t *testing.T) {
+func TestRetainedWaitForTheNextInsert(t *testing.T) {
 	cfg := s3fifo.DefaultConfig()
 	p := newPolicy(t, cfg)
 	record(t, p, evict.Insert, 1, 2, 3)
@@ -144,7 +144,7 @@ func TestSparedWaitForTheNextInsert(t *testing.T) {
 	assert.Equal(t, []evict.ID{4, 1, 3, 2}, propose(t, p, 9), "all have one read to their name")
 }
 
-func TestSparedCountAsReadAfterTheNextInsert(t *testing.T) {
+func TestRetainedCountAsReadAfterTheNextInsert(t *testing.T) {
 	p := newPolicy(t, s3fifo.DefaultConfig())
 	record(t, p, evict.Insert, 1, 2)
 	require.Equal(t, []evict.ID{1, 2}, propose(t, p, 2))

@@ -68,7 +68,7 @@ func TestHand(t *testing.T) {
 	assert.Equal(t, []evict.ID{1, 3, 5}, propose(t, p, 9), "the marks are gone after one turn")
 }
 
-func TestSparedGoLast(t *testing.T) {
+func TestRetainedGoLast(t *testing.T) {
 	p := newPolicy(t)
 	record(t, p, evict.Insert, 1, 2, 3, 4, 5)
 	record(t, p, evict.Access, 3, 4)

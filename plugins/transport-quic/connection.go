@@ -26,7 +26,7 @@ type connection struct {
 }
 
 // kick gives work that waits to connections with space, and makes more connections where it pays.
-// p.mu is held.
+// The caller holds p.mu.
 func (p *path) kick() {
 	for p.queue.First() != nil && !p.Closed() {
 		var best *connection
@@ -79,7 +79,7 @@ func (p *path) grow() {
 	}
 }
 
-// begin starts a chunk on the connection. p.mu is held.
+// begin starts a chunk on the connection. The caller holds p.mu.
 func (c *connection) begin(ch *chunk) {
 	c.flow.began(len(ch.buf))
 	c.p.moving += int64(len(ch.buf))
@@ -133,8 +133,8 @@ func (c *connection) watch(q *quicgo.Conn) error {
 	}
 }
 
-// ended takes a connection out whose connection is over. Its chunks notice by themselves. p.mu is
-// held.
+// ended removes a closed connection from the path. Its chunks notice by themselves. The caller
+// holds p.mu.
 func (c *connection) ended(err error) {
 	p := c.p
 	c.up = false

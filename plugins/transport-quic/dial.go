@@ -109,7 +109,7 @@ func (p *path) dialOne(addr string, limit time.Time) (*carrier, error) {
 
 // failed sets the next attempt and fails what waits where waiting is of no use: the peer is not
 // there, or does not accept this node, or could not be reached for dial_timeout. Operations
-// submitted before the next attempt is due fail as well; later ones make it. p.mu is held.
+// submitted before the next attempt is due fail as well; later ones make it. The caller holds p.mu.
 func (p *path) failed(f *transportkit.DialFailure, began time.Time) {
 	working := slices.ContainsFunc(p.conns, func(c *connection) bool { return c.up && c.proven })
 	if down := p.retry.Judge(f, began, time.Now(), working); down != nil {
@@ -117,7 +117,7 @@ func (p *path) failed(f *transportkit.DialFailure, began time.Time) {
 	}
 }
 
-// stale notes that another process answers at the peer's address. p.mu is held.
+// stale notes that another process answers at the peer's address. The caller holds p.mu.
 func (p *path) stale(err error) {
 	p.failed(&transportkit.DialFailure{Err: err, Heard: true}, time.Time{})
 	p.giveUp(&errs.Error{
@@ -126,7 +126,7 @@ func (p *path) stale(err error) {
 	})
 }
 
-// giveUp fails everything in flight, and what comes before the next attempt. p.mu is held.
+// giveUp fails everything in flight, and what comes before the next attempt. The caller holds p.mu.
 func (p *path) giveUp(down error) {
 	p.retry.Down = down
 	for o := range p.Active() {

@@ -83,7 +83,7 @@ const (
 	farPatience = 3
 )
 
-// place notes how far the peer is. p.mu is held.
+// place notes how far the peer is. The caller holds p.mu.
 func (p *path) place(rtt time.Duration) {
 	if rtt >= farRTT {
 		p.Patience(farPatience)
@@ -105,7 +105,7 @@ func lossOf(c *quicgo.Conn) uint16 {
 // most is how many connections the path may have: more where packets are lost on the way, since the
 // window of each connection is then small, however much the network could carry; no more than there
 // are where one alone is held up by the bytes that it has in flight, since they would take
-// bandwidth from one another. p.mu is held.
+// bandwidth from one another. The caller holds p.mu.
 func (p *path) most() int {
 	cfg := &p.n.cfg
 	sum, conns, slow := 0, 0, false

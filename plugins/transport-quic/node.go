@@ -79,7 +79,7 @@ func (n *node) start(ctx context.Context, host plugin.Host) error {
 	n.trust.Log, n.trust.Report = log, host.Report
 	n.trust.Begin(id)
 	if id.Insecure() {
-		log.Warn("insecure_dev: peers are not asked who they are; whoever can forge an endpoint can pose as a node. Not for production")
+		log.Warn("insecure_dev: the transport does not verify the identity of peers; any process that can forge an endpoint can pose as a node. Not for production")
 	}
 	socket, err := n.cfg.Addresses.ListenUDP(ctx, "transport/quic: start")
 	if err != nil {

@@ -38,7 +38,7 @@ type chunk struct {
 	cancel  context.CancelFunc // while the goroutine waits for a stream
 }
 
-// stop has the calls of the goroutine return. path.mu is held.
+// stop has the calls of the goroutine return. The caller holds path.mu.
 func (ch *chunk) stop() {
 	ch.stopped = true
 	if ch.cancel != nil {

@@ -93,7 +93,8 @@ func (p *path) Submit(ops []transport.Op) (int, error) {
 	return len(ops), nil
 }
 
-// expire fails the operations whose deadline has passed, or that are stalled. p.mu is held.
+// expire fails the operations whose deadline has passed, or that are stalled. The caller holds
+// p.mu.
 func (p *path) expire(due iter.Seq[*op]) {
 	for o := range due {
 		p.abort(o, p.ErrOverdue(o, p.retry.Last))
@@ -119,13 +120,13 @@ func (p *path) Close(ctx context.Context) error {
 	return p.Drain(ctx, &p.work, "connections are ending")
 }
 
-// enqueue queues an operation with bytes that were not made into chunks yet. p.mu is held.
+// enqueue queues an operation with bytes that were not made into chunks yet. The caller holds p.mu.
 func (p *path) enqueue(o *op) {
 	p.queued += int64(len(o.Local) - o.cut)
 	p.queue.Push(o, &o.link)
 }
 
-// dequeue takes an operation out if it is queued. p.mu is held.
+// dequeue takes an operation out if it is queued. The caller holds p.mu.
 func (p *path) dequeue(o *op) {
 	if o.link.Queued() {
 		p.queued -= int64(len(o.Local) - o.cut)
@@ -134,7 +135,7 @@ func (p *path) dequeue(o *op) {
 }
 
 // cutChunk makes the next chunk of o, and moves o to the end of the queue so that operations share
-// the connections. p.mu is held.
+// the connections. The caller holds p.mu.
 func (p *path) cutChunk(o *op) *chunk {
 	p.dequeue(o)
 	size := min(p.n.cfg.SliceBytes, len(o.Local)-o.cut)
@@ -154,7 +155,7 @@ func (p *path) cutChunk(o *op) *chunk {
 }
 
 // settle ends a chunk whose goroutine is done with it. indeterminate says that the peer may still store it.
-// p.mu is held.
+// The caller holds p.mu.
 func (p *path) settle(ch *chunk, err error, indeterminate bool) {
 	o := ch.op
 	last := len(o.chunks) - 1
@@ -175,7 +176,7 @@ func (p *path) settle(ch *chunk, err error, indeterminate bool) {
 
 // refuse fails an operation of which the peer carries out nothing more, or that it cannot be asked.
 // The chunks of a Write that were sent are awaited, until its deadline: most likely the peer
-// refuses them too, and then nothing is indeterminate. p.mu is held.
+// refuses them too, and then nothing is indeterminate. The caller holds p.mu.
 func (p *path) refuse(o *op, err error) {
 	if o.Kind == transport.Read {
 		p.abort(o, err)
@@ -194,7 +195,7 @@ func (p *path) refuse(o *op, err error) {
 }
 
 // abort fails an operation. It ends when the goroutines of its chunks have let go, which they are
-// asked to do now. p.mu is held.
+// asked to do now. The caller holds p.mu.
 func (p *path) abort(o *op, err error) {
 	if o.err == nil || o.patient {
 		if o.err == nil {
@@ -209,7 +210,7 @@ func (p *path) abort(o *op, err error) {
 	p.end(o)
 }
 
-// end completes an operation that has nothing left to do. p.mu is held.
+// end completes an operation that has nothing left to do. The caller holds p.mu.
 func (p *path) end(o *op) {
 	if len(o.chunks) > 0 || (o.err == nil && o.cut < len(o.Local)) {
 		return

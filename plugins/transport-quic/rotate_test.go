@@ -53,10 +53,10 @@ func TestRotation(t *testing.T) {
 	require.EqualValues(t, 1, server.Stats().Reloads)
 	readOK(t, p, id, mem)
 	require.Zero(t, server.Stats().Untrusted)
-	require.EqualValues(t, 2, server.Stats().Accepted, "the connections of before go on")
+	require.EqualValues(t, 2, server.Stats().Accepted, "the earlier connections continue")
 	p3, id3 := dialled(t, client, server.Endpoint(), key)
 	readOK(t, p3, id3, mem)
-	require.Contains(t, serials(client), serialOf(t, server).String(), "who connects now sees the new one")
+	require.Contains(t, serials(client), serialOf(t, server).String(), "a new connection sees the new certificate")
 }
 
 // TestAnotherAuthority: when the authority is replaced, peers of the old one are put out.

@@ -170,7 +170,7 @@ func (n *node) beginHandshake(ctx context.Context, _ *quicgo.ClientInfo) (contex
 	return context.WithValue(ctx, handshakeKey{}, waiting), nil
 }
 
-// handshakeEnded ends the accounting of the handshake of a connection, once. n.mu is held.
+// handshakeEnded ends the accounting of the handshake of a connection, once. The caller holds n.mu.
 func (n *node) handshakeEnded(waiting *bool) {
 	if *waiting {
 		*waiting = false

@@ -143,8 +143,8 @@ func TestStopWhileAnotherIsAtIt(t *testing.T) {
 	require.NoError(t, server.Stop(context.Background()))
 }
 
-// TestGoodbyeOfAPeer: a peer that closes a connection to which it owes nothing leaves no Write in
-// doubt; one that closes it for another reason does.
+// TestGoodbyeOfAPeer: a peer that closes a connection with no request unanswered leaves no Write
+// indeterminate. A peer that closes it for another reason does.
 func TestGoodbyeOfAPeer(t *testing.T) {
 	indeterminate := map[wire.Reason]bool{wire.ReasonBadFrame: true, wire.ReasonTrust: true, wire.ReasonDraining: true}
 	for _, why := range []wire.Reason{wire.ReasonStopping, wire.ReasonBusy, wire.ReasonIdle, wire.ReasonBadFrame, wire.ReasonTrust, wire.ReasonDraining} {

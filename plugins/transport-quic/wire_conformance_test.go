@@ -10,7 +10,7 @@ import (
 // heavy are the checks that move much or connect often.
 var heavy = []string{
 	"content at many sizes", "content at random", "a completion is terminal", "one operation larger than everything", "many goroutines and paths",
-	"back-pressure", "a path that nobody reaps", "exactly one completion", "leaks of paths and regions",
+	"back-pressure", "a path that is never reaped", "exactly one completion", "leaks of paths and regions",
 }
 
 // TestConformanceThroughTheWire: the contract holds through rings and descriptors.

@@ -31,7 +31,7 @@ func TestValidate(t *testing.T) {
 		"max_mr_size":           func(c *Config) { c.MaxMRSize = 1 },
 		"spin":                  func(c *Config) { c.Spin = plugin.Duration(time.Second) },
 		"op_timeout":            func(c *Config) { c.OpTimeout = 0 },
-		"ack_timeout":           func(c *Config) { c.AckTimeout = 0 }, // 0 would wait for ever.
+		"ack_timeout":           func(c *Config) { c.AckTimeout = 0 }, // 0 would wait forever.
 		"retry_count":           func(c *Config) { c.RetryCount = 8 },
 		"port_max":              func(c *Config) { c.PortMax = 10 },
 		"devices":               func(c *Config) { c.Devices = []string{"a@b"} },

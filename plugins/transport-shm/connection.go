@@ -63,7 +63,7 @@ func (n *node) connect(ctx context.Context, e wire.Endpoint) (wire.Conn, error) 
 	return wire.Conn{}, errs.WithClass(errs.ClassTransientPath, op, errs.Wrap(errs.TransferFail, e.Socket, err))
 }
 
-// reconnect makes a new connection in the background. path.mu is held.
+// reconnect makes a new connection in the background. The caller holds path.mu.
 func (p *path) reconnect(now time.Time) {
 	l := &connection{p: p, wake: make(chan struct{}, 1)}
 	p.conn = l
@@ -90,7 +90,7 @@ func (p *path) reconnect(now time.Time) {
 	})
 }
 
-// attend begins a connection over a connection. path.mu is held.
+// begun starts a connection over c. The caller holds path.mu.
 func (p *path) begun(c wire.Conn) {
 	l := &connection{p: p, conn: c, wake: make(chan struct{}, 1)}
 	p.conn = l
@@ -99,7 +99,7 @@ func (p *path) begun(c wire.Conn) {
 	p.connsDone.Go(l.write)
 }
 
-// post gives the writer a remote to look after. path.mu is held.
+// post gives the writer a remote to look after. The caller holds path.mu.
 func (c *connection) post(r *remote) {
 	c.jobs = append(c.jobs, r)
 	c.wakeWriter()
@@ -112,7 +112,8 @@ func (c *connection) wakeWriter() {
 	}
 }
 
-// lose ends a connection: operations in flight fail, mappings are unmapped. path.mu is held.
+// lose ends a connection: operations in flight fail, mappings are unmapped. The caller holds
+// path.mu.
 func (c *connection) lose(err error) {
 	if c.lost != nil {
 		return
@@ -200,7 +201,7 @@ func (c *connection) say(m wire.Message) {
 	c.lose(errs.WithClass(errs.ClassTransientPeer, c.p.Name(), errs.Wrap(errs.TransferFail, "the peer does not take messages", err)))
 }
 
-// leave ends the use of a mapped remote. path.mu is held.
+// leave ends the use of a mapped remote. The caller holds path.mu.
 func (c *connection) unmap(r *remote, err error) {
 	if r.state != remoteReady {
 		return

@@ -77,18 +77,18 @@ type connection struct {
 
 	gone atomic.Bool // not up any more, for readers that do not hold path.mu
 
-	// sending is the right to use w: that of run, or of a Submit while run is parked. It comes
-	// before path.mu.
+	// sending is the right to use w. It belongs to run, or to a Submit while run is idle. It is
+	// locked before path.mu.
 	sending sync.Mutex
 	w       sender
 	r       receiver // of the reader
 	poller  poller
 }
 
-// laneWriter is the state of the goroutine that sends and holds connection.sending.
+// sender is the state of the goroutine that sends and holds connection.sending.
 type sender struct {
 	pace   socket.Pacer
-	poller *busypoll.Lookout // nil for what is no socket
+	poller *busypoll.Lookout // nil for a connection that is not a socket
 	batch  [frame.MaxBatch]frame.Header
 	chunks [frame.MaxBatch]*chunk // of the batch; nil for a Read, which the writer must not touch
 	count  int
@@ -99,28 +99,29 @@ type sender struct {
 	rest   bool // bufs is what a Submit left of the batch
 }
 
-// laneReader is the state of a connection's reading goroutine.
+// receiver is the state of a connection's reading goroutine.
 type receiver struct {
 	in    [frame.MaxBatch * frame.Size]byte
 	batch [frame.MaxBatch]frame.Header
 }
 
-// attention is the state of the goroutines that wait for an answer of a connection.
+// poller is the state of the goroutines that poll a connection for an answer.
 type poller struct {
-	sender *busypoll.Sender // used with connection.sending held; nil for a connection that is no socket
+	sender *busypoll.Sender // guarded by connection.sending; nil for a connection that is not a socket
 
 	mu     sync.Mutex // held while a goroutine polls
 	poller *busypoll.Lookout
 	stop   func() bool
 }
 
-// taken follows how long the machine of a peer has had all that it takes of a connection.
+// taken measures for how long the machine of a peer has had everything that it accepts from a
+// connection.
 type taken struct {
 	moved, limited uint64
 	since          time.Time // the last look at which the network had work to do; zero before one
 }
 
-// kick finds a connection for work that waits, or makes one. path.mu is held.
+// kick finds a connection for work that waits, or makes one. The caller holds path.mu.
 func (p *path) kick() {
 	if p.queue.First() == nil || p.Closed() {
 		return
@@ -156,7 +157,7 @@ func (p *path) kick() {
 	}
 }
 
-// hasRoom reports whether the connection may take more.
+// hasSpace reports whether the connection may take more.
 func (c *connection) hasSpace() bool {
 	return c.up && !c.hearing && len(c.free) > 0 && (c.inflight == 0 || c.inflight < c.share()) && !c.silent(time.Now())
 }
@@ -166,7 +167,7 @@ func (c *connection) owed() bool { return len(c.free) < c.depth }
 
 // silent reports whether the connection owes answers and nothing has arrived for a while. The peer
 // answers in order: whatever is sent after a request that it does not answer waits behind it, so
-// new work goes elsewhere.
+// new work goes to other connections.
 func (c *connection) silent(now time.Time) bool {
 	return c.owed() && now.Sub(c.quietSince) > c.p.n.cfg.StallTimeout/8
 }
@@ -180,7 +181,7 @@ func (c *connection) rouse() {
 	}
 }
 
-// run is the life of a connection.
+// run serves a connection from connect to close.
 func (c *connection) run() {
 	p := c.p
 	defer p.connsDone.Done()
@@ -237,7 +238,7 @@ func (c *connection) connect() bool {
 	}
 }
 
-// begin takes a connection into use. path.mu is held.
+// begin takes a connection into use. The caller holds path.mu.
 func (c *connection) begin(conn net.Conn, h *frame.Hello) {
 	p, cfg := c.p, &c.p.n.cfg
 	c.conn, c.in, c.up, c.lastUsed, c.window = conn, socket.SourceOf(conn, cfg.BusyPoll), true, time.Now(), farWindow
@@ -283,7 +284,7 @@ func (c *connection) fail(err error) {
 }
 
 // die closes the connection, once. reclaim settles the operations in flight, when neither goroutine
-// touches memory any more. path.mu is held.
+// touches memory any more. The caller holds path.mu.
 func (c *connection) die(err error) {
 	if !c.up {
 		return
@@ -295,8 +296,8 @@ func (c *connection) die(err error) {
 }
 
 // abandon is called when an operation no longer waits for the answer to one of its chunks. An
-// upstream connection does nothing else but wait for it, so a new connection is cheaper. path.mu is
-// held.
+// upstream connection can do nothing else until that answer arrives, so a new connection is
+// cheaper. The caller holds path.mu.
 func (c *connection) abandon(why error) {
 	if c.p.peer.Upstream != 0 {
 		c.die(errs.WithClass(errs.ClassTransientPath, c.p.Name(), fmt.Errorf("connection given up with its request: %w", why)))
@@ -310,12 +311,12 @@ func (c *connection) stop(ch *chunk, why error) {
 		_ = c.conn.SetReadDeadline(time.Unix(1, 0)) // Wakes the reader; it goes on without storing.
 		return
 	}
-	// A frame that was begun cannot be taken back.
+	// A frame that has begun must be sent to its end.
 	c.die(errs.WithClass(errs.ClassTransientPath, c.p.Name(), fmt.Errorf("connection given up in the middle of a frame: %w", why)))
 }
 
-// moved is how many bytes the connection carried, both ways and with their headers. path.mu is
-// held.
+// moved returns how many bytes the connection has carried, in both directions and with their
+// headers. The caller holds path.mu.
 func (c *connection) moved() uint64 {
 	if c.conn == nil {
 		return 0
@@ -323,8 +324,8 @@ func (c *connection) moved() uint64 {
 	return c.gauge.Moved() - c.greeted
 }
 
-// reclaim settles the operations that are left and leaves the path. path.mu is held, both
-// goroutines are at their end.
+// reclaim settles the remaining operations and leaves the path. The caller holds path.mu, and both
+// goroutines are about to end.
 func (c *connection) reclaim() {
 	p := c.p
 	lost := 0
@@ -353,7 +354,7 @@ func (c *connection) reclaim() {
 		p.n.stats.connsCut.Add(1)
 	}
 	if c.conn != nil && !c.proven && c.err != nil {
-		p.retry.Failed(c.err, time.Now()) // A peer that takes connections and drops them.
+		p.retry.Failed(c.err, time.Now()) // The peer accepts connections and drops them.
 	}
 	p.kick()
 }
@@ -361,7 +362,7 @@ func (c *connection) reclaim() {
 // errQuiet ends a connection whose peer owes answers and sends nothing.
 var errQuiet = errors.New("the peer stopped answering")
 
-// cutError is what the operations of a lost connection fail with.
+// cutError returns the error of the operations of a lost connection.
 func (c *connection) cutError() error {
 	err := c.err
 	if err == nil {

@@ -34,7 +34,7 @@ func (w witness) Write(b []byte) (int, error) {
 }
 
 // TestNoCopy: every byte of payload moves between a socket and the memory that the
-// operation or the region names. What passes elsewhere is headers and hellos alone.
+// operation or the region names. Only headers and hellos pass through other memory.
 func TestNoCopy(t *testing.T) {
 	for _, size := range []int{1, 100, 5000, 64 << 10, 1 << 20} {
 		const count = 20
@@ -90,9 +90,9 @@ func TestFewCalls(t *testing.T) {
 	require.LessOrEqual(t, r.server.Stats().WriteCalls-served.WriteCalls, uint64(1), "one call answers all of them")
 }
 
-// TestCallsPerMiB: whoever sends payload makes one call for a slice, header and all, and
-// whoever receives reads into the whole of what is missing, not chunk by chunk. How much has
-// arrived by then is up to the kernel; its smallest helping on loopback is about 64 KiB.
+// TestCallsPerMiB: the sender of a payload makes one call for a slice including its header. The
+// receiver reads into all of the missing range, not chunk by chunk. The kernel decides how much one
+// read returns; on loopback the smallest amount is about 64 KiB.
 func TestCallsPerMiB(t *testing.T) {
 	const size, count, depth, readsPerMiB = 1 << 20, 64, 16, 48
 	r := newPair(t, depth*size)

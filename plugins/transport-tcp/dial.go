@@ -112,7 +112,7 @@ func (p *path) greet(conn net.Conn, limit time.Time) (frame.Hello, error) {
 
 // noteDialFailure sets the next attempt and fails what waits where waiting is of no use: the peer
 // is not there, or could not be reached for dial_timeout. Operations submitted before the next
-// attempt is due fail as well; later ones make it. path.mu is held.
+// attempt is due fail as well; later ones make it. The caller holds path.mu.
 func (p *path) noteDialFailure(f *transportkit.DialFailure, began time.Time) {
 	working := slices.ContainsFunc(p.conns, func(c *connection) bool { return c.up })
 	down := p.retry.Judge(f, began, time.Now(), working)

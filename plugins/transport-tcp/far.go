@@ -7,7 +7,7 @@ import "time"
 // small, so that the slowest does not end long after the others. Where the round trips of a
 // connection have grown, its link is full: more would only take it from one another.
 
-// place notes how far the peer is. path.mu is held.
+// place notes how far the peer is. The caller holds path.mu.
 func (p *path) place(rtt time.Duration) { p.far = rtt >= farRTT }
 
 // least is how many bytes a connection may have in flight whatever its share is.
@@ -19,7 +19,7 @@ func (p *path) least() int64 {
 }
 
 // share is how many bytes the connection may have in flight: as many as any other, so that no
-// connection takes all and leaves the others idle. path.mu is held.
+// connection takes all and leaves the others idle. The caller holds path.mu.
 func (c *connection) share() int64 {
 	p := c.p
 	equal := max(p.least(), p.Bytes()/int64(max(p.maxConns, len(p.conns))))
@@ -29,7 +29,7 @@ func (c *connection) share() int64 {
 	return equal
 }
 
-// most is how many connections the path may have. path.mu is held.
+// most is how many connections the path may have. The caller holds path.mu.
 func (p *path) most() int {
 	if !p.far || p.full() {
 		return p.maxConns
@@ -37,7 +37,8 @@ func (p *path) most() int {
 	return max(p.maxConns, p.n.cfg.ConnectionsFar)
 }
 
-// full reports whether what the connections have in flight waits for the link. path.mu is held.
+// full reports whether what the connections have in flight waits for the link. The caller holds
+// path.mu.
 func (p *path) full() bool {
 	for _, c := range p.conns {
 		if !c.up {

@@ -28,7 +28,7 @@ func (t *taken) look(g *socket.Gauge, now time.Time) time.Duration {
 }
 
 // giveUpHasty fails the hasty writes that wait for a process that stands still: those on its
-// connections, and those that no connection takes because of it. path.mu is held.
+// connections, and those that no connection takes because of it. The caller holds path.mu.
 func (p *path) giveUpHasty(now time.Time) {
 	if p.peer.Upstream != 0 {
 		return

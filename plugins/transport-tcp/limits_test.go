@@ -99,7 +99,8 @@ func TestSendBuffer(t *testing.T) {
 	}
 }
 
-// TestConnectionLimit: beyond max_connections peers are told, and served once there is room.
+// TestConnectionLimit: the node refuses connections above max_connections with a reason, and serves
+// the peers once others have disconnected.
 func TestConnectionLimit(t *testing.T) {
 	r := newPair(t, 4096, func(c *Config) { c.MaxConnections, c.ConnectionsPerPeer = 1, 1 })
 	other := r.greeted(t)

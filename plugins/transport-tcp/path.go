@@ -15,7 +15,7 @@ import (
 )
 
 // path implements transport.Path: a queue of operations and a pool of connections that take from
-// it. mu guards everything below it; nothing blocks while it is held.
+// it. mu guards everything below it; no goroutine blocks while it holds mu.
 type path struct {
 	n         *node
 	peer      frame.Endpoint
@@ -32,7 +32,7 @@ type path struct {
 	far        bool // the peer, by the connection that came up last
 	retry      transportkit.Redial
 	freeChunks []*chunk
-	carried    uint64 // bytes that connections moved which are gone by now
+	carried    uint64 // bytes that connections moved which have ended
 	seen       uint64 // what moved returned last
 	polled     bool   // the waiting goroutine polls for answers
 }
@@ -51,8 +51,8 @@ func newPath(n *node, peer frame.Endpoint) *path {
 	return p
 }
 
-// moved is how many bytes the path carried so far. It brings the patience with the peer up to date
-// where bytes have moved. path.mu is held.
+// moved returns how many bytes the path has carried. It updates the patience with the peer if bytes
+// have moved. The caller holds path.mu.
 func (p *path) moved() uint64 {
 	sum, patience := p.carried, 1
 	for _, c := range p.conns {
@@ -205,9 +205,9 @@ func (p *path) settle(ch *chunk, err error, indeterminate bool) {
 	}
 }
 
-// refuse fails an operation that the peer refused, or that it had not begun when it stopped. The
-// chunks of a Write that are out are awaited: most likely the peer refuses them too, and then
-// nothing is indeterminate.
+// refuse fails an operation that the peer refused, or that it had not begun when it stopped. It
+// waits for the chunks of a Write that are in flight: most likely the peer refuses them too, and
+// then nothing is indeterminate.
 func (p *path) refuse(o *op, err error) {
 	o.err, o.patient = err, true
 	p.queue.Remove(&o.link)
@@ -219,8 +219,8 @@ func (p *path) refuse(o *op, err error) {
 	p.finish(o)
 }
 
-// abort fails an operation. Parts that no goroutine uses end at once; those being moved end when
-// the connection is done with them, or, with force, as soon as it can be stopped.
+// abort fails an operation. Chunks that no goroutine uses end at once. Chunks in motion end when
+// the connection is done with them or, with force, as soon as it can be stopped.
 func (p *path) abort(o *op, err error, force bool) {
 	if o.err == nil {
 		o.err = err

@@ -73,7 +73,7 @@ func (c *connection) answer(h *frame.Header) error {
 	return nil
 }
 
-// resolve ends a chunk with the peer's answer. path.mu is held.
+// resolve ends a chunk with the peer's answer. The caller holds path.mu.
 func (c *connection) resolve(ch *chunk, err error) {
 	p := c.p
 	c.proven = true

@@ -70,7 +70,7 @@ func (c *connection) next(timer *time.Timer) (more bool, err error) {
 }
 
 // mayRest is how long the writer may sleep: to the end of the connection's idle time, in which a
-// Submit may have used it. path.mu is held.
+// Submit may have used it. The caller holds path.mu.
 func (c *connection) mayRest(now time.Time) time.Duration {
 	if c.owed() {
 		return c.idle
@@ -78,7 +78,7 @@ func (c *connection) mayRest(now time.Time) time.Duration {
 	return c.idle - now.Sub(c.lastUsed)
 }
 
-// fill takes from the queue what fits one batch. path.mu is held.
+// fill takes from the queue what fits one batch. The caller holds path.mu.
 func (c *connection) fill(now time.Time) bool {
 	p, w := c.p, &c.w
 	w.count, w.used = 0, 1
@@ -174,7 +174,7 @@ func (c *connection) sent(err error) {
 	}
 }
 
-// drop takes an answered chunk out of its slot. path.mu is held.
+// drop takes an answered chunk out of its slot. The caller holds path.mu.
 func (c *connection) drop(ch *chunk) {
 	slot := uint16(ch.id)
 	c.slots[slot] = nil
@@ -186,14 +186,14 @@ func (c *connection) drop(ch *chunk) {
 	c.invite()
 }
 
-// invite wakes the writer if it can take work that waits. path.mu is held.
+// invite wakes the writer if it can take work that waits. The caller holds path.mu.
 func (c *connection) invite() {
 	if c.waiting && c.p.queue.First() != nil && c.hasSpace() {
 		c.rouse()
 	}
 }
 
-// armRead moves the read deadline to l.silence from now. path.mu is held.
+// armRead moves the read deadline to l.silence from now. The caller holds path.mu.
 func (c *connection) armRead(now time.Time) {
 	if c.hearing {
 		return

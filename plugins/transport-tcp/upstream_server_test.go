@@ -181,7 +181,7 @@ func TestUpstreamConnectionLimit(t *testing.T) {
 	require.EqualValues(t, 1, r.server.Stats().Refused["busy"])
 	r.ok(t, r.read(make([]byte, 64)))
 	require.NoError(t, open[0].Close())
-	until(t, "there is room again", func() bool {
+	until(t, "the node accepts connections again", func() bool {
 		c := r.rawConn(t)
 		say(t, c, ask(true, upstream.Read, r.mem))
 		_, err := io.ReadFull(c, make([]byte, 8+64))

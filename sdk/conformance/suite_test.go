@@ -70,7 +70,7 @@ func TestRunOfAProgram(t *testing.T) {
 	require.Len(t, r.Checks, 2)
 	require.Equal(t, conformance.Pass, r.Checks[0].Status)
 	require.Equal(t, conformance.Fail, r.Checks[1].Status, "a completion comes twice")
-	require.Contains(t, r.Checks[1].Message, "which is not under way")
+	require.Contains(t, r.Checks[1].Message, "which is not in flight")
 	left, err := os.ReadDir(dir)
 	require.NoError(t, err)
 	require.Empty(t, left)

@@ -37,12 +37,12 @@ var rdmaWays = []struct {
 
 // requireRounds checks that each connection was set up in one round or in two, as the name
 // of a way says, by the messages that one side sent.
-func requireRounds(t *testing.T, seen []setup, who string, oneRound bool) {
+func requireRounds(t *testing.T, seen []setup, side string, oneRound bool) {
 	t.Helper()
 	last := map[string]bool{} // by the pair of devices: whether it was the second round
 	for _, s := range seen {
 		asked, got := s.parse(t)
-		require.Equal(t, who, s.who, "%s", s.request)
+		require.Equal(t, side, s.side, "%s", s.request)
 		require.Empty(t, got.Reply)
 		require.NotNil(t, asked.Ready, "both know of the second round: %s", s.request)
 		last[asked.Local+" "+asked.Peer] = *asked.Ready
@@ -155,7 +155,7 @@ func TestBothWaysOverRDMA(t *testing.T) {
 		pairs, begun := map[string][]uint32{}, map[string]bool{}
 		for _, s := range n.dir.messages() {
 			asked, got := s.parse(t)
-			begun[s.who] = true
+			begun[s.side] = true
 			for _, m := range []message{asked, got} {
 				require.Empty(t, m.Reply)
 				if len(m.QueuePairs) > 0 {

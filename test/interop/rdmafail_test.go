@@ -30,7 +30,7 @@ func TestNumbersOfQueuePairsOverRDMA(t *testing.T) {
 	require.NotZero(t, u.move(t, "write", n.name(), 0, n.addr(0), 100))
 	told := 0
 	for _, s := range n.dir.messages() {
-		if s.who == "to us" {
+		if s.side == "to us" {
 			_, got := s.parse(t)
 			require.Contains(t, got.Reply, "MC_NUM_QP_PER_EP")
 			told++
@@ -39,8 +39,8 @@ func TestNumbersOfQueuePairsOverRDMA(t *testing.T) {
 	require.NotZero(t, told)
 }
 
-// TestRestartsOverRDMA: a node that comes back under its name is reached again and reaches
-// the other one again, whoever had set the connection up.
+// TestRestartsOverRDMA: a node that restarts under its name and the other node reach each other
+// again, whichever of them had set up the connection.
 func TestRestartsOverRDMA(t *testing.T) {
 	const size, theirPort = 100_001, 16123
 	// These devices take 7 attempts for no limit, others do not.

@@ -115,7 +115,7 @@ type handshakes struct {
 }
 
 // setup is a message, as it was sent, and its answer, as it arrived.
-type setup struct{ who, request, answer string }
+type setup struct{ side, request, answer string }
 
 // message is what the tests look at in one.
 type message struct {
@@ -155,14 +155,14 @@ func (h *handshakes) relayTo(t testing.TB, u *upstream) {
 	require.NoError(t, err)
 }
 
-func (h *handshakes) between(who string, serve p2p.ConnectionHandler) p2p.ConnectionHandler {
+func (h *handshakes) between(side string, serve p2p.ConnectionHandler) p2p.ConnectionHandler {
 	var first sync.Once
 	return func(ctx context.Context, request []byte) ([]byte, error) {
 		first.Do(func() {
 			if h.cross == nil {
 				return
 			}
-			close(h.cross[who])
+			close(h.cross[side])
 			for _, there := range h.cross {
 				select {
 				case <-there:
@@ -176,7 +176,7 @@ func (h *handshakes) between(who string, serve p2p.ConnectionHandler) p2p.Connec
 		}
 		h.mu.Lock()
 		defer h.mu.Unlock()
-		h.seen = append(h.seen, setup{who, string(request), string(answer)})
+		h.seen = append(h.seen, setup{side, string(request), string(answer)})
 		return answer, err
 	}
 }

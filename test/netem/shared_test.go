@@ -91,9 +91,9 @@ func gatherStore(t *testing.T, c cell) *players {
 		})
 	}
 	program("master", "master", "--rpc_address", address[0], "--rpc_port", masterPort, "--metrics_host", "127.0.0.1", "--admin_socket", "off")
-	room := 3*c.payload() + 64<<20 // What is got, what is put, and what a retried put leaves for a moment.
+	segment := 3*c.payload() + 64<<20 // For the gets, the puts, and what a retried put quarantines.
 	program("store", append([]string{
-		"store", "--master_server_address", master, "--global_segment_size", strconv.Itoa(room),
+		"store", "--master_server_address", master, "--global_segment_size", strconv.Itoa(segment),
 	}, programArgs(c.Transport, address[0])...)...)
 	m := member{Role: "store", Transport: c.Transport, Master: master, Clients: c.Clients, Size: c.size(), Number: -1}
 	p.beside = l.member(t, 0, m, "")

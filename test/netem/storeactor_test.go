@@ -34,13 +34,13 @@ func openStoreClient(ctx context.Context, m *member) (actor, answer, error) {
 		return nil, answer{}, err
 	}
 	s := &storeClient{m: m, client: c}
-	return s, answer{}, s.awaitRoom(ctx)
+	return s, answer{}, s.awaitSpace(ctx)
 }
 
-// awaitRoom puts one small object until the pool takes it.
-func (s *storeClient) awaitRoom(ctx context.Context) error {
+// awaitSpace puts one small object until the pool takes it.
+func (s *storeClient) awaitSpace(ctx context.Context) error {
 	for begin := time.Now(); ; time.Sleep(50 * time.Millisecond) {
-		err := s.client.Store.Put(ctx, fmt.Sprintf("room/%d", s.m.Number), []byte("x"), model.DefaultReplicateConfig())
+		err := s.client.Store.Put(ctx, fmt.Sprintf("space/%d", s.m.Number), []byte("x"), model.DefaultReplicateConfig())
 		if err == nil || time.Since(begin) > mountLimit {
 			return err
 		}

@@ -34,7 +34,7 @@ type Rule struct {
 	// PutTouches: a refused put makes the block that is there the most recent.
 	PutTouches bool
 	// PutBatch is how many blocks are put in one call, 0 for one. Within a call the pool
-	// first refuses what is there, then makes room for the rest at once, then inserts.
+	// first refuses what is there, then makes space for the rest at once, then inserts.
 	PutBatch int
 }
 

@@ -155,9 +155,9 @@ func TestPublishedTraces(t *testing.T) {
 }
 
 // A pool of three holds 2, 3, 4, oldest first, and 1 has been evicted. Putting 1 and 2 one
-// by one throws 2 out to make room for 1 and then stores 2 again; in one call 2 is seen
-// before room is made.
-func TestPutBatchLooksBeforeItMakesRoom(t *testing.T) {
+// by one throws 2 out to make space for 1 and then stores 2 again; in one call 2 is seen
+// before space is made.
+func TestPutBatchLooksBeforeItMakesSpace(t *testing.T) {
 	count := func(rule Rule) Count {
 		o := New(3, rule)
 		for _, r := range [][]uint64{{1}, {2}, {3}, {4}, {1, 2}} {

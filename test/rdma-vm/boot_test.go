@@ -99,7 +99,7 @@ func TestKilled(t *testing.T) {
 		t.Error("the VM does not come up")
 	}
 	require.NoError(t, cmd.Process.Kill())
-	// Wait returns when nobody holds the output open any more: the VM has ended.
+	// Wait returns once no process holds the output open any more: the VM has ended.
 	assert.NotErrorIs(t, cmd.Wait(), exec.ErrWaitDelay)
 	left, err := os.ReadDir(strings.TrimPrefix(env[0], "TMPDIR="))
 	require.NoError(t, err)

@@ -26,7 +26,7 @@ as_root() {
   if [[ $EUID -eq 0 ]]; then "$@"; else sudo -n "$@"; fi
 }
 
-# unavailable MESSAGE: ends a setup that nobody here can help, with a status of its own.
+# unavailable MESSAGE: ends a setup that cannot work on this machine, with a status of its own.
 unavailable() {
   log "$*"
   [[ $only != setup ]] || exit 75
@@ -34,7 +34,7 @@ unavailable() {
 }
 
 # apt COMMAND...: apt-get that asks nothing, waits for another one to end and does not give
-# up on a mirror at once, nor wait for it for ever.
+# up on a mirror at once, nor wait for it forever.
 apt() {
   as_root env DEBIAN_FRONTEND=noninteractive \
     apt-get -qq -o Dpkg::Use-Pty=0 -o DPkg::Lock::Timeout=600 -o Acquire::Retries=3 \
@@ -149,7 +149,7 @@ prepare_image() {
   local cache=${XDG_CACHE_HOME:-${HOME:+$HOME/.cache}} key
   cache=${cache:-/var/tmp/$PROG-$EUID}/mooncake-$PROG
   mkdir -p "$cache"
-  # A kernel that somebody else may have put there is not booted.
+  # Do not boot a kernel that another user may have put there.
   [[ -O $cache ]] || die "$cache belongs to another user; set XDG_CACHE_HOME to a directory of yours"
   key=$({ echo "$KERNEL_PACKAGE" "${MODULES[@]}"
     declare -f build_image fetch_packages extract_vmlinux

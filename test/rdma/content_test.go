@@ -17,12 +17,12 @@ import (
 )
 
 const (
-	// largest is the largest request, space what comes before and after it at odd offsets.
+	// largest is the largest request; space is the margin before and after it at odd offsets.
 	largest = 64 << 20
 	space   = 4 << 10
-	// lane is the part of every peer's memory that one goroutine has for itself.
-	lane = 1 << 20
-	// goroutinesEach is how many move bytes to and from one peer at the same time.
+	// share is the part of every peer's memory that one goroutine has for itself.
+	share = 1 << 20
+	// goroutinesEach is the number of goroutines that move bytes to and from one peer at a time.
 	goroutinesEach = 8
 )
 
@@ -34,7 +34,7 @@ func content(ctx context.Context, t *testing.T) {
 	peers := make([]*peer, 2)
 	for i, j := range []peerJob{
 		{Devices: []string{deviceA}, Size: largest + space},
-		{Devices: []string{deviceB}, Size: goroutinesEach * lane},
+		{Devices: []string{deviceB}, Size: goroutinesEach * share},
 	} {
 		j.Name, j.Metadata, j.Seed = fmt.Sprintf("127.0.0.1:%d", 17001+i), url, uint64(i+1)
 		peers[i] = startPeer(ctx, t, j)
@@ -84,29 +84,29 @@ func goroutines(ctx context.Context, t *testing.T, n *node, mem []byte, peers []
 		model []byte
 	}
 	var all sync.WaitGroup
-	var lanes [2][count]work
+	var shares [2][count]work
 	for i, p := range peers {
-		whole := make([]byte, count*lane)
-		run(ctx, t, n, te.Request{Kind: transport.Read, Local: mem[:count*lane], Peer: p.job.Name, Addr: p.Addr})
-		copy(whole, mem[:count*lane])
+		whole := make([]byte, count*share)
+		run(ctx, t, n, te.Request{Kind: transport.Read, Local: mem[:count*share], Peer: p.job.Name, Addr: p.Addr})
+		copy(whole, mem[:count*share])
 		for g := range count {
-			lanes[i][g] = work{p, whole[g*lane:][:lane]}
+			shares[i][g] = work{p, whole[g*share:][:share]}
 		}
 	}
-	for i := range lanes {
+	for i := range shares {
 		for g := range count {
 			all.Go(func() {
-				w, r := lanes[i][g], rand.New(rand.NewPCG(uint64(i), uint64(g)))
-				local := mem[(i*count+g)*2*lane:][:2*lane]
+				w, r := shares[i][g], rand.New(rand.NewPCG(uint64(i), uint64(g)))
+				local := mem[(i*count+g)*2*share:][:2*share]
 				for round := range rounds {
 					var reqs []te.Request
 					// Both directions at once, in ranges that do not meet.
-					for at, turn := 0, 0; at < lane; turn++ {
-						gap, size := r.IntN(lane/8), 1+r.IntN(1<<r.IntN(17))
-						if at += gap; at+size > lane {
+					for at, turn := 0, 0; at < share; turn++ {
+						gap, size := r.IntN(share/8), 1+r.IntN(1<<r.IntN(17))
+						if at += gap; at+size > share {
 							break
 						}
-						req := te.Request{Kind: transport.Read, Local: local[at+turn:][:size], Peer: w.p.job.Name, Addr: w.p.Addr + uint64(g*lane+at)}
+						req := te.Request{Kind: transport.Read, Local: local[at+turn:][:size], Peer: w.p.job.Name, Addr: w.p.Addr + uint64(g*share+at)}
 						if turn%2 == 0 {
 							req.Kind = transport.Write
 							fill(req.Local, uint64(i*1000+g*100+round))
@@ -116,7 +116,7 @@ func goroutines(ctx context.Context, t *testing.T, n *node, mem []byte, peers []
 					}
 					run(ctx, t, n, reqs...)
 					for _, req := range reqs {
-						at := req.Addr - w.p.Addr - uint64(g*lane)
+						at := req.Addr - w.p.Addr - uint64(g*share)
 						if !assert.True(t, bytes.Equal(w.model[at:][:len(req.Local)], req.Local), "peer %d, goroutine %d, round %d, %d bytes", i, g, round, len(req.Local)) {
 							return
 						}
@@ -127,8 +127,8 @@ func goroutines(ctx context.Context, t *testing.T, n *node, mem []byte, peers []
 	}
 	all.Wait()
 	for i, p := range peers {
-		for g, w := range lanes[i] {
-			tell := p.ask(ctx, t, peerAsk{Sum: true, Offset: g * lane, Length: lane})
+		for g, w := range shares[i] {
+			tell := p.ask(ctx, t, peerAsk{Sum: true, Offset: g * share, Length: share})
 			assert.Equal(t, checksum(w.model), tell.Sum, "peer %d, the memory of goroutine %d", i, g)
 		}
 	}

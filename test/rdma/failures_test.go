@@ -106,7 +106,7 @@ func deviceDown(ctx context.Context, t *testing.T) {
 				}
 				reqs := slices.Repeat(parts(c.kind, mem, p, time.Time{}), times)
 				b := submit(t, n, reqs)
-				eventually(ctx, t, "both devices carry the batch", func() bool { return underWay(n, p, c.device) > 0 || over(b) })
+				eventually(ctx, t, "both devices carry the batch", func() bool { return inFlight(n, p, c.device) > 0 || over(b) })
 				setUp(t, c.netdev, false)
 				caught = !over(b)
 				down := time.Now()
@@ -173,8 +173,8 @@ func moved(n *node, p *peer, device string) (bytes uint64) {
 	return bytes
 }
 
-// underWay is how many bytes are on the rails of a device, on either side.
-func underWay(n *node, p *peer, device string) (bytes uint64) {
+// inFlight returns how many bytes are in flight on the rails of a device, on either side.
+func inFlight(n *node, p *peer, device string) (bytes uint64) {
 	for _, r := range railsOf(n, p) {
 		if r.Local == device || r.Remote == device {
 			bytes += r.Inflight
@@ -210,7 +210,7 @@ func peerKilled(ctx context.Context, t *testing.T) {
 		reqs := slices.Repeat(parts(transport.Write, mem[:size], victim, deadline), times)
 		lost := submit(t, n, reqs)
 		kept := submit(t, n, parts(transport.Write, mem[size:], other, time.Time{}))
-		eventually(ctx, t, "bytes are on their way", func() bool { return underWay(n, victim, deviceB) > 0 || over(lost) })
+		eventually(ctx, t, "bytes are on their way", func() bool { return inFlight(n, victim, deviceB) > 0 || over(lost) })
 		require.NoError(t, victim.proc.Signal(syscall.SIGKILL))
 
 		// The deadline of the requests is the promise; the rest is for an emulated processor.

@@ -69,7 +69,7 @@ type node struct {
 
 const open = 1 << 20 // bytes of each node that are open to peers
 
-func (b *board) node(t *testing.T, name string, spare bool) *node {
+func (b *board) node(t *testing.T, name string, standby bool) *node {
 	t.Helper()
 	n := &node{name: name}
 	log := slog.New(slog.NewTextHandler(io.Discard, nil))
@@ -89,7 +89,7 @@ func (b *board) node(t *testing.T, name string, spare bool) *node {
 		deps.Carriers = append(deps.Carriers, transfer.Carrier{Name: name, Transport: x, LocalAny: true})
 	}
 	add("faulty", pluginhost.ModeSubprocess, nil)
-	if spare {
+	if standby {
 		add("tcp", pluginhost.ModeInProcess, map[string]any{"host": "127.0.0.1"})
 	}
 	cfg := transfer.DefaultConfig()
@@ -117,9 +117,9 @@ func (n *node) pid() int { return n.catalog.Instances()[0].PID }
 // load writes and reads between two nodes until halt and compares. Each range has one user. It
 // returns how many rounds were made and how many requests failed with an indeterminate result; any
 // other failure is an error of the test.
-func load(t *testing.T, from, to *node, users int, halt <-chan struct{}) (rounds, doubtful *atomic.Int64, wait func()) {
+func load(t *testing.T, from, to *node, users int, halt <-chan struct{}) (rounds, indeterminate *atomic.Int64, wait func()) {
 	t.Helper()
-	rounds, doubtful = new(atomic.Int64), new(atomic.Int64)
+	rounds, indeterminate = new(atomic.Int64), new(atomic.Int64)
 	var all sync.WaitGroup
 	share := open / users
 	for u := range users {
@@ -151,12 +151,12 @@ func load(t *testing.T, from, to *node, users int, halt <-chan struct{}) (rounds
 					return
 				}
 				// The range stays unused from now on: this user is done.
-				doubtful.Add(1)
+				indeterminate.Add(1)
 				return
 			}
 		})
 	}
-	return rounds, doubtful, all.Wait
+	return rounds, indeterminate, all.Wait
 }
 
 // TestEngineGoesOnWhileItsPluginIsKilled checks that requests take the next transport at once, and
@@ -174,10 +174,10 @@ func TestEngineGoesOnWhileItsPluginIsKilled(t *testing.T) {
 		return n
 	}
 	halt := make(chan struct{})
-	rounds, doubtful, wait := load(t, a, peer, 8, halt)
+	rounds, indeterminate, wait := load(t, a, peer, 8, halt)
 	for range 3 {
 		before, pid := slices("faulty"), a.pid()
-		eventually(t, "the plugin is used", func() bool { return slices("faulty") > before || doubtful.Load() == 8 })
+		eventually(t, "the plugin is used", func() bool { return slices("faulty") > before || indeterminate.Load() == 8 })
 		require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
 		eventually(t, "another process", func() bool { p := a.pid(); return p != 0 && p != pid })
 	}
@@ -201,7 +201,7 @@ func TestEnginesDoNotNoticeAReload(t *testing.T) {
 	b := &board{entries: map[string][]byte{}}
 	a, peer := b.node(t, "a", false), b.node(t, "b", false)
 	halt := make(chan struct{})
-	rounds, doubtful, wait := load(t, a, peer, 4, halt)
+	rounds, indeterminate, wait := load(t, a, peer, 4, halt)
 	reload := func(nodes ...*node) {
 		before := rounds.Load()
 		var reloads sync.WaitGroup
@@ -215,7 +215,7 @@ func TestEnginesDoNotNoticeAReload(t *testing.T) {
 			})
 		}
 		reloads.Wait()
-		eventually(t, "it goes on", func() bool { return rounds.Load() > before+4 || doubtful.Load() > 0 || t.Failed() })
+		eventually(t, "it goes on", func() bool { return rounds.Load() > before+4 || indeterminate.Load() > 0 || t.Failed() })
 	}
 	for range 3 {
 		reload(a)
@@ -224,5 +224,5 @@ func TestEnginesDoNotNoticeAReload(t *testing.T) {
 	reload(a, peer)
 	close(halt)
 	wait()
-	assert.Zero(t, doubtful.Load())
+	assert.Zero(t, indeterminate.Load())
 }

@@ -5,7 +5,7 @@
  * never after. Every function may be called from any thread. Status numbers are 0 for
  * success and negative else: -1 for an argument that cannot be, such as NULL in place of a
  * store, and the numbers of the store's error codes (-704 object not found, -600 invalid
- * parameters, -200 no room, ...).
+ * parameters, -200 no space, ...).
  */
 #ifndef MOONCAKE_STORE_C_H
 #define MOONCAKE_STORE_C_H

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// corruptor damages a store's memory once, behind everyone's back, as a broken memory
+// corruptor damages a store's memory once, without notice, as a broken memory
 // module or a stray write would.
 type corruptor struct {
 	pool  *pool

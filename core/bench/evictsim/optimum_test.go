@@ -76,7 +76,7 @@ func TestOptimumIsBest(t *testing.T) {
 }
 
 // TestOptimumFitsThePool replays the hits: a block that is hit has been kept since its last
-// access, and never are more kept than there is room for.
+// access, and the pool never keeps more blocks than it has space for.
 func TestOptimumFitsThePool(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		blocks := rapid.SliceOfN(rapid.Uint32Range(0, 40), 1, 300).Draw(t, "blocks")

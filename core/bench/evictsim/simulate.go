@@ -95,7 +95,7 @@ func (s *pool) look(b uint32, before int) (there bool, err error) {
 	ev := evict.Event{Op: evict.Access, ID: s.id[b]}
 	if !there {
 		if s.free == 0 {
-			if err := s.makeRoom(); err != nil {
+			if err := s.makeSpace(); err != nil {
 				return false, err
 			}
 		}
@@ -114,8 +114,8 @@ func (s *pool) look(b uint32, before int) (there bool, err error) {
 	return there, nil
 }
 
-// makeRoom has one block evicted.
-func (s *pool) makeRoom() error {
+// makeSpace evicts one block.
+func (s *pool) makeSpace() error {
 	victims, err := s.policy.Propose(s.ctx, s.victims[:0], 1)
 	switch {
 	case err != nil:

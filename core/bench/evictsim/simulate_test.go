@@ -123,7 +123,7 @@ func (a *auditor) Record(ctx context.Context, events []evict.Event) error {
 }
 
 func (a *auditor) Resolve(ctx context.Context, verdicts []evict.Verdict) error {
-	require.Len(a.t, a.held, a.capacity, "it makes room only when the pool is full")
+	require.Len(a.t, a.held, a.capacity, "it makes space only when the pool is full")
 	for _, v := range verdicts {
 		require.True(a.t, v.Evicted)
 		delete(a.held, v.ID)

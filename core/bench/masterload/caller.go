@@ -20,24 +20,24 @@ type kind struct {
 // kinds are in the order in which they are made.
 var kinds = []kind{
 	{name: "PutStart", call: func(ctx context.Context, c *caller, i int) error {
-		got, err := c.master.PutStart(ctx, c.who, c.batches[i].Puts, model.DefaultReplicateConfig(), nil)
+		got, err := c.master.PutStart(ctx, c.self, c.batches[i].Puts, model.DefaultReplicateConfig(), nil)
 		c.written = i + 1
 		return FirstResult(got, err)
 	}},
 	{name: "PutEnd", whole: true, call: func(ctx context.Context, c *caller, i int) error {
-		got, err := c.master.PutEnd(ctx, c.who, c.batches[i].Ends, nil)
+		got, err := c.master.PutEnd(ctx, c.self, c.batches[i].Ends, nil)
 		return FirstError(got, err)
 	}},
 	{name: "Exist", call: func(ctx context.Context, c *caller, i int) error {
-		got, err := c.master.Exist(ctx, c.who, c.batches[i].Keys)
+		got, err := c.master.Exist(ctx, c.self, c.batches[i].Keys)
 		return FirstResult(got, err)
 	}},
 	{name: "GetReplicas", call: func(ctx context.Context, c *caller, i int) error {
-		got, err := c.master.GetReplicas(ctx, c.who, c.batches[i].Keys, nil)
+		got, err := c.master.GetReplicas(ctx, c.self, c.batches[i].Keys, nil)
 		return FirstResult(got, err)
 	}},
 	{name: "Remove", whole: true, call: func(ctx context.Context, c *caller, i int) error {
-		got, err := c.master.Remove(ctx, c.who, c.batches[i].Keys, true)
+		got, err := c.master.Remove(ctx, c.self, c.batches[i].Keys, true)
 		return FirstError(got, err)
 	}},
 }
@@ -45,13 +45,13 @@ var kinds = []kind{
 // caller is one thread with its batches, which are made before anything is timed.
 type caller struct {
 	master  CallMaster
-	who     model.Caller
+	self    model.Caller
 	batches []Batch
 	written int // batches that were put
 }
 
 func newCaller(o CallsOptions, client model.ClientID, n, batches, batch int) *caller {
-	c := &caller{master: o.Master, who: model.Caller{Client: client}}
+	c := &caller{master: o.Master, self: model.Caller{Client: client}}
 	for i := range batches {
 		c.batches = append(c.batches, NewBatch(func(i int) model.Key { return key(n, i) }, i*batch, (i+1)*batch, PageSize))
 	}

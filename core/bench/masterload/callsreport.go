@@ -24,7 +24,7 @@ type CallsRow struct {
 	P50           time.Duration `json:"p50_ns"`
 	P99           time.Duration `json:"p99_ns"`
 	// Processor is the processor time of this process for one key: of both sides where the
-	// master runs in it, else of the client. It depends less on who else uses the machine.
+	// master runs in it, else of the client. It depends less on other load of the machine.
 	Processor time.Duration `json:"processor_ns_per_key"`
 }
 

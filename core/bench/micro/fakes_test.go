@@ -76,7 +76,7 @@ type bump struct {
 	next  uint64
 	free  map[uint64][]uint64
 	live  map[uint64]bool
-	small bool // has no room
+	small bool // has no space
 }
 
 func (b *bump) factory() alloc.Factory {

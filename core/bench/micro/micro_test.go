@@ -159,7 +159,7 @@ func TestTransportThatFails(t *testing.T) {
 	}
 }
 
-func TestOneFailingSuiteSparesTheOthers(t *testing.T) {
+func TestOneFailingSuiteDoesNotStopTheOthers(t *testing.T) {
 	rs, err := Run(t.Context(), quick, Evict((&fifo{lazy: true}).factory(), nil), Alloc((&bump{}).factory(), nil))
 	require.ErrorContains(t, err, "evict/plain")
 	require.Equal(t, []string{"access", "allocate and free 64 KiB", "allocate and free 1 MiB"}, names(rs))

@@ -86,14 +86,14 @@ func TestStoreLoads(t *testing.T) {
 	require.NoError(t, s.Puts().Run(t.Context(), time.Now()), "with new keys")
 	assert.Equal(t, set, len(p.objects), "what was put is removed") // Not Len, which shows all of them.
 	require.NoError(t, s.Gets().Run(t.Context(), time.Now()))
-	room := 0
+	total := 0
 	for _, sh := range shapes {
 		assert.Equal(t, 1+2*threads, p.puts[sh.count])
 		assert.Equal(t, threads, p.gets[sh.count])
 		assert.LessOrEqual(t, sh.bytes(), largest)
-		room += sh.bytes()
+		total += sh.bytes()
 	}
-	assert.Less(t, room+threads*largest, PoolBytes)
+	assert.Less(t, total+threads*largest, PoolBytes)
 	require.NoError(t, s.Close(t.Context()))
 	assert.Zero(t, len(p.objects))
 	assert.Empty(t, p.registered)
@@ -107,7 +107,7 @@ func TestStoreLoadsFail(t *testing.T) {
 	assert.ErrorContains(t, s.Gets().Run(t.Context(), time.Now()), "other bytes")
 	p.objects = map[model.Key][]byte{}
 	assert.ErrorContains(t, s.Gets().Run(t.Context(), time.Now()), "one has 0")
-	p.fail = errors.New("no room")
+	p.fail = errors.New("no space")
 	assert.ErrorIs(t, s.Puts().Run(t.Context(), time.Now()), p.fail)
 	require.NoError(t, s.Close(t.Context()))
 

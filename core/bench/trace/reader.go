@@ -41,7 +41,7 @@ func NewReader(r io.Reader) *Reader { return &Reader{in: bufio.NewReaderSize(r, 
 
 // Next returns the next request, io.EOF after the last, a *LineError for a line that is
 // refused, or the error of the underlying reader with the line it happened at. Empty
-// lines and unknown keys are skipped. After an error Next returns that error for ever.
+// lines and unknown keys are skipped. After an error Next returns that error forever.
 func (r *Reader) Next() (Request, error) {
 	if r.err != nil {
 		return Request{}, r.err

@@ -87,7 +87,7 @@ func (p *Pool) PutFrom(ctx context.Context, keys []string, src [][]byte) []error
 			return errs.New(errs.ObjectAlreadyExists, "pool: put", "%q is there", keys[i])
 		}
 		if p.capacity == 0 {
-			return errs.New(errs.NoAvailableHandle, "pool: put", "no room for %q", keys[i])
+			return errs.New(errs.NoAvailableHandle, "pool: put", "no space for %q", keys[i])
 		}
 		if len(p.objects) == p.capacity {
 			p.evict()

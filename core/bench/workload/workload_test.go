@@ -50,7 +50,7 @@ func anyConfig(t *rapid.T) Config {
 		}).Draw(t, "think"),
 		FirstBlock: uint64(rapid.IntRange(0, 1000).Draw(t, "first")),
 	}
-	c.MaxBlocks = c.SystemBlocks + c.PromptBlocks + rapid.IntRange(0, 40).Draw(t, "room")
+	c.MaxBlocks = c.SystemBlocks + c.PromptBlocks + rapid.IntRange(0, 40).Draw(t, "space")
 	return c
 }
 

@@ -169,7 +169,7 @@ func TestATaskThatNeverEndsDoesNotHoldTheJobForEver(t *testing.T) {
 	require.Contains(t, j.Message, "1 moves are in progress and end by themselves")
 }
 
-func TestWithoutRoomAJobWaitsAndThenSaysSo(t *testing.T) {
+func TestWithoutSpaceAJobWaitsAndThenSaysSo(t *testing.T) {
 	b := newBench(t, "a", "b")
 	b.pool.put("k", 1, "a")
 	b.pool.full["b"] = true

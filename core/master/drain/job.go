@@ -12,10 +12,10 @@ import (
 const (
 	// pagesPerStep bounds how long one step takes.
 	pagesPerStep = 32
-	// maxTroubled is how many objects of a job may have failed to move and not yet have
-	// succeeded; with more something is wrong with the pool, not with them.
+	// maxTroubled bounds the objects of a job whose moves have failed and not yet succeeded. If
+	// there are more, the fault is in the pool rather than in the objects.
 	maxTroubled = 1000
-	// maxPause is how long a job waits between walks on which it can begin nothing.
+	// maxPause is the longest wait between walks on which a job can begin no move.
 	maxPause = 10 * time.Second
 )
 
@@ -24,13 +24,13 @@ type objectID struct {
 	key    model.Key
 }
 
-// copyID is one copy of an object: what the contract calls a unit.
+// copyID identifies one copy of an object, which the contract calls a unit.
 type copyID struct {
 	objectID
 	segment string
 }
 
-// move is a unit in progress. An object has one at a time, whichever of its copies that moves.
+// move is a move in progress. An object has at most one at a time, of any of its copies.
 type move struct {
 	task    model.TaskID
 	segment string
@@ -60,7 +60,7 @@ type job struct {
 	empty     int   // walks in a row that found nothing
 	nextWalk  time.Time
 	pause     time.Duration
-	improved  time.Time // when something last got better
+	improved  time.Time // of the latest progress
 	heldUntil time.Time // begins no moves before
 }
 
@@ -72,7 +72,7 @@ func newJob(e *Engine, spec model.DrainSpec, now time.Time) *job {
 	return j
 }
 
-// step looks after the job once and reports whether it wants to go on at once.
+// step advances the job and reports whether the next step is due at once.
 func (j *job) step(now time.Time) bool {
 	j.collect(now)
 	if !j.holds(now) {
@@ -97,7 +97,7 @@ func (j *job) step(now time.Time) bool {
 	return j.run(now)
 }
 
-// holds ends the job when one of its segments is not its own any more.
+// holds ends the job if one of its segments no longer belongs to it.
 func (j *job) holds(now time.Time) bool {
 	for _, s := range j.Spec.Segments {
 		if err := j.engine.pool.StillDraining(s); err != nil {
@@ -108,7 +108,7 @@ func (j *job) holds(now time.Time) bool {
 	return true
 }
 
-// plan counts what there is to move.
+// plan counts the units to move.
 func (j *job) plan(now time.Time) bool {
 	for budget := pagesPerStep; ; j.walk.at++ {
 		u, segment := j.walk.unit(&budget)
@@ -142,7 +142,7 @@ func (j *job) run(now time.Time) bool {
 			break
 		}
 		if len(j.moves) >= j.Spec.MaxConcurrency || !j.meet(u, segment, now) {
-			return false // the end of a move, or the next tick, goes on from here
+			return false // The end of a move or the next tick continues from here.
 		}
 		j.walk.at++
 	}
@@ -160,7 +160,7 @@ func (j *job) begin() {
 	j.found = tally{}
 }
 
-// finishWalk judges what the walk found: whether the job is done, has come further, or has
+// finishWalk decides from the result of a walk whether the job is done, has made progress, or has
 // to wait.
 func (j *job) finishWalk(now time.Time) {
 	for id, t := range j.troubled {
@@ -173,8 +173,8 @@ func (j *job) finishWalk(now time.Time) {
 	if f.waiting > 0 || len(j.moves) > 0 {
 		j.empty = 0
 	} else if j.empty++; j.empty >= 2 {
-		// Twice, since what had been allocated before the segment was closed may have come
-		// into the table behind the first walk.
+		// Twice, since an object that was allocated before the segment closed may have entered
+		// the table behind the first walk.
 		if f.failed > 0 {
 			j.end(model.JobFailed, list(f.failed, "could not be moved", f.why), now)
 		} else {
@@ -199,7 +199,7 @@ func (j *job) finishWalk(now time.Time) {
 
 func (j *job) enter(s model.JobStatus, now time.Time) { j.Status, j.Updated = s, now }
 
-// end ends the job and gives its segments their state.
+// end ends the job and sets the final status of its segments.
 func (j *job) end(s model.JobStatus, message string, now time.Time) {
 	if n := len(j.moves); n > 0 {
 		message += fmt.Sprintf("; %d moves are in progress and end by themselves", n)
@@ -216,7 +216,7 @@ func (j *job) end(s model.JobStatus, message string, now time.Time) {
 	j.engine.log.Info("drain job ended", "job", j.ID, "status", s.String(), "moved", j.Succeeded, "bytes", j.MigratedBytes, "message", message)
 }
 
-// obstacles names what keeps the job from getting on.
+// obstacles names the objects that block the job.
 func (j *job) obstacles() string {
 	f := j.before
 	if len(f.why) == 0 {
@@ -226,7 +226,7 @@ func (j *job) obstacles() string {
 	case len(f.why) > 0:
 		return list(f.blocked+f.failed, "stand in the way", f.why)
 	case len(j.moves) > 0:
-		return list(len(j.moves), "are being moved", underWay(j.moves))
+		return list(len(j.moves), "are being moved", inProgress(j.moves))
 	}
 	return "too many tasks wait already for one more (max_total_pending_tasks); see why the clients do not fetch theirs"
 }
@@ -253,7 +253,7 @@ func (j *job) block(u *Unit, segment, why string) {
 	j.found.note(u, segment, why)
 }
 
-// gone reports whether an error says that there is nothing to move any more.
+// gone reports whether an error means that the unit no longer exists.
 func gone(err error) bool {
 	switch errs.CodeOf(err) {
 	case errs.ObjectNotFound, errs.ReplicaNotFound, errs.ReplicaIsGone:
@@ -262,8 +262,8 @@ func gone(err error) bool {
 	return false
 }
 
-// passing reports whether an error says that the object cannot be moved now, rather than
-// that moving it failed.
+// passing reports whether an error means that the object cannot be moved at the moment, rather than
+// that the move failed.
 func passing(err error) bool {
 	switch errs.CodeOf(err) {
 	case errs.ObjectHasLease, errs.ObjectHasReplicationTask, errs.ObjectReplicaBusy, errs.ReplicaIsNotReady,

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// walk is one pass over everything that lies on the segments of a job, page by page.
+// walk is one pass over all units on the segments of a job, page by page.
 type walk struct {
 	pool     Pool
 	segments []string
@@ -15,8 +15,8 @@ type walk struct {
 	at       int
 }
 
-// unit returns the unit that the walk stands at and its segment. It takes pages from the
-// budget as it needs them; nil is that the walk is over or the budget is used up.
+// unit returns the current unit of the walk and its segment. It takes pages from the budget as it
+// needs them. It returns nil if the walk is over or the budget is used up.
 func (w *walk) unit(budget *int) (*Unit, string) {
 	for len(w.segments) > 0 {
 		if w.at < len(w.page) {
@@ -40,12 +40,12 @@ func (w *walk) unit(budget *int) (*Unit, string) {
 	return nil, ""
 }
 
-// last stands for the end of a segment, where the pool says 0; no pool counts that far.
+// last marks the end of a segment, where the pool returns 0; no cursor of a pool is that large.
 const last = ^uint64(0)
 
 func (w *walk) over() bool { return len(w.segments) == 0 }
 
-// tally is what a walk found.
+// tally is the result of a walk.
 type tally struct {
 	waiting int    // units that are still to be moved, those in progress included
 	bytes   uint64 // and their size
@@ -55,7 +55,7 @@ type tally struct {
 	why     []string
 }
 
-// maxListed is how many keys a message names.
+// maxListed is the most keys that a message names.
 const maxListed = 10
 
 func (t *tally) note(u *Unit, segment, why string) {
@@ -64,7 +64,7 @@ func (t *tally) note(u *Unit, segment, why string) {
 	}
 }
 
-// list names units that stand in the way, the first few of n.
+// list names the first few of n units that block a job.
 func list(n int, what string, why []string) string {
 	s := fmt.Sprintf("%d objects %s: %s", n, what, strings.Join(why, ", "))
 	if n > len(why) {
@@ -73,7 +73,7 @@ func list(n int, what string, why []string) string {
 	return s
 }
 
-// brief quotes a key, cut to what a line can hold.
+// brief quotes a key, shortened to fit a line.
 func brief(key string) string {
 	const most = 80
 	if len(key) > most {
@@ -82,8 +82,8 @@ func brief(key string) string {
 	return fmt.Sprintf("%q", key)
 }
 
-// underWay names the objects of moves that have not ended.
-func underWay(moves map[objectID]move) []string {
+// inProgress names the objects of moves that have not ended.
+func inProgress(moves map[objectID]move) []string {
 	var out []string
 	for id, m := range moves {
 		out = append(out, fmt.Sprintf("%s on %s", brief(id.key), m.segment))

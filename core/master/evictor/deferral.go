@@ -34,7 +34,7 @@ func newDeferral() deferral {
 	return deferral{valid: map[evict.ID]uint64{}, soonest: math.MaxInt64}
 }
 
-// add defers a candidate. It reports false when there is no room.
+// add defers a candidate. It reports false when there is no space.
 func (p *deferral) add(c candidate) bool {
 	if len(p.valid) >= maxDeferred {
 		return false

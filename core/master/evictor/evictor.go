@@ -1,21 +1,21 @@
-// Package evictor makes space: it tells the eviction policy what happened, asks it for victims,
-// and removes the victims that no reader relies on.
+// Package evictor makes space: it sends events to the eviction policy, asks it for victims, and
+// removes the victims that no reader relies on.
 //
 // A proposed victim that is leased is deferred: for the policy it stays proposed, and it is the
 // first candidate once its lease ends, in the policy's own order. Skipping it instead would move
 // it to the recent end of the order, where only reads should bring an object. A deferred object
 // that is read meanwhile is skipped and takes the place that its read gives it.
 //
-// Three things can go beyond what is due, when an eviction must reach its floor: what only
-// a lookup protects, since a lookup moves no bytes; then what is softly pinned, the longest
-// unread first. The other members of an evicted object's group go with it.
+// To reach its floor, an eviction also takes protected objects: first those that only a lookup
+// protects, since a lookup moves no bytes, then softly pinned ones, the longest unread first. The
+// other members of an evicted object's group go with it.
 //
-// An eviction for the quota of one owner does not ask the policy, which ranks the objects of
-// all together: it takes the least recently used of a sample of what the owner has, all of
-// it where that is little.
+// An eviction for the quota of one owner does not ask the policy, which ranks the objects of all
+// owners together. It evicts the least recently used objects of a sample of the owner's objects.
+// The sample contains all of them if they are few.
 //
-// The policy may be a subprocess: every call carries a batch, has a time limit, and is made
-// without a lock of the object table. One eviction runs at a time.
+// The policy may be a subprocess: every call carries a batch, has a time limit, and is made without
+// a lock of the object table. One eviction runs at a time.
 package evictor
 
 import (
@@ -36,12 +36,12 @@ const (
 	CallTimeout = 5 * time.Second
 	// proposeBatch is the most victims asked for at once.
 	proposeBatch = 4096
-	// maxIdleRounds bounds how often a policy may propose nothing but objects that are gone.
+	// maxIdleRounds bounds how often a policy may propose only objects that no longer exist.
 	maxIdleRounds = 16
 	// barrenPause is how long the evictor does not ask the policy again after all its candidates
 	// were protected.
 	barrenPause = 50 * time.Millisecond
-	// copyPause is when an object that was being copied is tried again.
+	// copyPause is the time after which the evictor retries an object that was being copied.
 	copyPause = time.Second
 	// repairPause is how long the evictor waits between attempts to repair a policy that
 	// failed a call.
@@ -57,7 +57,7 @@ type Reclaimer interface {
 	Leave()
 }
 
-// Evictor makes room. Safe for concurrent use; its methods run one at a time.
+// Evictor makes space. It is safe for concurrent use; its methods run one at a time.
 type Evictor struct {
 	policy    evict.Policy
 	table     *objects.Table
@@ -69,18 +69,18 @@ type Evictor struct {
 	// progress.
 	resyncing atomic.Uint64
 
-	// turn is held by the goroutine that uses the fields below.
+	// turn is the right to use the fields below; one goroutine holds it.
 	turn       chan struct{}
 	deferred   deferral
-	owed       []evict.Verdict // the policy has not heard of yet
+	owed       []evict.Verdict // not sent to the policy yet
 	stale      bool            // the policy missed events
 	nextRepair lease.Instant
-	barren     lease.Instant // until when asking the policy is of no use
+	barren     lease.Instant // until when asking the policy is pointless
 	pins       pins
 	samples    map[string]sample // of owners
 
-	// Buffers that are used again, bounded by the journal, by proposeBatch and by the size
-	// of groups. Those of events are given back when there are none: see rest.
+	// Reused buffers, bounded by the journal, by proposeBatch and by the size of groups. rest
+	// frees those of events when there are none.
 	quiet      int // calls of Tend since the last event
 	drained    objects.DrainBuffer
 	events     []evict.Event
@@ -101,31 +101,33 @@ func New(p evict.Policy, t *objects.Table, reclaimer Reclaimer, clock lease.Cloc
 	}
 }
 
-// Request says what an eviction is for.
+// Request describes the purpose of an eviction.
 type Request struct {
-	// Need is how many bytes are to go, Floor how many of them must: to reach it, what
-	// only lookups protect goes as well, and then, with Soft, what is softly pinned.
+	// Need is the number of bytes to evict, and Floor how many of them are necessary. To reach
+	// Floor, the eviction also takes objects that only lookups protect and then, with Soft,
+	// softly pinned ones.
 	Need, Floor uint64
 	Soft        bool
-	// Owner, where set, takes only what this owner has, and does not ask the policy.
+	// Owner, if set, restricts the eviction to the objects of this owner. It then does not ask
+	// the policy.
 	Owner string
-	// Why is remembered with what goes.
+	// Why is recorded with each evicted object.
 	Why history.Reason
 }
 
-// Result says what an eviction did.
+// Result describes what an eviction did.
 type Result struct {
 	Keys  int
 	Bytes uint64
-	// Probed and Soft are the keys among them that only the floor cost.
+	// Probed and Soft count the keys among them that were evicted only to reach the floor.
 	Probed, Soft int
-	// Err is why no more was evicted where a failure was the reason.
+	// Err is the failure that ended the eviction early, if any.
 	Err error
 }
 
-// Evict takes objects away in the policy's order, of one owner in about the order of their
-// last use, until they made up at least r.Need bytes, or nothing is left that may go. ctx
-// bounds the wait for other evictions.
+// Evict evicts objects in the policy's order, or those of one owner in about the order of their
+// last use. It stops after r.Need bytes, or when no evictable object is left. ctx bounds the wait
+// for other evictions.
 func (e *Evictor) Evict(ctx context.Context, r Request) (res Result) {
 	if res.Err = e.lock(ctx); res.Err != nil {
 		return res
@@ -159,9 +161,10 @@ func (e *Evictor) Evict(ctx context.Context, r Request) (res Result) {
 	return res
 }
 
-// proposals takes what the policy proposes until res.Bytes reaches goal, or everything has been
-// proposed once; with probed also what lookups protect. It reports whether it skipped candidates
-// because the deferral is full: then the policy proposes others first.
+// proposals evicts the candidates of the policy until res.Bytes reaches goal, or the policy has
+// proposed everything once. With probed it also evicts objects that lookups protect. It reports
+// whether it skipped candidates because the deferral is full: then the policy proposes others
+// first.
 func (e *Evictor) proposals(ctx context.Context, r *Request, res *Result, goal uint64, probed bool) (protected bool) {
 	if e.clock.Now() < e.barren {
 		return false
@@ -184,8 +187,8 @@ func (e *Evictor) proposals(ctx context.Context, r *Request, res *Result, goal u
 	return protected
 }
 
-// evictDeferred takes the deferred candidates that pick selects; with probed also what lookups
-// protect.
+// evictDeferred evicts the deferred candidates that pick selects. With probed it also evicts those
+// that lookups protect.
 func (e *Evictor) evictDeferred(ctx context.Context, r *Request, res *Result, probed bool, pick func(candidate) bool) {
 	now := e.clock.Now()
 	e.begin()
@@ -196,7 +199,7 @@ func (e *Evictor) evictDeferred(ctx context.Context, r *Request, res *Result, pr
 }
 
 // evictProposed asks for one batch of victims worth ask bytes. It returns how many were proposed,
-// and whether some were skipped because there is no space to park them.
+// and whether it skipped some because the deferral is full.
 func (e *Evictor) evictProposed(ctx context.Context, r *Request, res *Result, goal, ask uint64, probed bool) (proposed int, protected bool) {
 	// A caller that hangs up halfway would lose the proposal, and the policy would need a resync.
 	call, cancel := context.WithTimeout(context.WithoutCancel(ctx), CallTimeout)
@@ -234,7 +237,7 @@ func (e *Evictor) begin() {
 	e.reclaimer.Enter()
 }
 
-// try takes a proposed candidate away. keep is true when it has to wait, and how.
+// try evicts a proposed candidate. keep is true if the candidate must be deferred.
 func (e *Evictor) try(c evict.Candidate, now lease.Instant, rules objects.Rules, res *Result) (left candidate, keep bool) {
 	until, out := e.take(c.ID, now, rules, false, res)
 	left = candidate{Candidate: c, until: until}
@@ -248,13 +251,13 @@ func (e *Evictor) try(c evict.Candidate, now lease.Instant, rules objects.Rules,
 		left.until = now.Add(copyPause)
 		return left, true
 	}
-	// Also for what is gone already, or should never have been proposed: the policy is to
-	// forget it.
+	// Also for an object that no longer exists or should never have been proposed: the policy
+	// must forget it.
 	e.verdicts = append(e.verdicts, evict.Verdict{ID: c.ID, Evicted: true})
 	return left, false
 }
 
-// take takes an object away and the rest of its group with it.
+// take evicts an object together with the rest of its group.
 func (e *Evictor) take(id evict.ID, now lease.Instant, rules objects.Rules, tell bool, res *Result) (lease.Instant, objects.Outcome) {
 	head := len(e.bin.Objects)
 	mates, until, out := e.table.Evict(id, now, rules, tell, &e.bin, e.mates[:0])
@@ -263,7 +266,7 @@ func (e *Evictor) take(id evict.ID, now lease.Instant, rules objects.Rules, tell
 	if len(mates) > 0 {
 		head, rules.Mate, rules.Seq = len(e.group.Objects), true, 0
 		for _, m := range mates {
-			// The policy hears of them by the journal: it may have proposed some as well.
+			// The policy learns of them from the journal: it may have proposed some as well.
 			e.table.Evict(m, now, rules, true, &e.group, nil)
 		}
 		count(&e.group, head, res)

@@ -128,7 +128,7 @@ func TestDeferralIsBounded(t *testing.T) {
 	require.False(t, p.add(candidate{Candidate: evict.Candidate{ID: maxDeferred + 1, Size: 1}, until: 10}))
 	require.True(t, p.drop(5))
 	require.False(t, p.drop(5))
-	require.True(t, p.add(candidate{Candidate: evict.Candidate{ID: 5, Size: 1}, until: 20}), "room again")
+	require.True(t, p.add(candidate{Candidate: evict.Candidate{ID: 5, Size: 1}, until: 20}), "space again")
 	require.Equal(t, maxDeferred, p.leased(0).Keys)
 	require.Equal(t, 1, p.leased(10).Keys)
 	var order []evict.ID
@@ -142,7 +142,7 @@ func TestDeferralIsBounded(t *testing.T) {
 	require.True(t, p.due(20))
 }
 
-// ghosts proposes objects that do not exist, for ever.
+// ghosts proposes objects that do not exist, forever.
 type ghosts struct{ *mastertest.LRU }
 
 func (g ghosts) Propose(ctx context.Context, dst []evict.Candidate, bytes uint64) ([]evict.Candidate, error) {
@@ -234,7 +234,7 @@ func TestGroupsGoTogether(t *testing.T) {
 	require.Zero(t, st.Objects, "the policy forgot them")
 }
 
-func TestACopyUnderWayIsWaitedFor(t *testing.T) {
+func TestEvictionWaitsForACopyInProgress(t *testing.T) {
 	b := newFixture(t, nil)
 	b.put(t, 0, 2)
 	src, _ := b.table.CopySource("0", "")

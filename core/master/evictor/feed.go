@@ -9,26 +9,26 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/evict"
 )
 
-// maxOwed bounds the verdicts that wait for a policy that does not answer. What does not
-// fit leaves a proposed object behind that no longer exists, until the policy restarts.
+// maxOwed bounds the verdicts that wait for a policy that does not answer. Each verdict beyond it
+// leaves the policy with a proposed object that no longer exists, until the policy restarts.
 const maxOwed = 1 << 16
 
-// recordBatch is the most events that one call of a resync tells a policy.
+// recordBatch is the most events in one call of a resync.
 const recordBatch = 4096
 
-// maxRecord is the most events told to a policy in one call.
+// maxRecord is the most events in any one call of a policy.
 const maxRecord = 1 << 16
 
-// errStale is why nothing can be asked of the policy.
+// errStale says that the policy is stale, so that the evictor cannot use it.
 var errStale = errors.New("the eviction policy failed; its order will be rebuilt as soon as it answers")
 
-// maxMeanwhile bounds the events that may happen during a resync of a policy. Beyond it callers
-// wait for the end of the resync.
+// maxMeanwhile bounds the events that wait during a resync of a policy. Beyond it callers wait for
+// the end of the resync.
 const maxMeanwhile = 1 << 19
 
-// Drain tells the policy what happened since the last time. The goroutine that sees that the
-// table holds many events calls it. During a resync of the policy the events wait in the table,
-// and their callers do not wait.
+// Drain sends the policy all events since the last call. A goroutine calls it when it finds many
+// events in the table. During a resync of the policy the events wait in the table, and callers do
+// not block.
 func (e *Evictor) Drain(ctx context.Context) error {
 	if from := e.resyncing.Load(); from != 0 && e.table.Noted()-from < maxMeanwhile {
 		return nil
@@ -40,15 +40,15 @@ func (e *Evictor) Drain(ctx context.Context) error {
 	return e.drain(ctx)
 }
 
-// quietTends is after how many calls of Tend that saw no event, but for the first, the
-// buffers of events are given back: a fifth of a second, which is longer than the pauses
-// between the batches of a busy client.
+// quietTends is the number of calls of Tend without an event, except the first, after which the
+// buffers of events are freed: a fifth of a second, which is longer than the pauses between the
+// batches of a busy client.
 const quietTends = 20
 
-// Tend does what Drain does. It also resyncs the policy where that is due, and gives back the
-// memory of events when there are none. Only the background loop calls it: a resync takes about a
-// second for every million objects. A caller with a deadline would give up halfway, and the next
-// one would have to begin again.
+// Tend does what Drain does. It also resyncs the policy if that is due, and frees the buffers of
+// events when there are none. Only the background loop calls it: a resync takes about a second for
+// every million objects. A caller with a deadline would give up halfway, and the next one would
+// have to start over.
 func (e *Evictor) Tend(ctx context.Context) error {
 	if err := e.lock(ctx); err != nil {
 		return err
@@ -61,8 +61,8 @@ func (e *Evictor) Tend(ctx context.Context) error {
 	return e.drain(ctx)
 }
 
-// rest counts the calls of Tend since the last event, and gives back what events needed,
-// once each time that there are none for a while.
+// rest counts the calls of Tend since the last event, and frees the buffers of events once whenever
+// there have been none for a while.
 func (e *Evictor) rest() {
 	if e.quiet++; e.quiet == quietTends {
 		e.table.Shrink(&e.drained)
@@ -117,13 +117,13 @@ func (e *Evictor) resolve(ctx context.Context, verdicts []evict.Verdict) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), CallTimeout)
 	defer cancel()
 	if err := e.policy.Resolve(ctx, verdicts); err != nil {
-		room := min(max(maxOwed-len(e.owed), 0), len(verdicts))
-		e.owed = append(e.owed, verdicts[:room]...)
+		fit := min(max(maxOwed-len(e.owed), 0), len(verdicts))
+		e.owed = append(e.owed, verdicts[:fit]...)
 		e.log.Warn("the eviction policy does not answer; verdicts wait for it", "waiting", len(e.owed), "error", err)
 	}
 }
 
-// fail notes that the policy missed something. A resync follows, by its supervisor through Replay
+// fail notes that the policy has missed events. A resync follows, by its supervisor through Replay
 // or by repair.
 func (e *Evictor) fail(err error) {
 	if !e.stale {
@@ -148,8 +148,8 @@ func (e *Evictor) repair(ctx context.Context) error {
 	return nil
 }
 
-// Replay tells a freshly started policy every object that may be evicted, least recently used
-// first. The plugin's supervisor calls it before it lets other calls through.
+// Replay sends a freshly started policy all evictable objects, least recently used first. The
+// plugin's supervisor calls it before it lets other calls through.
 func (e *Evictor) Replay(ctx context.Context, p evict.Policy) error {
 	if err := e.lock(ctx); err != nil {
 		return err

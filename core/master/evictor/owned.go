@@ -9,28 +9,28 @@ import (
 )
 
 const (
-	// sampleSize is how many objects of an owner are looked at in one step. An owner that
-	// has no more loses the least recently used exactly.
+	// sampleSize is the number of an owner's objects in one sample. An owner that has no more
+	// loses exactly its least recently used ones.
 	sampleSize = 512
-	// sampleTake is how many of a sample go at most: the oldest sixteenth.
+	// sampleTake is the most objects of a sample that are evicted: the oldest sixteenth.
 	sampleTake = sampleSize / 16
-	// sampleKeep is how long what is left of a sample serves further puts.
+	// sampleKeep is how long the rest of a sample serves further puts.
 	sampleKeep = time.Second
-	// maxSamples bounds the owners of which a sample is kept.
+	// maxSamples bounds the owners with a kept sample.
 	maxSamples = 64
-	// maxIdleSamples bounds the samples of which nothing may go.
+	// maxIdleSamples bounds the samples that contain no evictable object.
 	maxIdleSamples = 4
 )
 
-// sample is what is left of a look at what an owner has, the next to go first.
+// sample is the rest of a sample of an owner's objects, the next victim first.
 type sample struct {
 	ranks []objects.Rank
 	until lease.Instant
 }
 
-// evictOwned makes room within what one owner has. The policy ranks the objects of all
-// owners together, and to reach one's there it would have to turn the order of the others
-// over; so the oldest of a sample go. The policy hears of them by the journal.
+// evictOwned evicts objects of one owner. The policy ranks the objects of all owners together, so
+// it cannot propose those of one owner without disturbing the order of the others. evictOwned
+// therefore evicts the oldest objects of a sample. The policy learns of them from the journal.
 func (e *Evictor) evictOwned(ctx context.Context, r *Request, res *Result) {
 	e.takeOwned(ctx, r, objects.Rules{}, r.Need, res)
 	res.Probed = e.takeOwned(ctx, r, objects.Rules{Probed: true}, r.Floor, res)
@@ -39,7 +39,7 @@ func (e *Evictor) evictOwned(ctx context.Context, r *Request, res *Result) {
 	}
 }
 
-// takeOwned takes samples until goal is reached, and returns how many objects went.
+// takeOwned takes samples until goal is reached, and returns the number of evicted objects.
 func (e *Evictor) takeOwned(ctx context.Context, r *Request, rules objects.Rules, goal uint64, res *Result) int {
 	before, whole := res.Keys, false
 	for idle := 0; res.Bytes < goal && !whole && idle < maxIdleSamples && ctx.Err() == nil; {
@@ -67,7 +67,7 @@ func (e *Evictor) takeOwned(ctx context.Context, r *Request, rules objects.Rules
 	return res.Keys - before
 }
 
-// sample returns what is to go next of what an owner has, and whether that is all that may.
+// sample returns the next victims of an owner, and whether they are all that may be evicted.
 func (e *Evictor) sample(owner string, rules objects.Rules, now lease.Instant) (ranks []objects.Rank, whole bool) {
 	if rules == (objects.Rules{}) {
 		left := e.samples[owner]
@@ -83,7 +83,7 @@ func (e *Evictor) sample(owner string, rules objects.Rules, now lease.Instant) (
 	return ranks, whole
 }
 
-// keep keeps what is left of a sample: a call that puts many objects comes for each of them.
+// keep keeps the rest of a sample, because a call that puts many objects evicts for each of them.
 func (e *Evictor) keep(owner string, ranks []objects.Rank, now lease.Instant) {
 	if len(e.samples) >= maxSamples {
 		clear(e.samples)

@@ -25,7 +25,7 @@ func of(owner string, bytes uint64) Request {
 	return Request{Need: bytes, Floor: bytes, Soft: true, Owner: owner, Why: history.EvictedForQuota}
 }
 
-// An eviction within what one owner has leaves the others alone and keeps their order.
+// An eviction of one owner's objects neither evicts those of others nor changes their order.
 func TestEvictionOfOneOwner(t *testing.T) {
 	b := newFixture(t, nil)
 	b.table.Own(parity)

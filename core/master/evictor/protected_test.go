@@ -39,7 +39,7 @@ func TestLookedUpObjectsBehindManyReadersCanGo(t *testing.T) {
 	require.Equal(t, Result{Keys: 4, Bytes: 4, Probed: 4}, b.Evict(t.Context(), need(4)))
 }
 
-// A search that finds everything protected is not repeated at once. Parked candidates keep their
+// A search that finds everything protected is not repeated at once. Deferred candidates keep their
 // order. Skipped ones keep theirs too, except for where it begins.
 func TestAFruitlessSearchKeepsTheOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -9,7 +9,7 @@ type Reason uint8
 const (
 	ReasonUnknown           Reason = iota
 	EvictedAtWatermark             // the pool was fuller than the high watermark
-	EvictedForPut                  // a put found no room
+	EvictedForPut                  // a put found no space
 	EvictedForQuota                // a put of its tenant found the quota used up
 	EvictedWithGroup               // an object of its group was evicted
 	RemovedByKey                   // a caller named it
@@ -38,10 +38,10 @@ var meanings = [reasons]meaning{
 	ReasonUnknown: {model.FateUnknown, "the master does not know why"},
 	EvictedAtWatermark: {model.FateEvicted, "evicted because the pool was fuller than eviction_high_watermark_ratio; " +
 		"if it was needed again, mount more memory or pin what matters"},
-	EvictedForPut: {model.FateEvicted, "evicted because a put found no room; " +
+	EvictedForPut: {model.FateEvicted, "evicted because a put found no space; " +
 		"the pool fills faster than eviction at the watermark frees: mount more memory, or lower eviction_high_watermark_ratio"},
 	EvictedForQuota: {model.FateEvicted, "evicted because its tenant wrote more than its quota holds; " +
-		"raise the quota of the tenant if the pool has room"},
+		"raise the quota of the tenant if the pool has space"},
 	EvictedWithGroup: {model.FateEvicted, "evicted together with another object of its group, without which it is of no use"},
 	RemovedByKey:     {model.FateRemoved, "removed by a caller that named it"},
 	RemovedByRegex:   {model.FateRemoved, "removed by a caller whose regular expression matched it"},

@@ -25,7 +25,7 @@ type Set struct {
 	// DrainedObjects and DrainedBytes were moved away by drain jobs.
 	DrainedObjects, DrainedBytes Counter
 
-	// AllocFailures are puts that found no room, PartialAllocs puts that got fewer copies
+	// AllocFailures are puts that found no space, PartialAllocs puts that got fewer copies
 	// than they wanted.
 	AllocFailures, PartialAllocs Counter
 	ValueSizes                   Sizes
@@ -44,7 +44,7 @@ type Set struct {
 	// they took had been put.
 	EvictTimes  Durations
 	EvictedAges Ages
-	// LeaseWaits are observed by a put that finds no room while readers hold some: how
+	// LeaseWaits are observed by a put that finds no space while readers hold some: how
 	// long until the first of their leases ends.
 	LeaseWaits Durations
 

@@ -8,7 +8,7 @@ import (
 
 // counters adds what is counted beside the calls.
 func (l *list) counters(s *Set) {
-	l.counter("master_put_start_alloc_failures_total", "Number of puts that found no room.", &s.AllocFailures)
+	l.counter("master_put_start_alloc_failures_total", "Number of puts that found no space.", &s.AllocFailures)
 	l.counter("master_put_start_partial_allocations_total", "Number of puts that got fewer copies than they asked for.", &s.PartialAllocs)
 	l.counter("master_upserts_total", "Number of puts that replaced a value that was there.", &s.Upserts)
 	l.counter("master_upserts_in_place_total", "Number of puts that replaced a value in its own memory.", &s.UpsertsInPlace)
@@ -41,11 +41,11 @@ func histograms(s *Set) []histMetric {
 	add := func(name, help string, h *histogram, bounds []uint64, unit float64) {
 		out = append(out, histMetric{prometheus.NewDesc(name, help, nil, nil), h, bounds, unit})
 	}
-	add("master_value_size_bytes", "Sizes in bytes of the objects that puts asked room for.", &s.ValueSizes.h, sizeBounds, 1)
+	add("master_value_size_bytes", "Sizes in bytes of the objects that puts asked space for.", &s.ValueSizes.h, sizeBounds, 1)
 	add("master_put_duration_seconds", "From the start of a put to its end.", &s.PutTimes.h, durationBounds, second)
 	add("master_eviction_duration_seconds", "How long evictions took.", &s.EvictTimes.h, durationBounds, second)
 	add("master_evicted_age_seconds", "How long ago evicted objects had been put.", &s.EvictedAges.h, ageBounds, second)
-	add("master_lease_wait_seconds", "How long puts without room would have to wait for the first lease of a reader to end.",
+	add("master_lease_wait_seconds", "How long puts without space would have to wait for the first lease of a reader to end.",
 		&s.LeaseWaits.h, durationBounds, second)
 	add("master_task_duration_seconds", "From the creation of a copy or move to its end.", &s.TaskTimes.h, durationBounds, second)
 	for _, x := range unusedHistograms() {

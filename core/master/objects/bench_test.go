@@ -60,10 +60,10 @@ func benchTable(b *testing.B, n int) {
 			}
 			bin = Bin{}
 			var out Outcome
-			if dst, out = r.Put(&NewObject{Key: key, Size: 8, Client: r.who, Copies: copies}, 1, patience, dst[:0], &bin); out != Done {
+			if dst, out = r.Put(&NewObject{Key: key, Size: 8, Client: r.client, Copies: copies}, 1, patience, dst[:0], &bin); out != Done {
 				b.Fatal(key, out)
 			}
-			if _, _, out := r.Finish(key, 0, r.who, model.Checksum{}, 1, 0); out != Done {
+			if _, _, out := r.Finish(key, 0, r.client, model.Checksum{}, 1, 0); out != Done {
 				b.Fatal(key, out)
 			}
 		})

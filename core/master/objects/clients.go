@@ -10,8 +10,8 @@ import (
 const maxNumbered = 1 << clientBits
 
 // clients gives clients small numbers, so that each object can name two of them in eight bytes:
-// its writer and its last reader. Number 0 means no client, or any client that comes when all
-// numbers are given out. The whole ID tells which client may end a put or a copy.
+// its writer and its last reader. Number 0 means no client, or any client that arrives after all
+// numbers are assigned. The whole ID tells which client may end a put or a copy.
 type clients struct {
 	mu      *sync.RWMutex
 	most    int
@@ -23,14 +23,14 @@ func newClients() clients {
 	return clients{mu: &sync.RWMutex{}, most: maxNumbered, numbers: map[model.ClientID]uint32{}, ids: make([]model.ClientID, 1)}
 }
 
-// known returns the number of a client, 0 where it has none.
+// known returns the number of a client, or 0 if it has none.
 func (c *clients) known(id model.ClientID) uint32 {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	return c.numbers[id]
 }
 
-// number is known, but that it gives a client a number that has none.
+// number is like known, but assigns a number to a client that has none.
 func (c *clients) number(id model.ClientID) uint32 {
 	if n := c.known(id); n != 0 || id.IsZero() {
 		return n
@@ -53,11 +53,11 @@ func (c *clients) id(number uint32) model.ClientID {
 	return c.ids[number]
 }
 
-// Who returns a Client that the table remembers, once for all items of a call: a
-// writer, or a reader that the master knows.
-func (t *Table) Who(id model.ClientID) Client { return Client{id, t.clients.number(id)} }
+// Remember returns a Client that the table remembers. Call it once for all items of a call, for a
+// writer or for a reader that the master knows.
+func (t *Table) Remember(id model.ClientID) Client { return Client{id, t.clients.number(id)} }
 
-// Known names a client that need not be remembered.
+// Known returns a Client that the table need not remember.
 func (t *Table) Known(id model.ClientID) Client { return Client{id, t.clients.known(id)} }
 
 // Client is a client as the table names it.

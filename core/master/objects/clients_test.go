@@ -14,8 +14,8 @@ import (
 func TestClientsBeyondTheNumbers(t *testing.T) {
 	r := newRig(t)
 	r.clients.most = 2 // the rig's own client, and number 0
-	require.NotZero(t, r.who.number)
-	a, b := r.Who(model.UUID{Hi: 50}), r.Who(model.UUID{Hi: 51})
+	require.NotZero(t, r.client.number)
+	a, b := r.Remember(model.UUID{Hi: 50}), r.Remember(model.UUID{Hi: 51})
 	require.Zero(t, a.number)
 	require.Zero(t, b.number)
 	var bin Bin
@@ -39,7 +39,7 @@ func TestClientsBeyondTheNumbers(t *testing.T) {
 	require.Equal(t, Foreign, end("k", 0, b))
 	require.Equal(t, Foreign, end("k", 0, a), "the writer is not known")
 	require.Equal(t, Written, r.Revoke("k", put, a, &bin))
-	for _, c := range []Client{a, b, r.who, {}} {
+	for _, c := range []Client{a, b, r.client, {}} {
 		require.Equal(t, Foreign, r.Clear("k", c, "", 2*second, &bin))
 	}
 	require.Equal(t, Done, r.Revoke("l", 0, a, &bin))
@@ -54,13 +54,13 @@ func TestClientsBeyondTheNumbers(t *testing.T) {
 	require.Equal(t, Done, r.CopyEnd("k", a, model.CopyObject, &bin))
 }
 
-// Whoever only asks leaves nothing behind.
-func TestNumbersAreForThoseWhoAreRemembered(t *testing.T) {
+// A lookup of a client does not assign a number.
+func TestOnlyRememberedClientsHaveNumbers(t *testing.T) {
 	r := newRig(t)
 	before := len(r.clients.ids)
 	for i := range uint64(100) {
 		require.Zero(t, r.Known(model.UUID{Hi: 100, Lo: i}).number)
 	}
 	require.Len(t, r.clients.ids, before)
-	require.Equal(t, r.who, r.Known(r.who.id))
+	require.Equal(t, r.client, r.Known(r.client.id))
 }

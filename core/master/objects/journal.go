@@ -15,9 +15,9 @@ type Event struct {
 	evict.Event
 }
 
-// A shard that holds softEvents asks for a Drain. From hardEvents on it drops accesses,
-// which cost rank only; insertions and removals are always kept, and are bounded because
-// every caller drains before it goes on.
+// A shard that holds softEvents requests a Drain. From hardEvents on it drops accesses, which only
+// affect ranks. It always keeps insertions and removals. Their number is bounded because every
+// caller drains before it continues.
 const (
 	softEvents = 128
 	hardEvents = 4 * softEvents
@@ -29,7 +29,7 @@ type journal struct {
 	dropped atomic.Uint64
 }
 
-// note appends an event in shard i, whose lock is held, and returns its number.
+// note appends an event in shard i and returns its number. The caller holds the lock of the shard.
 func (t *Table) note(i int, s *shard, e evict.Event) uint64 {
 	seq := t.seq.Add(1)
 	if len(s.events) >= hardEvents && e.Op == evict.Access {
@@ -54,15 +54,15 @@ func (t *Table) Full() bool { return t.journal.full.Load() }
 // DroppedAccesses returns how many accesses were not noted because the journal was not drained.
 func (t *Table) DroppedAccesses() uint64 { return t.journal.dropped.Load() }
 
-// DrainBuffer is memory that Drain uses again and again. The zero value is ready.
+// DrainBuffer is memory that Drain reuses. The zero value is ready to use.
 type DrainBuffer struct{ raw, ordered []Event }
 
 // maxBuffered is the most events for which a buffer keeps its memory.
 const maxBuffered = 2 * Shards * softEvents
 
-// Drain returns all events noted so far, in order, and forgets them. Events of calls that
-// run at the same time may come with this or the next Drain. The result is valid until the
-// next Drain with the same buffer.
+// Drain returns all events noted so far, in order, and forgets them. Events of concurrent calls may
+// be in the result of this or of the next Drain. The result is valid until the next Drain with the
+// same buffer.
 func (t *Table) Drain(b *DrainBuffer) []Event {
 	t.journal.full.Store(false)
 	if cap(b.raw) > maxBuffered {
@@ -88,9 +88,9 @@ func (t *Table) Drain(b *DrainBuffer) []Event {
 // calls allocate nothing.
 const keptEvents = 16
 
-// Shrink gives back what a burst of events made the journal and b grow to, tens of MB at
-// their bounds, for when nothing has happened for a while. No event is lost; what Drain
-// returned with b is valid no more.
+// Shrink frees the memory to which a burst of events made the journal and b grow, tens of MB at
+// their bounds. Call it when there have been no events for a while. It loses no event, and ends the
+// validity of the result of the last Drain with b.
 func (t *Table) Shrink(b *DrainBuffer) {
 	*b = DrainBuffer{}
 	for i := range t.shards {
@@ -103,8 +103,8 @@ func (t *Table) Shrink(b *DrainBuffer) {
 	}
 }
 
-// order sorts what was collected. The numbers are nearly without gaps, so that each event
-// can be put in its place directly.
+// order sorts the collected events. Their numbers have almost no gaps, so that order can put each
+// event in its place directly.
 func (b *DrainBuffer) order() []Event {
 	if len(b.raw) == 0 {
 		return nil

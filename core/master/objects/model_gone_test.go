@@ -12,14 +12,14 @@ import (
 
 func (m *machine) copyEnd(t *rapid.T) {
 	key, kind, keep := m.key(t), model.CopyKind(rapid.IntRange(0, 1).Draw(t, "kind")), rapid.Bool().Draw(t, "end")
-	client, who := m.client(t)
+	client, writer := m.client(t)
 	e := m.present(key)
 	var bin Bin
 	var got Outcome
 	if keep {
-		got = m.table.CopyEnd(key, who, kind, &bin)
+		got = m.table.CopyEnd(key, writer, kind, &bin)
 	} else {
-		got = m.table.CopyRevoke(key, who, kind, &bin)
+		got = m.table.CopyRevoke(key, writer, kind, &bin)
 	}
 	switch {
 	case e == nil:
@@ -84,10 +84,10 @@ func (m *machine) remove(t *rapid.T) {
 
 func (m *machine) clear(t *rapid.T) {
 	key, segment := m.key(t), rapid.SampledFrom([]string{"", "s0", "s1"}).Draw(t, "segment")
-	client, who := m.client(t)
+	client, writer := m.client(t)
 	e := m.present(key)
 	var bin Bin
-	got := m.table.Clear(key, who, segment, m.now, &bin)
+	got := m.table.Clear(key, writer, segment, m.now, &bin)
 	switch {
 	case e == nil:
 		require.Equal(t, Missing, got)
@@ -196,7 +196,7 @@ func (m *machine) unmount(t *rapid.T) {
 
 func (m *machine) copyBegin(t *rapid.T) {
 	key := m.key(t)
-	client, who := m.client(t)
+	client, writer := m.client(t)
 	from := rapid.SampledFrom([]string{"", "s0", "s1", "s2"}).Draw(t, "from")
 	e := m.present(key)
 	src, got := m.table.CopySource(key, from)
@@ -218,7 +218,7 @@ func (m *machine) copyBegin(t *rapid.T) {
 	require.Equal(t, Done, got)
 	kind := model.CopyKind(rapid.IntRange(0, 1).Draw(t, "kind"))
 	extents, spots := m.drawCopies(t, e.size, rapid.IntRange(0, 2).Draw(t, "targets"))
-	plan, got := m.table.CopyBegin(key, who, kind, src.ID, extents, m.now)
+	plan, got := m.table.CopyBegin(key, writer, kind, src.ID, extents, m.now)
 	stays := slices.ContainsFunc(e.copies, func(s spot) bool { return s.alive() && s.id != src.ID })
 	if kind == model.MoveObject && len(spots) == 0 && !stays {
 		require.Equal(t, NoReplica, got, "nothing would be left")

@@ -56,7 +56,7 @@ func (e *entry) told(replicas []model.Replica) {
 
 func (m *machine) put(t *rapid.T) {
 	key, size, set := m.key(t), uint64(rapid.IntRange(2, 100).Draw(t, "size")), m.settings(t)
-	client, who := m.client(t)
+	client, writer := m.client(t)
 	extents, spots := m.drawCopies(t, size, rapid.IntRange(1, 3).Draw(t, "copies"))
 	e := m.newEntry(client, size, set, spots)
 	want := Done
@@ -69,7 +69,7 @@ func (m *machine) put(t *rapid.T) {
 		want = Missing
 	}
 	var bin Bin
-	replicas, got := m.table.Put(&NewObject{Key: key, Size: size, Client: who, Copies: extents, Settings: set}, m.now, patience, nil, &bin)
+	replicas, got := m.table.Put(&NewObject{Key: key, Size: size, Client: writer, Copies: extents, Settings: set}, m.now, patience, nil, &bin)
 	require.Equal(t, want, got)
 	if got != Done {
 		require.Empty(t, bin.Objects)
@@ -98,8 +98,8 @@ func (m *machine) displace(t *rapid.T, key string, bin *Bin) {
 
 func (m *machine) upsert(t *rapid.T) {
 	key, size, set := m.key(t), uint64(rapid.IntRange(2, 5).Draw(t, "size")), m.settings(t)
-	client, who := m.client(t)
-	n := NewObject{Key: key, Size: size, Client: who, Settings: set, Replace: true}
+	client, writer := m.client(t)
+	n := NewObject{Key: key, Size: size, Client: writer, Settings: set, Replace: true}
 	old := m.present(key)
 	refused := Done
 	switch {
@@ -123,7 +123,7 @@ func (m *machine) upsert(t *rapid.T) {
 		old.client, old.since, old.sum, old.complete, old.lease, old.probe, old.soft = client, m.now, 0, false, 0, 0, false
 		old.told(replicas)
 	default:
-		require.Equal(t, NeedsRoom, got)
+		require.Equal(t, NeedsSpace, got)
 		var spots []spot
 		n.Copies, spots = m.drawCopies(t, size, copies)
 		e := m.newEntry(client, size, set, spots)
@@ -192,9 +192,9 @@ func (m *machine) ends(key string, client int, meant bool) Outcome {
 
 func (m *machine) finish(t *rapid.T) {
 	key, sum := m.key(t), rapid.Uint64().Draw(t, "sum")
-	client, who := m.client(t)
+	client, writer := m.client(t)
 	put, meant := m.named(t, key)
-	id, _, got := m.table.Finish(key, put, who, model.Checksum{Kind: model.ChecksumCRC32C, Value: sum}, m.now, 0)
+	id, _, got := m.table.Finish(key, put, writer, model.Checksum{Kind: model.ChecksumCRC32C, Value: sum}, m.now, 0)
 	want := m.ends(key, client, meant)
 	e := m.model[key]
 	if want == Done {
@@ -213,11 +213,11 @@ func (m *machine) finish(t *rapid.T) {
 
 func (m *machine) revoke(t *rapid.T) {
 	key := m.key(t)
-	client, who := m.client(t)
+	client, writer := m.client(t)
 	put, meant := m.named(t, key)
 	var bin Bin
 	want := m.ends(key, client, meant)
-	require.Equal(t, want, m.table.Revoke(key, put, who, &bin))
+	require.Equal(t, want, m.table.Revoke(key, put, writer, &bin))
 	if want == Done {
 		m.displace(t, key, &bin)
 	} else {
@@ -241,8 +241,8 @@ func (m *machine) read(t *rapid.T) {
 		}
 		return
 	}
-	_, who := m.client(t)
-	object, _, _, got := m.table.Read(key, Grant{Lease: until, Rank: true, Reader: who}, nil)
+	_, reader := m.client(t)
+	object, _, _, got := m.table.Read(key, Grant{Lease: until, Rank: true, Reader: reader}, nil)
 	switch {
 	case e == nil:
 		require.Equal(t, Missing, got)
@@ -261,9 +261,9 @@ func (m *machine) read(t *rapid.T) {
 }
 
 func (m *machine) abandon(t *rapid.T) {
-	client, who := m.client(t)
+	client, writer := m.client(t)
 	match := func(c model.ClientID, started lease.Instant) bool {
-		return c == who.id || m.now.Sub(started) > 2*patience
+		return c == writer.id || m.now.Sub(started) > 2*patience
 	}
 	over := func(c int, since lease.Instant) bool { return c == client || m.now.Sub(since) > 2*patience }
 	puts, copies, bytes := 0, 0, uint64(0)

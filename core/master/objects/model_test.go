@@ -100,7 +100,7 @@ func (m *machine) key(t *rapid.T) string {
 
 func (m *machine) client(t *rapid.T) (int, Client) {
 	n := rapid.IntRange(1, 2).Draw(t, "client")
-	return n, m.table.Who(model.UUID{Hi: uint64(n)})
+	return n, m.table.Remember(model.UUID{Hi: uint64(n)})
 }
 
 // present is the model's entry as far as anything is left of it.

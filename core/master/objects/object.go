@@ -52,7 +52,7 @@ func (o *object) slot() uint32 { return uint32(o.names.get(slotAt, slotBits)) }
 
 func (o *object) setSlot(n uint32) { o.names.put(slotAt, slotBits, uint64(n)) }
 
-// creator is who put it and reader who read it last, as clients numbers them.
+// creator returns the client that put it, and reader the one that read it last, by number.
 func (o *object) creator() uint32 { return uint32(o.names.get(creatorAt, clientBits)) }
 func (o *object) reader() uint32  { return uint32(o.names.get(readerAt, clientBits)) }
 

@@ -31,7 +31,7 @@ const (
 	GroupFull          // its group has MaxGroup members
 	Moved              // it was used meanwhile
 	CopyLimit          // the client has as many copies in progress as it may
-	NeedsRoom          // cannot be overwritten in place, needs memory of its own
+	NeedsSpace         // cannot be overwritten in place, needs memory of its own
 )
 
 // Gone is what left the table: an object, or some of its copies.

@@ -10,7 +10,7 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/evict"
 )
 
-// owners knows which objects each owner has that may be evicted, so that room can be made
+// owners knows which objects each owner has that may be evicted, so that space can be made
 // within what one owner has. It costs about 40 bytes an object, and nothing unless Own was
 // called.
 type owners struct {

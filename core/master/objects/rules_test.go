@@ -19,9 +19,9 @@ const second = lease.Instant(time.Second)
 // bench is a table with three segments.
 type rig struct {
 	*Table
-	t    testing.TB
-	segs []*segments.Segment
-	who  Client
+	t      testing.TB
+	segs   []*segments.Segment
+	client Client
 }
 
 func newRig(t testing.TB) *rig {
@@ -30,7 +30,7 @@ func newRig(t testing.TB) *rig {
 	for i := range 3 {
 		r.segs = append(r.segs, m.segment(i, i+1))
 	}
-	r.who = r.Who(model.UUID{Hi: 7})
+	r.client = r.Remember(model.UUID{Hi: 7})
 	return r
 }
 
@@ -44,9 +44,9 @@ func (r *rig) at(size uint64, segs ...int) (copies [][]segments.Extent) {
 
 func (r *rig) put(key string, set Settings, segs ...int) evict.ID {
 	r.t.Helper()
-	_, out := r.Put(&NewObject{Key: key, Size: 8, Client: r.who, Copies: r.at(8, segs...), Settings: set}, 1, patience, nil, &Bin{})
+	_, out := r.Put(&NewObject{Key: key, Size: 8, Client: r.client, Copies: r.at(8, segs...), Settings: set}, 1, patience, nil, &Bin{})
 	require.Equal(r.t, Done, out)
-	id, _, out := r.Finish(key, 0, r.who, model.Checksum{}, 1, 0)
+	id, _, out := r.Finish(key, 0, r.client, model.Checksum{}, 1, 0)
 	require.Equal(r.t, Done, out)
 	return id
 }
@@ -83,7 +83,7 @@ func TestCopyKeepsItsSourceAndFailsWithATarget(t *testing.T) {
 	id := r.put("k", Settings{}, 0)
 	src, out := r.CopySource("k", "s0")
 	require.Equal(t, Done, out)
-	plan, out := r.CopyBegin("k", r.who, model.CopyObject, src.ID, r.at(8, 1, 2), second)
+	plan, out := r.CopyBegin("k", r.client, model.CopyObject, src.ID, r.at(8, 1, 2), second)
 	require.Equal(t, Done, out)
 	require.Len(t, plan.Targets, 2)
 	o, _, _, _ := r.Read("k", Grant{}, nil)
@@ -94,7 +94,7 @@ func TestCopyKeepsItsSourceAndFailsWithATarget(t *testing.T) {
 	assert.Equal(t, Copying, r.Remove("k", second, true, &bin))
 
 	r.segs[2].Kill()
-	assert.Equal(t, SourceGone, r.CopyEnd("k", r.who, model.CopyObject, &bin), "a target went away")
+	assert.Equal(t, SourceGone, r.CopyEnd("k", r.client, model.CopyObject, &bin), "a target went away")
 	require.Len(t, bin.Objects, 2)
 	assert.True(t, bin.Objects[0].Unfinished, "its writer may be writing yet")
 	assert.Equal(t, second, bin.Objects[0].Since)
@@ -107,7 +107,7 @@ func TestARemovedObjectsTargetsAreHeld(t *testing.T) {
 	r := newRig(t)
 	r.put("k", Settings{}, 0)
 	src, _ := r.CopySource("k", "")
-	_, out := r.CopyBegin("k", r.who, model.MoveObject, src.ID, r.at(8, 1), 5*second)
+	_, out := r.CopyBegin("k", r.client, model.MoveObject, src.ID, r.at(8, 1), 5*second)
 	require.Equal(t, Done, out)
 	r.segs[0].Kill()
 	var bin Bin
@@ -120,19 +120,19 @@ func TestARemovedObjectsTargetsAreHeld(t *testing.T) {
 func TestUpsertKeepsPins(t *testing.T) {
 	r := newRig(t)
 	r.put("k", Settings{HardPin: true, SoftPin: model.SoftPinEnable, SoftTTL: time.Minute}, 0)
-	_, out := r.Overwrite(&NewObject{Key: "k", Size: 8, Client: r.who}, 1, second, nil)
+	_, out := r.Overwrite(&NewObject{Key: "k", Size: 8, Client: r.client}, 1, second, nil)
 	require.Equal(t, Done, out)
 	v, _ := r.Look("k")
 	assert.True(t, v.HardPin)
 	assert.False(t, v.Complete)
 
 	r.put("soft", Settings{SoftPin: model.SoftPinEnable, SoftTTL: time.Minute}, 0)
-	n := NewObject{Key: "soft", Size: 9, Client: r.who, Copies: r.at(9, 1), Replace: true}
+	n := NewObject{Key: "soft", Size: 9, Client: r.client, Copies: r.at(9, 1), Replace: true}
 	var bin Bin
 	_, out = r.Put(&n, 10*second, patience, nil, &bin)
 	require.Equal(t, Done, out)
 	require.Len(t, bin.Objects, 1)
-	_, _, out = r.Finish("soft", 0, r.who, model.Checksum{}, 20*second, 0)
+	_, _, out = r.Finish("soft", 0, r.client, model.Checksum{}, 20*second, 0)
 	require.Equal(t, Done, out)
 	v, _ = r.Look("soft")
 	assert.Equal(t, 1+60*second, v.PinEnd, "the rest of the pin is carried over")
@@ -146,10 +146,10 @@ func TestUpsertOfALeasedObjectTakesNewMemory(t *testing.T) {
 	r := newRig(t)
 	r.put("k", Settings{}, 0)
 	r.Read("k", Grant{Lease: 10 * second}, nil)
-	_, out := r.Overwrite(&NewObject{Key: "k", Size: 8, Client: r.who}, 1, second, nil)
-	require.Equal(t, NeedsRoom, out)
+	_, out := r.Overwrite(&NewObject{Key: "k", Size: 8, Client: r.client}, 1, second, nil)
+	require.Equal(t, NeedsSpace, out)
 	var bin Bin
-	_, out = r.Put(&NewObject{Key: "k", Size: 8, Client: r.who, Copies: r.at(8, 1), Replace: true}, second, patience, nil, &bin)
+	_, out = r.Put(&NewObject{Key: "k", Size: 8, Client: r.client, Copies: r.at(8, 1), Replace: true}, second, patience, nil, &bin)
 	require.Equal(t, Done, out)
 	require.Len(t, bin.Objects, 1)
 	assert.Equal(t, 10*second, bin.Objects[0].Lease)
@@ -161,8 +161,8 @@ func TestUpsertOfAnObjectWhoseSegmentWentTakesNewMemory(t *testing.T) {
 		r := newRig(t)
 		r.put("k", Settings{}, segs...)
 		r.segs[0].Kill()
-		_, out := r.Overwrite(&NewObject{Key: "k", Size: 8, Client: r.who}, len(segs), second, nil)
-		assert.Equal(t, NeedsRoom, out, "no client reads what is written there")
+		_, out := r.Overwrite(&NewObject{Key: "k", Size: 8, Client: r.client}, len(segs), second, nil)
+		assert.Equal(t, NeedsSpace, out, "no client reads what is written there")
 	}
 }
 
@@ -171,24 +171,24 @@ func TestAMoveLeavesACopy(t *testing.T) {
 	r.put("k", Settings{}, 0, 1)
 	src, out := r.CopySource("k", "s0")
 	require.Equal(t, Done, out)
-	_, out = r.CopyBegin("k", r.who, model.MoveObject, src.ID, nil, 1)
+	_, out = r.CopyBegin("k", r.client, model.MoveObject, src.ID, nil, 1)
 	require.Equal(t, Done, out, "s1 has one already")
 	r.segs[1].Kill()
 	var bin Bin
-	assert.Equal(t, SourceGone, r.CopyEnd("k", r.who, model.MoveObject, &bin))
+	assert.Equal(t, SourceGone, r.CopyEnd("k", r.client, model.MoveObject, &bin))
 	assert.Empty(t, bin.Objects)
 	got, _, _, out := r.Read("k", Grant{}, nil)
 	require.Equal(t, Done, out)
 	assert.Len(t, got.Replicas, 1)
 
-	_, out = r.CopyBegin("k", r.who, model.MoveObject, src.ID, nil, 1)
+	_, out = r.CopyBegin("k", r.client, model.MoveObject, src.ID, nil, 1)
 	assert.Equal(t, NoReplica, out, "nothing would be left")
 }
 
 func TestAPutOnASegmentThatWentBeforeIsNotEntered(t *testing.T) {
 	r := newRig(t)
 	r.segs[1].Kill() // and the sweep has been by
-	n := NewObject{Key: "k", Size: 8, Client: r.who, Copies: r.at(8, 0, 1)}
+	n := NewObject{Key: "k", Size: 8, Client: r.client, Copies: r.at(8, 0, 1)}
 	_, out := r.Put(&n, 1, patience, nil, &Bin{})
 	assert.Equal(t, Missing, out)
 	assert.Zero(t, r.Len())

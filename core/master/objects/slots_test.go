@@ -134,19 +134,19 @@ func TestJournalShrinks(t *testing.T) {
 			table.Exist(key, Grant{Rank: true})
 		}
 	}
-	room := func(key string) int { return cap(table.shards[table.Print(key)&(Shards-1)].events) }
+	space := func(key string) int { return cap(table.shards[table.Print(key)&(Shards-1)].events) }
 
 	var b DrainBuffer
 	read(burst, hardEvents-1)
 	read(calm, 3)
 	require.Len(t, table.Drain(&b), 3+hardEvents-1+3)
 	read(kept, 2*keptEvents)
-	require.GreaterOrEqual(t, room(burst), hardEvents)
-	calmRoom := room(calm)
+	require.GreaterOrEqual(t, space(burst), hardEvents)
+	before := space(calm)
 
 	table.Shrink(&b)
-	require.Zero(t, room(burst))
-	require.Equal(t, calmRoom, room(calm))
+	require.Zero(t, space(burst))
+	require.Equal(t, before, space(calm))
 	require.Equal(t, DrainBuffer{}, b)
 	require.Len(t, table.Drain(&b), 2*keptEvents, "it waited to be drained")
 	read(burst, 2)

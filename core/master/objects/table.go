@@ -1,15 +1,15 @@
 // Package objects is the master's table of objects: which keys exist, where their copies lie,
 // which clients are writing them, and until when readers may rely on them.
 //
-// The table is cut into shards by the hash of the key, each with its own lock. Every
-// operation is on one key and holds one lock for well under a microsecond; no operation
-// calls out of the package while it holds one. Everything is safe for concurrent use.
+// The table is divided into shards by the hash of the key, each with its own lock. An operation
+// concerns one key and holds one lock for well under a microsecond; no operation calls out of the
+// package while it holds a lock. Everything is safe for concurrent use.
 //
 // The table owns no memory of the pool. Operations that remove an object return its extents to
 // the caller. The caller frees them after the lock is released.
 //
-// What happened to objects is noted as events for the eviction policy, numbered in the
-// order in which it happened, and handed out by Drain.
+// The table notes changes of objects as events for the eviction policy, numbered in the order in
+// which they happened. Drain returns them.
 package objects
 
 import (
@@ -50,8 +50,8 @@ type Table struct {
 type shard struct {
 	mu    sync.Mutex
 	slots slots
-	// unfinished are the entries being written, so that looking for overdue ones does not
-	// walk everything, each with its writer.
+	// unfinished holds the entries being written, each with its writer, so that a search for
+	// overdue ones need not walk the table.
 	unfinished map[uint32]model.ClientID
 	soft       map[uint32]struct{} // softly pinned
 	firstPin   lease.Instant       // none of them ends before
@@ -81,15 +81,15 @@ func (t *Table) Readable() int { return int(t.readable.Load()) }
 // SoftPinned returns how many readable objects are softly pinned.
 func (t *Table) SoftPinned() int { return int(t.soft.Load()) }
 
-// HardPinnedBytes returns how many bytes readable objects have that are never evicted, one copy
-// of each counted.
+// HardPinnedBytes returns the bytes of readable objects that are never evicted, counting one copy
+// of each.
 func (t *Table) HardPinnedBytes() uint64 { return uint64(max(t.pinned.Load(), 0)) }
 
 // WritingBytes returns what unfinished puts occupy.
 func (t *Table) WritingBytes() uint64 { return uint64(max(t.writing.Load(), 0)) }
 
-// Print returns the fingerprint of a key: a hash that is never 0 and is the same for one
-// key as long as the table lives.
+// Print returns the fingerprint of a key: a hash that is never 0 and never changes for the lifetime
+// of the table.
 func (t *Table) Print(key string) uint64 {
 	if h := maphash.String(t.seed, key); h != 0 {
 		return h
@@ -97,7 +97,7 @@ func (t *Table) Print(key string) uint64 {
 	return 1
 }
 
-// open locks the shard of a key and looks the key up, nil where it is not there.
+// open locks the shard of a key and returns its object, or nil if there is none.
 func (t *Table) open(key string) (i int, s *shard, o *object) {
 	h := t.Print(key)
 	i = int(h & (Shards - 1))
@@ -106,8 +106,8 @@ func (t *Table) open(key string) (i int, s *shard, o *object) {
 	return i, s, s.slots.find(key, h)
 }
 
-// An ID is the generation of a slot, the slot, and the shard. It is used again after 2^32
-// uses of one slot.
+// An ID consists of the generation of a slot, the slot, and the shard. It repeats after 2^32 uses
+// of one slot.
 const slotBits = 32 - shardBits
 
 func idOf(shard int, o *object) evict.ID {
@@ -116,7 +116,7 @@ func idOf(shard int, o *object) evict.ID {
 
 func shardOf(id evict.ID) int { return int(id & (Shards - 1)) }
 
-// byID locks the shard of an ID and looks it up, nil where it is not there any more.
+// byID locks the shard of an ID and returns its object, or nil if it no longer exists.
 func (t *Table) byID(id evict.ID) (i int, s *shard, o *object) {
 	i = shardOf(id)
 	s = &t.shards[i]
@@ -131,8 +131,8 @@ func (t *Table) byID(id evict.ID) (i int, s *shard, o *object) {
 	return i, s, o
 }
 
-// unlink takes an object out of its shard, whose lock is held. The policy is told of what
-// it knows, unless it proposed the object itself.
+// unlink removes an object from its shard. The caller holds the lock of the shard. The policy
+// receives a removal if it knows the object, unless it proposed the object itself.
 func (t *Table) unlink(i int, s *shard, o *object, tell bool) {
 	t.count.Add(-1)
 	if o.has(complete) {
@@ -148,8 +148,7 @@ func (t *Table) unlink(i int, s *shard, o *object, tell bool) {
 	s.slots.remove(o)
 }
 
-// publish makes a written object known: to readers by the flag, to the policy unless it is
-// pinned.
+// publish makes a written object visible to readers, and to the policy unless the object is pinned.
 func (t *Table) publish(i int, s *shard, o *object, parent evict.ID) {
 	o.set(complete)
 	t.readable.Add(1)
@@ -182,7 +181,7 @@ func (t *Table) withdraw(i int, s *shard, o *object, tell bool) {
 	}
 }
 
-// Current says whether a key can be read, and in which group it is. It counts as no access.
+// Current reports whether a key is readable, and its group. It does not count as an access.
 func (t *Table) Current(key string) (group string, readable bool) {
 	_, s, o := t.open(key)
 	defer s.mu.Unlock()

@@ -39,7 +39,7 @@ func inherit(set Settings, old *object, now lease.Instant) (Settings, lease.Inst
 }
 
 // Overwrite begins an upsert on the memory that the object has, and appends its copies to
-// dst. Until it is finished the object is not readable. NeedsRoom when there is no such
+// dst. Until it is finished the object is not readable. NeedsSpace when there is no such
 // object, a copy of it is dead, its size or number of copies differs, or a reader may be
 // reading it: then memory of its own is needed, and Put with Replace. Copying, WrongGroup.
 func (t *Table) Overwrite(n *NewObject, copies int, now lease.Instant, dst []model.Replica) ([]model.Replica, Outcome) {
@@ -49,7 +49,7 @@ func (t *Table) Overwrite(n *NewObject, copies int, now lease.Instant, dst []mod
 		return dst, out
 	}
 	if o == nil || !o.alive() || !o.has(complete) || o.size() != n.Size || o.leaseEnd() > now || o.intact() != copies {
-		return dst, NeedsRoom
+		return dst, NeedsSpace
 	}
 	set, pinEnd := inherit(n.Settings, o, now)
 	t.withdraw(i, s, o, true)

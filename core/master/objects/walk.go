@@ -1,15 +1,15 @@
 package objects
 
-// Cursor is a place in a walk through the table. A walk begins with 0 and is over when 0
-// comes back. What is in the table from the first step to the last is met at least once.
+// Cursor is a position in a walk through the table. A walk begins with 0 and is over when a step
+// returns 0. It visits each object that is in the table from the first step to the last at least
+// once.
 type Cursor uint64
 
-// walkPiece is how many slots one step of a walk looks at: few enough that no lock is held
-// for long.
+// walkPiece is the number of slots that one step of a walk visits: few enough that no step holds a
+// lock for long.
 const walkPiece = 512
 
-// walk calls do for the objects of one step, each with its shard locked; do may remove the
-// object it is given.
+// walk calls do for each object of one step with its shard locked. do may remove the object.
 func (t *Table) walk(at Cursor, do func(i int, s *shard, o *object)) Cursor {
 	i, slot, left := int(at>>32), uint32(at), uint32(walkPiece)
 	for ; i < Shards; i, slot = i+1, 0 {
@@ -28,7 +28,7 @@ func (t *Table) walk(at Cursor, do func(i int, s *shard, o *object)) Cursor {
 	return 0
 }
 
-// some calls do for the objects in up to n slots from one on and returns the slot behind
+// some calls do for the objects in up to n slots, beginning at one, and returns the slot behind
 // them.
 func (t *slots) some(from, n uint32, do func(*object)) (end uint32) {
 	end = min(from+n, t.used)

@@ -108,9 +108,9 @@ func TestTheRankingAndLaterEventsMakeAWhole(t *testing.T) {
 func TestAnUpsertInPlaceIsAnObjectOfItsOwn(t *testing.T) {
 	r := newRig(t)
 	old, mate := r.put("k", Settings{Group: "g"}, 0), r.put("mate", Settings{Group: "g"}, 0)
-	_, out := r.Overwrite(&NewObject{Key: "k", Size: 8, Client: r.who, Settings: Settings{Group: "g"}}, 1, second, nil)
+	_, out := r.Overwrite(&NewObject{Key: "k", Size: 8, Client: r.client, Settings: Settings{Group: "g"}}, 1, second, nil)
 	require.Equal(t, Done, out)
-	again, _, out := r.Finish("k", 0, r.who, model.Checksum{}, second, 0)
+	again, _, out := r.Finish("k", 0, r.client, model.Checksum{}, second, 0)
 	require.Equal(t, Done, out)
 	require.NotEqual(t, old, again)
 	_, _, out = r.Evict(old, second, Rules{}, false, &Bin{}, nil)
@@ -134,7 +134,7 @@ func TestAGroupHasALimit(t *testing.T) {
 		g.members[evict.ID(1<<60+i)] = struct{}{}
 	}
 	put := func(key, group string, replace bool) Outcome {
-		n := NewObject{Key: key, Size: 8, Client: r.who, Copies: r.at(8, 0), Settings: Settings{Group: group}, Replace: replace}
+		n := NewObject{Key: key, Size: 8, Client: r.client, Copies: r.at(8, 0), Settings: Settings{Group: group}, Replace: replace}
 		_, out := r.Put(&n, second, patience, nil, &Bin{})
 		return out
 	}

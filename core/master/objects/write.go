@@ -17,12 +17,12 @@ type NewObject struct {
 	// Copies are the extents of each copy, in the order of the bytes.
 	Copies   [][]segments.Extent
 	Settings Settings
-	// Replace displaces a complete object and any unfinished one. What Settings leaves
-	// open is taken over from it.
+	// Replace displaces a complete object and any unfinished one. Settings that are not set
+	// are inherited from it.
 	Replace bool
 }
 
-// Settings is what a put says of an object beside its bytes.
+// Settings are the properties that a put gives an object in addition to its bytes.
 type Settings struct {
 	HardPin  bool
 	SoftPin  model.SoftPinAction
@@ -31,13 +31,13 @@ type Settings struct {
 	DataType model.DataType
 }
 
-// CanPut reports whether a put of the key may begin: Exists while it is readable, or
-// unfinished and younger than patience. It is a hint before memory is asked for; Put
+// CanPut reports whether a put of the key may begin. It returns Exists while the object is
+// readable, or unfinished and younger than patience. It is a hint before memory is allocated; Put
 // decides.
 //
-// A put that finds the object there counts as a use of it: a client needed the page, had lost the
-// one before it, and computed both again. parent is the page before it, 0 where unknown; the
-// answer names the object that is there.
+// A put of an existing object counts as a use of it: a client needed the page, had lost the one
+// before it, and computed both again. parent is the page before it, 0 if unknown. The result names
+// the existing object.
 func (t *Table) CanPut(key string, now lease.Instant, patience time.Duration, parent evict.ID) (Handle, Outcome) {
 	i, s, o := t.open(key)
 	defer s.mu.Unlock()
@@ -49,7 +49,7 @@ func (t *Table) CanPut(key string, now lease.Instant, patience time.Duration, pa
 	return idOf(i, o), out
 }
 
-// blocks says whether an entry stands in the way of a put.
+// blocks reports whether an entry prevents a put.
 func blocks(o *object, now lease.Instant, patience time.Duration) Outcome {
 	if o == nil || !o.alive() || (!o.has(complete) && now.Sub(o.since) > patience) {
 		return Done
@@ -57,11 +57,10 @@ func blocks(o *object, now lease.Instant, patience time.Duration) Outcome {
 	return Exists
 }
 
-// Put enters an object as being written and appends its copies to dst. It displaces what
-// CanPut says does not stand in the way, with n.Replace whatever CanReplace allows, and
-// puts what it displaces into the bin. Missing when a segment of n.Copies has been
-// unmounted meanwhile; Exists; GroupFull; as CanReplace. After any outcome but Done the
-// caller still owns n.Copies.
+// Put enters an object as being written and appends its copies to dst. It displaces an entry that
+// CanPut permits to displace, or with n.Replace one that CanReplace permits, and puts it into the
+// bin. Other outcomes are Missing if a segment of n.Copies has been unmounted meanwhile, Exists,
+// GroupFull, and those of CanReplace. After any outcome but Done the caller still owns n.Copies.
 func (t *Table) Put(n *NewObject, now lease.Instant, patience time.Duration, dst []model.Replica, bin *Bin) ([]model.Replica, Outcome) {
 	i, s, old := t.open(n.Key)
 	defer s.mu.Unlock()
@@ -74,8 +73,8 @@ func (t *Table) Put(n *NewObject, now lease.Instant, patience time.Duration, dst
 	} else if out := blocks(old, now, patience); out != Done {
 		return dst, out
 	}
-	// Checked under the lock: a segment that dies after this is swept after this. What died
-	// before may have been swept already, and would stay.
+	// Checked under the lock: a segment that dies later is swept later. One that died earlier may
+	// have been swept already, and the new copies would stay.
 	if !allAlive(n.Copies) {
 		return dst, Missing
 	}
@@ -99,7 +98,7 @@ func (t *Table) Put(n *NewObject, now lease.Instant, patience time.Duration, dst
 	return t.begin(s, o, n.Client, dst), Done
 }
 
-// prepare notes what takes effect when the object is complete.
+// prepare notes the settings that take effect when the object is complete.
 func (t *Table) prepare(i int, o *object, set Settings, pinEnd lease.Instant) {
 	if set.Group != "" {
 		o.extra().group = t.groups.join(set.Group, idOf(i, o))
@@ -112,7 +111,7 @@ func (t *Table) prepare(i int, o *object, set Settings, pinEnd lease.Instant) {
 	}
 }
 
-// begin enters an object, whose shard is locked, as being written.
+// begin enters an object as being written. The caller holds the lock of the shard.
 func (t *Table) begin(s *shard, o *object, writer Client, dst []model.Replica) []model.Replica {
 	head := len(dst)
 	dst = o.describe(dst, model.ReplicaProcessing)
@@ -134,9 +133,9 @@ func allAlive(copies [][]segments.Extent) bool {
 	return true
 }
 
-// Finish makes an object readable, put as in model.EndItem. Doing it twice is Done;
-// Missing, Foreign, Superseded. parent is the page before it, 0 where unknown. took is how
-// long the put lasted, 0 the second time.
+// Finish makes an object readable; put is as in model.EndItem. A repetition returns Done too. Other
+// outcomes are Missing, Foreign and Superseded. parent is the page before it, 0 if unknown. took is
+// the duration of the put, 0 for a repetition.
 func (t *Table) Finish(key string, put uint64, client Client, sum model.Checksum, now lease.Instant, parent evict.ID) (id Handle, took time.Duration, out Outcome) {
 	i, s, o := t.open(key)
 	defer s.mu.Unlock()
@@ -168,8 +167,8 @@ func (t *Table) Finish(key string, put uint64, client Client, sum model.Checksum
 	return idOf(i, o), took, Done
 }
 
-// owned says whether a client may end the put of an entry that it means: Done, or Written
-// when it has ended.
+// owned reports whether a client may end the given put of an entry: Done, or Written if the put has
+// ended.
 func (s *shard) owned(o *object, put uint64, client Client) Outcome {
 	switch {
 	case o == nil || !o.alive():
@@ -177,7 +176,7 @@ func (s *shard) owned(o *object, put uint64, client Client) Outcome {
 	case !o.has(complete) && s.unfinished[o.slot()] != client.id:
 		return Foreign
 	case o.has(complete) && !client.is(o.creator()) && (o.creator() != 0 || put == 0):
-		return Foreign // Where the writer is not known, the number of the put tells.
+		return Foreign // If the writer is not known, the number of the put decides.
 	case put != 0 && put != o.put():
 		return Superseded
 	case o.has(complete):
@@ -186,8 +185,8 @@ func (s *shard) owned(o *object, put uint64, client Client) Outcome {
 	return Done
 }
 
-// Revoke gives up an unfinished put at the request of its writer, which does not write to it any
-// more. put is as in model.EndItem. Missing, Foreign, Written, or Superseded.
+// Revoke abandons an unfinished put at the request of its writer, which no longer writes to it. put
+// is as in model.EndItem. Other outcomes are Missing, Foreign, Written and Superseded.
 func (t *Table) Revoke(key string, put uint64, client Client, bin *Bin) Outcome {
 	i, s, o := t.open(key)
 	defer s.mu.Unlock()
@@ -199,8 +198,8 @@ func (t *Table) Revoke(key string, put uint64, client Client, bin *Bin) Outcome 
 	return out
 }
 
-// Abandon takes away every unfinished put that match selects. It returns how many that
-// were. match runs under a lock and must be quick.
+// Abandon removes every unfinished put that match selects, and returns their number. match runs
+// under a lock and must be quick.
 func (t *Table) Abandon(match func(writer model.ClientID, started lease.Instant) bool, bin *Bin) int {
 	puts := 0
 	for i := range t.shards {

@@ -7,8 +7,8 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/alloc"
 )
 
-// order collects candidates: those that are taken as they come, behind them those that
-// their weight held back, last those whose node is silent.
+// order collects candidates: first those that were accepted at once, then those that their weight
+// deferred, last those whose node is silent.
 type order struct {
 	out          []alloc.SpaceID
 	held, silent []alloc.SpaceID
@@ -22,8 +22,8 @@ func newOrder(n int, scratch []alloc.SpaceID) order {
 	return order{out: scratch[:0]}
 }
 
-// add takes one segment, which must not have been added yet. It is held back with the
-// probability that its weight leaves.
+// add adds one segment, which must not have been added yet. It defers the segment with a
+// probability of 1 minus its weight.
 func (o *order) add(s *segments.Segment) {
 	switch w := s.Weight(); {
 	case w >= 1 || w > 0 && rand.Float64() < w:
@@ -35,7 +35,7 @@ func (o *order) add(s *segments.Segment) {
 	}
 }
 
-// full reports whether there is no use for more.
+// full reports whether no more candidates are needed.
 func (o *order) full() bool { return len(o.out) >= maxTries }
 
 // list returns the candidates.
@@ -49,9 +49,9 @@ func (o *order) list() []alloc.SpaceID {
 // startTries bounds the draws for a start among n segments.
 const startTries = 16
 
-// draw returns a random place in v.Open. A segment is drawn in proportion to its weight,
-// so that what one does not get is spread over all, not left to the one behind it. ok is
-// false when so many were refused that the place is arbitrary.
+// draw returns a random index into v.Open. It draws segments in proportion to their weight, so that
+// the load that one does not get is spread over all others rather than moved to the next one. ok is
+// false if so many draws were refused that the index is arbitrary.
 func draw(v *segments.View) (at int, ok bool) {
 	for range startTries {
 		at = rand.IntN(len(v.Open))

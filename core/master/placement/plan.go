@@ -16,7 +16,7 @@ type Wish struct {
 	Preferred []string
 	// HostID is the writer's host, empty where it is unknown.
 	HostID string
-	// SameNode keeps the objects of the call on one host as long as it has room: the
+	// SameNode keeps the objects of the call on one host as long as it has space: the
 	// writer's, or else one for the whole call.
 	SameNode bool
 }

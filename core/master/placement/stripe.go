@@ -14,7 +14,7 @@ const (
 
 // PieceSize returns the size of the pieces, in bytes, that an object is cut into: size
 // itself when it stays whole, 0 when it cannot be placed at all. A piece has at most
-// stripe bytes (0 is no limit) and never more than largest, the biggest room there is;
+// stripe bytes (0 is no limit) and never more than largest, the size of the largest free range;
 // more than MaxPieces pieces are made fewer and larger as far as largest allows.
 func PieceSize(size, stripe, largest uint64) uint64 {
 	limit := largest

@@ -41,7 +41,7 @@ type Keeper struct {
 }
 
 // OpenKeeper loads the policy from a file. FileNotFound, FileReadFail, InvalidParams: the
-// master must not start, since it could not tell who may write.
+// master must not start, since it could not tell which tenants may write.
 func OpenKeeper(path string, log *slog.Logger) (*Keeper, error) {
 	k := &Keeper{path: path, log: log, usage: NewUsage()}
 	if path == "" {

@@ -77,7 +77,7 @@ func TestSetAndDeleteAreInTheFile(t *testing.T) {
 	require.Equal(t, Entry{"default", 7}, onDisk(t, path).Tenants[2])
 	info, err := os.Stat(path)
 	require.NoError(t, err)
-	require.Equal(t, os.FileMode(0o600), info.Mode().Perm(), "who may read it stays as it was")
+	require.Equal(t, os.FileMode(0o600), info.Mode().Perm(), "the permissions are unchanged")
 	files, err := os.ReadDir(filepath.Dir(path))
 	require.NoError(t, err)
 	require.Len(t, files, 1, "nothing is left beside it")
@@ -97,7 +97,7 @@ func TestASymbolicLinkStaysOne(t *testing.T) {
 }
 
 func TestWhatCannotBeWrittenIsNotInForce(t *testing.T) {
-	// There is no room in the name for that of the file that takes its place.
+	// The name is too long for that of the temporary file that would replace it.
 	path := filepath.Join(t.TempDir(), strings.Repeat("x", 250))
 	write(t, path, twoTenants)
 	k, err := OpenKeeper(path, slog.Default())
@@ -121,7 +121,7 @@ func TestAnEditIsNotOverwritten(t *testing.T) {
 	require.True(t, errs.Is(k.Delete("c"), errs.InvalidParams))
 	data, err := os.ReadFile(path)
 	require.NoError(t, err)
-	require.True(t, strings.HasSuffix(string(data), "z"), "a half-written file is left to whoever writes it")
+	require.True(t, strings.HasSuffix(string(data), "z"), "the keeper does not touch a file that another process is still writing")
 	require.NoError(t, k.Usage().Charge("c", 1))
 }
 

@@ -46,18 +46,18 @@ func FuzzScope(f *testing.F) {
 	f.Add("\x00t\x00k", "")
 	f.Fuzz(func(t *testing.T, tenant, key string) {
 		for _, s := range []string{tenant, key, "\x00" + key, "\x00" + tenant + "\x00" + key} {
-			if who, what, ok := Split(s); ok {
-				require.Equal(t, s, Scope(who, what))
+			if owner, what, ok := Split(s); ok {
+				require.Equal(t, s, Scope(owner, what))
 			}
 		}
 		if model.ValidateTenant(tenant) != nil {
 			return
 		}
-		who, what, ok := Split(Scope(tenant, key))
+		owner, what, ok := Split(Scope(tenant, key))
 		require.True(t, ok)
 		if tenant == "" {
 			tenant = model.DefaultTenant
 		}
-		require.Equal(t, []string{tenant, key}, []string{who, what})
+		require.Equal(t, []string{tenant, key}, []string{owner, what})
 	})
 }

@@ -18,7 +18,7 @@ import (
 type Usage struct {
 	accounts atomic.Pointer[map[model.Tenant]*account] // replaced, never changed
 
-	mu       sync.Mutex // held by whoever replaces it
+	mu       sync.Mutex // held while accounts is replaced
 	capacity uint64
 	limited  bool // capacity is known
 }

@@ -148,7 +148,7 @@ func (h *Health) findSlow(now lease.Instant) {
 	}
 }
 
-// weigh sets the weights of segments. h.mu is held.
+// weigh sets the weights of segments. The caller holds h.mu.
 func (h *Health) weigh(segs []*Segment, now lease.Instant) {
 	for _, s := range segs {
 		s.setWeight(h.weightOf(s, now))

@@ -15,8 +15,8 @@ import (
 // under the new segment, so that it is not given out before its time. The table must hold no copy
 // on that memory any more.
 //
-// An error means that the segment is not known. NoAvailableHandle when the allocator
-// cannot take held memory over, because the segment is cut differently now.
+// After an error the allocator does not know the segment. The error is NoAvailableHandle if the
+// allocator cannot keep held memory because the segment's boundaries have changed.
 func (p *Pool) Mount(ctx context.Context, s *segments.Segment, publish func()) error {
 	p.gate.Lock()
 	defer p.gate.Unlock()
@@ -25,7 +25,7 @@ func (p *Pool) Mount(ctx context.Context, s *segments.Segment, publish func()) e
 		err = p.adopt(ctx, s)
 	}
 	if err != nil {
-		p.RemoveSpace(ctx, s.Space) // It may know the space all the same.
+		p.RemoveSpace(ctx, s.Space) // The allocator may know the space despite the error.
 		return err
 	}
 	publish()
@@ -39,7 +39,7 @@ func (p *Pool) addSpace(ctx context.Context, s *segments.Segment) error {
 	return errs.WithHint(err, "the allocator refused the segment; see the master's log, then try again")
 }
 
-// adopt moves what is held of a segment's memory to the segment.
+// adopt moves held extents in a segment's memory to the segment.
 func (p *Pool) adopt(ctx context.Context, s *segments.Segment) error {
 	p.mu.Lock()
 	kept, moved := p.held.split(s)
@@ -86,15 +86,15 @@ func (p *Pool) reserve(ctx context.Context, moved []move) error {
 	return nil
 }
 
-// move is a held extent under the segment that is to take it over from another.
+// move is a held extent and the segment that takes it over from another one.
 type move struct {
 	held
 	from *segments.Segment
 }
 
-// split says what stays as it is when a segment takes over what is held of its memory, and
-// what the segment takes. Other clients' memory is another, at whatever address: a process
-// that restarted has a new ID.
+// split divides the held extents into those that a new segment takes over, because they are in its
+// memory, and those that stay. Memory of another client is never the same, whatever its address: a
+// restarted process has a new ID.
 func (q quarantine) split(s *segments.Segment) (kept quarantine, moved []move) {
 	for _, h := range q {
 		old := h.Seg

@@ -1,9 +1,9 @@
-// Package space is the master's hold on the allocator: it keeps account of what objects occupy,
-// gives extents back, holds those whose writer or reader may not be done yet, and tells a
-// restarted allocator what is in use.
+// Package space manages the allocator for the master. It accounts for the memory of objects, frees
+// extents, quarantines those whose writer or reader may not be done yet, and resyncs a restarted
+// allocator.
 //
-// The allocator may be a subprocess. So every call carries a batch, has a time limit, and
-// is made without any lock but the gate.
+// The allocator may be a subprocess. Every call therefore carries a batch, has a time limit, and
+// holds no lock but the gate.
 //
 // The gate: a goroutine that allocates and enters the result into the object table, or takes
 // objects out of the table and frees them, does both between Enter and Leave. Replay and Mount
@@ -30,7 +30,7 @@ const CallTimeout = 5 * time.Second
 // until the allocator restarts and is resynced.
 const maxOwed = 1 << 20
 
-// Pool is the pool's memory as the master manages it. Safe for concurrent use.
+// Pool is the memory of the pool. It is safe for concurrent use.
 type Pool struct {
 	alloc alloc.Allocator
 	log   *slog.Logger
@@ -48,16 +48,16 @@ type Pool struct {
 // New returns a pool over an allocator.
 func New(a alloc.Allocator, log *slog.Logger) *Pool { return &Pool{alloc: a, log: log} }
 
-// Enter and Leave mark a change of what is allocated, see the package comment.
+// Enter begins a change of the allocations; see the package comment.
 func (p *Pool) Enter() { p.gate.RLock() }
 
-// Leave ends what Enter began.
+// Leave ends a change that Enter began.
 func (p *Pool) Leave() { p.gate.RUnlock() }
 
-// Alloc asks the allocator and accounts for what it gives. Call it inside the gate. The
-// error is for the call as a whole; then nothing is allocated.
+// Alloc calls the allocator and accounts for the extents that it returns. Call it inside the gate.
+// An error concerns the whole call, which has then allocated nothing.
 func (p *Pool) Alloc(ctx context.Context, v *segments.View, requests []alloc.Request) ([]alloc.Result, error) {
-	// A caller that hangs up halfway would leave extents behind that have no owner.
+	// A caller that hangs up halfway would leave extents without an owner.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), CallTimeout)
 	defer cancel()
 	results, err := p.alloc.Alloc(ctx, requests)
@@ -81,9 +81,8 @@ func (p *Pool) Alloc(ctx context.Context, v *segments.View, requests []alloc.Req
 	return results, nil
 }
 
-// Free gives extents back. Call it inside the gate, after they have left the table. It
-// never fails: what the allocator cannot take now is tried again by Tick, unless it may
-// have taken it already.
+// Free frees extents. Call it inside the gate, after they have left the table. It never fails: Tick
+// retries the extents that the allocator did not free, unless it may have freed them already.
 func (p *Pool) Free(ctx context.Context, extents []segments.Extent) {
 	batch := make([]alloc.Extent, 0, len(extents))
 	for _, e := range extents {
@@ -99,7 +98,7 @@ func (p *Pool) free(ctx context.Context, batch []alloc.Extent) {
 	if len(batch) == 0 {
 		return
 	}
-	// A caller who hangs up must not cost the pool its memory.
+	// A caller that hangs up must not cost the pool its memory.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), CallTimeout)
 	defer cancel()
 	each, err := p.alloc.Free(ctx, batch)
@@ -115,10 +114,10 @@ func (p *Pool) free(ctx context.Context, batch []alloc.Extent) {
 	}
 }
 
-// owe keeps what an allocator that is down did not take. A call without an answer may have been
-// carried out, or may be yet, and the memory may belong to another object by now, which a retry
-// would free. So it counts as lost until the allocator is resynced. The supervisor does that when
-// the allocator continues not to answer.
+// owe keeps the extents that an unavailable allocator did not free. The outcome of a call without
+// an answer is indeterminate: another object may own the memory by now, and a retry would free
+// that. So such extents count as lost until the supervisor resyncs the allocator, which it does if
+// the allocator still does not answer.
 func (p *Pool) owe(batch []alloc.Extent, cause error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -128,14 +127,14 @@ func (p *Pool) owe(batch []alloc.Extent, cause error) {
 			"extents", len(batch), "lost", p.lost, "error", cause)
 		return
 	}
-	room := min(max(maxOwed-len(p.owed), 0), len(batch))
-	p.owed = append(p.owed, batch[:room]...)
-	p.lost += uint64(len(batch) - room)
+	fit := min(max(maxOwed-len(p.owed), 0), len(batch))
+	p.owed = append(p.owed, batch[:fit]...)
+	p.lost += uint64(len(batch) - fit)
 	p.log.Warn("the allocator is down; freed extents wait for it", "waiting", len(p.owed), "lost", p.lost, "error", cause)
 }
 
-// RemoveSpace makes the allocator forget a dead segment. Call it inside the gate. It never
-// fails, like Free.
+// RemoveSpace removes a dead segment from the allocator. Call it inside the gate. Like Free, it
+// never fails.
 func (p *Pool) RemoveSpace(ctx context.Context, id alloc.SpaceID) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), CallTimeout)
 	defer cancel()
@@ -158,8 +157,8 @@ func (p *Pool) Stats(ctx context.Context, id alloc.SpaceID) (alloc.Stats, error)
 	return p.alloc.Stats(ctx, id)
 }
 
-// Tick does what is due: it gives back what the allocator would not take before and what
-// has been held long enough. It returns how many extents of discarded puts were released.
+// Tick does periodic work: it retries frees that failed, and frees extents that have been in
+// quarantine long enough. It returns the number of freed extents of discarded puts.
 func (p *Pool) Tick(ctx context.Context, now lease.Instant) (released int) {
 	p.mu.Lock()
 	idle := len(p.owed) == 0 && len(p.owedSpaces) == 0 && !p.held.due(now)

@@ -19,9 +19,9 @@ type Config struct {
 	// the oldest go.
 	MaxFinished int
 	// PendingTimeout is how long a task may wait, ProcessingTimeout how long it may be under
-	// way, before it fails. 0 is for ever.
+	// way, before it fails. 0 is forever.
 	PendingTimeout, ProcessingTimeout time.Duration
-	// MaxRetries is handed to those who carry tasks out.
+	// MaxRetries is passed to the nodes that carry tasks out.
 	MaxRetries uint32
 }
 

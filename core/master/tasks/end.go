@@ -10,7 +10,7 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
-// MaxMessage is how many bytes of a client's message are kept.
+// MaxMessage is the most bytes of a client's message that are kept.
 const MaxMessage = 1 << 10
 
 // The messages of tasks that no client ended.
@@ -20,10 +20,10 @@ const (
 	clientExpired     = "the client that was to carry it out expired"
 )
 
-// Complete ends a task that client fetched, as TaskSuccess or TaskFailed with a message.
-// Ending it so again is a success. InvalidParams for another status, TaskNotFound,
-// IllegalClient, UnavailableInCurrentStatus when it was not fetched or ended otherwise, for
-// example because it took too long.
+// Complete ends a task that client fetched, as TaskSuccess or TaskFailed with a message. Repeating
+// the call with the same result succeeds. Errors are InvalidParams for another status,
+// TaskNotFound, IllegalClient, and UnavailableInCurrentStatus if the task was not fetched or has
+// ended otherwise, for example because it took too long.
 func (m *Manager) Complete(client model.ClientID, id model.TaskID, status model.TaskStatus, message string, now time.Time) error {
 	const op = "task: complete"
 	if status != model.TaskSuccess && status != model.TaskFailed {
@@ -56,7 +56,7 @@ func (m *Manager) Complete(client model.ClientID, id model.TaskID, status model.
 	return nil
 }
 
-// Drop fails the unfinished tasks of a client that expired and returns how many they were.
+// Drop fails the unfinished tasks of an expired client and returns their number.
 func (m *Manager) Drop(client model.ClientID, now time.Time) int {
 	m.mu.Lock()
 	var gone []model.Task
@@ -71,12 +71,12 @@ func (m *Manager) Drop(client model.ClientID, now time.Time) int {
 	return len(gone)
 }
 
-// Tick fails the tasks that waited or took too long and returns how many they were.
+// Tick fails the tasks that waited or took too long and returns their number.
 func (m *Manager) Tick(now time.Time) int {
 	m.mu.Lock()
 	var gone []model.Task
 	expire := func(l *list.List, timeout time.Duration, message string) {
-		// In the order of Updated, since that is how they came into the list.
+		// The list is in the order of Updated.
 		for timeout > 0 && l.Len() > 0 && now.Sub(valueOf(l.Front()).Updated) >= timeout {
 			gone = append(gone, m.end(valueOf(l.Front()), model.TaskFailed, message, now))
 		}
@@ -90,7 +90,7 @@ func (m *Manager) Tick(now time.Time) int {
 	return len(gone)
 }
 
-// end moves an unfinished task to the finished ones. The lock is held.
+// end moves an unfinished task to the finished ones. The caller holds the lock.
 func (m *Manager) end(t *task, status model.TaskStatus, message string, now time.Time) model.Task {
 	q := m.clients[t.Assigned]
 	if t.Status == model.TaskPending {

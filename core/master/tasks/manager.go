@@ -52,8 +52,8 @@ func New(cfg Config) *Manager {
 	return &Manager{cfg: cfg, tasks: map[model.TaskID]*task{}, clients: map[model.ClientID]*queue{}, ended: func(model.Task) {}}
 }
 
-// Listen has f called once for every task that ends, after it ended and without a lock, by
-// whoever ended it. One listener at a time; call it before the first task.
+// Listen registers f. The goroutine that ends a task then calls f once, after the end and without a
+// lock. There is one listener at a time; call Listen before the first task.
 func (m *Manager) Listen(f func(model.Task)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -23,8 +23,8 @@ func move(key string) model.TaskSpec {
 	return model.TaskSpec{Kind: model.MoveObject, Tenant: "default", Key: key, Source: "a", Targets: []string{"b"}}
 }
 
-func create(t require.TestingT, m *Manager, key string, who model.ClientID, now time.Time) model.TaskID {
-	id, err := m.Create(move(key), who, now)
+func create(t require.TestingT, m *Manager, key string, client model.ClientID, now time.Time) model.TaskID {
+	id, err := m.Create(move(key), client, now)
 	require.NoError(t, err)
 	return id
 }
@@ -67,7 +67,7 @@ func TestLimits(t *testing.T) {
 	require.Len(t, m.Fetch(alice, 5, start), 1, "one may be in progress")
 	require.Empty(t, m.Fetch(alice, 5, start))
 	require.True(t, errs.Is(m.Complete(alice, b, model.TaskSuccess, "", start), errs.UnavailableInCurrentStatus), "it was not fetched")
-	require.NoError(t, m.Complete(alice, a, model.TaskFailed, "no room", start))
+	require.NoError(t, m.Complete(alice, a, model.TaskFailed, "no space", start))
 	require.Len(t, m.Fetch(alice, 5, start), 1)
 	require.NoError(t, m.Complete(alice, b, model.TaskSuccess, "", start))
 	_, err = m.Query(a)
@@ -182,10 +182,10 @@ func TestAgainstAModel(t *testing.T) {
 			e.Status, e.Message, e.Updated = s, message, now
 			finished = append(finished, e.ID)
 		}
-		who := rapid.SampledFrom([]model.ClientID{alice, bob})
+		clients := rapid.SampledFrom([]model.ClientID{alice, bob})
 		t.Repeat(map[string]func(*rapid.T){
 			"create": func(t *rapid.T) {
-				w := who.Draw(t, "client")
+				w := clients.Draw(t, "client")
 				id, err := m.Create(move("k"), w, now)
 				require.Equal(t, len(in(model.TaskPending)) >= cfg.MaxPending, errs.Is(err, errs.TaskPendingLimitExceeded))
 				if err == nil {
@@ -193,11 +193,11 @@ func TestAgainstAModel(t *testing.T) {
 				}
 			},
 			"fetch": func(t *rapid.T) {
-				w, n := who.Draw(t, "client"), rapid.IntRange(0, 3).Draw(t, "n")
+				w, n := clients.Draw(t, "client"), rapid.IntRange(0, 3).Draw(t, "n")
 				var want []model.TaskID
-				room := cfg.MaxProcessing - len(in(model.TaskProcessing))
+				free := cfg.MaxProcessing - len(in(model.TaskProcessing))
 				for _, e := range in(model.TaskPending) {
-					if e.Assigned == w && len(want) < min(n, room) {
+					if e.Assigned == w && len(want) < min(n, free) {
 						e.Status, e.Updated = model.TaskProcessing, now
 						want = append(want, e.ID)
 					}
@@ -212,7 +212,7 @@ func TestAgainstAModel(t *testing.T) {
 				if len(all) == 0 {
 					t.Skip("no task")
 				}
-				e, w := rapid.SampledFrom(all).Draw(t, "task"), who.Draw(t, "client")
+				e, w := rapid.SampledFrom(all).Draw(t, "task"), clients.Draw(t, "client")
 				s := rapid.SampledFrom([]model.TaskStatus{model.TaskFailed, model.TaskSuccess}).Draw(t, "status")
 				known := e.Status < model.TaskFailed || slices.Contains(finished[max(0, len(finished)-cfg.MaxFinished):], e.ID)
 				err := m.Complete(w, e.ID, s, "", now)
@@ -231,7 +231,7 @@ func TestAgainstAModel(t *testing.T) {
 				}
 			},
 			"drop": func(t *rapid.T) {
-				w := who.Draw(t, "client")
+				w := clients.Draw(t, "client")
 				before := len(finished)
 				for _, s := range []model.TaskStatus{model.TaskProcessing, model.TaskPending} {
 					mine := slices.DeleteFunc(in(s), func(e *model.Task) bool { return e.Assigned != w })

@@ -9,7 +9,7 @@ import (
 	"github.com/mooncake-go/mooncake/core/model"
 )
 
-// Stamp tells values of one key apart. Two values with the same stamp have the same bytes.
+// Stamp distinguishes values of one key. Two values with the same stamp have the same bytes.
 type Stamp struct {
 	Size     uint64
 	Checksum model.Checksum
@@ -36,14 +36,14 @@ type Load func(ctx context.Context, key model.Key, dst []byte) (s Stamp, spoilt 
 
 // Stats counts what a cache did.
 type Stats struct {
-	// Hits are reads that were served, Fills objects that were taken in, Dropped those that
-	// were not because the queue was full.
+	// Hits are served reads, Fills admitted objects, and Dropped those that were not admitted
+	// because the queue was full.
 	Hits, Fills, Dropped uint64
 	// Bytes is the memory of the blocks made so far.
 	Bytes uint64
 }
 
-// Cache is the cache of one client. Safe for concurrent use.
+// Cache is the cache of one client. It is safe for concurrent use.
 type Cache struct {
 	cfg    Config
 	load   Load
@@ -66,13 +66,13 @@ type Cache struct {
 	stats   Stats
 }
 
-// entry is an object in the cache. Its block is given back when it is neither in the cache
-// nor being copied from.
+// entry is an object in the cache. Its block is freed once it is neither in the cache nor in use by
+// a reader.
 type entry struct {
 	key   model.Key
 	stamp Stamp
 	block []byte
-	at    *list.Element // nil once it is out
+	at    *list.Element // nil once it has left the cache
 	users int
 }
 
@@ -108,9 +108,9 @@ func (c *Cache) Stats() Stats {
 	return s
 }
 
-// View calls f with the bytes of a key's value if they are in the cache and those of o, the
-// object as the master describes it now. The bytes must not be used after f returned, which
-// says whether they were of use.
+// View calls f with the bytes of a key's value if they are in the cache and belong to o, the object
+// as the master describes it now. f must not use the bytes after it returned. It reports whether it
+// used them.
 func (c *Cache) View(key model.Key, o *model.Object, f func([]byte) bool) bool {
 	c.mu.Lock()
 	e := c.byKey[key]
@@ -159,7 +159,7 @@ func (c *Cache) Clear() {
 	}
 }
 
-// out takes an entry out of the cache. The caller holds c.mu.
+// out removes an entry from the cache. The caller holds c.mu.
 func (c *Cache) out(e *entry) {
 	if e.at == nil {
 		return
@@ -170,7 +170,7 @@ func (c *Cache) out(e *entry) {
 	c.giveBack(e)
 }
 
-// giveBack frees the block of an entry that is of no more use. The caller holds c.mu.
+// giveBack frees the block of an entry that is no longer needed. The caller holds c.mu.
 func (c *Cache) giveBack(e *entry) {
 	if e.at == nil && e.users == 0 && e.block != nil {
 		if !c.closed {

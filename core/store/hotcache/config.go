@@ -1,10 +1,10 @@
 // Package hotcache keeps the bytes of objects that one process reads often from other nodes.
 //
 // Memory is divided into blocks of one size; an object takes one, and larger objects are not
-// kept. The least recently used object gives way. An object is taken in when a sketch of what
-// was read has seen it often enough, and in the background: a worker reads it again. An
-// entry carries the stamp of the object that the master described when it was read, so that
-// whoever asks the master first never gets bytes of a value that was replaced.
+// kept. The least recently used object gives way. The cache admits an object once a sketch of
+// past reads has seen it often enough, and in the background: a worker reads it again. An entry
+// carries the stamp of the object that the master described when it was read, so that a reader that
+// asks the master first never gets bytes of a value that was replaced.
 package hotcache
 
 import "github.com/mooncake-go/mooncake/sdk/errs"
@@ -16,10 +16,10 @@ type Config struct {
 	// BlockSize is the size of a block, in bytes: the largest object that is kept. Default
 	// 16 MiB.
 	BlockSize uint64
-	// Threshold is how often an object is read before it is taken in. Default 2.
+	// Threshold is the number of reads after which an object is admitted. Default 2.
 	Threshold int
-	// Workers read objects that are taken in, Queue bounds those that wait for one.
-	// Defaults 2 and 1024.
+	// Workers is the number of goroutines that read admitted objects, and Queue bounds the
+	// objects that wait for one. Defaults 2 and 1024.
 	Workers, Queue int
 }
 

@@ -2,8 +2,7 @@ package hotcache
 
 import "github.com/mooncake-go/mooncake/core/model"
 
-// Saw notes that a value was read from another node. When it was read often enough, it is
-// taken in soon.
+// Saw notes that a value was read from another node. After enough reads the cache admits it.
 func (c *Cache) Saw(key model.Key, size uint64) {
 	if size > c.cfg.BlockSize {
 		return
@@ -31,7 +30,7 @@ func (c *Cache) Saw(key model.Key, size uint64) {
 	}
 }
 
-// work takes queued keys in until the cache is closed.
+// work fills queued keys until the cache is closed.
 func (c *Cache) work() {
 	for {
 		select {
@@ -71,8 +70,8 @@ func (c *Cache) fill(key model.Key) {
 	c.stats.Fills++
 }
 
-// block returns a block to be filled: a free one, a new one, or that of the least recently
-// used object without readers. Nil when there is none.
+// block returns a block to fill: a free one, a new one, or that of the least recently used object
+// without readers. It returns nil if there is none.
 func (c *Cache) block() []byte {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -6,8 +6,8 @@ const (
 	rows = 4
 	// columns of a row: enough that a few thousand hot keys rarely meet in all rows.
 	columns = 1 << 14
-	// aging is after how many counts everything is halved, so that what was hot long ago
-	// does not stay so.
+	// aging is the number of counts after which all counters are halved, so that keys that were
+	// hot long ago cool down.
 	aging = 10 * columns
 )
 

@@ -82,9 +82,9 @@ func attach(ctx context.Context, cfg Config, traffic *atomic.Uint64) (*attachmen
 }
 
 func (a *attachment) checkServer(c *net.UnixConn) error {
-	who, err := frame.PeerOf(c)
-	if err == nil && !a.cfg.Any && !who.Own() {
-		err = errs.New(errs.IllegalClient, "local client", "%s is served by user %d (process %d), which could read all memory that is shared", a.cfg.Socket, who.UID, who.PID)
+	peer, err := frame.PeerOf(c)
+	if err == nil && !a.cfg.Any && !peer.Own() {
+		err = errs.New(errs.IllegalClient, "local client", "%s is served by user %d (process %d), which could read all memory that is shared", a.cfg.Socket, peer.UID, peer.PID)
 	}
 	return err
 }

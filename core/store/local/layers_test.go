@@ -85,7 +85,7 @@ func layers(t *testing.T, u under) {
 	require.Equal(t, errs.InvalidParams, errs.CodeOf(over.Err))
 	require.NotZero(t, u.Query(ctx, keys)[0].Value.Checksum.Kind, "each byte was written once")
 
-	// What is not complete is never readable, and makes room for the next.
+	// What is not complete is never readable, and makes space for the next.
 	require.NoError(t, u.Layers().StartPuts(ctx, []string{"half"}, []uint64{10}, one, nil)[0])
 	require.NoError(t, u.Layers().PutRanges(ctx, []store.Ranges{{Key: "half", Fragments: []store.Fragment{source(0, src[0][:9])}}})[0].Err)
 	require.Equal(t, errs.InvalidParams, errs.CodeOf(u.Layers().EndPuts(ctx, []string{"half"})[0]))

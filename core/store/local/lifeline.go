@@ -13,7 +13,7 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/wire"
 )
 
-// ask puts one question on the lifeline. The descriptor of the answer is the caller's.
+// ask sends one request over the lifeline. The caller owns the descriptor of the answer.
 func (a *attachment) ask(limit time.Duration, req *localv1.AttachRequest, fd int) (*localv1.AttachResponse, int, error) {
 	a.step.Lock()
 	defer a.step.Unlock()
@@ -37,7 +37,7 @@ func (a *attachment) ask(limit time.Duration, req *localv1.AttachRequest, fd int
 	return nil, -1, a.lost()
 }
 
-// listen takes answers off the lifeline until it ends.
+// listen receives answers from the lifeline until it ends.
 func (a *attachment) listen() {
 	for {
 		got := answer{resp: &localv1.AttachResponse{}}
@@ -58,8 +58,8 @@ func (a *attachment) listen() {
 	close(a.over)
 }
 
-// end ends the attachment, for good. The service is told by the closed half of the lifeline and
-// closes the other half when it is done with our memory.
+// end ends the attachment. The service notices that one half of the lifeline is closed, and closes
+// the other half when it no longer uses our memory.
 func (a *attachment) end(cause error) {
 	a.once.Do(func() {
 		a.cause = cause
@@ -86,7 +86,7 @@ func (a *attachment) end(cause error) {
 	})
 }
 
-// lost is the error of a call of an attachment that ended.
+// lost returns the error for calls of an attachment that has ended.
 func (a *attachment) lost() error {
 	<-a.ended
 	cause := a.cause
@@ -96,7 +96,7 @@ func (a *attachment) lost() error {
 	return outage(a.cfg.Socket, cause)
 }
 
-// outage is what calls get while there is no service.
+// outage returns the error for calls while there is no service.
 func outage(socket string, cause error) error {
 	return errs.WithHint(errs.Wrap(errs.RPCFail, "local client: "+socket, cause),
 		"is 'mooncake client serve' (mooncake_client) running on this host, as this user, in this network namespace? This client attaches again by itself")
@@ -104,6 +104,6 @@ func outage(socket string, cause error) error {
 
 func closeFD(fd int) {
 	if fd >= 0 {
-		_ = unix.Close(fd) // It was nothing of use.
+		_ = unix.Close(fd) // An error would not matter.
 	}
 }

@@ -292,7 +292,7 @@ func TestSilentClient(t *testing.T) {
 	r := newRogue(t, socket)
 	require.Eventually(t, func() bool { return s.Figures().Attached == 1 }, 30*time.Second, time.Millisecond)
 	require.Error(t, r.add(1, 4096, -1))
-	require.True(t, live.Attached(), "who gives signs of life stays, though attached for longer")
+	require.True(t, live.Attached(), "a process that sends pings stays attached, though it attached earlier")
 	_, err := live.Ready(t.Context())
 	require.NoError(t, err)
 }

@@ -15,7 +15,7 @@ func TestPeerBookIsBounded(t *testing.T) {
 		b.begin(name, now)
 		b.end(&tally{endpoint: name, done: 1, bytes: 5, last: now.Add(time.Second)})
 	}
-	require.Len(t, b.take(now), 10, "the others found no room")
+	require.Len(t, b.take(now), 10, "the others found no space")
 	b.begin("another", now)
 	b.end(&tally{endpoint: "another", failed: 1, last: now})
 	require.Len(t, b.seen, 10)

@@ -1,12 +1,12 @@
 """The contract of eviction policies, as sdk/evict states it.
 
-A policy ranks objects, it never deletes: the master tells it what happened (record), asks
-for victims (propose) and says which of them really went (resolve), because only the
-master knows leases, pins and unfinished writes.
+A policy ranks objects and never deletes them. The master tells it what happened (record), asks
+for victims (propose) and reports which of them it evicted (resolve), because only the master
+knows leases, pins and unfinished writes.
 
 An object is unknown, ranked, or proposed. An insert makes it ranked; propose makes ranked
-objects proposed; resolve makes proposed ones unknown (evicted) or ranked again (spared).
-A remove makes it unknown from either state.
+objects proposed; resolve makes proposed ones unknown (evicted) or ranked again
+(retained). A remove makes it unknown from either state.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Op(enum.IntEnum):
     ACCESS = 2
     """It was read. An unknown id is ignored."""
     REMOVE = 3
-    """It is gone for another reason than eviction. An unknown id is ignored."""
+    """It was removed for another reason than eviction. An unknown id is ignored."""
 
 
 class Event(NamedTuple):
@@ -57,7 +57,7 @@ class Verdict(NamedTuple):
 
     id: int
     evicted: bool
-    """False spares it: rank it after all others."""
+    """False: the object stays, ranked after all others."""
 
 
 class Stats(NamedTuple):

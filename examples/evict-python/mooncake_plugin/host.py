@@ -44,11 +44,11 @@ class Host:
         self._loop.call_soon_threadsafe(self._set, health)
 
     def set_now(self, health: Health) -> None:
-        """`report` for those who are on the loop's thread already."""
+        """`report` for callers on the loop's thread."""
         self._set(health)
 
     def started(self) -> None:
-        """Become ok, unless the policy said something of its own while it started."""
+        """Become ok, unless the policy reported its own health while it started."""
         if self._health.state == State.STARTING:
             self._set(Health(State.OK))
 
@@ -72,8 +72,8 @@ class Host:
         task.add_done_callback(self._notifying.discard)
 
     async def after(self, seen: int) -> tuple[Health, int] | None:
-        """Wait for a report later than number `seen`; None once watching has ended. Who is
-        slower than the changes sees the latest."""
+        """Wait for a report later than number `seen`; None once watching has ended. A watcher
+        that is slower than the changes sees only the latest."""
         async with self._changed:
             await self._changed.wait_for(lambda: self._closed or self._version != seen)
         return None if self._closed else (self._health, self._version)

@@ -29,15 +29,15 @@ EXIT_OK, EXIT_FAILURE, EXIT_USAGE, EXIT_HOST_GONE = 0, 1, 2, 3
 
 
 def negotiate(offered: str, spoken: list[int]) -> int:
-    """Choose the highest contract version that host and plugin share. Where there is none,
-    the answer is one of the plugin's: the host then says what it found."""
+    """Choose the highest contract version that host and plugin share. If they share none,
+    return one of the plugin's: the host then reports the mismatch."""
     host = {int(v) for v in offered.split(",") if v.strip().isdigit()}
     return max(host & set(spoken), default=min(spoken))
 
 
 def server_credentials(client_cert: bytes) -> tuple[grpc.ServerCredentials, str]:
-    """Make credentials that let in nobody but the holder of client_cert, and the text by
-    which the host recognises this server: its certificate, DER in base64 without padding."""
+    """Make credentials that admit only the holder of client_cert, and the text by which the
+    host recognises this server: its certificate, DER in base64 without padding."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
     now = datetime.datetime.now(datetime.timezone.utc)
@@ -66,7 +66,7 @@ def server_credentials(client_cert: bytes) -> tuple[grpc.ServerCredentials, str]
 
 
 def keep_stdout_for_handshake() -> int:
-    """Send what anybody prints to standard error, and return the real standard output."""
+    """Redirect all prints to standard error, and return the real standard output."""
     real = os.dup(1)
     os.dup2(2, 1)
     sys.stdout = sys.stderr
@@ -85,14 +85,14 @@ def watch_host(env: Mapping[str, str]) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     text = env.get(LIFELINE, "")
     if not text:
-        return  # a host that has none
+        return  # The host has no lifeline.
     if not text.isdigit() or int(text) < 3:
         raise ValueError(f"{LIFELINE}={text!r} is not the number of an open file descriptor")
     fd = int(text)
-    os.set_inheritable(fd, False)  # What the plugin starts must not hold the lifeline.
+    os.set_inheritable(fd, False)  # Child processes must not hold the lifeline.
 
     def wait() -> None:
-        # Nothing is ever sent; what a read answers is that the other end is closed.
+        # The host never sends anything; a read returns once the other end is closed.
         with contextlib.suppress(OSError):
             while os.read(fd, 64):
                 pass
@@ -102,7 +102,7 @@ def watch_host(env: Mapping[str, str]) -> None:
 
 
 def _leave(env: Mapping[str, str]) -> None:
-    """End at once with all that was started, and remove the socket that nobody else would."""
+    """Kill this process group at once, and first remove the socket, which would stay otherwise."""
     folder = env.get(SOCKETS, "")
     if folder:
         with contextlib.suppress(OSError):

@@ -22,7 +22,7 @@ from .services import Evict, Lifecycle, controller
 MAX_MESSAGE = 4 << 20
 """The largest gRPC message in bytes, either way."""
 STOP_SECONDS = 1.0
-"""How long calls that are under way have when the host ends the process."""
+"""How long calls in progress have when the host ends the process."""
 
 HELP = """{binary} is a plugin of Mooncake, {id} {version}: {summary}.
 
@@ -98,7 +98,7 @@ async def _serve(plugin: Plugin, env: dict[str, str]) -> int:
         credentials, cert = process.server_credentials(client_cert.encode())
         server.add_secure_port(f"unix:{path}", credentials)
     else:
-        log.error("the host sent no certificate; this plugin serves nobody without one")
+        log.error("the host sent no certificate; this plugin does not serve without one")
         return process.EXIT_FAILURE
     await server.start()
     os.write(stdout, f"1|{version}|unix|{path}|grpc|{cert}\n".encode())

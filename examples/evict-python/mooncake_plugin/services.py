@@ -89,7 +89,7 @@ class Lifecycle(plugin_pb2_grpc.LifecycleServiceServicer):
 
 
 class Evict(evict_pb2_grpc.EvictServiceServicer):
-    """Carries the calls of the contract. What breaks it is refused, never passed on."""
+    """Carries the calls of the contract. It refuses calls that break the contract."""
 
     def __init__(self, lifecycle: Lifecycle, log: logging.Logger) -> None:
         self._lifecycle, self._log = lifecycle, log
@@ -117,7 +117,7 @@ class Evict(evict_pb2_grpc.EvictServiceServicer):
                 found = policy.propose(request.bytes, request.max_candidates)
             left = context.time_remaining()
             if left is not None and left <= 0:
-                # Nobody will hear of these, so nobody would resolve them.
+                # The host will not receive these candidates, so it would never resolve them.
                 policy.resolve([Verdict(c.id, False) for c in found])
                 found = []
             return evict_pb2.ProposeResponse(ids=[c.id for c in found], sizes=[c.size for c in found])

@@ -30,7 +30,7 @@ class LRU(Policy):
         host.logger.info("least recently used, in Python", extra={"attrs": {"count_reads": self._config.count_reads}})
 
     def record(self, events: Sequence[Event]) -> None:
-        """An access to a proposed object changes nothing: spared, it is young anyway."""
+        """An access to a proposed object changes nothing: a retained object is the youngest anyway."""
         ranked, proposed = self._ranked, self._proposed
         for op, id, size, _, _ in events:
             if op == Op.REMOVE:
@@ -54,7 +54,7 @@ class LRU(Policy):
         return found
 
     def resolve(self, verdicts: Sequence[Verdict]) -> None:
-        """A spared object is the youngest."""
+        """A retained object is the youngest."""
         for id, evicted in verdicts:
             size = self._proposed.pop(id, None)
             if size is not None and not evicted:

@@ -93,7 +93,7 @@ def test_only_the_host_gets_in(hosted):
     assert hosted.ends()[0] == 0
 
 
-def test_serves_nobody_without_a_certificate(program):
+def test_does_not_serve_without_a_certificate(program):
     with Hosted([str(program)], {"PLUGIN_CLIENT_CERT": None}) as h:
         code, log = h.ends()
     assert code == 1

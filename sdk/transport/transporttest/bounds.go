@@ -10,7 +10,7 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
 
-// neighbours works at the edges of a region that lies between two others.
+// neighbours reads and writes at the edges of a region that lies between two others.
 func (s *suite) neighbours(t conformance.T) {
 	const size, guard = 10_007, 64
 	server, client := s.start(t), s.start(t)
@@ -77,7 +77,7 @@ func refusedOrFailed(t conformance.TB, p transport.Path, o transport.Op) {
 	require.Equal(t, errs.ClassPermanent, dst[0].Class(), "%v", dst[0].Err)
 }
 
-// overlap lets operations that are under way together share local bytes.
+// overlap lets operations that are in flight together share local bytes.
 func (s *suite) overlap(t conformance.T) {
 	const size, count, step = 5000, 16, 700
 	server, client := s.start(t), s.start(t)
@@ -94,14 +94,14 @@ func (s *suite) overlap(t conformance.T) {
 		require.True(t, bytes.Equal(buf[i*step:][:size], mem[i*size:][:size]), "write %d", i)
 	}
 	clear(buf)
-	for i := range count { // One after the other: two at once would be a race of the caller's.
+	for i := range count { // One after the other: two at once would be a race of the caller.
 		must(t, p, transport.Op{ID: 1, Kind: transport.Read, Local: buf[i:][:size], Remote: ids[0], Offset: uint64(i)})
 	}
 	require.True(t, bytes.Equal(mem[:size+count-1], buf[:size+count-1]))
 	require.True(t, zero(buf[size+count-1:]))
 }
 
-// terminal uses each buffer again as soon as its operation is completed.
+// terminal reuses each buffer as soon as its operation has completed.
 func (s *suite) terminal(t conformance.T) {
 	for _, size := range []int{100, 96 << 10} {
 		s.reuse(t, size)
@@ -130,25 +130,25 @@ func (s *suite) reuse(t conformance.T, size int) {
 	for slot := range ready {
 		ready[slot] = next(slot, 0)
 	}
-	underWay, round := map[uint64]transport.Op{}, make([]int, slots)
+	inFlight, round := map[uint64]transport.Op{}, make([]int, slots)
 	dst := make([]transport.Completion, 8)
-	for len(ready) > 0 || len(underWay) > 0 {
+	for len(ready) > 0 || len(inFlight) > 0 {
 		n, err := p.Submit(ready)
 		require.NoError(t, err)
 		for _, o := range ready[:n] {
-			underWay[o.ID] = o
+			inFlight[o.ID] = o
 		}
 		ready = ready[n:]
 		n, err = p.Reap(within(t), dst)
 		require.NoError(t, err)
 		for _, c := range dst[:n] {
 			require.Equal(t, transport.OK, c.Status, "%v", c.Err)
-			o := underWay[c.ID]
-			delete(underWay, c.ID)
+			o := inFlight[c.ID]
+			delete(inFlight, c.ID)
 			if o.Kind == transport.Read {
-				require.True(t, bytes.Equal(want[o.Offset:][:size], o.Local), "the bytes are there when a read is completed")
+				require.True(t, bytes.Equal(want[o.Offset:][:size], o.Local), "a completed read has stored its bytes")
 			}
-			for i := range o.Local { // Somebody else's now.
+			for i := range o.Local { // The caller owns the buffer again.
 				o.Local[i] = 0xee
 			}
 			if round[c.ID]++; round[c.ID] < rounds {
@@ -156,7 +156,7 @@ func (s *suite) reuse(t conformance.T, size int) {
 			}
 		}
 	}
-	require.True(t, bytes.Equal(want, mem), "what was written is what the buffers held until their completions")
+	require.True(t, bytes.Equal(want, mem), "the writes stored what their buffers held until the completions")
 	require.NoError(t, p.Close(within(t)))
 	require.Empty(t, bytes.Trim(buf, "\xee"), "a buffer was written after its completion")
 }

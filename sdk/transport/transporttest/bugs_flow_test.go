@@ -12,16 +12,16 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
 
-// ledger is a path that knows what is under way and can lose some of it, so that who waits
-// for that is told at once that it never comes.
+// ledger counts the operations of a path that are in flight, and drops the completions of some. A
+// Reap that could only wait for dropped completions fails at once.
 type ledger struct {
 	lose func(transport.Op) bool
 
-	mu     sync.Mutex
-	open   int
-	lost   map[uint64]bool
-	gone   int
-	closed bool
+	mu      sync.Mutex
+	open    int // in flight
+	lost    map[uint64]bool
+	dropped int
+	closed  bool
 }
 
 // loses drops the completions of some operations.
@@ -63,14 +63,14 @@ func (l *ledger) end() {
 	l.closed = true
 }
 
-// never reports whether nothing will complete although something is under way.
+// never reports whether no operation will complete although the caller still waits for some.
 func (l *ledger) never() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.open == 0 && l.gone > 0 && !l.closed
+	return l.open == 0 && l.dropped > 0 && !l.closed
 }
 
-// keep takes the lost ones out.
+// keep removes the lost completions.
 func (l *ledger) keep(got []transport.Completion) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -79,20 +79,20 @@ func (l *ledger) keep(got []transport.Completion) int {
 		was := l.lost[c.ID]
 		if was {
 			delete(l.lost, c.ID)
-			l.gone++
+			l.dropped++
 		}
 		return was
 	}))
 }
 
-// flowBugs are those of Submit, Reap and Close.
+// flowBugs are bugs of Submit, Reap and Close.
 func flowBugs() map[string]bug {
 	odd := func(o transport.Op) bool { n := len(o.Local); return n > 1001 && n < 50_000 && n%8 == 5 }
 	return map[string]bug{
 		"stop is called after Poll": polls(func(stop func() bool) {
 			time.AfterFunc(time.Millisecond, func() { stop() })
 		}),
-		"what is delivered twice": {bend: func(b *bent) {
+		"a completion is delivered twice": {bend: func(b *bent) {
 			b.dial = func(ctx context.Context, e transport.Endpoint) (transport.Path, error) {
 				p, err := b.Transport.Dial(ctx, e)
 				if err != nil {
@@ -153,7 +153,7 @@ func flowBugs() map[string]bug {
 				}
 				return n, err
 			}
-		}), finds: []string{"back-pressure", "a path that nobody reaps"}, says: "full"},
+		}), finds: []string{"back-pressure", "a path that is never reaped"}, says: "full"},
 		"a path takes everything": {bend: paths(func(p *bentPath) {
 			var full atomic.Bool
 			p.submit = func(ops []transport.Op) (int, error) {
@@ -168,7 +168,7 @@ func flowBugs() map[string]bug {
 				return n, err
 			}
 		}), finds: []string{"back-pressure"}, says: "must stop accepting"},
-		"a full path does not go on": {bend: paths(func(p *bentPath) {
+		"a full path does not resume": {bend: paths(func(p *bentPath) {
 			var full atomic.Bool
 			var open atomic.Int64
 			p.submit = func(ops []transport.Op) (int, error) {
@@ -211,8 +211,8 @@ func flowBugs() map[string]bug {
 					return p.Path.Reap(ctx, dst)
 				}
 			})(b)
-		}, finds: []string{"a path that nobody reaps"}, says: "deadline exceeded"},
-		"reap waits without room": {bend: paths(func(p *bentPath) {
+		}, finds: []string{"a path that is never reaped"}, says: "deadline exceeded"},
+		"reap waits with an empty dst": {bend: paths(func(p *bentPath) {
 			p.reap = func(ctx context.Context, dst []transport.Completion) (int, error) {
 				if len(dst) == 0 {
 					return 0, forever()
@@ -229,7 +229,7 @@ func flowBugs() map[string]bug {
 				return n, err
 			}
 		}), finds: []string{"reap waits for its context"}, also: []string{"reap given up loses nothing"}},
-		"an ended wait takes completions away": {bend: givenUpLoses, finds: []string{"reap given up loses nothing"}},
+		"an ended wait loses completions": {bend: givenUpLoses, finds: []string{"reap given up loses nothing"}},
 		"close does not wake": {bend: paths(func(p *bentPath) {
 			var used atomic.Bool
 			p.submit = func(ops []transport.Op) (int, error) { used.Store(true); return p.Path.Submit(ops) }
@@ -241,7 +241,7 @@ func flowBugs() map[string]bug {
 				return n, err
 			}
 		}), finds: []string{"close wakes reapers"}},
-		"close drops what was not reaped": {bend: paths(func(p *bentPath) {
+		"close drops unreaped completions": {bend: paths(func(p *bentPath) {
 			var closed atomic.Bool
 			p.close = func(ctx context.Context) error { closed.Store(true); return p.Path.Close(ctx) }
 			p.reap = func(ctx context.Context, dst []transport.Completion) (int, error) {
@@ -250,12 +250,12 @@ func flowBugs() map[string]bug {
 				}
 				return p.Path.Reap(ctx, dst)
 			}
-		}), finds: []string{"close fails what is under way", "reap after close"}},
-		"what close ends is permanent": {bend: closesPermanently, finds: []string{"close fails what is under way"}, says: "closed for good"},
+		}), finds: []string{"close fails what is in flight", "reap after close"}},
+		"close fails operations for good": {bend: closesPermanently, finds: []string{"close fails what is in flight"}, says: "closed for good"},
 	}
 }
 
-// givenUpLoses lets a Reap whose context is over drop what it had.
+// givenUpLoses makes a Reap whose context has ended drop its completions.
 func givenUpLoses(b *bent) {
 	paths(func(p *bentPath) {
 		var open atomic.Int64
@@ -271,8 +271,8 @@ func givenUpLoses(b *bent) {
 			}
 			n, err := p.Path.Reap(ctx, dst)
 			if _, bounded := ctx.Deadline(); !bounded && ctx.Done() != nil && open.Load() > 0 {
-				<-ctx.Done() // Whoever reaps so gives up.
-				if n == 0 {  // It came too late, and is lost as well.
+				<-ctx.Done() // The caller gives up.
+				if n == 0 {  // This completion came too late and is lost as well.
 					late, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 					defer cancel()
 					n, _ = p.Path.Reap(late, dst[:1])
@@ -287,8 +287,8 @@ func givenUpLoses(b *bent) {
 	})(b)
 }
 
-// closesPermanently keeps operations of one size under way until Close, and fails them in
-// the wrong class.
+// closesPermanently keeps operations of one size in flight until Close, and fails them with the
+// wrong class.
 func closesPermanently(b *bent) {
 	paths(func(p *bentPath) {
 		var mu sync.Mutex
@@ -347,7 +347,7 @@ func polls(how func(stop func() bool)) bug {
 	}, finds: []string{"polling for answers"}, says: "stop is not called after"}
 }
 
-// delivering is a path that hands each completion that is taken over twice.
+// delivering is a path that delivers each completion that is taken twice.
 type delivering struct {
 	transport.Path
 	left  chan transport.Completion

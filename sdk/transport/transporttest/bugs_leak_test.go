@@ -10,11 +10,11 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/transport/transporttest/reference"
 )
 
-// wide is a configuration of the reference transport with room for what the suite has
-// under way at once.
+// wide is a configuration of the reference transport whose window holds all operations that the
+// suite has in flight at once.
 func wide() plugin.Config { return &reference.Config{Window: 8 << 20} }
 
-// leaks are what a test leaves behind until it ends.
+// leaks are resources that a test leaks until it ends.
 type leaks struct {
 	end   chan struct{}
 	wg    sync.WaitGroup
@@ -27,7 +27,7 @@ func (l *leaks) goroutine() { l.wg.Go(func() { <-l.end }) }
 func (l *leaks) descriptor() {
 	f, err := os.Open(os.DevNull)
 	if err != nil {
-		return // The check that should find it says so.
+		return // The check then fails because it finds no leak.
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -42,14 +42,14 @@ func (l *leaks) done() {
 	}
 }
 
-// leakBugs are those of what is left behind.
+// leakBugs are bugs that leak resources.
 func leakBugs() map[string]bug {
 	out := map[string]bug{}
 	add := func(name, says, check string, bend func(*leaks) func(*bent)) {
 		l := &leaks{end: make(chan struct{})}
 		out[name] = bug{bend: bend(l), finds: []string{check}, says: says, done: l.done}
 	}
-	// Close is repeatable, and a Stop too: each is counted once.
+	// Close and Stop can be repeated; each leaks only once.
 	closes := func(leak func(*leaks)) func(*leaks) func(*bent) {
 		return func(l *leaks) func(*bent) {
 			return paths(func(p *bentPath) {

@@ -16,7 +16,7 @@ import (
 
 var longAgo = time.Unix(1, 0)
 
-// moveBugs are those of bytes.
+// moveBugs are bugs of moving bytes.
 func moveBugs() map[string]bug {
 	return map[string]bug{
 		"the second of three is cut": {bend: batches(func(ops []transport.Op) {
@@ -32,7 +32,7 @@ func moveBugs() map[string]bug {
 				}
 			}
 		}), finds: []string{"local buffers that overlap"}},
-		"what the third path writes is lost": {bend: func(b *bent) {
+		"writes of the third path are lost": {bend: func(b *bent) {
 			var made atomic.Int32
 			paths(func(p *bentPath) {
 				if made.Add(1) < 3 {
@@ -67,7 +67,7 @@ func moveBugs() map[string]bug {
 				defer mu.Unlock()
 				for i, c := range dst[:n] {
 					if empty[c.ID] {
-						dst[i] = transport.Completion{ID: c.ID, Status: transport.Failed, Err: errs.WithClass(errs.ClassTransientPeer, "", errs.New(errs.TransferFail, "", "nobody there"))}
+						dst[i] = transport.Completion{ID: c.ID, Status: transport.Failed, Err: errs.WithClass(errs.ClassTransientPeer, "", errs.New(errs.TransferFail, "", "the peer is down"))}
 					}
 				}
 				return n, err
@@ -81,7 +81,7 @@ func moveBugs() map[string]bug {
 	}
 }
 
-// batches bends what is submitted together.
+// batches bends the operations that are submitted together.
 func batches(change func([]transport.Op)) func(*bent) {
 	return paths(func(p *bentPath) {
 		p.submit = func(ops []transport.Op) (int, error) {
@@ -92,8 +92,8 @@ func batches(change func([]transport.Op)) func(*bent) {
 	})
 }
 
-// TestThroughputCountsWhatItMoved: each figure has the unit that its name says, and no
-// operation is counted that was not done.
+// TestThroughputCountsWhatItMoved: each figure has the unit that its name says, and counts only
+// completed operations.
 func TestThroughputCountsWhatItMoved(t *testing.T) {
 	var moved, done atomic.Int64
 	suite := suiteOf(bug{bend: func(b *bent) {

@@ -13,8 +13,8 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/transport/transporttest"
 )
 
-// deaths play the processes that transports are, whose numbers are far above those of this
-// machine's. One that is killed is back at once.
+// deaths simulates the processes of transports. Their IDs are far above those of real processes. A
+// killed process restarts at once.
 type deaths struct {
 	fault string
 	mu    sync.Mutex
@@ -94,7 +94,7 @@ func (p *process) Dial(ctx context.Context, e transport.Endpoint) (transport.Pat
 	return x, nil
 }
 
-// renewing is a process that knows its keys.
+// renewing is a process that returns its current keys.
 type renewing struct{ *process }
 
 func (renewing) Changed() <-chan struct{} { return changed }
@@ -123,7 +123,7 @@ func (d *deaths) kill(pid int) error {
 	return nil
 }
 
-// withProcesses is the reference transport as if each were a process.
+// withProcesses is the reference transport with a simulated process for each transport.
 func withProcesses(fault string, finds ...string) bug {
 	d := &deaths{fault: fault, alive: map[int]*process{}}
 	return bug{
@@ -142,7 +142,7 @@ func withProcesses(fault string, finds ...string) bug {
 	}
 }
 
-// processBugs are those of transports that are processes.
+// processBugs are bugs of transports that run in processes of their own.
 func processBugs() map[string]bug {
 	out := map[string]bug{}
 	for fault, says := range map[string]string{

@@ -11,22 +11,22 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/transport/transporttest"
 )
 
-// devices are what two machines of the reference network are joined by, and how paths over
-// them are broken. fault is empty for paths that are not.
+// devices join two machines of the reference network. fault says how paths over them are broken; it
+// is empty for correct paths.
 type devices struct {
 	fault string
 	mu    sync.Mutex
 	down  map[string]bool
 }
 
-// names are those of the devices; rail i+1 goes over the i-th on both sides.
+// names are the names of the devices; rail i+1 uses the i-th device on both sides.
 var names = []string{"east", "west"}
 
 // railedPath gives a path rails.
 type railedPath struct {
 	transport.Path
 	of    *devices
-	own   []transport.Rail // what the fault "the slice is shared" gives out
+	own   []transport.Rail // the shared slice of the fault "the slice of rails is shared"
 	mu    sync.Mutex
 	fails []transport.Completion
 }
@@ -45,7 +45,7 @@ func (p *railedPath) Rails() []transport.Rail {
 	return out
 }
 
-// Submit takes the rail off each operation, and fails those of a rail that is down.
+// Submit removes the rail from each operation, and fails operations whose rail is down.
 func (p *railedPath) Submit(ops []transport.Op) (int, error) {
 	for i, o := range ops {
 		if int(o.Rail) > len(names) && p.of.fault != "any rail will do" {
@@ -65,7 +65,7 @@ func (p *railedPath) Submit(ops []transport.Op) (int, error) {
 		case down && p.of.fault == "a rail that is down moves bytes":
 		case down:
 			class := errs.ClassTransientPath
-			if p.of.fault == "a rail that is down is down for ever" {
+			if p.of.fault == "a rail that is down is down forever" {
 				class = errs.ClassPermanent
 			}
 			p.mu.Lock()
@@ -93,7 +93,7 @@ func (p *railedPath) Reap(ctx context.Context, dst []transport.Completion) (int,
 	return p.Path.Reap(ctx, dst)
 }
 
-// take takes a device away.
+// take takes a device down.
 func (d *devices) take(_ conformance.TB, device string) (up func()) {
 	set := func(down bool) {
 		d.mu.Lock()
@@ -125,15 +125,15 @@ func withRails(fault string, finds ...string) bug {
 	}
 }
 
-// railBugs are those of several devices.
+// railBugs are bugs of transports with several devices.
 func railBugs() map[string]bug {
 	out := map[string]bug{}
 	for fault, check := range map[string]string{
-		"the slice of rails is shared":         "content over each rail",
-		"the second rail moves nothing":        "content over each rail",
-		"any rail will do":                     "a rail that does not exist",
-		"a rail that is down moves bytes":      "a device goes down and comes back",
-		"a rail that is down is down for ever": "a device goes down and comes back",
+		"the slice of rails is shared":        "content over each rail",
+		"the second rail moves nothing":       "content over each rail",
+		"any rail will do":                    "a rail that does not exist",
+		"a rail that is down moves bytes":     "a device goes down and comes back",
+		"a rail that is down is down forever": "a device goes down and comes back",
 	} {
 		b := withRails(fault, check)
 		b.also = []string{"a device goes down and comes back"}

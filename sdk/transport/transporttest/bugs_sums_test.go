@@ -6,10 +6,10 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
 
-// unsummed is a path that does not say that it gives checksums.
+// unsummed is a path that does not announce its checksums.
 type unsummed struct{ transport.Path }
 
-// sumBugs are those of checksums.
+// sumBugs are bugs of checksums.
 func sumBugs() map[string]bug {
 	wrong := func(says string, change func(*transport.Completion)) bug {
 		return bug{bend: completes(change), finds: []string{"checksums"}, says: says}
@@ -23,10 +23,10 @@ func sumBugs() map[string]bug {
 		"a checksum of long operations is missing": {bend: submits(func(o *transport.Op) {
 			o.Sum = o.Sum && len(o.Local) < 1<<20
 		}), finds: []string{"checksums"}, says: "1048576 bytes, a checksum asked for: true"},
-		"all are summed": {bend: submits(func(o *transport.Op) {
+		"every completion has a checksum": {bend: submits(func(o *transport.Op) {
 			o.Sum = true
 		}), finds: []string{"checksums"}, says: "a checksum asked for: false"},
-		"a sum of what was not summed": wrong("bytes at", func(c *transport.Completion) {
+		"an unrequested checksum": wrong("bytes at", func(c *transport.Completion) {
 			if !c.Summed {
 				c.Sum = 7
 			}
@@ -45,10 +45,10 @@ func sumBugs() map[string]bug {
 				return n, err
 			}
 		}), finds: []string{"checksums"}, says: "the checksum of nothing"},
-		"what failed is summed": wrong("it failed", func(c *transport.Completion) {
+		"a failed operation has a checksum": wrong("a failed operation has no checksum", func(c *transport.Completion) {
 			c.Summed = c.Summed || c.Status != transport.OK
 		}),
-		"checksums of a path that gives none": {bend: func(b *bent) {
+		"a path without checksums returns them": {bend: func(b *bent) {
 			b.dial = func(ctx context.Context, e transport.Endpoint) (transport.Path, error) {
 				p, err := b.Transport.Dial(ctx, e)
 				if err != nil {

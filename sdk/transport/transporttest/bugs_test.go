@@ -42,7 +42,7 @@ func contractBugs() map[string]bug {
 				return b.Transport.Register(ctx, r)
 			}
 		}, finds: []string{"nothing works outside start and stop"}},
-		"the same incarnation for ever": {bend: func(b *bent) {
+		"the same incarnation forever": {bend: func(b *bent) {
 			b.endpoint = func() transport.Endpoint {
 				return transport.Endpoint{Blob: b.Transport.Endpoint().Blob, Incarnation: 7}
 			}

@@ -19,8 +19,8 @@ func over() context.Context {
 	return ctx
 }
 
-// endedContexts makes each call with a context that has ended, and where that is an error
-// again with another one.
+// endedContexts makes each call with a context that has ended. If a call fails, it retries the call
+// with a fresh context.
 func (s *suite) endedContexts(t conformance.T) {
 	server, client := s.start(t), s.start(t)
 	mem := s.memory(t, 4096)
@@ -56,7 +56,7 @@ func (s *suite) endedContexts(t conformance.T) {
 	require.NoError(t, p.Close(within(t)))
 
 	_ = client.Stop(over())
-	require.NoError(t, client.Stop(within(t)), "a Stop that was given up can be repeated")
+	require.NoError(t, client.Stop(within(t)), "Stop can be repeated after its context has ended")
 	third := s.create(t, s.settings())
 	if third.Start(over(), host{}) == nil {
 		s.register(t, third, 1, 64, transport.AccessRemote)
@@ -64,8 +64,7 @@ func (s *suite) endedContexts(t conformance.T) {
 	require.NoError(t, third.Stop(within(t)))
 }
 
-// closedWith requires of a path that was closed that n operations complete, each once, and
-// then nothing does.
+// closedWith requires of a closed path that n operations complete, each once, and then no more.
 func closedWith(t conformance.TB, p transport.Path, n int) {
 	got, err := p.Submit([]transport.Op{{ID: 1000, Kind: transport.Read}})
 	require.Zero(t, got)
@@ -90,7 +89,7 @@ func completes(t conformance.TB, p transport.Path, n int) {
 	}
 }
 
-// endedDeregister: the region is closed whatever becomes of the call.
+// endedDeregister: the region is closed to peers whether the call fails or not.
 func (s *suite) endedDeregister(t conformance.T) {
 	server, client := s.start(t), s.start(t)
 	mem, key := s.register(t, server, 1, 4096, transport.AccessRemote)
@@ -99,7 +98,7 @@ func (s *suite) endedDeregister(t conformance.T) {
 	buf := s.local(t, client, 1, 4096)
 	must(t, p, transport.Op{ID: 1, Kind: transport.Read, Local: buf, Remote: ids[0]})
 	_ = server.Deregister(over(), 1)
-	closed := func() bool { // Peers may have to be told.
+	closed := func() bool { // The peers may learn of it later.
 		c := do(t, p, transport.Op{ID: 2, Kind: transport.Read, Local: buf, Remote: ids[0]})[2]
 		return c.Class() == errs.ClassTransientPeer || c.Class() == errs.ClassPermanent
 	}
@@ -109,7 +108,7 @@ func (s *suite) endedDeregister(t conformance.T) {
 	require.Equal(t, before, mem)
 }
 
-// stopEndsPaths stops a transport with a path that is in use.
+// stopEndsPaths stops a transport while one of its paths is in use.
 func (s *suite) stopEndsPaths(t conformance.T) {
 	server, client := s.start(t), s.start(t)
 	_, key := s.register(t, server, 1, 1<<20, transport.AccessRemote)
@@ -127,15 +126,15 @@ func (s *suite) stopEndsPaths(t conformance.T) {
 	require.NoError(t, client.Stop(within(t)))
 	got, err := p.Submit(ops[:1])
 	require.Zero(t, got)
-	require.Error(t, err, "a path of a transport that stopped accepts nothing")
+	require.Error(t, err, "a path of a stopped transport accepts nothing")
 	completes(t, p, n)
 	_, err = p.Reap(within(t), make([]transport.Completion, 1))
-	require.ErrorIs(t, err, transport.ErrPathClosed, "a path of a transport that stopped has given out everything")
+	require.ErrorIs(t, err, transport.ErrPathClosed, "all completions of a stopped transport's path have been reaped")
 	require.NoError(t, p.Close(within(t)))
 	closedWith(t, p, 0)
 }
 
-// reapGivenUp reaps with contexts that end meanwhile.
+// reapGivenUp calls Reap with contexts that end during the call.
 func (s *suite) reapGivenUp(t conformance.T) {
 	const rounds = 300
 	server, client := s.start(t), s.start(t)

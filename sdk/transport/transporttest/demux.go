@@ -10,7 +10,7 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
 
-// demuxer hands the completions of a path to the goroutines that wait for them.
+// demuxer passes the completions of a path to the goroutines that wait for them.
 type demuxer struct {
 	p       transport.Path
 	mu      sync.Mutex

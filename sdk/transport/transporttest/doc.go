@@ -1,4 +1,4 @@
-// Package transporttest holds a transport to its contract.
+// Package transporttest checks that a transport keeps its contract.
 //
 // Run takes a factory and checks each sentence of package transport between transports
 // of one process: content, rights, ranges, back-pressure, exactly one completion for
@@ -6,6 +6,6 @@
 //
 //	func TestConformance(t *testing.T) { transporttest.Run(t, tcp.Factory()) }
 //
-// What a suite cannot know of a transport it asks for in options; the checks that need
-// one are skipped without it, by name.
+// Options supply what the suite cannot know of a transport. The report lists the checks that were
+// skipped because their option is missing.
 package transporttest

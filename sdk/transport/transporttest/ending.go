@@ -12,9 +12,9 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
 
-// deregisterUnderWay withdraws a region while peers write it, and then uses the memory
-// for something else: nothing may touch it any more.
-func (s *suite) deregisterUnderWay(t conformance.T) {
+// deregisterInFlight deregisters a region while peers write to it, and then reuses the memory.
+// From then on no operation may touch it.
+func (s *suite) deregisterInFlight(t conformance.T) {
 	const size, piece = 1 << 20, 32 << 10
 	server, client := s.start(t), s.start(t)
 	mem, key := s.register(t, server, 1, size, transport.AccessRemote)
@@ -71,7 +71,7 @@ func (s *suite) deregisterUnderWay(t conformance.T) {
 	require.NoError(t, <-done)
 	require.True(t, bytes.Equal(other, mem), "memory was written after Deregister returned")
 	fails(t, p, transport.Op{ID: 1, Kind: transport.Read, Local: buf[:8], Remote: ids[0]}, errs.ClassTransientPeer, errs.ClassPermanent)
-	require.Error(t, server.Deregister(within(t), 1), "once is enough")
+	require.Error(t, server.Deregister(within(t), 1), "the region is no longer registered")
 }
 
 func (s *suite) deadlinePast(t conformance.T) {
@@ -84,7 +84,8 @@ func (s *suite) deadlinePast(t conformance.T) {
 	must(t, p, transport.Op{ID: 2, Kind: transport.Read, Local: buf, Remote: ids[0], Deadline: time.Now().Add(patience)})
 }
 
-// frozenPeer: deadlines hold although the other side does not answer, and so does Close.
+// frozenPeer: operations end at their deadlines and Close returns although the peer does not
+// answer.
 func (s *suite) frozenPeer(t conformance.T) {
 	if s.frozen == nil {
 		t.Skip("needs WithFrozen")

@@ -53,7 +53,7 @@ func (s *suite) fairness(t conformance.T) {
 	}
 }
 
-// exactlyOnceShared lets goroutines submit to one path, and others reap from it.
+// exactlyOnceShared lets some goroutines submit to one path and others reap from it.
 func (s *suite) exactlyOnceShared(t conformance.T) {
 	const submitters, reapers, each, size = 4, 3, 250, 64
 	server, client := s.start(t), s.start(t)
@@ -114,11 +114,11 @@ func (s *suite) exactlyOnceShared(t conformance.T) {
 	for id := range seen {
 		require.EqualValues(t, 1, seen[id].Load(), "completions of operation %d", id)
 	}
-	// Anything more would come now.
+	// A surplus completion would arrive now.
 	must(t, p, transport.Op{ID: 1, Kind: transport.Read, Local: buf[:8], Remote: ids[0]})
 }
 
-// figures of throughput: what one path moves in a fixed amount of work.
+// throughput reports how fast one path moves a fixed number of bytes.
 func (s *suite) throughput(t conformance.T) {
 	const depth, span = 32, 8 << 20
 	server, client := s.start(t), s.start(t)

@@ -12,8 +12,8 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
 
-// backPressure submits without reaping: at some point Submit gives a short count with no
-// error, and goes on after reaping.
+// backPressure submits without reaping: at some point Submit returns a short count without an
+// error, and it accepts more after Reap.
 func (s *suite) backPressure(t conformance.T) {
 	const size, span, most = 16 << 10, 64 << 20, 1 << 20
 	server, client := s.start(t), s.start(t)
@@ -46,15 +46,15 @@ func (s *suite) backPressure(t conformance.T) {
 	must(t, p, transport.Op{ID: 1, Kind: transport.Write, Local: buf, Remote: ids[0]})
 }
 
-// exactlyOnce is a state machine over one path: what was accepted and not yet reaped is
-// the model.
+// exactlyOnce is a state machine over one path. The model holds the operations that were accepted
+// and not yet reaped.
 func (s *suite) exactlyOnce(t conformance.T) {
 	server, client := s.start(t), s.start(t)
 	const longest, span = 50_000, 64 << 20
 	_, key := s.register(t, server, 1, longest, transport.AccessRemote)
 	_, hidden := s.register(t, server, 2, longest, transport.AccessLocal)
 	buf := s.local(t, client, 1, span+longest)
-	at := 0 // Operations under way have buffers of their own.
+	at := 0 // Each operation in flight has a buffer of its own.
 	rapid.Check(t, func(rt *rapid.T) {
 		p, err := client.Dial(context.Background(), server.Endpoint())
 		require.NoError(t, err)
@@ -70,7 +70,7 @@ func (s *suite) exactlyOnce(t conformance.T) {
 		take := func(rt *rapid.T, c transport.Completion) {
 			e, ok := model[c.ID]
 			if !ok {
-				rt.Fatalf("operation %d completed, which is not under way", c.ID)
+				rt.Fatalf("operation %d completed, which is not in flight", c.ID)
 			}
 			delete(model, c.ID)
 			wellFormed(t, c)
@@ -108,7 +108,7 @@ func (s *suite) exactlyOnce(t conformance.T) {
 				if len(model) == 0 {
 					return
 				}
-				dst := make([]transport.Completion, rapid.IntRange(1, 30).Draw(rt, "room"))
+				dst := make([]transport.Completion, rapid.IntRange(1, 30).Draw(rt, "cap"))
 				ctx, cancel := context.WithTimeout(context.Background(), patience)
 				defer cancel()
 				n, err := p.Reap(ctx, dst)
@@ -155,14 +155,14 @@ func (s *suite) reapWaits(t conformance.T) {
 	go func() {
 		n, err := p.Reap(ctx, make([]transport.Completion, 1))
 		if n != 0 {
-			t.Errorf("reaped %d of nothing", n)
+			t.Errorf("reaped %d completions, but nothing was submitted", n)
 		}
 		result <- err
 	}()
 	cancel()
 	select {
 	case err := <-result:
-		require.True(t, ended(err), "Reap of a path with nothing under way returned %v", err)
+		require.True(t, ended(err), "Reap of a path with nothing in flight returned %v", err)
 	case <-time.After(patience):
 		require.Fail(t, "Reap does not end with its context")
 	}
@@ -219,7 +219,7 @@ func (s *suite) closeWakes(t conformance.T) {
 	}
 }
 
-func (s *suite) closeUnderWay(t conformance.T) {
+func (s *suite) closeInFlight(t conformance.T) {
 	const size, count = 1 << 20, 32
 	server, client := s.start(t), s.start(t)
 	_, key := s.register(t, server, 1, size, transport.AccessRemote)

@@ -12,7 +12,7 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
 
-// polls polls for answers, alone and beside other goroutines, on paths that offer Extras.Poll.
+// polls polls for answers on paths that offer Extras.Poll, with and without other pollers.
 func (s *suite) polls(t conformance.T) {
 	server, client := s.start(t), s.start(t)
 	mem, key := s.register(t, server, 1, 64<<10, transport.AccessRemote)
@@ -46,7 +46,7 @@ func (s *suite) polls(t conformance.T) {
 			require.Fail(t, "Poll did not return")
 		}
 	}
-	returns() // No answer is owed.
+	returns() // Nothing is in flight.
 	buf := s.local(t, client, 1, 16<<10)
 	for i := range 100 {
 		o := transport.Op{ID: uint64(i), Kind: transport.Read, Local: buf[:1+i*100], Remote: ids[0], Offset: uint64(i)}
@@ -61,7 +61,7 @@ func (s *suite) polls(t conformance.T) {
 		c := make([]transport.Completion, 2)
 		n, err = p.Reap(within(t), c)
 		require.NoError(t, err)
-		require.Equal(t, 1, n, "an operation that is polled for completes as always")
+		require.Equal(t, 1, n, "an operation completes although a goroutine polls for it")
 		require.Equal(t, transport.OK, c[0].Status, "%v", c[0].Err)
 		require.True(t, bytes.Equal(o.Local, mem[i:][:len(o.Local)]))
 	}
@@ -94,7 +94,7 @@ func (s *suite) polls(t conformance.T) {
 	require.Zero(t, late.Load(), "stop is not called after Poll returned")
 }
 
-// delivers takes some of the completions directly, from paths that offer Extras.Deliver.
+// delivers takes some completions directly, on paths that offer Extras.Deliver.
 func (s *suite) delivers(t conformance.T) {
 	server, client := s.start(t), s.start(t)
 	_, key := s.register(t, server, 1, 64<<10, transport.AccessRemote)
@@ -132,19 +132,19 @@ func (s *suite) delivers(t conformance.T) {
 	for i := range uint64(count) {
 		o := transport.Op{ID: i, Kind: transport.Read, Local: buf, Remote: id}
 		if i%10 == 1 {
-			o.Deadline = time.Now().Add(-time.Second) // It fails.
+			o.Deadline = time.Now().Add(-time.Second) // This one fails.
 		}
 		before := took()
 		n, err := p.Submit([]transport.Op{o})
 		require.NoError(t, err)
 		require.Equal(t, 1, n)
 		if i%3 != 0 {
-			require.Eventually(t, func() bool { return took() == before+1 }, patience, 10*time.Microsecond, "it is delivered")
+			require.Eventually(t, func() bool { return took() == before+1 }, patience, 10*time.Microsecond, "the completion is delivered")
 			continue
 		}
 		n, err = p.Reap(within(t), dst)
 		require.NoError(t, err)
-		require.Equal(t, 1, n, "what was not taken is reaped")
+		require.Equal(t, 1, n, "Reap returns the completion that Deliver did not take")
 		reaped[dst[0].ID]++
 	}
 	require.NoError(t, p.Close(within(t)))

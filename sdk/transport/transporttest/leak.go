@@ -13,7 +13,7 @@ const (
 	leakSize   = 1 << 20
 )
 
-// holds counts what this process holds and, of transports that are processes, what those do.
+// holds counts the resources of this process and of the processes of transports, if any.
 func (s *suite) holds() rig.Usage {
 	if s.processes == nil {
 		return rig.Here()
@@ -62,7 +62,7 @@ func (s *suite) leakRunning(t conformance.T) {
 		require.NoError(t, err)
 		return n
 	}
-	for range 3 { // What is made once and kept.
+	for range 3 { // Warm up: some resources are created once and kept.
 		round()
 	}
 	before, size := s.holds(), resident()
@@ -76,7 +76,7 @@ func (s *suite) leakRunning(t conformance.T) {
 	}
 }
 
-// leakStopped counts over whole lives of transports, which are stopped with open paths and
+// leakStopped counts over rounds of starts and stops of transports, which stop with open paths and
 // registered regions.
 func (s *suite) leakStopped(t conformance.T) {
 	shared, buf := s.memory(t, leakSize), make([]byte, leakSize)
@@ -98,7 +98,7 @@ func (s *suite) leakStopped(t conformance.T) {
 	}
 	rounds := 6
 	if s.processes != nil {
-		rounds = 3 // Each is two processes more.
+		rounds = 3 // Each starts two processes.
 	}
 	round()
 	before := s.holds()

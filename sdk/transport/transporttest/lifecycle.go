@@ -51,7 +51,7 @@ func (s *suite) stopTwice(t conformance.T) {
 	require.NoError(t, tr.Stop(within(t)))
 }
 
-func (s *suite) outsideLife(t conformance.T) {
+func (s *suite) beforeStartAfterStop(t conformance.T) {
 	live := s.start(t)
 	stopped := s.start(t)
 	require.NoError(t, stopped.Stop(within(t)))

@@ -10,8 +10,8 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
 
-// measure runs count operations, at most depth at a time, and reports bytes and operations
-// a second.
+// measure runs count operations, at most depth at a time, and reports bytes and operations per
+// second.
 func (s *suite) measure(t conformance.TB, p transport.Path, kind transport.OpKind, id transport.RemoteID, buf []byte, size, depth, count int) {
 	free := make([]uint64, depth)
 	for i := range free {

@@ -26,7 +26,7 @@ func (s *suite) content(t conformance.T) {
 			if at+n > size {
 				continue
 			}
-			got := buf[i : i+n] // Unaligned too.
+			got := buf[i : i+n] // At every alignment.
 			clear(buf)
 			must(t, p, transport.Op{ID: 1, Kind: transport.Read, Local: got, Remote: ids[0], Offset: uint64(at)})
 			require.True(t, bytes.Equal(mem[at:at+n], got), "read %d at %d", n, at)
@@ -42,8 +42,8 @@ func (s *suite) content(t conformance.T) {
 
 func zero(b []byte) bool { return len(bytes.TrimLeft(b, "\x00")) == 0 }
 
-// contentAtRandom compares batches of disjoint writes and then reads with a copy of the
-// memory.
+// contentAtRandom submits batches of disjoint writes, then of reads, and compares the results with
+// a copy of the memory.
 func (s *suite) contentAtRandom(t conformance.T) {
 	server, client := s.start(t), s.start(t)
 	const size = 300 << 10
@@ -97,7 +97,7 @@ func (s *suite) large(t conformance.T) {
 	require.True(t, bytes.Equal(mem, buf))
 }
 
-// many lets goroutines share paths, each in a range of its own.
+// many lets goroutines share paths. Each uses a range of its own.
 func (s *suite) many(t conformance.T) {
 	const paths, workers, rounds, piece = 3, 6, 12, 40_000
 	server, client := s.start(t), s.start(t)
@@ -120,7 +120,7 @@ func (s *suite) many(t conformance.T) {
 						err = d.do(transport.Op{Kind: transport.Read, Local: in[:n], Remote: ids[0], Offset: uint64(at)})
 					}
 					if err == nil && !bytes.Equal(in[:n], out[:n]) {
-						err = fmt.Errorf("%d bytes at %d came back different", n, at)
+						err = fmt.Errorf("%d bytes at %d differ from what was written", n, at)
 					}
 					if err != nil {
 						t.Errorf("worker %d of path %d: %v", j, i, err)
@@ -147,7 +147,7 @@ func (s *suite) zeroLength(t conformance.T) {
 	_, key := s.register(t, server, 1, 64, transport.AccessRemote)
 	p, ids := dial(t, client, server, key)
 	require.NoError(t, server.Stop(within(t)))
-	must(t, p, // Without a round trip: there is nobody to answer.
+	must(t, p, // Without a round trip: there is no peer to answer.
 		transport.Op{ID: 1, Kind: transport.Read, Remote: ids[0]},
 		transport.Op{ID: 2, Kind: transport.Write, Local: []byte{}, Remote: ids[0], Offset: 64})
 }

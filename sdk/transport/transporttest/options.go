@@ -10,7 +10,7 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
 
-// Option gives the suite what it cannot know.
+// Option supplies what the suite cannot know of a transport.
 type Option func(*options)
 
 type options struct {
@@ -38,20 +38,20 @@ func WithRestart(at func(plugin.Config, transport.Endpoint) plugin.Config) Optio
 	return func(o *options) { o.restartAt = at }
 }
 
-// WithFrozen lets the suite talk to a peer that does not answer. frozen returns an
-// endpoint that differs from live only in that what listens there takes connections or
-// requests and never answers. It frees what it made with t.Cleanup.
+// WithFrozen lets the suite talk to a peer that does not answer. frozen returns an endpoint like
+// live that accepts connections or requests and never answers. It registers its cleanup with
+// t.Cleanup.
 func WithFrozen(frozen func(t conformance.TB, live transport.Endpoint) transport.Endpoint) Option {
 	return func(o *options) { o.frozen = frozen }
 }
 
-// WithLimit says how many bytes one path accepts at most before Submit pushes back, when
-// the operations are smaller than that. Without it the check only looks for some limit.
+// WithLimit sets the most bytes that one path accepts before Submit pushes back, if each operation
+// is smaller than that. Without it the check accepts any limit.
 func WithLimit(bytes int) Option {
 	return func(o *options) { o.limitBytes = bytes }
 }
 
-// Without leaves out a check, by name, that cannot hold for what is tested, and says why.
+// Without skips the named check, which the tested transport cannot pass, and reports why.
 func Without(check, why string) Option {
 	return func(o *options) {
 		if o.without == nil {
@@ -61,32 +61,32 @@ func Without(check, why string) Option {
 	}
 }
 
-// WithDeviceDown lets the suite take a device of this machine away, for all transports that
-// use it. down returns when that was begun; what it returns gives the device back.
+// WithDeviceDown lets the suite take down a device of this machine for all transports that use it.
+// down returns once that has begun; the function that it returns brings the device back.
 func WithDeviceDown(down func(t conformance.TB, device string) (up func())) Option {
 	return func(o *options) { o.deviceDown = down }
 }
 
-// WithSharedMemory has the suite open memory to peers that shared returns: size zeroed bytes
-// from the beginning of what the descriptor stands for. It frees them with t.Cleanup. Without
-// it, such memory is the heap's and has no descriptor. SealedMemory is one.
+// WithSharedMemory makes the suite register memory from shared: size zeroed bytes at the beginning
+// of the file of the descriptor. shared frees them with t.Cleanup. Without this option, the memory
+// comes from the heap and has no descriptor. SealedMemory is such a function.
 func WithSharedMemory(shared func(t conformance.TB, size int) (mem []byte, fd int)) Option {
 	return func(o *options) { o.shared = shared }
 }
 
 // WithProcesses tells the suite that each transport is a supervised process of its own:
-// processes lists the IDs of those that run now. The suite then counts what they hold.
+// processes lists the IDs of those that run now. The suite then counts their resources too.
 func WithProcesses(processes func() []int) Option {
 	return func(o *options) { o.processes = processes }
 }
 
-// WithKill lets the suite end such a process at once, as a crash would; whoever supervises
-// it starts it again. It needs WithProcesses.
+// WithKill lets the suite kill such a process, as a crash would. Its supervisor restarts it. This
+// option needs WithProcesses.
 func WithKill(kill func(pid int) error) Option {
 	return func(o *options) { o.kill = kill }
 }
 
-// Run checks the transports that f makes, each check as a part of t.
+// Run checks the transports that f makes, each check as a subtest of t.
 func Run(t *testing.T, f transport.Factory, opts ...Option) {
 	conformance.Test(t, Suite(f, opts...))
 }

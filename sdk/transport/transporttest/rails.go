@@ -34,7 +34,7 @@ func (s *suite) rails(t conformance.T) {
 	require.NotEmpty(t, rails)
 	seen := map[transport.RailID]bool{}
 	for i, r := range rails {
-		require.NotZero(t, r.ID, "0 is no rail")
+		require.NotZero(t, r.ID, "0 is not a rail")
 		require.False(t, seen[r.ID], "each rail has its own ID")
 		seen[r.ID] = true
 		require.NotEmpty(t, r.Local)
@@ -81,7 +81,7 @@ func (s *suite) unknownRail(t conformance.T) {
 	require.Equal(t, 1, n, "a refused operation gets no completion")
 }
 
-// railDown takes a device away in the middle of transfers, and gives it back.
+// railDown takes a device down in the middle of transfers and brings it back.
 func (s *suite) railDown(t conformance.T) {
 	if s.deviceDown == nil {
 		t.Skip("needs WithDeviceDown")
@@ -102,7 +102,7 @@ func (s *suite) railDown(t conformance.T) {
 		}
 		ops = append(ops, o)
 	}
-	must(t, p, ops[:2]...) // Both work.
+	must(t, p, ops[:2]...) // Both rails work.
 	n, err := p.Submit(ops)
 	require.NoError(t, err)
 	require.Equal(t, len(ops), n)
@@ -118,7 +118,7 @@ func (s *suite) railDown(t conformance.T) {
 			if c.Status == transport.OK {
 				continue
 			}
-			require.Equal(t, lost.ID, ops[c.ID].Rail, "the other rail goes on: %v", c.Err)
+			require.Equal(t, lost.ID, ops[c.ID].Rail, "the other rail is unaffected: %v", c.Err)
 			require.Equal(t, errs.ClassTransientPath, c.Class(), "%v", c.Err)
 			o := ops[c.ID]
 			o.Rail = kept.ID
@@ -136,7 +136,7 @@ func (s *suite) railDown(t conformance.T) {
 	for i := range ops {
 		ops[i].ID += 1000
 	}
-	for open := ops; len(open) > 0; { // The first ones may meet the peer's side while it is not back yet.
+	for open := ops; len(open) > 0; { // The first operations may fail because the peer's side is not up yet.
 		var again []transport.Op
 		for id, c := range do(t, p, open...) {
 			if c.Status != transport.OK {

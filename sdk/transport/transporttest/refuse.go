@@ -14,7 +14,7 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
 
-// soon gives an operation a deadline, for those that are expected to run into it.
+// soon gives a short deadline to an operation that is expected to time out.
 func soon(o transport.Op) transport.Op {
 	o.Deadline = time.Now().Add(150 * time.Millisecond)
 	return o
@@ -27,7 +27,7 @@ func (s *suite) submitRefuses(t conformance.T) {
 	p, ids := dial(t, client, server, key)
 	buf := s.local(t, client, 1, 1000)
 	good := transport.Op{ID: 1, Kind: transport.Read, Local: buf[:10], Remote: ids[0]}
-	// Of these only the transport itself knows, which may be another process.
+	// Only the transport itself, which may be another process, can detect these.
 	pastEnd := map[string]bool{"past the end": true, "far past the end": true, "overflow": true, "empty, past the end": true}
 	for name, bad := range map[string]transport.Op{
 		"no remote":             {Kind: transport.Read, Local: buf[:10]},
@@ -47,7 +47,7 @@ func (s *suite) submitRefuses(t conformance.T) {
 		require.Equal(t, 1, n, "%s: operations before the bad one are accepted", name)
 		require.Equal(t, errs.ClassPermanent, errs.ClassOf(err), "%s: %v", name, err)
 		got := do(t, p, transport.Op{ID: 3, Kind: transport.Read, Local: buf[10:20], Remote: ids[0]})
-		if len(got) == 1 { // The accepted one is still to come.
+		if len(got) == 1 { // The accepted operation has not completed yet.
 			buf := make([]transport.Completion, 2)
 			n, err := p.Reap(within(t), buf)
 			require.NoError(t, err)
@@ -60,7 +60,7 @@ func (s *suite) submitRefuses(t conformance.T) {
 	require.NoError(t, err)
 }
 
-// failsLater takes three completions: those of good are OK, that of bad is permanent.
+// failsLater takes three completions: those of good are OK, that of bad has class permanent.
 func (s *suite) failsLater(t conformance.T, p transport.Path, good, bad uint64) {
 	seen := map[uint64]int{}
 	dst := make([]transport.Completion, 3)
@@ -145,13 +145,13 @@ func (s *suite) rights(t conformance.T) {
 	}
 }
 
-// foreignKey: whoever holds the key of one region gets at no other.
-func (s *suite) foreignKey(t conformance.T) {
+// forgedKey: a peer cannot turn the key of one region into that of another.
+func (s *suite) forgedKey(t conformance.T) {
 	server, client := s.start(t), s.start(t)
 	secret, key := s.register(t, server, 1, 256, transport.AccessRemote)
 	before := bytes.Clone(secret)
 	p, _ := dial(t, client, server)
-	for i := range key { // Every damaged key is refused, or opens nothing.
+	for i := range key { // Each altered key is refused or opens no other memory.
 		bent := bytes.Clone(key)
 		bent[i] ^= 1
 		id, err := p.Import(within(t), bent)
@@ -170,7 +170,7 @@ func (s *suite) foreignKey(t conformance.T) {
 		require.NoError(t, err)
 		wellFormed(t, dst[0])
 		if dst[0].Status == transport.OK {
-			require.Equal(t, before, buf, "byte %d does not matter, then the key is the same", i)
+			require.Equal(t, before, buf, "byte %d of the key has no meaning, so the altered key opens the same region", i)
 		}
 	}
 	require.Equal(t, before, secret)
@@ -199,7 +199,7 @@ func (s *suite) restarted(t conformance.T) {
 		if err == nil {
 			break
 		}
-		require.Less(t, try, 5, "%v", err) // Another process may have taken the place meanwhile.
+		require.Less(t, try, 5, "%v", err) // Another process may have taken the address meanwhile.
 	}
 	mem, fresh := s.register(t, second, 1, 256, transport.AccessRemote)
 	fill(mem, 4711)
@@ -208,7 +208,7 @@ func (s *suite) restarted(t conformance.T) {
 
 	write := transport.Op{ID: 2, Kind: transport.Write, Local: buf, Remote: ids[0]}
 	c := do(t, p, write)[2]
-	if c.Class() == errs.ClassTransientPath { // It met the connection that was being lost.
+	if c.Class() == errs.ClassTransientPath { // The old connection had not failed yet.
 		c = do(t, p, write)[2]
 	}
 	require.Equal(t, errs.ClassTransientPeer, c.Class(), "%v", c.Err)

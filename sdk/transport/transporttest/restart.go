@@ -13,7 +13,7 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
 
-// successor puts a transport in the place of one that stopped, with a region of the same ID.
+// successor replaces a stopped transport by another one that has a region with the same ID.
 func (s *suite) successor(t conformance.T) {
 	first, client := s.start(t), s.start(t)
 	_, key := s.register(t, first, 1, 256, transport.AccessRemote)
@@ -35,7 +35,7 @@ func (s *suite) successor(t conformance.T) {
 	require.Equal(t, before, buf)
 }
 
-// capabilities looks for what the manifest promises beyond the contract.
+// capabilities checks the capabilities that the manifest claims.
 func (s *suite) capabilities(t conformance.T) {
 	m, tr := s.f.Manifest(), s.start(t)
 	if m.Has(transport.CapUpstream) {
@@ -54,7 +54,7 @@ func (s *suite) capabilities(t conformance.T) {
 	}
 }
 
-// startProcess starts a transport and finds the process that it is.
+// startProcess starts a transport and finds its process.
 func (s *suite) startProcess(t conformance.T) (transport.Transport, int) {
 	before := s.processes()
 	tr := s.start(t)
@@ -67,7 +67,7 @@ func (s *suite) startProcess(t conformance.T) (transport.Transport, int) {
 	return nil, 0
 }
 
-// killed ends the processes of both sides, one after the other.
+// killed kills the processes of both sides, one after the other.
 func (s *suite) killed(t conformance.T) {
 	if s.kill == nil || s.processes == nil {
 		t.Skip("the transport runs in this process; needs WithProcesses and WithKill")

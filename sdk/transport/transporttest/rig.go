@@ -27,8 +27,8 @@ type suite struct {
 	frees  []func()
 }
 
-// one runs one check. The memory of WithSharedMemory is freed after the transports that may
-// touch it were stopped, whichever came first.
+// one runs one check. It frees the memory of WithSharedMemory after it has stopped the transports
+// that may touch it, in whatever order the check created them.
 func (s *suite) one(t conformance.T, run func(*suite, conformance.T)) {
 	own := *s
 	own.blocks, own.frees = nil, nil
@@ -40,7 +40,7 @@ func (s *suite) one(t conformance.T, run func(*suite, conformance.T)) {
 	run(&own, t)
 }
 
-// lasting is a TB for what has to outlast the transports of a check.
+// lasting is a TB whose cleanups run after the transports of a check have stopped.
 type lasting struct {
 	conformance.TB
 	s *suite
@@ -49,7 +49,7 @@ type lasting struct {
 // Cleanup implements conformance.TB.
 func (l lasting) Cleanup(f func()) { l.s.frees = append(l.s.frees, f) }
 
-// host is the program around a transport: it drops logs and health.
+// host is the host of a transport. It drops logs and health reports.
 type host struct{}
 
 func (host) Logger() *slog.Logger { return slog.New(slog.DiscardHandler) }
@@ -76,7 +76,7 @@ func (s *suite) create(t conformance.TB, cfg plugin.Config) transport.Transport 
 	return tr
 }
 
-// start makes a running transport, which ends with t.
+// start returns a running transport that stops at the end of t.
 func (s *suite) start(t conformance.TB) transport.Transport {
 	tr := s.create(t, s.settings())
 	require.NoError(t, tr.Start(within(t), host{}))
@@ -92,7 +92,7 @@ func (s *suite) register(t conformance.TB, tr transport.Transport, id transport.
 	return mem, key
 }
 
-// registerBlank publishes zeros, for regions too large to fill each time.
+// registerBlank publishes zeros, for regions that are too large to fill each time.
 func (s *suite) registerBlank(t conformance.TB, tr transport.Transport, id transport.RegionID, size int) ([]byte, transport.Key) {
 	mem := s.memory(t, size)
 	key, err := tr.Register(within(t), s.region(id, mem, transport.AccessRemote))
@@ -117,11 +117,11 @@ type block struct {
 	fd  int
 }
 
-// region describes memory, and the descriptor it has, to Register.
+// region describes memory and its descriptor, if any, for Register.
 func (s *suite) region(id transport.RegionID, mem []byte, access transport.Access) transport.Region {
 	r := transport.Region{ID: id, Mem: mem, FD: -1, Location: "*", Access: access}
 	at := uintptr(unsafe.Pointer(unsafe.SliceData(mem)))
-	for i := len(s.blocks) - 1; i >= 0; i-- { // The latest first: the memory of one that ended may be used again.
+	for i := len(s.blocks) - 1; i >= 0; i-- { // The latest first: a new block may reuse the memory of an old one.
 		b := s.blocks[i]
 		start := uintptr(unsafe.Pointer(unsafe.SliceData(b.mem)))
 		if at >= start && at-start < uintptr(len(b.mem)) {
@@ -132,7 +132,7 @@ func (s *suite) region(id transport.RegionID, mem []byte, access transport.Acces
 	return r
 }
 
-// local returns memory that may be the local side of operations of tr.
+// local returns memory that operations of tr may use as their local side.
 func (s *suite) local(t conformance.TB, tr transport.Transport, id transport.RegionID, size int) []byte {
 	mem := make([]byte, size)
 	if !s.f.Manifest().Has(transport.CapLocalAny) && size > 0 {
@@ -142,7 +142,7 @@ func (s *suite) local(t conformance.TB, tr transport.Transport, id transport.Reg
 	return mem
 }
 
-// dial makes a path and imports the keys. The path ends with t.
+// dial opens a path and imports the keys. The path is closed at the end of t.
 func dial(t conformance.TB, from, to transport.Transport, keys ...transport.Key) (transport.Path, []transport.RemoteID) {
 	return dialAt(t, from, to.Endpoint(), keys...)
 }
@@ -159,7 +159,7 @@ func dialAt(t conformance.TB, from transport.Transport, to transport.Endpoint, k
 	return p, ids
 }
 
-// fill writes bytes that follow from seed and differ from place to place.
+// fill writes bytes that depend on seed and on their position.
 func fill(b []byte, seed uint64) {
 	x := seed*0x9e3779b97f4a7c15 + 1
 	for i := range b {

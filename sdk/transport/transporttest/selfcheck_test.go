@@ -137,7 +137,7 @@ func paths(bend func(*bentPath)) func(*bent) {
 	}
 }
 
-// submits bends each operation on its way in.
+// submits bends each submitted operation.
 func submits(change func(*transport.Op)) func(*bent) {
 	return paths(func(p *bentPath) {
 		p.submit = func(ops []transport.Op) (int, error) {
@@ -150,7 +150,7 @@ func submits(change func(*transport.Op)) func(*bent) {
 	})
 }
 
-// completes bends each completion on its way out.
+// completes bends each reaped completion.
 func completes(change func(*transport.Completion)) func(*bent) {
 	return paths(func(p *bentPath) {
 		p.reap = func(ctx context.Context, dst []transport.Completion) (int, error) {
@@ -163,15 +163,15 @@ func completes(change func(*transport.Completion)) func(*bent) {
 	})
 }
 
-// everything are the checks that many bugs are found by, beside those of their rule.
+// everything lists checks that find many bugs, in addition to the check of the broken rule.
 var everything = []string{
-	"exactly one completion", "content at random", "many goroutines and paths", "contexts that have ended", "stop ends paths", "close fails what is under way",
+	"exactly one completion", "content at random", "many goroutines and paths", "contexts that have ended", "stop ends paths", "close fails what is in flight",
 }
 
-// heavy are checks that run only for bugs that they must find: they take most of the time.
+// heavy lists slow checks, which run only for bugs that they must find.
 var heavy = []string{
 	"content at many sizes", "content at random", "checksums", "a completion is terminal", "one operation larger than everything", "many goroutines and paths",
-	"regions side by side", "exactly one completion", "exactly one completion, many at once", "deregister while peers read", "a path that nobody reaps",
+	"regions side by side", "exactly one completion", "exactly one completion, many at once", "deregister while peers read", "a path that is never reaped",
 	"throughput", "a frozen peer", "leaks of paths and regions", "leaks of starts and stops",
 }
 
@@ -201,16 +201,16 @@ func suiteOf(bug bug, opts ...transporttest.Option) conformance.Suite {
 	return transporttest.Suite(f, opts...)
 }
 
-// bugs are at least one for each rule.
+// bugs returns at least one bug for each rule.
 func bugs() map[string]bug {
 	all := contractBugs()
-	for _, more := range []map[string]bug{lifeBugs(), flowBugs(), moveBugs(), sumBugs(), railBugs(), processBugs(), leakBugs()} {
+	for _, more := range []map[string]bug{lifecycleBugs(), flowBugs(), moveBugs(), sumBugs(), railBugs(), processBugs(), leakBugs()} {
 		maps.Copy(all, more)
 	}
 	return all
 }
 
-// TestEveryRuleHasABug: a check that is added has to be shown to fail.
+// TestEveryRuleHasABug: for each check there is a bug that makes it fail.
 func TestEveryRuleHasABug(t *testing.T) {
 	found, names := map[string]bool{}, map[string]bool{}
 	for _, b := range bugs() {
@@ -227,8 +227,8 @@ func TestEveryRuleHasABug(t *testing.T) {
 	}
 }
 
-// TestSuiteAcceptsWhatHasNoBug: what is found in the subjects with rails and with processes
-// is not of how they are made.
+// TestSuiteAcceptsWhatHasNoBug: the subjects with rails and with processes pass if they have no
+// bug, so that their failures elsewhere are due to the bugs.
 func TestSuiteAcceptsWhatHasNoBug(t *testing.T) {
 	for name, c := range map[string]struct {
 		subject bug
@@ -247,13 +247,13 @@ func TestSuiteAcceptsWhatHasNoBug(t *testing.T) {
 	}
 }
 
-// TestEachRuleCanFail runs the suite on one broken transport after the other: the checks of
-// the rule fail, and no other.
+// TestEachRuleCanFail runs the suite on one broken transport after the other. Only the checks of
+// the broken rule fail.
 func TestEachRuleCanFail(t *testing.T) {
 	for name, bug := range bugs() {
 		t.Run(name, func(t *testing.T) {
 			if bug.done != nil {
-				t.Cleanup(bug.done) // Alone: what others have running is not what it leaves.
+				t.Cleanup(bug.done) // Not in parallel: resources of other tests would count as leaks.
 			} else {
 				t.Parallel()
 			}
@@ -274,13 +274,13 @@ func TestEachRuleCanFail(t *testing.T) {
 				}
 			}
 			for _, c := range bug.finds {
-				require.Contains(t, got, c, "did not find the bug")
+				require.Contains(t, got, c, "the check did not find the bug")
 			}
 			for _, c := range got {
-				if name == "the same incarnation for ever" {
-					break // Nothing works with such a one.
+				if name == "the same incarnation forever" {
+					break // This bug breaks everything.
 				}
-				require.True(t, slices.Contains(bug.finds, c) || slices.Contains(bug.also, c) || slices.Contains(everything, c), "%q has nothing to do with it; failed: %q", c, got)
+				require.True(t, slices.Contains(bug.finds, c) || slices.Contains(bug.also, c) || slices.Contains(everything, c), "%q does not check the broken rule; failed: %q", c, got)
 			}
 		})
 	}

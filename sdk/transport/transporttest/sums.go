@@ -15,14 +15,13 @@ import (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// summed reports whether a path gives checksums.
+// summed reports whether a path returns checksums.
 func summed(p transport.Path) bool {
 	return transport.ExtrasOf(p).Checksums
 }
 
-// sums compares what completions say with the checksum of what is there, for one operation
-// after the other and for several that are under way together, and looks that nothing else
-// has one.
+// sums compares the checksums of completions with those of the stored bytes, for one operation
+// after the other and for several in flight together. No other completion may have a checksum.
 func (s *suite) sums(t conformance.T) {
 	server, client := s.start(t), s.start(t)
 	const size, lead = 2<<20 + 200, 67
@@ -53,7 +52,7 @@ func (s *suite) sums(t conformance.T) {
 			check(o, do(t, p, o)[1])
 			o.Sum = false
 			check(o, do(t, p, o)[1])
-			if at := len(ops) * 3000; n < 3000 { // For later: it overlaps no other.
+			if at := len(ops) * 3000; n < 3000 { // For later; it overlaps no other operation.
 				o.ID, o.Local, o.Offset, o.Sum = uint64(len(ops)), buf[at:][:n], uint64(at+1), len(ops)%3 != 0
 				ops = append(ops, o)
 			}
@@ -68,14 +67,14 @@ func (s *suite) sums(t conformance.T) {
 	require.Equal(t, transport.OK, empty.Status, "%v", empty.Err)
 	require.Zero(t, empty.Sum, "the checksum of nothing")
 	bad := transport.Op{ID: 1, Kind: transport.Read, Local: buf[:100], Remote: ids[0], Sum: true, Deadline: time.Now().Add(-time.Second)}
-	require.False(t, fails(t, p, bad, errs.ClassTransientPath).Summed, "it failed")
+	require.False(t, fails(t, p, bad, errs.ClassTransientPath).Summed, "a failed operation has no checksum")
 	if summed(p) && !raceEnabled {
 		sumsWhileItChanges(t, p, ids[0], mem, buf)
 	}
 }
 
-// sumsWhileItChanges reads what its owner changes meanwhile: what came has the checksum that
-// the completion says.
+// sumsWhileItChanges reads memory that its owner changes meanwhile. The checksum of the completion
+// must be that of the bytes that arrived.
 func sumsWhileItChanges(t conformance.T, p transport.Path, id transport.RemoteID, mem, buf []byte) {
 	stop := make(chan struct{})
 	var wg sync.WaitGroup
@@ -96,6 +95,6 @@ func sumsWhileItChanges(t conformance.T, p transport.Path, id transport.RemoteID
 	for range 20 {
 		c := do(t, p, transport.Op{ID: 1, Kind: transport.Read, Local: buf, Remote: id, Sum: true})[1]
 		require.True(t, c.Summed, "%v", c.Err)
-		require.Equal(t, crc32.Checksum(buf, castagnoli), c.Sum, "it is that of the bytes that came, although others were there before or after")
+		require.Equal(t, crc32.Checksum(buf, castagnoli), c.Sum, "the checksum is that of the bytes that arrived, whatever the memory held before or after")
 	}
 }

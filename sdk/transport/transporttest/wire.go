@@ -16,14 +16,14 @@ import (
 // WireOptions change how ThroughWire connects.
 type WireOptions struct {
 	transportwire.Options
-	// Kill is for plugins that break the contract on purpose: it gets the reason for which a
-	// supervisor would end the process. Without it that is an error of the test.
+	// Kill is for plugins that break the contract on purpose. It receives the reason why a
+	// supervisor would end the process. Without Kill such a reason fails the test.
 	Kill func(reason string)
 }
 
 // ThroughWire returns a factory like f whose transports run behind connections, with rings in
-// shared memory as between processes. New configures the far side and so reports what its
-// factory reports. Memory that is open to peers needs a descriptor. The connections end with t.
+// shared memory as between processes. New configures the far side and returns the error of its
+// factory. Memory that is open to peers needs a descriptor. The connections end with t.
 func ThroughWire(t testing.TB, f transport.Factory, o WireOptions) transport.Factory {
 	if o.Kill == nil {
 		o.Kill = failer(t)
@@ -63,7 +63,7 @@ func ThroughWire(t testing.TB, f transport.Factory, o WireOptions) transport.Fac
 	})
 }
 
-// failer reports a broken contract, but not after the end of the test.
+// failer reports a broken contract, unless the test has ended.
 func failer(t testing.TB) func(string) {
 	var mu sync.Mutex
 	over := false
@@ -76,7 +76,7 @@ func failer(t testing.TB) func(string) {
 		mu.Lock()
 		defer mu.Unlock()
 		if !over {
-			t.Errorf("the transport would be ended: %s", reason)
+			t.Errorf("a supervisor would end the transport: %s", reason)
 		}
 	}
 }

@@ -47,12 +47,12 @@ const (
 "probe_left_ms":0,"soft_pin_left_ms":60000,"hard_pin":true,"last_reader":"0-6","last_read":"2026-05-04T03:02:02.5Z","copying":true,"replicas":[{"id":9,"status":"COMPLETE",
 "size_bytes":5120,"parts":[{"segment":"n:1","segment_id":"1-2","endpoint":"n:1","protocol":"tcp","address":"0x7f00","offset":0,"size_bytes":4096},
 {"segment":"n:2","segment_id":"1-3","endpoint":"n:2","protocol":"tcp","address":"0x9000","offset":4096,"size_bytes":1024}]}]}}}`
-	whyEvicted = `{"success":true,"data":{"key":"page-2","tenant_id":"","fate":"evicted","when":"2026-05-04T03:02:01Z","reason":"it made room for others",
+	whyEvicted = `{"success":true,"data":{"key":"page-2","tenant_id":"","fate":"evicted","when":"2026-05-04T03:02:01Z","reason":"it made space for others",
 "remembers_since":"2026-05-04T02:00:00Z","object":null}}`
 	segments = `{"success":true,"data":[{"name":"n:1","size_bytes":4294967296,"used_bytes":1073741824,"protocol":"tcp","weight":0.5,
 "status":"GRACEFULLY_UNMOUNTING","deadline":"2026-05-04T03:02:01.5Z"}]}`
 	jobRunning   = `{"success":true,"job_id":"7-8","status_name":"RUNNING","segments":["n:1"],"succeeded_units":10,"active_units":4,"blocked_units":2,"migrated_bytes":40960}`
-	jobFailed    = `{"success":true,"job_id":"7-8","status_name":"FAILED","segments":["n:1"],"failed_units":1,"message":"no room anywhere"}`
+	jobFailed    = `{"success":true,"job_id":"7-8","status_name":"FAILED","segments":["n:1"],"failed_units":1,"message":"no space anywhere"}`
 	jobSucceeded = `{"success":true,"job_id":"7-8","status_name":"SUCCEEDED","segments":["n:1"],"succeeded_units":16,"migrated_bytes":65536}`
 	quota        = `{"tenant_id":"team-a","requested_quota_bytes":1073741824,"effective_quota_bytes":536870912,"charged_bytes":1048576,"has_explicit_policy":true,"over_quota":true}`
 	figures      = `{"success":true,"data":{"role":"leader","state":"serving","service_ready":true,"now":{"used_bytes":1024,"capacity_bytes":4096,"keys":2},
@@ -76,7 +76,7 @@ func TestAdminVerbs(t *testing.T) {
 			"  writer     client 0-5\n", "  last read  client 0-6, at 2026-05-04T03:02:02Z (", "  a copy or move of it is in progress\n", "  copy 1     COMPLETE, 5.00 KB\n",
 			`               "n:2" at 0x9000, 1.00 KB from byte 4096 (tcp)`}},
 		{args: "why page-2", answers: map[string][]string{"GET /api/v1/why": {whyEvicted}}, asked: "GET /api/v1/why?key=page-2",
-			out: []string{`"page-2": evicted, at 2026-05-04T03:02:01Z (`, "  it made room for others\n", "  the master remembers what was removed since 2026-05-04T02:00:00Z\n"}},
+			out: []string{`"page-2": evicted, at 2026-05-04T03:02:01Z (`, "  it made space for others\n", "  the master remembers what was removed since 2026-05-04T02:00:00Z\n"}},
 		{args: "why nothing", asked: "GET /api/v1/why?key=nothing", code: command.ExitNotFound, stderr: "mooncake: OBJECT_NOT_FOUND: master: why: nothing here\n"},
 		{args: "admin segments", answers: map[string][]string{"GET /api/v1/segments": {segments}}, asked: "GET /api/v1/segments",
 			out: []string{"SEGMENT  STATUS                 USED     SIZE     FULL   WEIGHT  PROTOCOL  UNTIL\n", `"n:1"    GRACEFULLY_UNMOUNTING  1.00 GB  4.00 GB  25.0%  0.50    tcp       2026-05-04T03:02:01Z`}},
@@ -90,7 +90,7 @@ func TestAdminVerbs(t *testing.T) {
 		{args: "admin drain status 7-8 --wait", answers: map[string][]string{"GET /api/v1/drain_jobs/query": {jobRunning, jobSucceeded}}, asked: "GET /api/v1/drain_jobs/query?job_id=7-8",
 			out: []string{"job 7-8: SUCCEEDED\n"}},
 		{args: "admin drain start n:1 --wait", answers: map[string][]string{"POST /api/v1/drain_jobs": {`{"success":true,"job_id":"7-8"}`}, "GET /api/v1/drain_jobs/query": {jobFailed}},
-			asked: "GET /api/v1/drain_jobs/query?job_id=7-8", code: command.ExitFailure, out: []string{"job 7-8: FAILED\n", "  no room anywhere\n"}},
+			asked: "GET /api/v1/drain_jobs/query?job_id=7-8", code: command.ExitFailure, out: []string{"job 7-8: FAILED\n", "  no space anywhere\n"}},
 		{args: "admin drain cancel 7-8", answers: map[string][]string{"POST /api/v1/drain_jobs/cancel": {`{"success":true}`}}, asked: "POST /api/v1/drain_jobs/cancel?job_id=7-8", out: []string{"canceled\n"}},
 		{args: "admin tenants list", answers: map[string][]string{"GET /api/v1/tenant_quotas": {`{"success":true,"data":[` + quota + `]}`}}, asked: "GET /api/v1/tenant_quotas",
 			out: []string{`"team-a"  1.00 GB  512.00 MB  1.00 MB  over its quota`}},

@@ -16,7 +16,7 @@ import (
 
 const machines = "../../../../core/topology/testdata/"
 
-// Each output is the golden one of the room; the machine that the test runs on has some.
+// Each output is the golden file of the package; the machine of the test has its own topology.
 func TestTopology(t *testing.T) {
 	for output, ending := range map[string]string{"table": ".table.txt", "tree": ".tree.txt", "matrix": ".matrix.json"} {
 		want, err := os.ReadFile(machines + "dgx-h100" + ending)

@@ -160,7 +160,7 @@ func TestNothingThatAProcessSaysReachesTheTerminalAsItIs(t *testing.T) {
 // A process that does not answer is a line.
 func TestAHungProcessIsALine(t *testing.T) {
 	m := newMachine(t)
-	m.patience = 100 * time.Millisecond // Whoever else is asked may be too slow for it.
+	m.patience = 100 * time.Millisecond // Another process may exceed it too.
 	path := m.run(t, "master", fakeHost{have: []pluginhost.Instance{using("mine", plugin.StateOK, 7)}})
 	hung, err := net.Listen("unix", filepath.Join(filepath.Dir(path), "store-4242.sock"))
 	require.NoError(t, err)

@@ -2,7 +2,7 @@ package zmtp
 
 import "sync"
 
-// log keeps the latest messages for those who read them. Safe for concurrent use.
+// log keeps the latest messages for subscribers. It is safe for concurrent use.
 type log struct {
 	mu sync.Mutex
 	// ring holds the messages first to next-1, each at its number modulo the length. It
@@ -60,7 +60,7 @@ func (l *log) rouse() {
 	}
 }
 
-// over reports whether it was closed.
+// over reports whether the log was closed.
 func (l *log) over() bool {
 	select {
 	case <-l.ended:
@@ -70,8 +70,7 @@ func (l *log) over() bool {
 	}
 }
 
-// close lets readers come to an end: what is there can still be read. It may be called
-// again.
+// close ends the log. Readers can still read the messages in it. close can be called again.
 func (l *log) close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -81,29 +80,29 @@ func (l *log) close() {
 	}
 }
 
-// end is where a new reader begins: after everything that is there.
+// end is the number at which a new reader begins: after all messages in the log.
 func (l *log) end() uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.next
 }
 
-// reading is the answer of read.
+// reading is the result of read.
 type reading struct {
 	messages [][]byte
-	// next is the number to go on with, missed how many messages were forgotten before they
-	// could be read.
+	// next is the number at which to continue, and missed the number of messages that were
+	// dropped before they could be read.
 	next, missed uint64
-	// Without messages, wait is closed when reading again is of use; done says that it never
-	// will be.
+	// If there are no messages, wait is closed when it is worth reading again. done means that
+	// no more messages will come.
 	wait <-chan struct{}
 	done bool
 }
 
-// readBatch is how many messages are read at a time.
+// readBatch is the most messages of one read.
 const readBatch = 64
 
-// read returns the messages from number at on, in dst, which is empty.
+// read appends the messages from number at on to dst, which is empty.
 func (l *log) read(at uint64, dst [][]byte) (r reading) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -64,7 +64,7 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Pub publishes messages to whoever subscribes. Make one with New. Safe for concurrent use.
+// Pub publishes messages to its subscribers. Make one with New. It is safe for concurrent use.
 type Pub struct {
 	opts   Options
 	log    *log
@@ -97,9 +97,9 @@ func (p *Pub) Serve(ln net.Listener) {
 	p.work.Go(func() { p.accept(ln) })
 }
 
-// Publish sends a message, frames encoded with AppendFrame, the first of them empty. It
-// keeps the message, never blocks and never fails; whoever has subscribed by then gets it
-// unless it falls too far behind.
+// Publish sends a message: frames encoded with AppendFrame, the first of them empty. It keeps the
+// message, never blocks and never fails. Every current subscriber receives the message unless it
+// falls too far behind.
 func (p *Pub) Publish(message []byte) { p.log.add(message) }
 
 // Subscribers returns how many subscribers there are.

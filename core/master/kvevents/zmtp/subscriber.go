@@ -8,28 +8,28 @@ import (
 	"time"
 )
 
-// errDone is why a subscriber left that took everything when the publisher ended.
+// errDone ends a subscriber that has received everything when the publisher stops.
 var errDone = errors.New("the publisher ended")
 
-// subscriber is one connection. Two goroutines work on it: one hears what it subscribes
-// to, the other writes.
+// subscriber is one connection. Two goroutines serve it: one reads its subscriptions, the other
+// writes messages.
 type subscriber struct {
 	pub  *Pub
 	conn net.Conn
 	in   *bufio.Reader
 	buf  []byte
 
-	// write keeps the frames of messages and the answers to pings apart.
+	// write separates the frames of messages from the answers to pings.
 	write sync.Mutex
 
 	mu   sync.Mutex
 	on   bool   // subscribed to ""
 	from uint64 // where it began, while on
-	// change is told of every change of on.
+	// change is called with every change of on.
 	change chan struct{}
 }
 
-// serve returns when the connection is of no more use, and why.
+// serve serves the connection until it ends, and returns the reason.
 func (p *Pub) serve(c net.Conn) error {
 	s := &subscriber{pub: p, conn: c, in: bufio.NewReaderSize(c, 512), change: make(chan struct{}, 1)}
 	if err := s.shake(); err != nil {
@@ -79,7 +79,7 @@ func (s *subscriber) shake() error {
 	return s.conn.SetDeadline(time.Time{})
 }
 
-// listen hears subscriptions until the connection ends.
+// listen reads subscriptions until the connection ends.
 func (s *subscriber) listen() error {
 	for {
 		f, err := readFrame(s.in, &s.buf)
@@ -92,8 +92,8 @@ func (s *subscriber) listen() error {
 	}
 }
 
-// hear understands subscriptions of ZMTP 3.1, which are commands, and of 3.0, which are
-// messages. Those to another topic than "" can never match.
+// hear handles subscriptions of ZMTP 3.1, which are commands, and of 3.0, which are messages. A
+// subscription to another topic than "" never matches.
 func (s *subscriber) hear(f frame) error {
 	if !f.command {
 		if !f.more && len(f.body) == 1 && f.body[0] <= 1 {
@@ -129,14 +129,14 @@ func (s *subscriber) subscribe(on bool) {
 	}
 }
 
-// state returns whether it is subscribed, and since when.
+// state reports whether the peer is subscribed, and since which message.
 func (s *subscriber) state() (on bool, from uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.on, s.from
 }
 
-// feed writes what is published, until gone.
+// feed writes published messages until gone is closed.
 func (s *subscriber) feed(gone <-chan struct{}) error {
 	var (
 		batch [][]byte
@@ -175,7 +175,7 @@ func (s *subscriber) feed(gone <-chan struct{}) error {
 	}
 }
 
-// send writes whole frames. It uses frames up.
+// send writes whole frames. It consumes frames.
 func (s *subscriber) send(frames net.Buffers) error {
 	s.write.Lock()
 	defer s.write.Unlock()

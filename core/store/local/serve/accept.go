@@ -24,15 +24,15 @@ func (s *Server) accept() {
 		}
 		if err != nil {
 			s.deps.Log.Warn("local service: a connection was not accepted", "error", err)
-			time.Sleep(50 * time.Millisecond) // Descriptors are short; more tries at once do not help.
+			time.Sleep(50 * time.Millisecond) // Descriptors are exhausted; an immediate retry would not help.
 			continue
 		}
 		s.admit(c)
 	}
 }
 
-// admit has a connection introduced. Where too many are silent the one that is for the
-// longest time gives way, so that silent connections keep no client out.
+// admit begins the introduction of a connection. If too many connections are silent, it closes the
+// one that has been silent longest, so that silent connections lock no client out.
 func (s *Server) admit(c *net.UnixConn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -59,12 +59,12 @@ func (s *Server) known(c *net.UnixConn) {
 
 func (s *Server) refuse(c net.Conn, err error) {
 	s.deps.Log.Warn("local service: a connection is refused", "error", err)
-	_ = c.Close() // It is of no use.
+	_ = c.Close() // An error would not matter.
 }
 
-// introduce finds out what a connection is for and serves it.
+// introduce reads the purpose of a connection and serves it.
 func (s *Server) introduce(c *net.UnixConn) {
-	kind, token, who, err := s.hear(c)
+	kind, token, peer, err := s.hear(c)
 	if err != nil {
 		s.known(c)
 		s.refuse(c, err)
@@ -75,7 +75,7 @@ func (s *Server) introduce(c *net.UnixConn) {
 		p := s.peers[token]
 		s.mu.Unlock()
 		s.known(c)
-		if p == nil || p.who != who || !p.takeCalls(c) {
+		if p == nil || p.peer != peer || !p.takeCalls(c) {
 			s.refuse(c, errors.New("a connection for calls belongs to no attached process, or is its second"))
 			return
 		}
@@ -84,7 +84,7 @@ func (s *Server) introduce(c *net.UnixConn) {
 		}
 		return
 	}
-	p, err := s.greet(frame.Conn{UnixConn: c}, who)
+	p, err := s.greet(frame.Conn{UnixConn: c}, peer)
 	s.known(c)
 	if err != nil {
 		s.refuse(c, err)
@@ -94,25 +94,25 @@ func (s *Server) introduce(c *net.UnixConn) {
 }
 
 func (s *Server) hear(c *net.UnixConn) (frame.Kind, frame.Token, frame.Peer, error) {
-	who, err := frame.PeerOf(c)
+	peer, err := frame.PeerOf(c)
 	if err != nil {
-		return 0, frame.Token{}, who, err
+		return 0, frame.Token{}, peer, err
 	}
-	if !s.cfg.Any && !who.Own() {
-		return 0, frame.Token{}, who, errs.New(errs.IllegalClient, "local service", "user %d (process %d) may not attach; this user and root may", who.UID, who.PID)
+	if !s.cfg.Any && !peer.Own() {
+		return 0, frame.Token{}, peer, errs.New(errs.IllegalClient, "local service", "user %d (process %d) may not attach; this user and root may", peer.UID, peer.PID)
 	}
 	if err := c.SetDeadline(time.Now().Add(s.cfg.HelloTimeout)); err != nil {
-		return 0, frame.Token{}, who, err
+		return 0, frame.Token{}, peer, err
 	}
 	kind, token, err := frame.ReadPreamble(c)
 	if err == nil {
 		err = c.SetDeadline(time.Time{})
 	}
-	return kind, token, who, err
+	return kind, token, peer, err
 }
 
 // greet answers the first message of a lifeline and makes the process known.
-func (s *Server) greet(c frame.Conn, who frame.Peer) (*process, error) {
+func (s *Server) greet(c frame.Conn, peer frame.Peer) (*process, error) {
 	var req localv1.AttachRequest
 	fd, err := c.Recv(time.Now().Add(s.cfg.HelloTimeout), &req)
 	closeFD(fd)
@@ -123,7 +123,7 @@ func (s *Server) greet(c frame.Conn, who frame.Peer) (*process, error) {
 	if hello == nil || fd >= 0 {
 		return nil, errs.New(errs.InvalidParams, "local service", "the first message is no greeting")
 	}
-	p := newProcess(s, c, who)
+	p := newProcess(s, c, peer)
 	s.mu.Lock()
 	switch {
 	case s.closed:
@@ -135,7 +135,7 @@ func (s *Server) greet(c frame.Conn, who frame.Peer) (*process, error) {
 	}
 	s.mu.Unlock()
 	if err != nil {
-		_ = c.Send(time.Now().Add(time.Second), &localv1.AttachResponse{Error: wire.ToProto(err)}, -1) // It is told if it listens.
+		_ = c.Send(time.Now().Add(time.Second), &localv1.AttachResponse{Error: wire.ToProto(err)}, -1) // The peer receives it if it still reads.
 		return nil, err
 	}
 	w := &localv1.Welcome{Version: s.deps.Version, Token: p.token[:], Hostname: s.deps.Client.Hostname()}
@@ -157,7 +157,7 @@ func (s *Server) forget(p *process) {
 	s.mu.Unlock()
 }
 
-// lost says why a lifeline ended, for the log.
+// lost returns the reason why a lifeline ended, for the log.
 func lost(err error) string {
 	switch {
 	case errors.Is(err, io.EOF):

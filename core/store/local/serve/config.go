@@ -14,22 +14,21 @@ import (
 // Config of a Server. DefaultConfig has the defaults.
 type Config struct {
 	// Socket is where processes attach: an absolute path, or "@" and an abstract name, which
-	// needs no file and is gone with the process.
+	// needs no file and vanishes with the process.
 	Socket string
 	// Any lets every user of the host attach. Default: this user and root.
 	Any bool
-	// LendSize is the memory that GetBuffer lends objects in, in bytes; 0 lends none. Default
-	// 256 MiB, of which pages are taken with their first use. One process may hold half of it.
+	// LendSize is the memory, in bytes, in which GetBuffer lends objects; 0 lends none. Default
+	// 256 MiB, whose pages are allocated on first use. One process may hold half of it.
 	LendSize uint64
-	// HelloTimeout is how long a connection may take to say what it is for, and PingTimeout how
-	// long a process may be silent then. Defaults 5 s and 10 s.
+	// HelloTimeout bounds the time in which a connection must state its purpose, and PingTimeout
+	// the silence of a process afterwards. Defaults 5 s and 10 s.
 	HelloTimeout, PingTimeout time.Duration
 	// CallTimeout bounds one call. Default 75 s, above the transfer timeout of the client.
 	CallTimeout time.Duration
-	// The bounds on what processes may have: processes attached, connections that have not
-	// said yet who they are; and of each process its regions of memory, their bytes
-	// together, calls in flight, items of a call, objects lent. Defaults 64, 64, 256,
-	// 4 TiB, 64, 65536, 4096.
+	// The limits of processes: attached processes, connections that are not introduced yet; and
+	// for each process its regions of memory, their total bytes, calls in flight, items of a call,
+	// and lent objects. Defaults 64, 64, 256, 4 TiB, 64, 65536, 4096.
 	MaxPeers, MaxPending, MaxRegions int
 	MaxBytes                         uint64
 	MaxCalls, MaxItems, MaxLent      int

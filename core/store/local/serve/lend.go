@@ -14,7 +14,7 @@ import (
 
 // Lend implements LocalService: it reads objects into memory of this process, which the
 // caller maps for reading, until it releases them or leaves. BufferOverflow for what there is
-// no room for now.
+// no space for now.
 func (v *service) Lend(ctx context.Context, req *localv1.LendRequest) (*localv1.LendResponse, error) {
 	p := callerOf(ctx)
 	keys := codec.KeysIn(req.GetKeys())
@@ -62,7 +62,7 @@ func (v *service) Release(ctx context.Context, req *localv1.ReleaseRequest) (*lo
 	return &localv1.ReleaseResponse{}, nil
 }
 
-// borrow takes room for an object, as far as the process may hold more.
+// borrow allocates space for an object if the process may hold more.
 func (p *process) borrow(size uint64) (*memory.Buffer, error) {
 	full := func(why string) error { return errs.New(errs.BufferOverflow, "local service: lend", "%s", why) }
 	if p.s.pool == nil {
@@ -79,7 +79,7 @@ func (p *process) borrow(size uint64) (*memory.Buffer, error) {
 	}
 	b, ok := p.s.pool.TryGet(int(size))
 	if !ok {
-		return nil, full("no room is left for " + memory.Human(size) + "; other processes hold it")
+		return nil, full("no space is left for " + memory.Human(size) + "; other processes hold it")
 	}
 	p.lent += int(size)
 	return b, nil

@@ -22,7 +22,7 @@ import (
 type process struct {
 	s     *Server
 	line  frame.Conn
-	who   frame.Peer
+	peer  frame.Peer
 	token frame.Token
 	log   *slog.Logger
 	// layers are the sessions of the process.
@@ -45,9 +45,9 @@ type process struct {
 	count   int
 }
 
-func newProcess(s *Server, c frame.Conn, who frame.Peer) *process {
+func newProcess(s *Server, c frame.Conn, peer frame.Peer) *process {
 	p := &process{
-		s: s, line: c, who: who, token: frame.NewToken(), log: s.deps.Log.With("process", who.PID, "user", who.UID),
+		s: s, line: c, peer: peer, token: frame.NewToken(), log: s.deps.Log.With("process", peer.PID, "user", peer.UID),
 		regions: map[uint64]*region{}, leases: map[uint64]*memory.Buffer{}, running: map[uint64]context.CancelFunc{},
 	}
 	p.layers = s.deps.Client.NewLayers()
@@ -66,7 +66,7 @@ func (p *process) takeCalls(c net.Conn) bool {
 	return true
 }
 
-// live serves the lifeline until it ends, and then gives back what the process had.
+// live serves the lifeline until it ends, and then frees everything that the process had.
 func (p *process) live() {
 	var err error
 	for err == nil {
@@ -119,7 +119,7 @@ func (p *process) step() error {
 	return p.line.Send(time.Now().Add(p.s.cfg.PingTimeout), &localv1.AttachResponse{Error: wire.ToProto(answer)}, -1)
 }
 
-// settle waits until no call touches the process's memory, and gives everything back.
+// settle waits until no call touches the process's memory, and frees everything.
 func (p *process) settle() {
 	p.calls.Wait()
 	p.closeLayers()
@@ -139,7 +139,7 @@ func (p *process) settle() {
 	}
 }
 
-// closeLayers ends the sessions of a process that is gone, and revokes its puts.
+// closeLayers ends the sessions of a process that has exited, and revokes its puts.
 func (p *process) closeLayers() {
 	ctx, cancel := context.WithTimeout(context.Background(), p.s.cfg.CallTimeout)
 	defer cancel()
@@ -172,7 +172,7 @@ func (p *process) enter(ctx context.Context, call *localv1.Call) (_ context.Cont
 	if id != 0 {
 		p.running[id] = cancel
 	}
-	p.s.underway.Add(1)
+	p.s.inFlight.Add(1)
 	return ctx, func() {
 		cancel()
 		p.mu.Lock()
@@ -181,7 +181,7 @@ func (p *process) enter(ctx context.Context, call *localv1.Call) (_ context.Cont
 			delete(p.running, id)
 		}
 		p.mu.Unlock()
-		p.s.underway.Add(-1)
+		p.s.inFlight.Add(-1)
 		p.s.served.Add(1)
 		p.calls.Done()
 	}, nil
@@ -200,6 +200,6 @@ func (p *process) stop(id uint64) bool {
 
 func closeFD(fd int) {
 	if fd >= 0 {
-		_ = unix.Close(fd) // It was nothing of use.
+		_ = unix.Close(fd) // An error would not matter.
 	}
 }

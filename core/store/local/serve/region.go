@@ -58,7 +58,7 @@ func (p *process) add(fd int, req *localv1.AddRegion) error {
 	if err != nil {
 		return err
 	}
-	m, err := shm.Adopt(fd, shm.Terms{Size: size, Write: true, Huge: p.who.Own()})
+	m, err := shm.Adopt(fd, shm.Terms{Size: size, Write: true, Huge: p.peer.Own()})
 	if err != nil {
 		return err
 	}

@@ -28,7 +28,7 @@ import (
 // maxMessage bounds one gRPC message in bytes.
 const maxMessage = 16 << 20
 
-// Server lets processes of this host use one client. Safe for concurrent use.
+// Server lets processes of this host use one client. It is safe for concurrent use.
 type Server struct {
 	cfg  Config
 	deps Deps
@@ -40,7 +40,7 @@ type Server struct {
 	pool  *memory.Pool
 	tasks sync.WaitGroup
 
-	underway    atomic.Int64 // calls
+	inFlight    atomic.Int64 // calls
 	served      atomic.Uint64
 	quarantined atomic.Uint64 // bytes
 
@@ -65,7 +65,7 @@ func New(cfg Config, deps Deps) (*Server, error) {
 	return s, s.register(deps.Metrics)
 }
 
-// Start takes the socket and serves until Stop. UnavailableInCurrentStatus when another
+// Start takes the socket and serves until Stop. The error is UnavailableInCurrentStatus if another
 // process has the socket.
 func (s *Server) Start(ctx context.Context) error {
 	var lc net.ListenConfig
@@ -81,7 +81,7 @@ func (s *Server) Start(ctx context.Context) error {
 	}
 	s.ln = ln.(*net.UnixListener)
 	if s.cfg.Socket[0] == '/' && s.cfg.Any {
-		err = os.Chmod(s.cfg.Socket, 0o666) //nolint:gosec // Any is the wish that everyone may connect.
+		err = os.Chmod(s.cfg.Socket, 0o666) //nolint:gosec // Any means that every user may connect.
 	}
 	if err == nil {
 		err = s.openLend(ctx)
@@ -105,8 +105,8 @@ func (s *Server) Start(ctx context.Context) error {
 	return nil
 }
 
-// Stop ends every attachment: calls in flight are cancelled and waited for, then all memory
-// is given back. Repeatable. On an error memory stays mapped that may still be touched.
+// Stop ends every attachment: it cancels the calls in flight, waits for them and then frees all
+// memory. Stop can be repeated. After an error, memory that may still be touched stays mapped.
 func (s *Server) Stop(ctx context.Context) error {
 	if s.ln == nil {
 		return nil
@@ -118,7 +118,7 @@ func (s *Server) Stop(ctx context.Context) error {
 		peers = append(peers, p)
 	}
 	for _, c := range s.fresh {
-		_ = c.Close() // It has said nothing yet.
+		_ = c.Close() // The peer has not sent its hello yet.
 	}
 	s.mu.Unlock()
 	_ = s.ln.Close() // It may be closed already.

@@ -37,7 +37,7 @@ func (s *Server) intercept(ctx context.Context, req any, info *grpc.UnaryServerI
 	}
 	var call *localv1.Call
 	switch r := req.(type) {
-	case *localv1.CancelRequest, *localv1.ReleaseRequest: // They end something; they always get through.
+	case *localv1.CancelRequest, *localv1.ReleaseRequest: // They free resources, so no limit applies to them.
 		resp, err = next(ctx, req)
 		return resp, wire.ToStatus(err)
 	case interface{ GetCall() *localv1.Call }:

@@ -16,7 +16,7 @@ import (
 func freePath(ctx context.Context, path string) error {
 	st, err := os.Lstat(path)
 	if err != nil || st.Mode()&os.ModeSocket == 0 {
-		return nil //nolint:nilerr // Listening says what is wrong, if anything.
+		return nil //nolint:nilerr // Listen reports the error, if any.
 	}
 	if c, err := frame.Dial(ctx, path); err == nil {
 		_ = c.Close() // A process serves it: listening will fail.

@@ -14,8 +14,8 @@ import (
 	localv1 "github.com/mooncake-go/mooncake/sdk/proto/mooncake/local/v1"
 )
 
-// StatusServer says over TCP what a Server is doing. It moves nothing and gives no access,
-// so that the port may be open to other machines.
+// StatusServer reports over TCP what a Server is doing. It moves no bytes and gives no access, so
+// that the port may be open to other machines.
 type StatusServer struct{ grpc *grpc.Server }
 
 // NewStatusServer makes one. Nothing runs before Serve.
@@ -59,7 +59,7 @@ type Figures struct {
 
 // Figures returns what the server is doing now.
 func (s *Server) Figures() Figures {
-	f := Figures{Calls: int(s.underway.Load()), Served: s.served.Load(), Quarantined: s.quarantined.Load()}
+	f := Figures{Calls: int(s.inFlight.Load()), Served: s.served.Load(), Quarantined: s.quarantined.Load()}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, p := range s.peers {

@@ -22,7 +22,7 @@ type Config struct {
 	// any certificate of the authority; the dialling side asks for one that is for the address it
 	// dialled.
 	PeerNames []string `json:"peer_names"`
-	// InsecureDev makes a certificate at start and asks no peer who it is.
+	// InsecureDev makes a certificate at start and does not verify the identity of peers.
 	InsecureDev bool `json:"insecure_dev"`
 	// ExpiryWarning is how long before the end of the certificate warnings begin.
 	ExpiryWarning plugin.Duration `json:"expiry_warning"`
@@ -172,7 +172,7 @@ func (c *Config) validateTrust() error {
 		return fmt.Errorf("%s is set and %s is not; all of ca, cert and key are needed", strings.Join(given, " and "), strings.Join(missing, " and "))
 	}
 	if c.InsecureDev && (len(given) > 0 || len(c.PeerNames) > 0) {
-		return fmt.Errorf("insecure_dev asks no peer who it is; it cannot be combined with ca, cert, key or peer_names")
+		return fmt.Errorf("insecure_dev does not verify the identity of peers; it cannot be combined with ca, cert, key or peer_names")
 	}
 	if len(c.PeerNames) > maxPeerNames {
 		return fmt.Errorf("peer_names has %d names, must be at most %d", len(c.PeerNames), maxPeerNames)

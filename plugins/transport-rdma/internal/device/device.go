@@ -182,7 +182,7 @@ func (d *Device) Address() Address {
 	return Address{GID: d.addr.GID, Text: d.addr.GID.String(), Index: d.addr.Index, MTU: d.mtu(), LID: uint32(d.port.LID)}
 }
 
-// mtu is the largest packet that this side can use. d.mu is held.
+// mtu is the largest packet that this side can use. The caller holds d.mu.
 func (d *Device) mtu() int { return min(d.env.Config.MTU, d.port.ActiveMTU) }
 
 // Port returns the port as it was when it was last up.

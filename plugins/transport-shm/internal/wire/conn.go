@@ -97,7 +97,7 @@ func (c Conn) PeerUser() (uint32, error) {
 	var got error
 	err = raw.Control(func(fd uintptr) { cred, got = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) })
 	if err = errors.Join(err, got); err != nil {
-		return 0, fmt.Errorf("ask who is at the other end of the socket: %w", err)
+		return 0, fmt.Errorf("query the process at the other end of the socket: %w", err)
 	}
 	return cred.Uid, nil
 }

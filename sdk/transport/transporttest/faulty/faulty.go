@@ -1,11 +1,11 @@
-// Package faulty wraps a transport so that its paths misbehave as they are told: for hosts,
-// which must live with such transports, and for the suite, which must notice.
+// Package faulty wraps a transport so that its paths misbehave according to a plan. Hosts test that
+// they tolerate such transports, and the suite that it detects them.
 //
 //	plan := faulty.NewPlan()
 //	plan.Add(faulty.Rule{Fault: faulty.Lost, Nth: 100})
 //	tr := faulty.Wrap(good, plan)
 //
-// Bytes move as before: the faults are in what the caller is told.
+// Bytes move as before: only the results that the caller receives are faulty.
 package faulty
 
 import (
@@ -28,36 +28,36 @@ const (
 	Lost
 	// Reject: Submit refuses it, with the class of the rule.
 	Reject
-	// Fail: it completes as Failed, with the class of the rule, whatever became of it.
+	// Fail: it completes as Failed, with the class of the rule, whatever its real outcome is.
 	Fail
 	// Quarantine: as Fail, but Quarantined.
 	Quarantine
-	// Kill: from it on the transport is as dead as after Plan.Kill.
+	// Kill: from this operation on the transport is dead, as after Plan.Kill.
 	Kill
 )
 
-// Rule says which operations a fault befalls.
+// Rule says which operations a fault affects.
 type Rule struct {
 	Fault Fault
-	// Nth is every how many-th operation that matches, counted over all paths of the plan; 0
-	// and 1 are each.
+	// Nth selects every Nth operation that matches, counted over all paths of the plan; 0 and 1
+	// select all of them.
 	Nth uint64
-	// Limit is how often at most; 0 for no limit.
+	// Limit is the most operations that the rule affects; 0 for no limit.
 	Limit uint64
-	// Match tells whether an operation counts; nil for each.
+	// Match reports whether the rule applies to an operation; nil for all of them.
 	Match func(transport.Op) bool
-	// Class is that of the error; ClassTransientPath where it is unknown.
+	// Class is the class of the error; ClassTransientPath if it is ClassUnknown.
 	Class errs.Class
 }
 
-// Plan is what goes wrong with the paths of the transports that share it. Safe for
-// concurrent use.
+// Plan lists the faults of the paths of the transports that share it. It is safe for concurrent
+// use.
 type Plan struct {
-	mu     sync.Mutex
-	rules  []*counted
-	dead   bool
-	held   []*path // paths that hold completions back
-	befell map[Fault]uint64
+	mu       sync.Mutex
+	rules    []*counted
+	dead     bool
+	held     []*path // paths that hold completions back
+	affected map[Fault]uint64
 }
 
 type counted struct {
@@ -65,32 +65,32 @@ type counted struct {
 	seen, done uint64
 }
 
-// NewPlan makes a plan by which nothing goes wrong.
-func NewPlan() *Plan { return &Plan{befell: map[Fault]uint64{}} }
+// NewPlan returns a plan without faults.
+func NewPlan() *Plan { return &Plan{affected: map[Fault]uint64{}} }
 
-// Add adds a rule. The first rule that meets an operation counts.
+// Add adds a rule. The first rule that applies to an operation determines its fault.
 func (p *Plan) Add(r Rule) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.rules = append(p.rules, &counted{Rule: r})
 }
 
-// Clear drops all rules; what is held back or dead stays so.
+// Clear drops all rules. Held completions stay held, and dead transports stay dead.
 func (p *Plan) Clear() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.rules = nil
 }
 
-// Count returns how many operations a fault befell.
+// Count returns how many operations a fault has affected.
 func (p *Plan) Count(f Fault) uint64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.befell[f]
+	return p.affected[f]
 }
 
-// Kill lets the transports be as one whose process died: what is submitted is refused and
-// what is under way fails, class transient-path, until Revive.
+// Kill makes the transports behave as if their process had died: until Revive, Submit refuses
+// operations, and operations in flight fail with class transient-path.
 func (p *Plan) Kill() { p.setDead(true) }
 
 // Revive ends Kill.
@@ -102,7 +102,7 @@ func (p *Plan) setDead(dead bool) {
 	p.dead = dead
 }
 
-// Release lets go of completions that are held back.
+// Release releases held completions.
 func (p *Plan) Release() {
 	p.mu.Lock()
 	held := p.held
@@ -125,7 +125,7 @@ func (p *Plan) isDead() bool {
 	return p.dead
 }
 
-// meet returns the rule that befalls an operation, nil for none.
+// meet returns the rule that applies to an operation, or nil.
 func (p *Plan) meet(o transport.Op) *Rule {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -140,7 +140,7 @@ func (p *Plan) meet(o transport.Op) *Rule {
 			continue
 		}
 		r.done++
-		p.befell[r.Fault]++
+		p.affected[r.Fault]++
 		if r.Fault == Kill {
 			p.dead = true
 			return &Rule{Fault: Reject}

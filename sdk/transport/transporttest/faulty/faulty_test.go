@@ -16,13 +16,13 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// TestWithoutRulesItIsTheTransport: a plan by which nothing goes wrong changes nothing.
+// TestWithoutRulesItIsTheTransport: a plan without rules changes nothing.
 func TestWithoutRulesItIsTheTransport(t *testing.T) {
 	n := reference.NewNetwork()
 	transporttest.Run(t, faulty.Factory(n.Factory(), faulty.NewPlan()), n.Options()...)
 }
 
-// open makes a path that follows a plan, and a function that submits a read.
+// open returns a path that follows a plan, and a function that submits a read.
 func open(t *testing.T, plan *faulty.Plan) (transport.Path, func(id uint64) error) {
 	f := reference.NewNetwork().Factory()
 	inner, err := f.New(f.DefaultConfig())

@@ -39,8 +39,8 @@ func (w *wrapped) Dial(ctx context.Context, peer transport.Endpoint) (transport.
 	return &path{Path: p, plan: w.plan, fates: map[uint64][]*Rule{}, news: make(chan struct{})}, nil
 }
 
-// path implements transport.Path. IDs of operations may repeat: their fates are taken in
-// the order of Submit.
+// path implements transport.Path. IDs of operations may repeat: each completion takes the first
+// remaining fate of its ID, in the order of Submit.
 type path struct {
 	transport.Path
 	plan *Plan
@@ -49,7 +49,7 @@ type path struct {
 	fates map[uint64][]*Rule // by operation, nil for one without a fault
 	ready []transport.Completion
 	late  []transport.Completion
-	news  chan struct{} // closed, and replaced, when ready was added to
+	news  chan struct{} // closed and replaced when ready grows
 }
 
 // Unwrap lets transport.As find companions.
@@ -62,7 +62,7 @@ func (p *path) Submit(ops []transport.Op) (int, error) {
 		if r != nil && r.Fault == Reject {
 			return i, r.err()
 		}
-		p.mu.Lock() // Held over Submit, so that a completion finds its fate.
+		p.mu.Lock() // Held during Submit, so that a completion finds its fate.
 		n, err := p.Path.Submit(ops[i : i+1])
 		if n == 1 {
 			p.fates[o.ID] = append(p.fates[o.ID], r)
@@ -91,7 +91,7 @@ func (p *path) Reap(ctx context.Context, dst []transport.Completion) (int, error
 		}
 		waiting, cancel := context.WithCancel(ctx)
 		stopped := make(chan struct{})
-		go func() { // What is released meanwhile ends the wait.
+		go func() { // A release ends the wait.
 			defer close(stopped)
 			select {
 			case <-news:
@@ -107,7 +107,7 @@ func (p *path) Reap(ctx context.Context, dst []transport.Completion) (int, error
 			continue
 		}
 		select {
-		case <-news: // The error is of the wait that was cut short.
+		case <-news: // The release interrupted the wait; that is no error.
 			continue
 		default:
 		}
@@ -117,7 +117,7 @@ func (p *path) Reap(ctx context.Context, dst []transport.Completion) (int, error
 	}
 }
 
-// take gives each completion the fate of its operation.
+// take applies the fate of each operation to its completion.
 func (p *path) take(got []transport.Completion) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

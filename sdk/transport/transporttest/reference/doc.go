@@ -1,6 +1,6 @@
-// Package reference is the smallest transport that keeps every rule of package transport:
-// it copies between nodes of one process. The suite is tested on it, hosts can be, and
-// authors can read it beside the contract.
+// Package reference is the smallest transport that keeps every rule of package transport: it copies
+// between nodes of one process. It serves to test the suite and hosts, and authors can read it
+// beside the contract.
 //
 // A Network holds the nodes that can reach one another.
 //

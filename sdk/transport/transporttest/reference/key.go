@@ -7,7 +7,7 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
 
-// key is what a peer needs to know of a region. The secret cannot be guessed.
+// key is what a peer needs in order to name a region. The secret is random.
 type key struct{ incarnation, secret, size uint64 }
 
 func (k key) encode() transport.Key {

@@ -11,7 +11,7 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/transport/transporttest"
 )
 
-// Network is where nodes find one another. Safe for concurrent use.
+// Network is the directory in which nodes find each other. It is safe for concurrent use.
 type Network struct {
 	mu    sync.Mutex
 	nodes map[string]*node // by name; nil for a name whose node never answers
@@ -23,9 +23,10 @@ func NewNetwork() *Network { return &Network{nodes: map[string]*node{}} }
 
 // Config is the configuration of a node.
 type Config struct {
-	// Name is where peers find the node; empty for a name of its own.
+	// Name is the name by which peers find the node; if empty, the network chooses one.
 	Name string `json:"name"`
-	// Window is how many bytes a path takes on at most, and one operation more.
+	// Window is the fill level in bytes at which a path stops accepting. The last accepted
+	// operation may exceed it.
 	Window int `json:"window"`
 }
 
@@ -37,7 +38,7 @@ func (c *Config) Validate() error {
 	return nil
 }
 
-// window is what Config has for a default.
+// window is the default of Config.Window.
 const window = 256 << 10
 
 // Factory makes the nodes of the network.
@@ -51,7 +52,7 @@ func (n *Network) Factory() transport.Factory {
 	})
 }
 
-// Options are what the suite needs to know of such nodes.
+// Options returns the options with which the suite tests such nodes.
 func (n *Network) Options() []transporttest.Option {
 	return []transporttest.Option{
 		transporttest.WithLimit(window),
@@ -65,7 +66,7 @@ func (n *Network) Options() []transporttest.Option {
 	}
 }
 
-// join puts a node under a name, or under one of its own.
+// join adds a node under a name, or under a new name if that is empty.
 func (n *Network) join(name string, x *node) string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -85,7 +86,8 @@ func (n *Network) leave(name string, x *node) {
 	}
 }
 
-// find returns the node of a name. It is nil and there for one that never answers.
+// find returns the node of a name and whether the name is known. The node is nil if it never
+// answers.
 func (n *Network) find(name string) (x *node, there bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

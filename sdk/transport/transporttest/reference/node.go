@@ -36,13 +36,13 @@ type node struct {
 	paths       map[*path]struct{}
 }
 
-// region is registered memory. Whoever touches the memory holds use for reading; to close
-// it is to wait for them.
+// region is registered memory. A goroutine holds use for reading while it touches the memory. end
+// takes use for writing, and so waits for all of them.
 type region struct {
 	transport.Region
 	secret uint64
 	use    sync.RWMutex
-	closed bool // with use
+	closed bool // guarded by use
 }
 
 // Start implements plugin.Component.
@@ -86,7 +86,7 @@ func (n *node) Endpoint() transport.Endpoint {
 	return transport.Endpoint{Blob: []byte(magic + n.name), Incarnation: n.incarnation}
 }
 
-// alive is an error where the node is not running. n.mu is held.
+// alive returns an error if the node is not running. The caller holds n.mu.
 func (n *node) alive(what string) error {
 	if n.state != running {
 		return errs.New(errs.UnavailableInCurrentStatus, what, "the transport is not running")
@@ -136,7 +136,8 @@ func (n *node) Deregister(_ context.Context, id transport.RegionID) error {
 	return nil
 }
 
-// end returns when nobody touches the memory any more: each copy is bounded.
+// end closes the region. It returns once no goroutine touches the memory, which does not take long
+// because each copy is bounded.
 func (r *region) end() {
 	r.use.Lock()
 	defer r.use.Unlock()
@@ -162,7 +163,7 @@ func (n *node) Dial(ctx context.Context, peer transport.Endpoint) (transport.Pat
 	return p, nil
 }
 
-// local tells whether memory lies inside one registered region.
+// local reports whether memory lies inside one registered region.
 func (n *node) local(b []byte) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()

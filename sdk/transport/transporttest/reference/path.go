@@ -18,19 +18,19 @@ type path struct {
 	name        string
 	incarnation uint64
 	closing     chan struct{} // closed by Close
-	ended       chan struct{} // closed when the goroutine returned and everything is in done
+	ended       chan struct{} // closed when the goroutine has returned and all completions are in done
 
 	mu       sync.Mutex
 	imported []key // by RemoteID - 1
 	queue    []transport.Op
 	done     []finished
-	bytes    int           // of what was accepted and not reaped
-	closed   bool          // closing is
-	work     chan struct{} // has a token when queue was added to
-	news     chan struct{} // closed, and replaced, when done was added to
+	bytes    int           // of accepted operations that were not reaped
+	closed   bool          // closing is closed
+	work     chan struct{} // has a token when queue has grown
+	news     chan struct{} // closed and replaced when done grows
 }
 
-// finished is a completion and the bytes that it gives back to the window.
+// finished is a completion and the bytes that it returns to the window.
 type finished struct {
 	transport.Completion
 	bytes int
@@ -77,7 +77,7 @@ func (p *path) Submit(ops []transport.Op) (int, error) {
 		if err := p.check(o); err != nil {
 			return i, err
 		}
-		if p.bytes+len(p.queue)+len(p.done) >= p.from.cfg.Window { // Empty operations take room too.
+		if p.bytes+len(p.queue)+len(p.done) >= p.from.cfg.Window { // Empty operations count too.
 			return i, nil
 		}
 		p.bytes += len(o.Local)
@@ -93,7 +93,7 @@ func (p *path) Submit(ops []transport.Op) (int, error) {
 	return len(ops), nil
 }
 
-// check refuses what can be known to be wrong now.
+// check refuses operations that are known to be wrong at Submit.
 func (p *path) check(o transport.Op) error {
 	bad := func(format string, args ...any) error {
 		return errs.WithClass(errs.ClassPermanent, "submit", errs.New(errs.InvalidParams, "", format, args...))
@@ -133,7 +133,7 @@ func (p *path) Reap(ctx context.Context, dst []transport.Completion) (int, error
 		ended := p.ended
 		if closed {
 			select {
-			case <-ended: // Nothing is added any more; look once more at what was.
+			case <-ended: // Nothing is added any more; check done again.
 				p.mu.Lock()
 				left := len(p.done)
 				p.mu.Unlock()
@@ -162,7 +162,7 @@ func (p *path) Close(context.Context) error {
 		close(p.closing)
 	}
 	p.mu.Unlock()
-	<-p.ended // One copy at most is under way.
+	<-p.ended // At most one copy is in progress.
 	p.from.mu.Lock()
 	delete(p.from.paths, p)
 	p.from.mu.Unlock()

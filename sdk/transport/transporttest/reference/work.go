@@ -9,7 +9,7 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/x/crc32c"
 )
 
-// run carries out what is queued until the path is closed, and fails the rest.
+// run carries out queued operations until the path is closed, and fails the rest.
 func (p *path) run() {
 	defer close(p.ended)
 	for {
@@ -60,8 +60,8 @@ func (p *path) finish(o transport.Op, sum uint32, err error) {
 	p.news = make(chan struct{})
 }
 
-// carryOut does one operation and returns the checksum, where it asks for one. What it touches
-// is untouched once it returned.
+// carryOut carries out one operation and returns the checksum if the operation requests one. It
+// does not touch the memory after it returned.
 func (p *path) carryOut(o transport.Op) (sum uint32, err error) {
 	if len(o.Local) == 0 {
 		return 0, nil
@@ -70,7 +70,7 @@ func (p *path) carryOut(o transport.Op) (sum uint32, err error) {
 		return 0, lost("the deadline has passed")
 	}
 	peer, there := p.from.net.find(p.name)
-	if there && peer == nil { // It never answers.
+	if there && peer == nil { // This peer never answers.
 		timer := time.NewTimer(time.Until(o.Deadline))
 		defer timer.Stop()
 		select {
@@ -84,7 +84,7 @@ func (p *path) carryOut(o transport.Op) (sum uint32, err error) {
 	k := p.imported[o.Remote-1]
 	p.mu.Unlock()
 	if !there {
-		return 0, errs.WithClass(errs.ClassTransientPeer, "transfer", errs.New(errs.TransferFail, "", "the peer is gone"))
+		return 0, errs.WithClass(errs.ClassTransientPeer, "transfer", errs.New(errs.TransferFail, "", "the peer has stopped"))
 	}
 	r := peer.open(k.incarnation, k.secret)
 	if r == nil {
@@ -95,7 +95,7 @@ func (p *path) carryOut(o transport.Op) (sum uint32, err error) {
 	switch {
 	case r.closed:
 		return 0, stale()
-	case uint64(len(r.Mem)) < o.Offset+uint64(len(o.Local)): // The size in the key was not the region's.
+	case uint64(len(r.Mem)) < o.Offset+uint64(len(o.Local)): // The key does not state the size of the region.
 		return 0, permanent("the range reaches past the end of the region")
 	case o.Kind == transport.Read && r.Access&transport.AccessRemoteRead == 0:
 		return 0, permanent("the region is not open for reading")

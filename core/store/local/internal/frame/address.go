@@ -51,7 +51,7 @@ type Peer struct {
 	UID uint32
 }
 
-// PeerOf asks the kernel who connected, or who listens.
+// PeerOf asks the kernel for the process at the other end: the one that connected or that listens.
 func PeerOf(c *net.UnixConn) (Peer, error) {
 	raw, err := c.SyscallConn()
 	if err != nil {
@@ -64,7 +64,7 @@ func PeerOf(c *net.UnixConn) (Peer, error) {
 		err = got
 	}
 	if err != nil {
-		return Peer{}, fmt.Errorf("ask who is at the other end of the socket: %w", err)
+		return Peer{}, fmt.Errorf("query the process at the other end of the socket: %w", err)
 	}
 	return Peer{PID: cred.Pid, UID: cred.Uid}, nil
 }

@@ -1,6 +1,6 @@
-// Package shm maps memory that two processes share. Whoever maps memory of another process
-// is safe from its owner only where the memory cannot shrink: a page that is gone ends the
-// reader with SIGBUS. The seals of a memfd give that, and Adopt insists on them.
+// Package shm maps memory that two processes share. A process that maps memory of another one is
+// safe from its owner only if the memory cannot shrink: an access to a removed page kills the
+// reader with SIGBUS. The seals of a memfd guarantee that, and Adopt insists on them.
 package shm
 
 import (
@@ -83,7 +83,7 @@ type Terms struct {
 	// Write maps for reading and writing.
 	Write bool
 	// Huge accepts huge pages. Their owner can take pages out of them, and none may be
-	// left when this process touches them: only for owners who may end this process anyhow.
+	// left when this process touches them: only for owners that may kill this process anyway.
 	Huge bool
 }
 

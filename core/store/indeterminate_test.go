@@ -18,7 +18,7 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
 
-// oldMaster is one that cannot hold room in quarantine, as core/api/rpc shows it.
+// oldMaster is a master that cannot quarantine space, as core/api/rpc presents it.
 type oldMaster struct{ store.Master }
 
 func (o oldMaster) PutRevoke(ctx context.Context, c model.Caller, items []model.RevokeItem) ([]error, error) {
@@ -37,22 +37,23 @@ func (o oldMaster) PutRevoke(ctx context.Context, c model.Caller, items []model.
 	return out, nil
 }
 
-// doubtful is a pool of one node, whose memory has room for three of doubtSize, and a
-// client whose next writes are indeterminate: their bytes may arrive later.
-func doubtful(t *testing.T, writes int32) (*pool, *member) {
+// indeterminate returns a pool of one node, whose memory has space for three values of
+// indeterminateSize, and a client whose next writes are indeterminate: their bytes may arrive
+// later.
+func indeterminate(t *testing.T, writes int32) (*pool, *member) {
 	p := newPool(t, nil)
 	p.member("node:1", memberOptions{segments: []uint64{1 << 20}})
 	c := p.member("client:1", memberOptions{})
-	doubt(c, writes)
+	makeIndeterminate(c, writes)
 	return p, c
 }
 
-const doubtSize = 300_000
+const indeterminateSize = 300_000
 
-// pinned makes an object stay, so that nothing but free room is given to the next.
+// pinned makes an object stay, so that the next one gets only free space.
 func pinned() model.ReplicateConfig { return model.ReplicateConfig{ReplicaNum: 1, HardPin: true} }
 
-func doubt(c *member, writes int32) {
+func makeIndeterminate(c *member, writes int32) {
 	var left atomic.Int32
 	left.Store(writes)
 	c.wire.SetHook(func(e memtransport.Event) memtransport.Fault {
@@ -63,40 +64,40 @@ func doubt(c *member, writes int32) {
 	})
 }
 
-// TestIndeterminatePutIsRetried in a new allocation, and the old one stays unused until the master's
-// timeout.
+// TestIndeterminatePutIsRetried: the retry uses a new allocation, and the old one stays unused
+// until the timeout of the master.
 func TestIndeterminatePutIsRetried(t *testing.T) {
-	value := content("k", doubtSize)
+	value := content("k", indeterminateSize)
 	for name, put := range map[string]func(*member) error{
 		"put":    func(c *member) error { return c.Put(t.Context(), "k", value, one) },
 		"parts":  func(c *member) error { return c.PutFragments(t.Context(), "k", [][]byte{value[:7], value[7:]}, one) },
 		"upsert": func(c *member) error { return c.Upsert(t.Context(), "k", value, one) },
 		"upsert in place": func(c *member) error {
 			c.wire.SetHook(nil)
-			require.NoError(t, c.Put(t.Context(), "k", content("old", doubtSize), one))
-			doubt(c, 1)
+			require.NoError(t, c.Put(t.Context(), "k", content("old", indeterminateSize), one))
+			makeIndeterminate(c, 1)
 			return c.Upsert(t.Context(), "k", value, one)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p, c := doubtful(t, 1)
+			p, c := indeterminate(t, 1)
 			require.NoError(t, put(c))
 			require.Equal(t, 1, c.count(t, "mooncake_client_puts_repeated_total"))
 			require.Zero(t, c.count(t, "mooncake_client_puts_unrevoked_total"))
 			got, err := c.Get(t.Context(), "k")
 			require.NoError(t, err)
 			require.Equal(t, value, got)
-			require.NoError(t, c.Put(t.Context(), "other", content("other", doubtSize), pinned()))
+			require.NoError(t, c.Put(t.Context(), "other", content("other", indeterminateSize), pinned()))
 			asked := p.tally()
-			require.True(t, errs.Is(c.Put(t.Context(), "third", content("third", doubtSize), one), errs.NoAvailableHandle), "the first room is held")
+			require.True(t, errs.Is(c.Put(t.Context(), "third", content("third", indeterminateSize), one), errs.NoAvailableHandle), "the first allocation is in quarantine")
 			require.Equal(t, map[string]int{"PutStart": 1}, asked.take())
 		})
 	}
 }
 
-// TestIndeterminateBatch: of a batch, only the indeterminate items are put again.
+// TestIndeterminateBatch: the client retries only the indeterminate items of a batch.
 func TestIndeterminateBatch(t *testing.T) {
-	p, c := doubtful(t, 0)
+	p, c := indeterminate(t, 0)
 	permanent := errs.WithClass(errs.ClassPermanent, "test", errCut)
 	c.wire.SetHook(func(e memtransport.Event) memtransport.Fault {
 		switch e.N {
@@ -121,20 +122,20 @@ func TestIndeterminateBatch(t *testing.T) {
 	require.NoError(t, c.Put(t.Context(), "c", values[2], one), "a put that failed for certain is revoked only")
 }
 
-// TestPutInDoubtTwiceFails, and leaves the key free.
-func TestPutInDoubtTwiceFails(t *testing.T) {
-	p, c := doubtful(t, 1000)
+// TestTwiceIndeterminatePutFails: such a put fails and leaves the key free.
+func TestTwiceIndeterminatePutFails(t *testing.T) {
+	p, c := indeterminate(t, 1000)
 	asked := p.tally()
-	require.ErrorIs(t, c.Put(t.Context(), "k", content("k", doubtSize), one), transfer.ErrQuarantined)
+	require.ErrorIs(t, c.Put(t.Context(), "k", content("k", indeterminateSize), one), transfer.ErrQuarantined)
 	require.Equal(t, map[string]int{"PutStart": 2, "PutRevoke": 2}, asked.take())
 	require.Equal(t, 1, c.count(t, "mooncake_client_puts_repeated_total"))
 	c.wire.SetHook(nil)
-	require.NoError(t, c.Put(t.Context(), "k", content("k", doubtSize), pinned()))
-	require.True(t, errs.Is(c.Put(t.Context(), "other", content("other", doubtSize), one), errs.NoAvailableHandle), "both rooms are held")
+	require.NoError(t, c.Put(t.Context(), "k", content("k", indeterminateSize), pinned()))
+	require.True(t, errs.Is(c.Put(t.Context(), "other", content("other", indeterminateSize), one), errs.NoAvailableHandle), "both allocations are in quarantine")
 }
 
-// TestIndeterminatePutIsNotRetried where no master would hold the first allocation, or no caller
-// waits any more.
+// TestIndeterminatePutIsNotRetried: there is no retry if the master would not quarantine the first
+// allocation, or if the caller has left.
 func TestIndeterminatePutIsNotRetried(t *testing.T) {
 	type setting struct {
 		p      *pool
@@ -155,8 +156,8 @@ func TestIndeterminatePutIsNotRetried(t *testing.T) {
 		arrange   func(setting)
 		unrevoked int
 	}{
-		"a master of old": {func(s setting) { s.p.master.set(oldMaster{s.p.master.current()}) }, 1},
-		"no answer":       {func(s setting) { atRevoke(s, func() error { return errDown }) }, 1},
+		"an old master": {func(s setting) { s.p.master.set(oldMaster{s.p.master.current()}) }, 1},
+		"no answer":     {func(s setting) { atRevoke(s, func() error { return errDown }) }, 1},
 		"a put that the master does not know": {func(s setting) {
 			atRevoke(s, func() error {
 				got, err := s.p.master.PutRevoke(context.Background(), model.Caller{Client: s.c.deps.ID}, []model.RevokeItem{{Key: "k"}})
@@ -165,22 +166,23 @@ func TestIndeterminatePutIsNotRetried(t *testing.T) {
 				return nil
 			})
 		}, 1},
-		"a caller who left": {func(s setting) { atRevoke(s, func() error { s.cancel(); return nil }) }, 0},
+		"a caller that left": {func(s setting) { atRevoke(s, func() error { s.cancel(); return nil }) }, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p, c := doubtful(t, 1)
+			p, c := indeterminate(t, 1)
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			test.arrange(setting{p, c, cancel})
-			require.ErrorIs(t, c.Put(ctx, "k", content("k", doubtSize), one), transfer.ErrQuarantined)
+			require.ErrorIs(t, c.Put(ctx, "k", content("k", indeterminateSize), one), transfer.ErrQuarantined)
 			require.Zero(t, c.count(t, "mooncake_client_puts_repeated_total"))
 			require.Equal(t, test.unrevoked, c.count(t, "mooncake_client_puts_unrevoked_total"))
 		})
 	}
 }
 
-// TestPutInDoubtAtItsEnd is not repeated: the time for transfers is that of the whole put.
-func TestPutInDoubtAtItsEnd(t *testing.T) {
+// TestIndeterminatePutAtItsEnd: there is no retry once the time for transfers, which is that of the
+// whole put, has passed.
+func TestIndeterminatePutAtItsEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPool(t, nil)
 		p.member("node:1", memberOptions{segments: []uint64{segment}})

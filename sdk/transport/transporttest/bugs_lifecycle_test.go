@@ -11,16 +11,16 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
 
-// lifeBugs are those of manifests, of starts and stops, and of who reaches whom.
-func lifeBugs() map[string]bug {
+// lifecycleBugs are bugs of manifests, of start and stop, and of access to regions and peers.
+func lifecycleBugs() map[string]bug {
 	none := func(*bent) {}
-	var rereg sync.Map // older keys of a region to its latest
+	var rereg sync.Map // from older keys of a region to its latest key
 	return map[string]bug{
 		"a manifest of another kind": {bend: none, manifest: func(m *plugin.Manifest) { m.API = []uint{99} }, finds: []string{"manifest"}},
 		"it does not start": {bend: func(b *bent) {
 			b.start = func(context.Context) error { return errors.New("the frobnicator is missing") }
 		}, finds: []string{"start and stop"}, says: "the frobnicator is missing"},
-		"rails are promised and not there": {bend: none, manifest: func(m *plugin.Manifest) { m.Capabilities = append(m.Capabilities, transport.CapRails) },
+		"the manifest claims rails that do not exist": {bend: none, manifest: func(m *plugin.Manifest) { m.Capabilities = append(m.Capabilities, transport.CapRails) },
 			finds: []string{"capabilities are true", "content over each rail", "a rail that does not exist"}},
 		"the fourth stop is an error": {bend: func(b *bent) {
 			var stops atomic.Int32
@@ -103,16 +103,16 @@ func lifeBugs() map[string]bug {
 			if c.ID == 1 && errs.ClassOf(c.Err) == errs.ClassTransientPeer && c.Err != nil {
 				*c = transport.Completion{ID: c.ID, Status: transport.OK}
 			}
-		}), finds: []string{"deregister while peers read", "register again after deregister", "a key of somebody else"}},
-		"a given up deregister ends reads only": endsReadsOnly(),
-		"what is no key opens something": {bend: paths(func(p *bentPath) {
+		}), finds: []string{"deregister while peers read", "register again after deregister", "a forged key"}},
+		"an abandoned deregister ends reads only": endsReadsOnly(),
+		"a malformed key opens memory": {bend: paths(func(p *bentPath) {
 			wrong := map[transport.RemoteID]bool{}
 			p.imports = func(ctx context.Context, k transport.Key) (transport.RemoteID, error) {
 				id, err := p.Path.Import(ctx, k)
 				return id, err
 			}
 			p.submit = func(ops []transport.Op) (int, error) {
-				for _, o := range ops { // Buffers of this size at region 100 and up are of one check.
+				for _, o := range ops { // Only one check has buffers of this size in regions 100 and up.
 					if o.ID == 1 && len(o.Local) == 256 {
 						wrong[o.Remote] = true
 						fillNoise(o.Local)
@@ -129,8 +129,8 @@ func lifeBugs() map[string]bug {
 				}
 				return n, err
 			}
-		}), finds: []string{"a key of somebody else", "register again after deregister", "a restarted peer", "a peer that went and one that came"}},
-		"a frozen peer has all the time": {bend: frozenWaits, finds: []string{"a frozen peer"}, says: "deadline exceeded"},
+		}), finds: []string{"a forged key", "register again after deregister", "a restarted peer", "a peer that went and one that came"}},
+		"deadlines do not hold for a frozen peer": {bend: frozenWaits, finds: []string{"a frozen peer"}, says: "deadline exceeded"},
 		"close waits for a frozen peer": {bend: paths(func(p *bentPath) {
 			var large atomic.Bool
 			p.submit = func(ops []transport.Op) (int, error) {
@@ -149,8 +149,8 @@ func lifeBugs() map[string]bug {
 	}
 }
 
-// forever is what the suite gets of a call that does not end by itself, at once: its
-// contexts have deadlines, and nobody wants to wait for them here.
+// forever is the error of a call that would never end by itself. The contexts of the suite have
+// deadlines; forever returns at once so that tests need not wait for them.
 func forever() error { return context.DeadlineExceeded }
 
 func fillNoise(b []byte) {
@@ -159,7 +159,7 @@ func fillNoise(b []byte) {
 	}
 }
 
-// endsReadsOnly leaves a region open for writing when its deregistration was given up.
+// endsReadsOnly leaves a region open for writes if the context of Deregister has ended.
 func endsReadsOnly() bug {
 	var givenUp atomic.Bool
 	return bug{bend: func(b *bent) {
@@ -179,7 +179,7 @@ func endsReadsOnly() bug {
 	}, finds: []string{"deregister with an ended context"}}
 }
 
-// frozenWaits lets deadlines of operations on peers that do not answer pass.
+// frozenWaits ignores the deadlines of operations to peers that do not answer.
 func frozenWaits(b *bent) {
 	paths(func(p *bentPath) {
 		var waits atomic.Bool
