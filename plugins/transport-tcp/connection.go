@@ -88,7 +88,7 @@ type connection struct {
 // sender is the state of the goroutine that sends and holds connection.sending.
 type sender struct {
 	pace   socket.Pacer
-	poller *busypoll.Lookout // nil for a connection that is not a socket
+	poller *busypoll.ReadPoller // nil for a connection that is not a socket
 	batch  [frame.MaxBatch]frame.Header
 	chunks [frame.MaxBatch]*chunk // of the batch; nil for a Read, which the writer must not touch
 	count  int
@@ -110,7 +110,7 @@ type poller struct {
 	sender *busypoll.Sender // guarded by connection.sending; nil for a connection that is not a socket
 
 	mu     sync.Mutex // held while a goroutine polls
-	poller *busypoll.Lookout
+	poller *busypoll.ReadPoller
 	stop   func() bool
 }
 
@@ -253,7 +253,7 @@ func (c *connection) begin(conn net.Conn, h *frame.Hello) {
 	c.checks = cfg.Checksum || h.Flags&frame.FlagChecksum != 0
 	c.w.pace = socket.NewPacer(conn, nil, cfg.StallTimeout, &c.gauge, &p.n.stats.readCalls, &p.n.stats.writeCalls)
 	if sc, ok := conn.(syscall.Conn); ok {
-		c.w.poller, _ = busypoll.NewLookout(sc, cfg.BusyPoll, func() bool { return len(c.wake) > 0 })
+		c.w.poller, _ = busypoll.NewReadPoller(sc, cfg.BusyPoll, func() bool { return len(c.wake) > 0 })
 		c.poller.open(c, sc, cfg.BusyPoll)
 	}
 	c.free = make([]uint16, c.depth)

@@ -25,11 +25,11 @@ func (a *poller) open(c *connection, conn syscall.Conn, poll time.Duration) {
 	if err != nil {
 		return
 	}
-	lookout, err := busypoll.NewLookout(conn, poll, func() bool { return c.gone.Load() || a.stop() })
+	poller, err := busypoll.NewReadPoller(conn, poll, func() bool { return c.gone.Load() || a.stop() })
 	if err != nil {
 		return
 	}
-	a.sender, a.poller = sender, lookout
+	a.sender, a.poller = sender, poller
 }
 
 // poll implements transport.Extras.Poll.

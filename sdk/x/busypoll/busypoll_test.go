@@ -212,7 +212,7 @@ func BenchmarkRoundTrip(b *testing.B) {
 // still gets all of it.
 func TestReadPollerConsumesNothing(t *testing.T) {
 	a, b, r := pair(t, -1)
-	l, err := NewLookout(a, time.Hour, func() bool { return false })
+	l, err := NewReadPoller(a, time.Hour, func() bool { return false })
 	require.NoError(t, err)
 	time.AfterFunc(time.Millisecond, func() { _, _ = b.Write([]byte("all")) })
 	l.Wait()
@@ -223,7 +223,7 @@ func TestReadPollerConsumesNothing(t *testing.T) {
 	require.Equal(t, "all", string(got[:n]))
 
 	stopped := 0
-	l, err = NewLookout(a, time.Hour, func() bool { stopped++; return stopped == 3 })
+	l, err = NewReadPoller(a, time.Hour, func() bool { stopped++; return stopped == 3 })
 	require.NoError(t, err)
 	l.Wait()
 	require.Equal(t, 3, stopped)

@@ -65,7 +65,7 @@ func TestReadPollerTakesOver(t *testing.T) {
 	a, b := adopted(t)
 	got := sleeping(t, a)
 	polls := 0
-	l, err := NewLookout(a, time.Hour, func() bool {
+	l, err := NewReadPoller(a, time.Hour, func() bool {
 		require.False(t, watched(a))
 		polls++
 		return polls%3 == 0
@@ -75,13 +75,13 @@ func TestReadPollerTakesOver(t *testing.T) {
 	require.Equal(t, 3, polls)
 	require.Eventually(t, func() bool { return watched(a) }, patient, 100*time.Microsecond, "stop ended the wait")
 
-	hasty, err := NewLookout(a, time.Nanosecond, func() bool { return false })
+	hasty, err := NewReadPoller(a, time.Nanosecond, func() bool { return false })
 	require.NoError(t, err)
 	hasty.Wait()
 	require.True(t, watched(a), "no data arrived")
 
 	polls = 0
-	l, err = NewLookout(a, time.Hour, func() bool {
+	l, err = NewReadPoller(a, time.Hour, func() bool {
 		if polls++; polls == 1 { // While Wait polls, no other goroutine reads the byte.
 			_, err := b.Write([]byte("x"))
 			require.NoError(t, err)
@@ -303,10 +303,10 @@ func successor(t *testing.T, fd int) (release func(), done <-chan error) {
 // TestClosedConnDoesNotAffectSuccessor checks that late calls on a closed Conn do not change what
 // is watched for the connection that has its descriptor now.
 func TestClosedConnDoesNotAffectSuccessor(t *testing.T) {
-	closed := func(t *testing.T) (a *Conn, l *Lookout) {
+	closed := func(t *testing.T) (a *Conn, l *ReadPoller) {
 		a, b := adopted(t)
 		got := sleeping(t, a)
-		l, err := NewLookout(a, time.Nanosecond, func() bool { return false })
+		l, err := NewReadPoller(a, time.Nanosecond, func() bool { return false })
 		require.NoError(t, err)
 		l.Wait()
 		require.NoError(t, b.CloseWrite())
@@ -314,10 +314,10 @@ func TestClosedConnDoesNotAffectSuccessor(t *testing.T) {
 		require.NoError(t, a.Close())
 		return a, l
 	}
-	for name, meddle := range map[string]func(a *Conn, l *Lookout){
-		"a wait":                    func(_ *Conn, l *Lookout) { l.Wait() },
-		"a wait that had polled":    func(a *Conn, _ *Lookout) { require.Error(t, a.arm(unix.EPOLLIN)) },
-		"an event that was pending": func(a *Conn, _ *Lookout) { a.armed = unix.EPOLLIN; a.fired(unix.EPOLLOUT) },
+	for name, meddle := range map[string]func(a *Conn, l *ReadPoller){
+		"a wait":                    func(_ *Conn, l *ReadPoller) { l.Wait() },
+		"a wait that had polled":    func(a *Conn, _ *ReadPoller) { require.Error(t, a.arm(unix.EPOLLIN)) },
+		"an event that was pending": func(a *Conn, _ *ReadPoller) { a.armed = unix.EPOLLIN; a.fired(unix.EPOLLOUT) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			adopted(t) // The set stays.

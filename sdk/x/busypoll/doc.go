@@ -16,6 +16,6 @@
 //   - At most a quarter of the processors poll in one process, but always at least one.
 //
 // Go's scheduler does not watch a [Conn], so arriving data wakes no thread while a goroutine polls
-// for it (ADR 22). [Adopt] makes a Conn. [NewReader], [NewLookout] and [NewSender] take connections
+// for it (ADR 22). [Adopt] makes a Conn. [NewReader], [NewReadPoller] and [NewSender] take connections
 // of either kind.
 package busypoll

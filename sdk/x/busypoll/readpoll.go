@@ -1,4 +1,3 @@
-//nolint:revive,staticcheck // The glossary refuses the name of the type in prose.
 package busypoll
 
 import (
@@ -8,10 +7,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A poller for bytes that another goroutine reads, which has been asleep since before any were
+// ReadPoller polls for bytes that another goroutine reads, which has been asleep since before any were
 // expected. Its Wait returns when they have arrived, or after the limit. The scheduler, which has
 // nothing else to do then, finds the sleeping reader itself, so that no thread has to be woken.
-type Lookout struct {
+type ReadPoller struct {
 	raw    syscall.RawConn
 	poller Poller
 	stop   func() bool
@@ -24,14 +23,14 @@ type Lookout struct {
 	look   func() bool
 }
 
-// NewLookout returns a poller of conn, which the caller still owns. A wait polls for up to the
+// NewReadPoller returns a poller of conn, which the caller still owns. A wait polls for up to the
 // given duration, see [Poller], and ends sooner if stop returns true.
-func NewLookout(conn syscall.Conn, poll time.Duration, stop func() bool) (*Lookout, error) {
+func NewReadPoller(conn syscall.Conn, poll time.Duration, stop func() bool) (*ReadPoller, error) {
 	raw, err := conn.SyscallConn()
 	if err != nil {
 		return nil, err
 	}
-	l := &Lookout{raw: raw, poller: Poller{For: poll}, stop: stop}
+	l := &ReadPoller{raw: raw, poller: Poller{For: poll}, stop: stop}
 	l.own, _ = conn.(*Conn)
 	l.look = func() bool {
 		if l.own != nil && !l.begun {
@@ -48,7 +47,7 @@ func NewLookout(conn syscall.Conn, poll time.Duration, stop func() bool) (*Looko
 
 // Wait polls until data arrives, stop returns true or the time is up. One call at a time is
 // allowed; a Read of the same connection may be in progress.
-func (l *Lookout) Wait() {
+func (l *ReadPoller) Wait() {
 	l.asleep = false
 	_ = l.raw.Control(l.poll) // A closed connection has nothing to wait for.
 	switch {

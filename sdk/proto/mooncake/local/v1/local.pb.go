@@ -1646,7 +1646,7 @@ func (x *CancelRequest) GetId() uint64 {
 
 type CancelResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Whether the call was under way.
+	// Whether the call was in progress.
 	Found         bool `protobuf:"varint,1,opt,name=found,proto3" json:"found,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -50,8 +50,8 @@ const (
 type TransportServiceClient interface {
 	// Join comes once, after LifecycleService.Start and before everything else here.
 	Join(ctx context.Context, in *JoinRequest, opts ...grpc.CallOption) (*JoinResponse, error)
-	// Share hands over the area through which memory without a descriptor goes. It
-	// comes again only where there was no answer, and replaces what was handed over then.
+	// Share passes the area through which memory without a descriptor goes. It
+	// comes again only where there was no answer, and replaces the area of the call before.
 	Share(ctx context.Context, in *ShareRequest, opts ...grpc.CallOption) (*ShareResponse, error)
 	// Watch streams the endpoint, at once and after each change of the endpoint, the segment
 	// or the rails.
@@ -240,8 +240,8 @@ func (c *transportServiceClient) Accept(ctx context.Context, in *AcceptRequest, 
 type TransportServiceServer interface {
 	// Join comes once, after LifecycleService.Start and before everything else here.
 	Join(context.Context, *JoinRequest) (*JoinResponse, error)
-	// Share hands over the area through which memory without a descriptor goes. It
-	// comes again only where there was no answer, and replaces what was handed over then.
+	// Share passes the area through which memory without a descriptor goes. It
+	// comes again only where there was no answer, and replaces the area of the call before.
 	Share(context.Context, *ShareRequest) (*ShareResponse, error)
 	// Watch streams the endpoint, at once and after each change of the endpoint, the segment
 	// or the rails.
