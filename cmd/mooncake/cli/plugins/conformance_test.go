@@ -105,7 +105,7 @@ func TestConformanceOfAPluginThatBreaksARule(t *testing.T) {
 	assert.Empty(t, errOut, "the report says it all")
 	assert.Contains(t, out, "pass  manifest")
 	assert.Contains(t, out, "fail  content at many sizes")
-	assert.Contains(t, out, "rule: A completed operation moved exactly its bytes")
+	assert.Contains(t, out, "rule: A completed operation has moved exactly its bytes")
 	assert.Contains(t, out, "the plan says so", "the reason that the plugin gave")
 
 	code, out, _ = w.run(append(some, "-o", "json")...)
