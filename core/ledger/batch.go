@@ -47,7 +47,7 @@ func (b *Batch) Begin(p Put, o *Object) { b.begin(Version{Put: p}, o) }
 // begin is Begin of a put of another epoch, 0 for the batch's.
 func (b *Batch) begin(v Version, o *Object) {
 	b.head(kindBegin, v.Put)
-	b.b = appendBegin(b.b, v.Epoch, o)
+	b.b = appendBegin(b.b, v, o)
 }
 
 // Commit says that a put is complete.

@@ -42,6 +42,7 @@ const (
 	wordActive = 520 // which of the two areas counts: the lowest bit; the rest counts the switches
 	wordArea0  = 528 // three words an area: start, length, sequence number before its first batch
 	wordArea1  = wordArea0 + 3*8
+	wordLease  = wordArea1 + 3*8 // the longest lease of all masters, in nanoseconds
 )
 
 // Identity says what a ledger belongs to.

@@ -95,7 +95,13 @@ type Object struct {
 	// has more than one part where it is striped over several segments.
 	Part, Parts uint32
 	Extents     []Extent
-	Flags       Flags
+	// Value is the put that wrote the bytes: the put itself, or an earlier one where a put has several
+	// replicas or parts, each with a number of its own, or where a copy or move repeats it. 0 stands for
+	// the put itself.
+	Value Put
+	Flags Flags
+	// Type is the model.DataType.
+	Type uint8
 	// Group is the name of the objects that are evicted together, empty for none.
 	Group string
 	// Writer is the client that makes the put.

@@ -3,6 +3,7 @@ package ledger
 import (
 	"fmt"
 	"sync"
+	"time"
 )
 
 // Memory is where a ledger lies: a memfd as a rule, which outlives the process. The same bytes come
@@ -126,14 +127,25 @@ func (l *Log) Len() int {
 	return len(l.index.puts)
 }
 
+// Lease is the longest time for which a master of the ledger let readers rely on what lies in the segment.
+func (l *Log) Lease() time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return time.Duration(word(l.mem.Bytes(), wordLease).Load())
+}
+
 // Fence refuses from now on what masters before epoch e append, and returns the number of the last batch.
-// It returns ErrFenced where the ledger knows a higher epoch.
-func (l *Log) Fence(e Epoch) (Seq, error) {
+// lease is how long readers may rely on what the master of e tells them. Fence returns ErrFenced where the
+// ledger knows a higher epoch.
+func (l *Log) Fence(e Epoch, lease time.Duration) (Seq, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	w := word(l.mem.Bytes(), wordFence)
 	if have := Epoch(w.Load()); e < have {
 		return l.seq, l.fenced(e, have)
+	}
+	if longest := word(l.mem.Bytes(), wordLease); longest.Load() < uint64(max(lease, 0)) {
+		longest.Store(uint64(lease))
 	}
 	w.Store(uint64(e))
 	l.stepped()

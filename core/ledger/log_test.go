@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
@@ -68,6 +69,8 @@ func anObject(t *rapid.T, n uint64) Object {
 		Name:  rapid.StringN(1, 60, 200).Draw(t, "name"),
 		Parts: 1,
 		Group: rapid.SampledFrom([]string{"", "", "g"}).Draw(t, "group"),
+		Value: Put(n - rapid.Uint64Range(0, 3).Draw(t, "value")%n),
+		Type:  rapid.SampledFrom([]uint8{0, 3}).Draw(t, "type"),
 	}
 	if o.Name == "" {
 		o.Name = "k"
@@ -186,7 +189,7 @@ func TestLogAgainstModel(t *testing.T) {
 		m := newModelled(t)
 		fence := func(t *rapid.T) {
 			m.epoch += Epoch(rapid.IntRange(1, 3).Draw(t, "epochs"))
-			seq, err := m.log.Fence(m.epoch)
+			seq, err := m.log.Fence(m.epoch, time.Second)
 			require.NoError(t, err)
 			require.Equal(t, m.seq, seq)
 		}
@@ -218,7 +221,7 @@ func TestLogAgainstModel(t *testing.T) {
 				b.Begin(m.put+1, &Object{Name: "late", Size: 1, Parts: 1, Extents: []Extent{{0, 1}}})
 				_, err := m.log.Append(b.Bytes(m.epoch-1, m.seq+1))
 				require.ErrorIs(t, err, ErrFenced)
-				_, err = m.log.Fence(m.epoch - 1)
+				_, err = m.log.Fence(m.epoch - 1, time.Second)
 				require.ErrorIs(t, err, ErrFenced)
 			},
 			"reopen": func(t *rapid.T) {
@@ -273,7 +276,7 @@ func TestLogAgainstModel(t *testing.T) {
 // bytes twice at most.
 func TestRewriting(t *testing.T) {
 	l, mem := newLog(t)
-	_, err := l.Fence(5)
+	_, err := l.Fence(5, time.Second)
 	require.NoError(t, err)
 	const alive = 1000
 	for i := range Put(100_000) {
@@ -313,7 +316,7 @@ func TestMemoryRunsOut(t *testing.T) {
 	mem := &heap{most: headerSize + leastArea}
 	l, err := Create(mem, testIdentity())
 	require.NoError(t, err)
-	_, err = l.Fence(1)
+	_, err = l.Fence(1, time.Second)
 	require.NoError(t, err)
 	last := Seq(0)
 	for i := Seq(1); ; i++ {
@@ -360,7 +363,7 @@ func TestContradictions(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			l, _ := newLog(t)
-			_, err := l.Fence(1)
+			_, err := l.Fence(1, time.Second)
 			require.NoError(t, err)
 			var b Batch
 			b.Begin(1, one("first", Extent{0, 1}))
@@ -384,7 +387,7 @@ func TestContradictions(t *testing.T) {
 // TestFlippedBits: no flipped bit of the log or of the identity goes unnoticed.
 func TestFlippedBits(t *testing.T) {
 	l, mem := newLog(t)
-	_, err := l.Fence(1)
+	_, err := l.Fence(1, time.Second)
 	require.NoError(t, err)
 	for i := range Seq(3) {
 		var b Batch
@@ -420,7 +423,7 @@ func FuzzAppend(f *testing.F) {
 	f.Add(slices.Clone(b.Bytes(1, 1)[frameSize:]))
 	f.Fuzz(func(t *testing.T, records []byte) {
 		l, mem := newLog(t)
-		_, err := l.Fence(1)
+		_, err := l.Fence(1, time.Second)
 		require.NoError(t, err)
 		b := Batch{b: append(make([]byte, frameSize), records...)}
 		if _, err := l.Append(b.Bytes(1, 1)); err != nil {
@@ -436,7 +439,7 @@ func FuzzAppend(f *testing.F) {
 // FuzzOpen: a memory that holds anything is refused or can be read.
 func FuzzOpen(f *testing.F) {
 	l, mem := newLog(f)
-	_, err := l.Fence(1)
+	_, err := l.Fence(1, time.Second)
 	require.NoError(f, err)
 	var b Batch
 	b.Begin(1, &Object{Name: "key", Size: 10, Parts: 1, Extents: []Extent{{0, 10}}})
@@ -460,7 +463,7 @@ func FuzzOpen(f *testing.F) {
 
 func BenchmarkAppend(b *testing.B) {
 	l, _ := newLog(b)
-	_, err := l.Fence(1)
+	_, err := l.Fence(1, time.Second)
 	require.NoError(b, err)
 	names := make([]string, 128)
 	for i := range names {

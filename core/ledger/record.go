@@ -28,17 +28,20 @@ const (
 // A record is its kind, the number of the put as the difference to the record before it in the same
 // batch (zigzag), and what the kind has. All numbers are varints.
 //
-//	begin   epoch, flags, size, part, parts, extents (count, then offset and length each), name, group, writer (16 bytes)
+//	begin   epoch, size, part, parts, extents (count, then offset and length each), name, value, flags, type, group, writer (16 bytes)
 //	commit  checksum kind, checksum, end of the soft pin
 //	unlink  nothing
 //	gone    nothing
 //
 // Two marks keep the usual begin short: without marks.parts it is one extent of the whole object
-// (part 0 of 1, only the offset follows), without marks.extra there is neither group nor writer nor flag.
+// (part 0 of 1, only the offset follows), without marks.extra there is neither group nor writer nor flag
+// nor type. The value is how much lower its number is than that of the put.
 const (
 	markParts = 1 << iota
 	markExtra
 	markEpoch // the put is of another epoch than the batch, which follows: after rewriting
+	markValue // another put wrote the bytes
+	knownMarks = markParts | markExtra | markEpoch | markValue
 )
 
 // cursor reads varints and bytes; after an error everything it returns is zero. Texts that it returns
@@ -89,23 +92,27 @@ func appendString(b []byte, s string) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
 }
 
-// appendBegin appends what a begin has behind its put. epoch is 0 for that of the batch.
-func appendBegin(b []byte, epoch Epoch, o *Object) []byte {
+// appendBegin appends what a begin has behind its put. The epoch is 0 for that of the batch.
+func appendBegin(b []byte, v Version, o *Object) []byte {
 	var marks byte
 	whole := o.Part == 0 && o.Parts == 1 && len(o.Extents) == 1 && o.Extents[0].Length == o.Size
 	if !whole {
 		marks |= markParts
 	}
-	extra := o.Group != "" || !o.Writer.IsZero() || o.Flags != 0
+	extra := o.Group != "" || !o.Writer.IsZero() || o.Flags != 0 || o.Type != 0
 	if extra {
 		marks |= markExtra
 	}
-	if epoch != 0 {
+	if v.Epoch != 0 {
 		marks |= markEpoch
 	}
+	copied := o.Value != 0 && o.Value != v.Put
+	if copied {
+		marks |= markValue
+	}
 	b = append(b, marks)
-	if epoch != 0 {
-		b = binary.AppendUvarint(b, uint64(epoch))
+	if v.Epoch != 0 {
+		b = binary.AppendUvarint(b, uint64(v.Epoch))
 	}
 	b = binary.AppendUvarint(b, o.Size)
 	if whole {
@@ -120,8 +127,11 @@ func appendBegin(b []byte, epoch Epoch, o *Object) []byte {
 		}
 	}
 	b = appendString(b, o.Name)
+	if copied {
+		b = binary.AppendUvarint(b, uint64(v.Put-o.Value))
+	}
 	if extra {
-		b = append(b, byte(o.Flags))
+		b = append(b, byte(o.Flags), o.Type)
 		b = appendString(b, o.Group)
 		b = binary.LittleEndian.AppendUint64(b, o.Writer.Hi)
 		b = binary.LittleEndian.AppendUint64(b, o.Writer.Lo)
@@ -130,13 +140,13 @@ func appendBegin(b []byte, epoch Epoch, o *Object) []byte {
 }
 
 // begin reads what appendBegin wrote.
-func (c *cursor) begin(epoch Epoch) (Version, Object) {
+func (c *cursor) begin(epoch Epoch, p Put) (Version, Object) {
 	marks := c.bytes(1)
-	if c.bad || marks[0]&^(markParts|markExtra|markEpoch) != 0 {
+	if c.bad || marks[0]&^knownMarks != 0 {
 		c.bad = true
 		return Version{}, Object{}
 	}
-	v, o := Version{Epoch: epoch}, Object{Parts: 1}
+	v, o := Version{Epoch: epoch, Put: p}, Object{Parts: 1, Value: p}
 	if marks[0]&markEpoch != 0 {
 		v.Epoch = Epoch(c.uint())
 	}
@@ -152,16 +162,19 @@ func (c *cursor) begin(epoch Epoch) (Version, Object) {
 	}
 	o.Extents = c.extents
 	o.Name = c.text()
+	if marks[0]&markValue != 0 {
+		o.Value = p - Put(c.uint())
+	}
 	if marks[0]&markExtra != 0 {
-		if f := c.bytes(1); !c.bad {
-			o.Flags = Flags(f[0])
+		if f := c.bytes(2); !c.bad {
+			o.Flags, o.Type = Flags(f[0]), f[1]
 		}
 		o.Group = c.text()
 		if w := c.bytes(16); !c.bad {
 			o.Writer = model.ClientID{Hi: binary.LittleEndian.Uint64(w), Lo: binary.LittleEndian.Uint64(w[8:])}
 		}
 	}
-	c.bad = c.bad || !o.valid()
+	c.bad = c.bad || o.Value == 0 || o.Value > p || !o.valid()
 	return v, o
 }
 
@@ -218,8 +231,7 @@ func (c *cursor) next(all int, epoch Epoch, prev Put) (record, error) {
 	r := record{kind: kind(k[0]), put: prev + Put(unzigzag(d)), at: all - len(c.b)}
 	switch r.kind {
 	case kindBegin:
-		r.version, r.object = c.begin(epoch)
-		r.version.Put = r.put
+		r.version, r.object = c.begin(epoch, r.put)
 	case kindCommit:
 		r.ending = c.commit()
 	case kindUnlink, kindGone:

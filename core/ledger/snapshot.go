@@ -62,8 +62,7 @@ func (l *Log) snapshot(size int, yield func(batch []byte) error) error {
 // object decodes the begin of a put again, with c.
 func (l *Log) object(c *cursor, p Put, m mark) (Version, Object, error) {
 	c.b = l.mem.Bytes()[m.begin:l.area.end()]
-	v, o := c.begin(l.index.epochs[m.epoch])
-	v.Put = p
+	v, o := c.begin(l.index.epochs[m.epoch], p)
 	if c.bad {
 		return v, o, fmt.Errorf("%w: the begin of put %d at byte %d cannot be decoded", ErrDamaged, p, m.begin)
 	}
