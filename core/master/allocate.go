@@ -57,6 +57,9 @@ func (p *put) allocate(ctx context.Context) error {
 		}
 		switch out := p.enter(i, got[n], &bin); out {
 		case objects.Done:
+			for _, parts := range got[n] {
+				p.touched.addAll(parts)
+			}
 		case objects.Missing:
 			// Its segments went away between the two steps.
 			unused = append(unused, slices.Concat(got[n]...)...)
@@ -105,6 +108,7 @@ func (p *put) displaced(ctx context.Context, bin *objects.Bin) {
 			p.s.counters.Discarded.Add(1)
 		}
 	}
+	p.touched.addBin(bin)
 	p.s.reclaim(ctx, bin, why, false)
 }
 

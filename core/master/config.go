@@ -19,6 +19,10 @@ type Config struct {
 	// ClientTTL is how long a client may be silent before its segments are unmounted
 	// (client_ttl). Default 10 s.
 	ClientTTL time.Duration
+	// SegmentRetention is how long the master remembers what lies in a segment whose node is silent for
+	// longer than ClientTTL, in case the node returns (segment_retention). Default 10 min; 0 forgets it at
+	// once. Segments without a ledger are forgotten at once.
+	SegmentRetention time.Duration
 	// PutDiscardTimeout is the age from which an unfinished put blocks no other put
 	// (put_start_discard_timeout_sec). Default 30 s.
 	PutDiscardTimeout time.Duration
@@ -68,6 +72,7 @@ func DefaultConfig() Config {
 		Version:               "2.0.0",
 		LeaseTTL:              10 * time.Second,
 		ClientTTL:             10 * time.Second,
+		SegmentRetention:      10 * time.Minute,
 		PutDiscardTimeout:     30 * time.Second,
 		PutReleaseTimeout:     600 * time.Second,
 		EvictionRatio:         0.05,
@@ -91,6 +96,8 @@ func (c Config) Validate() error {
 		return fmt.Errorf("master: lease TTL is %s; it must not be negative", c.LeaseTTL)
 	case c.ClientTTL < time.Second:
 		return fmt.Errorf("master: client TTL is %s; it must be at least 1s, because clients ping about once a second", c.ClientTTL)
+	case c.SegmentRetention < 0:
+		return fmt.Errorf("master: segment retention is %s; it must not be negative", c.SegmentRetention)
 	case c.PutDiscardTimeout <= 0:
 		return fmt.Errorf("master: put discard timeout is %s; it must be positive", c.PutDiscardTimeout)
 	case c.PutReleaseTimeout <= c.PutDiscardTimeout:

@@ -44,26 +44,46 @@ func (s *Service) copyStart(ctx context.Context, op string, caller model.Caller,
 	if err := s.chargeCopy(ctx, c, kind, bytes); err != nil {
 		return plan, errs.Wrap(errs.CodeOf(err), op, err)
 	}
+	plan, got, err := s.beginCopy(ctx, op, c, caller, kind, key, src, targets)
+	if err != nil {
+		return plan, err
+	}
+	var touched touched
+	touched.addAll(slices.Concat(got...))
+	late, err := s.await(ctx, touched)
+	if late != nil {
+		err = lateError(op, late, err)
+	} else if err = ctx.Err(); err != nil {
+		err = errs.Wrap(errs.RPCTimeout, op, err)
+	}
+	if err != nil {
+		// The caller will never learn of the copy.
+		var bin objects.Bin
+		s.pool.Enter()
+		defer s.pool.Leave()
+		s.table.CopyRevoke(c.name(key), s.table.Known(caller.Client), kind, &bin)
+		s.reclaim(ctx, &bin, history.MovedAway, true)
+		return model.CopyPlan{}, err
+	}
+	return plan, nil
+}
+
+// beginCopy allocates the targets of a copy and enters them.
+func (s *Service) beginCopy(ctx context.Context, op string, c scope, caller model.Caller, kind model.CopyKind, key model.Key, src objects.Source, targets []string) (plan model.CopyPlan, got [][]segments.Extent, err error) {
+	bytes := src.Size * uint64(len(targets))
 	s.pool.Enter()
 	defer s.pool.Leave()
-	got, err := s.allocCopies(ctx, op, src.Size, targets)
+	got, err = s.allocCopies(ctx, op, src.Size, targets)
 	if err == nil {
+		var out objects.Outcome
 		plan, out = s.table.CopyBegin(c.name(key), s.table.Known(caller.Client), kind, src.ID, got, s.clock.Now())
 		err = outcomeError(out, op, key)
 	}
 	if err != nil {
 		s.refund(c, bytes)
 		s.pool.Free(ctx, slices.Concat(got...))
-		return plan, err
 	}
-	if ctx.Err() != nil {
-		// The caller has left and will never learn of the copy.
-		var bin objects.Bin
-		s.table.CopyRevoke(c.name(key), s.table.Known(caller.Client), kind, &bin)
-		s.reclaim(ctx, &bin, history.MovedAway, true)
-		return model.CopyPlan{}, errs.Wrap(errs.RPCTimeout, op, ctx.Err())
-	}
-	return plan, nil
+	return plan, got, err
 }
 
 // copyScope does the checks that are common to all calls about copies.

@@ -52,6 +52,7 @@ func (s *Service) monitorLoop(ctx context.Context) {
 		now := s.clock.Now()
 		s.expireClients(ctx, now)
 		s.finishUnmounts(ctx)
+		s.registry.Reopen(now)
 		s.abandon(ctx, history.PutOverdue, func(_ model.ClientID, started lease.Instant) bool { return started.Add(s.cfg.PutReleaseTimeout) <= now })
 		s.table.Unpin(now)
 		s.tasks.Tick(time.Now())
@@ -77,13 +78,20 @@ func (s *Service) expireClients(ctx context.Context, now lease.Instant) {
 	}
 	var names []string
 	for _, m := range s.registry.View().All {
-		if dead[m.Client] {
+		switch {
+		case dead[m.Client] && m.Ledger != nil && s.cfg.SegmentRetention > 0:
+			s.registry.SetAbsent(m, true)
+			s.log.Warn("segment absent: its node is silent; what it holds is unreadable until the node returns",
+				"segment", m.Name, "id", m.ID.String(), "objects_kept_for", s.cfg.SegmentRetention)
+		case dead[m.Client], m.Absent() && m.Ledger.Feed().Until().Add(s.cfg.SegmentRetention) < s.feeds.Now():
 			s.drop(ctx, m, history.SegmentExpired)
 			names = append(names, m.Name)
 		}
 	}
+	s.forgetReports(now)
+	s.expireStripes(ctx, now)
 	s.unlockMounts()
-	if len(gone) == 0 {
+	if len(gone) == 0 && len(names) == 0 {
 		return
 	}
 	puts := s.abandon(ctx, history.PutClientExpired, func(client model.ClientID, _ lease.Instant) bool { return dead[client] })

@@ -138,6 +138,12 @@ func (s *Service) drop(ctx context.Context, m *segments.Segment, why history.Rea
 	s.registry.Remove(m)
 	s.pool.RemoveSpace(ctx, m.Space)
 	s.pool.Leave()
+	if m.Ledger != nil {
+		for _, e := range m.Ledger.Close() {
+			m.Give(e.Size)
+		}
+		m.Ledger.Feed().Remove(m.ID, m.Ledger)
+	}
 	s.usage.SetCapacity(s.registry.View().Capacity)
 	s.departed[m] = false
 	s.lost.Store(int32(why))

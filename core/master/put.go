@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/bits"
+	"slices"
 	"time"
 
 	"github.com/mooncake-go/mooncake/core/master/history"
@@ -40,6 +41,7 @@ func (s *Service) PutStart(ctx context.Context, caller model.Caller, items []mod
 	p.admit()
 	p.charge(ctx)
 	p.run(ctx)
+	p.await(ctx)
 	p.settle()
 	if err := ctx.Err(); err != nil {
 		p.takeBack(ctx)
@@ -111,6 +113,8 @@ type put struct {
 
 	// todo are the items that still need space.
 	todo []int
+	// touched are the segments whose ledgers learn of the put.
+	touched touched
 }
 
 func (s *Service) newPut(caller model.Caller, c scope, items []model.PutItem, cfg model.ReplicateConfig) *put {
@@ -209,6 +213,7 @@ func (p *put) overwrite(i int, v *segments.View) {
 		p.s.counters.Upserts.Add(1)
 		p.s.counters.UpsertsInPlace.Add(1)
 		p.s.announceOverwritten(n.Key, n.Settings.Group)
+		p.touch(p.buf[head:])
 		p.out[i].Value = p.buf[head:len(p.buf):len(p.buf)]
 	case objects.NeedsSpace:
 		p.queue(i, v)
@@ -282,6 +287,7 @@ func (p *put) run(ctx context.Context) {
 		if !p.s.makeSpace(ctx, full, full.missing<<max(round-1, 0)) && !p.cut() {
 			break
 		}
+		p.s.awaitFrees(ctx)
 		if round > 0 {
 			p.cut()
 		}
@@ -332,15 +338,56 @@ func (p *put) refuse(err error) {
 // takeBack revokes the items that got memory. The caller has left and will never learn where they
 // lie, so no client writes there, and the memory is free at once.
 func (p *put) takeBack(ctx context.Context) {
+	p.revoke(ctx, func(int) bool { return true })
+}
+
+// revoke revokes the items that got memory and that match selects. Their writer does not know where they lie.
+func (p *put) revoke(ctx context.Context, match func(i int) bool) {
 	p.s.pool.Enter()
 	defer p.s.pool.Leave()
 	var bin objects.Bin
 	for i := range p.out {
-		if replicas := p.out[i].Value; len(replicas) > 0 {
+		if replicas := p.out[i].Value; len(replicas) > 0 && match(i) {
 			p.s.table.Revoke(p.scope.name(p.items[i].Key), replicas[0].ID, p.client, &bin)
 		}
 	}
 	p.s.reclaim(ctx, &bin, history.PutRevoked, true)
+}
+
+// touch notes the segments of an object.
+func (p *put) touch(replicas []model.Replica) {
+	for i := range replicas {
+		for _, part := range replicas[i].Parts {
+			if m := p.s.registry.Get(part.SegmentID); m != nil {
+				p.touched.add(m)
+			}
+		}
+	}
+}
+
+// await waits until the ledgers know where the items lie and what they displaced. So a master that comes after this
+// one knows every writer that was answered. An item in a segment whose node does not confirm in time fails.
+func (p *put) await(ctx context.Context) {
+	for late, err := p.s.await(ctx, p.touched); late != nil; late, err = p.s.await(ctx, p.touched) {
+		delete(p.touched, late)
+		failed := func(i int) bool {
+			return slices.ContainsFunc(p.out[i].Value, func(r model.Replica) bool {
+				for _, part := range r.Parts {
+					if part.SegmentID == late.ID {
+						return true
+					}
+				}
+				return false
+			})
+		}
+		p.revoke(ctx, failed)
+		for i := range p.out {
+			if len(p.out[i].Value) > 0 && failed(i) {
+				p.s.counters.AllocFailures.Add(1)
+				p.out[i].Value, p.out[i].Err = nil, lateError(opPutStart+" "+short(p.items[i].Key), late, err)
+			}
+		}
+	}
 }
 
 // short cuts a key for a message.

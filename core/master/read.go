@@ -20,7 +20,7 @@ func (s *Service) Exist(ctx context.Context, caller model.Caller, keys []model.K
 	if ttl == 0 {
 		ttl = s.cfg.LeaseTTL
 	}
-	g := objects.Grant{Rank: s.cfg.ExistRanks}
+	g := objects.Grant{Rank: s.cfg.ExistRanks, At: s.feeds.Now()}
 	if ttl > 0 {
 		g.Probe = s.clock.Now().Add(ttl)
 	}
@@ -73,7 +73,7 @@ func (s *Service) GetReplicasByRegex(ctx context.Context, caller model.Caller, e
 }
 
 func (s *Service) readCounted(op string, caller model.Caller, c scope, keys []model.Key) []model.Result[model.Object] {
-	g := objects.Grant{Lease: s.clock.Now().Add(s.cfg.LeaseTTL), Reader: s.reader(caller.Client), Rank: true}
+	g := objects.Grant{Lease: s.clock.Now().Add(s.cfg.LeaseTTL), Reader: s.reader(caller.Client), Rank: true, At: s.feeds.Now()}
 	out, bytes := s.read(op, c, keys, g)
 	failed := 0
 	for i := range out {

@@ -26,10 +26,13 @@ func (s *Service) Remove(ctx context.Context, caller model.Caller, keys []model.
 			names[i] = c.name(k)
 		}
 	}
-	got, _ := s.removeAll(ctx, names, force, history.RemovedByKey)
+	got, _, late := s.removeAll(ctx, op, names, force, history.RemovedByKey)
 	for i, k := range keys {
 		if out[i] == nil {
 			out[i] = outcomeError(got[i], op, k)
+		}
+		if out[i] == nil {
+			out[i] = late
 		}
 		s.counters.Remove.Done(out[i] != nil)
 	}
@@ -38,12 +41,12 @@ func (s *Service) Remove(ctx context.Context, caller model.Caller, keys []model.
 }
 
 // removeAll removes what the table holds under names, and passes over empty ones. Memory
-// that a reader still has a lease on stays as it is until the lease ends.
-func (s *Service) removeAll(ctx context.Context, names []string, force bool, why history.Reason) (out []objects.Outcome, removed int) {
+// that a reader still has a lease on stays as it is until the lease ends. late is the error of the objects that are
+// removed, but of which a node has not confirmed that: they may come back if the master restarts now.
+func (s *Service) removeAll(ctx context.Context, op string, names []string, force bool, why history.Reason) (out []objects.Outcome, removed int, late error) {
 	out = make([]objects.Outcome, len(names))
 	var bin objects.Bin
 	s.pool.Enter()
-	defer s.pool.Leave()
 	now := s.clock.Now()
 	for i, name := range names {
 		if name == "" {
@@ -53,8 +56,14 @@ func (s *Service) removeAll(ctx context.Context, names []string, force bool, why
 			removed++
 		}
 	}
+	var touched touched
+	touched.addBin(&bin)
 	s.reclaim(ctx, &bin, why, false)
-	return out, removed
+	s.pool.Leave()
+	if m, err := s.await(ctx, touched); m != nil {
+		late = lateError(op, m, err)
+	}
+	return out, removed, late
 }
 
 // RemoveByRegex deletes what matches and may be removed, and returns how many. An error in
@@ -117,9 +126,12 @@ func (s *Service) removeWhere(ctx context.Context, op string, match func(name st
 				names = append(names, name)
 			}
 		}
-		_, n := s.removeAll(ctx, names, force, why)
+		_, n, err := s.removeAll(ctx, op, names, force, why)
 		total += n
 		s.feed(ctx)
+		if err != nil {
+			return total, err
+		}
 	}
 	return total, nil
 }
@@ -167,9 +179,15 @@ func (s *Service) ClearReplicas(ctx context.Context, caller model.Caller, keys [
 			cleared = append(cleared, k)
 		}
 	}
+	var touched touched
+	touched.addBin(&bin)
 	s.reclaim(ctx, &bin, history.ClearedByOwner, false)
 	s.pool.Leave()
+	late, err := s.await(ctx, touched)
 	s.counters.ClearReplicas.Done(len(keys), len(keys)-len(cleared))
 	s.feed(ctx)
+	if late != nil {
+		return cleared, lateError(op, late, err)
+	}
 	return cleared, nil
 }

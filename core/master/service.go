@@ -23,9 +23,11 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/mooncake-go/mooncake/core/ledger"
 	"github.com/mooncake-go/mooncake/core/master/drain"
 	"github.com/mooncake-go/mooncake/core/master/evictor"
 	"github.com/mooncake-go/mooncake/core/master/history"
+	"github.com/mooncake-go/mooncake/core/master/journal"
 	"github.com/mooncake-go/mooncake/core/master/lease"
 	"github.com/mooncake-go/mooncake/core/master/lineage"
 	"github.com/mooncake-go/mooncake/core/master/metrics"
@@ -58,6 +60,9 @@ type Deps struct {
 	// Announcer, where set, is told which objects can be read. The caller starts it before
 	// Start and stops it after Stop.
 	Announcer Announcer
+	// Boottime gives the time by which a master and its nodes obey each other, journal.Now if nil. It must go on while the
+	// process does not.
+	Boottime func() journal.Instant
 }
 
 // PluginTimeout is how long a supervised allocator or policy may take for one call. It is
@@ -92,8 +97,14 @@ type Service struct {
 	summary  *metrics.Summary
 	gatherer *prometheus.Registry
 
-	// mounting is held while the set of segments changes. It guards departed and met.
+	// feeds carry what this master writes into the ledgers, in batches of epoch or above.
+	feeds *journal.Feeds
+	epoch ledger.Epoch
+
+	// mounting is held while the set of segments changes. It guards the fields down to met.
 	mounting chan struct{}
+	reports  map[model.SegmentID]*report
+	stripes  stripes
 	departed departed
 	met      map[model.ClientID]bool // clients that mounted something, noted for the first LeaseTTL
 	// sweep asks the sweeper to look for copies on dead segments; lost is why the last one
@@ -115,6 +126,9 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	if deps.Alloc == nil || deps.Evict == nil || deps.Log == nil {
 		return nil, fmt.Errorf("master: an allocator, an eviction policy and a logger are needed")
 	}
+	if deps.Boottime == nil {
+		deps.Boottime = journal.Now
+	}
 	strategy, err := placement.New(cfg.AllocationStrategy)
 	if err != nil {
 		return nil, err
@@ -133,6 +147,10 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		expired:   deps.Expired,
 		announcer: deps.Announcer,
 		mounting:  make(chan struct{}, 1),
+		feeds:     journal.NewFeeds(deps.Boottime),
+		epoch:     epochNow(),
+		reports:   map[model.SegmentID]*report{},
+		stripes:   stripes{},
 		departed:  departed{},
 		met:       map[model.ClientID]bool{},
 		sweep:     make(chan struct{}, 1),
@@ -140,6 +158,8 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	if deps.Tenants != nil {
 		s.table.Own(quota.Owner)
 	}
+	s.table.NumberFrom(firstPut())
+	s.table.Wall = s.clock.Time
 	s.health = segments.NewHealth(s.registry, s.clients)
 	s.evictor = evictor.New(deps.Evict, s.table, reclaimer{s}, s.clock, deps.Log)
 	s.drains = drain.New(drain.DefaultConfig(), drainPool{s}, deps.Log)

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/mooncake-go/mooncake/core/ledger"
 	"github.com/mooncake-go/mooncake/core/master/lease"
 	"github.com/mooncake-go/mooncake/core/master/segments"
 	"github.com/mooncake-go/mooncake/core/model"
@@ -36,7 +37,7 @@ func (t *Table) CopySource(key, segment string) (Source, Outcome) {
 		return Source{}, out
 	}
 	src := Source{Size: o.size()}
-	for _, r := range o.describe(nil, model.ReplicaComplete) {
+	for _, r := range o.describe(nil, model.ReplicaComplete, 0) {
 		var names []string
 		for _, p := range r.Parts {
 			names = append(names, p.Segment)
@@ -93,7 +94,9 @@ func (t *Table) CopyBegin(key string, client Client, kind model.CopyKind, source
 		return model.CopyPlan{}, CopyLimit
 	}
 	for _, parts := range targets {
-		r := replica{id: t.copies.Add(1), target: true, parts: parts}
+		r := replica{target: true, parts: parts}
+		t.number(&r)
+		o.recordCopy(&r, client.id, ledger.Copied)
 		m.copies = append(m.copies, r)
 		plan.Targets = append(plan.Targets, r.describe(model.ReplicaProcessing))
 	}
@@ -143,7 +146,10 @@ func (t *Table) CopyEnd(key string, client Client, kind model.CopyKind, bin *Bin
 	}
 	t.endTask(s, o)
 	for j := range m.copies {
-		m.copies[j].target = false
+		if m.copies[j].target {
+			m.copies[j].target = false
+			t.commitCopy(o, &m.copies[j])
+		}
 	}
 	if move {
 		t.cut(o, bin, func(r replica) bool { return r.id == source })

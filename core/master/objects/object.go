@@ -4,6 +4,8 @@ import (
 	"math"
 	"time"
 
+	"github.com/mooncake-go/mooncake/core/ledger"
+	"github.com/mooncake-go/mooncake/core/master/journal"
 	"github.com/mooncake-go/mooncake/core/master/lease"
 	"github.com/mooncake-go/mooncake/core/master/segments"
 	"github.com/mooncake-go/mooncake/core/model"
@@ -159,7 +161,7 @@ func (o *object) several() []replica {
 func (o *object) spread() *extra {
 	m := o.extra()
 	if m.copies == nil {
-		m.copies = []replica{{id: o.id, parts: []segments.Extent{{Seg: o.seg, Offset: o.offset, Size: o.size()}}}}
+		m.copies = []replica{{id: o.id, parts: o.extents(nil)}}
 		m.put = o.id
 		o.id, o.seg, o.offset = 0, nil, 0
 	}
@@ -175,22 +177,35 @@ func (o *object) put() uint64 {
 	return o.more.put
 }
 
-// place sets the copies of a new object and gives them IDs.
-func (o *object) place(copies [][]segments.Extent, id func() uint64) {
+// place sets the copies of a new object and numbers them.
+func (t *Table) place(o *object, copies [][]segments.Extent) {
 	if len(copies) == 1 && len(copies[0]) == 1 {
-		o.id, o.seg, o.offset = id(), copies[0][0].Seg, copies[0][0].Offset
+		o.id, o.seg, o.offset = t.copies.Add(1), copies[0][0].Seg, copies[0][0].Offset
 		return
 	}
 	m := o.extra()
 	m.copies = make([]replica, len(copies))
 	for i, parts := range copies {
-		m.copies[i] = replica{id: id(), parts: parts}
+		m.copies[i].parts = parts
+		t.number(&m.copies[i])
 	}
 }
 
-func (r *replica) alive() bool {
+// number numbers a copy and its parts: the first part has the copy's number, and the others follow.
+func (t *Table) number(r *replica) {
+	n := uint64(len(r.parts))
+	r.id = t.copies.Add(n) - n + 1
 	for i := range r.parts {
-		if !r.parts[i].Seg.Alive() {
+		r.parts[i].Put = ledger.Put(r.id) + ledger.Put(i)
+	}
+}
+
+func (r *replica) alive() bool { return r.readable(0) }
+
+// readable is alive, and whether the master may let readers rely on the copy at an instant.
+func (r *replica) readable(at journal.Instant) bool {
+	for i := range r.parts {
+		if !r.parts[i].Seg.Readable(at) {
 			return false
 		}
 	}
@@ -209,13 +224,16 @@ func (r *replica) on(name string) bool {
 
 // alive reports whether a copy is left. A segment that was unmounted takes its copies
 // with it at once, whenever the sweep comes by.
-func (o *object) alive() bool {
+func (o *object) alive() bool { return o.readable(0) }
+
+// readable is alive, and whether the master may let readers rely on a copy at an instant.
+func (o *object) readable(at journal.Instant) bool {
 	copies := o.several()
 	if copies == nil {
-		return o.seg.Alive()
+		return o.seg.Readable(at)
 	}
 	for i := range copies {
-		if !copies[i].target && copies[i].alive() {
+		if !copies[i].target && copies[i].readable(at) {
 			return true
 		}
 	}
@@ -233,7 +251,7 @@ func (o *object) footprint() uint64 {
 func (o *object) extents(dst []segments.Extent) []segments.Extent {
 	copies := o.several()
 	if copies == nil {
-		return append(dst, segments.Extent{Seg: o.seg, Offset: o.offset, Size: o.size()})
+		return append(dst, segments.Extent{Seg: o.seg, Offset: o.offset, Size: o.size(), Put: ledger.Put(o.id)})
 	}
 	for i := range copies {
 		dst = append(dst, copies[i].parts...)
@@ -257,17 +275,18 @@ func (o *object) probeEnd() lease.Instant {
 
 func (o *object) copying() bool { return o.more != nil && o.more.task != nil }
 
-// describe appends the copies that are alive, without the targets of a copy in progress.
-func (o *object) describe(dst []model.Replica, status model.ReplicaStatus) []model.Replica {
+// describe appends the copies that are alive, without the targets of a copy in progress. With an instant other than 0
+// it leaves out those that readers may not rely on then.
+func (o *object) describe(dst []model.Replica, status model.ReplicaStatus, at journal.Instant) []model.Replica {
 	copies := o.several()
 	if copies == nil {
-		if o.seg.Alive() {
+		if o.seg.Readable(at) {
 			dst = append(dst, model.Replica{ID: o.id, Status: status, Part: partOf(o.seg, o.offset, o.size())})
 		}
 		return dst
 	}
 	for i := range copies {
-		if r := &copies[i]; !r.target && r.alive() {
+		if r := &copies[i]; !r.target && r.readable(at) {
 			dst = append(dst, r.describe(status))
 		}
 	}

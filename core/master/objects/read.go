@@ -1,6 +1,7 @@
 package objects
 
 import (
+	"github.com/mooncake-go/mooncake/core/master/journal"
 	"github.com/mooncake-go/mooncake/core/master/lease"
 	"github.com/mooncake-go/mooncake/core/model"
 	"github.com/mooncake-go/mooncake/sdk/evict"
@@ -17,13 +18,16 @@ type Grant struct {
 	Rank bool
 	// Parent is the page before this one in the batch, 0 where unknown.
 	Parent evict.ID
+	// At is when the master looked whether the nodes of the copies obey it; copies of others are passed over. 0 passes
+	// none over.
+	At journal.Instant
 }
 
 // Exist reports whether a key is readable, applies the grant if so, and names the object.
 func (t *Table) Exist(key string, g Grant) (Handle, bool) {
 	i, s, o := t.open(key)
 	defer s.mu.Unlock()
-	if o == nil || !o.has(complete) || !o.alive() {
+	if o == nil || !o.has(complete) || !o.readable(g.At) {
 		return 0, false
 	}
 	t.grant(i, s, o, g)
@@ -45,7 +49,7 @@ func (t *Table) Read(key string, g Grant, buf []model.Replica) (model.Object, []
 		return model.Object{}, buf, 0, Missing
 	}
 	head := len(buf)
-	buf = o.describe(buf, model.ReplicaComplete)
+	buf = o.describe(buf, model.ReplicaComplete, g.At)
 	if len(buf) == head {
 		return model.Object{}, buf, 0, Missing
 	}
@@ -104,7 +108,7 @@ func (t *Table) Look(key string) (View, bool) {
 		Size: o.size(), Checksum: o.checksum(), DataType: o.dataType(),
 		Group: o.group(), Creator: t.clients.id(o.creator()), Reader: t.clients.id(o.reader()),
 		Complete: o.has(complete), HardPin: o.has(hardPin), Copying: o.copying(),
-		Since: o.since, Lease: o.leaseEnd(), Probe: o.probeEnd(), Replicas: o.describe(nil, status),
+		Since: o.since, Lease: o.leaseEnd(), Probe: o.probeEnd(), Replicas: o.describe(nil, status, 0),
 	}
 	if o.has(softPin) {
 		v.PinEnd = o.more.pinEnd

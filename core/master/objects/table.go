@@ -16,6 +16,7 @@ import (
 	"hash/maphash"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/mooncake-go/mooncake/core/master/lease"
 	"github.com/mooncake-go/mooncake/core/model"
@@ -29,8 +30,12 @@ const shardBits = 10
 
 // Table is the table of objects. Make one with New.
 type Table struct {
+	// Wall, where set, gives the time of day of an instant, for the end of soft pins in ledgers. It is set before
+	// the table is used.
+	Wall func(lease.Instant) time.Time
+
 	seed     maphash.Seed
-	copies   atomic.Uint64
+	copies   atomic.Uint64 // the last number of a copy or of a part of one
 	seq      atomic.Uint64
 	count    atomic.Int64
 	readable atomic.Int64
@@ -42,7 +47,7 @@ type Table struct {
 	copiers copiers
 	groups  groups
 	owners  owners
-	journal journal
+	events  eventLog
 	shards  [Shards]shard
 }
 
@@ -70,6 +75,12 @@ func New() *Table {
 		s.unfinished, s.soft, s.copying = map[uint32]model.ClientID{}, map[uint32]struct{}{}, map[uint32]struct{}{}
 	}
 	return t
+}
+
+// NumberFrom makes the numbers of copies begin above n, if they are not beyond it.
+func (t *Table) NumberFrom(n uint64) {
+	for have := t.copies.Load(); have < n && !t.copies.CompareAndSwap(have, n); have = t.copies.Load() {
+	}
 }
 
 // Len returns how many objects there are, unfinished ones included.

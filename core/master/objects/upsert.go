@@ -88,12 +88,15 @@ func (o *object) intact() int {
 
 // renumber gives the copies new IDs, since their bytes will be others.
 func (t *Table) renumber(o *object) {
+	for _, e := range o.extents(nil) {
+		e.Seg.Ledger.Gone(e.Put)
+	}
 	copies := o.several()
 	if copies == nil {
 		o.id = t.copies.Add(1)
 	}
 	for i := range copies {
-		copies[i].id = t.copies.Add(1)
+		t.number(&copies[i])
 	}
 }
 

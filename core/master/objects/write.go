@@ -90,7 +90,7 @@ func (t *Table) Put(n *NewObject, now lease.Instant, patience time.Duration, dst
 	o.setCreator(n.Client)
 	o.setSize(n.Size)
 	o.setDataType(set.DataType)
-	o.place(n.Copies, func() uint64 { return t.copies.Add(1) })
+	t.place(o, n.Copies)
 	if set.HardPin {
 		o.set(hardPin)
 	}
@@ -114,13 +114,14 @@ func (t *Table) prepare(i int, o *object, set Settings, pinEnd lease.Instant) {
 // begin enters an object as being written. The caller holds the lock of the shard.
 func (t *Table) begin(s *shard, o *object, writer Client, dst []model.Replica) []model.Replica {
 	head := len(dst)
-	dst = o.describe(dst, model.ReplicaProcessing)
+	dst = o.describe(dst, model.ReplicaProcessing, 0)
 	if o.several() != nil && len(dst) > head {
 		o.more.put = dst[head].ID
 	}
 	s.unfinished[o.slot()] = writer.id
 	t.count.Add(1)
 	t.writing.Add(int64(o.footprint()))
+	o.recordBegin(writer.id)
 	return dst
 }
 
@@ -146,10 +147,17 @@ func (t *Table) Finish(key string, put uint64, client Client, sum model.Checksum
 		return 0, 0, out
 	}
 	took = now.Sub(o.since)
+	o.setChecksum(sum)
+	t.finish(i, s, o, now, parent)
+	t.recordCommit(o)
+	return idOf(i, o), took, Done
+}
+
+// finish makes an unfinished object readable. The caller holds the lock of the shard.
+func (t *Table) finish(i int, s *shard, o *object, now lease.Instant, parent evict.ID) {
 	delete(s.unfinished, o.slot())
 	t.writing.Add(-int64(o.footprint()))
 	o.since, o.probeMS = now, 0
-	o.setChecksum(sum)
 	if m := o.more; m != nil {
 		if m.pinTTL > 0 {
 			m.pinEnd, m.pinTTL = now.Add(time.Duration(m.pinTTL)), 0
@@ -164,7 +172,6 @@ func (t *Table) Finish(key string, put uint64, client Client, sum model.Checksum
 		}
 	}
 	t.publish(i, s, o, parent)
-	return idOf(i, o), took, Done
 }
 
 // owned reports whether a client may end the given put of an entry: Done, or Written if the put has

@@ -157,7 +157,7 @@ func (h *Health) weigh(segs []*Segment, now lease.Instant) {
 }
 
 func (h *Health) weightOf(s *Segment, now lease.Instant) float64 {
-	if s.silent {
+	if s.silent || s.Ledger.Behind() {
 		return 0
 	}
 	w := 1.0

@@ -16,6 +16,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/mooncake-go/mooncake/core/master/lease"
 	"github.com/mooncake-go/mooncake/core/model"
 	"github.com/mooncake-go/mooncake/sdk/alloc"
 	"github.com/mooncake-go/mooncake/sdk/errs"
@@ -93,6 +94,30 @@ func (r *Registry) judge() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.view.Load().judge()
+}
+
+// SetAbsent notes whether the node of a segment is silent, and publishes a view that says so.
+func (r *Registry) SetAbsent(s *Segment, absent bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if s.absent.Swap(absent) != absent && r.byID[s.ID] == s {
+		r.view.Store(newView(slices.Clone(r.view.Load().All)))
+	}
+}
+
+// Reopen lets new objects into the segments whose CloseUntil is over.
+func (r *Registry) Reopen(now lease.Instant) {
+	for _, s := range r.View().All {
+		if until := s.closed.Load(); until == 0 || now < lease.Instant(until) {
+			continue
+		}
+		r.mu.Lock()
+		s.closed.Store(0)
+		if r.byID[s.ID] == s {
+			r.view.Store(newView(slices.Clone(r.view.Load().All)))
+		}
+		r.mu.Unlock()
+	}
 }
 
 // Remove kills a segment and takes it out of the view.

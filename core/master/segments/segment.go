@@ -4,6 +4,8 @@ import (
 	"math"
 	"sync/atomic"
 
+	"github.com/mooncake-go/mooncake/core/ledger"
+	"github.com/mooncake-go/mooncake/core/master/journal"
 	"github.com/mooncake-go/mooncake/core/master/lease"
 	"github.com/mooncake-go/mooncake/core/model"
 	"github.com/mooncake-go/mooncake/sdk/alloc"
@@ -16,7 +18,11 @@ type Segment struct {
 	Client model.ClientID
 	// Space is the allocator's name of this mount. Mounting again gives a new one.
 	Space alloc.SpaceID
+	// Ledger is what the master writes into the segment's ledger, nil if it has none.
+	Ledger *journal.Stream
 
+	absent   atomic.Bool
+	closed   atomic.Int64
 	dead     atomic.Bool
 	status   atomic.Int32
 	deadline atomic.Int64
@@ -43,6 +49,18 @@ func (s *Segment) Host() string {
 // readable.
 func (s *Segment) Alive() bool { return !s.dead.Load() }
 
+// Readable reports whether the segment is mounted and, at an instant other than 0, whether the master may let readers
+// rely on what lies there.
+func (s *Segment) Readable(at journal.Instant) bool {
+	return s.Alive() && (at == 0 || s.Ledger.Valid(at))
+}
+
+// Absent reports whether the segment's node is silent. What lies there is not forgotten, in case the node returns.
+func (s *Segment) Absent() bool { return s.absent.Load() }
+
+// CloseUntil keeps new objects away until an instant. Call it before Registry.Add; Registry.Reopen ends it.
+func (s *Segment) CloseUntil(until lease.Instant) { s.closed.Store(int64(until)) }
+
 // Kill makes all replicas on the segment unreadable at once. There is no way back.
 func (s *Segment) Kill() { s.dead.Store(true) }
 
@@ -58,7 +76,9 @@ func (s *Segment) Status() model.SegmentStatus {
 }
 
 // Allocatable reports whether new objects may go there.
-func (s *Segment) Allocatable() bool { return s.Status() == model.SegmentOK }
+func (s *Segment) Allocatable() bool {
+	return s.Status() == model.SegmentOK && !s.Absent() && s.closed.Load() == 0
+}
 
 // Deadline is when a graceful unmount becomes final, 0 where none is in progress.
 func (s *Segment) Deadline() lease.Instant { return lease.Instant(s.deadline.Load()) }
@@ -91,6 +111,8 @@ type Extent struct {
 	Seg    *Segment
 	Offset uint64
 	Size   uint64
+	// Put is the number under which the ledger of the segment has the extent, 0 before it has one.
+	Put ledger.Put
 }
 
 // Alloc returns the extent as the allocator gave it.

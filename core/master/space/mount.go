@@ -94,13 +94,13 @@ type move struct {
 
 // split divides the held extents into those that a new segment takes over, because they are in its
 // memory, and those that stay. Memory of another client is never the same, whatever its address: a
-// restarted process has a new ID.
+// restarted process has a new ID. What lies in a segment with a ledger, the ledger says.
 func (q quarantine) split(s *segments.Segment) (kept quarantine, moved []move) {
 	for _, h := range q {
 		old := h.Seg
 		from := max(old.Base+h.Offset, s.Base)
 		to := min(old.Base+h.Offset+h.Size, s.Base+s.Size)
-		if old.Client != s.Client || old.Alive() || from >= to {
+		if old.Client != s.Client || old.Alive() || old.Ledger != nil || from >= to {
 			kept = append(kept, h)
 			continue
 		}

@@ -13,6 +13,7 @@ package space
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"sync"
 	"time"
@@ -82,16 +83,31 @@ func (p *Pool) Alloc(ctx context.Context, v *segments.View, requests []alloc.Req
 }
 
 // Free frees extents. Call it inside the gate, after they have left the table. It never fails: Tick
-// retries the extents that the allocator did not free, unless it may have freed them already.
+// retries the extents that the allocator did not free, unless it may have freed them already. An extent
+// that a ledger has is free when the ledger has acknowledged that it is, see Freed.
 func (p *Pool) Free(ctx context.Context, extents []segments.Extent) {
 	batch := make([]alloc.Extent, 0, len(extents))
 	for _, e := range extents {
-		e.Seg.Give(e.Size)
-		if e.Seg.Alive() {
+		switch {
+		case e.Put != 0 && e.Seg.Ledger != nil && e.Seg.Alive():
+			e.Seg.Ledger.Free(e.Put, e.Alloc())
+			continue
+		case e.Seg.Alive():
 			batch = append(batch, e.Alloc())
 		}
+		e.Seg.Give(e.Size)
 	}
 	p.free(ctx, batch)
+}
+
+// Freed frees extents of a segment whose ledger has acknowledged that nothing lies there. Call it inside the gate.
+func (p *Pool) Freed(ctx context.Context, s *segments.Segment, extents []alloc.Extent) {
+	for _, e := range extents {
+		s.Give(e.Size)
+	}
+	if s.Alive() {
+		p.free(ctx, extents)
+	}
 }
 
 func (p *Pool) free(ctx context.Context, batch []alloc.Extent) {
@@ -131,6 +147,26 @@ func (p *Pool) owe(batch []alloc.Extent, cause error) {
 	p.owed = append(p.owed, batch[:fit]...)
 	p.lost += uint64(len(batch) - fit)
 	p.log.Warn("the allocator is down; freed extents wait for it", "waiting", len(p.owed), "lost", p.lost, "error", cause)
+}
+
+// AddSpace makes a segment known to the allocator that is not published yet. Call it inside the gate.
+func (p *Pool) AddSpace(ctx context.Context, s *segments.Segment) error { return p.addSpace(ctx, s) }
+
+// Reserve takes extents that the ledger of a segment names out of the free memory, and returns an error for each that
+// the allocator cannot take. Call it inside the gate.
+func (p *Pool) Reserve(ctx context.Context, s *segments.Segment, extents []alloc.Extent) ([]error, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), CallTimeout)
+	defer cancel()
+	each, err := p.alloc.Reserve(ctx, extents)
+	if err != nil {
+		return nil, fmt.Errorf("reserve %d extents that the ledger of %s names: %w", len(extents), s.Name, err)
+	}
+	for i := range extents {
+		if each[i] == nil {
+			s.Take(extents[i].Size)
+		}
+	}
+	return each, nil
 }
 
 // RemoveSpace removes a dead segment from the allocator. Call it inside the gate. Like Free, it

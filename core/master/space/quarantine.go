@@ -43,6 +43,15 @@ func (p *Pool) HoldPut(e segments.Extent, until lease.Instant) { p.hold(e, until
 func (p *Pool) HoldRead(e segments.Extent, until lease.Instant) { p.hold(e, until, false) }
 
 func (p *Pool) hold(e segments.Extent, until lease.Instant, put bool) {
+	if e.Put != 0 {
+		e.Seg.Ledger.Unlink(e.Put)
+	}
+	p.Hold(e, until, put)
+}
+
+// Hold keeps an extent that its ledger has as held already; put is true for that of a put that was given up. Call it
+// inside the gate.
+func (p *Pool) Hold(e segments.Extent, until lease.Instant, put bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	heap.Push(&p.held, held{Extent: e, until: until, put: put})

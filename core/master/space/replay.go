@@ -32,6 +32,13 @@ func (p *Pool) Replay(ctx context.Context, a alloc.Allocator, view func() *segme
 	if err := r.add(p.quarantined()); err != nil {
 		return err
 	}
+	for _, s := range view().All {
+		for _, e := range s.Ledger.Unfreed(nil) {
+			if err := r.add([]segments.Extent{{Seg: s, Offset: e.Offset, Size: e.Size}}); err != nil {
+				return err
+			}
+		}
+	}
 	if err := r.flush(); err != nil {
 		return err
 	}

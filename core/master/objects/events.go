@@ -23,7 +23,7 @@ const (
 	hardEvents = 4 * softEvents
 )
 
-type journal struct {
+type eventLog struct {
 	dirty   [Shards / 64]atomic.Uint64
 	full    atomic.Bool
 	dropped atomic.Uint64
@@ -33,14 +33,14 @@ type journal struct {
 func (t *Table) note(i int, s *shard, e evict.Event) uint64 {
 	seq := t.seq.Add(1)
 	if len(s.events) >= hardEvents && e.Op == evict.Access {
-		t.journal.dropped.Add(1)
+		t.events.dropped.Add(1)
 		return seq
 	}
 	s.events = append(s.events, Event{Seq: seq, Event: e})
 	if len(s.events) == 1 {
-		t.journal.dirty[i/64].Or(1 << (i % 64))
+		t.events.dirty[i/64].Or(1 << (i % 64))
 	} else if len(s.events) >= softEvents {
-		t.journal.full.Store(true)
+		t.events.full.Store(true)
 	}
 	return seq
 }
@@ -49,10 +49,10 @@ func (t *Table) note(i int, s *shard, e evict.Event) uint64 {
 func (t *Table) Noted() uint64 { return t.seq.Load() }
 
 // Full reports that a shard holds many events: call Drain soon.
-func (t *Table) Full() bool { return t.journal.full.Load() }
+func (t *Table) Full() bool { return t.events.full.Load() }
 
-// DroppedAccesses returns how many accesses were not noted because the journal was not drained.
-func (t *Table) DroppedAccesses() uint64 { return t.journal.dropped.Load() }
+// DroppedAccesses returns how many accesses were not noted because the event log was not drained.
+func (t *Table) DroppedAccesses() uint64 { return t.events.dropped.Load() }
 
 // DrainBuffer is memory that Drain reuses. The zero value is ready to use.
 type DrainBuffer struct{ raw, ordered []Event }
@@ -64,13 +64,13 @@ const maxBuffered = 2 * Shards * softEvents
 // be in the result of this or of the next Drain. The result is valid until the next Drain with the
 // same buffer.
 func (t *Table) Drain(b *DrainBuffer) []Event {
-	t.journal.full.Store(false)
+	t.events.full.Store(false)
 	if cap(b.raw) > maxBuffered {
 		*b = DrainBuffer{}
 	}
 	b.raw = b.raw[:0]
-	for w := range t.journal.dirty {
-		for set := t.journal.dirty[w].Swap(0); set != 0; set &= set - 1 {
+	for w := range t.events.dirty {
+		for set := t.events.dirty[w].Swap(0); set != 0; set &= set - 1 {
 			s := &t.shards[w*64+bits.TrailingZeros64(set)]
 			s.mu.Lock()
 			b.raw = append(b.raw, s.events...)
@@ -88,7 +88,7 @@ func (t *Table) Drain(b *DrainBuffer) []Event {
 // calls allocate nothing.
 const keptEvents = 16
 
-// Shrink frees the memory to which a burst of events made the journal and b grow, tens of MB at
+// Shrink frees the memory to which a burst of events made the event log and b grow, tens of MB at
 // their bounds. Call it when there have been no events for a while. It loses no event, and ends the
 // validity of the result of the last Drain with b.
 func (t *Table) Shrink(b *DrainBuffer) {

@@ -1,0 +1,245 @@
+package master
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/mooncake-go/mooncake/core/ledger"
+	"github.com/mooncake-go/mooncake/core/master/history"
+	"github.com/mooncake-go/mooncake/core/master/journal"
+	"github.com/mooncake-go/mooncake/core/master/lease"
+	"github.com/mooncake-go/mooncake/core/master/metrics"
+	"github.com/mooncake-go/mooncake/core/master/objects"
+	"github.com/mooncake-go/mooncake/core/master/quota"
+	"github.com/mooncake-go/mooncake/core/master/segments"
+	"github.com/mooncake-go/mooncake/core/model"
+	"github.com/mooncake-go/mooncake/sdk/alloc"
+	"github.com/mooncake-go/mooncake/sdk/errs"
+)
+
+// slack is how much longer than it must be old memory stays in use.
+const slack = time.Second
+
+// stripeTimeout is how long the parts of a striped replica wait for the segments of the others.
+const stripeTimeout = 30 * time.Second
+
+// adoption enters what one ledger has into the table.
+type adoption struct {
+	s   *Service
+	seg *segments.Segment
+	// now is the instant of the adoption, until that when readers of the masters before must have ended: their masters
+	// were valid for journal.Validity after they heard of the node, and granted leases until then.
+	now, until lease.Instant
+	last       uint64 // the end of the extent before
+	batch      []alloc.Extent
+	entries    []ledger.Entry // of batch
+
+	objects, unfinished, held, dropped, refused int
+}
+
+// adopt mounts a segment with what its ledger has. Called with the mounts locked.
+func (s *Service) adopt(ctx context.Context, r *report, seq ledger.Seq) error {
+	m, known, err := s.registry.Prepare(r.client, r.seg)
+	if err != nil {
+		return err
+	}
+	if known {
+		return errs.New(errs.InvalidParams, opReport, "segment %s (%s) is mounted already", m.ID, m.Name)
+	}
+	feed := s.feeds.Open(r.client)
+	m.Ledger = journal.NewStream(feed, r.epoch, seq)
+	now := s.clock.Now()
+	a := adoption{s: s, seg: m, now: now, until: now.Add(journal.Validity + r.lease + slack)}
+	s.pool.Enter()
+	err = s.pool.AddSpace(ctx, m)
+	if err == nil {
+		feed.Add(m.ID, m.Ledger)
+		err = a.run(ctx, r.pieces)
+	}
+	s.pool.Leave()
+	if err != nil {
+		s.drop(ctx, m, history.SegmentUnmounted)
+		return errs.Wrap(errs.InvalidParams, opReport+": the ledger of segment "+m.ID.String()+" ("+m.Name+")", err)
+	}
+	if a.refused > 0 || r.wiped {
+		// Readers of the masters before may rely on memory that this one does not know to be in use.
+		m.CloseUntil(a.until)
+	}
+	s.health.Mount(m, now)
+	s.registry.Add(m)
+	s.usage.SetCapacity(s.registry.View().Capacity)
+	s.log.Info("segment attached", "segment", m.Name, "id", m.ID.String(), "client", m.Client.String(), "size", metrics.Bytes(m.Size),
+		"objects", a.objects, "unfinished", a.unfinished, "held", a.held, "dropped", a.dropped)
+	if a.refused > 0 {
+		s.log.Warn("objects are lost: the allocator places objects otherwise than the one before and cannot take their memory back",
+			"segment", m.Name, "objects", a.refused, "closed_for", a.until.Sub(now))
+	}
+	return nil
+}
+
+// run decodes the pieces of a report and enters what they have.
+func (a *adoption) run(ctx context.Context, pieces [][]byte) error {
+	for i, p := range pieces {
+		pieces[i] = nil
+		if len(p) == 0 {
+			continue
+		}
+		err := ledger.Entries(p, func(e *ledger.Entry) error {
+			x := e.Extents[0]
+			if len(e.Extents) != 1 || x.Offset < a.last || x.End() > a.seg.Size {
+				return fmt.Errorf("%w: put %d lies at %d to %d, where the memory is in use until %d, of %d bytes", ledger.ErrDamaged, e.Put, x.Offset, x.End(), a.last, a.seg.Size)
+			}
+			a.last = x.End()
+			a.batch = append(a.batch, alloc.Extent{Space: a.seg.Space, Offset: x.Offset, Size: x.Length})
+			a.entries = append(a.entries, *e)
+			return nil
+		})
+		if err == nil {
+			err = a.flush(ctx)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// flush reserves the memory of the entries and enters them.
+func (a *adoption) flush(ctx context.Context) error {
+	if len(a.batch) == 0 {
+		return nil
+	}
+	each, err := a.s.pool.Reserve(ctx, a.seg, a.batch)
+	if err != nil {
+		return err
+	}
+	for i := range a.entries {
+		e := &a.entries[i]
+		if each[i] != nil {
+			a.refused++
+			a.seg.Ledger.Gone(e.Put)
+			continue
+		}
+		a.enter(ctx, e)
+	}
+	a.batch, a.entries = a.batch[:0], a.entries[:0]
+	return nil
+}
+
+// enter enters one entry: a replica, a part of one, or memory that is not free yet.
+func (a *adoption) enter(ctx context.Context, e *ledger.Entry) {
+	s := a.s
+	part := segments.Extent{Seg: a.seg, Offset: e.Extents[0].Offset, Size: e.Extents[0].Length, Put: e.Put}
+	s.table.NumberFrom(uint64(e.Put))
+	switch {
+	case e.State == ledger.Held:
+		a.held++
+		s.pool.Hold(part, a.until, false)
+	case e.State == ledger.Writing && e.Flags&ledger.Copied != 0:
+		// A copy in progress ends with its master. Its writer may go on for a while.
+		a.dropped++
+		s.pool.HoldPut(part, a.now.Add(s.cfg.PutReleaseTimeout))
+	default:
+		f := a.found(e)
+		if e.Parts == 1 {
+			f.Parts = []segments.Extent{part}
+			a.settle(ctx, f)
+			return
+		}
+		if f = s.stripes.add(f, e, part, a.now, a.until); f != nil {
+			a.settle(ctx, f)
+		}
+	}
+}
+
+// found describes an entry for the table.
+func (a *adoption) found(e *ledger.Entry) *objects.Found {
+	f := &objects.Found{
+		Key: e.Name, Put: uint64(e.Value), Size: e.Size, Writer: a.s.table.Remember(e.Writer), Complete: e.State == ledger.Complete, Checksum: e.Checksum,
+		Settings: objects.Settings{HardPin: e.Flags&ledger.HardPin != 0, Group: e.Group, DataType: model.DataType(e.Type)},
+	}
+	if e.SoftUntil != 0 {
+		if left := time.Until(time.UnixMilli(int64(e.SoftUntil))); left > 0 {
+			f.PinEnd = a.now.Add(left)
+		}
+	}
+	return f
+}
+
+// settle enters a whole replica into the table.
+func (a *adoption) settle(ctx context.Context, f *objects.Found) {
+	s := a.s
+	var bin objects.Bin
+	switch out := s.table.Adopt(f, a.now, a.until, &bin); out {
+	case objects.Done:
+		if s.tenants != nil {
+			s.usage.ChargeAnyway(quota.Owner(f.Key), f.Size)
+		}
+		if a.objects++; !f.Complete {
+			a.unfinished++
+		}
+	default:
+		// A later value took its place, or it is there twice.
+		a.dropped++
+		for _, p := range f.Parts {
+			s.pool.HoldRead(p, a.until)
+		}
+	}
+	s.reclaim(ctx, &bin, history.ReplacedByUpsert, false)
+}
+
+// stripes are the striped replicas of which some parts lie in segments that have not attached. Guarded by the lock of
+// mounts.
+type stripes map[ledger.Put]*stripe
+
+type stripe struct {
+	objects.Found
+	missing int
+	since   lease.Instant
+	until   lease.Instant
+}
+
+// add adds a part and returns the replica when it is whole.
+func (w stripes) add(f *objects.Found, e *ledger.Entry, part segments.Extent, now, until lease.Instant) *objects.Found {
+	id := e.Put - ledger.Put(e.Part)
+	x := w[id]
+	if x == nil || len(x.Parts) != int(e.Parts) {
+		f.Parts = make([]segments.Extent, e.Parts)
+		x = &stripe{Found: *f, missing: int(e.Parts), since: now, until: until}
+		w[id] = x
+	}
+	if e.Part >= e.Parts || x.Parts[e.Part].Seg != nil && x.Parts[e.Part].Seg.Alive() {
+		return nil // The caller's ledger contradicts another one; its part stays reserved until the segment goes.
+	}
+	if x.Parts[e.Part].Seg == nil {
+		x.missing--
+	}
+	x.Parts[e.Part] = part
+	x.until = max(x.until, until)
+	if f.Complete && !x.Complete {
+		x.Complete, x.Checksum, x.PinEnd = true, f.Checksum, f.PinEnd
+	}
+	if x.missing > 0 {
+		return nil
+	}
+	delete(w, id)
+	return &x.Found
+}
+
+// expireStripes gives up the stripes whose other parts do not come. Called with the mounts locked.
+func (s *Service) expireStripes(ctx context.Context, now lease.Instant) {
+	for id, x := range s.stripes {
+		if now.Sub(x.since) < stripeTimeout {
+			continue
+		}
+		delete(s.stripes, id)
+		s.pool.Enter()
+		for _, p := range x.Parts {
+			if p.Seg != nil {
+				s.pool.HoldRead(p, x.until)
+			}
+		}
+		s.pool.Leave()
+	}
+}

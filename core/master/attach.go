@@ -1,0 +1,213 @@
+package master
+
+import (
+	"context"
+	"time"
+
+	"github.com/mooncake-go/mooncake/core/ledger"
+	"github.com/mooncake-go/mooncake/core/master/history"
+	"github.com/mooncake-go/mooncake/core/master/lease"
+	"github.com/mooncake-go/mooncake/core/master/objects"
+	"github.com/mooncake-go/mooncake/core/master/segments"
+	"github.com/mooncake-go/mooncake/core/model"
+	"github.com/mooncake-go/mooncake/sdk/alloc"
+	"github.com/mooncake-go/mooncake/sdk/errs"
+)
+
+const (
+	opAttach = "master: attach"
+	opReport = "master: report"
+	opPull   = "master: pull"
+	// maxReport bounds the bytes of one report, which the master keeps until its last piece.
+	maxReport = 4 << 30
+	// reportTimeout is how long a report may pause between two pieces.
+	reportTimeout = 30 * time.Second
+)
+
+// report is what a node has reported of one ledger so far.
+type report struct {
+	client model.ClientID
+	seg    model.Segment
+	epoch  ledger.Epoch
+	lease  time.Duration // the longest of the masters before
+	wiped  bool
+	pieces [][]byte
+	bytes  int
+	heard  lease.Instant
+}
+
+// Attach makes a client known, resumes the ledgers that the master has written itself, and asks for a report of the
+// others. What the master knew of their segments is forgotten: the ledger knows better.
+func (s *Service) Attach(ctx context.Context, client model.ClientID, ledgers []model.LedgerState) (model.Attached, error) {
+	var none model.Attached
+	if err := s.admit(ctx, opAttach, len(ledgers)); err != nil {
+		return none, err
+	}
+	if len(ledgers) > maxRemount {
+		return none, errs.New(errs.InvalidParams, opAttach, "%d segments in one call; the most is %d", len(ledgers), maxRemount)
+	}
+	if err := s.lockMounts(ctx, opAttach); err != nil {
+		return none, err
+	}
+	defer s.unlockMounts()
+	if err := s.clients.Register(client, s.clock.Now()); err != nil {
+		return none, err
+	}
+	feed := s.feeds.Open(client)
+	out := model.Attached{Lease: s.cfg.LeaseTTL}
+	for i := range ledgers {
+		out.Segments = append(out.Segments, s.attach(ctx, client, &ledgers[i]))
+	}
+	feed.Confirm(s.feeds.Now())
+	return out, nil
+}
+
+// attach is Attach of one segment. The caller holds the lock of mounts.
+func (s *Service) attach(ctx context.Context, client model.ClientID, l *model.LedgerState) model.LedgerGrant {
+	old := s.registry.Get(l.Segment.ID)
+	if old != nil && old.Client == client {
+		if old.Segment == l.Segment && old.Ledger.Resumable(ledger.Epoch(l.Fence), ledger.Seq(l.Seq)) {
+			s.registry.SetAbsent(old, false)
+			return model.LedgerGrant{Epoch: uint64(old.Ledger.Epoch()), Resume: true}
+		}
+		s.drop(ctx, old, history.SegmentUnmounted)
+	}
+	// The epoch is above that of every master before, also where the clock of this one is behind.
+	epoch := max(s.epoch, ledger.Epoch(l.Fence)+1)
+	s.reports[l.Segment.ID] = &report{client: client, seg: l.Segment, epoch: epoch, lease: l.Lease, wiped: l.Wiped, heard: s.clock.Now()}
+	return model.LedgerGrant{Epoch: uint64(epoch)}
+}
+
+// Report takes one piece of what a ledger has. With the last one the segment is mounted and its objects are readable.
+func (s *Service) Report(ctx context.Context, client model.ClientID, r model.LedgerReport) error {
+	if err := s.admit(ctx, opReport, 0); err != nil {
+		return err
+	}
+	if err := s.lockMounts(ctx, opReport); err != nil {
+		return err
+	}
+	defer s.unlockMounts()
+	have := s.reports[r.Segment]
+	if have == nil {
+		if m := s.registry.Get(r.Segment); m != nil && m.Client == client && r.Last && m.Ledger != nil && m.Ledger.Epoch() == ledger.Epoch(r.Epoch) {
+			return nil // The answer was lost.
+		}
+	}
+	if have == nil || have.client != client || have.epoch != ledger.Epoch(r.Epoch) || int(r.Index) != len(have.pieces) || have.bytes+len(r.Batch) > maxReport {
+		delete(s.reports, r.Segment)
+		return errs.WithHint(errs.New(errs.InvalidParams, opReport, "piece %d of the ledger of segment %s in epoch %d does not continue a report", r.Index, r.Segment, r.Epoch),
+			"attach again, as a node does by itself")
+	}
+	have.heard = s.clock.Now()
+	have.bytes += len(r.Batch)
+	have.pieces = append(have.pieces, r.Batch)
+	if !r.Last {
+		return nil
+	}
+	delete(s.reports, r.Segment)
+	return s.adopt(ctx, have, ledger.Seq(r.Seq))
+}
+
+// forgetReports gives up reports that a node does not go on with. The caller holds the lock of mounts.
+func (s *Service) forgetReports(now lease.Instant) {
+	for id, r := range s.reports {
+		if now.Sub(r.heard) > reportTimeout {
+			delete(s.reports, id)
+		}
+	}
+}
+
+// Pull waits for records for the ledgers of a client.
+func (s *Service) Pull(ctx context.Context, client model.ClientID, round uint64, acks []model.LedgerAck) (model.Pulled, error) {
+	if err := s.admit(ctx, opPull, len(acks)); err != nil {
+		return model.Pulled{}, err
+	}
+	feed := s.feeds.Of(client)
+	if feed == nil || !s.clients.Touch(client, s.clock.Now()) {
+		return model.Pulled{}, errs.WithHint(errs.New(errs.UnavailableInCurrentStatus, opPull, "client %s has attached no segment", client),
+			"attach, as a node does by itself")
+	}
+	s.pool.Enter()
+	feed.Acknowledge(acks, func(id model.SegmentID, free []alloc.Extent) {
+		if m := s.registry.Get(id); m != nil {
+			s.pool.Freed(ctx, m, free)
+		}
+	})
+	s.pool.Leave()
+	feed.Heard(round)
+	batches, next, err := feed.Pull(ctx)
+	return model.Pulled{Round: next, Batches: batches}, err
+}
+
+// ackTimeout is how long a call waits for a ledger.
+const ackTimeout = time.Second
+
+// await returns when the ledgers of segments have all records so far, and the first that has not in time.
+func (s *Service) await(ctx context.Context, touched touched) (late *segments.Segment, err error) {
+	if len(touched) == 0 {
+		return nil, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, ackTimeout)
+	defer cancel()
+	marks := make(map[*segments.Segment]ledger.Seq, len(touched))
+	for m := range touched {
+		marks[m] = m.Ledger.Mark()
+		m.Ledger.Hurry(marks[m])
+	}
+	for m, mark := range marks {
+		if err := m.Ledger.Wait(ctx, mark); err != nil && m.Alive() {
+			return m, err
+		}
+	}
+	return nil, nil
+}
+
+// awaitFrees returns when the memory is free that waits for a ledger, or soon after.
+func (s *Service) awaitFrees(ctx context.Context) {
+	var waiting touched
+	for _, m := range s.registry.View().Open {
+		if m.Ledger.Pending() {
+			waiting.add(m)
+		}
+	}
+	_, _ = s.await(ctx, waiting) // The allocator says what is free.
+}
+
+// touched are segments whose ledgers got records. The zero value has none.
+type touched map[*segments.Segment]struct{}
+
+func (t *touched) add(m *segments.Segment) {
+	if m.Ledger == nil {
+		return
+	}
+	if *t == nil {
+		*t = touched{}
+	}
+	(*t)[m] = struct{}{}
+}
+
+func (t *touched) addAll(extents []segments.Extent) {
+	for i := range extents {
+		t.add(extents[i].Seg)
+	}
+}
+
+func (t *touched) addBin(bin *objects.Bin) {
+	for _, extents := range bin.Each {
+		t.addAll(extents)
+	}
+}
+
+// lateError is the error of a call whose records a node did not take in time.
+func lateError(op string, late *segments.Segment, err error) error {
+	return errs.WithHint(errs.WithClass(errs.ClassTransientPeer, "", errs.New(errs.UnavailableInCurrentStatus, op,
+		"the node of segment %s (%s) did not confirm within %s: %w", late.ID, late.Name, ackTimeout, err)),
+		"try again; if it goes on, check whether the node runs and reaches the master")
+}
+
+// epochNow is the epoch of a master that starts now: later ones have higher epochs as long as the clock goes on.
+func epochNow() ledger.Epoch { return ledger.Epoch(time.Now().UnixMilli()) }
+
+// firstPut is a number below those of the puts of a master that starts now, and above those of masters before it that
+// made fewer than 2³² puts a second.
+func firstPut() uint64 { return uint64(time.Now().Unix()) << 32 }

@@ -1,0 +1,245 @@
+package journal
+
+import (
+	"context"
+	"maps"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/mooncake-go/mooncake/core/ledger"
+	"github.com/mooncake-go/mooncake/core/model"
+	"github.com/mooncake-go/mooncake/sdk/alloc"
+	"github.com/mooncake-go/mooncake/sdk/errs"
+)
+
+const (
+	// Validity is how long a node obeys a master whose answer it has acknowledged: the master lets no reader rely
+	// on the node's memory when more time has passed since it sent that answer.
+	Validity = 5 * time.Second
+	// Park is how long a pull waits for records.
+	Park = time.Second
+	// leastLinger and mostLinger bound how long records wait for more of them; between the two it is lingerEach for
+	// every feed, so that a large pool does not spend its time on sending.
+	leastLinger, mostLinger = 2 * time.Millisecond, 200 * time.Millisecond
+	lingerEach              = 100 * time.Microsecond
+	// maxPull bounds the batches of one answer, in bytes.
+	maxPull = 2 << 20
+)
+
+// Feed carries the streams of one node.
+type Feed struct {
+	feeds *Feeds
+	until atomic.Int64  // see Until
+	wake  chan struct{} // capacity 1: there may be something to send
+
+	mu      sync.Mutex
+	streams map[model.SegmentID]*Stream
+	first   time.Time // when the oldest record that was not sent was added; zero without one
+	hurry   bool      // a goroutine waits for the records
+	sentAt  Instant   // when the last answer was made; the next pull acknowledges it
+	round   uint64    // counts the answers
+}
+
+// Feeds are the feeds of a master.
+type Feeds struct {
+	now func() Instant
+	mu  sync.Mutex
+	by  map[model.ClientID]*Feed
+}
+
+// NewFeeds returns an empty set. now is Now, or the clock of a test.
+func NewFeeds(now func() Instant) *Feeds { return &Feeds{now: now, by: map[model.ClientID]*Feed{}} }
+
+// Now returns the present instant.
+func (f *Feeds) Now() Instant { return f.now() }
+
+// Of returns the feed of a node, nil if it has none.
+func (f *Feeds) Of(id model.ClientID) *Feed {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.by[id]
+}
+
+// Open returns the feed of a node, a new one if it has none.
+func (f *Feeds) Open(id model.ClientID) *Feed {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	x := f.by[id]
+	if x == nil {
+		x = &Feed{feeds: f, wake: make(chan struct{}, 1), streams: map[model.SegmentID]*Stream{}}
+		f.by[id] = x
+	}
+	return x
+}
+
+// Forget removes the feed of a node that has no segments any more.
+func (f *Feeds) Forget(id model.ClientID) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.by, id)
+}
+
+// linger is how long records wait for more of them.
+func (f *Feeds) linger() time.Duration {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return min(max(time.Duration(len(f.by))*lingerEach, leastLinger), mostLinger)
+}
+
+// Add gives the feed the stream of a segment.
+func (f *Feed) Add(id model.SegmentID, s *Stream) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.streams[id] = s
+}
+
+// Remove takes the stream of a segment out, unless the segment has another one by now.
+func (f *Feed) Remove(id model.SegmentID, s *Stream) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.streams[id] == s {
+		delete(f.streams, id)
+	}
+}
+
+// Until is when the master may no longer let readers rely on the node's memory, unless it hears from the node
+// before.
+func (f *Feed) Until() Instant { return Instant(f.until.Load()) }
+
+// Confirm notes that the node obeys this master, as an answer of the instant at allowed it to.
+func (f *Feed) Confirm(at Instant) {
+	if until := int64(at) + int64(Validity); until > f.until.Load() {
+		f.until.Store(until)
+	}
+}
+
+// written notes that a stream has a first record to send.
+func (f *Feed) written() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.first.IsZero() {
+		f.first = time.Now()
+		f.signal()
+	}
+}
+
+// Hurry has the records sent at once.
+func (f *Feed) Hurry() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !f.hurry {
+		f.hurry = true
+		f.signal()
+	}
+}
+
+func (f *Feed) signal() {
+	select {
+	case f.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Acknowledge takes what a node says of its ledgers. It calls free with the memory that is free now, and then wakes
+// the goroutines that wait for the acknowledgement.
+func (f *Feed) Acknowledge(acks []model.LedgerAck, free func(model.SegmentID, []alloc.Extent)) {
+	for _, a := range acks {
+		f.mu.Lock()
+		s := f.streams[a.Segment]
+		f.mu.Unlock()
+		if s == nil || ledger.Epoch(a.Epoch) != s.epoch {
+			continue
+		}
+		seq := ledger.Seq(a.Seq)
+		if gone := s.take(seq); len(gone) > 0 {
+			free(a.Segment, gone)
+		}
+		s.acknowledge(seq)
+	}
+}
+
+// Heard notes that a pull arrived that acknowledges the answer of a round.
+func (f *Feed) Heard(round uint64) {
+	f.mu.Lock()
+	sent, now := f.sentAt, f.round
+	f.mu.Unlock()
+	if round == now && round > 0 {
+		f.Confirm(sent)
+	}
+	for _, s := range f.all() {
+		if s.unanswered() { // The answer was lost.
+			f.Hurry()
+			return
+		}
+	}
+}
+
+// all returns the streams. A stream is locked before its feed, never after it.
+func (f *Feed) all() map[model.SegmentID]*Stream {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return maps.Clone(f.streams)
+}
+
+// Pull waits for records until Park is over and returns the batches that the node has not acknowledged, with the number
+// of the answer.
+func (f *Feed) Pull(ctx context.Context) (batches []model.LedgerBatch, round uint64, err error) {
+	park := time.NewTimer(Park)
+	defer park.Stop()
+	linger := f.feeds.linger()
+	for over := false; ; {
+		wait, due := f.due(linger)
+		if due || over {
+			batches, round = f.collect()
+			return batches, round, nil
+		}
+		var timer <-chan time.Time
+		if wait > 0 {
+			timer = time.After(wait)
+		}
+		select {
+		case <-f.wake:
+		case <-timer:
+		case <-park.C:
+			over = true
+		case <-ctx.Done():
+			return nil, 0, errs.Wrap(errs.RPCTimeout, "master: pull", ctx.Err())
+		}
+	}
+}
+
+// due reports whether there is something to send now, or else in how long; 0 is not at all.
+func (f *Feed) due(linger time.Duration) (wait time.Duration, now bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.hurry || f.first.IsZero() {
+		return 0, f.hurry
+	}
+	wait = time.Until(f.first.Add(linger))
+	return wait, wait <= 0
+}
+
+// collect returns what the node has not acknowledged.
+func (f *Feed) collect() (out []model.LedgerBatch, round uint64) {
+	f.mu.Lock()
+	f.first, f.hurry = time.Time{}, false
+	f.mu.Unlock()
+	left := maxPull
+	for id, s := range f.all() {
+		if left <= 0 {
+			f.Hurry() // The next pull takes the rest.
+			break
+		}
+		batches, n := s.unacked(nil, left)
+		left -= n
+		for _, b := range batches {
+			out = append(out, model.LedgerBatch{Segment: id, Bytes: b})
+		}
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.round++
+	f.sentAt = f.feeds.now()
+	return out, f.round
+}

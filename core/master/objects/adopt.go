@@ -1,0 +1,118 @@
+package objects
+
+import (
+	"github.com/mooncake-go/mooncake/core/master/lease"
+	"github.com/mooncake-go/mooncake/core/master/segments"
+	"github.com/mooncake-go/mooncake/core/model"
+)
+
+// Found is a whole replica that the ledgers of its segments have.
+type Found struct {
+	Key string
+	// Put wrote the bytes. The replica's own number is that of its first part.
+	Put      uint64
+	Parts    []segments.Extent
+	Size     uint64
+	Writer   Client
+	Settings Settings
+	// Complete replicas are readable and have a checksum. The others are being written.
+	Complete bool
+	Checksum model.Checksum
+	// PinEnd is when the soft pin ends, 0 for none.
+	PinEnd lease.Instant
+}
+
+func (f *Found) replica() replica { return replica{id: uint64(f.Parts[0].Put), parts: f.Parts} }
+
+// Adopt enters a replica that a ledger has. Of two values of a key the one that was put later stays. until is how long
+// readers of an earlier master may rely on the replica. What makes way is in the bin. After any outcome but Done the
+// caller still owns the parts: Superseded when a later value is there, Exists when the replica is there already,
+// Missing when a segment went away.
+func (t *Table) Adopt(f *Found, now, until lease.Instant, bin *Bin) Outcome {
+	r := f.replica()
+	t.NumberFrom(r.id + uint64(len(r.parts)) - 1)
+	i, s, o := t.open(f.Key)
+	defer s.mu.Unlock()
+	if !r.alive() {
+		return Missing
+	}
+	if o != nil && o.alive() {
+		switch put := o.put(); {
+		case put > f.Put:
+			return Superseded
+		case put == f.Put:
+			return t.adoptCopy(i, s, o, f, now, until)
+		}
+	}
+	if o != nil {
+		bin.whole(o)
+		t.unlink(i, s, o, true)
+	}
+	t.adoptObject(i, s, f, now, until)
+	return Done
+}
+
+// adoptObject enters a replica as that of a new object.
+func (t *Table) adoptObject(i int, s *shard, f *Found, now, until lease.Instant) {
+	o := s.slots.add(f.Key, t.Print(f.Key))
+	o.since = now
+	o.setCreator(f.Writer)
+	o.setSize(f.Size)
+	o.setDataType(f.Settings.DataType)
+	if r := f.replica(); len(r.parts) == 1 && r.id == f.Put {
+		o.id, o.seg, o.offset = r.id, r.parts[0].Seg, r.parts[0].Offset
+	} else {
+		m := o.extra()
+		m.copies, m.put = []replica{r}, f.Put
+	}
+	if f.Settings.HardPin {
+		o.set(hardPin)
+	}
+	t.prepare(i, o, f.Settings, f.PinEnd)
+	t.count.Add(1)
+	t.writing.Add(int64(o.footprint()))
+	s.unfinished[o.slot()] = f.Writer.id
+	if f.Complete {
+		t.adoptEnd(i, s, o, f, now, until)
+	}
+}
+
+// adoptEnd makes an adopted object readable.
+func (t *Table) adoptEnd(i int, s *shard, o *object, f *Found, now, until lease.Instant) {
+	o.setChecksum(f.Checksum)
+	if f.PinEnd > now {
+		o.extra().pinEnd = f.PinEnd
+	}
+	t.finish(i, s, o, now, 0)
+	o.lease = max(o.lease, until)
+}
+
+// adoptCopy enters a replica of an object that is there. A put ends in all ledgers or in none, so one that calls it
+// complete speaks for the others, which get the record that they lack.
+func (t *Table) adoptCopy(i int, s *shard, o *object, f *Found, now, until lease.Instant) Outcome {
+	r := f.replica()
+	m := o.spread()
+	for j := range m.copies {
+		if m.copies[j].id == r.id {
+			return Exists
+		}
+	}
+	was := o.has(complete)
+	if !was {
+		t.writing.Add(int64(o.size()))
+	}
+	if !f.Complete && was {
+		t.commitCopy(o, &r)
+	}
+	m.copies = append(m.copies, r)
+	if f.Complete && !was {
+		t.adoptEnd(i, s, o, f, now, until)
+		for j := range m.copies[:len(m.copies)-1] {
+			t.commitCopy(o, &m.copies[j])
+		}
+	}
+	if o.has(complete) {
+		o.lease = max(o.lease, until)
+	}
+	return Done
+}

@@ -1,0 +1,62 @@
+package model
+
+import "time"
+
+// LedgerState is a segment together with how far its ledger has come at the node that has both.
+type LedgerState struct {
+	Segment Segment
+	// Fence is the epoch of the last master that the ledger obeyed, 0 for none, and Seq the number of its last
+	// batch.
+	Fence, Seq uint64
+	// Lease is the longest time for which one of the ledger's masters let readers rely on what lies there.
+	Lease time.Duration
+	// Wiped is set when what the ledger had was lost, so that readers may rely on memory that it does not name.
+	Wiped bool
+}
+
+// Attached answers a node that attached its segments.
+type Attached struct {
+	// Lease is how long this master lets readers rely on what lies in a segment.
+	Lease time.Duration
+	// Segments has one entry for each segment of the call.
+	Segments []LedgerGrant
+}
+
+// LedgerGrant is what the node does with one ledger: it fences the ledger with Epoch and, unless Resume is set,
+// reports what the ledger has.
+type LedgerGrant struct {
+	Epoch  uint64
+	Resume bool
+}
+
+// LedgerReport is one piece of what a ledger has, as ledger.Log.Snapshot makes it.
+type LedgerReport struct {
+	Segment SegmentID
+	Epoch   uint64
+	// Index counts the pieces of a report from 0 on; Last marks the last one.
+	Index uint32
+	Last  bool
+	// Seq is the number of the last batch that the report includes. The last piece has it.
+	Seq uint64
+	// Batch may be empty.
+	Batch []byte
+}
+
+// LedgerAck says up to which batch a ledger has applied what the master of an epoch wrote.
+type LedgerAck struct {
+	Segment    SegmentID
+	Epoch, Seq uint64
+}
+
+// LedgerBatch is a batch of records for the ledger of a segment.
+type LedgerBatch struct {
+	Segment SegmentID
+	Bytes   []byte
+}
+
+// Pulled answers a pull.
+type Pulled struct {
+	// Round numbers the answer. The next pull names it.
+	Round   uint64
+	Batches []LedgerBatch
+}
