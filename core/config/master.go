@@ -17,7 +17,8 @@ type Master struct {
 	ProbeLeaseTTL              time.Duration `koanf:"probe_lease_ttl" unit:"ms" default:"0s" range:"0s..720h" doc:"how long a lookup that reads nothing keeps an object; 0 stands for lease_ttl"`
 	EvictionHighWatermarkRatio float64       `koanf:"eviction_high_watermark_ratio" default:"0.9" range:"0..1" doc:"used share of the memory at which eviction starts; 1 evicts only when an allocation fails"`
 	EvictionRatio              float64       `koanf:"eviction_ratio" default:"0.05" range:"0..1" doc:"share of the memory that one round of eviction frees"`
-	ClientTTL                  time.Duration `koanf:"client_ttl" unit:"s" default:"10s" range:"1s..24h" doc:"how long a node may be silent before its segments are dropped"`
+	ClientTTL                  time.Duration `koanf:"client_ttl" unit:"s" default:"10s" range:"1s..24h" doc:"how long a node may be silent before its segments count as absent, or are dropped where they have no ledger"`
+	SegmentRetention           time.Duration `koanf:"segment_retention" unit:"s" default:"10m" range:"0s..24h" doc:"how long what lies in the segments of a silent node is remembered in case it returns; 0 forgets it with client_ttl"`
 	PutStartDiscardTimeout     time.Duration `koanf:"put_start_discard_timeout" unit:"s" default:"30s" range:"1s..24h" doc:"age at which an unfinished put gives way to another put of the key"`
 	PutStartReleaseTimeout     time.Duration `koanf:"put_start_release_timeout" unit:"s" default:"10m" range:"1s..168h" doc:"age at which the memory of an unfinished put is freed; longer than put_start_discard_timeout"`
 	AllocationStrategy         string        `koanf:"allocation_strategy" default:"random" enum:"random|free_ratio_first|local_first" later:"ssd_free_ratio_first|cxl" fallback:"random" doc:"how the segments of an object are chosen"`

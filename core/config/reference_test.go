@@ -34,7 +34,7 @@ func TestReference(t *testing.T) {
 	}
 	require.Equal(t, FieldDoc{
 		Key: "master.client_ttl", Type: "duration, bare number in s", Default: "10s", Allowed: "from 1s to 24h", Env: "MOONCAKE_MASTER_CLIENT_TTL",
-		Flags: []string{"--client_ttl"}, Doc: "how long a node may be silent before its segments are dropped",
+		Flags: []string{"--client_ttl"}, Doc: "how long a node may be silent before its segments count as absent, or are dropped where they have no ledger",
 	}, byKey["master.client_ttl"])
 	require.Equal(t, []string{"--default_kv_lease_ttl"}, byKey["master.lease_ttl"].Upstream)
 	require.Contains(t, byKey, "plugins.<kind>.<name>.mode")

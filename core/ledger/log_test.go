@@ -221,7 +221,7 @@ func TestLogAgainstModel(t *testing.T) {
 				b.Begin(m.put+1, &Object{Name: "late", Size: 1, Parts: 1, Extents: []Extent{{0, 1}}})
 				_, err := m.log.Append(b.Bytes(m.epoch-1, m.seq+1))
 				require.ErrorIs(t, err, ErrFenced)
-				_, err = m.log.Fence(m.epoch - 1, time.Second)
+				_, err = m.log.Fence(m.epoch-1, time.Second)
 				require.ErrorIs(t, err, ErrFenced)
 			},
 			"reopen": func(t *rapid.T) {

@@ -39,8 +39,8 @@ const (
 const (
 	markParts = 1 << iota
 	markExtra
-	markEpoch // the put is of another epoch than the batch, which follows: after rewriting
-	markValue // another put wrote the bytes
+	markEpoch  // the put is of another epoch than the batch, which follows: after rewriting
+	markValue  // another put wrote the bytes
 	knownMarks = markParts | markExtra | markEpoch | markValue
 )
 

@@ -2,6 +2,7 @@ package master
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -60,7 +61,10 @@ func (s *Service) adopt(ctx context.Context, r *report, seq ledger.Seq) error {
 	s.pool.Leave()
 	if err != nil {
 		s.drop(ctx, m, history.SegmentUnmounted)
-		return errs.Wrap(errs.InvalidParams, opReport+": the ledger of segment "+m.ID.String()+" ("+m.Name+")", err)
+		if errors.Is(err, ledger.ErrDamaged) {
+			err = errs.Wrap(errs.ChecksumMismatch, "", err)
+		}
+		return errs.Wrap(errs.CodeOf(err), opReport+": the ledger of segment "+m.ID.String()+" ("+m.Name+")", err)
 	}
 	if a.refused > 0 || r.wiped {
 		// Readers of the masters before may rely on memory that this one does not know to be in use.
@@ -187,44 +191,6 @@ func (a *adoption) settle(ctx context.Context, f *objects.Found) {
 		}
 	}
 	s.reclaim(ctx, &bin, history.ReplacedByUpsert, false)
-}
-
-// stripes are the striped replicas of which some parts lie in segments that have not attached. Guarded by the lock of
-// mounts.
-type stripes map[ledger.Put]*stripe
-
-type stripe struct {
-	objects.Found
-	missing int
-	since   lease.Instant
-	until   lease.Instant
-}
-
-// add adds a part and returns the replica when it is whole.
-func (w stripes) add(f *objects.Found, e *ledger.Entry, part segments.Extent, now, until lease.Instant) *objects.Found {
-	id := e.Put - ledger.Put(e.Part)
-	x := w[id]
-	if x == nil || len(x.Parts) != int(e.Parts) {
-		f.Parts = make([]segments.Extent, e.Parts)
-		x = &stripe{Found: *f, missing: int(e.Parts), since: now, until: until}
-		w[id] = x
-	}
-	if e.Part >= e.Parts || x.Parts[e.Part].Seg != nil && x.Parts[e.Part].Seg.Alive() {
-		return nil // The caller's ledger contradicts another one; its part stays reserved until the segment goes.
-	}
-	if x.Parts[e.Part].Seg == nil {
-		x.missing--
-	}
-	x.Parts[e.Part] = part
-	x.until = max(x.until, until)
-	if f.Complete && !x.Complete {
-		x.Complete, x.Checksum, x.PinEnd = true, f.Checksum, f.PinEnd
-	}
-	if x.missing > 0 {
-		return nil
-	}
-	delete(w, id)
-	return &x.Found
 }
 
 // expireStripes gives up the stripes whose other parts do not come. Called with the mounts locked.

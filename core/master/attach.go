@@ -24,18 +24,6 @@ const (
 	reportTimeout = 30 * time.Second
 )
 
-// report is what a node has reported of one ledger so far.
-type report struct {
-	client model.ClientID
-	seg    model.Segment
-	epoch  ledger.Epoch
-	lease  time.Duration // the longest of the masters before
-	wiped  bool
-	pieces [][]byte
-	bytes  int
-	heard  lease.Instant
-}
-
 // Attach makes a client known, resumes the ledgers that the master has written itself, and asks for a report of the
 // others. What the master knew of their segments is forgotten: the ledger knows better.
 func (s *Service) Attach(ctx context.Context, client model.ClientID, ledgers []model.LedgerState) (model.Attached, error) {
@@ -74,6 +62,7 @@ func (s *Service) attach(ctx context.Context, client model.ClientID, l *model.Le
 	}
 	// The epoch is above that of every master before, also where the clock of this one is behind.
 	epoch := max(s.epoch, ledger.Epoch(l.Fence)+1)
+	s.table.NumberFrom(firstPut(epoch))
 	s.reports[l.Segment.ID] = &report{client: client, seg: l.Segment, epoch: epoch, lease: l.Lease, wiped: l.Wiped, heard: s.clock.Now()}
 	return model.LedgerGrant{Epoch: uint64(epoch)}
 }
@@ -119,12 +108,13 @@ func (s *Service) forgetReports(now lease.Instant) {
 
 // Pull waits for records for the ledgers of a client.
 func (s *Service) Pull(ctx context.Context, client model.ClientID, round uint64, acks []model.LedgerAck) (model.Pulled, error) {
-	if err := s.admit(ctx, opPull, len(acks)); err != nil {
-		return model.Pulled{}, err
+	// A master that quiesces refuses other calls, but not this one.
+	if len(acks) > s.cfg.MaxBatch {
+		return model.Pulled{}, errs.New(errs.InvalidParams, opPull, "%d ledgers in one call; the most is %d", len(acks), s.cfg.MaxBatch)
 	}
 	feed := s.feeds.Of(client)
-	if feed == nil || !s.clients.Touch(client, s.clock.Now()) {
-		return model.Pulled{}, errs.WithHint(errs.New(errs.UnavailableInCurrentStatus, opPull, "client %s has attached no segment", client),
+	if feed == nil || !feed.Has(acks) || !s.clients.Touch(client, s.clock.Now()) {
+		return model.Pulled{}, errs.WithHint(errs.New(errs.UnavailableInCurrentStatus, opPull, "client %s has not attached these segments", client),
 			"attach, as a node does by itself")
 	}
 	s.pool.Enter()
@@ -137,6 +127,24 @@ func (s *Service) Pull(ctx context.Context, client model.ClientID, round uint64,
 	feed.Heard(round)
 	batches, next, err := feed.Pull(ctx)
 	return model.Pulled{Round: next, Batches: batches}, err
+}
+
+// Quiesce refuses further calls, has the ledgers learn what this master has answered, for up to a second, and ends the
+// pulls. So a master that comes after this one knows all of it. Stop is still to be called.
+func (s *Service) Quiesce(ctx context.Context) {
+	if !s.serving.Swap(false) {
+		return
+	}
+	var all touched
+	for _, m := range s.registry.View().All {
+		if !m.Absent() {
+			all.add(m)
+		}
+	}
+	if late, err := s.await(ctx, all); late != nil {
+		s.log.Warn("a node did not confirm its ledger before the master stopped; its last objects may be lost", "segment", late.Name, "error", err)
+	}
+	s.feeds.Close()
 }
 
 // ackTimeout is how long a call waits for a ledger.
@@ -204,10 +212,3 @@ func lateError(op string, late *segments.Segment, err error) error {
 		"the node of segment %s (%s) did not confirm within %s: %w", late.ID, late.Name, ackTimeout, err)),
 		"try again; if it goes on, check whether the node runs and reaches the master")
 }
-
-// epochNow is the epoch of a master that starts now: later ones have higher epochs as long as the clock goes on.
-func epochNow() ledger.Epoch { return ledger.Epoch(time.Now().UnixMilli()) }
-
-// firstPut is a number below those of the puts of a master that starts now, and above those of masters before it that
-// made fewer than 2³² puts a second.
-func firstPut() uint64 { return uint64(time.Now().Unix()) << 32 }

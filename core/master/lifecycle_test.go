@@ -39,8 +39,9 @@ func TestAnswerOfARead(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, got[0].Value, 1)
 	w := got[0].Value[0]
+	require.NotZero(t, w.ID)
 	require.Equal(t, model.Replica{
-		ID: 1, Status: model.ReplicaProcessing,
+		ID: w.ID, Status: model.ReplicaProcessing,
 		Part: model.Part{SegmentID: r.segs[0].ID, Segment: "node-0:1", Endpoint: "node-0:1", Protocol: "tcp", Address: r.segs[0].Base, Size: 100},
 	}, w)
 	sum := model.Checksum{Kind: model.ChecksumCRC32C, Value: 0xdeadbeef}

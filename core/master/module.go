@@ -84,6 +84,7 @@ func provideService(lc fx.Lifecycle, cfg config.Config, p *plugins, cleaner *ope
 func FromConfig(c config.Master) Config {
 	out := DefaultConfig()
 	out.LeaseTTL, out.ProbeTTL, out.ClientTTL = c.LeaseTTL, c.ProbeLeaseTTL, c.ClientTTL
+	out.SegmentRetention = c.SegmentRetention
 	out.PutDiscardTimeout, out.PutReleaseTimeout = c.PutStartDiscardTimeout, c.PutStartReleaseTimeout
 	out.EvictionRatio, out.EvictionHighWatermark = c.EvictionRatio, c.EvictionHighWatermarkRatio
 	out.SoftPinTTL, out.MaxSoftPinTTL = c.SoftPinTTL, c.MaxSoftPinTTL

@@ -158,7 +158,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	if deps.Tenants != nil {
 		s.table.Own(quota.Owner)
 	}
-	s.table.NumberFrom(firstPut())
+	s.table.NumberFrom(firstPut(s.epoch))
 	s.table.Wall = s.clock.Time
 	s.health = segments.NewHealth(s.registry, s.clients)
 	s.evictor = evictor.New(deps.Evict, s.table, reclaimer{s}, s.clock, deps.Log)
@@ -190,7 +190,9 @@ func (s *Service) Start(context.Context) error {
 // than once. When ctx ends first it returns its error; the loops end soon after, since
 // every plugin call has a time limit.
 func (s *Service) Stop(ctx context.Context) error {
-	s.serving.Store(false)
+	if s.serving.Swap(false) {
+		s.feeds.Close()
+	}
 	s.life.Lock()
 	cancel := s.cancel
 	s.life.Unlock()

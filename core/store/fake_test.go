@@ -90,6 +90,19 @@ func (l *ledger) RemountSegments(ctx context.Context, c model.ClientID, segs []m
 	return nil
 }
 
+// errPlain says that this master keeps no ledgers.
+var errPlain = errs.New(errs.NotSupported, "", "this master keeps no ledgers")
+
+func (l *ledger) Attach(context.Context, model.ClientID, []model.LedgerState) (model.Attached, error) {
+	return model.Attached{}, errPlain
+}
+
+func (l *ledger) Report(context.Context, model.ClientID, model.LedgerReport) error { return errPlain }
+
+func (l *ledger) Pull(context.Context, model.ClientID, uint64, []model.LedgerAck) (model.Pulled, error) {
+	return model.Pulled{}, errPlain
+}
+
 // told returns the grace of each unmount so far.
 func (l *ledger) told() []time.Duration {
 	l.mu.Lock()

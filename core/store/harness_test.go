@@ -17,6 +17,7 @@ import (
 
 	"github.com/mooncake-go/mooncake/core/internal/testkit/memtransport"
 	"github.com/mooncake-go/mooncake/core/master"
+	"github.com/mooncake-go/mooncake/core/master/journal"
 	"github.com/mooncake-go/mooncake/core/metadata"
 	"github.com/mooncake-go/mooncake/core/model"
 	"github.com/mooncake-go/mooncake/core/store"
@@ -81,7 +82,9 @@ func (p *pool) boot() {
 	if p.config != nil {
 		p.config(&cfg)
 	}
-	m, err := master.New(cfg, master.Deps{Alloc: a, Evict: e, Log: silent()})
+	m, err := master.New(cfg, master.Deps{
+		Alloc: a, Evict: e, Log: silent(), Boottime: func() journal.Instant { return journal.Instant(time.Now().UnixNano()) }, // of the bubble
+	})
 	require.NoError(p.t, err)
 	require.NoError(p.t, m.Start(ctx))
 	p.master.set(m)

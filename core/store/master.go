@@ -33,12 +33,12 @@ type Master interface {
 	// not resume. NotSupported from a master that keeps no ledgers, which RemountSegments mounts at.
 	Attach(ctx context.Context, client model.ClientID, ledgers []model.LedgerState) (model.Attached, error)
 	// Report hands over one piece of what a ledger has; pieces come one after the other. The segment is
-	// mounted when the last piece is answered. InvalidParams when the report does not belong to an Attach or
-	// contradicts itself: the client attaches again, with an empty ledger in the second case.
+	// mounted when the last piece is answered. InvalidParams when the report does not belong to an Attach;
+	// ChecksumMismatch when the ledger is damaged: the client attaches again, with an empty one.
 	Report(ctx context.Context, client model.ClientID, report model.LedgerReport) error
 	// Pull waits up to a second for records for the ledgers of a client. round is that of the answer before,
-	// 0 for none, and acks says how far each ledger has come. UnavailableInCurrentStatus when the client has
-	// nothing attached.
+	// 0 for none, and acks says how far each ledger has come. UnavailableInCurrentStatus when one of them is
+	// not attached: the client attaches all again.
 	Pull(ctx context.Context, client model.ClientID, round uint64, acks []model.LedgerAck) (model.Pulled, error)
 	// UnmountSegment takes a segment out. With a grace it takes no more objects and stays
 	// readable until the grace is over; without, its replicas are unreadable at once. An

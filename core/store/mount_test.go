@@ -64,6 +64,7 @@ func TestSegmentsAtRunTime(t *testing.T) {
 		require.Equal(t, value, got)
 		require.True(t, errs.Is(n.UnmountSegments(t.Context(), ids, 0), errs.SegmentNotFound), "it is on its way")
 		time.Sleep(16 * time.Second)
+		synctest.Wait()
 		require.Empty(t, p.dir.entries["a:1"].Buffers, "freed after grace and some")
 		_, err = c.Get(t.Context(), "k")
 		require.True(t, store.IsMiss(err), "%v", err)

@@ -19,9 +19,9 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
-// TestMasterForgets: kill -9 and restart of the master. The node mounts again by itself;
-// what it held is gone, what is put from then on is there.
-func TestMasterForgets(t *testing.T) {
+// TestMasterRestarts: kill -9 and restart of the master. The node attaches again by itself, and what it
+// holds is there again.
+func TestMasterRestarts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPool(t, nil)
 		var text lines
@@ -34,6 +34,7 @@ func TestMasterForgets(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, n.Start(t.Context()))
 		require.NoError(t, a.Put(t.Context(), "old", content("old", 5000), one))
+		time.Sleep(time.Second) // The ledger learns of the end of a put some milliseconds later.
 
 		p.kill()
 		time.Sleep(30 * time.Second)
@@ -44,20 +45,19 @@ func TestMasterForgets(t *testing.T) {
 
 		p.dir.forget() // An embedded metadata service goes with the master.
 		p.boot()
-		time.Sleep(5 * time.Second)
-		require.False(t, n.Mounted(), "readers may have leases of the old master")
-		time.Sleep(10 * time.Second)
+		time.Sleep(time.Second)
 		require.True(t, n.Mounted())
-		require.Equal(t, 2, text.count("trying on"))
+		require.Equal(t, 1, text.count("trying on"))
 		require.True(t, p.dir.knows("a:1"), "published again")
 		require.Equal(t, 1, text.count("mounted at the master again"))
 		segs, err := p.master.Segments(t.Context())
 		require.NoError(t, err)
 		require.Len(t, segs, 2)
-		_, err = a.Get(t.Context(), "old")
-		require.True(t, errs.Is(err, errs.ObjectNotFound))
+		got, err := a.Get(t.Context(), "old")
+		require.NoError(t, err)
+		require.Equal(t, content("old", 5000), got)
 		require.NoError(t, a.Put(t.Context(), "new", content("new", 5000), one))
-		got, err := a.Get(t.Context(), "new")
+		got, err = a.Get(t.Context(), "new")
 		require.NoError(t, err)
 		require.Equal(t, content("new", 5000), got)
 

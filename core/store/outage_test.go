@@ -76,6 +76,22 @@ func (o *outage) RemountSegments(ctx context.Context, c model.ClientID, s []mode
 	return plain(ctx, o, "RemountSegments", 0, func(m store.Master) error { return m.RemountSegments(ctx, c, s) })
 }
 
+func (o *outage) Attach(ctx context.Context, c model.ClientID, l []model.LedgerState) (model.Attached, error) {
+	return via(ctx, o, "Attach", 0, func(m store.Master) (model.Attached, error) { return m.Attach(ctx, c, l) })
+}
+
+func (o *outage) Report(ctx context.Context, c model.ClientID, r model.LedgerReport) error {
+	return plain(ctx, o, "Report", 0, func(m store.Master) error { return m.Report(ctx, c, r) })
+}
+
+// Pull goes on all the time: no hook hears of it.
+func (o *outage) Pull(ctx context.Context, c model.ClientID, round uint64, acks []model.LedgerAck) (model.Pulled, error) {
+	if m := o.m.Load(); m != nil {
+		return (*m).Pull(ctx, c, round, acks)
+	}
+	return model.Pulled{}, errDown
+}
+
 func (o *outage) UnmountSegment(ctx context.Context, c model.ClientID, id model.SegmentID, g time.Duration) error {
 	return plain(ctx, o, "UnmountSegment", 0, func(m store.Master) error { return m.UnmountSegment(ctx, c, id, g) })
 }

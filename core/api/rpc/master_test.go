@@ -26,7 +26,8 @@ type tableMaster struct {
 	version string
 	ready   error
 	// before runs at the start of Exist and GetReplicas, outside of the lock.
-	before func(ctx context.Context, keys []model.Key)
+	before   func(ctx context.Context, keys []model.Key)
+	reported []model.LedgerReport
 	// batches collects the sizes of the batches that arrived.
 	batches []int
 }
@@ -67,6 +68,43 @@ func (m *tableMaster) RemountSegments(ctx context.Context, c model.ClientID, seg
 		}
 	}
 	return nil
+}
+
+func (m *tableMaster) Attach(_ context.Context, c model.ClientID, ledgers []model.LedgerState) (out model.Attached, err error) {
+	for _, l := range ledgers {
+		if l.Segment.Size == 0 {
+			return model.Attached{}, errs.New(errs.InvalidParams, "attach", "base and size must not be 0")
+		}
+		out.Lease = max(out.Lease, l.Lease)
+		out.Segments = append(out.Segments, model.LedgerGrant{Epoch: l.Fence + l.Seq + c.Hi, Resume: l.Wiped})
+	}
+	return out, nil
+}
+
+func (m *tableMaster) Report(_ context.Context, c model.ClientID, r model.LedgerReport) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if r.Last && r.Seq == 0 {
+		return errs.New(errs.ChecksumMismatch, "report", "of %s", c)
+	}
+	r.Batch = slices.Clone(r.Batch)
+	m.reported = append(m.reported, r)
+	return nil
+}
+
+// Pull answers with what was reported of the acknowledged segments.
+func (m *tableMaster) Pull(_ context.Context, _ model.ClientID, round uint64, acks []model.LedgerAck) (model.Pulled, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	out := model.Pulled{Round: round + 1, Batches: []model.LedgerBatch{}}
+	for _, a := range acks {
+		for _, r := range m.reported {
+			if r.Segment == a.Segment && r.Epoch == a.Epoch && r.Seq <= a.Seq && r.Last == (r.Index%2 == 1) {
+				out.Batches = append(out.Batches, model.LedgerBatch{Segment: r.Segment, Bytes: r.Batch})
+			}
+		}
+	}
+	return out, nil
 }
 
 func (m *tableMaster) UnmountSegment(_ context.Context, c model.ClientID, id model.SegmentID, grace time.Duration) error {

@@ -75,6 +75,26 @@ func TestRemoteEqualsLocal(t *testing.T) {
 				both(func(m store.Master) (any, error) { return nil, m.MountSegment(ctx, c, s) })
 				both(func(m store.Master) (any, error) { return nil, m.RemountSegments(ctx, c, []model.Segment{s, s}) })
 			},
+			"ledgers": func(rt *rapid.T) {
+				c, id := clients.Draw(rt, "client"), model.UUID{Lo: rapid.Uint64Range(0, 3).Draw(rt, "id")}
+				epoch, seq := rapid.Uint64Range(0, 2).Draw(rt, "epoch"), rapid.Uint64Range(0, 2).Draw(rt, "seq")
+				states := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) model.LedgerState {
+					return model.LedgerState{
+						Segment: model.Segment{ID: id, Size: rapid.Uint64Range(0, 9).Draw(t, "size")}, Fence: epoch, Seq: seq,
+						Lease: time.Duration(rapid.Uint16().Draw(t, "lease")) * time.Millisecond, Wiped: rapid.Bool().Draw(t, "wiped"),
+					}
+				}), 1, 4).Draw(rt, "states")
+				both(func(m store.Master) (any, error) { return m.Attach(ctx, c, states) })
+				r := model.LedgerReport{
+					Segment: id, Epoch: epoch, Index: rapid.Uint32().Draw(rt, "index"), Last: rapid.Bool().Draw(rt, "last"), Seq: seq,
+					Batch: rapid.SliceOfN(rapid.Byte(), 1, 9).Draw(rt, "batch"),
+				}
+				both(func(m store.Master) (any, error) { return nil, m.Report(ctx, c, r) })
+				round := rapid.Uint64().Draw(rt, "round") >> 1
+				both(func(m store.Master) (any, error) {
+					return m.Pull(ctx, c, round, []model.LedgerAck{{Segment: id, Epoch: epoch, Seq: seq}})
+				})
+			},
 			"unmount": func(rt *rapid.T) {
 				c, id := clients.Draw(rt, "client"), model.UUID{Lo: rapid.Uint64Range(0, 3).Draw(rt, "id")}
 				grace := rapid.SampledFrom([]time.Duration{0, time.Millisecond, time.Hour}).Draw(rt, "grace")

@@ -43,13 +43,19 @@ type Feed struct {
 
 // Feeds are the feeds of a master.
 type Feeds struct {
-	now func() Instant
-	mu  sync.Mutex
-	by  map[model.ClientID]*Feed
+	now    func() Instant
+	closed chan struct{}
+	mu     sync.Mutex
+	by     map[model.ClientID]*Feed
 }
 
 // NewFeeds returns an empty set. now is Now, or the clock of a test.
-func NewFeeds(now func() Instant) *Feeds { return &Feeds{now: now, by: map[model.ClientID]*Feed{}} }
+func NewFeeds(now func() Instant) *Feeds {
+	return &Feeds{now: now, closed: make(chan struct{}), by: map[model.ClientID]*Feed{}}
+}
+
+// Close ends the pulls, those in progress and later ones. It is called once.
+func (f *Feeds) Close() { close(f.closed) }
 
 // Now returns the present instant.
 func (f *Feeds) Now() Instant { return f.now() }
@@ -141,6 +147,18 @@ func (f *Feed) signal() {
 	}
 }
 
+// Has reports whether the feed carries all of these ledgers.
+func (f *Feed) Has(acks []model.LedgerAck) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, a := range acks {
+		if s := f.streams[a.Segment]; s == nil || s.epoch != ledger.Epoch(a.Epoch) {
+			return false
+		}
+	}
+	return true
+}
+
 // Acknowledge takes what a node says of its ledgers. It calls free with the memory that is free now, and then wakes
 // the goroutines that wait for the acknowledgement.
 func (f *Feed) Acknowledge(acks []model.LedgerAck, free func(model.SegmentID, []alloc.Extent)) {
@@ -148,7 +166,7 @@ func (f *Feed) Acknowledge(acks []model.LedgerAck, free func(model.SegmentID, []
 		f.mu.Lock()
 		s := f.streams[a.Segment]
 		f.mu.Unlock()
-		if s == nil || ledger.Epoch(a.Epoch) != s.epoch {
+		if s == nil {
 			continue
 		}
 		seq := ledger.Seq(a.Seq)
@@ -203,6 +221,8 @@ func (f *Feed) Pull(ctx context.Context) (batches []model.LedgerBatch, round uin
 		case <-timer:
 		case <-park.C:
 			over = true
+		case <-f.feeds.closed:
+			return nil, 0, errs.New(errs.RPCFail, "master: pull", "the master is stopping")
 		case <-ctx.Done():
 			return nil, 0, errs.Wrap(errs.RPCTimeout, "master: pull", ctx.Err())
 		}

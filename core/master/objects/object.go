@@ -177,29 +177,6 @@ func (o *object) put() uint64 {
 	return o.more.put
 }
 
-// place sets the copies of a new object and numbers them.
-func (t *Table) place(o *object, copies [][]segments.Extent) {
-	if len(copies) == 1 && len(copies[0]) == 1 {
-		o.id, o.seg, o.offset = t.copies.Add(1), copies[0][0].Seg, copies[0][0].Offset
-		return
-	}
-	m := o.extra()
-	m.copies = make([]replica, len(copies))
-	for i, parts := range copies {
-		m.copies[i].parts = parts
-		t.number(&m.copies[i])
-	}
-}
-
-// number numbers a copy and its parts: the first part has the copy's number, and the others follow.
-func (t *Table) number(r *replica) {
-	n := uint64(len(r.parts))
-	r.id = t.copies.Add(n) - n + 1
-	for i := range r.parts {
-		r.parts[i].Put = ledger.Put(r.id) + ledger.Put(i)
-	}
-}
-
 func (r *replica) alive() bool { return r.readable(0) }
 
 // readable is alive, and whether the master may let readers rely on the copy at an instant.

@@ -157,10 +157,12 @@ func (p *Pool) AddSpace(ctx context.Context, s *segments.Segment) error { return
 func (p *Pool) Reserve(ctx context.Context, s *segments.Segment, extents []alloc.Extent) ([]error, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), CallTimeout)
 	defer cancel()
-	each, err := p.alloc.Reserve(ctx, extents)
+	answer, err := p.alloc.Reserve(ctx, extents)
 	if err != nil {
 		return nil, fmt.Errorf("reserve %d extents that the ledger of %s names: %w", len(extents), s.Name, err)
 	}
+	each := make([]error, len(extents))
+	copy(each, answer) // It has none for the last ones if they succeeded.
 	for i := range extents {
 		if each[i] == nil {
 			s.Take(extents[i].Size)

@@ -43,7 +43,7 @@ func (n *Node) attempt(ctx context.Context) error {
 // join publishes and mounts for the first time, and starts the tasks of a mounted node. The loop
 // calls it.
 func (n *Node) join(ctx context.Context) {
-	err := n.announce(ctx, n.mountFirst)
+	err := n.announce(ctx, n.mountAll)
 	n.mu.Lock()
 	known := n.joinErr != nil
 	n.joinErr = err
@@ -67,15 +67,6 @@ func (n *Node) join(ctx context.Context) {
 	n.session.TriedToJoin()
 }
 
-// mountFirst mounts the segments at a master that has not had them before. A node without memory
-// only makes itself known.
-func (n *Node) mountFirst(ctx context.Context) error {
-	if segments := n.staying(); len(segments) > 0 {
-		return n.mountEach(ctx, segments)
-	}
-	return n.mountAgain(ctx)
-}
-
 // Pinged implements session.Member.
 func (n *Node) Pinged(err error, forgotten bool) {
 	if !n.joined.Load() {
@@ -97,12 +88,7 @@ func (n *Node) Pinged(err error, forgotten bool) {
 }
 
 // requestMount makes the loop mount the memory.
-func (n *Node) requestMount() {
-	select {
-	case n.remount <- struct{}{}:
-	default:
-	}
-}
+func (n *Node) requestMount() { signal(n.remount) }
 
 // keepMounted joins the pool as soon as the master answers, mounts again when the master has
 // forgotten the node, and publishes again when the metadata service has, until the context ends.
@@ -131,11 +117,12 @@ func (n *Node) keepMounted(ctx context.Context) {
 		if !refused {
 			n.deps.Log.Info("the master does not know this node, mounting again", "segments", len(n.staying()))
 		}
-		err := n.announce(ctx, n.mountAgain)
+		err := n.announce(ctx, n.mountAll)
 		if err != nil && ctx.Err() == nil && !refused {
 			n.deps.Log.Warn("mounting again failed, trying on", "error", err)
 		}
 		if refused = err != nil; !refused {
+			n.session.Answered()
 			n.Pinged(nil, false)
 		}
 	}

@@ -45,7 +45,7 @@ func (n *Node) MountSegment(ctx context.Context, o MountOptions) ([]model.Segmen
 	if err != nil {
 		return nil, err
 	}
-	if err = n.announce(ctx, func(ctx context.Context) error { return n.mountEach(ctx, made) }); err != nil {
+	if err = n.announce(ctx, func(ctx context.Context) error { return n.mount(ctx, made) }); err != nil {
 		undo := context.WithoutCancel(ctx)
 		return nil, errors.Join(err, n.unmount(undo, made, 0), n.retire(undo, made))
 	}
@@ -77,12 +77,23 @@ func (n *Node) admit(size uint64, fresh bool) error {
 	return nil
 }
 
-// mountEach mounts segments one by one.
+// mountAll mounts everything. It makes a node without memory known, so that the master answers its pings like those
+// of others.
+func (n *Node) mountAll(ctx context.Context) error {
+	if segments := n.staying(); len(segments) > 0 {
+		return n.mount(ctx, segments)
+	}
+	defer n.session.Record("ReMountSegment", time.Now())
+	return n.master.RemountSegments(ctx, n.session.ID(), nil)
+}
+
+// mountEach mounts segments at a master that keeps no ledgers. A master that has forgotten the node gets all at once.
 func (n *Node) mountEach(ctx context.Context, segments []*segment) error {
+	if n.joined.Load() && len(segments) == len(n.staying()) {
+		defer n.session.Record("ReMountSegment", time.Now())
+		return n.master.RemountSegments(ctx, n.session.ID(), n.Segments())
+	}
 	for _, s := range segments {
-		n.mu.Lock()
-		s.mounted = true // Also when the answer is lost.
-		n.mu.Unlock()
 		t0 := time.Now()
 		err := n.master.MountSegment(ctx, n.session.ID(), s.Segment)
 		n.session.Record("MountSegment", t0)
@@ -91,13 +102,6 @@ func (n *Node) mountEach(ctx context.Context, segments []*segment) error {
 		}
 	}
 	return nil
-}
-
-// mountAgain mounts everything at a master that knows nothing of the node. It makes a node without
-// memory known, so that the master answers its pings like those of others.
-func (n *Node) mountAgain(ctx context.Context) error {
-	defer n.session.Record("ReMountSegment", time.Now())
-	return n.master.RemountSegments(ctx, n.session.ID(), n.Segments())
 }
 
 // Replace contributes memory in place of the present memory: it mounts the new memory first and then

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync/atomic"
 
+	"github.com/mooncake-go/mooncake/core/ledger"
 	"github.com/mooncake-go/mooncake/core/memory"
 	"github.com/mooncake-go/mooncake/core/model"
 	"github.com/mooncake-go/mooncake/core/store/session"
@@ -23,6 +24,8 @@ type segment struct {
 	region  transport.RegionID // 0 before it is registered
 	mounted bool               // the master may know it
 	leaving bool               // it is being unmounted
+	ledger  *ledger.Log        // what the master has put there
+	wiped   bool               // what the ledger had is lost
 }
 
 // block is memory that the node allocated, or that a caller handed over, as one.
@@ -90,6 +93,9 @@ func (n *Node) acquire(ctx context.Context, what string, o MountOptions) ([]*seg
 		b.users.Add(1)
 		made = append(made, s)
 		var err error
+		if s.ledger, err = newLedger(&s.Segment); err != nil {
+			return nil, errs.Wrap(errs.Internal, op, errors.Join(err, n.free(context.WithoutCancel(ctx), made)))
+		}
 		if s.region, err = n.engine.Register(ctx, one); err != nil {
 			return nil, errs.Wrap(errs.CodeOf(err), op, errors.Join(err, n.free(context.WithoutCancel(ctx), made)))
 		}

@@ -60,6 +60,9 @@ func (s *Session) refused(o *outage) error {
 		"calls fail at once until it answers again, which is tried at least every %v; go on without the pool", s.cfg.MaxPingInterval)
 }
 
+// Answered records an answer of the master to a call that a member made by itself.
+func (s *Session) Answered() { s.worked() }
+
 // worked records an answer of the master.
 func (s *Session) worked() {
 	if s.answered.Load() && s.fails.Load() == 0 && s.outage.Load() == nil {

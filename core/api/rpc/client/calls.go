@@ -9,6 +9,7 @@ import (
 	"github.com/mooncake-go/mooncake/core/api/rpc"
 	"github.com/mooncake-go/mooncake/core/api/rpc/convert"
 	"github.com/mooncake-go/mooncake/core/model"
+	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
 // Ready implements store.Master. It refuses a master of another protocol with
@@ -33,6 +34,27 @@ func (c *Client) RemountSegments(ctx context.Context, client model.ClientID, seg
 	_, err := call(ctx, c, "remount segments", c.rpc.RemountSegments,
 		&masterv1.RemountSegmentsRequest{Client: convert.ToUUID(client), Segments: convert.Each(segs, convert.ToSegment)})
 	return err
+}
+
+// Attach implements store.Master. All segments travel in one message.
+func (c *Client) Attach(ctx context.Context, client model.ClientID, ledgers []model.LedgerState) (model.Attached, error) {
+	out, err := call(ctx, c, "attach", c.rpc.Attach, &masterv1.AttachRequest{Client: convert.ToUUID(client), Ledgers: convert.Each(ledgers, convert.ToLedgerState)})
+	if err == nil && len(out.GetLedgers()) != len(ledgers) {
+		err = errs.New(errs.Internal, "master: attach", "%d answers for %d segments", len(out.GetLedgers()), len(ledgers))
+	}
+	return convert.FromAttached(out), err
+}
+
+// Report implements store.Master.
+func (c *Client) Report(ctx context.Context, client model.ClientID, r model.LedgerReport) error {
+	_, err := call(ctx, c, "report", c.rpc.Report, convert.ToReport(client, r))
+	return err
+}
+
+// Pull implements store.Master. It has a connection of its own, since it waits most of the time.
+func (c *Client) Pull(ctx context.Context, client model.ClientID, round uint64, acks []model.LedgerAck) (model.Pulled, error) {
+	out, err := call(ctx, c, "pull", c.pulls.Pull, &masterv1.PullRequest{Client: convert.ToUUID(client), Round: round, Acks: convert.Each(acks, convert.ToAck)})
+	return convert.FromPulled(out), err
 }
 
 // UnmountSegment implements store.Master.

@@ -67,6 +67,13 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
+const (
+	// pullTimeout bounds a pull, which waits for a second where there is nothing.
+	pullTimeout = 5 * time.Second
+	// pullRetry is the longest pause between attempts to connect for a pull: a node notices a restarted master by it.
+	pullRetry = 250 * time.Millisecond
+)
+
 // Client is a master somewhere else. It connects with the first calls, and again by itself
 // after the master went away; calls made meanwhile fail at once with RPCFail. Safe for
 // concurrent use.
@@ -77,6 +84,9 @@ type Client struct {
 	conn *grpc.ClientConn         // for a master that does not speak package lean
 	way  grpc.ClientConnInterface // the one of both that calls take
 	rpc  masterv1.MasterServiceClient
+	// pulling is the connection of Pull, which pulls calls.
+	pulling *lean.Pool
+	pulls   masterv1.MasterServiceClient
 }
 
 var _ store.Master = (*Client)(nil)
@@ -105,15 +115,20 @@ func Dial(addr string, opts Options) (*Client, error) {
 		return nil, errs.Wrap(errs.InvalidParams, "master address "+strconv.Quote(addr), err)
 	}
 	c := &Client{addr: addr, opts: opts, conn: conn}
-	c.lean = lean.NewPool(addr, opts.Connections, lean.ClientOptions{
+	leaner := lean.ClientOptions{
 		Limits: lean.Limits{Frame: rpc.MaxMessageSize}, ConnectTimeout: opts.ConnectTimeout, RetryMax: opts.MaxRetryDelay, Timeout: opts.Timeout,
 		Fallback: conn, Codec: mastercodec.Codec{Places: &mastercodec.Places{}},
-	})
+	}
+	c.lean = lean.NewPool(addr, opts.Connections, leaner)
+	leaner.RetryMax, leaner.Timeout = pullRetry, pullTimeout
+	c.pulling = lean.NewPool(addr, 1, leaner)
 	c.way = c.lean
+	pulls := grpc.ClientConnInterface(c.pulling)
 	if opts.GRPC {
 		c.way = limited{conn, opts.Timeout}
+		pulls = limited{conn, pullTimeout}
 	}
-	c.rpc = masterv1.NewMasterServiceClient(c.way)
+	c.rpc, c.pulls = masterv1.NewMasterServiceClient(c.way), masterv1.NewMasterServiceClient(pulls)
 	return c, nil
 }
 
@@ -146,7 +161,7 @@ func checkAddr(addr string) error {
 
 // Close ends the connection; calls in flight fail. Repeatable.
 func (c *Client) Close() error {
-	if err := c.lean.Close(); err != nil {
+	if err := errors.Join(c.lean.Close(), c.pulling.Close()); err != nil {
 		return err
 	}
 	if err := c.conn.Close(); err != nil && status.Code(err) != codes.Canceled {

@@ -56,6 +56,24 @@ func (s *service) RemountSegments(ctx context.Context, in *masterv1.RemountSegme
 	return &masterv1.RemountSegmentsResponse{}, s.master.RemountSegments(ctx, convert.FromUUID(in.GetClient()), convert.Each(in.GetSegments(), convert.FromSegment))
 }
 
+func (s *service) Attach(ctx context.Context, in *masterv1.AttachRequest) (*masterv1.AttachResponse, error) {
+	if err := convert.CheckItems(len(in.GetLedgers())); err != nil {
+		return nil, err
+	}
+	return answer(convert.ToAttached)(s.master.Attach(ctx, convert.FromUUID(in.GetClient()), convert.Each(in.GetLedgers(), convert.FromLedgerState)))
+}
+
+func (s *service) Report(ctx context.Context, in *masterv1.ReportRequest) (*masterv1.ReportResponse, error) {
+	return &masterv1.ReportResponse{}, s.master.Report(ctx, convert.FromUUID(in.GetClient()), convert.FromReport(in))
+}
+
+func (s *service) Pull(ctx context.Context, in *masterv1.PullRequest) (*masterv1.PullResponse, error) {
+	if err := convert.CheckItems(len(in.GetAcks())); err != nil {
+		return nil, err
+	}
+	return answer(convert.ToPulled)(s.master.Pull(ctx, convert.FromUUID(in.GetClient()), in.GetRound(), convert.Each(in.GetAcks(), convert.FromAck)))
+}
+
 func (s *service) UnmountSegment(ctx context.Context, in *masterv1.UnmountSegmentRequest) (*masterv1.UnmountSegmentResponse, error) {
 	return &masterv1.UnmountSegmentResponse{},
 		s.master.UnmountSegment(ctx, convert.FromUUID(in.GetClient()), convert.FromUUID(in.GetSegment()), convert.FromMillis(in.GetGraceMs()))

@@ -19,6 +19,8 @@ type Observer interface {
 	store.Master
 	ObserveRPC(method string, took time.Duration)
 	ObserveForeign(protocol string)
+	// Quiesce refuses further calls and has the ledgers learn what was answered.
+	Quiesce(ctx context.Context)
 }
 
 // Module serves a master. It is the last module of the role, so that a client that reaches
@@ -46,7 +48,10 @@ func provideServer(lc fx.Lifecycle, cfg config.Config, m Observer, log *slog.Log
 		log.Info("master is serving", "address", ln.Addr().String())
 		return nil
 	}
-	lc.Append(fx.StartStopHook(start, server.Stop))
+	lc.Append(fx.StartStopHook(start, func(ctx context.Context) {
+		m.Quiesce(ctx)
+		server.Stop(ctx)
+	}))
 	return server
 }
 

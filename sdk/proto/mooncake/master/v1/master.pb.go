@@ -623,6 +623,603 @@ func (*RemountSegmentsResponse) Descriptor() ([]byte, []int) {
 	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{10}
 }
 
+// LedgerState is a segment together with how far its ledger has come.
+type LedgerState struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Segment *Segment               `protobuf:"bytes,1,opt,name=segment,proto3" json:"segment,omitempty"`
+	// The epoch of the last master that the ledger obeyed, 0 for none.
+	Fence uint64 `protobuf:"varint,2,opt,name=fence,proto3" json:"fence,omitempty"`
+	// The number of the last batch.
+	Seq uint64 `protobuf:"varint,3,opt,name=seq,proto3" json:"seq,omitempty"`
+	// The longest lease of the masters that wrote it, in milliseconds.
+	LeaseMs uint64 `protobuf:"varint,4,opt,name=lease_ms,json=leaseMs,proto3" json:"lease_ms,omitempty"`
+	// What the ledger had was lost.
+	Wiped         bool `protobuf:"varint,5,opt,name=wiped,proto3" json:"wiped,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LedgerState) Reset() {
+	*x = LedgerState{}
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LedgerState) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LedgerState) ProtoMessage() {}
+
+func (x *LedgerState) ProtoReflect() protoreflect.Message {
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LedgerState.ProtoReflect.Descriptor instead.
+func (*LedgerState) Descriptor() ([]byte, []int) {
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *LedgerState) GetSegment() *Segment {
+	if x != nil {
+		return x.Segment
+	}
+	return nil
+}
+
+func (x *LedgerState) GetFence() uint64 {
+	if x != nil {
+		return x.Fence
+	}
+	return 0
+}
+
+func (x *LedgerState) GetSeq() uint64 {
+	if x != nil {
+		return x.Seq
+	}
+	return 0
+}
+
+func (x *LedgerState) GetLeaseMs() uint64 {
+	if x != nil {
+		return x.LeaseMs
+	}
+	return 0
+}
+
+func (x *LedgerState) GetWiped() bool {
+	if x != nil {
+		return x.Wiped
+	}
+	return false
+}
+
+type AttachRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Client        *UUID                  `protobuf:"bytes,1,opt,name=client,proto3" json:"client,omitempty"`
+	Ledgers       []*LedgerState         `protobuf:"bytes,2,rep,name=ledgers,proto3" json:"ledgers,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AttachRequest) Reset() {
+	*x = AttachRequest{}
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AttachRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AttachRequest) ProtoMessage() {}
+
+func (x *AttachRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AttachRequest.ProtoReflect.Descriptor instead.
+func (*AttachRequest) Descriptor() ([]byte, []int) {
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *AttachRequest) GetClient() *UUID {
+	if x != nil {
+		return x.Client
+	}
+	return nil
+}
+
+func (x *AttachRequest) GetLedgers() []*LedgerState {
+	if x != nil {
+		return x.Ledgers
+	}
+	return nil
+}
+
+type LedgerGrant struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The epoch with which the node fences the ledger.
+	Epoch uint64 `protobuf:"varint,1,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	// The master knows what the ledger has: no report is needed.
+	Resume        bool `protobuf:"varint,2,opt,name=resume,proto3" json:"resume,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LedgerGrant) Reset() {
+	*x = LedgerGrant{}
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LedgerGrant) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LedgerGrant) ProtoMessage() {}
+
+func (x *LedgerGrant) ProtoReflect() protoreflect.Message {
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LedgerGrant.ProtoReflect.Descriptor instead.
+func (*LedgerGrant) Descriptor() ([]byte, []int) {
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *LedgerGrant) GetEpoch() uint64 {
+	if x != nil {
+		return x.Epoch
+	}
+	return 0
+}
+
+func (x *LedgerGrant) GetResume() bool {
+	if x != nil {
+		return x.Resume
+	}
+	return false
+}
+
+type AttachResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// How long readers may rely on what this master tells them, in milliseconds.
+	LeaseMs uint64 `protobuf:"varint,1,opt,name=lease_ms,json=leaseMs,proto3" json:"lease_ms,omitempty"`
+	// One for each ledger of the request.
+	Ledgers       []*LedgerGrant `protobuf:"bytes,2,rep,name=ledgers,proto3" json:"ledgers,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AttachResponse) Reset() {
+	*x = AttachResponse{}
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AttachResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AttachResponse) ProtoMessage() {}
+
+func (x *AttachResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AttachResponse.ProtoReflect.Descriptor instead.
+func (*AttachResponse) Descriptor() ([]byte, []int) {
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *AttachResponse) GetLeaseMs() uint64 {
+	if x != nil {
+		return x.LeaseMs
+	}
+	return 0
+}
+
+func (x *AttachResponse) GetLedgers() []*LedgerGrant {
+	if x != nil {
+		return x.Ledgers
+	}
+	return nil
+}
+
+type ReportRequest struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Client  *UUID                  `protobuf:"bytes,1,opt,name=client,proto3" json:"client,omitempty"`
+	Segment *UUID                  `protobuf:"bytes,2,opt,name=segment,proto3" json:"segment,omitempty"`
+	Epoch   uint64                 `protobuf:"varint,3,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	// Counts the pieces from 0 on.
+	Index uint32 `protobuf:"varint,4,opt,name=index,proto3" json:"index,omitempty"`
+	Last  bool   `protobuf:"varint,5,opt,name=last,proto3" json:"last,omitempty"`
+	// The number of the last batch that the report includes; of the last piece.
+	Seq uint64 `protobuf:"varint,6,opt,name=seq,proto3" json:"seq,omitempty"`
+	// Records as core/ledger encodes them.
+	Batch         []byte `protobuf:"bytes,7,opt,name=batch,proto3" json:"batch,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReportRequest) Reset() {
+	*x = ReportRequest{}
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReportRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReportRequest) ProtoMessage() {}
+
+func (x *ReportRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReportRequest.ProtoReflect.Descriptor instead.
+func (*ReportRequest) Descriptor() ([]byte, []int) {
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *ReportRequest) GetClient() *UUID {
+	if x != nil {
+		return x.Client
+	}
+	return nil
+}
+
+func (x *ReportRequest) GetSegment() *UUID {
+	if x != nil {
+		return x.Segment
+	}
+	return nil
+}
+
+func (x *ReportRequest) GetEpoch() uint64 {
+	if x != nil {
+		return x.Epoch
+	}
+	return 0
+}
+
+func (x *ReportRequest) GetIndex() uint32 {
+	if x != nil {
+		return x.Index
+	}
+	return 0
+}
+
+func (x *ReportRequest) GetLast() bool {
+	if x != nil {
+		return x.Last
+	}
+	return false
+}
+
+func (x *ReportRequest) GetSeq() uint64 {
+	if x != nil {
+		return x.Seq
+	}
+	return 0
+}
+
+func (x *ReportRequest) GetBatch() []byte {
+	if x != nil {
+		return x.Batch
+	}
+	return nil
+}
+
+type ReportResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReportResponse) Reset() {
+	*x = ReportResponse{}
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReportResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReportResponse) ProtoMessage() {}
+
+func (x *ReportResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReportResponse.ProtoReflect.Descriptor instead.
+func (*ReportResponse) Descriptor() ([]byte, []int) {
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{16}
+}
+
+type LedgerAck struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Segment       *UUID                  `protobuf:"bytes,1,opt,name=segment,proto3" json:"segment,omitempty"`
+	Epoch         uint64                 `protobuf:"varint,2,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	Seq           uint64                 `protobuf:"varint,3,opt,name=seq,proto3" json:"seq,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LedgerAck) Reset() {
+	*x = LedgerAck{}
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LedgerAck) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LedgerAck) ProtoMessage() {}
+
+func (x *LedgerAck) ProtoReflect() protoreflect.Message {
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LedgerAck.ProtoReflect.Descriptor instead.
+func (*LedgerAck) Descriptor() ([]byte, []int) {
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *LedgerAck) GetSegment() *UUID {
+	if x != nil {
+		return x.Segment
+	}
+	return nil
+}
+
+func (x *LedgerAck) GetEpoch() uint64 {
+	if x != nil {
+		return x.Epoch
+	}
+	return 0
+}
+
+func (x *LedgerAck) GetSeq() uint64 {
+	if x != nil {
+		return x.Seq
+	}
+	return 0
+}
+
+type PullRequest struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Client *UUID                  `protobuf:"bytes,1,opt,name=client,proto3" json:"client,omitempty"`
+	// The round of the answer before, 0 for none.
+	Round         uint64       `protobuf:"varint,2,opt,name=round,proto3" json:"round,omitempty"`
+	Acks          []*LedgerAck `protobuf:"bytes,3,rep,name=acks,proto3" json:"acks,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PullRequest) Reset() {
+	*x = PullRequest{}
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PullRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PullRequest) ProtoMessage() {}
+
+func (x *PullRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PullRequest.ProtoReflect.Descriptor instead.
+func (*PullRequest) Descriptor() ([]byte, []int) {
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *PullRequest) GetClient() *UUID {
+	if x != nil {
+		return x.Client
+	}
+	return nil
+}
+
+func (x *PullRequest) GetRound() uint64 {
+	if x != nil {
+		return x.Round
+	}
+	return 0
+}
+
+func (x *PullRequest) GetAcks() []*LedgerAck {
+	if x != nil {
+		return x.Acks
+	}
+	return nil
+}
+
+type LedgerBatch struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Segment       *UUID                  `protobuf:"bytes,1,opt,name=segment,proto3" json:"segment,omitempty"`
+	Batch         []byte                 `protobuf:"bytes,2,opt,name=batch,proto3" json:"batch,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LedgerBatch) Reset() {
+	*x = LedgerBatch{}
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LedgerBatch) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LedgerBatch) ProtoMessage() {}
+
+func (x *LedgerBatch) ProtoReflect() protoreflect.Message {
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LedgerBatch.ProtoReflect.Descriptor instead.
+func (*LedgerBatch) Descriptor() ([]byte, []int) {
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *LedgerBatch) GetSegment() *UUID {
+	if x != nil {
+		return x.Segment
+	}
+	return nil
+}
+
+func (x *LedgerBatch) GetBatch() []byte {
+	if x != nil {
+		return x.Batch
+	}
+	return nil
+}
+
+type PullResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Round         uint64                 `protobuf:"varint,1,opt,name=round,proto3" json:"round,omitempty"`
+	Batches       []*LedgerBatch         `protobuf:"bytes,2,rep,name=batches,proto3" json:"batches,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PullResponse) Reset() {
+	*x = PullResponse{}
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PullResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PullResponse) ProtoMessage() {}
+
+func (x *PullResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PullResponse.ProtoReflect.Descriptor instead.
+func (*PullResponse) Descriptor() ([]byte, []int) {
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *PullResponse) GetRound() uint64 {
+	if x != nil {
+		return x.Round
+	}
+	return 0
+}
+
+func (x *PullResponse) GetBatches() []*LedgerBatch {
+	if x != nil {
+		return x.Batches
+	}
+	return nil
+}
+
 type UnmountSegmentRequest struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Client  *UUID                  `protobuf:"bytes,1,opt,name=client,proto3" json:"client,omitempty"`
@@ -635,7 +1232,7 @@ type UnmountSegmentRequest struct {
 
 func (x *UnmountSegmentRequest) Reset() {
 	*x = UnmountSegmentRequest{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[11]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -647,7 +1244,7 @@ func (x *UnmountSegmentRequest) String() string {
 func (*UnmountSegmentRequest) ProtoMessage() {}
 
 func (x *UnmountSegmentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[11]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -660,7 +1257,7 @@ func (x *UnmountSegmentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnmountSegmentRequest.ProtoReflect.Descriptor instead.
 func (*UnmountSegmentRequest) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{11}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *UnmountSegmentRequest) GetClient() *UUID {
@@ -692,7 +1289,7 @@ type UnmountSegmentResponse struct {
 
 func (x *UnmountSegmentResponse) Reset() {
 	*x = UnmountSegmentResponse{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[12]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -704,7 +1301,7 @@ func (x *UnmountSegmentResponse) String() string {
 func (*UnmountSegmentResponse) ProtoMessage() {}
 
 func (x *UnmountSegmentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[12]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -717,7 +1314,7 @@ func (x *UnmountSegmentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnmountSegmentResponse.ProtoReflect.Descriptor instead.
 func (*UnmountSegmentResponse) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{12}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{22}
 }
 
 type PingRequest struct {
@@ -730,7 +1327,7 @@ type PingRequest struct {
 
 func (x *PingRequest) Reset() {
 	*x = PingRequest{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[13]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -742,7 +1339,7 @@ func (x *PingRequest) String() string {
 func (*PingRequest) ProtoMessage() {}
 
 func (x *PingRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[13]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -755,7 +1352,7 @@ func (x *PingRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PingRequest.ProtoReflect.Descriptor instead.
 func (*PingRequest) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{13}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *PingRequest) GetClient() *UUID {
@@ -786,7 +1383,7 @@ type PeerReport struct {
 
 func (x *PeerReport) Reset() {
 	*x = PeerReport{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[14]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -798,7 +1395,7 @@ func (x *PeerReport) String() string {
 func (*PeerReport) ProtoMessage() {}
 
 func (x *PeerReport) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[14]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -811,7 +1408,7 @@ func (x *PeerReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerReport.ProtoReflect.Descriptor instead.
 func (*PeerReport) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{14}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *PeerReport) GetEndpoint() string {
@@ -860,7 +1457,7 @@ type PingResponse struct {
 
 func (x *PingResponse) Reset() {
 	*x = PingResponse{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[15]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -872,7 +1469,7 @@ func (x *PingResponse) String() string {
 func (*PingResponse) ProtoMessage() {}
 
 func (x *PingResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[15]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -885,7 +1482,7 @@ func (x *PingResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PingResponse.ProtoReflect.Descriptor instead.
 func (*PingResponse) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{15}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *PingResponse) GetStatus() int32 {
@@ -910,7 +1507,7 @@ type SegmentsRequest struct {
 
 func (x *SegmentsRequest) Reset() {
 	*x = SegmentsRequest{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[16]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -922,7 +1519,7 @@ func (x *SegmentsRequest) String() string {
 func (*SegmentsRequest) ProtoMessage() {}
 
 func (x *SegmentsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[16]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -935,7 +1532,7 @@ func (x *SegmentsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SegmentsRequest.ProtoReflect.Descriptor instead.
 func (*SegmentsRequest) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{16}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{26}
 }
 
 // SegmentInfo is a segment as the master sees it.
@@ -955,7 +1552,7 @@ type SegmentInfo struct {
 
 func (x *SegmentInfo) Reset() {
 	*x = SegmentInfo{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[17]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -967,7 +1564,7 @@ func (x *SegmentInfo) String() string {
 func (*SegmentInfo) ProtoMessage() {}
 
 func (x *SegmentInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[17]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -980,7 +1577,7 @@ func (x *SegmentInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SegmentInfo.ProtoReflect.Descriptor instead.
 func (*SegmentInfo) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{17}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *SegmentInfo) GetSegment() *Segment {
@@ -1034,7 +1631,7 @@ type SegmentsResponse struct {
 
 func (x *SegmentsResponse) Reset() {
 	*x = SegmentsResponse{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[18]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1046,7 +1643,7 @@ func (x *SegmentsResponse) String() string {
 func (*SegmentsResponse) ProtoMessage() {}
 
 func (x *SegmentsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[18]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1059,7 +1656,7 @@ func (x *SegmentsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SegmentsResponse.ProtoReflect.Descriptor instead.
 func (*SegmentsResponse) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{18}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *SegmentsResponse) GetSegments() []*SegmentInfo {
@@ -1079,7 +1676,7 @@ type ExistRequest struct {
 
 func (x *ExistRequest) Reset() {
 	*x = ExistRequest{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[19]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1091,7 +1688,7 @@ func (x *ExistRequest) String() string {
 func (*ExistRequest) ProtoMessage() {}
 
 func (x *ExistRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[19]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1104,7 +1701,7 @@ func (x *ExistRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExistRequest.ProtoReflect.Descriptor instead.
 func (*ExistRequest) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{19}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *ExistRequest) GetKeys() [][]byte {
@@ -1131,7 +1728,7 @@ type ExistResponse struct {
 
 func (x *ExistResponse) Reset() {
 	*x = ExistResponse{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[20]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1143,7 +1740,7 @@ func (x *ExistResponse) String() string {
 func (*ExistResponse) ProtoMessage() {}
 
 func (x *ExistResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[20]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1156,7 +1753,7 @@ func (x *ExistResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExistResponse.ProtoReflect.Descriptor instead.
 func (*ExistResponse) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{20}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *ExistResponse) GetExist() []bool {
@@ -1186,7 +1783,7 @@ type Place struct {
 
 func (x *Place) Reset() {
 	*x = Place{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[21]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1198,7 +1795,7 @@ func (x *Place) String() string {
 func (*Place) ProtoMessage() {}
 
 func (x *Place) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[21]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1211,7 +1808,7 @@ func (x *Place) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Place.ProtoReflect.Descriptor instead.
 func (*Place) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{21}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Place) GetSegment() *UUID {
@@ -1263,7 +1860,7 @@ type Replicas struct {
 
 func (x *Replicas) Reset() {
 	*x = Replicas{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[22]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1275,7 +1872,7 @@ func (x *Replicas) String() string {
 func (*Replicas) ProtoMessage() {}
 
 func (x *Replicas) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[22]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1288,7 +1885,7 @@ func (x *Replicas) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Replicas.ProtoReflect.Descriptor instead.
 func (*Replicas) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{22}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Replicas) GetPlaces() []*Place {
@@ -1350,7 +1947,7 @@ type GetReplicasRequest struct {
 
 func (x *GetReplicasRequest) Reset() {
 	*x = GetReplicasRequest{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[23]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1362,7 +1959,7 @@ func (x *GetReplicasRequest) String() string {
 func (*GetReplicasRequest) ProtoMessage() {}
 
 func (x *GetReplicasRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[23]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1375,7 +1972,7 @@ func (x *GetReplicasRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetReplicasRequest.ProtoReflect.Descriptor instead.
 func (*GetReplicasRequest) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{23}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *GetReplicasRequest) GetKeys() [][]byte {
@@ -1408,7 +2005,7 @@ type GetReplicasResponse struct {
 
 func (x *GetReplicasResponse) Reset() {
 	*x = GetReplicasResponse{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[24]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1420,7 +2017,7 @@ func (x *GetReplicasResponse) String() string {
 func (*GetReplicasResponse) ProtoMessage() {}
 
 func (x *GetReplicasResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[24]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1433,7 +2030,7 @@ func (x *GetReplicasResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetReplicasResponse.ProtoReflect.Descriptor instead.
 func (*GetReplicasResponse) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{24}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *GetReplicasResponse) GetReplicas() *Replicas {
@@ -1498,7 +2095,7 @@ type ReplicateConfig struct {
 
 func (x *ReplicateConfig) Reset() {
 	*x = ReplicateConfig{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[25]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1510,7 +2107,7 @@ func (x *ReplicateConfig) String() string {
 func (*ReplicateConfig) ProtoMessage() {}
 
 func (x *ReplicateConfig) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[25]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1523,7 +2120,7 @@ func (x *ReplicateConfig) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplicateConfig.ProtoReflect.Descriptor instead.
 func (*ReplicateConfig) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{25}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ReplicateConfig) GetReplicaNum() uint32 {
@@ -1603,7 +2200,7 @@ type PutStartRequest struct {
 
 func (x *PutStartRequest) Reset() {
 	*x = PutStartRequest{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[26]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1615,7 +2212,7 @@ func (x *PutStartRequest) String() string {
 func (*PutStartRequest) ProtoMessage() {}
 
 func (x *PutStartRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[26]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1628,7 +2225,7 @@ func (x *PutStartRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutStartRequest.ProtoReflect.Descriptor instead.
 func (*PutStartRequest) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{26}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *PutStartRequest) GetCaller() *Caller {
@@ -1676,7 +2273,7 @@ type PutStartResponse struct {
 
 func (x *PutStartResponse) Reset() {
 	*x = PutStartResponse{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[27]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1688,7 +2285,7 @@ func (x *PutStartResponse) String() string {
 func (*PutStartResponse) ProtoMessage() {}
 
 func (x *PutStartResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[27]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1701,7 +2298,7 @@ func (x *PutStartResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutStartResponse.ProtoReflect.Descriptor instead.
 func (*PutStartResponse) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{27}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *PutStartResponse) GetReplicas() *Replicas {
@@ -1734,7 +2331,7 @@ type PutEndRequest struct {
 
 func (x *PutEndRequest) Reset() {
 	*x = PutEndRequest{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[28]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1746,7 +2343,7 @@ func (x *PutEndRequest) String() string {
 func (*PutEndRequest) ProtoMessage() {}
 
 func (x *PutEndRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[28]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1759,7 +2356,7 @@ func (x *PutEndRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutEndRequest.ProtoReflect.Descriptor instead.
 func (*PutEndRequest) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{28}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *PutEndRequest) GetCaller() *Caller {
@@ -1806,7 +2403,7 @@ type PutEndResponse struct {
 
 func (x *PutEndResponse) Reset() {
 	*x = PutEndResponse{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[29]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1818,7 +2415,7 @@ func (x *PutEndResponse) String() string {
 func (*PutEndResponse) ProtoMessage() {}
 
 func (x *PutEndResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[29]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1831,7 +2428,7 @@ func (x *PutEndResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutEndResponse.ProtoReflect.Descriptor instead.
 func (*PutEndResponse) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{29}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *PutEndResponse) GetErrors() []*ItemError {
@@ -1858,7 +2455,7 @@ type PutRevokeRequest struct {
 
 func (x *PutRevokeRequest) Reset() {
 	*x = PutRevokeRequest{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[30]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1870,7 +2467,7 @@ func (x *PutRevokeRequest) String() string {
 func (*PutRevokeRequest) ProtoMessage() {}
 
 func (x *PutRevokeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[30]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1883,7 +2480,7 @@ func (x *PutRevokeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutRevokeRequest.ProtoReflect.Descriptor instead.
 func (*PutRevokeRequest) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{30}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *PutRevokeRequest) GetCaller() *Caller {
@@ -1933,7 +2530,7 @@ type PutRevokeResponse struct {
 
 func (x *PutRevokeResponse) Reset() {
 	*x = PutRevokeResponse{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[31]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1945,7 +2542,7 @@ func (x *PutRevokeResponse) String() string {
 func (*PutRevokeResponse) ProtoMessage() {}
 
 func (x *PutRevokeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[31]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1958,7 +2555,7 @@ func (x *PutRevokeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutRevokeResponse.ProtoReflect.Descriptor instead.
 func (*PutRevokeResponse) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{31}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *PutRevokeResponse) GetErrors() []*ItemError {
@@ -1986,7 +2583,7 @@ type RemoveRequest struct {
 
 func (x *RemoveRequest) Reset() {
 	*x = RemoveRequest{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[32]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1998,7 +2595,7 @@ func (x *RemoveRequest) String() string {
 func (*RemoveRequest) ProtoMessage() {}
 
 func (x *RemoveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[32]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2011,7 +2608,7 @@ func (x *RemoveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveRequest.ProtoReflect.Descriptor instead.
 func (*RemoveRequest) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{32}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *RemoveRequest) GetKeys() [][]byte {
@@ -2044,7 +2641,7 @@ type RemoveResponse struct {
 
 func (x *RemoveResponse) Reset() {
 	*x = RemoveResponse{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[33]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2056,7 +2653,7 @@ func (x *RemoveResponse) String() string {
 func (*RemoveResponse) ProtoMessage() {}
 
 func (x *RemoveResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[33]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2069,7 +2666,7 @@ func (x *RemoveResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveResponse.ProtoReflect.Descriptor instead.
 func (*RemoveResponse) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{33}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *RemoveResponse) GetErrors() []*ItemError {
@@ -2090,7 +2687,7 @@ type RemoveByRegexRequest struct {
 
 func (x *RemoveByRegexRequest) Reset() {
 	*x = RemoveByRegexRequest{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[34]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2102,7 +2699,7 @@ func (x *RemoveByRegexRequest) String() string {
 func (*RemoveByRegexRequest) ProtoMessage() {}
 
 func (x *RemoveByRegexRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[34]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2115,7 +2712,7 @@ func (x *RemoveByRegexRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveByRegexRequest.ProtoReflect.Descriptor instead.
 func (*RemoveByRegexRequest) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{34}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *RemoveByRegexRequest) GetExpression() []byte {
@@ -2148,7 +2745,7 @@ type RemoveByRegexResponse struct {
 
 func (x *RemoveByRegexResponse) Reset() {
 	*x = RemoveByRegexResponse{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[35]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2160,7 +2757,7 @@ func (x *RemoveByRegexResponse) String() string {
 func (*RemoveByRegexResponse) ProtoMessage() {}
 
 func (x *RemoveByRegexResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[35]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2173,7 +2770,7 @@ func (x *RemoveByRegexResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveByRegexResponse.ProtoReflect.Descriptor instead.
 func (*RemoveByRegexResponse) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{35}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *RemoveByRegexResponse) GetRemoved() uint64 {
@@ -2194,7 +2791,7 @@ type RemoveAllRequest struct {
 
 func (x *RemoveAllRequest) Reset() {
 	*x = RemoveAllRequest{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[36]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2206,7 +2803,7 @@ func (x *RemoveAllRequest) String() string {
 func (*RemoveAllRequest) ProtoMessage() {}
 
 func (x *RemoveAllRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[36]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2219,7 +2816,7 @@ func (x *RemoveAllRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveAllRequest.ProtoReflect.Descriptor instead.
 func (*RemoveAllRequest) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{36}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *RemoveAllRequest) GetForce() bool {
@@ -2245,7 +2842,7 @@ type RemoveAllResponse struct {
 
 func (x *RemoveAllResponse) Reset() {
 	*x = RemoveAllResponse{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[37]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2257,7 +2854,7 @@ func (x *RemoveAllResponse) String() string {
 func (*RemoveAllResponse) ProtoMessage() {}
 
 func (x *RemoveAllResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[37]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2270,7 +2867,7 @@ func (x *RemoveAllResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveAllResponse.ProtoReflect.Descriptor instead.
 func (*RemoveAllResponse) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{37}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *RemoveAllResponse) GetRemoved() uint64 {
@@ -2294,7 +2891,7 @@ type ListKeysRequest struct {
 
 func (x *ListKeysRequest) Reset() {
 	*x = ListKeysRequest{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[38]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2306,7 +2903,7 @@ func (x *ListKeysRequest) String() string {
 func (*ListKeysRequest) ProtoMessage() {}
 
 func (x *ListKeysRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[38]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2319,7 +2916,7 @@ func (x *ListKeysRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListKeysRequest.ProtoReflect.Descriptor instead.
 func (*ListKeysRequest) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{38}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *ListKeysRequest) GetExpression() []byte {
@@ -2361,7 +2958,7 @@ type ListKeysResponse struct {
 
 func (x *ListKeysResponse) Reset() {
 	*x = ListKeysResponse{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[39]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2373,7 +2970,7 @@ func (x *ListKeysResponse) String() string {
 func (*ListKeysResponse) ProtoMessage() {}
 
 func (x *ListKeysResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[39]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2386,7 +2983,7 @@ func (x *ListKeysResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListKeysResponse.ProtoReflect.Descriptor instead.
 func (*ListKeysResponse) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{39}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *ListKeysResponse) GetKeys() [][]byte {
@@ -2416,7 +3013,7 @@ type GetReplicasByRegexRequest struct {
 
 func (x *GetReplicasByRegexRequest) Reset() {
 	*x = GetReplicasByRegexRequest{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[40]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2428,7 +3025,7 @@ func (x *GetReplicasByRegexRequest) String() string {
 func (*GetReplicasByRegexRequest) ProtoMessage() {}
 
 func (x *GetReplicasByRegexRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[40]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2441,7 +3038,7 @@ func (x *GetReplicasByRegexRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetReplicasByRegexRequest.ProtoReflect.Descriptor instead.
 func (*GetReplicasByRegexRequest) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{40}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *GetReplicasByRegexRequest) GetCaller() *Caller {
@@ -2484,7 +3081,7 @@ type GetReplicasByRegexResponse struct {
 
 func (x *GetReplicasByRegexResponse) Reset() {
 	*x = GetReplicasByRegexResponse{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[41]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2496,7 +3093,7 @@ func (x *GetReplicasByRegexResponse) String() string {
 func (*GetReplicasByRegexResponse) ProtoMessage() {}
 
 func (x *GetReplicasByRegexResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[41]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2509,7 +3106,7 @@ func (x *GetReplicasByRegexResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetReplicasByRegexResponse.ProtoReflect.Descriptor instead.
 func (*GetReplicasByRegexResponse) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{41}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *GetReplicasByRegexResponse) GetKeys() [][]byte {
@@ -2547,7 +3144,7 @@ type ClearReplicasRequest struct {
 
 func (x *ClearReplicasRequest) Reset() {
 	*x = ClearReplicasRequest{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[42]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2559,7 +3156,7 @@ func (x *ClearReplicasRequest) String() string {
 func (*ClearReplicasRequest) ProtoMessage() {}
 
 func (x *ClearReplicasRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[42]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2572,7 +3169,7 @@ func (x *ClearReplicasRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClearReplicasRequest.ProtoReflect.Descriptor instead.
 func (*ClearReplicasRequest) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{42}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *ClearReplicasRequest) GetCaller() *Caller {
@@ -2612,7 +3209,7 @@ type ClearReplicasResponse struct {
 
 func (x *ClearReplicasResponse) Reset() {
 	*x = ClearReplicasResponse{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[43]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2624,7 +3221,7 @@ func (x *ClearReplicasResponse) String() string {
 func (*ClearReplicasResponse) ProtoMessage() {}
 
 func (x *ClearReplicasResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[43]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2637,7 +3234,7 @@ func (x *ClearReplicasResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClearReplicasResponse.ProtoReflect.Descriptor instead.
 func (*ClearReplicasResponse) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{43}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *ClearReplicasResponse) GetCleared() [][]byte {
@@ -2657,7 +3254,7 @@ type WhyRequest struct {
 
 func (x *WhyRequest) Reset() {
 	*x = WhyRequest{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[44]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2669,7 +3266,7 @@ func (x *WhyRequest) String() string {
 func (*WhyRequest) ProtoMessage() {}
 
 func (x *WhyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[44]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2682,7 +3279,7 @@ func (x *WhyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WhyRequest.ProtoReflect.Descriptor instead.
 func (*WhyRequest) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{44}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *WhyRequest) GetCaller() *Caller {
@@ -2726,7 +3323,7 @@ type WhyResponse struct {
 
 func (x *WhyResponse) Reset() {
 	*x = WhyResponse{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[45]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2738,7 +3335,7 @@ func (x *WhyResponse) String() string {
 func (*WhyResponse) ProtoMessage() {}
 
 func (x *WhyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[45]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2751,7 +3348,7 @@ func (x *WhyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WhyResponse.ProtoReflect.Descriptor instead.
 func (*WhyResponse) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{45}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *WhyResponse) GetFate() int32 {
@@ -2895,7 +3492,7 @@ type CopyStartRequest struct {
 
 func (x *CopyStartRequest) Reset() {
 	*x = CopyStartRequest{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[46]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2907,7 +3504,7 @@ func (x *CopyStartRequest) String() string {
 func (*CopyStartRequest) ProtoMessage() {}
 
 func (x *CopyStartRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[46]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2920,7 +3517,7 @@ func (x *CopyStartRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CopyStartRequest.ProtoReflect.Descriptor instead.
 func (*CopyStartRequest) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{46}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *CopyStartRequest) GetCaller() *Caller {
@@ -2970,7 +3567,7 @@ type CopyStartResponse struct {
 
 func (x *CopyStartResponse) Reset() {
 	*x = CopyStartResponse{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[47]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2982,7 +3579,7 @@ func (x *CopyStartResponse) String() string {
 func (*CopyStartResponse) ProtoMessage() {}
 
 func (x *CopyStartResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[47]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2995,7 +3592,7 @@ func (x *CopyStartResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CopyStartResponse.ProtoReflect.Descriptor instead.
 func (*CopyStartResponse) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{47}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *CopyStartResponse) GetReplicas() *Replicas {
@@ -3030,7 +3627,7 @@ type CopyEndRequest struct {
 
 func (x *CopyEndRequest) Reset() {
 	*x = CopyEndRequest{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[48]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3042,7 +3639,7 @@ func (x *CopyEndRequest) String() string {
 func (*CopyEndRequest) ProtoMessage() {}
 
 func (x *CopyEndRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[48]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3055,7 +3652,7 @@ func (x *CopyEndRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CopyEndRequest.ProtoReflect.Descriptor instead.
 func (*CopyEndRequest) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{48}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *CopyEndRequest) GetCaller() *Caller {
@@ -3087,7 +3684,7 @@ type CopyEndResponse struct {
 
 func (x *CopyEndResponse) Reset() {
 	*x = CopyEndResponse{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[49]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3099,7 +3696,7 @@ func (x *CopyEndResponse) String() string {
 func (*CopyEndResponse) ProtoMessage() {}
 
 func (x *CopyEndResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[49]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3112,7 +3709,7 @@ func (x *CopyEndResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CopyEndResponse.ProtoReflect.Descriptor instead.
 func (*CopyEndResponse) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{49}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{59}
 }
 
 type CopyRevokeRequest struct {
@@ -3126,7 +3723,7 @@ type CopyRevokeRequest struct {
 
 func (x *CopyRevokeRequest) Reset() {
 	*x = CopyRevokeRequest{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[50]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3138,7 +3735,7 @@ func (x *CopyRevokeRequest) String() string {
 func (*CopyRevokeRequest) ProtoMessage() {}
 
 func (x *CopyRevokeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[50]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3151,7 +3748,7 @@ func (x *CopyRevokeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CopyRevokeRequest.ProtoReflect.Descriptor instead.
 func (*CopyRevokeRequest) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{50}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *CopyRevokeRequest) GetCaller() *Caller {
@@ -3183,7 +3780,7 @@ type CopyRevokeResponse struct {
 
 func (x *CopyRevokeResponse) Reset() {
 	*x = CopyRevokeResponse{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[51]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3195,7 +3792,7 @@ func (x *CopyRevokeResponse) String() string {
 func (*CopyRevokeResponse) ProtoMessage() {}
 
 func (x *CopyRevokeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[51]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3208,7 +3805,7 @@ func (x *CopyRevokeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CopyRevokeResponse.ProtoReflect.Descriptor instead.
 func (*CopyRevokeResponse) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{51}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{61}
 }
 
 // TaskSpec is a copy or move for a client to carry out.
@@ -3225,7 +3822,7 @@ type TaskSpec struct {
 
 func (x *TaskSpec) Reset() {
 	*x = TaskSpec{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[52]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3237,7 +3834,7 @@ func (x *TaskSpec) String() string {
 func (*TaskSpec) ProtoMessage() {}
 
 func (x *TaskSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[52]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3250,7 +3847,7 @@ func (x *TaskSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskSpec.ProtoReflect.Descriptor instead.
 func (*TaskSpec) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{52}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *TaskSpec) GetKind() int32 {
@@ -3298,7 +3895,7 @@ type CreateTaskRequest struct {
 
 func (x *CreateTaskRequest) Reset() {
 	*x = CreateTaskRequest{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[53]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3310,7 +3907,7 @@ func (x *CreateTaskRequest) String() string {
 func (*CreateTaskRequest) ProtoMessage() {}
 
 func (x *CreateTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[53]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3323,7 +3920,7 @@ func (x *CreateTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateTaskRequest.ProtoReflect.Descriptor instead.
 func (*CreateTaskRequest) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{53}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *CreateTaskRequest) GetCaller() *Caller {
@@ -3349,7 +3946,7 @@ type CreateTaskResponse struct {
 
 func (x *CreateTaskResponse) Reset() {
 	*x = CreateTaskResponse{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[54]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3361,7 +3958,7 @@ func (x *CreateTaskResponse) String() string {
 func (*CreateTaskResponse) ProtoMessage() {}
 
 func (x *CreateTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[54]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3374,7 +3971,7 @@ func (x *CreateTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateTaskResponse.ProtoReflect.Descriptor instead.
 func (*CreateTaskResponse) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{54}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *CreateTaskResponse) GetId() *UUID {
@@ -3393,7 +3990,7 @@ type QueryTaskRequest struct {
 
 func (x *QueryTaskRequest) Reset() {
 	*x = QueryTaskRequest{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[55]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3405,7 +4002,7 @@ func (x *QueryTaskRequest) String() string {
 func (*QueryTaskRequest) ProtoMessage() {}
 
 func (x *QueryTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[55]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3418,7 +4015,7 @@ func (x *QueryTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueryTaskRequest.ProtoReflect.Descriptor instead.
 func (*QueryTaskRequest) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{55}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *QueryTaskRequest) GetId() *UUID {
@@ -3443,7 +4040,7 @@ type QueryTaskResponse struct {
 
 func (x *QueryTaskResponse) Reset() {
 	*x = QueryTaskResponse{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[56]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3455,7 +4052,7 @@ func (x *QueryTaskResponse) String() string {
 func (*QueryTaskResponse) ProtoMessage() {}
 
 func (x *QueryTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[56]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3468,7 +4065,7 @@ func (x *QueryTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueryTaskResponse.ProtoReflect.Descriptor instead.
 func (*QueryTaskResponse) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{56}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *QueryTaskResponse) GetSpec() *TaskSpec {
@@ -3523,7 +4120,7 @@ type FetchTasksRequest struct {
 
 func (x *FetchTasksRequest) Reset() {
 	*x = FetchTasksRequest{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[57]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3535,7 +4132,7 @@ func (x *FetchTasksRequest) String() string {
 func (*FetchTasksRequest) ProtoMessage() {}
 
 func (x *FetchTasksRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[57]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3548,7 +4145,7 @@ func (x *FetchTasksRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchTasksRequest.ProtoReflect.Descriptor instead.
 func (*FetchTasksRequest) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{57}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *FetchTasksRequest) GetCaller() *Caller {
@@ -3574,7 +4171,7 @@ type FetchTasksResponse struct {
 
 func (x *FetchTasksResponse) Reset() {
 	*x = FetchTasksResponse{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[58]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3586,7 +4183,7 @@ func (x *FetchTasksResponse) String() string {
 func (*FetchTasksResponse) ProtoMessage() {}
 
 func (x *FetchTasksResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[58]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3599,7 +4196,7 @@ func (x *FetchTasksResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchTasksResponse.ProtoReflect.Descriptor instead.
 func (*FetchTasksResponse) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{58}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *FetchTasksResponse) GetTasks() []*Assignment {
@@ -3621,7 +4218,7 @@ type Assignment struct {
 
 func (x *Assignment) Reset() {
 	*x = Assignment{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[59]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3633,7 +4230,7 @@ func (x *Assignment) String() string {
 func (*Assignment) ProtoMessage() {}
 
 func (x *Assignment) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[59]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3646,7 +4243,7 @@ func (x *Assignment) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Assignment.ProtoReflect.Descriptor instead.
 func (*Assignment) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{59}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *Assignment) GetId() *UUID {
@@ -3689,7 +4286,7 @@ type CompleteTaskRequest struct {
 
 func (x *CompleteTaskRequest) Reset() {
 	*x = CompleteTaskRequest{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[60]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3701,7 +4298,7 @@ func (x *CompleteTaskRequest) String() string {
 func (*CompleteTaskRequest) ProtoMessage() {}
 
 func (x *CompleteTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[60]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3714,7 +4311,7 @@ func (x *CompleteTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompleteTaskRequest.ProtoReflect.Descriptor instead.
 func (*CompleteTaskRequest) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{60}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *CompleteTaskRequest) GetCaller() *Caller {
@@ -3753,7 +4350,7 @@ type CompleteTaskResponse struct {
 
 func (x *CompleteTaskResponse) Reset() {
 	*x = CompleteTaskResponse{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[61]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3765,7 +4362,7 @@ func (x *CompleteTaskResponse) String() string {
 func (*CompleteTaskResponse) ProtoMessage() {}
 
 func (x *CompleteTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[61]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3778,7 +4375,7 @@ func (x *CompleteTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompleteTaskResponse.ProtoReflect.Descriptor instead.
 func (*CompleteTaskResponse) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{61}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{71}
 }
 
 type QueryHostsRequest struct {
@@ -3790,7 +4387,7 @@ type QueryHostsRequest struct {
 
 func (x *QueryHostsRequest) Reset() {
 	*x = QueryHostsRequest{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[62]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3802,7 +4399,7 @@ func (x *QueryHostsRequest) String() string {
 func (*QueryHostsRequest) ProtoMessage() {}
 
 func (x *QueryHostsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[62]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3815,7 +4412,7 @@ func (x *QueryHostsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueryHostsRequest.ProtoReflect.Descriptor instead.
 func (*QueryHostsRequest) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{62}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *QueryHostsRequest) GetClients() []*UUID {
@@ -3835,7 +4432,7 @@ type QueryHostsResponse struct {
 
 func (x *QueryHostsResponse) Reset() {
 	*x = QueryHostsResponse{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[63]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3847,7 +4444,7 @@ func (x *QueryHostsResponse) String() string {
 func (*QueryHostsResponse) ProtoMessage() {}
 
 func (x *QueryHostsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[63]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3860,7 +4457,7 @@ func (x *QueryHostsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueryHostsResponse.ProtoReflect.Descriptor instead.
 func (*QueryHostsResponse) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{63}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *QueryHostsResponse) GetClients() []*ClientHosts {
@@ -3880,7 +4477,7 @@ type ClientHosts struct {
 
 func (x *ClientHosts) Reset() {
 	*x = ClientHosts{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[64]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3892,7 +4489,7 @@ func (x *ClientHosts) String() string {
 func (*ClientHosts) ProtoMessage() {}
 
 func (x *ClientHosts) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[64]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3905,7 +4502,7 @@ func (x *ClientHosts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClientHosts.ProtoReflect.Descriptor instead.
 func (*ClientHosts) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{64}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *ClientHosts) GetClient() *UUID {
@@ -3960,7 +4557,45 @@ const file_mooncake_master_v1_master_proto_rawDesc = "" +
 	"\x16RemountSegmentsRequest\x120\n" +
 	"\x06client\x18\x01 \x01(\v2\x18.mooncake.master.v1.UUIDR\x06client\x127\n" +
 	"\bsegments\x18\x02 \x03(\v2\x1b.mooncake.master.v1.SegmentR\bsegments\"\x19\n" +
-	"\x17RemountSegmentsResponse\"\x98\x01\n" +
+	"\x17RemountSegmentsResponse\"\x9d\x01\n" +
+	"\vLedgerState\x125\n" +
+	"\asegment\x18\x01 \x01(\v2\x1b.mooncake.master.v1.SegmentR\asegment\x12\x14\n" +
+	"\x05fence\x18\x02 \x01(\x04R\x05fence\x12\x10\n" +
+	"\x03seq\x18\x03 \x01(\x04R\x03seq\x12\x19\n" +
+	"\blease_ms\x18\x04 \x01(\x04R\aleaseMs\x12\x14\n" +
+	"\x05wiped\x18\x05 \x01(\bR\x05wiped\"|\n" +
+	"\rAttachRequest\x120\n" +
+	"\x06client\x18\x01 \x01(\v2\x18.mooncake.master.v1.UUIDR\x06client\x129\n" +
+	"\aledgers\x18\x02 \x03(\v2\x1f.mooncake.master.v1.LedgerStateR\aledgers\";\n" +
+	"\vLedgerGrant\x12\x14\n" +
+	"\x05epoch\x18\x01 \x01(\x04R\x05epoch\x12\x16\n" +
+	"\x06resume\x18\x02 \x01(\bR\x06resume\"f\n" +
+	"\x0eAttachResponse\x12\x19\n" +
+	"\blease_ms\x18\x01 \x01(\x04R\aleaseMs\x129\n" +
+	"\aledgers\x18\x02 \x03(\v2\x1f.mooncake.master.v1.LedgerGrantR\aledgers\"\xdd\x01\n" +
+	"\rReportRequest\x120\n" +
+	"\x06client\x18\x01 \x01(\v2\x18.mooncake.master.v1.UUIDR\x06client\x122\n" +
+	"\asegment\x18\x02 \x01(\v2\x18.mooncake.master.v1.UUIDR\asegment\x12\x14\n" +
+	"\x05epoch\x18\x03 \x01(\x04R\x05epoch\x12\x14\n" +
+	"\x05index\x18\x04 \x01(\rR\x05index\x12\x12\n" +
+	"\x04last\x18\x05 \x01(\bR\x04last\x12\x10\n" +
+	"\x03seq\x18\x06 \x01(\x04R\x03seq\x12\x14\n" +
+	"\x05batch\x18\a \x01(\fR\x05batch\"\x10\n" +
+	"\x0eReportResponse\"g\n" +
+	"\tLedgerAck\x122\n" +
+	"\asegment\x18\x01 \x01(\v2\x18.mooncake.master.v1.UUIDR\asegment\x12\x14\n" +
+	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12\x10\n" +
+	"\x03seq\x18\x03 \x01(\x04R\x03seq\"\x88\x01\n" +
+	"\vPullRequest\x120\n" +
+	"\x06client\x18\x01 \x01(\v2\x18.mooncake.master.v1.UUIDR\x06client\x12\x14\n" +
+	"\x05round\x18\x02 \x01(\x04R\x05round\x121\n" +
+	"\x04acks\x18\x03 \x03(\v2\x1d.mooncake.master.v1.LedgerAckR\x04acks\"W\n" +
+	"\vLedgerBatch\x122\n" +
+	"\asegment\x18\x01 \x01(\v2\x18.mooncake.master.v1.UUIDR\asegment\x12\x14\n" +
+	"\x05batch\x18\x02 \x01(\fR\x05batch\"_\n" +
+	"\fPullResponse\x12\x14\n" +
+	"\x05round\x18\x01 \x01(\x04R\x05round\x129\n" +
+	"\abatches\x18\x02 \x03(\v2\x1f.mooncake.master.v1.LedgerBatchR\abatches\"\x98\x01\n" +
 	"\x15UnmountSegmentRequest\x120\n" +
 	"\x06client\x18\x01 \x01(\v2\x18.mooncake.master.v1.UUIDR\x06client\x122\n" +
 	"\asegment\x18\x02 \x01(\v2\x18.mooncake.master.v1.UUIDR\asegment\x12\x19\n" +
@@ -4197,11 +4832,14 @@ const file_mooncake_master_v1_master_proto_rawDesc = "" +
 	"\aclients\x18\x01 \x03(\v2\x1f.mooncake.master.v1.ClientHostsR\aclients\"U\n" +
 	"\vClientHosts\x120\n" +
 	"\x06client\x18\x01 \x01(\v2\x18.mooncake.master.v1.UUIDR\x06client\x12\x14\n" +
-	"\x05hosts\x18\x02 \x03(\tR\x05hosts2\xd1\x12\n" +
+	"\x05hosts\x18\x02 \x03(\tR\x05hosts2\xbe\x14\n" +
 	"\rMasterService\x12L\n" +
 	"\x05Ready\x12 .mooncake.master.v1.ReadyRequest\x1a!.mooncake.master.v1.ReadyResponse\x12a\n" +
 	"\fMountSegment\x12'.mooncake.master.v1.MountSegmentRequest\x1a(.mooncake.master.v1.MountSegmentResponse\x12j\n" +
-	"\x0fRemountSegments\x12*.mooncake.master.v1.RemountSegmentsRequest\x1a+.mooncake.master.v1.RemountSegmentsResponse\x12g\n" +
+	"\x0fRemountSegments\x12*.mooncake.master.v1.RemountSegmentsRequest\x1a+.mooncake.master.v1.RemountSegmentsResponse\x12O\n" +
+	"\x06Attach\x12!.mooncake.master.v1.AttachRequest\x1a\".mooncake.master.v1.AttachResponse\x12O\n" +
+	"\x06Report\x12!.mooncake.master.v1.ReportRequest\x1a\".mooncake.master.v1.ReportResponse\x12I\n" +
+	"\x04Pull\x12\x1f.mooncake.master.v1.PullRequest\x1a .mooncake.master.v1.PullResponse\x12g\n" +
 	"\x0eUnmountSegment\x12).mooncake.master.v1.UnmountSegmentRequest\x1a*.mooncake.master.v1.UnmountSegmentResponse\x12I\n" +
 	"\x04Ping\x12\x1f.mooncake.master.v1.PingRequest\x1a .mooncake.master.v1.PingResponse\x12U\n" +
 	"\bSegments\x12#.mooncake.master.v1.SegmentsRequest\x1a$.mooncake.master.v1.SegmentsResponse\x12L\n" +
@@ -4242,7 +4880,7 @@ func file_mooncake_master_v1_master_proto_rawDescGZIP() []byte {
 	return file_mooncake_master_v1_master_proto_rawDescData
 }
 
-var file_mooncake_master_v1_master_proto_msgTypes = make([]protoimpl.MessageInfo, 65)
+var file_mooncake_master_v1_master_proto_msgTypes = make([]protoimpl.MessageInfo, 75)
 var file_mooncake_master_v1_master_proto_goTypes = []any{
 	(*UUID)(nil),                       // 0: mooncake.master.v1.UUID
 	(*ItemError)(nil),                  // 1: mooncake.master.v1.ItemError
@@ -4255,183 +4893,210 @@ var file_mooncake_master_v1_master_proto_goTypes = []any{
 	(*MountSegmentResponse)(nil),       // 8: mooncake.master.v1.MountSegmentResponse
 	(*RemountSegmentsRequest)(nil),     // 9: mooncake.master.v1.RemountSegmentsRequest
 	(*RemountSegmentsResponse)(nil),    // 10: mooncake.master.v1.RemountSegmentsResponse
-	(*UnmountSegmentRequest)(nil),      // 11: mooncake.master.v1.UnmountSegmentRequest
-	(*UnmountSegmentResponse)(nil),     // 12: mooncake.master.v1.UnmountSegmentResponse
-	(*PingRequest)(nil),                // 13: mooncake.master.v1.PingRequest
-	(*PeerReport)(nil),                 // 14: mooncake.master.v1.PeerReport
-	(*PingResponse)(nil),               // 15: mooncake.master.v1.PingResponse
-	(*SegmentsRequest)(nil),            // 16: mooncake.master.v1.SegmentsRequest
-	(*SegmentInfo)(nil),                // 17: mooncake.master.v1.SegmentInfo
-	(*SegmentsResponse)(nil),           // 18: mooncake.master.v1.SegmentsResponse
-	(*ExistRequest)(nil),               // 19: mooncake.master.v1.ExistRequest
-	(*ExistResponse)(nil),              // 20: mooncake.master.v1.ExistResponse
-	(*Place)(nil),                      // 21: mooncake.master.v1.Place
-	(*Replicas)(nil),                   // 22: mooncake.master.v1.Replicas
-	(*GetReplicasRequest)(nil),         // 23: mooncake.master.v1.GetReplicasRequest
-	(*GetReplicasResponse)(nil),        // 24: mooncake.master.v1.GetReplicasResponse
-	(*ReplicateConfig)(nil),            // 25: mooncake.master.v1.ReplicateConfig
-	(*PutStartRequest)(nil),            // 26: mooncake.master.v1.PutStartRequest
-	(*PutStartResponse)(nil),           // 27: mooncake.master.v1.PutStartResponse
-	(*PutEndRequest)(nil),              // 28: mooncake.master.v1.PutEndRequest
-	(*PutEndResponse)(nil),             // 29: mooncake.master.v1.PutEndResponse
-	(*PutRevokeRequest)(nil),           // 30: mooncake.master.v1.PutRevokeRequest
-	(*PutRevokeResponse)(nil),          // 31: mooncake.master.v1.PutRevokeResponse
-	(*RemoveRequest)(nil),              // 32: mooncake.master.v1.RemoveRequest
-	(*RemoveResponse)(nil),             // 33: mooncake.master.v1.RemoveResponse
-	(*RemoveByRegexRequest)(nil),       // 34: mooncake.master.v1.RemoveByRegexRequest
-	(*RemoveByRegexResponse)(nil),      // 35: mooncake.master.v1.RemoveByRegexResponse
-	(*RemoveAllRequest)(nil),           // 36: mooncake.master.v1.RemoveAllRequest
-	(*RemoveAllResponse)(nil),          // 37: mooncake.master.v1.RemoveAllResponse
-	(*ListKeysRequest)(nil),            // 38: mooncake.master.v1.ListKeysRequest
-	(*ListKeysResponse)(nil),           // 39: mooncake.master.v1.ListKeysResponse
-	(*GetReplicasByRegexRequest)(nil),  // 40: mooncake.master.v1.GetReplicasByRegexRequest
-	(*GetReplicasByRegexResponse)(nil), // 41: mooncake.master.v1.GetReplicasByRegexResponse
-	(*ClearReplicasRequest)(nil),       // 42: mooncake.master.v1.ClearReplicasRequest
-	(*ClearReplicasResponse)(nil),      // 43: mooncake.master.v1.ClearReplicasResponse
-	(*WhyRequest)(nil),                 // 44: mooncake.master.v1.WhyRequest
-	(*WhyResponse)(nil),                // 45: mooncake.master.v1.WhyResponse
-	(*CopyStartRequest)(nil),           // 46: mooncake.master.v1.CopyStartRequest
-	(*CopyStartResponse)(nil),          // 47: mooncake.master.v1.CopyStartResponse
-	(*CopyEndRequest)(nil),             // 48: mooncake.master.v1.CopyEndRequest
-	(*CopyEndResponse)(nil),            // 49: mooncake.master.v1.CopyEndResponse
-	(*CopyRevokeRequest)(nil),          // 50: mooncake.master.v1.CopyRevokeRequest
-	(*CopyRevokeResponse)(nil),         // 51: mooncake.master.v1.CopyRevokeResponse
-	(*TaskSpec)(nil),                   // 52: mooncake.master.v1.TaskSpec
-	(*CreateTaskRequest)(nil),          // 53: mooncake.master.v1.CreateTaskRequest
-	(*CreateTaskResponse)(nil),         // 54: mooncake.master.v1.CreateTaskResponse
-	(*QueryTaskRequest)(nil),           // 55: mooncake.master.v1.QueryTaskRequest
-	(*QueryTaskResponse)(nil),          // 56: mooncake.master.v1.QueryTaskResponse
-	(*FetchTasksRequest)(nil),          // 57: mooncake.master.v1.FetchTasksRequest
-	(*FetchTasksResponse)(nil),         // 58: mooncake.master.v1.FetchTasksResponse
-	(*Assignment)(nil),                 // 59: mooncake.master.v1.Assignment
-	(*CompleteTaskRequest)(nil),        // 60: mooncake.master.v1.CompleteTaskRequest
-	(*CompleteTaskResponse)(nil),       // 61: mooncake.master.v1.CompleteTaskResponse
-	(*QueryHostsRequest)(nil),          // 62: mooncake.master.v1.QueryHostsRequest
-	(*QueryHostsResponse)(nil),         // 63: mooncake.master.v1.QueryHostsResponse
-	(*ClientHosts)(nil),                // 64: mooncake.master.v1.ClientHosts
-	(*v1.Error)(nil),                   // 65: mooncake.plugin.v1.Error
+	(*LedgerState)(nil),                // 11: mooncake.master.v1.LedgerState
+	(*AttachRequest)(nil),              // 12: mooncake.master.v1.AttachRequest
+	(*LedgerGrant)(nil),                // 13: mooncake.master.v1.LedgerGrant
+	(*AttachResponse)(nil),             // 14: mooncake.master.v1.AttachResponse
+	(*ReportRequest)(nil),              // 15: mooncake.master.v1.ReportRequest
+	(*ReportResponse)(nil),             // 16: mooncake.master.v1.ReportResponse
+	(*LedgerAck)(nil),                  // 17: mooncake.master.v1.LedgerAck
+	(*PullRequest)(nil),                // 18: mooncake.master.v1.PullRequest
+	(*LedgerBatch)(nil),                // 19: mooncake.master.v1.LedgerBatch
+	(*PullResponse)(nil),               // 20: mooncake.master.v1.PullResponse
+	(*UnmountSegmentRequest)(nil),      // 21: mooncake.master.v1.UnmountSegmentRequest
+	(*UnmountSegmentResponse)(nil),     // 22: mooncake.master.v1.UnmountSegmentResponse
+	(*PingRequest)(nil),                // 23: mooncake.master.v1.PingRequest
+	(*PeerReport)(nil),                 // 24: mooncake.master.v1.PeerReport
+	(*PingResponse)(nil),               // 25: mooncake.master.v1.PingResponse
+	(*SegmentsRequest)(nil),            // 26: mooncake.master.v1.SegmentsRequest
+	(*SegmentInfo)(nil),                // 27: mooncake.master.v1.SegmentInfo
+	(*SegmentsResponse)(nil),           // 28: mooncake.master.v1.SegmentsResponse
+	(*ExistRequest)(nil),               // 29: mooncake.master.v1.ExistRequest
+	(*ExistResponse)(nil),              // 30: mooncake.master.v1.ExistResponse
+	(*Place)(nil),                      // 31: mooncake.master.v1.Place
+	(*Replicas)(nil),                   // 32: mooncake.master.v1.Replicas
+	(*GetReplicasRequest)(nil),         // 33: mooncake.master.v1.GetReplicasRequest
+	(*GetReplicasResponse)(nil),        // 34: mooncake.master.v1.GetReplicasResponse
+	(*ReplicateConfig)(nil),            // 35: mooncake.master.v1.ReplicateConfig
+	(*PutStartRequest)(nil),            // 36: mooncake.master.v1.PutStartRequest
+	(*PutStartResponse)(nil),           // 37: mooncake.master.v1.PutStartResponse
+	(*PutEndRequest)(nil),              // 38: mooncake.master.v1.PutEndRequest
+	(*PutEndResponse)(nil),             // 39: mooncake.master.v1.PutEndResponse
+	(*PutRevokeRequest)(nil),           // 40: mooncake.master.v1.PutRevokeRequest
+	(*PutRevokeResponse)(nil),          // 41: mooncake.master.v1.PutRevokeResponse
+	(*RemoveRequest)(nil),              // 42: mooncake.master.v1.RemoveRequest
+	(*RemoveResponse)(nil),             // 43: mooncake.master.v1.RemoveResponse
+	(*RemoveByRegexRequest)(nil),       // 44: mooncake.master.v1.RemoveByRegexRequest
+	(*RemoveByRegexResponse)(nil),      // 45: mooncake.master.v1.RemoveByRegexResponse
+	(*RemoveAllRequest)(nil),           // 46: mooncake.master.v1.RemoveAllRequest
+	(*RemoveAllResponse)(nil),          // 47: mooncake.master.v1.RemoveAllResponse
+	(*ListKeysRequest)(nil),            // 48: mooncake.master.v1.ListKeysRequest
+	(*ListKeysResponse)(nil),           // 49: mooncake.master.v1.ListKeysResponse
+	(*GetReplicasByRegexRequest)(nil),  // 50: mooncake.master.v1.GetReplicasByRegexRequest
+	(*GetReplicasByRegexResponse)(nil), // 51: mooncake.master.v1.GetReplicasByRegexResponse
+	(*ClearReplicasRequest)(nil),       // 52: mooncake.master.v1.ClearReplicasRequest
+	(*ClearReplicasResponse)(nil),      // 53: mooncake.master.v1.ClearReplicasResponse
+	(*WhyRequest)(nil),                 // 54: mooncake.master.v1.WhyRequest
+	(*WhyResponse)(nil),                // 55: mooncake.master.v1.WhyResponse
+	(*CopyStartRequest)(nil),           // 56: mooncake.master.v1.CopyStartRequest
+	(*CopyStartResponse)(nil),          // 57: mooncake.master.v1.CopyStartResponse
+	(*CopyEndRequest)(nil),             // 58: mooncake.master.v1.CopyEndRequest
+	(*CopyEndResponse)(nil),            // 59: mooncake.master.v1.CopyEndResponse
+	(*CopyRevokeRequest)(nil),          // 60: mooncake.master.v1.CopyRevokeRequest
+	(*CopyRevokeResponse)(nil),         // 61: mooncake.master.v1.CopyRevokeResponse
+	(*TaskSpec)(nil),                   // 62: mooncake.master.v1.TaskSpec
+	(*CreateTaskRequest)(nil),          // 63: mooncake.master.v1.CreateTaskRequest
+	(*CreateTaskResponse)(nil),         // 64: mooncake.master.v1.CreateTaskResponse
+	(*QueryTaskRequest)(nil),           // 65: mooncake.master.v1.QueryTaskRequest
+	(*QueryTaskResponse)(nil),          // 66: mooncake.master.v1.QueryTaskResponse
+	(*FetchTasksRequest)(nil),          // 67: mooncake.master.v1.FetchTasksRequest
+	(*FetchTasksResponse)(nil),         // 68: mooncake.master.v1.FetchTasksResponse
+	(*Assignment)(nil),                 // 69: mooncake.master.v1.Assignment
+	(*CompleteTaskRequest)(nil),        // 70: mooncake.master.v1.CompleteTaskRequest
+	(*CompleteTaskResponse)(nil),       // 71: mooncake.master.v1.CompleteTaskResponse
+	(*QueryHostsRequest)(nil),          // 72: mooncake.master.v1.QueryHostsRequest
+	(*QueryHostsResponse)(nil),         // 73: mooncake.master.v1.QueryHostsResponse
+	(*ClientHosts)(nil),                // 74: mooncake.master.v1.ClientHosts
+	(*v1.Error)(nil),                   // 75: mooncake.plugin.v1.Error
 }
 var file_mooncake_master_v1_master_proto_depIdxs = []int32{
-	65, // 0: mooncake.master.v1.ItemError.error:type_name -> mooncake.plugin.v1.Error
-	5,  // 1: mooncake.master.v1.ReadyRequest.protocol:type_name -> mooncake.master.v1.Protocol
-	5,  // 2: mooncake.master.v1.ReadyResponse.protocol:type_name -> mooncake.master.v1.Protocol
-	0,  // 3: mooncake.master.v1.Caller.client:type_name -> mooncake.master.v1.UUID
-	0,  // 4: mooncake.master.v1.Segment.id:type_name -> mooncake.master.v1.UUID
-	0,  // 5: mooncake.master.v1.MountSegmentRequest.client:type_name -> mooncake.master.v1.UUID
-	6,  // 6: mooncake.master.v1.MountSegmentRequest.segment:type_name -> mooncake.master.v1.Segment
-	0,  // 7: mooncake.master.v1.RemountSegmentsRequest.client:type_name -> mooncake.master.v1.UUID
-	6,  // 8: mooncake.master.v1.RemountSegmentsRequest.segments:type_name -> mooncake.master.v1.Segment
-	0,  // 9: mooncake.master.v1.UnmountSegmentRequest.client:type_name -> mooncake.master.v1.UUID
-	0,  // 10: mooncake.master.v1.UnmountSegmentRequest.segment:type_name -> mooncake.master.v1.UUID
-	0,  // 11: mooncake.master.v1.PingRequest.client:type_name -> mooncake.master.v1.UUID
-	14, // 12: mooncake.master.v1.PingRequest.peers:type_name -> mooncake.master.v1.PeerReport
-	6,  // 13: mooncake.master.v1.SegmentInfo.segment:type_name -> mooncake.master.v1.Segment
-	0,  // 14: mooncake.master.v1.SegmentInfo.client:type_name -> mooncake.master.v1.UUID
-	17, // 15: mooncake.master.v1.SegmentsResponse.segments:type_name -> mooncake.master.v1.SegmentInfo
-	4,  // 16: mooncake.master.v1.ExistRequest.caller:type_name -> mooncake.master.v1.Caller
-	1,  // 17: mooncake.master.v1.ExistResponse.errors:type_name -> mooncake.master.v1.ItemError
-	0,  // 18: mooncake.master.v1.Place.segment:type_name -> mooncake.master.v1.UUID
-	21, // 19: mooncake.master.v1.Replicas.places:type_name -> mooncake.master.v1.Place
-	4,  // 20: mooncake.master.v1.GetReplicasRequest.caller:type_name -> mooncake.master.v1.Caller
-	22, // 21: mooncake.master.v1.GetReplicasResponse.replicas:type_name -> mooncake.master.v1.Replicas
-	1,  // 22: mooncake.master.v1.GetReplicasResponse.errors:type_name -> mooncake.master.v1.ItemError
-	4,  // 23: mooncake.master.v1.PutStartRequest.caller:type_name -> mooncake.master.v1.Caller
-	25, // 24: mooncake.master.v1.PutStartRequest.config:type_name -> mooncake.master.v1.ReplicateConfig
-	22, // 25: mooncake.master.v1.PutStartResponse.replicas:type_name -> mooncake.master.v1.Replicas
-	1,  // 26: mooncake.master.v1.PutStartResponse.errors:type_name -> mooncake.master.v1.ItemError
-	4,  // 27: mooncake.master.v1.PutEndRequest.caller:type_name -> mooncake.master.v1.Caller
-	1,  // 28: mooncake.master.v1.PutEndResponse.errors:type_name -> mooncake.master.v1.ItemError
-	4,  // 29: mooncake.master.v1.PutRevokeRequest.caller:type_name -> mooncake.master.v1.Caller
-	1,  // 30: mooncake.master.v1.PutRevokeResponse.errors:type_name -> mooncake.master.v1.ItemError
-	4,  // 31: mooncake.master.v1.RemoveRequest.caller:type_name -> mooncake.master.v1.Caller
-	1,  // 32: mooncake.master.v1.RemoveResponse.errors:type_name -> mooncake.master.v1.ItemError
-	4,  // 33: mooncake.master.v1.RemoveByRegexRequest.caller:type_name -> mooncake.master.v1.Caller
-	4,  // 34: mooncake.master.v1.RemoveAllRequest.caller:type_name -> mooncake.master.v1.Caller
-	4,  // 35: mooncake.master.v1.ListKeysRequest.caller:type_name -> mooncake.master.v1.Caller
-	4,  // 36: mooncake.master.v1.GetReplicasByRegexRequest.caller:type_name -> mooncake.master.v1.Caller
-	24, // 37: mooncake.master.v1.GetReplicasByRegexResponse.objects:type_name -> mooncake.master.v1.GetReplicasResponse
-	4,  // 38: mooncake.master.v1.ClearReplicasRequest.caller:type_name -> mooncake.master.v1.Caller
-	0,  // 39: mooncake.master.v1.ClearReplicasRequest.owner:type_name -> mooncake.master.v1.UUID
-	4,  // 40: mooncake.master.v1.WhyRequest.caller:type_name -> mooncake.master.v1.Caller
-	0,  // 41: mooncake.master.v1.WhyResponse.creator:type_name -> mooncake.master.v1.UUID
-	0,  // 42: mooncake.master.v1.WhyResponse.last_reader:type_name -> mooncake.master.v1.UUID
-	22, // 43: mooncake.master.v1.WhyResponse.replicas:type_name -> mooncake.master.v1.Replicas
-	4,  // 44: mooncake.master.v1.CopyStartRequest.caller:type_name -> mooncake.master.v1.Caller
-	22, // 45: mooncake.master.v1.CopyStartResponse.replicas:type_name -> mooncake.master.v1.Replicas
-	4,  // 46: mooncake.master.v1.CopyEndRequest.caller:type_name -> mooncake.master.v1.Caller
-	4,  // 47: mooncake.master.v1.CopyRevokeRequest.caller:type_name -> mooncake.master.v1.Caller
-	4,  // 48: mooncake.master.v1.CreateTaskRequest.caller:type_name -> mooncake.master.v1.Caller
-	52, // 49: mooncake.master.v1.CreateTaskRequest.spec:type_name -> mooncake.master.v1.TaskSpec
-	0,  // 50: mooncake.master.v1.CreateTaskResponse.id:type_name -> mooncake.master.v1.UUID
-	0,  // 51: mooncake.master.v1.QueryTaskRequest.id:type_name -> mooncake.master.v1.UUID
-	52, // 52: mooncake.master.v1.QueryTaskResponse.spec:type_name -> mooncake.master.v1.TaskSpec
-	0,  // 53: mooncake.master.v1.QueryTaskResponse.assigned:type_name -> mooncake.master.v1.UUID
-	4,  // 54: mooncake.master.v1.FetchTasksRequest.caller:type_name -> mooncake.master.v1.Caller
-	59, // 55: mooncake.master.v1.FetchTasksResponse.tasks:type_name -> mooncake.master.v1.Assignment
-	0,  // 56: mooncake.master.v1.Assignment.id:type_name -> mooncake.master.v1.UUID
-	52, // 57: mooncake.master.v1.Assignment.spec:type_name -> mooncake.master.v1.TaskSpec
-	4,  // 58: mooncake.master.v1.CompleteTaskRequest.caller:type_name -> mooncake.master.v1.Caller
-	0,  // 59: mooncake.master.v1.CompleteTaskRequest.id:type_name -> mooncake.master.v1.UUID
-	0,  // 60: mooncake.master.v1.QueryHostsRequest.clients:type_name -> mooncake.master.v1.UUID
-	64, // 61: mooncake.master.v1.QueryHostsResponse.clients:type_name -> mooncake.master.v1.ClientHosts
-	0,  // 62: mooncake.master.v1.ClientHosts.client:type_name -> mooncake.master.v1.UUID
-	2,  // 63: mooncake.master.v1.MasterService.Ready:input_type -> mooncake.master.v1.ReadyRequest
-	7,  // 64: mooncake.master.v1.MasterService.MountSegment:input_type -> mooncake.master.v1.MountSegmentRequest
-	9,  // 65: mooncake.master.v1.MasterService.RemountSegments:input_type -> mooncake.master.v1.RemountSegmentsRequest
-	11, // 66: mooncake.master.v1.MasterService.UnmountSegment:input_type -> mooncake.master.v1.UnmountSegmentRequest
-	13, // 67: mooncake.master.v1.MasterService.Ping:input_type -> mooncake.master.v1.PingRequest
-	16, // 68: mooncake.master.v1.MasterService.Segments:input_type -> mooncake.master.v1.SegmentsRequest
-	19, // 69: mooncake.master.v1.MasterService.Exist:input_type -> mooncake.master.v1.ExistRequest
-	23, // 70: mooncake.master.v1.MasterService.GetReplicas:input_type -> mooncake.master.v1.GetReplicasRequest
-	26, // 71: mooncake.master.v1.MasterService.PutStart:input_type -> mooncake.master.v1.PutStartRequest
-	28, // 72: mooncake.master.v1.MasterService.PutEnd:input_type -> mooncake.master.v1.PutEndRequest
-	30, // 73: mooncake.master.v1.MasterService.PutRevoke:input_type -> mooncake.master.v1.PutRevokeRequest
-	32, // 74: mooncake.master.v1.MasterService.Remove:input_type -> mooncake.master.v1.RemoveRequest
-	34, // 75: mooncake.master.v1.MasterService.RemoveByRegex:input_type -> mooncake.master.v1.RemoveByRegexRequest
-	36, // 76: mooncake.master.v1.MasterService.RemoveAll:input_type -> mooncake.master.v1.RemoveAllRequest
-	38, // 77: mooncake.master.v1.MasterService.ListKeys:input_type -> mooncake.master.v1.ListKeysRequest
-	40, // 78: mooncake.master.v1.MasterService.GetReplicasByRegex:input_type -> mooncake.master.v1.GetReplicasByRegexRequest
-	42, // 79: mooncake.master.v1.MasterService.ClearReplicas:input_type -> mooncake.master.v1.ClearReplicasRequest
-	44, // 80: mooncake.master.v1.MasterService.Why:input_type -> mooncake.master.v1.WhyRequest
-	46, // 81: mooncake.master.v1.MasterService.CopyStart:input_type -> mooncake.master.v1.CopyStartRequest
-	48, // 82: mooncake.master.v1.MasterService.CopyEnd:input_type -> mooncake.master.v1.CopyEndRequest
-	50, // 83: mooncake.master.v1.MasterService.CopyRevoke:input_type -> mooncake.master.v1.CopyRevokeRequest
-	53, // 84: mooncake.master.v1.MasterService.CreateTask:input_type -> mooncake.master.v1.CreateTaskRequest
-	55, // 85: mooncake.master.v1.MasterService.QueryTask:input_type -> mooncake.master.v1.QueryTaskRequest
-	57, // 86: mooncake.master.v1.MasterService.FetchTasks:input_type -> mooncake.master.v1.FetchTasksRequest
-	60, // 87: mooncake.master.v1.MasterService.CompleteTask:input_type -> mooncake.master.v1.CompleteTaskRequest
-	62, // 88: mooncake.master.v1.MasterService.QueryHosts:input_type -> mooncake.master.v1.QueryHostsRequest
-	3,  // 89: mooncake.master.v1.MasterService.Ready:output_type -> mooncake.master.v1.ReadyResponse
-	8,  // 90: mooncake.master.v1.MasterService.MountSegment:output_type -> mooncake.master.v1.MountSegmentResponse
-	10, // 91: mooncake.master.v1.MasterService.RemountSegments:output_type -> mooncake.master.v1.RemountSegmentsResponse
-	12, // 92: mooncake.master.v1.MasterService.UnmountSegment:output_type -> mooncake.master.v1.UnmountSegmentResponse
-	15, // 93: mooncake.master.v1.MasterService.Ping:output_type -> mooncake.master.v1.PingResponse
-	18, // 94: mooncake.master.v1.MasterService.Segments:output_type -> mooncake.master.v1.SegmentsResponse
-	20, // 95: mooncake.master.v1.MasterService.Exist:output_type -> mooncake.master.v1.ExistResponse
-	24, // 96: mooncake.master.v1.MasterService.GetReplicas:output_type -> mooncake.master.v1.GetReplicasResponse
-	27, // 97: mooncake.master.v1.MasterService.PutStart:output_type -> mooncake.master.v1.PutStartResponse
-	29, // 98: mooncake.master.v1.MasterService.PutEnd:output_type -> mooncake.master.v1.PutEndResponse
-	31, // 99: mooncake.master.v1.MasterService.PutRevoke:output_type -> mooncake.master.v1.PutRevokeResponse
-	33, // 100: mooncake.master.v1.MasterService.Remove:output_type -> mooncake.master.v1.RemoveResponse
-	35, // 101: mooncake.master.v1.MasterService.RemoveByRegex:output_type -> mooncake.master.v1.RemoveByRegexResponse
-	37, // 102: mooncake.master.v1.MasterService.RemoveAll:output_type -> mooncake.master.v1.RemoveAllResponse
-	39, // 103: mooncake.master.v1.MasterService.ListKeys:output_type -> mooncake.master.v1.ListKeysResponse
-	41, // 104: mooncake.master.v1.MasterService.GetReplicasByRegex:output_type -> mooncake.master.v1.GetReplicasByRegexResponse
-	43, // 105: mooncake.master.v1.MasterService.ClearReplicas:output_type -> mooncake.master.v1.ClearReplicasResponse
-	45, // 106: mooncake.master.v1.MasterService.Why:output_type -> mooncake.master.v1.WhyResponse
-	47, // 107: mooncake.master.v1.MasterService.CopyStart:output_type -> mooncake.master.v1.CopyStartResponse
-	49, // 108: mooncake.master.v1.MasterService.CopyEnd:output_type -> mooncake.master.v1.CopyEndResponse
-	51, // 109: mooncake.master.v1.MasterService.CopyRevoke:output_type -> mooncake.master.v1.CopyRevokeResponse
-	54, // 110: mooncake.master.v1.MasterService.CreateTask:output_type -> mooncake.master.v1.CreateTaskResponse
-	56, // 111: mooncake.master.v1.MasterService.QueryTask:output_type -> mooncake.master.v1.QueryTaskResponse
-	58, // 112: mooncake.master.v1.MasterService.FetchTasks:output_type -> mooncake.master.v1.FetchTasksResponse
-	61, // 113: mooncake.master.v1.MasterService.CompleteTask:output_type -> mooncake.master.v1.CompleteTaskResponse
-	63, // 114: mooncake.master.v1.MasterService.QueryHosts:output_type -> mooncake.master.v1.QueryHostsResponse
-	89, // [89:115] is the sub-list for method output_type
-	63, // [63:89] is the sub-list for method input_type
-	63, // [63:63] is the sub-list for extension type_name
-	63, // [63:63] is the sub-list for extension extendee
-	0,  // [0:63] is the sub-list for field type_name
+	75,  // 0: mooncake.master.v1.ItemError.error:type_name -> mooncake.plugin.v1.Error
+	5,   // 1: mooncake.master.v1.ReadyRequest.protocol:type_name -> mooncake.master.v1.Protocol
+	5,   // 2: mooncake.master.v1.ReadyResponse.protocol:type_name -> mooncake.master.v1.Protocol
+	0,   // 3: mooncake.master.v1.Caller.client:type_name -> mooncake.master.v1.UUID
+	0,   // 4: mooncake.master.v1.Segment.id:type_name -> mooncake.master.v1.UUID
+	0,   // 5: mooncake.master.v1.MountSegmentRequest.client:type_name -> mooncake.master.v1.UUID
+	6,   // 6: mooncake.master.v1.MountSegmentRequest.segment:type_name -> mooncake.master.v1.Segment
+	0,   // 7: mooncake.master.v1.RemountSegmentsRequest.client:type_name -> mooncake.master.v1.UUID
+	6,   // 8: mooncake.master.v1.RemountSegmentsRequest.segments:type_name -> mooncake.master.v1.Segment
+	6,   // 9: mooncake.master.v1.LedgerState.segment:type_name -> mooncake.master.v1.Segment
+	0,   // 10: mooncake.master.v1.AttachRequest.client:type_name -> mooncake.master.v1.UUID
+	11,  // 11: mooncake.master.v1.AttachRequest.ledgers:type_name -> mooncake.master.v1.LedgerState
+	13,  // 12: mooncake.master.v1.AttachResponse.ledgers:type_name -> mooncake.master.v1.LedgerGrant
+	0,   // 13: mooncake.master.v1.ReportRequest.client:type_name -> mooncake.master.v1.UUID
+	0,   // 14: mooncake.master.v1.ReportRequest.segment:type_name -> mooncake.master.v1.UUID
+	0,   // 15: mooncake.master.v1.LedgerAck.segment:type_name -> mooncake.master.v1.UUID
+	0,   // 16: mooncake.master.v1.PullRequest.client:type_name -> mooncake.master.v1.UUID
+	17,  // 17: mooncake.master.v1.PullRequest.acks:type_name -> mooncake.master.v1.LedgerAck
+	0,   // 18: mooncake.master.v1.LedgerBatch.segment:type_name -> mooncake.master.v1.UUID
+	19,  // 19: mooncake.master.v1.PullResponse.batches:type_name -> mooncake.master.v1.LedgerBatch
+	0,   // 20: mooncake.master.v1.UnmountSegmentRequest.client:type_name -> mooncake.master.v1.UUID
+	0,   // 21: mooncake.master.v1.UnmountSegmentRequest.segment:type_name -> mooncake.master.v1.UUID
+	0,   // 22: mooncake.master.v1.PingRequest.client:type_name -> mooncake.master.v1.UUID
+	24,  // 23: mooncake.master.v1.PingRequest.peers:type_name -> mooncake.master.v1.PeerReport
+	6,   // 24: mooncake.master.v1.SegmentInfo.segment:type_name -> mooncake.master.v1.Segment
+	0,   // 25: mooncake.master.v1.SegmentInfo.client:type_name -> mooncake.master.v1.UUID
+	27,  // 26: mooncake.master.v1.SegmentsResponse.segments:type_name -> mooncake.master.v1.SegmentInfo
+	4,   // 27: mooncake.master.v1.ExistRequest.caller:type_name -> mooncake.master.v1.Caller
+	1,   // 28: mooncake.master.v1.ExistResponse.errors:type_name -> mooncake.master.v1.ItemError
+	0,   // 29: mooncake.master.v1.Place.segment:type_name -> mooncake.master.v1.UUID
+	31,  // 30: mooncake.master.v1.Replicas.places:type_name -> mooncake.master.v1.Place
+	4,   // 31: mooncake.master.v1.GetReplicasRequest.caller:type_name -> mooncake.master.v1.Caller
+	32,  // 32: mooncake.master.v1.GetReplicasResponse.replicas:type_name -> mooncake.master.v1.Replicas
+	1,   // 33: mooncake.master.v1.GetReplicasResponse.errors:type_name -> mooncake.master.v1.ItemError
+	4,   // 34: mooncake.master.v1.PutStartRequest.caller:type_name -> mooncake.master.v1.Caller
+	35,  // 35: mooncake.master.v1.PutStartRequest.config:type_name -> mooncake.master.v1.ReplicateConfig
+	32,  // 36: mooncake.master.v1.PutStartResponse.replicas:type_name -> mooncake.master.v1.Replicas
+	1,   // 37: mooncake.master.v1.PutStartResponse.errors:type_name -> mooncake.master.v1.ItemError
+	4,   // 38: mooncake.master.v1.PutEndRequest.caller:type_name -> mooncake.master.v1.Caller
+	1,   // 39: mooncake.master.v1.PutEndResponse.errors:type_name -> mooncake.master.v1.ItemError
+	4,   // 40: mooncake.master.v1.PutRevokeRequest.caller:type_name -> mooncake.master.v1.Caller
+	1,   // 41: mooncake.master.v1.PutRevokeResponse.errors:type_name -> mooncake.master.v1.ItemError
+	4,   // 42: mooncake.master.v1.RemoveRequest.caller:type_name -> mooncake.master.v1.Caller
+	1,   // 43: mooncake.master.v1.RemoveResponse.errors:type_name -> mooncake.master.v1.ItemError
+	4,   // 44: mooncake.master.v1.RemoveByRegexRequest.caller:type_name -> mooncake.master.v1.Caller
+	4,   // 45: mooncake.master.v1.RemoveAllRequest.caller:type_name -> mooncake.master.v1.Caller
+	4,   // 46: mooncake.master.v1.ListKeysRequest.caller:type_name -> mooncake.master.v1.Caller
+	4,   // 47: mooncake.master.v1.GetReplicasByRegexRequest.caller:type_name -> mooncake.master.v1.Caller
+	34,  // 48: mooncake.master.v1.GetReplicasByRegexResponse.objects:type_name -> mooncake.master.v1.GetReplicasResponse
+	4,   // 49: mooncake.master.v1.ClearReplicasRequest.caller:type_name -> mooncake.master.v1.Caller
+	0,   // 50: mooncake.master.v1.ClearReplicasRequest.owner:type_name -> mooncake.master.v1.UUID
+	4,   // 51: mooncake.master.v1.WhyRequest.caller:type_name -> mooncake.master.v1.Caller
+	0,   // 52: mooncake.master.v1.WhyResponse.creator:type_name -> mooncake.master.v1.UUID
+	0,   // 53: mooncake.master.v1.WhyResponse.last_reader:type_name -> mooncake.master.v1.UUID
+	32,  // 54: mooncake.master.v1.WhyResponse.replicas:type_name -> mooncake.master.v1.Replicas
+	4,   // 55: mooncake.master.v1.CopyStartRequest.caller:type_name -> mooncake.master.v1.Caller
+	32,  // 56: mooncake.master.v1.CopyStartResponse.replicas:type_name -> mooncake.master.v1.Replicas
+	4,   // 57: mooncake.master.v1.CopyEndRequest.caller:type_name -> mooncake.master.v1.Caller
+	4,   // 58: mooncake.master.v1.CopyRevokeRequest.caller:type_name -> mooncake.master.v1.Caller
+	4,   // 59: mooncake.master.v1.CreateTaskRequest.caller:type_name -> mooncake.master.v1.Caller
+	62,  // 60: mooncake.master.v1.CreateTaskRequest.spec:type_name -> mooncake.master.v1.TaskSpec
+	0,   // 61: mooncake.master.v1.CreateTaskResponse.id:type_name -> mooncake.master.v1.UUID
+	0,   // 62: mooncake.master.v1.QueryTaskRequest.id:type_name -> mooncake.master.v1.UUID
+	62,  // 63: mooncake.master.v1.QueryTaskResponse.spec:type_name -> mooncake.master.v1.TaskSpec
+	0,   // 64: mooncake.master.v1.QueryTaskResponse.assigned:type_name -> mooncake.master.v1.UUID
+	4,   // 65: mooncake.master.v1.FetchTasksRequest.caller:type_name -> mooncake.master.v1.Caller
+	69,  // 66: mooncake.master.v1.FetchTasksResponse.tasks:type_name -> mooncake.master.v1.Assignment
+	0,   // 67: mooncake.master.v1.Assignment.id:type_name -> mooncake.master.v1.UUID
+	62,  // 68: mooncake.master.v1.Assignment.spec:type_name -> mooncake.master.v1.TaskSpec
+	4,   // 69: mooncake.master.v1.CompleteTaskRequest.caller:type_name -> mooncake.master.v1.Caller
+	0,   // 70: mooncake.master.v1.CompleteTaskRequest.id:type_name -> mooncake.master.v1.UUID
+	0,   // 71: mooncake.master.v1.QueryHostsRequest.clients:type_name -> mooncake.master.v1.UUID
+	74,  // 72: mooncake.master.v1.QueryHostsResponse.clients:type_name -> mooncake.master.v1.ClientHosts
+	0,   // 73: mooncake.master.v1.ClientHosts.client:type_name -> mooncake.master.v1.UUID
+	2,   // 74: mooncake.master.v1.MasterService.Ready:input_type -> mooncake.master.v1.ReadyRequest
+	7,   // 75: mooncake.master.v1.MasterService.MountSegment:input_type -> mooncake.master.v1.MountSegmentRequest
+	9,   // 76: mooncake.master.v1.MasterService.RemountSegments:input_type -> mooncake.master.v1.RemountSegmentsRequest
+	12,  // 77: mooncake.master.v1.MasterService.Attach:input_type -> mooncake.master.v1.AttachRequest
+	15,  // 78: mooncake.master.v1.MasterService.Report:input_type -> mooncake.master.v1.ReportRequest
+	18,  // 79: mooncake.master.v1.MasterService.Pull:input_type -> mooncake.master.v1.PullRequest
+	21,  // 80: mooncake.master.v1.MasterService.UnmountSegment:input_type -> mooncake.master.v1.UnmountSegmentRequest
+	23,  // 81: mooncake.master.v1.MasterService.Ping:input_type -> mooncake.master.v1.PingRequest
+	26,  // 82: mooncake.master.v1.MasterService.Segments:input_type -> mooncake.master.v1.SegmentsRequest
+	29,  // 83: mooncake.master.v1.MasterService.Exist:input_type -> mooncake.master.v1.ExistRequest
+	33,  // 84: mooncake.master.v1.MasterService.GetReplicas:input_type -> mooncake.master.v1.GetReplicasRequest
+	36,  // 85: mooncake.master.v1.MasterService.PutStart:input_type -> mooncake.master.v1.PutStartRequest
+	38,  // 86: mooncake.master.v1.MasterService.PutEnd:input_type -> mooncake.master.v1.PutEndRequest
+	40,  // 87: mooncake.master.v1.MasterService.PutRevoke:input_type -> mooncake.master.v1.PutRevokeRequest
+	42,  // 88: mooncake.master.v1.MasterService.Remove:input_type -> mooncake.master.v1.RemoveRequest
+	44,  // 89: mooncake.master.v1.MasterService.RemoveByRegex:input_type -> mooncake.master.v1.RemoveByRegexRequest
+	46,  // 90: mooncake.master.v1.MasterService.RemoveAll:input_type -> mooncake.master.v1.RemoveAllRequest
+	48,  // 91: mooncake.master.v1.MasterService.ListKeys:input_type -> mooncake.master.v1.ListKeysRequest
+	50,  // 92: mooncake.master.v1.MasterService.GetReplicasByRegex:input_type -> mooncake.master.v1.GetReplicasByRegexRequest
+	52,  // 93: mooncake.master.v1.MasterService.ClearReplicas:input_type -> mooncake.master.v1.ClearReplicasRequest
+	54,  // 94: mooncake.master.v1.MasterService.Why:input_type -> mooncake.master.v1.WhyRequest
+	56,  // 95: mooncake.master.v1.MasterService.CopyStart:input_type -> mooncake.master.v1.CopyStartRequest
+	58,  // 96: mooncake.master.v1.MasterService.CopyEnd:input_type -> mooncake.master.v1.CopyEndRequest
+	60,  // 97: mooncake.master.v1.MasterService.CopyRevoke:input_type -> mooncake.master.v1.CopyRevokeRequest
+	63,  // 98: mooncake.master.v1.MasterService.CreateTask:input_type -> mooncake.master.v1.CreateTaskRequest
+	65,  // 99: mooncake.master.v1.MasterService.QueryTask:input_type -> mooncake.master.v1.QueryTaskRequest
+	67,  // 100: mooncake.master.v1.MasterService.FetchTasks:input_type -> mooncake.master.v1.FetchTasksRequest
+	70,  // 101: mooncake.master.v1.MasterService.CompleteTask:input_type -> mooncake.master.v1.CompleteTaskRequest
+	72,  // 102: mooncake.master.v1.MasterService.QueryHosts:input_type -> mooncake.master.v1.QueryHostsRequest
+	3,   // 103: mooncake.master.v1.MasterService.Ready:output_type -> mooncake.master.v1.ReadyResponse
+	8,   // 104: mooncake.master.v1.MasterService.MountSegment:output_type -> mooncake.master.v1.MountSegmentResponse
+	10,  // 105: mooncake.master.v1.MasterService.RemountSegments:output_type -> mooncake.master.v1.RemountSegmentsResponse
+	14,  // 106: mooncake.master.v1.MasterService.Attach:output_type -> mooncake.master.v1.AttachResponse
+	16,  // 107: mooncake.master.v1.MasterService.Report:output_type -> mooncake.master.v1.ReportResponse
+	20,  // 108: mooncake.master.v1.MasterService.Pull:output_type -> mooncake.master.v1.PullResponse
+	22,  // 109: mooncake.master.v1.MasterService.UnmountSegment:output_type -> mooncake.master.v1.UnmountSegmentResponse
+	25,  // 110: mooncake.master.v1.MasterService.Ping:output_type -> mooncake.master.v1.PingResponse
+	28,  // 111: mooncake.master.v1.MasterService.Segments:output_type -> mooncake.master.v1.SegmentsResponse
+	30,  // 112: mooncake.master.v1.MasterService.Exist:output_type -> mooncake.master.v1.ExistResponse
+	34,  // 113: mooncake.master.v1.MasterService.GetReplicas:output_type -> mooncake.master.v1.GetReplicasResponse
+	37,  // 114: mooncake.master.v1.MasterService.PutStart:output_type -> mooncake.master.v1.PutStartResponse
+	39,  // 115: mooncake.master.v1.MasterService.PutEnd:output_type -> mooncake.master.v1.PutEndResponse
+	41,  // 116: mooncake.master.v1.MasterService.PutRevoke:output_type -> mooncake.master.v1.PutRevokeResponse
+	43,  // 117: mooncake.master.v1.MasterService.Remove:output_type -> mooncake.master.v1.RemoveResponse
+	45,  // 118: mooncake.master.v1.MasterService.RemoveByRegex:output_type -> mooncake.master.v1.RemoveByRegexResponse
+	47,  // 119: mooncake.master.v1.MasterService.RemoveAll:output_type -> mooncake.master.v1.RemoveAllResponse
+	49,  // 120: mooncake.master.v1.MasterService.ListKeys:output_type -> mooncake.master.v1.ListKeysResponse
+	51,  // 121: mooncake.master.v1.MasterService.GetReplicasByRegex:output_type -> mooncake.master.v1.GetReplicasByRegexResponse
+	53,  // 122: mooncake.master.v1.MasterService.ClearReplicas:output_type -> mooncake.master.v1.ClearReplicasResponse
+	55,  // 123: mooncake.master.v1.MasterService.Why:output_type -> mooncake.master.v1.WhyResponse
+	57,  // 124: mooncake.master.v1.MasterService.CopyStart:output_type -> mooncake.master.v1.CopyStartResponse
+	59,  // 125: mooncake.master.v1.MasterService.CopyEnd:output_type -> mooncake.master.v1.CopyEndResponse
+	61,  // 126: mooncake.master.v1.MasterService.CopyRevoke:output_type -> mooncake.master.v1.CopyRevokeResponse
+	64,  // 127: mooncake.master.v1.MasterService.CreateTask:output_type -> mooncake.master.v1.CreateTaskResponse
+	66,  // 128: mooncake.master.v1.MasterService.QueryTask:output_type -> mooncake.master.v1.QueryTaskResponse
+	68,  // 129: mooncake.master.v1.MasterService.FetchTasks:output_type -> mooncake.master.v1.FetchTasksResponse
+	71,  // 130: mooncake.master.v1.MasterService.CompleteTask:output_type -> mooncake.master.v1.CompleteTaskResponse
+	73,  // 131: mooncake.master.v1.MasterService.QueryHosts:output_type -> mooncake.master.v1.QueryHostsResponse
+	103, // [103:132] is the sub-list for method output_type
+	74,  // [74:103] is the sub-list for method input_type
+	74,  // [74:74] is the sub-list for extension type_name
+	74,  // [74:74] is the sub-list for extension extendee
+	0,   // [0:74] is the sub-list for field type_name
 }
 
 func init() { file_mooncake_master_v1_master_proto_init() }
@@ -4439,14 +5104,14 @@ func file_mooncake_master_v1_master_proto_init() {
 	if File_mooncake_master_v1_master_proto != nil {
 		return
 	}
-	file_mooncake_master_v1_master_proto_msgTypes[25].OneofWrappers = []any{}
+	file_mooncake_master_v1_master_proto_msgTypes[35].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_mooncake_master_v1_master_proto_rawDesc), len(file_mooncake_master_v1_master_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   65,
+			NumMessages:   75,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -32,6 +32,9 @@ const (
 	MasterService_Ready_FullMethodName              = "/mooncake.master.v1.MasterService/Ready"
 	MasterService_MountSegment_FullMethodName       = "/mooncake.master.v1.MasterService/MountSegment"
 	MasterService_RemountSegments_FullMethodName    = "/mooncake.master.v1.MasterService/RemountSegments"
+	MasterService_Attach_FullMethodName             = "/mooncake.master.v1.MasterService/Attach"
+	MasterService_Report_FullMethodName             = "/mooncake.master.v1.MasterService/Report"
+	MasterService_Pull_FullMethodName               = "/mooncake.master.v1.MasterService/Pull"
 	MasterService_UnmountSegment_FullMethodName     = "/mooncake.master.v1.MasterService/UnmountSegment"
 	MasterService_Ping_FullMethodName               = "/mooncake.master.v1.MasterService/Ping"
 	MasterService_Segments_FullMethodName           = "/mooncake.master.v1.MasterService/Segments"
@@ -68,6 +71,12 @@ type MasterServiceClient interface {
 	Ready(ctx context.Context, in *ReadyRequest, opts ...grpc.CallOption) (*ReadyResponse, error)
 	MountSegment(ctx context.Context, in *MountSegmentRequest, opts ...grpc.CallOption) (*MountSegmentResponse, error)
 	RemountSegments(ctx context.Context, in *RemountSegmentsRequest, opts ...grpc.CallOption) (*RemountSegmentsResponse, error)
+	// Attach mounts segments that have a ledger, and asks for reports of the ledgers that do not resume.
+	Attach(ctx context.Context, in *AttachRequest, opts ...grpc.CallOption) (*AttachResponse, error)
+	// Report hands over one piece of what a ledger has.
+	Report(ctx context.Context, in *ReportRequest, opts ...grpc.CallOption) (*ReportResponse, error)
+	// Pull acknowledges what the master wrote into ledgers and waits for more.
+	Pull(ctx context.Context, in *PullRequest, opts ...grpc.CallOption) (*PullResponse, error)
 	UnmountSegment(ctx context.Context, in *UnmountSegmentRequest, opts ...grpc.CallOption) (*UnmountSegmentResponse, error)
 	Ping(ctx context.Context, in *PingRequest, opts ...grpc.CallOption) (*PingResponse, error)
 	Segments(ctx context.Context, in *SegmentsRequest, opts ...grpc.CallOption) (*SegmentsResponse, error)
@@ -125,6 +134,36 @@ func (c *masterServiceClient) RemountSegments(ctx context.Context, in *RemountSe
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(RemountSegmentsResponse)
 	err := c.cc.Invoke(ctx, MasterService_RemountSegments_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *masterServiceClient) Attach(ctx context.Context, in *AttachRequest, opts ...grpc.CallOption) (*AttachResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(AttachResponse)
+	err := c.cc.Invoke(ctx, MasterService_Attach_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *masterServiceClient) Report(ctx context.Context, in *ReportRequest, opts ...grpc.CallOption) (*ReportResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ReportResponse)
+	err := c.cc.Invoke(ctx, MasterService_Report_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *masterServiceClient) Pull(ctx context.Context, in *PullRequest, opts ...grpc.CallOption) (*PullResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(PullResponse)
+	err := c.cc.Invoke(ctx, MasterService_Pull_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -372,6 +411,12 @@ type MasterServiceServer interface {
 	Ready(context.Context, *ReadyRequest) (*ReadyResponse, error)
 	MountSegment(context.Context, *MountSegmentRequest) (*MountSegmentResponse, error)
 	RemountSegments(context.Context, *RemountSegmentsRequest) (*RemountSegmentsResponse, error)
+	// Attach mounts segments that have a ledger, and asks for reports of the ledgers that do not resume.
+	Attach(context.Context, *AttachRequest) (*AttachResponse, error)
+	// Report hands over one piece of what a ledger has.
+	Report(context.Context, *ReportRequest) (*ReportResponse, error)
+	// Pull acknowledges what the master wrote into ledgers and waits for more.
+	Pull(context.Context, *PullRequest) (*PullResponse, error)
 	UnmountSegment(context.Context, *UnmountSegmentRequest) (*UnmountSegmentResponse, error)
 	Ping(context.Context, *PingRequest) (*PingResponse, error)
 	Segments(context.Context, *SegmentsRequest) (*SegmentsResponse, error)
@@ -413,6 +458,15 @@ func (UnimplementedMasterServiceServer) MountSegment(context.Context, *MountSegm
 }
 func (UnimplementedMasterServiceServer) RemountSegments(context.Context, *RemountSegmentsRequest) (*RemountSegmentsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method RemountSegments not implemented")
+}
+func (UnimplementedMasterServiceServer) Attach(context.Context, *AttachRequest) (*AttachResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Attach not implemented")
+}
+func (UnimplementedMasterServiceServer) Report(context.Context, *ReportRequest) (*ReportResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Report not implemented")
+}
+func (UnimplementedMasterServiceServer) Pull(context.Context, *PullRequest) (*PullResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Pull not implemented")
 }
 func (UnimplementedMasterServiceServer) UnmountSegment(context.Context, *UnmountSegmentRequest) (*UnmountSegmentResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method UnmountSegment not implemented")
@@ -554,6 +608,60 @@ func _MasterService_RemountSegments_Handler(srv interface{}, ctx context.Context
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(MasterServiceServer).RemountSegments(ctx, req.(*RemountSegmentsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _MasterService_Attach_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(AttachRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(MasterServiceServer).Attach(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: MasterService_Attach_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(MasterServiceServer).Attach(ctx, req.(*AttachRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _MasterService_Report_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ReportRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(MasterServiceServer).Report(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: MasterService_Report_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(MasterServiceServer).Report(ctx, req.(*ReportRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _MasterService_Pull_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(PullRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(MasterServiceServer).Pull(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: MasterService_Pull_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(MasterServiceServer).Pull(ctx, req.(*PullRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -990,6 +1098,18 @@ var MasterService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "RemountSegments",
 			Handler:    _MasterService_RemountSegments_Handler,
+		},
+		{
+			MethodName: "Attach",
+			Handler:    _MasterService_Attach_Handler,
+		},
+		{
+			MethodName: "Report",
+			Handler:    _MasterService_Report_Handler,
+		},
+		{
+			MethodName: "Pull",
+			Handler:    _MasterService_Pull_Handler,
 		},
 		{
 			MethodName: "UnmountSegment",

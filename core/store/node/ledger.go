@@ -1,0 +1,212 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/mooncake-go/mooncake/core/ledger"
+	"github.com/mooncake-go/mooncake/core/model"
+	"github.com/mooncake-go/mooncake/sdk/errs"
+)
+
+const (
+	// reportPiece is the size of the pieces of a report, in bytes.
+	reportPiece = 256 << 10
+	// leastPullPause and mostPullPause bound the pause after a pull that failed.
+	leastPullPause, mostPullPause = 50 * time.Millisecond, 250 * time.Millisecond
+)
+
+// mount makes segments known to the master: with their ledgers, or without where the master keeps none.
+func (n *Node) mount(ctx context.Context, segments []*segment) error {
+	n.mu.Lock()
+	for _, s := range segments {
+		s.mounted = true // Also when the answer is lost.
+	}
+	n.mu.Unlock()
+	err := n.attach(ctx, n.staying()) // All of them: a master that has forgotten the node forgot the others, too.
+	if !errs.Is(err, errs.InvalidVersion) && !errs.Is(err, errs.NotSupported) {
+		return err
+	}
+	if !n.plain.Swap(true) {
+		n.deps.Log.Warn("this master keeps no ledgers: after it restarts, what lies here is lost", "error", err)
+	}
+	return n.mountEach(ctx, segments)
+}
+
+// attach attaches the ledgers of segments and reports what they have.
+func (n *Node) attach(ctx context.Context, segments []*segment) error {
+	t0 := time.Now()
+	states := make([]model.LedgerState, len(segments))
+	for i, s := range segments {
+		states[i] = n.stateOf(s)
+	}
+	got, err := n.master.Attach(ctx, n.session.ID(), states)
+	n.session.Record("Attach", t0)
+	if err != nil {
+		return err
+	}
+	for i, s := range segments {
+		g := got.Segments[i]
+		if _, err := n.ledgerOf(s).Fence(ledger.Epoch(g.Epoch), got.Lease); err != nil {
+			return errs.Wrap(errs.Internal, "store node: attach", err)
+		}
+		if g.Resume {
+			continue
+		}
+		if err := n.report(ctx, s, g.Epoch); err != nil {
+			if errs.Is(err, errs.ChecksumMismatch) {
+				n.wipe(s, err)
+			}
+			return err
+		}
+		n.mu.Lock()
+		s.wiped = false
+		n.mu.Unlock()
+	}
+	signal(n.attached)
+	return nil
+}
+
+func (n *Node) ledgerOf(s *segment) *ledger.Log {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return s.ledger
+}
+
+func (n *Node) stateOf(s *segment) model.LedgerState {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return model.LedgerState{
+		Segment: s.Segment, Fence: uint64(s.ledger.Fenced()), Seq: uint64(s.ledger.Seq()), Lease: s.ledger.Lease(), Wiped: s.wiped,
+	}
+}
+
+// report hands over what a ledger has. It encodes the whole of it first, so that a slow master does not hold the
+// ledger up.
+func (n *Node) report(ctx context.Context, s *segment, epoch uint64) error {
+	defer n.session.Record("Report", time.Now())
+	var pieces [][]byte
+	seq, err := n.ledgerOf(s).Snapshot(reportPiece, func(batch []byte) error {
+		pieces = append(pieces, append([]byte(nil), batch...))
+		return nil
+	})
+	if err != nil {
+		n.wipe(s, err)
+		return errs.Wrap(errs.Internal, "store node: report", err)
+	}
+	if len(pieces) == 0 {
+		pieces = [][]byte{nil}
+	}
+	for i, p := range pieces {
+		r := model.LedgerReport{Segment: s.ID, Epoch: epoch, Index: uint32(i), Batch: p}
+		if i == len(pieces)-1 {
+			r.Last, r.Seq = true, uint64(seq)
+		}
+		call, cancel := context.WithTimeout(ctx, n.cfg.RPCTimeout)
+		err := n.master.Report(call, n.session.ID(), r)
+		cancel()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// wipe empties a ledger that the master or the node cannot read. What lies in the segment is lost.
+func (n *Node) wipe(s *segment, cause error) {
+	fresh, err := newLedger(&s.Segment)
+	if err == nil {
+		old := n.ledgerOf(s)
+		_, err = fresh.Fence(old.Fenced(), old.Lease())
+	}
+	if err != nil {
+		n.deps.Log.Error("a ledger cannot be made anew", "segment", s.ID.String(), "error", errors.Join(cause, err))
+		return
+	}
+	n.deps.Log.Error("the objects of a segment are lost: its ledger cannot be used", "segment", s.ID.String(), "error", cause)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	s.ledger, s.wiped = fresh, true
+}
+
+// follow applies what the master writes into the ledgers, until the context ends.
+func (n *Node) follow(ctx context.Context) {
+	for pause, round := leastPullPause, uint64(0); ; {
+		if len(n.acks()) == 0 {
+			select {
+			case <-n.attached:
+				continue
+			case <-ctx.Done():
+				return
+			}
+		}
+		got, err := n.master.Pull(ctx, n.session.ID(), round, n.acks())
+		if err == nil {
+			pause, round = leastPullPause, got.Round
+			n.apply(got.Batches)
+			continue
+		}
+		round = 0
+		if errs.Is(err, errs.UnavailableInCurrentStatus) && n.joined.Load() {
+			n.requestMount()
+		}
+		select {
+		case <-time.After(pause):
+			pause = min(2*pause, mostPullPause)
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// acks says how far the ledgers of the mounted segments have come.
+func (n *Node) acks() []model.LedgerAck {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	var out []model.LedgerAck
+	for _, s := range n.segments {
+		if epoch := s.ledger.Fenced(); s.mounted && epoch != 0 {
+			out = append(out, model.LedgerAck{Segment: s.ID, Epoch: uint64(epoch), Seq: uint64(s.ledger.Seq())})
+		}
+	}
+	return out
+}
+
+// apply applies batches. Those of a master that a later one has deposed are refused by the ledger.
+func (n *Node) apply(batches []model.LedgerBatch) {
+	for _, b := range batches {
+		s := n.segmentOf(b.Segment)
+		if s == nil {
+			continue
+		}
+		_, err := n.ledgerOf(s).Append(b.Bytes)
+		switch {
+		case err == nil:
+		case errors.Is(err, ledger.ErrFenced), errors.Is(err, ledger.ErrGap):
+			n.deps.Log.Warn("a batch for a ledger is refused", "segment", s.ID.String(), "error", err)
+		default:
+			n.wipe(s, fmt.Errorf("the master's records do not fit: %w", err))
+			n.requestMount()
+		}
+	}
+}
+
+func (n *Node) segmentOf(id model.SegmentID) *segment {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, s := range n.segments {
+		if s.ID == id {
+			return s
+		}
+	}
+	return nil
+}
+
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
