@@ -42,7 +42,10 @@ func (c *Client) Attach(ctx context.Context, client model.ClientID, ledgers []mo
 	if err == nil && len(out.GetLedgers()) != len(ledgers) {
 		err = errs.New(errs.Internal, "master: attach", "%d answers for %d segments", len(out.GetLedgers()), len(ledgers))
 	}
-	return convert.FromAttached(out), err
+	if err != nil {
+		return model.Attached{}, err
+	}
+	return convert.FromAttached(out), nil
 }
 
 // Report implements store.Master.
@@ -54,7 +57,10 @@ func (c *Client) Report(ctx context.Context, client model.ClientID, r model.Ledg
 // Pull implements store.Master. It has a connection of its own, since it waits most of the time.
 func (c *Client) Pull(ctx context.Context, client model.ClientID, round uint64, acks []model.LedgerAck) (model.Pulled, error) {
 	out, err := call(ctx, c, "pull", c.pulls.Pull, &masterv1.PullRequest{Client: convert.ToUUID(client), Round: round, Acks: convert.Each(acks, convert.ToAck)})
-	return convert.FromPulled(out), err
+	if err != nil {
+		return model.Pulled{}, err
+	}
+	return convert.FromPulled(out), nil
 }
 
 // UnmountSegment implements store.Master.
