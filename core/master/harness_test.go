@@ -12,6 +12,7 @@ import (
 
 	"github.com/mooncake-go/mooncake/core/master"
 	"github.com/mooncake-go/mooncake/core/master/internal/mastertest"
+	"github.com/mooncake-go/mooncake/core/master/journal"
 	"github.com/mooncake-go/mooncake/core/model"
 	arena "github.com/mooncake-go/mooncake/plugins/alloc-arena"
 	lru "github.com/mooncake-go/mooncake/plugins/evict-lru"
@@ -75,7 +76,9 @@ func startOn(t testing.TB, a alloc.Allocator, p evict.Policy, configure func(*ma
 	}
 	r := &rig{t: t, ctx: context.Background(), client: model.UUID{Hi: 1, Lo: 1}}
 	var err error
-	r.Service, err = master.New(cfg, master.Deps{Alloc: a, Evict: p, Log: slog.New(slog.DiscardHandler)})
+	r.Service, err = master.New(cfg, master.Deps{
+		Alloc: a, Evict: p, Log: slog.New(slog.DiscardHandler), Boottime: func() journal.Instant { return journal.Instant(time.Now().UnixNano()) }, // of a bubble
+	})
 	require.NoError(t, err)
 	require.NoError(t, r.Start(r.ctx))
 	t.Cleanup(func() {

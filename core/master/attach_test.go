@@ -1,0 +1,394 @@
+package master_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mooncake-go/mooncake/core/ledger"
+	"github.com/mooncake-go/mooncake/core/master"
+	"github.com/mooncake-go/mooncake/core/master/journal"
+	"github.com/mooncake-go/mooncake/core/model"
+	"github.com/mooncake-go/mooncake/sdk/errs"
+)
+
+// keeper is a node with ledgers: it attaches, and pulls until it is told to stop.
+type keeper struct {
+	t       testing.TB
+	client  model.ClientID
+	segs    []model.Segment
+	logs    map[model.SegmentID]*ledger.Log
+	mute    atomic.Bool // it pulls nothing
+	stop    context.CancelFunc
+	pulling sync.WaitGroup
+	mu      sync.Mutex
+}
+
+type heapPages struct{ b []byte }
+
+func (h *heapPages) Bytes() []byte { return h.b }
+func (h *heapPages) Resize(n int) error {
+	h.b = append(make([]byte, 0, n), h.b[:min(n, len(h.b))]...)[:n]
+	return nil
+}
+
+// newKeeper makes a node with segments of so many pages.
+func newKeeper(t testing.TB, n uint64, pages ...int) *keeper {
+	k := &keeper{t: t, client: model.UUID{Hi: 5, Lo: n}, logs: map[model.SegmentID]*ledger.Log{}}
+	for i, p := range pages {
+		s := segment(int(n)*10+i, p*page)
+		log, err := ledger.Create(&heapPages{}, ledger.Identity{Segment: s.ID, Size: s.Size})
+		require.NoError(t, err)
+		k.segs, k.logs[s.ID] = append(k.segs, s), log
+	}
+	t.Cleanup(k.leave)
+	return k
+}
+
+// join attaches to a master and pulls from it.
+func (k *keeper) join(r *rig) {
+	k.t.Helper()
+	k.leave()
+	require.NoError(k.t, k.attach(r))
+	ctx, stop := context.WithCancel(context.Background())
+	k.stop = stop
+	k.pulling.Go(func() { k.pull(ctx, r) })
+}
+
+func (k *keeper) attach(r *rig) error {
+	var states []model.LedgerState
+	for _, s := range k.segs {
+		l := k.logs[s.ID]
+		states = append(states, model.LedgerState{Segment: s, Fence: uint64(l.Fenced()), Seq: uint64(l.Seq()), Lease: l.Lease()})
+	}
+	got, err := r.Attach(r.ctx, k.client, states)
+	if err != nil {
+		return err
+	}
+	for i, g := range got.Segments {
+		s := k.segs[i]
+		if _, err := k.logs[s.ID].Fence(ledger.Epoch(g.Epoch), got.Lease); err != nil {
+			return err
+		}
+		if g.Resume {
+			continue
+		}
+		var pieces [][]byte
+		seq, err := k.logs[s.ID].Snapshot(200, func(b []byte) error {
+			pieces = append(pieces, slices.Clone(b))
+			return nil
+		})
+		require.NoError(k.t, err)
+		if len(pieces) == 0 {
+			pieces = [][]byte{nil}
+		}
+		for j, p := range pieces {
+			err := r.Report(r.ctx, k.client, model.LedgerReport{Segment: s.ID, Epoch: g.Epoch, Index: uint32(j), Batch: p, Last: j == len(pieces)-1, Seq: uint64(seq)})
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (k *keeper) pull(ctx context.Context, r *rig) {
+	for round := uint64(0); ctx.Err() == nil; {
+		var acks []model.LedgerAck
+		for _, s := range k.segs {
+			acks = append(acks, model.LedgerAck{Segment: s.ID, Epoch: uint64(k.logs[s.ID].Fenced()), Seq: uint64(k.logs[s.ID].Seq())})
+		}
+		got, err := r.Pull(ctx, k.client, round, acks)
+		if err != nil || k.mute.Load() {
+			select {
+			case <-time.After(50 * time.Millisecond):
+			case <-ctx.Done():
+			}
+			continue
+		}
+		round = got.Round
+		for _, b := range got.Batches {
+			if _, err := k.logs[b.Segment].Append(b.Bytes); err != nil {
+				k.t.Errorf("the ledger refuses a batch: %v", err)
+			}
+		}
+	}
+}
+
+// leave ends the pulls.
+func (k *keeper) leave() {
+	if k.stop != nil {
+		k.stop()
+		k.pulling.Wait()
+	}
+}
+
+// flushed lets the ledgers take what the master has written.
+func flushed() {
+	time.Sleep(time.Second)
+	synctest.Wait()
+}
+
+// startAttached runs a master with nodes that have ledgers.
+func startAttached(t testing.TB, configure func(*master.Config), nodes ...*keeper) *rig {
+	r := start(t, func(c *master.Config) {
+		c.ClientTTL = time.Hour
+		if configure != nil {
+			configure(c)
+		}
+	})
+	for _, k := range nodes {
+		k.join(r)
+	}
+	return r
+}
+
+// kill stops a master without a word to its nodes.
+func (r *rig) kill(t testing.TB, nodes ...*keeper) {
+	for _, k := range nodes {
+		k.leave()
+	}
+	require.NoError(t, r.Stop(r.ctx))
+}
+
+// TestARestartedMasterKnowsWhatLies: everything that a master knows of readable objects is in the ledgers.
+func TestARestartedMasterKnowsWhatLies(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, b := newKeeper(t, 1, 64), newKeeper(t, 2, 64, 64)
+		configure := func(c *master.Config) { c.StripeSize = 1 << 20 }
+		r := startAttached(t, configure, a, b)
+		r.put(names("k", 0, 20)...)
+		two := model.ReplicateConfig{ReplicaNum: 2, HardPin: true}
+		caller := model.Caller{Client: r.client}
+		started, err := r.PutStart(r.ctx, caller, []model.PutItem{{Key: "two", Size: 2 * page, Group: "g"}}, two, nil)
+		require.NoError(t, err)
+		require.Len(t, started[0].Value, 2)
+		require.Equal(t, one(errs.OK), r.end("two"))
+		ttl := time.Hour
+		_, err = r.PutStart(r.ctx, caller, items([]string{"soft"}, page), model.ReplicateConfig{ReplicaNum: 1, SoftPin: model.SoftPin{Action: model.SoftPinEnable, TTL: &ttl}, DataType: model.DataGeneral}, nil)
+		require.NoError(t, err)
+		require.Equal(t, one(errs.OK), r.end("soft"))
+		require.Equal(t, one(errs.OK), r.begin("unfinished"))
+		r.put("removed", "replaced")
+		require.Equal(t, one(errs.OK), r.remove(true, "removed"))
+		up := model.ReplicateConfig{ReplicaNum: 1, Upsert: true}
+		_, err = r.PutStart(r.ctx, caller, items([]string{"replaced"}, page), up, nil)
+		require.NoError(t, err)
+		require.Equal(t, one(errs.OK), r.end("replaced"))
+		flushed()
+		keys := r.here()
+		require.Len(t, keys, 23)
+		want := r.PeekReplicas(keys)
+		soft := r.value("master_soft_pin_key_count")
+		r.kill(t, a, b)
+
+		r = startAttached(t, configure, b, a)
+		require.Equal(t, keys, r.here())
+		for i, got := range r.PeekReplicas(keys) {
+			require.Equal(t, want[i].Value.Size, got.Value.Size, keys[i])
+			require.Equal(t, want[i].Value.Checksum, got.Value.Checksum, keys[i])
+			require.ElementsMatch(t, want[i].Value.Replicas, got.Value.Replicas, keys[i])
+		}
+		require.Equal(t, soft, r.value("master_soft_pin_key_count"))
+		require.Equal(t, one(errs.ObjectNotFound), r.get("removed"))
+		require.Equal(t, one(errs.ReplicaIsNotReady), r.get("unfinished"))
+		require.Equal(t, one(errs.OK), r.end("unfinished"), "its writer goes on")
+		require.Equal(t, one(errs.OK), r.get("unfinished"))
+		flushed()
+		r.kill(t, a, b)
+
+		r = startAttached(t, configure, a, b)
+		require.Equal(t, one(errs.OK), r.get("unfinished"), "also after one more")
+		for _, x := range r.PeekReplicas(keys) {
+			require.NoError(t, x.Err)
+		}
+	})
+}
+
+// TestStripedObjectsComeBackWhole: an object over several segments is there when all of them are.
+func TestStripedObjectsComeBackWhole(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, b := newKeeper(t, 1, 2<<10), newKeeper(t, 2, 2<<10)
+		configure := func(c *master.Config) { c.StripeSize = 1 << 20 }
+		r := startAttached(t, configure, a, b)
+		caller := model.Caller{Client: r.client}
+		got, err := r.PutStart(r.ctx, caller, []model.PutItem{{Key: "s", Size: 3<<20 + 5}}, model.DefaultReplicateConfig(), nil)
+		require.NoError(t, err)
+		require.Len(t, got[0].Value[0].More, 3)
+		require.Equal(t, one(errs.OK), r.end("s"))
+		flushed()
+		want := r.PeekReplicas([]string{"s"})
+		r.kill(t, a, b)
+		r = startAttached(t, configure, a)
+		require.Equal(t, one(errs.ObjectNotFound), r.get("s"))
+		b.join(r)
+		require.Equal(t, want, r.PeekReplicas([]string{"s"}))
+		require.Equal(t, one(errs.OK), r.remove(true, "s"))
+		time.Sleep(time.Minute) // Readers of the master before may go on for a while.
+		require.Zero(t, a.logs[a.segs[0].ID].Len()+b.logs[b.segs[0].ID].Len(), "all parts are gone from the ledgers")
+	})
+}
+
+// TestAWriterIsKnownBeforeItIsAnswered (L2): a node that does not confirm gets no object, and the put fails within bounded time.
+func TestAWriterIsKnownBeforeItIsAnswered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newKeeper(t, 1, 4)
+		r := startAttached(t, nil, a)
+		require.Equal(t, one(errs.OK), r.begin("k"))
+		require.Equal(t, 1, a.logs[a.segs[0].ID].Len(), "the ledger knows the writer when it is answered")
+		a.mute.Store(true)
+		require.Equal(t, one(errs.UnavailableInCurrentStatus), r.begin("l"))
+		a.mute.Store(false)
+		flushed()
+		require.Equal(t, []errs.Code{0, 0, 0, errs.NoAvailableHandle}, r.begin("1", "2", "3", "4"), "the space of l is free")
+	})
+}
+
+// TestMemoryIsFreeWhenTheLedgerSaysSo (L1).
+func TestMemoryIsFreeWhenTheLedgerSaysSo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newKeeper(t, 1, 2)
+		r := startAttached(t, nil, a)
+		r.put("a", "b")
+		flushed()
+		a.mute.Store(true)
+		require.Equal(t, one(errs.UnavailableInCurrentStatus), r.remove(true, "a"), "the ledger does not know yet")
+		require.Equal(t, one(errs.ObjectNotFound), r.get("a"))
+		require.Len(t, r.alloc.Live(), 2)
+		a.mute.Store(false)
+		flushed()
+		require.Len(t, r.alloc.Live(), 1)
+		require.Equal(t, one(errs.OK), r.begin("c"))
+		require.Equal(t, one(errs.OK), r.begin("d"), "b makes way, and the put waits for its ledger")
+	})
+}
+
+// TestADeposedMasterPromisesNothing (L4, L5): a node obeys the last master that it attached to.
+func TestADeposedMasterPromisesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newKeeper(t, 1, 8)
+		old := startAttached(t, nil, a)
+		old.put("k", "l")
+		flushed()
+		require.Equal(t, one(errs.OK), old.get("k"))
+		r := startAttached(t, nil)
+		a.join(r)
+		require.Equal(t, []errs.Code{0, 0}, r.get("k", "l"))
+		require.Equal(t, one(errs.UnavailableInCurrentStatus), old.begin("m"), "the ledger does not obey it any more")
+		require.Equal(t, one(errs.UnavailableInCurrentStatus), old.remove(true, "l"))
+		time.Sleep(journal.Validity)
+		require.Equal(t, one(errs.ObjectNotFound), old.get("k"), "its grants would count for nothing")
+		require.Equal(t, []bool{false}, old.exist("k"))
+		require.Equal(t, one(errs.OK), r.get("l"))
+	})
+}
+
+// TestReadersOfTheOldMasterAreLeftTheirMemory (L4).
+func TestReadersOfTheOldMasterAreLeftTheirMemory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newKeeper(t, 1, 3)
+		long := func(c *master.Config) { c.LeaseTTL = time.Minute }
+		r := startAttached(t, long, a)
+		r.put("read", "held", "idle")
+		require.Equal(t, []errs.Code{0, 0}, r.get("read", "held"))
+		require.Equal(t, one(errs.OK), r.remove(true, "held"))
+		flushed()
+		r.kill(t, a)
+		r = startAttached(t, func(c *master.Config) { c.LeaseTTL = time.Second }, a)
+		require.Equal(t, []string{"idle", "read"}, r.here())
+		require.Equal(t, one(errs.NoAvailableHandle), r.begin("x"), "the readers of the old master may go on for a minute")
+		time.Sleep(58 * time.Second)
+		require.Equal(t, one(errs.NoAvailableHandle), r.begin("x"))
+		time.Sleep(10 * time.Second)
+		require.Equal(t, []errs.Code{0, 0, 0}, r.begin("x", "y", "z"))
+	})
+}
+
+// TestTheLaterValueStays (L6): a node that was away has an old value of a key.
+func TestTheLaterValueStays(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, b := newKeeper(t, 1, 4), newKeeper(t, 2, 4)
+		r := startAttached(t, nil, a)
+		r.put("k")
+		flushed()
+		r.kill(t, a)
+		r = startAttached(t, nil, b)
+		got, err := r.PutStart(r.ctx, model.Caller{Client: r.client}, items([]string{"k"}, 2*page), model.DefaultReplicateConfig(), nil)
+		require.NoError(t, err)
+		require.NoError(t, got[0].Err)
+		require.Equal(t, one(errs.OK), r.end("k"))
+		a.join(r)
+		require.Equal(t, uint64(2*page), r.PeekReplicas([]string{"k"})[0].Value.Size)
+		flushed()
+		r.kill(t, b)
+		r = startAttached(t, nil, a, b)
+		require.Equal(t, uint64(2*page), r.PeekReplicas([]string{"k"})[0].Value.Size)
+		r.kill(t, a, b)
+		r = startAttached(t, nil, b, a)
+		require.Equal(t, uint64(2*page), r.PeekReplicas([]string{"k"})[0].Value.Size)
+	})
+}
+
+// TestASilentNodeIsNotForgotten: its objects are unreadable, and back when it is.
+func TestASilentNodeIsNotForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, b := newKeeper(t, 1, 4), newKeeper(t, 2, 4)
+		r := startAttached(t, func(c *master.Config) { c.ClientTTL, c.SegmentRetention = 10*time.Second, time.Minute }, a, b)
+		for i := range 4 {
+			r.put(fmt.Sprint(i))
+		}
+		flushed()
+		var lost []string
+		for _, k := range r.here() {
+			if r.PeekReplicas([]string{k})[0].Value.Replicas[0].SegmentID == a.segs[0].ID {
+				lost = append(lost, k)
+			}
+		}
+		require.NotEmpty(t, lost)
+		a.leave()
+		time.Sleep(20 * time.Second)
+		require.NotContains(t, r.exist(lost...), true)
+		got, err := r.PutStart(r.ctx, model.Caller{Client: r.client}, items([]string{"new"}, page), model.DefaultReplicateConfig(), nil)
+		require.NoError(t, err)
+		require.Equal(t, b.segs[0].ID, got[0].Value[0].SegmentID, "no object goes to a silent node")
+		a.join(r)
+		require.NotContains(t, r.exist(lost...), false)
+		a.leave()
+		time.Sleep(2 * time.Minute)
+		segs, err := r.Segments(r.ctx)
+		require.NoError(t, err)
+		require.Len(t, segs, 1)
+		require.Equal(t, b.segs[0].ID, segs[0].ID)
+	})
+}
+
+// TestADamagedReportIsRefused, and the node attaches again with an empty ledger.
+func TestADamagedReportIsRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := startAttached(t, nil)
+		k := newKeeper(t, 1, 4)
+		s := k.segs[0]
+		got, err := r.Attach(r.ctx, k.client, []model.LedgerState{{Segment: s, Fence: 7, Seq: 9, Lease: time.Second}})
+		require.NoError(t, err)
+		require.False(t, got.Segments[0].Resume)
+		require.Greater(t, got.Segments[0].Epoch, uint64(7))
+		piece := model.LedgerReport{Segment: s.ID, Epoch: got.Segments[0].Epoch, Batch: []byte("nothing that a ledger wrote"), Last: true}
+		require.Equal(t, errs.ChecksumMismatch, errs.CodeOf(r.Report(r.ctx, k.client, piece)))
+		require.Equal(t, errs.InvalidParams, errs.CodeOf(r.Report(r.ctx, k.client, piece)), "it has to attach again")
+		_, err = r.Pull(r.ctx, k.client, 0, []model.LedgerAck{{Segment: s.ID, Epoch: piece.Epoch}})
+		require.Equal(t, errs.UnavailableInCurrentStatus, errs.CodeOf(err))
+		_, err = r.Attach(r.ctx, k.client, []model.LedgerState{{Segment: s, Fence: 7, Lease: time.Minute, Wiped: true}})
+		require.NoError(t, err)
+		piece.Batch = nil
+		require.NoError(t, r.Report(r.ctx, k.client, piece))
+		require.NoError(t, r.Report(r.ctx, k.client, piece), "its answer may be lost")
+		require.Equal(t, one(errs.NoAvailableHandle), r.begin("k"), "readers may rely on what was there")
+	})
+}
