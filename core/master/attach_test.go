@@ -384,7 +384,7 @@ func TestASilentNodeIsNotForgotten(t *testing.T) {
 		got, err := r.PutStart(r.ctx, model.Caller{Client: r.client}, items([]string{"new"}, page), model.DefaultReplicateConfig(), nil)
 		require.NoError(t, err)
 		require.Equal(t, b.segs[0].ID, got[0].Value[0].SegmentID, "no object goes to a silent node")
-		require.Equal(t, one(errs.UnavailableInCurrentStatus), r.remove(true, lost[0]), "the ledger cannot learn of it yet")
+		require.Equal(t, one(errs.ObjectNotFound), r.remove(true, lost[0]))
 		a.join(r)
 		require.Equal(t, []bool{false}, r.exist(lost[0]), "it stays removed")
 		require.NotContains(t, r.exist(lost[1:]...), false)
