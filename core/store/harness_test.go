@@ -118,6 +118,7 @@ type memberOptions struct {
 	client   func(*client.Config)
 	engine   func(*transfer.Config)
 	node     func(*node.Config)
+	shm      bool // of a cluster: shared memory before tcp
 }
 
 func (p *pool) member(name string, o memberOptions) *member {

@@ -17,28 +17,30 @@ func fillGrains(counts, grains []uint32, n int, of func(int) []uint32) (allCount
 	return counts, grains
 }
 
-// readGrains returns the checksums of the grains of each of n items, which share an allocation and no
-// memory of the columns.
-func readGrains(n int, counts, grains []uint32) (func(int) []uint32, error) {
-	if len(counts) == 0 && len(grains) == 0 {
-		return func(int) []uint32 { return nil }, nil
-	}
+// grainReader reads the checksums of the grains of items, one item after the other.
+type grainReader struct{ counts, grains []uint32 }
+
+// readGrains checks the columns for n items. The checksums that the reader returns are memory of the
+// column.
+func readGrains(n int, counts, grains []uint32) (grainReader, error) {
 	total := uint64(0)
 	for _, c := range counts {
 		total += uint64(c)
 	}
-	if len(counts) != n || total != uint64(len(grains)) {
-		return nil, Malformed("%d counts of grains for %d items, and %d checksums for %d grains", len(counts), n, len(grains), total)
+	if len(counts) != n && len(counts)+len(grains) > 0 || total != uint64(len(grains)) {
+		return grainReader{}, Malformed("%d counts of grains for %d items, and %d checksums for %d grains", len(counts), n, len(grains), total)
 	}
-	rest, next := append([]uint32(nil), grains...), 0
-	return func(i int) (one []uint32) { // Called for one item after the other.
-		if i != next {
-			panic("convert: the grains of items are read in their order")
-		}
-		next++
-		if c := counts[i]; c > 0 {
-			one, rest = rest[:c:c], rest[c:]
-		}
-		return one
-	}, nil
+	return grainReader{counts, grains}, nil
+}
+
+// next returns those of the next item, nil for none.
+func (r *grainReader) next() (one []uint32) {
+	if len(r.counts) == 0 {
+		return nil
+	}
+	n := r.counts[0]
+	if r.counts = r.counts[1:]; n > 0 {
+		one, r.grains = r.grains[:n:n], r.grains[n:]
+	}
+	return one
 }

@@ -43,7 +43,7 @@ func FromObjects(n int, in *masterv1.GetReplicasResponse, a *model.Answer[model.
 		return nil, Malformed("object columns of lengths %d, %d, %d and %d for %d keys",
 			len(in.GetSizes()), len(in.GetChecksumKinds()), len(in.GetChecksums()), len(in.GetLeaseTtlsUs()), n)
 	}
-	grains, err := readGrains(n, in.GetGrainCounts(), in.GetGrains())
+	grains, err := readGrains(n, in.GetGrainCounts(), slices.Clone(in.GetGrains())) // The message is pooled.
 	if err != nil {
 		return nil, err
 	}
@@ -54,7 +54,7 @@ func FromObjects(n int, in *masterv1.GetReplicasResponse, a *model.Answer[model.
 			return nil, err
 		}
 		a.Results[i].Value = model.Object{
-			Size: in.GetSizes()[i], Checksum: sum, Grains: grains(i),
+			Size: in.GetSizes()[i], Checksum: sum, Grains: grains.next(),
 			LeaseTTL: fromMicros(in.GetLeaseTtlsUs()[i]),
 		}
 	}

@@ -139,7 +139,7 @@ func FromPutEnd(in *masterv1.PutEndRequest) ([]model.EndItem, error) {
 		if err != nil {
 			return nil, err
 		}
-		items[i] = model.EndItem{Key: k, Checksum: sum, Grains: grains(i), Put: puts(i)}
+		items[i] = model.EndItem{Key: k, Checksum: sum, Grains: grains.next(), Put: puts(i)}
 	}
 	return items, nil
 }

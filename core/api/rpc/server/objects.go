@@ -27,7 +27,11 @@ func (s *service) GetReplicas(ctx context.Context, in *masterv1.GetReplicasReque
 	if err != nil {
 		return nil, err
 	}
-	res, err := s.master.GetReplicas(ctx, convert.FromCaller(in.GetCaller()), keys, &model.Answer[model.Object]{WithGrains: in.GetGrains()})
+	var how *model.Answer[model.Object]
+	if in.GetGrains() {
+		how = &model.Answer[model.Object]{WithGrains: true}
+	}
+	res, err := s.master.GetReplicas(ctx, convert.FromCaller(in.GetCaller()), keys, how)
 	if err != nil {
 		return nil, err
 	}
