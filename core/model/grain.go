@@ -7,8 +7,8 @@ const (
 	MinGrain = 16 << 10
 	// MaxGrains is the largest number of grains of an object.
 	MaxGrains = 512
-	// wholeBelow is the size in bytes up to which an object is its only grain: its checksum is all that
-	// a reader of a range needs, who reads the whole object.
+	// wholeBelow is the size in bytes up to which an object is its only grain: a reader of a range reads
+	// the whole object and needs no other checksum.
 	wholeBelow = 64 << 10
 )
 

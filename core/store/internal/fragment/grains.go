@@ -211,11 +211,11 @@ func (g *Grains) work() {
 }
 
 // Cover appends fragments to dst that have all bytes of the grains in which fs lie: fs themselves and,
-// between and around them, what is left of their grains, in memory of spare. Layout counts their grains.
-func Cover(dst, fs []store.Fragment, grain, size uint64, spare func(n int) []byte) []store.Fragment {
+// between and around them, what is left of their grains, in memory of scratch. Layout counts their grains.
+func Cover(dst, fs []store.Fragment, grain, size uint64, scratch func(n int) []byte) []store.Fragment {
 	gap := func(lo, hi uint64) {
 		if lo < hi {
-			dst = append(dst, store.Fragment{Offset: lo, Mem: spare(int(hi - lo))})
+			dst = append(dst, store.Fragment{Offset: lo, Mem: scratch(int(hi - lo))})
 		}
 	}
 	border := func(at uint64) uint64 { return min((at+grain-1)/grain*grain, size) }

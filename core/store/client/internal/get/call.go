@@ -57,7 +57,7 @@ type Call struct {
 	checksums fragment.Checksums
 	grains    fragment.Grains
 	parts     []store.Fragment // of covers
-	spare     []byte           // of covers
+	scratch   []byte           // of covers
 	leaked    bool             // a transport may still touch the memory of covers
 	renewer   renewer
 }

@@ -12,11 +12,11 @@ import (
 )
 
 // Ranges are verified grain by grain. A reader of a range also reads what is left of the first and the
-// last grain, into spare memory. Of an object without checksums of grains it reads everything, and
+// last grain, into scratch memory. Of an object without checksums of grains it reads everything, and
 // learns those of its grains from what matches the checksum of the object.
 
-// maxSpare bounds the spare memory, in bytes, and the parts of covers that later calls use.
-const maxSpare, maxParts = 1 << 20, 1 << 12
+// maxScratch bounds the scratch memory, in bytes, and the parts of covers that later calls use.
+const maxScratch, maxParts = 1 << 20, 1 << 12
 
 // cover is what is read of an object for some of its ranges, so that the bytes can be verified.
 type cover struct {
@@ -46,7 +46,7 @@ func (c *Call) coverRanges(it *Item) error {
 		c.parts = make([]store.Fragment, 0, max(most, 2*cap(c.parts))) // Covers that were made stay where they are.
 	}
 	at := len(c.parts)
-	c.parts = fragment.Cover(c.parts, it.fragments, within, size, c.takeSpare)
+	c.parts = fragment.Cover(c.parts, it.fragments, within, size, c.takeScratch)
 	it.cover.parts, it.cover.grain = c.parts[at:len(c.parts):len(c.parts)], grain
 	l := fragment.Layout{Grain: grain}
 	for i := range it.cover.parts {
@@ -56,27 +56,27 @@ func (c *Call) coverRanges(it *Item) error {
 	return nil
 }
 
-// takeSpare returns spare memory of n bytes.
-func (c *Call) takeSpare(n int) []byte {
-	if cap(c.spare)-len(c.spare) < n {
-		c.spare = make([]byte, 0, max(n, min(2*cap(c.spare), maxSpare), 4*model.MinGrain))
+// takeScratch returns scratch memory of n bytes.
+func (c *Call) takeScratch(n int) []byte {
+	if cap(c.scratch)-len(c.scratch) < n {
+		c.scratch = make([]byte, 0, max(n, min(2*cap(c.scratch), maxScratch), 4*model.MinGrain))
 	}
-	at := len(c.spare)
-	c.spare = c.spare[:at+n]
-	return c.spare[at : at+n : at+n]
+	at := len(c.scratch)
+	c.scratch = c.scratch[:at+n]
+	return c.scratch[at : at+n : at+n]
 }
 
 // uncover forgets all covers, and their memory where that may still be touched or is large.
 func (c *Call) uncover() {
 	if c.leaked {
-		c.spare = nil
+		c.scratch = nil
 		c.grains.Abandon()
 	} else {
 		c.grains.Reset()
 	}
 	clear(c.parts)
-	if c.parts, c.spare, c.leaked = c.parts[:0], c.spare[:0], false; cap(c.spare) > maxSpare {
-		c.spare = nil
+	if c.parts, c.scratch, c.leaked = c.parts[:0], c.scratch[:0], false; cap(c.scratch) > maxScratch {
+		c.scratch = nil
 	}
 	if cap(c.parts) > maxParts {
 		c.parts = nil
