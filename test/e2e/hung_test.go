@@ -41,7 +41,7 @@ func TestHungPluginIsReplaced(t *testing.T) {
 func TestStoppedMasterForgetsNothing(t *testing.T) {
 	const ttl = 3 * time.Second
 	p := startPool(t, 2, "--client_ttl", ttl.String())
-	for i := range 8 {
+	for i := range 3 {
 		p.mustPutGet(t, fmt.Sprint("before-", i))
 	}
 	programs.Freeze(t, p.master.PID())
@@ -49,7 +49,7 @@ func TestStoppedMasterForgetsNothing(t *testing.T) {
 	require.NoError(t, p.master.Signal(syscall.SIGCONT))
 	says(t, p.master, "this process did not run for a while")
 	time.Sleep(ttl) // Whoever was to expire has by now.
-	for i := range 8 {
+	for i := range 3 {
 		key := fmt.Sprint("before-", i)
 		r := p.client(t, "", "get", key)
 		require.Equal(t, 0, r.Code, r.Stderr)
