@@ -37,15 +37,7 @@ type Journal struct {
 	mu   sync.Mutex
 	file *os.File // nil after Close
 	size int64
-	lost uint64 // lines since the last one that was written
-	all  uint64 // lines lost so far
-}
-
-// Lost returns how many lines could not be written so far, for example because the disk was full.
-func (j *Journal) Lost() uint64 {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.all
+	lost int // lines since the last one that was written
 }
 
 // OpenJournal begins a file.
@@ -94,7 +86,6 @@ func (j *Journal) Write(line []byte) (int, error) {
 func (j *Journal) lose(err error) error {
 	if err != nil {
 		j.lost++
-		j.all++
 	}
 	return err
 }
