@@ -15,7 +15,7 @@ func (t *Table) Remove(key string, now lease.Instant, force bool, bin *Bin) Outc
 	if out == Done && !force {
 		out = o.unread(now)
 	}
-	if out == Done || o != nil && o.has(complete) && !o.alive() {
+	if out == Done || o != nil && o.has(complete) && !o.alive() && o.mounted() {
 		bin.whole(o)
 		t.unlink(i, s, o, true)
 	}
