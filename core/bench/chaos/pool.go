@@ -14,12 +14,8 @@ import (
 	"github.com/mooncake-go/mooncake/core/bench/cluster"
 )
 
-const (
-	// stores is how many stores a pool has.
-	stores = 2
-	// readyTimeout bounds how long one process may take to serve or to end.
-	readyTimeout = 30 * time.Second
-)
+// readyTimeout bounds how long one process may take to serve or to end.
+const readyTimeout = 30 * time.Second
 
 // pool is a master and stores with the flags that any deployment has.
 type pool struct {
