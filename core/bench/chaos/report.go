@@ -15,7 +15,7 @@ type Row struct {
 	// Wrong is how many pages and ranges had other bytes than were put, in all rounds.
 	Wrong int `json:"wrong"`
 	// LongestCallMS is the longest call of the load, OutageMS the longest time without a call that
-	// read something. Both are in milliseconds.
+	// read something, up to the end of the load where nothing is left to read. Both are in milliseconds.
 	LongestCallMS int64 `json:"longest_call_ms"`
 	OutageMS      int64 `json:"outage_ms"`
 	Rounds        int   `json:"rounds"`
