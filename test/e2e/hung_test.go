@@ -37,7 +37,7 @@ func TestHungPluginIsReplaced(t *testing.T) {
 }
 
 // TestStoppedMasterForgetsNothing stops the master for three times as long as it waits for a silent
-// client. When it goes on, no client has expired: nobody could have pinged a process that did not run.
+// client. When it goes on, no client has expired: no ping could reach a process that did not run.
 func TestStoppedMasterForgetsNothing(t *testing.T) {
 	const ttl = 3 * time.Second
 	p := startPool(t, 2, "--client_ttl", ttl.String())

@@ -15,7 +15,7 @@ const (
 )
 
 // Clock gives instants. It stands still while the process does not run (SIGSTOP, a paused virtual
-// machine, starvation), so that no deadline passes that nobody could meet: every pause makes all
+// machine, starvation), so that no deadline passes while it could not be met: every pause makes all
 // deadlines later by its length, less than a second of which may be missing. It needs Run for that;
 // without, it follows the monotonic clock. Copies are the same clock. Safe for concurrent use.
 type Clock struct{ *state }
