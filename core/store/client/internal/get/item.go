@@ -45,7 +45,7 @@ type Item struct {
 	fragments []store.Fragment // what to read of the object
 	whole     bool             // fragments are the whole object, in order
 	cover     cover            // of ranges that are verified
-	expires   time.Time
+	expires   time.Time   // when its lease ends, by boottime.Time
 	lease     *lease.View // nil if the table does not renew the lease
 	first     int         // index of its first request
 	end       int         // index behind its last request
