@@ -141,6 +141,11 @@ test-short: setup ## Run the tests without the race detector and without real pr
 bench: build ## Measure the parts on this machine, each beside its limit
 	$(BIN)/mooncake bench
 
+# CHAOSFLAGS: for example --rounds 3, or --fault 'master kill -9'.
+.PHONY: chaos
+chaos: build ## Kill and stop processes of a pool under load, and count what is left; OUT=FILE for JSON
+	$(BIN)/mooncake bench chaos $(if $(OUT),--out '$(OUT)') $(CHAOSFLAGS)
+
 .PHONY: bench-plugins
 bench-plugins: ## Measure what a transport costs that runs as a process of its own, as ratios
 	MOONCAKE_BENCH_PLUGINS=9 go test ./test/subprocess -count 1 -run TestRatios -v
