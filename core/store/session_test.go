@@ -118,6 +118,41 @@ func TestMasterRefuses(t *testing.T) {
 	})
 }
 
+// TestStoppedProcess: a process that was stopped finds that no call and no ping was answered in time. That
+// says nothing about the master, which answers as soon as it is asked again.
+func TestStoppedProcess(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, _ := newLedgerPool(t)
+		c := p.member("a:1", memberOptions{segments: []uint64{segment}})
+		require.NoError(t, c.Put(t.Context(), "k", content("k", 100), one))
+		const stop = 10 * time.Second
+		until := time.Now().Add(stop)
+		var asked atomic.Int32
+		p.master.setHook(func(call) error { // Whatever was in flight ends late, whatever its context says.
+			if time.Now().Before(until) {
+				asked.Add(1)
+				time.Sleep(time.Until(until))
+				return errs.New(errs.RPCTimeout, "test", "the process was stopped")
+			}
+			return nil
+		})
+		var calls sync.WaitGroup
+		for range 5 {
+			calls.Go(func() {
+				_, err := c.Get(t.Context(), "k")
+				require.Error(t, err)
+			})
+		}
+		calls.Wait()
+		synctest.Wait()
+		require.Greater(t, asked.Load(), int32(6), "the calls, a ping and a probe")
+		got, err := c.Get(t.Context(), "k")
+		require.NoError(t, err)
+		require.Equal(t, content("k", 100), got)
+		require.Zero(t, c.count(t, "mooncake_client_master_outages_total"))
+	})
+}
+
 // A master that is busy with a call, and says so, is not down.
 func TestSlowMasterIsNotDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -51,7 +51,7 @@ func AskUntil[T any](ctx context.Context, s *Session, rpc string, limit time.Tim
 		return none, errs.WithHint(errs.WithClass(errs.ClassTransientPeer, "", errs.New(errs.RPCTimeout, "store: "+rpc, "the master did not answer within %v", time.Since(t0).Round(time.Millisecond))),
 			"is it running, and reachable from here? calls work again once it answers")
 	case !left:
-		s.failed(err)
+		s.failed(err, t0)
 	}
 	return out, err
 }

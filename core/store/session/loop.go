@@ -85,7 +85,7 @@ func (s *Session) ping() error {
 		return nil
 	}
 	if Unanswered(err) {
-		s.failed(err)
+		s.failed(err, t0)
 	} else {
 		s.reached(time.Since(t0))
 	}
@@ -135,7 +135,7 @@ func (s *Session) up() bool {
 		return false
 	case !Unanswered(err):
 		s.reached(time.Since(t0))
-	case time.Since(t0) > 2*s.downTimeout():
+	case time.Since(t0) > s.downTimeout():
 		// The system did not run this process in time, which says nothing about the master.
 	default:
 		s.declareDown(err)

@@ -84,9 +84,11 @@ func (s *Session) worked() {
 	s.log.Log(s.ctx, level, "the master answers again", "after", time.Since(o.since).Round(time.Millisecond))
 }
 
-// failed records that the master did not answer. Several consecutive times mean that it is down.
-func (s *Session) failed(err error) {
-	if s.fails.Add(1) >= failsToDown {
+// failed records that the master did not answer a call or ping that began at t0. Several consecutive
+// times mean that it is down. One that took far longer than the session waits says only that this
+// process did not run meanwhile; the next ping finds out.
+func (s *Session) failed(err error, t0 time.Time) {
+	if time.Since(t0) <= 5*s.downTimeout()/2 && s.fails.Add(1) >= failsToDown {
 		s.declareDown(err)
 		return
 	}

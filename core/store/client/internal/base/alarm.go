@@ -4,12 +4,15 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/mooncake-go/mooncake/core/internal/boottime"
 )
 
 // alarmPause is the least time between two runs of an alarm.
 const alarmPause = 10 * time.Millisecond
 
-// Alarm calls a function in the background at the times that it asks for. Make it with NewAlarm.
+// Alarm calls a function in the background at the times that it asks for, those of boottime.Time.
+// Make it with NewAlarm.
 type Alarm struct {
 	run   func(context.Context) time.Time
 	ctx   context.Context
@@ -56,7 +59,7 @@ func (a *Alarm) loop() {
 	defer timer.Stop()
 	var due time.Time
 	for a.ctx.Err() == nil {
-		if !time.Now().Before(due) {
+		if !boottime.Time().Before(due) {
 			due = a.run(a.ctx)
 		}
 		a.mu.Lock()
@@ -67,7 +70,7 @@ func (a *Alarm) loop() {
 		if due.IsZero() {
 			return
 		}
-		timer.Reset(max(time.Until(due), alarmPause))
+		timer.Reset(max(due.Sub(boottime.Time()), alarmPause))
 		select {
 		case <-a.ctx.Done():
 		case <-a.wake:

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mooncake-go/mooncake/core/internal/boottime"
 	"github.com/mooncake-go/mooncake/core/model"
 	"github.com/mooncake-go/mooncake/core/store"
 	"github.com/mooncake-go/mooncake/sdk/errs"
@@ -23,7 +24,7 @@ func (c *Call) locate(ctx context.Context, items []*Item) []*Item {
 		c.keys = append(c.keys, it.Key)
 		c.answer.WithGrains = c.answer.WithGrains || it.Ranges != nil && c.r.Config.Checksum
 	}
-	asked := time.Now()
+	asked := boottime.Time()
 	got, err := c.r.Locate(ctx, c.keys, &c.answer)
 	c.found = c.found[:0]
 	for i, it := range items {

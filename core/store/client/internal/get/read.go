@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/mooncake-go/mooncake/core/internal/boottime"
 	"github.com/mooncake-go/mooncake/core/model"
 	"github.com/mooncake-go/mooncake/core/store"
 	"github.com/mooncake-go/mooncake/core/store/client/internal/base"
@@ -57,7 +58,7 @@ func (c *Call) rounds(ctx context.Context, items []*Item, aim func([]*Item) []*I
 // aim points items at the replicas that the leases name and returns those that have something to
 // read.
 func (c *Call) aim(u *lease.User, items []*Item) []*Item {
-	now := time.Now()
+	now := boottime.Time()
 	c.keys = c.keys[:0]
 	for _, it := range items {
 		c.keys = append(c.keys, it.Key)
@@ -127,6 +128,7 @@ func (c *Call) fetch(ctx context.Context, pending []*Item) (late []*Item) {
 		results := r.Session.Transfer(ctx, r.Engine, reqs, c.results)
 		c.renewer.end()
 		c.requests, c.results = reqs, results
+		slept := boottime.Slept()                    // After the transfer, so that a sleep in the middle of it counts.
 		arrived, again := c.arrived[:0], pending[:0] // again stays behind the loop.
 		for _, it := range pending {
 			res := fragment.Outcome(results[it.first:it.end])
@@ -138,7 +140,7 @@ func (c *Call) fetch(ctx context.Context, pending []*Item) (late []*Item) {
 			switch {
 			case quarantined && it.Owner == Caller, ctx.Err() != nil && res.Err != nil:
 				it.Err = errs.Wrap(errs.TransferFail, "store: get "+store.Quote(it.Key), res.Err)
-			case !res.Done.Before(r.leases.Until(it.lease, it.replica(), it.expires)):
+			case !res.Done.Add(slept).Before(r.leases.Until(it.lease, it.replica(), it.expires)):
 				late = append(late, it)
 			case res.Err != nil:
 				it.last = res.Err

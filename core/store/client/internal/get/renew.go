@@ -4,6 +4,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/mooncake-go/mooncake/core/internal/boottime"
 	"github.com/mooncake-go/mooncake/core/store/client/internal/lease"
 )
 
@@ -22,7 +23,7 @@ type renewer struct {
 // begin keeps the leases of items until end. Only the renewer changes them meanwhile.
 func (r *renewer) begin(t *lease.Table, items []*Item) {
 	first := noLease
-	now := time.Now()
+	now := boottime.Time()
 	for _, it := range items {
 		if ttl := it.object.LeaseTTL; it.lease == nil && ttl > 0 {
 			first = min(first, it.expires.Sub(now)-ttl+ttl/lease.RenewAt)

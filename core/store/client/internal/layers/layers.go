@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/mooncake-go/mooncake/core/internal/boottime"
 	"github.com/mooncake-go/mooncake/core/model"
 	"github.com/mooncake-go/mooncake/core/store"
 	"github.com/mooncake-go/mooncake/core/store/client/internal/base"
@@ -65,7 +66,7 @@ func (t *Table) Close(ctx context.Context) {
 
 // expire revokes the puts that took too long and returns when the next one has.
 func (t *Table) expire(ctx context.Context) (next time.Time) {
-	now := time.Now()
+	now := boottime.Time()
 	byUser := map[*Layers][]model.Key{}
 	t.mu.Lock()
 	for k, p := range t.puts {
@@ -128,7 +129,7 @@ func (l *Layers) Close(ctx context.Context) error {
 // StartGets implements store.Layers.
 func (l *Layers) StartGets(ctx context.Context, keys []model.Key) []error {
 	got := base.PerKey(ctx, l.Base, keys, l.leases.Locate)
-	answered, out := time.Now(), make([]error, len(keys))
+	answered, out := boottime.Time(), make([]error, len(keys))
 	for i := range got {
 		err := got[i].Err
 		if err == nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/mooncake-go/mooncake/core/internal/boottime"
 	"github.com/mooncake-go/mooncake/core/model"
 	"github.com/mooncake-go/mooncake/core/store"
 	"github.com/mooncake-go/mooncake/core/store/client/internal/base"
@@ -16,7 +17,7 @@ import (
 // call that is busy with it.
 type openPut struct {
 	item    put.Item
-	started time.Time     // before the request
+	started time.Time     // of boottime.Time, before the request
 	busy    bool          // a call starts, ends or revokes it
 	sealed  bool          // nothing is written any more
 	writing int           // calls that write
@@ -49,7 +50,7 @@ func (l *Layers) StartPuts(ctx context.Context, keys []model.Key, sizes []uint64
 		if len(groups) > 0 {
 			group = groups[i]
 		}
-		p := &openPut{item: put.Reserved(key, sizes[i], group), started: time.Now(), busy: true, sealed: true}
+		p := &openPut{item: put.Reserved(key, sizes[i], group), started: boottime.Time(), busy: true, sealed: true}
 		if out[i] = l.reserve(p); out[i] == nil {
 			begun[i] = p
 			todo = append(todo, &p.item)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/mooncake-go/mooncake/core/internal/boottime"
 	"github.com/mooncake-go/mooncake/core/model"
 	"github.com/mooncake-go/mooncake/core/store"
 	"github.com/mooncake-go/mooncake/core/store/client/internal/base"
@@ -63,7 +64,7 @@ func (l *Layers) begin(w *store.Ranges) (*openPut, *put.Item, error) {
 		return nil, nil, p.failed
 	}
 	deadline := l.Config.WriteDeadline(now)
-	if end := p.started.Add(l.Config.Layers.PutTimeout); end.Before(deadline) {
+	if end := p.started.Add(l.Config.Layers.PutTimeout - boottime.Slept()); end.Before(deadline) {
 		deadline = end
 	}
 	fragments, err := within("put", w, p.item.Size())

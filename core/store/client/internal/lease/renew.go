@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/mooncake-go/mooncake/core/internal/boottime"
 	"github.com/mooncake-go/mooncake/core/model"
 	"github.com/mooncake-go/mooncake/core/store/client/internal/base"
 )
@@ -23,7 +24,7 @@ var errReplaced = errors.New("the key has another value by now")
 
 // run renews leases that are due and returns when the next one is.
 func (t *Table) run(ctx context.Context) (next time.Time) {
-	t.renew(ctx, t.collect(time.Now()))
+	t.renew(ctx, t.collect(boottime.Time()))
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, h := range t.held {
@@ -38,7 +39,7 @@ func (t *Table) run(ctx context.Context) (next time.Time) {
 func (t *Table) due(h *Held) time.Time {
 	due := h.used.Add(t.b.Config.Layers.IdleTimeout)
 	if h.lasting {
-		due = time.Now().Add(t.b.Config.Layers.IdleTimeout)
+		due = boottime.Time().Add(t.b.Config.Layers.IdleTimeout)
 	}
 	if at := h.tried.Add(h.object.LeaseTTL / RenewAt); h.renewable() && at.Before(due) {
 		due = at
@@ -93,7 +94,7 @@ func (t *Table) renew(ctx context.Context, all []renewal) {
 		ctx, cancel := context.WithTimeout(ctx, t.b.Config.FinishTimeout)
 		got, err := t.locate(ctx, keys, nil)
 		cancel()
-		answered := time.Now()
+		answered := boottime.Time()
 		t.mu.Lock()
 		defer t.mu.Unlock()
 		for i, r := range all[lo:hi] {

@@ -1,4 +1,5 @@
-// Package lease renews the read leases of objects that a client reads for longer than one lease.
+// Package lease renews the read leases of objects that a client reads for longer than one lease. Its
+// times are those of boottime.Time, since leases end while the machine sleeps, too.
 package lease
 
 import (
@@ -8,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/mooncake-go/mooncake/core/internal/boottime"
 	"github.com/mooncake-go/mooncake/core/model"
 	"github.com/mooncake-go/mooncake/core/store"
 	"github.com/mooncake-go/mooncake/core/store/client/internal/base"
@@ -66,7 +68,7 @@ func (t *Table) Locate(ctx context.Context, keys []model.Key) ([]model.Result[Lo
 }
 
 func (t *Table) locate(ctx context.Context, keys []model.Key, into *model.Answer[model.Object]) ([]model.Result[Located], error) {
-	asked := time.Now()
+	asked := boottime.Time()
 	got, err := t.b.Locate(ctx, keys, into)
 	out := make([]model.Result[Located], len(got))
 	for i := range got {
@@ -114,7 +116,7 @@ func (t *Table) HoldForRead(u *User, key model.Key, o *model.Object, asked time.
 	}
 	h := t.held[k]
 	if h == nil {
-		h = &Held{object: *o, asked: asked, used: time.Now(), lasting: true}
+		h = &Held{object: *o, asked: asked, used: boottime.Time(), lasting: true}
 		h.object.Replicas = slices.Clone(o.Replicas)
 		u.open++
 		t.held[k] = h
