@@ -41,6 +41,9 @@ type adoption struct {
 
 // adopt mounts a segment with what its ledger has. Called with the mounts locked.
 func (s *Service) adopt(ctx context.Context, r *report, seq ledger.Seq) error {
+	if err := s.supersede(ctx, opReport, r.client, r.seg); err != nil {
+		return err
+	}
 	m, known, err := s.registry.Prepare(r.client, r.seg)
 	if err != nil {
 		return err

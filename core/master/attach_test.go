@@ -15,6 +15,7 @@ import (
 	"github.com/mooncake-go/mooncake/core/ledger"
 	"github.com/mooncake-go/mooncake/core/master"
 	"github.com/mooncake-go/mooncake/core/master/journal"
+	"github.com/mooncake-go/mooncake/core/master/segments"
 	"github.com/mooncake-go/mooncake/core/model"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
@@ -422,5 +423,27 @@ func TestADamagedReportIsRefused(t *testing.T) {
 		require.NoError(t, r.Report(r.ctx, k.client, piece))
 		require.NoError(t, r.Report(r.ctx, k.client, piece), "its answer may be lost")
 		require.Equal(t, one(errs.NoAvailableHandle), r.begin("k"), "readers may rely on what was there")
+	})
+}
+
+// TestANewClientTakesALedgerOver attaches the ledger of a client that fell silent under another
+// client, as a store does whose memory outlived its process.
+func TestANewClientTakesALedgerOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		node := newKeeper(t, 1, 8)
+		r := startAttached(t, nil, node)
+		r.put("a", "b")
+		flushed()
+		node.leave()
+		next := &keeper{t: t, client: model.UUID{Hi: 6}, segs: node.segs, logs: node.logs}
+		t.Cleanup(next.leave)
+		require.Equal(t, errs.UnavailableInCurrentStatus, errs.CodeOf(next.attach(r)), "the old client may be alive")
+		time.Sleep(segments.SilentAfter)
+		next.join(r)
+		require.Equal(t, []string{"a", "b"}, r.here())
+		list, err := r.Segments(r.ctx)
+		require.NoError(t, err)
+		require.Len(t, list, 1)
+		require.Equal(t, next.client, list[0].Client)
 	})
 }

@@ -110,6 +110,9 @@ func (s *Service) mountAll(ctx context.Context, op string, client model.ClientID
 
 // add mounts one segment, nil when it is mounted already.
 func (s *Service) add(ctx context.Context, op string, client model.ClientID, seg model.Segment) (*segments.Segment, error) {
+	if err := s.supersede(ctx, op, client, seg); err != nil {
+		return nil, err
+	}
 	m, known, err := s.registry.Prepare(client, seg)
 	if err != nil {
 		return nil, err
@@ -129,6 +132,27 @@ func (s *Service) add(ctx context.Context, op string, client model.ClientID, seg
 	}
 	s.usage.SetCapacity(s.registry.View().Capacity)
 	return m, nil
+}
+
+// supersede drops the segments of other clients that lie in the memory of a new one: a process that
+// took their endpoint over means that theirs has ended. UnavailableInCurrentStatus while such a
+// client gives signs of life: two segments in the same memory would overwrite each other's objects.
+// Called with the mounts locked.
+func (s *Service) supersede(ctx context.Context, op string, client model.ClientID, seg model.Segment) error {
+	old := s.registry.View().SameMemory(client, seg)
+	for _, m := range old {
+		if seen, known := s.clients.Seen(m.Client); known && s.clock.Now().Sub(seen) < segments.SilentAfter {
+			return errs.WithHint(errs.WithClass(errs.ClassTransientPeer, "", errs.New(errs.UnavailableInCurrentStatus, op+" "+seg.ID.String()+" ("+seg.Name+")",
+				"client %s has mounted the same memory at %s as segment %s, and is alive; objects would overwrite each other", m.Client, m.Endpoint, m.ID)),
+				"if that client's process was replaced, try again in %s, as a node does by itself; if it still runs, give each node an address of its own", segments.SilentAfter)
+		}
+	}
+	for _, m := range old {
+		s.drop(ctx, m, history.SegmentExpired)
+		s.log.Warn("segment dropped: another client mounts the same memory, and the segment's own client is silent",
+			"segment", m.Name, "id", m.ID.String(), "client", m.Client.String(), "new_id", seg.ID.String(), "new_client", client.String())
+	}
+	return nil
 }
 
 // drop takes a segment out: its replicas are unreadable at once, the entries of the table

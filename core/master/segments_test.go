@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mooncake-go/mooncake/core/master/segments"
 	"github.com/mooncake-go/mooncake/core/model"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
@@ -161,4 +162,44 @@ func TestFreeRatioFirstBalances(t *testing.T) {
 	for _, s := range list {
 		require.InDelta(t, 50*page, s.Used, page)
 	}
+}
+
+// TestTheSameMemoryUnderAnotherClient mounts memory again under another client and address range, as
+// a store does that was restarted before the master missed it.
+func TestTheSameMemoryUnderAnotherClient(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, noLease, 4, 4)
+		other := model.UUID{Hi: 5}
+		again := r.segs[0]
+		again.ID, again.Base = model.UUID{Hi: 8}, again.Base+2*page
+		r.put("a", "b", "c", "d", "e", "f")
+		refused := r.MountSegment(r.ctx, other, again)
+		require.Equal(t, errs.UnavailableInCurrentStatus, errs.CodeOf(refused))
+		require.True(t, errs.ClassOf(refused).Retryable())
+		require.ErrorContains(t, refused, "the same memory")
+		require.Equal(t, errs.UnavailableInCurrentStatus, errs.CodeOf(r.RemountSegments(r.ctx, other, []model.Segment{segment(5, page), again})))
+		require.Len(t, r.here(), 6)
+
+		elsewhere := again
+		elsewhere.ID, elsewhere.Endpoint = model.UUID{Hi: 9}, "node-9:1"
+		require.NoError(t, r.MountSegment(r.ctx, model.UUID{Hi: 6}, elsewhere), "the same addresses at another endpoint are other memory")
+		unnamed := r.segs[1]
+		unnamed.ID, unnamed.Endpoint = model.UUID{Hi: 10}, ""
+		require.NoError(t, r.MountSegment(r.ctx, model.UUID{Hi: 6}, unnamed), "an empty endpoint says nothing")
+		unnamed.ID = model.UUID{Hi: 11}
+		require.NoError(t, r.MountSegment(r.ctx, model.UUID{Hi: 7}, unnamed))
+
+		time.Sleep(segments.SilentAfter - time.Millisecond)
+		require.Error(t, r.MountSegment(r.ctx, other, again))
+		time.Sleep(time.Millisecond)
+		require.NoError(t, r.MountSegment(r.ctx, other, again), "its client is silent: the process at the endpoint is a new one")
+		list, err := r.Segments(r.ctx)
+		require.NoError(t, err)
+		ids := map[model.SegmentID]bool{}
+		for _, s := range list {
+			ids[s.ID] = true
+		}
+		require.Equal(t, map[model.SegmentID]bool{r.segs[1].ID: true, {Hi: 8}: true, {Hi: 9}: true, {Hi: 10}: true, {Hi: 11}: true}, ids)
+		require.Less(t, len(r.here()), 6, "what lay in the dropped segment is gone")
+	})
 }

@@ -75,7 +75,7 @@ func (r *Registry) Prepare(client model.ClientID, seg model.Segment) (s *Segment
 		return nil, false, invalid(seg, "%d segments are mounted already, the most there can be", MaxSegments)
 	}
 	for _, o := range r.byID {
-		if o.Client == client && seg.Base < o.Base+o.Size && o.Base < seg.Base+seg.Size {
+		if o.Client == client && overlap(o.Segment, seg) {
 			return nil, false, invalid(seg, "it overlaps segment %s of the same client; objects would overwrite each other", o.ID)
 		}
 	}

@@ -48,6 +48,25 @@ func (v *View) OfClient(id model.ClientID) []*Segment { return v.byClient[id] }
 // At returns the segments that peers reach under an endpoint, in any status.
 func (v *View) At(endpoint string) []*Segment { return v.byEndpoint[endpoint] }
 
+// SameMemory returns the segments of other clients that lie in the memory of a segment: at the same
+// endpoint and at addresses that overlap. An empty endpoint says nothing. A segment of the same ID
+// is among them only if it has a ledger, which tells the new client what lies there.
+func (v *View) SameMemory(client model.ClientID, seg model.Segment) []*Segment {
+	if seg.Endpoint == "" {
+		return nil
+	}
+	var out []*Segment
+	for _, o := range v.At(seg.Endpoint) {
+		if o.Client != client && overlap(o.Segment, seg) && (o.ID != seg.ID || o.Ledger != nil) {
+			out = append(out, o)
+		}
+	}
+	return out
+}
+
+// overlap reports whether two segments have an address in common. It is right for any values.
+func overlap(a, b model.Segment) bool { return a.Base-b.Base < b.Size || b.Base-a.Base < a.Size }
+
 // OpenOn returns the segments of a host that take new objects.
 func (v *View) OpenOn(host string) []*Segment { return v.openOn[host] }
 
