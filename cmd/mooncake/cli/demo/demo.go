@@ -8,7 +8,6 @@ import (
 	"hash/crc32"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -63,7 +62,7 @@ started.`,
 			if pool > 0 {
 				o.PoolPages = int(uint64(pool) / max(o.PageSize, 1))
 			}
-			o.Program, o.Environ, o.Progress, o.Ask = e.Program, childEnv(e.Environ), e.Stderr, func(ctx context.Context, pid int) ([]pluginhost.Instance, error) {
+			o.Program, o.Environ, o.Progress, o.Ask = e.Program, e.ChildEnviron(), e.Stderr, func(ctx context.Context, pid int) ([]pluginhost.Instance, error) {
 				return plugins.Of(ctx, env, pid)
 			}
 			o.Linked = slices.ContainsFunc(e.Builtins, func(f plugin.Factory) bool {
@@ -159,12 +158,4 @@ func crcSpeed() float64 {
 		best = min(best, time.Since(begin))
 	}
 	return float64(len(buf)) / 1e9 / best.Seconds()
-}
-
-// childEnv returns the environment of the demo's processes: that of this process without the
-// settings of the pool, which the demo sets itself.
-func childEnv(environ []string) []string {
-	return slices.DeleteFunc(slices.Clone(environ), func(kv string) bool {
-		return strings.HasPrefix(kv, "MOONCAKE_") || strings.HasPrefix(kv, "MC_")
-	})
 }

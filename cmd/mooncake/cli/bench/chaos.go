@@ -1,0 +1,106 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/mooncake-go/mooncake/cmd/mooncake/internal/command"
+	"github.com/mooncake-go/mooncake/cmd/mooncake/internal/output"
+	"github.com/mooncake-go/mooncake/core/app"
+	"github.com/mooncake-go/mooncake/core/bench/chaos"
+	"github.com/mooncake-go/mooncake/core/config"
+	"github.com/mooncake-go/mooncake/core/store"
+)
+
+// chaosAllocWait is how long a put waits for space, which restarts of a master hold back for a while.
+const chaosAllocWait = 5 * time.Second
+
+func (e verbs) chaosCmd() *cobra.Command {
+	var format output.Format
+	var file string
+	o := chaos.Default()
+	page, segment := command.Size(o.PageSize), command.Size(o.SegmentSize)
+	cmd := &cobra.Command{
+		Use:   "chaos [FAULT...]",
+		Short: "Kill and stop the processes of a pool under load, and count what is lost and what is wrong",
+		Long: `Starts a master and two stores on this machine, each in a process of its own, puts pages that
+prove themselves, reads them whole and in ranges and puts others all the time, and then applies a
+fault. For each fault it measures how many of the keys are readable afterwards (in the worst round),
+how many reads gave wrong bytes (of all rounds), the longest call, and the longest time in which no
+whole read, no read of a range or no put succeeded.
+
+Faults: ` + strings.Join(chaos.Names(), ", ") + ` (all by default). What was killed
+is started again at once. What was stopped goes on after the pause. A cut link needs root and the
+programs ip, nsenter and unshare; without them its row is left out and a line says why.
+
+The exit code is 1 if a read was wrong.`,
+		Example: `  mooncake bench chaos
+  mooncake bench chaos master-kill master-term --rounds 10
+  mooncake bench chaos --rounds 1 --pause 8s --client-ttl 3s -o json`,
+		ValidArgs: chaos.Names(),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.Faults, o.PageSize, o.SegmentSize = args, int(min(page, 1<<30)), uint64(segment)
+			if err := o.Validate(); err != nil {
+				return command.Usage(err)
+			}
+			o.Program, o.Environ, o.Open, o.Note = e.Program, e.ChildEnviron(), e.openChaos, e.step
+			ctx, stop := command.UntilInterrupted(cmd.Context())
+			defer stop()
+			rows, err := chaos.Run(ctx, o)
+			if err == nil && file != "" {
+				err = writeFile(file, rows)
+			}
+			if len(rows) > 0 {
+				err = errors.Join(err, output.Print(e.Stdout, format, rows, rows.Text))
+			}
+			if wrong := rows.Wrong(); wrong > 0 {
+				err = errors.Join(err, fmt.Errorf("bench chaos: %d reads gave wrong bytes", wrong))
+			}
+			return err
+		},
+	}
+	f := cmd.Flags()
+	f.SortFlags = false
+	f.IntVar(&o.Rounds, "rounds", o.Rounds, "how often each fault is applied, each time to a new pool")
+	f.IntVar(&o.Keys, "keys", o.Keys, "keys that are put before the fault")
+	f.Var(&page, "page-size", "size of a key's page")
+	f.Var(&segment, "segment-size", "memory of each of the two stores")
+	f.DurationVar(&o.Pause, "pause", o.Pause, "how long a process stands still, and a link is cut")
+	f.DurationVar(&o.ClientTTL, "client-ttl", 0, "how long the master lets a store be silent (default the master's)")
+	output.Flag(f, &format, "", output.Table, output.JSON)
+	f.StringVar(&file, "out", "", "also write the rows to this file, as JSON")
+	return cmd
+}
+
+// openChaos opens a client of the harness: over tcp, as if it were on another machine.
+func (e verbs) openChaos(ctx context.Context, master string) (store.Pool, func(context.Context) error, error) {
+	loaded, err := config.Load(config.Options{Role: config.RoleClient, PluginDefaults: e.PluginDefaults()})
+	if err != nil {
+		return nil, nil, err
+	}
+	cfg := loaded.Config
+	cfg.Store.MasterServerAddress, cfg.Store.MetadataServer, cfg.Store.LocalHostname = master, "P2PHANDSHAKE", "127.0.0.1"
+	cfg.Store.Protocol, cfg.Store.Transports = "tcp", []string{"tcp"}
+	cfg.Admin.Socket = config.SocketOff
+	c, err := app.OpenClient(ctx, cfg, e.Builtins, app.ClientOptions{Log: slog.New(slog.DiscardHandler), AllocWait: chaosAllocWait})
+	if err != nil {
+		return nil, nil, err
+	}
+	return c.Store, c.Close, nil
+}
+
+// writeFile writes v to a file as JSON.
+func writeFile(path string, v any) error {
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(output.WriteJSON(f, v), f.Close())
+}

@@ -1,0 +1,146 @@
+package chaos
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/mooncake-go/mooncake/core/bench/cluster"
+)
+
+const (
+	stores = 2
+	// readyTimeout bounds how long a process may take to serve, stopTimeout how long to end.
+	readyTimeout = 30 * time.Second
+	stopTimeout  = time.Minute
+)
+
+// pool is a master and two stores, each a process of its own.
+type pool struct {
+	opts   Options
+	link   *link // the first store is behind it, nil for none
+	host   string
+	ports  []int
+	master *cluster.Proc
+	stores [stores]*cluster.Proc
+}
+
+// newPool starts the processes and waits until all memory is mounted.
+func newPool(ctx context.Context, opts Options, l *link) (*pool, error) {
+	ports, err := cluster.FreePorts(2)
+	if err != nil {
+		return nil, err
+	}
+	p := &pool{opts: opts, link: l, host: "127.0.0.1", ports: ports}
+	if l != nil {
+		p.host = l.master
+	}
+	if err := p.startAll(); err != nil {
+		return nil, errors.Join(err, p.close())
+	}
+	err = cluster.Poll(p.master, readyTimeout, func() error {
+		text, err := p.segments(ctx)
+		if have := len(strings.Fields(text)); err == nil && have < stores {
+			err = fmt.Errorf("%d of %d stores are mounted", have, stores)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, errors.Join(err, p.close())
+	}
+	return p, nil
+}
+
+// address is where the master serves.
+func (p *pool) address() string { return p.host + ":" + strconv.Itoa(p.ports[0]) }
+
+func (p *pool) startAll() error {
+	err := p.startMaster()
+	for i := range p.stores {
+		if err == nil {
+			err = p.startStore(i)
+		}
+	}
+	return err
+}
+
+// startMaster starts the master and does not wait for it.
+func (p *pool) startMaster() (err error) {
+	args := []string{"master", "--rpc_address", p.host, "--rpc_port", strconv.Itoa(p.ports[0]),
+		"--metrics_host", p.host, "--metrics_port", strconv.Itoa(p.ports[1])}
+	if p.opts.ClientTTL > 0 {
+		args = append(args, "--client_ttl", p.opts.ClientTTL.String())
+	}
+	p.master, err = cluster.Start(cluster.Spec{Name: "master", Program: p.opts.Program, Args: args, Env: p.opts.Environ})
+	return err
+}
+
+// startStore starts a store and does not wait for it.
+func (p *pool) startStore(i int) (err error) {
+	spec := cluster.Spec{Name: "store-" + strconv.Itoa(i+1), Program: p.opts.Program, Env: p.opts.Environ}
+	host := "127.0.0.1"
+	if p.link != nil && i == 0 {
+		host = p.link.store
+		spec.Program, spec.Args = p.link.inside(spec.Program)
+	}
+	spec.Args = append(spec.Args, "store", "--master_server_address", p.address(), "--local_hostname", host,
+		"--global_segment_size", strconv.FormatUint(p.opts.SegmentSize, 10), "--shared_memory", "off", "--admin_socket", "off")
+	p.stores[i], err = cluster.Start(spec)
+	return err
+}
+
+// segments asks the master's admin port for the mounted segments.
+func (p *pool) segments(ctx context.Context) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	url := "http://" + p.host + ":" + strconv.Itoa(p.ports[1]) + "/get_all_segments"
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return "", err
+	}
+	req.Close = true // The master that answers is about to be killed.
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return "", err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
+	if err == nil && resp.StatusCode != http.StatusOK {
+		err = fmt.Errorf("%s answered %s", url, resp.Status)
+	}
+	return string(body), err
+}
+
+// freeze stops a process for the pause of the options.
+func (p *pool) freeze(ctx context.Context, proc *cluster.Proc) error {
+	if err := proc.Signal(syscall.SIGSTOP); err != nil {
+		return fmt.Errorf("stop %s: %w", proc.Name, err)
+	}
+	pause(ctx, p.opts.Pause)
+	return proc.Signal(syscall.SIGCONT)
+}
+
+// close ends all processes: stores first, so that they can say goodbye to the master.
+func (p *pool) close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
+	defer cancel()
+	var errList [stores + 1]error
+	var work sync.WaitGroup
+	for i, s := range p.stores {
+		if s != nil {
+			work.Go(func() { errList[i] = s.Stop(ctx) })
+		}
+	}
+	work.Wait()
+	if p.master != nil {
+		errList[stores] = p.master.Stop(ctx)
+	}
+	return errors.Join(errList[:]...)
+}
