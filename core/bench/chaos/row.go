@@ -25,6 +25,7 @@ type Row struct {
 	Rounds   int   `json:"rounds"`
 	// Details describe the first wrong bytes.
 	Details []string `json:"details,omitempty"`
+	silent  kind     // of OutageMS, in a row of one round
 }
 
 // maxDetails bounds Row.Details.

@@ -16,6 +16,11 @@ const (
 	kinds
 )
 
+// String names the kind as messages do.
+func (k kind) String() string {
+	return [...]string{"whole read", "read of a range", "put"}[k]
+}
+
 // tally adds up what calls did, from mark on. Wrong bytes count from the beginning. Safe for
 // concurrent use.
 type tally struct {
@@ -73,9 +78,10 @@ func (t *tally) since(at time.Time) bool {
 func (t *tally) end(now time.Time, r *Row) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	var outage time.Duration
+	r.LongestCallMS, r.OutageMS = t.longest.Milliseconds(), -1
 	for k := range kinds {
-		outage = max(outage, t.silence[k], now.Sub(t.last[k]))
+		if ms := max(t.silence[k], now.Sub(t.last[k])).Milliseconds(); ms > r.OutageMS {
+			r.OutageMS, r.silent = ms, k
+		}
 	}
-	r.LongestCallMS, r.OutageMS = t.longest.Milliseconds(), outage.Milliseconds()
 }

@@ -52,7 +52,7 @@ func (t *traffic) reads(ctx context.Context) {
 	calls := context.WithoutCancel(ctx) // A call in flight ends by itself: its length counts.
 	for n := 0; pause(ctx, readPause); n++ {
 		id := uint64(rand.IntN(t.keys))
-		if n%4 == 3 {
+		if rand.IntN(4) == 0 {
 			id = t.pick(id)
 		}
 		if n%2 == 0 {

@@ -1,0 +1,64 @@
+// Package chaos breaks pools of real processes, in a short form of make chaos.
+package chaos
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mooncake-go/mooncake/core/bench/chaos"
+	"github.com/mooncake-go/mooncake/test/internal/programs"
+)
+
+// chaosLimit bounds the run; only one that hangs reaches it.
+const chaosLimit = 20 * time.Minute
+
+// bin is the folder with the built program.
+var bin string
+
+func TestMain(m *testing.M) {
+	os.Exit(programs.Main(m, func(dir string) error {
+		bin = dir
+		return programs.Build(nil, "-o", dir+"/", "./cmd/mooncake")
+	}))
+}
+
+// least says how many of 1000 keys must be readable after a fault. The end of a store's process loses
+// its keys, and the last milliseconds before a kill -9 of the master may lose some.
+var least = map[string]int{
+	"master kill -9": 990, "master SIGTERM": 1000, "master SIGSTOP": 1000,
+	"store SIGSTOP": 1000, "client kill -9": 1000, "link cut": 1000,
+	"store kill -9": 0, "pool kill -9": 0,
+}
+
+// TestNothingWrongAndNothingLost applies each fault once. A pause is longer than the time that the
+// master lets a store be silent.
+func TestNothingWrongAndNothingLost(t *testing.T) {
+	programs.Long(t)
+	out := programs.Must(t, programs.Spec{
+		Program: filepath.Join(bin, "mooncake"),
+		Args:    []string{"bench", "chaos", "--rounds", "1", "--pause", "8s", "--client-ttl", "3s", "-o", "json"},
+		Limit:   chaosLimit,
+	})
+	var rows chaos.Rows
+	require.NoError(t, json.Unmarshal([]byte(out), &rows), out)
+	t.Log(out)
+	seen := 0
+	for _, r := range rows {
+		want, known := least[r.Fault]
+		require.True(t, known, "a fault without an expectation: %s", r.Fault)
+		assert.Zero(t, r.Wrong, "%s: %q", r.Fault, r.Details)
+		assert.Equal(t, 1000, r.Keys, r.Fault)
+		assert.GreaterOrEqual(t, r.Readable, want, "keys that are readable after %s", r.Fault)
+		assert.Equal(t, 1, r.Rounds, r.Fault)
+		if r.Fault != "link cut" { // not every machine can cut one
+			seen++
+		}
+	}
+	assert.Equal(t, len(least)-1, seen, "every fault has a row")
+}
