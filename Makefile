@@ -141,6 +141,11 @@ test-short: setup ## Run the tests without the race detector and without real pr
 bench: build ## Measure the parts on this machine, each beside its limit
 	$(BIN)/mooncake bench
 
+# CHAOSFLAGS: flags of mooncake bench chaos, and names of faults. OUT: a file for JSON.
+.PHONY: chaos
+chaos: build ## Kill and stop the processes of pools under load, and count what is lost and what is wrong; OUT=FILE for JSON
+	$(BIN)/mooncake bench chaos $(CHAOSFLAGS) $(if $(OUT),--out $(OUT))
+
 .PHONY: bench-plugins
 bench-plugins: ## Measure what a transport costs that runs as a process of its own, as ratios
 	MOONCAKE_BENCH_PLUGINS=9 go test ./test/subprocess -count 1 -run TestRatios -v

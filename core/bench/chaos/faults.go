@@ -3,6 +3,10 @@ package chaos
 import (
 	"context"
 	"errors"
+	"slices"
+	"strings"
+
+	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
 // fault is something that happens to a pool.
@@ -50,4 +54,29 @@ var faults = []fault{
 	{name: "link-cut", title: "link cut", linked: true, strike: func(ctx context.Context, r *round) error {
 		return r.link.cut(ctx, r.opts.Pause)
 	}},
+}
+
+// Names returns the names of all faults, in order.
+func Names() (names []string) {
+	for _, f := range faults {
+		names = append(names, f.name)
+	}
+	return names
+}
+
+// selected returns the faults of a run, in the order of Names.
+func (o Options) selected() []fault {
+	return slices.DeleteFunc(slices.Clone(faults), func(f fault) bool {
+		return len(o.Faults) > 0 && !slices.Contains(o.Faults, f.name)
+	})
+}
+
+// checkFaults reports the first name that no fault has.
+func (o Options) checkFaults() error {
+	for _, name := range o.Faults {
+		if !slices.Contains(Names(), name) {
+			return errs.New(errs.InvalidParams, "chaos", "there is no fault %q; there are %s", name, strings.Join(Names(), ", "))
+		}
+	}
+	return nil
 }

@@ -2,8 +2,6 @@ package chaos
 
 import (
 	"context"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/mooncake-go/mooncake/core/store"
@@ -49,30 +47,10 @@ func Default() Options {
 	}
 }
 
-// Names returns the names of all faults, in order.
-func Names() (names []string) {
-	for _, f := range faults {
-		names = append(names, f.name)
-	}
-	return names
-}
-
-// selected returns the faults of a run, in the order of Names.
-func (o Options) selected() []fault {
-	return slices.DeleteFunc(slices.Clone(faults), func(f fault) bool {
-		return len(o.Faults) > 0 && !slices.Contains(o.Faults, f.name)
-	})
-}
-
 // Validate reports the first option that cannot work.
 func (o Options) Validate() error {
 	refuse := func(format string, args ...any) error {
 		return errs.New(errs.InvalidParams, "chaos", format, args...)
-	}
-	for _, name := range o.Faults {
-		if !slices.Contains(Names(), name) {
-			return refuse("there is no fault %q; there are %s", name, strings.Join(Names(), ", "))
-		}
 	}
 	switch {
 	case o.Rounds < 1 || o.Rounds > 1000:
@@ -89,5 +67,5 @@ func (o Options) Validate() error {
 	case o.ClientTTL < 0 || o.Recovery <= 0 || o.Patience <= 0:
 		return refuse("times of %v, %v and %v may not be negative", o.ClientTTL, o.Recovery, o.Patience)
 	}
-	return nil
+	return o.checkFaults()
 }

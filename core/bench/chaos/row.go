@@ -7,6 +7,21 @@ import (
 	"time"
 )
 
+// kind is a kind of call.
+type kind int
+
+const (
+	wholeRead kind = iota
+	rangeRead
+	put
+	kinds
+)
+
+// String names the kind as messages do.
+func (k kind) String() string {
+	return [...]string{"whole read", "read of a range", "put"}[k]
+}
+
 // Row is what one fault did, over all of its rounds.
 type Row struct {
 	Fault string `json:"fault"`

@@ -6,21 +6,6 @@ import (
 	"time"
 )
 
-// kind is a kind of call.
-type kind int
-
-const (
-	wholeRead kind = iota
-	rangeRead
-	put
-	kinds
-)
-
-// String names the kind as messages do.
-func (k kind) String() string {
-	return [...]string{"whole read", "read of a range", "put"}[k]
-}
-
 // tally adds up what calls did, from mark on. Wrong bytes count from the beginning. Safe for
 // concurrent use.
 type tally struct {
