@@ -60,6 +60,7 @@ func TestTallyFindsTheLongestSilence(t *testing.T) {
 	y.call(rangeRead, at(1100), at(1200), false)
 	y.call(rangeRead, at(1250), at(1400), true)
 	y.call(wholeRead, at(1400), at(1350), true)
+	y.call(put, at(1100), at(1300), false)
 	y.call(put, at(1400), at(1450), true)
 	var r Row
 	y.end(at(1500), &r)

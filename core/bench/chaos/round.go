@@ -41,8 +41,11 @@ func newRound(ctx context.Context, opts Options, linked bool) (_ *round, err err
 		}
 	}()
 	if linked {
-		if r.link, err = newLink(ctx); err != nil {
-			return nil, &unable{err}
+		if r.link, err = newLink(ctx); err != nil && ctx.Err() == nil {
+			err = &unable{err}
+		}
+		if err != nil {
+			return nil, err
 		}
 	}
 	if r.pool, err = newPool(ctx, opts, r.link); err != nil {
