@@ -64,7 +64,7 @@ func TestTallyFindsTheLongestSilence(t *testing.T) {
 	y.call(put, at(1400), at(1450), true)
 	var r Row
 	y.end(at(1500), &r)
-	assert.EqualValues(t, 150, r.LongestCallMS)
+	assert.EqualValues(t, 200, r.LongestCallMS)
 	assert.EqualValues(t, 350, r.OutageMS)
 	assert.Equal(t, put, r.silent)
 
