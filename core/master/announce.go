@@ -3,6 +3,7 @@ package master
 import (
 	"github.com/mooncake-go/mooncake/core/master/objects"
 	"github.com/mooncake-go/mooncake/core/master/quota"
+	"github.com/mooncake-go/mooncake/core/master/segments"
 	"github.com/mooncake-go/mooncake/core/model"
 )
 
@@ -41,6 +42,21 @@ func (s *Service) announceStored(name string) {
 func (s *Service) announceGone(g *objects.Gone) {
 	if s.announcer != nil && g.Readable {
 		s.announce(g.Key, g.Group, false)
+	}
+}
+
+// announceLying announces what lies in a segment that became absent or returned.
+func (s *Service) announceLying(m *segments.Segment) {
+	if s.announcer == nil {
+		return
+	}
+	var lying []objects.Member
+	for at, more := objects.Cursor(0), true; more; more = at != 0 {
+		lying, at = s.table.Lying(at, m, lying[:0])
+		for _, o := range lying {
+			_, readable := s.table.Current(o.Key)
+			s.announce(o.Key, o.Group, readable)
+		}
 	}
 }
 

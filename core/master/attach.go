@@ -55,7 +55,10 @@ func (s *Service) attach(ctx context.Context, client model.ClientID, l *model.Le
 	old := s.registry.Get(l.Segment.ID)
 	if old != nil && old.Client == client {
 		if old.Segment == l.Segment && old.Ledger.Resumable(ledger.Epoch(l.Fence), ledger.Seq(l.Seq)) {
-			s.registry.SetAbsent(old, false)
+			if old.Absent() {
+				s.registry.SetAbsent(old, false)
+				s.announceLying(old)
+			}
 			return model.LedgerGrant{Epoch: uint64(old.Ledger.Epoch()), Resume: true}
 		}
 		s.drop(ctx, old, history.SegmentUnmounted)
@@ -137,9 +140,7 @@ func (s *Service) Quiesce(ctx context.Context) {
 	}
 	var all touched
 	for _, m := range s.registry.View().All {
-		if !m.Absent() {
-			all.add(m)
-		}
+		all.add(m)
 	}
 	if late, err := s.await(ctx, all); late != nil {
 		s.log.Warn("a node did not confirm its ledger before the master stopped; its last objects may be lost", "segment", late.Name, "error", err)
@@ -185,7 +186,7 @@ func (s *Service) awaitFrees(ctx context.Context) {
 type touched map[*segments.Segment]struct{}
 
 func (t *touched) add(m *segments.Segment) {
-	if m.Ledger == nil {
+	if m.Ledger == nil || m.Absent() { // An absent one learns of it when it returns.
 		return
 	}
 	if *t == nil {

@@ -251,6 +251,31 @@ func TestAWriterIsKnownBeforeItIsAnswered(t *testing.T) {
 	})
 }
 
+// TestAWriterOfACopyIsKnown (L2), as that of a put.
+func TestAWriterOfACopyIsKnown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, b := newKeeper(t, 1, 4), newKeeper(t, 2, 4)
+		r := startAttached(t, nil, a)
+		r.put("k")
+		b.join(r)
+		flushed()
+		caller := model.Caller{Client: r.client}
+		b.mute.Store(true)
+		_, err := r.CopyStart(r.ctx, caller, model.CopyObject, "k", "", []string{b.segs[0].Name})
+		require.Equal(t, errs.UnavailableInCurrentStatus, errs.CodeOf(err), "%v", err)
+		b.mute.Store(false)
+		flushed()
+		_, err = r.CopyStart(r.ctx, caller, model.CopyObject, "k", "", []string{b.segs[0].Name})
+		require.NoError(t, err)
+		require.Equal(t, 1, b.logs[b.segs[0].ID].Len(), "the ledger knows the writer when it is answered")
+		require.NoError(t, r.CopyEnd(r.ctx, caller, model.CopyObject, "k"))
+		flushed()
+		r.kill(t, a, b)
+		r = startAttached(t, nil, a, b)
+		require.Len(t, r.PeekReplicas([]string{"k"})[0].Value.Replicas, 2)
+	})
+}
+
 // TestMemoryIsFreeWhenTheLedgerSaysSo (L1).
 func TestMemoryIsFreeWhenTheLedgerSaysSo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -340,7 +365,8 @@ func TestTheLaterValueStays(t *testing.T) {
 func TestASilentNodeIsNotForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := newKeeper(t, 1, 4), newKeeper(t, 2, 4)
-		r := startAttached(t, func(c *master.Config) { c.ClientTTL, c.SegmentRetention = 10*time.Second, time.Minute }, a, b)
+		short := func(c *master.Config) { c.ClientTTL, c.SegmentRetention = 10*time.Second, time.Minute }
+		r := startAttached(t, short, a, b)
 		for i := range 4 {
 			r.put(fmt.Sprint(i))
 		}
@@ -358,8 +384,14 @@ func TestASilentNodeIsNotForgotten(t *testing.T) {
 		got, err := r.PutStart(r.ctx, model.Caller{Client: r.client}, items([]string{"new"}, page), model.DefaultReplicateConfig(), nil)
 		require.NoError(t, err)
 		require.Equal(t, b.segs[0].ID, got[0].Value[0].SegmentID, "no object goes to a silent node")
+		require.Equal(t, one(errs.ObjectNotFound), r.remove(true, lost[0]))
 		a.join(r)
-		require.NotContains(t, r.exist(lost...), false)
+		require.Equal(t, []bool{false}, r.exist(lost[0]), "it stays removed")
+		require.NotContains(t, r.exist(lost[1:]...), false)
+		flushed()
+		r.kill(t, a, b)
+		r = startAttached(t, short, a, b)
+		require.Equal(t, []bool{false}, r.exist(lost[0]))
 		a.leave()
 		time.Sleep(2 * time.Minute)
 		segs, err := r.Segments(r.ctx)

@@ -45,7 +45,7 @@ func (s *Service) list(ctx context.Context, op string, caller model.Caller, expr
 		if err := ctx.Err(); err != nil {
 			return nil, errs.Wrap(errs.RPCTimeout, op, err)
 		}
-		names, at = s.table.Keys(at, names[:0])
+		names, at = s.table.Keys(at, false, names[:0])
 		for _, name := range names {
 			if k, ok := c.key(name); ok && k > after && first.wants(k) && (re == nil || re.MatchString(k)) {
 				first.offer(k)
@@ -63,7 +63,7 @@ func (s *Service) WalkKeys(yield func(model.Key) bool) {
 	c := s.defaultScope()
 	var names []string
 	for at, more := objects.Cursor(0), true; more; more = at != 0 {
-		names, at = s.table.Keys(at, names[:0])
+		names, at = s.table.Keys(at, false, names[:0])
 		for _, name := range names {
 			if k, ok := c.key(name); ok && !yield(k) {
 				return

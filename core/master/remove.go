@@ -120,7 +120,7 @@ func (s *Service) removeWhere(ctx context.Context, op string, match func(name st
 			return total, errs.Wrap(errs.RPCTimeout, op, err)
 		}
 		names = names[:0]
-		all, at = s.table.Keys(at, all[:0])
+		all, at = s.table.Keys(at, true, all[:0])
 		for _, name := range all {
 			if match(name) {
 				names = append(names, name)

@@ -36,7 +36,7 @@ func (t *Table) Adopt(f *Found, now, until lease.Instant, bin *Bin) Outcome {
 	if !r.alive() {
 		return Missing
 	}
-	if o != nil && o.alive() {
+	if o != nil && o.mounted() {
 		switch put := o.put(); {
 		case put > f.Put:
 			return Superseded

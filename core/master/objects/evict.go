@@ -1,6 +1,8 @@
 package objects
 
 import (
+	"time"
+
 	"github.com/mooncake-go/mooncake/core/master/lease"
 	"github.com/mooncake-go/mooncake/sdk/evict"
 )
@@ -16,6 +18,9 @@ type Rules struct {
 	// Mate is for one of the other members of a group: they are listed once only.
 	Mate bool
 }
+
+// absentPause is how long the evictor leaves an object alone whose segments are absent.
+const absentPause = 10 * time.Second
 
 // Evict takes an object away. Missing when it is gone; Leased, Probed or SoftPinned with
 // the end of that; Copying; Moved; HardPinned or Unfinished when it should never have been
@@ -40,6 +45,8 @@ func (o *object) protected(now lease.Instant, rules Rules) (until lease.Instant,
 	switch {
 	case o == nil:
 		return 0, Missing
+	case !o.alive() && o.mounted():
+		return now.Add(absentPause), Leased // Nothing would be won.
 	case o.has(hardPin):
 		return 0, HardPinned
 	case !o.has(complete):

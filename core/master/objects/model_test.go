@@ -178,7 +178,7 @@ func (m *machine) check(t *rapid.T) {
 	m.drain(t)
 	var keys, want []string
 	for at, more := Cursor(0), true; more; more = at != 0 {
-		keys, at = m.table.Keys(at, keys)
+		keys, at = m.table.Keys(at, false, keys)
 	}
 	ranked, readable, soft, writing := 0, 0, 0, uint64(0)
 	owned := map[string]int{}

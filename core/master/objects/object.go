@@ -2,6 +2,7 @@ package objects
 
 import (
 	"math"
+	"slices"
 	"time"
 
 	"github.com/mooncake-go/mooncake/core/ledger"
@@ -179,6 +180,11 @@ func (o *object) put() uint64 {
 
 func (r *replica) alive() bool { return r.readable(0) }
 
+// mounted reports whether the copy is there, also where a segment is absent.
+func (r *replica) mounted() bool {
+	return !slices.ContainsFunc(r.parts, func(e segments.Extent) bool { return !e.Seg.Alive() })
+}
+
 // readable is alive, and whether the master may let readers rely on the copy at an instant.
 func (r *replica) readable(at journal.Instant) bool {
 	for i := range r.parts {
@@ -251,6 +257,15 @@ func (o *object) probeEnd() lease.Instant {
 }
 
 func (o *object) copying() bool { return o.more != nil && o.more.task != nil }
+
+// mounted reports whether a copy is there, also where its segment is absent.
+func (o *object) mounted() bool {
+	copies := o.several()
+	if copies == nil {
+		return o.seg.Alive()
+	}
+	return slices.ContainsFunc(copies, func(r replica) bool { return !r.target && r.mounted() })
+}
 
 // describe appends the copies that are alive, without the targets of a copy in progress. With an instant other than 0
 // it leaves out those that readers may not rely on then.

@@ -7,7 +7,7 @@ import (
 )
 
 // Remove takes a readable object away. Missing; Unfinished and Copying, also with force;
-// Leased or Probed, unless force.
+// Leased or Probed, unless force. One whose segments are absent is missing, and does not come back.
 func (t *Table) Remove(key string, now lease.Instant, force bool, bin *Bin) Outcome {
 	i, s, o := t.open(key)
 	defer s.mu.Unlock()
@@ -15,7 +15,7 @@ func (t *Table) Remove(key string, now lease.Instant, force bool, bin *Bin) Outc
 	if out == Done && !force {
 		out = o.unread(now)
 	}
-	if out == Done {
+	if out == Done || o != nil && o.has(complete) && !o.alive() {
 		bin.whole(o)
 		t.unlink(i, s, o, true)
 	}
@@ -85,15 +85,15 @@ func (t *Table) cut(o *object, bin *Bin, match func(replica) bool) {
 // striped copy may, is in the bin.
 func (t *Table) Sweep(at Cursor, bin *Bin) (gone int, next Cursor) {
 	next = t.walk(at, func(i int, s *shard, o *object) {
-		if !o.alive() {
+		if !o.mounted() {
 			bin.whole(o)
 			t.unlink(i, s, o, true)
 			gone++
 			return
 		}
 		for _, r := range o.several() {
-			if !r.alive() {
-				t.cut(o, bin, func(r replica) bool { return !r.alive() })
+			if !r.mounted() {
+				t.cut(o, bin, func(r replica) bool { return !r.mounted() })
 				break
 			}
 		}

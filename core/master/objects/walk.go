@@ -1,5 +1,11 @@
 package objects
 
+import (
+	"slices"
+
+	"github.com/mooncake-go/mooncake/core/master/segments"
+)
+
 // Cursor is a position in a walk through the table. A walk begins with 0 and is over when a step
 // returns 0. It visits each object that is in the table from the first step to the last at least
 // once.
@@ -40,11 +46,25 @@ func (t *slots) some(from, n uint32, do func(*object)) (end uint32) {
 	return end
 }
 
-// Keys appends the readable keys of one step of a walk to dst.
-func (t *Table) Keys(at Cursor, dst []string) ([]string, Cursor) {
+// Keys appends the readable keys of one step of a walk to dst. With absent it also appends those whose segments are
+// absent.
+func (t *Table) Keys(at Cursor, absent bool, dst []string) ([]string, Cursor) {
 	next := t.walk(at, func(_ int, _ *shard, o *object) {
-		if o.has(complete) && o.alive() {
+		if o.has(complete) && (o.alive() || absent && o.mounted()) {
 			dst = append(dst, o.key)
+		}
+	})
+	return dst, next
+}
+
+// Member is an object with its group.
+type Member struct{ Key, Group string }
+
+// Lying appends the complete objects of one step of a walk that have a copy on a segment.
+func (t *Table) Lying(at Cursor, seg *segments.Segment, dst []Member) ([]Member, Cursor) {
+	next := t.walk(at, func(_ int, _ *shard, o *object) {
+		if o.has(complete) && slices.ContainsFunc(o.extents(nil), func(e segments.Extent) bool { return e.Seg == seg }) {
+			dst = append(dst, Member{o.key, o.group()})
 		}
 	})
 	return dst, next

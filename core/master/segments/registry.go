@@ -34,8 +34,9 @@ type Registry struct {
 	view atomic.Pointer[View]
 	next atomic.Uint64
 
-	mu   sync.Mutex
-	byID map[model.SegmentID]*Segment
+	mu      sync.Mutex
+	byID    map[model.SegmentID]*Segment
+	mounted []*Segment // in the order in which they were mounted
 }
 
 // NewRegistry returns an empty registry.
@@ -86,7 +87,8 @@ func (r *Registry) Add(s *Segment) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.byID[s.ID] = s
-	r.view.Store(newView(append(slices.Clone(r.view.Load().All), s)))
+	r.mounted = append(r.mounted, s)
+	r.view.Store(newView(r.mounted))
 }
 
 // judge brings Even of the present view up to date.
@@ -101,7 +103,7 @@ func (r *Registry) SetAbsent(s *Segment, absent bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if s.absent.Swap(absent) != absent && r.byID[s.ID] == s {
-		r.view.Store(newView(slices.Clone(r.view.Load().All)))
+		r.view.Store(newView(r.mounted))
 	}
 }
 
@@ -114,7 +116,7 @@ func (r *Registry) Reopen(now lease.Instant) {
 		r.mu.Lock()
 		s.closed.Store(0)
 		if r.byID[s.ID] == s {
-			r.view.Store(newView(slices.Clone(r.view.Load().All)))
+			r.view.Store(newView(r.mounted))
 		}
 		r.mu.Unlock()
 	}
@@ -129,8 +131,8 @@ func (r *Registry) Remove(s *Segment) {
 		return
 	}
 	delete(r.byID, s.ID)
-	rest := slices.DeleteFunc(slices.Clone(r.view.Load().All), func(o *Segment) bool { return o == s })
-	r.view.Store(newView(rest))
+	r.mounted = slices.DeleteFunc(r.mounted, func(o *Segment) bool { return o == s })
+	r.view.Store(newView(r.mounted))
 }
 
 func validate(client model.ClientID, seg model.Segment) error {

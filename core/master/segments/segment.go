@@ -49,10 +49,10 @@ func (s *Segment) Host() string {
 // readable.
 func (s *Segment) Alive() bool { return !s.dead.Load() }
 
-// Readable reports whether the segment is mounted and, at an instant other than 0, whether the master may let readers
-// rely on what lies there.
+// Readable reports whether the segment is mounted and not absent and, at an instant other than 0, whether the master
+// may let readers rely on what lies there.
 func (s *Segment) Readable(at journal.Instant) bool {
-	return s.Alive() && (at == 0 || s.Ledger.Valid(at))
+	return s.Alive() && !s.Absent() && (at == 0 || s.Ledger.Valid(at))
 }
 
 // Absent reports whether the segment's node is silent. What lies there is not forgotten, in case the node returns.
@@ -77,7 +77,7 @@ func (s *Segment) Status() model.SegmentStatus {
 
 // Allocatable reports whether new objects may go there.
 func (s *Segment) Allocatable() bool {
-	return s.Status() == model.SegmentOK && !s.Absent() && s.closed.Load() == 0
+	return s.Status() == model.SegmentOK && s.closed.Load() == 0
 }
 
 // Deadline is when a graceful unmount becomes final, 0 where none is in progress.

@@ -1,8 +1,6 @@
 package segments
 
 import (
-	"slices"
-
 	"github.com/mooncake-go/mooncake/core/master/lease"
 	"github.com/mooncake-go/mooncake/core/model"
 	"github.com/mooncake-go/mooncake/sdk/errs"
@@ -48,7 +46,7 @@ func (r *Registry) SetStatus(s *Segment, to model.SegmentStatus, deadline lease.
 		return nil
 	}
 	s.status.Store(int32(to))
-	r.view.Store(newView(slices.Clone(r.view.Load().All)))
+	r.view.Store(newView(r.mounted))
 	return nil
 }
 

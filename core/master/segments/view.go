@@ -12,8 +12,10 @@ import (
 // View is what was mounted at one moment. Its lists never change and may be read without
 // a lock; a segment in it can have died since.
 type View struct {
-	// All lists the segments in the order in which they were mounted.
+	// All lists the segments in the order in which they were mounted, without those that are absent.
 	All []*Segment
+	// Away lists those that are absent.
+	Away []*Segment
 	// Open lists those of them that take new objects, in the same order.
 	Open []*Segment
 	// Ring holds the spaces of Open twice in a row, so that n of them starting anywhere
@@ -65,9 +67,17 @@ func (v *View) Used() uint64 {
 	return n
 }
 
-func newView(all []*Segment) *View {
+func newView(mounted []*Segment) *View {
+	all, away := slices.Clone(mounted), []*Segment(nil)
+	all = slices.DeleteFunc(all, func(s *Segment) bool {
+		if s.Absent() {
+			away = append(away, s)
+		}
+		return s.Absent()
+	})
 	v := &View{
 		All:        all,
+		Away:       away,
 		Open:       make([]*Segment, 0, len(all)),
 		Ring:       make([]alloc.SpaceID, 0, 2*len(all)),
 		bySpace:    make(map[alloc.SpaceID]*Segment, len(all)),

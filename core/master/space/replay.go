@@ -3,6 +3,7 @@ package space
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/mooncake-go/mooncake/core/master/segments"
 	"github.com/mooncake-go/mooncake/sdk/alloc"
@@ -20,7 +21,8 @@ const replayBatch = 4096
 func (p *Pool) Replay(ctx context.Context, a alloc.Allocator, view func() *segments.View, live func(yield func([]segments.Extent) error) error) error {
 	p.gate.Lock()
 	defer p.gate.Unlock()
-	for _, s := range view().All {
+	all := slices.Concat(view().All, view().Away)
+	for _, s := range all {
 		if err := a.AddSpace(ctx, alloc.Space{ID: s.Space, Size: s.Size}); err != nil {
 			return fmt.Errorf("replay allocator: add space %d of segment %s: %w", s.Space, s.Name, err)
 		}
@@ -32,7 +34,7 @@ func (p *Pool) Replay(ctx context.Context, a alloc.Allocator, view func() *segme
 	if err := r.add(p.quarantined()); err != nil {
 		return err
 	}
-	for _, s := range view().All {
+	for _, s := range all {
 		for _, e := range s.Ledger.Unfreed(nil) {
 			if err := r.add([]segments.Extent{{Seg: s, Offset: e.Offset, Size: e.Size}}); err != nil {
 				return err
