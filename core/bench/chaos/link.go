@@ -15,7 +15,7 @@ import (
 
 // link puts a store into a network namespace of its own, with two cables: one to the master, which
 // stays, and one on which clients reach the store, which can be cut. A cut is silent, as when a switch
-// loses its power: nobody refuses a connection. The addresses are of the range for measurements
+// loses its power: no host refuses a connection. The addresses are of the range for measurements
 // (RFC 2544).
 type link struct {
 	holder *cluster.Proc // keeps the namespace
