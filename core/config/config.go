@@ -124,7 +124,7 @@ type Store struct {
 
 	GlobalSegmentSize Size `koanf:"global_segment_size" default:"4GiB" doc:"memory this node contributes to the pool; 0 contributes none"`
 	LocalBufferSize   Size `koanf:"local_buffer_size" default:"16MiB" range:"0..1TiB" doc:"staging memory for puts and gets from unregistered memory"`
-	Checksum          bool `koanf:"checksum" default:"true" doc:"compute a CRC32C on put and verify it on get"`
+	Checksum          bool `koanf:"checksum" default:"true" doc:"compute a CRC32C on put and verify it on get, of objects and of ranges; false is the only way to read bytes that nothing has checked"`
 
 	SliceSize        Size          `koanf:"slice_size" default:"1MiB" range:"4KiB..64MiB" doc:"largest piece that an object is cut into for moving"`
 	MaxInflightBytes Size          `koanf:"max_inflight_bytes" default:"64MiB" range:"4KiB..1TiB" doc:"bytes in flight to one peer; at least slice_size"`

@@ -1,14 +1,11 @@
 package ledger
 
-import (
-	"fmt"
-	"math"
-)
+import "fmt"
 
 // mark is what the index knows of a put: where in the memory its records lie, behind the kind and the put.
 type mark struct {
 	begin, commit uint32 // commit is 0 before the put is complete
-	bytes         uint16 // of its records, as far as they count, or the most that fits
+	bytes         uint32 // of its records, as far as they count
 	epoch         uint16 // an index of index.epochs
 	state         State
 }
@@ -61,7 +58,7 @@ func (x *index) stage(f *frame, base uint64, size uint64) error {
 		at := uint32(base + frameSize + uint64(r.at))
 		stage := func(to mark) error {
 			if to.state != 0 {
-				to.bytes = uint16(min(int(m.bytes)+r.size, math.MaxUint16))
+				to.bytes = m.bytes + uint32(r.size)
 			}
 			x.stagedLive += int(to.bytes) - int(m.bytes)
 			x.staged[r.put] = to

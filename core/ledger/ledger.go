@@ -113,6 +113,8 @@ type Ending struct {
 	Checksum model.Checksum
 	// SoftUntil is when the soft pin ends, in milliseconds since 1970; 0 for none.
 	SoftUntil uint64
+	// Grains are the checksums of the object's grains (model.GrainSize), nil for none.
+	Grains []uint32
 }
 
 // Entry is one put of a ledger with all that is known of it.

@@ -134,7 +134,10 @@ func (m *modelled) fill(t *rapid.T, want map[Put]Entry) *Batch {
 			want[m.put] = Entry{Version: Version{m.epoch, m.put}, State: Writing, Object: o}
 		case 2, 3:
 			if p != 0 && e.State == Writing {
-				e.State, e.Ending = Complete, Ending{model.Checksum{Kind: model.ChecksumCRC32C, Value: uint64(p) & 0xffffffff}, 77}
+				e.State, e.Ending = Complete, Ending{model.Checksum{Kind: model.ChecksumCRC32C, Value: uint64(p) & 0xffffffff}, 77, nil}
+				if rapid.Bool().Draw(t, "grains") {
+					e.Grains = rapid.SliceOfN(rapid.Uint32(), 1, 5).Draw(t, "sums")
+				}
 				b.Commit(p, e.Ending)
 				want[p] = e
 			}
@@ -267,6 +270,7 @@ func TestLogAgainstModel(t *testing.T) {
 				require.Equal(t, m.want, entries(t, m.log))
 				require.Equal(t, m.seq, m.log.Seq())
 				require.Equal(t, m.epoch, m.log.Fenced())
+				require.Equal(t, m.epoch > 0, m.log.Lease() == time.Second)
 			},
 		})
 	})

@@ -23,13 +23,14 @@ const (
 	maxName    = 16 << 10
 	maxExtents = 1 << 12
 	maxParts   = 1 << 20
+	withGrains = 1 << 7
 )
 
 // A record is its kind, the number of the put as the difference to the record before it in the same
 // batch (zigzag), and what the kind has. All numbers are varints.
 //
 //	begin   epoch, size, part, parts, extents (count, then offset and length each), name, value, flags, type, group, writer (16 bytes)
-//	commit  checksum kind, checksum, end of the soft pin
+//	commit  checksum kind (with a bit for grains), checksum, end of the soft pin, grains (count, then 4 bytes each)
 //	unlink  nothing
 //	gone    nothing
 //
@@ -195,9 +196,20 @@ func (o *Object) valid() bool {
 }
 
 func appendCommit(b []byte, e Ending) []byte {
-	b = append(b, byte(e.Checksum.Kind))
+	kind := byte(e.Checksum.Kind)
+	if len(e.Grains) > 0 {
+		kind |= withGrains
+	}
+	b = append(b, kind)
 	b = binary.AppendUvarint(b, e.Checksum.Value)
-	return binary.AppendUvarint(b, e.SoftUntil)
+	b = binary.AppendUvarint(b, e.SoftUntil)
+	if len(e.Grains) > 0 {
+		b = binary.AppendUvarint(b, uint64(len(e.Grains)))
+		for _, g := range e.Grains {
+			b = binary.LittleEndian.AppendUint32(b, g)
+		}
+	}
+	return b
 }
 
 func (c *cursor) commit() Ending {
@@ -205,7 +217,16 @@ func (c *cursor) commit() Ending {
 	if c.bad {
 		return Ending{}
 	}
-	return Ending{Checksum: model.Checksum{Kind: model.ChecksumKind(k[0]), Value: c.uint()}, SoftUntil: c.uint()}
+	e := Ending{Checksum: model.Checksum{Kind: model.ChecksumKind(k[0] &^ withGrains), Value: c.uint()}, SoftUntil: c.uint()}
+	if k[0]&withGrains == 0 {
+		return e
+	}
+	n := c.upTo(model.MaxGrains)
+	c.bad = c.bad || n == 0
+	for b := c.bytes(4 * n); len(b) > 0; b = b[4:] {
+		e.Grains = append(e.Grains, binary.LittleEndian.Uint32(b))
+	}
+	return e
 }
 
 // record is one decoded record.

@@ -160,7 +160,7 @@ func (a *adoption) enter(ctx context.Context, e *ledger.Entry) {
 // found describes an entry for the table.
 func (a *adoption) found(e *ledger.Entry) *objects.Found {
 	f := &objects.Found{
-		Key: e.Name, Put: uint64(e.Value), Size: e.Size, Writer: a.s.table.Remember(e.Writer), Complete: e.State == ledger.Complete, Checksum: e.Checksum,
+		Key: e.Name, Put: uint64(e.Value), Size: e.Size, Writer: a.s.table.Remember(e.Writer), Complete: e.State == ledger.Complete, Checksum: e.Checksum, Grains: e.Grains,
 		Settings: objects.Settings{HardPin: e.Flags&ledger.HardPin != 0, Group: e.Group, DataType: model.DataType(e.Type)},
 	}
 	if e.SoftUntil != 0 {

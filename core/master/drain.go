@@ -3,7 +3,6 @@ package master
 import (
 	"context"
 	"slices"
-	"time"
 
 	"github.com/mooncake-go/mooncake/core/master/drain"
 	"github.com/mooncake-go/mooncake/core/master/objects"
@@ -25,7 +24,7 @@ func (s *Service) CreateDrainJob(ctx context.Context, spec model.DrainSpec) (mod
 	if err := s.admit(ctx, opDrain, len(spec.Segments)+len(spec.Targets)); err != nil {
 		return model.JobID{}, err
 	}
-	return s.drains.Create(spec, time.Now())
+	return s.drains.Create(spec, s.clock.Stamp())
 }
 
 // DrainJob answers with a job.
@@ -41,7 +40,7 @@ func (s *Service) CancelDrainJob(ctx context.Context, id model.JobID) error {
 	if err := s.admit(ctx, opDrain, 0); err != nil {
 		return err
 	}
-	return s.drains.Cancel(id, time.Now())
+	return s.drains.Cancel(id, s.clock.Stamp())
 }
 
 // drainPool is the Service as the drain engine sees it.

@@ -31,7 +31,7 @@ func (s *Service) PutEnd(ctx context.Context, caller model.Caller, items []model
 			}
 			var got objects.Outcome
 			var took time.Duration
-			if before, took, got = s.table.Finish(name, it.Put, client, it.Checksum, now, parent); took > 0 {
+			if before, took, got = s.table.Finish(name, it.Put, client, it.Checksum, now, parent, it.Grains...); took > 0 {
 				s.counters.PutTimes.Observe(took)
 			}
 			out[i] = outcomeError(got, op, it.Key)

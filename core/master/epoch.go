@@ -58,7 +58,7 @@ func (w stripes) add(f *objects.Found, e *ledger.Entry, part segments.Extent, no
 	x.Parts[e.Part] = part
 	x.until = max(x.until, until)
 	if f.Complete && !x.Complete {
-		x.Complete, x.Checksum, x.PinEnd = true, f.Checksum, f.PinEnd
+		x.Complete, x.Checksum, x.Grains, x.PinEnd = true, f.Checksum, f.Grains, f.PinEnd
 	}
 	if x.missing > 0 {
 		return nil

@@ -43,6 +43,8 @@ func outcomeError(out objects.Outcome, op string, key model.Key) error {
 		return keyError(errs.InvalidWrite, errs.ClassPermanent, op, key, "it has been written completely; remove it instead")
 	case objects.Superseded:
 		return keyError(errs.InvalidWrite, errs.ClassPermanent, op, key, "this put was overdue and another one of this client took its place; what it wrote is discarded")
+	case objects.Misfit:
+		return keyError(errs.InvalidParams, errs.ClassPermanent, op, key, "the checksums of its grains do not combine to its checksum, or are not as many as its size has; put it again")
 	case objects.Leased:
 		return keyError(errs.ObjectHasLease, errs.ClassUnknown, op, key, "a reader holds a lease on it; try again later, or force the removal")
 	case objects.Probed:

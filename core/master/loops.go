@@ -34,6 +34,15 @@ func every(ctx context.Context, d time.Duration, do func(context.Context)) {
 	}
 }
 
+// clockLoop makes every deadline later by the time during which this process did not run.
+func (s *Service) clockLoop(ctx context.Context) {
+	s.clock.Run(ctx, func(gap time.Duration) {
+		s.counters.Paused.Add(int(gap.Milliseconds()))
+		s.log.Warn("this process did not run for a while; all leases and timeouts of the pool last longer by that",
+			"pause", gap.Round(time.Millisecond))
+	})
+}
+
 // evictLoop sends events to the policy, resyncs it after a failure, and keeps the pool below the
 // watermark.
 func (s *Service) evictLoop(ctx context.Context) {
@@ -55,7 +64,7 @@ func (s *Service) monitorLoop(ctx context.Context) {
 		s.registry.Reopen(now)
 		s.abandon(ctx, history.PutOverdue, func(_ model.ClientID, started lease.Instant) bool { return started.Add(s.cfg.PutReleaseTimeout) <= now })
 		s.table.Unpin(now)
-		s.tasks.Tick(time.Now())
+		s.tasks.Tick(s.clock.Stamp())
 		s.counters.Released.Add(s.pool.Tick(ctx, now))
 	})
 }
@@ -100,7 +109,7 @@ func (s *Service) expireClients(ctx context.Context, now lease.Instant) {
 	}
 	puts := s.abandon(ctx, history.PutClientExpired, func(client model.ClientID, _ lease.Instant) bool { return dead[client] })
 	for _, id := range gone {
-		s.tasks.Drop(id, time.Now())
+		s.tasks.Drop(id, s.clock.Stamp())
 		s.log.Warn("client expired: it sent no ping in time", "client", id.String(), "client_ttl", s.cfg.ClientTTL)
 	}
 	s.log.Info("segments and puts of expired clients dropped", "clients", len(gone), "segments", len(names), "puts", puts)
@@ -128,6 +137,9 @@ func (s *Service) tenantLoop(ctx context.Context) {
 		s.tenants.Run(ctx)
 	}
 }
+
+// drainLoop drives the drain jobs.
+func (s *Service) drainLoop(ctx context.Context) { s.drains.Run(ctx, s.clock.Stamp) }
 
 // reportLoop writes the periodic log line.
 func (s *Service) reportLoop(ctx context.Context) {

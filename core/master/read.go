@@ -44,13 +44,13 @@ func (s *Service) Exist(ctx context.Context, caller model.Caller, keys []model.K
 }
 
 // GetReplicas says where objects lie and grants a read lease.
-func (s *Service) GetReplicas(ctx context.Context, caller model.Caller, keys []model.Key, _ *model.Answer[model.Object]) ([]model.Result[model.Object], error) {
+func (s *Service) GetReplicas(ctx context.Context, caller model.Caller, keys []model.Key, into *model.Answer[model.Object]) ([]model.Result[model.Object], error) {
 	const op = "master: get replicas"
 	c, err := s.admitted(ctx, op, caller, len(keys))
 	if err != nil {
 		return nil, err
 	}
-	out := s.readCounted(op, caller, c, keys)
+	out := s.readCounted(op, caller, c, keys, into != nil && into.WithGrains)
 	s.feed(ctx)
 	return out, nil
 }
@@ -67,13 +67,13 @@ func (s *Service) GetReplicasByRegex(ctx context.Context, caller model.Caller, e
 	if err != nil {
 		return nil, nil, err
 	}
-	out := s.readCounted(op, caller, c, keys)
+	out := s.readCounted(op, caller, c, keys, false)
 	s.feed(ctx)
 	return keys, out, nil
 }
 
-func (s *Service) readCounted(op string, caller model.Caller, c scope, keys []model.Key) []model.Result[model.Object] {
-	g := objects.Grant{Lease: s.clock.Now().Add(s.cfg.LeaseTTL), Reader: s.reader(caller.Client), Rank: true, At: s.feeds.Now()}
+func (s *Service) readCounted(op string, caller model.Caller, c scope, keys []model.Key, grains bool) []model.Result[model.Object] {
+	g := objects.Grant{Grains: grains, Lease: s.clock.Now().Add(s.cfg.LeaseTTL), Reader: s.reader(caller.Client), Rank: true, At: s.feeds.Now()}
 	out, bytes := s.read(op, c, keys, g)
 	failed := 0
 	for i := range out {

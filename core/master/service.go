@@ -179,7 +179,7 @@ func (s *Service) Start(context.Context) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	s.cancel = cancel
 	s.summary.Mark()
-	for _, loop := range []func(context.Context){s.evictLoop, s.monitorLoop, s.healthLoop, s.sweepLoop, s.reportLoop, s.drains.Run, s.tenantLoop} {
+	for _, loop := range []func(context.Context){s.clockLoop, s.evictLoop, s.monitorLoop, s.healthLoop, s.sweepLoop, s.reportLoop, s.drainLoop, s.tenantLoop} {
 		s.loops.Go(func() { loop(ctx) })
 	}
 	s.serving.Store(true)

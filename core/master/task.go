@@ -4,7 +4,6 @@ import (
 	"context"
 	"math/rand/v2"
 	"slices"
-	"time"
 
 	"github.com/mooncake-go/mooncake/core/master/objects"
 	"github.com/mooncake-go/mooncake/core/master/tasks"
@@ -64,7 +63,7 @@ func (s *Service) createTask(ctx context.Context, caller model.Caller, spec mode
 		return model.TaskID{}, err
 	}
 	spec.Source = source
-	id, err := s.tasks.Create(spec, owner, time.Now())
+	id, err := s.tasks.Create(spec, owner, s.clock.Stamp())
 	return id, errs.Wrap(errs.CodeOf(err), op, err)
 }
 
@@ -143,14 +142,14 @@ func (s *Service) FetchTasks(ctx context.Context, caller model.Caller, limit int
 	if err != nil {
 		return nil, err
 	}
-	return s.tasks.Fetch(caller.Client, min(limit, maxFetch), time.Now()), nil
+	return s.tasks.Fetch(caller.Client, min(limit, maxFetch), s.clock.Stamp()), nil
 }
 
 // CompleteTask reports a fetched task as done or failed.
 func (s *Service) CompleteTask(ctx context.Context, caller model.Caller, id model.TaskID, status model.TaskStatus, message string) error {
 	err := s.admit(ctx, "master: complete task", 0)
 	if err == nil {
-		err = s.tasks.Complete(caller.Client, id, status, message, time.Now())
+		err = s.tasks.Complete(caller.Client, id, status, message, s.clock.Stamp())
 	}
 	s.counters.CompleteTask.Done(err != nil)
 	return err

@@ -83,6 +83,9 @@ type Checksum struct {
 type Object struct {
 	Size     uint64
 	Checksum Checksum
+	// Grains are the checksums of the object's grains, where the reader asked for them and the object
+	// has them.
+	Grains []uint32
 	// Replicas are the readable copies, in no particular order.
 	Replicas []Replica
 	// LeaseTTL is how long, counted from before the request was sent, the master keeps
@@ -164,6 +167,9 @@ type PutItem struct {
 type EndItem struct {
 	Key      Key
 	Checksum Checksum
+	// Grains are the checksums of the object's grains, GrainCount of them, whose combination is
+	// Checksum; none where the writer computed none.
+	Grains []uint32
 	// Put says which put of the key is meant: the ID of the first replica that PutStart
 	// answered with. 0 is whichever put of the client is in progress, also one that took the
 	// place of the caller's own when that was overdue.
@@ -192,4 +198,6 @@ type Answer[T any] struct {
 	// Copies and More hold the replicas that Results name, and their further parts.
 	Copies []Replica
 	More   []Part
+	// WithGrains, set before the call, asks for Object.Grains. They are not in memory of the answer.
+	WithGrains bool
 }

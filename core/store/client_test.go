@@ -144,8 +144,8 @@ func (c curt) Exist(ctx context.Context, caller model.Caller, keys []model.Key) 
 	return c.Master.Exist(ctx, caller, keys[1:])
 }
 
-func (c curt) GetReplicas(ctx context.Context, caller model.Caller, keys []model.Key, _ *model.Answer[model.Object]) ([]model.Result[model.Object], error) {
-	return c.Master.GetReplicas(ctx, caller, keys[1:], nil)
+func (c curt) GetReplicas(ctx context.Context, caller model.Caller, keys []model.Key, into *model.Answer[model.Object]) ([]model.Result[model.Object], error) {
+	return c.Master.GetReplicas(ctx, caller, keys[1:], into)
 }
 
 func TestAnswersThatAreTooShort(t *testing.T) {

@@ -238,7 +238,7 @@ func (l *ledger) PutEnd(_ context.Context, c model.Caller, items []model.EndItem
 		case o.obj.Replicas[0].ID != it.Put:
 			out[i] = code(errs.InvalidWrite)
 		default:
-			o.obj.Checksum = it.Checksum
+			o.obj.Checksum, o.obj.Grains = it.Checksum, append([]uint32(nil), it.Grains...)
 			delete(l.open, at(c, it.Key))
 			l.objects[at(c, it.Key)] = o
 		}
@@ -267,14 +267,16 @@ func (l *ledger) Exist(_ context.Context, c model.Caller, keys []model.Key) ([]m
 	return out, nil
 }
 
-func (l *ledger) GetReplicas(_ context.Context, c model.Caller, keys []model.Key, _ *model.Answer[model.Object]) ([]model.Result[model.Object], error) {
+func (l *ledger) GetReplicas(_ context.Context, c model.Caller, keys []model.Key, into *model.Answer[model.Object]) ([]model.Result[model.Object], error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	out := make([]model.Result[model.Object], len(keys))
 	for i, k := range keys {
 		switch o := l.objects[at(c, k)]; {
 		case o != nil:
-			out[i].Value = o.obj
+			if out[i].Value = o.obj; into == nil || !into.WithGrains {
+				out[i].Value.Grains = nil
+			}
 			out[i].Value.Replicas = append([]model.Replica{}, o.obj.Replicas...)
 		case l.open[at(c, k)] != nil:
 			out[i].Err = code(errs.ReplicaIsNotReady)

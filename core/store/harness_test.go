@@ -29,6 +29,7 @@ import (
 	lru "github.com/mooncake-go/mooncake/plugins/evict-lru"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
+	"github.com/mooncake-go/mooncake/sdk/x/crc32c"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -120,6 +121,7 @@ type memberOptions struct {
 	client   func(*client.Config)
 	engine   func(*transfer.Config)
 	node     func(*node.Config)
+	shm      bool // of a cluster: shared memory before tcp
 }
 
 func (p *pool) member(name string, o memberOptions) *member {
@@ -316,3 +318,8 @@ func withChecksum(on bool) func(*client.Config) {
 }
 
 func newRegistry() *prometheus.Registry { return prometheus.NewRegistry() }
+
+// crcOf is the checksum of a value.
+func crcOf(value []byte) model.Checksum {
+	return model.Checksum{Kind: model.ChecksumCRC32C, Value: uint64(crc32c.Sum(value))}
+}

@@ -20,6 +20,7 @@ import (
 	"github.com/mooncake-go/mooncake/core/store/node"
 	"github.com/mooncake-go/mooncake/core/store/session"
 	"github.com/mooncake-go/mooncake/core/transfer"
+	shm "github.com/mooncake-go/mooncake/plugins/transport-shm"
 	tcp "github.com/mooncake-go/mooncake/plugins/transport-tcp"
 )
 
@@ -70,9 +71,15 @@ func (c *cluster) member(o memberOptions) *member {
 	if o.engine != nil {
 		o.engine(&ecfg)
 	}
-	m.engine, err = transfer.New(ecfg, transfer.Deps{
-		Directory: dir, Log: silent(), Carriers: []transfer.Carrier{{Name: "tcp", Transport: tr, LocalAny: true}},
-	})
+	carriers := []transfer.Carrier{{Name: "tcp", Transport: tr, LocalAny: true}}
+	if o.shm {
+		near, err := shm.Factory().New(shm.Factory().DefaultConfig())
+		require.NoError(t, err)
+		require.NoError(t, near.Start(ctx, host{}))
+		t.Cleanup(func() { require.NoError(t, near.Stop(context.Background())) })
+		carriers = append([]transfer.Carrier{{Name: "shm", Transport: near, LocalAny: true}}, carriers...)
+	}
+	m.engine, err = transfer.New(ecfg, transfer.Deps{Directory: dir, Log: silent(), Carriers: carriers})
 	require.NoError(t, err)
 	m.deps = session.Deps{ID: model.NewUUID(), Master: conn, Engine: m.engine, Log: silent(), Metrics: m.metrics}
 	m.session, err = session.New(session.Config{PingInterval: 50 * time.Millisecond, MaxPingInterval: 100 * time.Millisecond, MasterDownTimeout: 10 * time.Second}, m.deps)

@@ -59,13 +59,13 @@ func TestIncompletePut(t *testing.T) {
 		require.NoError(t, err)
 		require.False(t, there)
 	}
-	// Written twice: complete, and the checksum is unknown.
+	// Written twice: complete, and the checksums are those of what is stored.
 	require.NoError(t, c.StartPuts(ctx, []string{"k"}, []uint64{700_000}, one, nil)[0])
 	for _, w := range []store.Ranges{write("k", 1, value[1:]), write("k", 0, value[:400_000])} {
 		require.NoError(t, c.PutRanges(ctx, []store.Ranges{w})[0].Err)
 	}
 	require.NoError(t, c.EndPuts(ctx, []string{"k"})[0])
-	require.Equal(t, model.ChecksumNone, c.Query(ctx, []string{"k"})[0].Value.Checksum.Kind)
+	require.Equal(t, crcOf(value), c.Query(ctx, []string{"k"})[0].Value.Checksum)
 	got, err := c.Get(ctx, "k")
 	require.NoError(t, err)
 	require.Equal(t, value, got)

@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"slices"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -62,7 +63,7 @@ func TestReadOverALapse(t *testing.T) {
 		got, err := getPiece(t, c, "k", 7)
 		require.NoError(t, err)
 		require.Equal(t, content("k", 500)[7], got)
-		require.EqualValues(t, 2, reads.Load())
+		require.EqualValues(t, 2*3, reads.Load(), "each time the byte, and what is before and behind it")
 		require.Equal(t, 1, c.count(t, "mooncake_client_leases_expired_total"))
 	})
 }
@@ -88,7 +89,7 @@ func TestMoveDuringARead(t *testing.T) {
 		got, err := getPiece(t, c, "k", 499)
 		require.NoError(t, err)
 		require.Equal(t, content("k", 500)[499], got)
-		require.Equal(t, []string{a.name, b.name}, from)
+		require.Equal(t, []string{a.name, b.name}, slices.Compact(from))
 	})
 }
 

@@ -54,7 +54,8 @@ type Master interface {
 	// Exist reports which keys are readable and protects those for a while.
 	Exist(ctx context.Context, caller model.Caller, keys []model.Key) ([]model.Result[bool], error)
 	// GetReplicas says where objects lie and grants a read lease. Per key ObjectNotFound,
-	// or ReplicaIsNotReady when nothing readable is left or there yet.
+	// or ReplicaIsNotReady when nothing readable is left or there yet. into.WithGrains asks for
+	// the checksums of grains, which a master of an earlier release does not know.
 	GetReplicas(ctx context.Context, caller model.Caller, keys []model.Key, into *model.Answer[model.Object]) ([]model.Result[model.Object], error)
 	// GetReplicasByRegex is GetReplicas for the keys that ListKeys returns.
 	GetReplicasByRegex(ctx context.Context, caller model.Caller, expr string, after model.Key, limit int) ([]model.Key, []model.Result[model.Object], error)
@@ -63,7 +64,8 @@ type Master interface {
 	// ObjectHasReplicationTask, and no ObjectAlreadyExists.
 	PutStart(ctx context.Context, caller model.Caller, items []model.PutItem, cfg model.ReplicateConfig, into *model.Answer[[]model.Replica]) ([]model.Result[[]model.Replica], error)
 	// PutEnd makes objects readable. Per key ObjectNotFound, IllegalClient, InvalidWrite
-	// when another put of the client took this one's place; ending twice is a success.
+	// when another put of the client took this one's place, InvalidParams for checksums of grains
+	// that do not fit; ending twice is a success.
 	PutEnd(ctx context.Context, caller model.Caller, items []model.EndItem, into []error) ([]error, error)
 	// PutRevoke gives up unfinished puts, whose memory is used again at once: the caller
 	// writes no more. Where it cannot promise that, Quarantined keeps the memory out of use

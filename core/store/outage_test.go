@@ -112,8 +112,8 @@ func (o *outage) Exist(ctx context.Context, c model.Caller, keys []model.Key) ([
 	return via(ctx, o, "Exist", len(keys), func(m store.Master) ([]model.Result[bool], error) { return m.Exist(ctx, c, keys) })
 }
 
-func (o *outage) GetReplicas(ctx context.Context, c model.Caller, keys []model.Key, _ *model.Answer[model.Object]) ([]model.Result[model.Object], error) {
-	return via(ctx, o, "GetReplicas", len(keys), func(m store.Master) ([]model.Result[model.Object], error) { return m.GetReplicas(ctx, c, keys, nil) })
+func (o *outage) GetReplicas(ctx context.Context, c model.Caller, keys []model.Key, into *model.Answer[model.Object]) ([]model.Result[model.Object], error) {
+	return via(ctx, o, "GetReplicas", len(keys), func(m store.Master) ([]model.Result[model.Object], error) { return m.GetReplicas(ctx, c, keys, into) })
 }
 
 func (o *outage) PutStart(ctx context.Context, c model.Caller, it []model.PutItem, cfg model.ReplicateConfig, _ *model.Answer[[]model.Replica]) ([]model.Result[[]model.Replica], error) {

@@ -1,6 +1,7 @@
 package transfer_test
 
 import (
+	"context"
 	"errors"
 	"hash/crc32"
 	"sync/atomic"
@@ -8,12 +9,14 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
 
 	"github.com/mooncake-go/mooncake/core/internal/testkit/memtransport"
 	"github.com/mooncake-go/mooncake/core/memory"
 	"github.com/mooncake-go/mooncake/core/transfer"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/transport"
+	"github.com/mooncake-go/mooncake/sdk/x/crc32c"
 )
 
 // TestCopiesAreSummedUp: what is copied within the process has its checksum from the copy, also
@@ -68,6 +71,53 @@ func TestCopiesWithinThemselves(t *testing.T) {
 		require.Equal(t, crc32.Checksum(want, crc32.MakeTable(crc32.Castagnoli)), r.Sum)
 		_ = region
 	}
+}
+
+// TestGrainsAreSummed: a request that asks for the checksum of each grain gets them, whether it is
+// copied, on one core or several, or cut into slices, of which some fail and are tried again; or it
+// is not told that it has them.
+func TestGrainsAreSummed(t *testing.T) {
+	w := newWorld(t, "tcp")
+	a, b := w.node("a", []string{"tcp"}, 16<<20), w.node("b", []string{"tcp"}, 16<<20)
+	wire := a.wires["tcp"]
+	wire.SetSums(true)
+	lost := errs.WithClass(errs.ClassTransientPath, "test", errors.New("lost"))
+	var seen atomic.Int64
+	rapid.Check(t, func(t *rapid.T) {
+		grain := rapid.SampledFrom([]int{512, 4096, 16 << 10}).Draw(t, "grain")
+		n := rapid.OneOf(rapid.IntRange(1, 100_000), rapid.IntRange(8<<20, 9<<20)).Draw(t, "bytes")
+		g := transport.Grains{Lead: rapid.IntRange(0, grain-1).Draw(t, "lead"), Size: grain}
+		g.Sums = make([]uint32, crc32c.GrainsOf(n, g.Lead, grain))
+		at, peer := uint64(rapid.IntRange(0, 100_000).Draw(t, "at")), rapid.SampledFrom([]string{"a", "b"}).Draw(t, "peer")
+		bad := int64(rapid.IntRange(1, 40).Draw(t, "fails"))
+		noSums := rapid.Bool().Draw(t, "without checksums")
+		seen.Store(0)
+		wire.SetHook(func(memtransport.Event) memtransport.Fault {
+			switch {
+			case seen.Add(1) != bad:
+				return memtransport.Fault{}
+			case noSums:
+				return memtransport.Fault{NoSum: true}
+			}
+			return memtransport.Fault{Err: lost, Partial: true}
+		})
+		defer wire.SetHook(nil)
+		base, local := a.base, pattern(n, byte(n))
+		if peer == "b" {
+			base = b.base
+		}
+		kind := rapid.SampledFrom([]transport.OpKind{transport.Write, transport.Read}).Draw(t, "kind")
+		r := a.Transfer(context.Background(), []transfer.Request{{Kind: kind, Local: local, Peer: peer, Addr: base + at, Grains: g}})[0]
+		require.NoError(t, r.Err)
+		require.False(t, r.Summed)
+		if !r.Grained {
+			require.True(t, peer == "b" && (noSums && seen.Load() >= bad || grain > 4096), "a grain above the size of a slice")
+			return
+		}
+		want := make([]uint32, len(g.Sums))
+		crc32c.SumGrains(want, local, g.Lead, grain)
+		require.Equal(t, want, g.Sums)
+	})
 }
 
 func TestNoSumWithoutAllBytes(t *testing.T) {

@@ -33,6 +33,19 @@ func TestSums(t *testing.T) {
 			c = one(t, r.path, o)
 			require.False(t, c.Summed)
 			require.Zero(t, c.Sum)
+
+			for _, grain := range []int{16 << 10, 1 << 20} { // Above the size of a slice, too.
+				lead := n * 7919 % grain
+				var want []uint32
+				for at := 0; at < n; {
+					to := min(at+grain-(lead+at)%grain, n)
+					want = append(want, crc32.Checksum(local[at:to], crc32.MakeTable(crc32.Castagnoli)))
+					at = to
+				}
+				o.Grains = transport.Grains{Sums: make([]uint32, len(want)), Lead: lead, Size: grain}
+				require.True(t, one(t, r.path, o).Grained)
+				require.Equal(t, want, o.Grains.Sums)
+			}
 		}
 	}
 	require.NoError(t, r.server.Deregister(t.Context(), 1))

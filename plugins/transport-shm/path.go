@@ -247,6 +247,9 @@ func (p *path) begin(batch []chunk) {
 			c.dst, c.src = far, near
 		}
 		c.checksummed, c.behind = o.Sum, len(o.Local)-c.to
+		if o.Grains.Sums != nil {
+			c.grains, _ = o.Grains.Cut(c.from, c.to, len(o.Local)) // The pool cuts at their borders.
+		}
 		at := o.remote.lead + int(o.Offset)
 		if o.remote.touched.first(at+c.from, at+c.to) {
 			c.untouched, c.at = o.remote.mapping, at
@@ -269,7 +272,7 @@ func (p *path) end(batch []chunk) {
 		}
 		c.op.left -= c.to - c.from
 		c.op.Checksum ^= c.checksum
-		c.op.Summed = true
+		c.op.Summed, c.op.Grained = true, true
 		p.finish(c.op)
 	}
 }

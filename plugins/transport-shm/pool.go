@@ -97,6 +97,9 @@ func (w *pool) take(batch *[smallCount]chunk) (n int) {
 	p, total := w.queue.First().path, 0
 	for o := w.queue.First(); o != nil && n < smallCount && o.path == p; o = w.queue.First() {
 		size := min(len(o.Local)-o.cut, o.step)
+		if o.Grains.Sums != nil {
+			size = o.Grains.Border(o.cut, o.cut+size, len(o.Local)) - o.cut
+		}
 		if n > 0 && total+size > smallBytes {
 			break
 		}

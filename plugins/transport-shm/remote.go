@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/mooncake-go/mooncake/plugins/transport-shm/internal/wire"
+	"github.com/mooncake-go/mooncake/sdk/transport"
 	"github.com/mooncake-go/mooncake/sdk/transport/pathkit"
 	"github.com/mooncake-go/mooncake/sdk/x/crc32c"
 	"golang.org/x/sys/unix"
@@ -104,12 +105,19 @@ type chunk struct {
 	checksummed bool   // the bytes are checksummed as they are copied
 	behind      int    // bytes of the operation after this chunk
 	checksum    uint32 // of the chunk, shifted by them
+	grains      transport.Grains
 }
 
 func (c *chunk) move() {
-	if !c.checksummed {
+	switch {
+	case c.grains.Sums != nil:
+		crc32c.CopyGrains(c.grains.Sums, c.dst, c.src, c.grains.Lead, c.grains.Size)
+		if c.checksummed {
+			c.checksum = crc32c.Shift(crc32c.Sum(c.dst), uint64(c.behind))
+		}
+	case c.checksummed:
+		c.checksum = crc32c.Shift(crc32c.Copy(c.dst, c.src), uint64(c.behind))
+	default:
 		copy(c.dst, c.src)
-		return
 	}
-	c.checksum = crc32c.Shift(crc32c.Copy(c.dst, c.src), uint64(c.behind))
 }

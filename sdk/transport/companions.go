@@ -32,9 +32,9 @@ type Extras struct {
 	// most; at once where polling does not pay, or another goroutine polls. Poll calls stop often,
 	// and not after it returned; stop must not block. Safe for concurrent use.
 	Poll func(stop func() bool)
-	// Checksums says that operations of at least one byte with Op.Sum that end OK have
-	// Completion.Summed: the path computes the checksum of the bytes as it moves them. Other paths
-	// set Completion.Summed for no operation.
+	// Checksums says that operations of at least one byte that end OK have Completion.Summed with
+	// Op.Sum, and Completion.Grained with Op.Grains: the path computes the checksums of the bytes as
+	// it moves them. Other paths set neither for any operation.
 	Checksums bool
 }
 

@@ -165,6 +165,9 @@ type Op struct {
 	// Sum asks for the checksum of the bytes in the completion. A transport need not give one: see
 	// Extras.Checksums.
 	Sum bool
+	// Grains asks for the checksum of each grain of the bytes. A transport need not give them: see
+	// Extras.Checksums.
+	Grains Grains
 }
 
 // Status is how an operation ended.
@@ -193,6 +196,8 @@ type Completion struct {
 	// destination.
 	Sum    uint32
 	Summed bool
+	// Grained says the same of the checksums in Op.Grains.
+	Grained bool
 }
 
 // Class is the class of the completion's error.

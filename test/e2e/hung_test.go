@@ -2,8 +2,11 @@ package e2e
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -31,6 +34,31 @@ func TestHungPluginIsReplaced(t *testing.T) {
 	require.NotEqual(t, pid, pluginOf(t, p.master.PID(), "mooncake-plugin-alloc-arena"))
 	r := p.client(t, "", "get", "before")
 	require.Equal(t, 0, r.Code, r.Stderr)
+}
+
+// TestStoppedMasterForgetsNothing stops the master for three times as long as it waits for a silent
+// client. When it goes on, no client has expired: nobody could have pinged a process that did not run.
+func TestStoppedMasterForgetsNothing(t *testing.T) {
+	const ttl = 3 * time.Second
+	p := startPool(t, 2, "--client_ttl", ttl.String())
+	for i := range 3 {
+		p.mustPutGet(t, fmt.Sprint("before-", i))
+	}
+	programs.Freeze(t, p.master.PID())
+	time.Sleep(3 * ttl)
+	require.NoError(t, p.master.Signal(syscall.SIGCONT))
+	says(t, p.master, "this process did not run for a while")
+	time.Sleep(ttl) // Whoever was to expire has by now.
+	for i := range 3 {
+		key := fmt.Sprint("before-", i)
+		r := p.client(t, "", "get", key)
+		require.Equal(t, 0, r.Code, r.Stderr)
+		require.Equal(t, strings.Repeat(key+"\n", 1000), r.Stdout)
+	}
+	require.NotContains(t, p.master.Tail(), "client expired")
+	metrics, err := p.get(t, "/metrics")
+	require.NoError(t, err)
+	require.NotContains(t, metrics, "\nmaster_paused_seconds_total 0\n")
 }
 
 // pluginOf finds the process below another one that runs a program of this name.

@@ -63,6 +63,18 @@ func appendFixed(b []byte, field protowire.Number, column []uint64) []byte {
 	return b
 }
 
+func appendFixed32(b []byte, field protowire.Number, column []uint32) []byte {
+	if len(column) == 0 {
+		return b
+	}
+	b = append(b, tag(field, protowire.BytesType))
+	b = slices.Grow(protowire.AppendVarint(b, 4*uint64(len(column))), 4*len(column))
+	for _, v := range column {
+		b = binary.LittleEndian.AppendUint32(b, v)
+	}
+	return b
+}
+
 func appendBools(b []byte, field protowire.Number, column []bool) []byte {
 	if len(column) == 0 {
 		return b

@@ -25,11 +25,11 @@ func FuzzDecode(f *testing.F) {
 	for i, m := range []proto.Message{
 		&masterv1.ExistRequest{Keys: keys, Caller: caller},
 		&masterv1.ExistResponse{Exist: []bool{true, false}, Errors: failed},
-		&masterv1.GetReplicasRequest{Keys: keys, Caller: caller},
-		&masterv1.GetReplicasResponse{Replicas: replicas, Sizes: []uint64{1, 300}, ChecksumKinds: []uint32{1, 0}, Checksums: []uint64{1, 2}, LeaseTtlsUs: []uint64{5, 6}, Errors: failed},
+		&masterv1.GetReplicasRequest{Keys: keys, Caller: caller, Grains: true},
+		&masterv1.GetReplicasResponse{Replicas: replicas, Sizes: []uint64{1, 300}, ChecksumKinds: []uint32{1, 0}, Checksums: []uint64{1, 2}, LeaseTtlsUs: []uint64{5, 6}, Errors: failed, GrainCounts: []uint32{2, 0}, Grains: []uint32{1, 1 << 31}},
 		&masterv1.PutStartRequest{Caller: caller, Keys: keys, Sizes: []uint64{1, 2, 3}, Config: &masterv1.ReplicateConfig{ReplicaNum: 1}, Groups: []string{"", "g"}},
 		&masterv1.PutStartResponse{Replicas: replicas, Errors: failed},
-		&masterv1.PutEndRequest{Caller: caller, Keys: keys, ChecksumKinds: []uint32{1}, Checksums: []uint64{1}, Puts: []uint64{1 << 63}},
+		&masterv1.PutEndRequest{Caller: caller, Keys: keys, ChecksumKinds: []uint32{1}, Checksums: []uint64{1}, Puts: []uint64{1 << 63}, GrainCounts: []uint32{0, 300}, Grains: []uint32{7}},
 		&masterv1.PutEndResponse{Errors: failed},
 		&masterv1.RemoveRequest{Keys: keys, Force: true, Caller: caller},
 		&masterv1.RemoveResponse{},
@@ -59,7 +59,7 @@ func FuzzDecode(f *testing.F) {
 func TestHostileLengthsTakeNoMemory(t *testing.T) {
 	huge := protowire.AppendVarint(nil, 1<<40)
 	for _, kind := range columns {
-		for field := byte(1); field < 8; field++ {
+		for field := byte(1); field < 9; field++ {
 			for _, head := range [][]byte{nil, {block1, 1, 'k'}} {
 				b := append(append(append([]byte{}, head...), field<<3|byte(protowire.BytesType)), huge...)
 				var err error

@@ -56,8 +56,10 @@ func (c Codec) Decode(b []byte, m proto.Message) error {
 func emptyGetReplicasResponse(m *masterv1.GetReplicasResponse) (kept *masterv1.Replicas) {
 	kept = m.Replicas
 	sizes, kinds, sums, leases := m.Sizes[:0], m.ChecksumKinds[:0], m.Checksums[:0], m.LeaseTtlsUs[:0]
+	counts, grains := m.GrainCounts[:0], m.Grains[:0]
 	m.Reset()
 	m.Sizes, m.ChecksumKinds, m.Checksums, m.LeaseTtlsUs = sizes, kinds, sums, leases
+	m.GrainCounts, m.Grains = counts, grains
 	return emptyReplicas(kept)
 }
 

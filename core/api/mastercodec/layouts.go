@@ -101,6 +101,12 @@ func fixed[M any](n protowire.Number, at func(*M) *[]uint64) field[M] {
 		func(_ reading, m *M, b []byte) []byte { return readFixed(at(m), b) }}
 }
 
+func fixed32[M any](n protowire.Number, at func(*M) *[]uint32) field[M] {
+	return field[M]{tag(n, protowire.BytesType),
+		func(b []byte, m *M) ([]byte, error) { return appendFixed32(b, n, *at(m)), nil },
+		func(_ reading, m *M, b []byte) []byte { return readFixed32(at(m), b) }}
+}
+
 func bools[M any](n protowire.Number, at func(*M) *[]bool) field[M] {
 	return field[M]{tag(n, protowire.BytesType),
 		func(b []byte, m *M) ([]byte, error) { return appendBools(b, n, *at(m)), nil },
@@ -258,6 +264,7 @@ var (
 	getReplicasRequest = &layout[masterv1.GetReplicasRequest]{nil, []field[masterv1.GetReplicasRequest]{
 		keys(1, false, func(m *masterv1.GetReplicasRequest) *[][]byte { return &m.Keys }),
 		one(2, func(m *masterv1.GetReplicasRequest) **masterv1.Caller { return &m.Caller }),
+		flag(3, func(m *masterv1.GetReplicasRequest) *bool { return &m.Grains }),
 	}}
 	getReplicasResponse = &layout[masterv1.GetReplicasResponse]{emptyGetReplicasResponse, []field[masterv1.GetReplicasResponse]{
 		copies(1, func(m *masterv1.GetReplicasResponse) **masterv1.Replicas { return &m.Replicas }),
@@ -266,6 +273,8 @@ var (
 		fixed(4, func(m *masterv1.GetReplicasResponse) *[]uint64 { return &m.Checksums }),
 		varints(5, func(m *masterv1.GetReplicasResponse) *[]uint64 { return &m.LeaseTtlsUs }),
 		failures(6, func(m *masterv1.GetReplicasResponse) *[]*masterv1.ItemError { return &m.Errors }),
+		varints(7, func(m *masterv1.GetReplicasResponse) *[]uint32 { return &m.GrainCounts }),
+		fixed32(8, func(m *masterv1.GetReplicasResponse) *[]uint32 { return &m.Grains }),
 	}}
 	putStartRequest = &layout[masterv1.PutStartRequest]{nil, []field[masterv1.PutStartRequest]{
 		one(1, func(m *masterv1.PutStartRequest) **masterv1.Caller { return &m.Caller }),
@@ -284,6 +293,8 @@ var (
 		varints(3, func(m *masterv1.PutEndRequest) *[]uint32 { return &m.ChecksumKinds }),
 		fixed(4, func(m *masterv1.PutEndRequest) *[]uint64 { return &m.Checksums }),
 		varints(5, func(m *masterv1.PutEndRequest) *[]uint64 { return &m.Puts }),
+		varints(6, func(m *masterv1.PutEndRequest) *[]uint32 { return &m.GrainCounts }),
+		fixed32(7, func(m *masterv1.PutEndRequest) *[]uint32 { return &m.Grains }),
 	}}
 	putEndResponse = &layout[masterv1.PutEndResponse]{nil, []field[masterv1.PutEndResponse]{
 		failures(1, func(m *masterv1.PutEndResponse) *[]*masterv1.ItemError { return &m.Errors }),

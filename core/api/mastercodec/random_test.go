@@ -61,7 +61,7 @@ func value(t *rapid.T, f protoreflect.FieldDescriptor, message func() protorefle
 		return protoreflect.ValueOfInt32(rapid.Int32().Draw(t, "int32"))
 	case protoreflect.Int64Kind:
 		return protoreflect.ValueOfInt64(rapid.Int64().Draw(t, "int64"))
-	case protoreflect.Uint32Kind:
+	case protoreflect.Uint32Kind, protoreflect.Fixed32Kind:
 		return protoreflect.ValueOfUint32(rapid.Uint32().Draw(t, "uint32"))
 	case protoreflect.Uint64Kind, protoreflect.Fixed64Kind:
 		return protoreflect.ValueOfUint64(rapid.Uint64().Draw(t, "uint64"))

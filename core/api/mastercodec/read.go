@@ -122,6 +122,20 @@ func readFixed(dst *[]uint64, b []byte) []byte {
 	return rest
 }
 
+// readFixed32 reads a column of entries of four bytes.
+func readFixed32(dst *[]uint32, b []byte) []byte {
+	content, rest := block(b)
+	if rest == nil || len(content)%4 != 0 {
+		return nil
+	}
+	column := room(*dst, len(content)/4)
+	for ; len(content) > 0; content = content[4:] {
+		column = append(column, binary.LittleEndian.Uint32(content))
+	}
+	*dst = column
+	return rest
+}
+
 // readBools reads a column of bytes that are 0 or 1.
 func readBools(dst *[]bool, b []byte) []byte {
 	content, rest := block(b)

@@ -32,7 +32,7 @@ func (m *tableMaster) Exist(ctx context.Context, _ model.Caller, keys []model.Ke
 	return out, nil
 }
 
-func (m *tableMaster) GetReplicas(ctx context.Context, _ model.Caller, keys []model.Key, _ *model.Answer[model.Object]) ([]model.Result[model.Object], error) {
+func (m *tableMaster) GetReplicas(ctx context.Context, _ model.Caller, keys []model.Key, into *model.Answer[model.Object]) ([]model.Result[model.Object], error) {
 	m.note(ctx, keys)
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -44,7 +44,9 @@ func (m *tableMaster) GetReplicas(ctx context.Context, _ model.Caller, keys []mo
 		case !e.complete:
 			out[i].Err = errs.ReplicaIsNotReady.Err()
 		default:
-			out[i].Value = e.object
+			if out[i].Value = e.object; into == nil || !into.WithGrains {
+				out[i].Value.Grains = nil
+			}
 		}
 	}
 	return out, nil
@@ -124,7 +126,7 @@ func (m *tableMaster) PutEnd(_ context.Context, caller model.Caller, items []mod
 			case it.Put != 0 && it.Put != e.object.Replicas[0].ID:
 				return errs.InvalidWrite.Err()
 			}
-			e.complete, e.object.Checksum = true, it.Checksum
+			e.complete, e.object.Checksum, e.object.Grains = true, it.Checksum, append([]uint32(nil), it.Grains...)
 			return nil
 		})[0]
 	}

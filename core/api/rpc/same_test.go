@@ -123,7 +123,10 @@ func TestRemoteEqualsLocal(t *testing.T) {
 				var items []model.EndItem
 				for _, k := range keysGen.Draw(rt, "keys") {
 					// One checksum a key: repeats in one batch would depend on the cuts.
-					items = append(items, model.EndItem{Key: k, Checksum: model.Checksum{Kind: model.ChecksumKind(len(k)), Value: uint64(len(k))}, Put: puts.Draw(rt, "put")})
+					items = append(items, model.EndItem{Key: k, Checksum: model.Checksum{Kind: model.ChecksumKind(len(k)), Value: uint64(len(k))}, Put: puts.Draw(rt, "put"), Grains: make([]uint32, len(k)*len(k)/3)})
+					for g := range items[len(items)-1].Grains {
+						items[len(items)-1].Grains[g] = uint32(len(k) * (g + 1))
+					}
 				}
 				both(func(m store.Master) (any, error) { return m.PutEnd(ctx, c, items, nil) })
 			},
@@ -139,7 +142,8 @@ func TestRemoteEqualsLocal(t *testing.T) {
 			"exist and get": func(rt *rapid.T) {
 				keys := keysGen.Draw(rt, "keys")
 				both(func(m store.Master) (any, error) { return m.Exist(ctx, as, keys) })
-				both(func(m store.Master) (any, error) { return m.GetReplicas(ctx, as, keys, nil) })
+				into := &model.Answer[model.Object]{WithGrains: rapid.Bool().Draw(rt, "with grains")}
+				both(func(m store.Master) (any, error) { return m.GetReplicas(ctx, as, keys, into) })
 			},
 			"remove": func(rt *rapid.T) {
 				keys, force := keysGen.Draw(rt, "keys"), rapid.Bool().Draw(rt, "force")

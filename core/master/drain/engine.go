@@ -73,20 +73,20 @@ func New(cfg Config, pool Pool, log *slog.Logger) *Engine {
 	return &Engine{cfg: cfg, pool: pool, log: log, wake: make(chan struct{}, 1), jobs: map[model.JobID]*job{}}
 }
 
-// Run drives the jobs until ctx ends; it is called once. Jobs that are unfinished then fail,
+// Run drives the jobs until ctx ends, by the times that now gives; it is called once. Jobs that are unfinished then fail,
 // and further ones are refused: what they would know is gone with the master.
-func (e *Engine) Run(ctx context.Context) {
+func (e *Engine) Run(ctx context.Context, now func() time.Time) {
 	ticker := time.NewTicker(e.cfg.Interval)
 	defer ticker.Stop()
 	for {
 		select {
 		case <-ctx.Done():
-			e.stop(time.Now())
+			e.stop(now())
 			return
 		case <-ticker.C:
 		case <-e.wake:
 		}
-		if e.Step(time.Now()) {
+		if e.Step(now()) {
 			e.Wake()
 		}
 	}

@@ -109,7 +109,7 @@ func TestRunDrivesJobsAndEndsThemWithTheMaster(t *testing.T) {
 		e := New(DefaultConfig(), pool, quiet())
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan struct{})
-		go func() { defer close(done); e.Run(ctx) }()
+		go func() { defer close(done); e.Run(ctx, time.Now) }()
 		moved, err := e.Create(model.DrainSpec{Segments: []string{"a"}, MaxConcurrency: 1}, time.Now())
 		require.NoError(t, err)
 		stuck, err := e.Create(model.DrainSpec{Segments: []string{"c"}, MaxConcurrency: 1}, time.Now())

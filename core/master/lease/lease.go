@@ -21,20 +21,3 @@ func (i Instant) Add(d time.Duration) Instant {
 
 // Sub returns how much later i is than j.
 func (i Instant) Sub(j Instant) time.Duration { return time.Duration(i - j) }
-
-// Clock gives instants. Safe for concurrent use.
-type Clock struct{ epoch time.Time }
-
-// NewClock starts a clock.
-func NewClock() Clock { return Clock{epoch: time.Now()} }
-
-// Now returns the present instant, at least 1.
-func (c Clock) Now() Instant { return Instant(time.Since(c.epoch)) + 1 }
-
-// Time returns the wall clock's reading of an instant, the zero time for the zero instant.
-func (c Clock) Time(i Instant) time.Time {
-	if i == 0 {
-		return time.Time{}
-	}
-	return c.epoch.Add(time.Duration(i))
-}

@@ -57,6 +57,9 @@ type Set struct {
 	// TenantEvictedBytes the label tenant.
 	TenantRejects, TenantEvictedBytes Labelled
 
+	// Paused is how many milliseconds the master's clock stood still, since its process did not run.
+	Paused Counter
+
 	// RPC is how long calls took, by method; fed by the API that serves them.
 	RPC Methods
 	// ForeignConnections were turned away from the RPC port, by protocol; fed by the API.

@@ -32,6 +32,8 @@ func (l *list) counters(s *Set) {
 	l.counter("master_put_start_release_cnt", "Number of copies of given-up puts whose memory was freed.", &s.Released)
 	l.counter("master_drained_objects_total", "Number of copies that drain jobs moved away.", &s.DrainedObjects)
 	l.counter("master_drained_bytes_total", "Bytes of the copies that drain jobs moved away.", &s.DrainedBytes)
+	l.add(prometheus.CounterValue, "master_paused_seconds_total", "Seconds during which the process did not run; all deadlines are later by them.",
+		func(*Gauges) float64 { return float64(s.Paused.Load()) / 1000 })
 }
 
 // histograms lists every histogram without labels.

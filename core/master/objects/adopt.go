@@ -18,6 +18,7 @@ type Found struct {
 	// Complete replicas are readable and have a checksum. The others are being written.
 	Complete bool
 	Checksum model.Checksum
+	Grains   []uint32
 	// PinEnd is when the soft pin ends, 0 for none.
 	PinEnd lease.Instant
 }
@@ -80,6 +81,9 @@ func (t *Table) adoptObject(i int, s *shard, f *Found, now, until lease.Instant)
 // adoptEnd makes an adopted object readable.
 func (t *Table) adoptEnd(i int, s *shard, o *object, f *Found, now, until lease.Instant) {
 	o.setChecksum(f.Checksum)
+	if model.GrainsFit(f.Grains, f.Size, f.Checksum) {
+		o.setGrains(f.Grains)
+	}
 	if f.PinEnd > now {
 		o.extra().pinEnd = f.PinEnd
 	}

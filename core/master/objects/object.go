@@ -106,6 +106,23 @@ func (o *object) setChecksum(c model.Checksum) {
 	o.marks.put(kindAt, kindBits, kind)
 }
 
+// grains are the checksums of its grains, nil for none.
+func (o *object) grains() []uint32 {
+	if o.more == nil {
+		return nil
+	}
+	return o.more.grains
+}
+
+// setGrains sets them, as they fit the object (see model.GrainsFit).
+func (o *object) setGrains(grains []uint32) {
+	if len(grains) > 0 {
+		o.extra().grains = grains
+	} else if o.more != nil {
+		o.more.grains = nil
+	}
+}
+
 // probe is until when a lookup protects it, zero where none does.
 func (o *object) probe() lease.Instant {
 	if o.probeMS == 0 {
@@ -125,6 +142,8 @@ func (o *object) setProbe(until lease.Instant) {
 type extra struct {
 	size uint64         // where it does not fit
 	sum  model.Checksum // where it does not fit
+	// grains are the checksums of the grains of a complete object, nil for none. They never change.
+	grains []uint32
 	// copies are all copies, where there are several or one in several pieces.
 	copies []replica
 	put    uint64 // with copies: see object.put

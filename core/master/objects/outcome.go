@@ -18,6 +18,7 @@ const (
 	Foreign            // being written or copied by another client, or written by one
 	Written            // already readable, cannot be revoked
 	Superseded         // another put of the same client took this one's place
+	Misfit             // the checksums of the grains are not those of such an object
 	Leased             // a reader may be reading it
 	Probed             // a lookup found it a moment ago
 	HardPinned         // never to be evicted

@@ -21,6 +21,8 @@ type Grant struct {
 	// At is when the master looked whether the nodes of the copies obey it; copies of others are passed over. 0 passes
 	// none over.
 	At journal.Instant
+	// Grains asks for the checksums of grains.
+	Grains bool
 }
 
 // Exist reports whether a key is readable, applies the grant if so, and names the object.
@@ -54,11 +56,11 @@ func (t *Table) Read(key string, g Grant, buf []model.Replica) (model.Object, []
 		return model.Object{}, buf, 0, Missing
 	}
 	t.grant(i, s, o, g)
-	return model.Object{
-		Size:     o.size(),
-		Checksum: o.checksum(),
-		Replicas: buf[head:len(buf):len(buf)],
-	}, buf, idOf(i, o), Done
+	out := model.Object{Size: o.size(), Checksum: o.checksum(), Replicas: buf[head:len(buf):len(buf)]}
+	if g.Grains {
+		out.Grains = o.grains()
+	}
+	return out, buf, idOf(i, o), Done
 }
 
 func (t *Table) grant(i int, s *shard, o *object, g Grant) {

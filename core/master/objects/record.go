@@ -65,7 +65,7 @@ func (t *Table) commitCopy(o *object, r *replica) {
 }
 
 func (t *Table) ending(o *object) ledger.Ending {
-	e := ledger.Ending{Checksum: o.checksum()}
+	e := ledger.Ending{Checksum: o.checksum(), Grains: o.grains()}
 	if o.more != nil && o.more.pinEnd > 0 && t.Wall != nil {
 		e.SoftUntil = uint64(t.Wall(o.more.pinEnd).UnixMilli())
 	}

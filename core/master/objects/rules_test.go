@@ -251,3 +251,27 @@ func TestPinnedAreThoseUnreadTheLongest(t *testing.T) {
 	assert.Len(t, r.Pinned(n+2, n+1), n)
 	assert.Empty(t, r.Pinned(1, limit), "all are being read")
 }
+
+// TestAnUpsertInPlaceForgetsGrains: checksums of the old value must not be those of the new one.
+func TestAnUpsertInPlaceForgetsGrains(t *testing.T) {
+	r := newRig(t)
+	const size = 70_000
+	grains := []uint32{1, 2, 3, 4, 5}
+	end := func(sum model.Checksum, grains ...uint32) {
+		_, _, out := r.Finish("k", 0, r.client, sum, 1, 0, grains...)
+		require.Equal(t, Done, out)
+	}
+	read := func() []uint32 {
+		o, _, _, out := r.Read("k", Grant{Grains: true}, nil)
+		require.Equal(t, Done, out)
+		return o.Grains
+	}
+	_, out := r.Put(&NewObject{Key: "k", Size: size, Client: r.client, Copies: r.at(size, 0)}, 1, patience, nil, &Bin{})
+	require.Equal(t, Done, out)
+	end(model.Checksum{Kind: model.ChecksumCRC32C, Value: uint64(model.CombineGrains(grains, size))}, grains...)
+	require.Equal(t, grains, read())
+	_, out = r.Overwrite(&NewObject{Key: "k", Size: size, Client: r.client}, 1, second, nil)
+	require.Equal(t, Done, out)
+	end(model.Checksum{})
+	require.Nil(t, read())
+}

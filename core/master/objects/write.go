@@ -1,6 +1,7 @@
 package objects
 
 import (
+	"slices"
 	"time"
 
 	"github.com/mooncake-go/mooncake/core/ledger"
@@ -159,9 +160,10 @@ func allAlive(copies [][]segments.Extent) bool {
 }
 
 // Finish makes an object readable; put is as in model.EndItem. A repetition returns Done too. Other
-// outcomes are Missing, Foreign and Superseded. parent is the page before it, 0 if unknown. took is
-// the duration of the put, 0 for a repetition.
-func (t *Table) Finish(key string, put uint64, client Client, sum model.Checksum, now lease.Instant, parent evict.ID) (id Handle, took time.Duration, out Outcome) {
+// outcomes are Missing, Foreign, Superseded and Misfit. parent is the page before it, 0 if unknown.
+// grains are the checksums of its grains, which the table copies. took is the duration of the put, 0 for
+// a repetition.
+func (t *Table) Finish(key string, put uint64, client Client, sum model.Checksum, now lease.Instant, parent evict.ID, grains ...uint32) (id Handle, took time.Duration, out Outcome) {
 	i, s, o := t.open(key)
 	defer s.mu.Unlock()
 	if out := s.owned(o, put, client); out != Done {
@@ -170,8 +172,12 @@ func (t *Table) Finish(key string, put uint64, client Client, sum model.Checksum
 		}
 		return 0, 0, out
 	}
+	if !model.GrainsFit(grains, o.size(), sum) {
+		return 0, 0, Misfit
+	}
 	took = now.Sub(o.since)
 	o.setChecksum(sum)
+	o.setGrains(slices.Clone(grains))
 	t.finish(i, s, o, now, parent)
 	t.recordCommit(o)
 	return idOf(i, o), took, Done

@@ -26,8 +26,8 @@ type Stats struct {
 	Created, Succeeded, Failed, TimedOut uint64
 }
 
-// Manager holds the tasks. It is safe for concurrent use. Times are those of time.Now, with
-// their monotonic reading.
+// Manager holds the tasks. It is safe for concurrent use. The times that it is given
+// have a monotonic reading and never go back.
 type Manager struct {
 	cfg Config
 

@@ -113,6 +113,9 @@ func (g *group) arrived(s *slice) {
 	if r := &j.task.Req; s.Result.Summed && r.Sum {
 		j.task.Sum.Add(s.Result.Sum, int(n), len(r.Local)-int(s.Addr-r.Addr)-int(n))
 	}
+	if s.Result.Grained && s.Grains.Sums != nil {
+		j.task.Grained += int(n)
+	}
 	if g.moved != nil {
 		g.moved.Add(n)
 	}

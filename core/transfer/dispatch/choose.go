@@ -64,6 +64,11 @@ func (g *group) cut() *slice {
 	j := &g.jobs[g.next]
 	r := &j.task.Req
 	n := min(len(r.Local)-j.off, g.sliceSize)
+	if r.Grains.Sums != nil {
+		if at := r.Grains.Border(j.off, j.off+n, len(r.Local)); at-j.off <= g.sliceSize {
+			n = at - j.off
+		}
+	}
 	local := r.Local[j.off : j.off+n]
 	at := memory.AddrOf(local)
 	home := g.d.Regions.At(at)
@@ -73,6 +78,9 @@ func (g *group) cut() *slice {
 	s := g.newSlice()
 	*s = slice{job: j, home: home, gen: g.route.Gen}
 	s.Kind, s.Local, s.Addr, s.Hasty, s.Summed = r.Kind, local, r.Addr+uint64(j.off), r.Hasty, r.Sum
+	if r.Grains.Sums != nil {
+		s.Grains, _ = r.Grains.Cut(j.off, j.off+len(local), len(r.Local))
+	}
 	s.Done, s.Owner = g.done, s
 	j.off += len(local)
 	g.skip()

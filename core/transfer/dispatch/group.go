@@ -116,6 +116,11 @@ func (g *group) split(s *slice, n int) {
 	*rest = *s
 	rest.Owner = rest
 	rest.Local, rest.Addr = s.Local[n:], s.Addr+uint64(n)
+	if s.Grains.Sums != nil {
+		all := len(s.Local)
+		rest.Grains, _ = s.Grains.Cut(n, all, all)
+		s.Grains, _ = s.Grains.Cut(0, n, all)
+	}
 	s.Local = s.Local[:n]
 	g.push(rest)
 }

@@ -78,11 +78,13 @@ func (d *Dispatcher) copyOne(ctx context.Context, o Observer, t *request.Task, c
 func (d *Dispatcher) copyRange(t *request.Task, cores int) error {
 	r := &t.Req
 	for off := 0; off < len(r.Local); {
-		n, sum, err := d.copyRegion(r, off, cores)
+		n, sum, grained, err := d.copyRegion(r, off, cores)
 		if err != nil {
 			return err
 		}
-		off += n
+		if off += n; grained {
+			t.Grained += n
+		}
 		if r.Sum {
 			t.Sum.Add(sum, n, len(r.Local)-off)
 		}
@@ -91,57 +93,75 @@ func (d *Dispatcher) copyRange(t *request.Task, cores int) error {
 }
 
 // copyRegion copies what is off bytes into a request, up to the end of the region that holds it,
-// and computes the checksum where the request asks for that.
-func (d *Dispatcher) copyRegion(r *request.Request, off, cores int) (n int, sum uint32, err error) {
+// and computes the checksums that the request asks for. It reports whether it computed those of grains.
+func (d *Dispatcher) copyRegion(r *request.Request, off, cores int) (n int, sum uint32, grained bool, err error) {
 	addr, local := r.Addr+uint64(off), r.Local[off:]
 	g := d.Regions.At(addr)
 	if g == nil {
-		return 0, 0, errs.New(errs.InvalidReplica, "transfer: copy", "%d bytes at %#x are not in registered memory", len(local), addr)
+		return 0, 0, false, errs.New(errs.InvalidReplica, "transfer: copy", "%d bytes at %#x are not in registered memory", len(local), addr)
 	}
 	need := transport.AccessRemoteRead
 	if r.Kind == transport.Write {
 		need = transport.AccessRemoteWrite
 	}
 	if g.Access&need == 0 {
-		return 0, 0, errs.New(errs.InvalidParams, "transfer: copy", "the memory at %#x is not open to this", addr)
+		return 0, 0, false, errs.New(errs.InvalidParams, "transfer: copy", "the memory at %#x is not open to this", addr)
 	}
 	if !g.Hold() {
-		return 0, 0, errs.New(errs.InvalidReplica, "transfer: copy", "the memory at %#x was given up", addr)
+		return 0, 0, false, errs.New(errs.InvalidReplica, "transfer: copy", "the memory at %#x was given up", addr)
 	}
 	defer g.LetGo()
 	there := g.Mem[addr-g.Addr:]
 	n = min(len(there), len(local))
+	how := sums{all: r.Sum}
+	if r.Grains.Sums != nil {
+		how.grains, grained = r.Grains.Cut(off, off+n, len(r.Local))
+	}
 	if r.Kind == transport.Write {
-		sum = copyParts(there[:n], local[:n], r.Sum, cores)
+		sum = copyParts(there[:n], local[:n], how, cores)
 		d.Wrote.Add(uint64(n))
 	} else {
-		sum = copyParts(local[:n], there[:n], r.Sum, cores)
+		sum = copyParts(local[:n], there[:n], how, cores)
 		d.Read.Add(uint64(n))
 	}
-	return n, sum, nil
+	return n, sum, grained, nil
+}
+
+// sums says which checksums a copy computes.
+type sums struct {
+	all    bool
+	grains transport.Grains
 }
 
 // copyParts copies all of src, which is as long as dst, on up to cores cores.
-func copyParts(dst, src []byte, summed bool, cores int) (sum uint32) {
+func copyParts(dst, src []byte, how sums, cores int) (sum uint32) {
 	n := len(src)
 	if overlap(dst, src) { // Only copy gets that right.
-		if copy(dst, src); summed {
+		copy(dst, src)
+		if g := how.grains; g.Sums != nil {
+			crc32c.SumGrains(g.Sums, dst, g.Lead, g.Size)
+		}
+		if how.all {
 			sum = crc32c.Sum(dst)
 		}
 		return sum
 	}
 	cores = min(cores, n/perCore)
 	if cores < 2 {
-		return copyPart(dst, src, summed)
+		return copyPart(dst, src, how)
 	}
 	var all atomic.Uint32
 	var wg sync.WaitGroup
 	size := (n/cores + 4095) &^ 4095
-	for from := 0; from < n; from += size {
-		to := min(from+size, n)
+	for from, to := 0, 0; from < n; from = to {
+		part := sums{all: how.all}
+		if to = min(from+size, n); how.grains.Sums != nil {
+			to = how.grains.Border(from, to, n)
+			part.grains, _ = how.grains.Cut(from, to, n)
+		}
 		wg.Go(func() {
-			part := crc32c.Shift(copyPart(dst[from:to], src[from:to], summed), uint64(n-to))
-			for old := all.Load(); !all.CompareAndSwap(old, old^part); old = all.Load() {
+			sum := crc32c.Shift(copyPart(dst[from:to], src[from:to], part), uint64(n-to))
+			for old := all.Load(); !all.CompareAndSwap(old, old^sum); old = all.Load() {
 			}
 		})
 	}
@@ -158,10 +178,17 @@ func overlap(a, b []byte) bool {
 	return x < y+uintptr(len(b)) && y < x+uintptr(len(a))
 }
 
-func copyPart(dst, src []byte, summed bool) uint32 {
-	if summed {
+func copyPart(dst, src []byte, how sums) uint32 {
+	g := how.grains
+	switch {
+	case g.Sums != nil:
+		if crc32c.CopyGrains(g.Sums, dst, src, g.Lead, g.Size); how.all {
+			return crc32c.Sum(dst)
+		}
+	case how.all:
 		return crc32c.Copy(dst, src)
+	default:
+		copy(dst, src)
 	}
-	copy(dst, src)
 	return 0
 }

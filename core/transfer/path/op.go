@@ -29,6 +29,7 @@ type Op struct {
 	Remote        remote         // that holds all of it
 	Stall         time.Duration  // how long the path may move nothing; 0 where its transport cannot tell
 	Hasty, Summed bool
+	Grains        transport.Grains
 
 	Result transport.Completion
 	// Done has space for all ops that its receiver has in flight.

@@ -49,6 +49,9 @@ type Request struct {
 	// Sum asks for the checksum of the bytes (CRC-32C) where moving them gives it: see
 	// Result.Summed.
 	Sum bool
+	// Grains asks for the checksum of each grain of the bytes where moving them gives them: see
+	// Result.Grained.
+	Grains transport.Grains
 }
 
 // Result is how a request ended.
@@ -62,6 +65,8 @@ type Result struct {
 	// for it, all bytes are in place, and the transport or the copy computed it while moving them.
 	Sum    uint32
 	Summed bool
+	// Grained says the same of the checksums in Request.Grains, which are undefined without it.
+	Grained bool
 }
 
 // Validate returns InvalidParams for an impossible request.
@@ -164,6 +169,8 @@ type Task struct {
 	Err   error
 	done  time.Time
 	Sum   checksum
+	// Grained is how many bytes have their checksums in Req.Grains.
+	Grained int
 }
 
 // Status returns how far the task is.
@@ -187,6 +194,7 @@ func (t *Task) Result() Result {
 	if r.Summed = t.Req.Sum && t.Err == nil && t.Sum.covered == len(t.Req.Local); r.Summed {
 		r.Sum = t.Sum.value
 	}
+	r.Grained = t.Req.Grains.Sums != nil && t.Err == nil && t.Grained == len(t.Req.Local)
 	return r
 }
 

@@ -126,6 +126,8 @@ type Record struct {
 	// Checksum is that of the bytes, which the transport may set before Finish, with Summed.
 	Checksum uint32
 	Summed   bool
+	// Grained says that the checksums in Grains are set.
+	Grained bool
 
 	began time.Time // when it was accepted
 	index int       // place in Base.active, from 1; 0 for not active
@@ -189,6 +191,7 @@ func (b *Base[R, T, O]) Finish(o O, err error, indeterminate bool) {
 	if r.Summed && r.Sum && err == nil {
 		c.Sum, c.Summed = r.Checksum, true
 	}
+	c.Grained = r.Grained && r.Grains.Sums != nil && err == nil
 	if err == nil {
 		b.finished++
 	}

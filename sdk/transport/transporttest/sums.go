@@ -38,6 +38,10 @@ func (s *suite) sums(t conformance.T) {
 			want = crc32.Checksum(o.Local, castagnoli)
 		}
 		require.Equal(t, want, c.Sum, "%d bytes at %d", len(o.Local), o.Offset)
+		require.Equal(t, o.Grains.Sums != nil && summed(p), c.Grained, "%d bytes, the checksums of grains asked for: %v", len(o.Local), o.Grains.Sums != nil)
+		if c.Grained {
+			require.Equal(t, grainsOf(o), o.Grains.Sums, "%d bytes at %d", len(o.Local), o.Offset)
+		}
 	}
 
 	var ops []transport.Op
@@ -52,8 +56,14 @@ func (s *suite) sums(t conformance.T) {
 			check(o, do(t, p, o)[1])
 			o.Sum = false
 			check(o, do(t, p, o)[1])
+			o.Grains = transport.Grains{Lead: i * 331 % grain, Size: grain}
+			o.Grains.Sums = make([]uint32, len(grainsOf(o)))
+			check(o, do(t, p, o)[1])
 			if at := len(ops) * 3000; n < 3000 { // For later; it overlaps no other operation.
 				o.ID, o.Local, o.Offset, o.Sum = uint64(len(ops)), buf[at:][:n], uint64(at+1), len(ops)%3 != 0
+				if len(ops)%2 == 0 {
+					o.Grains = transport.Grains{}
+				}
 				ops = append(ops, o)
 			}
 		}
@@ -71,6 +81,19 @@ func (s *suite) sums(t conformance.T) {
 	if summed(p) && !raceEnabled {
 		sumsWhileItChanges(t, p, ids[0], mem, buf)
 	}
+}
+
+// grain is the size of the grains.
+const grain = 4096
+
+// grainsOf returns the checksum of each grain of an operation's bytes.
+func grainsOf(o transport.Op) (sums []uint32) {
+	for at := 0; at < len(o.Local); {
+		to := min(at+grain-(o.Grains.Lead+at)%grain, len(o.Local))
+		sums = append(sums, crc32.Checksum(o.Local[at:to], castagnoli))
+		at = to
+	}
+	return sums
 }
 
 // sumsWhileItChanges reads memory that its owner changes meanwhile. The checksum of the completion
@@ -96,5 +119,9 @@ func sumsWhileItChanges(t conformance.T, p transport.Path, id transport.RemoteID
 		c := do(t, p, transport.Op{ID: 1, Kind: transport.Read, Local: buf, Remote: id, Sum: true})[1]
 		require.True(t, c.Summed, "%v", c.Err)
 		require.Equal(t, crc32.Checksum(buf, castagnoli), c.Sum, "the checksum is that of the bytes that arrived, whatever the memory held before or after")
+		o := transport.Op{ID: 1, Kind: transport.Read, Local: buf, Remote: id, Grains: transport.Grains{Lead: 100, Size: grain}}
+		o.Grains.Sums = make([]uint32, len(grainsOf(o)))
+		require.True(t, do(t, p, o)[1].Grained)
+		require.Equal(t, grainsOf(o), o.Grains.Sums, "those of grains, too")
 	}
 }

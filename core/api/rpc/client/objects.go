@@ -105,10 +105,14 @@ func memory[T any](into *model.Answer[T], whole bool) *model.Answer[T] {
 
 // GetReplicas implements store.Master.
 func (c *Client) GetReplicas(ctx context.Context, caller model.Caller, keys []model.Key, into *model.Answer[model.Object]) ([]model.Result[model.Object], error) {
-	return inPieces(c, keys, keySize, failedItem[model.Object], func(piece []model.Key) ([]model.Result[model.Object], error) {
+	size, grains := keySize, into != nil && into.WithGrains
+	if grains { // The answer is what takes space.
+		size = func(k *model.Key) int { return len(*k) + 4*model.MaxGrains }
+	}
+	return inPieces(c, keys, size, failedItem[model.Object], func(piece []model.Key) ([]model.Result[model.Object], error) {
 		call := getCalls.Get().(*getCall) //nolint:forcetypeassert // Nothing else is in the pool.
 		defer getCalls.Put(call)
-		call.in.Caller, call.in.Keys = call.asker(caller), call.in.Keys[:0]
+		call.in.Caller, call.in.Keys, call.in.Grains = call.asker(caller), call.in.Keys[:0], grains
 		for _, k := range piece {
 			call.in.Keys = append(call.in.Keys, convert.ToKey(k))
 		}
@@ -144,7 +148,7 @@ func (c *Client) PutStart(ctx context.Context, caller model.Caller, items []mode
 
 // PutEnd implements store.Master.
 func (c *Client) PutEnd(ctx context.Context, caller model.Caller, items []model.EndItem, into []error) ([]error, error) {
-	size := func(it *model.EndItem) int { return len(it.Key) }
+	size := func(it *model.EndItem) int { return len(it.Key) + 4*len(it.Grains) }
 	return inPieces(c, items, size, sameError, func(piece []model.EndItem) ([]error, error) {
 		call := endCalls.Get().(*endCall) //nolint:forcetypeassert // Nothing else is in the pool.
 		defer endCalls.Put(call)

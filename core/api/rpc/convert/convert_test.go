@@ -85,3 +85,34 @@ func TestPutsAreAColumnThatOldClientsLeaveOut(t *testing.T) {
 	_, err = FromPutEnd(&masterv1.PutEndRequest{Keys: keys, ChecksumKinds: []uint32{1, 1}, Checksums: []uint64{2, 3}, Puts: []uint64{1, 2, 3}})
 	require.Equal(t, errs.DeserializeFail, errs.CodeOf(err))
 }
+
+func TestGrainsOfItems(t *testing.T) {
+	in := &masterv1.PutEndRequest{Keys: [][]byte{[]byte("a"), []byte("b"), []byte("c")}, ChecksumKinds: []uint32{1, 1, 1}, Checksums: []uint64{1, 2, 3}}
+	for _, c := range []struct {
+		counts, grains []uint32
+		want           [][]uint32
+	}{
+		{nil, nil, [][]uint32{nil, nil, nil}},
+		{[]uint32{0, 0, 0}, nil, [][]uint32{nil, nil, nil}},
+		{[]uint32{0, 2, 1}, []uint32{7, 8, 9}, [][]uint32{nil, {7, 8}, {9}}},
+		{[]uint32{0, 2}, []uint32{7, 8}, nil},
+		{[]uint32{0, 2, 1}, []uint32{7, 8}, nil},
+		{[]uint32{0, 2, 1}, []uint32{7, 8, 9, 10}, nil},
+		{nil, []uint32{7}, nil},
+		{[]uint32{1<<32 - 1, 1, 0}, nil, nil}, // It is 2^32 in all.
+	} {
+		in.GrainCounts, in.Grains = c.counts, c.grains
+		items, err := FromPutEnd(in)
+		if c.want == nil {
+			require.Equal(t, errs.DeserializeFail, errs.CodeOf(err), "%v %v", c.counts, c.grains)
+			continue
+		}
+		require.NoError(t, err)
+		for i := range items {
+			require.Equal(t, c.want[i], items[i].Grains)
+		}
+		back := &masterv1.PutEndRequest{}
+		FillPutEnd(back, items)
+		require.Equal(t, in.GetGrains(), back.GetGrains())
+	}
+}

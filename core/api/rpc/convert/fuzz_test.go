@@ -96,7 +96,7 @@ func putEnd(caller model.Caller, items []model.EndItem) *masterv1.PutEndRequest 
 // FuzzAnswer decodes bytes as each answer with columns.
 func FuzzAnswer(f *testing.F) {
 	b, err := proto.Marshal(ToObjects([]model.Result[model.Object]{
-		{Value: model.Object{Size: 4, LeaseTTL: time.Second, Replicas: []model.Replica{{ID: 1, Part: model.Part{Segment: "s", Size: 4}}, {ID: 2, Part: model.Part{Segment: "t", Size: 3}, More: []model.Part{{Size: 1}}}}}},
+		{Value: model.Object{Size: 4, LeaseTTL: time.Second, Replicas: []model.Replica{{ID: 1, Part: model.Part{Segment: "s", Size: 4}}, {ID: 2, Part: model.Part{Segment: "t", Size: 3}, More: []model.Part{{Size: 1}}}}, Grains: []uint32{1, 2, 3}}},
 		{Err: errs.ObjectNotFound.Err()},
 	}))
 	require.NoError(f, err)

@@ -31,6 +31,7 @@ func ToObjects(res []model.Result[model.Object]) *masterv1.GetReplicasResponse {
 		out.Checksums[i] = o.Checksum.Value
 		out.LeaseTtlsUs[i] = toMicros(o.LeaseTTL)
 	}
+	out.GrainCounts, out.Grains = fillGrains(nil, nil, len(res), func(i int) []uint32 { return res[i].Value.Grains })
 	out.Replicas = w.out
 	out.Errors = ToErrors(len(res), func(i int) error { return res[i].Err })
 	return out
@@ -42,6 +43,10 @@ func FromObjects(n int, in *masterv1.GetReplicasResponse, a *model.Answer[model.
 		return nil, Malformed("object columns of lengths %d, %d, %d and %d for %d keys",
 			len(in.GetSizes()), len(in.GetChecksumKinds()), len(in.GetChecksums()), len(in.GetLeaseTtlsUs()), n)
 	}
+	grains, err := readGrains(n, in.GetGrainCounts(), slices.Clone(in.GetGrains())) // The message is pooled.
+	if err != nil {
+		return nil, err
+	}
 	a.Results = resized(a.Results, n)
 	for i := range a.Results {
 		sum, err := goChecksum(in.GetChecksumKinds()[i], in.GetChecksums()[i])
@@ -49,11 +54,11 @@ func FromObjects(n int, in *masterv1.GetReplicasResponse, a *model.Answer[model.
 			return nil, err
 		}
 		a.Results[i].Value = model.Object{
-			Size: in.GetSizes()[i], Checksum: sum,
+			Size: in.GetSizes()[i], Checksum: sum, Grains: grains.next(),
 			LeaseTTL: fromMicros(in.GetLeaseTtlsUs()[i]),
 		}
 	}
-	err := readReplicasTo(n, in.GetReplicas(), &a.Copies, &a.More, func(i int, l []model.Replica) { a.Results[i].Value.Replicas = l })
+	err = readReplicasTo(n, in.GetReplicas(), &a.Copies, &a.More, func(i int, l []model.Replica) { a.Results[i].Value.Replicas = l })
 	if err != nil {
 		return nil, err
 	}

@@ -56,6 +56,7 @@ func FillPutStart(in *masterv1.PutStartRequest, items []model.PutItem, cfg *mode
 // FillPutEnd makes in, whose columns may have memory, the request for items.
 func FillPutEnd(in *masterv1.PutEndRequest, items []model.EndItem) {
 	in.Keys, in.ChecksumKinds, in.Checksums, in.Puts = in.Keys[:0], in.ChecksumKinds[:0], in.Checksums[:0], in.Puts[:0]
+	in.GrainCounts, in.Grains = fillGrains(in.GrainCounts[:0], in.Grains[:0], len(items), func(i int) []uint32 { return items[i].Grains })
 	for i := range items {
 		it := &items[i]
 		in.Keys, in.Puts = append(in.Keys, ToKey(it.Key)), append(in.Puts, it.Put)
@@ -128,13 +129,17 @@ func FromPutEnd(in *masterv1.PutEndRequest) ([]model.EndItem, error) {
 	if err != nil {
 		return nil, err
 	}
+	grains, err := readGrains(n, in.GetGrainCounts(), in.GetGrains())
+	if err != nil {
+		return nil, err
+	}
 	items := make([]model.EndItem, n)
 	for i, k := range FromKeys(in.GetKeys()) {
 		sum, err := goChecksum(in.GetChecksumKinds()[i], in.GetChecksums()[i])
 		if err != nil {
 			return nil, err
 		}
-		items[i] = model.EndItem{Key: k, Checksum: sum, Put: puts(i)}
+		items[i] = model.EndItem{Key: k, Checksum: sum, Grains: grains.next(), Put: puts(i)}
 	}
 	return items, nil
 }

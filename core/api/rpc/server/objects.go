@@ -7,6 +7,7 @@ import (
 
 	"github.com/mooncake-go/mooncake/core/api/rpc"
 	"github.com/mooncake-go/mooncake/core/api/rpc/convert"
+	"github.com/mooncake-go/mooncake/core/model"
 )
 
 func (s *service) Exist(ctx context.Context, in *masterv1.ExistRequest) (*masterv1.ExistResponse, error) {
@@ -26,7 +27,11 @@ func (s *service) GetReplicas(ctx context.Context, in *masterv1.GetReplicasReque
 	if err != nil {
 		return nil, err
 	}
-	res, err := s.master.GetReplicas(ctx, convert.FromCaller(in.GetCaller()), keys, nil)
+	var how *model.Answer[model.Object]
+	if in.GetGrains() {
+		how = &model.Answer[model.Object]{WithGrains: true}
+	}
+	res, err := s.master.GetReplicas(ctx, convert.FromCaller(in.GetCaller()), keys, how)
 	if err != nil {
 		return nil, err
 	}

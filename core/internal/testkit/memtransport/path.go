@@ -97,6 +97,7 @@ func (p *path) start(op transport.Op) {
 	if c.Summed = c.Err == nil && op.Sum && p.from.sums.Load() && !f.NoSum && !f.Quarantine; !c.Summed {
 		c.Sum = 0
 	}
+	c.Grained = c.Err == nil && op.Grains.Sums != nil && p.from.sums.Load() && !f.NoSum && !f.Quarantine
 	if f.Quarantine {
 		c.Status = transport.Quarantined
 	}
@@ -144,6 +145,9 @@ func (p *path) move(op transport.Op, f Fault) (sum uint32, err error) {
 		dst, src = src, dst
 	}
 	sum = crc32c.Copy(dst, src)
+	if op.Grains.Sums != nil && p.from.sums.Load() && !f.Partial {
+		crc32c.SumGrains(op.Grains.Sums, dst, op.Grains.Lead, op.Grains.Size)
+	}
 	if f.Corrupt && n > 0 {
 		dst[n/2] ^= 1
 	}

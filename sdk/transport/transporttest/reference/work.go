@@ -49,7 +49,7 @@ func (p *path) next() (transport.Op, bool) {
 }
 
 func (p *path) finish(o transport.Op, sum uint32, err error) {
-	c := transport.Completion{ID: o.ID, Status: transport.OK, Err: err, Sum: sum, Summed: o.Sum && err == nil}
+	c := transport.Completion{ID: o.ID, Status: transport.OK, Err: err, Sum: sum, Summed: o.Sum && err == nil, Grained: o.Grains.Sums != nil && err == nil}
 	if err != nil {
 		c.Status = transport.Failed
 	}
@@ -109,6 +109,9 @@ func (p *path) carryOut(o transport.Op) (sum uint32, err error) {
 	copy(dst, src)
 	if o.Sum {
 		sum = crc32c.Sum(dst)
+	}
+	if g := o.Grains; g.Sums != nil {
+		crc32c.SumGrains(g.Sums, dst, g.Lead, g.Size)
 	}
 	return sum, nil
 }

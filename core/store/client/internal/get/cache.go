@@ -20,20 +20,24 @@ func (c *Call) fromCache(items []*Item) []*Item {
 	}
 	rest := items[:0:0]
 	for _, it := range items {
-		if it.uncached || !c.r.cacheable(it) || !hot.View(it.Key, &it.object, it.copyFrom) {
+		if it.uncached || !c.r.cacheable(it) || !hot.View(it.Key, &it.object, func(object []byte) bool { return c.copyFrom(it, object) }) {
 			rest = append(rest, it)
 		}
 	}
 	return rest
 }
 
-// copyFrom copies the fragments from the whole object.
-func (it *Item) copyFrom(object []byte) bool {
+// copyFrom copies the fragments of an item from the whole object, if its bytes there are right.
+func (c *Call) copyFrom(it *Item, object []byte) bool {
+	if !it.whole {
+		it.ok = c.copyRanges(it, object)
+		return it.ok
+	}
 	var checksum uint32
 	for _, f := range it.fragments {
 		checksum = crc32c.CopyUpdate(checksum, f.Mem, object[f.Offset:][:len(f.Mem)])
 	}
-	it.ok = !it.whole || uint64(checksum) == it.object.Checksum.Value
+	it.ok = uint64(checksum) == it.object.Checksum.Value
 	return it.ok
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/mooncake-go/mooncake/core/model"
+	"github.com/mooncake-go/mooncake/core/store"
 	"github.com/mooncake-go/mooncake/core/store/client/internal/base"
 	"github.com/mooncake-go/mooncake/core/store/client/internal/lease"
 	"github.com/mooncake-go/mooncake/core/store/hotcache"
@@ -54,6 +55,10 @@ type Call struct {
 	requests  []transfer.Request
 	results   []transfer.Result
 	checksums fragment.Checksums
+	grains    fragment.Grains
+	parts     []store.Fragment // of covers
+	scratch   []byte           // of covers
+	leaked    bool             // a transport may still touch the memory of covers
 	renewer   renewer
 }
 
@@ -81,6 +86,7 @@ func (c *Call) Release() {
 	clear(c.requests)
 	clear(c.results)
 	c.checksums.Reset()
+	c.uncover()
 	c.r.calls.Put(c)
 }
 

@@ -44,9 +44,11 @@ type Item struct {
 	object    model.Object
 	fragments []store.Fragment // what to read of the object
 	whole     bool             // fragments are the whole object, in order
+	cover     cover            // of ranges that are verified
 	expires   time.Time
 	lease     *lease.View // nil if the table does not renew the lease
 	first     int         // index of its first request
+	end       int         // index behind its last request
 	checksum  uint32      // of the bytes that arrived, with computed
 	computed  bool
 	next      int   // index of the replica to try

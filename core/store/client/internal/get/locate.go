@@ -18,8 +18,10 @@ const noLease = 365 * 24 * time.Hour
 // replicas that they name are valid until the next call of locate.
 func (c *Call) locate(ctx context.Context, items []*Item) []*Item {
 	c.keys = c.keys[:0]
+	c.answer.WithGrains = false
 	for _, it := range items {
 		c.keys = append(c.keys, it.Key)
+		c.answer.WithGrains = c.answer.WithGrains || it.Ranges != nil && c.r.Config.Checksum
 	}
 	asked := time.Now()
 	got, err := c.r.Locate(ctx, c.keys, &c.answer)
@@ -47,7 +49,7 @@ func (c *Call) locate(ctx context.Context, items []*Item) []*Item {
 
 // found takes the master's description of an item's object.
 func (r *Reader) found(it *Item, o model.Object, asked time.Time) error {
-	it.object, it.next, it.last, it.twice, it.damaged = o, 0, nil, false, 0
+	it.object, it.next, it.last, it.twice, it.damaged, it.cover = o, 0, nil, false, 0, cover{}
 	if err := r.Readable(&it.object); err != nil {
 		return err
 	}

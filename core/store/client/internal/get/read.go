@@ -109,25 +109,29 @@ func lapsed(key model.Key, why error) error {
 // error. It reuses the memory of pending.
 func (c *Call) fetch(ctx context.Context, pending []*Item) (late []*Item) {
 	r := c.r
+	pending = c.coverAll(pending)
 	for len(pending) > 0 {
 		deadline := r.Config.ReadDeadline(time.Now())
 		reqs := c.requests[:0]
+		c.grains.Restart()
 		for _, it := range pending {
 			it.first = len(reqs)
-			reqs = fragment.Requests(reqs, transport.Read, it.fragments, it.replica(), deadline, r.verifiable(it))
+			if it.cover.parts != nil {
+				reqs = c.grains.Requests(reqs, transport.Read, it.cover.parts, it.replica(), deadline, it.cover.grain, true)
+			} else {
+				reqs = fragment.Requests(reqs, transport.Read, it.fragments, it.replica(), deadline, r.verifiable(it))
+			}
+			it.end = len(reqs)
 		}
 		c.renewer.begin(r.leases, pending)
 		results := r.Session.Transfer(ctx, r.Engine, reqs, c.results)
 		c.renewer.end()
 		c.requests, c.results = reqs, results
 		arrived, again := c.arrived[:0], pending[:0] // again stays behind the loop.
-		for i, it := range pending {
-			end := len(results)
-			if i+1 < len(pending) {
-				end = pending[i+1].first
-			}
-			res := fragment.Outcome(results[it.first:end])
+		for _, it := range pending {
+			res := fragment.Outcome(results[it.first:it.end])
 			quarantined := errors.Is(res.Err, transfer.ErrQuarantined)
+			c.leaked = c.leaked || quarantined
 			if quarantined && it.Owner != Caller {
 				it.replaceMemory()
 			}
@@ -142,7 +146,7 @@ func (c *Call) fetch(ctx context.Context, pending []*Item) (late []*Item) {
 					again = append(again, it)
 				}
 			default:
-				it.checksum, it.computed = fragment.ChecksumOfTransfer(reqs[it.first:end], results[it.first:end])
+				it.checksum, it.computed = fragment.ChecksumOfTransfer(reqs[it.first:it.end], results[it.first:it.end])
 				arrived = append(arrived, it)
 			}
 		}
@@ -150,6 +154,19 @@ func (c *Call) fetch(ctx context.Context, pending []*Item) (late []*Item) {
 		pending = c.verify(arrived, again)
 	}
 	return late
+}
+
+// coverAll makes the covers of items that need one, and returns the items that can be read.
+func (c *Call) coverAll(items []*Item) []*Item {
+	left := items[:0]
+	for _, it := range items {
+		if err := c.coverRanges(it); err != nil {
+			it.Err = errs.Wrap(errs.CodeOf(err), "store: get "+store.Quote(it.Key), err)
+			continue
+		}
+		left = append(left, it)
+	}
+	return left
 }
 
 // nextReplica moves on to the next replica. If there is none, it sets the item's error and returns

@@ -13,21 +13,25 @@ func (c *Call) verify(items, again []*Item) []*Item {
 	if r.Config.Checksum {
 		c.checksums.Reset()
 		for _, it := range items {
-			if r.verifiable(it) && !it.computed {
+			if it.cover.parts != nil {
+				c.needGrains(it)
+			}
+			if r.verifiable(it) && it.whole && !it.computed {
 				c.checksums.Add(it.fragments)
 			} else {
 				c.checksums.Add(nil)
 			}
 		}
 		c.checksums.Compute()
+		c.grains.Compute()
 	}
 	for i, it := range items {
 		if r.verifiable(it) {
-			if !it.computed {
+			if it.whole && !it.computed {
 				it.checksum = c.checksums.Of[i]
 			}
-			if uint64(it.checksum) != it.object.Checksum.Value {
-				if r.mismatch(it) {
+			if wrong := c.wrong(it); wrong != nil {
+				if r.mismatch(it, wrong) {
 					again = append(again, it)
 				}
 				continue
@@ -40,12 +44,28 @@ func (c *Call) verify(items, again []*Item) []*Item {
 	return again
 }
 
+// wrong returns an error if the bytes of an item do not match their checksums.
+func (c *Call) wrong(it *Item) error {
+	if it.whole {
+		if uint64(it.checksum) == it.object.Checksum.Value {
+			return nil
+		}
+		return errs.New(errs.ChecksumMismatch, it.replica().Endpoint, "the checksum is %08x, not %08x", it.checksum, it.object.Checksum.Value)
+	}
+	c.foldGrains(it)
+	at, ok := c.matches(it)
+	if ok {
+		return nil
+	}
+	return errs.New(errs.ChecksumMismatch, it.replica().Endpoint, "the bytes from %d on do not match their checksum", at)
+}
+
 // mismatch records that a replica had wrong bytes, and returns whether to read the item again.
-func (r *Reader) mismatch(it *Item) bool {
+func (r *Reader) mismatch(it *Item, wrong error) bool {
 	at := it.replica()
 	r.Metrics.Mismatches.Inc()
 	r.Log.Warn("a replica of an object has wrong bytes", "key", it.Key, "segment", at.Segment, "endpoint", at.Endpoint, "stripes", 1+len(at.More), "bytes", it.object.Size)
-	it.last = errs.New(errs.ChecksumMismatch, at.Endpoint, "the checksum is %08x, not %08x", it.checksum, it.object.Checksum.Value)
+	it.last = wrong
 	if !it.twice { // The bytes may have been damaged on the way.
 		it.twice = true
 		return true
@@ -54,8 +74,7 @@ func (r *Reader) mismatch(it *Item) bool {
 	return r.nextReplica(it)
 }
 
-// verifiable reports whether there is a checksum for the item's bytes. There is none for a range of
-// an object.
+// verifiable reports whether there is a checksum for the item's bytes.
 func (r *Reader) verifiable(it *Item) bool {
-	return r.Config.Checksum && it.whole && it.object.Checksum.Kind == model.ChecksumCRC32C
+	return r.Config.Checksum && it.object.Checksum.Kind == model.ChecksumCRC32C
 }

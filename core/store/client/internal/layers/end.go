@@ -92,20 +92,23 @@ func (l *Layers) seal(keys []model.Key, out []error, none func(string, model.Key
 
 // end makes complete objects readable and revokes the others.
 func (l *Layers) end(ctx context.Context, puts []*openPut) {
+	c := l.writer.Call(0)
+	defer c.Release()
 	items := make([]*put.Item, len(puts))
 	for i, p := range puts {
 		it := &p.item
-		it.Err = p.failed
-		if complete, checksum := p.written.whole(it.Size()); it.Err == nil && !complete {
+		switch it.Err = p.failed; {
+		case it.Err != nil:
+		case !p.written.whole(it.Size()):
 			it.Err = errs.WithHint(errs.New(errs.InvalidParams, "store: end the put of "+store.Quote(it.Key()), "not all of its %d bytes were written", it.Size()),
 				"the put is revoked; write every byte before the end")
-		} else if l.Config.Checksum {
-			it.SetChecksum(checksum)
+		case p.grains != nil && p.written.twice:
+			it.Err = c.ReadBack(ctx, it)
+		case p.grains != nil:
+			it.SetGrains(p.grains)
 		}
 		items[i] = it
 	}
-	c := l.writer.Call(0)
-	defer c.Release()
 	c.End(ctx, items, time.Time{})
 	l.writer.Revoke(ctx, items)
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/mooncake-go/mooncake/core/store"
 	"github.com/mooncake-go/mooncake/core/store/client/internal/base"
 	"github.com/mooncake-go/mooncake/core/store/client/internal/put"
+	"github.com/mooncake-go/mooncake/core/store/internal/fragment"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
@@ -22,6 +23,9 @@ type openPut struct {
 	idle    chan struct{} // with sealed: the last of them closes it
 	failed  error         // why a write failed
 	written coverage
+	// grains are the checksums of what is written of each grain; invalid once a byte was written twice.
+	// They are nil without checksums.
+	grains []uint32
 }
 
 // StartPuts implements store.Layers.
@@ -119,6 +123,10 @@ func (l *Layers) opened(p *openPut) error {
 	if err != nil {
 		l.drop(id{l, key})
 		return err
+	}
+	if l.Config.Checksum {
+		_, n := fragment.GrainOf(p.item.Size())
+		p.grains = make([]uint32, n)
 	}
 	p.busy, p.sealed = false, false
 	l.alarm.At(p.started.Add(l.Config.Layers.PutTimeout))

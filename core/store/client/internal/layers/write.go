@@ -41,11 +41,10 @@ func (l *Layers) write(ctx context.Context, writes []store.Ranges, out []model.R
 	}
 	c := l.writer.Call(0)
 	defer c.Release()
-	checksums := c.WriteRanges(ctx, items)
+	c.WriteRanges(ctx, items)
 	for i, p := range puts {
 		if p != nil {
-			out[i] = l.wrote(p, items[0], checksums)
-			checksums = checksums[len(items[0].Fragments()):]
+			out[i] = l.wrote(p, items[0], c)
 			items = items[1:]
 		}
 	}
@@ -80,7 +79,7 @@ func (l *Layers) begin(w *store.Ranges) (*openPut, *put.Item, error) {
 }
 
 // wrote ends a write and records what is in place.
-func (l *Layers) wrote(p *openPut, it *put.Item, checksums []uint32) (out model.Result[int]) {
+func (l *Layers) wrote(p *openPut, it *put.Item, c *put.Call) (out model.Result[int]) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if p.writing--; p.writing == 0 && p.idle != nil {
@@ -93,9 +92,12 @@ func (l *Layers) wrote(p *openPut, it *put.Item, checksums []uint32) (out model.
 		p.item.Inherit(it)
 		return model.Result[int]{Err: it.Err}
 	}
-	for i, f := range it.Fragments() {
-		p.written.add(f.Offset, f.Offset+uint64(len(f.Mem)), checksums[i])
+	for _, f := range it.Fragments() {
+		p.written.add(f.Offset, f.Offset+uint64(len(f.Mem)))
 		out.Value += len(f.Mem)
+	}
+	if p.grains != nil {
+		c.Fold(it, p.grains)
 	}
 	return out
 }

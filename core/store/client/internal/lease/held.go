@@ -34,7 +34,10 @@ func (h *Held) renewed(o *model.Object, asked, answered time.Time) bool {
 		h.lapses++
 	}
 	if h.why = nil; asked.After(h.asked) {
-		h.object, h.asked = *o, asked
+		grains := h.object.Grains
+		if h.object, h.asked = *o, asked; len(o.Grains) == 0 {
+			h.object.Grains = grains // A renewal does not ask for them.
+		}
 	}
 	return true
 }

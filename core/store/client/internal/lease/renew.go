@@ -91,7 +91,7 @@ func (t *Table) renew(ctx context.Context, all []renewal) {
 			keys[i] = r.key
 		}
 		ctx, cancel := context.WithTimeout(ctx, t.b.Config.FinishTimeout)
-		got, err := t.Locate(ctx, keys)
+		got, err := t.locate(ctx, keys, nil)
 		cancel()
 		answered := time.Now()
 		t.mu.Lock()

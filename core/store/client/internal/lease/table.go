@@ -60,10 +60,14 @@ func (t *Table) Close() {
 	t.alarm.Close()
 }
 
-// Locate asks the master where objects lie that are to be held.
+// Locate asks the master where objects lie that are to be held, and for the checksums of their grains.
 func (t *Table) Locate(ctx context.Context, keys []model.Key) ([]model.Result[Located], error) {
+	return t.locate(ctx, keys, &model.Answer[model.Object]{WithGrains: t.b.Config.Checksum})
+}
+
+func (t *Table) locate(ctx context.Context, keys []model.Key, into *model.Answer[model.Object]) ([]model.Result[Located], error) {
 	asked := time.Now()
-	got, err := t.b.Locate(ctx, keys, nil)
+	got, err := t.b.Locate(ctx, keys, into)
 	out := make([]model.Result[Located], len(got))
 	for i := range got {
 		out[i] = model.Result[Located]{Value: Located{got[i].Value, asked}, Err: got[i].Err}
@@ -201,6 +205,19 @@ func (t *Table) Use(u *User, keys []model.Key, now time.Time) []View {
 		}
 	}
 	return out
+}
+
+// Learn keeps the checksums of grains of a held object whose bytes were verified as a whole, for later
+// reads of ranges. They must not change any more.
+func (t *Table) Learn(v *View, o *model.Object) {
+	if v == nil {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if h := v.held; h.object.Size == o.Size && h.object.Checksum == o.Checksum {
+		h.object.Grains = o.Grains
+	}
 }
 
 // Until returns the time up to which a replica is that of the object, if the table knows a later one

@@ -60,8 +60,11 @@ type Call struct {
 	ended    []error
 
 	checksums fragment.Checksums
+	grains    fragment.Grains
+	leaked    bool // a transport may still store checksums of grains
 	computing sync.WaitGroup
 	compute   func() // computes the checksums in the background
+	summing   func() // computes those of grains
 }
 
 // Call returns a call with n empty inputs, which Release ends.
@@ -72,6 +75,10 @@ func (w *Writer) Call(n int) *Call {
 		c.compute = func() {
 			defer c.computing.Done()
 			c.checksums.Compute()
+		}
+		c.summing = func() {
+			defer c.computing.Done()
+			c.grains.Compute()
 		}
 	}
 	c.In = slices.Grow(c.In[:0], n)[:n]
@@ -100,6 +107,7 @@ func (c *Call) Release() {
 	clear(c.ends)
 	clear(c.ended)
 	c.checksums.Reset()
+	c.resetGrains()
 	c.w.calls.Put(c)
 }
 

@@ -25,7 +25,10 @@ type Item struct {
 	checksum  model.Checksum
 	// checksummed is the replica, of Replicas, whose checksum the transfer computes, nil for none.
 	checksummed *model.Replica
-	first, last int       // the requests of that replica
+	// grains are the checksums of the grains, where the object has some or the item writes ranges.
+	grains      []uint32
+	first, last int       // the requests of the replica whose checksums are computed
+	ranges      bool      // it writes ranges of an object
 	deadline    time.Time // of the transfer
 	// indeterminate: a peer may still write to the replicas after the put failed.
 	indeterminate bool
@@ -45,7 +48,7 @@ func Reserved(key model.Key, size uint64, group string) Item {
 
 // Ranges makes an item that writes ranges of an object, whose space it got before, until a deadline.
 func (it *Item) Ranges(fragments []store.Fragment, deadline time.Time) *Item {
-	return &Item{key: it.key, size: it.size, Replicas: it.Replicas, fragments: fragments, deadline: deadline}
+	return &Item{key: it.key, size: it.size, Replicas: it.Replicas, fragments: fragments, deadline: deadline, ranges: true}
 }
 
 // Key returns the key.
@@ -63,8 +66,16 @@ func (it *Item) Indeterminate() bool { return it.indeterminate }
 // Inherit notes that a write of ranges failed.
 func (it *Item) Inherit(write *Item) { it.indeterminate = it.indeterminate || write.indeterminate }
 
-// SetChecksum sets the checksum that End reports.
-func (it *Item) SetChecksum(c model.Checksum) { it.checksum = c }
+// SetGrains sets the checksums of all grains, from which follows the checksum that End reports.
+func (it *Item) SetGrains(all []uint32) {
+	it.checksum, it.grains = fragment.CRC32C(fragment.Combine(all, it.size)), nil
+	if len(all) > 1 {
+		it.grains = all
+	}
+}
+
+// grained reports whether the checksums of grains are needed.
+func (it *Item) grained() bool { return it.ranges || model.GrainCount(it.size) > 0 }
 
 // Reopen prepares the item for another End after the master gave no answer.
 func (it *Item) Reopen() { it.Err, it.decided = nil, false }

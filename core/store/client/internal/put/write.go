@@ -21,7 +21,7 @@ func (c *Call) write(ctx context.Context, items []*Item) {
 		c.checksums.Reset()
 		needed := false
 		for _, it := range items {
-			if it.checksummed = w.checksummed(it); it.checksummed == nil {
+			if it.checksummed = w.checksummed(it); it.checksummed == nil && !it.grained() {
 				c.checksums.Add(it.fragments)
 				needed = true
 			} else {
@@ -29,7 +29,7 @@ func (c *Call) write(ctx context.Context, items []*Item) {
 			}
 		}
 		if needed {
-			c.computeInBackground()
+			c.inBackground(c.compute)
 		}
 	}
 	deadline := w.Config.WriteDeadline(time.Now())
@@ -45,31 +45,31 @@ func (c *Call) write(ctx context.Context, items []*Item) {
 	}
 }
 
-// WriteRanges writes the fragments of items to all their replicas in parallel and returns the
-// checksums of all fragments, in order.
-func (c *Call) WriteRanges(ctx context.Context, items []*Item) []uint32 {
-	c.checksums.Reset()
-	n := 0
-	for _, it := range items {
-		for i := range it.fragments {
-			c.checksums.Add(it.fragments[i : i+1])
+// WriteRanges writes the fragments of items to all their replicas in parallel. Fold has their checksums
+// then.
+func (c *Call) WriteRanges(ctx context.Context, items []*Item) {
+	if c.w.Config.Checksum {
+		for _, it := range items {
+			it.checksummed = c.w.checksummed(it)
 		}
-		n += len(it.fragments)
 	}
-	if !c.w.Config.Checksum {
-		c.send(ctx, items)
-		return make([]uint32, n)
-	}
-	c.computeInBackground()
 	c.send(ctx, items)
-	c.computing.Wait()
-	return c.checksums.Of
+	if c.computing.Wait(); c.w.Config.Checksum {
+		c.sumLate(items)
+	}
 }
 
-// computeInBackground computes the checksums. The caller waits for computing.
-func (c *Call) computeInBackground() {
+// Fold takes the checksums of what an item of WriteRanges wrote into those of the object's grains.
+func (c *Call) Fold(it *Item, all []uint32) {
+	for i := it.first; i < it.last; i++ {
+		c.grains.Of[i].Fold(all, 0, len(c.requests[i].Local), it.size)
+	}
+}
+
+// inBackground computes checksums. The caller waits for computing.
+func (c *Call) inBackground(compute func()) {
 	c.computing.Add(1)
-	go c.compute()
+	go compute()
 }
 
 // checksummed returns the replica of an item whose checksum the transfer computes, nil if the client
@@ -92,6 +92,9 @@ next:
 func (c *Call) setChecksums(items []*Item) {
 	late := false
 	for i, it := range items {
+		if it.grained() {
+			continue
+		}
 		if it.checksummed == nil {
 			it.checksum, c.checksums.Values[i] = fragment.CRC32C(c.checksums.Of[i]), nil
 			continue
@@ -101,29 +104,65 @@ func (c *Call) setChecksums(items []*Item) {
 			c.checksums.Values[i], late = it.fragments, true
 		}
 	}
-	if !late {
-		return
-	}
-	c.checksums.Compute()
-	for i, it := range items {
-		if c.checksums.Values[i] != nil {
-			it.checksum = fragment.CRC32C(c.checksums.Of[i])
+	if late {
+		c.checksums.Compute()
+		for i, it := range items {
+			if c.checksums.Values[i] != nil {
+				it.checksum = fragment.CRC32C(c.checksums.Of[i])
+			}
 		}
 	}
+	c.sumLate(items)
+	for _, it := range items {
+		if it.grained() && it.Err == nil {
+			_, n := fragment.GrainOf(it.size)
+			all := c.grains.Take(n)
+			c.Fold(it, all)
+			it.SetGrains(all)
+		}
+	}
+}
+
+// sumLate computes the checksums of grains that the transfer did not compute as was expected.
+func (c *Call) sumLate(items []*Item) {
+	for _, it := range items {
+		if it.grained() && it.checksummed != nil && it.Err == nil {
+			for i := it.first; i < it.last; i++ {
+				if !c.results[i].Grained {
+					c.grains.Need(i, c.requests[i].Local)
+				}
+			}
+		}
+	}
+	c.grains.Compute()
 }
 
 // send moves the bytes of all items to all their replicas in parallel, each until its deadline.
 func (c *Call) send(ctx context.Context, items []*Item) {
 	w := c.w
 	reqs, owner := c.requests[:0], c.owner[:0]
+	c.resetGrains()
+	sum := false
 	for _, it := range items {
 		it.first, it.last = 0, 0
 		if it.Err = it.CheckReplicas(); it.Err != nil {
 			continue
 		}
+		grained := w.Config.Checksum && it.grained()
 		for i := range it.Replicas {
-			first, checksum := len(reqs), &it.Replicas[i] == it.checksummed
-			reqs = fragment.Requests(reqs, transport.Write, it.fragments, &it.Replicas[i], it.deadline, checksum)
+			first, r := len(reqs), &it.Replicas[i]
+			checksum := r == it.checksummed
+			if grained && (checksum || it.checksummed == nil && i == 0) {
+				grain, _ := fragment.GrainOf(it.size)
+				reqs = c.grains.Requests(reqs, transport.Write, it.fragments, r, it.deadline, grain, checksum)
+				for k := first; k < len(reqs) && !checksum; k++ {
+					c.grains.Need(k, reqs[k].Local)
+					sum = true
+				}
+				checksum = true
+			} else {
+				reqs = fragment.Requests(reqs, transport.Write, it.fragments, r, it.deadline, checksum)
+			}
 			for k := first; k < len(reqs); k++ {
 				reqs[k].Hasty = it.mayRetry
 			}
@@ -136,6 +175,9 @@ func (c *Call) send(ctx context.Context, items []*Item) {
 		}
 	}
 	c.requests, c.owner = reqs, owner
+	if sum {
+		c.inBackground(c.summing)
+	}
 	c.results = w.Session.Transfer(ctx, w.Engine, reqs, c.results)
 	for i, r := range c.results {
 		it := owner[i]
@@ -144,9 +186,21 @@ func (c *Call) send(ctx context.Context, items []*Item) {
 			continue
 		}
 		it.nodeGone = it.nodeGone || errs.ClassOf(r.Err) == errs.ClassTransientPeer
-		it.indeterminate = it.indeterminate || errors.Is(r.Err, transfer.ErrQuarantined)
+		if errors.Is(r.Err, transfer.ErrQuarantined) {
+			it.indeterminate, c.leaked = true, true
+		}
 		if it.Err == nil {
 			it.Err = errs.Wrap(errs.TransferFail, "store: put "+store.Quote(it.key)+" to "+reqs[i].Peer, r.Err)
 		}
 	}
+}
+
+// resetGrains forgets the checksums of grains, and their memory where a transport may still write to it.
+func (c *Call) resetGrains() {
+	if c.leaked {
+		c.grains.Abandon()
+	} else {
+		c.grains.Reset()
+	}
+	c.leaked = false
 }

@@ -1938,9 +1938,11 @@ func (x *Replicas) GetStatuses() []int32 {
 }
 
 type GetReplicasRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Keys          [][]byte               `protobuf:"bytes,1,rep,name=keys,proto3" json:"keys,omitempty"`
-	Caller        *Caller                `protobuf:"bytes,2,opt,name=caller,proto3" json:"caller,omitempty"`
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Keys   [][]byte               `protobuf:"bytes,1,rep,name=keys,proto3" json:"keys,omitempty"`
+	Caller *Caller                `protobuf:"bytes,2,opt,name=caller,proto3" json:"caller,omitempty"`
+	// Asks for the checksums of grains.
+	Grains        bool `protobuf:"varint,3,opt,name=grains,proto3" json:"grains,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1989,6 +1991,13 @@ func (x *GetReplicasRequest) GetCaller() *Caller {
 	return nil
 }
 
+func (x *GetReplicasRequest) GetGrains() bool {
+	if x != nil {
+		return x.Grains
+	}
+	return false
+}
+
 type GetReplicasResponse struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
 	Replicas *Replicas              `protobuf:"bytes,1,opt,name=replicas,proto3" json:"replicas,omitempty"`
@@ -1997,8 +2006,14 @@ type GetReplicasResponse struct {
 	ChecksumKinds []uint32 `protobuf:"varint,3,rep,packed,name=checksum_kinds,json=checksumKinds,proto3" json:"checksum_kinds,omitempty"`
 	Checksums     []uint64 `protobuf:"fixed64,4,rep,packed,name=checksums,proto3" json:"checksums,omitempty"`
 	// How long the bytes stay in place, in microseconds, rounded down.
-	LeaseTtlsUs   []uint64     `protobuf:"varint,5,rep,packed,name=lease_ttls_us,json=leaseTtlsUs,proto3" json:"lease_ttls_us,omitempty"`
-	Errors        []*ItemError `protobuf:"bytes,6,rep,name=errors,proto3" json:"errors,omitempty"`
+	LeaseTtlsUs []uint64     `protobuf:"varint,5,rep,packed,name=lease_ttls_us,json=leaseTtlsUs,proto3" json:"lease_ttls_us,omitempty"`
+	Errors      []*ItemError `protobuf:"bytes,6,rep,name=errors,proto3" json:"errors,omitempty"`
+	// The checksums (CRC-32C) of the grains of all items, in their order, and how many each item has; no
+	// columns at all where no item has some. A grain is a range of 16 KiB of an object, counted from its
+	// first byte, or of 16 KiB doubled until the object has at most 512 of them. Objects of up to 64 KiB
+	// have none.
+	GrainCounts   []uint32 `protobuf:"varint,7,rep,packed,name=grain_counts,json=grainCounts,proto3" json:"grain_counts,omitempty"`
+	Grains        []uint32 `protobuf:"fixed32,8,rep,packed,name=grains,proto3" json:"grains,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2071,6 +2086,20 @@ func (x *GetReplicasResponse) GetLeaseTtlsUs() []uint64 {
 func (x *GetReplicasResponse) GetErrors() []*ItemError {
 	if x != nil {
 		return x.Errors
+	}
+	return nil
+}
+
+func (x *GetReplicasResponse) GetGrainCounts() []uint32 {
+	if x != nil {
+		return x.GrainCounts
+	}
+	return nil
+}
+
+func (x *GetReplicasResponse) GetGrains() []uint32 {
+	if x != nil {
+		return x.Grains
 	}
 	return nil
 }
@@ -2324,7 +2353,10 @@ type PutEndRequest struct {
 	// The ID of the first replica that PutStart answered with: a put that was overdue and
 	// gave way must not end the one that took its place. 0, or no column at all, is any put
 	// of the client.
-	Puts          []uint64 `protobuf:"varint,5,rep,packed,name=puts,proto3" json:"puts,omitempty"`
+	Puts []uint64 `protobuf:"varint,5,rep,packed,name=puts,proto3" json:"puts,omitempty"`
+	// As in GetReplicasResponse.
+	GrainCounts   []uint32 `protobuf:"varint,6,rep,packed,name=grain_counts,json=grainCounts,proto3" json:"grain_counts,omitempty"`
+	Grains        []uint32 `protobuf:"fixed32,7,rep,packed,name=grains,proto3" json:"grains,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2390,6 +2422,20 @@ func (x *PutEndRequest) GetChecksums() []uint64 {
 func (x *PutEndRequest) GetPuts() []uint64 {
 	if x != nil {
 		return x.Puts
+	}
+	return nil
+}
+
+func (x *PutEndRequest) GetGrainCounts() []uint32 {
+	if x != nil {
+		return x.GrainCounts
+	}
+	return nil
+}
+
+func (x *PutEndRequest) GetGrains() []uint32 {
+	if x != nil {
+		return x.Grains
 	}
 	return nil
 }
@@ -4643,17 +4689,20 @@ const file_mooncake_master_v1_master_proto_rawDesc = "" +
 	"\x05place\x18\x04 \x03(\rR\x05place\x12\x1c\n" +
 	"\taddresses\x18\x05 \x03(\x06R\taddresses\x12\x14\n" +
 	"\x05sizes\x18\x06 \x03(\x04R\x05sizes\x12\x1a\n" +
-	"\bstatuses\x18\a \x03(\x05R\bstatuses\"\\\n" +
+	"\bstatuses\x18\a \x03(\x05R\bstatuses\"t\n" +
 	"\x12GetReplicasRequest\x12\x12\n" +
 	"\x04keys\x18\x01 \x03(\fR\x04keys\x122\n" +
-	"\x06caller\x18\x02 \x01(\v2\x1a.mooncake.master.v1.CallerR\x06caller\"\x85\x02\n" +
+	"\x06caller\x18\x02 \x01(\v2\x1a.mooncake.master.v1.CallerR\x06caller\x12\x16\n" +
+	"\x06grains\x18\x03 \x01(\bR\x06grains\"\xc0\x02\n" +
 	"\x13GetReplicasResponse\x128\n" +
 	"\breplicas\x18\x01 \x01(\v2\x1c.mooncake.master.v1.ReplicasR\breplicas\x12\x14\n" +
 	"\x05sizes\x18\x02 \x03(\x04R\x05sizes\x12%\n" +
 	"\x0echecksum_kinds\x18\x03 \x03(\rR\rchecksumKinds\x12\x1c\n" +
 	"\tchecksums\x18\x04 \x03(\x06R\tchecksums\x12\"\n" +
 	"\rlease_ttls_us\x18\x05 \x03(\x04R\vleaseTtlsUs\x125\n" +
-	"\x06errors\x18\x06 \x03(\v2\x1d.mooncake.master.v1.ItemErrorR\x06errors\"\xcf\x02\n" +
+	"\x06errors\x18\x06 \x03(\v2\x1d.mooncake.master.v1.ItemErrorR\x06errors\x12!\n" +
+	"\fgrain_counts\x18\a \x03(\rR\vgrainCounts\x12\x16\n" +
+	"\x06grains\x18\b \x03(\aR\x06grains\"\xcf\x02\n" +
 	"\x0fReplicateConfig\x12\x1f\n" +
 	"\vreplica_num\x18\x01 \x01(\rR\n" +
 	"replicaNum\x12-\n" +
@@ -4674,13 +4723,15 @@ const file_mooncake_master_v1_master_proto_rawDesc = "" +
 	"\x06groups\x18\x05 \x03(\tR\x06groups\"\x83\x01\n" +
 	"\x10PutStartResponse\x128\n" +
 	"\breplicas\x18\x01 \x01(\v2\x1c.mooncake.master.v1.ReplicasR\breplicas\x125\n" +
-	"\x06errors\x18\x02 \x03(\v2\x1d.mooncake.master.v1.ItemErrorR\x06errors\"\xb0\x01\n" +
+	"\x06errors\x18\x02 \x03(\v2\x1d.mooncake.master.v1.ItemErrorR\x06errors\"\xeb\x01\n" +
 	"\rPutEndRequest\x122\n" +
 	"\x06caller\x18\x01 \x01(\v2\x1a.mooncake.master.v1.CallerR\x06caller\x12\x12\n" +
 	"\x04keys\x18\x02 \x03(\fR\x04keys\x12%\n" +
 	"\x0echecksum_kinds\x18\x03 \x03(\rR\rchecksumKinds\x12\x1c\n" +
 	"\tchecksums\x18\x04 \x03(\x06R\tchecksums\x12\x12\n" +
-	"\x04puts\x18\x05 \x03(\x04R\x04puts\"G\n" +
+	"\x04puts\x18\x05 \x03(\x04R\x04puts\x12!\n" +
+	"\fgrain_counts\x18\x06 \x03(\rR\vgrainCounts\x12\x16\n" +
+	"\x06grains\x18\a \x03(\aR\x06grains\"G\n" +
 	"\x0ePutEndResponse\x125\n" +
 	"\x06errors\x18\x01 \x03(\v2\x1d.mooncake.master.v1.ItemErrorR\x06errors\"\xc4\x01\n" +
 	"\x10PutRevokeRequest\x122\n" +
