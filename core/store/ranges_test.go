@@ -3,6 +3,7 @@ package store_test
 import (
 	"fmt"
 	"testing"
+	"testing/synctest"
 	"unsafe"
 
 	"github.com/stretchr/testify/require"
@@ -222,4 +223,32 @@ func TestRangesWithoutChecksums(t *testing.T) {
 	require.NoError(t, get(blind, "without"))
 	require.NoError(t, get(c, "without"))
 	require.Equal(t, errs.ChecksumMismatch, errs.CodeOf(get(c, "with")))
+}
+
+// TestCopiesKeepGrains: ranges of an object that was moved are verified as before, by grain.
+func TestCopiesKeepGrains(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPool(t, nil)
+		a := p.member("a:1", memberOptions{segments: []uint64{segment}})
+		c := p.member("c:1", memberOptions{})
+		value := content("k", 300_000)
+		require.NoError(t, c.Put(t.Context(), "k", value, one))
+		b := p.member("b:1", memberOptions{segments: []uint64{segment}})
+		id, err := c.CreateMoveTask(t.Context(), "k", a.name, b.name)
+		require.NoError(t, err)
+		require.Equal(t, model.TaskSuccess, finished(t, c, id).Status)
+		moved := 0
+		c.wire.SetHook(func(e memtransport.Event) memtransport.Fault {
+			moved += e.Len
+			return memtransport.Fault{}
+		})
+		get := func(off int) error {
+			return c.GetIntoRanges(t.Context(), []store.Ranges{read("k", off, make([]byte, 1000))})[0][0].Err
+		}
+		require.NoError(t, get(200_000))
+		require.Equal(t, 16<<10, moved)
+		require.Equal(t, 1, damage(b.node, value[200_000:200_100]))
+		require.NoError(t, get(100_000))
+		require.Equal(t, errs.ChecksumMismatch, errs.CodeOf(get(200_000)))
+	})
 }

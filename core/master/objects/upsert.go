@@ -59,7 +59,6 @@ func (t *Table) Overwrite(n *NewObject, copies int, now lease.Instant, dst []mod
 	o.setCreator(n.Client)
 	o.setDataType(set.DataType)
 	o.setChecksum(model.Checksum{})
-	o.setGrains(nil)
 	if set.HardPin {
 		o.set(hardPin)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/stretchr/testify/require"
 
@@ -128,4 +129,34 @@ func TestSessionsOfProcesses(t *testing.T) {
 	require.ErrorIs(t, a.Layers().EndGets(ctx, []string{"k"}), store.ErrClosed)
 	require.ErrorIs(t, a.Layers().GetRanges(ctx, []store.Ranges{{Key: "k"}})[0].Err, store.ErrClosed)
 	require.ErrorIs(t, a.Layers().PutRanges(ctx, write)[0].Err, store.ErrClosed)
+}
+
+// TestRangesAreVerifiedForProcesses: ranges that a process reads through the client that it is attached to
+// are verified, in sessions and without.
+func TestRangesAreVerifiedForProcesses(t *testing.T) {
+	p := startPool(t)
+	_, socket := startServer(t, p, nil)
+	c, a := attach(t, socket, nil)
+	const size = 300_000
+	src, err := a.Alloc(size)
+	require.NoError(t, err)
+	dst, err := a.Alloc(1000)
+	require.NoError(t, err)
+	fill(src, "k")
+	require.NoError(t, c.Put(t.Context(), "k", src, one))
+	part := c.Query(t.Context(), []string{"k"})[0].Value.Replicas[0].Part
+	mem := unsafe.Slice(*(**byte)(unsafe.Pointer(&part.Address)), size)
+	read := func(off int) []store.Ranges {
+		return []store.Ranges{{Key: "k", Fragments: []store.Fragment{source(off, dst)}}}
+	}
+	require.NoError(t, c.Layers().StartGets(t.Context(), []string{"k"})[0])
+	mem[200_500] ^= 1
+	require.NoError(t, c.GetIntoRanges(t.Context(), read(100_000))[0][0].Err)
+	require.Equal(t, src[100_000:101_000], dst)
+	require.NoError(t, c.Layers().GetRanges(t.Context(), read(0))[0].Err)
+	require.Equal(t, errs.ChecksumMismatch, errs.CodeOf(c.Layers().GetRanges(t.Context(), read(200_000))[0].Err))
+	require.NoError(t, c.Put(t.Context(), "k", src, one), "the damaged object is gone")
+	part = c.Query(t.Context(), []string{"k"})[0].Value.Replicas[0].Part
+	unsafe.Slice(*(**byte)(unsafe.Pointer(&part.Address)), size)[200_500] ^= 1
+	require.Equal(t, errs.ChecksumMismatch, errs.CodeOf(c.GetIntoRanges(t.Context(), read(200_000))[0][0].Err))
 }
