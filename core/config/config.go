@@ -168,6 +168,7 @@ type Store struct {
 	LocalAccess   string        `koanf:"local_access" default:"user" enum:"user|any" doc:"the users that may attach, and that a client attaches to: the own user and root, or any user of this host, who can then read and write what the processes share"`
 	LocalLendSize Size          `koanf:"local_lend_size" default:"256MiB" range:"0..1TiB" doc:"shared memory in which 'mooncake client serve' lends objects for reading; 0 lends none"`
 	RESTHost      string        `koanf:"rest_host" default:"0.0.0.0" doc:"address the REST service binds"`
+	RESTFiles     []string      `koanf:"rest_files" default:"" doc:"files that a request to the REST service may mount, as beginnings of their paths: /dev/shm/kv- allows /dev/shm/kv-0; they lie in /dev/shm or /dev/hugepages. Empty allows none"`
 	RESTPort      int           `koanf:"rest_port" type:"port" default:"0" doc:"port of the REST service (PUT /api/put and so on); 0 for no service. The flag of 'mooncake store' is --port"`
 	MaxWaitTime   time.Duration `koanf:"max_wait_time" unit:"s" default:"90s" range:"0s..24h" doc:"how long the start of a node, and setup of a store in an engine, keep trying to reach the master and the metadata service; 0 tries once"`
 

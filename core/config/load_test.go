@@ -120,6 +120,8 @@ func TestEveryKeyInEveryLayer(t *testing.T) {
 			values = [3]string{"65MiB", "66MiB", "67MiB"}
 		case f.key == "master.stripe_size", f.key == "log.max_size", f.key == "store.handshake_max_length":
 			values = [3]string{"65MiB", "66MiB", "67MiB"}
+		case f.key == "store.rest_files":
+			values = [3]string{"/dev/shm/a,/dev/shm/b", "/dev/shm/c", "/dev/shm/d,/dev/hugepages/e"}
 		case f.key == "store.client_min_port", f.key == "store.client_max_port":
 			values = [3]string{"12301", "12302", "12303"}
 		case f.key == "store.rpc_min_port", f.key == "store.rpc_max_port":

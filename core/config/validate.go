@@ -52,6 +52,11 @@ func (l *loader) check(c Config) {
 	if len(s.Transports) == 0 {
 		l.clash("store.transports", "", "must name at least one transport plugin")
 	}
+	for _, f := range s.RESTFiles {
+		if !strings.HasPrefix(f, "/dev/shm/") && !strings.HasPrefix(f, "/dev/hugepages/") {
+			l.clash("store.rest_files", f, "must begin with /dev/shm/ or /dev/hugepages/")
+		}
+	}
 	seen := map[string]bool{}
 	for _, t := range s.Transports {
 		if _, err := pluginName(t); err != nil {

@@ -37,6 +37,7 @@ type Journal struct {
 	mu   sync.Mutex
 	file *os.File // nil after Close
 	size int64
+	lost int // lines since the last one that was written
 }
 
 // OpenJournal begins a file.
@@ -69,9 +70,24 @@ func (j *Journal) Write(line []byte) (int, error) {
 			j.size = 0 // the next attempt is as far away as the first was
 		}
 	}
+	if j.lost > 0 {
+		n, err := fmt.Fprintf(j.file, "%s log: %d lines before this one are lost: they could not be written\n", time.Now().Format(time.RFC3339), j.lost)
+		if j.size += int64(n); err != nil {
+			return 0, j.lose(err)
+		}
+		j.lost = 0
+	}
 	n, err := j.file.Write(line)
 	j.size += int64(n)
-	return n, err
+	return n, j.lose(err)
+}
+
+// lose counts a line that an error has lost. The caller holds mu.
+func (j *Journal) lose(err error) error {
+	if err != nil {
+		j.lost++
+	}
+	return err
 }
 
 // Close closes the file. Repeatable; later lines are lost.

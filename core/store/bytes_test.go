@@ -126,6 +126,28 @@ func TestBytesDamagedOnTheWay(t *testing.T) {
 	require.True(t, errs.Is(err, errs.ChecksumMismatch), "%v", err)
 }
 
+// TestBadMemoryOfAReaderRemovesNothing: whatever arrives in the reader's buffer has a wrong bit. What
+// others read stays good.
+func TestBadMemoryOfAReaderRemovesNothing(t *testing.T) {
+	p := newPool(t, nil)
+	p.member("a:1", memberOptions{segments: []uint64{1 << 20}})
+	p.member("b:1", memberOptions{segments: []uint64{1 << 20}})
+	bad, good := p.member("bad:1", memberOptions{}), p.member("good:1", memberOptions{})
+	value := content("k", 300_000)
+	require.NoError(t, good.Put(t.Context(), "k", value, two()))
+	buffer := make([]byte, len(value))
+	bad.wire.SetHook(func(e memtransport.Event) memtransport.Fault {
+		return memtransport.Fault{Corrupt: e.Kind == transport.Read && len(e.Local) > 0 && &e.Local[len(e.Local)-1] == &buffer[len(buffer)-1]}
+	})
+	n, err := bad.GetInto(t.Context(), "k", buffer)
+	require.True(t, errs.Is(err, errs.ChecksumMismatch), "%v", err)
+	require.Zero(t, n)
+	require.Zero(t, bad.count(t, "mooncake_client_damaged_objects_removed_total"))
+	got, err := good.Get(t.Context(), "k")
+	require.NoError(t, err)
+	require.Equal(t, value, got)
+}
+
 func TestUnreachableCopyIsReplaced(t *testing.T) {
 	p := newPool(t, nil)
 	a := p.member("a:1", memberOptions{segments: []uint64{1 << 20}})

@@ -52,7 +52,7 @@ func startService(t *testing.T, p *pool, program string, args ...string) *servic
 	if program == "mooncake" {
 		args = append([]string{"store"}, args...)
 	}
-	args = append(args, "--port", fmt.Sprint(ports[0]), "--config", file, "--max-wait-time", "60", "-D", "global_segment_size=32mb", "--define", "unheard_of=1")
+	args = append(args, "--port", fmt.Sprint(ports[0]), "--config", file, "--max-wait-time", "60", "--rest_files", "/dev/shm/mooncake-e2e-", "-D", "global_segment_size=32mb", "--define", "unheard_of=1")
 	return &service{proc: start(t, "service", program, args...), addr: fmt.Sprintf("127.0.0.1:%d", ports[0]), node: &pool{admin: fmt.Sprintf("127.0.0.1:%d", ports[1])}}
 }
 

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -18,13 +20,23 @@ import (
 // The file must hold the whole range, and its file system have room for what is not written yet:
 // an access beyond either ends a process. No process may truncate the file while it is mapped;
 // the kernel offers no way to forbid it.
-func mapFile(src source) (m transfer.Memory, freed func(), err error) {
-	op := fmt.Sprintf("store service: map %s/%s", src.dir, src.name)
+//
+// allow says which files may be mapped. It is asked by the path without links: one link more, and a
+// path that is allowed is another file.
+func mapFile(src source, allow func(path string) error) (m transfer.Memory, freed func(), err error) {
+	op := "store service: map " + src.path()
 	file, err := openBelow(src.dir, src.name)
 	if err != nil {
 		return m, nil, errs.Wrap(errs.InvalidParams, op, err)
 	}
-	mem, err := mapRange(file, src)
+	real, err := realPath(src.dir, file)
+	if err == nil {
+		err = allow(real)
+	}
+	var mem []byte
+	if err == nil {
+		mem, err = mapRange(file, src)
+	}
 	if err != nil {
 		return m, nil, errs.Wrap(errs.InvalidParams, op, errors.Join(err, file.Close()))
 	}
@@ -43,6 +55,24 @@ func openBelow(dir, name string) (*os.File, error) {
 	}
 	defer root.Close()
 	return root.OpenFile(name, os.O_RDWR|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0) // A pipe without a reader would block.
+}
+
+// realPath returns where an open file is, without links below dir. A folder that is a link itself, as
+// /dev/shm may be, keeps its name.
+func realPath(dir string, file *os.File) (string, error) {
+	at, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", file.Fd()))
+	if err != nil {
+		return "", err
+	}
+	root, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		return "", err
+	}
+	name, ok := strings.CutPrefix(at, root+"/")
+	if !ok {
+		return "", fmt.Errorf("it is %s, outside of %s", at, root)
+	}
+	return dir + "/" + name, nil
 }
 
 func mapRange(file *os.File, src source) ([]byte, error) {

@@ -48,11 +48,44 @@ func TestOnlyFilesOfTheFolderAreMapped(t *testing.T) {
 	assert.Empty(t, w.Segments())
 }
 
+// TestOnlyAllowedFilesAreMapped: without the setting none is, and a link does not lead to another.
+func TestOnlyAllowedFilesAreMapped(t *testing.T) {
+	none := newWorld(t, storeservice.Options{Files: []string{}})
+	code, body := none.mountShm("shm-1")
+	assert.Equal(t, 403, code)
+	assert.Contains(t, body, "--rest_files")
+	code, _ = none.decode("shm-1")
+	assert.Equal(t, 403, code, "reconfigure maps files, too")
+
+	w := &world{pool: newPool(), dir: none.dir}
+	w.Service = storeservice.New(w.pool, w.pool, storeservice.Options{Dirs: []string{w.dir}, Files: []string{w.dir + "/kv"}})
+	at := func(name string) string { return filepath.Join(w.dir, name) }
+	page := make([]byte, 8192)
+	require.NoError(t, os.Mkdir(at("other"), 0o700))
+	for _, name := range []string{"kv-0", "other/file"} {
+		require.NoError(t, os.WriteFile(at(name), page, 0o600))
+	}
+	require.NoError(t, os.Symlink("shm-1", at("kv-link")))
+	require.NoError(t, os.Symlink("other", at("kv-folder")))
+	for _, name := range []string{"shm-1", "kv-link"} {
+		code, body := w.mountShm(name)
+		assert.NotEqual(t, 200, code, "%s: %s", name, body)
+	}
+	for _, name := range []string{"kv-folder/file", "kv/../shm-1"} {
+		code, _ := w.decode(name)
+		assert.Equal(t, 403, code, name)
+	}
+	assert.Empty(t, w.Segments())
+	code, body = w.mountShm("kv-0")
+	require.Equal(t, 200, code, body)
+	require.Equal(t, 200, w.do("POST", "/api/unmount_shm", `{"segment_ids":"7-1"}`).Code)
+}
+
 // TestARangeIsMountedOnce: two nodes over one range would each overwrite the other's objects.
 func TestARangeIsMountedOnce(t *testing.T) {
 	w := newWorld(t, storeservice.Options{})
 	other := &world{pool: newPool(), dir: w.dir}
-	other.Service = storeservice.New(other.pool, other.pool, storeservice.Options{Dirs: []string{w.dir}})
+	other.Service = storeservice.New(other.pool, other.pool, storeservice.Options{Dirs: []string{w.dir}, Files: []string{w.dir + "/"}})
 	code, body := w.mountShm("shm-1")
 	require.Equal(t, 200, code, body)
 	code, body = other.mountShm("shm-1")

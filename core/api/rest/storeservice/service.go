@@ -47,9 +47,12 @@ type Options struct {
 	Memory int64
 	// MaxBody bounds the body of a put, in bytes. Default 100 MiB, as upstream's.
 	MaxBody int
-	// Dirs are the folders whose files may be mounted. Default /dev/shm and /dev/hugepages.
+	// Dirs are the folders in which Files lie. Default /dev/shm and /dev/hugepages.
 	// The names of mount_shm are in the first.
 	Dirs []string
+	// Files are the beginnings of the paths of those files in Dirs that may be mounted; with none, no
+	// file may.
+	Files []string
 	// Protocols are the transports that a mount may name; none allows every name.
 	Protocols []string
 	// Logger, nil for none.

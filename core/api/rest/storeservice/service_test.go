@@ -27,6 +27,9 @@ type world struct {
 func newWorld(t testing.TB, o storeservice.Options) *world {
 	w := &world{pool: newPool(), dir: t.TempDir()}
 	o.Dirs = append([]string{w.dir}, o.Dirs...)
+	if o.Files == nil {
+		o.Files = []string{w.dir + "/"}
+	}
 	w.Service = storeservice.New(w.pool, w.pool, o)
 	require.NoError(t, os.WriteFile(filepath.Join(w.dir, "shm-1"), make([]byte, 8<<10), 0o600))
 	require.NoError(t, os.WriteFile(filepath.Join(w.dir, "shm-2"), make([]byte, 8<<10), 0o600))

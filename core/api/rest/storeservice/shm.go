@@ -7,6 +7,7 @@ import (
 	"math"
 	"net/http"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/mooncake-go/mooncake/core/model"
@@ -17,6 +18,8 @@ type source struct {
 	dir, name    string // the file, below one of Options.Dirs
 	offset, size uint64
 }
+
+func (src *source) path() string { return src.dir + "/" + src.name }
 
 // mountShm contributes a range of a file of /dev/shm.
 func (s *Service) mountShm(q *request) {
@@ -69,13 +72,30 @@ type errParameters string
 
 func (e errParameters) Error() string { return string(e) }
 
+// errForbidden is what the settings do not allow: 403.
+type errForbidden string
+
+func (e errForbidden) Error() string { return string(e) }
+
+// allow refuses a file that Options.Files does not allow, because whoever reaches this port could
+// have it overwritten.
+func (s *Service) allow(path string) error {
+	if slices.ContainsFunc(s.opts.Files, func(prefix string) bool { return strings.HasPrefix(path, prefix) }) {
+		return nil
+	}
+	return errForbidden(fmt.Sprintf("%s may not be mounted: store.rest_files (--rest_files) does not allow it; add the beginning of its path there if the pool may overwrite it", path))
+}
+
 // contribute maps src and mounts it. What is mapped is freed with the segment.
 func (s *Service) contribute(ctx context.Context, src source, f fields) ([]model.SegmentID, error) {
 	o, err := s.mountOptions(f)
 	if err != nil {
 		return nil, errParameters(err.Error())
 	}
-	if o.Memory, o.Freed, err = mapFile(src); err != nil {
+	if err := s.allow(src.path()); err != nil {
+		return nil, err
+	}
+	if o.Memory, o.Freed, err = mapFile(src, s.allow); err != nil {
 		return nil, err
 	}
 	return s.segments.MountSegment(ctx, o)
@@ -83,11 +103,16 @@ func (s *Service) contribute(ctx context.Context, src source, f fields) ([]model
 
 func (s *Service) refused(q *request, text string, err error) {
 	var wrong errParameters
-	if errors.As(err, &wrong) {
+	var forbidden errForbidden
+	switch {
+	case errors.As(err, &wrong):
 		q.fail(http.StatusBadRequest, "Invalid parameters", err)
-		return
+	case errors.As(err, &forbidden):
+		s.log.Warn("store service: request refused", "path", q.r.URL.Path, "error", err)
+		q.fail(http.StatusForbidden, text, err)
+	default:
+		s.failed(q, text, err)
 	}
-	s.failed(q, text, err)
 }
 
 // locate finds the file that path names, which must lie in one of the folders.

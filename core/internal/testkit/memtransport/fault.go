@@ -13,6 +13,8 @@ type Event struct {
 	Len      int
 	// N counts the operations that From submitted to To, from 1.
 	N int
+	// Local is the memory of From that the bytes leave or reach.
+	Local []byte
 }
 
 // Fault is what happens to an operation. The zero value lets it through.

@@ -72,7 +72,7 @@ func (p *path) Submit(ops []transport.Op) (int, error) {
 func (p *path) start(op transport.Op) {
 	var f Fault
 	if h := p.from.hook.Load(); h != nil {
-		f = (*h)(Event{From: p.from.name, To: string(p.peer.Blob), Kind: op.Kind, Len: len(op.Local), N: p.count})
+		f = (*h)(Event{From: p.from.name, To: string(p.peer.Blob), Kind: op.Kind, Len: len(op.Local), N: p.count, Local: op.Local})
 	}
 	c := transport.Completion{ID: op.ID, Status: transport.OK}
 	wait := f.Delay

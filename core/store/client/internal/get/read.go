@@ -186,21 +186,33 @@ func (r *Reader) nextReplica(it *Item) bool {
 	return false
 }
 
-// removeDamaged removes the objects whose replicas were all read and had wrong bytes. No client can
-// ever read them again, nor put them again while they exist. An object with a replica that could not
-// be reached stays, since that replica may be good.
+// removeDamaged removes the objects whose replicas were all read and had wrong bytes, if further reads
+// confirm it. No client can ever read them again, nor put them again while they exist. An object with
+// a replica that could not be reached stays, since that replica may be good.
 func (r *Reader) removeDamaged(ctx context.Context, items []*Item) {
-	var keys []model.Key
+	var suspects []*Item
 	for _, it := range items {
 		if n := len(it.object.Replicas); !it.ok && n > 0 && it.damaged == n {
-			keys = append(keys, it.Key)
+			suspects = append(suspects, it)
 		}
 	}
-	if len(keys) == 0 {
+	if len(suspects) == 0 {
 		return
 	}
 	ctx, cancel := r.Finishing(ctx)
 	defer cancel()
+	var keys []model.Key
+	for _, it := range suspects {
+		if r.confirmed(ctx, it) {
+			keys = append(keys, it.Key)
+		}
+	}
+	if n := len(suspects) - len(keys); n > 0 {
+		r.Log.Warn("objects had wrong bytes that further reads did not confirm; they stay. If this goes on, check the memory of this machine", "objects", n)
+	}
+	if len(keys) == 0 {
+		return
+	}
 	answers, err := session.Ask(ctx, r.Session, "BatchRemove", func(ctx context.Context) ([]error, error) {
 		return r.Master.Remove(ctx, r.Caller, keys, true)
 	})
