@@ -144,7 +144,7 @@ bench: build ## Measure the parts on this machine, each beside its limit
 # CHAOSFLAGS: flags of mooncake bench chaos, and names of faults. OUT: a file for JSON.
 .PHONY: chaos
 chaos: build ## Kill and stop the processes of pools under load, and count what is lost and what is wrong; OUT=FILE for JSON
-	$(BIN)/mooncake bench chaos $(CHAOSFLAGS) $(if $(OUT),--out $(OUT))
+	$(BIN)/mooncake bench chaos $(CHAOSFLAGS) $(if $(OUT),--out '$(OUT)')
 
 .PHONY: bench-plugins
 bench-plugins: ## Measure what a transport costs that runs as a process of its own, as ratios

@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 var least = map[string]int{
 	"master kill -9": 990, "master SIGTERM": 1000, "master SIGSTOP": 1000,
 	"store SIGSTOP": 1000, "client kill -9": 1000, "link cut": 1000,
-	"store kill -9": 0, "pool kill -9": 0,
+	"store kill -9": 0, "store SIGTERM": 0, "pool kill -9": 0, "pool SIGSTOP": 1000,
 }
 
 // TestNothingWrongAndNothingLost applies each fault once. A pause is longer than the time that the

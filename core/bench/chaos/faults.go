@@ -39,6 +39,11 @@ var faults = []fault{
 	{name: "store-stop", title: "store SIGSTOP", strike: func(ctx context.Context, r *round) error {
 		return r.pool.freeze(ctx, r.pool.stores[0])
 	}},
+	{name: "store-term", title: "store SIGTERM", strike: func(ctx context.Context, r *round) error {
+		ctx, cancel := context.WithTimeout(ctx, stopTimeout)
+		defer cancel()
+		return errors.Join(r.pool.stores[0].Stop(ctx), r.pool.startStore(0))
+	}},
 	{name: "client-kill", title: "client kill -9", clients: true, strike: func(_ context.Context, r *round) error {
 		r.victims.kill()
 		return nil
@@ -50,6 +55,9 @@ var faults = []fault{
 		r.pool.master.Kill()
 		r.victims.kill()
 		return r.pool.startAll()
+	}},
+	{name: "pool-stop", title: "pool SIGSTOP", strike: func(ctx context.Context, r *round) error {
+		return r.pool.freeze(ctx, r.pool.master, r.pool.stores[0], r.pool.stores[1])
 	}},
 	{name: "link-cut", title: "link cut", linked: true, strike: func(ctx context.Context, r *round) error {
 		return r.link.cut(ctx, r.opts.Pause)

@@ -118,13 +118,17 @@ func (p *pool) segments(ctx context.Context) (string, error) {
 	return string(body), err
 }
 
-// freeze stops a process for the pause of the options.
-func (p *pool) freeze(ctx context.Context, proc *cluster.Proc) error {
-	if err := proc.Signal(syscall.SIGSTOP); err != nil {
-		return fmt.Errorf("stop %s: %w", proc.Name, err)
+// freeze stops processes for the pause of the options.
+func (p *pool) freeze(ctx context.Context, procs ...*cluster.Proc) error {
+	var err error
+	for _, proc := range procs {
+		err = errors.Join(err, proc.Signal(syscall.SIGSTOP))
 	}
 	pause(ctx, p.opts.Pause)
-	return proc.Signal(syscall.SIGCONT)
+	for _, proc := range procs {
+		err = errors.Join(err, proc.Signal(syscall.SIGCONT))
+	}
+	return err
 }
 
 // close ends all processes: stores first, so that they can say goodbye to the master.

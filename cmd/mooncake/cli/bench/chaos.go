@@ -50,7 +50,7 @@ The exit code is 1 if a read was wrong.`,
 			if err := o.Validate(); err != nil {
 				return command.Usage(err)
 			}
-			o.Program, o.Environ, o.Open, o.Note = e.Program, e.ChildEnviron(), e.openChaos, e.step
+			o.Program, o.Environ, o.Open, o.Note = e.Program, command.WithoutPool(e.Environ), e.openChaos, e.step
 			ctx, stop := command.UntilInterrupted(cmd.Context())
 			defer stop()
 			rows, err := chaos.Run(ctx, o)

@@ -62,7 +62,7 @@ started.`,
 			if pool > 0 {
 				o.PoolPages = int(uint64(pool) / max(o.PageSize, 1))
 			}
-			o.Program, o.Environ, o.Progress, o.Ask = e.Program, e.ChildEnviron(), e.Stderr, func(ctx context.Context, pid int) ([]pluginhost.Instance, error) {
+			o.Program, o.Environ, o.Progress, o.Ask = e.Program, command.WithoutPool(e.Environ), e.Stderr, func(ctx context.Context, pid int) ([]pluginhost.Instance, error) {
 				return plugins.Of(ctx, env, pid)
 			}
 			o.Linked = slices.ContainsFunc(e.Builtins, func(f plugin.Factory) bool {

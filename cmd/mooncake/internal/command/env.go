@@ -43,14 +43,6 @@ type Env struct {
 // Upstream reports whether the program was called by the name of one of upstream's programs.
 func (e *Env) Upstream() bool { return e.Called != "" }
 
-// ChildEnviron returns the environment for processes of a pool whose settings are given by flags: that
-// of this process without the settings of a pool.
-func (e *Env) ChildEnviron() []string {
-	return slices.DeleteFunc(slices.Clone(e.Environ), func(kv string) bool {
-		return strings.HasPrefix(kv, "MOONCAKE_") || strings.HasPrefix(kv, "MC_")
-	})
-}
-
 // Close closes the log files, so that they have every line.
 func (e *Env) Close() {
 	for _, c := range e.closers {
