@@ -141,10 +141,10 @@ test-short: setup ## Run the tests without the race detector and without real pr
 bench: build ## Measure the parts on this machine, each beside its limit
 	$(BIN)/mooncake bench
 
-# CHAOSFLAGS: for example --rounds 3, or --fault 'master kill -9'.
+# CHAOSFLAGS: flags of mooncake bench chaos, and names of faults. OUT: a file for JSON.
 .PHONY: chaos
-chaos: build ## Kill and stop processes of a pool under load, and count what is left; OUT=FILE for JSON
-	$(BIN)/mooncake bench chaos $(if $(OUT),--out '$(OUT)') $(CHAOSFLAGS)
+chaos: build ## Kill and stop the processes of pools under load, and count what is lost and what is wrong; OUT=FILE for JSON
+	$(BIN)/mooncake bench chaos $(CHAOSFLAGS) $(if $(OUT),--out '$(OUT)')
 
 .PHONY: bench-plugins
 bench-plugins: ## Measure what a transport costs that runs as a process of its own, as ratios

@@ -5,44 +5,67 @@ import (
 	"time"
 
 	"github.com/mooncake-go/mooncake/core/store"
+	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
-// Options say what to run. The zero value of a field but Program, Environ and Open is a default.
+// Open connects a client in this process to the pool of a master, over the network only. The caller
+// calls done when it needs the client no more.
+type Open func(ctx context.Context, master string) (client store.Pool, done func(context.Context) error, err error)
+
+// Options of a run. Start from Default; sizes are in bytes.
 type Options struct {
-	// Program is the program of every process, Environ its environment.
+	// Program is the mooncake executable that plays every role, and Environ the environment of each
+	// process.
 	Program string
 	Environ []string
-	// Open opens a client of the pool at an address; close ends it.
-	Open func(ctx context.Context, master string) (p store.Pool, closeClient func() error, err error)
-	// Faults are what to apply, each to a new pool. Default: all.
-	Faults []Fault
-	// Rounds is how often each fault is applied. Default 1.
+	Open    Open
+	// Faults are names of Names, none for all.
+	Faults []string
+	// Rounds is how often each fault is applied, each time to a new pool.
 	Rounds int
-	// Keys is how many objects a pool holds, PageSize their size in bytes. Default 1000 of 64 KiB.
-	Keys, PageSize int
-	// Pause is how long a stopped process stays so. Default 15 s.
+	// Keys is how many pages of PageSize are put before a fault. A store has SegmentSize.
+	Keys        int
+	PageSize    int
+	SegmentSize uint64
+	// Pause is how long a process stands still, and a link is cut.
 	Pause time.Duration
-	// ClientTTL is how long the master waits for a silent node. Default 10 s.
+	// ClientTTL is the master's setting, 0 for its default.
 	ClientTTL time.Duration
-	// Step is told what begins. May be nil.
-	Step func(text string)
+	// Recovery bounds the wait for each kind of call to succeed after a fault, and Patience the time
+	// after that in which a key must become readable.
+	Recovery, Patience time.Duration
+	// Note receives a line for each round and for each fault that is left out.
+	Note func(string)
 }
 
-func (o Options) withDefaults() Options {
-	if o.Faults == nil {
-		o.Faults = Faults()
+// Default applies each fault three times, with 1000 keys of 64 KiB.
+func Default() Options {
+	return Options{
+		Rounds: 3, Keys: 1000, PageSize: 64 << 10, SegmentSize: 256 << 20,
+		Pause: 30 * time.Second, Recovery: time.Minute, Patience: 10 * time.Second,
+		Note: func(string) {},
 	}
-	o.Rounds, o.Keys, o.PageSize = max(o.Rounds, 1), or(o.Keys, 1000), or(o.PageSize, 64<<10)
-	o.Pause, o.ClientTTL = or(o.Pause, 15*time.Second), or(o.ClientTTL, 10*time.Second)
-	if o.Step == nil {
-		o.Step = func(string) {}
-	}
-	return o
 }
 
-func or[T int | time.Duration](v, other T) T {
-	if v <= 0 {
-		return other
+// Validate reports the first option that cannot work.
+func (o Options) Validate() error {
+	refuse := func(format string, args ...any) error {
+		return errs.New(errs.InvalidParams, "chaos", format, args...)
 	}
-	return v
+	switch {
+	case o.Rounds < 1 || o.Rounds > 1000:
+		return refuse("%d rounds, want 1 to 1000", o.Rounds)
+	case o.Keys < 1 || o.Keys > 1_000_000:
+		return refuse("%d keys, want 1 to 1000000", o.Keys)
+	case o.PageSize < 4096 || o.PageSize > 16<<20:
+		return refuse("a page of %d bytes, want 4096 to %d", o.PageSize, 16<<20)
+	case uint64(o.Keys)*uint64(o.PageSize) > o.SegmentSize:
+		// With half of the pool free, nothing is evicted: a key that is gone was lost.
+		return refuse("%d pages of %d bytes do not fit in half of the pool of two stores of %d bytes", o.Keys, o.PageSize, o.SegmentSize)
+	case o.Pause <= 0 || o.Pause > 10*time.Minute:
+		return refuse("a pause of %v, want more than 0 and at most 10m", o.Pause)
+	case o.ClientTTL < 0 || o.Recovery <= 0 || o.Patience <= 0:
+		return refuse("times of %v, %v and %v may not be negative", o.ClientTTL, o.Recovery, o.Patience)
+	}
+	return o.checkFaults()
 }

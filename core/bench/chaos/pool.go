@@ -9,89 +9,103 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/mooncake-go/mooncake/core/bench/cluster"
 )
 
-// readyTimeout bounds how long one process may take to serve or to end.
-const readyTimeout = 30 * time.Second
+const (
+	stores = 2
+	// readyTimeout bounds how long a process may take to serve, stopTimeout how long to end.
+	readyTimeout = 30 * time.Second
+	stopTimeout  = time.Minute
+)
 
-// pool is a master and stores with the flags that any deployment has.
+// pool is a master and two stores, each a process of its own.
 type pool struct {
-	opts       Options
-	rpc, admin int // ports
-	master     *cluster.Proc
-	stores     [stores]*cluster.Proc
+	opts   Options
+	link   *link // the first store is behind it, nil for none
+	host   string
+	ports  []int
+	master *cluster.Proc
+	stores [stores]*cluster.Proc
 }
 
-// startPool starts a pool and waits until all memory is mounted. The caller closes it.
-func startPool(ctx context.Context, opts Options) (*pool, error) {
+// newPool starts the processes and waits until all memory is mounted.
+func newPool(ctx context.Context, opts Options, l *link) (*pool, error) {
 	ports, err := cluster.FreePorts(2)
 	if err != nil {
 		return nil, err
 	}
-	p := &pool{opts: opts, rpc: ports[0], admin: ports[1]}
-	err = p.startMaster(ctx)
-	for i := 0; i < stores && err == nil; i++ {
-		err = p.startStore(i)
+	p := &pool{opts: opts, link: l, host: "127.0.0.1", ports: ports}
+	if l != nil {
+		p.host = l.master
 	}
-	if err == nil {
-		err = p.waitMounted(ctx)
+	if err := p.startAll(); err != nil {
+		return nil, errors.Join(err, p.close())
 	}
+	err = cluster.Poll(p.master, readyTimeout, func() error {
+		text, err := p.segments(ctx)
+		if have := len(strings.Fields(text)); err == nil && have < stores {
+			err = fmt.Errorf("%d of %d stores are mounted", have, stores)
+		}
+		return err
+	})
 	if err != nil {
 		return nil, errors.Join(err, p.close())
 	}
 	return p, nil
 }
 
-func (p *pool) address() string { return "127.0.0.1:" + strconv.Itoa(p.rpc) }
+// address is where the master serves.
+func (p *pool) address() string { return p.host + ":" + strconv.Itoa(p.ports[0]) }
 
-func (p *pool) start(name string, args ...string) (*cluster.Proc, error) {
-	return cluster.Start(cluster.Spec{Name: name, Program: p.opts.Program, Args: args, Env: p.opts.Environ})
-}
-
-func (p *pool) startMaster(ctx context.Context) error {
-	proc, err := p.start("master", "master", "--rpc_port", strconv.Itoa(p.rpc), "--metrics_port", strconv.Itoa(p.admin),
-		"--client_ttl", p.opts.ClientTTL.String())
-	if err != nil {
-		return err
-	}
-	p.master = proc
-	return cluster.Poll(proc, readyTimeout, func() error {
-		_, err := p.get(ctx, "/health")
-		return err
-	})
-}
-
-func (p *pool) startStore(i int) error {
-	proc, err := p.start("store-"+strconv.Itoa(i+1), "store", "--master_server_address", p.address(),
-		"--local_hostname", "127.0.0.1", "--global_segment_size", "256MB")
-	if err == nil {
-		p.stores[i] = proc
+func (p *pool) startAll() error {
+	err := p.startMaster()
+	for i := range p.stores {
+		if err == nil {
+			err = p.startStore(i)
+		}
 	}
 	return err
 }
 
-// waitMounted waits until the master knows the memory of every store.
-func (p *pool) waitMounted(ctx context.Context) error {
-	return cluster.Poll(p.master, readyTimeout, func() error {
-		text, err := p.get(ctx, "/get_all_segments")
-		if have := len(strings.Fields(text)); err == nil && have < stores {
-			err = fmt.Errorf("%d of %d stores are mounted", have, stores)
-		}
-		return err
-	})
+// startMaster starts the master and does not wait for it.
+func (p *pool) startMaster() (err error) {
+	args := []string{"master", "--rpc_address", p.host, "--rpc_port", strconv.Itoa(p.ports[0]),
+		"--metrics_host", p.host, "--metrics_port", strconv.Itoa(p.ports[1])}
+	if p.opts.ClientTTL > 0 {
+		args = append(args, "--client_ttl", p.opts.ClientTTL.String())
+	}
+	p.master, err = cluster.Start(cluster.Spec{Name: "master", Program: p.opts.Program, Args: args, Env: p.opts.Environ})
+	return err
 }
 
-// get asks the admin port.
-func (p *pool) get(ctx context.Context, path string) (string, error) {
+// startStore starts a store and does not wait for it.
+func (p *pool) startStore(i int) (err error) {
+	spec := cluster.Spec{Name: "store-" + strconv.Itoa(i+1), Program: p.opts.Program, Env: p.opts.Environ}
+	host := "127.0.0.1"
+	if p.link != nil && i == 0 {
+		host = p.link.store
+		spec.Program, spec.Args = p.link.inside(spec.Program)
+	}
+	spec.Args = append(spec.Args, "store", "--master_server_address", p.address(), "--local_hostname", host,
+		"--global_segment_size", strconv.FormatUint(p.opts.SegmentSize, 10), "--shared_memory", "off", "--admin_socket", "off")
+	p.stores[i], err = cluster.Start(spec)
+	return err
+}
+
+// segments asks the master's admin port for the mounted segments.
+func (p *pool) segments(ctx context.Context) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://127.0.0.1:"+strconv.Itoa(p.admin)+path, nil)
+	url := "http://" + p.host + ":" + strconv.Itoa(p.ports[1]) + "/get_all_segments"
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return "", err
 	}
+	req.Close = true // The master that answers is about to be killed.
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
 		return "", err
@@ -99,25 +113,38 @@ func (p *pool) get(ctx context.Context, path string) (string, error) {
 	defer resp.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
 	if err == nil && resp.StatusCode != http.StatusOK {
-		err = fmt.Errorf("%s answered %s", path, resp.Status)
+		err = fmt.Errorf("%s answered %s", url, resp.Status)
 	}
 	return string(body), err
 }
 
-// close stops everything, stores first.
+// freeze stops processes for the pause of the options.
+func (p *pool) freeze(ctx context.Context, procs ...*cluster.Proc) error {
+	var err error
+	for _, proc := range procs {
+		err = errors.Join(err, proc.Signal(syscall.SIGSTOP))
+	}
+	pause(ctx, p.opts.Pause)
+	for _, proc := range procs {
+		err = errors.Join(err, proc.Signal(syscall.SIGCONT))
+	}
+	return err
+}
+
+// close ends all processes: stores first, so that they can say goodbye to the master.
 func (p *pool) close() error {
-	ctx, cancel := context.WithTimeout(context.Background(), readyTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
 	defer cancel()
-	var all sync.WaitGroup
-	failed := make([]error, stores+1)
+	var errList [stores + 1]error
+	var work sync.WaitGroup
 	for i, s := range p.stores {
 		if s != nil {
-			all.Go(func() { failed[i] = s.Stop(ctx) })
+			work.Go(func() { errList[i] = s.Stop(ctx) })
 		}
 	}
-	all.Wait()
+	work.Wait()
 	if p.master != nil {
-		failed[stores] = p.master.Stop(ctx)
+		errList[stores] = p.master.Stop(ctx)
 	}
-	return errors.Join(failed...)
+	return errors.Join(errList[:]...)
 }

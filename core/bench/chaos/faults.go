@@ -1,0 +1,90 @@
+package chaos
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/mooncake-go/mooncake/sdk/errs"
+)
+
+// fault is something that happens to a pool.
+type fault struct {
+	// name selects the fault, title is what it is called in rows.
+	name, title string
+	// linked puts the first store behind a link. clients starts processes that put.
+	linked, clients bool
+	// strike applies the fault and returns when what it broke runs again, or is starting.
+	strike func(context.Context, *round) error
+}
+
+var faults = []fault{
+	{name: "master-kill", title: "master kill -9", strike: func(_ context.Context, r *round) error {
+		r.pool.master.Kill()
+		return r.pool.startMaster()
+	}},
+	{name: "master-term", title: "master SIGTERM", strike: func(ctx context.Context, r *round) error {
+		ctx, cancel := context.WithTimeout(ctx, stopTimeout)
+		defer cancel()
+		return errors.Join(r.pool.master.Stop(ctx), r.pool.startMaster())
+	}},
+	{name: "master-stop", title: "master SIGSTOP", strike: func(ctx context.Context, r *round) error {
+		return r.pool.freeze(ctx, r.pool.master)
+	}},
+	{name: "store-kill", title: "store kill -9", strike: func(_ context.Context, r *round) error {
+		r.pool.stores[0].Kill()
+		return r.pool.startStore(0)
+	}},
+	{name: "store-stop", title: "store SIGSTOP", strike: func(ctx context.Context, r *round) error {
+		return r.pool.freeze(ctx, r.pool.stores[0])
+	}},
+	{name: "store-term", title: "store SIGTERM", strike: func(ctx context.Context, r *round) error {
+		ctx, cancel := context.WithTimeout(ctx, stopTimeout)
+		defer cancel()
+		return errors.Join(r.pool.stores[0].Stop(ctx), r.pool.startStore(0))
+	}},
+	{name: "client-kill", title: "client kill -9", clients: true, strike: func(_ context.Context, r *round) error {
+		r.victims.kill()
+		return nil
+	}},
+	{name: "pool-kill", title: "pool kill -9", clients: true, strike: func(_ context.Context, r *round) error {
+		for _, s := range r.pool.stores {
+			s.Kill()
+		}
+		r.pool.master.Kill()
+		r.victims.kill()
+		return r.pool.startAll()
+	}},
+	{name: "pool-stop", title: "pool SIGSTOP", strike: func(ctx context.Context, r *round) error {
+		return r.pool.freeze(ctx, r.pool.master, r.pool.stores[0], r.pool.stores[1])
+	}},
+	{name: "link-cut", title: "link cut", linked: true, strike: func(ctx context.Context, r *round) error {
+		return r.link.cut(ctx, r.opts.Pause)
+	}},
+}
+
+// Names returns the names of all faults, in order.
+func Names() (names []string) {
+	for _, f := range faults {
+		names = append(names, f.name)
+	}
+	return names
+}
+
+// selected returns the faults of a run, in the order of Names.
+func (o Options) selected() []fault {
+	return slices.DeleteFunc(slices.Clone(faults), func(f fault) bool {
+		return len(o.Faults) > 0 && !slices.Contains(o.Faults, f.name)
+	})
+}
+
+// checkFaults reports the first name that no fault has.
+func (o Options) checkFaults() error {
+	for _, name := range o.Faults {
+		if !slices.Contains(Names(), name) {
+			return errs.New(errs.InvalidParams, "chaos", "there is no fault %q; there are %s", name, strings.Join(Names(), ", "))
+		}
+	}
+	return nil
+}

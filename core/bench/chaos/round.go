@@ -1,0 +1,134 @@
+package chaos
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+const (
+	// settle is how long a round waits between the last put of its keys and the fault, at least: a
+	// kill -9 may lose what was acknowledged milliseconds before.
+	settle = 250 * time.Millisecond
+	// before and after are how long clients load the pool before the fault and after the recovery.
+	before = time.Second
+	after  = 2 * time.Second
+)
+
+// unable says why this machine cannot have a fault.
+type unable struct{ error }
+
+// Unwrap returns the reason.
+func (u *unable) Unwrap() error { return u.error }
+
+// round is one fault on one pool.
+type round struct {
+	opts    Options
+	link    *link
+	pool    *pool
+	victims *victims
+	pages   *pages
+	done    func(context.Context) error // closes the client, nil while there is none
+}
+
+// newRound starts a pool and puts the keys. An *unable says that this machine cannot have the fault.
+func newRound(ctx context.Context, opts Options, linked bool) (_ *round, err error) {
+	r := &round{opts: opts}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, r.close())
+		}
+	}()
+	if linked {
+		if r.link, err = newLink(ctx); err != nil && ctx.Err() == nil {
+			err = &unable{err}
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	if r.pool, err = newPool(ctx, opts, r.link); err != nil {
+		return nil, err
+	}
+	r.pages = &pages{model: "chaos", seed: uint64(time.Now().UnixNano()), size: opts.PageSize, tally: &tally{}}
+	if r.pages.client, r.done, err = opts.Open(ctx, r.pool.address()); err != nil {
+		return nil, err
+	}
+	for id := range uint64(opts.Keys) {
+		if err := r.pages.put(ctx, id); err != nil {
+			return nil, fmt.Errorf("put key %d of %d: %w", id+1, opts.Keys, err)
+		}
+	}
+	return r, nil
+}
+
+// run loads the pool, with clients in processes of their own where they are part of the fault, strikes
+// and measures.
+func (r *round) run(ctx context.Context, clients bool, strike func(context.Context, *round) error) (Row, error) {
+	row := Row{Keys: r.opts.Keys, Rounds: 1}
+	load := start(ctx, r.pages, r.opts.Keys)
+	defer load.end()
+	pause(ctx, max(settle, before))
+	if clients {
+		var err error
+		if r.victims, err = startVictims(ctx, r.pool, r.pages); err != nil {
+			return row, err
+		}
+	}
+	r.pages.mark(time.Now())
+	if err := strike(ctx, r); err != nil {
+		return row, err
+	}
+	for struck := time.Now(); !r.pages.since(struck) && time.Since(struck) < r.opts.Recovery && pause(ctx, 20*time.Millisecond); {
+	}
+	pause(ctx, after)
+	load.end()
+	r.pages.end(time.Now(), &row)
+
+	row.Readable = r.readable(ctx)
+	var err error
+	if r.victims != nil {
+		err = r.victims.check(ctx)
+	}
+	row.Wrong, row.Details = r.pages.wrong, r.pages.details
+	return row, errors.Join(err, context.Cause(ctx))
+}
+
+// readable counts the keys that can be read whole, until all can or the patience is over.
+func (r *round) readable(ctx context.Context) int {
+	missing := make([]uint64, r.opts.Keys)
+	for i := range missing {
+		missing[i] = uint64(i)
+	}
+	for by := time.Now().Add(r.opts.Patience); ; {
+		var still []uint64
+		for _, id := range missing {
+			if err := r.pages.read(ctx, id); err != nil {
+				still = append(still, id)
+			}
+		}
+		missing = still
+		if len(missing) == 0 || !time.Now().Before(by) || !pause(ctx, 100*time.Millisecond) {
+			return r.opts.Keys - len(missing)
+		}
+	}
+}
+
+// close ends everything that the round started. It may be called with parts missing.
+func (r *round) close() error {
+	var err error
+	if r.victims != nil {
+		r.victims.kill()
+	}
+	if r.done != nil {
+		err = r.done(context.Background())
+	}
+	if r.pool != nil {
+		err = errors.Join(err, r.pool.close())
+	}
+	if r.link != nil {
+		err = errors.Join(err, r.link.close())
+	}
+	return err
+}

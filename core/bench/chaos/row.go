@@ -1,0 +1,91 @@
+package chaos
+
+import (
+	"fmt"
+	"io"
+	"text/tabwriter"
+	"time"
+)
+
+// kind is a kind of call.
+type kind int
+
+const (
+	wholeRead kind = iota
+	rangeRead
+	put
+	kinds
+)
+
+// String names the kind as messages do.
+func (k kind) String() string {
+	return [...]string{"whole read", "read of a range", "put"}[k]
+}
+
+// Row is what one fault did, over all of its rounds.
+type Row struct {
+	Fault string `json:"fault"`
+	// Keys is the number of keys that a round had put before its fault.
+	Keys int `json:"keys"`
+	// Readable is how many of them were there afterwards, whole and right, in the worst round.
+	Readable int `json:"readable"`
+	// Wrong is the number of reads, whole or in ranges, of all rounds that succeeded with other
+	// bytes than those that were put.
+	Wrong int `json:"wrong"`
+	// LongestCallMS is the longest call from the fault on, in milliseconds.
+	LongestCallMS int64 `json:"longest_call_ms"`
+	// OutageMS is the longest time from the fault on in which no whole read, no read of a range or
+	// no put succeeded, in milliseconds.
+	OutageMS int64 `json:"outage_ms"`
+	Rounds   int   `json:"rounds"`
+	// Details describe the first wrong bytes.
+	Details []string `json:"details,omitempty"`
+	silent  kind     // of OutageMS, in a row of one round
+}
+
+// maxDetails bounds Row.Details.
+const maxDetails = 16
+
+// add takes a further round into account.
+func (r *Row) add(o Row) {
+	if r.Rounds == 0 {
+		r.Fault, r.Keys, r.Readable = o.Fault, o.Keys, o.Readable
+	}
+	r.Readable = min(r.Readable, o.Readable)
+	r.Wrong += o.Wrong
+	r.LongestCallMS = max(r.LongestCallMS, o.LongestCallMS)
+	r.OutageMS = max(r.OutageMS, o.OutageMS)
+	r.Rounds += o.Rounds
+	r.Details = append(r.Details, o.Details...)
+	r.Details = r.Details[:min(len(r.Details), maxDetails)]
+}
+
+// Rows are the rows of a run.
+type Rows []Row
+
+// Wrong is the number of wrong reads of all rows.
+func (rows Rows) Wrong() (n int) {
+	for _, r := range rows {
+		n += r.Wrong
+	}
+	return n
+}
+
+// Text prints a table for people.
+func (rows Rows) Text(w io.Writer) {
+	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
+	fmt.Fprintln(t, "FAULT\tREADABLE\tWRONG\tLONGEST CALL\tNO SUCCESS FOR\tROUNDS")
+	for _, r := range rows {
+		fmt.Fprintf(t, "%s\t%d of %d\t%d\t%s\t%s\t%d\n", r.Fault, r.Readable, r.Keys, r.Wrong, seconds(r.LongestCallMS), seconds(r.OutageMS), r.Rounds)
+	}
+	t.Flush()
+	for _, r := range rows {
+		for _, d := range r.Details {
+			fmt.Fprintf(w, "%s: %s\n", r.Fault, d)
+		}
+	}
+}
+
+func seconds(ms int64) string {
+	return fmt.Sprintf("%.2f s", (time.Duration(ms) * time.Millisecond).Seconds())
+}

@@ -1,0 +1,72 @@
+package chaos
+
+import (
+	"fmt"
+	"sync"
+	"time"
+)
+
+// tally adds up what calls did, from mark on. Wrong bytes count from the beginning. Safe for
+// concurrent use.
+type tally struct {
+	mu      sync.Mutex
+	longest time.Duration
+	last    [kinds]time.Time     // the last success
+	silence [kinds]time.Duration // the longest time between two
+	wrong   int
+	details []string
+}
+
+// mark begins the measurement, at the fault.
+func (t *tally) mark(now time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.longest = 0
+	for k := range kinds {
+		t.last[k], t.silence[k] = now, 0
+	}
+}
+
+// call records a call that has ended. Only a success with the right bytes is a success.
+func (t *tally) call(k kind, begin, end time.Time, success bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.longest = max(t.longest, end.Sub(begin))
+	if success && end.After(t.last[k]) {
+		t.silence[k] = max(t.silence[k], end.Sub(t.last[k]))
+		t.last[k] = end
+	}
+}
+
+// bad records wrong bytes of a page.
+func (t *tally) bad(format string, args ...any) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.wrong++; len(t.details) < maxDetails {
+		t.details = append(t.details, fmt.Sprintf(format, args...))
+	}
+}
+
+// since reports whether each kind of call has succeeded since a time.
+func (t *tally) since(at time.Time) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, last := range t.last {
+		if !last.After(at) {
+			return false
+		}
+	}
+	return true
+}
+
+// end ends the measurement and fills a row.
+func (t *tally) end(now time.Time, r *Row) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	r.LongestCallMS, r.OutageMS = t.longest.Milliseconds(), -1
+	for k := range kinds {
+		if ms := max(t.silence[k], now.Sub(t.last[k])).Milliseconds(); ms > r.OutageMS {
+			r.OutageMS, r.silent = ms, k
+		}
+	}
+}
