@@ -29,7 +29,6 @@ type keeper struct {
 	mute    atomic.Bool // it pulls nothing
 	stop    context.CancelFunc
 	pulling sync.WaitGroup
-	mu      sync.Mutex
 }
 
 type heapPages struct{ b []byte }

@@ -32,7 +32,7 @@ type Master interface {
 	// client then fences each ledger with the epoch that the master names, and calls Report for those that do
 	// not resume. NotSupported from a master that keeps no ledgers, which RemountSegments mounts at.
 	Attach(ctx context.Context, client model.ClientID, ledgers []model.LedgerState) (model.Attached, error)
-	// Report hands over one piece of what a ledger has; pieces come one after the other. The segment is
+	// Report passes one piece of what a ledger has; pieces come one after the other. The segment is
 	// mounted when the last piece is answered. InvalidParams when the report does not belong to an Attach;
 	// ChecksumMismatch when the ledger is damaged: the client attaches again, with an empty one.
 	Report(ctx context.Context, client model.ClientID, report model.LedgerReport) error

@@ -83,7 +83,7 @@ func (n *Node) stateOf(s *segment) model.LedgerState {
 	}
 }
 
-// report hands over what a ledger has. It encodes the whole of it first, so that a slow master does not hold the
+// report passes what a ledger has. It encodes the whole of it first, so that a slow master does not hold the
 // ledger up.
 func (n *Node) report(ctx context.Context, s *segment, epoch uint64) error {
 	defer n.session.Record("Report", time.Now())
