@@ -18,8 +18,9 @@ const (
 	opAttach = "master: attach"
 	opReport = "master: report"
 	opPull   = "master: pull"
-	// maxReport bounds the bytes of one report, which the master keeps until its last piece.
-	maxReport = 4 << 30
+	// maxReports bounds the bytes of all reports in progress, which the master keeps until their last pieces: those of ten
+	// million objects.
+	maxReports = 2 << 30
 	// reportTimeout is how long a report may pause between two pieces.
 	reportTimeout = 30 * time.Second
 )
@@ -41,12 +42,10 @@ func (s *Service) Attach(ctx context.Context, client model.ClientID, ledgers []m
 	if err := s.clients.Register(client, s.clock.Now()); err != nil {
 		return none, err
 	}
-	feed := s.feeds.Open(client)
 	out := model.Attached{Lease: s.cfg.LeaseTTL}
 	for i := range ledgers {
 		out.Segments = append(out.Segments, s.attach(ctx, client, &ledgers[i]))
 	}
-	feed.Confirm(s.feeds.Now())
 	return out, nil
 }
 
@@ -56,7 +55,7 @@ func (s *Service) attach(ctx context.Context, client model.ClientID, l *model.Le
 	if old != nil && old.Client == client {
 		if old.Segment == l.Segment && old.Ledger.Resumable(ledger.Epoch(l.Fence), ledger.Seq(l.Seq)) {
 			if old.Absent() {
-				s.registry.SetAbsent(old, false)
+				s.registry.SetAbsent(old, 0)
 				s.announceLying(old)
 			}
 			return model.LedgerGrant{Epoch: uint64(old.Ledger.Epoch()), Resume: true}
@@ -66,6 +65,7 @@ func (s *Service) attach(ctx context.Context, client model.ClientID, l *model.Le
 	// The epoch is above that of every master before, also where the clock of this one is behind.
 	epoch := max(s.epoch, ledger.Epoch(l.Fence)+1)
 	s.table.NumberFrom(firstPut(epoch))
+	s.forgetReport(l.Segment.ID)
 	s.reports[l.Segment.ID] = &report{client: client, seg: l.Segment, epoch: epoch, lease: l.Lease, wiped: l.Wiped, heard: s.clock.Now()}
 	return model.LedgerGrant{Epoch: uint64(epoch)}
 }
@@ -85,18 +85,24 @@ func (s *Service) Report(ctx context.Context, client model.ClientID, r model.Led
 			return nil // The answer was lost.
 		}
 	}
-	if have == nil || have.client != client || have.epoch != ledger.Epoch(r.Epoch) || int(r.Index) != len(have.pieces) || have.bytes+len(r.Batch) > maxReport {
-		delete(s.reports, r.Segment)
+	if have == nil || have.client != client || have.epoch != ledger.Epoch(r.Epoch) || int(r.Index) != len(have.pieces) {
+		s.forgetReport(r.Segment)
 		return errs.WithHint(errs.New(errs.InvalidParams, opReport, "piece %d of the ledger of segment %s in epoch %d does not continue a report", r.Index, r.Segment, r.Epoch),
 			"attach again, as a node does by itself")
 	}
 	have.heard = s.clock.Now()
+	if s.reported+len(r.Batch) > maxReports {
+		s.forgetReport(r.Segment)
+		return errs.WithHint(errs.New(errs.UnavailableInCurrentStatus, opReport, "the reports in progress have %d bytes, the most is %d", s.reported, maxReports),
+			"attach again, as a node does by itself")
+	}
 	have.bytes += len(r.Batch)
+	s.reported += len(r.Batch)
 	have.pieces = append(have.pieces, r.Batch)
 	if !r.Last {
 		return nil
 	}
-	delete(s.reports, r.Segment)
+	s.forgetReport(r.Segment)
 	return s.adopt(ctx, have, ledger.Seq(r.Seq))
 }
 
@@ -104,8 +110,15 @@ func (s *Service) Report(ctx context.Context, client model.ClientID, r model.Led
 func (s *Service) forgetReports(now lease.Instant) {
 	for id, r := range s.reports {
 		if now.Sub(r.heard) > reportTimeout {
-			delete(s.reports, id)
+			s.forgetReport(id)
 		}
+	}
+}
+
+func (s *Service) forgetReport(id model.SegmentID) {
+	if r := s.reports[id]; r != nil {
+		s.reported -= r.bytes
+		delete(s.reports, id)
 	}
 }
 
@@ -128,7 +141,7 @@ func (s *Service) Pull(ctx context.Context, client model.ClientID, round uint64,
 	})
 	s.pool.Leave()
 	feed.Heard(round)
-	batches, next, err := feed.Pull(ctx)
+	batches, next, err := feed.Pull(ctx, round == 0)
 	return model.Pulled{Round: next, Batches: batches}, err
 }
 

@@ -60,6 +60,7 @@ func (k *keeper) join(r *rig) {
 	ctx, stop := context.WithCancel(context.Background())
 	k.stop = stop
 	k.pulling.Go(func() { k.pull(ctx, r) })
+	synctest.Wait() // The second pull says that the node obeys the master.
 }
 
 func (k *keeper) attach(r *rig) error {
@@ -303,6 +304,8 @@ func TestADeposedMasterPromisesNothing(t *testing.T) {
 		old.put("k", "l")
 		flushed()
 		require.Equal(t, one(errs.OK), old.get("k"))
+		log := a.logs[a.segs[0].ID]
+		late := model.LedgerState{Segment: a.segs[0], Fence: uint64(log.Fenced()), Seq: uint64(log.Seq())}
 		r := startAttached(t, nil)
 		a.join(r)
 		require.Equal(t, []errs.Code{0, 0}, r.get("k", "l"))
@@ -310,6 +313,13 @@ func TestADeposedMasterPromisesNothing(t *testing.T) {
 		require.Equal(t, one(errs.UnavailableInCurrentStatus), old.remove(true, "l"))
 		time.Sleep(journal.Validity)
 		require.Equal(t, one(errs.ObjectNotFound), old.get("k"), "its grants would count for nothing")
+		require.Equal(t, []bool{false}, old.exist("k"))
+		// What a node sent before it attached elsewhere may arrive late.
+		got, err := old.Attach(old.ctx, a.client, []model.LedgerState{late})
+		require.NoError(t, err)
+		require.True(t, got.Segments[0].Resume)
+		_, err = old.Pull(old.ctx, a.client, 1, []model.LedgerAck{{Segment: late.Segment.ID, Epoch: late.Fence, Seq: late.Seq}})
+		require.NoError(t, err)
 		require.Equal(t, []bool{false}, old.exist("k"))
 		require.Equal(t, one(errs.OK), r.get("l"))
 	})

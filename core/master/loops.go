@@ -90,13 +90,13 @@ func (s *Service) expireClients(ctx context.Context, now lease.Instant) {
 	for _, m := range slices.Concat(v.All, v.Away) {
 		switch {
 		case dead[m.Client] && m.Ledger != nil && s.cfg.SegmentRetention > 0:
-			s.registry.SetAbsent(m, true)
+			s.registry.SetAbsent(m, now)
 			s.usage.SetCapacity(s.registry.View().Capacity)
 			s.announceLying(m)
 			names = append(names, m.Name)
 			s.log.Warn("segment absent: its node is silent; what it holds is unreadable until the node returns",
 				"segment", m.Name, "id", m.ID.String(), "objects_kept_for", s.cfg.SegmentRetention)
-		case dead[m.Client], m.Absent() && m.Ledger.Feed().Until().Add(s.cfg.SegmentRetention) < s.feeds.Now():
+		case dead[m.Client], m.Absent() && now.Sub(m.AbsentSince()) > s.cfg.SegmentRetention:
 			s.drop(ctx, m, history.SegmentExpired)
 			names = append(names, m.Name)
 		}

@@ -166,7 +166,9 @@ func (s *Service) drop(ctx context.Context, m *segments.Segment, why history.Rea
 		for _, e := range m.Ledger.Close() {
 			m.Give(e.Size)
 		}
-		m.Ledger.Feed().Remove(m.ID, m.Ledger)
+		if m.Ledger.Feed().Remove(m.ID, m.Ledger) {
+			s.feeds.Forget(m.Client)
+		}
 	}
 	s.usage.SetCapacity(s.registry.View().Capacity)
 	s.departed[m] = false

@@ -104,6 +104,7 @@ type Service struct {
 	// mounting is held while the set of segments changes. It guards the fields down to met.
 	mounting chan struct{}
 	reports  map[model.SegmentID]*report
+	reported int // bytes of reports
 	stripes  stripes
 	departed departed
 	met      map[model.ClientID]bool // clients that mounted something, noted for the first LeaseTTL

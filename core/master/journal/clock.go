@@ -1,8 +1,6 @@
 package journal
 
 import (
-	"time"
-
 	"golang.org/x/sys/unix"
 )
 
@@ -18,6 +16,3 @@ func Now() Instant {
 	}
 	return Instant(t.Nano())
 }
-
-// Add returns the instant d later.
-func (i Instant) Add(d time.Duration) Instant { return i + Instant(d) }

@@ -100,21 +100,23 @@ func (f *Feed) Add(id model.SegmentID, s *Stream) {
 	f.streams[id] = s
 }
 
-// Remove takes the stream of a segment out, unless the segment has another one by now.
-func (f *Feed) Remove(id model.SegmentID, s *Stream) {
+// Remove takes the stream of a segment out, unless the segment has another one by now, and reports whether the feed has
+// none left.
+func (f *Feed) Remove(id model.SegmentID, s *Stream) (last bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.streams[id] == s {
 		delete(f.streams, id)
 	}
+	return len(f.streams) == 0
 }
 
 // Until is when the master may no longer let readers rely on the node's memory, unless it hears from the node
 // before.
 func (f *Feed) Until() Instant { return Instant(f.until.Load()) }
 
-// Confirm notes that the node obeys this master, as an answer of the instant at allowed it to.
-func (f *Feed) Confirm(at Instant) {
+// confirm notes that the node obeyed this master at an instant.
+func (f *Feed) confirm(at Instant) {
 	if until := int64(at) + int64(Validity); until > f.until.Load() {
 		f.until.Store(until)
 	}
@@ -177,13 +179,14 @@ func (f *Feed) Acknowledge(acks []model.LedgerAck, free func(model.SegmentID, []
 	}
 }
 
-// Heard notes that a pull arrived that acknowledges the answer of a round.
+// Heard notes that a pull arrived that acknowledges the answer of a round: the node obeyed this master when that answer
+// was made. When the pull arrived says nothing: it may be old.
 func (f *Feed) Heard(round uint64) {
 	f.mu.Lock()
 	sent, now := f.sentAt, f.round
 	f.mu.Unlock()
 	if round == now && round > 0 {
-		f.Confirm(sent)
+		f.confirm(sent)
 	}
 	for _, s := range f.all() {
 		if s.unanswered() { // The answer was lost.
@@ -201,12 +204,12 @@ func (f *Feed) all() map[model.SegmentID]*Stream {
 }
 
 // Pull waits for records until Park is over and returns the batches that the node has not acknowledged, with the number
-// of the answer.
-func (f *Feed) Pull(ctx context.Context) (batches []model.LedgerBatch, round uint64, err error) {
+// of the answer. The first pull of a node does not wait, so that the second one soon acknowledges its answer.
+func (f *Feed) Pull(ctx context.Context, first bool) (batches []model.LedgerBatch, round uint64, err error) {
 	park := time.NewTimer(Park)
 	defer park.Stop()
 	linger := f.feeds.linger()
-	for over := false; ; {
+	for over := first; ; {
 		wait, due := f.due(linger)
 		if due || over {
 			batches, round = f.collect()

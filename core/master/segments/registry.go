@@ -98,11 +98,11 @@ func (r *Registry) judge() {
 	r.view.Load().judge()
 }
 
-// SetAbsent notes whether the node of a segment is silent, and publishes a view that says so.
-func (r *Registry) SetAbsent(s *Segment, absent bool) {
+// SetAbsent notes since when the node of a segment is silent, 0 if it is not, and publishes a view that says so.
+func (r *Registry) SetAbsent(s *Segment, since lease.Instant) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if s.absent.Swap(absent) != absent && r.byID[s.ID] == s {
+	if s.absent.Swap(int64(since)) != int64(since) && r.byID[s.ID] == s {
 		r.view.Store(newView(r.mounted))
 	}
 }

@@ -21,7 +21,7 @@ type Segment struct {
 	// Ledger is what the master writes into the segment's ledger, nil if it has none.
 	Ledger *journal.Stream
 
-	absent   atomic.Bool
+	absent   atomic.Int64
 	closed   atomic.Int64
 	dead     atomic.Bool
 	status   atomic.Int32
@@ -56,7 +56,10 @@ func (s *Segment) Readable(at journal.Instant) bool {
 }
 
 // Absent reports whether the segment's node is silent. What lies there is not forgotten, in case the node returns.
-func (s *Segment) Absent() bool { return s.absent.Load() }
+func (s *Segment) Absent() bool { return s.absent.Load() != 0 }
+
+// AbsentSince returns since when the segment is absent, 0 if it is not.
+func (s *Segment) AbsentSince() lease.Instant { return lease.Instant(s.absent.Load()) }
 
 // CloseUntil keeps new objects away until an instant. Call it before Registry.Add; Registry.Reopen ends it.
 func (s *Segment) CloseUntil(until lease.Instant) { s.closed.Store(int64(until)) }
