@@ -101,7 +101,7 @@ type cost struct{ allocs, bytes int }
 // several times, as pings and the collector, which empties what is kept for later calls, only
 // add to it.
 func measure(f func()) cost {
-	const times, runs = 20, 10
+	const times, runs = 5, 10
 	freeGoroutines()
 	f()
 	least := cost{math.MaxInt, math.MaxInt}
@@ -134,7 +134,7 @@ func freeGoroutines() {
 // measureEach is how often a call allocates, where something that does not count follows each:
 // as measure, the average of some calls, the least of several times.
 func measureEach(f, after func()) int {
-	const times, runs = 20, 10
+	const times, runs = 12, 10
 	freeGoroutines()
 	f()
 	after()
