@@ -56,9 +56,8 @@ type Pool interface {
 	BatchGet(ctx context.Context, keys []model.Key) []model.Result[[]byte]
 	// GetIntoRanges reads ranges of objects and returns the bytes of each range, all or an error.
 	// InvalidParams for a range beyond the object, else the errors of BatchGetInto. An error of one
-	// range or key does not affect the others. The checksum covers a whole object, so it is verified
-	// only if the ranges are the whole object, in order; otherwise only the lease guarantees that the
-	// bytes are the object's.
+	// range or key does not affect the others. The bytes are verified with the checksums of the grains
+	// that the ranges touch (model.GrainSize), or with that of the whole object where it has no others.
 	GetIntoRanges(ctx context.Context, reads []Ranges) [][]model.Result[int]
 	// GetBuffers reads objects into memory of the client, which the caller releases. The errors are
 	// those of BatchGetInto.
@@ -118,7 +117,7 @@ type Layers interface {
 	//
 	// InvalidParams: no session is open, or a range is beyond the object. LeaseExpired: the bytes may
 	// not be the object's any more, since the master did not answer for too long, or has another value
-	// by now. Else the errors of Pool.GetIntoRanges, and its rule for checksums. The hot cache is not
+	// by now. Else the errors of Pool.GetIntoRanges, and its verification. The hot cache is not
 	// used.
 	GetRanges(ctx context.Context, reads []Ranges) []model.Result[int]
 	// EndGets ends sessions for reading; reads in flight still succeed. It ignores keys without a
@@ -142,8 +141,8 @@ type Layers interface {
 	// session has this error. An error of one key does not affect the others.
 	PutRanges(ctx context.Context, writes []Ranges) []model.Result[int]
 	// EndPuts makes objects readable whose bytes are all in place, and ends their sessions. It waits
-	// for writes in flight, which end within the transfer timeout. An object whose bytes were each
-	// written once gets a checksum.
+	// for writes in flight, which end within the transfer timeout. The object gets checksums,
+	// whatever the order and number of the writes.
 	//
 	// InvalidParams: no session is open, or bytes are missing. TransferFail: a write failed. Then the
 	// put is revoked. RPCFail and RPCTimeout: the master gave no answer; the session stays, accepts no

@@ -1,18 +1,9 @@
 package journal
 
-import (
-	"golang.org/x/sys/unix"
-)
+import "github.com/mooncake-go/mooncake/core/internal/boottime"
 
-// Instant is a moment in nanoseconds of CLOCK_BOOTTIME, which goes on while the process is stopped and while the
-// machine sleeps.
-type Instant int64
+// Instant is a moment in a time that goes on while the process is stopped and while the machine sleeps.
+type Instant = boottime.Instant
 
 // Now returns the present instant. It is a system call.
-func Now() Instant {
-	var t unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &t); err != nil {
-		panic("clock_gettime: CLOCK_BOOTTIME: " + err.Error()) // Linux has it since 2.6.39.
-	}
-	return Instant(t.Nano())
-}
+func Now() Instant { return boottime.Now() }

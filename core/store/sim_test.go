@@ -1,0 +1,285 @@
+package store_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mooncake-go/mooncake/core/internal/testkit/memtransport"
+	"github.com/mooncake-go/mooncake/core/master"
+	"github.com/mooncake-go/mooncake/core/model"
+	"github.com/mooncake-go/mooncake/core/store"
+)
+
+// The simulation runs a whole pool in virtual time: masters that are killed and restarted, stores, clients that put,
+// upsert, remove and read whole and in ranges and layers, in a pool that is too small for what they put, over a wire
+// that delays, fails and stalls. MOONCAKE_SIM_SEEDS says how many seeds there are, MOONCAKE_SIM_FIRST the first one.
+const (
+	simSeeds = "MOONCAKE_SIM_SEEDS"
+	simFirst = "MOONCAKE_SIM_FIRST"
+)
+
+// TestSimulation: every read returns one value of its key that was put, that no later success replaced or removed
+// before the read began, or nothing. At the end no memory is lost.
+func TestSimulation(t *testing.T) {
+	number := func(name string, or int) int {
+		n, err := strconv.Atoi(os.Getenv(name))
+		if err != nil {
+			return or
+		}
+		return n
+	}
+	first, passed, failed := number(simFirst, 1), 0, 0
+	seeds := number(simSeeds, 40)
+	for seed := first; seed < first+seeds; seed++ {
+		if t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { simulate(t, uint64(seed)) })
+		}) {
+			passed++
+			continue
+		}
+		failed++
+		t.Logf("run it again: %s=%d %s=1 go test ./core/store -run TestSimulation", simFirst, seed, simSeeds)
+	}
+	fmt.Printf("%d passed, %d failed\n", passed, failed)
+}
+
+// attempt is one value that a client tried to put under a key, or a removal.
+type attempt struct {
+	value      []byte
+	replaces   bool // an upsert
+	begin, end time.Time
+	failed     bool // it may have happened, or happen yet
+}
+
+// simulation is one run.
+type simulation struct {
+	t    *testing.T
+	p    *pool
+	mu   sync.Mutex
+	of   map[model.Key][]*attempt
+	next int
+	hits int
+}
+
+const (
+	simKeys  = 12
+	simTime  = 2 * time.Minute
+	simLarge = 200 << 10
+)
+
+func simulate(t *testing.T, seed uint64) {
+	rng := rand.New(rand.NewPCG(seed, 1))
+	s := &simulation{t: t, of: map[model.Key][]*attempt{}}
+	s.p = newPool(t, func(c *master.Config) {
+		c.ClientTTL, c.PutReleaseTimeout, c.PutDiscardTimeout = 5*time.Second, time.Minute, 10*time.Second
+		c.LeaseTTL = time.Duration(1+rng.IntN(8)) * time.Second
+		c.StripeSize = 1 << 20
+	})
+	var stores, clients []*member
+	for i := range 2 {
+		stores = append(stores, s.p.member(fmt.Sprintf("s%d:1", i), memberOptions{segments: []uint64{512 << 10, 512 << 10}}))
+	}
+	for i := range 3 {
+		clients = append(clients, s.p.member(fmt.Sprintf("c%d:1", i), memberOptions{}))
+	}
+	ctx, stop := context.WithTimeout(t.Context(), simTime)
+	defer stop()
+	var all sync.WaitGroup
+	for i, c := range clients {
+		c.wire.SetHook(hookOf(rand.New(rand.NewPCG(seed, uint64(10+i)))))
+		all.Go(func() { s.load(ctx, c, rand.New(rand.NewPCG(seed, uint64(20+i)))) })
+	}
+	all.Go(func() { s.faults(ctx, rng) })
+	all.Wait()
+	for _, c := range clients {
+		c.wire.SetHook(nil)
+	}
+	s.settle(clients[0])
+	require.Positive(t, s.hits, "the load read something")
+}
+
+// hookOf makes transfers slow, late, or fail.
+func hookOf(rng *rand.Rand) memtransport.Hook {
+	var mu sync.Mutex
+	return func(memtransport.Event) memtransport.Fault {
+		mu.Lock()
+		defer mu.Unlock()
+		switch n := rng.IntN(100); {
+		case n < 50:
+			return memtransport.Fault{}
+		case n < 90:
+			return memtransport.Fault{Delay: time.Duration(rng.IntN(300)) * time.Millisecond}
+		case n < 94:
+			return memtransport.Fault{Delay: time.Duration(rng.IntN(20)) * time.Second}
+		case n < 97:
+			return memtransport.Fault{Err: errCut, Partial: true}
+		default:
+			return memtransport.Fault{Stall: true}
+		}
+	}
+}
+
+// faults kills and restarts masters.
+func (s *simulation) faults(ctx context.Context, rng *rand.Rand) {
+	for pause(ctx, time.Duration(rng.IntN(12000))*time.Millisecond) {
+		s.p.kill()
+		time.Sleep(time.Duration(rng.IntN(3)*rng.IntN(2000)) * time.Millisecond)
+		s.p.boot()
+	}
+}
+
+func pause(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-time.After(d):
+		return ctx.Err() == nil
+	case <-ctx.Done():
+		return false
+	}
+}
+
+func (s *simulation) load(ctx context.Context, c *member, rng *rand.Rand) {
+	for pause(ctx, time.Duration(rng.IntN(200))*time.Millisecond) {
+		key := fmt.Sprint("key", rng.IntN(simKeys))
+		switch n := rng.IntN(100); {
+		case n < 25:
+			a := s.begin(key, s.value(rng), false)
+			a.done(c.Put(s.t.Context(), key, a.value, one))
+		case n < 35:
+			a := s.begin(key, s.value(rng), true)
+			a.done(c.Put(s.t.Context(), key, a.value, upsert))
+		case n < 45:
+			s.layers(c, key, rng)
+		case n < 48:
+			a := s.begin(key, nil, true)
+			a.done(c.BatchRemove(s.t.Context(), []model.Key{key}, true)[0])
+		case n < 75:
+			at := time.Now()
+			if got, err := c.Get(s.t.Context(), key); err == nil {
+				s.check(key, at, 0, got, true)
+			}
+		default:
+			s.ranges(c, key, rng)
+		}
+	}
+}
+
+// value is one that no other put has.
+func (s *simulation) value(rng *rand.Rand) []byte {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.next++
+	size := 1 + rng.IntN(4000)
+	if rng.IntN(3) == 0 {
+		size += rng.IntN(simLarge)
+	}
+	return content(fmt.Sprint("value ", s.next), size+16)
+}
+
+func (s *simulation) begin(key model.Key, value []byte, replaces bool) *attempt {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	a := &attempt{value: value, replaces: replaces, begin: time.Now(), failed: true}
+	s.of[key] = append(s.of[key], a)
+	return a
+}
+
+// done notes how an attempt ended. One that failed may still take effect.
+func (a *attempt) done(err error) { a.end, a.failed = time.Now(), err != nil }
+
+// layers puts a value in a session, in pieces and in any order.
+func (s *simulation) layers(c *member, key model.Key, rng *rand.Rand) {
+	a := s.begin(key, s.value(rng), false)
+	keys := []model.Key{key}
+	if err := c.StartPuts(s.t.Context(), keys, []uint64{uint64(len(a.value))}, one, nil)[0]; err != nil {
+		a.done(err)
+		return
+	}
+	pieces := 1 + rng.IntN(5)
+	size := (len(a.value) + pieces - 1) / pieces
+	for _, i := range rng.Perm(pieces) {
+		from, to := min(i*size, len(a.value)), min((i+1)*size, len(a.value))
+		if from == to {
+			continue
+		}
+		c.PutRanges(s.t.Context(), []store.Ranges{{Key: key, Fragments: []store.Fragment{{Offset: uint64(from), Mem: a.value[from:to]}}}})
+		time.Sleep(time.Duration(rng.IntN(2000)) * time.Millisecond)
+	}
+	a.done(c.EndPuts(s.t.Context(), keys)[0])
+}
+
+// ranges reads two ranges of what may be there, directly or in a session that goes on for a while.
+func (s *simulation) ranges(c *member, key model.Key, rng *rand.Rand) {
+	size := 16 + rng.IntN(simLarge/8)
+	off := uint64(rng.IntN(3) * rng.IntN(simLarge/2))
+	buf := make([]byte, size)
+	read := []store.Ranges{{Key: key, Fragments: []store.Fragment{{Offset: off, Mem: buf}}}}
+	if rng.IntN(2) == 0 {
+		at := time.Now()
+		if got := c.GetIntoRanges(s.t.Context(), read)[0][0]; got.Err == nil {
+			s.check(key, at, off, buf, false)
+		}
+		return
+	}
+	at := time.Now() // A session reads the value that was there when it began.
+	if c.StartGets(s.t.Context(), []model.Key{key})[0] != nil {
+		return
+	}
+	for range 1 + rng.IntN(4) {
+		if got := c.GetRanges(s.t.Context(), read)[0]; got.Err == nil {
+			s.check(key, at, off, buf, false)
+		}
+		time.Sleep(time.Duration(rng.IntN(3000)) * time.Millisecond)
+	}
+	_ = c.EndGets(s.t.Context(), []model.Key{key})
+}
+
+// check finds the value that a read returned.
+func (s *simulation) check(key model.Key, began time.Time, off uint64, got []byte, whole bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.hits++
+	for _, a := range s.of[key] {
+		switch {
+		case whole && !bytes.Equal(a.value, got), off+uint64(len(got)) > uint64(len(a.value)), !bytes.Equal(a.value[off:off+uint64(len(got))], got):
+			continue
+		case s.replaced(key, a, began):
+			s.t.Errorf("a read of %s that began at %v returned a value that was replaced before", key, began)
+		}
+		return
+	}
+	s.t.Errorf("a read of %d bytes at %d of %s returned what was never put there", len(got), off, key)
+}
+
+// replaced reports whether an upsert or a removal that began after a value was put had succeeded by then.
+func (s *simulation) replaced(key model.Key, a *attempt, by time.Time) bool {
+	for _, b := range s.of[key] {
+		if b != a && b.replaces && !b.failed && !a.failed && b.begin.After(a.end) && b.end.Before(by) {
+			return true
+		}
+	}
+	return false
+}
+
+// settle removes everything and finds that no memory is lost.
+func (s *simulation) settle(c *member) {
+	time.Sleep(3 * time.Minute) // Puts that were given up are released, and so is what old readers held.
+	_, err := c.RemoveAll(s.t.Context(), true)
+	require.NoError(s.t, err)
+	time.Sleep(3 * time.Minute)
+	segs, err := s.p.master.Segments(s.t.Context())
+	require.NoError(s.t, err)
+	require.Len(s.t, segs, 4)
+	for _, x := range segs {
+		require.Zero(s.t, x.Used, "of segment %s", x.ID)
+	}
+}
