@@ -76,7 +76,8 @@ class Rest:
         port = free_port()
         process = package.start(
             "-m", "mooncake.mooncake_store_service", "--port", str(port), "--max-wait-time", "30",
-            "-D", "local_hostname=127.0.0.1", "--define", "global_segment_size=67108864", **master.env(),
+            "-D", "local_hostname=127.0.0.1", "--define", "global_segment_size=67108864",
+            MOONCAKE_STORE_REST_FILES="/dev/shm/mooncake", **master.env(),
         )  # fmt: skip
         rest = cls(process, port)
         eventually(lambda: rest.ask("GET", "/api/exist/none")[0] == 200)
