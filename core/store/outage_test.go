@@ -22,6 +22,8 @@ type call struct {
 type outage struct {
 	m    atomic.Pointer[store.Master]
 	hook atomic.Pointer[func(call) error]
+	// pulls, where set, runs before and after each pull.
+	pulls atomic.Pointer[func()]
 }
 
 var errDown = errs.New(errs.RPCFail, "test: call the master", "it is down")
@@ -86,6 +88,10 @@ func (o *outage) Report(ctx context.Context, c model.ClientID, r model.LedgerRep
 
 // Pull goes on all the time: no hook hears of it.
 func (o *outage) Pull(ctx context.Context, c model.ClientID, round uint64, acks []model.LedgerAck) (model.Pulled, error) {
+	if f := o.pulls.Load(); f != nil {
+		(*f)()
+		defer (*f)()
+	}
 	if m := o.m.Load(); m != nil {
 		return (*m).Pull(ctx, c, round, acks)
 	}

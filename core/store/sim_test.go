@@ -94,6 +94,13 @@ func simulate(t *testing.T, seed uint64) {
 	for i := range 3 {
 		clients = append(clients, s.p.member(fmt.Sprintf("c%d:1", i), memberOptions{client: withChecksum(seed%2 == 0)}))
 	}
+	slow := rand.New(rand.NewPCG(seed, 2))
+	s.p.master.pulls.Store(new(func() { // Ledgers learn late what the master has written.
+		s.mu.Lock()
+		d := time.Duration(slow.IntN(2)*slow.IntN(400)) * time.Millisecond
+		s.mu.Unlock()
+		time.Sleep(d)
+	}))
 	ctx, stop := context.WithTimeout(t.Context(), simTime)
 	defer stop()
 	var all sync.WaitGroup
@@ -106,6 +113,7 @@ func simulate(t *testing.T, seed uint64) {
 	for _, c := range clients {
 		c.wire.SetHook(nil)
 	}
+	s.p.master.pulls.Store(nil)
 	s.settle(clients[0])
 	require.Positive(t, s.hits, "the load read something")
 }
@@ -120,9 +128,9 @@ func hookOf(rng *rand.Rand) memtransport.Hook {
 		case n < 50:
 			return memtransport.Fault{}
 		case n < 90:
-			return memtransport.Fault{Delay: time.Duration(rng.IntN(300)) * time.Millisecond}
+			return memtransport.Fault{Delay: time.Duration(rng.IntN(300)) * time.Millisecond, Late: true}
 		case n < 94:
-			return memtransport.Fault{Delay: time.Duration(rng.IntN(20)) * time.Second}
+			return memtransport.Fault{Delay: time.Duration(rng.IntN(20)) * time.Second, Late: true}
 		case n < 97:
 			return memtransport.Fault{Err: errCut, Partial: true}
 		default:

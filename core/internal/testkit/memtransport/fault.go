@@ -25,8 +25,9 @@ type Fault struct {
 	Partial bool
 	// Quarantine makes the failure a quarantined one.
 	Quarantine bool
-	// Delay delays the completion.
+	// Delay delays the completion, and with Late the bytes as well.
 	Delay time.Duration
+	Late  bool
 	// Stall fails the operation at its deadline, without moving bytes.
 	Stall bool
 	// Hang completes the operation only when the path closes, against the contract of transports.

@@ -74,15 +74,44 @@ func (p *path) start(op transport.Op) {
 	if h := p.from.hook.Load(); h != nil {
 		f = (*h)(Event{From: p.from.name, To: string(p.peer.Blob), Kind: op.Kind, Len: len(op.Local), N: p.count, Local: op.Local})
 	}
-	c := transport.Completion{ID: op.ID, Status: transport.OK}
 	wait := f.Delay
-	switch {
-	case f.Hang:
+	if f.Hang {
 		p.open = append(p.open, &pending{id: op.ID})
 		return
+	}
+	if f.Stall {
+		wait = time.Until(op.Deadline)
+	}
+	var c transport.Completion
+	if !f.Late || wait <= 0 {
+		c = p.outcome(op, f)
+	}
+	if wait <= 0 {
+		p.finish(c, f.Duplicate)
+		return
+	}
+	w := &pending{id: op.ID}
+	p.open = append(p.open, w)
+	w.timer = time.AfterFunc(wait, func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if w.end {
+			return
+		}
+		w.end = true
+		if f.Late {
+			c = p.outcome(op, f)
+		}
+		p.finish(c, f.Duplicate)
+	})
+}
+
+// outcome moves the bytes of an operation, as far as its fault lets it. The caller holds p.mu.
+func (p *path) outcome(op transport.Op, f Fault) transport.Completion {
+	c := transport.Completion{ID: op.ID, Status: transport.OK}
+	switch {
 	case f.Stall:
 		c.Status, c.Err = transport.Failed, errs.WithClass(errs.ClassTransientPath, "memtransport", errors.New("the deadline passed"))
-		wait = time.Until(op.Deadline)
 	default:
 		if f.Err == nil || f.Partial {
 			c.Sum, c.Err = p.move(op, f)
@@ -101,20 +130,7 @@ func (p *path) start(op transport.Op) {
 	if f.Quarantine {
 		c.Status = transport.Quarantined
 	}
-	if wait <= 0 {
-		p.finish(c, f.Duplicate)
-		return
-	}
-	w := &pending{id: op.ID}
-	p.open = append(p.open, w)
-	w.timer = time.AfterFunc(wait, func() {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		if !w.end {
-			w.end = true
-			p.finish(c, f.Duplicate)
-		}
-	})
+	return c
 }
 
 // move copies the bytes and returns the checksum of what it read. The caller holds p.mu.
