@@ -153,6 +153,8 @@ func (n *Node) follow(ctx context.Context) {
 			n.requestMount()
 		}
 		select {
+		case <-n.attached: // The master lets readers rely on this node once it has pulled.
+			pause = leastPullPause
 		case <-time.After(pause):
 			pause = min(2*pause, mostPullPause)
 		case <-ctx.Done():
