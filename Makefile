@@ -141,6 +141,13 @@ test-short: setup ## Run the tests without the race detector and without real pr
 bench: build ## Measure the parts on this machine, each beside its limit
 	$(BIN)/mooncake bench
 
+SEEDS ?= 1000
+
+.PHONY: soak
+soak: ## Simulate so many pools over faults and restarts of the master; SEEDS=N, and FIRST=N for the first
+	@MOONCAKE_SIM_SEEDS=$(SEEDS) MOONCAKE_SIM_FIRST=$(FIRST) go test ./core/store -run '^TestSimulation$$' -count=1 -v -timeout 0 | \
+		awk '/^[0-9]+ passed, [0-9]+ failed$$/ {last = $$0; next} /--- FAIL|sim_test.go/ {print} END {print last; exit last !~ / 0 failed$$/}'
+
 # CHAOSFLAGS: flags of mooncake bench chaos, and names of faults. OUT: a file for JSON.
 .PHONY: chaos
 chaos: build ## Kill and stop the processes of pools under load, and count what is lost and what is wrong; OUT=FILE for JSON

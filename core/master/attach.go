@@ -53,7 +53,7 @@ func (s *Service) Attach(ctx context.Context, client model.ClientID, ledgers []m
 func (s *Service) attach(ctx context.Context, client model.ClientID, l *model.LedgerState) model.LedgerGrant {
 	old := s.registry.Get(l.Segment.ID)
 	if old != nil && old.Client == client {
-		if old.Segment == l.Segment && old.Ledger.Resumable(ledger.Epoch(l.Fence), ledger.Seq(l.Seq)) {
+		if old.Segment == l.Segment && !l.Wiped && old.Ledger.Resumable(ledger.Epoch(l.Fence), ledger.Seq(l.Seq)) {
 			if old.Absent() {
 				s.registry.SetAbsent(old, 0)
 				s.announceLying(old)

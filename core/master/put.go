@@ -368,6 +368,15 @@ func (p *put) touch(replicas []model.Replica) {
 // await waits until the ledgers know where the items lie and what they displaced. So a master that comes after this
 // one knows every writer that was answered. An item in a segment whose node does not confirm in time fails.
 func (p *put) await(ctx context.Context) {
+	if p.cfg.Upsert {
+		// A value that the upsert replaces may have left the table before, evicted or displaced by an upsert that failed
+		// here, while its ledger does not know yet. It must not come back when this upsert has succeeded.
+		for _, m := range p.s.registry.View().All {
+			if !m.Ledger.Settled() {
+				p.touched.add(m)
+			}
+		}
+	}
 	for late, err := p.s.await(ctx, p.touched); late != nil; late, err = p.s.await(ctx, p.touched) {
 		delete(p.touched, late)
 		failed := func(i int) bool {

@@ -170,6 +170,16 @@ func (s *Stream) mark() ledger.Seq {
 	return s.next
 }
 
+// Settled reports whether the ledger has all records so far.
+func (s *Stream) Settled() bool {
+	if s == nil {
+		return true
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.acked >= s.mark()
+}
+
 // Pending reports whether memory waits for an acknowledgement.
 func (s *Stream) Pending() bool {
 	if s == nil {
@@ -240,14 +250,15 @@ func (s *Stream) Behind() bool { return s != nil && s.behind.Load() }
 // rely on what lies in the segment. A segment without a ledger is always valid.
 func (s *Stream) Valid(at Instant) bool { return s == nil || at < s.feed.Until() }
 
-// Resumable reports whether a ledger with this fence and last batch continues the stream.
+// Resumable reports whether a ledger with this fence and last batch continues the stream. The node may have acknowledged
+// later batches since it looked.
 func (s *Stream) Resumable(fence ledger.Epoch, seq ledger.Seq) bool {
 	if s == nil {
 		return false
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return !s.closed && fence == s.epoch && seq >= s.acked && seq < s.next
+	return !s.closed && fence == s.epoch && seq < s.next
 }
 
 // Close ends the stream: it drops its records, and waiting goroutines wake up. It returns the extents that waited
