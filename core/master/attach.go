@@ -133,6 +133,7 @@ func (s *Service) Pull(ctx context.Context, client model.ClientID, round uint64,
 		return model.Pulled{}, errs.WithHint(errs.New(errs.UnavailableInCurrentStatus, opPull, "client %s has not attached these segments", client),
 			"attach, as a node does by itself")
 	}
+	feed.Heard(round) // Before the puts return that wait for the acknowledgement: they can be read.
 	s.pool.Enter()
 	feed.Acknowledge(acks, func(id model.SegmentID, free []alloc.Extent) {
 		if m := s.registry.Get(id); m != nil {
@@ -140,7 +141,6 @@ func (s *Service) Pull(ctx context.Context, client model.ClientID, round uint64,
 		}
 	})
 	s.pool.Leave()
-	feed.Heard(round)
 	batches, next, err := feed.Pull(ctx, round == 0)
 	return model.Pulled{Round: next, Batches: batches}, err
 }

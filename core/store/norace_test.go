@@ -11,6 +11,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// raceDetector says whether the race detector is on, which makes everything slow.
+const raceDetector = false
+
 // TestNoGarbage gates what a client allocates in a steady state, with a real master and a real node
 // in another process: nothing for one object, and for a batch the answers, which are the caller's.
 func TestNoGarbage(t *testing.T) {

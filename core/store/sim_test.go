@@ -42,6 +42,9 @@ func TestSimulation(t *testing.T) {
 	}
 	first, passed, failed := number(simFirst, 1), 0, 0
 	seeds := number(simSeeds, 25)
+	if raceDetector {
+		seeds = min(seeds, 5)
+	}
 	for seed := first; seed < first+seeds; seed++ {
 		if t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { simulate(t, uint64(seed)) })
@@ -186,7 +189,7 @@ func (s *simulation) load(ctx context.Context, c *member, rng *rand.Rand) {
 		switch n := rng.IntN(100); {
 		case n < 25:
 			a := s.begin(key, s.value(rng), false)
-			a.done(c.Put(s.t.Context(), key, a.value, one))
+			s.done(a, c.Put(s.t.Context(), key, a.value, one))
 		case n < 35:
 			a := s.begin(key, s.value(rng), true)
 			s.replace(a, func() error { return c.Put(s.t.Context(), key, a.value, upsert) })
@@ -229,21 +232,29 @@ func (s *simulation) begin(key model.Key, value []byte, replaces bool) *attempt 
 // replace does an attempt that replaces others, and notes whether one master saw all of it.
 func (s *simulation) replace(a *attempt, do func() error) {
 	life := s.whole()
-	a.done(do())
-	if life == s.whole() {
+	err := do()
+	s.done(a, err)
+	same := life == s.whole()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if same {
 		a.life = life
 	}
 }
 
 // done notes how an attempt ended. One that failed may still take effect.
-func (a *attempt) done(err error) { a.end, a.failed = time.Now(), err != nil }
+func (s *simulation) done(a *attempt, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	a.end, a.failed = time.Now(), err != nil
+}
 
 // layers puts a value in a session, in pieces and in any order.
 func (s *simulation) layers(c *member, key model.Key, rng *rand.Rand) {
 	a := s.begin(key, s.value(rng), false)
 	keys := []model.Key{key}
 	if err := c.StartPuts(s.t.Context(), keys, []uint64{uint64(len(a.value))}, one, nil)[0]; err != nil {
-		a.done(err)
+		s.done(a, err)
 		return
 	}
 	pieces := 1 + rng.IntN(5)
@@ -256,7 +267,7 @@ func (s *simulation) layers(c *member, key model.Key, rng *rand.Rand) {
 		c.PutRanges(s.t.Context(), []store.Ranges{{Key: key, Fragments: []store.Fragment{{Offset: uint64(from), Mem: a.value[from:to]}}}})
 		time.Sleep(time.Duration(rng.IntN(2000)) * time.Millisecond)
 	}
-	a.done(c.EndPuts(s.t.Context(), keys)[0])
+	s.done(a, c.EndPuts(s.t.Context(), keys)[0])
 }
 
 // ranges reads two ranges of what may be there, directly or in a session that goes on for a while.

@@ -177,6 +177,12 @@ func (f *Feed) Acknowledge(acks []model.LedgerAck, free func(model.SegmentID, []
 		}
 		s.acknowledge(seq)
 	}
+	for _, s := range f.all() {
+		if s.unanswered() { // The answer was lost.
+			f.Hurry()
+			return
+		}
+	}
 }
 
 // Heard notes that a pull arrived that acknowledges the answer of a round: the node obeyed this master when that answer
@@ -187,12 +193,6 @@ func (f *Feed) Heard(round uint64) {
 	f.mu.Unlock()
 	if round == now && round > 0 {
 		f.confirm(sent)
-	}
-	for _, s := range f.all() {
-		if s.unanswered() { // The answer was lost.
-			f.Hurry()
-			return
-		}
 	}
 }
 
