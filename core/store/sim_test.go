@@ -94,9 +94,9 @@ func simulate(t *testing.T, seed uint64) {
 		c.LeaseTTL = time.Duration(1+rng.IntN(8)) * time.Second
 		c.StripeSize = 1 << 20
 	})
-	var stores, clients []*member
+	var clients []*member
 	for i := range 2 {
-		stores = append(stores, s.p.member(fmt.Sprintf("s%d:1", i), memberOptions{segments: []uint64{512 << 10, 512 << 10}}))
+		s.p.member(fmt.Sprintf("s%d:1", i), memberOptions{segments: []uint64{512 << 10, 512 << 10}})
 	}
 	for i := range 3 {
 		clients = append(clients, s.p.member(fmt.Sprintf("c%d:1", i), memberOptions{client: withChecksum(seed%2 == 0)}))
