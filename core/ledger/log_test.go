@@ -136,7 +136,7 @@ func (m *modelled) fill(t *rapid.T, want map[Put]Entry) *Batch {
 			if p != 0 && e.State == Writing {
 				e.State, e.Ending = Complete, Ending{model.Checksum{Kind: model.ChecksumCRC32C, Value: uint64(p) & 0xffffffff}, 77, nil}
 				if rapid.Bool().Draw(t, "grains") {
-					e.Grains = rapid.SliceOfN(rapid.Uint32(), 1, 5).Draw(t, "sums")
+					e.Grains = rapid.SliceOfN(rapid.Uint32(), 1, 5).Draw(t, "checksums")
 				}
 				b.Commit(p, e.Ending)
 				want[p] = e

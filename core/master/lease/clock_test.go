@@ -94,6 +94,6 @@ func TestClockThatRuns(t *testing.T) {
 		cancel()
 		run.Wait()
 		time.Sleep(time.Hour)
-		require.Equal(t, 2*time.Hour, c.Now().Sub(start), "nobody ticks any more")
+		require.Equal(t, 2*time.Hour, c.Now().Sub(start), "no loop ticks any more")
 	})
 }

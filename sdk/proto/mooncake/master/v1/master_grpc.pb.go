@@ -73,7 +73,7 @@ type MasterServiceClient interface {
 	RemountSegments(ctx context.Context, in *RemountSegmentsRequest, opts ...grpc.CallOption) (*RemountSegmentsResponse, error)
 	// Attach mounts segments that have a ledger, and asks for reports of the ledgers that do not resume.
 	Attach(ctx context.Context, in *AttachRequest, opts ...grpc.CallOption) (*AttachResponse, error)
-	// Report hands over one piece of what a ledger has.
+	// Report passes one piece of what a ledger has.
 	Report(ctx context.Context, in *ReportRequest, opts ...grpc.CallOption) (*ReportResponse, error)
 	// Pull acknowledges what the master wrote into ledgers and waits for more.
 	Pull(ctx context.Context, in *PullRequest, opts ...grpc.CallOption) (*PullResponse, error)
@@ -413,7 +413,7 @@ type MasterServiceServer interface {
 	RemountSegments(context.Context, *RemountSegmentsRequest) (*RemountSegmentsResponse, error)
 	// Attach mounts segments that have a ledger, and asks for reports of the ledgers that do not resume.
 	Attach(context.Context, *AttachRequest) (*AttachResponse, error)
-	// Report hands over one piece of what a ledger has.
+	// Report passes one piece of what a ledger has.
 	Report(context.Context, *ReportRequest) (*ReportResponse, error)
 	// Pull acknowledges what the master wrote into ledgers and waits for more.
 	Pull(context.Context, *PullRequest) (*PullResponse, error)
