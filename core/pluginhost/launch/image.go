@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"sync"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -104,9 +105,7 @@ func (im *Image) seal(f *os.File, create func(string, int) (int, error)) error {
 	if im.Size > MaxProgram {
 		return tooLarge(f.Name())
 	}
-	// Sealing fails if another process has mapped the copy for writing meanwhile.
-	const seals = unix.F_SEAL_WRITE | unix.F_SEAL_GROW | unix.F_SEAL_SHRINK | unix.F_SEAL_SEAL
-	if _, err := unix.FcntlInt(im.file.Fd(), unix.F_ADD_SEALS, seals); err != nil {
+	if err := addSeals(im.file); err != nil {
 		return errs.Wrap(errs.Internal, "seal the copy of "+f.Name(), err)
 	}
 	im.Sealed = true
@@ -116,6 +115,21 @@ func (im *Image) seal(f *os.File, create func(string, int) (int, error)) error {
 		return errNoExec // vm.memfd_noexec is 1 on a kernel that ignores the flag
 	}
 	return nil
+}
+
+// addSeals makes a memory file immutable. The kernel refuses with EBUSY while another process has
+// mapped the file for writing, and also while the kernel itself holds a page of it (it moves or
+// reclaims pages under memory pressure), so addSeals retries for about two seconds.
+func addSeals(file *os.File) error {
+	const seals = unix.F_SEAL_WRITE | unix.F_SEAL_GROW | unix.F_SEAL_SHRINK | unix.F_SEAL_SEAL
+	var err error
+	for wait := time.Millisecond; wait <= 1024*time.Millisecond; wait *= 2 {
+		if _, err = unix.FcntlInt(file.Fd(), unix.F_ADD_SEALS, seals); !errors.Is(err, unix.EBUSY) {
+			return err
+		}
+		time.Sleep(wait)
+	}
+	return err
 }
 
 // keep makes the image the open file itself.

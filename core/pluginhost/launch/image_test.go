@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -173,6 +174,29 @@ func TestOlderKernels(t *testing.T) {
 	}
 	defer im.Close()
 	assert.False(t, im.Sealed)
+}
+
+// TestACopyInUseIsSealedLater: the kernel refuses to seal a memory file whose pages are in use.
+// The image waits until they are free.
+func TestACopyInUseIsSealedLater(t *testing.T) {
+	f, err := os.Open(program(t, says("old")))
+	require.NoError(t, err)
+	defer f.Close()
+	im, err := newImage(f, func(name string, flags int) (int, error) {
+		fd, err := unix.MemfdCreate(name, flags)
+		if err != nil {
+			return -1, err
+		}
+		mapped, err := unix.Mmap(fd, 0, 4096, unix.PROT_WRITE, unix.MAP_SHARED)
+		if err != nil {
+			return -1, err
+		}
+		time.AfterFunc(50*time.Millisecond, func() { _ = unix.Munmap(mapped) })
+		return fd, nil
+	})
+	require.NoError(t, err)
+	defer im.Close()
+	assert.True(t, im.Sealed)
 }
 
 func TestImagesAreBounded(t *testing.T) {

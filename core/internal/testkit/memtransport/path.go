@@ -82,13 +82,19 @@ func (p *path) start(op transport.Op) {
 	if f.Stall {
 		wait = time.Until(op.Deadline)
 	}
-	var c transport.Completion
-	if !f.Late || wait <= 0 {
-		c = p.outcome(op, f)
-	}
 	if wait <= 0 {
-		p.finish(c, f.Duplicate)
+		p.finish(p.outcome(op, f), f.Duplicate)
 		return
+	}
+	p.startLate(op, f, wait)
+}
+
+// startLate reports the completion after a wait. The caller holds p.mu. It is its own function so
+// that start allocates nothing.
+func (p *path) startLate(op transport.Op, f Fault, wait time.Duration) {
+	var c transport.Completion
+	if !f.Late {
+		c = p.outcome(op, f)
 	}
 	w := &pending{id: op.ID}
 	p.open = append(p.open, w)
