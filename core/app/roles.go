@@ -85,6 +85,10 @@ func Serve(cfg config.Config, builtins []plugin.Factory) Role {
 	return fx.Options(supply(cfg, builtins), nodeRole(cfg), serve.Module())
 }
 
+// KeepMemory lets the memory of Store and Serve outlive the process where store.keep says so. program is the path of the
+// mooncake program, which is started as a keeper if need be.
+func KeepMemory(program string) Role { return fx.Supply(member.Keep{Program: program}) }
+
 // nodeRole is a store node. The module behind it decides when the node is made.
 func nodeRole(cfg config.Config) Role {
 	return fx.Options(

@@ -122,9 +122,11 @@ type Store struct {
 	Transports          []string      `koanf:"transports" default:"tcp" doc:"transport plugins, best first; follows protocol where it is not given itself"`
 	SharedMemory        string        `koanf:"shared_memory" default:"auto" enum:"auto|off" doc:"whether peers on this host are reached through shared memory: auto puts the transport shm before what protocol names, where transports is not given itself"`
 
-	GlobalSegmentSize Size `koanf:"global_segment_size" default:"4GiB" doc:"memory this node contributes to the pool; 0 contributes none"`
-	LocalBufferSize   Size `koanf:"local_buffer_size" default:"16MiB" range:"0..1TiB" doc:"staging memory for puts and gets from unregistered memory"`
-	Checksum          bool `koanf:"checksum" default:"true" doc:"compute a CRC32C on put and verify it on get, of objects and of ranges; false is the only way to read bytes that nothing has checked"`
+	GlobalSegmentSize Size          `koanf:"global_segment_size" default:"4GiB" doc:"memory this node contributes to the pool; 0 contributes none"`
+	Keep              string        `koanf:"keep" type:"keep" default:"auto" doc:"where a store keeps its memory beyond the life of its process, so that a restart, kill -9 or upgrade loses no objects: off; systemd, the descriptor store of its unit (FileDescriptorStoreMax=); keeper, the 'mooncake keep' of this user, which the store starts if none runs; the socket of a keeper, a path or @ and an abstract name; auto takes systemd's store, else a keeper of this user that runs already, else none"`
+	KeepTime          time.Duration `koanf:"keep_time" unit:"s" default:"120s" range:"1s..24h" doc:"how long a keeper that the store starts keeps memory while the store does not run"`
+	LocalBufferSize   Size          `koanf:"local_buffer_size" default:"16MiB" range:"0..1TiB" doc:"staging memory for puts and gets from unregistered memory"`
+	Checksum          bool          `koanf:"checksum" default:"true" doc:"compute a CRC32C on put and verify it on get, of objects and of ranges; false is the only way to read bytes that nothing has checked"`
 
 	SliceSize        Size          `koanf:"slice_size" default:"1MiB" range:"4KiB..64MiB" doc:"largest piece that an object is cut into for moving"`
 	MaxInflightBytes Size          `koanf:"max_inflight_bytes" default:"64MiB" range:"4KiB..1TiB" doc:"bytes in flight to one peer; at least slice_size"`

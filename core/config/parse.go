@@ -61,6 +61,8 @@ func (f field) parse(text string, unit value.Unit) (v any, note string, err erro
 		}
 	case "socket":
 		v, err = socket(text)
+	case "keep":
+		v, err = keep(text)
 	default:
 		v, err = plainText(text)
 	}
@@ -152,6 +154,18 @@ func tenant(text string) (string, error) {
 
 // maxSocketPath is what the kernel allows for the path of a unix socket, in bytes.
 const maxSocketPath = 107
+
+// keep reads where a store keeps its memory.
+func keep(text string) (string, error) {
+	switch word := strings.ToLower(strings.TrimSpace(text)); {
+	case word == "auto", word == "off", word == "systemd", word == "keeper":
+		return word, nil
+	case len(text) > 1 && len(text) <= maxSocketPath && (text[0] == '/' || text[0] == '@'):
+		return plainText(text)
+	default:
+		return "", fmt.Errorf("must be auto, off, systemd, keeper, or the socket of a keeper: an absolute path or @ and an abstract name, of at most %d bytes", maxSocketPath)
+	}
+}
 
 // socket reads whether there is a socket, or its path.
 func socket(text string) (string, error) {

@@ -15,6 +15,9 @@ const layout = 1
 
 const magic = "MCLEDGER"
 
+// MaxCluster is how long the name of a cluster may be, in bytes.
+const MaxCluster = 64
+
 // The header is one page:
 //
 //	0    magic, 8 bytes
@@ -26,10 +29,9 @@ const magic = "MCLEDGER"
 //	512  words, 8 bytes each, see below
 const (
 	headerSize = 4096
-	maxCluster = 64
 	identityAt = 16
 	clusterAt  = 40
-	identityTo = clusterAt + 8 + maxCluster
+	identityTo = clusterAt + 8 + MaxCluster
 	// leastArea is how large the log is at first, in bytes.
 	leastArea = 64 << 10
 	// maxLog bounds the memory of a ledger: positions in it have 32 bits.
@@ -43,6 +45,8 @@ const (
 	wordArea0  = 528 // three words an area: start, length, sequence number before its first batch
 	wordArea1  = wordArea0 + 3*8
 	wordLease  = wordArea1 + 3*8 // the longest lease of all masters, in nanoseconds
+	wordClient = wordLease + 8   // two words: the client of the segment's node
+	wordBase   = wordClient + 16 // the address of the segment in the node's process
 )
 
 // Identity says what a ledger belongs to.
@@ -78,7 +82,7 @@ func identity(b []byte) (Identity, error) {
 		return Identity{}, fmt.Errorf("%w: the checksum of the header does not match", ErrDamaged)
 	}
 	n := binary.LittleEndian.Uint64(b[clusterAt:])
-	if n > maxCluster {
+	if n > MaxCluster {
 		return Identity{}, fmt.Errorf("%w: the name of the cluster has %d bytes", ErrDamaged, n)
 	}
 	return Identity{

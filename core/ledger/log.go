@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"github.com/mooncake-go/mooncake/core/model"
 )
 
 // Memory is where a ledger lies: a memfd as a rule, which outlives the process. The same bytes come
@@ -39,8 +41,8 @@ type Log struct {
 
 // Create makes an empty ledger and overwrites what mem holds.
 func Create(mem Memory, id Identity) (*Log, error) {
-	if len(id.Cluster) > maxCluster {
-		return nil, fmt.Errorf("ledger: the name of the cluster has %d bytes, the most is %d", len(id.Cluster), maxCluster)
+	if len(id.Cluster) > MaxCluster {
+		return nil, fmt.Errorf("ledger: the name of the cluster has %d bytes, the most is %d", len(id.Cluster), MaxCluster)
 	}
 	if len(mem.Bytes()) < headerSize+leastArea {
 		if err := mem.Resize(headerSize + leastArea); err != nil {
@@ -132,6 +134,31 @@ func (l *Log) Lease() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return time.Duration(word(l.mem.Bytes(), wordLease).Load())
+}
+
+// Place says as what the segment was mounted last: by which client, and where it lay in its process. It is zero
+// until SetPlace.
+type Place struct {
+	Client model.ClientID
+	Base   uint64
+}
+
+// Place returns what SetPlace set, in this process or one before it.
+func (l *Log) Place() Place {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	b := l.mem.Bytes()
+	return Place{Client: model.ClientID{Hi: word(b, wordClient).Load(), Lo: word(b, wordClient+8).Load()}, Base: word(b, wordBase).Load()}
+}
+
+// SetPlace sets the place.
+func (l *Log) SetPlace(p Place) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	b := l.mem.Bytes()
+	word(b, wordClient).Store(p.Client.Hi)
+	word(b, wordClient+8).Store(p.Client.Lo)
+	word(b, wordBase).Store(p.Base)
 }
 
 // Fence refuses from now on what masters before epoch e append, and returns the number of the last batch.

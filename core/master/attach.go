@@ -2,6 +2,7 @@ package master
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/mooncake-go/mooncake/core/ledger"
@@ -26,7 +27,9 @@ const (
 )
 
 // Attach makes a client known, resumes the ledgers that the master has written itself, and asks for a report of the
-// others. What the master knew of their segments is forgotten: the ledger knows better.
+// others. What the master knew of their segments is forgotten: the ledger knows better. These are all segments of the
+// client: those of an earlier process of the same store that are not among them have ended with it, unless the master
+// is unmounting them already.
 func (s *Service) Attach(ctx context.Context, client model.ClientID, ledgers []model.LedgerState) (model.Attached, error) {
 	var none model.Attached
 	if err := s.admit(ctx, opAttach, len(ledgers)); err != nil {
@@ -43,6 +46,12 @@ func (s *Service) Attach(ctx context.Context, client model.ClientID, ledgers []m
 		return none, err
 	}
 	out := model.Attached{Lease: s.cfg.LeaseTTL}
+	for _, m := range s.registry.View().All {
+		if m.Client == client && m.Status() != model.SegmentGracefullyUnmounting && !slices.ContainsFunc(ledgers, func(l model.LedgerState) bool { return l.Segment.ID == m.ID }) {
+			s.drop(ctx, m, history.SegmentUnmounted)
+			s.log.Info("segment dropped: its node attached without it", "segment", m.Name, "id", m.ID.String(), "client", client.String())
+		}
+	}
 	for i := range ledgers {
 		out.Segments = append(out.Segments, s.attach(ctx, client, &ledgers[i]))
 	}
@@ -53,11 +62,19 @@ func (s *Service) Attach(ctx context.Context, client model.ClientID, ledgers []m
 func (s *Service) attach(ctx context.Context, client model.ClientID, l *model.LedgerState) model.LedgerGrant {
 	old := s.registry.Get(l.Segment.ID)
 	if old != nil && old.Client == client {
-		if old.Segment == l.Segment && !l.Wiped && old.Ledger.Resumable(ledger.Epoch(l.Fence), ledger.Seq(l.Seq)) {
+		resume := !l.Wiped && old.Ledger.Resumable(ledger.Epoch(l.Fence), ledger.Seq(l.Seq))
+		switch {
+		case resume && old.Segment == l.Segment:
+			old.Move(false)
 			if old.Absent() {
 				s.registry.SetAbsent(old, 0)
 				s.announceLying(old)
 			}
+			return model.LedgerGrant{Epoch: uint64(old.Ledger.Epoch()), Resume: true}
+		case resume && !old.Ledger.Settled():
+			// The node reports when its ledger has all records: else what was removed meanwhile would return.
+			old.Move(true)
+			s.registry.SetAbsent(old, s.clock.Now())
 			return model.LedgerGrant{Epoch: uint64(old.Ledger.Epoch()), Resume: true}
 		}
 		s.drop(ctx, old, history.SegmentUnmounted)
@@ -141,7 +158,13 @@ func (s *Service) Pull(ctx context.Context, client model.ClientID, round uint64,
 		}
 	})
 	s.pool.Leave()
-	batches, next, err := feed.Pull(ctx, round == 0)
+	for _, a := range acks {
+		if m := s.registry.Get(a.Segment); m != nil && m.Moved() && m.Ledger.Settled() {
+			return model.Pulled{}, errs.WithHint(errs.New(errs.UnavailableInCurrentStatus, opPull, "segment %s lies elsewhere than before, and its ledger has all records now", m.ID),
+				"attach it again, as a node does by itself")
+		}
+	}
+	batches, next, err := feed.Pull(ctx, acks, round == 0)
 	return model.Pulled{Round: next, Batches: batches}, err
 }
 

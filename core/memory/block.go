@@ -47,11 +47,13 @@ func allocate(size uint64, o Options, k kernel) (*Block, error) {
 	}
 	size = (size + page - 1) / page * page
 	root := rootOr(o.Root)
-	if err := ReadLimits(root).Check(size); err != nil {
-		return nil, err
-	}
-	if err := checkHuge(root, o.HugePages, size); err != nil {
-		return nil, err
+	if o.File == nil { // The pages of a file are there already.
+		if err := ReadLimits(root).Check(size); err != nil {
+			return nil, err
+		}
+		if err := checkHuge(root, o.HugePages, size); err != nil {
+			return nil, err
+		}
 	}
 	if err := o.Placement.Check(root, o.HugePages, size); err != nil {
 		return nil, err
@@ -147,7 +149,7 @@ func (b *Block) Close() error {
 
 func (b *Block) unmap() error {
 	if !b.guard {
-		return unix.Munmap(b.mem)
+		return unix.MunmapPtr(unsafe.Pointer(unsafe.SliceData(b.mem)), uintptr(len(b.mem)))
 	}
 	var err error
 	if b.fd >= 0 {

@@ -60,6 +60,34 @@ func place(mem []byte, p Placement, k kernel) (ok bool, err error) {
 
 // mapMemory maps size bytes, over a memfd where that is permitted.
 func mapMemory(size uint64, o Options, k kernel) (mem []byte, fd int, err error) {
+	fd, err = open(size, o, k)
+	switch {
+	case errors.Is(err, unix.EPERM), errors.Is(err, unix.EACCES), errors.Is(err, unix.ENOSYS):
+		mem, err = mapAnonymous(size, o)
+		return mem, -1, err
+	case err != nil:
+		return nil, -1, errs.Wrap(errs.Internal, "memory: create shared memory", err)
+	}
+	if mem, err = mapAt(o.At, size, fd, unix.MAP_SHARED); err != nil {
+		_ = unix.Close(fd) // Mapping failed; that is the news.
+		return nil, -1, mapError(size, err)
+	}
+	prefer(mem, o.HugePages)
+	return mem, fd, nil
+}
+
+// open returns a descriptor of size bytes of shared memory, which is the caller's: new memory, or that of o.File.
+func open(size uint64, o Options, k kernel) (int, error) {
+	if o.File != nil {
+		info, err := o.File.Stat()
+		if err != nil {
+			return -1, err
+		}
+		if uint64(info.Size()) != size {
+			return -1, fmt.Errorf("the memory has %d bytes instead of %d", info.Size(), size)
+		}
+		return unix.FcntlInt(o.File.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+	}
 	flags := unix.MFD_CLOEXEC | unix.MFD_ALLOW_SEALING
 	switch o.HugePages {
 	case Huge2M:
@@ -71,29 +99,42 @@ func mapMemory(size uint64, o Options, k kernel) (mem []byte, fd int, err error)
 	if name == "" {
 		name = "mooncake"
 	}
-	fd, err = k.memfd(name, flags)
-	switch {
-	case errors.Is(err, unix.EPERM), errors.Is(err, unix.EACCES), errors.Is(err, unix.ENOSYS):
-		mem, err = mapAnonymous(size, o.HugePages)
-		return mem, -1, err
-	case err != nil:
-		return nil, -1, errs.Wrap(errs.Internal, "memory: create shared memory", err)
-	}
-	if err = unix.Ftruncate(fd, int64(size)); err == nil {
-		mem, err = unix.Mmap(fd, 0, int(size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
-	}
+	fd, err := k.memfd(name, flags)
 	if err != nil {
-		_ = unix.Close(fd) // Mapping failed; that is the news.
-		return nil, -1, mapError(size, err)
+		return -1, err
+	}
+	if err := unix.Ftruncate(fd, int64(size)); err != nil {
+		_ = unix.Close(fd)
+		return -1, mapError(size, err)
 	}
 	// A process that maps memory of another is safe from its owner only if the memory cannot shrink.
 	// Without the seal, which any memfd takes, no other process maps it. The last seal keeps the
 	// processes that get the descriptor from adding others: F_SEAL_FUTURE_WRITE would keep the next
 	// process of a plugin from mapping the memory.
 	_, _ = unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, unix.F_SEAL_SHRINK|unix.F_SEAL_GROW|unix.F_SEAL_SEAL)
-	prefer(mem, o.HugePages)
-	return mem, fd, nil
+	return fd, nil
 }
+
+// mapAt maps size bytes for reading and writing: at an address if it is not 0 and not in use, else anywhere.
+func mapAt(at, size uint64, fd, flags int) ([]byte, error) {
+	const access = unix.PROT_READ | unix.PROT_WRITE
+	var p unsafe.Pointer
+	err := error(unix.EEXIST)
+	if at != 0 {
+		// A kernel before 4.17 takes the address as a wish and maps elsewhere.
+		p, err = unix.MmapPtr(fd, 0, pointer(at), uintptr(size), access, flags|unix.MAP_FIXED_NOREPLACE)
+	}
+	if err != nil {
+		p, err = unix.MmapPtr(fd, 0, nil, uintptr(size), access, flags)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return unsafe.Slice((*byte)(p), size), nil
+}
+
+// pointer is an address that is not in use: it is passed to the kernel and never followed.
+func pointer(at uint64) unsafe.Pointer { return *(*unsafe.Pointer)(unsafe.Pointer(&at)) }
 
 // prefer asks for transparent huge pages, which make the first touch of a large range many
 // times cheaper. For shared memory the kernel heeds it where
@@ -104,17 +145,17 @@ func prefer(mem []byte, huge HugePages) {
 	}
 }
 
-func mapAnonymous(size uint64, huge HugePages) ([]byte, error) {
+func mapAnonymous(size uint64, o Options) ([]byte, error) {
 	flags := unix.MAP_PRIVATE | unix.MAP_ANONYMOUS | unix.MAP_NORESERVE
-	switch huge {
+	switch o.HugePages {
 	case Huge2M:
 		flags |= unix.MAP_HUGETLB | unix.MAP_HUGE_2MB
 	case Huge1G:
 		flags |= unix.MAP_HUGETLB | unix.MAP_HUGE_1GB
 	}
-	mem, err := unix.Mmap(-1, 0, int(size), unix.PROT_READ|unix.PROT_WRITE, flags)
+	mem, err := mapAt(o.At, size, -1, flags)
 	if err == nil {
-		prefer(mem, huge)
+		prefer(mem, o.HugePages)
 	}
 	return mem, mapError(size, err)
 }

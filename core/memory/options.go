@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"os"
 	"strings"
 )
 
@@ -62,6 +63,12 @@ type Options struct {
 	// after Close faults at the culprit instead of reaching what is mapped there next. It
 	// costs address space, not memory.
 	Guard bool
+	// File is memory that the block maps in place of new memory: a memfd of an earlier process, which
+	// is as large as the block and keeps its content. The caller still owns the descriptor.
+	File *os.File
+	// At is the address that the block shall have, 0 for any. Where the address is in use, or does not
+	// exist on this machine, the kernel chooses another.
+	At uint64
 	// Root is the file system that limits are read from, the machine's own when nil.
 	Root fs.FS
 	// Log takes the warning of a Placement that was dropped; nil discards it.

@@ -25,6 +25,7 @@ import (
 	"github.com/mooncake-go/mooncake/core/store/node"
 	"github.com/mooncake-go/mooncake/core/store/session"
 	"github.com/mooncake-go/mooncake/core/transfer"
+	"github.com/mooncake-go/mooncake/core/vault"
 	arena "github.com/mooncake-go/mooncake/plugins/alloc-arena"
 	lru "github.com/mooncake-go/mooncake/plugins/evict-lru"
 	"github.com/mooncake-go/mooncake/sdk/errs"
@@ -121,7 +122,8 @@ type memberOptions struct {
 	client   func(*client.Config)
 	engine   func(*transfer.Config)
 	node     func(*node.Config)
-	shm      bool // of a cluster: shared memory before tcp
+	vault    vault.Vault // keeps the memory of the node
+	shm      bool        // of a cluster: shared memory before tcp
 }
 
 func (p *pool) member(name string, o memberOptions) *member {
@@ -137,6 +139,12 @@ func (p *pool) member(name string, o memberOptions) *member {
 	})
 	require.NoError(p.t, err)
 	m.deps = session.Deps{ID: model.NewUUID(), Master: p.master, Engine: m.engine, Log: silent(), Metrics: m.metrics}
+	var kept *node.Kept
+	if o.vault != nil {
+		kept, err = node.OpenKept(context.Background(), o.vault, "pool", silent())
+		require.NoError(p.t, err)
+		m.deps.ID = kept.Client()
+	}
 	m.session, err = session.New(session.DefaultConfig(), m.deps)
 	require.NoError(p.t, err)
 	m.deps.Session = m.session
@@ -148,7 +156,7 @@ func (p *pool) member(name string, o memberOptions) *member {
 	require.NoError(p.t, err)
 	if len(o.segments) > 0 {
 		ncfg := node.DefaultConfig()
-		ncfg.Segments = o.segments
+		ncfg.Segments, ncfg.Kept = o.segments, kept
 		if o.node != nil {
 			o.node(&ncfg)
 		}

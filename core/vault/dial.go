@@ -21,9 +21,15 @@ type keeperVault struct {
 // callTimeout bounds a call whose context has no end: a keeper that stands still must not hold up a store.
 const callTimeout = 5 * time.Second
 
-// Dial connects to the keeper that listens at path, as the owner of what is kept under that name. It
-// returns ErrTaken while another process is connected as the same owner.
+// Dial connects to the keeper that listens at path (@ and a name for an abstract socket), as the owner of what is
+// kept under that name. The keeper must belong to the same user or to root. Dial returns ErrTaken while another
+// process is connected as the same owner.
 func Dial(ctx context.Context, path, owner string) (Vault, error) {
+	return connect(ctx, path, owner, false)
+}
+
+// connect is Dial. Where kept is set, it returns ErrNotKept if nothing is kept for the owner.
+func connect(ctx context.Context, path, owner string, kept bool) (Vault, error) {
 	if err := checkName(owner); err != nil {
 		return nil, fmt.Errorf("vault: keeper at %s: owner: %w", path, err)
 	}
@@ -35,7 +41,11 @@ func Dial(ctx context.Context, path, owner string) (Vault, error) {
 		return nil, fmt.Errorf("vault: keeper at %s: %w", path, err)
 	}
 	v := &keeperVault{path: path, c: c.(*net.UnixConn)}
-	if _, _, err := v.call(ctx, &request{Op: opHello, Name: owner}, nil); err != nil {
+	if err := own(v.c); err != nil {
+		_ = c.Close()
+		return nil, fmt.Errorf("vault: keeper at %s: %w", path, err)
+	}
+	if _, _, err := v.call(ctx, &request{Op: opHello, Name: owner, Kept: kept}, nil); err != nil {
 		_ = c.Close()
 		return nil, err
 	}

@@ -21,11 +21,13 @@ type KeeperConfig struct {
 	MaxFiles int
 	// MaxConnections bounds the processes that are connected at a time.
 	MaxConnections int
+	// Idle is how long Serve goes on while nothing is kept and no process is connected, 0 for ever.
+	Idle time.Duration
 }
 
 // DefaultKeeperConfig returns the defaults.
 func DefaultKeeperConfig() KeeperConfig {
-	return KeeperConfig{KeepTime: 2 * time.Minute, MaxFiles: 512, MaxConnections: 128}
+	return KeeperConfig{KeepTime: 2 * time.Minute, MaxFiles: 4096, MaxConnections: 128}
 }
 
 // helloTimeout is how long a connection may take to say whose memory it wants.
@@ -47,7 +49,8 @@ type Keeper struct {
 // owner is what is kept for one store.
 type owner struct {
 	files map[string]*os.File
-	pid   int32       // of the process that is connected, 0 for none
+	taken bool        // a process is connected
+	pid   int32       // its number, 0 where it is one of another namespace
 	timer *time.Timer // runs while there is none
 }
 
@@ -56,12 +59,17 @@ func NewKeeper(cfg KeeperConfig, log *slog.Logger) *Keeper {
 	return &Keeper{cfg: cfg, log: log, owners: map[string]*owner{}, conns: map[*net.UnixConn]struct{}{}}
 }
 
-// Serve accepts connections of the same user, and of root, until ctx ends. It then closes l and drops all
-// that it kept.
+// Serve accepts connections of the same user, and of root, until ctx ends or the keeper is idle for long enough. It
+// then closes l and drops all that it kept.
 func (k *Keeper) Serve(ctx context.Context, l *net.UnixListener) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	stop := context.AfterFunc(ctx, func() { _ = l.Close() })
 	defer stop()
 	defer k.end()
+	if k.cfg.Idle > 0 {
+		k.tasks.Go(func() { k.watchIdle(ctx, cancel) })
+	}
 	for {
 		c, err := l.AcceptUnix()
 		switch {
@@ -96,6 +104,30 @@ func (k *Keeper) Serve(ctx context.Context, l *net.UnixListener) error {
 	}
 }
 
+// watchIdle ends Serve when the keeper is idle.
+func (k *Keeper) watchIdle(ctx context.Context, end func()) {
+	ticker := time.NewTicker(max(k.cfg.Idle/8, time.Millisecond))
+	defer ticker.Stop()
+	for used := time.Now(); ; {
+		select {
+		case now := <-ticker.C:
+			k.mu.Lock()
+			if len(k.conns)+len(k.owners) > 0 {
+				used = now
+			}
+			idle := now.Sub(used)
+			k.mu.Unlock()
+			if idle >= k.cfg.Idle {
+				k.log.Info("the keeper ends: it has nothing to keep", "idle_for", k.cfg.Idle)
+				end()
+				return
+			}
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
 // end closes everything.
 func (k *Keeper) end() {
 	k.mu.Lock()
@@ -113,13 +145,12 @@ func (k *Keeper) end() {
 
 // serve answers one process.
 func (k *Keeper) serve(c *net.UnixConn) {
-	cred, err := peerOf(c)
-	if err != nil {
-		k.log.Warn("a connection is refused: the process at its other end is not known", "error", err)
+	if err := own(c); err != nil {
+		k.log.Warn("a connection is refused", "error", err)
 		return
 	}
-	if cred.Uid != uint32(os.Geteuid()) && cred.Uid != 0 {
-		k.log.Warn("a connection is refused: its process belongs to another user", "pid", cred.Pid, "uid", cred.Uid)
+	cred, err := peerOf(c)
+	if err != nil {
 		return
 	}
 	_ = c.SetDeadline(time.Now().Add(helloTimeout))
@@ -137,7 +168,7 @@ func (k *Keeper) serve(c *net.UnixConn) {
 		return
 	}
 	_ = c.SetDeadline(time.Time{})
-	o, err := k.attach(hello.Name, cred.Pid)
+	o, err := k.attach(&hello, cred.Pid)
 	if err != nil {
 		_ = send(c, failed(err), nil)
 		return
@@ -159,22 +190,26 @@ func (k *Keeper) serve(c *net.UnixConn) {
 }
 
 // attach makes a process the one that has the memory of an owner.
-func (k *Keeper) attach(name string, pid int32) (*owner, error) {
+func (k *Keeper) attach(hello *request, pid int32) (*owner, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	name := hello.Name
 	o := k.owners[name]
 	if o == nil {
+		if hello.Kept {
+			return nil, fmt.Errorf("%s: %w", name, ErrNotKept)
+		}
 		o = &owner{files: map[string]*os.File{}}
 		k.owners[name] = o
 	}
-	if o.pid != 0 {
+	if o.taken {
 		return nil, fmt.Errorf("%w: process %d has the memory of %s", ErrTaken, o.pid, name)
 	}
 	if o.timer != nil {
 		o.timer.Stop()
 		o.timer = nil
 	}
-	o.pid = pid
+	o.taken, o.pid = true, pid
 	if len(o.files) > 0 {
 		k.log.Info("a process came back to its memory", "owner", name, "pid", pid, "files", len(o.files))
 	}
@@ -186,7 +221,7 @@ func (k *Keeper) detach(name string, o *owner) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	pid := o.pid
-	o.pid = 0
+	o.taken, o.pid = false, 0
 	if len(o.files) == 0 {
 		delete(k.owners, name)
 		return

@@ -29,6 +29,8 @@ type request struct {
 	Op    string `json:"op"`
 	Name  string `json:"name,omitempty"`
 	After string `json:"after,omitempty"`
+	// Kept makes hello fail with ErrNotKept where nothing is kept for the owner.
+	Kept bool `json:"kept,omitempty"`
 }
 
 // answer is what a keeper says.
@@ -108,6 +110,15 @@ func closeFile(f *os.File) {
 	if f != nil {
 		_ = f.Close() // A copy of a descriptor has nothing to flush.
 	}
+}
+
+// own returns an error if the process at the other end belongs to another user than this one and root.
+func own(c syscall.Conn) error {
+	cred, err := peerOf(c)
+	if err == nil && cred.Uid != uint32(os.Geteuid()) && cred.Uid != 0 {
+		err = fmt.Errorf("process %d belongs to user %d, not to this user or root", cred.Pid, cred.Uid)
+	}
+	return err
 }
 
 // peerOf returns the process at the other end.

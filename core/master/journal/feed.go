@@ -2,7 +2,6 @@ package journal
 
 import (
 	"context"
-	"maps"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -177,7 +176,7 @@ func (f *Feed) Acknowledge(acks []model.LedgerAck, free func(model.SegmentID, []
 		}
 		s.acknowledge(seq)
 	}
-	for _, s := range f.all() {
+	for _, s := range f.those(acks) {
 		if s.unanswered() { // The answer was lost.
 			f.Hurry()
 			return
@@ -196,23 +195,29 @@ func (f *Feed) Heard(round uint64) {
 	}
 }
 
-// all returns the streams. A stream is locked before its feed, never after it.
-func (f *Feed) all() map[model.SegmentID]*Stream {
+// those returns the streams of ledgers. A stream is locked before its feed, never after it.
+func (f *Feed) those(acks []model.LedgerAck) map[model.SegmentID]*Stream {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return maps.Clone(f.streams)
+	out := make(map[model.SegmentID]*Stream, len(acks))
+	for _, a := range acks {
+		if s := f.streams[a.Segment]; s != nil {
+			out[a.Segment] = s
+		}
+	}
+	return out
 }
 
-// Pull waits for records until Park is over and returns the batches that the node has not acknowledged, with the number
-// of the answer. The first pull of a node does not wait, so that the second one soon acknowledges its answer.
-func (f *Feed) Pull(ctx context.Context, first bool) (batches []model.LedgerBatch, round uint64, err error) {
+// Pull waits for records until Park is over and returns the batches for the ledgers that the node has and that it has
+// not acknowledged, with the number of the answer. The first pull of a node does not wait, so that the second one soon acknowledges its answer.
+func (f *Feed) Pull(ctx context.Context, acks []model.LedgerAck, first bool) (batches []model.LedgerBatch, round uint64, err error) {
 	park := time.NewTimer(Park)
 	defer park.Stop()
 	linger := f.feeds.linger()
 	for over := first; ; {
 		wait, due := f.due(linger)
 		if due || over {
-			batches, round = f.collect()
+			batches, round = f.collect(acks)
 			return batches, round, nil
 		}
 		var timer <-chan time.Time
@@ -244,12 +249,12 @@ func (f *Feed) due(linger time.Duration) (wait time.Duration, now bool) {
 }
 
 // collect returns what the node has not acknowledged.
-func (f *Feed) collect() (out []model.LedgerBatch, round uint64) {
+func (f *Feed) collect(acks []model.LedgerAck) (out []model.LedgerBatch, round uint64) {
 	f.mu.Lock()
 	f.first, f.hurry = time.Time{}, false
 	f.mu.Unlock()
 	left := maxPull
-	for id, s := range f.all() {
+	for id, s := range f.those(acks) {
 		if left <= 0 {
 			f.Hurry() // The next pull takes the rest.
 			break

@@ -1,6 +1,8 @@
 package objects
 
 import (
+	"slices"
+
 	"github.com/mooncake-go/mooncake/core/master/lease"
 	"github.com/mooncake-go/mooncake/core/master/segments"
 	"github.com/mooncake-go/mooncake/core/model"
@@ -97,9 +99,14 @@ func (t *Table) adoptCopy(i int, s *shard, o *object, f *Found, now, until lease
 	r := f.replica()
 	m := o.spread()
 	for j := range m.copies {
-		if m.copies[j].id == r.id {
+		if m.copies[j].id != r.id {
+			continue
+		}
+		if m.copies[j].alive() {
 			return Exists
 		}
+		m.copies = slices.Delete(m.copies, j, j+1) // Its segment was attached anew, and this is what it was.
+		break
 	}
 	was := o.has(complete)
 	if !was {

@@ -24,6 +24,7 @@ type Segment struct {
 	absent   atomic.Int64
 	closed   atomic.Int64
 	dead     atomic.Bool
+	moved    atomic.Bool
 	status   atomic.Int32
 	deadline atomic.Int64
 	used     atomic.Int64
@@ -60,6 +61,12 @@ func (s *Segment) Absent() bool { return s.absent.Load() != 0 }
 
 // AbsentSince returns since when the segment is absent, 0 if it is not.
 func (s *Segment) AbsentSince() lease.Instant { return lease.Instant(s.absent.Load()) }
+
+// Moved reports whether the node has the segment elsewhere than the master knows: it returned as another process.
+func (s *Segment) Moved() bool { return s.moved.Load() }
+
+// Move sets Moved.
+func (s *Segment) Move(moved bool) { s.moved.Store(moved) }
 
 // CloseUntil keeps new objects away until an instant. Call it before Registry.Add; Registry.Reopen ends it.
 func (s *Segment) CloseUntil(until lease.Instant) { s.closed.Store(int64(until)) }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"os"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -14,8 +15,11 @@ import (
 	"github.com/mooncake-go/mooncake/core/model"
 	"github.com/mooncake-go/mooncake/core/store"
 	"github.com/mooncake-go/mooncake/core/store/client"
+	"github.com/mooncake-go/mooncake/core/store/node"
 	"github.com/mooncake-go/mooncake/core/store/session"
 	"github.com/mooncake-go/mooncake/core/transfer/assembly"
+	"github.com/mooncake-go/mooncake/core/vault"
+	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
 // Master is the connection to a master.
@@ -23,6 +27,10 @@ type Master interface {
 	store.Master
 	io.Closer
 }
+
+// Keep says that memory may outlive the process, which the configuration decides then. Program is the program whose
+// verb keep is a keeper.
+type Keep struct{ Program string }
 
 // Dial makes the connection to the master of the configuration. It does not wait for the master.
 type Dial func() (Master, error)
@@ -36,6 +44,8 @@ type Member struct {
 	engine assembly.Running
 
 	id      model.ClientID
+	keep    Keep
+	kept    *node.Kept           // nil for memory that ends with the process
 	metrics *prometheus.Registry // nil if the configuration wants no metrics
 	master  Master
 	session *session.Session
@@ -47,12 +57,41 @@ func newMember(cfg config.Store, dial Dial, status *Status, log *slog.Logger) *M
 }
 
 // start connects to the master and begins the session.
-func (m *Member) start(context.Context) error {
-	err := m.open()
+func (m *Member) start(ctx context.Context) error {
+	err := m.openKept(ctx)
+	if err == nil {
+		err = m.open()
+	}
 	if err != nil {
 		err = errors.Join(err, m.stop())
 	}
 	return err
+}
+
+// openKept opens what the process before this one has left, and goes on as the same client.
+func (m *Member) openKept(ctx context.Context) error {
+	if m.keep.Program == "" || m.cfg.GlobalSegmentSize == 0 {
+		return nil
+	}
+	v, err := vault.Open(ctx, vault.Settings{
+		Where: m.cfg.Keep, Owner: m.cfg.ClusterID + "_" + m.cfg.LocalHostname, KeepTime: m.cfg.KeepTime, Program: m.keep.Program, Env: os.Getenv,
+	})
+	if err == nil && v != nil {
+		if m.kept, err = node.OpenKept(ctx, v, m.cfg.ClusterID, m.log); err != nil {
+			err = errors.Join(err, v.Close())
+		}
+	}
+	switch {
+	case err != nil && m.cfg.Keep == "auto":
+		m.log.Error("the memory of this store is not kept: its objects are lost when this process ends", "error", err)
+		return nil
+	case err != nil:
+		return errs.WithHint(errs.Wrap(errs.UnavailableInCurrentStatus, "store.keep is "+m.cfg.Keep, err),
+			"'mooncake keep --help' says how to run a keeper; --keep off lets the memory end with the process")
+	case m.kept != nil:
+		m.id = m.kept.Client()
+	}
+	return nil
 }
 
 func (m *Member) open() (err error) {
@@ -93,10 +132,14 @@ func (m *Member) leave() {
 
 func (m *Member) stop() error {
 	m.leave()
-	if m.master == nil {
-		return nil
+	var err error
+	if m.kept != nil {
+		err = m.kept.Close()
 	}
-	return m.master.Close()
+	if m.master != nil {
+		err = errors.Join(err, m.master.Close())
+	}
+	return err
 }
 
 // deps are the dependencies of the client and the node.

@@ -21,8 +21,19 @@ func ClientModule() fx.Option {
 
 func provideStatus(cfg config.Config) *Status { return newStatus(cfg.Store) }
 
-func provideMember(lc fx.Lifecycle, cfg config.Config, dial Dial, status *Status, log *slog.Logger) *Member {
-	m := newMember(cfg.Store, dial, status, log)
+// memberParams are the dependencies of a member. Without Keep the memory of its node ends with the process.
+type memberParams struct {
+	fx.In
+	Config config.Config
+	Dial   Dial
+	Status *Status
+	Log    *slog.Logger
+	Keep   Keep `optional:"true"`
+}
+
+func provideMember(lc fx.Lifecycle, p memberParams) *Member {
+	m := newMember(p.Config.Store, p.Dial, p.Status, p.Log)
+	m.keep = p.Keep
 	lc.Append(fx.StartStopHook(m.start, m.stop))
 	return m
 }

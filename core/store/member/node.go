@@ -125,7 +125,9 @@ func (n *Node) begin(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	node, err := node.New(n.cfg, deps)
+	cfg := n.cfg
+	cfg.Kept = n.member.kept
+	node, err := node.New(cfg, deps)
 	if err == nil {
 		err = node.Begin(ctx)
 	}

@@ -50,6 +50,9 @@ type Config struct {
 	// SharedEngine says that the engine has other users: a node that leaves publishes the engine's
 	// descriptor without its memory, instead of withdrawing it.
 	SharedEngine bool
+	// Kept keeps the memory that the node allocates beyond the life of this process, nil for none. What
+	// is kept stays mounted when the node stops.
+	Kept *Kept
 	// Root is the file system from which the node reads memory limits, the machine's own if nil.
 	Root fs.FS
 }

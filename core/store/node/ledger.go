@@ -114,9 +114,11 @@ func (n *Node) report(ctx context.Context, s *segment, epoch uint64) error {
 	return nil
 }
 
-// wipe empties a ledger that the master or the node cannot read. What lies in the segment is lost.
+// wipe empties a ledger that the master or the node cannot read. What lies in the segment is lost, and the segment is
+// kept no longer: the next process could not tell that its ledger is incomplete.
 func (n *Node) wipe(s *segment, cause error) {
-	fresh, err := newLedger(&s.Segment)
+	n.forget(n.run, []*segment{s})
+	fresh, err := ledger.Create(&pages{}, n.ledgerOf(s).Identity())
 	if err == nil {
 		old := n.ledgerOf(s)
 		_, err = fresh.Fence(old.Fenced(), old.Lease())

@@ -41,7 +41,7 @@ func (n *Node) MountSegment(ctx context.Context, o MountOptions) ([]model.Segmen
 		}
 		return nil, errs.Wrap(errs.CodeOf(err), "store node: mount", err)
 	}
-	made, err := n.acquire(ctx, "mount", o)
+	made, err := n.acquire(ctx, "mount", o, nil)
 	if err != nil {
 		return nil, err
 	}

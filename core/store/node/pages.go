@@ -1,9 +1,6 @@
 package node
 
-import (
-	"github.com/mooncake-go/mooncake/core/ledger"
-	"github.com/mooncake-go/mooncake/core/model"
-)
+import "github.com/mooncake-go/mooncake/core/ledger"
 
 // pages is the memory of a ledger that ends with the process.
 type pages struct{ b []byte }
@@ -18,7 +15,19 @@ func (p *pages) Resize(n int) error {
 	return nil
 }
 
-// newLedger makes the empty ledger of a segment.
-func newLedger(s *model.Segment) (*ledger.Log, error) {
-	return ledger.Create(&pages{}, ledger.Identity{Segment: s.ID, Size: s.Size})
+// newLedger makes the empty ledger of a segment, in memory that a vault can keep where the node has one and the memory
+// of the segment is its own.
+func (n *Node) newLedger(s *segment) (*ledger.Log, *ledgerMemory, error) {
+	id := ledger.Identity{Segment: s.ID, Size: s.Size}
+	if n.cfg.Kept == nil || s.memory == nil {
+		l, err := ledger.Create(&pages{}, id)
+		return l, nil, err
+	}
+	id.Cluster = n.cfg.Kept.cluster
+	mem, err := newLedgerMemory()
+	if err != nil {
+		return nil, nil, err
+	}
+	l, err := ledger.Create(mem, id)
+	return l, mem, err
 }

@@ -20,92 +20,152 @@ import (
 type segment struct {
 	model.Segment
 	mem     []byte
-	block   *block
+	memory  *memory.Block      // nil for memory that a caller owns
+	loan    *loan              // nil for memory of the node
 	region  transport.RegionID // 0 before it is registered
 	mounted bool               // the master may know it
 	leaving bool               // it is being unmounted
+	kept    bool               // the vault has the memory and the ledger
 	ledger  *ledger.Log        // what the master has put there
 	wiped   bool               // what the ledger had is lost
 }
 
-// block is memory that the node allocated, or that a caller handed over, as one.
-type block struct {
-	memory *memory.Block // nil for memory that the caller owns
-	users  atomic.Int32  // segments that are not freed yet
-	freed  func()        // called when the memory is no longer used, may be nil
+// loan is memory that a caller handed over, as one or several segments.
+type loan struct {
+	users atomic.Int32 // segments that are not freed yet
+	freed func()       // called when the memory is no longer used, may be nil
 }
 
-// release ends the use by one segment, and frees the memory with the last.
-func (b *block) release() error {
-	if b.users.Add(-1) > 0 {
-		return nil
+// release ends the use of the memory. The last segment of a loan returns it.
+func (s *segment) release() error {
+	if s.memory != nil {
+		return s.memory.Close()
 	}
-	var err error
-	if b.memory != nil {
-		err = b.memory.Close()
+	if s.loan.users.Add(-1) == 0 && s.loan.freed != nil {
+		s.loan.freed()
 	}
-	if b.freed != nil {
-		b.freed()
-	}
-	return err
+	return nil
 }
 
-// allocate maps and registers the memory of the configuration.
+// allocate maps and registers the memory of the configuration, beginning with what the process before has left.
 func (n *Node) allocate(ctx context.Context) error {
-	for i, size := range n.cfg.Segments {
-		if _, err := n.acquire(ctx, fmt.Sprintf("segment %d", i), MountOptions{Size: size}); err != nil {
+	sizes := n.cfg.Segments
+	if k := n.cfg.Kept; k != nil {
+		total := uint64(0)
+		for _, size := range sizes {
+			total += size
+		}
+		piece := keptPiece(total)
+		left, err := k.choose(ctx, total, n.cfg.HugePages)
+		for i := 0; i < len(left) && err == nil; i++ {
+			total -= left[i].size
+			_, err = n.acquire(ctx, fmt.Sprintf("kept segment %d", i), MountOptions{Size: left[i].size}, left[i])
+		}
+		if err != nil {
+			return err
+		}
+		sizes = memory.Pieces(total, piece)
+	}
+	for i, size := range sizes {
+		if _, err := n.acquire(ctx, fmt.Sprintf("segment %d", i), MountOptions{Size: size}, nil); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// acquire gets memory, divides it into segments and registers them.
-func (n *Node) acquire(ctx context.Context, what string, o MountOptions) ([]*segment, error) {
-	op := "store node: " + what
-	m := o.Memory
-	b := &block{freed: o.Freed}
+// acquire gets memory, divides it into segments and registers them. left, if there is any, is a segment of the process
+// before that the node goes on with.
+func (n *Node) acquire(ctx context.Context, what string, o MountOptions, left *leftSegment) (made []*segment, err error) {
 	if o.Location == "" {
 		o.Location = n.cfg.Location
 	}
 	if o.Protocol == "" {
 		o.Protocol = n.cfg.Protocol
 	}
-	if len(m.Bytes) == 0 {
-		var err error
-		b.memory, err = memory.Allocate(o.Size, memory.Options{
-			Name: "mooncake-segment", Location: o.Location, HugePages: n.cfg.HugePages, Prefault: n.cfg.Prefault,
-			Placement: n.cfg.Placement, Root: n.cfg.Root, Log: n.deps.Log,
-		})
+	defer func() {
 		if err != nil {
-			return nil, errs.Wrap(errs.CodeOf(err), op, err)
+			if left == nil {
+				n.forget(context.WithoutCancel(ctx), made)
+			}
+			err = errs.Wrap(errs.CodeOf(err), "store node: "+what, errors.Join(err, n.free(context.WithoutCancel(ctx), made)))
+			made = nil
 		}
-		m = transfer.BlockMemory(b.memory, 0)
-		m.Bytes = m.Bytes[:o.Size]
+	}()
+	size := len(o.Memory.Bytes)
+	if size == 0 {
+		size = int(o.Size)
 	}
-	m.Access = transport.AccessRemote
-	var made []*segment
-	for rest, size := m, int(n.cfg.segmentSize(uint64(len(m.Bytes)))); len(rest.Bytes) > 0; {
-		size = min(size, len(rest.Bytes))
-		one := rest
-		one.Bytes = rest.Bytes[:size:size]
-		s := &segment{Segment: n.describe(one.Bytes, o.Protocol), mem: one.Bytes, block: b}
-		b.users.Add(1)
-		made = append(made, s)
-		var err error
-		if s.ledger, err = newLedger(&s.Segment); err != nil {
-			return nil, errs.Wrap(errs.Internal, op, errors.Join(err, n.free(context.WithoutCancel(ctx), made)))
+	borrowed := &loan{freed: o.Freed}
+	for rest, most := o.Memory, int(n.cfg.segmentSize(uint64(size))); size > 0; {
+		part := min(most, size)
+		s := &segment{}
+		if one := rest; len(rest.Bytes) > 0 {
+			one.Bytes = rest.Bytes[:part:part]
+			s.loan = borrowed
+			borrowed.users.Add(1)
+			made = append(made, s)
+			err = n.register(ctx, s, one, o.Protocol, nil)
+			rest.Bytes = rest.Bytes[part:]
+			rest.FDOffset += int64(part)
+		} else if s.memory, err = n.mapMemory(uint64(part), o.Location, left); err == nil {
+			made = append(made, s)
+			one = transfer.BlockMemory(s.memory, 0)
+			one.Bytes = one.Bytes[:part]
+			err = n.register(ctx, s, one, o.Protocol, left)
 		}
-		if s.region, err = n.engine.Register(ctx, one); err != nil {
-			return nil, errs.Wrap(errs.CodeOf(err), op, errors.Join(err, n.free(context.WithoutCancel(ctx), made)))
+		if err != nil {
+			return made, err
 		}
-		rest.Bytes = rest.Bytes[size:]
-		rest.FDOffset += int64(size)
+		size -= part
 	}
 	n.mu.Lock()
 	n.segments = append(n.segments, made...)
 	n.mu.Unlock()
 	return made, nil
+}
+
+// mapMemory maps memory of this node: new memory, or that of the process before.
+func (n *Node) mapMemory(size uint64, location string, left *leftSegment) (*memory.Block, error) {
+	o := memory.Options{
+		Name: "mooncake-segment", Location: location, HugePages: n.cfg.HugePages, Prefault: n.cfg.Prefault,
+		Placement: n.cfg.Placement, Root: n.cfg.Root, Log: n.deps.Log,
+	}
+	switch {
+	case left != nil:
+		o.File, o.At = left.memory, left.ledger.Place().Base
+	case n.cfg.Kept != nil:
+		o.At = keptAddress()
+	}
+	return memory.Allocate(size, o)
+}
+
+// register makes memory a segment: it gets a ledger, peers can use it, and the vault keeps it.
+func (n *Node) register(ctx context.Context, s *segment, m transfer.Memory, protocol string, left *leftSegment) error {
+	m.Access = transport.AccessRemote
+	s.Segment, s.mem = n.describe(m.Bytes, protocol), m.Bytes
+	var mem *ledgerMemory
+	var err error
+	if left != nil {
+		s.ID, s.ledger, s.kept = left.ledger.Identity().Segment, left.ledger, true
+	} else if s.ledger, mem, err = n.newLedger(s); err != nil {
+		return errs.Wrap(errs.Internal, "", err)
+	}
+	s.ledger.SetPlace(ledger.Place{Client: n.session.ID(), Base: s.Base})
+	if s.region, err = n.engine.Register(ctx, m); err != nil {
+		return err
+	}
+	if mem == nil {
+		return nil
+	}
+	if err := n.cfg.Kept.keep(ctx, s.ID, s.memory.FD(), mem); err != nil {
+		n.deps.Log.Error("a segment is not kept: what it has is lost when this process ends", "segment", s.ID.String(), "error", err)
+		return nil
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	s.kept = true
+	return nil
 }
 
 func (n *Node) describe(mem []byte, protocol string) model.Segment {
@@ -127,7 +187,7 @@ func (n *Node) free(ctx context.Context, segments []*segment) error {
 				continue
 			}
 		}
-		failed = errors.Join(failed, s.block.release())
+		failed = errors.Join(failed, s.release())
 	}
 	return failed
 }

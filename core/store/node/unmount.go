@@ -106,6 +106,7 @@ func (n *Node) unmount(ctx context.Context, segments []*segment, grace time.Dura
 
 // retire frees segments and publishes that they are gone.
 func (n *Node) retire(ctx context.Context, segments []*segment) error {
+	n.forget(ctx, segments)
 	err := n.free(ctx, segments)
 	n.remove(segments)
 	call, cancel := context.WithTimeout(context.WithoutCancel(ctx), n.cfg.RPCTimeout)
@@ -138,7 +139,10 @@ func (n *Node) unmountWithGrace(ctx context.Context) {
 	if n.cfg.StopGrace == 0 {
 		return
 	}
-	segments := n.staying()
+	segments := n.ending(ctx, n.staying())
+	if len(segments) == 0 {
+		return
+	}
 	if err := n.unmount(ctx, segments, n.cfg.StopGrace); err != nil {
 		return // sayGoodbye logs it.
 	}
@@ -154,6 +158,23 @@ func (n *Node) unmountWithGrace(ctx context.Context) {
 		s.mounted = true
 	}
 	n.mu.Unlock()
+}
+
+// ending returns the segments that end with the process, and has the vault forget those of them that it keeps.
+func (n *Node) ending(ctx context.Context, segments []*segment) []*segment {
+	var going, out []*segment
+	n.mu.Lock()
+	for _, s := range segments {
+		if s.leaving {
+			going = append(going, s)
+		}
+		if s.leaving || !s.kept {
+			out = append(out, s)
+		}
+	}
+	n.mu.Unlock()
+	n.forget(ctx, going)
+	return out
 }
 
 // leave undoes allocate and announce, in reverse.
@@ -182,7 +203,7 @@ func (n *Node) leave(ctx context.Context) error {
 // master that does not answer finds out by itself.
 func (n *Node) sayGoodbye(ctx context.Context, segments []*segment, published bool) {
 	n.mounted.Store(false)
-	failed := n.unmount(ctx, segments, 0)
+	failed := n.unmount(ctx, n.ending(ctx, segments), 0)
 	if published && !n.cfg.SharedEngine {
 		ctx, cancel := context.WithTimeout(ctx, n.cfg.RPCTimeout)
 		defer cancel()

@@ -79,7 +79,7 @@ one dash.`,
 			if err != nil {
 				return err
 			}
-			return app.Run(cmd.Context(), log, app.Admin(loaded.Config, "store", e.Version), app.Store(loaded.Config, e.Builtins))
+			return app.Run(cmd.Context(), log, app.Admin(loaded.Config, "store", e.Version), app.Store(loaded.Config, e.Builtins), app.KeepMemory(e.Program))
 		},
 	}, config.RoleService)
 }
@@ -106,7 +106,7 @@ one dash.`,
 			if err != nil {
 				return err
 			}
-			return app.Run(cmd.Context(), log, app.Admin(loaded.Config, "client", e.Version), app.Serve(loaded.Config, e.Builtins))
+			return app.Run(cmd.Context(), log, app.Admin(loaded.Config, "client", e.Version), app.Serve(loaded.Config, e.Builtins), app.KeepMemory(e.Program))
 		},
 	}, config.RoleStore)
 }

@@ -1,0 +1,258 @@
+package store_test
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/mooncake-go/mooncake/core/store"
+	"github.com/mooncake-go/mooncake/core/store/node"
+	"github.com/mooncake-go/mooncake/core/vault"
+)
+
+// shelf is a vault in this process, for tests in virtual time; those of core/vault and test/e2e have real ones.
+type shelf struct {
+	mu    sync.Mutex
+	files map[string]*os.File
+}
+
+func newShelf(t *testing.T) *shelf {
+	s := &shelf{files: map[string]*os.File{}}
+	t.Cleanup(func() {
+		for _, f := range s.files {
+			_ = f.Close()
+		}
+	})
+	return s
+}
+
+func copied(f *os.File) (*os.File, error) {
+	fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+	return os.NewFile(uintptr(fd), f.Name()), err
+}
+
+func (s *shelf) String() string { return "shelf" }
+func (s *shelf) Close() error   { return nil }
+
+func (s *shelf) Names(context.Context) ([]string, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Sorted(maps.Keys(s.files)), nil
+}
+
+func (s *shelf) Take(_ context.Context, name string) (*os.File, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.files[name] == nil {
+		return nil, vault.ErrNotKept
+	}
+	return copied(s.files[name])
+}
+
+func (s *shelf) Keep(_ context.Context, name string, f *os.File) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c, err := copied(f)
+	if old := s.files[name]; old != nil {
+		_ = old.Close()
+	}
+	s.files[name] = c
+	return err
+}
+
+func (s *shelf) Drop(_ context.Context, name string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if f := s.files[name]; f != nil {
+		_ = f.Close()
+		delete(s.files, name)
+	}
+	return nil
+}
+
+// kept is the number of segments that the shelf has whole.
+func (s *shelf) kept() int {
+	n := 0
+	for name := range s.files {
+		if id, ok := strings.CutPrefix(name, "ledger-"); ok && s.files["memory-"+id] != nil {
+			n++
+		}
+	}
+	return n
+}
+
+// readable returns how many of n objects a member reads. A wrong byte fails the test.
+func readable(t *testing.T, m *member, n, size int) int {
+	t.Helper()
+	time.Sleep(time.Second) // The first pull of a node that has just attached.
+	found := 0
+	for i := range n {
+		key := fmt.Sprint("k", i)
+		got, err := m.Get(t.Context(), key)
+		if store.IsMiss(err) {
+			continue
+		}
+		require.NoError(t, err)
+		require.Equal(t, content(key, size), got)
+		found++
+	}
+	return found
+}
+
+func putAll(t *testing.T, m *member, n, size int) {
+	t.Helper()
+	for i := range n {
+		key := fmt.Sprint("k", i)
+		require.NoError(t, m.Put(t.Context(), key, content(key, size), one))
+	}
+}
+
+// TestAStoreReturns: the next process of a store goes on with what the one before had, under its address and under
+// another, at the master that it knew and at a new one.
+func TestAStoreReturns(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		address string
+		reboot  bool
+		away    time.Duration
+	}{
+		{name: "same address", address: "s:1"},
+		{name: "other address", address: "s:2"},
+		{name: "new master", address: "s:1", reboot: true},
+		{name: "new master, other address", address: "s:2", reboot: true},
+		{name: "after the master called it dead", address: "s:1", away: 30 * time.Second},
+		{name: "after the master called it dead, other address", address: "s:2", away: 30 * time.Second},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p, shelf := newPool(t, nil), newShelf(t)
+				o := memberOptions{segments: []uint64{1 << 20, 1 << 20}, vault: shelf}
+				s, m := p.member("s:1", o), p.member("c:1", memberOptions{})
+				putAll(t, m, 40, 8<<10)
+				require.NoError(t, m.BatchRemove(t.Context(), []string{"k7"}, true)[0])
+				before := s.node.Segments()
+				s.stop()
+				if c.reboot {
+					p.kill()
+					p.boot()
+				}
+				time.Sleep(c.away)
+				gone := 1
+				if c.away > 0 {
+					require.Zero(t, readable(t, m, 40, 8<<10), "the store does not run")
+					require.True(t, store.IsMiss(m.BatchRemove(t.Context(), []string{"k8"}, true)[0]), "it is not readable, and does not return")
+					gone++
+				}
+				s = p.member(c.address, o)
+				require.Equal(t, 40-gone, readable(t, m, 40, 8<<10))
+				for _, key := range []string{"k7", "k8"}[:gone] {
+					_, err := m.Get(t.Context(), key)
+					require.True(t, store.IsMiss(err), "%v", err)
+				}
+				after := s.node.Segments()
+				require.Equal(t, before[0].ID, after[0].ID)
+				require.Equal(t, before[0].Base, after[0].Base)
+				require.NoError(t, m.Put(t.Context(), "new", content("new", 4<<10), one), "it takes new objects")
+			})
+		})
+	}
+}
+
+// TestAStoreReturnsWithAnotherSize: the segments that fit stay.
+func TestAStoreReturnsWithAnotherSize(t *testing.T) {
+	for _, c := range []struct {
+		size  uint64
+		stays bool
+	}{{8 << 20, true}, {4 << 20, true}, {1 << 20, false}} {
+		t.Run(fmt.Sprint(c.size), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p, shelf := newPool(t, nil), newShelf(t)
+				s, m := p.member("s:1", memberOptions{segments: []uint64{4 << 20}, vault: shelf}), p.member("c:1", memberOptions{})
+				putAll(t, m, 40, 8<<10)
+				s.stop()
+				s = p.member("s:1", memberOptions{segments: []uint64{c.size}, vault: shelf})
+				require.Equal(t, c.size, s.node.Size())
+				require.Equal(t, len(s.node.Segments()), shelf.kept())
+				if c.stays {
+					require.Equal(t, 40, readable(t, m, 40, 8<<10))
+				} else {
+					require.Zero(t, readable(t, m, 40, 8<<10))
+				}
+			})
+		})
+	}
+}
+
+// TestWhatCannotBeUsedIsFreed: a store does not go on with memory whose ledger is damaged, is missing, or belongs to
+// another cluster.
+func TestWhatCannotBeUsedIsFreed(t *testing.T) {
+	spoil := map[string]func(t *testing.T, s *shelf, ledger string){
+		"damaged": func(t *testing.T, s *shelf, ledger string) {
+			_, err := s.files[ledger].WriteAt([]byte("?"), 4096+40)
+			require.NoError(t, err)
+		},
+		"no ledger": func(t *testing.T, s *shelf, ledger string) { require.NoError(t, s.Drop(t.Context(), ledger)) },
+		"no memory": func(t *testing.T, s *shelf, ledger string) {
+			require.NoError(t, s.Drop(t.Context(), "memory-"+ledger[7:]))
+		},
+		"other cluster": nil,
+	}
+	for name, do := range spoil {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p, shelf := newPool(t, nil), newShelf(t)
+				o := memberOptions{segments: []uint64{1 << 20}, vault: shelf}
+				s, m := p.member("s:1", o), p.member("c:1", memberOptions{})
+				putAll(t, m, 10, 8<<10)
+				ledger := "ledger-" + s.node.Segments()[0].ID.String()
+				s.stop()
+				if do != nil {
+					do(t, shelf, ledger)
+				} else {
+					k, err := node.OpenKept(t.Context(), shelf, "another", silent())
+					require.NoError(t, err)
+					require.NoError(t, k.Close())
+				}
+				s = p.member("s:1", o)
+				require.Zero(t, readable(t, m, 10, 8<<10))
+				require.Equal(t, 1, shelf.kept())
+				require.Len(t, shelf.files, 2, "nothing else is kept")
+				time.Sleep(15 * time.Minute) // The master forgets the process before.
+				putAll(t, m, 10, 8<<10)
+				s.stop()
+				p.member("s:1", o)
+				require.Equal(t, 10, readable(t, m, 10, 8<<10))
+			})
+		})
+	}
+}
+
+// TestUnmountedMemoryIsNotKept: what an operator takes out of the pool does not come back.
+func TestUnmountedMemoryIsNotKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, shelf := newPool(t, nil), newShelf(t)
+		s := p.member("s:1", memberOptions{segments: []uint64{1 << 20}, vault: shelf})
+		ids, err := s.node.MountSegment(t.Context(), node.MountOptions{Size: 1 << 20})
+		require.NoError(t, err)
+		require.Equal(t, 2, shelf.kept())
+		require.NoError(t, s.node.UnmountSegments(t.Context(), ids, 0))
+		require.Equal(t, 1, shelf.kept())
+		ids = ids[:0]
+		for _, x := range s.node.Segments() {
+			ids = append(ids, x.ID)
+		}
+		require.NoError(t, s.node.UnmountSegments(t.Context(), ids, time.Minute))
+		s.stop()
+		require.Empty(t, shelf.files)
+	})
+}

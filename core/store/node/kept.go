@@ -1,0 +1,306 @@
+package node
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/mooncake-go/mooncake/core/ledger"
+	"github.com/mooncake-go/mooncake/core/memory"
+	"github.com/mooncake-go/mooncake/core/model"
+	"github.com/mooncake-go/mooncake/core/vault"
+)
+
+// Kept is memory of a node that outlives its process: what the process before has left, and the vault in which this
+// one leaves its own. A segment is kept with its ledger, as two descriptors. Safe for concurrent use, but for what
+// a Node does at its start.
+type Kept struct {
+	vault   vault.Vault
+	cluster string
+	log     *slog.Logger
+	client  model.ClientID
+	left    []*leftSegment
+}
+
+// leftSegment is a segment of the process before.
+type leftSegment struct {
+	ledger *ledger.Log
+	memory *os.File
+	size   uint64
+	huge   memory.HugePages
+}
+
+// The names in the vault: one of these and the segment's ID.
+const (
+	memoryPrefix = "memory-"
+	ledgerPrefix = "ledger-"
+)
+
+// OpenKept reads what the process before this one has left in a vault. It makes the vault forget what it cannot use,
+// and what belongs to another cluster, and logs it. The vault is Kept's from then on.
+func OpenKept(ctx context.Context, v vault.Vault, cluster string, log *slog.Logger) (*Kept, error) {
+	k := &Kept{vault: v, cluster: clusterName(cluster), log: log, client: model.NewUUID()}
+	names, err := v.Names(ctx)
+	if err != nil {
+		return nil, err
+	}
+	used := map[string]bool{}
+	objects, bytes := 0, uint64(0)
+	for _, name := range names {
+		id, ok := strings.CutPrefix(name, ledgerPrefix)
+		if !ok {
+			continue
+		}
+		s, err := k.open(ctx, id)
+		if err != nil {
+			log.Error("kept memory cannot be used and is freed; its objects are lost", "segment", id, "vault", v.String(), "error", err)
+			continue
+		}
+		used[name], used[memoryPrefix+id] = true, true
+		k.left = append(k.left, s)
+		k.client = s.ledger.Place().Client
+		objects, bytes = objects+s.ledger.Len(), bytes+s.size
+	}
+	for _, name := range names {
+		if used[name] {
+			continue
+		}
+		if err := v.Drop(ctx, name); err != nil {
+			return nil, err
+		}
+	}
+	log.Info("memory is kept beyond the life of this process", "vault", v.String(),
+		"segments_found", len(k.left), "bytes", memory.Human(bytes), "objects", objects)
+	return k, nil
+}
+
+// clusterName is the name of a cluster as a ledger has it.
+func clusterName(cluster string) string {
+	if len(cluster) <= ledger.MaxCluster {
+		return cluster
+	}
+	sum := sha256.Sum256([]byte(cluster))
+	return hex.EncodeToString(sum[:])
+}
+
+// open takes one segment.
+func (k *Kept) open(ctx context.Context, id string) (*leftSegment, error) {
+	f, err := k.vault.Take(ctx, ledgerPrefix+id)
+	if err != nil {
+		return nil, err
+	}
+	mem, err := mapLedger(f)
+	if err != nil {
+		return nil, err
+	}
+	s := &leftSegment{}
+	if s.ledger, err = ledger.Open(mem); err != nil {
+		return nil, err
+	}
+	of := s.ledger.Identity()
+	switch {
+	case of.Cluster != k.cluster:
+		return nil, fmt.Errorf("it belongs to cluster %q, and this store to %q", of.Cluster, k.cluster)
+	case of.Segment.String() != id:
+		return nil, fmt.Errorf("its ledger is that of segment %s", of.Segment)
+	case s.ledger.Place().Client.IsZero():
+		return nil, fmt.Errorf("its ledger names no client")
+	}
+	if s.memory, err = k.vault.Take(ctx, memoryPrefix+id); err != nil {
+		return nil, err
+	}
+	s.size = of.Size
+	if s.huge, err = pagesOf(s.memory); err != nil {
+		_ = s.memory.Close()
+	}
+	return s, err
+}
+
+// pagesOf returns the size of the pages of a file.
+func pagesOf(f *os.File) (memory.HugePages, error) {
+	var st unix.Statfs_t
+	if err := unix.Fstatfs(int(f.Fd()), &st); err != nil {
+		return 0, fmt.Errorf("fstatfs: %w", err)
+	}
+	if st.Type == unix.HUGETLBFS_MAGIC {
+		return memory.HugePages(st.Bsize), nil
+	}
+	return memory.HugeNone, nil
+}
+
+// Client is the client that the process before was, or a new one.
+func (k *Kept) Client() model.ClientID { return k.client }
+
+// Close ends the use of the vault, which goes on keeping what it has.
+func (k *Kept) Close() error {
+	for _, s := range k.left {
+		_ = s.memory.Close() // Another copy of a descriptor.
+	}
+	k.left = nil
+	return k.vault.Close()
+}
+
+// choose returns the segments that a node of total bytes goes on with: as many bytes as fit. The vault forgets the
+// others.
+func (k *Kept) choose(ctx context.Context, total uint64, huge memory.HugePages) ([]*leftSegment, error) {
+	slices.SortFunc(k.left, func(a, b *leftSegment) int { return -cmpSize(a, b) })
+	var out []*leftSegment
+	for _, s := range k.left {
+		if s.size <= total && s.huge == huge {
+			total -= s.size
+			out = append(out, s)
+			continue
+		}
+		id := s.ledger.Identity().Segment
+		k.log.Warn("kept memory does not fit the size or the pages that this store is to have, and is freed; its objects are lost",
+			"segment", id.String(), "size", memory.Human(s.size), "pages", s.huge.String(), "objects", s.ledger.Len())
+		_ = s.memory.Close()
+		if err := k.drop(ctx, id); err != nil {
+			return nil, err
+		}
+	}
+	k.left = out
+	return out, nil
+}
+
+func cmpSize(a, b *leftSegment) int {
+	switch {
+	case a.size < b.size:
+		return -1
+	case a.size > b.size:
+		return 1
+	}
+	return 0
+}
+
+// keep gives the vault the memory and the ledger of a segment.
+func (k *Kept) keep(ctx context.Context, id model.SegmentID, fd int, mem *ledgerMemory) error {
+	if fd < 0 {
+		return fmt.Errorf("the system permits no memory files (memfd_create)")
+	}
+	copied, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	f := os.NewFile(uintptr(copied), "mooncake-segment")
+	defer f.Close() //nolint:errcheck // A copy of a descriptor.
+	if err := k.vault.Keep(ctx, memoryPrefix+id.String(), f); err != nil {
+		return err
+	}
+	return k.vault.Keep(ctx, ledgerPrefix+id.String(), mem.file)
+}
+
+// drop makes the vault forget a segment: first the ledger, without which the memory is not used again.
+func (k *Kept) drop(ctx context.Context, id model.SegmentID) error {
+	if err := k.vault.Drop(ctx, ledgerPrefix+id.String()); err != nil {
+		return err
+	}
+	return k.vault.Drop(ctx, memoryPrefix+id.String())
+}
+
+// forget makes the vault forget segments: they end with this process.
+func (n *Node) forget(ctx context.Context, segments []*segment) {
+	for _, s := range segments {
+		n.mu.Lock()
+		kept := s.kept
+		s.kept = false
+		n.mu.Unlock()
+		if !kept {
+			continue
+		}
+		if err := n.cfg.Kept.drop(ctx, s.ID); err != nil {
+			n.deps.Log.Error("memory that is not used any more stays kept until the next process of this store", "segment", s.ID.String(), "error", err)
+		}
+	}
+}
+
+// Memory that is kept lies where neither the kernel nor the runtime of Go put anything by themselves, so that the
+// next process can map it at the same address: what peers were told about objects holds then. An address is chosen
+// at random, so that no two segments of all times share one. On a machine with a smaller address space the kernel
+// chooses.
+const (
+	keptFrom = 0x4100_0000_0000
+	keptTo   = 0x5000_0000_0000
+	keptStep = 1 << 30
+)
+
+func keptAddress() uint64 { return keptFrom + rand.Uint64N((keptTo-keptFrom)/keptStep)*keptStep }
+
+// leastKept and mostKept say into which pieces memory that is kept is divided: of at least leastKept bytes, and no
+// more than mostKept of them. When the size of a store changes, whole pieces stay.
+const (
+	leastKept = 1 << 30
+	mostKept  = 64
+)
+
+func keptPiece(total uint64) uint64 {
+	return max(leastKept, (total/mostKept+leastKept-1)/leastKept*leastKept)
+}
+
+// ledgerMemory is the memory of a ledger that outlives the process.
+type ledgerMemory struct {
+	file *os.File
+	m    *mapping
+}
+
+// mapping is what a ledgerMemory has mapped. Nothing refers to it any more when it is unmapped.
+type mapping struct{ b []byte }
+
+// newLedgerMemory makes empty memory.
+func newLedgerMemory() (*ledgerMemory, error) {
+	fd, err := unix.MemfdCreate("mooncake-ledger", unix.MFD_CLOEXEC)
+	if err != nil {
+		return nil, os.NewSyscallError("memfd_create", err)
+	}
+	f := os.NewFile(uintptr(fd), "mooncake-ledger")
+	if err := f.Truncate(int64(os.Getpagesize())); err != nil {
+		_ = f.Close() // The failure is the news.
+		return nil, err
+	}
+	return mapLedger(f)
+}
+
+// mapLedger maps a file, which is the memory's from then on.
+func mapLedger(f *os.File) (*ledgerMemory, error) {
+	info, err := f.Stat()
+	var b []byte
+	if err == nil {
+		b, err = unix.Mmap(int(f.Fd()), 0, int(info.Size()), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	}
+	if err != nil {
+		_ = f.Close() // The failure is the news.
+		return nil, fmt.Errorf("map the ledger: %w", err)
+	}
+	mem := &ledgerMemory{file: f, m: &mapping{b}}
+	runtime.AddCleanup(mem, func(m *mapping) { _ = unix.Munmap(m.b) }, mem.m)
+	return mem, nil
+}
+
+// Bytes implements ledger.Memory.
+func (l *ledgerMemory) Bytes() []byte { return l.m.b }
+
+// Resize implements ledger.Memory.
+func (l *ledgerMemory) Resize(n int) error {
+	page := os.Getpagesize()
+	n = (n + page - 1) / page * page
+	if n > len(l.m.b) {
+		if err := l.file.Truncate(int64(n)); err != nil {
+			return err
+		}
+	}
+	b, err := unix.Mremap(l.m.b, n, unix.MREMAP_MAYMOVE)
+	if err != nil {
+		return os.NewSyscallError("mremap", err)
+	}
+	l.m.b = b
+	return l.file.Truncate(int64(n))
+}
