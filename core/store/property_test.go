@@ -42,10 +42,13 @@ func TestNeverWrongBytes(t *testing.T) {
 			m.wire.SetHook(fault)
 		}
 		dice := rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 1))
+		var mu sync.Mutex // of dice: nodes call in the background
 		p.master.setHook(func(c call) error {
 			if c.name == "Ping" || c.name == "Ready" { // In the background, and what brings the calls back.
 				return nil
 			}
+			mu.Lock()
+			defer mu.Unlock()
 			if dice.Float64() < gone {
 				return errDown
 			}

@@ -21,7 +21,8 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
-// The simulation runs a whole pool in virtual time: masters that are killed and restarted, stores, clients that put,
+// The simulation runs a whole pool in virtual time: masters that are killed and restarted, stores that return as new
+// processes with the memory of the ones before, clients that put,
 // upsert, remove and read whole and in ranges and layers, in a pool that is too small for what they put, over a wire
 // that delays, fails and stalls. MOONCAKE_SIM_SEEDS says how many seeds there are, MOONCAKE_SIM_FIRST the first one.
 const (
@@ -77,7 +78,10 @@ type simulation struct {
 	of   map[model.Key][]*attempt
 	next int
 	hits int
-	life int // counts the masters
+	life int // counts the masters and the processes of stores
+	// stores have their memory in shelves of their own.
+	stores [2]*member
+	shelf  [2]*shelf
 }
 
 const (
@@ -95,8 +99,9 @@ func simulate(t *testing.T, seed uint64) {
 		c.StripeSize = 1 << 20
 	})
 	var clients []*member
-	for i := range 2 {
-		s.p.member(fmt.Sprintf("s%d:1", i), memberOptions{segments: []uint64{512 << 10, 512 << 10}})
+	for i := range s.stores {
+		s.shelf[i] = newShelf(t)
+		s.stores[i] = s.store(i, 1)
 	}
 	for i := range 3 {
 		clients = append(clients, s.p.member(fmt.Sprintf("c%d:1", i), memberOptions{client: withChecksum(seed%2 == 0)}))
@@ -146,15 +151,32 @@ func hookOf(rng *rand.Rand) memtransport.Hook {
 	}
 }
 
-// faults kills and restarts masters.
+// store starts a store, at one of its ports.
+func (s *simulation) store(i, port int) *member {
+	return s.p.member(fmt.Sprintf("s%d:%d", i, port), memberOptions{segments: []uint64{512 << 10, 512 << 10}, vault: s.shelf[i]})
+}
+
+// faults kills and restarts masters, and restarts stores, at the same port and at others.
 func (s *simulation) faults(ctx context.Context, rng *rand.Rand) {
-	for pause(ctx, time.Duration(rng.IntN(12000))*time.Millisecond) {
-		s.p.kill()
-		time.Sleep(time.Duration(rng.IntN(3)*rng.IntN(2000)) * time.Millisecond)
+	for n := 2; pause(ctx, time.Duration(rng.IntN(12000))*time.Millisecond); n++ {
+		which := rng.IntN(6)
+		if which < len(s.stores) {
+			s.stores[which].stop()
+		}
+		reboot := which >= len(s.stores) || rng.IntN(3) == 0
+		if reboot {
+			s.p.kill()
+		}
+		time.Sleep(time.Duration(rng.IntN(3)*rng.IntN(4000)) * time.Millisecond)
 		s.mu.Lock()
 		s.life++
 		s.mu.Unlock()
-		s.p.boot()
+		if reboot {
+			s.p.boot()
+		}
+		if which < len(s.stores) {
+			s.stores[which] = s.store(which, 1+rng.IntN(2)*n)
+		}
 	}
 }
 

@@ -21,6 +21,8 @@ func TestMain(m *testing.M) {
 		exit(store(where))
 	case "service":
 		exit(service())
+	case "keeper":
+		exit(keeperRole(where))
 	}
 	goleak.VerifyTestMain(m)
 }

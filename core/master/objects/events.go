@@ -55,25 +55,33 @@ func (t *Table) Full() bool { return t.events.full.Load() }
 func (t *Table) DroppedAccesses() uint64 { return t.events.dropped.Load() }
 
 // DrainBuffer is memory that Drain reuses. The zero value is ready to use.
-type DrainBuffer struct{ raw, ordered []Event }
+type DrainBuffer struct{ raw, ordered, later []Event }
 
 // maxBuffered is the most events for which a buffer keeps its memory.
 const maxBuffered = 2 * Shards * softEvents
 
-// Drain returns all events noted so far, in order, and forgets them. Events of concurrent calls may
-// be in the result of this or of the next Drain. The result is valid until the next Drain with the
-// same buffer.
+// Drain returns all events noted so far, in order, and forgets them. Events of concurrent calls are
+// in the result of this or of the next Drain, in the order in which these calls ended. The result is
+// valid until the next Drain with the same buffer, which must be the same for every Drain.
 func (t *Table) Drain(b *DrainBuffer) []Event {
 	t.events.full.Store(false)
 	if cap(b.raw) > maxBuffered {
-		*b = DrainBuffer{}
+		*b = DrainBuffer{later: b.later}
 	}
-	b.raw = b.raw[:0]
+	// An event after last may follow one that Drain misses, in a shard that it has passed.
+	last := t.seq.Load()
+	b.raw, b.later = append(b.raw[:0], b.later...), b.later[:0]
 	for w := range t.events.dirty {
 		for set := t.events.dirty[w].Swap(0); set != 0; set &= set - 1 {
 			s := &t.shards[w*64+bits.TrailingZeros64(set)]
 			s.mu.Lock()
-			b.raw = append(b.raw, s.events...)
+			for _, e := range s.events {
+				if e.Seq > last {
+					b.later = append(b.later, e)
+				} else {
+					b.raw = append(b.raw, e)
+				}
+			}
 			if cap(s.events) > hardEvents {
 				s.events = nil
 			}
@@ -92,7 +100,7 @@ const keptEvents = 16
 // their bounds. Call it when there have been no events for a while. It loses no event, and ends the
 // validity of the result of the last Drain with b.
 func (t *Table) Shrink(b *DrainBuffer) {
-	*b = DrainBuffer{}
+	*b = DrainBuffer{later: slices.Clip(b.later)}
 	for i := range t.shards {
 		s := &t.shards[i]
 		s.mu.Lock()

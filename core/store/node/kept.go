@@ -149,13 +149,13 @@ func (k *Kept) Close() error {
 	return k.vault.Close()
 }
 
-// choose returns the segments that a node of total bytes goes on with: as many bytes as fit. The vault forgets the
-// others.
-func (k *Kept) choose(ctx context.Context, total uint64, huge memory.HugePages) ([]*leftSegment, error) {
+// choose returns the segments that a node of total bytes, in segments of at most most bytes, goes on with: as many
+// bytes as fit. The vault forgets the others.
+func (k *Kept) choose(ctx context.Context, total, most uint64, huge memory.HugePages) ([]*leftSegment, error) {
 	slices.SortFunc(k.left, func(a, b *leftSegment) int { return -cmpSize(a, b) })
 	var out []*leftSegment
 	for _, s := range k.left {
-		if s.size <= total && s.huge == huge {
+		if s.size <= min(total, most) && s.huge == huge {
 			total -= s.size
 			out = append(out, s)
 			continue

@@ -50,21 +50,11 @@ func (s *segment) release() error {
 // allocate maps and registers the memory of the configuration, beginning with what the process before has left.
 func (n *Node) allocate(ctx context.Context) error {
 	sizes := n.cfg.Segments
-	if k := n.cfg.Kept; k != nil {
-		total := uint64(0)
-		for _, size := range sizes {
-			total += size
-		}
-		piece := keptPiece(total)
-		left, err := k.choose(ctx, total, n.cfg.HugePages)
-		for i := 0; i < len(left) && err == nil; i++ {
-			total -= left[i].size
-			_, err = n.acquire(ctx, fmt.Sprintf("kept segment %d", i), MountOptions{Size: left[i].size}, left[i])
-		}
-		if err != nil {
+	if n.cfg.Kept != nil {
+		var err error
+		if sizes, err = n.resume(ctx); err != nil {
 			return err
 		}
-		sizes = memory.Pieces(total, piece)
 	}
 	for i, size := range sizes {
 		if _, err := n.acquire(ctx, fmt.Sprintf("segment %d", i), MountOptions{Size: size}, nil); err != nil {
@@ -72,6 +62,31 @@ func (n *Node) allocate(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// resume goes on with what the process before has left, and returns the sizes of the segments that are missing.
+func (n *Node) resume(ctx context.Context) (missing []uint64, err error) {
+	total, most := uint64(0), uint64(0)
+	for _, size := range n.cfg.Segments {
+		total, most = total+size, max(most, n.cfg.segmentSize(size))
+	}
+	left, err := n.cfg.Kept.choose(ctx, total, most, n.cfg.HugePages)
+	if err != nil {
+		return nil, err
+	}
+	rest := total
+	for i, l := range left {
+		if _, err := n.acquire(ctx, fmt.Sprintf("kept segment %d", i), MountOptions{Size: l.size}, l); err != nil {
+			return nil, err
+		}
+		rest -= l.size
+	}
+	for _, size := range n.cfg.Segments {
+		size = min(size, rest)
+		missing = append(missing, memory.Pieces(size, keptPiece(total))...)
+		rest -= size
+	}
+	return missing, nil
 }
 
 // acquire gets memory, divides it into segments and registers them. left, if there is any, is a segment of the process
