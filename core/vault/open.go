@@ -123,7 +123,9 @@ func (s *Settings) dial(ctx context.Context, path string) (Vault, error) {
 			return nil, fmt.Errorf("vault: keeper at %s: %w: it serves %d stores named %s, which is the most", path, ErrTaken, taken, s.Owner)
 		}
 		if taken == 0 || time.Now().After(deadline) {
-			return connect(ctx, path, free, false)
+			if v, err := connect(ctx, path, free, false); !errors.Is(err, ErrTaken) {
+				return v, err // Otherwise another store began at the same moment.
+			}
 		}
 		select {
 		case <-time.After(openPause):

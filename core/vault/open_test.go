@@ -9,9 +9,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
@@ -62,6 +64,26 @@ func TestStoresOfOneOwner(t *testing.T) {
 	require.Equal(t, map[string]bool{"a": true, "b": true}, got)
 	require.NoError(t, one.Close())
 	require.NoError(t, two.Close())
+}
+
+// TestStoresStartTogether: each gets a number of its own.
+func TestStoresStartTogether(t *testing.T) {
+	path := startKeeper(t, DefaultKeeperConfig())
+	vaults, all := [8]Vault{}, sync.WaitGroup{}
+	for i := range vaults {
+		all.Go(func() {
+			v, err := Open(t.Context(), settings(path))
+			if assert.NoError(t, err) {
+				vaults[i] = v
+			}
+		})
+	}
+	all.Wait()
+	for _, v := range vaults {
+		if v != nil {
+			require.NoError(t, v.Close())
+		}
+	}
 }
 
 // TestAStoreWaitsForItsLastProcess: a process that was just killed still has its memory for a moment. The next one
@@ -134,7 +156,7 @@ func TestAnIdleKeeperEnds(t *testing.T) {
 	l, err := net.ListenUnix("unixpacket", &net.UnixAddr{Name: filepath.Join(t.TempDir(), "s"), Net: "unixpacket"})
 	require.NoError(t, err)
 	cfg := DefaultKeeperConfig()
-	cfg.Idle, cfg.KeepTime = 40*time.Millisecond, 200*time.Millisecond
+	cfg.Idle, cfg.KeepTime = 40*time.Millisecond, 3*time.Second
 	ended := make(chan error, 1)
 	go func() { ended <- NewKeeper(cfg, slog.New(slog.DiscardHandler)).Serve(context.Background(), l) }()
 	v, err := Dial(t.Context(), l.Addr().String(), "store")

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -28,6 +30,8 @@ type pool struct {
 	link   *link // the first store is behind it, nil for none
 	host   string
 	ports  []int
+	folder string        // of the keeper's socket, empty for none
+	keeper *cluster.Proc // nil for none
 	master *cluster.Proc
 	stores [stores]*cluster.Proc
 }
@@ -42,7 +46,11 @@ func newPool(ctx context.Context, opts Options, l *link) (*pool, error) {
 	if l != nil {
 		p.host = l.master
 	}
-	if err := p.startAll(); err != nil {
+	err = p.startKeeper()
+	if err == nil {
+		err = p.startAll()
+	}
+	if err != nil {
 		return nil, errors.Join(err, p.close())
 	}
 	err = cluster.Poll(p.master, readyTimeout, func() error {
@@ -71,6 +79,26 @@ func (p *pool) startAll() error {
 	return err
 }
 
+// startKeeper starts the keeper. It outlives every fault.
+func (p *pool) startKeeper() (err error) {
+	if !p.opts.Keep {
+		return nil
+	}
+	if p.folder, err = os.MkdirTemp("", "mooncake-chaos-"); err != nil {
+		return err
+	}
+	p.keeper, err = cluster.Start(cluster.Spec{Name: "keeper", Program: p.opts.Program, Args: []string{"keep", "--socket", p.keep()}, Env: p.opts.Environ})
+	return err
+}
+
+// keep is where the stores keep their memory.
+func (p *pool) keep() string {
+	if p.folder == "" {
+		return "off"
+	}
+	return filepath.Join(p.folder, "keep.sock")
+}
+
 // startMaster starts the master and does not wait for it.
 func (p *pool) startMaster() (err error) {
 	args := []string{"master", "--rpc_address", p.host, "--rpc_port", strconv.Itoa(p.ports[0]),
@@ -91,7 +119,7 @@ func (p *pool) startStore(i int) (err error) {
 		spec.Program, spec.Args = p.link.inside(spec.Program)
 	}
 	spec.Args = append(spec.Args, "store", "--master_server_address", p.address(), "--local_hostname", host,
-		"--global_segment_size", strconv.FormatUint(p.opts.SegmentSize, 10), "--shared_memory", "off", "--admin_socket", "off")
+		"--global_segment_size", strconv.FormatUint(p.opts.SegmentSize, 10), "--keep", p.keep(), "--shared_memory", "off", "--admin_socket", "off")
 	p.stores[i], err = cluster.Start(spec)
 	return err
 }
@@ -146,5 +174,12 @@ func (p *pool) close() error {
 	if p.master != nil {
 		errList[stores] = p.master.Stop(ctx)
 	}
-	return errors.Join(errList[:]...)
+	err := errors.Join(errList[:]...)
+	if p.keeper != nil {
+		err = errors.Join(err, p.keeper.Stop(ctx))
+	}
+	if p.folder != "" {
+		err = errors.Join(err, os.RemoveAll(p.folder))
+	}
+	return err
 }

@@ -74,6 +74,7 @@ The exit code is 1 if a read was wrong.`,
 	f.Var(&segment, "segment-size", "memory of each of the two stores")
 	f.DurationVar(&o.Pause, "pause", o.Pause, "how long a process stands still, and a link is cut")
 	f.DurationVar(&o.ClientTTL, "client-ttl", 0, "how long the master lets a store be silent (default the master's)")
+	f.BoolVar(&o.Keep, "keep", o.Keep, "run 'mooncake keep' beside the stores, so that their memory outlives their processes")
 	output.Flag(f, &format, "", output.Table, output.JSON)
 	f.StringVar(&file, "out", "", "also write the rows to this file, as JSON")
 	return cmd
