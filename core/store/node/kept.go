@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -150,9 +151,11 @@ func (k *Kept) Close() error {
 }
 
 // choose returns the segments that a node of total bytes, in segments of at most most bytes, goes on with: as many
-// bytes as fit. The vault forgets the others.
+// bytes as fit, beginning with those that have the most objects. The vault forgets the others.
 func (k *Kept) choose(ctx context.Context, total, most uint64, huge memory.HugePages) ([]*leftSegment, error) {
-	slices.SortFunc(k.left, func(a, b *leftSegment) int { return -cmpSize(a, b) })
+	slices.SortFunc(k.left, func(a, b *leftSegment) int {
+		return cmp.Or(cmp.Compare(b.ledger.Len(), a.ledger.Len()), cmp.Compare(b.size, a.size))
+	})
 	var out []*leftSegment
 	for _, s := range k.left {
 		if s.size <= min(total, most) && s.huge == huge {
@@ -170,16 +173,6 @@ func (k *Kept) choose(ctx context.Context, total, most uint64, huge memory.HugeP
 	}
 	k.left = out
 	return out, nil
-}
-
-func cmpSize(a, b *leftSegment) int {
-	switch {
-	case a.size < b.size:
-		return -1
-	case a.size > b.size:
-		return 1
-	}
-	return 0
 }
 
 // keep gives the vault the memory and the ledger of a segment.
