@@ -54,7 +54,8 @@ type probe struct {
 
 type pod struct {
 	Spec struct {
-		EnableServiceLinks *bool `yaml:"enableServiceLinks"`
+		EnableServiceLinks *bool       `yaml:"enableServiceLinks"`
+		InitContainers     []container `yaml:"initContainers"`
 		Containers         []container
 	}
 }

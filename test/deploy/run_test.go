@@ -1,8 +1,10 @@
 package deploy
 
 import (
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -93,7 +95,7 @@ func TestKubernetes(t *testing.T) {
 		case "Service":
 			hosts = append(hosts, m.Metadata.Name)
 		default:
-			for _, c := range m.Spec.Template.Spec.Containers {
+			for _, c := range slices.Concat(m.Spec.Template.Spec.InitContainers, m.Spec.Template.Spec.Containers) {
 				containers[c.Name] = c
 			}
 			require.NotNil(t, m.Spec.Template.Spec.EnableServiceLinks, m.Metadata.Name)
@@ -106,7 +108,12 @@ func TestKubernetes(t *testing.T) {
 		}
 	}
 	s := newSite(t, hosts...)
+	keeper := start(t, s.line(containers["keeper"]), nil, nil)
 	s.works(t, containers["master"], containers["store"], maps)
+	again := start(t, s.line(containers["store"]), s.environment(t, containers["store"], maps), nil)
+	require.Eventually(t, func() bool { return strings.Contains(again.log(), "segments_found=1") }, patience, time.Millisecond, "the store finds its memory")
+	again.stop(t)
+	keeper.stop(t)
 
 	engine := strings.Join(s.environment(t, containers["sglang"], maps), "\n")
 	assert.Contains(t, engine, "MOONCAKE_MASTER=127.0.0.1:"+s.local("50051"))

@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"os"
-	"runtime"
 	"slices"
 	"strings"
 
@@ -200,22 +199,6 @@ func (k *Kept) drop(ctx context.Context, id model.SegmentID) error {
 	return k.vault.Drop(ctx, memoryPrefix+id.String())
 }
 
-// forget makes the vault forget segments: they end with this process.
-func (n *Node) forget(ctx context.Context, segments []*segment) {
-	for _, s := range segments {
-		n.mu.Lock()
-		kept := s.kept
-		s.kept = false
-		n.mu.Unlock()
-		if !kept {
-			continue
-		}
-		if err := n.cfg.Kept.drop(ctx, s.ID); err != nil {
-			n.deps.Log.Error("memory that is not used any more stays kept until the next process of this store", "segment", s.ID.String(), "error", err)
-		}
-	}
-}
-
 // Memory that is kept lies where neither the kernel nor the runtime of Go put anything by themselves, so that the
 // next process can map it at the same address: what peers were told about objects holds then. An address is chosen
 // at random, so that no two segments of all times share one. On a machine with a smaller address space the kernel
@@ -237,63 +220,4 @@ const (
 
 func keptPiece(total uint64) uint64 {
 	return max(leastKept, (total/mostKept+leastKept-1)/leastKept*leastKept)
-}
-
-// ledgerMemory is the memory of a ledger that outlives the process.
-type ledgerMemory struct {
-	file *os.File
-	m    *mapping
-}
-
-// mapping is what a ledgerMemory has mapped. Nothing refers to it any more when it is unmapped.
-type mapping struct{ b []byte }
-
-// newLedgerMemory makes empty memory.
-func newLedgerMemory() (*ledgerMemory, error) {
-	fd, err := unix.MemfdCreate("mooncake-ledger", unix.MFD_CLOEXEC)
-	if err != nil {
-		return nil, os.NewSyscallError("memfd_create", err)
-	}
-	f := os.NewFile(uintptr(fd), "mooncake-ledger")
-	if err := f.Truncate(int64(os.Getpagesize())); err != nil {
-		_ = f.Close() // The failure is the news.
-		return nil, err
-	}
-	return mapLedger(f)
-}
-
-// mapLedger maps a file, which is the memory's from then on.
-func mapLedger(f *os.File) (*ledgerMemory, error) {
-	info, err := f.Stat()
-	var b []byte
-	if err == nil {
-		b, err = unix.Mmap(int(f.Fd()), 0, int(info.Size()), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
-	}
-	if err != nil {
-		_ = f.Close() // The failure is the news.
-		return nil, fmt.Errorf("map the ledger: %w", err)
-	}
-	mem := &ledgerMemory{file: f, m: &mapping{b}}
-	runtime.AddCleanup(mem, func(m *mapping) { _ = unix.Munmap(m.b) }, mem.m)
-	return mem, nil
-}
-
-// Bytes implements ledger.Memory.
-func (l *ledgerMemory) Bytes() []byte { return l.m.b }
-
-// Resize implements ledger.Memory.
-func (l *ledgerMemory) Resize(n int) error {
-	page := os.Getpagesize()
-	n = (n + page - 1) / page * page
-	if n > len(l.m.b) {
-		if err := l.file.Truncate(int64(n)); err != nil {
-			return err
-		}
-	}
-	b, err := unix.Mremap(l.m.b, n, unix.MREMAP_MAYMOVE)
-	if err != nil {
-		return os.NewSyscallError("mremap", err)
-	}
-	l.m.b = b
-	return l.file.Truncate(int64(n))
 }

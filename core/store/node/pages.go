@@ -1,6 +1,12 @@
 package node
 
-import "github.com/mooncake-go/mooncake/core/ledger"
+import (
+	"fmt"
+	"os"
+	"runtime"
+
+	"golang.org/x/sys/unix"
+)
 
 // pages is the memory of a ledger that ends with the process.
 type pages struct{ b []byte }
@@ -15,19 +21,61 @@ func (p *pages) Resize(n int) error {
 	return nil
 }
 
-// newLedger makes the empty ledger of a segment, in memory that a vault can keep where the node has one and the memory
-// of the segment is its own.
-func (n *Node) newLedger(s *segment) (*ledger.Log, *ledgerMemory, error) {
-	id := ledger.Identity{Segment: s.ID, Size: s.Size}
-	if n.cfg.Kept == nil || s.memory == nil {
-		l, err := ledger.Create(&pages{}, id)
-		return l, nil, err
-	}
-	id.Cluster = n.cfg.Kept.cluster
-	mem, err := newLedgerMemory()
+// ledgerMemory is the memory of a ledger that outlives the process.
+type ledgerMemory struct {
+	file *os.File
+	m    *mapping
+}
+
+// mapping is what a ledgerMemory has mapped. Nothing refers to it any more when it is unmapped.
+type mapping struct{ b []byte }
+
+// newLedgerMemory makes empty memory.
+func newLedgerMemory() (*ledgerMemory, error) {
+	fd, err := unix.MemfdCreate("mooncake-ledger", unix.MFD_CLOEXEC)
 	if err != nil {
-		return nil, nil, err
+		return nil, os.NewSyscallError("memfd_create", err)
 	}
-	l, err := ledger.Create(mem, id)
-	return l, mem, err
+	f := os.NewFile(uintptr(fd), "mooncake-ledger")
+	if err := f.Truncate(int64(os.Getpagesize())); err != nil {
+		_ = f.Close() // The failure is the news.
+		return nil, err
+	}
+	return mapLedger(f)
+}
+
+// mapLedger maps a file, which is the memory's from then on.
+func mapLedger(f *os.File) (*ledgerMemory, error) {
+	info, err := f.Stat()
+	var b []byte
+	if err == nil {
+		b, err = unix.Mmap(int(f.Fd()), 0, int(info.Size()), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	}
+	if err != nil {
+		_ = f.Close() // The failure is the news.
+		return nil, fmt.Errorf("map the ledger: %w", err)
+	}
+	mem := &ledgerMemory{file: f, m: &mapping{b}}
+	runtime.AddCleanup(mem, func(m *mapping) { _ = unix.Munmap(m.b) }, mem.m)
+	return mem, nil
+}
+
+// Bytes implements ledger.Memory.
+func (l *ledgerMemory) Bytes() []byte { return l.m.b }
+
+// Resize implements ledger.Memory.
+func (l *ledgerMemory) Resize(n int) error {
+	page := os.Getpagesize()
+	n = (n + page - 1) / page * page
+	if n > len(l.m.b) {
+		if err := l.file.Truncate(int64(n)); err != nil {
+			return err
+		}
+	}
+	b, err := unix.Mremap(l.m.b, n, unix.MREMAP_MAYMOVE)
+	if err != nil {
+		return os.NewSyscallError("mremap", err)
+	}
+	l.m.b = b
+	return l.file.Truncate(int64(n))
 }

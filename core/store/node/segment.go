@@ -183,6 +183,23 @@ func (n *Node) register(ctx context.Context, s *segment, m transfer.Memory, prot
 	return nil
 }
 
+// newLedger makes the empty ledger of a segment, in memory that a vault can keep where the node has one and the memory
+// of the segment is its own.
+func (n *Node) newLedger(s *segment) (*ledger.Log, *ledgerMemory, error) {
+	id := ledger.Identity{Segment: s.ID, Size: s.Size}
+	if n.cfg.Kept == nil || s.memory == nil {
+		l, err := ledger.Create(&pages{}, id)
+		return l, nil, err
+	}
+	id.Cluster = n.cfg.Kept.cluster
+	mem, err := newLedgerMemory()
+	if err != nil {
+		return nil, nil, err
+	}
+	l, err := ledger.Create(mem, id)
+	return l, mem, err
+}
+
 func (n *Node) describe(mem []byte, protocol string) model.Segment {
 	name := n.engine.LocalName()
 	return model.Segment{

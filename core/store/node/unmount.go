@@ -160,6 +160,22 @@ func (n *Node) unmountWithGrace(ctx context.Context) {
 	n.mu.Unlock()
 }
 
+// forget makes the vault forget segments: they end with this process.
+func (n *Node) forget(ctx context.Context, segments []*segment) {
+	for _, s := range segments {
+		n.mu.Lock()
+		kept := s.kept
+		s.kept = false
+		n.mu.Unlock()
+		if !kept {
+			continue
+		}
+		if err := n.cfg.Kept.drop(ctx, s.ID); err != nil {
+			n.deps.Log.Error("memory that is not used any more stays kept until the next process of this store", "segment", s.ID.String(), "error", err)
+		}
+	}
+}
+
 // ending returns the segments that end with the process, and has the vault forget those of them that it keeps.
 func (n *Node) ending(ctx context.Context, segments []*segment) []*segment {
 	var going, out []*segment
