@@ -39,8 +39,9 @@ type node struct {
 	addrs       []string
 	conns       map[*serverConn]struct{}
 	perPeer     map[frame.Session]int
-	upstreamIn  int    // accepted connections of upstream peers
-	greeting    int    // accepted connections that have not said hello yet
+	upstreamIn  int // accepted connections of upstream peers
+	greeting    int // accepted connections that have not said hello yet
+	greetings   transportkit.Greetings
 	segment     string // what Join said
 	paths       map[*path]struct{}
 	serving     sync.WaitGroup // the accept loop and one for each accepted connection
@@ -61,6 +62,7 @@ func newNode(cfg Config) *node {
 		cfg:     settingsOf(cfg), stopLinger: stopLinger, wrap: func(c net.Conn) net.Conn { return c },
 		conns: map[*serverConn]struct{}{}, perPeer: map[frame.Session]int{}, paths: map[*path]struct{}{},
 	}
+	n.greetings.Most = maxGreeting
 	n.life.Init(&n.mu, "transport/tcp")
 	return n
 }

@@ -23,8 +23,9 @@ type serverConn struct {
 	gauge    socket.Gauge
 	peer     frame.Session
 	welcomed bool
-	checks   bool // payload checksums were agreed on
-	upstream bool // the peer speaks upstream's protocol
+	greeted  func() // ends its place among node.greetings
+	checks   bool   // payload checksums were agreed on
+	upstream bool   // the peer speaks upstream's protocol
 	up       upstream.Header
 
 	in    [frame.MaxBatch * frame.Size]byte
@@ -221,22 +222,25 @@ func (c *serverConn) linger(limit time.Duration, bytes int64) {
 }
 
 const (
-	// maxGreeting bounds the accepted connections that have not said hello yet. An initiator of
-	// upstream opens one for each request of a batch, all at once.
+	// maxGreeting bounds the accepted connections that have not said hello yet; the oldest gives way.
+	// An initiator of upstream opens one for each request of a batch, all at once.
 	maxGreeting = 1024
 )
 
-// admit makes a server connection, or closes conn and returns nil where too many are open or the
-// node is stopping.
+// admit makes a server connection, or closes conn and returns nil where the node is stopping.
 func (n *node) admit(conn net.Conn) *serverConn {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if !n.life.Running() || n.greeting >= maxGreeting {
-		n.stats.overflow.Add(1)
+	if !n.life.Running() {
 		_ = conn.Close()
 		return nil
 	}
-	c := newServerConn(n, n.wrap(busypoll.Adopt(conn, n.cfg.BusyPoll)))
+	conn = busypoll.Adopt(conn, n.cfg.BusyPoll)
+	c := newServerConn(n, n.wrap(conn))
+	var shed bool
+	if c.greeted, shed = n.greetings.Begin(conn); shed {
+		n.stats.overflow.Add(1)
+	}
 	n.conns[c] = struct{}{}
 	n.greeting++
 	n.serving.Add(1)
@@ -257,6 +261,7 @@ func (n *node) welcome(c *serverConn, h *frame.Hello) frame.Reason {
 	case len(n.conns)-n.greeting >= n.cfg.MaxConnections || n.perPeer[h.Session] >= n.cfg.MaxConnectionsPerPeer:
 		return frame.ReasonBusy
 	}
+	c.greeted()
 	n.greeting--
 	n.perPeer[h.Session]++
 	c.peer, c.welcomed = h.Session, true
@@ -275,6 +280,7 @@ func (n *node) welcomeUpstream(c *serverConn) frame.Reason {
 	case len(n.conns)-n.greeting >= n.cfg.MaxConnections || n.upstreamIn >= n.cfg.MaxUpstreamConnections:
 		return frame.ReasonBusy
 	}
+	c.greeted()
 	n.greeting--
 	n.upstreamIn++
 	c.upstream, c.welcomed = true, true
@@ -288,6 +294,7 @@ func (n *node) leave(c *serverConn) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	delete(n.conns, c)
+	c.greeted()
 	if !c.welcomed {
 		n.greeting--
 		return

@@ -7,6 +7,7 @@
 package p2p
 
 import (
+	"container/list"
 	"context"
 	"errors"
 	"log/slog"
@@ -28,7 +29,8 @@ type DaemonOptions struct {
 	MinPort, MaxPort int
 	// Backlog is how many connections may wait to be accepted. Default the system's limit.
 	Backlog int
-	// MaxConnections are served at once; more are closed at once. Default 256.
+	// MaxConnections are served at once. A further one takes the place of the one that has waited
+	// longest for its peer, and is closed where none does. Default 256.
 	MaxConnections int
 	// MaxLength of a frame, as CheckMaxLength allows. Default DefaultMaxLength.
 	MaxLength int
@@ -87,6 +89,14 @@ type Daemon struct {
 	cancel context.CancelFunc
 	slots  chan struct{}
 	wg     sync.WaitGroup
+
+	// Used by the goroutine that accepts: when it last logged that the daemon is full, and how often
+	// that was so since.
+	told time.Time
+	full int
+
+	mu      sync.Mutex
+	waiting *list.List // of net.Conn: those that wait for their peers, the longest wait first
 }
 
 // Listen starts a daemon; Stop ends it. InvalidParams for options out of their ranges and a
@@ -100,7 +110,7 @@ func Listen(ctx context.Context, opts DaemonOptions) (*Daemon, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &Daemon{opts: opts, ln: ln, slots: make(chan struct{}, opts.MaxConnections)}
+	d := &Daemon{opts: opts, ln: ln, slots: make(chan struct{}, opts.MaxConnections), waiting: list.New()}
 	d.ctx, d.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	d.wg.Go(d.accept)
 	return d, nil
@@ -162,16 +172,61 @@ func (d *Daemon) accept() {
 			}
 			continue
 		}
-		select {
-		case d.slots <- struct{}{}:
-			d.wg.Go(func() {
-				defer func() { <-d.slots }()
-				d.serve(conn)
-			})
-		default:
-			d.opts.Logger.Warn("handshake daemon: too many connections, one more was closed",
-				"peer", conn.RemoteAddr(), "limit", d.opts.MaxConnections)
+		if !d.admit(conn) {
 			conn.Close()
+			continue
 		}
+		wait := d.wait(conn)
+		d.wg.Go(func() {
+			defer func() { <-d.slots }()
+			d.serve(conn, wait)
+		})
+	}
+}
+
+// fullEvery is the shortest time between two lines of the log that say that the daemon is full.
+const fullEvery = time.Minute
+
+// admit takes a slot for a connection. Where all are taken it closes the connection that has waited
+// longest for its peer, so that slow peers, however many, do not keep others out.
+func (d *Daemon) admit(conn net.Conn) bool {
+	select {
+	case d.slots <- struct{}{}:
+		return true
+	default:
+	}
+	d.mu.Lock()
+	victim := d.waiting.Front()
+	if victim != nil {
+		d.waiting.Remove(victim)
+	}
+	d.mu.Unlock()
+	d.full++
+	if now := time.Now(); now.Sub(d.told) >= fullEvery {
+		d.opts.Logger.Warn("handshake daemon: there are too many connections; the one that waits longest for its peer gives way to a new one",
+			"peer", conn.RemoteAddr(), "limit", d.opts.MaxConnections, "since_last_line", d.full)
+		d.told, d.full = now, 0
+	}
+	if victim == nil {
+		return false
+	}
+	victim.Value.(net.Conn).Close() //nolint:forcetypeassert // Nothing else is in the list.
+	select {
+	case d.slots <- struct{}{}: // That of the victim, which ends by the close.
+		return true
+	case <-d.ctx.Done():
+		return false
+	}
+}
+
+// wait notes that a connection waits for its peer. The result ends that.
+func (d *Daemon) wait(conn net.Conn) (over func()) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	e := d.waiting.PushBack(conn)
+	return func() {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.waiting.Remove(e)
 	}
 }

@@ -188,6 +188,25 @@ func TestConnectionsAreCapped(t *testing.T) {
 	require.Eventually(t, func() bool { return p2p.Dialer{}.Probe(t.Context(), a) == nil }, 30*time.Second, time.Millisecond)
 }
 
+// TestSlowPeersDoNotKeepOthersOut: peers that send nothing give way, the oldest first.
+func TestSlowPeersDoNotKeepOthersOut(t *testing.T) {
+	_, a := listen(t, p2p.DaemonOptions{MaxConnections: 4, ReadTimeout: time.Hour})
+	var silent []net.Conn
+	for range 12 {
+		conn, err := net.Dial("tcp", a.String())
+		require.NoError(t, err)
+		defer conn.Close()
+		silent = append(silent, conn)
+	}
+	require.NoError(t, p2p.Dialer{}.Probe(t.Context(), a))
+	for _, conn := range silent[:9] {
+		require.NoError(t, conn.SetReadDeadline(time.Now().Add(30*time.Second)))
+		_, err := conn.Read(make([]byte, 1))
+		require.NotErrorIs(t, err, os.ErrDeadlineExceeded)
+		require.Error(t, err)
+	}
+}
+
 func TestDialErrors(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)

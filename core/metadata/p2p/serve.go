@@ -14,8 +14,10 @@ import (
 // maxLinger is how much a peer may still send after the answer before it is cut off.
 const maxLinger = 64 << 10
 
-// serve answers the one request of a connection and closes it.
-func (d *Daemon) serve(conn net.Conn) {
+// serve answers the one request of a connection and closes it. It calls arrived once the request is
+// there.
+func (d *Daemon) serve(conn net.Conn, arrived func()) {
+	defer arrived()
 	stop := context.AfterFunc(d.ctx, func() { conn.Close() })
 	defer func() {
 		stop()
@@ -32,6 +34,7 @@ func (d *Daemon) serve(conn net.Conn) {
 		}
 		return
 	}
+	arrived()
 	ctx, cancel := context.WithTimeout(d.ctx, d.opts.HandlerTimeout)
 	defer cancel()
 	reply := d.reply(ctx, request)
@@ -47,6 +50,7 @@ func (d *Daemon) serve(conn net.Conn) {
 		if tcp.CloseWrite() != nil || tcp.SetReadDeadline(time.Now().Add(d.opts.LingerTimeout)) != nil {
 			return
 		}
+		defer d.wait(conn)()
 		_, _ = io.CopyN(io.Discard, tcp, maxLinger) // However it ends, the connection is done.
 	}
 }

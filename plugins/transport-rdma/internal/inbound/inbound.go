@@ -20,7 +20,7 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/x/transportkit"
 )
 
-// maxGreeting bounds the connections that have not said yet what they want.
+// maxGreeting bounds the connections that have not said yet what they want; the oldest gives way.
 const maxGreeting = 256
 
 // Server serves the bootstrap listener of a transport.
@@ -32,18 +32,15 @@ type Server struct {
 
 // Serve accepts connections until the listener is closed.
 func (s *Server) Serve(ln net.Listener) {
-	greeting := make(chan struct{}, maxGreeting)
+	greetings := transportkit.Greetings{Most: maxGreeting}
 	transportkit.Accept(ln.Accept, s.Env.Log, func(nc net.Conn) {
-		select {
-		case greeting <- struct{}{}:
-		default:
+		greeted, shed := greetings.Begin(nc)
+		if shed {
 			s.Env.Overflow.Add(1)
-			_ = nc.Close()
-			return
 		}
 		s.Env.Traffic.Go(func() {
 			c := s.welcome(nc)
-			<-greeting
+			greeted()
 			if c == nil {
 				_ = nc.Close()
 				return
