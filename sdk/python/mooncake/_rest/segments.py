@@ -1,13 +1,18 @@
 """The routes of MooncakeStoreService for memory that is mounted and unmounted."""
 
 import asyncio
+import logging
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
 from mooncake._rest import Refused, call, fields, grace, handler, segment_ids, success, where, whole
 
+logger = logging.getLogger(__name__)
+
 SHM = "/dev/shm"
+FILES = "MOONCAKE_STORE_REST_FILES"  # the variable of the program's setting store.rest_files
 _FOLDERS = (SHM, "/dev/hugepages")
 _SIZE = "Invalid size: must be a positive integer"
 _PATH_AND_SIZE = "Missing path or size: mode decode needs both"
@@ -58,7 +63,7 @@ class Segments:
         path = self._path_in_shm(body.get("name"))
         if path is None:
             raise Refused(400, _NAME)
-        source = self._source(body, path, _NAME)
+        source = self._source(body, path, _NAME, "Mount shm operation failed")
         async with self._state_lock:
             done = await self._contribute(source)
         if done["ret"] != 0:
@@ -103,7 +108,10 @@ class Segments:
             raise Refused(400, "Invalid mode: must be prefill or decode")
         if mode == "decode" and (not body.get("path") or body.get("size") is None):
             raise Refused(400, _PATH_AND_SIZE)
-        source = self._source(body, self._shared_path(body["path"]), _SIZE) if mode == "decode" else {}
+        source: dict[str, Any] = {}
+        if mode == "decode":
+            failed = "Reconfigure failed, the previous segments stay"
+            source = self._source(body, self._shared_path(body["path"]), _SIZE, failed)
         async with self._state_lock:
             if source:
                 await self._become_decode(source, seconds)
@@ -153,10 +161,31 @@ class Segments:
         grace_period = (seconds,) if seconds else ()
         return await call(self.store.unmount_segment, [segment_id], *grace_period)
 
-    def _source(self, body: dict[str, Any], path: str, text: str) -> dict[str, Any]:
+    def _source(self, body: dict[str, Any], path: str, text: str, failed: str) -> dict[str, Any]:
         size, offset = whole(body, "size", 1, text), whole(body, "offset", 0, _OFFSET)
         protocol, location = where(self, body)
+        self._allow(path, failed)
         return {"path": path, "size": size, "offset": offset, "protocol": protocol, "location": location}
+
+    @staticmethod
+    def _allow(path: str, failed: str) -> None:
+        """Refuses a file that the setting does not allow, also one behind a link: whoever reaches the port could
+        have it overwritten.
+        """
+        allowed = tuple(filter(None, (beginning.strip() for beginning in os.environ.get(FILES, "").split(","))))
+        real = os.path.realpath(path)
+        for folder in _FOLDERS:  # which may be a link itself
+            if real.startswith(os.path.realpath(folder) + "/"):
+                real = folder + real.removeprefix(os.path.realpath(folder))
+        if path.startswith(allowed) and real.startswith(allowed):
+            return
+        name = path if not path.startswith(allowed) else f"{path}, which leads to {real},"
+        detail = (
+            f"{name} may not be mounted: {FILES} does not allow it; add the beginning of its path there if the "
+            "pool may overwrite it"
+        )
+        logger.warning("store service: request refused: %s", detail)
+        raise Refused(403, failed, detail=detail)
 
     @staticmethod
     def _shared_path(path: Any) -> str:

@@ -336,6 +336,7 @@ def main(master: str, pid: str, shm: str) -> None:
         "MOONCAKE_MASTER": master, "MOONCAKE_TE_META_DATA_SERVER": "P2PHANDSHAKE", "MOONCAKE_PROTOCOL": "tcp",
         "MOONCAKE_LOCAL_HOSTNAME": "127.0.0.1", "MOONCAKE_GLOBAL_SEGMENT_SIZE": "33554432",
         "MOONCAKE_LOCAL_BUFFER_SIZE": "16777216",
+        "MOONCAKE_STORE_REST_FILES": "/dev/shm/",  # without it ours mounts none
     }  # fmt: skip
     asyncio.run(run(int(pid), shm))
     print("ANSWERS " + json.dumps(ANSWERS))

@@ -203,6 +203,7 @@ async def run() -> None:
 
 def main() -> None:
     os.environ["MOONCAKE_MASTER"] = "127.0.0.1:1"
+    os.environ["MOONCAKE_STORE_REST_FILES"] = "/dev/shm/"  # without it ours mounts none
     asyncio.run(run())
     print("ANSWERS " + json.dumps(ANSWERS))
 

@@ -86,7 +86,8 @@ class Rest:
     @classmethod
     def in_process(cls, package: Package, master: Master) -> "Rest":
         """The class, in a process of its own."""
-        return cls.of(package.start("-c", IN_PROCESS, "30", **master.env()))
+        files = {"MOONCAKE_STORE_REST_FILES": "/dev/shm/mooncake"}
+        return cls.of(package.start("-c", IN_PROCESS, "30", **master.env(), **files))
 
     @classmethod
     def of(cls, process: Process) -> "Rest":

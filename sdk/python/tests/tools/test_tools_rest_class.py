@@ -2,8 +2,10 @@
 
 import asyncio
 import json
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from processes import free_port
@@ -76,8 +78,9 @@ class Request:
 
 
 @pytest.fixture
-def service() -> MooncakeStoreService:
-    """A service as upstream's tests make one: without its constructor."""
+def service(monkeypatch: pytest.MonkeyPatch) -> MooncakeStoreService:
+    """A service as upstream's tests make one: without its constructor. It may mount every file."""
+    monkeypatch.setenv("MOONCAKE_STORE_REST_FILES", "/dev/shm/")
     made = MooncakeStoreService.__new__(MooncakeStoreService)
     made.store = Store()
     made.config = SimpleNamespace(protocol="tcp")
@@ -130,6 +133,33 @@ def test_what_a_store_is_asked(service: MooncakeStoreService) -> None:
         ("mount", "/dev/shm/x", 8, 9, "rdma", "cpu:0"),
         ("disk", 3600),
     ]
+
+
+def test_only_allowed_files_are_mounted(
+    service: MooncakeStoreService, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def mount(name: str) -> tuple[int, Any]:
+        return ask(service.handle_mount_shm, {"name": name, "size": 1})
+
+    def decode(name: str) -> tuple[int, Any]:
+        return ask(service.handle_reconfigure, {"mode": "decode", "path": f"/dev/shm/{name}", "size": 1})
+
+    monkeypatch.delenv("MOONCAKE_STORE_REST_FILES")
+    for answered in (mount("kv-0"), decode("kv-0")):
+        assert answered[0] == 403, "none is by default"
+        assert "MOONCAKE_STORE_REST_FILES" in answered[1]["detail"]
+    prefix = f"mooncake-{uuid4()}"
+    monkeypatch.setenv("MOONCAKE_STORE_REST_FILES", f"/dev/shm/other,, /dev/shm/{prefix}")
+    link = Path("/dev/shm") / f"{prefix}-link"
+    link.symlink_to(tmp_path / "elsewhere")
+    try:
+        for name in ("kv-0", link.name):
+            assert (mount(name)[0], decode(name)[0]) == (403, 403), name
+    finally:
+        link.unlink()
+    assert service.store.calls == []
+    assert (mount(f"{prefix}-0")[0], decode(f"{prefix}-1")[0]) == (200, 200)
+    assert [call[1] for call in service.store.calls] == [f"/dev/shm/{prefix}-0", f"/dev/shm/{prefix}-1"]
 
 
 def test_an_empty_object_is_there(service: MooncakeStoreService) -> None:
