@@ -7,7 +7,26 @@ import (
 	"io"
 	"log/slog"
 	"strings"
+	"sync/atomic"
 )
+
+// lost counts for LinesLost.
+var lost atomic.Uint64
+
+// LinesLost returns how many lines of this process's logs could not be written, to a full disk for
+// example.
+func LinesLost() uint64 { return lost.Load() }
+
+// counted counts the lines that w does not take.
+type counted struct{ w io.Writer }
+
+func (c counted) Write(line []byte) (int, error) {
+	n, err := c.w.Write(line)
+	if err != nil {
+		lost.Add(1)
+	}
+	return n, err
+}
 
 // NewLogger makes a logger that writes to w. level is debug, info, warn or error, format
 // is text or json; anything else is an error that names the choices.
@@ -25,6 +44,7 @@ func NewLogger(w io.Writer, level, format string) (*slog.Logger, error) {
 	default:
 		return nil, fmt.Errorf("log level %q is not debug, info, warn or error", level)
 	}
+	w = counted{w}
 	opts := &slog.HandlerOptions{Level: l}
 	switch strings.ToLower(format) {
 	case "text", "":

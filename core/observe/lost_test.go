@@ -30,3 +30,18 @@ func TestLostLinesAreCounted(t *testing.T) {
 	require.NoError(t, err)
 	require.Regexp(t, `^\S+ log: 3 lines before this one are lost: they could not be written\ny\ny\n$`, string(text))
 }
+
+// TestLostLinesAreCountedForMetrics: of whatever log.
+func TestLostLinesAreCountedForMetrics(t *testing.T) {
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	require.NoError(t, err)
+	defer full.Close()
+	before := LinesLost()
+	for _, format := range []string{"text", "json"} {
+		log, err := NewLogger(full, "info", format)
+		require.NoError(t, err)
+		log.Info("lost")
+		log.Debug("not written anyway")
+	}
+	require.EqualValues(t, 2, LinesLost()-before)
+}

@@ -8,6 +8,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
+
+	"github.com/mooncake-go/mooncake/core/observe"
 )
 
 // leadership is null where no leader is known.
@@ -70,9 +72,18 @@ func (h *handler) metrics(w http.ResponseWriter, _ *http.Request) {
 	sendMetrics(w, h.master.Metrics(), h.log)
 }
 
-// sendMetrics answers with everything a registry gathers, in Prometheus' text format.
+// ofProcess is what the metrics of every role have.
+var ofProcess = func() *prometheus.Registry {
+	r := prometheus.NewRegistry()
+	r.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
+		Name: "mooncake_log_lines_lost_total", Help: "Number of log lines that could not be written, to a full disk for example.",
+	}, func() float64 { return float64(observe.LinesLost()) }))
+	return r
+}()
+
+// sendMetrics answers with everything a registry gathers, and ofProcess, in Prometheus' text format.
 func sendMetrics(w http.ResponseWriter, from prometheus.Gatherer, log *slog.Logger) {
-	families, err := from.Gather()
+	families, err := prometheus.Gatherers{from, ofProcess}.Gather()
 	if err != nil {
 		// What could be gathered is still worth having.
 		log.Warn("gather metrics", "error", err)
