@@ -22,6 +22,7 @@ type Block struct {
 	location string
 	guard    bool
 	piece    Piece // of an arena; its zero value for a mapping of its own
+	pledge   *pledge
 
 	mu     sync.Mutex
 	closed bool
@@ -58,6 +59,25 @@ func allocate(size uint64, o Options, k kernel) (*Block, error) {
 	if err := o.Placement.Check(root, o.HugePages, size); err != nil {
 		return nil, err
 	}
+	if !o.Promise || o.HugePages != HugeNone {
+		return mapped(size, o, k)
+	}
+	p, err := promise(root, size, o.File != nil)
+	if err != nil {
+		return nil, err
+	}
+	b, err := mapped(size, o, k)
+	if err != nil {
+		p.end()
+		return nil, err
+	}
+	b.pledge = p
+	p.at(b.fd)
+	return b, nil
+}
+
+// mapped allocates what was checked.
+func mapped(size uint64, o Options, k kernel) (*Block, error) {
 	b := &Block{fd: -1, location: o.Location, guard: o.Guard}
 	if b.location == "" {
 		b.location = o.Placement.location()
@@ -138,6 +158,7 @@ func (b *Block) Close() error {
 		b.piece.Release()
 		return nil
 	}
+	b.pledge.end()
 	err := b.unmap()
 	if b.fd >= 0 {
 		if e := unix.Close(b.fd); err == nil {

@@ -80,33 +80,49 @@ func parseMeminfo(text []byte, name string) uint64 {
 // the limit in the two versions of control groups, controller its name in version 1.
 func groupLimit(root fs.FS, self []byte, controller, v2, v1 string) uint64 {
 	best := uint64(noLimit)
-	for line := range bytes.Lines(self) {
-		f := strings.SplitN(strings.TrimSpace(string(line)), ":", 3)
-		if len(f) != 3 {
-			continue
+	eachGroup(self, controller, func(two bool, dir string) {
+		file := v1
+		if two {
+			file = v2
 		}
-		switch {
-		case f[0] == "0" && f[1] == "":
-			best = min(best, walkGroup(root, "sys/fs/cgroup", f[2], v2))
-		case strings.Contains(","+f[1]+",", ","+controller+","):
-			best = min(best, walkGroup(root, "sys/fs/cgroup/"+controller, f[2], v1))
+		if n, ok := readNumber(root, path.Join(dir, file)); ok {
+			best = min(best, n)
 		}
-	}
+	})
 	return best
 }
 
-// walkGroup looks at group and its ancestors below base. Inside a container the path is
-// often that of the host and does not exist here; the mount's root then holds the limit.
-func walkGroup(root fs.FS, base, group, file string) uint64 {
-	best := uint64(noLimit)
-	for dir := path.Clean("/" + group); ; dir = path.Dir(dir) {
-		if b, err := fs.ReadFile(root, path.Join(base, dir, file)); err == nil {
-			best = min(best, parseGroupLimit(b))
+// eachGroup calls f for the folders of the process's control group and of its ancestors, in both
+// versions. Inside a container the path is often that of the host and does not exist here; the
+// mount's root is then the group's own.
+func eachGroup(self []byte, controller string, f func(two bool, dir string)) {
+	for line := range bytes.Lines(self) {
+		l := strings.SplitN(strings.TrimSpace(string(line)), ":", 3)
+		if len(l) != 3 {
+			continue
 		}
-		if dir == "/" {
-			return best
+		two, base := l[0] == "0" && l[1] == "", "sys/fs/cgroup"
+		if !two {
+			if !strings.Contains(","+l[1]+",", ","+controller+",") {
+				continue
+			}
+			base += "/" + controller
+		}
+		for dir := path.Clean("/" + l[2]); ; dir = path.Dir(dir) {
+			if f(two, path.Join(base, dir)); dir == "/" {
+				break
+			}
 		}
 	}
+}
+
+// readNumber reads a file of a control group, false for one that is not there.
+func readNumber(root fs.FS, name string) (uint64, bool) {
+	b, err := fs.ReadFile(root, name)
+	if err != nil {
+		return 0, false
+	}
+	return parseGroupLimit(b), true
 }
 
 // noLimit is the limit of a control group that has none.

@@ -59,6 +59,10 @@ type Options struct {
 	HugePages HugePages
 	// Prefault touches every page before Allocate returns.
 	Prefault bool
+	// Promise says that all of the memory will be filled in the course of time: Allocate refuses what
+	// the control group has no room for, beside other such blocks of this process. Memory in huge
+	// pages is not charged to a control group.
+	Promise bool
 	// Guard keeps the address range reserved and inaccessible after Close, so that a use
 	// after Close faults at the culprit instead of reaching what is mapped there next. It
 	// costs address space, not memory.

@@ -155,7 +155,7 @@ func (s *Store) fresh(o *opened, size uint64) (mem []byte, free func() error, er
 		mem, err = a.Alloc(size)
 		return mem, func() error { return a.Free(mem) }, err
 	}
-	b, err := memory.Allocate(size, memory.Options{Name: "mooncake-pool"})
+	b, err := memory.Allocate(size, memory.Options{Name: "mooncake-pool", Promise: true})
 	if err != nil {
 		return nil, nil, err
 	}

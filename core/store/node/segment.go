@@ -143,7 +143,7 @@ func (n *Node) acquire(ctx context.Context, what string, o MountOptions, left *l
 // mapMemory maps memory of this node: new memory, or that of the process before.
 func (n *Node) mapMemory(size uint64, location string, left *leftSegment) (*memory.Block, error) {
 	o := memory.Options{
-		Name: "mooncake-segment", Location: location, HugePages: n.cfg.HugePages, Prefault: n.cfg.Prefault,
+		Name: "mooncake-segment", Location: location, HugePages: n.cfg.HugePages, Prefault: n.cfg.Prefault, Promise: true,
 		Placement: n.cfg.Placement, Root: n.cfg.Root, Log: n.deps.Log,
 	}
 	switch {
