@@ -8,6 +8,8 @@ type Master struct {
 	RPCPort             int           `koanf:"rpc_port" type:"port" default:"50051" doc:"port of the RPC server"`
 	RPCInterface        string        `koanf:"rpc_interface" default:"" doc:"network interface whose address replaces rpc_address: its first IPv4 address, else its first global IPv6 address"`
 	RPCConnTimeout      time.Duration `koanf:"rpc_conn_timeout" unit:"s" default:"0s" range:"0s..24h" doc:"how long a connection may be without a call before the master closes it; 0 never closes it"`
+	RPCMaxConnections   int           `koanf:"rpc_max_connections" default:"0" range:"0..1048576" doc:"how many connections the RPC server has; a new one takes the place of one that has been idle for long. 0 is what the limit on open files leaves"`
+	RPCMemoryBudget     Size          `koanf:"rpc_memory_budget" default:"0" range:"0..1TiB" doc:"memory that all requests of more than 64 KiB together may take in the master; a byte of a request counts as four, and more requests wait unread. 0 is 512 MiB, or a quarter of the memory that the master may have where that is less"`
 	RPCEnableTCPNoDelay bool          `koanf:"rpc_enable_tcp_no_delay" default:"true" doc:"send small messages of the RPC server at once (TCP_NODELAY)"`
 
 	Evictor   string `koanf:"evictor" type:"plugin" default:"prefix" doc:"eviction policy: the name of an evict plugin"`

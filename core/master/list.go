@@ -129,6 +129,15 @@ func (s *Service) ObserveRPC(method string, took time.Duration) { s.counters.RPC
 // ObserveForeign counts a connection to the RPC port that was turned away, by its protocol.
 func (s *Service) ObserveForeign(protocol string) { s.counters.ForeignConnections.Add(1, protocol) }
 
+// ObserveRequestMemory counts the memory that large requests take, in bytes.
+func (s *Service) ObserveRequestMemory(bytes int64) { s.counters.RequestMemory.Add(bytes) }
+
+// ObserveRequestWait counts a large request that waits for memory.
+func (s *Service) ObserveRequestWait() { s.counters.RequestWaits.Add(1) }
+
+// ObserveCrowd counts a connection to the RPC port that was closed because there were too many.
+func (s *Service) ObserveCrowd(why string) { s.counters.CrowdedConnections.Add(1, why) }
+
 func (s *Service) gauges() metrics.Gauges {
 	v := s.registry.View()
 	g := metrics.Gauges{

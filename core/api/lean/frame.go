@@ -27,8 +27,10 @@
 // # Limits
 //
 // A frame is at most Limits.Frame bytes, a connection has at most Limits.Calls calls under
-// way; more wait unread. A peer that does not take what is sent to it loses the connection
-// after Limits.Stall.
+// way; more wait unread. A request of more than Uncounted bytes waits unread, with all that
+// follows it on its connection, until Server.Budget has memory for it. Then it has to arrive
+// within Limits.Stall and a second for each MiB. A peer that does not take what is sent to it
+// loses the connection after Limits.Stall.
 package lean
 
 import (
@@ -149,6 +151,9 @@ type Limits struct {
 	// Idle is how long a connection may have no call in flight before the server ends it. 0 means
 	// for ever.
 	Idle time.Duration
+	// Conns is how many connections Split has at most, 0 for any number. A connection beyond takes
+	// the place of another; see Server.Crowded.
+	Conns int
 }
 
 func (l Limits) withDefaults() Limits {
@@ -199,6 +204,7 @@ type frameReader struct {
 	head     head
 	rest     int    // bytes that follow head, -1 while head is not there
 	large    []byte // of a frame that the buffer cannot hold: what there is of it
+	ask      bool   // next leaves frames of more than Uncounted bytes to content and skip
 }
 
 func (r *frameReader) open(conn net.Conn, l Limits) error {
@@ -225,6 +231,15 @@ func (b bytesOf) Read(p []byte) (int, error) {
 	return b.r.socket.ReadAsleep(p)
 }
 
+// maxKept is the largest buffer that is kept for the next call.
+const maxKept = 256 << 10
+
+// Uncounted is the largest request, in bytes, for which no Budget is asked.
+const Uncounted = 64 << 10
+
+// errLarge is what next returns for a frame that it leaves to content or skip.
+var errLarge = errors.New("the frame is large")
+
 // next returns a frame. What follows its head is valid until done, which is to be called.
 func (r *frameReader) next() (head, []byte, error) {
 	if r.rest < 0 {
@@ -247,16 +262,35 @@ func (r *frameReader) next() (head, []byte, error) {
 		}
 		return r.head, b, nil
 	}
+	if r.ask && r.rest > Uncounted {
+		return r.head, nil, errLarge
+	}
+	b, err := r.content()
+	return r.head, b, err
+}
+
+// content returns what follows the head of a frame that the buffer cannot hold.
+func (r *frameReader) content() ([]byte, error) {
 	if cap(r.large) < r.rest {
 		r.large = make([]byte, 0, r.rest)
 	}
 	for len(r.large) < r.rest {
 		n, err := r.buffered.Read(r.large[len(r.large):r.rest])
 		if r.large = r.large[:len(r.large)+n]; err != nil {
-			return head{}, nil, inside(err)
+			return nil, inside(err)
 		}
 	}
-	return r.head, r.large, nil
+	return r.large, nil
+}
+
+// take is done for a caller that keeps what content returned.
+func (r *frameReader) take() { r.large, r.rest = nil, -1 }
+
+// skip reads a frame of which nothing is wanted but the head, in place of done.
+func (r *frameReader) skip() error {
+	_, err := r.buffered.Discard(r.rest)
+	r.rest = -1
+	return inside(err)
 }
 
 // done makes room for the next frame.

@@ -20,6 +20,13 @@ type Server struct {
 	// Codec of requests and responses. Set it before the first connection; nil is package
 	// proto.
 	Codec Codec
+	// Budget, where set, is asked for memory before a large request is read. Set it before the
+	// first connection.
+	Budget Budget
+	// Crowded, where set, is told of each connection that is closed or refused because there are
+	// too many. Set it before the first connection. It is called from many goroutines; it must not
+	// block.
+	Crowded func(Crowd)
 	// Foreign, where set, is told of each connection that is turned away because it speaks
 	// another protocol, with its first bytes, and returns what the peer is answered. Set it before the
 	// first connection. It is called from many goroutines; it must not block.
@@ -31,6 +38,8 @@ type Server struct {
 
 	ctx    context.Context // ends when calls are cut off
 	cancel context.CancelFunc
+	taking context.Context // ends when no more calls are taken
+	refuse context.CancelFunc
 
 	mu       sync.Mutex
 	stopping bool
@@ -49,6 +58,7 @@ type method struct {
 func NewServer(l Limits, chain ...grpc.UnaryServerInterceptor) *Server {
 	s := &Server{limits: l.withDefaults(), methods: map[string]*method{}, conns: map[*serverConn]struct{}{}}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
+	s.taking, s.refuse = context.WithCancel(s.ctx)
 	for i := len(chain) - 1; i >= 0; i-- {
 		s.chain = chained(chain[i], s.chain)
 	}
@@ -79,14 +89,15 @@ func (s *Server) RegisterService(desc *grpc.ServiceDesc, impl any) {
 
 // serveConn serves a connection whose first bytes, those that tell what it is, were read,
 // until the peer or Stop ends it, and closes it.
-func (s *Server) serveConn(conn net.Conn) {
-	samehost.Tune(conn)
-	conn = busypoll.Adopt(conn, s.limits.Poll)
+func (s *Server) serveConn(g *guest) {
+	samehost.Tune(g.conn)
+	conn := busypoll.Adopt(g.conn, s.limits.Poll)
 	c, err := newServerConn(s, conn)
-	if err != nil {
+	if err != nil || !g.become(conn) {
 		_ = conn.Close()
 		return
 	}
+	c.greeted = g.greeted
 	s.mu.Lock()
 	if s.stopping {
 		s.mu.Unlock()
@@ -108,6 +119,7 @@ func (s *Server) serveConn(conn net.Conn) {
 func (s *Server) Stop(ctx context.Context) {
 	s.mu.Lock()
 	s.stopping = true
+	s.refuse()
 	for c := range s.conns {
 		_ = c.conn.SetReadDeadline(time.Unix(1, 0)) // It reads no more, and ends when it is idle.
 	}

@@ -31,6 +31,8 @@ type serverConn struct {
 	calls  sync.WaitGroup
 	relief relief
 	over   chan struct{} // closed at the end
+	// greeted is called once the prefaces are exchanged.
+	greeted func(leave func())
 
 	mu    sync.Mutex
 	under map[uint32]*job // calls that the client may give up
@@ -49,6 +51,7 @@ func newServerConn(s *Server, conn net.Conn) (*serverConn, error) {
 		s: s, conn: conn, codec: codec, out: out, slots: make(chan struct{}, s.limits.Calls), over: make(chan struct{}), under: map[uint32]*job{},
 	}
 	c.relief.takeOver = c.readOn
+	c.in.ask = s.Budget != nil
 	return c, c.in.open(conn, s.limits)
 }
 
@@ -107,7 +110,16 @@ func (c *serverConn) greet() error {
 	if err := c.limitRead(time.Time{}); err != nil {
 		return err
 	}
-	return c.out.send([]byte(preface))
+	if err := c.out.send([]byte(preface)); err != nil {
+		return err
+	}
+	c.greeted(c.dismiss)
+	return nil
+}
+
+// dismiss tells the client goodbye.
+func (c *serverConn) dismiss() {
+	_ = c.out.send(bare(head{kind: kindBye})) // The goroutine that reads sees the end of the connection.
 }
 
 // await waits for the next frame. The connection ends if none comes while no call is in progress:
@@ -174,6 +186,9 @@ func (c *serverConn) next() (relieved bool, err error) {
 			}
 		}
 	}
+	if errors.Is(err, errLarge) {
+		return false, c.large(h)
+	}
 	if err != nil {
 		return false, err
 	}
@@ -190,18 +205,26 @@ func (c *serverConn) next() (relieved bool, err error) {
 	j.c, j.h = c, h
 	j.buf = append(j.buf[:0], body...)
 	c.in.done()
-	c.slots <- struct{}{} // Its calls end within their bounds.
-	c.calls.Add(1)
-	if !c.enter(j) {
-		c.calls.Done()
-		<-c.slots
-		return false, fmt.Errorf("%w: call %d is in progress already", errFrame, h.call)
+	if err := c.admit(j); err != nil {
+		return false, err
 	}
 	if c.in.poll = len(j.buf) <= inline && c.in.buffered.Buffered() == 0; !c.in.poll {
 		go j.run() // On this processor, once it is free.
 		return false, nil
 	}
 	return c.relief.during(j.run), nil
+}
+
+// admit counts a call that was read among those in progress.
+func (c *serverConn) admit(j *job) error {
+	c.slots <- struct{}{} // Its calls end within their bounds.
+	c.calls.Add(1)
+	if !c.enter(j) {
+		c.calls.Done()
+		<-c.slots
+		return fmt.Errorf("%w: call %d is in progress already", errFrame, j.h.call)
+	}
+	return nil
 }
 
 // enter makes the context of a call, before the next frame is read, because that frame may cancel
@@ -250,14 +273,13 @@ type job struct {
 	buf []byte // the name of the method and the request
 	out []byte // the answer
 	ctx callctx.Call
+	// counted is how many bytes of the request the server's budget holds memory for.
+	counted int
 }
 
 var jobs = sync.Pool{New: func() any { return new(job) }}
 
 func takeJob() *job { return jobs.Get().(*job) } //nolint:forcetypeassert // Nothing else is in the pool.
-
-// maxKept is the largest buffer that is kept for the next call.
-const maxKept = 256 << 10
 
 // free gives back a call whose context no goroutine uses any more.
 func (j *job) free() {
@@ -270,14 +292,17 @@ func (j *job) free() {
 	if cap(j.out) > maxKept {
 		j.out = nil
 	}
-	j.c, j.h = nil, head{}
+	j.c, j.h, j.counted = nil, head{}, 0
 	jobs.Put(j)
 }
 
 func (j *job) run() {
-	c := j.c
+	c, counted := j.c, j.counted
 	defer func() {
 		j.free()
+		if counted > 0 {
+			c.s.Budget.Release(counted)
+		}
 		<-c.slots
 		c.calls.Done()
 	}()

@@ -1,9 +1,11 @@
 package lean
 
 import (
+	"errors"
 	"io"
 	"net"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/mooncake-go/mooncake/core/internal/foreign"
@@ -12,18 +14,27 @@ import (
 // Split returns a listener with those connections of ln that are not for s; s serves the
 // others. Both end when the returned listener is closed, which closes ln. A connection that
 // speaks neither this package's framing nor HTTP/2 is turned away at once: s.Foreign is told.
+//
+// Where there are too many connections (Limits.Conns), the one that has been idle for longest, of
+// the host with the most, gives way to a new one: its client is told goodbye, or it is closed.
+// At most 256 connections, a quarter of Limits.Conns where that is less, may be such that have not
+// sent their beginning; the oldest gives way. s.Crowded is told of each.
 func Split(ln net.Listener, s *Server) net.Listener {
-	sp := &splitter{Listener: ln, s: s, rest: make(chan net.Conn), over: make(chan struct{}), sniffing: map[net.Conn]struct{}{}}
+	sp := &splitter{
+		Listener: ln, s: s, crowd: newCrowd(s.limits.Conns, s.Crowded),
+		rest: make(chan net.Conn), over: make(chan struct{}), sniffing: map[net.Conn]struct{}{},
+	}
 	go sp.accept()
 	return sp
 }
 
 type splitter struct {
 	net.Listener
-	s    *Server
-	rest chan net.Conn
-	over chan struct{} // closed by the end of accept
-	err  error         // of accept, once over
+	s     *Server
+	crowd *crowd
+	rest  chan net.Conn
+	over  chan struct{} // closed by the end of accept
+	err   error         // of accept, once over
 
 	mu       sync.Mutex
 	closed   bool
@@ -40,14 +51,22 @@ func (sp *splitter) accept() {
 		conn, err := sp.Listener.Accept()
 		if err != nil {
 			if temporary(err) && !sp.isClosed() {
+				if errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) {
+					sp.crowd.shed()
+				}
 				time.Sleep(patience)
 				continue
 			}
 			sp.err = err
 			return
 		}
-		if sp.watch(conn) {
-			go sp.sniff(conn)
+		if !sp.watch(conn) {
+			continue
+		}
+		if g := sp.crowd.enter(conn); g != nil {
+			go sp.sniff(conn, g)
+		} else {
+			sp.forget(conn)
 		}
 	}
 }
@@ -77,7 +96,13 @@ func (sp *splitter) watch(conn net.Conn) bool {
 }
 
 // sniff looks at the first bytes and hands the connection on.
-func (sp *splitter) sniff(conn net.Conn) {
+func (sp *splitter) sniff(conn net.Conn, g *guest) {
+	handed := false // to gRPC, which closes it
+	defer func() {
+		if !handed {
+			g.left()
+		}
+	}()
 	var first [foreign.Least]byte
 	n := 0
 	err := conn.SetReadDeadline(time.Now().Add(sp.s.limits.Stall))
@@ -98,11 +123,13 @@ func (sp *splitter) sniff(conn net.Conn) {
 		_ = conn.Close()
 	case protocol == foreign.Lean:
 		boundUnacknowledged(conn)
-		sp.s.serveConn(conn)
+		sp.s.serveConn(g)
 	default:
 		boundUnacknowledged(conn)
+		g.greeted(nil)
 		select {
-		case sp.rest <- &begun{Conn: conn, first: first[:]}:
+		case sp.rest <- &begun{Conn: conn, first: first[:], guest: g}:
+			handed = true
 		case <-sp.over:
 			_ = conn.Close()
 		}
@@ -154,6 +181,13 @@ func (sp *splitter) Close() error {
 type begun struct {
 	net.Conn
 	first []byte
+	guest *guest
+}
+
+// Close implements net.Conn.
+func (b *begun) Close() error {
+	defer b.guest.left()
+	return b.Conn.Close()
 }
 
 // Read implements net.Conn.

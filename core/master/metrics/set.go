@@ -6,7 +6,11 @@
 // that a dashboard finds every series. Everything is safe for concurrent use.
 package metrics
 
-import "github.com/mooncake-go/mooncake/core/model"
+import (
+	"sync/atomic"
+
+	"github.com/mooncake-go/mooncake/core/model"
+)
 
 // Set is all counters of a master. The zero value is ready.
 type Set struct {
@@ -64,6 +68,12 @@ type Set struct {
 	RPC Methods
 	// ForeignConnections were turned away from the RPC port, by protocol; fed by the API.
 	ForeignConnections Labelled
+	// RequestMemory is how many bytes of the memory for large requests are taken, RequestWaits
+	// counts the requests that waited for some, CrowdedConnections the connections that were closed
+	// because there were too many, by reason; fed by the API.
+	RequestMemory      atomic.Int64
+	RequestWaits       Counter
+	CrowdedConnections Labelled
 }
 
 // The reasons of TenantRejects. The first is upstream's.

@@ -19,6 +19,11 @@ type Observer interface {
 	store.Master
 	ObserveRPC(method string, took time.Duration)
 	ObserveForeign(protocol string)
+	// ObserveRequestMemory counts the memory of large requests, ObserveRequestWait those that wait
+	// for it, ObserveCrowd the connections that were closed because there were too many.
+	ObserveRequestMemory(bytes int64)
+	ObserveRequestWait()
+	ObserveCrowd(why string)
 	// Quiesce refuses further calls and has the ledgers learn what was answered.
 	Quiesce(ctx context.Context)
 }
@@ -31,7 +36,11 @@ func Module() fx.Option {
 
 func provideServer(lc fx.Lifecycle, cfg config.Config, m Observer, log *slog.Logger, fail ports.Failer) *Server {
 	c := cfg.Master
-	server := New(m, Options{Logger: log, IdleTimeout: c.RPCConnTimeout, Observe: m.ObserveRPC, Foreign: m.ObserveForeign})
+	server := New(m, Options{
+		Logger: log, IdleTimeout: c.RPCConnTimeout, Observe: m.ObserveRPC, Foreign: m.ObserveForeign,
+		MemoryBudget: memoryBudget(uint64(c.RPCMemoryBudget)), Memory: m.ObserveRequestMemory, MemoryWait: m.ObserveRequestWait,
+		MaxConnections: maxConnections(c.RPCMaxConnections, log), Crowded: m.ObserveCrowd,
+	})
 	start := func(ctx context.Context) error {
 		ln, err := ports.Listen(ctx, "master", c.RPCAddress, c.RPCPort, "rpc_port")
 		if err != nil {

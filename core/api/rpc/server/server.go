@@ -4,7 +4,6 @@ package server
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"net"
 	"sync"
 	"time"
@@ -15,47 +14,9 @@ import (
 	masterv1 "github.com/mooncake-go/mooncake/sdk/proto/mooncake/master/v1"
 
 	"github.com/mooncake-go/mooncake/core/api/lean"
-	"github.com/mooncake-go/mooncake/core/api/mastercodec"
 	"github.com/mooncake-go/mooncake/core/api/rpc"
 	"github.com/mooncake-go/mooncake/core/store"
 )
-
-// Options are the settings of a Server; the zero value is usable.
-type Options struct {
-	// Logger, nil for none.
-	Logger *slog.Logger
-	// CallTimeout bounds one call, also where the caller allowed more. Default 30 s.
-	CallTimeout time.Duration
-	// MaxStreams bounds the calls in flight on one connection. Default 1024.
-	MaxStreams uint32
-	// HandshakeTimeout is how long a connection may take to speak gRPC. Default 10 s.
-	HandshakeTimeout time.Duration
-	// IdleTimeout is how long a connection may have no call in flight before the server
-	// closes it; the client connects again with its next call. 0 never closes it.
-	IdleTimeout time.Duration
-	// Observe, where set, is told how long each call took, by the bare name of its method,
-	// for example PutStart. Called from many goroutines; it must not block.
-	Observe func(method string, took time.Duration)
-	// Foreign, where set, is told of each connection that was turned away, by the name of its
-	// protocol as package foreign gives it. Called from many goroutines; it must not block.
-	Foreign func(protocol string)
-}
-
-func (o Options) withDefaults() Options {
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
-	if o.CallTimeout <= 0 {
-		o.CallTimeout = 30 * time.Second
-	}
-	if o.MaxStreams == 0 {
-		o.MaxStreams = 1024
-	}
-	if o.HandshakeTimeout <= 0 {
-		o.HandshakeTimeout = 10 * time.Second
-	}
-	return o
-}
 
 // Server serves a master on a listener. A call that panics fails alone.
 type Server struct {
@@ -75,6 +36,9 @@ func New(m store.Master, opts Options) *Server {
 		grpc.MaxSendMsgSize(rpc.MaxMessageSize),
 		grpc.MaxConcurrentStreams(opts.MaxStreams),
 		grpc.MaxHeaderListSize(64<<10),
+		// What a client may send of a request before the server has memory for the rest.
+		grpc.InitialWindowSize(lean.Uncounted),
+		grpc.InitialConnWindowSize(1<<20),
 		grpc.ConnectionTimeout(opts.HandshakeTimeout),
 		// A client may ask for a sign of life every 5 s; one that is silent for 40 s
 		// while the connection is idle is gone.
@@ -86,10 +50,14 @@ func New(m store.Master, opts Options) *Server {
 	)}
 	s.lean = lean.NewServer(lean.Limits{
 		Frame: rpc.MaxMessageSize, Calls: int(opts.MaxStreams), Stall: opts.HandshakeTimeout, Idle: opts.IdleTimeout, Call: opts.CallTimeout,
+		Conns: opts.MaxConnections,
 	}, chain...)
-	s.lean.Codec = mastercodec.Codec{}
+	b := newBudget(opts)
+	s.lean.Budget = b
+	s.lean.Crowded = crowded(opts)
+	s.lean.Codec = codec{}
 	s.lean.Foreign = turnedAway(opts)
-	masterv1.RegisterMasterServiceServer(s.grpc, &service{master: m})
+	s.grpc.RegisterService(counted(masterv1.MasterService_ServiceDesc, b, opts), &service{master: m})
 	masterv1.RegisterMasterServiceServer(s.lean, &service{master: m})
 	return s
 }

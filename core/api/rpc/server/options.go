@@ -1,0 +1,68 @@
+package server
+
+import (
+	"log/slog"
+	"time"
+)
+
+// DefaultMemoryBudget is that of Options.MemoryBudget.
+const DefaultMemoryBudget = 512 << 20
+
+// Options are the settings of a Server; the zero value is usable.
+type Options struct {
+	// Logger, nil for none.
+	Logger *slog.Logger
+	// CallTimeout bounds one call, also where the caller allowed more. Default 30 s.
+	CallTimeout time.Duration
+	// MaxStreams bounds the calls in flight on one connection. Default 1024.
+	MaxStreams uint32
+	// HandshakeTimeout is how long a connection may take to speak gRPC. Default 10 s.
+	HandshakeTimeout time.Duration
+	// IdleTimeout is how long a connection may have no call in flight before the server
+	// closes it; the client connects again with its next call. 0 never closes it.
+	IdleTimeout time.Duration
+	// Observe, where set, is told how long each call took, by the bare name of its method,
+	// for example PutStart. Called from many goroutines; it must not block.
+	Observe func(method string, took time.Duration)
+	// MemoryBudget is how much memory all requests of more than 64 KiB together may take, in
+	// bytes; a byte of a request counts as four. More wait unread. Default 512 MiB.
+	MemoryBudget int64
+	// MaxConnections is how many connections there may be; one that has been idle for long gives
+	// way to a new one. 0 for any number.
+	MaxConnections int
+	// Memory, where set, is told by how many bytes what is taken of MemoryBudget changes, and
+	// MemoryWait of each request that waits for it. Called from many goroutines; they must not block.
+	Memory     func(bytes int64)
+	MemoryWait func()
+	// Crowded, where set, is told why a connection was closed or refused because there were too
+	// many, with the words of lean.Parting. Called from many goroutines; it must not block.
+	Crowded func(why string)
+	// Foreign, where set, is told of each connection that was turned away, by the name of its
+	// protocol as package foreign gives it. Called from many goroutines; it must not block.
+	Foreign func(protocol string)
+}
+
+func (o Options) withDefaults() Options {
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.CallTimeout <= 0 {
+		o.CallTimeout = 30 * time.Second
+	}
+	if o.MaxStreams == 0 {
+		o.MaxStreams = 1024
+	}
+	if o.HandshakeTimeout <= 0 {
+		o.HandshakeTimeout = 10 * time.Second
+	}
+	if o.MemoryBudget <= 0 {
+		o.MemoryBudget = DefaultMemoryBudget
+	}
+	if o.Memory == nil {
+		o.Memory = func(int64) {}
+	}
+	if o.MemoryWait == nil {
+		o.MemoryWait = func() {}
+	}
+	return o
+}
