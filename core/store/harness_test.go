@@ -25,7 +25,6 @@ import (
 	"github.com/mooncake-go/mooncake/core/store/node"
 	"github.com/mooncake-go/mooncake/core/store/session"
 	"github.com/mooncake-go/mooncake/core/transfer"
-	"github.com/mooncake-go/mooncake/core/vault"
 	arena "github.com/mooncake-go/mooncake/plugins/alloc-arena"
 	lru "github.com/mooncake-go/mooncake/plugins/evict-lru"
 	"github.com/mooncake-go/mooncake/sdk/errs"
@@ -122,8 +121,8 @@ type memberOptions struct {
 	client   func(*client.Config)
 	engine   func(*transfer.Config)
 	node     func(*node.Config)
-	vault    vault.Vault // keeps the memory of the node
-	shm      bool        // of a cluster: shared memory before tcp
+	vault    *shelf // keeps the memory of the node
+	shm      bool   // of a cluster: shared memory before tcp
 }
 
 func (p *pool) member(name string, o memberOptions) *member {
@@ -141,7 +140,7 @@ func (p *pool) member(name string, o memberOptions) *member {
 	m.deps = session.Deps{ID: model.NewUUID(), Master: p.master, Engine: m.engine, Log: silent(), Metrics: m.metrics}
 	var kept *node.Kept
 	if o.vault != nil {
-		kept, err = node.OpenKept(context.Background(), o.vault, "pool", silent())
+		kept, err = node.OpenKept(context.Background(), o.vault.open, "pool", silent())
 		require.NoError(p.t, err)
 		m.deps.ID = kept.Client()
 	}

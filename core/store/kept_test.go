@@ -2,6 +2,7 @@ package store_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -25,15 +26,12 @@ import (
 type shelf struct {
 	mu    sync.Mutex
 	files map[string]*os.File
+	gone  bool // until it is opened again
 }
 
 func newShelf(t *testing.T) *shelf {
 	s := &shelf{files: map[string]*os.File{}}
-	t.Cleanup(func() {
-		for _, f := range s.files {
-			_ = f.Close()
-		}
-	})
+	t.Cleanup(s.clear)
 	return s
 }
 
@@ -45,9 +43,31 @@ func copied(f *os.File) (*os.File, error) {
 func (s *shelf) String() string { return "shelf" }
 func (s *shelf) Close() error   { return nil }
 
+// open opens the shelf.
+func (s *shelf) open(context.Context, bool) (vault.Vault, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.gone = false
+	return s, nil
+}
+
+// clear does what the end of a keeper does.
+func (s *shelf) clear() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, f := range s.files {
+		_ = f.Close()
+	}
+	clear(s.files)
+	s.gone = true
+}
+
 func (s *shelf) Names(context.Context) ([]string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.gone {
+		return nil, errors.New("the keeper has gone")
+	}
 	return slices.Sorted(maps.Keys(s.files)), nil
 }
 
@@ -220,7 +240,7 @@ func TestWhatCannotBeUsedIsFreed(t *testing.T) {
 				if do != nil {
 					do(t, shelf, ledger)
 				} else {
-					k, err := node.OpenKept(t.Context(), shelf, "another", silent())
+					k, err := node.OpenKept(t.Context(), shelf.open, "another", silent())
 					require.NoError(t, err)
 					require.NoError(t, k.Close())
 				}
@@ -236,6 +256,22 @@ func TestWhatCannotBeUsedIsFreed(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestTheVaultIsFilledAgain: a keeper that was restarted gets what it has to keep.
+func TestTheVaultIsFilledAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, shelf := newPool(t, nil), newShelf(t)
+		o := memberOptions{segments: []uint64{1 << 20, 1 << 20}, vault: shelf}
+		s, m := p.member("s:1", o), p.member("c:1", memberOptions{})
+		putAll(t, m, 40, 8<<10)
+		shelf.clear()
+		time.Sleep(20 * time.Second)
+		require.Equal(t, 2, shelf.kept())
+		s.stop()
+		p.member("s:1", o)
+		require.Equal(t, 40, readable(t, m, 40, 8<<10))
+	})
 }
 
 // TestUnmountedMemoryIsNotKept: what an operator takes out of the pool does not come back.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"os"
 	"os/exec"
 	"strconv"
@@ -25,9 +24,10 @@ type Settings struct {
 	KeepTime time.Duration
 	// Program is the program whose verb keep is a keeper. Where it is empty, Open starts none.
 	Program string
+	// Anew makes Open take no memory of another process.
+	Anew bool
 	// Env reads the environment; os.Getenv as a rule.
 	Env func(string) string
-	Log *slog.Logger
 }
 
 const (
@@ -110,6 +110,9 @@ func (s *Settings) dial(ctx context.Context, path string) (Vault, error) {
 		for i := range mostOwners {
 			name := ownerName(s.Owner, i)
 			v, err := connect(ctx, path, name, true)
+			if err == nil && s.Anew {
+				err = errors.Join(ErrTaken, v.Close())
+			}
 			switch {
 			case errors.Is(err, ErrTaken):
 				taken++
@@ -122,7 +125,7 @@ func (s *Settings) dial(ctx context.Context, path string) (Vault, error) {
 		if taken == mostOwners {
 			return nil, fmt.Errorf("vault: keeper at %s: %w: it serves %d stores named %s, which is the most", path, ErrTaken, taken, s.Owner)
 		}
-		if taken == 0 || time.Now().After(deadline) {
+		if taken == 0 || s.Anew || time.Now().After(deadline) {
 			if v, err := connect(ctx, path, free, false); !errors.Is(err, ErrTaken) {
 				return v, err // Otherwise another store began at the same moment.
 			}

@@ -66,6 +66,23 @@ func TestStoresOfOneOwner(t *testing.T) {
 	require.NoError(t, two.Close())
 }
 
+// TestAnew: a store whose keeper was restarted does not take the memory of another one.
+func TestAnew(t *testing.T) {
+	path := startKeeper(t, DefaultKeeperConfig())
+	other, err := Open(t.Context(), settings(path))
+	require.NoError(t, err)
+	keepText(t, other, "of another store")
+	require.NoError(t, other.Close())
+	s := settings(path)
+	s.Anew = true
+	v, err := Open(t.Context(), s)
+	require.NoError(t, err)
+	names, err := v.Names(t.Context())
+	require.NoError(t, err)
+	require.Empty(t, names)
+	require.NoError(t, v.Close())
+}
+
 // TestStoresStartTogether: each gets a number of its own.
 func TestStoresStartTogether(t *testing.T) {
 	path := startKeeper(t, DefaultKeeperConfig())

@@ -73,14 +73,12 @@ func (m *Member) openKept(ctx context.Context) error {
 	if m.keep.Program == "" || m.cfg.GlobalSegmentSize == 0 {
 		return nil
 	}
-	v, err := vault.Open(ctx, vault.Settings{
-		Where: m.cfg.Keep, Owner: m.cfg.ClusterID + "_" + m.cfg.LocalHostname, KeepTime: m.cfg.KeepTime, Program: m.keep.Program, Env: os.Getenv,
-	})
-	if err == nil && v != nil {
-		if m.kept, err = node.OpenKept(ctx, v, m.cfg.ClusterID, m.log); err != nil {
-			err = errors.Join(err, v.Close())
-		}
-	}
+	s := vault.Settings{Where: m.cfg.Keep, Owner: m.cfg.ClusterID + "_" + m.cfg.LocalHostname, KeepTime: m.cfg.KeepTime, Program: m.keep.Program, Env: os.Getenv}
+	var err error
+	m.kept, err = node.OpenKept(ctx, func(ctx context.Context, anew bool) (vault.Vault, error) {
+		s.Anew = anew
+		return vault.Open(ctx, s)
+	}, m.cfg.ClusterID, m.log)
 	switch {
 	case err != nil && m.cfg.Keep == "auto":
 		m.log.Error("the memory of this store is not kept: its objects are lost when this process ends", "error", err)

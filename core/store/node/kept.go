@@ -5,12 +5,14 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"os"
 	"slices"
 	"strings"
+	"sync"
 
 	"golang.org/x/sys/unix"
 
@@ -24,16 +26,24 @@ import (
 // one leaves its own. A segment is kept with its ledger, as two descriptors. Safe for concurrent use, but for what
 // a Node does at its start.
 type Kept struct {
-	vault   vault.Vault
+	open    OpenVault
 	cluster string
 	log     *slog.Logger
 	client  model.ClientID
 	left    []*leftSegment
+
+	mu    sync.Mutex // guards vault, and is held during its calls
+	vault vault.Vault
+	lost  bool // the vault did not answer
 }
+
+// OpenVault opens the vault of a node, nil for none. With anew it gives no memory of another process.
+type OpenVault func(ctx context.Context, anew bool) (vault.Vault, error)
 
 // leftSegment is a segment of the process before.
 type leftSegment struct {
 	ledger *ledger.Log
+	mem    *ledgerMemory // of the ledger
 	memory *os.File
 	size   uint64
 	huge   memory.HugePages
@@ -45,13 +55,25 @@ const (
 	ledgerPrefix = "ledger-"
 )
 
-// OpenKept reads what the process before this one has left in a vault. It makes the vault forget what it cannot use,
-// and what belongs to another cluster, and logs it. The vault is Kept's from then on.
-func OpenKept(ctx context.Context, v vault.Vault, cluster string, log *slog.Logger) (*Kept, error) {
-	k := &Kept{vault: v, cluster: clusterName(cluster), log: log, client: model.NewUUID()}
+// OpenKept opens a vault and reads what the process before this one has left in it. It makes the vault forget what it
+// cannot use, and what belongs to another cluster, and logs it. It returns nil if there is no vault.
+func OpenKept(ctx context.Context, open OpenVault, cluster string, log *slog.Logger) (*Kept, error) {
+	v, err := open(ctx, false)
+	if v == nil || err != nil {
+		return nil, err
+	}
+	k := &Kept{open: open, vault: v, cluster: clusterName(cluster), log: log, client: model.NewUUID()}
+	if err := k.read(ctx, v); err != nil {
+		return nil, errors.Join(err, k.Close())
+	}
+	return k, nil
+}
+
+// read takes what the vault has.
+func (k *Kept) read(ctx context.Context, v vault.Vault) error {
 	names, err := v.Names(ctx)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	used := map[string]bool{}
 	objects, bytes := 0, uint64(0)
@@ -60,9 +82,9 @@ func OpenKept(ctx context.Context, v vault.Vault, cluster string, log *slog.Logg
 		if !ok {
 			continue
 		}
-		s, err := k.open(ctx, id)
+		s, err := k.take(ctx, id)
 		if err != nil {
-			log.Error("kept memory cannot be used and is freed; its objects are lost", "segment", id, "vault", v.String(), "error", err)
+			k.log.Error("kept memory cannot be used and is freed; its objects are lost", "segment", id, "vault", v.String(), "error", err)
 			continue
 		}
 		used[name], used[memoryPrefix+id] = true, true
@@ -75,12 +97,12 @@ func OpenKept(ctx context.Context, v vault.Vault, cluster string, log *slog.Logg
 			continue
 		}
 		if err := v.Drop(ctx, name); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	log.Info("memory is kept beyond the life of this process", "vault", v.String(),
+	k.log.Info("memory is kept beyond the life of this process", "vault", v.String(),
 		"segments_found", len(k.left), "bytes", memory.Human(bytes), "objects", objects)
-	return k, nil
+	return nil
 }
 
 // clusterName is the name of a cluster as a ledger has it.
@@ -92,8 +114,8 @@ func clusterName(cluster string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// open takes one segment.
-func (k *Kept) open(ctx context.Context, id string) (*leftSegment, error) {
+// take takes one segment.
+func (k *Kept) take(ctx context.Context, id string) (*leftSegment, error) {
 	f, err := k.vault.Take(ctx, ledgerPrefix+id)
 	if err != nil {
 		return nil, err
@@ -102,7 +124,7 @@ func (k *Kept) open(ctx context.Context, id string) (*leftSegment, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &leftSegment{}
+	s := &leftSegment{mem: mem}
 	if s.ledger, err = ledger.Open(mem); err != nil {
 		return nil, err
 	}
@@ -146,6 +168,8 @@ func (k *Kept) Close() error {
 		_ = s.memory.Close() // Another copy of a descriptor.
 	}
 	k.left = nil
+	k.mu.Lock()
+	defer k.mu.Unlock()
 	return k.vault.Close()
 }
 
@@ -176,6 +200,12 @@ func (k *Kept) choose(ctx context.Context, total, most uint64, huge memory.HugeP
 
 // keep gives the vault the memory and the ledger of a segment.
 func (k *Kept) keep(ctx context.Context, id model.SegmentID, fd int, mem *ledgerMemory) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.give(ctx, id, fd, mem)
+}
+
+func (k *Kept) give(ctx context.Context, id model.SegmentID, fd int, mem *ledgerMemory) error {
 	if fd < 0 {
 		return fmt.Errorf("the system permits no memory files (memfd_create)")
 	}
@@ -191,8 +221,42 @@ func (k *Kept) keep(ctx context.Context, id model.SegmentID, fd int, mem *ledger
 	return k.vault.Keep(ctx, ledgerPrefix+id.String(), mem.file)
 }
 
+// refresh gives the vault what it lacks of the segments that it has to keep: a keeper that was started anew has nothing.
+// kept returns these segments; none of them is freed while refresh runs, because forget waits.
+func (k *Kept) refresh(ctx context.Context, kept func() []*segment) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	segments := kept()
+	names, err := k.vault.Names(ctx)
+	if err != nil {
+		var v vault.Vault
+		if v, err = k.open(ctx, true); v != nil {
+			_ = k.vault.Close() // It does not answer.
+			k.vault = v
+			names, err = v.Names(ctx)
+		} else if err == nil {
+			err = errors.New("it is not there")
+		}
+	}
+	for i := 0; i < len(segments) && err == nil; i++ {
+		s := segments[i]
+		if id := s.ID.String(); !slices.Contains(names, memoryPrefix+id) || !slices.Contains(names, ledgerPrefix+id) {
+			err = k.give(ctx, s.ID, s.memory.FD(), s.ledgerMemory)
+		}
+	}
+	switch {
+	case err != nil && !k.lost:
+		k.log.Error("the memory of this store is not kept any more: its objects are lost when this process ends", "vault", k.vault.String(), "error", err)
+	case err == nil && k.lost:
+		k.log.Info("the memory of this store is kept again", "vault", k.vault.String())
+	}
+	k.lost = err != nil
+}
+
 // drop makes the vault forget a segment: first the ledger, without which the memory is not used again.
 func (k *Kept) drop(ctx context.Context, id model.SegmentID) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
 	if err := k.vault.Drop(ctx, ledgerPrefix+id.String()); err != nil {
 		return err
 	}

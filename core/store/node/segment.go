@@ -28,6 +28,8 @@ type segment struct {
 	kept    bool               // the vault has the memory and the ledger
 	ledger  *ledger.Log        // what the master has put there
 	wiped   bool               // what the ledger had is lost
+	// ledgerMemory is that of the ledger of a segment that is kept.
+	ledgerMemory *ledgerMemory
 }
 
 // loan is memory that a caller handed over, as one or several segments.
@@ -159,21 +161,20 @@ func (n *Node) mapMemory(size uint64, location string, left *leftSegment) (*memo
 func (n *Node) register(ctx context.Context, s *segment, m transfer.Memory, protocol string, left *leftSegment) error {
 	m.Access = transport.AccessRemote
 	s.Segment, s.mem = n.describe(m.Bytes, protocol), m.Bytes
-	var mem *ledgerMemory
 	var err error
 	if left != nil {
-		s.ID, s.ledger, s.kept = left.ledger.Identity().Segment, left.ledger, true
-	} else if s.ledger, mem, err = n.newLedger(s); err != nil {
+		s.ID, s.ledger, s.ledgerMemory, s.kept = left.ledger.Identity().Segment, left.ledger, left.mem, true
+	} else if s.ledger, s.ledgerMemory, err = n.newLedger(s); err != nil {
 		return errs.Wrap(errs.Internal, "", err)
 	}
 	s.ledger.SetPlace(ledger.Place{Client: n.session.ID(), Base: s.Base})
 	if s.region, err = n.engine.Register(ctx, m); err != nil {
 		return err
 	}
-	if mem == nil {
+	if s.ledgerMemory == nil || left != nil {
 		return nil
 	}
-	if err := n.cfg.Kept.keep(ctx, s.ID, s.memory.FD(), mem); err != nil {
+	if err := n.cfg.Kept.keep(ctx, s.ID, s.memory.FD(), s.ledgerMemory); err != nil {
 		n.deps.Log.Error("a segment is not kept: what it has is lost when this process ends", "segment", s.ID.String(), "error", err)
 		return nil
 	}
@@ -222,6 +223,13 @@ func (n *Node) free(ctx context.Context, segments []*segment) error {
 		failed = errors.Join(failed, s.release())
 	}
 	return failed
+}
+
+// keptSegments returns the segments that the vault has to keep.
+func (n *Node) keptSegments() []*segment {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(n.segments), func(s *segment) bool { return !s.kept || s.leaving })
 }
 
 // staying returns the segments that are not being unmounted.

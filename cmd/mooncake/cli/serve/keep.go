@@ -43,9 +43,9 @@ does nothing else; the memory costs what the stores wrote. A store uses it with 
 which also starts one if none runs, or with --keep and the keeper's socket. With --keep auto
 a store uses a keeper of its user that runs already.
 
-When the keeper ends, so does what it keeps for stores that do not run. A store that runs keeps
-its memory and is kept no longer: start the keeper first, and stop it last. Under systemd use
-the descriptor store of the unit instead (FileDescriptorStoreMax=), which needs no keeper.`,
+When the keeper ends, what it keeps for stores that do not run is freed. A store that runs goes
+on, and finds the next keeper within 15 s. Under systemd use the descriptor store of the unit
+instead (FileDescriptorStoreMax=), which needs no keeper.`,
 		Example: `  mooncake keep
   mooncake keep --keep_time 10m --socket /run/mooncake/keep.sock
   mooncake keep --detach`,
