@@ -64,7 +64,7 @@ func newLedgerPool(t testing.TB) (*pool, *ledger) {
 	l := newLedger()
 	p := &pool{t: t, net: memtransport.NewNetwork(), dir: &shared{entries: map[string]*metadata.Descriptor{}}, master: &outage{}}
 	p.master.set(l)
-	p.stop = func() { p.master.set(nil) }
+	p.stop = func() {}
 	return p, l
 }
 
@@ -90,7 +90,6 @@ func (p *pool) boot() {
 	require.NoError(p.t, m.Start(ctx))
 	p.master.set(m)
 	p.stop = sync.OnceFunc(func() {
-		p.master.set(nil)
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
 		require.NoError(p.t, m.Stop(ctx))
@@ -100,7 +99,10 @@ func (p *pool) boot() {
 }
 
 // kill ends the master as kill -9 does: it forgets everything.
-func (p *pool) kill() { p.stop() }
+func (p *pool) kill() {
+	p.master.set(nil)
+	p.stop()
+}
 
 // member is one process: an engine, a client, and a node where it contributes memory.
 type member struct {
@@ -121,7 +123,8 @@ type memberOptions struct {
 	client   func(*client.Config)
 	engine   func(*transfer.Config)
 	node     func(*node.Config)
-	vault    *shelf // keeps the memory of the node
+	vault    *shelf  // keeps the memory of the node
+	master   *outage // that of the pool if nil
 	shm      bool   // of a cluster: shared memory before tcp
 }
 
@@ -137,7 +140,10 @@ func (p *pool) member(name string, o memberOptions) *member {
 		Directory: view{p.dir, name}, Log: silent(), Carriers: []transfer.Carrier{{Name: "mem", Transport: m.wire, LocalAny: true}},
 	})
 	require.NoError(p.t, err)
-	m.deps = session.Deps{ID: model.NewUUID(), Master: p.master, Engine: m.engine, Log: silent(), Metrics: m.metrics}
+	if o.master == nil {
+		o.master = p.master
+	}
+	m.deps = session.Deps{ID: model.NewUUID(), Master: o.master, Engine: m.engine, Log: silent(), Metrics: m.metrics}
 	var kept *node.Kept
 	if o.vault != nil {
 		kept, err = node.OpenKept(context.Background(), o.vault.open, "pool", silent())

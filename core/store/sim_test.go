@@ -21,7 +21,7 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
-// The simulation runs a whole pool in virtual time: masters that are killed and restarted, stores that return as new
+// The simulation runs a whole pool in virtual time: masters that are killed and restarted, two masters at a time, stores that return as new
 // processes with the memory of the ones before, clients that put,
 // upsert, remove and read whole and in ranges and layers, in a pool that is too small for what they put, over a wire
 // that delays, fails and stalls. MOONCAKE_SIM_SEEDS says how many seeds there are, MOONCAKE_SIM_FIRST the first one.
@@ -78,7 +78,10 @@ type simulation struct {
 	of   map[model.Key][]*attempt
 	next int
 	hits int
-	life int // counts the masters and the processes of stores
+	life int  // counts the masters and the processes of stores
+	two  bool // two masters serve
+	// views are the masters that the stores and then the clients know.
+	views [5]*outage
 	// stores have their memory in shelves of their own.
 	stores [2]*member
 	shelf  [2]*shelf
@@ -99,20 +102,27 @@ func simulate(t *testing.T, seed uint64) {
 		c.StripeSize = 1 << 20
 	})
 	var clients []*member
+	for i := range s.views {
+		s.views[i] = &outage{}
+	}
+	s.follow()
 	for i := range s.stores {
 		s.shelf[i] = newShelf(t)
 		s.stores[i] = s.store(i, 1)
 	}
 	for i := range 3 {
-		clients = append(clients, s.p.member(fmt.Sprintf("c%d:1", i), memberOptions{client: withChecksum(seed%2 == 0)}))
+		clients = append(clients, s.p.member(fmt.Sprintf("c%d:1", i), memberOptions{client: withChecksum(seed%2 == 0), master: s.views[2+i]}))
 	}
 	slow := rand.New(rand.NewPCG(seed, 2))
-	s.p.master.pulls.Store(new(func() { // Ledgers learn late what the master has written.
+	late := func() { // Ledgers learn late what the master has written.
 		s.mu.Lock()
 		d := time.Duration(slow.IntN(2)*slow.IntN(400)) * time.Millisecond
 		s.mu.Unlock()
 		time.Sleep(d)
-	}))
+	}
+	for _, v := range s.views {
+		v.pulls.Store(&late)
+	}
 	ctx, stop := context.WithTimeout(t.Context(), simTime)
 	defer stop()
 	var all sync.WaitGroup
@@ -125,7 +135,9 @@ func simulate(t *testing.T, seed uint64) {
 	for _, c := range clients {
 		c.wire.SetHook(nil)
 	}
-	s.p.master.pulls.Store(nil)
+	for _, v := range s.views {
+		v.pulls.Store(nil)
+	}
 	s.settle(clients[0])
 	require.Positive(t, s.hits, "the load read something")
 }
@@ -153,26 +165,30 @@ func hookOf(rng *rand.Rand) memtransport.Hook {
 
 // store starts a store, at one of its ports.
 func (s *simulation) store(i, port int) *member {
-	return s.p.member(fmt.Sprintf("s%d:%d", i, port), memberOptions{segments: []uint64{512 << 10, 512 << 10}, vault: s.shelf[i]})
+	return s.p.member(fmt.Sprintf("s%d:%d", i, port), memberOptions{segments: []uint64{512 << 10, 512 << 10}, vault: s.shelf[i], master: s.views[i]})
 }
 
-// faults kills and restarts masters, and restarts stores, at the same port and at others.
+// faults kills and restarts masters, restarts stores, at the same port and at others, and starts a second master.
 func (s *simulation) faults(ctx context.Context, rng *rand.Rand) {
 	for n := 2; pause(ctx, time.Duration(rng.IntN(12000))*time.Millisecond); n++ {
-		which := rng.IntN(6)
+		which := rng.IntN(7)
+		if which == 6 {
+			s.rival(rng)
+			continue
+		}
 		if which < len(s.stores) {
 			s.stores[which].stop()
 		}
 		reboot := which >= len(s.stores) || rng.IntN(3) == 0
 		if reboot {
 			s.p.kill()
+			s.follow()
 		}
 		time.Sleep(time.Duration(rng.IntN(3)*rng.IntN(4000)) * time.Millisecond)
-		s.mu.Lock()
-		s.life++
-		s.mu.Unlock()
+		s.born(false)
 		if reboot {
 			s.p.boot()
+			s.follow()
 		}
 		if which < len(s.stores) {
 			s.stores[which] = s.store(which, 1+rng.IntN(2)*n)
@@ -180,11 +196,44 @@ func (s *simulation) faults(ctx context.Context, rng *rand.Rand) {
 	}
 }
 
+// follow makes all processes know the pool's master, or that there is none.
+func (s *simulation) follow() {
+	for _, v := range s.views {
+		v.m.Store(s.p.master.m.Load())
+	}
+}
+
+// born begins another life, in which two masters may serve.
+func (s *simulation) born(two bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.life++
+	s.two = two
+}
+
+// rival starts a second master beside the first. The processes come to it one after the other, in any order; the first
+// master goes on for those that have not.
+func (s *simulation) rival(rng *rand.Rand) {
+	s.born(true)
+	first := s.p.stop
+	s.p.boot()
+	for _, i := range rng.Perm(len(s.views)) {
+		time.Sleep(time.Duration(rng.IntN(2)*rng.IntN(6000)) * time.Millisecond)
+		s.views[i].m.Store(s.p.master.m.Load())
+	}
+	time.Sleep(time.Duration(rng.IntN(2)*rng.IntN(2000)) * time.Millisecond)
+	first()
+	s.born(false)
+}
+
 // whole returns the life of the master if it knows all segments, else 0.
 func (s *simulation) whole() int {
 	s.mu.Lock()
-	life := s.life
+	life, two := s.life, s.two
 	s.mu.Unlock()
+	if two {
+		return 0
+	}
 	if segs, err := s.p.master.Segments(s.t.Context()); err != nil || len(segs) < 4 {
 		return 0
 	}
