@@ -16,6 +16,9 @@ import (
 var awake = 100 * time.Millisecond
 
 const (
+	// hold is how long a new connection waits for another to be idle for awake at most, jiffy how
+	// exactly the system measures that.
+	hold, jiffy = 200 * time.Millisecond, 10 * time.Millisecond
 	// farewell is how long a client that was told goodbye may take to close its connection.
 	farewell = 2 * time.Second
 	// mostHalfOpen bounds the connections whose beginning is awaited, leastHalfOpen is the bound
@@ -84,7 +87,8 @@ type guest struct {
 	leaving bool
 }
 
-// enter counts a connection, and makes room for it. It returns nil for one that it has closed.
+// enter counts a connection, and makes room for it, for which it waits a moment where every other
+// connection was in use just now. It returns nil for one that it has closed.
 func (c *crowd) enter(conn net.Conn) *guest {
 	g := &guest{crowd: c, conn: conn, host: hostOf(conn)}
 	c.mu.Lock()
@@ -101,13 +105,19 @@ func (c *crowd) enter(conn net.Conn) *guest {
 		}
 	}
 	refused := false
-	if c.most > 0 && c.open > c.most {
+	for waited := false; c.most > 0 && c.open > c.most; waited = true {
 		v, idle := c.victim(g)
-		if refused = v == nil || idle < awake && len(c.hosts[v.host]) <= len(c.hosts[g.host]); refused {
-			parted = append(parted, c.part(g, PartedNew, false))
-		} else {
+		if v != nil && (idle >= awake || len(c.hosts[v.host]) > len(c.hosts[g.host])) {
 			parted = append(parted, c.part(v, PartedIdle, false))
+			break
 		}
+		if refused = waited || v == nil; refused {
+			parted = append(parted, c.part(g, PartedNew, false))
+			break
+		}
+		c.mu.Unlock()
+		time.Sleep(min(awake-idle+jiffy, hold))
+		c.mu.Lock()
 	}
 	c.mu.Unlock()
 	for _, f := range parted {
