@@ -217,7 +217,7 @@ func TestWithoutDescriptors(t *testing.T) {
 	first := visit(t, ln, "127.0.0.1")
 	time.Sleep(10 * time.Millisecond) // The system counts idle time in milliseconds.
 	ln.none.Store(1)
-	visit(t, ln, "127.0.0.1") // The accept before it was under way already.
+	visit(t, ln, "127.0.0.1") // The accept before it was in progress already.
 	visit(t, ln, "127.0.0.1")
 	require.Equal(t, []Crowd{{Why: PartedIdle, Host: netip.MustParseAddr("127.0.0.1"), OfHost: 1, Open: 1, Descriptors: true}}, told.of(PartedIdle))
 	require.Eventually(t, func() bool {

@@ -52,7 +52,7 @@ func (m *gatedMaster) Exist(_ context.Context, _ model.Caller, keys []model.Key)
 func largeKeys(n int) []model.Key {
 	keys := make([]model.Key, n)
 	for i := range keys {
-		keys[i] = model.Key(strings.Repeat(string(rune('a'+i%26)), 1000))
+		keys[i] = strings.Repeat(string(rune('a'+i%26)), 1000)
 	}
 	return keys
 }

@@ -27,7 +27,7 @@ func (g *Greetings) Begin(conn io.Closer) (over func(), shed bool) {
 	}
 	g.mu.Unlock()
 	if oldest != nil {
-		_ = oldest.Close() // Who serves it notices.
+		_ = oldest.Close() // The goroutine that serves it notices.
 	}
 	return func() {
 		g.mu.Lock()

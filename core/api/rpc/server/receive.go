@@ -17,7 +17,7 @@ import (
 )
 
 // messageStream is what gRPC's own parser of messages reads. gRPC lets a client send no more than
-// 64 KiB of a message before somebody reads it, and reads it whole when the method asks for it. The
+// 64 KiB of a message before the server reads it, and reads it whole when the method asks for it. The
 // methods here read it themselves, so that they know its size before.
 type messageStream interface {
 	ReadMessageHeader(header []byte) error
