@@ -135,8 +135,8 @@ func (s *Service) ObserveRequestMemory(bytes int64) { s.counters.RequestMemory.A
 // ObserveRequestWait counts a large request that waits for memory.
 func (s *Service) ObserveRequestWait() { s.counters.RequestWaits.Add(1) }
 
-// ObserveCrowd counts a connection to the RPC port that was closed because there were too many.
-func (s *Service) ObserveCrowd(why string) { s.counters.CrowdedConnections.Add(1, why) }
+// ObserveConnClosed counts a connection to the RPC port that was closed because there were too many.
+func (s *Service) ObserveConnClosed(why string) { s.counters.ConnectionsClosed.Add(1, why) }
 
 func (s *Service) gauges() metrics.Gauges {
 	v := s.registry.View()

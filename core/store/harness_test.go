@@ -125,7 +125,7 @@ type memberOptions struct {
 	node     func(*node.Config)
 	vault    *shelf  // keeps the memory of the node
 	master   *outage // that of the pool if nil
-	shm      bool   // of a cluster: shared memory before tcp
+	shm      bool    // of a cluster: shared memory before tcp
 }
 
 func (p *pool) member(name string, o memberOptions) *member {

@@ -218,7 +218,7 @@ func (s *simulation) rival(rng *rand.Rand) {
 	first := s.p.stop
 	s.p.boot()
 	for _, i := range rng.Perm(len(s.views)) {
-		time.Sleep(time.Duration(rng.IntN(2)*rng.IntN(6000)) * time.Millisecond)
+		time.Sleep(time.Duration(rng.IntN(2)*rng.IntN(15000)) * time.Millisecond)
 		s.views[i].m.Store(s.p.master.m.Load())
 	}
 	time.Sleep(time.Duration(rng.IntN(2)*rng.IntN(2000)) * time.Millisecond)

@@ -152,7 +152,7 @@ type Limits struct {
 	// for ever.
 	Idle time.Duration
 	// Conns is how many connections Split has at most, 0 for any number. A connection beyond takes
-	// the place of another; see Server.Crowded.
+	// the place of another; see Server.ConnClosed.
 	Conns int
 }
 

@@ -23,10 +23,10 @@ type Server struct {
 	// Budget, where set, is asked for memory before a large request is read. Set it before the
 	// first connection.
 	Budget Budget
-	// Crowded, where set, is told of each connection that is closed or refused because there are
+	// ConnClosed, where set, is told of each connection that is closed or refused because there are
 	// too many. Set it before the first connection. It is called from many goroutines; it must not
 	// block.
-	Crowded func(Crowd)
+	ConnClosed func(ConnClosed)
 	// Foreign, where set, is told of each connection that is turned away because it speaks
 	// another protocol, with its first bytes, and returns what the peer is answered. Set it before the
 	// first connection. It is called from many goroutines; it must not block.
@@ -89,7 +89,7 @@ func (s *Server) RegisterService(desc *grpc.ServiceDesc, impl any) {
 
 // serveConn serves a connection whose first bytes, those that tell what it is, were read,
 // until the peer or Stop ends it, and closes it.
-func (s *Server) serveConn(g *guest) {
+func (s *Server) serveConn(g *trackedConn) {
 	samehost.Tune(g.conn)
 	conn := busypoll.Adopt(g.conn, s.limits.Poll)
 	c, err := newServerConn(s, conn)

@@ -32,7 +32,7 @@ type serverConn struct {
 	relief relief
 	over   chan struct{} // closed at the end
 	// greeted is called once the prefaces are exchanged.
-	greeted func(leave func())
+	greeted func(goAway func())
 
 	mu    sync.Mutex
 	under map[uint32]*job // calls that the client may give up
@@ -113,12 +113,12 @@ func (c *serverConn) greet() error {
 	if err := c.out.send([]byte(preface)); err != nil {
 		return err
 	}
-	c.greeted(c.dismiss)
+	c.greeted(c.sendGoAway)
 	return nil
 }
 
-// dismiss tells the client goodbye.
-func (c *serverConn) dismiss() {
+// sendGoAway tells the client goodbye.
+func (c *serverConn) sendGoAway() {
 	_ = c.out.send(bare(head{kind: kindBye})) // The goroutine that reads sees the end of the connection.
 }
 

@@ -18,10 +18,10 @@ import (
 // Where there are too many connections (Limits.Conns), the one that has been idle for longest, of
 // the host with the most, gives way to a new one: its client is told goodbye, or it is closed.
 // At most 256 connections, a quarter of Limits.Conns where that is less, may be such that have not
-// sent their beginning; the oldest gives way. s.Crowded is told of each.
+// sent their beginning; the oldest gives way. s.ConnClosed is told of each.
 func Split(ln net.Listener, s *Server) net.Listener {
 	sp := &splitter{
-		Listener: ln, s: s, crowd: newCrowd(s.limits.Conns, s.Crowded),
+		Listener: ln, s: s, limiter: newConnLimiter(s.limits.Conns, s.ConnClosed),
 		rest: make(chan net.Conn), over: make(chan struct{}), sniffing: map[net.Conn]struct{}{},
 	}
 	go sp.accept()
@@ -30,11 +30,11 @@ func Split(ln net.Listener, s *Server) net.Listener {
 
 type splitter struct {
 	net.Listener
-	s     *Server
-	crowd *crowd
-	rest  chan net.Conn
-	over  chan struct{} // closed by the end of accept
-	err   error         // of accept, once over
+	s       *Server
+	limiter *connLimiter
+	rest    chan net.Conn
+	over    chan struct{} // closed by the end of accept
+	err     error         // of accept, once over
 
 	mu       sync.Mutex
 	closed   bool
@@ -52,7 +52,7 @@ func (sp *splitter) accept() {
 		if err != nil {
 			if temporary(err) && !sp.isClosed() {
 				if errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) {
-					sp.crowd.shed()
+					sp.limiter.shed()
 				}
 				time.Sleep(patience)
 				continue
@@ -63,7 +63,7 @@ func (sp *splitter) accept() {
 		if !sp.watch(conn) {
 			continue
 		}
-		if g := sp.crowd.enter(conn); g != nil {
+		if g := sp.limiter.enter(conn); g != nil {
 			go sp.sniff(conn, g)
 		} else {
 			sp.forget(conn)
@@ -96,7 +96,7 @@ func (sp *splitter) watch(conn net.Conn) bool {
 }
 
 // sniff looks at the first bytes and hands the connection on.
-func (sp *splitter) sniff(conn net.Conn, g *guest) {
+func (sp *splitter) sniff(conn net.Conn, g *trackedConn) {
 	handed := false // to gRPC, which closes it
 	defer func() {
 		if !handed {
@@ -128,7 +128,7 @@ func (sp *splitter) sniff(conn net.Conn, g *guest) {
 		boundUnacknowledged(conn)
 		g.greeted(nil)
 		select {
-		case sp.rest <- &begun{Conn: conn, first: first[:], guest: g}:
+		case sp.rest <- &begun{Conn: conn, first: first[:], tracked: g}:
 			handed = true
 		case <-sp.over:
 			_ = conn.Close()
@@ -180,13 +180,13 @@ func (sp *splitter) Close() error {
 // begun is a connection whose first bytes were read.
 type begun struct {
 	net.Conn
-	first []byte
-	guest *guest
+	first   []byte
+	tracked *trackedConn
 }
 
 // Close implements net.Conn.
 func (b *begun) Close() error {
-	defer b.guest.left()
+	defer b.tracked.left()
 	return b.Conn.Close()
 }
 

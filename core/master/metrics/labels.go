@@ -17,7 +17,7 @@ type labelDescs struct {
 	nofUsed, nofCapacity                                *prometheus.Desc
 	requested, effective, charged, closed, over, policy *prometheus.Desc
 	rejects, evicted                                    *prometheus.Desc
-	rpc, foreign, crowded                               *prometheus.Desc
+	rpc, foreign, connClosed                            *prometheus.Desc
 }
 
 func labelled() labelDescs {
@@ -43,7 +43,7 @@ func labelled() labelDescs {
 		evicted:         desc("mooncake_tenant_evict_bytes_total", "Bytes of the tenant's objects evicted to keep its quota.", "tenant_id"),
 		rpc:             desc("master_rpc_latency_seconds", "How long the master took to answer calls, by method.", "method"),
 		foreign:         desc("master_foreign_connections_total", "Number of connections to the RPC port that were turned away, by what they spoke.", "protocol"),
-		crowded:         desc("master_crowded_connections_total", "Number of connections to the RPC port that were closed or refused because there were too many.", "reason"),
+		connClosed:      desc("master_connections_closed_total", "Number of connections to the RPC port that were closed or refused because there were too many.", "reason"),
 	}
 }
 
@@ -55,7 +55,7 @@ func quotaRejects() *prometheus.Desc {
 func (d labelDescs) describe(ch chan<- *prometheus.Desc) {
 	for _, x := range []*prometheus.Desc{
 		d.segmentUsed, d.segmentCapacity, d.segmentWeight, d.nofUsed, d.nofCapacity,
-		d.requested, d.effective, d.charged, d.closed, d.over, d.policy, d.rejects, d.evicted, d.rpc, d.foreign, d.crowded,
+		d.requested, d.effective, d.charged, d.closed, d.over, d.policy, d.rejects, d.evicted, d.rpc, d.foreign, d.connClosed,
 	} {
 		ch <- x
 	}
@@ -86,7 +86,7 @@ func (d labelDescs) collect(ch chan<- prometheus.Metric, s *Set, g *Gauges) {
 	s.TenantRejects.each(count(d.rejects))
 	s.TenantEvictedBytes.each(count(d.evicted))
 	s.ForeignConnections.each(count(d.foreign))
-	s.CrowdedConnections.each(count(d.crowded))
+	s.ConnectionsClosed.each(count(d.connClosed))
 	s.RPC.each(func(method string, t *Durations) {
 		ch <- t.h.metric(d.rpc, durationBounds, float64(time.Second), method)
 	})

@@ -37,7 +37,7 @@ func TestEveryEstablishedNameIsThere(t *testing.T) {
 	s.TenantEvictedBytes.Add(1, "t")
 	s.RPC.Observe("PutStart", time.Millisecond)
 	s.ForeignConnections.Add(1, "http")
-	s.CrowdedConnections.Add(1, "idle")
+	s.ConnectionsClosed.Add(1, "idle")
 	got := gather(t, &s, Gauges{Segments: []SegmentGauge{{Name: "n:1"}}, Tenants: []model.TenantQuota{{Tenant: "t"}}})
 	for _, file := range []string{"testdata/names.txt", "testdata/own.txt"} {
 		want, err := os.ReadFile(file)

@@ -69,11 +69,11 @@ type Set struct {
 	// ForeignConnections were turned away from the RPC port, by protocol; fed by the API.
 	ForeignConnections Labelled
 	// RequestMemory is how many bytes of the memory for large requests are taken, RequestWaits
-	// counts the requests that waited for some, CrowdedConnections the connections that were closed
+	// counts the requests that waited for some, ConnectionsClosed the connections that were closed
 	// because there were too many, by reason; fed by the API.
-	RequestMemory      atomic.Int64
-	RequestWaits       Counter
-	CrowdedConnections Labelled
+	RequestMemory     atomic.Int64
+	RequestWaits      Counter
+	ConnectionsClosed Labelled
 }
 
 // The reasons of TenantRejects. The first is upstream's.

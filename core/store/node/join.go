@@ -103,9 +103,6 @@ func (n *Node) keepMounted(ctx context.Context) {
 			if n.joined.Load() {
 				lost = n.check(ctx, lost)
 			}
-			if n.cfg.Kept != nil {
-				n.cfg.Kept.refresh(ctx, n.keptSegments)
-			}
 			continue
 		case <-n.remount:
 		}

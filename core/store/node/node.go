@@ -108,6 +108,9 @@ func (n *Node) Begin(ctx context.Context) error {
 	n.session.Attach(n)
 	n.loop.Go(func() { n.keepMounted(run) })
 	n.loop.Go(func() { n.follow(run) })
+	if n.cfg.Kept != nil {
+		n.loop.Go(func() { n.keepKept(run) })
+	}
 	return nil
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync/atomic"
+	"time"
 
 	"github.com/mooncake-go/mooncake/core/ledger"
 	"github.com/mooncake-go/mooncake/core/memory"
@@ -223,6 +224,20 @@ func (n *Node) free(ctx context.Context, segments []*segment) error {
 		failed = errors.Join(failed, s.release())
 	}
 	return failed
+}
+
+// keepKept has the vault keep the memory until the context ends. A vault that hangs holds up nothing else.
+func (n *Node) keepKept(ctx context.Context) {
+	ticker := time.NewTicker(n.cfg.CheckInterval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ticker.C:
+			n.cfg.Kept.refresh(ctx, n.keptSegments)
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 // keptSegments returns the segments that the vault has to keep.

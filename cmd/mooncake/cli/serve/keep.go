@@ -82,8 +82,7 @@ func keep(ctx context.Context, stderr io.Writer, f keepFlags) error {
 	}
 	if f.socket[0] == '/' {
 		// What a keeper left that was killed is in the way. One that lives answers.
-		if c, err := net.Dial("unixpacket", f.socket); err == nil {
-			_ = c.Close()
+		if err := answers(ctx, f.socket); err == nil {
 			return fmt.Errorf("a keeper listens at %s already", f.socket)
 		} else if errors.Is(err, unix.ECONNREFUSED) {
 			_ = os.Remove(f.socket)
@@ -124,8 +123,7 @@ func detach(ctx context.Context, e *command.Env, f keepFlags) error {
 	ctx, cancel := context.WithTimeout(ctx, keeperStart)
 	defer cancel()
 	for {
-		if c, err := net.Dial("unixpacket", f.socket); err == nil {
-			_ = c.Close()
+		if answers(ctx, f.socket) == nil {
 			fmt.Fprintf(e.Stdout, "the keeper is process %d; it listens at %s and writes its log to %s\n", cmd.Process.Pid, f.socket, path)
 			return nil
 		}
@@ -137,6 +135,16 @@ func detach(ctx context.Context, e *command.Env, f keepFlags) error {
 		case <-time.After(10 * time.Millisecond):
 		}
 	}
+}
+
+// answers reports whether a keeper listens at a socket.
+func answers(ctx context.Context, socket string) error {
+	var d net.Dialer
+	c, err := d.DialContext(ctx, "unixpacket", socket)
+	if err != nil {
+		return err
+	}
+	return c.Close()
 }
 
 // since is what was written to a file from an offset on.

@@ -20,10 +20,10 @@ type Observer interface {
 	ObserveRPC(method string, took time.Duration)
 	ObserveForeign(protocol string)
 	// ObserveRequestMemory counts the memory of large requests, ObserveRequestWait those that wait
-	// for it, ObserveCrowd the connections that were closed because there were too many.
+	// for it, ObserveConnClosed the connections that were closed because there were too many.
 	ObserveRequestMemory(bytes int64)
 	ObserveRequestWait()
-	ObserveCrowd(why string)
+	ObserveConnClosed(why string)
 	// Quiesce refuses further calls and has the ledgers learn what was answered.
 	Quiesce(ctx context.Context)
 }
@@ -39,7 +39,7 @@ func provideServer(lc fx.Lifecycle, cfg config.Config, m Observer, log *slog.Log
 	server := New(m, Options{
 		Logger: log, IdleTimeout: c.RPCConnTimeout, Observe: m.ObserveRPC, Foreign: m.ObserveForeign,
 		MemoryBudget: memoryBudget(uint64(c.RPCMemoryBudget)), Memory: m.ObserveRequestMemory, MemoryWait: m.ObserveRequestWait,
-		MaxConnections: maxConnections(c.RPCMaxConnections, log), Crowded: m.ObserveCrowd,
+		MaxConnections: maxConnections(c.RPCMaxConnections, log), ConnClosed: m.ObserveConnClosed,
 	})
 	start := func(ctx context.Context) error {
 		ln, err := ports.Listen(ctx, "master", c.RPCAddress, c.RPCPort, "rpc_port")

@@ -34,9 +34,9 @@ type Options struct {
 	// MemoryWait of each request that waits for it. Called from many goroutines; they must not block.
 	Memory     func(bytes int64)
 	MemoryWait func()
-	// Crowded, where set, is told why a connection was closed or refused because there were too
-	// many, with the words of lean.Parting. Called from many goroutines; it must not block.
-	Crowded func(why string)
+	// ConnClosed, where set, is told why a connection was closed or refused because there were too
+	// many, with the words of lean.CloseReason. Called from many goroutines; it must not block.
+	ConnClosed func(why string)
 	// Foreign, where set, is told of each connection that was turned away, by the name of its
 	// protocol as package foreign gives it. Called from many goroutines; it must not block.
 	Foreign func(protocol string)

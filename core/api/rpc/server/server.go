@@ -54,7 +54,7 @@ func New(m store.Master, opts Options) *Server {
 	}, chain...)
 	b := newBudget(opts)
 	s.lean.Budget = b
-	s.lean.Crowded = crowded(opts)
+	s.lean.ConnClosed = logConnClosed(opts)
 	s.lean.Codec = codec{}
 	s.lean.Foreign = turnedAway(opts)
 	s.grpc.RegisterService(counted(masterv1.MasterService_ServiceDesc, b, opts), &service{master: m})

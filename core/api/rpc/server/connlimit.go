@@ -18,15 +18,15 @@ import (
 // the log.
 const quiet = time.Minute
 
-// crowded returns what happens to connections that are closed because there are too many: a line in
+// logConnClosed returns what happens to connections that are closed because there are too many: a line in
 // the log, at most one a minute, and a count.
-func crowded(o Options) func(lean.Crowd) {
+func logConnClosed(o Options) func(lean.ConnClosed) {
 	var mu sync.Mutex
 	var told time.Time
-	since := map[lean.Parting]int{}
-	return func(c lean.Crowd) {
-		if o.Crowded != nil {
-			o.Crowded(string(c.Why))
+	since := map[lean.CloseReason]int{}
+	return func(c lean.ConnClosed) {
+		if o.ConnClosed != nil {
+			o.ConnClosed(string(c.Why))
 		}
 		mu.Lock()
 		defer mu.Unlock()
@@ -45,8 +45,8 @@ func crowded(o Options) func(lean.Crowd) {
 		o.Logger.LogAttrs(context.Background(), slog.LevelWarn, text,
 			slog.Int("connections", c.Open), slog.Int("most", c.Most), slog.Uint64("open_files_limit", openFiles()),
 			slog.String("host", c.Host.String()), slog.Int("connections_of_host", c.OfHost),
-			slog.Int("closed_idle", since[lean.PartedIdle]), slog.Int("closed_half_open", since[lean.PartedHalfOpen]),
-			slog.Int("refused", since[lean.PartedNew]), slog.String("do", do))
+			slog.Int("closed_idle", since[lean.ClosedIdle]), slog.Int("closed_half_open", since[lean.ClosedHalfOpen]),
+			slog.Int("refused", since[lean.Refused]), slog.String("do", do))
 		clear(since)
 	}
 }
