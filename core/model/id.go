@@ -14,7 +14,8 @@ import (
 // decimal with a dash between them.
 type UUID struct{ Hi, Lo uint64 }
 
-// ClientID names one running client or store node; a restarted process has a new one.
+// ClientID names one running client or store node. A restarted process has a new one, except for a
+// store whose memory outlived its process.
 type ClientID = UUID
 
 // SegmentID names one mounted piece of memory.
