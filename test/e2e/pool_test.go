@@ -67,7 +67,7 @@ func startPool(t *testing.T, stores int, masterFlags ...string) *pool {
 	p.startMaster(t)
 	for i := range stores {
 		p.stores = append(p.stores, start(t, fmt.Sprintf("store-%d", i+1), "mooncake", "store", "--master_server_address", p.rpc,
-			"--metadata_server", p.meta, "--local_hostname", "127.0.0.1", "--global_segment_size", "32MiB"))
+			"--metadata_server", p.meta, "--local_hostname", "127.0.0.1", "--global_segment_size", "32MiB", "--keep", "off"))
 	}
 	p.waitMounted(t, stores)
 	return p

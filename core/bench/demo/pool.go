@@ -130,7 +130,7 @@ func (p *pool) startStore(i int) error {
 		"--set", "plugins.transport." + p.opts.Protocol + ".mode=" + p.opts.TransportMode,
 		"--set", "plugins.transport." + p.opts.Protocol + ".required=true",
 		"--plugin_dir", strings.Join(p.opts.PluginDirs, ","),
-		"--global_segment_size", strconv.FormatUint(p.opts.segmentSize(), 10)}
+		"--global_segment_size", strconv.FormatUint(p.opts.segmentSize(), 10), "--keep", "off"}
 	for _, key := range slices.Sorted(maps.Keys(p.transport)) {
 		args = append(args, "--set", "plugins.transport."+p.opts.Protocol+".config."+key+"="+p.transport[key])
 	}
