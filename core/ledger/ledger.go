@@ -121,6 +121,9 @@ type Ending struct {
 type Entry struct {
 	Version
 	State State
+	// Ended says that the put has ended, so that its writer does not write any more. It tells readers
+	// of the past from writers where the state is Held.
+	Ended bool
 	Object
 	Ending
 }

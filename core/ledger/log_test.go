@@ -134,7 +134,7 @@ func (m *modelled) fill(t *rapid.T, want map[Put]Entry) *Batch {
 			want[m.put] = Entry{Version: Version{m.epoch, m.put}, State: Writing, Object: o}
 		case 2, 3:
 			if p != 0 && e.State == Writing {
-				e.State, e.Ending = Complete, Ending{model.Checksum{Kind: model.ChecksumCRC32C, Value: uint64(p) & 0xffffffff}, 77, nil}
+				e.Ended, e.State, e.Ending = true, Complete, Ending{model.Checksum{Kind: model.ChecksumCRC32C, Value: uint64(p) & 0xffffffff}, 77, nil}
 				if rapid.Bool().Draw(t, "grains") {
 					e.Grains = rapid.SliceOfN(rapid.Uint32(), 1, 5).Draw(t, "checksums")
 				}

@@ -102,7 +102,7 @@ func Entries(batch []byte, yield func(*Entry) error) error {
 		switch {
 		case e.State == 0 || r.put != e.Put:
 		case r.kind == kindCommit && e.State == Writing:
-			e.State, e.Ending = Complete, r.ending
+			e.State, e.Ended, e.Ending = Complete, true, r.ending
 			return nil
 		case r.kind == kindUnlink && e.State <= Complete:
 			e.State = Held

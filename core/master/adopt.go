@@ -73,6 +73,7 @@ func (s *Service) adopt(ctx context.Context, r *report, seq ledger.Seq) error {
 		// Readers of the masters before may rely on memory that this one does not know to be in use.
 		m.CloseUntil(a.until)
 	}
+	m.Adopted = uint64(a.objects)
 	s.health.Mount(m, now)
 	s.registry.Add(m)
 	s.usage.SetCapacity(s.registry.View().Capacity)
@@ -142,7 +143,11 @@ func (a *adoption) enter(ctx context.Context, e *ledger.Entry) {
 	switch {
 	case e.State == ledger.Held:
 		a.held++
-		s.pool.Hold(part, a.until, false)
+		until := a.until
+		if !e.Ended { // Its writer was given up, and may go on as that of a copy does.
+			until = a.now.Add(s.cfg.PutReleaseTimeout)
+		}
+		s.pool.Hold(part, until, !e.Ended)
 	case e.State == ledger.Writing && e.Flags&ledger.Copied != 0:
 		// A copy in progress ends with its master. Its writer may go on for a while.
 		a.dropped++

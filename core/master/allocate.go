@@ -84,6 +84,7 @@ func (p *put) enter(i int, copies [][]segments.Extent, bin *objects.Bin) objects
 	if out != objects.Done {
 		return out
 	}
+	p.begun(i)
 	p.out[i].Value = p.buf[head:len(p.buf):len(p.buf)]
 	if p.unused != nil {
 		p.unused[i] -= n.Size * uint64(len(copies))

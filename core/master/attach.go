@@ -42,9 +42,10 @@ func (s *Service) Attach(ctx context.Context, client model.ClientID, ledgers []m
 		return none, err
 	}
 	defer s.unlockMounts()
-	if err := s.clients.Register(client, s.clock.Now()); err != nil {
+	if _, err := s.welcome(client); err != nil {
 		return none, err
 	}
+	s.clients.SetPartial(client, false)
 	out := model.Attached{Lease: s.cfg.LeaseTTL}
 	for _, m := range s.registry.View().All {
 		if m.Client == client && m.Status() != model.SegmentGracefullyUnmounting && !slices.ContainsFunc(ledgers, func(l model.LedgerState) bool { return l.Segment.ID == m.ID }) {

@@ -30,6 +30,11 @@ type Config struct {
 	// again; a writer must have stopped by then (put_start_release_timeout_sec). Default
 	// 600 s, more than PutDiscardTimeout.
 	PutReleaseTimeout time.Duration
+	// MaxOpenPuts is how many unfinished puts one client may have (max_open_puts_per_client), and MaxOpenRatio the share
+	// of the pool's capacity that its unfinished puts may occupy, with those that it gave up while their memory is
+	// held back (max_open_ratio_per_client). Defaults 262144 and 0.5; 0 bounds nothing.
+	MaxOpenPuts  int
+	MaxOpenRatio float64
 	// EvictionRatio is the share of the used bytes that one eviction at the watermark frees
 	// beyond the watermark itself (eviction_ratio). Default 0.05, 0 to 1.
 	EvictionRatio float64
@@ -75,6 +80,8 @@ func DefaultConfig() Config {
 		SegmentRetention:      10 * time.Minute,
 		PutDiscardTimeout:     30 * time.Second,
 		PutReleaseTimeout:     600 * time.Second,
+		MaxOpenPuts:           1 << 18,
+		MaxOpenRatio:          0.5,
 		EvictionRatio:         0.05,
 		EvictionHighWatermark: 0.90,
 		AllocationStrategy:    "random",
@@ -102,6 +109,10 @@ func (c Config) Validate() error {
 		return fmt.Errorf("master: put discard timeout is %s; it must be positive", c.PutDiscardTimeout)
 	case c.PutReleaseTimeout <= c.PutDiscardTimeout:
 		return fmt.Errorf("master: put release timeout is %s; it must be longer than the put discard timeout, %s", c.PutReleaseTimeout, c.PutDiscardTimeout)
+	case c.MaxOpenPuts < 0:
+		return fmt.Errorf("master: the most unfinished puts of a client are %d; it must not be negative", c.MaxOpenPuts)
+	case !(c.MaxOpenRatio >= 0 && c.MaxOpenRatio <= 1):
+		return fmt.Errorf("master: the share of a client's unfinished puts is %g; it must be 0 to 1", c.MaxOpenRatio)
 	case !(c.EvictionRatio >= 0 && c.EvictionRatio <= 1):
 		return fmt.Errorf("master: eviction ratio is %g; it must be 0 to 1", c.EvictionRatio)
 	case !(c.EvictionHighWatermark >= 0 && c.EvictionHighWatermark <= 1):

@@ -71,6 +71,7 @@ func startOn(t testing.TB, a alloc.Allocator, p evict.Policy, configure func(*ma
 	cfg := master.DefaultConfig()
 	cfg.EvictionHighWatermark = 1
 	cfg.MetricReporting = false
+	cfg.MaxOpenRatio = 0
 	if configure != nil {
 		configure(&cfg)
 	}
@@ -89,6 +90,9 @@ func startOn(t testing.TB, a alloc.Allocator, p evict.Policy, configure func(*ma
 	for i, n := range pages {
 		r.segs = append(r.segs, segment(i, n*page))
 		require.NoError(t, r.MountSegment(r.ctx, r.client, r.segs[i]))
+	}
+	if len(pages) > 0 {
+		require.NoError(t, r.RemountSegments(r.ctx, r.client, r.segs), "as a client does that its first ping tells to")
 	}
 	return r
 }

@@ -142,7 +142,7 @@ func (s *Service) gauges() metrics.Gauges {
 	v := s.registry.View()
 	g := metrics.Gauges{
 		Capacity: v.Capacity, Keys: s.table.Len(), Readable: s.table.Readable(),
-		Clients: s.clients.Len(), StagingBytes: s.pool.StagingBytes(), SoftPinned: s.table.SoftPinned(),
+		Clients: s.clients.Len(), WritingBytes: s.table.WritingBytes(), HeldBytes: s.pool.HeldBytes(), StagingBytes: s.pool.StagingBytes(), SoftPinned: s.table.SoftPinned(),
 	}
 	g.KVEvents = s.KVEvents()
 	t := s.tasks.Stats()

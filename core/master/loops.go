@@ -2,6 +2,7 @@ package master
 
 import (
 	"context"
+	"log/slog"
 	"slices"
 	"time"
 
@@ -62,7 +63,8 @@ func (s *Service) monitorLoop(ctx context.Context) {
 		s.expireClients(ctx, now)
 		s.finishUnmounts(ctx)
 		s.registry.Reopen(now)
-		s.abandon(ctx, history.PutOverdue, func(_ model.ClientID, started lease.Instant) bool { return started.Add(s.cfg.PutReleaseTimeout) <= now })
+		s.table.Writers.Prune()
+		s.abandon(ctx, history.PutOverdue, nil, func(_ model.ClientID, started lease.Instant) bool { return started.Add(s.cfg.PutReleaseTimeout) <= now })
 		s.table.Unpin(now)
 		s.tasks.Tick(s.clock.Stamp())
 		s.counters.Released.Add(s.pool.Tick(ctx, now))
@@ -81,22 +83,24 @@ func (s *Service) expireClients(ctx context.Context, now lease.Instant) {
 		return
 	}
 	gone := s.clients.Expire(now, s.cfg.ClientTTL)
-	dead := make(map[model.ClientID]bool, len(gone))
-	for _, id := range gone {
-		dead[id] = true
+	dead := func(id model.ClientID) bool {
+		_, is := gone[id]
+		return is
 	}
 	var names []string
+	lost := map[model.ClientID]bool{} // whose end costs something
 	v := s.registry.View()
 	for _, m := range slices.Concat(v.All, v.Away) {
+		lost[m.Client] = true
 		switch {
-		case dead[m.Client] && m.Ledger != nil && s.cfg.SegmentRetention > 0:
+		case dead(m.Client) && m.Ledger != nil && s.cfg.SegmentRetention > 0:
 			s.registry.SetAbsent(m, now)
 			s.usage.SetCapacity(s.registry.View().Capacity)
 			s.announceLying(m)
 			names = append(names, m.Name)
 			s.log.Warn("segment absent: its node is silent; what it holds is unreadable until the node returns",
 				"segment", m.Name, "id", m.ID.String(), "objects_kept_for", s.cfg.SegmentRetention)
-		case dead[m.Client], m.Absent() && now.Sub(m.AbsentSince()) > s.cfg.SegmentRetention:
+		case dead(m.Client), m.Absent() && now.Sub(m.AbsentSince()) > s.cfg.SegmentRetention:
 			s.drop(ctx, m, history.SegmentExpired)
 			names = append(names, m.Name)
 		}
@@ -107,26 +111,52 @@ func (s *Service) expireClients(ctx context.Context, now lease.Instant) {
 	if len(gone) == 0 && len(names) == 0 {
 		return
 	}
-	puts := s.abandon(ctx, history.PutClientExpired, func(client model.ClientID, _ lease.Instant) bool { return dead[client] })
-	for _, id := range gone {
+	puts := s.abandon(ctx, history.PutClientExpired, gone, func(client model.ClientID, _ lease.Instant) bool {
+		lost[client] = lost[client] || dead(client)
+		return dead(client)
+	})
+	for id := range gone {
+		if _, known := s.clients.Seen(id); known { // It was registered before its puts were abandoned; see welcome.
+			s.pool.Recall(id)
+		}
 		s.tasks.Drop(id, s.clock.Stamp())
-		s.log.Warn("client expired: it sent no ping in time", "client", id.String(), "client_ttl", s.cfg.ClientTTL)
+		level := slog.LevelDebug // As a rule a process that has put what it wanted.
+		if lost[id] {
+			level = slog.LevelWarn
+		}
+		s.log.Log(ctx, level, "client expired: it sent no ping in time", "client", id.String(), "client_ttl", s.cfg.ClientTTL)
 	}
-	s.log.Info("segments and puts of expired clients dropped", "clients", len(gone), "segments", len(names), "puts", puts)
+	if len(names) > 0 || puts > 0 {
+		s.log.Info("segments and puts of expired clients dropped", "clients", len(gone), "segments", len(names), "puts", puts)
+	}
 	if s.expired != nil && len(names) > 0 {
 		slices.Sort(names)
 		s.expired(ctx, slices.Compact(names))
 	}
 }
 
-// abandon abandons unfinished puts and copies, and returns the number of puts.
-func (s *Service) abandon(ctx context.Context, why history.Reason, match func(model.ClientID, lease.Instant) bool) int {
+// welcome makes a client known, or refreshes it. What one that seemed to be dead may be writing yet stays in use until its
+// puts must have ended.
+func (s *Service) welcome(client model.ClientID) (known bool, err error) {
+	_, known = s.clients.Seen(client)
+	if err := s.clients.Register(client, s.clock.Now()); err != nil {
+		return known, err
+	}
+	if !known {
+		s.pool.Recall(client)
+	}
+	return known, nil
+}
+
+// abandon abandons unfinished puts and copies, and returns the number of puts. silent has until when clients may write,
+// as they promised.
+func (s *Service) abandon(ctx context.Context, why history.Reason, silent map[model.ClientID]lease.Instant, match func(model.ClientID, lease.Instant) bool) int {
 	s.pool.Enter()
 	defer s.pool.Leave()
 	var bin objects.Bin
 	puts := s.table.Abandon(match, &bin)
 	s.table.AbandonCopies(match, &bin)
-	s.reclaim(ctx, &bin, why, false)
+	s.reclaimOf(ctx, &bin, why, false, silent)
 	s.counters.Discarded.Add(puts)
 	return puts
 }

@@ -86,6 +86,7 @@ func FromConfig(c config.Master) Config {
 	out.LeaseTTL, out.ProbeTTL, out.ClientTTL = c.LeaseTTL, c.ProbeLeaseTTL, c.ClientTTL
 	out.SegmentRetention = c.SegmentRetention
 	out.PutDiscardTimeout, out.PutReleaseTimeout = c.PutStartDiscardTimeout, c.PutStartReleaseTimeout
+	out.MaxOpenPuts, out.MaxOpenRatio = c.MaxOpenPutsPerClient, c.MaxOpenRatioPerClient
 	out.EvictionRatio, out.EvictionHighWatermark = c.EvictionRatio, c.EvictionHighWatermarkRatio
 	out.SoftPinTTL, out.MaxSoftPinTTL = c.SoftPinTTL, c.MaxSoftPinTTL
 	out.EvictSoftPinned = c.AllowEvictSoftPinnedObjects

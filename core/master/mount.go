@@ -2,7 +2,6 @@ package master
 
 import (
 	"context"
-	"errors"
 	"net"
 	"slices"
 	"strings"
@@ -53,8 +52,8 @@ func (s *Service) mount(ctx context.Context, op string, client model.ClientID, s
 	if err := s.outlived(op, client, segs); err != nil {
 		return err
 	}
-	_, known := s.clients.Seen(client)
-	if err := s.clients.Register(client, s.clock.Now()); err != nil {
+	known, err := s.welcome(client)
+	if err != nil {
 		return err
 	}
 	if err := s.mountAll(ctx, op, client, segs); err != nil {
@@ -63,18 +62,30 @@ func (s *Service) mount(ctx context.Context, op string, client model.ClientID, s
 		}
 		return err
 	}
-	if s.young() > 0 && len(segs) > 0 {
-		s.met[client] = true
+	if s.young() > 0 {
+		s.met[client] = append(s.met[client], segs...)
+	}
+	switch {
+	case op != opMount:
+		s.clients.SetPartial(client, false)
+	case !known && s.young() > 0:
+		s.clients.SetPartial(client, true) // It may have had others at the master before, which its next ping reminds it of.
 	}
 	return nil
 }
 
 // outlived refuses to mount again what a client had mounted at the master before this one, as
 // long as its readers may have leases that this one knows nothing of: what they read must not
-// be given to others meanwhile. Called with the mounts locked.
+// be given to others meanwhile. That the client has mounted another segment since says nothing of
+// these. Called with the mounts locked.
 func (s *Service) outlived(op string, client model.ClientID, segs []model.Segment) error {
 	left := s.young()
-	if op == opMount || len(segs) == 0 || left <= 0 || s.met[client] {
+	met := func(seg model.Segment) bool {
+		return slices.ContainsFunc(s.met[client], func(o model.Segment) bool {
+			return o.ID == seg.ID || o.Base <= seg.Base && seg.Base+seg.Size <= o.Base+o.Size
+		})
+	}
+	if op == opMount || left <= 0 || !slices.ContainsFunc(segs, func(seg model.Segment) bool { return !met(seg) }) {
 		return nil
 	}
 	return errs.WithHint(errs.New(errs.UnavailableInCurrentStatus, op, "the memory of client %s may be read for another %s under leases of the master before this one",
@@ -250,7 +261,7 @@ func (s *Service) Ping(ctx context.Context, client model.ClientID, report model.
 		return model.PingReply{}, err
 	}
 	now := s.clock.Now()
-	if !s.clients.Touch(client, now) {
+	if !s.clients.Pinged(client, now, min(report.Quiet, s.cfg.PutReleaseTimeout)) {
 		return model.PingReply{Status: model.ClientNeedRemount}, nil
 	}
 	s.health.Report(client, report, now)
@@ -259,34 +270,6 @@ func (s *Service) Ping(ctx context.Context, client model.ClientID, report model.
 
 // maxPeers bounds the reports of one ping.
 const maxPeers = 1 << 14
-
-// Segments lists what is mounted, with the allocator's own figures of use. While the
-// allocator does not answer, the master's are shown, which leave its rounding out.
-func (s *Service) Segments(ctx context.Context) ([]model.SegmentInfo, error) {
-	if err := s.admit(ctx, "master: segments", 0); err != nil {
-		return nil, err
-	}
-	v := s.registry.View()
-	out := make([]model.SegmentInfo, 0, len(v.All))
-	answers := true
-	for _, m := range v.All {
-		info := model.SegmentInfo{
-			Segment: m.Segment, Client: m.Client, Status: m.Status(), Used: m.Used(), Weight: m.Weight(), Deadline: s.clock.Time(m.Deadline()),
-		}
-		if answers {
-			st, err := s.pool.Stats(ctx, m.Space)
-			switch {
-			case err == nil:
-				info.Used = st.Reserved
-			case errors.Is(err, errs.SegmentNotFound.Err()): // unmounted meanwhile
-			default:
-				answers = false
-			}
-		}
-		out = append(out, info)
-	}
-	return out, nil
-}
 
 // QueryHosts returns the hosts of the segments of those clients that have any.
 func (s *Service) QueryHosts(ctx context.Context, clients []model.ClientID) (map[model.ClientID][]string, error) {

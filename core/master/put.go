@@ -38,6 +38,7 @@ func (s *Service) PutStart(ctx context.Context, caller model.Caller, items []mod
 		return nil, err
 	}
 	p := s.newPut(caller, c, items, cfg)
+	defer s.table.Writers.Leave(p.writer)
 	p.admit()
 	p.charge(ctx)
 	p.run(ctx)
@@ -113,13 +114,17 @@ type put struct {
 
 	// todo are the items that still need space.
 	todo []int
+	// writer is the client's account, and reserved what of it belongs to items that have not begun.
+	writer   *segments.Writer
+	reserved segments.Caps
 	// touched are the segments whose ledgers learn of the put.
 	touched touched
 }
 
 func (s *Service) newPut(caller model.Caller, c scope, items []model.PutItem, cfg model.ReplicateConfig) *put {
+	client, writer := s.table.Writer(caller.Client)
 	return &put{
-		s: s, scope: c, client: s.table.Remember(caller.Client), cfg: cfg, items: items, now: s.clock.Now(), split: 1,
+		s: s, scope: c, client: client, writer: writer, cfg: cfg, items: items, now: s.clock.Now(), split: 1,
 		copies: int(min(cfg.ReplicaNum, uint32(max(s.registry.View().Names(), 1)))),
 		set:    objects.Settings{HardPin: cfg.HardPin, SoftPin: cfg.SoftPin.Action, SoftTTL: s.softTTL(cfg.SoftPin), DataType: cfg.DataType},
 		out:    make([]model.Result[[]model.Replica], len(items)),
@@ -177,12 +182,43 @@ func (p *put) queue(i int, v *segments.View) {
 		class = errs.ClassUnknown
 	}
 	if text == "" {
-		p.todo = append(p.todo, i)
+		if p.reserve(i, v) {
+			p.todo = append(p.todo, i)
+		}
 		return
 	}
 	p.s.counters.AllocFailures.Add(1)
 	p.out[i].Err = errs.WithHint(keyError(errs.NoAvailableHandle, class, opPutStart, p.items[i].Key, text),
 		"store it in parts, add segments, or remove pinned objects")
+}
+
+// reserve takes an item into the account of its client. It reports whether the item keeps to the caps, and refuses it
+// otherwise.
+func (p *put) reserve(i int, v *segments.View) bool {
+	caps := segments.Caps{Puts: p.s.cfg.MaxOpenPuts, Bytes: uint64(p.s.cfg.MaxOpenRatio * float64(v.Capacity))}
+	bytes := times(p.items[i].Size, p.copies)
+	over := p.writer.Reserve(bytes, caps)
+	if over == nil {
+		p.reserved.Puts++
+		p.reserved.Bytes += bytes
+		return true
+	}
+	text := fmt.Sprintf("this client has %d unfinished puts, the most that one may have (max_open_puts_per_client)", over.Puts)
+	if !over.ByPuts {
+		text = fmt.Sprintf("the unfinished puts of this client occupy %d bytes, and with this one they would exceed %d, the share of the pool that one client may take (max_open_ratio_per_client)",
+			over.Bytes, caps.Bytes)
+	}
+	p.s.counters.Capped.Add(1)
+	p.out[i].Err = errs.WithHint(keyError(errs.NoAvailableHandle, errs.ClassUnknown, opPutStart, p.items[i].Key, text), "end or revoke some puts, then try again")
+	return false
+}
+
+// begun takes an item that began out of what is reserved: the table accounts for it now.
+func (p *put) begun(i int) {
+	bytes := times(p.items[i].Size, p.copies)
+	p.reserved.Puts--
+	p.reserved.Bytes -= bytes
+	p.writer.Add(-1, -int64(bytes))
 }
 
 func (p *put) check(it model.PutItem) error {
@@ -204,10 +240,14 @@ func (p *put) overwrite(i int, v *segments.View) {
 		p.deny(i, err)
 		return
 	}
+	if !p.reserve(i, v) {
+		return
+	}
 	head := len(p.buf)
 	n := p.object(i, nil)
 	var out objects.Outcome
 	p.buf, out = p.s.table.Overwrite(&n, p.copies, p.now, p.buf)
+	p.begun(i)
 	switch out {
 	case objects.Done:
 		p.s.counters.Upserts.Add(1)
@@ -241,8 +281,9 @@ func (p *put) charge(ctx context.Context) {
 	p.todo = rest
 }
 
-// settle refunds the charge for copies that were not made.
+// settle refunds the charge for copies that were not made, and what items have reserved that did not begin.
 func (p *put) settle() {
+	p.writer.Add(-p.reserved.Puts, -int64(p.reserved.Bytes))
 	for _, bytes := range p.unused {
 		p.s.refund(p.scope, bytes)
 	}

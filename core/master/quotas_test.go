@@ -43,6 +43,7 @@ func policyFile(t *testing.T) string {
 func startDeps(t *testing.T, add func(*master.Deps), configure func(*master.Config), pages ...int) *rig {
 	t.Helper()
 	cfg := master.DefaultConfig()
+	cfg.MaxOpenRatio = 0
 	cfg.EvictionHighWatermark, cfg.MetricReporting = 1, false
 	if configure != nil {
 		configure(&cfg)
@@ -59,6 +60,7 @@ func startDeps(t *testing.T, add func(*master.Deps), configure func(*master.Conf
 		r.segs = append(r.segs, segment(i, n*page))
 		require.NoError(t, r.MountSegment(r.ctx, r.client, r.segs[i]))
 	}
+	require.NoError(t, r.RemountSegments(r.ctx, r.client, r.segs))
 	return r
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/mooncake-go/mooncake/core/master/objects"
 	"github.com/mooncake-go/mooncake/core/master/quota"
 	"github.com/mooncake-go/mooncake/core/master/segments"
+	"github.com/mooncake-go/mooncake/core/model"
 )
 
 // This reclaims the objects that left the table: it frees their memory, refunds their tenants and
@@ -16,6 +17,11 @@ import (
 // on, or that a writer may be writing yet, stays as it is until that is over; writerDone says
 // that the writers themselves gave up.
 func (s *Service) reclaim(ctx context.Context, bin *objects.Bin, why history.Reason, writerDone bool) {
+	s.reclaimOf(ctx, bin, why, writerDone, nil)
+}
+
+// reclaimOf is reclaim where some writers are silent, with until when each may write, as it promised.
+func (s *Service) reclaimOf(ctx context.Context, bin *objects.Bin, why history.Reason, writerDone bool, silent map[model.ClientID]lease.Instant) {
 	if len(bin.Objects) == 0 {
 		return
 	}
@@ -24,8 +30,13 @@ func (s *Service) reclaim(ctx context.Context, bin *objects.Bin, why history.Rea
 	for g, extents := range bin.Each {
 		switch {
 		case g.Unfinished && !writerDone:
+			late := max(g.Since.Add(s.cfg.PutReleaseTimeout), g.Lease)
+			until := late
+			if g.Writer != nil && silent[g.Writer.ID] != 0 {
+				until = min(max(silent[g.Writer.ID], g.Lease), late)
+			}
 			for _, e := range extents {
-				s.pool.HoldPut(e, max(g.Since.Add(s.cfg.PutReleaseTimeout), g.Lease))
+				s.pool.HoldWriter(e, g.Writer, until, late)
 			}
 		case g.Lease > now:
 			for _, e := range extents {

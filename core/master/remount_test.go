@@ -196,3 +196,27 @@ func TestAMountThatFailedIsTriedAgain(t *testing.T) {
 		require.Equal(t, model.ClientOK, reply.Status, "what it has mounted stays")
 	})
 }
+
+// What a client mounts after the restart says nothing of what it had mounted before: that may still be read.
+func TestAMountVouchesForNoOtherMemory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, func(c *master.Config) { c.LeaseTTL = 7 * time.Second }, 1)
+		old, fresh, before := model.UUID{Hi: 7}, segment(1, page), segment(2, page)
+		require.NoError(t, r.MountSegment(r.ctx, old, fresh))
+		ping := func() model.ClientStatus {
+			reply, err := r.Ping(r.ctx, old, model.PingReport{})
+			require.NoError(t, err)
+			return reply.Status
+		}
+		for range 7 {
+			require.Equal(t, model.ClientNeedRemount, ping(), "it may have more")
+			require.Equal(t, errs.UnavailableInCurrentStatus, errs.CodeOf(r.RemountSegments(r.ctx, old, []model.Segment{fresh, before})))
+			r.keepAlive(time.Second)
+		}
+		require.NoError(t, r.RemountSegments(r.ctx, old, []model.Segment{fresh, before}))
+		require.Equal(t, model.ClientOK, ping())
+		list, err := r.Segments(r.ctx)
+		require.NoError(t, err)
+		require.Len(t, list, 3)
+	})
+}

@@ -13,7 +13,7 @@ import (
 )
 
 func TestMountingSegments(t *testing.T) {
-	r := start(t, nil, 4)
+	r := start(t, noLease, 4)
 	require.NoError(t, r.MountSegment(r.ctx, r.client, r.segs[0]), "mounting again")
 	changed := r.segs[0]
 	changed.Size *= 2
@@ -91,6 +91,7 @@ func TestClientExpiry(t *testing.T) {
 		require.NoError(t, r.MountSegment(r.ctx, dead, segment(0, page)))
 		r.put("lost")
 		require.NoError(t, r.MountSegment(r.ctx, alive, segment(1, 4*page)))
+		require.NoError(t, r.RemountSegments(r.ctx, alive, nil))
 		got, err := r.PutStart(r.ctx, model.Caller{Client: dead}, items([]string{"halfway"}, page), model.DefaultReplicateConfig(), nil)
 		require.NoError(t, err)
 		require.Equal(t, one(errs.OK), codes(got))

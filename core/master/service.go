@@ -107,7 +107,7 @@ type Service struct {
 	reported int // bytes of reports
 	stripes  stripes
 	departed departed
-	met      map[model.ClientID]bool // clients that mounted something, noted for the first LeaseTTL
+	met      map[model.ClientID][]model.Segment // what clients mounted here, noted for the first LeaseTTL
 	// sweep asks the sweeper to look for copies on dead segments; lost is why the last one
 	// of them went.
 	sweep chan struct{}
@@ -153,7 +153,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		reports:   map[model.SegmentID]*report{},
 		stripes:   stripes{},
 		departed:  departed{},
-		met:       map[model.ClientID]bool{},
+		met:       map[model.ClientID][]model.Segment{},
 		sweep:     make(chan struct{}, 1),
 	}
 	if deps.Tenants != nil {

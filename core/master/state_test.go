@@ -179,6 +179,9 @@ func (s *state) check(rt *rapid.T) {
 			rt.Fatalf("%+v of the table is not allocated", x)
 		}
 	}
+	if err := s.Balance(s.ctx); err != nil {
+		rt.Fatal(err)
+	}
 	// The quarantine also counts what lies on segments that are gone.
 	if live-table > audit.Held {
 		rt.Fatalf("%d bytes are allocated; %d are in the table and %d in quarantine", live, table, audit.Held)

@@ -145,6 +145,7 @@ func newState(rt *rapid.T, dir string) *state {
 		s.clients = append(s.clients, &peerState{id: model.UUID{Hi: 1, Lo: uint64(i + 1)}})
 	}
 	cfg := master.DefaultConfig()
+	cfg.MaxOpenRatio = 0
 	cfg.LeaseTTL, cfg.ProbeTTL, cfg.ClientTTL = stLease, stProbe, stClientTTL
 	cfg.PutDiscardTimeout, cfg.PutReleaseTimeout = stDiscard, stRelease
 	cfg.EvictionHighWatermark = rapid.SampledFrom([]float64{1, 0.7}).Draw(rt, "watermark")

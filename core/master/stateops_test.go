@@ -70,6 +70,9 @@ func (s *state) mount(rt *rapid.T) {
 	case old == nil:
 		s.places[seg.ID] = &place{Segment: seg, client: c}
 	}
+	if err := s.RemountSegments(s.ctx, s.clients[c].id, nil); err != nil { // as a client does that its ping tells to
+		rt.Fatalf("remount: %v", err)
+	}
 	s.clients[c].known, s.clients[c].seen = true, time.Now() // also where the segment was refused
 }
 

@@ -25,6 +25,11 @@ func (s *Service) Why(ctx context.Context, caller model.Caller, key model.Key) (
 		s.tell(&story, v)
 		return story, nil
 	}
+	if size, since, ok := s.table.Absent(c.name(key)); ok {
+		story.Fate, story.Size, story.When = model.FateAbsent, size, s.clock.Time(since)
+		story.Reason = fmt.Sprintf("its node is silent for longer than client_ttl: no client can read it now, and it is there again if the node returns within segment_retention (%s)", s.cfg.SegmentRetention)
+		return story, nil
+	}
 	e, ok := s.history.Look(s.table.Print(c.name(key)))
 	if !ok {
 		story.Reason = "the master does not know this key: it was never written, or it went before the time that the master remembers"
@@ -69,5 +74,8 @@ func (s *Service) tell(story *model.Story, v objects.View) {
 		story.Reason = "it is readable, and was looked up a moment ago: it is evicted only when others cannot go"
 	default:
 		story.Reason = "it is readable, and may be evicted when its turn comes"
+	}
+	if len(v.Replicas) > 0 && v.Replicas[0].ID < firstPut(s.epoch) {
+		story.Reason += "; this master took it over from an earlier one"
 	}
 }

@@ -55,6 +55,13 @@ type SegmentInfo struct {
 	Weight float64
 	// Deadline is when a graceful unmount becomes final, zero where none is in progress.
 	Deadline time.Time
+	// Writing is what unfinished puts take, in bytes, and Held what no object takes and cannot be used yet: a writer that
+	// was given up or a last reader may still use it, or the ledger has yet to learn that it is free.
+	Writing, Held uint64
+	// AbsentSince is since when the node is silent, zero if it is not: what lies there is unreadable and not forgotten.
+	AbsentSince time.Time
+	// Adopted is how many objects the master took over from the segment's ledger.
+	Adopted uint64
 }
 
 // ClientStatus is the master's answer to a ping. The numbers are upstream's.
@@ -80,6 +87,9 @@ type PingReply struct {
 type PingReport struct {
 	// Peers says how transfers with other nodes went since the last report.
 	Peers []PeerReport
+	// Quiet promises that no write of the client's puts goes on for longer than this after its last ping
+	// that the master answered with ClientOK was sent. 0 promises nothing.
+	Quiet time.Duration
 }
 
 // PeerReport is what one client saw of one endpoint.

@@ -11,18 +11,19 @@ const (
 	FateUnknown  Fate = 0 // not remembered
 	FateReadable Fate = 1
 	FateWriting  Fate = 2
-	FateEvicted  Fate = 3 // made room
-	FateRemoved  Fate = 4 // removed by a caller
-	FateLost     Fate = 5 // its last segment went away
-	FateRevoked  Fate = 6 // its writer gave up
-	FateOverdue  Fate = 7 // its writer did not finish in time, or expired
-	FateDamaged  Fate = 8 // removed by force, since its bytes were wrong
-	FateReplaced Fate = 9 // a new value was put in its place
+	FateEvicted  Fate = 3  // made room
+	FateRemoved  Fate = 4  // removed by a caller
+	FateLost     Fate = 5  // its last segment went away
+	FateRevoked  Fate = 6  // its writer gave up
+	FateOverdue  Fate = 7  // its writer did not finish in time, or expired
+	FateDamaged  Fate = 8  // removed by force, since its bytes were wrong
+	FateReplaced Fate = 9  // a new value was put in its place
+	FateAbsent   Fate = 10 // its node is silent; it comes back with the node
 )
 
 // String returns a word for the fate.
 func (f Fate) String() string {
-	names := [...]string{"unknown", "readable", "writing", "evicted", "removed", "lost", "revoked", "overdue", "damaged", "replaced"}
+	names := [...]string{"unknown", "readable", "writing", "evicted", "removed", "lost", "revoked", "overdue", "damaged", "replaced", "absent"}
 	if f < 0 || int(f) >= len(names) {
 		return "unknown"
 	}

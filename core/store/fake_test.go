@@ -87,6 +87,9 @@ func (l *ledger) RemountSegments(ctx context.Context, c model.ClientID, segs []m
 	for _, s := range segs {
 		_ = l.MountSegment(ctx, c, s)
 	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.known[c] = true
 	return nil
 }
 

@@ -80,6 +80,7 @@ func (p *pool) boot() {
 	require.NoError(p.t, e.Start(ctx, host{}))
 	cfg := master.DefaultConfig()
 	cfg.MetricReporting = false
+	cfg.MaxOpenRatio = 0
 	if p.config != nil {
 		p.config(&cfg)
 	}

@@ -109,6 +109,25 @@ func TestReplaceSegments(t *testing.T) {
 	})
 }
 
+// TestMountAtAMasterThatForgot: memory that is mounted at run time, before a ping finds out that the master has forgotten
+// the node, takes the node's other memory along.
+func TestMountAtAMasterThatForgot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, l := newLedgerPool(t)
+		a := p.member("a:1", memberOptions{segments: []uint64{1 << 20, 1 << 20}})
+		l.mu.Lock()
+		l.segs, l.known = nil, map[model.ClientID]bool{}
+		l.mu.Unlock()
+		_, err := a.node.MountSegment(t.Context(), node.MountOptions{Size: 1 << 20})
+		require.NoError(t, err)
+		time.Sleep(5 * time.Second)
+		segs, err := l.Segments(t.Context())
+		require.NoError(t, err)
+		require.Len(t, segs, 3)
+		require.Len(t, a.node.Segments(), 3)
+	})
+}
+
 func TestMountBadInput(t *testing.T) {
 	p, l := newLedgerPool(t)
 	m := p.member("a:1", memberOptions{})

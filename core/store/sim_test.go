@@ -414,4 +414,5 @@ func (s *simulation) settle(c *member) {
 	for _, x := range segs {
 		require.Zero(s.t, x.Used, "of segment %s", x.ID)
 	}
+	require.NoError(s.t, s.p.service().Balance(s.t.Context()))
 }

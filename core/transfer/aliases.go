@@ -48,6 +48,7 @@ var (
 	ErrQuarantined     = request.ErrQuarantined
 	ErrTimeout         = request.ErrTimeout
 	ErrCanceled        = request.ErrCanceled
+	ErrLapsed          = request.ErrLapsed
 	ErrTooManyRequests = request.ErrTooManyRequests
 	ErrBatchBusy       = request.ErrBatchBusy
 	ErrStaleBatch      = request.ErrStaleBatch

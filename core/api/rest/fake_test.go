@@ -194,7 +194,7 @@ func full() *fake {
 	}
 	m.segments = []model.SegmentInfo{{
 		Segment: model.Segment{ID: model.UUID{Hi: 1, Lo: 2}, Name: "10.0.0.7:12300", Base: 0x7f00, Size: 4 << 30, Endpoint: "10.0.0.7:12300", Protocol: "tcp", HostID: "10.0.0.7"},
-		Client:  model.UUID{Lo: 3}, Status: model.SegmentGracefullyUnmounting, Used: 1 << 30, Weight: 0.5, Deadline: at,
+		Client:  model.UUID{Lo: 3}, Status: model.SegmentGracefullyUnmounting, Used: 1 << 30, Weight: 0.5, Deadline: at, Writing: 4 << 20, Held: 1 << 20, Adopted: 1000,
 	}}
 	m.job = model.DrainJob{ID: model.UUID{Hi: 7, Lo: 8}, Spec: model.DrainSpec{Segments: []string{"10.0.0.7:12300"}, MaxConcurrency: 4}, Status: model.JobRunning,
 		Created: at, Updated: at.Add(time.Second), Succeeded: 10, Failed: 1, Blocked: 2, Active: 4, MigratedBytes: 40960, Message: "2 objects are being read"}

@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -73,6 +74,7 @@ func TestOtherAnswers(t *testing.T) {
 	m.segments = []model.SegmentInfo{
 		{Segment: model.Segment{Name: "n:1", Size: 4 << 30}, Status: model.SegmentOK, Used: 1 << 30},
 		{Segment: model.Segment{Name: "n:1", Size: 64 << 20}, Status: model.SegmentUnmounting, Used: 16 << 20},
+		{Segment: model.Segment{Name: "n:2", Size: 1 << 20}, Status: model.SegmentOK, AbsentSince: time.Unix(1, 0)}, // no script knows of those
 	}
 	for _, c := range []struct {
 		method, target string

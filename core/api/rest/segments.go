@@ -20,7 +20,7 @@ func (h *handler) allSegments(w http.ResponseWriter, r *http.Request) {
 	}
 	var b strings.Builder
 	for _, s := range list {
-		if s.Status == model.SegmentOK {
+		if s.Status == model.SegmentOK && s.AbsentSince.IsZero() {
 			b.WriteString(s.Name)
 			b.WriteByte('\n')
 		}
@@ -40,7 +40,7 @@ func (h *handler) querySegment(w http.ResponseWriter, r *http.Request) {
 	var used, capacity uint64
 	found := false
 	for _, s := range list {
-		if s.Name == name {
+		if s.Name == name && s.AbsentSince.IsZero() {
 			used, capacity, found = used+s.Used, capacity+s.Size, true
 		}
 	}
@@ -75,8 +75,12 @@ func (h *handler) segmentsDetail(w http.ResponseWriter, r *http.Request) {
 	out := struct {
 		Total    int             `json:"total_segments"`
 		Segments []segmentDetail `json:"segments"`
-	}{len(list), make([]segmentDetail, 0, len(list))}
+	}{Segments: make([]segmentDetail, 0, len(list))}
 	for _, s := range list {
+		if !s.AbsentSince.IsZero() {
+			continue
+		}
+		out.Total++
 		d := segmentDetail{
 			Name: s.Name, ID: s.ID.String(), Client: s.Client.String(), Base: fmt.Sprintf("0x%x", s.Base),
 			Size: s.Size, SizeHuman: human(s.Size), Endpoint: s.Endpoint, Protocol: s.Protocol, Status: s.Status.String(),
@@ -109,6 +113,14 @@ type Segment struct {
 	Status string  `json:"status"`
 	// Deadline is when a graceful unmount becomes final, nil where none is in progress.
 	Deadline *time.Time `json:"deadline"`
+	// Writing is what unfinished puts take, Held what is held back: a writer that was given up or a last
+	// reader may still use it.
+	Writing uint64 `json:"unfinished_bytes"`
+	Held    uint64 `json:"held_bytes"`
+	// AbsentSince is since when the node is silent, nil if it is not.
+	AbsentSince *time.Time `json:"absent_since"`
+	// Adopted is how many objects the master took over from the segment's ledger.
+	Adopted uint64 `json:"adopted_objects"`
 }
 
 func (h *handler) listSegments(a *asked) ([]Segment, error) {
@@ -118,6 +130,7 @@ func (h *handler) listSegments(a *asked) ([]Segment, error) {
 		out = append(out, Segment{
 			Name: s.Name, ID: s.ID.String(), Client: s.Client.String(), Host: s.HostID, Endpoint: s.Endpoint, Protocol: s.Protocol,
 			Base: fmt.Sprintf("0x%x", s.Base), Size: s.Size, Used: s.Used, Weight: s.Weight, Status: s.Status.String(), Deadline: moment(s.Deadline),
+			Writing: s.Writing, Held: s.Held, AbsentSince: moment(s.AbsentSince), Adopted: s.Adopted,
 		})
 	}
 	return out, a.err
@@ -146,7 +159,7 @@ func (h *handler) segmentStatus(a *asked) (segmentAnswer, error) {
 	var status model.SegmentStatus
 	found := false
 	for _, s := range list {
-		if s.Name == name {
+		if s.Name == name && s.AbsentSince.IsZero() {
 			status, found = max(status, s.Status), true
 		}
 	}

@@ -12,7 +12,7 @@ type Story struct {
 	Key    string `json:"key"`
 	Tenant string `json:"tenant_id"`
 	// Fate is readable, writing, evicted, removed, lost, revoked, overdue, damaged,
-	// replaced or unknown.
+	// replaced, absent or unknown.
 	Fate   string     `json:"fate"`
 	When   *time.Time `json:"when"`
 	Reason string     `json:"reason"`

@@ -57,7 +57,8 @@ func (m *tableMaster) MountSegment(_ context.Context, c model.ClientID, s model.
 		return errs.New(errs.InvalidParams, "mount", "base and size must not be 0")
 	}
 	m.clients[c]++
-	m.segments = append(m.segments, model.SegmentInfo{Segment: s, Client: c, Status: model.SegmentOK, Used: s.Size / 3, Weight: 1 / float64(s.Size)})
+	m.segments = append(m.segments, model.SegmentInfo{Segment: s, Client: c, Status: model.SegmentOK, Used: s.Size / 3, Weight: 1 / float64(s.Size),
+		Writing: s.Size / 5, Held: s.Size / 7, AbsentSince: time.UnixMicro(int64(s.Size)), Adopted: s.Size / 11})
 	return nil
 }
 

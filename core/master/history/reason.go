@@ -57,7 +57,8 @@ var meanings = [reasons]meaning{
 		"the writer's log says which"},
 	PutOverdue: {model.FateOverdue, "never readable: its writer did not finish within put_start_release_timeout; " +
 		"look at the writer, and at the nodes it wrote to"},
-	PutClientExpired: {model.FateOverdue, "never readable: its writer expired before it finished; look at the writer's host"},
+	PutClientExpired: {model.FateOverdue, "never readable: its writer expired before it finished, so that its memory is held back until the writer must have stopped; " +
+		"look at the writer's host"},
 	ReplacedByUpsert: {model.FateReplaced, "replaced: a caller began to write a new value"},
 	ReplacedWhileUnfinished: {model.FateReplaced, "never readable: its writer did not finish within put_start_discard_timeout, " +
 		"and another put took its place"},

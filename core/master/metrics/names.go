@@ -41,6 +41,10 @@ func (l *list) gauges() {
 	l.gauge("master_soft_pin_key_count", "Number of objects that are softly pinned.", func(g *Gauges) float64 { return float64(g.SoftPinned) })
 	l.gauge("master_active_clients", "Number of clients that are alive.", func(g *Gauges) float64 { return float64(g.Clients) })
 	l.gauge("mem_cache_nums_", "Number of readable objects in memory segments.", func(g *Gauges) float64 { return float64(g.Readable) })
+	l.gauge("master_open_puts", "Number of unfinished puts.", func(g *Gauges) float64 { return float64(g.Keys - g.Readable) })
+	l.gauge("master_open_put_bytes", "Bytes that unfinished puts occupy.", func(g *Gauges) float64 { return float64(g.WritingBytes) })
+	l.gauge("master_held_bytes", "Bytes that no object occupies and that cannot be used yet: a writer that was given up or a last reader may still use them.",
+		func(g *Gauges) float64 { return float64(g.HeldBytes) })
 	l.gauge("master_put_start_discarded_staging_size", "Bytes held back because a writer that was given up may still write there.",
 		func(g *Gauges) float64 { return float64(g.StagingBytes) })
 	l.gauge("master_tasks_pending", "Number of copies and moves that wait for their client.", func(g *Gauges) float64 { return float64(g.TasksPending) })

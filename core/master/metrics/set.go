@@ -33,6 +33,8 @@ type Set struct {
 	// than they wanted.
 	AllocFailures, PartialAllocs Counter
 	ValueSizes                   Sizes
+	// Capped are puts that were refused because their client has too many unfinished ones.
+	Capped Counter
 	// PutTimes are from the start of a put to its end.
 	PutTimes Durations
 	// Upserts replaced a value that was there; UpsertsInPlace of them in its own memory.
@@ -105,9 +107,11 @@ type Gauges struct {
 	Segments       []SegmentGauge
 	Keys, Readable int
 	// SoftPinned are the objects whose soft pin has not run out.
-	SoftPinned   int
-	Clients      int
-	StagingBytes uint64
+	SoftPinned int
+	Clients    int
+	// WritingBytes belong to unfinished puts. HeldBytes are in quarantine, and StagingBytes the part of them that stems
+	// from puts that were given up.
+	WritingBytes, HeldBytes, StagingBytes uint64
 	// TasksPending wait for their client, TasksProcessing are being carried out.
 	TasksPending, TasksProcessing int
 	// Tenants is empty and TenantCapacity, the bytes that quotas share, 0 while there is

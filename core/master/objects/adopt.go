@@ -48,7 +48,7 @@ func (t *Table) Adopt(f *Found, now, until lease.Instant, bin *Bin) Outcome {
 		}
 	}
 	if o != nil {
-		bin.whole(o)
+		bin.whole(o, s.unfinished[o.slot()])
 		t.unlink(i, s, o, true)
 	}
 	t.adoptObject(i, s, f, now, until)
@@ -73,8 +73,7 @@ func (t *Table) adoptObject(i int, s *shard, f *Found, now, until lease.Instant)
 	}
 	t.prepare(i, o, f.Settings, f.PinEnd)
 	t.count.Add(1)
-	t.writing.Add(int64(o.footprint()))
-	s.unfinished[o.slot()] = f.Writer.id
+	t.written(s, o, f.Writer)
 	if f.Complete {
 		t.adoptEnd(i, s, o, f, now, until)
 	}
@@ -110,7 +109,7 @@ func (t *Table) adoptCopy(i int, s *shard, o *object, f *Found, now, until lease
 	}
 	was := o.has(complete)
 	if !was {
-		t.writing.Add(int64(o.size()))
+		t.regrown(s, o, int64(o.size()))
 	}
 	if !f.Complete && was {
 		t.commitCopy(o, &r)

@@ -3,6 +3,7 @@ package objects
 import (
 	"sync"
 
+	"github.com/mooncake-go/mooncake/core/master/segments"
 	"github.com/mooncake-go/mooncake/core/model"
 )
 
@@ -55,15 +56,26 @@ func (c *clients) id(number uint32) model.ClientID {
 
 // Remember returns a Client that the table remembers. Call it once for all items of a call, for a
 // writer or for a reader that the master knows.
-func (t *Table) Remember(id model.ClientID) Client { return Client{id, t.clients.number(id)} }
+func (t *Table) Remember(id model.ClientID) Client {
+	return Client{id: id, number: t.clients.number(id)}
+}
 
 // Known returns a Client that the table need not remember.
-func (t *Table) Known(id model.ClientID) Client { return Client{id, t.clients.known(id)} }
+func (t *Table) Known(id model.ClientID) Client { return Client{id: id, number: t.clients.known(id)} }
 
 // Client is a client as the table names it.
 type Client struct {
 	id     model.ClientID
 	number uint32
+	// account is what its puts occupy, nil where that was not asked for.
+	account *segments.Writer
+}
+
+// Writer is Remember for a client that puts, with its account, which Writers.Leave takes back.
+func (t *Table) Writer(id model.ClientID) (Client, *segments.Writer) {
+	c := t.Remember(id)
+	c.account = t.Writers.Enter(id)
+	return c, c.account
 }
 
 // is reports whether a number is surely this client's.

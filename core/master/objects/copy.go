@@ -152,7 +152,7 @@ func (t *Table) CopyEnd(key string, client Client, kind model.CopyKind, bin *Bin
 		}
 	}
 	if move {
-		t.cut(o, bin, func(r replica) bool { return r.id == source })
+		t.cut(s, o, bin, func(r replica) bool { return r.id == source })
 	}
 	return Done
 }
@@ -175,7 +175,7 @@ func (t *Table) CopyRevoke(key string, client Client, kind model.CopyKind, bin *
 }
 
 func (t *Table) dropTask(s *shard, o *object, bin *Bin) {
-	t.cut(o, bin, func(r replica) bool { return r.target })
+	t.cut(s, o, bin, func(r replica) bool { return r.target })
 	t.endTask(s, o)
 }
 

@@ -35,7 +35,7 @@ func (t *Table) Evict(id evict.ID, now lease.Instant, rules Rules, tell bool, bi
 	if o.more != nil && o.more.group != nil && !rules.Mate {
 		mates = t.groups.others(o.more.group, id, mates)
 	}
-	bin.whole(o)
+	bin.whole(o, s.unfinished[o.slot()])
 	t.unlink(i, s, o, tell)
 	return mates, 0, Done
 }

@@ -46,6 +46,8 @@ type Gone struct {
 	// Since is when the put began if it was Unfinished: then its writer may be writing yet.
 	Since      lease.Instant
 	Unfinished bool
+	// Writer is that of an unfinished put, nil for a complete object.
+	Writer *segments.Writer
 	// Partial is true when the object itself lives on.
 	Partial bool
 	// Readable is true when the object could be read until now, Group what it belonged to;
@@ -81,9 +83,9 @@ func (b *Bin) Each(yield func(g *Gone, extents []segments.Extent) bool) {
 	}
 }
 
-// whole puts an object in, which is still as it was in the table.
-func (b *Bin) whole(o *object) {
-	g := Gone{Key: o.key, Size: o.size(), Footprint: o.footprint(), Lease: o.leaseEnd(), Since: o.since, Unfinished: !o.has(complete), Readable: o.has(complete), Group: o.group()}
+// whole puts an object in, which is still as it was in the table. w is its writer, nil for a complete one.
+func (b *Bin) whole(o *object, w *segments.Writer) {
+	g := Gone{Key: o.key, Size: o.size(), Footprint: o.footprint(), Lease: o.leaseEnd(), Since: o.since, Unfinished: !o.has(complete), Readable: o.has(complete), Group: o.group(), Writer: w}
 	if o.copying() { // A client may be writing its targets.
 		g.Unfinished, g.Since = true, o.more.task.started
 	}
@@ -94,10 +96,10 @@ func (b *Bin) whole(o *object) {
 }
 
 // part puts one copy in.
-func (b *Bin) part(o *object, r *replica) {
+func (b *Bin) part(o *object, r *replica, w *segments.Writer) {
 	g := Gone{
 		Key: o.key, Size: o.size(), Footprint: o.size(), Lease: o.leaseEnd(), Since: o.since,
-		Unfinished: !o.has(complete), Partial: true, extents: len(r.parts),
+		Unfinished: !o.has(complete), Partial: true, extents: len(r.parts), Writer: w,
 	}
 	if r.target {
 		g.Unfinished, g.Since = true, o.more.task.started

@@ -118,6 +118,22 @@ func (t *Table) Look(key string) (View, bool) {
 	return v, true
 }
 
+// Absent returns the size of a readable object whose copies are there, none of them on a node that the master hears, and
+// since when the first of these nodes is silent.
+func (t *Table) Absent(key string) (size uint64, since lease.Instant, ok bool) {
+	_, s, o := t.open(key)
+	defer s.mu.Unlock()
+	if o == nil || !o.has(complete) || o.alive() || !o.mounted() {
+		return 0, 0, false
+	}
+	for _, e := range o.extents(nil) {
+		if at := e.Seg.AbsentSince(); at > 0 && (since == 0 || at < since) {
+			since = at
+		}
+	}
+	return o.size(), since, true
+}
+
 // Located is an object with a copy on a segment.
 type Located struct {
 	Key  string

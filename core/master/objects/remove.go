@@ -16,7 +16,7 @@ func (t *Table) Remove(key string, now lease.Instant, force bool, bin *Bin) Outc
 		out = o.unread(now)
 	}
 	if out == Done || o != nil && o.has(complete) && !o.alive() && o.mounted() {
-		bin.whole(o)
+		bin.whole(o, s.unfinished[o.slot()])
 		t.unlink(i, s, o, true)
 	}
 	return out
@@ -57,26 +57,26 @@ func (t *Table) Clear(key string, owner Client, segment string, now lease.Instan
 	}
 	stays := func(r replica) bool { return !r.on(segment) && r.alive() }
 	if segment == "" || !slices.ContainsFunc(o.spread().copies, stays) {
-		bin.whole(o)
+		bin.whole(o, s.unfinished[o.slot()])
 		t.unlink(i, s, o, true)
 	} else {
-		t.cut(o, bin, func(r replica) bool { return r.on(segment) })
+		t.cut(s, o, bin, func(r replica) bool { return r.on(segment) })
 	}
 	return Done
 }
 
 // cut takes the copies that match selects out of an object that has several.
-func (t *Table) cut(o *object, bin *Bin, match func(replica) bool) {
+func (t *Table) cut(s *shard, o *object, bin *Bin, match func(replica) bool) {
 	before := o.footprint()
 	m := o.spread()
 	for j := range m.copies {
 		if match(m.copies[j]) {
-			bin.part(o, &m.copies[j])
+			bin.part(o, &m.copies[j], s.unfinished[o.slot()])
 		}
 	}
 	m.copies = slices.DeleteFunc(m.copies, match)
 	if !o.has(complete) {
-		t.writing.Add(int64(o.footprint()) - int64(before))
+		t.regrown(s, o, int64(o.footprint())-int64(before))
 	}
 }
 
@@ -86,14 +86,14 @@ func (t *Table) cut(o *object, bin *Bin, match func(replica) bool) {
 func (t *Table) Sweep(at Cursor, bin *Bin) (gone int, next Cursor) {
 	next = t.walk(at, func(i int, s *shard, o *object) {
 		if !o.mounted() {
-			bin.whole(o)
+			bin.whole(o, s.unfinished[o.slot()])
 			t.unlink(i, s, o, true)
 			gone++
 			return
 		}
 		for _, r := range o.several() {
 			if !r.mounted() {
-				t.cut(o, bin, func(r replica) bool { return !r.mounted() })
+				t.cut(s, o, bin, func(r replica) bool { return !r.mounted() })
 				break
 			}
 		}

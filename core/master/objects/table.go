@@ -19,7 +19,7 @@ import (
 	"time"
 
 	"github.com/mooncake-go/mooncake/core/master/lease"
-	"github.com/mooncake-go/mooncake/core/model"
+	"github.com/mooncake-go/mooncake/core/master/segments"
 	"github.com/mooncake-go/mooncake/sdk/evict"
 )
 
@@ -33,6 +33,8 @@ type Table struct {
 	// Wall, where set, gives the time of day of an instant, for the end of soft pins in ledgers. It is set before
 	// the table is used.
 	Wall func(lease.Instant) time.Time
+	// Writers are those of unfinished puts, with what these occupy.
+	Writers *segments.Writers
 
 	seed     maphash.Seed
 	copies   atomic.Uint64 // the last number of a copy or of a part of one
@@ -57,7 +59,7 @@ type shard struct {
 	slots slots
 	// unfinished holds the entries being written, each with its writer, so that a search for
 	// overdue ones need not walk the table.
-	unfinished map[uint32]model.ClientID
+	unfinished map[uint32]*segments.Writer
 	soft       map[uint32]struct{} // softly pinned
 	firstPin   lease.Instant       // none of them ends before
 	copying    map[uint32]struct{}
@@ -67,12 +69,12 @@ type shard struct {
 
 // New returns an empty table.
 func New() *Table {
-	t := &Table{seed: maphash.MakeSeed(), clients: newClients(), copiers: newCopiers(), groups: newGroups()}
+	t := &Table{Writers: segments.NewWriters(), seed: maphash.MakeSeed(), clients: newClients(), copiers: newCopiers(), groups: newGroups()}
 	hash := t.Print
 	for i := range t.shards {
 		s := &t.shards[i]
 		s.slots.hash = hash
-		s.unfinished, s.soft, s.copying = map[uint32]model.ClientID{}, map[uint32]struct{}{}, map[uint32]struct{}{}
+		s.unfinished, s.soft, s.copying = map[uint32]*segments.Writer{}, map[uint32]struct{}{}, map[uint32]struct{}{}
 	}
 	return t
 }
@@ -149,14 +151,39 @@ func (t *Table) unlink(i int, s *shard, o *object, tell bool) {
 	if o.has(complete) {
 		t.withdraw(i, s, o, tell)
 	} else {
-		delete(s.unfinished, o.slot())
-		t.writing.Add(-int64(o.footprint()))
+		t.unwritten(s, o)
 	}
 	t.endTask(s, o)
 	if m := o.more; m != nil && m.group != nil {
 		t.groups.leave(m.group, idOf(i, o))
 	}
 	s.slots.remove(o)
+}
+
+// written enters an object among those that are being written. The caller holds the lock of the shard.
+func (t *Table) written(s *shard, o *object, by Client) {
+	w := by.account
+	if w == nil {
+		w = t.Writers.Enter(by.id)
+		defer t.Writers.Leave(w)
+	}
+	s.unfinished[o.slot()] = w
+	t.writing.Add(int64(o.footprint()))
+	w.Add(1, int64(o.footprint()))
+}
+
+// unwritten is the counterpart of written.
+func (t *Table) unwritten(s *shard, o *object) {
+	w := s.unfinished[o.slot()]
+	delete(s.unfinished, o.slot())
+	t.writing.Add(-int64(o.footprint()))
+	w.Add(-1, -int64(o.footprint()))
+}
+
+// regrown notes that the copies of an object that is being written take more bytes, or less.
+func (t *Table) regrown(s *shard, o *object, by int64) {
+	t.writing.Add(by)
+	s.unfinished[o.slot()].Add(0, by)
 }
 
 // publish makes a written object visible to readers, and to the policy unless the object is pinned.

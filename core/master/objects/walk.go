@@ -57,6 +57,23 @@ func (t *Table) Keys(at Cursor, absent bool, dst []string) ([]string, Cursor) {
 	return dst, next
 }
 
+// Writing calls do for each extent of unfinished puts. do runs under a lock and must be quick.
+func (t *Table) Writing(do func(segments.Extent)) {
+	var extents []segments.Extent
+	for i := range t.shards {
+		s := &t.shards[i]
+		s.mu.Lock()
+		extents = extents[:0]
+		for slot := range s.unfinished {
+			extents = s.slots.at(slot).extents(extents)
+		}
+		s.mu.Unlock()
+		for _, e := range extents {
+			do(e)
+		}
+	}
+}
+
 // Member is an object with its group.
 type Member struct{ Key, Group string }
 

@@ -84,7 +84,7 @@ func (t *Table) Put(n *NewObject, now lease.Instant, patience time.Duration, dst
 		return dst, GroupFull
 	}
 	if old != nil {
-		bin.whole(old)
+		bin.whole(old, s.unfinished[old.slot()])
 		t.unlink(i, s, old, true)
 	}
 	o := s.slots.add(n.Key, t.Print(n.Key))
@@ -143,9 +143,8 @@ func (t *Table) begin(s *shard, o *object, writer Client, dst []model.Replica) [
 	if o.several() != nil && len(dst) > head {
 		o.more.put = dst[head].ID
 	}
-	s.unfinished[o.slot()] = writer.id
 	t.count.Add(1)
-	t.writing.Add(int64(o.footprint()))
+	t.written(s, o, writer)
 	o.recordBegin(writer.id)
 	return dst
 }
@@ -185,8 +184,7 @@ func (t *Table) Finish(key string, put uint64, client Client, sum model.Checksum
 
 // finish makes an unfinished object readable. The caller holds the lock of the shard.
 func (t *Table) finish(i int, s *shard, o *object, now lease.Instant, parent evict.ID) {
-	delete(s.unfinished, o.slot())
-	t.writing.Add(-int64(o.footprint()))
+	t.unwritten(s, o)
 	o.since, o.probeMS = now, 0
 	if m := o.more; m != nil {
 		if m.pinTTL > 0 {
@@ -210,7 +208,7 @@ func (s *shard) owned(o *object, put uint64, client Client) Outcome {
 	switch {
 	case o == nil || !o.alive():
 		return Missing
-	case !o.has(complete) && s.unfinished[o.slot()] != client.id:
+	case !o.has(complete) && s.unfinished[o.slot()].ID != client.id:
 		return Foreign
 	case o.has(complete) && !client.is(o.creator()) && (o.creator() != 0 || put == 0):
 		return Foreign // If the writer is not known, the number of the put decides.
@@ -229,7 +227,7 @@ func (t *Table) Revoke(key string, put uint64, client Client, bin *Bin) Outcome 
 	defer s.mu.Unlock()
 	out := s.owned(o, put, client)
 	if out == Done {
-		bin.whole(o)
+		bin.whole(o, s.unfinished[o.slot()])
 		t.unlink(i, s, o, true)
 	}
 	return out
@@ -243,8 +241,8 @@ func (t *Table) Abandon(match func(writer model.ClientID, started lease.Instant)
 		s := &t.shards[i]
 		s.mu.Lock()
 		for slot, writer := range s.unfinished {
-			if o := s.slots.at(slot); match(writer, o.since) {
-				bin.whole(o)
+			if o := s.slots.at(slot); match(writer.ID, o.since) {
+				bin.whole(o, s.unfinished[o.slot()])
 				t.unlink(i, s, o, true)
 				puts++
 			}

@@ -16,11 +16,18 @@ const MaxClients = 1 << 16
 // Clients remembers which clients are alive. Safe for concurrent use.
 type Clients struct {
 	mu   sync.RWMutex
-	seen map[model.ClientID]*atomic.Int64
+	seen map[model.ClientID]*sign
+}
+
+// sign is the last sign of life of a client.
+type sign struct {
+	at      atomic.Int64 // the last sign of life
+	quiet   atomic.Int64 // see Pinged
+	partial atomic.Bool  // see SetPartial
 }
 
 // NewClients returns an empty set.
-func NewClients() *Clients { return &Clients{seen: map[model.ClientID]*atomic.Int64{}} }
+func NewClients() *Clients { return &Clients{seen: map[model.ClientID]*sign{}} }
 
 // Register makes a client known, or refreshes it. InvalidParams for the zero ID and when
 // there are too many.
@@ -36,9 +43,9 @@ func (c *Clients) Register(id model.ClientID, now lease.Instant) error {
 	if len(c.seen) >= MaxClients {
 		return errs.New(errs.InvalidParams, "master: register client "+id.String(), "%d clients are known already, the most there can be", MaxClients)
 	}
-	at := new(atomic.Int64)
-	at.Store(int64(now))
-	c.seen[id] = at
+	x := new(sign)
+	x.at.Store(int64(now))
+	c.seen[id] = x
 	return nil
 }
 
@@ -46,22 +53,45 @@ func (c *Clients) Register(id model.ClientID, now lease.Instant) error {
 func (c *Clients) Touch(id model.ClientID, now lease.Instant) bool {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	at, ok := c.seen[id]
+	x, ok := c.seen[id]
 	if ok {
-		at.Store(int64(now))
+		x.at.Store(int64(now))
 	}
 	return ok
+}
+
+// SetPartial notes whether a client may have more segments than the master knows of.
+func (c *Clients) SetPartial(id model.ClientID, partial bool) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	if x, ok := c.seen[id]; ok {
+		x.partial.Store(partial)
+	}
+}
+
+// Pinged is Touch for a ping, with what it promises: the client's writes end within quiet of its last
+// ping that was answered as that of a known client. 0 promises nothing. A partial client counts as
+// unknown.
+func (c *Clients) Pinged(id model.ClientID, now lease.Instant, quiet time.Duration) bool {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	x, ok := c.seen[id]
+	if ok {
+		x.at.Store(int64(now))
+		x.quiet.Store(int64(quiet))
+	}
+	return ok && !x.partial.Load()
 }
 
 // Seen returns when a client gave its last sign of life, false when it is not known.
 func (c *Clients) Seen(id model.ClientID) (lease.Instant, bool) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	at, ok := c.seen[id]
+	x, ok := c.seen[id]
 	if !ok {
 		return 0, false
 	}
-	return lease.Instant(at.Load()), true
+	return lease.Instant(x.at.Load()), true
 }
 
 // Forget makes a client unknown.
@@ -71,15 +101,20 @@ func (c *Clients) Forget(id model.ClientID) {
 	delete(c.seen, id)
 }
 
-// Expire forgets the clients that gave no sign of life for ttl and returns them.
-func (c *Clients) Expire(now lease.Instant, ttl time.Duration) []model.ClientID {
+// Expire forgets the clients that gave no sign of life for ttl, and returns until when each of them
+// may write: zero where it promised nothing.
+func (c *Clients) Expire(now lease.Instant, ttl time.Duration) map[model.ClientID]lease.Instant {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	var gone []model.ClientID
-	for id, at := range c.seen {
-		if now.Sub(lease.Instant(at.Load())) > ttl {
-			gone = append(gone, id)
-			delete(c.seen, id)
+	gone := map[model.ClientID]lease.Instant{}
+	for id, x := range c.seen {
+		at, quiet := lease.Instant(x.at.Load()), time.Duration(x.quiet.Load())
+		if now.Sub(at) <= ttl {
+			continue
+		}
+		delete(c.seen, id)
+		if gone[id] = 0; quiet > 0 {
+			gone[id] = at.Add(quiet)
 		}
 	}
 	return gone

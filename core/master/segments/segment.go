@@ -20,6 +20,8 @@ type Segment struct {
 	Space alloc.SpaceID
 	// Ledger is what the master writes into the segment's ledger, nil if it has none.
 	Ledger *journal.Stream
+	// Adopted is how many objects the master took over from the ledger.
+	Adopted uint64
 
 	absent   atomic.Int64
 	closed   atomic.Int64

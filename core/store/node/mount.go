@@ -87,11 +87,24 @@ func (n *Node) mountAll(ctx context.Context) error {
 	return n.master.RemountSegments(ctx, n.session.ID(), nil)
 }
 
-// mountEach mounts segments at a master that keeps no ledgers. A master that has forgotten the node gets all at once.
+// mountEach mounts segments at a master that keeps no ledgers. A master that has forgotten the node gets all of its
+// segments at once: mounting one makes the node known, so that its pings would not find out that the others are missing.
 func (n *Node) mountEach(ctx context.Context, segments []*segment) error {
-	if n.joined.Load() && len(segments) == len(n.staying()) {
-		defer n.session.Record("ReMountSegment", time.Now())
-		return n.master.RemountSegments(ctx, n.session.ID(), n.Segments())
+	if n.joined.Load() {
+		forgotten := len(segments) == len(n.staying())
+		if !forgotten {
+			t0 := time.Now()
+			reply, err := n.master.Ping(ctx, n.session.ID(), model.PingReport{})
+			n.session.Record("Ping", t0)
+			if err != nil {
+				return err
+			}
+			forgotten = reply.Status == model.ClientNeedRemount
+		}
+		if forgotten {
+			defer n.session.Record("ReMountSegment", time.Now())
+			return n.master.RemountSegments(ctx, n.session.ID(), n.Segments())
+		}
 	}
 	for _, s := range segments {
 		t0 := time.Now()

@@ -69,7 +69,7 @@ func (s *Session) run() {
 func (s *Session) busy() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.members) > 0 || s.outage.Load() != nil || s.fails.Load() > 0 || s.peers.pending()
+	return len(s.members) > 0 || s.writer.Load() || s.outage.Load() != nil || s.fails.Load() > 0 || s.peers.pending()
 }
 
 // ping reports that this process is alive, and its observations. After a failed ping the
@@ -78,8 +78,8 @@ func (s *Session) ping() error {
 	ctx, cancel := context.WithTimeout(s.ctx, 2*s.downTimeout())
 	defer cancel()
 	s.begun.Add(1)
-	t0 := time.Now()
-	reply, err := s.master.Ping(ctx, s.id, model.PingReport{Peers: s.peers.take(t0)})
+	t0, sent := time.Now(), s.sinceBorn()
+	reply, err := s.master.Ping(ctx, s.id, model.PingReport{Peers: s.peers.take(t0), Quiet: s.promise()})
 	s.Record("Ping", t0)
 	if s.ctx.Err() != nil {
 		return nil
@@ -92,8 +92,15 @@ func (s *Session) ping() error {
 	s.mu.Lock()
 	members := s.members
 	s.mu.Unlock()
+	forgotten := err == nil && reply.Status == model.ClientNeedRemount
+	if err == nil {
+		s.heard(sent, reply.Status)
+	}
 	for _, m := range members {
-		m.Pinged(err, err == nil && reply.Status == model.ClientNeedRemount)
+		m.Pinged(err, forgotten)
+	}
+	if forgotten {
+		s.comeBack(len(members))
 	}
 	s.mu.Lock()
 	s.pingErr = err

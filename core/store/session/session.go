@@ -18,7 +18,8 @@ import (
 )
 
 // Session is the registration of a process, which its client and its node share. It pings while a
-// member is attached, while there is something to report, and while the master does not answer.
+// member is attached, from the first put on, while there is something to report, and while the master
+// does not answer.
 // Safe for concurrent use.
 type Session struct {
 	cfg     Config
@@ -38,6 +39,8 @@ type Session struct {
 	outside             atomic.Int32 // members that have not joined
 	answered            atomic.Bool  // the master has answered before
 	settling            atomic.Bool  // a call is waiting for the master on behalf of such a member
+	writer              atomic.Bool  // the process puts
+	writes              writes
 
 	urgent chan struct{} // capacity 1: ping now
 	wake   chan struct{} // capacity 1: check again what is due
@@ -54,6 +57,16 @@ type Session struct {
 	stop    context.CancelFunc
 	ctx     context.Context
 	tasks   sync.WaitGroup
+}
+
+// writes is the right of a process to write into memory that the master gave to its puts. A master
+// that does not hear from the process gives the memory to others once the promised time is over.
+// So the process must not write then, whatever else it may still reach. Until the master knows the
+// process there is no promise, and the right does not end.
+type writes struct {
+	promised atomic.Bool
+	end      atomic.Int64  // in nanoseconds since born, of boottime.Time
+	lapses   atomic.Uint64 // how often the right has ended; written before end
 }
 
 // Member is a node that a session keeps alive. Its methods must not block.

@@ -5,15 +5,18 @@ import (
 	"time"
 
 	"github.com/mooncake-go/mooncake/core/transfer/path"
+	"github.com/mooncake-go/mooncake/core/transfer/request"
+	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
 
 // await takes at least one ended slice, and all that have ended by then. It decides jobs at once
 // whose deadline passes meanwhile, and all jobs when the caller gives up. When operations outlive
-// their deadlines, it closes their paths, and then abandons them.
+// their deadlines, or the time until which they may go on, it closes their paths, and then abandons
+// them.
 func (g *group) await() {
 	g.poll()
-	limit := g.latest.Add(path.Grace)
+	limit := g.bounded(g.latest.Add(path.Grace))
 	stopped := g.ctx.Done()
 	if g.stopped {
 		stopped = nil
@@ -44,13 +47,33 @@ func (g *group) await() {
 		}
 		switch {
 		case now.Before(limit):
+		case !closed && now.Before(g.bounded(g.latest.Add(path.Grace))): // The time was extended.
+			limit = g.bounded(g.latest.Add(path.Grace))
 		case !excused && now.Sub(limit) >= asleep: // The transport did not run in time either.
 			excused, limit = true, now.Add(path.Grace)
 		default:
+			if g.until != nil && !now.Before(g.until()) {
+				g.endAll(g.lapsed())
+			}
 			g.giveUp(closed)
 			closed, limit = true, time.Now().Add(2*path.Grace)
 		}
 	}
+}
+
+// bounded returns a time, or the end of the grace after the time until which the requests may go on,
+// if that is earlier.
+func (g *group) bounded(t time.Time) time.Time {
+	if g.until != nil {
+		if by := g.until().Add(path.Grace); by.Before(t) {
+			return by
+		}
+	}
+	return t
+}
+
+func (g *group) lapsed() error {
+	return errs.Wrap(errs.TransferFail, "transfer: "+g.peer, request.ErrLapsed)
 }
 
 // poll polls for the answer of a peer, where that helps.

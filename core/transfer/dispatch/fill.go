@@ -52,9 +52,13 @@ func (g *group) fill() *slice {
 }
 
 // prune drops slices that must not be submitted any more: a slice that was pulled later can have
-// decided, and so published, their job.
+// decided, and so published, their job, or the time in which its operations may begin is over.
 func (g *group) prune() {
+	now := time.Now()
 	g.batch = slices.DeleteFunc(g.batch, func(s *slice) bool {
+		if until := s.job.task.Req.Until; until != nil && !s.job.ended && !now.Before(until()) {
+			g.end(s.job, g.lapsed())
+		}
 		if !s.job.ended {
 			return false
 		}
@@ -63,6 +67,7 @@ func (g *group) prune() {
 		g.recycle(s)
 		return true
 	})
+	g.skip()
 }
 
 // submit hands the batch over and returns the first slice that met back-pressure.

@@ -44,11 +44,12 @@ type group struct {
 	idle       []*slice
 	done       chan *path.Op
 	inFlight   int
-	limit      int          // of inFlight; done has space for as many
-	sliceSize  int          // at most Config.SliceSize
-	used       []*path.Path // the paths to which slices of the group were submitted
-	latest     time.Time    // the last deadline of anything in flight
-	due        time.Time    // first deadline of a job
+	limit      int              // of inFlight; done has space for as many
+	sliceSize  int              // at most Config.SliceSize
+	used       []*path.Path     // the paths to which slices of the group were submitted
+	latest     time.Time        // the last deadline of anything in flight
+	due        time.Time        // first deadline of a job
+	until      func() time.Time // see request.Request
 	timer      *time.Timer
 	batch      []*slice   // to be submitted together
 	ops        []*path.Op // of batch

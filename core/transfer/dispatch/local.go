@@ -61,6 +61,9 @@ func (d *Dispatcher) copyOne(ctx context.Context, o Observer, t *request.Task, c
 	if at := t.Req.Deadline; err == nil && !at.IsZero() && !time.Now().Before(at) {
 		err = request.ErrTimeout
 	}
+	if until := t.Req.Until; err == nil && until != nil && !time.Now().Before(until()) {
+		err = request.ErrLapsed
+	}
 	if err != nil {
 		err = errs.Wrap(errs.TransferFail, "transfer: copy", err)
 	} else if err = d.copyRange(t, cores); err == nil {

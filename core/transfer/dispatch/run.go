@@ -62,6 +62,9 @@ func (g *group) prepare() {
 		j := &g.jobs[k]
 		r := &j.task.Req
 		j.deadline, j.left = r.Deadline, len(r.Local)
+		if r.Until != nil {
+			g.until = r.Until
+		}
 		if j.deadline.IsZero() {
 			j.deadline = own
 		}

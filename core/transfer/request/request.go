@@ -21,6 +21,8 @@ var (
 	ErrTimeout = errors.New("the deadline passed")
 	// ErrCanceled: the batch was cancelled.
 	ErrCanceled = errors.New("the batch was cancelled")
+	// ErrLapsed: Request.Until is over.
+	ErrLapsed = errors.New("the time in which operations may begin is over")
 	// ErrTooManyRequests: the batch has no space for the request, or the engine for the batch.
 	ErrTooManyRequests = errors.New("too many requests")
 	// ErrBatchBusy: a request of the batch is not in a terminal state.
@@ -43,6 +45,11 @@ type Request struct {
 	// Deadline ends the request; zero means Config.Timeout from now. The context's deadline counts
 	// as well.
 	Deadline time.Time
+	// Until, where set, gives the time until which the request may go on, as far as is known when it is
+	// called: it may be later the next time. Once it is over, nothing more is submitted, and the engine
+	// closes the paths that still have operations in flight. It must be quick, and the same for all
+	// requests of a call.
+	Until func() time.Time
 	// Hasty marks a write for which the caller has another place: the engine gives up a peer whose
 	// process stands still as soon as the transport can tell. See transport.Op.
 	Hasty bool

@@ -100,10 +100,14 @@ MOONCAKE_MASTER, or in a configuration file.`,
 func (e *verbs) segmentsCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:   "segments",
-		Short: "List the mounted segments, how full they are, and how the master rates them",
-		Long: `Lists every mounted segment. WEIGHT is the share of new objects that a segment gets in
-comparison with a healthy one. It falls at once when the node is silent, slow or fails
-transfers, and recovers gradually. UNTIL is the time at which a graceful unmount becomes final.`,
+		Short: "List the segments, how full they are, and how the master rates them",
+		Long: `Lists every mounted segment, and those whose node is silent (ABSENT): what lies there is
+unreadable, and there again when the node returns. USED has what unfinished puts take
+(WRITING) and what is held back because a writer that was given up or a last reader may still
+use it (HELD). ADOPTED counts the objects that the master took over from the ledger of the
+segment when it started. WEIGHT is the share of new objects that a segment gets in comparison
+with a healthy one. It falls at once when the node is silent, slow or fails transfers, and
+recovers gradually. UNTIL is the time at which a graceful unmount becomes final.`,
 		Example: `  mooncake admin segments
   mooncake admin segments -o json`,
 		Args: command.NoArgs,
@@ -116,16 +120,20 @@ func writeSegments(w io.Writer, list []rest.Segment) {
 		fmt.Fprintln(w, "no segment is mounted; start a store: mooncake store")
 		return
 	}
-	t := output.NewColumns("SEGMENT", "STATUS", "USED", "SIZE", "FULL", "WEIGHT", "PROTOCOL", "UNTIL")
+	t := output.NewColumns("SEGMENT", "STATUS", "USED", "SIZE", "FULL", "WRITING", "HELD", "ADOPTED", "WEIGHT", "PROTOCOL", "UNTIL")
 	for _, s := range list {
-		full, until := 0.0, ""
+		full, until, status := 0.0, "", s.Status
+		if s.AbsentSince != nil {
+			status = "ABSENT"
+		}
 		if s.Size > 0 {
 			full = 100 * float64(s.Used) / float64(s.Size)
 		}
 		if s.Deadline != nil {
 			until = s.Deadline.Format(time.RFC3339)
 		}
-		t.Row(strconv.Quote(s.Name), s.Status, metrics.Bytes(s.Used), metrics.Bytes(s.Size), fmt.Sprintf("%.1f%%", full), fmt.Sprintf("%.2f", s.Weight), s.Protocol, until)
+		t.Row(strconv.Quote(s.Name), status, metrics.Bytes(s.Used), metrics.Bytes(s.Size), fmt.Sprintf("%.1f%%", full),
+			metrics.Bytes(s.Writing), metrics.Bytes(s.Held), strconv.FormatUint(s.Adopted, 10), fmt.Sprintf("%.2f", s.Weight), s.Protocol, until)
 	}
 	_ = t.Write(w) // The writer keeps the error.
 }

@@ -28,6 +28,7 @@ func ToSegmentInfo(s model.SegmentInfo) *masterv1.SegmentInfo {
 	return &masterv1.SegmentInfo{
 		Segment: ToSegment(s.Segment), Client: ToUUID(s.Client), Status: int32(s.Status), Used: s.Used,
 		Weight: s.Weight, DeadlineUs: toTime(s.Deadline),
+		Writing: s.Writing, Held: s.Held, AbsentUs: toTime(s.AbsentSince), Adopted: s.Adopted,
 	}
 }
 
@@ -37,6 +38,7 @@ func FromSegmentInfo(s *masterv1.SegmentInfo) model.SegmentInfo {
 		Segment: FromSegment(s.GetSegment()), Client: FromUUID(s.GetClient()),
 		Status: model.SegmentStatus(s.GetStatus()), Used: s.GetUsed(),
 		Weight: s.GetWeight(), Deadline: fromTime(s.GetDeadlineUs()),
+		Writing: s.GetWriting(), Held: s.GetHeld(), AbsentSince: fromTime(s.GetAbsentUs()), Adopted: s.GetAdopted(),
 	}
 }
 
@@ -52,7 +54,7 @@ func FromPing(in *masterv1.PingRequest) (model.PingReport, error) {
 	if err := CheckCount("peers of a ping", len(in.GetPeers()), rpc.MaxPeers); err != nil {
 		return model.PingReport{}, err
 	}
-	report := model.PingReport{Peers: make([]model.PeerReport, len(in.GetPeers()))}
+	report := model.PingReport{Peers: make([]model.PeerReport, len(in.GetPeers())), Quiet: FromMillis(in.GetQuietMs())}
 	for i, r := range in.GetPeers() {
 		if err := CheckText("endpoint", r.GetEndpoint()); err != nil {
 			return model.PingReport{}, err

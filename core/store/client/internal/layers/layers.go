@@ -17,6 +17,7 @@ import (
 	"github.com/mooncake-go/mooncake/core/store/client/internal/put"
 	"github.com/mooncake-go/mooncake/core/store/internal/fragment"
 	"github.com/mooncake-go/mooncake/core/store/internal/promreg"
+	"github.com/mooncake-go/mooncake/core/store/session"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
@@ -186,4 +187,21 @@ func (l *Layers) EndGets(_ context.Context, keys []model.Key) error {
 	defer l.Calls.Leave()
 	l.leases.Drop(&l.user, keys...)
 	return nil
+}
+
+// openPut is an object that a user writes in ranges. The table's mutex guards it; item belongs to the
+// call that is busy with it.
+type openPut struct {
+	item    put.Item
+	started time.Time // of boottime.Time, before the request
+	right   session.WriteRight
+	busy    bool          // a call starts, ends or revokes it
+	sealed  bool          // nothing is written any more
+	writing int           // calls that write
+	idle    chan struct{} // with sealed: the last of them closes it
+	failed  error         // why a write failed
+	written coverage
+	// grains are the checksums of what is written of each grain; invalid once a byte was written twice.
+	// They are nil without checksums.
+	grains []uint32
 }

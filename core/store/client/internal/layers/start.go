@@ -2,7 +2,6 @@ package layers
 
 import (
 	"context"
-	"time"
 
 	"github.com/mooncake-go/mooncake/core/internal/boottime"
 	"github.com/mooncake-go/mooncake/core/model"
@@ -12,22 +11,6 @@ import (
 	"github.com/mooncake-go/mooncake/core/store/internal/fragment"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
-
-// openPut is an object that a user writes in ranges. The table's mutex guards it; item belongs to the
-// call that is busy with it.
-type openPut struct {
-	item    put.Item
-	started time.Time     // of boottime.Time, before the request
-	busy    bool          // a call starts, ends or revokes it
-	sealed  bool          // nothing is written any more
-	writing int           // calls that write
-	idle    chan struct{} // with sealed: the last of them closes it
-	failed  error         // why a write failed
-	written coverage
-	// grains are the checksums of what is written of each grain; invalid once a byte was written twice.
-	// They are nil without checksums.
-	grains []uint32
-}
 
 // StartPuts implements store.Layers.
 func (l *Layers) StartPuts(ctx context.Context, keys []model.Key, sizes []uint64, cfg model.ReplicateConfig, groups []string) []error {
@@ -42,6 +25,8 @@ func (l *Layers) StartPuts(ctx context.Context, keys []model.Key, sizes []uint64
 	if cfg.HostID == "" {
 		cfg.HostID = l.Host
 	}
+	l.Session.KeepAlive(ctx)
+	right := l.Session.WriteRight()
 	out := make([]error, len(keys))
 	begun := make([]*openPut, len(keys))
 	todo := make([]*put.Item, 0, len(keys))
@@ -50,7 +35,7 @@ func (l *Layers) StartPuts(ctx context.Context, keys []model.Key, sizes []uint64
 		if len(groups) > 0 {
 			group = groups[i]
 		}
-		p := &openPut{item: put.Reserved(key, sizes[i], group), started: boottime.Time(), busy: true, sealed: true}
+		p := &openPut{item: put.Reserved(key, sizes[i], group), started: boottime.Time(), right: right, busy: true, sealed: true}
 		if out[i] = l.reserve(p); out[i] == nil {
 			begun[i] = p
 			todo = append(todo, &p.item)

@@ -11,6 +11,7 @@ import (
 	"github.com/mooncake-go/mooncake/core/store/client/internal/get"
 	"github.com/mooncake-go/mooncake/core/store/client/internal/put"
 	"github.com/mooncake-go/mooncake/core/store/internal/promreg"
+	"github.com/mooncake-go/mooncake/core/store/session"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
@@ -34,15 +35,16 @@ func (l *Layers) PutRanges(ctx context.Context, writes []store.Ranges) []model.R
 // write moves ranges and computes their checksums meanwhile.
 func (l *Layers) write(ctx context.Context, writes []store.Ranges, out []model.Result[int]) {
 	puts, items := make([]*openPut, len(writes)), make([]*put.Item, 0, len(writes))
+	right := l.Session.WriteRight()
 	for i := range writes {
 		var it *put.Item
-		if puts[i], it, out[i].Err = l.begin(&writes[i]); it != nil {
+		if puts[i], it, out[i].Err = l.begin(&writes[i], right); it != nil {
 			items = append(items, it)
 		}
 	}
 	c := l.writer.Call(0)
 	defer c.Release()
-	c.WriteRanges(ctx, items)
+	c.WriteRanges(ctx, right, items)
 	for i, p := range puts {
 		if p != nil {
 			out[i] = l.wrote(p, items[0], c)
@@ -52,13 +54,17 @@ func (l *Layers) write(ctx context.Context, writes []store.Ranges, out []model.R
 }
 
 // begin records a write in flight, which wrote ends.
-func (l *Layers) begin(w *store.Ranges) (*openPut, *put.Item, error) {
+func (l *Layers) begin(w *store.Ranges, right session.WriteRight) (*openPut, *put.Item, error) {
 	now := time.Now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	p := l.puts[id{l, w.Key}]
 	if p == nil || p.sealed {
 		return nil, nil, get.NoSession("put", w.Key)
+	}
+	if p.failed == nil && p.right != right {
+		p.failed = errs.WithHint(errs.New(errs.TransferFail, "store: put "+store.Quote(w.Key), "the master had not answered this process for too long, and may have given the memory to others"),
+			"put it again")
 	}
 	if p.failed != nil {
 		return nil, nil, p.failed

@@ -12,6 +12,7 @@ import (
 	"github.com/mooncake-go/mooncake/core/store"
 	"github.com/mooncake-go/mooncake/core/store/client/internal/base"
 	"github.com/mooncake-go/mooncake/core/store/internal/fragment"
+	"github.com/mooncake-go/mooncake/core/store/session"
 	"github.com/mooncake-go/mooncake/core/transfer"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
@@ -59,6 +60,9 @@ type Call struct {
 	ends     []model.EndItem
 	ended    []error
 
+	right session.WriteRight // of the puts
+	until func() time.Time   // by when an operation has to end
+
 	checksums fragment.Checksums
 	grains    fragment.Grains
 	leaked    bool // a transport may still store checksums of grains
@@ -80,6 +84,7 @@ func (w *Writer) Call(n int) *Call {
 			defer c.computing.Done()
 			c.grains.Compute()
 		}
+		c.until = func() time.Time { return w.Session.WriteUntil(c.right) }
 	}
 	c.In = slices.Grow(c.In[:0], n)[:n]
 	return c

@@ -17,6 +17,8 @@ func (c *Call) Start(ctx context.Context, items []*Item, cfg model.ReplicateConf
 	for _, it := range items {
 		c.want = append(c.want, model.PutItem{Key: it.key, Size: it.size, Group: it.group})
 	}
+	c.w.Session.KeepAlive(ctx)
+	c.right = c.w.Session.WriteRight()
 	name := "BatchPutStart"
 	if cfg.Upsert {
 		name = "BatchUpsertStart"

@@ -8,6 +8,7 @@ import (
 	"github.com/mooncake-go/mooncake/core/model"
 	"github.com/mooncake-go/mooncake/core/store"
 	"github.com/mooncake-go/mooncake/core/store/internal/fragment"
+	"github.com/mooncake-go/mooncake/core/store/session"
 	"github.com/mooncake-go/mooncake/core/transfer"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/transport"
@@ -45,9 +46,10 @@ func (c *Call) write(ctx context.Context, items []*Item) {
 	}
 }
 
-// WriteRanges writes the fragments of items to all their replicas in parallel. Fold has their checksums
-// then.
-func (c *Call) WriteRanges(ctx context.Context, items []*Item) {
+// WriteRanges writes the fragments of items, whose puts have a right to write, to all their replicas in
+// parallel. Fold has their checksums then.
+func (c *Call) WriteRanges(ctx context.Context, right session.WriteRight, items []*Item) {
+	c.right = right
 	if c.w.Config.Checksum {
 		for _, it := range items {
 			it.checksummed = c.w.checksummed(it)
@@ -164,7 +166,7 @@ func (c *Call) send(ctx context.Context, items []*Item) {
 				reqs = fragment.Requests(reqs, transport.Write, it.fragments, r, it.deadline, checksum)
 			}
 			for k := first; k < len(reqs); k++ {
-				reqs[k].Hasty = it.mayRetry
+				reqs[k].Hasty, reqs[k].Until = it.mayRetry, c.until
 			}
 			if checksum {
 				it.first, it.last = first, len(reqs)

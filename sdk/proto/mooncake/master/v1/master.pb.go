@@ -1318,9 +1318,12 @@ func (*UnmountSegmentResponse) Descriptor() ([]byte, []int) {
 }
 
 type PingRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Client        *UUID                  `protobuf:"bytes,1,opt,name=client,proto3" json:"client,omitempty"`
-	Peers         []*PeerReport          `protobuf:"bytes,2,rep,name=peers,proto3" json:"peers,omitempty"`
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Client *UUID                  `protobuf:"bytes,1,opt,name=client,proto3" json:"client,omitempty"`
+	Peers  []*PeerReport          `protobuf:"bytes,2,rep,name=peers,proto3" json:"peers,omitempty"`
+	// The client's promise that no write of its puts goes on for longer than this after its last ping that
+	// was answered with status 1 was sent, in milliseconds; 0 promises nothing.
+	QuietMs       uint64 `protobuf:"varint,3,opt,name=quiet_ms,json=quietMs,proto3" json:"quiet_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1367,6 +1370,13 @@ func (x *PingRequest) GetPeers() []*PeerReport {
 		return x.Peers
 	}
 	return nil
+}
+
+func (x *PingRequest) GetQuietMs() uint64 {
+	if x != nil {
+		return x.QuietMs
+	}
+	return 0
 }
 
 // PeerReport is what one client saw of one endpoint since its last ping.
@@ -1545,7 +1555,14 @@ type SegmentInfo struct {
 	// 0 to 1: the share of new objects it gets beside a healthy segment.
 	Weight float64 `protobuf:"fixed64,5,opt,name=weight,proto3" json:"weight,omitempty"`
 	// When a graceful unmount becomes final, in microseconds since 1970; 0 is none.
-	DeadlineUs    int64 `protobuf:"varint,6,opt,name=deadline_us,json=deadlineUs,proto3" json:"deadline_us,omitempty"`
+	DeadlineUs int64 `protobuf:"varint,6,opt,name=deadline_us,json=deadlineUs,proto3" json:"deadline_us,omitempty"`
+	// What of it belongs to unfinished puts, and what is held back, both in bytes.
+	Writing uint64 `protobuf:"varint,7,opt,name=writing,proto3" json:"writing,omitempty"`
+	Held    uint64 `protobuf:"varint,8,opt,name=held,proto3" json:"held,omitempty"`
+	// Since when its node is silent, in microseconds since 1970; 0 is not at all.
+	AbsentUs int64 `protobuf:"varint,9,opt,name=absent_us,json=absentUs,proto3" json:"absent_us,omitempty"`
+	// The objects that the master took over from its ledger.
+	Adopted       uint64 `protobuf:"varint,10,opt,name=adopted,proto3" json:"adopted,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1618,6 +1635,34 @@ func (x *SegmentInfo) GetWeight() float64 {
 func (x *SegmentInfo) GetDeadlineUs() int64 {
 	if x != nil {
 		return x.DeadlineUs
+	}
+	return 0
+}
+
+func (x *SegmentInfo) GetWriting() uint64 {
+	if x != nil {
+		return x.Writing
+	}
+	return 0
+}
+
+func (x *SegmentInfo) GetHeld() uint64 {
+	if x != nil {
+		return x.Held
+	}
+	return 0
+}
+
+func (x *SegmentInfo) GetAbsentUs() int64 {
+	if x != nil {
+		return x.AbsentUs
+	}
+	return 0
+}
+
+func (x *SegmentInfo) GetAdopted() uint64 {
+	if x != nil {
+		return x.Adopted
 	}
 	return 0
 }
@@ -4646,10 +4691,11 @@ const file_mooncake_master_v1_master_proto_rawDesc = "" +
 	"\x06client\x18\x01 \x01(\v2\x18.mooncake.master.v1.UUIDR\x06client\x122\n" +
 	"\asegment\x18\x02 \x01(\v2\x18.mooncake.master.v1.UUIDR\asegment\x12\x19\n" +
 	"\bgrace_ms\x18\x03 \x01(\x04R\agraceMs\"\x18\n" +
-	"\x16UnmountSegmentResponse\"u\n" +
+	"\x16UnmountSegmentResponse\"\x90\x01\n" +
 	"\vPingRequest\x120\n" +
 	"\x06client\x18\x01 \x01(\v2\x18.mooncake.master.v1.UUIDR\x06client\x124\n" +
-	"\x05peers\x18\x02 \x03(\v2\x1e.mooncake.master.v1.PeerReportR\x05peers\"\x83\x01\n" +
+	"\x05peers\x18\x02 \x03(\v2\x1e.mooncake.master.v1.PeerReportR\x05peers\x12\x19\n" +
+	"\bquiet_ms\x18\x03 \x01(\x04R\aquietMs\"\x83\x01\n" +
 	"\n" +
 	"PeerReport\x12\x1a\n" +
 	"\bendpoint\x18\x01 \x01(\tR\bendpoint\x12\x12\n" +
@@ -4660,7 +4706,7 @@ const file_mooncake_master_v1_master_proto_rawDesc = "" +
 	"\fPingResponse\x12\x16\n" +
 	"\x06status\x18\x01 \x01(\x05R\x06status\x12!\n" +
 	"\fview_version\x18\x02 \x01(\x04R\vviewVersion\"\x11\n" +
-	"\x0fSegmentsRequest\"\xdb\x01\n" +
+	"\x0fSegmentsRequest\"\xc0\x02\n" +
 	"\vSegmentInfo\x125\n" +
 	"\asegment\x18\x01 \x01(\v2\x1b.mooncake.master.v1.SegmentR\asegment\x120\n" +
 	"\x06client\x18\x02 \x01(\v2\x18.mooncake.master.v1.UUIDR\x06client\x12\x16\n" +
@@ -4668,7 +4714,12 @@ const file_mooncake_master_v1_master_proto_rawDesc = "" +
 	"\x04used\x18\x04 \x01(\x04R\x04used\x12\x16\n" +
 	"\x06weight\x18\x05 \x01(\x01R\x06weight\x12\x1f\n" +
 	"\vdeadline_us\x18\x06 \x01(\x03R\n" +
-	"deadlineUs\"O\n" +
+	"deadlineUs\x12\x18\n" +
+	"\awriting\x18\a \x01(\x04R\awriting\x12\x12\n" +
+	"\x04held\x18\b \x01(\x04R\x04held\x12\x1b\n" +
+	"\tabsent_us\x18\t \x01(\x03R\babsentUs\x12\x18\n" +
+	"\aadopted\x18\n" +
+	" \x01(\x04R\aadopted\"O\n" +
 	"\x10SegmentsResponse\x12;\n" +
 	"\bsegments\x18\x01 \x03(\v2\x1f.mooncake.master.v1.SegmentInfoR\bsegments\"V\n" +
 	"\fExistRequest\x12\x12\n" +
