@@ -12,7 +12,7 @@ const (
 	// writeLease is how long writes may go on after the last ping was sent that the master answered.
 	writeLease = 20 * time.Second
 	// quiet is what pings promise of that. A few seconds after the lease the engine closes the paths that
-	// have writes in flight; what the kernel of a process that died had taken is under way for a while.
+	// have writes in flight; what the kernel of a process that died had taken is in flight for a while.
 	quiet = time.Minute
 )
 
