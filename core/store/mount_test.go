@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -69,6 +70,22 @@ func TestSegmentsAtRunTime(t *testing.T) {
 		_, err = c.Get(t.Context(), "k")
 		require.True(t, store.IsMiss(err), "%v", err)
 		require.True(t, n.Mounted())
+	})
+}
+
+// TestPutsIntoMemoryThatWasJustMounted: they do not wait for the pull that the node sent before it had the memory.
+func TestPutsIntoMemoryThatWasJustMounted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPool(t, nil)
+		s, c := p.member("s:1", memberOptions{segments: []uint64{1 << 20}}), p.member("c:1", memberOptions{})
+		for round := range 8 { // An object goes to any of the segments.
+			time.Sleep(5*time.Second + 300*time.Millisecond) // A pull waits for records.
+			_, err := s.node.MountSegment(t.Context(), node.MountOptions{Size: 1 << 20})
+			require.NoError(t, err)
+			began := time.Now()
+			require.NoError(t, c.Put(t.Context(), fmt.Sprint("k", round), content("k", 100<<10), one))
+			require.Less(t, time.Since(began), 500*time.Millisecond, "of virtual time")
+		}
 	})
 }
 

@@ -56,7 +56,7 @@ func TestWritesEndBeforeTheirMemoryIsUsedAgain(t *testing.T) {
 		way.set(nil)
 		err := <-ended
 		require.ErrorIs(t, err, transfer.ErrLapsed)
-		require.Equal(t, uint64(100<<10), p.held(), "no one else has the memory yet")
+		require.Equal(t, uint64(100<<10), p.held(), "the memory is not free yet")
 		c.wire.SetHook(nil)
 		require.Error(t, c.Put(t.Context(), "k", content("k", 10), one))
 		time.Sleep(45 * time.Second)

@@ -2,6 +2,7 @@ package journal
 
 import (
 	"context"
+	"maps"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -38,6 +39,8 @@ type Feed struct {
 	hurry   bool      // a goroutine waits for the records
 	sentAt  Instant   // when the last answer was made; the next pull acknowledges it
 	round   uint64    // counts the answers
+	// skipped are streams with records that an answer left out, because the node did not say that it has their ledgers.
+	skipped map[model.SegmentID]struct{}
 }
 
 // Feeds are the feeds of a master.
@@ -72,7 +75,7 @@ func (f *Feeds) Open(id model.ClientID) *Feed {
 	defer f.mu.Unlock()
 	x := f.by[id]
 	if x == nil {
-		x = &Feed{feeds: f, wake: make(chan struct{}, 1), streams: map[model.SegmentID]*Stream{}}
+		x = &Feed{feeds: f, wake: make(chan struct{}, 1), streams: map[model.SegmentID]*Stream{}, skipped: map[model.SegmentID]struct{}{}}
 		f.by[id] = x
 	}
 	return x
@@ -106,6 +109,7 @@ func (f *Feed) Remove(id model.SegmentID, s *Stream) (last bool) {
 	defer f.mu.Unlock()
 	if f.streams[id] == s {
 		delete(f.streams, id)
+		delete(f.skipped, id)
 	}
 	return len(f.streams) == 0
 }
@@ -211,6 +215,7 @@ func (f *Feed) those(acks []model.LedgerAck) map[model.SegmentID]*Stream {
 // Pull waits for records until Park is over and returns the batches for the ledgers that the node has and that it has
 // not acknowledged, with the number of the answer. The first pull of a node does not wait, so that the second one soon acknowledges its answer.
 func (f *Feed) Pull(ctx context.Context, acks []model.LedgerAck, first bool) (batches []model.LedgerBatch, round uint64, err error) {
+	f.resume(acks)
 	park := time.NewTimer(Park)
 	defer park.Stop()
 	linger := f.feeds.linger()
@@ -237,6 +242,18 @@ func (f *Feed) Pull(ctx context.Context, acks []model.LedgerAck, first bool) (ba
 	}
 }
 
+// resume has the records sent at once that were left out before.
+func (f *Feed) resume(acks []model.LedgerAck) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, a := range acks {
+		if _, ok := f.skipped[a.Segment]; ok {
+			delete(f.skipped, a.Segment)
+			f.hurry = true
+		}
+	}
+}
+
 // due reports whether there is something to send now, or else in how long; 0 is not at all.
 func (f *Feed) due(linger time.Duration) (wait time.Duration, now bool) {
 	f.mu.Lock()
@@ -248,13 +265,35 @@ func (f *Feed) due(linger time.Duration) (wait time.Duration, now bool) {
 	return wait, wait <= 0
 }
 
+// skip notes the streams with records that are not among those that the node knows.
+func (f *Feed) skip(known map[model.SegmentID]*Stream) {
+	f.mu.Lock()
+	others := maps.Clone(f.streams)
+	f.mu.Unlock()
+	for id := range known {
+		delete(others, id)
+	}
+	for id, s := range others {
+		if s.Settled() {
+			continue
+		}
+		f.mu.Lock()
+		if f.streams[id] == s {
+			f.skipped[id] = struct{}{}
+		}
+		f.mu.Unlock()
+	}
+}
+
 // collect returns what the node has not acknowledged.
 func (f *Feed) collect(acks []model.LedgerAck) (out []model.LedgerBatch, round uint64) {
 	f.mu.Lock()
 	f.first, f.hurry = time.Time{}, false
 	f.mu.Unlock()
 	left := maxPull
-	for id, s := range f.those(acks) {
+	known := f.those(acks)
+	f.skip(known)
+	for id, s := range known {
 		if left <= 0 {
 			f.Hurry() // The next pull takes the rest.
 			break
