@@ -24,7 +24,7 @@ type Master struct {
 	PutStartDiscardTimeout     time.Duration `koanf:"put_start_discard_timeout" unit:"s" default:"30s" range:"1s..24h" doc:"age at which an unfinished put gives way to another put of the key"`
 	PutStartReleaseTimeout     time.Duration `koanf:"put_start_release_timeout" unit:"s" default:"10m" range:"1s..168h" doc:"age at which the memory of an unfinished put is freed; longer than put_start_discard_timeout"`
 	MaxOpenPutsPerClient       int           `koanf:"max_open_puts_per_client" default:"262144" range:"0..4294967295" doc:"unfinished puts that one client may have; 0 for any number"`
-	MaxOpenRatioPerClient      float64       `koanf:"max_open_ratio_per_client" default:"0.5" range:"0..1" doc:"share of the pool's memory that the unfinished puts of one client may occupy, if there is more than one; 0 for all of it"`
+	MaxOpenRatioPerClient      float64       `koanf:"max_open_ratio_per_client" default:"0.9" range:"0..1" doc:"share of the pool's memory that the unfinished puts of one client may occupy, if there is more than one; 0 for all of it"`
 	AllocationStrategy         string        `koanf:"allocation_strategy" default:"random" enum:"random|free_ratio_first|local_first" later:"ssd_free_ratio_first|cxl" fallback:"random" doc:"how the segments of an object are chosen"`
 	StripeSize                 Size          `koanf:"stripe_size" default:"64MiB" range:"1MiB..1TiB" doc:"an object larger than this is laid over several segments"`
 	ClusterID                  string        `koanf:"cluster_id" type:"cluster" default:"mooncake_cluster" doc:"name of the cluster: 1 to 128 letters, digits and _ . -"`

@@ -32,7 +32,7 @@ type Config struct {
 	PutReleaseTimeout time.Duration
 	// MaxOpenPuts is how many unfinished puts one client may have (max_open_puts_per_client), and MaxOpenRatio the share
 	// of the pool's capacity that its unfinished puts may occupy, with those that it gave up while their memory is
-	// held back (max_open_ratio_per_client). Defaults 262144 and 0.5; 0 bounds nothing.
+	// held back (max_open_ratio_per_client). Defaults 262144 and 0.9; 0 bounds nothing.
 	MaxOpenPuts  int
 	MaxOpenRatio float64
 	// EvictionRatio is the share of the used bytes that one eviction at the watermark frees
@@ -81,7 +81,7 @@ func DefaultConfig() Config {
 		PutDiscardTimeout:     30 * time.Second,
 		PutReleaseTimeout:     600 * time.Second,
 		MaxOpenPuts:           1 << 18,
-		MaxOpenRatio:          0.5,
+		MaxOpenRatio:          0.9,
 		EvictionRatio:         0.05,
 		EvictionHighWatermark: 0.90,
 		AllocationStrategy:    "random",
