@@ -103,6 +103,8 @@ func (s *shelf) Drop(_ context.Context, name string) error {
 
 // kept is the number of segments that the shelf has whole.
 func (s *shelf) kept() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	n := 0
 	for name := range s.files {
 		if id, ok := strings.CutPrefix(name, "ledger-"); ok && s.files["memory-"+id] != nil {
