@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 from ..._arguments import number
 from ..._signatures import signed
 from ..._store.base import INVALID_PARAMS, StoreBase
-from ..io import key_text, key_texts, numbers, write
+from ..io import key_text, key_texts, numbers
+from ..io import write as puts  # The module write has that name here.
 from .read import read_target
 from .write import memory_job, tensor_job
 
@@ -39,7 +40,7 @@ class ParallelTensorMethods(StoreBase):
         writer_partition: ParallelAxis | None = None,
     ) -> int:
         """Stores this process's part; the whole tensor where neither is given."""
-        return write(self, [tensor_job(key_text(key), tensor, parallelism, writer_partition)], config)[0]
+        return puts(self, [tensor_job(key_text(key), tensor, parallelism, writer_partition)], config)[0]
 
     def upsert_tensor_with_parallelism(
         self,
@@ -50,7 +51,7 @@ class ParallelTensorMethods(StoreBase):
         writer_partition: ParallelAxis | None = None,
     ) -> int:
         """As put_tensor_with_parallelism, and replaces an existing object."""
-        return write(self, [tensor_job(key_text(key), tensor, parallelism, writer_partition)], config, upsert=True)[0]
+        return puts(self, [tensor_job(key_text(key), tensor, parallelism, writer_partition)], config, upsert=True)[0]
 
     def batch_put_tensor_with_parallelism(
         self,
@@ -87,7 +88,7 @@ class ParallelTensorMethods(StoreBase):
         only = memory_job(
             key_text(key), number("buffer_ptr", buffer_ptr), number("size", size), parallelism, writer_partition
         )
-        return write(self, [only], config)[0]
+        return puts(self, [only], config)[0]
 
     def upsert_tensor_with_parallelism_from(
         self,
@@ -102,7 +103,7 @@ class ParallelTensorMethods(StoreBase):
         only = memory_job(
             key_text(key), number("buffer_ptr", buffer_ptr), number("size", size), parallelism, writer_partition
         )
-        return write(self, [only], config, upsert=True)[0]
+        return puts(self, [only], config, upsert=True)[0]
 
     def batch_put_tensor_with_parallelism_from(
         self,
@@ -183,4 +184,4 @@ def _batch(
         return [INVALID_PARAMS] * len(keys)
     if len(columns) == 2:
         rows[:2] = numbers("buffer_ptrs", columns[0]), numbers("sizes", columns[1])
-    return write(store, [make(*each) for each in zip(keys, *rows)], config, upsert)
+    return puts(store, [make(*each) for each in zip(keys, *rows)], config, upsert)
