@@ -54,19 +54,7 @@ func serveLimited(t *testing.T, ln net.Listener, l Limits, idle time.Duration) *
 	e, told := &echo{}, &limiterLog{}
 	s := NewServer(l)
 	s.ConnClosed = told.add
-	masterv1.RegisterMasterServiceServer(s, e)
-	g := grpc.NewServer()
-	masterv1.RegisterMasterServiceServer(g, e)
-	split := Split(ln, s)
-	var serving sync.WaitGroup
-	serving.Go(func() { _ = g.Serve(split) })
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), patient)
-		defer cancel()
-		g.Stop()
-		s.Stop(ctx)
-		serving.Wait()
-	})
+	serveBoth(t, ln, s, e)
 	return told
 }
 

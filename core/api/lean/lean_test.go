@@ -58,8 +58,14 @@ func serve(t *testing.T, e *echo, l Limits) (addr string, s *Server) {
 	ln, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	s = NewServer(l)
+	serveBoth(t, ln, s, e, grpc.ConnectionTimeout(200*time.Millisecond))
+	return ln.Addr().String(), s
+}
+
+// serveBoth serves e on a listener over both framings, until the test ends.
+func serveBoth(t *testing.T, ln net.Listener, s *Server, e *echo, o ...grpc.ServerOption) {
 	masterv1.RegisterMasterServiceServer(s, e)
-	g := grpc.NewServer(grpc.ConnectionTimeout(200 * time.Millisecond))
+	g := grpc.NewServer(o...)
 	masterv1.RegisterMasterServiceServer(g, e)
 	split := Split(ln, s)
 	var serving sync.WaitGroup
@@ -71,7 +77,6 @@ func serve(t *testing.T, e *echo, l Limits) (addr string, s *Server) {
 		s.Stop(ctx)
 		serving.Wait()
 	})
-	return ln.Addr().String(), s
 }
 
 func dial(t *testing.T, addr string, o ClientOptions) (*Client, masterv1.MasterServiceClient) {

@@ -265,7 +265,7 @@ func (k *Kept) drop(ctx context.Context, id model.SegmentID) error {
 
 // Memory that is kept lies where neither the kernel nor the runtime of Go put anything by themselves, so that the
 // next process can map it at the same address: what peers were told about objects holds then. An address is chosen
-// at random, so that no two segments of all times share one. On a machine with a smaller address space the kernel
+// at random, so that two segments of all times hardly ever share one. On a machine with a smaller address space the kernel
 // chooses.
 const (
 	keptFrom = 0x4100_0000_0000
