@@ -23,7 +23,7 @@ type rule struct {
 // its neighbours on the same floor. The ground floor is an exception, see downwards.
 var floors = [][]string{
 	{"core/config", "core/model", "core/certs", "core/ledger", "core/vault", "core/internal"},
-	{"core/pluginhost", "core/topology", "core/observe"},
+	{"core/pluginhost", "core/topology", "core/observe", "core/ha"},
 	{"core/metadata", "core/memory"},
 	{"core/transfer", "core/doctor"},
 	{"core/master", "core/store"},

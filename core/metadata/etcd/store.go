@@ -1,19 +1,25 @@
+// Package etcd is a metadata.Store in etcd, with the keys and values of upstream's nodes.
+// Values have no lease: a node that crashes leaves its own behind.
 package etcd
 
 import (
 	"bytes"
 	"context"
 	"crypto/tls"
+	"errors"
 	"log/slog"
-	"strings"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/mooncake-go/mooncake/core/internal/etcdconn"
 	"github.com/mooncake-go/mooncake/core/metadata"
 	"github.com/mooncake-go/mooncake/core/metadata/internal/line"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
+
+// messageSize leaves space for keys and framing around the largest value.
+const messageSize = metadata.MaxDescriptorSize + 1<<20
 
 // Options are the settings of a Store; the zero value is usable.
 type Options struct {
@@ -31,51 +37,25 @@ type Options struct {
 // servers were away. Errors beside those of metadata.Store are RPCFail, RPCTimeout,
 // InvalidParams for a value that the servers do not take, and UnavailableInCurrentStatus
 // after Close. Safe for concurrent use.
-type Store struct {
-	opts      Options
-	endpoints []string
-	name      string
-
-	ctx    context.Context // ends with Close
-	cancel context.CancelFunc
-	lock   chan struct{}    // holds one token while client is read or made
-	client *clientv3.Client // nil before the first call
-}
+type Store struct{ conn *etcdconn.Conn }
 
 var _ metadata.Store = (*Store)(nil)
 
 // New returns a store at "etcd://host:port,host:port", or the same without the scheme. It
 // does not connect. InvalidParams.
 func New(conn string, opts Options) (*Store, error) {
-	endpoints, err := parse(conn)
+	c, err := etcdconn.New(conn, etcdconn.Options{
+		Service: "metadata service", Username: opts.Username, Password: opts.Password, TLS: opts.TLS,
+		Timeout: opts.Timeout, MessageSize: messageSize, Logger: opts.Logger,
+	})
 	if err != nil {
 		return nil, err
 	}
-	if (opts.Username == "") != (opts.Password == "") {
-		return nil, errs.New(errs.InvalidParams, "metadata service "+conn, "user name and password are given both or not at all")
-	}
-	if opts.Timeout <= 0 {
-		opts.Timeout = 3 * time.Second
-	}
-	if opts.Logger == nil {
-		opts.Logger = slog.New(slog.DiscardHandler)
-	}
-	s := &Store{opts: opts, endpoints: endpoints, name: scheme + strings.TrimPrefix(conn, scheme), lock: make(chan struct{}, 1)}
-	s.ctx, s.cancel = context.WithCancel(context.Background())
-	return s, nil
+	return &Store{c}, nil
 }
 
 // Close ends the connections, and calls in progress. Repeatable.
-func (s *Store) Close() {
-	s.cancel()
-	s.lock <- struct{}{}
-	defer func() { <-s.lock }()
-	if s.client != nil {
-		// What it returns is that its context ended, by this very call.
-		_ = s.client.Close()
-		s.client = nil
-	}
-}
+func (s *Store) Close() { s.conn.Close() }
 
 // Get implements metadata.Store.
 func (s *Store) Get(ctx context.Context, key string) ([]byte, error) {
@@ -129,16 +109,22 @@ func (s *Store) Delete(ctx context.Context, key string) error {
 	})
 }
 
-// do runs one call within its time and explains its error.
+// do makes one call. The errors of metadata.Store stay as they are.
 func (s *Store) do(ctx context.Context, key string, call func(context.Context, clientv3.KV) error) error {
 	if key == "" {
-		return errs.New(errs.InvalidParams, "metadata service "+s.name, "the key is empty")
+		return errs.New(errs.InvalidParams, s.conn.Name(), "the key is empty")
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.opts.Timeout)
-	defer cancel()
-	kv, err := s.connect(ctx)
-	if err != nil {
-		return s.explain(err)
+	var answer error
+	err := s.conn.Do(ctx, func(ctx context.Context, c *clientv3.Client) error {
+		err := call(ctx, c)
+		if errors.Is(err, metadata.ErrNotFound) || errors.Is(err, metadata.ErrDuplicate) {
+			answer = err
+			return nil
+		}
+		return err
+	})
+	if answer != nil {
+		return answer
 	}
-	return s.explain(call(ctx, kv))
+	return err
 }

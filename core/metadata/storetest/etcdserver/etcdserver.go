@@ -2,13 +2,13 @@
 package etcdserver
 
 import (
-	"net/url"
+	"context"
+	"net/http"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.etcd.io/etcd/server/v3/embed"
-	"go.uber.org/zap"
 
 	"github.com/mooncake-go/mooncake/core/metadata/storetest"
 )
@@ -32,16 +32,7 @@ func New(t testing.TB, configure ...func(*embed.Config)) *Server {
 
 // Start starts it again after Stop.
 func (s *Server) Start(t testing.TB) {
-	cfg := embed.NewConfig()
-	cfg.Dir = s.dir
-	cfg.ZapLoggerBuilder = embed.NewZapLoggerBuilder(zap.NewNop())
-	cfg.UnsafeNoFsync = true // A test survives no loss of power.
-	clients, peers := url.URL{Scheme: "http", Host: s.Address}, url.URL{Scheme: "http", Host: s.peers}
-	cfg.ListenClientUrls, cfg.AdvertiseClientUrls = []url.URL{clients}, []url.URL{clients}
-	cfg.ListenPeerUrls, cfg.AdvertisePeerUrls = []url.URL{peers}, []url.URL{peers}
-	cfg.InitialCluster = cfg.InitialClusterFromName(cfg.Name)
-	cfg.BcryptCost = 4 // Nor does it guard a password.
-	cfg.TickMs, cfg.ElectionMs = 10, 100
+	cfg := config(s.dir, s.Address, s.peers)
 	for _, f := range s.configure {
 		f(cfg)
 	}
@@ -63,4 +54,20 @@ func (s *Server) Stop() {
 		s.etcd.Close()
 		s.etcd = nil
 	}
+}
+
+func healthy(address string) bool {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/health", nil)
+	if err != nil {
+		return false
+	}
+	transport := &http.Transport{DisableKeepAlives: true}
+	r, err := transport.RoundTrip(req)
+	if err != nil {
+		return false
+	}
+	_ = r.Body.Close()
+	return r.StatusCode == http.StatusOK
 }

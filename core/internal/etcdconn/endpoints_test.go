@@ -1,4 +1,4 @@
-package etcd
+package etcdconn
 
 import (
 	"strings"
@@ -13,13 +13,13 @@ func FuzzParse(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, conn string) {
-		list, err := parse(conn)
+		list, err := parse("metadata service", conn)
 		if err != nil {
 			return
 		}
 		require.NotEmpty(t, list)
 		require.LessOrEqual(t, len(list), maxEndpoints)
-		again, err := parse(strings.Join(list, ","))
+		again, err := parse("metadata service", strings.Join(list, ","))
 		require.NoError(t, err)
 		require.Equal(t, list, again)
 	})

@@ -1,9 +1,10 @@
-// Package etcd is a metadata.Store in etcd, with the keys and values of upstream's nodes.
-// Values have no lease: a node that crashes leaves its own behind.
-package etcd
+// Package etcdconn is a connection to etcd: endpoints as people write them, a client that is made when it
+// is needed, and errors that say which service failed and what to do.
+package etcdconn
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"log/slog"
 	"net"
@@ -22,7 +23,6 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/mooncake-go/mooncake/core/metadata"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
@@ -33,33 +33,111 @@ const (
 	// Reads of a server that is not there are tried this often, retryWait apart.
 	readTries = 5
 	retryWait = 50 * time.Millisecond
-	// Room for keys and framing around the largest value.
-	messageSize = metadata.MaxDescriptorSize + 1<<20
 )
 
-// connect returns the client, which is made with the first call: with a password, making
+// Options are the settings of a Conn; the zero value is usable.
+type Options struct {
+	// Service is what etcd is for, in errors: "metadata service" for example.
+	Service string
+	// Username and Password, both or none.
+	Username, Password string
+	// TLS, nil for plain connections; endpoints with https need none for the defaults.
+	TLS *tls.Config
+	// Timeout bounds one call. Default 3 s.
+	Timeout time.Duration
+	// MessageSize bounds a message, in bytes. 0 for the library's default.
+	MessageSize int
+	// Logger gets what the library has to say, at the level debug; nil for none.
+	Logger *slog.Logger
+}
+
+// Conn is a connection. It connects with the first call and again after the servers were away. Safe for
+// concurrent use.
+type Conn struct {
+	opts      Options
+	endpoints []string
+	name      string
+
+	ctx    context.Context // ends with Close
+	cancel context.CancelFunc
+	lock   chan struct{}    // holds one token while client is read or made
+	client *clientv3.Client // nil before the first call
+}
+
+// New returns a connection to "etcd://host:port,host:port", or the same without the scheme. It does not
+// connect. InvalidParams.
+func New(conn string, opts Options) (*Conn, error) {
+	name := opts.Service + " " + scheme + strings.TrimPrefix(conn, scheme)
+	endpoints, err := parse(opts.Service, conn)
+	if err != nil {
+		return nil, err
+	}
+	if (opts.Username == "") != (opts.Password == "") {
+		return nil, errs.New(errs.InvalidParams, name, "user name and password are given both or not at all")
+	}
+	if opts.Timeout <= 0 {
+		opts.Timeout = 3 * time.Second
+	}
+	if opts.Logger == nil {
+		opts.Logger = slog.New(slog.DiscardHandler)
+	}
+	c := &Conn{opts: opts, endpoints: endpoints, name: name, lock: make(chan struct{}, 1)}
+	c.ctx, c.cancel = context.WithCancel(context.Background())
+	return c, nil
+}
+
+// Name is the service with its endpoints, for errors and log lines.
+func (c *Conn) Name() string { return c.name }
+
+// Context ends with Close.
+func (c *Conn) Context() context.Context { return c.ctx }
+
+// Close ends the connections, and calls in progress. Repeatable.
+func (c *Conn) Close() {
+	c.cancel()
+	c.lock <- struct{}{}
+	defer func() { <-c.lock }()
+	if c.client != nil {
+		// What it returns is that its context ended, by this very call.
+		_ = c.client.Close()
+		c.client = nil
+	}
+}
+
+// Do makes one call within Timeout and explains its error.
+func (c *Conn) Do(ctx context.Context, call func(context.Context, *clientv3.Client) error) error {
+	ctx, cancel := context.WithTimeout(ctx, c.opts.Timeout)
+	defer cancel()
+	client, err := c.Client(ctx)
+	if err != nil {
+		return c.Explain(err)
+	}
+	return c.Explain(call(ctx, client))
+}
+
+// Client returns the client, which is made with the first call: with a password, making
 // it asks the servers.
-func (s *Store) connect(ctx context.Context) (clientv3.KV, error) {
+func (c *Conn) Client(ctx context.Context) (*clientv3.Client, error) {
 	select {
-	case s.lock <- struct{}{}:
-		defer func() { <-s.lock }()
+	case c.lock <- struct{}{}:
+		defer func() { <-c.lock }()
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	if err := errors.Join(s.ctx.Err(), ctx.Err()); err != nil {
+	if err := errors.Join(c.ctx.Err(), ctx.Err()); err != nil {
 		return nil, err
 	}
-	if s.client != nil {
-		return s.client, nil
+	if c.client != nil {
+		return c.client, nil
 	}
-	c, err := clientv3.New(clientv3.Config{
-		Context: s.ctx, Endpoints: s.endpoints, TLS: s.opts.TLS, Username: s.opts.Username, Password: s.opts.Password,
-		DialTimeout:          s.opts.Timeout,
+	made, err := clientv3.New(clientv3.Config{
+		Context: c.ctx, Endpoints: c.endpoints, TLS: c.opts.TLS, Username: c.opts.Username, Password: c.opts.Password,
+		DialTimeout:          c.opts.Timeout,
 		DialKeepAliveTime:    10 * time.Second,
-		DialKeepAliveTimeout: s.opts.Timeout,
-		MaxCallSendMsgSize:   messageSize, MaxCallRecvMsgSize: messageSize,
+		DialKeepAliveTimeout: c.opts.Timeout,
+		MaxCallSendMsgSize:   c.opts.MessageSize, MaxCallRecvMsgSize: c.opts.MessageSize,
 		MaxUnaryRetries: readTries, BackoffWaitBetween: retryWait,
-		Logger: bridge(s.opts.Logger),
+		Logger: bridge(c.opts.Logger),
 		DialOptions: []grpc.DialOption{
 			grpc.WithConnectParams(grpc.ConnectParams{
 				MinConnectTimeout: connectTimeout,
@@ -71,8 +149,8 @@ func (s *Store) connect(ctx context.Context) (clientv3.KV, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.client = c
-	return c, nil
+	c.client = made
+	return made, nil
 }
 
 // failFast makes a call to servers that are not there fail with the reason, where the
@@ -81,25 +159,25 @@ func failFast(ctx context.Context, method string, req, reply any, cc *grpc.Clien
 	return invoke(ctx, method, req, reply, cc, append(opts, grpc.WaitForReady(false))...)
 }
 
-// explain gives an error of the library a code, the address of the service and a hint.
-func (s *Store) explain(err error) error {
+// Explain gives an error of the library a code, the name of the service and a hint. An error that has a
+// code stays as it is.
+func (c *Conn) Explain(err error) error {
 	var ours *errs.Error
-	if err == nil || errors.Is(err, metadata.ErrNotFound) || errors.Is(err, metadata.ErrDuplicate) || errors.As(err, &ours) {
+	if err == nil || errors.As(err, &ours) {
 		return err
 	}
-	op := "metadata service " + s.name
 	rpc := grpcCode(err)
 	switch {
-	case s.ctx.Err() != nil:
-		return errs.New(errs.UnavailableInCurrentStatus, op, "the store was closed")
+	case c.ctx.Err() != nil:
+		return errs.New(errs.UnavailableInCurrentStatus, c.name, "the connection was closed")
 	case errors.Is(err, rpctypes.ErrRequestTooLarge) || rpc == codes.ResourceExhausted:
-		return errs.WithHint(errs.Wrap(errs.InvalidParams, op, err), "register fewer, larger ranges, or start etcd with a larger --max-request-bytes")
+		return errs.WithHint(errs.Wrap(errs.InvalidParams, c.name, err), "register fewer, larger ranges, or start etcd with a larger --max-request-bytes")
 	case rpc == codes.Unauthenticated || rpc == codes.PermissionDenied || errors.Is(err, rpctypes.ErrAuthFailed) || errors.Is(err, rpctypes.ErrUserEmpty):
-		return errs.WithHint(errs.Wrap(errs.RPCFail, op, err), "check the user name and the password for etcd, and what that user may do")
+		return errs.WithHint(errs.Wrap(errs.RPCFail, c.name, err), "check the user name and the password for etcd, and what that user may do")
 	case errors.Is(err, context.DeadlineExceeded) || rpc == codes.DeadlineExceeded:
-		return errs.WithHint(errs.Wrap(errs.RPCTimeout, op, err), "is that etcd, and does it have a leader?")
+		return errs.WithHint(errs.Wrap(errs.RPCTimeout, c.name, err), "is that etcd, and does it have a leader?")
 	}
-	return errs.WithHint(errs.Wrap(errs.RPCFail, op, err), "is etcd running there?")
+	return errs.WithHint(errs.Wrap(errs.RPCFail, c.name, err), "is etcd running there?")
 }
 
 func grpcCode(err error) codes.Code {
@@ -160,9 +238,9 @@ const (
 // parse splits "etcd://a:1,b:2", or the same without the scheme, into URLs; a semicolon
 // separates as well. An endpoint may have a scheme of its own, http or https, and needs no
 // port.
-func parse(conn string) ([]string, error) {
+func parse(service, conn string) ([]string, error) {
 	bad := func(format string, args ...any) error {
-		return errs.WithHint(errs.New(errs.InvalidParams, "metadata service "+strconv.Quote(conn), format, args...),
+		return errs.WithHint(errs.New(errs.InvalidParams, service+" "+strconv.Quote(conn), format, args...),
 			"use etcd://host:port,host:port; user and password are settings of their own")
 	}
 	list := strings.FieldsFunc(strings.TrimPrefix(conn, scheme), func(r rune) bool { return r == ',' || r == ';' })

@@ -1,0 +1,248 @@
+// Package etcd keeps the leadership of a cluster in etcd, under the key and with the value of upstream's
+// masters, so that clients of both find the leader of either.
+//
+//	mooncake-store/<cluster>/master_view  host:port of the leader, bound to the lease of its process
+//	mooncake-go/<cluster>/epoch           epoch of the newest leadership, in decimal
+//
+// A view's version is the CreateRevision of the first key, as upstream's clients compare it. The second
+// key changes in the same transaction; so a leader whose key has another revision is not of this program.
+package etcd
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strconv"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/mooncake-go/mooncake/core/ha"
+	"github.com/mooncake-go/mooncake/core/internal/boottime"
+	"github.com/mooncake-go/mooncake/core/internal/etcdconn"
+	"github.com/mooncake-go/mooncake/sdk/errs"
+)
+
+// Options are the settings of a Backend; the zero value is usable.
+type Options struct {
+	// Conn are those of the connection.
+	Conn etcdconn.Options
+	// TTL is the life of a leadership without renewals, in whole seconds; etcd grants no less than twice its
+	// election timeout, 2 s by default. Default 2 s.
+	TTL time.Duration
+	// Logger, nil for none.
+	Logger *slog.Logger
+}
+
+// Backend is an ha.Backend in etcd. Safe for concurrent use.
+type Backend struct {
+	conn       *etcdconn.Conn
+	opts       Options
+	log        *slog.Logger
+	view, term string // keys
+}
+
+var _ ha.Backend = (*Backend)(nil)
+
+// retryPause is the pause after a call or a watch that failed.
+const retryPause = 200 * time.Millisecond
+
+// New returns a backend at "etcd://host:port;host:port" for a cluster. It does not connect. InvalidParams.
+func New(conn, cluster string, o Options) (*Backend, error) {
+	if o.TTL <= 0 {
+		o.TTL = 2 * time.Second
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Conn.Service == "" {
+		o.Conn.Service = "leader election"
+	}
+	c, err := etcdconn.New(conn, o.Conn)
+	if err != nil {
+		return nil, err
+	}
+	return &Backend{
+		conn: c, opts: o, log: o.Logger,
+		view: "mooncake-store/" + cluster + "/master_view", term: "mooncake-go/" + cluster + "/epoch",
+	}, nil
+}
+
+// Close implements ha.Directory.
+func (b *Backend) Close() { b.conn.Close() }
+
+// View implements ha.Directory.
+func (b *Backend) View(ctx context.Context) (ha.View, error) {
+	v, _, err := b.read(ctx)
+	return v, err
+}
+
+// state is what etcd has, at one revision.
+type state struct {
+	revision int64
+	epoch    uint64 // of the newest leadership, 0 for none
+	changed  int64  // the revision at which epoch changed
+}
+
+func (b *Backend) read(ctx context.Context) (v ha.View, s state, err error) {
+	var r *clientv3.TxnResponse
+	err = b.do(ctx, func(ctx context.Context, c *clientv3.Client) error {
+		r, err = c.Txn(ctx).Then(clientv3.OpGet(b.view), clientv3.OpGet(b.term)).Commit()
+		return err
+	})
+	if err != nil {
+		return v, s, err
+	}
+	s.revision = r.Header.Revision
+	if kv := first(r.Responses[1].GetResponseRange().GetKvs()); kv != nil {
+		s.changed = kv.ModRevision
+		s.epoch, _ = strconv.ParseUint(string(kv.Value), 10, 64) // Something else counts as none: the clock is enough.
+	}
+	if kv := first(r.Responses[0].GetResponseRange().GetKvs()); kv != nil {
+		v = ha.View{Address: string(kv.Value), Version: uint64(kv.CreateRevision), Foreign: kv.CreateRevision != s.changed}
+	}
+	return v, s, nil
+}
+
+func first(kvs []*mvccpb.KeyValue) *mvccpb.KeyValue {
+	if len(kvs) == 0 {
+		return nil
+	}
+	return kvs[0]
+}
+
+// do makes one call. Errors have the codes of upstream's clients.
+func (b *Backend) do(ctx context.Context, call func(context.Context, *clientv3.Client) error) error {
+	err := b.conn.Do(ctx, call)
+	if errs.Is(err, errs.RPCFail) || errs.Is(err, errs.RPCTimeout) {
+		return errs.Wrap(errs.EtcdOperationError, "etcd", err)
+	}
+	return err
+}
+
+// Watch implements ha.Directory.
+func (b *Backend) Watch(ctx context.Context, changed func(ha.View)) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(b.conn.Context(), cancel)()
+	for told, failing := (*ha.View)(nil), false; ctx.Err() == nil; {
+		err := b.follow(ctx, func(v ha.View) {
+			failing = false
+			if told == nil || *told != v {
+				told = &v
+				changed(v)
+			}
+		})
+		if err != nil && !failing && ctx.Err() == nil {
+			failing = true
+			b.log.Warn("who leads is not known, asking again until it is", "error", err)
+		}
+		pause(ctx, retryPause)
+	}
+}
+
+// follow reads the view and then each change, until something fails.
+func (b *Backend) follow(ctx context.Context, tell func(ha.View)) error {
+	v, s, err := b.read(ctx)
+	if err != nil {
+		return err
+	}
+	tell(v)
+	c, err := b.conn.Client(ctx)
+	if err != nil {
+		return b.conn.Explain(err)
+	}
+	ctx, cancel := context.WithCancel(clientv3.WithRequireLeader(ctx))
+	defer cancel()
+	for r := range c.Watch(ctx, b.view, clientv3.WithRev(s.revision+1)) {
+		if err := r.Err(); err != nil {
+			return b.conn.Explain(err)
+		}
+		if v, _, err = b.read(ctx); err != nil {
+			return err
+		}
+		tell(v)
+	}
+	return nil
+}
+
+// pause waits, or until ctx ends.
+func pause(ctx context.Context, d time.Duration) {
+	select {
+	case <-time.After(d):
+	case <-ctx.Done():
+	}
+}
+
+// Acquire implements ha.Backend.
+func (b *Backend) Acquire(ctx context.Context, address string) (ha.Leadership, error) {
+	v, s, err := b.read(ctx)
+	switch {
+	case err != nil:
+		return nil, err
+	case v.Led():
+		return nil, ha.ErrLed
+	}
+	epoch := max(s.epoch+1, uint64(time.Now().UnixMilli()))
+	var lease clientv3.LeaseID
+	var sent boottime.Instant
+	var r *clientv3.TxnResponse
+	err = b.do(ctx, func(ctx context.Context, c *clientv3.Client) error {
+		sent = boottime.Now()
+		grant, err := c.Grant(ctx, int64(max(b.opts.TTL, time.Second)/time.Second))
+		if err != nil {
+			return err
+		}
+		lease = grant.ID
+		r, err = c.Txn(ctx).
+			If(clientv3.Compare(clientv3.CreateRevision(b.view), "=", 0), clientv3.Compare(clientv3.ModRevision(b.term), "=", s.changed)).
+			Then(clientv3.OpPut(b.view, address, clientv3.WithLease(lease)), clientv3.OpPut(b.term, strconv.FormatUint(epoch, 10))).
+			Commit()
+		return err
+	})
+	if err == nil && !r.Succeeded {
+		err = ha.ErrLed
+	}
+	if err != nil {
+		if lease != 0 {
+			b.revoke(context.WithoutCancel(ctx), lease) // Also where the answer was lost: the key goes with it.
+		}
+		return nil, err
+	}
+	l := &leadership{
+		b: b, lease: lease, view: ha.View{Address: address, Version: uint64(r.Header.Revision)}, epoch: epoch, previous: s.epoch,
+		lost: make(chan struct{}),
+	}
+	l.until.Store(int64(sent.Add(b.valid())))
+	l.start()
+	return l, nil
+}
+
+// valid is how long a leadership is relied upon after a renewal was sent. The rest of the TTL is for clocks
+// that run at different speeds.
+func (b *Backend) valid() time.Duration { return b.opts.TTL * 9 / 10 }
+
+func (b *Backend) revoke(ctx context.Context, lease clientv3.LeaseID) {
+	err := b.do(ctx, func(ctx context.Context, c *clientv3.Client) error {
+		_, err := c.Revoke(ctx, lease)
+		return err
+	})
+	if err != nil {
+		b.log.Debug("a lease in etcd is not revoked, it ends by itself", "error", err)
+	}
+}
+
+// Depose implements ha.Backend.
+func (b *Backend) Depose(ctx context.Context, v ha.View) error {
+	if !v.Led() {
+		return errs.New(errs.InvalidParams, b.conn.Name(), "depose: no master leads in this view")
+	}
+	return b.do(ctx, func(ctx context.Context, c *clientv3.Client) error {
+		_, err := c.Txn(ctx).If(clientv3.Compare(clientv3.CreateRevision(b.view), "=", int64(v.Version))).Then(clientv3.OpDelete(b.view)).Commit()
+		return err
+	})
+}
+
+// ended reports whether an error says that a lease is over.
+func ended(err error) bool { return errors.Is(err, errLeaseNotFound) }
