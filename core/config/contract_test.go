@@ -92,7 +92,7 @@ func TestBoundsOfFlags(t *testing.T) {
 		{"memory_allocator", "OFFSET", "malloc"},
 		{"tenant_quota_connector_type", "file", "etcd"},
 		{"dynamic_replication_mode", "observe", "enforce"},
-		{"ha_backend_type", "k8s", "zookeeper"},
+		{"ha_backend_type", "etcd", "zookeeper"},
 		{"stripe_size", "1MiB", "1048575"},
 		{"stripe_size", "1TiB", "1025GiB"},
 		{"why_history", "0", "-1"},
@@ -127,7 +127,7 @@ func TestEveryFlagWinsOverTheFile(t *testing.T) {
 	keys := newLoader(Options{}).byKey
 	for _, n := range RoleMaster.upstreamFlags() {
 		f := keys[n.Key]
-		if n.Key == "" || n.ZeroUnset || n.Fallback || n.Values != nil || f.section != "master" || n.Name == "enable_kv_events" || f.refuse && f.soon != "" || len(f.enum) == 1 {
+		if n.Key == "" || n.ZeroUnset || n.Fallback || n.Values != nil || f.section != "master" || n.Name == "enable_kv_events" || n.Name == "enable_ha" || f.refuse && f.soon != "" || len(f.enum) == 1 {
 			continue
 		}
 		text := other[n.Type]

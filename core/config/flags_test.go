@@ -139,7 +139,7 @@ func TestEveryUnsupportedFlagSpeaksUp(t *testing.T) {
 }
 
 func TestRefusedFeatures(t *testing.T) {
-	for _, flag := range []string{"enable_ha", "enable_oplog", "enable_snapshot", "enable_snapshot_restore", "enable_offload", "enable_cxl",
+	for _, flag := range []string{"enable_offload", "enable_cxl",
 		"offload_on_evict", "offload_force_evict", "promotion_on_hit",
 		"dynamic_replication_mode=enforce", "root_fs_dir=/x", "memory_allocator=cachelib", "flagfile=x"} {
 		_, err := load(t, RoleMaster, []string{"--" + flag}, nil, "")
@@ -200,7 +200,7 @@ func TestFlagUsages(t *testing.T) {
 	require.Contains(t, text, "--lease_ttl duration")
 	require.Contains(t, text, "(default 10s)")
 	require.Contains(t, text, "--default_kv_lease_ttl duration")
-	require.NotContains(t, text, "enable_ha")
+	require.NotContains(t, text, "enable_oplog")
 	require.Less(t, strings.Index(text, "--own"), strings.Index(text, "--config"))
 	require.Less(t, strings.Index(text, "--config"), strings.Index(text, "--default_kv_lease_ttl"))
 }

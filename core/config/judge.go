@@ -26,6 +26,8 @@ func (l *loader) judge(n upstream.Name, text string, o Origin) {
 		if n.Readers != upstream.Elsewhere {
 			l.warn(o, n.Name, "has no effect; not supported yet: "+n.Feature)
 		}
+	case upstream.Covered:
+		l.warn(o, n.Name, "is not needed: "+n.Feature)
 	case upstream.Refused:
 		l.refuse(o, n.Name, text, n.Feature)
 	case upstream.Same:

@@ -29,6 +29,14 @@ type Master struct {
 	StripeSize                 Size          `koanf:"stripe_size" default:"64MiB" range:"1MiB..1TiB" doc:"an object larger than this is laid over several segments"`
 	ClusterID                  string        `koanf:"cluster_id" type:"cluster" default:"mooncake_cluster" doc:"name of the cluster: 1 to 128 letters, digits and _ . -"`
 
+	EnableHA            bool          `koanf:"enable_ha" default:"false" doc:"be one of several masters, of which the one that a service elects serves; the RPC port is open only there"`
+	HABackendType       string        `koanf:"ha_backend_type" default:"etcd" enum:"etcd" later:"redis|k8s" doc:"what elects the leader"`
+	HABackendConnstring string        `koanf:"ha_backend_connstring" default:"" doc:"where that is: host:port;host:port of etcd, also with etcd:// or https:// before it; empty takes etcd_endpoints"`
+	EtcdEndpoints       string        `koanf:"etcd_endpoints" default:"" doc:"where etcd is, if ha_backend_connstring is empty"`
+	HALeaseTTL          time.Duration `koanf:"ha_lease_ttl" unit:"s" default:"2s" range:"1s..1h" doc:"how long a leader that the service does not hear from leads; in whole seconds, and etcd grants no less than twice its election timeout"`
+	HAUsername          string        `koanf:"ha_username" default:"" doc:"user at the service that elects the leader"`
+	HAPassword          string        `koanf:"ha_password" default:"" doc:"password of that user"`
+
 	SoftPinTTL                  time.Duration `koanf:"soft_pin_ttl" unit:"ms" default:"30m" range:"1ms..8760h" doc:"how long a soft pin that names no time of its own holds; at most max_soft_pin_ttl"`
 	MaxSoftPinTTL               time.Duration `koanf:"max_soft_pin_ttl" unit:"ms" default:"24h" range:"1ms..8760h" doc:"longest soft pin that a client may ask for"`
 	AllowEvictSoftPinnedObjects bool          `koanf:"allow_evict_soft_pinned_objects" default:"true" doc:"evict soft-pinned objects where nothing else is left to evict"`
@@ -60,4 +68,12 @@ type Master struct {
 	HTTPMetadataServerHost         string `koanf:"http_metadata_server_host" default:"0.0.0.0" doc:"address the embedded metadata server binds"`
 	HTTPMetadataServerPort         int    `koanf:"http_metadata_server_port" type:"port" default:"8080" doc:"port of the embedded metadata server"`
 	EnableMetadataCleanupOnTimeout bool   `koanf:"enable_metadata_cleanup_on_timeout" default:"false" doc:"remove the metadata of a node whose client_ttl is over"`
+}
+
+// HABackend is where the service is that elects the leader, empty for none.
+func (m Master) HABackend() string {
+	if m.HABackendConnstring != "" {
+		return m.HABackendConnstring
+	}
+	return m.EtcdEndpoints
 }

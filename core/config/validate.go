@@ -27,6 +27,7 @@ func (l *loader) check(c Config) {
 			pair{"master.max_soft_pin_ttl", duration(m.MaxSoftPinTTL)}, "must be at least")
 	}
 	l.checkKVEvents(m)
+	l.checkHA(m)
 	l.checkPorts(m)
 	l.checkAutoPorts(s)
 	if s.MaxInflightBytes < s.SliceSize {
@@ -80,6 +81,25 @@ func (l *loader) checkKVEvents(m Master) {
 	}
 	if m.KVEventsBackendID == "" {
 		l.between(pair{"master.enable_kv_events", "true"}, "needs a name of this pool as", pair{"master.kv_events_backend_id", ""}, "must not be empty with")
+	}
+}
+
+// checkHA refuses an election that could not take place.
+func (l *loader) checkHA(m Master) {
+	if !m.EnableHA {
+		return
+	}
+	if m.HABackend() == "" {
+		l.between(pair{"master.enable_ha", "true"}, "needs the endpoints of etcd as", pair{"master.ha_backend_connstring", ""}, "must not be empty with")
+	}
+	if m.RPCPort == 0 {
+		l.between(pair{"master.enable_ha", "true"}, "needs a port that is known, not", pair{"master.rpc_port", "0"}, "must not be 0 with")
+	}
+	if m.HALeaseTTL%time.Second != 0 {
+		l.clash("master.ha_lease_ttl", duration(m.HALeaseTTL), "must be whole seconds")
+	}
+	if (m.HAUsername == "") != (m.HAPassword == "") {
+		l.clash("master.ha_username", m.HAUsername, "and master.ha_password are given both or not at all")
 	}
 }
 

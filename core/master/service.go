@@ -60,6 +60,8 @@ type Deps struct {
 	// Announcer, where set, is told which objects can be read. The caller starts it before
 	// Start and stops it after Stop.
 	Announcer Announcer
+	// Standby makes a Service that serves nothing until Lead.
+	Standby bool
 	// Boottime gives the time by which a master and its nodes obey each other, journal.Now if nil. It must go on while the
 	// process does not.
 	Boottime func() journal.Instant
@@ -114,6 +116,7 @@ type Service struct {
 	lost  atomic.Int32
 
 	serving atomic.Bool
+	leads   leads
 	life    sync.Mutex
 	cancel  context.CancelFunc
 	loops   sync.WaitGroup
@@ -155,6 +158,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		departed:  departed{},
 		met:       map[model.ClientID][]model.Segment{},
 		sweep:     make(chan struct{}, 1),
+		leads:     leads{now: deps.Boottime, standby: deps.Standby},
 	}
 	if deps.Tenants != nil {
 		s.table.Own(quota.Owner)
@@ -183,7 +187,7 @@ func (s *Service) Start(context.Context) error {
 	for _, loop := range []func(context.Context){s.clockLoop, s.evictLoop, s.monitorLoop, s.healthLoop, s.sweepLoop, s.reportLoop, s.drainLoop, s.tenantLoop} {
 		s.loops.Go(func() { loop(ctx) })
 	}
-	s.serving.Store(true)
+	s.serving.Store(!s.leads.standby)
 	return nil
 }
 
@@ -217,8 +221,8 @@ func (s *Service) Stop(ctx context.Context) error {
 // Ready answers with the version, or UnavailableInCurrentStatus while the master does not
 // serve.
 func (s *Service) Ready(context.Context) (string, error) {
-	if !s.serving.Load() {
-		return "", errs.New(errs.UnavailableInCurrentStatus, "master: ready", "it is starting or stopping")
+	if err := s.refuse("master: ready"); err != nil {
+		return "", err
 	}
 	return s.cfg.Version, nil
 }
@@ -228,8 +232,8 @@ func (s *Service) admit(ctx context.Context, op string, items int) error {
 	if err := ctx.Err(); err != nil {
 		return errs.Wrap(errs.RPCTimeout, op, err)
 	}
-	if !s.serving.Load() {
-		return errs.New(errs.UnavailableInCurrentStatus, op, "the master is starting or stopping")
+	if err := s.refuse(op); err != nil {
+		return err
 	}
 	if items > s.cfg.MaxBatch {
 		return errs.New(errs.InvalidParams, op, "the call has %d keys; split it into calls of at most %d", items, s.cfg.MaxBatch)

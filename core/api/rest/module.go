@@ -2,6 +2,7 @@ package rest
 
 import (
 	"log/slog"
+	"net/http"
 
 	"go.uber.org/fx"
 
@@ -14,15 +15,18 @@ import (
 // AdminPort is the admin port of a master.
 type AdminPort struct{ *ports.HTTP }
 
-// AdminModule provides the admin port of a master and serves it.
+// AdminHandler answers at the admin port.
+type AdminHandler struct{ http.Handler }
+
+// AdminModule serves the admin port of a master with a handler that the role provides.
 func AdminModule() fx.Option {
 	return fx.Module("api/rest", fx.Provide(provideAdminPort), fx.Invoke(func(AdminPort) {}))
 }
 
-func provideAdminPort(lc fx.Lifecycle, cfg config.Config, m Master, log *slog.Logger) AdminPort {
+func provideAdminPort(lc fx.Lifecycle, cfg config.Config, h AdminHandler, log *slog.Logger) AdminPort {
 	p := AdminPort{&ports.HTTP{
 		What: "admin port", Host: cfg.Master.MetricsHost, Port: cfg.Master.MetricsPort, Flag: "metrics_port", Pprof: cfg.Debug.Pprof,
-		Handler: NewHandler(m, Options{Logger: log}), Log: log,
+		Handler: h, Log: log,
 	}}
 	lc.Append(fx.StartStopHook(p.Start, p.Stop))
 	return p

@@ -15,7 +15,7 @@ const (
 )
 
 // Clock gives instants. It stands still while the process does not run (SIGSTOP, a paused virtual
-// machine, starvation), so that no deadline passes while it could not be met: every pause makes all
+// machine, starvation) or does not act, so that no deadline passes while it could not be met: every pause makes all
 // deadlines later by its length, less than a second of which may be missing. It needs Run for that;
 // without, it follows the monotonic clock. Copies are the same clock. Safe for concurrent use.
 type Clock struct{ *state }
@@ -60,15 +60,17 @@ func (c Clock) Time(i Instant) time.Time {
 // the wall clock by all pauses.
 func (c Clock) Stamp() time.Time { return c.epoch.Add(time.Duration(c.Now())) }
 
-// Run keeps the clock in step with the process until ctx ends. It calls paused, from its goroutine,
-// with the length of each pause that it finds. It runs at most once at a time.
-func (c Clock) Run(ctx context.Context, paused func(time.Duration)) {
+// Run keeps the clock in step with the process until ctx ends, while acts reports true. It calls paused,
+// from its goroutine, with the length of each pause that it finds. It runs at most once at a time.
+func (c Clock) Run(ctx context.Context, acts func() bool, paused func(time.Duration)) {
 	defer c.limit.Store(math.MaxInt64)
 	t := time.NewTicker(tick)
 	defer t.Stop()
 	for {
-		if gap := c.tick(); gap > 0 {
-			paused(gap)
+		if acts() {
+			if gap := c.tick(); gap > 0 {
+				paused(gap)
+			}
 		}
 		select {
 		case <-ctx.Done():

@@ -81,12 +81,14 @@ func TestClockNeverGoesBack(t *testing.T) {
 	all.Wait()
 }
 
+func always() bool { return true }
+
 func TestClockThatRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := NewClock()
 		ctx, cancel := context.WithCancel(t.Context())
 		var run sync.WaitGroup
-		run.Go(func() { c.Run(ctx, func(d time.Duration) { t.Errorf("a pause of %v", d) }) })
+		run.Go(func() { c.Run(ctx, always, func(d time.Duration) { t.Errorf("a pause of %v", d) }) })
 		synctest.Wait()
 		start := c.Now()
 		time.Sleep(time.Hour)
@@ -95,5 +97,30 @@ func TestClockThatRuns(t *testing.T) {
 		run.Wait()
 		time.Sleep(time.Hour)
 		require.Equal(t, 2*time.Hour, c.Now().Sub(start), "no loop ticks any more")
+	})
+}
+
+// TestClockWaitsForItsProcess: a process that does not act counts as one that does not run.
+func TestClockWaitsForItsProcess(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := NewClock()
+		ctx, cancel := context.WithCancel(t.Context())
+		var acts atomic.Bool
+		var pauses []time.Duration
+		var run sync.WaitGroup
+		acts.Store(true)
+		run.Go(func() { c.Run(ctx, acts.Load, func(d time.Duration) { pauses = append(pauses, d) }) })
+		time.Sleep(10 * time.Second)
+		acts.Store(false)
+		before := c.Now()
+		time.Sleep(time.Hour)
+		require.LessOrEqual(t, c.Now().Sub(before), patience)
+		acts.Store(true)
+		time.Sleep(time.Second)
+		require.LessOrEqual(t, c.Now().Sub(before), patience+time.Second+tick)
+		cancel()
+		run.Wait()
+		require.Len(t, pauses, 1)
+		require.InDelta(t, time.Hour, pauses[0], float64(time.Second))
 	})
 }

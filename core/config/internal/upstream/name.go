@@ -42,6 +42,8 @@ type Name struct {
 	Refuse bool
 	// RefuseOnly is the one value that is refused so, where the others only have no effect.
 	RefuseOnly string
+	// Covered says that what the setting promises holds without it, for the reason Feature.
+	Covered bool
 	// Readers says which of our processes the setting concerns. Flags and file keys leave
 	// it 0: they were addressed to the process that got them.
 	Readers Reader
@@ -72,6 +74,7 @@ const (
 	Mapped  Verdict = iota // it sets Key
 	Same                   // it says what holds anyway
 	Later                  // it is known and has no effect yet
+	Covered                // what it asks for holds without it
 	Refused                // it asks for a promise that cannot be kept
 )
 
@@ -84,6 +87,8 @@ func (n Name) State() string {
 		return "read by other programs"
 	case n.Refuse:
 		return "refused"
+	case n.Covered:
+		return "not needed"
 	case n.RefuseOnly != "":
 		return n.RefuseOnly + " refused"
 	default:
@@ -113,6 +118,8 @@ func (n Name) Judge(text string) (Verdict, string, error) {
 		return Same, "", nil
 	case n.Refuse, n.RefuseOnly != "" && got == n.RefuseOnly:
 		return Refused, "", nil
+	case n.Covered:
+		return Covered, "", nil
 	default:
 		return Later, "", nil
 	}

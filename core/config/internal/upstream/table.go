@@ -101,6 +101,8 @@ func parseName(line string, features map[string]string) Name {
 			n.Fallback = true
 		case "feature":
 			n.Feature = features[text]
+		case "covered":
+			n.Covered = true
 		case "refuse":
 			n.Refuse = true
 		case "refuse-only":

@@ -96,9 +96,10 @@ func TestJudge(t *testing.T) {
 		verdict    Verdict
 		ours       string
 	}{
-		{"enable_ha", "false", Same, ""},
-		{"enable_ha", "true", Refused, ""},
-		{"enable_ha", "1", Refused, ""},
+		{"enable_ha", "true", Mapped, "true"},
+		{"enable_oplog", "false", Same, ""},
+		{"enable_oplog", "true", Covered, ""},
+		{"enable_snapshot", "1", Covered, ""},
 		{"root_fs_dir", "", Same, ""},
 		{"root_fs_dir", "/data", Refused, ""},
 		{"memory_allocator", "Offset", Same, ""},
@@ -141,8 +142,8 @@ func TestJudge(t *testing.T) {
 		require.Equal(t, c.ours, ours, "%s=%s", c.name, c.text)
 	}
 	for name, text := range map[string]string{
-		"enable_ha": "perhaps", "memory_allocator": "malloc", "offload_cap_ratio": "1.5", "offloading_queue_limit": "0", "snapshot_retention_count": "0",
-		"logtostderr": "perhaps", "v": "loud", "dynamic_replication_admission_qps_threshold": "0", "dynamic_replication_max_memory_replicas": "0", "cxl_size": "8GB", "oplog_poll_interval_ms": "3000000000", "ha_backend_type": "zookeeper",
+		"enable_oplog": "perhaps", "memory_allocator": "malloc", "offload_cap_ratio": "1.5", "offloading_queue_limit": "0", "snapshot_retention_count": "0",
+		"logtostderr": "perhaps", "v": "loud", "dynamic_replication_admission_qps_threshold": "0", "dynamic_replication_max_memory_replicas": "0", "cxl_size": "8GB", "oplog_poll_interval_ms": "3000000000",
 		"minloglevel": "9",
 	} {
 		n, ok := Find(all, name)

@@ -1,0 +1,71 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+
+	"github.com/mooncake-go/mooncake/core/config"
+	"github.com/mooncake-go/mooncake/core/internal/ports"
+)
+
+// Port is the RPC port of a master. It can be opened again after it was closed; Open and Close are called
+// one at a time.
+type Port struct {
+	cfg    config.Master
+	master Observer
+	log    *slog.Logger
+	fail   ports.Failer
+	server *Server // nil while it is closed
+}
+
+// NewPort returns a port that is closed. fail gets the error of a server that ended by itself.
+func NewPort(cfg config.Master, m Observer, log *slog.Logger, fail ports.Failer) *Port {
+	return &Port{cfg: cfg, master: m, log: log, fail: fail}
+}
+
+// Open begins to serve.
+func (p *Port) Open(ctx context.Context) error {
+	c, m := p.cfg, p.master
+	ln, err := ports.Listen(ctx, "master", c.RPCAddress, c.RPCPort, "rpc_port")
+	if err != nil {
+		return err
+	}
+	server := New(m, Options{
+		Logger: p.log, IdleTimeout: c.RPCConnTimeout, Observe: m.ObserveRPC, Foreign: m.ObserveForeign,
+		MemoryBudget: memoryBudget(uint64(c.RPCMemoryBudget)), Memory: m.ObserveRequestMemory, MemoryWait: m.ObserveRequestWait,
+		MaxConnections: maxConnections(c.RPCMaxConnections, p.log), ConnClosed: m.ObserveConnClosed,
+	})
+	if !c.RPCEnableTCPNoDelay {
+		ln = delayed{ln}
+	}
+	p.server = server
+	go func() {
+		if err := server.Serve(ln); err != nil {
+			p.fail(fmt.Errorf("master: the RPC server on %s ended: %w", ln.Addr(), err))
+		}
+	}()
+	p.log.Info("master is serving", "address", ln.Addr().String())
+	return nil
+}
+
+// Close ends the calls and the connections. Repeatable.
+func (p *Port) Close(ctx context.Context) {
+	if p.server != nil {
+		p.server.Stop(ctx)
+		p.server = nil
+	}
+}
+
+// delayed is a TCP listener whose connections may collect small messages (no TCP_NODELAY).
+type delayed struct{ net.Listener }
+
+// Accept waits for the next connection.
+func (d delayed) Accept() (net.Conn, error) {
+	c, err := d.Listener.Accept()
+	if tcp, ok := c.(*net.TCPConn); ok && err == nil {
+		_ = tcp.SetNoDelay(false) // A connection that has closed fails by itself.
+	}
+	return c, err
+}

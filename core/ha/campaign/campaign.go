@@ -1,0 +1,284 @@
+// Package campaign makes one master of several the one that serves: it campaigns for the leadership while no
+// master leads, has the master serve while it leads, and follows another leader otherwise.
+//
+//	standby ──no leader──> candidate ──acquired──> recovering ──the port is open──> serving
+//	   ^                       │                                                      │
+//	   └──── another leads ────┴──── lost, or not renewed (standby until it is) ──────┘
+//
+// A leader that is not renewed in time closes its port and keeps what it knows. If the same leadership is
+// renewed later, or if no other master has led meanwhile, it goes on with that; else it begins anew, from the
+// ledgers of the nodes.
+package campaign
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/mooncake-go/mooncake/core/ha"
+	"github.com/mooncake-go/mooncake/core/internal/boottime"
+)
+
+// Master is what leads. Its methods are called one at a time.
+type Master interface {
+	// Lead opens the port for a leadership. An error ends the campaign.
+	Lead(ctx context.Context, l ha.Leadership) error
+	// Halt closes the port and keeps what the master knows.
+	Halt(ctx context.Context)
+	// Retire is Halt of a master that still leads: what it has answered is safe with the nodes afterwards.
+	Retire(ctx context.Context)
+	// Forget drops what the master knows.
+	Forget(ctx context.Context) error
+}
+
+// State is what a master is doing; its words are those of upstream's /ha_status.
+type State string
+
+// The states.
+const (
+	Starting   State = "starting"
+	Standby    State = "standby"
+	Candidate  State = "candidate"
+	Recovering State = "recovering"
+	Serving    State = "serving"
+)
+
+// Status is what a master is doing and who leads, as far as it knows.
+type Status struct {
+	State State
+	View  ha.View
+}
+
+// Config is the configuration of a Campaign.
+type Config struct {
+	// Address is where clients reach this master, host:port.
+	Address string
+	Backend ha.Backend
+	Master  Master
+	// Hold connects to a leader and returns when the connection ends. An error says that there was none.
+	Hold func(ctx context.Context, address string) error
+	Log  *slog.Logger
+	// Now is the clock of leaderships, boottime.Now if nil.
+	Now func() boottime.Instant
+}
+
+const (
+	// askPause is how long a master waits for a view before it asks for one.
+	askPause = 50 * time.Millisecond
+	// checkInterval is how often a leader that is not renewed looks whether it is.
+	checkInterval = 20 * time.Millisecond
+	// stopTimeout bounds the end of a leadership.
+	stopTimeout = 5 * time.Second
+)
+
+// Campaign is the part of one master in the election.
+type Campaign struct {
+	Config
+	status atomic.Pointer[Status]
+	newest atomic.Pointer[ha.View] // as the backend says, nil for not known
+	news   chan struct{}           // newest has changed
+	deaths deaths
+
+	last uint64  // epoch of the leadership whose state the master has, 0 for none
+	own  ha.View // the view of the last leadership of this master
+}
+
+// New makes a campaign. It does nothing before Run.
+func New(cfg Config) *Campaign {
+	if cfg.Now == nil {
+		cfg.Now = boottime.Now
+	}
+	c := &Campaign{Config: cfg, news: make(chan struct{}, 1), deaths: deaths{hold: cfg.Hold, log: cfg.Log}}
+	c.status.Store(&Status{State: Starting})
+	return c
+}
+
+// Status is safe for concurrent use.
+func (c *Campaign) Status() Status { return *c.status.Load() }
+
+func (c *Campaign) become(s State, v ha.View) {
+	old := c.status.Swap(&Status{s, v})
+	if old.State != s || old.View != v {
+		c.Log.Info("master state", "state", string(s), "leader", v.Address, "view_version", v.Version)
+	}
+}
+
+// Run campaigns until ctx ends; a master that leads retires then. The error is that of a master that cannot lead.
+func (c *Campaign) Run(ctx context.Context) error {
+	watching, cancel := context.WithCancel(ctx)
+	watched := make(chan struct{})
+	go func() {
+		defer close(watched)
+		c.Backend.Watch(watching, c.see)
+	}()
+	defer func() {
+		cancel()
+		<-watched
+	}()
+	for ctx.Err() == nil {
+		v := c.newest.Load()
+		switch {
+		case v == nil, v.Led() && *v == c.own: // What came after its own leadership is still to come.
+			c.ask(ctx)
+		case v.Led():
+			c.follow(ctx, *v)
+		default:
+			if err := c.stand(ctx); err != nil {
+				return err
+			}
+			c.newest.CompareAndSwap(v, nil)
+		}
+	}
+	return nil
+}
+
+// see takes a view from the backend.
+func (c *Campaign) see(v ha.View) {
+	c.newest.Store(&v)
+	select {
+	case c.news <- struct{}{}:
+	default:
+	}
+}
+
+// ask waits for a view, and asks for one if none comes.
+func (c *Campaign) ask(ctx context.Context) {
+	select {
+	case <-c.news:
+		return
+	case <-ctx.Done():
+		return
+	case <-time.After(askPause):
+	}
+	if v, err := c.Backend.View(ctx); err == nil {
+		c.newest.Store(&v)
+	}
+}
+
+// stand tries to become the leader, and leads then until the leadership is lost.
+func (c *Campaign) stand(ctx context.Context) error {
+	c.become(Candidate, ha.View{})
+	l, err := c.Backend.Acquire(ctx, c.Address)
+	if err != nil {
+		if !errors.Is(err, ha.ErrLed) && ctx.Err() == nil {
+			c.Log.Warn("the leadership cannot be had, trying on", "error", err)
+		}
+		return nil
+	}
+	err = c.lead(ctx, l)
+	done, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
+	defer cancel()
+	if e := l.Resign(done); e != nil {
+		c.Log.Warn("the leadership was not resigned, it ends by itself", "error", e)
+	}
+	return err
+}
+
+// lead has the master serve until the leadership is lost or ctx ends.
+func (c *Campaign) lead(ctx context.Context, l ha.Leadership) error {
+	c.become(Recovering, l.View())
+	if c.last != 0 && c.last != l.Previous() {
+		if err := c.Master.Forget(ctx); err != nil {
+			return err
+		}
+	}
+	c.last, c.own = l.Epoch(), l.View()
+	for {
+		if err := c.Master.Lead(ctx, l); err != nil {
+			return err
+		}
+		c.become(Serving, l.View())
+		lost := c.serve(ctx, l)
+		done, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
+		if ctx.Err() != nil && !lost {
+			c.Master.Retire(done)
+			cancel()
+			return nil
+		}
+		c.Master.Halt(done)
+		cancel()
+		if !lost {
+			c.Log.Warn("this master does not serve: its leadership is not renewed; what it knows is kept")
+			c.become(Standby, l.View())
+			lost = !c.awaitRenewal(ctx, l)
+		}
+		if lost {
+			c.Log.Warn("the leadership is lost", "view_version", l.View().Version)
+			c.become(Standby, ha.View{})
+			return nil
+		}
+	}
+}
+
+// serve returns when the leadership is over, at least for the time being. lost says that it is for good.
+func (c *Campaign) serve(ctx context.Context, l ha.Leadership) (lost bool) {
+	for {
+		left := time.Duration(l.Until() - c.Now())
+		if left <= 0 {
+			return false
+		}
+		select {
+		case <-l.Lost():
+			return true
+		case <-ctx.Done():
+			return false
+		case <-time.After(left):
+		}
+	}
+}
+
+// awaitRenewal returns whether a leadership is renewed, rather than lost.
+func (c *Campaign) awaitRenewal(ctx context.Context, l ha.Leadership) bool {
+	t := time.NewTicker(checkInterval)
+	defer t.Stop()
+	for l.Until() <= c.Now() {
+		select {
+		case <-l.Lost():
+			return false
+		case <-ctx.Done():
+			return false
+		case <-t.C:
+		}
+	}
+	return true
+}
+
+// follow notes that another master leads, and asks for its end when it is dead. It returns with the next view.
+func (c *Campaign) follow(ctx context.Context, v ha.View) {
+	c.become(Standby, v)
+	if v.Foreign {
+		c.Log.Warn("the leader is no master of this program: do not mix both kinds in one cluster, they start empty after each other", "leader", v.Address)
+	}
+	if c.last != 0 {
+		c.last = 0
+		if err := c.Master.Forget(ctx); err != nil {
+			c.Log.Error("what this master knew is not dropped", "error", err)
+		}
+	}
+	following, cancel := context.WithCancel(ctx)
+	defer cancel()
+	dead := make(chan bool, 1)
+	go func() { dead <- c.deaths.await(following, v) }()
+	for next := c.newest.Load(); next != nil && *next == v; next = c.newest.Load() {
+		select {
+		case <-c.news:
+		case <-dead: // Nothing else ends it while ctx goes on.
+			c.depose(ctx, v)
+			c.newest.CompareAndSwap(next, nil)
+			return
+		case <-ctx.Done():
+			<-dead
+			return
+		}
+	}
+	cancel()
+	<-dead
+}
+
+func (c *Campaign) depose(ctx context.Context, v ha.View) {
+	if err := c.Backend.Depose(ctx, v); err != nil && ctx.Err() == nil {
+		c.Log.Warn("the leader is dead and cannot be deposed; its leadership ends by itself", "leader", v.Address, "error", err)
+	}
+}

@@ -1,0 +1,242 @@
+package campaign_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mooncake-go/mooncake/core/ha"
+	"github.com/mooncake-go/mooncake/core/ha/campaign"
+	"github.com/mooncake-go/mooncake/core/ha/hatest"
+)
+
+// world is a cluster of masters in one process.
+type world struct {
+	t      *testing.T
+	memory *hatest.Memory
+
+	mu    sync.Mutex
+	ports map[string]chan struct{} // the open ports; closed when the port closes
+	dead  map[string]bool
+	all   []*master
+}
+
+func newWorld(t *testing.T, masters int) *world {
+	w := &world{t: t, memory: hatest.NewMemory(2 * time.Second), ports: map[string]chan struct{}{}, dead: map[string]bool{}}
+	for range masters {
+		w.start()
+	}
+	t.Cleanup(func() {
+		for _, m := range w.all {
+			m.stop()
+		}
+	})
+	return w
+}
+
+// master is a campaign.Master that records what it is told.
+type master struct {
+	*campaign.Campaign
+	w       *world
+	backend *hatest.MemoryBackend
+	address string
+	stop    func()
+	calls   []string
+	err     error
+}
+
+func (w *world) start() *master {
+	ctx, cancel := context.WithCancel(w.t.Context())
+	m := &master{w: w, backend: w.memory.Open(), address: fmt.Sprint("m", len(w.all)+1)}
+	m.Campaign = campaign.New(campaign.Config{Address: m.address, Backend: m.backend, Master: m, Hold: w.hold, Log: slog.New(slog.DiscardHandler), Now: w.memory.Now})
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		m.err = m.Run(ctx)
+	}()
+	m.stop = func() {
+		cancel()
+		<-done
+		m.backend.Close()
+	}
+	w.all = append(w.all, m)
+	return m
+}
+
+// kill ends a master without a word: its port closes, and its leadership is not renewed.
+func (w *world) kill(m *master) {
+	m.backend.Cut(true)
+	w.mu.Lock()
+	w.dead[m.address] = true
+	if p := w.ports[m.address]; p != nil {
+		close(p)
+		delete(w.ports, m.address)
+	}
+	w.mu.Unlock()
+}
+
+func (w *world) hold(ctx context.Context, address string) error {
+	w.mu.Lock()
+	p := w.ports[address]
+	w.mu.Unlock()
+	if p == nil {
+		return syscall.ECONNREFUSED
+	}
+	select {
+	case <-p:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (m *master) note(call string) {
+	m.w.mu.Lock()
+	defer m.w.mu.Unlock()
+	m.calls = append(m.calls, call)
+}
+
+func (m *master) Lead(_ context.Context, l ha.Leadership) error {
+	m.note("lead")
+	m.w.mu.Lock()
+	defer m.w.mu.Unlock()
+	if !m.w.dead[m.address] {
+		require.Empty(m.w.t, m.w.ports, "another master serves")
+		m.w.ports[m.address] = make(chan struct{})
+	}
+	return nil
+}
+
+func (m *master) Halt(context.Context)         { m.close("halt") }
+func (m *master) Retire(context.Context)       { m.close("retire") }
+func (m *master) Forget(context.Context) error { m.note("forget"); return nil }
+
+func (m *master) close(call string) {
+	m.note(call)
+	m.w.mu.Lock()
+	defer m.w.mu.Unlock()
+	if p := m.w.ports[m.address]; p != nil {
+		close(p)
+		delete(m.w.ports, m.address)
+	}
+}
+
+func (m *master) told() []string {
+	m.w.mu.Lock()
+	defer m.w.mu.Unlock()
+	return slices.Clone(m.calls)
+}
+
+// leader waits until one master serves and every other one knows it.
+func (w *world) leader() *master {
+	for range 1000 {
+		synctest.Wait()
+		for _, m := range w.all {
+			s := m.Status()
+			if s.State == campaign.Serving && !w.dead[m.address] && !slices.ContainsFunc(w.all, func(o *master) bool {
+				return !w.dead[o.address] && o.Status().View != s.View
+			}) {
+				return m
+			}
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	require.Fail(w.t, "no master leads")
+	return nil
+}
+
+func TestOneServesAndTheOthersKnowIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 3)
+		m := w.leader()
+		for _, o := range w.all {
+			if o != m {
+				require.Equal(t, campaign.Standby, o.Status().State)
+				require.Empty(t, o.told())
+			}
+		}
+		require.Equal(t, []string{"lead"}, m.told())
+		time.Sleep(time.Minute)
+		require.Equal(t, m, w.leader(), "it stays")
+		require.Equal(t, []string{"lead"}, m.told())
+	})
+}
+
+// TestADeadLeaderIsReplacedAtOnce: the refused connection is proof enough, the lease need not end.
+func TestADeadLeaderIsReplacedAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 3)
+		m := w.leader()
+		time.Sleep(time.Second)
+		began := time.Now()
+		w.kill(m)
+		next := w.leader()
+		require.NotEqual(t, m, next)
+		require.Less(t, time.Since(began), time.Second, "in fake time: far less than the lease")
+
+		w.kill(next)
+		began = time.Now()
+		third := w.leader()
+		require.NotContains(t, []*master{m, next}, third)
+		require.Equal(t, []string{"lead"}, third.told())
+	})
+}
+
+// TestASilentLeaderIsReplacedWithItsLease: a leader that cannot be reached is not dead for that.
+func TestASilentLeaderIsReplacedWithItsLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 2)
+		m := w.leader()
+		time.Sleep(time.Second)
+		m.backend.Cut(true)
+		began := time.Now()
+		time.Sleep(3 * time.Second)
+		next := w.all[0]
+		if next == m {
+			next = w.all[1]
+		}
+		synctest.Wait()
+		require.Equal(t, campaign.Serving, next.Status().State)
+		require.GreaterOrEqual(t, time.Since(began), time.Second)
+		require.Equal(t, []string{"lead", "halt"}, m.told(), "it stopped serving before the other one began")
+		m.backend.Cut(false)
+		require.Equal(t, next, w.leader())
+		require.Equal(t, []string{"lead", "halt", "forget"}, m.told(), "another one led, so what it knew is outdated")
+	})
+}
+
+// TestAnOutageWithoutRivals: a leader whose lease ended while no other master could lead goes on with what it knows.
+func TestAnOutageWithoutRivals(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 1)
+		m := w.leader()
+		m.backend.Cut(true)
+		time.Sleep(10 * time.Second)
+		require.NotEqual(t, campaign.Serving, m.Status().State)
+		m.backend.Cut(false)
+		require.Equal(t, m, w.leader())
+		require.Equal(t, []string{"lead", "halt", "lead"}, m.told())
+	})
+}
+
+func TestAStopHandsOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 2)
+		m := w.leader()
+		m.stop()
+		require.NoError(t, m.err)
+		require.Equal(t, []string{"lead", "retire"}, m.told())
+		w.mu.Lock()
+		w.dead[m.address] = true
+		w.mu.Unlock()
+		require.NotEqual(t, m, w.leader())
+	})
+}
