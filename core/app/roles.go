@@ -2,6 +2,7 @@ package app
 
 import (
 	"fmt"
+	"log/slog"
 
 	"go.uber.org/fx"
 
@@ -43,19 +44,25 @@ func Master(cfg config.Config, builtins []plugin.Factory) Role {
 	if err != nil {
 		return fx.Error(err)
 	}
+	if cfg.Master.EnableHA {
+		return fx.Options(supply(cfg, builtins), metahttp.EmbeddedModule(), electedModules())
+	}
 	return fx.Options(
 		supply(cfg, builtins),
 		masterModules(),
 		metahttp.EmbeddedModule(),
+		fx.Provide(adminOfMaster),
 		rest.AdminModule(),
 		server.Module(),
 	)
 }
 
 // masterModules are a master without ports.
-func masterModules() Role {
+func masterModules() Role { return fx.Options(pluginhost.Module(), servedModules()) }
+
+// servedModules are a master without ports, with the plugins of its process.
+func servedModules() Role {
 	return fx.Options(
-		pluginhost.Module(),
 		quota.Module(),
 		kvevents.Module(),
 		open.CleanerModule(),
@@ -66,6 +73,10 @@ func masterModules() Role {
 
 // masterOfPorts provides the interfaces through which the ports use the master.
 func masterOfPorts(m *master.Service) (rest.Master, server.Observer) { return m, m }
+
+func adminOfMaster(m rest.Master, log *slog.Logger) rest.AdminHandler {
+	return rest.AdminHandler{Handler: rest.NewHandler(m, rest.Options{Logger: log})}
+}
 
 // Metadata is the HTTP metadata server as a process of its own.
 func Metadata(cfg config.Config) Role { return fx.Options(supply(cfg, nil), metahttp.Module()) }

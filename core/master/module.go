@@ -64,7 +64,7 @@ func startPlugin(start func(context.Context, plugin.Host) error, id plugin.ID, l
 func provideService(lc fx.Lifecycle, cfg config.Config, p *plugins, cleaner *open.Cleaner, events *kvevents.Publisher,
 	tenants *quota.Keeper, log *slog.Logger,
 ) (*Service, error) {
-	deps := Deps{Alloc: p.alloc, Evict: p.evict, Log: log, Tenants: tenants}
+	deps := Deps{Alloc: p.alloc, Evict: p.evict, Log: log, Tenants: tenants, Standby: cfg.Master.EnableHA}
 	if cleaner != nil {
 		deps.Expired = cleaner.Remove
 	}

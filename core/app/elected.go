@@ -1,0 +1,181 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/fx"
+
+	"github.com/mooncake-go/mooncake/core/api/lean"
+	"github.com/mooncake-go/mooncake/core/api/rest"
+	"github.com/mooncake-go/mooncake/core/api/rpc/server"
+	"github.com/mooncake-go/mooncake/core/config"
+	"github.com/mooncake-go/mooncake/core/ha"
+	"github.com/mooncake-go/mooncake/core/ha/campaign"
+	"github.com/mooncake-go/mooncake/core/ha/etcd"
+	"github.com/mooncake-go/mooncake/core/internal/etcdconn"
+	"github.com/mooncake-go/mooncake/core/internal/ports"
+	"github.com/mooncake-go/mooncake/core/master"
+	"github.com/mooncake-go/mooncake/core/master/metrics"
+	"github.com/mooncake-go/mooncake/core/metadata/memory"
+	"github.com/mooncake-go/mooncake/core/pluginhost"
+)
+
+// haltTimeout is how long calls in flight may take when a leader has to stop serving at once.
+const haltTimeout = 200 * time.Millisecond
+
+// electedModules are a master that is one of several. Its RPC port is open only while it leads; the admin
+// port serves in every role.
+func electedModules() Role {
+	return fx.Options(
+		pluginhost.Module(),
+		fx.Module("app/elected", fx.Provide(provideElected, handlerOfElected)),
+		rest.AdminModule(),
+		fx.Module("ha/campaign", fx.Provide(provideCampaign), fx.Invoke(func(*campaign.Campaign) {})),
+	)
+}
+
+// elected is a campaign.Master: it has a master for each time in which it leads, and goes on with the same one
+// where no other master has led meanwhile.
+type elected struct {
+	cfg     config.Config
+	catalog *pluginhost.Catalog
+	store   *memory.Store // of the embedded metadata server, nil without
+	log     *slog.Logger
+	fail    ports.Failer
+
+	backend  ha.Backend
+	campaign *campaign.Campaign
+	current  atomic.Pointer[generation]
+}
+
+// generation is a master with its plugins.
+type generation struct {
+	hooks   *hooks
+	service *master.Service
+	started bool
+	port    *server.Port
+	handler http.Handler
+}
+
+func provideElected(cfg config.Config, catalog *pluginhost.Catalog, store *memory.Store, log *slog.Logger, fail ports.Failer) (*elected, error) {
+	m := cfg.Master
+	e := &elected{cfg: cfg, catalog: catalog, store: store, log: log, fail: fail}
+	var err error
+	e.backend, err = etcd.New(m.HABackend(), m.ClusterID, etcd.Options{
+		TTL: m.HALeaseTTL, Logger: log, Conn: etcdconn.Options{Username: m.HAUsername, Password: m.HAPassword, Logger: log},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("master.ha_backend_connstring: %w", err)
+	}
+	e.campaign = campaign.New(campaign.Config{Address: e.address(), Backend: e.backend, Master: e, Hold: lean.Hold, Log: log})
+	return e, e.renew()
+}
+
+// address is where clients of other machines reach this master.
+func (e *elected) address() string {
+	m := e.cfg.Master
+	return net.JoinHostPort(ports.Concrete(m.RPCAddress), strconv.Itoa(m.RPCPort))
+}
+
+// renew makes a new master, which has acquired nothing.
+func (e *elected) renew() error {
+	g := &generation{}
+	var err error
+	g.hooks, err = build(e.log, fx.Supply(e.cfg, e.catalog, e.store), servedModules(), fx.Populate(&g.service))
+	if err != nil {
+		return err
+	}
+	g.port = server.NewPort(e.cfg.Master, g.service, e.log, e.fail)
+	g.handler = rest.NewHandler(g.service, rest.Options{Status: e.status, Logger: e.log})
+	e.current.Store(g)
+	return nil
+}
+
+func handlerOfElected(e *elected) rest.AdminHandler {
+	return rest.AdminHandler{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		e.current.Load().handler.ServeHTTP(w, r)
+	})}
+}
+
+// provideCampaign takes the admin port, so that it is there in every role, from the start to the end.
+func provideCampaign(lc fx.Lifecycle, e *elected, _ rest.AdminPort) *campaign.Campaign {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	lc.Append(fx.Hook{
+		OnStart: func(context.Context) error {
+			m := e.cfg.Master
+			if ports.IsWildcard(m.RPCAddress) {
+				e.log.Warn("no rpc_address is given: clients are told the first address of this machine", "address", e.address())
+			}
+			e.log.Info("this master is one of several", "address", e.address(), "cluster", m.ClusterID, "backend", m.HABackendType, "at", m.HABackend())
+			go func() {
+				defer close(done)
+				if err := e.campaign.Run(ctx); err != nil {
+					e.fail(err)
+				}
+			}()
+			return nil
+		},
+		OnStop: func(stop context.Context) error {
+			cancel()
+			<-done // Each of its steps is bounded.
+			e.backend.Close()
+			return e.current.Load().hooks.stop(stop)
+		},
+	})
+	return e.campaign
+}
+
+// Lead implements campaign.Master.
+func (e *elected) Lead(ctx context.Context, l ha.Leadership) error {
+	g := e.current.Load()
+	if !g.started {
+		if err := g.hooks.start(ctx); err != nil {
+			return err
+		}
+		g.started = true
+	}
+	g.service.Lead(l, l.View().Version)
+	return g.port.Open(ctx)
+}
+
+// Halt implements campaign.Master.
+func (e *elected) Halt(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, haltTimeout)
+	defer cancel()
+	g := e.current.Load()
+	g.service.Suspend()
+	g.port.Close(ctx)
+}
+
+// Retire implements campaign.Master.
+func (e *elected) Retire(ctx context.Context) {
+	g := e.current.Load()
+	g.service.Quiesce(ctx)
+	g.port.Close(ctx)
+}
+
+// Forget implements campaign.Master.
+func (e *elected) Forget(ctx context.Context) error {
+	g := e.current.Load()
+	if err := g.hooks.stop(ctx); err != nil {
+		e.log.Warn("a master that does not lead any more did not stop cleanly", "error", err)
+	}
+	return e.renew()
+}
+
+func (e *elected) status() metrics.Status {
+	s := e.campaign.Status()
+	out := metrics.Status{Role: "standby", State: string(s.State), Ready: s.State == campaign.Serving, Leader: s.View.Address, View: s.View.Version}
+	if out.Ready {
+		out.Role = "leader"
+	}
+	return out
+}
