@@ -150,8 +150,17 @@ soak: ## Simulate so many pools over faults and restarts of the master; SEEDS=N,
 
 # CHAOSFLAGS: flags of mooncake bench chaos, and names of faults. OUT: a file for JSON.
 .PHONY: chaos
-chaos: build ## Kill and stop the processes of pools under load, and count what is lost and what is wrong; OUT=FILE for JSON
-	$(BIN)/mooncake bench chaos $(CHAOSFLAGS) $(if $(OUT),--out '$(OUT)')
+chaos: build $(TOOLS)/etcd ## Kill and stop the processes of pools under load, and count what is lost and what is wrong; OUT=FILE for JSON
+	$(BIN)/mooncake bench chaos --etcd $(TOOLS)/etcd $(CHAOSFLAGS) $(if $(OUT),--out '$(OUT)')
+
+# The etcd of the tests is that of go.mod.
+$(TOOLS)/etcd: go.mod
+	go build -o $@ go.etcd.io/etcd/server/v3
+
+# HAFLAGS: flags of mooncake bench ha, and names of faults. OUT: a file for JSON.
+.PHONY: bench-ha
+bench-ha: build $(TOOLS)/etcd ## Kill and stop leaders of pools with three masters and etcd, and measure the pauses; OUT=FILE for JSON
+	$(BIN)/mooncake bench ha --etcd $(TOOLS)/etcd $(HAFLAGS) $(if $(OUT),--out '$(OUT)')
 
 .PHONY: bench-plugins
 bench-plugins: ## Measure what a transport costs that runs as a process of its own, as ratios

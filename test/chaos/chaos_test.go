@@ -3,6 +3,7 @@ package chaos
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
@@ -24,7 +25,9 @@ var bin string
 func TestMain(m *testing.M) {
 	os.Exit(programs.Main(m, func(dir string) error {
 		bin = dir
-		return programs.Build(nil, "-o", dir+"/", "./cmd/mooncake")
+		return errors.Join(
+			programs.Build(nil, "-o", dir+"/", "./cmd/mooncake"),
+			programs.Build(nil, "-o", dir+"/etcd", "go.etcd.io/etcd/server/v3"))
 	}))
 }
 
@@ -33,6 +36,8 @@ var least = map[string]int{
 	"master kill -9": 990, "master SIGTERM": 1000, "master SIGSTOP": 1000,
 	"store SIGSTOP": 1000, "client kill -9": 1000, "link cut": 1000,
 	"store kill -9": 990, "store SIGTERM": 1000, "pool kill -9": 990, "pool SIGSTOP": 1000,
+	"leader kill -9": 990, "leader SIGTERM": 1000, "leader SIGSTOP": 1000, "leader and store kill -9": 990, "masters kill -9": 990,
+	"etcd kill -9": 1000, "etcd SIGSTOP": 1000,
 }
 
 // TestNothingWrongAndNothingLost applies each fault once. A pause is longer than the time that the
@@ -41,7 +46,7 @@ func TestNothingWrongAndNothingLost(t *testing.T) {
 	programs.Long(t)
 	out := programs.Must(t, programs.Spec{
 		Program: filepath.Join(bin, "mooncake"),
-		Args:    []string{"bench", "chaos", "--rounds", "1", "--pause", "8s", "--client-ttl", "3s", "-o", "json"},
+		Args:    []string{"bench", "chaos", "--rounds", "1", "--pause", "8s", "--client-ttl", "3s", "--etcd", filepath.Join(bin, "etcd"), "-o", "json"},
 		Limit:   chaosLimit,
 	})
 	var rows chaos.Rows

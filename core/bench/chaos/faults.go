@@ -13,24 +13,35 @@ import (
 type fault struct {
 	// name selects the fault, title is what it is called in rows.
 	name, title string
-	// linked puts the first store behind a link. clients starts processes that put.
-	linked, clients bool
+	// linked puts the first store behind a link. clients starts processes that put. elected has several
+	// masters, of which etcd elects one.
+	linked, clients, elected bool
 	// strike applies the fault and returns when what it broke runs again, or is starting.
 	strike func(context.Context, *round) error
 }
 
+// electedMasters is how many masters a pool has of which one is elected.
+const electedMasters = 3
+
+func (f fault) masters() int {
+	if f.elected {
+		return electedMasters
+	}
+	return 1
+}
+
 var faults = []fault{
 	{name: "master-kill", title: "master kill -9", strike: func(_ context.Context, r *round) error {
-		r.pool.master.Kill()
-		return r.pool.startMaster()
+		r.pool.masters[0].Kill()
+		return r.pool.startMaster(0)
 	}},
 	{name: "master-term", title: "master SIGTERM", strike: func(ctx context.Context, r *round) error {
 		ctx, cancel := context.WithTimeout(ctx, stopTimeout)
 		defer cancel()
-		return errors.Join(r.pool.master.Stop(ctx), r.pool.startMaster())
+		return errors.Join(r.pool.masters[0].Stop(ctx), r.pool.startMaster(0))
 	}},
 	{name: "master-stop", title: "master SIGSTOP", strike: func(ctx context.Context, r *round) error {
-		return r.pool.freeze(ctx, r.pool.master)
+		return r.pool.freeze(ctx, r.pool.masters[0])
 	}},
 	{name: "store-kill", title: "store kill -9", strike: func(_ context.Context, r *round) error {
 		r.pool.stores[0].Kill()
@@ -52,16 +63,61 @@ var faults = []fault{
 		for _, s := range r.pool.stores {
 			s.Kill()
 		}
-		r.pool.master.Kill()
+		r.pool.masters[0].Kill()
 		r.victims.kill()
 		return r.pool.startAll()
 	}},
 	{name: "pool-stop", title: "pool SIGSTOP", strike: func(ctx context.Context, r *round) error {
-		return r.pool.freeze(ctx, r.pool.master, r.pool.stores[0], r.pool.stores[1])
+		return r.pool.freeze(ctx, r.pool.masters[0], r.pool.stores[0], r.pool.stores[1])
 	}},
 	{name: "link-cut", title: "link cut", linked: true, strike: func(ctx context.Context, r *round) error {
 		return r.link.cut(ctx, r.opts.Pause)
 	}},
+	{name: "leader-kill", title: "leader kill -9", elected: true, strike: func(ctx context.Context, r *round) error {
+		return r.atLeader(ctx, func(i int) error {
+			r.pool.masters[i].Kill()
+			return r.pool.startMaster(i)
+		})
+	}},
+	{name: "leader-term", title: "leader SIGTERM", elected: true, strike: func(ctx context.Context, r *round) error {
+		ctx, cancel := context.WithTimeout(ctx, stopTimeout)
+		defer cancel()
+		return r.atLeader(ctx, func(i int) error {
+			return errors.Join(r.pool.masters[i].Stop(ctx), r.pool.startMaster(i))
+		})
+	}},
+	{name: "leader-stop", title: "leader SIGSTOP", elected: true, strike: func(ctx context.Context, r *round) error {
+		return r.atLeader(ctx, func(i int) error { return r.pool.freeze(ctx, r.pool.masters[i]) })
+	}},
+	{name: "leader-store-kill", title: "leader and store kill -9", elected: true, strike: func(ctx context.Context, r *round) error {
+		return r.atLeader(ctx, func(i int) error {
+			r.pool.masters[i].Kill()
+			r.pool.stores[0].Kill()
+			return errors.Join(r.pool.startMaster(i), r.pool.startStore(0))
+		})
+	}},
+	{name: "masters-kill", title: "masters kill -9", elected: true, strike: func(_ context.Context, r *round) error {
+		for _, m := range r.pool.masters {
+			m.Kill()
+		}
+		return r.pool.startMasters()
+	}},
+	{name: "etcd-kill", title: "etcd kill -9", elected: true, strike: func(_ context.Context, r *round) error {
+		r.pool.etcd.proc.Kill()
+		return r.pool.etcd.start()
+	}},
+	{name: "etcd-stop", title: "etcd SIGSTOP", elected: true, strike: func(ctx context.Context, r *round) error {
+		return r.pool.freeze(ctx, r.pool.etcd.proc)
+	}},
+}
+
+// atLeader does something to the master that leads.
+func (r *round) atLeader(ctx context.Context, do func(master int) error) error {
+	i, _, err := r.pool.leader(ctx)
+	if err != nil {
+		return errors.Join(errNoLeader, err)
+	}
+	return do(i)
 }
 
 // Names returns the names of all faults, in order.

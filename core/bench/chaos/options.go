@@ -31,6 +31,8 @@ type Options struct {
 	Pause time.Duration
 	// ClientTTL is the master's setting, 0 for its default.
 	ClientTTL time.Duration
+	// Etcd is the program that elects one of several masters; without it those faults are left out.
+	Etcd string
 	// Keep runs a keeper beside the stores, so that their memory outlives their processes.
 	Keep bool
 	// Recovery bounds the wait for each kind of call to succeed after a fault, and Patience the time
@@ -45,7 +47,7 @@ func Default() Options {
 	return Options{
 		Rounds: 3, Keys: 1000, PageSize: 64 << 10, SegmentSize: 256 << 20,
 		Pause: 30 * time.Second, Recovery: time.Minute, Patience: 10 * time.Second,
-		Keep: true, Note: func(string) {},
+		Etcd: "etcd", Keep: true, Note: func(string) {},
 	}
 }
 

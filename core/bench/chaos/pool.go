@@ -24,53 +24,68 @@ const (
 	stopTimeout  = time.Minute
 )
 
-// pool is a master and two stores, each a process of its own.
+// pool is a master, or several with an etcd that elects one of them, and two stores, each a process of its own.
 type pool struct {
-	opts   Options
-	link   *link // the first store is behind it, nil for none
-	host   string
-	ports  []int
-	folder string        // of the keeper's socket, empty for none
-	keeper *cluster.Proc // nil for none
-	master *cluster.Proc
-	stores [stores]*cluster.Proc
+	opts    Options
+	link    *link // the first store is behind it, nil for none
+	host    string
+	folder  string        // of the keeper's socket and of etcd, empty for none
+	keeper  *cluster.Proc // nil for none
+	etcd    *etcd         // nil for one master
+	masters []*cluster.Proc
+	ports   []int // of the masters: for each the RPC port and the admin port
+	stores  [stores]*cluster.Proc
 }
 
 // newPool starts the processes and waits until all memory is mounted.
-func newPool(ctx context.Context, opts Options, l *link) (*pool, error) {
-	ports, err := cluster.FreePorts(2)
-	if err != nil {
-		return nil, err
-	}
-	p := &pool{opts: opts, link: l, host: "127.0.0.1", ports: ports}
+func newPool(ctx context.Context, opts Options, l *link, masters int) (*pool, error) {
+	p := &pool{opts: opts, link: l, host: "127.0.0.1", masters: make([]*cluster.Proc, masters)}
 	if l != nil {
 		p.host = l.master
 	}
-	err = p.startKeeper()
-	if err == nil {
-		err = p.startAll()
-	}
-	if err != nil {
-		return nil, errors.Join(err, p.close())
-	}
-	err = cluster.Poll(p.master, readyTimeout, func() error {
-		text, err := p.segments(ctx)
-		if have := len(strings.Fields(text)); err == nil && have < stores {
-			err = fmt.Errorf("%d of %d stores are mounted", have, stores)
-		}
-		return err
-	})
-	if err != nil {
+	if err := p.start(ctx); err != nil {
 		return nil, errors.Join(err, p.close())
 	}
 	return p, nil
 }
 
-// address is where the master serves.
-func (p *pool) address() string { return p.host + ":" + strconv.Itoa(p.ports[0]) }
+func (p *pool) start(ctx context.Context) (err error) {
+	if p.ports, err = cluster.FreePorts(2 * len(p.masters)); err != nil {
+		return err
+	}
+	if p.folder, err = os.MkdirTemp("", "mooncake-chaos-"); err != nil {
+		return err
+	}
+	if len(p.masters) > 1 {
+		if p.etcd, err = newEtcd(p.opts, p.folder); err != nil {
+			return err
+		}
+	}
+	if err := p.startKeeper(); err != nil {
+		return err
+	}
+	if err := p.startAll(); err != nil {
+		return err
+	}
+	return cluster.Poll(p.stores[0], readyTimeout, func() error {
+		_, text, err := p.leader(ctx)
+		if have := len(strings.Fields(text)); err == nil && have < stores {
+			err = fmt.Errorf("%d of %d stores are mounted", have, stores)
+		}
+		return err
+	})
+}
+
+// address is where the master serves, or where the leader is found.
+func (p *pool) address() string {
+	if p.etcd != nil {
+		return "etcd://" + p.etcd.address
+	}
+	return p.host + ":" + strconv.Itoa(p.ports[0])
+}
 
 func (p *pool) startAll() error {
-	err := p.startMaster()
+	err := p.startMasters()
 	for i := range p.stores {
 		if err == nil {
 			err = p.startStore(i)
@@ -84,29 +99,38 @@ func (p *pool) startKeeper() (err error) {
 	if !p.opts.Keep {
 		return nil
 	}
-	if p.folder, err = os.MkdirTemp("", "mooncake-chaos-"); err != nil {
-		return err
-	}
 	p.keeper, err = cluster.Start(cluster.Spec{Name: "keeper", Program: p.opts.Program, Args: []string{"keep", "--socket", p.keep()}, Env: p.opts.Environ})
 	return err
 }
 
 // keep is where the stores keep their memory.
 func (p *pool) keep() string {
-	if p.folder == "" {
+	if !p.opts.Keep {
 		return "off"
 	}
 	return filepath.Join(p.folder, "keep.sock")
 }
 
-// startMaster starts the master and does not wait for it.
-func (p *pool) startMaster() (err error) {
-	args := []string{"master", "--rpc_address", p.host, "--rpc_port", strconv.Itoa(p.ports[0]),
-		"--metrics_host", p.host, "--metrics_port", strconv.Itoa(p.ports[1])}
+func (p *pool) startMasters() (err error) {
+	for i := range p.masters {
+		if err == nil {
+			err = p.startMaster(i)
+		}
+	}
+	return err
+}
+
+// startMaster starts a master and does not wait for it.
+func (p *pool) startMaster(i int) (err error) {
+	args := []string{"master", "--rpc_address", p.host, "--rpc_port", strconv.Itoa(p.ports[2*i]),
+		"--metrics_host", p.host, "--metrics_port", strconv.Itoa(p.ports[2*i+1])}
 	if p.opts.ClientTTL > 0 {
 		args = append(args, "--client_ttl", p.opts.ClientTTL.String())
 	}
-	p.master, err = cluster.Start(cluster.Spec{Name: "master", Program: p.opts.Program, Args: args, Env: p.opts.Environ})
+	if p.etcd != nil {
+		args = append(args, "--enable_ha", "--etcd_endpoints", p.etcd.address)
+	}
+	p.masters[i], err = cluster.Start(cluster.Spec{Name: "master-" + strconv.Itoa(i+1), Program: p.opts.Program, Args: args, Env: p.opts.Environ})
 	return err
 }
 
@@ -124,11 +148,22 @@ func (p *pool) startStore(i int) (err error) {
 	return err
 }
 
-// segments asks the master's admin port for the mounted segments.
-func (p *pool) segments(ctx context.Context) (string, error) {
+// leader asks the admin ports of the masters for the mounted segments: only the one that serves answers.
+func (p *pool) leader(ctx context.Context) (master int, segments string, err error) {
+	for i := range p.masters {
+		text, e := p.segments(ctx, i)
+		if e == nil {
+			return i, text, nil
+		}
+		err = errors.Join(err, e)
+	}
+	return 0, "", err
+}
+
+func (p *pool) segments(ctx context.Context, master int) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	url := "http://" + p.host + ":" + strconv.Itoa(p.ports[1]) + "/get_all_segments"
+	url := "http://" + p.host + ":" + strconv.Itoa(p.ports[2*master+1]) + "/get_all_segments"
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return "", err
@@ -163,7 +198,7 @@ func (p *pool) freeze(ctx context.Context, procs ...*cluster.Proc) error {
 func (p *pool) close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
 	defer cancel()
-	var errList [stores + 1]error
+	var errList [stores]error
 	var work sync.WaitGroup
 	for i, s := range p.stores {
 		if s != nil {
@@ -171,10 +206,15 @@ func (p *pool) close() error {
 		}
 	}
 	work.Wait()
-	if p.master != nil {
-		errList[stores] = p.master.Stop(ctx)
-	}
 	err := errors.Join(errList[:]...)
+	for _, m := range p.masters {
+		if m != nil {
+			err = errors.Join(err, m.Stop(ctx))
+		}
+	}
+	if p.etcd != nil {
+		p.etcd.proc.Kill()
+	}
 	if p.keeper != nil {
 		err = errors.Join(err, p.keeper.Stop(ctx))
 	}

@@ -14,6 +14,8 @@ const (
 	// before and after are how long clients load the pool before the fault and after the recovery.
 	before = time.Second
 	after  = 2 * time.Second
+	// fresh is how many keys are put right before the fault.
+	fresh = 200
 )
 
 // unable says why this machine cannot have a fault.
@@ -33,14 +35,14 @@ type round struct {
 }
 
 // newRound starts a pool and puts the keys. An *unable says that this machine cannot have the fault.
-func newRound(ctx context.Context, opts Options, linked bool) (_ *round, err error) {
+func newRound(ctx context.Context, opts Options, f fault) (_ *round, err error) {
 	r := &round{opts: opts}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, r.close())
 		}
 	}()
-	if linked {
+	if f.linked {
 		if r.link, err = newLink(ctx); err != nil && ctx.Err() == nil {
 			err = &unable{err}
 		}
@@ -48,7 +50,7 @@ func newRound(ctx context.Context, opts Options, linked bool) (_ *round, err err
 			return nil, err
 		}
 	}
-	if r.pool, err = newPool(ctx, opts, r.link); err != nil {
+	if r.pool, err = newPool(ctx, opts, r.link, f.masters()); err != nil {
 		return nil, err
 	}
 	r.pages = &pages{model: "chaos", seed: uint64(time.Now().UnixNano()), size: opts.PageSize, tally: &tally{}}
@@ -76,6 +78,11 @@ func (r *round) run(ctx context.Context, clients bool, strike func(context.Conte
 			return row, err
 		}
 	}
+	for id := range uint64(fresh) {
+		if err := r.pages.put(ctx, uint64(r.opts.Keys)+id); err != nil {
+			return row, fmt.Errorf("put fresh key %d of %d: %w", id+1, fresh, err)
+		}
+	}
 	r.pages.mark(time.Now())
 	if err := strike(ctx, r); err != nil {
 		return row, err
@@ -86,7 +93,8 @@ func (r *round) run(ctx context.Context, clients bool, strike func(context.Conte
 	load.end()
 	r.pages.end(time.Now(), &row)
 
-	row.Readable = r.readable(ctx)
+	row.Readable = r.readable(ctx, 0, r.opts.Keys)
+	row.Fresh, row.FreshReadable = fresh, r.readable(ctx, uint64(r.opts.Keys), fresh)
 	var err error
 	if r.victims != nil {
 		err = r.victims.check(ctx)
@@ -95,11 +103,11 @@ func (r *round) run(ctx context.Context, clients bool, strike func(context.Conte
 	return row, errors.Join(err, context.Cause(ctx))
 }
 
-// readable counts the keys that can be read whole, until all can or the patience is over.
-func (r *round) readable(ctx context.Context) int {
-	missing := make([]uint64, r.opts.Keys)
+// readable counts the keys from first on that can be read whole, until all can or the patience is over.
+func (r *round) readable(ctx context.Context, first uint64, keys int) int {
+	missing := make([]uint64, keys)
 	for i := range missing {
-		missing[i] = uint64(i)
+		missing[i] = first + uint64(i)
 	}
 	for by := time.Now().Add(r.opts.Patience); ; {
 		var still []uint64
@@ -110,7 +118,7 @@ func (r *round) readable(ctx context.Context) int {
 		}
 		missing = still
 		if len(missing) == 0 || !time.Now().Before(by) || !pause(ctx, 100*time.Millisecond) {
-			return r.opts.Keys - len(missing)
+			return keys - len(missing)
 		}
 	}
 }

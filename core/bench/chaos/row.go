@@ -29,6 +29,10 @@ type Row struct {
 	Keys int `json:"keys"`
 	// Readable is how many of them were there afterwards, whole and right, in the worst round.
 	Readable int `json:"readable"`
+	// Fresh is the number of keys that were put right before the fault, FreshReadable how many of them
+	// were there afterwards, each of all rounds together.
+	Fresh         int `json:"fresh"`
+	FreshReadable int `json:"fresh_readable"`
 	// Wrong is the number of reads, whole or in ranges, of all rounds that succeeded with other
 	// bytes than those that were put.
 	Wrong int `json:"wrong"`
@@ -37,7 +41,9 @@ type Row struct {
 	// OutageMS is the longest time from the fault on in which no whole read, no read of a range or
 	// no put succeeded, in milliseconds.
 	OutageMS int64 `json:"outage_ms"`
-	Rounds   int   `json:"rounds"`
+	// Outages are those of the rounds.
+	Outages []int64 `json:"-"`
+	Rounds  int     `json:"rounds"`
 	// Details describe the first wrong bytes.
 	Details []string `json:"details,omitempty"`
 	silent  kind     // of OutageMS, in a row of one round
@@ -52,9 +58,12 @@ func (r *Row) add(o Row) {
 		r.Fault, r.Keys, r.Readable = o.Fault, o.Keys, o.Readable
 	}
 	r.Readable = min(r.Readable, o.Readable)
+	r.Fresh += o.Fresh
+	r.FreshReadable += o.FreshReadable
 	r.Wrong += o.Wrong
 	r.LongestCallMS = max(r.LongestCallMS, o.LongestCallMS)
 	r.OutageMS = max(r.OutageMS, o.OutageMS)
+	r.Outages = append(r.Outages, o.OutageMS)
 	r.Rounds += o.Rounds
 	r.Details = append(r.Details, o.Details...)
 	r.Details = r.Details[:min(len(r.Details), maxDetails)]

@@ -53,7 +53,7 @@ the median of several rounds. Suites: ` + strings.Join(e.suiteNames(), ", ") + `
 			return output.Print(e.Stdout, format, map[string]any{"results": results}, results.Text)
 		},
 	}
-	cmd.AddCommand(e.chaosCmd(), e.evictCmd(), e.masterCmd(), e.profileCmd(), transfer.New(env))
+	cmd.AddCommand(e.chaosCmd(), e.evictCmd(), e.haCmd(), e.masterCmd(), e.profileCmd(), transfer.New(env))
 	output.Flag(cmd.Flags(), &format, "", output.Table, output.JSON)
 	cmd.Flags().IntVar(&opts.Rounds, "rounds", 5, "how often each operation is measured")
 	cmd.Flags().DurationVar(&opts.RoundTime, "round-time", 0, "least time of a round (default 50ms)")

@@ -25,8 +25,7 @@ const chaosAllocWait = 5 * time.Second
 func (e verbs) chaosCmd() *cobra.Command {
 	var format output.Format
 	var file string
-	o := chaos.Default()
-	page, segment := command.Size(o.PageSize), command.Size(o.SegmentSize)
+	o := defaultChaos()
 	cmd := &cobra.Command{
 		Use:   "chaos [FAULT...]",
 		Short: "Kill and stop the processes of a pool under load, and count what is lost and what is wrong",
@@ -36,9 +35,11 @@ fault. For each fault it measures how many of the keys are readable afterwards (
 how many reads gave wrong bytes (of all rounds), the longest call, and the longest time in which no
 whole read, no read of a range or no put succeeded.
 
-Faults: ` + strings.Join(chaos.Names(), ", ") + ` (all by default). What was killed
+Faults: ` + strings.Join(chaos.Names(), ", ") + ` (all by default). Those of a leader, of
+masters and of etcd have three masters, of which the program etcd elects one. What was killed
 is started again at once. What was stopped goes on after the pause. A cut link needs root and the
-programs ip, nsenter and unshare; without them its row is left out and a line says why.
+programs ip, nsenter and unshare; without them, and without etcd, rows are left out and a line says
+why.
 
 The exit code is 1 if a read was wrong.`,
 		Example: `  mooncake bench chaos
@@ -46,38 +47,103 @@ The exit code is 1 if a read was wrong.`,
   mooncake bench chaos --rounds 1 --pause 8s --client-ttl 3s -o json`,
 		ValidArgs: chaos.Names(),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			o.Faults, o.PageSize, o.SegmentSize = args, int(min(page, 1<<30)), uint64(segment)
-			if err := o.Validate(); err != nil {
-				return command.Usage(err)
-			}
-			o.Program, o.Environ, o.Open, o.Note = e.Program, command.WithoutPool(e.Environ), e.openChaos, e.step
-			ctx, stop := command.UntilInterrupted(cmd.Context())
-			defer stop()
-			rows, err := chaos.Run(ctx, o)
+			o.Faults = args
+			rows, err := e.runChaos(cmd.Context(), o)
 			if err == nil && file != "" {
 				err = writeFile(file, rows)
 			}
 			if len(rows) > 0 {
 				err = errors.Join(err, output.Print(e.Stdout, format, rows, rows.Text))
 			}
-			if wrong := rows.Wrong(); wrong > 0 {
-				err = errors.Join(err, fmt.Errorf("bench chaos: %d reads gave wrong bytes", wrong))
-			}
-			return err
+			return errors.Join(err, wrongReads(rows))
 		},
 	}
+	chaosFlags(cmd, &o)
+	output.Flag(cmd.Flags(), &format, "", output.Table, output.JSON)
+	cmd.Flags().StringVar(&file, "out", "", "also write the rows to this file, as JSON")
+	return cmd
+}
+
+func (e verbs) haCmd() *cobra.Command {
+	var format output.Format
+	var file string
+	o := defaultChaos()
+	o.Rounds, o.Pause = 20, 5*time.Second
+	cmd := &cobra.Command{
+		Use:   "ha [FAULT...]",
+		Short: "Kill and stop leaders under load, and measure the pause and what is kept",
+		Long: `Runs the faults of 'mooncake bench chaos' that have three masters, of which the program etcd elects
+one, and prints the longest pause of reads and puts and the share of the keys that were kept.
+
+Faults: ` + strings.Join(chaos.ElectionNames(), ", ") + ` (all by default).
+
+The exit code is 1 if a read was wrong.`,
+		Example: `  mooncake bench ha
+  mooncake bench ha leader-kill --rounds 5 --keys 4000 --page-size 4KiB`,
+		ValidArgs: chaos.ElectionNames(),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if o.Faults = args; len(args) == 0 {
+				o.Faults = chaos.ElectionNames()
+			}
+			rows, err := e.runChaos(cmd.Context(), o)
+			events := rows.Events()
+			if err == nil && file != "" {
+				err = writeFile(file, events)
+			}
+			if len(rows) > 0 {
+				err = errors.Join(err, output.Print(e.Stdout, format, events, events.Text))
+			}
+			return errors.Join(err, wrongReads(rows))
+		},
+	}
+	chaosFlags(cmd, &o)
+	output.Flag(cmd.Flags(), &format, "", output.Table, output.JSON)
+	cmd.Flags().StringVar(&file, "out", "", "also write the events to this file, as JSON")
+	return cmd
+}
+
+// chaosOptions are the options of a run, with sizes as flags take them.
+type chaosOptions struct {
+	chaos.Options
+	page, segment command.Size
+}
+
+func defaultChaos() chaosOptions {
+	o := chaos.Default()
+	return chaosOptions{o, command.Size(o.PageSize), command.Size(o.SegmentSize)}
+}
+
+// runChaos runs the faults of the options until the command is interrupted.
+func (e verbs) runChaos(ctx context.Context, from chaosOptions) (chaos.Rows, error) {
+	o := from.Options
+	o.PageSize, o.SegmentSize = int(min(from.page, 1<<30)), uint64(from.segment)
+	if err := o.Validate(); err != nil {
+		return nil, command.Usage(err)
+	}
+	o.Program, o.Environ, o.Open, o.Note = e.Program, command.WithoutPool(e.Environ), e.openChaos, e.step
+	ctx, stop := command.UntilInterrupted(ctx)
+	defer stop()
+	return chaos.Run(ctx, o)
+}
+
+func wrongReads(rows chaos.Rows) error {
+	if wrong := rows.Wrong(); wrong > 0 {
+		return fmt.Errorf("bench: %d reads gave wrong bytes", wrong)
+	}
+	return nil
+}
+
+func chaosFlags(cmd *cobra.Command, o *chaosOptions) {
 	f := cmd.Flags()
 	f.SortFlags = false
 	f.IntVar(&o.Rounds, "rounds", o.Rounds, "how often each fault is applied, each time to a new pool")
 	f.IntVar(&o.Keys, "keys", o.Keys, "keys that are put before the fault")
-	f.Var(&page, "page-size", "size of a key's page")
-	f.Var(&segment, "segment-size", "memory of each of the two stores")
+	f.Var(&o.page, "page-size", "size of a key's page")
+	f.Var(&o.segment, "segment-size", "memory of each of the two stores")
 	f.DurationVar(&o.Pause, "pause", o.Pause, "how long a process stands still, and a link is cut")
 	f.DurationVar(&o.ClientTTL, "client-ttl", 0, "how long the master lets a store be silent (default the master's)")
 	f.BoolVar(&o.Keep, "keep", o.Keep, "run 'mooncake keep' beside the stores, so that their memory outlives their processes")
-	output.Flag(f, &format, "", output.Table, output.JSON)
-	f.StringVar(&file, "out", "", "also write the rows to this file, as JSON")
-	return cmd
+	f.StringVar(&o.Etcd, "etcd", o.Etcd, "program that elects one of several masters")
 }
 
 // openChaos opens a client of the harness: over tcp, as if it were on another machine.

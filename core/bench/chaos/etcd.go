@@ -1,0 +1,46 @@
+package chaos
+
+import (
+	"errors"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+
+	"github.com/mooncake-go/mooncake/core/bench/cluster"
+)
+
+// etcd is an etcd of one member, which elects one of several masters.
+type etcd struct {
+	address string // host:port for clients
+	peers   string
+	folder  string
+	opts    Options
+	proc    *cluster.Proc
+}
+
+// newEtcd starts an etcd that keeps its data below folder. An *unable says that this machine has none.
+func newEtcd(opts Options, folder string) (*etcd, error) {
+	if _, err := exec.LookPath(opts.Etcd); err != nil {
+		return nil, &unable{fmt.Errorf("several masters need the program etcd, see --etcd: %w", err)}
+	}
+	ports, err := cluster.FreePorts(2)
+	if err != nil {
+		return nil, err
+	}
+	e := &etcd{address: "127.0.0.1:" + strconv.Itoa(ports[0]), peers: "http://127.0.0.1:" + strconv.Itoa(ports[1]), folder: filepath.Join(folder, "etcd"), opts: opts}
+	return e, e.start()
+}
+
+// start starts the process, also again, and does not wait for it.
+func (e *etcd) start() (err error) {
+	at := "http://" + e.address
+	e.proc, err = cluster.Start(cluster.Spec{Name: "etcd", Program: e.opts.Etcd, Env: e.opts.Environ, Args: []string{
+		"--data-dir", e.folder, "--listen-client-urls", at, "--advertise-client-urls", at,
+		"--listen-peer-urls", e.peers, "--initial-advertise-peer-urls", e.peers, "--initial-cluster", "default=" + e.peers,
+	}})
+	return err
+}
+
+// errNoLeader says that no master serves when a fault begins.
+var errNoLeader = errors.New("no master serves")
