@@ -45,7 +45,7 @@ const (
 	Serving    State = "serving"
 )
 
-// Status is what a master is doing and who leads, as far as it knows.
+// Status is the state of a master, and the leader as far as it knows.
 type Status struct {
 	State State
 	View  ha.View

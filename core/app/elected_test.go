@@ -1,0 +1,176 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mooncake-go/mooncake/core/config"
+	"github.com/mooncake-go/mooncake/core/metadata/storetest"
+	"github.com/mooncake-go/mooncake/core/metadata/storetest/etcdserver"
+	"github.com/mooncake-go/mooncake/core/model"
+	arena "github.com/mooncake-go/mooncake/plugins/alloc-arena"
+	prefix "github.com/mooncake-go/mooncake/plugins/evict-prefix"
+	"github.com/mooncake-go/mooncake/sdk/errs"
+	"github.com/mooncake-go/mooncake/sdk/plugin"
+
+	rpcclient "github.com/mooncake-go/mooncake/core/api/rpc/client"
+)
+
+// candidate is a master of several, with its ports.
+type candidate struct {
+	rpc, admin string
+	stop       context.CancelFunc
+	ended      chan error
+}
+
+func startCandidate(t *testing.T, etcd string) *candidate {
+	t.Helper()
+	c := &candidate{rpc: storetest.FreeAddress(t), admin: storetest.FreeAddress(t), ended: make(chan error, 1)}
+	port := func(address string) int {
+		_, text, err := net.SplitHostPort(address)
+		require.NoError(t, err)
+		n, err := strconv.Atoi(text)
+		require.NoError(t, err)
+		return n
+	}
+	cfg := settings(t, func(c2 *config.Config) {
+		m := &c2.Master
+		m.EnableHA, m.EtcdEndpoints, m.RPCAddress, m.MetricsHost = true, etcd, "127.0.0.1", "127.0.0.1"
+		m.RPCPort, m.MetricsPort = port(c.rpc), port(c.admin)
+	})
+	var ctx context.Context
+	ctx, c.stop = context.WithCancel(context.Background())
+	go func() { c.ended <- Run(ctx, quiet, Master(cfg, []plugin.Factory{arena.Factory(), prefix.Factory()})) }()
+	t.Cleanup(func() { c.end(t) })
+	return c
+}
+
+// end stops it in an orderly way. Repeatable.
+func (c *candidate) end(t *testing.T) {
+	c.stop()
+	select {
+	case err, first := <-c.ended:
+		if first {
+			require.NoError(t, err)
+			close(c.ended)
+		}
+	case <-time.After(time.Minute):
+		require.Fail(t, "a master does not stop")
+	}
+}
+
+// get asks the admin port.
+func (c *candidate) get(path string) (status int, body string) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+c.admin+path, nil)
+	if err != nil {
+		return 0, err.Error()
+	}
+	transport := &http.Transport{DisableKeepAlives: true}
+	r, err := transport.RoundTrip(req)
+	if err != nil {
+		return 0, err.Error()
+	}
+	defer r.Body.Close() //nolint:errcheck // It was read.
+	text, err := io.ReadAll(r.Body)
+	if err != nil {
+		return 0, err.Error()
+	}
+	return r.StatusCode, string(text)
+}
+
+// open reports whether the RPC port is open.
+func (c *candidate) open() bool {
+	conn, err := (&net.Dialer{Timeout: time.Second}).Dial("tcp", c.rpc) //nolint:noctx // It has a timeout.
+	if err != nil {
+		return false
+	}
+	_ = conn.Close()
+	return true
+}
+
+// awaitLeader waits until one of the masters serves and all of them know it.
+func awaitLeader(t *testing.T, all ...*candidate) (leader *candidate, standbys []*candidate) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		leader, standbys = nil, nil
+		address := ""
+		for _, c := range all {
+			if _, role := c.get("/role"); role == "leader" {
+				leader, address = c, c.rpc
+			} else {
+				standbys = append(standbys, c)
+			}
+		}
+		for _, c := range all {
+			var said struct {
+				Leader string `json:"leader_address"`
+			}
+			_, text := c.get("/leader")
+			if json.Unmarshal([]byte(text), &said) != nil || said.Leader != address {
+				return false
+			}
+		}
+		return leader != nil
+	}, 30*time.Second, 20*time.Millisecond, "no master leads")
+	return leader, standbys
+}
+
+// TestOneOfSeveralMastersServes: the ports, the states and the answers of a leader and of a standby, and a handover.
+func TestOneOfSeveralMastersServes(t *testing.T) {
+	srv := etcdserver.New(t)
+	a, b := startCandidate(t, srv.Address), startCandidate(t, srv.Address)
+	leader, standbys := awaitLeader(t, a, b)
+	standby := standbys[0]
+
+	require.True(t, leader.open())
+	require.False(t, standby.open())
+	_, state := leader.get("/ha_status")
+	require.Equal(t, "serving", state)
+	_, state = standby.get("/ha_status")
+	require.Equal(t, "standby", state)
+	status, _ := leader.get("/get_all_keys")
+	require.Equal(t, http.StatusOK, status)
+	status, body := standby.get("/get_all_keys")
+	require.Equal(t, http.StatusServiceUnavailable, status)
+	require.Contains(t, body, "-1011")
+	status, body = standby.get("/metrics")
+	require.Equal(t, http.StatusOK, status, "metrics are there in every role")
+	require.Contains(t, body, "master_key_count")
+
+	client, err := rpcclient.Dial(leader.rpc, rpcclient.Options{})
+	require.NoError(t, err)
+	defer client.Close() //nolint:errcheck // It has no connection any more.
+	reply, err := client.Ping(t.Context(), model.NewUUID(), model.PingReport{})
+	require.NoError(t, err)
+	require.NotZero(t, reply.ViewVersion, "upstream's clients compare it")
+
+	leader.end(t)
+	next, _ := awaitLeader(t, standby)
+	require.True(t, next.open())
+	_, err = client.Ping(t.Context(), model.NewUUID(), model.PingReport{})
+	require.Equal(t, errs.RPCFail, errs.CodeOf(err), "%v", err)
+}
+
+// TestALeaderWithoutEtcd: it closes its port when its lease is over, and goes on with what it knows afterwards.
+func TestALeaderWithoutEtcd(t *testing.T) {
+	srv := etcdserver.New(t)
+	a := startCandidate(t, srv.Address)
+	leader, _ := awaitLeader(t, a)
+	srv.Stop()
+	require.Eventually(t, func() bool { return !leader.open() }, 30*time.Second, 20*time.Millisecond)
+	_, role := leader.get("/role")
+	require.Equal(t, "standby", role)
+	srv.Start(t)
+	awaitLeader(t, a)
+	require.True(t, leader.open())
+}
