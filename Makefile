@@ -57,7 +57,7 @@ download = @for m in $(MODULES) examples/evict-fifo examples/transport-uds; do (
 .PHONY: test
 test: setup-python ## Run the tests: Go, real processes, Python
 	$(download)
-	go test -timeout 20m ./core/... ./plugins/... ./cmd/... ./test/...
+	go test -timeout 30m ./core/... ./plugins/... ./cmd/... ./test/...
 	cd sdk && go test -timeout 10m ./...
 	cd bench && go test -timeout 10m ./...
 	cd examples/evict-fifo && go test ./...
@@ -65,14 +65,17 @@ test: setup-python ## Run the tests: Go, real processes, Python
 	$(MAKE) --no-print-directory test-python
 
 .PHONY: test-all
-test-all: test-long test-race test-python-asan test-python-torch test-rdma ## Run what make test leaves out: long tests, the race detector, sanitizers, PyTorch, RDMA devices
+test-all: test-long test-rest ## Run what make test leaves out: long tests, the race detector, sanitizers, PyTorch, RDMA devices
+
+# What neither make test nor the long tests are: CI runs both at once with MOONCAKE_TEST_LONG=1 make test.
+.PHONY: test-rest
+test-rest: test-examples-python test-race test-python-asan test-python-torch test-rdma
 
 .PHONY: test-long
 test-long: setup-tests # the tests that make test skips because they take long
 	$(download)
 	MOONCAKE_TEST_LONG=1 go test -timeout 30m ./test/...
 	MOONCAKE_TEST_LONG=1 $(MAKE) --no-print-directory test-python PYTESTFLAGS='-m long $(PYTESTFLAGS)'
-	$(MAKE) --no-print-directory test-examples-python
 
 .PHONY: test-race
 test-race: setup-tests # the Go tests but for those of real processes, with the race detector
