@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"sync"
 	"time"
 
@@ -84,9 +85,10 @@ func (c *serverConn) readOn() {
 	}
 }
 
-// finish ends the connection, for the last who read it.
+// finish ends the connection, for the last goroutine that read it. Stop ends only the reading; the error of a
+// connection that is gone is another one, and its calls end.
 func (c *serverConn) finish(err error) {
-	if !c.isStopping() {
+	if !c.isStopping() || !errors.Is(err, os.ErrDeadlineExceeded) {
 		c.giveUp(0)
 	}
 	c.calls.Wait()
