@@ -12,13 +12,16 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"strconv"
 	"time"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/mooncake-go/mooncake/core/ha"
+	"github.com/mooncake-go/mooncake/core/ha/leased"
 	"github.com/mooncake-go/mooncake/core/internal/boottime"
 	"github.com/mooncake-go/mooncake/core/internal/etcdconn"
 	"github.com/mooncake-go/mooncake/sdk/errs"
@@ -205,31 +208,68 @@ func (b *Backend) Acquire(ctx context.Context, address string) (ha.Leadership, e
 		err = ha.ErrLed
 	}
 	if err != nil {
-		if lease != 0 {
-			b.revoke(context.WithoutCancel(ctx), lease) // Also where the answer was lost: the key goes with it.
+		if lease != 0 { // Also where the answer was lost: the key goes with it.
+			if err := b.release(context.WithoutCancel(ctx), lease); err != nil {
+				b.log.Debug("a lease in etcd is not revoked, it ends by itself", "error", err)
+			}
 		}
 		return nil, err
 	}
-	l := &leadership{
-		b: b, lease: lease, view: ha.View{Address: address, Version: uint64(r.Header.Revision)}, epoch: epoch, previous: s.epoch,
-		lost: make(chan struct{}),
-	}
-	l.until.Store(int64(sent.Add(b.valid())))
-	l.start()
-	return l, nil
+	view := ha.View{Address: address, Version: uint64(r.Header.Revision)}
+	return leased.Start(b.conn.Context(), leased.Term{
+		View: view, Epoch: epoch, Previous: s.epoch, TTL: b.opts.TTL, Sent: sent, Log: b.log,
+		Renew:   func(ctx context.Context) error { return b.renew(ctx, lease) },
+		Release: func(ctx context.Context) error { return b.release(ctx, lease) },
+		Guard:   func(ctx context.Context, lose func()) { b.guard(ctx, view, lose) },
+	}), nil
 }
 
-// valid is how long a leadership is relied upon after a renewal was sent. The rest of the TTL is for clocks
-// that run at different speeds.
-func (b *Backend) valid() time.Duration { return b.opts.TTL * 9 / 10 }
+func (b *Backend) renew(ctx context.Context, lease clientv3.LeaseID) error {
+	return b.ofLease(b.do(ctx, func(ctx context.Context, c *clientv3.Client) error {
+		_, err := c.KeepAliveOnce(ctx, lease)
+		return err
+	}))
+}
 
-func (b *Backend) revoke(ctx context.Context, lease clientv3.LeaseID) {
-	err := b.do(ctx, func(ctx context.Context, c *clientv3.Client) error {
+func (b *Backend) release(ctx context.Context, lease clientv3.LeaseID) error {
+	return b.ofLease(b.do(ctx, func(ctx context.Context, c *clientv3.Client) error {
 		_, err := c.Revoke(ctx, lease)
 		return err
-	})
-	if err != nil {
-		b.log.Debug("a lease in etcd is not revoked, it ends by itself", "error", err)
+	}))
+}
+
+func (b *Backend) ofLease(err error) error {
+	if errors.Is(err, rpctypes.ErrLeaseNotFound) {
+		return leased.ErrEnded
+	}
+	return err
+}
+
+// guard notices that the key is gone although the lease is not: another master has deposed this one.
+func (b *Backend) guard(ctx context.Context, own ha.View, lose func()) {
+	for from := int64(own.Version) + 1; ctx.Err() == nil; pause(ctx, retryPause) {
+		c, err := b.conn.Client(ctx)
+		if err != nil {
+			continue
+		}
+		watch, cancel := context.WithCancel(clientv3.WithRequireLeader(ctx))
+		deleted := false
+		for r := range c.Watch(watch, b.view, clientv3.WithRev(from)) {
+			if slices.ContainsFunc(r.Events, func(e *clientv3.Event) bool { return e.Type == mvccpb.DELETE }) {
+				deleted = true
+				cancel() // It ends the loop.
+			}
+			from = max(from, r.CompactRevision, r.Header.Revision+1)
+		}
+		cancel()
+		if !deleted { // The event may be compacted.
+			v, err := b.View(ctx)
+			deleted = err == nil && v.Version != own.Version
+		}
+		if deleted {
+			lose()
+			return
+		}
 	}
 }
 
@@ -243,6 +283,3 @@ func (b *Backend) Depose(ctx context.Context, v ha.View) error {
 		return err
 	})
 }
-
-// ended reports whether an error says that a lease is over.
-func ended(err error) bool { return errors.Is(err, errLeaseNotFound) }
