@@ -1,3 +1,5 @@
+// Package redis is a metadata.Store in Redis, with the keys and values of upstream's nodes.
+// Values do not expire: a node that crashes leaves its own behind.
 package redis
 
 import (
@@ -10,6 +12,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/mooncake-go/mooncake/core/internal/redisconn"
 	"github.com/mooncake-go/mooncake/core/metadata"
 	"github.com/mooncake-go/mooncake/core/metadata/internal/line"
 	"github.com/mooncake-go/mooncake/sdk/errs"
@@ -31,13 +34,7 @@ type Options struct {
 // server was away. Errors beside those of metadata.Store are RPCFail, RPCTimeout,
 // InvalidParams for a key or value that cannot be kept, and UnavailableInCurrentStatus
 // after Close. Safe for concurrent use.
-type Store struct {
-	pool    *redis.Pool
-	name    string
-	timeout time.Duration
-	closed  context.Context // done after Close
-	close   context.CancelFunc
-}
+type Store struct{ conn *redisconn.Conn }
 
 var _ metadata.Store = (*Store)(nil)
 
@@ -46,28 +43,17 @@ const claimTries = 8
 
 // New returns a store at "redis://host:port". It does not connect. InvalidParams.
 func New(conn string, opts Options) (*Store, error) {
-	addr, err := parse(conn)
+	c, err := redisconn.New(conn, redisconn.Options{
+		Service: "metadata service", Username: opts.Username, Password: opts.Password, DB: opts.DB, TLS: opts.TLS, Timeout: opts.Timeout,
+	})
 	if err != nil {
 		return nil, err
 	}
-	if opts.DB < 0 {
-		return nil, errs.New(errs.InvalidParams, "metadata service "+conn, "%d is not the number of a database", opts.DB)
-	}
-	if opts.Username != "" && opts.Password == "" {
-		return nil, errs.New(errs.InvalidParams, "metadata service "+conn, "a user name without a password")
-	}
-	if opts.Timeout <= 0 {
-		opts.Timeout = 3 * time.Second
-	}
-	closed, cancel := context.WithCancel(context.Background())
-	return &Store{pool: pool(addr, opts), name: "redis://" + addr, timeout: opts.Timeout, closed: closed, close: cancel}, nil
+	return &Store{c}, nil
 }
 
 // Close ends the connections, those of calls in flight too. Repeatable.
-func (s *Store) Close() {
-	s.close()
-	_ = s.pool.Close() // It never fails.
-}
+func (s *Store) Close() { s.conn.Close() }
 
 // Get implements metadata.Store.
 func (s *Store) Get(ctx context.Context, key string) ([]byte, error) {
@@ -82,14 +68,14 @@ func (s *Store) Get(ctx context.Context, key string) ([]byte, error) {
 
 // get does not read more of a value than a descriptor may have.
 func (s *Store) get(ctx context.Context, key string) ([]byte, error) {
-	kept, err := redis.Bytes(s.command(ctx, "GETRANGE", key, 0, metadata.MaxDescriptorSize+1))
+	kept, err := redis.Bytes(s.conn.Command(ctx, "GETRANGE", key, 0, metadata.MaxDescriptorSize+1))
 	if err != nil || len(kept) > 0 {
 		if len(kept) > metadata.MaxDescriptorSize+1 {
-			return nil, errs.New(errs.DeserializeFail, "metadata service "+s.name, "the value of %q is larger than %d bytes", key, metadata.MaxDescriptorSize)
+			return nil, errs.New(errs.DeserializeFail, s.conn.Name(), "the value of %q is larger than %d bytes", key, metadata.MaxDescriptorSize)
 		}
 		return kept, err
 	}
-	n, err := redis.Int(s.command(ctx, "EXISTS", key))
+	n, err := redis.Int(s.conn.Command(ctx, "EXISTS", key))
 	if err == nil && n == 0 {
 		err = metadata.ErrNotFound
 	}
@@ -101,14 +87,14 @@ func (s *Store) get(ctx context.Context, key string) ([]byte, error) {
 func (s *Store) Put(ctx context.Context, key string, value []byte) error {
 	switch {
 	case strings.ContainsFunc(key, unicode.IsSpace):
-		return errs.New(errs.InvalidParams, "metadata service "+s.name, "the key %q has white space, which other nodes cannot ask Redis for", key)
+		return errs.New(errs.InvalidParams, s.conn.Name(), "the key %q has white space, which other nodes cannot ask Redis for", key)
 	case len(value) > metadata.MaxDescriptorSize:
-		return errs.New(errs.InvalidParams, "metadata service "+s.name, "a value of %d bytes; at most %d are allowed", len(value), metadata.MaxDescriptorSize)
+		return errs.New(errs.InvalidParams, s.conn.Name(), "a value of %d bytes; at most %d are allowed", len(value), metadata.MaxDescriptorSize)
 	}
 	kept := line.Append(value)
 	return s.do(ctx, key, func(ctx context.Context) error {
 		if !metadata.IsRPCMeta(key) {
-			_, err := s.command(ctx, "SET", key, kept)
+			_, err := s.conn.Command(ctx, "SET", key, kept)
 			return err
 		}
 		return s.claim(ctx, key, value, kept)
@@ -118,7 +104,7 @@ func (s *Store) Put(ctx context.Context, key string, value []byte) error {
 // claim sets a key that does not exist; the service decides who comes first.
 func (s *Store) claim(ctx context.Context, key string, value, kept []byte) error {
 	for range claimTries {
-		set, err := s.command(ctx, "SET", key, kept, "NX")
+		set, err := s.conn.Command(ctx, "SET", key, kept, "NX")
 		if err != nil || set != nil {
 			return err
 		}
@@ -139,7 +125,7 @@ func (s *Store) claim(ctx context.Context, key string, value, kept []byte) error
 // Delete implements metadata.Store.
 func (s *Store) Delete(ctx context.Context, key string) error {
 	return s.do(ctx, key, func(ctx context.Context) error {
-		n, err := redis.Int(s.command(ctx, "DEL", key))
+		n, err := redis.Int(s.conn.Command(ctx, "DEL", key))
 		if err == nil && n == 0 {
 			err = metadata.ErrNotFound
 		}
@@ -147,13 +133,22 @@ func (s *Store) Delete(ctx context.Context, key string) error {
 	})
 }
 
-// do runs one call within its time and explains its error.
+// do makes calls within their time. The errors of metadata.Store stay as they are.
 func (s *Store) do(ctx context.Context, key string, call func(context.Context) error) error {
 	if key == "" {
-		return errs.New(errs.InvalidParams, "metadata service "+s.name, "the key is empty")
+		return errs.New(errs.InvalidParams, s.conn.Name(), "the key is empty")
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.timeout)
-	defer cancel()
-	defer context.AfterFunc(s.closed, cancel)()
-	return s.explain(call(ctx))
+	var answer error
+	err := s.conn.Do(ctx, func(ctx context.Context) error {
+		err := call(ctx)
+		if errors.Is(err, metadata.ErrNotFound) || errors.Is(err, metadata.ErrDuplicate) {
+			answer = err
+			return nil
+		}
+		return err
+	})
+	if answer != nil {
+		return answer
+	}
+	return err
 }

@@ -1,9 +1,10 @@
-// Package redis is a metadata.Store in Redis, with the keys and values of upstream's nodes.
-// Values do not expire: a node that crashes leaves its own behind.
-package redis
+// Package redisconn is a connection to Redis: addresses as people write them, commands that are tried again
+// where a connection had died, and errors that say which service failed and what to do.
+package redisconn
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"net"
 	"net/url"
@@ -13,7 +14,6 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
-	"github.com/mooncake-go/mooncake/core/metadata"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
@@ -27,12 +27,73 @@ const (
 	firstPause = time.Millisecond
 )
 
-// pool returns the connections of a store. A call beyond maxConnections waits for one of them.
-func pool(addr string, opts Options) *redis.Pool {
-	return &redis.Pool{
+// Options are the settings of a Conn; the zero value is usable.
+type Options struct {
+	// Service is what Redis is for, in errors: "metadata service" for example.
+	Service string
+	// Username and Password; a password alone is that of the default user.
+	Username, Password string
+	// DB is the number of the database.
+	DB int
+	// TLS, nil for plain connections.
+	TLS *tls.Config
+	// Timeout bounds one call. Default 3 s.
+	Timeout time.Duration
+}
+
+// Conn is a connection. It connects with the first call and again after the server was away. Safe for
+// concurrent use.
+type Conn struct {
+	pool    *redis.Pool
+	name    string
+	timeout time.Duration
+	closed  context.Context // done after Close
+	close   context.CancelFunc
+}
+
+// New returns a connection to "redis://host:port". It does not connect. InvalidParams.
+func New(conn string, opts Options) (*Conn, error) {
+	addr, err := parse(opts.Service, conn)
+	if err != nil {
+		return nil, err
+	}
+	name := opts.Service + " redis://" + addr
+	if opts.DB < 0 {
+		return nil, errs.New(errs.InvalidParams, name, "%d is not the number of a database", opts.DB)
+	}
+	if opts.Username != "" && opts.Password == "" {
+		return nil, errs.New(errs.InvalidParams, name, "a user name without a password")
+	}
+	if opts.Timeout <= 0 {
+		opts.Timeout = 3 * time.Second
+	}
+	// A call beyond maxConnections waits for one of them.
+	pool := &redis.Pool{
 		MaxIdle: maxConnections, MaxActive: maxConnections, Wait: true, IdleTimeout: idleTimeout,
 		DialContext: func(ctx context.Context) (redis.Conn, error) { return dial(ctx, addr, opts) },
 	}
+	closed, cancel := context.WithCancel(context.Background())
+	return &Conn{pool: pool, name: name, timeout: opts.Timeout, closed: closed, close: cancel}, nil
+}
+
+// Name is the service with its address, for errors and log lines.
+func (c *Conn) Name() string { return c.name }
+
+// Context ends with Close.
+func (c *Conn) Context() context.Context { return c.closed }
+
+// Close ends the connections, those of calls in flight too. Repeatable.
+func (c *Conn) Close() {
+	c.close()
+	_ = c.pool.Close() // It never fails.
+}
+
+// Do makes calls within Timeout and explains their error.
+func (c *Conn) Do(ctx context.Context, call func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, c.timeout)
+	defer cancel()
+	defer context.AfterFunc(c.closed, cancel)()
+	return c.explain(call(ctx))
 }
 
 // dial connects, logs in and selects the database.
@@ -49,11 +110,20 @@ func dial(ctx context.Context, addr string, opts Options) (redis.Conn, error) {
 	return redis.DialContext(ctx, "tcp", addr, settings...)
 }
 
-// command runs one command, on another connection where the first one had died.
-func (s *Store) command(ctx context.Context, name string, args ...any) (any, error) {
+// Command runs one command, on another connection where the first one had died.
+func (c *Conn) Command(ctx context.Context, name string, args ...any) (any, error) {
+	return c.retry(ctx, func(one redis.Conn) (any, error) { return redis.DoContext(one, ctx, name, args...) })
+}
+
+// Script runs a script, on another connection where the first one had died: it may run twice.
+func (c *Conn) Script(ctx context.Context, s *redis.Script, keysAndArgs ...any) (any, error) {
+	return c.retry(ctx, func(one redis.Conn) (any, error) { return s.DoContext(ctx, one, keysAndArgs...) })
+}
+
+func (c *Conn) retry(ctx context.Context, call func(redis.Conn) (any, error)) (any, error) {
 	pause := firstPause
 	for try := 1; ; try++ {
-		answer, err := s.once(ctx, name, args)
+		answer, err := c.once(ctx, call)
 		if err == nil || try == maxTries || !passing(err) {
 			return answer, err
 		}
@@ -66,13 +136,13 @@ func (s *Store) command(ctx context.Context, name string, args ...any) (any, err
 	}
 }
 
-func (s *Store) once(ctx context.Context, name string, args []any) (any, error) {
-	c, err := s.pool.GetContext(ctx)
+func (c *Conn) once(ctx context.Context, call func(redis.Conn) (any, error)) (any, error) {
+	one, err := c.pool.GetContext(ctx)
 	if err != nil {
 		return nil, err
 	}
-	answer, err := redis.DoContext(c, ctx, name, args...)
-	_ = c.Close() // It goes back to the pool; one that failed is dropped there.
+	answer, err := call(one)
+	_ = one.Close() // It goes back to the pool; one that failed is dropped there.
 	return answer, err
 }
 
@@ -90,17 +160,18 @@ func late(err error) bool {
 	return errors.Is(err, context.DeadlineExceeded) || ok && timeout.Timeout()
 }
 
-// explain gives an error of the library a code, the address of the service and a hint.
-func (s *Store) explain(err error) error {
+// explain gives an error of the library a code, the name of the service and a hint. An error that has a code
+// stays as it is.
+func (c *Conn) explain(err error) error {
 	var ours *errs.Error
-	if err == nil || errors.Is(err, metadata.ErrNotFound) || errors.Is(err, metadata.ErrDuplicate) || errors.As(err, &ours) {
+	if err == nil || errors.As(err, &ours) {
 		return err
 	}
-	op := "metadata service " + s.name
+	op := c.name
 	answer, answered := errors.AsType[redis.Error](err)
 	switch {
-	case s.closed.Err() != nil:
-		return errs.New(errs.UnavailableInCurrentStatus, op, "the store was closed")
+	case c.closed.Err() != nil:
+		return errs.New(errs.UnavailableInCurrentStatus, op, "the connection was closed")
 	case answered && begins(answer.Error(), "NOAUTH", "WRONGPASS", "NOPERM", "ERR AUTH", "ERR invalid password", "ERR DB index"):
 		return errs.WithHint(errs.Wrap(errs.RPCFail, op, err), "check the user name, the password and the database for Redis, and what that user may do")
 	case answered:
@@ -123,9 +194,9 @@ func begins(answer string, with ...string) bool {
 const defaultPort = "6379"
 
 // parse returns host and port of "redis://host:port"; the port may be left out.
-func parse(conn string) (string, error) {
+func parse(service, conn string) (string, error) {
 	bad := func(format string, args ...any) error {
-		return errs.WithHint(errs.New(errs.InvalidParams, "metadata service redis", format, args...),
+		return errs.WithHint(errs.New(errs.InvalidParams, service+" redis", format, args...),
 			"use redis://host:port; user, password and database are settings of their own")
 	}
 	u, err := url.Parse(conn)
