@@ -96,26 +96,7 @@ func (b *Backend) Watch(ctx context.Context, changed func(ha.View)) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(b.conn.Context(), cancel)()
-	t := time.NewTicker(pollInterval)
-	defer t.Stop()
-	for told, failing := (*ha.View)(nil), false; ; {
-		v, err := b.View(ctx)
-		switch {
-		case ctx.Err() != nil:
-			return
-		case err != nil && !failing:
-			b.log.Warn("who leads is not known, asking again until it is", "error", err)
-		case err == nil && (told == nil || *told != v):
-			told = &v
-			changed(v)
-		}
-		failing = err != nil
-		select {
-		case <-t.C:
-		case <-ctx.Done():
-			return
-		}
-	}
+	leased.Poll(ctx, pollInterval, b.View, changed, b.log)
 }
 
 // The scripts run whole or not at all. Keys: view, version, epoch.
