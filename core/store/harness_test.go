@@ -53,8 +53,14 @@ type pool struct {
 }
 
 func newPool(t testing.TB, configure func(*master.Config)) *pool {
-	p := &pool{t: t, net: memtransport.NewNetwork(), dir: &shared{entries: map[string]*metadata.Descriptor{}}, master: &outage{}, config: configure}
+	p := newPoolWithout(t, configure)
 	p.boot()
+	return p
+}
+
+// newPoolWithout is a pool without a master.
+func newPoolWithout(t testing.TB, configure func(*master.Config)) *pool {
+	p := &pool{t: t, net: memtransport.NewNetwork(), dir: &shared{entries: map[string]*metadata.Descriptor{}}, master: &outage{}, config: configure, stop: func() {}}
 	t.Cleanup(func() { p.kill() })
 	return p
 }
@@ -71,6 +77,14 @@ func newLedgerPool(t testing.TB) (*pool, *ledger) {
 // boot starts a master that knows nothing.
 func (p *pool) boot() {
 	p.t.Helper()
+	m, stop := p.newMaster(master.Deps{Boottime: func() journal.Instant { return journal.Instant(time.Now().UnixNano()) }}) // of the bubble
+	p.master.set(m)
+	p.stop = stop
+}
+
+// newMaster starts a master with real plugins.
+func (p *pool) newMaster(deps master.Deps) (m *master.Service, stop func()) {
+	p.t.Helper()
 	ctx := context.Background()
 	a, err := arena.Factory().New(arena.Factory().DefaultConfig())
 	require.NoError(p.t, err)
@@ -84,13 +98,11 @@ func (p *pool) boot() {
 	if p.config != nil {
 		p.config(&cfg)
 	}
-	m, err := master.New(cfg, master.Deps{
-		Alloc: a, Evict: e, Log: silent(), Boottime: func() journal.Instant { return journal.Instant(time.Now().UnixNano()) }, // of the bubble
-	})
+	deps.Alloc, deps.Evict, deps.Log = a, e, silent()
+	m, err = master.New(cfg, deps)
 	require.NoError(p.t, err)
 	require.NoError(p.t, m.Start(ctx))
-	p.master.set(m)
-	p.stop = sync.OnceFunc(func() {
+	return m, sync.OnceFunc(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
 		require.NoError(p.t, m.Stop(ctx))

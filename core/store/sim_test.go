@@ -33,7 +33,9 @@ const (
 // TestSimulation: every read returns one value of its key that was put, that no later success replaced or removed
 // before the read began, or nothing. Half of the pools have no checksums, which would hide wrong bytes; in the others no
 // checksum ever fails. At the end no memory is lost.
-func TestSimulation(t *testing.T) {
+func TestSimulation(t *testing.T) { runSeeds(t, "TestSimulation", simulate) }
+
+func runSeeds(t *testing.T, name string, run func(*testing.T, uint64)) {
 	number := func(name string, or int) int {
 		n, err := strconv.Atoi(os.Getenv(name))
 		if err != nil {
@@ -48,13 +50,13 @@ func TestSimulation(t *testing.T) {
 	}
 	for seed := first; seed < first+seeds; seed++ {
 		if t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { simulate(t, uint64(seed)) })
+			synctest.Test(t, func(t *testing.T) { run(t, uint64(seed)) })
 		}) {
 			passed++
 			continue
 		}
 		failed++
-		t.Logf("run it again: %s=%d %s=1 go test ./core/store -run TestSimulation", simFirst, seed, simSeeds)
+		t.Logf("run it again: %s=%d %s=1 go test ./core/store -run %s", simFirst, seed, simSeeds, name)
 	}
 	fmt.Printf("%d passed, %d failed\n", passed, failed)
 }
@@ -94,20 +96,31 @@ const (
 )
 
 func simulate(t *testing.T, seed uint64) {
+	s, rng := newSimulation(t, seed)
+	s.p.boot()
+	s.follow()
+	s.run(seed, func(ctx context.Context) { s.faults(ctx, rng) })
+}
+
+func newSimulation(t *testing.T, seed uint64) (*simulation, *rand.Rand) {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	s := &simulation{t: t, of: map[model.Key][]*attempt{}, life: 1}
-	s.p = newPool(t, func(c *master.Config) {
+	s.p = newPoolWithout(t, func(c *master.Config) {
 		c.ClientTTL, c.PutReleaseTimeout, c.PutDiscardTimeout = 5*time.Second, time.Minute, 10*time.Second
 		c.LeaseTTL = time.Duration(1+rng.IntN(8)) * time.Second
 		c.StripeSize = 1 << 20
 	})
-	var clients []*member
 	for i := range s.views {
 		s.views[i] = &outage{}
 	}
-	s.follow()
+	return s, rng
+}
+
+// run starts stores and clients, loads the pool while the faults happen, and checks what is left.
+func (s *simulation) run(seed uint64, faults func(context.Context)) {
+	var clients []*member
 	for i := range s.stores {
-		s.shelf[i] = newShelf(t)
+		s.shelf[i] = newShelf(s.t)
 		s.stores[i] = s.store(i, 1)
 	}
 	for i := range 3 {
@@ -123,14 +136,14 @@ func simulate(t *testing.T, seed uint64) {
 	for _, v := range s.views {
 		v.pulls.Store(&late)
 	}
-	ctx, stop := context.WithTimeout(t.Context(), simTime)
+	ctx, stop := context.WithTimeout(s.t.Context(), simTime)
 	defer stop()
 	var all sync.WaitGroup
 	for i, c := range clients {
 		c.wire.SetHook(hookOf(rand.New(rand.NewPCG(seed, uint64(10+i)))))
 		all.Go(func() { s.load(ctx, c, rand.New(rand.NewPCG(seed, uint64(20+i)))) })
 	}
-	all.Go(func() { s.faults(ctx, rng) })
+	all.Go(func() { faults(ctx) })
 	all.Wait()
 	for _, c := range clients {
 		c.wire.SetHook(nil)
@@ -139,7 +152,7 @@ func simulate(t *testing.T, seed uint64) {
 		v.pulls.Store(nil)
 	}
 	s.settle(clients[0])
-	require.Positive(t, s.hits, "the load read something")
+	require.Positive(s.t, s.hits, "the load read something")
 }
 
 // hookOf makes transfers slow, late, or fail.

@@ -1,0 +1,265 @@
+package store_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mooncake-go/mooncake/core/ha"
+	"github.com/mooncake-go/mooncake/core/ha/campaign"
+	"github.com/mooncake-go/mooncake/core/ha/hatest"
+	"github.com/mooncake-go/mooncake/core/master"
+	"github.com/mooncake-go/mooncake/core/store"
+)
+
+// TestElectedSimulation is TestSimulation with three masters of which one is elected: leaders are killed, lose
+// what elects them for shorter and longer than their lease, and hand over; processes notice late who leads.
+func TestElectedSimulation(t *testing.T) { runSeeds(t, "TestElectedSimulation", simulateElection) }
+
+const simLease = 2 * time.Second
+
+// ballot is the election of a simulation.
+type ballot struct {
+	*simulation
+	memory *hatest.Memory
+	voters [3]*voter
+	leads  int // how often a master began to serve
+
+	mu    sync.Mutex
+	ports map[string]*port // that are open
+}
+
+// port is that of a master that serves. It is closed when the master stops to.
+type port struct {
+	m      *master.Service
+	closed chan struct{}
+}
+
+// voter is one of the masters, a campaign.Master.
+type voter struct {
+	b       *ballot
+	address string
+	backend *hatest.MemoryBackend
+	service *master.Service // nil before it leads
+	end     func()          // of the service
+	cancel  context.CancelFunc
+	ended   chan struct{}
+}
+
+func simulateElection(t *testing.T, seed uint64) {
+	s, rng := newSimulation(t, seed)
+	b := &ballot{simulation: s, memory: hatest.NewMemory(simLease), ports: map[string]*port{}}
+	for i := range b.voters {
+		b.voters[i] = b.vote(i, 0)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var following sync.WaitGroup
+	t.Cleanup(func() {
+		for _, v := range b.voters {
+			v.stop()
+		}
+		cancel()
+		following.Wait()
+	})
+	for i, view := range append(s.views[:], s.p.master) {
+		lag := rand.New(rand.NewPCG(seed, uint64(30+i)))
+		following.Go(func() { b.followLeader(ctx, view, lag) })
+	}
+	b.calm()
+	s.run(seed, func(ctx context.Context) { b.faults(ctx, rng) })
+	require.Positive(t, b.leads)
+}
+
+// vote starts a master that campaigns. Each life of a master has another address.
+func (b *ballot) vote(i, life int) *voter {
+	v := &voter{b: b, address: fmt.Sprintf("m%d:%d", i, life), backend: b.memory.Open(), ended: make(chan struct{})}
+	c := campaign.New(campaign.Config{Address: v.address, Backend: v.backend, Master: v, Hold: b.hold, Log: silent(), Now: b.memory.Now})
+	var ctx context.Context
+	ctx, v.cancel = context.WithCancel(context.Background())
+	go func() {
+		defer close(v.ended)
+		if err := c.Run(ctx); err != nil {
+			b.t.Error(err)
+		}
+	}()
+	return v
+}
+
+// followLeader has one process know who leads, some time after it changed.
+func (b *ballot) followLeader(ctx context.Context, view *outage, lag *rand.Rand) {
+	dir := b.memory.Open()
+	var mu sync.Mutex
+	leader := ""
+	var all sync.WaitGroup
+	all.Go(func() {
+		dir.Watch(ctx, func(v ha.View) {
+			time.Sleep(time.Duration(lag.IntN(2)*lag.IntN(700)) * time.Millisecond)
+			mu.Lock()
+			leader = v.Address
+			mu.Unlock()
+		})
+	})
+	for pause(ctx, 50*time.Millisecond) {
+		mu.Lock()
+		address := leader
+		mu.Unlock()
+		b.mu.Lock()
+		p := b.ports[address]
+		b.mu.Unlock()
+		if p == nil {
+			view.set(nil)
+		} else {
+			view.set(p.m)
+		}
+	}
+	all.Wait()
+}
+
+// hold is a connection to a leader.
+func (b *ballot) hold(ctx context.Context, address string) error {
+	b.mu.Lock()
+	p := b.ports[address]
+	b.mu.Unlock()
+	if p == nil {
+		return syscall.ECONNREFUSED
+	}
+	select {
+	case <-p.closed:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// faults kill leaders, cut them off from the election, stop them in an orderly way, and restart stores.
+func (b *ballot) faults(ctx context.Context, rng *rand.Rand) {
+	for n := 1; pause(ctx, time.Duration(rng.IntN(12000))*time.Millisecond); n++ {
+		i := rng.IntN(len(b.voters))
+		if l := b.leader(); l >= 0 && rng.IntN(4) > 0 {
+			i = l
+		}
+		v := b.voters[i]
+		switch rng.IntN(5) {
+		case 0:
+			v.kill()
+			time.Sleep(time.Duration(rng.IntN(2)*rng.IntN(4000)) * time.Millisecond)
+			b.voters[i] = b.vote(i, n)
+		case 1:
+			v.stop()
+			b.voters[i] = b.vote(i, n)
+		case 2: // Often shorter than the lease.
+			v.backend.Cut(true)
+			time.Sleep(time.Duration(rng.IntN(5000)) * time.Millisecond)
+			v.backend.Cut(false)
+		case 3: // No master is elected meanwhile.
+			for _, v := range b.voters {
+				v.backend.Cut(true)
+			}
+			time.Sleep(time.Duration(rng.IntN(9000)) * time.Millisecond)
+			for _, v := range b.voters {
+				v.backend.Cut(false)
+			}
+		case 4:
+			which := rng.IntN(len(b.stores))
+			b.born(false)
+			b.stores[which].stop()
+			time.Sleep(time.Duration(rng.IntN(2)*rng.IntN(4000)) * time.Millisecond)
+			b.calm() // A store that starts waits for no leader here.
+			b.stores[which] = b.store(which, 1+rng.IntN(2)*n)
+		}
+	}
+}
+
+// calm waits until all processes have known the leader for a while.
+func (b *ballot) calm() {
+	for calm := 0; calm < 2*int(simLease/(100*time.Millisecond)); calm++ {
+		time.Sleep(100 * time.Millisecond)
+		i := b.leader()
+		for _, v := range append(b.views[:], b.p.master) {
+			if m := v.m.Load(); i < 0 || m == nil || *m != store.Master(b.voters[i].service) {
+				calm = 0
+			}
+		}
+	}
+}
+
+// leader is the number of the master that serves, -1 if none does.
+func (b *ballot) leader() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for i, v := range b.voters {
+		if b.ports[v.address] != nil {
+			return i
+		}
+	}
+	return -1
+}
+
+// Lead implements campaign.Master.
+func (v *voter) Lead(_ context.Context, l ha.Leadership) error {
+	if v.service == nil {
+		v.service, v.end = v.b.p.newMaster(master.Deps{Standby: true, Boottime: v.b.memory.Now})
+	}
+	v.service.Lead(l, l.View().Version)
+	v.b.born(false)
+	v.b.mu.Lock()
+	defer v.b.mu.Unlock()
+	v.b.leads++
+	if len(v.b.ports) > 0 {
+		v.b.t.Errorf("%s serves while another master does", v.address)
+	}
+	v.b.ports[v.address] = &port{v.service, make(chan struct{})}
+	return nil
+}
+
+// Halt implements campaign.Master.
+func (v *voter) Halt(context.Context) {
+	v.service.Suspend()
+	v.close()
+}
+
+// Retire implements campaign.Master.
+func (v *voter) Retire(ctx context.Context) {
+	v.service.Quiesce(ctx)
+	v.close()
+}
+
+func (v *voter) close() {
+	v.b.born(false)
+	v.b.mu.Lock()
+	defer v.b.mu.Unlock()
+	if p := v.b.ports[v.address]; p != nil {
+		close(p.closed)
+		delete(v.b.ports, v.address)
+	}
+}
+
+// Forget implements campaign.Master.
+func (v *voter) Forget(context.Context) error {
+	if v.service != nil {
+		v.end()
+		v.service, v.end = nil, nil
+	}
+	return nil
+}
+
+// stop ends it in an orderly way.
+func (v *voter) stop() {
+	v.cancel()
+	<-v.ended
+	_ = v.Forget(context.Background()) // It never fails.
+	v.backend.Close()
+}
+
+// kill ends it without a word to the election.
+func (v *voter) kill() {
+	v.backend.Cut(true)
+	v.close()
+	v.stop()
+}
