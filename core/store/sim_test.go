@@ -105,9 +105,12 @@ func simulate(t *testing.T, seed uint64) {
 func newSimulation(t *testing.T, seed uint64) (*simulation, *rand.Rand) {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	s := &simulation{t: t, of: map[model.Key][]*attempt{}, life: 1}
+	leases := rand.New(rand.NewPCG(seed, 3))
 	s.p = newPoolWithout(t, func(c *master.Config) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
 		c.ClientTTL, c.PutReleaseTimeout, c.PutDiscardTimeout = 5*time.Second, time.Minute, 10*time.Second
-		c.LeaseTTL = time.Duration(1+rng.IntN(8)) * time.Second
+		c.LeaseTTL = time.Duration(1+leases.IntN(8)) * time.Second
 		c.StripeSize = 1 << 20
 	})
 	for i := range s.views {
