@@ -68,6 +68,11 @@ func (quietHost) Report(plugin.Health) {}
 
 func startOn(t testing.TB, a alloc.Allocator, p evict.Policy, configure func(*master.Config), pages ...int) *rig {
 	t.Helper()
+	return startFrom(t, master.Deps{Alloc: a, Evict: p}, configure, pages...)
+}
+
+func startFrom(t testing.TB, deps master.Deps, configure func(*master.Config), pages ...int) *rig {
+	t.Helper()
 	cfg := master.DefaultConfig()
 	cfg.EvictionHighWatermark = 1
 	cfg.MetricReporting = false
@@ -77,9 +82,9 @@ func startOn(t testing.TB, a alloc.Allocator, p evict.Policy, configure func(*ma
 	}
 	r := &rig{t: t, ctx: context.Background(), client: model.UUID{Hi: 1, Lo: 1}}
 	var err error
-	r.Service, err = master.New(cfg, master.Deps{
-		Alloc: a, Evict: p, Log: slog.New(slog.DiscardHandler), Boottime: func() journal.Instant { return journal.Instant(time.Now().UnixNano()) }, // of a bubble
-	})
+	deps.Log = slog.New(slog.DiscardHandler)
+	deps.Boottime = func() journal.Instant { return journal.Instant(time.Now().UnixNano()) } // of a bubble
+	r.Service, err = master.New(cfg, deps)
 	require.NoError(t, err)
 	require.NoError(t, r.Start(r.ctx))
 	t.Cleanup(func() {
