@@ -42,6 +42,7 @@ func TestAMasterThatIsOneOfSeveral(t *testing.T) {
 		l := &term{epoch: uint64(time.Now().UnixMilli())}
 		l.lasts(time.Hour)
 		r.Lead(l, 7)
+		require.NoError(t, r.MountSegment(r.ctx, r.client, segment(0, 64*page)))
 		require.NoError(t, r.RemountSegments(r.ctx, r.client, []model.Segment{segment(0, 64*page)}))
 		r.put("a")
 		reply, err := r.Ping(r.ctx, r.client, model.PingReport{})
