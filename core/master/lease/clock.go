@@ -66,8 +66,8 @@ func (c Clock) Run(ctx context.Context, acts func() bool, paused func(time.Durat
 	defer c.limit.Store(math.MaxInt64)
 	t := time.NewTicker(tick)
 	defer t.Stop()
-	for {
-		if acts() {
+	for first := true; ; first = false {
+		if first || acts() { // The first one bounds the clock of a process that does not act yet.
 			if gap := c.tick(); gap > 0 {
 				paused(gap)
 			}
