@@ -15,6 +15,8 @@ type fault struct {
 	name, title string
 	// linked puts the first store behind a link. clients starts processes that put.
 	linked, clients bool
+	// replicas is how many copies each page has, 0 for one.
+	replicas uint32
 	// strike applies the fault and returns when what it broke runs again, or is starting.
 	strike func(context.Context, *round) error
 }
@@ -37,6 +39,9 @@ var faults = []fault{
 		return r.pool.startStore(0)
 	}},
 	{name: "store-stop", title: "store SIGSTOP", strike: func(ctx context.Context, r *round) error {
+		return r.pool.freeze(ctx, r.pool.stores[0])
+	}},
+	{name: "store-stop-replicated", title: "store SIGSTOP, two replicas", replicas: stores, strike: func(ctx context.Context, r *round) error {
 		return r.pool.freeze(ctx, r.pool.stores[0])
 	}},
 	{name: "store-term", title: "store SIGTERM", strike: func(ctx context.Context, r *round) error {

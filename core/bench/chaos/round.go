@@ -33,14 +33,14 @@ type round struct {
 }
 
 // newRound starts a pool and puts the keys. An *unable says that this machine cannot have the fault.
-func newRound(ctx context.Context, opts Options, linked bool) (_ *round, err error) {
+func newRound(ctx context.Context, opts Options, f fault) (_ *round, err error) {
 	r := &round{opts: opts}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, r.close())
 		}
 	}()
-	if linked {
+	if f.linked {
 		if r.link, err = newLink(ctx); err != nil && ctx.Err() == nil {
 			err = &unable{err}
 		}
@@ -51,7 +51,7 @@ func newRound(ctx context.Context, opts Options, linked bool) (_ *round, err err
 	if r.pool, err = newPool(ctx, opts, r.link); err != nil {
 		return nil, err
 	}
-	r.pages = &pages{model: "chaos", seed: uint64(time.Now().UnixNano()), size: opts.PageSize, tally: &tally{}}
+	r.pages = &pages{model: "chaos", seed: uint64(time.Now().UnixNano()), size: opts.PageSize, replicas: max(f.replicas, 1), tally: &tally{}}
 	if r.pages.client, r.done, err = opts.Open(ctx, r.pool.address()); err != nil {
 		return nil, err
 	}
