@@ -82,9 +82,11 @@ type Base[R, T any, O Operation[T]] struct {
 	// What is known of the path's progress: see progress.
 	meter    func() uint64
 	patience int       // how many times a stall limit counts; 0 for once
-	finished uint64    // operations that ended well
-	measured uint64    // finished and meter at the last sweep
-	moved    time.Time // the last sweep that found them changed
+	hearing  func() uint64
+	hasty    bool   // reads may be: see Hearing
+	finished uint64 // operations that ended well
+	moved    pulse  // finished and meter
+	heard    pulse  // finished and hearing
 }
 
 // Init makes a Base ready. mu is the lock of the path; name begins the text of errors
