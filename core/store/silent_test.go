@@ -17,6 +17,7 @@ import (
 // silentNodes is a pool with two nodes, of which some are silent to a client, and an object on both.
 type silentNodes struct {
 	*member
+	ledger *ledger
 	nodes  [2]*member
 	mu     sync.Mutex
 	silent map[string]time.Time // until when
@@ -24,8 +25,8 @@ type silentNodes struct {
 }
 
 func newSilentNodes(t *testing.T) *silentNodes {
-	p, _ := newLedgerPool(t)
-	s := &silentNodes{silent: map[string]time.Time{}, asked: map[string]int{}}
+	p, l := newLedgerPool(t)
+	s := &silentNodes{ledger: l, silent: map[string]time.Time{}, asked: map[string]int{}}
 	for i := range s.nodes {
 		s.nodes[i] = p.member(fmt.Sprintf("n%d:1", i), memberOptions{segments: []uint64{segment}})
 	}
@@ -93,6 +94,7 @@ func TestReadsLeaveASilentNode(t *testing.T) {
 		require.Equal(t, waited[memtransport.Haste], s.count(t, "mooncake_client_replica_stalls_total"))
 		require.Greater(t, s.count(t, "mooncake_client_replicas_avoided_total"), 1000)
 		time.Sleep(5 * time.Minute)
+		require.Zero(t, s.ledger.report(s.nodes[0].name).Failed)
 		clear(s.asked)
 		for range 400 {
 			require.Zero(t, s.get(t))
@@ -129,11 +131,10 @@ func TestTheOnlyCopyIsWaitedFor(t *testing.T) {
 		on := one
 		on.PreferredSegments = []string{s.nodes[0].name}
 		require.NoError(t, s.Put(t.Context(), "only", content("only", 1000), on))
-		s.silence(time.Second, s.nodes[0])
+		s.silence(memtransport.Haste, s.nodes[0])
 		for s.asked[s.nodes[0].name] == 0 {
 			s.get(t)
 		}
-		time.Sleep(time.Second)
 		_, err := s.Get(t.Context(), "only")
 		require.NoError(t, err)
 	})
