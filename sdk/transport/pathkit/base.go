@@ -81,7 +81,7 @@ type Base[R, T any, O Operation[T]] struct {
 
 	// What is known of the path's progress: see progress.
 	meter    func() uint64
-	patience int       // how many times a stall limit counts; 0 for once
+	patience int // how many times a stall limit counts; 0 for once
 	hearing  func() uint64
 	hasty    bool   // reads may be: see Hearing
 	finished uint64 // operations that ended well
@@ -132,6 +132,7 @@ type Record struct {
 	Grained bool
 
 	began time.Time // when it was accepted
+	times int       // the patience of the path then
 	index int       // place in Base.active, from 1; 0 for not active
 }
 
@@ -168,7 +169,7 @@ func (b *Base[R, T, O]) Accept(in *transport.Op, now time.Time) O {
 	b.active = append(b.active, o)
 	b.bytes += int64(len(in.Local))
 	r := o.record()
-	*r = Record{Op: *in, began: now, index: len(b.active)}
+	*r = Record{Op: *in, began: now, times: b.patience, index: len(b.active)}
 	if r.Deadline.IsZero() {
 		r.Deadline = now.Add(b.limits.Timeout)
 	}

@@ -140,9 +140,10 @@ func (r *Record) haste() time.Duration {
 	return haste
 }
 
-// silence is haste for the peer of the path.
+// silence is haste for the peer of the path. The patience is that of before the operation: a peer that
+// stands still acknowledges so late that it looks as if packets were lost.
 func (b *Base[R, T, O]) silence(r *Record) time.Duration {
-	times := max(b.patience, 1)
+	times := max(r.times, 1)
 	if b.finished == 0 {
 		times = max(times, connecting)
 	}
