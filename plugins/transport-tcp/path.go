@@ -34,9 +34,9 @@ type path struct {
 	far        bool // the peer, by the connection that came up last
 	retry      transportkit.Redial
 	freeChunks []*chunk
-	carried    uint64        // bytes that connections moved which have ended
-	seen       uint64        // what moved returned last
-	polled     bool          // the waiting goroutine polls for answers
+	carried    uint64 // bytes that connections moved which have ended
+	seen       uint64 // what moved returned last
+	polled     bool   // the waiting goroutine polls for answers
 }
 
 func newPath(n *node, peer frame.Endpoint) *path {
