@@ -62,11 +62,14 @@ func openOver(t *testing.T, p *pool, transport string) (c *app.Client, count fun
 // store, however long it stands still: those in flight when it stops, and one at a time after that.
 // Puts to the other store go on. The log says how long calls took.
 func TestReadsLeaveAStoppedStore(t *testing.T) {
-	for _, transport := range []string{"tcp", "quic"} {
+	for _, transport := range []string{"tcp", "quic", "shm"} {
 		t.Run(transport, func(t *testing.T) {
 			p := startPool(t, 0)
 			flags := []string{"--protocol", transport, "--transports", transport}
-			if transport == "quic" {
+			switch transport {
+			case "shm":
+				flags = append(flags, "--shared_memory", "auto")
+			case "quic":
 				flags = append(flags, "--set", "plugins.transport.quic.config.insecure_dev=true", "--set", "plugins.transport.quic.required=true")
 			}
 			stopped, _ := p.startNamed(t, 1, flags...)
@@ -131,9 +134,13 @@ func TestReadsLeaveAStoppedStore(t *testing.T) {
 			t.Logf("%d reads in %.2f s: %d left the stopped store, %d avoided it, %d took more than 0.2 s, the longest %.2f s",
 				workers*reads, took.Seconds(), left, avoided, late.Load(), time.Duration(longest.Load()).Seconds())
 			t.Logf("puts to the other store: %v", beside.losses(at))
-			assert.Positive(t, left, "no read met the stopped store")
-			assert.Less(t, left, workers*reads/50, "reads go on to meet the stopped store")
-			assert.Greater(t, avoided, workers*reads/4, "reads do not know of the stopped store")
+			if transport == "shm" {
+				assert.Zero(t, left, "the memory of a stopped process is there")
+			} else {
+				assert.Positive(t, left, "no read met the stopped store")
+				assert.Less(t, left, workers*reads/50, "reads go on to meet the stopped store")
+				assert.Greater(t, avoided, workers*reads/4, "reads do not know of the stopped store")
+			}
 			assert.Zero(t, beside.losses(at).failed)
 
 			require.NoError(t, stopped.Signal(syscall.SIGCONT))
