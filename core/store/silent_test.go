@@ -87,8 +87,9 @@ func TestReadsLeaveASilentNode(t *testing.T) {
 		work.Wait()
 		require.Len(t, waited, 2, "how long reads took")
 		require.Greater(t, waited[0], 8*8000)
-		// All eight can meet the silence at first. From then on one at a time does, each after twice as long.
-		require.LessOrEqual(t, waited[memtransport.Haste], 8+5)
+		// All eight can meet the silence at first. From then on one at a time does, rarely two, each after
+		// twice as long: five times within the time.
+		require.LessOrEqual(t, waited[memtransport.Haste], 8+2*5)
 		require.Greater(t, waited[memtransport.Haste], 2)
 		require.Equal(t, waited[memtransport.Haste], s.asked[s.nodes[0].name])
 		require.Equal(t, waited[memtransport.Haste], s.count(t, "mooncake_client_replica_stalls_total"))

@@ -139,7 +139,8 @@ func TestReadsLeaveAStoppedStore(t *testing.T) {
 			} else {
 				assert.Positive(t, left, "no read met the stopped store")
 				assert.Less(t, left, workers*reads/50, "reads go on to meet the stopped store")
-				assert.Greater(t, avoided, workers*reads/4, "reads do not know of the stopped store")
+				// After 5 s the master names only the other copy, so that there is nothing to avoid.
+				assert.Greater(t, avoided, 10*left, "reads do not know of the stopped store")
 			}
 			assert.Zero(t, beside.losses(at).failed)
 
