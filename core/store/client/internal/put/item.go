@@ -34,6 +34,8 @@ type Item struct {
 	indeterminate bool
 	// nodeGone: the node of one of the replicas is gone.
 	nodeGone bool
+	// unconfirmed: the put did not begin, because a node did not confirm to the master where it writes.
+	unconfirmed bool
 	// decided: the master has ended the put, or may have; there is nothing to revoke.
 	decided          bool
 	again            bool // it is not the first attempt
@@ -59,6 +61,14 @@ func (it *Item) Size() uint64 { return it.size }
 
 // Fragments returns what the item writes.
 func (it *Item) Fragments() []store.Fragment { return it.fragments }
+
+// retries is how often the put may be tried again.
+func (it *Item) retries() int {
+	if it.unconfirmed {
+		return startRetries
+	}
+	return retries
+}
 
 // Indeterminate reports whether a peer may still write to the replicas after the put failed.
 func (it *Item) Indeterminate() bool { return it.indeterminate }
