@@ -89,6 +89,21 @@ type Base[R, T any, O Operation[T]] struct {
 	heard    pulse  // finished and hearing
 }
 
+// pulse is when a number changed last.
+type pulse struct {
+	number uint64
+	at     time.Time // the last sweep that found it changed, or was excused from telling
+}
+
+func (p *pulse) look(number uint64, more func() uint64, excused bool, now time.Time) {
+	if more != nil {
+		number += more()
+	}
+	if number != p.number || excused {
+		p.number, p.at = number, now
+	}
+}
+
 // Init makes a Base ready. mu is the lock of the path; name begins the text of errors
 // ("transport/x: path to ADDRESS"). expire is called with the lock held and has to see to it that
 // each operation in due ends, with ErrOverdue; it may call Finish for them, or leave an operation

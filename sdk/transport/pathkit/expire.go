@@ -82,21 +82,6 @@ func (b *Base[R, T, O]) progress(now time.Time) {
 	b.heard.look(b.finished, b.hearing, late > drowsy, now)
 }
 
-// pulse is when a number changed last.
-type pulse struct {
-	number uint64
-	at     time.Time // the last sweep that found it changed, or was excused from telling
-}
-
-func (p *pulse) look(number uint64, more func() uint64, excused bool, now time.Time) {
-	if more != nil {
-		number += more()
-	}
-	if number != p.number || excused {
-		p.number, p.at = number, now
-	}
-}
-
 // look is when an operation is to be looked at next.
 func (r *Record) look(now time.Time) time.Time {
 	every := r.Stall

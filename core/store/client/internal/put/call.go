@@ -217,7 +217,7 @@ func (c *Call) retry(ctx context.Context, items []*Item, cfg model.ReplicateConf
 	for try := 0; len(items) > 0; try++ {
 		var again []*Item
 		for _, it := range c.attempt(ctx, items, cfg) {
-			if try < it.retries() && !(it.indeterminate && it.wasIndeterminate) && ctx.Err() == nil && time.Now().Before(it.deadline) {
+			if try < most(it) && !(it.indeterminate && it.wasIndeterminate) && ctx.Err() == nil && time.Now().Before(it.deadline) {
 				again = append(again, it)
 			}
 		}
@@ -232,6 +232,14 @@ func (c *Call) retry(ctx context.Context, items []*Item, cfg model.ReplicateConf
 		}
 		items = again
 	}
+}
+
+// most is how often a put may be tried again.
+func most(it *Item) int {
+	if it.unconfirmed {
+		return startRetries
+	}
+	return retries
 }
 
 // attempt returns the items that failed and may be put elsewhere.

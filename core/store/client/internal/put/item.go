@@ -62,14 +62,6 @@ func (it *Item) Size() uint64 { return it.size }
 // Fragments returns what the item writes.
 func (it *Item) Fragments() []store.Fragment { return it.fragments }
 
-// retries is how often the put may be tried again.
-func (it *Item) retries() int {
-	if it.unconfirmed {
-		return startRetries
-	}
-	return retries
-}
-
 // Indeterminate reports whether a peer may still write to the replicas after the put failed.
 func (it *Item) Indeterminate() bool { return it.indeterminate }
 
