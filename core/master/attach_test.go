@@ -252,6 +252,30 @@ func TestAWriterIsKnownBeforeItIsAnswered(t *testing.T) {
 	})
 }
 
+// TestAPutThatIsTriedAgainGoesElsewhere: from the first put that a node does not confirm, others go to the
+// nodes that do, at once.
+func TestAPutThatIsTriedAgainGoesElsewhere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, b := newKeeper(t, 1, 64), newKeeper(t, 2, 64)
+		r := startAttached(t, nil, a)
+		b.join(r)
+		flushed()
+		b.mute.Store(true)
+		failed, keys := 0, 0
+		for ; failed == 0; keys++ {
+			if r.begin(fmt.Sprint("k", keys))[0] == errs.UnavailableInCurrentStatus {
+				failed++
+			}
+		}
+		begin := time.Now()
+		for i := range 30 - min(keys, 20) {
+			require.Equal(t, one(errs.OK), r.begin(fmt.Sprint("l", i)))
+		}
+		require.Zero(t, time.Since(begin), "none waits for the node")
+		b.mute.Store(false)
+	})
+}
+
 // TestAWriterOfACopyIsKnown (L2), as that of a put.
 func TestAWriterOfACopyIsKnown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -420,6 +420,7 @@ func (p *put) await(ctx context.Context) {
 	}
 	for late, err := p.s.await(ctx, p.touched); late != nil; late, err = p.s.await(ctx, p.touched) {
 		delete(p.touched, late)
+		p.s.health.Tick(p.s.clock.Now()) // Before the client tries again.
 		failed := func(i int) bool {
 			return slices.ContainsFunc(p.out[i].Value, func(r model.Replica) bool {
 				for _, part := range r.Parts {

@@ -115,7 +115,7 @@ type ReplicateConfig struct {
 	// Upsert replaces an object that is there. Without it such a put is refused.
 	Upsert bool
 	// ReplicaNum is the number of copies wanted, at least 1. Best effort: with fewer
-	// segments than copies, fewer are made.
+	// segments than copies whose nodes answer, fewer are made.
 	ReplicaNum uint32
 	// PreferredSegments are segment names to try first, in order.
 	PreferredSegments []string

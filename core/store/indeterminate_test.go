@@ -203,3 +203,47 @@ func TestIndeterminatePutAtItsEnd(t *testing.T) {
 		}
 	})
 }
+
+// TestUnconfirmedPutIsRetried: a put of which a node does not confirm to the master where it writes gets
+// other memory, twice at most. One for which the caller prefers a place is not.
+func TestUnconfirmedPutIsRetried(t *testing.T) {
+	preferred := one
+	preferred.PreferredSegments = []string{"a:1"}
+	for name, c := range map[string]struct {
+		silent, starts int
+		how            model.ReplicateConfig
+		fails          bool
+	}{
+		"a node":        {1, 2, one, false},
+		"two nodes":     {2, 3, one, false},
+		"more":          {9, 3, one, true},
+		"the preferred": {1, 1, preferred, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newPool(t, nil)
+			p.member("a:1", memberOptions{segments: []uint64{segment}})
+			w := p.member("c:1", memberOptions{})
+			starts := 0
+			p.master.setHook(func(k call) error {
+				if k.name != "PutStart" {
+					return nil
+				}
+				if starts++; starts > c.silent {
+					return nil
+				}
+				return errs.WithClass(errs.ClassTransientPeer, "", errs.New(errs.UnavailableInCurrentStatus, "", "a node did not confirm"))
+			})
+			err := w.Put(t.Context(), "k", content("k", 1000), c.how)
+			require.Equal(t, c.starts, starts)
+			require.Equal(t, c.starts-1, w.count(t, "mooncake_client_puts_repeated_total"))
+			if c.fails {
+				require.True(t, errs.Is(err, errs.UnavailableInCurrentStatus), "%v", err)
+				return
+			}
+			require.NoError(t, err)
+			got, err := w.Get(t.Context(), "k")
+			require.NoError(t, err)
+			require.Equal(t, content("k", 1000), got)
+		})
+	}
+}

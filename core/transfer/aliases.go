@@ -49,6 +49,7 @@ var (
 	ErrTimeout         = request.ErrTimeout
 	ErrCanceled        = request.ErrCanceled
 	ErrLapsed          = request.ErrLapsed
+	ErrStalled         = request.ErrStalled
 	ErrTooManyRequests = request.ErrTooManyRequests
 	ErrBatchBusy       = request.ErrBatchBusy
 	ErrStaleBatch      = request.ErrStaleBatch

@@ -155,6 +155,7 @@ func left(err error) outcome {
 // answer reads what follows the head of an answer.
 func (c *connection) answer(st *quicgo.Stream, ch *chunk, head []byte) (outcome, error) {
 	observed()
+	c.p.heard.Add(wire.AnswerSize)
 	var a wire.Answer
 	if err := a.Decode(head); err != nil {
 		return unknown, errs.WithClass(errs.ClassTransientPath, c.p.Name(), err)
@@ -174,6 +175,7 @@ func (c *connection) answer(st *quicgo.Stream, ch *chunk, head []byte) (outcome,
 		n, err := st.Read(ch.buf[got:])
 		got += n
 		c.p.progress.Add(uint64(n))
+		c.p.heard.Add(uint64(n))
 		if err != nil && got < len(ch.buf) {
 			return unknown, c.p.lost(err)
 		}

@@ -23,6 +23,8 @@ type path struct {
 	work   sync.WaitGroup // connections, and the chunks in flight on them
 	// progress counts the bytes that quic-go sent of payloads, or received.
 	progress atomic.Uint64
+	// heard counts the bytes of answers.
+	heard atomic.Uint64
 
 	mu sync.Mutex
 	pathkit.Base[*wire.Key, op, *op]
@@ -41,6 +43,7 @@ func newPath(n *node, peer wire.Endpoint) *path {
 		Ops: n.cfg.MaxInflightOps, Bytes: n.cfg.MaxInflightBytes, Timeout: n.cfg.OpTimeout,
 	}, p.expire)
 	p.Meter(p.progress.Load)
+	p.Hearing(p.heard.Load)
 	p.retry.Init(p.Name(), n.cfg.DialTimeout, "see whether its machine runs and the network lets UDP through to it")
 	return p
 }

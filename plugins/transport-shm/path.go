@@ -64,6 +64,7 @@ func newPath(n *node, peer wire.Endpoint) *path {
 	p.Init(&p.mu, "transport/shm: path to "+peer.Socket, pathkit.Limits{
 		Ops: n.cfg.MaxInflightOps, Bytes: n.cfg.MaxInflightBytes, Timeout: time.Duration(n.cfg.OpTimeout),
 	}, p.expire)
+	p.Hearing(nil) // The peer's process is needed to map its memory.
 	return p
 }
 

@@ -1,6 +1,7 @@
 package tcp
 
 import (
+	"bytes"
 	"testing"
 	"time"
 
@@ -89,6 +90,50 @@ func TestHastyWriteWaitsForOtherConnection(t *testing.T) {
 	require.Equal(t, 2, r.path.Len())
 	r.path.giveUpHasty(time.Now())
 	require.Equal(t, 1, r.path.Len(), "there is no other any more")
+}
+
+// TestHastyReadLeaves: a hasty read leaves a peer that says nothing, although the peer's machine still
+// takes requests. Its memory is the caller's again: an answer that comes later goes nowhere. What is not
+// hasty waits, and gets its answer.
+func TestHastyReadLeaves(t *testing.T) {
+	r, f := throughProxy(t, 4096)
+	r.ok(t, r.write(bytes.Repeat([]byte{1}, 4096)))
+	release := make(chan struct{})
+	f.set(func(up bool, _ int64, _ []byte) verdict {
+		if !up {
+			<-release
+		}
+		return pass
+	})
+	buf := make([]byte, 4096)
+	op := patient(r.read(buf))
+	op.ID, op.Hasty = 1<<20, true
+	r.submit(t, op)
+	others := uint64(0)
+	until(t, "it leaves", func() bool {
+		if others < maxPending/2 {
+			others++
+			r.submit(t, patient(r.read(make([]byte, 64))))
+		}
+		time.Sleep(10 * time.Millisecond)
+		return r.path.Pending() > 0
+	})
+	c := r.reap(t)
+	require.EqualValues(t, 1<<20, c.ID)
+	require.Equal(t, transport.Failed, c.Status, "the memory is free again: %v", c.Err)
+	require.Equal(t, errs.ClassTransientPeer, c.Class())
+	require.True(t, errs.Is(c.Err, errs.RPCTimeout), "%v", c.Err)
+	for i := range buf {
+		buf[i] = 2
+	}
+	close(release)
+	for range others {
+		require.Equal(t, transport.OK, r.reap(t).Status)
+	}
+	require.Equal(t, 1, f.accepted(), "the answers came over the same connection")
+	require.Equal(t, bytes.Repeat([]byte{2}, 4096), buf)
+	r.ok(t, r.read(buf))
+	require.Equal(t, bytes.Repeat([]byte{1}, 4096), buf)
 }
 
 // TestSlowIsNotStill: bytes that are on their way, however slowly, are no sign of a peer that

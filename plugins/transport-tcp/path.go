@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"iter"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/mooncake-go/mooncake/plugins/transport-tcp/internal/frame"
@@ -23,6 +24,7 @@ type path struct {
 	ctx       context.Context
 	cancel    context.CancelFunc
 	connsDone sync.WaitGroup
+	heard     atomic.Uint64 // bytes of the peer that readers took
 
 	mu sync.Mutex
 	pathkit.Base[*frame.Key, op, *op]
@@ -48,6 +50,7 @@ func newPath(n *node, peer frame.Endpoint) *path {
 	}, p.expire)
 	p.retry.Init(p.Name(), n.cfg.DialTimeout, "see whether its machine runs and the network leads to it")
 	p.Meter(p.moved)
+	p.Hearing(p.heard.Load)
 	return p
 }
 

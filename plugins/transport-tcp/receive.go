@@ -148,6 +148,7 @@ func (c *connection) readFull(b []byte, ch *chunk) (int, error) {
 		} else {
 			n, err = c.in.ReadAsleep(b[got:])
 		}
+		p.heard.Add(uint64(max(n, 0)))
 		got, moved = got+n, n > 0
 		if got == len(b) {
 			break

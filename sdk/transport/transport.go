@@ -158,9 +158,11 @@ type Op struct {
 	// as long for a peer with round trips of 50 ms or more, where what was lost is sent again only
 	// after seconds. A transport without CapStall ignores it.
 	Stall time.Duration
-	// Hasty says of a Write that its caller has another place for the bytes. A transport may end
-	// it, class transient-peer, as soon as it can tell that the peer's machine has all bytes of it,
-	// or takes no more, while the process there does not answer.
+	// Hasty says that the caller has another place for the bytes of a Write, or another copy of those
+	// of a Read. A transport may end a Write, class transient-peer, as soon as it can tell that the
+	// peer's machine has all bytes of it, or takes no more, while the process there does not answer.
+	// It may end a Read, class transient-peer and code RPCTimeout, once nothing has come from the peer
+	// for some hundred milliseconds, or several round trips where these are longer.
 	Hasty bool
 	// Sum asks for the checksum of the bytes in the completion. A transport need not give one: see
 	// Extras.Checksums.

@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 // least says how many of 1000 keys must be readable after a fault. The last milliseconds before a kill -9 may lose some.
 var least = map[string]int{
 	"master kill -9": 990, "master SIGTERM": 1000, "master SIGSTOP": 1000,
-	"store SIGSTOP": 1000, "client kill -9": 1000, "link cut": 1000,
+	"store SIGSTOP": 1000, "store SIGSTOP, two replicas": 1000, "client kill -9": 1000, "link cut": 1000,
 	"store kill -9": 990, "store SIGTERM": 1000, "pool kill -9": 990, "pool SIGSTOP": 1000,
 	"leader kill -9": 990, "leader SIGTERM": 1000, "leader SIGSTOP": 1000, "leader and store kill -9": 990, "masters kill -9": 990,
 	"etcd kill -9": 1000, "etcd SIGSTOP": 1000,

@@ -24,13 +24,13 @@ import (
 )
 
 // startNamed starts a store and returns its process and the name of its segment.
-func (p *pool) startNamed(t *testing.T, n int) (*cluster.Proc, string) {
+func (p *pool) startNamed(t *testing.T, n int, flags ...string) (*cluster.Proc, string) {
 	t.Helper()
 	ports, err := cluster.FreePorts(1)
 	require.NoError(t, err)
 	segment := fmt.Sprintf("127.0.0.1:%d", ports[0])
-	proc := start(t, fmt.Sprintf("store-%d", n), "mooncake", "store", "--master_server_address", p.rpc, "--metadata_server", p.meta,
-		"--local_hostname", segment, "--global_segment_size", "2GiB", "--shared_memory", "off", "--admin_socket", "off")
+	proc := start(t, fmt.Sprintf("store-%d", n), "mooncake", append([]string{"store", "--master_server_address", p.rpc, "--metadata_server", p.meta,
+		"--local_hostname", segment, "--global_segment_size", "2GiB", "--shared_memory", "off", "--admin_socket", "off"}, flags...)...)
 	p.stores = append(p.stores, proc)
 	return proc, segment
 }

@@ -33,8 +33,8 @@ func Run(ctx context.Context, opts Options) (Rows, error) {
 			if err != nil {
 				return rows, fmt.Errorf("chaos: %s, round %d: %w", f.title, n+1, err)
 			}
-			opts.Note(fmt.Sprintf("%s, round %d of %d: %d of %d keys readable, %d reads wrong, longest call %s, no %s succeeded for %s",
-				f.title, n+1, opts.Rounds, one.Readable, one.Keys, one.Wrong, seconds(one.LongestCallMS), one.silent, seconds(one.OutageMS)))
+			opts.Note(fmt.Sprintf("%s, round %d of %d: %d of %d keys readable, %d reads wrong, longest call %s (%s), no %s succeeded for %s",
+				f.title, n+1, opts.Rounds, one.Readable, one.Keys, one.Wrong, seconds(one.LongestCallMS), one.slowest, one.silent, seconds(one.OutageMS)))
 			one.Fault = f.title
 			row.add(one)
 		}

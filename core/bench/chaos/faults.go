@@ -16,6 +16,8 @@ type fault struct {
 	// linked puts the first store behind a link. clients starts processes that put. elected has several
 	// masters, of which etcd elects one.
 	linked, clients, elected bool
+	// replicas is how many copies each page has, 0 for one.
+	replicas uint32
 	// strike applies the fault and returns when what it broke runs again, or is starting.
 	strike func(context.Context, *round) error
 }
@@ -48,6 +50,9 @@ var faults = []fault{
 		return r.pool.startStore(0)
 	}},
 	{name: "store-stop", title: "store SIGSTOP", strike: func(ctx context.Context, r *round) error {
+		return r.pool.freeze(ctx, r.pool.stores[0])
+	}},
+	{name: "store-stop-replicated", title: "store SIGSTOP, two replicas", replicas: stores, strike: func(ctx context.Context, r *round) error {
 		return r.pool.freeze(ctx, r.pool.stores[0])
 	}},
 	{name: "store-term", title: "store SIGTERM", strike: func(ctx context.Context, r *round) error {

@@ -22,6 +22,8 @@ type pages struct {
 	model  string
 	seed   uint64
 	size   int
+	// replicas is how many copies a put makes.
+	replicas uint32
 	*tally
 }
 
@@ -33,8 +35,10 @@ func (p *pages) put(ctx context.Context, id uint64) error {
 	defer cancel()
 	page := make([]byte, p.size) // New memory: a write that failed may still be reading the last one.
 	content.Fill(page, id, p.seed)
+	how := model.DefaultReplicateConfig()
+	how.ReplicaNum = p.replicas
 	return p.timed(put, func() error {
-		return p.client.PutItems(ctx, []store.Item{{Key: p.key(id), Value: [][]byte{page}}}, model.DefaultReplicateConfig())[0].Err
+		return p.client.PutItems(ctx, []store.Item{{Key: p.key(id), Value: [][]byte{page}}}, how)[0].Err
 	})
 }
 

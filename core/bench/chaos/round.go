@@ -53,7 +53,7 @@ func newRound(ctx context.Context, opts Options, f fault) (_ *round, err error) 
 	if r.pool, err = newPool(ctx, opts, r.link, f.masters()); err != nil {
 		return nil, err
 	}
-	r.pages = &pages{model: "chaos", seed: uint64(time.Now().UnixNano()), size: opts.PageSize, tally: &tally{}}
+	r.pages = &pages{model: "chaos", seed: uint64(time.Now().UnixNano()), size: opts.PageSize, replicas: max(f.replicas, 1), tally: &tally{}}
 	if r.pages.client, r.done, err = opts.Open(ctx, r.pool.address()); err != nil {
 		return nil, err
 	}

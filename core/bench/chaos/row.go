@@ -46,7 +46,8 @@ type Row struct {
 	Rounds  int     `json:"rounds"`
 	// Details describe the first wrong bytes.
 	Details []string `json:"details,omitempty"`
-	silent  kind     // of OutageMS, in a row of one round
+	// Of LongestCallMS and OutageMS, in a row of one round.
+	slowest, silent kind
 }
 
 // maxDetails bounds Row.Details.

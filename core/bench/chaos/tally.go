@@ -11,6 +11,7 @@ import (
 type tally struct {
 	mu      sync.Mutex
 	longest time.Duration
+	slowest kind                 // of longest
 	last    [kinds]time.Time     // the last success
 	silence [kinds]time.Duration // the longest time between two
 	wrong   int
@@ -31,7 +32,9 @@ func (t *tally) mark(now time.Time) {
 func (t *tally) call(k kind, begin, end time.Time, success bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.longest = max(t.longest, end.Sub(begin))
+	if took := end.Sub(begin); took > t.longest {
+		t.longest, t.slowest = took, k
+	}
 	if success && end.After(t.last[k]) {
 		t.silence[k] = max(t.silence[k], end.Sub(t.last[k]))
 		t.last[k] = end
@@ -63,7 +66,7 @@ func (t *tally) since(at time.Time) bool {
 func (t *tally) end(now time.Time, r *Row) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	r.LongestCallMS, r.OutageMS = t.longest.Milliseconds(), -1
+	r.LongestCallMS, r.slowest, r.OutageMS = t.longest.Milliseconds(), t.slowest, -1
 	for k := range kinds {
 		if ms := max(t.silence[k], now.Sub(t.last[k])).Milliseconds(); ms > r.OutageMS {
 			r.OutageMS, r.silent = ms, k

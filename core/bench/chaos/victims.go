@@ -40,7 +40,7 @@ const (
 func startVictims(ctx context.Context, p *pool, own *pages) (*victims, error) {
 	load := workload.Default()
 	load.Requests = victimRequests
-	v := &victims{pages: &pages{client: own.client, model: "chaos-client", seed: own.seed, size: own.size, tally: own.tally}}
+	v := &victims{pages: &pages{client: own.client, model: "chaos-client", seed: own.seed, size: own.size, replicas: own.replicas, tally: own.tally}}
 	var err error
 	if v.blocks, err = distinct(load, victimBlocks); err != nil {
 		return nil, err

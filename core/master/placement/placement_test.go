@@ -94,7 +94,17 @@ func TestCopiesNeverShareAName(t *testing.T) {
 			HostID: rapid.SampledFrom([]string{"", "h0", "h1", "x"}).Draw(t, "writer"), SameNode: rapid.Bool().Draw(t, "same node"),
 		}
 		plan := NewPlanner(v, s, wish)
-		require.Equal(t, min(wish.Copies, v.Names()), plan.Copies())
+		awake := map[string]bool{}
+		for _, s := range v.Open {
+			if s.Weight() > 0 {
+				awake[s.Name] = true
+			}
+		}
+		possible := v.Names()
+		if len(awake) > 0 && wish.Copies > 1 {
+			possible = len(awake)
+		}
+		require.Equal(t, min(wish.Copies, possible), plan.Copies())
 		owner, seen := map[string]int{}, map[alloc.SpaceID]bool{}
 		lists := plan.For(rapid.String().Draw(t, "key")).First(nil)
 		require.Len(t, lists, plan.Copies())
@@ -230,6 +240,26 @@ func TestSilentOnesComeLast(t *testing.T) {
 	one, _ := pool(t, "a")
 	one.silence()
 	require.Len(t, NewPlanner(one.view(), Random{}, Wish{Copies: 1}).First(nil)[0], 1)
+}
+
+// TestCopiesDoNotNeedSilentNodes: a put asks for fewer copies rather than for one on a node that does
+// not answer, which is tried only where no other has space.
+func TestCopiesDoNotNeedSilentNodes(t *testing.T) {
+	w, all := pool(t, "a", "b", "c")
+	lists := func(copies int) [][]alloc.SpaceID {
+		return NewPlanner(w.view(), Random{}, Wish{Copies: copies}).First(nil)
+	}
+	require.Len(t, lists(3), 3)
+	w.silence(all[:2]...)
+	require.Len(t, lists(3), 2)
+	for _, list := range lists(2) {
+		require.NotEqual(t, all[2].Space, list[0])
+	}
+	w.silence(all[0])
+	require.Len(t, lists(2), 1)
+	require.Equal(t, all[0].Space, lists(2)[0][0])
+	w.silence()
+	require.Len(t, lists(2), 2, "a pool that is silent as a whole can be used")
 }
 
 func TestFreeRatioFirst(t *testing.T) {

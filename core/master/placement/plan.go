@@ -33,7 +33,7 @@ type Planner struct {
 
 // NewPlanner plans against one view.
 func NewPlanner(v *segments.View, s Strategy, w Wish) *Planner {
-	w.Copies = min(w.Copies, v.Names())
+	w.Copies = min(w.Copies, possible(v, w.Copies))
 	if w.SameNode && w.HostID == "" && len(v.Hosts) > 0 {
 		w.HostID = v.Hosts[rand.IntN(len(v.Hosts))]
 	}
@@ -47,7 +47,27 @@ func NewPlanner(v *segments.View, s Strategy, w Wish) *Planner {
 	}
 }
 
-// Copies returns how many copies are possible: no more than there are segment names.
+// possible returns how many copies can be made, at most: as many as there are segment names whose
+// nodes are not silent, so that a put does not fail for a node that does not answer. A pool that is
+// silent as a whole is used all the same.
+func possible(v *segments.View, want int) int {
+	if want <= 1 || v.Even() {
+		return v.Names()
+	}
+	var names []string
+	for _, s := range v.Open {
+		if len(names) < want && s.Weight() > 0 && !slices.Contains(names, s.Name) {
+			names = append(names, s.Name)
+		}
+	}
+	if len(names) == 0 {
+		return v.Names()
+	}
+	return len(names)
+}
+
+// Copies returns how many copies are possible: no more than there are segment names of nodes that
+// are not silent.
 func (p *Planner) Copies() int { return p.wish.Copies }
 
 // For says which object the next calls are for, and returns p.

@@ -36,6 +36,8 @@ type peerSeen struct {
 	since   time.Time // busy since, when active
 	last    time.Time // when the last transfer ended
 	fails   int       // failures since it was last fully trusted
+	failed  time.Time // when the last failure was noted
+	suspect bool      // nothing succeeded since then
 	shunned time.Time // until when clients avoid it
 	shun    time.Duration
 }
@@ -43,7 +45,9 @@ type peerSeen struct {
 // tally is the outcome of one call's transfers with one endpoint.
 type tally struct {
 	endpoint     string
+	began        time.Time
 	done, failed uint32
+	stalled      bool // a read left it for another copy
 	bytes        uint64
 	last         time.Time
 }
@@ -91,9 +95,17 @@ func (b *peerBook) end(t *tally) {
 		p.dirty = true
 		b.fresh++
 	}
+	if t.done > 0 {
+		p.suspect = false
+	}
 	switch {
-	case t.failed > 0:
+	case t.failed > 0 || t.stalled:
+		p.suspect = true
+		if t.began.Before(p.failed) {
+			return // It was in flight when another call failed: what happened is one failure.
+		}
 		p.fails++
+		p.failed = t.last
 		p.shun = min(minShun<<min(p.fails-1, 10), maxShun)
 		p.shunned = t.last.Add(p.shun)
 	case t.done > 0 && p.fails > 0 && p.trust(t.last) == 1:
@@ -112,8 +124,11 @@ func (b *peerBook) trust(endpoint string, now time.Time) float64 {
 }
 
 func (p *peerSeen) trust(now time.Time) float64 {
-	if p.fails == 0 {
+	switch {
+	case p.fails == 0:
 		return 1
+	case p.suspect && p.active > 0: // One call finds out whether the endpoint is back.
+		return 0
 	}
 	return min(max(float64(now.Sub(p.shunned))/float64(returning*p.shun), 0), 1)
 }

@@ -30,7 +30,7 @@ func TestTrustComesBackGradually(t *testing.T) {
 	b, now := newPeerBook(10), time.Now()
 	fail := func() {
 		b.begin("p", now)
-		b.end(&tally{endpoint: "p", failed: 1, last: now})
+		b.end(&tally{endpoint: "p", began: now, failed: 1, last: now})
 	}
 	require.InDelta(t, 1.0, b.trust("p", now), 0)
 	fail()
@@ -47,4 +47,41 @@ func TestTrustComesBackGradually(t *testing.T) {
 	b.end(&tally{endpoint: "p", done: 1, last: now})
 	fail()
 	require.InDelta(t, 1.0, b.trust("p", now.Add(minShun*(1+returning))), 0, "what is long ago is forgotten")
+}
+
+// TestCallsThatFailTogetherCountOnce: however many calls an endpoint had in flight when it failed, it is
+// avoided as long as after one. A read that left it counts too, but not in the report to the master.
+func TestCallsThatFailTogetherCountOnce(t *testing.T) {
+	b, now := newPeerBook(10), time.Now()
+	for range 6 {
+		b.begin("p", now)
+	}
+	b.end(&tally{endpoint: "p", began: now, stalled: true, last: now.Add(time.Second)})
+	require.False(t, b.pending())
+	for range 5 {
+		b.end(&tally{endpoint: "p", began: now, failed: 1, last: now.Add(2 * time.Second)})
+	}
+	at := now.Add(time.Second)
+	require.Zero(t, b.trust("p", at.Add(minShun)))
+	require.InDelta(t, 1.0, b.trust("p", at.Add(minShun*(1+returning))), 0)
+	require.EqualValues(t, 5, b.take(at)[0].Failed)
+
+	b.begin("p", at)
+	b.end(&tally{endpoint: "p", began: at, stalled: true, last: at})
+	require.Zero(t, b.trust("p", at.Add(2*minShun)), "a call that began later counts again")
+}
+
+// TestOneCallFindsOutWhetherAnEndpointIsBack: while it is in flight, and until one has succeeded, other
+// calls avoid the endpoint.
+func TestOneCallFindsOutWhetherAnEndpointIsBack(t *testing.T) {
+	b, now := newPeerBook(10), time.Now()
+	b.begin("p", now)
+	b.end(&tally{endpoint: "p", began: now, failed: 1, last: now})
+	half := now.Add(minShun + returning*minShun/2)
+	require.InDelta(t, 0.5, b.trust("p", half), 0.01)
+	b.begin("p", half)
+	require.Zero(t, b.trust("p", half))
+	b.end(&tally{endpoint: "p", began: half, done: 1, last: half})
+	b.begin("p", half)
+	require.InDelta(t, 0.5, b.trust("p", half), 0.01, "it works, and gets its share back gradually")
 }

@@ -31,7 +31,7 @@ func (s *Session) Transfer(ctx context.Context, e Engine, reqs []transfer.Reques
 	peers, failed := few[:0], false
 	for i := range reqs {
 		if name := reqs[i].Peer; name != self && tallyOf(peers, name) == nil {
-			peers = append(peers, tally{endpoint: name})
+			peers = append(peers, tally{endpoint: name, began: now})
 			s.peers.begin(name, now)
 		}
 	}
@@ -46,6 +46,8 @@ func (s *Session) Transfer(ctx context.Context, e Engine, reqs []transfer.Reques
 		case r.Err == nil:
 			t.done++
 			t.bytes += uint64(len(reqs[i].Local))
+		case errors.Is(r.Err, transfer.ErrStalled): // It is for the reads that have to wait for it to report that.
+			t.stalled = true
 		case blamed(ctx, &reqs[i], r, now):
 			t.failed++
 			failed = true

@@ -172,6 +172,7 @@ func transferConfig(s config.Store) (transfer.Config, error) {
 	if cfg.SliceTimeout = s.SliceTimeout; cfg.Timeout > 0 {
 		cfg.SliceTimeout = min(cfg.SliceTimeout, cfg.Timeout)
 	}
+	cfg.Haste = min(cfg.Haste, cfg.SliceTimeout)
 	cfg.ConnectTimeout, cfg.Retries, cfg.MaxRailPause = s.HandshakeConnectTimeout, s.RetryCount, s.RailPause
 	cfg.NoCache, cfg.RefreshInterval = !s.MetadataCache, s.MetadataRefresh
 	var err error

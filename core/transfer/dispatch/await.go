@@ -139,6 +139,9 @@ func (g *group) arrived(s *slice) {
 	if s.Result.Grained && s.Grains.Sums != nil {
 		j.task.Grained += int(n)
 	}
+	if !g.heard.IsZero() {
+		g.heard = time.Now()
+	}
 	if g.moved != nil {
 		g.moved.Add(n)
 	}

@@ -139,7 +139,18 @@ func (g *group) reserve(s *slice) bool {
 // waitForSpace waits for the space that reserve or submit missed, while the group has nothing in
 // flight whose end could free it.
 func (g *group) waitForSpace(s *slice) {
-	ctx, cancel := context.WithDeadline(g.ctx, s.job.deadline)
+	limit := s.job.deadline
+	if s.hasty() {
+		now := time.Now()
+		if now.Sub(g.heard) >= g.d.Cfg.Haste && s.path.SilentSince(now.Add(-g.d.Cfg.Haste)) {
+			g.leave(errNoSpace)
+			return
+		}
+		if leave := now.Add(g.d.Cfg.Haste); leave.Before(limit) {
+			limit = leave
+		}
+	}
+	ctx, cancel := context.WithDeadline(g.ctx, limit)
 	defer cancel()
 	switch {
 	case !s.waiting.IsZero():

@@ -34,10 +34,11 @@ type group struct {
 	began      time.Time
 	p          *peer.Peer
 	route      peer.Route
-	renewed    bool // the peer was looked up anew for this group
-	silentPeer bool // the peer does not answer
-	worked     bool // something arrived
-	stopped    bool // the caller gave up, and all jobs have ended
+	renewed    bool      // the peer was looked up anew for this group
+	silentPeer bool      // the peer does not answer
+	worked     bool      // something arrived
+	heard      time.Time // when something arrived last, in a group with hasty reads; zero in another
+	stopped    bool      // the caller gave up, and all jobs have ended
 	jobs       []job
 	next       int      // first job that is not cut up
 	retry      []*slice // to be submitted before anything new
@@ -228,6 +229,19 @@ func (g *group) expire(now time.Time, cause error) {
 	for i := range g.jobs {
 		if j := &g.jobs[i]; !j.ended && j.inFlight == 0 && !now.Before(j.deadline) {
 			g.end(j, g.late(cause))
+		}
+	}
+	g.skip()
+	g.due = g.earliest()
+}
+
+// leave ends the hasty reads, whose callers have other copies. That the peer was silent for a moment
+// does not count against it here: others have to wait for it.
+func (g *group) leave(cause error) {
+	err := errs.WithClass(errs.ClassTransientPeer, "transfer: "+g.peer, errs.Wrap(errs.TransferFail, "", fmt.Errorf("%w: %w", request.ErrStalled, cause)))
+	for i := range g.jobs {
+		if g.jobs[i].hasty() {
+			g.end(&g.jobs[i], err)
 		}
 	}
 	g.skip()

@@ -33,6 +33,10 @@ func (g *group) failed(s *slice) {
 		g.recycle(s)
 		g.skip()
 		return
+	case s.hasty() && class == errs.ClassTransientPeer && errs.Is(err, errs.RPCTimeout):
+		g.recycle(s)
+		g.leave(err)
+		return
 	case j.ended:
 		g.stalled(s)
 		g.recycle(s)

@@ -62,6 +62,9 @@ func (g *group) prepare() {
 		j := &g.jobs[k]
 		r := &j.task.Req
 		j.deadline, j.left = r.Deadline, len(r.Local)
+		if j.hasty() {
+			g.heard = now
+		}
 		if r.Until != nil {
 			g.until = r.Until
 		}
@@ -130,11 +133,16 @@ func (g *group) ask() error {
 	return g.attach()
 }
 
-// connected waits for a connect to end, at most until the last deadline.
+// connected waits for a connect to end, at most until the last deadline, and with hasty reads for a
+// moment only.
 func (g *group) connected(a *peer.Attempt) error {
 	defer g.timer.Stop()
-	for last := g.horizon(); !last.IsZero(); {
+	leave := time.Now().Add(g.d.Cfg.Haste)
+	for last := g.horizon(); !last.IsZero(); last = g.horizon() {
 		wake := last
+		if !g.heard.IsZero() && leave.Before(wake) {
+			wake = leave
+		}
 		if !g.due.IsZero() && g.due.Before(wake) {
 			wake = g.due
 		}
@@ -147,6 +155,10 @@ func (g *group) connected(a *peer.Attempt) error {
 		case <-g.timer.C:
 		}
 		now := time.Now()
+		if !g.heard.IsZero() && !now.Before(leave) {
+			g.leave(errConnecting)
+			leave = last // There are none left.
+		}
 		g.expire(now, errConnecting)
 		if !now.Before(last) {
 			return g.late(errConnecting)

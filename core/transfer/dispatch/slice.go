@@ -11,6 +11,7 @@ import (
 	"github.com/mooncake-go/mooncake/core/transfer/request"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/matrix"
+	"github.com/mooncake-go/mooncake/sdk/transport"
 )
 
 // job is one request as its group sees it.
@@ -33,6 +34,9 @@ type job struct {
 	touched bool
 }
 
+// hasty reports whether the request is a read whose caller has another copy.
+func (j *job) hasty() bool { return j.task.Req.Hasty && j.task.Req.Kind == transport.Read }
+
 // slice is the part of a request that one op carries. It belongs to the goroutine of its group,
 // except while the op is in flight.
 type slice struct {
@@ -50,6 +54,9 @@ type slice struct {
 	attempts int
 	waiting  time.Time // since when every rail of the path is down
 }
+
+// hasty reports whether the slice is of a read whose caller has another copy.
+func (s *slice) hasty() bool { return s.Hasty && s.Kind == transport.Read }
 
 // places are where the memory of the slice is.
 func (s *slice) places() rail.Places {
@@ -99,6 +106,7 @@ func (s *slice) toPath(rung int) {
 }
 
 var (
+	errNoSpace    = errors.New("the path has no space, and nothing arrives")
 	errConnecting = errors.New("there is no connection yet")
 	errNoReason   = errors.New("the transport reported a failure without a reason")
 	errNoPath     = errors.New("no path to it works")

@@ -23,6 +23,8 @@ var (
 	ErrCanceled = errors.New("the batch was cancelled")
 	// ErrLapsed: Request.Until is over.
 	ErrLapsed = errors.New("the time in which operations may begin is over")
+	// ErrStalled: nothing came from the peer of a hasty read for a moment.
+	ErrStalled = errors.New("the peer has been silent for a moment")
 	// ErrTooManyRequests: the batch has no space for the request, or the engine for the batch.
 	ErrTooManyRequests = errors.New("too many requests")
 	// ErrBatchBusy: a request of the batch is not in a terminal state.
@@ -50,8 +52,10 @@ type Request struct {
 	// closes the paths that still have operations in flight. It must be quick, and the same for all
 	// requests of a call.
 	Until func() time.Time
-	// Hasty marks a write for which the caller has another place: the engine gives up a peer whose
-	// process stands still as soon as the transport can tell. See transport.Op.
+	// Hasty marks a write for which the caller has another place, and a read for which it has another
+	// copy: the engine gives up a peer whose process stands still as soon as the transport can tell.
+	// See transport.Op. A read ends with ErrStalled then, and does not back the peer off, since others
+	// have to wait for it.
 	Hasty bool
 	// Sum asks for the checksum of the bytes (CRC-32C) where moving them gives it: see
 	// Result.Summed.

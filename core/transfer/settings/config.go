@@ -22,6 +22,9 @@ type Config struct {
 	// slow path from a silent one (see Carrier.Stalls) gets as long for each slice, and what its
 	// rail is expected to take.
 	SliceTimeout time.Duration
+	// Haste is how long a hasty read waits until there is a connection to the peer, or space on the
+	// path, while nothing comes from it.
+	Haste time.Duration
 	// Retries bounds the retries of one slice, over all rails, transports and lookups: 1 to 127.
 	Retries int
 	// ConnectTimeout bounds looking a peer up and dialling it.
@@ -58,6 +61,7 @@ func DefaultConfig() Config {
 		SliceSize:        1 << 20,
 		Window:           64 << 20,
 		SliceTimeout:     5 * time.Second,
+		Haste:            time.Second,
 		Retries:          9,
 		ConnectTimeout:   5 * time.Second,
 		CoolDown:         200 * time.Millisecond,
@@ -91,6 +95,8 @@ func (c Config) Validate() error {
 		return bad("cool-down", c.CoolDown, "above 0 and at most its maximum")
 	case c.MaxPeers < 1:
 		return bad("number of peers", c.MaxPeers, "at least 1")
+	case c.Haste <= 0:
+		return bad("haste", c.Haste, "above 0")
 	case c.Retries < 1 || c.Retries > 127:
 		return bad("number of retries", c.Retries, "from 1 to 127")
 	case c.RailErrors < 1 || c.RailErrors > 1024:

@@ -81,10 +81,27 @@ type Base[R, T any, O Operation[T]] struct {
 
 	// What is known of the path's progress: see progress.
 	meter    func() uint64
-	patience int       // how many times a stall limit counts; 0 for once
-	finished uint64    // operations that ended well
-	measured uint64    // finished and meter at the last sweep
-	moved    time.Time // the last sweep that found them changed
+	patience int // how many times a stall limit counts; 0 for once
+	hearing  func() uint64
+	hasty    bool   // reads may be: see Hearing
+	finished uint64 // operations that ended well
+	moved    pulse  // finished and meter
+	heard    pulse  // finished and hearing
+}
+
+// pulse is when a number changed last.
+type pulse struct {
+	number uint64
+	at     time.Time // the last sweep that found it changed, or was excused from telling
+}
+
+func (p *pulse) look(number uint64, more func() uint64, excused bool, now time.Time) {
+	if more != nil {
+		number += more()
+	}
+	if number != p.number || excused {
+		p.number, p.at = number, now
+	}
 }
 
 // Init makes a Base ready. mu is the lock of the path; name begins the text of errors
@@ -130,6 +147,7 @@ type Record struct {
 	Grained bool
 
 	began time.Time // when it was accepted
+	times int       // the patience of the path then
 	index int       // place in Base.active, from 1; 0 for not active
 }
 
@@ -166,7 +184,7 @@ func (b *Base[R, T, O]) Accept(in *transport.Op, now time.Time) O {
 	b.active = append(b.active, o)
 	b.bytes += int64(len(in.Local))
 	r := o.record()
-	*r = Record{Op: *in, began: now, index: len(b.active)}
+	*r = Record{Op: *in, began: now, times: b.patience, index: len(b.active)}
 	if r.Deadline.IsZero() {
 		r.Deadline = now.Add(b.limits.Timeout)
 	}

@@ -10,7 +10,8 @@ import (
 )
 
 // ErrClosed is what Import, Submit and Reap return on a closed path, and what the operations fail
-// with that are in flight when it is closed. The lock need not be held for any of the errors.
+// with that are in flight when it is closed. The lock need not be held for any of the errors
+// but ErrOverdue.
 func (b *Base[R, T, O]) ErrClosed() error {
 	return &errs.Error{Code: errs.TransferFail, Class: errs.ClassTransientPath, Op: b.name, Err: transport.ErrPathClosed}
 }
@@ -26,18 +27,24 @@ func (b *Base[R, T, O]) ErrDeadline(last error) error {
 }
 
 // ErrOverdue is what an operation fails with that the function given to Init has to end: its
-// deadline has passed, or the path has moved nothing for its stall limit. last is as for
-// ErrDeadline.
+// deadline has passed, the path has moved nothing for its stall limit, or it is a hasty read whose
+// peer is silent. last is as for ErrDeadline. The lock is held.
 func (b *Base[R, T, O]) ErrOverdue(o O, last error) error {
-	r := o.record()
-	if r.Stall <= 0 || r.Late(time.Now()) {
+	r, now := o.record(), time.Now()
+	err, class := context.DeadlineExceeded, errs.ClassTransientPath
+	switch {
+	case r.Late(now) || r.Stall <= 0 && !b.left(r, now):
 		return b.ErrDeadline(last)
+	case b.left(r, now):
+		class = errs.ClassTransientPeer
+		err = fmt.Errorf("%w: the peer was silent for %s", err, b.silence(r))
+	default:
+		err = fmt.Errorf("%w: nothing has moved for %s", err, b.limit(r))
 	}
-	err := fmt.Errorf("%w: nothing has moved for %s", context.DeadlineExceeded, b.limit(r))
 	if last != nil {
 		err = fmt.Errorf("%w; before: %w", err, last)
 	}
-	return &errs.Error{Code: errs.RPCTimeout, Class: errs.ClassTransientPath, Op: b.name, Err: err}
+	return &errs.Error{Code: errs.RPCTimeout, Class: class, Op: b.name, Err: err}
 }
 
 // ErrKey is what Import returns for a malformed key; err says what is wrong with it.

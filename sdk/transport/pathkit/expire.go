@@ -3,6 +3,8 @@ package pathkit
 import (
 	"iter"
 	"time"
+
+	"github.com/mooncake-go/mooncake/sdk/transport"
 )
 
 const (
@@ -14,6 +16,13 @@ const (
 	// asleep is how late a sweep has to be for the process to have stood still, together with
 	// everything that could have moved bytes.
 	asleep = time.Second
+
+	// haste is how long a peer may be silent until a hasty read leaves it, and drowsy is asleep for
+	// such a read.
+	haste, drowsy = 300 * time.Millisecond, 150 * time.Millisecond
+	// connecting is how many times that a peer gets that has not answered yet on this path: making a
+	// connection takes several round trips, of which none was measured.
+	connecting = 3
 )
 
 // Meter has progress measured by f as well, which returns a number that changes whenever the path
@@ -21,6 +30,12 @@ const (
 // Operations that end well count without it. f is called with the lock held, a few times within a
 // stall limit and not while nothing is in flight. The lock is held.
 func (b *Base[R, T, O]) Meter(f func() uint64) { b.meter = f }
+
+// Hearing has reads be hasty (see transport.Op.Hasty), on a path that learns of its peer through the
+// peer's process. f returns a number that changes whenever bytes of the peer arrive; nil where only
+// operations that end well tell. What the peer's kernel acknowledges must not count: it does so for
+// a process that stands still as well. f is called as that of Meter. The lock is held.
+func (b *Base[R, T, O]) Hearing(f func() uint64) { b.hearing, b.hasty = f, true }
 
 // Patience makes stall limits so many times as long: for a peer that is so far that what is lost on
 // the way is sent again only after seconds. It is 1 before the first call. The lock is held.
@@ -59,21 +74,24 @@ func (b *Base[R, T, O]) sweep() {
 // progress notes whether the path has moved anything since the last sweep. A process that stood
 // still meanwhile cannot tell, and so gives its peers the benefit of the doubt.
 func (b *Base[R, T, O]) progress(now time.Time) {
-	total := b.finished
-	if b.meter != nil {
-		total += b.meter()
+	late := time.Duration(0)
+	if !b.timerAt.IsZero() {
+		late = now.Sub(b.timerAt)
 	}
-	if total != b.measured || !b.timerAt.IsZero() && now.Sub(b.timerAt) > asleep {
-		b.measured, b.moved = total, now
-	}
+	b.moved.look(b.finished, b.meter, late > asleep, now)
+	b.heard.look(b.finished, b.hearing, late > drowsy, now)
 }
 
 // look is when an operation is to be looked at next.
 func (r *Record) look(now time.Time) time.Time {
-	if r.Stall <= 0 {
+	every := r.Stall
+	switch {
+	case r.hasty():
+		every = r.haste()
+	case every <= 0:
 		return r.Deadline
 	}
-	if at := now.Add(r.Stall / looks); at.Before(r.Deadline) {
+	if at := now.Add(every / looks); at.Before(r.Deadline) {
 		return at
 	}
 	return r.Deadline
@@ -81,11 +99,40 @@ func (r *Record) look(now time.Time) time.Time {
 
 // stalled reports whether the path has moved nothing for the stall limit of an operation.
 func (b *Base[R, T, O]) stalled(r *Record, now time.Time) bool {
-	since := r.began
-	if b.moved.After(since) {
-		since = b.moved
+	return r.Stall > 0 && now.Sub(r.since(b.moved)) >= b.limit(r)
+}
+
+// left reports whether a hasty read is to leave a peer of which nothing was heard.
+func (b *Base[R, T, O]) left(r *Record, now time.Time) bool {
+	return b.hasty && r.hasty() && now.Sub(r.since(b.heard)) >= b.silence(r)
+}
+
+// since is from when on a silence counts for an operation.
+func (r *Record) since(p pulse) time.Time {
+	if p.at.After(r.began) {
+		return p.at
 	}
-	return r.Stall > 0 && now.Sub(since) >= b.limit(r)
+	return r.began
+}
+
+func (r *Record) hasty() bool { return r.Hasty && r.Kind == transport.Read }
+
+// haste is how long a near peer may be silent until a hasty read leaves it.
+func (r *Record) haste() time.Duration {
+	if r.Stall > 0 { // What is left of the time is for the other copy.
+		return min(haste, r.Stall/2)
+	}
+	return haste
+}
+
+// silence is haste for the peer of the path. The patience is that of before the operation: a peer that
+// stands still acknowledges so late that it looks as if packets were lost.
+func (b *Base[R, T, O]) silence(r *Record) time.Duration {
+	times := max(r.times, 1)
+	if b.finished == 0 {
+		times = max(times, connecting)
+	}
+	return r.haste() * time.Duration(times)
 }
 
 // limit is how long the path may move nothing while an operation is in flight.
@@ -94,10 +141,10 @@ func (b *Base[R, T, O]) limit(r *Record) time.Duration {
 }
 
 func (b *Base[R, T, O]) overdue(r *Record, now time.Time) bool {
-	return r.Late(now) || b.stalled(r, now)
+	return r.Late(now) || b.stalled(r, now) || b.left(r, now)
 }
 
-// due yields the active operations whose deadline has passed, or that are stalled.
+// due yields the active operations whose deadline has passed, or that are stalled or leave.
 func (b *Base[R, T, O]) due(now time.Time) iter.Seq[O] {
 	return func(yield func(O) bool) {
 		for o := range b.Active() {

@@ -41,7 +41,7 @@ func (p *testPath) expire(due iter.Seq[*testOp]) {
 	for o := range due {
 		p.expired = append(p.expired, o.ID)
 		if !p.keep {
-			p.Finish(o, p.ErrDeadline(nil), false)
+			p.Finish(o, p.ErrOverdue(o, nil), false)
 		}
 	}
 }

@@ -28,7 +28,7 @@ type Fault struct {
 	// Delay delays the completion, and with Late the bytes as well.
 	Delay time.Duration
 	Late  bool
-	// Stall fails the operation at its deadline, without moving bytes.
+	// Stall fails the operation at its deadline, a hasty read after Haste, without moving bytes.
 	Stall bool
 	// Hang completes the operation only when the path closes, against the contract of transports.
 	Hang bool
@@ -39,6 +39,9 @@ type Fault struct {
 	// Duplicate reports the completion twice, against the contract.
 	Duplicate bool
 }
+
+// Haste is how long a hasty read waits for a peer that is silent.
+const Haste = 300 * time.Millisecond
 
 // Hook decides about every operation. It is called concurrently.
 type Hook func(Event) Fault

@@ -80,7 +80,9 @@ func (p *path) start(op transport.Op) {
 		return
 	}
 	if f.Stall {
-		wait = time.Until(op.Deadline)
+		if wait = time.Until(op.Deadline); hasty(op) {
+			wait = Haste
+		}
 	}
 	if wait <= 0 {
 		p.finish(p.outcome(op, f), f.Duplicate)
@@ -88,6 +90,8 @@ func (p *path) start(op transport.Op) {
 	}
 	p.startLate(op, f, wait)
 }
+
+func hasty(op transport.Op) bool { return op.Hasty && op.Kind == transport.Read }
 
 // startLate reports the completion after a wait. The caller holds p.mu. It is its own function so
 // that start allocates nothing.
@@ -116,6 +120,8 @@ func (p *path) startLate(op transport.Op, f Fault, wait time.Duration) {
 func (p *path) outcome(op transport.Op, f Fault) transport.Completion {
 	c := transport.Completion{ID: op.ID, Status: transport.OK}
 	switch {
+	case f.Stall && hasty(op):
+		c.Status, c.Err = transport.Failed, errs.WithClass(errs.ClassTransientPeer, "memtransport", errs.New(errs.RPCTimeout, "", "the peer is silent"))
 	case f.Stall:
 		c.Status, c.Err = transport.Failed, errs.WithClass(errs.ClassTransientPath, "memtransport", errors.New("the deadline passed"))
 	default:

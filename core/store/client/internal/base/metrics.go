@@ -17,7 +17,7 @@ type Metrics struct {
 	Put, Get, BatchPut, BatchGet prometheus.Observer
 	Reads, Writes                Operations
 
-	Mismatches, Dropped, Expired, Failovers, Existed, NoSpace, Repeated, Unrevoked prometheus.Counter
+	Mismatches, Dropped, Expired, Failovers, Stalled, Avoided, Existed, NoSpace, Repeated, Unrevoked prometheus.Counter
 }
 
 func newMetrics(to prometheus.Registerer, e *transfer.Engine) (*Metrics, error) {
@@ -35,6 +35,8 @@ func newMetrics(to prometheus.Registerer, e *transfer.Engine) (*Metrics, error) 
 		Dropped:    r.Counter("mooncake_client_damaged_objects_removed_total", "Objects removed because none of their replicas had the bytes that were put."),
 		Expired:    r.Counter("mooncake_client_leases_expired_total", "Reads thrown away because they outlived their lease."),
 		Failovers:  r.Counter("mooncake_client_replica_failovers_total", "Reads that went on with another replica of the object."),
+		Stalled:    r.Counter("mooncake_client_replica_stalls_total", "Reads that left a replica for another one because its node was silent for a moment."),
+		Avoided:    r.Counter("mooncake_client_replicas_avoided_total", "Reads that began with another replica because the node of one had failed or been silent."),
 		Existed:    r.Counter("mooncake_client_puts_existing_total", "Puts of keys that existed already."),
 		NoSpace:    r.Counter("mooncake_client_puts_without_space_total", "Puts for which the pool had no space."),
 		Repeated:   r.Counter("mooncake_client_puts_repeated_total", "Puts that the client retried elsewhere because their transfers were indeterminate, or a node was gone."),

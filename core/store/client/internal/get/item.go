@@ -52,6 +52,7 @@ type Item struct {
 	checksum  uint32           // of the bytes that arrived, with computed
 	computed  bool
 	next      int   // index of the replica to try
+	deferred  int   // replicas at the end whose nodes were silent, to be tried once more
 	last      error // why the replica before failed
 	twice     bool  // the replica to try had wrong bytes once
 	damaged   int   // replicas that had wrong bytes twice
@@ -69,6 +70,23 @@ func (it *Item) IntoOne(dst []byte) {
 
 // replica returns the replica to try.
 func (it *Item) replica() *model.Replica { return &it.object.Replicas[it.next] }
+
+// hasty reports whether there is a replica to go on with if the node of the one to try is silent. One
+// that was silent before has to be waited for.
+func (it *Item) hasty() bool {
+	n := len(it.object.Replicas)
+	return it.next+1 < n && it.next < n-it.deferred
+}
+
+// deferReplica moves the replica to try behind the others.
+func (it *Item) deferReplica() {
+	all := it.object.Replicas[it.next:]
+	silent := all[0]
+	copy(all, all[1:])
+	all[len(all)-1] = silent
+	it.deferred++
+	it.twice = false
+}
 
 // Size returns the size of an object that was read, 0 after an error.
 func (it *Item) Size() int {

@@ -50,7 +50,7 @@ func (c *Call) locate(ctx context.Context, items []*Item) []*Item {
 
 // found takes the master's description of an item's object.
 func (r *Reader) found(it *Item, o model.Object, asked time.Time) error {
-	it.object, it.next, it.last, it.twice, it.damaged, it.cover = o, 0, nil, false, 0, cover{}
+	it.object, it.next, it.deferred, it.last, it.twice, it.damaged, it.cover = o, 0, 0, nil, false, 0, cover{}
 	if err := r.Readable(&it.object); err != nil {
 		return err
 	}
@@ -92,6 +92,9 @@ func (r *Reader) rank(all []model.Replica, now time.Time) {
 			far[k], far[k-1] = far[k-1], far[k]
 			all[k], all[k-1] = all[k-1], all[k]
 		}
+	}
+	if far[0] < shunned && far[len(far)-1] == shunned {
+		r.Metrics.Avoided.Inc()
 	}
 }
 

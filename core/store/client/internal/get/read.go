@@ -123,6 +123,9 @@ func (c *Call) fetch(ctx context.Context, pending []*Item) (late []*Item) {
 				reqs = fragment.Requests(reqs, transport.Read, it.fragments, it.replica(), deadline, r.verifiable(it))
 			}
 			it.end = len(reqs)
+			for i := it.first; i < it.end && it.hasty(); i++ {
+				reqs[i].Hasty = true
+			}
 		}
 		c.renewer.begin(r.leases, pending)
 		results := r.Session.Transfer(ctx, r.Engine, reqs, c.results)
@@ -142,6 +145,12 @@ func (c *Call) fetch(ctx context.Context, pending []*Item) (late []*Item) {
 				it.Err = errs.Wrap(errs.TransferFail, "store: get "+store.Quote(it.Key), res.Err)
 			case !res.Done.Add(slept).Before(r.leases.Until(it.lease, it.replica(), it.expires)):
 				late = append(late, it)
+			case errors.Is(res.Err, transfer.ErrStalled):
+				it.last = res.Err
+				it.deferReplica()
+				r.Metrics.Stalled.Inc()
+				r.Metrics.Failovers.Inc()
+				again = append(again, it)
 			case res.Err != nil:
 				it.last = res.Err
 				if r.nextReplica(it) {

@@ -23,6 +23,9 @@ const (
 	// retries bounds the attempts at a put after the first. The master may name a node that is gone a
 	// few times more, until enough clients have reported it.
 	retries = 8
+	// startRetries bounds those of a put that did not begin, because a node did not confirm where it
+	// writes. Each takes a second where another node does not either.
+	startRetries = 2
 )
 
 // Writer puts objects for one client.
@@ -208,41 +211,60 @@ func (w *Writer) WaitForSpace(ctx context.Context, items []*Item, put func([]*It
 
 // retry starts, writes and ends items. It retries the items whose transfers are indeterminate, as
 // when the process of a transport dies, in a new allocation, and those that fail because a node is
-// gone, a few times. All attempts share one deadline for the transfers.
+// gone or does not answer the master, a few times. All attempts share one deadline for the transfers.
 func (c *Call) retry(ctx context.Context, items []*Item, cfg model.ReplicateConfig) {
 	w := c.w
 	for try := 0; len(items) > 0; try++ {
 		var again []*Item
 		for _, it := range c.attempt(ctx, items, cfg) {
-			if try < retries && !(it.indeterminate && it.wasIndeterminate) && ctx.Err() == nil && time.Now().Before(it.deadline) {
+			if try < most(it) && !(it.indeterminate && it.wasIndeterminate) && ctx.Err() == nil && time.Now().Before(it.deadline) {
 				again = append(again, it)
 			}
 		}
 		if len(again) > 0 {
-			w.Log.Warn("the client retries puts elsewhere: their transfers are indeterminate, or the node is gone",
+			w.Log.Warn("the client retries puts elsewhere: their transfers are indeterminate, or the node is gone or silent",
 				"keys", len(again), "attempt", try+2, "error", again[0].Err)
 			w.Metrics.Repeated.Add(float64(len(again)))
 		}
 		for _, it := range again {
 			it.wasIndeterminate = it.wasIndeterminate || it.indeterminate
-			it.again, it.indeterminate, it.nodeGone, it.Replicas = true, false, false, nil
+			it.again, it.indeterminate, it.nodeGone, it.unconfirmed, it.Replicas = true, false, false, false, nil
 		}
 		items = again
 	}
 }
 
+// most is how often a put may be tried again.
+func most(it *Item) int {
+	if it.unconfirmed {
+		return startRetries
+	}
+	return retries
+}
+
 // attempt returns the items that failed and may be put elsewhere.
-func (c *Call) attempt(ctx context.Context, items []*Item, cfg model.ReplicateConfig) []*Item {
+func (c *Call) attempt(ctx context.Context, items []*Item, cfg model.ReplicateConfig) (movable []*Item) {
 	started := c.Start(ctx, items, cfg)
+	if len(started) < len(items) && len(cfg.PreferredSegments) == 0 { // The master would name preferred ones again.
+		deadline := c.w.Config.WriteDeadline(time.Now())
+		for _, it := range items {
+			if it.unconfirmed {
+				if !it.again {
+					it.deadline = deadline
+				}
+				movable = append(movable, it)
+			}
+		}
+	}
 	if len(started) == 0 {
-		return nil
+		return movable
 	}
 	c.write(ctx, started)
 	limit := time.Now().Add(c.w.Config.FinishTimeout)
 	if c.End(ctx, started, limit); !slices.ContainsFunc(started, (*Item).failed) {
-		return nil
+		return movable
 	}
 	ctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), limit)
 	defer cancel()
-	return c.w.Revoke(ctx, started)
+	return append(movable, c.w.Revoke(ctx, started)...)
 }

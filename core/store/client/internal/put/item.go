@@ -34,6 +34,8 @@ type Item struct {
 	indeterminate bool
 	// nodeGone: the node of one of the replicas is gone.
 	nodeGone bool
+	// unconfirmed: the put did not begin, because a node did not confirm to the master where it writes.
+	unconfirmed bool
 	// decided: the master has ended the put, or may have; there is nothing to revoke.
 	decided          bool
 	again            bool // it is not the first attempt

@@ -39,6 +39,7 @@ func (c *Call) Start(ctx context.Context, items []*Item, cfg model.ReplicateConf
 			c.w.Metrics.Existed.Inc()
 		case e != nil:
 			it.Err = errs.Wrap(errs.CodeOf(e), "store: put "+store.Quote(it.key), e)
+			it.unconfirmed = errs.CodeOf(e) == errs.UnavailableInCurrentStatus && errs.ClassOf(e) == errs.ClassTransientPeer
 		default:
 			it.Err, it.Replicas = nil, got[i].Value
 			c.started = append(c.started, it)
