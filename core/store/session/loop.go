@@ -57,9 +57,12 @@ func (s *Session) run() {
 		}
 		last = time.Now()
 		s.lastPing.Store(int64(last.Sub(s.born)))
-		if err := s.ping(); err != nil {
-			pause = min(2*pause, s.cfg.MaxPingInterval)
-		} else {
+		switch err := s.ping(); {
+		case err != nil && s.hurries():
+			pause = min(minProbeGap, s.cfg.PingInterval)
+		case err != nil:
+			pause = min(max(2*pause, s.cfg.PingInterval), s.cfg.MaxPingInterval)
+		default:
 			pause = s.cfg.PingInterval
 		}
 	}
