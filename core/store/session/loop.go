@@ -96,6 +96,9 @@ func (s *Session) ping() error {
 	members := s.members
 	s.mu.Unlock()
 	forgotten := err == nil && reply.Status == model.ClientNeedRemount
+	if forgotten {
+		s.replaced()
+	}
 	if err == nil {
 		s.heard(sent, reply.Status)
 	}

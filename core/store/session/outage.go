@@ -80,6 +80,7 @@ func (s *Session) worked() {
 	if o == nil {
 		return
 	}
+	s.replaced()
 	s.metrics.down.Set(0)
 	level := slog.LevelInfo
 	if first {
@@ -104,8 +105,20 @@ func (s *Session) failed(err error, t0 time.Time) {
 func (s *Session) moved() {
 	s.hasty.Store(int64(time.Since(s.born) + hasteTime))
 	s.fails.Store(0)
+	s.replaced()
 	s.pingNow()
 }
+
+// MasterSince returns when the master was last seen to be another one than before, or to be another run of
+// the same one, or to be back after an outage. Zero for never.
+func (s *Session) MasterSince() time.Time {
+	if ns := s.since.Load(); ns != 0 {
+		return s.born.Add(time.Duration(ns))
+	}
+	return time.Time{}
+}
+
+func (s *Session) replaced() { s.since.Store(int64(time.Since(s.born))) }
 
 // hurries reports whether a master may be about to serve.
 func (s *Session) hurries() bool { return time.Since(s.born) < time.Duration(s.hasty.Load()) }

@@ -20,6 +20,7 @@ func (c *Call) Start(ctx context.Context, items []*Item, cfg model.ReplicateConf
 	}
 	c.w.Session.KeepAlive(ctx)
 	c.right = c.w.Session.WriteRight()
+	began := time.Now()
 	name := "BatchPutStart"
 	if cfg.Upsert {
 		name = "BatchUpsertStart"
@@ -41,7 +42,7 @@ func (c *Call) Start(ctx context.Context, items []*Item, cfg model.ReplicateConf
 		case e != nil:
 			it.Err = errs.Wrap(errs.CodeOf(e), "store: put "+store.Quote(it.key), e)
 		default:
-			it.Err, it.Replicas = nil, got[i].Value
+			it.Err, it.Replicas, it.started = nil, got[i].Value, began
 			c.started = append(c.started, it)
 		}
 	}
@@ -65,10 +66,10 @@ func (c *Call) End(ctx context.Context, items []*Item, limit time.Time) {
 		until = limit
 	}
 	gone := c.end(ctx, items, limit)
-	for pause, repeated := leastEndPause, false; gone || repeated; pause = min(2*pause, mostEndPause) {
+	for pause, repeated := leastEndPause, false; ; pause = min(2*pause, mostEndPause) {
 		again := c.done[:0]
 		for _, it := range c.done {
-			if it.Err != nil && (gone || errs.Is(it.Err, errs.ObjectNotFound)) {
+			if it.Err != nil && (gone || errs.Is(it.Err, errs.ObjectNotFound) && (repeated || c.w.replaced(it))) {
 				again = append(again, it)
 			}
 		}
@@ -77,7 +78,7 @@ func (c *Call) End(ctx context.Context, items []*Item, limit time.Time) {
 		}
 		if !repeated {
 			repeated = true
-			c.w.Log.Warn("the master went away while puts were ending, the client ends them at its successor", "keys", len(again), "error", again[0].Err)
+			c.w.Log.Warn("the master went away before puts had ended, the client ends them at its successor", "keys", len(again), "error", again[0].Err)
 		}
 		select {
 		case <-time.After(pause):
@@ -89,6 +90,12 @@ func (c *Call) End(ctx context.Context, items []*Item, limit time.Time) {
 		}
 		gone = c.end(ctx, again, limit)
 	}
+}
+
+// replaced reports whether another master has come since a put began, and may not have adopted it yet.
+func (w *Writer) replaced(it *Item) bool {
+	since := w.Session.MasterSince()
+	return since.After(it.started) && time.Since(since) < endPatience
 }
 
 // end is End without a repetition. done has the items that it was about. gone: no master has answered that
