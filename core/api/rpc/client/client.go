@@ -85,7 +85,6 @@ const (
 // that leads: when another one takes over, calls in flight fail with RPCFail, and later ones go to that
 // one. While none leads, calls fail at once with store.ErrNoLeader. Safe for concurrent use.
 type Client struct {
-	addr  string
 	opts  Options
 	place place
 	lean  *lean.Pool
@@ -118,17 +117,17 @@ func Dial(addr string, opts Options) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Client{addr: a.String(), opts: opts, directory: d, stop: func() {}, place: place{addrs: a.Masters, several: len(a.Masters) > 1}}
+	c := &Client{opts: opts, directory: d, stop: func() {}, place: place{name: a.String(), addrs: a.Masters, several: len(a.Masters) > 1}}
 	name, first := "leader", ""
 	if len(a.Masters) > 0 {
 		name, first = a.Masters[0], a.Masters[0]
 	}
-	if c.grpc, err = newGRPC(name, a.Masters, opts); err != nil {
+	if c.grpc, err = newGRPC(name, a.Masters, opts.ConnectTimeout, opts.MaxRetryDelay); err != nil {
 		return nil, errs.Wrap(errs.InvalidParams, "master address "+strconv.Quote(addr), err)
 	}
 	leaner := lean.ClientOptions{
 		Limits: lean.Limits{Frame: rpc.MaxMessageSize}, ConnectTimeout: opts.ConnectTimeout, RetryMax: opts.MaxRetryDelay, Timeout: opts.Timeout,
-		Fallback: c.grpc, Codec: mastercodec.Codec{Places: &mastercodec.Places{}}, Reached: c.prefer,
+		Fallback: c.grpc, Codec: mastercodec.Codec{Places: &mastercodec.Places{}}, Reached: c.place.prefer,
 	}
 	c.lean = lean.NewPool(first, opts.Connections, leaner)
 	leaner.RetryMax, leaner.Timeout = pullRetry, pullTimeout
@@ -146,16 +145,28 @@ func Dial(addr string, opts Options) (*Client, error) {
 
 // begin starts to look for the leader, if there is a choice.
 func (c *Client) begin(masters []string) {
+	c.place.apply = func(nowhere error, addrs ...string) {
+		c.lean.Redirect(nowhere, addrs...)
+		c.pulling.Redirect(nowhere, addrs...)
+		c.grpc.redirect(nowhere, addrs...)
+	}
 	if len(masters) > 1 {
 		c.place.mu.Lock()
 		defer c.place.mu.Unlock()
-		c.redirect(nil, masters...)
+		c.place.redirect(nil, masters...)
 	}
 	if c.directory != nil {
 		ctx, cancel := context.WithCancel(context.Background())
 		c.stop = cancel
-		c.following.Go(func() { c.follow(ctx, c.directory, c.opts.Cluster) })
+		c.following.Go(func() { c.place.follow(ctx, c.directory, c.opts.Cluster) })
 	}
+}
+
+// OnMove implements store.Mover.
+func (c *Client) OnMove(f func()) {
+	c.place.mu.Lock()
+	defer c.place.mu.Unlock()
+	c.place.moved = f
 }
 
 // limited ends calls after a while.

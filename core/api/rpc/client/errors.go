@@ -21,7 +21,7 @@ func (c *Client) outcome(op string, err error) error {
 	if err != nil {
 		err = c.callError(op, err)
 	}
-	c.judge(err)
+	c.place.judge(err)
 	return err
 }
 
@@ -41,7 +41,7 @@ func (c *Client) callError(op string, err error) error {
 	if errors.As(err, &other) {
 		return foreignMaster(op, other)
 	}
-	at := c.at()
+	at := c.place.at()
 	op = "master " + at + ": " + op
 	code := convert.FromGRPC(st.Code())
 	wrapped := errs.New(code, op, "%s", st.Message())

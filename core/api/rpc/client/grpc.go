@@ -26,7 +26,7 @@ type grpcConn struct {
 }
 
 // newGRPC makes a connection to name, host:port or what stands for the addresses of a later redirect.
-func newGRPC(name string, addrs []string, opts Options) (*grpcConn, error) {
+func newGRPC(name string, addrs []string, connectTimeout, maxRetryDelay time.Duration) (*grpcConn, error) {
 	g := &grpcConn{addrs: addrs, conns: map[*grpcSocket]struct{}{}}
 	// passthrough: the name is resolved anew with every attempt, by the standard resolver.
 	conn, err := grpc.NewClient("passthrough:///"+name,
@@ -35,8 +35,8 @@ func newGRPC(name string, addrs []string, opts Options) (*grpcConn, error) {
 		grpc.WithNoProxy(),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(rpc.MaxMessageSize), grpc.MaxCallSendMsgSize(rpc.MaxMessageSize)),
 		grpc.WithConnectParams(grpc.ConnectParams{
-			Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: opts.MaxRetryDelay},
-			MinConnectTimeout: opts.ConnectTimeout,
+			Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: maxRetryDelay},
+			MinConnectTimeout: connectTimeout,
 		}),
 		// A master that vanished without closing is noticed within 15 s.
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 10 * time.Second, Timeout: 5 * time.Second, PermitWithoutStream: true}),

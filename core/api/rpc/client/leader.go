@@ -18,48 +18,41 @@ const patience = 2 * time.Second
 
 // place is where the calls of a client go, which a directory or a list of masters may change.
 type place struct {
-	mu      sync.Mutex
-	addrs   []string // the leader, or several masters in the order in which they are tried
+	name    string                               // as the user gave it
+	apply   func(nowhere error, addrs ...string) // does as lean.Client.Redirect, for all connections
 	several bool
-	moved   func()    // nil for nothing
-	barren  time.Time // since when no call had a usable answer, zero while one has
+
+	mu     sync.Mutex
+	addrs  []string  // the leader, or several masters in the order in which they are tried
+	moved  func()    // nil for nothing
+	barren time.Time // since when no call had a usable answer, zero while one has
 }
 
-// OnMove implements store.Mover.
-func (c *Client) OnMove(f func()) {
-	c.place.mu.Lock()
-	defer c.place.mu.Unlock()
-	c.place.moved = f
-}
-
-// redirect has the calls go to other addresses, or fail with nowhere, from now on. mu of the place is held.
-func (c *Client) redirect(nowhere error, addrs ...string) {
-	c.place.addrs, c.place.barren = addrs, time.Time{}
-	c.lean.Redirect(nowhere, addrs...)
-	c.pulling.Redirect(nowhere, addrs...)
-	c.grpc.redirect(nowhere, addrs...)
-	if c.place.moved != nil {
-		c.place.moved()
+// redirect has the calls go to other addresses, or fail with nowhere, from now on. mu is held.
+func (p *place) redirect(nowhere error, addrs ...string) {
+	p.addrs, p.barren = addrs, time.Time{}
+	p.apply(nowhere, addrs...)
+	if p.moved != nil {
+		p.moved()
 	}
 }
 
 // prefer makes an address of several the first.
-func (c *Client) prefer(addr string) {
-	c.place.mu.Lock()
-	defer c.place.mu.Unlock()
-	if i := slices.Index(c.place.addrs, addr); i > 0 {
-		c.redirect(nil, slices.Concat(c.place.addrs[i:], c.place.addrs[:i])...)
+func (p *place) prefer(addr string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if i := slices.Index(p.addrs, addr); i > 0 {
+		p.redirect(nil, slices.Concat(p.addrs[i:], p.addrs[:i])...)
 	}
 }
 
 // judge notes how a call went. One of several masters that answers nothing, or that it does not lead, for
 // long makes way for the next.
-func (c *Client) judge(err error) {
-	if !c.place.several || errors.Is(err, context.Canceled) {
+func (p *place) judge(err error) {
+	if !p.several || errors.Is(err, context.Canceled) {
 		return
 	}
 	useless := errs.Is(err, errs.RPCFail) || errs.Is(err, errs.RPCTimeout) || errs.Is(err, errs.UnavailableInCurrentStatus)
-	p := &c.place
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
@@ -68,27 +61,27 @@ func (c *Client) judge(err error) {
 	case p.barren.IsZero():
 		p.barren = time.Now()
 	case time.Since(p.barren) >= patience:
-		c.redirect(nil, slices.Concat(p.addrs[1:], p.addrs[:1])...)
+		p.redirect(nil, slices.Concat(p.addrs[1:], p.addrs[:1])...)
 	}
 }
 
 // at is where the calls go, for errors.
-func (c *Client) at() string {
-	c.place.mu.Lock()
-	defer c.place.mu.Unlock()
-	if len(c.place.addrs) == 0 {
-		return c.addr
+func (p *place) at() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.addrs) == 0 {
+		return p.name
 	}
-	return c.place.addrs[0]
+	return p.addrs[0]
 }
 
-// follow redirects the client to the leader that a directory names, until ctx ends. The last known
-// leader stays while the directory does not answer.
-func (c *Client) follow(ctx context.Context, d ha.Directory, cluster string) {
+// follow has the calls go to the leader that a directory names, until ctx ends. The last known leader stays
+// while the directory does not answer.
+func (p *place) follow(ctx context.Context, d ha.Directory, cluster string) {
 	move := func(nowhere error, addrs ...string) {
-		c.place.mu.Lock()
-		defer c.place.mu.Unlock()
-		c.redirect(nowhere, addrs...)
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.redirect(nowhere, addrs...)
 	}
 	if _, err := d.View(ctx); err != nil && ctx.Err() == nil {
 		move(&unknownLeader{err})
@@ -97,7 +90,7 @@ func (c *Client) follow(ctx context.Context, d ha.Directory, cluster string) {
 		if v.Led() {
 			move(nil, v.Address)
 		} else {
-			move(&unknownLeader{open.NoLeader(c.addr, cluster)})
+			move(&unknownLeader{open.NoLeader(p.name, cluster)})
 		}
 	})
 }
