@@ -118,6 +118,36 @@ func TestPutsEndAtTheNextMaster(t *testing.T) {
 	}
 }
 
+// TestAPutEndsBeforeItsMasterKnowsIt: a put that was open when another master came is ended again until that one
+// has adopted it, although no call was lost.
+func TestAPutEndsBeforeItsMasterKnowsIt(t *testing.T) {
+	c := newCluster(t)
+	c.member(memberOptions{segments: []uint64{segment}})
+	r := c.member(memberOptions{})
+	value := content("k", 300_000)
+	require.NoError(t, r.StartPuts(t.Context(), []string{"k"}, []uint64{uint64(len(value))}, one, nil)[0])
+	require.NoError(t, r.PutRanges(t.Context(), []store.Ranges{write("k", 0, value)})[0].Err)
+	adopt := make(chan struct{})
+	release := sync.OnceFunc(func() { close(adopt) })
+	defer release()
+	var ends atomic.Int32
+	c.master.setHook(func(k call) error {
+		switch {
+		case k.name == "Attach":
+			<-adopt
+		case k.name == "PutEnd" && ends.Add(1) == 2:
+			release()
+		}
+		return nil
+	})
+	began := time.Now()
+	c.kill()
+	c.boot()
+	require.Eventually(t, func() bool { return r.session.MasterSince().After(began) && !r.Health().Down }, 30*time.Second, time.Millisecond)
+	require.NoError(t, r.EndPuts(t.Context(), []string{"k"})[0])
+	require.Eventually(t, func() bool { got, err := r.Get(t.Context(), "k"); return err == nil && bytes.Equal(value, got) }, 30*time.Second, 5*time.Millisecond)
+}
+
 // rpcs is how many calls of any kind the member made.
 func (m *member) rpcs(t testing.TB) int {
 	all, err := m.metrics.Gather()

@@ -39,7 +39,7 @@ func Parse(text string) (Address, error) {
 	for one := range strings.FieldsFuncSeq(text, func(r rune) bool { return r == ',' || r == ';' }) {
 		host, port, err := net.SplitHostPort(strings.TrimSpace(one))
 		if n, e := strconv.ParseUint(port, 10, 16); err != nil || e != nil || host == "" || n == 0 {
-			return Address{}, fmt.Errorf("must be host:port with a port from 1 to 65535, such as 127.0.0.1:50051 or [::1]:50051, not %q; or %s", one, Want)
+			return Address{}, fmt.Errorf("must be host:port with a port from 1 to 65535, such as 127.0.0.1:50051 or [::1]:50051, or a list of them, not %q", one)
 		}
 		a.Masters = append(a.Masters, net.JoinHostPort(host, port))
 	}
