@@ -110,7 +110,7 @@ type Store struct {
 	MetadataPassword    string        `koanf:"metadata_password" default:"" doc:"password at a redis or etcd metadata service"`
 	MetadataDB          int           `koanf:"metadata_db" default:"0" range:"0..255" doc:"number of the database in redis"`
 	AdvertiseHost       string        `koanf:"advertise_host" default:"" doc:"address or name under which peers connect to this node; empty for the host of local_hostname"`
-	MasterServerAddress string        `koanf:"master_server_address" type:"address" default:"127.0.0.1:50051" doc:"host:port of the master"`
+	MasterServerAddress string        `koanf:"master_server_address" type:"address" default:"127.0.0.1:50051" doc:"where the master is: host:port; host:port,host:port of several masters, of which the one that leads is found; or etcd://host:port;host:port, where the masters of cluster_id keep who leads"`
 	Protocol            string        `koanf:"protocol" type:"plugin" default:"tcp" doc:"preferred transport: the name of a transport plugin"`
 	DeviceNames         []string      `koanf:"device_names" default:"" doc:"network devices a transport may use; empty, or auto-discovery, leaves the choice to it"`
 	AutoDiscovery       string        `koanf:"auto_discovery" default:"auto" enum:"auto|on|off" doc:"where a transport's network devices come from: device_names, or the machine where it is empty; always the machine; only device_names"`
@@ -140,7 +140,7 @@ type Store struct {
 	MasterDownTimeout time.Duration `koanf:"master_down_timeout" unit:"ms" default:"1s" range:"1ms..24h" doc:"bound on one call while the master is not reachable"`
 
 	TenantID  string `koanf:"tenant_id" type:"tenant" default:"default" doc:"tenant whose objects this process sees"`
-	ClusterID string `koanf:"cluster_id" type:"cluster" default:"mooncake_cluster" doc:"name of the cluster that the master belongs to"`
+	ClusterID string `koanf:"cluster_id" type:"cluster" default:"mooncake_cluster" doc:"name of the cluster that the master belongs to, under which etcd knows who leads"`
 	Memcpy    string `koanf:"memcpy" default:"auto" enum:"auto|on|off" soon:"the choice; local reads are always a memory copy" doc:"copy between buffers of one process without a transport; auto decides by the transports"`
 
 	LocalHotCacheSize          Size `koanf:"local_hot_cache_size" default:"0" doc:"memory for copies of remote objects that are read often; 0 for none"`

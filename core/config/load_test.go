@@ -101,7 +101,7 @@ func TestEveryKeyInEveryLayer(t *testing.T) {
 	sample := map[string][3]string{
 		"string": {"a", "b", "c"}, "bool": {"true", "false", "true"}, "port": {"1001", "1002", "1003"}, "int": {"1", "2", "3"}, "number": {"0.1", "0.2", "0.3"},
 		"size": {"65KiB", "66KiB", "67KiB"}, "duration": {"41s", "42s", "43s"}, "list": {"a,b", "c", "d,e"}, "plugin": {"x", "y", "z"},
-		"address": {"a:1", "b:2", "c:3"}, "cluster": {"a", "b", "c"}, "tenant": {"a", "b", "c"},
+		"address": {"a:1", "b:2,c:3", "etcd://d:4;e:5"}, "cluster": {"a", "b", "c"}, "tenant": {"a", "b", "c"},
 		"socket": {"off", "on", "/run/x.sock"}, "keep": {"off", "keeper", "/run/y.sock"},
 	}
 	for _, f := range schema() {

@@ -3,15 +3,14 @@ package config
 import (
 	"errors"
 	"fmt"
-	"net"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
 
 	"github.com/mooncake-go/mooncake/core/config/internal/value"
+	"github.com/mooncake-go/mooncake/core/internal/masteraddr"
 )
 
 var (
@@ -180,11 +179,8 @@ func socket(text string) (string, error) {
 }
 
 func address(text string) (string, error) {
-	host, port, err := net.SplitHostPort(strings.TrimSpace(text))
-	if n, e := strconv.Atoi(port); err != nil || e != nil || host == "" || n < 1 || n > 65535 {
-		return "", errors.New("must be host:port with a port from 1 to 65535, such as 127.0.0.1:50051 or [::1]:50051")
-	}
-	return net.JoinHostPort(host, port), nil
+	a, err := masteraddr.Parse(text)
+	return a.String(), err
 }
 
 // format prints a value of any field so that parse reads it back.

@@ -1,11 +1,6 @@
 package config
 
-import (
-	"net"
-	"strconv"
-
-	"github.com/spf13/pflag"
-)
+import "github.com/spf13/pflag"
 
 // The flags by which every command that talks to a pool names it. masterFlag is a short name
 // of --master_server_address; adminPortFlag is for commands that ask the admin port, which is
@@ -13,34 +8,41 @@ import (
 const (
 	masterFlag    = "master"
 	masterKey     = "store.master_server_address"
+	clusterFlag   = "cluster_id"
 	adminPortFlag = "metrics_port"
 	adminPortKey  = "master.metrics_port"
 )
 
 // MasterUsage is the help of --master.
-const MasterUsage = "host:port of the master; also MOONCAKE_MASTER, or " + masterKey + " in the configuration file"
+const MasterUsage = "host:port of the master, of several masters (host:port,host:port), or etcd://host:port, which knows who leads; also MOONCAKE_MASTER, or " + masterKey + " in the configuration file"
 
-// RegisterPoolFlags adds --master, --metrics_port and --config to a command that is no role
+// RegisterPoolFlags adds --master, --cluster_id, --metrics_port and --config to a command that is no role
 // and asks the admin port of a pool's master. LoadPool reads them.
 func RegisterPoolFlags(fs *pflag.FlagSet) {
 	add(fs, GroupRole, masterFlag, "host:port", MasterUsage, "127.0.0.1:50051")
+	add(fs, GroupRole, clusterFlag, "name", "cluster whose leader etcd names; also MC_STORE_CLUSTER_ID, or store.cluster_id in the file", "mooncake_cluster")
 	add(fs, GroupRole, adminPortFlag, "port", "admin port on that host; also MOONCAKE_MASTER_METRICS_PORT, or "+adminPortKey+" in the file", "9003")
 	add(fs, GroupMain, "config", "file", "configuration file (.yaml, .yml or .json); also MOONCAKE_CONFIG", "")
 }
 
-// LoadPool returns the address of the admin port of the pool that flags, environment and file
-// name, in the same order of precedence as for a client.
-func LoadPool(fs *pflag.FlagSet, environ []string) (admin string, err error) {
+// Pool is how flags, environment and file name a pool.
+type Pool struct {
+	// Master is an address of the form of store.master_server_address, Cluster that which etcd knows the
+	// leader of.
+	Master, Cluster string
+	// AdminPort is the admin port on the host of the master that leads.
+	AdminPort int
+}
+
+// LoadPool returns the pool that flags, environment and file name, in the same order of precedence as for a
+// client.
+func LoadPool(fs *pflag.FlagSet, environ []string) (Pool, error) {
 	loaded, err := Load(Options{Role: RoleClient, Flags: fs, Environ: environ})
 	if err != nil {
-		return "", err
+		return Pool{}, err
 	}
-	host, _, err := net.SplitHostPort(loaded.Config.Store.MasterServerAddress)
-	if err != nil {
-		p := &Problem{Key: masterKey, Reason: err.Error(), Hint: "use host:port, for example 127.0.0.1:50051"}
-		return "", Problems{p}
-	}
-	return net.JoinHostPort(host, strconv.Itoa(loaded.Config.Master.MetricsPort)), nil
+	c := loaded.Config
+	return Pool{Master: c.Store.MasterServerAddress, Cluster: c.Store.ClusterID, AdminPort: c.Master.MetricsPort}, nil
 }
 
 // poolFlags adds to the flags of a role those that it has as a client of a pool.

@@ -20,6 +20,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mooncake-go/mooncake/core/config"
+	"github.com/mooncake-go/mooncake/core/ha/open"
+	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/x/advice"
 )
 
@@ -202,6 +204,13 @@ func TestOneThingAtATime(t *testing.T) {
 		{"master", "127.0.0.1:50051: reset", Fail, nil, nil, func(m *Machine) {
 			m.Master = func(context.Context, string) (string, error) { return "", errors.New("reset") }
 		}},
+		{"master", "10.0.0.9:1 leads and serves", OK, nil, []string{"STORE_MASTER_SERVER_ADDRESS=etcd://e:1"}, leads("10.0.0.9:1", nil)},
+		{"master", "a:1 leads and serves", OK, nil, []string{"STORE_MASTER_SERVER_ADDRESS=a:1,b:1"}, leads("a:1", nil)},
+		{"master", "no master leads cluster blue, says etcd://e:1", Fail, nil, []string{"STORE_MASTER_SERVER_ADDRESS=etcd://e:1", "STORE_CLUSTER_ID=blue"},
+			leads("", open.NoLeader("etcd://e:1", "blue"))},
+		{"master", "who leads is not known, etcd://e:1 does not answer", Fail, nil, []string{"STORE_MASTER_SERVER_ADDRESS=etcd://e:1"},
+			leads("", errs.New(errs.EtcdOperationError, "etcd", "refused"))},
+		{"master", "none of a:1,b:1 serves", Fail, nil, []string{"STORE_MASTER_SERVER_ADDRESS=a:1,b:1"}, leads("", errs.New(errs.RPCFail, "", "refused"))},
 	} {
 		m := machine(tree(t, "vm"))
 		for name, text := range c.files {
@@ -213,6 +222,12 @@ func TestOneThingAtATime(t *testing.T) {
 		r := find(t, Run(t.Context(), m, settings(t, config.RoleStore, c.sets...)), c.check)
 		require.Equal(t, c.status, r.Status, "%s: %+v", c.check, r)
 		require.Contains(t, r.Found, c.want, c.check)
+	}
+}
+
+func leads(leader string, err error) func(*Machine) {
+	return func(m *Machine) {
+		m.Leader = func(context.Context, string, string) (string, error) { return leader, err }
 	}
 }
 

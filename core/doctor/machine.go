@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/mooncake-go/mooncake/core/ha/open"
 )
 
 // Machine is how the checks see a machine. The functions that take a context are called once, and
@@ -28,6 +30,8 @@ type Machine struct {
 	Clock func() (Clock, error)
 	// Master asks the master at host:port whether it serves and returns its version.
 	Master func(ctx context.Context, address string) (version string, err error)
+	// Leader asks which master leads a cluster, as package open does.
+	Leader func(ctx context.Context, address, cluster string) (leader string, err error)
 	// Metadata asks the metadata service whether it answers.
 	Metadata func(ctx context.Context, url string) error
 }
@@ -50,7 +54,7 @@ func ThisMachine(master func(context.Context, string) (string, error)) Machine {
 			home = h + "/.local/share"
 		}
 	}
-	return Machine{Root: os.DirFS("/"), UID: os.Getuid(), Home: home, Clock: readClock, Master: master, Metadata: askMetadata}
+	return Machine{Root: os.DirFS("/"), UID: os.Getuid(), Home: home, Clock: readClock, Master: master, Leader: askLeader, Metadata: askMetadata}
 }
 
 func readClock() (Clock, error) {
@@ -67,6 +71,10 @@ func readClock() (Clock, error) {
 		c.Suspended = max(0, time.Duration(boot.Nano()-mono.Nano()).Truncate(time.Second))
 	}
 	return c, nil
+}
+
+func askLeader(ctx context.Context, address, cluster string) (string, error) {
+	return open.Leader(ctx, address, cluster, open.Options{})
 }
 
 // askMetadata asks for a key that does not exist: any answer of HTTP but an error of the server's

@@ -10,6 +10,8 @@ import (
 	"syscall"
 
 	"github.com/mooncake-go/mooncake/core/config"
+	"github.com/mooncake-go/mooncake/core/internal/masteraddr"
+	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
 // unreachable is a failure for a role that needs the other process, and a warning if no setting says
@@ -21,16 +23,32 @@ func (e *exam) unreachable(found, why, do string) Result {
 	return fail(found, why, do)
 }
 
-// master asks the master whether it serves.
+const withoutMaster = "nodes wait for it at the start for a while, and clients get errors"
+
+// master asks the master whether it serves, that which leads if there is a choice.
 func (e *exam) master(ctx context.Context) Result {
-	addr := e.cfg.Store.MasterServerAddress
+	addr, leads := e.cfg.Store.MasterServerAddress, ""
+	if a, err := masteraddr.Parse(addr); err == nil && len(a.Masters) != 1 {
+		leader, err := e.Leader(ctx, addr, e.cfg.Store.ClusterID)
+		switch {
+		case errs.Is(err, errs.UnavailableInCurrentStatus):
+			return e.unreachable(fmt.Sprintf("no master leads cluster %s, says %s", e.cfg.Store.ClusterID, addr), withoutMaster,
+				"start one (mooncake master --enable_ha) with this cluster_id and etcd, or correct store.cluster_id")
+		case errs.Is(err, errs.RPCFail):
+			return e.unreachable(fmt.Sprintf("none of %s serves: %v", addr, short(ctx, err)), withoutMaster, "start them (mooncake master --enable_ha), or correct store.master_server_address")
+		case err != nil:
+			return e.unreachable(fmt.Sprintf("who leads is not known, %s does not answer: %v", addr, short(ctx, err)), "members go on with the leader that they know; new ones wait",
+				"start etcd, or correct store.master_server_address")
+		}
+		addr, leads = leader, "leads and "
+	}
 	version, err := e.Master(ctx, addr)
 	if err != nil {
 		reason := strings.TrimPrefix(short(ctx, err).Error(), "master "+addr+": ")
-		return e.unreachable(fmt.Sprintf("%s: %s", addr, reason), "nodes wait for it at the start for a while, and clients get errors",
+		return e.unreachable(fmt.Sprintf("%s: %s", addr, reason), withoutMaster,
 			"start it (mooncake master), or correct store.master_server_address; check the firewall between")
 	}
-	return ok("%s serves, version %s", addr, version)
+	return ok("%s %sserves, version %s", addr, leads, version)
 }
 
 // metadata asks the metadata service.

@@ -2,10 +2,21 @@ package store
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/mooncake-go/mooncake/core/model"
 )
+
+// ErrNoLeader is in the chain of the error of a call while no master leads the cluster, or while it is not
+// known which one does: UnavailableInCurrentStatus, or the code of the directory that does not answer.
+var ErrNoLeader = errors.New("no master is known to lead")
+
+// Mover is a Master that may be another process from one call to the next.
+type Mover interface {
+	// OnMove has f called after each change, nil for nothing. f does not block.
+	OnMove(f func())
+}
 
 // Master is the master as a client and a node see it: over gRPC (core/api/rpc), or the
 // service itself within one process (core/master).

@@ -5,9 +5,11 @@ import (
 	"context"
 	"net"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/mooncake-go/mooncake/core/api/rpc/server"
@@ -70,6 +72,80 @@ func TestMasterKilledAndRestarted(t *testing.T) {
 	got, err := r.Get(t.Context(), "new")
 	require.NoError(t, err)
 	require.Equal(t, value, got)
+}
+
+// TestPutsEndAtTheNextMaster: a put whose master goes away before it has ended ends at the next one, which
+// has it from the ledger.
+func TestPutsEndAtTheNextMaster(t *testing.T) {
+	value := content("k", 300_000)
+	for name, put := range map[string]func(ctx context.Context, r *member) error{
+		"put": func(ctx context.Context, r *member) error { return r.Put(ctx, "k", value, one) },
+		"batch": func(ctx context.Context, r *member) error {
+			return r.BatchPut(ctx, []string{"k"}, [][]byte{value}, one)[0]
+		},
+		"layers": func(ctx context.Context, r *member) error {
+			if err := r.StartPuts(ctx, []string{"k"}, []uint64{uint64(len(value))}, one, nil)[0]; err != nil {
+				return err
+			}
+			if err := r.PutRanges(ctx, []store.Ranges{write("k", 0, value)})[0].Err; err != nil {
+				return err
+			}
+			return r.EndPuts(ctx, []string{"k"})[0]
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newCluster(t)
+			c.member(memberOptions{segments: []uint64{segment}})
+			r := c.member(memberOptions{})
+			ending := make(chan struct{})
+			var ends atomic.Int32
+			c.master.setHook(func(k call) error {
+				if k.name == "PutEnd" && ends.Add(1) == 1 {
+					close(ending)
+					return errDown
+				}
+				return nil
+			})
+			var wg sync.WaitGroup
+			wg.Go(func() { assert.NoError(t, put(t.Context(), r)) })
+			<-ending
+			c.kill()
+			c.boot()
+			wg.Wait()
+			require.Greater(t, ends.Load(), int32(1))
+			require.Eventually(t, func() bool { got, err := r.Get(t.Context(), "k"); return err == nil && bytes.Equal(value, got) }, 30*time.Second, 5*time.Millisecond)
+		})
+	}
+}
+
+// TestAPutEndsBeforeItsMasterKnowsIt: a put that was open when another master came is ended again until that one
+// has adopted it, although no call was lost.
+func TestAPutEndsBeforeItsMasterKnowsIt(t *testing.T) {
+	c := newCluster(t)
+	c.member(memberOptions{segments: []uint64{segment}})
+	r := c.member(memberOptions{})
+	value := content("k", 300_000)
+	require.NoError(t, r.StartPuts(t.Context(), []string{"k"}, []uint64{uint64(len(value))}, one, nil)[0])
+	require.NoError(t, r.PutRanges(t.Context(), []store.Ranges{write("k", 0, value)})[0].Err)
+	adopt := make(chan struct{})
+	release := sync.OnceFunc(func() { close(adopt) })
+	defer release()
+	var ends atomic.Int32
+	c.master.setHook(func(k call) error {
+		switch {
+		case k.name == "Attach":
+			<-adopt
+		case k.name == "PutEnd" && ends.Add(1) == 2:
+			release()
+		}
+		return nil
+	})
+	began := time.Now()
+	c.kill()
+	c.boot()
+	require.Eventually(t, func() bool { return r.session.MasterSince().After(began) && !r.Health().Down }, 30*time.Second, time.Millisecond)
+	require.NoError(t, r.EndPuts(t.Context(), []string{"k"})[0])
+	require.Eventually(t, func() bool { got, err := r.Get(t.Context(), "k"); return err == nil && bytes.Equal(value, got) }, 30*time.Second, 5*time.Millisecond)
 }
 
 // rpcs is how many calls of any kind the member made.

@@ -3,6 +3,7 @@ package cli
 import (
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -26,23 +27,27 @@ func TestOneWayToNameThePool(t *testing.T) {
 		environ []string
 		master  string
 		port    string
+		cluster string
 	}{
-		{"default", nil, nil, "127.0.0.1:50051", "9003"},
-		{"file", []string{"--config", file}, nil, "file:1", "91"},
-		{"file of the environment", nil, []string{"MOONCAKE_CONFIG=" + file}, "file:1", "91"},
-		{"upstream's variable", nil, []string{"MOONCAKE_CONFIG=" + file, "MOONCAKE_MASTER=env:2"}, "env:2", "91"},
-		{"our variables", nil, []string{"MOONCAKE_STORE_MASTER_SERVER_ADDRESS=env:3", "MOONCAKE_MASTER_METRICS_PORT=93"}, "env:3", "93"},
-		{"flag", []string{"--master", "flag:4", "--config=" + file}, []string{"MOONCAKE_MASTER=env:2"}, "flag:4", "91"},
+		{"default", nil, nil, "127.0.0.1:50051", "9003", "mooncake_cluster"},
+		{"file", []string{"--config", file}, nil, "file:1", "91", "mooncake_cluster"},
+		{"file of the environment", nil, []string{"MOONCAKE_CONFIG=" + file}, "file:1", "91", "mooncake_cluster"},
+		{"upstream's variable", nil, []string{"MOONCAKE_CONFIG=" + file, "MOONCAKE_MASTER=env:2"}, "env:2", "91", "mooncake_cluster"},
+		{"our variables", nil, []string{"MOONCAKE_STORE_MASTER_SERVER_ADDRESS=env:3", "MOONCAKE_MASTER_METRICS_PORT=93"}, "env:3", "93", "mooncake_cluster"},
+		{"flag", []string{"--master", "flag:4", "--config=" + file}, []string{"MOONCAKE_MASTER=env:2"}, "flag:4", "91", "mooncake_cluster"},
+		{"etcd", []string{"--master", "etcd://e:1;f:1"}, []string{"MC_STORE_CLUSTER_ID=blue"}, "etcd://e:1;f:1", "9003", "blue"},
+		{"etcd by flags", []string{"--master", "etcd://e:1", "--cluster_id", "green"}, []string{"MC_STORE_CLUSTER_ID=blue"}, "etcd://e:1", "9003", "green"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			for _, verb := range []string{"why", "admin"} {
 				e, _, _ := testEnv()
 				cmd := command.Child(e.root(), verb)
 				require.NoError(t, cmd.ParseFlags(c.args))
-				address, err := config.LoadPool(cmd.Flags(), c.environ)
+				pool, err := config.LoadPool(cmd.Flags(), c.environ)
 				require.NoError(t, err)
-				host, _, _ := strings.Cut(c.master, ":")
-				assert.Equal(t, host+":"+c.port, address, verb)
+				assert.Equal(t, c.master, pool.Master, verb)
+				assert.Equal(t, c.port, strconv.Itoa(pool.AdminPort), verb)
+				assert.Equal(t, c.cluster, pool.Cluster, verb)
 			}
 			e, _, _ := testEnv()
 			cmd := command.Child(command.Child(e.root(), "client"), "get")

@@ -3,7 +3,9 @@ package lean
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
+	"strings"
 	"sync"
 	"time"
 
@@ -30,21 +32,25 @@ type ClientOptions struct {
 	Codec Codec
 	// Dial connects; nil for TCP.
 	Dial func(ctx context.Context, addr string) (net.Conn, error)
+	// Reached is told the address of each connection that is made, nil for nobody. It may call Redirect.
+	Reached func(addr string)
 }
 
 // otherwise is how long a server that speaks only gRPC is not asked again.
 const otherwise = time.Minute
 
-// Client calls a server. It connects with the first call, and again by itself. It
-// implements grpc.ClientConnInterface for unary calls. Safe for concurrent use.
+// Client calls a server, or the one of several that can be reached. It connects with the first call, and
+// again by itself. It implements grpc.ClientConnInterface for unary calls. Safe for concurrent use.
 type Client struct {
-	addr string
 	opts ClientOptions
 
 	mu       sync.Mutex
+	addrs    []string // in the order in which they are tried; immutable
+	nowhere  error    // why there is no address
 	closed   bool
 	current  *session
-	dialling chan struct{} // closed when the attempt in progress is over, nil while there is none
+	dialling chan struct{} // closed when the attempt in progress is over, or none is needed; nil while there is none
+	abort    context.CancelFunc
 	failures int
 	failed   error         // of the last attempt
 	until    time.Time     // no attempt before
@@ -54,7 +60,8 @@ type Client struct {
 
 var _ grpc.ClientConnInterface = (*Client)(nil)
 
-// NewClient makes a client of the server at addr, "host:port". It does not connect.
+// NewClient makes a client of the server at addr, "host:port". It does not connect. With an empty addr,
+// calls wait for the first Redirect.
 func NewClient(addr string, o ClientOptions) *Client {
 	o.Limits = o.Limits.withDefaults()
 	def := func(d *time.Duration, v time.Duration) {
@@ -71,7 +78,43 @@ func NewClient(addr string, o ClientOptions) *Client {
 	if o.Dial == nil {
 		o.Dial = dialTCP
 	}
-	return &Client{addr: addr, opts: o}
+	if o.Reached == nil {
+		o.Reached = func(string) {}
+	}
+	c := &Client{opts: o, abort: func() {}}
+	if addr == "" {
+		c.dialling = make(chan struct{})
+	} else {
+		c.addrs = []string{addr}
+	}
+	return c
+}
+
+// errMoved ends the connections of a client that is redirected.
+var errMoved = errors.New("another server has taken over")
+
+// Redirect changes where the server is. Of several addresses the first that can be reached is taken; with
+// none, calls fail at once with nowhere. A connection to another address than the first ends at once, and
+// the calls in flight on it fail with Unavailable; the next call connects at once.
+func (c *Client) Redirect(nowhere error, addrs ...string) {
+	c.mu.Lock()
+	c.addrs, c.nowhere = addrs, nowhere
+	c.failures, c.failed, c.other, c.until = 0, nil, nil, time.Time{}
+	if c.dialling != nil {
+		c.abort()
+		close(c.dialling)
+		c.dialling = nil
+	}
+	s := c.current
+	if s != nil && len(addrs) > 0 && s.addr == addrs[0] {
+		s = nil
+	} else {
+		c.current = nil
+	}
+	c.mu.Unlock()
+	if s != nil {
+		s.end(errMoved)
+	}
 }
 
 // dialTCP connects. A peer that vanished without closing is noticed within 15 s.
@@ -135,6 +178,9 @@ func (c *Client) session(w *wait) (*session, error) {
 		case c.closed:
 			c.mu.Unlock()
 			return nil, status.Error(codes.Canceled, "the connection is closed")
+		case c.nowhere != nil:
+			defer c.mu.Unlock()
+			return nil, c.nowhere
 		case c.current != nil && c.current.alive():
 			s := c.current
 			c.mu.Unlock()
@@ -144,9 +190,13 @@ func (c *Client) session(w *wait) (*session, error) {
 			return nil, c.refusal()
 		}
 		if c.dialling == nil {
-			over := make(chan struct{})
-			c.dialling = over
-			c.attempts.Go(func() { c.attempt(over) }) //nolint:contextcheck // Others wait for it too.
+			over, addrs := make(chan struct{}), c.addrs
+			ctx, cancel := context.WithCancel(context.Background())
+			c.dialling, c.abort = over, cancel
+			c.attempts.Go(func() { //nolint:contextcheck // Others wait for it too.
+				defer cancel()
+				c.attempt(ctx, over, addrs)
+			})
 		}
 		over := c.dialling
 		c.mu.Unlock()
@@ -170,31 +220,46 @@ func (c *Client) refusal() error {
 	case c.other != nil:
 		return c.other
 	}
-	return status.Errorf(codes.Unavailable, "cannot connect to %s: %v", c.addr, c.failed)
+	return status.Errorf(codes.Unavailable, "cannot connect to %s: %v", strings.Join(c.addrs, ", "), c.failed)
 }
 
-// attempt connects once.
-func (c *Client) attempt(over chan struct{}) {
-	ctx, cancel := context.WithTimeout(context.Background(), c.opts.ConnectTimeout)
-	defer cancel()
-	conn, err := c.opts.Dial(ctx, c.addr)
+// attempt connects to the first of the addresses that can be reached.
+func (c *Client) attempt(ctx context.Context, over chan struct{}, addrs []string) {
 	var s *session
+	var failed error
 	var other *ForeignError
-	if err == nil {
-		again := func(ctx context.Context) (net.Conn, error) { return c.opts.Dial(ctx, c.addr) }
-		s, err = newSession(ctx, conn, again, c.opts.Limits, c.opts.Codec)
+	foreigners := 0
+	for _, addr := range addrs {
+		var err error
+		if s, err = c.connect(ctx, addr); err == nil {
+			break
+		}
 		if errors.As(err, &other) {
-			other.Addr = c.addr
+			foreigners++
+		}
+		if failed == nil {
+			failed = err
+		} else {
+			failed = fmt.Errorf("%w; %w", failed, err)
 		}
 	}
+	if foreigners < len(addrs) {
+		other = nil // The server may be at one of the others.
+	}
+	c.finish(over, s, failed, other)
+}
+
+// finish ends an attempt, which made a session or failed.
+func (c *Client) finish(over chan struct{}, s *session, failed error, other *ForeignError) {
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	close(over)
-	c.dialling = nil
+	closed, moved := c.closed, c.dialling != over
+	if !moved {
+		c.dialling = nil
+		defer close(over)
+	}
 	switch {
-	case err == nil && c.closed:
-		s.end(errGone)
-	case err == nil:
+	case closed || moved:
+	case s != nil:
 		c.current, c.failures, c.failed, c.other = s, 0, nil, nil
 	default:
 		pause := min(c.opts.RetryMin<<min(c.failures, 16), c.opts.RetryMax)
@@ -202,8 +267,38 @@ func (c *Client) attempt(over chan struct{}) {
 			pause = otherwise
 		}
 		c.failures++
-		c.failed, c.other, c.until = err, other, time.Now().Add(pause)
+		c.failed, c.other, c.until = failed, other, time.Now().Add(pause)
 	}
+	c.mu.Unlock()
+	switch {
+	case s == nil:
+	case closed:
+		s.end(errGone)
+	case moved:
+		s.end(errMoved)
+	default:
+		c.opts.Reached(s.addr)
+	}
+}
+
+// connect connects to one address.
+func (c *Client) connect(ctx context.Context, addr string) (*session, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.opts.ConnectTimeout)
+	defer cancel()
+	dial := func(ctx context.Context) (net.Conn, error) { return c.opts.Dial(ctx, addr) }
+	conn, err := dial(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s, err := newSession(ctx, conn, dial, c.opts.Limits, c.opts.Codec)
+	if other := (*ForeignError)(nil); errors.As(err, &other) {
+		other.Addr = addr
+	}
+	if err != nil {
+		return nil, err
+	}
+	s.addr = addr
+	return s, nil
 }
 
 // Close ends the connection; calls in flight fail. Repeatable. The fallback stays open.
@@ -211,6 +306,11 @@ func (c *Client) Close() error {
 	c.mu.Lock()
 	c.closed = true
 	s := c.current
+	c.abort()
+	if c.dialling != nil && len(c.addrs) == 0 {
+		close(c.dialling) // Nothing but Redirect would.
+		c.dialling = nil
+	}
 	c.mu.Unlock()
 	c.attempts.Wait()
 	if s != nil {

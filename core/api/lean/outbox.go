@@ -146,10 +146,11 @@ func (o *outbox) fail(err error) error {
 	return o.err
 }
 
-// close ends the connection and waits for the goroutine.
-func (o *outbox) close(why error) {
+// close ends the connection, waits for the goroutine, and returns why the connection ended first.
+func (o *outbox) close(why error) error {
 	o.mu.Lock()
-	_ = o.fail(why)
+	why = o.fail(why)
 	o.mu.Unlock()
 	o.rest.Wait()
+	return why
 }

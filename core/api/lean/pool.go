@@ -19,7 +19,7 @@ type Pool struct {
 
 var _ grpc.ClientConnInterface = (*Pool)(nil)
 
-// NewPool makes a pool of at most so many connections, at least 1. It does not connect.
+// NewPool makes a pool of at most so many connections, at least 1, as NewClient. It does not connect.
 func NewPool(addr string, connections int, o ClientOptions) *Pool {
 	p := &Pool{clients: make([]*Client, max(1, connections))}
 	p.calls = make([]atomic.Int32, len(p.clients))
@@ -34,6 +34,13 @@ func (p *Pool) Invoke(ctx context.Context, method string, args, reply any, opts 
 	i := p.take()
 	defer p.calls[i].Add(-1)
 	return p.clients[i].Invoke(ctx, method, args, reply, opts...)
+}
+
+// Redirect is Client.Redirect for all connections.
+func (p *Pool) Redirect(nowhere error, addrs ...string) {
+	for _, c := range p.clients {
+		c.Redirect(nowhere, addrs...)
+	}
 }
 
 // take counts a call on the connection for it.

@@ -22,6 +22,7 @@ import (
 
 // session is one connection to a server.
 type session struct {
+	addr   string
 	conn   net.Conn
 	out    *outbox
 	in     frameReader // used by the goroutine that has the turn

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"net"
 	"strconv"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/mooncake-go/mooncake/core/app"
 	"github.com/mooncake-go/mooncake/core/bindings/settings"
+	"github.com/mooncake-go/mooncake/core/store"
 	"github.com/mooncake-go/mooncake/core/store/local"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
@@ -18,7 +20,8 @@ import (
 // positional form. engine is shared with its other users; with nil the store gets its own.
 //
 // Setup waits for the master for max_wait_time. If the master does not answer, Setup returns
-// Internal (-1) and leaves the store pending: calls on it fail at once, and it joins the pool as
+// Internal (-1), UnavailableInCurrentStatus (-1010) if no master leads, or EtcdOperationError (-1000) if
+// etcd does not say who does, and leaves the store pending: calls on it fail at once, and it joins the pool as
 // soon as the master answers. A second Setup of a pending store with the same arguments waits
 // again; with other arguments it replaces the store. After any other error, and when the context
 // ends, the store is not set up. Close ends a Setup in progress.
@@ -50,7 +53,11 @@ func (s *Store) Setup(ctx context.Context, given map[string]string, positional b
 		return s.refuse(src, err)
 	}
 	o.pending = &a
-	return s.refuse(src, errs.Wrap(errs.Internal, "the store goes on trying", err))
+	code := errs.Internal
+	if errors.Is(err, store.ErrNoLeader) {
+		code = errs.CodeOf(err)
+	}
+	return s.refuse(src, errs.Wrap(code, "the store goes on trying", err))
 }
 
 // attempt has the arguments of Setup, except the time to wait.

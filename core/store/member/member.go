@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -98,6 +99,9 @@ func (m *Member) open() (err error) {
 	}
 	sc := session.DefaultConfig()
 	sc.MasterDownTimeout, sc.Address = m.cfg.MasterDownTimeout, m.cfg.MasterServerAddress
+	if strings.Contains(sc.Address, "://") {
+		sc.Address += ", cluster " + m.cfg.ClusterID
+	}
 	if m.session, err = session.New(sc, m.deps()); err != nil {
 		return err
 	}

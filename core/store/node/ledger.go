@@ -8,6 +8,7 @@ import (
 
 	"github.com/mooncake-go/mooncake/core/ledger"
 	"github.com/mooncake-go/mooncake/core/model"
+	"github.com/mooncake-go/mooncake/core/store/session"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
@@ -151,7 +152,7 @@ func (n *Node) follow(ctx context.Context) {
 			continue
 		}
 		round = 0
-		if errs.Is(err, errs.UnavailableInCurrentStatus) && n.joined.Load() {
+		if errs.Is(err, errs.UnavailableInCurrentStatus) && !session.Unanswered(err) && n.joined.Load() {
 			n.requestMount()
 		}
 		select {

@@ -57,9 +57,12 @@ func (s *Session) run() {
 		}
 		last = time.Now()
 		s.lastPing.Store(int64(last.Sub(s.born)))
-		if err := s.ping(); err != nil {
-			pause = min(2*pause, s.cfg.MaxPingInterval)
-		} else {
+		switch err := s.ping(); {
+		case err != nil && s.hurries():
+			pause = min(minProbeGap, s.cfg.PingInterval)
+		case err != nil:
+			pause = min(max(2*pause, s.cfg.PingInterval), s.cfg.MaxPingInterval)
+		default:
 			pause = s.cfg.PingInterval
 		}
 	}
@@ -93,6 +96,9 @@ func (s *Session) ping() error {
 	members := s.members
 	s.mu.Unlock()
 	forgotten := err == nil && reply.Status == model.ClientNeedRemount
+	if forgotten {
+		s.replaced()
+	}
 	if err == nil {
 		s.heard(sent, reply.Status)
 	}

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/mooncake-go/mooncake/core/store"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
@@ -20,6 +21,9 @@ const (
 	failsToDown = 2
 	// minProbeGap is the least time between pings that calls to a master that is down ask for.
 	minProbeGap = 100 * time.Millisecond
+	// hasteTime is how long after a change of the leader a ping that fails is repeated every minProbeGap. A
+	// master of the reference implementation serves 5 s after it was elected.
+	hasteTime = 10 * time.Second
 )
 
 // Health is the state of the master as a session knows it.
@@ -51,8 +55,8 @@ func (s *Session) refuse() error {
 }
 
 func (s *Session) refused(o *outage) error {
-	if errors.Is(o.cause, errs.ErrForeign) {
-		return o.cause // It is complete, and permanent.
+	if errors.Is(o.cause, errs.ErrForeign) || errors.Is(o.cause, store.ErrNoLeader) {
+		return o.cause // It is complete.
 	}
 	err := errs.New(errs.RPCFail, "store", "the master has not answered since %s (%v ago): %w",
 		o.since.Format("15:04:05"), time.Since(o.since).Round(time.Second), o.cause)
@@ -76,6 +80,7 @@ func (s *Session) worked() {
 	if o == nil {
 		return
 	}
+	s.replaced()
 	s.metrics.down.Set(0)
 	level := slog.LevelInfo
 	if first {
@@ -95,10 +100,36 @@ func (s *Session) failed(err error, t0 time.Time) {
 	s.pingNow()
 }
 
+// moved is told that another master leads now, or none. The session pings at once, and soon again while
+// the new master does not serve yet.
+func (s *Session) moved() {
+	s.hasty.Store(int64(time.Since(s.born) + hasteTime))
+	s.fails.Store(0)
+	s.replaced()
+	s.pingNow()
+}
+
+// MasterSince returns when the master was last seen to be another one than before, or to be another run of
+// the same one, or to be back after an outage. Zero for never.
+func (s *Session) MasterSince() time.Time {
+	if ns := s.since.Load(); ns != 0 {
+		return s.born.Add(time.Duration(ns))
+	}
+	return time.Time{}
+}
+
+func (s *Session) replaced() { s.since.Store(int64(time.Since(s.born))) }
+
+// hurries reports whether a master may be about to serve.
+func (s *Session) hurries() bool { return time.Since(s.born) < time.Duration(s.hasty.Load()) }
+
 // declareDown makes calls fail at once from now on, including those that wait.
 func (s *Session) declareDown(cause error) {
 	s.mu.Lock()
-	if s.outage.Load() != nil || s.closed {
+	if o := s.outage.Load(); o != nil || s.closed {
+		if o != nil && errors.Is(cause, store.ErrNoLeader) != errors.Is(o.cause, store.ErrNoLeader) {
+			s.outage.Store(&outage{since: o.since, cause: cause})
+		}
 		s.mu.Unlock()
 		return
 	}
@@ -110,7 +141,10 @@ func (s *Session) declareDown(cause error) {
 	s.metrics.down.Set(1)
 	s.metrics.outages.Inc()
 	text, level := "the master does not answer, calls fail at once until it does", slog.LevelWarn
-	if errors.Is(cause, errs.ErrForeign) {
+	switch {
+	case errors.Is(cause, store.ErrNoLeader):
+		text = "no master is known to lead, calls fail at once until one is"
+	case errors.Is(cause, errs.ErrForeign):
 		text = "something else answers at the master's address, calls fail at once until the master does"
 	}
 	if !s.answered.Load() {
@@ -121,8 +155,8 @@ func (s *Session) declareDown(cause error) {
 }
 
 // Unanswered reports whether an error means that the call did not reach the master, or that the
-// master did not answer, or that something else did.
+// master did not answer, or that something else did, or that there is no master to answer.
 func Unanswered(err error) bool {
 	code := errs.CodeOf(err)
-	return code == errs.RPCFail || code == errs.RPCTimeout || errors.Is(err, errs.ErrForeign)
+	return code == errs.RPCFail || code == errs.RPCTimeout || errors.Is(err, errs.ErrForeign) || errors.Is(err, store.ErrNoLeader)
 }

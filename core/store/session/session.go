@@ -33,6 +33,8 @@ type Session struct {
 	fails     atomic.Int32           // consecutive calls and pings without an answer
 	roundTrip atomic.Int64           // the shortest of a ping or probe, in nanoseconds; 0 before the first
 	lastPing  atomic.Int64           // when the last ping was sent, in nanoseconds since born
+	hasty     atomic.Int64           // until when pings that fail are repeated soon, in nanoseconds since born
+	since     atomic.Int64           // see MasterSince, in nanoseconds since born; 0 for never
 	born      time.Time
 	// begun and ended count pings, joins counts the completed attempts of members to join.
 	begun, ended, joins atomic.Uint64
@@ -96,6 +98,9 @@ func New(cfg Config, deps Deps) (*Session, error) {
 		changed: make(chan struct{}),
 	}
 	s.ctx, s.stop = context.WithCancel(context.Background())
+	if m, ok := deps.Master.(store.Mover); ok {
+		m.OnMove(s.moved)
+	}
 	return s, nil
 }
 

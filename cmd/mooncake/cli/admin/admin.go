@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net"
 	"strconv"
 	"time"
 
@@ -14,7 +15,9 @@ import (
 	"github.com/mooncake-go/mooncake/cmd/mooncake/internal/output"
 	"github.com/mooncake-go/mooncake/core/api/rest"
 	"github.com/mooncake-go/mooncake/core/config"
+	"github.com/mooncake-go/mooncake/core/ha/open"
 	"github.com/mooncake-go/mooncake/core/master/metrics"
+	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
 // verbs makes the commands of this package. Its fields are their common flags.
@@ -39,24 +42,38 @@ func (e *verbs) ask(cmd *cobra.Command, do func(context.Context, *rest.Client) e
 	if e.timeout <= 0 {
 		return command.Usagef("--timeout is %s, must be above 0", e.timeout)
 	}
-	address, err := e.find(cmd)
+	ctx, stop := command.UntilInterrupted(cmd.Context())
+	defer stop()
+	address, err := e.find(ctx, cmd)
 	if err != nil {
-		return command.Usage(err)
+		return err
 	}
 	c, err := rest.NewClient(address, e.timeout)
 	if err != nil {
 		return command.Usage(err)
 	}
 	defer c.Close()
-	ctx, stop := command.UntilInterrupted(cmd.Context())
-	defer stop()
 	return do(ctx, c)
 }
 
-// find returns the address of the admin port.
-func (e *verbs) find(cmd *cobra.Command) (string, error) {
+// find returns the address of the admin port of the master that leads.
+func (e *verbs) find(ctx context.Context, cmd *cobra.Command) (string, error) {
 	if e.address == "" {
-		return config.LoadPool(cmd.Flags(), e.Environ)
+		pool, err := config.LoadPool(cmd.Flags(), e.Environ)
+		if err != nil {
+			return "", command.Usage(err)
+		}
+		ctx, cancel := context.WithTimeout(ctx, e.timeout)
+		defer cancel()
+		leader, err := open.Leader(ctx, pool.Master, pool.Cluster, open.Options{})
+		if err != nil {
+			return "", err
+		}
+		host, _, err := net.SplitHostPort(leader)
+		if err != nil {
+			return "", errs.Wrap(errs.InvalidParams, "the leader's address", err)
+		}
+		return net.JoinHostPort(host, strconv.Itoa(pool.AdminPort)), nil
 	}
 	fmt.Fprintln(cmd.ErrOrStderr(), "warning: --admin_address is deprecated: name the pool with --master HOST:PORT, and its admin port with --metrics_port if that is not 9003")
 	return e.address, nil

@@ -16,6 +16,8 @@ import (
 	"github.com/mooncake-go/mooncake/cmd/mooncake/cli"
 	"github.com/mooncake-go/mooncake/cmd/mooncake/internal/clitest"
 	"github.com/mooncake-go/mooncake/cmd/mooncake/internal/command"
+	backend "github.com/mooncake-go/mooncake/core/ha/etcd"
+	"github.com/mooncake-go/mooncake/core/metadata/storetest/etcdserver"
 )
 
 // adminPort answers with what was recorded of the real one (docs/admin-http.md has the
@@ -186,4 +188,31 @@ func poolOf(t *testing.T, admin net.Addr) []string {
 	host, port, err := net.SplitHostPort(admin.String())
 	require.NoError(t, err)
 	return []string{"--master", host + ":50051", "--metrics_port", port}
+}
+
+// TestTheLeaderInEtcd: the verbs ask the host of the master that leads, and say so if none does.
+func TestTheLeaderInEtcd(t *testing.T) {
+	port := &adminPort{answers: map[string][]string{"GET /api/v1/why": {whyReadable}}}
+	srv := httptest.NewServer(port)
+	defer srv.Close()
+	_, admin, err := net.SplitHostPort(srv.Listener.Addr().String())
+	require.NoError(t, err)
+	etcd := etcdserver.New(t)
+	why := func() (int, string) {
+		e, stdout, stderr := clitest.New()
+		code := cli.Run(e, []string{"mooncake", "why", "page-1", "--master", "etcd://" + etcd.Address, "--cluster_id", "blue", "--metrics_port", admin})
+		return code, stdout.String() + stderr.String()
+	}
+	code, out := why()
+	require.Equal(t, command.ExitFailure, code)
+	require.Contains(t, out, "no master leads cluster blue")
+	b, err := backend.New("etcd://"+etcd.Address, "blue", backend.Options{})
+	require.NoError(t, err)
+	defer b.Close()
+	l, err := b.Acquire(t.Context(), "127.0.0.1:50051")
+	require.NoError(t, err)
+	code, out = why()
+	require.Equal(t, command.ExitOK, code, out)
+	require.Len(t, port.asked, 1)
+	require.NoError(t, l.Resign(t.Context()))
 }

@@ -19,7 +19,7 @@ func (c *Client) Ready(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return out.GetVersion(), rpc.CheckProtocol("master "+c.addr+": ready", c.opts.Version, out.GetVersion(), out.GetProtocol())
+	return out.GetVersion(), rpc.CheckProtocol("master "+c.place.at()+": ready", c.opts.Version, out.GetVersion(), out.GetProtocol())
 }
 
 // MountSegment implements store.Master.

@@ -4,15 +4,13 @@ package client
 import (
 	"context"
 	"errors"
-	"net"
+	"log/slog"
 	"strconv"
+	"sync"
 	"time"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/credentials/insecure"
-	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/status"
 
 	masterv1 "github.com/mooncake-go/mooncake/sdk/proto/mooncake/master/v1"
@@ -21,6 +19,10 @@ import (
 	"github.com/mooncake-go/mooncake/core/api/mastercodec"
 	"github.com/mooncake-go/mooncake/core/api/rpc"
 	"github.com/mooncake-go/mooncake/core/api/rpc/convert"
+	"github.com/mooncake-go/mooncake/core/ha"
+	"github.com/mooncake-go/mooncake/core/ha/etcd"
+	"github.com/mooncake-go/mooncake/core/ha/open"
+	"github.com/mooncake-go/mooncake/core/internal/masteraddr"
 	"github.com/mooncake-go/mooncake/core/store"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
@@ -35,6 +37,10 @@ type Options struct {
 	ConnectTimeout time.Duration
 	// MaxRetryDelay is the longest pause between attempts to connect. Default 2 s.
 	MaxRetryDelay time.Duration
+	// Cluster is the one whose leader a directory names.
+	Cluster string
+	// Log, nil for none.
+	Log *slog.Logger
 	// Version of this program, for error texts and the master's log.
 	Version string
 	// MaxItems and MaxBytes bound one call; larger batches are cut. Defaults 4096 items
@@ -75,61 +81,92 @@ const (
 )
 
 // Client is a master somewhere else. It connects with the first calls, and again by itself
-// after the master went away; calls made meanwhile fail at once with RPCFail. Safe for
-// concurrent use.
+// after the master went away; calls made meanwhile fail at once with RPCFail. It follows the master
+// that leads: when another one takes over, calls in flight fail with RPCFail, and later ones go to that
+// one. While none leads, calls fail at once with store.ErrNoLeader. Safe for concurrent use.
 type Client struct {
-	addr string
-	opts Options
-	lean *lean.Pool
-	conn *grpc.ClientConn         // for a master that does not speak package lean
-	way  grpc.ClientConnInterface // the one of both that calls take
-	rpc  masterv1.MasterServiceClient
+	opts  Options
+	place place
+	lean  *lean.Pool
+	grpc  *grpcConn                // for a master that does not speak package lean
+	way   grpc.ClientConnInterface // the one of both that calls take
+	rpc   masterv1.MasterServiceClient
 	// pulling is the connection of Pull, which pulls calls.
 	pulling *lean.Pool
 	pulls   masterv1.MasterServiceClient
+
+	directory ha.Directory // nil without one
+	following sync.WaitGroup
+	stop      context.CancelFunc // of following
 }
 
-var _ store.Master = (*Client)(nil)
+var (
+	_ store.Master = (*Client)(nil)
+	_ store.Mover  = (*Client)(nil)
+)
 
-// Dial returns a client of the master at addr, "host:port". It does not connect: an error
-// is always about addr.
+// Dial returns a client of the master at addr: "host:port", a list of masters of which one leads, or a
+// directory, "etcd://host:port", that says who leads. It does not connect: an error is always about addr.
 func Dial(addr string, opts Options) (*Client, error) {
 	opts = opts.withDefaults()
-	if err := checkAddr(addr); err != nil {
+	a, err := masteraddr.Parse(addr)
+	if err != nil {
+		return nil, errs.WithHint(errs.New(errs.InvalidParams, "master address "+strconv.Quote(addr), "%w", err), "use host:port, for example 127.0.0.1:50051")
+	}
+	d, err := open.Directory(addr, opts.Cluster, open.Options{Etcd: etcd.Options{Logger: opts.Log}})
+	if err != nil {
 		return nil, err
 	}
-	// passthrough: the name is resolved anew with every attempt, by the standard resolver.
-	conn, err := grpc.NewClient("passthrough:///"+addr,
-		grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithNoProxy(),
-		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(rpc.MaxMessageSize), grpc.MaxCallSendMsgSize(rpc.MaxMessageSize)),
-		grpc.WithConnectParams(grpc.ConnectParams{
-			Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: opts.MaxRetryDelay},
-			MinConnectTimeout: opts.ConnectTimeout,
-		}),
-		// A master that vanished without closing is noticed within 15 s.
-		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 10 * time.Second, Timeout: 5 * time.Second, PermitWithoutStream: true}),
-		grpc.WithIdleTimeout(0),
-	)
-	if err != nil {
+	c := &Client{opts: opts, directory: d, stop: func() {}, place: place{name: a.String(), addrs: a.Masters, several: len(a.Masters) > 1}}
+	name, first := "leader", ""
+	if len(a.Masters) > 0 {
+		name, first = a.Masters[0], a.Masters[0]
+	}
+	if c.grpc, err = newGRPC(name, a.Masters, opts.ConnectTimeout, opts.MaxRetryDelay); err != nil {
 		return nil, errs.Wrap(errs.InvalidParams, "master address "+strconv.Quote(addr), err)
 	}
-	c := &Client{addr: addr, opts: opts, conn: conn}
 	leaner := lean.ClientOptions{
 		Limits: lean.Limits{Frame: rpc.MaxMessageSize}, ConnectTimeout: opts.ConnectTimeout, RetryMax: opts.MaxRetryDelay, Timeout: opts.Timeout,
-		Fallback: conn, Codec: mastercodec.Codec{Places: &mastercodec.Places{}},
+		Fallback: c.grpc, Codec: mastercodec.Codec{Places: &mastercodec.Places{}}, Reached: c.place.prefer,
 	}
-	c.lean = lean.NewPool(addr, opts.Connections, leaner)
+	c.lean = lean.NewPool(first, opts.Connections, leaner)
 	leaner.RetryMax, leaner.Timeout = pullRetry, pullTimeout
-	c.pulling = lean.NewPool(addr, 1, leaner)
+	c.pulling = lean.NewPool(first, 1, leaner)
 	c.way = c.lean
 	pulls := grpc.ClientConnInterface(c.pulling)
 	if opts.GRPC {
-		c.way = limited{conn, opts.Timeout}
-		pulls = limited{conn, pullTimeout}
+		c.way = limited{c.grpc, opts.Timeout}
+		pulls = limited{c.grpc, pullTimeout}
 	}
 	c.rpc, c.pulls = masterv1.NewMasterServiceClient(c.way), masterv1.NewMasterServiceClient(pulls)
+	c.begin(a.Masters)
 	return c, nil
+}
+
+// begin starts to look for the leader, if there is a choice.
+func (c *Client) begin(masters []string) {
+	c.place.apply = func(nowhere error, addrs ...string) {
+		c.lean.Redirect(nowhere, addrs...)
+		c.pulling.Redirect(nowhere, addrs...)
+		c.grpc.redirect(nowhere, addrs...)
+	}
+	if len(masters) > 1 {
+		c.place.mu.Lock()
+		defer c.place.mu.Unlock()
+		c.place.redirect(nil, masters...)
+	}
+	if c.directory != nil {
+		ctx, cancel := context.WithCancel(context.Background())
+		c.stop = cancel
+		c.following.Go(func() { c.place.follow(ctx, c.directory, c.opts.Cluster) })
+	}
+}
+
+// OnMove implements store.Mover.
+func (c *Client) OnMove(f func()) {
+	c.place.mu.Lock()
+	defer c.place.mu.Unlock()
+	c.place.moved = f
 }
 
 // limited ends calls after a while.
@@ -145,26 +182,17 @@ func (l limited) Invoke(ctx context.Context, method string, args, reply any, opt
 	return l.ClientConnInterface.Invoke(ctx, method, args, reply, opts...)
 }
 
-func checkAddr(addr string) error {
-	host, port, err := net.SplitHostPort(addr)
-	if err == nil {
-		var n uint64
-		if n, err = strconv.ParseUint(port, 10, 16); err == nil && (n == 0 || host == "") {
-			err = errors.New("it has no host or no port")
-		}
-	}
-	if err != nil {
-		return errs.WithHint(errs.New(errs.InvalidParams, "master address "+strconv.Quote(addr), "%w", err), "use host:port, for example 127.0.0.1:50051")
-	}
-	return nil
-}
-
 // Close ends the connection; calls in flight fail. Repeatable.
 func (c *Client) Close() error {
+	c.stop()
+	if c.directory != nil {
+		c.directory.Close()
+	}
+	c.following.Wait()
 	if err := errors.Join(c.lean.Close(), c.pulling.Close()); err != nil {
 		return err
 	}
-	if err := c.conn.Close(); err != nil && status.Code(err) != codes.Canceled {
+	if err := c.grpc.Close(); err != nil && status.Code(err) != codes.Canceled {
 		return err
 	}
 	return nil
@@ -177,8 +205,8 @@ func call[In, Out any](ctx context.Context, c *Client, op string, f func(context
 		return none, err
 	}
 	out, err := f(ctx, in)
-	if err != nil {
-		return none, c.callError(op, err)
+	if err = c.outcome(op, err); err != nil {
+		return none, err
 	}
 	return out, nil
 }

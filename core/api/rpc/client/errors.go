@@ -16,6 +16,15 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
+// outcome is callError, also for a call without an error.
+func (c *Client) outcome(op string, err error) error {
+	if err != nil {
+		err = c.callError(op, err)
+	}
+	c.place.judge(err)
+	return err
+}
+
 // callError returns the master's own error where it answered with one, else an error that
 // says why there is no answer.
 func (c *Client) callError(op string, err error) error {
@@ -25,11 +34,15 @@ func (c *Client) callError(op string, err error) error {
 			return convert.FromError(e)
 		}
 	}
+	if e := leaderUnknown(err); e != nil {
+		return e
+	}
 	var other *lean.ForeignError
 	if errors.As(err, &other) {
 		return foreignMaster(op, other)
 	}
-	op = "master " + c.addr + ": " + op
+	at := c.place.at()
+	op = "master " + at + ": " + op
 	code := convert.FromGRPC(st.Code())
 	wrapped := errs.New(code, op, "%s", st.Message())
 	switch st.Code() {
@@ -44,7 +57,7 @@ func (c *Client) callError(op string, err error) error {
 	case codes.ResourceExhausted:
 		return errs.WithHint(wrapped, "a message holds at most %d MiB; ask for less at once", rpc.MaxMessageSize>>20)
 	case codes.Unavailable, codes.Unknown:
-		return errs.WithHint(wrapped, "is the master running at %s? start one with: mooncake master", c.addr)
+		return errs.WithHint(wrapped, "is the master running at %s? start one with: mooncake master", at)
 	default:
 		return wrapped
 	}

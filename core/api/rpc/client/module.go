@@ -1,6 +1,7 @@
 package client
 
 import (
+	"log/slog"
 	"time"
 
 	"go.uber.org/fx"
@@ -16,9 +17,9 @@ const reconnectDelay = 250 * time.Millisecond
 // Module provides the calls to the master of a member.
 func Module() fx.Option { return fx.Module("api/rpc/client", fx.Provide(provideDial)) }
 
-func provideDial(cfg config.Config) member.Dial {
+func provideDial(cfg config.Config, log *slog.Logger) member.Dial {
 	return func() (member.Master, error) {
-		c, err := Dial(cfg.Store.MasterServerAddress, Options{Timeout: cfg.Store.RPCTimeout, MaxRetryDelay: reconnectDelay})
+		c, err := Dial(cfg.Store.MasterServerAddress, Options{Cluster: cfg.Store.ClusterID, Log: log, Timeout: cfg.Store.RPCTimeout, MaxRetryDelay: reconnectDelay})
 		if err != nil {
 			return nil, err
 		}

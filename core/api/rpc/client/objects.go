@@ -88,10 +88,7 @@ func (c *Client) invoke(ctx context.Context, op, method string, caller model.Cal
 	if err := convert.CheckText("tenant", caller.Tenant); err != nil {
 		return err
 	}
-	if err := c.way.Invoke(ctx, method, in, out); err != nil {
-		return c.callError(op, err)
-	}
-	return nil
+	return c.outcome(op, c.way.Invoke(ctx, method, in, out))
 }
 
 // memory returns the caller's memory for an answer if there is some and it holds the whole answer,

@@ -27,6 +27,7 @@ type Item struct {
 	checksummed *model.Replica
 	// grains are the checksums of the grains, where the object has some or the item writes ranges.
 	grains      []uint32
+	started     time.Time // when the master was asked for the replicas
 	first, last int       // the requests of the replica whose checksums are computed
 	ranges      bool      // it writes ranges of an object
 	deadline    time.Time // of the transfer

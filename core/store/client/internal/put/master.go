@@ -2,6 +2,7 @@ package put
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/mooncake-go/mooncake/core/model"
@@ -19,6 +20,7 @@ func (c *Call) Start(ctx context.Context, items []*Item, cfg model.ReplicateConf
 	}
 	c.w.Session.KeepAlive(ctx)
 	c.right = c.w.Session.WriteRight()
+	began := time.Now()
 	name := "BatchPutStart"
 	if cfg.Upsert {
 		name = "BatchUpsertStart"
@@ -41,16 +43,65 @@ func (c *Call) Start(ctx context.Context, items []*Item, cfg model.ReplicateConf
 			it.Err = errs.Wrap(errs.CodeOf(e), "store: put "+store.Quote(it.key), e)
 			it.unconfirmed = errs.CodeOf(e) == errs.UnavailableInCurrentStatus && errs.ClassOf(e) == errs.ClassTransientPeer
 		default:
-			it.Err, it.Replicas = nil, got[i].Value
+			it.Err, it.Replicas, it.started = nil, got[i].Value, began
 			c.started = append(c.started, it)
 		}
 	}
 	return c.started
 }
 
+const (
+	// endPatience bounds how long the end of a put is repeated while the master is away, leastEndPause and
+	// mostEndPause the pause before each time.
+	endPatience                 = 5 * time.Second
+	leastEndPause, mostEndPause = 10 * time.Millisecond, 100 * time.Millisecond
+)
+
 // End makes objects readable whose bytes are in place. With a limit other than zero the call goes on
-// until then, even though the context ends.
+// until then, even though the context ends. If the master goes away meanwhile, End repeats the call at its
+// successor for a while, which knows the puts once it has adopted the ledgers; to end a put twice is a
+// success.
 func (c *Call) End(ctx context.Context, items []*Item, limit time.Time) {
+	until := time.Now().Add(endPatience)
+	if !limit.IsZero() && limit.Before(until) {
+		until = limit
+	}
+	gone := c.end(ctx, items, limit)
+	for pause, repeated := leastEndPause, false; ; pause = min(2*pause, mostEndPause) {
+		again := c.done[:0]
+		for _, it := range c.done {
+			if it.Err != nil && (gone || errs.Is(it.Err, errs.ObjectNotFound) && (repeated || c.w.replaced(it))) {
+				again = append(again, it)
+			}
+		}
+		if len(again) == 0 || ctx.Err() != nil || !time.Now().Add(pause).Before(until) {
+			return
+		}
+		if !repeated {
+			repeated = true
+			c.w.Log.Warn("the master went away before puts had ended, the client ends them at its successor", "keys", len(again), "error", again[0].Err)
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return
+		}
+		for _, it := range again {
+			it.Reopen()
+		}
+		gone = c.end(ctx, again, limit)
+	}
+}
+
+// replaced reports whether another master has come since a put began, and may not have adopted it yet.
+func (w *Writer) replaced(it *Item) bool {
+	since := w.Session.MasterSince()
+	return since.After(it.started) && time.Since(since) < endPatience
+}
+
+// end is End without a repetition. done has the items that it was about. gone: no master has answered that
+// leads.
+func (c *Call) end(ctx context.Context, items []*Item, limit time.Time) (gone bool) {
 	c.done, c.ends = c.done[:0], c.ends[:0]
 	for _, it := range items {
 		if it.Err == nil {
@@ -59,7 +110,7 @@ func (c *Call) End(ctx context.Context, items []*Item, limit time.Time) {
 		}
 	}
 	if len(c.done) == 0 {
-		return
+		return false
 	}
 	got, err := session.AskUntil(ctx, c.w.Session, "BatchPutEnd", limit, func(ctx context.Context) ([]error, error) {
 		return c.w.Master.PutEnd(ctx, c.w.Caller, c.ends, c.ended)
@@ -67,6 +118,7 @@ func (c *Call) End(ctx context.Context, items []*Item, limit time.Time) {
 	if err == nil {
 		c.ended = got
 	}
+	gone = !errors.Is(err, errs.ErrForeign) && (session.Unanswered(err) || errs.Is(err, errs.UnavailableInCurrentStatus))
 	err = base.Complete(err, len(got), len(c.done))
 	for i, it := range c.done {
 		e := err
@@ -77,6 +129,7 @@ func (c *Call) End(ctx context.Context, items []*Item, limit time.Time) {
 			it.Err = errs.Wrap(errs.CodeOf(e), "store: end put "+store.Quote(it.key), e)
 		}
 	}
+	return gone
 }
 
 // Revoke revokes the puts of items that failed. It returns the items that may be put in other memory:

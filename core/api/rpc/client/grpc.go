@@ -1,0 +1,121 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"net"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/keepalive"
+
+	"github.com/mooncake-go/mooncake/core/api/rpc"
+)
+
+// grpcConn is the connection to a master that does not speak package lean.
+type grpcConn struct {
+	*grpc.ClientConn
+
+	mu      sync.Mutex
+	addrs   []string
+	nowhere error
+	conns   map[*grpcSocket]struct{}
+}
+
+// newGRPC makes a connection to name, host:port or what stands for the addresses of a later redirect.
+func newGRPC(name string, addrs []string, connectTimeout, maxRetryDelay time.Duration) (*grpcConn, error) {
+	g := &grpcConn{addrs: addrs, conns: map[*grpcSocket]struct{}{}}
+	// passthrough: the name is resolved anew with every attempt, by the standard resolver.
+	conn, err := grpc.NewClient("passthrough:///"+name,
+		grpc.WithContextDialer(g.dial),
+		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithNoProxy(),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(rpc.MaxMessageSize), grpc.MaxCallSendMsgSize(rpc.MaxMessageSize)),
+		grpc.WithConnectParams(grpc.ConnectParams{
+			Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: maxRetryDelay},
+			MinConnectTimeout: connectTimeout,
+		}),
+		// A master that vanished without closing is noticed within 15 s.
+		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 10 * time.Second, Timeout: 5 * time.Second, PermitWithoutStream: true}),
+		grpc.WithIdleTimeout(0),
+	)
+	g.ClientConn = conn
+	return g, err
+}
+
+// Invoke implements grpc.ClientConnInterface.
+func (g *grpcConn) Invoke(ctx context.Context, method string, args, reply any, opts ...grpc.CallOption) error {
+	g.mu.Lock()
+	nowhere := g.nowhere
+	g.mu.Unlock()
+	if nowhere != nil {
+		return nowhere
+	}
+	return g.ClientConn.Invoke(ctx, method, args, reply, opts...)
+}
+
+// redirect is lean.Client.Redirect.
+func (g *grpcConn) redirect(nowhere error, addrs ...string) {
+	g.mu.Lock()
+	g.addrs, g.nowhere = addrs, nowhere
+	for s := range g.conns {
+		if len(addrs) == 0 || s.addr != addrs[0] {
+			_ = s.Conn.Close() // The library notices, and forgets the socket by Close.
+		}
+	}
+	g.mu.Unlock()
+	g.ResetConnectBackoff()
+}
+
+// dial connects to the first of the addresses that can be reached.
+func (g *grpcConn) dial(ctx context.Context, _ string) (net.Conn, error) {
+	g.mu.Lock()
+	addrs := g.addrs
+	g.mu.Unlock()
+	failed := errors.New("it is not known yet where the master is")
+	for i, addr := range addrs {
+		var d net.Dialer
+		conn, err := d.DialContext(ctx, "tcp", addr)
+		if err == nil {
+			return g.keep(conn, addr)
+		}
+		if i == 0 {
+			failed = nil
+		}
+		failed = errors.Join(failed, err)
+	}
+	return nil, failed
+}
+
+// keep makes a connection one that a redirect ends.
+func (g *grpcConn) keep(conn net.Conn, addr string) (net.Conn, error) {
+	s := &grpcSocket{Conn: conn, of: g, addr: addr}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, a := range g.addrs {
+		if a == addr {
+			g.conns[s] = struct{}{}
+			return s, nil
+		}
+	}
+	_ = conn.Close()
+	return nil, errors.New("another master has taken over")
+}
+
+// grpcSocket is a connection to one address.
+type grpcSocket struct {
+	net.Conn
+	of   *grpcConn
+	addr string
+}
+
+// Close implements net.Conn.
+func (s *grpcSocket) Close() error {
+	s.of.mu.Lock()
+	delete(s.of.conns, s)
+	s.of.mu.Unlock()
+	return s.Conn.Close()
+}
